@@ -1,0 +1,70 @@
+# Two commands on a fresh Debian 12 with git and make: `make run` and `make test`. `make help` lists the rest.
+
+PRESETS := release debug tsan
+JOBS ?= $(shell nproc)
+MINUTES ?= 10
+PREFIX ?= /usr/local
+WEFT := build/release/src/weft/cli/weft
+
+# Unit tests and benchmarks are left out: they would double the time (TIDY=. for everything).
+TIDY ?= (?!.*_(test|bench)\.cc$$)
+SOURCES = $(shell find src include tests examples -name '*.h' -o -name '*.cc')
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: run test bench campaign format check-format check-tree tidy install clean help packages build $(PRESETS:%=test-%)
+
+run: build ## Install what is missing, build, start a local cluster and run a workload on it
+	$(WEFT) up
+
+# Cheap failures first: format and tree in seconds, then the builds with their tests, clang-tidy last.
+test: packages check-format check-tree $(PRESETS:%=test-%) tidy ## Install what is missing, build all presets, run every test and check
+	@scripts/count-tests.py $(PRESETS:%=build/%/tests.xml)
+
+packages:
+	@scripts/install-packages.sh
+
+build: packages
+	@cmake --preset release
+	@cmake --build --preset release --target weft_cli -j $(JOBS)
+
+check-format:
+	clang-format-16 --dry-run -Werror $(SOURCES)
+
+check-tree:
+	python3 tests/layering_test.py
+	python3 tests/grep_test.py
+
+$(PRESETS:%=test-%): test-%: packages ## (test-release, test-debug, test-tsan) One preset: build it and run its tests
+	cmake --preset $*
+	cmake --build --preset $* -j $(JOBS)
+	ctest --preset $* -j $(JOBS) --output-junit tests.xml
+
+tidy: packages ## Run clang-tidy over the sources
+	@cmake --preset release >/dev/null
+	@echo "clang-tidy over src and examples"
+	@run-clang-tidy-16 -quiet -j $(JOBS) -p build/release '^$(CURDIR)/(src|examples)/$(TIDY)' >build/tidy.log 2>&1 || \
+	  { grep -vE '^[0-9]+ warnings generated|^clang-tidy-16 ' build/tidy.log; exit 1; }
+
+bench: packages ## Measure the machine, the tables, the protocols and the ladder of batching
+	@cmake --preset release
+	@cmake --build --preset release -j $(JOBS)
+	scripts/bench.sh build/release $(WEFT)
+
+campaign: build ## Simulate seeds for MINUTES (10) with every protocol
+	$(WEFT) sim --minutes $(MINUTES) --protocol all
+
+format: packages ## Format the sources
+	clang-format-16 -i $(SOURCES)
+
+install: packages ## Install the library and the command under PREFIX (/usr/local)
+	@cmake --preset release
+	@cmake --build --preset release --target weft weft_cli -j $(JOBS)
+	cmake --install build/release --prefix $(PREFIX)
+
+clean: ## Remove what was built
+	rm -rf build
+
+help: ## List the targets
+	@sed -n 's/^\([$$a-z][^:]*\):.*## \(.*\)/\1|\2/p' Makefile | sed 's/^\$$[^|]*|(\([^)]*\)) /\1|/' | \
+	  while IFS='|' read -r target text; do printf '  %-38s %s\n' "$$target" "$$text"; done

@@ -1,0 +1,114 @@
+# One room of the house: a folder under src/weft with its sources, unit tests and benchmarks beside them.
+#
+#   weft_room(store
+#     SOURCES dlht.cc ...
+#     TESTS dlht_test.cc ...              one GoogleTest program, weft_store_test; ctest knows each case
+#     BENCHMARKS dlht_bench.cc ...        one program each, dlht_bench
+#     LIBRARIES fmt::fmt ...              what sources, tests and benchmarks link besides the house's own
+#     BENCHMARK_LIBRARIES TBB::tbb ...    what only the benchmarks link
+#     SERIAL)                             the tests want the whole machine: ctest runs nothing beside them
+#
+# Sources become an object library; weft_library() joins those of all rooms into `weft`. A room without sources is
+# allowed.
+
+add_library(weft_flags INTERFACE)
+target_compile_options(weft_flags INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Woverloaded-virtual
+  -Werror -march=x86-64-v3 -mcx16 -fno-strict-aliasing)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_compile_options(weft_flags INTERFACE -Wno-interference-size)
+endif()
+target_include_directories(weft_flags INTERFACE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+
+# What our code links, in the tree. The installed library names its own dependencies in cmake/install.cmake.
+add_library(weft_dependencies INTERFACE)
+target_link_libraries(weft_dependencies INTERFACE Threads::Threads PkgConfig::XXHASH)
+
+function(weft_room name)
+  cmake_parse_arguments(ARG "SERIAL" "" "SOURCES;TESTS;BENCHMARKS;LIBRARIES;BENCHMARK_LIBRARIES" ${ARGN})
+  if(ARG_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "weft_room(${name}): what is ${ARG_UNPARSED_ARGUMENTS}?")
+  endif()
+  if(ARG_SOURCES)
+    add_library(weft_${name} OBJECT ${ARG_SOURCES})
+    target_link_libraries(weft_${name} PUBLIC weft_flags weft_dependencies)
+    set_property(GLOBAL APPEND PROPERTY WEFT_OBJECTS $<TARGET_OBJECTS:weft_${name}>)
+  endif()
+  if(ARG_LIBRARIES)
+    target_link_libraries(weft_dependencies INTERFACE ${ARG_LIBRARIES})
+    set_property(GLOBAL APPEND PROPERTY WEFT_LIBRARIES ${ARG_LIBRARIES})
+  endif()
+  list(TRANSFORM ARG_TESTS PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+  list(TRANSFORM ARG_BENCHMARKS PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+  set_property(GLOBAL APPEND PROPERTY WEFT_ROOMS ${name})
+  set_property(GLOBAL PROPERTY WEFT_TESTS_${name} ${ARG_TESTS})
+  set_property(GLOBAL PROPERTY WEFT_SERIAL_${name} ${ARG_SERIAL})
+  set_property(GLOBAL PROPERTY WEFT_BENCHMARKS_${name} ${ARG_BENCHMARKS})
+  set_property(GLOBAL PROPERTY WEFT_BENCHMARK_LIBRARIES_${name} ${ARG_BENCHMARK_LIBRARIES})
+endfunction()
+
+function(weft_library)
+  get_property(objects GLOBAL PROPERTY WEFT_OBJECTS)
+  add_library(weft STATIC ${objects})
+  add_library(weft::weft ALIAS weft)
+  target_include_directories(weft PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_compile_features(weft PUBLIC cxx_std_20)
+  target_link_libraries(weft PUBLIC Threads::Threads $<BUILD_INTERFACE:weft_dependencies>)
+endfunction()
+
+# A GoogleTest program whose cases ctest lists one by one. RUN_SERIAL when it wants the whole machine.
+function(weft_test_program program)
+  cmake_parse_arguments(ARG "SERIAL" "PREFIX" "SOURCES" ${ARGN})
+  add_executable(${program} ${ARG_SOURCES})
+  target_link_libraries(${program} PRIVATE weft weft_flags GTest::gtest_main)
+  set(serial FALSE)
+  if(ARG_SERIAL)
+    set(serial TRUE)
+  endif()
+  gtest_discover_tests(${program} TEST_PREFIX ${ARG_PREFIX}/ DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+    PROPERTIES TIMEOUT 600 RUN_SERIAL ${serial})
+endfunction()
+
+function(weft_room_tests)
+  get_property(rooms GLOBAL PROPERTY WEFT_ROOMS)
+  foreach(room IN LISTS rooms)
+    get_property(tests GLOBAL PROPERTY WEFT_TESTS_${room})
+    get_property(serial GLOBAL PROPERTY WEFT_SERIAL_${room})
+    if(tests AND serial)
+      weft_test_program(weft_${room}_test PREFIX ${room} SOURCES ${tests} SERIAL)
+    elseif(tests)
+      weft_test_program(weft_${room}_test PREFIX ${room} SOURCES ${tests})
+    endif()
+  endforeach()
+endfunction()
+
+function(weft_room_benchmarks)
+  get_property(rooms GLOBAL PROPERTY WEFT_ROOMS)
+  foreach(room IN LISTS rooms)
+    get_property(benchmarks GLOBAL PROPERTY WEFT_BENCHMARKS_${room})
+    get_property(libraries GLOBAL PROPERTY WEFT_BENCHMARK_LIBRARIES_${room})
+    foreach(source IN LISTS benchmarks)
+      cmake_path(GET source STEM program)
+      add_executable(${program} ${source})
+      target_link_libraries(${program} PRIVATE weft weft_flags ${libraries} benchmark::benchmark)
+    endforeach()
+  endforeach()
+endfunction()
+
+# Compiles every header alone, twice included: each must bring what it needs and stand being included again.
+function(weft_headers_alone)
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
+    ${PROJECT_SOURCE_DIR}/include/weft/*.h ${PROJECT_SOURCE_DIR}/src/weft/*.h)
+  set(sources)
+  foreach(header IN LISTS headers)
+    string(REGEX REPLACE "^(src|include)/" "" include ${header})
+    string(REPLACE "/" "_" name ${include})
+    set(source ${PROJECT_BINARY_DIR}/headers_alone/${name}.cc)
+    file(CONFIGURE OUTPUT ${source} CONTENT "#include \"@include@\"\n#include \"@include@\"\n" @ONLY)
+    list(APPEND sources ${source})
+  endforeach()
+  add_library(weft_headers_alone OBJECT ${sources})
+  target_link_libraries(weft_headers_alone PRIVATE weft_flags weft_dependencies)
+  target_compile_options(weft_headers_alone PRIVATE -O0)
+endfunction()

@@ -1,0 +1,121 @@
+// An embedded cluster: several nodes in this process, over rings, each with its workers.
+//
+//   weft::Options options;
+//   auto cluster = weft::Cluster::open(options);
+//   weft::TableId accounts = *(*cluster)->create_table({.name = "accounts"});
+//   (*cluster)->start();
+//   auto body = [&](weft::Txn& txn) -> weft::Task<weft::Code> { ... };
+//   weft::Outcome outcome = (*cluster)->run(weft::NodeId(0), {}, body);
+//
+// open, create_table, declare, start, stop and the destructor belong to one thread. run, call and spawn may be used by
+// any thread that is not a worker.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string_view>
+
+#include "weft/options.h"
+#include "weft/status.h"
+#include "weft/txn.h"
+
+namespace weft {
+
+// Counted by the workers, added up over the cluster (or one worker) when asked for.
+struct Counters {
+  uint64_t committed = 0, aborted = 0, rejected = 0;
+  uint64_t aborts_by_code[32] = {};
+  uint64_t commit_round_trips = 0;       // of committed transactions that had a commit phase
+  uint64_t commits_counted = 0;
+  uint64_t phase_messages[5] = {};       // network messages of the coordinator per phase: execute, lock, validate,
+                                         // replicate, unlock; answers counted with their phase
+  uint64_t packets_sent = 0, messages_sent = 0, bytes_sent = 0;
+  uint64_t packets_received = 0, messages_received = 0;
+  uint64_t table_batches = 0, table_batched = 0;    // batches with work in them, and the keys in them
+  uint64_t records_touched = 0;
+  uint64_t local_gets = 0, remote_gets = 0, backup_gets = 0;
+  uint64_t steps = 0;
+  void add(const Counters& other);
+};
+
+struct TableUse {
+  uint64_t records = 0;       // copies, over all nodes
+  uint64_t memory_bytes = 0;
+};
+
+class Cluster {
+ public:
+  // Checks the options; kBadOption names what is wrong.
+  static Result<std::unique_ptr<Cluster>> open(const Options& options);
+  ~Cluster();
+  Cluster(const Cluster&) = delete;
+  Cluster& operator=(const Cluster&) = delete;
+
+  Result<TableId> create_table(const TableSpec& spec);  // before start
+  Result<ProcedureId> declare(const Declared& procedure);  // before start
+  Result<void> start();
+  void stop();  // waits for what runs on the workers to end; idempotent
+
+  const Options& options() const;
+  // While stopped: changes protocol, limits and switches for the next start; nodes, replicas, workers, partitions and
+  // the hash seed stay, and so does the data.
+  Result<void> reconfigure(const Options& options);
+
+  // Runs a coroutine on a worker of a node. `make` is called there, and its task is awaited there; done() may be waited
+  // for from outside.
+  class Handle {
+   public:
+    Handle() = default;
+    void wait() const;
+    bool done() const;
+
+   private:
+    friend class Cluster;
+    struct State;
+    std::shared_ptr<State> state_;
+  };
+  Handle spawn(NodeId node, WorkerId worker, std::function<Task<void>(Session&)> make);
+
+  // Blocks the calling thread until the transaction has an outcome. `body(Txn&) -> Task<Code>`.
+  template <class Body>
+  Outcome run(NodeId node, Policy policy, Body& body) {
+    Outcome outcome;
+    run_on(node, [&](Session& session) { return store(session.run(policy, body), outcome); });
+    return outcome;
+  }
+  Outcome call(NodeId node, ProcedureId procedure, std::string_view arguments);
+  struct OneValue {
+    Outcome outcome;
+    bool found = false;
+    std::string value;
+  };
+  OneValue get_one(NodeId node, TableId table, Key key);
+  Outcome put_one(NodeId node, TableId table, Key key, std::string_view value);
+  Outcome insert_one(NodeId node, TableId table, Key key, std::string_view value);
+  Outcome erase_one(NodeId node, TableId table, Key key);
+
+  // Fills a table before start(), without transactions: puts the record at every replica of its partition.
+  Result<void> load(TableId table, Key key, std::string_view value);
+
+  // After stop(), or while nothing runs: visits every record of a table at every replica's node.
+  using Visit = std::function<void(NodeId node, bool primary, std::string_view key, std::string_view value,
+                                   uint64_t version)>;
+  void visit(TableId table, const Visit& visit) const;
+  // Replicas equal, no lock left, everything readable: the text of the first thing that is wrong, or empty.
+  std::string audit() const;
+
+  Counters counters() const;
+  TableUse table_use(TableId table) const;
+
+  struct Impl;
+
+ private:
+  explicit Cluster(std::unique_ptr<Impl> impl);
+  static Task<void> store(Task<Outcome> task, Outcome& out) {
+    out = co_await task;
+  }
+  void run_on(NodeId node, std::function<Task<void>(Session&)> make);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace weft

@@ -1,0 +1,80 @@
+// What can go wrong, in one table: codes, their texts, and whether trying again can help.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+namespace weft {
+
+enum class Code : uint8_t {
+  kOk,
+  // Why a transaction aborted.
+  kLocked,        // another transaction holds the key
+  kVersionMoved,  // the key changed after it was read
+  kNotFound,      // erase of a key that is not there
+  kExists,        // insert of a key that is there
+  kEpoch,         // the view changed
+  kApplication,   // the application said so
+  // Why a transaction was rejected: nothing was started.
+  kKeyTooLong,
+  kValueTooLong,
+  kTxnTooLarge,   // too many keys or bytes in one transaction
+  kTableFull,
+  kBinFull,       // too many keys with colliding hashes
+  kVersionLimit,  // a key was written 2^40 times
+  kNoSuchTable,
+  kNoSuchProcedure,
+  kBusy,          // no budget (transactions in flight, credit, log space)
+  kMisuse,        // a call out of order, for example a put after commit
+  kClosed,        // the cluster is closing
+  // Configuration and input.
+  kBadOption,
+  kBadPacket,
+  kBadFile,
+  kNoMemory,
+  kOs,
+};
+
+std::string_view code_name(Code code);  // "locked"
+std::string_view code_text(Code code);  // "another transaction holds the key"
+bool code_retryable(Code code);
+
+struct Error {
+  Code code = Code::kOk;
+  std::string detail;  // names the limit and the value, the key, the file and line
+  std::string text() const;
+};
+
+// A value or an error. `if (!r) return r.error();`
+template <class T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : state_(std::move(value)) {}                // NOLINT(google-explicit-constructor)
+  Result(Error error) : state_(std::move(error)) {}            // NOLINT(google-explicit-constructor)
+  explicit operator bool() const { return state_.index() == 0; }
+  T& operator*() { return std::get<0>(state_); }
+  const T& operator*() const { return std::get<0>(state_); }
+  T* operator->() { return &std::get<0>(state_); }
+  const Error& error() const { return std::get<1>(state_); }
+
+ private:
+  std::variant<T, Error> state_;
+};
+
+template <>
+class [[nodiscard]] Result<void> {
+ public:
+  Result() = default;
+  Result(Error error) : error_(std::move(error)) {}            // NOLINT(google-explicit-constructor)
+  explicit operator bool() const { return !error_.has_value(); }
+  const Error& error() const { return *error_; }
+
+ private:
+  std::optional<Error> error_;
+};
+
+}  // namespace weft

@@ -1,0 +1,282 @@
+// Transactions, as an application sees them.
+//
+// A Session is one worker of one node. Coroutines that run on it begin transactions, read, write and commit:
+//
+//   weft::Task<weft::Outcome> transfer(weft::Session& session, uint64_t from, uint64_t to) {
+//     weft::Txn txn = co_await session.begin();
+//     weft::Value a = co_await txn.get(accounts, from, weft::Intent::kUpdate);
+//     weft::Value b = co_await txn.get(accounts, to, weft::Intent::kUpdate);
+//     ...
+//     txn.put(accounts, from, new_a);
+//     txn.put(accounts, to, new_b);
+//     co_return co_await txn.commit();
+//   }
+//
+// Reads return what some moment's replicas held; commit() tells whether all of them held together. Until then nothing
+// may be concluded from them. Writes are kept in the transaction until commit; a later get of the same key sees them.
+//
+// All of this runs on the session's worker thread. Nothing here may be used from another thread.
+#pragma once
+
+#include <coroutine>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "weft/status.h"
+#include "weft/task.h"
+#include "weft/types.h"
+
+namespace weft {
+
+class Engine;
+class Session;
+struct TxnSlot;
+
+// A key: an 8-byte integer or a byte string. A view: the bytes must live until the call returns.
+class Key {
+ public:
+  Key(uint64_t integer) : integer_(integer), size_(8), is_integer_(true) {}            // NOLINT(google-explicit-constructor)
+  Key(std::string_view bytes)                                                           // NOLINT(google-explicit-constructor)
+      : data_(bytes.data()), size_(static_cast<uint32_t>(bytes.size())) {}
+  const char* data() const { return is_integer_ ? reinterpret_cast<const char*>(&integer_) : data_; }
+  size_t size() const { return size_; }
+  bool is_integer() const { return is_integer_; }
+
+ private:
+  const char* data_ = nullptr;
+  uint64_t integer_ = 0;
+  uint32_t size_;
+  bool is_integer_ = false;
+};
+
+enum class Intent : uint8_t { kRead, kUpdate };
+
+// What a get found. The bytes belong to the transaction and stay until it ends, or until the key is written.
+struct Value {
+  Code code = Code::kOk;  // kOk, or why the read failed (the transaction cannot commit then)
+  bool found = false;
+  std::string_view bytes;
+  explicit operator bool() const { return code == Code::kOk && found; }
+};
+
+enum class OutcomeKind : uint8_t {
+  kCommitted,
+  kAborted,   // it did not happen, and will not
+  kRejected,  // nothing was started
+  kUnknown,   // it may have happened: ask with its id
+};
+
+struct Outcome {
+  OutcomeKind kind = OutcomeKind::kCommitted;
+  Code code = Code::kOk;
+  TxnId id;
+  // Why it aborted: on which key, and who held it.
+  TableId table;
+  uint16_t key_bytes = 0;     // the key's length; key_start has its first bytes
+  char key_start[32] = {};
+  bool has_holder = false;
+  NodeId holder_node;
+  WorkerId holder_worker;
+
+  bool committed() const { return kind == OutcomeKind::kCommitted; }
+  std::string text() const;   // one line for a person
+};
+
+// Names one asynchronous get of a transaction.
+struct Ticket {
+  uint16_t index = 0;
+};
+
+class Txn {
+ public:
+  Txn(Txn&& other) noexcept;
+  Txn& operator=(Txn&& other) noexcept;
+  ~Txn();  // an unfinished transaction is aborted; one in commit goes on without us
+
+  // Starts a read. Reads started before a suspension travel together.
+  Ticket start_get(TableId table, Key key, Intent intent = Intent::kRead);
+  bool poll(Ticket ticket) const;       // this read and all started before it are done
+  bool poll_all() const;
+  Value value(Ticket ticket) const;     // once done
+
+  struct [[nodiscard]] WaitAwaiter {
+    TxnSlot* slot;
+    uint16_t upto;
+    bool await_ready() const noexcept;
+    void await_suspend(std::coroutine_handle<> h) const noexcept;
+    void await_resume() const noexcept {}
+  };
+  WaitAwaiter wait(Ticket ticket) const { return {slot_, ticket.index}; }
+  WaitAwaiter wait_all() const;
+
+  struct [[nodiscard]] GetAwaiter {
+    WaitAwaiter wait;
+    Ticket ticket;
+    bool await_ready() const noexcept { return wait.await_ready(); }
+    void await_suspend(std::coroutine_handle<> h) const noexcept { wait.await_suspend(h); }
+    Value await_resume() const noexcept;
+  };
+  GetAwaiter get(TableId table, Key key, Intent intent = Intent::kRead) {
+    const Ticket ticket = start_get(table, key, intent);
+    return {wait(ticket), ticket};
+  }
+
+  // Writes, kept until commit. kOk, or the limit that was exceeded; then commit() answers kRejected with the reason.
+  Code put(TableId table, Key key, std::string_view value);     // replaces or inserts
+  Code insert(TableId table, Key key, std::string_view value);  // aborts with kExists if the key is there
+  Code erase(TableId table, Key key);                           // aborts with kNotFound if it is not
+
+  struct [[nodiscard]] CommitAwaiter {
+    TxnSlot* slot;
+    bool await_ready() const noexcept { return false; }
+    void await_suspend(std::coroutine_handle<> h) const noexcept;
+    Outcome await_resume() const noexcept;
+  };
+  CommitAwaiter commit();
+  void abort();
+
+  TxnId id() const;
+
+ private:
+  friend class Session;
+  friend class Engine;
+  explicit Txn(TxnSlot* slot) : slot_(slot) {}
+  TxnSlot* slot_;
+};
+
+// How run() tries again after an abort: sleep between backoff_us and twice that, doubled each time up to the maximum.
+struct Policy {
+  uint32_t attempts = 1000;
+  uint32_t backoff_us = 0;       // 0: at once
+  uint32_t backoff_us_max = 1000;
+};
+
+// A declared transaction: the keys follow from the arguments, and `step` is a pure function from what was read to what
+// is written, so that it may run at another node or on a device.
+struct Declared {
+  static constexpr int kKeysMax = 32;
+
+  // Collects the keys to read.
+  class Keys {
+   public:
+    void add(TableId table, Key key, Intent intent = Intent::kRead);
+
+   private:
+    friend class Session;
+    explicit Keys(Txn& txn) : txn_(txn) {}
+    Txn& txn_;
+    int count_ = 0;
+    Ticket tickets_[kKeysMax];
+  };
+
+  // Collects the writes.
+  class Writes {
+   public:
+    void put(TableId table, Key key, std::string_view value) { txn_.put(table, key, value); }
+    void insert(TableId table, Key key, std::string_view value) { txn_.insert(table, key, value); }
+    void erase(TableId table, Key key) { txn_.erase(table, key); }
+
+   private:
+    friend class Session;
+    explicit Writes(Txn& txn) : txn_(txn) {}
+    Txn& txn_;
+  };
+
+  // `keys` names what to read; `step` gets the values in that order and returns kOk to commit, else the transaction
+  // aborts with that code (kApplication by custom).
+  using KeysFn = void (*)(std::string_view arguments, Keys& keys);
+  using StepFn = Code (*)(std::string_view arguments, std::span<const Value> values, Writes& writes);
+
+  std::string name;
+  KeysFn keys = nullptr;
+  StepFn step = nullptr;
+};
+
+using ProcedureId = Id<struct ProcedureTag, uint16_t>;
+
+class Session {
+ public:
+  NodeId node() const;
+  WorkerId worker() const;
+  uint64_t now_ns() const;
+
+  struct [[nodiscard]] BeginAwaiter {
+    Engine* engine;
+    TxnSlot* slot;
+    std::coroutine_handle<> waiter;
+    BeginAwaiter* next;
+    bool await_ready() noexcept;
+    void await_suspend(std::coroutine_handle<> h) noexcept;
+    Txn await_resume() noexcept;
+  };
+  // Waits until the worker has a transaction to give (Limits::inflight).
+  BeginAwaiter begin();
+
+  struct [[nodiscard]] SleepAwaiter {
+    Engine* engine;
+    uint64_t nanoseconds;
+    bool await_ready() const noexcept { return false; }
+    void await_suspend(std::coroutine_handle<> h) const noexcept;
+    void await_resume() const noexcept {}
+  };
+  SleepAwaiter sleep_ns(uint64_t nanoseconds) { return {engine_, nanoseconds}; }
+
+  // Single-key transactions. get_one has no commit phase: it answers the current value, at a backup of this node if that
+  // is readable, else from the primary; while the key is locked it tries again.
+  struct One {
+    Outcome outcome;
+    bool found = false;
+    uint32_t bytes = 0;  // of the value, copied to `out`
+  };
+  Task<One> get_one(TableId table, Key key, std::span<char> out, Policy policy = {});
+  Task<Outcome> put_one(TableId table, Key key, std::string_view value);
+  Task<Outcome> insert_one(TableId table, Key key, std::string_view value);
+  Task<Outcome> erase_one(TableId table, Key key);
+
+  // Runs `body(Txn&) -> Task<Code>` in a transaction and commits it if the body returned kOk; tries again after an abort
+  // that trying again can help, by the policy. `body` is an lvalue that outlives the call (see task.h).
+  template <class Body>
+  Task<Outcome> run(Policy policy, Body& body);
+  template <class Body>
+  Task<Outcome> run(Policy policy, Body&& body) = delete;
+
+  // Runs a declared transaction once.
+  Task<Outcome> call(ProcedureId procedure, std::string_view arguments);
+
+  // For run(): how long to wait before attempt n, by the policy; kMisuse aside, whether to try again at all.
+  bool again(const Outcome& outcome, const Policy& policy, uint32_t attempt, uint64_t* sleep_ns);
+
+  explicit Session(Engine* engine) : engine_(engine) {}
+  Engine* engine() const { return engine_; }
+
+ private:
+  Engine* engine_;
+};
+
+template <class Body>
+Task<Outcome> Session::run(Policy policy, Body& body) {
+  for (uint32_t attempt = 1;; ++attempt) {
+    Outcome outcome;
+    {
+      Txn txn = co_await begin();
+      Task<Code> work = body(txn);
+      const Code code = co_await work;
+      if (code == Code::kOk) {
+        outcome = co_await txn.commit();
+      } else {
+        outcome.kind = OutcomeKind::kAborted;
+        outcome.code = code;
+        outcome.id = txn.id();
+        txn.abort();
+      }
+    }
+    uint64_t wait_ns = 0;
+    if (outcome.committed() || !again(outcome, policy, attempt, &wait_ns)) co_return outcome;
+    if (wait_ns > 0) co_await sleep_ns(wait_ns);
+  }
+}
+
+}  // namespace weft

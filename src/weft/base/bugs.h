@@ -1,0 +1,25 @@
+// Planted bugs: test-only switches that break the protocol on purpose, so that a campaign can show that it would notice.
+// Only sim/ and tests set them; every other caller leaves the mask at 0.
+#pragma once
+
+#include <cstdint>
+
+namespace weft {
+
+enum class Bug : uint32_t {
+  kSkipValidation = 1U << 0,        // reads are not validated
+  kUnlockEarly = 1U << 1,           // primaries are unlocked before the backups have acknowledged
+  kIgnoreVersion = 1U << 2,         // a lock is granted although the version moved
+  kReadUnreadableBackup = 1U << 3,  // GetOne at a backup ignores the readable flag
+  kRaiseWithoutVersion = 1U << 4,   // raising the flag does not look at the version
+  kInsertAtZero = 1U << 5,          // a new record starts at version 0, not above its absence word
+  kDropReadRecords = 1U << 6,       // dnl1 keeps no record of keys only read
+  kLockWithoutValue = 1U << 7,      // the lock message leaves the new value out
+};
+
+struct Bugs {
+  uint32_t mask = 0;
+  constexpr bool has(Bug bug) const { return (mask & static_cast<uint32_t>(bug)) != 0; }
+};
+
+}  // namespace weft

@@ -1,0 +1,65 @@
+// Bytes: views, alignment, and copying memory that other threads or NICs may be writing.
+//
+// Shared bytes (records, rings that cross threads) are copied only by copy_from_shared and copy_to_shared: relaxed
+// atomic 8-byte accesses, so that a race is a torn copy that the checksum finds, never undefined behaviour. Both sides
+// must be 8-byte aligned on the shared end and lengths are rounded up to 8 there: shared objects are padded to 8 bytes.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string_view>
+
+namespace weft {
+
+using ByteView = std::span<const std::byte>;
+
+inline ByteView as_bytes(std::string_view s) { return {reinterpret_cast<const std::byte*>(s.data()), s.size()}; }
+inline std::string_view as_text(ByteView b) { return {reinterpret_cast<const char*>(b.data()), b.size()}; }
+
+constexpr size_t align_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
+
+template <class T>
+T load(const std::byte* from) {
+  T out;
+  std::memcpy(&out, from, sizeof out);
+  return out;
+}
+
+template <class T>
+void store(std::byte* to, const T& value) {
+  std::memcpy(to, &value, sizeof value);
+}
+
+inline uint64_t load_shared(const std::byte* from) {
+  return __atomic_load_n(reinterpret_cast<const uint64_t*>(from), __ATOMIC_RELAXED);
+}
+
+inline void store_shared(std::byte* to, uint64_t value) {
+  __atomic_store_n(reinterpret_cast<uint64_t*>(to), value, __ATOMIC_RELAXED);
+}
+
+// Copies `bytes` out of shared memory. `from` is 8-aligned; up to 7 bytes after the end are read, none are written.
+inline void copy_from_shared(std::byte* to, const std::byte* from, size_t bytes) {
+  size_t i = 0;
+  for (; i + 8 <= bytes; i += 8) store(to + i, load_shared(from + i));
+  if (i < bytes) {
+    const uint64_t tail = load_shared(from + i);
+    std::memcpy(to + i, &tail, bytes - i);
+  }
+}
+
+// Copies `bytes` into shared memory, zero-padding the last word. `to` is 8-aligned.
+inline void copy_to_shared(std::byte* to, const std::byte* from, size_t bytes) {
+  size_t i = 0;
+  for (; i + 8 <= bytes; i += 8) store_shared(to + i, load<uint64_t>(from + i));
+  if (i < bytes) {
+    uint64_t tail = 0;
+    std::memcpy(&tail, from + i, bytes - i);
+    store_shared(to + i, tail);
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,29 @@
+// Time comes in by constructor: real time here, virtual time in sim/.
+#pragma once
+
+#include <cstdint>
+
+namespace weft {
+
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  virtual uint64_t now_ns() = 0;  // monotonic
+};
+
+class RealClock final : public Clock {
+ public:
+  uint64_t now_ns() override;
+};
+
+// CPU steps that take virtual time in the simulator. A worker's charges add up to the duration of its step there;
+// elsewhere charge() does nothing.
+enum class Step : uint8_t { kLoop, kResume, kLookup, kMessage, kPacket, kCopyLine, kVerb, kCount };
+
+class Charges {
+ public:
+  virtual ~Charges() = default;
+  virtual void charge(Step step, uint64_t n) = 0;
+};
+
+}  // namespace weft

@@ -1,0 +1,29 @@
+// Hashing, seeded per cluster. One function for every key, whether an 8-byte integer or a byte string, so that all
+// nodes place a key alike.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace weft {
+
+// A bijection of 64 bits with good avalanche (two multiplies).
+constexpr uint64_t mix64(uint64_t x) {
+  x ^= x >> 32;
+  x *= 0xd6e8feb86659fd93U;
+  x ^= x >> 32;
+  x *= 0xd6e8feb86659fd93U;
+  x ^= x >> 32;
+  return x;
+}
+
+constexpr uint64_t hash_u64(uint64_t key, uint64_t seed) { return mix64(key ^ seed); }
+
+uint64_t hash_bytes(const void* data, size_t bytes, uint64_t seed);  // XXH3
+
+// Maps a hash to [0, n) by its high bits.
+constexpr uint32_t reduce(uint64_t hash, uint32_t n) {
+  return static_cast<uint32_t>(((hash >> 32) * n) >> 32);
+}
+
+}  // namespace weft

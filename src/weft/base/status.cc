@@ -1,0 +1,82 @@
+#include "weft/status.h"
+
+#include <string>
+#include <string_view>
+
+namespace weft {
+namespace {
+
+struct Row {
+  std::string_view name;
+  std::string_view text;
+  bool retryable = false;  // the same transaction, run again, can succeed without anybody changing anything
+};
+
+// A switch without a default, so that a code without a row does not compile. Codes also come off the wire: a number
+// that is none of ours gets a row too.
+constexpr Row row_of(Code code) {
+  switch (code) {
+    case Code::kOk:
+      return {"ok", "done"};
+    case Code::kLocked:
+      return {"locked", "another transaction holds the key", true};
+    case Code::kVersionMoved:
+      return {"version-moved", "the key changed after it was read", true};
+    case Code::kNotFound:
+      return {"not-found", "the key is not there"};
+    case Code::kExists:
+      return {"exists", "the key is there already"};
+    case Code::kEpoch:
+      return {"epoch", "the view of the cluster changed", true};
+    case Code::kApplication:
+      return {"application", "the application aborted"};
+    case Code::kKeyTooLong:
+      return {"key-too-long", "the key is longer than its limit"};
+    case Code::kValueTooLong:
+      return {"value-too-long", "the value is longer than its limit"};
+    case Code::kTxnTooLarge:
+      return {"txn-too-large", "the transaction is over its limit of keys or bytes"};
+    case Code::kTableFull:
+      return {"table-full", "the table is at its limit"};
+    case Code::kBinFull:
+      return {"bin-full", "too many keys with colliding hashes"};
+    case Code::kVersionLimit:
+      return {"version-limit", "the key was written more often than a version can count"};
+    case Code::kNoSuchTable:
+      return {"no-such-table", "no table has this name"};
+    case Code::kNoSuchProcedure:
+      return {"no-such-procedure", "no procedure has this name"};
+    case Code::kBusy:
+      return {"busy", "no budget for one more transaction", true};
+    case Code::kMisuse:
+      return {"misuse", "a call out of order"};
+    case Code::kClosed:
+      return {"closed", "the cluster is closing"};
+    case Code::kBadOption:
+      return {"bad-option", "an option that does not hold"};
+    case Code::kBadPacket:
+      return {"bad-packet", "a packet that does not decode"};
+    case Code::kBadFile:
+      return {"bad-file", "a file that does not read"};
+    case Code::kNoMemory:
+      return {"no-memory", "the machine gave no memory"};
+    case Code::kOs:
+      return {"os", "the operating system refused"};
+  }
+  return {"unknown-code", "a code this version does not know"};
+}
+
+}  // namespace
+
+std::string_view code_name(Code code) { return row_of(code).name; }
+std::string_view code_text(Code code) { return row_of(code).text; }
+bool code_retryable(Code code) { return row_of(code).retryable; }
+
+std::string Error::text() const {
+  std::string out(code_name(code));
+  out.append(": ").append(code_text(code));
+  if (!detail.empty()) out.append(": ").append(detail);
+  return out;
+}
+
+}  // namespace weft

@@ -1,0 +1,143 @@
+#include "weft/bench/bench.h"
+
+#include <fmt/format.h>
+#include <fmt/ostream.h>
+
+#include <algorithm>
+
+#include "weft/base/check.h"
+#include "weft/bench/machine.h"
+
+namespace weft::bench {
+namespace {
+
+constexpr uint64_t kKeysPerNodeMax = uint64_t{1} << 32;
+
+// What the tables will need, at least: replicas, a header of 16 bytes and the key beside the value, half a bin.
+uint64_t memory_needed(const std::vector<TableSpec>& specs, int replicas) {
+  uint64_t bytes = 0;
+  for (const TableSpec& spec : specs) bytes += spec.capacity * (spec.value_bytes_max + 16 + 8 + 32);
+  return bytes * static_cast<uint64_t>(replicas);
+}
+
+Error bad(std::string detail) { return {Code::kBadOption, std::move(detail)}; }
+
+Result<void> check_request(const BenchOptions& options) {
+  if (options.fabric != "local") {
+    return bad(fmt::format("--fabric {}: this build has the fabric local{}", options.fabric,
+                           options.fabric == "sim" ? "; `weft sim` runs workloads in virtual time" : ""));
+  }
+  if (options.keys_per_node > kKeysPerNodeMax) {
+    return bad(fmt::format("--keys {}: at most {} a node", options.keys_per_node, kKeysPerNodeMax));
+  }
+  return {};
+}
+
+double gib(uint64_t bytes) { return static_cast<double>(bytes) / static_cast<double>(uint64_t{1} << 30); }
+
+}  // namespace
+
+int exit_status(const Error& error) { return error.code == Code::kBadOption ? kExitBadRequest : kExitFailed; }
+
+Result<std::unique_ptr<Bench>> Bench::open(const BenchOptions& options, std::ostream* out) {
+  if (auto good = check_request(options); !good) return good.error();
+  std::unique_ptr<Bench> bench(new Bench());
+  bench->fabric_ = options.fabric;
+  auto cluster = Cluster::open(options.cluster);
+  if (!cluster) return cluster.error();
+  bench->cluster_ = std::move(*cluster);
+  WorkloadOptions workload_options;
+  workload_options.keys = (options.keys_per_node != 0 ? options.keys_per_node : default_keys(options.workload)) *
+                          static_cast<uint64_t>(options.cluster.nodes);
+  workload_options.skew = options.skew;
+  auto workload = make_workload(options.workload, workload_options);
+  if (!workload) return workload.error();
+  bench->workload_ = std::move(*workload);
+  if (auto loaded = bench->load(options, out); !loaded) return loaded.error();
+  return bench;
+}
+
+Result<void> Bench::load(const BenchOptions& options, std::ostream* out) {
+  const std::vector<TableSpec> specs = workload_->tables();
+  const uint64_t needed = memory_needed(specs, options.cluster.replicas);
+  const uint64_t available = memory_available_bytes();
+  if (available != 0 && needed > available) {
+    return Error{Code::kNoMemory, fmt::format("the tables need {:.1f} GiB or more, {:.1f} GiB are available; use fewer "
+                                              "--keys, --nodes or --replicas",
+                                              gib(needed), gib(available))};
+  }
+  for (size_t i = 0; i < specs.size(); ++i) {
+    auto table = cluster_->create_table(specs[i]);
+    if (!table) return table.error();
+    WEFT_CHECK(table->value == i, "workloads know their tables by the order of declaration");
+  }
+  const std::vector<Declared> procedures = workload_->procedures();
+  for (size_t i = 0; i < procedures.size(); ++i) {
+    auto procedure = cluster_->declare(procedures[i]);
+    if (!procedure) return procedure.error();
+    WEFT_CHECK(procedure->value == i, "workloads know their procedures by the order of declaration");
+  }
+  const uint64_t begin_ns = clock_.now_ns();
+  uint64_t records = 0;
+  Random random(options.seed);
+  auto loaded = workload_->load(
+      [&](TableId table, Key key, std::string_view value) {
+        ++records;
+        return cluster_->load(table, key, value);
+      },
+      random);
+  if (!loaded) return loaded;
+  if (out != nullptr) {
+    fmt::print(*out, "loaded {} records, {} replicas each, in {:.1f} s: {:.2f} GiB\n", with_commas(records),
+               options.cluster.replicas, static_cast<double>(clock_.now_ns() - begin_ns) / 1e9, gib(table_bytes()));
+  }
+  return {};
+}
+
+uint64_t Bench::table_bytes() const {
+  uint64_t bytes = 0;
+  const size_t tables = workload_->tables().size();
+  for (size_t i = 0; i < tables; ++i) bytes += cluster_->table_use(TableId(static_cast<uint16_t>(i))).memory_bytes;
+  return bytes;
+}
+
+Result<void> Bench::change(const Options& cluster) { return cluster_->reconfigure(cluster); }
+
+Result<Report> Bench::run(const DriveOptions& options) {
+  if (auto started = cluster_->start(); !started) return started.error();
+  DriveResult result = drive(*cluster_, *workload_, options, clock_);
+  cluster_->stop();
+  tally_.add(result.tally);
+  if (failure_.empty()) failure_ = result.failure;
+  return make_report(workload_->name(), fabric_, cluster_->options(), result);
+}
+
+std::string Bench::check() const {
+  if (tally_.failed != 0) {
+    return fmt::format("{} transactions ended without an answer, the first: {}", tally_.failed, failure_);
+  }
+  const auto walk = [this](TableId table, const Cluster::Visit& visit) { cluster_->visit(table, visit); };
+  std::string wrong = workload_->check(walk, tally_);
+  if (wrong.empty()) wrong = cluster_->audit();
+  return wrong;
+}
+
+Result<void> switch_off(std::string_view list, Options* options) {
+  while (!list.empty()) {
+    const size_t comma = std::min(list.find(','), list.size());
+    const std::string_view name = list.substr(0, comma);
+    list.remove_prefix(std::min(comma + 1, list.size()));
+    if (name == "nw-batch") {
+      options->network_batching = false;
+    } else if (name == "ht-batch") {
+      options->table_batching = false;
+    } else if (name == "local-reads") {
+      options->local_reads = false;
+    } else {
+      return bad(fmt::format("--off {}: there are nw-batch, ht-batch and local-reads", name));
+    }
+  }
+  return {};
+}
+
+}  // namespace weft::bench

@@ -1,0 +1,68 @@
+// Bench: a workload loaded into an embedded cluster, and runs on it. Loaded once; several runs may follow one another
+// with another protocol, other switches or more in flight; the check at the end covers all of them.
+//
+// Belongs to one thread, which is not a worker.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <ostream>
+#include <string>
+
+#include "weft/base/clock.h"
+#include "weft/bench/driver.h"
+#include "weft/bench/report.h"
+#include "weft/bench/workload.h"
+#include "weft/cluster.h"
+#include "weft/options.h"
+#include "weft/status.h"
+
+namespace weft::bench {
+
+struct BenchOptions {
+  std::string workload = "smallbank";
+  uint64_t keys_per_node = 0;  // 0: default_keys(workload)
+  Skew skew = Skew::kHot;
+  std::string fabric = "local";
+  Options cluster;
+  uint64_t seed = 1;
+};
+
+class Bench {
+ public:
+  // kBadOption for what the user got wrong, another code for what the machine did not give. `out` hears of the loading;
+  // may be nullptr.
+  static Result<std::unique_ptr<Bench>> open(const BenchOptions& options, std::ostream* out);
+
+  // Takes over protocol, limits and switches of `cluster` for the runs that follow.
+  Result<void> change(const Options& cluster);
+  Result<Report> run(const DriveOptions& options);
+
+  // The workload's check, the cluster's audit, and that no transaction failed: what is wrong, or nothing.
+  std::string check() const;
+
+  const Workload& workload() const { return *workload_; }
+  const Cluster& cluster() const { return *cluster_; }
+  const Tally& tally() const { return tally_; }
+  uint64_t table_bytes() const;  // over all nodes
+
+ private:
+  Bench() = default;
+  Result<void> load(const BenchOptions& options, std::ostream* out);
+
+  RealClock clock_;
+  std::string fabric_;
+  std::unique_ptr<Workload> workload_;
+  std::unique_ptr<Cluster> cluster_;
+  Tally tally_;
+  std::string failure_;
+};
+
+// Exit status of a command: 0 done, 1 something is wrong with what ran, 2 the request was wrong.
+inline constexpr int kExitDone = 0, kExitFailed = 1, kExitBadRequest = 2;
+int exit_status(const Error& error);
+
+// "nw-batch,ht-batch,local-reads" into the switches of `options`; kBadOption names what is not one of them.
+Result<void> switch_off(std::string_view list, Options* options);
+
+}  // namespace weft::bench

@@ -1,0 +1,64 @@
+// The driver: client coroutines that run a workload's transactions on every worker of a cluster, for a while, and what
+// they counted.
+//
+// Closed loop: `inflight` clients a worker, each with one transaction at a time. Open loop (`rate`): transactions arrive
+// by a Poisson process whatever the store does, and latency counts from when one was meant to start, so that a store
+// that falls behind is seen to.
+//
+// Clients of a worker share that worker's State and nothing else; the calling thread reads the states while they run.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "weft/base/clock.h"
+#include "weft/base/histogram.h"
+#include "weft/bench/workload.h"
+#include "weft/cluster.h"
+
+namespace weft::bench {
+
+// What a progress line shows.
+struct Live {
+  double seconds = 0;  // measured so far
+  double tps = 0;      // of the last interval
+  double p50_us = 0, p99_us = 0;
+  double abort_share = 0;  // of the attempts
+  double nw_batch = 0, ht_batch = 0;
+};
+
+struct DriveOptions {
+  double rate = 0;  // transactions a second over the whole cluster; 0: closed loop
+  double warmup_seconds = 0.5;
+  double seconds = 5;
+  bool alone = false;  // one client in the whole cluster: the latency of a transaction that meets no other
+  int slices = 5;  // the measured time is cut into this many, for the spread
+  uint64_t seed = 1;
+  const std::atomic<bool>* interrupted = nullptr;  // set: end now, in order
+  std::function<void(const Live&)> on_progress;    // a few times a second, on the calling thread
+};
+
+struct DriveResult {
+  // Of the measured time.
+  double seconds = 0;
+  uint64_t committed = 0, refused = 0, aborted = 0;  // refused ones are among the committed; aborted: attempts
+  std::array<uint64_t, 32> aborts_by_code{};
+  Histogram latency_ns;
+  std::vector<double> slice_tps;
+  Counters counters;
+  // Of the whole run.
+  Tally tally;
+  std::string failure;  // a transaction that ended without commit and answer: what it said
+};
+
+// The cluster is started; the clients have ended when this returns.
+DriveResult drive(Cluster& cluster, const Workload& workload, const DriveOptions& options, Clock& clock);
+
+// The difference of two readings of the counters.
+Counters counters_between(const Counters& before, const Counters& after);
+
+}  // namespace weft::bench

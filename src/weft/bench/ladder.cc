@@ -1,0 +1,209 @@
+#include "weft/bench/ladder.h"
+
+#include <fmt/format.h>
+#include <fmt/ostream.h>
+
+#include <algorithm>
+
+#include "weft/bench/limits.h"
+#include "weft/bench/machine.h"
+
+namespace weft::bench {
+namespace {
+
+struct Rung {
+  const char* name;
+  bool network_batching, table_batching, local_reads;
+};
+constexpr Rung kRungs[] = {{"none", false, false, false},
+                           {"+ network batching", true, false, false},
+                           {"+ table batching", true, true, false},
+                           {"+ local reads", true, true, true}};
+
+void heading(std::ostream& out, const LadderOptions& options) {
+  const Machine machine = describe_machine();
+  const Options& cluster = options.bench.cluster;
+  fmt::print(out, "# Performance\n\n");
+  fmt::print(out, "Made by `weft bench all`{}.\n\n", options.label.empty() ? "" : ", commit " + options.label);
+  fmt::print(out, "- Machine: {}, {} cores, {:.0f} GiB, transparent huge pages: {}. Built with {}.\n", machine.cpu,
+             machine.cores, static_cast<double>(machine.memory_bytes) / static_cast<double>(uint64_t{1} << 30),
+             machine.huge_pages, machine.compiler);
+  fmt::print(out,
+             "- Cluster: {} nodes with {} replicas in one process over the local fabric, {} workers a node on {} "
+             "threads, {} transactions in flight a worker.\n",
+             cluster.nodes, cluster.replicas, cluster.workers, cluster.threads, cluster.limits.inflight);
+  fmt::print(out,
+             "- Each figure is of {:.0f} seconds after half a second of warm-up; the spread is the slowest and the "
+             "fastest fifth of it. Transactions that answer no (no such row, no money) commit what they read and "
+             "count.\n\n",
+             options.seconds);
+}
+
+std::string spread(const Report& r) { return millions(r.tps_min) + " – " + millions(r.tps_max); }
+
+double abort_percent(const Report& r) {
+  const uint64_t attempts = r.aborted + r.committed;
+  return attempts == 0 ? 0 : 100 * static_cast<double>(r.aborted) / static_cast<double>(attempts);
+}
+
+class Ladder {
+ public:
+  Ladder(const LadderOptions& options, std::ostream& out, Progress& progress)
+      : options_(options), out_(out), progress_(progress) {}
+
+  Result<void> workload(const std::string& name) {
+    BenchOptions bench_options = options_.bench;
+    bench_options.workload = name;
+    progress_.say("loading " + name);
+    auto opened = Bench::open(bench_options, nullptr);
+    if (!opened) return opened.error();
+    bench_ = std::move(*opened);
+    fmt::print(out_, "## {}\n\n", name);
+    fmt::print(out_, "{} in the cluster, {:.2f} GiB of tables over all nodes.\n\n", population(name),
+               static_cast<double>(bench_->table_bytes()) / static_cast<double>(uint64_t{1} << 30));
+    Report best;
+    if (auto done = protocols(&best); !done) return done;
+    if (auto done = rungs(best); !done) return done;
+    if (auto done = alone(); !done) return done;
+    limit(best);
+    progress_.say("checking " + name);
+    const std::string wrong = bench_->check();
+    progress_.clear();
+    if (!wrong.empty()) return Error{Code::kOk, "the check after the runs: " + wrong};
+    fmt::print(out_, "After these runs the workload's check and the audit of all replicas held.\n\n");
+    out_.flush();
+    bench_.reset();
+    return {};
+  }
+
+ private:
+  std::string population(const std::string& name) const {
+    const uint64_t a_node = options_.bench.keys_per_node != 0 ? options_.bench.keys_per_node : default_keys(name);
+    const uint64_t all = a_node * static_cast<uint64_t>(options_.bench.cluster.nodes);
+    return with_commas(all) + (name == "tatp" ? " subscribers" : name == "smallbank" ? " accounts" : " records");
+  }
+
+  Result<Report> run(const std::string& what, const Options& cluster, bool alone = false) {
+    if (auto changed = bench_->change(cluster); !changed) return changed.error();
+    DriveOptions drive_options;
+    drive_options.seconds = alone ? std::max(0.2, options_.seconds / 2) : options_.seconds;
+    drive_options.alone = alone;
+    drive_options.seed = options_.bench.seed + ++runs_;
+    if (progress_.shown()) {
+      drive_options.on_progress = [&](const Live& live) {
+        progress_.show(bench_->workload().name() + " " + what, live);
+      };
+    }
+    auto report = bench_->run(drive_options);
+    progress_.clear();
+    return report;
+  }
+
+  Result<void> protocols(Report* best) {
+    fmt::print(out_, "### Protocols\n\n"
+               "| protocol | txn/s | a thread | spread | p50 µs | p90 µs | p99 µs | p99.9 µs | aborts % | round trips | "
+               "packets | messages | bytes |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|\n");
+    for (const std::string& name : options_.protocols) {
+      Options cluster = options_.bench.cluster;
+      cluster.protocol = name;
+      auto report = run(name, cluster);
+      if (!report) return report.error();
+      const Report& r = *report;
+      fmt::print(out_, "| {} | {} | {} | {} | {} | {} | {} | {} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.0f} |\n", name,
+                 millions(r.tps), millions(r.tps_per_thread), spread(r), micros(r.p50_us), micros(r.p90_us),
+                 micros(r.p99_us), micros(r.p999_us), abort_percent(r), r.commit_round_trips, r.packets_per_txn,
+                 r.messages_per_txn, r.bytes_per_txn);
+      out_.flush();
+      if (name == options_.protocols.front()) *best = r;
+    }
+    fmt::print(out_, "\nRound trips are of commits, the last three columns of a committed transaction.\n\n");
+    return {};
+  }
+
+  // The last rung is the first protocol with everything on, which has just run.
+  Result<void> rungs(const Report& best) {
+    const std::string& protocol = options_.protocols.front();
+    fmt::print(out_, "### What each step is worth ({})\n\n"
+               "| switched on | txn/s | spread | × none | p50 µs | p99 µs | messages a packet | keys a table batch | "
+               "reads on own node % |\n|---|---|---|---|---|---|---|---|---|\n", protocol);
+    double none_tps = 0;
+    for (const Rung& rung : kRungs) {
+      Options cluster = options_.bench.cluster;
+      cluster.protocol = protocol;
+      cluster.network_batching = rung.network_batching;
+      cluster.table_batching = rung.table_batching;
+      cluster.local_reads = rung.local_reads;
+      Report r = best;
+      if (!rung.local_reads) {
+        auto report = run(rung.name, cluster);
+        if (!report) return report.error();
+        r = *report;
+      }
+      if (none_tps == 0) none_tps = r.tps;
+      fmt::print(out_, "| {} | {} | {} | {:.2f} | {} | {} | {:.1f} | {:.1f} | {:.0f} |\n", rung.name, millions(r.tps),
+                 spread(r), none_tps > 0 ? r.tps / none_tps : 0, micros(r.p50_us), micros(r.p99_us), r.nw_batch,
+                 r.ht_batch, 100 * r.local_share);
+      out_.flush();
+    }
+    fmt::print(out_, "\n");
+    return {};
+  }
+
+  Result<void> alone() {
+    fmt::print(out_, "### One transaction in flight\n\n"
+               "| protocol | p50 µs | p90 µs | p99 µs | p99.9 µs | txn/s |\n|---|---|---|---|---|---|\n");
+    for (const std::string& name : options_.protocols) {
+      Options cluster = options_.bench.cluster;
+      cluster.protocol = name;
+      auto report = run(name + " alone", cluster, true);
+      if (!report) return report.error();
+      fmt::print(out_, "| {} | {} | {} | {} | {} | {} |\n", name, micros(report->p50_us), micros(report->p90_us),
+                 micros(report->p99_us), micros(report->p999_us), millions(report->tps));
+      out_.flush();
+    }
+    fmt::print(out_, "\nOne client in the whole cluster; its transactions meet no other.\n\n");
+    return {};
+  }
+
+  void limit(const Report& best) {
+    progress_.say("measuring the machine's limits");
+    const MachineLimits limits = measure_limits(bench_->table_bytes(), best.threads, clock_);
+    progress_.clear();
+    const Possible p = possible(limits, best);
+    fmt::print(out_, "### The machine's limit ({})\n\n"
+               "| | a thread can | ns each | a transaction needs | ns |\n|---|---|---|---|---|\n", best.protocol);
+    const auto row = [&](const char* what, double ns, double needs) {
+      fmt::print(out_, "| {} | {}/s | {:.1f} | {:.2f} | {:.0f} |\n", what, millions(ns > 0 ? 1e9 / ns : 0), ns, needs,
+                 ns * needs);
+    };
+    row("ring messages", limits.message_ns, p.messages);
+    row("record touches", limits.touch_ns, p.touches);
+    row("coroutine switches", limits.switch_ns, p.switches);
+    fmt::print(out_,
+               "\nTouches over {:.2f} GiB, all {} threads at once. Together {:.0f} ns: {} transactions a second and core "
+               "would be possible; {} is reached, {:.0f} % of it.\n\n",
+               static_cast<double>(limits.memory_bytes) / static_cast<double>(uint64_t{1} << 30), limits.threads, p.ns,
+               millions(p.tps_per_core), millions(best.tps_per_thread), 100 * p.reached);
+    out_.flush();
+  }
+
+  const LadderOptions& options_;
+  std::ostream& out_;
+  Progress& progress_;
+  RealClock clock_;
+  std::unique_ptr<Bench> bench_;
+  uint64_t runs_ = 0;
+};
+
+}  // namespace
+
+Result<void> run_ladder(const LadderOptions& options, std::ostream& out, Progress& progress) {
+  heading(out, options);
+  Ladder ladder(options, out, progress);
+  for (const std::string& name : options.workloads) {
+    if (auto done = ladder.workload(name); !done) return done;
+  }
+  return {};
+}
+
+}  // namespace weft::bench

@@ -1,0 +1,37 @@
+// What the machine can do, measured in the same run as what the store does: the three things a transaction is made of.
+//
+//   ring message    64 bytes into a packet of 16, through a ring and out again, both ends on one thread (workers of one
+//                   index share a thread)
+//   record touch    a random index line and then the random record line it names, prefetched in batches of 24, over as
+//                   much memory as the tables have
+//   switch          one resume of a suspended coroutine, 64 taking turns
+//
+// Their cost times how often a transaction needs them is the least a core must spend on one. What is left out (copying
+// keys and values, locks, checksums, the loop itself) is what separates the store from it.
+#pragma once
+
+#include <cstdint>
+
+#include "weft/base/clock.h"
+#include "weft/bench/report.h"
+
+namespace weft::bench {
+
+struct MachineLimits {
+  int threads = 0;
+  uint64_t memory_bytes = 0;  // that the touches spread over
+  double message_ns = 0, touch_ns = 0, switch_ns = 0;  // median of the repeats, all threads at work at the same time
+};
+
+// Takes about three seconds and `memory_bytes` of memory.
+MachineLimits measure_limits(uint64_t memory_bytes, int threads, Clock& clock);
+
+struct Possible {
+  double messages = 0, touches = 0, switches = 0;  // a committed transaction, as counted
+  double ns = 0;                                   // their cost together
+  double tps_per_core = 0;
+  double reached = 0;  // the report's rate a thread as a part of it
+};
+Possible possible(const MachineLimits& limits, const Report& report);
+
+}  // namespace weft::bench

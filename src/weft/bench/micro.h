@@ -1,0 +1,41 @@
+// micro-G-P, the papers' O(G,P): a transaction with G gets and P puts on records of 16 bytes, keys uniform and distinct.
+// The first P of the keys read are the ones written (so that micro-4-2 has keys that are only read and keys that are
+// read and written); puts beyond the gets are blind. micro-1-0 and micro-0-1 are the single-key operations.
+//
+// A record holds a counter that a read-and-written key adds 1 to, and its own key. The check: versions moved as often as
+// puts were committed, every record still has its key, and (without blind puts) the counters add up to the same.
+#pragma once
+
+#include "weft/bench/workload.h"
+
+namespace weft::bench {
+
+class Micro final : public Workload {
+ public:
+  static constexpr uint32_t kKeysMax = 32;  // gets and puts of one transaction
+  static constexpr TableId kRecords{0};
+
+  Micro(uint32_t gets, uint32_t puts, uint64_t records);
+
+  std::string name() const override;
+  std::span<const TxnKind> kinds() const override;
+  std::vector<TableSpec> tables() const override;
+  Result<void> load(const Put& put, Random& random) override;
+  Call draw(Random& random) const override;
+  Task<Outcome> attempt(Session& session, const Call& call, Effect& effect) const override;
+  std::string check(const Walk& walk, const Tally& tally) const override;
+
+  // The keys of a transaction, distinct: those read first, then those put blindly. All of them follow from the call.
+  uint32_t keys_of(const Call& call, std::array<uint64_t, kKeysMax>& keys) const;
+
+ private:
+  Task<Outcome> get_single(Session& session, uint64_t key) const;
+  Task<Outcome> put_single(Session& session, uint64_t key) const;
+  Task<Outcome> many(Session& session, const Call& call) const;
+
+  const uint32_t gets_;
+  const uint32_t puts_;
+  const uint64_t records_;
+};
+
+}  // namespace weft::bench

@@ -1,0 +1,34 @@
+// JSON of a report. The only file of this room that knows the JSON library: it is slow to compile.
+#include <nlohmann/json.hpp>
+
+#include "weft/bench/report.h"
+
+namespace weft::bench {
+
+std::string to_json(const Report& report) {
+  nlohmann::ordered_json json;
+  json["workload"] = report.workload;
+  json["protocol"] = report.protocol;
+  json["fabric"] = report.fabric;
+  json["nodes"] = report.nodes;
+  json["replicas"] = report.replicas;
+  json["threads"] = report.threads;
+  json["seconds"] = report.seconds;
+  json["committed"] = report.committed;
+  json["aborted"] = report.aborted;
+  json["tps"] = report.tps;
+  json["tps_per_thread"] = report.tps_per_thread;
+  json["latency_us"] = {
+      {"p50", report.p50_us}, {"p90", report.p90_us}, {"p99", report.p99_us}, {"p999", report.p999_us}};
+  json["nw_batch"] = report.nw_batch;
+  json["ht_batch"] = report.ht_batch;
+  json["packets_per_txn"] = report.packets_per_txn;
+  json["messages_per_txn"] = report.messages_per_txn;
+  json["bytes_per_txn"] = report.bytes_per_txn;
+  json["commit_round_trips"] = report.commit_round_trips;
+  json["abort_reasons"] = nlohmann::ordered_json::object();
+  for (const auto& [name, count] : report.abort_reasons) json["abort_reasons"][name] = count;
+  return json.dump();
+}
+
+}  // namespace weft::bench

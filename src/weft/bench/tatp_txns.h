@@ -1,0 +1,19 @@
+// The seven transactions of TATP, one attempt each. See workload.h for what a refusal is.
+#pragma once
+
+#include "weft/bench/workload.h"
+
+namespace weft::bench::tatp {
+
+Task<Outcome> get_subscriber(Session& session, const Call& call, Effect& effect);
+Task<Outcome> get_access(Session& session, const Call& call, Effect& effect);
+Task<Outcome> get_new_destination(Session& session, const Call& call, Effect& effect);
+Task<Outcome> update_location(Session& session, const Call& call);
+Task<Outcome> insert_forwarding(Session& session, const Call& call, Effect& effect);
+Task<Outcome> delete_forwarding(Session& session, const Call& call, Effect& effect);
+
+// Declared: changes the subscriber and the facility, or neither if there is no such facility.
+void update_subscriber_keys(std::string_view arguments, Declared::Keys& keys);
+Code update_subscriber_step(std::string_view arguments, std::span<const Value> values, Declared::Writes& writes);
+
+}  // namespace weft::bench::tatp

@@ -1,0 +1,75 @@
+#include "weft/bench/workload.h"
+
+#include <charconv>
+
+#include "weft/base/check.h"
+#include "weft/bench/micro.h"
+#include "weft/bench/smallbank.h"
+#include "weft/bench/tatp.h"
+
+namespace weft::bench {
+namespace {
+
+constexpr std::string_view kMicro = "micro-";
+
+// "micro-4-2" -> 4 and 2. False if it is anything else.
+bool parse_micro(std::string_view name, uint32_t* gets, uint32_t* puts) {
+  if (!name.starts_with(kMicro)) return false;
+  const char* const end = name.data() + name.size();
+  const auto first = std::from_chars(name.data() + kMicro.size(), end, *gets);
+  if (first.ec != std::errc() || first.ptr == end || *first.ptr != '-') return false;
+  const auto second = std::from_chars(first.ptr + 1, end, *puts);
+  return second.ec == std::errc() && second.ptr == end;
+}
+
+Error bad(std::string detail) { return {Code::kBadOption, std::move(detail)}; }
+
+}  // namespace
+
+void Tally::add(const Tally& other) {
+  for (size_t i = 0; i < kKindsOfTxnMax; ++i) {
+    committed[i] += other.committed[i];
+    refused[i] += other.refused[i];
+  }
+  net += other.net;
+  failed += other.failed;
+}
+
+size_t pick_kind(std::span<const TxnKind> kinds, uint64_t percent) {
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    if (percent < kinds[i].percent) return i;
+    percent -= kinds[i].percent;
+  }
+  WEFT_CHECK(false, "the shares of a mix add up to 100");
+  return 0;
+}
+
+Result<std::unique_ptr<Workload>> make_workload(std::string_view name, const WorkloadOptions& options) {
+  uint32_t gets = 0, puts = 0;
+  if (name == "smallbank") {
+    if (options.keys < 2) return bad("smallbank needs at least 2 accounts, " + std::to_string(options.keys) + " given");
+    return std::unique_ptr<Workload>(std::make_unique<SmallBank>(options.keys, options.skew));
+  }
+  if (name == "tatp") {
+    if (options.keys < 1) return bad("tatp needs at least 1 subscriber, 0 given");
+    return std::unique_ptr<Workload>(std::make_unique<Tatp>(options.keys));
+  }
+  if (parse_micro(name, &gets, &puts)) {
+    if (gets > Micro::kKeysMax || puts > Micro::kKeysMax || gets + puts < 1 || gets + puts > Micro::kKeysMax) {
+      return bad(std::string(name) + ": a micro workload has 1 to " + std::to_string(Micro::kKeysMax) +
+                 " gets and puts together");
+    }
+    if (options.keys < Micro::kKeysMax) {
+      return bad(std::string(name) + " needs at least " + std::to_string(Micro::kKeysMax) + " records, " +
+                 std::to_string(options.keys) + " given");
+    }
+    return std::unique_ptr<Workload>(std::make_unique<Micro>(gets, puts, options.keys));
+  }
+  return bad("no workload is called '" + std::string(name) + "'; there are " + workload_names());
+}
+
+uint64_t default_keys(std::string_view name) { return name == "tatp" ? 200'000 : 1'000'000; }
+
+std::string workload_names() { return "smallbank, tatp and micro-G-P (G gets and P puts, for example micro-4-2)"; }
+
+}  // namespace weft::bench

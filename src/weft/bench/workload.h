@@ -1,0 +1,98 @@
+// Workload: what a benchmark runs: its tables and their first contents, one transaction at a time, and the check that
+// says afterwards whether the store kept its word. It knows sessions and transactions and no cluster, so that the
+// driver (driver.h) runs it in real time and a simulation in virtual time.
+//
+// A transaction is drawn first (plain data) and then attempted, the same one again after every abort that trying again
+// can help. An answer of "no" (no such row, no money) is an answer too: such a transaction commits what it read, so that
+// the answer holds, and says `refused`.
+//
+// Table and procedure ids are the order in which tables() and procedures() list them: steps of declared transactions are
+// plain functions and know their tables by constants.
+//
+// draw, attempt and check may be called by any thread at any time after load; attempt runs on its session's worker.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "weft/base/random.h"
+#include "weft/cluster.h"
+#include "weft/options.h"
+#include "weft/status.h"
+#include "weft/txn.h"
+
+namespace weft::bench {
+
+inline constexpr size_t kKindsOfTxnMax = 8;
+
+struct TxnKind {
+  std::string_view name;
+  uint32_t percent;  // of the mix
+};
+
+// One transaction to run: its kind and what was drawn for it. Also the argument bytes of a declared one.
+struct Call {
+  uint64_t kind = 0;
+  std::array<uint64_t, 4> a{};
+};
+
+// What one attempt did, if it had an outcome.
+struct Effect {
+  bool refused = false;  // the answer is "no"
+  int64_t net = 0;       // what the workload's check adds up over the committed ones
+};
+
+// Added up over the clients, whole run, warm-up included: what check() compares the tables with.
+struct Tally {
+  std::array<uint64_t, kKindsOfTxnMax> committed{};  // with a "no" or not
+  std::array<uint64_t, kKindsOfTxnMax> refused{};
+  int64_t net = 0;
+  uint64_t failed = 0;  // ended without a commit and without an answer
+  void add(const Tally& other);
+};
+
+class Workload {
+ public:
+  using Put = std::function<Result<void>(TableId table, Key key, std::string_view value)>;
+  // Visits every record of a table at every replica, as Cluster::visit.
+  using Walk = std::function<void(TableId table, const Cluster::Visit& visit)>;
+
+  virtual ~Workload() = default;
+
+  virtual std::string name() const = 0;
+  virtual std::span<const TxnKind> kinds() const = 0;
+  virtual std::vector<TableSpec> tables() const = 0;
+  virtual std::vector<Declared> procedures() const { return {}; }
+  virtual Result<void> load(const Put& put, Random& random) = 0;
+
+  virtual Call draw(Random& random) const = 0;
+  // `session`, `call` and `effect` must stay until the task is done.
+  virtual Task<Outcome> attempt(Session& session, const Call& call, Effect& effect) const = 0;
+
+  // What is wrong with the tables after `tally` was committed to them, or nothing. While nothing runs.
+  virtual std::string check(const Walk& walk, const Tally& tally) const = 0;
+};
+
+enum class Skew : uint8_t { kHot, kNone };
+
+struct WorkloadOptions {
+  uint64_t keys = 0;  // accounts, subscribers or records in the whole cluster
+  Skew skew = Skew::kHot;
+};
+
+// "smallbank", "tatp" or "micro-G-P". kBadOption names what was given and what there is.
+Result<std::unique_ptr<Workload>> make_workload(std::string_view name, const WorkloadOptions& options);
+// Per node, when the user does not say: by the name of a workload that exists.
+uint64_t default_keys(std::string_view name);
+std::string workload_names();  // for messages: "smallbank, tatp, micro-G-P (...)"
+
+// Which of `kinds` a number from [0, 100) falls on.
+size_t pick_kind(std::span<const TxnKind> kinds, uint64_t percent);
+
+}  // namespace weft::bench

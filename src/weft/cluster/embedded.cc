@@ -1,0 +1,426 @@
+// The embedded cluster (include/weft/cluster.h): all nodes in this process over the local wire. Worker i of every node
+// runs on thread i mod threads: worker i talks only to workers i, so a message never crosses cores.
+#include <unistd.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "weft/base/check.h"
+#include "weft/base/clock.h"
+#include "weft/base/hash.h"
+#include "weft/cluster.h"
+#include "weft/fabric/local.h"
+#include "weft/run/control.h"
+#include "weft/run/thread.h"
+#include "weft/txn/engine.h"
+#include "weft/txn/node.h"
+
+namespace weft {
+
+void Counters::add(const Counters& o) {
+  // Plain counters, all of one type: add them as the array they are.
+  static_assert(sizeof(Counters) % sizeof(uint64_t) == 0);
+  auto* to = reinterpret_cast<uint64_t*>(this);
+  const auto* from = reinterpret_cast<const uint64_t*>(&o);
+  for (size_t i = 0; i < sizeof(Counters) / sizeof(uint64_t); ++i) to[i] += from[i];
+}
+
+struct Cluster::Handle::State {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool done = false;
+
+  void finish() {
+    const std::scoped_lock lock(mutex);
+    done = true;
+    changed.notify_all();
+  }
+};
+
+void Cluster::Handle::wait() const {
+  if (state_ == nullptr) return;
+  std::unique_lock lock(state_->mutex);
+  state_->changed.wait(lock, [&] { return state_->done; });
+}
+
+bool Cluster::Handle::done() const {
+  if (state_ == nullptr) return true;
+  const std::scoped_lock lock(state_->mutex);
+  return state_->done;
+}
+
+namespace {
+
+// A coroutine of its own: starts at once, ends by itself.
+struct Detached {
+  struct promise_type {
+    static void* operator new(size_t bytes) { return detail::allocate_frame(bytes); }
+    static void operator delete(void* frame) noexcept { detail::free_frame(frame); }
+    Detached get_return_object() { return {}; }
+    std::suspend_never initial_suspend() noexcept { return {}; }
+    std::suspend_never final_suspend() noexcept { return {}; }
+    void return_void() {}
+    void unhandled_exception() noexcept { std::terminate(); }
+  };
+};
+
+}  // namespace
+
+struct Cluster::Impl final : Environment {
+  ClusterSpec spec;
+  RealClock real_clock;
+  std::vector<std::unique_ptr<Regions>> all_regions;
+  std::unique_ptr<LocalFabric> fabric;
+  std::vector<std::unique_ptr<Node>> nodes;
+  std::vector<std::unique_ptr<Thread>> threads;
+  std::vector<uint64_t> turns_seen;  // of each thread, when the supervisor last looked
+  Control control;
+  std::mutex mutex;
+  std::condition_variable changed;
+  size_t running = 0;  // spawned coroutines that have not ended
+  bool started = false;
+
+  Clock* clock(NodeId) override { return &real_clock; }
+  Charges* charges(NodeId, WorkerId) override { return nullptr; }
+  Wire* wire(NodeId node, WorkerId worker) override { return fabric->wire(node, worker); }
+  Regions* regions(NodeId node) override { return all_regions[node.value].get(); }
+  uint64_t seed(NodeId node, WorkerId worker) override {
+    return mix64(spec.options.hash_seed + size_t{node.value} * 1000 + worker.value);
+  }
+
+  int thread_count() const {
+    if (spec.options.threads > 0) return spec.options.threads;
+    const auto cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    return std::min(spec.options.workers, cores);
+  }
+  Thread& thread_of(WorkerId worker) { return *threads[worker.value % threads.size()]; }
+
+  Result<void> make_nodes();
+  void make_fabric();
+  bool post(Worker* worker, WorkerId id, Mailbox::Call call);
+  void on_all_workers(const std::function<void(Engine&)>& call);
+  void drain();
+  void supervise();
+  Detached drive(Session session, std::function<Task<void>(Session&)> make, std::shared_ptr<Handle::State> state);
+};
+
+void Cluster::Impl::make_fabric() {
+  const Options& o = spec.options;
+  LocalOptions local;
+  local.nodes = o.nodes;
+  local.workers = o.workers;
+  fabric = std::make_unique<LocalFabric>(local);
+  for (int n = 0; n < o.nodes; ++n) {
+    fabric->set_regions(NodeId(static_cast<uint8_t>(n)), all_regions[static_cast<size_t>(n)].get());
+  }
+}
+
+Result<void> Cluster::Impl::make_nodes() {
+  const Options& o = spec.options;
+  const View view = make_view(o.nodes, o.replicas, o.partitions > 0 ? o.partitions : o.nodes);
+  for (int n = 0; n < o.nodes; ++n) all_regions.push_back(std::make_unique<Regions>());
+  make_fabric();
+  for (int n = 0; n < o.nodes; ++n) {
+    auto node = Node::create(NodeId(static_cast<uint8_t>(n)), spec, view, this);
+    if (!node) return node.error();
+    nodes.push_back(std::move(*node));
+  }
+  return {};
+}
+
+bool Cluster::Impl::post(Worker* worker, WorkerId id, Mailbox::Call call) {
+  if (!worker->mailbox().post(std::move(call))) return false;
+  thread_of(id).wake();
+  return true;
+}
+
+// Runs a call on every worker's thread and waits for all of them; directly if the workers do not run.
+void Cluster::Impl::on_all_workers(const std::function<void(Engine&)>& call) {
+  size_t left = 0;
+  for (const auto& node : nodes) {
+    for (int w = 0; w < node->workers(); ++w) {
+      const WorkerId id(static_cast<uint8_t>(w));
+      Engine* engine = node->engine(id);
+      if (!started) {
+        call(*engine);
+        continue;
+      }
+      {
+        const std::scoped_lock lock(mutex);
+        ++left;
+      }
+      const auto report = [this, &call, &left, engine] {
+        call(*engine);
+        const std::scoped_lock lock(mutex);
+        --left;
+        changed.notify_all();
+      };
+      while (!post(node->worker(id), id, report)) std::this_thread::yield();
+    }
+  }
+  std::unique_lock lock(mutex);
+  changed.wait(lock, [&] { return left == 0; });
+}
+
+// What the applications left behind (unlocks, notices) goes on until the workers have nothing open.
+void Cluster::Impl::drain() {
+  for (;;) {
+    std::atomic<bool> idle{true};
+    on_all_workers([&](Engine& engine) {
+      if (!engine.idle()) idle = false;
+    });
+    if (idle) return;
+    std::this_thread::yield();
+  }
+}
+
+void Cluster::Impl::supervise() {
+  for (size_t t = 0; t < threads.size(); ++t) {
+    const uint64_t turns = threads[t]->turns();
+    if (turns == turns_seen[t] && !threads[t]->asleep()) {
+      std::fprintf(stderr, "weft: worker_stalled thread=%zu turns=%llu\n", t, static_cast<unsigned long long>(turns));
+    }
+    turns_seen[t] = turns;
+  }
+}
+
+Detached Cluster::Impl::drive(Session session, std::function<Task<void>(Session&)> make,
+                              std::shared_ptr<Handle::State> state) {
+  {
+    Task<void> task = make(session);
+    co_await task;
+  }
+  make = nullptr;
+  {
+    const std::scoped_lock lock(mutex);
+    --running;
+    changed.notify_all();
+  }
+  state->finish();
+}
+
+Cluster::Cluster(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Cluster::~Cluster() { stop(); }
+
+Result<std::unique_ptr<Cluster>> Cluster::open(const Options& options) {
+  auto impl = std::make_unique<Impl>();
+  impl->spec.options = options;
+  if (auto r = check_spec(impl->spec); !r) return r.error();
+  impl->control.every_ms(1000, [raw = impl.get()] { raw->supervise(); });
+  return std::unique_ptr<Cluster>(new Cluster(std::move(impl)));
+}
+
+Result<TableId> Cluster::create_table(const TableSpec& spec) {
+  if (!impl_->nodes.empty()) return Error{Code::kMisuse, "tables are declared before the first load or start"};
+  ClusterSpec with = impl_->spec;
+  with.tables.push_back(spec);
+  if (auto r = check_spec(with); !r) return r.error();
+  impl_->spec = std::move(with);
+  return TableId(static_cast<uint16_t>(impl_->spec.tables.size() - 1));
+}
+
+Result<ProcedureId> Cluster::declare(const Declared& procedure) {
+  if (!impl_->nodes.empty()) return Error{Code::kMisuse, "procedures are declared before the first load or start"};
+  if (procedure.keys == nullptr || procedure.step == nullptr) {
+    return Error{Code::kBadOption, "procedure " + procedure.name + " needs keys and step"};
+  }
+  impl_->spec.procedures.push_back(procedure);
+  return ProcedureId(static_cast<uint16_t>(impl_->spec.procedures.size() - 1));
+}
+
+Result<void> Cluster::start() {
+  if (impl_->started) return Error{Code::kMisuse, "the cluster runs already"};
+  if (impl_->nodes.empty()) {
+    if (auto r = impl_->make_nodes(); !r) return r;
+  }
+  const int threads = impl_->thread_count();
+  for (int t = 0; t < threads; ++t) impl_->threads.push_back(std::make_unique<Thread>(&impl_->real_clock));
+  for (int w = 0; w < impl_->spec.options.workers; ++w) {
+    for (const auto& node : impl_->nodes) {
+      impl_->thread_of(WorkerId(static_cast<uint8_t>(w))).add(node->worker(WorkerId(static_cast<uint8_t>(w))));
+    }
+  }
+  const int cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  impl_->turns_seen.assign(impl_->threads.size(), UINT64_MAX);
+  for (int t = 0; t < threads; ++t) {
+    impl_->threads[static_cast<size_t>(t)]->start(impl_->spec.options.pin_threads ? t % cores : -1);
+  }
+  impl_->control.start();
+  impl_->started = true;
+  return {};
+}
+
+void Cluster::stop() {
+  if (!impl_->started) return;
+  {
+    std::unique_lock lock(impl_->mutex);
+    impl_->changed.wait(lock, [&] { return impl_->running == 0; });
+  }
+  impl_->drain();
+  impl_->control.stop();
+  for (const auto& thread : impl_->threads) thread->stop();
+  impl_->threads.clear();
+  impl_->started = false;
+}
+
+const Options& Cluster::options() const { return impl_->spec.options; }
+
+Result<void> Cluster::reconfigure(const Options& options) {
+  if (impl_->started) return Error{Code::kMisuse, "stop the cluster before you reconfigure it"};
+  const Options& now = impl_->spec.options;
+  if (options.nodes != now.nodes || options.replicas != now.replicas || options.workers != now.workers ||
+      options.partitions != now.partitions || options.hash_seed != now.hash_seed) {
+    return Error{Code::kBadOption, "nodes, replicas, workers, partitions and hash_seed stay as they were opened"};
+  }
+  ClusterSpec with = impl_->spec;
+  with.options = options;
+  if (auto r = check_spec(with); !r) return r;
+  impl_->spec = std::move(with);
+  if (impl_->nodes.empty()) return {};
+  for (const auto& node : impl_->nodes) node->drop_engines();
+  impl_->make_fabric();
+  for (const auto& node : impl_->nodes) {
+    if (auto r = node->make_engines(impl_->spec.options, impl_.get()); !r) return r;
+  }
+  return {};
+}
+
+Cluster::Handle Cluster::spawn(NodeId node, WorkerId worker, std::function<Task<void>(Session&)> make) {
+  WEFT_CHECK(impl_->started, "spawn needs a running cluster");
+  WEFT_CHECK(node.value < impl_->nodes.size() && worker.value < impl_->spec.options.workers, "no such node or worker");
+  Handle handle;
+  handle.state_ = std::make_shared<Handle::State>();
+  {
+    const std::scoped_lock lock(impl_->mutex);
+    ++impl_->running;
+  }
+  Node* n = impl_->nodes[node.value].get();
+  const Session session(n->engine(worker));
+  const auto start = [impl = impl_.get(), session, make = std::move(make), state = handle.state_] {
+    impl->drive(session, make, state);
+  };
+  while (!impl_->post(n->worker(worker), worker, start)) std::this_thread::yield();
+  return handle;
+}
+
+void Cluster::run_on(NodeId node, std::function<Task<void>(Session&)> make) {
+  spawn(node, WorkerId(0), std::move(make)).wait();
+}
+
+Outcome Cluster::call(NodeId node, ProcedureId procedure, std::string_view arguments) {
+  Outcome outcome;
+  run_on(node, [&](Session& session) { return store(session.call(procedure, arguments), outcome); });
+  return outcome;
+}
+
+Cluster::OneValue Cluster::get_one(NodeId node, TableId table, Key key) {
+  OneValue out;
+  if (table.value >= impl_->spec.tables.size()) {
+    out.outcome.kind = OutcomeKind::kRejected;
+    out.outcome.code = Code::kNoSuchTable;
+    return out;
+  }
+  out.value.resize(impl_->spec.tables[table.value].value_bytes_max);
+  const auto body = [&](Session& session) -> Task<void> {
+    Task<Session::One> task = session.get_one(table, key, {out.value.data(), out.value.size()});
+    const Session::One one = co_await task;
+    out.outcome = one.outcome;
+    out.found = one.found;
+    out.value.resize(one.bytes);
+  };
+  run_on(node, body);
+  return out;
+}
+
+Outcome Cluster::put_one(NodeId node, TableId table, Key key, std::string_view value) {
+  Outcome outcome;
+  run_on(node, [&](Session& session) { return store(session.put_one(table, key, value), outcome); });
+  return outcome;
+}
+
+Outcome Cluster::insert_one(NodeId node, TableId table, Key key, std::string_view value) {
+  Outcome outcome;
+  run_on(node, [&](Session& session) { return store(session.insert_one(table, key, value), outcome); });
+  return outcome;
+}
+
+Outcome Cluster::erase_one(NodeId node, TableId table, Key key) {
+  Outcome outcome;
+  run_on(node, [&](Session& session) { return store(session.erase_one(table, key), outcome); });
+  return outcome;
+}
+
+Result<void> Cluster::load(TableId table, Key key, std::string_view value) {
+  if (impl_->started) return Error{Code::kMisuse, "load before start"};
+  if (table.value >= impl_->spec.tables.size()) return Error{Code::kNoSuchTable, std::to_string(table.value)};
+  if (impl_->nodes.empty()) {
+    if (auto r = impl_->make_nodes(); !r) return r;
+  }
+  const TableSpec& spec = impl_->spec.tables[table.value];
+  if (value.size() > spec.value_bytes_max) {
+    return Error{Code::kValueTooLong, std::to_string(value.size()) + " bytes, table " + spec.name + " takes " +
+                                          std::to_string(spec.value_bytes_max)};
+  }
+  const uint32_t key_max = spec.keys == KeyKind::kInteger ? 8 : impl_->spec.options.limits.key_bytes_max;
+  if (key.size() > key_max) {
+    return Error{Code::kKeyTooLong,
+                 std::to_string(key.size()) + " bytes, limits.key_bytes_max is " + std::to_string(key_max)};
+  }
+  const ByteView key_bytes = as_bytes({key.data(), key.size()});
+  const HashedKey hashed = impl_->nodes.front()->table(table)->hashed(key_bytes);
+  const Placement& placement = impl_->nodes.front()->view().placement(hashed.partition);
+  for (int r = 0; r < placement.count; ++r) {
+    Node& node = *impl_->nodes[placement.replicas[static_cast<size_t>(r)].value];
+    if (auto loaded = node.load(table, key_bytes, as_bytes(value)); !loaded) return loaded;
+  }
+  return {};
+}
+
+void Cluster::visit(TableId table, const Visit& visit) const {
+  for (const auto& node : impl_->nodes) {
+    struct Context {
+      const Node& node;
+      const Table& table;
+      const Visit& visit;
+    } context{*node, *node->table(table), visit};
+    context.table.visit(
+        [](void* p, ByteView key, ByteView value, Word word) {
+          auto* c = static_cast<Context*>(p);
+          const HashedKey hashed = c->table.hashed(key);
+          const bool primary = c->node.view().placement(hashed.partition).primary() == c->node.id();
+          c->visit(c->node.id(), primary, as_text(key), as_text(value), word.version().value);
+        },
+        &context);
+  }
+}
+
+std::string Cluster::audit() const {
+  if (impl_->nodes.empty()) return {};
+  std::vector<Node*> all;
+  for (const auto& node : impl_->nodes) all.push_back(node.get());
+  return audit_replicas(all);
+}
+
+Counters Cluster::counters() const {
+  Counters all;
+  std::mutex adding;
+  impl_->on_all_workers([&](Engine& engine) {
+    const Counters one = engine.counters();
+    const std::scoped_lock lock(adding);
+    all.add(one);
+  });
+  return all;
+}
+
+TableUse Cluster::table_use(TableId table) const {
+  TableUse use;
+  for (const auto& node : impl_->nodes) {
+    use.records += node->table(table)->records();
+    use.memory_bytes += node->table(table)->memory_bytes();
+  }
+  return use;
+}
+
+}  // namespace weft

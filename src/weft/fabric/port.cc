@@ -1,0 +1,72 @@
+#include "weft/fabric/port.h"
+
+#include "weft/base/check.h"
+
+namespace weft {
+
+Port::Port(const PortOptions& options, Wire* wire, Charges* charges)
+    : batching_(options.batching),
+      sender_(options, wire, charges, &counters_),
+      receiver_(options, wire, charges, &counters_, &sender_) {}
+
+void Port::set_handler(uint8_t kind, Handler handler, void* context) {
+  WEFT_CHECK(kind < kKindsMax && handler != nullptr, "kinds are below kKindsMax");
+  handlers_[kind] = {handler, context};
+  receiver_.allow_kind(kind);
+}
+
+void Port::set_burst_hook(BurstHook hook, void* context) {
+  hook_ = hook;
+  hook_context_ = context;
+}
+
+void Port::set_bad_peer(BadPeer hook, void* context) { receiver_.set_bad_peer(hook, context); }
+
+bool Port::poll() {
+  WEFT_CHECK(!delivering_, "a handler does not poll");
+  sender_.settle();
+  sender_.retry();
+  const bool any = receiver_.gather() != 0;
+  if (any) {
+    delivering_ = true;
+    deliver();
+    delivering_ = false;
+  }
+  receiver_.finish();
+  return any;
+}
+
+void Port::deliver() {
+  delivered_ = 0;
+  if (batching_) announce(receiver_.messages());
+  // The size is asked for again each time: a handler that sets a new epoch shortens the burst.
+  while (delivered_ < receiver_.messages().size()) {
+    const std::span<const Message> left = receiver_.messages().subspan(delivered_);
+    size_t run = 1;
+    if (batching_) {
+      while (run < left.size() && left[run].kind == left[0].kind) ++run;
+    } else {
+      announce(left.first(1));
+    }
+    const Entry& entry = handlers_[left[0].kind];
+    WEFT_CHECK(entry.handler != nullptr, "a message to the own node has a kind without handler");
+    delivered_ += run;
+    entry.handler(entry.context, left.first(run));
+  }
+}
+
+void Port::announce(std::span<const Message> burst) {
+  counters_.bursts += 1;
+  counters_.burst_messages += burst.size();
+  if (hook_ != nullptr) hook_(hook_context_, burst);
+}
+
+void Port::set_epoch(Epoch epoch) {
+  WEFT_CHECK(epoch >= receiver_.epoch(), "epochs only grow");
+  if (epoch == receiver_.epoch()) return;
+  sender_.set_epoch(epoch);
+  receiver_.set_epoch(epoch);
+  if (delivering_) receiver_.drop_stale(delivered_);
+}
+
+}  // namespace weft

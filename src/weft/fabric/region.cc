@@ -1,0 +1,112 @@
+#include "weft/fabric/region.h"
+
+#include <sched.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <string>
+
+#include "weft/base/bytes.h"
+#include "weft/base/check.h"
+
+namespace weft {
+namespace {
+
+constexpr size_t kPageBytes = 4096;
+
+void zero_shared(std::byte* from, const std::byte* to) {
+  for (; from < to; from += 8) store_shared(from, 0);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Region>> Region::create(size_t bytes, RegionKind kind) {
+  if (bytes == 0) return Error{Code::kBadOption, "a region of 0 bytes"};
+  Mapping mapping(bytes, Mapping::Pages::kHuge);
+  if (mapping.base() == nullptr) {
+    return Error{Code::kNoMemory, "the kernel reserves no region of " + std::to_string(bytes) + " bytes"};
+  }
+  return std::unique_ptr<Region>(new Region(std::move(mapping), kind));
+}
+
+void Region::prefault(size_t offset, size_t bytes) {
+  WEFT_CHECK(offset <= this->bytes() && bytes <= this->bytes() - offset, "prefault inside the region");
+  if (bytes == 0) return;
+  std::byte* const first = base() + offset / kPageBytes * kPageBytes;
+  std::byte* const end = base() + align_up(offset + bytes, kPageBytes);
+#ifdef MADV_POPULATE_WRITE
+  if (madvise(first, static_cast<size_t>(end - first), MADV_POPULATE_WRITE) == 0) return;
+#endif
+  // An atomic OR of nothing writes without losing what another thread stores at the same time.
+  for (std::byte* page = first; page < end; page += kPageBytes) {
+    __atomic_fetch_or(reinterpret_cast<uint64_t*>(page), 0, __ATOMIC_RELAXED);
+  }
+}
+
+void Region::discard(size_t offset, size_t bytes) {
+  WEFT_CHECK(offset <= this->bytes() && bytes <= this->bytes() - offset, "discard inside the region");
+  WEFT_CHECK(offset % 8 == 0 && bytes % 8 == 0, "discard whole words");
+  std::byte* const from = base() + offset;
+  std::byte* const to = from + bytes;
+  std::byte* const first = base() + align_up(offset, kPageBytes);
+  std::byte* const last = base() + (offset + bytes) / kPageBytes * kPageBytes;
+  if (first >= last) {
+    zero_shared(from, to);
+    return;
+  }
+  zero_shared(from, first);
+  if (madvise(first, static_cast<size_t>(last - first), MADV_DONTNEED) != 0) zero_shared(first, last);
+  zero_shared(last, to);
+}
+
+RegionId Regions::add(Region* region) {
+  const uint16_t id = count_.load(std::memory_order_relaxed);
+  WEFT_CHECK(region != nullptr && id < kRegionsMax, "at most kRegionsMax regions per node");
+  regions_[id].store(region, std::memory_order_release);
+  count_.store(static_cast<uint16_t>(id + 1), std::memory_order_release);
+  return RegionId(id);
+}
+
+Region* Regions::find(RegionId id) const {
+  return id.value < kRegionsMax ? regions_[id.value].load(std::memory_order_acquire) : nullptr;
+}
+
+void Regions::grant(NodeId peer) {
+  WEFT_CHECK(peer.value <= kNodesMax, "a node of this cluster");
+  gates_[peer.value].granted.store(1, std::memory_order_seq_cst);
+}
+
+// A Section counts itself in and then looks at `granted`; we clear `granted` and then look at the count. All four are
+// sequentially consistent, so either the Section sees the gate closed or we see the Section and wait for it.
+void Regions::revoke(NodeId peer) {
+  WEFT_CHECK(peer.value <= kNodesMax, "a node of this cluster");
+  Gate& gate = gates_[peer.value];
+  gate.granted.store(0, std::memory_order_seq_cst);
+  while (gate.inside.load(std::memory_order_seq_cst) != 0) sched_yield();
+}
+
+bool Regions::granted(NodeId peer) const {
+  return peer.value <= kNodesMax && gates_[peer.value].granted.load(std::memory_order_acquire) != 0;
+}
+
+Regions::Section::Section(Regions& regions, NodeId peer) : regions_(regions), peer_(peer), granted_(false) {
+  // A closed gate is not entered at all, so that a peer that keeps knocking cannot hold up revoke().
+  if (!regions.granted(peer)) return;
+  Gate& gate = regions.gates_[peer.value];
+  gate.inside.fetch_add(1, std::memory_order_seq_cst);
+  granted_ = gate.granted.load(std::memory_order_seq_cst) != 0;
+  if (!granted_) gate.inside.fetch_sub(1, std::memory_order_release);
+}
+
+Regions::Section::~Section() {
+  if (granted_) regions_.gates_[peer_.value].inside.fetch_sub(1, std::memory_order_release);
+}
+
+std::byte* Regions::Section::resolve(RegionId id, uint64_t offset, uint64_t bytes) const {
+  if (!granted_) return nullptr;
+  const Region* region = regions_.find(id);
+  if (region == nullptr || offset > region->bytes() || bytes > region->bytes() - offset) return nullptr;
+  return region->base() + offset;
+}
+
+}  // namespace weft

@@ -1,0 +1,92 @@
+// A region: memory that a node registers for one-sided access. Things in it are addressed by (region, offset).
+//
+// The memory is reserved once, anonymous, on huge pages where the kernel gives them, and stays at one address until
+// the region is destroyed. Access by peers is off until granted; see Regions::grant and revoke.
+//
+// Thread-safety: base() and bytes() never change. grant, revoke and add belong to the node's control thread;
+// resolve() may be called by any worker or wire.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "weft/fabric/mapping.h"
+#include "weft/status.h"
+#include "weft/types.h"
+
+namespace weft {
+
+using RegionId = Id<struct RegionTag, uint16_t>;
+
+enum class RegionKind : uint8_t { kHost };
+
+class Region {
+ public:
+  // Reserves `bytes` of address space, rounded up to 2 MiB; pages are committed when first touched.
+  static Result<std::unique_ptr<Region>> create(size_t bytes, RegionKind kind = RegionKind::kHost);
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
+
+  std::byte* base() const { return mapping_.base(); }
+  size_t bytes() const { return mapping_.bytes(); }
+  RegionKind kind() const { return kind_; }
+
+  // Touches [offset, offset + bytes) so that no page fault is left for the data path.
+  void prefault(size_t offset, size_t bytes);
+  // Gives the pages of [offset, offset + bytes) back to the kernel; the range reads as zero afterwards, also where it
+  // covers a page only in part. Both numbers are multiples of 8.
+  void discard(size_t offset, size_t bytes);
+
+ private:
+  Region(Mapping mapping, RegionKind kind) : mapping_(std::move(mapping)), kind_(kind) {}
+  const Mapping mapping_;
+  const RegionKind kind_;
+};
+
+// The regions of one node, and who may reach them.
+class Regions {
+ public:
+  static constexpr size_t kRegionsMax = 256;
+
+  // The region must outlive this object. Ids count from 0.
+  RegionId add(Region* region);
+  Region* find(RegionId id) const;  // nullptr if there is none
+
+  // Peers have no access until granted. After revoke(peer) returns, nothing that peer posted earlier lands: the wires
+  // of this process enter a Section around every access they carry out for a peer.
+  void grant(NodeId peer);
+  void revoke(NodeId peer);
+  bool granted(NodeId peer) const;
+
+  // An access, or several, that a wire carries out for a peer: revoke(peer) waits until it is destroyed. Short, and
+  // never opened by a thread that is inside revoke.
+  class Section {
+   public:
+    Section(Regions& regions, NodeId peer);
+    ~Section();
+    Section(const Section&) = delete;
+    Section& operator=(const Section&) = delete;
+    // nullptr if the peer has no grant or the range is outside the region.
+    std::byte* resolve(RegionId id, uint64_t offset, uint64_t bytes) const;
+
+   private:
+    Regions& regions_;
+    const NodeId peer_;
+    bool granted_;
+  };
+
+ private:
+  struct alignas(64) Gate {
+    std::atomic<uint32_t> granted{0};
+    std::atomic<uint32_t> inside{0};  // accesses under way for this peer
+  };
+  std::array<std::atomic<Region*>, kRegionsMax> regions_{};
+  std::atomic<uint16_t> count_{0};
+  mutable std::array<Gate, kNodesMax + 1> gates_;
+};
+
+}  // namespace weft

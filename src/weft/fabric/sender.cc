@@ -1,0 +1,286 @@
+#include "weft/fabric/sender.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "weft/base/check.h"
+
+namespace weft {
+namespace {
+
+// Frames cost 8 bytes each, so a queue of the smallest packets takes 4/3 of their bytes, and the wrap wastes less than
+// one packet.
+constexpr size_t queue_capacity(size_t bytes) { return align_up(bytes + bytes / 2 + 2 * kPacketBytesMax, 4096); }
+
+size_t first_bit(uint64_t mask) { return static_cast<size_t>(std::countr_zero(mask)); }
+uint64_t bit(size_t n) { return uint64_t{1} << n; }
+
+}  // namespace
+
+Sender::Sender(const PortOptions& options, Wire* wire, Charges* charges, PortCounters* counters)
+    : self_(options.self),
+      worker_(options.worker),
+      nodes_(static_cast<size_t>(options.nodes)),
+      message_bytes_max_(options.message_bytes_max),
+      queued_bytes_max_(align_up(options.queued_bytes_max, 8)),
+      batching_(options.batching),
+      wire_(wire),
+      charges_(charges),
+      counters_(counters) {
+  WEFT_CHECK(options.nodes >= 1 && options.nodes <= kNodesMax && options.self.value < options.nodes,
+             "the caller checks its options");
+  const size_t channels = nodes_ * kFlows;
+  const size_t opens = align_up(kOpens * sizeof(Open), 4096);
+  const size_t staging = align_up(message_bytes_max_, 4096);
+  const size_t queue = queue_capacity(queued_bytes_max_);
+  // The areas of the own node are staggered by some lines, so that their hot beginnings do not share cache sets.
+  const size_t own = align_up(queued_bytes_max_, 4096) + 320;
+  memory_ = Mapping::or_throw(opens + staging + channels * (kPacketBytesMax + 320 + queue) + 2 * kFlows * own);
+
+  std::byte* at = memory_.base();
+  const auto carve = [&at](size_t bytes) {
+    std::byte* part = at;
+    at += bytes;
+    return part;
+  };
+  open_ = reinterpret_cast<Open*>(carve(opens));
+  staging_ = carve(staging);
+  waiting_ = std::make_unique<FrameQueue[]>(channels);
+  waiting_bytes_.resize(nodes_);
+  for (size_t c = 0; c < channels; ++c) {
+    if (node_of(c) == self_) continue;
+    open_[c].base = carve(kPacketBytesMax + 320);
+    waiting_[c].set_up(carve(queue), queue);
+  }
+  for (size_t flow = 0; flow < kFlows; ++flow) {
+    own_areas_[flow] = {carve(own), carve(own)};
+    open_own(flow);
+  }
+}
+
+void Sender::open_own(size_t flow) {
+  Open& open = open_[channel_index(self_, static_cast<Flow>(flow))];
+  open.base = open.next = own_areas_[flow][own_filling_[flow]];
+  open.room = queued_bytes_max_;
+  open.count = 0;
+}
+
+std::byte* Sender::reserve_slow(NodeId to, Flow flow, uint8_t kind, size_t bytes, uint16_t spare) {
+  settle();
+  WEFT_CHECK(to.value < nodes_, "the destination is a node of this cluster");
+  WEFT_CHECK(kind < kKindsMax && bytes <= message_bytes_max_, "the caller keeps message_bytes_max");
+  const size_t channel = channel_index(to, flow);
+  Open& open = open_[channel];
+  if (to == self_) {
+    WEFT_CHECK(sizeof(MessageHeader) + bytes <= open.room, "own-node messages over queued_bytes_max: take credit");
+    return append(open, kind, bytes, spare);
+  }
+  if (bytes > kWholeBytesMax) {
+    staged_ = {channel, bytes, spare, kind};
+    staged_whole_ = false;
+    unsettled_ = true;
+    return staging_;
+  }
+  if (sizeof(MessageHeader) + bytes > open.room) {
+    if (is_open(channel)) post_open(channel);
+    open_packet(channel);
+  }
+  if (!batching_) {
+    staged_.channel = channel;
+    staged_whole_ = unsettled_ = true;
+  }
+  return append(open, kind, bytes, spare);
+}
+
+void Sender::settle_slow() {
+  unsettled_ = false;
+  if (staged_whole_) {
+    post_open(staged_.channel);
+  } else {
+    cut_staged();
+  }
+}
+
+void Sender::cut_staged() {
+  const size_t channel = staged_.channel;
+  Open& open = open_[channel];
+  if (is_open(channel)) post_open(channel);
+  size_t done = 0;
+  while (done < staged_.bytes) {
+    const bool first = done == 0;
+    const size_t bytes = std::min(staged_.bytes - done, first ? kFirstBytesMax : kWholeBytesMax);
+    const bool last = done + bytes == staged_.bytes;
+    open_packet(channel);
+    std::byte* body = append(open, staged_.kind, bytes + (first ? sizeof(uint64_t) : 0), staged_.spare);
+    open.count = first ? 1 : 0;
+    const Piece piece = first ? kFirst : last ? kLast : kMiddle;
+    store(body - sizeof(MessageHeader) + offsetof(MessageHeader, piece), static_cast<uint8_t>(piece));
+    if (first) {
+      store(body, uint64_t{staged_.bytes});
+      body += sizeof(uint64_t);
+    }
+    std::memcpy(body, staging_ + done, bytes);
+    done += bytes;
+    // Other messages may ride behind the last piece.
+    if (!last || !batching_) post_open(channel);
+  }
+}
+
+void Sender::open_packet(size_t channel) {
+  Open& open = open_[channel];
+  open.next = open.base + sizeof(PacketHeader);
+  open.room = kPacketBytesMax - sizeof(PacketHeader);
+  open.count = 0;
+  open_mask_[channel % kFlows] |= bit(node_of(channel).value);
+}
+
+void Sender::close_packet(size_t channel) {
+  Open& open = open_[channel];
+  open.room = 0;
+  open.count = 0;
+  open_mask_[channel % kFlows] &= ~bit(node_of(channel).value);
+}
+
+ByteView Sender::seal(size_t channel) {
+  Open& open = open_[channel];
+  const auto bytes = static_cast<uint16_t>(open.next - open.base);
+  store(open.base, PacketHeader{bytes, static_cast<uint16_t>(open.count), static_cast<uint8_t>(flow_of(channel)),
+                                self_.value, worker_.value, 0, epoch_.value, open.sequence});
+  return {open.base, bytes};
+}
+
+// False leaves the packet open and unsealed. Only when nothing waits on this channel.
+bool Sender::send_open(size_t channel) {
+  const ByteView packet = seal(channel);
+  if (!wire_->send(node_of(channel), flow_of(channel), packet)) return false;
+  count_sent(packet);
+  ++open_[channel].sequence;
+  close_packet(channel);
+  return true;
+}
+
+// The open packet leaves, for the wire or for the queue.
+void Sender::post_open(size_t channel) {
+  const NodeId to = node_of(channel);
+  if ((closed_mask_ & bit(to.value)) != 0) {
+    close_packet(channel);
+    return;
+  }
+  uint64_t& waiting = waiting_mask_[channel % kFlows];
+  if ((waiting & bit(to.value)) == 0 && send_open(channel)) return;
+  const ByteView packet = seal(channel);
+  size_t& queued = waiting_bytes_[to.value];
+  queued += packet.size();
+  WEFT_CHECK(queued <= queued_bytes_max_ && waiting_[channel].push(packet),
+             "packets that wait for the wire over queued_bytes_max: take credit before sending");
+  waiting |= bit(to.value);
+  ++open_[channel].sequence;
+  close_packet(channel);
+}
+
+void Sender::count_sent(ByteView packet) {
+  const auto header = load<PacketHeader>(packet.data());
+  counters_->packets_sent += 1;
+  counters_->messages_sent += header.count;
+  counters_->bytes_sent += packet.size();
+  if (charges_ == nullptr) return;
+  charges_->charge(Step::kPacket, 1);
+  if (header.count != 0) charges_->charge(Step::kMessage, header.count);
+}
+
+bool Sender::retry() {
+  bool sent = false;
+  for (size_t flow = 0; flow < kFlows; ++flow) {
+    for (uint64_t left = waiting_mask_[flow]; left != 0; left &= left - 1) {
+      const NodeId to(static_cast<uint8_t>(first_bit(left)));
+      FrameQueue& queue = waiting_[channel_index(to, static_cast<Flow>(flow))];
+      for (ByteView packet = queue.front(); !packet.empty(); packet = queue.front()) {
+        if (!wire_->send(to, static_cast<Flow>(flow), packet)) break;
+        count_sent(packet);
+        waiting_bytes_[to.value] -= packet.size();
+        queue.pop(packet);
+        sent = true;
+      }
+      queue.release();
+      if (queue.empty()) waiting_mask_[flow] &= ~bit(to.value);
+    }
+  }
+  return sent;
+}
+
+bool Sender::flush() {
+  settle();
+  bool sent = retry();
+  for (size_t flow = 0; flow < kFlows; ++flow) {
+    for (uint64_t left = open_mask_[flow] & ~waiting_mask_[flow]; left != 0; left &= left - 1) {
+      const size_t node = first_bit(left);
+      if ((closed_mask_ & bit(node)) != 0) {
+        close_packet(node * kFlows + flow);
+      } else {
+        sent |= send_open(node * kFlows + flow);
+      }
+    }
+  }
+  return sent;
+}
+
+bool Sender::has_open(NodeId to, Flow flow) const {
+  if (to == self_) return open_[channel_index(to, flow)].count != 0;
+  const auto f = static_cast<size_t>(flow);
+  const bool staged = unsettled_ && staged_.channel == channel_index(to, flow);
+  return staged || ((open_mask_[f] | waiting_mask_[f]) & bit(to.value)) != 0;
+}
+
+bool Sender::pending() const {
+  uint64_t any = 0;
+  for (size_t flow = 0; flow < kFlows; ++flow) any |= open_mask_[flow] | waiting_mask_[flow];
+  return unsettled_ || any != 0;
+}
+
+void Sender::set_epoch(Epoch epoch) {
+  settle();
+  for (size_t flow = 0; flow < kFlows; ++flow) {
+    if (!bound_to_epoch(static_cast<Flow>(flow))) continue;
+    for (uint64_t left = open_mask_[flow]; left != 0; left &= left - 1) post_open(first_bit(left) * kFlows + flow);
+    if (open_[channel_index(self_, static_cast<Flow>(flow))].count != 0) {
+      counters_->dropped_old_epoch += 1;
+      open_own(flow);
+    }
+  }
+  epoch_ = epoch;
+}
+
+void Sender::close(NodeId peer) {
+  settle();
+  closed_mask_ |= bit(peer.value);
+  for (size_t flow = 0; flow < kFlows; ++flow) {
+    const size_t channel = channel_index(peer, static_cast<Flow>(flow));
+    if (is_open(channel)) close_packet(channel);
+    FrameQueue& queue = waiting_[channel];
+    for (ByteView packet = queue.front(); !packet.empty(); packet = queue.front()) queue.pop(packet);
+    queue.release();
+    waiting_mask_[flow] &= ~bit(peer.value);
+  }
+  waiting_bytes_[peer.value] = 0;
+}
+
+ByteView Sender::take_own(Flow flow) {
+  const auto f = static_cast<size_t>(flow);
+  const Open& open = open_[channel_index(self_, flow)];
+  const ByteView filled(open.base, static_cast<size_t>(open.next - open.base));
+  if (!filled.empty()) {
+    own_filling_[f] ^= 1;
+    open_own(f);
+  }
+  return filled;
+}
+
+bool Sender::own_pending() const {
+  for (size_t flow = 0; flow < kFlows; ++flow) {
+    if (open_[channel_index(self_, static_cast<Flow>(flow))].count != 0) return true;
+  }
+  return false;
+}
+
+}  // namespace weft

@@ -1,0 +1,138 @@
+// The sending half of a port: one open packet per (destination, flow), packets that wait for the wire, and the areas
+// through which a worker's messages to its own node go.
+//
+// A packet is sealed (given its sequence number and epoch) when it leaves for the wire or for the waiting queue. While
+// the wire refuses, the open packet stays open and goes on filling, so that back-pressure makes packets fuller.
+//
+// A message over kWholeBytesMax is written by the caller into one staging buffer and cut into pieces at the next call
+// of the port, when it is filled; so is, with batching off, the single message of a packet sent. settle() does both.
+//
+// Messages to the own node are written, whole whatever their size, into one of two areas per flow; take_own() hands
+// out what one area holds and turns to the other, so handlers can send to their own node while its messages are read.
+//
+// I1: per channel, sequence numbers leave in order without a gap: the wire gets a packet only when none waits.
+// I2: nothing is allocated after construction; all buffers are parts of one mapping, committed when first used.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "weft/base/bytes.h"
+#include "weft/base/clock.h"
+#include "weft/fabric/mapping.h"
+#include "weft/fabric/message.h"
+#include "weft/fabric/ring.h"
+#include "weft/fabric/wire.h"
+
+namespace weft {
+
+class Sender {
+ public:
+  Sender(const PortOptions& options, Wire* wire, Charges* charges, PortCounters* counters);
+
+  std::byte* reserve(NodeId to, Flow flow, uint8_t kind, size_t bytes, uint16_t spare) {
+    Open& open = open_[channel_index(to, flow)];
+    if (sizeof(MessageHeader) + bytes > open.room || unsettled_) [[unlikely]] {
+      return reserve_slow(to, flow, kind, bytes, spare);
+    }
+    return append(open, kind, bytes, spare);
+  }
+
+  // Finishes what had to wait until its message was filled. Every call of the port begins with it.
+  void settle() {
+    if (unsettled_) [[unlikely]] settle_slow();
+  }
+
+  bool has_open(NodeId to, Flow flow) const;
+  bool flush();
+  // Offers packets that wait to the wire again; true if it took one.
+  bool retry();
+  bool pending() const;
+
+  // What is open was written in the old epoch and is sealed with it; what waits for the own node is dropped.
+  void set_epoch(Epoch epoch);
+  // From now on what is sent to this peer is thrown away.
+  void close(NodeId peer);
+
+  // The own node's messages on a flow since the last call, as they lie in a packet. The caller is through with what
+  // the last call returned.
+  ByteView take_own(Flow flow);
+  bool own_pending() const;
+
+ private:
+  // Zero bytes are a valid Open without a packet: the array lies in the mapping, one for every value of NodeId, so
+  // that a wrong destination finds no room and is caught on the slow path.
+  struct Open {
+    std::byte* next;  // where the next message goes
+    size_t room;      // bytes left, a multiple of 8; 0 if nothing is open
+    std::byte* base;
+    uint32_t count;  // messages that begin in it
+    uint32_t sequence;
+  };
+  static constexpr size_t kOpens = 256 * kFlows;
+
+  struct Staged {
+    size_t channel = 0;
+    size_t bytes = 0;
+    uint16_t spare = 0;
+    uint8_t kind = 0;
+  };
+
+  static std::byte* append(Open& open, uint8_t kind, size_t bytes, uint16_t spare) {
+    const size_t padded = align_up(bytes, 8);
+    std::byte* const at = open.next;
+    open.next += sizeof(MessageHeader) + padded;
+    open.room -= sizeof(MessageHeader) + padded;
+    ++open.count;
+    store(at, MessageHeader{static_cast<uint32_t>(bytes), kind, kWhole, spare});
+    // Padding goes over the wire: never what was in the buffer before.
+    if (padded != bytes) store(at + padded, uint64_t{0});
+    return at + sizeof(MessageHeader);
+  }
+
+  static NodeId node_of(size_t channel) { return NodeId(static_cast<uint8_t>(channel / kFlows)); }
+  static Flow flow_of(size_t channel) { return static_cast<Flow>(channel % kFlows); }
+
+  bool is_open(size_t channel) const { return (open_mask_[channel % kFlows] >> (channel / kFlows) & 1U) != 0; }
+
+  std::byte* reserve_slow(NodeId to, Flow flow, uint8_t kind, size_t bytes, uint16_t spare);
+  void settle_slow();
+  void cut_staged();
+  void open_packet(size_t channel);
+  void close_packet(size_t channel);
+  ByteView seal(size_t channel);
+  bool send_open(size_t channel);
+  void post_open(size_t channel);
+  void count_sent(ByteView packet);
+  void open_own(size_t flow);
+
+  const NodeId self_;
+  const WorkerId worker_;
+  const size_t nodes_;
+  const size_t message_bytes_max_;
+  const size_t queued_bytes_max_;
+  const bool batching_;
+  Wire* const wire_;
+  Charges* const charges_;
+  PortCounters* const counters_;
+  Epoch epoch_{1};
+
+  Mapping memory_;
+  Open* open_ = nullptr;
+  bool unsettled_ = false;
+  bool staged_whole_ = false;  // what is unsettled is one whole message in an open packet (batching off)
+  Staged staged_;
+  std::byte* staging_ = nullptr;
+  std::unique_ptr<FrameQueue[]> waiting_;  // by channel
+  std::vector<size_t> waiting_bytes_;      // by node
+  std::array<uint64_t, kFlows> open_mask_{};     // bit n: a packet to node n is open
+  std::array<uint64_t, kFlows> waiting_mask_{};  // bit n: packets to node n wait
+  uint64_t closed_mask_ = 0;
+  std::array<std::array<std::byte*, 2>, kFlows> own_areas_{};
+  std::array<uint8_t, kFlows> own_filling_{};
+};
+
+}  // namespace weft

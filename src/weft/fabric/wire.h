@@ -1,0 +1,98 @@
+// Wire: what carries packets and one-sided verbs under a port. One wire object per worker; only that worker calls it.
+//
+// Packets are delivered reliably and in order per (sender, receiver, flow). A wire knows nothing of what is in them
+// beyond the PacketHeader. One-sided verbs act on a peer's regions without its worker: those of one post() go to one
+// peer over one queue, take effect in order, and cost one doorbell.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "weft/base/bytes.h"
+#include "weft/fabric/region.h"
+#include "weft/types.h"
+
+namespace weft {
+
+// Flows keep apart what must not share a packet; each is its own ordered channel.
+enum class Flow : uint8_t { kExecution, kCommit, kRecovery, kControl };
+inline constexpr int kFlows = 4;
+
+inline constexpr uint16_t kWireVersion = 1;
+
+// The first bytes of every packet.
+//
+//   0        2        4    5      6        8            12           16
+//   | bytes  | count  |flow|source| worker | epoch      | sequence   |
+//
+struct PacketHeader {
+  uint16_t bytes;     // of the whole packet, header included
+  uint16_t count;     // messages that begin in this packet
+  uint8_t flow;       // Flow
+  uint8_t source;     // NodeId of the sender
+  uint8_t worker;     // WorkerId, the same at both ends
+  uint8_t reserved;   // 0
+  uint32_t epoch;     // of the sender's view
+  uint32_t sequence;  // counts packets of this (sender, receiver, flow): a gap is a bug or a hostile peer
+};
+static_assert(sizeof(PacketHeader) == 16);
+
+inline constexpr size_t kPacketBytesMax = 8192;  // header included
+
+struct Packet {
+  NodeId source;
+  std::span<const std::byte> bytes;  // starts with the PacketHeader; 8-byte aligned; valid until Wire::release
+};
+
+enum class VerbKind : uint8_t { kRead, kWrite, kCompareSwap, kFetchAdd };
+
+// One one-sided operation. kCompareSwap and kFetchAdd act on 8 aligned bytes and return the old value in *local.
+// `local` must stay valid until the completion of this or of a later signalled verb of the same peer.
+struct Verb {
+  VerbKind kind = VerbKind::kRead;
+  bool signalled = true;  // an unsignalled verb reports no completion of its own unless it fails
+  RegionId region;
+  uint64_t offset = 0;
+  uint32_t bytes = 0;
+  std::byte* local = nullptr;
+  uint64_t operand = 0;  // kCompareSwap: the new value; kFetchAdd: the addend
+  uint64_t compare = 0;  // kCompareSwap only
+  uint64_t tag = 0;      // comes back in the completion
+};
+
+enum class VerbStatus : uint8_t {
+  kDone,
+  kRefused,   // no grant, or outside the region: the queue to that peer is broken until reset
+  kFlushed,   // posted behind a refused one
+};
+
+struct Completion {
+  NodeId peer;
+  VerbStatus status;
+  uint64_t tag;
+};
+
+class Wire {
+ public:
+  virtual ~Wire() = default;
+
+  // Copies the packet and takes it for delivery; false if there is no room now (nothing was taken, try again later).
+  virtual bool send(NodeId to, Flow flow, ByteView packet) = 0;
+
+  // Fills `out` with packets that arrived, oldest first per channel, and returns how many. Their bytes stay valid
+  // until release(), which the caller must call before the next poll.
+  virtual size_t poll(std::span<Packet> out) = 0;
+  virtual void release() = 0;
+
+  // Posts verbs to one peer with one doorbell; false if the queue has no room for all of them (none was taken).
+  virtual bool post(NodeId to, std::span<const Verb> verbs) = 0;
+  virtual size_t poll_completions(std::span<Completion> out) = 0;
+  // Reopens the queue to a peer after a refused verb.
+  virtual void reset(NodeId to) = 0;
+
+  // True if poll or poll_completions would return something now.
+  virtual bool pending() const = 0;
+};
+
+}  // namespace weft

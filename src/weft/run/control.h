@@ -1,0 +1,45 @@
+// Control: the one thread of a node (or of an embedded cluster) beside its workers. It runs what other threads post to
+// it and what is due periodically: supervision now, membership and HTTP later. It reaches workers only through their
+// mailboxes.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace weft {
+
+class Control {
+ public:
+  Control() = default;
+  ~Control() { stop(); }
+  Control(const Control&) = delete;
+  Control& operator=(const Control&) = delete;
+
+  // Before start. Jobs run one after another on the control thread.
+  void every_ms(uint32_t period_ms, std::function<void()> job) { jobs_.push_back({period_ms, period_ms, std::move(job)}); }
+
+  void start();
+  void stop();  // idempotent; what was posted before is run
+  void post(std::function<void()> call);
+
+ private:
+  struct Job {
+    uint32_t period_ms;
+    uint32_t left_ms;
+    std::function<void()> run;
+  };
+  void loop();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::function<void()>> calls_;
+  std::vector<Job> jobs_;
+  std::thread thread_;
+  bool stopping_ = false;
+};
+
+}  // namespace weft

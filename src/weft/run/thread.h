@@ -1,0 +1,48 @@
+// Thread: runs several workers round-robin. It spins while there is work and briefly after, then sleeps until a wake()
+// or the earliest deadline of its workers.
+//
+// wake() may be called from any thread and costs one load while the thread is awake.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include "weft/base/clock.h"
+#include "weft/run/worker.h"
+
+namespace weft {
+
+class Thread {
+ public:
+  explicit Thread(Clock* clock, uint64_t spin_ns = 50'000) : clock_(clock), spin_ns_(spin_ns) {}
+  ~Thread() { stop(); }
+  Thread(const Thread&) = delete;
+  Thread& operator=(const Thread&) = delete;
+
+  void add(Worker* worker) { workers_.push_back(worker); }  // before start
+  void start(int cpu = -1);                                 // pinned if cpu >= 0
+  void stop();                                              // returns when the thread has ended
+  void wake();
+
+  uint64_t sleeps() const { return sleeps_.load(std::memory_order_relaxed); }
+  uint64_t turns() const { return turns_.load(std::memory_order_relaxed); }
+  bool asleep() const { return asleep_.load(std::memory_order_relaxed) != 0; }
+
+ private:
+  void run(int cpu);
+  void sleep(uint64_t deadline_ns);
+  bool any_pending() const;
+
+  Clock* const clock_;
+  const uint64_t spin_ns_;
+  std::vector<Worker*> workers_;
+  std::thread thread_;
+  std::atomic<bool> stopping_{false};
+  std::atomic<uint32_t> asleep_{0};  // 1 while in sleep(); a futex
+  std::atomic<uint64_t> sleeps_{0};
+  std::atomic<uint64_t> turns_{0};
+};
+
+}  // namespace weft

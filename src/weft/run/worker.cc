@@ -1,0 +1,30 @@
+#include "weft/run/worker.h"
+
+namespace weft {
+
+bool Worker::step() {
+  const FramePool::Scope scope(&frames_);
+  now_ns_ = clock_->now_ns();
+  ++steps_;
+  if (charges_ != nullptr) charges_->charge(Step::kLoop, 1);
+  bool busy = mailbox_.drain();
+  busy |= run_client_code();
+  busy |= duties_->table_batch();
+  busy |= duties_->commit_steps();
+  busy |= duties_->flush();
+  busy |= duties_->poll();
+  duties_->between_steps();
+  return busy;
+}
+
+bool Worker::run_client_code() {
+  while (const std::coroutine_handle<> due = timers_.take_due(now_ns_)) ready_.push_back(due);
+  if (ready_.empty()) return false;
+  running_.swap(ready_);
+  if (charges_ != nullptr) charges_->charge(Step::kResume, running_.size());
+  for (const std::coroutine_handle<> coroutine : running_) coroutine.resume();
+  running_.clear();
+  return true;
+}
+
+}  // namespace weft

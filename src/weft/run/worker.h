@@ -1,0 +1,75 @@
+// Worker: one event loop. step() is the whole loop, in its fixed order; a Thread (thread.h) or the simulator calls it.
+//
+// Everything but the mailbox belongs to whoever calls step().
+#pragma once
+
+#include <coroutine>
+#include <cstdint>
+#include <vector>
+
+#include "weft/base/clock.h"
+#include "weft/run/frames.h"
+#include "weft/run/mailbox.h"
+#include "weft/run/timers.h"
+
+namespace weft {
+
+// What a worker does besides running client code. Each call returns true if it did something.
+class Duties {
+ public:
+  virtual ~Duties() = default;
+  virtual bool table_batch() = 0;   // prefetch all keys that wait, then execute all
+  virtual bool commit_steps() = 0;  // what is due in commits without an answer having come
+  virtual bool flush() = 0;         // hand packets to the wire
+  virtual bool poll() = 0;          // deliver what arrived
+  virtual void between_steps() = 0; // no reference into a table is held
+  virtual void before_sleep() = 0;  // this worker will not touch its tables until the next step
+  virtual bool pending() const = 0; // a step now would do something
+  virtual uint64_t deadline_ns() const = 0;  // a step is due then at the latest
+};
+
+class Worker {
+ public:
+  Worker(Clock* clock, Charges* charges, size_t coroutines_max, size_t mailbox_capacity)
+      : clock_(clock), charges_(charges), timers_(coroutines_max), mailbox_(mailbox_capacity) {
+    ready_.reserve(coroutines_max);
+    running_.reserve(coroutines_max);
+  }
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  void set_duties(Duties* duties) { duties_ = duties; }
+
+  // One turn of the loop: client code, table batch, commit steps, flush, poll. True if anything was done.
+  bool step();
+
+  // Resumes a coroutine in the next step's client code.
+  void ready(std::coroutine_handle<> coroutine) { ready_.push_back(coroutine); }
+  void sleep_until(uint64_t deadline_ns, std::coroutine_handle<> coroutine) { timers_.set(deadline_ns, coroutine); }
+
+  Mailbox& mailbox() { return mailbox_; }
+  FramePool& frames() { return frames_; }
+  uint64_t now_ns() const { return now_ns_; }  // of the current step
+  Charges* charges() const { return charges_; }
+
+  bool pending() const { return !ready_.empty() || !mailbox_.empty() || duties_->pending(); }
+  uint64_t deadline_ns() const { return std::min(timers_.next_ns(), duties_->deadline_ns()); }
+  void before_sleep() { duties_->before_sleep(); }
+  uint64_t steps() const { return steps_; }
+
+ private:
+  bool run_client_code();
+
+  Clock* const clock_;
+  Charges* const charges_;
+  Duties* duties_ = nullptr;
+  uint64_t now_ns_ = 0;
+  uint64_t steps_ = 0;
+  std::vector<std::coroutine_handle<>> ready_;
+  std::vector<std::coroutine_handle<>> running_;
+  Timers timers_;
+  Mailbox mailbox_;
+  FramePool frames_;
+};
+
+}  // namespace weft

@@ -1,0 +1,419 @@
+// List-append: a key's value is the list of all elements ever appended to it, so a read tells everything that happened
+// to the key before. Elements are unique in a run, failed attempts included.
+//
+// A value:
+//
+//   0       4       8                     8 + 8 * count     end
+//   | count | pad   | elements ...        | pad bytes       |
+//
+// Pad bytes depend on the count, so that a mixture of two versions shows.
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "weft/sim/workload.h"
+
+namespace weft::sim {
+
+namespace {
+
+constexpr uint64_t kRetireAfter = 64;   // appends to a key; then its place gets a new key
+constexpr uint64_t kElementsMax = 150;  // room for those that were under way when a key was retired
+constexpr size_t kHeader = 8;
+
+using List = std::vector<uint64_t>;
+
+std::string encode(const List& list, uint32_t pad) {
+  const auto count = static_cast<uint32_t>(list.size());
+  std::string value(kHeader + count * 8 + pad, static_cast<char>(count * 37 + 1));
+  std::memcpy(value.data(), &count, 4);
+  std::memcpy(value.data() + 4, &pad, 4);
+  if (count > 0) std::memcpy(value.data() + kHeader, list.data(), count * 8);
+  return value;
+}
+
+bool decode(std::string_view value, List& list) {
+  uint32_t count = 0;
+  uint32_t pad = 0;
+  if (value.size() < kHeader) return false;
+  std::memcpy(&count, value.data(), 4);
+  std::memcpy(&pad, value.data() + 4, 4);
+  if (value.size() != kHeader + size_t{count} * 8 + pad) return false;
+  list.resize(count);
+  if (count > 0) std::memcpy(list.data(), value.data() + kHeader, count * 8);
+  const std::string_view rest = value.substr(kHeader + count * 8);
+  return rest.find_first_not_of(static_cast<char>(count * 37 + 1)) == std::string_view::npos;
+}
+
+// Arguments of the declared append: the table, then these.
+struct DeclaredPart {
+  uint64_t key;
+  uint64_t element;
+  uint64_t pad;
+};
+
+TableId declared_table(std::string_view arguments) {
+  uint64_t table = 0;
+  std::memcpy(&table, arguments.data(), 8);
+  return TableId(static_cast<uint16_t>(table));
+}
+
+DeclaredPart declared_part(std::string_view arguments, size_t i) {
+  DeclaredPart part{};
+  std::memcpy(&part, arguments.data() + 8 + i * sizeof part, sizeof part);
+  return part;
+}
+
+size_t declared_parts(std::string_view arguments) { return (arguments.size() - 8) / sizeof(DeclaredPart); }
+
+void append_keys(std::string_view arguments, Declared::Keys& keys) {
+  for (size_t i = 0; i < declared_parts(arguments); ++i) {
+    keys.add(declared_table(arguments), declared_part(arguments, i).key, Intent::kUpdate);
+  }
+}
+
+Code append_step(std::string_view arguments, std::span<const Value> values, Declared::Writes& writes) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    const DeclaredPart part = declared_part(arguments, i);
+    List list;
+    if (values[i].code != Code::kOk) return values[i].code;
+    if (values[i].found && !decode(values[i].bytes, list)) return Code::kApplication;
+    if (list.size() >= kElementsMax) return Code::kApplication;
+    list.push_back(part.element);
+    const std::string value = encode(list, static_cast<uint32_t>(part.pad));
+    writes.put(declared_table(arguments), part.key, value);
+  }
+  return Code::kOk;
+}
+
+class AppendWorkload final : public Workload {
+ public:
+  explicit AppendWorkload(Stage* stage)
+      : Workload(stage), generation_(stage->config.keys), appended_(stage->config.keys) {}
+
+  void declare(ClusterSpec& spec) override;
+  Task<void> run(Client* client, Session session) override;
+  Task<void> finish(Client* client, Session session) override;
+
+ private:
+  // One operation that a transaction is going to do.
+  struct Plan {
+    uint64_t place = 0;
+    uint64_t number = 0;     // the key: place + generation * places
+    TableId table;
+    std::string bytes;       // the key of the byte table, or empty
+    std::string name;        // in the history
+    bool append = false;
+    bool blind = false;      // insert without a read
+    bool reread = false;     // read again after the write
+    Intent intent = Intent::kRead;
+    uint64_t element = 0;
+    Ticket ticket;
+    Key key() const { return bytes.empty() ? Key(number) : Key(std::string_view(bytes)); }
+  };
+  struct Attempt {
+    SimTxn record;
+    std::vector<Plan> plans;
+    bool async = false;      // all reads are started before the first is awaited
+    size_t drop_before = SIZE_MAX;
+    bool failed = false;     // a read failed, or a value was broken
+  };
+
+  Plan plan_for(Random& random, uint64_t place, bool may_append);
+  Attempt plan_txn(Client* client);
+  uint32_t pad_of(uint64_t number) const {
+    return mix64(number * 7 + 3) % 100 < stage_->config.large_percent ? stage_->config.large_bytes : 0;
+  }
+  bool read(Attempt& attempt, const Plan& plan, const Value& value, List& list);
+  void write(Attempt& attempt, const Plan& plan, Txn& txn, List& list, bool found);
+  void finished(Attempt& attempt, SimOutcome outcome);
+  Task<void> interactive(Client* client, Session session);
+  Task<void> operations(Client* client, Session session, Txn* txn, Attempt* attempt);
+  Task<void> single(Client* client, Session session);
+  Task<void> declared(Client* client, Session session);
+  Task<void> read_all(Client* client, Session session);
+  Task<void> read_one(Client* client, Session session, Plan plan, Policy policy, bool must);
+
+  TableId integers_, bytes_;
+  std::vector<uint64_t> generation_;  // by place
+  std::vector<uint64_t> appended_;    // to the place's present key
+  uint64_t elements_ = 0;
+};
+
+void AppendWorkload::declare(ClusterSpec& spec) {
+  integers_ = TableId(static_cast<uint16_t>(spec.tables.size()));
+  TableSpec table;
+  table.name = "lists";
+  table.value_bytes_max = static_cast<uint32_t>(kHeader + kElementsMax * 8 + stage_->config.large_bytes);
+  table.value_bytes_max = std::min(table.value_bytes_max, spec.options.limits.value_bytes_max);
+  table.capacity = 1024;
+  spec.tables.push_back(table);
+  bytes_ = TableId(static_cast<uint16_t>(spec.tables.size()));
+  table.name = "named lists";
+  table.keys = KeyKind::kBytes;
+  spec.tables.push_back(table);
+  spec.procedures.push_back({"append", append_keys, append_step});
+}
+
+AppendWorkload::Plan AppendWorkload::plan_for(Random& random, uint64_t place, bool may_append) {
+  Plan plan;
+  plan.place = place;
+  plan.number = place + generation_[place] * generation_.size();
+  plan.table = integers_;
+  plan.name = std::to_string(plan.number);
+  if (stage_->config.byte_keys && place % 2 == 1) {
+    plan.table = bytes_;
+    plan.bytes = "list " + plan.name;
+    if (place % 3 == 0) plan.bytes += std::string(10 + plan.number % 300, '.');
+  }
+  plan.append = may_append && !random.chance(stage_->config.read_percent);
+  plan.intent = plan.append && !random.chance(20) ? Intent::kUpdate : Intent::kRead;
+  plan.blind = plan.append && appended_[place] == 0 && random.chance(stage_->config.blind_percent);
+  plan.reread = plan.append && random.chance(20);
+  if (plan.append) plan.element = ++elements_;
+  return plan;
+}
+
+AppendWorkload::Attempt AppendWorkload::plan_txn(Client* client) {
+  Random& random = client->random;
+  Attempt attempt;
+  attempt.record.process = client->id;
+  const uint64_t keys = random.between(1, std::min<uint64_t>(stage_->config.keys_per_txn, stage_->config.keys));
+  while (attempt.plans.size() < keys) {
+    const uint64_t place = stage_->choose(random, generation_.size());
+    const auto same = [&](const Plan& plan) { return plan.place == place; };
+    // With a strong skew the hot tenth may be used up.
+    if (std::any_of(attempt.plans.begin(), attempt.plans.end(), same)) {
+      if (random.chance(50)) break;
+      continue;
+    }
+    attempt.plans.push_back(plan_for(random, place, true));
+  }
+  attempt.async = random.chance(40);
+  if (random.chance(stage_->config.drop_percent)) attempt.drop_before = random.below(attempt.plans.size() + 1);
+  return attempt;
+}
+
+bool AppendWorkload::read(Attempt& attempt, const Plan& plan, const Value& value, List& list) {
+  if (value.code != Code::kOk) {
+    attempt.failed = true;
+    return false;
+  }
+  if (value.found && !decode(value.bytes, list)) {
+    stage_->violation("torn value: a read of key " + plan.name + " gave " + std::to_string(value.bytes.size()) +
+                      " bytes that no transaction wrote");
+    attempt.failed = true;
+    return false;
+  }
+  attempt.record.ops.push_back({false, plan.name, 0, list});
+  return true;
+}
+
+void AppendWorkload::write(Attempt& attempt, const Plan& plan, Txn& txn, List& list, bool found) {
+  list.push_back(plan.element);
+  const std::string value = encode(list, pad_of(plan.number));
+  const bool insert = plan.blind || (!found && plan.element % 2 == 0);
+  const Code code = insert ? txn.insert(plan.table, plan.key(), value) : txn.put(plan.table, plan.key(), value);
+  if (code != Code::kOk) attempt.failed = true;
+  attempt.record.ops.push_back({true, plan.name, plan.element, {}});
+}
+
+Task<void> AppendWorkload::operations(Client* client, Session session, Txn* txn, Attempt* attempt) {
+  if (attempt->async) {
+    for (Plan& plan : attempt->plans) {
+      if (!plan.blind) plan.ticket = txn->start_get(plan.table, plan.key(), plan.intent);
+    }
+    if (attempt->drop_before == 0) co_return;  // dropped with reads under way
+    stage_->doing(client, "reading several keys");
+    co_await txn->wait_all();
+  }
+  for (size_t i = 0; i < attempt->plans.size() && i != attempt->drop_before; ++i) {
+    const Plan& plan = attempt->plans[i];
+    List list;
+    bool found = false;
+    if (!plan.blind) {
+      stage_->doing(client, "reading a key");
+      if (!attempt->async) attempt->plans[i].ticket = txn->start_get(plan.table, plan.key(), plan.intent);
+      co_await txn->wait(plan.ticket);
+      const Value value = txn->value(plan.ticket);
+      found = value.found;
+      if (!read(*attempt, plan, value, list)) co_return;
+    }
+    if (plan.append && list.size() < kElementsMax) {
+      write(*attempt, plan, *txn, list, found);
+      if (attempt->failed) co_return;
+      if (plan.reread) {
+        const Value value = co_await txn->get(plan.table, plan.key());
+        List again;
+        if (!read(*attempt, plan, value, again)) co_return;
+      }
+    }
+    stage_->doing(client, "thinking");
+    const uint64_t think_ns = stage_->think_ns(client->random);
+    if (think_ns > 0) co_await session.sleep_ns(think_ns);
+  }
+}
+
+void AppendWorkload::finished(Attempt& attempt, SimOutcome outcome) {
+  SimTxn& record = attempt.record;
+  record.complete = stage_->stamp();
+  record.outcome = outcome;
+  if (outcome != SimOutcome::kOk) std::erase_if(record.ops, [](const SimTxn::Op& op) { return !op.append; });
+  if (outcome == SimOutcome::kOk) {
+    for (const Plan& plan : attempt.plans) {
+      // Retired meanwhile: the place has another key now.
+      if (!plan.append || plan.number != plan.place + generation_[plan.place] * generation_.size()) continue;
+      if (++appended_[plan.place] < kRetireAfter) continue;
+      appended_[plan.place] = 0;
+      ++generation_[plan.place];
+    }
+  }
+  if (stage_->sink() != nullptr && !record.ops.empty()) stage_->sink()->txn(record);
+}
+
+Task<void> AppendWorkload::interactive(Client* client, Session session) {
+  Attempt attempt = plan_txn(client);
+  attempt.record.invoke = stage_->stamp();
+  stage_->doing(client, "beginning a transaction");
+  Txn txn = co_await session.begin();
+  Task<void> work = operations(client, session, &txn, &attempt);
+  co_await work;
+  if (attempt.drop_before != SIZE_MAX && !attempt.failed) {
+    ++stage_->dropped;
+    if (client->random.chance(30)) txn.abort();
+    finished(attempt, SimOutcome::kFail);
+    co_return;
+  }
+  stage_->doing(client, "committing");
+  const Outcome outcome = co_await txn.commit();
+  if (attempt.failed && outcome.committed()) {
+    stage_->violation("committed although a read or write had failed: " + outcome.text());
+  }
+  finished(attempt, stage_->count(outcome));
+}
+
+Task<void> AppendWorkload::read_one(Client* client, Session session, Plan plan, Policy policy, bool must) {
+  Attempt attempt;
+  attempt.record.process = client->id;
+  attempt.record.invoke = stage_->stamp();
+  std::vector<char> room(kHeader + kElementsMax * 8 + stage_->config.large_bytes);
+  stage_->doing(client, "reading one key");
+  Task<Session::One> task = session.get_one(plan.table, plan.key(), room, policy);
+  const Session::One one = co_await task;
+  SimOutcome outcome = stage_->count(one.outcome);
+  if (one.outcome.committed()) {
+    List list;
+    const Value value{Code::kOk, one.found, {room.data(), one.bytes}};
+    if (!read(attempt, plan, value, list)) outcome = SimOutcome::kFail;
+  } else if (must) {
+    stage_->violation("final read of key " + plan.name + " at node " + std::to_string(client->node.value) +
+                      " fails: " + one.outcome.text());
+  }
+  finished(attempt, outcome);
+}
+
+Task<void> AppendWorkload::single(Client* client, Session session) {
+  Random& random = client->random;
+  const uint64_t place = stage_->choose(random, generation_.size());
+  Plan plan = plan_for(random, place, appended_[place] == 0);
+  if (!plan.append) {
+    Task<void> task = read_one(client, session, std::move(plan), Policy{.attempts = 20, .backoff_us = 1}, false);
+    co_await task;
+    co_return;
+  }
+  // The only list that a blind write can know is that of a key that is not there.
+  Attempt attempt;
+  attempt.record.process = client->id;
+  attempt.record.invoke = stage_->stamp();
+  attempt.record.ops.push_back({true, plan.name, plan.element, {}});
+  const List list{plan.element};
+  const std::string value = encode(list, pad_of(plan.number));
+  stage_->doing(client, "inserting one key");
+  Task<Outcome> task = session.insert_one(plan.table, plan.key(), value);
+  attempt.plans.push_back(plan);
+  const Outcome outcome = co_await task;
+  finished(attempt, stage_->count(outcome));
+}
+
+Task<void> AppendWorkload::declared(Client* client, Session session) {
+  Random& random = client->random;
+  Attempt attempt;
+  attempt.record.process = client->id;
+  std::string arguments = integer_value(integers_.value);
+  for (uint64_t n = random.between(1, 3); n > 0; --n) {
+    const uint64_t place = stage_->choose(random, generation_.size());
+    const auto same = [&](const Plan& plan) { return plan.place == place; };
+    if (std::any_of(attempt.plans.begin(), attempt.plans.end(), same)) continue;
+    Plan plan = plan_for(random, place, true);
+    if (plan.table != integers_) continue;
+    if (!plan.append) plan.element = ++elements_;
+    plan.append = true;
+    const DeclaredPart part{plan.number, plan.element, pad_of(plan.number)};
+    arguments.append(reinterpret_cast<const char*>(&part), sizeof part);
+    attempt.record.ops.push_back({true, plan.name, plan.element, {}});
+    attempt.plans.push_back(std::move(plan));
+  }
+  if (attempt.plans.empty()) co_return;
+  attempt.record.invoke = stage_->stamp();
+  stage_->doing(client, "in a declared transaction");
+  Task<Outcome> task = session.call(ProcedureId(0), arguments);
+  const Outcome outcome = co_await task;
+  finished(attempt, stage_->count(outcome));
+}
+
+Task<void> AppendWorkload::run(Client* client, Session session) {
+  for (int i = 0; i < stage_->config.txns; ++i) {
+    const bool one = client->random.chance(stage_->config.one_percent);
+    const bool declared_one = client->random.chance(stage_->config.declared_percent);
+    Task<void> txn = one            ? single(client, session)
+                     : declared_one ? declared(client, session)
+                                    : interactive(client, session);
+    co_await txn;
+    const uint64_t think_ns = stage_->think_ns(client->random);
+    if (think_ns > 0) co_await session.sleep_ns(think_ns);
+  }
+}
+
+Task<void> AppendWorkload::read_all(Client* client, Session session) {
+  for (uint64_t place = 0; place < generation_.size(); ++place) {
+    const uint64_t last = generation_[place];
+    for (uint64_t g = 0; g <= last; ++g) {
+      generation_[place] = g;
+      Attempt attempt;
+      attempt.plans.push_back(plan_for(client->random, place, false));
+      generation_[place] = last;
+      Outcome outcome;
+      for (uint32_t n = 0; n < kInsist.attempts; ++n) {
+        attempt.record = SimTxn{client->id, stage_->stamp(), 0, SimOutcome::kOk, {}};
+        attempt.failed = false;
+        stage_->doing(client, "reading everything at the end");
+        Txn txn = co_await session.begin();
+        Task<void> work = operations(client, session, &txn, &attempt);
+        co_await work;
+        outcome = co_await txn.commit();
+        if (outcome.committed()) break;
+        co_await session.sleep_ns(2000 * (1 + n % 50));
+      }
+      if (!outcome.committed()) stage_->violation("final read never commits: " + outcome.text());
+      finished(attempt, stage_->count(outcome));
+    }
+  }
+}
+
+Task<void> AppendWorkload::finish(Client* client, Session session) {
+  if (client->node == NodeId(0)) {
+    Task<void> task = read_all(client, session);
+    co_await task;
+    co_return;
+  }
+  for (uint64_t place = 0; place < generation_.size(); ++place) {
+    Task<void> task = read_one(client, session, plan_for(client->random, place, false), kInsist, true);
+    co_await task;
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Workload> make_append(Stage* stage) { return std::make_unique<AppendWorkload>(stage); }
+
+}  // namespace weft::sim

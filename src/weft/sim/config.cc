@@ -1,0 +1,132 @@
+#include "weft/sim/config.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include "weft/base/random.h"
+#include "weft/txn/protocol.h"
+
+namespace weft {
+
+namespace {
+
+constexpr std::string_view kNames[kSimWorkloads] = {"append", "token", "smallbank", "tatp"};
+
+uint32_t percent(Random& random, uint32_t on_percent, uint32_t most) {
+  const bool on = random.chance(on_percent);
+  const auto value = static_cast<uint32_t>(random.between(1, most));
+  return on ? value : 0;
+}
+
+template <class T>
+T pick(Random& random, std::initializer_list<T> values) {
+  return values.begin()[random.below(values.size())];
+}
+
+Options draw_cluster(Random& random) {
+  Options options;
+  options.nodes = static_cast<int>(random.chance(10) ? random.between(1, 2) : random.between(3, 7));
+  options.replicas = static_cast<int>(random.between(1, static_cast<uint64_t>(std::min(options.nodes, 5))));
+  options.workers = static_cast<int>(random.between(1, 3));
+  options.partitions = pick(random, {0, 1, 2, 5, 16});
+  options.protocol = kProtocols[random.below(kProtocols.size())].name;
+  options.hash_seed = random.next();
+  options.network_batching = random.chance(80);
+  options.table_batching = random.chance(80);
+  options.local_reads = random.chance(65);
+  Limits& limits = options.limits;
+  limits.inflight = pick<uint32_t>(random, {1, 2, 3, 8, 16, 64});
+  const bool little_credit = random.chance(30);
+  limits.credit_bytes = little_credit ? 0 : limits.credit_bytes;  // set when the value sizes are known
+  return options;
+}
+
+NetworkConfig draw_network(Random& random) {
+  NetworkConfig network;
+  network.base_ns = pick<uint64_t>(random, {300, 1500, 10'000});
+  network.jitter_ns = pick<uint64_t>(random, {0, 200, 3'000, 50'000});
+  network.tail_permille = percent(random, 50, 50);
+  network.tail_ns = random.between(1'000, 1'000'000);
+  network.channel_packets = pick<uint32_t>(random, {1, 2, 4, 64, 64, 256});
+  network.line_gap_ns = pick<uint64_t>(random, {0, 40, 1'000});
+  return network;
+}
+
+WorkloadConfig draw_workload(Random& random) {
+  WorkloadConfig workload;
+  const uint64_t kind = random.below(100);
+  workload.kind = kind < 50   ? SimWorkload::kAppend
+                  : kind < 75 ? SimWorkload::kToken
+                  : kind < 88 ? SimWorkload::kSmallBank
+                              : SimWorkload::kTatp;
+  workload.clients = static_cast<int>(random.between(1, 5));
+  workload.txns = static_cast<int>(random.between(10, 40));
+  workload.keys = static_cast<uint32_t>(random.chance(50) ? random.between(3, 8) : random.between(9, 40));
+  workload.hot_percent = percent(random, 40, 90);
+  workload.keys_per_txn = static_cast<uint32_t>(random.between(1, 6));
+  workload.read_percent = static_cast<uint32_t>(random.between(10, 90));
+  workload.one_percent = percent(random, 60, 60);
+  workload.declared_percent = percent(random, 40, 40);
+  workload.think_percent = percent(random, 40, 30);
+  workload.think_ns = pick<uint64_t>(random, {1'000, 20'000, 300'000});
+  workload.drop_percent = percent(random, 40, 15);
+  workload.blind_percent = percent(random, 60, 80);
+  workload.large_percent = percent(random, 25, 40);
+  workload.large_bytes = pick<uint32_t>(random, {1'000, 9'000, 60'000});
+  workload.byte_keys = random.chance(50);
+  workload.conserving = random.chance(50);
+  return workload;
+}
+
+}  // namespace
+
+std::string_view workload_name(SimWorkload workload) { return kNames[static_cast<size_t>(workload)]; }
+
+SimConfig draw_config(const SimOptions& fixed) {
+  Random random(mix64(fixed.seed) ^ 0xc0f1);
+  SimConfig config;
+  config.options = draw_cluster(random);
+  config.network = draw_network(random);
+  config.workload = draw_workload(random);
+  for (int i = 0; i < kFaults; ++i) {
+    if (random.chance(35)) config.faults.add(static_cast<Fault>(i));
+  }
+  config.step_jitter_ns = pick<uint64_t>(random, {0, 100, 2'000, 20'000});
+  config.fault_horizon_ns = random.between(50'000, 3'000'000);
+
+  Options& options = config.options;
+  if (fixed.protocol) options.protocol = *fixed.protocol;
+  if (fixed.faults) config.faults = *fixed.faults;
+  if (fixed.workload) config.workload.kind = *fixed.workload;
+  if (fixed.local_reads) options.local_reads = *fixed.local_reads;
+  if (fixed.nodes) options.nodes = *fixed.nodes;
+  if (fixed.replicas) options.replicas = *fixed.replicas;
+  options.replicas = std::min(options.replicas, options.nodes);
+
+  WorkloadConfig& workload = config.workload;
+  if (workload.kind != SimWorkload::kAppend) workload.large_percent = 0;
+  if (workload.large_percent == 0) workload.large_bytes = 0;
+  return config;
+}
+
+std::string SimConfig::text() const {
+  std::ostringstream out;
+  const Options& o = options;
+  const WorkloadConfig& w = workload;
+  out << workload_name(w.kind) << " on " << o.protocol << ": " << o.nodes << " nodes, " << o.replicas << " replicas, "
+      << o.workers << " workers, " << o.partitions << " partitions; inflight " << o.limits.inflight << ", credit "
+      << o.limits.credit_bytes << "; " << (o.network_batching ? "" : "no ") << "nw-batch, "
+      << (o.table_batching ? "" : "no ") << "ht-batch, " << (o.local_reads ? "" : "no ") << "local reads; latency "
+      << network.base_ns << "+" << network.jitter_ns << " ns, tail " << network.tail_permille << " permille "
+      << network.tail_ns << " ns, " << network.channel_packets << " packets a channel, step jitter " << step_jitter_ns
+      << " ns; faults " << faults_text(faults) << " within " << fault_horizon_ns << " ns; " << w.clients
+      << " clients a worker, " << w.txns << " txns each, " << w.keys << " keys, hot " << w.hot_percent << " %, "
+      << w.keys_per_txn << " keys a txn, reads " << w.read_percent << " %, one " << w.one_percent << " %, declared "
+      << w.declared_percent << " %, think " << w.think_percent << " % " << w.think_ns << " ns, drop " << w.drop_percent
+      << " %, blind " << w.blind_percent << " %, large " << w.large_percent << " % " << w.large_bytes << " B"
+      << (w.byte_keys ? ", byte keys" : "")
+      << (w.conserving ? ", conserving" : "");
+  return out.str();
+}
+
+}  // namespace weft

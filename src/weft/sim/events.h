@@ -1,0 +1,118 @@
+// Virtual time: a queue of events, run one at a time in order of their time and, at one time, in the order they were
+// set. Every event that runs is folded into a trace hash, so that two runs of a seed can be compared.
+//
+// I1: what an event is and when it runs depends on numbers only, never on an address.
+//
+// One simulation is one thread's; simulations share nothing.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <queue>
+#include <vector>
+
+#include "weft/base/check.h"
+#include "weft/base/clock.h"
+#include "weft/base/hash.h"
+
+namespace weft {
+
+class Trace {
+ public:
+  void fold(uint64_t value) { hash_ = mix64(hash_ * 0x9e3779b97f4a7c15U + value); }
+  uint64_t hash() const { return hash_; }
+
+ private:
+  uint64_t hash_ = 0;
+};
+
+enum class EventKind : uint8_t { kStep, kPacket, kRequest, kVerb, kLine, kResponse };
+
+struct Event {
+  uint64_t at_ns;
+  uint64_t order;
+  EventKind kind;
+  uint64_t a, b;  // numbers that mean something to the sink
+};
+
+class EventSink {
+ public:
+  virtual ~EventSink() = default;
+  virtual void on_event(const Event& event) = 0;
+};
+
+class Events {
+ public:
+  uint64_t now_ns() const { return now_ns_; }
+  uint64_t next_ns() const { return queue_.empty() ? UINT64_MAX : queue_.top().event.at_ns; }
+  uint64_t ran() const { return ran_; }
+  Trace& trace() { return trace_; }
+
+  // The sink must outlive the event.
+  void set(uint64_t at_ns, EventKind kind, EventSink* sink, uint64_t a, uint64_t b = 0) {
+    WEFT_CHECK(at_ns >= now_ns_, "events lie ahead");
+    queue_.push({{at_ns, ++count_, kind, a, b}, sink});
+  }
+
+  // Runs the next event, if there is one.
+  bool run_one() {
+    if (queue_.empty()) return false;
+    const Entry entry = queue_.top();
+    queue_.pop();
+    now_ns_ = entry.event.at_ns;
+    ++ran_;
+    trace_.fold(entry.event.at_ns);
+    trace_.fold(static_cast<uint64_t>(entry.event.kind));
+    trace_.fold(entry.event.a);
+    trace_.fold(entry.event.b);
+    entry.sink->on_event(entry.event);
+    return true;
+  }
+
+  void run_until(uint64_t time_ns) {
+    while (next_ns() <= time_ns) run_one();
+    now_ns_ = std::max(now_ns_, time_ns);
+  }
+
+ private:
+  struct Entry {
+    Event event;
+    EventSink* sink;
+    bool operator<(const Entry& other) const {
+      return event.at_ns != other.event.at_ns ? event.at_ns > other.event.at_ns : event.order > other.event.order;
+    }
+  };
+  std::priority_queue<Entry> queue_;
+  uint64_t now_ns_ = 0;
+  uint64_t count_ = 0;
+  uint64_t ran_ = 0;
+  Trace trace_;
+};
+
+// A node's clock. All clocks agree until a fault plan says otherwise: skew is added to what the node sees.
+class SimClock final : public Clock {
+ public:
+  explicit SimClock(const Events* events) : events_(events) {}
+  uint64_t now_ns() override { return events_->now_ns() + skew_ns_; }
+  void set_skew(uint64_t skew_ns) { skew_ns_ = skew_ns; }  // only forward: clocks are monotonic
+
+ private:
+  const Events* const events_;
+  uint64_t skew_ns_ = 0;
+};
+
+// Adds up what the running step of one worker costs.
+class SimCharges final : public Charges {
+ public:
+  void charge(Step step, uint64_t n) override;
+  uint64_t take() {
+    const uint64_t total = total_ns_;
+    total_ns_ = 0;
+    return total;
+  }
+
+ private:
+  uint64_t total_ns_ = 0;
+};
+
+}  // namespace weft

@@ -1,0 +1,94 @@
+#include "weft/sim/faults.h"
+
+#include <algorithm>
+
+namespace weft {
+
+namespace {
+
+constexpr std::string_view kNames[kFaults] = {"pause", "slow-node", "slow-link", "burst"};
+
+NodeId any_node(Random& random, int nodes) {
+  return NodeId(static_cast<uint8_t>(random.below(static_cast<uint64_t>(nodes))));
+}
+
+}  // namespace
+
+std::string_view fault_name(Fault fault) { return kNames[static_cast<size_t>(fault)]; }
+
+Result<FaultMask> parse_faults(std::string_view list) {
+  FaultMask mask;
+  if (list == "none") return mask;
+  if (list == "all") return FaultMask::all();
+  while (!list.empty()) {
+    const std::string_view name = list.substr(0, list.find(','));
+    const auto* found = std::find(std::begin(kNames), std::end(kNames), name);
+    if (found == std::end(kNames)) {
+      return Error{Code::kBadOption, "--faults: unknown fault \"" + std::string(name) +
+                                         "\"; known are pause, slow-node, slow-link, burst, all, none"};
+    }
+    mask.add(static_cast<Fault>(found - std::begin(kNames)));
+    list.remove_prefix(std::min(list.size(), name.size() + 1));
+  }
+  return mask;
+}
+
+std::string faults_text(FaultMask mask) {
+  std::string text;
+  for (int i = 0; i < kFaults; ++i) {
+    if (!mask.has(static_cast<Fault>(i))) continue;
+    if (!text.empty()) text += ',';
+    text += kNames[i];
+  }
+  return text.empty() ? "none" : text;
+}
+
+FaultPlan FaultPlan::draw(Random& random, FaultMask mask, int nodes, uint64_t horizon_ns) {
+  FaultPlan plan;
+  for (int i = 0; i < kFaults; ++i) {
+    const auto fault = static_cast<Fault>(i);
+    if (!mask.has(fault)) continue;
+    for (uint64_t n = random.between(1, 4); n > 0; --n) {
+      FaultWindow window{fault, random.below(horizon_ns), 0, any_node(random, nodes), any_node(random, nodes), 1};
+      const uint64_t longest_ns = std::max<uint64_t>(horizon_ns / 4, 2);
+      window.to_ns = window.from_ns + random.between(1, random.chance(50) ? longest_ns : longest_ns / 10 + 1);
+      if (fault == Fault::kSlowNode) window.factor = static_cast<uint32_t>(random.between(2, 50));
+      if (fault == Fault::kSlowLink) window.factor = static_cast<uint32_t>(random.between(2, 30));
+      if (fault == Fault::kBurst) window.factor = static_cast<uint32_t>(random.between(1, 100));
+      plan.add(window);
+    }
+  }
+  return plan;
+}
+
+uint64_t FaultPlan::runs_at(NodeId node, uint64_t at_ns) const {
+  // Windows may touch or overlap: look again from the end of the one that holds.
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (const FaultWindow& window : windows_) {
+      if (window.fault != Fault::kPause || window.a != node || !holds(window, at_ns)) continue;
+      at_ns = window.to_ns;
+      moved = true;
+    }
+  }
+  return at_ns;
+}
+
+uint64_t FaultPlan::step_factor(NodeId node, uint64_t at_ns) const {
+  uint64_t factor = 1;
+  for (const FaultWindow& window : windows_) {
+    if (window.fault == Fault::kSlowNode && window.a == node && holds(window, at_ns)) factor *= window.factor;
+  }
+  return factor;
+}
+
+uint64_t FaultPlan::stretched(NodeId a, NodeId b, uint64_t at_ns, uint64_t latency_ns, Random& random) const {
+  for (const FaultWindow& window : windows_) {
+    if (!holds(window, at_ns)) continue;
+    if (window.fault == Fault::kSlowLink && window.a == a && window.b == b) latency_ns *= window.factor;
+    if (window.fault == Fault::kBurst) latency_ns += random.below(uint64_t{window.factor} * 1000);
+  }
+  return latency_ns;
+}
+
+}  // namespace weft

@@ -1,0 +1,70 @@
+// Faults as data: a plan is a list of windows of virtual time, drawn from the seed before the run starts. Nothing is
+// lost by any of them; what they change is when things happen.
+//
+// Crashes, restarts and partitions come with recovery.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "weft/base/random.h"
+#include "weft/status.h"
+#include "weft/types.h"
+
+namespace weft {
+
+enum class Fault : uint8_t {
+  kPause,     // a node's workers do not run; what its NIC does goes on
+  kSlowNode,  // steps of a node take `factor` times as long
+  kSlowLink,  // what travels from node a to node b takes `factor` times as long
+  kBurst,     // everything sent takes up to `factor` microseconds longer
+};
+inline constexpr int kFaults = 4;
+std::string_view fault_name(Fault fault);
+
+struct FaultMask {
+  uint32_t bits = 0;
+  static constexpr FaultMask all() { return {(1U << kFaults) - 1}; }
+  constexpr bool has(Fault fault) const { return (bits >> static_cast<uint32_t>(fault)) & 1U; }
+  constexpr void add(Fault fault) { bits |= 1U << static_cast<uint32_t>(fault); }
+  friend constexpr bool operator==(FaultMask, FaultMask) = default;
+};
+// "pause,burst", "all" or "none"; kBadOption names what is unknown.
+Result<FaultMask> parse_faults(std::string_view list);
+std::string faults_text(FaultMask mask);
+
+struct FaultWindow {
+  Fault fault = Fault::kPause;
+  uint64_t from_ns = 0;
+  uint64_t to_ns = 0;  // not included
+  NodeId a, b;
+  uint32_t factor = 1;
+};
+
+class FaultPlan {
+ public:
+  // Windows within [0, horizon_ns) of the kinds in the mask, a few of each.
+  static FaultPlan draw(Random& random, FaultMask mask, int nodes, uint64_t horizon_ns);
+
+  void add(const FaultWindow& window) { windows_.push_back(window); }
+  const std::vector<FaultWindow>& windows() const { return windows_; }
+  // Ends every window: nothing of the plan holds from now on.
+  void heal(uint64_t now_ns) { healed_ns_ = now_ns; }
+
+  // The first moment from `at_ns` on at which the node runs.
+  uint64_t runs_at(NodeId node, uint64_t at_ns) const;
+  uint64_t step_factor(NodeId node, uint64_t at_ns) const;
+  // What a latency becomes on the way from a to b.
+  uint64_t stretched(NodeId a, NodeId b, uint64_t at_ns, uint64_t latency_ns, Random& random) const;
+
+ private:
+  bool holds(const FaultWindow& window, uint64_t at_ns) const {
+    return window.from_ns <= at_ns && at_ns < window.to_ns && at_ns < healed_ns_;
+  }
+  std::vector<FaultWindow> windows_;
+  uint64_t healed_ns_ = UINT64_MAX;
+};
+
+}  // namespace weft

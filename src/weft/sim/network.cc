@@ -1,0 +1,158 @@
+#include "weft/sim/network.h"
+
+#include <algorithm>
+
+#include "weft/base/check.h"
+#include "weft/base/marks.h"
+#include "weft/sim/verbs.h"
+
+namespace weft {
+
+Network::Network(const NetworkConfig& config, int nodes, int workers, uint64_t seed, Events* events,
+                 const FaultPlan* faults)
+    : config_(config),
+      nodes_(nodes),
+      workers_(workers),
+      events_(events),
+      faults_(faults),
+      random_(seed),
+      regions_(static_cast<size_t>(nodes)) {
+  for (int n = 0; n < nodes; ++n) {
+    for (int w = 0; w < workers; ++w) {
+      wires_.push_back(
+          std::make_unique<SimWire>(this, NodeId(static_cast<uint8_t>(n)), WorkerId(static_cast<uint8_t>(w))));
+    }
+  }
+}
+
+Network::~Network() = default;
+
+SimWire* Network::wire(NodeId node, WorkerId worker) {
+  return wires_[size_t{node.value} * static_cast<size_t>(workers_) + worker.value].get();
+}
+
+void Network::depart(NodeId node, WorkerId worker, uint64_t at_ns) { wire(node, worker)->depart(at_ns); }
+
+uint64_t Network::latency(NodeId from, NodeId to, uint64_t at_ns) {
+  uint64_t latency_ns = config_.base_ns + random_.below(config_.jitter_ns + 1);
+  if (random_.below(1000) < config_.tail_permille) latency_ns += random_.below(config_.tail_ns + 1);
+  return faults_ == nullptr ? latency_ns : faults_->stretched(from, to, at_ns, latency_ns, random_);
+}
+
+std::string Network::text() const {
+  std::string text;
+  for (const auto& wire : wires_) {
+    for (int peer = 0; peer < nodes_; ++peer) {
+      for (int flow = 0; flow < kFlows; ++flow) {
+        const SimWire::Channel& channel = wire->channel(NodeId(static_cast<uint8_t>(peer)), static_cast<Flow>(flow));
+        if (channel.holding == 0) continue;
+        text += " n" + std::to_string(wire->node_.value) + "w" + std::to_string(wire->worker_.value) + "->n" +
+                std::to_string(peer) + " flow " + std::to_string(flow) + ": " + std::to_string(channel.holding) +
+                " packets (" + std::to_string(channel.under_way.size()) + " not arrived);";
+      }
+    }
+    if (!wire->arrived_.empty()) {
+      text += " n" + std::to_string(wire->node_.value) + "w" + std::to_string(wire->worker_.value) + " has " +
+              std::to_string(wire->arrived_.size()) + " arrived packets;";
+    }
+  }
+  return text.empty() ? " nothing under way" : text;
+}
+
+SimWire::SimWire(Network* network, NodeId node, WorkerId worker)
+    : network_(network), node_(node), worker_(worker), channels_(static_cast<size_t>(network->nodes_) * kFlows) {
+  for (int n = 0; n < network->nodes_; ++n) {
+    queues_.push_back(std::make_unique<VerbQueue>(this, NodeId(static_cast<uint8_t>(n))));
+  }
+}
+
+SimWire::~SimWire() = default;
+
+bool SimWire::send(NodeId to, Flow flow, ByteView packet) {
+  WEFT_CHECK(to != node_ && to.value < network_->nodes_, "a port keeps what is for its own node");
+  WEFT_CHECK(packet.size() >= sizeof(PacketHeader) && packet.size() <= kPacketBytesMax, "a packet has its bounds");
+  Channel& out = channel(to, flow);
+  if (out.holding >= network_->config_.channel_packets) {
+    WEFT_MARK("sim_channel_full");
+    out.refused = true;
+    ++network_->refused_sends_;
+    return false;
+  }
+  ++out.holding;
+  ++out.waiting;
+  out.under_way.emplace_back(packet.begin(), packet.end());
+  outbox_.emplace_back(to, flow);
+  return true;
+}
+
+void SimWire::depart(uint64_t at_ns) {
+  for (const auto& [to, flow] : outbox_) {
+    Channel& out = channel(to, flow);
+    --out.waiting;
+    out.last_arrival_ns = std::max(out.last_arrival_ns, at_ns + network_->latency(node_, to, at_ns));
+    network_->events_->set(out.last_arrival_ns, EventKind::kPacket, network_->wire(to, worker_), node_.value,
+                           static_cast<uint64_t>(flow));
+  }
+  outbox_.clear();
+  for (const auto& queue : queues_) queue->depart(at_ns);
+}
+
+void SimWire::on_event(const Event& event) {
+  const NodeId source(static_cast<uint8_t>(event.a));
+  const auto flow = static_cast<Flow>(event.b);
+  Channel& in = network_->wire(source, worker_)->channel(node_, flow);
+  WEFT_CHECK(in.under_way.size() > in.waiting, "what arrives has departed");
+  Trace& trace = network_->events_->trace();
+  trace.fold(node_.value);
+  trace.fold(worker_.value);
+  trace.fold(hash_bytes(in.under_way.front().data(), in.under_way.front().size(), 0));
+  arrived_.push_back({source, flow, std::move(in.under_way.front())});
+  in.under_way.pop_front();
+  ++network_->packets_;
+  network_->wake(node_, worker_);
+}
+
+size_t SimWire::poll(std::span<Packet> out) {
+  WEFT_CHECK(lent_.empty(), "release before the next poll");
+  const size_t count = std::min(out.size(), arrived_.size());
+  for (size_t i = 0; i < count; ++i) {
+    lent_.push_back(std::move(arrived_.front()));
+    arrived_.pop_front();
+    out[i] = {lent_.back().source, lent_.back().bytes};
+  }
+  return count;
+}
+
+void SimWire::release() {
+  for (const Arrived& packet : lent_) {
+    Channel& in = network_->wire(packet.source, worker_)->channel(node_, packet.flow);
+    --in.holding;
+    if (!in.refused) continue;
+    in.refused = false;
+    network_->wake(packet.source, worker_);
+  }
+  lent_.clear();
+}
+
+bool SimWire::post(NodeId to, std::span<const Verb> verbs) {
+  WEFT_CHECK(to.value < network_->nodes_, "a peer of this cluster");
+  return queues_[to.value]->post(verbs);
+}
+
+size_t SimWire::poll_completions(std::span<Completion> out) {
+  const size_t count = std::min(out.size(), completions_.size());
+  for (size_t i = 0; i < count; ++i) {
+    out[i] = completions_.front();
+    completions_.pop_front();
+  }
+  return count;
+}
+
+void SimWire::reset(NodeId to) { queues_[to.value]->reset(); }
+
+void SimWire::complete(const Completion& completion) {
+  completions_.push_back(completion);
+  network_->wake(node_, worker_);
+}
+
+}  // namespace weft

@@ -1,0 +1,140 @@
+// The sim wire: packets and one-sided verbs in virtual time.
+//
+// A Network is shared by all nodes of a simulation and gives each worker its SimWire. What a worker hands over during a
+// step leaves when the step ends (depart). Then:
+// - a packet arrives after a latency drawn for it. Packets of one (sender, receiver, worker, flow) keep their order; all
+//   others overtake each other. A channel holds a bounded number of packets from send to release; send() says false
+//   when it is full, and the sender is woken when there is room again.
+// - verbs: verbs.h.
+//
+// One simulation is one thread's.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "weft/base/random.h"
+#include "weft/fabric/region.h"
+#include "weft/fabric/wire.h"
+#include "weft/sim/events.h"
+#include "weft/sim/faults.h"
+#include "weft/types.h"
+
+namespace weft {
+
+struct NetworkConfig {
+  uint64_t base_ns = 1500;        // latency of a packet or verb, one way
+  uint64_t jitter_ns = 500;       // plus up to this
+  uint32_t tail_permille = 0;     // and this often
+  uint64_t tail_ns = 0;           // up to this more
+  uint32_t channel_packets = 64;  // under way per (sender, receiver, worker, flow)
+  uint32_t queue_verbs = 128;     // posted and not completed, per (sender, receiver, worker)
+  uint64_t line_gap_ns = 40;      // before each line of a verb, at most
+};
+
+// Who must know that a worker has something to do: arrived packets, completions, room in a channel.
+class Wakeups {
+ public:
+  virtual ~Wakeups() = default;
+  virtual void wake(NodeId node, WorkerId worker) = 0;
+};
+
+class SimWire;
+
+class Network {
+ public:
+  // `faults` may be nullptr. Both outlive the network.
+  Network(const NetworkConfig& config, int nodes, int workers, uint64_t seed, Events* events, const FaultPlan* faults);
+  ~Network();
+  Network(const Network&) = delete;
+  Network& operator=(const Network&) = delete;
+
+  SimWire* wire(NodeId node, WorkerId worker);
+  Regions* regions(NodeId node) { return &regions_[node.value]; }
+  void set_wakeups(Wakeups* wakeups) { wakeups_ = wakeups; }
+
+  // The step of this worker ends at `at_ns`: what it sent and posted leaves then.
+  void depart(NodeId node, WorkerId worker, uint64_t at_ns);
+
+  uint64_t packets() const { return packets_; }
+  uint64_t verbs() const { return verbs_; }
+  uint64_t refused_sends() const { return refused_sends_; }
+  // What is under way, for a person who looks for a stuck transaction.
+  std::string text() const;
+
+ private:
+  friend class SimWire;
+  friend class VerbQueue;
+  uint64_t latency(NodeId from, NodeId to, uint64_t at_ns);
+  void wake(NodeId node, WorkerId worker) {
+    if (wakeups_ != nullptr) wakeups_->wake(node, worker);
+  }
+
+  const NetworkConfig config_;
+  const int nodes_;
+  const int workers_;
+  Events* const events_;
+  const FaultPlan* const faults_;
+  Random random_;
+  Wakeups* wakeups_ = nullptr;
+  std::vector<Regions> regions_;
+  std::vector<std::unique_ptr<SimWire>> wires_;
+  uint64_t packets_ = 0;
+  uint64_t verbs_ = 0;
+  uint64_t refused_sends_ = 0;
+};
+
+class VerbQueue;
+
+class SimWire final : public Wire, public EventSink {
+ public:
+  SimWire(Network* network, NodeId node, WorkerId worker);
+  ~SimWire() override;
+
+  bool send(NodeId to, Flow flow, ByteView packet) override;
+  size_t poll(std::span<Packet> out) override;
+  void release() override;
+  bool post(NodeId to, std::span<const Verb> verbs) override;
+  size_t poll_completions(std::span<Completion> out) override;
+  void reset(NodeId to) override;
+  bool pending() const override { return !arrived_.empty() || !completions_.empty(); }
+
+  void on_event(const Event& event) override;  // a packet arrives here
+
+ private:
+  friend class Network;
+  friend class VerbQueue;
+  using Bytes = std::vector<std::byte>;
+
+  struct Channel {  // to one peer on one flow
+    std::deque<Bytes> under_way;   // handed over, not yet arrived
+    uint32_t holding = 0;          // from send to release
+    uint32_t waiting = 0;          // at the end of under_way: not yet departed
+    uint64_t last_arrival_ns = 0;
+    bool refused = false;          // a send found no room since the last release
+  };
+  struct Arrived {
+    NodeId source;
+    Flow flow;
+    Bytes bytes;
+  };
+
+  Channel& channel(NodeId to, Flow flow) { return channels_[size_t{to.value} * kFlows + static_cast<size_t>(flow)]; }
+  void depart(uint64_t at_ns);
+  void complete(const Completion& completion);
+
+  Network* const network_;
+  const NodeId node_;
+  const WorkerId worker_;
+  std::vector<Channel> channels_;                   // by (peer, flow)
+  std::vector<std::pair<NodeId, Flow>> outbox_;     // packets of this step, in order
+  std::deque<Arrived> arrived_;
+  std::vector<Arrived> lent_;                       // given out by poll, until release
+  std::vector<std::unique_ptr<VerbQueue>> queues_;  // by peer
+  std::deque<Completion> completions_;
+};
+
+}  // namespace weft

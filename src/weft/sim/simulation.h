@@ -1,0 +1,40 @@
+// A simulation: a whole cluster in one thread and virtual time, decided by one seed.
+//
+// Each worker is stepped when it has something to do: after a delivery, when a timer is due, or because its last step
+// left work. A step takes the virtual time that its charges add up to (times the node's slowness, plus jitter); what it
+// sent leaves when it ends. Idle workers do not run.
+//
+// After the clients are done: a last reader at each node, then the cluster goes quiet and is audited: replicas equal, no
+// lock left, everything readable, no slot or log record kept. A run that does not get there within its virtual time is
+// stuck, which is a violation like any other.
+//
+// Several simulations may run in one process, each in its own thread; they share nothing but coverage marks.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "weft/sim/config.h"
+#include "weft/sim/history.h"
+
+namespace weft {
+
+struct SimResult {
+  SimConfig config;
+  std::vector<std::string> violations;
+  uint64_t trace_hash = 0;
+  uint64_t events = 0;
+  uint64_t virtual_ns = 0;
+  uint64_t steps = 0;
+  uint64_t packets = 0;
+  uint64_t refused_sends = 0;  // back-pressure: the wire had no room
+  uint64_t faults = 0;         // windows that began before the clients were done
+  uint64_t committed = 0, aborted = 0, rejected = 0, unknown = 0, dropped = 0;
+  uint64_t transactions() const { return committed + aborted + rejected + unknown + dropped; }
+};
+
+// `sink` gets the history while the run goes on; it may be nullptr.
+SimResult run_simulation(const SimOptions& options, HistorySink* sink = nullptr);
+
+}  // namespace weft

@@ -1,0 +1,169 @@
+// Token: N tokens lie on places, at most one on each. A mover erases a token's record and inserts it at another place;
+// a reader looks at every place in one transaction and must find each token once. It is the workload that revisits
+// absence: keys come and go all the time.
+#include <algorithm>
+#include <vector>
+
+#include "weft/sim/workload.h"
+
+namespace weft::sim {
+
+namespace {
+
+class TokenWorkload final : public Workload {
+ public:
+  explicit TokenWorkload(Stage* stage)
+      : Workload(stage), places_(std::clamp<uint64_t>(stage->config.keys, 4, 30)), tokens_(places_ / 2) {}
+
+  void declare(ClusterSpec& spec) override {
+    table_ = TableId(static_cast<uint16_t>(spec.tables.size()));
+    TableSpec table;
+    table.name = "places";
+    table.value_bytes_max = 8;
+    table.capacity = 256;
+    spec.tables.push_back(table);
+  }
+  void load(const std::vector<std::unique_ptr<Node>>& nodes) override;
+  Task<void> run(Client* client, Session session) override;
+  Task<void> finish(Client* client, Session session) override;
+
+ private:
+  Task<void> move(Client* client, Session session);
+  Task<Outcome> look(Client* client, Session session, std::vector<SimTokenAt>* found);
+  Task<void> peek(Client* client, Session session);
+
+  const uint64_t places_;
+  const uint64_t tokens_;
+  TableId table_;
+};
+
+void TokenWorkload::load(const std::vector<std::unique_ptr<Node>>& nodes) {
+  std::vector<SimTokenAt> start;
+  for (uint64_t t = 0; t < tokens_; ++t) {
+    start.push_back({t + 1, t});
+    load_everywhere(nodes, table_, t, integer_value(t + 1));
+  }
+  if (stage_->sink() != nullptr) stage_->sink()->token_start(start);
+}
+
+Task<void> TokenWorkload::move(Client* client, Session session) {
+  Random& random = client->random;
+  SimTokenMove record;
+  record.invoke = stage_->stamp();
+  record.from = stage_->choose(random, places_);
+  record.to = stage_->choose(random, places_);
+  const bool drop = random.chance(stage_->config.drop_percent);
+  // Erase and insert check presence and absence themselves: the place to go to needs no read.
+  const bool blind = random.chance(stage_->config.blind_percent);
+  stage_->doing(client, "beginning a move");
+  Txn txn = co_await session.begin();
+  stage_->doing(client, "reading the place of a token");
+  const Value here = co_await txn.get(table_, record.from, random.chance(80) ? Intent::kUpdate : Intent::kRead);
+  if (!here || record.from == record.to) {
+    const Outcome outcome = co_await txn.commit();
+    stage_->count(outcome);
+    co_return;
+  }
+  record.token = integer_of(here);
+  const uint64_t think_ns = stage_->think_ns(random);
+  if (think_ns > 0) co_await session.sleep_ns(think_ns);
+  if (!blind) {
+    const Value there = co_await txn.get(table_, record.to, random.chance(50) ? Intent::kUpdate : Intent::kRead);
+    if (there.code == Code::kOk && there.found) co_return;
+  }
+  txn.erase(table_, record.from);
+  txn.insert(table_, record.to, integer_value(record.token));
+  SimOutcome result = SimOutcome::kFail;
+  if (drop) {
+    ++stage_->dropped;
+  } else {
+    stage_->doing(client, "committing a move");
+    const Outcome outcome = co_await txn.commit();
+    result = stage_->count(outcome);
+  }
+  record.complete = stage_->stamp();
+  record.outcome = result;
+  if (stage_->sink() != nullptr) stage_->sink()->token_move(record);
+}
+
+Task<Outcome> TokenWorkload::look(Client* client, Session session, std::vector<SimTokenAt>* found) {
+  found->clear();
+  stage_->doing(client, "beginning to count");
+  Txn txn = co_await session.begin();
+  std::vector<Ticket> tickets;
+  for (uint64_t place = 0; place < places_; ++place) tickets.push_back(txn.start_get(table_, place));
+  stage_->doing(client, "reading all places");
+  co_await txn.wait_all();
+  for (uint64_t place = 0; place < places_; ++place) {
+    const Value value = txn.value(tickets[place]);
+    if (value) found->push_back({integer_of(value), place});
+  }
+  stage_->doing(client, "committing a count");
+  const Outcome outcome = co_await txn.commit();
+  co_return outcome;
+}
+
+Task<void> TokenWorkload::peek(Client* client, Session session) {
+  char room[8] = {};
+  stage_->doing(client, "reading one place");
+  const Policy policy{.attempts = 20, .backoff_us = 1};
+  const uint64_t place = stage_->choose(client->random, places_);
+  Task<Session::One> task = session.get_one(table_, place, room, policy);
+  const Session::One one = co_await task;
+  stage_->count(one.outcome);
+  if (!one.outcome.committed() || !one.found) co_return;
+  const uint64_t token = integer_of({Code::kOk, true, {room, one.bytes}});
+  if (one.bytes != 8 || token == 0 || token > tokens_) {
+    stage_->violation("place " + std::to_string(place) + " holds token " + std::to_string(token) + ", which is none");
+  }
+}
+
+Task<void> TokenWorkload::run(Client* client, Session session) {
+  for (int i = 0; i < stage_->config.txns; ++i) {
+    if (client->random.chance(stage_->config.one_percent)) {
+      Task<void> task = peek(client, session);
+      co_await task;
+    } else if (client->random.chance(stage_->config.read_percent / 2)) {
+      SimTokenRead read;
+      read.invoke = stage_->stamp();
+      Task<Outcome> task = look(client, session, &read.found);
+      const Outcome outcome = co_await task;
+      read.complete = stage_->stamp();
+      if (stage_->count(outcome) == SimOutcome::kOk && stage_->sink() != nullptr) stage_->sink()->token_read(read);
+    } else {
+      Task<void> task = move(client, session);
+      co_await task;
+    }
+    const uint64_t think_ns = stage_->think_ns(client->random);
+    if (think_ns > 0) co_await session.sleep_ns(think_ns);
+  }
+}
+
+Task<void> TokenWorkload::finish(Client* client, Session session) {
+  SimTokenRead read;
+  Outcome outcome;
+  for (uint32_t n = 0; n < kInsist.attempts; ++n) {
+    read.invoke = stage_->stamp();
+    Task<Outcome> task = look(client, session, &read.found);
+    outcome = co_await task;
+    if (outcome.committed()) break;
+    co_await session.sleep_ns(2000 * (1 + n % 50));
+  }
+  stage_->count(outcome);
+  read.complete = stage_->stamp();
+  if (!outcome.committed()) {
+    stage_->violation("final count never commits: " + outcome.text());
+  } else if (stage_->sink() != nullptr) {
+    if (client->node == NodeId(0)) {
+      stage_->sink()->token_end(read.found);
+    } else {
+      stage_->sink()->token_read(read);
+    }
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Workload> make_token(Stage* stage) { return std::make_unique<TokenWorkload>(stage); }
+
+}  // namespace weft::sim

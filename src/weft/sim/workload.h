@@ -1,0 +1,109 @@
+// Workloads of a simulation: coroutines over Session and Txn, as an application would write them, that record what they
+// saw and know what must hold of it.
+//
+// A workload's coroutines run inside the simulation's events, one at a time. A Client outlives its coroutine.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "weft/base/random.h"
+#include "weft/sim/config.h"
+#include "weft/sim/events.h"
+#include "weft/sim/history.h"
+#include "weft/txn.h"
+#include "weft/txn/engine.h"
+#include "weft/txn/node.h"
+
+namespace weft::sim {
+
+// One application coroutine.
+struct Client {
+  uint64_t id = 0;
+  NodeId node;
+  WorkerId worker;
+  Random random{0};
+  const char* doing = "waiting for its worker";
+  uint64_t since_ns = 0;
+  bool done = false;
+};
+
+// What a workload sees of the run around it.
+class Stage {
+ public:
+  Stage(const WorkloadConfig& config, const Events* events, HistorySink* sink)
+      : config(config), events_(events), sink_(sink) {}
+
+  const WorkloadConfig config;
+  uint64_t committed = 0, aborted = 0, rejected = 0, unknown = 0, dropped = 0;
+  std::vector<std::string> violations;
+
+  // Strictly increasing: see history.h.
+  uint64_t stamp() { return last_ = std::max(last_ + 1, events_->now_ns()); }
+  HistorySink* sink() const { return sink_; }  // nullptr: nobody listens
+  void violation(std::string text) {
+    if (violations.size() < kViolationsMax) violations.push_back(std::move(text));
+  }
+  void doing(Client* client, const char* what) const {
+    client->doing = what;
+    client->since_ns = events_->now_ns();
+  }
+  SimOutcome count(const Outcome& outcome);
+
+  // Chooses one of n keys by the configuration's skew.
+  uint64_t choose(Random& random, uint64_t n) const {
+    const bool hot = random.chance(config.hot_percent);
+    return random.below(hot ? std::max<uint64_t>(n / 10, 1) : n);
+  }
+  // How long an application thinks before its next operation; mostly not at all.
+  uint64_t think_ns(Random& random) const {
+    return random.chance(config.think_percent) ? random.between(1, config.think_ns) : 0;
+  }
+
+ private:
+  static constexpr size_t kViolationsMax = 20;
+  const Events* const events_;
+  HistorySink* const sink_;
+  uint64_t last_ = 0;
+};
+
+class Workload {
+ public:
+  explicit Workload(Stage* stage) : stage_(stage) {}
+  virtual ~Workload() = default;
+
+  // Adds tables and declared transactions.
+  virtual void declare(ClusterSpec& spec) = 0;
+  // Fills the tables before the start.
+  virtual void load(const std::vector<std::unique_ptr<Node>>&) {}
+  virtual Task<void> run(Client* client, Session session) = 0;
+  // One client per node, when all clients are done: reads everything, checks what must hold at the end.
+  virtual Task<void> finish(Client* client, Session session) = 0;
+
+ protected:
+  Stage* const stage_;
+};
+
+std::unique_ptr<Workload> make_append(Stage* stage);
+std::unique_ptr<Workload> make_token(Stage* stage);
+std::unique_ptr<Workload> make_smallbank(Stage* stage);
+std::unique_ptr<Workload> make_tatp(Stage* stage);
+std::unique_ptr<Workload> make_workload(Stage* stage);
+
+// Puts a record at every replica of its partition.
+void load_everywhere(const std::vector<std::unique_ptr<Node>>& nodes, TableId table, Key key, std::string_view value);
+
+// A value that is one integer.
+inline std::string integer_value(uint64_t value) { return {reinterpret_cast<const char*>(&value), sizeof value}; }
+inline uint64_t integer_of(const Value& value) {
+  uint64_t integer = 0;
+  std::memcpy(&integer, value.bytes.data(), std::min(sizeof integer, value.bytes.size()));
+  return integer;
+}
+
+// How a workload tries again what must succeed in the end.
+inline constexpr Policy kInsist{.attempts = 10'000, .backoff_us = 2, .backoff_us_max = 200};
+
+}  // namespace weft::sim

@@ -1,0 +1,109 @@
+// Blocks: the memory of records, in size classes.
+//
+// Slabs of one class are cut from the block area of a region by an atomic cursor and never change their class (I4 of
+// record.h): whoever holds an old offset, a remote reader too, always finds a record header there. Freed blocks go to
+// their class's free list, a Treiber stack of offsets:
+//
+//   head of a list     | tag (24)      | offset / 16 (40) |    the tag counts changes, against ABA
+//   meta of a free one | ones (24)     | next / 16 (40)   |    the ones are lengths that no record has
+//
+// The word and the key of a free block stay as the one who freed it left them (deleted or moved).
+//
+// Thread-safety: everything but construction may be called by any thread; nothing waits.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "weft/store/record.h"
+
+namespace weft {
+
+inline constexpr size_t kBlockAlign = 16;
+inline constexpr size_t kBlockBytesMin = 32;
+inline constexpr size_t kBlockStepMax = 256;  // multiples of 16 up to here, then steps of about 5/4
+inline constexpr size_t kTableValueBytesMax = 64 << 10;
+inline constexpr size_t kBlockBytesMax = record_bytes(kKeyBytesMax, kTableValueBytesMax);
+inline constexpr size_t kSlabBytes = 16 << 10;  // or one block, if that is larger
+
+namespace internal {
+constexpr size_t next_class_bytes(size_t bytes) {
+  return bytes < kBlockStepMax ? bytes + kBlockAlign : align_up(bytes + bytes / 4, kBlockAlign);
+}
+constexpr int count_classes() {
+  int n = 1;
+  for (size_t bytes = kBlockBytesMin; bytes < kBlockBytesMax; bytes = next_class_bytes(bytes)) ++n;
+  return n;
+}
+}  // namespace internal
+
+inline constexpr int kBlockClasses = internal::count_classes();
+static_assert(kBlockClasses <= 64, "a slot has 8 bits for the class, and every partition counts per class");
+
+inline constexpr auto kBlockBytes = [] {
+  std::array<uint32_t, kBlockClasses> out{};
+  size_t bytes = kBlockBytesMin;
+  for (uint32_t& entry : out) {
+    entry = static_cast<uint32_t>(bytes);
+    bytes = internal::next_class_bytes(bytes);
+  }
+  return out;
+}();
+static_assert(kBlockBytes.back() >= kBlockBytesMax);
+
+constexpr size_t block_bytes(int block_class) { return kBlockBytes[static_cast<size_t>(block_class)]; }
+
+// The smallest class that holds `bytes`, at most kBlockBytesMax.
+constexpr int block_class_of(size_t bytes) {
+  if (bytes <= kBlockStepMax) {
+    return bytes <= kBlockBytesMin ? 0 : static_cast<int>((bytes - kBlockBytesMin + kBlockAlign - 1) / kBlockAlign);
+  }
+  int low = static_cast<int>((kBlockStepMax - kBlockBytesMin) / kBlockAlign);
+  int high = kBlockClasses - 1;
+  while (low < high) {
+    const int middle = (low + high) / 2;
+    if (block_bytes(middle) < bytes) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+// Slabs begin on cache lines, so that blocks of 32 and 64 bytes touch one line each.
+constexpr size_t slab_bytes(int block_class) {
+  const size_t block = block_bytes(block_class);
+  return align_up(block >= kSlabBytes ? block : kSlabBytes / block * block, 64);
+}
+
+class Blocks {
+ public:
+  // Cuts its slabs from [begin, end) of the region at `base`; both are multiples of 64, and begin is not 0.
+  Blocks(std::byte* base, uint64_t begin, uint64_t end);
+
+  // An offset, or 0 if the area is used up. The block's word says deleted or moved, or is 0 if it was never used.
+  uint64_t allocate(int block_class);
+  // The block's word says deleted or moved. From here on its meta word belongs to the list.
+  void free(uint64_t offset, int block_class);
+
+  uint64_t slab_bytes_used() const { return cursor_.load(std::memory_order_relaxed) - begin_; }
+
+ private:
+  struct alignas(64) List {
+    std::atomic<uint64_t> head{0};
+  };
+
+  void push(List& list, uint64_t first, uint64_t last);
+  uint64_t cut(int block_class);
+
+  std::byte* const base_;
+  const uint64_t begin_;
+  const uint64_t end_;
+  std::atomic<uint64_t> cursor_;
+  std::array<List, kBlockClasses> lists_;
+};
+
+}  // namespace weft

@@ -1,0 +1,276 @@
+#include "weft/store/dlht.h"
+
+#include <algorithm>
+#include <string>
+
+#include "weft/base/check.h"
+#include "weft/base/hash.h"
+#include "weft/base/marks.h"
+
+namespace weft {
+
+size_t Dlht::bytes_for(uint64_t capacity) { return Index::bytes_for(Index::bins_for(capacity)); }
+
+Result<std::unique_ptr<Dlht>> Dlht::create(const DlhtOptions& options, IndexMemory* memory) {
+  constexpr uint64_t kCapacityMax = Index::kBinsMax;
+  if (options.capacity > kCapacityMax) {
+    return Error{Code::kBadOption, "an index for " + std::to_string(options.capacity) + " keys: the limit is " +
+                                       std::to_string(kCapacityMax)};
+  }
+  if (options.readers < 1) return Error{Code::kBadOption, "an index has one reader at least"};
+  const uint64_t bins = Index::bins_for(options.capacity);
+  const size_t bytes = Index::bytes_for(bins);
+  std::byte* const bytes_at = memory->allocate(bytes);
+  if (bytes_at == nullptr) {
+    return Error{Code::kNoMemory, "an index for " + std::to_string(options.capacity) + " keys takes " +
+                                      std::to_string(bytes) + " bytes: the limit is " +
+                                      std::to_string(memory->limit())};
+  }
+  return std::unique_ptr<Dlht>(new Dlht(options, memory, new Index(bytes_at, bins, 0)));
+}
+
+Dlht::Dlht(const DlhtOptions& options, IndexMemory* memory, Index* index)
+    : current_(index),
+      memory_(memory),
+      resizable_(options.resizable),
+      quiescence_(options.readers),
+      counters_(new Counter[kCounters]),
+      bytes_(index->bytes()) {}
+
+Dlht::~Dlht() {
+  for (const Retired& retired : retired_) drop(retired.index);
+  Index* const index = current();
+  if (Index* const next = index->next.load()) drop(next);
+  drop(index);
+}
+
+// Threads count in different lines, so that they do not take turns on one. Where a thread keeps its thread-local data
+// tells it apart from the others; two that share a line are slower, not wrong.
+void Dlht::count(int64_t change) {
+  static thread_local char here;
+  const uint64_t line = mix64(reinterpret_cast<uintptr_t>(&here)) % kCounters;
+  counters_[line].keys.fetch_add(change, std::memory_order_relaxed);
+}
+
+uint64_t Dlht::size() const {
+  int64_t keys = 0;
+  for (size_t i = 0; i < kCounters; ++i) keys += counters_[i].keys.load(std::memory_order_relaxed);
+  return static_cast<uint64_t>(std::max<int64_t>(0, keys));
+}
+
+DlhtStats Dlht::stats() const {
+  const Index* const index = current();
+  return {.size = size(),
+          .bins = index->bin_count(),
+          .links = index->link_count(),
+          .links_used = index->links_used(),
+          .bytes = bytes_.load(std::memory_order_relaxed),
+          .resizes = resizes_.load(std::memory_order_relaxed),
+          .resizing = index->next.load(std::memory_order_relaxed) != nullptr};
+}
+
+// ---- Batches.
+
+void Dlht::prefetch_links(uint64_t hash) const {
+  const Index* const index = current();
+  const Bin& bin = index->bin_of(hash);
+  const uint64_t header = bin.header.load(std::memory_order_relaxed);
+  if ((header & dlht::kLinkedValid) == 0) [[likely]]
+    return;
+  const uint64_t links = bin.links.load(std::memory_order_relaxed);
+  __builtin_prefetch(&index->link(dlht::single_of(links)));
+  if ((header & dlht::kPairBits & dlht::kValidBits) == 0 || dlht::pair_of(links) == 0) return;
+  __builtin_prefetch(&index->link(dlht::pair_of(links)));
+  __builtin_prefetch(&index->link(dlht::pair_of(links) + 1));
+}
+
+// More than this many lines on their way at once help no more, and the first could be evicted again.
+static constexpr size_t kBatch = 64;
+
+void Dlht::run(std::span<DlhtRequest> requests) {
+  while (!requests.empty()) {
+    const std::span<DlhtRequest> batch = requests.first(std::min(kBatch, requests.size()));
+    requests = requests.subspan(batch.size());
+    bool gets_only = true;
+    for (const DlhtRequest& request : batch) {
+      prefetch(request.hash);
+      gets_only &= request.op == DlhtOp::kGet;
+    }
+    if (gets_only) {
+      run_gets(batch);
+      continue;
+    }
+    for (const DlhtRequest& request : batch) prefetch_links(request.hash);
+    for (DlhtRequest& request : batch) run_one(request);
+  }
+}
+
+void Dlht::run_one(DlhtRequest& request) {
+  uint64_t old;
+  switch (request.op) {
+    case DlhtOp::kGet:
+      request.ok = get(request.hash, MatchAny(), &request.value);
+      return;
+    case DlhtOp::kPut:
+      request.ok = put(request.hash, MatchAny(), request.value, &old);
+      return;
+    case DlhtOp::kInsert:
+      request.insert = insert(request.hash, MatchAny(), request.value).code;
+      request.ok = request.insert == InsertCode::kInserted;
+      return;
+    case DlhtOp::kErase:
+      request.ok = erase(request.hash, MatchAny(), &request.value);
+      return;
+  }
+}
+
+// Gets among themselves have no order, so those that need a link may wait for it while the others go on.
+void Dlht::run_gets(std::span<DlhtRequest> batch) const {
+  static_assert(kBatch <= 64, "one bit for each");
+  const Index* const index = current();
+  const uint64_t mask = index->strict();
+  uint64_t later = 0;
+  for (size_t i = 0; i < batch.size(); ++i) {
+    DlhtRequest& request = batch[i];
+    const Bin& bin = index->bin_of(request.hash);
+    const uint64_t header = bin.header.load(std::memory_order_acquire);
+    const uint64_t want = index->low(request.hash);
+    // All three are compared before the one branch: which slot it is cannot be predicted.
+    uint64_t hits = 0;
+    for (int s = 0; s < dlht::kInlineSlots; ++s) {
+      const uint64_t word = bin.slots[s].word.load(std::memory_order_acquire);
+      hits |= uint64_t{(word & mask) == want} << (2 * s + 1);
+    }
+    hits &= header;
+    if (hits != 0 && (header & dlht::kStateMask) == 0) [[likely]] {
+      request.value = bin.slots[std::countr_zero(hits) / 2].value.load(std::memory_order_acquire);
+      request.ok = true;
+      if (bin.header.load(std::memory_order_acquire) == header) [[likely]]
+        continue;
+    }
+    prefetch_links(request.hash);
+    later |= uint64_t{1} << i;
+  }
+  for (; later != 0; later &= later - 1) {
+    DlhtRequest& request = batch[static_cast<size_t>(std::countr_zero(later))];
+    request.ok = get(request.hash, MatchAny(), &request.value);
+  }
+}
+
+// ---- Walking.
+
+Dlht::Snapshot Dlht::snapshot(uint64_t cursor) const {
+  const Index* index = current();
+  for (;;) {
+    const uint64_t number = index->number_of(cursor);
+    Bin& bin = index->bin(number);
+    const uint64_t header = bin.header.load(std::memory_order_acquire);
+    if ((header & dlht::kMoved) != 0) {
+      index = index->next.load(std::memory_order_acquire);
+      continue;
+    }
+    const uint64_t links = bin.links.load(std::memory_order_acquire);
+    const uint64_t first = index->first_hash(number);
+    Snapshot out;
+    for (uint64_t rest = header & dlht::kValidBits; rest != 0; rest &= rest - 1) {
+      const Slot& slot = index->slot(bin, links, std::countr_zero(rest) / 2);
+      const uint64_t word = slot.word.load(std::memory_order_acquire);
+      const uint64_t hash = index->hash_of(first, word);
+      // A cursor in the middle of a bin comes from an index with smaller bins, never from this walk's past.
+      if ((word & dlht::kDead) != 0 || hash < cursor) continue;
+      out.entries[out.count++] = {hash, slot.value.load(std::memory_order_acquire)};
+    }
+    if (bin.header.load(std::memory_order_acquire) != header) continue;
+    out.next = index->first_hash(number + 1);
+    return out;
+  }
+}
+
+// ---- Bins.
+
+Dlht::Place Dlht::writable(uint64_t hash) const {
+  Index* index = current();
+  for (uint32_t spins = 0;; ++spins) {
+    Bin& bin = index->bin_of(hash);
+    const uint64_t header = bin.header.load(std::memory_order_acquire);
+    if ((header & dlht::kStateMask) == 0) [[likely]]
+      return {index, &bin, header};
+    if ((header & dlht::kMoved) != 0) {
+      index = index->next.load(std::memory_order_acquire);
+    } else {
+      dlht::wait_a_little(spins);
+    }
+  }
+}
+
+// Makes sure that the bin has the link bucket of this slot. False: there is none left.
+bool Dlht::attach(const Place& place, int number) {
+  if (number < dlht::kInlineSlots) return true;
+  const bool single = number < dlht::kPairFirst;
+  uint64_t links = place.bin->links.load(std::memory_order_acquire);
+  if ((single ? dlht::single_of(links) : dlht::pair_of(links)) != 0) return true;
+  const uint32_t link = single ? place.index->take_single() : place.index->take_pair();
+  if (link == 0) return false;
+  const uint64_t add = single ? uint64_t{link} : uint64_t{link} << 32;
+  for (;;) {
+    if ((single ? dlht::single_of(links) : dlht::pair_of(links)) != 0) {
+      single ? place.index->give_single(link) : place.index->give_pair(link);
+      return true;
+    }
+    if (place.bin->links.compare_exchange_weak(links, links | add, std::memory_order_acq_rel)) return true;
+  }
+}
+
+void Dlht::detach(Index& index, Bin& bin) {
+  detach(index, bin, dlht::kPairBits);
+  // A single without its pair can go; with it, it would leave a hole that a resize must reckon with.
+  if (dlht::pair_of(bin.links.load(std::memory_order_acquire)) == 0) detach(index, bin, dlht::kSingleBits);
+}
+
+// Gives the single or the pair back if all its slots are empty: takes them all, so that no insert can, cuts the link,
+// and leaves the slots empty, for links to come.
+void Dlht::detach(Index& index, Bin& bin, uint64_t slots) {
+  const bool single = slots == dlht::kSingleBits;
+  const uint64_t trying = slots & dlht::kSlotsLow;
+  uint64_t header = bin.header.load(std::memory_order_acquire);
+  uint32_t link;
+  do {
+    if ((header & (dlht::kStateMask | slots)) != 0) return;
+    const uint64_t links = bin.links.load(std::memory_order_acquire);
+    link = single ? dlht::single_of(links) : dlht::pair_of(links);
+    if (link == 0) return;
+  } while (!bin.header.compare_exchange_weak(header, header + dlht::kVersionOne + trying, std::memory_order_acq_rel));
+  WEFT_MARK("dlht_link_detached");
+  bin.links.fetch_and(single ? ~uint64_t{0xffffffffU} : uint64_t{0xffffffffU}, std::memory_order_acq_rel);
+  single ? index.give_single(link) : index.give_pair(link);
+  bin.header.fetch_add(dlht::kVersionOne - trying, std::memory_order_acq_rel);
+}
+
+// ---- Reclamation.
+
+void Dlht::quiesce(int reader) {
+  quiescence_.quiesce(reader);
+  if (current()->next.load(std::memory_order_relaxed) != nullptr) [[unlikely]]
+    help_resize(kHelpQuiesce);
+  if (retired_count_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    reclaim();
+}
+
+void Dlht::reclaim() {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return;
+  std::erase_if(retired_, [this](const Retired& retired) {
+    if (!quiescence_.passed(retired.ticket)) return false;
+    drop(retired.index);
+    return true;
+  });
+  retired_count_.store(retired_.size(), std::memory_order_relaxed);
+}
+
+void Dlht::drop(Index* index) {
+  bytes_.fetch_sub(index->bytes(), std::memory_order_relaxed);
+  memory_->free(index->memory(), index->bytes());
+  delete index;
+}
+
+}  // namespace weft

@@ -1,0 +1,258 @@
+// DLHT: a concurrent hash index of 16-byte slots in 64-byte bins with bounded chaining.
+//
+// Who may call: any number of threads at once. A thread that calls anything but create(), the statistics and the
+// destructor is one of the `readers` of the options and is online (quiesce.h): between two calls of quiesce() it may
+// hold on to an index that was replaced. No operation takes a lock; see "waiting" below.
+//
+// Keys are known by their 64-bit hash alone. For 8-byte keys the hash is a bijection of the key (hash_u64), so the hash
+// is the key, and MatchAny says so. For longer keys several slots can have the same hash; their values lead to the
+// keys, and `Match` decides by the value: `bool match(uint64_t value)`. It is called only with values that a slot of
+// this hash had during the operation, so what they lead to must stay readable until the caller quiesces.
+//
+// The layout is drawn in dlht_bin.h. Versions, tags and states make every operation a few loads and at most three
+// atomic instructions:
+//
+//   get     loads the header, compares the words of its valid slots, loads the value, loads the header again; starts
+//           anew if it changed. No slot is filled or emptied for another key without a change of the header (the
+//           version), so an unchanged header means that word and value are of one filling of the slot. In that filling
+//           the value changes only while the word is alive; a key that was erased in between keeps its last value.
+//           Takes effect when it loads the value, or just before that erase. A miss: no slot became valid between the
+//           two loads of the header, and each was seen without the key, so the key was absent at the second.
+//   put     finds the slot as get does, then swaps (word, old value) for (word, new value), 16 bytes in one step: its
+//           effect. The word has a tag that is new for every filling of the slot, so the swap fails if the key was
+//           erased, the slot reused (for the same key and value, too), or the key moved to a new index.
+//   erase   finds the slot, swaps (word, value) for (word + dead, value): its effect, and that value is the one
+//           returned. Then it makes the slot empty in the header, so that it can be used again at once. A link bucket
+//           that has become empty goes back to the arena.
+//   insert  looks for the key under one header; takes an empty slot by changing the header (empty -> trying, version +
+//           1), fills it, publishes it by changing the header (trying -> valid, version + 1): its effect. Both
+//           changes compare the whole header, so nothing was published since the key was last looked for: if a change
+//           fails, it looks again. So there is never a key twice.
+//
+// Links are attached before a slot in them is taken and detached only when all their slots were taken from the header
+// by whoever detaches them; a header that is unchanged since the links were read means that they were still the bin's.
+// A late swap on a link bucket that is by now another bin's fails by its tag.
+//
+// Resize. When a bin has no slot left (or the arena no link) and the table is at least half full, the inserter hangs a
+// larger index to the current one (`next`). Bins are moved one by one, by whoever comes along: inserts and quiesce()
+// take a few each. Moving a bin: set its state to moving (from now on no header change of an insert succeeds); swap
+// each live slot to frozen, which fixes its value (from now on no put and no erase succeeds); copy it; set the state
+// to moved. Operations go to the next index only over a moved bin, and never skip an index, so the bins that are being
+// filled are nobody else's until then, and every key is in exactly one place where changes can take effect. When all
+// bins are moved, `next` becomes the current index, and the old one is freed once all readers have quiesced.
+//
+// Waiting. A get never waits: in a moving bin it reads frozen slots like live ones (the bin was not yet moved when it
+// looked at the header again, so nothing newer exists). A put, insert or erase waits if its very bin is being moved by
+// another thread. Only an insert into a new index that is already running out of links before the old one is
+// moved has to move the rest of the bins itself; it then waits for the bins that others are just moving.
+//
+// A full bin in a table that is less than half full is a matter of colliding hashes, which no resize mends: kBinFull.
+//
+// Wrap-around: a get would be deceived if a header came back to the same value, that is after 2^32 changes of one bin
+// between two of its loads; a put or erase if the slot was filled a multiple of 2^tag times (2^4 in the smallest table,
+// 2^24 for 100 M keys) between its load and its swap, the last time with the same key and value, and that insert is
+// in the few instructions before its publication.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "weft/status.h"
+#include "weft/store/dlht_index.h"
+#include "weft/store/quiesce.h"
+#include "weft/types.h"
+
+namespace weft {
+
+// Where an index takes its memory: extents of a region, or the heap of a raw table. Called rarely (creation, resize,
+// reclamation), from any thread. Memory comes zeroed and 64-byte aligned.
+class IndexMemory {
+ public:
+  virtual ~IndexMemory() = default;
+  virtual std::byte* allocate(size_t bytes) = 0;  // nullptr if the limit does not allow it
+  virtual void free(std::byte* memory, size_t bytes) = 0;
+  virtual size_t limit() const = 0;
+};
+
+struct DlhtOptions {
+  uint64_t capacity = 1024;  // keys it is created for
+  int readers = 1;           // threads that attach, by index 0 .. readers - 1
+  bool resizable = true;
+};
+
+enum class InsertCode : uint8_t { kInserted, kExists, kBinFull, kNoMemory };
+
+struct InsertResult {
+  InsertCode code;
+  uint64_t value;  // kExists: the value that is there
+};
+
+struct MatchAny {
+  constexpr bool operator()(uint64_t) const { return true; }
+};
+
+enum class DlhtOp : uint8_t { kGet, kPut, kInsert, kErase };
+
+struct DlhtRequest {  // of the batch API, for integer keys
+  DlhtOp op;
+  bool ok = false;  // found, replaced, inserted, erased
+  InsertCode insert = InsertCode::kInserted;
+  uint64_t key;    // the caller's own; not looked at
+  uint64_t hash;   // hash_u64(key)
+  uint64_t value;  // in: put, insert; out: get, erase
+};
+
+struct DlhtStats {
+  uint64_t size = 0;
+  uint64_t bins = 0;
+  uint64_t links = 0;       // link buckets in the arena
+  uint64_t links_used = 0;  // of them, attached to bins
+  size_t bytes = 0;         // of all indexes that are not freed yet
+  uint64_t resizes = 0;     // begun
+  bool resizing = false;
+};
+
+class Dlht {
+ public:
+  // Reader 0 .. readers - 1 are online from the start. Errors: kBadOption, kNoMemory.
+  static Result<std::unique_ptr<Dlht>> create(const DlhtOptions& options, IndexMemory* memory);
+  // How much memory create() takes.
+  static size_t bytes_for(uint64_t capacity);
+  ~Dlht();
+  Dlht(const Dlht&) = delete;
+  Dlht& operator=(const Dlht&) = delete;
+
+  template <class Match>
+  bool get(uint64_t hash, Match match, uint64_t* value) const;
+
+  // Replaces the value of a key that is there and hands out the one it replaced.
+  template <class Match>
+  bool put(uint64_t hash, Match match, uint64_t value, uint64_t* old);
+  // Replaces old_value by new_value if a slot of this hash has it.
+  bool compare_put(uint64_t hash, uint64_t old_value, uint64_t new_value);
+
+  template <class Match>
+  InsertResult insert(uint64_t hash, Match match, uint64_t value);
+
+  template <class Match>
+  bool erase(uint64_t hash, Match match, uint64_t* old);
+
+  // For callers that batch on their own: first the bins of all their keys, then the links of those that have any.
+  void prefetch(uint64_t hash) const { __builtin_prefetch(&current()->bin_of(hash)); }
+  void prefetch_links(uint64_t hash) const;
+
+  // Prefetches the bins of all requests, then their links, then executes them in order.
+  void run(std::span<DlhtRequest> requests);
+
+  // One step of a walk: visits the keys of one bin, by hash and value, and returns where to go on; 0 to begin with, 0
+  // when the walk is over. The cursor is a position in hash order, which a resize does not change: every key that is
+  // present throughout the walk is visited exactly once, one that comes or goes meanwhile at most once for each time
+  // that it is there.
+  template <class Visit>  // visit(uint64_t hash, uint64_t value)
+  uint64_t scan(uint64_t cursor, Visit visit) const;
+
+  // Readers call this now and then, between operations. Also does a little of a resize that is under way, and frees
+  // what may be freed.
+  void quiesce(int reader);
+  void offline(int reader) { quiescence_.offline(reader); }  // quiesce() ends it
+  Quiescence& quiescence() { return quiescence_; }           // for what else its readers hold on to
+
+  // Moves up to `bins` bins if a resize is under way; false if none is.
+  bool help_resize(uint64_t bins);
+
+  uint64_t size() const;  // exact while nobody inserts or erases
+  DlhtStats stats() const;
+
+ private:
+  using Bin = dlht::Bin;
+  using Slot = dlht::Slot;
+  using Index = dlht::Index;
+  static constexpr uint64_t kHelpInsert = 16;  // bins that an insert moves during a resize
+  static constexpr uint64_t kHelpQuiesce = 64;
+  static constexpr size_t kCounters = 32;
+
+  enum class Look : uint8_t { kFound, kAbsent, kChanged };
+  struct Found {
+    Slot* slot;
+    int number;
+    uint64_t word;
+    uint64_t value;
+  };
+  struct Entry {
+    uint64_t hash;
+    uint64_t value;
+  };
+  struct Snapshot {
+    std::array<Entry, dlht::kBinSlots> entries;
+    size_t count = 0;
+    uint64_t next = 0;
+  };
+  struct Place {  // a bin that can be changed, its index, and its header when it was looked at
+    Index* index;
+    Bin* bin;
+    uint64_t header;
+  };
+  struct alignas(64) Counter {
+    std::atomic<int64_t> keys{0};
+  };
+  struct Retired {
+    Index* index;
+    uint64_t ticket;
+  };
+
+  Dlht(const DlhtOptions& options, IndexMemory* memory, Index* index);
+
+  Index* current() const { return current_.load(std::memory_order_acquire); }
+  void count(int64_t change);
+
+  template <class Match>
+  static Look find(const Index& index, Bin& bin, uint64_t header, uint64_t hash, uint64_t mask, Match& match,
+                   Found* found);
+  template <class Match>
+  bool get_slowly(const Index* index, uint64_t hash, Match& match, uint64_t* value) const;
+  template <class Match>
+  bool find_live(uint64_t hash, Match& match, Place* place, Found* found);
+  template <class Match>
+  Look publish(const Place& place, int number, uint64_t hash, Match& match, uint64_t value, Found* found);
+  Snapshot snapshot(uint64_t cursor) const;
+  void run_gets(std::span<DlhtRequest> batch) const;
+  void run_one(DlhtRequest& request);
+
+  Place writable(uint64_t hash) const;
+  bool attach(const Place& place, int number);
+  void detach(Index& index, Bin& bin);
+  void detach(Index& index, Bin& bin, uint64_t slots);
+  // Called when a bin has no room. kInserted: try again.
+  InsertCode make_room(const Place& place, uint64_t hash, bool links_out);
+
+  bool half_full(const Index& index) const;
+  bool begin_resize(Index& index);
+  void move_bin(Index& from, uint64_t number);
+  static void move_keys(Index& from, Index& to, uint64_t number, uint64_t header);
+  void finish_resize(Index& from);
+  void switch_to_next(Index& from);
+  void reclaim();
+  void drop(Index* index);
+
+  alignas(64) std::atomic<Index*> current_;
+  IndexMemory* const memory_;
+  const bool resizable_;
+  Quiescence quiescence_;
+  std::unique_ptr<Counter[]> counters_;
+
+  std::mutex mutex_;  // below: growing and freeing, never on the way of an operation that has room
+  std::vector<Retired> retired_;
+  std::atomic<size_t> retired_count_{0};
+  std::atomic<size_t> bytes_{0};
+  std::atomic<uint64_t> resizes_{0};
+};
+
+}  // namespace weft
+
+#include "weft/store/dlht_ops.h"  // IWYU pragma: export

@@ -1,0 +1,179 @@
+// The operations of Dlht that take a Match; included by dlht.h only. The essay there says why they are right.
+//
+// Memory order: headers are loaded with acquire and changed by read-modify-writes; words and values are loaded with
+// acquire and stored with release. A reader that has seen a word or value of a later filling therefore sees, in its
+// second load of the header, the change that preceded it.
+#pragma once
+
+#include "weft/store/dlht.h"
+
+namespace weft {
+
+template <class Match>
+Dlht::Look Dlht::find(const Index& index, Bin& bin, uint64_t header, uint64_t hash, uint64_t mask, Match& match,
+                      Found* found) {
+  const uint64_t want = index.low(hash);
+  uint64_t links = 0;
+  if ((header & dlht::kLinkedValid) != 0) links = bin.links.load(std::memory_order_acquire);
+  for (uint64_t rest = header & dlht::kValidBits; rest != 0; rest &= rest - 1) {
+    const int number = std::countr_zero(rest) / 2;
+    Slot& slot = index.slot(bin, links, number);
+    const uint64_t word = slot.word.load(std::memory_order_acquire);
+    if ((word & mask) != want) continue;
+    const uint64_t value = slot.value.load(std::memory_order_acquire);
+    // Only now is it certain that the value belongs to the word, so that Match may follow it.
+    if (bin.header.load(std::memory_order_acquire) != header) return Look::kChanged;
+    if (!match(value)) continue;
+    *found = {&slot, number, word, value};
+    return Look::kFound;
+  }
+  return bin.header.load(std::memory_order_acquire) == header ? Look::kAbsent : Look::kChanged;
+}
+
+template <class Match>
+inline bool Dlht::get(uint64_t hash, Match match, uint64_t* value) const {
+  const Index* index = current();
+  const Bin& bin = index->bin_of(hash);
+  const uint64_t header = bin.header.load(std::memory_order_acquire);
+  if ((header & dlht::kStateMask) == 0) [[likely]] {
+    const uint64_t want = index->low(hash);
+    const uint64_t mask = index->strict();
+    for (int i = 0; i < dlht::kInlineSlots; ++i) {
+      const Slot& slot = bin.slots[i];
+      if ((slot.word.load(std::memory_order_acquire) & mask) != want || !dlht::valid(header, i)) continue;
+      const uint64_t found = slot.value.load(std::memory_order_acquire);
+      if (bin.header.load(std::memory_order_acquire) != header) [[unlikely]]
+        return get_slowly(index, hash, match, value);
+      if (!match(found)) continue;
+      *value = found;
+      return true;
+    }
+    if ((header & dlht::kLinkedValid) == 0 && bin.header.load(std::memory_order_acquire) == header) return false;
+  }
+  return get_slowly(index, hash, match, value);
+}
+
+template <class Match>
+bool Dlht::get_slowly(const Index* index, uint64_t hash, Match& match, uint64_t* value) const {
+  for (;;) {
+    Bin& bin = index->bin_of(hash);
+    const uint64_t header = bin.header.load(std::memory_order_acquire);
+    if ((header & dlht::kMoved) != 0) {
+      index = index->next.load(std::memory_order_acquire);
+      continue;
+    }
+    const uint64_t mask = (header & dlht::kMoving) != 0 ? index->lenient() : index->strict();
+    Found found;
+    const Look look = find(*index, bin, header, hash, mask, match, &found);
+    if (look == Look::kChanged) continue;
+    if (look == Look::kFound) *value = found.value;
+    return look == Look::kFound;
+  }
+}
+
+template <class Match>
+bool Dlht::find_live(uint64_t hash, Match& match, Place* place, Found* found) {
+  for (;;) {
+    *place = writable(hash);
+    const Look look = find(*place->index, *place->bin, place->header, hash, place->index->strict(), match, found);
+    if (look != Look::kChanged) return look == Look::kFound;
+  }
+}
+
+template <class Match>
+bool Dlht::put(uint64_t hash, Match match, uint64_t value, uint64_t* old) {
+  Place place;
+  Found found;
+  while (find_live(hash, match, &place, &found)) {
+    if (dlht::swap(*found.slot, found.word, found.value, found.word, value)) {
+      *old = found.value;
+      return true;
+    }
+  }
+  return false;
+}
+
+inline bool Dlht::compare_put(uint64_t hash, uint64_t old_value, uint64_t new_value) {
+  uint64_t old;
+  return put(
+      hash, [old_value](uint64_t value) { return value == old_value; }, new_value, &old);
+}
+
+template <class Match>
+bool Dlht::erase(uint64_t hash, Match match, uint64_t* old) {
+  Place place;
+  Found found;
+  while (find_live(hash, match, &place, &found)) {
+    if (!dlht::swap(*found.slot, found.word, found.value, found.word | dlht::kDead, found.value)) continue;
+    *old = found.value;
+    // The slot is ours to empty: nobody else changes the state of a valid slot, not even a mover.
+    place.bin->header.fetch_add(dlht::kVersionOne - dlht::with(dlht::kValid, found.number), std::memory_order_acq_rel);
+    if (found.number >= dlht::kInlineSlots) detach(*place.index, *place.bin);
+    count(-1);
+    return true;
+  }
+  return false;
+}
+
+template <class Match>
+InsertResult Dlht::insert(uint64_t hash, Match match, uint64_t value) {
+  if (current()->next.load(std::memory_order_relaxed) != nullptr) [[unlikely]]
+    help_resize(kHelpInsert);
+  for (;;) {
+    const Place place = writable(hash);
+    Found found;
+    Look look = find(*place.index, *place.bin, place.header, hash, place.index->strict(), match, &found);
+    if (look == Look::kChanged) continue;
+    if (look == Look::kFound) return {InsertCode::kExists, found.value};
+    const int number = dlht::first_empty(place.header);
+    const bool attached = number >= 0 && attach(place, number);
+    if (!attached) {
+      const InsertCode code = make_room(place, hash, number >= 0);
+      if (code != InsertCode::kInserted) return {code, 0};
+      continue;
+    }
+    uint64_t header = place.header;
+    const uint64_t reserved = header + dlht::kVersionOne + dlht::with(dlht::kTrying, number);
+    if (!place.bin->header.compare_exchange_strong(header, reserved, std::memory_order_acq_rel)) continue;
+    look = publish({place.index, place.bin, reserved}, number, hash, match, value, &found);
+    if (look == Look::kChanged) continue;
+    if (look == Look::kFound) return {InsertCode::kExists, found.value};
+    count(1);
+    return {InsertCode::kInserted, value};
+  }
+}
+
+// Fills and publishes a slot that is ours in a bin with this header. kAbsent: published. kFound: the key came in
+// between. kChanged: the bin is being moved; the slot stays behind with it.
+template <class Match>
+Dlht::Look Dlht::publish(const Place& place, int number, uint64_t hash, Match& match, uint64_t value, Found* found) {
+  Bin& bin = *place.bin;
+  Slot& slot = place.index->slot(bin, bin.links.load(std::memory_order_acquire), number);
+  const uint64_t word = place.index->low(hash) | place.index->next_tag(slot.word.load(std::memory_order_relaxed));
+  slot.value.store(value, std::memory_order_release);
+  slot.word.store(word, std::memory_order_release);
+  uint64_t header = place.header;
+  constexpr uint64_t kPublish = dlht::kValid - dlht::kTrying;
+  while (!bin.header.compare_exchange_strong(header, header + dlht::kVersionOne + (kPublish << (2 * number)),
+                                             std::memory_order_acq_rel)) {
+    for (;; header = bin.header.load(std::memory_order_acquire)) {
+      if ((header & dlht::kStateMask) != 0) return Look::kChanged;
+      const Look look = find(*place.index, bin, header, hash, place.index->strict(), match, found);
+      if (look == Look::kAbsent) break;
+      if (look == Look::kChanged) continue;
+      slot.word.store(word | dlht::kDead, std::memory_order_release);
+      bin.header.fetch_add(dlht::kVersionOne - dlht::with(dlht::kTrying, number), std::memory_order_acq_rel);
+      return Look::kFound;
+    }
+  }
+  return Look::kAbsent;
+}
+
+template <class Visit>
+uint64_t Dlht::scan(uint64_t cursor, Visit visit) const {
+  const Snapshot bin = snapshot(cursor);
+  for (size_t i = 0; i < bin.count; ++i) visit(bin.entries[i].hash, bin.entries[i].value);
+  return bin.next;
+}
+
+}  // namespace weft

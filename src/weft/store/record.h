@@ -1,0 +1,156 @@
+// The record of a transactional table, as bytes in a region: local workers and remote NICs read the same layout.
+//
+// The word, 64 bits:
+//
+//    63                    24 23      18 17      12 11       4   3     2       1       0
+//   | version (40)           | node+1 6 | worker 6 | slot 8  | rlock| moved |deleted|readable|
+//                              \______ owner, 0 = unlocked ______/
+//
+// The record (8-byte aligned, its block rounded to a size class):
+//
+//    0        8        12       16          16+pad8(key)                end
+//   | word   | check  | lens   | key bytes  | value bytes               |
+//
+//   check  32-bit checksum over version, deleted, lens, key and value (not over owner and the other flags)
+//   lens   key bytes (11 bits) | value bytes (21 bits)
+//
+// check and lens are one 64-bit word, the *meta* word: an install first makes it kMetaTorn, then writes the value, then
+// the new meta word, then the word. A local reader that met any byte of a newer install therefore finds the meta word
+// changed at its end, so it does not depend on the checksum's luck; a NIC, which may copy lines in any order, depends on
+// the checksum alone. On x86 the ordered loads and stores this takes are plain ones.
+//
+// What holds:
+// I1: version and value change together: one install writes value, check and word, in this order, and a reader whose
+//     check does not fit its word's version has a torn or stale copy and looks again.
+// I2: only the holder of the lock installs at a primary; at a backup of an undo row only the transaction that holds the
+//     primary's lock does.
+// I3: readable is lowered in the same step that installs at a backup.
+// I4: a block belongs to one size class of one table for the life of the region; a freed block's word says deleted, an
+//     outgrown one's says moved. Only the meta word of a free block is used otherwise (blocks.h), so that its word
+//     and key stay what they were. Deleted and moved together: a tombstone that somebody is just replacing or removing.
+// I5: versions of a key never repeat, through delete and insert (absence words in table.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "weft/base/bytes.h"
+#include "weft/types.h"
+
+namespace weft {
+
+inline constexpr uint64_t kReadable = 1U << 0;
+inline constexpr uint64_t kDeleted = 1U << 1;
+inline constexpr uint64_t kMoved = 1U << 2;
+inline constexpr uint64_t kReadLocked = 1U << 3;
+inline constexpr int kOwnerShift = 4;
+inline constexpr uint64_t kOwnerMask = uint64_t{0xfffff} << kOwnerShift;
+inline constexpr int kVersionShift = 24;
+inline constexpr uint64_t kVersionMax = (uint64_t{1} << 40) - 1;
+
+// Who holds a lock: a member's worker and its slot. 20 bits, 0 = nobody.
+struct Owner {
+  uint32_t bits = 0;
+  constexpr Owner() = default;
+  constexpr explicit Owner(uint32_t b) : bits(b) {}
+  constexpr Owner(NodeId node, WorkerId worker, uint8_t slot)
+      : bits((uint32_t{node.value} + 1) << 14 | uint32_t{worker.value} << 8 | slot) {}
+  constexpr NodeId node() const { return NodeId(static_cast<uint8_t>((bits >> 14) - 1)); }
+  constexpr WorkerId worker() const { return WorkerId(static_cast<uint8_t>((bits >> 8) & 0x3f)); }
+  constexpr uint8_t slot() const { return static_cast<uint8_t>(bits & 0xff); }
+  constexpr explicit operator bool() const { return bits != 0; }
+  friend constexpr bool operator==(Owner, Owner) = default;
+};
+
+// A record word, taken apart. Absence words have the same layout; of the flags they use kReadLocked, and kMoved for
+// "several keys of the owner's transaction hold this word" (table_absence.cc).
+struct Word {
+  uint64_t bits = 0;
+  constexpr Word() = default;
+  constexpr explicit Word(uint64_t b) : bits(b) {}
+  constexpr Word(Version v, uint64_t flags, Owner owner = Owner())
+      : bits(v.value << kVersionShift | uint64_t{owner.bits} << kOwnerShift | flags) {}
+  constexpr Version version() const { return Version(bits >> kVersionShift); }
+  constexpr Owner owner() const { return Owner(static_cast<uint32_t>((bits & kOwnerMask) >> kOwnerShift)); }
+  constexpr bool readable() const { return bits & kReadable; }
+  constexpr bool deleted() const { return bits & kDeleted; }
+  constexpr bool moved() const { return bits & kMoved; }
+  constexpr bool read_locked() const { return bits & kReadLocked; }
+  constexpr bool write_locked() const { return (bits & kOwnerMask) != 0 && !read_locked(); }
+  constexpr Word with_owner(Owner o) const { return Word((bits & ~kOwnerMask) | uint64_t{o.bits} << kOwnerShift); }
+  constexpr Word with(uint64_t flags) const { return Word(bits | flags); }
+  constexpr Word without(uint64_t flags) const { return Word(bits & ~flags); }
+  friend constexpr bool operator==(Word, Word) = default;
+};
+
+struct RecordHeader {
+  uint64_t word;
+  uint32_t check;
+  uint32_t lens;
+};
+static_assert(sizeof(RecordHeader) == 16);
+static_assert(offsetof(RecordHeader, word) == 0 && offsetof(RecordHeader, check) == 8);
+
+inline constexpr int kKeyLenBits = 11;
+inline constexpr uint32_t kKeyBytesMax = (1U << kKeyLenBits) - 1;       // 2,047
+inline constexpr uint32_t kValueBytesMax = (1U << 21) - 1;              // the layout's limit; Limits sets the user's
+
+// The meta word: check in the low half, lens in the high half.
+inline constexpr size_t kMetaAt = 8;
+inline constexpr size_t kKeyAt = 16;
+inline constexpr uint64_t kMetaTorn = ~uint64_t{0};  // no record has it: its lengths are beyond every size class
+
+constexpr uint32_t record_lens(size_t key_bytes, size_t value_bytes) {
+  return static_cast<uint32_t>(key_bytes) | static_cast<uint32_t>(value_bytes) << kKeyLenBits;
+}
+constexpr uint32_t key_bytes_of(uint64_t meta) { return static_cast<uint32_t>(meta >> 32) & kKeyBytesMax; }
+constexpr uint32_t value_bytes_of(uint64_t meta) { return static_cast<uint32_t>(meta >> 32) >> kKeyLenBits; }
+constexpr size_t value_at(size_t key_bytes) { return kKeyAt + align_up(key_bytes, 8); }
+constexpr size_t record_bytes(size_t key_bytes, size_t value_bytes) {
+  return value_at(key_bytes) + align_up(value_bytes, 8);
+}
+
+// Words of shared memory, in order: see the note on the meta word above.
+inline uint64_t load_ordered(const std::byte* from) {
+  return __atomic_load_n(reinterpret_cast<const uint64_t*>(from), __ATOMIC_ACQUIRE);
+}
+inline void store_ordered(std::byte* to, uint64_t value) {
+  __atomic_store_n(reinterpret_cast<uint64_t*>(to), value, __ATOMIC_RELEASE);
+}
+
+inline Word load_word(const std::byte* record) { return Word(load_ordered(record)); }
+inline void store_word(std::byte* record, Word word) { store_ordered(record, word.bits); }
+inline bool swap_word(std::byte* record, Word expected, Word desired) {
+  return __atomic_compare_exchange_n(reinterpret_cast<uint64_t*>(record), &expected.bits, desired.bits, false,
+                                     __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+}
+
+// Swaps the word only if the meta word is `meta` too. The check in it binds the key: a block that was freed and given
+// to another key meanwhile fails, even if that key's word looks the same.
+bool swap_word_with_meta(std::byte* record, Word expected, uint64_t meta, Word desired);
+
+// Writes key and value, then check and lens, then the word. The caller is the only writer of this block.
+void record_write(std::byte* record, ByteView key, ByteView value, Word word);
+
+enum class Look : uint8_t { kWhole, kTorn, kOtherKey };
+
+// Takes a consistent copy of a record that others may be writing: its word, its value (at most `value_max` bytes of it)
+// and the value's length. kTorn, kOtherKey: look the key up again.
+Look record_read(const std::byte* record, size_t block_bytes, ByteView key, std::byte* value, size_t value_max,
+                 Word* word, uint32_t* value_bytes);
+
+// Whether the block holds this key. While another installs here the answer may be no: look again.
+bool record_key_is(const std::byte* record, ByteView key);
+
+// A copy of a record, taken apart.
+struct RecordView {
+  Word word;
+  ByteView key;
+  ByteView value;
+};
+
+// Whether `bytes` bytes that a one-sided READ copied from a record, line by line in any order, are one whole version.
+// `copy` is 8-byte aligned, and may be longer than the record (the READ takes the whole block). The views point into it.
+bool record_whole(const std::byte* copy, size_t bytes, RecordView* view);
+
+}  // namespace weft

@@ -1,0 +1,192 @@
+#include "weft/store/record.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "weft/base/random.h"
+#include "weft/store/blocks.h"
+
+namespace weft {
+namespace {
+
+struct alignas(64) Line {
+  std::byte bytes[64];
+};
+
+TEST(Word, PartsAreWhatWasPutIn) {
+  const Owner owner(NodeId(62), WorkerId(63), 255);
+  const Word word(Version(kVersionMax), kReadable | kReadLocked, owner);
+  EXPECT_EQ(word.version(), Version(kVersionMax));
+  EXPECT_EQ(word.owner(), owner);
+  EXPECT_EQ(word.owner().node(), NodeId(62));
+  EXPECT_EQ(word.owner().worker(), WorkerId(63));
+  EXPECT_EQ(word.owner().slot(), 255);
+  EXPECT_TRUE(word.readable() && word.read_locked() && !word.write_locked() && !word.deleted() && !word.moved());
+  EXPECT_EQ(word.with_owner(Owner()).without(kReadLocked), Word(Version(kVersionMax), kReadable));
+}
+
+TEST(Record, EveryLengthComesBack) {
+  std::vector<Line> memory(kBlockBytesMax / sizeof(Line) + 1);
+  std::byte* const record = memory[0].bytes;
+  for (const size_t key_bytes : {size_t{0}, size_t{1}, size_t{8}, size_t{13}, size_t{2047}}) {
+    for (const size_t value_bytes : {size_t{0}, size_t{1}, size_t{7}, size_t{8}, size_t{9}, size_t{65536}}) {
+      const std::string key(key_bytes, 'k');
+      const std::string value(value_bytes, 'v');
+      const Word written(Version(7), kReadable);
+      record_write(record, as_bytes(key), as_bytes(value), written);
+      EXPECT_TRUE(record_key_is(record, as_bytes(key)));
+      EXPECT_FALSE(record_key_is(record, as_bytes(key + "x")));
+      std::string copy(value_bytes + 1, '.');
+      Word word;
+      uint32_t length = 0;
+      ASSERT_EQ(record_read(record, kBlockBytesMax, as_bytes(key), reinterpret_cast<std::byte*>(copy.data()),
+                            value_bytes, &word, &length),
+                Look::kWhole);
+      EXPECT_EQ(copy, value + ".");
+      EXPECT_EQ(word, written);
+      EXPECT_EQ(length, value_bytes);
+      RecordView view;
+      ASSERT_TRUE(record_whole(record, record_bytes(key_bytes, value_bytes), &view));
+      EXPECT_EQ(as_text(view.key), key);
+      EXPECT_EQ(as_text(view.value), value);
+    }
+  }
+}
+
+TEST(Record, AShortBufferGetsTheBeginning) {
+  Line memory[2];
+  record_write(memory[0].bytes, as_bytes("key"), as_bytes("0123456789abcdef"), Word(Version(1), 0));
+  for (size_t room = 0; room <= 16; ++room) {
+    std::string copy(17, '.');
+    Word word;
+    uint32_t length = 0;
+    ASSERT_EQ(record_read(memory[0].bytes, 128, as_bytes("key"), reinterpret_cast<std::byte*>(copy.data()), room, &word,
+                          &length),
+              Look::kWhole);
+    EXPECT_EQ(copy, std::string("0123456789abcdef").substr(0, room) + std::string(17 - room, '.'));
+    EXPECT_EQ(length, 16U);
+  }
+}
+
+// I1: whatever part of an older version is mixed in, the check does not fit.
+TEST(Record, AnyMixOfTwoVersionsIsTorn) {
+  alignas(16) std::byte before[64] = {};
+  alignas(16) std::byte after[64] = {};
+  for (const bool same_value : {false, true}) {
+    record_write(before, as_bytes("12345678"), as_bytes("old old old old "), Word(Version(5), kReadable));
+    record_write(after, as_bytes("12345678"), as_bytes(same_value ? "old old old old " : "new new new new "),
+                 Word(Version(6), kReadable));
+    const uint32_t words = static_cast<uint32_t>(record_bytes(8, 16) / 8);
+    for (uint32_t mask = 1; mask + 1 < 1U << words; ++mask) {
+      alignas(16) std::byte mixed[64];
+      bool is_before = true;
+      bool is_after = true;
+      for (uint32_t i = 0; i < words; ++i) {
+        std::memcpy(mixed + i * 8, ((mask >> i & 1) != 0 ? after : before) + i * 8, 8);
+        is_before = is_before && std::memcmp(mixed + i * 8, before + i * 8, 8) == 0;
+        is_after = is_after && std::memcmp(mixed + i * 8, after + i * 8, 8) == 0;
+      }
+      RecordView view;
+      EXPECT_EQ(record_whole(mixed, words * 8, &view), is_before || is_after) << mask;
+    }
+  }
+}
+
+TEST(Record, BadLengthsAreNotWhole) {
+  alignas(16) std::byte copy[32] = {};
+  RecordView view;
+  EXPECT_FALSE(record_whole(copy, 8, &view));
+  store<uint64_t>(copy + kMetaAt, kMetaTorn);
+  EXPECT_FALSE(record_whole(copy, 32, &view));
+  record_write(copy, as_bytes("12345678"), as_bytes("v"), Word(Version(1), 0));
+  EXPECT_TRUE(record_whole(copy, 32, &view));
+  EXPECT_FALSE(record_whole(copy, 24, &view));
+}
+
+TEST(Record, SwapWithMetaFailsForAnotherKey) {
+  alignas(16) std::byte block[32] = {};
+  const Word word(Version(1), 0);
+  record_write(block, as_bytes("key one "), as_bytes("v"), word);
+  const uint64_t meta = load_ordered(block + kMetaAt);
+  record_write(block, as_bytes("key two "), as_bytes("v"), word);
+  EXPECT_FALSE(swap_word_with_meta(block, word, meta, word.with(kReadable)));
+  EXPECT_TRUE(swap_word_with_meta(block, word, load_ordered(block + kMetaAt), word.with(kReadable)));
+  EXPECT_EQ(load_word(block), word.with(kReadable));
+}
+
+// A value that says which version it belongs to, in every word.
+void fill(std::vector<std::byte>* value, uint64_t version) {
+  for (size_t i = 0; i + 8 <= value->size(); i += 8) store<uint64_t>(value->data() + i, version * 1000003 + i);
+}
+
+bool filled(ByteView value, uint64_t version) {
+  for (size_t i = 0; i + 8 <= value.size(); i += 8) {
+    if (load<uint64_t>(value.data() + i) != version * 1000003 + i) return false;
+  }
+  return true;
+}
+
+class WholeOrTorn : public ::testing::TestWithParam<size_t> {};
+
+// I1, with a writer at work: a local reader, and one that copies lines in any order as a NIC may.
+TEST_P(WholeOrTorn, ReadersNeverAcceptAMix) {
+  const size_t size = GetParam();
+  const size_t block = align_up(record_bytes(8, size), 64);
+  std::vector<Line> memory(block / 64);
+  std::byte* const record = memory[0].bytes;
+  const ByteView key = as_bytes("the key.");
+  std::vector<std::byte> first(size);
+  fill(&first, 1);
+  record_write(record, key, first, Word(Version(1), kReadable));
+  std::atomic<bool> stop{false};
+
+  std::thread writer([&] {
+    std::vector<std::byte> value(size);
+    for (uint64_t version = 2; !stop.load(); ++version) {
+      // Lengths change too, so that what is beyond the end is of an older version.
+      value.resize(version % 3 == 0 ? align_up(size / 2, 8) : size);
+      fill(&value, version);
+      record_write(record, key, value, Word(Version(version), kReadable));
+    }
+  });
+
+  Random random(size);
+  std::vector<std::byte> value(size);
+  std::vector<Line> copy(block / 64);
+  std::vector<size_t> order(block / 64);
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  const size_t bytes_to_read = 64 << 20;
+  const size_t rounds = std::clamp<size_t>(bytes_to_read / block / 8, 500, 20000);
+  uint64_t whole_local = 0;
+  uint64_t whole_remote = 0;
+  for (size_t round = 0; round < rounds || whole_local == 0; ++round) {
+    Word word;
+    uint32_t length = 0;
+    if (record_read(record, block, key, value.data(), size, &word, &length) == Look::kWhole) {
+      ++whole_local;
+      ASSERT_TRUE(filled(ByteView(value.data(), length), word.version().value));
+    }
+    for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
+    for (const size_t i : order) copy_from_shared(copy[i].bytes, record + i * 64, 64);
+    RecordView view;
+    if (record_whole(copy[0].bytes, block, &view)) {
+      ++whole_remote;
+      ASSERT_EQ(as_text(view.key), "the key.");
+      ASSERT_TRUE(filled(view.value, view.word.version().value));
+    }
+  }
+  stop = true;
+  writer.join();
+  RecordProperty("whole_local", static_cast<int>(whole_local));
+  RecordProperty("whole_remote", static_cast<int>(whole_remote));
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, WholeOrTorn, ::testing::Values(8, 24, 64, 200, 1024, 4096, 16384, 65536));
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,174 @@
+// Making a table, placing keys, and looking over all of it.
+#include "weft/store/table.h"
+
+#include <array>
+
+#include "weft/store/table_inline.h"
+
+namespace weft {
+namespace {
+
+constexpr uint64_t kPartitionSalt = 0x5851f42d4c957f2dU;  // keeps the partition independent of the bin
+constexpr uint32_t kRedisSlots = 16384;
+
+constexpr auto kCrc16 = [] {  // CCITT, as Redis has it: polynomial 0x1021, nothing reflected
+  std::array<uint16_t, 256> table{};
+  for (uint32_t i = 0; i < 256; ++i) {
+    uint32_t crc = i << 8;
+    for (int bit = 0; bit < 8; ++bit) crc = (crc & 0x8000) != 0 ? crc << 1 ^ 0x1021 : crc << 1;
+    table[i] = static_cast<uint16_t>(crc);
+  }
+  return table;
+}();
+
+uint32_t redis_slot(ByteView key) {
+  // If the key has a {tag} that is not empty, only the tag counts.
+  const std::string_view text = as_text(key);
+  const size_t open = text.find('{');
+  if (open != std::string_view::npos) {
+    const size_t close = text.find('}', open + 1);
+    if (close != std::string_view::npos && close > open + 1) key = key.subspan(open + 1, close - open - 1);
+  }
+  uint32_t crc = 0;
+  for (const std::byte b : key) crc = (crc << 8 ^ kCrc16[(crc >> 8 ^ static_cast<uint32_t>(b)) & 0xff]) & 0xffff;
+  return crc % kRedisSlots;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Table>> Table::create(const TableOptions& options, Region* region) {
+  const Result<TableLayout> layout = table_layout(options);
+  if (!layout) return layout.error();
+  WEFT_CHECK((*layout).end <= region->bytes(), "the region is as large as region_bytes() asks");
+  std::unique_ptr<Table> table(new Table(options, region, *layout));
+  DlhtOptions index_options;
+  index_options.capacity = (*layout).keys;
+  index_options.readers = options.workers;
+  Result<std::unique_ptr<Dlht>> index = Dlht::create(index_options, &table->extents_);
+  if (!index) return index.error();
+  table->index_ = std::move(*index);
+  return table;
+}
+
+size_t Table::region_bytes(const TableOptions& options) {
+  const Result<TableLayout> layout = table_layout(options);
+  return layout ? (*layout).end : 1;  // create() will say what is wrong
+}
+
+Table::Table(const TableOptions& options, Region* region, const TableLayout& layout)
+    : base_(region->base()),
+      absence_(region->base() + layout.absence_at),
+      seed_(options.hash_seed),
+      partitions_(static_cast<uint32_t>(options.partitions)),
+      absence_per_partition_(layout.absence_per_partition),
+      integer_keys_(options.spec.keys == KeyKind::kInteger),
+      bugs_(options.bugs),
+      records_limit_(layout.records_per_partition),
+      bytes_limit_(layout.bytes_per_partition),
+      blocks_(region->base(), layout.blocks_at, layout.end),
+      shares_(new Share[static_cast<size_t>(options.partitions)]),
+      spec_(options.spec),
+      partitions_held_(options.partitions_held),
+      extents_(region, layout.index_at, layout.blocks_at) {
+  shared_.reserve(64);
+}
+
+Table::~Table() = default;
+
+const TableSpec& Table::spec() const { return spec_; }
+
+HashedKey Table::hashed(ByteView key) const {
+  WEFT_CHECK(!integer_keys_ || key.size() == sizeof(uint64_t), "an integer key has 8 bytes");
+  WEFT_CHECK(key.size() <= kKeyBytesMax, "the caller enforces key_bytes_max");
+  const uint64_t hash =
+      integer_keys_ ? hash_u64(load<uint64_t>(key.data()), seed_) : hash_bytes(key.data(), key.size(), seed_);
+  uint32_t partition = 0;
+  switch (spec_.partition) {
+    case PartitionBy::kHash:
+      partition = reduce(mix64(hash ^ kPartitionSalt), partitions_);
+      break;
+    case PartitionBy::kPrefix: {
+      const size_t bytes = std::min<size_t>(key.size(), spec_.prefix_bytes);
+      partition = reduce(mix64(hash_bytes(key.data(), bytes, seed_) ^ kPartitionSalt), partitions_);
+      break;
+    }
+    case PartitionBy::kRedisSlot:
+      partition = redis_slot(key) * partitions_ / kRedisSlots;
+      break;
+  }
+  return HashedKey{key, hash, PartitionId(static_cast<uint16_t>(partition))};
+}
+
+void Table::prefetch_index(uint64_t hash) const { index_->prefetch(hash); }
+
+bool Table::Holds::collides(RecordSlot slot) const {
+  const std::byte* const record = table.at(slot);
+  const size_t bytes = key_bytes_of(load_ordered(record + kMetaAt));
+  if (value_at(bytes) > slot.bytes()) return false;
+  std::array<std::byte, kKeyBytesMax + 1> copy;
+  copy_from_shared(copy.data(), record + kKeyAt, bytes);
+  return hash_bytes(copy.data(), bytes, table.seed_) == key.hash;
+}
+
+void Table::quiesce(WorkerId worker) { index_->quiesce(worker.value); }
+void Table::offline(WorkerId worker) { index_->offline(worker.value); }
+
+void Table::visit(Visitor visitor, void* context) const {
+  std::vector<std::byte> key(kKeyBytesMax + 1);
+  std::vector<std::byte> value(align_up(spec_.value_bytes_max, 8));
+  uint64_t cursor = 0;
+  do {
+    cursor = index_->scan(cursor, [&](uint64_t, uint64_t slot_value) {
+      const RecordSlot slot(slot_value);
+      const std::byte* const record = at(slot);
+      const size_t bytes = key_bytes_of(load_ordered(record + kMetaAt));
+      if (value_at(bytes) > slot.bytes()) return;
+      copy_from_shared(key.data(), record + kKeyAt, bytes);
+      // read() finds the key wherever it went since.
+      const HashedKey found = hashed(ByteView(key.data(), bytes));
+      const ReadResult result = read(found, value.data(), value.size());
+      if (result.found) visitor(context, found.bytes, ByteView(value.data(), result.value_bytes), result.word);
+    });
+  } while (cursor != 0);
+}
+
+Table::Residue Table::residue() const {
+  Residue out;
+  uint64_t cursor = 0;
+  do {
+    cursor = index_->scan(cursor, [&](uint64_t, uint64_t slot_value) {
+      const Word word = load_word(at(RecordSlot(slot_value)));
+      if (word.owner()) ++out.locked;
+      if (word.deleted() && !word.owner()) ++out.tombstones;
+      if (!word.deleted() && !word.readable()) ++out.unreadable;
+    });
+  } while (cursor != 0);
+  for (uint32_t i = 0; i < partitions_ * absence_per_partition_; ++i) {
+    if (load_word(absence_at(i)).owner()) ++out.locked;
+  }
+  return out;
+}
+
+uint64_t Table::records() const {
+  uint64_t sum = 0;
+  for (uint32_t i = 0; i < partitions_; ++i) sum += shares_[i].records();
+  return sum;
+}
+
+uint64_t Table::memory_bytes() const {
+  const uint64_t absence =
+      uint64_t{absence_per_partition_} * static_cast<uint64_t>(partitions_held_) * sizeof(uint64_t);
+  return absence + extents_.used() + blocks_.slab_bytes_used();
+}
+
+std::string Table::limit_text(Code code) const {
+  if (code == Code::kBinFull) {
+    return "table " + spec_.name + ": 15 keys in one bin of the index, at most 15";
+  }
+  return "table " + spec_.name + ": at most " + std::to_string(records_limit_) + " records and " +
+         std::to_string(bytes_limit_) + " bytes of records in a partition (capacity " + std::to_string(spec_.capacity) +
+         " in " + std::to_string(partitions_) + " partitions, memory_bytes_max " +
+         std::to_string(spec_.memory_bytes_max) + ")";
+}
+
+}  // namespace weft

@@ -1,0 +1,255 @@
+// Table: one node's share of a transactional table: the records of every partition it holds, in one index (DLHT) over
+// records out of line in a region, plus one array of absence words per partition.
+//
+// It knows records, versions and locks, not transactions, rows or the network. Every operation is lock-free against
+// the others (of other workers of this node) except that a reader of a record that is just being installed looks again.
+//
+// Absence has a version: each (partition, hash of the key) has an absence word. Whoever inserts or deletes a key locks
+// it too; a delete leaves it at the version of the delete, an insert leaves it as it was. So a read that found nothing
+// returns the absence word's version and is validated like any other, and a key's versions never repeat (I5):
+//   A1: an insert follows the absence word (base = its version), which stands still from the lock to the commit, so the
+//       new record's version is above every version at which the key was seen absent.
+//   A2: a delete follows both (base = the greater of the record's version and the absence word's) and raises the word to
+//       its version, so absence is then above every version at which the key was seen present.
+//   A3: puts only go up from the insert's version, and the word is never lowered.
+// An insert need not raise the word: the record itself is above it, and raising it would have readers of other keys
+// conflict for nothing. Keys that share an absence word can disturb each other (a false conflict), never deceive.
+// Several keys of one transaction may share one: table_absence.cc.
+//
+// Versions: lock() returns the *base*: the version that the new one must follow. The transaction's new version of that
+// key is base + 1, the same at all replicas.
+//
+// The life of a key at a primary, or at any replica of a row that locks all replicas:
+//   lock -> commit (installs, unlocks) | unlock (nothing happened)
+// and at a backup of a row that replicates:
+//   apply (installs unreadable, hands out the old version and value for the undo log) -> raise
+// There a delete is a tombstone in the index until raised, and only then the absence word follows: all keys of its
+// transaction have been applied here by then, so nobody sees another key of it absent at a version that it will have.
+//
+// The index has one slot per key. It knows keys by their 64-bit hash, which for integers is as good as the key; the
+// full key is always compared in the record. The slot value is
+//
+//    63         48 47      40 39                     0
+//   | partition   | class    | offset / 16            |
+//
+// so that a one-sided READ of the slot knows where the record is and how long its block is, and a walk of one partition
+// touches no other's records. (A tag of hash bits would say nothing that the slot does not.)
+//
+// Who may call: any worker, any operation, but for one key locks order the operations at a primary (commit, unlock and
+// relock belong to the lock's owner), and at a backup the primary's lock orders apply. A reader may race with anything.
+//
+// Batching: hashed(), then prefetch_index() for all keys of a batch, then prefetch_record() for all, then the operations.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "weft/base/bugs.h"
+#include "weft/base/bytes.h"
+#include "weft/fabric/region.h"
+#include "weft/options.h"
+#include "weft/status.h"
+#include "weft/store/dlht.h"
+#include "weft/store/record.h"
+#include "weft/store/table_space.h"
+#include "weft/types.h"
+
+namespace weft {
+
+// A key with its hash and partition: computed once per key and node.
+struct HashedKey {
+  ByteView bytes;  // an integer key is its 8 bytes, little endian
+  uint64_t hash = 0;
+  PartitionId partition;
+};
+
+enum class Write : uint8_t { kNone, kPut, kInsert, kErase };  // kPut replaces or inserts; kNone: locked for reading
+
+struct TableOptions {
+  TableSpec spec;
+  int partitions = 1;        // of the cluster
+  int partitions_held = 1;   // by this node: sizes the index and the region
+  uint64_t hash_seed = 0;
+  int workers = 1;           // of this node
+  Bugs bugs;                 // test only
+};
+
+// A slot value of the index; 0 is none.
+struct RecordSlot {
+  uint64_t bits = 0;
+  constexpr RecordSlot() = default;
+  constexpr explicit RecordSlot(uint64_t b) : bits(b) {}
+  constexpr RecordSlot(PartitionId partition, int block_class, uint64_t offset)
+      : bits(uint64_t{partition.value} << 48 | static_cast<uint64_t>(block_class) << 40 | offset / kBlockAlign) {}
+  constexpr uint64_t offset() const { return (bits & ((uint64_t{1} << 40) - 1)) * kBlockAlign; }
+  constexpr int block_class() const { return static_cast<int>(bits >> 40 & 0xff); }
+  constexpr size_t bytes() const { return block_bytes(block_class()); }
+  constexpr PartitionId partition() const { return PartitionId(static_cast<uint16_t>(bits >> 48)); }
+  constexpr explicit operator bool() const { return bits != 0; }
+  friend constexpr bool operator==(RecordSlot, RecordSlot) = default;
+};
+static_assert(sizeof(RecordSlot) == 8);
+
+// What a lock holds at this replica; given back to commit() or unlock(). Plain data, kept in the participant's record.
+struct Locked {
+  RecordSlot record;         // none: locked for reading, and absent
+  RecordSlot spare;          // a block that was allocated for a value that outgrows the record's
+  uint32_t absence = 0;      // index of the absence word + 1, 0: not locked
+  bool fresh = false;        // the record was made by this lock (it is in the index, marked deleted, until committed)
+  Version base;
+};
+
+struct LockResult {
+  Code code = Code::kOk;     // kOk, kLocked, kVersionMoved, kNotFound, kExists, kTableFull, kBinFull, kVersionLimit
+  Owner holder;              // kLocked: who
+  Locked locked;
+};
+
+struct ReadResult {
+  bool found = false;
+  // Of the record. If there is none, the absence word, and readable says whether a backup may serve the absence: it is
+  // missing (and deleted is set) while an unraised tombstone is there. A record that is being inserted or deleted lends
+  // its owner.
+  Word word;
+  uint32_t value_bytes = 0;
+};
+
+struct Undo {
+  bool existed = false;
+  Version version;           // of the record, or of absence, before
+  uint32_t value_bytes = 0;  // the old value is in the buffer given to apply()
+};
+
+class Table {
+ public:
+  static Result<std::unique_ptr<Table>> create(const TableOptions& options, Region* region);
+  // How large a region create() needs.
+  static size_t region_bytes(const TableOptions& options);
+  ~Table();
+
+  const TableSpec& spec() const;
+
+  HashedKey hashed(ByteView key) const;  // any node computes the same
+  void prefetch_index(uint64_t hash) const;
+  void prefetch_record(const HashedKey& key) const;  // looks into the (prefetched) bin, prefetches the record
+
+  // Copies the value (at most `value_max` bytes) of the newest whole version. Locked and unreadable ones too: the word
+  // says so, and the caller decides. A deleted record counts as absent.
+  ReadResult read(const HashedKey& key, std::byte* value, size_t value_max) const;
+
+  // Whether the key still is at `expected` and not locked by another than `self`: kOk, kLocked, kVersionMoved.
+  Code validate(const HashedKey& key, Version expected, Owner self, Owner* holder) const;
+
+  // Locks the key for `owner`, without waiting. `expected`: the version that was read, if it was. A write reserves all
+  // the space that its commit needs, so that commit() cannot fail. For Write::kNone the word is marked read-locked.
+  LockResult lock(const HashedKey& key, Owner owner, Write write, std::optional<Version> expected,
+                  uint32_t value_bytes);
+  // Changes what a lock is for, once more is known (lock-while-reading: first kPut with no value, then the real write).
+  // kOk or an error of lock(), in which case the lock is as before.
+  Code relock(const HashedKey& key, Owner owner, Write write, uint32_t value_bytes, Locked* locked);
+
+  // Installs the write at base + 1 and unlocks. Write::kNone only unlocks.
+  void commit(const HashedKey& key, Owner owner, Write write, ByteView value, const Locked& locked);
+  void unlock(const HashedKey& key, Owner owner, const Locked& locked);
+
+  // At a backup: installs the write at `version`, unreadable, over whatever older version is there, and copies the old
+  // value out (undo must have room for spec().value_bytes_max). Never fails: backups keep headroom over what the
+  // primary admits. An erase leaves an unreadable tombstone.
+  Undo apply(const HashedKey& key, Write write, ByteView value, Version version, std::byte* undo);
+  // Makes `version` readable; a tombstone of that version is removed. Does nothing if the record moved on.
+  void raise(const HashedKey& key, Version version);
+
+  // For each worker: between two calls of quiesce the worker may hold on to an old index; a worker that sleeps must be
+  // offline, and must not touch the table then.
+  void quiesce(WorkerId worker);
+  void offline(WorkerId worker);
+
+  // Visits every record that is present (not deleted) at some moment of the walk; consistent only while nobody writes.
+  // The callback gets key, value and word.
+  using Visitor = void (*)(void* context, ByteView key, ByteView value, Word word);
+  void visit(Visitor visitor, void* context) const;
+  // How many words (records and absence) are locked, unreadable records, tombstones: for the checks after a run.
+  struct Residue { uint64_t locked = 0, unreadable = 0, tombstones = 0; };
+  Residue residue() const;
+
+  uint64_t records() const;        // present ones
+  uint64_t memory_bytes() const;   // committed: index, blocks, absence words
+  Word absence(const HashedKey& key) const;
+
+  // Names the limit behind kTableFull or kBinFull, and its value.
+  std::string limit_text(Code code) const;
+
+ private:
+  struct SharedAbsence {
+    uint32_t index;
+    uint32_t holders;
+    Version version;
+  };
+  struct Holds;  // the index's Match for byte-string keys
+
+  Table(const TableOptions& options, Region* region, const TableLayout& layout);
+
+  // table_inline.h: the index and the blocks.
+  std::byte* at(RecordSlot slot) const { return base_ + slot.offset(); }
+  RecordSlot find(const HashedKey& key) const;
+  bool key_is(const std::byte* record, const HashedKey& key) const;
+  InsertCode add_slot(const HashedKey& key, RecordSlot slot);
+  void remove_slot(const HashedKey& key, RecordSlot slot);
+  RecordSlot allocate(const HashedKey& key, uint32_t value_bytes, uint64_t limit);
+  void release(RecordSlot slot);
+  bool fits(RecordSlot slot, const HashedKey& key, size_t value_bytes) const;
+  Share& share(const HashedKey& key) { return shares_[key.partition.value]; }
+
+  // table_absence.cc
+  uint32_t absence_index(const HashedKey& key) const;
+  std::byte* absence_at(uint32_t index) const { return absence_ + size_t{index} * sizeof(uint64_t); }
+  bool look_absent(const HashedKey& key, Word* word) const;
+  bool take_absence(uint32_t index, Owner owner, bool for_reading, Word* found);
+  void release_absence(uint32_t index, Version version);
+  void mark_absence(uint32_t index, bool for_reading);
+  void raise_absence(uint32_t index, Version version);
+
+  // table_lock.cc: false, look the key up again.
+  bool lock_present(const HashedKey& key, RecordSlot slot, Owner owner, Write write, std::optional<Version> expected,
+                    uint32_t value_bytes, LockResult* result);
+  bool lock_absent(const HashedKey& key, Owner owner, Write write, std::optional<Version> expected,
+                   uint32_t value_bytes, LockResult* result);
+  Code make_fresh(const HashedKey& key, Owner owner, uint32_t value_bytes, Locked* locked);
+  Code reserve(const HashedKey& key, Owner owner, Write write, uint32_t value_bytes, Locked* locked, Owner* holder);
+  bool version_ok(std::optional<Version> expected, Version found) const;
+
+  // table_apply.cc: false, look the key up again.
+  void install_erase(const HashedKey& key, const Locked& locked);
+  void replace(const HashedKey& key, RecordSlot old_slot, RecordSlot new_slot, ByteView value, Word word);
+  bool apply_absent(const HashedKey& key, Write write, ByteView value, Version version, Undo* undo);
+  bool apply_present(const HashedKey& key, RecordSlot slot, Write write, ByteView value, Version version,
+                     std::byte* old_value, Undo* undo);
+
+  // What the hot path reads comes first.
+  std::byte* const base_;
+  std::byte* const absence_;
+  std::unique_ptr<Dlht> index_;
+  const uint64_t seed_;
+  const uint32_t partitions_;
+  const uint32_t absence_per_partition_;
+  const bool integer_keys_;
+  const Bugs bugs_;
+  const uint64_t records_limit_;
+  const uint64_t bytes_limit_;
+  Blocks blocks_;
+  std::unique_ptr<Share[]> shares_;  // by partition
+
+  const TableSpec spec_;
+  const int partitions_held_;
+  IndexExtents extents_;
+  std::mutex shared_mutex_;
+  std::vector<SharedAbsence> shared_;  // absence words that several keys of one transaction hold; almost always empty
+};
+
+}  // namespace weft

@@ -1,0 +1,117 @@
+// Absence words: looking, locking, raising.
+//
+// Several keys of one transaction may share an absence word. Its owner may take it again; the word is then flagged
+// (kMoved) and counted in a small list. It is released when the last of these keys is committed or unlocked, at the
+// greatest version that any of them deleted at. Until then it stands still, at its old version and locked, in whatever
+// order the keys are committed. That is what A1 of table.h needs: if the first key's delete raised the word at once, a
+// reader could see a second key, whose insert is still to come, absent at a version which that key will have later.
+// The replicas agree: at a backup each delete raises the word to its version when it is raised, so that the word ends
+// at the same maximum, and all keys of the transaction have been applied there before the first is raised.
+//
+// The list has a mutex: two keys of one transaction at one absence word are rare (about k * k / 2 / words for k keys).
+#include "weft/base/marks.h"
+#include "weft/store/table_inline.h"
+
+namespace weft {
+
+Word Table::absence(const HashedKey& key) const { return load_word(absence_at(absence_index(key))).without(kMoved); }
+
+// A consistent look at a key that seems absent: its absence word, with the flags that ReadResult promises. False: the
+// key is there, or on its way to another block; look it up again.
+//
+// The word is read before and after the index. If its version stands still, no delete of this key was completed in
+// between, so the key was absent at this version when the index said so. Whoever holds the word on either side, or the
+// record that is being inserted or deleted, counts as the holder: an insert or delete may be decided already.
+bool Table::look_absent(const HashedKey& key, Word* word) const {
+  const std::byte* const at_word = absence_at(absence_index(key));
+  for (;;) {
+    const Word before = load_word(at_word);
+    const RecordSlot slot = find(key);
+    Word record;
+    if (slot) {
+      const std::byte* const found = at(slot);
+      record = load_word(found);
+      if (!record.deleted() || !key_is(found, key) || load_word(found) != record) return false;
+    }
+    const Word after = load_word(at_word);
+    if (before.version() != after.version()) {
+      WEFT_MARK("table: absence moved while looking");
+      continue;
+    }
+    Word seen = (after.owner() || !before.owner() ? after : before).without(kMoved);
+    if (record.owner() && !seen.owner()) seen = seen.with_owner(record.owner());
+    if (slot && !record.owner()) {
+      WEFT_MARK("table: tombstone read");
+      *word = Word(later(seen.version(), record.version()), kDeleted, seen.owner());
+    } else {
+      *word = seen.with(kReadable);
+    }
+    return true;
+  }
+}
+
+bool Table::take_absence(uint32_t index, Owner owner, bool for_reading, Word* found) {
+  std::byte* const at_word = absence_at(index);
+  for (;;) {
+    const Word word = load_word(at_word);
+    *found = word;
+    if (!word.owner()) {
+      if (swap_word(at_word, word, Word(word.version(), for_reading ? kReadLocked : 0, owner))) return true;
+      continue;
+    }
+    if (word.owner() != owner) return false;
+    WEFT_MARK("table: absence word shared by keys of one transaction");
+    const std::lock_guard guard(shared_mutex_);
+    const auto entry =
+        std::find_if(shared_.begin(), shared_.end(), [index](const SharedAbsence& s) { return s.index == index; });
+    if (entry != shared_.end()) {
+      ++entry->holders;
+    } else {
+      shared_.push_back({index, 2, word.version()});
+    }
+    store_word(at_word, for_reading ? word.with(kMoved) : word.with(kMoved).without(kReadLocked));
+    return true;
+  }
+}
+
+// `version`: of the delete; Version(0) if there was none.
+void Table::release_absence(uint32_t index, Version version) {
+  std::byte* const at_word = absence_at(index);
+  const Word word = load_word(at_word);
+  if (!word.moved()) [[likely]] {
+    store_word(at_word, Word(later(word.version(), version), 0));
+    return;
+  }
+  const std::lock_guard guard(shared_mutex_);
+  const auto entry =
+      std::find_if(shared_.begin(), shared_.end(), [index](const SharedAbsence& s) { return s.index == index; });
+  WEFT_CHECK(entry != shared_.end(), "a shared absence word has its entry");
+  entry->version = later(entry->version, version);
+  if (--entry->holders > 0) return;
+  store_word(at_word, Word(later(word.version(), entry->version), 0));
+  *entry = shared_.back();
+  shared_.pop_back();
+}
+
+// A shared word stays as its keys' strongest lock made it.
+void Table::mark_absence(uint32_t index, bool for_reading) {
+  std::byte* const at_word = absence_at(index);
+  const Word word = load_word(at_word);
+  if (!for_reading) {
+    store_word(at_word, word.without(kReadLocked));
+  } else if (!word.moved()) {
+    store_word(at_word, word.with(kReadLocked));
+  }
+}
+
+// At backups, where nobody locks: several transactions may raise one word at a time.
+void Table::raise_absence(uint32_t index, Version version) {
+  std::byte* const at_word = absence_at(index);
+  for (;;) {
+    const Word word = load_word(at_word);
+    if (word.version() >= version) return;
+    if (swap_word(at_word, word, Word(word.bits + ((version.value - word.version().value) << kVersionShift)))) return;
+  }
+}
+
+}  // namespace weft

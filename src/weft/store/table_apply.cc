@@ -1,0 +1,164 @@
+// Installing: commit where the key was locked, apply and raise at a backup.
+//
+// The order of the stores is what readers (look_absent, read) rely on:
+//   insert   record word (present), then the absence word is released
+//   delete   record word (deleted, still owned), index slot, absence word raised and released, block freed
+//   outgrown new record (complete), index slot, old word (moved), old block freed
+// At a backup the primary's lock keeps other installs of the key away, but a raise of an older version may come from
+// another worker at any moment. It changes a word only together with the meta word (swap_word_with_meta), so it never
+// hits a newer version or another key. A tombstone goes to whoever first marks it moved: the raise that removes it, or
+// the apply that replaces it.
+#include "weft/base/marks.h"
+#include "weft/store/table_inline.h"
+
+namespace weft {
+
+void Table::commit(const HashedKey& key, Owner owner, Write write, ByteView value, const Locked& locked) {
+  if (write == Write::kNone) {
+    unlock(key, owner, locked);
+    return;
+  }
+  WEFT_CHECK(locked.record && load_word(at(locked.record)).owner() == owner, "only the holder installs (I2)");
+  if (write == Write::kErase) {
+    install_erase(key, locked);
+    return;
+  }
+  const Word word(Version(locked.base.value + 1), kReadable);
+  if (fits(locked.record, key, value.size())) [[likely]] {
+    record_write(at(locked.record), key.bytes, value, word);
+    if (locked.spare) release(locked.spare);
+  } else {
+    WEFT_CHECK(locked.spare && fits(locked.spare, key, value.size()), "lock() reserved the space");
+    replace(key, locked.record, locked.spare, value, word);
+  }
+  if (locked.absence != 0) release_absence(locked.absence - 1, Version(0));
+}
+
+void Table::install_erase(const HashedKey& key, const Locked& locked) {
+  WEFT_CHECK(!locked.fresh && locked.absence != 0, "a delete holds the record and its absence word");
+  const Version version(locked.base.value + 1);
+  std::byte* const record = at(locked.record);
+  const Owner owner = load_word(record).owner();
+  record_write(record, key.bytes, ByteView(), Word(version, kDeleted, owner));
+  remove_slot(key, locked.record);
+  release_absence(locked.absence - 1, version);
+  store_word(record, Word(version, kDeleted));
+  release(locked.record);
+  if (locked.spare) release(locked.spare);
+  share(key).remove_record();
+}
+
+void Table::replace(const HashedKey& key, RecordSlot old_slot, RecordSlot new_slot, ByteView value, Word word) {
+  record_write(at(new_slot), key.bytes, value, word);
+  const bool switched = index_->compare_put(key.hash, old_slot.bits, new_slot.bits);
+  WEFT_CHECK(switched, "the slot of a record changes only by its holder");
+  std::byte* const old = at(old_slot);
+  store_word(old, Word(load_word(old).version(), kMoved));
+  release(old_slot);
+}
+
+Undo Table::apply(const HashedKey& key, Write write, ByteView value, Version version, std::byte* undo) {
+  WEFT_CHECK(write != Write::kNone && value.size() <= spec_.value_bytes_max, "a write within value_bytes_max");
+  Undo result;
+  for (;;) {
+    const RecordSlot slot = find(key);
+    const bool done = slot ? apply_present(key, slot, write, value, version, undo, &result)
+                           : apply_absent(key, write, value, version, &result);
+    if (done) return result;
+    WEFT_MARK("table: apply looks again");
+  }
+}
+
+bool Table::apply_absent(const HashedKey& key, Write write, ByteView value, Version version, Undo* undo) {
+  const bool erase = write == Write::kErase;
+  *undo = Undo{false, load_word(absence_at(absence_index(key))).version(), 0};
+  if (erase && undo->version >= version) {
+    WEFT_MARK("table: apply of an older delete ignored");
+    return true;
+  }
+  const ByteView installed = erase ? ByteView() : value;
+  const RecordSlot slot = allocate(key, static_cast<uint32_t>(installed.size()), Share::kNoLimit);
+  WEFT_CHECK(bool{slot}, "backups keep headroom over what the primary admits");
+  record_write(at(slot), key.bytes, installed, Word(version, erase ? kDeleted : 0));
+  const InsertCode inserted = add_slot(key, slot);
+  if (inserted == InsertCode::kExists) {
+    store_word(at(slot), Word(version, kDeleted));
+    release(slot);
+    return false;
+  }
+  WEFT_CHECK(inserted == InsertCode::kInserted, "backups keep headroom over what the primary admits");
+  if (!erase) share(key).add_record(Share::kNoLimit);
+  return true;
+}
+
+bool Table::apply_present(const HashedKey& key, RecordSlot slot, Write write, ByteView value, Version version,
+                          std::byte* old_value, Undo* undo) {
+  std::byte* const record = at(slot);
+  const Word word = load_word(record);
+  const uint64_t meta = load_ordered(record + kMetaAt);
+  if (!key_is(record, key)) return false;
+  if (word.moved()) {
+    // Another worker's raise is removing this tombstone. It frees the block; the slot may be removed by both.
+    if (word.deleted()) remove_slot(key, slot);
+    return false;
+  }
+  *undo = Undo{!word.deleted(), word.version(), 0};
+  if (undo->existed) {
+    undo->value_bytes = value_bytes_of(meta);
+    copy_from_shared(old_value, record + value_at(key.bytes.size()), undo->value_bytes);
+  }
+  if (word.version() >= version) {
+    WEFT_MARK("table: apply of an older version ignored");
+    return true;
+  }
+  if (word.deleted()) {
+    WEFT_MARK("table: apply over a tombstone");
+    if (!swap_word_with_meta(record, word, meta, word.with(kMoved))) return false;
+    // Its own raise will find that the record moved on, so the absence word follows here.
+    raise_absence(absence_index(key), word.version());
+  }
+  const bool erase = write == Write::kErase;
+  const ByteView installed = erase ? ByteView() : value;
+  const Word next(version, erase ? kDeleted : 0);
+  if (undo->existed && erase) share(key).remove_record();
+  if (!undo->existed && !erase) share(key).add_record(Share::kNoLimit);
+  if (fits(slot, key, installed.size())) {
+    record_write(record, key.bytes, installed, next);
+    return true;
+  }
+  const RecordSlot larger = allocate(key, static_cast<uint32_t>(installed.size()), Share::kNoLimit);
+  WEFT_CHECK(bool{larger}, "backups keep headroom over what the primary admits");
+  replace(key, slot, larger, installed, next);
+  return true;
+}
+
+void Table::raise(const HashedKey& key, Version version) {
+  for (;;) {
+    const RecordSlot slot = find(key);
+    if (!slot) return;
+    std::byte* const record = at(slot);
+    const Word word = load_word(record);
+    const uint64_t meta = load_ordered(record + kMetaAt);
+    if (word.moved() && word.deleted()) return;
+    if (word.moved() || !key_is(record, key)) {
+      WEFT_MARK("table: raise looks again");
+      continue;
+    }
+    if (word.version() != version && !bugs_.has(Bug::kRaiseWithoutVersion)) {
+      WEFT_MARK("table: raise of a record that moved on");
+      return;
+    }
+    if (word.readable() || word.owner()) return;
+    if (!word.deleted()) {
+      if (swap_word_with_meta(record, word, meta, word.with(kReadable))) return;
+      continue;
+    }
+    raise_absence(absence_index(key), word.version());
+    if (!swap_word_with_meta(record, word, meta, word.with(kMoved))) continue;
+    remove_slot(key, slot);
+    release(slot);
+    return;
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,74 @@
+// The small steps that every operation of a table takes. Only for table_*.cc.
+#pragma once
+
+#include <algorithm>
+
+#include "weft/base/check.h"
+#include "weft/base/hash.h"
+#include "weft/store/table.h"
+
+namespace weft {
+
+// Slots that carry the hash of a byte-string key. The record behind a slot may have been freed and given to another key
+// since the slot was read; answering "not mine" would then hide a key that is there, only at another place. So the
+// answer is no only if the record's key is another one *with this hash*, and otherwise yes: the caller compares the key
+// itself and looks again.
+struct Table::Holds {
+  const Table& table;
+  const HashedKey& key;
+  bool operator()(uint64_t slot_value) const {
+    return record_key_is(table.at(RecordSlot(slot_value)), key.bytes) || !collides(RecordSlot(slot_value));
+  }
+  bool collides(RecordSlot slot) const;
+};
+
+inline RecordSlot Table::find(const HashedKey& key) const {
+  uint64_t value = 0;
+  const bool found = integer_keys_ ? index_->get(key.hash, MatchAny{}, &value)
+                                   : index_->get(key.hash, Holds{*this, key}, &value);
+  return found ? RecordSlot(value) : RecordSlot();
+}
+
+inline bool Table::key_is(const std::byte* record, const HashedKey& key) const {
+  if (!integer_keys_) return record_key_is(record, key.bytes);
+  return load_ordered(record + kKeyAt) == load<uint64_t>(key.bytes.data());
+}
+
+inline InsertCode Table::add_slot(const HashedKey& key, RecordSlot slot) {
+  return (integer_keys_ ? index_->insert(key.hash, MatchAny{}, slot.bits)
+                        : index_->insert(key.hash, Holds{*this, key}, slot.bits))
+      .code;
+}
+
+inline void Table::remove_slot(const HashedKey& key, RecordSlot slot) {
+  uint64_t old = 0;
+  index_->erase(key.hash, [slot](uint64_t value) { return value == slot.bits; }, &old);
+}
+
+inline RecordSlot Table::allocate(const HashedKey& key, uint32_t value_bytes, uint64_t limit) {
+  const int block_class = block_class_of(record_bytes(key.bytes.size(), value_bytes));
+  if (!share(key).add_block(block_class, limit)) return RecordSlot();
+  const uint64_t offset = blocks_.allocate(block_class);
+  if (offset == 0) {
+    share(key).remove_block(block_class);
+    return RecordSlot();
+  }
+  return RecordSlot(key.partition, block_class, offset);
+}
+
+inline void Table::release(RecordSlot slot) {
+  shares_[slot.partition().value].remove_block(slot.block_class());
+  blocks_.free(slot.offset(), slot.block_class());
+}
+
+inline bool Table::fits(RecordSlot slot, const HashedKey& key, size_t value_bytes) const {
+  return record_bytes(key.bytes.size(), value_bytes) <= slot.bytes();
+}
+
+inline uint32_t Table::absence_index(const HashedKey& key) const {
+  return key.partition.value * absence_per_partition_ + reduce(key.hash, absence_per_partition_);
+}
+
+constexpr Version later(Version a, Version b) { return a < b ? b : a; }
+
+}  // namespace weft

@@ -1,0 +1,79 @@
+// Reading and validating.
+#include <thread>
+
+#include "weft/base/marks.h"
+#include "weft/store/table_inline.h"
+
+namespace weft {
+namespace {
+
+// Between two looks at a record that is being installed: the writer needs a moment, or the processor.
+class Patience {
+ public:
+  void wait() {
+    if (++looks_ < 64) {
+      __builtin_ia32_pause();
+    } else {
+      std::this_thread::yield();
+    }
+  }
+
+ private:
+  int looks_ = 0;
+};
+
+}  // namespace
+
+ReadResult Table::read(const HashedKey& key, std::byte* value, size_t value_max) const {
+  ReadResult result;
+  for (Patience patience;; patience.wait()) {
+    const RecordSlot slot = find(key);
+    if (slot) {
+      const Look look =
+          record_read(at(slot), slot.bytes(), key.bytes, value, value_max, &result.word, &result.value_bytes);
+      if (look == Look::kWhole && !result.word.deleted() && !result.word.moved()) {
+        result.found = true;
+        return result;
+      }
+    }
+    if (look_absent(key, &result.word)) {
+      result.value_bytes = 0;
+      return result;
+    }
+    WEFT_MARK("table: read looks again");
+  }
+}
+
+Code Table::validate(const HashedKey& key, Version expected, Owner self, Owner* holder) const {
+  for (Patience patience;; patience.wait()) {
+    const RecordSlot slot = find(key);
+    Word word;
+    if (slot) {
+      const std::byte* const record = at(slot);
+      word = load_word(record);
+      // The word is this key's if the block was this key's between two looks at the word: had the block gone to another
+      // key and come back, this key was deleted meanwhile, and its version is another.
+      if (!key_is(record, key) || load_word(record) != word || (word.moved() && !word.deleted())) continue;
+    }
+    if ((!slot || word.deleted()) && !look_absent(key, &word)) continue;
+    if (word.owner() && word.owner() != self) {
+      if (holder != nullptr) *holder = word.owner();
+      return Code::kLocked;
+    }
+    return word.version() == expected ? Code::kOk : Code::kVersionMoved;
+  }
+}
+
+void Table::prefetch_record(const HashedKey& key) const {
+  const RecordSlot slot = find(key);
+  if (!slot) {
+    __builtin_prefetch(absence_at(absence_index(key)));
+    return;
+  }
+  const std::byte* const record = at(slot);
+  const size_t bytes = std::min<size_t>(slot.bytes(), 256);
+  __builtin_prefetch(record);
+  for (size_t i = 64; i < bytes; i += 64) __builtin_prefetch(record + i);
+}
+
+}  // namespace weft

@@ -1,0 +1,95 @@
+// How a table divides its region, and the limits it keeps.
+//
+//   0        4 KiB            index            blocks                                          end
+//   | unused | absence words  | index extents  | slabs of blocks ->                            |
+//   |        | of every partition, then pages of 4 KiB |                                       |
+//
+// Address space is reserved for the worst case; pages are committed when first touched.
+//
+// Limits are kept per partition and enforced where the partition is locked, so that its backups never meet them:
+//   records  capacity / partitions * 1.1 + 6 * sqrt(capacity / partitions) + 64: a table filled to its capacity does
+//            not fail for the skew of its hash
+//   bytes    of blocks. Slabs never change their class, so what a partition can need of a class is the most it ever
+//            had of it; the sum of these peaks is what is limited, not the bytes just now in use. A backup's peaks
+//            differ by what is in flight, and the block area has 25 % and some slabs of each class in addition.
+//
+// Thread-safety: Share and IndexExtents may be used by any thread.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "weft/fabric/region.h"
+#include "weft/status.h"
+#include "weft/store/blocks.h"
+#include "weft/store/dlht.h"
+
+namespace weft {
+
+struct TableOptions;
+
+struct TableLayout {
+  uint64_t keys = 0;                   // that the index is created for
+  uint64_t records_per_partition = 0;  // limit
+  uint64_t bytes_per_partition = 0;    // limit, of blocks
+  uint32_t absence_per_partition = 0;
+  uint64_t absence_at = 0;             // offsets
+  uint64_t index_at = 0;
+  uint64_t blocks_at = 0;
+  uint64_t end = 0;
+};
+
+// An error if the specification cannot be met (a value limit beyond the layout's, a memory limit that is too small).
+Result<TableLayout> table_layout(const TableOptions& options);
+
+// What one partition holds at this node.
+class alignas(64) Share {
+ public:
+  // Takes one record into account; false if there are `limit` already.
+  bool add_record(uint64_t limit);
+  void remove_record() { records_.fetch_sub(1, std::memory_order_relaxed); }
+  uint64_t records() const { return records_.load(std::memory_order_relaxed); }
+
+  // Takes one block into account; false if the sum of peaks would pass `limit` bytes.
+  bool add_block(int block_class, uint64_t limit);
+  void remove_block(int block_class) {
+    live_[static_cast<size_t>(block_class)].fetch_sub(1, std::memory_order_relaxed);
+  }
+
+  static constexpr uint64_t kNoLimit = ~uint64_t{0};
+
+ private:
+  std::atomic<uint64_t> records_{0};
+  std::atomic<uint64_t> charged_{0};  // sum over classes of peak * bytes
+  std::array<std::atomic<uint32_t>, kBlockClasses> live_{};
+  std::array<std::atomic<uint32_t>, kBlockClasses> peak_{};
+};
+
+// Extents for the index: first fit among the gaps of the area, in pages. What is freed goes back to the kernel, and
+// therefore is zero when it is used again.
+class IndexExtents final : public IndexMemory {
+ public:
+  IndexExtents(Region* region, uint64_t begin, uint64_t end);
+  std::byte* allocate(size_t bytes) override;
+  void free(std::byte* memory, size_t bytes) override;
+  size_t limit() const override { return end_ - begin_; }
+  uint64_t used() const { return used_.load(std::memory_order_relaxed); }
+
+ private:
+  struct Gap {
+    uint64_t at, bytes;
+  };
+  Region* const region_;
+  const uint64_t begin_;
+  const uint64_t end_;
+  std::mutex mutex_;
+  std::vector<Gap> gaps_;  // by address, never adjacent
+  std::atomic<uint64_t> used_{0};
+};
+
+}  // namespace weft

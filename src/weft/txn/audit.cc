@@ -1,0 +1,65 @@
+#include "weft/txn/audit.h"
+
+#include <bit>
+
+#include "weft/txn/engine.h"
+
+namespace weft {
+
+namespace {
+
+bool keeps_value(const LogRecord& record, const Entry& e, uint8_t index) {
+  if (e.write == Write::kErase) {
+    // An erase has no value: its record says so by naming the key.
+    for (const LogPart* list : {record.locked, record.applied}) {
+      for (const LogPart* part = list; part != nullptr; part = part->next) {
+        for (const LogKey& key : part->all()) {
+          if (key.index == index && key.write == Write::kErase) return true;
+        }
+      }
+    }
+    return false;
+  }
+  const LogKey* key = record.find_value(index);
+  return key != nullptr && as_text(key->value) == as_text({e.new_value, e.new_bytes});
+}
+
+}  // namespace
+
+void CommitAudit::on_commit_point(NodeId coordinator, WorkerId worker, const TxnSlot& slot) {
+  ++commit_points;
+  const auto say = [&](const std::string& what) {
+    violations.push_back("transaction (node " + std::to_string(coordinator.value) + ", worker " +
+                         std::to_string(worker.value) + ", sequence " + std::to_string(slot.sequence) + "): " + what);
+  };
+  const auto record_at = [&](NodeId node) -> const LogRecord* {
+    const LogRecord& record = nodes_[node.value]->engine(worker)->log().at(coordinator, slot.index);
+    return record.state != 0 && record.sequence == slot.sequence ? &record : nullptr;
+  };
+  for (uint16_t i = 0; i < slot.count; ++i) {
+    const Entry& e = slot.entry(i);
+    const auto index = static_cast<uint8_t>(i);
+    if (e.write != Write::kNone) {
+      uint64_t holders = uint64_t{1} << coordinator.value;
+      for (int r = 0; r < e.placement->count; ++r) {
+        const NodeId node = e.placement->replicas[static_cast<size_t>(r)];
+        const LogRecord* record = record_at(node);
+        if (record != nullptr && keeps_value(*record, e, index)) holders |= uint64_t{1} << node.value;
+      }
+      if (std::popcount(holders) < e.placement->count) {
+        say("K2: the new value of key " + std::to_string(i) + " is on " + std::to_string(std::popcount(holders)) +
+            " nodes at the commit point, more than f = " + std::to_string(e.placement->count - 1) + " are needed");
+      }
+    }
+    if (!slot.row->locks_backups() || (e.write == Write::kNone && !e.read)) continue;
+    for (int r = 0; r < e.placement->count; ++r) {
+      const LogRecord* record = record_at(e.placement->replicas[static_cast<size_t>(r)]);
+      if (record == nullptr || (record->state & kLogLocked) == 0) {
+        say("unanimity: node " + std::to_string(e.placement->replicas[static_cast<size_t>(r)].value) +
+            " has no LOCKED record of key " + std::to_string(i));
+      }
+    }
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,31 @@
+// CommitAudit: checks, at every commit point of a simulated cluster, that the rules hold for what the participants have
+// on record at that very moment:
+//   K1, K2: each written key's new value is on more than f nodes, the coordinator counted once;
+//   dnl1:   every participant, also of keys only read, has a LOCKED record.
+// It reads other workers' records directly, so it works only where all workers run on one thread.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "weft/txn/node.h"
+#include "weft/txn/witness.h"
+
+namespace weft {
+
+class CommitAudit final : public Witness {
+ public:
+  CommitAudit() = default;
+  explicit CommitAudit(std::vector<Node*> nodes) : nodes_(std::move(nodes)) {}
+  void set_nodes(std::vector<Node*> nodes) { nodes_ = std::move(nodes); }
+
+  void on_commit_point(NodeId coordinator, WorkerId worker, const TxnSlot& slot) override;
+
+  std::vector<std::string> violations;
+  uint64_t commit_points = 0;
+
+ private:
+  std::vector<Node*> nodes_;
+};
+
+}  // namespace weft

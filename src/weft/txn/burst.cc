@@ -1,0 +1,116 @@
+// Arriving messages: each is taken apart and checked once, the index bins of all keys in the burst are prefetched, then
+// their records, then the handlers run. What does not parse closes the peer that sent it.
+#include "weft/base/marks.h"
+#include "weft/txn/engine.h"
+
+namespace weft {
+
+void Engine::on_burst(std::span<const Message> burst) {
+  burst_base_ = burst.data();
+  parsed_.clear();
+  keys_.clear();
+  for (const Message& m : burst) parsed_.push_back(parse(m));
+  if (!keys_.empty()) {
+    ++counters_.table_batches;
+    counters_.table_batched += keys_.size();
+  }
+  if (!table_batching_) return;
+  for (const KeyRef& ref : keys_) ref.table->prefetch_index(ref.key.hash);
+  for (const Message& m : burst) prefetch_record_of(m, true);
+  for (const KeyRef& ref : keys_) ref.table->prefetch_record(ref.key);
+  for (const Message& m : burst) prefetch_record_of(m, false);
+}
+
+// Unlock and done name a record; its keys are touched by their handlers.
+void Engine::prefetch_record_of(const Message& m, bool index_pass) {
+  const auto kind = static_cast<Kind>(m.kind);
+  if ((kind != Kind::kUnlock && kind != Kind::kDone) || !parsed(m).ok) return;
+  const LogRecord& record = log_.at(m.source, static_cast<uint8_t>(m.spare));
+  for (const LogPart* part = kind == Kind::kUnlock ? record.locked : record.applied; part != nullptr;
+       part = part->next) {
+    for (const LogKey& key : part->all()) {
+      if (index_pass) {
+        key.table->prefetch_index(key.key.hash);
+      } else {
+        key.table->prefetch_record(key.key);
+      }
+    }
+  }
+}
+
+Engine::Parsed Engine::parse(const Message& m) {
+  Parsed out{static_cast<uint32_t>(keys_.size()), 0, false};
+  switch (static_cast<Kind>(m.kind)) {
+    case Kind::kGet:
+      out.ok = parse_get(m);
+      out.keys = 1;
+      break;
+    case Kind::kLock:
+    case Kind::kValidate:
+    case Kind::kReplicate:
+    case Kind::kUnlock:
+      out.ok = parse_keys(m, &out.keys);
+      break;
+    case Kind::kGetReply:
+      out.ok = m.spare < slots_.size() && m.body.size() >= sizeof(GetReply) &&
+               m.body.size() - sizeof(GetReply) >= load<GetReply>(m.body.data()).value_bytes;
+      break;
+    case Kind::kReply:
+      out.ok = m.spare < slots_.size() && m.body.size() >= sizeof(PhaseReply) &&
+               m.body.size() - sizeof(PhaseReply) >= load<PhaseReply>(m.body.data()).bases * sizeof(uint64_t);
+      break;
+    case Kind::kDone:
+      out.ok = m.spare < static_cast<size_t>(log_.slots()) && m.body.size() >= sizeof(DoneNotice);
+      break;
+  }
+  if (!out.ok) {
+    keys_.resize(out.first_key);
+    bad_message(m.source, "a message that does not parse");
+  }
+  return out;
+}
+
+bool Engine::parse_get(const Message& m) {
+  if (m.spare >= static_cast<size_t>(log_.slots()) || m.body.size() < sizeof(GetRequest)) return false;
+  const auto request = load<GetRequest>(m.body.data());
+  if (request.table >= node_->tables() || request.key_bytes > limits_.key_bytes_max ||
+      m.body.size() - sizeof request < request.key_bytes) {
+    return false;
+  }
+  const TableId id(request.table);
+  Table* table = node_->table(id);
+  if (table->spec().keys == KeyKind::kInteger && request.key_bytes != 8) return false;
+  const HashedKey key = table->hashed({m.body.data() + sizeof request, request.key_bytes});
+  if (!node_->view().placement(key.partition).held_by(self_)) return false;
+  keys_.push_back({key, table, id, nullptr, {}});
+  return true;
+}
+
+bool Engine::parse_keys(const Message& m, uint16_t* keys) {
+  if (m.spare >= static_cast<size_t>(log_.slots()) || m.body.size() < sizeof(CommitRequest)) return false;
+  const auto request = load<CommitRequest>(m.body.data());
+  if (request.row >= kProtocols.size()) return false;
+  const std::byte* at = m.body.data() + sizeof request;
+  const std::byte* const end = m.body.data() + m.body.size();
+  for (int i = 0; i < request.keys; ++i) {
+    if (static_cast<size_t>(end - at) < sizeof(KeyPart)) return false;
+    const auto* part = reinterpret_cast<const KeyPart*>(at);
+    at += sizeof(KeyPart);
+    if (part->table >= node_->tables() || part->write > static_cast<uint8_t>(Write::kErase)) return false;
+    const TableId id(part->table);
+    Table* table = node_->table(id);
+    if (part->key_bytes > limits_.key_bytes_max || part->value_bytes > table->spec().value_bytes_max) return false;
+    if (table->spec().keys == KeyKind::kInteger && part->key_bytes != 8) return false;
+    const size_t value_bytes = (part->flags & kHasValue) != 0 ? part->value_bytes : 0;
+    const size_t need = padded(part->key_bytes) + padded(value_bytes);
+    if (static_cast<size_t>(end - at) < need) return false;
+    const HashedKey key = table->hashed({at, part->key_bytes});
+    if (!node_->view().placement(key.partition).held_by(self_)) return false;
+    keys_.push_back({key, table, id, part, {at + padded(part->key_bytes), value_bytes}});
+    at += need;
+  }
+  *keys = request.keys;
+  return true;
+}
+
+}  // namespace weft

@@ -1,0 +1,366 @@
+#include "weft/txn/engine.h"
+
+#include <algorithm>
+#include <new>
+
+#include "weft/base/check.h"
+#include "weft/base/marks.h"
+
+namespace weft {
+
+namespace {
+
+constexpr uint64_t kRideAlongNs = 1'000'000;  // what rides on later messages goes alone after this long
+
+int slots_for(const Limits& limits) {
+  // More slots than transactions in flight: a finished one keeps its slot until its notices have left.
+  return std::min<int>(kSlotsMax, static_cast<int>(limits.inflight + limits.inflight / 4 + 8));
+}
+
+size_t pool_bytes(const Options& options) {
+  const Limits& limits = options.limits;
+  const size_t held = size_t{limits.credit_bytes} * static_cast<size_t>(options.nodes) * 2 +
+                      size_t{limits.txn_bytes_max} * static_cast<size_t>(slots_for(limits)) * 2;
+  // Blocks stay in their size class, and undo logs hold old values of any size: reserve plenty, only what is touched
+  // costs memory.
+  return held * 8 + (256U << 20);
+}
+
+PortOptions port_options(const Node& node, WorkerId id) {
+  const Options& options = node.spec().options;
+  PortOptions port;
+  port.self = node.id();
+  port.worker = id;
+  port.nodes = options.nodes;
+  // A commit message can carry a whole transaction and, for each of its keys, what describes it.
+  port.message_bytes_max = size_t{options.limits.txn_bytes_max} + size_t{options.limits.txn_keys_max} * 64 + 4096;
+  // Requests under our own credit, and answers under the peer's.
+  port.queued_bytes_max = size_t{options.limits.credit_bytes} * 4 + 8 * kPacketBytesMax;
+  port.batching = options.network_batching;
+  return port;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> Engine::create(Node* node, WorkerId id, Worker* worker, Environment* env) {
+  auto pool = Pool::create(pool_bytes(node->spec().options));
+  if (!pool) return pool.error();
+  return std::unique_ptr<Engine>(new Engine(node, id, worker, env, std::move(*pool)));
+}
+
+Engine::Engine(Node* node, WorkerId id, Worker* worker, Environment* env, std::unique_ptr<Pool> pool)
+    : node_(node),
+      self_(node->id()),
+      id_(id),
+      worker_(worker),
+      charges_(env->charges(node->id(), id)),
+      witness_(env->witness()),
+      limits_(node->spec().options.limits),
+      bugs_(node->spec().bugs),
+      row_(&node->protocol()),
+      row_index_(static_cast<uint8_t>(row_ - kProtocols.data())),
+      table_batching_(node->spec().options.table_batching),
+      local_reads_(node->spec().options.local_reads),
+      nodes_(node->spec().options.nodes),
+      incarnation_(node->view().members[node->id().value].incarnation),
+      random_(env->seed(node->id(), id)),
+      pool_(std::move(pool)),
+      port_(port_options(*node, id), env->wire(node->id(), id), charges_),
+      credit_(nodes_, limits_.credit_bytes),
+      log_(nodes_, slots_for(limits_), pool_.get()),
+      dones_(static_cast<size_t>(nodes_)) {
+  for (int i = 0; i < slots_for(limits_); ++i) {
+    auto slot = std::make_unique<TxnSlot>();
+    slot->engine = this;
+    slot->index = static_cast<uint8_t>(i);
+    slots_.push_back(std::move(slot));
+  }
+  for (size_t i = slots_.size(); i > 0; --i) free_slots_.push_back(static_cast<uint8_t>(i - 1));
+  for (DoneQueue& queue : dones_) queue.items.reserve(slots_.size());
+  const size_t gets = slots_.size() * 16;
+  local_gets_.reserve(gets);
+  batch_.reserve(gets);
+  gets_without_credit_.reserve(gets);
+  parsed_.reserve(1024);
+  keys_.reserve(4096);
+  size_t value_max = 0;
+  for (const TableSpec& spec : node->spec().tables) value_max = std::max<size_t>(value_max, spec.value_bytes_max);
+  scratch_.resize(padded(value_max) + 8);
+
+  const auto handler = [this](Kind kind, Handler h) { port_.set_handler(static_cast<uint8_t>(kind), h, this); };
+  using Run = std::span<const Message>;
+  handler(Kind::kGet, [](void* e, Run run) { static_cast<Engine*>(e)->on_get(run); });
+  handler(Kind::kGetReply, [](void* e, Run run) { static_cast<Engine*>(e)->on_get_reply(run); });
+  handler(Kind::kLock, [](void* e, Run run) { static_cast<Engine*>(e)->on_lock(run); });
+  handler(Kind::kValidate, [](void* e, Run run) { static_cast<Engine*>(e)->on_validate(run); });
+  handler(Kind::kReplicate, [](void* e, Run run) { static_cast<Engine*>(e)->on_replicate(run); });
+  handler(Kind::kUnlock, [](void* e, Run run) { static_cast<Engine*>(e)->on_unlock(run); });
+  handler(Kind::kReply, [](void* e, Run run) { static_cast<Engine*>(e)->on_reply(run); });
+  handler(Kind::kDone, [](void* e, Run run) { static_cast<Engine*>(e)->on_done(run); });
+  port_.set_burst_hook([](void* e, Run burst) { static_cast<Engine*>(e)->on_burst(burst); }, this);
+  port_.set_epoch(node->view().epoch);
+  worker_->set_duties(this);
+}
+
+Engine::~Engine() = default;
+
+// The loop's duties.
+
+bool Engine::commit_steps() {
+  bool busy = false;
+  if (credit_came_back_) {
+    credit_came_back_ = false;
+    busy |= retry_gets();
+    while (credit_first_ != nullptr) {
+      TxnSlot& slot = *credit_first_;
+      if (!take_credit(slot) && slot.outcome.code == Code::kOk) break;
+      credit_first_ = slot.next;
+      if (credit_first_ == nullptr) credit_last_ = nullptr;
+      slot.next = nullptr;
+      slot.listed = false;
+      begin_commit(slot);
+      busy = true;
+    }
+  }
+  if (dones_queued_ > 0) busy |= send_dones();
+  return busy;
+}
+
+void Engine::between_steps() {
+  // Every step would be too often: a quiescent mark is a store to a line other workers read.
+  if ((worker_->steps() & 15U) != 0) return;
+  for (size_t t = 0; t < node_->tables(); ++t) node_->table(TableId(static_cast<uint16_t>(t)))->quiesce(id_);
+}
+
+void Engine::before_sleep() {
+  for (size_t t = 0; t < node_->tables(); ++t) node_->table(TableId(static_cast<uint16_t>(t)))->offline(id_);
+}
+
+bool Engine::pending() const { return !local_gets_.empty() || credit_came_back_ || port_.pending(); }
+
+uint64_t Engine::deadline_ns() const {
+  uint64_t deadline = UINT64_MAX;
+  if (dones_queued_ == 0) return deadline;
+  for (const DoneQueue& queue : dones_) {
+    if (!queue.items.empty()) deadline = std::min(deadline, queue.oldest_ns + kRideAlongNs);
+  }
+  return deadline;
+}
+
+bool Engine::idle() const {
+  return free_slots_.size() == slots_.size() && log_.open_records() == 0 && dones_queued_ == 0 && local_gets_.empty();
+}
+
+Counters Engine::counters() const {
+  Counters all = counters_;
+  const PortCounters& port = port_.counters();
+  all.packets_sent = port.packets_sent;
+  all.messages_sent = port.messages_sent;
+  all.bytes_sent = port.bytes_sent;
+  all.packets_received = port.packets_received;
+  all.messages_received = port.messages_received;
+  all.steps = worker_->steps();
+  return all;
+}
+
+// Slots.
+
+TxnSlot* Engine::acquire() {
+  if (free_slots_.empty() || in_use_ >= limits_.inflight) {
+    if (free_slots_.empty()) WEFT_MARK("slots_all_waiting_for_notices");
+    return nullptr;
+  }
+  TxnSlot& slot = *slots_[free_slots_.back()];
+  free_slots_.pop_back();
+  ++in_use_;
+  slot.state = SlotState::kExecuting;
+  slot.attached = true;
+  slot.single = slot.commit_wanted = slot.committing = slot.told = false;
+  slot.rejected = Code::kOk;
+  slot.incarnation = incarnation_;
+  slot.sequence = ++sequence_;
+  slot.started_ns = worker_->now_ns();
+  slot.count = slot.done_upto = slot.reads_pending = slot.wait_upto = 0;
+  slot.capacity = TxnSlot::kInlineEntries;
+  slot.entries = slot.inline_entries.data();
+  slot.waiter = {};
+  slot.row = nullptr;
+  slot.phase = Phase::kExecute;
+  slot.writes = slot.round_trips = 0;
+  slot.dones_pending = 0;
+  slot.waiting = slot.locked_nodes = slot.record_nodes = slot.participants = 0;
+  slot.outcome = Outcome();
+  slot.outcome.id = slot.id(id_);
+  slot.bytes_used = slot.inline_used = slot.chunk_left = 0;
+  slot.chunks = 0;
+  return &slot;
+}
+
+void Engine::wait_for_slot(Session::BeginAwaiter* waiter) {
+  waiter->next = nullptr;
+  (begin_last_ != nullptr ? begin_last_->next : begin_first_) = waiter;
+  begin_last_ = waiter;
+}
+
+void Engine::let_go(TxnSlot* slot) {
+  slot->attached = false;
+  slot->waiter = {};
+  --in_use_;
+  if (slot->state == SlotState::kExecuting) {
+    if (slot->locked_nodes != 0 || slot->reads_pending != 0) WEFT_MARK("dropped_half_way");
+    abort(*slot);
+  }
+  maybe_free(*slot);
+  give_slot_to_waiter();
+}
+
+void Engine::maybe_free(TxnSlot& slot) {
+  if (slot.attached || slot.reads_pending != 0 || slot.dones_pending != 0) return;
+  if (slot.state != SlotState::kFinished && slot.state != SlotState::kDraining) return;
+  if (slot.state == SlotState::kDraining && slot.locked_nodes != 0) {
+    abort(slot);
+    return;
+  }
+  for (int i = 0; i < slot.chunks; ++i) {
+    const TxnSlot::Chunk& chunk = slot.chunk[static_cast<size_t>(i)];
+    pool_->free(chunk.block, chunk.bytes);
+  }
+  slot.state = SlotState::kFree;
+  free_slots_.push_back(slot.index);
+  give_slot_to_waiter();
+}
+
+void Engine::give_slot_to_waiter() {
+  if (begin_first_ == nullptr || in_use_ >= limits_.inflight || free_slots_.empty()) return;
+  Session::BeginAwaiter* waiter = begin_first_;
+  begin_first_ = waiter->next;
+  if (begin_first_ == nullptr) begin_last_ = nullptr;
+  waiter->slot = acquire();
+  worker_->ready(waiter->waiter);
+}
+
+std::byte* Engine::take_bytes(TxnSlot& slot, size_t bytes) {
+  const size_t need = padded(bytes);
+  if (slot.bytes_used + need > limits_.txn_bytes_max) return nullptr;
+  slot.bytes_used += static_cast<uint32_t>(need);
+  if (slot.inline_used + need <= TxnSlot::kInlineBytes) {
+    std::byte* at = slot.bytes.data() + slot.inline_used;
+    slot.inline_used += static_cast<uint32_t>(need);
+    return at;
+  }
+  if (need > slot.chunk_left) {
+    // Each block at least doubles the last, so that their number stays small.
+    const size_t room = Pool::room(std::max(need, size_t{4096} << std::min<int>(slot.chunks, 8)));
+    WEFT_CHECK(slot.chunks < TxnSlot::kChunksMax, "blocks double");
+    slot.chunk_next = pool_->allocate(room);
+    slot.chunk_left = static_cast<uint32_t>(room);
+    slot.chunk[slot.chunks++] = {slot.chunk_next, static_cast<uint32_t>(room)};
+  }
+  std::byte* at = slot.chunk_next;
+  slot.chunk_next += need;
+  slot.chunk_left -= static_cast<uint32_t>(need);
+  return at;
+}
+
+Entry* Engine::find_entry(TxnSlot& slot, Table* table, const HashedKey& key) {
+  for (uint16_t i = 0; i < slot.count; ++i) {
+    Entry& e = slot.entry(i);
+    if (e.key.hash == key.hash && e.table == table && as_text(e.key.bytes) == as_text(key.bytes)) return &e;
+  }
+  return nullptr;
+}
+
+Entry* Engine::lookup_or_add(TxnSlot& slot, TableId table_id, Key key, Code* why) {
+  *why = Code::kOk;
+  if (table_id.value >= node_->tables()) {
+    *why = Code::kNoSuchTable;
+    return nullptr;
+  }
+  Table* table = node_->table(table_id);
+  const bool integer = table->spec().keys == KeyKind::kInteger;
+  if (key.size() > limits_.key_bytes_max || (integer && key.size() != 8)) {
+    *why = integer ? Code::kMisuse : Code::kKeyTooLong;
+    return nullptr;
+  }
+  const HashedKey hashed = table->hashed({reinterpret_cast<const std::byte*>(key.data()), key.size()});
+  if (Entry* e = find_entry(slot, table, hashed)) return e;
+  if (slot.count >= limits_.txn_keys_max) {
+    *why = Code::kTxnTooLarge;
+    return nullptr;
+  }
+  if (slot.count == slot.capacity) {
+    const auto capacity = static_cast<uint16_t>(limits_.txn_keys_max);
+    const size_t room = Pool::room(capacity * sizeof(Entry));
+    auto* grown = reinterpret_cast<Entry*>(pool_->allocate(room));
+    slot.chunk[slot.chunks++] = {reinterpret_cast<std::byte*>(grown), static_cast<uint32_t>(room)};
+    for (uint16_t i = 0; i < slot.count; ++i) new (grown + i) Entry(slot.entry(i));
+    slot.entries = grown;
+    slot.capacity = capacity;
+  }
+  std::byte* bytes = take_bytes(slot, key.size());
+  if (bytes == nullptr) {
+    *why = Code::kTxnTooLarge;
+    return nullptr;
+  }
+  if (key.size() != 0) std::memcpy(bytes, key.data(), key.size());
+  Entry* e = new (slot.entries + slot.count) Entry();
+  ++slot.count;
+  e->key = hashed;
+  e->key.bytes = {bytes, key.size()};
+  e->table = table;
+  e->table_id = table_id;
+  e->placement = &node_->view().placement(hashed.partition);
+  return e;
+}
+
+Code Engine::reject(TxnSlot& slot, Code code, const Entry* entry) {
+  if (slot.rejected == Code::kOk) {
+    slot.rejected = code;
+    fail(slot, code, entry, Owner());
+  }
+  return code;
+}
+
+Code Engine::write(TxnSlot& slot, TableId table_id, Key key, Write write, std::string_view value) {
+  if (slot.state != SlotState::kExecuting) return Code::kMisuse;
+  Code why;
+  Entry* e = lookup_or_add(slot, table_id, key, &why);
+  if (e == nullptr) return reject(slot, why);
+  if (value.size() > e->table->spec().value_bytes_max || value.size() > limits_.value_bytes_max) {
+    return reject(slot, Code::kValueTooLong, e);
+  }
+  if (!e->read && e->write == Write::kNone) e->done = true;
+  const Write before = e->write;
+  if (write == Write::kErase) {
+    if (before == Write::kPut || before == Write::kInsert) {
+      // What was only written here goes away again; whether the key was there must be known from a read.
+      if (!e->read || !e->done) return reject(slot, Code::kMisuse, e);
+      e->write = e->found ? Write::kErase : Write::kNone;
+    } else {
+      e->write = Write::kErase;
+    }
+    e->new_bytes = 0;
+    return Code::kOk;
+  }
+  if (write == Write::kInsert && (before == Write::kPut || before == Write::kInsert)) {
+    return reject(slot, Code::kExists, e);
+  }
+  std::byte* bytes = take_bytes(slot, value.size());
+  if (bytes == nullptr) return reject(slot, Code::kTxnTooLarge, e);
+  if (!value.empty()) std::memcpy(bytes, value.data(), value.size());
+  e->new_value = bytes;
+  e->new_bytes = static_cast<uint32_t>(value.size());
+  if (before == Write::kErase) {
+    e->write = Write::kPut;
+  } else if (before != Write::kInsert) {
+    e->write = write;
+  }
+  return Code::kOk;
+}
+
+void Engine::bad_message(NodeId from, const char* what) {
+  WEFT_CHECK(from != self_, what);
+  port_.reject(from, {Code::kBadPacket, std::string("node ") + std::to_string(from.value) + ": " + what});
+}
+
+}  // namespace weft

@@ -1,0 +1,227 @@
+// Engine: the transactions of one worker: those its application runs (coordinator side) and its part in those of the
+// other nodes' workers of the same index (participant side). Each phase has a file with both sides:
+//
+//   execute.cc    reads: at a replica of this node in the table batch, else by message; single-key reads
+//   commit.cc     the driver: walks the protocol's row from phase to phase, tells the client
+//   lock.cc, validate.cc, replicate.cc, unlock.cc
+//   burst.cc      takes arriving messages apart, prefetches all their keys, then lets the handlers run
+//
+// What holds:
+// - A slot's commit state changes only here, on the worker's own thread, by an event: a call of the application, an
+//   answer, credit that came back.
+// - Before its first commit message a transaction holds credit at every participant for all its messages and their
+//   answers (rule K3). A transaction that waits for credit holds no locks, or aborts.
+// - Nothing is told before the row's rule says so (told_after in protocol.h).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "weft/base/bugs.h"
+#include "weft/base/random.h"
+#include "weft/cluster.h"
+#include "weft/fabric/credit.h"
+#include "weft/fabric/port.h"
+#include "weft/fabric/view.h"
+#include "weft/run/worker.h"
+#include "weft/store/table.h"
+#include "weft/txn/log.h"
+#include "weft/txn/messages.h"
+#include "weft/txn/node.h"
+#include "weft/txn/pool.h"
+#include "weft/txn/protocol.h"
+#include "weft/txn/slot.h"
+
+namespace weft {
+
+class Engine final : public Duties {
+ public:
+  static Result<std::unique_ptr<Engine>> create(Node* node, WorkerId id, Worker* worker, Environment* env);
+  ~Engine() override;
+
+  // The worker's loop.
+  bool table_batch() override;
+  bool commit_steps() override;
+  bool flush() override { return port_.flush(); }
+  bool poll() override { return port_.poll(); }
+  void between_steps() override;
+  void before_sleep() override;
+  bool pending() const override;
+  uint64_t deadline_ns() const override;
+
+  // Called by Session and Txn.
+  TxnSlot* acquire();  // nullptr if all are in use
+  void wait_for_slot(Session::BeginAwaiter* waiter);
+  void let_go(TxnSlot* slot);  // the application dropped its handle
+  Ticket start_get(TxnSlot& slot, TableId table, Key key, Intent intent);
+  Code write(TxnSlot& slot, TableId table, Key key, Write write, std::string_view value);
+  void count_single() { ++counters_.committed; }
+  void start_commit(TxnSlot& slot);
+  void abort(TxnSlot& slot);
+  void start_single(TxnSlot& slot, TableId table, Key key);
+
+  NodeId node_id() const { return self_; }
+  WorkerId worker_id() const { return id_; }
+  Worker* worker() const { return worker_; }
+  Random& random() { return random_; }
+  Node* node() const { return node_; }
+  const Limits& limits() const { return limits_; }
+  Counters counters() const;
+  const LogTable& log() const { return log_; }
+  const Port& port() const { return port_; }
+  bool idle() const;  // no slot in use, no record kept, nothing under way
+
+ private:
+  struct KeyRef {  // one key of an arrived message
+    HashedKey key;
+    Table* table;
+    TableId table_id;
+    const KeyPart* part;  // nullptr for a get
+    ByteView value;
+  };
+  struct Parsed {  // one arrived message
+    uint32_t first_key;
+    uint16_t keys;
+    bool ok;
+  };
+  struct LocalGet {
+    TxnSlot* slot;
+    uint16_t entry;
+  };
+  struct DoneItem {
+    uint8_t slot;
+    uint32_t sequence;
+  };
+  struct DoneQueue {
+    std::vector<DoneItem> items;
+    uint64_t oldest_ns = 0;
+  };
+
+  Engine(Node* node, WorkerId id, Worker* worker, Environment* env, std::unique_ptr<Pool> pool);
+
+  // Slots and their bytes (engine.cc).
+  void maybe_free(TxnSlot& slot);
+  void give_slot_to_waiter();
+  std::byte* take_bytes(TxnSlot& slot, size_t bytes);  // nullptr: over Limits::txn_bytes_max
+  Entry* find_entry(TxnSlot& slot, Table* table, const HashedKey& key);
+  Entry* lookup_or_add(TxnSlot& slot, TableId table, Key key, Code* why);
+  Code reject(TxnSlot& slot, Code code, const Entry* entry = nullptr);
+  void charge(Step step, uint64_t n) {
+    if (charges_ != nullptr) charges_->charge(step, n);
+  }
+  void bad_message(NodeId from, const char* what);
+
+  // Reads (execute.cc).
+  void dispatch_get(TxnSlot& slot, uint16_t entry);
+  bool send_get(TxnSlot& slot, uint16_t entry);
+  void read_local(TxnSlot& slot, uint16_t entry);
+  bool retry_gets();
+  void got(TxnSlot& slot, uint16_t entry);
+  void keep_value(TxnSlot& slot, Entry& entry, ByteView value);
+  void answer_get(const Message& message, const KeyRef& ref);
+  Code lock_for_get(const Message& message, const KeyRef& ref, Owner* holder, Version* base);
+  void on_get(std::span<const Message> run);
+  void on_get_reply(std::span<const Message> run);
+
+  // The driver (commit.cc).
+  void begin_commit(TxnSlot& slot);
+  bool take_credit(TxnSlot& slot);
+  uint32_t credit_for(const TxnSlot& slot, NodeId node) const;
+  void enter(TxnSlot& slot, Phase phase);
+  void advance(TxnSlot& slot);
+  void fail(TxnSlot& slot, Code code, const Entry* entry, Owner holder);
+  void tell(TxnSlot& slot);
+  void finish(TxnSlot& slot);
+  void on_reply(std::span<const Message> run);
+  bool send_dones();
+  void send_dones_to(NodeId node);
+
+  // What a phase sends to a node: which keys take part, and whether a key's value goes along.
+  uint64_t targets(const TxnSlot& slot, Phase phase) const;
+  bool takes_part(const TxnSlot& slot, const Entry& entry, Phase phase, NodeId node) const;
+  bool lock_part(const TxnSlot& slot, const Entry& entry, NodeId node) const;
+  bool replicate_part(const TxnSlot& slot, const Entry& entry, NodeId node) const;
+  bool unlock_part(const TxnSlot& slot, const Entry& entry, NodeId node) const;
+  bool carries_value(const TxnSlot& slot, const Entry& entry, Phase phase) const;
+  KeyPart key_part(const TxnSlot& slot, const Entry& entry, uint8_t index, Phase phase) const;
+  void send_phase(TxnSlot& slot, Phase phase, NodeId node);
+
+  // Participant side.
+  Owner owner_of(const Message& message) const {
+    return Owner(message.source, id_, static_cast<uint8_t>(message.spare));
+  }
+  LogRecord* open_record(const Message& message);
+  void reply(const Message& message, Phase phase, Code code, uint8_t index, Owner holder,
+             std::span<const uint64_t> bases = {});
+  LogPart* log_part(std::span<const KeyRef> keys, size_t undo_bytes, std::byte** rest);
+  void on_lock(std::span<const Message> run);
+  void lock_keys(const Message& message, LogRecord& record, std::span<const KeyRef> keys);
+  bool relock_held(LogRecord& record, const KeyRef& ref, Owner owner, LockResult* result);
+  void release_part(LogPart* part, size_t keys, Owner owner);
+  void on_validate(std::span<const Message> run);
+  void on_replicate(std::span<const Message> run);
+  void apply_key(LogRecord& record, LogKey& key, std::byte** undo_at);
+  void on_unlock(std::span<const Message> run);
+  void commit_key(const LogRecord& record, LogKey& key, Owner owner, std::span<const KeyRef> carried);
+  void on_done(std::span<const Message> run);
+  void finish_record(LogRecord& record);
+
+  // Arriving messages (burst.cc).
+  void on_burst(std::span<const Message> burst);
+  Parsed parse(const Message& message);
+  bool parse_get(const Message& message);
+  bool parse_keys(const Message& message, uint16_t* keys);
+  void prefetch_record_of(const Message& message, bool index_pass);
+  const Parsed& parsed(const Message& message) const { return parsed_[static_cast<size_t>(&message - burst_base_)]; }
+  std::span<const KeyRef> keys_of(const Message& message) const {
+    const Parsed& p = parsed(message);
+    return {keys_.data() + p.first_key, p.keys};
+  }
+
+  Node* const node_;
+  const NodeId self_;
+  const WorkerId id_;
+  Worker* const worker_;
+  Charges* const charges_;
+  Witness* const witness_;
+  const Limits limits_;
+  const Bugs bugs_;
+  const Protocol* const row_;
+  const uint8_t row_index_;
+  const bool table_batching_;
+  const bool local_reads_;
+  const int nodes_;
+  const uint32_t incarnation_;
+  Random random_;
+  std::unique_ptr<Pool> pool_;
+  Port port_;
+  Credit credit_;
+  LogTable log_;
+
+  std::vector<std::unique_ptr<TxnSlot>> slots_;
+  std::vector<uint8_t> free_slots_;
+  uint64_t sequence_ = 0;
+  uint32_t in_use_ = 0;  // slots an application holds
+  Session::BeginAwaiter* begin_first_ = nullptr;
+  Session::BeginAwaiter* begin_last_ = nullptr;
+
+  std::vector<LocalGet> local_gets_;
+  std::vector<LocalGet> batch_;
+  std::vector<LocalGet> gets_without_credit_;
+  TxnSlot* credit_first_ = nullptr;  // commits that wait for credit, first come first served
+  TxnSlot* credit_last_ = nullptr;
+  bool credit_came_back_ = false;
+  std::vector<DoneQueue> dones_;  // by node
+  uint32_t dones_queued_ = 0;
+
+  const Message* burst_base_ = nullptr;
+  std::vector<Parsed> parsed_;
+  std::vector<KeyRef> keys_;
+  std::vector<std::byte> scratch_;
+  Counters counters_;
+};
+
+}  // namespace weft

@@ -1,0 +1,294 @@
+// Reads. Coordinator: a key with a replica at this node joins the table batch, another becomes a message to its primary.
+// Participant: answers gets, and for rows that lock while reading takes the lock first.
+#include <algorithm>
+
+#include "weft/base/marks.h"
+#include "weft/txn/engine.h"
+
+namespace weft {
+
+namespace {
+
+constexpr uint32_t kGetOverhead = 128;     // headers of a get and its answer, each in a packet of its own
+constexpr uint32_t kUnlockOverhead = 256;  // what releasing a lock taken while reading will need
+constexpr uint32_t kSmallValue = 256;      // values up to this size are read straight into the transaction
+
+}  // namespace
+
+// Coordinator side.
+
+Ticket Engine::start_get(TxnSlot& slot, TableId table, Key key, Intent intent) {
+  if (slot.state != SlotState::kExecuting) {
+    reject(slot, Code::kMisuse);
+    return Ticket{UINT16_MAX};
+  }
+  Code why;
+  Entry* e = lookup_or_add(slot, table, key, &why);
+  if (e == nullptr) {
+    reject(slot, why);
+    return Ticket{UINT16_MAX};
+  }
+  const auto index = static_cast<uint16_t>(e - slot.entries);
+  if (e->read || e->write != Write::kNone) return Ticket{index};
+  e->read = true;
+  e->locks = row_->lock_while_reading && intent == Intent::kUpdate && !slot.single;
+  ++slot.reads_pending;
+  dispatch_get(slot, index);
+  return Ticket{index};
+}
+
+void Engine::start_single(TxnSlot& slot, TableId table, Key key) {
+  slot.single = true;
+  start_get(slot, table, key, Intent::kRead);
+}
+
+void Engine::dispatch_get(TxnSlot& slot, uint16_t index) {
+  const Entry& e = slot.entry(index);
+  const bool here = e.placement->primary() == self_ || (local_reads_ && e.placement->held_by(self_));
+  if (here && !e.locks) {
+    local_gets_.push_back({&slot, index});
+  } else if (!send_get(slot, index)) {
+    gets_without_credit_.push_back({&slot, index});
+  }
+}
+
+bool Engine::send_get(TxnSlot& slot, uint16_t index) {
+  Entry& e = slot.entry(index);
+  const NodeId to = e.placement->primary();
+  const auto key_bytes = static_cast<uint32_t>(e.key.bytes.size());
+  const uint32_t answer = kGetOverhead + key_bytes + e.table->spec().value_bytes_max;
+  const uint32_t later = e.locks ? kUnlockOverhead : 0;
+  if (!credit_.take(to, answer + later)) {
+    WEFT_MARK("get_waits_for_credit");
+    return false;
+  }
+  e.credit = answer;
+  if (later != 0) {
+    const uint64_t bit = uint64_t{1} << to.value;
+    if ((slot.participants & bit) == 0) slot.credit[to.value] = 0;
+    slot.participants |= bit;
+    slot.credit[to.value] += later;
+  }
+  std::byte* at = port_.reserve(to, Flow::kExecution, static_cast<uint8_t>(Kind::kGet),
+                                sizeof(GetRequest) + padded(key_bytes), slot.index);
+  GetRequest request{};
+  request.sequence = static_cast<uint32_t>(slot.sequence);
+  request.table = e.table_id.value;
+  request.entry = static_cast<uint8_t>(index);
+  request.flags = static_cast<uint8_t>((slot.single ? kGetSingle : 0) | (e.locks ? kGetLocks : 0));
+  request.key_bytes = key_bytes;
+  store(at, request);
+  if (key_bytes != 0) std::memcpy(at + sizeof request, e.key.bytes.data(), key_bytes);
+  if (to != self_) {
+    ++counters_.remote_gets;
+    ++counters_.phase_messages[static_cast<int>(Phase::kExecute)];
+  }
+  return true;
+}
+
+bool Engine::retry_gets() {
+  size_t kept = 0;
+  const size_t count = gets_without_credit_.size();
+  for (size_t i = 0; i < count; ++i) {
+    const LocalGet get = gets_without_credit_[i];
+    if (!send_get(*get.slot, get.entry)) gets_without_credit_[kept++] = get;
+  }
+  gets_without_credit_.resize(kept);
+  return kept != count;
+}
+
+bool Engine::table_batch() {
+  if (local_gets_.empty()) return false;
+  batch_.swap(local_gets_);
+  ++counters_.table_batches;
+  counters_.table_batched += batch_.size();
+  if (table_batching_) {
+    for (const LocalGet& get : batch_) {
+      const Entry& e = get.slot->entry(get.entry);
+      e.table->prefetch_index(e.key.hash);
+    }
+    for (const LocalGet& get : batch_) {
+      const Entry& e = get.slot->entry(get.entry);
+      e.table->prefetch_record(e.key);
+    }
+  }
+  for (const LocalGet& get : batch_) read_local(*get.slot, get.entry);
+  batch_.clear();
+  return true;
+}
+
+void Engine::read_local(TxnSlot& slot, uint16_t index) {
+  Entry& e = slot.entry(index);
+  const uint32_t value_max = e.table->spec().value_bytes_max;
+  std::byte* direct = value_max <= kSmallValue ? take_bytes(slot, value_max) : nullptr;
+  std::byte* to = direct != nullptr ? direct : scratch_.data();
+  const ReadResult read = e.table->read(e.key, to, value_max);
+  ++counters_.local_gets;
+  ++counters_.records_touched;
+  charge(Step::kLookup, 1);
+  const bool primary = e.placement->primary() == self_;
+  if (!primary) ++counters_.backup_gets;
+  if (slot.single) {
+    const bool readable = primary || !read.found || read.word.readable() || bugs_.has(Bug::kReadUnreadableBackup);
+    if (read.word.write_locked() || !readable) {
+      if (!primary) {
+        WEFT_MARK("single_get_goes_to_primary");
+        if (!send_get(slot, index)) gets_without_credit_.push_back({&slot, index});
+        return;
+      }
+      e.code = Code::kLocked;
+      fail(slot, Code::kLocked, &e, read.word.owner());
+    }
+  }
+  e.found = read.found;
+  e.version = read.word.version();
+  if (direct != nullptr) {
+    e.value = direct;
+    e.value_bytes = read.value_bytes;
+  } else if (read.found) {
+    keep_value(slot, e, {to, read.value_bytes});
+  }
+  got(slot, index);
+}
+
+void Engine::keep_value(TxnSlot& slot, Entry& e, ByteView value) {
+  e.value = take_bytes(slot, value.size());
+  if (e.value == nullptr) {
+    e.code = Code::kTxnTooLarge;
+    reject(slot, Code::kTxnTooLarge, &e);
+    return;
+  }
+  if (!value.empty()) std::memcpy(e.value, value.data(), value.size());
+  e.value_bytes = static_cast<uint32_t>(value.size());
+}
+
+void Engine::got(TxnSlot& slot, uint16_t index) {
+  slot.entry(index).done = true;
+  --slot.reads_pending;
+  while (slot.done_upto < slot.count && slot.entry(slot.done_upto).done) ++slot.done_upto;
+  if (slot.state == SlotState::kDraining) {
+    maybe_free(slot);
+    return;
+  }
+  if (slot.commit_wanted) {
+    if (slot.reads_pending == 0) {
+      slot.commit_wanted = false;
+      begin_commit(slot);
+    }
+    return;
+  }
+  if (slot.waiter && slot.done_upto > slot.wait_upto) {
+    worker_->ready(slot.waiter);
+    slot.waiter = {};
+  }
+}
+
+void Engine::on_get_reply(std::span<const Message> run) {
+  for (const Message& m : run) {
+    if (!parsed(m).ok) continue;
+    const auto reply = load<GetReply>(m.body.data());
+    TxnSlot& slot = *slots_[m.spare];
+    if (static_cast<uint32_t>(slot.sequence) != reply.sequence || reply.entry >= slot.count) {
+      bad_message(m.source, "an answer to no get");
+      continue;
+    }
+    Entry& e = slot.entry(reply.entry);
+    if (e.done || e.credit == 0 || e.placement->primary() != m.source) {
+      bad_message(m.source, "an answer to no get");
+      continue;
+    }
+    credit_.give(m.source, e.credit);
+    credit_came_back_ = true;
+    e.credit = 0;
+    if (m.source != self_) ++counters_.phase_messages[static_cast<int>(Phase::kExecute)];
+    e.code = static_cast<Code>(reply.code);
+    const Word word(reply.word);
+    e.version = word.version();
+    e.found = reply.found != 0;
+    if (e.code != Code::kOk) {
+      fail(slot, e.code, &e, Owner(reply.holder));
+    } else {
+      if (e.locks) {
+        e.locked = true;
+        e.base = e.version;
+        slot.locked_nodes |= uint64_t{1} << m.source.value;
+        slot.record_nodes |= uint64_t{1} << m.source.value;
+      }
+      if (e.found) keep_value(slot, e, {m.body.data() + sizeof reply, reply.value_bytes});
+    }
+    got(slot, reply.entry);
+  }
+}
+
+// Participant side.
+
+void Engine::on_get(std::span<const Message> run) {
+  for (const Message& m : run) {
+    if (parsed(m).ok) answer_get(m, keys_[parsed(m).first_key]);
+  }
+}
+
+void Engine::answer_get(const Message& m, const KeyRef& ref) {
+  const auto request = load<GetRequest>(m.body.data());
+  GetReply answer{};
+  answer.sequence = request.sequence;
+  answer.entry = request.entry;
+  Owner holder;
+  Version base;
+  Code code = Code::kOk;
+  if ((request.flags & kGetLocks) != 0) code = lock_for_get(m, ref, &holder, &base);
+  ReadResult read;
+  if (code == Code::kOk) {
+    read = ref.table->read(ref.key, scratch_.data(), ref.table->spec().value_bytes_max);
+    ++counters_.records_touched;
+    charge(Step::kLookup, 1);
+    if ((request.flags & kGetSingle) != 0 && read.word.write_locked()) {
+      code = Code::kLocked;
+      holder = read.word.owner();
+    }
+  }
+  answer.code = static_cast<uint8_t>(code);
+  answer.found = read.found;
+  answer.word = (request.flags & kGetLocks) != 0 ? Word(base, 0).bits : read.word.bits;
+  answer.holder = holder.bits;
+  answer.value_bytes = code == Code::kOk && read.found ? read.value_bytes : 0;
+  std::byte* at = port_.reserve(m.source, Flow::kExecution, static_cast<uint8_t>(Kind::kGetReply),
+                                sizeof answer + padded(answer.value_bytes), m.spare);
+  store(at, answer);
+  if (answer.value_bytes != 0) std::memcpy(at + sizeof answer, scratch_.data(), answer.value_bytes);
+}
+
+Code Engine::lock_for_get(const Message& m, const KeyRef& ref, Owner* holder, Version* base) {
+  const auto request = load<GetRequest>(m.body.data());
+  LogRecord& record = log_.at(m.source, static_cast<uint8_t>(m.spare));
+  if (record.state != 0 && static_cast<uint32_t>(record.sequence) != request.sequence) {
+    bad_message(m.source, "a slot is used again before its record was truncated");
+    return Code::kBusy;
+  }
+  // Room for the largest value: the write is not known yet, and its commit must not fail.
+  const LockResult result =
+      ref.table->lock(ref.key, owner_of(m), Write::kPut, std::nullopt, ref.table->spec().value_bytes_max);
+  charge(Step::kLookup, 1);
+  if (result.code != Code::kOk) {
+    *holder = result.holder;
+    return result.code;
+  }
+  *base = result.locked.base;
+  std::byte* rest;
+  LogPart* part = log_.make_part(1, padded(ref.key.bytes.size()), &rest);
+  LogKey& key = part->all()[0];
+  key.key = ref.key;
+  if (!ref.key.bytes.empty()) std::memcpy(rest, ref.key.bytes.data(), ref.key.bytes.size());
+  key.key.bytes = {rest, ref.key.bytes.size()};
+  key.table = ref.table;
+  key.table_id = ref.table_id;
+  key.locked = result.locked;
+  key.index = request.entry;
+  part->next = record.locked;
+  record.locked = part;
+  record.sequence = request.sequence;
+  record.state |= kLogLocked;
+  return Code::kOk;
+}
+
+}  // namespace weft

@@ -1,0 +1,90 @@
+// What a participant keeps of other nodes' transactions (and of its own node's, which take the same path): per
+// coordinating slot one LogRecord with the keys it locked and the keys it applied, from the first commit message until
+// the coordinator says that all participants have acknowledged (rule K4).
+//
+// A record's parts hold keys and values by copy: the new values of a lock that carries them (redo), the old ones of an
+// applied write (undo). Only the owning worker touches them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "weft/store/table.h"
+#include "weft/txn/pool.h"
+#include "weft/types.h"
+
+namespace weft {
+
+struct LogKey {
+  HashedKey key;
+  Table* table = nullptr;
+  ByteView value;        // the new value, if the record has it
+  ByteView old_value;    // applied: what it replaced
+  Locked locked;         // in a locked part
+  Version version;       // applied: the new version
+  Undo undo;
+  TableId table_id;
+  Write write = Write::kNone;
+  uint8_t index = 0;     // of the key in the transaction
+  bool has_value = false;
+};
+
+// One message's keys: the block holds this header, the LogKeys, and their bytes.
+struct LogPart {
+  LogPart* next;
+  uint32_t block_bytes;
+  uint32_t keys;
+  std::span<LogKey> all() { return {reinterpret_cast<LogKey*>(this + 1), keys}; }
+  std::span<const LogKey> all() const { return {reinterpret_cast<const LogKey*>(this + 1), keys}; }
+};
+static_assert(sizeof(LogPart) % 8 == 0);
+
+enum LogState : uint8_t {
+  kLogLocked = 1,
+  kLogReplicated = 2,
+  kLogCommitted = 4,
+};
+
+struct LogRecord {
+  uint64_t sequence = 0;
+  uint64_t participants = 0;
+  uint32_t incarnation = 0;
+  uint8_t state = 0;      // LogState bits; 0: no record
+  uint8_t row = 0;
+  uint8_t entries = 0;
+  uint8_t writes = 0;
+  LogPart* locked = nullptr;
+  LogPart* applied = nullptr;  // at a backup; at a primary of a row that replicates there, held back until unlock
+
+  // The new value of key `index`, if this record has it.
+  const LogKey* find_value(uint8_t index) const;
+};
+
+class LogTable {
+ public:
+  LogTable(int nodes, int slots, Pool* pool)
+      : slots_(slots), pool_(pool), records_(static_cast<size_t>(nodes) * static_cast<size_t>(slots)) {}
+
+  LogRecord& at(NodeId coordinator, uint8_t slot) {
+    return records_[size_t{coordinator.value} * static_cast<size_t>(slots_) + slot];
+  }
+  const LogRecord& at(NodeId coordinator, uint8_t slot) const {
+    return records_[size_t{coordinator.value} * static_cast<size_t>(slots_) + slot];
+  }
+  int slots() const { return slots_; }
+
+  // A part with room for `keys` keys and `bytes` bytes of keys and values; `*bytes_at` is where these go.
+  LogPart* make_part(uint32_t keys, size_t bytes, std::byte** bytes_at);
+  void drop_parts(LogPart* part);
+  void drop(LogRecord& record);
+
+  size_t open_records() const;
+
+ private:
+  const int slots_;
+  Pool* const pool_;
+  std::vector<LogRecord> records_;
+};
+
+}  // namespace weft

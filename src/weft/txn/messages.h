@@ -1,0 +1,102 @@
+// The messages of a transaction, as bytes. All integers little endian, all structures 8-byte aligned, keys and values
+// padded to 8. The port's MessageHeader::spare holds the coordinator's slot; the sender's node and worker come with the
+// packet, so (source, worker, slot) is the owner that locks name.
+#pragma once
+
+#include <cstdint>
+
+#include "weft/base/bytes.h"
+
+namespace weft {
+
+enum class Kind : uint8_t {
+  kGet = 1,    // GetRequest, key             -> kGetReply
+  kGetReply,   // GetReply, value
+  kLock,       // CommitRequest, KeyPart...   -> kReply with the bases
+  kValidate,   // CommitRequest, KeyPart...   -> kReply
+  kReplicate,  // CommitRequest, KeyPart...   -> kReply
+  kUnlock,     // CommitRequest, KeyPart...   -> kReply
+  kReply,      // PhaseReply, bases
+  kDone,       // DoneNotice: all participants have acknowledged; raise and truncate
+};
+
+enum GetFlags : uint8_t {
+  kGetSingle = 1,  // has no commit phase: refuse what is locked
+  kGetLocks = 2,   // lock the key for update (rows that lock while reading)
+};
+
+struct GetRequest {
+  uint32_t sequence;  // low bits of the transaction's
+  uint16_t table;
+  uint8_t entry;
+  uint8_t flags;
+  uint32_t key_bytes;
+  uint32_t spare;
+};
+static_assert(sizeof(GetRequest) == 16);
+
+struct GetReply {
+  uint32_t sequence;
+  uint8_t entry;
+  uint8_t code;  // Code
+  uint8_t found;
+  uint8_t spare;
+  uint64_t word;    // of the record, or of absence
+  uint32_t holder;  // Owner, if code is kLocked
+  uint32_t value_bytes;
+};
+static_assert(sizeof(GetReply) == 24);
+
+// Starts every commit message. One message per transaction, phase and node (rule K1); it says enough for a participant's
+// record to tell recovery which transaction it belongs to and who else takes part.
+struct CommitRequest {
+  uint64_t sequence;
+  uint64_t participants;  // bit n: node n takes part
+  uint32_t incarnation;   // of the coordinator
+  uint8_t row;            // index into kProtocols
+  uint8_t keys;           // KeyParts that follow
+  uint8_t entries;        // keys of the whole transaction
+  uint8_t writes;         // written keys of the whole transaction
+  uint8_t commit;         // kUnlock: 1 commit, 0 abort
+  uint8_t spare[7];
+};
+static_assert(sizeof(CommitRequest) == 32);
+
+enum KeyFlags : uint8_t {
+  kHasVersion = 1,  // kLock: the version that was read
+  kHasValue = 2,
+  kHeld = 4,        // kLock: locked while reading, this is what the lock is for
+};
+
+struct KeyPart {
+  uint64_t version;  // kLock, kValidate: as read; kReplicate: the new one
+  uint32_t value_bytes;  // of the new value, also if it does not follow
+  uint16_t table;
+  uint16_t key_bytes;
+  uint8_t write;     // Write
+  uint8_t index;     // of the key in the transaction
+  uint8_t flags;
+  uint8_t spare[5];
+};
+static_assert(sizeof(KeyPart) == 24);
+
+struct PhaseReply {
+  uint32_t sequence;
+  uint8_t phase;   // Phase
+  uint8_t code;    // Code
+  uint8_t index;   // the key that failed
+  uint8_t bases;   // kLock: versions that follow, in the order of the request's keys
+  uint32_t holder; // Owner, if code is kLocked
+  uint32_t spare;
+};
+static_assert(sizeof(PhaseReply) == 16);
+
+struct DoneNotice {
+  uint32_t sequence;
+  uint32_t spare;
+};
+static_assert(sizeof(DoneNotice) == 8);
+
+inline constexpr size_t padded(size_t bytes) { return align_up(bytes, 8); }
+
+}  // namespace weft

@@ -1,0 +1,67 @@
+// Pool: power-of-two blocks of one worker, for transactions and log records that outgrow their fixed part. Carved from
+// one reservation that is touched only as far as needed; blocks go back to a free list of their size.
+//
+// Only the owning worker uses it.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "weft/base/check.h"
+#include "weft/fabric/region.h"
+
+namespace weft {
+
+class Pool {
+ public:
+  static constexpr size_t kSmallest = 256;
+  static constexpr int kClasses = 16;  // up to 8 MiB
+
+  static Result<std::unique_ptr<Pool>> create(size_t bytes) {
+    auto region = Region::create(bytes);
+    if (!region) return region.error();
+    return std::unique_ptr<Pool>(new Pool(std::move(*region)));
+  }
+
+  // The room of the block that allocate(bytes) gives.
+  static size_t room(size_t bytes) { return std::bit_ceil(bytes < kSmallest ? kSmallest : bytes); }
+
+  std::byte* allocate(size_t bytes) {
+    const int c = class_of(bytes);
+    if (Free* block = free_[static_cast<size_t>(c)]) {
+      free_[static_cast<size_t>(c)] = block->next;
+      return reinterpret_cast<std::byte*>(block);
+    }
+    const size_t size = kSmallest << c;
+    WEFT_CHECK(used_ + size <= region_->bytes(), "credit and limits bound what a pool holds");
+    std::byte* block = region_->base() + used_;
+    used_ += size;
+    return block;
+  }
+
+  void free(std::byte* block, size_t bytes) {
+    const auto c = static_cast<size_t>(class_of(bytes));
+    auto* node = reinterpret_cast<Free*>(block);
+    node->next = free_[c];
+    free_[c] = node;
+  }
+
+ private:
+  struct Free {
+    Free* next;
+  };
+  explicit Pool(std::unique_ptr<Region> region) : region_(std::move(region)) {}
+  static int class_of(size_t bytes) {
+    const int c = std::countr_zero(room(bytes)) - std::countr_zero(kSmallest);
+    WEFT_CHECK(c < kClasses, "limits bound a block");
+    return c;
+  }
+  std::unique_ptr<Region> region_;
+  size_t used_ = 0;
+  std::array<Free*, kClasses> free_{};
+};
+
+}  // namespace weft

@@ -1,0 +1,10 @@
+// The protocol table for people: `weft protocols`.
+#pragma once
+
+#include <ostream>
+
+namespace weft {
+
+void print_protocols(std::ostream& out);
+
+}  // namespace weft

@@ -1,0 +1,57 @@
+// Replication: a backup applies the write at once, unreadable, and logs what it replaced (undo). A primary that gets the
+// values in this phase only logs them; it installs at unlock, under its lock.
+#include <cstring>
+
+#include "weft/txn/engine.h"
+
+namespace weft {
+
+namespace {
+
+constexpr size_t kSmallValue = 256;  // old values of tables with at most this size go beside the new ones
+
+}  // namespace
+
+void Engine::on_replicate(std::span<const Message> run) {
+  for (const Message& m : run) {
+    if (!parsed(m).ok) continue;
+    LogRecord* record = open_record(m);
+    if (record == nullptr) continue;
+    const std::span<const KeyRef> keys = keys_of(m);
+    size_t undo_bytes = 0;
+    for (const KeyRef& ref : keys) {
+      const size_t value_max = ref.table->spec().value_bytes_max;
+      if (value_max <= kSmallValue) undo_bytes += padded(value_max);
+    }
+    std::byte* undo_at;
+    LogPart* part = log_part(keys, undo_bytes, &undo_at);
+    part->next = record->applied;
+    record->applied = part;
+    for (size_t i = 0; i < keys.size(); ++i) {
+      LogKey& key = part->all()[i];
+      key.version = Version(keys[i].part->version);
+      if (node_->view().placement(key.key.partition).primary() != self_) apply_key(*record, key, &undo_at);
+    }
+    record->state |= kLogReplicated;
+    reply(m, Phase::kReplicate, Code::kOk, 0, Owner());
+  }
+}
+
+void Engine::apply_key(LogRecord& record, LogKey& key, std::byte** undo_at) {
+  const bool small = key.table->spec().value_bytes_max <= kSmallValue;
+  std::byte* undo = small ? *undo_at : scratch_.data();
+  key.undo = key.table->apply(key.key, key.write, key.value, key.version, undo);
+  if (small) {
+    *undo_at += padded(key.undo.value_bytes);
+  } else if (key.undo.value_bytes != 0) {
+    LogPart* part = log_.make_part(0, key.undo.value_bytes, &undo);
+    std::memcpy(undo, scratch_.data(), key.undo.value_bytes);
+    part->next = record.applied;
+    record.applied = part;
+  }
+  key.old_value = {undo, key.undo.value_bytes};
+  ++counters_.records_touched;
+  charge(Step::kLookup, 1);
+}
+
+}  // namespace weft

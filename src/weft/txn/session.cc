@@ -1,0 +1,149 @@
+// Session: one worker of one node, as an application's coroutines see it.
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "weft/base/check.h"
+#include "weft/txn/engine.h"
+
+namespace weft {
+
+NodeId Session::node() const { return engine_->node_id(); }
+WorkerId Session::worker() const { return engine_->worker_id(); }
+uint64_t Session::now_ns() const { return engine_->worker()->now_ns(); }
+
+Session::BeginAwaiter Session::begin() { return {engine_, nullptr, {}, nullptr}; }
+
+bool Session::BeginAwaiter::await_ready() noexcept {
+  slot = engine->acquire();
+  return slot != nullptr;
+}
+
+void Session::BeginAwaiter::await_suspend(std::coroutine_handle<> h) noexcept {
+  waiter = h;
+  engine->wait_for_slot(this);
+}
+
+Txn Session::BeginAwaiter::await_resume() noexcept { return Txn(slot); }
+
+void Session::SleepAwaiter::await_suspend(std::coroutine_handle<> h) const noexcept {
+  engine->worker()->sleep_until(engine->worker()->now_ns() + nanoseconds, h);
+}
+
+bool Session::again(const Outcome& outcome, const Policy& policy, uint32_t attempt, uint64_t* sleep_ns) {
+  if (outcome.kind != OutcomeKind::kAborted || !code_retryable(outcome.code)) return false;
+  if (attempt >= policy.attempts) return false;
+  if (policy.backoff_us == 0) {
+    *sleep_ns = 0;
+    return true;
+  }
+  const uint64_t doubled = uint64_t{policy.backoff_us} << std::min<uint32_t>(attempt - 1, 20);
+  const uint64_t base_ns = std::min<uint64_t>(doubled, policy.backoff_us_max) * 1000;
+  *sleep_ns = base_ns + engine_->random().below(base_ns + 1);
+  return true;
+}
+
+namespace {
+
+// Starts a single-key read of the slot and waits for it.
+struct SingleAwaiter {
+  Engine* engine;
+  TxnSlot* slot;
+  TableId table;
+  Key key;
+  bool await_ready() const noexcept {
+    engine->start_single(*slot, table, key);
+    return slot->rejected != Code::kOk;
+  }
+  void await_suspend(std::coroutine_handle<> h) const noexcept {
+    slot->wait_upto = 0;
+    slot->waiter = h;
+  }
+  void await_resume() const noexcept {}
+};
+
+}  // namespace
+
+Task<Session::One> Session::get_one(TableId table, Key key, std::span<char> out, Policy policy) {
+  for (uint32_t attempt = 1;; ++attempt) {
+    One one;
+    {
+      Txn txn = co_await begin();
+      TxnSlot& slot = *txn.slot_;
+      co_await SingleAwaiter{engine_, &slot, table, key};
+      one.outcome = slot.outcome;
+      if (one.outcome.code == Code::kOk) {
+        const Entry& e = slot.entry(0);
+        one.found = e.found;
+        if (e.found) {
+          one.bytes = e.value_bytes;
+          if (e.value_bytes != 0) std::memcpy(out.data(), e.value, std::min<size_t>(out.size(), e.value_bytes));
+        }
+        engine_->count_single();
+        co_return one;
+      }
+    }
+    uint64_t wait_ns = 0;
+    if (!again(one.outcome, policy, attempt, &wait_ns)) co_return one;
+    // The holder needs a turn of the loop at least.
+    co_await sleep_ns(std::max<uint64_t>(wait_ns, 1));
+  }
+}
+
+Task<Outcome> Session::put_one(TableId table, Key key, std::string_view value) {
+  Txn txn = co_await begin();
+  txn.put(table, key, value);
+  co_return co_await txn.commit();
+}
+
+Task<Outcome> Session::insert_one(TableId table, Key key, std::string_view value) {
+  Txn txn = co_await begin();
+  txn.insert(table, key, value);
+  co_return co_await txn.commit();
+}
+
+Task<Outcome> Session::erase_one(TableId table, Key key) {
+  Txn txn = co_await begin();
+  txn.erase(table, key);
+  co_return co_await txn.commit();
+}
+
+void Declared::Keys::add(TableId table, Key key, Intent intent) {
+  WEFT_CHECK(count_ < kKeysMax, "a declared transaction reads at most Declared::kKeysMax keys");
+  tickets_[count_++] = txn_.start_get(table, key, intent);
+}
+
+Task<Outcome> Session::call(ProcedureId procedure, std::string_view arguments) {
+  const std::vector<Declared>& all = engine_->node()->spec().procedures;
+  Outcome outcome;
+  if (procedure.value >= all.size()) {
+    outcome.kind = OutcomeKind::kRejected;
+    outcome.code = Code::kNoSuchProcedure;
+    co_return outcome;
+  }
+  const Declared& declared = all[procedure.value];
+  Txn txn = co_await begin();
+  Declared::Keys keys(txn);
+  declared.keys(arguments, keys);
+  co_await txn.wait_all();
+  std::array<Value, Declared::kKeysMax> values;
+  bool readable = true;
+  for (int i = 0; i < keys.count_; ++i) {
+    values[static_cast<size_t>(i)] = txn.value(keys.tickets_[i]);
+    readable = readable && values[static_cast<size_t>(i)].code == Code::kOk;
+  }
+  if (readable) {
+    Declared::Writes writes(txn);
+    const Code code = declared.step(arguments, {values.data(), static_cast<size_t>(keys.count_)}, writes);
+    if (code != Code::kOk) {
+      outcome.kind = OutcomeKind::kAborted;
+      outcome.code = code;
+      outcome.id = txn.id();
+      txn.abort();
+      co_return outcome;
+    }
+  }
+  co_return co_await txn.commit();
+}
+
+}  // namespace weft

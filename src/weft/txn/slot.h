@@ -1,0 +1,108 @@
+// TxnSlot: everything a worker keeps of one transaction: what the application read and wrote (Dandelion's TxCache),
+// and where its commit stands. Slots belong to the worker, never to the application's coroutine: a Txn is only a handle,
+// and an application that goes away leaves a slot that the engine finishes by itself.
+//
+// A slot's life:  free -> executing -> committing -> finished -> free
+//                          \-> draining (dropped while reads were under way) -> free
+// It is free again when the application has let go, every answer has come, and every DoneNotice has left.
+#pragma once
+
+#include <array>
+#include <coroutine>
+#include <cstdint>
+
+#include "weft/fabric/view.h"
+#include "weft/store/table.h"
+#include "weft/txn.h"
+#include "weft/txn/protocol.h"
+
+namespace weft {
+
+class Engine;
+
+// One key of a transaction.
+struct Entry {
+  HashedKey key;  // its bytes are in the slot's arena
+  Table* table = nullptr;
+  const Placement* placement = nullptr;
+  TableId table_id;
+  Write write = Write::kNone;
+  bool read = false;       // a get was started
+  bool done = false;       // it has an answer, or needed none
+  bool found = false;
+  bool locks = false;      // the get locks the key at its primary
+  bool locked = false;     // it did, and the lock is still held
+  Code code = Code::kOk;   // why the get failed
+  Version version;         // read: of the record, or of absence
+  Version base;            // locked: the new version is base + 1
+  std::byte* value = nullptr;
+  uint32_t value_bytes = 0;
+  const std::byte* new_value = nullptr;
+  uint32_t new_bytes = 0;
+  uint32_t credit = 0;     // held for the get under way
+};
+
+enum class SlotState : uint8_t { kFree, kExecuting, kCommitting, kFinished, kDraining };
+
+struct TxnSlot {
+  static constexpr int kInlineEntries = 8;
+  static constexpr int kInlineBytes = 768;
+  static constexpr int kChunksMax = 64;
+
+  Engine* engine = nullptr;
+  uint8_t index = 0;
+  SlotState state = SlotState::kFree;
+  bool attached = false;        // an application holds a Txn
+  bool single = false;          // get_one: has no commit phase
+  bool commit_wanted = false;   // commit() was called while reads were under way
+  Code rejected = Code::kOk;    // a limit was exceeded: commit answers kRejected
+  uint32_t incarnation = 0;
+  uint64_t sequence = 0;
+  uint64_t started_ns = 0;
+
+  // Reads. done_upto: all entries below have their answers.
+  uint16_t count = 0;
+  uint16_t capacity = kInlineEntries;
+  uint16_t done_upto = 0;
+  uint16_t reads_pending = 0;
+  uint16_t wait_upto = 0;       // the waiter wants entries 0 .. wait_upto done
+  std::coroutine_handle<> waiter;
+
+  // Commit.
+  const Protocol* row = nullptr;
+  Phase phase = Phase::kExecute;
+  bool committing = false;      // the unlock phase commits (else it aborts)
+  bool told = false;
+  uint8_t writes = 0;
+  uint8_t round_trips = 0;
+  uint16_t dones_pending = 0;   // DoneNotices that have not left
+  uint64_t waiting = 0;         // nodes whose answer to the current phase is outstanding
+  uint64_t locked_nodes = 0;    // nodes where this transaction holds locks
+  uint64_t record_nodes = 0;    // nodes that keep a record of it
+  uint64_t participants = 0;
+  Outcome outcome;
+  TxnSlot* next = nullptr;      // in a list of the engine
+  bool listed = false;
+  std::array<uint32_t, kNodesMax + 1> credit;  // taken for the commit, per node; valid for participants
+
+  // Keys and values: bytes come from the inline part, then from blocks of the engine's pool.
+  uint32_t bytes_used = 0;      // of Limits::txn_bytes_max
+  uint32_t inline_used = 0;
+  uint32_t chunk_left = 0;
+  uint8_t chunks = 0;
+  std::byte* chunk_next = nullptr;
+  Entry* entries = nullptr;
+  alignas(8) std::array<std::byte, kInlineBytes> bytes;
+  std::array<Entry, kInlineEntries> inline_entries;
+  struct Chunk {
+    std::byte* block;
+    uint32_t bytes;
+  };
+  std::array<Chunk, kChunksMax> chunk;
+
+  Entry& entry(size_t i) { return entries[i]; }
+  const Entry& entry(size_t i) const { return entries[i]; }
+  TxnId id(WorkerId worker) const { return {incarnation, worker, sequence}; }
+};
+
+}  // namespace weft

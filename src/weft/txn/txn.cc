@@ -1,0 +1,119 @@
+// Txn: the application's handle of a slot.
+#include "weft/txn.h"
+
+#include "weft/txn/engine.h"
+
+namespace weft {
+
+namespace {
+
+std::string_view text_of(const std::byte* bytes, size_t n) { return {reinterpret_cast<const char*>(bytes), n}; }
+
+}  // namespace
+
+Txn::Txn(Txn&& other) noexcept : slot_(std::exchange(other.slot_, nullptr)) {}
+
+Txn& Txn::operator=(Txn&& other) noexcept {
+  if (this != &other) {
+    if (slot_ != nullptr) slot_->engine->let_go(slot_);
+    slot_ = std::exchange(other.slot_, nullptr);
+  }
+  return *this;
+}
+
+Txn::~Txn() {
+  if (slot_ != nullptr) slot_->engine->let_go(slot_);
+}
+
+Ticket Txn::start_get(TableId table, Key key, Intent intent) {
+  return slot_->engine->start_get(*slot_, table, key, intent);
+}
+
+bool Txn::WaitAwaiter::await_ready() const noexcept {
+  if (upto == UINT16_MAX) return true;
+  while (slot->done_upto < slot->count && slot->entry(slot->done_upto).done) ++slot->done_upto;
+  return slot->done_upto > upto;
+}
+
+void Txn::WaitAwaiter::await_suspend(std::coroutine_handle<> h) const noexcept {
+  slot->wait_upto = upto;
+  slot->waiter = h;
+}
+
+bool Txn::poll(Ticket ticket) const { return wait(ticket).await_ready(); }
+bool Txn::poll_all() const { return wait_all().await_ready(); }
+
+Txn::WaitAwaiter Txn::wait_all() const {
+  return {slot_, slot_->count == 0 ? uint16_t{UINT16_MAX} : static_cast<uint16_t>(slot_->count - 1)};
+}
+
+Value Txn::value(Ticket ticket) const {
+  Value out;
+  if (ticket.index >= slot_->count) {
+    out.code = slot_->rejected != Code::kOk ? slot_->rejected : Code::kMisuse;
+    return out;
+  }
+  const Entry& e = slot_->entry(ticket.index);
+  out.code = e.code;
+  if (e.write == Write::kPut || e.write == Write::kInsert) {
+    out.found = true;
+    out.bytes = text_of(e.new_value, e.new_bytes);
+  } else if (e.write == Write::kNone && e.found && e.code == Code::kOk) {
+    out.found = true;
+    out.bytes = text_of(e.value, e.value_bytes);
+  }
+  return out;
+}
+
+Value Txn::GetAwaiter::await_resume() const noexcept {
+  Txn view(wait.slot);
+  const Value value = view.value(ticket);
+  view.slot_ = nullptr;
+  return value;
+}
+
+Code Txn::put(TableId table, Key key, std::string_view value) {
+  return slot_->engine->write(*slot_, table, key, Write::kPut, value);
+}
+Code Txn::insert(TableId table, Key key, std::string_view value) {
+  return slot_->engine->write(*slot_, table, key, Write::kInsert, value);
+}
+Code Txn::erase(TableId table, Key key) { return slot_->engine->write(*slot_, table, key, Write::kErase, {}); }
+
+Txn::CommitAwaiter Txn::commit() { return {slot_}; }
+
+void Txn::CommitAwaiter::await_suspend(std::coroutine_handle<> h) const noexcept {
+  slot->waiter = h;
+  slot->engine->start_commit(*slot);
+}
+
+Outcome Txn::CommitAwaiter::await_resume() const noexcept { return slot->outcome; }
+
+void Txn::abort() { slot_->engine->abort(*slot_); }
+
+TxnId Txn::id() const { return slot_->id(slot_->engine->worker_id()); }
+
+std::string Outcome::text() const {
+  static constexpr std::string_view kKinds[] = {"committed", "aborted", "rejected", "unknown"};
+  std::string out(kKinds[static_cast<int>(kind)]);
+  if (code == Code::kOk) return out;
+  out += ": ";
+  out += code_text(code);
+  if (key_bytes != 0) {
+    out += ", table " + std::to_string(table.value) + " key ";
+    if (key_bytes == 8) {
+      uint64_t integer;
+      std::memcpy(&integer, key_start, sizeof integer);
+      out += std::to_string(integer);
+    } else {
+      out.append(key_start, std::min<size_t>(key_bytes, sizeof key_start));
+      if (key_bytes > sizeof key_start) out += "...";
+    }
+  }
+  if (has_holder) {
+    out += ", held by node " + std::to_string(holder_node.value) + " worker " + std::to_string(holder_worker.value);
+  }
+  return out;
+}
+
+}  // namespace weft

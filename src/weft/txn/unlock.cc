@@ -1,0 +1,77 @@
+// Unlocking: installs and releases (commit), or releases and forgets (abort). The record of a commit stays until the
+// coordinator's notice that every participant has acknowledged (rule K4); that notice also raises the readable flag of
+// what was applied here as a backup (rule G4).
+#include "weft/base/marks.h"
+#include "weft/txn/engine.h"
+
+namespace weft {
+
+void Engine::on_unlock(std::span<const Message> run) {
+  for (const Message& m : run) {
+    if (!parsed(m).ok) continue;
+    const auto request = load<CommitRequest>(m.body.data());
+    LogRecord& record = log_.at(m.source, static_cast<uint8_t>(m.spare));
+    if (static_cast<uint32_t>(record.sequence) != static_cast<uint32_t>(request.sequence) ||
+        record.locked == nullptr) {
+      bad_message(m.source, "an unlock of what is not locked");
+      continue;
+    }
+    const Owner owner = owner_of(m);
+    if (request.commit != 0) {
+      for (LogPart* part = record.locked; part != nullptr; part = part->next) {
+        for (LogKey& key : part->all()) commit_key(record, key, owner, keys_of(m));
+      }
+      record.state |= kLogCommitted;
+    } else {
+      for (LogPart* part = record.locked; part != nullptr; part = part->next) release_part(part, part->keys, owner);
+      log_.drop(record);
+    }
+    reply(m, Phase::kUnlock, Code::kOk, 0, Owner());
+  }
+}
+
+void Engine::commit_key(const LogRecord& record, LogKey& key, Owner owner, std::span<const KeyRef> carried) {
+  if (key.table == nullptr) return;
+  ++counters_.records_touched;
+  charge(Step::kLookup, 1);
+  if (key.has_value || key.write == Write::kErase) {
+    key.table->commit(key.key, owner, key.write, key.value, key.locked);
+    return;
+  }
+  for (const KeyRef& ref : carried) {
+    if (ref.part->index != key.index) continue;
+    key.table->commit(key.key, owner, static_cast<Write>(ref.part->write), ref.value, key.locked);
+    return;
+  }
+  if (const LogKey* logged = record.find_value(key.index)) {
+    key.table->commit(key.key, owner, logged->write, logged->value, key.locked);
+    return;
+  }
+  key.table->unlock(key.key, owner, key.locked);  // locked for reading, or for an update that did not come
+}
+
+void Engine::on_done(std::span<const Message> run) {
+  for (const Message& m : run) {
+    if (!parsed(m).ok) continue;
+    LogRecord& record = log_.at(m.source, static_cast<uint8_t>(m.spare));
+    if (static_cast<uint32_t>(record.sequence) != load<DoneNotice>(m.body.data()).sequence) {
+      WEFT_MARK("notice_without_record");
+      continue;
+    }
+    finish_record(record);
+  }
+}
+
+void Engine::finish_record(LogRecord& record) {
+  for (LogPart* part = record.applied; part != nullptr; part = part->next) {
+    for (const LogKey& key : part->all()) {
+      if (node_->view().placement(key.key.partition).primary() == self_) continue;
+      key.table->raise(key.key, key.version);
+      ++counters_.records_touched;
+      charge(Step::kLookup, 1);
+    }
+  }
+  log_.drop(record);
+}
+
+}  // namespace weft
