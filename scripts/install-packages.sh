@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs the Debian packages of packages.txt that are missing, and does nothing when none is.
-# As root, or through sudo. Only --check: says what is missing and fails then.
+# Works as root or through sudo. With --check it installs nothing, says what is missing and then fails.
 set -eu
 
 list=$(dirname "$0")/../packages.txt

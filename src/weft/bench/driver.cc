@@ -13,6 +13,7 @@ namespace {
 
 // Trying again: at once would let two transactions meet for ever, so wait a little, then longer.
 constexpr Policy kPolicy{.attempts = 1'000'000, .backoff_us = 1, .backoff_us_max = 128};
+constexpr uint64_t kBusyWaitNs = 1'000;         // before asking again for budget
 constexpr uint64_t kSleepSliceNs = 10'000'000;  // a client that waits for its turn looks up this often
 constexpr int kTicksPerSecond = 4;
 
@@ -92,8 +93,9 @@ Task<void> transact(Session& session, const Run& run, State& state, const Call& 
       ++state.tally.refused[call.kind];
       co_return;
     }
-    uint64_t wait_ns = 0;
-    if (!session.again(outcome, kPolicy, attempt, &wait_ns)) {
+    uint64_t wait_ns = kBusyWaitNs;
+    const bool busy = outcome.kind == OutcomeKind::kRejected && code_retryable(outcome.code);
+    if (!busy && !session.again(outcome, kPolicy, attempt, &wait_ns)) {
       count_failure(state, *run.workload, call, outcome);
       co_return;
     }
@@ -133,9 +135,9 @@ std::vector<Cluster::Handle> spawn_clients(Cluster& cluster, Run& run, const Dri
       for (uint32_t i = 0; i < (options.alone ? 1 : spec.limits.inflight); ++i) {
         if (options.alone && !handles.empty()) break;
         const uint64_t seed = seeds.next();
-        handles.push_back(cluster.spawn(
-            NodeId(static_cast<uint8_t>(node)), WorkerId(static_cast<uint8_t>(worker)),
-            [&run, state, seed](Session& session) { return client(session, run, *state, seed); }));
+        handles.push_back(
+            cluster.spawn(NodeId(static_cast<uint8_t>(node)), WorkerId(static_cast<uint8_t>(worker)),
+                          [&run, state, seed](Session& session) { return client(session, run, *state, seed); }));
       }
     }
   }

@@ -1,9 +1,9 @@
 // The driver: client coroutines that run a workload's transactions on every worker of a cluster, for a while, and what
 // they counted.
 //
-// Closed loop: `inflight` clients a worker, each with one transaction at a time. Open loop (`rate`): transactions arrive
-// by a Poisson process whatever the store does, and latency counts from when one was meant to start, so that a store
-// that falls behind is seen to.
+// Closed loop: `inflight` clients a worker, each with one transaction at a time. Open loop (`rate`): transactions
+// arrive by a Poisson process whatever the store does, and latency counts from when one was meant to start, so that a
+// store that falls behind is seen to.
 //
 // Clients of a worker share that worker's State and nothing else; the calling thread reads the states while they run.
 #pragma once
@@ -36,7 +36,7 @@ struct DriveOptions {
   double warmup_seconds = 0.5;
   double seconds = 5;
   bool alone = false;  // one client in the whole cluster: the latency of a transaction that meets no other
-  int slices = 5;  // the measured time is cut into this many, for the spread
+  int slices = 5;      // the measured time is cut into this many, for the spread
   uint64_t seed = 1;
   const std::atomic<bool>* interrupted = nullptr;  // set: end now, in order
   std::function<void(const Live&)> on_progress;    // a few times a second, on the calling thread

@@ -51,7 +51,7 @@ class Ladder {
   Ladder(const LadderOptions& options, std::ostream& out, Progress& progress)
       : options_(options), out_(out), progress_(progress) {}
 
-  Result<void> workload(const std::string& name) {
+  Result<std::string> workload(const std::string& name) {
     BenchOptions bench_options = options_.bench;
     bench_options.workload = name;
     progress_.say("loading " + name);
@@ -62,18 +62,18 @@ class Ladder {
     fmt::print(out_, "{} in the cluster, {:.2f} GiB of tables over all nodes.\n\n", population(name),
                static_cast<double>(bench_->table_bytes()) / static_cast<double>(uint64_t{1} << 30));
     Report best;
-    if (auto done = protocols(&best); !done) return done;
-    if (auto done = rungs(best); !done) return done;
-    if (auto done = alone(); !done) return done;
+    if (auto done = protocols(&best); !done) return done.error();
+    if (auto done = rungs(best); !done) return done.error();
+    if (auto done = alone(); !done) return done.error();
     limit(best);
     progress_.say("checking " + name);
     const std::string wrong = bench_->check();
     progress_.clear();
-    if (!wrong.empty()) return Error{Code::kOk, "the check after the runs: " + wrong};
+    if (!wrong.empty()) return wrong;
     fmt::print(out_, "After these runs the workload's check and the audit of all replicas held.\n\n");
     out_.flush();
     bench_.reset();
-    return {};
+    return std::string();
   }
 
  private:
@@ -100,9 +100,11 @@ class Ladder {
   }
 
   Result<void> protocols(Report* best) {
-    fmt::print(out_, "### Protocols\n\n"
-               "| protocol | txn/s | a thread | spread | p50 µs | p90 µs | p99 µs | p99.9 µs | aborts % | round trips | "
-               "packets | messages | bytes |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|\n");
+    fmt::print(
+        out_,
+        "### Protocols\n\n"
+        "| protocol | txn/s | a thread | spread | p50 µs | p90 µs | p99 µs | p99.9 µs | aborts % | round trips | "
+        "packets | messages | bytes |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|\n");
     for (const std::string& name : options_.protocols) {
       Options cluster = options_.bench.cluster;
       cluster.protocol = name;
@@ -123,9 +125,11 @@ class Ladder {
   // The last rung is the first protocol with everything on, which has just run.
   Result<void> rungs(const Report& best) {
     const std::string& protocol = options_.protocols.front();
-    fmt::print(out_, "### What each step is worth ({})\n\n"
+    fmt::print(out_,
+               "### What each step is worth ({})\n\n"
                "| switched on | txn/s | spread | × none | p50 µs | p99 µs | messages a packet | keys a table batch | "
-               "reads on own node % |\n|---|---|---|---|---|---|---|---|---|\n", protocol);
+               "reads on own node % |\n|---|---|---|---|---|---|---|---|---|\n",
+               protocol);
     double none_tps = 0;
     for (const Rung& rung : kRungs) {
       Options cluster = options_.bench.cluster;
@@ -150,7 +154,8 @@ class Ladder {
   }
 
   Result<void> alone() {
-    fmt::print(out_, "### One transaction in flight\n\n"
+    fmt::print(out_,
+               "### One transaction in flight\n\n"
                "| protocol | p50 µs | p90 µs | p99 µs | p99.9 µs | txn/s |\n|---|---|---|---|---|---|\n");
     for (const std::string& name : options_.protocols) {
       Options cluster = options_.bench.cluster;
@@ -170,8 +175,10 @@ class Ladder {
     const MachineLimits limits = measure_limits(bench_->table_bytes(), best.threads, clock_);
     progress_.clear();
     const Possible p = possible(limits, best);
-    fmt::print(out_, "### The machine's limit ({})\n\n"
-               "| | a thread can | ns each | a transaction needs | ns |\n|---|---|---|---|---|\n", best.protocol);
+    fmt::print(out_,
+               "### The machine's limit ({})\n\n"
+               "| | a thread can | ns each | a transaction needs | ns |\n|---|---|---|---|---|\n",
+               best.protocol);
     const auto row = [&](const char* what, double ns, double needs) {
       fmt::print(out_, "| {} | {}/s | {:.1f} | {:.2f} | {:.0f} |\n", what, millions(ns > 0 ? 1e9 / ns : 0), ns, needs,
                  ns * needs);
@@ -179,11 +186,12 @@ class Ladder {
     row("ring messages", limits.message_ns, p.messages);
     row("record touches", limits.touch_ns, p.touches);
     row("coroutine switches", limits.switch_ns, p.switches);
-    fmt::print(out_,
-               "\nTouches over {:.2f} GiB, all {} threads at once. Together {:.0f} ns: {} transactions a second and core "
-               "would be possible; {} is reached, {:.0f} % of it.\n\n",
-               static_cast<double>(limits.memory_bytes) / static_cast<double>(uint64_t{1} << 30), limits.threads, p.ns,
-               millions(p.tps_per_core), millions(best.tps_per_thread), 100 * p.reached);
+    fmt::print(
+        out_,
+        "\nTouches over {:.2f} GiB, all {} threads at once. Together {:.0f} ns: {} transactions a second and core "
+        "would be possible; {} is reached, {:.0f} % of it.\n\n",
+        static_cast<double>(limits.memory_bytes) / static_cast<double>(uint64_t{1} << 30), limits.threads, p.ns,
+        millions(p.tps_per_core), millions(best.tps_per_thread), 100 * p.reached);
     out_.flush();
   }
 
@@ -197,13 +205,14 @@ class Ladder {
 
 }  // namespace
 
-Result<void> run_ladder(const LadderOptions& options, std::ostream& out, Progress& progress) {
+Result<std::string> run_ladder(const LadderOptions& options, std::ostream& out, Progress& progress) {
   heading(out, options);
   Ladder ladder(options, out, progress);
   for (const std::string& name : options.workloads) {
-    if (auto done = ladder.workload(name); !done) return done;
+    auto wrong = ladder.workload(name);
+    if (!wrong || !wrong->empty()) return wrong;
   }
-  return {};
+  return std::string();
 }
 
 }  // namespace weft::bench

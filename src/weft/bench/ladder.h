@@ -22,7 +22,7 @@ struct LadderOptions {
   std::string label;   // in the heading: the commit
 };
 
-// Writes to `out` as figures come in; kNoMemory, kBadOption and failed checks as errors.
-Result<void> run_ladder(const LadderOptions& options, std::ostream& out, Progress& progress);
+// Writes to `out` as figures come in. What a check found wrong, or nothing; an error if a cluster could not be made.
+Result<std::string> run_ladder(const LadderOptions& options, std::ostream& out, Progress& progress);
 
 }  // namespace weft::bench

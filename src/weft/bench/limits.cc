@@ -24,7 +24,8 @@ constexpr size_t kMessages = 16;  // in a packet
 constexpr size_t kTouchBatch = 24;
 constexpr uint64_t kMemoryMin = 1 << 20, kMemoryMax = uint64_t{4} << 30;
 
-// A transaction that commits at its first attempt: into its coroutine, out of it, and once for reads and for the commit.
+// A transaction that commits at its first attempt: into its coroutine, out of it, and once for reads and for the
+// commit.
 constexpr double kSwitchesPerAttempt = 4;
 
 // Keeps a result alive without storing it anywhere.

@@ -19,7 +19,7 @@ namespace weft::bench {
 
 struct MachineLimits {
   int threads = 0;
-  uint64_t memory_bytes = 0;  // that the touches spread over
+  uint64_t memory_bytes = 0;                           // that the touches spread over
   double message_ns = 0, touch_ns = 0, switch_ns = 0;  // median of the repeats, all threads at work at the same time
 };
 

@@ -1,9 +1,9 @@
-// micro-G-P, the papers' O(G,P): a transaction with G gets and P puts on records of 16 bytes, keys uniform and distinct.
-// The first P of the keys read are the ones written (so that micro-4-2 has keys that are only read and keys that are
-// read and written); puts beyond the gets are blind. micro-1-0 and micro-0-1 are the single-key operations.
+// micro-G-P, the papers' O(G,P): a transaction with G gets and P puts on records of 16 bytes, keys uniform and
+// distinct. The first P of the keys read are the ones written (so that micro-4-2 has keys that are only read and keys
+// that are read and written); puts beyond the gets are blind. micro-1-0 and micro-0-1 are the single-key operations.
 //
-// A record holds a counter that a read-and-written key adds 1 to, and its own key. The check: versions moved as often as
-// puts were committed, every record still has its key, and (without blind puts) the counters add up to the same.
+// A record holds a counter that a read-and-written key adds 1 to, and its own key. The check: versions moved as often
+// as puts were committed, every record still has its key, and (without blind puts) the counters add up to the same.
 #pragma once
 
 #include "weft/bench/workload.h"

@@ -86,11 +86,12 @@ void print_text(std::ostream& out, const Report& r) {
   fmt::print(out, "  aborts       {} of {} attempts", with_commas(r.aborted), with_commas(r.committed + r.aborted));
   for (const auto& [name, count] : r.abort_reasons) fmt::print(out, ", {} {}", name, with_commas(count));
   fmt::print(out, "\n  batches      {:.1f} messages a packet, {:.1f} keys a table batch\n", r.nw_batch, r.ht_batch);
-  fmt::print(out,
-             "  a commit     {:.2f} round trips, {:.2f} packets, {:.2f} messages, {:.0f} bytes, {:.2f} records touched; "
-             "{:.0f} % of reads on their own node\n",
-             r.commit_round_trips, r.packets_per_txn, r.messages_per_txn, r.bytes_per_txn, r.touches_per_txn,
-             100 * r.local_share);
+  fmt::print(
+      out,
+      "  a commit     {:.2f} round trips, {:.2f} packets, {:.2f} messages, {:.0f} bytes, {:.2f} records touched; "
+      "{:.0f} % of reads on their own node\n",
+      r.commit_round_trips, r.packets_per_txn, r.messages_per_txn, r.bytes_per_txn, r.touches_per_txn,
+      100 * r.local_share);
 }
 
 }  // namespace weft::bench

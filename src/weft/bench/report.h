@@ -25,7 +25,7 @@ struct Report {
   double packets_per_txn = 0, messages_per_txn = 0, bytes_per_txn = 0;
   double touches_per_txn = 0, attempts_per_txn = 0;
   double commit_round_trips = 0;
-  double local_share = 0;  // of the reads that stayed on their node
+  double local_share = 0;                         // of the reads that stayed on their node
   std::map<std::string, uint64_t> abort_reasons;  // attempts, by the name of the code; no zeros
 };
 
@@ -36,8 +36,8 @@ Report make_report(const std::string& workload, const std::string& fabric, const
 std::string to_json(const Report& report);
 void print_text(std::ostream& out, const Report& report);
 
-std::string with_commas(uint64_t n);            // 1234567 -> "1,234,567"
-std::string millions(double per_second);        // 1234567 -> "1.23 M"
-std::string micros(double us);                  // three digits: "1.23", "12.3", "123"
+std::string with_commas(uint64_t n);      // 1234567 -> "1,234,567"
+std::string millions(double per_second);  // 1234567 -> "1.23 M"
+std::string micros(double us);            // three digits: "1.23", "12.3", "123"
 
 }  // namespace weft::bench

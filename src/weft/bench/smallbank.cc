@@ -11,8 +11,8 @@ namespace {
 constexpr TxnKind kMix[] = {{"amalgamate", 15},   {"balance", 15},          {"deposit-checking", 15},
                             {"send-payment", 25}, {"transact-savings", 15}, {"write-check", 15}};
 
-constexpr int64_t kPayment = 500;        // send-payment and write-check, in cents
-constexpr int64_t kDeposit = 130;        // deposit-checking
+constexpr int64_t kPayment = 500;  // send-payment and write-check, in cents
+constexpr int64_t kDeposit = 130;  // deposit-checking
 constexpr int64_t kSavingsDeposit = 2020;
 constexpr int64_t kOverdraft = kPayment - 100;  // what an uncovered check takes, as in the published codes
 constexpr int64_t kFirstBalanceMin = 1'000'000;

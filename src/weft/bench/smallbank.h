@@ -33,7 +33,7 @@ class SmallBank final : public Workload {
  private:
   const uint64_t accounts_;
   const Skew skew_;
-  const uint64_t hot_;       // accounts 0 .. hot_ - 1 are the hot ones; the hash spreads them over the nodes
+  const uint64_t hot_;  // accounts 0 .. hot_ - 1 are the hot ones; the hash spreads them over the nodes
   int64_t loaded_cents_ = 0;
 };
 

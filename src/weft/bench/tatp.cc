@@ -13,7 +13,7 @@ using namespace tatp;  // NOLINT(google-build-using-namespace): the rows of this
 
 namespace {
 
-constexpr TxnKind kMix[] = {{"get-subscriber", 35},   {"get-access", 35},     {"get-new-destination", 10},
+constexpr TxnKind kMix[] = {{"get-subscriber", 35},   {"get-access", 35},      {"get-new-destination", 10},
                             {"update-subscriber", 2}, {"update-location", 14}, {"insert-forwarding", 2},
                             {"delete-forwarding", 2}};
 
@@ -48,8 +48,8 @@ std::vector<TableSpec> Tatp::tables() const {
     out.capacity = capacity;
     return out;
   };
-  // A subscriber has 2.5 access rows and facilities in the mean; forwardings stay around half of the 7.5 that fit, where
-  // inserts and deletes balance. The rest is room for chance.
+  // A subscriber has 2.5 access rows and facilities in the mean; forwardings stay around half of the 7.5 that fit,
+  // where inserts and deletes balance. The rest is room for chance.
   const uint64_t rows = subscribers_ * 3 + 16;
   return {spec("subscriber", sizeof(Subscriber), subscribers_), spec("secondary", sizeof(Secondary), subscribers_),
           spec("access", sizeof(Access), rows), spec("facility", sizeof(Facility), rows),

@@ -3,11 +3,11 @@
 // driver (driver.h) runs it in real time and a simulation in virtual time.
 //
 // A transaction is drawn first (plain data) and then attempted, the same one again after every abort that trying again
-// can help. An answer of "no" (no such row, no money) is an answer too: such a transaction commits what it read, so that
-// the answer holds, and says `refused`.
+// can help. An answer of "no" (no such row, no money) is an answer too: such a transaction commits what it read, so
+// that the answer holds, and says `refused`.
 //
-// Table and procedure ids are the order in which tables() and procedures() list them: steps of declared transactions are
-// plain functions and know their tables by constants.
+// Table and procedure ids are the order in which tables() and procedures() list them: steps of declared transactions
+// are plain functions and know their tables by constants.
 //
 // draw, attempt and check may be called by any thread at any time after load; attempt runs on its session's worker.
 #pragma once

@@ -22,7 +22,8 @@
 
 namespace weft {
 
-// When a history has several, the first in this order is named.
+// A check names one: what a list shows by itself before what a transaction shows, that before what two show, and
+// cycles last, from the strongest class to the weakest.
 enum class Anomaly : uint8_t {
   kNone,
   kDuplicateElement,    // one element twice: in a read, or appended twice

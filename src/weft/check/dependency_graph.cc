@@ -1,6 +1,7 @@
 #include "weft/check/dependency_graph.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "weft/base/check.h"
 

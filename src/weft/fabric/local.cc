@@ -51,6 +51,9 @@ bool carry_out(const Regions::Section& section, const Verb& verb) {
 LocalWire::LocalWire(LocalFabric& fabric, NodeId self, WorkerId worker)
     : fabric_(fabric), self_(self), worker_(worker), writers_(fabric.nodes_ * kFlows), readers_(writers_.size()) {
   popped_.reserve(readers_.size());
+  for (size_t n = 0; n < fabric.nodes_; ++n) {
+    inboxes_.push_back({&fabric.lanes_[fabric.lane_index(NodeId(static_cast<uint8_t>(n)), self, worker)].tail, {}});
+  }
   for (size_t c = 0; c < writers_.size(); ++c) {
     const NodeId peer(static_cast<uint8_t>(c / kFlows));
     const size_t flow = c % kFlows;
@@ -79,23 +82,38 @@ bool LocalWire::send(NodeId to, Flow flow, ByteView packet) {
 }
 
 size_t LocalWire::poll(std::span<Packet> out) {
-  const size_t channels = readers_.size();
+  const size_t peers = inboxes_.size();
+  const size_t first_flow = poll_flow_;
   size_t count = 0;
-  size_t channel = poll_from_;
-  for (size_t i = 0; i < channels && count < out.size(); ++i) {
-    RingReader& reader = readers_[channel];
-    if (!reader.empty()) {
-      popped_.push_back(channel);
-      while (count < out.size() && !reader.empty()) {
-        const ByteView bytes = reader.front();
-        reader.pop(bytes);
-        out[count++] = {NodeId(static_cast<uint8_t>(channel / kFlows)), bytes};
-      }
+  size_t peer = poll_peer_;
+  for (size_t i = 0; i < peers; ++i, peer = peer + 1 == peers ? 0 : peer + 1) {
+    const Inbox& inbox = inboxes_[peer];
+    for (size_t k = 0; k < kFlows; ++k) {
+      const size_t flow = (first_flow + k) % kFlows;
+      if ((*inbox.tails)[flow].load(std::memory_order_acquire) == inbox.cursors[flow]) continue;
+      count += take(peer, flow, out.subspan(count));
+      if (count < out.size()) continue;
+      poll_flow_ = (flow + 1) % kFlows;
+      poll_peer_ = k + 1 == kFlows ? (peer + 1) % peers : peer;
+      counters_.packets_received += count;
+      return count;
     }
-    if (++channel == channels) channel = 0;
   }
-  if (count == out.size()) poll_from_ = channel;
   counters_.packets_received += count;
+  return count;
+}
+
+size_t LocalWire::take(size_t peer, size_t flow, std::span<Packet> out) {
+  const size_t channel = peer * kFlows + flow;
+  RingReader& reader = readers_[channel];
+  size_t count = 0;
+  while (count < out.size() && !reader.empty_now()) {
+    const ByteView bytes = reader.front();
+    reader.pop(bytes);
+    out[count++] = {NodeId(static_cast<uint8_t>(peer)), bytes};
+  }
+  inboxes_[peer].cursors[flow] = reader.cursor();
+  popped_.push_back(channel);
   return count;
 }
 
@@ -157,8 +175,11 @@ void LocalWire::reset(NodeId to) { broken_ &= ~(uint64_t{1} << to.value); }
 
 bool LocalWire::pending() const {
   if (completion_head_ != completion_tail_) return true;
-  for (const RingReader& reader : readers_) {
-    if (!reader.empty_fenced()) return true;
+  for (const Inbox& inbox : inboxes_) {
+    for (size_t flow = 0; flow < kFlows; ++flow) {
+      // Ordered after this worker's own set_sleeping(true).
+      if ((*inbox.tails)[flow].load(std::memory_order_seq_cst) != inbox.cursors[flow]) return true;
+    }
   }
   return false;
 }

@@ -11,7 +11,8 @@
 //
 // Sleeping: a worker that is about to block says set_sleeping(true), looks at pending() once more, and only then
 // blocks; a sender publishes its packet and then looks at the flag. All four are sequentially consistent, so one of the
-// two sees the other, and no wake-up is lost. A worker without a wake hook never sleeps, and sends to it skip the fence.
+// two sees the other, and no wake-up is lost. A worker without a wake hook never sleeps, and sends to it skip the
+// fence.
 #pragma once
 
 #include <array>
@@ -62,6 +63,13 @@ class LocalWire final : public Wire {
   friend class LocalFabric;
   LocalWire(LocalFabric& fabric, NodeId self, WorkerId worker);
 
+  // What poll() looks at for one peer: the published tails of its flows against where this end stands.
+  struct Inbox {
+    const std::array<std::atomic<uint64_t>, kFlows>* tails = nullptr;
+    std::array<uint64_t, kFlows> cursors{};
+  };
+
+  size_t take(size_t peer, size_t flow, std::span<Packet> out);
   void complete(NodeId peer, VerbStatus status, uint64_t tag);
 
   LocalFabric& fabric_;
@@ -69,9 +77,11 @@ class LocalWire final : public Wire {
   const WorkerId worker_;
   std::vector<RingWriter> writers_;  // by channel: to that node
   std::vector<RingReader> readers_;  // by channel: from that node
+  std::vector<Inbox> inboxes_;       // by node
   std::vector<size_t> popped_;       // channels with packets handed out since the last release()
-  size_t poll_from_ = 0;             // the channel after the one that filled the last poll, so that none starves
-  uint64_t broken_ = 0;              // bit n: a verb to node n was refused
+  size_t poll_peer_ = 0;             // the channel after the one that filled the last poll, so that none starves
+  size_t poll_flow_ = 0;
+  uint64_t broken_ = 0;                  // bit n: a verb to node n was refused
   std::vector<Completion> completions_;  // a ring: [completion_head_, completion_tail_)
   size_t completion_head_ = 0;
   size_t completion_tail_ = 0;

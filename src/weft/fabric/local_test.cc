@@ -122,8 +122,10 @@ TEST_F(VerbTest, OneDoorbellCarriesOutVerbsInOrder) {
   char in[16] = {};
   uint64_t old_add = 99, old_swap = 99, old_miss = 99;
   std::vector<Verb> verbs = {
-      verb(VerbKind::kWrite, 64, out, 16, 1),        verb(VerbKind::kRead, 64, in, 16, 2),
-      verb(VerbKind::kFetchAdd, 128, &old_add, 8, 3), verb(VerbKind::kCompareSwap, 128, &old_swap, 8, 4),
+      verb(VerbKind::kWrite, 64, out, 16, 1),
+      verb(VerbKind::kRead, 64, in, 16, 2),
+      verb(VerbKind::kFetchAdd, 128, &old_add, 8, 3),
+      verb(VerbKind::kCompareSwap, 128, &old_swap, 8, 4),
       verb(VerbKind::kCompareSwap, 128, &old_miss, 8, 5),
   };
   verbs[0].signalled = false;

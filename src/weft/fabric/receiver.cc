@@ -172,7 +172,8 @@ bool Receiver::check_header(const Packet& packet, const PacketHeader& header) {
 
 // The buffer holds a message of this very burst and the packet begins another one.
 bool Receiver::must_wait(const Channel& channel, ByteView packet) const {
-  if (channel.assembled_in != burst_) [[likely]] return false;
+  if (channel.assembled_in != burst_) [[likely]]
+    return false;
   return packet.size() >= sizeof(PacketHeader) + sizeof(MessageHeader) &&
          load<MessageHeader>(packet.data() + sizeof(PacketHeader)).piece == kFirst;
 }

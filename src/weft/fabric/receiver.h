@@ -105,10 +105,10 @@ class Receiver {
 
   Mapping memory_;
   std::unique_ptr<Channel[]> channels_;
-  std::vector<size_t> held_bytes_;               // by node
-  std::array<uint64_t, kFlows> held_mask_{};     // bit n: packets of node n wait for their epoch
-  std::array<uint64_t, kFlows> popped_mask_{};   // bit n: some of them are in the burst under way
-  std::array<Packet, kBurstPackets> packets_;    // what the wire handed out: [packet_next_, packet_count_) is left
+  std::vector<size_t> held_bytes_;              // by node
+  std::array<uint64_t, kFlows> held_mask_{};    // bit n: packets of node n wait for their epoch
+  std::array<uint64_t, kFlows> popped_mask_{};  // bit n: some of them are in the burst under way
+  std::array<Packet, kBurstPackets> packets_;   // what the wire handed out: [packet_next_, packet_count_) is left
   size_t packet_next_ = 0;
   size_t packet_count_ = 0;
   std::array<ByteView, kFlows> own_left_;

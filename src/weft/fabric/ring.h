@@ -91,14 +91,13 @@ class RingReader {
   RingReader(const std::byte* buffer, size_t capacity, RingEnds ends)
       : buffer_(buffer), capacity_(capacity), ends_(ends) {}
 
-  bool empty() {
+  // Whether no frame is left, looking at the shared tail only if none is known of.
+  bool empty_now() {
     if (cursor_ != tail_seen_) return false;
     tail_seen_ = ends_.tail->load(std::memory_order_acquire);
     return cursor_ == tail_seen_;
   }
-
-  // The same for a consumer that is about to sleep and has said so: ordered after its own sequentially consistent store.
-  bool empty_fenced() const { return ends_.tail->load(std::memory_order_seq_cst) == cursor_; }
+  bool empty() const { return ends_.tail->load(std::memory_order_acquire) == cursor_; }
 
   // The oldest frame not popped yet; only when not empty. Valid until release().
   ByteView front() {
@@ -113,6 +112,8 @@ class RingReader {
   }
   // Steps over the frame that front() returned; its bytes stay until release().
   void pop(ByteView front) { cursor_ += frame_bytes(front.size()); }
+  // Position of the next frame: the ring is empty while the published tail equals it.
+  uint64_t cursor() const { return cursor_; }
   // Gives all popped frames back to the producer.
   void release() { ends_.head->store(cursor_, std::memory_order_release); }
 
@@ -138,8 +139,8 @@ class FrameQueue {
   }
 
   bool push(ByteView frame) { return writer_.write(frame); }
-  bool empty() const { return reader_.empty_fenced(); }
-  ByteView front() { return reader_.empty() ? ByteView() : reader_.front(); }
+  bool empty() const { return reader_.empty(); }
+  ByteView front() { return reader_.empty_now() ? ByteView() : reader_.front(); }
   void pop(ByteView front) { reader_.pop(front); }
   void release() { reader_.release(); }
 

@@ -34,7 +34,7 @@ TEST(RingTest, EmptyRingRestartsAtItsBeginning) {
   RingReader reader(shared.buffer(), shared.bytes(), shared.ends());
   for (uint64_t i = 0; i < 1000; ++i) {
     ASSERT_TRUE(writer.write(frame(i, 900)));
-    ASSERT_FALSE(reader.empty());
+    ASSERT_FALSE(reader.empty_now());
     const ByteView got = reader.front();
     EXPECT_LT(got.data() + got.size(), shared.buffer() + kRestartBytes + 1024) << "the hot part stays small";
     reader.pop(got);
@@ -49,7 +49,7 @@ TEST(RingTest, RefusesWhenFullAndTakesMoreAfterRelease) {
   size_t written = 0;
   while (writer.write(frame(written, 1000))) ++written;
   EXPECT_EQ(written, (16U << 10) / 1008);
-  ASSERT_FALSE(reader.empty());
+  ASSERT_FALSE(reader.empty_now());
   reader.pop(reader.front());
   EXPECT_FALSE(writer.write(frame(0, 1000))) << "I1: popped is not released";
   reader.release();
@@ -63,7 +63,7 @@ TEST(RingTest, AFrameAsLargeAsTheRingFitsWhenItIsEmpty) {
   for (uint64_t i = 0; i < 20; ++i) {
     for (const size_t bytes : {size_t{1}, shared.bytes() - 8}) {
       ASSERT_TRUE(writer.write(frame(i, bytes)));
-      ASSERT_FALSE(reader.empty());
+      ASSERT_FALSE(reader.empty_now());
       ASSERT_EQ(reader.front().size(), bytes);
       reader.pop(reader.front());
       reader.release();
@@ -115,7 +115,7 @@ TEST(RingTest, TwoThreads) {
   Random random(7);
   Random pace(8);
   for (uint64_t i = 0; i < kFrames;) {
-    for (uint64_t burst = pace.between(1, 20); burst > 0 && i < kFrames && !reader.empty(); --burst, ++i) {
+    for (uint64_t burst = pace.between(1, 20); burst > 0 && i < kFrames && !reader.empty_now(); --burst, ++i) {
       const ByteView got = reader.front();
       const auto want = frame(i, 8 + random.below(300));
       if (!std::equal(got.begin(), got.end(), want.begin(), want.end())) {
@@ -125,7 +125,7 @@ TEST(RingTest, TwoThreads) {
       reader.pop(got);
     }
     reader.release();
-    if (reader.empty()) std::this_thread::yield();
+    if (reader.empty_now()) std::this_thread::yield();
   }
   producer.join();
 }

@@ -189,7 +189,7 @@ void Sender::count_sent(ByteView packet) {
   if (header.count != 0) charges_->charge(Step::kMessage, header.count);
 }
 
-bool Sender::retry() {
+bool Sender::retry_slow() {
   bool sent = false;
   for (size_t flow = 0; flow < kFlows; ++flow) {
     for (uint64_t left = waiting_mask_[flow]; left != 0; left &= left - 1) {
@@ -232,12 +232,6 @@ bool Sender::has_open(NodeId to, Flow flow) const {
   return staged || ((open_mask_[f] | waiting_mask_[f]) & bit(to.value)) != 0;
 }
 
-bool Sender::pending() const {
-  uint64_t any = 0;
-  for (size_t flow = 0; flow < kFlows; ++flow) any |= open_mask_[flow] | waiting_mask_[flow];
-  return unsettled_ || any != 0;
-}
-
 void Sender::set_epoch(Epoch epoch) {
   settle();
   for (size_t flow = 0; flow < kFlows; ++flow) {
@@ -265,14 +259,11 @@ void Sender::close(NodeId peer) {
   waiting_bytes_[peer.value] = 0;
 }
 
-ByteView Sender::take_own(Flow flow) {
-  const auto f = static_cast<size_t>(flow);
-  const Open& open = open_[channel_index(self_, flow)];
+ByteView Sender::turn_own(size_t flow) {
+  const Open& open = open_[channel_index(self_, static_cast<Flow>(flow))];
   const ByteView filled(open.base, static_cast<size_t>(open.next - open.base));
-  if (!filled.empty()) {
-    own_filling_[f] ^= 1;
-    open_own(f);
-  }
+  own_filling_[flow] ^= 1;
+  open_own(flow);
   return filled;
 }
 

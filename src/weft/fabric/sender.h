@@ -43,14 +43,15 @@ class Sender {
 
   // Finishes what had to wait until its message was filled. Every call of the port begins with it.
   void settle() {
-    if (unsettled_) [[unlikely]] settle_slow();
+    if (unsettled_) [[unlikely]]
+      settle_slow();
   }
 
   bool has_open(NodeId to, Flow flow) const;
   bool flush();
   // Offers packets that wait to the wire again; true if it took one.
-  bool retry();
-  bool pending() const;
+  bool retry() { return any(waiting_mask_) && retry_slow(); }
+  bool pending() const { return unsettled_ || any(open_mask_) || any(waiting_mask_); }
 
   // What is open was written in the old epoch and is sealed with it; what waits for the own node is dropped.
   void set_epoch(Epoch epoch);
@@ -59,7 +60,10 @@ class Sender {
 
   // The own node's messages on a flow since the last call, as they lie in a packet. The caller is through with what
   // the last call returned.
-  ByteView take_own(Flow flow);
+  ByteView take_own(Flow flow) {
+    const Open& open = open_[channel_index(self_, flow)];
+    return open.next == open.base ? ByteView() : turn_own(static_cast<size_t>(flow));
+  }
   bool own_pending() const;
 
  private:
@@ -93,6 +97,10 @@ class Sender {
     return at + sizeof(MessageHeader);
   }
 
+  static bool any(const std::array<uint64_t, kFlows>& masks) {
+    return (masks[0] | masks[1] | masks[2] | masks[3]) != 0;
+  }
+  static_assert(kFlows == 4);
   static NodeId node_of(size_t channel) { return NodeId(static_cast<uint8_t>(channel / kFlows)); }
   static Flow flow_of(size_t channel) { return static_cast<Flow>(channel % kFlows); }
 
@@ -100,6 +108,8 @@ class Sender {
 
   std::byte* reserve_slow(NodeId to, Flow flow, uint8_t kind, size_t bytes, uint16_t spare);
   void settle_slow();
+  bool retry_slow();
+  ByteView turn_own(size_t flow);
   void cut_staged();
   void open_packet(size_t channel);
   void close_packet(size_t channel);
@@ -126,8 +136,8 @@ class Sender {
   bool staged_whole_ = false;  // what is unsettled is one whole message in an open packet (batching off)
   Staged staged_;
   std::byte* staging_ = nullptr;
-  std::unique_ptr<FrameQueue[]> waiting_;  // by channel
-  std::vector<size_t> waiting_bytes_;      // by node
+  std::unique_ptr<FrameQueue[]> waiting_;        // by channel
+  std::vector<size_t> waiting_bytes_;            // by node
   std::array<uint64_t, kFlows> open_mask_{};     // bit n: a packet to node n is open
   std::array<uint64_t, kFlows> waiting_mask_{};  // bit n: packets to node n wait
   uint64_t closed_mask_ = 0;

@@ -63,8 +63,8 @@ struct Verb {
 
 enum class VerbStatus : uint8_t {
   kDone,
-  kRefused,   // no grant, or outside the region: the queue to that peer is broken until reset
-  kFlushed,   // posted behind a refused one
+  kRefused,  // no grant, or outside the region: the queue to that peer is broken until reset
+  kFlushed,  // posted behind a refused one
 };
 
 struct Completion {

@@ -34,11 +34,18 @@ Options draw_cluster(Random& random) {
   options.network_batching = random.chance(80);
   options.table_batching = random.chance(80);
   options.local_reads = random.chance(65);
-  Limits& limits = options.limits;
-  limits.inflight = pick<uint32_t>(random, {1, 2, 3, 8, 16, 64});
-  const bool little_credit = random.chance(30);
-  limits.credit_bytes = little_credit ? 0 : limits.credit_bytes;  // set when the value sizes are known
+  options.limits.inflight = pick<uint32_t>(random, {1, 2, 3, 8, 16, 64});
   return options;
+}
+
+// Small limits, but such that the workload's last readers fit in.
+void draw_limits(Random& random, const WorkloadConfig& workload, Limits& limits) {
+  const bool little_credit = random.chance(30);
+  const bool little_room = random.chance(20);
+  const uint32_t times = pick<uint32_t>(random, {1, 2, 4});
+  const uint32_t value = workload.kind == SimWorkload::kAppend ? 2'000 + workload.large_bytes : 16'000;
+  if (little_credit) limits.credit_bytes = std::max<uint32_t>(value * times, 4096);
+  if (little_room) limits.txn_bytes_max = value * 2 * times;
 }
 
 NetworkConfig draw_network(Random& random) {
@@ -101,11 +108,13 @@ SimConfig draw_config(const SimOptions& fixed) {
   if (fixed.local_reads) options.local_reads = *fixed.local_reads;
   if (fixed.nodes) options.nodes = *fixed.nodes;
   if (fixed.replicas) options.replicas = *fixed.replicas;
+  if (fixed.limit_ns) config.limit_ns = *fixed.limit_ns;
   options.replicas = std::min(options.replicas, options.nodes);
 
   WorkloadConfig& workload = config.workload;
   if (workload.kind != SimWorkload::kAppend) workload.large_percent = 0;
   if (workload.large_percent == 0) workload.large_bytes = 0;
+  draw_limits(random, workload, options.limits);
   return config;
 }
 
@@ -115,7 +124,7 @@ std::string SimConfig::text() const {
   const WorkloadConfig& w = workload;
   out << workload_name(w.kind) << " on " << o.protocol << ": " << o.nodes << " nodes, " << o.replicas << " replicas, "
       << o.workers << " workers, " << o.partitions << " partitions; inflight " << o.limits.inflight << ", credit "
-      << o.limits.credit_bytes << "; " << (o.network_batching ? "" : "no ") << "nw-batch, "
+      << o.limits.credit_bytes << ", room " << o.limits.txn_bytes_max << "; " << (o.network_batching ? "" : "no ") << "nw-batch, "
       << (o.table_batching ? "" : "no ") << "ht-batch, " << (o.local_reads ? "" : "no ") << "local reads; latency "
       << network.base_ns << "+" << network.jitter_ns << " ns, tail " << network.tail_permille << " permille "
       << network.tail_ns << " ns, " << network.channel_packets << " packets a channel, step jitter " << step_jitter_ns

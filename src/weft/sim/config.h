@@ -59,6 +59,7 @@ struct SimOptions {
   std::optional<bool> local_reads;
   std::optional<int> nodes;
   std::optional<int> replicas;
+  std::optional<uint64_t> limit_ns;
   Bugs bugs;  // test only
 };
 

@@ -49,7 +49,7 @@ Root await(Task<void> task, Client* client) {
   client->done = true;
 }
 
-class Simulation final : public Environment, public EventSink, public Wakeups, public Witness {
+class Simulation final : public Environment, public EventSink, public Wakeups {
  public:
   Simulation(const SimOptions& options, HistorySink* sink);
   ~Simulation() override;
@@ -63,13 +63,10 @@ class Simulation final : public Environment, public EventSink, public Wakeups, p
   uint64_t seed(NodeId node, WorkerId worker) override {
     return mix64(seed_ ^ (uint64_t{node.value} << 8 | worker.value) << 32);
   }
-  Witness* witness() override { return this; }
+  Witness* witness() override { return &audit_; }
 
   void on_event(const Event& event) override { step(loops_[event.a], event.b); }
   void wake(NodeId node, WorkerId worker) override { schedule(loop(node, worker), events_.now_ns()); }
-  void on_commit_point(NodeId coordinator, WorkerId worker, const TxnSlot& slot) override {
-    audit_->on_commit_point(coordinator, worker, slot);
-  }
 
  private:
   struct Loop {  // one worker
@@ -108,7 +105,7 @@ class Simulation final : public Environment, public EventSink, public Wakeups, p
   std::vector<SimClock> clocks_;
   std::vector<Loop> loops_;
   std::vector<std::unique_ptr<Node>> nodes_;
-  std::unique_ptr<CommitAudit> audit_;
+  CommitAudit audit_;
   std::vector<std::unique_ptr<Client>> clients_;
   std::vector<Root> roots_;  // destroyed before the engines they use
   uint64_t steps_ = 0;
@@ -164,7 +161,7 @@ bool Simulation::build() {
     nodes_.push_back(std::move(*node));
     nodes.push_back(nodes_.back().get());
   }
-  audit_ = std::make_unique<CommitAudit>(nodes);
+  audit_.set_nodes(nodes);
   for (Loop& loop : loops_) loop.worker = nodes_[loop.node.value]->worker(loop.id);
   workload_->load(nodes_);
   return true;
@@ -295,9 +292,7 @@ SimResult Simulation::result() {
   SimResult result;
   result.config = config_;
   result.violations = stage_.violations;
-  if (audit_ != nullptr) {
-    result.violations.insert(result.violations.end(), audit_->violations.begin(), audit_->violations.end());
-  }
+  for (const std::string& violation : audit_.violations) result.violations.push_back("commit point: " + violation);
   result.trace_hash = events_.trace().hash();
   result.events = events_.ran();
   result.virtual_ns = events_.now_ns();

@@ -33,8 +33,8 @@ struct Client {
 // What a workload sees of the run around it.
 class Stage {
  public:
-  Stage(const WorkloadConfig& config, const Events* events, HistorySink* sink)
-      : config(config), events_(events), sink_(sink) {}
+  Stage(const WorkloadConfig& workload, const Events* events, HistorySink* sink)
+      : config(workload), events_(events), sink_(sink) {}
 
   const WorkloadConfig config;
   uint64_t committed = 0, aborted = 0, rejected = 0, unknown = 0, dropped = 0;

@@ -22,7 +22,7 @@ class Index {
   static constexpr uint64_t kBinsMin = 64;
   static constexpr uint64_t kBinsMax = uint64_t{1} << 34;  // a link's number has 32 bits
 
-  static uint64_t bins_for(uint64_t keys);     // 1.5 keys a bin
+  static uint64_t bins_for(uint64_t keys);     // 1.6 keys a bin
   static uint64_t capacity_of(uint64_t bins);  // keys
   static size_t bytes_for(uint64_t bins);
 

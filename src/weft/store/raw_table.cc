@@ -6,8 +6,6 @@
 #include <cstring>
 #include <new>
 
-#include "weft/base/check.h"
-
 namespace weft {
 namespace {
 
@@ -130,8 +128,12 @@ Result<ByteTable::Piece*> ByteTable::make(ByteView key, ByteView value) {
                  "a value of " + bytes_text(value.size()) + ": the limit is " + bytes_text(options_.value_bytes_max)};
   }
   const size_t bytes = sizeof(Piece) + key.size() + value.size();
-  void* const memory = memory_.reserve(bytes) ? ::operator new(bytes, std::nothrow) : nullptr;
-  if (memory == nullptr) return no_room(memory_.limit(), memory_.used(), "a record of " + bytes_text(bytes));
+  if (!memory_.reserve(bytes)) return no_room(memory_.limit(), memory_.used(), "a record of " + bytes_text(bytes));
+  void* const memory = ::operator new(bytes, std::nothrow);
+  if (memory == nullptr) {
+    memory_.release(bytes);
+    return Error{Code::kNoMemory, "the system has no " + bytes_text(bytes) + " for a record"};
+  }
   Piece* const piece = new (memory) Piece{static_cast<uint32_t>(key.size()), static_cast<uint32_t>(value.size())};
   std::byte* const data = reinterpret_cast<std::byte*>(piece + 1);
   std::copy(key.begin(), key.end(), data);
@@ -178,8 +180,7 @@ Result<bool> ByteTable::put(int reader, ByteView key, ByteView value) {
   }
 }
 
-Result<bool> ByteTable::insert(int reader, ByteView key, ByteView value) {
-  WEFT_CHECK(static_cast<size_t>(reader) < limbo_.size(), "a reader of this table");
+Result<bool> ByteTable::insert(ByteView key, ByteView value) {
   const Result<Piece*> piece = make(key, value);
   if (!piece) return piece.error();
   const auto match = [key](uint64_t v) { return std::ranges::equal(at(v)->key(), key); };

@@ -110,7 +110,7 @@ class ByteTable {
   // Inserts or replaces. True: the key is new. Errors: kKeyTooLong, kValueTooLong, kBinFull, kNoMemory.
   Result<bool> put(int reader, ByteView key, ByteView value);
   // False: the key is there, and stays as it is. Errors as above.
-  Result<bool> insert(int reader, ByteView key, ByteView value);
+  Result<bool> insert(ByteView key, ByteView value);
   bool erase(int reader, ByteView key);
 
   // visit(ByteView key, ByteView value); the views are good until the caller quiesces.

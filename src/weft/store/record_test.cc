@@ -161,7 +161,7 @@ TEST_P(WholeOrTorn, ReadersNeverAcceptAMix) {
   std::vector<size_t> order(block / 64);
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   const size_t bytes_to_read = 64 << 20;
-  const size_t rounds = std::clamp<size_t>(bytes_to_read / block / 8, 500, 20000);
+  const size_t rounds = std::clamp<size_t>(bytes_to_read / block, 1000, 100000);
   uint64_t whole_local = 0;
   uint64_t whole_remote = 0;
   for (size_t round = 0; round < rounds || whole_local == 0; ++round) {

@@ -56,7 +56,8 @@ size_t Table::region_bytes(const TableOptions& options) {
 }
 
 Table::Table(const TableOptions& options, Region* region, const TableLayout& layout)
-    : base_(region->base()),
+    : extents_(region, layout.index_at, layout.blocks_at),
+      base_(region->base()),
       absence_(region->base() + layout.absence_at),
       seed_(options.hash_seed),
       partitions_(static_cast<uint32_t>(options.partitions)),
@@ -68,8 +69,7 @@ Table::Table(const TableOptions& options, Region* region, const TableLayout& lay
       blocks_(region->base(), layout.blocks_at, layout.end),
       shares_(new Share[static_cast<size_t>(options.partitions)]),
       spec_(options.spec),
-      partitions_held_(options.partitions_held),
-      extents_(region, layout.index_at, layout.blocks_at) {
+      partitions_held_(options.partitions_held) {
   shared_.reserve(64);
 }
 

@@ -231,7 +231,8 @@ class Table {
   bool apply_present(const HashedKey& key, RecordSlot slot, Write write, ByteView value, Version version,
                      std::byte* old_value, Undo* undo);
 
-  // What the hot path reads comes first.
+  IndexExtents extents_;  // outlives the index
+  // What the hot path reads.
   std::byte* const base_;
   std::byte* const absence_;
   std::unique_ptr<Dlht> index_;
@@ -247,7 +248,6 @@ class Table {
 
   const TableSpec spec_;
   const int partitions_held_;
-  IndexExtents extents_;
   std::mutex shared_mutex_;
   std::vector<SharedAbsence> shared_;  // absence words that several keys of one transaction hold; almost always empty
 };

@@ -1,7 +1,6 @@
-// The commit driver: one function walks every protocol's row. What a commit does next follows from its slot and the
+// The commit driver: one function walks every protocol's plan. What a commit does next follows from its slot and the
 // answer that came; a phase with nothing to do is passed over, so that fewer keys or local ones cost fewer round trips.
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include "weft/base/check.h"
@@ -9,18 +8,6 @@
 #include "weft/txn/engine.h"
 
 namespace weft {
-
-namespace {
-
-constexpr Kind kKindOf[] = {Kind::kGet, Kind::kLock, Kind::kValidate, Kind::kReplicate, Kind::kUnlock, Kind::kDone};
-constexpr uint64_t kRideAlongNs = 1'000'000;
-
-template <class F>
-void for_each_node(uint64_t mask, F f) {
-  for (; mask != 0; mask &= mask - 1) f(NodeId(static_cast<uint8_t>(std::countr_zero(mask))));
-}
-
-}  // namespace
 
 void Engine::start_commit(TxnSlot& slot) {
   if (slot.state != SlotState::kExecuting) {
@@ -38,227 +25,61 @@ void Engine::start_commit(TxnSlot& slot) {
   begin_commit(slot);
 }
 
-// Runs when all reads are in; again when the slot, having waited for credit, has it.
+// Runs when all reads are in.
 void Engine::begin_commit(TxnSlot& slot) {
-  if (slot.row == nullptr) {
-    slot.writes = 0;
-    uint64_t nodes = 0;
-    for (uint16_t i = 0; i < slot.count; ++i) {
-      Entry& e = slot.entry(i);
-      if (e.write == Write::kInsert && e.read && e.found && slot.outcome.code == Code::kOk) {
-        fail(slot, Code::kExists, &e, Owner());
-      }
-      if (e.write == Write::kErase && e.read && !e.found && slot.outcome.code == Code::kOk) {
-        fail(slot, Code::kNotFound, &e, Owner());
-      }
-      if (e.write != Write::kNone) {
-        ++slot.writes;
-        nodes |= e.placement->mask;
-      } else {
-        nodes |= uint64_t{1} << e.placement->primary().value;
-        if (row_->locks_backups()) nodes |= e.placement->mask;
-      }
-    }
-    slot.row = slot.writes == 0 && slot.locked_nodes == 0 ? &kReadOnly : row_;
-    if (slot.outcome.code != Code::kOk || slot.count == 0) {
-      if (slot.outcome.code == Code::kOk) {
-        tell(slot);
-        finish(slot);
-      } else {
-        advance(slot);
-      }
-      return;
-    }
-    for_each_node(nodes & ~slot.participants, [&](NodeId n) { slot.credit[n.value] = 0; });
-    slot.participants |= nodes;
-    if (credit_first_ != nullptr || !take_credit(slot)) {
-      if (slot.outcome.code != Code::kOk || slot.locked_nodes != 0) {
-        // Holding locks, or asking for more than there will ever be: do not wait.
-        if (slot.outcome.code == Code::kOk) {
-          WEFT_MARK("no_credit_with_locks_held");
-          fail(slot, Code::kBusy, nullptr, Owner());
-        }
-        advance(slot);
-        return;
-      }
-      WEFT_MARK("commit_waits_for_credit");
-      (credit_last_ != nullptr ? credit_last_->next : credit_first_) = &slot;
-      credit_last_ = &slot;
-      slot.next = nullptr;
-      slot.listed = true;
-      credit_came_back_ = true;  // look again in the next step
-      return;
-    }
+  plan(slot);
+  if (slot.outcome.code == Code::kOk && slot.count == 0) {
+    tell(slot);
+    finish(slot);
+    return;
   }
-  slot.committing = slot.outcome.code == Code::kOk;
-  slot.phase = Phase::kExecute;
+  if (slot.outcome.code == Code::kOk && credit_first_ == nullptr && take_credit(slot)) {
+    walk(slot);
+  } else if (slot.outcome.code != Code::kOk) {
+    advance(slot);
+  } else if (slot.locked_nodes != 0) {
+    WEFT_MARK("no_credit_with_locks_held");
+    fail(slot, Code::kBusy, nullptr, Owner());
+    advance(slot);
+  } else {
+    WEFT_MARK("commit_waits_for_credit");
+    (credit_last_ != nullptr ? credit_last_->next : credit_first_) = &slot;
+    credit_last_ = &slot;
+    slot.next = nullptr;
+    credit_came_back_ = true;  // look again in the next step
+  }
+}
+
+// First come, first served, so that a large transaction is not starved by small ones.
+bool Engine::retry_commits() {
+  bool busy = false;
+  while (credit_first_ != nullptr) {
+    TxnSlot& slot = *credit_first_;
+    const bool got_it = take_credit(slot);
+    if (!got_it && slot.outcome.code == Code::kOk) break;
+    credit_first_ = slot.next;
+    if (credit_first_ == nullptr) credit_last_ = nullptr;
+    slot.next = nullptr;
+    if (got_it) {
+      walk(slot);
+    } else {
+      advance(slot);
+    }
+    busy = true;
+  }
+  return busy;
+}
+
+void Engine::walk(TxnSlot& slot) {
+  slot.committing = true;
   advance(slot);
 }
 
-uint32_t Engine::credit_for(const TxnSlot& slot, NodeId node) const {
-  constexpr uint32_t kMessages = 512;  // headers of all messages and answers, each in a packet of its own
-  constexpr uint32_t kKey = 3 * sizeof(KeyPart) + sizeof(uint64_t);
-  uint32_t bytes = kMessages;
-  for (uint16_t i = 0; i < slot.count; ++i) {
-    const Entry& e = slot.entry(i);
-    if (!e.placement->held_by(node)) continue;
-    bytes += kKey + 3 * static_cast<uint32_t>(padded(e.key.bytes.size()));
-    if (e.write != Write::kNone) bytes += static_cast<uint32_t>(padded(e.new_bytes));
-  }
-  return bytes;
-}
-
-bool Engine::take_credit(TxnSlot& slot) {
-  uint64_t taken = 0;
-  bool ok = true;
-  for_each_node(slot.participants, [&](NodeId n) {
-    const uint32_t need = credit_for(slot, n);
-    if (need > limits_.credit_bytes) {
-      fail(slot, Code::kTxnTooLarge, nullptr, Owner());
-      slot.outcome.kind = OutcomeKind::kRejected;
-      ok = false;
-    }
-    if (ok && credit_.take(n, need)) {
-      slot.credit[n.value] += need;
-      taken |= uint64_t{1} << n.value;
-    } else {
-      ok = false;
-    }
-  });
-  if (!ok) {
-    for_each_node(taken, [&](NodeId n) {
-      const uint32_t need = credit_for(slot, n);
-      slot.credit[n.value] -= need;
-      credit_.give(n, need);
-    });
-  }
-  return ok;
-}
-
-// What a phase involves.
-
-bool Engine::lock_part(const TxnSlot& slot, const Entry& e, NodeId node) const {
-  if (slot.row->lock.at == Replicas::kNone) return false;
-  const bool wanted = e.write != Write::kNone ? !e.locked || e.write == Write::kErase
-                                              : slot.row->locks_reads() && e.read && !e.locked;
-  if (!wanted) return false;
-  return slot.row->locks_backups() ? e.placement->held_by(node) : e.placement->primary() == node;
-}
-
-bool Engine::replicate_part(const TxnSlot& slot, const Entry& e, NodeId node) const {
-  if (!slot.row->replicates() || e.write == Write::kNone || !e.placement->held_by(node)) return false;
-  if (e.placement->primary() != node || slot.row->replicates_to_primary()) return true;
-  // K2: a lock that does not carry the value leaves it at the backups and the coordinator; if these are not more than f
-  // different nodes, the primary gets it too.
-  return !slot.row->lock_carries_value && e.placement->held_by(self_) && node != self_;
-}
-
-bool Engine::unlock_part(const TxnSlot& slot, const Entry& e, NodeId node) const {
-  // Keys go along only to bring a value that the lock's holder does not have yet.
-  if (!slot.committing || e.write == Write::kNone || e.write == Write::kErase) return false;
-  if (e.placement->primary() != node && !slot.row->locks_backups()) return false;
-  const bool has_it = slot.row->lock_carries_value && !bugs_.has(Bug::kLockWithoutValue);
-  return !has_it && e.placement->held_by(node) && !replicate_part(slot, e, node);
-}
-
-bool Engine::takes_part(const TxnSlot& slot, const Entry& e, Phase phase, NodeId node) const {
-  switch (phase) {
-    case Phase::kLock:
-      return lock_part(slot, e, node);
-    case Phase::kValidate:
-      return slot.row->validate && e.read && e.write == Write::kNone && !e.locked && e.placement->primary() == node &&
-             !bugs_.has(Bug::kSkipValidation);
-    case Phase::kReplicate:
-      return replicate_part(slot, e, node);
-    case Phase::kUnlock:
-      return unlock_part(slot, e, node);
-    case Phase::kExecute:
-    case Phase::kDone:
-      break;
-  }
-  return false;
-}
-
-uint64_t Engine::targets(const TxnSlot& slot, Phase phase) const {
-  if (phase == Phase::kUnlock) return slot.locked_nodes;
-  uint64_t mask = 0;
-  for_each_node(slot.participants, [&](NodeId n) {
-    for (uint16_t i = 0; i < slot.count; ++i) {
-      if (takes_part(slot, slot.entry(i), phase, n)) {
-        mask |= uint64_t{1} << n.value;
-        break;
-      }
-    }
-  });
-  return mask;
-}
-
-bool Engine::carries_value(const TxnSlot& slot, const Entry& e, Phase phase) const {
-  if (e.write != Write::kPut && e.write != Write::kInsert) return false;
-  if (phase == Phase::kLock) return slot.row->lock_carries_value && !bugs_.has(Bug::kLockWithoutValue);
-  return phase == Phase::kReplicate || phase == Phase::kUnlock;
-}
-
-KeyPart Engine::key_part(const TxnSlot& slot, const Entry& e, uint8_t index, Phase phase) const {
-  KeyPart part{};
-  part.table = e.table_id.value;
-  part.write = static_cast<uint8_t>(e.write);
-  part.index = index;
-  part.key_bytes = static_cast<uint16_t>(e.key.bytes.size());
-  part.value_bytes = e.write == Write::kNone ? 0 : e.new_bytes;
-  if (carries_value(slot, e, phase)) part.flags |= kHasValue;
-  if (phase == Phase::kReplicate) {
-    part.version = e.base.value + 1;
-  } else if (e.read) {
-    part.version = e.version.value;
-    part.flags |= kHasVersion;
-  }
-  if (phase == Phase::kLock && e.locked) part.flags |= kHeld;
-  return part;
-}
-
-void Engine::send_phase(TxnSlot& slot, Phase phase, NodeId node) {
-  size_t bytes = sizeof(CommitRequest);
-  uint8_t keys = 0;
-  for (uint16_t i = 0; i < slot.count; ++i) {
-    const Entry& e = slot.entry(i);
-    if (!takes_part(slot, e, phase, node)) continue;
-    ++keys;
-    bytes += sizeof(KeyPart) + padded(e.key.bytes.size()) + (carries_value(slot, e, phase) ? padded(e.new_bytes) : 0);
-  }
-  std::byte* at =
-      port_.reserve(node, Flow::kCommit, static_cast<uint8_t>(kKindOf[static_cast<int>(phase)]), bytes, slot.index);
-  CommitRequest request{};
-  request.sequence = slot.sequence;
-  request.participants = slot.participants;
-  request.incarnation = slot.incarnation;
-  request.row = row_index_;
-  request.keys = keys;
-  request.entries = static_cast<uint8_t>(slot.count);
-  request.writes = slot.writes;
-  request.commit = slot.committing;
-  store(at, request);
-  at += sizeof request;
-  for (uint16_t i = 0; i < slot.count; ++i) {
-    const Entry& e = slot.entry(i);
-    if (!takes_part(slot, e, phase, node)) continue;
-    store(at, key_part(slot, e, static_cast<uint8_t>(i), phase));
-    at += sizeof(KeyPart);
-    if (!e.key.bytes.empty()) std::memcpy(at, e.key.bytes.data(), e.key.bytes.size());
-    at += padded(e.key.bytes.size());
-    if (carries_value(slot, e, phase)) {
-      if (e.new_bytes != 0) std::memcpy(at, e.new_value, e.new_bytes);
-      at += padded(e.new_bytes);
-    }
-  }
-  if (node != self_) ++counters_.phase_messages[static_cast<int>(phase)];
-}
-
-// Walking the row.
+// Walking the plan.
 
 void Engine::enter(TxnSlot& slot, Phase phase) {
   slot.phase = phase;
-  slot.waiting = targets(slot, phase);
+  slot.waiting = phase == Phase::kUnlock ? slot.locked_nodes : slot.targets[static_cast<size_t>(phase)];
   if (slot.waiting == 0) return;
   if (phase == Phase::kReplicate) slot.record_nodes |= slot.waiting;
   for_each_node(slot.waiting, [&](NodeId n) { send_phase(slot, phase, n); });
@@ -388,7 +209,7 @@ void Engine::on_reply(std::span<const Message> run) {
       int n = 0;
       for (uint16_t i = 0; i < slot.count; ++i) {
         Entry& e = slot.entry(i);
-        if (!takes_part(slot, e, Phase::kLock, m.source) || n >= answer.bases) continue;
+        if ((e.at[static_cast<size_t>(Phase::kLock)] & bit) == 0 || n >= answer.bases) continue;
         const Version base(load<uint64_t>(bases + n++ * sizeof(uint64_t)));
         if (e.write != Write::kNone && e.base != Version() && e.base != base && !e.locked) {
           WEFT_MARK("replicas_lock_different_versions");
@@ -399,39 +220,6 @@ void Engine::on_reply(std::span<const Message> run) {
     }
     if (slot.waiting == 0) advance(slot);
   }
-}
-
-// Notices that a transaction is finished everywhere: they ride on commit messages that go to that node anyway, and go
-// alone when a millisecond has passed, or when slots run short.
-
-bool Engine::send_dones() {
-  const uint32_t before = dones_queued_;
-  const bool short_of_slots = free_slots_.size() < slots_.size() / 8 + 1;
-  for (int n = 0; n < nodes_; ++n) {
-    const NodeId node(static_cast<uint8_t>(n));
-    const DoneQueue& queue = dones_[node.value];
-    if (queue.items.empty()) continue;
-    if (node == self_ || short_of_slots || port_.has_open(node, Flow::kCommit) ||
-        worker_->now_ns() >= queue.oldest_ns + kRideAlongNs) {
-      if (!port_.has_open(node, Flow::kCommit) && node != self_) WEFT_MARK("notice_goes_alone");
-      send_dones_to(node);
-    }
-  }
-  return dones_queued_ != before;
-}
-
-void Engine::send_dones_to(NodeId node) {
-  DoneQueue& queue = dones_[node.value];
-  for (const DoneItem& item : queue.items) {
-    std::byte* at = port_.reserve(node, Flow::kCommit, static_cast<uint8_t>(Kind::kDone), sizeof(DoneNotice), item.slot);
-    store(at, DoneNotice{item.sequence, 0});
-    if (node != self_) ++counters_.phase_messages[static_cast<int>(Phase::kUnlock)];
-    TxnSlot& slot = *slots_[item.slot];
-    --slot.dones_pending;
-    maybe_free(slot);
-  }
-  dones_queued_ -= static_cast<uint32_t>(queue.items.size());
-  queue.items.clear();
 }
 
 }  // namespace weft

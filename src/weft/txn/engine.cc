@@ -1,6 +1,7 @@
 #include "weft/txn/engine.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <new>
 
 #include "weft/base/check.h"
@@ -9,8 +10,6 @@
 namespace weft {
 
 namespace {
-
-constexpr uint64_t kRideAlongNs = 1'000'000;  // what rides on later messages goes alone after this long
 
 int slots_for(const Limits& limits) {
   // More slots than transactions in flight: a finished one keeps its slot until its notices have left.
@@ -98,6 +97,8 @@ Engine::Engine(Node* node, WorkerId id, Worker* worker, Environment* env, std::u
   handler(Kind::kReply, [](void* e, Run run) { static_cast<Engine*>(e)->on_reply(run); });
   handler(Kind::kDone, [](void* e, Run run) { static_cast<Engine*>(e)->on_done(run); });
   port_.set_burst_hook([](void* e, Run burst) { static_cast<Engine*>(e)->on_burst(burst); }, this);
+  port_.set_bad_peer(
+      [](void* e, NodeId peer, const Error& error) { static_cast<Engine*>(e)->lose_peer(peer, error); }, this);
   port_.set_epoch(node->view().epoch);
   worker_->set_duties(this);
 }
@@ -111,16 +112,7 @@ bool Engine::commit_steps() {
   if (credit_came_back_) {
     credit_came_back_ = false;
     busy |= retry_gets();
-    while (credit_first_ != nullptr) {
-      TxnSlot& slot = *credit_first_;
-      if (!take_credit(slot) && slot.outcome.code == Code::kOk) break;
-      credit_first_ = slot.next;
-      if (credit_first_ == nullptr) credit_last_ = nullptr;
-      slot.next = nullptr;
-      slot.listed = false;
-      begin_commit(slot);
-      busy = true;
-    }
+    busy |= retry_commits();
   }
   if (dones_queued_ > 0) busy |= send_dones();
   return busy;
@@ -148,6 +140,7 @@ uint64_t Engine::deadline_ns() const {
 }
 
 bool Engine::idle() const {
+  if (lost_peers_ != 0) return local_gets_.empty();
   return free_slots_.size() == slots_.size() && log_.open_records() == 0 && dones_queued_ == 0 && local_gets_.empty();
 }
 
@@ -361,6 +354,40 @@ Code Engine::write(TxnSlot& slot, TableId table_id, Key key, Write write, std::s
 void Engine::bad_message(NodeId from, const char* what) {
   WEFT_CHECK(from != self_, what);
   port_.reject(from, {Code::kBadPacket, std::string("node ") + std::to_string(from.value) + ": " + what});
+}
+
+// A peer sent what no correct peer sends, and its channel is closed. What waits for it gets an outcome: a read fails, a
+// commit that has replicated nothing aborts, any other is unknown. Deciding those, and releasing what they lock, takes a
+// view change (roadmap).
+void Engine::lose_peer(NodeId peer, const Error& error) {
+  std::fprintf(stderr, "weft: peer_closed node=%d worker=%d peer=%d: %s\n", self_.value, id_.value, peer.value,
+               error.text().c_str());
+  lost_peers_ |= uint64_t{1} << peer.value;
+  for (const auto& slot : slots_) {
+    if (slot->state != SlotState::kFree) lose_peer_of(*slot, peer);
+  }
+}
+
+void Engine::lose_peer_of(TxnSlot& slot, NodeId peer) {
+  const uint64_t bit = uint64_t{1} << peer.value;
+  for (uint16_t i = 0; i < slot.count; ++i) {
+    Entry& e = slot.entry(i);
+    if (e.done || e.credit == 0 || e.placement->primary() != peer) continue;
+    e.code = Code::kClosed;
+    e.credit = 0;
+    fail(slot, Code::kClosed, &e, Owner());
+    got(slot, i);
+  }
+  if (slot.state != SlotState::kCommitting || (slot.waiting & bit) == 0) return;
+  fail(slot, Code::kClosed, nullptr, Owner());
+  slot.waiting &= ~bit;
+  slot.locked_nodes &= ~bit;
+  if (slot.phase < Phase::kReplicate && !slot.row->locks_backups()) {
+    if (slot.waiting == 0) advance(slot);
+    return;
+  }
+  slot.outcome.kind = OutcomeKind::kUnknown;
+  tell(slot);
 }
 
 }  // namespace weft

@@ -2,7 +2,9 @@
 // other nodes' workers of the same index (participant side). Each phase has a file with both sides:
 //
 //   execute.cc    reads: at a replica of this node in the table batch, else by message; single-key reads
-//   commit.cc     the driver: walks the protocol's row from phase to phase, tells the client
+//   plan.cc       what the row means for a transaction's keys: which phase goes where; credit; the messages
+//   commit.cc     the driver: walks the plan from phase to phase, tells the client
+//   done.cc       what rides on later messages: raising, truncation
 //   lock.cc, validate.cc, replicate.cc, unlock.cc
 //   burst.cc      takes arriving messages apart, prefetches all their keys, then lets the handlers run
 //
@@ -72,7 +74,7 @@ class Engine final : public Duties {
   Counters counters() const;
   const LogTable& log() const { return log_; }
   const Port& port() const { return port_; }
-  bool idle() const;  // no slot in use, no record kept, nothing under way
+  bool idle() const;  // no slot in use, no record kept, nothing under way; what a lost peer left open does not count
 
  private:
   struct KeyRef {  // one key of an arrived message
@@ -113,6 +115,8 @@ class Engine final : public Duties {
     if (charges_ != nullptr) charges_->charge(step, n);
   }
   void bad_message(NodeId from, const char* what);
+  void lose_peer(NodeId peer, const Error& error);
+  void lose_peer_of(TxnSlot& slot, NodeId peer);
 
   // Reads (execute.cc).
   void dispatch_get(TxnSlot& slot, uint16_t entry);
@@ -127,7 +131,10 @@ class Engine final : public Duties {
   void on_get_reply(std::span<const Message> run);
 
   // The driver (commit.cc).
+  static constexpr uint64_t kRideAlongNs = 1'000'000;  // what rides on later messages goes alone after this long
   void begin_commit(TxnSlot& slot);
+  bool retry_commits();
+  void walk(TxnSlot& slot);
   bool take_credit(TxnSlot& slot);
   uint32_t credit_for(const TxnSlot& slot, NodeId node) const;
   void enter(TxnSlot& slot, Phase phase);
@@ -139,12 +146,9 @@ class Engine final : public Duties {
   bool send_dones();
   void send_dones_to(NodeId node);
 
-  // What a phase sends to a node: which keys take part, and whether a key's value goes along.
-  uint64_t targets(const TxnSlot& slot, Phase phase) const;
-  bool takes_part(const TxnSlot& slot, const Entry& entry, Phase phase, NodeId node) const;
-  bool lock_part(const TxnSlot& slot, const Entry& entry, NodeId node) const;
-  bool replicate_part(const TxnSlot& slot, const Entry& entry, NodeId node) const;
-  bool unlock_part(const TxnSlot& slot, const Entry& entry, NodeId node) const;
+  // What each phase sends to which node (plan.cc).
+  void plan(TxnSlot& slot);
+  void plan_key(TxnSlot& slot, Entry& entry);
   bool carries_value(const TxnSlot& slot, const Entry& entry, Phase phase) const;
   KeyPart key_part(const TxnSlot& slot, const Entry& entry, uint8_t index, Phase phase) const;
   void send_phase(TxnSlot& slot, Phase phase, NodeId node);
@@ -204,7 +208,8 @@ class Engine final : public Duties {
   std::vector<std::unique_ptr<TxnSlot>> slots_;
   std::vector<uint8_t> free_slots_;
   uint64_t sequence_ = 0;
-  uint32_t in_use_ = 0;  // slots an application holds
+  uint32_t in_use_ = 0;     // slots an application holds
+  uint64_t lost_peers_ = 0;  // bit n: the channel to node n is closed
   Session::BeginAwaiter* begin_first_ = nullptr;
   Session::BeginAwaiter* begin_last_ = nullptr;
 

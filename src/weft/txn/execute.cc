@@ -47,6 +47,10 @@ void Engine::dispatch_get(TxnSlot& slot, uint16_t index) {
   const bool here = e.placement->primary() == self_ || (local_reads_ && e.placement->held_by(self_));
   if (here && !e.locks) {
     local_gets_.push_back({&slot, index});
+  } else if ((lost_peers_ >> e.placement->primary().value & 1U) != 0) {
+    slot.entry(index).code = Code::kClosed;
+    fail(slot, Code::kClosed, &e, Owner());
+    got(slot, index);
   } else if (!send_get(slot, index)) {
     gets_without_credit_.push_back({&slot, index});
   }

@@ -129,6 +129,8 @@ Result<void> Node::make_engines(const Options& options, Environment* env) {
   return {};
 }
 
+Node::Node(NodeId id, const ClusterSpec& spec, const View& view) : id_(id), spec_(spec), view_(view) {}
+
 Node::~Node() = default;
 
 Result<void> Node::load(TableId table_id, ByteView key_bytes, ByteView value) {

@@ -70,7 +70,7 @@ class Node {
   Result<void> load(TableId table, ByteView key, ByteView value);
 
  private:
-  Node(NodeId id, const ClusterSpec& spec, const View& view) : id_(id), spec_(spec), view_(view) {}
+  Node(NodeId id, const ClusterSpec& spec, const View& view);
   const NodeId id_;
   ClusterSpec spec_;
   const View view_;

@@ -39,13 +39,13 @@ struct Primitives {
 struct Protocol {
   std::string_view name;
   std::string_view source;          // where it comes from, for people
-  Where lock;                       // what is locked, and at which replicas
+  Where lock{};                     // what is locked, and at which replicas
   bool lock_while_reading = false;  // a get with intent update locks the key at its primary
   bool lock_carries_value = false;  // the lock message brings the new value (rule K2 counts it)
   bool validate = false;            // keys only read are checked at their primaries
-  Where replicate;
+  Where replicate{};
   Log log = Log::kUndo;
-  Primitives by;
+  Primitives by{};
   bool passive_ack = false;         // commit acknowledgements ride on later messages
 
   constexpr bool locks_reads() const { return lock.of == Keys::kReadsAndWrites; }

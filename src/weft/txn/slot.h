@@ -8,6 +8,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <coroutine>
 #include <cstdint>
 
@@ -19,6 +20,11 @@
 namespace weft {
 
 class Engine;
+
+template <class F>
+void for_each_node(uint64_t mask, F f) {
+  for (; mask != 0; mask &= mask - 1) f(NodeId(static_cast<uint8_t>(std::countr_zero(mask))));
+}
 
 // One key of a transaction.
 struct Entry {
@@ -40,6 +46,8 @@ struct Entry {
   const std::byte* new_value = nullptr;
   uint32_t new_bytes = 0;
   uint32_t credit = 0;     // held for the get under way
+  // The plan of the commit: by phase, bit n: this key is part of what goes to node n.
+  std::array<uint64_t, kPhases> at{};
 };
 
 enum class SlotState : uint8_t { kFree, kExecuting, kCommitting, kFinished, kDraining };
@@ -80,9 +88,9 @@ struct TxnSlot {
   uint64_t locked_nodes = 0;    // nodes where this transaction holds locks
   uint64_t record_nodes = 0;    // nodes that keep a record of it
   uint64_t participants = 0;
+  std::array<uint64_t, kPhases> targets{};  // by phase: the nodes it goes to (all keys' plans together)
   Outcome outcome;
-  TxnSlot* next = nullptr;      // in a list of the engine
-  bool listed = false;
+  TxnSlot* next = nullptr;      // in the engine's list of those that wait for credit
   std::array<uint32_t, kNodesMax + 1> credit;  // taken for the commit, per node; valid for participants
 
   // Keys and values: bytes come from the inline part, then from blocks of the engine's pool.

@@ -1,0 +1,180 @@
+#include "weft/bench/bench.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "weft/bench/ladder.h"
+
+namespace weft::bench {
+namespace {
+
+constexpr const char* kProtocols[] = {"dnl4", "dnl2", "dnl1", "fasst"};
+constexpr const char* kWorkloads[] = {"smallbank", "tatp", "micro-4-2", "micro-1-0", "micro-0-1", "micro-2-4"};
+
+// Few keys and several workers: transactions meet.
+BenchOptions small(const std::string& workload) {
+  BenchOptions options;
+  options.workload = workload;
+  options.keys_per_node = 200;
+  options.cluster.nodes = 3;
+  options.cluster.replicas = 2;
+  options.cluster.workers = options.cluster.threads = 2;
+  options.cluster.limits.inflight = 16;
+  return options;
+}
+
+DriveOptions brief() {
+  DriveOptions options;
+  options.warmup_seconds = 0.02;
+  options.seconds = 0.1;
+  return options;
+}
+
+TEST(Bench, EveryWorkloadHoldsUnderEveryProtocol) {
+  for (const char* workload : kWorkloads) {
+    auto opened = Bench::open(small(workload), nullptr);
+    ASSERT_TRUE(opened) << opened.error().text();
+    Bench& bench = **opened;
+    for (const char* protocol : kProtocols) {
+      Options cluster = small(workload).cluster;
+      cluster.protocol = protocol;
+      const auto changed = bench.change(cluster);
+      ASSERT_TRUE(changed) << changed.error().text();
+      auto report = bench.run(brief());
+      ASSERT_TRUE(report) << report.error().text();
+      EXPECT_GT(report->committed, 0U) << workload << " " << protocol;
+      EXPECT_EQ(report->protocol, protocol);
+      EXPECT_EQ(bench.check(), "") << workload << " " << protocol;
+    }
+  }
+}
+
+TEST(Bench, SwitchesChangeOnOneLoad) {
+  auto opened = Bench::open(small("smallbank"), nullptr);
+  ASSERT_TRUE(opened) << opened.error().text();
+  Bench& bench = **opened;
+  for (const char* off : {"nw-batch,ht-batch,local-reads", "ht-batch,local-reads", "local-reads", ""}) {
+    Options cluster = small("smallbank").cluster;
+    ASSERT_TRUE(switch_off(off, &cluster));
+    ASSERT_TRUE(bench.change(cluster));
+    auto report = bench.run(brief());
+    ASSERT_TRUE(report) << report.error().text();
+    EXPECT_GT(report->committed, 0U);
+    if (!cluster.network_batching) EXPECT_LE(report->nw_batch, 1.0);
+  }
+  EXPECT_EQ(bench.check(), "");
+}
+
+// The check is not a formality: forget what one transaction did, and it says so.
+TEST(Bench, TheCheckComparesWithWhatWasCommitted) {
+  auto opened = Bench::open(small("smallbank"), nullptr);
+  ASSERT_TRUE(opened) << opened.error().text();
+  Bench& bench = **opened;
+  ASSERT_TRUE(bench.run(brief()));
+  const auto walk = [&](TableId table, const Cluster::Visit& visit) { bench.cluster().visit(table, visit); };
+  EXPECT_EQ(bench.workload().check(walk, bench.tally()), "");
+  Tally forgotten = bench.tally();
+  forgotten.net += 500;
+  EXPECT_NE(bench.workload().check(walk, forgotten), "");
+}
+
+TEST(Bench, OpenLoopRunsAboutAsManyAsArrive) {
+  auto opened = Bench::open(small("tatp"), nullptr);
+  ASSERT_TRUE(opened) << opened.error().text();
+  DriveOptions options = brief();
+  options.seconds = 0.5;
+  options.rate = 2'000;
+  auto report = (*opened)->run(options);
+  ASSERT_TRUE(report) << report.error().text();
+  EXPECT_GT(report->committed, 0U);
+  // A closed loop would run a hundred times as many; twice the rate is no matter of chance.
+  EXPECT_LT(report->tps, 2 * options.rate);
+  EXPECT_EQ((*opened)->check(), "");
+}
+
+TEST(Bench, OneClientAloneMeetsNobody) {
+  auto opened = Bench::open(small("smallbank"), nullptr);
+  ASSERT_TRUE(opened) << opened.error().text();
+  DriveOptions options = brief();
+  options.alone = true;
+  auto report = (*opened)->run(options);
+  ASSERT_TRUE(report) << report.error().text();
+  EXPECT_GT(report->committed, 0U);
+  EXPECT_EQ((*opened)->check(), "");
+}
+
+TEST(Bench, AnInterruptEndsTheRunInOrder) {
+  auto opened = Bench::open(small("smallbank"), nullptr);
+  ASSERT_TRUE(opened) << opened.error().text();
+  const std::atomic<bool> interrupted{true};
+  DriveOptions options = brief();
+  options.seconds = 1e6;
+  options.interrupted = &interrupted;
+  ASSERT_TRUE((*opened)->run(options));
+  EXPECT_EQ((*opened)->check(), "");
+}
+
+TEST(Bench, BadRequestsAreNamed) {
+  const auto detail_of = [](const BenchOptions& options) {
+    auto opened = Bench::open(options, nullptr);
+    EXPECT_FALSE(opened);
+    if (opened) return std::string();
+    EXPECT_EQ(exit_status(opened.error()), kExitBadRequest) << opened.error().text();
+    return opened.error().detail;
+  };
+  BenchOptions options = small("no-such");
+  EXPECT_NE(detail_of(options).find("no-such"), std::string::npos);
+  options = small("tatp");
+  options.fabric = "pigeon";
+  EXPECT_NE(detail_of(options).find("local"), std::string::npos);
+  options = small("tatp");
+  options.cluster.replicas = 4;
+  EXPECT_NE(detail_of(options).find('4'), std::string::npos);
+  options = small("tatp");
+  options.cluster.protocol = "dnl3";
+  EXPECT_NE(detail_of(options).find("dnl3"), std::string::npos);
+  options = small("tatp");
+  options.keys_per_node = uint64_t{1} << 40;
+  EXPECT_NE(detail_of(options).find("1099511627776"), std::string::npos);
+}
+
+TEST(Bench, WhatDoesNotFitIntoMemoryIsRefusedBeforeItIsTried) {
+  BenchOptions options = small("smallbank");
+  options.keys_per_node = uint64_t{1} << 32;
+  auto opened = Bench::open(options, nullptr);
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code, Code::kNoMemory);
+  EXPECT_NE(opened.error().detail.find("GiB"), std::string::npos);
+}
+
+TEST(Bench, SwitchesAreKnownByName) {
+  Options options;
+  ASSERT_TRUE(switch_off("", &options));
+  EXPECT_TRUE(options.network_batching && options.table_batching && options.local_reads);
+  ASSERT_TRUE(switch_off("ht-batch,local-reads", &options));
+  EXPECT_TRUE(options.network_batching && !options.table_batching && !options.local_reads);
+  const auto bad = switch_off("nw-batch,turbo", &options);
+  ASSERT_FALSE(bad);
+  EXPECT_NE(bad.error().detail.find("turbo"), std::string::npos);
+}
+
+TEST(Ladder, PrintsEveryTable) {
+  LadderOptions options;
+  options.bench = small("");
+  options.seconds = 0.05;
+  options.label = "a label";
+  std::ostringstream out;
+  Progress progress(stderr);
+  const auto wrong = run_ladder(options, out, progress);
+  ASSERT_TRUE(wrong) << wrong.error().text();
+  EXPECT_EQ(*wrong, "");
+  const std::string text = out.str();
+  for (const char* part : {"a label", "## smallbank", "## tatp", "| dnl4 |", "| dnl2 |", "| dnl1 |", "| fasst |",
+                           "| none |", "| + local reads |", "One transaction in flight", "| record touches |"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part;
+  }
+}
+
+}  // namespace
+}  // namespace weft::bench

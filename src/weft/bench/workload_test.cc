@@ -1,0 +1,50 @@
+#include "weft/bench/workload.h"
+
+#include <gtest/gtest.h>
+
+namespace weft::bench {
+namespace {
+
+TEST(Workload, NamesAreKnown) {
+  for (const char* name : {"smallbank", "tatp", "micro-4-2", "micro-1-0", "micro-0-1", "micro-0-32"}) {
+    auto made = make_workload(name, {.keys = 100});
+    ASSERT_TRUE(made) << name << ": " << made.error().text();
+    EXPECT_EQ((*made)->name(), name);
+    EXPECT_GT(default_keys(name), 0U);
+    uint32_t percent = 0;
+    for (const TxnKind& kind : (*made)->kinds()) percent += kind.percent;
+    EXPECT_EQ(percent, 100U);
+    EXPECT_LE((*made)->kinds().size(), kKindsOfTxnMax);
+  }
+}
+
+TEST(Workload, BadNamesSayWhatThereIs) {
+  for (const char* name :
+       {"", "tpcc", "micro", "micro-", "micro-4", "micro-4-", "micro-4-2-", "micro--4-2", "micro-a-b"}) {
+    auto made = make_workload(name, {.keys = 100});
+    ASSERT_FALSE(made) << name;
+    EXPECT_EQ(made.error().code, Code::kBadOption);
+    EXPECT_NE(made.error().detail.find("smallbank, tatp and micro-G-P"), std::string::npos) << made.error().detail;
+  }
+}
+
+TEST(Workload, TooLargeOrTooFewIsRefused) {
+  for (const char* name : {"micro-0-0", "micro-33-0", "micro-17-16", "micro-4294967295-1"}) {
+    auto made = make_workload(name, {.keys = 100});
+    ASSERT_FALSE(made) << name;
+    EXPECT_NE(made.error().detail.find("1 to 32"), std::string::npos) << made.error().detail;
+  }
+  EXPECT_FALSE(make_workload("smallbank", {.keys = 1}));
+  EXPECT_FALSE(make_workload("tatp", {.keys = 0}));
+  EXPECT_FALSE(make_workload("micro-1-0", {.keys = 31}));
+}
+
+TEST(Workload, KindsFollowTheirShares) {
+  constexpr TxnKind kinds[] = {{"a", 1}, {"b", 0}, {"c", 99}};
+  EXPECT_EQ(pick_kind(kinds, 0), 0U);
+  EXPECT_EQ(pick_kind(kinds, 1), 2U);
+  EXPECT_EQ(pick_kind(kinds, 99), 2U);
+}
+
+}  // namespace
+}  // namespace weft::bench

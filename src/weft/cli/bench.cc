@@ -1,0 +1,159 @@
+// `weft bench`: a workload on an embedded cluster, measured and checked; `weft bench all` makes the performance page.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+
+#include "weft/bench/bench.h"
+#include "weft/bench/ladder.h"
+#include "weft/bench/progress.h"
+#include "weft/cli/cluster_flags.h"
+#include "weft/cli/commands.h"
+#include "weft/cli/interrupt.h"
+
+namespace weft::cli {
+namespace {
+
+constexpr int kAllNodes = 5;
+constexpr double kAllSeconds = 8;
+
+struct BenchFlags {
+  std::string workload;
+  ClusterFlags cluster;
+  std::string fabric = "local", protocol = "dnl4", skew = "hot", off, label;
+  double seconds = 5, warmup = 0.5, rate = 0;
+  uint32_t inflight = 64;
+  int64_t keys = 0;
+  uint64_t seed = 1;
+  bool json = false, markdown = false;
+};
+
+Result<bench::BenchOptions> options_of(const BenchFlags& flags, bool keys_given) {
+  const auto bad = [](std::string detail) { return Error{Code::kBadOption, std::move(detail)}; };
+  bench::BenchOptions out;
+  out.workload = flags.workload;
+  out.fabric = flags.fabric;
+  out.seed = flags.seed;
+  auto cluster = flags.cluster.options();
+  if (!cluster) return cluster.error();
+  out.cluster = *cluster;
+  out.cluster.protocol = flags.protocol;
+  out.cluster.limits.inflight = flags.inflight;
+  if (auto off = bench::switch_off(flags.off, &out.cluster); !off) return off.error();
+  if (keys_given && flags.keys < 1) return bad("--keys " + std::to_string(flags.keys) + ": at least 1 a node");
+  out.keys_per_node = static_cast<uint64_t>(flags.keys);
+  if (flags.skew != "hot" && flags.skew != "none") return bad("--skew " + flags.skew + ": there are hot and none");
+  out.skew = flags.skew == "hot" ? bench::Skew::kHot : bench::Skew::kNone;
+  if (!(flags.seconds > 0)) return bad("--seconds must be more than 0");
+  if (!(flags.warmup >= 0)) return bad("--warmup must not be negative");
+  if (!(flags.rate >= 0)) return bad("--rate must not be negative");
+  return out;
+}
+
+int fail(const Error& error) {
+  std::cerr << "weft: " << error.text() << "\n";
+  return bench::exit_status(error);
+}
+
+int wrong_result(const std::string& wrong) {
+  std::cerr << "weft: CHECK FAILED: " << wrong << "\n";
+  return bench::kExitFailed;
+}
+
+int run_one(const BenchFlags& flags, const bench::BenchOptions& options) {
+  bench::Progress progress(stderr);
+  progress.say("loading");
+  auto opened = bench::Bench::open(options, nullptr);
+  progress.clear();
+  if (!opened) return fail(opened.error());
+  bench::DriveOptions drive;
+  drive.seconds = flags.seconds;
+  drive.warmup_seconds = flags.warmup;
+  drive.rate = flags.rate;
+  drive.seed = flags.seed;
+  drive.interrupted = &watch_interrupts();
+  if (progress.shown()) drive.on_progress = [&](const bench::Live& live) { progress.show(flags.workload, live); };
+  auto report = (*opened)->run(drive);
+  if (!report) return fail(report.error());
+  progress.say("checking");
+  const std::string wrong = (*opened)->check();
+  progress.clear();
+  if (flags.json) {
+    std::cout << to_json(*report) << "\n";
+  } else {
+    print_text(std::cout, *report);
+    if (wrong.empty()) std::cout << "  check        the workload's check and the audit of all replicas hold\n";
+  }
+  return wrong.empty() ? bench::kExitDone : wrong_result(wrong);
+}
+
+int run_all(const BenchFlags& flags, const bench::BenchOptions& options, bool seconds_given) {
+  bench::LadderOptions ladder;
+  ladder.bench = options;
+  ladder.seconds = seconds_given ? flags.seconds : kAllSeconds;
+  ladder.label = flags.label;
+  bench::Progress progress(stderr);
+  auto wrong = run_ladder(ladder, std::cout, progress);
+  progress.clear();
+  if (!wrong) return fail(wrong.error());
+  return wrong->empty() ? bench::kExitDone : wrong_result(*wrong);
+}
+
+int run_bench(BenchFlags flags, const CLI::App& command) {
+  const bool all = flags.workload == "all";
+  if (all) {
+    for (const char* flag : {"--json", "--rate", "--off", "--protocol", "--warmup"}) {
+      if (command.count(flag) > 0) return refuse(std::string(flag) + " does not go with `bench all`, which sets it");
+    }
+    if (command.count("--nodes") == 0) flags.cluster.nodes = kAllNodes;
+  } else if (flags.markdown || !flags.label.empty()) {
+    return refuse("--markdown and --label go with `bench all` only");
+  }
+  const auto options = options_of(flags, command.count("--keys") > 0);
+  if (!options) return refuse(options.error().text());
+  return all ? run_all(flags, *options, command.count("--seconds") > 0) : run_one(flags, *options);
+}
+
+void add_flags(CLI::App& command, BenchFlags& flags) {
+  command
+      .add_option("workload", flags.workload,
+                  "smallbank, tatp, micro-G-P (G gets and P puts, for example micro-4-2), or all: every figure of "
+                  "the performance page, as Markdown, on 5 nodes unless --nodes is given")
+      ->required();
+  flags.cluster.add_to(command);
+  command.add_option("--fabric", flags.fabric, "What joins the nodes; this build has: local")->capture_default_str();
+  command.add_option("--protocol", flags.protocol, "A name from `weft protocols`")->capture_default_str();
+  command.add_option("--seconds", flags.seconds, "How long to measure; of each run with all (default there: 8)")
+      ->capture_default_str();
+  command.add_option("--warmup", flags.warmup, "Seconds before that")->capture_default_str();
+  command.add_option("--inflight", flags.inflight, "Transactions a worker runs at a time, 1 to 200")
+      ->capture_default_str();
+  command.add_option("--rate", flags.rate,
+                     "Open loop: this many transactions a second arrive in the cluster, whatever it does; latency "
+                     "counts from the arrival (default: closed loop)");
+  command.add_option("--keys", flags.keys,
+                     "Accounts, subscribers or records a node (default: 1000000 accounts or records, 200000 "
+                     "subscribers)");
+  command.add_option("--skew", flags.skew, "smallbank: hot (90 % of transactions on 4 % of the accounts) or none")
+      ->capture_default_str();
+  command.add_option("--off", flags.off, "Switch off, comma-separated: nw-batch, ht-batch, local-reads");
+  command.add_option("--seed", flags.seed, "Of the contents and of what the clients draw")->capture_default_str();
+  command.add_flag("--json", flags.json, "Print one JSON object");
+  command.add_flag("--markdown", flags.markdown, "With all: print Markdown, which it does anyway");
+  command.add_option("--label", flags.label, "With all: the commit, for the heading");
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, int* status) {
+  auto flags = std::make_shared<BenchFlags>();
+  CLI::App* command = app.add_subcommand("bench", "Measure a workload on a cluster in this process, and check it");
+  add_flags(*command, *flags);
+  command->footer(
+      "Every run ends with the workload's own consistency check and an audit of all replicas; if one does not hold, "
+      "the "
+      "exit status is 1. A wrong request is 2.");
+  command->callback([flags, status, command] { *status = run_bench(*flags, *command); });
+}
+
+}  // namespace weft::cli

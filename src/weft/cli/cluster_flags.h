@@ -1,0 +1,26 @@
+// What `up` and `bench` let a user say about the cluster.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "weft/options.h"
+#include "weft/status.h"
+
+namespace CLI {
+class App;
+}
+
+namespace weft::cli {
+
+struct ClusterFlags {
+  int nodes = 3;
+  std::optional<int> replicas;  // not given: three, or as many as there are nodes
+  std::optional<int> threads;   // not given: one per core
+  void add_to(CLI::App& command);
+  // kBadOption for what the cluster itself would take for "choose for me".
+  Result<Options> options() const;
+};
+
+}  // namespace weft::cli

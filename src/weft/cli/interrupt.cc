@@ -1,0 +1,26 @@
+#include "weft/cli/interrupt.h"
+
+#include <csignal>
+
+namespace weft::cli {
+namespace {
+
+// A signal handler has no other way to reach the program.
+std::atomic<bool> interrupted{false};
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+void on_signal(int) { interrupted.store(true); }
+
+}  // namespace
+
+const std::atomic<bool>& watch_interrupts() {
+  struct sigaction action = {};
+  action.sa_handler = on_signal;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+  return interrupted;
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,38 @@
+// The one command. Subcommands are in files of their names.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <string>
+
+#include "weft/bench/bench.h"
+#include "weft/cli/commands.h"
+
+namespace weft::cli {
+
+int refuse(const std::string& why) {
+  std::fprintf(stderr, "weft: %s\n", why.c_str());
+  return bench::kExitBadRequest;
+}
+
+}  // namespace weft::cli
+
+int main(int argc, char** argv) {
+  CLI::App app("Weft: a strictly serializable, replicated, in-memory transactional store", "weft");
+  int status = weft::bench::kExitDone;
+  app.require_subcommand(1);
+  app.footer("Begin with `weft up`. `weft COMMAND --help` says what a command takes.");
+  weft::cli::add_up(app, &status);
+  weft::cli::add_bench(app, &status);
+  weft::cli::add_sim(app, &status);
+  weft::cli::add_check(app, &status);
+  weft::cli::add_protocols(app, &status);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& e) {
+    return app.exit(e);
+  } catch (const CLI::ParseError& e) {
+    const auto asked = app.get_subcommands();
+    const std::string help = asked.empty() ? "weft --help" : "weft " + asked.front()->get_name() + " --help";
+    return weft::cli::refuse(std::string(e.what()) + " (`" + help + "` says what there is)");
+  }
+  return status;
+}

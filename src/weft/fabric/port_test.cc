@@ -1,0 +1,333 @@
+#include "weft/fabric/port.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "weft/fabric/local.h"
+#include "weft/fabric/port_testing.h"
+
+namespace weft {
+namespace {
+
+using testing::Bytes;
+using testing::HandWire;
+using testing::Listener;
+
+constexpr NodeId kA(0), kB(1);
+constexpr WorkerId kW(0);
+
+struct Pair {
+  explicit Pair(bool batching = true, size_t ring_bytes = 256 << 10)
+      : fabric({.nodes = 2, .ring_bytes = ring_bytes}),
+        a({.self = kA, .worker = kW, .nodes = 2, .batching = batching}, fabric.wire(kA, kW)),
+        b({.self = kB, .worker = kW, .nodes = 2, .batching = batching}, fabric.wire(kB, kW)) {}
+  LocalFabric fabric;
+  Listener a, b;
+};
+
+TEST(PortTest, BatchesMessagesIntoOnePacketAndDeliversThemInOneBurst) {
+  Pair p;
+  for (int i = 0; i < 20; ++i) p.a.send(kB, Flow::kExecution, static_cast<uint8_t>(i / 10), std::to_string(i), 7);
+  EXPECT_TRUE(p.a.port.has_open(kB, Flow::kExecution));
+  EXPECT_FALSE(p.a.port.has_open(kB, Flow::kCommit));
+  EXPECT_TRUE(p.a.port.pending());
+  EXPECT_FALSE(p.b.port.poll()) << "nothing leaves before flush";
+  EXPECT_TRUE(p.a.port.flush());
+  EXPECT_FALSE(p.a.port.flush());
+  EXPECT_FALSE(p.a.port.pending());
+  EXPECT_TRUE(p.b.port.pending());
+  EXPECT_TRUE(p.b.port.poll());
+  ASSERT_EQ(p.b.got.size(), 20U);
+  for (int i = 0; i < 20; ++i) {
+    const auto& got = p.b.got[static_cast<size_t>(i)];
+    EXPECT_EQ(got.body, std::to_string(i));
+    EXPECT_EQ(got.source, kA);
+    EXPECT_EQ(got.spare, 7);
+    EXPECT_EQ(got.run, 10U);
+  }
+  EXPECT_EQ(p.b.bursts, std::vector<size_t>{20});
+  EXPECT_EQ(p.a.port.counters().packets_sent, 1U);
+  EXPECT_EQ(p.a.port.counters().messages_sent, 20U);
+  EXPECT_EQ(p.a.port.counters().bytes_sent, 16U + 20 * 16);
+  EXPECT_EQ(p.b.port.counters().packets_received, 1U);
+  EXPECT_EQ(p.b.port.counters().messages_received, 20U);
+  EXPECT_FALSE(p.b.port.poll());
+}
+
+TEST(PortTest, FlowsDoNotSharePackets) {
+  Pair p;
+  for (const Flow flow : {Flow::kExecution, Flow::kCommit, Flow::kRecovery, Flow::kControl}) p.a.send(kB, flow, 0, "x");
+  p.a.port.flush();
+  EXPECT_EQ(p.a.port.counters().packets_sent, 4U);
+  p.b.port.poll();
+  EXPECT_EQ(p.b.bursts, std::vector<size_t>{4}) << "but they share a burst";
+}
+
+TEST(PortTest, WithoutBatchingEachMessageIsAPacketAndABurst) {
+  Pair p(false);
+  for (int i = 0; i < 5; ++i) p.a.send(kB, Flow::kExecution, 0, std::to_string(i));
+  p.a.send(kA, Flow::kExecution, 0, "own 1");
+  p.a.send(kA, Flow::kExecution, 0, "own 2");
+  EXPECT_TRUE(p.b.port.poll()) << "sent without flush";
+  p.a.port.poll();
+  p.a.port.flush();
+  p.b.port.poll();
+  EXPECT_EQ(p.a.port.counters().packets_sent, 5U);
+  EXPECT_EQ(p.b.got.size(), 5U);
+  EXPECT_EQ(p.b.bursts, std::vector<size_t>(5, 1));
+  EXPECT_EQ(p.a.bursts, std::vector<size_t>(2, 1));
+}
+
+TEST(PortTest, OwnMessagesAreDeliveredByTheNextPollAndNotCountedAsNetwork) {
+  Pair p;
+  p.a.send(kA, Flow::kCommit, 1, "mine");
+  p.a.send(kA, Flow::kCommit, 1, std::string(100'000, 'x'));
+  EXPECT_TRUE(p.a.port.pending());
+  EXPECT_FALSE(p.a.port.flush());
+  EXPECT_TRUE(p.a.port.poll());
+  ASSERT_EQ(p.a.got.size(), 2U);
+  EXPECT_EQ(p.a.got[0].body, "mine");
+  EXPECT_EQ(p.a.got[0].source, kA);
+  EXPECT_EQ(p.a.got[1].body.size(), 100'000U);
+  EXPECT_EQ(p.a.port.counters().messages_sent + p.a.port.counters().messages_received, 0U);
+  EXPECT_EQ(p.a.port.counters().burst_messages, 2U);
+  EXPECT_FALSE(p.a.port.pending());
+}
+
+// Each message "n" is answered with "n - 1", to both nodes, while the burst is being delivered.
+TEST(PortTest, HandlersAnswerWhileTheBurstIsDelivered) {
+  Pair p;
+  for (Listener* l : {&p.a, &p.b}) {
+    l->on_run = [](Listener& self, std::span<const Message> run) {
+      for (const Message& m : run) {
+        const int n = std::stoi(std::string(as_text(m.body)));
+        if (n == 0) continue;
+        for (const NodeId to : {kA, kB}) self.send(to, Flow::kCommit, 2, std::to_string(n - 1));
+      }
+    };
+  }
+  p.a.send(kA, Flow::kExecution, 0, "8");
+  p.a.port.poll();
+  EXPECT_EQ(p.a.got.size(), 1U) << "what a handler sends to its own node comes with the next poll";
+  for (int i = 0; i < 50; ++i) {
+    for (Listener* l : {&p.a, &p.b}) l->port.flush(), l->port.poll();
+  }
+  EXPECT_EQ(p.a.got.size() + p.b.got.size(), 511U);
+}
+
+TEST(PortTest, LargeMessagesSpanPacketsAndKeepTheirPlace) {
+  Pair p;
+  const std::vector<size_t> sizes = {
+      kWholeBytesMax, kWholeBytesMax + 1, 3, kFirstBytesMax + kWholeBytesMax, 0, kWholeBytesMax * 5, 1 << 20,
+      1 << 20,        kFirstBytesMax + 1, 9};
+  std::vector<std::string> bodies;
+  size_t bound = 0;
+  for (const size_t n : sizes) {
+    bodies.emplace_back(n, static_cast<char>('a' + bodies.size()));
+    p.a.send(kB, Flow::kCommit, 3, bodies.back(), static_cast<uint16_t>(n));
+    bound += wire_bytes_max(n);
+  }
+  for (int i = 0; i < 100; ++i) p.a.port.flush(), p.b.port.poll();
+  ASSERT_EQ(p.b.got.size(), bodies.size());
+  for (size_t i = 0; i < bodies.size(); ++i) {
+    EXPECT_TRUE(p.b.got[i].body == bodies[i]) << i;
+    EXPECT_EQ(p.b.got[i].spare, static_cast<uint16_t>(sizes[i]));
+  }
+  EXPECT_LE(p.a.port.counters().bytes_sent, bound);
+  EXPECT_EQ(p.a.port.counters().messages_sent, bodies.size());
+  EXPECT_EQ(p.b.port.counters().messages_received, bodies.size());
+}
+
+TEST(PortTest, WireBytesMaxIsExactForAMessageAlone) {
+  for (const size_t n : {size_t{0}, size_t{1}, kWholeBytesMax, kWholeBytesMax + 1, kFirstBytesMax + kWholeBytesMax,
+                         kFirstBytesMax + kWholeBytesMax + 1, size_t{100'001}, size_t{1} << 20}) {
+    HandWire wire;
+    Listener a({.self = kA, .worker = kW, .nodes = 2}, &wire);
+    a.send(kB, Flow::kCommit, 0, std::string(n, 'x'));
+    a.port.flush();
+    EXPECT_EQ(a.port.counters().bytes_sent, wire_bytes_max(n)) << n;
+  }
+}
+
+TEST(PortTest, ABurstIsBoundedAndTheRestFollows) {
+  Pair p;
+  for (int i = 0; i < 5000; ++i) {
+    p.a.send(kB, Flow::kExecution, 0, std::to_string(i));
+    p.b.send(kB, Flow::kExecution, 1, std::to_string(i));
+  }
+  p.a.port.flush();
+  while (p.b.port.poll()) {
+  }
+  int from_a = 0, own = 0;
+  for (const auto& got : p.b.got) EXPECT_EQ(got.body, std::to_string(got.kind == 0 ? from_a++ : own++));
+  EXPECT_EQ(from_a, 5000);
+  EXPECT_EQ(own, 5000);
+  for (const size_t n : p.b.bursts) EXPECT_LE(n, 2 * Receiver::kBurstMessages + kPacketBytesMax / 16);
+}
+
+TEST(PortTest, ARefusingWireKeepsOrderAndFillsPackets) {
+  HandWire wire;
+  wire.room = 0;
+  Listener a({.self = kA, .worker = kW, .nodes = 2}, &wire);
+  HandWire there;
+  Listener b({.self = kB, .worker = kW, .nodes = 2}, &there);
+  for (int i = 0; i < 3000; ++i) {
+    a.send(kB, Flow::kCommit, 0, std::to_string(i));
+    EXPECT_FALSE(a.port.flush());
+  }
+  EXPECT_TRUE(a.port.has_open(kB, Flow::kCommit));
+  EXPECT_TRUE(a.port.pending());
+  wire.room = 2;
+  EXPECT_FALSE(a.port.poll()) << "poll retries too";
+  EXPECT_EQ(wire.out.size(), 2U);
+  wire.room = SIZE_MAX;
+  EXPECT_TRUE(a.port.flush());
+  EXPECT_FALSE(a.port.pending());
+  EXPECT_EQ(wire.out.size(), 6U) << "packets go on filling while they wait";
+  for (auto& sent : wire.out) there.in.emplace_back(kA, sent.bytes);
+  while (b.port.poll()) {
+  }
+  ASSERT_EQ(b.got.size(), 3000U);
+  for (int i = 0; i < 3000; ++i) EXPECT_EQ(b.got[static_cast<size_t>(i)].body, std::to_string(i));
+}
+
+TEST(PortDeathTest, OverrunningTheQueueIsABugOfTheCaller) {
+  HandWire wire;
+  wire.room = 0;
+  Listener a({.self = kA, .worker = kW, .nodes = 2, .queued_bytes_max = 64 << 10}, &wire);
+  EXPECT_DEATH(
+      {
+        for (int i = 0; i < 100; ++i) a.send(kB, Flow::kCommit, 0, std::string(1000, 'x'));
+      },
+      "queued_bytes_max");
+  EXPECT_DEATH(
+      {
+        for (int i = 0; i < 100; ++i) a.send(kA, Flow::kCommit, 0, std::string(1000, 'x'));
+      },
+      "queued_bytes_max");
+  EXPECT_DEATH(a.send(kB, Flow::kCommit, 0, std::string(2 << 20, 'x')), "message_bytes_max");
+  EXPECT_DEATH(a.send(NodeId(2), Flow::kCommit, 0, "x"), "destination");
+}
+
+class CountingCharges final : public Charges {
+ public:
+  void charge(Step step, uint64_t n) override { steps[step] += n; }
+  std::map<Step, uint64_t> steps;
+};
+
+TEST(PortTest, ChargesMessagesAndPacketsAtBothEnds) {
+  LocalFabric fabric({.nodes = 2});
+  CountingCharges sent, received;
+  Listener a({.self = kA, .worker = kW, .nodes = 2}, fabric.wire(kA, kW), &sent);
+  Listener b({.self = kB, .worker = kW, .nodes = 2}, fabric.wire(kB, kW), &received);
+  for (int i = 0; i < 7; ++i) a.send(kB, Flow::kExecution, 0, "x");
+  a.send(kB, Flow::kCommit, 0, std::string(10'000, 'x'));
+  b.send(kB, Flow::kCommit, 0, "own");
+  a.port.flush();
+  while (b.port.poll()) {
+  }
+  EXPECT_EQ(sent.steps[Step::kPacket], 3U);
+  EXPECT_EQ(sent.steps[Step::kMessage], 8U);
+  EXPECT_EQ(received.steps[Step::kPacket], 3U);
+  EXPECT_EQ(received.steps[Step::kMessage], 9U);
+}
+
+TEST(PortEpochTest, OlderIsDroppedNewerWaitsAndExemptFlowsPass) {
+  Pair p;
+  p.b.port.set_epoch(Epoch(2));
+  p.a.send(kB, Flow::kExecution, 0, "old");
+  p.a.send(kB, Flow::kRecovery, 0, "recovery");
+  p.a.send(kB, Flow::kControl, 0, "control");
+  p.a.port.flush();
+  p.b.port.poll();
+  ASSERT_EQ(p.b.got.size(), 2U);
+  EXPECT_EQ(p.b.got[0].body, "recovery");
+  EXPECT_EQ(p.b.got[1].body, "control");
+  EXPECT_EQ(p.b.port.counters().dropped_old_epoch, 1U);
+
+  p.a.port.set_epoch(Epoch(3));
+  p.a.send(kB, Flow::kExecution, 0, "new 1");
+  p.a.send(kB, Flow::kControl, 0, "new control");
+  p.a.port.flush();
+  p.a.send(kB, Flow::kExecution, 0, "new 2 " + std::string(20'000, 'x'));
+  p.a.send(kB, Flow::kExecution, 0, "new 3 " + std::string(20'000, 'x'));
+  p.a.port.flush();
+  while (p.b.port.poll()) {
+  }
+  ASSERT_EQ(p.b.got.size(), 3U);
+  EXPECT_FALSE(p.b.port.pending()) << "held packets are nothing to do";
+  EXPECT_GT(p.b.port.counters().held_new_epoch, 0U);
+  p.b.port.set_epoch(Epoch(3));
+  EXPECT_EQ(p.b.port.epoch(), Epoch(3));
+  EXPECT_TRUE(p.b.port.pending());
+  p.a.send(kB, Flow::kExecution, 0, "new 4");
+  p.a.port.flush();
+  while (p.b.port.poll()) {
+  }
+  ASSERT_EQ(p.b.got.size(), 7U);
+  for (size_t i = 3; i < 7; ++i) EXPECT_EQ(p.b.got[i].body.substr(0, 5), "new " + std::to_string(i - 2));
+  EXPECT_FALSE(p.b.port.pending());
+}
+
+TEST(PortEpochTest, WhatIsOpenIsSealedWithTheEpochItWasWrittenIn) {
+  Pair p;
+  p.a.send(kB, Flow::kCommit, 0, "old");
+  p.a.send(kA, Flow::kCommit, 0, "own, old");
+  p.a.send(kA, Flow::kControl, 0, "own, exempt");
+  p.a.port.set_epoch(Epoch(2));
+  p.b.port.set_epoch(Epoch(2));
+  p.a.send(kB, Flow::kCommit, 0, "new");
+  p.a.port.flush();
+  p.a.port.poll();
+  while (p.b.port.poll()) {
+  }
+  ASSERT_EQ(p.b.got.size(), 1U);
+  EXPECT_EQ(p.b.got[0].body, "new");
+  ASSERT_EQ(p.a.got.size(), 1U);
+  EXPECT_EQ(p.a.got[0].body, "own, exempt");
+  EXPECT_EQ(p.a.port.counters().dropped_old_epoch, 1U);
+}
+
+TEST(PortEpochTest, AHandlerThatSetsTheEpochEndsTheOldOnesOfItsBurst) {
+  Pair p;
+  p.b.on_run = [](Listener& self, std::span<const Message> run) {
+    if (run[0].kind == 3) self.port.set_epoch(Epoch(2));
+  };
+  p.b.send(kB, Flow::kExecution, 3, "epoch 2");
+  p.b.send(kB, Flow::kCommit, 0, "stale");
+  p.b.send(kB, Flow::kControl, 0, "exempt");
+  p.a.send(kB, Flow::kCommit, 0, "stale too");
+  p.a.send(kB, Flow::kRecovery, 0, "exempt too");
+  p.a.port.flush();
+  p.b.port.poll();
+  ASSERT_EQ(p.b.got.size(), 3U);
+  EXPECT_EQ(p.b.got[1].body, "exempt");
+  EXPECT_EQ(p.b.got[2].body, "exempt too");
+  EXPECT_EQ(p.b.bursts[0], 5U) << "the hook saw them all";
+  EXPECT_FALSE(p.b.port.pending());
+}
+
+TEST(PortEpochTest, AMessageCutByTheEpochChangeIsDroppedWhole) {
+  HandWire from, to;
+  Listener a({.self = kA, .worker = kW, .nodes = 2}, &from);
+  Listener b({.self = kB, .worker = kW, .nodes = 2}, &to);
+  a.send(kB, Flow::kCommit, 0, std::string(30'000, 'x'));
+  a.port.flush();
+  a.port.set_epoch(Epoch(2));
+  a.send(kB, Flow::kCommit, 0, std::string(30'000, 'y'));
+  a.port.flush();
+  ASSERT_EQ(from.out.size(), 8U);
+  for (size_t i = 0; i < 2; ++i) to.in.emplace_back(kA, from.out[i].bytes);
+  b.port.poll();
+  b.port.set_epoch(Epoch(2));
+  for (size_t i = 2; i < 8; ++i) to.in.emplace_back(kA, from.out[i].bytes);
+  while (b.port.poll() || b.port.pending()) {
+  }
+  ASSERT_EQ(b.got.size(), 1U);
+  EXPECT_EQ(b.got[0].body, std::string(30'000, 'y'));
+  EXPECT_TRUE(b.bad.empty());
+}
+
+}  // namespace
+}  // namespace weft

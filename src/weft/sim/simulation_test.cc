@@ -1,0 +1,118 @@
+#include "weft/sim/simulation.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "weft/txn/protocol.h"
+
+namespace weft {
+namespace {
+
+class Counting final : public HistorySink {
+ public:
+  void txn(const SimTxn& txn) override {
+    EXPECT_LT(txn.invoke, txn.complete);
+    EXPECT_GT(txn.complete, last);  // in order of completion
+    last = txn.complete;
+    ++txns;
+  }
+  void token_start(const std::vector<SimTokenAt>& tokens) override { start = tokens.size(); }
+  void token_move(const SimTokenMove& move) override { moves += move.outcome == SimOutcome::kOk ? 1 : 0; }
+  void token_read(const SimTokenRead&) override { ++reads; }
+  void token_end(const std::vector<SimTokenAt>& tokens) override { end = tokens.size(); }
+  uint64_t last = 0, txns = 0, moves = 0, reads = 0, start = 0, end = 0;
+};
+
+TEST(SimConfig, DrawsAreLegalAndVary) {
+  FaultMask seen;
+  for (uint64_t seed = 1; seed <= 500; ++seed) {
+    SimOptions options;
+    options.seed = seed;
+    const SimConfig config = draw_config(options);
+    EXPECT_GE(config.options.nodes, config.options.replicas);
+    EXPECT_LE(config.options.replicas, 5);
+    EXPECT_EQ(config.text(), draw_config(options).text());
+    seen.bits |= config.faults.bits;
+  }
+  EXPECT_EQ(seen, FaultMask::all());
+}
+
+TEST(SimConfig, WhatIsFixedLeavesTheRestAsItWas) {
+  SimOptions options;
+  options.seed = 77;
+  const SimConfig free = draw_config(options);
+  options.protocol = "dnl1";
+  options.faults = FaultMask{};
+  SimConfig fixed = draw_config(options);
+  EXPECT_EQ(fixed.options.protocol, "dnl1");
+  EXPECT_EQ(fixed.faults, FaultMask{});
+  fixed.options.protocol = free.options.protocol;
+  fixed.faults = free.faults;
+  EXPECT_EQ(fixed.text(), free.text());
+}
+
+TEST(Simulation, SameSeedSameTrace) {
+  uint64_t last = 0;
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    SimOptions options;
+    options.seed = seed;
+    const SimResult first = run_simulation(options);
+    const SimResult second = run_simulation(options);
+    EXPECT_EQ(first.trace_hash, second.trace_hash) << "seed " << seed;
+    EXPECT_EQ(first.events, second.events) << "seed " << seed;
+    EXPECT_EQ(first.committed, second.committed) << "seed " << seed;
+    EXPECT_NE(first.trace_hash, last);
+    last = first.trace_hash;
+  }
+}
+
+TEST(Simulation, EveryWorkloadRunsOnEveryProtocol) {
+  for (const Protocol& row : kProtocols) {
+    for (int w = 0; w < kSimWorkloads; ++w) {
+      SimOptions options;
+      options.seed = 1000 + static_cast<uint64_t>(w);
+      options.protocol = std::string(row.name);
+      options.workload = static_cast<SimWorkload>(w);
+      options.nodes = 3;
+      options.replicas = 2;
+      const SimResult result = run_simulation(options);
+      EXPECT_GT(result.committed, 0U) << result.config.text();
+      EXPECT_TRUE(result.violations.empty()) << result.config.text() << "\n" << result.violations.front();
+    }
+  }
+}
+
+TEST(Simulation, HistoriesAreRecorded) {
+  SimOptions options;
+  options.seed = 3;
+  options.workload = SimWorkload::kAppend;
+  Counting append;
+  const SimResult lists = run_simulation(options, &append);
+  EXPECT_TRUE(lists.violations.empty());
+  EXPECT_GT(append.txns, 10U);
+  options.workload = SimWorkload::kToken;
+  options.nodes = 3;
+  Counting token;
+  const SimResult tokens = run_simulation(options, &token);
+  EXPECT_TRUE(tokens.violations.empty());
+  EXPECT_GT(token.start, 0U);
+  EXPECT_EQ(token.start, token.end);
+  EXPECT_GT(token.moves, 0U);
+  EXPECT_GE(token.reads, 2U);  // at least the last readers of the other nodes
+}
+
+// A node that does not run for longer than the run may last: the watchdog says who waits.
+TEST(Simulation, ARunThatDoesNotEndIsStuck) {
+  SimOptions options;
+  options.seed = 5;
+  options.nodes = 3;
+  options.limit_ns = 1;
+  const SimResult result = run_simulation(options);
+  ASSERT_FALSE(result.violations.empty());
+  EXPECT_NE(result.violations.front().find("stuck"), std::string::npos);
+  EXPECT_NE(result.violations.front().find("client 1 at n0w0"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,162 @@
+// The plan: what a protocol's row means for the keys of one transaction. Computed once when the commit starts; the driver
+// and the messages only look at it.
+#include <cstring>
+
+#include "weft/txn/engine.h"
+
+namespace weft {
+
+namespace {
+
+constexpr Kind kKindOf[] = {Kind::kGet, Kind::kLock, Kind::kValidate, Kind::kReplicate, Kind::kUnlock};
+
+constexpr size_t at(Phase phase) { return static_cast<size_t>(phase); }
+
+}  // namespace
+
+void Engine::plan(TxnSlot& slot) {
+  slot.writes = 0;
+  for (uint16_t i = 0; i < slot.count; ++i) {
+    const Entry& e = slot.entry(i);
+    if (e.write != Write::kNone) ++slot.writes;
+    if (!e.read) continue;
+    if (e.write == Write::kInsert && e.found) fail(slot, Code::kExists, &e, Owner());
+    if (e.write == Write::kErase && !e.found) fail(slot, Code::kNotFound, &e, Owner());
+  }
+  slot.row = slot.writes == 0 && slot.locked_nodes == 0 ? &kReadOnly : row_;
+  slot.targets = {};
+  for (uint16_t i = 0; i < slot.count; ++i) plan_key(slot, slot.entry(i));
+  uint64_t nodes = 0;
+  for (const uint64_t targets : slot.targets) nodes |= targets;
+  for_each_node(nodes & ~slot.participants, [&](NodeId n) { slot.credit[n.value] = 0; });
+  slot.participants |= nodes;
+  if ((nodes & lost_peers_) != 0) reject(slot, Code::kClosed);
+}
+
+void Engine::plan_key(TxnSlot& slot, Entry& e) {
+  const Protocol& row = *slot.row;
+  const Placement& replicas = *e.placement;
+  const uint64_t primary = uint64_t{1} << replicas.primary().value;
+  const uint64_t lock_at = row.locks_backups() ? replicas.mask : primary;
+  e.at = {};
+  if (e.write != Write::kNone) {
+    // A lock taken while reading is enough, but an erase needs more of it.
+    if (!e.locked || e.write == Write::kErase) e.at[at(Phase::kLock)] = lock_at;
+    if (row.replicates()) {
+      uint64_t to = replicas.mask & ~primary;
+      // K2: a lock that does not carry the value leaves it at the backups and the coordinator; if the coordinator is one
+      // of the backups, these are not more than f nodes, and the primary gets it too.
+      const bool counted_twice = !row.lock_carries_value && (to >> self_.value & 1U) != 0;
+      if (row.replicates_to_primary() || counted_twice) to |= primary;
+      e.at[at(Phase::kReplicate)] = to;
+    }
+    // The unlock brings the value to those who lock and have not got it.
+    const bool lock_brought_it = row.lock_carries_value && !bugs_.has(Bug::kLockWithoutValue);
+    if (e.write != Write::kErase && !lock_brought_it) e.at[at(Phase::kUnlock)] = lock_at & ~e.at[at(Phase::kReplicate)];
+  } else if (e.read && !e.locked) {
+    if (row.locks_reads()) e.at[at(Phase::kLock)] = lock_at;
+    if (row.validate && !bugs_.has(Bug::kSkipValidation)) e.at[at(Phase::kValidate)] = primary;
+  }
+  for (size_t p = 0; p < slot.targets.size(); ++p) slot.targets[p] |= e.at[p];
+}
+
+uint32_t Engine::credit_for(const TxnSlot& slot, NodeId node) const {
+  constexpr uint32_t kMessages = 512;  // headers of all messages and answers, each in a packet of its own
+  constexpr uint32_t kKey = 3 * sizeof(KeyPart) + sizeof(uint64_t);
+  const uint64_t bit = uint64_t{1} << node.value;
+  uint32_t bytes = kMessages;
+  for (uint16_t i = 0; i < slot.count; ++i) {
+    const Entry& e = slot.entry(i);
+    if ((e.placement->mask & bit) == 0) continue;
+    bytes += kKey + 3 * static_cast<uint32_t>(padded(e.key.bytes.size()));
+    if (e.write != Write::kNone) bytes += static_cast<uint32_t>(padded(e.new_bytes));
+  }
+  return bytes;
+}
+
+bool Engine::take_credit(TxnSlot& slot) {
+  uint64_t taken = 0;
+  bool ok = true;
+  for_each_node(slot.participants, [&](NodeId n) {
+    if (!ok) return;
+    const uint32_t need = credit_for(slot, n);
+    if (!credit_.fits(need)) reject(slot, Code::kTxnTooLarge);
+    ok = credit_.take(n, need);
+    if (!ok) return;
+    slot.credit[n.value] += need;
+    taken |= uint64_t{1} << n.value;
+  });
+  if (ok) return true;
+  for_each_node(taken, [&](NodeId n) {
+    const uint32_t need = credit_for(slot, n);
+    slot.credit[n.value] -= need;
+    credit_.give(n, need);
+  });
+  return false;
+}
+
+bool Engine::carries_value(const TxnSlot& slot, const Entry& e, Phase phase) const {
+  if (e.write != Write::kPut && e.write != Write::kInsert) return false;
+  if (phase == Phase::kLock) return slot.row->lock_carries_value && !bugs_.has(Bug::kLockWithoutValue);
+  return phase == Phase::kReplicate || phase == Phase::kUnlock;
+}
+
+KeyPart Engine::key_part(const TxnSlot& slot, const Entry& e, uint8_t index, Phase phase) const {
+  KeyPart part{};
+  part.table = e.table_id.value;
+  part.write = static_cast<uint8_t>(e.write);
+  part.index = index;
+  part.key_bytes = static_cast<uint16_t>(e.key.bytes.size());
+  part.value_bytes = e.write == Write::kNone ? 0 : e.new_bytes;
+  if (carries_value(slot, e, phase)) part.flags |= kHasValue;
+  if (phase == Phase::kReplicate) {
+    part.version = e.base.value + 1;
+  } else if (e.read) {
+    part.version = e.version.value;
+    part.flags |= kHasVersion;
+  }
+  if (phase == Phase::kLock && e.locked) part.flags |= kHeld;
+  return part;
+}
+
+void Engine::send_phase(TxnSlot& slot, Phase phase, NodeId node) {
+  const uint64_t bit = uint64_t{1} << node.value;
+  const bool with_keys = phase != Phase::kUnlock || slot.committing;
+  const auto takes_part = [&](const Entry& e) { return with_keys && (e.at[static_cast<size_t>(phase)] & bit) != 0; };
+  size_t bytes = sizeof(CommitRequest);
+  uint8_t keys = 0;
+  for (uint16_t i = 0; i < slot.count; ++i) {
+    const Entry& e = slot.entry(i);
+    if (!takes_part(e)) continue;
+    ++keys;
+    bytes += sizeof(KeyPart) + padded(e.key.bytes.size()) + (carries_value(slot, e, phase) ? padded(e.new_bytes) : 0);
+  }
+  std::byte* to =
+      port_.reserve(node, Flow::kCommit, static_cast<uint8_t>(kKindOf[static_cast<int>(phase)]), bytes, slot.index);
+  CommitRequest request{};
+  request.sequence = slot.sequence;
+  request.participants = slot.participants;
+  request.incarnation = slot.incarnation;
+  request.row = row_index_;
+  request.keys = keys;
+  request.entries = static_cast<uint8_t>(slot.count);
+  request.writes = slot.writes;
+  request.commit = slot.committing;
+  store(to, request);
+  to += sizeof request;
+  for (uint16_t i = 0; i < slot.count; ++i) {
+    const Entry& e = slot.entry(i);
+    if (!takes_part(e)) continue;
+    store(to, key_part(slot, e, static_cast<uint8_t>(i), phase));
+    to += sizeof(KeyPart);
+    if (!e.key.bytes.empty()) std::memcpy(to, e.key.bytes.data(), e.key.bytes.size());
+    to += padded(e.key.bytes.size());
+    if (carries_value(slot, e, phase)) {
+      if (e.new_bytes != 0) std::memcpy(to, e.new_value, e.new_bytes);
+      to += padded(e.new_bytes);
+    }
+  }
+  if (node != self_) ++counters_.phase_messages[static_cast<int>(phase)];
+}
+
+}  // namespace weft

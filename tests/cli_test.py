@@ -1,0 +1,215 @@
+#!/usr/bin/env python3
+"""The command line, from outside: what it prints, what it refuses, and its exit status.
+
+    cli_test.py PATH-TO-WEFT
+"""
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+WEFT = sys.argv.pop(1) if len(sys.argv) > 1 else "build/release/weft"
+DEADLINE_S = 300
+
+JSON_KEYS = [
+    "workload", "protocol", "fabric", "nodes", "replicas", "threads", "seconds", "committed", "aborted", "tps",
+    "tps_per_thread", "latency_us", "nw_batch", "ht_batch", "packets_per_txn", "messages_per_txn", "bytes_per_txn",
+    "commit_round_trips", "abort_reasons",
+]
+PROTOCOLS = ["dnl4", "dnl2", "dnl1", "fasst"]
+WORKLOADS = ["smallbank", "tatp", "micro-4-2"]
+SMALL = ["--keys", "500", "--seconds", "1", "--warmup", "0.1"]
+
+
+def weft(*arguments):
+    return subprocess.run([WEFT, *arguments], capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+
+
+class BadRequests(unittest.TestCase):
+    """Exit status 2, one clear line on stderr, nothing on stdout."""
+
+    def refused(self, *arguments, says):
+        done = weft(*arguments)
+        self.assertEqual(done.returncode, 2, f"{arguments}: {done.stderr}")
+        self.assertEqual(done.stdout, "", arguments)
+        self.assertTrue(done.stderr.startswith("weft: "), done.stderr)
+        for part in says:
+            self.assertIn(part, done.stderr, arguments)
+
+    def test_commands_and_flags(self):
+        self.refused(says=["--help"])
+        self.refused("fly", says=["fly"])
+        self.refused("bench", says=["workload"])
+        self.refused("bench", "smallbank", "--turbo", says=["--turbo"])
+        self.refused("up", "--port-of-call", says=["--port-of-call"])
+        self.refused("bench", "smallbank", "--nodes", "three", says=["three"])
+
+    def test_workloads(self):
+        self.refused("bench", "tpcc", says=["tpcc", "smallbank", "tatp", "micro-G-P"])
+        self.refused("bench", "micro-0-0", says=["micro-0-0", "1 to 32"])
+        self.refused("bench", "micro-99-1", says=["micro-99-1", "1 to 32"])
+        self.refused("bench", "micro-4", says=["micro-4", "micro-G-P"])
+
+    def test_protocols(self):
+        self.refused("bench", "smallbank", "--protocol", "dnl3", says=["dnl3", *PROTOCOLS])
+
+    def test_sizes(self):
+        self.refused("bench", "smallbank", "--nodes", "0", says=["nodes", "0"])
+        self.refused("bench", "smallbank", "--nodes", "64", says=["nodes", "64", "63"])
+        self.refused("bench", "smallbank", "--nodes", "2", "--replicas", "3", says=["replicas", "3", "2"])
+        self.refused("up", "--nodes", "2", "--replicas", "3", says=["replicas", "3", "2"])
+        self.refused("up", "--nodes", "-1", says=["nodes", "-1"])
+        self.refused("bench", "smallbank", "--replicas", "0", says=["replicas", "0"])
+        self.refused("bench", "smallbank", "--threads", "65", says=["threads", "65", "64"])
+        self.refused("bench", "smallbank", "--threads", "0", says=["threads", "0", "1 to 64"])
+        self.refused("bench", "smallbank", "--inflight", "0", says=["inflight", "0"])
+        self.refused("bench", "smallbank", "--inflight", "201", says=["inflight", "201", "200"])
+        self.refused("bench", "smallbank", "--keys", "0", says=["--keys", "0"])
+        self.refused("bench", "smallbank", "--keys", "99999999999999", says=["--keys", "99999999999999"])
+        self.refused("bench", "smallbank", "--seconds", "0", says=["--seconds"])
+        self.refused("bench", "smallbank", "--rate", "-5", says=["--rate"])
+        self.refused("up", "--seconds", "-1", says=["--seconds"])
+
+    def test_choices(self):
+        self.refused("bench", "smallbank", "--fabric", "pigeon", says=["pigeon", "local"])
+        self.refused("bench", "smallbank", "--fabric", "sim", says=["sim", "local"])
+        self.refused("bench", "smallbank", "--off", "nw-batch,turbo", says=["turbo", "nw-batch", "ht-batch"])
+        self.refused("bench", "smallbank", "--skew", "some", says=["some", "hot", "none"])
+        self.refused("bench", "all", "--json", says=["--json"])
+        self.refused("bench", "tatp", "--markdown", says=["--markdown"])
+
+    def test_more_than_the_memory(self):
+        done = weft("bench", "smallbank", "--keys", "4294967296")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("GiB", done.stderr)
+
+
+class Help(unittest.TestCase):
+    def test_every_command_explains_itself(self):
+        top = weft("--help")
+        self.assertEqual(top.returncode, 0)
+        for command in ["up", "bench", "sim", "check", "protocols"]:
+            self.assertIn(command, top.stdout)
+            own = weft(command, "--help")
+            self.assertEqual(own.returncode, 0, own.stderr)
+            self.assertGreater(len(own.stdout), 50)
+
+    def test_bench_names_its_flags(self):
+        text = weft("bench", "--help").stdout
+        for flag in ["--nodes", "--replicas", "--threads", "--fabric", "--protocol", "--seconds", "--inflight", "--rate",
+                     "--keys", "--off", "--json"]:
+            self.assertIn(flag, text)
+
+    def test_protocols(self):
+        done = weft("protocols")
+        self.assertEqual(done.returncode, 0)
+        for name in PROTOCOLS:
+            self.assertIn(name, done.stdout)
+
+
+class Bench(unittest.TestCase):
+    def measured(self, *arguments):
+        done = weft("bench", *arguments, "--json")
+        self.assertEqual(done.returncode, 0, f"{arguments}: {done.stderr}")
+        self.assertEqual(done.stderr, "", "no progress line in a pipe")
+        self.assertEqual(done.stdout.count("\n"), 1)
+        return json.loads(done.stdout)
+
+    def test_every_workload_with_every_protocol(self):
+        for workload in WORKLOADS:
+            for protocol in PROTOCOLS:
+                with self.subTest(workload=workload, protocol=protocol):
+                    found = self.measured(workload, "--protocol", protocol, *SMALL)
+                    self.assertEqual(list(found), JSON_KEYS)
+                    self.assertEqual(list(found["latency_us"]), ["p50", "p90", "p99", "p999"])
+                    self.assertEqual((found["workload"], found["protocol"]), (workload, protocol))
+                    self.assertEqual((found["fabric"], found["nodes"], found["replicas"]), ("local", 3, 3))
+                    self.assertGreater(found["committed"], 0)
+                    self.assertEqual(sum(found["abort_reasons"].values()), found["aborted"])
+                    self.assertLessEqual(found["latency_us"]["p50"], found["latency_us"]["p999"])
+
+    def test_switches(self):
+        found = self.measured("smallbank", "--off", "nw-batch,ht-batch,local-reads", *SMALL)
+        self.assertLessEqual(found["nw_batch"], 1)
+
+    def test_sizes(self):
+        found = self.measured("micro-1-0", "--nodes", "5", "--replicas", "2", "--threads", "1", *SMALL)
+        self.assertEqual((found["nodes"], found["replicas"], found["threads"]), (5, 2, 1))
+        found = self.measured("smallbank", "--nodes", "1", *SMALL)
+        self.assertEqual((found["nodes"], found["replicas"]), (1, 1))
+        self.assertEqual(found["messages_per_txn"], 0)
+
+    def test_open_loop(self):
+        found = self.measured("tatp", "--rate", "2000", *SMALL)
+        self.assertLess(found["tps"], 4000)
+
+    def test_text(self):
+        done = weft("bench", "smallbank", *SMALL)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("txn/s", done.stdout)
+        self.assertIn("hold", done.stdout)
+
+    def test_all(self):
+        done = weft("bench", "all", "--markdown", "--seconds", "0.2", "--keys", "500", "--label", "some-commit")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for part in ["some-commit", "## smallbank", "## tatp", "| fasst |", "| + local reads |", "is reached"]:
+            self.assertIn(part, done.stdout)
+
+
+class Up(unittest.TestCase):
+    def test_runs_and_checks(self):
+        done = weft("up", "--seconds", "1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("The books balance", done.stdout)
+        self.assertIn("Try next", done.stdout)
+
+    def test_interrupt_ends_in_order(self):
+        with subprocess.Popen([WEFT, "up", "--seconds", "600"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True) as process:
+            for line in process.stdout:
+                if "Ctrl-C" in line:
+                    break
+            time.sleep(0.5)
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=DEADLINE_S)
+        self.assertEqual(process.returncode, 0, err)
+        self.assertIn("The books balance", out)
+
+
+class Check(unittest.TestCase):
+    def checked(self, text):
+        with tempfile.NamedTemporaryFile("w", suffix=".jsonl", delete=False) as file:
+            file.write(text)
+        try:
+            return weft("check", file.name)
+        finally:
+            os.unlink(file.name)
+
+    def test_verdicts(self):
+        good = '{"process":1,"invoke":1,"complete":2,"type":"ok","ops":[["append","x",1]]}\n'
+        stale = '{"process":2,"invoke":3,"complete":4,"type":"ok","ops":[["r","x",[]]]}\n'
+        self.assertEqual(self.checked(good).returncode, 0)
+        self.assertEqual(self.checked(good + stale).returncode, 1)
+        self.assertEqual(self.checked("not a history\n").returncode, 2)
+        self.assertEqual(weft("check", "/no/such/file").returncode, 2)
+
+
+class Sim(unittest.TestCase):
+    def test_one_seed_twice(self):
+        first, second = weft("sim", "--seed", "7"), weft("sim", "--seed", "7")
+        self.assertEqual(first.returncode, 0, first.stdout + first.stderr)
+        self.assertEqual(first.stdout, second.stdout)
+
+    def test_bad_requests(self):
+        for arguments in (["--protocol", "dnl3"], ["--faults", "meteor"], ["--seeds", "many"]):
+            done = weft("sim", *arguments)
+            self.assertEqual(done.returncode, 2, f"{arguments}: {done.stdout} {done.stderr}")
+            self.assertIn(arguments[1], done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
