@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "weft/cluster.h"
 
@@ -99,10 +101,11 @@ int main() {
     auto table = cluster.create_table(spec);
     if (!table) return complain(name, table.error());
     *id = *table;
+  }
+  for (const weft::TableId table : {tables.checking, tables.savings}) {
     for (uint64_t account = 0; account < kAccounts; ++account) {
-      if (auto loaded = cluster.load(*id, account, bytes_of(kFirstBalance)); !loaded) {
-        return complain("load", loaded.error());
-      }
+      const auto loaded = cluster.load(table, account, bytes_of(kFirstBalance));
+      if (!loaded) return complain("load", loaded.error());
     }
   }
   if (auto started = cluster.start(); !started) return complain("start", started.error());

@@ -44,8 +44,8 @@
 // Waiting. A get never waits: in a moving bin it reads frozen slots like live ones (the bin was not yet moved when it
 // looked at the header again, so nothing newer exists). A put, insert or erase waits if its very bin is being moved by
 // another thread; an insert also if every slot of its bin is taken, and others are just filling or emptying some. Only
-// an insert into a new index that is already running out of links before the old one is
-// moved has to move the rest of the bins itself; it then waits for the bins that others are just moving.
+// an insert into a new index that runs out of links before the old one is moved has to move the rest of the bins
+// itself; it then waits for the bins that others are just moving.
 //
 // A full bin in a table that is less than half full is a matter of colliding hashes, which no resize mends: kBinFull.
 //

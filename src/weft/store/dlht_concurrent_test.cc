@@ -199,19 +199,21 @@ TEST_P(DlhtConcurrentTest, HistoriesAreLinearizable) {
     one.run();
     resizes += one.resizes();
   }
-  if (shape.grow > 0) EXPECT_GT(resizes, 0U);
+  if (shape.grow > 0) {
+    EXPECT_GT(resizes, 0U);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, DlhtConcurrentTest,
-                         ::testing::Values(Shape{"one_key", 4, 40, 500, 1, 0, true, false, 0},
-                                           Shape{"one_key_few_values", 4, 40, 500, 1, 0, true, true, 0},
-                                           Shape{"crowded_bin", 4, 40, 500, 4, 9, true, false, 0},
-                                           Shape{"crowded_bin_few_values", 3, 40, 500, 4, 9, true, true, 0},
-                                           Shape{"links_come_and_go", 3, 40, 500, 2, 4, true, true, 0},
-                                           Shape{"resize", 3, 60, 300, 3, 0, false, false, 3000},
-                                           Shape{"resize_few_values", 3, 60, 300, 2, 0, true, true, 3000},
-                                           Shape{"resize_crowded_bin", 3, 60, 300, 3, 9, true, true, 3000}),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         ::testing::Values(Shape{"one_key", 4, 30, 4000, 1, 0, true, false, 0},
+                                           Shape{"one_key_few_values", 4, 30, 4000, 1, 0, true, true, 0},
+                                           Shape{"crowded_bin", 4, 30, 4000, 4, 9, true, false, 0},
+                                           Shape{"crowded_bin_few_values", 3, 30, 4000, 4, 9, true, true, 0},
+                                           Shape{"links_come_and_go", 3, 30, 4000, 2, 4, true, true, 0},
+                                           Shape{"resize", 3, 60, 2000, 3, 0, false, false, 3000},
+                                           Shape{"resize_few_values", 3, 60, 2000, 2, 0, true, true, 3000},
+                                           Shape{"resize_crowded_bin", 3, 60, 2000, 3, 9, true, true, 3000}),
+                         [](const auto& test) { return std::string(test.param.name); });
 
 // Every thread owns keys of its own and knows what is in them, so that any loss is seen at once, at scale, through many
 // resizes that all of them help with.
@@ -227,15 +229,21 @@ TEST(DlhtConcurrentTest, NothingIsLostThroughManyResizes) {
       uint64_t value;
       for (uint64_t i = 0; i < kKeys; ++i) {
         ASSERT_EQ(table->insert(hash(i), MatchAny(), i).code, InsertCode::kInserted);
-        if (i % 3 == 0) ASSERT_TRUE(table->put(hash(i / 2), MatchAny(), i / 2, &value) || i / 2 % 5 == 0);
+        if (i % 3 == 0) {
+          ASSERT_TRUE(table->put(hash(i / 2), MatchAny(), i / 2, &value) || i / 2 % 5 == 0);
+        }
         ASSERT_TRUE(table->get(hash(i), MatchAny(), &value));
         ASSERT_EQ(value, i);
-        if (i % 5 == 0) ASSERT_TRUE(table->erase(hash(i), MatchAny(), &value));
+        if (i % 5 == 0) {
+          ASSERT_TRUE(table->erase(hash(i), MatchAny(), &value));
+        }
         if (i % 32 == 0) table->quiesce(t);
       }
       for (uint64_t i = 0; i < kKeys; ++i) {
         ASSERT_EQ(table->get(hash(i), MatchAny(), &value), i % 5 != 0);
-        if (i % 5 != 0) ASSERT_EQ(value, i);
+        if (i % 5 != 0) {
+          ASSERT_EQ(value, i);
+        }
       }
       table->offline(t);
     });
@@ -258,7 +266,9 @@ TEST(DlhtConcurrentTest, WalkThroughResizes) {
     uint64_t old;
     for (uint64_t i = 0; i < 30000; ++i) {
       ASSERT_EQ(table->insert(mix64(1000 + i), MatchAny(), 1000 + i).code, InsertCode::kInserted);
-      if (i % 2 == 0) ASSERT_TRUE(table->erase(mix64(1000 + i / 2), MatchAny(), &old) || i % 4 != 0);
+      if (i % 2 == 0) {
+        ASSERT_TRUE(table->erase(mix64(1000 + i / 2), MatchAny(), &old) || i % 4 != 0);
+      }
       if (i % 32 == 0) table->quiesce(0);
     }
     table->offline(0);

@@ -43,7 +43,9 @@ TEST(DlhtIndexTest, BinsAreInHashOrderForAnyNumberOfThem) {
     for (uint64_t b = 0; b < bins; ++b) {
       const uint64_t first = index.first_hash(b);
       ASSERT_EQ(index.number_of(first), b);
-      if (b > 0) ASSERT_EQ(index.number_of(first - 1), b - 1);
+      if (b > 0) {
+        ASSERT_EQ(index.number_of(first - 1), b - 1);
+      }
     }
     EXPECT_EQ(index.first_hash(bins), 0U);
     for (int i = 0; i < 10000; ++i) {
@@ -230,7 +232,9 @@ TEST(DlhtTest, CreatedForItsKeysItHoldsThemInFewBytes) {
     EXPECT_EQ(stats.resizes, 0U) << keys;
     EXPECT_EQ(stats.size, keys);
     EXPECT_LT(stats.links_used, stats.links);
-    if (keys >= 30000) EXPECT_LE(stats.bytes, keys * 52);
+    if (keys >= 30000) {
+      EXPECT_LE(stats.bytes, keys * 52);
+    }
   }
 }
 
@@ -290,7 +294,9 @@ class Twins {
     switch (random_.below(6)) {
       case 0:
         ASSERT_EQ(table_->get(hash, MatchAny(), &got), it != twin_.end());
-        if (it != twin_.end()) ASSERT_EQ(got, it->second);
+        if (it != twin_.end()) {
+          ASSERT_EQ(got, it->second);
+        }
         break;
       case 1:
         ASSERT_EQ(table_->put(hash, MatchAny(), value, &got), it != twin_.end());
@@ -381,8 +387,12 @@ TEST_P(DlhtTwinTest, BehavesLikeAMap) {
     if (i % 1000 == 0) twins.compare();
   }
   twins.compare();
-  if (GetParam().per_bin > 15) EXPECT_GT(twins.refused(), 0U);
-  if (GetParam().keys > 4 * GetParam().capacity) EXPECT_GT(twins.table().stats().resizes, 0U);
+  if (GetParam().per_bin > 15) {
+    EXPECT_GT(twins.refused(), 0U);
+  }
+  if (GetParam().keys > 4 * GetParam().capacity) {
+    EXPECT_GT(twins.table().stats().resizes, 0U);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Mixes, DlhtTwinTest,

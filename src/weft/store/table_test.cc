@@ -163,7 +163,7 @@ TEST_P(TableTest, AnUncommittedInsertIsAbsentAndLocked) {
 TEST_P(TableTest, OutgrownValuesMove) {
   const HashedKey k = key("account1");
   std::string value = "v";
-  for (size_t size = 1; size <= 4096; size = size * 2 + 1) {
+  for (size_t size = 1; size <= 1024; size = size * 2 + 1) {
     value.resize(size, static_cast<char>('a' + size % 26));
     ASSERT_EQ(write(*box_, k, Write::kPut, value), Code::kOk);
     ASSERT_EQ(get(*box_, k), value);

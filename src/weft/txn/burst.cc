@@ -9,31 +9,23 @@ void Engine::on_burst(std::span<const Message> burst) {
   burst_base_ = burst.data();
   parsed_.clear();
   keys_.clear();
+  logged_.clear();
   for (const Message& m : burst) parsed_.push_back(parse(m));
-  if (!keys_.empty()) {
-    ++counters_.table_batches;
-    counters_.table_batched += keys_.size();
-  }
+  if (keys_.empty() && logged_.empty()) return;
+  ++counters_.table_batches;
+  counters_.table_batched += keys_.size() + logged_.size();
   if (!table_batching_) return;
-  for (const KeyRef& ref : keys_) ref.table->prefetch_index(ref.key.hash);
-  for (const Message& m : burst) prefetch_record_of(m, true);
   for (const KeyRef& ref : keys_) ref.table->prefetch_record(ref.key);
-  for (const Message& m : burst) prefetch_record_of(m, false);
+  for (const LogKey* key : logged_) key->table->prefetch_record(key->key);
 }
 
 // Unlock and done name a record; its keys are touched by their handlers.
-void Engine::prefetch_record_of(const Message& m, bool index_pass) {
-  const auto kind = static_cast<Kind>(m.kind);
-  if ((kind != Kind::kUnlock && kind != Kind::kDone) || !parsed(m).ok) return;
-  const LogRecord& record = log_.at(m.source, static_cast<uint8_t>(m.spare));
-  for (const LogPart* part = kind == Kind::kUnlock ? record.locked : record.applied; part != nullptr;
-       part = part->next) {
+void Engine::touch_later(const LogPart* part) {
+  for (; part != nullptr; part = part->next) {
     for (const LogKey& key : part->all()) {
-      if (index_pass) {
-        key.table->prefetch_index(key.key.hash);
-      } else {
-        key.table->prefetch_record(key.key);
-      }
+      if (key.table == nullptr) continue;
+      logged_.push_back(&key);
+      if (table_batching_) key.table->prefetch_index(key.key.hash);
     }
   }
 }
@@ -48,8 +40,11 @@ Engine::Parsed Engine::parse(const Message& m) {
     case Kind::kLock:
     case Kind::kValidate:
     case Kind::kReplicate:
+      out.ok = parse_keys(m, &out.keys);
+      break;
     case Kind::kUnlock:
       out.ok = parse_keys(m, &out.keys);
+      if (out.ok) touch_later(log_.at(m.source, static_cast<uint8_t>(m.spare)).locked);
       break;
     case Kind::kGetReply:
       out.ok = m.spare < slots_.size() && m.body.size() >= sizeof(GetReply) &&
@@ -60,7 +55,7 @@ Engine::Parsed Engine::parse(const Message& m) {
                m.body.size() - sizeof(PhaseReply) >= load<PhaseReply>(m.body.data()).bases * sizeof(uint64_t);
       break;
     case Kind::kDone:
-      out.ok = m.spare < static_cast<size_t>(log_.slots()) && m.body.size() >= sizeof(DoneNotice);
+      out.ok = parse_done(m);
       break;
   }
   if (!out.ok) {
@@ -83,6 +78,7 @@ bool Engine::parse_get(const Message& m) {
   const HashedKey key = table->hashed({m.body.data() + sizeof request, request.key_bytes});
   if (!node_->view().placement(key.partition).held_by(self_)) return false;
   keys_.push_back({key, table, id, nullptr, {}});
+  if (table_batching_) table->prefetch_index(key.hash);
   return true;
 }
 
@@ -107,10 +103,19 @@ bool Engine::parse_keys(const Message& m, uint16_t* keys) {
     const HashedKey key = table->hashed({at, part->key_bytes});
     if (!node_->view().placement(key.partition).held_by(self_)) return false;
     keys_.push_back({key, table, id, part, {at + padded(part->key_bytes), value_bytes}});
+    if (table_batching_) table->prefetch_index(key.hash);
     at += need;
   }
   *keys = request.keys;
   return true;
+}
+
+bool Engine::parse_done(const Message& m) {
+  for (const DoneNotice& notice : notices_of(m)) {
+    if (notice.slot >= static_cast<uint32_t>(log_.slots())) return false;
+    touch_later(log_.at(m.source, static_cast<uint8_t>(notice.slot)).applied);
+  }
+  return m.body.size() % sizeof(DoneNotice) == 0;
 }
 
 }  // namespace weft

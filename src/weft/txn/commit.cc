@@ -164,7 +164,7 @@ void Engine::finish(TxnSlot& slot) {
     for_each_node(slot.record_nodes, [&](NodeId n) {
       DoneQueue& queue = dones_[n.value];
       if (queue.items.empty()) queue.oldest_ns = worker_->now_ns();
-      queue.items.push_back({slot.index, static_cast<uint32_t>(slot.sequence)});
+      queue.items.push_back({static_cast<uint32_t>(slot.sequence), slot.index});
       ++slot.dones_pending;
       ++dones_queued_;
     });

@@ -1,5 +1,7 @@
 // Notices that a transaction is finished everywhere: they ride on commit messages that go to that node anyway, and go
 // alone when a millisecond has passed, or when slots run short. At the other side they raise and truncate (unlock.cc).
+#include <cstring>
+
 #include "weft/base/marks.h"
 #include "weft/txn/engine.h"
 
@@ -23,15 +25,16 @@ bool Engine::send_dones() {
 
 void Engine::send_dones_to(NodeId node) {
   DoneQueue& queue = dones_[node.value];
-  for (const DoneItem& item : queue.items) {
-    std::byte* at = port_.reserve(node, Flow::kCommit, static_cast<uint8_t>(Kind::kDone), sizeof(DoneNotice), item.slot);
-    store(at, DoneNotice{item.sequence, 0});
-    if (node != self_) ++counters_.phase_messages[static_cast<int>(Phase::kUnlock)];
-    TxnSlot& slot = *slots_[item.slot];
+  const size_t bytes = queue.items.size() * sizeof(DoneNotice);
+  std::byte* at = port_.reserve(node, Flow::kCommit, static_cast<uint8_t>(Kind::kDone), bytes);
+  std::memcpy(at, queue.items.data(), bytes);
+  if (node != self_) ++counters_.phase_messages[static_cast<int>(Phase::kUnlock)];
+  dones_queued_ -= static_cast<uint32_t>(queue.items.size());
+  for (const DoneNotice& notice : queue.items) {
+    TxnSlot& slot = *slots_[notice.slot];
     --slot.dones_pending;
     maybe_free(slot);
   }
-  dones_queued_ -= static_cast<uint32_t>(queue.items.size());
   queue.items.clear();
 }
 

@@ -93,12 +93,8 @@ class Engine final : public Duties {
     TxnSlot* slot;
     uint16_t entry;
   };
-  struct DoneItem {
-    uint8_t slot;
-    uint32_t sequence;
-  };
   struct DoneQueue {
-    std::vector<DoneItem> items;
+    std::vector<DoneNotice> items;
     uint64_t oldest_ns = 0;
   };
 
@@ -136,7 +132,6 @@ class Engine final : public Duties {
   bool retry_commits();
   void walk(TxnSlot& slot);
   bool take_credit(TxnSlot& slot);
-  uint32_t credit_for(const TxnSlot& slot, NodeId node) const;
   void enter(TxnSlot& slot, Phase phase);
   void advance(TxnSlot& slot);
   void fail(TxnSlot& slot, Code code, const Entry* entry, Owner holder);
@@ -148,7 +143,8 @@ class Engine final : public Duties {
 
   // What each phase sends to which node (plan.cc).
   void plan(TxnSlot& slot);
-  void plan_key(TxnSlot& slot, Entry& entry);
+  uint64_t plan_key(TxnSlot& slot, Entry& entry);
+  void plan_credit(TxnSlot& slot);
   bool carries_value(const TxnSlot& slot, const Entry& entry, Phase phase) const;
   KeyPart key_part(const TxnSlot& slot, const Entry& entry, uint8_t index, Phase phase) const;
   void send_phase(TxnSlot& slot, Phase phase, NodeId node);
@@ -178,7 +174,11 @@ class Engine final : public Duties {
   Parsed parse(const Message& message);
   bool parse_get(const Message& message);
   bool parse_keys(const Message& message, uint16_t* keys);
-  void prefetch_record_of(const Message& message, bool index_pass);
+  bool parse_done(const Message& message);
+  static std::span<const DoneNotice> notices_of(const Message& message) {
+    return {reinterpret_cast<const DoneNotice*>(message.body.data()), message.body.size() / sizeof(DoneNotice)};
+  }
+  void touch_later(const LogPart* part);
   const Parsed& parsed(const Message& message) const { return parsed_[static_cast<size_t>(&message - burst_base_)]; }
   std::span<const KeyRef> keys_of(const Message& message) const {
     const Parsed& p = parsed(message);
@@ -225,6 +225,7 @@ class Engine final : public Duties {
   const Message* burst_base_ = nullptr;
   std::vector<Parsed> parsed_;
   std::vector<KeyRef> keys_;
+  std::vector<const LogKey*> logged_;  // keys of records that messages of this burst name
   std::vector<std::byte> scratch_;
   Counters counters_;
 };

@@ -82,7 +82,7 @@ bool Engine::send_get(TxnSlot& slot, uint16_t index) {
   request.flags = static_cast<uint8_t>((slot.single ? kGetSingle : 0) | (e.locks ? kGetLocks : 0));
   request.key_bytes = key_bytes;
   store(at, request);
-  if (key_bytes != 0) std::memcpy(at + sizeof request, e.key.bytes.data(), key_bytes);
+  copy_words(at + sizeof request, e.key.bytes.data(), key_bytes);
   if (to != self_) {
     ++counters_.remote_gets;
     ++counters_.phase_messages[static_cast<int>(Phase::kExecute)];
@@ -162,7 +162,7 @@ void Engine::keep_value(TxnSlot& slot, Entry& e, ByteView value) {
     reject(slot, Code::kTxnTooLarge, &e);
     return;
   }
-  if (!value.empty()) std::memcpy(e.value, value.data(), value.size());
+  copy_words(e.value, value.data(), value.size());
   e.value_bytes = static_cast<uint32_t>(value.size());
 }
 
@@ -259,7 +259,7 @@ void Engine::answer_get(const Message& m, const KeyRef& ref) {
   std::byte* at = port_.reserve(m.source, Flow::kExecution, static_cast<uint8_t>(Kind::kGetReply),
                                 sizeof answer + padded(answer.value_bytes), m.spare);
   store(at, answer);
-  if (answer.value_bytes != 0) std::memcpy(at + sizeof answer, scratch_.data(), answer.value_bytes);
+  copy_words(at + sizeof answer, scratch_.data(), answer.value_bytes);
 }
 
 Code Engine::lock_for_get(const Message& m, const KeyRef& ref, Owner* holder, Version* base) {
@@ -282,7 +282,7 @@ Code Engine::lock_for_get(const Message& m, const KeyRef& ref, Owner* holder, Ve
   LogPart* part = log_.make_part(1, padded(ref.key.bytes.size()), &rest);
   LogKey& key = part->all()[0];
   key.key = ref.key;
-  if (!ref.key.bytes.empty()) std::memcpy(rest, ref.key.bytes.data(), ref.key.bytes.size());
+  copy_words(rest, ref.key.bytes.data(), ref.key.bytes.size());
   key.key.bytes = {rest, ref.key.bytes.size()};
   key.table = ref.table;
   key.table_id = ref.table_id;

@@ -35,10 +35,10 @@ LogPart* Engine::log_part(std::span<const KeyRef> keys, size_t undo_bytes, std::
     const KeyRef& ref = keys[i];
     LogKey& key = part->all()[i];
     key.key = ref.key;
-    if (!ref.key.bytes.empty()) std::memcpy(at, ref.key.bytes.data(), ref.key.bytes.size());
+    copy_words(at, ref.key.bytes.data(), ref.key.bytes.size());
     key.key.bytes = {at, ref.key.bytes.size()};
     at += padded(ref.key.bytes.size());
-    if (!ref.value.empty()) std::memcpy(at, ref.value.data(), ref.value.size());
+    copy_words(at, ref.value.data(), ref.value.size());
     key.value = {at, ref.value.size()};
     at += padded(ref.value.size());
     key.table = ref.table;

@@ -17,7 +17,7 @@ enum class Kind : uint8_t {
   kReplicate,  // CommitRequest, KeyPart...   -> kReply
   kUnlock,     // CommitRequest, KeyPart...   -> kReply
   kReply,      // PhaseReply, bases
-  kDone,       // DoneNotice: all participants have acknowledged; raise and truncate
+  kDone,       // DoneNotice...: all participants of these have acknowledged; raise and truncate
 };
 
 enum GetFlags : uint8_t {
@@ -93,7 +93,7 @@ static_assert(sizeof(PhaseReply) == 16);
 
 struct DoneNotice {
   uint32_t sequence;
-  uint32_t spare;
+  uint32_t slot;
 };
 static_assert(sizeof(DoneNotice) == 8);
 

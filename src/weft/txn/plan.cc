@@ -1,7 +1,5 @@
 // The plan: what a protocol's row means for the keys of one transaction. Computed once when the commit starts; the driver
 // and the messages only look at it.
-#include <cstring>
-
 #include "weft/txn/engine.h"
 
 namespace weft {
@@ -25,15 +23,16 @@ void Engine::plan(TxnSlot& slot) {
   }
   slot.row = slot.writes == 0 && slot.locked_nodes == 0 ? &kReadOnly : row_;
   slot.targets = {};
-  for (uint16_t i = 0; i < slot.count; ++i) plan_key(slot, slot.entry(i));
-  uint64_t nodes = 0;
-  for (const uint64_t targets : slot.targets) nodes |= targets;
+  uint64_t nodes = slot.participants;
+  for (uint16_t i = 0; i < slot.count; ++i) nodes |= plan_key(slot, slot.entry(i));
   for_each_node(nodes & ~slot.participants, [&](NodeId n) { slot.credit[n.value] = 0; });
-  slot.participants |= nodes;
+  slot.participants = nodes;
+  plan_credit(slot);
   if ((nodes & lost_peers_) != 0) reject(slot, Code::kClosed);
 }
 
-void Engine::plan_key(TxnSlot& slot, Entry& e) {
+// Returns the nodes this key involves.
+uint64_t Engine::plan_key(TxnSlot& slot, Entry& e) {
   const Protocol& row = *slot.row;
   const Placement& replicas = *e.placement;
   const uint64_t primary = uint64_t{1} << replicas.primary().value;
@@ -57,21 +56,26 @@ void Engine::plan_key(TxnSlot& slot, Entry& e) {
     if (row.locks_reads()) e.at[at(Phase::kLock)] = lock_at;
     if (row.validate && !bugs_.has(Bug::kSkipValidation)) e.at[at(Phase::kValidate)] = primary;
   }
-  for (size_t p = 0; p < slot.targets.size(); ++p) slot.targets[p] |= e.at[p];
+  uint64_t nodes = 0;
+  for (size_t p = 0; p < slot.targets.size(); ++p) {
+    slot.targets[p] |= e.at[p];
+    nodes |= e.at[p];
+  }
+  return nodes;
 }
 
-uint32_t Engine::credit_for(const TxnSlot& slot, NodeId node) const {
-  constexpr uint32_t kMessages = 512;  // headers of all messages and answers, each in a packet of its own
+// What this transaction may have under way with each participant, by the worst case: three messages that name a key, one
+// that brings its value, and their answers, each in a packet of its own.
+void Engine::plan_credit(TxnSlot& slot) {
+  constexpr uint32_t kMessages = 512;
   constexpr uint32_t kKey = 3 * sizeof(KeyPart) + sizeof(uint64_t);
-  const uint64_t bit = uint64_t{1} << node.value;
-  uint32_t bytes = kMessages;
+  for_each_node(slot.participants, [&](NodeId n) { slot.need[n.value] = kMessages; });
   for (uint16_t i = 0; i < slot.count; ++i) {
     const Entry& e = slot.entry(i);
-    if ((e.placement->mask & bit) == 0) continue;
-    bytes += kKey + 3 * static_cast<uint32_t>(padded(e.key.bytes.size()));
+    uint32_t bytes = kKey + 3 * static_cast<uint32_t>(padded(e.key.bytes.size()));
     if (e.write != Write::kNone) bytes += static_cast<uint32_t>(padded(e.new_bytes));
+    for_each_node(e.placement->mask & slot.participants, [&](NodeId n) { slot.need[n.value] += bytes; });
   }
-  return bytes;
 }
 
 bool Engine::take_credit(TxnSlot& slot) {
@@ -79,20 +83,19 @@ bool Engine::take_credit(TxnSlot& slot) {
   bool ok = true;
   for_each_node(slot.participants, [&](NodeId n) {
     if (!ok) return;
-    const uint32_t need = credit_for(slot, n);
+    const uint32_t need = slot.need[n.value];
     if (!credit_.fits(need)) reject(slot, Code::kTxnTooLarge);
     ok = credit_.take(n, need);
-    if (!ok) return;
-    slot.credit[n.value] += need;
-    taken |= uint64_t{1} << n.value;
+    if (ok) taken |= uint64_t{1} << n.value;
   });
-  if (ok) return true;
   for_each_node(taken, [&](NodeId n) {
-    const uint32_t need = credit_for(slot, n);
-    slot.credit[n.value] -= need;
-    credit_.give(n, need);
+    if (ok) {
+      slot.credit[n.value] += slot.need[n.value];
+    } else {
+      credit_.give(n, slot.need[n.value]);
+    }
   });
-  return false;
+  return ok;
 }
 
 bool Engine::carries_value(const TxnSlot& slot, const Entry& e, Phase phase) const {
@@ -149,10 +152,10 @@ void Engine::send_phase(TxnSlot& slot, Phase phase, NodeId node) {
     if (!takes_part(e)) continue;
     store(to, key_part(slot, e, static_cast<uint8_t>(i), phase));
     to += sizeof(KeyPart);
-    if (!e.key.bytes.empty()) std::memcpy(to, e.key.bytes.data(), e.key.bytes.size());
+    copy_words(to, e.key.bytes.data(), e.key.bytes.size());
     to += padded(e.key.bytes.size());
     if (carries_value(slot, e, phase)) {
-      if (e.new_bytes != 0) std::memcpy(to, e.new_value, e.new_bytes);
+      copy_words(to, e.new_value, e.new_bytes);
       to += padded(e.new_bytes);
     }
   }

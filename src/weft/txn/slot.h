@@ -91,7 +91,9 @@ struct TxnSlot {
   std::array<uint64_t, kPhases> targets{};  // by phase: the nodes it goes to (all keys' plans together)
   Outcome outcome;
   TxnSlot* next = nullptr;      // in the engine's list of those that wait for credit
-  std::array<uint32_t, kNodesMax + 1> credit;  // taken for the commit, per node; valid for participants
+  // Per node, valid for participants.
+  std::array<uint32_t, kNodesMax + 1> credit;  // taken
+  std::array<uint32_t, kNodesMax + 1> need;    // what the commit takes
 
   // Keys and values: bytes come from the inline part, then from blocks of the engine's pool.
   uint32_t bytes_used = 0;      // of Limits::txn_bytes_max

@@ -53,12 +53,14 @@ void Engine::commit_key(const LogRecord& record, LogKey& key, Owner owner, std::
 void Engine::on_done(std::span<const Message> run) {
   for (const Message& m : run) {
     if (!parsed(m).ok) continue;
-    LogRecord& record = log_.at(m.source, static_cast<uint8_t>(m.spare));
-    if (static_cast<uint32_t>(record.sequence) != load<DoneNotice>(m.body.data()).sequence) {
-      WEFT_MARK("notice_without_record");
-      continue;
+    for (const DoneNotice& notice : notices_of(m)) {
+      LogRecord& record = log_.at(m.source, static_cast<uint8_t>(notice.slot));
+      if (static_cast<uint32_t>(record.sequence) == notice.sequence) {
+        finish_record(record);
+      } else {
+        WEFT_MARK("notice_without_record");
+      }
     }
-    finish_record(record);
   }
 }
 

@@ -1,0 +1,347 @@
+#include "weft/bench/campaign.h"
+
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <atomic>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <ostream>
+#include <thread>
+
+#include "weft/base/clock.h"
+#include "weft/base/marks.h"
+#include "weft/check/checker.h"
+#include "weft/txn/protocol.h"
+
+namespace weft::bench {
+
+namespace {
+
+constexpr uint64_t kTwiceEvery = 16;     // every so many seeds one is run twice
+constexpr size_t kFailuresShown = 5;
+constexpr uint64_t kSeedsDefault = 100;
+
+TxnRecord::Type type_of(SimOutcome outcome) {
+  switch (outcome) {
+    case SimOutcome::kOk:
+      return TxnRecord::Type::kOk;
+    case SimOutcome::kFail:
+      return TxnRecord::Type::kFail;
+    case SimOutcome::kInfo:
+      break;
+  }
+  return TxnRecord::Type::kInfo;
+}
+
+std::vector<TokenAt> tokens_of(const std::vector<SimTokenAt>& tokens) {
+  std::vector<TokenAt> out;
+  for (const SimTokenAt& at : tokens) out.push_back({at.token, at.key});
+  return out;
+}
+
+class Recorder final : public HistorySink {
+ public:
+  explicit Recorder(CheckedRun* run) : run_(run) {}
+
+  void txn(const SimTxn& txn) override {
+    TxnRecord record;
+    record.process = txn.process;
+    record.invoke = txn.invoke;
+    record.complete = txn.complete;
+    record.type = type_of(txn.outcome);
+    for (const SimTxn::Op& op : txn.ops) {
+      if (op.append) {
+        record.ops.push_back(TxnRecord::Op::append(op.key, static_cast<int64_t>(op.element)));
+      } else {
+        record.ops.push_back(TxnRecord::Op::read(op.key, std::vector<int64_t>(op.list.begin(), op.list.end())));
+      }
+    }
+    run_->history.txns.push_back(std::move(record));
+  }
+  void token_start(const std::vector<SimTokenAt>& tokens) override { run_->tokens.start = tokens_of(tokens); }
+  void token_move(const SimTokenMove& move) override {
+    run_->tokens.moves.push_back({move.token, move.from, move.to, move.invoke, move.complete, type_of(move.outcome)});
+  }
+  void token_read(const SimTokenRead& read) override {
+    run_->tokens.reads.push_back({read.invoke, read.complete, tokens_of(read.found)});
+  }
+  void token_end(const std::vector<SimTokenAt>& tokens) override { run_->tokens.end = tokens_of(tokens); }
+
+ private:
+  CheckedRun* const run_;
+};
+
+// Regions of simulated nodes are small and many: huge pages would cost more than all the rest.
+class SmallPages {
+ public:
+  SmallPages() : before_(prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0)) { prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0); }
+  ~SmallPages() { prctl(PR_SET_THP_DISABLE, before_ > 0 ? 1 : 0, 0, 0, 0); }
+  SmallPages(const SmallPages&) = delete;
+  SmallPages& operator=(const SmallPages&) = delete;
+
+ private:
+  const int before_;
+};
+
+struct Failure {
+  SimOptions options;
+  std::string violation;
+  std::string config;
+};
+
+// What the threads of a campaign add up, under one lock.
+struct Tally {
+  std::mutex mutex;
+  uint64_t runs = 0, twice = 0, transactions = 0, committed = 0, events = 0, faults = 0, refused_sends = 0;
+  std::map<std::string, uint64_t> by_protocol, by_workload;
+  std::vector<Failure> failures;
+
+  void add(const SimOptions& options, const SimResult& result) {
+    const std::scoped_lock lock(mutex);
+    ++runs;
+    transactions += result.transactions();
+    committed += result.committed;
+    events += result.events;
+    faults += result.faults;
+    refused_sends += result.refused_sends;
+    ++by_protocol[result.config.options.protocol];
+    ++by_workload[std::string(workload_name(result.config.workload.kind))];
+    if (!result.violations.empty()) failures.push_back({options, result.violations.front(), result.config.text()});
+  }
+};
+
+std::vector<SimOptions> runs_of(uint64_t seed, const CampaignOptions& options, const std::optional<FaultMask>& faults) {
+  SimOptions run;
+  run.seed = seed;
+  run.faults = faults;
+  if (options.protocol.empty()) return {run};
+  std::vector<SimOptions> runs;
+  for (const Protocol& row : kProtocols) {
+    if (options.protocol != "all" && options.protocol != row.name) continue;
+    run.protocol = std::string(row.name);
+    runs.push_back(run);
+  }
+  return runs;
+}
+
+void run_seed(const SimOptions& run, bool twice, Tally& tally) {
+  CheckedRun checked = run_checked(run);
+  if (twice) {
+    const SimResult again = run_simulation(run);
+    if (again.trace_hash != checked.result.trace_hash) {
+      checked.result.violations.insert(checked.result.violations.begin(), "two runs of the seed have different traces");
+    }
+    const std::scoped_lock lock(tally.mutex);
+    ++tally.twice;
+  }
+  tally.add(run, checked.result);
+}
+
+void print_marks(std::ostream& out) {
+  std::map<std::string, uint64_t> hits;  // a name may stand at several places
+  for (const Mark& mark : all_marks()) hits[mark.name] += mark.hits.load(std::memory_order_relaxed);
+  std::string missed;
+  size_t hit = 0;
+  for (const auto& [name, count] : hits) {
+    if (count > 0) {
+      ++hit;
+    } else {
+      missed += " " + name;
+    }
+  }
+  out << "marks hit: " << hit << " of " << hits.size() << '\n';
+  if (!missed.empty()) out << "marks not hit:" << missed << '\n';
+}
+
+void print_failures(std::vector<Failure>& failures, std::ostream& out) {
+  std::sort(failures.begin(), failures.end(), [](const Failure& a, const Failure& b) {
+    return std::tie(a.options.seed, a.options.protocol) < std::tie(b.options.seed, b.options.protocol);
+  });
+  for (size_t i = 0; i < std::min(failures.size(), kFailuresShown); ++i) {
+    const Failure& failure = failures[i];
+    out << "\nFAILED seed " << failure.options.seed << ": " << failure.violation << "\n  " << failure.config
+        << "\n  again: " << command_for(with_fewest_faults(failure.options)) << '\n';
+  }
+  if (failures.size() > kFailuresShown) {
+    out << "\nand " << failures.size() - kFailuresShown << " more, with seeds";
+    for (size_t i = kFailuresShown; i < failures.size() && i < 50; ++i) out << ' ' << failures[i].options.seed;
+    out << '\n';
+  }
+}
+
+int run_one_seed(const CampaignOptions& options, const std::optional<FaultMask>& faults, std::ostream& out) {
+  bool clean = true;
+  for (const SimOptions& run : runs_of(*options.seed, options, faults)) {
+    const CheckedRun checked = run_checked(run);
+    const SimResult& result = checked.result;
+    out << "seed " << run.seed << ": " << result.config.text() << "\n  " << result.committed << " committed, "
+        << result.aborted << " aborted, " << result.rejected << " rejected, " << result.dropped << " dropped; "
+        << result.steps << " steps, " << result.packets << " packets, " << result.refused_sends
+        << " refused by a full channel, " << result.faults << " faults, " << result.events << " events in "
+        << result.virtual_ns / 1000 << " us\n  trace " << std::hex << result.trace_hash << std::dec << '\n';
+    for (const std::string& violation : result.violations) out << "  VIOLATION " << violation << '\n';
+    if (!result.violations.empty()) out << "  again: " << command_for(with_fewest_faults(run)) << '\n';
+    clean &= result.violations.empty();
+    if (options.history.empty()) continue;
+    std::string text;
+    for (const TxnRecord& record : checked.history.txns) append_json(record, text);
+    std::ofstream file(options.history, std::ios::binary | std::ios::trunc);
+    file << text;
+    file.close();
+    if (!file) {
+      out << "cannot write " << options.history << '\n';
+      return 2;
+    }
+    out << "  " << checked.history.txns.size() << " transactions in " << options.history << '\n';
+  }
+  return clean ? 0 : 1;
+}
+
+void run_seeds(const CampaignOptions& options, const std::optional<FaultMask>& faults, Tally& tally) {
+  RealClock clock;
+  const uint64_t end_ns =
+      options.minutes > 0 ? clock.now_ns() + static_cast<uint64_t>(options.minutes * 60e9) : UINT64_MAX;
+  const uint64_t seeds = options.seeds.value_or(options.minutes > 0 ? UINT64_MAX : kSeedsDefault);
+  std::atomic<uint64_t> next{0};
+  const auto work = [&] {
+    RealClock mine;
+    for (uint64_t i = next.fetch_add(1); i < seeds && mine.now_ns() < end_ns; i = next.fetch_add(1)) {
+      for (const SimOptions& run : runs_of(options.from + i, options, faults)) {
+        run_seed(run, run.seed % kTwiceEvery == 0, tally);
+      }
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int t = 1; t < options.threads; ++t) threads.emplace_back(work);
+  work();
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+
+CheckedRun run_checked(const SimOptions& options) {
+  CheckedRun run;
+  Recorder recorder(&run);
+  run.result = run_simulation(options, &recorder);
+  std::vector<std::string>& violations = run.result.violations;
+  // The history of a run that did not end has no last read; the checker knows what to do with that, the token's not.
+  if (run.result.config.workload.kind == SimWorkload::kAppend) {
+    const Verdict verdict = check(run.history);
+    if (!verdict.valid()) violations.push_back(describe(verdict, run.history));
+  }
+  if (run.result.config.workload.kind == SimWorkload::kToken && !run.tokens.end.empty()) {
+    const TokenVerdict verdict = check_token(run.tokens);
+    if (!verdict.valid()) violations.push_back("token: " + verdict.fault);
+  }
+  return run;
+}
+
+SimOptions with_fewest_faults(const SimOptions& failing) {
+  SimOptions fewest = failing;
+  fewest.faults = draw_config(failing).faults;
+  for (int i = 0; i < kFaults; ++i) {
+    const auto fault = static_cast<Fault>(i);
+    if (!fewest.faults->has(fault)) continue;
+    SimOptions fewer = fewest;
+    fewer.faults->bits &= ~(1U << i);
+    if (!run_checked(fewer).result.violations.empty()) fewest = fewer;
+  }
+  // As short as it was, if nothing could go.
+  return *fewest.faults == draw_config(failing).faults ? failing : fewest;
+}
+
+std::string command_for(const SimOptions& options) {
+  std::string command = "weft sim --seed " + std::to_string(options.seed);
+  if (options.protocol) command += " --protocol " + *options.protocol;
+  if (options.faults) command += " --faults " + faults_text(*options.faults);
+  return command;
+}
+
+int run_campaign(const CampaignOptions& options, std::ostream& out) {
+  if (!options.protocol.empty() && options.protocol != "all" && find_protocol(options.protocol) == nullptr) {
+    out << "--protocol: unknown protocol \"" << options.protocol << "\"; known are all";
+    for (const Protocol& row : kProtocols) out << ", " << row.name;
+    out << '\n';
+    return 2;
+  }
+  std::optional<FaultMask> faults;
+  if (!options.faults.empty()) {
+    const Result<FaultMask> parsed = parse_faults(options.faults);
+    if (!parsed) {
+      out << parsed.error().detail << '\n';
+      return 2;
+    }
+    faults = *parsed;
+  }
+  const SmallPages small_pages;
+  if (options.seed) return run_one_seed(options, faults, out);
+
+  Tally tally;
+  RealClock clock;
+  const uint64_t start_ns = clock.now_ns();
+  run_seeds(options, faults, tally);
+  const double minutes = std::max(static_cast<double>(clock.now_ns() - start_ns) / 60e9, 1e-9);
+
+  out << tally.runs << " runs from seed " << options.from << ", " << static_cast<uint64_t>(
+             static_cast<double>(tally.runs) / minutes) << " a minute; " << tally.twice << " of them twice\n"
+      << tally.transactions << " transactions, " << tally.committed << " committed; " << tally.events << " events, "
+      << tally.faults << " faults, " << tally.refused_sends << " sends refused by a full channel\n";
+  for (const auto* counts : {&tally.by_protocol, &tally.by_workload}) {
+    for (const auto& [name, runs] : *counts) out << name << ' ' << runs << "  ";
+    out << '\n';
+  }
+  print_marks(out);
+  print_failures(tally.failures, out);
+  out << (tally.failures.empty() ? "clean\n" : "VIOLATIONS in " + std::to_string(tally.failures.size()) + " runs\n");
+  return tally.failures.empty() ? 0 : 1;
+}
+
+const std::vector<PlantedBug>& planted_bugs() {
+  // Three nodes with all data at each, no faults: what a bug needs is contention, not a rich cluster.
+  const auto bug = [](Bug which, std::string_view name, const char* protocol, SimWorkload workload, bool local_reads,
+                      int replicas = 3) {
+    PlantedBug planted{which, name, {}};
+    planted.where.protocol = protocol;
+    planted.where.workload = workload;
+    planted.where.local_reads = local_reads;
+    planted.where.nodes = 3;
+    planted.where.replicas = replicas;
+    planted.where.bugs.mask = static_cast<uint32_t>(which);
+    return planted;
+  };
+  static const std::vector<PlantedBug> bugs{
+      bug(Bug::kSkipValidation, "skip validation", "dnl4", SimWorkload::kAppend, true),
+      bug(Bug::kUnlockEarly, "unlock early", "dnl4", SimWorkload::kAppend, true),
+      bug(Bug::kIgnoreVersion, "ignore the version", "dnl4", SimWorkload::kAppend, true),
+      bug(Bug::kReadUnreadableBackup, "read an unreadable backup", "dnl4", SimWorkload::kAppend, true),
+      bug(Bug::kRaiseWithoutVersion, "raise without version check", "dnl4", SimWorkload::kAppend, true),
+      bug(Bug::kInsertAtZero, "insert at version 0", "dnl4", SimWorkload::kToken, true),
+      bug(Bug::kDropReadRecords, "drop dnl1's read records", "dnl1", SimWorkload::kAppend, false, 2),
+      bug(Bug::kLockWithoutValue, "lock without the value", "dnl4", SimWorkload::kAppend, false, 2),
+  };
+  return bugs;
+}
+
+BugFound find_bug(const PlantedBug& bug, uint64_t seeds_max) {
+  const SmallPages small_pages;
+  BugFound found;
+  for (uint64_t seed = 1; seed <= seeds_max && !found.seed; ++seed) {
+    SimOptions options = bug.where;
+    options.seed = seed;
+    const CheckedRun broken = run_checked(options);
+    if (!broken.result.violations.empty()) {
+      found.seed = seed;
+      found.violation = broken.result.violations.front();
+    }
+    options.bugs = {};
+    const CheckedRun sound = run_checked(options);
+    for (const std::string& violation : sound.result.violations) {
+      found.false_alarms.push_back("seed " + std::to_string(seed) + ": " + violation);
+    }
+  }
+  return found;
+}
+
+}  // namespace weft::bench

@@ -1,0 +1,283 @@
+// Thread and Worker: the order of a step, sleeping and waking, and that idle means idle. The duties here are as small
+// as they can be; the engine's own are tested with the cluster.
+#include "weft/run/thread.h"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <atomic>
+#include <chrono>
+#include <coroutine>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "weft/base/clock.h"
+#include "weft/run/worker.h"
+#include "weft/task.h"
+
+namespace weft {
+namespace {
+
+struct FixedClock final : Clock {
+  uint64_t now_ns() override { return now; }
+  uint64_t now = 1;
+};
+
+struct TraceDuties final : Duties {
+  bool table_batch() override { return note("batch"); }
+  bool commit_steps() override { return note("commit"); }
+  bool flush() override { return note("flush"); }
+  bool poll() override { return note("poll"); }
+  void between_steps() override { note("between"); }
+  void before_sleep() override { note("offline"); }
+  bool pending() const override { return false; }
+  uint64_t deadline_ns() const override { return deadline; }
+  bool note(const char* what) {
+    if (trace != nullptr) trace->push_back(what);
+    return false;
+  }
+  std::vector<std::string>* trace = nullptr;
+  uint64_t deadline = UINT64_MAX;
+};
+
+struct Detached {
+  struct promise_type {
+    Detached get_return_object() { return {}; }
+    std::suspend_never initial_suspend() noexcept { return {}; }
+    std::suspend_never final_suspend() noexcept { return {}; }
+    void return_void() {}
+    void unhandled_exception() noexcept { std::terminate(); }
+  };
+};
+
+struct Sleep {
+  Worker* worker;
+  uint64_t deadline_ns;
+  bool await_ready() const noexcept { return false; }
+  void await_suspend(std::coroutine_handle<> h) const { worker->sleep_until(deadline_ns, h); }
+  void await_resume() const noexcept {}
+};
+
+struct Yield {
+  Worker* worker;
+  bool await_ready() const noexcept { return false; }
+  void await_suspend(std::coroutine_handle<> h) const { worker->ready(h); }
+  void await_resume() const noexcept {}
+};
+
+void until(const std::function<bool()>& done) {
+  while (!done()) std::this_thread::yield();
+}
+
+TEST(Worker, AStepHasItsOrder) {
+  FixedClock clock;
+  TraceDuties duties;
+  std::vector<std::string> trace;
+  duties.trace = &trace;
+  Worker worker(&clock, nullptr, 8, 8);
+  worker.set_duties(&duties);
+  const auto body = [](Worker* w, std::vector<std::string>* t) -> Detached {
+    co_await Yield{w};
+    t->push_back("client");
+  };
+  ASSERT_TRUE(worker.mailbox().post([&] {
+    trace.push_back("mail");
+    body(&worker, &trace);
+  }));
+  EXPECT_TRUE(worker.pending());
+  EXPECT_TRUE(worker.step());
+  EXPECT_EQ(trace, (std::vector<std::string>{"mail", "client", "batch", "commit", "flush", "poll", "between"}));
+  trace.clear();
+  EXPECT_FALSE(worker.step()) << "nothing was done";
+  EXPECT_EQ(worker.steps(), 2U);
+}
+
+TEST(Worker, TimersWakeInAStepAtTheirTime) {
+  FixedClock clock;
+  TraceDuties duties;
+  Worker worker(&clock, nullptr, 8, 8);
+  worker.set_duties(&duties);
+  std::vector<int> woke;
+  const auto body = [](Worker* w, uint64_t at, int id, std::vector<int>* out) -> Detached {
+    co_await Sleep{w, at};
+    out->push_back(id);
+  };
+  body(&worker, 30, 3, &woke);
+  body(&worker, 10, 1, &woke);
+  body(&worker, 10, 2, &woke);
+  EXPECT_EQ(worker.deadline_ns(), 10U);
+  clock.now = 9;
+  EXPECT_FALSE(worker.step());
+  clock.now = 10;
+  EXPECT_TRUE(worker.step());
+  EXPECT_EQ(woke, (std::vector<int>{1, 2}));
+  EXPECT_EQ(worker.deadline_ns(), 30U);
+  duties.deadline = 20;
+  EXPECT_EQ(worker.deadline_ns(), 20U) << "the duties' deadline counts too";
+  clock.now = 100;
+  worker.step();
+  EXPECT_EQ(woke, (std::vector<int>{1, 2, 3}));
+}
+
+TEST(Worker, WhatBecomesReadyInAStepRunsInTheNext) {
+  FixedClock clock;
+  TraceDuties duties;
+  Worker worker(&clock, nullptr, 8, 8);
+  worker.set_duties(&duties);
+  int turns = 0;
+  const auto body = [](Worker* w, int* n) -> Detached {
+    for (int i = 0; i < 3; ++i) {
+      co_await Yield{w};
+      ++*n;
+    }
+  };
+  body(&worker, &turns);
+  for (int i = 1; i <= 3; ++i) {
+    worker.step();
+    EXPECT_EQ(turns, i);
+  }
+  EXPECT_FALSE(worker.pending());
+}
+
+struct Running {
+  RealClock clock;
+  TraceDuties duties;
+  Worker worker{&clock, nullptr, 64, 64};
+  Thread thread{&clock, 20'000};
+  Running() {
+    worker.set_duties(&duties);
+    thread.add(&worker);
+  }
+  void post(const std::function<void()>& call) {
+    while (!worker.mailbox().post(call)) std::this_thread::yield();
+    thread.wake();
+  }
+};
+
+TEST(Thread, StartsStopsAndStartsAgain) {
+  Running r;
+  r.thread.stop();
+  for (int round = 0; round < 20; ++round) {
+    r.thread.start();
+    std::atomic<bool> ran{false};
+    r.post([&] { ran = true; });
+    until([&] { return ran.load(); });
+    r.thread.stop();
+    r.thread.stop();
+  }
+}
+
+TEST(Thread, StopsWhileItSleeps) {
+  for (int round = 0; round < 50; ++round) {
+    Running r;
+    r.thread.start();
+    until([&] { return r.thread.sleeps() > 0; });
+    r.thread.stop();
+  }
+}
+
+// A post and the decision to sleep race at every round: the poster waits for its call, and the spin is as short as the
+// time between two posts.
+TEST(Thread, NoWakeUpIsLost) {
+  Running r;
+  r.thread.start();
+  std::atomic<int> ran{0};
+  for (int i = 1; i <= 3000; ++i) {
+    r.post([&] { ++ran; });
+    until([&] { return ran >= i; });
+    if (i % 50 == 0) until([&] { return r.thread.asleep(); });
+  }
+  EXPECT_GT(r.thread.sleeps(), 0U);
+  r.thread.stop();
+}
+
+TEST(Thread, NoWakeUpIsLostWithManyPosters) {
+  Running r;
+  r.thread.start();
+  constexpr int kThreads = 4;
+  constexpr int kEach = 1000;
+  std::vector<std::thread> posters;
+  for (int t = 0; t < kThreads; ++t) {
+    posters.emplace_back([&] {
+      std::atomic<int> mine{0};
+      for (int i = 1; i <= kEach; ++i) {
+        r.post([&] { ++mine; });
+        until([&] { return mine >= i; });
+      }
+    });
+  }
+  for (std::thread& poster : posters) poster.join();
+  r.thread.stop();
+}
+
+TEST(Thread, ATimerEndsTheSleep) {
+  Running r;
+  r.thread.start();
+  std::atomic<int> woke{0};
+  const auto body = [](Worker* w, std::atomic<int>* n) -> Detached {
+    for (int i = 0; i < 5; ++i) {
+      co_await Sleep{w, w->now_ns() + 2'000'000};
+      ++*n;
+    }
+  };
+  r.post([&] { body(&r.worker, &woke); });
+  until([&] { return woke == 5; });
+  EXPECT_GT(r.thread.sleeps(), 0U);
+  r.thread.stop();
+}
+
+TEST(Thread, IdleMeansIdle) {
+  Running r;
+  r.thread.start();
+  until([&] { return r.thread.asleep(); });
+  const uint64_t turns = r.thread.turns();
+  const uint64_t sleeps = r.thread.sleeps();
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  // A thread that does not sleep makes millions of turns in this time. One that sleeps spins once around each wake-up,
+  // and there is at most one a second; how many turns a spin has depends on the machine, so allow one spin of many.
+  EXPECT_LT(r.thread.sleeps() - sleeps, 5U);
+  EXPECT_LT(r.thread.turns() - turns, 20'000U);
+  r.thread.stop();
+}
+
+TEST(Thread, SeveralWorkersTakeTurns) {
+  RealClock clock;
+  TraceDuties duties;
+  std::vector<std::unique_ptr<Worker>> workers;
+  Thread thread(&clock);
+  for (int i = 0; i < 3; ++i) {
+    workers.push_back(std::make_unique<Worker>(&clock, nullptr, 8, 8));
+    workers.back()->set_duties(&duties);
+    thread.add(workers.back().get());
+  }
+  thread.start();
+  std::atomic<int> ran{0};
+  for (const auto& worker : workers) {
+    ASSERT_TRUE(worker->mailbox().post([&] { ++ran; }));
+    thread.wake();
+  }
+  until([&] { return ran == 3; });
+  thread.stop();
+  for (const auto& worker : workers) EXPECT_GT(worker->steps(), 0U);
+}
+
+TEST(Thread, PinsItselfWhenAsked) {
+  Running r;
+  r.thread.start(0);
+  std::atomic<int> cpus{0};
+  r.post([&] {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    sched_getaffinity(0, sizeof set, &set);
+    cpus = CPU_COUNT(&set);
+  });
+  until([&] { return cpus != 0; });
+  EXPECT_EQ(cpus, 1);
+  r.thread.stop();
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,283 @@
+// Threads against one table: small transactions that move tokens between keys, and backups that are applied to, raised
+// and read at once. Run under TSan too.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "weft/base/random.h"
+#include "weft/store/table_testing.h"
+
+namespace weft {
+namespace {
+
+using testing::bytes_table;
+using testing::integer_table;
+using testing::TableBox;
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr int kRounds = 4000;
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+constexpr int kRounds = 4000;
+#else
+constexpr int kRounds = 60000;
+#endif
+#else
+constexpr int kRounds = 60000;
+#endif
+
+constexpr uint32_t kKeys = 12;
+constexpr uint32_t kValueMax = 3000;
+
+// A value holds a number, and bytes that follow from it and from the length.
+std::vector<std::byte> make_value(uint64_t number, size_t bytes) {
+  std::vector<std::byte> value(std::max<size_t>(bytes, 8));
+  store<uint64_t>(value.data(), number);
+  for (size_t i = 8; i < value.size(); ++i) {
+    value[i] = static_cast<std::byte>(number * 31 + value.size() * 7 + i);
+  }
+  return value;
+}
+
+bool good_value(ByteView value) {
+  const std::vector<std::byte> expected = make_value(load<uint64_t>(value.data()), value.size());
+  return std::equal(value.begin(), value.end(), expected.begin(), expected.end());
+}
+
+struct Keys {
+  explicit Keys(const Table& table) {
+    for (uint32_t i = 0; i < kKeys; ++i) {
+      names[i] = "key" + std::to_string(10000 + i);
+      hashed[i] = table.hashed(as_bytes(names[i]));
+    }
+  }
+  std::array<std::string, kKeys> names;
+  std::array<HashedKey, kKeys> hashed;
+};
+
+class TableRace : public ::testing::TestWithParam<KeyKind> {
+ protected:
+  static TableOptions options(int workers) {
+    TableOptions out = GetParam() == KeyKind::kInteger ? integer_table(64, kValueMax) : bytes_table(64, kValueMax);
+    out.workers = workers;
+    return out;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Keys, TableRace, ::testing::Values(KeyKind::kInteger, KeyKind::kBytes),
+                         [](const auto& kind) { return kind.param == KeyKind::kInteger ? "Integer" : "Bytes"; });
+
+struct Held {
+  const HashedKey* key;
+  Locked locked;
+  uint64_t tokens = 0;
+};
+
+// Locks the key as fasst does (before the write is known) and reads its tokens.
+bool hold(Table& table, const HashedKey& key, Owner owner, Held* held) {
+  const LockResult r = table.lock(key, owner, Write::kPut, std::nullopt, 0);
+  if (r.code != Code::kOk) return false;
+  std::vector<std::byte> value(kValueMax);
+  const ReadResult read = table.read(key, value.data(), value.size());
+  *held = Held{&key, r.locked, read.found ? load<uint64_t>(value.data()) : 0};
+  return true;
+}
+
+// Gives back a lock with a new number of tokens; none at all is absence.
+bool settle(Table& table, Owner owner, Random* random, Held* held) {
+  if (held->tokens == 0) {
+    if (held->locked.fresh) {
+      table.unlock(*held->key, owner, held->locked);
+      return true;
+    }
+    if (table.relock(*held->key, owner, Write::kErase, 0, &held->locked) != Code::kOk) return false;
+    return true;
+  }
+  const auto bytes = static_cast<uint32_t>(8 + random->below(kValueMax - 8));
+  return table.relock(*held->key, owner, Write::kPut, bytes, &held->locked) == Code::kOk;
+}
+
+void install(Table& table, Owner owner, Random* random, const Held& held) {
+  if (held.tokens == 0) {
+    if (!held.locked.fresh) table.commit(*held.key, owner, Write::kErase, ByteView(), held.locked);
+    return;
+  }
+  const size_t room = held.locked.spare ? held.locked.spare.bytes() : held.locked.record.bytes();
+  const size_t most = std::min<size_t>(kValueMax, room - record_bytes(held.key->bytes.size(), 0));
+  table.commit(*held.key, owner, Write::kPut, make_value(held.tokens, 8 + random->below(most - 7)), held.locked);
+}
+
+void move_tokens(Table& table, const Keys& keys, int thread, std::atomic<uint64_t>* moves) {
+  Random random(static_cast<uint64_t>(thread) + 100);
+  const Owner owner(NodeId(0), WorkerId(static_cast<uint8_t>(thread)), 1);
+  for (int i = 0; i < kRounds; ++i) {
+    if (i % 64 == 0) table.quiesce(WorkerId(static_cast<uint8_t>(thread)));
+    const auto a = static_cast<uint32_t>(random.below(kKeys));
+    const auto b = static_cast<uint32_t>((a + 1 + random.below(kKeys - 1)) % kKeys);
+    Held from;
+    Held to;
+    if (!hold(table, keys.hashed[a], owner, &from)) continue;
+    if (!hold(table, keys.hashed[b], owner, &to)) {
+      table.unlock(*from.key, owner, from.locked);
+      continue;
+    }
+    if (from.tokens == 0) {
+      table.unlock(*from.key, owner, from.locked);
+      table.unlock(*to.key, owner, to.locked);
+      continue;
+    }
+    const uint64_t count = random.chance(50) ? from.tokens : 1;
+    from.tokens -= count;
+    to.tokens += count;
+    if (!settle(table, owner, &random, &from) || !settle(table, owner, &random, &to)) {
+      table.unlock(*from.key, owner, from.locked);
+      table.unlock(*to.key, owner, to.locked);
+      continue;
+    }
+    install(table, owner, &random, from);
+    install(table, owner, &random, to);
+    moves->fetch_add(1, std::memory_order_relaxed);
+  }
+  table.offline(WorkerId(static_cast<uint8_t>(thread)));
+}
+
+// A key's version never falls, through delete and insert, and one version names one state.
+void watch(Table& table, const Keys& keys, int thread, const std::atomic<bool>* stop, std::atomic<int>* wrong) {
+  Random random(7);
+  struct Seen {
+    uint64_t version = 0;
+    bool found = false;
+    uint64_t number = 0;
+  };
+  std::array<Seen, kKeys> seen;
+  std::vector<std::byte> value(kValueMax);
+  for (int i = 0; !stop->load(std::memory_order_relaxed); ++i) {
+    if (i % 64 == 0) table.quiesce(WorkerId(static_cast<uint8_t>(thread)));
+    const auto k = static_cast<uint32_t>(random.below(kKeys));
+    const ReadResult r = table.read(keys.hashed[k], value.data(), value.size());
+    if (r.found && !good_value(ByteView(value.data(), r.value_bytes))) wrong->fetch_add(1);
+    if (!r.found && r.word.owner()) continue;  // see table_apply.cc: a delete that is just being installed
+    const Seen now{r.word.version().value, r.found, r.found ? load<uint64_t>(value.data()) : 0};
+    Seen& last = seen[k];
+    if (now.version < last.version) wrong->fetch_add(1);
+    if (now.version == last.version && last.version != 0 && (now.found != last.found || now.number != last.number)) {
+      wrong->fetch_add(1);
+    }
+    last = now;
+  }
+  table.offline(WorkerId(static_cast<uint8_t>(thread)));
+}
+
+TEST_P(TableRace, TokensAreConserved) {
+  constexpr int kMovers = 3;
+  constexpr int kWatchers = 2;
+  TableBox box(options(kMovers + kWatchers));
+  const Keys keys(*box);
+  for (const HashedKey& key : keys.hashed) {
+    const LockResult r = box->lock(key, testing::kAlice, Write::kInsert, std::nullopt, 8);
+    ASSERT_EQ(r.code, Code::kOk);
+    box->commit(key, testing::kAlice, Write::kInsert, make_value(3, 8), r.locked);
+  }
+  std::atomic<uint64_t> moves{0};
+  std::atomic<bool> stop{false};
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> movers;
+  std::vector<std::thread> watchers;
+  for (int t = 0; t < kMovers; ++t) movers.emplace_back([&, t] { move_tokens(*box, keys, t, &moves); });
+  for (int t = 0; t < kWatchers; ++t) {
+    watchers.emplace_back([&, t] { watch(*box, keys, kMovers + t, &stop, &wrong); });
+  }
+  for (std::thread& t : movers) t.join();
+  stop = true;
+  for (std::thread& t : watchers) t.join();
+  EXPECT_EQ(wrong.load(), 0);
+  EXPECT_GT(moves.load(), 0U);
+  uint64_t sum = 0;
+  box->visit(
+      [](void* context, ByteView, ByteView value, Word) {
+        EXPECT_TRUE(good_value(value));
+        *static_cast<uint64_t*>(context) += load<uint64_t>(value.data());
+      },
+      &sum);
+  EXPECT_EQ(sum, 3 * kKeys);
+  const Table::Residue residue = box->residue();
+  EXPECT_EQ(residue.locked + residue.unreadable + residue.tombstones, 0U);
+}
+
+// G4: one thread applies (as the primary's locks order it), another raises late, a third reads. What is readable was
+// raised, and a raise of an old version changes nothing.
+TEST_P(TableRace, ABackupIsReadableOnlyWhenRaised) {
+  TableBox box(options(3));
+  const Keys keys(*box);
+  std::array<std::atomic<uint64_t>, kKeys> applied{};  // versions up to here are applied
+  std::array<std::atomic<uint64_t>, kKeys> raising{};  // versions up to here were raised, or are just being raised
+  std::atomic<bool> done{false};
+  std::atomic<int> wrong{0};
+
+  std::thread applier([&] {
+    Random random(1);
+    std::vector<std::byte> undo(kValueMax);
+    std::array<bool, kKeys> present{};
+    for (int i = 0; i < kRounds; ++i) {
+      if (i % 64 == 0) box->quiesce(WorkerId(0));
+      const auto k = static_cast<uint32_t>(random.below(kKeys));
+      const uint64_t version = applied[k].load() + 1;
+      const bool erase = present[k] && random.chance(40);
+      const Undo u = box->apply(keys.hashed[k], erase ? Write::kErase : Write::kPut,
+                                make_value(version, 8 + random.below(kValueMax - 8)), Version(version), undo.data());
+      if (u.existed != present[k]) wrong.fetch_add(1);
+      if (u.existed && load<uint64_t>(undo.data()) != version - 1) wrong.fetch_add(1);
+      present[k] = !erase;
+      applied[k].store(version);
+    }
+    done = true;
+    box->offline(WorkerId(0));
+  });
+  std::thread raiser([&] {
+    std::array<uint64_t, kKeys> next{};
+    for (bool more = true; more;) {
+      more = !done.load();
+      for (uint32_t k = 0; k < kKeys; ++k) {
+        box->quiesce(WorkerId(1));
+        for (const uint64_t end = applied[k].load(); next[k] < end;) {
+          more = true;
+          raising[k].store(++next[k]);
+          box->raise(keys.hashed[k], Version(next[k]));
+        }
+      }
+    }
+    box->offline(WorkerId(1));
+  });
+  std::thread reader([&] {
+    Random random(3);
+    std::vector<std::byte> value(kValueMax);
+    std::array<uint64_t, kKeys> last{};
+    while (!done.load()) {
+      box->quiesce(WorkerId(2));
+      const auto k = static_cast<uint32_t>(random.below(kKeys));
+      const ReadResult r = box->read(keys.hashed[k], value.data(), value.size());
+      if (r.found && (load<uint64_t>(value.data()) != r.word.version().value ||
+                      !good_value(ByteView(value.data(), r.value_bytes)))) {
+        wrong.fetch_add(1);
+      }
+      if (!r.found) continue;  // absence words are shared between keys here
+      if (r.word.readable() && r.word.version().value > raising[k].load()) wrong.fetch_add(1);
+      if (r.word.version().value < last[k]) wrong.fetch_add(1);
+      last[k] = r.word.version().value;
+    }
+    box->offline(WorkerId(2));
+  });
+  applier.join();
+  raiser.join();
+  reader.join();
+  EXPECT_EQ(wrong.load(), 0);
+  const Table::Residue residue = box->residue();
+  EXPECT_EQ(residue.locked + residue.unreadable + residue.tombstones, 0U);
+}
+
+}  // namespace
+}  // namespace weft
