@@ -299,27 +299,35 @@ int run_campaign(const CampaignOptions& options, std::ostream& out) {
 }
 
 const std::vector<PlantedBug>& planted_bugs() {
-  // Three nodes with all data at each, no faults: what a bug needs is contention, not a rich cluster.
-  const auto bug = [](Bug which, std::string_view name, const char* protocol, SimWorkload workload, bool local_reads,
-                      int replicas = 3) {
+  // All data at each of three nodes: what most bugs need is contention, not a rich cluster.
+  const auto bug = [](Bug which, std::string_view name, const char* protocol, SimWorkload workload) {
     PlantedBug planted{which, name, {}};
     planted.where.protocol = protocol;
     planted.where.workload = workload;
-    planted.where.local_reads = local_reads;
     planted.where.nodes = 3;
-    planted.where.replicas = replicas;
+    planted.where.replicas = 3;
     planted.where.bugs.mask = static_cast<uint32_t>(which);
     return planted;
   };
+  // What only single-key reads at backups can see needs many of them, on few keys with many backups.
+  const auto seen_at_backups = [&](Bug which, std::string_view name) {
+    PlantedBug planted = bug(which, name, "dnl2", SimWorkload::kAppend);
+    planted.where.local_reads = true;
+    planted.where.nodes = 5;
+    planted.where.replicas = 5;
+    planted.where.keys = 3;
+    planted.where.one_percent = 60;
+    return planted;
+  };
   static const std::vector<PlantedBug> bugs{
-      bug(Bug::kSkipValidation, "skip validation", "dnl4", SimWorkload::kAppend, true),
-      bug(Bug::kUnlockEarly, "unlock early", "dnl4", SimWorkload::kAppend, true),
-      bug(Bug::kIgnoreVersion, "ignore the version", "dnl4", SimWorkload::kAppend, true),
-      bug(Bug::kReadUnreadableBackup, "read an unreadable backup", "dnl4", SimWorkload::kAppend, true),
-      bug(Bug::kRaiseWithoutVersion, "raise without version check", "dnl4", SimWorkload::kAppend, true),
-      bug(Bug::kInsertAtZero, "insert at version 0", "dnl4", SimWorkload::kToken, true),
-      bug(Bug::kDropReadRecords, "drop dnl1's read records", "dnl1", SimWorkload::kAppend, false, 2),
-      bug(Bug::kLockWithoutValue, "lock without the value", "dnl4", SimWorkload::kAppend, false, 2),
+      bug(Bug::kSkipValidation, "skip validation", "dnl4", SimWorkload::kAppend),
+      bug(Bug::kUnlockEarly, "unlock early", "dnl4", SimWorkload::kAppend),
+      bug(Bug::kIgnoreVersion, "ignore the version", "dnl4", SimWorkload::kAppend),
+      seen_at_backups(Bug::kReadUnreadableBackup, "read an unreadable backup"),
+      seen_at_backups(Bug::kRaiseWithoutVersion, "raise without version check"),
+      bug(Bug::kInsertAtZero, "insert at version 0", "dnl4", SimWorkload::kToken),
+      bug(Bug::kDropReadRecords, "drop dnl1's read records", "dnl1", SimWorkload::kAppend),
+      bug(Bug::kLockWithoutValue, "lock without the value", "dnl1", SimWorkload::kAppend),
   };
   return bugs;
 }

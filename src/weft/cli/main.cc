@@ -18,7 +18,7 @@ int refuse(const std::string& why) {
 int main(int argc, char** argv) {
   CLI::App app("Weft: a strictly serializable, replicated, in-memory transactional store", "weft");
   int status = weft::bench::kExitDone;
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);
   app.footer("Begin with `weft up`. `weft COMMAND --help` says what a command takes.");
   weft::cli::add_up(app, &status);
   weft::cli::add_bench(app, &status);
@@ -34,5 +34,6 @@ int main(int argc, char** argv) {
     const std::string help = asked.empty() ? "weft --help" : "weft " + asked.front()->get_name() + " --help";
     return weft::cli::refuse(std::string(e.what()) + " (`" + help + "` says what there is)");
   }
+  if (app.get_subcommands().empty()) return weft::cli::refuse("no command given (`weft --help` says what there is)");
   return status;
 }

@@ -136,7 +136,7 @@ Receiver::Verdict Receiver::admit(const Packet& packet) {
   const Flow flow = static_cast<Flow>(header.flow);
   Channel& channel = channels_[channel_index(packet.source, flow)];
   const bool bound = bound_to_epoch(flow);
-  const bool hold_it = bound && (header.epoch > epoch_.value);
+  const bool hold_it = bound && (header.epoch > epoch_.value || !channel.held.empty());
   if (!hold_it && must_wait(channel, packet.bytes)) return Verdict::kLater;
   ++channel.sequence;
   channel.epoch = header.epoch;

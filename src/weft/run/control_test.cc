@@ -73,7 +73,7 @@ TEST(Control, PeriodicJobsRunAlthoughCallsKeepComing) {
   std::atomic<int> jobs{0};
   control.every_ms(1, [&] { ++jobs; });
   control.start();
-  constexpr int kCalls = 200'000;  // each wakes the control thread; together they take far longer than the period
+  constexpr int kCalls = 1'000'000;  // each wakes the control thread; together they take far longer than the period
   std::atomic<int> calls{0};
   std::function<void()> chain = [&] {
     if (++calls < kCalls && jobs == 0) control.post(chain);

@@ -43,7 +43,7 @@ void draw_limits(Random& random, const WorkloadConfig& workload, Limits& limits)
   const bool little_credit = random.chance(30);
   const bool little_room = random.chance(20);
   const uint32_t times = pick<uint32_t>(random, {1, 2, 4});
-  const uint32_t value = workload.kind == SimWorkload::kAppend ? 2'000 + workload.large_bytes : 16'000;
+  const uint32_t value = workload.kind == SimWorkload::kAppend ? 2'500 + workload.large_bytes : 16'000;
   if (little_credit) limits.credit_bytes = std::max<uint32_t>(value * times, 4096);
   if (little_room) limits.txn_bytes_max = value * 2 * times;
 }
@@ -108,6 +108,8 @@ SimConfig draw_config(const SimOptions& fixed) {
   if (fixed.local_reads) options.local_reads = *fixed.local_reads;
   if (fixed.nodes) options.nodes = *fixed.nodes;
   if (fixed.replicas) options.replicas = *fixed.replicas;
+  if (fixed.keys) config.workload.keys = *fixed.keys;
+  if (fixed.one_percent) config.workload.one_percent = *fixed.one_percent;
   if (fixed.limit_ns) config.limit_ns = *fixed.limit_ns;
   options.replicas = std::min(options.replicas, options.nodes);
 

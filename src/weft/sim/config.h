@@ -59,6 +59,8 @@ struct SimOptions {
   std::optional<bool> local_reads;
   std::optional<int> nodes;
   std::optional<int> replicas;
+  std::optional<uint32_t> keys;
+  std::optional<uint32_t> one_percent;
   std::optional<uint64_t> limit_ns;
   Bugs bugs;  // test only
 };

@@ -107,6 +107,8 @@ bool Table::Holds::collides(RecordSlot slot) const {
   if (value_at(bytes) > slot.bytes()) return false;
   std::array<std::byte, kKeyBytesMax + 1> copy;
   copy_from_shared(copy.data(), record + kKeyAt, bytes);
+  // It may be our key by now: an install that was under way when it was compared has been completed.
+  if (as_text(ByteView(copy.data(), bytes)) == as_text(key.bytes)) return false;
   return hash_bytes(copy.data(), bytes, table.seed_) == key.hash;
 }
 

@@ -98,7 +98,10 @@ Engine::Engine(Node* node, WorkerId id, Worker* worker, Environment* env, std::u
   handler(Kind::kDone, [](void* e, Run run) { static_cast<Engine*>(e)->on_done(run); });
   port_.set_burst_hook([](void* e, Run burst) { static_cast<Engine*>(e)->on_burst(burst); }, this);
   port_.set_bad_peer(
-      [](void* e, NodeId peer, const Error& error) { static_cast<Engine*>(e)->lose_peer(peer, error); }, this);
+      [](void* e, NodeId peer, const Error& error) {
+        static_cast<Engine*>(e)->bad_peers_.push_back({peer, error, true});
+      },
+      this);
   port_.set_epoch(node->view().epoch);
   worker_->set_duties(this);
 }
@@ -109,6 +112,7 @@ Engine::~Engine() = default;
 
 bool Engine::commit_steps() {
   bool busy = false;
+  if (!bad_peers_.empty()) handle_bad_peers();
   if (credit_came_back_) {
     credit_came_back_ = false;
     busy |= retry_gets();
@@ -128,7 +132,7 @@ void Engine::before_sleep() {
   for (size_t t = 0; t < node_->tables(); ++t) node_->table(TableId(static_cast<uint16_t>(t)))->offline(id_);
 }
 
-bool Engine::pending() const { return !local_gets_.empty() || credit_came_back_ || port_.pending(); }
+bool Engine::pending() const { return !local_gets_.empty() || credit_came_back_ || !bad_peers_.empty() || port_.pending(); }
 
 uint64_t Engine::deadline_ns() const {
   uint64_t deadline = UINT64_MAX;
@@ -351,9 +355,22 @@ Code Engine::write(TxnSlot& slot, TableId table_id, Key key, Write write, std::s
   return Code::kOk;
 }
 
+// Handlers and hooks run while the port delivers; the peer is closed in the next commit steps.
 void Engine::bad_message(NodeId from, const char* what) {
   WEFT_CHECK(from != self_, what);
-  port_.reject(from, {Code::kBadPacket, std::string("node ") + std::to_string(from.value) + ": " + what});
+  bad_peers_.push_back({from, {Code::kBadPacket, "node " + std::to_string(from.value) + ": " + what}, false});
+}
+
+void Engine::handle_bad_peers() {
+  while (!bad_peers_.empty()) {
+    const BadPeerNote note = std::move(bad_peers_.back());
+    bad_peers_.pop_back();
+    if (note.closed) {
+      lose_peer(note.peer, note.error);
+    } else {
+      port_.reject(note.peer, note.error);  // comes back as closed, once
+    }
+  }
 }
 
 // A peer sent what no correct peer sends, and its channel is closed. What waits for it gets an outcome: a read fails, a

@@ -93,6 +93,11 @@ class Engine final : public Duties {
     TxnSlot* slot;
     uint16_t entry;
   };
+  struct BadPeerNote {
+    NodeId peer;
+    Error error;
+    bool closed;  // by the port; else the port has to be told
+  };
   struct DoneQueue {
     std::vector<DoneNotice> items;
     uint64_t oldest_ns = 0;
@@ -111,6 +116,7 @@ class Engine final : public Duties {
     if (charges_ != nullptr) charges_->charge(step, n);
   }
   void bad_message(NodeId from, const char* what);
+  void handle_bad_peers();
   void lose_peer(NodeId peer, const Error& error);
   void lose_peer_of(TxnSlot& slot, NodeId peer);
 
@@ -210,6 +216,7 @@ class Engine final : public Duties {
   uint64_t sequence_ = 0;
   uint32_t in_use_ = 0;     // slots an application holds
   uint64_t lost_peers_ = 0;  // bit n: the channel to node n is closed
+  std::vector<BadPeerNote> bad_peers_;
   Session::BeginAwaiter* begin_first_ = nullptr;
   Session::BeginAwaiter* begin_last_ = nullptr;
 

@@ -1,0 +1,155 @@
+// The protocol table against Dandelion's Table 4 and the rules K1, K2 and the telling table.
+#include "weft/txn/protocol.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <string_view>
+
+namespace weft {
+namespace {
+
+bool is(Where w, Replicas at, Keys of) { return w.at == at && w.of == of; }
+
+TEST(Protocol, RowsAreThoseOfDandelionsTable4) {
+  EXPECT_TRUE(is(kDnl4.lock, Replicas::kPrimary, Keys::kWrites));
+  EXPECT_TRUE(kDnl4.validate);
+  EXPECT_TRUE(is(kDnl4.replicate, Replicas::kBackups, Keys::kWrites));
+
+  EXPECT_TRUE(is(kDnl2.lock, Replicas::kPrimary, Keys::kReadsAndWrites));
+  EXPECT_FALSE(kDnl2.validate);
+  EXPECT_TRUE(is(kDnl2.replicate, Replicas::kAll, Keys::kWrites));
+
+  EXPECT_TRUE(is(kDnl1.lock, Replicas::kAll, Keys::kReadsAndWrites));
+  EXPECT_FALSE(kDnl1.validate);
+  EXPECT_TRUE(is(kDnl1.replicate, Replicas::kNone, Keys::kNone));
+  EXPECT_EQ(kDnl1.log, Log::kRedo);
+
+  EXPECT_TRUE(is(kReadOnly.lock, Replicas::kNone, Keys::kNone));
+  EXPECT_TRUE(kReadOnly.validate);
+  EXPECT_TRUE(is(kReadOnly.replicate, Replicas::kNone, Keys::kNone));
+
+  EXPECT_TRUE(kFasst.lock_while_reading);
+  EXPECT_TRUE(is(kFasst.replicate, Replicas::kBackups, Keys::kWrites));
+}
+
+// Computed, never chosen: these are the paper's figures, and the rules' table.
+static_assert(round_trips(kDnl4) == 4 && round_trips(kDnl2) == 2 && round_trips(kDnl1) == 1);
+static_assert(round_trips(kFasst) == 3 && round_trips(kReadOnly) == 1);
+static_assert(told_after(kDnl4) == Phase::kUnlock && told_after(kFasst) == Phase::kUnlock);
+static_assert(told_after(kDnl2) == Phase::kReplicate && told_after(kDnl1) == Phase::kLock);
+static_assert(told_after(kReadOnly) == Phase::kValidate);
+static_assert(abort_told_after_acks(kDnl1));
+static_assert(!abort_told_after_acks(kDnl4) && !abort_told_after_acks(kDnl2) && !abort_told_after_acks(kFasst));
+
+TEST(Protocol, IsFoundByName) {
+  std::set<std::string_view> names;
+  for (const Protocol& row : kProtocols) {
+    EXPECT_EQ(find_protocol(row.name), &row);
+    EXPECT_TRUE(names.insert(row.name).second) << row.name << " is there twice";
+    EXPECT_TRUE(illegal(row).empty()) << row.name << ": " << illegal(row);
+  }
+  for (const char* name : {"dnl4", "dnl2", "dnl1", "fasst"}) EXPECT_TRUE(names.contains(name)) << name;
+  EXPECT_EQ(find_protocol("dnl3"), nullptr);
+  EXPECT_EQ(find_protocol("dnl"), nullptr) << "a prefix is no name";
+  EXPECT_EQ(find_protocol(""), nullptr);
+}
+
+TEST(Protocol, EveryPhaseHasAName) {
+  std::set<std::string_view> names;
+  for (int p = 0; p <= static_cast<int>(Phase::kDone); ++p) {
+    EXPECT_FALSE(phase_name(static_cast<Phase>(p)).empty());
+    names.insert(phase_name(static_cast<Phase>(p)));
+  }
+  EXPECT_EQ(names.size(), static_cast<size_t>(Phase::kDone) + 1);
+}
+
+struct Broken {
+  std::string_view what;
+  Protocol row;
+  std::string_view reason;  // a part of the reason that must be given
+};
+
+constexpr Protocol changed(Protocol row, void (*change)(Protocol&)) {
+  change(row);
+  return row;
+}
+
+TEST(Protocol, ABrokenRuleHasAReason) {
+  const Broken all[] = {
+      {"no name", changed(kDnl4, [](Protocol& r) { r.name = ""; }), "name"},
+      {"lock at backups only", changed(kDnl4, [](Protocol& r) { r.lock.at = Replicas::kBackups; }), "primary"},
+      {"lock of nothing", changed(kDnl4, [](Protocol& r) { r.lock.of = Keys::kNone; }), "locks something"},
+      {"reads unprotected", changed(kDnl4, [](Protocol& r) { r.validate = false; }), "validated or locked"},
+      {"write stays at the primary", changed(kDnl4, [](Protocol& r) { r.replicate = {}; }), "K2"},
+      {"replicates to the primary only", changed(kDnl4, [](Protocol& r) { r.replicate.at = Replicas::kPrimary; }),
+       "K2"},
+      {"replicates without lock",
+       changed(kReadOnly,
+               [](Protocol& r) {
+                 r.replicate = {Replicas::kBackups, Keys::kWrites};
+               }),
+       "not locked"},
+      {"replicates reads", changed(kDnl4, [](Protocol& r) { r.replicate.of = Keys::kReadsAndWrites; }), "the writes"},
+      {"replicates nothing", changed(kDnl4, [](Protocol& r) { r.replicate.of = Keys::kNone; }), "the writes"},
+      {"applies at once with a redo log", changed(kDnl2, [](Protocol& r) { r.log = Log::kRedo; }), "undo"},
+      {"locks backups and replicates",
+       changed(kDnl1,
+               [](Protocol& r) {
+                 r.replicate = {Replicas::kAll, Keys::kWrites};
+                 r.log = Log::kUndo;
+               }),
+       "not both"},
+      {"unanimous lock without the value", changed(kDnl1, [](Protocol& r) { r.lock_carries_value = false; }), "K2"},
+      {"unanimous lock without the reads",
+       changed(kDnl1,
+               [](Protocol& r) {
+                 r.lock.of = Keys::kWrites;
+                 r.validate = true;
+               }),
+       "reads"},
+      {"unanimous lock with an undo log", changed(kDnl1, [](Protocol& r) { r.log = Log::kUndo; }), "redo"},
+      {"the value before it is known", changed(kFasst, [](Protocol& r) { r.lock_carries_value = true; }),
+       "cannot carry"},
+  };
+  for (const Broken& broken : all) {
+    const std::string_view why = illegal(broken.row);
+    EXPECT_FALSE(why.empty()) << broken.what << " is taken for legal";
+    EXPECT_NE(why.find(broken.reason), std::string_view::npos) << broken.what << ": " << why;
+  }
+}
+
+// Rows that no driver or rule covers must not slip through. Nothing that is read is protected by any of these.
+TEST(Protocol, NothingUnsafeIsLegalByOmission) {
+  EXPECT_FALSE(illegal(Protocol{.name = "nothing"}).empty()) << "neither locks nor validates";
+  EXPECT_FALSE(illegal(changed(kReadOnly, [](Protocol& r) { r.validate = false; })).empty());
+  EXPECT_FALSE(illegal(changed(kDnl4, [](Protocol& r) { r.by.lock = Primitive::kNothing; })).empty())
+      << "a phase that has work must reach the other node";
+  EXPECT_FALSE(illegal(changed(kFasst, [](Protocol& r) {
+                 r.lock = {Replicas::kAll, Keys::kReadsAndWrites};
+                 r.replicate = {};
+                 r.log = Log::kRedo;
+                 r.lock_carries_value = true;
+               })).empty());
+}
+
+// An illegal row does not compile: what protocol_table() throws at compile time makes the table no constant expression.
+template <bool kLegal>
+struct Pick {};
+
+template <Replicas kAt>
+constexpr bool compiles = requires {
+  typename Pick<(protocol_table(Protocol{.name = "x",
+                                         .lock = {kAt, Keys::kWrites},
+                                         .lock_carries_value = true,
+                                         .validate = true,
+                                         .replicate = {Replicas::kBackups, Keys::kWrites}}),
+                 true)>;
+};
+static_assert(compiles<Replicas::kPrimary>);
+static_assert(!compiles<Replicas::kBackups>);
+static_assert(!compiles<Replicas::kNone>);
+
+}  // namespace
+}  // namespace weft
