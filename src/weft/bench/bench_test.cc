@@ -61,7 +61,9 @@ TEST(Bench, SwitchesChangeOnOneLoad) {
     auto report = bench.run(brief());
     ASSERT_TRUE(report) << report.error().text();
     EXPECT_GT(report->committed, 0U);
-    if (!cluster.network_batching) EXPECT_LE(report->nw_batch, 1.0);
+    if (!cluster.network_batching) {
+      EXPECT_LE(report->nw_batch, 1.0);
+    }
   }
   EXPECT_EQ(bench.check(), "");
 }

@@ -1,14 +1,18 @@
 #include "weft/bench/campaign.h"
 
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <csignal>
+#include <cstring>
 #include <fstream>
 #include <map>
 #include <mutex>
 #include <ostream>
 #include <thread>
+#include <tuple>
 
 #include "weft/base/clock.h"
 #include "weft/base/marks.h"
@@ -19,7 +23,7 @@ namespace weft::bench {
 
 namespace {
 
-constexpr uint64_t kTwiceEvery = 16;     // every so many seeds one is run twice
+constexpr uint64_t kTwiceEvery = 16;  // every so many seeds one is run twice
 constexpr size_t kFailuresShown = 5;
 constexpr uint64_t kSeedsDefault = 100;
 
@@ -83,6 +87,36 @@ class SmallPages {
 
  private:
   const int before_;
+};
+
+// A failed check ends the process; whoever looks at it needs the seeds that were running.
+constexpr int kThreadsMax = 64;
+std::atomic<uint64_t> running_seeds[kThreadsMax];
+
+void on_abort(int) {
+  constexpr std::string_view text = "weft sim: aborted while running seed ";
+  for (const std::atomic<uint64_t>& running : running_seeds) {
+    uint64_t seed = running.load(std::memory_order_relaxed);
+    if (seed == 0) continue;
+    char line[64];
+    size_t at = sizeof line;
+    for (line[--at] = '\n'; seed != 0; seed /= 10) line[--at] = static_cast<char>('0' + seed % 10);
+    at -= text.size();
+    std::memcpy(line + at, text.data(), text.size());
+    [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line + at, sizeof line - at);
+  }
+}
+
+// While it lives, an abort says which seeds were running.
+class NameSeedsOnAbort {
+ public:
+  NameSeedsOnAbort() : before_(std::signal(SIGABRT, on_abort)) {}
+  ~NameSeedsOnAbort() { std::signal(SIGABRT, before_); }
+  NameSeedsOnAbort(const NameSeedsOnAbort&) = delete;
+  NameSeedsOnAbort& operator=(const NameSeedsOnAbort&) = delete;
+
+ private:
+  void (*const before_)(int);
 };
 
 struct Failure {
@@ -205,17 +239,20 @@ void run_seeds(const CampaignOptions& options, const std::optional<FaultMask>& f
       options.minutes > 0 ? clock.now_ns() + static_cast<uint64_t>(options.minutes * 60e9) : UINT64_MAX;
   const uint64_t seeds = options.seeds.value_or(options.minutes > 0 ? UINT64_MAX : kSeedsDefault);
   std::atomic<uint64_t> next{0};
-  const auto work = [&] {
+  const auto work = [&](int thread) {
     RealClock mine;
+    std::atomic<uint64_t>& running = running_seeds[thread];
     for (uint64_t i = next.fetch_add(1); i < seeds && mine.now_ns() < end_ns; i = next.fetch_add(1)) {
+      running.store(options.from + i, std::memory_order_relaxed);
       for (const SimOptions& run : runs_of(options.from + i, options, faults)) {
         run_seed(run, run.seed % kTwiceEvery == 0, tally);
       }
     }
+    running.store(0, std::memory_order_relaxed);
   };
   std::vector<std::thread> threads;
-  for (int t = 1; t < options.threads; ++t) threads.emplace_back(work);
-  work();
+  for (int t = 1; t < std::min(options.threads, kThreadsMax); ++t) threads.emplace_back(work, t);
+  work(0);
   for (std::thread& thread : threads) thread.join();
 }
 
@@ -276,6 +313,7 @@ int run_campaign(const CampaignOptions& options, std::ostream& out) {
     faults = *parsed;
   }
   const SmallPages small_pages;
+  const NameSeedsOnAbort name_seeds;
   if (options.seed) return run_one_seed(options, faults, out);
 
   Tally tally;
@@ -284,8 +322,9 @@ int run_campaign(const CampaignOptions& options, std::ostream& out) {
   run_seeds(options, faults, tally);
   const double minutes = std::max(static_cast<double>(clock.now_ns() - start_ns) / 60e9, 1e-9);
 
-  out << tally.runs << " runs from seed " << options.from << ", " << static_cast<uint64_t>(
-             static_cast<double>(tally.runs) / minutes) << " a minute; " << tally.twice << " of them twice\n"
+  out << tally.runs << " runs from seed " << options.from << ", "
+      << static_cast<uint64_t>(static_cast<double>(tally.runs) / minutes) << " a minute; " << tally.twice
+      << " of them twice\n"
       << tally.transactions << " transactions, " << tally.committed << " committed; " << tally.events << " events, "
       << tally.faults << " faults, " << tally.refused_sends << " sends refused by a full channel\n";
   for (const auto* counts : {&tally.by_protocol, &tally.by_workload}) {
@@ -319,6 +358,10 @@ const std::vector<PlantedBug>& planted_bugs() {
     planted.where.one_percent = 60;
     return planted;
   };
+  // Some node must hold only keys that are read.
+  PlantedBug reads = bug(Bug::kDropReadRecords, "drop dnl1's read records", "dnl1", SimWorkload::kAppend);
+  reads.where.nodes = 5;
+  reads.where.replicas = 2;
   static const std::vector<PlantedBug> bugs{
       bug(Bug::kSkipValidation, "skip validation", "dnl4", SimWorkload::kAppend),
       bug(Bug::kUnlockEarly, "unlock early", "dnl4", SimWorkload::kAppend),
@@ -326,7 +369,7 @@ const std::vector<PlantedBug>& planted_bugs() {
       seen_at_backups(Bug::kReadUnreadableBackup, "read an unreadable backup"),
       seen_at_backups(Bug::kRaiseWithoutVersion, "raise without version check"),
       bug(Bug::kInsertAtZero, "insert at version 0", "dnl4", SimWorkload::kToken),
-      bug(Bug::kDropReadRecords, "drop dnl1's read records", "dnl1", SimWorkload::kAppend),
+      reads,
       bug(Bug::kLockWithoutValue, "lock without the value", "dnl1", SimWorkload::kAppend),
   };
   return bugs;

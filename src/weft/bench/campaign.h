@@ -33,13 +33,13 @@ SimOptions with_fewest_faults(const SimOptions& failing);
 std::string command_for(const SimOptions& options);
 
 struct CampaignOptions {
-  std::optional<uint64_t> seed;         // one seed, in detail
-  std::optional<uint64_t> seeds;        // so many; without minutes the default is 100
+  std::optional<uint64_t> seed;   // one seed, in detail
+  std::optional<uint64_t> seeds;  // so many; without minutes the default is 100
   uint64_t from = 1;
-  std::string protocol;                 // empty: the seed chooses; "all": every seed with each
-  std::string faults;                   // empty: the seed chooses; "none", or a list
-  double minutes = 0;                   // stop after this long
-  std::string history;                  // with seed: write its history to this file
+  std::string protocol;  // empty: the seed chooses; "all": every seed with each
+  std::string faults;    // empty: the seed chooses; "none", or a list
+  double minutes = 0;    // stop after this long
+  std::string history;   // with seed: write its history to this file
   int threads = 2;
 };
 

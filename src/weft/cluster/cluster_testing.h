@@ -7,12 +7,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <map>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -100,9 +103,9 @@ class TestCluster {
     return *this;
   }
 
-  // False, and a failure of the test, if the coroutine does not end in half a minute.
+  // False, and a failure of the test, if the coroutine does not end in 20 seconds.
   bool wait(const Cluster::Handle& handle) {
-    for (int i = 0; i < 30'000 && !handle.done(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    for (int i = 0; i < 20'000 && !handle.done(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     if (handle.done()) return true;
     stuck_ = true;
     ADD_FAILURE() << "a coroutine does not end";
@@ -152,6 +155,10 @@ struct Shape {
     return o;
   }
 };
+
+inline void PrintTo(const Shape& s, std::ostream* out) {
+  *out << s.protocol << ", " << s.nodes << " nodes, " << s.replicas << " replicas, " << s.workers << " workers";
+}
 
 inline std::string shape_name(const testing::TestParamInfo<Shape>& info) {
   const Shape& s = info.param;

@@ -1,16 +1,10 @@
 // List-append: a key's value is the list of all elements ever appended to it, so a read tells everything that happened
 // to the key before. Elements are unique in a run, failed attempts included.
-//
-// A value:
-//
-//   0       4       8                     8 + 8 * count     end
-//   | count | pad   | elements ...        | pad bytes       |
-//
-// Pad bytes depend on the count, so that a mixture of two versions shows.
 #include <algorithm>
 #include <array>
 #include <cstring>
 
+#include "weft/sim/lists.h"
 #include "weft/sim/workload.h"
 
 namespace weft::sim {
@@ -19,31 +13,6 @@ namespace {
 
 constexpr uint64_t kRetireAfter = 64;   // appends to a key; then its place gets a new key
 constexpr uint64_t kElementsMax = 150;  // room for those that were under way when a key was retired
-constexpr size_t kHeader = 8;
-
-using List = std::vector<uint64_t>;
-
-std::string encode(const List& list, uint32_t pad) {
-  const auto count = static_cast<uint32_t>(list.size());
-  std::string value(kHeader + count * 8 + pad, static_cast<char>(count * 37 + 1));
-  std::memcpy(value.data(), &count, 4);
-  std::memcpy(value.data() + 4, &pad, 4);
-  if (count > 0) std::memcpy(value.data() + kHeader, list.data(), count * 8);
-  return value;
-}
-
-bool decode(std::string_view value, List& list) {
-  uint32_t count = 0;
-  uint32_t pad = 0;
-  if (value.size() < kHeader) return false;
-  std::memcpy(&count, value.data(), 4);
-  std::memcpy(&pad, value.data() + 4, 4);
-  if (value.size() != kHeader + size_t{count} * 8 + pad) return false;
-  list.resize(count);
-  if (count > 0) std::memcpy(list.data(), value.data() + kHeader, count * 8);
-  const std::string_view rest = value.substr(kHeader + count * 8);
-  return rest.find_first_not_of(static_cast<char>(count * 37 + 1)) == std::string_view::npos;
-}
 
 // Arguments of the declared append: the table, then these.
 struct DeclaredPart {
@@ -77,10 +46,10 @@ Code append_step(std::string_view arguments, std::span<const Value> values, Decl
     const DeclaredPart part = declared_part(arguments, i);
     List list;
     if (values[i].code != Code::kOk) return values[i].code;
-    if (values[i].found && !decode(values[i].bytes, list)) return Code::kApplication;
+    if (values[i].found && !decode_list(values[i].bytes, list)) return Code::kApplication;
     if (list.size() >= kElementsMax) return Code::kApplication;
     list.push_back(part.element);
-    const std::string value = encode(list, static_cast<uint32_t>(part.pad));
+    const std::string value = encode_list(list, static_cast<uint32_t>(part.pad));
     writes.put(declared_table(arguments), part.key, value);
   }
   return Code::kOk;
@@ -99,13 +68,13 @@ class AppendWorkload final : public Workload {
   // One operation that a transaction is going to do.
   struct Plan {
     uint64_t place = 0;
-    uint64_t number = 0;     // the key: place + generation * places
+    uint64_t number = 0;  // the key: place + generation * places
     TableId table;
-    std::string bytes;       // the key of the byte table, or empty
-    std::string name;        // in the history
+    std::string bytes;  // the key of the byte table, or empty
+    std::string name;   // in the history
     bool append = false;
-    bool blind = false;      // insert without a read
-    bool reread = false;     // read again after the write
+    bool blind = false;   // insert without a read
+    bool reread = false;  // read again after the write
     Intent intent = Intent::kRead;
     uint64_t element = 0;
     Ticket ticket;
@@ -114,9 +83,9 @@ class AppendWorkload final : public Workload {
   struct Attempt {
     SimTxn record;
     std::vector<Plan> plans;
-    bool async = false;      // all reads are started before the first is awaited
+    bool async = false;  // all reads are started before the first is awaited
     size_t drop_before = SIZE_MAX;
-    bool failed = false;     // a read failed, or a value was broken
+    bool failed = false;  // a read failed, or a value was broken
   };
 
   Plan plan_for(Random& random, uint64_t place, bool may_append);
@@ -144,9 +113,9 @@ void AppendWorkload::declare(ClusterSpec& spec) {
   integers_ = TableId(static_cast<uint16_t>(spec.tables.size()));
   TableSpec table;
   table.name = "lists";
-  table.value_bytes_max = static_cast<uint32_t>(kHeader + kElementsMax * 8 + stage_->config.large_bytes);
+  table.value_bytes_max = static_cast<uint32_t>(list_bytes(kElementsMax, stage_->config.large_bytes));
   table.value_bytes_max = std::min(table.value_bytes_max, spec.options.limits.value_bytes_max);
-  table.capacity = 1024;
+  table.capacity = stage_->config.capacity;
   spec.tables.push_back(table);
   bytes_ = TableId(static_cast<uint16_t>(spec.tables.size()));
   table.name = "named lists";
@@ -199,7 +168,7 @@ bool AppendWorkload::read(Attempt& attempt, const Plan& plan, const Value& value
     attempt.failed = true;
     return false;
   }
-  if (value.found && !decode(value.bytes, list)) {
+  if (value.found && !decode_list(value.bytes, list)) {
     stage_->violation("torn value: a read of key " + plan.name + " gave " + std::to_string(value.bytes.size()) +
                       " bytes that no transaction wrote");
     attempt.failed = true;
@@ -211,7 +180,7 @@ bool AppendWorkload::read(Attempt& attempt, const Plan& plan, const Value& value
 
 void AppendWorkload::write(Attempt& attempt, const Plan& plan, Txn& txn, List& list, bool found) {
   list.push_back(plan.element);
-  const std::string value = encode(list, pad_of(plan.number));
+  const std::string value = encode_list(list, pad_of(plan.number));
   const bool insert = plan.blind || (!found && plan.element % 2 == 0);
   const Code code = insert ? txn.insert(plan.table, plan.key(), value) : txn.put(plan.table, plan.key(), value);
   if (code != Code::kOk) attempt.failed = true;
@@ -296,7 +265,7 @@ Task<void> AppendWorkload::read_one(Client* client, Session session, Plan plan, 
   Attempt attempt;
   attempt.record.process = client->id;
   attempt.record.invoke = stage_->stamp();
-  std::vector<char> room(kHeader + kElementsMax * 8 + stage_->config.large_bytes);
+  std::vector<char> room(list_bytes(kElementsMax, stage_->config.large_bytes));
   stage_->doing(client, "reading one key");
   Task<Session::One> task = session.get_one(plan.table, plan.key(), room, policy);
   const Session::One one = co_await task;
@@ -327,7 +296,7 @@ Task<void> AppendWorkload::single(Client* client, Session session) {
   attempt.record.invoke = stage_->stamp();
   attempt.record.ops.push_back({true, plan.name, plan.element, {}});
   const List list{plan.element};
-  const std::string value = encode(list, pad_of(plan.number));
+  const std::string value = encode_list(list, pad_of(plan.number));
   stage_->doing(client, "inserting one key");
   Task<Outcome> task = session.insert_one(plan.table, plan.key(), value);
   attempt.plans.push_back(plan);

@@ -80,6 +80,7 @@ WorkloadConfig draw_workload(Random& random) {
   workload.blind_percent = percent(random, 60, 80);
   workload.large_percent = percent(random, 25, 40);
   workload.large_bytes = pick<uint32_t>(random, {1'000, 9'000, 60'000});
+  workload.capacity = random.chance(20) ? random.between(1, 30) : workload.capacity;
   workload.byte_keys = random.chance(50);
   workload.conserving = random.chance(50);
   return workload;
@@ -126,17 +127,16 @@ std::string SimConfig::text() const {
   const WorkloadConfig& w = workload;
   out << workload_name(w.kind) << " on " << o.protocol << ": " << o.nodes << " nodes, " << o.replicas << " replicas, "
       << o.workers << " workers, " << o.partitions << " partitions; inflight " << o.limits.inflight << ", credit "
-      << o.limits.credit_bytes << ", room " << o.limits.txn_bytes_max << "; " << (o.network_batching ? "" : "no ") << "nw-batch, "
-      << (o.table_batching ? "" : "no ") << "ht-batch, " << (o.local_reads ? "" : "no ") << "local reads; latency "
-      << network.base_ns << "+" << network.jitter_ns << " ns, tail " << network.tail_permille << " permille "
-      << network.tail_ns << " ns, " << network.channel_packets << " packets a channel, step jitter " << step_jitter_ns
-      << " ns; faults " << faults_text(faults) << " within " << fault_horizon_ns << " ns; " << w.clients
-      << " clients a worker, " << w.txns << " txns each, " << w.keys << " keys, hot " << w.hot_percent << " %, "
-      << w.keys_per_txn << " keys a txn, reads " << w.read_percent << " %, one " << w.one_percent << " %, declared "
-      << w.declared_percent << " %, think " << w.think_percent << " % " << w.think_ns << " ns, drop " << w.drop_percent
-      << " %, blind " << w.blind_percent << " %, large " << w.large_percent << " % " << w.large_bytes << " B"
-      << (w.byte_keys ? ", byte keys" : "")
-      << (w.conserving ? ", conserving" : "");
+      << o.limits.credit_bytes << ", room " << o.limits.txn_bytes_max << "; " << (o.network_batching ? "" : "no ")
+      << "nw-batch, " << (o.table_batching ? "" : "no ") << "ht-batch, " << (o.local_reads ? "" : "no ")
+      << "local reads; latency " << network.base_ns << "+" << network.jitter_ns << " ns, tail " << network.tail_permille
+      << " permille " << network.tail_ns << " ns, " << network.channel_packets << " packets a channel, step jitter "
+      << step_jitter_ns << " ns; faults " << faults_text(faults) << " within " << fault_horizon_ns << " ns; "
+      << w.clients << " clients a worker, " << w.txns << " txns each, " << w.keys << " keys, hot " << w.hot_percent
+      << " %, " << w.keys_per_txn << " keys a txn, reads " << w.read_percent << " %, one " << w.one_percent
+      << " %, declared " << w.declared_percent << " %, think " << w.think_percent << " % " << w.think_ns << " ns, drop "
+      << w.drop_percent << " %, blind " << w.blind_percent << " %, large " << w.large_percent << " % " << w.large_bytes
+      << " B, room for " << w.capacity << (w.byte_keys ? ", byte keys" : "") << (w.conserving ? ", conserving" : "");
   return out.str();
 }
 

@@ -21,10 +21,10 @@ std::string_view workload_name(SimWorkload workload);
 
 struct WorkloadConfig {
   SimWorkload kind = SimWorkload::kAppend;
-  int clients = 4;                // per worker
-  int txns = 30;                  // per client
-  uint32_t keys = 10;             // live keys, token places, accounts or subscribers
-  uint32_t hot_percent = 0;       // of choices that fall on the first tenth of the keys
+  int clients = 4;           // per worker
+  int txns = 30;             // per client
+  uint32_t keys = 10;        // live keys, token places, accounts or subscribers
+  uint32_t hot_percent = 0;  // of choices that fall on the first tenth of the keys
   uint32_t keys_per_txn = 4;
   uint32_t read_percent = 50;     // of operations
   uint32_t one_percent = 0;       // transactions that are a single-key fast path
@@ -35,6 +35,7 @@ struct WorkloadConfig {
   uint32_t blind_percent = 0;     // writes of new keys without a read before
   uint32_t large_percent = 0;     // keys with large values
   uint32_t large_bytes = 0;       // their size
+  uint64_t capacity = 1024;       // append: of each table; a small one gets full
   bool byte_keys = false;         // half of the keys are byte strings
   bool conserving = false;        // smallbank: only what keeps the total, so that any reader can check it
 };
@@ -44,10 +45,10 @@ struct SimConfig {
   NetworkConfig network;
   FaultMask faults;
   uint64_t fault_horizon_ns = 0;
-  uint64_t step_jitter_ns = 0;    // added to each step, at most
+  uint64_t step_jitter_ns = 0;  // added to each step, at most
   WorkloadConfig workload;
   uint64_t limit_ns = 2'000'000'000;  // virtual time after which a run counts as stuck
-  std::string text() const;       // one line a person can read
+  std::string text() const;           // one line a person can read
 };
 
 // What is fixed from outside; the seed draws the rest, and draws the same rest.

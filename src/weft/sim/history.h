@@ -17,8 +17,8 @@ struct SimTxn {
   struct Op {
     bool append = false;
     std::string key;
-    uint64_t element = 0;           // of an append
-    std::vector<uint64_t> list;     // of a read; only of committed transactions
+    uint64_t element = 0;        // of an append
+    std::vector<uint64_t> list;  // of a read; only of committed transactions
   };
   uint64_t process = 0;
   uint64_t invoke = 0;

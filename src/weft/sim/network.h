@@ -2,7 +2,8 @@
 //
 // A Network is shared by all nodes of a simulation and gives each worker its SimWire. What a worker hands over during a
 // step leaves when the step ends (depart). Then:
-// - a packet arrives after a latency drawn for it. Packets of one (sender, receiver, worker, flow) keep their order; all
+// - a packet arrives after a latency drawn for it. Packets of one (sender, receiver, worker, flow) keep their order;
+// all
 //   others overtake each other. A channel holds a bounded number of packets from send to release; send() says false
 //   when it is full, and the sender is woken when there is room again.
 // - verbs: verbs.h.
@@ -109,12 +110,12 @@ class SimWire final : public Wire, public EventSink {
   friend class VerbQueue;
   using Bytes = std::vector<std::byte>;
 
-  struct Channel {  // to one peer on one flow
-    std::deque<Bytes> under_way;   // handed over, not yet arrived
-    uint32_t holding = 0;          // from send to release
-    uint32_t waiting = 0;          // at the end of under_way: not yet departed
+  struct Channel {                // to one peer on one flow
+    std::deque<Bytes> under_way;  // handed over, not yet arrived
+    uint32_t holding = 0;         // from send to release
+    uint32_t waiting = 0;         // at the end of under_way: not yet departed
     uint64_t last_arrival_ns = 0;
-    bool refused = false;          // a send found no room since the last release
+    bool refused = false;  // a send found no room since the last release
   };
   struct Arrived {
     NodeId source;
@@ -129,8 +130,8 @@ class SimWire final : public Wire, public EventSink {
   Network* const network_;
   const NodeId node_;
   const WorkerId worker_;
-  std::vector<Channel> channels_;                   // by (peer, flow)
-  std::vector<std::pair<NodeId, Flow>> outbox_;     // packets of this step, in order
+  std::vector<Channel> channels_;                // by (peer, flow)
+  std::vector<std::pair<NodeId, Flow>> outbox_;  // packets of this step, in order
   std::deque<Arrived> arrived_;
   std::vector<Arrived> lent_;                       // given out by poll, until release
   std::vector<std::unique_ptr<VerbQueue>> queues_;  // by peer

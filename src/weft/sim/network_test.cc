@@ -76,7 +76,8 @@ TEST(Network, NothingArrivesBeforeTheStepThatSentItEnds) {
   Events events;
   Network network({.base_ns = 100, .jitter_ns = 0}, 2, 1, 1, &events, nullptr);
   SimWire* to = network.wire(NodeId(1), WorkerId(0));
-  ASSERT_TRUE(network.wire(NodeId(0), WorkerId(0))->send(NodeId(1), Flow::kCommit, packet(NodeId(0), Flow::kCommit, 0)));
+  ASSERT_TRUE(
+      network.wire(NodeId(0), WorkerId(0))->send(NodeId(1), Flow::kCommit, packet(NodeId(0), Flow::kCommit, 0)));
   events.run_until(1000);
   EXPECT_FALSE(to->pending());
   network.depart(NodeId(0), WorkerId(0), 2000);

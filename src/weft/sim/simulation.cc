@@ -18,9 +18,9 @@ namespace {
 
 using sim::Client;
 
-constexpr uint64_t kBlockedStepNs = 500;        // until a worker that waits for room in a channel looks again
-constexpr uint64_t kQuietNs = 100'000'000;      // more than any ride-along timer, after the last client is done
-constexpr uint64_t kEventsMax = 20'000'000;     // a run of some hundred transactions needs a hundredth of that
+constexpr uint64_t kBlockedStepNs = 500;     // until a worker that waits for room in a channel looks again
+constexpr uint64_t kQuietNs = 100'000'000;   // more than any ride-along timer, after the last client is done
+constexpr uint64_t kEventsMax = 20'000'000;  // a run of some hundred transactions needs a hundredth of that
 
 // The outermost coroutine of a client: awaits the workload's task. Destroying it destroys all it awaits.
 class Root {
@@ -87,6 +87,7 @@ class Simulation final : public Environment, public EventSink, public Wakeups {
   void step(Loop& loop, uint64_t turn);
   void start_client(NodeId node, WorkerId worker, bool last);
   bool run_clients();
+  void check_peers();
   void quiet_down();
   void check_end();
   std::string stuck_text() const;
@@ -218,6 +219,7 @@ bool Simulation::run_clients() {
   };
   while (!done()) {
     if (events_.next_ns() > config_.limit_ns || events_.ran() > kEventsMax || !events_.run_one()) {
+      check_peers();
       stage_.violation(stuck_text());
       return false;
     }
@@ -234,6 +236,18 @@ bool Simulation::idle() const {
   return true;
 }
 
+// Nobody here sends malformed packets.
+void Simulation::check_peers() {
+  for (const Loop& loop : loops_) {
+    for (int n = 0; n < config_.options.nodes; ++n) {
+      const NodeId peer(static_cast<uint8_t>(n));
+      if (!nodes_[loop.node.value]->engine(loop.id)->port().closed(peer)) continue;
+      stage_.violation("n" + std::to_string(loop.node.value) + "w" + std::to_string(loop.id.value) +
+                       " has closed its channel to n" + std::to_string(n));
+    }
+  }
+}
+
 // What rides on later messages goes alone after a while: lets it.
 void Simulation::quiet_down() {
   const uint64_t until_ns = events_.now_ns() + kQuietNs;
@@ -243,6 +257,7 @@ void Simulation::quiet_down() {
 }
 
 void Simulation::check_end() {
+  check_peers();
   std::vector<Node*> nodes;
   for (const auto& node : nodes_) nodes.push_back(node.get());
   if (const std::string wrong = audit_replicas(nodes); !wrong.empty()) stage_.violation("replicas: " + wrong);

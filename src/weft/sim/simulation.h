@@ -4,9 +4,9 @@
 // left work. A step takes the virtual time that its charges add up to (times the node's slowness, plus jitter); what it
 // sent leaves when it ends. Idle workers do not run.
 //
-// After the clients are done: a last reader at each node, then the cluster goes quiet and is audited: replicas equal, no
-// lock left, everything readable, no slot or log record kept. A run that does not get there within its virtual time is
-// stuck, which is a violation like any other.
+// After the clients are done: a last reader at each node, then the cluster goes quiet and is audited: replicas equal,
+// no lock left, everything readable, no slot or log record kept. A run that does not get there within its virtual time
+// is stuck, which is a violation like any other.
 //
 // Several simulations may run in one process, each in its own thread; they share nothing but coverage marks.
 #pragma once

@@ -13,7 +13,7 @@ namespace weft::sim {
 
 namespace {
 
-constexpr uint64_t kTypes = 4;      // of access info and facilities
+constexpr uint64_t kTypes = 4;  // of access info and facilities
 constexpr uint64_t kStartTimes = 3;
 
 enum class Kind : uint8_t {
@@ -40,8 +40,8 @@ class Tatp final : public Workload {
   struct Order {
     Kind kind = Kind::kSubscriber;
     uint64_t subscriber = 0;
-    uint64_t type = 0;   // 0 .. kTypes - 1
-    uint64_t time = 0;   // 0 .. kStartTimes - 1
+    uint64_t type = 0;  // 0 .. kTypes - 1
+    uint64_t time = 0;  // 0 .. kStartTimes - 1
     uint64_t location = 0;
     uint64_t think_ns = 0;
     bool dangling = false;  // saw a call forwarding without its facility
@@ -104,14 +104,14 @@ Tatp::Order Tatp::draw(Client* client) {
   Random& random = client->random;
   Order order;
   const uint64_t dice = random.below(110);
-  order.kind = dice < 35    ? Kind::kSubscriber
-               : dice < 45  ? Kind::kAccess
-               : dice < 60  ? Kind::kDestination
-               : dice < 64  ? Kind::kUpdateSubscriber
-               : dice < 74  ? Kind::kUpdateLocation
-               : dice < 89  ? Kind::kInsertForwarding
-               : dice < 96  ? Kind::kDeleteForwarding
-                            : Kind::kFacility;
+  order.kind = dice < 35   ? Kind::kSubscriber
+               : dice < 45 ? Kind::kAccess
+               : dice < 60 ? Kind::kDestination
+               : dice < 64 ? Kind::kUpdateSubscriber
+               : dice < 74 ? Kind::kUpdateLocation
+               : dice < 89 ? Kind::kInsertForwarding
+               : dice < 96 ? Kind::kDeleteForwarding
+                           : Kind::kFacility;
   order.subscriber = stage_->choose(random, subscribers_);
   order.type = random.below(kTypes);
   order.time = random.below(kStartTimes);

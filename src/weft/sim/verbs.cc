@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "weft/base/check.h"
-#include "weft/base/marks.h"
+#include "weft/base/hash.h"
 
 namespace weft {
 
@@ -23,10 +22,7 @@ uint32_t lines_of(const Verb& verb) {
 }  // namespace
 
 bool VerbQueue::post(std::span<const Verb> verbs) {
-  if (verbs_.size() + verbs.size() > network()->config_.queue_verbs) {
-    WEFT_MARK("sim_verb_queue_full");
-    return false;
-  }
+  if (verbs_.size() + verbs.size() > network()->config_.queue_verbs) return false;
   for (const Verb& verb : verbs) verbs_.push_back({verb, generation_, VerbStatus::kDone, {}, {}});
   return true;
 }
@@ -139,7 +135,6 @@ void VerbQueue::do_atomic(Posted& posted) {
 }
 
 void VerbQueue::refuse(Posted& posted) {
-  WEFT_MARK("sim_verb_refused");
   posted.status = VerbStatus::kRefused;
   posted.lines.clear();
   broken_generation_ = posted.generation;

@@ -55,8 +55,8 @@ class VerbQueue final : public EventSink {
   std::deque<Posted> verbs_;  // posted, not yet completed
   size_t departed_ = 0;       // of them, from the front
   size_t arrived_ = 0;
-  size_t finished_ = 0;       // at the target
-  bool executing_ = false;    // the one after the finished
+  size_t finished_ = 0;     // at the target
+  bool executing_ = false;  // the one after the finished
   uint64_t generation_ = 1;
   uint64_t broken_generation_ = 0;  // this one and all before are flushed
   uint64_t last_request_ns_ = 0;

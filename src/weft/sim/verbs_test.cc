@@ -8,6 +8,9 @@
 #include <cstring>
 #include <vector>
 
+#include "weft/store/record.h"
+#include "weft/store/table.h"
+
 namespace weft {
 namespace {
 
@@ -68,8 +71,8 @@ TEST_F(VerbsTest, OnePostTakesEffectInOrder) {
   cas.operand = 40;
   Verb faa = verb(VerbKind::kFetchAdd, 0, 8, &old_faa, 4);
   faa.operand = 2;
-  ASSERT_TRUE(post({verb(VerbKind::kWrite, 0, 300, text.data(), 1), verb(VerbKind::kRead, 0, 300, back.data(), 2), cas,
-                    faa}));
+  ASSERT_TRUE(
+      post({verb(VerbKind::kWrite, 0, 300, text.data(), 1), verb(VerbKind::kRead, 0, 300, back.data(), 2), cas, faa}));
   const auto done = run_all();
   ASSERT_EQ(done.size(), 4U);
   for (size_t i = 0; i < 4; ++i) {
@@ -123,7 +126,8 @@ TEST_F(VerbsTest, LongReadsAreTornByLineInAnyOrder) {
     ASSERT_TRUE(post({verb(VerbKind::kRead, 0, kBytes, back.data(), 1)}));
     for (uint8_t version = 1; events_.run_one(); ++version) std::memset(region_->base(), version, kBytes);
     for (uint32_t line = 0; line < kBytes; line += 64) {
-      EXPECT_TRUE(std::all_of(back.begin() + line, back.begin() + line + 64, [&](uint8_t b) { return b == back[line]; }));
+      EXPECT_TRUE(
+          std::all_of(back.begin() + line, back.begin() + line + 64, [&](uint8_t b) { return b == back[line]; }));
       if (line > 0 && back[line] < back[line - 64]) backwards = true;
     }
     if (back.front() != back.back()) ++torn;
@@ -131,6 +135,57 @@ TEST_F(VerbsTest, LongReadsAreTornByLineInAnyOrder) {
   }
   EXPECT_GT(torn, 25);
   EXPECT_TRUE(backwards);
+}
+
+// A table installs new versions of a record while READs of it are under way: what the record's check calls whole is one
+// version, from 8 bytes to 64 KiB.
+TEST_F(VerbsTest, AReadOfARecordIsWholeOrSeenToBeTorn) {
+  for (const uint32_t bytes : {8U, 40U, 300U, 4'000U, 65'536U}) {
+    TableOptions options;
+    options.spec.name = "records";
+    options.spec.value_bytes_max = bytes;
+    options.spec.capacity = 16;
+    auto region = std::move(*Region::create(Table::region_bytes(options)));
+    auto table = std::move(*Table::create(options, region.get()));
+    id_ = network_->regions(kTarget)->add(region.get());
+    const uint64_t number = 7;
+    const HashedKey key = table->hashed(as_bytes({reinterpret_cast<const char*>(&number), sizeof number}));
+    const Owner owner(kTarget, WorkerId(0), 1);
+    RecordSlot slot;
+    const auto install = [&] {
+      const LockResult lock = table->lock(key, owner, Write::kPut, std::nullopt, bytes);
+      ASSERT_EQ(lock.code, Code::kOk);
+      slot = lock.locked.record;
+      const std::vector<std::byte> value(bytes, static_cast<std::byte>(lock.locked.base.value + 1));
+      table->commit(key, owner, Write::kPut, value, lock.locked);
+    };
+    install();
+    int whole = 0;
+    int torn = 0;
+    for (int round = 0; round < 30; ++round) {
+      std::vector<uint64_t> copy(slot.bytes() / 8);
+      auto* const local = reinterpret_cast<std::byte*>(copy.data());
+      const uint64_t offset = slot.offset();
+      ASSERT_TRUE(post({verb(VerbKind::kRead, offset, static_cast<uint32_t>(slot.bytes()), local, 1)}));
+      // Now and then nobody writes, so that long reads too have a chance.
+      for (int event = 0; events_.run_one(); ++event) {
+        if (round % 3 != 0 && event % 2 == 0) install();
+      }
+      ASSERT_EQ(slot.offset(), offset) << "a value of the same size stays where it is";
+      RecordView view;
+      if (!record_whole(local, slot.bytes(), &view)) {
+        ++torn;
+      } else {
+        ++whole;
+        ASSERT_EQ(view.value.size(), bytes);
+        const auto expected = static_cast<std::byte>(view.word.version().value);
+        EXPECT_TRUE(std::all_of(view.value.begin(), view.value.end(), [&](std::byte b) { return b == expected; }));
+      }
+      run_all();
+    }
+    EXPECT_GT(whole, 0) << bytes;
+    if (bytes > 64) EXPECT_GT(torn, 0) << bytes;
+  }
 }
 
 TEST_F(VerbsTest, SixtyFourBytesWithinALineAreWhole) {
@@ -149,7 +204,8 @@ TEST_F(VerbsTest, NothingLandsAfterRevoke) {
     std::memset(region_->base(), 0, 4096);
     network_->regions(kTarget)->grant(kInitiator);
     std::vector<char> text(1024, 'w');
-    ASSERT_TRUE(post({verb(VerbKind::kWrite, 0, 1024, text.data(), 1), verb(VerbKind::kWrite, 2048, 8, text.data(), 2)}));
+    ASSERT_TRUE(
+        post({verb(VerbKind::kWrite, 0, 1024, text.data(), 1), verb(VerbKind::kWrite, 2048, 8, text.data(), 2)}));
     for (int i = 0; i < events_before; ++i) events_.run_one();
     network_->regions(kTarget)->revoke(kInitiator);
     const std::vector<std::byte> before(region_->base(), region_->base() + 4096);
@@ -166,7 +222,8 @@ TEST_F(VerbsTest, NothingLandsAfterRevoke) {
 TEST_F(VerbsTest, ARefusedVerbBreaksTheQueueUntilReset) {
   uint64_t value = 5;
   // Outside the region, by one byte.
-  ASSERT_TRUE(post({verb(VerbKind::kWrite, region_->bytes() - 7, 8, &value, 1), verb(VerbKind::kWrite, 0, 8, &value, 2)}));
+  ASSERT_TRUE(
+      post({verb(VerbKind::kWrite, region_->bytes() - 7, 8, &value, 1), verb(VerbKind::kWrite, 0, 8, &value, 2)}));
   auto done = run_all();
   ASSERT_EQ(done.size(), 2U);
   EXPECT_EQ(done[0].status, VerbStatus::kRefused);

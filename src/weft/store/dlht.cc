@@ -134,14 +134,7 @@ void Dlht::run_gets(std::span<DlhtRequest> batch) const {
     DlhtRequest& request = batch[i];
     const Bin& bin = index->bin_of(request.hash);
     const uint64_t header = bin.header.load(std::memory_order_acquire);
-    const uint64_t want = index->low(request.hash);
-    // All three are compared before the one branch: which slot it is cannot be predicted.
-    uint64_t hits = 0;
-    for (int s = 0; s < dlht::kInlineSlots; ++s) {
-      const uint64_t word = bin.slots[s].word.load(std::memory_order_acquire);
-      hits |= uint64_t{(word & mask) == want} << (2 * s + 1);
-    }
-    hits &= header;
+    const uint64_t hits = inline_hits(bin, header, index->low(request.hash), mask);
     if (hits != 0 && (header & dlht::kStateMask) == 0) [[likely]] {
       request.value = bin.slots[std::countr_zero(hits) / 2].value.load(std::memory_order_acquire);
       request.ok = true;

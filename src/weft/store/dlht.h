@@ -212,6 +212,7 @@ class Dlht {
   Index* current() const { return current_.load(std::memory_order_acquire); }
   void count(int64_t change);
 
+  static uint64_t inline_hits(const Bin& bin, uint64_t header, uint64_t want, uint64_t mask);
   template <class Match>
   static Look find(const Index& index, Bin& bin, uint64_t header, uint64_t hash, uint64_t mask, Match& match,
                    Found* found);

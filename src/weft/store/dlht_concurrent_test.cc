@@ -253,6 +253,79 @@ TEST(DlhtConcurrentTest, NothingIsLostThroughManyResizes) {
   EXPECT_GE(table->stats().resizes, 2U);
 }
 
+// Keys that nobody touches are there for every get, whatever is moved at that moment.
+TEST(DlhtConcurrentTest, StableKeysAreSeenThroughResizes) {
+  constexpr uint64_t kStable = 48;
+  for (uint64_t round = 0; round < 40 && !::testing::Test::HasFatalFailure(); ++round) {
+    TestMemory memory;
+    auto table = std::move(*Dlht::create({.capacity = 96, .readers = 3}, &memory));
+    const auto hash = [round](uint64_t i) { return mix64(round << 32 | i); };
+    for (uint64_t i = 0; i < kStable; ++i) {
+      ASSERT_EQ(table->insert(hash(i), MatchAny(), i).code, InsertCode::kInserted);
+    }
+    std::atomic<bool> done{false};
+    std::vector<std::thread> readers;
+    for (int t = 0; t < 2; ++t) {
+      readers.emplace_back([&, t] {
+        std::vector<DlhtRequest> requests;
+        while (!done.load(std::memory_order_relaxed)) {
+          for (uint64_t i = 0; i < kStable; ++i) {
+            uint64_t value;
+            ASSERT_TRUE(table->get(hash(i), MatchAny(), &value));
+            ASSERT_EQ(value, i);
+          }
+          requests.clear();
+          for (uint64_t i = 0; i < kStable; ++i) {
+            requests.push_back({.op = DlhtOp::kGet, .key = i, .hash = hash(i), .value = 0});
+          }
+          table->run(requests);
+          for (const DlhtRequest& request : requests) ASSERT_TRUE(request.ok && request.value == request.key);
+          table->quiesce(t);
+        }
+        table->offline(t);
+      });
+    }
+    for (uint64_t i = kStable; i < 8000; ++i) {
+      ASSERT_EQ(table->insert(hash(i), MatchAny(), i).code, InsertCode::kInserted);
+      if (i % 64 == 0) table->quiesce(2);
+    }
+    table->offline(2);
+    done.store(true);
+    for (std::thread& reader : readers) reader.join();
+  }
+}
+
+// Two keys take turns in the slots of one bin: a value never shows up under the other key.
+TEST(DlhtConcurrentTest, ASlotThatIsReusedShowsNoOtherKeysValue) {
+  TestMemory memory;
+  auto table = std::move(*Dlht::create({.capacity = 96, .readers = 2}, &memory));
+  for (const uint64_t others : {0U, 3U}) {  // in the bin itself, and in a link bucket
+    for (uint64_t i = 0; i < others; ++i) (void)table->insert(i, MatchAny(), i);
+    std::atomic<bool> done{false};
+    std::thread reader([&] {
+      while (!done.load(std::memory_order_relaxed)) {
+        for (const uint64_t key : {100U, 101U}) {
+          uint64_t value;
+          if (!table->get(key, MatchAny(), &value)) continue;
+          ASSERT_EQ(value / 1'000'000, key);
+        }
+        table->quiesce(0);
+      }
+    });
+    for (uint64_t i = 0; i < 300'000; ++i) {
+      uint64_t old;
+      const uint64_t key = 100 + i % 2;
+      const uint64_t value = key * 1'000'000 + i;
+      ASSERT_EQ(table->insert(key, MatchAny(), value).code, InsertCode::kInserted);
+      ASSERT_TRUE(table->put(key, MatchAny(), value, &old));
+      ASSERT_TRUE(table->erase(key, MatchAny(), &old));
+      ASSERT_EQ(old, value);
+    }
+    done.store(true);
+    reader.join();
+  }
+}
+
 // A walk goes on through resizes and sees every key that is there all the time exactly once.
 TEST(DlhtConcurrentTest, WalkThroughResizes) {
   TestMemory memory;

@@ -9,13 +9,27 @@
 
 namespace weft {
 
+// The valid bits of the inline slots whose words fit. All three are compared without a branch: which slot a key is in
+// cannot be predicted.
+inline uint64_t Dlht::inline_hits(const Bin& bin, uint64_t header, uint64_t want, uint64_t mask) {
+  uint64_t hits = 0;
+  for (int i = 0; i < dlht::kInlineSlots; ++i) {
+    hits |= uint64_t{(bin.slots[i].word.load(std::memory_order_acquire) & mask) == want} << (2 * i + 1);
+  }
+  return hits & header;
+}
+
 template <class Match>
-Dlht::Look Dlht::find(const Index& index, Bin& bin, uint64_t header, uint64_t hash, uint64_t mask, Match& match,
-                      Found* found) {
+inline Dlht::Look Dlht::find(const Index& index, Bin& bin, uint64_t header, uint64_t hash, uint64_t mask, Match& match,
+                             Found* found) {
   const uint64_t want = index.low(hash);
+  uint64_t rest = inline_hits(bin, header, want, mask);
   uint64_t links = 0;
-  if ((header & dlht::kLinkedValid) != 0) links = bin.links.load(std::memory_order_acquire);
-  for (uint64_t rest = header & dlht::kValidBits; rest != 0; rest &= rest - 1) {
+  if ((header & dlht::kLinkedValid) != 0) [[unlikely]] {
+    links = bin.links.load(std::memory_order_acquire);
+    rest |= header & dlht::kLinkedValid;
+  }
+  for (; rest != 0; rest &= rest - 1) {
     const int number = std::countr_zero(rest) / 2;
     Slot& slot = index.slot(bin, links, number);
     const uint64_t word = slot.word.load(std::memory_order_acquire);
@@ -36,19 +50,16 @@ inline bool Dlht::get(uint64_t hash, Match match, uint64_t* value) const {
   const Bin& bin = index->bin_of(hash);
   const uint64_t header = bin.header.load(std::memory_order_acquire);
   if ((header & dlht::kStateMask) == 0) [[likely]] {
-    const uint64_t want = index->low(hash);
-    const uint64_t mask = index->strict();
-    for (int i = 0; i < dlht::kInlineSlots; ++i) {
-      const Slot& slot = bin.slots[i];
-      if ((slot.word.load(std::memory_order_acquire) & mask) != want || !dlht::valid(header, i)) continue;
-      const uint64_t found = slot.value.load(std::memory_order_acquire);
-      if (bin.header.load(std::memory_order_acquire) != header) [[unlikely]]
-        return get_slowly(index, hash, match, value);
-      if (!match(found)) continue;
-      *value = found;
-      return true;
+    const uint64_t hits = inline_hits(bin, header, index->low(hash), index->strict());
+    if (hits != 0) [[likely]] {
+      const uint64_t found = bin.slots[std::countr_zero(hits) / 2].value.load(std::memory_order_acquire);
+      if (bin.header.load(std::memory_order_acquire) == header && match(found)) [[likely]] {
+        *value = found;
+        return true;
+      }
+    } else if ((header & dlht::kLinkedValid) == 0 && bin.header.load(std::memory_order_acquire) == header) {
+      return false;
     }
-    if ((header & dlht::kLinkedValid) == 0 && bin.header.load(std::memory_order_acquire) == header) return false;
   }
   return get_slowly(index, hash, match, value);
 }

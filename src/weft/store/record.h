@@ -16,8 +16,8 @@
 //
 // check and lens are one 64-bit word, the *meta* word: an install first makes it kMetaTorn, then writes the value, then
 // the new meta word, then the word. A local reader that met any byte of a newer install therefore finds the meta word
-// changed at its end, so it does not depend on the checksum's luck; a NIC, which may copy lines in any order, depends on
-// the checksum alone. On x86 the ordered loads and stores this takes are plain ones.
+// changed at its end, so it does not depend on the checksum's luck; a NIC, which may copy lines in any order, depends
+// on the checksum alone. On x86 the ordered loads and stores this takes are plain ones.
 //
 // What holds:
 // I1: version and value change together: one install writes value, check and word, in this order, and a reader whose
@@ -92,8 +92,8 @@ static_assert(sizeof(RecordHeader) == 16);
 static_assert(offsetof(RecordHeader, word) == 0 && offsetof(RecordHeader, check) == 8);
 
 inline constexpr int kKeyLenBits = 11;
-inline constexpr uint32_t kKeyBytesMax = (1U << kKeyLenBits) - 1;       // 2,047
-inline constexpr uint32_t kValueBytesMax = (1U << 21) - 1;              // the layout's limit; Limits sets the user's
+inline constexpr uint32_t kKeyBytesMax = (1U << kKeyLenBits) - 1;  // 2,047
+inline constexpr uint32_t kValueBytesMax = (1U << 21) - 1;         // the layout's limit; Limits sets the user's
 
 // The meta word: check in the low half, lens in the high half.
 inline constexpr size_t kMetaAt = 8;
@@ -150,7 +150,8 @@ struct RecordView {
 };
 
 // Whether `bytes` bytes that a one-sided READ copied from a record, line by line in any order, are one whole version.
-// `copy` is 8-byte aligned, and may be longer than the record (the READ takes the whole block). The views point into it.
+// `copy` is 8-byte aligned, and may be longer than the record (the READ takes the whole block). The views point into
+// it.
 bool record_whole(const std::byte* copy, size_t bytes, RecordView* view);
 
 }  // namespace weft

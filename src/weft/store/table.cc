@@ -8,7 +8,6 @@
 namespace weft {
 namespace {
 
-constexpr uint64_t kPartitionSalt = 0x5851f42d4c957f2dU;  // keeps the partition independent of the bin
 constexpr uint32_t kRedisSlots = 16384;
 
 constexpr auto kCrc16 = [] {  // CCITT, as Redis has it: polynomial 0x1021, nothing reflected
@@ -63,6 +62,7 @@ Table::Table(const TableOptions& options, Region* region, const TableLayout& lay
       partitions_(static_cast<uint32_t>(options.partitions)),
       absence_per_partition_(layout.absence_per_partition),
       integer_keys_(options.spec.keys == KeyKind::kInteger),
+      plain_(options.spec.keys == KeyKind::kInteger && options.spec.partition == PartitionBy::kHash),
       bugs_(options.bugs),
       records_limit_(layout.records_per_partition),
       bytes_limit_(layout.bytes_per_partition),
@@ -75,9 +75,7 @@ Table::Table(const TableOptions& options, Region* region, const TableLayout& lay
 
 Table::~Table() = default;
 
-const TableSpec& Table::spec() const { return spec_; }
-
-HashedKey Table::hashed(ByteView key) const {
+HashedKey Table::hashed_otherwise(ByteView key) const {
   WEFT_CHECK(!integer_keys_ || key.size() == sizeof(uint64_t), "an integer key has 8 bytes");
   WEFT_CHECK(key.size() <= kKeyBytesMax, "the caller enforces key_bytes_max");
   const uint64_t hash =
@@ -96,10 +94,8 @@ HashedKey Table::hashed(ByteView key) const {
       partition = redis_slot(key) * partitions_ / kRedisSlots;
       break;
   }
-  return HashedKey{key, hash, PartitionId(static_cast<uint16_t>(partition))};
+  return HashedKey{key, hash, PartitionId(static_cast<uint16_t>(partition)), {}};
 }
-
-void Table::prefetch_index(uint64_t hash) const { index_->prefetch(hash); }
 
 bool Table::Holds::collides(RecordSlot slot) const {
   const std::byte* const record = table.at(slot);

@@ -9,7 +9,8 @@
 // returns the absence word's version and is validated like any other, and a key's versions never repeat (I5):
 //   A1: an insert follows the absence word (base = its version), which stands still from the lock to the commit, so the
 //       new record's version is above every version at which the key was seen absent.
-//   A2: a delete follows both (base = the greater of the record's version and the absence word's) and raises the word to
+//   A2: a delete follows both (base = the greater of the record's version and the absence word's) and raises the word
+//   to
 //       its version, so absence is then above every version at which the key was seen present.
 //   A3: puts only go up from the insert's version, and the word is never lowered.
 // An insert need not raise the word: the record itself is above it, and raising it would have readers of other keys
@@ -38,7 +39,8 @@
 // Who may call: any worker, any operation, but for one key locks order the operations at a primary (commit, unlock and
 // relock belong to the lock's owner), and at a backup the primary's lock orders apply. A reader may race with anything.
 //
-// Batching: hashed(), then prefetch_index() for all keys of a batch, then prefetch_record() for all, then the operations.
+// Batching: hashed(), then prefetch_index() for all keys of a batch, then prefetch_record() for all, then the
+// operations.
 #pragma once
 
 #include <atomic>
@@ -52,6 +54,7 @@
 
 #include "weft/base/bugs.h"
 #include "weft/base/bytes.h"
+#include "weft/base/hash.h"
 #include "weft/fabric/region.h"
 #include "weft/options.h"
 #include "weft/status.h"
@@ -62,22 +65,15 @@
 
 namespace weft {
 
-// A key with its hash and partition: computed once per key and node.
-struct HashedKey {
-  ByteView bytes;  // an integer key is its 8 bytes, little endian
-  uint64_t hash = 0;
-  PartitionId partition;
-};
-
 enum class Write : uint8_t { kNone, kPut, kInsert, kErase };  // kPut replaces or inserts; kNone: locked for reading
 
 struct TableOptions {
   TableSpec spec;
-  int partitions = 1;        // of the cluster
-  int partitions_held = 1;   // by this node: sizes the index and the region
+  int partitions = 1;       // of the cluster
+  int partitions_held = 1;  // by this node: sizes the index and the region
   uint64_t hash_seed = 0;
-  int workers = 1;           // of this node
-  Bugs bugs;                 // test only
+  int workers = 1;  // of this node
+  Bugs bugs;        // test only
 };
 
 // A slot value of the index; 0 is none.
@@ -96,18 +92,26 @@ struct RecordSlot {
 };
 static_assert(sizeof(RecordSlot) == 8);
 
+// A key with its hash and partition: computed once per key and node.
+struct HashedKey {
+  ByteView bytes;  // an integer key is its 8 bytes, little endian
+  uint64_t hash = 0;
+  PartitionId partition;
+  mutable RecordSlot hint;  // where prefetch_record found it: saves the next look into the index, proves nothing
+};
+
 // What a lock holds at this replica; given back to commit() or unlock(). Plain data, kept in the participant's record.
 struct Locked {
-  RecordSlot record;         // none: locked for reading, and absent
-  RecordSlot spare;          // a block that was allocated for a value that outgrows the record's
-  uint32_t absence = 0;      // index of the absence word + 1, 0: not locked
-  bool fresh = false;        // the record was made by this lock (it is in the index, marked deleted, until committed)
+  RecordSlot record;     // none: locked for reading, and absent
+  RecordSlot spare;      // a block that was allocated for a value that outgrows the record's
+  uint32_t absence = 0;  // index of the absence word + 1, 0: not locked
+  bool fresh = false;    // the record was made by this lock (it is in the index, marked deleted, until committed)
   Version base;
 };
 
 struct LockResult {
-  Code code = Code::kOk;     // kOk, kLocked, kVersionMoved, kNotFound, kExists, kTableFull, kBinFull, kVersionLimit
-  Owner holder;              // kLocked: who
+  Code code = Code::kOk;  // kOk, kLocked, kVersionMoved, kNotFound, kExists, kTableFull, kBinFull, kVersionLimit
+  Owner holder;           // kLocked: who
   Locked locked;
 };
 
@@ -133,10 +137,15 @@ class Table {
   static size_t region_bytes(const TableOptions& options);
   ~Table();
 
-  const TableSpec& spec() const;
+  const TableSpec& spec() const { return spec_; }
 
-  HashedKey hashed(ByteView key) const;  // any node computes the same
-  void prefetch_index(uint64_t hash) const;
+  // Any node computes the same.
+  HashedKey hashed(ByteView key) const {
+    if (!plain_) return hashed_otherwise(key);
+    const uint64_t hash = hash_u64(load<uint64_t>(key.data()), seed_);
+    return {key, hash, PartitionId(static_cast<uint16_t>(reduce(mix64(hash ^ kPartitionSalt), partitions_))), {}};
+  }
+  void prefetch_index(uint64_t hash) const { index_->prefetch(hash); }
   void prefetch_record(const HashedKey& key) const;  // looks into the (prefetched) bin, prefetches the record
 
   // Copies the value (at most `value_max` bytes) of the newest whole version. Locked and unreadable ones too: the word
@@ -175,11 +184,13 @@ class Table {
   using Visitor = void (*)(void* context, ByteView key, ByteView value, Word word);
   void visit(Visitor visitor, void* context) const;
   // How many words (records and absence) are locked, unreadable records, tombstones: for the checks after a run.
-  struct Residue { uint64_t locked = 0, unreadable = 0, tombstones = 0; };
+  struct Residue {
+    uint64_t locked = 0, unreadable = 0, tombstones = 0;
+  };
   Residue residue() const;
 
-  uint64_t records() const;        // present ones
-  uint64_t memory_bytes() const;   // committed: index, blocks, absence words
+  uint64_t records() const;       // present ones
+  uint64_t memory_bytes() const;  // committed: index, blocks, absence words
   Word absence(const HashedKey& key) const;
 
   // Names the limit behind kTableFull or kBinFull, and its value.
@@ -195,9 +206,13 @@ class Table {
 
   Table(const TableOptions& options, Region* region, const TableLayout& layout);
 
+  static constexpr uint64_t kPartitionSalt = 0x5851f42d4c957f2dU;  // keeps the partition independent of the bin
+  HashedKey hashed_otherwise(ByteView key) const;
+
   // table_inline.h: the index and the blocks.
   std::byte* at(RecordSlot slot) const { return base_ + slot.offset(); }
   RecordSlot find(const HashedKey& key) const;
+  RecordSlot first_look(const HashedKey& key) const;  // the hint if it holds, else find
   bool key_is(const std::byte* record, const HashedKey& key) const;
   InsertCode add_slot(const HashedKey& key, RecordSlot slot);
   void remove_slot(const HashedKey& key, RecordSlot slot);
@@ -240,6 +255,7 @@ class Table {
   const uint32_t partitions_;
   const uint32_t absence_per_partition_;
   const bool integer_keys_;
+  const bool plain_;  // integer keys, partitioned by hash
   const Bugs bugs_;
   const uint64_t records_limit_;
   const uint64_t bytes_limit_;

@@ -60,8 +60,7 @@ void Table::replace(const HashedKey& key, RecordSlot old_slot, RecordSlot new_sl
 Undo Table::apply(const HashedKey& key, Write write, ByteView value, Version version, std::byte* undo) {
   WEFT_CHECK(write != Write::kNone && value.size() <= spec_.value_bytes_max, "a write within value_bytes_max");
   Undo result;
-  for (;;) {
-    const RecordSlot slot = find(key);
+  for (RecordSlot slot = first_look(key);; slot = find(key)) {
     const bool done = slot ? apply_present(key, slot, write, value, version, undo, &result)
                            : apply_absent(key, write, value, version, &result);
     if (done) return result;
@@ -133,8 +132,7 @@ bool Table::apply_present(const HashedKey& key, RecordSlot slot, Write write, By
 }
 
 void Table::raise(const HashedKey& key, Version version) {
-  for (;;) {
-    const RecordSlot slot = find(key);
+  for (RecordSlot slot = first_look(key);; slot = find(key)) {
     if (!slot) return;
     std::byte* const record = at(slot);
     const Word word = load_word(record);

@@ -95,9 +95,7 @@ void BM_ReadApplyRaise(benchmark::State& state) {
   });
 }
 
-void sizes(benchmark::internal::Benchmark* benchmark) {
-  benchmark->ArgNames({"records", "batched"});
-}
+void sizes(benchmark::internal::Benchmark* benchmark) { benchmark->ArgNames({"records", "batched"}); }
 
 // Registered by size, so that each table is filled once.
 const bool kRegistered = [] {

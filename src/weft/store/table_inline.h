@@ -24,14 +24,25 @@ struct Table::Holds {
 
 inline RecordSlot Table::find(const HashedKey& key) const {
   uint64_t value = 0;
-  const bool found = integer_keys_ ? index_->get(key.hash, MatchAny{}, &value)
-                                   : index_->get(key.hash, Holds{*this, key}, &value);
+  const bool found =
+      integer_keys_ ? index_->get(key.hash, MatchAny{}, &value) : index_->get(key.hash, Holds{*this, key}, &value);
   return found ? RecordSlot(value) : RecordSlot();
 }
 
 inline bool Table::key_is(const std::byte* record, const HashedKey& key) const {
   if (!integer_keys_) return record_key_is(record, key.bytes);
   return load_ordered(record + kKeyAt) == load<uint64_t>(key.bytes.data());
+}
+
+// A hint is as good as a fresh look if the block still is this key's and in use: a key has one block at a time, and a
+// block that was given up says so. Whatever happens after this look happens after a look into the index, too.
+inline RecordSlot Table::first_look(const HashedKey& key) const {
+  if (key.hint) {
+    const std::byte* const record = at(key.hint);
+    const Word word = load_word(record);
+    if (!word.deleted() && !word.moved() && key_is(record, key)) return key.hint;
+  }
+  return find(key);
 }
 
 inline InsertCode Table::add_slot(const HashedKey& key, RecordSlot slot) {
@@ -42,7 +53,8 @@ inline InsertCode Table::add_slot(const HashedKey& key, RecordSlot slot) {
 
 inline void Table::remove_slot(const HashedKey& key, RecordSlot slot) {
   uint64_t old = 0;
-  index_->erase(key.hash, [slot](uint64_t value) { return value == slot.bits; }, &old);
+  index_->erase(
+      key.hash, [slot](uint64_t value) { return value == slot.bits; }, &old);
 }
 
 inline RecordSlot Table::allocate(const HashedKey& key, uint32_t value_bytes, uint64_t limit) {

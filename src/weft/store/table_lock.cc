@@ -1,5 +1,6 @@
-// Locking and unlocking, at a primary or at any replica of a row that locks all replicas. Nothing here waits: a lock that
-// is held by another is an answer. So there is no deadlock, whatever order keys, records and absence words are locked in.
+// Locking and unlocking, at a primary or at any replica of a row that locks all replicas. Nothing here waits: a lock
+// that is held by another is an answer. So there is no deadlock, whatever order keys, records and absence words are
+// locked in.
 #include "weft/base/marks.h"
 #include "weft/store/table_inline.h"
 
@@ -13,8 +14,7 @@ LockResult Table::lock(const HashedKey& key, Owner owner, Write write, std::opti
                        uint32_t value_bytes) {
   WEFT_CHECK(value_bytes <= spec_.value_bytes_max, "the caller enforces value_bytes_max");
   LockResult result;
-  for (;;) {
-    const RecordSlot slot = find(key);
+  for (RecordSlot slot = first_look(key);; slot = find(key)) {
     const bool done = slot ? lock_present(key, slot, owner, write, expected, value_bytes, &result)
                            : lock_absent(key, owner, write, expected, value_bytes, &result);
     if (done) return result;
@@ -34,7 +34,8 @@ bool Table::lock_present(const HashedKey& key, RecordSlot slot, Owner owner, Wri
     return true;
   }
   if (word.deleted()) {
-    // Freed since we looked, or a tombstone that nobody has raised yet: it belongs to a transaction that is not finished.
+    // Freed since we looked, or a tombstone that nobody has raised yet: it belongs to a transaction that is not
+    // finished.
     if (find(key) != slot) return false;
     WEFT_MARK("table: lock meets a tombstone");
     result->code = Code::kLocked;
@@ -74,7 +75,7 @@ bool Table::lock_absent(const HashedKey& key, Owner owner, Write write, std::opt
     Word word;
     if (!look_absent(key, &word)) return false;
     const bool locked = word.owner() && word.owner() != owner;
-    result->code = locked                                 ? Code::kLocked
+    result->code = locked                                  ? Code::kLocked
                    : !version_ok(expected, word.version()) ? Code::kVersionMoved
                                                            : Code::kNotFound;
     if (locked) result->holder = word.owner();

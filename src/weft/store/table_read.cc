@@ -26,8 +26,8 @@ class Patience {
 
 ReadResult Table::read(const HashedKey& key, std::byte* value, size_t value_max) const {
   ReadResult result;
-  for (Patience patience;; patience.wait()) {
-    const RecordSlot slot = find(key);
+  RecordSlot slot = first_look(key);
+  for (Patience patience;; patience.wait(), slot = find(key)) {
     if (slot) {
       const Look look =
           record_read(at(slot), slot.bytes(), key.bytes, value, value_max, &result.word, &result.value_bytes);
@@ -45,8 +45,8 @@ ReadResult Table::read(const HashedKey& key, std::byte* value, size_t value_max)
 }
 
 Code Table::validate(const HashedKey& key, Version expected, Owner self, Owner* holder) const {
-  for (Patience patience;; patience.wait()) {
-    const RecordSlot slot = find(key);
+  RecordSlot slot = first_look(key);
+  for (Patience patience;; patience.wait(), slot = find(key)) {
     Word word;
     if (slot) {
       const std::byte* const record = at(slot);
@@ -65,7 +65,8 @@ Code Table::validate(const HashedKey& key, Version expected, Owner self, Owner* 
 }
 
 void Table::prefetch_record(const HashedKey& key) const {
-  const RecordSlot slot = find(key);
+  if (!key.hint) key.hint = find(key);
+  const RecordSlot slot = key.hint;
   if (!slot) {
     __builtin_prefetch(absence_at(absence_index(key)));
     return;

@@ -13,9 +13,9 @@ namespace {
 
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kAbsenceMin = 64;
-constexpr uint64_t kKeyBytesPlanned = 512;   // of byte-string keys, if the memory limit is left to us
-constexpr uint64_t kSlabsInAddition = 8;     // per class, for what is in flight at backups
-constexpr uint64_t kSmallIndex = 1 << 16;    // keys; a small index may grow by a large factor
+constexpr uint64_t kKeyBytesPlanned = 512;  // of byte-string keys, if the memory limit is left to us
+constexpr uint64_t kSlabsInAddition = 8;    // per class, for what is in flight at backups
+constexpr uint64_t kSmallIndex = 1 << 16;   // keys; a small index may grow by a large factor
 
 uint64_t index_area_bytes(uint64_t keys) { return keys * (keys <= kSmallIndex ? 1024 : 320) + (4 << 20); }
 
@@ -48,7 +48,8 @@ Result<TableLayout> table_layout(const TableOptions& options) {
   out.bytes_per_partition = out.records_per_partition * planned_record_bytes(spec);
   if (spec.memory_bytes_max != 0) {
     // Index and absence words come first; a fifth of the rest is the backups' headroom.
-    const uint64_t fixed = align_up(Dlht::bytes_for(out.keys), kPage) + held * out.absence_per_partition * sizeof(uint64_t);
+    const uint64_t fixed =
+        align_up(Dlht::bytes_for(out.keys), kPage) + held * out.absence_per_partition * sizeof(uint64_t);
     const uint64_t smallest = fixed + held * kSlabBytes;
     if (spec.memory_bytes_max < smallest) {
       return Error{Code::kBadOption, "table " + spec.name + ": memory_bytes_max is " +

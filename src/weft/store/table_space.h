@@ -38,7 +38,7 @@ struct TableLayout {
   uint64_t records_per_partition = 0;  // limit
   uint64_t bytes_per_partition = 0;    // limit, of blocks
   uint32_t absence_per_partition = 0;
-  uint64_t absence_at = 0;             // offsets
+  uint64_t absence_at = 0;  // offsets
   uint64_t index_at = 0;
   uint64_t blocks_at = 0;
   uint64_t end = 0;

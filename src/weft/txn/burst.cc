@@ -25,9 +25,15 @@ void Engine::touch_later(const LogPart* part) {
     for (const LogKey& key : part->all()) {
       if (key.table == nullptr) continue;
       logged_.push_back(&key);
-      if (table_batching_) key.table->prefetch_index(key.key.hash);
+      if (table_batching_ && !key.key.hint) key.table->prefetch_index(key.key.hash);
     }
   }
+}
+
+void Engine::prefetch_slot(const Message& m) const {
+  if (!table_batching_ || m.spare >= slots_.size()) return;
+  const auto* line = reinterpret_cast<const std::byte*>(slots_[m.spare].get());
+  for (int i = 0; i < TxnSlot::kHotLines; ++i) __builtin_prefetch(line + i * 64);
 }
 
 Engine::Parsed Engine::parse(const Message& m) {
@@ -47,10 +53,12 @@ Engine::Parsed Engine::parse(const Message& m) {
       if (out.ok) touch_later(log_.at(m.source, static_cast<uint8_t>(m.spare)).locked);
       break;
     case Kind::kGetReply:
+      prefetch_slot(m);
       out.ok = m.spare < slots_.size() && m.body.size() >= sizeof(GetReply) &&
                m.body.size() - sizeof(GetReply) >= load<GetReply>(m.body.data()).value_bytes;
       break;
     case Kind::kReply:
+      prefetch_slot(m);
       out.ok = m.spare < slots_.size() && m.body.size() >= sizeof(PhaseReply) &&
                m.body.size() - sizeof(PhaseReply) >= load<PhaseReply>(m.body.data()).bases * sizeof(uint64_t);
       break;
@@ -86,6 +94,7 @@ bool Engine::parse_keys(const Message& m, uint16_t* keys) {
   if (m.spare >= static_cast<size_t>(log_.slots()) || m.body.size() < sizeof(CommitRequest)) return false;
   const auto request = load<CommitRequest>(m.body.data());
   if (request.row >= kProtocols.size()) return false;
+  if (table_batching_) __builtin_prefetch(&log_.at(m.source, static_cast<uint8_t>(m.spare)));
   const std::byte* at = m.body.data() + sizeof request;
   const std::byte* const end = m.body.data() + m.body.size();
   for (int i = 0; i < request.keys; ++i) {

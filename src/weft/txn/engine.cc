@@ -176,7 +176,6 @@ TxnSlot* Engine::acquire() {
   slot.rejected = Code::kOk;
   slot.incarnation = incarnation_;
   slot.sequence = ++sequence_;
-  slot.started_ns = worker_->now_ns();
   slot.count = slot.done_upto = slot.reads_pending = slot.wait_upto = 0;
   slot.capacity = TxnSlot::kInlineEntries;
   slot.entries = slot.inline_entries.data();

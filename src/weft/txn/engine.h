@@ -185,6 +185,7 @@ class Engine final : public Duties {
     return {reinterpret_cast<const DoneNotice*>(message.body.data()), message.body.size() / sizeof(DoneNotice)};
   }
   void touch_later(const LogPart* part);
+  void prefetch_slot(const Message& message) const;
   const Parsed& parsed(const Message& message) const { return parsed_[static_cast<size_t>(&message - burst_base_)]; }
   std::span<const KeyRef> keys_of(const Message& message) const {
     const Parsed& p = parsed(message);

@@ -52,58 +52,56 @@ struct Entry {
 
 enum class SlotState : uint8_t { kFree, kExecuting, kCommitting, kFinished, kDraining };
 
-struct TxnSlot {
+struct alignas(64) TxnSlot {
   static constexpr int kInlineEntries = 8;
   static constexpr int kInlineBytes = 768;
   static constexpr int kChunksMax = 64;
+  static constexpr int kHotLines = 4;  // what an answer touches, prefetched when it arrives
 
-  Engine* engine = nullptr;
-  uint8_t index = 0;
-  SlotState state = SlotState::kFree;
-  bool attached = false;        // an application holds a Txn
-  bool single = false;          // get_one: has no commit phase
-  bool commit_wanted = false;   // commit() was called while reads were under way
-  Code rejected = Code::kOk;    // a limit was exceeded: commit answers kRejected
-  uint32_t incarnation = 0;
+  // The first lines are what every answer looks at.
   uint64_t sequence = 0;
-  uint64_t started_ns = 0;
-
+  Entry* entries = nullptr;
+  const Protocol* row = nullptr;
+  std::coroutine_handle<> waiter;
+  uint64_t waiting = 0;         // nodes whose answer to the current phase is outstanding
+  uint64_t locked_nodes = 0;    // nodes where this transaction holds locks
+  uint64_t record_nodes = 0;    // nodes that keep a record of it
+  uint64_t participants = 0;
   // Reads. done_upto: all entries below have their answers.
   uint16_t count = 0;
   uint16_t capacity = kInlineEntries;
   uint16_t done_upto = 0;
   uint16_t reads_pending = 0;
   uint16_t wait_upto = 0;       // the waiter wants entries 0 .. wait_upto done
-  std::coroutine_handle<> waiter;
-
-  // Commit.
-  const Protocol* row = nullptr;
+  uint16_t dones_pending = 0;   // DoneNotices that have not left
+  uint8_t index = 0;
+  SlotState state = SlotState::kFree;
   Phase phase = Phase::kExecute;
+  bool attached = false;        // an application holds a Txn
+  bool single = false;          // get_one: has no commit phase
+  bool commit_wanted = false;   // commit() was called while reads were under way
   bool committing = false;      // the unlock phase commits (else it aborts)
   bool told = false;
   uint8_t writes = 0;
   uint8_t round_trips = 0;
-  uint16_t dones_pending = 0;   // DoneNotices that have not left
-  uint64_t waiting = 0;         // nodes whose answer to the current phase is outstanding
-  uint64_t locked_nodes = 0;    // nodes where this transaction holds locks
-  uint64_t record_nodes = 0;    // nodes that keep a record of it
-  uint64_t participants = 0;
+  uint8_t chunks = 0;
+  Code rejected = Code::kOk;    // a limit was exceeded: commit answers kRejected
   std::array<uint64_t, kPhases> targets{};  // by phase: the nodes it goes to (all keys' plans together)
   Outcome outcome;
-  TxnSlot* next = nullptr;      // in the engine's list of those that wait for credit
-  // Per node, valid for participants.
-  std::array<uint32_t, kNodesMax + 1> credit;  // taken
-  std::array<uint32_t, kNodesMax + 1> need;    // what the commit takes
-
-  // Keys and values: bytes come from the inline part, then from blocks of the engine's pool.
+  uint32_t incarnation = 0;
   uint32_t bytes_used = 0;      // of Limits::txn_bytes_max
   uint32_t inline_used = 0;
   uint32_t chunk_left = 0;
-  uint8_t chunks = 0;
   std::byte* chunk_next = nullptr;
-  Entry* entries = nullptr;
-  alignas(8) std::array<std::byte, kInlineBytes> bytes;
+  Engine* engine = nullptr;
+  TxnSlot* next = nullptr;      // in the engine's list of those that wait for credit
+
   std::array<Entry, kInlineEntries> inline_entries;
+  // Keys and values: bytes come from here, then from blocks of the engine's pool.
+  alignas(8) std::array<std::byte, kInlineBytes> bytes;
+  // Per node, valid for participants.
+  std::array<uint32_t, kNodesMax + 1> credit;  // taken
+  std::array<uint32_t, kNodesMax + 1> need;    // what the commit takes
   struct Chunk {
     std::byte* block;
     uint32_t bytes;

@@ -1,0 +1,221 @@
+// How close do batched gets of a DLHT come to the machine's rate of random reads, and what do the four operations cost
+// next to the maps that one could pick instead (absl::flat_hash_map, tbb::concurrent_hash_map, libcuckoo)? 8-byte keys
+// and values, uniform, one thread; each map in a process of its own, all with huge pages. And what does a resize by
+// another thread do to the latency of gets?
+//
+//   dlht_bench [--keys N]... [--repeats N] [--quick] [--json]
+//
+// Rates are millions a second: median of the repeats, and lowest to highest.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "weft/store/dlht_bench_run.h"
+
+namespace weft::dlht_bench {
+namespace {
+
+constexpr const char* kResize = "resize";
+constexpr const char* kMaps[] = {WeftMap::kName, AbslMap::kName, TbbMap::kName, CuckooMap::kName};
+
+struct Arguments {
+  std::vector<uint64_t> keys;
+  int repeats = 5;
+  bool quick = false;
+  bool json = false;
+  std::string only;  // measure this in this process, and print figures for the parent
+};
+
+struct Table {
+  std::string map;
+  uint64_t keys;
+  std::vector<Figure> figures;
+  const Figure* find(const std::string& name) const {
+    for (const Figure& figure : figures) {
+      if (figure.name == name) return &figure;
+    }
+    return nullptr;
+  }
+};
+
+std::optional<Arguments> parse(int argc, char** argv) {
+  Arguments out;
+  for (int i = 1; i < argc; ++i) {
+    const std::string flag = argv[i];
+    const bool more = i + 1 < argc;
+    if (flag == "--quick") {
+      out.quick = true;
+    } else if (flag == "--json") {
+      out.json = true;
+    } else if (flag == "--only" && more) {
+      out.only = argv[++i];
+    } else if ((flag == "--keys" || flag == "--repeats") && more) {
+      char* end = nullptr;
+      const unsigned long long n = std::strtoull(argv[++i], &end, 10);
+      if (*end != '\0' || n == 0 || (flag == "--keys" && n < 1000) || (flag == "--repeats" && n > 1000)) {
+        std::fprintf(stderr, "dlht_bench: %s %s: --keys takes 1000 or more, --repeats 1 to 1000\n", flag.c_str(),
+                     argv[i]);
+        return std::nullopt;
+      }
+      if (flag == "--keys") {
+        out.keys.push_back(n);
+      } else {
+        out.repeats = static_cast<int>(n);
+      }
+    } else {
+      std::fprintf(stderr,
+                   "dlht_bench: what is %s?\nusage: dlht_bench [--keys N]... [--repeats N] [--quick] [--json]\n",
+                   flag.c_str());
+      return std::nullopt;
+    }
+  }
+  if (out.quick) out.repeats = std::min(out.repeats, 3);
+  if (out.keys.empty())
+    out.keys = out.quick ? std::vector<uint64_t>{100'000} : std::vector<uint64_t>{1'000'000, 20'000'000};
+  return out;
+}
+
+Plan plan_for(const Arguments& arguments, uint64_t keys) {
+  return {keys, arguments.quick ? uint64_t{240'000} : uint64_t{6'000'000}, arguments.repeats};
+}
+
+std::vector<Figure> measure_named(const std::string& name, const Plan& plan) {
+  if (name == WeftMap::kName) return measure<WeftMap>(plan);
+  if (name == AbslMap::kName) return measure<AbslMap>(plan);
+  if (name == TbbMap::kName) return measure<TbbMap>(plan);
+  if (name == CuckooMap::kName) return measure<CuckooMap>(plan);
+  if (name == kResize) return measure_resize({std::min<uint64_t>(plan.keys, 4'000'000), plan.ops / 4, plan.repeats});
+  return {};
+}
+
+// Runs this program again for one map, with a malloc that asks for huge pages as our own tables do, and reads the
+// figures that it prints.
+std::optional<Table> run_child(const Arguments& arguments, const std::string& map, uint64_t keys) {
+  std::string command = "GLIBC_TUNABLES=glibc.malloc.hugetlb=1 /proc/" + std::to_string(getpid()) + "/exe --only '" +
+                        map + "' --keys " + std::to_string(keys) + " --repeats " + std::to_string(arguments.repeats);
+  if (arguments.quick) command += " --quick";
+  std::FILE* const out = popen(command.c_str(), "r");
+  if (out == nullptr) return std::nullopt;
+  Table table{map, keys, {}};
+  char line[256];
+  while (std::fgets(line, sizeof line, out) != nullptr) {
+    Figure figure;
+    char name[128];
+    if (std::sscanf(line, "%127[^\t]\t%lf\t%lf\t%lf", name, &figure.median, &figure.low, &figure.high) == 4) {
+      figure.name = name;
+      table.figures.push_back(figure);
+    }
+  }
+  const int status = pclose(out);
+  if (status == 0) return table;
+  std::fprintf(stderr, "dlht_bench: %s at %llu keys failed (status %d)\n", map.c_str(),
+               static_cast<unsigned long long>(keys), status);
+  return std::nullopt;
+}
+
+std::string first_line_of(const char* path, const char* starts = "") {
+  std::ifstream file(path);
+  std::string line;
+  while (std::getline(file, line)) {
+    if (line.starts_with(starts)) return line.substr(line.find(':') == std::string::npos ? 0 : line.find(':') + 2);
+  }
+  return "unknown";
+}
+
+std::string cell(const Figure* figure) {
+  if (figure == nullptr) return "-";
+  char text[64];
+  std::snprintf(text, sizeof text, "%.1f (%.1f..%.1f)", figure->median, figure->low, figure->high);
+  return text;
+}
+
+void print_text(const std::vector<Table>& tables) {
+  std::printf("%-26s %10s %-17s %21s %21s\n", "map", "keys", "operation", "one by one M/s", "batched by 24 M/s");
+  for (const Table& table : tables) {
+    if (table.map == kResize) continue;
+    for (const char* const op : {"get", "put", "insert", "delete"}) {
+      std::printf("%-26s %10llu %-17s %21s %21s\n", table.map.c_str(), static_cast<unsigned long long>(table.keys), op,
+                  cell(table.find(op)).c_str(), cell(table.find(std::string(op) + " batched")).c_str());
+    }
+    std::printf("%-26s %10llu bytes a key %.1f\n", table.map.c_str(), static_cast<unsigned long long>(table.keys),
+                table.find("bytes a key")->median);
+    const Figure* const reads = table.find("random reads");
+    if (reads == nullptr) continue;
+    std::printf("%-26s %10llu %-17s %21s %21s\n", "the machine", static_cast<unsigned long long>(table.keys),
+                "random 64 B reads", "-", cell(reads).c_str());
+    std::printf("%-26s %10llu batched gets are %.0f %% of the random reads\n", table.map.c_str(),
+                static_cast<unsigned long long>(table.keys), 100 * table.find("get batched")->median / reads->median);
+  }
+  for (const Table& table : tables) {
+    if (table.map != kResize) continue;
+    std::printf("\nsingle gets of %llu keys beside another thread, ns with the clock's own:\n",
+                static_cast<unsigned long long>(table.keys));
+    for (const char* const phase : {"quiet", "resize"}) {
+      const std::string suffix = std::string(" ns, ") + phase;
+      std::printf("  %-24s p50 %-24s p99.9 %s, %.0f gets\n",
+                  std::strcmp(phase, "quiet") == 0 ? "the other gets" : "the other resizes",
+                  cell(table.find("get p50" + suffix)).c_str(), cell(table.find("get p99.9" + suffix)).c_str(),
+                  table.find(std::string("gets, ") + phase)->median);
+    }
+  }
+}
+
+void print_json(const std::vector<Table>& tables, const std::string& cpu) {
+  std::printf("{\"cpu\":\"%s\",\"compiler\":\"%s\",\"batch\":%zu,\"results\":[", cpu.c_str(), __VERSION__, kBatch);
+  bool first = true;
+  for (const Table& table : tables) {
+    for (const Figure& figure : table.figures) {
+      std::printf("%s\n{\"map\":\"%s\",\"keys\":%llu,\"figure\":\"%s\",\"median\":%.3f,\"low\":%.3f,\"high\":%.3f}",
+                  first ? "" : ",", table.map.c_str(), static_cast<unsigned long long>(table.keys), figure.name.c_str(),
+                  figure.median, figure.low, figure.high);
+      first = false;
+    }
+  }
+  std::printf("\n]}\n");
+}
+
+int run(const Arguments& arguments) {
+  const std::string cpu = first_line_of("/proc/cpuinfo", "model name");
+  if (!arguments.json) {
+    std::printf("machine: %s, %u cores, huge pages %s\ncompiler: %s\n%d repeats; median (lowest..highest)\n\n",
+                cpu.c_str(), std::thread::hardware_concurrency(),
+                first_line_of("/sys/kernel/mm/transparent_hugepage/enabled").c_str(), __VERSION__, arguments.repeats);
+  }
+  std::vector<Table> tables;
+  bool failed = false;
+  const auto add = [&](const std::string& map, uint64_t keys) {
+    if (auto table = run_child(arguments, map, keys)) {
+      tables.push_back(std::move(*table));
+    } else {
+      failed = true;
+    }
+  };
+  for (const uint64_t keys : arguments.keys) {
+    for (const char* const map : kMaps) add(map, keys);
+    add(kResize, keys);
+  }
+  arguments.json ? print_json(tables, cpu) : print_text(tables);
+  return failed ? 1 : 0;
+}
+
+}  // namespace
+}  // namespace weft::dlht_bench
+
+int main(int argc, char** argv) {
+  using namespace weft::dlht_bench;
+  const auto arguments = parse(argc, argv);
+  if (!arguments) return 2;
+  if (arguments->only.empty()) return run(*arguments);
+  for (const Figure& figure : measure_named(arguments->only, plan_for(*arguments, arguments->keys.front()))) {
+    std::printf("%s\t%f\t%f\t%f\n", figure.name.c_str(), figure.median, figure.low, figure.high);
+  }
+  return 0;
+}

@@ -1,0 +1,237 @@
+// What dlht_bench measures of one map, in a process of its own.
+#pragma once
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "weft/base/check.h"
+#include "weft/base/clock.h"
+#include "weft/base/histogram.h"
+#include "weft/base/random.h"
+#include "weft/store/dlht_bench_maps.h"
+
+namespace weft::dlht_bench {
+
+inline constexpr size_t kBatch = 24;
+
+struct Plan {
+  uint64_t keys = 0;
+  uint64_t ops = 0;  // of one measurement
+  int repeats = 0;
+};
+
+// One figure: the median of the repeats and its spread.
+struct Figure {
+  std::string name;  // "get", "get batched", ...
+  double median = 0;
+  double low = 0;
+  double high = 0;
+};
+
+class Samples {
+ public:
+  void add(const std::string& name, double value) {
+    for (auto& [known, values] : all_) {
+      if (known == name) return values.push_back(value);
+    }
+    all_.push_back({name, {value}});
+  }
+  std::vector<Figure> figures() const {
+    std::vector<Figure> out;
+    for (auto [name, values] : all_) {
+      std::sort(values.begin(), values.end());
+      out.push_back({name, values[values.size() / 2], values.front(), values.back()});
+    }
+    return out;
+  }
+
+ private:
+  std::vector<std::pair<std::string, std::vector<double>>> all_;
+};
+
+inline uint64_t resident_bytes() {
+  unsigned long long pages = 0;
+  if (std::FILE* const file = std::fopen("/proc/self/statm", "r")) {
+    if (std::fscanf(file, "%*u %llu", &pages) != 1) pages = 0;
+    std::fclose(file);
+  }
+  return pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+// Millions a second.
+template <class Body>
+double rate(uint64_t ops, Body body) {
+  RealClock clock;
+  const uint64_t from = clock.now_ns();
+  body();
+  return static_cast<double>(ops) * 1e3 / static_cast<double>(clock.now_ns() - from);
+}
+
+// Random reads of 64-byte lines in `bytes` of memory on huge pages: what the machine can do at most. Each line is
+// prefetched kBatch reads ahead, which is how a stream of them goes fastest.
+class Lines {
+ public:
+  explicit Lines(size_t bytes) : memory_(SIZE_MAX), count_(bytes / 64), at_(memory_.allocate(count_ * 64)) {
+    for (size_t i = 0; i < count_; ++i) store_shared(at_ + i * 64, i);
+  }
+  ~Lines() { memory_.free(at_, count_ * 64); }
+  Lines(const Lines&) = delete;
+  Lines& operator=(const Lines&) = delete;
+
+  uint64_t read(uint64_t times, Random& random) const {
+    std::array<const std::byte*, 32> ahead;
+    for (auto& line : ahead) line = at_;
+    uint64_t sum = 0;
+    for (uint64_t i = 0; i < times; ++i) {
+      const std::byte* const next = at_ + random.below(count_) * 64;
+      __builtin_prefetch(next);
+      const std::byte*& place = ahead[i % kBatch];
+      sum += load_shared(place);
+      place = next;
+    }
+    return sum;
+  }
+
+ private:
+  MappedMemory memory_;
+  const size_t count_;
+  std::byte* const at_;
+};
+
+// Batched requests, whatever they are.
+template <class Map, class Make>
+void batches(Map& map, uint64_t ops, Make make) {
+  std::array<DlhtRequest, kBatch> requests;
+  for (uint64_t done = 0; done < ops; done += kBatch) {
+    for (size_t i = 0; i < kBatch; ++i) requests[i] = make(done + i);
+    map.run(requests);
+    for (const DlhtRequest& request : requests) WEFT_CHECK(request.ok, "every request succeeds");
+  }
+}
+
+template <class Map>
+void measure_once(Map& map, const Plan& plan, Random& random, Samples* samples) {
+  const uint64_t n = plan.keys;
+  const uint64_t ops = plan.ops / kBatch * kBatch;
+  uint64_t value = 0;
+  samples->add("get", rate(ops, [&] {
+                 for (uint64_t i = 0; i < ops; ++i) WEFT_CHECK(map.get(random.below(n), &value), "the key is there");
+               }));
+  samples->add("put", rate(ops, [&] {
+                 for (uint64_t i = 0; i < ops; ++i) WEFT_CHECK(map.put(random.below(n), i), "the key is there");
+               }));
+  // Keys all over the table go, and come back, so that its size is what it was created for.
+  const uint64_t some = std::min(ops, n / 8 / kBatch * kBatch);
+  const uint64_t start = random.below(n);
+  const auto key = [&](uint64_t i) { return (start + i * 7) % n; };
+  samples->add("delete", rate(some, [&] {
+                 for (uint64_t i = 0; i < some; ++i) WEFT_CHECK(map.erase(key(i)), "the key is there");
+               }));
+  samples->add("insert", rate(some, [&] {
+                 for (uint64_t i = 0; i < some; ++i) WEFT_CHECK(map.insert(key(i), i), "the key is not there");
+               }));
+  if constexpr (Map::kBatches) {
+    const auto request = [](DlhtOp op, uint64_t k, uint64_t v) {
+      return DlhtRequest{.op = op, .key = k, .hash = 0, .value = v};
+    };
+    samples->add("get batched", rate(ops, [&] {
+                   batches(map, ops, [&](uint64_t) { return request(DlhtOp::kGet, random.below(n), 0); });
+                 }));
+    samples->add("put batched", rate(ops, [&] {
+                   batches(map, ops, [&](uint64_t i) { return request(DlhtOp::kPut, random.below(n), i); });
+                 }));
+    samples->add("delete batched", rate(some, [&] {
+                   batches(map, some, [&](uint64_t i) { return request(DlhtOp::kErase, key(i), 0); });
+                 }));
+    samples->add("insert batched", rate(some, [&] {
+                   batches(map, some, [&](uint64_t i) { return request(DlhtOp::kInsert, key(i), i); });
+                 }));
+  }
+}
+
+// For the map that batches, the machine's read rate is measured in turn with it, on as much memory: neighbours and the
+// clock of the processor change from second to second.
+template <class Map>
+std::vector<Figure> measure(const Plan& plan) {
+  Random random(plan.keys);
+  const uint64_t before = resident_bytes();
+  Map map(plan.keys);
+  const double load = rate(plan.keys, [&] {
+    for (uint64_t key = 0; key < plan.keys; ++key) WEFT_CHECK(map.insert(key, key), "the key is new");
+  });
+  const double bytes = static_cast<double>(resident_bytes() - before);
+  Samples samples;
+  samples.add("load", load);
+  samples.add("bytes a key", bytes / static_cast<double>(plan.keys));
+  if constexpr (Map::kBatches) {
+    const Lines lines(plan.keys * 50);
+    uint64_t sum = 0;
+    for (int i = 0; i < plan.repeats; ++i) {
+      samples.add("random reads", rate(plan.ops, [&] { sum += lines.read(plan.ops, random); }));
+      measure_once(map, plan, random, &samples);
+    }
+    WEFT_CHECK(sum != 1, "the reads are not optimised away");
+  } else {
+    for (int i = 0; i < plan.repeats; ++i) measure_once(map, plan, random, &samples);
+  }
+  return samples.figures();
+}
+
+// Latency of single gets, in nanoseconds, clock included, while another thread also gets, and while another thread
+// resizes the table. Only gets that began during the resize count.
+inline std::vector<Figure> measure_resize(const Plan& plan) {
+  Samples samples;
+  for (int repeat = 0; repeat < plan.repeats; ++repeat) {
+    auto table = std::move(*RawTable::create({.capacity = plan.keys, .readers = 2}));
+    for (uint64_t key = 0; key < plan.keys; ++key) WEFT_CHECK(*table->insert(key, key), "the key is new");
+    RealClock clock;
+    enum class Phase { kWait, kQuiet, kResize, kEnd };
+    std::atomic<Phase> phase{Phase::kWait};
+    std::array<Histogram, 4> histograms;
+    std::thread reader([&] {
+      Random random(7);
+      uint64_t value = 0;
+      for (uint64_t i = 0;; ++i) {
+        const Phase now = phase.load(std::memory_order_relaxed);
+        if (now == Phase::kEnd) break;
+        const uint64_t from = clock.now_ns();
+        WEFT_CHECK(table->get(random.below(plan.keys), &value), "the key is there");
+        histograms[static_cast<size_t>(now)].record(clock.now_ns() - from);
+        if (i % 64 == 0) table->index().quiescence().quiesce(1);  // without helping: it is the bystander
+      }
+      table->offline(1);
+    });
+    Random random(8);
+    uint64_t value = 0;
+    uint64_t next = plan.keys;
+    while (!table->index().stats().resizing) {  // up to the brink: the next that finds no room begins the resize
+      WEFT_CHECK(*table->insert(next, next), "the key is new");
+      ++next;
+    }
+    phase.store(Phase::kResize);
+    while (table->index().help_resize(1024)) {
+    }
+    phase.store(Phase::kQuiet);
+    table->quiesce(0);
+    for (uint64_t i = 0; i < plan.ops; ++i) WEFT_CHECK(table->get(random.below(plan.keys), &value), "it is there");
+    phase.store(Phase::kEnd);
+    reader.join();
+    for (const auto& [name, which] : {std::pair{"quiet", Phase::kQuiet}, std::pair{"resize", Phase::kResize}}) {
+      const Histogram& histogram = histograms[static_cast<size_t>(which)];
+      samples.add(std::string("get p50 ns, ") + name, static_cast<double>(histogram.quantile(0.5)));
+      samples.add(std::string("get p99.9 ns, ") + name, static_cast<double>(histogram.quantile(0.999)));
+      samples.add(std::string("gets, ") + name, static_cast<double>(histogram.count()));
+    }
+  }
+  return samples.figures();
+}
+
+}  // namespace weft::dlht_bench
