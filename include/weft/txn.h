@@ -80,6 +80,9 @@ struct Outcome {
   bool has_holder = false;
   NodeId holder_node;
   WorkerId holder_worker;
+  // Why it was rejected: which limit, what it is, and what was asked for.
+  const char* limit_name = nullptr;
+  uint64_t limit = 0, asked = 0;
 
   bool committed() const { return kind == OutcomeKind::kCommitted; }
   std::string text() const;   // one line for a person
@@ -136,7 +139,8 @@ class Txn {
     Outcome await_resume() const noexcept;
   };
   CommitAwaiter commit();
-  void abort();
+  // Gives up. What it returns is `why`, or the reason why this transaction could not have committed anyway.
+  Outcome abort(Code why = Code::kApplication);
 
   TxnId id() const;
 
@@ -267,10 +271,7 @@ Task<Outcome> Session::run(Policy policy, Body& body) {
       if (code == Code::kOk) {
         outcome = co_await txn.commit();
       } else {
-        outcome.kind = OutcomeKind::kAborted;
-        outcome.code = code;
-        outcome.id = txn.id();
-        txn.abort();
+        outcome = txn.abort(code);
       }
     }
     uint64_t wait_ns = 0;

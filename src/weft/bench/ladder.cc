@@ -32,11 +32,12 @@ void heading(std::ostream& out, const LadderOptions& options) {
              "- Cluster: {} nodes with {} replicas in one process over the local fabric, {} workers a node on {} "
              "threads, {} transactions in flight a worker.\n",
              cluster.nodes, cluster.replicas, cluster.workers, cluster.threads, cluster.limits.inflight);
-  fmt::print(out,
-             "- Each figure is of {:.0f} seconds after half a second of warm-up; the spread is the slowest and the "
-             "fastest fifth of it. Transactions that answer no (no such row, no money) commit what they read and "
-             "count.\n\n",
-             options.seconds);
+  fmt::print(
+      out,
+      "- Each run measures {:.0f} seconds after half a second of warm-up; the rate is the median of its fifths, the "
+      "spread its slowest and its fastest fifth. Transactions that answer no (no such row, no money) commit what "
+      "they read and count.\n\n",
+      options.seconds);
 }
 
 std::string spread(const Report& r) { return millions(r.tps_min) + " – " + millions(r.tps_max); }
@@ -112,9 +113,9 @@ class Ladder {
       if (!report) return report.error();
       const Report& r = *report;
       fmt::print(out_, "| {} | {} | {} | {} | {} | {} | {} | {} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.0f} |\n", name,
-                 millions(r.tps), millions(r.tps_per_thread), spread(r), micros(r.p50_us), micros(r.p90_us),
-                 micros(r.p99_us), micros(r.p999_us), abort_percent(r), r.commit_round_trips, r.packets_per_txn,
-                 r.messages_per_txn, r.bytes_per_txn);
+                 millions(r.tps_median), millions(r.tps_median / r.threads), spread(r), micros(r.p50_us),
+                 micros(r.p90_us), micros(r.p99_us), micros(r.p999_us), abort_percent(r), r.commit_round_trips,
+                 r.packets_per_txn, r.messages_per_txn, r.bytes_per_txn);
       out_.flush();
       if (name == options_.protocols.front()) *best = r;
     }
@@ -143,10 +144,10 @@ class Ladder {
         if (!report) return report.error();
         r = *report;
       }
-      if (none_tps == 0) none_tps = r.tps;
-      fmt::print(out_, "| {} | {} | {} | {:.2f} | {} | {} | {:.1f} | {:.1f} | {:.0f} |\n", rung.name, millions(r.tps),
-                 spread(r), none_tps > 0 ? r.tps / none_tps : 0, micros(r.p50_us), micros(r.p99_us), r.nw_batch,
-                 r.ht_batch, 100 * r.local_share);
+      if (none_tps == 0) none_tps = r.tps_median;
+      fmt::print(out_, "| {} | {} | {} | {:.2f} | {} | {} | {:.1f} | {:.1f} | {:.0f} |\n", rung.name,
+                 millions(r.tps_median), spread(r), none_tps > 0 ? r.tps_median / none_tps : 0, micros(r.p50_us),
+                 micros(r.p99_us), r.nw_batch, r.ht_batch, 100 * r.local_share);
       out_.flush();
     }
     fmt::print(out_, "\n");
@@ -163,7 +164,7 @@ class Ladder {
       auto report = run(name + " alone", cluster, true);
       if (!report) return report.error();
       fmt::print(out_, "| {} | {} | {} | {} | {} | {} |\n", name, micros(report->p50_us), micros(report->p90_us),
-                 micros(report->p99_us), micros(report->p999_us), millions(report->tps));
+                 micros(report->p99_us), micros(report->p999_us), millions(report->tps_median));
       out_.flush();
     }
     fmt::print(out_, "\nOne client in the whole cluster; its transactions meet no other.\n\n");
@@ -191,7 +192,7 @@ class Ladder {
         "\nTouches over {:.2f} GiB, all {} threads at once. Together {:.0f} ns: {} transactions a second and core "
         "would be possible; {} is reached, {:.0f} % of it.\n\n",
         static_cast<double>(limits.memory_bytes) / static_cast<double>(uint64_t{1} << 30), limits.threads, p.ns,
-        millions(p.tps_per_core), millions(best.tps_per_thread), 100 * p.reached);
+        millions(p.tps_per_core), millions(best.tps_median / best.threads), 100 * p.reached);
     out_.flush();
   }
 

@@ -172,7 +172,7 @@ Possible possible(const MachineLimits& limits, const Report& report) {
   out.switches = kSwitchesPerAttempt * report.attempts_per_txn;
   out.ns = out.messages * limits.message_ns + out.touches * limits.touch_ns + out.switches * limits.switch_ns;
   out.tps_per_core = out.ns > 0 ? 1e9 / out.ns : 0;
-  out.reached = out.tps_per_core > 0 ? report.tps_per_thread / out.tps_per_core : 0;
+  out.reached = out.tps_per_core > 0 ? report.tps_median / report.threads / out.tps_per_core : 0;
   return out;
 }
 

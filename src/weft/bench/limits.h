@@ -30,7 +30,7 @@ struct Possible {
   double messages = 0, touches = 0, switches = 0;  // a committed transaction, as counted
   double ns = 0;                                   // their cost together
   double tps_per_core = 0;
-  double reached = 0;  // the report's rate a thread as a part of it
+  double reached = 0;  // the report's median rate a thread as a part of it
 };
 Possible possible(const MachineLimits& limits, const Report& report);
 

@@ -20,7 +20,8 @@ TEST(Limits, ThePossibleRateIsTheSumOfTheCosts) {
   report.messages_per_txn = 10;
   report.touches_per_txn = 8;
   report.attempts_per_txn = 1;
-  report.tps_per_thread = 960'000;
+  report.threads = 2;
+  report.tps_median = 2 * 960'000;
   const Possible p = possible(limits, report);
   EXPECT_DOUBLE_EQ(p.ns, 100 + 400 + 4 * 5);
   EXPECT_DOUBLE_EQ(p.tps_per_core, 1e9 / 520);

@@ -51,6 +51,15 @@ inline testing::AssertionResult rejected(const Outcome& outcome, Code code) {
   return testing::AssertionFailure() << outcome.text() << " instead of rejected: " << code_text(code);
 }
 
+// Repeats a call that met a lock: rows that tell a commit before its locks are gone leave them to the next caller.
+template <class Call>
+Outcome retried(Call call) {
+  for (;;) {
+    const Outcome outcome = call();
+    if (outcome.kind != OutcomeKind::kAborted || !code_retryable(outcome.code)) return outcome;
+  }
+}
+
 class TestCluster {
  public:
   using Body = std::function<Task<void>(Session&)>;

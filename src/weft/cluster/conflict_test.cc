@@ -298,18 +298,21 @@ TEST(Dropped, WaitingForAReadOfAnAbortedTransactionEnds) {
   });
 }
 
-// Each of these holds 256 bytes of credit for an unlock that is then not needed. 40,000 of them would use up all there
-// is, so a leak shows as a cluster that stands still.
-TEST_P(Conflict, DroppedWhileALockIsRefusedGivesItsCreditBack) {
-  if (!fasst()) GTEST_SKIP() << "only a row that locks while it reads";
-  cluster_.load(8, "0").start();
-  cluster_.on(0, [](Session& session) -> Task<void> {
+// Each of these takes some credit for an unlock that is then not needed. Together they take many times what there is,
+// so a leak shows as a cluster that stands still.
+TEST(Dropped, WhileALockIsRefusedGivesItsCreditBack) {
+  Options options;
+  options.protocol = "fasst";
+  options.limits.credit_bytes = 64 << 10;
+  TestCluster cluster(options);
+  cluster.load(8, "0").start();
+  cluster.on(0, [](Session& session) -> Task<void> {
     Txn holder = co_await session.begin();
     for (uint64_t k = 0; k < 8; ++k) co_await holder.get(kT, k, Intent::kUpdate);
-    for (int i = 0; i < 40'000; ++i) {
+    for (uint64_t i = 0; i < 4000; ++i) {
       {
         Txn refused = co_await session.begin();
-        refused.start_get(kT, static_cast<uint64_t>(i % 8), Intent::kUpdate);
+        refused.start_get(kT, i % 8, Intent::kUpdate);
       }
       if (i % 16 == 0) co_await session.sleep_ns(1);
     }

@@ -75,7 +75,7 @@ struct Cluster::Impl final : Environment {
   std::vector<std::unique_ptr<Node>> nodes;
   std::vector<std::unique_ptr<Thread>> threads;
   std::vector<uint64_t> turns_seen;  // of each thread, when the supervisor last looked
-  Control control;
+  Control control{&real_clock};
   std::mutex mutex;
   std::condition_variable changed;
   size_t running = 0;  // spawned coroutines that have not ended
@@ -363,7 +363,11 @@ Result<void> Cluster::load(TableId table, Key key, std::string_view value) {
     return Error{Code::kValueTooLong, std::to_string(value.size()) + " bytes, table " + spec.name + " takes " +
                                           std::to_string(spec.value_bytes_max)};
   }
-  const uint32_t key_max = spec.keys == KeyKind::kInteger ? 8 : impl_->spec.options.limits.key_bytes_max;
+  if (spec.keys == KeyKind::kInteger && key.size() != 8) {
+    return Error{Code::kMisuse, "table " + spec.name + " has integer keys of 8 bytes, this one has " +
+                                    std::to_string(key.size())};
+  }
+  const uint32_t key_max = impl_->spec.options.limits.key_bytes_max;
   if (key.size() > key_max) {
     return Error{Code::kKeyTooLong,
                  std::to_string(key.size()) + " bytes, limits.key_bytes_max is " + std::to_string(key_max)};

@@ -32,25 +32,20 @@ TEST_P(LimitsTest, ByteStringsOfAllSizes) {
   cluster_.start();
   const size_t sizes[] = {0, 1, 7, 8, 9, 63, 64, 65, 255, 256, 257, 1000, 4096, 8192, 16'000, 65'535, 65'536};
   const auto key = [](size_t size) { return std::string(size % 41, 'k') + std::string(size == 0 ? 0 : 1, 'z'); };
-  int node = 0;
+  uint8_t node = 0;
   for (const size_t size : sizes) {
     const std::string k = key(size).substr(0, 40);
     const std::string v(size, static_cast<char>('a' + size % 26));
-    cluster_.on(node, [&](Session& session) -> Task<void> {
-      Txn txn = co_await session.begin();
-      txn.put(kBytes, text(k), v);
-      EXPECT_TRUE(committed(co_await txn.commit())) << size;
-    });
-    node = (node + 1) % GetParam().nodes;
-    cluster_.on(node, [&](Session& session) -> Task<void> {
-      Txn txn = co_await session.begin();
+    auto put = [&](Txn& txn) -> Task<Code> { co_return txn.put(kBytes, text(k), v); };
+    EXPECT_TRUE(committed(cluster_->run(NodeId(node), {.backoff_us = 1}, put))) << size;
+    node = static_cast<uint8_t>((node + 1) % GetParam().nodes);
+    auto halve = [&](Txn& txn) -> Task<Code> {
       const Value read = co_await txn.get(kBytes, text(k), Intent::kUpdate);
-      EXPECT_TRUE(read.found) << size;
-      EXPECT_EQ(read.bytes.size(), size);
-      EXPECT_TRUE(read.bytes == v) << size;
-      txn.put(kBytes, text(k), v.substr(0, size / 2));
-      EXPECT_TRUE(committed(co_await txn.commit())) << size;
-    });
+      if (read.code != Code::kOk) co_return read.code;
+      EXPECT_TRUE(read.found && read.bytes == v) << size << ", read " << read.bytes.size();
+      co_return txn.put(kBytes, text(k), v.substr(0, size / 2));
+    };
+    EXPECT_TRUE(committed(cluster_->run(NodeId(node), {.backoff_us = 1}, halve))) << size;
     const auto one = cluster_->get_one(NodeId(0), kBytes, text(k));
     EXPECT_TRUE(one.found);
     EXPECT_TRUE(one.value == v.substr(0, size / 2)) << size;
@@ -108,17 +103,6 @@ TEST_P(LimitsTest, AValueOverItsLimitIsRejectedAndItsKeyIsNamed) {
     EXPECT_EQ(key_of(outcome), bytes_of(8));
   });
   EXPECT_FALSE(cluster_->get_one(NodeId(0), kT, 7).found);
-}
-
-// Design: every limit error names the limit and the value.
-TEST_P(LimitsTest, ARejectionSaysWhichLimitAndWhichValue) {
-  cluster_.start();
-  const std::string key = cluster_->put_one(NodeId(0), kBytes, text(std::string(41, 'k')), "v").text();
-  EXPECT_NE(key.find("40"), std::string::npos) << key;
-  EXPECT_NE(key.find("41"), std::string::npos) << key;
-  const std::string value = cluster_->put_one(NodeId(0), kT, 1, std::string(65, 'v')).text();
-  EXPECT_NE(value.find("64"), std::string::npos) << value;
-  EXPECT_NE(value.find("65"), std::string::npos) << value;
 }
 
 TEST_P(LimitsTest, AsManyKeysAsTheLimitAndNotOneMore) {
@@ -250,6 +234,20 @@ TEST_P(LimitsTest, AnAbortedTransactionStaysAborted) {
     txn.abort();
   });
   EXPECT_FALSE(cluster_->get_one(NodeId(0), kT, 1).found);
+}
+
+// Every limit error names the limit and the value.
+TEST(LimitsTogether, ARejectionSaysWhichLimitAndWhichValue) {
+  Options options;
+  options.limits.key_bytes_max = 40;
+  TestCluster cluster(options, {{.name = "t"}, {.name = "bytes", .keys = KeyKind::kBytes}});
+  cluster.start();
+  const std::string key = cluster->put_one(NodeId(0), kBytes, text(std::string(41, 'k')), "v").text();
+  EXPECT_NE(key.find("40"), std::string::npos) << key;
+  EXPECT_NE(key.find("41"), std::string::npos) << key;
+  const std::string value = cluster->put_one(NodeId(0), kT, 1, std::string(65, 'v')).text();
+  EXPECT_NE(value.find("64"), std::string::npos) << value;
+  EXPECT_NE(value.find("65"), std::string::npos) << value;
 }
 
 // A body that does not look at what put() returns must still come to its end.

@@ -22,15 +22,15 @@ TEST_P(Single, DoWhatTheirNamesSay) {
     const NodeId other(static_cast<uint8_t>((n + 1) % GetParam().nodes));
     for (uint64_t k = 0; k < 10; ++k) {
       EXPECT_FALSE(cluster->get_one(node, kT, k).found);
-      EXPECT_TRUE(aborted(cluster->erase_one(node, kT, k), Code::kNotFound));
-      EXPECT_TRUE(committed(cluster->insert_one(node, kT, k, "inserted")));
-      EXPECT_TRUE(aborted(cluster->insert_one(other, kT, k, "again"), Code::kExists));
+      EXPECT_TRUE(aborted(retried([&] { return cluster->erase_one(node, kT, k); }), Code::kNotFound));
+      EXPECT_TRUE(committed(retried([&] { return cluster->insert_one(node, kT, k, "inserted"); })));
+      EXPECT_TRUE(aborted(retried([&] { return cluster->insert_one(other, kT, k, "again"); }), Code::kExists));
       EXPECT_EQ(cluster->get_one(other, kT, k).value, "inserted");
-      EXPECT_TRUE(committed(cluster->put_one(other, kT, k, "")));
+      EXPECT_TRUE(committed(retried([&] { return cluster->put_one(other, kT, k, ""); })));
       const auto empty = cluster->get_one(node, kT, k);
       EXPECT_TRUE(empty.found);
       EXPECT_EQ(empty.value, "");
-      EXPECT_TRUE(committed(cluster->erase_one(other, kT, k)));
+      EXPECT_TRUE(committed(retried([&] { return cluster->erase_one(other, kT, k); })));
       EXPECT_FALSE(cluster->get_one(node, kT, k).found);
     }
   }

@@ -10,17 +10,19 @@
 #include <thread>
 #include <vector>
 
+#include "weft/base/clock.h"
+
 namespace weft {
 
 class Control {
  public:
-  Control() = default;
+  explicit Control(Clock* clock) : clock_(clock) {}
   ~Control() { stop(); }
   Control(const Control&) = delete;
   Control& operator=(const Control&) = delete;
 
   // Before start. Jobs run one after another on the control thread.
-  void every_ms(uint32_t period_ms, std::function<void()> job) { jobs_.push_back({period_ms, period_ms, std::move(job)}); }
+  void every_ms(uint32_t period_ms, std::function<void()> job) { jobs_.push_back({period_ms, 0, std::move(job)}); }
 
   void start();
   void stop();  // idempotent; what was posted before is run
@@ -29,11 +31,14 @@ class Control {
  private:
   struct Job {
     uint32_t period_ms;
-    uint32_t left_ms;
+    uint64_t due_ns;
     std::function<void()> run;
   };
   void loop();
 
+  void run_due_jobs();
+
+  Clock* const clock_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::function<void()>> calls_;

@@ -16,7 +16,8 @@ void until(const std::function<bool()>& done) {
 }
 
 TEST(Control, RunsWhatIsPostedInOrder) {
-  Control control;
+  RealClock clock;
+  Control control(&clock);
   control.start();
   std::vector<int> ran;
   std::atomic<int> count{0};
@@ -33,7 +34,8 @@ TEST(Control, RunsWhatIsPostedInOrder) {
 
 TEST(Control, StopRunsWhatWasPostedBefore) {
   for (int round = 0; round < 50; ++round) {
-    Control control;
+    RealClock clock;
+    Control control(&clock);
     int ran = 0;
     control.start();
     for (int i = 0; i < 10; ++i) control.post([&] { ++ran; });
@@ -44,7 +46,8 @@ TEST(Control, StopRunsWhatWasPostedBefore) {
 }
 
 TEST(Control, StopsWithoutStartAndStartsAgain) {
-  Control control;
+  RealClock clock;
+  Control control(&clock);
   control.stop();
   for (int round = 0; round < 3; ++round) {
     std::atomic<bool> ran{false};
@@ -56,7 +59,8 @@ TEST(Control, StopsWithoutStartAndStartsAgain) {
 }
 
 TEST(Control, PeriodicJobsRunAgainAndAgain) {
-  Control control;
+  RealClock clock;
+  Control control(&clock);
   std::atomic<int> fast{0};
   std::atomic<int> slow{0};
   control.every_ms(1, [&] { ++fast; });
@@ -69,7 +73,8 @@ TEST(Control, PeriodicJobsRunAgainAndAgain) {
 
 // Supervision must not stop because somebody keeps the control thread busy.
 TEST(Control, PeriodicJobsRunAlthoughCallsKeepComing) {
-  Control control;
+  RealClock clock;
+  Control control(&clock);
   std::atomic<int> jobs{0};
   control.every_ms(1, [&] { ++jobs; });
   control.start();
@@ -87,7 +92,8 @@ TEST(Control, PeriodicJobsRunAlthoughCallsKeepComing) {
 }
 
 TEST(Control, ManyThreadsPost) {
-  Control control;
+  RealClock clock;
+  Control control(&clock);
   control.start();
   int ran = 0;
   std::vector<std::thread> threads;

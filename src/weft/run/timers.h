@@ -1,4 +1,5 @@
-// Timers of one worker: a binary heap of deadlines with a fixed capacity. Ties fire in the order they were set.
+// Timers of one worker: a binary heap of deadlines. Ties fire in the order they were set. Sized for the transactions in
+// flight; an application that puts more coroutines to sleep than that makes it grow.
 #pragma once
 
 #include <algorithm>
@@ -6,18 +7,13 @@
 #include <cstdint>
 #include <vector>
 
-#include "weft/base/check.h"
-
 namespace weft {
 
 class Timers {
  public:
   explicit Timers(size_t capacity) { heap_.reserve(capacity); }
 
-  bool full() const { return heap_.size() == heap_.capacity(); }
-
   void set(uint64_t deadline_ns, std::coroutine_handle<> waiter) {
-    WEFT_CHECK(!full(), "one timer per waiting coroutine");
     heap_.push_back({deadline_ns, ++count_, waiter});
     std::push_heap(heap_.begin(), heap_.end(), later);
   }

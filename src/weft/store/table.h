@@ -10,8 +10,7 @@
 //   A1: an insert follows the absence word (base = its version), which stands still from the lock to the commit, so the
 //       new record's version is above every version at which the key was seen absent.
 //   A2: a delete follows both (base = the greater of the record's version and the absence word's) and raises the word
-//   to
-//       its version, so absence is then above every version at which the key was seen present.
+//       to its version, so absence is then above every version at which the key was seen present.
 //   A3: puts only go up from the insert's version, and the word is never lowered.
 // An insert need not raise the word: the record itself is above it, and raising it would have readers of other keys
 // conflict for nothing. Keys that share an absence word can disturb each other (a false conflict), never deceive.

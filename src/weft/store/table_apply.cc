@@ -3,7 +3,7 @@
 // The order of the stores is what readers (look_absent, read) rely on:
 //   insert   record word (present), then the absence word is released
 //   delete   record word (deleted, still owned), index slot, absence word raised and released, block freed
-//   outgrown new record (complete), index slot, old word (moved), old block freed
+//   outgrown new record (complete, still owned), index slot, old word (moved), new word (unlocked), old block freed
 // At a backup the primary's lock keeps other installs of the key away, but a raise of an older version may come from
 // another worker at any moment. It changes a word only together with the meta word (swap_word_with_meta), so it never
 // hits a newer version or another key. A tombstone goes to whoever first marks it moved: the raise that removes it, or
@@ -49,11 +49,16 @@ void Table::install_erase(const HashedKey& key, const Locked& locked) {
 }
 
 void Table::replace(const HashedKey& key, RecordSlot old_slot, RecordSlot new_slot, ByteView value, Word word) {
-  record_write(at(new_slot), key.bytes, value, word);
+  // The new block is locked until the index leads to it: it may have been this key's in an earlier life, and somebody
+  // who remembers that could otherwise lock it, and move or delete the record, before the slot is switched.
+  std::byte* const old = at(old_slot);
+  std::byte* const larger = at(new_slot);
+  const Word before = load_word(old);
+  record_write(larger, key.bytes, value, word.with_owner(before.owner()));
   const bool switched = index_->compare_put(key.hash, old_slot.bits, new_slot.bits);
   WEFT_CHECK(switched, "the slot of a record changes only by its holder");
-  std::byte* const old = at(old_slot);
-  store_word(old, Word(load_word(old).version(), kMoved));
+  store_word(old, Word(before.version(), kMoved));
+  if (before.owner()) store_word(larger, word);
   release(old_slot);
 }
 

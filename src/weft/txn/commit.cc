@@ -172,14 +172,15 @@ void Engine::finish(TxnSlot& slot) {
   maybe_free(slot);
 }
 
-void Engine::abort(TxnSlot& slot) {
-  if (slot.state != SlotState::kExecuting && slot.state != SlotState::kDraining) return;
-  fail(slot, Code::kApplication, nullptr, Owner());
-  slot.told = true;  // nobody waits for this outcome
-  if (slot.reads_pending != 0) {
-    slot.state = SlotState::kDraining;
-    return;
-  }
+void Engine::give_up(TxnSlot& slot, Code why) {
+  fail(slot, why, nullptr, Owner());
+  slot.told = true;  // whoever gave up knows
+  slot.state = SlotState::kDraining;
+  if (slot.reads_pending == 0) release(slot);
+}
+
+// A transaction that was given up, when all its reads are in: unlocks what they locked.
+void Engine::release(TxnSlot& slot) {
   slot.row = row_;
   slot.committing = false;
   slot.state = SlotState::kCommitting;

@@ -31,8 +31,9 @@ PortOptions port_options(const Node& node, WorkerId id) {
   port.self = node.id();
   port.worker = id;
   port.nodes = options.nodes;
-  // A commit message can carry a whole transaction and, for each of its keys, what describes it.
-  port.message_bytes_max = size_t{options.limits.txn_bytes_max} + size_t{options.limits.txn_keys_max} * 64 + 4096;
+  // A commit message can carry a whole transaction and, for each of its keys, what describes it; an answer one value.
+  port.message_bytes_max = size_t{options.limits.txn_bytes_max} + size_t{options.limits.txn_keys_max} * 64 +
+                           options.limits.value_bytes_max + 4096;
   // Requests under our own credit, and answers under the peer's.
   port.queued_bytes_max = size_t{options.limits.credit_bytes} * 4 + 8 * kPacketBytesMax;
   port.batching = options.network_batching;
@@ -204,7 +205,7 @@ void Engine::let_go(TxnSlot* slot) {
   --in_use_;
   if (slot->state == SlotState::kExecuting) {
     if (slot->locked_nodes != 0 || slot->reads_pending != 0) WEFT_MARK("dropped_half_way");
-    abort(*slot);
+    give_up(*slot, Code::kApplication);
   }
   maybe_free(*slot);
   give_slot_to_waiter();
@@ -212,11 +213,7 @@ void Engine::let_go(TxnSlot* slot) {
 
 void Engine::maybe_free(TxnSlot& slot) {
   if (slot.attached || slot.reads_pending != 0 || slot.dones_pending != 0) return;
-  if (slot.state != SlotState::kFinished && slot.state != SlotState::kDraining) return;
-  if (slot.state == SlotState::kDraining && slot.locked_nodes != 0) {
-    abort(slot);
-    return;
-  }
+  if (slot.state != SlotState::kFinished) return;
   for (int i = 0; i < slot.chunks; ++i) {
     const TxnSlot::Chunk& chunk = slot.chunk[static_cast<size_t>(i)];
     pool_->free(chunk.block, chunk.bytes);
@@ -266,36 +263,32 @@ Entry* Engine::find_entry(TxnSlot& slot, Table* table, const HashedKey& key) {
   return nullptr;
 }
 
-Entry* Engine::lookup_or_add(TxnSlot& slot, TableId table_id, Key key, Code* why) {
-  *why = Code::kOk;
+// nullptr: rejected, and the slot's outcome says why.
+Entry* Engine::lookup_or_add(TxnSlot& slot, TableId table_id, Key key) {
   if (table_id.value >= node_->tables()) {
-    *why = Code::kNoSuchTable;
+    reject(slot, Code::kNoSuchTable, nullptr, {"the number of tables", node_->tables(), table_id.value});
     return nullptr;
   }
   Table* table = node_->table(table_id);
   const bool integer = table->spec().keys == KeyKind::kInteger;
-  if (key.size() > limits_.key_bytes_max || (integer && key.size() != 8)) {
-    *why = integer ? Code::kMisuse : Code::kKeyTooLong;
+  if (integer && key.size() != 8) {
+    reject(slot, Code::kMisuse, nullptr, {"the bytes of an integer key", 8, key.size()});
+    return nullptr;
+  }
+  if (key.size() > limits_.key_bytes_max) {
+    reject(slot, Code::kKeyTooLong, nullptr, {"limits.key_bytes_max", limits_.key_bytes_max, key.size()});
     return nullptr;
   }
   const HashedKey hashed = table->hashed({reinterpret_cast<const std::byte*>(key.data()), key.size()});
   if (Entry* e = find_entry(slot, table, hashed)) return e;
   if (slot.count >= limits_.txn_keys_max) {
-    *why = Code::kTxnTooLarge;
+    reject(slot, Code::kTxnTooLarge, nullptr, {"limits.txn_keys_max", limits_.txn_keys_max, slot.count + 1U});
     return nullptr;
   }
-  if (slot.count == slot.capacity) {
-    const auto capacity = static_cast<uint16_t>(limits_.txn_keys_max);
-    const size_t room = Pool::room(capacity * sizeof(Entry));
-    auto* grown = reinterpret_cast<Entry*>(pool_->allocate(room));
-    slot.chunk[slot.chunks++] = {reinterpret_cast<std::byte*>(grown), static_cast<uint32_t>(room)};
-    for (uint16_t i = 0; i < slot.count; ++i) new (grown + i) Entry(slot.entry(i));
-    slot.entries = grown;
-    slot.capacity = capacity;
-  }
+  if (slot.count == slot.capacity) grow_entries(slot);
   std::byte* bytes = take_bytes(slot, key.size());
   if (bytes == nullptr) {
-    *why = Code::kTxnTooLarge;
+    reject(slot, Code::kTxnTooLarge, nullptr, bytes_limit(slot, key.size()));
     return nullptr;
   }
   if (key.size() != 0) std::memcpy(bytes, key.data(), key.size());
@@ -309,47 +302,64 @@ Entry* Engine::lookup_or_add(TxnSlot& slot, TableId table_id, Key key, Code* why
   return e;
 }
 
-Code Engine::reject(TxnSlot& slot, Code code, const Entry* entry) {
-  if (slot.rejected == Code::kOk) {
+void Engine::grow_entries(TxnSlot& slot) {
+  const auto capacity = static_cast<uint16_t>(limits_.txn_keys_max);
+  const size_t room = Pool::room(capacity * sizeof(Entry));
+  auto* grown = reinterpret_cast<Entry*>(pool_->allocate(room));
+  slot.chunk[slot.chunks++] = {reinterpret_cast<std::byte*>(grown), static_cast<uint32_t>(room)};
+  for (uint16_t i = 0; i < slot.count; ++i) new (grown + i) Entry(slot.entry(i));
+  slot.entries = grown;
+  slot.capacity = capacity;
+}
+
+Code Engine::reject(TxnSlot& slot, Code code, const Entry* entry, const Limit& limit) {
+  if (slot.rejected == Code::kOk && slot.outcome.code == Code::kOk) {
     slot.rejected = code;
     fail(slot, code, entry, Owner());
+    slot.outcome.limit_name = limit.name;
+    slot.outcome.limit = limit.is;
+    slot.outcome.asked = limit.asked;
   }
   return code;
 }
 
 Code Engine::write(TxnSlot& slot, TableId table_id, Key key, Write write, std::string_view value) {
   if (slot.state != SlotState::kExecuting) return Code::kMisuse;
-  Code why;
-  Entry* e = lookup_or_add(slot, table_id, key, &why);
-  if (e == nullptr) return reject(slot, why);
-  if (value.size() > e->table->spec().value_bytes_max || value.size() > limits_.value_bytes_max) {
-    return reject(slot, Code::kValueTooLong, e);
+  Entry* e = lookup_or_add(slot, table_id, key);
+  if (e == nullptr) return slot.outcome.code;
+  if (!e->read) e->done = true;
+  const uint32_t value_max = std::min(e->table->spec().value_bytes_max, limits_.value_bytes_max);
+  if (value.size() > value_max) {
+    return reject(slot, Code::kValueTooLong, e, {"the table's value_bytes_max", value_max, value.size()});
   }
-  if (!e->read && e->write == Write::kNone) e->done = true;
+  // What this transaction has written is there for it, or is not.
+  if (e->write == Write::kNone) {
+    e->demand = write == Write::kInsert  ? Demand::kAbsent
+                : write == Write::kErase ? Demand::kPresent
+                                         : Demand::kNothing;
+  } else if (write == Write::kInsert && e->write == Write::kPut) {
+    fail(slot, Code::kExists, e, Owner());
+    return Code::kExists;
+  } else if (write == Write::kErase && e->write == Write::kErase) {
+    fail(slot, Code::kNotFound, e, Owner());
+    return Code::kNotFound;
+  }
   const Write before = e->write;
   if (write == Write::kErase) {
-    if (before == Write::kPut || before == Write::kInsert) {
-      // What was only written here goes away again; whether the key was there must be known from a read.
-      if (!e->read || !e->done) return reject(slot, Code::kMisuse, e);
-      e->write = e->found ? Write::kErase : Write::kNone;
-    } else {
-      e->write = Write::kErase;
-    }
+    e->write = Write::kErase;
     e->new_bytes = 0;
-    return Code::kOk;
-  }
-  if (write == Write::kInsert && (before == Write::kPut || before == Write::kInsert)) {
-    return reject(slot, Code::kExists, e);
-  }
-  std::byte* bytes = take_bytes(slot, value.size());
-  if (bytes == nullptr) return reject(slot, Code::kTxnTooLarge, e);
-  if (!value.empty()) std::memcpy(bytes, value.data(), value.size());
-  e->new_value = bytes;
-  e->new_bytes = static_cast<uint32_t>(value.size());
-  if (before == Write::kErase) {
+  } else {
+    std::byte* bytes = take_bytes(slot, value.size());
+    if (bytes == nullptr) return reject(slot, Code::kTxnTooLarge, e, bytes_limit(slot, value.size()));
+    if (!value.empty()) std::memcpy(bytes, value.data(), value.size());
+    e->new_value = bytes;
+    e->new_bytes = static_cast<uint32_t>(value.size());
     e->write = Write::kPut;
-  } else if (before != Write::kInsert) {
-    e->write = write;
+  }
+  // A key that changes sides within the transaction: whether it was there decides what is to be done, so look.
+  if (before != Write::kNone && before != e->write && !e->read) {
+    WEFT_MARK("written_both_ways_without_a_read");
+    begin_read(slot, static_cast<uint16_t>(e - slot.entries), Intent::kRead);
   }
   return Code::kOk;
 }

@@ -62,7 +62,7 @@ class Engine final : public Duties {
   Code write(TxnSlot& slot, TableId table, Key key, Write write, std::string_view value);
   void count_single() { ++counters_.committed; }
   void start_commit(TxnSlot& slot);
-  void abort(TxnSlot& slot);
+  void give_up(TxnSlot& slot, Code why);  // while executing
   void start_single(TxnSlot& slot, TableId table, Key key);
 
   NodeId node_id() const { return self_; }
@@ -110,8 +110,16 @@ class Engine final : public Duties {
   void give_slot_to_waiter();
   std::byte* take_bytes(TxnSlot& slot, size_t bytes);  // nullptr: over Limits::txn_bytes_max
   Entry* find_entry(TxnSlot& slot, Table* table, const HashedKey& key);
-  Entry* lookup_or_add(TxnSlot& slot, TableId table, Key key, Code* why);
-  Code reject(TxnSlot& slot, Code code, const Entry* entry = nullptr);
+  struct Limit {  // which one was exceeded, and by what
+    const char* name = nullptr;
+    uint64_t is = 0, asked = 0;
+  };
+  Entry* lookup_or_add(TxnSlot& slot, TableId table, Key key);
+  void grow_entries(TxnSlot& slot);
+  Code reject(TxnSlot& slot, Code code, const Entry* entry, const Limit& limit);
+  Limit bytes_limit(const TxnSlot& slot, size_t more) const {
+    return {"limits.txn_bytes_max", limits_.txn_bytes_max, slot.bytes_used + more};
+  }
   void charge(Step step, uint64_t n) {
     if (charges_ != nullptr) charges_->charge(step, n);
   }
@@ -121,6 +129,7 @@ class Engine final : public Duties {
   void lose_peer_of(TxnSlot& slot, NodeId peer);
 
   // Reads (execute.cc).
+  void begin_read(TxnSlot& slot, uint16_t entry, Intent intent);
   void dispatch_get(TxnSlot& slot, uint16_t entry);
   bool send_get(TxnSlot& slot, uint16_t entry);
   void read_local(TxnSlot& slot, uint16_t entry);
@@ -141,6 +150,7 @@ class Engine final : public Duties {
   void enter(TxnSlot& slot, Phase phase);
   void advance(TxnSlot& slot);
   void fail(TxnSlot& slot, Code code, const Entry* entry, Owner holder);
+  void release(TxnSlot& slot);
   void tell(TxnSlot& slot);
   void finish(TxnSlot& slot);
   void on_reply(std::span<const Message> run);
@@ -149,6 +159,7 @@ class Engine final : public Duties {
 
   // What each phase sends to which node (plan.cc).
   void plan(TxnSlot& slot);
+  void settle(TxnSlot& slot, Entry& entry);
   uint64_t plan_key(TxnSlot& slot, Entry& entry);
   void plan_credit(TxnSlot& slot);
   bool carries_value(const TxnSlot& slot, const Entry& entry, Phase phase) const;

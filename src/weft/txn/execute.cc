@@ -18,23 +18,23 @@ constexpr uint32_t kSmallValue = 256;      // values up to this size are read st
 // Coordinator side.
 
 Ticket Engine::start_get(TxnSlot& slot, TableId table, Key key, Intent intent) {
-  if (slot.state != SlotState::kExecuting) {
-    reject(slot, Code::kMisuse);
-    return Ticket{UINT16_MAX};
-  }
-  Code why;
-  Entry* e = lookup_or_add(slot, table, key, &why);
-  if (e == nullptr) {
-    reject(slot, why);
-    return Ticket{UINT16_MAX};
-  }
+  constexpr Ticket kNone{UINT16_MAX};
+  if (slot.state != SlotState::kExecuting) return kNone;
+  const Entry* e = lookup_or_add(slot, table, key);
+  if (e == nullptr) return kNone;
   const auto index = static_cast<uint16_t>(e - slot.entries);
-  if (e->read || e->write != Write::kNone) return Ticket{index};
-  e->read = true;
-  e->locks = row_->lock_while_reading && intent == Intent::kUpdate && !slot.single;
+  if (!e->read && e->write == Write::kNone) begin_read(slot, index, intent);
+  return Ticket{index};
+}
+
+void Engine::begin_read(TxnSlot& slot, uint16_t index, Intent intent) {
+  Entry& e = slot.entry(index);
+  e.read = true;
+  e.done = false;
+  slot.done_upto = std::min(slot.done_upto, index);
+  e.locks = row_->lock_while_reading && intent == Intent::kUpdate && !slot.single;
   ++slot.reads_pending;
   dispatch_get(slot, index);
-  return Ticket{index};
 }
 
 void Engine::start_single(TxnSlot& slot, TableId table, Key key) {
@@ -73,8 +73,10 @@ bool Engine::send_get(TxnSlot& slot, uint16_t index) {
     slot.participants |= bit;
     slot.credit[to.value] += later;
   }
-  std::byte* at = port_.reserve(to, Flow::kExecution, static_cast<uint8_t>(Kind::kGet),
-                                sizeof(GetRequest) + padded(key_bytes), slot.index);
+  // A get that locks opens a record at the other side: it must not overtake the notice that closes the slot's last one.
+  const Flow flow = e.locks ? Flow::kCommit : Flow::kExecution;
+  std::byte* at =
+      port_.reserve(to, flow, static_cast<uint8_t>(Kind::kGet), sizeof(GetRequest) + padded(key_bytes), slot.index);
   GetRequest request{};
   request.sequence = static_cast<uint32_t>(slot.sequence);
   request.table = e.table_id.value;
@@ -159,7 +161,7 @@ void Engine::keep_value(TxnSlot& slot, Entry& e, ByteView value) {
   e.value = take_bytes(slot, value.size());
   if (e.value == nullptr) {
     e.code = Code::kTxnTooLarge;
-    reject(slot, Code::kTxnTooLarge, &e);
+    reject(slot, Code::kTxnTooLarge, &e, bytes_limit(slot, value.size()));
     return;
   }
   copy_words(e.value, value.data(), value.size());
@@ -170,10 +172,6 @@ void Engine::got(TxnSlot& slot, uint16_t index) {
   slot.entry(index).done = true;
   --slot.reads_pending;
   while (slot.done_upto < slot.count && slot.entry(slot.done_upto).done) ++slot.done_upto;
-  if (slot.state == SlotState::kDraining) {
-    maybe_free(slot);
-    return;
-  }
   if (slot.commit_wanted) {
     if (slot.reads_pending == 0) {
       slot.commit_wanted = false;
@@ -185,6 +183,7 @@ void Engine::got(TxnSlot& slot, uint16_t index) {
     worker_->ready(slot.waiter);
     slot.waiter = {};
   }
+  if (slot.state == SlotState::kDraining && slot.reads_pending == 0) release(slot);
 }
 
 void Engine::on_get_reply(std::span<const Message> run) {

@@ -23,7 +23,7 @@ Result<void> in_range(const char* name, T value, T low, T high) {
 
 Result<void> check_limits(const Limits& l) {
   const Result<void> checks[] = {
-      in_range<uint32_t>("limits.inflight", l.inflight, 1, 190),
+      in_range<uint32_t>("limits.inflight", l.inflight, 1, 200),
       in_range<uint32_t>("limits.key_bytes_max", l.key_bytes_max, 8, kKeyBytesMax),
       in_range<uint32_t>("limits.value_bytes_max", l.value_bytes_max, 1, 65536),
       in_range<uint32_t>("limits.txn_keys_max", l.txn_keys_max, 1, 250),
@@ -45,8 +45,8 @@ Result<void> check_table(const TableSpec& t, const Limits& limits) {
     return bad(name + "value_bytes_max is " + std::to_string(t.value_bytes_max) + ", must be 1 to " +
                std::to_string(limits.value_bytes_max) + " (limits.value_bytes_max)");
   }
-  // One get must fit into the credit, or it would wait for ever.
-  const uint32_t need = t.value_bytes_max + limits.key_bytes_max + 512;
+  // A transaction of one key must fit into the credit, or it would wait for ever.
+  const uint32_t need = t.value_bytes_max + 3 * limits.key_bytes_max + 1024;
   if (need > limits.credit_bytes) {
     return bad(name + "one value needs " + std::to_string(need) + " bytes of credit, limits.credit_bytes is " +
                std::to_string(limits.credit_bytes));

@@ -15,11 +15,9 @@ constexpr size_t at(Phase phase) { return static_cast<size_t>(phase); }
 void Engine::plan(TxnSlot& slot) {
   slot.writes = 0;
   for (uint16_t i = 0; i < slot.count; ++i) {
-    const Entry& e = slot.entry(i);
+    Entry& e = slot.entry(i);
+    settle(slot, e);
     if (e.write != Write::kNone) ++slot.writes;
-    if (!e.read) continue;
-    if (e.write == Write::kInsert && e.found) fail(slot, Code::kExists, &e, Owner());
-    if (e.write == Write::kErase && !e.found) fail(slot, Code::kNotFound, &e, Owner());
   }
   slot.row = slot.writes == 0 && slot.locked_nodes == 0 ? &kReadOnly : row_;
   slot.targets = {};
@@ -28,7 +26,18 @@ void Engine::plan(TxnSlot& slot) {
   for_each_node(nodes & ~slot.participants, [&](NodeId n) { slot.credit[n.value] = 0; });
   slot.participants = nodes;
   plan_credit(slot);
-  if ((nodes & lost_peers_) != 0) reject(slot, Code::kClosed);
+  if ((nodes & lost_peers_) != 0) reject(slot, Code::kClosed, nullptr, {});
+}
+
+// From what the key shall come to, what was demanded of it and what was read of it: what is to be done.
+void Engine::settle(TxnSlot& slot, Entry& e) {
+  if (e.write == Write::kNone) return;
+  if (e.read) {
+    if (e.demand == Demand::kAbsent && e.found) fail(slot, Code::kExists, &e, Owner());
+    if (e.demand == Demand::kPresent && !e.found) fail(slot, Code::kNotFound, &e, Owner());
+    if (e.write == Write::kErase && !e.found) e.write = Write::kNone;  // it never was there, and is not now
+  }
+  if (e.write == Write::kPut && e.demand == Demand::kAbsent) e.write = Write::kInsert;
 }
 
 // Returns the nodes this key involves.
@@ -84,7 +93,9 @@ bool Engine::take_credit(TxnSlot& slot) {
   for_each_node(slot.participants, [&](NodeId n) {
     if (!ok) return;
     const uint32_t need = slot.need[n.value];
-    if (!credit_.fits(need)) reject(slot, Code::kTxnTooLarge);
+    if (!credit_.fits(need + slot.credit[n.value])) {
+      reject(slot, Code::kTxnTooLarge, nullptr, {"limits.credit_bytes", limits_.credit_bytes, need});
+    }
     ok = credit_.take(n, need);
     if (ok) taken |= uint64_t{1} << n.value;
   });

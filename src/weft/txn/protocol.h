@@ -64,6 +64,14 @@ constexpr std::string_view illegal(const Protocol& row) {
     if (!row.replicates() && !row.locks_backups()) return "a write must reach the backups (K2)";
   } else if (row.replicates()) {
     return "what is not locked cannot be replicated";
+  } else if (!row.validate) {
+    return "a row locks or validates";
+  }
+  const Primitives& by = row.by;
+  if (by.execute == Primitive::kNothing || (row.lock.at != Replicas::kNone && by.lock == Primitive::kNothing) ||
+      (row.validate && by.validate == Primitive::kNothing) || (row.replicates() && by.log == Primitive::kNothing) ||
+      (row.lock.at != Replicas::kNone && by.commit == Primitive::kNothing)) {
+    return "a phase that has work needs a primitive that reaches the other node";
   }
   if (row.replicates()) {
     if (row.replicate.at == Replicas::kPrimary) return "replication reaches the backups (K2)";

@@ -122,7 +122,7 @@ TEST(Protocol, ABrokenRuleHasAReason) {
 
 // Rows that no driver or rule covers must not slip through. Nothing that is read is protected by any of these.
 TEST(Protocol, NothingUnsafeIsLegalByOmission) {
-  EXPECT_FALSE(illegal(Protocol{.name = "nothing"}).empty()) << "neither locks nor validates";
+  EXPECT_FALSE(illegal(Protocol{.name = "nothing", .source = "nowhere"}).empty()) << "neither locks nor validates";
   EXPECT_FALSE(illegal(changed(kReadOnly, [](Protocol& r) { r.validate = false; })).empty());
   EXPECT_FALSE(illegal(changed(kDnl4, [](Protocol& r) { r.by.lock = Primitive::kNothing; })).empty())
       << "a phase that has work must reach the other node";
@@ -141,6 +141,7 @@ struct Pick {};
 template <Replicas kAt>
 constexpr bool compiles = requires {
   typename Pick<(protocol_table(Protocol{.name = "x",
+                                         .source = "nowhere",
                                          .lock = {kAt, Keys::kWrites},
                                          .lock_carries_value = true,
                                          .validate = true,

@@ -136,11 +136,7 @@ Task<Outcome> Session::call(ProcedureId procedure, std::string_view arguments) {
     Declared::Writes writes(txn);
     const Code code = declared.step(arguments, {values.data(), static_cast<size_t>(keys.count_)}, writes);
     if (code != Code::kOk) {
-      outcome.kind = OutcomeKind::kAborted;
-      outcome.code = code;
-      outcome.id = txn.id();
-      txn.abort();
-      co_return outcome;
+      co_return txn.abort(code);
     }
   }
   co_return co_await txn.commit();

@@ -26,13 +26,18 @@ void for_each_node(uint64_t mask, F f) {
   for (; mask != 0; mask &= mask - 1) f(NodeId(static_cast<uint8_t>(std::countr_zero(mask))));
 }
 
-// One key of a transaction.
+// What the first write of a key demands of the key as it was before: insert that it is absent, erase that it is there.
+enum class Demand : uint8_t { kNothing, kAbsent, kPresent };
+
+// One key of a transaction. Until commit, `write` is what the key shall come to (kPut or kErase); the plan makes of it
+// and the demand what is to be done.
 struct Entry {
   HashedKey key;  // its bytes are in the slot's arena
   Table* table = nullptr;
   const Placement* placement = nullptr;
   TableId table_id;
   Write write = Write::kNone;
+  Demand demand = Demand::kNothing;
   bool read = false;       // a get was started
   bool done = false;       // it has an answer, or needed none
   bool found = false;

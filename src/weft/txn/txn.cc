@@ -55,7 +55,7 @@ Value Txn::value(Ticket ticket) const {
   }
   const Entry& e = slot_->entry(ticket.index);
   out.code = e.code;
-  if (e.write == Write::kPut || e.write == Write::kInsert) {
+  if (e.new_value != nullptr && e.write != Write::kErase) {
     out.found = true;
     out.bytes = text_of(e.new_value, e.new_bytes);
   } else if (e.write == Write::kNone && e.found && e.code == Code::kOk) {
@@ -89,7 +89,10 @@ void Txn::CommitAwaiter::await_suspend(std::coroutine_handle<> h) const noexcept
 
 Outcome Txn::CommitAwaiter::await_resume() const noexcept { return slot->outcome; }
 
-void Txn::abort() { slot_->engine->abort(*slot_); }
+Outcome Txn::abort(Code why) {
+  if (slot_->state == SlotState::kExecuting) slot_->engine->give_up(*slot_, why);
+  return slot_->outcome;
+}
 
 TxnId Txn::id() const { return slot_->id(slot_->engine->worker_id()); }
 
@@ -109,6 +112,10 @@ std::string Outcome::text() const {
       out.append(key_start, std::min<size_t>(key_bytes, sizeof key_start));
       if (key_bytes > sizeof key_start) out += "...";
     }
+  }
+  if (limit_name != nullptr) {
+    out += ", " + std::string(limit_name) + " is " + std::to_string(limit);
+    if (asked != 0) out += ", asked for " + std::to_string(asked);
   }
   if (has_holder) {
     out += ", held by node " + std::to_string(holder_node.value) + " worker " + std::to_string(holder_worker.value);
