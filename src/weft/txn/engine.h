@@ -135,6 +135,7 @@ class Engine final : public Duties {
   void read_local(TxnSlot& slot, uint16_t entry);
   bool retry_gets();
   void got(TxnSlot& slot, uint16_t entry);
+  void fail_get(TxnSlot& slot, uint16_t entry, Code code);
   void keep_value(TxnSlot& slot, Entry& entry, ByteView value);
   void answer_get(const Message& message, const KeyRef& ref);
   Code lock_for_get(const Message& message, const KeyRef& ref, Owner* holder, Version* base);

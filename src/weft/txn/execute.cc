@@ -48,12 +48,23 @@ void Engine::dispatch_get(TxnSlot& slot, uint16_t index) {
   if (here && !e.locks) {
     local_gets_.push_back({&slot, index});
   } else if ((lost_peers_ >> e.placement->primary().value & 1U) != 0) {
-    slot.entry(index).code = Code::kClosed;
-    fail(slot, Code::kClosed, &e, Owner());
-    got(slot, index);
+    fail_get(slot, index, Code::kClosed);
   } else if (!send_get(slot, index)) {
-    gets_without_credit_.push_back({&slot, index});
+    if (slot.participants != 0) {
+      // It holds locks, and credit to release them, that others wait for: so it does not wait.
+      WEFT_MARK("no_credit_for_a_get_with_locks_held");
+      fail_get(slot, index, Code::kBusy);
+    } else {
+      gets_without_credit_.push_back({&slot, index});
+    }
   }
+}
+
+void Engine::fail_get(TxnSlot& slot, uint16_t index, Code code) {
+  Entry& e = slot.entry(index);
+  e.code = code;
+  fail(slot, code, &e, Owner());
+  got(slot, index);
 }
 
 bool Engine::send_get(TxnSlot& slot, uint16_t index) {
