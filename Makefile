@@ -4,7 +4,7 @@ PRESETS := release debug tsan
 JOBS ?= $(shell nproc)
 MINUTES ?= 10
 PREFIX ?= /usr/local
-WEFT := build/release/src/weft/cli/weft
+WEFT := build/release/weft
 
 # Unit tests and benchmarks are left out: they would double the time (TIDY=. for everything).
 TIDY ?= (?!.*_(test|bench)\.cc$$)

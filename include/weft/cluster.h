@@ -25,13 +25,13 @@ namespace weft {
 struct Counters {
   uint64_t committed = 0, aborted = 0, rejected = 0;
   uint64_t aborts_by_code[32] = {};
-  uint64_t commit_round_trips = 0;       // of committed transactions that had a commit phase
+  uint64_t commit_round_trips = 0;  // of committed transactions that had a commit phase
   uint64_t commits_counted = 0;
-  uint64_t phase_messages[5] = {};       // network messages of the coordinator per phase: execute, lock, validate,
-                                         // replicate, unlock; answers counted with their phase
+  uint64_t phase_messages[5] = {};  // network messages of the coordinator per phase: execute, lock, validate,
+                                    // replicate, unlock; answers counted with their phase
   uint64_t packets_sent = 0, messages_sent = 0, bytes_sent = 0;
   uint64_t packets_received = 0, messages_received = 0;
-  uint64_t table_batches = 0, table_batched = 0;    // batches with work in them, and the keys in them
+  uint64_t table_batches = 0, table_batched = 0;  // batches with work in them, and the keys in them
   uint64_t records_touched = 0;
   uint64_t local_gets = 0, remote_gets = 0, backup_gets = 0;
   uint64_t steps = 0;
@@ -39,7 +39,7 @@ struct Counters {
 };
 
 struct TableUse {
-  uint64_t records = 0;       // copies, over all nodes
+  uint64_t records = 0;  // copies, over all nodes
   uint64_t memory_bytes = 0;
 };
 
@@ -51,7 +51,7 @@ class Cluster {
   Cluster(const Cluster&) = delete;
   Cluster& operator=(const Cluster&) = delete;
 
-  Result<TableId> create_table(const TableSpec& spec);  // before start
+  Result<TableId> create_table(const TableSpec& spec);     // before start
   Result<ProcedureId> declare(const Declared& procedure);  // before start
   Result<void> start();
   void stop();  // waits for what runs on the workers to end; idempotent
@@ -98,8 +98,8 @@ class Cluster {
   Result<void> load(TableId table, Key key, std::string_view value);
 
   // After stop(), or while nothing runs: visits every record of a table at every replica's node.
-  using Visit = std::function<void(NodeId node, bool primary, std::string_view key, std::string_view value,
-                                   uint64_t version)>;
+  using Visit =
+      std::function<void(NodeId node, bool primary, std::string_view key, std::string_view value, uint64_t version)>;
   void visit(TableId table, const Visit& visit) const;
   // Replicas equal, no lock left, everything readable: the text of the first thing that is wrong, or empty.
   std::string audit() const;
@@ -111,9 +111,7 @@ class Cluster {
 
  private:
   explicit Cluster(std::unique_ptr<Impl> impl);
-  static Task<void> store(Task<Outcome> task, Outcome& out) {
-    out = co_await task;
-  }
+  static Task<void> store(Task<Outcome> task, Outcome& out) { out = co_await task; }
   void run_on(NodeId node, std::function<Task<void>(Session&)> make);
   std::unique_ptr<Impl> impl_;
 };

@@ -11,40 +11,40 @@ namespace weft {
 
 // Everything that is sized at start-up. What outgrows a limit waits or is rejected with the limit's name and value.
 struct Limits {
-  uint32_t inflight = 64;                 // transactions a worker runs at a time, up to 200
-  uint32_t key_bytes_max = 512;           // up to 2,047
-  uint32_t value_bytes_max = 64 << 10;    // up to 65,536
-  uint32_t txn_keys_max = 64;             // keys read or written by one transaction, up to 250
-  uint32_t txn_bytes_max = 1 << 20;       // keys and values one transaction holds
-  uint32_t credit_bytes = 2 << 20;        // per worker and peer: messages and answers under way
-  uint32_t mailbox = 1024;                // calls from other threads that wait for a worker
+  uint32_t inflight = 64;               // transactions a worker runs at a time, up to 200
+  uint32_t key_bytes_max = 512;         // up to 2,047
+  uint32_t value_bytes_max = 64 << 10;  // up to 65,536
+  uint32_t txn_keys_max = 64;           // keys read or written by one transaction, up to 250
+  uint32_t txn_bytes_max = 1 << 20;     // keys and values one transaction holds
+  uint32_t credit_bytes = 2 << 20;      // per worker and peer: messages and answers under way
+  uint32_t mailbox = 1024;              // calls from other threads that wait for a worker
 };
 
-enum class KeyKind : uint8_t { kInteger, kBytes };          // 8-byte integers, or byte strings
+enum class KeyKind : uint8_t { kInteger, kBytes };  // 8-byte integers, or byte strings
 enum class PartitionBy : uint8_t { kHash, kRedisSlot, kPrefix };
 
 struct TableSpec {
   std::string name;
   KeyKind keys = KeyKind::kInteger;
-  uint32_t value_bytes_max = 64;          // of one value; values may be shorter
-  uint64_t capacity = 1 << 16;            // records in the cluster, replicas not counted
-  uint64_t memory_bytes_max = 0;          // per node; 0: derived from capacity and value_bytes_max
+  uint32_t value_bytes_max = 64;  // of one value; values may be shorter
+  uint64_t capacity = 1 << 16;    // records in the cluster, replicas not counted
+  uint64_t memory_bytes_max = 0;  // per node; 0: derived from capacity and value_bytes_max
   PartitionBy partition = PartitionBy::kHash;
-  uint32_t prefix_bytes = 0;              // for kPrefix: the first bytes of the key choose the partition
+  uint32_t prefix_bytes = 0;  // for kPrefix: the first bytes of the key choose the partition
 };
 
 struct Options {
   int nodes = 3;
   int replicas = 3;
-  int workers = 1;                        // event loops per node
-  int threads = 0;                        // threads that run all of them; 0: one per worker index, at most the cores
-  int partitions = 0;                     // 0: one per node
+  int workers = 1;     // event loops per node
+  int threads = 0;     // threads that run all of them; 0: one per worker index, at most the cores
+  int partitions = 0;  // 0: one per node
   std::string protocol = "dnl4";
   uint64_t hash_seed = 0x5eed;
   Limits limits;
   bool network_batching = true;
   bool table_batching = true;
-  bool local_reads = true;                // read at a backup of this node when it has one
+  bool local_reads = true;  // read at a backup of this node when it has one
   bool pin_threads = false;
 };
 

@@ -22,15 +22,15 @@ enum class Code : uint8_t {
   // Why a transaction was rejected: nothing was started.
   kKeyTooLong,
   kValueTooLong,
-  kTxnTooLarge,   // too many keys or bytes in one transaction
+  kTxnTooLarge,  // too many keys or bytes in one transaction
   kTableFull,
   kBinFull,       // too many keys with colliding hashes
   kVersionLimit,  // a key was written 2^40 times
   kNoSuchTable,
   kNoSuchProcedure,
-  kBusy,          // no budget (transactions in flight, credit, log space)
-  kMisuse,        // a call out of order, for example a put after commit
-  kClosed,        // the cluster is closing
+  kBusy,    // no budget (transactions in flight, credit, log space)
+  kMisuse,  // a call out of order, for example a put after commit
+  kClosed,  // the cluster is closing
   // Configuration and input.
   kBadOption,
   kBadPacket,
@@ -53,8 +53,8 @@ struct Error {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::move(value)) {}                // NOLINT(google-explicit-constructor)
-  Result(Error error) : state_(std::move(error)) {}            // NOLINT(google-explicit-constructor)
+  Result(T value) : state_(std::move(value)) {}      // NOLINT(google-explicit-constructor)
+  Result(Error error) : state_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
   explicit operator bool() const { return state_.index() == 0; }
   T& operator*() { return std::get<0>(state_); }
   const T& operator*() const { return std::get<0>(state_); }
@@ -69,7 +69,7 @@ template <>
 class [[nodiscard]] Result<void> {
  public:
   Result() = default;
-  Result(Error error) : error_(std::move(error)) {}            // NOLINT(google-explicit-constructor)
+  Result(Error error) : error_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
   explicit operator bool() const { return !error_.has_value(); }
   const Error& error() const { return *error_; }
 

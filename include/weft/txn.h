@@ -38,8 +38,8 @@ struct TxnSlot;
 // A key: an 8-byte integer or a byte string. A view: the bytes must live until the call returns.
 class Key {
  public:
-  Key(uint64_t integer) : integer_(integer), size_(8), is_integer_(true) {}            // NOLINT(google-explicit-constructor)
-  Key(std::string_view bytes)                                                           // NOLINT(google-explicit-constructor)
+  Key(uint64_t integer) : integer_(integer), size_(8), is_integer_(true) {}  // NOLINT(google-explicit-constructor)
+  Key(std::string_view bytes)                                                // NOLINT(google-explicit-constructor)
       : data_(bytes.data()), size_(static_cast<uint32_t>(bytes.size())) {}
   const char* data() const { return is_integer_ ? reinterpret_cast<const char*>(&integer_) : data_; }
   size_t size() const { return size_; }
@@ -75,7 +75,7 @@ struct Outcome {
   TxnId id;
   // Why it aborted: on which key, and who held it.
   TableId table;
-  uint16_t key_bytes = 0;     // the key's length; key_start has its first bytes
+  uint16_t key_bytes = 0;  // the key's length; key_start has its first bytes
   char key_start[32] = {};
   bool has_holder = false;
   NodeId holder_node;
@@ -85,7 +85,7 @@ struct Outcome {
   uint64_t limit = 0, asked = 0;
 
   bool committed() const { return kind == OutcomeKind::kCommitted; }
-  std::string text() const;   // one line for a person
+  std::string text() const;  // one line for a person
 };
 
 // Names one asynchronous get of a transaction.
@@ -101,9 +101,9 @@ class Txn {
 
   // Starts a read. Reads started before a suspension travel together.
   Ticket start_get(TableId table, Key key, Intent intent = Intent::kRead);
-  bool poll(Ticket ticket) const;       // this read and all started before it are done
+  bool poll(Ticket ticket) const;  // this read and all started before it are done
   bool poll_all() const;
-  Value value(Ticket ticket) const;     // once done
+  Value value(Ticket ticket) const;  // once done
 
   struct [[nodiscard]] WaitAwaiter {
     TxnSlot* slot;
@@ -154,7 +154,7 @@ class Txn {
 // How run() tries again after an abort: sleep between backoff_us and twice that, doubled each time up to the maximum.
 struct Policy {
   uint32_t attempts = 1000;
-  uint32_t backoff_us = 0;       // 0: at once
+  uint32_t backoff_us = 0;  // 0: at once
   uint32_t backoff_us_max = 1000;
 };
 
@@ -228,8 +228,8 @@ class Session {
   };
   SleepAwaiter sleep_ns(uint64_t nanoseconds) { return {engine_, nanoseconds}; }
 
-  // Single-key transactions. get_one has no commit phase: it answers the current value, at a backup of this node if that
-  // is readable, else from the primary; while the key is locked it tries again.
+  // Single-key transactions. get_one has no commit phase: it answers the current value, at a backup of this node if
+  // that is readable, else from the primary; while the key is locked it tries again.
   struct One {
     Outcome outcome;
     bool found = false;
@@ -240,8 +240,8 @@ class Session {
   Task<Outcome> insert_one(TableId table, Key key, std::string_view value);
   Task<Outcome> erase_one(TableId table, Key key);
 
-  // Runs `body(Txn&) -> Task<Code>` in a transaction and commits it if the body returned kOk; tries again after an abort
-  // that trying again can help, by the policy. `body` is an lvalue that outlives the call (see task.h).
+  // Runs `body(Txn&) -> Task<Code>` in a transaction and commits it if the body returned kOk; tries again after an
+  // abort that trying again can help, by the policy. `body` is an lvalue that outlives the call (see task.h).
   template <class Body>
   Task<Outcome> run(Policy policy, Body& body);
   template <class Body>

@@ -14,12 +14,12 @@ struct Id {
   friend constexpr auto operator<=>(Id, Id) = default;
 };
 
-using NodeId = Id<struct NodeTag, uint8_t>;            // one server of the cluster, 0 .. kNodesMax - 1
-using WorkerId = Id<struct WorkerTag, uint8_t>;        // one event loop of a node, 0 .. kWorkersMax - 1
-using TableId = Id<struct TableTag, uint16_t>;         // in order of declaration
+using NodeId = Id<struct NodeTag, uint8_t>;      // one server of the cluster, 0 .. kNodesMax - 1
+using WorkerId = Id<struct WorkerTag, uint8_t>;  // one event loop of a node, 0 .. kWorkersMax - 1
+using TableId = Id<struct TableTag, uint16_t>;   // in order of declaration
 using PartitionId = Id<struct PartitionTag, uint16_t>;
-using Epoch = Id<struct EpochTag, uint32_t>;           // of the view; starts at 1
-using Version = Id<struct VersionTag, uint64_t>;       // of a key; 40 bits are used
+using Epoch = Id<struct EpochTag, uint32_t>;      // of the view; starts at 1
+using Version = Id<struct VersionTag, uint64_t>;  // of a key; 40 bits are used
 
 inline constexpr int kNodesMax = 63;    // the record word has 6 bits for an owner's node + 1
 inline constexpr int kWorkersMax = 64;  // and 6 for its worker

@@ -1,5 +1,5 @@
-// Planted bugs: test-only switches that break the protocol on purpose, so that a campaign can show that it would notice.
-// Only sim/ and tests set them; every other caller leaves the mask at 0.
+// Planted bugs: test-only switches that break the protocol on purpose, so that a campaign can show that it would
+// notice. Only sim/ and tests set them; every other caller leaves the mask at 0.
 #pragma once
 
 #include <cstdint>

@@ -8,8 +8,8 @@ namespace weft {
 
 }  // namespace weft
 
-#define WEFT_CHECK(expression, why)                                                    \
-  do {                                                                                 \
-    if (!(expression)) [[unlikely]]                                                    \
-      ::weft::check_failed(#expression, __FILE__, __LINE__, why);                      \
+#define WEFT_CHECK(expression, why)                               \
+  do {                                                            \
+    if (!(expression)) [[unlikely]]                               \
+      ::weft::check_failed(#expression, __FILE__, __LINE__, why); \
   } while (0)

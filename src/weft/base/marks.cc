@@ -6,8 +6,6 @@ extern weft::Mark end_of_marks asm("__stop_weft_marks");
 
 namespace weft {
 
-std::span<Mark> all_marks() {
-  return {&start_of_marks, static_cast<size_t>(&end_of_marks - &start_of_marks)};
-}
+std::span<Mark> all_marks() { return {&start_of_marks, static_cast<size_t>(&end_of_marks - &start_of_marks)}; }
 
 }  // namespace weft

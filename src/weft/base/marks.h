@@ -18,8 +18,8 @@ std::span<Mark> all_marks();
 
 }  // namespace weft
 
-#define WEFT_MARK(mark_name)                                                                                   \
-  do {                                                                                                         \
-    [[gnu::section("weft_marks"), gnu::used]] static constinit ::weft::Mark weft_mark{mark_name, 0};           \
-    weft_mark.hits.fetch_add(1, std::memory_order_relaxed);                                                    \
+#define WEFT_MARK(mark_name)                                                                         \
+  do {                                                                                               \
+    [[gnu::section("weft_marks"), gnu::used]] static constinit ::weft::Mark weft_mark{mark_name, 0}; \
+    weft_mark.hits.fetch_add(1, std::memory_order_relaxed);                                          \
   } while (0)

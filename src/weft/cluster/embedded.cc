@@ -364,8 +364,8 @@ Result<void> Cluster::load(TableId table, Key key, std::string_view value) {
                                           std::to_string(spec.value_bytes_max)};
   }
   if (spec.keys == KeyKind::kInteger && key.size() != 8) {
-    return Error{Code::kMisuse, "table " + spec.name + " has integer keys of 8 bytes, this one has " +
-                                    std::to_string(key.size())};
+    return Error{Code::kMisuse,
+                 "table " + spec.name + " has integer keys of 8 bytes, this one has " + std::to_string(key.size())};
   }
   const uint32_t key_max = impl_->spec.options.limits.key_bytes_max;
   if (key.size() > key_max) {

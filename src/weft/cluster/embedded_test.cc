@@ -246,8 +246,8 @@ TEST(Embedded, ReconfigureRefusesWhatCannotChange) {
     Options options;
     change(options);
     const auto result = cluster->reconfigure(options);
-    EXPECT_FALSE(result);
-    if (!result) EXPECT_EQ(result.error().code, Code::kBadOption);
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().code, Code::kBadOption);
   };
   refused([](Options& o) { o.nodes = 4; });
   refused([](Options& o) { o.replicas = 2; });

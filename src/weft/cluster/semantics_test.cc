@@ -1,8 +1,8 @@
 // What get, put, insert and erase mean, alone and within one transaction, for every protocol and many shapes of
 // cluster.
-#include <initializer_list>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "weft/base/random.h"
 #include "weft/cluster/cluster_testing.h"
@@ -27,14 +27,14 @@ TEST_P(Semantics, WhatOneNodeCommitsAllOthersRead) {
     EXPECT_TRUE(committed(cluster_->run(NodeId(static_cast<uint8_t>(k % static_cast<uint64_t>(last_ + 1))), {}, put)));
   }
   for (int n = 0; n <= last_; ++n) {
-    cluster_.on(n, [](Session& session) -> Task<void> {
-      Txn txn = co_await session.begin();
-      for (uint64_t k = 0; k < 20; ++k) {
-        const Value v = co_await txn.get(kT, k);
-        EXPECT_EQ(v.bytes, "v" + std::to_string(k));
-      }
-      EXPECT_TRUE(committed(co_await txn.commit()));
-    });
+    std::vector<std::string> seen;
+    auto read = [&seen](Txn& txn) -> Task<Code> {
+      seen.clear();
+      for (uint64_t k = 0; k < 20; ++k) seen.emplace_back((co_await txn.get(kT, k)).bytes);
+      co_return Code::kOk;
+    };
+    EXPECT_TRUE(committed(cluster_->run(NodeId(static_cast<uint8_t>(n)), {.backoff_us = 1}, read)));
+    for (uint64_t k = 0; k < 20; ++k) EXPECT_EQ(seen[k], "v" + std::to_string(k));
   }
 }
 
@@ -193,7 +193,7 @@ TEST_P(Semantics, VersionsOnlyGoUp) {
     cluster_->visit(kT, [&](NodeId, bool primary, std::string_view, std::string_view, uint64_t v) {
       if (primary) version = v;
     });
-    if (!seen.empty()) EXPECT_GT(version, seen.rbegin()->first);
+    EXPECT_GT(version, seen.empty() ? 0 : seen.rbegin()->first);
     EXPECT_TRUE(seen.emplace(version, round).second);
     cluster_.start();
   }
@@ -259,130 +259,79 @@ TEST_P(Semantics, BlindPutsOfTheSameKeyBothCommit) {
   EXPECT_EQ(cluster_->get_one(NodeId(0), kT, 5).value, "second");
 }
 
-// A random program against a map: every operation of one transaction at a time, from a random node.
-TEST_P(Semantics, ARandomProgramIsWhatAMapDoes) {
-  cluster_.start();
-  std::map<uint64_t, std::string> twin;
-  Random random(11);
-  int wrong = 0;
-  for (int step = 0; step < 60 && wrong == 0; ++step) {
-    cluster_.on(static_cast<int>(random.below(static_cast<uint64_t>(last_) + 1)), [&](Session& session) -> Task<void> {
-      Txn txn = co_await session.begin();
-      std::map<uint64_t, std::string> next = twin;
-      for (uint64_t op = random.between(1, 10); op > 0; --op) {
-        const uint64_t key = random.below(12);
-        const Intent intent = random.chance(50) ? Intent::kRead : Intent::kUpdate;
-        const Value v = co_await txn.get(kT, key, intent);
-        const auto at = next.find(key);
-        if (v.found != (at != next.end()) || (v.found && v.bytes != at->second)) ++wrong;
-        const std::string value(random.below(64), static_cast<char>('a' + random.below(26)));
-        switch (random.below(4)) {
-          case 0:
-            break;
-          case 1:
-            txn.put(kT, key, value);
-            next[key] = value;
-            break;
-          case 2:
-            if (v.found) {
-              txn.erase(kT, key);
-              next.erase(key);
-            }
-            break;
-          default:
-            if (!v.found) {
-              txn.insert(kT, key, value);
-              next[key] = value;
-            }
-        }
-      }
-      const bool commits = random.chance(70);
-      if (!commits) {
-        if (random.chance(50)) txn.abort();
-        co_return;
-      }
-      const Outcome outcome = co_await txn.commit();
-      EXPECT_TRUE(committed(outcome));
-      if (outcome.committed()) twin = next;
-    });
+// A random program against a map: one transaction at a time, each from a random node. Reads are compared when the
+// transaction has committed; before that they may be old.
+class RandomProgram {
+ public:
+  explicit RandomProgram(uint64_t seed) : random_(seed) {}
+
+  // True if the transaction committed as the map says, or was not meant to commit; false: try again.
+  Task<bool> step(Session& session, bool commits) {
+    Txn txn = co_await session.begin();
+    std::map<uint64_t, std::string> next = twin;
+    for (uint64_t op = random_.between(1, 10); op > 0; --op) {
+      const uint64_t key = random_.below(12);
+      const Value v = co_await txn.get(TableId(0), key, random_.chance(50) ? Intent::kRead : Intent::kUpdate);
+      const auto at = next.find(key);
+      if (v.found != (at != next.end()) || (v.found && v.bytes != at->second)) co_return false;
+      write(txn, key, v.found, &next);
+    }
+    if (!commits) {
+      if (random_.chance(50)) txn.abort();
+      co_return true;
+    }
+    const Outcome outcome = co_await txn.commit();
+    if (outcome.committed()) twin = next;
+    EXPECT_TRUE(outcome.committed() || code_retryable(outcome.code)) << outcome.text();
+    co_return outcome.committed();
   }
-  EXPECT_EQ(wrong, 0);
-  cluster_->stop();
-  std::map<std::string, std::string> expected;
-  for (const auto& [key, value] : twin) expected[bytes_of(key)] = value;
-  EXPECT_EQ(cluster_.contents(), expected);
-}
 
-// What several writes of one key in one transaction come to. The order of the calls is their order.
-struct Sequence {
-  const char* ops;  // g get, p put, i insert, e erase
-  bool present;     // before
-  Code outcome;
-  bool present_after;
-};
+  std::map<uint64_t, std::string> twin;
 
-class WriteSequence : public testing::TestWithParam<Shape> {
- protected:
-  void check(std::initializer_list<Sequence> all) {
-    TestCluster cluster(GetParam().options());
-    cluster.start();
-    uint64_t key = 0;
-    for (const Sequence& s : all) {
-      ++key;
-      const std::string what = std::string(s.ops) + (s.present ? " on a present key" : " on an absent key");
-      if (s.present) EXPECT_TRUE(committed(cluster->put_one(NodeId(0), kT, key, "before")));
-      cluster.on(0, [&](Session& session) -> Task<void> {
-        Txn txn = co_await session.begin();
-        for (const char* op = s.ops; *op != 0; ++op) {
-          if (*op == 'g') co_await txn.get(kT, key, Intent::kUpdate);
-          if (*op == 'p') txn.put(kT, key, "after");
-          if (*op == 'i') txn.insert(kT, key, "after");
-          if (*op == 'e') txn.erase(kT, key);
-        }
-        const Outcome outcome = co_await txn.commit();
-        EXPECT_EQ(code_name(outcome.code), code_name(s.outcome)) << what << ": " << outcome.text();
-      });
-      EXPECT_EQ(cluster->get_one(NodeId(0), kT, key).found, s.present_after) << what;
+ private:
+  void write(Txn& txn, uint64_t key, bool found, std::map<uint64_t, std::string>* next) {
+    const std::string value(random_.below(64), static_cast<char>('a' + random_.below(26)));
+    const uint64_t what = random_.below(4);
+    if (what == 1) {
+      txn.put(TableId(0), key, value);
+    } else if (what == 2 && found) {
+      txn.erase(TableId(0), key);
+    } else if (what == 3 && !found) {
+      txn.insert(TableId(0), key, value);
+    } else {
+      return;
+    }
+    if (what == 2) {
+      next->erase(key);
+    } else {
+      (*next)[key] = value;
     }
   }
+
+  Random random_;
 };
-INSTANTIATE_TEST_SUITE_P(Few, WriteSequence, testing::ValuesIn(few_shapes()), shape_name);
 
-TEST_P(WriteSequence, TheLastWriteStays) {
-  check({{"gpp", true, Code::kOk, true},
-         {"gpe", true, Code::kOk, false},
-         {"gpe", false, Code::kOk, false},
-         {"gie", false, Code::kOk, false},
-         {"gei", true, Code::kOk, true},
-         {"ei", true, Code::kOk, true},
-         {"gipp", false, Code::kOk, true},
-         {"gpei", true, Code::kOk, true},
-         {"geie", true, Code::kOk, false}});
-}
-
-// insert says that the key must not be there, erase that it must; a later write of the key does not take that back.
-TEST_P(WriteSequence, ALaterWriteDoesNotTakeBackWhatAnEarlierOneDemands) {
-  check({{"pi", false, Code::kExists, false},
-         {"ii", false, Code::kExists, false},
-         {"gi", true, Code::kExists, true},
-         {"gie", true, Code::kExists, true},
-         {"gip", true, Code::kExists, true},
-         {"ip", true, Code::kExists, true},
-         {"ei", false, Code::kNotFound, false},
-         {"gei", false, Code::kNotFound, false},
-         {"ep", false, Code::kNotFound, false},
-         {"gep", false, Code::kNotFound, false},
-         {"ee", true, Code::kNotFound, true},
-         {"gee", true, Code::kNotFound, true}});
-}
-
-// A key this transaction has written is there for it, whether or not it was read before.
-TEST_P(WriteSequence, EraseTakesBackABlindWrite) {
-  check({{"pe", true, Code::kOk, false},
-         {"pe", false, Code::kOk, false},
-         {"ie", false, Code::kOk, false},
-         {"ie", true, Code::kExists, true},
-         {"eie", true, Code::kOk, false}});
+TEST_P(Semantics, ARandomProgramIsWhatAMapDoes) {
+  cluster_.start();
+  RandomProgram program(11);
+  Random random(12);
+  for (int step = 0; step < 60; ++step) {
+    const int node = static_cast<int>(random.below(static_cast<uint64_t>(last_) + 1));
+    const bool commits = random.chance(70);
+    cluster_.on(node, [&](Session& session) -> Task<void> {
+      for (int attempt = 0; attempt < 1000; ++attempt) {
+        Task<bool> task = program.step(session, commits);
+        const bool done = co_await task;
+        if (done) co_return;
+        co_await session.sleep_ns(10'000);
+      }
+      ADD_FAILURE() << "never as the map says";
+    });
+  }
+  cluster_->stop();
+  std::map<std::string, std::string> expected;
+  for (const auto& [key, value] : program.twin) expected[bytes_of(key)] = value;
+  EXPECT_EQ(cluster_.contents(), expected);
 }
 
 }  // namespace

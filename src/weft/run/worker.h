@@ -18,13 +18,13 @@ namespace weft {
 class Duties {
  public:
   virtual ~Duties() = default;
-  virtual bool table_batch() = 0;   // prefetch all keys that wait, then execute all
-  virtual bool commit_steps() = 0;  // what is due in commits without an answer having come
-  virtual bool flush() = 0;         // hand packets to the wire
-  virtual bool poll() = 0;          // deliver what arrived
-  virtual void between_steps() = 0; // no reference into a table is held
-  virtual void before_sleep() = 0;  // this worker will not touch its tables until the next step
-  virtual bool pending() const = 0; // a step now would do something
+  virtual bool table_batch() = 0;            // prefetch all keys that wait, then execute all
+  virtual bool commit_steps() = 0;           // what is due in commits without an answer having come
+  virtual bool flush() = 0;                  // hand packets to the wire
+  virtual bool poll() = 0;                   // deliver what arrived
+  virtual void between_steps() = 0;          // no reference into a table is held
+  virtual void before_sleep() = 0;           // this worker will not touch its tables until the next step
+  virtual bool pending() const = 0;          // a step now would do something
   virtual uint64_t deadline_ns() const = 0;  // a step is due then at the latest
 };
 

@@ -84,25 +84,33 @@ void Dlht::prefetch_links(uint64_t hash) const {
   __builtin_prefetch(&index->link(dlht::pair_of(links) + 1));
 }
 
-// More than this many lines on their way at once help no more, and the first could be evicted again.
-static constexpr size_t kBatch = 64;
+namespace {
+
+// So many requests are between two stages of a batch. More lines on their way at once are more than a core can wait
+// for, and the first could be evicted again.
+constexpr size_t kAhead = 24;
+
+// Three stages over n requests, each kAhead behind the one before: a short batch goes through them one after the other,
+// a long one keeps all three going, so that memory is never idle.
+template <class First, class Second, class Third>
+void in_stages(size_t n, First first, Second second, Third third) {
+  const size_t ahead = std::min(n, kAhead);
+  for (size_t i = 0; i < n + 2 * ahead; ++i) {
+    if (i < n) first(i);
+    if (i - ahead < n) second(i - ahead);  // false while i < ahead: unsigned
+    if (i - 2 * ahead < n) third(i - 2 * ahead);
+  }
+}
+
+}  // namespace
 
 void Dlht::run(std::span<DlhtRequest> requests) {
-  while (!requests.empty()) {
-    const std::span<DlhtRequest> batch = requests.first(std::min(kBatch, requests.size()));
-    requests = requests.subspan(batch.size());
-    bool gets_only = true;
-    for (const DlhtRequest& request : batch) {
-      prefetch(request.hash);
-      gets_only &= request.op == DlhtOp::kGet;
-    }
-    if (gets_only) {
-      run_gets(batch);
-      continue;
-    }
-    for (const DlhtRequest& request : batch) prefetch_links(request.hash);
-    for (DlhtRequest& request : batch) run_one(request);
-  }
+  const bool gets_only =
+      std::all_of(requests.begin(), requests.end(), [](const DlhtRequest& r) { return r.op == DlhtOp::kGet; });
+  if (gets_only) return run_gets(requests);
+  in_stages(
+      requests.size(), [&](size_t i) { prefetch(requests[i].hash); },
+      [&](size_t i) { prefetch_links(requests[i].hash); }, [&](size_t i) { run_one(requests[i]); });
 }
 
 void Dlht::run_one(DlhtRequest& request) {
@@ -124,30 +132,35 @@ void Dlht::run_one(DlhtRequest& request) {
   }
 }
 
-// Gets among themselves have no order, so those that need a link may wait for it while the others go on.
-void Dlht::run_gets(std::span<DlhtRequest> batch) const {
-  static_assert(kBatch <= 64, "one bit for each");
+// Gets among themselves have no order, so those whose keys are in the bin itself are done in the second stage, and only
+// the others wait for their links.
+void Dlht::run_gets(std::span<DlhtRequest> requests) const {
+  static_assert(kAhead <= 64, "one bit for each request between the second and the third stage");
   const Index* const index = current();
   const uint64_t mask = index->strict();
   uint64_t later = 0;
-  for (size_t i = 0; i < batch.size(); ++i) {
-    DlhtRequest& request = batch[i];
-    const Bin& bin = index->bin_of(request.hash);
-    const uint64_t header = bin.header.load(std::memory_order_acquire);
-    const uint64_t hits = inline_hits(bin, header, index->low(request.hash), mask);
-    if (hits != 0 && (header & dlht::kStateMask) == 0) [[likely]] {
-      request.value = bin.slots[std::countr_zero(hits) / 2].value.load(std::memory_order_acquire);
-      request.ok = true;
-      if (bin.header.load(std::memory_order_acquire) == header) [[likely]]
-        continue;
-    }
-    prefetch_links(request.hash);
-    later |= uint64_t{1} << i;
-  }
-  for (; later != 0; later &= later - 1) {
-    DlhtRequest& request = batch[static_cast<size_t>(std::countr_zero(later))];
-    request.ok = get(request.hash, MatchAny(), &request.value);
-  }
+  in_stages(
+      requests.size(), [&](size_t i) { __builtin_prefetch(&index->bin_of(requests[i].hash)); },
+      [&](size_t i) {
+        DlhtRequest& request = requests[i];
+        const Bin& bin = index->bin_of(request.hash);
+        const uint64_t header = bin.header.load(std::memory_order_acquire);
+        const uint64_t hits = inline_hits(bin, header, index->low(request.hash), mask);
+        if (hits != 0 && (header & dlht::kStateMask) == 0) [[likely]] {
+          request.value = bin.slots[std::countr_zero(hits) / 2].value.load(std::memory_order_acquire);
+          request.ok = true;
+          if (bin.header.load(std::memory_order_acquire) == header) [[likely]]
+            return;
+        }
+        prefetch_links(request.hash);
+        later |= uint64_t{1} << (i % 64);
+      },
+      [&](size_t i) {
+        if ((later >> (i % 64) & 1) == 0) [[likely]]
+          return;
+        later &= ~(uint64_t{1} << (i % 64));
+        requests[i].ok = get(requests[i].hash, MatchAny(), &requests[i].value);
+      });
 }
 
 // ---- Walking.

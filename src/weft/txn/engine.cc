@@ -133,7 +133,9 @@ void Engine::before_sleep() {
   for (size_t t = 0; t < node_->tables(); ++t) node_->table(TableId(static_cast<uint16_t>(t)))->offline(id_);
 }
 
-bool Engine::pending() const { return !local_gets_.empty() || credit_came_back_ || !bad_peers_.empty() || port_.pending(); }
+bool Engine::pending() const {
+  return !local_gets_.empty() || credit_came_back_ || !bad_peers_.empty() || port_.pending();
+}
 
 uint64_t Engine::deadline_ns() const {
   uint64_t deadline = UINT64_MAX;
@@ -383,8 +385,8 @@ void Engine::handle_bad_peers() {
 }
 
 // A peer sent what no correct peer sends, and its channel is closed. What waits for it gets an outcome: a read fails, a
-// commit that has replicated nothing aborts, any other is unknown. Deciding those, and releasing what they lock, takes a
-// view change (roadmap).
+// commit that has replicated nothing aborts, any other is unknown. Deciding those, and releasing what they lock, takes
+// a view change (roadmap).
 void Engine::lose_peer(NodeId peer, const Error& error) {
   std::fprintf(stderr, "weft: peer_closed node=%d worker=%d peer=%d: %s\n", self_.value, id_.value, peer.value,
                error.text().c_str());

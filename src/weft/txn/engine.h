@@ -227,7 +227,7 @@ class Engine final : public Duties {
   std::vector<std::unique_ptr<TxnSlot>> slots_;
   std::vector<uint8_t> free_slots_;
   uint64_t sequence_ = 0;
-  uint32_t in_use_ = 0;     // slots an application holds
+  uint32_t in_use_ = 0;      // slots an application holds
   uint64_t lost_peers_ = 0;  // bit n: the channel to node n is closed
   std::vector<BadPeerNote> bad_peers_;
   Session::BeginAwaiter* begin_first_ = nullptr;

@@ -1,5 +1,5 @@
-// Reads. Coordinator: a key with a replica at this node joins the table batch, another becomes a message to its primary.
-// Participant: answers gets, and for rows that lock while reading takes the lock first.
+// Reads. Coordinator: a key with a replica at this node joins the table batch, another becomes a message to its
+// primary. Participant: answers gets, and for rows that lock while reading takes the lock first.
 #include <algorithm>
 
 #include "weft/base/marks.h"

@@ -118,8 +118,8 @@ bool Engine::relock_held(LogRecord& record, const KeyRef& ref, Owner owner, Lock
     for (LogKey& key : part->all()) {
       if (key.index != ref.part->index || key.table != ref.table) continue;
       WEFT_MARK("lock_taken_while_reading_changes_purpose");
-      result->code = key.table->relock(key.key, owner, static_cast<Write>(ref.part->write), ref.part->value_bytes,
-                                       &key.locked);
+      result->code =
+          key.table->relock(key.key, owner, static_cast<Write>(ref.part->write), ref.part->value_bytes, &key.locked);
       result->locked = key.locked;
       if (result->code == Code::kOk) key.write = static_cast<Write>(ref.part->write);
       return true;

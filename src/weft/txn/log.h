@@ -19,14 +19,14 @@ namespace weft {
 struct LogKey {
   HashedKey key;
   Table* table = nullptr;
-  ByteView value;        // the new value, if the record has it
-  ByteView old_value;    // applied: what it replaced
-  Locked locked;         // in a locked part
-  Version version;       // applied: the new version
+  ByteView value;      // the new value, if the record has it
+  ByteView old_value;  // applied: what it replaced
+  Locked locked;       // in a locked part
+  Version version;     // applied: the new version
   Undo undo;
   TableId table_id;
   Write write = Write::kNone;
-  uint8_t index = 0;     // of the key in the transaction
+  uint8_t index = 0;  // of the key in the transaction
   bool has_value = false;
 };
 
@@ -50,7 +50,7 @@ struct LogRecord {
   uint64_t sequence = 0;
   uint64_t participants = 0;
   uint32_t incarnation = 0;
-  uint8_t state = 0;      // LogState bits; 0: no record
+  uint8_t state = 0;  // LogState bits; 0: no record
   uint8_t row = 0;
   uint8_t entries = 0;
   uint8_t writes = 0;

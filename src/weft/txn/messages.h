@@ -47,8 +47,8 @@ struct GetReply {
 };
 static_assert(sizeof(GetReply) == 24);
 
-// Starts every commit message. One message per transaction, phase and node (rule K1); it says enough for a participant's
-// record to tell recovery which transaction it belongs to and who else takes part.
+// Starts every commit message. One message per transaction, phase and node (rule K1); it says enough for a
+// participant's record to tell recovery which transaction it belongs to and who else takes part.
 struct CommitRequest {
   uint64_t sequence;
   uint64_t participants;  // bit n: node n takes part
@@ -65,16 +65,16 @@ static_assert(sizeof(CommitRequest) == 32);
 enum KeyFlags : uint8_t {
   kHasVersion = 1,  // kLock: the version that was read
   kHasValue = 2,
-  kHeld = 4,        // kLock: locked while reading, this is what the lock is for
+  kHeld = 4,  // kLock: locked while reading, this is what the lock is for
 };
 
 struct KeyPart {
-  uint64_t version;  // kLock, kValidate: as read; kReplicate: the new one
+  uint64_t version;      // kLock, kValidate: as read; kReplicate: the new one
   uint32_t value_bytes;  // of the new value, also if it does not follow
   uint16_t table;
   uint16_t key_bytes;
-  uint8_t write;     // Write
-  uint8_t index;     // of the key in the transaction
+  uint8_t write;  // Write
+  uint8_t index;  // of the key in the transaction
   uint8_t flags;
   uint8_t spare[5];
 };
@@ -82,11 +82,11 @@ static_assert(sizeof(KeyPart) == 24);
 
 struct PhaseReply {
   uint32_t sequence;
-  uint8_t phase;   // Phase
-  uint8_t code;    // Code
-  uint8_t index;   // the key that failed
-  uint8_t bases;   // kLock: versions that follow, in the order of the request's keys
-  uint32_t holder; // Owner, if code is kLocked
+  uint8_t phase;    // Phase
+  uint8_t code;     // Code
+  uint8_t index;    // the key that failed
+  uint8_t bases;    // kLock: versions that follow, in the order of the request's keys
+  uint32_t holder;  // Owner, if code is kLocked
   uint32_t spare;
 };
 static_assert(sizeof(PhaseReply) == 16);

@@ -137,8 +137,7 @@ Result<void> Node::load(TableId table_id, ByteView key_bytes, ByteView value) {
   Table* t = table(table_id);
   const HashedKey key = t->hashed(key_bytes);
   const Owner loader(id_, WorkerId(0), 0);
-  const LockResult lock =
-      t->lock(key, loader, Write::kInsert, std::nullopt, static_cast<uint32_t>(value.size()));
+  const LockResult lock = t->lock(key, loader, Write::kInsert, std::nullopt, static_cast<uint32_t>(value.size()));
   if (lock.code != Code::kOk) {
     return Error{lock.code, "table " + t->spec().name + ": " + t->limit_text(lock.code)};
   }

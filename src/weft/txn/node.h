@@ -40,7 +40,7 @@ class Environment {
   virtual Clock* clock(NodeId node) = 0;
   virtual Charges* charges(NodeId node, WorkerId worker) = 0;  // may be nullptr
   virtual Wire* wire(NodeId node, WorkerId worker) = 0;
-  virtual Regions* regions(NodeId node) = 0;                   // the node adds its tables' regions
+  virtual Regions* regions(NodeId node) = 0;  // the node adds its tables' regions
   virtual uint64_t seed(NodeId node, WorkerId worker) = 0;
   virtual Witness* witness() { return nullptr; }
 };

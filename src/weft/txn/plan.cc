@@ -1,5 +1,5 @@
-// The plan: what a protocol's row means for the keys of one transaction. Computed once when the commit starts; the driver
-// and the messages only look at it.
+// The plan: what a protocol's row means for the keys of one transaction. Computed once when the commit starts; the
+// driver and the messages only look at it.
 #include "weft/txn/engine.h"
 
 namespace weft {
@@ -52,8 +52,8 @@ uint64_t Engine::plan_key(TxnSlot& slot, Entry& e) {
     if (!e.locked || e.write == Write::kErase) e.at[at(Phase::kLock)] = lock_at;
     if (row.replicates()) {
       uint64_t to = replicas.mask & ~primary;
-      // K2: a lock that does not carry the value leaves it at the backups and the coordinator; if the coordinator is one
-      // of the backups, these are not more than f nodes, and the primary gets it too.
+      // K2: a lock that does not carry the value leaves it at the backups and the coordinator; if the coordinator is
+      // one of the backups, these are not more than f nodes, and the primary gets it too.
       const bool counted_twice = !row.lock_carries_value && (to >> self_.value & 1U) != 0;
       if (row.replicates_to_primary() || counted_twice) to |= primary;
       e.at[at(Phase::kReplicate)] = to;
@@ -73,8 +73,8 @@ uint64_t Engine::plan_key(TxnSlot& slot, Entry& e) {
   return nodes;
 }
 
-// What this transaction may have under way with each participant, by the worst case: three messages that name a key, one
-// that brings its value, and their answers, each in a packet of its own.
+// What this transaction may have under way with each participant, by the worst case: three messages that name a key,
+// one that brings its value, and their answers, each in a packet of its own.
 void Engine::plan_credit(TxnSlot& slot) {
   constexpr uint32_t kMessages = 512;
   constexpr uint32_t kKey = 3 * sizeof(KeyPart) + sizeof(uint64_t);

@@ -46,7 +46,7 @@ struct Protocol {
   Where replicate{};
   Log log = Log::kUndo;
   Primitives by{};
-  bool passive_ack = false;         // commit acknowledgements ride on later messages
+  bool passive_ack = false;  // commit acknowledgements ride on later messages
 
   constexpr bool locks_reads() const { return lock.of == Keys::kReadsAndWrites; }
   constexpr bool locks_backups() const { return lock.at == Replicas::kAll; }
@@ -104,7 +104,8 @@ constexpr Phase told_after(const Protocol& row) {
   return Phase::kUnlock;
 }
 
-// An abort of unanimous locks must first reach all who locked; elsewhere nothing was replicated and nobody can commit it.
+// An abort of unanimous locks must first reach all who locked; elsewhere nothing was replicated and nobody can commit
+// it.
 constexpr bool abort_told_after_acks(const Protocol& row) { return row.locks_backups(); }
 
 // Round trips until a commit is told, for a transaction that reads one key, writes another, and holds neither.

@@ -56,7 +56,8 @@ void row_text(std::ostream& out, const Protocol& row) {
 }  // namespace
 
 void print_protocols(std::ostream& out) {
-  line(out, {"name", "lock", "validate", "replicate", "unlock", "log", "commit told", "abort told", "trips", "messages"});
+  line(out,
+       {"name", "lock", "validate", "replicate", "unlock", "log", "commit told", "abort told", "trips", "messages"});
   for (const Protocol& row : kProtocols) row_text(out, row);
   row_text(out, kReadOnly);
   out << "\nP primary, B backups, R keys only read, W written keys. Every phase goes by message.\n"

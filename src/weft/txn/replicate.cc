@@ -1,5 +1,5 @@
-// Replication: a backup applies the write at once, unreadable, and logs what it replaced (undo). A primary that gets the
-// values in this phase only logs them; it installs at unlock, under its lock.
+// Replication: a backup applies the write at once, unreadable, and logs what it replaced (undo). A primary that gets
+// the values in this phase only logs them; it installs at unlock, under its lock.
 #include <cstring>
 
 #include "weft/txn/engine.h"

@@ -1,6 +1,6 @@
 // TxnSlot: everything a worker keeps of one transaction: what the application read and wrote (Dandelion's TxCache),
-// and where its commit stands. Slots belong to the worker, never to the application's coroutine: a Txn is only a handle,
-// and an application that goes away leaves a slot that the engine finishes by itself.
+// and where its commit stands. Slots belong to the worker, never to the application's coroutine: a Txn is only a
+// handle, and an application that goes away leaves a slot that the engine finishes by itself.
 //
 // A slot's life:  free -> executing -> committing -> finished -> free
 //                          \-> draining (dropped while reads were under way) -> free
@@ -38,19 +38,19 @@ struct Entry {
   TableId table_id;
   Write write = Write::kNone;
   Demand demand = Demand::kNothing;
-  bool read = false;       // a get was started
-  bool done = false;       // it has an answer, or needed none
+  bool read = false;  // a get was started
+  bool done = false;  // it has an answer, or needed none
   bool found = false;
-  bool locks = false;      // the get locks the key at its primary
-  bool locked = false;     // it did, and the lock is still held
-  Code code = Code::kOk;   // why the get failed
-  Version version;         // read: of the record, or of absence
-  Version base;            // locked: the new version is base + 1
+  bool locks = false;     // the get locks the key at its primary
+  bool locked = false;    // it did, and the lock is still held
+  Code code = Code::kOk;  // why the get failed
+  Version version;        // read: of the record, or of absence
+  Version base;           // locked: the new version is base + 1
   std::byte* value = nullptr;
   uint32_t value_bytes = 0;
   const std::byte* new_value = nullptr;
   uint32_t new_bytes = 0;
-  uint32_t credit = 0;     // held for the get under way
+  uint32_t credit = 0;  // held for the get under way
   // The plan of the commit: by phase, bit n: this key is part of what goes to node n.
   std::array<uint64_t, kPhases> at{};
 };
@@ -68,38 +68,38 @@ struct alignas(64) TxnSlot {
   Entry* entries = nullptr;
   const Protocol* row = nullptr;
   std::coroutine_handle<> waiter;
-  uint64_t waiting = 0;         // nodes whose answer to the current phase is outstanding
-  uint64_t locked_nodes = 0;    // nodes where this transaction holds locks
-  uint64_t record_nodes = 0;    // nodes that keep a record of it
+  uint64_t waiting = 0;       // nodes whose answer to the current phase is outstanding
+  uint64_t locked_nodes = 0;  // nodes where this transaction holds locks
+  uint64_t record_nodes = 0;  // nodes that keep a record of it
   uint64_t participants = 0;
   // Reads. done_upto: all entries below have their answers.
   uint16_t count = 0;
   uint16_t capacity = kInlineEntries;
   uint16_t done_upto = 0;
   uint16_t reads_pending = 0;
-  uint16_t wait_upto = 0;       // the waiter wants entries 0 .. wait_upto done
-  uint16_t dones_pending = 0;   // DoneNotices that have not left
+  uint16_t wait_upto = 0;      // the waiter wants entries 0 .. wait_upto done
+  uint16_t dones_pending = 0;  // DoneNotices that have not left
   uint8_t index = 0;
   SlotState state = SlotState::kFree;
   Phase phase = Phase::kExecute;
-  bool attached = false;        // an application holds a Txn
-  bool single = false;          // get_one: has no commit phase
-  bool commit_wanted = false;   // commit() was called while reads were under way
-  bool committing = false;      // the unlock phase commits (else it aborts)
+  bool attached = false;       // an application holds a Txn
+  bool single = false;         // get_one: has no commit phase
+  bool commit_wanted = false;  // commit() was called while reads were under way
+  bool committing = false;     // the unlock phase commits (else it aborts)
   bool told = false;
   uint8_t writes = 0;
   uint8_t round_trips = 0;
   uint8_t chunks = 0;
-  Code rejected = Code::kOk;    // a limit was exceeded: commit answers kRejected
+  Code rejected = Code::kOk;                // a limit was exceeded: commit answers kRejected
   std::array<uint64_t, kPhases> targets{};  // by phase: the nodes it goes to (all keys' plans together)
   Outcome outcome;
   uint32_t incarnation = 0;
-  uint32_t bytes_used = 0;      // of Limits::txn_bytes_max
+  uint32_t bytes_used = 0;  // of Limits::txn_bytes_max
   uint32_t inline_used = 0;
   uint32_t chunk_left = 0;
   std::byte* chunk_next = nullptr;
   Engine* engine = nullptr;
-  TxnSlot* next = nullptr;      // in the engine's list of those that wait for credit
+  TxnSlot* next = nullptr;  // in the engine's list of those that wait for credit
 
   std::array<Entry, kInlineEntries> inline_entries;
   // Keys and values: bytes come from here, then from blocks of the engine's pool.

@@ -11,8 +11,7 @@ void Engine::on_unlock(std::span<const Message> run) {
     if (!parsed(m).ok) continue;
     const auto request = load<CommitRequest>(m.body.data());
     LogRecord& record = log_.at(m.source, static_cast<uint8_t>(m.spare));
-    if (static_cast<uint32_t>(record.sequence) != static_cast<uint32_t>(request.sequence) ||
-        record.locked == nullptr) {
+    if (static_cast<uint32_t>(record.sequence) != static_cast<uint32_t>(request.sequence) || record.locked == nullptr) {
       bad_message(m.source, "an unlock of what is not locked");
       continue;
     }
