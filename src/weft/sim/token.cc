@@ -1,6 +1,9 @@
 // Token: N tokens lie on places, at most one on each. A mover erases a token's record and inserts it at another place;
 // a reader looks at every place in one transaction and must find each token once. It is the workload that revisits
 // absence: keys come and go all the time.
+//
+// Single-key reads of places are checked in pairs: where one found something else than an earlier one of the same place
+// (one that had completed before it was invoked), a move that did not fail must explain the change.
 #include <algorithm>
 #include <vector>
 
@@ -13,7 +16,10 @@ namespace {
 class TokenWorkload final : public Workload {
  public:
   explicit TokenWorkload(Stage* stage)
-      : Workload(stage), places_(std::clamp<uint64_t>(stage->config.keys, 4, 30)), tokens_(places_ / 2) {}
+      : Workload(stage),
+        places_(std::clamp<uint64_t>(stage->config.keys, 4, 30)),
+        tokens_(places_ / 2),
+        peeks_(places_) {}
 
   void declare(ClusterSpec& spec) override {
     table_ = TableId(static_cast<uint16_t>(spec.tables.size()));
@@ -32,9 +38,19 @@ class TokenWorkload final : public Workload {
   Task<Outcome> look(Client* client, Session session, std::vector<SimTokenAt>* found);
   Task<void> peek(Client* client, Session session);
 
+  struct Peek {
+    uint64_t invoke = 0;
+    uint64_t complete = 0;
+    uint64_t token = 0;  // 0: none there
+  };
+  bool explained(uint64_t place, const Peek& before, const Peek& after) const;
+  void check_peeks();
+
   const uint64_t places_;
   const uint64_t tokens_;
   TableId table_;
+  std::vector<SimTokenMove> moves_;       // that did not fail
+  std::vector<std::vector<Peek>> peeks_;  // by place, in order of completion
 };
 
 void TokenWorkload::load(const std::vector<std::unique_ptr<Node>>& nodes) {
@@ -83,6 +99,7 @@ Task<void> TokenWorkload::move(Client* client, Session session) {
   }
   record.complete = stage_->stamp();
   record.outcome = result;
+  if (result != SimOutcome::kFail) moves_.push_back(record);
   if (stage_->sink() != nullptr) stage_->sink()->token_move(record);
 }
 
@@ -105,16 +122,48 @@ Task<Outcome> TokenWorkload::look(Client* client, Session session, std::vector<S
 
 Task<void> TokenWorkload::peek(Client* client, Session session) {
   char room[8] = {};
+  Peek record;
+  record.invoke = stage_->stamp();
   stage_->doing(client, "reading one place");
   const Policy policy{.attempts = 20, .backoff_us = 1};
   const uint64_t place = stage_->choose(client->random, places_);
   Task<Session::One> task = session.get_one(table_, place, room, policy);
   const Session::One one = co_await task;
   stage_->count(one.outcome);
-  if (!one.outcome.committed() || !one.found) co_return;
-  const uint64_t token = integer_of({Code::kOk, true, {room, one.bytes}});
-  if (one.bytes != 8 || token == 0 || token > tokens_) {
-    stage_->violation("place " + std::to_string(place) + " holds token " + std::to_string(token) + ", which is none");
+  if (!one.outcome.committed()) co_return;
+  record.complete = stage_->stamp();
+  if (one.found) {
+    record.token = integer_of({Code::kOk, true, {room, one.bytes}});
+    if (one.bytes != 8 || record.token == 0 || record.token > tokens_) {
+      stage_->violation("place " + std::to_string(place) + " holds token " + std::to_string(record.token) +
+                        ", which is none");
+    }
+  }
+  peeks_[place].push_back(record);
+}
+
+// Some move of this place can have taken effect after `before` and no later than `after`, and left what `after` found.
+bool TokenWorkload::explained(uint64_t place, const Peek& before, const Peek& after) const {
+  return std::any_of(moves_.begin(), moves_.end(), [&](const SimTokenMove& move) {
+    const bool fits = after.token == 0 ? move.from == place : move.to == place && move.token == after.token;
+    const bool open = move.outcome == SimOutcome::kInfo;
+    return fits && move.invoke < after.complete && (open || move.complete > before.invoke);
+  });
+}
+
+void TokenWorkload::check_peeks() {
+  for (uint64_t place = 0; place < places_; ++place) {
+    const std::vector<Peek>& peeks = peeks_[place];
+    for (const Peek& after : peeks) {
+      for (const Peek& before : peeks) {
+        if (before.complete > after.invoke) break;
+        if (before.token == after.token || explained(place, before, after)) continue;
+        stage_->violation("place " + std::to_string(place) + ": token " + std::to_string(before.token) + " at " +
+                          std::to_string(before.complete) + ", token " + std::to_string(after.token) + " at " +
+                          std::to_string(after.invoke) + " (0 is none), and no move explains it");
+        return;
+      }
+    }
   }
 }
 
@@ -140,6 +189,7 @@ Task<void> TokenWorkload::run(Client* client, Session session) {
 }
 
 Task<void> TokenWorkload::finish(Client* client, Session session) {
+  if (client->node == NodeId(0)) check_peeks();
   SimTokenRead read;
   Outcome outcome;
   for (uint32_t n = 0; n < kInsist.attempts; ++n) {

@@ -94,11 +94,16 @@ constexpr size_t kAhead = 24;
 // a long one keeps all three going, so that memory is never idle.
 template <class First, class Second, class Third>
 void in_stages(size_t n, First first, Second second, Third third) {
-  const size_t ahead = std::min(n, kAhead);
-  for (size_t i = 0; i < n + 2 * ahead; ++i) {
+  if (n <= kAhead) {
+    for (size_t i = 0; i < n; ++i) first(i);
+    for (size_t i = 0; i < n; ++i) second(i);
+    for (size_t i = 0; i < n; ++i) third(i);
+    return;
+  }
+  for (size_t i = 0; i < n + 2 * kAhead; ++i) {
     if (i < n) first(i);
-    if (i - ahead < n) second(i - ahead);  // false while i < ahead: unsigned
-    if (i - 2 * ahead < n) third(i - 2 * ahead);
+    if (i - kAhead < n) second(i - kAhead);  // false while i < kAhead: unsigned
+    if (i - 2 * kAhead < n) third(i - 2 * kAhead);
   }
 }
 

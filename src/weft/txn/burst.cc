@@ -7,10 +7,10 @@ namespace weft {
 
 void Engine::on_burst(std::span<const Message> burst) {
   burst_base_ = burst.data();
-  parsed_.clear();
+  parsed_.resize(burst.size());
   keys_.clear();
   logged_.clear();
-  for (const Message& m : burst) parsed_.push_back(parse(m));
+  for (size_t i = 0; i < burst.size(); ++i) parsed_[i] = parse(burst[i]);
   if (keys_.empty() && logged_.empty()) return;
   ++counters_.table_batches;
   counters_.table_batched += keys_.size() + logged_.size();

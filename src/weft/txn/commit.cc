@@ -82,7 +82,7 @@ void Engine::enter(TxnSlot& slot, Phase phase) {
   slot.waiting = phase == Phase::kUnlock ? slot.locked_nodes : slot.targets[static_cast<size_t>(phase)];
   if (slot.waiting == 0) return;
   if (phase == Phase::kReplicate) slot.record_nodes |= slot.waiting;
-  for_each_node(slot.waiting, [&](NodeId n) { send_phase(slot, phase, n); });
+  send_phase(slot, phase, slot.waiting);
   if (!slot.told && (slot.waiting & ~(uint64_t{1} << self_.value)) != 0) ++slot.round_trips;
 }
 

@@ -44,7 +44,7 @@ PortOptions port_options(const Node& node, WorkerId id) {
 
 Result<std::unique_ptr<Engine>> Engine::create(Node* node, WorkerId id, Worker* worker, Environment* env) {
   auto pool = Pool::create(pool_bytes(node->spec().options));
-  if (!pool) return pool.error();
+  if (!pool) return pool.error();  // NOLINT(clang-analyzer-core.uninitialized.Assign): an error has a code
   return std::unique_ptr<Engine>(new Engine(node, id, worker, env, std::move(*pool)));
 }
 
@@ -86,6 +86,8 @@ Engine::Engine(Node* node, WorkerId id, Worker* worker, Environment* env, std::u
   size_t value_max = 0;
   for (const TableSpec& spec : node->spec().tables) value_max = std::max<size_t>(value_max, spec.value_bytes_max);
   scratch_.resize(padded(value_max) + 8);
+  encoded_.resize(size_t{limits_.txn_bytes_max} + size_t{limits_.txn_keys_max} * 64);
+  encoded_parts_.reserve(limits_.txn_keys_max);
 
   const auto handler = [this](Kind kind, Handler h) { port_.set_handler(static_cast<uint8_t>(kind), h, this); };
   using Run = std::span<const Message>;

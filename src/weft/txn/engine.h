@@ -89,6 +89,10 @@ class Engine final : public Duties {
     uint16_t keys;
     bool ok;
   };
+  struct EncodedPart {  // of a phase's messages: one key
+    uint64_t at;        // bit n: goes to node n
+    uint32_t offset, bytes;
+  };
   struct LocalGet {
     TxnSlot* slot;
     uint16_t entry;
@@ -164,8 +168,8 @@ class Engine final : public Duties {
   uint64_t plan_key(TxnSlot& slot, Entry& entry);
   void plan_credit(TxnSlot& slot);
   bool carries_value(const TxnSlot& slot, const Entry& entry, Phase phase) const;
-  KeyPart key_part(const TxnSlot& slot, const Entry& entry, uint8_t index, Phase phase) const;
-  void send_phase(TxnSlot& slot, Phase phase, NodeId node);
+  void encode_key(const TxnSlot& slot, const Entry& entry, uint8_t index, Phase phase);
+  void send_phase(TxnSlot& slot, Phase phase, uint64_t nodes);
 
   // Participant side.
   Owner owner_of(const Message& message) const {
@@ -247,6 +251,9 @@ class Engine final : public Duties {
   std::vector<KeyRef> keys_;
   std::vector<const LogKey*> logged_;  // keys of records that messages of this burst name
   std::vector<std::byte> scratch_;
+  std::vector<std::byte> encoded_;
+  size_t encoded_bytes_ = 0;
+  std::vector<EncodedPart> encoded_parts_;
   Counters counters_;
 };
 

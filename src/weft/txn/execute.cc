@@ -108,7 +108,12 @@ bool Engine::retry_gets() {
   const size_t count = gets_without_credit_.size();
   for (size_t i = 0; i < count; ++i) {
     const LocalGet get = gets_without_credit_[i];
-    if (!send_get(*get.slot, get.entry)) gets_without_credit_[kept++] = get;
+    const NodeId to = get.slot->entry(get.entry).placement->primary();
+    if ((lost_peers_ >> to.value & 1U) != 0) {
+      fail_get(*get.slot, get.entry, Code::kClosed);
+    } else if (!send_get(*get.slot, get.entry)) {
+      gets_without_credit_[kept++] = get;
+    }
   }
   gets_without_credit_.resize(kept);
   return kept != count;

@@ -115,14 +115,14 @@ bool Engine::carries_value(const TxnSlot& slot, const Entry& e, Phase phase) con
   return phase == Phase::kReplicate || phase == Phase::kUnlock;
 }
 
-KeyPart Engine::key_part(const TxnSlot& slot, const Entry& e, uint8_t index, Phase phase) const {
+// What a phase says of one key, into encoded_: the same for every node that hears of it.
+void Engine::encode_key(const TxnSlot& slot, const Entry& e, uint8_t index, Phase phase) {
   KeyPart part{};
   part.table = e.table_id.value;
   part.write = static_cast<uint8_t>(e.write);
   part.index = index;
   part.key_bytes = static_cast<uint16_t>(e.key.bytes.size());
   part.value_bytes = e.write == Write::kNone ? 0 : e.new_bytes;
-  if (carries_value(slot, e, phase)) part.flags |= kHasValue;
   if (phase == Phase::kReplicate) {
     part.version = e.base.value + 1;
   } else if (e.read) {
@@ -130,47 +130,56 @@ KeyPart Engine::key_part(const TxnSlot& slot, const Entry& e, uint8_t index, Pha
     part.flags |= kHasVersion;
   }
   if (phase == Phase::kLock && e.locked) part.flags |= kHeld;
-  return part;
+  const bool with_value = carries_value(slot, e, phase);
+  if (with_value) part.flags |= kHasValue;
+  const size_t key_bytes = padded(e.key.bytes.size());
+  const size_t value_bytes = with_value ? padded(e.new_bytes) : 0;
+  const size_t bytes = sizeof part + key_bytes + value_bytes;
+  const size_t offset = encoded_bytes_;
+  encoded_bytes_ += bytes;
+  if (encoded_.size() < encoded_bytes_) encoded_.resize(encoded_bytes_ * 2);
+  std::byte* to = encoded_.data() + offset;
+  store(to, part);
+  copy_words(to + sizeof part, e.key.bytes.data(), e.key.bytes.size());
+  if (with_value) copy_words(to + sizeof part + key_bytes, e.new_value, e.new_bytes);
+  encoded_parts_.push_back({e.at[at(phase)], static_cast<uint32_t>(offset), static_cast<uint32_t>(bytes)});
 }
 
-void Engine::send_phase(TxnSlot& slot, Phase phase, NodeId node) {
-  const uint64_t bit = uint64_t{1} << node.value;
-  const bool with_keys = phase != Phase::kUnlock || slot.committing;
-  const auto takes_part = [&](const Entry& e) { return with_keys && (e.at[static_cast<size_t>(phase)] & bit) != 0; };
-  size_t bytes = sizeof(CommitRequest);
-  uint8_t keys = 0;
-  for (uint16_t i = 0; i < slot.count; ++i) {
-    const Entry& e = slot.entry(i);
-    if (!takes_part(e)) continue;
-    ++keys;
-    bytes += sizeof(KeyPart) + padded(e.key.bytes.size()) + (carries_value(slot, e, phase) ? padded(e.new_bytes) : 0);
+void Engine::send_phase(TxnSlot& slot, Phase phase, uint64_t nodes) {
+  encoded_bytes_ = 0;
+  encoded_parts_.clear();
+  if (phase != Phase::kUnlock || slot.committing) {
+    for (uint16_t i = 0; i < slot.count; ++i) {
+      const Entry& e = slot.entry(i);
+      if (e.at[at(phase)] != 0) encode_key(slot, e, static_cast<uint8_t>(i), phase);
+    }
   }
-  std::byte* to =
-      port_.reserve(node, Flow::kCommit, static_cast<uint8_t>(kKindOf[static_cast<int>(phase)]), bytes, slot.index);
   CommitRequest request{};
   request.sequence = slot.sequence;
   request.participants = slot.participants;
   request.incarnation = slot.incarnation;
   request.row = row_index_;
-  request.keys = keys;
   request.entries = static_cast<uint8_t>(slot.count);
   request.writes = slot.writes;
   request.commit = slot.committing;
-  store(to, request);
-  to += sizeof request;
-  for (uint16_t i = 0; i < slot.count; ++i) {
-    const Entry& e = slot.entry(i);
-    if (!takes_part(e)) continue;
-    store(to, key_part(slot, e, static_cast<uint8_t>(i), phase));
-    to += sizeof(KeyPart);
-    copy_words(to, e.key.bytes.data(), e.key.bytes.size());
-    to += padded(e.key.bytes.size());
-    if (carries_value(slot, e, phase)) {
-      copy_words(to, e.new_value, e.new_bytes);
-      to += padded(e.new_bytes);
+  for_each_node(nodes, [&](NodeId node) {
+    size_t bytes = sizeof request;
+    request.keys = 0;
+    for (const EncodedPart& part : encoded_parts_) {
+      if ((part.at >> node.value & 1U) == 0) continue;
+      ++request.keys;
+      bytes += part.bytes;
     }
-  }
-  if (node != self_) ++counters_.phase_messages[static_cast<int>(phase)];
+    std::byte* to = port_.reserve(node, Flow::kCommit, static_cast<uint8_t>(kKindOf[at(phase)]), bytes, slot.index);
+    store(to, request);
+    to += sizeof request;
+    for (const EncodedPart& part : encoded_parts_) {
+      if ((part.at >> node.value & 1U) == 0) continue;
+      copy_words(to, encoded_.data() + part.offset, part.bytes);
+      to += part.bytes;
+    }
+    if (node != self_) ++counters_.phase_messages[at(phase)];
+  });
 }
 
 }  // namespace weft
