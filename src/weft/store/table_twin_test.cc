@@ -131,13 +131,13 @@ class Twin {
     if (random_.chance(40)) {
       expected = Version((key.present ? key.version : group.version) + (random_.chance(20) ? 1 : 0));
     }
-    TwinLock lock{k, write, std::string(random_.below(kValueMax), static_cast<char>('a' + random_.below(26))),
-                  Locked(), 0, false};
+    TwinLock lock{k,        write, std::string(random_.below(kValueMax), static_cast<char>('a' + random_.below(26))),
+                  Locked(), 0,     false};
     const bool late = random_.chance(30);  // locked before the write is known
     const Write first = late ? (random_.chance(50) ? Write::kNone : Write::kPut) : write;
     const Code code = expected_code(key, t, first, expected);
-    const LockResult r = primary_->lock(key.hashed, owner(t), first, expected,
-                                        late ? 0 : static_cast<uint32_t>(lock.value.size()));
+    const LockResult r =
+        primary_->lock(key.hashed, owner(t), first, expected, late ? 0 : static_cast<uint32_t>(lock.value.size()));
     ASSERT_EQ(r.code, code) << key.bytes;
     if (code != Code::kOk) return;
     key.holder = owner(t);
@@ -164,9 +164,9 @@ class Twin {
     if (lock->write == Write::kErase && key.present && group.holders > 0 && group.holder != owner(t)) {
       code = Code::kLocked;
     }
-    EXPECT_EQ(primary_->relock(key.hashed, owner(t), lock->write, static_cast<uint32_t>(lock->value.size()),
-                               &lock->locked),
-              code);
+    EXPECT_EQ(
+        primary_->relock(key.hashed, owner(t), lock->write, static_cast<uint32_t>(lock->value.size()), &lock->locked),
+        code);
     if (code == Code::kOk && lock->write == Write::kErase) {
       lock->in_group = true;
       join(group, t);
@@ -221,8 +221,7 @@ class Twin {
   void apply(const TwinLock& lock) {
     const TwinKey& key = keys_[lock.key];
     std::vector<std::byte> undo(kValueMax);
-    const Undo u =
-        backup_->apply(key.hashed, lock.write, as_bytes(lock.value), Version(lock.base + 1), undo.data());
+    const Undo u = backup_->apply(key.hashed, lock.write, as_bytes(lock.value), Version(lock.base + 1), undo.data());
     ASSERT_EQ(u.existed, key.present);
     if (key.present) {
       ASSERT_EQ(u.version.value, key.version);
