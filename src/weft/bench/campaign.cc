@@ -175,7 +175,9 @@ void run_seed(const SimOptions& run, bool twice, Tally& tally) {
 
 void print_marks(std::ostream& out) {
   std::map<std::string, uint64_t> hits;  // a name may stand at several places
-  for (const Mark& mark : all_marks()) hits[mark.name] += mark.hits.load(std::memory_order_relaxed);
+  for (const Mark& mark : all_marks()) {
+    if (mark.in_campaign) hits[mark.name] += mark.hits.load(std::memory_order_relaxed);
+  }
   std::string missed;
   size_t hit = 0;
   for (const auto& [name, count] : hits) {

@@ -27,6 +27,7 @@ Options draw_cluster(Random& random) {
   Options options;
   options.nodes = static_cast<int>(random.chance(10) ? random.between(1, 2) : random.between(3, 7));
   options.replicas = static_cast<int>(random.between(1, static_cast<uint64_t>(std::min(options.nodes, 5))));
+  if (random.chance(30)) options.replicas = std::min(options.nodes, 5);
   options.workers = static_cast<int>(random.between(1, 3));
   options.partitions = pick(random, {0, 1, 2, 5, 16});
   options.protocol = kProtocols[random.below(kProtocols.size())].name;
@@ -72,7 +73,7 @@ WorkloadConfig draw_workload(Random& random) {
   workload.hot_percent = percent(random, 40, 90);
   workload.keys_per_txn = static_cast<uint32_t>(random.between(1, 6));
   workload.read_percent = static_cast<uint32_t>(random.between(10, 90));
-  workload.one_percent = percent(random, 60, 60);
+  workload.one_percent = percent(random, 70, 80);
   workload.declared_percent = percent(random, 40, 40);
   workload.think_percent = percent(random, 40, 30);
   workload.think_ns = pick<uint64_t>(random, {1'000, 20'000, 300'000});

@@ -89,6 +89,11 @@ Task<void> TokenWorkload::move(Client* client, Session session) {
   }
   txn.erase(table_, record.from);
   txn.insert(table_, record.to, integer_value(record.token));
+  if (random.chance(10)) {
+    // There and back again: what the first write demands of the place stands, and nothing else changes.
+    txn.erase(table_, record.to);
+    txn.insert(table_, record.to, integer_value(record.token));
+  }
   SimOutcome result = SimOutcome::kFail;
   if (drop) {
     ++stage_->dropped;

@@ -14,7 +14,6 @@
 #include "weft/sim/events.h"
 #include "weft/sim/history.h"
 #include "weft/txn.h"
-#include "weft/txn/engine.h"
 #include "weft/txn/node.h"
 
 namespace weft::sim {

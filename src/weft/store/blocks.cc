@@ -49,7 +49,7 @@ uint64_t Blocks::cut(int block_class) {
   uint64_t at = cursor_.load(std::memory_order_relaxed);
   do {
     if (end_ - at < slab) {
-      WEFT_MARK("blocks: area used up");
+      WEFT_MARK_OUTSIDE("blocks: area used up");
       return 0;
     }
   } while (!cursor_.compare_exchange_weak(at, at + slab, std::memory_order_relaxed));

@@ -251,7 +251,7 @@ void Dlht::detach(Index& index, Bin& bin, uint64_t slots) {
     link = single ? dlht::single_of(links) : dlht::pair_of(links);
     if (link == 0) return;
   } while (!bin.header.compare_exchange_weak(header, header + dlht::kVersionOne + trying, std::memory_order_acq_rel));
-  WEFT_MARK("dlht_link_detached");
+  WEFT_MARK_OUTSIDE("dlht_link_detached");
   bin.links.fetch_and(single ? ~uint64_t{0xffffffffU} : uint64_t{0xffffffffU}, std::memory_order_acq_rel);
   single ? index.give_single(link) : index.give_pair(link);
   bin.header.fetch_add(dlht::kVersionOne - trying, std::memory_order_acq_rel);

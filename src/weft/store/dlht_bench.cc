@@ -137,22 +137,32 @@ std::string cell(const Figure* figure) {
   return text;
 }
 
+void print_map(const Table& table) {
+  const auto keys = static_cast<unsigned long long>(table.keys);
+  const std::string by = " by " + std::to_string(kBatch);
+  const std::string by_long = " by " + std::to_string(kLongBatch);
+  std::printf("%-26s %10llu keys, %.1f bytes a key\n", table.map.c_str(), keys, table.find("bytes a key")->median);
+  for (const std::string op : {"get", "put", "insert", "delete"}) {
+    std::printf("  %-24s %21s %21s %21s\n", op.c_str(), cell(table.find(op)).c_str(), cell(table.find(op + by)).c_str(),
+                cell(table.find(op + by_long)).c_str());
+  }
+  const Figure* const reads = table.find("reads");
+  const Figure* const ahead = table.find("reads ahead");
+  if (reads == nullptr || ahead == nullptr) return;
+  std::printf("  random 64 B reads of the machine, in turn with the above: plain %s, prefetched %s\n",
+              cell(reads).c_str(), cell(ahead).c_str());
+  for (const std::string& size : {by, by_long}) {
+    const double gets = table.find("get" + size)->median;
+    std::printf("  gets%s are %.0f %% of the plain reads, %.0f %% of the prefetched ones\n", size.c_str(),
+                100 * gets / reads->median, 100 * gets / ahead->median);
+  }
+}
+
 void print_text(const std::vector<Table>& tables) {
-  std::printf("%-26s %10s %-17s %21s %21s\n", "map", "keys", "operation", "one by one M/s", "batched by 24 M/s");
+  std::printf("M/s %44s %21s %21s\n", "one by one", ("by " + std::to_string(kBatch)).c_str(),
+              ("by " + std::to_string(kLongBatch)).c_str());
   for (const Table& table : tables) {
-    if (table.map == kResize) continue;
-    for (const char* const op : {"get", "put", "insert", "delete"}) {
-      std::printf("%-26s %10llu %-17s %21s %21s\n", table.map.c_str(), static_cast<unsigned long long>(table.keys), op,
-                  cell(table.find(op)).c_str(), cell(table.find(std::string(op) + " batched")).c_str());
-    }
-    std::printf("%-26s %10llu bytes a key %.1f\n", table.map.c_str(), static_cast<unsigned long long>(table.keys),
-                table.find("bytes a key")->median);
-    const Figure* const reads = table.find("random reads");
-    if (reads == nullptr) continue;
-    std::printf("%-26s %10llu %-17s %21s %21s\n", "the machine", static_cast<unsigned long long>(table.keys),
-                "random 64 B reads", "-", cell(reads).c_str());
-    std::printf("%-26s %10llu batched gets are %.0f %% of the random reads\n", table.map.c_str(),
-                static_cast<unsigned long long>(table.keys), 100 * table.find("get batched")->median / reads->median);
+    if (table.map != kResize) print_map(table);
   }
   for (const Table& table : tables) {
     if (table.map != kResize) continue;
@@ -169,7 +179,7 @@ void print_text(const std::vector<Table>& tables) {
 }
 
 void print_json(const std::vector<Table>& tables, const std::string& cpu) {
-  std::printf("{\"cpu\":\"%s\",\"compiler\":\"%s\",\"batch\":%zu,\"results\":[", cpu.c_str(), __VERSION__, kBatch);
+  std::printf("{\"cpu\":\"%s\",\"compiler\":\"%s\",\"results\":[", cpu.c_str(), __VERSION__);
   bool first = true;
   for (const Table& table : tables) {
     for (const Figure& figure : table.figures) {

@@ -21,6 +21,7 @@
 namespace weft::dlht_bench {
 
 inline constexpr size_t kBatch = 24;
+inline constexpr size_t kLongBatch = 240;  // as a worker collects from many transactions
 
 struct Plan {
   uint64_t keys = 0;
@@ -75,8 +76,8 @@ double rate(uint64_t ops, Body body) {
   return static_cast<double>(ops) * 1e3 / static_cast<double>(clock.now_ns() - from);
 }
 
-// Random reads of 64-byte lines in `bytes` of memory on huge pages: what the machine can do at most. Each line is
-// prefetched kBatch reads ahead, which is how a stream of them goes fastest.
+// Random reads of 64-byte lines in `bytes` of memory on huge pages: what the machine can do at most. Plainly, one load
+// after the other, as many at once as the core sees ahead; and with each line prefetched kBatch reads ahead.
 class Lines {
  public:
   explicit Lines(size_t bytes) : memory_(SIZE_MAX), count_(bytes / 64), at_(memory_.allocate(count_ * 64)) {
@@ -87,8 +88,14 @@ class Lines {
   Lines& operator=(const Lines&) = delete;
 
   uint64_t read(uint64_t times, Random& random) const {
-    std::array<const std::byte*, 32> ahead;
-    for (auto& line : ahead) line = at_;
+    uint64_t sum = 0;
+    for (uint64_t i = 0; i < times; ++i) sum += load_shared(at_ + random.below(count_) * 64);
+    return sum;
+  }
+
+  uint64_t read_ahead(uint64_t times, Random& random) const {
+    std::array<const std::byte*, kBatch> ahead;
+    ahead.fill(at_);
     uint64_t sum = 0;
     for (uint64_t i = 0; i < times; ++i) {
       const std::byte* const next = at_ + random.below(count_) * 64;
@@ -108,10 +115,10 @@ class Lines {
 
 // Batched requests, whatever they are.
 template <class Map, class Make>
-void batches(Map& map, uint64_t ops, Make make) {
-  std::array<DlhtRequest, kBatch> requests;
-  for (uint64_t done = 0; done < ops; done += kBatch) {
-    for (size_t i = 0; i < kBatch; ++i) requests[i] = make(done + i);
+void batches(Map& map, size_t size, uint64_t ops, Make make) {
+  std::vector<DlhtRequest> requests(size);
+  for (uint64_t done = 0; done < ops; done += size) {
+    for (size_t i = 0; i < size; ++i) requests[i] = make(done + i);
     map.run(requests);
     for (const DlhtRequest& request : requests) WEFT_CHECK(request.ok, "every request succeeds");
   }
@@ -120,7 +127,7 @@ void batches(Map& map, uint64_t ops, Make make) {
 template <class Map>
 void measure_once(Map& map, const Plan& plan, Random& random, Samples* samples) {
   const uint64_t n = plan.keys;
-  const uint64_t ops = plan.ops / kBatch * kBatch;
+  const uint64_t ops = plan.ops / kLongBatch * kLongBatch;
   uint64_t value = 0;
   samples->add("get", rate(ops, [&] {
                  for (uint64_t i = 0; i < ops; ++i) WEFT_CHECK(map.get(random.below(n), &value), "the key is there");
@@ -129,7 +136,7 @@ void measure_once(Map& map, const Plan& plan, Random& random, Samples* samples) 
                  for (uint64_t i = 0; i < ops; ++i) WEFT_CHECK(map.put(random.below(n), i), "the key is there");
                }));
   // Keys all over the table go, and come back, so that its size is what it was created for.
-  const uint64_t some = std::min(ops, n / 8 / kBatch * kBatch);
+  const uint64_t some = std::min(ops, n / 8 / kLongBatch * kLongBatch);
   const uint64_t start = random.below(n);
   const auto key = [&](uint64_t i) { return (start + i * 7) % n; };
   samples->add("delete", rate(some, [&] {
@@ -139,21 +146,21 @@ void measure_once(Map& map, const Plan& plan, Random& random, Samples* samples) 
                  for (uint64_t i = 0; i < some; ++i) WEFT_CHECK(map.insert(key(i), i), "the key is not there");
                }));
   if constexpr (Map::kBatches) {
-    const auto request = [](DlhtOp op, uint64_t k, uint64_t v) {
-      return DlhtRequest{.op = op, .key = k, .hash = 0, .value = v};
-    };
-    samples->add("get batched", rate(ops, [&] {
-                   batches(map, ops, [&](uint64_t) { return request(DlhtOp::kGet, random.below(n), 0); });
-                 }));
-    samples->add("put batched", rate(ops, [&] {
-                   batches(map, ops, [&](uint64_t i) { return request(DlhtOp::kPut, random.below(n), i); });
-                 }));
-    samples->add("delete batched", rate(some, [&] {
-                   batches(map, some, [&](uint64_t i) { return request(DlhtOp::kErase, key(i), 0); });
-                 }));
-    samples->add("insert batched", rate(some, [&] {
-                   batches(map, some, [&](uint64_t i) { return request(DlhtOp::kInsert, key(i), i); });
-                 }));
+    for (const size_t size : {kBatch, kLongBatch}) {
+      const std::string by = " by " + std::to_string(size);
+      const auto run = [&](const char* name, DlhtOp op, uint64_t times, auto key_of) {
+        samples->add(name + by, rate(times, [&] {
+                       batches(map, size, times, [&](uint64_t i) {
+                         return DlhtRequest{.op = op, .key = key_of(i), .hash = 0, .value = i};
+                       });
+                     }));
+      };
+      const auto any = [&](uint64_t) { return random.below(n); };
+      run("get", DlhtOp::kGet, ops, any);
+      run("put", DlhtOp::kPut, ops, any);
+      run("delete", DlhtOp::kErase, some, key);
+      run("insert", DlhtOp::kInsert, some, key);
+    }
   }
 }
 
@@ -175,7 +182,8 @@ std::vector<Figure> measure(const Plan& plan) {
     const Lines lines(plan.keys * 50);
     uint64_t sum = 0;
     for (int i = 0; i < plan.repeats; ++i) {
-      samples.add("random reads", rate(plan.ops, [&] { sum += lines.read(plan.ops, random); }));
+      samples.add("reads", rate(plan.ops, [&] { sum += lines.read(plan.ops, random); }));
+      samples.add("reads ahead", rate(plan.ops, [&] { sum += lines.read_ahead(plan.ops, random); }));
       measure_once(map, plan, random, &samples);
     }
     WEFT_CHECK(sum != 1, "the reads are not optimised away");
@@ -221,7 +229,10 @@ inline std::vector<Figure> measure_resize(const Plan& plan) {
     }
     phase.store(Phase::kQuiet);
     table->quiesce(0);
-    for (uint64_t i = 0; i < plan.ops; ++i) WEFT_CHECK(table->get(random.below(plan.keys), &value), "it is there");
+    const Histogram& quiet = histograms[static_cast<size_t>(Phase::kQuiet)];
+    while (quiet.count() < plan.ops / 8) {
+      for (int i = 0; i < 1000; ++i) WEFT_CHECK(table->get(random.below(plan.keys), &value), "it is there");
+    }
     phase.store(Phase::kEnd);
     reader.join();
     for (const auto& [name, which] : {std::pair{"quiet", Phase::kQuiet}, std::pair{"resize", Phase::kResize}}) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <map>
 #include <ostream>
@@ -292,6 +293,44 @@ TEST(DlhtConcurrentTest, StableKeysAreSeenThroughResizes) {
     table->offline(2);
     done.store(true);
     for (std::thread& reader : readers) reader.join();
+  }
+}
+
+// Threads count in two keys while their bins are moved again and again: an increment that lands in a slot whose key has
+// already been copied would be lost.
+TEST(DlhtConcurrentTest, NoIncrementIsLostWhileBinsAreMoved) {
+  constexpr int kThreads = 2;
+  for (uint64_t round = 0; round < 40; ++round) {
+    TestMemory memory;
+    auto table = std::move(*Dlht::create({.capacity = 96, .readers = kThreads + 1}, &memory));
+    const std::array<uint64_t, 2> keys = {mix64(round << 32), mix64(round << 32 | 1)};
+    for (const uint64_t key : keys) ASSERT_EQ(table->insert(key, MatchAny(), 0).code, InsertCode::kInserted);
+    std::atomic<bool> done{false};
+    std::array<std::atomic<uint64_t>, 2> counted{};
+    std::vector<std::thread> threads;
+    for (int t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&, t] {
+        for (uint64_t i = 0; !done.load(std::memory_order_relaxed); ++i) {
+          const size_t which = i % 2;
+          uint64_t value = 0;
+          ASSERT_TRUE(table->get(keys[which], MatchAny(), &value));
+          if (table->compare_put(keys[which], value, value + 1)) counted[which].fetch_add(1, std::memory_order_relaxed);
+          if (i % 64 == 0) table->quiesce(t);
+        }
+        table->offline(t);
+      });
+    }
+    for (uint64_t i = 2; i < 8000; ++i) {
+      ASSERT_EQ(table->insert(mix64(round << 32 | i), MatchAny(), i).code, InsertCode::kInserted);
+      if (i % 64 == 0) table->quiesce(kThreads);
+    }
+    done.store(true);
+    for (std::thread& thread : threads) thread.join();
+    for (size_t which = 0; which < 2; ++which) {
+      uint64_t value = 0;
+      ASSERT_TRUE(table->get(keys[which], MatchAny(), &value));
+      ASSERT_EQ(value, counted[which].load()) << "round " << round;
+    }
   }
 }
 

@@ -47,7 +47,7 @@ InsertCode Dlht::make_room(const Place& place, uint64_t hash, bool links_out) {
     Index* const current_index = current();
     const bool filling = current_index != &index;
     if (filling && links_out) {
-      WEFT_MARK("dlht_resize_finished_by_insert");
+      WEFT_MARK_OUTSIDE("dlht_resize_finished_by_insert");
       if (current_index->next.load(std::memory_order_acquire) == &index) finish_resize(*current_index);
       return InsertCode::kInserted;
     }
@@ -78,7 +78,7 @@ bool Dlht::begin_resize(Index& index) {
     index.next.store(next.release(), std::memory_order_release);
     return true;
   }
-  WEFT_MARK("dlht_resize_no_memory");
+  WEFT_MARK_OUTSIDE("dlht_resize_no_memory");
   return false;
 }
 

@@ -35,7 +35,7 @@ bool Table::look_absent(const HashedKey& key, Word* word) const {
     }
     const Word after = load_word(at_word);
     if (before.version() != after.version()) {
-      WEFT_MARK("table: absence moved while looking");
+      WEFT_MARK_OUTSIDE("table: absence moved while looking");
       continue;
     }
     Word seen = (after.owner() || !before.owner() ? after : before).without(kMoved);

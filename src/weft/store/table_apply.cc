@@ -69,7 +69,7 @@ Undo Table::apply(const HashedKey& key, Write write, ByteView value, Version ver
     const bool done = slot ? apply_present(key, slot, write, value, version, undo, &result)
                            : apply_absent(key, write, value, version, &result);
     if (done) return result;
-    WEFT_MARK("table: apply looks again");
+    WEFT_MARK_OUTSIDE("table: apply looks again");
   }
 }
 
@@ -77,7 +77,7 @@ bool Table::apply_absent(const HashedKey& key, Write write, ByteView value, Vers
   const bool erase = write == Write::kErase;
   *undo = Undo{false, load_word(absence_at(absence_index(key))).version(), 0};
   if (erase && undo->version >= version) {
-    WEFT_MARK("table: apply of an older delete ignored");
+    WEFT_MARK_OUTSIDE("table: apply of an older delete ignored");
     return true;
   }
   const ByteView installed = erase ? ByteView() : value;
@@ -112,7 +112,7 @@ bool Table::apply_present(const HashedKey& key, RecordSlot slot, Write write, By
     copy_from_shared(old_value, record + value_at(key.bytes.size()), undo->value_bytes);
   }
   if (word.version() >= version) {
-    WEFT_MARK("table: apply of an older version ignored");
+    WEFT_MARK_OUTSIDE("table: apply of an older version ignored");
     return true;
   }
   if (word.deleted()) {
@@ -144,7 +144,7 @@ void Table::raise(const HashedKey& key, Version version) {
     const uint64_t meta = load_ordered(record + kMetaAt);
     if (word.moved() && word.deleted()) return;
     if (word.moved() || !key_is(record, key)) {
-      WEFT_MARK("table: raise looks again");
+      WEFT_MARK_OUTSIDE("table: raise looks again");
       continue;
     }
     if (word.version() != version && !bugs_.has(Bug::kRaiseWithoutVersion)) {

@@ -18,7 +18,7 @@ LockResult Table::lock(const HashedKey& key, Owner owner, Write write, std::opti
     const bool done = slot ? lock_present(key, slot, owner, write, expected, value_bytes, &result)
                            : lock_absent(key, owner, write, expected, value_bytes, &result);
     if (done) return result;
-    WEFT_MARK("table: lock looks again");
+    WEFT_MARK_OUTSIDE("table: lock looks again");
     result = LockResult();
   }
 }
@@ -37,7 +37,7 @@ bool Table::lock_present(const HashedKey& key, RecordSlot slot, Owner owner, Wri
     // Freed since we looked, or a tombstone that nobody has raised yet: it belongs to a transaction that is not
     // finished.
     if (find(key) != slot) return false;
-    WEFT_MARK("table: lock meets a tombstone");
+    WEFT_MARK_OUTSIDE("table: lock meets a tombstone");
     result->code = Code::kLocked;
     return true;
   }
@@ -55,7 +55,7 @@ bool Table::lock_present(const HashedKey& key, RecordSlot slot, Owner owner, Wri
   if (!key_is(record, key)) {
     // The block went to another key with just this word. Its backup may have been applied to meanwhile, so no plain
     // store: whoever changed the word has unlocked it too.
-    WEFT_MARK("table: locked a block that went to another key");
+    WEFT_MARK_OUTSIDE("table: locked a block that went to another key");
     swap_word(record, locked, word);
     return false;
   }

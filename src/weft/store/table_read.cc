@@ -40,7 +40,7 @@ ReadResult Table::read(const HashedKey& key, std::byte* value, size_t value_max)
       result.value_bytes = 0;
       return result;
     }
-    WEFT_MARK("table: read looks again");
+    WEFT_MARK_OUTSIDE("table: read looks again");
   }
 }
 

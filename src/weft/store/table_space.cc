@@ -112,7 +112,7 @@ std::byte* IndexExtents::allocate(size_t bytes) {
     used_.fetch_add(bytes, std::memory_order_relaxed);
     return region_->base() + at;
   }
-  WEFT_MARK("table: index area used up");
+  WEFT_MARK_OUTSIDE("table: index area used up");
   return nullptr;
 }
 

@@ -196,7 +196,6 @@ void Engine::on_reply(std::span<const Message> run) {
     if (m.source != self_ && answer.phase < kPhases) ++counters_.phase_messages[answer.phase];
     if (slot.state != SlotState::kCommitting || static_cast<uint32_t>(slot.sequence) != answer.sequence ||
         static_cast<Phase>(answer.phase) != slot.phase || (slot.waiting & bit) == 0) {
-      WEFT_MARK("answer_out_of_phase");
       continue;
     }
     slot.waiting &= ~bit;
@@ -213,7 +212,6 @@ void Engine::on_reply(std::span<const Message> run) {
         if ((e.at[static_cast<size_t>(Phase::kLock)] & bit) == 0 || n >= answer.bases) continue;
         const Version base(load<uint64_t>(bases + n++ * sizeof(uint64_t)));
         if (e.write != Write::kNone && e.base != Version() && e.base != base && !e.locked) {
-          WEFT_MARK("replicas_lock_different_versions");
           fail(slot, Code::kVersionMoved, &e, Owner());
         }
         e.base = base;

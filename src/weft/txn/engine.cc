@@ -168,10 +168,7 @@ Counters Engine::counters() const {
 // Slots.
 
 TxnSlot* Engine::acquire() {
-  if (free_slots_.empty() || in_use_ >= limits_.inflight) {
-    if (free_slots_.empty()) WEFT_MARK("slots_all_waiting_for_notices");
-    return nullptr;
-  }
+  if (free_slots_.empty() || in_use_ >= limits_.inflight) return nullptr;
   TxnSlot& slot = *slots_[free_slots_.back()];
   free_slots_.pop_back();
   ++in_use_;

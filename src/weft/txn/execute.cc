@@ -44,7 +44,8 @@ void Engine::start_single(TxnSlot& slot, TableId table, Key key) {
 
 void Engine::dispatch_get(TxnSlot& slot, uint16_t index) {
   const Entry& e = slot.entry(index);
-  const bool here = e.placement->primary() == self_ || (local_reads_ && e.placement->held_by(self_));
+  const bool at_backup = local_reads_ && (!slot.single || backups_serve_single_reads(*row_));
+  const bool here = e.placement->primary() == self_ || (at_backup && e.placement->held_by(self_));
   if (here && !e.locks) {
     local_gets_.push_back({&slot, index});
   } else if ((lost_peers_ >> e.placement->primary().value & 1U) != 0) {
@@ -151,7 +152,8 @@ void Engine::read_local(TxnSlot& slot, uint16_t index) {
   const bool primary = e.placement->primary() == self_;
   if (!primary) ++counters_.backup_gets;
   if (slot.single) {
-    const bool readable = primary || !read.found || read.word.readable() || bugs_.has(Bug::kReadUnreadableBackup);
+    // Absence too: a tombstone that was not raised is not yet an answer (G4).
+    const bool readable = primary || read.word.readable() || bugs_.has(Bug::kReadUnreadableBackup);
     if (read.word.write_locked() || !readable) {
       if (!primary) {
         WEFT_MARK("single_get_goes_to_primary");

@@ -1,7 +1,6 @@
 // Unlocking: installs and releases (commit), or releases and forgets (abort). The record of a commit stays until the
 // coordinator's notice that every participant has acknowledged (rule K4); that notice also raises the readable flag of
 // what was applied here as a backup (rule G4).
-#include "weft/base/marks.h"
 #include "weft/txn/engine.h"
 
 namespace weft {
@@ -54,11 +53,7 @@ void Engine::on_done(std::span<const Message> run) {
     if (!parsed(m).ok) continue;
     for (const DoneNotice& notice : notices_of(m)) {
       LogRecord& record = log_.at(m.source, static_cast<uint8_t>(notice.slot));
-      if (static_cast<uint32_t>(record.sequence) == notice.sequence) {
-        finish_record(record);
-      } else {
-        WEFT_MARK("notice_without_record");
-      }
+      if (static_cast<uint32_t>(record.sequence) == notice.sequence) finish_record(record);
     }
   }
 }
