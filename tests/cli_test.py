@@ -67,7 +67,7 @@ class BadRequests(unittest.TestCase):
         self.refused("bench", "smallbank", "--threads", "65", says=["threads", "65", "64"])
         self.refused("bench", "smallbank", "--threads", "0", says=["threads", "0", "1 to 64"])
         self.refused("bench", "smallbank", "--inflight", "0", says=["inflight", "0"])
-        self.refused("bench", "smallbank", "--inflight", "201", says=["inflight", "201", "190"])
+        self.refused("bench", "smallbank", "--inflight", "201", says=["inflight", "201", "200"])
         self.refused("bench", "smallbank", "--keys", "0", says=["--keys", "0"])
         self.refused("bench", "smallbank", "--keys", "99999999999999", says=["--keys", "99999999999999"])
         self.refused("bench", "smallbank", "--seconds", "0", says=["--seconds"])

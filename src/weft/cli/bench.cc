@@ -126,7 +126,7 @@ void add_flags(CLI::App& command, BenchFlags& flags) {
   command.add_option("--seconds", flags.seconds, "How long to measure; of each run with all (default there: 8)")
       ->capture_default_str();
   command.add_option("--warmup", flags.warmup, "Seconds before that")->capture_default_str();
-  command.add_option("--inflight", flags.inflight, "Transactions a worker runs at a time, 1 to 190")
+  command.add_option("--inflight", flags.inflight, "Transactions a worker runs at a time, 1 to 200")
       ->capture_default_str();
   command.add_option("--rate", flags.rate,
                      "Open loop: this many transactions a second arrive in the cluster, whatever it does; latency "
