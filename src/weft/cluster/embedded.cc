@@ -1,42 +1,17 @@
 // The embedded cluster (include/weft/cluster.h): all nodes in this process over the local wire. Worker i of every node
 // runs on thread i mod threads: worker i talks only to workers i, so a message never crosses cores.
+#include "weft/cluster/embedded.h"
+
 #include <unistd.h>
 
-#include <condition_variable>
-#include <mutex>
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
 #include <thread>
 
 #include "weft/base/check.h"
-#include "weft/base/clock.h"
-#include "weft/base/hash.h"
-#include "weft/cluster.h"
-#include "weft/fabric/local.h"
-#include "weft/run/control.h"
-#include "weft/run/thread.h"
-#include "weft/txn/engine.h"
-#include "weft/txn/node.h"
 
 namespace weft {
-
-void Counters::add(const Counters& o) {
-  // Plain counters, all of one type: add them as the array they are.
-  static_assert(sizeof(Counters) % sizeof(uint64_t) == 0);
-  auto* to = reinterpret_cast<uint64_t*>(this);
-  const auto* from = reinterpret_cast<const uint64_t*>(&o);
-  for (size_t i = 0; i < sizeof(Counters) / sizeof(uint64_t); ++i) to[i] += from[i];
-}
-
-struct Cluster::Handle::State {
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool done = false;
-
-  void finish() {
-    const std::scoped_lock lock(mutex);
-    done = true;
-    changed.notify_all();
-  }
-};
 
 void Cluster::Handle::wait() const {
   if (state_ == nullptr) return;
@@ -49,61 +24,6 @@ bool Cluster::Handle::done() const {
   const std::scoped_lock lock(state_->mutex);
   return state_->done;
 }
-
-namespace {
-
-// A coroutine of its own: starts at once, ends by itself.
-struct Detached {
-  struct promise_type {
-    static void* operator new(size_t bytes) { return detail::allocate_frame(bytes); }
-    static void operator delete(void* frame) noexcept { detail::free_frame(frame); }
-    Detached get_return_object() { return {}; }
-    std::suspend_never initial_suspend() noexcept { return {}; }
-    std::suspend_never final_suspend() noexcept { return {}; }
-    void return_void() {}
-    void unhandled_exception() noexcept { std::terminate(); }
-  };
-};
-
-}  // namespace
-
-struct Cluster::Impl final : Environment {
-  ClusterSpec spec;
-  RealClock real_clock;
-  std::vector<std::unique_ptr<Regions>> all_regions;
-  std::unique_ptr<LocalFabric> fabric;
-  std::vector<std::unique_ptr<Node>> nodes;
-  std::vector<std::unique_ptr<Thread>> threads;
-  std::vector<uint64_t> turns_seen;  // of each thread, when the supervisor last looked
-  Control control{&real_clock};
-  std::mutex mutex;
-  std::condition_variable changed;
-  size_t running = 0;  // spawned coroutines that have not ended
-  bool started = false;
-
-  Clock* clock(NodeId) override { return &real_clock; }
-  Charges* charges(NodeId, WorkerId) override { return nullptr; }
-  Wire* wire(NodeId node, WorkerId worker) override { return fabric->wire(node, worker); }
-  Regions* regions(NodeId node) override { return all_regions[node.value].get(); }
-  uint64_t seed(NodeId node, WorkerId worker) override {
-    return mix64(spec.options.hash_seed + size_t{node.value} * 1000 + worker.value);
-  }
-
-  int thread_count() const {
-    if (spec.options.threads > 0) return spec.options.threads;
-    const auto cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-    return std::min(spec.options.workers, cores);
-  }
-  Thread& thread_of(WorkerId worker) { return *threads[worker.value % threads.size()]; }
-
-  Result<void> make_nodes();
-  void make_fabric();
-  bool post(Worker* worker, WorkerId id, Mailbox::Call call);
-  void on_all_workers(const std::function<void(Engine&)>& call);
-  void drain();
-  void supervise();
-  Detached drive(Session session, std::function<Task<void>(Session&)> make, std::shared_ptr<Handle::State> state);
-};
 
 void Cluster::Impl::make_fabric() {
   const Options& o = spec.options;
@@ -350,81 +270,6 @@ Outcome Cluster::erase_one(NodeId node, TableId table, Key key) {
   Outcome outcome;
   run_on(node, [&](Session& session) { return store(session.erase_one(table, key), outcome); });
   return outcome;
-}
-
-Result<void> Cluster::load(TableId table, Key key, std::string_view value) {
-  if (impl_->started) return Error{Code::kMisuse, "load before start"};
-  if (table.value >= impl_->spec.tables.size()) return Error{Code::kNoSuchTable, std::to_string(table.value)};
-  if (impl_->nodes.empty()) {
-    if (auto r = impl_->make_nodes(); !r) return r;
-  }
-  const TableSpec& spec = impl_->spec.tables[table.value];
-  if (value.size() > spec.value_bytes_max) {
-    return Error{Code::kValueTooLong, std::to_string(value.size()) + " bytes, table " + spec.name + " takes " +
-                                          std::to_string(spec.value_bytes_max)};
-  }
-  if (spec.keys == KeyKind::kInteger && key.size() != 8) {
-    return Error{Code::kMisuse,
-                 "table " + spec.name + " has integer keys of 8 bytes, this one has " + std::to_string(key.size())};
-  }
-  const uint32_t key_max = impl_->spec.options.limits.key_bytes_max;
-  if (key.size() > key_max) {
-    return Error{Code::kKeyTooLong,
-                 std::to_string(key.size()) + " bytes, limits.key_bytes_max is " + std::to_string(key_max)};
-  }
-  const ByteView key_bytes = as_bytes({key.data(), key.size()});
-  const HashedKey hashed = impl_->nodes.front()->table(table)->hashed(key_bytes);
-  const Placement& placement = impl_->nodes.front()->view().placement(hashed.partition);
-  for (int r = 0; r < placement.count; ++r) {
-    Node& node = *impl_->nodes[placement.replicas[static_cast<size_t>(r)].value];
-    if (auto loaded = node.load(table, key_bytes, as_bytes(value)); !loaded) return loaded;
-  }
-  return {};
-}
-
-void Cluster::visit(TableId table, const Visit& visit) const {
-  for (const auto& node : impl_->nodes) {
-    struct Context {
-      const Node& node;
-      const Table& table;
-      const Visit& visit;
-    } context{*node, *node->table(table), visit};
-    context.table.visit(
-        [](void* p, ByteView key, ByteView value, Word word) {
-          auto* c = static_cast<Context*>(p);
-          const HashedKey hashed = c->table.hashed(key);
-          const bool primary = c->node.view().placement(hashed.partition).primary() == c->node.id();
-          c->visit(c->node.id(), primary, as_text(key), as_text(value), word.version().value);
-        },
-        &context);
-  }
-}
-
-std::string Cluster::audit() const {
-  if (impl_->nodes.empty()) return {};
-  std::vector<Node*> all;
-  for (const auto& node : impl_->nodes) all.push_back(node.get());
-  return audit_replicas(all);
-}
-
-Counters Cluster::counters() const {
-  Counters all;
-  std::mutex adding;
-  impl_->on_all_workers([&](Engine& engine) {
-    const Counters one = engine.counters();
-    const std::scoped_lock lock(adding);
-    all.add(one);
-  });
-  return all;
-}
-
-TableUse Cluster::table_use(TableId table) const {
-  TableUse use;
-  for (const auto& node : impl_->nodes) {
-    use.records += node->table(table)->records();
-    use.memory_bytes += node->table(table)->memory_bytes();
-  }
-  return use;
 }
 
 }  // namespace weft

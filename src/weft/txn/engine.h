@@ -6,6 +6,7 @@
 //   commit.cc     the driver: walks the plan from phase to phase, tells the client
 //   done.cc       what rides on later messages: raising, truncation
 //   lock.cc, validate.cc, replicate.cc, unlock.cc
+//   peers.cc      peers that sent what no correct peer sends
 //   burst.cc      takes arriving messages apart, prefetches all their keys, then lets the handlers run
 //
 // What holds:

@@ -9,22 +9,13 @@
 
 #include "weft/base/random.h"
 #include "weft/fabric/local.h"
+#include "weft/run/detached.h"
 #include "weft/txn/engine.h"
 #include "weft/txn/messages.h"
 #include "weft/txn/node.h"
 
 namespace weft {
 namespace {
-
-struct Detached {
-  struct promise_type {
-    Detached get_return_object() { return {}; }
-    std::suspend_never initial_suspend() noexcept { return {}; }
-    std::suspend_never final_suspend() noexcept { return {}; }
-    void return_void() {}
-    void unhandled_exception() noexcept { std::terminate(); }
-  };
-};
 
 class StepClock final : public Clock {
  public:

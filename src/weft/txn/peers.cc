@@ -1,0 +1,61 @@
+// Peers that sent what no correct peer sends: their channels are closed, and what waits for them gets an outcome.
+#include <cstdio>
+
+#include "weft/base/check.h"
+#include "weft/txn/engine.h"
+
+namespace weft {
+
+// Handlers and hooks run while the port delivers; the peer is closed in the next commit steps.
+void Engine::bad_message(NodeId from, const char* what) {
+  WEFT_CHECK(from != self_, what);
+  bad_peers_.push_back({from, {Code::kBadPacket, "node " + std::to_string(from.value) + ": " + what}, false});
+}
+
+void Engine::handle_bad_peers() {
+  while (!bad_peers_.empty()) {
+    const BadPeerNote note = std::move(bad_peers_.back());
+    bad_peers_.pop_back();
+    if (note.closed) {
+      lose_peer(note.peer, note.error);
+    } else {
+      port_.reject(note.peer, note.error);  // comes back as closed, once
+    }
+  }
+}
+
+// A peer sent what no correct peer sends, and its channel is closed. What waits for it gets an outcome: a read fails, a
+// commit that has replicated nothing aborts, any other is unknown. Deciding those, and releasing what they lock, takes
+// a view change (roadmap).
+void Engine::lose_peer(NodeId peer, const Error& error) {
+  std::fprintf(stderr, "weft: peer_closed node=%d worker=%d peer=%d: %s\n", self_.value, id_.value, peer.value,
+               error.text().c_str());
+  lost_peers_ |= uint64_t{1} << peer.value;
+  for (const auto& slot : slots_) {
+    if (slot->state != SlotState::kFree) lose_peer_of(*slot, peer);
+  }
+}
+
+void Engine::lose_peer_of(TxnSlot& slot, NodeId peer) {
+  const uint64_t bit = uint64_t{1} << peer.value;
+  for (uint16_t i = 0; i < slot.count; ++i) {
+    Entry& e = slot.entry(i);
+    if (e.done || e.credit == 0 || e.placement->primary() != peer) continue;
+    e.code = Code::kClosed;
+    e.credit = 0;
+    fail(slot, Code::kClosed, &e, Owner());
+    got(slot, i);
+  }
+  if (slot.state != SlotState::kCommitting || (slot.waiting & bit) == 0) return;
+  fail(slot, Code::kClosed, nullptr, Owner());
+  slot.waiting &= ~bit;
+  slot.locked_nodes &= ~bit;
+  if (slot.phase < Phase::kReplicate && !slot.row->locks_backups()) {
+    if (slot.waiting == 0) advance(slot);
+    return;
+  }
+  slot.outcome.kind = OutcomeKind::kUnknown;
+  tell(slot);
+}
+
+}  // namespace weft
