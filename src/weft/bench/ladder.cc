@@ -4,6 +4,8 @@
 #include <fmt/ostream.h>
 
 #include <algorithm>
+#include <iterator>
+#include <vector>
 
 #include "weft/bench/limits.h"
 #include "weft/bench/machine.h"
@@ -15,6 +17,7 @@ struct Rung {
   const char* name;
   bool network_batching, table_batching, local_reads;
 };
+constexpr int kRounds = 3;
 constexpr Rung kRungs[] = {{"none", false, false, false},
                            {"+ network batching", true, false, false},
                            {"+ table batching", true, true, false},
@@ -34,10 +37,11 @@ void heading(std::ostream& out, const LadderOptions& options) {
              cluster.nodes, cluster.replicas, cluster.workers, cluster.threads, cluster.limits.inflight);
   fmt::print(
       out,
-      "- Each run measures {:.0f} seconds after half a second of warm-up; the rate is the median of its fifths, the "
-      "spread its slowest and its fastest fifth. Transactions that answer no (no such row, no money) commit what "
+      "- All setups of a workload take turns, three rounds of {:.1f} seconds each after half a second of warm-up; the "
+      "figures are those of the round with the median rate, the spread is that of the rounds. Transactions that answer "
+      "no (no such row, no money) commit what "
       "they read and count.\n\n",
-      options.seconds);
+      options.seconds / kRounds);
 }
 
 std::string spread(const Report& r) { return millions(r.tps_min) + " – " + millions(r.tps_max); }
@@ -62,9 +66,11 @@ class Ladder {
     fmt::print(out_, "## {}\n\n", name);
     fmt::print(out_, "{} in the cluster, {:.2f} GiB of tables over all nodes.\n\n", population(name),
                static_cast<double>(bench_->table_bytes()) / static_cast<double>(uint64_t{1} << 30));
-    Report best;
-    if (auto done = protocols(&best); !done) return done.error();
-    if (auto done = rungs(best); !done) return done.error();
+    auto reports = measure(setups());
+    if (!reports) return reports.error();
+    const Report& best = reports->front();
+    protocols(*reports);
+    rungs(*reports);
     if (auto done = alone(); !done) return done.error();
     limit(best);
     progress_.say("checking " + name);
@@ -84,10 +90,54 @@ class Ladder {
     return with_commas(all) + (name == "tatp" ? " subscribers" : name == "smallbank" ? " accounts" : " records");
   }
 
-  Result<Report> run(const std::string& what, const Options& cluster, bool alone = false) {
+  struct Setup {
+    std::string name;
+    Options cluster;
+  };
+
+  // Every protocol with everything on, then the first one's rungs below that.
+  std::vector<Setup> setups() const {
+    std::vector<Setup> all;
+    for (const std::string& name : options_.protocols) {
+      all.push_back({name, options_.bench.cluster});
+      all.back().cluster.protocol = name;
+    }
+    for (const Rung& rung : kRungs) {
+      if (rung.local_reads) continue;
+      all.push_back({rung.name, all.front().cluster});
+      all.back().cluster.network_batching = rung.network_batching;
+      all.back().cluster.table_batching = rung.table_batching;
+      all.back().cluster.local_reads = rung.local_reads;
+    }
+    return all;
+  }
+
+  // The setups take turns, so that a machine that slows down for a while slows all of them. Of each, the round with the
+  // median rate; its spread is that of all rounds.
+  Result<std::vector<Report>> measure(const std::vector<Setup>& setups) {
+    std::vector<std::vector<Report>> rounds(setups.size());
+    for (int round = 0; round < kRounds; ++round) {
+      for (size_t i = 0; i < setups.size(); ++i) {
+        auto report = run(setups[i].name, setups[i].cluster, options_.seconds / kRounds);
+        if (!report) return report.error();
+        rounds[i].push_back(*report);
+      }
+    }
+    std::vector<Report> out;
+    for (std::vector<Report>& all : rounds) {
+      std::sort(all.begin(), all.end(), [](const Report& a, const Report& b) { return a.tps_median < b.tps_median; });
+      Report report = all[all.size() / 2];
+      report.tps_min = all.front().tps_median;
+      report.tps_max = all.back().tps_median;
+      out.push_back(report);
+    }
+    return out;
+  }
+
+  Result<Report> run(const std::string& what, const Options& cluster, double seconds, bool alone = false) {
     if (auto changed = bench_->change(cluster); !changed) return changed.error();
     DriveOptions drive_options;
-    drive_options.seconds = alone ? std::max(0.2, options_.seconds / 2) : options_.seconds;
+    drive_options.seconds = std::max(0.2, seconds);
     drive_options.alone = alone;
     drive_options.seed = options_.bench.seed + ++runs_;
     if (progress_.shown()) {
@@ -100,58 +150,37 @@ class Ladder {
     return report;
   }
 
-  Result<void> protocols(Report* best) {
+  void protocols(const std::vector<Report>& reports) {
     fmt::print(
         out_,
         "### Protocols\n\n"
         "| protocol | txn/s | a thread | spread | p50 µs | p90 µs | p99 µs | p99.9 µs | aborts % | round trips | "
         "packets | messages | bytes |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|\n");
-    for (const std::string& name : options_.protocols) {
-      Options cluster = options_.bench.cluster;
-      cluster.protocol = name;
-      auto report = run(name, cluster);
-      if (!report) return report.error();
-      const Report& r = *report;
-      fmt::print(out_, "| {} | {} | {} | {} | {} | {} | {} | {} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.0f} |\n", name,
-                 millions(r.tps_median), millions(r.tps_median / r.threads), spread(r), micros(r.p50_us),
-                 micros(r.p90_us), micros(r.p99_us), micros(r.p999_us), abort_percent(r), r.commit_round_trips,
-                 r.packets_per_txn, r.messages_per_txn, r.bytes_per_txn);
-      out_.flush();
-      if (name == options_.protocols.front()) *best = r;
+    for (size_t i = 0; i < options_.protocols.size(); ++i) {
+      const Report& r = reports[i];
+      fmt::print(out_, "| {} | {} | {} | {} | {} | {} | {} | {} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.0f} |\n",
+                 options_.protocols[i], millions(r.tps_median), millions(r.tps_median / r.threads), spread(r),
+                 micros(r.p50_us), micros(r.p90_us), micros(r.p99_us), micros(r.p999_us), abort_percent(r),
+                 r.commit_round_trips, r.packets_per_txn, r.messages_per_txn, r.bytes_per_txn);
     }
     fmt::print(out_, "\nRound trips are of commits, the last three columns of a committed transaction.\n\n");
-    return {};
   }
 
-  // The last rung is the first protocol with everything on, which has just run.
-  Result<void> rungs(const Report& best) {
-    const std::string& protocol = options_.protocols.front();
+  void rungs(const std::vector<Report>& reports) {
     fmt::print(out_,
                "### What each step is worth ({})\n\n"
                "| switched on | txn/s | spread | × none | p50 µs | p99 µs | messages a packet | keys a table batch | "
                "reads on own node % |\n|---|---|---|---|---|---|---|---|---|\n",
-               protocol);
-    double none_tps = 0;
-    for (const Rung& rung : kRungs) {
-      Options cluster = options_.bench.cluster;
-      cluster.protocol = protocol;
-      cluster.network_batching = rung.network_batching;
-      cluster.table_batching = rung.table_batching;
-      cluster.local_reads = rung.local_reads;
-      Report r = best;
-      if (!rung.local_reads) {
-        auto report = run(rung.name, cluster);
-        if (!report) return report.error();
-        r = *report;
-      }
-      if (none_tps == 0) none_tps = r.tps_median;
-      fmt::print(out_, "| {} | {} | {} | {:.2f} | {} | {} | {:.1f} | {:.1f} | {:.0f} |\n", rung.name,
+               options_.protocols.front());
+    const double none_tps = reports[options_.protocols.size()].tps_median;
+    for (size_t i = 0; i < std::size(kRungs); ++i) {
+      const Report& r = kRungs[i].local_reads ? reports.front() : reports[options_.protocols.size() + i];
+      fmt::print(out_, "| {} | {} | {} | {:.2f} | {} | {} | {:.1f} | {:.1f} | {:.0f} |\n", kRungs[i].name,
                  millions(r.tps_median), spread(r), none_tps > 0 ? r.tps_median / none_tps : 0, micros(r.p50_us),
                  micros(r.p99_us), r.nw_batch, r.ht_batch, 100 * r.local_share);
-      out_.flush();
     }
     fmt::print(out_, "\n");
-    return {};
+    out_.flush();
   }
 
   Result<void> alone() {
@@ -161,7 +190,7 @@ class Ladder {
     for (const std::string& name : options_.protocols) {
       Options cluster = options_.bench.cluster;
       cluster.protocol = name;
-      auto report = run(name + " alone", cluster, true);
+      auto report = run(name + " alone", cluster, options_.seconds / 2, true);
       if (!report) return report.error();
       fmt::print(out_, "| {} | {} | {} | {} | {} | {} |\n", name, micros(report->p50_us), micros(report->p90_us),
                  micros(report->p99_us), micros(report->p999_us), millions(report->tps_median));
