@@ -27,6 +27,8 @@ struct Counters {
   uint64_t aborts_by_code[32] = {};
   uint64_t commit_round_trips = 0;  // of committed transactions that had a commit phase
   uint64_t commits_counted = 0;
+  uint64_t abort_round_trips = 0;  // of aborts in the commit phase, until they were told
+  uint64_t aborts_counted = 0;
   uint64_t phase_messages[5] = {};  // network messages of the coordinator per phase: execute, lock, validate,
                                     // replicate, unlock; answers counted with their phase
   uint64_t packets_sent = 0, messages_sent = 0, bytes_sent = 0;
@@ -62,7 +64,8 @@ class Cluster {
   Result<void> reconfigure(const Options& options);
 
   // Runs a coroutine on a worker of a node. `make` is called there, and its task is awaited there; done() may be waited
-  // for from outside.
+  // for from outside. While the cluster does not run, nothing is called and the handle is done at once; the calls below
+  // answer kRejected, kClosed then.
   class Handle {
    public:
     Handle() = default;
@@ -79,7 +82,7 @@ class Cluster {
   // Blocks the calling thread until the transaction has an outcome. `body(Txn&) -> Task<Code>`.
   template <class Body>
   Outcome run(NodeId node, Policy policy, Body& body) {
-    Outcome outcome;
+    Outcome outcome = closed();
     run_on(node, [&](Session& session) { return store(session.run(policy, body), outcome); });
     return outcome;
   }
@@ -112,6 +115,7 @@ class Cluster {
  private:
   explicit Cluster(std::unique_ptr<Impl> impl);
   static Task<void> store(Task<Outcome> task, Outcome& out) { out = co_await task; }
+  static Outcome closed();
   void run_on(NodeId node, std::function<Task<void>(Session&)> make);
   std::unique_ptr<Impl> impl_;
 };

@@ -41,6 +41,10 @@ class Key {
   Key(uint64_t integer) : integer_(integer), size_(8), is_integer_(true) {}  // NOLINT(google-explicit-constructor)
   Key(std::string_view bytes)                                                // NOLINT(google-explicit-constructor)
       : data_(bytes.data()), size_(static_cast<uint32_t>(bytes.size())) {}
+  Key(const std::string& bytes) : Key(std::string_view(bytes)) {}  // NOLINT(google-explicit-constructor)
+  Key(std::string&& bytes) = delete;  // it would be gone before the key is used (and see task.h on temporaries)
+  template <size_t N>
+  Key(const char (&text)[N]) : Key(std::string_view(text)) {}  // NOLINT(google-explicit-constructor)
   const char* data() const { return is_integer_ ? reinterpret_cast<const char*>(&integer_) : data_; }
   size_t size() const { return size_; }
   bool is_integer() const { return is_integer_; }
@@ -172,7 +176,7 @@ struct Declared {
     friend class Session;
     explicit Keys(Txn& txn) : txn_(txn) {}
     Txn& txn_;
-    int count_ = 0;
+    int count_ = 0;  // may pass kKeysMax: then the transaction is rejected
     Ticket tickets_[kKeysMax];
   };
 

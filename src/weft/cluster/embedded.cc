@@ -169,6 +169,8 @@ Result<void> Cluster::start() {
   }
   impl_->control.start();
   impl_->started = true;
+  const std::scoped_lock lock(impl_->mutex);
+  impl_->accepting = true;
   return {};
 }
 
@@ -176,6 +178,7 @@ void Cluster::stop() {
   if (!impl_->started) return;
   {
     std::unique_lock lock(impl_->mutex);
+    impl_->accepting = false;
     impl_->changed.wait(lock, [&] { return impl_->running == 0; });
   }
   impl_->drain();
@@ -208,14 +211,14 @@ Result<void> Cluster::reconfigure(const Options& options) {
 }
 
 Cluster::Handle Cluster::spawn(NodeId node, WorkerId worker, std::function<Task<void>(Session&)> make) {
-  WEFT_CHECK(impl_->started, "spawn needs a running cluster");
-  WEFT_CHECK(node.value < impl_->nodes.size() && worker.value < impl_->spec.options.workers, "no such node or worker");
   Handle handle;
-  handle.state_ = std::make_shared<Handle::State>();
   {
     const std::scoped_lock lock(impl_->mutex);
+    if (!impl_->accepting) return handle;
     ++impl_->running;
   }
+  WEFT_CHECK(node.value < impl_->nodes.size() && worker.value < impl_->spec.options.workers, "no such node or worker");
+  handle.state_ = std::make_shared<Handle::State>();
   Node* n = impl_->nodes[node.value].get();
   const Session session(n->engine(worker));
   const auto start = [impl = impl_.get(), session, make = std::move(make), state = handle.state_] {
@@ -229,14 +232,22 @@ void Cluster::run_on(NodeId node, std::function<Task<void>(Session&)> make) {
   spawn(node, WorkerId(0), std::move(make)).wait();
 }
 
-Outcome Cluster::call(NodeId node, ProcedureId procedure, std::string_view arguments) {
+Outcome Cluster::closed() {
   Outcome outcome;
+  outcome.kind = OutcomeKind::kRejected;
+  outcome.code = Code::kClosed;
+  return outcome;
+}
+
+Outcome Cluster::call(NodeId node, ProcedureId procedure, std::string_view arguments) {
+  Outcome outcome = closed();
   run_on(node, [&](Session& session) { return store(session.call(procedure, arguments), outcome); });
   return outcome;
 }
 
 Cluster::OneValue Cluster::get_one(NodeId node, TableId table, Key key) {
   OneValue out;
+  out.outcome = closed();
   if (table.value >= impl_->spec.tables.size()) {
     out.outcome.kind = OutcomeKind::kRejected;
     out.outcome.code = Code::kNoSuchTable;
@@ -255,19 +266,19 @@ Cluster::OneValue Cluster::get_one(NodeId node, TableId table, Key key) {
 }
 
 Outcome Cluster::put_one(NodeId node, TableId table, Key key, std::string_view value) {
-  Outcome outcome;
+  Outcome outcome = closed();
   run_on(node, [&](Session& session) { return store(session.put_one(table, key, value), outcome); });
   return outcome;
 }
 
 Outcome Cluster::insert_one(NodeId node, TableId table, Key key, std::string_view value) {
-  Outcome outcome;
+  Outcome outcome = closed();
   run_on(node, [&](Session& session) { return store(session.insert_one(table, key, value), outcome); });
   return outcome;
 }
 
 Outcome Cluster::erase_one(NodeId node, TableId table, Key key) {
-  Outcome outcome;
+  Outcome outcome = closed();
   run_on(node, [&](Session& session) { return store(session.erase_one(table, key), outcome); });
   return outcome;
 }

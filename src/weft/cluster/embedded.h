@@ -43,8 +43,9 @@ struct Cluster::Impl final : Environment {
   Control control{&real_clock};
   std::mutex mutex;
   std::condition_variable changed;
-  size_t running = 0;  // spawned coroutines that have not ended
-  bool started = false;
+  size_t running = 0;      // spawned coroutines that have not ended
+  bool accepting = false;  // spawn takes coroutines
+  bool started = false;    // the threads run
 
   Clock* clock(NodeId) override { return &real_clock; }
   Charges* charges(NodeId, WorkerId) override { return nullptr; }

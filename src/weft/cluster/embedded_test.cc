@@ -385,5 +385,21 @@ TEST(EmbeddedDeclared, ARejectedKeyRejectsTheCall) {
   EXPECT_TRUE(rejected(cluster->call(NodeId(0), *procedure, ""), Code::kNoSuchTable));
 }
 
+TEST(Embedded, AStoppedClusterSaysSo) {
+  TestCluster cluster(Options{});
+  auto body = [](Txn& txn) -> Task<Code> { co_return txn.put(kT, 1, "v"); };
+  const auto is_closed = [](const Outcome& outcome) {
+    return outcome.kind == OutcomeKind::kRejected && outcome.code == Code::kClosed;
+  };
+  EXPECT_TRUE(is_closed(cluster->run(NodeId(0), {}, body))) << "before the start";
+  cluster.start();
+  EXPECT_TRUE(committed(cluster->run(NodeId(0), {}, body)));
+  cluster->stop();
+  EXPECT_TRUE(is_closed(cluster->run(NodeId(0), {}, body)));
+  EXPECT_TRUE(is_closed(cluster->get_one(NodeId(0), kT, 1).outcome));
+  EXPECT_TRUE(is_closed(cluster->put_one(NodeId(0), kT, 1, "w")));
+  EXPECT_TRUE(cluster->spawn(NodeId(0), WorkerId(0), [](Session&) -> Task<void> { co_return; }).done());
+}
+
 }  // namespace
 }  // namespace weft

@@ -161,7 +161,9 @@ TEST_P(RoundTrips, AnAbortOfDnl1IsToldAfterTheUnlockAnswers) {
     const uint64_t unlocks = phase(after, Phase::kUnlock) - phase(before, Phase::kUnlock);
     const uint64_t locks = phase(after, Phase::kLock) - phase(before, Phase::kLock);
     const std::string_view protocol = GetParam().protocol;
+    EXPECT_EQ(after.aborts_counted - before.aborts_counted, 1U);
     if (protocol == "dnl1") {
+      EXPECT_EQ(after.abort_round_trips - before.abort_round_trips, 2U);
       EXPECT_EQ(locks, 12U);
       EXPECT_EQ(unlocks, 6U) << "the written key's three replicas, with their answers";
     } else {

@@ -152,7 +152,7 @@ void Dlht::run_gets(std::span<DlhtRequest> requests) const {
         const uint64_t header = bin.header.load(std::memory_order_acquire);
         const uint64_t hits = inline_hits(bin, header, index->low(request.hash), mask);
         if (hits != 0 && (header & dlht::kStateMask) == 0) [[likely]] {
-          request.value = bin.slots[std::countr_zero(hits) / 2].value.load(std::memory_order_acquire);
+          request.value = dlht::value_of(bin.slots[std::countr_zero(hits) / 2]);
           request.ok = true;
           if (bin.header.load(std::memory_order_acquire) == header) [[likely]]
             return;
@@ -189,7 +189,7 @@ Dlht::Snapshot Dlht::snapshot(uint64_t cursor) const {
       const uint64_t hash = index->hash_of(first, word);
       // A cursor in the middle of a bin comes from an index with smaller bins, never from this walk's past.
       if ((word & dlht::kDead) != 0 || hash < cursor) continue;
-      out.entries[out.count++] = {hash, slot.value.load(std::memory_order_acquire)};
+      out.entries[out.count++] = {hash, dlht::value_of(slot)};
     }
     if (bin.header.load(std::memory_order_acquire) != header) continue;
     out.next = index->first_hash(number + 1);

@@ -265,9 +265,11 @@ TEST(DlhtConcurrentTest, StableKeysAreSeenThroughResizes) {
       ASSERT_EQ(table->insert(hash(i), MatchAny(), i).code, InsertCode::kInserted);
     }
     std::atomic<bool> done{false};
+    std::atomic<int> started{0};
     std::vector<std::thread> readers;
     for (int t = 0; t < 2; ++t) {
       readers.emplace_back([&, t] {
+        started.fetch_add(1);
         std::vector<DlhtRequest> requests;
         while (!done.load(std::memory_order_relaxed)) {
           for (uint64_t i = 0; i < kStable; ++i) {
@@ -286,6 +288,7 @@ TEST(DlhtConcurrentTest, StableKeysAreSeenThroughResizes) {
         table->offline(t);
       });
     }
+    while (started.load() < 2) std::this_thread::yield();
     for (uint64_t i = kStable; i < 8000; ++i) {
       ASSERT_EQ(table->insert(hash(i), MatchAny(), i).code, InsertCode::kInserted);
       if (i % 64 == 0) table->quiesce(2);
@@ -320,6 +323,7 @@ TEST(DlhtConcurrentTest, NoIncrementIsLostWhileBinsAreMoved) {
         table->offline(t);
       });
     }
+    while (counted[0].load() < 100) std::this_thread::yield();
     for (uint64_t i = 2; i < 8000; ++i) {
       ASSERT_EQ(table->insert(mix64(round << 32 | i), MatchAny(), i).code, InsertCode::kInserted);
       if (i % 64 == 0) table->quiesce(kThreads);

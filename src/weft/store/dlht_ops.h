@@ -34,7 +34,7 @@ inline Dlht::Look Dlht::find(const Index& index, Bin& bin, uint64_t header, uint
     Slot& slot = index.slot(bin, links, number);
     const uint64_t word = slot.word.load(std::memory_order_acquire);
     if ((word & mask) != want) continue;
-    const uint64_t value = slot.value.load(std::memory_order_acquire);
+    const uint64_t value = dlht::value_of(slot);
     // Only now is it certain that the value belongs to the word, so that Match may follow it.
     if (bin.header.load(std::memory_order_acquire) != header) return Look::kChanged;
     if (!match(value)) continue;
@@ -52,7 +52,7 @@ inline bool Dlht::get(uint64_t hash, Match match, uint64_t* value) const {
   if ((header & dlht::kStateMask) == 0) [[likely]] {
     const uint64_t hits = inline_hits(bin, header, index->low(hash), index->strict());
     if (hits != 0) [[likely]] {
-      const uint64_t found = bin.slots[std::countr_zero(hits) / 2].value.load(std::memory_order_acquire);
+      const uint64_t found = dlht::value_of(bin.slots[std::countr_zero(hits) / 2]);
       if (bin.header.load(std::memory_order_acquire) == header && match(found)) [[likely]] {
         *value = found;
         return true;

@@ -121,7 +121,7 @@ void Dlht::move_keys(Index& from, Index& to, uint64_t number, uint64_t header) {
     uint64_t word;
     uint64_t value;
     do {
-      value = slot.value.load(std::memory_order_acquire);
+      value = dlht::value_of(slot);
       word = slot.word.load(std::memory_order_acquire);
     } while ((word & dlht::kDead) == 0 && !dlht::swap(slot, word, value, word | dlht::kFrozen, value));
     if ((word & dlht::kDead) != 0) continue;  // erased, and the header is about to say so

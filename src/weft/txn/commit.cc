@@ -148,6 +148,10 @@ void Engine::tell(TxnSlot& slot) {
   } else {
     ++(out.kind == OutcomeKind::kRejected ? counters_.rejected : counters_.aborted);
     ++counters_.aborts_by_code[static_cast<int>(out.code)];
+    if (slot.round_trips != 0) {
+      ++counters_.aborts_counted;
+      counters_.abort_round_trips += slot.round_trips;
+    }
   }
   if (slot.waiter) {
     worker_->ready(slot.waiter);

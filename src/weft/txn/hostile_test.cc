@@ -129,12 +129,21 @@ TEST_P(Hostile, ACorruptPacketClosesThePeerAndTheRestGoesOn) {
 
 // Well-formed packets with messages that make no sense, and random ones: never a crash, and nothing lost.
 TEST_P(Hostile, MessagesThatMakeNoSense) {
+  CommitRequest no_such_row{};
+  no_such_row.row = 200;
+  CommitRequest more_keys_than_bytes{};
+  more_keys_than_bytes.keys = 255;
+  CommitRequest unlock_of_nothing{};
+  unlock_of_nothing.sequence = 7;
+  unlock_of_nothing.commit = 1;
+  GetRequest no_such_table{};
+  no_such_table.table = 99;
+  GetReply more_value_than_bytes{};
+  more_value_than_bytes.value_bytes = 1U << 30;
   const std::vector<std::function<void(std::byte*)>> bodies = {
-      [](std::byte* at) { store(at, CommitRequest{.sequence = 1, .row = 200}); },
-      [](std::byte* at) { store(at, CommitRequest{.sequence = 1, .keys = 255}); },
-      [](std::byte* at) { store(at, CommitRequest{.sequence = 7, .commit = 1}); },
-      [](std::byte* at) { store(at, GetRequest{.table = 99}); },
-      [](std::byte* at) { store(at, GetReply{.sequence = 3, .value_bytes = 1U << 30}); },
+      [&](std::byte* at) { store(at, no_such_row); },           [&](std::byte* at) { store(at, more_keys_than_bytes); },
+      [&](std::byte* at) { store(at, unlock_of_nothing); },     [&](std::byte* at) { store(at, no_such_table); },
+      [&](std::byte* at) { store(at, more_value_than_bytes); },
   };
   for (uint8_t kind = 1; kind <= static_cast<uint8_t>(Kind::kDone); ++kind) {
     for (const auto& fill : bodies) {
@@ -162,7 +171,7 @@ TEST_P(Hostile, MessagesThatMakeNoSense) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Rows, Hostile, testing::Values("dnl4", "dnl2", "dnl1", "fasst"),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& row) { return std::string(row.param); });
 
 }  // namespace
 }  // namespace weft

@@ -109,8 +109,8 @@ Task<Outcome> Session::erase_one(TableId table, Key key) {
 }
 
 void Declared::Keys::add(TableId table, Key key, Intent intent) {
-  WEFT_CHECK(count_ < kKeysMax, "a declared transaction reads at most Declared::kKeysMax keys");
-  tickets_[count_++] = txn_.start_get(table, key, intent);
+  if (count_ < kKeysMax) tickets_[count_] = txn_.start_get(table, key, intent);
+  ++count_;
 }
 
 Task<Outcome> Session::call(ProcedureId procedure, std::string_view arguments) {
@@ -126,6 +126,14 @@ Task<Outcome> Session::call(ProcedureId procedure, std::string_view arguments) {
   Declared::Keys keys(txn);
   declared.keys(arguments, keys);
   co_await txn.wait_all();
+  if (keys.count_ > Declared::kKeysMax) {
+    outcome = txn.abort(Code::kTxnTooLarge);
+    outcome.kind = OutcomeKind::kRejected;
+    outcome.limit_name = "the keys a declared transaction reads";
+    outcome.limit = Declared::kKeysMax;
+    outcome.asked = static_cast<uint64_t>(keys.count_);
+    co_return outcome;
+  }
   std::array<Value, Declared::kKeysMax> values;
   bool readable = true;
   for (int i = 0; i < keys.count_; ++i) {

@@ -1,6 +1,7 @@
 // Txn: the application's handle of a slot.
 #include "weft/txn.h"
 
+#include "weft/base/check.h"
 #include "weft/txn/engine.h"
 
 namespace weft {
@@ -36,6 +37,7 @@ bool Txn::WaitAwaiter::await_ready() const noexcept {
 }
 
 void Txn::WaitAwaiter::await_suspend(std::coroutine_handle<> h) const noexcept {
+  WEFT_CHECK(!slot->waiter, "one coroutine at a time waits for a transaction");
   slot->wait_upto = upto;
   slot->waiter = h;
 }
@@ -83,6 +85,7 @@ Code Txn::erase(TableId table, Key key) { return slot_->engine->write(*slot_, ta
 Txn::CommitAwaiter Txn::commit() { return {slot_}; }
 
 void Txn::CommitAwaiter::await_suspend(std::coroutine_handle<> h) const noexcept {
+  WEFT_CHECK(!slot->waiter, "one coroutine at a time waits for a transaction");
   slot->waiter = h;
   slot->engine->start_commit(*slot);
 }
