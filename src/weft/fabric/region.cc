@@ -73,37 +73,40 @@ Region* Regions::find(RegionId id) const {
 
 void Regions::grant(NodeId peer) {
   WEFT_CHECK(peer.value <= kNodesMax, "a node of this cluster");
-  gates_[peer.value].granted.store(1, std::memory_order_seq_cst);
+  std::atomic<uint32_t>& grants = gates_[peer.value].grants;
+  if (grants.load(std::memory_order_relaxed) % 2 == 0) grants.fetch_add(1, std::memory_order_seq_cst);
 }
 
-// A Section counts itself in and then looks at `granted`; we clear `granted` and then look at the count. All four are
+// A Section counts itself in and then looks at the grant; we end the grant and then look at the count. All four are
 // sequentially consistent, so either the Section sees the gate closed or we see the Section and wait for it.
 void Regions::revoke(NodeId peer) {
   WEFT_CHECK(peer.value <= kNodesMax, "a node of this cluster");
   Gate& gate = gates_[peer.value];
-  gate.granted.store(0, std::memory_order_seq_cst);
+  if (gate.grants.load(std::memory_order_relaxed) % 2 == 1) gate.grants.fetch_add(1, std::memory_order_seq_cst);
   while (gate.inside.load(std::memory_order_seq_cst) != 0) sched_yield();
 }
 
-bool Regions::granted(NodeId peer) const {
-  return peer.value <= kNodesMax && gates_[peer.value].granted.load(std::memory_order_acquire) != 0;
+uint32_t Regions::grant_of(NodeId peer) const {
+  if (peer.value > kNodesMax) return 0;
+  const uint32_t grants = gates_[peer.value].grants.load(std::memory_order_seq_cst);
+  return grants % 2 == 1 ? grants : 0;
 }
 
-Regions::Section::Section(Regions& regions, NodeId peer) : regions_(regions), peer_(peer), granted_(false) {
+Regions::Section::Section(Regions& regions, NodeId peer) : regions_(regions), peer_(peer) {
   // A closed gate is not entered at all, so that a peer that keeps knocking cannot hold up revoke().
   if (!regions.granted(peer)) return;
   Gate& gate = regions.gates_[peer.value];
   gate.inside.fetch_add(1, std::memory_order_seq_cst);
-  granted_ = gate.granted.load(std::memory_order_seq_cst) != 0;
-  if (!granted_) gate.inside.fetch_sub(1, std::memory_order_release);
+  grant_ = regions.grant_of(peer);
+  if (grant_ == 0) gate.inside.fetch_sub(1, std::memory_order_release);
 }
 
 Regions::Section::~Section() {
-  if (granted_) regions_.gates_[peer_.value].inside.fetch_sub(1, std::memory_order_release);
+  if (grant_ != 0) regions_.gates_[peer_.value].inside.fetch_sub(1, std::memory_order_release);
 }
 
 std::byte* Regions::Section::resolve(RegionId id, uint64_t offset, uint64_t bytes) const {
-  if (!granted_) return nullptr;
+  if (grant_ == 0) return nullptr;
   const Region* region = regions_.find(id);
   if (region == nullptr || offset > region->bytes() || bytes > region->bytes() - offset) return nullptr;
   return region->base() + offset;

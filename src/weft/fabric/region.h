@@ -60,13 +60,17 @@ class Regions {
   // of this process enter a Section around every access they carry out for a peer.
   void grant(NodeId peer);
   void revoke(NodeId peer);
-  bool granted(NodeId peer) const;
+  bool granted(NodeId peer) const { return grant_of(peer) != 0; }
+  // Names the peer's present grant; 0 if it has none. A wire that carries a verb out later than it was posted compares:
+  // what was posted under one grant does not land under the next.
+  uint32_t grant_of(NodeId peer) const;
 
   // An access, or several, that a wire carries out for a peer: revoke(peer) waits until it is destroyed. Short, and
   // never opened by a thread that is inside revoke.
   class Section {
    public:
     Section(Regions& regions, NodeId peer);
+    uint32_t grant() const { return grant_; }  // grant_of() inside this section
     ~Section();
     Section(const Section&) = delete;
     Section& operator=(const Section&) = delete;
@@ -76,12 +80,12 @@ class Regions {
    private:
     Regions& regions_;
     const NodeId peer_;
-    bool granted_;
+    uint32_t grant_ = 0;
   };
 
  private:
   struct alignas(64) Gate {
-    std::atomic<uint32_t> granted{0};
+    std::atomic<uint32_t> grants{0};  // granted and revoked so often: odd while granted
     std::atomic<uint32_t> inside{0};  // accesses under way for this peer
   };
   std::array<std::atomic<Region*>, kRegionsMax> regions_{};

@@ -33,6 +33,7 @@ struct TraceDuties final : Duties {
   bool poll() override { return note("poll"); }
   void between_steps() override { note("between"); }
   void before_sleep() override { note("offline"); }
+  void after_sleep() override { note("online"); }
   bool pending() const override { return false; }
   uint64_t deadline_ns() const override { return deadline; }
   bool note(const char* what) {

@@ -6,6 +6,10 @@ bool Worker::step() {
   const FramePool::Scope scope(&frames_);
   now_ns_ = clock_->now_ns();
   ++steps_;
+  if (asleep_) {
+    asleep_ = false;
+    duties_->after_sleep();
+  }
   if (charges_ != nullptr) charges_->charge(Step::kLoop, 1);
   bool busy = mailbox_.drain();
   busy |= run_client_code();

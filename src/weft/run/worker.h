@@ -24,6 +24,7 @@ class Duties {
   virtual bool poll() = 0;                   // deliver what arrived
   virtual void between_steps() = 0;          // no reference into a table is held
   virtual void before_sleep() = 0;           // this worker will not touch its tables until the next step
+  virtual void after_sleep() = 0;            // it will again
   virtual bool pending() const = 0;          // a step now would do something
   virtual uint64_t deadline_ns() const = 0;  // a step is due then at the latest
 };
@@ -54,7 +55,11 @@ class Worker {
 
   bool pending() const { return !ready_.empty() || !mailbox_.empty() || duties_->pending(); }
   uint64_t deadline_ns() const { return std::min(timers_.next_ns(), duties_->deadline_ns()); }
-  void before_sleep() { duties_->before_sleep(); }
+  // The caller does not call step() for a while; the next step() ends it.
+  void before_sleep() {
+    asleep_ = true;
+    duties_->before_sleep();
+  }
   uint64_t steps() const { return steps_; }
 
  private:
@@ -65,6 +70,7 @@ class Worker {
   Duties* duties_ = nullptr;
   uint64_t now_ns_ = 0;
   uint64_t steps_ = 0;
+  bool asleep_ = false;
   std::vector<std::coroutine_handle<>> ready_;
   std::vector<std::coroutine_handle<>> running_;
   Timers timers_;

@@ -23,7 +23,8 @@ uint32_t lines_of(const Verb& verb) {
 
 bool VerbQueue::post(std::span<const Verb> verbs) {
   if (verbs_.size() + verbs.size() > network()->config_.queue_verbs) return false;
-  for (const Verb& verb : verbs) verbs_.push_back({verb, generation_, VerbStatus::kDone, {}, {}});
+  const uint32_t grant = network()->regions(to_)->grant_of(wire_->node_);
+  for (const Verb& verb : verbs) verbs_.push_back({verb, generation_, grant, VerbStatus::kDone, {}, {}});
   return true;
 }
 
@@ -93,7 +94,7 @@ void VerbQueue::do_line(Posted& posted) {
     const Regions::Section section(*network()->regions(to_), wire_->node_);
     // The whole range is resolved for each line: a verb that ends outside its region leaves nothing inside.
     std::byte* memory = section.resolve(verb.region, verb.offset, verb.bytes);
-    if (memory == nullptr) {
+    if (memory == nullptr || section.grant() != posted.grant) {
       refuse(posted);
       return;
     }
@@ -119,7 +120,7 @@ void VerbQueue::do_atomic(Posted& posted) {
   {
     const Regions::Section section(*network()->regions(to_), wire_->node_);
     std::byte* memory = section.resolve(verb.region, verb.offset, 8);
-    if (memory == nullptr || verb.offset % 8 != 0) {
+    if (memory == nullptr || section.grant() != posted.grant || verb.offset % 8 != 0) {
       refuse(posted);
       return;
     }

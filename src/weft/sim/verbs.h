@@ -35,6 +35,7 @@ class VerbQueue final : public EventSink {
   struct Posted {
     Verb verb;
     uint64_t generation;
+    uint32_t grant;  // under which it was posted
     VerbStatus status = VerbStatus::kDone;
     std::vector<std::byte> data;  // a WRITE's bytes, or what comes back
     std::vector<uint32_t> lines;  // still to do, the next one at the end

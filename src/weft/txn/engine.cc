@@ -126,7 +126,10 @@ bool Engine::commit_steps() {
 
 void Engine::between_steps() {
   // Every step would be too often: a quiescent mark is a store to a line other workers read.
-  if ((worker_->steps() & 15U) != 0) return;
+  if ((worker_->steps() & 15U) == 0) quiesce();
+}
+
+void Engine::quiesce() {
   for (size_t t = 0; t < node_->tables(); ++t) node_->table(TableId(static_cast<uint16_t>(t)))->quiesce(id_);
 }
 

@@ -52,6 +52,7 @@ class Engine final : public Duties {
   bool poll() override { return port_.poll(); }
   void between_steps() override;
   void before_sleep() override;
+  void after_sleep() override { quiesce(); }
   bool pending() const override;
   uint64_t deadline_ns() const override;
 
@@ -109,6 +110,8 @@ class Engine final : public Duties {
   };
 
   Engine(Node* node, WorkerId id, Worker* worker, Environment* env, std::unique_ptr<Pool> pool);
+
+  void quiesce();
 
   // Slots and their bytes (engine.cc).
   void maybe_free(TxnSlot& slot);
