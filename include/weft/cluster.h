@@ -64,8 +64,9 @@ class Cluster {
   Result<void> reconfigure(const Options& options);
 
   // Runs a coroutine on a worker of a node. `make` is called there, and its task is awaited there; done() may be waited
-  // for from outside. While the cluster does not run, nothing is called and the handle is done at once; the calls below
-  // answer kRejected, kClosed then.
+  // for from outside. While the cluster does not run, or if it has no such node or worker, nothing is called and the
+  // handle is done at once; the calls below answer kRejected, kClosed then. They run on worker 0 of the node. A body
+  // that throws ends the process.
   class Handle {
    public:
     Handle() = default;

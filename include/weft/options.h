@@ -44,7 +44,7 @@ struct Options {
   Limits limits;
   bool network_batching = true;
   bool table_batching = true;
-  bool local_reads = true;  // read at a backup of this node when it has one
+  bool local_reads = true;  // transactions read at a backup of this node when it has one
   bool pin_threads = false;
 };
 

@@ -70,7 +70,7 @@ enum class OutcomeKind : uint8_t {
   kCommitted,
   kAborted,   // it did not happen, and will not
   kRejected,  // nothing was started
-  kUnknown,   // it may have happened: ask with its id
+  kUnknown,   // it may have happened
 };
 
 struct Outcome {
@@ -232,8 +232,9 @@ class Session {
   };
   SleepAwaiter sleep_ns(uint64_t nanoseconds) { return {engine_, nanoseconds}; }
 
-  // Single-key transactions. get_one has no commit phase: it answers the current value, at a backup of this node if
-  // that is readable, else from the primary; while the key is locked it tries again.
+  // Single-key transactions. get_one has no commit phase: it answers the current value, from the primary, or at a
+  // backup of this node if the protocol allows that (docs/protocols.md) and the copy is readable; while the key is
+  // locked it tries again.
   struct One {
     Outcome outcome;
     bool found = false;

@@ -1,6 +1,7 @@
 // The one command. Subcommands are in files of their names.
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <iostream>
 #include <string>
 
 #include "weft/bench/bench.h"
@@ -35,5 +36,10 @@ int main(int argc, char** argv) {
     return weft::cli::refuse(std::string(e.what()) + " (`" + help + "` says what there is)");
   }
   if (app.get_subcommands().empty()) return weft::cli::refuse("no command given (`weft --help` says what there is)");
+  std::cout.flush();
+  if (!std::cout || std::fflush(stdout) != 0) {
+    std::fprintf(stderr, "weft: the output could not be written\n");
+    return weft::bench::kExitFailed;
+  }
   return status;
 }

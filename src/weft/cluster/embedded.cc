@@ -43,7 +43,11 @@ Result<void> Cluster::Impl::make_nodes() {
   make_fabric();
   for (int n = 0; n < o.nodes; ++n) {
     auto node = Node::create(NodeId(static_cast<uint8_t>(n)), spec, view, this);
-    if (!node) return node.error();
+    if (!node) {
+      nodes.clear();
+      all_regions.clear();
+      return node.error();
+    }
     nodes.push_back(std::move(*node));
   }
   return {};
@@ -155,6 +159,11 @@ Result<void> Cluster::start() {
   if (impl_->nodes.empty()) {
     if (auto r = impl_->make_nodes(); !r) return r;
   }
+  for (const auto& node : impl_->nodes) {
+    if (node->workers() != impl_->spec.options.workers) {
+      return Error{Code::kNoMemory, "the last reconfigure did not come to its end"};
+    }
+  }
   const int threads = impl_->thread_count();
   for (int t = 0; t < threads; ++t) impl_->threads.push_back(std::make_unique<Thread>(&impl_->real_clock));
   for (int w = 0; w < impl_->spec.options.workers; ++w) {
@@ -215,9 +224,9 @@ Cluster::Handle Cluster::spawn(NodeId node, WorkerId worker, std::function<Task<
   {
     const std::scoped_lock lock(impl_->mutex);
     if (!impl_->accepting) return handle;
+    if (node.value >= impl_->nodes.size() || worker.value >= impl_->spec.options.workers) return handle;
     ++impl_->running;
   }
-  WEFT_CHECK(node.value < impl_->nodes.size() && worker.value < impl_->spec.options.workers, "no such node or worker");
   handle.state_ = std::make_shared<Handle::State>();
   Node* n = impl_->nodes[node.value].get();
   const Session session(n->engine(worker));

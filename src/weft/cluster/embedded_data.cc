@@ -44,6 +44,7 @@ Result<void> Cluster::load(TableId table, Key key, std::string_view value) {
 }
 
 void Cluster::visit(TableId table, const Visit& visit) const {
+  if (table.value >= impl_->spec.tables.size()) return;
   for (const auto& node : impl_->nodes) {
     struct Context {
       const Node& node;
@@ -81,6 +82,7 @@ Counters Cluster::counters() const {
 
 TableUse Cluster::table_use(TableId table) const {
   TableUse use;
+  if (table.value >= impl_->spec.tables.size()) return use;
   for (const auto& node : impl_->nodes) {
     use.records += node->table(table)->records();
     use.memory_bytes += node->table(table)->memory_bytes();

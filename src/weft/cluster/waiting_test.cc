@@ -137,6 +137,33 @@ TEST_P(Waiting, TheLeastCreditWithTheLargestValuesItAdmits) {
   all_finish(options, with_value(largest), 10, 1000, 64);
 }
 
+// One get of a transaction waits for credit, another of the same one gets it and locks: the first must not go on
+// waiting.
+TEST_P(Waiting, SeveralGetsAtOnceWithLittleCredit) {
+  Options options = GetParam().options();
+  options.limits.credit_bytes = 8192;
+  options.limits.key_bytes_max = 8;
+  options.limits.inflight = 100;
+  TestCluster cluster(options, {{.name = "t", .value_bytes_max = 1000, .capacity = 2000}});
+  cluster.load(200, "0").start();
+  std::vector<Cluster::Handle> handles;
+  for (uint64_t c = 0; c < 60; ++c) {
+    handles.push_back(cluster->spawn(NodeId(0), WorkerId(0), [c](Session& session) -> Task<void> {
+      auto body = [c](Txn& txn) -> Task<Code> {
+        for (uint64_t k = 0; k < 6; ++k) txn.start_get(kT, (c * 7 + k * 31) % 200, Intent::kUpdate);
+        co_await txn.wait_all();
+        for (uint64_t k = 0; k < 6; ++k) txn.put(kT, (c * 7 + k * 31) % 200, "1");
+        co_return Code::kOk;
+      };
+      Task<Outcome> task = session.run({.attempts = 1'000'000, .backoff_us = 5}, body);
+      EXPECT_TRUE(committed(co_await task));
+    }));
+  }
+  for (const auto& handle : handles) {
+    if (!cluster.wait(handle)) break;
+  }
+}
+
 TEST_P(Waiting, SwitchesOff) {
   for (int off = 0; off < 3; ++off) {
     Options options = GetParam().options();

@@ -9,30 +9,12 @@
 
 #include "weft/base/hash.h"
 #include "weft/base/random.h"
-#include "weft/store/dlht_test_memory.h"
+#include "weft/store/dlht_testing.h"
 
 namespace weft {
 namespace {
 
 using dlht::Index;
-
-std::unique_ptr<Dlht> make(TestMemory* memory, uint64_t capacity, bool resizable = true) {
-  auto table = Dlht::create({.capacity = capacity, .readers = 1, .resizable = resizable}, memory);
-  EXPECT_TRUE(table);
-  return std::move(*table);
-}
-
-// The i-th of many hashes that share bin `bin` of 64, and of any power of two up to 2^20.
-uint64_t colliding(uint64_t bin, uint64_t i) { return bin << 58 | i; }
-
-std::map<uint64_t, uint64_t> contents(const Dlht& table) {
-  std::map<uint64_t, uint64_t> out;
-  uint64_t cursor = 0;
-  do {
-    cursor = table.scan(cursor, [&](uint64_t hash, uint64_t value) { EXPECT_TRUE(out.emplace(hash, value).second); });
-  } while (cursor != 0);
-  return out;
-}
 
 TEST(DlhtIndexTest, BinsAreInHashOrderForAnyNumberOfThem) {
   Random random(1);
@@ -97,7 +79,7 @@ TEST(DlhtIndexTest, LinksComeBackAndPairsCanBeSplit) {
 
 TEST(DlhtTest, FourOperations) {
   TestMemory memory;
-  auto table = make(&memory, 100);
+  auto table = make_dlht(&memory, 100);
   uint64_t value = 0;
   const uint64_t hash = hash_u64(7, 1);
   EXPECT_FALSE(table->get(hash, MatchAny(), &value));
@@ -120,7 +102,7 @@ TEST(DlhtTest, FourOperations) {
 
 TEST(DlhtTest, ExtremeHashesAndValues) {
   TestMemory memory;
-  auto table = make(&memory, 100);
+  auto table = make_dlht(&memory, 100);
   for (const uint64_t hash : {uint64_t{0}, ~uint64_t{0}, uint64_t{1} << 63, uint64_t{1} << 62, uint64_t{1}}) {
     for (const uint64_t value : {uint64_t{0}, ~uint64_t{0}}) {
       uint64_t got = 1;
@@ -135,7 +117,7 @@ TEST(DlhtTest, ExtremeHashesAndValues) {
 
 TEST(DlhtTest, MatchTellsKeysOfOneHashApart) {
   TestMemory memory;
-  auto table = make(&memory, 100);
+  auto table = make_dlht(&memory, 100);
   const auto is = [](uint64_t key) { return [key](uint64_t value) { return value / 100 == key; }; };
   for (uint64_t key = 0; key < 10; ++key) {
     EXPECT_EQ(table->insert(5, is(key), key * 100).code, InsertCode::kInserted);
@@ -153,7 +135,7 @@ TEST(DlhtTest, MatchTellsKeysOfOneHashApart) {
 
 TEST(DlhtTest, AFullBinUnderHalfLoadIsAnErrorAndNeverAResize) {
   TestMemory memory;
-  auto table = make(&memory, 96);
+  auto table = make_dlht(&memory, 96);
   for (uint64_t i = 0; i < 15; ++i) {
     EXPECT_EQ(table->insert(colliding(3, i), MatchAny(), i).code, InsertCode::kInserted);
   }
@@ -168,7 +150,7 @@ TEST(DlhtTest, AFullBinUnderHalfLoadIsAnErrorAndNeverAResize) {
 
 TEST(DlhtTest, AFullBinOverHalfLoadResizesOnce) {
   TestMemory memory;
-  auto table = make(&memory, 96);
+  auto table = make_dlht(&memory, 96);
   for (uint64_t i = 0; i < 60; ++i) {
     ASSERT_EQ(table->insert(colliding(4 + i, 0), MatchAny(), i).code, InsertCode::kInserted);
   }
@@ -187,7 +169,7 @@ TEST(DlhtTest, AFullBinOverHalfLoadResizesOnce) {
 
 TEST(DlhtTest, MemoryLimitRefusesAndLosesNothing) {
   TestMemory memory(Dlht::bytes_for(96) + 1000);
-  auto table = make(&memory, 96);
+  auto table = make_dlht(&memory, 96);
   std::map<uint64_t, uint64_t> twin;
   InsertCode code = InsertCode::kInserted;
   for (uint64_t key = 0; code == InsertCode::kInserted; ++key) {
@@ -214,7 +196,7 @@ TEST(DlhtTest, OptionsAreChecked) {
 
 TEST(DlhtTest, NotResizableSaysSo) {
   TestMemory memory;
-  auto table = make(&memory, 96, false);
+  auto table = make_dlht(&memory, 96, false);
   InsertCode code = InsertCode::kInserted;
   for (uint64_t key = 0; code == InsertCode::kInserted; ++key) code = table->insert(mix64(key), MatchAny(), key).code;
   EXPECT_EQ(code, InsertCode::kNoMemory);
@@ -224,7 +206,7 @@ TEST(DlhtTest, NotResizableSaysSo) {
 TEST(DlhtTest, CreatedForItsKeysItHoldsThemInFewBytes) {
   for (const uint64_t keys : {96U, 1000U, 30000U, 1000000U}) {
     TestMemory memory;
-    auto table = make(&memory, keys);
+    auto table = make_dlht(&memory, keys);
     for (uint64_t key = 0; key < keys; ++key) {
       ASSERT_EQ(table->insert(hash_u64(key, 9), MatchAny(), key).code, InsertCode::kInserted);
     }
@@ -241,7 +223,7 @@ TEST(DlhtTest, CreatedForItsKeysItHoldsThemInFewBytes) {
 TEST(DlhtTest, ChurnGivesLinksBack) {
   TestMemory memory;
   constexpr size_t kKeys = 20000;
-  auto table = make(&memory, kKeys);
+  auto table = make_dlht(&memory, kKeys);
   Random random(3);
   std::vector<uint64_t> present;
   for (int step = 0; step < 1000000; ++step) {
@@ -265,144 +247,6 @@ TEST(DlhtTest, ChurnGivesLinksBack) {
   EXPECT_EQ(table->stats().links_used, 0U);
   EXPECT_EQ(table->size(), 0U);
 }
-
-// ---- Against a naive twin.
-
-struct Mix {
-  uint64_t seed;
-  uint64_t capacity;
-  uint64_t keys;     // different hashes
-  uint64_t per_bin;  // of them, in one bin of 64; 0: spread at random
-  int steps;
-};
-
-class DlhtTwinTest : public ::testing::TestWithParam<Mix> {};
-
-class Twins {
- public:
-  explicit Twins(const Mix& mix) : random_(mix.seed), table_(make(&memory_, mix.capacity)) {
-    for (uint64_t i = 0; i < mix.keys; ++i) {
-      hashes_.push_back(mix.per_bin == 0 ? random_.next() : colliding(i / mix.per_bin, i % mix.per_bin));
-    }
-  }
-
-  void step() {
-    const uint64_t hash = hashes_[random_.below(hashes_.size())];
-    const uint64_t value = random_.below(4);
-    const auto it = twin_.find(hash);
-    uint64_t got = 99;
-    switch (random_.below(6)) {
-      case 0:
-        ASSERT_EQ(table_->get(hash, MatchAny(), &got), it != twin_.end());
-        if (it != twin_.end()) {
-          ASSERT_EQ(got, it->second);
-        }
-        break;
-      case 1:
-        ASSERT_EQ(table_->put(hash, MatchAny(), value, &got), it != twin_.end());
-        if (it == twin_.end()) break;
-        ASSERT_EQ(got, it->second);
-        it->second = value;
-        break;
-      case 2:
-        ASSERT_EQ(table_->erase(hash, MatchAny(), &got), it != twin_.end());
-        if (it == twin_.end()) break;
-        ASSERT_EQ(got, it->second);
-        twin_.erase(it);
-        break;
-      case 3: {
-        const bool fits = it != twin_.end() && it->second == value;
-        ASSERT_EQ(table_->compare_put(hash, value, value + 1), fits);
-        if (fits) it->second = value + 1;
-        break;
-      }
-      default:
-        insert(hash, value);
-    }
-    if (random_.below(50) == 0) table_->quiesce(0);
-  }
-
-  void compare() {
-    ASSERT_EQ(contents(*table_), twin_);
-    ASSERT_EQ(table_->size(), twin_.size());
-  }
-
-  Random& random() { return random_; }
-  Dlht& table() { return *table_; }
-  uint64_t refused() const { return refused_; }
-
-  void batch() {
-    std::vector<DlhtRequest> requests;
-    std::vector<std::pair<bool, uint64_t>> expected;
-    const bool gets_only = random_.chance(30);
-    for (uint64_t n = random_.between(1, 100); n > 0; --n) {
-      const DlhtOp op = gets_only ? DlhtOp::kGet : static_cast<DlhtOp>(random_.below(4));
-      const uint64_t hash = hashes_[random_.below(hashes_.size())];
-      const auto it = twin_.find(hash);
-      const bool there = it != twin_.end();
-      // Inserts that may be refused are left to insert().
-      if (op == DlhtOp::kInsert && !there) continue;
-      const uint64_t value = random_.below(4);
-      requests.push_back({.op = op, .key = 0, .hash = hash, .value = value});
-      expected.emplace_back(there != (op == DlhtOp::kInsert),
-                            there && op != DlhtOp::kPut && op != DlhtOp::kInsert ? it->second : value);
-      if (there && op == DlhtOp::kPut) it->second = value;
-      if (there && op == DlhtOp::kErase) twin_.erase(it);
-    }
-    table_->run(requests);
-    for (size_t i = 0; i < requests.size(); ++i) {
-      ASSERT_EQ(requests[i].ok, expected[i].first);
-      ASSERT_EQ(requests[i].value, expected[i].second);
-    }
-  }
-
- private:
-  void insert(uint64_t hash, uint64_t value) {
-    const auto it = twin_.find(hash);
-    const InsertResult result = table_->insert(hash, MatchAny(), value);
-    if (it != twin_.end()) {
-      ASSERT_EQ(result.code, InsertCode::kExists);
-      ASSERT_EQ(result.value, it->second);
-    } else if (result.code == InsertCode::kInserted) {
-      twin_.emplace(hash, value);
-    } else {
-      ASSERT_EQ(result.code, InsertCode::kBinFull);
-      ++refused_;
-    }
-  }
-
-  TestMemory memory_;
-  Random random_;
-  std::unique_ptr<Dlht> table_;
-  std::vector<uint64_t> hashes_;
-  std::map<uint64_t, uint64_t> twin_;
-  uint64_t refused_ = 0;
-};
-
-TEST_P(DlhtTwinTest, BehavesLikeAMap) {
-  Twins twins(GetParam());
-  for (int i = 0; i < GetParam().steps && !HasFatalFailure(); ++i) {
-    twins.step();
-    if (i % 100 == 0) twins.batch();
-    if (i % 1000 == 0) twins.compare();
-  }
-  twins.compare();
-  if (GetParam().per_bin > 15) {
-    EXPECT_GT(twins.refused(), 0U);
-  }
-  if (GetParam().keys > 4 * GetParam().capacity) {
-    EXPECT_GT(twins.table().stats().resizes, 0U);
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(Mixes, DlhtTwinTest,
-                         ::testing::Values(Mix{1, 96, 10, 0, 20000},        // a few keys
-                                           Mix{2, 96, 7, 7, 30000},         // one bin with a single link
-                                           Mix{3, 96, 40, 20, 60000},       // two bins, often full
-                                           Mix{4, 96, 64 * 12, 12, 60000},  // every bin chained, then resized
-                                           Mix{5, 96, 5000, 0, 60000},      // several resizes
-                                           Mix{6, 96, 64 * 40, 40, 60000},  // full bins and resizes
-                                           Mix{7, 10000, 15000, 0, 60000}));
 
 }  // namespace
 }  // namespace weft

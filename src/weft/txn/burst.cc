@@ -55,11 +55,13 @@ Engine::Parsed Engine::parse(const Message& m) {
     case Kind::kGetReply:
       prefetch_slot(m);
       out.ok = m.spare < slots_.size() && m.body.size() >= sizeof(GetReply) &&
+               load<GetReply>(m.body.data()).code <= static_cast<uint8_t>(Code::kOs) &&
                m.body.size() - sizeof(GetReply) >= load<GetReply>(m.body.data()).value_bytes;
       break;
     case Kind::kReply:
       prefetch_slot(m);
       out.ok = m.spare < slots_.size() && m.body.size() >= sizeof(PhaseReply) &&
+               load<PhaseReply>(m.body.data()).code <= static_cast<uint8_t>(Code::kOs) &&
                m.body.size() - sizeof(PhaseReply) >= load<PhaseReply>(m.body.data()).bases * sizeof(uint64_t);
       break;
     case Kind::kDone:
@@ -71,6 +73,16 @@ Engine::Parsed Engine::parse(const Message& m) {
     bad_message(m.source, "a message that does not parse");
   }
   return out;
+}
+
+// A value comes with a put or an insert and with nothing else; replication and what an unlock brings need one.
+bool Engine::makes_sense(Kind kind, const KeyPart& part) {
+  const auto write = static_cast<Write>(part.write);
+  const bool installs = write == Write::kPut || write == Write::kInsert;
+  const bool has_value = (part.flags & kHasValue) != 0;
+  if (has_value && !installs) return false;
+  if (kind == Kind::kReplicate) return has_value || write == Write::kErase;
+  return kind != Kind::kUnlock || has_value;
 }
 
 bool Engine::parse_get(const Message& m) {
@@ -102,6 +114,7 @@ bool Engine::parse_keys(const Message& m, uint16_t* keys) {
     const auto* part = reinterpret_cast<const KeyPart*>(at);
     at += sizeof(KeyPart);
     if (part->table >= node_->tables() || part->write > static_cast<uint8_t>(Write::kErase)) return false;
+    if (!makes_sense(static_cast<Kind>(m.kind), *part)) return false;
     const TableId id(part->table);
     Table* table = node_->table(id);
     if (part->key_bytes > limits_.key_bytes_max || part->value_bytes > table->spec().value_bytes_max) return false;

@@ -55,7 +55,8 @@ bool Engine::retry_commits() {
   bool busy = false;
   while (credit_first_ != nullptr) {
     TxnSlot& slot = *credit_first_;
-    const bool got_it = take_credit(slot);
+    if ((slot.participants & lost_peers_) != 0) reject(slot, Code::kClosed, nullptr, {});
+    const bool got_it = slot.outcome.code == Code::kOk && take_credit(slot);
     if (!got_it && slot.outcome.code == Code::kOk) break;
     credit_first_ = slot.next;
     if (credit_first_ == nullptr) credit_last_ = nullptr;
@@ -177,7 +178,7 @@ void Engine::finish(TxnSlot& slot) {
 }
 
 void Engine::give_up(TxnSlot& slot, Code why) {
-  fail(slot, why, nullptr, Owner());
+  fail(slot, why == Code::kOk ? Code::kApplication : why, nullptr, Owner());
   slot.told = true;  // whoever gave up knows
   slot.state = SlotState::kDraining;
   if (slot.reads_pending == 0) release(slot);

@@ -189,6 +189,7 @@ TxnSlot* Engine::acquire() {
   slot.writes = slot.round_trips = 0;
   slot.dones_pending = 0;
   slot.waiting = slot.locked_nodes = slot.record_nodes = slot.participants = 0;
+  slot.targets = {};
   slot.outcome = Outcome();
   slot.outcome.id = slot.id(id_);
   slot.bytes_used = slot.inline_used = slot.chunk_left = 0;

@@ -198,6 +198,7 @@ class Engine final : public Duties {
   // Arriving messages (burst.cc).
   void on_burst(std::span<const Message> burst);
   Parsed parse(const Message& message);
+  static bool makes_sense(Kind kind, const KeyPart& part);
   bool parse_get(const Message& message);
   bool parse_keys(const Message& message, uint16_t* keys);
   bool parse_done(const Message& message);

@@ -113,7 +113,11 @@ bool Engine::retry_gets() {
     if ((lost_peers_ >> to.value & 1U) != 0) {
       fail_get(*get.slot, get.entry, Code::kClosed);
     } else if (!send_get(*get.slot, get.entry)) {
-      gets_without_credit_[kept++] = get;
+      if (get.slot->participants != 0) {
+        fail_get(*get.slot, get.entry, Code::kBusy);  // another of its gets has locked meanwhile: see dispatch_get
+      } else {
+        gets_without_credit_[kept++] = get;
+      }
     }
   }
   gets_without_credit_.resize(kept);
@@ -157,7 +161,11 @@ void Engine::read_local(TxnSlot& slot, uint16_t index) {
     if (read.word.write_locked() || !readable) {
       if (!primary) {
         WEFT_MARK("single_get_goes_to_primary");
-        if (!send_get(slot, index)) gets_without_credit_.push_back({&slot, index});
+        if ((lost_peers_ >> e.placement->primary().value & 1U) != 0) {
+          fail_get(slot, index, Code::kClosed);
+        } else if (!send_get(slot, index)) {
+          gets_without_credit_.push_back({&slot, index});
+        }
         return;
       }
       e.code = Code::kLocked;
@@ -304,6 +312,7 @@ Code Engine::lock_for_get(const Message& m, const KeyRef& ref, Owner* holder, Ve
   key.table = ref.table;
   key.table_id = ref.table_id;
   key.locked = result.locked;
+  key.room = ref.table->spec().value_bytes_max;
   key.index = request.entry;
   part->next = record.locked;
   record.locked = part;

@@ -92,6 +92,13 @@ class Hostile : public testing::TestWithParam<const char*>, public Environment {
     outcomes->push_back(outcome);
   }
 
+  Detached get_one(Session session, uint64_t key, std::vector<Outcome>* outcomes) {
+    char room[16];
+    Task<Session::One> task = session.get_one(kTable, key, room);
+    const Session::One one = co_await task;
+    outcomes->push_back(one.outcome);
+  }
+
   ClusterSpec spec_;
   StepClock clock_;
   Regions regions_[3];
@@ -125,6 +132,17 @@ TEST_P(Hostile, ACorruptPacketClosesThePeerAndTheRestGoesOn) {
   ASSERT_EQ(outcomes.size(), 3U);
   EXPECT_FALSE(outcomes[0].committed() && outcomes[1].committed());
   EXPECT_TRUE(outcomes[2].committed()) << outcomes[2].text();
+}
+
+TEST_P(Hostile, ASingleReadOfWhatOnlyALostPeerHasIsRefused) {
+  const std::vector<std::byte> garbage(64, std::byte{0xa5});
+  ASSERT_TRUE(fabric_->wire(kEnemy, WorkerId(0))->send(NodeId(0), Flow::kCommit, garbage));
+  steps(5);
+  std::vector<Outcome> outcomes;
+  get_one(Session(engine(0)), key_at(kEnemy), &outcomes);
+  steps(20);
+  ASSERT_EQ(outcomes.size(), 1U);
+  EXPECT_EQ(outcomes[0].code, Code::kClosed) << outcomes[0].text();
 }
 
 // Well-formed packets with messages that make no sense, and random ones: never a crash, and nothing lost.

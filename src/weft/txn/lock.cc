@@ -46,6 +46,7 @@ LogPart* Engine::log_part(std::span<const KeyRef> keys, size_t undo_bytes, std::
     key.write = static_cast<Write>(ref.part->write);
     key.index = ref.part->index;
     key.has_value = (ref.part->flags & kHasValue) != 0;
+    key.room = ref.part->value_bytes;
   }
   *rest = at;
   return part;

@@ -26,6 +26,7 @@ struct LogKey {
   Undo undo;
   TableId table_id;
   Write write = Write::kNone;
+  uint32_t room = 0;  // locked: for a value of at most this size
   uint8_t index = 0;  // of the key in the transaction
   bool has_value = false;
 };

@@ -31,6 +31,7 @@ void Engine::lose_peer(NodeId peer, const Error& error) {
   std::fprintf(stderr, "weft: peer_closed node=%d worker=%d peer=%d: %s\n", self_.value, id_.value, peer.value,
                error.text().c_str());
   lost_peers_ |= uint64_t{1} << peer.value;
+  credit_came_back_ = true;  // whoever waits for credit there looks again, and is refused
   for (const auto& slot : slots_) {
     if (slot->state != SlotState::kFree) lose_peer_of(*slot, peer);
   }

@@ -1,14 +1,18 @@
 // Pool: power-of-two blocks of one worker, for transactions and log records that outgrow their fixed part. Carved from
-// one reservation that is touched only as far as needed; blocks go back to a free list of their size.
+// a reservation that is touched only as far as needed; blocks go back to a free list of their size. What limits bound
+// fits into the first reservation. Old values in undo logs are not bounded by the transaction that replaces them: if
+// they need more, the pool reserves more.
 //
 // Only the owning worker uses it.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "weft/base/check.h"
 #include "weft/fabric/region.h"
@@ -36,8 +40,8 @@ class Pool {
       return reinterpret_cast<std::byte*>(block);
     }
     const size_t size = kSmallest << c;
-    WEFT_CHECK(used_ + size <= region_->bytes(), "credit and limits bound what a pool holds");
-    std::byte* block = region_->base() + used_;
+    if (used_ + size > regions_.back()->bytes()) grow(size);
+    std::byte* block = regions_.back()->base() + used_;
     used_ += size;
     return block;
   }
@@ -53,13 +57,19 @@ class Pool {
   struct Free {
     Free* next;
   };
-  explicit Pool(std::unique_ptr<Region> region) : region_(std::move(region)) {}
+  explicit Pool(std::unique_ptr<Region> region) { regions_.push_back(std::move(region)); }
+  void grow(size_t bytes) {
+    auto region = Region::create(std::max(bytes, regions_.back()->bytes()));
+    WEFT_CHECK(bool{region}, "no memory for undo logs");
+    regions_.push_back(std::move(*region));
+    used_ = 0;
+  }
   static int class_of(size_t bytes) {
     const int c = std::countr_zero(room(bytes)) - std::countr_zero(kSmallest);
     WEFT_CHECK(c < kClasses, "limits bound a block");
     return c;
   }
-  std::unique_ptr<Region> region_;
+  std::vector<std::unique_ptr<Region>> regions_;  // carved from the last
   size_t used_ = 0;
   std::array<Free*, kClasses> free_{};
 };

@@ -53,7 +53,7 @@ struct SingleAwaiter {
   Key key;
   bool await_ready() const noexcept {
     engine->start_single(*slot, table, key);
-    return slot->rejected != Code::kOk;
+    return slot->rejected != Code::kOk || slot->entry(0).done;
   }
   void await_suspend(std::coroutine_handle<> h) const noexcept {
     slot->wait_upto = 0;

@@ -10,7 +10,8 @@ void Engine::on_unlock(std::span<const Message> run) {
     if (!parsed(m).ok) continue;
     const auto request = load<CommitRequest>(m.body.data());
     LogRecord& record = log_.at(m.source, static_cast<uint8_t>(m.spare));
-    if (static_cast<uint32_t>(record.sequence) != static_cast<uint32_t>(request.sequence) || record.locked == nullptr) {
+    if (static_cast<uint32_t>(record.sequence) != static_cast<uint32_t>(request.sequence) || record.locked == nullptr ||
+        (record.state & kLogCommitted) != 0) {
       bad_message(m.source, "an unlock of what is not locked");
       continue;
     }
@@ -36,14 +37,19 @@ void Engine::commit_key(const LogRecord& record, LogKey& key, Owner owner, std::
     key.table->commit(key.key, owner, key.write, key.value, key.locked);
     return;
   }
+  const ByteView* value = nullptr;
   for (const KeyRef& ref : carried) {
-    if (ref.part->index != key.index) continue;
-    key.table->commit(key.key, owner, static_cast<Write>(ref.part->write), ref.value, key.locked);
-    return;
+    if (ref.part->index == key.index) value = &ref.value;
   }
-  if (const LogKey* logged = record.find_value(key.index)) {
-    key.table->commit(key.key, owner, logged->write, logged->value, key.locked);
-    return;
+  if (value == nullptr) {
+    if (const LogKey* logged = record.find_value(key.index)) value = &logged->value;
+  }
+  if (value != nullptr) {
+    if (value->size() <= key.room) {
+      key.table->commit(key.key, owner, Write::kPut, *value, key.locked);
+      return;
+    }
+    bad_message(owner.node(), "a value larger than what was locked for");
   }
   key.table->unlock(key.key, owner, key.locked);  // locked for reading, or for an update that did not come
 }

@@ -1,9 +1,14 @@
-// Memory for the indexes of tests: from the heap, so that AddressSanitizer sees what is used after it was freed.
+// What the tests of Dlht share. The indexes' memory is from the heap, so that AddressSanitizer sees what is used after
+// it was freed.
 #pragma once
+
+#include <gtest/gtest.h>
 
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <memory>
 
 #include "weft/base/bytes.h"
 #include "weft/store/dlht.h"
@@ -36,5 +41,24 @@ class TestMemory final : public IndexMemory {
   std::atomic<size_t> used_{0};
   std::atomic<int> freed_{0};
 };
+
+inline std::unique_ptr<Dlht> make_dlht(TestMemory* memory, uint64_t capacity, bool resizable = true) {
+  auto table = Dlht::create({.capacity = capacity, .readers = 1, .resizable = resizable}, memory);
+  EXPECT_TRUE(table);
+  return std::move(*table);
+}
+
+// The i-th of many hashes that share bin `bin` of 64, and of any power of two up to 2^20.
+inline uint64_t colliding(uint64_t bin, uint64_t i) { return bin << 58 | i; }
+
+// What a walk finds; no key twice.
+inline std::map<uint64_t, uint64_t> contents(const Dlht& table) {
+  std::map<uint64_t, uint64_t> out;
+  uint64_t cursor = 0;
+  do {
+    cursor = table.scan(cursor, [&](uint64_t hash, uint64_t value) { EXPECT_TRUE(out.emplace(hash, value).second); });
+  } while (cursor != 0);
+  return out;
+}
 
 }  // namespace weft
