@@ -12,11 +12,14 @@
 
 namespace weft {
 
-struct Mark {
+// As large as its alignment, so that the linker leaves no gaps between them.
+struct alignas(32) Mark {
   const char* name;
   std::atomic<uint64_t> hits;
   bool in_campaign;
 };
+
+static_assert(sizeof(Mark) == 32);
 
 std::span<Mark> all_marks();
 
