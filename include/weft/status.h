@@ -43,7 +43,7 @@ std::string_view code_name(Code code);  // "locked"
 std::string_view code_text(Code code);  // "another transaction holds the key"
 bool code_retryable(Code code);
 
-struct Error {
+struct Error {  // NOLINT(clang-analyzer-core.uninitialized.Assign): the analyser loses track in Result's variant
   Code code = Code::kOk;
   std::string detail;  // names the limit and the value, the key, the file and line
   std::string text() const;

@@ -94,15 +94,15 @@ constexpr int kThreadsMax = 64;
 std::atomic<uint64_t> running_seeds[kThreadsMax];
 
 void on_abort(int) {
-  constexpr std::string_view text = "weft sim: aborted while running seed ";
+  constexpr std::string_view kText = "weft sim: aborted while running seed ";
   for (const std::atomic<uint64_t>& running : running_seeds) {
     uint64_t seed = running.load(std::memory_order_relaxed);
     if (seed == 0) continue;
     char line[64];
     size_t at = sizeof line;
     for (line[--at] = '\n'; seed != 0; seed /= 10) line[--at] = static_cast<char>('0' + seed % 10);
-    at -= text.size();
-    std::memcpy(line + at, text.data(), text.size());
+    at -= kText.size();
+    std::memcpy(line + at, kText.data(), kText.size());
     [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line + at, sizeof line - at);
   }
 }
@@ -364,7 +364,7 @@ const std::vector<PlantedBug>& planted_bugs() {
   PlantedBug reads = bug(Bug::kDropReadRecords, "drop dnl1's read records", "dnl1", SimWorkload::kAppend);
   reads.where.nodes = 5;
   reads.where.replicas = 2;
-  static const std::vector<PlantedBug> bugs{
+  static const std::vector<PlantedBug> kBugs{
       bug(Bug::kSkipValidation, "skip validation", "dnl4", SimWorkload::kAppend),
       bug(Bug::kUnlockEarly, "unlock early", "dnl4", SimWorkload::kAppend),
       bug(Bug::kIgnoreVersion, "ignore the version", "dnl4", SimWorkload::kAppend),
@@ -374,7 +374,7 @@ const std::vector<PlantedBug>& planted_bugs() {
       reads,
       bug(Bug::kLockWithoutValue, "lock without the value", "dnl1", SimWorkload::kAppend),
   };
-  return bugs;
+  return kBugs;
 }
 
 BugFound find_bug(const PlantedBug& bug, uint64_t seeds_max) {

@@ -29,11 +29,11 @@ int64_t cents_of(std::string_view bytes) {
 }
 
 struct Balance {
-  explicit Balance(int64_t cents) : cents_(cents) {}
+  explicit Balance(int64_t amount) : cents(amount) {}
   operator std::string_view() const {  // NOLINT(google-explicit-constructor)
-    return {reinterpret_cast<const char*>(&cents_), sizeof cents_};
+    return {reinterpret_cast<const char*>(&cents), sizeof cents};
   }
-  int64_t cents_;
+  int64_t cents;
 };
 
 Call call_of(std::string_view arguments) {

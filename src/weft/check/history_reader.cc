@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <system_error>
 #include <utility>
 
 #include "weft/check/history.h"
@@ -306,7 +307,7 @@ Result<History> parse_history(std::string_view text, std::string_view name) {
 
 Result<History> read_history(const std::string& path) {
   const auto fault = [&path](const char* what) {
-    return Error{Code::kBadFile, path + ": cannot " + what + ": " + std::strerror(errno)};
+    return Error{Code::kBadFile, path + ": cannot " + what + ": " + std::generic_category().message(errno)};
   };
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), &std::fclose);
   if (!file) return fault("open");

@@ -8,7 +8,7 @@
 #include "weft/options.h"
 #include "weft/status.h"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
 class App;
 }
 

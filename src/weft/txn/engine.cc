@@ -43,7 +43,7 @@ PortOptions port_options(const Node& node, WorkerId id) {
 
 Result<std::unique_ptr<Engine>> Engine::create(Node* node, WorkerId id, Worker* worker, Environment* env) {
   auto pool = Pool::create(pool_bytes(node->spec().options));
-  if (!pool) return pool.error();  // NOLINT(clang-analyzer-core.uninitialized.Assign): an error has a code
+  if (!pool) return pool.error();
   return std::unique_ptr<Engine>(new Engine(node, id, worker, env, std::move(*pool)));
 }
 
