@@ -156,10 +156,13 @@ class Txn {
 };
 
 // How run() tries again after an abort: sleep between backoff_us and twice that, doubled each time up to the maximum.
+// After kPatience attempts it also sleeps a growing multiple of what the attempt took: transactions that take longer
+// than the sleep between them would otherwise meet again and again.
 struct Policy {
   uint32_t attempts = 1000;
   uint32_t backoff_us = 0;  // 0: at once
   uint32_t backoff_us_max = 1000;
+  static constexpr uint32_t kPatience = 8;
 };
 
 // A declared transaction: the keys follow from the arguments, and `step` is a pure function from what was read to what
@@ -255,8 +258,8 @@ class Session {
   // Runs a declared transaction once.
   Task<Outcome> call(ProcedureId procedure, std::string_view arguments);
 
-  // For run(): how long to wait before attempt n, by the policy; kMisuse aside, whether to try again at all.
-  bool again(const Outcome& outcome, const Policy& policy, uint32_t attempt, uint64_t* sleep_ns);
+  // For run(): whether to try again after attempt n, which began then, and how long to sleep before.
+  bool again(const Outcome& outcome, const Policy& policy, uint32_t attempt, uint64_t began_ns, uint64_t* sleep_ns);
 
   explicit Session(Engine* engine) : engine_(engine) {}
   Engine* engine() const { return engine_; }
@@ -268,6 +271,7 @@ class Session {
 template <class Body>
 Task<Outcome> Session::run(Policy policy, Body& body) {
   for (uint32_t attempt = 1;; ++attempt) {
+    const uint64_t began_ns = now_ns();
     Outcome outcome;
     {
       Txn txn = co_await begin();
@@ -280,7 +284,7 @@ Task<Outcome> Session::run(Policy policy, Body& body) {
       }
     }
     uint64_t wait_ns = 0;
-    if (outcome.committed() || !again(outcome, policy, attempt, &wait_ns)) co_return outcome;
+    if (outcome.committed() || !again(outcome, policy, attempt, began_ns, &wait_ns)) co_return outcome;
     if (wait_ns > 0) co_await sleep_ns(wait_ns);
   }
 }

@@ -76,6 +76,7 @@ void count_failure(State& state, const Workload& workload, const Call& call, con
 // Runs one transaction until it has an outcome that stays.
 Task<void> transact(Session& session, const Run& run, State& state, const Call& call, uint64_t started_ns) {
   for (uint32_t attempt = 1;; ++attempt) {
+    const uint64_t began_ns = session.now_ns();
     Effect effect;
     Task<Outcome> work = run.workload->attempt(session, call, effect);
     const Outcome outcome = co_await work;
@@ -95,7 +96,7 @@ Task<void> transact(Session& session, const Run& run, State& state, const Call& 
     }
     uint64_t wait_ns = kBusyWaitNs;
     const bool busy = outcome.kind == OutcomeKind::kRejected && code_retryable(outcome.code);
-    if (!busy && !session.again(outcome, kPolicy, attempt, &wait_ns)) {
+    if (!busy && !session.again(outcome, kPolicy, attempt, began_ns, &wait_ns)) {
       count_failure(state, *run.workload, call, outcome);
       co_return;
     }

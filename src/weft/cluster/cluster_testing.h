@@ -112,9 +112,9 @@ class TestCluster {
     return *this;
   }
 
-  // False, and a failure of the test, if the coroutine does not end in 20 seconds.
+  // False, and a failure of the test, if the coroutine does not end in two minutes.
   bool wait(const Cluster::Handle& handle) {
-    for (int i = 0; i < 20'000 && !handle.done(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    for (int i = 0; i < 120'000 && !handle.done(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     if (handle.done()) return true;
     stuck_ = true;
     ADD_FAILURE() << "a coroutine does not end";

@@ -30,16 +30,17 @@ void Session::SleepAwaiter::await_suspend(std::coroutine_handle<> h) const noexc
   engine->worker()->sleep_until(engine->worker()->now_ns() + nanoseconds, h);
 }
 
-bool Session::again(const Outcome& outcome, const Policy& policy, uint32_t attempt, uint64_t* sleep_ns) {
+bool Session::again(const Outcome& outcome, const Policy& policy, uint32_t attempt, uint64_t began_ns,
+                    uint64_t* sleep_ns) {
   if (outcome.kind != OutcomeKind::kAborted || !code_retryable(outcome.code)) return false;
   if (attempt >= policy.attempts) return false;
-  if (policy.backoff_us == 0) {
-    *sleep_ns = 0;
-    return true;
-  }
   const uint64_t doubled = uint64_t{policy.backoff_us} << std::min<uint32_t>(attempt - 1, 20);
-  const uint64_t base_ns = std::min<uint64_t>(doubled, policy.backoff_us_max) * 1000;
-  *sleep_ns = base_ns + engine_->random().below(base_ns + 1);
+  uint64_t base_ns = std::min<uint64_t>(doubled, policy.backoff_us_max) * 1000;
+  if (attempt >= Policy::kPatience) {
+    const uint64_t took_ns = std::max(now_ns(), began_ns) - began_ns;
+    base_ns = std::max(base_ns, took_ns * std::min(attempt / Policy::kPatience, Policy::kPatience));
+  }
+  *sleep_ns = base_ns == 0 ? 0 : base_ns + engine_->random().below(base_ns + 1);
   return true;
 }
 
@@ -66,6 +67,7 @@ struct SingleAwaiter {
 
 Task<Session::One> Session::get_one(TableId table, Key key, std::span<char> out, Policy policy) {
   for (uint32_t attempt = 1;; ++attempt) {
+    const uint64_t began_ns = now_ns();
     One one;
     {
       Txn txn = co_await begin();
@@ -84,7 +86,7 @@ Task<Session::One> Session::get_one(TableId table, Key key, std::span<char> out,
       }
     }
     uint64_t wait_ns = 0;
-    if (!again(one.outcome, policy, attempt, &wait_ns)) co_return one;
+    if (!again(one.outcome, policy, attempt, began_ns, &wait_ns)) co_return one;
     // The holder needs a turn of the loop at least.
     co_await sleep_ns(std::max<uint64_t>(wait_ns, 1));
   }
