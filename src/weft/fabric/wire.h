@@ -91,6 +91,14 @@ class Wire {
   // Reopens the queue to a peer after a refused verb.
   virtual void reset(NodeId to) = 0;
 
+  // From now on this end exchanges packets and verbs with that incarnation of the peer only; 0: with nobody. What came
+  // from an earlier incarnation and was not polled yet is thrown away, and its verbs are flushed. Wires on which a node
+  // cannot come back as another (local) ignore it.
+  virtual void admit(NodeId peer, uint32_t incarnation) {
+    (void)peer;
+    (void)incarnation;
+  }
+
   // True if poll or poll_completions would return something now.
   virtual bool pending() const = 0;
 };
