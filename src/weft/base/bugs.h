@@ -15,6 +15,12 @@ enum class Bug : uint32_t {
   kInsertAtZero = 1U << 5,          // a new record starts at version 0, not above its absence word
   kDropReadRecords = 1U << 6,       // dnl1 keeps no record of keys only read
   kLockWithoutValue = 1U << 7,      // the lock message leaves the new value out
+  kNoLeaseCheck = 1U << 8,          // outcomes are told without a look at the lease
+  kNoRaiseOnPromotion = 1U << 9,    // recovery leaves what it commits at a backup unreadable
+  kApplyBeforeWritten = 1U << 10,   // decisions are carried out before every member has written them down
+  kFillingServes = 1U << 11,        // a replica that is filling counts as whole at once
+  kOldEpochAccepted = 1U << 12,     // packets of a view that ended are handled
+  kToldAfterLog = 1U << 13,         // a commit is told when the first backup has acknowledged
 };
 
 struct Bugs {

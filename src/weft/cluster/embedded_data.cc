@@ -66,7 +66,7 @@ std::string Cluster::audit() const {
   if (impl_->nodes.empty()) return {};
   std::vector<Node*> all;
   for (const auto& node : impl_->nodes) all.push_back(node.get());
-  return audit_replicas(all);
+  return audit_replicas(all, all.front()->view());
 }
 
 Counters Cluster::counters() const {

@@ -12,6 +12,7 @@
 // Plain data of one worker.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -30,6 +31,9 @@ class Credit {
   // rejected, not retried.
   [[nodiscard]] bool take(NodeId peer, uint32_t bytes);
   void give(NodeId peer, uint32_t bytes);
+
+  // Everything is given back: what was under way is dropped.
+  void reset() { std::fill(in_use_.begin(), in_use_.end(), 0); }
 
   bool fits(uint32_t bytes) const { return bytes <= limit_; }
   uint64_t limit() const { return limit_; }

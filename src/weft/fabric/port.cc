@@ -61,6 +61,12 @@ void Port::announce(std::span<const Message> burst) {
   if (hook_ != nullptr) hook_(hook_context_, burst);
 }
 
+void Port::renew(NodeId peer) {
+  WEFT_CHECK(!delivering_, "a handler does not renew a peer");
+  sender_.renew(peer);
+  receiver_.renew(peer);
+}
+
 void Port::set_epoch(Epoch epoch) {
   WEFT_CHECK(epoch >= receiver_.epoch(), "epochs only grow");
   if (epoch == receiver_.epoch()) return;

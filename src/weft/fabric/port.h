@@ -63,6 +63,12 @@ class Port {
   void set_epoch(Epoch epoch);
   Epoch epoch() const { return receiver_.epoch(); }
 
+  // A peer comes back as another incarnation, or is gone: its channels start anew in both directions, open. Not while
+  // a handler runs.
+  void renew(NodeId peer);
+  // Bytes to this peer that wait for the wire: who sends without credit (recovery) keeps this small.
+  size_t backlog(NodeId to, Flow flow) const { return sender_.backlog(to, flow); }
+
   // For handlers: closes a peer whose message is well-formed as a packet and makes no sense otherwise.
   void reject(NodeId peer, const Error& error) { receiver_.reject(peer, error); }
   bool closed(NodeId peer) const { return receiver_.closed(peer); }

@@ -126,7 +126,7 @@ void Receiver::gather_wire() {
 
 Receiver::Verdict Receiver::admit(const Packet& packet) {
   WEFT_CHECK(packet.source.value < nodes_ && packet.source != self_, "a wire names the node at its other end");
-  if (closed(packet.source)) return Verdict::kTaken;
+  if (closed(packet.source) || packet.bytes.data() == nullptr) return Verdict::kTaken;  // or renewed since
   if (packet.bytes.size() < sizeof(PacketHeader)) {
     refuse(packet.source, "packet bytes", packet.bytes.size(), "at least", sizeof(PacketHeader));
     return Verdict::kTaken;
@@ -273,6 +273,24 @@ void Receiver::set_epoch(Epoch epoch) {
     if (!bound_to_epoch(static_cast<Flow>(flow)) || own_left_[flow].empty()) continue;
     counters_->dropped_old_epoch += 1;
     own_left_[flow] = {};
+  }
+}
+
+void Receiver::renew(NodeId peer) {
+  closed_mask_ &= ~bit(peer.value);
+  for (size_t flow = 0; flow < kFlows; ++flow) {
+    Channel& channel = channels_[channel_index(peer, static_cast<Flow>(flow))];
+    for (ByteView packet = channel.held.front(); !packet.empty(); packet = channel.held.front()) {
+      channel.held.pop(packet);
+    }
+    channel.held.release();
+    held_mask_[flow] &= ~bit(peer.value);
+    channel.sequence = channel.epoch = 0;
+    channel.total = 0;
+  }
+  held_bytes_[peer.value] = 0;
+  for (size_t i = packet_next_; i < packet_count_; ++i) {
+    if (packets_[i].source == peer) packets_[i].bytes = {};
   }
 }
 

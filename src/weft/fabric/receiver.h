@@ -51,6 +51,9 @@ class Receiver {
   std::span<const Message> messages() const { return {messages_.get(), count_}; }
   void finish();
 
+  // The peer starts anew, as another incarnation: so does this side. Between polls.
+  void renew(NodeId peer);
+
   void set_epoch(Epoch epoch);
   // Takes messages bound to an epoch out of [from, messages().size()) of the burst under way.
   void drop_stale(size_t from);

@@ -259,6 +259,18 @@ void Sender::close(NodeId peer) {
   waiting_bytes_[peer.value] = 0;
 }
 
+void Sender::renew(NodeId peer) {
+  close(peer);
+  closed_mask_ &= ~bit(peer.value);
+  for (size_t flow = 0; flow < kFlows; ++flow) open_[channel_index(peer, static_cast<Flow>(flow))].sequence = 0;
+}
+
+size_t Sender::backlog(NodeId to, Flow flow) const {
+  if (to != self_) return waiting_bytes_[to.value];
+  const Open& open = open_[channel_index(to, flow)];
+  return static_cast<size_t>(open.next - open.base);
+}
+
 ByteView Sender::turn_own(size_t flow) {
   const Open& open = open_[channel_index(self_, static_cast<Flow>(flow))];
   const ByteView filled(open.base, static_cast<size_t>(open.next - open.base));

@@ -58,6 +58,11 @@ class Sender {
   // From now on what is sent to this peer is thrown away.
   void close(NodeId peer);
 
+  // The peer starts anew, as another incarnation: so does this side. What was on the way to the old one is dropped.
+  void renew(NodeId peer);
+  // Bytes that wait for the wire, or in the own node's area of this flow.
+  size_t backlog(NodeId to, Flow flow) const;
+
   // The own node's messages on a flow since the last call, as they lie in a packet. The caller is through with what
   // the last call returned.
   ByteView take_own(Flow flow) {

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <string>
 #include <vector>
 
+#include "weft/status.h"
 #include "weft/types.h"
 
 namespace weft {
@@ -16,10 +18,13 @@ struct Placement {
   // replicas[0] is the primary, the others are backups; all of them whole.
   std::array<NodeId, kReplicasMax> replicas{};
   uint8_t count = 0;
-  uint64_t mask = 0;  // bit n: node n is a replica
+  uint64_t mask = 0;     // bit n: node n is a whole replica
+  uint64_t filling = 0;  // bit n: node n is becoming one: it gets every write, serves nothing and counts for nothing
 
   NodeId primary() const { return replicas[0]; }
   bool held_by(NodeId n) const { return (mask >> n.value) & 1U; }
+  bool filled_at(NodeId n) const { return (filling >> n.value) & 1U; }
+  friend bool operator==(const Placement&, const Placement&) = default;
 };
 
 struct Member {
@@ -27,18 +32,49 @@ struct Member {
   uint32_t incarnation = 0;  // given at join, never reused in this cluster
   bool holds_data = true;
   bool runs_transactions = true;
+  uint64_t token = 0;   // drawn by the process that joined, so that it finds itself
+  std::string address;  // of its mesh, where there is one
+  friend bool operator==(const Member&, const Member&) = default;
 };
 
 struct View {
   Epoch epoch{1};
-  std::vector<Member> members;
+  uint8_t replicas = 1;               // of each partition, when nothing is missing
+  uint32_t next_incarnation = 1;      // for the next member
+  std::vector<Member> members;        // by node id
   std::vector<Placement> partitions;  // by PartitionId
 
   const Placement& placement(PartitionId p) const { return partitions[p.value]; }
+  const Member* find(NodeId node) const {
+    for (const Member& m : members) {
+      if (m.node == node) return &m;
+    }
+    return nullptr;
+  }
+  uint64_t member_mask() const {
+    uint64_t mask = 0;
+    for (const Member& m : members) mask |= uint64_t{1} << m.node.value;
+    return mask;
+  }
+  // Who leads recovery into this view: the member that has been there longest, so never one that has just come.
+  NodeId leader() const {
+    return std::min_element(members.begin(), members.end(),
+                            [](const Member& a, const Member& b) { return a.incarnation < b.incarnation; })
+        ->node;
+  }
+  bool whole() const;  // every partition has all its replicas
+  friend bool operator==(const View&, const View&) = default;
 };
 
 // The first view of a fresh cluster: partition p has its primary at node p mod nodes and its backups at the following
 // ones, so that every node is primary of partitions / nodes of them.
 View make_view(int nodes, int replicas, int partitions);
+
+// Changes of a view. Each returns the next one: its epoch is one higher, every partition keeps a whole replica (or the
+// answer is an error that names the partition that lost its last), and members that hold data fill what is missing.
+// Whoever fills goes on filling; primaries are spread evenly over the whole replicas.
+Result<View> without_members(const View& view, uint64_t gone);
+View with_member(const View& view, Member member);  // gets the next incarnation; replaces a member with the same id
+View with_whole(const View& view, NodeId node, const std::vector<PartitionId>& filled);
 
 }  // namespace weft

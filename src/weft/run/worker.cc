@@ -11,6 +11,7 @@ bool Worker::step() {
     duties_->after_sleep();
   }
   if (charges_ != nullptr) charges_->charge(Step::kLoop, 1);
+  duties_->begin_step();
   bool busy = mailbox_.drain();
   busy |= run_client_code();
   busy |= duties_->table_batch();

@@ -18,6 +18,7 @@ namespace weft {
 class Duties {
  public:
   virtual ~Duties() = default;
+  virtual void begin_step() {}               // the step's clock has just been read
   virtual bool table_batch() = 0;            // prefetch all keys that wait, then execute all
   virtual bool commit_steps() = 0;           // what is due in commits without an answer having come
   virtual bool flush() = 0;                  // hand packets to the wire

@@ -86,6 +86,17 @@ class AppendWorkload final : public Workload {
     bool async = false;  // all reads are started before the first is awaited
     size_t drop_before = SIZE_MAX;
     bool failed = false;  // a read failed, or a value was broken
+    bool recorded = false;
+  };
+  // Records an attempt whose process ends before its outcome is known.
+  struct Unfinished {
+    AppendWorkload* workload;
+    Attempt* attempt;
+    ~Unfinished() {
+      if (attempt->recorded || !workload->stage_->crashing) return;
+      ++workload->stage_->unknown;
+      workload->finished(*attempt, SimOutcome::kInfo);
+    }
   };
 
   Plan plan_for(Random& random, uint64_t place, bool may_append);
@@ -225,6 +236,7 @@ Task<void> AppendWorkload::operations(Client* client, Session session, Txn* txn,
 
 void AppendWorkload::finished(Attempt& attempt, SimOutcome outcome) {
   SimTxn& record = attempt.record;
+  attempt.recorded = true;
   record.complete = stage_->stamp();
   record.outcome = outcome;
   if (outcome != SimOutcome::kOk) std::erase_if(record.ops, [](const SimTxn::Op& op) { return !op.append; });
@@ -242,6 +254,7 @@ void AppendWorkload::finished(Attempt& attempt, SimOutcome outcome) {
 
 Task<void> AppendWorkload::interactive(Client* client, Session session) {
   Attempt attempt = plan_txn(client);
+  const Unfinished unfinished{this, &attempt};
   attempt.record.invoke = stage_->stamp();
   stage_->doing(client, "beginning a transaction");
   Txn txn = co_await session.begin();
@@ -295,6 +308,7 @@ Task<void> AppendWorkload::single(Client* client, Session session) {
   attempt.record.process = client->id;
   attempt.record.invoke = stage_->stamp();
   attempt.record.ops.push_back({true, plan.name, plan.element, {}});
+  const Unfinished unfinished{this, &attempt};
   const List list{plan.element};
   const std::string value = encode_list(list, pad_of(plan.number));
   stage_->doing(client, "inserting one key");
@@ -323,6 +337,7 @@ Task<void> AppendWorkload::declared(Client* client, Session session) {
     attempt.plans.push_back(std::move(plan));
   }
   if (attempt.plans.empty()) co_return;
+  const Unfinished unfinished{this, &attempt};
   attempt.record.invoke = stage_->stamp();
   stage_->doing(client, "in a declared transaction");
   Task<Outcome> task = session.call(ProcedureId(0), arguments);

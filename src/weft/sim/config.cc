@@ -97,11 +97,25 @@ SimConfig draw_config(const SimOptions& fixed) {
   config.options = draw_cluster(random);
   config.network = draw_network(random);
   config.workload = draw_workload(random);
-  for (int i = 0; i < kFaults; ++i) {
+  for (int i = 0; i < kTimingFaults; ++i) {
     if (random.chance(35)) config.faults.add(static_cast<Fault>(i));
   }
   config.step_jitter_ns = pick<uint64_t>(random, {0, 100, 2'000, 20'000});
   config.fault_horizon_ns = random.between(50'000, 3'000'000);
+
+  // From a source of their own: what was drawn before these existed stays.
+  Random recovery(mix64(fixed.seed) ^ 0x4ec0);
+  const bool recovers = recovery.chance(70);
+  for (int i = kTimingFaults; i < kFaults; ++i) {
+    const uint32_t percent_on = static_cast<Fault>(i) == Fault::kCrash ? 80 : 30;
+    if (recovery.chance(percent_on) && recovers) config.faults.add(static_cast<Fault>(i));
+  }
+  config.lease_ns = pick<uint64_t>(recovery, {100'000, 400'000, 2'000'000});
+  // A lease that an ordinary round trip outlasts would have a healthy cluster change its view for ever.
+  const NetworkConfig& net = config.network;
+  config.lease_ns += 10 * (net.base_ns + net.jitter_ns) + (net.tail_permille != 0 ? 4 * net.tail_ns : 0) +
+                     50 * config.step_jitter_ns;
+  config.supervised = recovery.chance(50);
 
   Options& options = config.options;
   if (fixed.protocol) options.protocol = *fixed.protocol;
@@ -114,6 +128,8 @@ SimConfig draw_config(const SimOptions& fixed) {
   if (fixed.one_percent) config.workload.one_percent = *fixed.one_percent;
   if (fixed.limit_ns) config.limit_ns = *fixed.limit_ns;
   options.replicas = std::min(options.replicas, options.nodes);
+  if (options.replicas < 2) config.faults.bits &= FaultMask::timing().bits;
+  if (config.faults.recovers()) config.workload.conserving = true;
 
   WorkloadConfig& workload = config.workload;
   if (workload.kind != SimWorkload::kAppend) workload.large_percent = 0;
@@ -132,12 +148,13 @@ std::string SimConfig::text() const {
       << "nw-batch, " << (o.table_batching ? "" : "no ") << "ht-batch, " << (o.local_reads ? "" : "no ")
       << "local reads; latency " << network.base_ns << "+" << network.jitter_ns << " ns, tail " << network.tail_permille
       << " permille " << network.tail_ns << " ns, " << network.channel_packets << " packets a channel, step jitter "
-      << step_jitter_ns << " ns; faults " << faults_text(faults) << " within " << fault_horizon_ns << " ns; "
-      << w.clients << " clients a worker, " << w.txns << " txns each, " << w.keys << " keys, hot " << w.hot_percent
-      << " %, " << w.keys_per_txn << " keys a txn, reads " << w.read_percent << " %, one " << w.one_percent
-      << " %, declared " << w.declared_percent << " %, think " << w.think_percent << " % " << w.think_ns << " ns, drop "
-      << w.drop_percent << " %, blind " << w.blind_percent << " %, large " << w.large_percent << " % " << w.large_bytes
-      << " B, room for " << w.capacity << (w.byte_keys ? ", byte keys" : "") << (w.conserving ? ", conserving" : "");
+      << step_jitter_ns << " ns; lease " << lease_ns << " ns" << (supervised ? ", supervised" : "") << "; faults "
+      << faults_text(faults) << " within " << fault_horizon_ns << " ns; " << w.clients << " clients a worker, "
+      << w.txns << " txns each, " << w.keys << " keys, hot " << w.hot_percent << " %, " << w.keys_per_txn
+      << " keys a txn, reads " << w.read_percent << " %, one " << w.one_percent << " %, declared " << w.declared_percent
+      << " %, think " << w.think_percent << " % " << w.think_ns << " ns, drop " << w.drop_percent << " %, blind "
+      << w.blind_percent << " %, large " << w.large_percent << " % " << w.large_bytes << " B, room for " << w.capacity
+      << (w.byte_keys ? ", byte keys" : "") << (w.conserving ? ", conserving" : "");
   return out.str();
 }
 

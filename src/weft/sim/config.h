@@ -47,6 +47,8 @@ struct SimConfig {
   uint64_t fault_horizon_ns = 0;
   uint64_t step_jitter_ns = 0;  // added to each step, at most
   WorkloadConfig workload;
+  uint64_t lease_ns = 400'000;
+  bool supervised = false;            // the membership sees processes end
   uint64_t limit_ns = 2'000'000'000;  // virtual time after which a run counts as stuck
   std::string text() const;           // one line a person can read
 };

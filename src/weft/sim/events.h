@@ -26,7 +26,7 @@ class Trace {
   uint64_t hash_ = 0;
 };
 
-enum class EventKind : uint8_t { kStep, kPacket, kRequest, kVerb, kLine, kResponse };
+enum class EventKind : uint8_t { kStep, kPacket, kRequest, kVerb, kLine, kResponse, kMembership, kCrash, kRestart };
 
 struct Event {
   uint64_t at_ns;
@@ -93,12 +93,23 @@ class Events {
 class SimClock final : public Clock {
  public:
   explicit SimClock(const Events* events) : events_(events) {}
-  uint64_t now_ns() override { return events_->now_ns() + skew_ns_; }
+  uint64_t now_ns() override {
+    const uint64_t now_ns = events_->now_ns();
+    return now_ns + skew_ns_ + now_ns / 1000 * drift_permille_;
+  }
   void set_skew(uint64_t skew_ns) { skew_ns_ = skew_ns; }  // only forward: clocks are monotonic
+  void set_drift(uint64_t permille) { drift_permille_ = permille; }
+  // When this clock will show at least that.
+  uint64_t when(uint64_t shows_ns) const {
+    if (shows_ns == UINT64_MAX || shows_ns <= skew_ns_) return shows_ns == UINT64_MAX ? shows_ns : 0;
+    const uint64_t apart_ns = shows_ns - skew_ns_;
+    return drift_permille_ == 0 ? apart_ns : apart_ns / (1000 + drift_permille_) * 1000 + 1000;
+  }
 
  private:
   const Events* const events_;
   uint64_t skew_ns_ = 0;
+  uint64_t drift_permille_ = 0;
 };
 
 // Adds up what the running step of one worker costs.

@@ -6,7 +6,8 @@ namespace weft {
 
 namespace {
 
-constexpr std::string_view kNames[kFaults] = {"pause", "slow-node", "slow-link", "burst"};
+constexpr std::string_view kNames[kFaults] = {"pause", "slow-node", "slow-link", "burst",
+                                              "crash", "cut",       "away",      "skew"};
 
 NodeId any_node(Random& random, int nodes) {
   return NodeId(static_cast<uint8_t>(random.below(static_cast<uint64_t>(nodes))));
@@ -24,8 +25,9 @@ Result<FaultMask> parse_faults(std::string_view list) {
     const std::string_view name = list.substr(0, list.find(','));
     const auto* found = std::find(std::begin(kNames), std::end(kNames), name);
     if (found == std::end(kNames)) {
-      return Error{Code::kBadOption, "--faults: unknown fault \"" + std::string(name) +
-                                         "\"; known are pause, slow-node, slow-link, burst, all, none"};
+      return Error{Code::kBadOption,
+                   "--faults: unknown fault \"" + std::string(name) +
+                       "\"; known are pause, slow-node, slow-link, burst, crash, cut, away, skew, all, none"};
     }
     mask.add(static_cast<Fault>(found - std::begin(kNames)));
     list.remove_prefix(std::min(list.size(), name.size() + 1));
@@ -55,7 +57,11 @@ FaultPlan FaultPlan::draw(Random& random, FaultMask mask, int nodes, uint64_t ho
       if (fault == Fault::kSlowNode) window.factor = static_cast<uint32_t>(random.between(2, 50));
       if (fault == Fault::kSlowLink) window.factor = static_cast<uint32_t>(random.between(2, 30));
       if (fault == Fault::kBurst) window.factor = static_cast<uint32_t>(random.between(1, 100));
-      plan.add(window);
+      // Longer than leases: a silent node is removed, a short cut only delays.
+      if (fault == Fault::kCrash || fault == Fault::kCut || fault == Fault::kAway) {
+        window.to_ns = window.from_ns + random.between(100'000, 20'000'000);
+      }
+      if (fault != Fault::kSkew) plan.add(window);
     }
   }
   return plan;
@@ -82,10 +88,17 @@ uint64_t FaultPlan::step_factor(NodeId node, uint64_t at_ns) const {
   return factor;
 }
 
+bool FaultPlan::membership_away(uint64_t at_ns) const {
+  return std::any_of(windows_.begin(), windows_.end(),
+                     [&](const FaultWindow& window) { return window.fault == Fault::kAway && holds(window, at_ns); });
+}
+
 uint64_t FaultPlan::stretched(NodeId a, NodeId b, uint64_t at_ns, uint64_t latency_ns, Random& random) const {
   for (const FaultWindow& window : windows_) {
     if (!holds(window, at_ns)) continue;
     if (window.fault == Fault::kSlowLink && window.a == a && window.b == b) latency_ns *= window.factor;
+    const bool between = (window.a == a && window.b == b) || (window.a == b && window.b == a);
+    if (window.fault == Fault::kCut && between) latency_ns += std::min(window.to_ns, healed_ns_) - at_ns;
     if (window.fault == Fault::kBurst) latency_ns += random.below(uint64_t{window.factor} * 1000);
   }
   return latency_ns;

@@ -1,7 +1,5 @@
-// Faults as data: a plan is a list of windows of virtual time, drawn from the seed before the run starts. Nothing is
-// lost by any of them; what they change is when things happen.
-//
-// Crashes, restarts and partitions come with recovery.
+// Faults as data: a plan is a list of windows of virtual time, drawn from the seed before the run starts. The first
+// four change only when things happen; the others bring recovery into play.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +18,21 @@ enum class Fault : uint8_t {
   kSlowNode,  // steps of a node take `factor` times as long
   kSlowLink,  // what travels from node a to node b takes `factor` times as long
   kBurst,     // everything sent takes up to `factor` microseconds longer
+  kCrash,     // a node's process ends at the window's beginning; another one starts at its end
+  kCut,       // nothing travels between nodes a and b, in either direction; what was sent arrives afterwards
+  kAway,      // the membership's provider takes and tells nothing
+  kSkew,      // the nodes' clocks differ, and run apart
 };
-inline constexpr int kFaults = 4;
+inline constexpr int kFaults = 8;
+inline constexpr int kTimingFaults = 4;
 std::string_view fault_name(Fault fault);
 
 struct FaultMask {
   uint32_t bits = 0;
   static constexpr FaultMask all() { return {(1U << kFaults) - 1}; }
+  static constexpr FaultMask timing() { return {(1U << kTimingFaults) - 1}; }
+  // Whether views may change.
+  constexpr bool recovers() const { return (bits & ~timing().bits) != 0; }
   constexpr bool has(Fault fault) const { return (bits >> static_cast<uint32_t>(fault)) & 1U; }
   constexpr void add(Fault fault) { bits |= 1U << static_cast<uint32_t>(fault); }
   friend constexpr bool operator==(FaultMask, FaultMask) = default;
@@ -56,6 +62,7 @@ class FaultPlan {
   // The first moment from `at_ns` on at which the node runs.
   uint64_t runs_at(NodeId node, uint64_t at_ns) const;
   uint64_t step_factor(NodeId node, uint64_t at_ns) const;
+  bool membership_away(uint64_t at_ns) const;
   // What a latency becomes on the way from a to b.
   uint64_t stretched(NodeId a, NodeId b, uint64_t at_ns, uint64_t latency_ns, Random& random) const;
 

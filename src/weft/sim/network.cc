@@ -1,6 +1,7 @@
 #include "weft/sim/network.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "weft/base/check.h"
 #include "weft/base/marks.h"
@@ -16,7 +17,9 @@ Network::Network(const NetworkConfig& config, int nodes, int workers, uint64_t s
       events_(events),
       faults_(faults),
       random_(seed),
-      regions_(static_cast<size_t>(nodes)) {
+      regions_(static_cast<size_t>(nodes)),
+      incarnations_(static_cast<size_t>(nodes)) {
+  for (auto& of_node : regions_) of_node.push_back(std::make_unique<Regions>());
   for (int n = 0; n < nodes; ++n) {
     for (int w = 0; w < workers; ++w) {
       wires_.push_back(
@@ -60,7 +63,11 @@ std::string Network::text() const {
 }
 
 SimWire::SimWire(Network* network, NodeId node, WorkerId worker)
-    : network_(network), node_(node), worker_(worker), channels_(static_cast<size_t>(network->nodes_) * kFlows) {
+    : network_(network),
+      node_(node),
+      worker_(worker),
+      channels_(static_cast<size_t>(network->nodes_) * kFlows),
+      admitted_(static_cast<size_t>(network->nodes_)) {
   for (int n = 0; n < network->nodes_; ++n) {
     queues_.push_back(std::make_unique<VerbQueue>(this, NodeId(static_cast<uint8_t>(n))));
   }
@@ -80,7 +87,8 @@ bool SimWire::send(NodeId to, Flow flow, ByteView packet) {
   }
   ++out.holding;
   ++out.waiting;
-  out.under_way.emplace_back(packet.begin(), packet.end());
+  out.under_way.push_back(
+      {Bytes(packet.begin(), packet.end()), network_->incarnations_[node_.value], admitted_[to.value]});
   outbox_.emplace_back(to, flow);
   return true;
 }
@@ -105,10 +113,11 @@ void SimWire::on_event(const Event& event) {
   Trace& trace = network_->events_->trace();
   trace.fold(node_.value);
   trace.fold(worker_.value);
-  trace.fold(hash_bytes(in.under_way.front().data(), in.under_way.front().size(), 0));
-  arrived_.push_back({source, flow, std::move(in.under_way.front())});
+  Sent sent = std::move(in.under_way.front());
   in.under_way.pop_front();
+  trace.fold(hash_bytes(sent.bytes.data(), sent.bytes.size(), 0));
   ++network_->packets_;
+  if (!sort({source, flow, sent.from, sent.to, std::move(sent.bytes)})) return;
   network_->wake(node_, worker_);
 }
 
@@ -124,14 +133,62 @@ size_t SimWire::poll(std::span<Packet> out) {
 }
 
 void SimWire::release() {
-  for (const Arrived& packet : lent_) {
-    Channel& in = network_->wire(packet.source, worker_)->channel(node_, packet.flow);
-    --in.holding;
-    if (!in.refused) continue;
-    in.refused = false;
-    network_->wake(packet.source, worker_);
-  }
+  for (const Arrived& packet : lent_) let_go(packet.source, packet.flow);
   lent_.clear();
+}
+
+void SimWire::let_go(NodeId source, Flow flow) {
+  Channel& in = network_->wire(source, worker_)->channel(node_, flow);
+  --in.holding;
+  if (!in.refused) return;
+  in.refused = false;
+  network_->wake(source, worker_);
+}
+
+// Whether it can be delivered now. What comes from or goes to an earlier incarnation is dropped, what belongs to a
+// later one waits: a real connection is made when both ends are there.
+bool SimWire::sort(Arrived packet) {
+  const uint32_t self = network_->incarnations_[node_.value];
+  const uint32_t peer = admitted_[packet.source.value];
+  if (packet.to < self || packet.from < peer) {
+    let_go(packet.source, packet.flow);
+    return false;
+  }
+  const bool now = packet.to == self && packet.from == peer;
+  (now ? arrived_ : early_).push_back(std::move(packet));
+  return now;
+}
+
+void SimWire::sort_again() {
+  std::deque<Arrived> all;
+  all.swap(arrived_);
+  std::move(early_.begin(), early_.end(), std::back_inserter(all));
+  early_.clear();
+  for (Arrived& packet : all) sort(std::move(packet));
+}
+
+void SimWire::admit(NodeId peer, uint32_t incarnation) {
+  if (incarnation == 0) {
+    admitted_[peer.value] |= 1U;  // gone for good: above its incarnation, below the next of its name
+  } else {
+    admitted_[peer.value] = 2 * incarnation;
+  }
+  sort_again();
+}
+
+// `incarnation` 0: the process has ended.
+void Network::set_incarnation(NodeId node, uint32_t incarnation) {
+  uint32_t& is = incarnations_[node.value];
+  is = incarnation == 0 ? is | 1U : 2 * incarnation;
+  if (incarnation == 0) regions_[node.value].push_back(std::make_unique<Regions>());
+  for (int w = 0; w < workers_; ++w) {
+    SimWire* end = wire(node, WorkerId(static_cast<uint8_t>(w)));
+    if (incarnation == 0) {
+      end->release();
+      std::fill(end->admitted_.begin(), end->admitted_.end(), 0);
+    }
+    end->sort_again();
+  }
 }
 
 bool SimWire::post(NodeId to, std::span<const Verb> verbs) {

@@ -54,11 +54,14 @@ class Network {
   Network& operator=(const Network&) = delete;
 
   SimWire* wire(NodeId node, WorkerId worker);
-  Regions* regions(NodeId node) { return &regions_[node.value]; }
+  Regions* regions(NodeId node) { return regions_[node.value].back().get(); }
   void set_wakeups(Wakeups* wakeups) { wakeups_ = wakeups; }
 
   // The step of this worker ends at `at_ns`: what it sent and posted leaves then.
   void depart(NodeId node, WorkerId worker, uint64_t at_ns);
+
+  // A node has an incarnation once it is a member; 0 before, and after its process has ended: nothing reaches it then.
+  void set_incarnation(NodeId node, uint32_t incarnation);
 
   uint64_t packets() const { return packets_; }
   uint64_t verbs() const { return verbs_; }
@@ -81,7 +84,8 @@ class Network {
   const FaultPlan* const faults_;
   Random random_;
   Wakeups* wakeups_ = nullptr;
-  std::vector<Regions> regions_;
+  std::vector<std::vector<std::unique_ptr<Regions>>> regions_;  // by node: of each of its processes, the last one runs
+  std::vector<uint32_t> incarnations_;                          // doubled, plus 1 when it has ended
   std::vector<std::unique_ptr<SimWire>> wires_;
   uint64_t packets_ = 0;
   uint64_t verbs_ = 0;
@@ -101,6 +105,7 @@ class SimWire final : public Wire, public EventSink {
   bool post(NodeId to, std::span<const Verb> verbs) override;
   size_t poll_completions(std::span<Completion> out) override;
   void reset(NodeId to) override;
+  void admit(NodeId peer, uint32_t incarnation) override;
   bool pending() const override { return !arrived_.empty() || !completions_.empty(); }
 
   void on_event(const Event& event) override;  // a packet arrives here
@@ -110,19 +115,27 @@ class SimWire final : public Wire, public EventSink {
   friend class VerbQueue;
   using Bytes = std::vector<std::byte>;
 
-  struct Channel {                // to one peer on one flow
-    std::deque<Bytes> under_way;  // handed over, not yet arrived
-    uint32_t holding = 0;         // from send to release
-    uint32_t waiting = 0;         // at the end of under_way: not yet departed
+  struct Sent {
+    Bytes bytes;
+    uint32_t from, to;  // incarnations, doubled
+  };
+  struct Channel {               // to one peer on one flow
+    std::deque<Sent> under_way;  // handed over, not yet arrived
+    uint32_t holding = 0;        // from send to release
+    uint32_t waiting = 0;        // at the end of under_way: not yet departed
     uint64_t last_arrival_ns = 0;
     bool refused = false;  // a send found no room since the last release
   };
   struct Arrived {
     NodeId source;
     Flow flow;
+    uint32_t from, to;
     Bytes bytes;
   };
 
+  void let_go(NodeId source, Flow flow);  // a packet of that channel is through
+  bool sort(Arrived packet);
+  void sort_again();
   Channel& channel(NodeId to, Flow flow) { return channels_[size_t{to.value} * kFlows + static_cast<size_t>(flow)]; }
   void depart(uint64_t at_ns);
   void complete(const Completion& completion);
@@ -132,7 +145,9 @@ class SimWire final : public Wire, public EventSink {
   const WorkerId worker_;
   std::vector<Channel> channels_;                // by (peer, flow)
   std::vector<std::pair<NodeId, Flow>> outbox_;  // packets of this step, in order
+  std::vector<uint32_t> admitted_;               // by peer; doubled, plus 1 when it is gone
   std::deque<Arrived> arrived_;
+  std::deque<Arrived> early_;                       // from, or for, an incarnation that is not admitted yet
   std::vector<Arrived> lent_;                       // given out by poll, until release
   std::vector<std::unique_ptr<VerbQueue>> queues_;  // by peer
   std::deque<Completion> completions_;

@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <coroutine>
+#include <list>
 #include <memory>
 
 #include "weft/base/check.h"
+#include "weft/base/marks.h"
+#include "weft/cluster/agent.h"
 #include "weft/sim/events.h"
+#include "weft/sim/membership.h"
 #include "weft/sim/network.h"
 #include "weft/sim/workload.h"
 #include "weft/txn/audit.h"
@@ -63,9 +67,9 @@ class Simulation final : public Environment, public EventSink, public Wakeups {
   uint64_t seed(NodeId node, WorkerId worker) override {
     return mix64(seed_ ^ (uint64_t{node.value} << 8 | worker.value) << 32);
   }
-  Witness* witness() override { return &audit_; }
+  Witness* witness() override { return recovers() ? nullptr : &audit_; }
 
-  void on_event(const Event& event) override { step(loops_[event.a], event.b); }
+  void on_event(const Event& event) override;
   void wake(NodeId node, WorkerId worker) override { schedule(loop(node, worker), events_.now_ns()); }
 
  private:
@@ -79,10 +83,29 @@ class Simulation final : public Environment, public EventSink, public Wakeups {
     uint64_t turn = 0;             // names it; events of earlier turns are void
   };
 
+  Node* nodes_of(NodeId node) const { return processes_[node.value].node.get(); }
   Loop& loop(NodeId node, WorkerId worker) {
     return loops_[size_t{node.value} * static_cast<size_t>(config_.options.workers) + worker.value];
   }
+  // One process of a node: it lives from start to crash, and stays as it was then until the run ends.
+  struct Process {
+    std::unique_ptr<Node> node;
+    std::unique_ptr<Agent> agent;
+    uint64_t token = 0;
+  };
+
+  bool recovers() const { return config_.faults.recovers(); }
   bool build();
+  void set_clocks();
+  void start_agent(NodeId node);
+  void set_crashes();
+  bool may_crash(NodeId node) const;
+  void crash(NodeId node, uint64_t down_ns);
+  void restart(NodeId node);
+  void look_at(NodeId node);
+  bool healed() const;
+  bool heal();
+  std::vector<Node*> members() const;
   void schedule(Loop& loop, uint64_t at_ns);
   void step(Loop& loop, uint64_t turn);
   void start_client(NodeId node, WorkerId worker, bool last);
@@ -105,10 +128,17 @@ class Simulation final : public Environment, public EventSink, public Wakeups {
   std::unique_ptr<sim::Workload> workload_;
   std::vector<SimClock> clocks_;
   std::vector<Loop> loops_;
-  std::vector<std::unique_ptr<Node>> nodes_;
+  ClusterSpec spec_;
+  SimMembership membership_;
+  std::vector<Process> processes_;  // by node
+  std::vector<Process> ended_;
+  std::vector<bool> down_;
+  uint64_t tokens_ = 0;
+  uint64_t crashes_ = 0;
+  bool healing_ = false;
   CommitAudit audit_;
   std::vector<std::unique_ptr<Client>> clients_;
-  std::vector<Root> roots_;  // destroyed before the engines they use
+  std::list<std::pair<Client*, Root>> roots_;  // destroyed before the engines they use
   uint64_t steps_ = 0;
   uint64_t fault_windows_ = 0;
 };
@@ -127,7 +157,11 @@ Simulation::Simulation(const SimOptions& options, HistorySink* sink)
       network_(config_.network, config_.options.nodes, config_.options.workers, mix64(options.seed) ^ 0x3e7, &events_,
                &faults_),
       stage_(config_.workload, &events_, sink),
-      workload_(sim::make_workload(&stage_)) {
+      workload_(sim::make_workload(&stage_)),
+      membership_(config_.options.nodes, mix64(options.seed) ^ 0x3e3b, config_.network.base_ns * 4, config_.supervised,
+                  &events_, &faults_),
+      processes_(static_cast<size_t>(config_.options.nodes)),
+      down_(static_cast<size_t>(config_.options.nodes)) {
   network_.set_wakeups(this);
   for (int n = 0; n < config_.options.nodes; ++n) {
     clocks_.emplace_back(&events_);
@@ -142,33 +176,217 @@ Simulation::Simulation(const SimOptions& options, HistorySink* sink)
 Simulation::~Simulation() { roots_.clear(); }
 
 bool Simulation::build() {
-  ClusterSpec spec;
+  ClusterSpec& spec = spec_;
   spec.options = config_.options;
   spec.bugs = bugs_;
+  spec.recovers = recovers();
   workload_->declare(spec);
   if (const Result<void> legal = check_spec(spec); !legal) {
     stage_.violation("the seed draws a bad configuration: " + legal.error().text());
     return false;
   }
   const int partitions = spec.options.partitions == 0 ? spec.options.nodes : spec.options.partitions;
-  const View view = make_view(spec.options.nodes, spec.options.replicas, partitions);
+  View view = make_view(spec.options.nodes, spec.options.replicas, partitions);
+  for (Member& member : view.members) member.token = ++tokens_;
+  set_clocks();
   std::vector<Node*> nodes;
+  std::vector<std::unique_ptr<Node>> loaded;
   for (int n = 0; n < spec.options.nodes; ++n) {
     auto node = Node::create(NodeId(static_cast<uint8_t>(n)), spec, view, this);
     if (!node) {
       stage_.violation("a node does not start: " + node.error().text());
       return false;
     }
-    nodes_.push_back(std::move(*node));
-    nodes.push_back(nodes_.back().get());
+    loaded.push_back(std::move(*node));
+    nodes.push_back(loaded.back().get());
   }
-  audit_.set_nodes(nodes);
-  for (Loop& loop : loops_) loop.worker = nodes_[loop.node.value]->worker(loop.id);
-  workload_->load(nodes_);
+  // Who has the value is looked up by node: of a run in which nodes come back, the crashes themselves are the test.
+  if (!recovers()) audit_.set_nodes(nodes);
+  workload_->load(loaded);
+  for (size_t n = 0; n < loaded.size(); ++n) {
+    processes_[n].node = std::move(loaded[n]);
+    processes_[n].token = view.members[n].token;
+    network_.set_incarnation(NodeId(static_cast<uint8_t>(n)), view.members[n].incarnation);
+  }
+  for (Loop& loop : loops_) loop.worker = nodes_of(loop.node)->worker(loop.id);
+  if (!recovers()) return true;
+  membership_.start(view);
+  for (size_t n = 0; n < processes_.size(); ++n) start_agent(NodeId(static_cast<uint8_t>(n)));
+  set_crashes();
   return true;
 }
 
+void Simulation::set_clocks() {
+  if (!config_.faults.has(Fault::kSkew)) return;
+  Random random(mix64(seed_) ^ 0x5c3e);
+  for (SimClock& clock : clocks_) {
+    clock.set_skew(random.below(1'000'000'000));
+    clock.set_drift(random.below(6));
+  }
+}
+
+void Simulation::start_agent(NodeId id) {
+  Process& process = processes_[id.value];
+  AgentOptions options;
+  options.lease_ns = config_.lease_ns;
+  options.self.node = id;
+  options.self.token = process.token;
+  process.agent = std::make_unique<Agent>(options, process.node.get(), membership_.end(id));
+  process.node->set_wake([this, id] {
+    for (int w = 0; w < config_.options.workers; ++w) wake(id, WorkerId(static_cast<uint8_t>(w)));
+  });
+  for (int w = 0; w < config_.options.workers; ++w) wake(id, WorkerId(static_cast<uint8_t>(w)));
+}
+
+void Simulation::set_crashes() {
+  for (const FaultWindow& window : faults_.windows()) {
+    if (window.fault != Fault::kCrash) continue;
+    events_.set(window.from_ns, EventKind::kCrash, this, window.a.value, window.to_ns - window.from_ns);
+    // Often two at once, or one while the first is being recovered from.
+    if (window.factor % 2 == 0 || window.a == window.b) continue;
+    events_.set(window.from_ns + random_.below(config_.lease_ns * 3), EventKind::kCrash, this, window.b.value,
+                window.to_ns - window.from_ns);
+  }
+}
+
+// No more than f at a time: every partition keeps a whole replica that runs.
+bool Simulation::may_crash(NodeId node) const {
+  if (down_[node.value]) return false;
+  const View& view = membership_.current();
+  return std::all_of(view.partitions.begin(), view.partitions.end(), [&](const Placement& placement) {
+    bool left = false;
+    for (int r = 0; r < placement.count; ++r) {
+      const NodeId replica = placement.replicas[static_cast<size_t>(r)];
+      const Member* member = view.find(replica);
+      const Process& process = processes_[replica.value];
+      left |= replica != node && !down_[replica.value] && member->token == process.token && !process.agent->retired();
+    }
+    return left;
+  });
+}
+
+void Simulation::crash(NodeId id, uint64_t down_ns) {
+  Process& process = processes_[id.value];
+  WEFT_MARK("a node crashes");
+  if (process.agent->view() == nullptr) WEFT_MARK("a node crashes before it has joined");
+  ++crashes_;
+  down_[id.value] = true;
+  if (const View* view = process.agent->view()) {
+    if (const Member* member = view->find(id)) membership_.ended(id, member->incarnation);
+  }
+  stage_.crashing = true;
+  for (auto root = roots_.begin(); root != roots_.end();) {
+    if (root->first->node != id) {
+      ++root;
+      continue;
+    }
+    root->first->done = true;
+    root = roots_.erase(root);
+  }
+  stage_.crashing = false;
+  for (const auto& client : clients_) {
+    if (client->node == id) client->done = true;  // also those that wait in a mailbox
+  }
+  network_.set_incarnation(id, 0);
+  for (int w = 0; w < config_.options.workers; ++w) {
+    Loop& of = loop(id, WorkerId(static_cast<uint8_t>(w)));
+    of.due_ns = UINT64_MAX;
+    ++of.turn;
+  }
+  process.agent.reset();
+  ended_.push_back(std::move(process));
+  events_.set(events_.now_ns() + down_ns, EventKind::kRestart, this, id.value);
+}
+
+void Simulation::restart(NodeId id) {
+  View before = membership_.current();
+  std::erase_if(before.members, [&](const Member& m) { return m.node == id; });
+  before.epoch = Epoch(1);
+  auto node = Node::create(id, spec_, before, this, true);
+  WEFT_CHECK(node, "what started once starts again");
+  Process& process = processes_[id.value];
+  process.node = std::move(*node);
+  process.token = ++tokens_;
+  down_[id.value] = false;
+  for (int w = 0; w < config_.options.workers; ++w) {
+    Loop& of = loop(id, WorkerId(static_cast<uint8_t>(w)));
+    of.worker = process.node->worker(of.id);
+    of.busy_until_ns = events_.now_ns();
+  }
+  membership_.restarted(id);
+  start_agent(id);
+  if (healing_) return;
+  for (int w = 0; w < config_.options.workers; ++w) start_client(id, WorkerId(static_cast<uint8_t>(w)), false);
+}
+
+// Before a step: a process that has joined has an incarnation; one that was removed ends, and another one starts.
+void Simulation::look_at(NodeId id) {
+  const Process& process = processes_[id.value];
+  if (process.agent == nullptr) return;
+  if (const std::shared_ptr<const View> view = membership_.end(id)->latest()) {
+    const Member* member = view->find(id);
+    if (member != nullptr && member->token == process.token) network_.set_incarnation(id, member->incarnation);
+  }
+  if (process.agent->retired() && !down_[id.value]) {
+    WEFT_MARK("a removed node starts again");
+    events_.set(events_.now_ns() + 1'000, EventKind::kCrash, this, uint64_t{id.value} | 256, 100'000);
+  }
+}
+
+void Simulation::on_event(const Event& event) {
+  const NodeId node(static_cast<uint8_t>(event.a));
+  switch (event.kind) {
+    case EventKind::kCrash: {
+      const bool removed = event.a >= 256;
+      if (removed ? !down_[node.value] && processes_[node.value].agent->retired() : !healing_ && may_crash(node)) {
+        crash(node, event.b);
+      }
+      return;
+    }
+    case EventKind::kRestart:
+      restart(node);
+      return;
+    default:
+      step(loops_[event.a], event.b);
+      return;
+  }
+}
+
+// All nodes are members and active, and nothing is missing or filling.
+bool Simulation::healed() const {
+  const View& view = membership_.current();
+  if (view.members.size() != processes_.size() || !view.whole()) return false;
+  for (size_t n = 0; n < processes_.size(); ++n) {
+    if (down_[n]) return false;
+    for (int w = 0; w < config_.options.workers; ++w) {
+      const Engine* engine = processes_[n].node->engine(WorkerId(static_cast<uint8_t>(w)));
+      if (!engine->active() || engine->view().epoch != view.epoch) return false;
+    }
+  }
+  return true;
+}
+
+bool Simulation::heal() {
+  healing_ = true;
+  faults_.heal(events_.now_ns());
+  while (recovers() && !healed()) {
+    if (events_.next_ns() > config_.limit_ns || events_.ran() > kEventsMax || !events_.run_one()) {
+      stage_.violation("never whole again: epoch " + std::to_string(membership_.current().epoch.value) + ", " +
+                       std::to_string(membership_.current().members.size()) + " members; " + stuck_text());
+      return false;
+    }
+  }
+  return true;
+}
+
+std::vector<Node*> Simulation::members() const {
+  std::vector<Node*> nodes;
+  for (const Process& process : processes_) nodes.push_back(process.node.get());
+  return nodes;
+}
+
 void Simulation::schedule(Loop& loop, uint64_t at_ns) {
+  if (down_[loop.node.value]) return;
   at_ns = faults_.runs_at(loop.node, std::max(at_ns, loop.busy_until_ns));
   if (at_ns >= loop.due_ns) return;
   loop.due_ns = at_ns;
@@ -178,6 +396,7 @@ void Simulation::schedule(Loop& loop, uint64_t at_ns) {
 void Simulation::step(Loop& loop, uint64_t turn) {
   if (turn != loop.turn) return;
   loop.due_ns = UINT64_MAX;
+  if (recovers()) look_at(loop.node);
   ++steps_;
   const uint64_t now_ns = events_.now_ns();
   const bool busy = loop.worker->step();
@@ -190,7 +409,7 @@ void Simulation::step(Loop& loop, uint64_t turn) {
     schedule(loop, loop.busy_until_ns + kBlockedStepNs);
   } else {
     loop.worker->before_sleep();
-    const uint64_t deadline_ns = loop.worker->deadline_ns();
+    const uint64_t deadline_ns = clocks_[loop.node.value].when(loop.worker->deadline_ns());
     if (deadline_ns != UINT64_MAX) schedule(loop, deadline_ns);
   }
 }
@@ -203,10 +422,10 @@ void Simulation::start_client(NodeId node, WorkerId worker, bool last) {
   client->worker = worker;
   client->random = Random(mix64(seed_ + client->id * 0x9e3779b97f4a7c15U));
   const bool taken = loop(node, worker).worker->mailbox().post([this, client, last] {
-    const Session session(nodes_[client->node.value]->engine(client->worker));
+    const Session session(nodes_of(client->node)->engine(client->worker));
     Task<void> task = last ? workload_->finish(client, session) : workload_->run(client, session);
-    roots_.push_back(await(std::move(task), client));
-    roots_.back().start();
+    roots_.emplace_back(client, await(std::move(task), client));
+    roots_.back().second.start();
   });
   WEFT_CHECK(taken, "a mailbox has room for a simulation's clients");
   schedule(loop(node, worker), events_.now_ns() + random_.below(1000));
@@ -228,9 +447,9 @@ bool Simulation::run_clients() {
 }
 
 bool Simulation::idle() const {
-  for (const auto& node : nodes_) {
-    for (int w = 0; w < node->workers(); ++w) {
-      if (!node->engine(WorkerId(static_cast<uint8_t>(w)))->idle()) return false;
+  for (const Process& process : processes_) {
+    for (int w = 0; w < process.node->workers(); ++w) {
+      if (!process.node->engine(WorkerId(static_cast<uint8_t>(w)))->idle()) return false;
     }
   }
   return true;
@@ -239,9 +458,10 @@ bool Simulation::idle() const {
 // Nobody here sends malformed packets.
 void Simulation::check_peers() {
   for (const Loop& loop : loops_) {
+    if (down_[loop.node.value]) continue;
     for (int n = 0; n < config_.options.nodes; ++n) {
       const NodeId peer(static_cast<uint8_t>(n));
-      if (!nodes_[loop.node.value]->engine(loop.id)->port().closed(peer)) continue;
+      if (!nodes_of(loop.node)->engine(loop.id)->port().closed(peer)) continue;
       stage_.violation("n" + std::to_string(loop.node.value) + "w" + std::to_string(loop.id.value) +
                        " has closed its channel to n" + std::to_string(n));
     }
@@ -258,9 +478,10 @@ void Simulation::quiet_down() {
 
 void Simulation::check_end() {
   check_peers();
-  std::vector<Node*> nodes;
-  for (const auto& node : nodes_) nodes.push_back(node.get());
-  if (const std::string wrong = audit_replicas(nodes); !wrong.empty()) stage_.violation("replicas: " + wrong);
+  const View& view = processes_[0].node->engine(WorkerId(0))->view();
+  if (const std::string wrong = audit_replicas(members(), view); !wrong.empty()) {
+    stage_.violation("replicas: " + wrong);
+  }
 }
 
 std::string Simulation::stuck_text() const {
@@ -273,8 +494,17 @@ std::string Simulation::stuck_text() const {
             ";";
   }
   for (const Loop& loop : loops_) {
-    const Engine* engine = nodes_[loop.node.value]->engine(loop.id);
-    if (engine->idle() && !loop.worker->pending()) continue;
+    if (down_[loop.node.value]) {
+      text += " n" + std::to_string(loop.node.value) + " is down;";
+      continue;
+    }
+    const Engine* engine = nodes_of(loop.node)->engine(loop.id);
+    if (engine->idle() && !loop.worker->pending() && engine->active()) continue;
+    if (!engine->active()) {
+      text += " n" + std::to_string(loop.node.value) + "w" + std::to_string(loop.id.value) + " recovers into " +
+              std::to_string(engine->view().epoch.value) + (engine->retired() ? ", retired;" : ";");
+      continue;
+    }
     text += " n" + std::to_string(loop.node.value) + "w" + std::to_string(loop.id.value) +
             (loop.worker->pending() ? " is pending" : " is not idle") +
             (loop.due_ns == UINT64_MAX ? ", no step due;" : ", a step due;");
@@ -289,8 +519,8 @@ SimResult Simulation::run() {
   }
   bool finished = run_clients();
   for (const FaultWindow& window : faults_.windows()) fault_windows_ += window.from_ns <= events_.now_ns() ? 1 : 0;
+  finished = finished && heal();
   if (finished) {
-    faults_.heal(events_.now_ns());
     for (int n = 0; n < config_.options.nodes; ++n) {
       start_client(NodeId(static_cast<uint8_t>(n)), WorkerId(0), true);
     }
@@ -315,6 +545,8 @@ SimResult Simulation::result() {
   result.packets = network_.packets();
   result.refused_sends = network_.refused_sends();
   result.faults = fault_windows_;
+  result.crashes = crashes_;
+  result.views = membership_.changes();
   result.committed = stage_.committed;
   result.aborted = stage_.aborted;
   result.rejected = stage_.rejected;

@@ -34,6 +34,7 @@ class TokenWorkload final : public Workload {
   Task<void> finish(Client* client, Session session) override;
 
  private:
+  void finished(SimTokenMove& record, SimOutcome outcome);
   Task<void> move(Client* client, Session session);
   Task<Outcome> look(Client* client, Session session, std::vector<SimTokenAt>* found);
   Task<void> peek(Client* client, Session session);
@@ -95,6 +96,14 @@ Task<void> TokenWorkload::move(Client* client, Session session) {
     txn.insert(table_, record.to, integer_value(record.token));
   }
   SimOutcome result = SimOutcome::kFail;
+  struct Unfinished {
+    TokenWorkload* workload;
+    SimTokenMove* record;
+    ~Unfinished() {
+      if (record->complete == 0 && workload->stage_->crashing) workload->finished(*record, SimOutcome::kInfo);
+    }
+  };
+  const Unfinished unfinished{this, &record};
   if (drop) {
     ++stage_->dropped;
   } else {
@@ -102,9 +111,13 @@ Task<void> TokenWorkload::move(Client* client, Session session) {
     const Outcome outcome = co_await txn.commit();
     result = stage_->count(outcome);
   }
+  finished(record, result);
+}
+
+void TokenWorkload::finished(SimTokenMove& record, SimOutcome outcome) {
   record.complete = stage_->stamp();
-  record.outcome = result;
-  if (result != SimOutcome::kFail) moves_.push_back(record);
+  record.outcome = outcome;
+  if (outcome != SimOutcome::kFail) moves_.push_back(record);
   if (stage_->sink() != nullptr) stage_->sink()->token_move(record);
 }
 

@@ -38,6 +38,7 @@ class Stage {
   const WorkloadConfig config;
   uint64_t committed = 0, aborted = 0, rejected = 0, unknown = 0, dropped = 0;
   std::vector<std::string> violations;
+  bool crashing = false;  // a process is ending: what its clients had under way is recorded as unknown
 
   // Strictly increasing: see history.h.
   uint64_t stamp() { return last_ = std::max(last_ + 1, events_->now_ns()); }

@@ -45,6 +45,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -169,9 +170,28 @@ class Table {
   // At a backup: installs the write at `version`, unreadable, over whatever older version is there, and copies the old
   // value out (undo must have room for spec().value_bytes_max). Never fails: backups keep headroom over what the
   // primary admits. An erase leaves an unreadable tombstone.
-  Undo apply(const HashedKey& key, Write write, ByteView value, Version version, std::byte* undo);
+  Undo apply(const HashedKey& key, Write write, ByteView value, Version version, std::byte* undo) {
+    return apply(key, write, value, version, undo, false);
+  }
   // Makes `version` readable; a tombstone of that version is removed. Does nothing if the record moved on.
   void raise(const HashedKey& key, Version version);
+
+  // Takes back what apply() did, if the record still is at that version: recovery, while nobody reads.
+  void undo(const HashedKey& key, Version version, const Undo& undo, ByteView old_value);
+
+  // Filling a replica (txn/fill.cc). install: a write at
+  // a version, readable, unless something newer is there; a delete stays as a tombstone until settle() of its
+  // partition. Any worker, any order. `scratch` as for apply.
+  void install(const HashedKey& key, Write write, ByteView value, Version version, std::byte* scratch);
+  void settle(PartitionId partition);
+  // Visits records of a partition from a cursor on, and returns where to go on (0: that was all): what was committed
+  // before the call and is not visited now is visited from there. Stops after `bytes` or `bins`.
+  using Copy = std::function<void(ByteView key, ByteView value, Version version)>;
+  uint64_t copy_out(PartitionId partition, uint64_t cursor, size_t bytes, int bins, std::byte* value,
+                    const Copy& copy) const;
+  uint32_t absence_words() const { return absence_per_partition_; }
+  Version absence_version(PartitionId partition, uint32_t index) const;
+  void raise_absence(PartitionId partition, uint32_t index, Version version);
 
   // For each worker: between two calls of quiesce the worker may hold on to an old index; a worker that sleeps must be
   // offline, and must not touch the table then.
@@ -241,7 +261,8 @@ class Table {
   // table_apply.cc: false, look the key up again.
   void install_erase(const HashedKey& key, const Locked& locked);
   void replace(const HashedKey& key, RecordSlot old_slot, RecordSlot new_slot, ByteView value, Word word);
-  bool apply_absent(const HashedKey& key, Write write, ByteView value, Version version, Undo* undo);
+  Undo apply(const HashedKey& key, Write write, ByteView value, Version version, std::byte* undo, bool filling);
+  bool apply_absent(const HashedKey& key, Write write, ByteView value, Version version, bool filling, Undo* undo);
   bool apply_present(const HashedKey& key, RecordSlot slot, Write write, ByteView value, Version version,
                      std::byte* old_value, Undo* undo);
 
@@ -263,6 +284,7 @@ class Table {
 
   const TableSpec spec_;
   const int partitions_held_;
+  std::mutex fill_mutex_;  // of install: no lock of a primary orders what comes to a replica that is filling
   std::mutex shared_mutex_;
   std::vector<SharedAbsence> shared_;  // absence words that several keys of one transaction hold; almost always empty
 };

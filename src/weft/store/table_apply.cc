@@ -62,21 +62,23 @@ void Table::replace(const HashedKey& key, RecordSlot old_slot, RecordSlot new_sl
   release(old_slot);
 }
 
-Undo Table::apply(const HashedKey& key, Write write, ByteView value, Version version, std::byte* undo) {
+Undo Table::apply(const HashedKey& key, Write write, ByteView value, Version version, std::byte* undo, bool filling) {
   WEFT_CHECK(write != Write::kNone && value.size() <= spec_.value_bytes_max, "a write within value_bytes_max");
   Undo result;
   for (RecordSlot slot = first_look(key);; slot = find(key)) {
     const bool done = slot ? apply_present(key, slot, write, value, version, undo, &result)
-                           : apply_absent(key, write, value, version, &result);
+                           : apply_absent(key, write, value, version, filling, &result);
     if (done) return result;
     WEFT_MARK_OUTSIDE("table: apply looks again");
   }
 }
 
-bool Table::apply_absent(const HashedKey& key, Write write, ByteView value, Version version, Undo* undo) {
+// A replica that is filling leaves a tombstone in any case: its absence word says nothing of a key that is still to
+// come.
+bool Table::apply_absent(const HashedKey& key, Write write, ByteView value, Version version, bool filling, Undo* undo) {
   const bool erase = write == Write::kErase;
   *undo = Undo{false, load_word(absence_at(absence_index(key))).version(), 0};
-  if (erase && undo->version >= version) {
+  if (erase && !filling && undo->version >= version) {
     WEFT_MARK_OUTSIDE("table: apply of an older delete ignored");
     return true;
   }

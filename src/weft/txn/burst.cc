@@ -67,6 +67,15 @@ Engine::Parsed Engine::parse(const Message& m) {
     case Kind::kDone:
       out.ok = parse_done(m);
       break;
+    case Kind::kRecovery:
+      out.ok = parse_recovery(m);
+      break;
+    case Kind::kFill:
+      out.ok = parse_fill(m);
+      break;
+    case Kind::kControl:
+      out.ok = true;
+      break;
   }
   if (!out.ok) {
     keys_.resize(out.first_key);
@@ -96,7 +105,7 @@ bool Engine::parse_get(const Message& m) {
   Table* table = node_->table(id);
   if (table->spec().keys == KeyKind::kInteger && request.key_bytes != 8) return false;
   const HashedKey key = table->hashed({m.body.data() + sizeof request, request.key_bytes});
-  if (!node_->view().placement(key.partition).held_by(self_)) return false;
+  if (!view_->placement(key.partition).held_by(self_)) return false;
   keys_.push_back({key, table, id, nullptr, {}});
   if (table_batching_) table->prefetch_index(key.hash);
   return true;
@@ -123,7 +132,9 @@ bool Engine::parse_keys(const Message& m, uint16_t* keys) {
     const size_t need = padded(part->key_bytes) + padded(value_bytes);
     if (static_cast<size_t>(end - at) < need) return false;
     const HashedKey key = table->hashed({at, part->key_bytes});
-    if (!node_->view().placement(key.partition).held_by(self_)) return false;
+    const Placement& placement = view_->placement(key.partition);
+    const bool fills = static_cast<Kind>(m.kind) == Kind::kReplicate && placement.filled_at(self_);
+    if (!placement.held_by(self_) && !fills) return false;
     keys_.push_back({key, table, id, part, {at + padded(part->key_bytes), value_bytes}});
     if (table_batching_) table->prefetch_index(key.hash);
     at += need;

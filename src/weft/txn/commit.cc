@@ -87,6 +87,12 @@ void Engine::enter(TxnSlot& slot, Phase phase) {
   if (!slot.told && (slot.waiting & ~(uint64_t{1} << self_.value)) != 0) ++slot.round_trips;
 }
 
+// A replica that is filling may be made whole by the next view: what is told, or seen by others, has reached it.
+Phase Engine::tell_phase(const TxnSlot& slot) {
+  const Phase phase = told_after(*slot.row);
+  return slot.fill_nodes == 0 ? phase : std::max(phase, Phase::kReplicate);
+}
+
 // Called when the answers of slot.phase are all in (or there were none to wait for).
 void Engine::advance(TxnSlot& slot) {
   for (;;) {
@@ -95,7 +101,7 @@ void Engine::advance(TxnSlot& slot) {
       if (!abort_told_after_acks(*slot.row) || slot.locked_nodes == 0) tell(slot);
       enter(slot, Phase::kUnlock);
     } else {
-      if (slot.committing && slot.phase == told_after(*slot.row)) {
+      if (slot.committing && slot.phase == tell_phase(slot)) {
         if (witness_ != nullptr && slot.writes != 0 && slot.phase < Phase::kUnlock) {
           witness_->on_commit_point(self_, id_, slot);
         }
@@ -154,17 +160,14 @@ void Engine::tell(TxnSlot& slot) {
       counters_.abort_round_trips += slot.round_trips;
     }
   }
-  if (slot.waiter) {
-    worker_->ready(slot.waiter);
-    slot.waiter = {};
-  }
+  wake_leased(slot);
 }
 
 void Engine::finish(TxnSlot& slot) {
   slot.state = SlotState::kFinished;
   for_each_node(slot.participants, [&](NodeId n) { credit_.give(n, slot.credit[n.value]); });
   if (slot.participants != 0) credit_came_back_ = true;
-  slot.participants = slot.locked_nodes = 0;
+  slot.participants = slot.locked_nodes = slot.fill_nodes = 0;
   if (slot.committing) {
     for_each_node(slot.record_nodes, [&](NodeId n) {
       DoneQueue& queue = dones_[n.value];

@@ -10,6 +10,8 @@ namespace weft {
 
 namespace {
 
+constexpr uint64_t kRecoveryStepNs = 100'000;  // at most, between two looks while recovering
+
 int slots_for(const Limits& limits) {
   // More slots than transactions in flight: a finished one keeps its slot until its notices have left.
   return std::min<int>(kSlotsMax, static_cast<int>(limits.inflight + limits.inflight / 4 + 8));
@@ -61,7 +63,11 @@ Engine::Engine(Node* node, WorkerId id, Worker* worker, Environment* env, std::u
       table_batching_(node->spec().options.table_batching),
       local_reads_(node->spec().options.local_reads),
       nodes_(node->spec().options.nodes),
-      incarnation_(node->view().members[node->id().value].incarnation),
+      wire_(env->wire(node->id(), id)),
+      view_(node->shared_view()),
+      incarnation_(0),
+      active_(!node->joins()),
+      served_(!node->joins()),
       random_(env->seed(node->id(), id)),
       pool_(std::move(pool)),
       port_(port_options(*node, id), env->wire(node->id(), id), charges_),
@@ -104,7 +110,21 @@ Engine::Engine(Node* node, WorkerId id, Worker* worker, Environment* env, std::u
         static_cast<Engine*>(e)->bad_peers_.push_back({peer, error, true});
       },
       this);
-  port_.set_epoch(node->view().epoch);
+  handler(Kind::kRecovery, [](void* e, Run run) { static_cast<Engine*>(e)->on_recovery(run); });
+  handler(Kind::kFill, [](void* e, Run run) { static_cast<Engine*>(e)->on_fill(run); });
+  handler(Kind::kControl, [](void* e, Run run) { static_cast<Engine*>(e)->on_control(run); });
+  told_.reserve(slots_.size());
+  if (active_) {
+    incarnation_ = incarnation_of(self_);
+    active_epoch_ = view_->epoch;
+    port_.set_epoch(port_epoch(view_->epoch, true));
+    for (const Member& m : view_->members) {
+      if (m.node == self_) continue;
+      met_[m.node.value] = m.incarnation;
+      wire_->admit(m.node, m.incarnation);
+    }
+    begin_filling();
+  }
   worker_->set_duties(this);
 }
 
@@ -115,6 +135,10 @@ Engine::~Engine() = default;
 bool Engine::commit_steps() {
   bool busy = false;
   if (!bad_peers_.empty()) handle_bad_peers();
+  if (chore_ != nullptr) busy |= chore_->step(worker_->now_ns());
+  if (node_->published_epoch() > view_->epoch.value) adopt(node_->published());
+  if (!active_ && !retired_) busy |= recovery_step();
+  if (!fills_.empty() && active_) busy |= fill_step();
   if (credit_came_back_) {
     credit_came_back_ = false;
     busy |= retry_gets();
@@ -138,11 +162,14 @@ void Engine::before_sleep() {
 }
 
 bool Engine::pending() const {
-  return !local_gets_.empty() || credit_came_back_ || !bad_peers_.empty() || port_.pending();
+  return !local_gets_.empty() || credit_came_back_ || node_->published_epoch() > view_->epoch.value ||
+         !bad_peers_.empty() || port_.pending();
 }
 
 uint64_t Engine::deadline_ns() const {
-  uint64_t deadline = UINT64_MAX;
+  uint64_t deadline = chore_ != nullptr ? chore_->deadline_ns() : UINT64_MAX;
+  if (!active_ && !retired_) deadline = std::min(deadline, worker_->now_ns() + kRecoveryStepNs);
+  if (!told_.empty()) deadline = std::min(deadline, worker_->now_ns() + 1);
   if (dones_queued_ == 0) return deadline;
   for (const DoneQueue& queue : dones_) {
     if (!queue.items.empty()) deadline = std::min(deadline, queue.oldest_ns + kRideAlongNs);
@@ -170,7 +197,7 @@ Counters Engine::counters() const {
 // Slots.
 
 TxnSlot* Engine::acquire() {
-  if (free_slots_.empty() || in_use_ >= limits_.inflight) return nullptr;
+  if (free_slots_.empty() || in_use_ >= limits_.inflight || (!active_ && !retired_)) return nullptr;
   TxnSlot& slot = *slots_[free_slots_.back()];
   free_slots_.pop_back();
   ++in_use_;
@@ -188,12 +215,13 @@ TxnSlot* Engine::acquire() {
   slot.phase = Phase::kExecute;
   slot.writes = slot.round_trips = 0;
   slot.dones_pending = 0;
-  slot.waiting = slot.locked_nodes = slot.record_nodes = slot.participants = 0;
+  slot.waiting = slot.locked_nodes = slot.record_nodes = slot.participants = slot.fill_nodes = slot.fill_only = 0;
   slot.targets = {};
   slot.outcome = Outcome();
   slot.outcome.id = slot.id(id_);
   slot.bytes_used = slot.inline_used = slot.chunk_left = 0;
   slot.chunks = 0;
+  if (retired_) reject(slot, Code::kClosed, nullptr, {});
   return &slot;
 }
 
@@ -229,11 +257,43 @@ void Engine::maybe_free(TxnSlot& slot) {
 
 void Engine::give_slot_to_waiter() {
   if (begin_first_ == nullptr || in_use_ >= limits_.inflight || free_slots_.empty()) return;
+  if (!active_ && !retired_) return;
   Session::BeginAwaiter* waiter = begin_first_;
   begin_first_ = waiter->next;
   if (begin_first_ == nullptr) begin_last_ = nullptr;
   waiter->slot = acquire();
   worker_->ready(waiter->waiter);
+}
+
+void Engine::wake(TxnSlot& slot) {
+  if (!slot.waiter) return;
+  worker_->ready(slot.waiter);
+  slot.waiter = {};
+}
+
+void Engine::wake_leased(TxnSlot& slot) {
+  if (!slot.waiter) return;
+  if (slot.outcome.code == Code::kOk && node_->leased() && !bugs_.has(Bug::kNoLeaseCheck)) {
+    told_.push_back(&slot);
+  } else {
+    wake(slot);
+  }
+}
+
+// The epoch ends before this worker could be sure of its lease again: what it read may not have been current.
+void Engine::refuse_untold(TxnSlot& slot) {
+  if (!slot.waiter || slot.row != &kReadOnly) return;
+  fail(slot, Code::kEpoch, nullptr, Owner());
+  wake(slot);
+}
+
+void Engine::release_told(bool now) {
+  if (!now && worker_->now_ns() >= node_->lease_until_ns()) {
+    WEFT_MARK("an outcome waits for the lease");
+    return;
+  }
+  for (TxnSlot* slot : told_) wake(*slot);
+  told_.clear();
 }
 
 std::byte* Engine::take_bytes(TxnSlot& slot, size_t bytes) {
@@ -302,7 +362,7 @@ Entry* Engine::lookup_or_add(TxnSlot& slot, TableId table_id, Key key) {
   e->key.bytes = {bytes, key.size()};
   e->table = table;
   e->table_id = table_id;
-  e->placement = &node_->view().placement(hashed.partition);
+  e->placement = &view_->placement(hashed.partition);
   return e;
 }
 

@@ -7,6 +7,8 @@
 //   done.cc       what rides on later messages: raising, truncation
 //   lock.cc, validate.cc, replicate.cc, unlock.cc
 //   peers.cc      peers that sent what no correct peer sends
+//   recovery.cc, recovery_leader.cc   from one view into the next
+//   fill.cc       copies partitions to replicas that are filling
 //   burst.cc      takes arriving messages apart, prefetches all their keys, then lets the handlers run
 //
 // What holds:
@@ -18,6 +20,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -36,16 +39,43 @@
 #include "weft/txn/node.h"
 #include "weft/txn/pool.h"
 #include "weft/txn/protocol.h"
+#include "weft/txn/recovery.h"
 #include "weft/txn/slot.h"
 
 namespace weft {
+
+// What a node does beside transactions, on the thread of its worker 0: leases and membership (cluster/agent.h).
+class Chore {
+ public:
+  virtual ~Chore() = default;
+  virtual bool step(uint64_t now_ns) = 0;    // true if it did something
+  virtual uint64_t deadline_ns() const = 0;  // of the next step at the latest
+  virtual void hear(NodeId from, ByteView message) = 0;
+};
+
+// Of packets: while recovering into a view, and when it is active.
+inline constexpr Epoch port_epoch(Epoch view, bool active) { return Epoch(2 * view.value - (active ? 1 : 2)); }
 
 class Engine final : public Duties {
  public:
   static Result<std::unique_ptr<Engine>> create(Node* node, WorkerId id, Worker* worker, Environment* env);
   ~Engine() override;
 
+  // Stops, and recovers into the view together with the others. Not from a handler.
+  void adopt(std::shared_ptr<const View> view);
+  bool active() const { return active_; }
+  bool retired() const { return retired_; }  // the view is without this node, or has another one of its name
+  const View& view() const { return *view_; }
+  // Whether what this worker fills in that view is all copied. From any thread.
+  bool filled_in(Epoch epoch) const { return filled_epoch_.load(std::memory_order_acquire) == epoch.value; }
+  void set_chore(Chore* chore) { chore_ = chore; }
+  // To another node's chore, or to the own.
+  void send_control(NodeId to, ByteView message);
+
   // The worker's loop.
+  void begin_step() override {
+    if (!told_.empty()) release_told(false);
+  }
   bool table_batch() override;
   bool commit_steps() override;
   bool flush() override { return port_.flush(); }
@@ -112,6 +142,62 @@ class Engine final : public Duties {
   Engine(Node* node, WorkerId id, Worker* worker, Environment* env, std::unique_ptr<Pool> pool);
 
   void quiesce();
+  uint32_t incarnation_of(NodeId node) const {
+    const Member* member = view_->find(node);
+    return member == nullptr ? 0 : member->incarnation;
+  }
+
+  // Recovery, the member's side (recovery.cc).
+  void stop_transactions();
+  void note_own(const TxnSlot& slot);
+  void retire();
+  bool recovery_step();
+  void send_recovery(NodeId to, RecoveryStep step);
+  void send_recovery(NodeId to, RecoveryHeader header, std::span<const std::byte> keys);
+  static void add_key(std::vector<std::byte>& to, const KeyPart& part, ByteView key, ByteView value);
+  bool report();
+  void report_own(RecoveryHeader header, const TxnSlot& slot);
+  void report_record(NodeId coordinator, uint8_t slot);
+  void send_part(NodeId to, RecoveryHeader header, const LogPart* part, bool locked);
+  bool parse_recovery(const Message& message);
+  void on_recovery(std::span<const Message> run);
+  void write_decision(const Message& message, const RecoveryHeader& header);
+  const Decision* decision_on(NodeId coordinator, uint32_t incarnation, uint8_t slot, uint32_t sequence) const;
+  void carry_out();
+  void settle_filled();
+  void commit_record(LogRecord& record, Owner owner, const LogPart* decided);
+  void abort_record(LogRecord& record, Owner owner);
+  void install_decided(const LogPart* part, const LogRecord* record);
+  void activate();
+  // The leader's side (recovery_leader.cc).
+  void hear(const Message& message, const RecoveryHeader& header);
+  void hear_record(const Message& message, const RecoveryHeader& header, OpenTransaction& open);
+  static void hear_keys(const Message& message, const RecoveryHeader& header, OpenTransaction& open);
+  void decide(const LeaderRecovery::Id& id, OpenTransaction& open);
+  bool lead();
+  bool send_decisions();
+  void send_decision(NodeId to, const LeaderRecovery::Id& id, const OpenTransaction& open);
+
+  // Filling (fill.cc).
+  struct Fill {
+    PartitionId partition;
+    TableId table;
+    uint64_t cursor = 0;
+    bool asked = false;
+  };
+  void begin_filling();
+  bool fill_step();
+  bool parse_fill(const Message& message);
+  void on_fill(std::span<const Message> run);
+  void give_copies(const Message& message);
+  void take_copies(const Message& message);
+  void on_control(std::span<const Message> run);
+
+  // Telling (engine.cc): who is told of something current waits for a look at the lease (rule E4).
+  void wake(TxnSlot& slot);
+  void wake_leased(TxnSlot& slot);
+  void refuse_untold(TxnSlot& slot);
+  void release_told(bool now);
 
   // Slots and their bytes (engine.cc).
   void maybe_free(TxnSlot& slot);
@@ -157,6 +243,7 @@ class Engine final : public Duties {
   void walk(TxnSlot& slot);
   bool take_credit(TxnSlot& slot);
   void enter(TxnSlot& slot, Phase phase);
+  static Phase tell_phase(const TxnSlot& slot);
   void advance(TxnSlot& slot);
   void fail(TxnSlot& slot, Code code, const Entry* entry, Owner holder);
   void release(TxnSlot& slot);
@@ -194,6 +281,7 @@ class Engine final : public Duties {
   void commit_key(const LogRecord& record, LogKey& key, Owner owner, std::span<const KeyRef> carried);
   void on_done(std::span<const Message> run);
   void finish_record(LogRecord& record);
+  void finish_key(const LogKey& key);
 
   // Arriving messages (burst.cc).
   void on_burst(std::span<const Message> burst);
@@ -226,7 +314,25 @@ class Engine final : public Duties {
   const bool table_batching_;
   const bool local_reads_;
   const int nodes_;
-  const uint32_t incarnation_;
+  Wire* const wire_;
+  std::shared_ptr<const View> view_;
+  std::vector<std::shared_ptr<const View>> old_views_;  // transactions that began in them still point there
+  std::shared_ptr<const View> filled_from_;             // the last one in which this worker was active
+  uint32_t incarnation_;
+  bool active_ = true;
+  bool served_ = true;  // was active once
+  bool retired_ = false;
+  Epoch active_epoch_;                         // the last one
+  std::array<uint32_t, kNodesMax + 1> met_{};  // incarnations of the peers whose channels are open
+  uint64_t gone_ = 0;                          // bit n: node n is not what it was when this worker was last active
+  MemberRecovery member_;
+  std::unique_ptr<LeaderRecovery> leader_;
+  std::vector<OwnTransaction> own_;
+  std::vector<Decision> decisions_;
+  std::vector<TxnSlot*> told_;
+  std::vector<Fill> fills_;
+  std::atomic<uint32_t> filled_epoch_{0};
+  Chore* chore_ = nullptr;
   Random random_;
   std::unique_ptr<Pool> pool_;
   Port port_;

@@ -34,7 +34,11 @@ void Engine::begin_read(TxnSlot& slot, uint16_t index, Intent intent) {
   slot.done_upto = std::min(slot.done_upto, index);
   e.locks = row_->lock_while_reading && intent == Intent::kUpdate && !slot.single;
   ++slot.reads_pending;
-  dispatch_get(slot, index);
+  if (slot.outcome.code == Code::kEpoch || slot.rejected == Code::kClosed) {
+    fail_get(slot, index, slot.outcome.code);  // it began in another view, or nothing begins here any more
+  } else {
+    dispatch_get(slot, index);
+  }
 }
 
 void Engine::start_single(TxnSlot& slot, TableId table, Key key) {
@@ -205,9 +209,12 @@ void Engine::got(TxnSlot& slot, uint16_t index) {
     }
     return;
   }
-  if (slot.waiter && slot.done_upto > slot.wait_upto) {
-    worker_->ready(slot.waiter);
-    slot.waiter = {};
+  if (slot.done_upto > slot.wait_upto) {
+    if (slot.single) {
+      wake_leased(slot);
+    } else {
+      wake(slot);
+    }
   }
   if (slot.state == SlotState::kDraining && slot.reads_pending == 0) release(slot);
 }
@@ -317,6 +324,8 @@ Code Engine::lock_for_get(const Message& m, const KeyRef& ref, Owner* holder, Ve
   part->next = record.locked;
   record.locked = part;
   record.sequence = request.sequence;
+  record.incarnation = incarnation_of(m.source);
+  record.row = row_index_;
   record.state |= kLogLocked;
   return Code::kOk;
 }

@@ -18,7 +18,7 @@ LogRecord* Engine::open_record(const Message& m) {
   }
   record.sequence = request.sequence;
   record.participants = request.participants;
-  record.incarnation = request.incarnation;
+  record.incarnation = incarnation_of(m.source);
   record.row = request.row;
   record.entries = request.entries;
   record.writes = request.writes;

@@ -1,12 +1,13 @@
 #include "weft/txn/log.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <new>
 
 namespace weft {
 
 const LogKey* LogRecord::find_value(uint8_t index) const {
-  for (const LogPart* list : {locked, applied}) {
+  for (const LogPart* list : std::initializer_list<const LogPart*>{locked, applied, decided}) {
     for (const LogPart* part = list; part != nullptr; part = part->next) {
       for (const LogKey& key : part->all()) {
         if (key.index == index && key.has_value) return &key;
@@ -14,6 +15,17 @@ const LogKey* LogRecord::find_value(uint8_t index) const {
     }
   }
   return nullptr;
+}
+
+bool LogRecord::covers(uint8_t index) const {
+  for (const LogPart* list : {locked, applied}) {
+    for (const LogPart* part = list; part != nullptr; part = part->next) {
+      for (const LogKey& key : part->all()) {
+        if (key.index == index && (list == locked || key.applied || key.staged)) return true;
+      }
+    }
+  }
+  return false;
 }
 
 LogPart* LogTable::make_part(uint32_t keys, size_t bytes, std::byte** bytes_at) {
@@ -33,10 +45,23 @@ void LogTable::drop_parts(LogPart* part) {
   }
 }
 
-void LogTable::drop(LogRecord& record) {
+void LogTable::drop(LogRecord& record, bool committed) {
   drop_parts(record.locked);
   drop_parts(record.applied);
+  const auto finished = static_cast<uint32_t>(record.sequence);
+  const uint32_t incarnation = record.incarnation;
   record = LogRecord();
+  record.finished = finished;
+  record.finished_incarnation = incarnation;
+  record.finished_commit = committed;
+}
+
+void LogTable::forget(NodeId coordinator) {
+  for (int slot = 0; slot < slots_; ++slot) {
+    LogRecord& record = at(coordinator, static_cast<uint8_t>(slot));
+    drop(record, false);
+    record = LogRecord();
+  }
 }
 
 size_t LogTable::open_records() const {

@@ -29,6 +29,8 @@ struct LogKey {
   uint32_t room = 0;  // locked: for a value of at most this size
   uint8_t index = 0;  // of the key in the transaction
   bool has_value = false;
+  bool staged = false;   // at a replica that is filling: installed when it is finished
+  bool applied = false;  // at a backup: the table has the new version, unreadable, and undo and old_value the old one
 };
 
 // One message's keys: the block holds this header, the LogKeys, and their bytes.
@@ -56,8 +58,22 @@ struct LogRecord {
   uint8_t entries = 0;
   uint8_t writes = 0;
   LogPart* locked = nullptr;
-  LogPart* applied = nullptr;  // at a backup; at a primary of a row that replicates there, held back until unlock
+  LogPart* applied = nullptr;        // at a backup; at a primary of a row that replicates there, held back until unlock
+  const LogPart* decided = nullptr;  // while recovery commits it: what the decision brought, which is not this record's
+  // Of the transactions of this slot that are finished here: the last one, and how it ended (rule K4).
+  uint32_t finished = 0;
+  uint32_t finished_incarnation = 0;  // of the coordinator
+  bool finished_commit = false;
 
+  bool is(uint32_t of, uint32_t transaction) const {
+    return state != 0 && incarnation == of && static_cast<uint32_t>(sequence) == transaction;
+  }
+  // Whether the transaction with this sequence, which has no record here, was here and is finished.
+  bool was_finished(uint32_t of, uint32_t transaction) const {
+    return finished != 0 && finished_incarnation == of && static_cast<int32_t>(finished - transaction) >= 0;
+  }
+  // Whether key `index` was locked or applied here.
+  bool covers(uint8_t index) const;
   // The new value of key `index`, if this record has it.
   const LogKey* find_value(uint8_t index) const;
 };
@@ -78,7 +94,9 @@ class LogTable {
   // A part with room for `keys` keys and `bytes` bytes of keys and values; `*bytes_at` is where these go.
   LogPart* make_part(uint32_t keys, size_t bytes, std::byte** bytes_at);
   void drop_parts(LogPart* part);
-  void drop(LogRecord& record);
+  void drop(LogRecord& record, bool committed);
+  // Forgets everything of a coordinator that is gone.
+  void forget(NodeId coordinator);
 
   size_t open_records() const;
 

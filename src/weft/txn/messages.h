@@ -18,6 +18,9 @@ enum class Kind : uint8_t {
   kUnlock,     // CommitRequest, KeyPart...   -> kReply
   kReply,      // PhaseReply, bases
   kDone,       // DoneNotice...: all participants of these have acknowledged; raise and truncate
+  kRecovery,   // RecoveryHeader, KeyPart...: into a new view (recovery.h)
+  kFill,       // FillHeader, ...: copies of a partition for a replica that is filling (fill.cc)
+  kControl,    // for the node's agent: leases
 };
 
 enum GetFlags : uint8_t {

@@ -83,16 +83,17 @@ Result<void> check_spec(const ClusterSpec& spec) {
   return {};
 }
 
-Result<std::unique_ptr<Node>> Node::create(NodeId id, const ClusterSpec& spec, const View& view, Environment* env) {
+Result<std::unique_ptr<Node>> Node::create(NodeId id, const ClusterSpec& spec, const View& view, Environment* env,
+                                           bool joins) {
   if (auto r = check_spec(spec); !r) return r.error();
-  std::unique_ptr<Node> node(new Node(id, spec, view));
+  std::unique_ptr<Node> node(new Node(id, spec, view, joins));
   int held = 0;
   for (const Placement& p : view.partitions) held += p.held_by(id) ? 1 : 0;
   for (const TableSpec& table_spec : spec.tables) {
     TableOptions options;
     options.spec = table_spec;
     options.partitions = static_cast<int>(view.partitions.size());
-    options.partitions_held = std::max(held, 1);
+    options.partitions_held = spec.recovers ? options.partitions : std::max(held, 1);
     options.hash_seed = spec.options.hash_seed;
     options.workers = spec.options.workers;
     options.bugs = spec.bugs;
@@ -129,9 +130,25 @@ Result<void> Node::make_engines(const Options& options, Environment* env) {
   return {};
 }
 
-Node::Node(NodeId id, const ClusterSpec& spec, const View& view) : id_(id), spec_(spec), view_(view) {}
+Node::Node(NodeId id, const ClusterSpec& spec, const View& view, bool joins)
+    : id_(id), spec_(spec), view_(std::make_shared<const View>(view)), joins_(joins) {}
 
 Node::~Node() = default;
+
+void Node::publish(std::shared_ptr<const View> view) {
+  const uint32_t epoch = view->epoch.value;
+  {
+    const std::scoped_lock lock(published_mutex_);
+    published_ = std::move(view);
+  }
+  published_epoch_.store(epoch, std::memory_order_release);
+  if (wake_) wake_();
+}
+
+std::shared_ptr<const View> Node::published() const {
+  const std::scoped_lock lock(published_mutex_);
+  return published_;
+}
 
 Result<void> Node::load(TableId table_id, ByteView key_bytes, ByteView value) {
   Table* t = table(table_id);
@@ -220,8 +237,7 @@ std::string difference(const Table& a, const Table& b, PartitionId partition) {
 
 }  // namespace
 
-std::string audit_replicas(const std::vector<Node*>& nodes) {
-  const View& view = nodes.front()->view();
+std::string audit_replicas(const std::vector<Node*>& nodes, const View& view) {
   for (size_t t = 0; t < nodes.front()->tables(); ++t) {
     const TableId id(static_cast<uint16_t>(t));
     std::vector<std::vector<Digest>> digests;
@@ -236,6 +252,18 @@ std::string audit_replicas(const std::vector<Node*>& nodes) {
       for (int r = 1; r < placement.count; ++r) {
         const NodeId backup = placement.replicas[static_cast<size_t>(r)];
         const Digest& copy = digests[backup.value][p];
+        const PartitionId partition(static_cast<uint16_t>(p));
+        const Table& at_primary = *nodes[placement.primary().value]->table(id);
+        const Table& at_backup = *nodes[backup.value]->table(id);
+        for (uint32_t i = 0; i < at_primary.absence_words(); ++i) {
+          const uint64_t primary_version = at_primary.absence_version(partition, i).value;
+          const uint64_t backup_version = at_backup.absence_version(partition, i).value;
+          if (primary_version == backup_version) continue;
+          return "table " + at_primary.spec().name + " partition " + std::to_string(p) + " absence word " +
+                 std::to_string(i) + ": version " + std::to_string(primary_version) + " at the primary (node " +
+                 std::to_string(placement.primary().value) + "), " + std::to_string(backup_version) + " at node " +
+                 std::to_string(backup.value);
+        }
         if (copy.records == primary.records && copy.sum == primary.sum) continue;
         return "table " + nodes.front()->table(id)->spec().name + " partition " + std::to_string(p) + " at node " +
                std::to_string(backup.value) + ": " +

@@ -2,8 +2,14 @@
 // sim/ in virtual time) makes one per server and gives it time, randomness and a network through an Environment.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "weft/base/bugs.h"
@@ -27,7 +33,8 @@ struct ClusterSpec {
   Options options;
   std::vector<TableSpec> tables;
   std::vector<Declared> procedures;
-  Bugs bugs;  // test only
+  Bugs bugs;              // test only
+  bool recovers = false;  // views change, so that a node may come to hold any partition
 };
 
 // What is wrong with it, or nothing: names the option and its value.
@@ -47,13 +54,42 @@ class Environment {
 
 class Node {
  public:
-  static Result<std::unique_ptr<Node>> create(NodeId id, const ClusterSpec& spec, const View& view, Environment* env);
+  // A node that joins starts stopped, with a view that it is not in, and waits for one that it is (Engine::adopt).
+  static Result<std::unique_ptr<Node>> create(NodeId id, const ClusterSpec& spec, const View& view, Environment* env,
+                                              bool joins = false);
   ~Node();
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
 
   NodeId id() const { return id_; }
-  const View& view() const { return view_; }
+  const View& view() const { return *view_; }  // the first; each engine has its own newest
+  std::shared_ptr<const View> shared_view() const { return view_; }
+  bool joins() const { return joins_; }
+  // A new view for all workers: each adopts it in its next step.
+  void publish(std::shared_ptr<const View> view);
+  uint32_t published_epoch() const { return published_epoch_.load(std::memory_order_acquire); }
+  std::shared_ptr<const View> published() const;
+  // Called by publish(): wakes the threads that run this node's workers.
+  void set_wake(std::function<void()> wake) { wake_ = std::move(wake); }
+
+  // The lease (rule E1): until when this node may say that something is current. Without set_lease, always.
+  void set_lease(uint64_t until_ns) { lease_until_ns_.store(until_ns, std::memory_order_release); }
+  uint64_t lease_until_ns() const { return lease_until_ns_.load(std::memory_order_acquire); }
+  bool leased() const { return lease_until_ns() != UINT64_MAX; }
+  // Leases that this node gave to members that are removed have run out then (rule E2).
+  void set_fenced_after(uint64_t at_ns) { fenced_after_ns_.store(at_ns, std::memory_order_release); }
+  uint64_t fenced_after_ns() const { return fenced_after_ns_.load(std::memory_order_acquire); }
+  // The first worker to go on in an epoch does this for all, under the mutex.
+  std::mutex& settling() { return settling_; }
+  bool settle_once(Epoch epoch) { return std::exchange(settled_epoch_, epoch.value) < epoch.value; }
+  // At the leader: the workers that have carried everything out wait for each other.
+  void worker_recovered(Epoch epoch, WorkerId worker) {
+    recovered_[worker.value].store(epoch.value, std::memory_order_release);
+  }
+  bool workers_recovered(Epoch epoch) const {
+    return std::all_of(recovered_.begin(), recovered_.begin() + workers(),
+                       [&](const auto& at) { return at.load(std::memory_order_acquire) >= epoch.value; });
+  }
   const ClusterSpec& spec() const { return spec_; }
   const Protocol& protocol() const { return *protocol_; }
   Table* table(TableId id) const { return tables_[id.value].get(); }
@@ -70,10 +106,20 @@ class Node {
   Result<void> load(TableId table, ByteView key, ByteView value);
 
  private:
-  Node(NodeId id, const ClusterSpec& spec, const View& view);
+  Node(NodeId id, const ClusterSpec& spec, const View& view, bool joins);
   const NodeId id_;
   ClusterSpec spec_;
-  const View view_;
+  const std::shared_ptr<const View> view_;
+  const bool joins_;
+  std::function<void()> wake_;
+  mutable std::mutex published_mutex_;
+  std::shared_ptr<const View> published_;
+  std::atomic<uint32_t> published_epoch_{0};
+  std::atomic<uint64_t> lease_until_ns_{UINT64_MAX};
+  std::atomic<uint64_t> fenced_after_ns_{0};
+  std::array<std::atomic<uint32_t>, kWorkersMax> recovered_{};
+  std::mutex settling_;
+  uint32_t settled_epoch_ = 0;
   const Protocol* protocol_ = nullptr;
   std::vector<std::unique_ptr<Region>> table_regions_;
   std::vector<std::unique_ptr<Table>> tables_;
@@ -83,6 +129,6 @@ class Node {
 
 // After a run, while nothing runs: all replicas of every key equal in value and version, no lock left, every record
 // readable. Returns the first thing that is wrong, or nothing.
-std::string audit_replicas(const std::vector<Node*>& nodes);
+std::string audit_replicas(const std::vector<Node*>& nodes, const View& view);
 
 }  // namespace weft

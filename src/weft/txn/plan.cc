@@ -21,8 +21,18 @@ void Engine::plan(TxnSlot& slot) {
   }
   slot.row = slot.writes == 0 && slot.locked_nodes == 0 ? &kReadOnly : row_;
   slot.targets = {};
+  slot.fill_nodes = 0;
   uint64_t nodes = slot.participants;
-  for (uint16_t i = 0; i < slot.count; ++i) nodes |= plan_key(slot, slot.entry(i));
+  uint64_t voters = nodes;
+  for (uint16_t i = 0; i < slot.count; ++i) {
+    const Entry& e = slot.entry(i);
+    const uint64_t filling = e.write != Write::kNone ? e.placement->filling : 0;
+    const uint64_t of_key = plan_key(slot, slot.entry(i));
+    nodes |= of_key;
+    voters |= of_key & ~filling;
+    slot.fill_nodes |= filling;
+  }
+  slot.fill_only = slot.fill_nodes & ~voters;
   for_each_node(nodes & ~slot.participants, [&](NodeId n) { slot.credit[n.value] = 0; });
   slot.participants = nodes;
   plan_credit(slot);
@@ -58,6 +68,8 @@ uint64_t Engine::plan_key(TxnSlot& slot, Entry& e) {
       if (row.replicates_to_primary() || counted_twice) to |= primary;
       e.at[at(Phase::kReplicate)] = to;
     }
+    // Whoever fills gets the write in any row, before anybody sees it.
+    e.at[at(Phase::kReplicate)] |= replicas.filling;
     // The unlock brings the value to those who lock and have not got it.
     const bool lock_brought_it = row.lock_carries_value && !bugs_.has(Bug::kLockWithoutValue);
     if (e.write != Write::kErase && !lock_brought_it) e.at[at(Phase::kUnlock)] = lock_at & ~e.at[at(Phase::kReplicate)];
@@ -83,7 +95,8 @@ void Engine::plan_credit(TxnSlot& slot) {
     const Entry& e = slot.entry(i);
     uint32_t bytes = kKey + 3 * static_cast<uint32_t>(padded(e.key.bytes.size()));
     if (e.write != Write::kNone) bytes += static_cast<uint32_t>(padded(e.new_bytes));
-    for_each_node(e.placement->mask & slot.participants, [&](NodeId n) { slot.need[n.value] += bytes; });
+    for_each_node((e.placement->mask | e.placement->filling) & slot.participants,
+                  [&](NodeId n) { slot.need[n.value] += bytes; });
   }
 }
 
@@ -156,7 +169,7 @@ void Engine::send_phase(TxnSlot& slot, Phase phase, uint64_t nodes) {
   }
   CommitRequest request{};
   request.sequence = slot.sequence;
-  request.participants = slot.participants;
+  request.participants = slot.participants & ~slot.fill_only;
   request.incarnation = slot.incarnation;
   request.row = row_index_;
   request.entries = static_cast<uint8_t>(slot.count);

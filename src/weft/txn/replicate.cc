@@ -30,7 +30,10 @@ void Engine::on_replicate(std::span<const Message> run) {
     for (size_t i = 0; i < keys.size(); ++i) {
       LogKey& key = part->all()[i];
       key.version = Version(keys[i].part->version);
-      if (node_->view().placement(key.key.partition).primary() != self_) apply_key(*record, key, &undo_at);
+      const Placement& placement = view_->placement(key.key.partition);
+      // A replica that is filling cannot undo: it may not have the old value yet. Nobody reads it, so it waits.
+      key.staged = placement.filled_at(self_);
+      if (!key.staged && placement.primary() != self_) apply_key(*record, key, &undo_at);
     }
     record->state |= kLogReplicated;
     reply(m, Phase::kReplicate, Code::kOk, 0, Owner());
@@ -50,6 +53,7 @@ void Engine::apply_key(LogRecord& record, LogKey& key, std::byte** undo_at) {
     record.applied = part;
   }
   key.old_value = {undo, key.undo.value_bytes};
+  key.applied = true;
   ++counters_.records_touched;
   charge(Step::kLookup, 1);
 }

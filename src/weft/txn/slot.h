@@ -72,6 +72,8 @@ struct alignas(64) TxnSlot {
   uint64_t locked_nodes = 0;  // nodes where this transaction holds locks
   uint64_t record_nodes = 0;  // nodes that keep a record of it
   uint64_t participants = 0;
+  uint64_t fill_nodes = 0;  // of them, those that are filling a partition of a written key
+  uint64_t fill_only = 0;   // and have no other part in it: they have no vote
   // Reads. done_upto: all entries below have their answers.
   uint16_t count = 0;
   uint16_t capacity = kInlineEntries;

@@ -23,7 +23,7 @@ void Engine::on_unlock(std::span<const Message> run) {
       record.state |= kLogCommitted;
     } else {
       for (LogPart* part = record.locked; part != nullptr; part = part->next) release_part(part, part->keys, owner);
-      log_.drop(record);
+      log_.drop(record, false);
     }
     reply(m, Phase::kUnlock, Code::kOk, 0, Owner());
   }
@@ -59,21 +59,26 @@ void Engine::on_done(std::span<const Message> run) {
     if (!parsed(m).ok) continue;
     for (const DoneNotice& notice : notices_of(m)) {
       LogRecord& record = log_.at(m.source, static_cast<uint8_t>(notice.slot));
-      if (static_cast<uint32_t>(record.sequence) == notice.sequence) finish_record(record);
+      if (record.state != 0 && static_cast<uint32_t>(record.sequence) == notice.sequence) finish_record(record);
     }
   }
 }
 
+// At a backup, or at a replica that is filling, where a delete stays as a tombstone until it is whole: so that an older
+// copy of the record that comes later is noticed.
+void Engine::finish_key(const LogKey& key) {
+  if (key.applied) key.table->raise(key.key, key.version);
+  if (key.staged) key.table->install(key.key, key.write, key.value, key.version, scratch_.data());
+  if (!key.applied && !key.staged) return;
+  ++counters_.records_touched;
+  charge(Step::kLookup, 1);
+}
+
 void Engine::finish_record(LogRecord& record) {
   for (LogPart* part = record.applied; part != nullptr; part = part->next) {
-    for (const LogKey& key : part->all()) {
-      if (node_->view().placement(key.key.partition).primary() == self_) continue;
-      key.table->raise(key.key, key.version);
-      ++counters_.records_touched;
-      charge(Step::kLookup, 1);
-    }
+    for (const LogKey& key : part->all()) finish_key(key);
   }
-  log_.drop(record);
+  log_.drop(record, true);
 }
 
 }  // namespace weft

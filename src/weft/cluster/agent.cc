@@ -1,0 +1,174 @@
+#include "weft/cluster/agent.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "weft/base/marks.h"
+
+namespace weft {
+
+namespace {
+
+struct LeaseMessage {
+  uint64_t sent_ns;  // by the asker's clock: comes back in the answer
+  uint32_t epoch;
+  uint32_t answer;  // 0: asks, 1: gives
+};
+static_assert(sizeof(LeaseMessage) == 16);
+
+ByteView bytes_of(const LeaseMessage& message) {
+  return {reinterpret_cast<const std::byte*>(&message), sizeof message};
+}
+
+}  // namespace
+
+Agent::Agent(const AgentOptions& options, Node* node, Membership* membership)
+    : options_(options), node_(node), membership_(membership) {
+  if (!node_->joins()) view_ = node_->shared_view();
+  node_->set_lease(0);
+  node_->engine(WorkerId(0))->set_chore(this);
+}
+
+Agent::~Agent() { node_->engine(WorkerId(0))->set_chore(nullptr); }
+
+bool Agent::in(const View& view) const {
+  const Member* member = view.find(options_.self.node);
+  return member != nullptr && member->token == options_.self.token;
+}
+
+bool Agent::step(uint64_t now_ns) {
+  if (now_ns < next_step_ns_ || retired_) return false;
+  next_step_ns_ = now_ns + options_.lease_ns / 16;
+  const std::shared_ptr<const View> latest = membership_->latest();
+  if (latest == nullptr) return false;
+  if (view_ == nullptr || latest->epoch > view_->epoch) {
+    if (view_ == nullptr && !in(*latest)) return join(*latest, now_ns);
+    adopt(latest, now_ns);
+    next_step_ns_ = now_ns + 1;  // the worker adopts it before anything is sent in it
+    return true;
+  }
+  if (retired_) return true;
+  if (now_ns >= next_ask_ns_) ask_leases(now_ns);
+  suspect(now_ns);
+  offer_whole(now_ns);
+  return true;
+}
+
+bool Agent::join(const View& view, uint64_t now_ns) {
+  if (now_ns < next_proposal_ns_) return false;
+  // The last one of this name has to be removed first: its records are decided without it.
+  if (view.find(options_.self.node) != nullptr) {
+    const Result<View> without = without_members(view, uint64_t{1} << options_.self.node.value);
+    if (without) propose(*without, now_ns);
+  } else {
+    propose(with_member(view, options_.self), now_ns);
+  }
+  return true;
+}
+
+void Agent::adopt(const std::shared_ptr<const View>& view, uint64_t now_ns) {
+  uint64_t fenced_after_ns = 0;
+  for (int n = 0; n < kNodesMax; ++n) {
+    const NodeId id(static_cast<uint8_t>(n));
+    const Member* before = view_ == nullptr ? nullptr : view_->find(id);
+    const Member* now = view->find(id);
+    const bool same = before != nullptr && now != nullptr && before->incarnation == now->incarnation;
+    if (before != nullptr && !same && !membership_->fenced(id, before->incarnation)) {
+      fenced_after_ns = std::max(fenced_after_ns, peer(id).given_until_ns);
+    }
+    peer(id).held_until_ns = 0;  // of an epoch that ended
+    if (!same) peer(id).given_until_ns = 0;
+    peer(id).heard_ns = now_ns;
+  }
+  // Leases given to removed members by an epoch before that was never active count as well.
+  node_->set_fenced_after(std::max(fenced_after_ns, node_->fenced_after_ns()));
+  node_->set_lease(0);
+  retired_ = !in(*view);
+  view_ = view;
+  next_ask_ns_ = now_ns;
+  node_->publish(view);
+}
+
+void Agent::ask_leases(uint64_t now_ns) {
+  next_ask_ns_ = now_ns + options_.lease_ns / 4;
+  const LeaseMessage ask{now_ns, view_->epoch.value, 0};
+  for (const Member& member : view_->members) {
+    if (member.node == options_.self.node) continue;
+    node_->engine(WorkerId(0))->send_control(member.node, bytes_of(ask));
+  }
+  update_lease();
+}
+
+void Agent::hear(NodeId from, ByteView message) {
+  if (message.size() < sizeof(LeaseMessage) || view_ == nullptr || retired_) return;
+  const auto lease = load<LeaseMessage>(message.data());
+  if (lease.epoch != view_->epoch.value || view_->find(from) == nullptr) return;
+  const uint64_t now_ns = node_->worker(WorkerId(0))->now_ns();
+  peer(from).heard_ns = now_ns;
+  if (lease.answer == 0) {
+    peer(from).given_until_ns = now_ns + options_.lease_ns + options_.lease_ns * options_.drift_permille / 1000;
+    const LeaseMessage answer{lease.sent_ns, lease.epoch, 1};
+    node_->engine(WorkerId(0))->send_control(from, bytes_of(answer));
+    return;
+  }
+  const uint64_t until_ns = lease.sent_ns + options_.lease_ns;
+  peer(from).held_until_ns = std::max(peer(from).held_until_ns, until_ns);
+  update_lease();
+}
+
+void Agent::update_lease() {
+  uint64_t until_ns = UINT64_MAX - 1;  // alone, it needs nobody's; but it is leased
+  for (const Member& member : view_->members) {
+    if (member.node != options_.self.node) until_ns = std::min(until_ns, peer(member.node).held_until_ns);
+  }
+  node_->set_lease(until_ns);
+}
+
+void Agent::suspect(uint64_t now_ns) {
+  uint64_t silent = 0;
+  uint64_t heard = 1;
+  for (const Member& member : view_->members) {
+    if (member.node == options_.self.node) continue;
+    const bool ended = membership_->fenced(member.node, member.incarnation);
+    if (ended || now_ns > peer(member.node).heard_ns + options_.lease_ns) {
+      silent |= uint64_t{1} << member.node.value;
+    } else {
+      ++heard;
+    }
+    if (ended) peer(member.node).heard_ns = 0;
+  }
+  if (silent == 0 || now_ns < next_proposal_ns_) return;
+  // The more are missing here, the longer it waits for somebody who misses fewer.
+  uint64_t since_ns = 0;
+  for_each_node(silent, [&](NodeId node) { since_ns = std::max(since_ns, peer(node).heard_ns); });
+  const uint64_t missing = view_->members.size() - heard;
+  if (since_ns != 0 && now_ns < since_ns + options_.lease_ns + (missing - 1) * options_.lease_ns / 2) return;
+  const Result<View> next = without_members(*view_, silent);
+  if (!next) {
+    WEFT_MARK("a partition has lost its last replica");
+    lost_ = next.error().detail;
+    return;
+  }
+  lost_.clear();
+  propose(*next, now_ns);
+}
+
+void Agent::offer_whole(uint64_t now_ns) {
+  if (now_ns < next_proposal_ns_) return;
+  std::vector<PartitionId> filled;
+  for (size_t p = 0; p < view_->partitions.size(); ++p) {
+    if (view_->partitions[p].filled_at(options_.self.node)) filled.emplace_back(static_cast<uint16_t>(p));
+  }
+  if (filled.empty()) return;
+  for (int w = 0; w < node_->workers(); ++w) {
+    if (!node_->engine(WorkerId(static_cast<uint8_t>(w)))->filled_in(view_->epoch)) return;
+  }
+  propose(with_whole(*view_, options_.self.node, filled), now_ns);
+}
+
+void Agent::propose(const View& next, uint64_t now_ns) {
+  next_proposal_ns_ = now_ns + options_.lease_ns / 4;
+  membership_->propose(next);
+}
+
+}  // namespace weft

@@ -1,0 +1,76 @@
+// Agent: what a node does for its membership, on the thread of its worker 0: it holds and gives leases, notices members
+// that are silent, proposes views, and has its workers adopt new ones.
+//
+// Leases (rule E1): every member asks every other for one, four times in its duration. Who asks counts from sending,
+// who gives from answering; the node may say that something is current until the first of those it holds runs out. A
+// member that adopts a new view gives no more leases in the old one, and counts itself stopped only when those it gave
+// to removed members have run out or the membership says that they are fenced (rule E2).
+//
+// A member that was not heard of for a duration is proposed for removal. Whoever hears fewer others waits longer, so
+// that of two that have lost each other the one that is cut off from more goes.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "weft/cluster/membership.h"
+#include "weft/txn/engine.h"
+#include "weft/txn/node.h"
+
+namespace weft {
+
+struct AgentOptions {
+  uint64_t lease_ns = 500'000'000;
+  uint64_t drift_permille = 10;  // clocks of two nodes run apart by at most this
+  Member self;                   // node, token and address: to join with
+};
+
+class Agent final : public Chore {
+ public:
+  // Both outlive the agent. Registers itself with the node's worker 0; the workers do not run yet.
+  Agent(const AgentOptions& options, Node* node, Membership* membership);
+  ~Agent() override;
+  Agent(const Agent&) = delete;
+  Agent& operator=(const Agent&) = delete;
+
+  bool step(uint64_t now_ns) override;
+  uint64_t deadline_ns() const override { return next_step_ns_; }
+  void hear(NodeId from, ByteView message) override;
+
+  const View* view() const { return view_.get(); }  // adopted; nullptr before the first
+  bool retired() const { return retired_; }
+  // A partition has lost its last whole replica: the text says which. The cluster stops.
+  const std::string& lost() const { return lost_; }
+
+ private:
+  struct Peer {
+    uint64_t held_until_ns = 0;   // the lease that this node holds of it
+    uint64_t given_until_ns = 0;  // and the one it gave
+    uint64_t heard_ns = 0;
+  };
+
+  bool in(const View& view) const;
+  void adopt(const std::shared_ptr<const View>& view, uint64_t now_ns);
+  bool join(const View& view, uint64_t now_ns);
+  void ask_leases(uint64_t now_ns);
+  void update_lease();
+  void suspect(uint64_t now_ns);
+  void offer_whole(uint64_t now_ns);
+  void propose(const View& next, uint64_t now_ns);
+  Peer& peer(NodeId node) { return peers_[node.value]; }
+
+  const AgentOptions options_;
+  Node* const node_;
+  Membership* const membership_;
+  std::shared_ptr<const View> view_;
+  std::array<Peer, kNodesMax + 1> peers_{};
+  uint64_t next_step_ns_ = 0;
+  uint64_t next_ask_ns_ = 0;
+  uint64_t next_proposal_ns_ = 0;
+  bool retired_ = false;
+  std::string lost_;
+};
+
+}  // namespace weft

@@ -1,0 +1,81 @@
+#include "weft/sim/membership.h"
+
+namespace weft {
+
+namespace {
+
+constexpr uint64_t kProposal = 0, kNews = 1, kAgain = 2;  // Event::a: what, and for news the node
+constexpr uint64_t kAgainNs = 200'000;                    // news are repeated: whoever missed some while it was away
+
+}  // namespace
+
+SimMembership::SimMembership(int nodes, uint64_t seed, uint64_t latency_ns, bool supervised, Events* events,
+                             const FaultPlan* faults)
+    : latency_ns_(latency_ns),
+      supervised_(supervised),
+      events_(events),
+      faults_(faults),
+      random_(seed),
+      lives_(static_cast<size_t>(nodes)) {
+  for (int n = 0; n < nodes; ++n) ends_.push_back(std::make_unique<End>(this, NodeId(static_cast<uint8_t>(n))));
+}
+
+void SimMembership::start(const View& first) {
+  current_ = std::make_shared<const View>(first);
+  for (const auto& end : ends_) end->latest_ = current_;
+  events_->set(events_->now_ns() + kAgainNs, EventKind::kMembership, this, kAgain);
+}
+
+void SimMembership::restarted(NodeId node) {
+  ends_[node.value]->latest_ = nullptr;
+  ++lives_[node.value];
+  tell(node);
+}
+
+void SimMembership::ended(NodeId node, uint32_t incarnation) {
+  ++lives_[node.value];
+  ended_.insert({node.value, incarnation});
+}
+
+void SimMembership::take(const View& next) {
+  proposals_.push_back(next);
+  events_->set(events_->now_ns() + latency_ns_ + random_.below(latency_ns_ + 1), EventKind::kMembership, this,
+               kProposal, proposals_.size() - 1);
+}
+
+void SimMembership::tell(NodeId node) {
+  news_.push_back(current_);
+  events_->set(events_->now_ns() + latency_ns_ + random_.below(latency_ns_ * 4 + 1), EventKind::kMembership, this,
+               kNews | uint64_t{node.value} << 8 | lives_[node.value] << 16, news_.size() - 1);
+}
+
+void SimMembership::tell_all() {
+  for (const auto& end : ends_) tell(end->node_);
+}
+
+void SimMembership::on_event(const Event& event) {
+  const bool away = faults_->membership_away(event.at_ns);
+  if (event.a == kAgain) {
+    events_->set(event.at_ns + kAgainNs, EventKind::kMembership, this, kAgain);
+    for (const auto& end : ends_) {
+      if (end->latest_ == nullptr || end->latest_->epoch < current_->epoch) tell(end->node_);
+    }
+    return;
+  }
+  if (away) return;
+  if (event.a == kProposal) {
+    const View& next = proposals_[event.b];
+    if (next.epoch.value != current_->epoch.value + 1) return;
+    current_ = std::make_shared<const View>(next);
+    ++changes_;
+    tell_all();
+    return;
+  }
+  const NodeId node(static_cast<uint8_t>(event.a >> 8));
+  if (event.a >> 16 != lives_[node.value]) return;
+  End& end = *ends_[node.value];
+  const std::shared_ptr<const View>& view = news_[event.b];
+  if (end.latest_ == nullptr || end.latest_->epoch < view->epoch) end.latest_ = view;
+}
+
+}  // namespace weft

@@ -1,0 +1,68 @@
+// The simulator's membership: one service that holds the view, far enough away that proposals and news travel. It can
+// be away for a while: then nothing is accepted and nothing is told, and what was said meanwhile is lost.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "weft/base/random.h"
+#include "weft/cluster/membership.h"
+#include "weft/sim/events.h"
+#include "weft/sim/faults.h"
+
+namespace weft {
+
+class SimMembership final : public EventSink {
+ public:
+  // `supervised`: it sees at once that a process has ended.
+  SimMembership(int nodes, uint64_t seed, uint64_t latency_ns, bool supervised, Events* events,
+                const FaultPlan* faults);
+
+  void start(const View& first);
+  const View& current() const { return *current_; }
+  Membership* end(NodeId node) { return ends_[node.value].get(); }
+  // A node starts: it knows nothing, and is told the newest view. A process has ended: no more news for it.
+  void restarted(NodeId node);
+  void ended(NodeId node, uint32_t incarnation);
+  uint64_t changes() const { return changes_; }
+
+  void on_event(const Event& event) override;
+
+ private:
+  class End final : public Membership {
+   public:
+    End(SimMembership* service, NodeId node) : service_(service), node_(node) {}
+    std::shared_ptr<const View> latest() override { return latest_; }
+    void propose(const View& next) override { service_->take(next); }
+    bool fenced(NodeId node, uint32_t incarnation) override {
+      return service_->supervised_ && service_->ended_.count({node.value, incarnation}) != 0;
+    }
+
+   private:
+    friend class SimMembership;
+    SimMembership* const service_;
+    const NodeId node_;
+    std::shared_ptr<const View> latest_;
+  };
+
+  void take(const View& next);
+  void tell(NodeId node);
+  void tell_all();
+
+  const uint64_t latency_ns_;
+  const bool supervised_;
+  Events* const events_;
+  const FaultPlan* const faults_;
+  Random random_;
+  std::shared_ptr<const View> current_;
+  std::vector<std::unique_ptr<End>> ends_;
+  std::vector<View> proposals_;
+  std::vector<std::shared_ptr<const View>> news_;
+  std::vector<uint64_t> lives_;  // of each node: news of an earlier life is not delivered
+  std::set<std::pair<uint8_t, uint32_t>> ended_;
+  uint64_t changes_ = 0;
+};
+
+}  // namespace weft
