@@ -1,0 +1,77 @@
+// VerbQueues: one worker's one-sided verbs on a wire where the poster carries them out itself, at once: local and shm.
+//
+// Real loads and stores of 8 bytes (base/bytes.h), and locked instructions for compare-and-swap and fetch-and-add.
+// Verbs of one post take effect in order. Offsets are multiples of 8, else the verb is refused; a WRITE whose length is
+// not a multiple of 8 zeroes the rest of its last word, since shared objects are padded to 8; `bytes` of the atomic
+// verbs is ignored. A refused verb breaks the queue to that peer: what is posted until reset() is flushed.
+//
+// Used by the worker that owns it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "weft/fabric/lane.h"
+#include "weft/fabric/wire.h"
+#include "weft/types.h"
+
+namespace weft {
+
+class VerbQueues {
+ public:
+  VerbQueues(size_t completions_max, LaneCounters* counters);
+
+  // Access is how the target's memory is reached:
+  //   std::byte* resolve(RegionId, uint64_t offset, uint64_t bytes): nullptr if not granted or outside the region
+  //   bool holds(): whether the grant that resolve() found still stands, asked after the verb
+  // False if there is no room for the completions; then nothing was done.
+  template <class Access>
+  bool post(NodeId to, std::span<const Verb> verbs, const Access& access) {
+    if (!accept(verbs.size())) return false;
+    VerbKind before = VerbKind::kRead;
+    for (const Verb& verb : verbs) {
+      if (broken(to)) {
+        complete(to, VerbStatus::kFlushed, verb.tag);
+        continue;
+      }
+      order(before, verb.kind);
+      before = verb.kind;
+      if (!carry_out(verb, verb.offset % 8 == 0 ? access.resolve(verb.region, verb.offset, reach(verb)) : nullptr) ||
+          !access.holds()) {
+        refuse(to, verb.tag);
+      } else if (verb.signalled) {
+        complete(to, VerbStatus::kDone, verb.tag);
+      }
+    }
+    return true;
+  }
+  // To a peer that cannot be reached.
+  bool post_nowhere(NodeId to, std::span<const Verb> verbs);
+
+  size_t poll(std::span<Completion> out);
+  bool pending() const { return head_ != tail_; }
+  void reset(NodeId to) { broken_ &= ~bit(to); }
+
+ private:
+  static uint64_t bit(NodeId node) { return uint64_t{1} << node.value; }
+  static uint64_t reach(const Verb& verb) {
+    return verb.kind == VerbKind::kCompareSwap || verb.kind == VerbKind::kFetchAdd ? 8 : verb.bytes;
+  }
+  bool broken(NodeId to) const { return (broken_ & bit(to)) != 0; }
+  bool accept(size_t verbs);
+  void order(VerbKind before, VerbKind after);
+  static bool carry_out(const Verb& verb, std::byte* target);
+  void refuse(NodeId to, uint64_t tag);
+  void complete(NodeId peer, VerbStatus status, uint64_t tag);
+
+  LaneCounters* const counters_;
+  uint64_t broken_ = 0;                  // bit n: a verb to node n was refused
+  std::vector<Completion> completions_;  // a ring: [head_, tail_)
+  size_t head_ = 0;
+  size_t tail_ = 0;
+  uint64_t fences_ = 0;
+};
+
+}  // namespace weft
