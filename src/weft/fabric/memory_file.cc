@@ -12,6 +12,9 @@
 namespace weft {
 namespace {
 
+// Newer kernels may be set to refuse memory that could be executed; older ones do not know the flag.
+constexpr unsigned kNoExecSeal = 8;  // MFD_NOEXEC_SEAL
+
 constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 
 Error os_error(const char* call, size_t bytes) {
@@ -24,7 +27,8 @@ Result<Fd> make_memory_file(const char* name, size_t bytes) {
   if (bytes == 0 || bytes > SIZE_MAX / 2) {
     return Error{Code::kBadOption, "shared memory of " + std::to_string(bytes) + " bytes"};
   }
-  Fd fd(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  Fd fd(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | kNoExecSeal));
+  if (!fd && errno == EINVAL) fd = Fd(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) return os_error("memfd_create", bytes);
   if (ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) return os_error("ftruncate", bytes);
   if (fcntl(fd.get(), F_ADD_SEALS, kSizeSeals | F_SEAL_SEAL) != 0) return os_error("sealing", bytes);

@@ -16,6 +16,7 @@
 namespace weft {
 namespace {
 
+constexpr int kAcceptsPerStep = 64;  // no stranger keeps the control thread to itself
 constexpr size_t kEventsMax = 1024;  // refusals beyond that are dropped while nobody takes events
 
 Error os_error(const char* call) { return Error{Code::kOs, std::string(call) + ": " + strerrordesc_np(errno)}; }
@@ -173,7 +174,9 @@ void ShmMesh::control_step() {
 std::vector<MeshEvent> ShmMesh::take_events() { return std::exchange(events_, {}); }
 
 void ShmMesh::accept_all() {
-  for (Fd socket = shm_accept(listener_.get()); socket; socket = shm_accept(listener_.get())) {
+  for (int i = 0; i < kAcceptsPerStep; ++i) {
+    Fd socket = shm_accept(listener_.get());
+    if (!socket) return;
     if (!listen_to(socket.get())) continue;
     talks_.push_back(std::make_unique<ShmTalk>(self_, std::move(socket), setup_deadline()));
     const auto strange = [](const auto& t) {

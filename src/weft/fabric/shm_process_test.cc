@@ -202,7 +202,6 @@ TEST_F(ShmProcessTest, VerbsOfAllSizesAndAtomicsBesideTheOwner) {
 
 // The child is killed wherever it is: in the middle of a frame, of a verb, of ringing.
 TEST_F(ShmProcessTest, AKilledPeerIsNoticedLeavesNothingAndComesBack) {
-  RealClock clock;
   ShmNode self(parent_options_);
   self.regions.grant(kChild);
   self.step();
@@ -240,14 +239,10 @@ TEST_F(ShmProcessTest, AKilledPeerIsNoticedLeavesNothingAndComesBack) {
     ASSERT_TRUE(shm_wait([&] { return stream.received() > 500; }, traffic));
     for (uint32_t i = 0; i < 100 * incarnation; ++i) traffic();
     child.kill_now();
-    const uint64_t killed_ns = clock.now_ns();
     if (incarnation % 2 == 0) self.regions.revoke(kChild);  // before anybody was told: it does not hang
-    ASSERT_TRUE(shm_wait([&] { return self.find(Kind::kDown, kChild) != nullptr; },
-                         [&] {
-                           traffic();
-                           self.step();
-                         }));
-    EXPECT_LT(clock.now_ns() - killed_ns, uint64_t{1'000'000'000});
+    traffic();
+    self.step();
+    ASSERT_NE(self.find(Kind::kDown, kChild), nullptr) << "at once: the next control step";
     EXPECT_EQ(self.find(Kind::kDown, kChild)->incarnation, incarnation);
     self.regions.revoke(kChild);
     self.regions.grant(kChild);

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -216,6 +218,30 @@ TEST_F(ShmStrangerTest, WhatIsSharedIsChecked) {
             std::string::npos);
 }
 
+// A peer that dies at any point of the set-up leaves nothing and can come again.
+TEST_F(ShmStrangerTest, ASetUpThatBreaksOffAnywhereLeavesNothing) {
+  const ShmTraces before = ShmTraces::now();
+  ShmOptions options = shm_test_options(0);
+  bool was_up = false;
+  for (int steps = 0; steps < 16; ++steps) {
+    b_.mesh->join({kA, 1, options.address});
+    {
+      ShmNode a(options);
+      a.mesh->join(b_.who);
+      for (int i = 0; i < steps; ++i) (i % 2 == 0 ? b_ : a).step();
+      was_up = was_up || a.find(Kind::kUp, kB) != nullptr;
+    }
+    for (int i = 0; i < 3; ++i) b_.step();
+    b_.wire()->poll({});
+    b_.step();
+    EXPECT_EQ(ShmTraces::now(), before) << steps;
+  }
+  EXPECT_TRUE(was_up) << "the last ones got through";
+  b_.events.clear();
+  ShmNode a(options);
+  shm_connect_all({&a, &b_});
+}
+
 // Those who say nothing, say half and hang up do not keep a good peer out, and go after their time.
 TEST_F(ShmStrangerTest, StrangersDoNotDisturbGoodPeersAndAreBounded) {
   const ShmTraces before = ShmTraces::now();
@@ -251,10 +277,13 @@ TEST_F(ShmStrangerTest, StrangersDoNotDisturbGoodPeersAndAreBounded) {
 TEST_F(ShmStrangerTest, ALivePeerThatSpeaksOutOfTurnIsClosedByName) {
   ShmNode a(shm_test_options(0));
   shm_connect_all({&a, &b_});
+  // A's end of the connection is the socket whose peer has B's address.
   for (int fd = 3; fd < 1024; ++fd) {
-    // Every socket that A has: one is its end of the connection.
-    if (fd == a.mesh->control_fd() || fd == b_.mesh->control_fd()) continue;
-    shm_send(fd, shm_text("what is this"));
+    sockaddr_un name{};
+    socklen_t bytes = sizeof name;
+    if (getpeername(fd, reinterpret_cast<sockaddr*>(&name), &bytes) != 0 || bytes <= sizeof(sa_family_t)) continue;
+    if (b_.who.address.substr(1) != std::string(name.sun_path + 1, bytes - sizeof(sa_family_t) - 1)) continue;
+    EXPECT_TRUE(shm_send(fd, shm_text("what is this")));
   }
   ASSERT_TRUE(shm_wait([&] { return b_.find(Kind::kDown, kA) != nullptr; }, [&] { b_.step(); }));
   EXPECT_NE(b_.find(Kind::kDown, kA)->why.find("set-up: a message of 12 bytes"), std::string::npos);

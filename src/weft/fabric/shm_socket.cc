@@ -139,8 +139,8 @@ ShmReceived shm_receive(int socket, ShmMessage& out) {
       out.fds.emplace_back(fd);
     }
   }
-  // Cut off, or nothing in it, which is also how the end looks.
-  if (got == 0 || (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) return ShmReceived::kEnd;
+  if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) return ShmReceived::kCut;
+  if (got == 0) return ShmReceived::kEnd;  // or a message with nothing in it: no peer sends that
   out.bytes.resize(static_cast<size_t>(got));
   return ShmReceived::kMessage;
 }

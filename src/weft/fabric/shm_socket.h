@@ -35,7 +35,12 @@ Result<void> shm_check_user(int socket);
 // False if the socket takes no more or is closed: set-up sends little and never waits.
 bool shm_send(int socket, ByteView bytes, std::span<const int> fds = {});
 
-enum class ShmReceived { kMessage, kNothing, kEnd };
+enum class ShmReceived {
+  kMessage,
+  kNothing,
+  kCut,  // longer than a message may be, or its descriptors are more than this process may open
+  kEnd,
+};
 ShmReceived shm_receive(int socket, ShmMessage& out);
 
 // True once the other end is closed, whether or not something is left to read.

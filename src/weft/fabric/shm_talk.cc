@@ -76,6 +76,8 @@ void ShmTalk::read() {
     switch (shm_receive(socket_.get(), message)) {
       case ShmReceived::kNothing:
         return;
+      case ShmReceived::kCut:
+        return refuse("set-up: a message was cut off; it is too long, or too many files are open here");
       case ShmReceived::kEnd:
         return end("its socket was closed: the process ended or left");
       case ShmReceived::kMessage:
