@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <atomic>
+
 #include "weft/base/check.h"
 
 namespace weft {
@@ -22,7 +24,10 @@ class Visit {
   std::byte* resolve(RegionId id, uint64_t offset, uint64_t bytes) const {
     return grant_ % 2 == 1 && holds() ? link_.resolve(id, offset, bytes) : nullptr;
   }
-  bool holds() const { return grants_.load(std::memory_order_seq_cst) == grant_; }
+  bool holds() const {
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // after the accesses before it
+    return grants_.load(std::memory_order_seq_cst) == grant_;
+  }
 
  private:
   const ShmLink& link_;

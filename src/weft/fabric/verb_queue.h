@@ -8,11 +8,13 @@
 // Used by the worker that owns it.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "weft/base/bytes.h"
 #include "weft/fabric/lane.h"
 #include "weft/fabric/wire.h"
 #include "weft/types.h"
@@ -73,5 +75,46 @@ class VerbQueues {
   size_t tail_ = 0;
   uint64_t fences_ = 0;
 };
+
+// Aligned relaxed accesses stay in order on x86 but for a store before a load and what the compiler does.
+inline void VerbQueues::order(VerbKind before, VerbKind after) {
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  if (before == VerbKind::kWrite && after == VerbKind::kRead) {
+    __atomic_fetch_add(&fences_, 1, __ATOMIC_SEQ_CST);  // a full fence that the thread sanitizer accepts
+  }
+}
+
+inline bool VerbQueues::carry_out(const Verb& verb, std::byte* target) {
+  if (target == nullptr) return false;
+  auto* const word = reinterpret_cast<uint64_t*>(target);
+  switch (verb.kind) {
+    case VerbKind::kRead:
+      copy_from_shared(verb.local, target, verb.bytes);
+      break;
+    case VerbKind::kWrite:
+      copy_to_shared(target, verb.local, verb.bytes);
+      break;
+    case VerbKind::kCompareSwap: {
+      uint64_t old = verb.compare;
+      __atomic_compare_exchange_n(word, &old, verb.operand, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+      store(verb.local, old);
+      break;
+    }
+    case VerbKind::kFetchAdd:
+      store(verb.local, __atomic_fetch_add(word, verb.operand, __ATOMIC_SEQ_CST));
+      break;
+  }
+  return true;
+}
+
+inline void VerbQueues::refuse(NodeId to, uint64_t tag) {
+  broken_ |= bit(to);
+  complete(to, VerbStatus::kRefused, tag);
+}
+
+inline void VerbQueues::complete(NodeId peer, VerbStatus status, uint64_t tag) {
+  if (status != VerbStatus::kDone) ++counters_->verbs_failed;
+  completions_[tail_++ % completions_.size()] = {peer, status, tag};
+}
 
 }  // namespace weft
