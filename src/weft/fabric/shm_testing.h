@@ -1,12 +1,12 @@
 // What the tests of the shm mesh share: a node with its mesh, stepped by hand, and waiting with a generous deadline.
 #pragma once
 
-#include <dirent.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <unistd.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <memory>
@@ -127,9 +127,7 @@ struct ShmTraces {
   size_t maps = 0;
   static ShmTraces now() {
     ShmTraces traces;
-    DIR* const folder = opendir("/proc/self/fd");
-    while (readdir(folder) != nullptr) ++traces.fds;
-    closedir(folder);
+    for (const auto& fd : std::filesystem::directory_iterator("/proc/self/fd")) traces.fds += !fd.path().empty();
     std::ifstream maps("/proc/self/maps");
     for (std::string line; std::getline(maps, line);) traces.maps += line.find("weft ") != std::string::npos;
     return traces;
