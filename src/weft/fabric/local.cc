@@ -1,66 +1,17 @@
 #include "weft/fabric/local.h"
 
-#include <algorithm>
-
 #include "weft/base/check.h"
-#include "weft/fabric/message.h"
 
 namespace weft {
-namespace {
 
-// Rings follow each other at a distance that is no multiple of 4 KiB: their hot beginnings must not share cache sets.
-constexpr size_t kStagger = 320;
-
-// Verbs of one queue take effect in order. Aligned relaxed accesses stay in order on x86 but for a store before a load
-// and what the compiler does.
-void order_verbs(VerbKind before, VerbKind after, uint64_t& fences) {
-  std::atomic_signal_fence(std::memory_order_seq_cst);
-  if (before == VerbKind::kWrite && after == VerbKind::kRead) {
-    __atomic_fetch_add(&fences, 1, __ATOMIC_SEQ_CST);  // a full fence that the thread sanitizer accepts
-  }
-}
-
-bool carry_out(const Regions::Section& section, const Verb& verb) {
-  const bool atomic = verb.kind == VerbKind::kCompareSwap || verb.kind == VerbKind::kFetchAdd;
-  if (verb.offset % 8 != 0) return false;
-  std::byte* const target = section.resolve(verb.region, verb.offset, atomic ? 8 : verb.bytes);
-  if (target == nullptr) return false;
-  auto* const word = reinterpret_cast<uint64_t*>(target);
-  switch (verb.kind) {
-    case VerbKind::kRead:
-      copy_from_shared(verb.local, target, verb.bytes);
-      break;
-    case VerbKind::kWrite:
-      copy_to_shared(target, verb.local, verb.bytes);
-      break;
-    case VerbKind::kCompareSwap: {
-      uint64_t old = verb.compare;
-      __atomic_compare_exchange_n(word, &old, verb.operand, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-      store(verb.local, old);
-      break;
-    }
-    case VerbKind::kFetchAdd:
-      store(verb.local, __atomic_fetch_add(word, verb.operand, __ATOMIC_SEQ_CST));
-      break;
-  }
-  return true;
-}
-
-}  // namespace
-
-LocalWire::LocalWire(LocalFabric& fabric, NodeId self, WorkerId worker)
-    : fabric_(fabric), self_(self), worker_(worker), writers_(fabric.nodes_ * kFlows), readers_(writers_.size()) {
-  popped_.reserve(readers_.size());
+LocalWire::LocalWire(LocalFabric& fabric, NodeId self, WorkerId worker, size_t completions_max)
+    : fabric_(fabric), self_(self), worker_(worker), inboxes_(fabric.nodes_), verbs_(completions_max, &counters_) {
   for (size_t n = 0; n < fabric.nodes_; ++n) {
-    inboxes_.push_back({&fabric.lanes_[fabric.lane_index(NodeId(static_cast<uint8_t>(n)), self, worker)].tail, {}});
-  }
-  for (size_t c = 0; c < writers_.size(); ++c) {
-    const NodeId peer(static_cast<uint8_t>(c / kFlows));
-    const size_t flow = c % kFlows;
+    const NodeId peer(static_cast<uint8_t>(n));
     const size_t out = fabric.lane_index(self, peer, worker);
     const size_t in = fabric.lane_index(peer, self, worker);
-    writers_[c] = RingWriter(fabric.buffer(out, flow), fabric.ring_bytes_, fabric.ends(out, flow));
-    readers_[c] = RingReader(fabric.buffer(in, flow), fabric.ring_bytes_, fabric.ends(in, flow));
+    writers_.push_back(lane_writers(fabric.lanes_[out], fabric.buffer(out), fabric.ring_bytes_));
+    inboxes_.attach(Inbox(peer, fabric.lanes_[in], fabric.buffer(in), fabric.ring_bytes_));
   }
 }
 
@@ -68,7 +19,7 @@ bool LocalWire::send(NodeId to, Flow flow, ByteView packet) {
   WEFT_CHECK(to != self_ && to.value < fabric_.nodes_, "a wire goes to the other nodes");
   WEFT_CHECK(frame_bytes(packet.size()) <= fabric_.ring_bytes_ / 2, "a packet is at most half a ring");
   LocalFabric::Bed& bed = fabric_.beds_[fabric_.worker_index(to, worker_)];
-  if (!writers_[channel_index(to, flow)].write(packet, bed.wake != nullptr)) {
+  if (!writers_[to.value][static_cast<size_t>(flow)].write(packet, bed.wake != nullptr)) {
     ++counters_.packets_refused;
     return false;
   }
@@ -82,107 +33,25 @@ bool LocalWire::send(NodeId to, Flow flow, ByteView packet) {
 }
 
 size_t LocalWire::poll(std::span<Packet> out) {
-  const size_t peers = inboxes_.size();
-  const size_t first_flow = poll_flow_;
-  size_t count = 0;
-  size_t peer = poll_peer_;
-  for (size_t i = 0; i < peers; ++i, peer = peer + 1 == peers ? 0 : peer + 1) {
-    const Inbox& inbox = inboxes_[peer];
-    for (size_t k = 0; k < kFlows; ++k) {
-      const size_t flow = (first_flow + k) % kFlows;
-      if ((*inbox.tails)[flow].load(std::memory_order_acquire) == inbox.cursors[flow]) continue;
-      count += take(peer, flow, out.subspan(count));
-      if (count < out.size()) continue;
-      poll_flow_ = (flow + 1) % kFlows;
-      poll_peer_ = k + 1 == kFlows ? (peer + 1) % peers : peer;
-      counters_.packets_received += count;
-      return count;
-    }
-  }
+  const size_t count = inboxes_.poll(out);
   counters_.packets_received += count;
   return count;
 }
 
-size_t LocalWire::take(size_t peer, size_t flow, std::span<Packet> out) {
-  const size_t channel = peer * kFlows + flow;
-  RingReader& reader = readers_[channel];
-  size_t count = 0;
-  while (count < out.size() && !reader.empty_now()) {
-    const ByteView bytes = reader.front();
-    reader.pop(bytes);
-    out[count++] = {NodeId(static_cast<uint8_t>(peer)), bytes};
-  }
-  inboxes_[peer].cursors[flow] = reader.cursor();
-  popped_.push_back(channel);
-  return count;
-}
-
-void LocalWire::release() {
-  for (const size_t channel : popped_) readers_[channel].release();
-  popped_.clear();
-}
+void LocalWire::release() { inboxes_.release(); }
 
 bool LocalWire::post(NodeId to, std::span<const Verb> verbs) {
   WEFT_CHECK(to.value < fabric_.nodes_, "a node of this fabric");
-  const size_t room = completions_.size() - (completion_tail_ - completion_head_);
-  if (verbs.size() > room) return false;
-  ++counters_.doorbells;
-  counters_.verbs += verbs.size();
-  const uint64_t bit = uint64_t{1} << to.value;
   Regions* const regions = fabric_.regions_[to.value];
-  if (regions == nullptr || (broken_ & bit) != 0) {
-    bool refused = (broken_ & bit) == 0;
-    for (const Verb& verb : verbs) {
-      complete(to, refused ? VerbStatus::kRefused : VerbStatus::kFlushed, verb.tag);
-      refused = false;
-    }
-    if (!verbs.empty()) broken_ |= bit;
-    return true;
-  }
-  const Regions::Section section(*regions, self_);
-  VerbKind before = VerbKind::kRead;
-  for (const Verb& verb : verbs) {
-    if ((broken_ & bit) != 0) {
-      complete(to, VerbStatus::kFlushed, verb.tag);
-      continue;
-    }
-    order_verbs(before, verb.kind, fences_);
-    before = verb.kind;
-    if (!carry_out(section, verb)) {
-      broken_ |= bit;
-      complete(to, VerbStatus::kRefused, verb.tag);
-    } else if (verb.signalled) {
-      complete(to, VerbStatus::kDone, verb.tag);
-    }
-  }
-  return true;
+  if (regions == nullptr) return verbs_.post_nowhere(to, verbs);
+  return verbs_.post(to, verbs, Regions::Section(*regions, self_));
 }
 
-void LocalWire::complete(NodeId peer, VerbStatus status, uint64_t tag) {
-  if (status != VerbStatus::kDone) ++counters_.verbs_failed;
-  completions_[completion_tail_++ % completions_.size()] = {peer, status, tag};
-}
+size_t LocalWire::poll_completions(std::span<Completion> out) { return verbs_.poll(out); }
 
-size_t LocalWire::poll_completions(std::span<Completion> out) {
-  size_t count = 0;
-  while (count < out.size() && completion_head_ != completion_tail_) {
-    out[count++] = completions_[completion_head_++ % completions_.size()];
-  }
-  return count;
-}
+void LocalWire::reset(NodeId to) { verbs_.reset(to); }
 
-void LocalWire::reset(NodeId to) { broken_ &= ~(uint64_t{1} << to.value); }
-
-bool LocalWire::pending() const {
-  if (completion_head_ != completion_tail_) return true;
-  for (const Inbox& inbox : inboxes_) {
-    for (size_t flow = 0; flow < kFlows; ++flow) {
-      // Ordered after this worker's own set_sleeping(true).
-      if ((*inbox.tails)[flow].load(std::memory_order_seq_cst) != inbox.cursors[flow]) return true;
-    }
-  }
-  return false;
-}
+bool LocalWire::pending() const { return verbs_.pending() || inboxes_.pending(); }
 
 LocalFabric::LocalFabric(const LocalOptions& options)
     : nodes_(static_cast<size_t>(options.nodes)),
@@ -192,13 +61,13 @@ LocalFabric::LocalFabric(const LocalOptions& options)
                  options.workers <= kWorkersMax && ring_bytes_ >= 4 * kPacketBytesMax,
              "the caller checks its options");
   const size_t lanes = nodes_ * nodes_ * workers_;
-  memory_ = Mapping::or_throw(lanes * kFlows * (ring_bytes_ + kStagger));
+  memory_ = Mapping::or_throw(lanes * lane_buffer_bytes(ring_bytes_));
   lanes_ = std::make_unique<Lane[]>(lanes);
   beds_ = std::make_unique<Bed[]>(nodes_ * workers_);
   for (size_t n = 0; n < nodes_; ++n) {
     for (size_t w = 0; w < workers_; ++w) {
-      wires_.emplace_back(new LocalWire(*this, NodeId(static_cast<uint8_t>(n)), WorkerId(static_cast<uint8_t>(w))));
-      wires_.back()->completions_.resize(std::max<size_t>(options.completions_max, 1));
+      wires_.emplace_back(new LocalWire(*this, NodeId(static_cast<uint8_t>(n)), WorkerId(static_cast<uint8_t>(w)),
+                                        options.completions_max));
     }
   }
 }
@@ -210,15 +79,6 @@ size_t LocalFabric::worker_index(NodeId node, WorkerId worker) const {
 
 size_t LocalFabric::lane_index(NodeId from, NodeId to, WorkerId worker) const {
   return (worker.value * nodes_ + from.value) * nodes_ + to.value;
-}
-
-RingEnds LocalFabric::ends(size_t lane, size_t flow) {
-  Lane& l = lanes_[lane];
-  return {&l.tail[flow], &l.restart[flow], &l.head[flow]};
-}
-
-std::byte* LocalFabric::buffer(size_t lane, size_t flow) const {
-  return memory_.base() + (lane * kFlows + flow) * (ring_bytes_ + kStagger);
 }
 
 void LocalFabric::set_regions(NodeId node, Regions* regions) {

@@ -3,11 +3,7 @@
 // LocalFabric owns the rings: for each worker index, from each node to each other, one per flow. It outlives the ports
 // on it. A LocalWire is one worker's end, used by that worker's thread only; two ends may be on one thread or on two.
 //
-// One-sided verbs are carried out at once by the poster: real loads and stores of 8 bytes (base/bytes.h), and locked
-// instructions for compare-and-swap and fetch-and-add, inside a Section of the target's Regions. Verbs of one post take
-// effect in order. Offsets are multiples of 8, else the verb is refused; a WRITE whose length is not a multiple of 8
-// zeroes the rest of its last word, since shared objects are padded to 8; `bytes` of the atomic verbs is ignored. A
-// refused verb breaks the queue to that peer: what is posted until reset() is flushed.
+// One-sided verbs are carried out at once by the poster (verb_queue.h), inside a Section of the target's Regions.
 //
 // Sleeping: a worker that is about to block says set_sleeping(true), looks at pending() once more, and only then
 // blocks; a sender publishes its packet and then looks at the flag. All four are sequentially consistent, so one of the
@@ -23,9 +19,10 @@
 #include <span>
 #include <vector>
 
+#include "weft/fabric/lane.h"
 #include "weft/fabric/mapping.h"
 #include "weft/fabric/region.h"
-#include "weft/fabric/ring.h"
+#include "weft/fabric/verb_queue.h"
 #include "weft/fabric/wire.h"
 #include "weft/types.h"
 
@@ -36,12 +33,6 @@ struct LocalOptions {
   int workers = 1;
   size_t ring_bytes = 256 << 10;  // per (sender, receiver, worker, flow); committed as it is used
   size_t completions_max = 4096;  // verbs posted whose completions were not polled yet, per worker
-};
-
-struct LocalCounters {
-  uint64_t packets_sent = 0, packets_refused = 0, packets_received = 0;
-  uint64_t wakes = 0;
-  uint64_t doorbells = 0, verbs = 0, verbs_failed = 0;  // failed: refused or flushed
 };
 
 class LocalFabric;
@@ -57,36 +48,19 @@ class LocalWire final : public Wire {
   void reset(NodeId to) override;
   bool pending() const override;
 
-  const LocalCounters& counters() const { return counters_; }
+  const LaneCounters& counters() const { return counters_; }
 
  private:
   friend class LocalFabric;
-  LocalWire(LocalFabric& fabric, NodeId self, WorkerId worker);
-
-  // What poll() looks at for one peer: the published tails of its flows against where this end stands.
-  struct Inbox {
-    const std::array<std::atomic<uint64_t>, kFlows>* tails = nullptr;
-    std::array<uint64_t, kFlows> cursors{};
-  };
-
-  size_t take(size_t peer, size_t flow, std::span<Packet> out);
-  void complete(NodeId peer, VerbStatus status, uint64_t tag);
+  LocalWire(LocalFabric& fabric, NodeId self, WorkerId worker, size_t completions_max);
 
   LocalFabric& fabric_;
   const NodeId self_;
   const WorkerId worker_;
-  std::vector<RingWriter> writers_;  // by channel: to that node
-  std::vector<RingReader> readers_;  // by channel: from that node
-  std::vector<Inbox> inboxes_;       // by node
-  std::vector<size_t> popped_;       // channels with packets handed out since the last release()
-  size_t poll_peer_ = 0;             // the channel after the one that filled the last poll, so that none starves
-  size_t poll_flow_ = 0;
-  uint64_t broken_ = 0;                  // bit n: a verb to node n was refused
-  std::vector<Completion> completions_;  // a ring: [completion_head_, completion_tail_)
-  size_t completion_head_ = 0;
-  size_t completion_tail_ = 0;
-  uint64_t fences_ = 0;
-  LocalCounters counters_;
+  std::vector<LaneWriters> writers_;  // by node
+  Inboxes<false> inboxes_;
+  LaneCounters counters_;
+  VerbQueues verbs_;
 };
 
 class LocalFabric {
@@ -108,15 +82,6 @@ class LocalFabric {
  private:
   friend class LocalWire;
 
-  // The shared words of the rings from one worker to another. Each line has one writer, and a receiver that polls looks
-  // at one line per peer for all flows.
-  struct Lane {
-    alignas(64) std::array<std::atomic<uint64_t>, kFlows> tail{};
-    std::array<std::atomic<uint64_t>, kFlows> restart{};
-    alignas(64) std::array<std::atomic<uint64_t>, kFlows> head{};
-  };
-  static_assert(sizeof(Lane) == 128);
-
   struct alignas(64) Bed {
     std::atomic<bool> sleeping{false};
     void (*wake)(void*) = nullptr;
@@ -125,8 +90,7 @@ class LocalFabric {
 
   size_t worker_index(NodeId node, WorkerId worker) const;
   size_t lane_index(NodeId from, NodeId to, WorkerId worker) const;
-  RingEnds ends(size_t lane, size_t flow);
-  std::byte* buffer(size_t lane, size_t flow) const;
+  std::byte* buffer(size_t lane) const { return memory_.base() + lane * lane_buffer_bytes(ring_bytes_); }
 
   const size_t nodes_;
   const size_t workers_;

@@ -8,6 +8,7 @@
 
 #include "weft/base/bytes.h"
 #include "weft/base/check.h"
+#include "weft/fabric/memory_file.h"
 
 namespace weft {
 namespace {
@@ -20,13 +21,23 @@ void zero_shared(std::byte* from, const std::byte* to) {
 
 }  // namespace
 
-Result<std::unique_ptr<Region>> Region::create(size_t bytes, RegionKind kind) {
+Result<std::unique_ptr<Region>> Region::create(size_t bytes, RegionKind kind, RegionSharing sharing) {
   if (bytes == 0) return Error{Code::kBadOption, "a region of 0 bytes"};
-  Mapping mapping(bytes, Mapping::Pages::kHuge);
+  Fd file;
+  Mapping mapping;
+  if (sharing == RegionSharing::kPrivate) {
+    mapping = Mapping(bytes, Mapping::Pages::kHuge);
+  } else {
+    bytes = align_up(bytes, kHugePageBytes);
+    Result<Fd> made = make_memory_file("weft region", bytes);
+    if (!made) return made.error();
+    file = std::move(*made);
+    mapping = Mapping::of_file(file.get(), bytes, Mapping::Pages::kHuge);
+  }
   if (mapping.base() == nullptr) {
     return Error{Code::kNoMemory, "the kernel reserves no region of " + std::to_string(bytes) + " bytes"};
   }
-  return std::unique_ptr<Region>(new Region(std::move(mapping), kind));
+  return std::unique_ptr<Region>(new Region(std::move(mapping), std::move(file), kind));
 }
 
 void Region::prefault(size_t offset, size_t bytes) {
@@ -55,7 +66,9 @@ void Region::discard(size_t offset, size_t bytes) {
     return;
   }
   zero_shared(from, first);
-  if (madvise(first, static_cast<size_t>(last - first), MADV_DONTNEED) != 0) zero_shared(first, last);
+  // Of shared memory this process would only drop its own view; the pages go when a hole is made in the file.
+  const int advice = file_ ? MADV_REMOVE : MADV_DONTNEED;
+  if (madvise(first, static_cast<size_t>(last - first), advice) != 0) zero_shared(first, last);
   zero_shared(last, to);
 }
 
@@ -75,6 +88,7 @@ void Regions::grant(NodeId peer) {
   WEFT_CHECK(peer.value <= kNodesMax, "a node of this cluster");
   std::atomic<uint32_t>& grants = gates_[peer.value].grants;
   if (grants.load(std::memory_order_relaxed) % 2 == 0) grants.fetch_add(1, std::memory_order_seq_cst);
+  if (posters_ != nullptr) posters_->publish(peer, grants.load(std::memory_order_relaxed));
 }
 
 // A Section counts itself in and then looks at the grant; we end the grant and then look at the count. All four are
@@ -83,7 +97,17 @@ void Regions::revoke(NodeId peer) {
   WEFT_CHECK(peer.value <= kNodesMax, "a node of this cluster");
   Gate& gate = gates_[peer.value];
   if (gate.grants.load(std::memory_order_relaxed) % 2 == 1) gate.grants.fetch_add(1, std::memory_order_seq_cst);
+  if (posters_ != nullptr) posters_->publish(peer, gate.grants.load(std::memory_order_relaxed));
   while (gate.inside.load(std::memory_order_seq_cst) != 0) sched_yield();
+  while (posters_ != nullptr && posters_->inside(peer)) sched_yield();
+}
+
+void Regions::set_remote_posters(RemotePosters* posters) {
+  posters_ = posters;
+  if (posters == nullptr) return;
+  for (size_t peer = 0; peer < gates_.size(); ++peer) {
+    posters->publish(NodeId(static_cast<uint8_t>(peer)), gates_[peer].grants.load(std::memory_order_relaxed));
+  }
 }
 
 uint32_t Regions::grant_of(NodeId peer) const {

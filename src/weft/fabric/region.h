@@ -1,10 +1,11 @@
 // A region: memory that a node registers for one-sided access. Things in it are addressed by (region, offset).
 //
-// The memory is reserved once, anonymous, on huge pages where the kernel gives them, and stays at one address until
-// the region is destroyed. Access by peers is off until granted; see Regions::grant and revoke.
+// The memory is reserved once, on huge pages where the kernel gives them, and stays at one address until the region is
+// destroyed. It is private to the process, or a memory file that the shm wire hands to the other processes of the host.
+// Access by peers is off until granted; see Regions::grant and revoke.
 //
-// Thread-safety: base() and bytes() never change. grant, revoke and add belong to the node's control thread;
-// resolve() may be called by any worker or wire.
+// Thread-safety: base(), bytes() and fd() never change. grant, revoke, add and set_remote_posters belong to the node's
+// control thread; resolve() may be called by any worker or wire.
 #pragma once
 
 #include <array>
@@ -14,6 +15,7 @@
 #include <memory>
 #include <utility>
 
+#include "weft/fabric/fd.h"
 #include "weft/fabric/mapping.h"
 #include "weft/status.h"
 #include "weft/types.h"
@@ -23,17 +25,20 @@ namespace weft {
 using RegionId = Id<struct RegionTag, uint16_t>;
 
 enum class RegionKind : uint8_t { kHost };
+enum class RegionSharing : uint8_t { kPrivate, kShared };
 
 class Region {
  public:
   // Reserves `bytes` of address space, rounded up to 2 MiB; pages are committed when first touched.
-  static Result<std::unique_ptr<Region>> create(size_t bytes, RegionKind kind = RegionKind::kHost);
+  static Result<std::unique_ptr<Region>> create(size_t bytes, RegionKind kind = RegionKind::kHost,
+                                                RegionSharing sharing = RegionSharing::kPrivate);
   Region(const Region&) = delete;
   Region& operator=(const Region&) = delete;
 
   std::byte* base() const { return mapping_.base(); }
   size_t bytes() const { return mapping_.bytes(); }
   RegionKind kind() const { return kind_; }
+  int fd() const { return file_.get(); }  // of the memory file; -1 if private
 
   // Touches [offset, offset + bytes) so that no page fault is left for the data path.
   void prefault(size_t offset, size_t bytes);
@@ -42,9 +47,21 @@ class Region {
   void discard(size_t offset, size_t bytes);
 
  private:
-  Region(Mapping mapping, RegionKind kind) : mapping_(std::move(mapping)), kind_(kind) {}
+  Region(Mapping mapping, Fd file, RegionKind kind)
+      : mapping_(std::move(mapping)), file_(std::move(file)), kind_(kind) {}
   const Mapping mapping_;
+  const Fd file_;
   const RegionKind kind_;
+};
+
+// Posters outside this process, which look at a grant in memory that they share with us: the shm wire tells them.
+class RemotePosters {
+ public:
+  virtual ~RemotePosters() = default;
+  // `grants` as in Regions: odd while the peer has a grant. From now on no access begins under an earlier one.
+  virtual void publish(NodeId peer, uint32_t grants) = 0;
+  // Whether an access of this peer may be under way that began before the last publish(). False once it has died.
+  virtual bool inside(NodeId peer) = 0;
 };
 
 // The regions of one node, and who may reach them.
@@ -55,15 +72,20 @@ class Regions {
   // The region must outlive this object. Ids count from 0.
   RegionId add(Region* region);
   Region* find(RegionId id) const;  // nullptr if there is none
+  size_t count() const { return count_.load(std::memory_order_acquire); }
 
   // Peers have no access until granted. After revoke(peer) returns, nothing that peer posted earlier lands: the wires
-  // of this process enter a Section around every access they carry out for a peer.
+  // of this process enter a Section around every access they carry out for a peer, and those of other processes are
+  // waited for unless they have died (RemotePosters).
   void grant(NodeId peer);
   void revoke(NodeId peer);
   bool granted(NodeId peer) const { return grant_of(peer) != 0; }
   // Names the peer's present grant; 0 if it has none. A wire that carries a verb out later than it was posted compares:
   // what was posted under one grant does not land under the next.
   uint32_t grant_of(NodeId peer) const;
+
+  // Told of every grant from now on, and of the present ones at once; nullptr: nobody is. Must outlive its being set.
+  void set_remote_posters(RemotePosters* posters);
 
   // An access, or several, that a wire carries out for a peer: revoke(peer) waits until it is destroyed. Short, and
   // never opened by a thread that is inside revoke.
@@ -76,6 +98,7 @@ class Regions {
     Section& operator=(const Section&) = delete;
     // nullptr if the peer has no grant or the range is outside the region.
     std::byte* resolve(RegionId id, uint64_t offset, uint64_t bytes) const;
+    bool holds() const { return true; }  // the grant cannot end inside
 
    private:
     Regions& regions_;
@@ -91,6 +114,7 @@ class Regions {
   std::array<std::atomic<Region*>, kRegionsMax> regions_{};
   std::atomic<uint16_t> count_{0};
   mutable std::array<Gate, kNodesMax + 1> gates_;
+  RemotePosters* posters_ = nullptr;
 };
 
 }  // namespace weft

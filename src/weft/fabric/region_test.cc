@@ -1,11 +1,16 @@
 #include "weft/fabric/region.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <thread>
 
 #include "weft/base/bytes.h"
+#include "weft/fabric/memory_file.h"
 
 namespace weft {
 namespace {
@@ -27,8 +32,10 @@ TEST(RegionTest, RefusesWhatTheKernelCannotGive) {
   EXPECT_EQ(huge.error().code, Code::kNoMemory);
 }
 
-TEST(RegionTest, PrefaultKeepsContentAndDiscardZeroes) {
-  auto region = Region::create(2 << 20);
+class EveryRegionTest : public ::testing::TestWithParam<RegionSharing> {};
+
+TEST_P(EveryRegionTest, PrefaultKeepsContentAndDiscardZeroes) {
+  auto region = Region::create(2 << 20, RegionKind::kHost, GetParam());
   ASSERT_TRUE(region);
   std::byte* base = (*region)->base();
   store_shared(base + 4096, 7);
@@ -43,6 +50,40 @@ TEST(RegionTest, PrefaultKeepsContentAndDiscardZeroes) {
   EXPECT_EQ(load_shared(base + 40), 41U);
   EXPECT_EQ(load_shared(base + 48), 0U);
   EXPECT_EQ(load_shared(base + 64), 65U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Region, EveryRegionTest, ::testing::Values(RegionSharing::kPrivate, RegionSharing::kShared),
+                         [](const auto& sharing) {
+                           return sharing.param == RegionSharing::kShared ? "Shared" : "Private";
+                         });
+
+TEST(RegionTest, SharedMemoryIsSeenThroughItsFileAndStaysItsSize) {
+  auto region = Region::create(3 << 20, RegionKind::kHost, RegionSharing::kShared);
+  ASSERT_TRUE(region);
+  EXPECT_EQ((*region)->bytes(), size_t{4 << 20});
+  EXPECT_EQ(reinterpret_cast<uintptr_t>((*region)->base()) % kHugePageBytes, 0U);
+  EXPECT_TRUE(check_memory_file((*region)->fd(), 4 << 20));
+  EXPECT_FALSE(check_memory_file((*region)->fd(), 2 << 20)) << "announced with another size";
+  const Mapping other = Mapping::of_file((*region)->fd(), 4 << 20);
+  ASSERT_NE(other.base(), nullptr);
+  store_shared((*region)->base() + 8192, 7);
+  EXPECT_EQ(load_shared(other.base() + 8192), 7U);
+  (*region)->discard(0, 1 << 20);
+  struct stat status {};
+  ASSERT_EQ(fstat((*region)->fd(), &status), 0);
+  EXPECT_EQ(status.st_blocks * 512, 0) << "the pages went back to the kernel";
+  EXPECT_EQ(load_shared(other.base() + 8192), 0U) << "the other mapping sees it too";
+  EXPECT_NE(ftruncate((*region)->fd(), 4096), 0);
+}
+
+TEST(RegionTest, WhatIsNoMemoryFileIsNotTakenForOne) {
+  const Fd null(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  EXPECT_FALSE(check_memory_file(null.get(), 0));
+  const Fd soft(memfd_create("soft", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(ftruncate(soft.get(), 4096), 0);
+  auto unsealed = check_memory_file(soft.get(), 4096);
+  ASSERT_FALSE(unsealed);
+  EXPECT_NE(unsealed.error().detail.find("not sealed"), std::string::npos);
 }
 
 TEST(RegionsTest, ResolvesOnlyInsideAndOnlyWhatIsGranted) {
@@ -71,6 +112,29 @@ TEST(RegionsTest, ResolvesOnlyInsideAndOnlyWhatIsGranted) {
   regions.revoke(peer);
   EXPECT_FALSE(regions.granted(peer));
   EXPECT_EQ(Regions::Section(regions, peer).resolve(id, 0, 8), nullptr);
+}
+
+// What the shm wire is told, and that revoke waits for it.
+TEST(RegionsTest, RemotePostersHearOfGrantsAndAreWaitedFor) {
+  struct Posters final : RemotePosters {
+    void publish(NodeId peer, uint32_t grants) override { published[peer.value] = grants; }
+    bool inside(NodeId) override { return --visits > 0; }
+    std::array<uint32_t, kNodesMax + 1> published{};
+    int visits = 3;
+  } posters;
+  Regions regions;
+  regions.grant(NodeId(5));
+  regions.set_remote_posters(&posters);
+  EXPECT_EQ(posters.published[5], regions.grant_of(NodeId(5)));
+  EXPECT_EQ(posters.published[6], 0U);
+  regions.grant(NodeId(6));
+  EXPECT_EQ(posters.published[6], 1U);
+  regions.revoke(NodeId(5));
+  EXPECT_EQ(posters.published[5], 2U);
+  EXPECT_EQ(posters.visits, 0);
+  regions.set_remote_posters(nullptr);
+  regions.grant(NodeId(5));
+  EXPECT_EQ(posters.published[5], 2U);
 }
 
 // After revoke returns, plain stores of the owner race with nothing: the sanitizer would see it.

@@ -16,6 +16,7 @@
 // I2: at most one restart is outstanding: the next one needs an empty ring, so the consumer has passed the last.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -109,6 +110,23 @@ class RingReader {
       place = 0;
     }
     return {buffer_ + place + 8, load<uint64_t>(buffer_ + place)};
+  }
+  // front() where the producer is another process: what it wrote is believed only as far as it stays inside the buffer
+  // and before the tail that empty_now() saw. data() == nullptr: it does not.
+  ByteView front_checked() {
+    if (tail_seen_ - cursor_ > capacity_) return {};
+    if (ends_.restart->load(std::memory_order_relaxed) == cursor_) origin_ = cursor_;
+    uint64_t place = cursor_ - origin_;
+    uint64_t length = place == capacity_ ? kSkipFrame : load_shared(buffer_ + place);
+    if (length == kSkipFrame) {
+      if (capacity_ - place >= tail_seen_ - cursor_) return {};
+      cursor_ += capacity_ - place;
+      origin_ += capacity_;
+      place = 0;
+      length = load_shared(buffer_);
+    }
+    if (length > capacity_ || frame_bytes(length) > std::min(capacity_ - place, tail_seen_ - cursor_)) return {};
+    return {buffer_ + place + 8, length};
   }
   // Steps over the frame that front() returned; its bytes stay until release().
   void pop(ByteView front) { cursor_ += frame_bytes(front.size()); }

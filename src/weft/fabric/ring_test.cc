@@ -130,5 +130,67 @@ TEST(RingTest, TwoThreads) {
   producer.join();
 }
 
+TEST(RingTest, TheCheckedFrontReadsWhatAnHonestProducerWrote) {
+  Shared shared(8 << 10);
+  RingWriter writer(shared.buffer(), shared.bytes(), shared.ends());
+  RingReader reader(shared.buffer(), shared.bytes(), shared.ends());
+  Random random(11);
+  uint64_t written = 0, read = 0;
+  std::deque<size_t> sizes;
+  while (read < 20'000) {
+    for (uint64_t burst = random.below(12); burst > 0; --burst) {
+      const size_t bytes = random.between(1, random.below(10) == 0 ? 4000 : 200);
+      if (!writer.write(frame(written, bytes))) break;
+      sizes.push_back(bytes);
+      ++written;
+    }
+    for (uint64_t burst = random.below(12); burst > 0 && !reader.empty_now(); --burst) {
+      const ByteView got = reader.front_checked();
+      ASSERT_NE(got.data(), nullptr);
+      const auto want = frame(read, sizes.front());
+      ASSERT_TRUE(std::equal(got.begin(), got.end(), want.begin(), want.end())) << "frame " << read;
+      reader.pop(got);
+      sizes.pop_front();
+      ++read;
+    }
+    reader.release();
+  }
+}
+
+// A producer that writes anything into the words it shares: the reader says no, or returns bytes of the buffer.
+TEST(RingTest, TheCheckedFrontStaysInsideTheRingWhateverTheProducerWrote) {
+  Random random(12);
+  uint64_t refused = 0, taken = 0;
+  for (int round = 0; round < 3000; ++round) {
+    Shared shared(4 << 10);
+    const std::byte* const begin = shared.buffer();
+    const std::byte* const end = begin + shared.bytes();
+    RingReader reader(begin, shared.bytes(), shared.ends());
+    uint64_t tail = 0;
+    for (int step = 0; step < 50; ++step) {
+      for (int k = 0; k < 20; ++k) {
+        const uint64_t kinds[] = {random.below(64), kSkipFrame, random.next(), random.below(5000), ~random.below(64)};
+        shared.words[random.below(shared.words.size())] = kinds[random.below(5)];
+      }
+      tail += random.below(20) == 0 ? random.next() : 8 * random.below(100);
+      shared.tail.store(tail);
+      if (random.below(3) == 0) shared.restart.store(random.below(2) == 0 ? reader.cursor() : random.next());
+      if (reader.empty_now()) continue;
+      const ByteView got = reader.front_checked();
+      if (got.data() == nullptr) {
+        ++refused;
+        break;
+      }
+      ASSERT_GE(got.data(), begin + 8);
+      ASSERT_LE(got.data() + got.size(), end);
+      ASSERT_LE(got.size(), shared.bytes());
+      reader.pop(got);
+      ++taken;
+    }
+  }
+  EXPECT_GT(refused, 1000U);
+  EXPECT_GT(taken, 1000U);
+}
+
 }  // namespace
 }  // namespace weft

@@ -1,0 +1,120 @@
+// VerbQueues: one worker's one-sided verbs on a wire where the poster carries them out itself, at once: local and shm.
+//
+// Real loads and stores of 8 bytes (base/bytes.h), and locked instructions for compare-and-swap and fetch-and-add.
+// Verbs of one post take effect in order. Offsets are multiples of 8, else the verb is refused; a WRITE whose length is
+// not a multiple of 8 zeroes the rest of its last word, since shared objects are padded to 8; `bytes` of the atomic
+// verbs is ignored. A refused verb breaks the queue to that peer: what is posted until reset() is flushed.
+//
+// Used by the worker that owns it.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "weft/base/bytes.h"
+#include "weft/fabric/lane.h"
+#include "weft/fabric/wire.h"
+#include "weft/types.h"
+
+namespace weft {
+
+class VerbQueues {
+ public:
+  VerbQueues(size_t completions_max, LaneCounters* counters);
+
+  // Access is how the target's memory is reached:
+  //   std::byte* resolve(RegionId, uint64_t offset, uint64_t bytes): nullptr if not granted or outside the region
+  //   bool holds(): whether the grant that resolve() found still stands, asked after the verb
+  // False if there is no room for the completions; then nothing was done.
+  template <class Access>
+  bool post(NodeId to, std::span<const Verb> verbs, const Access& access) {
+    if (!accept(verbs.size())) return false;
+    VerbKind before = VerbKind::kRead;
+    for (const Verb& verb : verbs) {
+      if (broken(to)) {
+        complete(to, VerbStatus::kFlushed, verb.tag);
+        continue;
+      }
+      order(before, verb.kind);
+      before = verb.kind;
+      if (!carry_out(verb, verb.offset % 8 == 0 ? access.resolve(verb.region, verb.offset, reach(verb)) : nullptr) ||
+          !access.holds()) {
+        refuse(to, verb.tag);
+      } else if (verb.signalled) {
+        complete(to, VerbStatus::kDone, verb.tag);
+      }
+    }
+    return true;
+  }
+  // To a peer that cannot be reached.
+  bool post_nowhere(NodeId to, std::span<const Verb> verbs);
+
+  size_t poll(std::span<Completion> out);
+  bool pending() const { return head_ != tail_; }
+  void reset(NodeId to) { broken_ &= ~bit(to); }
+
+ private:
+  static uint64_t bit(NodeId node) { return uint64_t{1} << node.value; }
+  static uint64_t reach(const Verb& verb) {
+    return verb.kind == VerbKind::kCompareSwap || verb.kind == VerbKind::kFetchAdd ? 8 : verb.bytes;
+  }
+  bool broken(NodeId to) const { return (broken_ & bit(to)) != 0; }
+  bool accept(size_t verbs);
+  void order(VerbKind before, VerbKind after);
+  static bool carry_out(const Verb& verb, std::byte* target);
+  void refuse(NodeId to, uint64_t tag);
+  void complete(NodeId peer, VerbStatus status, uint64_t tag);
+
+  LaneCounters* const counters_;
+  uint64_t broken_ = 0;                  // bit n: a verb to node n was refused
+  std::vector<Completion> completions_;  // a ring: [head_, tail_)
+  size_t head_ = 0;
+  size_t tail_ = 0;
+  uint64_t fences_ = 0;
+};
+
+// Aligned relaxed accesses stay in order on x86 but for a store before a load and what the compiler does.
+inline void VerbQueues::order(VerbKind before, VerbKind after) {
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  if (before == VerbKind::kWrite && after == VerbKind::kRead) {
+    __atomic_fetch_add(&fences_, 1, __ATOMIC_SEQ_CST);  // a full fence that the thread sanitizer accepts
+  }
+}
+
+inline bool VerbQueues::carry_out(const Verb& verb, std::byte* target) {
+  if (target == nullptr) return false;
+  auto* const word = reinterpret_cast<uint64_t*>(target);
+  switch (verb.kind) {
+    case VerbKind::kRead:
+      copy_from_shared(verb.local, target, verb.bytes);
+      break;
+    case VerbKind::kWrite:
+      copy_to_shared(target, verb.local, verb.bytes);
+      break;
+    case VerbKind::kCompareSwap: {
+      uint64_t old = verb.compare;
+      __atomic_compare_exchange_n(word, &old, verb.operand, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+      store(verb.local, old);
+      break;
+    }
+    case VerbKind::kFetchAdd:
+      store(verb.local, __atomic_fetch_add(word, verb.operand, __ATOMIC_SEQ_CST));
+      break;
+  }
+  return true;
+}
+
+inline void VerbQueues::refuse(NodeId to, uint64_t tag) {
+  broken_ |= bit(to);
+  complete(to, VerbStatus::kRefused, tag);
+}
+
+inline void VerbQueues::complete(NodeId peer, VerbStatus status, uint64_t tag) {
+  if (status != VerbStatus::kDone) ++counters_->verbs_failed;
+  completions_[tail_++ % completions_.size()] = {peer, status, tag};
+}
+
+}  // namespace weft
