@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "weft/base/check.h"
+#include "weft/fabric/carry_out.h"
 #include "weft/fabric/message.h"
 
 namespace weft {
@@ -18,32 +19,6 @@ void order_verbs(VerbKind before, VerbKind after, uint64_t& fences) {
   if (before == VerbKind::kWrite && after == VerbKind::kRead) {
     __atomic_fetch_add(&fences, 1, __ATOMIC_SEQ_CST);  // a full fence that the thread sanitizer accepts
   }
-}
-
-bool carry_out(const Regions::Section& section, const Verb& verb) {
-  const bool atomic = verb.kind == VerbKind::kCompareSwap || verb.kind == VerbKind::kFetchAdd;
-  if (verb.offset % 8 != 0) return false;
-  std::byte* const target = section.resolve(verb.region, verb.offset, atomic ? 8 : verb.bytes);
-  if (target == nullptr) return false;
-  auto* const word = reinterpret_cast<uint64_t*>(target);
-  switch (verb.kind) {
-    case VerbKind::kRead:
-      copy_from_shared(verb.local, target, verb.bytes);
-      break;
-    case VerbKind::kWrite:
-      copy_to_shared(target, verb.local, verb.bytes);
-      break;
-    case VerbKind::kCompareSwap: {
-      uint64_t old = verb.compare;
-      __atomic_compare_exchange_n(word, &old, verb.operand, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-      store(verb.local, old);
-      break;
-    }
-    case VerbKind::kFetchAdd:
-      store(verb.local, __atomic_fetch_add(word, verb.operand, __ATOMIC_SEQ_CST));
-      break;
-  }
-  return true;
 }
 
 }  // namespace
