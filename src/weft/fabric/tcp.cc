@@ -162,8 +162,11 @@ void TcpMesh::bring_up_if_complete(Member& member) {
   for (size_t w = 0; w < wires_.size(); ++w) {
     const auto it = setups_.find(member.setups[w]);
     epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, it->second->fd(), nullptr);
-    links_.push_back(std::make_unique<TcpLink>(it->second->take_stream(), member.peer.node, member.peer.incarnation,
-                                               options_.output_bytes_max, regions_, wires_[w]->completions()));
+    auto link = std::make_unique<TcpLink>(it->second->take_stream(), member.peer.node, member.peer.incarnation,
+                                          options_.output_bytes_max, regions_, wires_[w]->completions());
+    link->posted.set_grant(it->second->grant_heard);
+    link->served.set_announced(it->second->grant_said);
+    links_.push_back(std::move(link));
     setups_.erase(it);
     member.setups[w] = 0;
     member.links.push_back(links_.back().get());

@@ -21,7 +21,8 @@ std::string node_text(NodeId node, uint32_t incarnation) {
 }  // namespace
 
 TcpHello TcpMesh::hello_to(NodeId node, uint32_t incarnation, WorkerId worker) const {
-  return {options_.self, incarnation_, worker, node, incarnation, options_.agreement};
+  const uint32_t grant = regions_ != nullptr ? regions_->grant_of(node) : 0;
+  return {options_.self, incarnation_, worker, node, incarnation, grant, options_.agreement};
 }
 
 void TcpMesh::accept_some() {
@@ -196,7 +197,10 @@ void TcpMesh::consider(uint64_t serial, TcpSetup& setup) {
   // One that came again is the one that counts: its sender gave the other up.
   close_setup(std::exchange(member->setups[setup.worker.value], serial));
   --strangers_;
-  setup.say(tcp_encode_hello(hello_to(setup.peer, setup.incarnation, setup.worker)), TcpSetup::Stage::kAnswering);
+  const TcpHello answer = hello_to(setup.peer, setup.incarnation, setup.worker);
+  setup.grant_heard = hello->grant;
+  setup.grant_said = answer.grant;
+  setup.say(tcp_encode_hello(answer), TcpSetup::Stage::kAnswering);
   setup.set_deadline_ns(clock_->now_ns() + options_.hello_ms * kMillisecond);
   step_setup(serial, setup);
 }
@@ -224,6 +228,7 @@ void TcpMesh::judge_answer(uint64_t serial, TcpSetup& setup) {
     fail_setup(serial, why, true);
     return;
   }
+  setup.grant_heard = hello->grant;
   setup.set_stage(TcpSetup::Stage::kReady);
   member.retry_ns = 0;
   retry_connections();

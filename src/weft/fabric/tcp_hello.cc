@@ -108,6 +108,7 @@ std::string tcp_encode_hello(const TcpHello& hello) {
   put(out, uint8_t{0});
   put(out, hello.incarnation);
   put(out, hello.to_incarnation);
+  put(out, hello.grant);
   put(out, static_cast<uint16_t>(hello.agreement.cluster.size()));
   put(out, static_cast<uint16_t>(hello.agreement.terms.size()));
   out += hello.agreement.cluster;
@@ -162,6 +163,7 @@ Result<TcpHello> tcp_decode_hello(ByteView body) {
   taker.take<uint8_t>();
   hello.incarnation = taker.take<uint32_t>();
   hello.to_incarnation = taker.take<uint32_t>();
+  hello.grant = taker.take<uint32_t>();
   const auto cluster_bytes = taker.take<uint16_t>();
   const auto terms = taker.take<uint16_t>();
   if (cluster_bytes > kTcpNameBytesMax) {

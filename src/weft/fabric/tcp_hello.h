@@ -5,8 +5,8 @@
 //   0          8        12        14     15
 //   | magic    | bytes  | version | kind | 0 | body ...
 //
-//   hello    node u8, worker u8, to_node u8, 0, incarnation u32, to_incarnation u32, cluster size u16, terms u16,
-//            the cluster's id, then for each term: name size u16, name, value u64
+//   hello    node u8, worker u8, to_node u8, 0, incarnation u32, to_incarnation u32, grant u32, cluster size u16,
+//            terms u16, the cluster's id, then for each term: name size u16, name, value u64
 //   refusal  node u8, text. The same in every version, so that a version can be refused.
 //
 // Nothing is read beyond the exchange: frames (tcp_frame.h) may follow at once. Pure functions; what they decode comes
@@ -37,6 +37,7 @@ struct TcpHello {
   WorkerId worker;
   NodeId to_node;
   uint32_t to_incarnation = 0;
+  uint32_t grant = 0;  // that the sender's regions give the receiver now; later changes are frames
   Agreement agreement;
 };
 

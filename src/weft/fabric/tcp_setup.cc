@@ -19,6 +19,7 @@ TcpSetup::TcpSetup(Descriptor socket, TcpTls* tls, uint64_t deadline_ns, const M
     : peer(to.node),
       incarnation(to.incarnation),
       worker(hello.worker),
+      grant_said(hello.grant),
       tls_(tls),
       by_us_(true),
       stream_(std::move(socket)),

@@ -65,6 +65,8 @@ class TcpSetup {
   NodeId peer{kNodesMax};
   uint32_t incarnation = 0;
   WorkerId worker;
+  uint32_t grant_said = 0;   // in our hello
+  uint32_t grant_heard = 0;  // in theirs
 
  private:
   bool begin_tls(TcpFault* fault);

@@ -103,6 +103,7 @@ class TcpVerbServer {
   bool serve(const TcpFrame& frame, TcpOutput& output, TcpFault* fault);
   // Tells the peer its grant if that changed. False if there is no room now.
   bool announce(TcpOutput& output);
+  void set_announced(uint32_t grant) { announced_ = grant; }  // in the hello
 
  private:
   bool land(const TcpFrame& frame, std::byte* returned);
