@@ -86,15 +86,17 @@ void TcpMesh::add_setup(std::unique_ptr<TcpSetup> setup, uint64_t serial) {
 }
 
 void TcpMesh::on_setup(uint64_t serial, uint32_t events) {
+  const auto settled = [&] {
+    const auto it = setups_.find(serial);
+    return it != setups_.end() &&
+           (it->second->stage() == TcpSetup::Stage::kWaiting || it->second->stage() == TcpSetup::Stage::kReady);
+  };
   const auto it = setups_.find(serial);
   if (it == setups_.end()) return;
-  TcpSetup& setup = *it->second;
-  const bool settled = setup.stage() == TcpSetup::Stage::kWaiting || setup.stage() == TcpSetup::Stage::kReady;
-  if (!settled) {
-    step_setup(serial, setup);
-  } else if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) {
-    fail_setup(serial, "the other side closed the connection", false);
-  }
+  if (!settled()) step_setup(serial, *it->second);
+  // One that waits does not read: this event is all that it will hear of the end.
+  const bool hung_up = (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
+  if (hung_up && settled()) fail_setup(serial, "the other side closed the connection", false);
 }
 
 void TcpMesh::step_setup(uint64_t serial, TcpSetup& setup) {

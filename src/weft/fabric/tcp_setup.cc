@@ -97,7 +97,8 @@ bool TcpSetup::read(TcpFault* fault) {
       fault->set("%.150s during the hello", before.text);
       return false;
     }
-    if (moved.io == TcpIo::kAgain && in_done_ != in_.size()) return true;
+    // Only a read that brings nothing shows that the end is not there already: its event may have come with the bytes.
+    if (moved.io == TcpIo::kAgain && moved.bytes == 0) return true;
   }
 }
 

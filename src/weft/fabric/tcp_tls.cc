@@ -61,11 +61,12 @@ BIO_METHOD* make_method() {
 }
 
 std::string last_reason() {
+  // Where the operating system said no, the first error has its reason; else the last one is the most telling.
+  const unsigned long first = ERR_peek_error();
+  if (ERR_SYSTEM_ERROR(first)) return strerror(ERR_GET_REASON(first));
   const unsigned long code = ERR_peek_last_error();
   if (code == 0) return "unknown error";
-  const char* reason = ERR_reason_error_string(code);
-  // Errors of the operating system carry errno and no reason.
-  if (ERR_SYSTEM_ERROR(code)) reason = strerror(ERR_GET_REASON(code));
+  const char* const reason = ERR_reason_error_string(code);
   return reason != nullptr ? reason : "error " + std::to_string(code);
 }
 

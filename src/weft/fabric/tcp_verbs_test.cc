@@ -291,7 +291,7 @@ TEST_F(TcpVerbsTest, NothingLandsAfterRevokeReturns) {
     }
   });
   Regions& regions = net_.node(1).regions;
-  for (int round = 0; round < 100 && !HasFatalFailure(); ++round) {
+  for (int round = 0; round < 40 && !HasFatalFailure(); ++round) {
     regions.revoke(kA);
     for (size_t at = 0; at < 4096; at += 8) store_shared(memory() + at, 0);
     for (int i = 0; i < 20; ++i) std::this_thread::yield();
