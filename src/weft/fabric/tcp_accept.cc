@@ -279,9 +279,12 @@ void TcpMesh::expire_setups() {
   for (const uint64_t serial : late) {
     TcpSetup& setup = *setups_.find(serial)->second;
     if (setup.stage() == TcpSetup::Stage::kWaiting) {
-      refuse(
-          serial, setup,
-          node_text(setup.peer, setup.incarnation) + " is not expected by node " + std::to_string(options_.self.value));
+      const Member* const member = member_of(setup.peer);
+      const bool up = member != nullptr && member->state == State::kUp && member->peer.incarnation == setup.incarnation;
+      refuse(serial, setup,
+             node_text(setup.peer, setup.incarnation) +
+                 (up ? " is connected already to node " : " is not expected by node ") +
+                 std::to_string(options_.self.value));
     } else {
       const bool connecting = setup.stage() == TcpSetup::Stage::kConnecting;
       fail_setup(serial, "no hello in time", !connecting && setup.stage() != TcpSetup::Stage::kRefusing);

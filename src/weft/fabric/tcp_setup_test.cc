@@ -109,6 +109,16 @@ TEST_F(TcpSetupTest, ASoundHelloOfNoMemberWaitsAndIsRefused) {
   EXPECT_TRUE(undisturbed());
 }
 
+TEST_F(TcpSetupTest, ASecondConnectionDoesNotReplaceTheFirst) {
+  Stranger stranger(net_.mesh(2));
+  stranger.say(sound_hello(1, 2));
+  std::string heard;
+  bool over = false;
+  ASSERT_TRUE(net_.until([&] { return heard += stranger.hear(&over), over; }));
+  EXPECT_NE(heard.find("node 1 incarnation 1 is connected already"), std::string::npos) << heard;
+  EXPECT_TRUE(undisturbed());
+}
+
 TEST_F(TcpSetupTest, EachObjectionIsNamed) {
   net_.mesh(2).join({NodeId(0), 7, "127.0.0.1:1"});
   const auto refused = [&](const std::string& hello, const std::string& words) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "weft/base/random.h"
+#include "weft/fabric/port.h"
 #include "weft/fabric/tcp_testing.h"
 
 namespace weft {
@@ -34,7 +35,7 @@ TEST(TcpWireTest, CarriesPacketsBothWays) {
   }));
   EXPECT_EQ(got[0], "to zero!");
   EXPECT_EQ(got[1], "to one");
-  EXPECT_FALSE(net.wire(0).pending());
+  EXPECT_TRUE(net.settles(0));
   EXPECT_LE(net.wire(0).counters().writes, 2U) << "the news of the grant, and the packet";
 }
 
@@ -52,8 +53,8 @@ TEST(TcpWireTest, WaitsForTheConnectionAndForAdmission) {
     net.control();
     EXPECT_TRUE(net.receive(0).empty());
     EXPECT_TRUE(net.receive(1).empty());
-    EXPECT_FALSE(net.wire(1).pending()) << "nothing to do for a worker that admitted nobody";
   }
+  EXPECT_TRUE(net.settles(1)) << "nothing to do for a worker that admitted nobody";
   net.wire(1).admit(NodeId(0), 2);
   EXPECT_TRUE(net.receive(1).empty());
   ASSERT_TRUE(net.until_polling([&] { return net.find(1, MeshEvent::Kind::kDown, "incarnation 2 was admitted"); }));
@@ -186,7 +187,7 @@ TEST(TcpWireTest, AKilledPeerIsReportedAndWhatIsSentGoesNowhere) {
   for (size_t w = 0; w < 2; ++w) {
     for (int i = 0; i < 3000; ++i) ASSERT_TRUE(net.wire(0, w).send(NodeId(1), Flow::kCommit, as_bytes("nobody")));
     EXPECT_GE(net.wire(0, w).counters().packets_dropped, 3000U);
-    EXPECT_FALSE(net.wire(0, w).pending());
+    EXPECT_TRUE(net.settles(0, w));
   }
   EXPECT_TRUE(net.until_polling([&] { return net.mesh(0).links() == 2; })) << "those to node 1 are freed";
 }
@@ -258,6 +259,46 @@ TEST(TcpWireTest, NothingIsDeliveredAfterLeave) {
   net.wire(1).release();
   EXPECT_TRUE(net.receive(1).empty());
   EXPECT_TRUE(net.until_polling([&] { return net.mesh(1).links() == 0 && net.find(0, MeshEvent::Kind::kDown); }));
+}
+
+// A port on top: messages larger than a packet, cut and put together, with the sequence checked for each packet.
+TEST(TcpPortTest, PortsWorkOverTcp) {
+  TcpTestNet net(2);
+  net.connect(0, 1);
+  struct Sink {
+    uint64_t next = 0;
+    static void handle(void* context, std::span<const Message> run) {
+      auto* sink = static_cast<Sink*>(context);
+      for (const Message& message : run) {
+        ASSERT_EQ(load<uint64_t>(message.body.data()), sink->next++);
+        for (size_t i = 8; i < message.body.size(); ++i) ASSERT_EQ(message.body[i], static_cast<std::byte>(i));
+      }
+    }
+  };
+  Sink sinks[2];
+  uint64_t sent[2] = {};
+  std::array<std::unique_ptr<Port>, 2> ports;
+  for (size_t n = 0; n < 2; ++n) {
+    const PortOptions options{.self = node_id(n), .worker = WorkerId(0), .nodes = 2};
+    ports[n] = std::make_unique<Port>(options, &net.wire(n), nullptr);
+    ports[n]->set_handler(3, Sink::handle, &sinks[n]);
+    ports[n]->set_bad_peer([](void*, NodeId, const Error& error) { ADD_FAILURE() << error.text(); }, nullptr);
+  }
+  Random random(7);
+  ASSERT_TRUE(net.until([&] {
+    for (size_t n = 0; n < 2; ++n) {
+      // As much as a credit would allow: the port's queue is bounded.
+      while (sent[n] < 3000 && sent[n] < sinks[1 - n].next + 50) {
+        const size_t bytes = random.chance(5) ? random.between(8, 100'000) : random.between(8, 300);
+        std::byte* const body = ports[n]->reserve(node_id(1 - n), Flow::kExecution, 3, bytes);
+        store(body, sent[n]++);
+        for (size_t i = 8; i < bytes; ++i) body[i] = static_cast<std::byte>(i);
+      }
+      ports[n]->flush();
+      ports[n]->poll();
+    }
+    return (sinks[0].next == 3000 && sinks[1].next == 3000) || ::testing::Test::HasFailure();
+  }));
 }
 
 // A worker that blocks on its descriptor without a timeout: a lost wake-up hangs the test.

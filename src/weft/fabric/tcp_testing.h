@@ -114,6 +114,11 @@ class TcpTestNet {
     });
   }
 
+  // A worker with nothing left to do may sleep; events of what it did already may still have to be looked at.
+  bool settles(size_t n, size_t w = 0) {
+    return until_polling([&] { return !wire(n, w).pending(); });
+  }
+
   // What the last event about a peer says of it.
   bool is_up(size_t a, size_t b, uint32_t incarnation = 1) {
     bool up = false;

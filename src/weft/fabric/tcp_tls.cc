@@ -94,6 +94,8 @@ Result<std::unique_ptr<TcpTls>> TcpTls::create(const TcpTlsFiles& files) {
   SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   SSL_CTX_set_read_ahead(context, 1);
   SSL_CTX_set_default_read_buffer_len(context, kReadAheadBytes);
+  // A key that needs a passphrase is an error, not a question on the terminal.
+  SSL_CTX_set_default_passwd_cb(context, [](char*, int, int, void*) { return 0; });
   if (SSL_CTX_load_verify_file(context, files.ca.c_str()) != 1) return file_error("CA file", files.ca);
   if (SSL_CTX_use_certificate_chain_file(context, files.certificate.c_str()) != 1) {
     return file_error("certificate file", files.certificate);

@@ -136,8 +136,7 @@ TEST_F(TcpTlsTest, CarriesPacketsAndVerbs) {
     return received == 3000 && completed == 2;
   }));
   EXPECT_EQ(in, out);
-  EXPECT_FALSE(net.wire(0).pending());
-  EXPECT_FALSE(net.wire(1).pending());
+  EXPECT_TRUE(net.settles(0) && net.settles(1));
   net.node(1).mesh.reset();
   EXPECT_TRUE(net.until_polling([&] { return !net.is_up(0, 1); }));
 }

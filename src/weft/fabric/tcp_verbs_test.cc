@@ -85,7 +85,7 @@ TEST_F(TcpVerbsTest, OneDoorbellCarriesOutVerbsInOrder) {
   EXPECT_EQ(load_shared(memory() + 128), 77U);
   EXPECT_EQ(net_.wire(0).counters().doorbells, 1U);
   EXPECT_EQ(net_.wire(0).counters().verbs, 5U);
-  EXPECT_FALSE(net_.wire(0).pending());
+  EXPECT_TRUE(net_.settles(0));
 }
 
 TEST_F(TcpVerbsTest, SizesUpToTheLargest) {
