@@ -79,7 +79,7 @@ bool check_reply(const TcpVerbReply& reply, size_t data_bytes, TcpFault* fault) 
 void TcpFault::set(const char* format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(text, sizeof text, format, arguments);
+  vsnprintf(text, sizeof text, format, arguments);  // NOLINT(clang-analyzer-valist.Uninitialized): it is
   va_end(arguments);
 }
 

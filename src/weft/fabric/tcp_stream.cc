@@ -32,7 +32,7 @@ Error address_error(const std::string& address, const std::string& what) {
 }
 
 Error os_error(const std::string& address, const char* call) {
-  return {Code::kOs, "address " + address + ": " + call + ": " + strerror(errno)};
+  return {Code::kOs, "address " + address + ": " + call + ": " + tcp_error_text(errno)};
 }
 
 Result<Addresses> resolve(const std::string& address, int flags) {
@@ -66,6 +66,11 @@ std::string text_of(const sockaddr_storage& address, socklen_t bytes) {
 }
 
 }  // namespace
+
+const char* tcp_error_text(int error) {
+  const char* const text = strerrordesc_np(error);
+  return text != nullptr ? text : "unknown error";
+}
 
 ssize_t tcp_recv(int fd, void* to, size_t bytes) {
   for (;;) {
@@ -110,7 +115,7 @@ TcpStream::Moved TcpStream::read(std::byte* to, size_t bytes, TcpFault* fault) {
     return {0, TcpIo::kClosed};
   }
   if (would_block(errno)) return {0, TcpIo::kAgain};
-  fault->set("recv: %s", strerror(errno));
+  fault->set("recv: %s", tcp_error_text(errno));
   return {0, TcpIo::kClosed};
 }
 
@@ -119,7 +124,7 @@ TcpStream::Moved TcpStream::write(const std::byte* from, size_t bytes, TcpFault*
   const ssize_t sent = tcp_send(socket_.get(), from, bytes);
   if (sent >= 0) return {static_cast<size_t>(sent), static_cast<size_t>(sent) < bytes ? TcpIo::kAgain : TcpIo::kDone};
   if (would_block(errno)) return {0, TcpIo::kAgain};
-  fault->set("send: %s", strerror(errno));
+  fault->set("send: %s", tcp_error_text(errno));
   return {0, TcpIo::kClosed};
 }
 
@@ -192,7 +197,7 @@ Result<void> tcp_connected(int fd) {
   int error = 0;
   socklen_t bytes = sizeof error;
   if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0) error = errno;
-  if (error != 0) return Error{Code::kOs, strerror(error)};
+  if (error != 0) return Error{Code::kOs, tcp_error_text(error)};
   return {};
 }
 

@@ -80,6 +80,9 @@ class TcpStream {
   ssl_st* ssl_ = nullptr;
 };
 
+// What strerror says, for any thread.
+const char* tcp_error_text(int error);
+
 // recv and send that do not return for a signal. With edge-triggered events, "not now" must mean that the socket is
 // drained or full: only then it will say when that changes. Writing to a closed socket raises no SIGPIPE.
 ssize_t tcp_recv(int fd, void* to, size_t bytes);

@@ -63,7 +63,7 @@ BIO_METHOD* make_method() {
 std::string last_reason() {
   // Where the operating system said no, the first error has its reason; else the last one is the most telling.
   const unsigned long first = ERR_peek_error();
-  if (ERR_SYSTEM_ERROR(first)) return strerror(ERR_GET_REASON(first));
+  if (ERR_SYSTEM_ERROR(first)) return tcp_error_text(ERR_GET_REASON(first));
   const unsigned long code = ERR_peek_last_error();
   if (code == 0) return "unknown error";
   const char* const reason = ERR_reason_error_string(code);
@@ -133,7 +133,8 @@ void tls_fault(const ssl_st* ssl, int error, const char* doing, TcpFault* fault)
   const int saved_errno = errno;
   const long verified = SSL_get_verify_result(ssl);
   if (error == SSL_ERROR_SYSCALL && ERR_peek_error() == 0) {
-    fault->set("%s: %s", doing, saved_errno == 0 ? "the other side closed the connection" : strerror(saved_errno));
+    fault->set("%s: %s", doing,
+               saved_errno == 0 ? "the other side closed the connection" : tcp_error_text(saved_errno));
   } else if (verified != X509_V_OK) {
     fault->set("%s: %s: %s", doing, last_reason().c_str(), X509_verify_cert_error_string(verified));
   } else {

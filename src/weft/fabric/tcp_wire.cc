@@ -316,7 +316,7 @@ void TcpWire::install(size_t peer, TcpLink* link) {
   event.data.u64 = peer;
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, link->stream.fd(), &event) != 0) {
     TcpFault fault;
-    fault.set("epoll_ctl: %s", strerror(errno));
+    fault.set("epoll_ctl: %s", tcp_error_text(errno));
     fail(*link, fault);
   } else if (link->incarnation == slot.admitted) {
     activate(peer);
