@@ -14,6 +14,12 @@ if("fmt::fmt" IN_LIST libraries)
   target_link_libraries(weft PUBLIC $<INSTALL_INTERFACE:fmt::fmt>)
 endif()
 
+if("OpenSSL::SSL" IN_LIST libraries)
+  string(APPEND WEFT_FIND_DEPENDENCIES "\nfind_dependency(OpenSSL)")
+  string(APPEND WEFT_PC_REQUIRES ", openssl")
+  target_link_libraries(weft PUBLIC $<INSTALL_INTERFACE:OpenSSL::SSL> $<INSTALL_INTERFACE:OpenSSL::Crypto>)
+endif()
+
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/weft)
 set(pc_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 # The way back from the pkg-config file to the prefix, so that an installed tree can be moved.

@@ -1,9 +1,7 @@
 // VerbQueues: one worker's one-sided verbs on a wire where the poster carries them out itself, at once: local and shm.
 //
-// Real loads and stores of 8 bytes (base/bytes.h), and locked instructions for compare-and-swap and fetch-and-add.
-// Verbs of one post take effect in order. Offsets are multiples of 8, else the verb is refused; a WRITE whose length is
-// not a multiple of 8 zeroes the rest of its last word, since shared objects are padded to 8; `bytes` of the atomic
-// verbs is ignored. A refused verb breaks the queue to that peer: what is posted until reset() is flushed.
+// How one is carried out: carry_out.h. Verbs of one post take effect in order. A refused verb breaks the queue to that
+// peer: what is posted until reset() is flushed.
 //
 // Used by the worker that owns it.
 #pragma once
@@ -14,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "weft/base/bytes.h"
+#include "weft/fabric/carry_out.h"
 #include "weft/fabric/lane.h"
 #include "weft/fabric/wire.h"
 #include "weft/types.h"
@@ -58,13 +56,9 @@ class VerbQueues {
 
  private:
   static uint64_t bit(NodeId node) { return uint64_t{1} << node.value; }
-  static uint64_t reach(const Verb& verb) {
-    return verb.kind == VerbKind::kCompareSwap || verb.kind == VerbKind::kFetchAdd ? 8 : verb.bytes;
-  }
   bool broken(NodeId to) const { return (broken_ & bit(to)) != 0; }
   bool accept(size_t verbs);
   void order(VerbKind before, VerbKind after);
-  static bool carry_out(const Verb& verb, std::byte* target);
   void refuse(NodeId to, uint64_t tag);
   void complete(NodeId peer, VerbStatus status, uint64_t tag);
 
@@ -82,29 +76,6 @@ inline void VerbQueues::order(VerbKind before, VerbKind after) {
   if (before == VerbKind::kWrite && after == VerbKind::kRead) {
     __atomic_fetch_add(&fences_, 1, __ATOMIC_SEQ_CST);  // a full fence that the thread sanitizer accepts
   }
-}
-
-inline bool VerbQueues::carry_out(const Verb& verb, std::byte* target) {
-  if (target == nullptr) return false;
-  auto* const word = reinterpret_cast<uint64_t*>(target);
-  switch (verb.kind) {
-    case VerbKind::kRead:
-      copy_from_shared(verb.local, target, verb.bytes);
-      break;
-    case VerbKind::kWrite:
-      copy_to_shared(target, verb.local, verb.bytes);
-      break;
-    case VerbKind::kCompareSwap: {
-      uint64_t old = verb.compare;
-      __atomic_compare_exchange_n(word, &old, verb.operand, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-      store(verb.local, old);
-      break;
-    }
-    case VerbKind::kFetchAdd:
-      store(verb.local, __atomic_fetch_add(word, verb.operand, __ATOMIC_SEQ_CST));
-      break;
-  }
-  return true;
 }
 
 inline void VerbQueues::refuse(NodeId to, uint64_t tag) {

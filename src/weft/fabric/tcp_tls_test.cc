@@ -1,0 +1,263 @@
+#include "weft/fabric/tcp_tls.h"
+
+#include <gtest/gtest.h>
+#include <openssl/bn.h>
+#include <openssl/ec.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+#include <openssl/x509.h>
+#include <openssl/x509v3.h>
+
+#include <atomic>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "weft/fabric/tcp_testing.h"
+
+namespace weft {
+namespace {
+
+using Kind = MeshEvent::Kind;
+
+struct Frees {
+  void operator()(EVP_PKEY* p) const { EVP_PKEY_free(p); }
+  void operator()(X509* p) const { X509_free(p); }
+  void operator()(SSL_CTX* p) const { SSL_CTX_free(p); }
+  void operator()(SSL* p) const { SSL_free(p); }
+  void operator()(FILE* p) const { fclose(p); }
+};
+template <class T>
+using Owned = std::unique_ptr<T, Frees>;
+
+// A key and its certificate, signed by `authority`, or by itself.
+struct Credential {
+  Owned<EVP_PKEY> key;
+  Owned<X509> certificate;
+
+  explicit Credential(const char* name, const Credential* authority = nullptr)
+      : key(EVP_EC_gen("P-256")), certificate(X509_new()) {
+    X509* const c = certificate.get();
+    X509_set_version(c, 2);
+    ASN1_INTEGER_set(X509_get_serialNumber(c), authority == nullptr ? 1 : 2);
+    X509_gmtime_adj(X509_getm_notBefore(c), -3600);
+    X509_gmtime_adj(X509_getm_notAfter(c), 3600);
+    X509_set_pubkey(c, key.get());
+    X509_NAME* const subject = X509_get_subject_name(c);
+    X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_ASC, reinterpret_cast<const unsigned char*>(name), -1, -1, 0);
+    X509_set_issuer_name(c, authority == nullptr ? subject : X509_get_subject_name(authority->certificate.get()));
+    if (authority == nullptr) {
+      X509_EXTENSION* ca = X509V3_EXT_conf_nid(nullptr, nullptr, NID_basic_constraints, "critical,CA:TRUE");
+      X509_add_ext(c, ca, -1);
+      X509_EXTENSION_free(ca);
+    }
+    X509_sign(c, (authority == nullptr ? *this : *authority).key.get(), EVP_sha256());
+  }
+};
+
+class TcpTlsTest : public ::testing::Test {
+ protected:
+  TcpTlsTest() {
+    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+    folder_ = std::filesystem::path(::testing::TempDir()) /
+              ("weft_tls_" + std::string(test->name()) + "_" + std::to_string(getpid()));
+    std::filesystem::create_directories(folder_);
+    write_certificate("ca", authority_), write_certificate("other_ca", other_authority_);
+    for (const char* name : {"node", "node2"}) write(name, Credential(name, &authority_));
+    write("foreign", Credential("foreign", &other_authority_));
+  }
+  ~TcpTlsTest() override { std::filesystem::remove_all(folder_); }
+
+  std::string file(const std::string& name) const { return (folder_ / (name + ".pem")).string(); }
+  void write_certificate(const std::string& name, const Credential& credential) {
+    const Owned<FILE> out(fopen(file(name).c_str(), "w"));
+    ASSERT_EQ(PEM_write_X509(out.get(), credential.certificate.get()), 1);
+  }
+  void write(const std::string& name, const Credential& credential) {
+    write_certificate(name, credential);
+    const Owned<FILE> out(fopen(file(name + "_key").c_str(), "w"));
+    ASSERT_EQ(PEM_write_PrivateKey(out.get(), credential.key.get(), nullptr, nullptr, 0, nullptr, nullptr), 1);
+  }
+  TcpTlsFiles files(const std::string& name = "node", const std::string& ca = "ca") const {
+    return {file(ca), file(name), file(name + "_key")};
+  }
+  std::function<void(size_t, TcpOptions&)> with_tls() {
+    return [this](size_t n, TcpOptions& options) { options.tls = files(n % 2 == 0 ? "node" : "node2"); };
+  }
+  // Node 0 connects and node 1 accepts: both get nowhere, and say so.
+  void expect_refused(TcpTestNet& net, const std::string& words_0, const std::string& words_1) {
+    net.join(0, 1), net.join(1, 0);
+    ASSERT_TRUE(net.until([&] { return net.find(0, Kind::kRefused) && net.find(1, Kind::kRefused); }));
+    EXPECT_NE(net.find(0, Kind::kRefused, words_0), nullptr) << net.all_events(0);
+    EXPECT_NE(net.find(1, Kind::kRefused, words_1), nullptr) << net.all_events(1);
+    for (int i = 0; i < 50; ++i) net.control();
+    EXPECT_FALSE(net.is_up(0, 1) || net.is_up(1, 0));
+    EXPECT_EQ(net.mesh(0).links() + net.mesh(1).links(), 0U);
+  }
+
+  std::filesystem::path folder_;
+  Credential authority_{"authority"};
+  Credential other_authority_{"other authority"};
+};
+
+TEST_F(TcpTlsTest, CarriesPacketsAndVerbs) {
+  TcpTestNet net(2, 2, with_tls());
+  EXPECT_EQ(net.mesh(0).name(), "tcp+tls");
+  net.connect(0, 1);
+  uint64_t sent = 0, received = 0;
+  const std::string packet(5000, 'p');
+  std::vector<std::byte> out(kTcpVerbBytesMax, std::byte{7}), in(kTcpVerbBytesMax);
+  Verb verb;
+  verb.kind = VerbKind::kWrite;
+  verb.region = net.node(1).region_id;
+  verb.bytes = kTcpVerbBytesMax;
+  verb.local = out.data();
+  ASSERT_TRUE(net.wire(0).post(NodeId(1), {&verb, 1}));
+  verb.kind = VerbKind::kRead;
+  verb.local = in.data();
+  ASSERT_TRUE(net.wire(0).post(NodeId(1), {&verb, 1}));
+  size_t completed = 0;
+  ASSERT_TRUE(net.until([&] {
+    for (int i = 0; i < 30 && sent < 3000; ++i) {
+      sent += net.wire(0).send(NodeId(1), Flow::kCommit, as_bytes(packet)) ? 1 : 0;
+    }
+    net.receive(0);
+    for (auto& [from, text] : net.receive(1)) {
+      EXPECT_EQ(text, packet);
+      ++received;
+    }
+    std::vector<Completion> done(4);
+    completed += net.wire(0).poll_completions(done);
+    return received == 3000 && completed == 2;
+  }));
+  EXPECT_EQ(in, out);
+  EXPECT_TRUE(net.settles(0) && net.settles(1));
+  net.node(1).mesh.reset();
+  EXPECT_TRUE(net.until_polling([&] { return !net.is_up(0, 1); }));
+}
+
+TEST_F(TcpTlsTest, ThreadsAtBothEnds) {
+  TcpTestNet net(2, 1, with_tls());
+  net.connect(0, 1);
+  constexpr uint64_t kPackets = 20'000;
+  std::atomic<bool> done{false};
+  const auto run = [&](size_t n) {
+    uint64_t sent = 0, received = 0;
+    const uint64_t deadline_ns = net.clock()->now_ns() + kTcpTestDeadlineNs;
+    while ((received < kPackets || sent < kPackets || !done.load()) && net.clock()->now_ns() < deadline_ns) {
+      for (int i = 0; i < 16 && sent < kPackets; ++i) {
+        sent += net.wire(n).send(node_id(1 - n), Flow::kCommit, as_bytes("some small packet")) ? 1 : 0;
+      }
+      received += net.receive(n).size();
+      if (n == 0 && received == kPackets) done.store(true);
+    }
+    EXPECT_EQ(received, kPackets);
+  };
+  std::thread other(run, 1);
+  run(0);
+  other.join();
+}
+
+TEST_F(TcpTlsTest, AForeignCertificateGetsNowhere) {
+  TcpTestNet net(2, 1, [&](size_t n, TcpOptions& options) {
+    options.tls = n == 0 ? files("foreign") : files();  // signed by another authority, trusts the right one
+  });
+  expect_refused(net, "TLS", "certificate verify failed");
+}
+
+TEST_F(TcpTlsTest, AForeignAcceptorIsNotTrusted) {
+  TcpTestNet net(2, 1, [&](size_t n, TcpOptions& options) { options.tls = n == 1 ? files("foreign") : files(); });
+  expect_refused(net, "certificate verify failed", "TLS");
+}
+
+TEST_F(TcpTlsTest, PlainToATlsPort) {
+  TcpTestNet net(2, 1, [&](size_t n, TcpOptions& options) {
+    if (n == 1) options.tls = files();
+  });
+  expect_refused(net, "", "TLS handshake");
+}
+
+TEST_F(TcpTlsTest, TlsToAPlainPort) {
+  TcpTestNet net(2, 1, [&](size_t n, TcpOptions& options) {
+    if (n == 0) options.tls = files();
+  });
+  expect_refused(net, "TLS handshake", "speaks TLS");
+}
+
+// A client of OpenSSL's own, with whatever settings.
+class TlsClient {
+ public:
+  TlsClient(const TcpMesh& mesh, SSL_CTX* context) : socket_(std::move(*tcp_connect(mesh.address()))) {
+    ssl_.reset(SSL_new(context));
+    SSL_set_fd(ssl_.get(), socket_.get());
+    SSL_set_connect_state(ssl_.get());
+  }
+  // True when it is over, one way or the other; `in` says which.
+  bool over(bool* in) {
+    char byte;
+    ERR_clear_error();
+    const int result = SSL_read(ssl_.get(), &byte, 1);
+    *in = result == 1;
+    const int error = SSL_get_error(ssl_.get(), result);
+    return result == 1 || (error != SSL_ERROR_WANT_READ && error != SSL_ERROR_WANT_WRITE);
+  }
+
+ private:
+  Descriptor socket_;
+  Owned<SSL> ssl_;
+};
+
+TEST_F(TcpTlsTest, NoCertificateOrAnOldProtocolGetNowhere) {
+  TcpTestNet net(1, 1, with_tls());
+  Owned<SSL_CTX> context(SSL_CTX_new(TLS_method()));
+  bool in = false;
+  {
+    TlsClient client(net.mesh(0), context.get());
+    ASSERT_TRUE(net.until([&] { return client.over(&in); }));
+    EXPECT_FALSE(in);
+    EXPECT_TRUE(net.until([&] { return net.find(0, Kind::kRefused, "did not return a certificate"); }))
+        << net.all_events(0);
+  }
+  const std::string name = file("node"), key = file("node_key");
+  ASSERT_EQ(SSL_CTX_use_certificate_file(context.get(), name.c_str(), SSL_FILETYPE_PEM), 1);
+  ASSERT_EQ(SSL_CTX_use_PrivateKey_file(context.get(), key.c_str(), SSL_FILETYPE_PEM), 1);
+  SSL_CTX_set_max_proto_version(context.get(), TLS1_2_VERSION);
+  TlsClient old(net.mesh(0), context.get());
+  ASSERT_TRUE(net.until([&] { return old.over(&in); }));
+  EXPECT_FALSE(in);
+  EXPECT_TRUE(net.until([&] { return net.find(0, Kind::kRefused, "unsupported protocol"); })) << net.all_events(0);
+}
+
+TEST_F(TcpTlsTest, ASilentTlsClientTimesOut) {
+  TcpTestNet net(1, 1, [&](size_t, TcpOptions& options) {
+    options.tls = files();
+    options.hello_ms = 100;
+  });
+  const auto socket = tcp_connect(net.mesh(0).address());
+  ASSERT_TRUE(socket);
+  EXPECT_TRUE(net.until([&] { return net.find(0, Kind::kRefused, "no hello in time"); }));
+  EXPECT_EQ(net.mesh(0).strangers(), 0U);
+}
+
+TEST_F(TcpTlsTest, FilesThatDoNotServeAreNamed) {
+  const auto refused = [&](const TcpTlsFiles& given, const std::string& words) {
+    const auto tls = TcpTls::create(given);
+    ASSERT_FALSE(tls);
+    EXPECT_NE(tls.error().text().find(words), std::string::npos) << tls.error().text();
+  };
+  refused({file("no_such"), file("node"), file("node_key")}, "CA file " + file("no_such"));
+  refused({file("ca"), file("no_such"), file("node_key")}, "certificate file " + file("no_such"));
+  refused({file("ca"), file("node"), file("no_such")}, "key file " + file("no_such") + ": No such file or directory");
+  refused({file("ca"), file("node"), file("node2_key")}, "key file " + file("node2_key"));
+  std::ofstream(file("garbage")) << "no certificate\n";
+  refused({file("garbage"), file("node"), file("node_key")}, "CA file " + file("garbage"));
+  refused({file("ca"), file("garbage"), file("node_key")}, "certificate file " + file("garbage"));
+}
+
+}  // namespace
+}  // namespace weft
