@@ -7,8 +7,6 @@
  *   BOTH      0, 1       0: T0 reads x and writes y, T1 reads y and writes x (write skew)
  *                        1: both write both keys, T0 has read x, T1 has read y
  *   LATE      0, 1       1: T1 begins only after the first view change
- *   LIVEABORT 0, 1       what recovery does with a transaction whose coordinator lives and is not past its commit point:
- *                        0: as if the coordinator were gone, 1: abort
  *   BUG       0, ...     a planted bug, see below
  *
  * models/README.md says what is left out and how to read a trail.
@@ -28,16 +26,13 @@
 #ifndef LATE
 #define LATE 0
 #endif
-#ifndef LIVEABORT
-#define LIVEABORT 0
-#endif
 #ifndef BUG
 #define BUG 0
 #endif
 
 #define TOLD_EARLY 1          /* dnl4: told after the backups' answers; dnl2: without the primaries'; dnl1: without the backups' */
 #define NO_VALIDATION 2       /* what was read is not compared with what is there (dnl4: no validation; else: lock anything) */
-#define NO_READ_RECORDS 3     /* dnl1: no record of keys only read, recovery does not ask for one */
+#define NO_READ_RECORDS 3     /* dnl1: no record of keys only read */
 #define ABORT_AT_ONCE 4       /* dnl1: an abort is told before it reached those who locked */
 #define IGNORE_COMMITTED 5    /* recovery does not look at COMMITTED */
 #define IGNORE_REPLICATED 6   /* recovery does not look at REPLICATED */
@@ -49,12 +44,14 @@
 #define NOT_WRITTEN 12        /* a decision is applied, the record dropped, and was not written before */
 #define SERVES_EARLY 13       /* a node serves, and tells, when it has applied, before the others have written */
 #define HANDLES_EARLY 14      /* between applying and active a node handles messages of the new epoch */
-#define UNDO_UNCHECKED 15     /* HANDLES_EARLY, and undo does not compare versions */
+#define UNDO_UNCHECKED 15     /* HANDLES_EARLY, and undo does not compare versions either */
 #define VALUES_UNCHECKED 16   /* recovery commits on REPLICATED although a value is lost */
 #define FLAG_NOT_LOWERED 17   /* a backup applies and stays readable */
 #define DECIDES_ANEW 18       /* a later recovery does not look at the decisions an earlier one has written */
 #define WRITES_LITTLE 19      /* the leader goes on when it has written its decision at one node */
 #define DECISION_ALONE 20     /* a written decision does not bring the values */
+#define APPLIES_AT_ONCE 22    /* no bug, see README.md: a node applies when it has written, before the others have */
+#define ASKS_WRITERS 21       /* dnl1: recovery commits if every survivor that holds a written key has LOCKED */
 
 #define N (F + 2)
 #define R (F + 1)
@@ -159,6 +156,8 @@ bit edge[2]; /* edge[t]: the other one comes before t, because of real time or o
 /* Scratch, not part of the state. */
 hidden byte vk, vn, vt, vm, ve, vo;
 hidden byte tgt;
+hidden byte step, aT, aM, aE;
+hidden byte aL; /* transactions that the leader aborts because their coordinator lives and is not past its commit point */
 hidden byte ok, any, all, cin, com0, com1, f01, f10;
 
 #define X(k, n) ((k) * N + (n))
@@ -602,6 +601,12 @@ inline adopt(M) {
 #define HOLDS(t, k, n) (LOGGED(t, k, n) || TRUNCATED(t, k, n) || ((rec[Q(t, n)] & DECIDED) && mark[Q(t, n)] == COMMIT))
 #endif
 
+#if BUG == VALUES_UNCHECKED
+#define VALUES 1
+#else
+#define VALUES (com0 && com1)
+#endif
+
 /* One transaction, by what the members of epoch E have reported. */
 inline decide_one(E) {
   dec[vt] = NONE;
@@ -619,11 +624,13 @@ inline decide_one(E) {
     :: mem[E] & B(vn) ->
       vo = vo | rec[Q(vt, vn)];
       any = any || rec[Q(vt, vn)];
-#if BUG != DECIDES_ANEW
+#if BUG == DECIDES_ANEW
+      if :: mark[Q(vt, vn)] != NONE && !(rec[Q(vt, vn)] & DECIDED) -> ve = mark[Q(vt, vn)] :: else fi;
+#else
       assert(ve == NONE || mark[Q(vt, vn)] == NONE || mark[Q(vt, vn)] == ve); /* what is written does not differ */
       if :: mark[Q(vt, vn)] != NONE -> ve = mark[Q(vt, vn)] :: else fi;
 #endif
-#if BUG == NO_READ_RECORDS
+#if BUG == ASKS_WRITERS
       if
       :: TAKES_PART(vt, vn) && !(rec[Q(vt, vn)] & LOCKED) && ((IN_W(vt, 0) && (rm[0] & B(vn))) || (IN_W(vt, 1) && (rm[1] & B(vn)))) -> all = 0
       :: else
@@ -644,10 +651,6 @@ inline decide_one(E) {
 #if BUG == IGNORE_REPLICATED
   vo = vo & ~REPLICATED;
 #endif
-#if BUG == VALUES_UNCHECKED
-  com0 = 1;
-  com1 = 1;
-#endif
   if
   :: !any -> skip
   :: else ->
@@ -656,12 +659,8 @@ inline decide_one(E) {
     :: ve == NONE && cin && (ph[vt] == UNLOCKING || ph[vt] == DONE) -> MARK(11); dec[vt] = COMMIT
     :: ve == NONE && cin && ph[vt] == ABORTING -> MARK(12); dec[vt] = ABORT
     :: ve == NONE && !(cin && ph[vt] >= UNLOCKING) && (vo & COMMITTED) -> MARK(13); dec[vt] = COMMIT
-#if LIVEABORT
-    :: ve == NONE && cin && ph[vt] < UNLOCKING && !(vo & COMMITTED) -> MARK(14); dec[vt] = ABORT
-    :: ve == NONE && !cin && !(vo & COMMITTED) ->
-#else
-    :: ve == NONE && !(cin && ph[vt] >= UNLOCKING) && !(vo & COMMITTED) ->
-#endif
+    :: ve == NONE && cin && ph[vt] < UNLOCKING && !(vo & COMMITTED) && (aL & B(vt)) -> MARK(14); dec[vt] = ABORT
+    :: ve == NONE && !(cin && ph[vt] >= UNLOCKING) && !(vo & COMMITTED) && !(aL & B(vt)) ->
 #if ROW == 1
       if
       :: all -> MARK(15); dec[vt] = COMMIT
@@ -669,8 +668,8 @@ inline decide_one(E) {
       fi
 #else
       if
-      :: (vo & REPLICATED) && com0 && com1 -> MARK(17); dec[vt] = COMMIT
-      :: (vo & REPLICATED) && !(com0 && com1) -> MARK(18); dec[vt] = ABORT
+      :: (vo & REPLICATED) && VALUES -> MARK(17); dec[vt] = COMMIT
+      :: (vo & REPLICATED) && !VALUES -> MARK(18); dec[vt] = ABORT
       :: !(vo & REPLICATED) -> MARK(19); dec[vt] = ABORT
       fi
 #endif
@@ -680,6 +679,8 @@ inline decide_one(E) {
   fi
 }
 
+/* With a coordinator that lives and is not past its commit point the leader may look at the records as if it were gone,
+ * or abort: both are tried, for each transaction and epoch. */
 inline decide(E) {
   vt = 0;
   do
@@ -777,7 +778,7 @@ inline write_decisions(M) {
   :: vt < NT ->
 #if BUG != NOT_WRITTEN
     if
-    :: dec[vt] != NONE && TAKES_PART(vt, M) ->
+    :: dec[vt] != NONE && TAKES_PART(vt, M) && !(rec[Q(vt, M)] == 0 && mark[Q(vt, M)] == COMMIT) -> /* not if truncated */
       mark[Q(vt, M)] = dec[vt];
       rec[Q(vt, M)] = rec[Q(vt, M)] | DECIDED
     :: else
@@ -786,8 +787,10 @@ inline write_decisions(M) {
     vt++
   :: else -> break
   od;
-#if BUG == SERVES_EARLY
+#if BUG == SERVES_EARLY || BUG == APPLIES_AT_ONCE
   settle(M);
+#endif
+#if BUG == SERVES_EARLY
   tell_recovered(M);
 #endif
   st[M] = WRITTEN;
@@ -920,21 +923,66 @@ inline final() {
 
 /* ---- Everything that can happen next ---- */
 
-#define S_DELIVER(T, n) :: d_step { CAN_DELIVER(T, n) -> deliver(T, n); watch() }
+/* A step is chosen, then done, at once: one copy of what it does. */
+#define BEGIN 1
+#define ADVANCE 2
+#define DELIVER 3
+#define CRASH 4
+#define ADOPT 5
+#define DECIDE 6
+#define WRITE 7
+#define ORDER_APPLY 8
+#define APPLY 9
+#define ORDER_ACTIVE 10
+#define ACTIVATE 11
+#define TELL_EARLY 12
+
+#define S_DELIVER(T, n) :: d_step { CAN_DELIVER(T, n) -> step = DELIVER; aT = T; aM = n }
 #define S_NODE(n) \
-  :: d_step { CAN_CRASH(n) -> crash(n); watch() } \
-  :: d_step { CAN_ADOPT(n) -> adopt(n); watch() } \
-  :: d_step { CAN_WRITE(n) -> write_decisions(n); watch() } \
-  :: d_step { CAN_APPLY(n) -> apply_decisions(n); watch() } \
-  :: d_step { CAN_ACTIVATE(n) -> activate(n); watch() }
+  :: d_step { CAN_CRASH(n) -> step = CRASH; aM = n } \
+  :: d_step { CAN_ADOPT(n) -> step = ADOPT; aM = n } \
+  :: d_step { CAN_WRITE(n) -> step = WRITE; aM = n } \
+  :: d_step { CAN_APPLY(n) -> step = APPLY; aM = n } \
+  :: d_step { CAN_ACTIVATE(n) -> step = ACTIVATE; aM = n }
 #define S_TXN(T) \
-  :: d_step { CAN_BEGIN(T) && CAN_READ(T) -> begin(T) } \
-  :: d_step { CAN_ADVANCE(T) -> advance(T); watch() } \
+  :: d_step { CAN_BEGIN(T) && CAN_READ(T) -> step = BEGIN; aT = T } \
+  :: d_step { CAN_ADVANCE(T) -> step = ADVANCE; aT = T } \
   S_DELIVER(T, 0) S_DELIVER(T, 1) S_DELIVER(T, 2)
+#define UNDECIDED(T, e) ((mem[e] & B(co[T])) && ph[T] >= LOCKING && ph[T] < UNLOCKING)
+#if NT == 2
+#define S_LEADER2(e) \
+  :: d_step { CAN_DECIDE(e) && UNDECIDED(1, e) -> step = DECIDE; aE = e; aL = 2 } \
+  :: d_step { CAN_DECIDE(e) && UNDECIDED(0, e) && UNDECIDED(1, e) -> step = DECIDE; aE = e; aL = 3 }
+#else
+#define S_LEADER2(e)
+#endif
 #define S_LEADER(e) \
-  :: d_step { CAN_DECIDE(e) -> decide(e) } \
-  :: d_step { CAN_ORDER_APPLY(e) -> lst[e] = APPLIES; ack[e] = 0; printf("epoch %d: written everywhere\n", e) } \
-  :: d_step { CAN_ORDER_ACTIVE(e) -> lst[e] = ACTIVATES; ack[e] = 0; printf("epoch %d: applied everywhere\n", e) }
+  :: d_step { CAN_DECIDE(e) -> step = DECIDE; aE = e; aL = 0 } \
+  :: d_step { CAN_DECIDE(e) && UNDECIDED(0, e) -> step = DECIDE; aE = e; aL = 1 } \
+  S_LEADER2(e) \
+  :: d_step { CAN_ORDER_APPLY(e) -> step = ORDER_APPLY; aE = e } \
+  :: d_step { CAN_ORDER_ACTIVE(e) -> step = ORDER_ACTIVE; aE = e }
+
+inline take() {
+  if
+  :: step == BEGIN -> begin(aT)
+  :: step == ADVANCE -> advance(aT)
+  :: step == DELIVER -> deliver(aT, aM)
+  :: step == CRASH -> crash(aM)
+  :: step == ADOPT -> adopt(aM)
+  :: step == DECIDE -> decide(aE)
+  :: step == WRITE -> write_decisions(aM)
+  :: step == ORDER_APPLY -> lst[aE] = APPLIES; ack[aE] = 0; printf("epoch %d: written everywhere\n", aE)
+  :: step == APPLY -> apply_decisions(aM)
+  :: step == ORDER_ACTIVE -> lst[aE] = ACTIVATES; ack[aE] = 0; printf("epoch %d: applied everywhere\n", aE)
+  :: step == ACTIVATE -> activate(aM)
+#ifdef TELLS_EARLY
+  :: step == TELL_EARLY -> tell(aT, COMMIT)
+#endif
+  fi;
+  watch();
+  step = 0; aT = 0; aM = 0; aE = 0
+}
 
 init {
   atomic {
@@ -991,28 +1039,33 @@ init {
 #endif
   }
   do
-  S_TXN(0)
-#if NT == 2
-  S_TXN(1)
-#endif
-  S_NODE(0)
-  S_NODE(1)
-  S_NODE(2)
-#if F == 2
-  S_NODE(3)
-  S_DELIVER(0, 3)
-#if NT == 2
-  S_DELIVER(1, 3)
-#endif
-  S_LEADER(2)
-#endif
-  S_LEADER(1)
-#ifdef TELLS_EARLY
-  :: d_step { TELLS_EARLY(0) && RUNS(0) && told[0] == NONE -> tell(0, COMMIT); watch() }
-#if NT == 2
-  :: d_step { TELLS_EARLY(1) && RUNS(1) && told[1] == NONE -> tell(1, COMMIT); watch() }
-#endif
-#endif
   :: d_step { QUIET -> final() } -> break
+  :: atomic {
+    if
+    S_TXN(0)
+#if NT == 2
+    S_TXN(1)
+#endif
+    S_NODE(0)
+    S_NODE(1)
+    S_NODE(2)
+#if F == 2
+    S_NODE(3)
+    S_DELIVER(0, 3)
+#if NT == 2
+    S_DELIVER(1, 3)
+#endif
+    S_LEADER(2)
+#endif
+    S_LEADER(1)
+#ifdef TELLS_EARLY
+    :: d_step { TELLS_EARLY(0) && RUNS(0) && told[0] == NONE -> step = TELL_EARLY; aT = 0 }
+#if NT == 2
+    :: d_step { TELLS_EARLY(1) && RUNS(1) && told[1] == NONE -> step = TELL_EARLY; aT = 1 }
+#endif
+#endif
+    fi;
+    d_step { take() }
+  }
   od
 }
