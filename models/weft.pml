@@ -607,6 +607,9 @@ inline adopt(M) {
 #define VALUES (com0 && com1)
 #endif
 
+/* The coordinator has decided, and not yet forgotten. */
+#define KNOWS(t) (ph[t] >= UNLOCKING && ph[t] <= DONE)
+
 /* One transaction, by what the members of epoch E have reported. */
 inline decide_one(E) {
   dec[vt] = NONE;
@@ -658,9 +661,9 @@ inline decide_one(E) {
     :: ve != NONE -> MARK(10); dec[vt] = ve
     :: ve == NONE && cin && (ph[vt] == UNLOCKING || ph[vt] == DONE) -> MARK(11); dec[vt] = COMMIT
     :: ve == NONE && cin && ph[vt] == ABORTING -> MARK(12); dec[vt] = ABORT
-    :: ve == NONE && !(cin && ph[vt] >= UNLOCKING) && (vo & COMMITTED) -> MARK(13); dec[vt] = COMMIT
+    :: ve == NONE && !(cin && KNOWS(vt)) && (vo & COMMITTED) -> MARK(13); dec[vt] = COMMIT
     :: ve == NONE && cin && ph[vt] < UNLOCKING && !(vo & COMMITTED) && (aL & B(vt)) -> MARK(14); dec[vt] = ABORT
-    :: ve == NONE && !(cin && ph[vt] >= UNLOCKING) && !(vo & COMMITTED) && !(aL & B(vt)) ->
+    :: ve == NONE && !(cin && KNOWS(vt)) && !(vo & COMMITTED) && !(aL & B(vt)) ->
 #if ROW == 1
       if
       :: all -> MARK(15); dec[vt] = COMMIT
