@@ -50,8 +50,10 @@
 #define DECIDES_ANEW 18       /* a later recovery does not look at the decisions an earlier one has written */
 #define WRITES_LITTLE 19      /* the leader goes on when it has written its decision at one node */
 #define DECISION_ALONE 20     /* a written decision does not bring the values */
-#define APPLIES_AT_ONCE 22    /* no bug, see README.md: a node applies when it has written, before the others have */
 #define ASKS_WRITERS 21       /* dnl1: recovery commits if every survivor that holds a written key has LOCKED */
+#define APPLIES_AT_ONCE 22    /* no bug, see README.md: a node applies when it has written, before the others have */
+#define UNDO_BLIND 23         /* no bug, see README.md: undo does not compare versions */
+#define DECISION_OWN_KEYS 24  /* a written decision brings only the values of the node's own keys */
 
 #define N (F + 2)
 #define R (F + 1)
@@ -597,6 +599,8 @@ inline adopt(M) {
 #define TRUNCATED(t, k, n) (mark[Q(t, n)] == COMMIT && rec[Q(t, n)] == 0 && (WHOLE(k, tep[t]) & B(n)))
 #if BUG == DECISION_ALONE
 #define HOLDS(t, k, n) (LOGGED(t, k, n) || TRUNCATED(t, k, n))
+#elif BUG == DECISION_OWN_KEYS
+#define HOLDS(t, k, n) (LOGGED(t, k, n) || TRUNCATED(t, k, n) || ((rec[Q(t, n)] & DECIDED) && mark[Q(t, n)] == COMMIT && (WHOLE(k, tep[t]) & B(n))))
 #else
 #define HOLDS(t, k, n) (LOGGED(t, k, n) || TRUNCATED(t, k, n) || ((rec[Q(t, n)] & DECIDED) && mark[Q(t, n)] == COMMIT))
 #endif
@@ -719,7 +723,7 @@ inline settle_key(K, M) {
     MARK(20);
     wr[X(K, M)] = vt + 1;
     ver[X(K, M)] = nb[vt * 2 + K] + 1
-  :: (rm[K] & B(M)) && IN_W(vt, K) && dec[vt] == ABORT && (rec[Q(vt, M)] & REPLICATED) && APPLIES_AT(vt, K, M) && (BUG == UNDO_UNCHECKED || ver[X(K, M)] == nb[vt * 2 + K] + 1) ->
+  :: (rm[K] & B(M)) && IN_W(vt, K) && dec[vt] == ABORT && (rec[Q(vt, M)] & REPLICATED) && APPLIES_AT(vt, K, M) && (BUG == UNDO_UNCHECKED || BUG == UNDO_BLIND || ver[X(K, M)] == nb[vt * 2 + K] + 1) ->
     MARK(21);
     wr[X(K, M)] = uw[U(vt, M, K)];
     ver[X(K, M)] = nb[vt * 2 + K]
