@@ -6,7 +6,7 @@
  *   NT        1, 2       transactions
  *   BOTH      0, 1       0: T0 reads x and writes y, T1 reads y and writes x (write skew)
  *                        1: both write both keys, T0 has read x, T1 has read y
- *   LATE      0, 1       1: T1 begins only after the first view change
+ *   LATE      0, 1, 2    1: T1 begins only after the first view change, 2: T0
  *   BUG       0, ...     a planted bug, see below
  *
  * models/README.md says what is left out and how to read a trail.
@@ -43,7 +43,7 @@
 #define REDO_UNCHECKED 11     /* recovery installs without comparing versions */
 #define NOT_WRITTEN 12        /* a decision is applied, the record dropped, and was not written before */
 #define SERVES_EARLY 13       /* a node serves, and tells, when it has applied, before the others have written */
-#define HANDLES_EARLY 14      /* between applying and active a node handles messages of the new epoch */
+#define HANDLES_EARLY 14      /* RESETTLES, and between applying and active a node handles messages of the new epoch */
 #define UNDO_UNCHECKED 15     /* HANDLES_EARLY, and undo does not compare versions either */
 #define VALUES_UNCHECKED 16   /* recovery commits on REPLICATED although a value is lost */
 #define FLAG_NOT_LOWERED 17   /* a backup applies and stays readable */
@@ -53,8 +53,11 @@
 #define ASKS_WRITERS 21       /* dnl1: recovery commits if every survivor that holds a written key has LOCKED */
 #define APPLIES_AT_ONCE 22    /* no bug, see README.md: a node applies when it has written, before the others have */
 #define UNDO_BLIND 23         /* no bug, see README.md: undo does not compare versions */
+#define HANDLES_APPLIED 26    /* no bug, see README.md: between applying and active a node handles messages of the new epoch */
+#define RESETTLES 25          /* a recovery applies again what an earlier one has applied here */
 #define DECISION_OWN_KEYS 24  /* a written decision brings only the values of the node's own keys */
 
+#define SETTLES_AGAIN (BUG == RESETTLES || BUG == HANDLES_EARLY || BUG == UNDO_UNCHECKED || BUG == NOT_WRITTEN)
 #define N (F + 2)
 #define R (F + 1)
 #define ALL ((1 << N) - 1)
@@ -95,6 +98,7 @@ __attribute__((destructor)) static void weft_cov_print(void) {
 #define REPLICATED 2
 #define COMMITTED 4
 #define DECIDED 8    /* recovery has written its decision, and with it all new values */
+#define SETTLED_HERE 16 /* and has applied it here: never again */
 
 /* Outcomes and decisions. */
 #define NONE 0
@@ -291,7 +295,8 @@ inline enter(T, phase) {
   pend[T] = tgt;
 }
 
-#define CAN_BEGIN(T) (ph[T] == IDLE && ALIVE(co[T]) && st[co[T]] == ACTIVE && (!LATE || T == 0 || nep[co[T]] > 0))
+#define IS_LATE (2 - LATE)
+#define CAN_BEGIN(T) (ph[T] == IDLE && ALIVE(co[T]) && st[co[T]] == ACTIVE && (LATE == 0 || T != IS_LATE || nep[co[T]] > 0))
 #define READS_AT(T) ((WHOLE(T, nep[co[T]]) & B(co[T])) -> co[T] : PRIM(T, nep[co[T]]))
 #define CAN_READ(T) (ALIVE(READS_AT(T)) && nep[READS_AT(T)] == nep[co[T]] && st[READS_AT(T)] == ACTIVE)
 
@@ -395,7 +400,7 @@ inline advance(T) {
 #else
 #define EPOCH_OK(T, n) (nep[n] == tep[T])
 #endif
-#if BUG == HANDLES_EARLY || BUG == UNDO_UNCHECKED
+#if BUG == HANDLES_EARLY || BUG == UNDO_UNCHECKED || BUG == HANDLES_APPLIED
 #define HANDLES(n) (st[n] == ACTIVE || (st[n] == APPLIED && lst[nep[n]] == ACTIVATES))
 #else
 #define HANDLES(n) (st[n] == ACTIVE)
@@ -759,9 +764,12 @@ inline settle(M) {
   do
   :: vt < NT ->
     if
-    :: dec[vt] != NONE ->
+    :: dec[vt] != NONE && !(rec[Q(vt, M)] & SETTLED_HERE) ->
       settle_key(0, M);
       settle_key(1, M);
+#if !SETTLES_AGAIN
+      if :: rec[Q(vt, M)] & DECIDED -> rec[Q(vt, M)] = rec[Q(vt, M)] | SETTLED_HERE :: else fi;
+#endif
 #if BUG == NOT_WRITTEN
       rec[Q(vt, M)] = 0;
 #endif
@@ -835,7 +843,7 @@ inline activate(M) {
 
 /* ---- The end ---- */
 
-#define AT_REST(T) (!ALIVE(co[T]) || ph[T] == OVER || (ph[T] == DONE && pend[T] == 0) || (LATE && T == 1 && ph[T] == IDLE))
+#define AT_REST(T) (!ALIVE(co[T]) || ph[T] == OVER || (ph[T] == DONE && pend[T] == 0) || (LATE != 0 && T == IS_LATE && ph[T] == IDLE))
 #define SETTLED(n) (!ALIVE(n) || (nep[n] == ep && st[n] == ACTIVE))
 #if F == 1
 #define ALL_SETTLED (SETTLED(0) && SETTLED(1) && SETTLED(2))
