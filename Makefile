@@ -12,13 +12,13 @@ SOURCES = $(shell find src include tests examples -name '*.h' -o -name '*.cc')
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: run test bench campaign format check-format check-tree tidy install clean help packages build $(PRESETS:%=test-%)
+.PHONY: run test models bench campaign format check-format check-tree tidy install clean help packages build $(PRESETS:%=test-%)
 
 run: build ## Install what is missing, build, start a local cluster and run a workload on it
 	$(WEFT) up
 
 # Cheap failures first: format and tree in seconds, then the builds with their tests, clang-tidy last.
-test: packages check-format check-tree $(PRESETS:%=test-%) tidy ## Install what is missing, build all presets, run every test and check
+test: packages check-format check-tree models $(PRESETS:%=test-%) tidy ## Install what is missing, build all presets, run every test and check
 	@scripts/count-tests.py $(PRESETS:%=build/%/tests.xml)
 
 packages:
@@ -34,6 +34,9 @@ check-format:
 check-tree:
 	python3 tests/layering_test.py
 	python3 tests/grep_test.py
+
+models: packages ## Check the models of commit and recovery with SPIN (models/run --large for more, by hand)
+	models/run
 
 $(PRESETS:%=test-%): test-%: packages ## (test-release, test-debug, test-tsan) One preset: build it and run its tests
 	cmake --preset $*
