@@ -19,8 +19,8 @@ enum class Bug : uint32_t {
   kNoRaiseOnPromotion = 1U << 9,    // recovery leaves what it commits at a backup unreadable
   kApplyBeforeWritten = 1U << 10,   // decisions are carried out before every member has written them down
   kFillingServes = 1U << 11,        // a replica that is filling counts as whole at once
-  kOldEpochAccepted = 1U << 12,     // packets of a view that ended are handled
-  kToldAfterLog = 1U << 13,         // a commit is told when the first backup has acknowledged
+  kOldEpochAccepted = 1U << 12,     // packets of a view that ended are handled while recovering from it
+  kToldEarly = 1U << 13,            // a commit is told when it is locked and validated
 };
 
 struct Bugs {

@@ -129,6 +129,7 @@ struct Failure {
 struct Tally {
   std::mutex mutex;
   uint64_t runs = 0, twice = 0, transactions = 0, committed = 0, events = 0, faults = 0, refused_sends = 0;
+  uint64_t crashes = 0, views = 0, lost = 0;
   std::map<std::string, uint64_t> by_protocol, by_workload;
   std::vector<Failure> failures;
 
@@ -139,6 +140,9 @@ struct Tally {
     committed += result.committed;
     events += result.events;
     faults += result.faults;
+    crashes += result.crashes;
+    views += result.views;
+    lost += result.lost;
     refused_sends += result.refused_sends;
     ++by_protocol[result.config.options.protocol];
     ++by_workload[std::string(workload_name(result.config.workload.kind))];
@@ -328,7 +332,9 @@ int run_campaign(const CampaignOptions& options, std::ostream& out) {
       << static_cast<uint64_t>(static_cast<double>(tally.runs) / minutes) << " a minute; " << tally.twice
       << " of them twice\n"
       << tally.transactions << " transactions, " << tally.committed << " committed; " << tally.events << " events, "
-      << tally.faults << " faults, " << tally.refused_sends << " sends refused by a full channel\n";
+      << tally.faults << " faults, " << tally.refused_sends << " sends refused by a full channel\n"
+      << tally.crashes << " crashes, " << tally.views << " view changes, " << tally.lost
+      << " runs that stopped because a partition had lost its last replica\n";
   for (const auto* counts : {&tally.by_protocol, &tally.by_workload}) {
     for (const auto& [name, runs] : *counts) out << name << ' ' << runs << "  ";
     out << '\n';
@@ -364,6 +370,21 @@ const std::vector<PlantedBug>& planted_bugs() {
   PlantedBug reads = bug(Bug::kDropReadRecords, "drop dnl1's read records", "dnl1", SimWorkload::kAppend);
   reads.where.nodes = 5;
   reads.where.replicas = 2;
+  // What recovery must get right.
+  const auto at_crash = [&](Bug which, std::string_view name, const char* protocol, int nodes, int replicas) {
+    PlantedBug planted = bug(which, name, protocol, SimWorkload::kAppend);
+    planted.where.nodes = nodes;
+    planted.where.replicas = replicas;
+    FaultMask faults;
+    faults.add(Fault::kCrash);
+    planted.where.faults = faults;
+    return planted;
+  };
+  PlantedBug lease = at_crash(Bug::kNoLeaseCheck, "no look at the lease", "dnl4", 3, 3);
+  lease.where.faults->add(Fault::kCut);
+  lease.where.faults->add(Fault::kPause);
+  lease.where.one_percent = 60;
+  lease.where.keys = 3;
   static const std::vector<PlantedBug> kBugs{
       bug(Bug::kSkipValidation, "skip validation", "dnl4", SimWorkload::kAppend),
       bug(Bug::kUnlockEarly, "unlock early", "dnl4", SimWorkload::kAppend),
@@ -373,6 +394,12 @@ const std::vector<PlantedBug>& planted_bugs() {
       bug(Bug::kInsertAtZero, "insert at version 0", "dnl4", SimWorkload::kToken),
       reads,
       bug(Bug::kLockWithoutValue, "lock without the value", "dnl1", SimWorkload::kAppend),
+      at_crash(Bug::kToldEarly, "tell before it is replicated", "dnl4", 3, 2),
+      at_crash(Bug::kNoRaiseOnPromotion, "leave a promoted value unreadable", "dnl4", 3, 3),
+      at_crash(Bug::kFillingServes, "serve while filling", "dnl2", 4, 3),
+      at_crash(Bug::kOldEpochAccepted, "accept an old epoch", "dnl4", 4, 3),
+      at_crash(Bug::kApplyBeforeWritten, "apply before it is written", "dnl4", 5, 3),
+      lease,
   };
   return kBugs;
 }

@@ -66,14 +66,14 @@ class PlantedBugs : public ::testing::TestWithParam<size_t> {};
 
 TEST_P(PlantedBugs, IsCaught) {
   const PlantedBug& bug = planted_bugs()[GetParam()];
-  const BugFound found = find_bug(bug, 200);
+  const BugFound found = find_bug(bug, 400);
   ASSERT_TRUE(found.seed) << bug.name << " was not found";
   EXPECT_TRUE(found.false_alarms.empty()) << found.false_alarms.front();
   std::printf("%s: seed %llu, %s\n", std::string(bug.name).c_str(), static_cast<unsigned long long>(*found.seed),
               found.violation.substr(0, found.violation.find('\n')).c_str());
 }
 
-INSTANTIATE_TEST_SUITE_P(All, PlantedBugs, ::testing::Range<size_t>(0, 8));
+INSTANTIATE_TEST_SUITE_P(All, PlantedBugs, ::testing::Range<size_t>(0, 14));
 
 }  // namespace
 }  // namespace weft::bench

@@ -113,8 +113,8 @@ SimConfig draw_config(const SimOptions& fixed) {
   config.lease_ns = pick<uint64_t>(recovery, {100'000, 400'000, 2'000'000});
   // A lease that an ordinary round trip outlasts would have a healthy cluster change its view for ever.
   const NetworkConfig& net = config.network;
-  config.lease_ns += 10 * (net.base_ns + net.jitter_ns) + (net.tail_permille != 0 ? 4 * net.tail_ns : 0) +
-                     50 * config.step_jitter_ns;
+  config.lease_ns +=
+      10 * (net.base_ns + net.jitter_ns) + (net.tail_permille != 0 ? 4 * net.tail_ns : 0) + 50 * config.step_jitter_ns;
   config.supervised = recovery.chance(50);
 
   Options& options = config.options;

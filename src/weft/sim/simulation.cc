@@ -103,6 +103,7 @@ class Simulation final : public Environment, public EventSink, public Wakeups {
   void crash(NodeId node, uint64_t down_ns);
   void restart(NodeId node);
   void look_at(NodeId node);
+  bool lost() const;
   bool healed() const;
   bool heal();
   std::vector<Node*> members() const;
@@ -352,6 +353,13 @@ void Simulation::on_event(const Event& event) {
   }
 }
 
+// More than f replicas of a partition are gone, by crashes and by removal of the silent together: the cluster stops, as
+// it must.
+bool Simulation::lost() const {
+  return std::any_of(processes_.begin(), processes_.end(),
+                     [](const Process& process) { return process.agent != nullptr && !process.agent->lost().empty(); });
+}
+
 // All nodes are members and active, and nothing is missing or filling.
 bool Simulation::healed() const {
   const View& view = membership_.current();
@@ -370,6 +378,7 @@ bool Simulation::heal() {
   healing_ = true;
   faults_.heal(events_.now_ns());
   while (recovers() && !healed()) {
+    if (lost()) return false;
     if (events_.next_ns() > config_.limit_ns || events_.ran() > kEventsMax || !events_.run_one()) {
       stage_.violation("never whole again: epoch " + std::to_string(membership_.current().epoch.value) + ", " +
                        std::to_string(membership_.current().members.size()) + " members; " + stuck_text());
@@ -437,6 +446,7 @@ bool Simulation::run_clients() {
     return std::all_of(clients_.begin(), clients_.end(), [](const auto& client) { return client->done; });
   };
   while (!done()) {
+    if (recovers() && lost()) return false;
     if (events_.next_ns() > config_.limit_ns || events_.ran() > kEventsMax || !events_.run_one()) {
       check_peers();
       stage_.violation(stuck_text());
@@ -547,6 +557,7 @@ SimResult Simulation::result() {
   result.faults = fault_windows_;
   result.crashes = crashes_;
   result.views = membership_.changes();
+  result.lost = recovers() && lost() ? 1 : 0;
   result.committed = stage_.committed;
   result.aborted = stage_.aborted;
   result.rejected = stage_.rejected;

@@ -49,6 +49,7 @@ TEST(SimConfig, WhatIsFixedLeavesTheRestAsItWas) {
   EXPECT_EQ(fixed.faults, FaultMask{});
   fixed.options.protocol = free.options.protocol;
   fixed.faults = free.faults;
+  fixed.workload.conserving = free.workload.conserving;  // what recovers only moves money
   EXPECT_EQ(fixed.text(), free.text());
 }
 

@@ -88,7 +88,8 @@ void Engine::enter(TxnSlot& slot, Phase phase) {
 }
 
 // A replica that is filling may be made whole by the next view: what is told, or seen by others, has reached it.
-Phase Engine::tell_phase(const TxnSlot& slot) {
+Phase Engine::tell_phase(const TxnSlot& slot) const {
+  if (bugs_.has(Bug::kToldEarly) && slot.writes != 0) return Phase::kValidate;
   const Phase phase = told_after(*slot.row);
   return slot.fill_nodes == 0 ? phase : std::max(phase, Phase::kReplicate);
 }

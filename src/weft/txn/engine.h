@@ -243,7 +243,7 @@ class Engine final : public Duties {
   void walk(TxnSlot& slot);
   bool take_credit(TxnSlot& slot);
   void enter(TxnSlot& slot, Phase phase);
-  static Phase tell_phase(const TxnSlot& slot);
+  Phase tell_phase(const TxnSlot& slot) const;
   void advance(TxnSlot& slot);
   void fail(TxnSlot& slot, Code code, const Entry* entry, Owner holder);
   void release(TxnSlot& slot);

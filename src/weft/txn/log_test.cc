@@ -51,7 +51,7 @@ TEST_F(LogTest, CountsOpenRecords) {
   log_.at(NodeId(0), 1).state = kLogLocked;
   log_.at(NodeId(2), 7).state = kLogReplicated | kLogCommitted;
   EXPECT_EQ(log_.open_records(), 2U);
-  log_.drop(log_.at(NodeId(0), 1));
+  log_.drop(log_.at(NodeId(0), 1), true);
   EXPECT_EQ(log_.open_records(), 1U);
 }
 
@@ -85,7 +85,7 @@ TEST_F(LogTest, FindsANewValueInLockedAndAppliedParts) {
   ASSERT_NE(record.find_value(3), nullptr) << "an empty value is a value";
   EXPECT_EQ(record.find_value(3)->value.size(), 0U);
   EXPECT_EQ(record.find_value(4), nullptr);
-  log_.drop(record);
+  log_.drop(record, true);
 }
 
 TEST_F(LogTest, DropGivesTheBlocksBackAndEmptiesTheRecord) {
@@ -97,7 +97,7 @@ TEST_F(LogTest, DropGivesTheBlocksBackAndEmptiesTheRecord) {
     push(&record.locked, part(0, std::string(20'000, 'x'), true));
     push(&record.applied, part(0, std::string(20'000, 'y'), true));
     if (round == 0) first = reinterpret_cast<std::byte*>(record.locked);
-    log_.drop(record);
+    log_.drop(record, true);
     ASSERT_EQ(record.locked, nullptr);
     ASSERT_EQ(record.applied, nullptr);
     ASSERT_EQ(record.state, 0);

@@ -35,7 +35,7 @@ void Engine::adopt(std::shared_ptr<const View> view) {
     return;
   }
   if (!served_) incarnation_ = self->incarnation;
-  port_.set_epoch(port_epoch(view_->epoch, false));
+  if (!bugs_.has(Bug::kOldEpochAccepted) || !served_) port_.set_epoch(port_epoch(view_->epoch, false));
   member_ = MemberRecovery();
   leader_.reset();
   if (view_->leader() == self_) {

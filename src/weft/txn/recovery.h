@@ -35,7 +35,7 @@ enum class RecoveryStep : uint8_t {
   kFinished,  // the last transaction of a slot that is finished here
   kSlot,      // one of the reporting worker's own transactions, and how far it is
   kReported,
-  kDecide,  // the writes of keys the member holds follow, if it may not have them
+  kDecide,  // all writes of the transaction follow, unless every replica has them
   kWrite,   // all decisions have been sent
   kWrote,
   kApply,
@@ -74,7 +74,7 @@ struct Decision {
   uint32_t epoch;  // the one whose recovery decided first
   bool commit;
   bool carried_out = false;
-  LogPart* keys = nullptr;  // writes of keys that this node holds, and may not have
+  LogPart* keys = nullptr;  // all writes of the transaction
 };
 
 // One of the worker's own transactions when it stopped.

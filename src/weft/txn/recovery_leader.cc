@@ -207,6 +207,8 @@ bool Engine::send_decisions() {
   return true;
 }
 
+// With all values, also of keys that the member does not hold: the decision may survive there alone, and must be worth
+// as much as the records it was made from (models/README.md, finding 1).
 void Engine::send_decision(NodeId to, const LeaderRecovery::Id& id, const OpenTransaction& open) {
   RecoveryHeader header{};
   header.step = static_cast<uint8_t>(RecoveryStep::kDecide);
@@ -223,9 +225,6 @@ void Engine::send_decision(NodeId to, const LeaderRecovery::Id& id, const OpenTr
   if (open.decision == Verdict::kCommit && !open.everywhere) {
     for (const auto& [index, write] : open.keys) {
       if (!write.has_value) continue;
-      const Table* table = node_->table(TableId(write.table));
-      const Placement& placement = view_->placement(table->hashed(as_bytes(write.key)).partition);
-      if (!placement.held_by(to) && !placement.filled_at(to)) continue;
       KeyPart part{};
       part.version = write.version;
       part.value_bytes = static_cast<uint32_t>(write.value.size());
