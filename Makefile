@@ -12,7 +12,7 @@ SOURCES = $(shell find src include tests examples -name '*.h' -o -name '*.cc')
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: run test models bench campaign format check-format check-tree tidy install clean help packages build $(PRESETS:%=test-%)
+.PHONY: run test models bench profile campaign format check-format check-tree tidy install clean help packages build $(PRESETS:%=test-%)
 
 run: build ## Install what is missing, build, start a local cluster and run a workload on it
 	$(WEFT) up
@@ -53,6 +53,9 @@ bench: packages ## Measure the machine, the tables, the protocols and the ladder
 	@cmake --preset release
 	@cmake --build --preset release -j $(JOBS)
 	scripts/bench.sh build/release $(WEFT)
+
+profile: build ## Count where a transaction's instructions go, with callgrind
+	scripts/profile.py $(WEFT) smallbank tatp
 
 campaign: build ## Simulate seeds for MINUTES (10) with every protocol
 	$(WEFT) sim --minutes $(MINUTES) --protocol all

@@ -1,5 +1,6 @@
 // `weft bench`: a workload on an embedded cluster, measured and checked; `weft bench all` makes the performance page.
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <cstdio>
 #include <iostream>
 #include <memory>
@@ -46,7 +47,7 @@ Result<bench::BenchOptions> options_of(const BenchFlags& flags, bool keys_given)
   out.skew = flags.skew == "hot" ? bench::Skew::kHot : bench::Skew::kNone;
   if (!(flags.seconds > 0)) return bad("--seconds must be more than 0");
   if (!(flags.warmup >= 0)) return bad("--warmup must not be negative");
-  if (!(flags.rate >= 0)) return bad("--rate must not be negative");
+  if (!(flags.rate >= 0) || !std::isfinite(flags.rate)) return bad("--rate must be a number of at least 0");
   return out;
 }
 

@@ -52,8 +52,10 @@ void add_sim(CLI::App& app, int* status) {
   CLI::Option* from = command->add_option("--from", options->from, "The first of them")->capture_default_str();
   command->add_option("--protocol", options->protocol,
                       "One of " + protocol_names() + "; all runs every seed with each (default: the seed chooses)");
-  command->add_option("--faults", options->faults,
-                      "A list of pause, slow-node, slow-link, burst; or all, or none (default: the seed chooses)");
+  command->add_option(
+      "--faults", options->faults,
+      "A list of pause, slow-node, slow-link, burst, crash, cut (a link), away (membership), skew (clocks); or "
+      "all, or none (default: the seed chooses)");
   CLI::Option* minutes = command->add_option("--minutes", options->minutes, "Stop after this long");
   CLI::Option* history = command->add_option("--history", options->history,
                                              "With --seed: write its history to this file, for `weft check`");

@@ -7,7 +7,7 @@
 //   done.cc       what rides on later messages: raising, truncation
 //   lock.cc, validate.cc, replicate.cc, unlock.cc
 //   peers.cc      peers that sent what no correct peer sends
-//   recovery.cc, recovery_leader.cc   from one view into the next
+//   recovery.cc, recovery_report.cc, recovery_leader.cc   from one view into the next
 //   fill.cc       copies partitions to replicas that are filling
 //   burst.cc      takes arriving messages apart, prefetches all their keys, then lets the handlers run
 //

@@ -11,7 +11,6 @@ namespace {
 
 constexpr uint32_t kGetOverhead = 128;     // headers of a get and its answer, each in a packet of its own
 constexpr uint32_t kUnlockOverhead = 256;  // what releasing a lock taken while reading will need
-constexpr uint32_t kSmallValue = 256;      // values up to this size are read straight into the transaction
 
 }  // namespace
 

@@ -16,6 +16,10 @@
 
 namespace weft {
 
+// Values of tables with at most this size are copied straight to where they stay: read into the transaction, or written
+// beside the new value of an applied one. Larger ones go through a scratch buffer.
+inline constexpr uint32_t kSmallValue = 256;
+
 struct LogKey {
   HashedKey key;
   Table* table = nullptr;

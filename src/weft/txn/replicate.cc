@@ -6,12 +6,6 @@
 
 namespace weft {
 
-namespace {
-
-constexpr size_t kSmallValue = 256;  // old values of tables with at most this size go beside the new ones
-
-}  // namespace
-
 void Engine::on_replicate(std::span<const Message> run) {
   for (const Message& m : run) {
     if (!parsed(m).ok) continue;
