@@ -137,6 +137,7 @@ void Agent::suspect(uint64_t now_ns) {
     }
     if (ended) peer(member.node).heard_ns = 0;
   }
+  if (silent == 0) lost_.clear();
   if (silent == 0 || now_ns < next_proposal_ns_) return;
   // The more are missing here, the longer it waits for somebody who misses fewer.
   uint64_t since_ns = 0;

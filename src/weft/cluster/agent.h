@@ -41,7 +41,7 @@ class Agent final : public Chore {
 
   const View* view() const { return view_.get(); }  // adopted; nullptr before the first
   bool retired() const { return retired_; }
-  // A partition has lost its last whole replica: the text says which. The cluster stops.
+  // Who is silent has the last whole replica of a partition: the text says which. The cluster waits for it.
   const std::string& lost() const { return lost_; }
 
  private:

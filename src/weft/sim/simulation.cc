@@ -104,6 +104,7 @@ class Simulation final : public Environment, public EventSink, public Wakeups {
   void restart(NodeId node);
   void look_at(NodeId node);
   bool lost() const;
+  bool runs_somewhere(const Placement& placement, NodeId but) const;
   bool healed() const;
   bool heal();
   std::vector<Node*> members() const;
@@ -254,16 +255,8 @@ void Simulation::set_crashes() {
 bool Simulation::may_crash(NodeId node) const {
   if (down_[node.value]) return false;
   const View& view = membership_.current();
-  return std::all_of(view.partitions.begin(), view.partitions.end(), [&](const Placement& placement) {
-    bool left = false;
-    for (int r = 0; r < placement.count; ++r) {
-      const NodeId replica = placement.replicas[static_cast<size_t>(r)];
-      const Member* member = view.find(replica);
-      const Process& process = processes_[replica.value];
-      left |= replica != node && !down_[replica.value] && member->token == process.token && !process.agent->retired();
-    }
-    return left;
-  });
+  return std::all_of(view.partitions.begin(), view.partitions.end(),
+                     [&](const Placement& placement) { return runs_somewhere(placement, node); });
 }
 
 void Simulation::crash(NodeId id, uint64_t down_ns) {
@@ -353,11 +346,26 @@ void Simulation::on_event(const Event& event) {
   }
 }
 
-// More than f replicas of a partition are gone, by crashes and by removal of the silent together: the cluster stops, as
-// it must.
+// More than f replicas of a partition are gone, by crashes and by removal of the silent together: nothing runs any more
+// that has it whole. The cluster stops, as it must.
 bool Simulation::lost() const {
-  return std::any_of(processes_.begin(), processes_.end(),
-                     [](const Process& process) { return process.agent != nullptr && !process.agent->lost().empty(); });
+  const View& view = membership_.current();
+  return std::any_of(view.partitions.begin(), view.partitions.end(),
+                     [this](const Placement& placement) { return !runs_somewhere(placement, NodeId(kNodesMax)); });
+}
+
+// Whether a whole replica of it runs, at another node than this one.
+bool Simulation::runs_somewhere(const Placement& placement, NodeId but) const {
+  const View& view = membership_.current();
+  for (int r = 0; r < placement.count; ++r) {
+    const NodeId replica = placement.replicas[static_cast<size_t>(r)];
+    const Process& process = processes_[replica.value];
+    if (replica != but && !down_[replica.value] && view.find(replica)->token == process.token &&
+        !process.agent->retired()) {
+      return true;
+    }
+  }
+  return false;
 }
 
 // All nodes are members and active, and nothing is missing or filling.
@@ -530,6 +538,11 @@ SimResult Simulation::run() {
   bool finished = run_clients();
   for (const FaultWindow& window : faults_.windows()) fault_windows_ += window.from_ns <= events_.now_ns() ? 1 : 0;
   finished = finished && heal();
+  if (!finished && recovers() && lost()) {
+    stage_.crashing = true;  // what was under way ends here, unknown
+    roots_.clear();
+    stage_.crashing = false;
+  }
   if (finished) {
     for (int n = 0; n < config_.options.nodes; ++n) {
       start_client(NodeId(static_cast<uint8_t>(n)), WorkerId(0), true);
