@@ -103,7 +103,7 @@ void Agent::hear(NodeId from, ByteView message) {
   if (message.size() < sizeof(LeaseMessage) || view_ == nullptr || retired_) return;
   const auto lease = load<LeaseMessage>(message.data());
   if (lease.epoch != view_->epoch.value || view_->find(from) == nullptr) return;
-  const uint64_t now_ns = node_->worker(WorkerId(0))->now_ns();
+  const uint64_t now_ns = node_->worker(WorkerId(0))->clock_ns();  // not the step's, which may have begun long ago
   peer(from).heard_ns = now_ns;
   if (lease.answer == 0) {
     peer(from).given_until_ns = now_ns + options_.lease_ns + options_.lease_ns * options_.drift_permille / 1000;

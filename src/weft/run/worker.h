@@ -52,6 +52,7 @@ class Worker {
   Mailbox& mailbox() { return mailbox_; }
   FramePool& frames() { return frames_; }
   uint64_t now_ns() const { return now_ns_; }  // of the current step
+  uint64_t clock_ns() const { return clock_->now_ns(); }
   Charges* charges() const { return charges_; }
 
   bool pending() const { return !ready_.empty() || !mailbox_.empty() || duties_->pending(); }

@@ -115,6 +115,7 @@ SimConfig draw_config(const SimOptions& fixed) {
   const NetworkConfig& net = config.network;
   config.lease_ns +=
       10 * (net.base_ns + net.jitter_ns) + (net.tail_permille != 0 ? 4 * net.tail_ns : 0) + 50 * config.step_jitter_ns;
+  if (net.channel_packets < 8) config.lease_ns *= 4;  // packets wait for each other
   config.supervised = recovery.chance(50);
 
   Options& options = config.options;

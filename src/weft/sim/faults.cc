@@ -93,6 +93,16 @@ bool FaultPlan::membership_away(uint64_t at_ns) const {
                      [&](const FaultWindow& window) { return window.fault == Fault::kAway && holds(window, at_ns); });
 }
 
+uint64_t FaultPlan::hears_at(NodeId node, uint64_t at_ns) const {
+  uint64_t hears_ns = at_ns;
+  for (const FaultWindow& window : windows_) {
+    if (window.fault == Fault::kCut && window.a == node && holds(window, at_ns)) {
+      hears_ns = std::max(hears_ns, std::min(window.to_ns, healed_ns_));
+    }
+  }
+  return hears_ns;
+}
+
 uint64_t FaultPlan::stretched(NodeId a, NodeId b, uint64_t at_ns, uint64_t latency_ns, Random& random) const {
   for (const FaultWindow& window : windows_) {
     if (!holds(window, at_ns)) continue;

@@ -19,9 +19,10 @@ enum class Fault : uint8_t {
   kSlowLink,  // what travels from node a to node b takes `factor` times as long
   kBurst,     // everything sent takes up to `factor` microseconds longer
   kCrash,     // a node's process ends at the window's beginning; another one starts at its end
-  kCut,       // nothing travels between nodes a and b, in either direction; what was sent arrives afterwards
-  kAway,      // the membership's provider takes and tells nothing
-  kSkew,      // the nodes' clocks differ, and run apart
+  kCut,   // nothing travels between nodes a and b, in either direction; what was sent arrives afterwards. Node a has
+          // no contact to membership either
+  kAway,  // the membership's provider takes and tells nothing
+  kSkew,  // the nodes' clocks differ, and run apart
 };
 inline constexpr int kFaults = 8;
 inline constexpr int kTimingFaults = 4;
@@ -63,6 +64,8 @@ class FaultPlan {
   uint64_t runs_at(NodeId node, uint64_t at_ns) const;
   uint64_t step_factor(NodeId node, uint64_t at_ns) const;
   bool membership_away(uint64_t at_ns) const;
+  // When a node that is cut off from membership hears of it again; at_ns if it is not cut off.
+  uint64_t hears_at(NodeId node, uint64_t at_ns) const;
   // What a latency becomes on the way from a to b.
   uint64_t stretched(NodeId a, NodeId b, uint64_t at_ns, uint64_t latency_ns, Random& random) const;
 

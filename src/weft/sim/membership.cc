@@ -37,7 +37,8 @@ void SimMembership::ended(NodeId node, uint32_t incarnation) {
   ended_.insert({node.value, incarnation});
 }
 
-void SimMembership::take(const View& next) {
+void SimMembership::take(NodeId from, const View& next) {
+  if (faults_->hears_at(from, events_->now_ns()) != events_->now_ns()) return;
   proposals_.push_back(next);
   events_->set(events_->now_ns() + latency_ns_ + random_.below(latency_ns_ + 1), EventKind::kMembership, this,
                kProposal, proposals_.size() - 1);
@@ -45,8 +46,9 @@ void SimMembership::take(const View& next) {
 
 void SimMembership::tell(NodeId node) {
   news_.push_back(current_);
-  events_->set(events_->now_ns() + latency_ns_ + random_.below(latency_ns_ * 4 + 1), EventKind::kMembership, this,
-               kNews | uint64_t{node.value} << 8 | lives_[node.value] << 16, news_.size() - 1);
+  events_->set(faults_->hears_at(node, events_->now_ns()) + latency_ns_ + random_.below(latency_ns_ * 4 + 1),
+               EventKind::kMembership, this, kNews | uint64_t{node.value} << 8 | lives_[node.value] << 16,
+               news_.size() - 1);
 }
 
 void SimMembership::tell_all() {

@@ -35,7 +35,7 @@ class SimMembership final : public EventSink {
    public:
     End(SimMembership* service, NodeId node) : service_(service), node_(node) {}
     std::shared_ptr<const View> latest() override { return latest_; }
-    void propose(const View& next) override { service_->take(next); }
+    void propose(const View& next) override { service_->take(node_, next); }
     bool fenced(NodeId node, uint32_t incarnation) override {
       return service_->supervised_ && service_->ended_.count({node.value, incarnation}) != 0;
     }
@@ -47,7 +47,7 @@ class SimMembership final : public EventSink {
     std::shared_ptr<const View> latest_;
   };
 
-  void take(const View& next);
+  void take(NodeId from, const View& next);
   void tell(NodeId node);
   void tell_all();
 

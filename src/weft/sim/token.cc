@@ -214,11 +214,12 @@ Task<void> TokenWorkload::finish(Client* client, Session session) {
     read.invoke = stage_->stamp();
     Task<Outcome> task = look(client, session, &read.found);
     outcome = co_await task;
-    if (outcome.committed()) break;
+    if (outcome.committed() || outcome.code == Code::kClosed) break;
     co_await session.sleep_ns(2000 * (1 + n % 50));
   }
   stage_->count(outcome);
   read.complete = stage_->stamp();
+  if (outcome.code == Code::kClosed) co_return;  // removed even now
   if (!outcome.committed()) {
     stage_->violation("final count never commits: " + outcome.text());
   } else if (stage_->sink() != nullptr) {

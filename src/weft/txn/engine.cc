@@ -206,6 +206,7 @@ TxnSlot* Engine::acquire() {
   slot.single = slot.commit_wanted = slot.committing = slot.told = false;
   slot.rejected = Code::kOk;
   slot.incarnation = incarnation_;
+  slot.epoch = view_->epoch.value;
   slot.sequence = ++sequence_;
   slot.count = slot.done_upto = slot.reads_pending = slot.wait_upto = 0;
   slot.capacity = TxnSlot::kInlineEntries;
@@ -274,7 +275,7 @@ void Engine::wake(TxnSlot& slot) {
 void Engine::wake_leased(TxnSlot& slot) {
   if (!slot.waiter) return;
   if (slot.outcome.code == Code::kOk && node_->leased() && !bugs_.has(Bug::kNoLeaseCheck)) {
-    told_.push_back(&slot);
+    told_.push_back({&slot, slot.sequence});
   } else {
     wake(slot);
   }
@@ -292,7 +293,9 @@ void Engine::release_told(bool now) {
     WEFT_MARK("an outcome waits for the lease");
     return;
   }
-  for (TxnSlot* slot : told_) wake(*slot);
+  for (const auto& [slot, sequence] : told_) {
+    if (slot->sequence == sequence) wake(*slot);  // else the application has gone, and the slot is another's
+  }
   told_.clear();
 }
 

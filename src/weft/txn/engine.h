@@ -329,7 +329,11 @@ class Engine final : public Duties {
   std::unique_ptr<LeaderRecovery> leader_;
   std::vector<OwnTransaction> own_;
   std::vector<Decision> decisions_;
-  std::vector<TxnSlot*> told_;
+  struct Told {
+    TxnSlot* slot;
+    uint64_t sequence;
+  };
+  std::vector<Told> told_;
   std::vector<Fill> fills_;
   std::atomic<uint32_t> filled_epoch_{0};
   Chore* chore_ = nullptr;

@@ -33,8 +33,9 @@ void Engine::begin_read(TxnSlot& slot, uint16_t index, Intent intent) {
   slot.done_upto = std::min(slot.done_upto, index);
   e.locks = row_->lock_while_reading && intent == Intent::kUpdate && !slot.single;
   ++slot.reads_pending;
-  if (slot.outcome.code == Code::kEpoch || slot.rejected == Code::kClosed) {
-    fail_get(slot, index, slot.outcome.code);  // it began in another view, or nothing begins here any more
+  if (!active_ || slot.epoch != view_->epoch.value) {
+    // It began in another view, or nothing begins here any more.
+    fail_get(slot, index, slot.rejected == Code::kClosed ? Code::kClosed : Code::kEpoch);
   } else {
     dispatch_get(slot, index);
   }

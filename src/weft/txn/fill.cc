@@ -104,7 +104,8 @@ void Engine::give_copies(const Message& m) {
   auto header = load<FillHeader>(m.body.data());
   const PartitionId partition(header.partition);
   const Table* table = node_->table(TableId(header.table));
-  if (view_->placement(partition).primary() != self_) return;
+  if (view_->placement(partition).primary() != self_ || !view_->placement(partition).filled_at(m.source)) return;
+  if (port_.backlog(m.source, Flow::kRecovery) > limits_.credit_bytes) return;  // a correct one has one question open
   const auto send = [&](FillStep step, size_t bytes) {
     header.step = static_cast<uint8_t>(step);
     std::byte* at = port_.reserve(m.source, Flow::kRecovery, static_cast<uint8_t>(Kind::kFill), sizeof header + bytes);
@@ -145,6 +146,7 @@ void Engine::take_copies(const Message& m) {
   const auto header = load<FillHeader>(m.body.data());
   if (fills_.empty()) return;
   Fill& fill = fills_.back();
+  if (m.source != view_->placement(fill.partition).primary()) return;
   if (header.partition != fill.partition.value || header.table != fill.table.value || !fill.asked) return;
   Table* table = node_->table(fill.table);
   const std::byte* at = m.body.data() + sizeof header;
@@ -183,6 +185,7 @@ void Engine::on_control(std::span<const Message> run) {
 }
 
 void Engine::send_control(NodeId to, ByteView message) {
+  if (port_.backlog(to, Flow::kControl) > limits_.credit_bytes / 2) return;  // it takes nothing: it will be removed
   std::byte* at = port_.reserve(to, Flow::kControl, static_cast<uint8_t>(Kind::kControl), message.size());
   std::memcpy(at, message.data(), message.size());
 }

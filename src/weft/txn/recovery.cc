@@ -148,6 +148,9 @@ bool Engine::parse_recovery(const Message& m) {
     const Table* table = node_->table(TableId(part.table));
     if (part.key_bytes > limits_.key_bytes_max || part.value_bytes > table->spec().value_bytes_max) return false;
     if (table->spec().keys == KeyKind::kInteger && part.key_bytes != 8) return false;
+    if (static_cast<RecoveryStep>(header.step) == RecoveryStep::kDecide && !makes_sense(Kind::kReplicate, part)) {
+      return false;
+    }
     const size_t value_bytes = (part.flags & kHasValue) != 0 ? part.value_bytes : 0;
     const size_t need = sizeof part + padded(part.key_bytes) + padded(value_bytes);
     if (left.size() < need) return false;
@@ -162,6 +165,12 @@ void Engine::on_recovery(std::span<const Message> run) {
     const auto header = load<RecoveryHeader>(m.body.data());
     if (header.epoch != view_->epoch.value || active_ || retired_) continue;
     const auto step = static_cast<RecoveryStep>(header.step);
+    const bool leads = step == RecoveryStep::kAsk || step == RecoveryStep::kDecide || step == RecoveryStep::kWrite ||
+                       step == RecoveryStep::kApply || step == RecoveryStep::kActive;
+    if (leads && m.source != view_->leader()) {
+      bad_message(m.source, "a step of recovery from a node that does not lead it");
+      continue;
+    }
     switch (step) {
       case RecoveryStep::kAsk:
         member_.asked = true;

@@ -20,6 +20,8 @@ void Engine::hear(const Message& m, const RecoveryHeader& header) {
   const NodeId coordinator(header.coordinator);
   const LeaderRecovery::Id id{coordinator, header.incarnation, header.slot, header.sequence};
   using Stage = LeaderRecovery::Stage;
+  const bool report = static_cast<RecoveryStep>(header.step) <= RecoveryStep::kReported;
+  if (report && leader.stage != Stage::kGather) return;
   switch (static_cast<RecoveryStep>(header.step)) {
     case RecoveryStep::kFinished:
       leader.finished[{m.source, slot_key(coordinator, header.slot)}] = {
@@ -38,7 +40,6 @@ void Engine::hear(const Message& m, const RecoveryHeader& header) {
       hear_record(m, header, leader.open[id]);
       return;
     case RecoveryStep::kReported:
-      if (leader.stage != Stage::kGather) return;
       if (header.served != 0) leader.served |= bit;
       break;
     case RecoveryStep::kWrote:
@@ -156,7 +157,10 @@ bool Engine::lead() {
   if (leader.stage == Stage::kGather && leader.waiting != 0) {
     if (worker_->now_ns() < leader.ask_again_ns) return false;
     leader.ask_again_ns = worker_->now_ns() + kAskAgainNs;
-    tell_all(RecoveryStep::kAsk);
+    for_each_node(leader.waiting, [&](NodeId node) {
+      // Who does not even take what it was sent need not be asked again.
+      if (port_.backlog(node, Flow::kRecovery) < kPacketBytesMax) send_recovery(node, RecoveryStep::kAsk);
+    });
     return true;
   }
   if (leader.stage == Stage::kGather) {

@@ -96,6 +96,7 @@ struct alignas(64) TxnSlot {
   std::array<uint64_t, kPhases> targets{};  // by phase: the nodes it goes to (all keys' plans together)
   Outcome outcome;
   uint32_t incarnation = 0;
+  uint32_t epoch = 0;       // of the view it began in
   uint32_t bytes_used = 0;  // of Limits::txn_bytes_max
   uint32_t inline_used = 0;
   uint32_t chunk_left = 0;
