@@ -132,6 +132,8 @@ void Engine::give_copies(const Message& m) {
                                           header.value_bytes = static_cast<uint32_t>(value.size());
                                           std::byte* at =
                                               send(FillStep::kRecord, padded(key.size()) + padded(value.size()));
+                                          // Padding goes over the wire: never what was in the buffer before.
+                                          std::memset(at, 0, padded(key.size()) + padded(value.size()));
                                           std::memcpy(at, key.data(), key.size());
                                           if (!value.empty())
                                             std::memcpy(at + padded(key.size()), value.data(), value.size());
