@@ -306,6 +306,7 @@ std::byte* Engine::take_bytes(TxnSlot& slot, size_t bytes) {
   if (slot.inline_used + need <= TxnSlot::kInlineBytes) {
     std::byte* at = slot.bytes.data() + slot.inline_used;
     slot.inline_used += static_cast<uint32_t>(need);
+    if (need != 0) store(at + need - 8, uint64_t{0});
     return at;
   }
   if (need > slot.chunk_left) {
@@ -319,6 +320,7 @@ std::byte* Engine::take_bytes(TxnSlot& slot, size_t bytes) {
   std::byte* at = slot.chunk_next;
   slot.chunk_next += need;
   slot.chunk_left -= static_cast<uint32_t>(need);
+  if (need != 0) store(at + need - 8, uint64_t{0});  // padding goes over the wire: never what was there before
   return at;
 }
 
