@@ -1,6 +1,7 @@
 #include "weft/bench/campaign.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <sstream>
@@ -28,7 +29,7 @@ TEST(Campaign, OneSeedIsRepeatableAndItsHistoryIsAFile) {
   for (append.seed = 1; draw_config(append).workload.kind != SimWorkload::kAppend; ++append.seed) {
   }
   options.seed = append.seed;
-  options.history = ::testing::TempDir() + "/campaign_history.jsonl";
+  options.history = ::testing::TempDir() + "/campaign_history_" + std::to_string(getpid()) + ".jsonl";
   std::ostringstream first;
   std::ostringstream second;
   EXPECT_EQ(run_campaign(options, first), 0) << first.str();

@@ -2,6 +2,7 @@
 #include "weft/check/checker.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <initializer_list>
@@ -304,7 +305,7 @@ class RunCheck : public testing::Test {
     std::remove(path_.c_str());
     return status;
   }
-  const std::string path_ = testing::TempDir() + "weft_run_check_test.jsonl";
+  const std::string path_ = testing::TempDir() + "weft_run_check_" + std::to_string(getpid()) + ".jsonl";
   std::ostringstream out_;
   std::ostringstream err_;
 };

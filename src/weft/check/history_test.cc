@@ -1,6 +1,7 @@
 #include "weft/check/history.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <limits>
@@ -217,7 +218,7 @@ TEST(History, RandomHistoriesSurviveTheFile) {
   const History history = checking::RandomHistory(11, {.txns = 300}).make();
   std::string text;
   for (const TxnRecord& txn : history.txns) append_json(txn, text);
-  const std::string path = testing::TempDir() + "weft_history_test.jsonl";
+  const std::string path = testing::TempDir() + "weft_history_" + std::to_string(getpid()) + ".jsonl";
   std::FILE* file = std::fopen(path.c_str(), "wb");
   ASSERT_NE(file, nullptr);
   ASSERT_EQ(std::fwrite(text.data(), 1, text.size(), file), text.size());
