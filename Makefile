@@ -3,6 +3,7 @@
 PRESETS := release debug tsan
 JOBS ?= $(shell nproc)
 MINUTES ?= 10
+ROUNDS ?= 200
 PREFIX ?= /usr/local
 WEFT := build/release/weft
 
@@ -12,7 +13,7 @@ SOURCES = $(shell find src include tests examples -name '*.h' -o -name '*.cc')
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: run test models bench profile campaign format check-format check-tree tidy install clean help packages build $(PRESETS:%=test-%)
+.PHONY: run test models bench profile campaign kill-campaign format check-format check-tree tidy install clean help packages build $(PRESETS:%=test-%)
 
 run: build ## Install what is missing, build, start a local cluster and run a workload on it
 	$(WEFT) up
@@ -59,6 +60,10 @@ profile: build ## Count where a transaction's instructions go, with callgrind
 
 campaign: build ## Simulate seeds for MINUTES (10) with every protocol
 	$(WEFT) sim --minutes $(MINUTES) --protocol all
+
+kill-campaign: build ## Kill, stop and cut off processes of a cluster under load: ROUNDS (200) over shm, as many over tcp
+	python3 tests/process_rounds.py --weft $(WEFT) --fabric shm --rounds $(ROUNDS)
+	python3 tests/process_rounds.py --weft $(WEFT) --fabric tcp --rounds $(ROUNDS)
 
 format: packages ## Format the sources
 	clang-format-16 -i $(SOURCES)

@@ -98,6 +98,9 @@ class Cluster {
   Outcome insert_one(NodeId node, TableId table, Key key, std::string_view value);
   Outcome erase_one(NodeId node, TableId table, Key key);
 
+  // What became of a transaction, asked for at that node (Session::outcome). kForgotten while the cluster does not run.
+  Fate outcome(NodeId node, TxnId id);
+
   // Fills a table before start(), without transactions: puts the record at every replica of its partition.
   Result<void> load(TableId table, Key key, std::string_view value);
 

@@ -13,11 +13,12 @@ namespace weft {
 struct Limits {
   uint32_t inflight = 64;               // transactions a worker runs at a time, up to 200
   uint32_t key_bytes_max = 512;         // up to 2,047
-  uint32_t value_bytes_max = 64 << 10;  // up to 65,536
+  uint32_t value_bytes_max = 64 << 10;  // up to 1,048,576
   uint32_t txn_keys_max = 64;           // keys read or written by one transaction, up to 250
   uint32_t txn_bytes_max = 1 << 20;     // keys and values one transaction holds
   uint32_t credit_bytes = 2 << 20;      // per worker and peer: messages and answers under way
   uint32_t mailbox = 1024;              // calls from other threads that wait for a worker
+  uint32_t outcome_bytes = 16 << 20;    // per worker: four outcomes of decided transactions a byte, kept for a minute
 };
 
 enum class KeyKind : uint8_t { kInteger, kBytes };  // 8-byte integers, or byte strings
@@ -33,6 +34,13 @@ struct TableSpec {
   uint32_t prefix_bytes = 0;  // for kPrefix: the first bytes of the key choose the partition
 };
 
+// Files with certificates, for a fabric that is encrypted. All three, or none.
+struct Tls {
+  std::string ca;           // of the cluster's authority
+  std::string certificate;  // of this node
+  std::string key;
+};
+
 struct Options {
   int nodes = 3;
   int replicas = 3;
@@ -40,6 +48,8 @@ struct Options {
   int threads = 0;     // threads that run all of them; 0: one per worker index, at most the cores
   int partitions = 0;  // 0: one per node
   std::string protocol = "dnl4";
+  std::string fabric = "local";  // of an embedded cluster: local; shm or tcp to measure them
+  Tls tls;                       // of tcp
   uint64_t hash_seed = 0x5eed;
   Limits limits;
   bool network_batching = true;

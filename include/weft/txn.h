@@ -73,6 +73,13 @@ enum class OutcomeKind : uint8_t {
   kUnknown,   // it may have happened
 };
 
+// What became of a transaction, asked for by its id.
+enum class Fate : uint8_t {
+  kCommitted,
+  kAborted,    // it did not happen, and will not
+  kForgotten,  // nobody has a trace of it: it never reached anybody, wrote nothing, or ended long ago
+};
+
 struct Outcome {
   OutcomeKind kind = OutcomeKind::kCommitted;
   Code code = Code::kOk;
@@ -156,8 +163,8 @@ class Txn {
 };
 
 // How run() tries again after an abort: sleep between backoff_us and twice that, doubled each time up to the maximum.
-// After kPatience attempts it also sleeps a growing multiple of what the attempt took: transactions that take longer
-// than the sleep between them would otherwise meet again and again.
+// After kPatience attempts it also sleeps a growing multiple of what the attempt took, up to 50 ms: transactions that
+// take longer than the sleep between them would otherwise meet again and again.
 struct Policy {
   uint32_t attempts = 1000;
   uint32_t backoff_us = 0;  // 0: at once
@@ -257,6 +264,11 @@ class Session {
 
   // Runs a declared transaction once.
   Task<Outcome> call(ProcedureId procedure, std::string_view arguments);
+
+  // What became of a transaction that began at any node, whether that lives or not: asks all members. Waits while it is
+  // still open, or a recovery is under way that will decide it, so a coroutine does not ask for a transaction that it
+  // holds itself. Outcomes are kept for a minute, or for as long as Limits::outcome_bytes has room (docs/recovery.md).
+  Task<Fate> outcome(TxnId id);
 
   // For run(): whether to try again after attempt n, which began then, and how long to sleep before.
   bool again(const Outcome& outcome, const Policy& policy, uint32_t attempt, uint64_t began_ns, uint64_t* sleep_ns);

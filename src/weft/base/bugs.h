@@ -17,10 +17,12 @@ enum class Bug : uint32_t {
   kLockWithoutValue = 1U << 7,      // the lock message leaves the new value out
   kNoLeaseCheck = 1U << 8,          // outcomes are told without a look at the lease
   kNoRaiseOnPromotion = 1U << 9,    // recovery leaves what it commits at a backup unreadable
-  kApplyBeforeWritten = 1U << 10,   // decisions are carried out before every member has written them down
+  kNotWritten = 1U << 10,           // decisions are carried out, and records dropped, before anything is written down
   kFillingServes = 1U << 11,        // a replica that is filling counts as whole at once
   kOldEpochAccepted = 1U << 12,     // packets of a view that ended are handled while recovering from it
   kToldEarly = 1U << 13,            // a commit is told when it is locked and validated
+  kOpenIsAborted = 1U << 14,        // asked for a transaction that is not decided, a participant says aborted
+  kForgetsDecisions = 1U << 15,     // a later recovery does not hear of decisions that were written down
 };
 
 struct Bugs {

@@ -23,10 +23,7 @@ uint64_t memory_needed(const std::vector<TableSpec>& specs, int replicas) {
 Error bad(std::string detail) { return {Code::kBadOption, std::move(detail)}; }
 
 Result<void> check_request(const BenchOptions& options) {
-  if (options.fabric != "local") {
-    return bad(fmt::format("--fabric {}: this build has the fabric local{}", options.fabric,
-                           options.fabric == "sim" ? "; `weft sim` runs workloads in virtual time" : ""));
-  }
+  if (options.cluster.fabric == "sim") return bad("--fabric sim: `weft sim` runs workloads in virtual time");
   if (options.keys_per_node > kKeysPerNodeMax) {
     return bad(fmt::format("--keys {}: at most {} a node", options.keys_per_node, kKeysPerNodeMax));
   }
@@ -42,7 +39,6 @@ int exit_status(const Error& error) { return error.code == Code::kBadOption ? kE
 Result<std::unique_ptr<Bench>> Bench::open(const BenchOptions& options, std::ostream* out) {
   if (auto good = check_request(options); !good) return good.error();
   std::unique_ptr<Bench> bench(new Bench());
-  bench->fabric_ = options.fabric;
   auto cluster = Cluster::open(options.cluster);
   if (!cluster) return cluster.error();
   bench->cluster_ = std::move(*cluster);
@@ -109,7 +105,7 @@ Result<Report> Bench::run(const DriveOptions& options) {
   cluster_->stop();
   tally_.add(result.tally);
   if (failure_.empty()) failure_ = result.failure;
-  return make_report(workload_->name(), fabric_, cluster_->options(), result);
+  return make_report(workload_->name(), cluster_->options(), result);
 }
 
 std::string Bench::check() const {

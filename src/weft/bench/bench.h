@@ -23,7 +23,6 @@ struct BenchOptions {
   std::string workload = "smallbank";
   uint64_t keys_per_node = 0;  // 0: default_keys(workload)
   Skew skew = Skew::kHot;
-  std::string fabric = "local";
   Options cluster;
   uint64_t seed = 1;
 };
@@ -51,7 +50,6 @@ class Bench {
   Result<void> load(const BenchOptions& options, std::ostream* out);
 
   RealClock clock_;
-  std::string fabric_;
   std::unique_ptr<Workload> workload_;
   std::unique_ptr<Cluster> cluster_;
   Tally tally_;

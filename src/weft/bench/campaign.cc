@@ -1,6 +1,5 @@
 #include "weft/bench/campaign.h"
 
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 #include <csignal>
 #include <cstring>
 #include <fstream>
+#include <iomanip>
 #include <map>
 #include <mutex>
 #include <ostream>
@@ -16,6 +16,7 @@
 
 #include "weft/base/clock.h"
 #include "weft/base/marks.h"
+#include "weft/bench/small_pages.h"
 #include "weft/check/checker.h"
 #include "weft/txn/protocol.h"
 
@@ -77,18 +78,6 @@ class Recorder final : public HistorySink {
   CheckedRun* const run_;
 };
 
-// Regions of simulated nodes are small and many: huge pages would cost more than all the rest.
-class SmallPages {
- public:
-  SmallPages() : before_(prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0)) { prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0); }
-  ~SmallPages() { prctl(PR_SET_THP_DISABLE, before_ > 0 ? 1 : 0, 0, 0, 0); }
-  SmallPages(const SmallPages&) = delete;
-  SmallPages& operator=(const SmallPages&) = delete;
-
- private:
-  const int before_;
-};
-
 // A failed check ends the process; whoever looks at it needs the seeds that were running.
 constexpr int kThreadsMax = 64;
 std::atomic<uint64_t> running_seeds[kThreadsMax];
@@ -130,7 +119,9 @@ struct Tally {
   std::mutex mutex;
   uint64_t runs = 0, twice = 0, transactions = 0, committed = 0, events = 0, faults = 0, refused_sends = 0;
   uint64_t crashes = 0, views = 0, lost = 0;
+  uint64_t fewest = UINT64_MAX, without_fault = 0;  // transactions of a run; of those that were not cut short
   std::map<std::string, uint64_t> by_protocol, by_workload;
+  std::map<std::string, CrashCells> cells;  // by protocol
   std::vector<Failure> failures;
 
   void add(const SimOptions& options, const SimResult& result) {
@@ -144,6 +135,9 @@ struct Tally {
     views += result.views;
     lost += result.lost;
     refused_sends += result.refused_sends;
+    if (result.lost == 0) fewest = std::min(fewest, result.transactions());
+    if (result.faults == 0) ++without_fault;
+    cells[result.config.options.protocol].add(result.cells);
     ++by_protocol[result.config.options.protocol];
     ++by_workload[std::string(workload_name(result.config.workload.kind))];
     if (!result.violations.empty()) failures.push_back({options, result.violations.front(), result.config.text()});
@@ -154,6 +148,7 @@ std::vector<SimOptions> runs_of(uint64_t seed, const CampaignOptions& options, c
   SimOptions run;
   run.seed = seed;
   run.faults = faults;
+  run.transactions = options.transactions;
   if (options.protocol.empty()) return {run};
   std::vector<SimOptions> runs;
   for (const Protocol& row : kProtocols) {
@@ -193,6 +188,30 @@ void print_marks(std::ostream& out) {
   }
   out << "marks hit: " << hit << " of " << hits.size() << '\n';
   if (!missed.empty()) out << "marks not hit:" << missed << '\n';
+}
+
+// What the crashes hit. A cell that a campaign should have filled better is marked.
+void print_cells(const std::map<std::string, CrashCells>& cells, std::ostream& out) {
+  constexpr uint64_t kEnough = 100;
+  out << "crashes, by what they hit: a commit in this phase, and of its nodes\n" << std::left << std::setw(18) << "";
+  for (int s = 0; s < kStruck; ++s) out << std::setw(13) << struck_name(static_cast<Struck>(s));
+  out << '\n';
+  size_t few = 0;
+  for (const auto& [name, of_row] : cells) {
+    for (int p = static_cast<int>(Phase::kLock); p < kPhases; ++p) {
+      const auto phase = static_cast<Phase>(p);
+      const bool expected = has_phase(*find_protocol(name), phase);
+      out << std::setw(7) << name << std::setw(11) << phase_name(phase);
+      for (int s = 0; s < kStruck; ++s) {
+        const uint64_t hits = of_row.at(phase, static_cast<Struck>(s));
+        const bool is_few = expected && hits < kEnough;
+        few += is_few ? 1 : 0;
+        out << std::setw(13) << (hits == 0 && !expected ? "-" : std::to_string(hits) + (is_few ? " <" : ""));
+      }
+      out << '\n';
+    }
+  }
+  out << "cells below " << kEnough << ": " << few << '\n';
 }
 
 void print_failures(std::vector<Failure>& failures, std::ostream& out) {
@@ -299,6 +318,9 @@ std::string command_for(const SimOptions& options) {
   std::string command = "weft sim --seed " + std::to_string(options.seed);
   if (options.protocol) command += " --protocol " + *options.protocol;
   if (options.faults) command += " --faults " + faults_text(*options.faults);
+  if (options.transactions != kTransactionsDefault) {
+    command += " --transactions " + std::to_string(options.transactions);
+  }
   return command;
 }
 
@@ -339,90 +361,15 @@ int run_campaign(const CampaignOptions& options, std::ostream& out) {
     for (const auto& [name, runs] : *counts) out << name << ' ' << runs << "  ";
     out << '\n';
   }
+  if (tally.fewest != UINT64_MAX) {
+    out << "fewest transactions in a run: " << tally.fewest << "; runs without a fault: " << tally.without_fault
+        << '\n';
+  }
+  if (tally.crashes != 0) print_cells(tally.cells, out);
   print_marks(out);
   print_failures(tally.failures, out);
   out << (tally.failures.empty() ? "clean\n" : "VIOLATIONS in " + std::to_string(tally.failures.size()) + " runs\n");
   return tally.failures.empty() ? 0 : 1;
-}
-
-const std::vector<PlantedBug>& planted_bugs() {
-  // All data at each of three nodes: what most bugs need is contention, not a rich cluster.
-  const auto bug = [](Bug which, std::string_view name, const char* protocol, SimWorkload workload) {
-    PlantedBug planted{which, name, {}};
-    planted.where.protocol = protocol;
-    planted.where.workload = workload;
-    planted.where.nodes = 3;
-    planted.where.replicas = 3;
-    planted.where.bugs.mask = static_cast<uint32_t>(which);
-    return planted;
-  };
-  // What only single-key reads at backups can see needs many of them, on few keys with many backups.
-  const auto seen_at_backups = [&](Bug which, std::string_view name) {
-    PlantedBug planted = bug(which, name, "dnl2", SimWorkload::kAppend);
-    planted.where.local_reads = true;
-    planted.where.nodes = 5;
-    planted.where.replicas = 5;
-    planted.where.keys = 3;
-    planted.where.one_percent = 60;
-    return planted;
-  };
-  // Some node must hold only keys that are read.
-  PlantedBug reads = bug(Bug::kDropReadRecords, "drop dnl1's read records", "dnl1", SimWorkload::kAppend);
-  reads.where.nodes = 5;
-  reads.where.replicas = 2;
-  // What recovery must get right.
-  const auto at_crash = [&](Bug which, std::string_view name, const char* protocol, int nodes, int replicas) {
-    PlantedBug planted = bug(which, name, protocol, SimWorkload::kAppend);
-    planted.where.nodes = nodes;
-    planted.where.replicas = replicas;
-    FaultMask faults;
-    faults.add(Fault::kCrash);
-    planted.where.faults = faults;
-    return planted;
-  };
-  // A node that is cut off goes on reading its own copy.
-  PlantedBug lease = at_crash(Bug::kNoLeaseCheck, "no look at the lease", "dnl4", 2, 2);
-  lease.where.faults = FaultMask{};
-  lease.where.faults->add(Fault::kCut);
-  lease.where.one_percent = 60;
-  lease.where.keys = 3;
-  static const std::vector<PlantedBug> kBugs{
-      bug(Bug::kSkipValidation, "skip validation", "dnl4", SimWorkload::kAppend),
-      bug(Bug::kUnlockEarly, "unlock early", "dnl4", SimWorkload::kAppend),
-      bug(Bug::kIgnoreVersion, "ignore the version", "dnl4", SimWorkload::kAppend),
-      seen_at_backups(Bug::kReadUnreadableBackup, "read an unreadable backup"),
-      seen_at_backups(Bug::kRaiseWithoutVersion, "raise without version check"),
-      bug(Bug::kInsertAtZero, "insert at version 0", "dnl4", SimWorkload::kToken),
-      reads,
-      bug(Bug::kLockWithoutValue, "lock without the value", "dnl1", SimWorkload::kAppend),
-      at_crash(Bug::kToldEarly, "tell before it is replicated", "dnl4", 3, 2),
-      at_crash(Bug::kNoRaiseOnPromotion, "leave a promoted value unreadable", "dnl4", 3, 3),
-      at_crash(Bug::kFillingServes, "serve while filling", "dnl2", 4, 3),
-      at_crash(Bug::kOldEpochAccepted, "accept an old epoch", "dnl4", 4, 3),
-      at_crash(Bug::kApplyBeforeWritten, "apply before it is written", "dnl4", 5, 3),
-      lease,
-  };
-  return kBugs;
-}
-
-BugFound find_bug(const PlantedBug& bug, uint64_t seeds_max) {
-  const SmallPages small_pages;
-  BugFound found;
-  for (uint64_t seed = 1; seed <= seeds_max && !found.seed; ++seed) {
-    SimOptions options = bug.where;
-    options.seed = seed;
-    const CheckedRun broken = run_checked(options);
-    if (!broken.result.violations.empty()) {
-      found.seed = seed;
-      found.violation = broken.result.violations.front();
-    }
-    options.bugs = {};
-    const CheckedRun sound = run_checked(options);
-    for (const std::string& violation : sound.result.violations) {
-      found.false_alarms.push_back("seed " + std::to_string(seed) + ": " + violation);
-    }
-  }
-  return found;
 }
 
 }  // namespace weft::bench

@@ -32,14 +32,18 @@ SimOptions with_fewest_faults(const SimOptions& failing);
 // The command line that runs this again.
 std::string command_for(const SimOptions& options);
 
+inline constexpr uint64_t kTransactionsDefault = 300;
+
 struct CampaignOptions {
   std::optional<uint64_t> seed;   // one seed, in detail
   std::optional<uint64_t> seeds;  // so many; without minutes the default is 100
   uint64_t from = 1;
   std::string protocol;  // empty: the seed chooses; "all": every seed with each
   std::string faults;    // empty: the seed chooses; "none", or a list
-  double minutes = 0;    // stop after this long
-  std::string history;   // with seed: write its history to this file
+  // Of each run, at least, with a fault or more and aimed crashes (sim/aim.h); 0: as the seed draws, no aims.
+  uint64_t transactions = kTransactionsDefault;
+  double minutes = 0;   // stop after this long
+  std::string history;  // with seed: write its history to this file
   int threads = 2;
 };
 

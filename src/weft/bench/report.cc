@@ -21,12 +21,11 @@ void spread(const DriveResult& result, Report& report) {
 
 }  // namespace
 
-Report make_report(const std::string& workload, const std::string& fabric, const Options& options,
-                   const DriveResult& result) {
+Report make_report(const std::string& workload, const Options& options, const DriveResult& result) {
   Report report;
   report.workload = workload;
   report.protocol = options.protocol;
-  report.fabric = fabric;
+  report.fabric = options.fabric + (options.tls.ca.empty() ? "" : "+tls");
   report.nodes = options.nodes;
   report.replicas = options.replicas;
   report.threads = options.threads > 0 ? options.threads : options.workers;

@@ -29,8 +29,7 @@ struct Report {
   std::map<std::string, uint64_t> abort_reasons;  // attempts, by the name of the code; no zeros
 };
 
-Report make_report(const std::string& workload, const std::string& fabric, const Options& options,
-                   const DriveResult& result);
+Report make_report(const std::string& workload, const Options& options, const DriveResult& result);
 
 // The keys of the design: {"workload": ..., "abort_reasons": {}}. One line.
 std::string to_json(const Report& report);

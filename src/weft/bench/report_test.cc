@@ -31,7 +31,7 @@ Report sample_report() {
   Options options;
   options.nodes = 5;
   options.threads = options.workers = 2;
-  return make_report("smallbank", "local", options, sample());
+  return make_report("smallbank", options, sample());
 }
 
 TEST(Report, JsonHasExactlyTheStatedKeys) {
@@ -85,7 +85,7 @@ TEST(Report, SpreadIsOverTheSlices) {
 }
 
 TEST(Report, NothingMeasuredIsZerosAndNoDivision) {
-  const Report report = make_report("tatp", "local", Options{}, DriveResult{});
+  const Report report = make_report("tatp", Options{}, DriveResult{});
   EXPECT_EQ(report.tps, 0);
   EXPECT_EQ(report.bytes_per_txn, 0);
   std::ostringstream out;

@@ -22,6 +22,7 @@ struct BenchFlags {
   std::string workload;
   ClusterFlags cluster;
   std::string fabric = "local", protocol = "dnl4", skew = "hot", off, label;
+  Tls tls;
   double seconds = 5, warmup = 0.5, rate = 0;
   uint32_t inflight = 64;
   int64_t keys = 0;
@@ -33,11 +34,12 @@ Result<bench::BenchOptions> options_of(const BenchFlags& flags, bool keys_given)
   const auto bad = [](std::string detail) { return Error{Code::kBadOption, std::move(detail)}; };
   bench::BenchOptions out;
   out.workload = flags.workload;
-  out.fabric = flags.fabric;
   out.seed = flags.seed;
   auto cluster = flags.cluster.options();
   if (!cluster) return cluster.error();
   out.cluster = *cluster;
+  out.cluster.fabric = flags.fabric;
+  out.cluster.tls = flags.tls;
   out.cluster.protocol = flags.protocol;
   out.cluster.limits.inflight = flags.inflight;
   if (auto off = bench::switch_off(flags.off, &out.cluster); !off) return off.error();
@@ -122,7 +124,10 @@ void add_flags(CLI::App& command, BenchFlags& flags) {
                   "the performance page, as Markdown, on 5 nodes unless --nodes is given")
       ->required();
   flags.cluster.add_to(command);
-  command.add_option("--fabric", flags.fabric, "What joins the nodes; this build has: local")->capture_default_str();
+  command.add_option("--fabric", flags.fabric, "What joins the nodes: local, shm or tcp")->capture_default_str();
+  command.add_option("--tls-ca", flags.tls.ca, "With --fabric tcp: encrypted, the authority's certificate");
+  command.add_option("--tls-certificate", flags.tls.certificate, "and the nodes' certificate");
+  command.add_option("--tls-key", flags.tls.key, "and their key");
   command.add_option("--protocol", flags.protocol, "A name from `weft protocols`")->capture_default_str();
   command.add_option("--seconds", flags.seconds, "How long to measure; of each run with all (default there: 8)")
       ->capture_default_str();

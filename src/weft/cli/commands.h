@@ -11,6 +11,7 @@ class App;
 namespace weft::cli {
 
 void add_up(CLI::App& app, int* status);
+void add_server(CLI::App& app, int* status);
 void add_bench(CLI::App& app, int* status);
 void add_sim(CLI::App& app, int* status);
 void add_check(CLI::App& app, int* status);

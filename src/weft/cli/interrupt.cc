@@ -1,6 +1,10 @@
 #include "weft/cli/interrupt.h"
 
+#include <sys/signalfd.h>
+
 #include <csignal>
+
+#include "weft/base/check.h"
 
 namespace weft::cli {
 namespace {
@@ -21,6 +25,17 @@ const std::atomic<bool>& watch_interrupts() {
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
   return interrupted;
+}
+
+Fd stop_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set, signal);
+  sigprocmask(SIG_BLOCK, &set, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+  Fd fd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  WEFT_CHECK(fd, "signalfd");
+  return fd;
 }
 
 }  // namespace weft::cli

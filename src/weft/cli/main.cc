@@ -22,6 +22,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(0, 1);
   app.footer("Begin with `weft up`. `weft COMMAND --help` says what a command takes.");
   weft::cli::add_up(app, &status);
+  weft::cli::add_server(app, &status);
   weft::cli::add_bench(app, &status);
   weft::cli::add_sim(app, &status);
   weft::cli::add_check(app, &status);

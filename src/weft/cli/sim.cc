@@ -56,6 +56,11 @@ void add_sim(CLI::App& app, int* status) {
       "--faults", options->faults,
       "A list of pause, slow-node, slow-link, burst, crash, cut (a link), away (membership), skew (clocks); or "
       "all, or none (default: the seed chooses)");
+  command
+      ->add_option(
+          "--transactions", options->transactions,
+          "Of each run, at least, with a fault or more and crashes aimed at them; 0: as the seed draws, without")
+      ->capture_default_str();
   CLI::Option* minutes = command->add_option("--minutes", options->minutes, "Stop after this long");
   CLI::Option* history = command->add_option("--history", options->history,
                                              "With --seed: write its history to this file, for `weft check`");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "weft/base/marks.h"
 
@@ -25,6 +26,7 @@ ByteView bytes_of(const LeaseMessage& message) {
 Agent::Agent(const AgentOptions& options, Node* node, Membership* membership)
     : options_(options), node_(node), membership_(membership) {
   if (!node_->joins()) view_ = node_->shared_view();
+  node_->set_token(options_.self.token);
   node_->set_lease(0);
   node_->engine(WorkerId(0))->set_chore(this);
 }
@@ -37,8 +39,12 @@ bool Agent::in(const View& view) const {
 }
 
 bool Agent::step(uint64_t now_ns) {
-  if (now_ns < next_step_ns_ || retired_) return false;
+  if (retired_ || (now_ns < next_step_ns_ && !nudged_.load(std::memory_order_acquire))) return false;
+  nudged_.store(false, std::memory_order_release);
   next_step_ns_ = now_ns + options_.lease_ns / 16;
+  if (!std::exchange(started_, true)) {
+    for (Peer& peer : peers_) peer.heard_ns = peer.here_ns = now_ns;  // nobody was silent before it looked
+  }
   const std::shared_ptr<const View> latest = membership_->latest();
   if (latest == nullptr) return false;
   if (view_ == nullptr || latest->epoch > view_->epoch) {
@@ -49,6 +55,8 @@ bool Agent::step(uint64_t now_ns) {
   }
   if (retired_) return true;
   if (now_ns >= next_ask_ns_) ask_leases(now_ns);
+  // Who was asked may not have been in the view yet: without leases nothing is told, so ask again soon.
+  if (node_->lease_until_ns() <= now_ns) next_ask_ns_ = next_step_ns_ = now_ns + options_.lease_ns / 64;
   suspect(now_ns);
   offer_whole(now_ns);
   return true;
@@ -77,8 +85,10 @@ void Agent::adopt(const std::shared_ptr<const View>& view, uint64_t now_ns) {
       fenced_after_ns = std::max(fenced_after_ns, peer(id).given_until_ns);
     }
     peer(id).held_until_ns = 0;  // of an epoch that ended
-    if (!same) peer(id).given_until_ns = 0;
-    peer(id).heard_ns = now_ns;
+    if (same) continue;
+    peer(id).given_until_ns = 0;
+    peer(id).heard_ns = peer(id).here_ns = now_ns;
+    peer(id).closed_ns = 0;
   }
   // Leases given to removed members by an epoch before that was never active count as well.
   node_->set_fenced_after(std::max(fenced_after_ns, node_->fenced_after_ns()));
@@ -92,9 +102,10 @@ void Agent::adopt(const std::shared_ptr<const View>& view, uint64_t now_ns) {
 void Agent::ask_leases(uint64_t now_ns) {
   next_ask_ns_ = now_ns + options_.lease_ns / 4;
   const LeaseMessage ask{now_ns, view_->epoch.value, 0};
+  Engine* const engine = node_->engine(WorkerId(0));
   for (const Member& member : view_->members) {
-    if (member.node == options_.self.node) continue;
-    node_->engine(WorkerId(0))->send_control(member.node, bytes_of(ask));
+    if (member.node == options_.self.node || engine->control_waits(member.node)) continue;
+    engine->send_control(member.node, bytes_of(ask));
   }
   update_lease();
 }
@@ -102,9 +113,11 @@ void Agent::ask_leases(uint64_t now_ns) {
 void Agent::hear(NodeId from, ByteView message) {
   if (message.size() < sizeof(LeaseMessage) || view_ == nullptr || retired_) return;
   const auto lease = load<LeaseMessage>(message.data());
-  if (lease.epoch != view_->epoch.value || view_->find(from) == nullptr) return;
+  if (view_->find(from) == nullptr) return;
   const uint64_t now_ns = node_->worker(WorkerId(0))->clock_ns();  // not the step's, which may have begun long ago
   peer(from).heard_ns = now_ns;
+  if (lease.epoch != view_->epoch.value) return;
+  peer(from).here_ns = now_ns;
   if (lease.answer == 0) {
     peer(from).given_until_ns = now_ns + options_.lease_ns + options_.lease_ns * options_.drift_permille / 1000;
     const LeaseMessage answer{lease.sent_ns, lease.epoch, 1};
@@ -124,34 +137,47 @@ void Agent::update_lease() {
   node_->set_lease(until_ns);
 }
 
+// When a member counts as silent: a lease after it was last heard, or two after it was last heard in what was the view
+// then, so that one that does not come to a new view is not waited for; at once if its process has ended (0), or if the
+// connection to it is lost or closed for what it sent.
+uint64_t Agent::silent_from_ns(const Member& member, uint64_t now_ns) {
+  if (membership_->fenced(member.node, member.incarnation)) return 0;
+  Peer& peer = peers_[member.node.value];
+  if (node_->has_closed(member.node, member.incarnation)) {
+    if (peer.closed_ns == 0) peer.closed_ns = now_ns - 1;
+    return peer.closed_ns;
+  }
+  return std::min(peer.heard_ns + options_.lease_ns, peer.here_ns + 2 * options_.lease_ns);
+}
+
 void Agent::suspect(uint64_t now_ns) {
   uint64_t silent = 0;
-  uint64_t heard = 1;
+  uint64_t missing = 0;
+  uint64_t since_ns = 0;
   for (const Member& member : view_->members) {
     if (member.node == options_.self.node) continue;
-    const bool ended = membership_->fenced(member.node, member.incarnation);
-    if (ended || now_ns > peer(member.node).heard_ns + options_.lease_ns) {
-      silent |= uint64_t{1} << member.node.value;
-    } else {
-      ++heard;
-    }
-    if (ended) peer(member.node).heard_ns = 0;
+    const uint64_t from_ns = silent_from_ns(member, now_ns);
+    if (now_ns <= from_ns) continue;
+    silent |= uint64_t{1} << member.node.value;
+    since_ns = std::max(since_ns, from_ns);
+    ++missing;
   }
-  if (silent == 0) lost_.clear();
+  if (silent == 0) set_lost({});
   if (silent == 0 || now_ns < next_proposal_ns_) return;
   // The more are missing here, the longer it waits for somebody who misses fewer.
-  uint64_t since_ns = 0;
-  for_each_node(silent, [&](NodeId node) { since_ns = std::max(since_ns, peer(node).heard_ns); });
-  const uint64_t missing = view_->members.size() - heard;
-  if (since_ns != 0 && now_ns < since_ns + options_.lease_ns + (missing - 1) * options_.lease_ns / 2) return;
+  if (since_ns != 0 && now_ns < since_ns + (missing - 1) * options_.lease_ns / 2) return;
   const Result<View> next = without_members(*view_, silent);
   if (!next) {
     WEFT_MARK("a partition has lost its last replica");
-    lost_ = next.error().detail;
-    return;
+    return set_lost(next.error().detail);
   }
-  lost_.clear();
+  set_lost({});
   propose(*next, now_ns);
+}
+
+void Agent::set_lost(const std::string& lost) {
+  const std::scoped_lock lock(lost_mutex_);
+  if (lost_ != lost) lost_ = lost;
 }
 
 void Agent::offer_whole(uint64_t now_ns) {

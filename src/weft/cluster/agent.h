@@ -6,13 +6,17 @@
 // member that adopts a new view gives no more leases in the old one, and counts itself stopped only when those it gave
 // to removed members have run out or the membership says that they are fenced (rule E2).
 //
-// A member that was not heard of for a duration is proposed for removal. Whoever hears fewer others waits longer, so
-// that of two that have lost each other the one that is cut off from more goes.
+// A member that was not heard of for a duration is proposed for removal, and so is one that sent what no correct member
+// sends (Node::peer_closed). Whoever hears fewer others waits longer, so that of two that have lost each other the one
+// that is cut off from more goes. A view change does not start the count anew: members that come and go all the time
+// do not hide one that is silent.
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "weft/cluster/membership.h"
@@ -36,19 +40,27 @@ class Agent final : public Chore {
   Agent& operator=(const Agent&) = delete;
 
   bool step(uint64_t now_ns) override;
-  uint64_t deadline_ns() const override { return next_step_ns_; }
+  uint64_t deadline_ns() const override { return nudged_.load(std::memory_order_acquire) ? 0 : next_step_ns_; }
   void hear(NodeId from, ByteView message) override;
 
-  const View* view() const { return view_.get(); }  // adopted; nullptr before the first
-  bool retired() const { return retired_; }
+  const View* view() const { return view_.get(); }  // adopted; nullptr before the first. By the worker's thread.
+
+  // From any thread.
+  void nudge() { nudged_.store(true, std::memory_order_release); }  // the membership has news: look at the next step
+  bool retired() const { return retired_.load(std::memory_order_acquire); }
   // Who is silent has the last whole replica of a partition: the text says which. The cluster waits for it.
-  const std::string& lost() const { return lost_; }
+  std::string lost() const {
+    const std::scoped_lock lock(lost_mutex_);
+    return lost_;
+  }
 
  private:
   struct Peer {
     uint64_t held_until_ns = 0;   // the lease that this node holds of it
     uint64_t given_until_ns = 0;  // and the one it gave
-    uint64_t heard_ns = 0;
+    uint64_t heard_ns = 0;        // the last time: of any view
+    uint64_t here_ns = 0;         // and of the view that was the newest here then
+    uint64_t closed_ns = 0;       // when the connection to it was found lost; 0: it is not
   };
 
   bool in(const View& view) const;
@@ -56,9 +68,11 @@ class Agent final : public Chore {
   bool join(const View& view, uint64_t now_ns);
   void ask_leases(uint64_t now_ns);
   void update_lease();
+  uint64_t silent_from_ns(const Member& member, uint64_t now_ns);
   void suspect(uint64_t now_ns);
   void offer_whole(uint64_t now_ns);
   void propose(const View& next, uint64_t now_ns);
+  void set_lost(const std::string& lost);
   Peer& peer(NodeId node) { return peers_[node.value]; }
 
   const AgentOptions options_;
@@ -69,7 +83,10 @@ class Agent final : public Chore {
   uint64_t next_step_ns_ = 0;
   uint64_t next_ask_ns_ = 0;
   uint64_t next_proposal_ns_ = 0;
-  bool retired_ = false;
+  std::atomic<bool> nudged_{false};
+  std::atomic<bool> retired_{false};
+  mutable std::mutex lost_mutex_;
+  bool started_ = false;
   std::string lost_;
 };
 

@@ -118,6 +118,7 @@ INSTANTIATE_TEST_SUITE_P(TwoThreads, Bank,
                                          Shape{"fasst", 3, 3, 2}, Shape{"dnl4", 5, 2, 2}, Shape{"dnl2", 5, 2, 2},
                                          Shape{"dnl1", 5, 2, 2}, Shape{"fasst", 5, 2, 2}),
                          shape_name);
+INSTANTIATE_TEST_SUITE_P(Meshes, Bank, testing::ValuesIn(mesh_shapes()), shape_name);
 
 TEST_P(Bank, EveryCommittedSumIsTheTotal) {
   TestCluster cluster(GetParam().options());

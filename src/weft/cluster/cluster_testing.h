@@ -154,8 +154,10 @@ struct Shape {
   int nodes;
   int replicas;
   int workers = 1;
+  const char* fabric = "local";
   Options options() const {
     Options o;
+    o.fabric = fabric;
     o.protocol = protocol;
     o.nodes = nodes;
     o.replicas = replicas;
@@ -172,7 +174,7 @@ inline void PrintTo(const Shape& s, std::ostream* out) {
 inline std::string shape_name(const testing::TestParamInfo<Shape>& info) {
   const Shape& s = info.param;
   return std::string(s.protocol) + "_n" + std::to_string(s.nodes) + "_r" + std::to_string(s.replicas) + "_w" +
-         std::to_string(s.workers);
+         std::to_string(s.workers) + (std::string_view(s.fabric) == "local" ? "" : std::string("_") + s.fabric);
 }
 
 inline std::vector<Shape> all_shapes() {
@@ -184,6 +186,16 @@ inline std::vector<Shape> all_shapes() {
     out.push_back({protocol, 3, 3, 2});
     out.push_back({protocol, 5, 2});
     out.push_back({protocol, 5, 3, 2});
+  }
+  return out;
+}
+
+// Over what joins processes.
+inline std::vector<Shape> mesh_shapes() {
+  std::vector<Shape> out;
+  for (const char* fabric : {"shm", "tcp"}) {
+    for (const char* protocol : kAllProtocols) out.push_back({protocol, 3, 3, 2, fabric});
+    out.push_back({"dnl4", 5, 2, 1, fabric});
   }
   return out;
 }

@@ -1,4 +1,4 @@
-// The embedded cluster (include/weft/cluster.h): all nodes in this process over the local wire. Worker i of every node
+// The embedded cluster (include/weft/cluster.h): all nodes in this process. Worker i of every node
 // runs on thread i mod threads: worker i talks only to workers i, so a message never crosses cores.
 #include "weft/cluster/embedded.h"
 
@@ -25,22 +25,21 @@ bool Cluster::Handle::done() const {
   return state_->done;
 }
 
-void Cluster::Impl::make_fabric() {
-  const Options& o = spec.options;
-  LocalOptions local;
-  local.nodes = o.nodes;
-  local.workers = o.workers;
-  fabric = std::make_unique<LocalFabric>(local);
-  for (int n = 0; n < o.nodes; ++n) {
-    fabric->set_regions(NodeId(static_cast<uint8_t>(n)), all_regions[static_cast<size_t>(n)].get());
-  }
+Result<void> Cluster::Impl::make_fabric() {
+  auto made = EmbeddedFabric::create(spec.options, all_regions, &real_clock);
+  if (!made) return made.error();
+  fabric = std::move(*made);
+  return {};
 }
 
 Result<void> Cluster::Impl::make_nodes() {
   const Options& o = spec.options;
   const View view = make_view(o.nodes, o.replicas, o.partitions > 0 ? o.partitions : o.nodes);
   for (int n = 0; n < o.nodes; ++n) all_regions.push_back(std::make_unique<Regions>());
-  make_fabric();
+  if (auto made = make_fabric(); !made) {
+    all_regions.clear();
+    return made;
+  }
   for (int n = 0; n < o.nodes; ++n) {
     auto node = Node::create(NodeId(static_cast<uint8_t>(n)), spec, view, this);
     if (!node) {
@@ -133,6 +132,9 @@ Result<std::unique_ptr<Cluster>> Cluster::open(const Options& options) {
   impl->spec.options = options;
   if (auto r = check_spec(impl->spec); !r) return r.error();
   impl->control.every_ms(1000, [raw = impl.get()] { raw->supervise(); });
+  if (options.fabric != "local") {
+    impl->control.every_ms(20, [raw = impl.get()] { raw->fabric->control_step(); });
+  }
   return std::unique_ptr<Cluster>(new Cluster(std::move(impl)));
 }
 
@@ -170,6 +172,14 @@ Result<void> Cluster::start() {
     for (const auto& node : impl_->nodes) {
       impl_->thread_of(WorkerId(static_cast<uint8_t>(w))).add(node->worker(WorkerId(static_cast<uint8_t>(w))));
     }
+    for (Bell* bell : impl_->fabric->bells(WorkerId(static_cast<uint8_t>(w)))) {
+      impl_->thread_of(WorkerId(static_cast<uint8_t>(w))).add_bell(bell);
+    }
+  }
+  for (const auto& node : impl_->nodes) {
+    node->set_wake([impl = impl_.get()] {
+      for (const auto& thread : impl->threads) thread->wake();
+    });
   }
   const int cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   impl_->turns_seen.assign(impl_->threads.size(), UINT64_MAX);
@@ -203,8 +213,9 @@ Result<void> Cluster::reconfigure(const Options& options) {
   if (impl_->started) return Error{Code::kMisuse, "stop the cluster before you reconfigure it"};
   const Options& now = impl_->spec.options;
   if (options.nodes != now.nodes || options.replicas != now.replicas || options.workers != now.workers ||
-      options.partitions != now.partitions || options.hash_seed != now.hash_seed) {
-    return Error{Code::kBadOption, "nodes, replicas, workers, partitions and hash_seed stay as they were opened"};
+      options.partitions != now.partitions || options.hash_seed != now.hash_seed || options.fabric != now.fabric) {
+    return Error{Code::kBadOption,
+                 "nodes, replicas, workers, partitions, hash_seed and fabric stay as they were opened"};
   }
   ClusterSpec with = impl_->spec;
   with.options = options;
@@ -212,7 +223,7 @@ Result<void> Cluster::reconfigure(const Options& options) {
   impl_->spec = std::move(with);
   if (impl_->nodes.empty()) return {};
   for (const auto& node : impl_->nodes) node->drop_engines();
-  impl_->make_fabric();
+  if (auto made = impl_->make_fabric(); !made) return made;
   for (const auto& node : impl_->nodes) {
     if (auto r = node->make_engines(impl_->spec.options, impl_.get()); !r) return r;
   }
@@ -252,6 +263,16 @@ Outcome Cluster::call(NodeId node, ProcedureId procedure, std::string_view argum
   Outcome outcome = closed();
   run_on(node, [&](Session& session) { return store(session.call(procedure, arguments), outcome); });
   return outcome;
+}
+
+Fate Cluster::outcome(NodeId node, TxnId id) {
+  Fate fate = Fate::kForgotten;
+  const auto body = [&](Session& session) -> Task<void> {
+    Task<Fate> task = session.outcome(id);
+    fate = co_await task;
+  };
+  run_on(node, body);
+  return fate;
 }
 
 Cluster::OneValue Cluster::get_one(NodeId node, TableId table, Key key) {

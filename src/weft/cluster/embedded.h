@@ -11,7 +11,7 @@
 #include "weft/base/clock.h"
 #include "weft/base/hash.h"
 #include "weft/cluster.h"
-#include "weft/fabric/local.h"
+#include "weft/cluster/embedded_fabric.h"
 #include "weft/run/control.h"
 #include "weft/run/detached.h"
 #include "weft/run/thread.h"
@@ -36,7 +36,7 @@ struct Cluster::Impl final : Environment {
   ClusterSpec spec;
   RealClock real_clock;
   std::vector<std::unique_ptr<Regions>> all_regions;
-  std::unique_ptr<LocalFabric> fabric;
+  std::unique_ptr<EmbeddedFabric> fabric;
   std::vector<std::unique_ptr<Node>> nodes;
   std::vector<std::unique_ptr<Thread>> threads;
   std::vector<uint64_t> turns_seen;  // of each thread, when the supervisor last looked
@@ -63,7 +63,7 @@ struct Cluster::Impl final : Environment {
   Thread& thread_of(WorkerId worker) { return *threads[worker.value % threads.size()]; }
 
   Result<void> make_nodes();
-  void make_fabric();
+  Result<void> make_fabric();
   bool post(Worker* worker, WorkerId id, Mailbox::Call call);
   void on_all_workers(const std::function<void(Engine&)>& call);
   void drain();

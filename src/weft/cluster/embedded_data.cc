@@ -2,6 +2,7 @@
 #include <mutex>
 
 #include "weft/cluster/embedded.h"
+#include "weft/txn/replicas.h"
 
 namespace weft {
 

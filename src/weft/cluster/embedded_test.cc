@@ -38,11 +38,13 @@ TEST(Embedded, BadOptionsAreRefusedByNameAndValue) {
       {[](Options& o) { o.limits.inflight = 1000; }, {"limits.inflight", "1000"}},
       {[](Options& o) { o.limits.key_bytes_max = 4; }, {"limits.key_bytes_max", "4"}},
       {[](Options& o) { o.limits.key_bytes_max = 2048; }, {"limits.key_bytes_max", "2048", "2047"}},
-      {[](Options& o) { o.limits.value_bytes_max = 65537; }, {"limits.value_bytes_max", "65537", "65536"}},
+      {[](Options& o) { o.fabric = "pigeon"; }, {"fabric", "pigeon", "local, shm or tcp"}},
+      {[](Options& o) { o.limits.value_bytes_max = 1'048'577; }, {"limits.value_bytes_max", "1048577", "1048576"}},
       {[](Options& o) { o.limits.txn_keys_max = 251; }, {"limits.txn_keys_max", "251", "250"}},
       {[](Options& o) { o.limits.txn_bytes_max = 5 << 20; }, {"limits.txn_bytes_max"}},
       {[](Options& o) { o.limits.credit_bytes = 100; }, {"limits.credit_bytes", "100", "4096"}},
       {[](Options& o) { o.limits.mailbox = 0; }, {"limits.mailbox", "0"}},
+      {[](Options& o) { o.limits.outcome_bytes = 100; }, {"limits.outcome_bytes", "100", "65536"}},
   };
   for (const BadOption& bad : all) {
     Options options;

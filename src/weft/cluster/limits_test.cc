@@ -315,6 +315,40 @@ TEST_P(TableFull, RejectsTheWholeTransaction) {
   EXPECT_FALSE(cluster->get_one(NodeId(0), TableId(1), 5).found);
 }
 
+// The largest values there are, written, grown, read at every node and deleted, under every protocol.
+TEST(Limits, ValuesOfAMebibyte) {
+  constexpr uint32_t kMebibyte = 1 << 20;
+  for (const char* protocol : kAllProtocols) {
+    Options options;
+    options.protocol = protocol;
+    options.limits.value_bytes_max = kMebibyte;
+    options.limits.txn_bytes_max = 4 << 20;
+    options.limits.credit_bytes = 16 << 20;
+    TestCluster cluster(options, {{.name = "big", .value_bytes_max = kMebibyte, .capacity = 16}});
+    cluster.start();
+    for (uint64_t k = 0; k < 4; ++k) {
+      for (const size_t size : {size_t{1}, size_t{300'000}, size_t{kMebibyte}}) {
+        const std::string v(size, static_cast<char>('a' + k));
+        EXPECT_TRUE(committed(retried([&] { return cluster->put_one(NodeId(0), kT, k, v); }))) << protocol << size;
+        for (uint8_t node = 0; node < 3; ++node) {
+          const auto one = cluster->get_one(NodeId(node), kT, k);
+          EXPECT_TRUE(one.found && one.value == v) << protocol << " " << size << " at node " << int{node};
+        }
+      }
+    }
+    auto swap = [&](Txn& txn) -> Task<Code> {
+      const Value a = co_await txn.get(kT, 0, Intent::kUpdate);
+      if (a.code != Code::kOk) co_return a.code;
+      co_return txn.put(kT, 1, a.bytes);
+    };
+    EXPECT_TRUE(committed(cluster->run(NodeId(1), {.backoff_us = 1}, swap))) << protocol;
+    EXPECT_TRUE(cluster->get_one(NodeId(2), kT, 1).value == std::string(kMebibyte, 'a')) << protocol;
+    EXPECT_TRUE(committed(retried([&] { return cluster->erase_one(NodeId(2), kT, 0); }))) << protocol;
+    const Outcome over = cluster->put_one(NodeId(0), kT, 2, std::string(kMebibyte + 1, 'x'));
+    EXPECT_TRUE(rejected(over, Code::kValueTooLong)) << over.text();
+  }
+}
+
 // What a peer sends back may be as large as a value, whatever this transaction could hold of it. In a process of its
 // own: the cluster must answer, not end.
 void read_more_than_a_transaction_holds(const char* protocol) {

@@ -2,10 +2,12 @@
 // thinks, and to be told of changes. Providers: embedded (the supervisor of a one-host cluster), ZooKeeper, and the
 // simulator's. It is never on the path of a transaction or a lease: while it is away, the cluster goes on and only
 // cannot change its view.
+//
+// latest, propose and fenced are called by the agent on a worker's thread and never block.
 #pragma once
 
-#include <functional>
 #include <memory>
+#include <string>
 
 #include "weft/fabric/view.h"
 
@@ -23,6 +25,18 @@ class Membership {
   // The node's process has ended, or cannot do anything any more: no lease has to run out for it. Providers that see
   // processes end know; others say no.
   virtual bool fenced(NodeId node, uint32_t incarnation) = 0;
+
+  // Before the rest: this process is to be a member of the first view, if there is none yet. When all nodes of the
+  // first view are known, there is one.
+  virtual void announce(const Member& self) { (void)self; }
+
+  // For the node's control thread: control_fd() is readable when control_step() has something to do; -1: the provider
+  // has threads of its own.
+  virtual int control_fd() const { return -1; }
+  virtual void control_step() {}
+  // The provider has ended, and the cluster ends with it: the text says how.
+  virtual std::string ended() { return {}; }
+  virtual std::string state() { return "ok"; }  // for people
 };
 
 }  // namespace weft

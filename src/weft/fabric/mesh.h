@@ -52,7 +52,8 @@ class Mesh {
  public:
   virtual ~Mesh() = default;
 
-  virtual std::string_view name() const = 0;  // tcp, tcp+tls, shm: what is really in use
+  virtual std::string_view name() const = 0;       // tcp, tcp+tls, shm: what is really in use
+  virtual const std::string& address() const = 0;  // what it really listens on
   virtual Wire* wire(WorkerId worker) = 0;
 
   // Readable when this worker's wire may have something to poll; a thread that sleeps waits for it. set_sleeping(true)
@@ -60,6 +61,9 @@ class Mesh {
   virtual int wait_fd(WorkerId worker) const = 0;
   virtual void set_sleeping(WorkerId worker, bool sleeping) = 0;
 
+  // Before the first join(), if the mesh was made without one: the incarnation that the view gave this node. Who
+  // connects earlier waits.
+  virtual void set_incarnation(uint32_t incarnation) = 0;
   virtual void join(const MeshPeer& peer) = 0;
   // Ends the connections to a peer, whatever incarnation. After it returns nothing that peer sent is delivered by any
   // wire, and none of its verbs lands (on shm: its process has ended before).

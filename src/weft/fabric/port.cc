@@ -39,9 +39,12 @@ bool Port::poll() {
 void Port::deliver() {
   delivered_ = 0;
   if (batching_) announce(receiver_.messages());
-  // The size is asked for again each time: a handler that sets a new epoch shortens the burst.
   while (delivered_ < receiver_.messages().size()) {
     const std::span<const Message> left = receiver_.messages().subspan(delivered_);
+    if (left[0].kind == Receiver::kDropped) {  // a handler has set a new epoch
+      ++delivered_;
+      continue;
+    }
     size_t run = 1;
     if (batching_) {
       while (run < left.size() && left[run].kind == left[0].kind) ++run;

@@ -270,7 +270,7 @@ TEST(PortEpochTest, OlderIsDroppedNewerWaitsAndExemptFlowsPass) {
   EXPECT_FALSE(p.b.port.pending());
 }
 
-TEST(PortEpochTest, WhatIsOpenIsSealedWithTheEpochItWasWrittenIn) {
+TEST(PortEpochTest, WhatHasNotLeftEndsWithItsEpoch) {
   Pair p;
   p.a.send(kB, Flow::kCommit, 0, "old");
   p.a.send(kA, Flow::kCommit, 0, "own, old");
@@ -286,7 +286,33 @@ TEST(PortEpochTest, WhatIsOpenIsSealedWithTheEpochItWasWrittenIn) {
   EXPECT_EQ(p.b.got[0].body, "new");
   ASSERT_EQ(p.a.got.size(), 1U);
   EXPECT_EQ(p.a.got[0].body, "own, exempt");
-  EXPECT_EQ(p.a.port.counters().dropped_old_epoch, 1U);
+  EXPECT_EQ(p.a.port.counters().dropped_old_epoch, 2U);
+}
+
+// Credit starts anew with the epoch, so the room it stands for must be free; and the peer sees no gap.
+TEST(PortEpochTest, AFullQueueOfTheOldEpochLeavesRoomForTheNewOne) {
+  HandWire from, to;
+  Listener a({.self = kA, .worker = kW, .nodes = 2, .queued_bytes_max = 64 << 10}, &from);
+  Listener b({.self = kB, .worker = kW, .nodes = 2}, &to);
+  const auto fill_queue = [&](char byte) {
+    for (int i = 0; i < 2; ++i) a.send(kB, Flow::kCommit, 0, std::string(25'000, byte));
+    a.port.flush();
+  };
+  from.room = 2;  // the first message is cut
+  a.send(kB, Flow::kControl, 0, "exempt");
+  fill_queue('x');
+  a.port.set_epoch(Epoch(2));
+  b.port.set_epoch(Epoch(2));
+  fill_queue('y');
+  from.room = SIZE_MAX;
+  a.port.flush();
+  EXPECT_FALSE(a.port.pending());
+  for (const HandWire::Sent& sent : from.out) to.in.emplace_back(kA, sent.bytes);
+  while (b.port.poll() || b.port.pending()) {
+  }
+  ASSERT_EQ(b.got.size(), 3U);
+  for (const testing::Got& got : b.got) EXPECT_TRUE(got.body == "exempt" || got.body == std::string(25'000, 'y'));
+  EXPECT_TRUE(b.bad.empty()) << b.bad[0].second.text();
 }
 
 TEST(PortEpochTest, AHandlerThatSetsTheEpochEndsTheOldOnesOfItsBurst) {
@@ -306,6 +332,49 @@ TEST(PortEpochTest, AHandlerThatSetsTheEpochEndsTheOldOnesOfItsBurst) {
   EXPECT_EQ(p.b.got[2].body, "exempt too");
   EXPECT_EQ(p.b.bursts[0], 5U) << "the hook saw them all";
   EXPECT_FALSE(p.b.port.pending());
+}
+
+// The burst hook keeps something for each message by its place.
+TEST(PortEpochTest, MessagesKeepTheirPlacesWhenOthersAreDropped) {
+  HandWire wire;
+  struct Seen {
+    Port* port;
+    const Message* first = nullptr;
+    std::vector<std::string> bodies;
+    size_t exempt = 0;
+  };
+  Port port({.self = kA, .worker = kW, .nodes = 2}, &wire, nullptr);
+  Seen seen{&port, nullptr, {}, 0};
+  port.set_burst_hook(
+      [](void* context, std::span<const Message> burst) {
+        auto* s = static_cast<Seen*>(context);
+        s->first = burst.data();
+        for (const Message& m : burst) s->bodies.emplace_back(as_text(m.body));
+      },
+      &seen);
+  for (uint8_t kind = 0; kind < 3; ++kind) {
+    port.set_handler(
+        kind,
+        [](void* context, std::span<const Message> run) {
+          auto* s = static_cast<Seen*>(context);
+          for (const Message& m : run) {
+            EXPECT_EQ(as_text(m.body), s->bodies[static_cast<size_t>(&m - s->first)]);
+            EXPECT_NE(m.kind, 1) << "of the old epoch";
+            s->exempt += m.kind == 2 ? 1 : 0;
+          }
+          if (run[0].kind == 0) s->port->set_epoch(Epoch(2));
+        },
+        &seen);
+  }
+  const auto send = [&](Flow flow, uint8_t kind, std::string_view body) {
+    std::memcpy(port.reserve(kA, flow, kind, body.size()), body.data(), body.size());
+  };
+  send(Flow::kExecution, 0, "the epoch changes");
+  send(Flow::kCommit, 1, "stale");
+  send(Flow::kRecovery, 2, "exempt");
+  send(Flow::kControl, 2, "exempt too");
+  port.poll();
+  EXPECT_EQ(seen.exempt, 2U);
 }
 
 TEST(PortEpochTest, AMessageCutByTheEpochChangeIsDroppedWhole) {

@@ -295,14 +295,9 @@ void Receiver::renew(NodeId peer) {
 }
 
 void Receiver::drop_stale(size_t from) {
-  size_t kept = from;
   for (size_t i = from; i < count_; ++i) {
-    if (!exempt_[i]) continue;
-    messages_[kept] = messages_[i];
-    exempt_[kept] = true;
-    ++kept;
+    if (!exempt_[i]) messages_[i].kind = kDropped;
   }
-  count_ = kept;
 }
 
 bool Receiver::pending() const {

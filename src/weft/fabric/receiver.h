@@ -55,7 +55,9 @@ class Receiver {
   void renew(NodeId peer);
 
   void set_epoch(Epoch epoch);
-  // Takes messages bound to an epoch out of [from, messages().size()) of the burst under way.
+  // Marks messages bound to an epoch in [from, messages().size()) of the burst under way as kDropped. They stay where
+  // they are: the burst hook may have kept something for each place.
+  static constexpr uint8_t kDropped = kKindsMax;
   void drop_stale(size_t from);
 
   Epoch epoch() const { return epoch_; }

@@ -236,13 +236,33 @@ void Sender::set_epoch(Epoch epoch) {
   settle();
   for (size_t flow = 0; flow < kFlows; ++flow) {
     if (!bound_to_epoch(static_cast<Flow>(flow))) continue;
-    for (uint64_t left = open_mask_[flow]; left != 0; left &= left - 1) post_open(first_bit(left) * kFlows + flow);
+    for (uint64_t left = open_mask_[flow] | waiting_mask_[flow]; left != 0; left &= left - 1) {
+      drop_unsent(first_bit(left) * kFlows + flow);
+    }
     if (open_[channel_index(self_, static_cast<Flow>(flow))].count != 0) {
       counters_->dropped_old_epoch += 1;
       open_own(flow);
     }
   }
   epoch_ = epoch;
+}
+
+// What has not left on this channel: the packets that wait, and the open one. Their sequence numbers are used again.
+void Sender::drop_unsent(size_t channel) {
+  const NodeId to = node_of(channel);
+  FrameQueue& queue = waiting_[channel];
+  const ByteView first = queue.front();
+  if (!first.empty()) open_[channel].sequence = load<PacketHeader>(first.data()).sequence;
+  for (ByteView packet = queue.front(); !packet.empty(); packet = queue.front()) {
+    waiting_bytes_[to.value] -= packet.size();
+    counters_->dropped_old_epoch += 1;
+    queue.pop(packet);
+  }
+  queue.release();
+  waiting_mask_[channel % kFlows] &= ~bit(to.value);
+  if (!is_open(channel)) return;
+  counters_->dropped_old_epoch += 1;
+  close_packet(channel);
 }
 
 void Sender::close(NodeId peer) {

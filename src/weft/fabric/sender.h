@@ -53,7 +53,8 @@ class Sender {
   bool retry() { return any(waiting_mask_) && retry_slow(); }
   bool pending() const { return unsettled_ || any(open_mask_) || any(waiting_mask_); }
 
-  // What is open was written in the old epoch and is sealed with it; what waits for the own node is dropped.
+  // What was written in the old epoch and has not left is dropped, also what waits for the own node: whoever would get
+  // it has stopped as well or is about to, and the credit that paid for its room is given out anew.
   void set_epoch(Epoch epoch);
   // From now on what is sent to this peer is thrown away.
   void close(NodeId peer);
@@ -121,6 +122,7 @@ class Sender {
   ByteView seal(size_t channel);
   bool send_open(size_t channel);
   void post_open(size_t channel);
+  void drop_unsent(size_t channel);
   void count_sent(ByteView packet);
   void open_own(size_t flow);
 

@@ -46,7 +46,6 @@ Result<std::unique_ptr<ShmMesh>> ShmMesh::create(const ShmOptions& options, Cloc
                                        std::to_string(kNodesMax) + ", workers " + std::to_string(options.workers) +
                                        " of at most " + std::to_string(kWorkersMax)};
   }
-  if (options.incarnation == 0) return Error{Code::kBadOption, "incarnation 0 means nobody"};
   if (options.ring_bytes < ShmOutbox::kRingBytesMin || options.ring_bytes > ShmOutbox::kRingBytesMax) {
     return Error{Code::kBadOption, "ring_bytes " + std::to_string(options.ring_bytes) + ", not in " +
                                        std::to_string(ShmOutbox::kRingBytesMin) + " to " +
@@ -60,7 +59,7 @@ Result<std::unique_ptr<ShmMesh>> ShmMesh::create(const ShmOptions& options, Cloc
 
 Result<void> ShmMesh::set_up() {
   self_.node = options_.node;
-  self_.incarnation = options_.incarnation;
+  self_.incarnation = 0;
   self_.workers = static_cast<size_t>(options_.workers);
   self_.ring_bytes = align_up(options_.ring_bytes, 4096);
   self_.agreement = options_.agreement;
@@ -87,8 +86,7 @@ Result<void> ShmMesh::set_up() {
   Result<Fd> listener = shm_listen(options_.address);
   if (!listener) return listener.error();
   listener_ = std::move(*listener);
-  const Result<void> listening = listen_to(listener_.get());
-  if (!listening) return listening.error();
+  if (options_.incarnation != 0) set_incarnation(options_.incarnation);
   const Result<void> hearing = listen_to(control_bell_.get());
   if (!hearing) return hearing.error();
   if (options_.regions != nullptr) options_.regions->set_remote_posters(this);
@@ -129,8 +127,18 @@ bool ShmMesh::inside(NodeId peer) {
   });
 }
 
+// Connections wait in the socket's queue until then.
+void ShmMesh::set_incarnation(uint32_t incarnation) {
+  const bool first = self_.incarnation == 0;
+  WEFT_CHECK(std::none_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.wanted; }),
+             "the incarnation changes while nobody is joined");
+  self_.incarnation = incarnation;
+  if (first) WEFT_CHECK(listen_to(listener_.get()), "epoll_ctl");
+}
+
 void ShmMesh::join(const MeshPeer& who) {
-  WEFT_CHECK(who.node != self_.node && who.node.value < kNodesMax && who.incarnation != 0, "a peer of this node");
+  WEFT_CHECK(who.node != self_.node && who.node.value < kNodesMax && who.incarnation != 0 && self_.incarnation != 0,
+             "a peer of this node, which knows its own incarnation");
   Peer& peer = peers_[who.node.value];
   if (peer.wanted && peer.who.incarnation == who.incarnation && peer.who.address == who.address) return;
   if (peer.wanted) leave(who.node);

@@ -57,7 +57,7 @@ namespace weft {
 struct ShmOptions {
   std::string address;  // '@' and an abstract name, or the path of a socket
   NodeId node;
-  uint32_t incarnation = 1;
+  uint32_t incarnation = 1;  // 0: set_incarnation() says it later
   int workers = 1;
   size_t ring_bytes = 256 << 10;  // per (peer, worker, flow), of what this node sends; committed as it is used
   size_t completions_max = 4096;  // verbs posted whose completions were not polled yet, per worker
@@ -77,9 +77,11 @@ class ShmMesh final : public Mesh, private RemotePosters {
   ShmMesh& operator=(const ShmMesh&) = delete;
 
   std::string_view name() const override { return "shm"; }
+  const std::string& address() const override { return options_.address; }
   ShmWire* wire(WorkerId worker) override { return wires_[worker.value].get(); }
   int wait_fd(WorkerId worker) const override { return self_.bells[worker.value].get(); }
   void set_sleeping(WorkerId worker, bool sleeping) override;
+  void set_incarnation(uint32_t incarnation) override;
   void join(const MeshPeer& peer) override;
   void leave(NodeId peer) override;
   int control_fd() const override { return epoll_.get(); }

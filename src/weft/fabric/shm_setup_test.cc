@@ -99,7 +99,19 @@ TEST(ShmSetupTest, OptionsAreRefusedWithTheLimitAndTheValue) {
   EXPECT_NE(fails([](ShmOptions& o) { o.address = "/no/such/folder/x"; }).find("bind"), std::string::npos);
   EXPECT_NE(fails([](ShmOptions& o) { o.workers = 65; }).find("65 of at most 64"), std::string::npos);
   EXPECT_NE(fails([](ShmOptions& o) { o.ring_bytes = 100; }).find("ring_bytes 100"), std::string::npos);
-  EXPECT_NE(fails([](ShmOptions& o) { o.incarnation = 0; }).find("incarnation"), std::string::npos);
+}
+
+TEST(ShmSetupTest, WhoConnectsBeforeTheIncarnationIsKnownWaits) {
+  ShmOptions options = shm_test_options(1);
+  options.incarnation = 0;
+  ShmNode a(shm_test_options(0)), b(options);
+  a.mesh->join({kB, 7, b.who.address});
+  for (int i = 0; i < 1000; ++i) a.step(), b.step();
+  EXPECT_TRUE(a.events.empty());
+  b.mesh->set_incarnation(7);
+  b.mesh->join(a.who);
+  EXPECT_TRUE(shm_wait([&] { return a.find(Kind::kUp, kB) != nullptr && b.find(Kind::kUp, kA) != nullptr; },
+                       [&] { a.step(), b.step(); }));
 }
 
 // A stranger's connection to B, used by hand.

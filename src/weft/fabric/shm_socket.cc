@@ -38,20 +38,23 @@ Result<Address> parse(const std::string& text) {
   return address;
 }
 
-Fd make_socket() { return Fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)); }
+Fd make_socket(ShmSocket kind) {
+  const int type = kind == ShmSocket::kStream ? SOCK_STREAM : SOCK_SEQPACKET;
+  return Fd(socket(AF_UNIX, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+}
 
 const sockaddr* raw(const Address& address) { return reinterpret_cast<const sockaddr*>(&address.name); }
 
 }  // namespace
 
-Result<Fd> shm_listen(const std::string& text) {
+Result<Fd> shm_listen(const std::string& text, ShmSocket kind) {
   const Result<Address> address = parse(text);
   if (!address) return address.error();
-  Fd fd = make_socket();
+  Fd fd = make_socket(kind);
   if (!fd) return socket_error("socket", text);
   int bound = bind(fd.get(), raw(*address), (*address).bytes);
   if (bound != 0 && errno == EADDRINUSE && !is_abstract(text)) {
-    const Fd probe = make_socket();
+    const Fd probe = make_socket(kind);
     if (connect(probe.get(), raw(*address), (*address).bytes) != 0 && errno == ECONNREFUSED) {
       shm_unlink(text);
       bound = bind(fd.get(), raw(*address), (*address).bytes);
@@ -68,10 +71,10 @@ void shm_unlink(const std::string& address) {
   if (!is_abstract(address)) unlink(address.c_str());
 }
 
-Result<Fd> shm_connect(const std::string& text) {
+Result<Fd> shm_connect(const std::string& text, ShmSocket kind) {
   const Result<Address> address = parse(text);
   if (!address) return address.error();
-  Fd fd = make_socket();
+  Fd fd = make_socket(kind);
   if (!fd) return socket_error("socket", text);
   if (connect(fd.get(), raw(*address), (*address).bytes) != 0) return socket_error("connect", text);
   return fd;

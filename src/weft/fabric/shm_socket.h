@@ -24,9 +24,11 @@ struct ShmMessage {
   std::vector<Fd> fds;
 };
 
-Result<Fd> shm_listen(const std::string& address);
+enum class ShmSocket { kMessages, kStream };  // the supervisor's are streams (cluster/framed.h)
+
+Result<Fd> shm_listen(const std::string& address, ShmSocket kind = ShmSocket::kMessages);
 void shm_unlink(const std::string& address);  // nothing for an abstract name
-Result<Fd> shm_connect(const std::string& address);
+Result<Fd> shm_connect(const std::string& address, ShmSocket kind = ShmSocket::kMessages);
 Fd shm_accept(int listener);  // empty if nobody waits
 
 // Whether the process at the other end runs as the same user as this one (SO_PEERCRED).

@@ -63,20 +63,18 @@ class TcpMesh final : public Mesh {
   ~TcpMesh() override;
 
   std::string_view name() const override { return tls_ != nullptr ? "tcp+tls" : "tcp"; }
+  const std::string& address() const override { return address_; }
   TcpWire* wire(WorkerId worker) override { return wires_[worker.value].get(); }
   int wait_fd(WorkerId worker) const override { return wires_[worker.value]->wait_fd(); }
   // Nothing to do: the kernel says when a sleeper's descriptor is readable.
   void set_sleeping(WorkerId, bool) override {}
 
+  void set_incarnation(uint32_t incarnation) override;
   void join(const MeshPeer& peer) override;
   void leave(NodeId peer) override;
   int control_fd() const override { return epoll_.get(); }
   void control_step() override;
   std::vector<MeshEvent> take_events() override;
-
-  const std::string& address() const { return address_; }  // what it really listens on
-  // While nobody is joined: the incarnation that the view gave this node.
-  void set_incarnation(uint32_t incarnation);
 
   size_t strangers() const { return strangers_; }  // connections that came in and are not accepted yet
   size_t links() const { return links_.size(); }   // that are not freed yet

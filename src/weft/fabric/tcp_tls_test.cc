@@ -1,17 +1,10 @@
 #include "weft/fabric/tcp_tls.h"
 
 #include <gtest/gtest.h>
-#include <openssl/bn.h>
-#include <openssl/ec.h>
 #include <openssl/err.h>
-#include <openssl/evp.h>
-#include <openssl/pem.h>
 #include <openssl/ssl.h>
-#include <openssl/x509.h>
-#include <openssl/x509v3.h>
 
 #include <atomic>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -19,46 +12,12 @@
 #include <thread>
 
 #include "weft/fabric/tcp_testing.h"
+#include "weft/fabric/tls_testing.h"
 
 namespace weft {
 namespace {
 
 using Kind = MeshEvent::Kind;
-
-struct Frees {
-  void operator()(EVP_PKEY* p) const { EVP_PKEY_free(p); }
-  void operator()(X509* p) const { X509_free(p); }
-  void operator()(SSL_CTX* p) const { SSL_CTX_free(p); }
-  void operator()(SSL* p) const { SSL_free(p); }
-  void operator()(FILE* p) const { fclose(p); }
-};
-template <class T>
-using Owned = std::unique_ptr<T, Frees>;
-
-// A key and its certificate, signed by `authority`, or by itself.
-struct Credential {
-  Owned<EVP_PKEY> key;
-  Owned<X509> certificate;
-
-  explicit Credential(const char* name, const Credential* authority = nullptr)
-      : key(EVP_EC_gen("P-256")), certificate(X509_new()) {
-    X509* const c = certificate.get();
-    X509_set_version(c, 2);
-    ASN1_INTEGER_set(X509_get_serialNumber(c), authority == nullptr ? 1 : 2);
-    X509_gmtime_adj(X509_getm_notBefore(c), -3600);
-    X509_gmtime_adj(X509_getm_notAfter(c), 3600);
-    X509_set_pubkey(c, key.get());
-    X509_NAME* const subject = X509_get_subject_name(c);
-    X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_ASC, reinterpret_cast<const unsigned char*>(name), -1, -1, 0);
-    X509_set_issuer_name(c, authority == nullptr ? subject : X509_get_subject_name(authority->certificate.get()));
-    if (authority == nullptr) {
-      X509_EXTENSION* ca = X509V3_EXT_conf_nid(nullptr, nullptr, NID_basic_constraints, "critical,CA:TRUE");
-      X509_add_ext(c, ca, -1);
-      X509_EXTENSION_free(ca);
-    }
-    X509_sign(c, (authority == nullptr ? *this : *authority).key.get(), EVP_sha256());
-  }
-};
 
 class TcpTlsTest : public ::testing::Test {
  protected:
@@ -75,13 +34,11 @@ class TcpTlsTest : public ::testing::Test {
 
   std::string file(const std::string& name) const { return (folder_ / (name + ".pem")).string(); }
   void write_certificate(const std::string& name, const Credential& credential) {
-    const Owned<FILE> out(fopen(file(name).c_str(), "w"));
-    ASSERT_EQ(PEM_write_X509(out.get(), credential.certificate.get()), 1);
+    ASSERT_TRUE(credential.write_certificate(file(name)));
   }
   void write(const std::string& name, const Credential& credential) {
     write_certificate(name, credential);
-    const Owned<FILE> out(fopen(file(name + "_key").c_str(), "w"));
-    ASSERT_EQ(PEM_write_PrivateKey(out.get(), credential.key.get(), nullptr, nullptr, 0, nullptr, nullptr), 1);
+    ASSERT_TRUE(credential.write_key(file(name + "_key")));
   }
   TcpTlsFiles files(const std::string& name = "node", const std::string& ca = "ca") const {
     return {file(ca), file(name), file(name + "_key")};

@@ -13,6 +13,7 @@
 namespace weft {
 
 inline constexpr int kReplicasMax = 8;
+inline constexpr int kPartitionsMax = 4096;
 
 struct Placement {
   // replicas[0] is the primary, the others are backups; all of them whole.

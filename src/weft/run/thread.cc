@@ -1,8 +1,10 @@
 #include "weft/run/thread.h"
 
 #include <linux/futex.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -10,12 +12,18 @@
 #include <climits>
 #include <ctime>
 
+#include "weft/base/check.h"
+
 namespace weft {
 
 namespace {
 
+timespec time_of(uint64_t ns) {
+  return {static_cast<time_t>(ns / 1'000'000'000U), static_cast<long>(ns % 1'000'000'000U)};
+}
+
 void futex_wait(std::atomic<uint32_t>* word, uint32_t expected, uint64_t timeout_ns) {
-  timespec timeout{static_cast<time_t>(timeout_ns / 1'000'000'000U), static_cast<long>(timeout_ns % 1'000'000'000U)};
+  const timespec timeout = time_of(timeout_ns);
   syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, &timeout, nullptr, 0);
 }
 
@@ -24,6 +32,17 @@ void futex_wake(std::atomic<uint32_t>* word) {
 }
 
 }  // namespace
+
+Thread::~Thread() {
+  stop();
+  if (own_bell_ >= 0) close(own_bell_);
+}
+
+void Thread::add_bell(Bell* bell) {
+  if (own_bell_ < 0) own_bell_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  WEFT_CHECK(own_bell_ >= 0, "eventfd");
+  bells_.push_back(bell);
+}
 
 void Thread::start(int cpu) {
   stopping_.store(false);
@@ -41,21 +60,40 @@ void Thread::wake() {
   // Pairs with sleep(): whoever made work visible before this load is seen by any_pending() if the load says awake.
   if (asleep_.load(std::memory_order_seq_cst) == 0) return;
   asleep_.store(0, std::memory_order_seq_cst);
-  futex_wake(&asleep_);
+  if (own_bell_ < 0) return futex_wake(&asleep_);
+  const uint64_t one = 1;
+  if (write(own_bell_, &one, sizeof one) != sizeof one) return;  // it rings already
 }
 
 bool Thread::any_pending() const {
   return std::any_of(workers_.begin(), workers_.end(), [](const Worker* w) { return w->pending(); });
 }
 
+void Thread::block(uint64_t ns) {
+  if (bells_.empty()) return futex_wait(&asleep_, 1, ns);
+  constexpr size_t kFdsMax = 1 + 64;
+  pollfd fds[kFdsMax];
+  nfds_t count = 0;
+  fds[count++] = {own_bell_, POLLIN, 0};
+  for (const Bell* bell : bells_) {
+    if (count < kFdsMax) fds[count++] = {bell->fd(), POLLIN, 0};
+  }
+  const timespec timeout = time_of(ns);
+  ppoll(fds, count, &timeout, nullptr);
+  uint64_t rung = 0;
+  if ((fds[0].revents & POLLIN) != 0 && read(own_bell_, &rung, sizeof rung) != sizeof rung) return;
+}
+
 void Thread::sleep(uint64_t deadline_ns) {
   constexpr uint64_t kLongestNs = 1'000'000'000;
   asleep_.store(1, std::memory_order_seq_cst);
+  for (Bell* bell : bells_) bell->set_sleeping(true);
   const uint64_t now_ns = clock_->now_ns();
   if (!any_pending() && !stopping_.load() && deadline_ns > now_ns) {
     sleeps_.fetch_add(1, std::memory_order_relaxed);
-    futex_wait(&asleep_, 1, std::min(deadline_ns - now_ns, kLongestNs));
+    block(std::min(deadline_ns - now_ns, kLongestNs));
   }
+  for (Bell* bell : bells_) bell->set_sleeping(false);
   asleep_.store(0, std::memory_order_seq_cst);
 }
 

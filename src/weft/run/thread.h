@@ -1,5 +1,5 @@
-// Thread: runs several workers round-robin. It spins while there is work and briefly after, then sleeps until a wake()
-// or the earliest deadline of its workers.
+// Thread: runs several workers round-robin. It spins while there is work and briefly after, then sleeps until a wake(),
+// a bell, or the earliest deadline of its workers.
 //
 // wake() may be called from any thread and costs one load while the thread is awake.
 #pragma once
@@ -14,14 +14,23 @@
 
 namespace weft {
 
+// What ends a thread's sleep beside wake(): a wire between processes, connections of clients.
+class Bell {
+ public:
+  virtual ~Bell() = default;
+  virtual int fd() const = 0;         // readable when one of the thread's workers has something to do
+  virtual void set_sleeping(bool) {}  // true comes before the thread's last look at what its workers have to do
+};
+
 class Thread {
  public:
   explicit Thread(Clock* clock, uint64_t spin_ns = 50'000) : clock_(clock), spin_ns_(spin_ns) {}
-  ~Thread() { stop(); }
+  ~Thread();
   Thread(const Thread&) = delete;
   Thread& operator=(const Thread&) = delete;
 
   void add(Worker* worker) { workers_.push_back(worker); }  // before start
+  void add_bell(Bell* bell);                                // before start; outlives the thread
   void start(int cpu = -1);                                 // pinned if cpu >= 0
   void stop();                                              // returns when the thread has ended
   void wake();
@@ -33,11 +42,14 @@ class Thread {
  private:
   void run(int cpu);
   void sleep(uint64_t deadline_ns);
+  void block(uint64_t ns);
   bool any_pending() const;
 
   Clock* const clock_;
   const uint64_t spin_ns_;
   std::vector<Worker*> workers_;
+  std::vector<Bell*> bells_;
+  int own_bell_ = -1;  // an eventfd that wake() rings, if there are others to wait for
   std::thread thread_;
   std::atomic<bool> stopping_{false};
   std::atomic<uint32_t> asleep_{0};  // 1 while in sleep(); a futex

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -190,6 +192,45 @@ TEST(Thread, NoWakeUpIsLost) {
     r.post([&] { ++ran; });
     until([&] { return ran >= i; });
     if (i % 50 == 0) until([&] { return r.thread.asleep(); });
+  }
+  EXPECT_GT(r.thread.sleeps(), 0U);
+  r.thread.stop();
+}
+
+// A bell as a wire has one: whoever makes work visible rings if the thread said that it sleeps.
+struct TestBell final : Bell {
+  const int eventfd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  std::atomic<bool> sleeping{false};
+  ~TestBell() override { close(eventfd_); }
+  int fd() const override { return eventfd_; }
+  void set_sleeping(bool now) override {
+    sleeping.store(now);
+    uint64_t rung = 0;
+    if (!now && read(eventfd_, &rung, sizeof rung) != sizeof rung) return;
+  }
+  void ring() {
+    const uint64_t one = 1;
+    if (!sleeping.load()) return;
+    ASSERT_EQ(write(eventfd_, &one, sizeof one), ssize_t{sizeof one});
+  }
+};
+
+TEST(Thread, ABellEndsTheSleep) {
+  Running r;
+  TestBell bells[2];
+  r.thread.add_bell(&bells[0]);
+  r.thread.add_bell(&bells[1]);
+  r.thread.start();
+  std::atomic<int> ran{0};
+  for (int i = 1; i <= 1000; ++i) {
+    if (i % 5 == 0) until([&] { return r.thread.asleep(); });
+    if (i % 3 == 0) {
+      r.post([&] { ++ran; });  // wake() works beside bells
+    } else {
+      while (!r.worker.mailbox().post([&] { ++ran; })) std::this_thread::yield();
+      bells[i % 2].ring();
+    }
+    until([&] { return ran >= i; });
   }
   EXPECT_GT(r.thread.sleeps(), 0U);
   r.thread.stop();

@@ -13,10 +13,12 @@ bool Worker::step() {
   if (charges_ != nullptr) charges_->charge(Step::kLoop, 1);
   duties_->begin_step();
   bool busy = mailbox_.drain();
+  if (clients_ != nullptr) busy |= clients_->poll();
   busy |= run_client_code();
   busy |= duties_->table_batch();
   busy |= duties_->commit_steps();
   busy |= duties_->flush();
+  if (clients_ != nullptr) busy |= clients_->flush();
   busy |= duties_->poll();
   duties_->between_steps();
   return busy;

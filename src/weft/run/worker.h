@@ -3,6 +3,7 @@
 // Everything but the mailbox belongs to whoever calls step().
 #pragma once
 
+#include <algorithm>
 #include <coroutine>
 #include <cstdint>
 #include <vector>
@@ -30,6 +31,15 @@ class Duties {
   virtual uint64_t deadline_ns() const = 0;  // a step is due then at the latest
 };
 
+// Connections of clients that a worker serves itself. What they ask for runs as coroutines of the worker.
+class Clients {
+ public:
+  virtual ~Clients() = default;
+  virtual bool poll() = 0;                                     // reads what has come; true if something has
+  virtual bool flush() = 0;                                    // writes what is answered
+  virtual uint64_t deadline_ns() const { return UINT64_MAX; }  // poll() is due then at the latest
+};
+
 class Worker {
  public:
   Worker(Clock* clock, Charges* charges, size_t coroutines_max, size_t mailbox_capacity)
@@ -41,6 +51,7 @@ class Worker {
   Worker& operator=(const Worker&) = delete;
 
   void set_duties(Duties* duties) { duties_ = duties; }
+  void set_clients(Clients* clients) { clients_ = clients; }
 
   // One turn of the loop: client code, table batch, commit steps, flush, poll. True if anything was done.
   bool step();
@@ -56,7 +67,10 @@ class Worker {
   Charges* charges() const { return charges_; }
 
   bool pending() const { return !ready_.empty() || !mailbox_.empty() || duties_->pending(); }
-  uint64_t deadline_ns() const { return std::min(timers_.next_ns(), duties_->deadline_ns()); }
+  uint64_t deadline_ns() const {
+    const uint64_t clients_ns = clients_ != nullptr ? clients_->deadline_ns() : UINT64_MAX;
+    return std::min({timers_.next_ns(), duties_->deadline_ns(), clients_ns});
+  }
   // The caller does not call step() for a while; the next step() ends it.
   void before_sleep() {
     asleep_ = true;
@@ -70,6 +84,7 @@ class Worker {
   Clock* const clock_;
   Charges* const charges_;
   Duties* duties_ = nullptr;
+  Clients* clients_ = nullptr;
   uint64_t now_ns_ = 0;
   uint64_t steps_ = 0;
   bool asleep_ = false;

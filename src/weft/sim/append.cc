@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <memory>
+#include <optional>
 
+#include "weft/sim/fates.h"
 #include "weft/sim/lists.h"
 #include "weft/sim/workload.h"
 
@@ -58,11 +61,12 @@ Code append_step(std::string_view arguments, std::span<const Value> values, Decl
 class AppendWorkload final : public Workload {
  public:
   explicit AppendWorkload(Stage* stage)
-      : Workload(stage), generation_(stage->config.keys), appended_(stage->config.keys) {}
+      : Workload(stage), fates_(stage), generation_(stage->config.keys), appended_(stage->config.keys) {}
 
   void declare(ClusterSpec& spec) override;
   Task<void> run(Client* client, Session session) override;
   Task<void> finish(Client* client, Session session) override;
+  void end() override { fates_.end(); }
 
  private:
   // One operation that a transaction is going to do.
@@ -87,15 +91,17 @@ class AppendWorkload final : public Workload {
     size_t drop_before = SIZE_MAX;
     bool failed = false;  // a read failed, or a value was broken
     bool recorded = false;
+    std::optional<size_t> fate;  // in fates_
+    bool committing = false;
   };
-  // Records an attempt whose process ends before its outcome is known.
+  // An attempt whose process ends before its outcome is known: recorded when somebody learns it, else as unknown.
   struct Unfinished {
     AppendWorkload* workload;
     Attempt* attempt;
     ~Unfinished() {
       if (attempt->recorded || !workload->stage_->crashing) return;
       ++workload->stage_->unknown;
-      workload->finished(*attempt, SimOutcome::kInfo);
+      workload->lost(std::move(*attempt));
     }
   };
 
@@ -107,6 +113,8 @@ class AppendWorkload final : public Workload {
   bool read(Attempt& attempt, const Plan& plan, const Value& value, List& list);
   void write(Attempt& attempt, const Plan& plan, Txn& txn, List& list, bool found);
   void finished(Attempt& attempt, SimOutcome outcome);
+  void told(Attempt& attempt, const Outcome& outcome);
+  void lost(Attempt attempt);
   Task<void> interactive(Client* client, Session session);
   Task<void> operations(Client* client, Session session, Txn* txn, Attempt* attempt);
   Task<void> single(Client* client, Session session);
@@ -114,6 +122,7 @@ class AppendWorkload final : public Workload {
   Task<void> read_all(Client* client, Session session);
   Task<void> read_one(Client* client, Session session, Plan plan, Policy policy, bool must);
 
+  Fates fates_;
   TableId integers_, bytes_;
   std::vector<uint64_t> generation_;  // by place
   std::vector<uint64_t> appended_;    // to the place's present key
@@ -252,26 +261,53 @@ void AppendWorkload::finished(Attempt& attempt, SimOutcome outcome) {
   if (stage_->sink() != nullptr && !record.ops.empty()) stage_->sink()->txn(record);
 }
 
+void AppendWorkload::told(Attempt& attempt, const Outcome& outcome) {
+  const SimOutcome counted = stage_->count(outcome);
+  if (outcome.kind == OutcomeKind::kUnknown) return lost(std::move(attempt));
+  if (attempt.fate) {
+    const auto appends = [](const SimTxn::Op& op) { return op.append; };
+    fates_.told(*attempt.fate, outcome, std::any_of(attempt.record.ops.begin(), attempt.record.ops.end(), appends));
+  }
+  finished(attempt, counted);
+}
+
+// All its reads are known if it came to its commit: so if somebody says that it committed, it counts as any other.
+void AppendWorkload::lost(Attempt attempt) {
+  const auto kept = std::make_shared<Attempt>(std::move(attempt));
+  if (!kept->fate) return finished(*kept, SimOutcome::kInfo);
+  fates_.lost(*kept->fate, [this, kept](SimOutcome outcome) {
+    if (outcome == SimOutcome::kOk && !kept->committing) {
+      stage_->violation("a transaction counts as committed that its client had not asked to commit");
+    }
+    finished(*kept, outcome);
+  });
+}
+
 Task<void> AppendWorkload::interactive(Client* client, Session session) {
   Attempt attempt = plan_txn(client);
   const Unfinished unfinished{this, &attempt};
   attempt.record.invoke = stage_->stamp();
   stage_->doing(client, "beginning a transaction");
   Txn txn = co_await session.begin();
+  attempt.fate = fates_.begun(txn.id());
   Task<void> work = operations(client, session, &txn, &attempt);
   co_await work;
   if (attempt.drop_before != SIZE_MAX && !attempt.failed) {
     ++stage_->dropped;
     if (client->random.chance(30)) txn.abort();
+    Outcome dropped;
+    dropped.kind = OutcomeKind::kAborted;
+    fates_.told(*attempt.fate, dropped, false);
     finished(attempt, SimOutcome::kFail);
     co_return;
   }
   stage_->doing(client, "committing");
+  attempt.committing = true;
   const Outcome outcome = co_await txn.commit();
   if (attempt.failed && outcome.committed()) {
     stage_->violation("committed although a read or write had failed: " + outcome.text());
   }
-  finished(attempt, stage_->count(outcome));
+  told(attempt, outcome);
 }
 
 Task<void> AppendWorkload::read_one(Client* client, Session session, Plan plan, Policy policy, bool must) {
@@ -346,13 +382,17 @@ Task<void> AppendWorkload::declared(Client* client, Session session) {
 }
 
 Task<void> AppendWorkload::run(Client* client, Session session) {
-  for (int i = 0; i < stage_->config.txns; ++i) {
+  for (int i = 0; stage_->another(i); ++i) {
     const bool one = client->random.chance(stage_->config.one_percent);
     const bool declared_one = client->random.chance(stage_->config.declared_percent);
     Task<void> txn = one            ? single(client, session)
                      : declared_one ? declared(client, session)
                                     : interactive(client, session);
     co_await txn;
+    if (fates_.wants_to_ask(client->random)) {
+      Task<void> ask = fates_.ask(client, session);
+      co_await ask;
+    }
     const uint64_t think_ns = stage_->think_ns(client->random);
     if (think_ns > 0) co_await session.sleep_ns(think_ns);
   }
@@ -386,6 +426,8 @@ Task<void> AppendWorkload::read_all(Client* client, Session session) {
 }
 
 Task<void> AppendWorkload::finish(Client* client, Session session) {
+  Task<void> ask = fates_.ask_at_end(client, session);
+  co_await ask;
   if (client->node == NodeId(0)) {
     Task<void> task = read_all(client, session);
     co_await task;

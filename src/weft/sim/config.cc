@@ -87,6 +87,18 @@ WorkloadConfig draw_workload(Random& random) {
   return workload;
 }
 
+// What a run of a campaign has beside: mostly crashes.
+void draw_campaign(const SimOptions& fixed, SimConfig& config) {
+  Random random(mix64(fixed.seed) ^ 0xa12);
+  config.transactions = fixed.transactions;
+  config.workload.until_enough = true;
+  if (random.chance(80)) {
+    config.options.nodes = std::max(config.options.nodes, 2);
+    config.options.replicas = std::max(config.options.replicas, 2);
+    config.faults.add(Fault::kCrash);
+  }
+}
+
 }  // namespace
 
 std::string_view workload_name(SimWorkload workload) { return kNames[static_cast<size_t>(workload)]; }
@@ -119,6 +131,7 @@ SimConfig draw_config(const SimOptions& fixed) {
   config.supervised = recovery.chance(50);
 
   Options& options = config.options;
+  if (fixed.transactions != 0) draw_campaign(fixed, config);
   if (fixed.protocol) options.protocol = *fixed.protocol;
   if (fixed.faults) config.faults = *fixed.faults;
   if (fixed.workload) config.workload.kind = *fixed.workload;
@@ -131,6 +144,8 @@ SimConfig draw_config(const SimOptions& fixed) {
   options.replicas = std::min(options.replicas, options.nodes);
   if (options.replicas < 2) config.faults.bits &= FaultMask::timing().bits;
   if (config.faults.recovers()) config.workload.conserving = true;
+  if (config.transactions != 0 && config.faults.bits == 0 && !fixed.faults) config.faults.add(Fault::kPause);
+  config.aimed = config.transactions != 0 && config.faults.has(Fault::kCrash);
 
   WorkloadConfig& workload = config.workload;
   if (workload.kind != SimWorkload::kAppend) workload.large_percent = 0;
@@ -151,11 +166,12 @@ std::string SimConfig::text() const {
       << " permille " << network.tail_ns << " ns, " << network.channel_packets << " packets a channel, step jitter "
       << step_jitter_ns << " ns; lease " << lease_ns << " ns" << (supervised ? ", supervised" : "") << "; faults "
       << faults_text(faults) << " within " << fault_horizon_ns << " ns; " << w.clients << " clients a worker, "
-      << w.txns << " txns each, " << w.keys << " keys, hot " << w.hot_percent << " %, " << w.keys_per_txn
-      << " keys a txn, reads " << w.read_percent << " %, one " << w.one_percent << " %, declared " << w.declared_percent
-      << " %, think " << w.think_percent << " % " << w.think_ns << " ns, drop " << w.drop_percent << " %, blind "
-      << w.blind_percent << " %, large " << w.large_percent << " % " << w.large_bytes << " B, room for " << w.capacity
-      << (w.byte_keys ? ", byte keys" : "") << (w.conserving ? ", conserving" : "");
+      << (transactions != 0 ? transactions : static_cast<uint64_t>(w.txns))
+      << (transactions != 0 ? " txns in all, " : " txns each, ") << w.keys << " keys, hot " << w.hot_percent << " %, "
+      << w.keys_per_txn << " keys a txn, reads " << w.read_percent << " %, one " << w.one_percent << " %, declared "
+      << w.declared_percent << " %, think " << w.think_percent << " % " << w.think_ns << " ns, drop " << w.drop_percent
+      << " %, blind " << w.blind_percent << " %, large " << w.large_percent << " % " << w.large_bytes << " B, room for "
+      << w.capacity << (w.byte_keys ? ", byte keys" : "") << (w.conserving ? ", conserving" : "");
   return out.str();
 }
 

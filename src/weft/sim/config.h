@@ -37,6 +37,7 @@ struct WorkloadConfig {
   uint32_t large_bytes = 0;       // their size
   uint64_t capacity = 1024;       // append: of each table; a small one gets full
   bool byte_keys = false;         // half of the keys are byte strings
+  bool until_enough = false;      // clients go on until the run has enough transactions, whatever txns says
   bool conserving = false;        // smallbank: only what keeps the total, so that any reader can check it
 };
 
@@ -49,6 +50,8 @@ struct SimConfig {
   WorkloadConfig workload;
   uint64_t lease_ns = 400'000;
   bool supervised = false;            // the membership sees processes end
+  uint64_t transactions = 0;          // at least so many; 0: each client does workload.txns
+  bool aimed = false;                 // crashes at chosen moments too (aim.h)
   uint64_t limit_ns = 2'000'000'000;  // virtual time after which a run counts as stuck
   std::string text() const;           // one line a person can read
 };
@@ -65,6 +68,8 @@ struct SimOptions {
   std::optional<uint32_t> keys;
   std::optional<uint32_t> one_percent;
   std::optional<uint64_t> limit_ns;
+  // A run of a campaign: at least so many transactions and one fault, and crashes that are aimed. 0: as drawn.
+  uint64_t transactions = 0;
   Bugs bugs;  // test only
 };
 

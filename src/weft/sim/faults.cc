@@ -67,6 +67,14 @@ FaultPlan FaultPlan::draw(Random& random, FaultMask mask, int nodes, uint64_t ho
   return plan;
 }
 
+uint64_t FaultPlan::links_whole_ns(uint64_t now_ns) const {
+  uint64_t whole_ns = now_ns;
+  for (const FaultWindow& window : windows_) {
+    if (window.fault == Fault::kCut && window.from_ns < now_ns) whole_ns = std::max(whole_ns, window.to_ns);
+  }
+  return whole_ns;
+}
+
 uint64_t FaultPlan::runs_at(NodeId node, uint64_t at_ns) const {
   // Windows may touch or overlap: look again from the end of the one that holds.
   for (bool moved = true; moved;) {

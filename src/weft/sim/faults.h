@@ -60,6 +60,8 @@ class FaultPlan {
   // Ends every window: nothing of the plan holds from now on.
   void heal(uint64_t now_ns) { healed_ns_ = now_ns; }
 
+  // When what was sent over links that were cut before `now_ns` has arrived: what is sent later does not overtake it.
+  uint64_t links_whole_ns(uint64_t now_ns) const;
   // The first moment from `at_ns` on at which the node runs.
   uint64_t runs_at(NodeId node, uint64_t at_ns) const;
   uint64_t step_factor(NodeId node, uint64_t at_ns) const;

@@ -88,7 +88,7 @@ bool SimWire::send(NodeId to, Flow flow, ByteView packet) {
   ++out.holding;
   ++out.waiting;
   out.under_way.push_back(
-      {Bytes(packet.begin(), packet.end()), network_->incarnations_[node_.value], admitted_[to.value]});
+      {Bytes(packet.begin(), packet.end()), network_->incarnations_[node_.value], admitted_[to.value], false});
   outbox_.emplace_back(to, flow);
   return true;
 }
@@ -117,6 +117,10 @@ void SimWire::on_event(const Event& event) {
   in.under_way.pop_front();
   trace.fold(hash_bytes(sent.bytes.data(), sent.bytes.size(), 0));
   ++network_->packets_;
+  if (sent.lost) {
+    let_go(source, flow);
+    return;
+  }
   if (!sort({source, flow, sent.from, sent.to, std::move(sent.bytes)})) return;
   network_->wake(node_, worker_);
 }
@@ -188,6 +192,16 @@ void Network::set_incarnation(NodeId node, uint32_t incarnation) {
       std::fill(end->admitted_.begin(), end->admitted_.end(), 0);
     }
     end->sort_again();
+  }
+}
+
+void Network::lose_unsent(NodeId node, Random& random) {
+  for (int w = 0; w < workers_; ++w) {
+    for (SimWire::Channel& channel : wire(node, WorkerId(static_cast<uint8_t>(w)))->channels_) {
+      if (channel.under_way.empty() || random.chance(50)) continue;
+      const size_t kept = random.below(channel.under_way.size() + 1);
+      for (size_t i = kept; i < channel.under_way.size(); ++i) channel.under_way[i].lost = true;
+    }
   }
 }
 

@@ -63,6 +63,9 @@ class Network {
   // A node has an incarnation once it is a member; 0 before, and after its process has ended: nothing reaches it then.
   void set_incarnation(NodeId node, uint32_t incarnation);
 
+  // A process is about to end: of what it has sent and has not arrived, some of the last is lost with it.
+  void lose_unsent(NodeId node, Random& random);
+
   uint64_t packets() const { return packets_; }
   uint64_t verbs() const { return verbs_; }
   uint64_t refused_sends() const { return refused_sends_; }
@@ -118,6 +121,7 @@ class SimWire final : public Wire, public EventSink {
   struct Sent {
     Bytes bytes;
     uint32_t from, to;  // incarnations, doubled
+    bool lost = false;
   };
   struct Channel {               // to one peer on one flow
     std::deque<Sent> under_way;  // handed over, not yet arrived

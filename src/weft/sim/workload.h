@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,8 +39,14 @@ class Stage {
   const WorkloadConfig config;
   uint64_t committed = 0, aborted = 0, rejected = 0, unknown = 0, dropped = 0;
   std::vector<std::string> violations;
-  bool crashing = false;  // a process is ending: what its clients had under way is recorded as unknown
+  std::function<bool()> wants_more;  // asked only in a run that is to have a number of transactions
+  bool crashing = false;             // a process is ending: what its clients had under way is recorded as unknown
+  uint64_t crashes = 0;              // so far
+  int replicas = 1;
 
+  // Whether a client that has done so many goes on with another transaction.
+  bool another(int done) const { return config.until_enough ? wants_more() : done < config.txns; }
+  uint64_t transactions() const { return committed + aborted + rejected + unknown + dropped; }
   // Strictly increasing: see history.h.
   uint64_t stamp() { return last_ = std::max(last_ + 1, events_->now_ns()); }
   HistorySink* sink() const { return sink_; }  // nullptr: nobody listens
@@ -81,6 +88,8 @@ class Workload {
   virtual Task<void> run(Client* client, Session session) = 0;
   // One client per node, when all clients are done: reads everything, checks what must hold at the end.
   virtual Task<void> finish(Client* client, Session session) = 0;
+  // When nothing runs any more, also if it did not come to its end.
+  virtual void end() {}
 
  protected:
   Stage* const stage_;

@@ -24,7 +24,7 @@ namespace weft {
 inline constexpr size_t kBlockAlign = 16;
 inline constexpr size_t kBlockBytesMin = 32;
 inline constexpr size_t kBlockStepMax = 256;  // multiples of 16 up to here, then steps of about 5/4
-inline constexpr size_t kTableValueBytesMax = 64 << 10;
+inline constexpr size_t kTableValueBytesMax = 1 << 20;
 inline constexpr size_t kBlockBytesMax = record_bytes(kKeyBytesMax, kTableValueBytesMax);
 inline constexpr size_t kSlabBytes = 16 << 10;  // or one block, if that is larger
 

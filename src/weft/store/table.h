@@ -179,11 +179,11 @@ class Table {
   // Takes back what apply() did, if the record still is at that version: recovery, while nobody reads.
   void undo(const HashedKey& key, Version version, const Undo& undo, ByteView old_value);
 
-  // Filling a replica (txn/fill.cc). install: a write at
-  // a version, readable, unless something newer is there; a delete stays as a tombstone until settle() of its
-  // partition. Any worker, any order. `scratch` as for apply.
+  // Filling a replica (txn/fill.cc). install: a write at a version, readable, unless something newer is there; a delete
+  // stays as a tombstone until settle() of its partition. Any worker, any order. `scratch` as for apply.
   void install(const HashedKey& key, Write write, ByteView value, Version version, std::byte* scratch);
-  void settle(PartitionId partition);
+  // Of these partitions; from a cursor on, so many bins. Returns where to go on, 0: that was all. While nobody writes.
+  uint64_t settle(const std::vector<bool>& partitions, uint64_t cursor, int bins);
   // Visits records of a partition from a cursor on, and returns where to go on (0: that was all): what was committed
   // before the call and is not visited now is visited from there. Stops after `bytes` or `bins`.
   using Copy = std::function<void(ByteView key, ByteView value, Version version)>;

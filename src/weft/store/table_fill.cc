@@ -38,25 +38,25 @@ void Table::install(const HashedKey& key, Write write, ByteView value, Version v
   }
 }
 
-void Table::settle(PartitionId partition) {
+uint64_t Table::settle(const std::vector<bool>& partitions, uint64_t cursor, int bins) {
   struct Tombstone {
     std::string key;
     Version version;
   };
   std::vector<Tombstone> found;
-  uint64_t cursor = 0;
   do {
     cursor = index_->scan(cursor, [&](uint64_t, uint64_t slot_value) {
       const RecordSlot slot(slot_value);
-      if (slot.partition() != partition) return;
+      if (!partitions[slot.partition().value]) return;
       const std::byte* const record = at(slot);
       const Word word = load_word(record);
       if (!word.deleted()) return;
       const size_t bytes = key_bytes_of(load_ordered(record + kMetaAt));
       found.push_back({std::string(as_text({record + kKeyAt, bytes})), word.version()});
     });
-  } while (cursor != 0);
+  } while (cursor != 0 && --bins > 0);
   for (const Tombstone& tombstone : found) raise(hashed(as_bytes(tombstone.key)), tombstone.version);
+  return cursor;
 }
 
 uint64_t Table::copy_out(PartitionId partition, uint64_t cursor, size_t bytes_max, int bins, std::byte* value,

@@ -110,12 +110,12 @@ TEST(TableLimits, ABackupHoldsWhatThePrimaryAdmits) {
 }
 
 TEST(TableLimits, BadSpecificationsNameTheLimit) {
-  TableOptions options = integer_table(1000, 64 << 10);
-  options.spec.value_bytes_max = (64 << 10) + 1;
+  TableOptions options = integer_table(1000, 1 << 20);
+  options.spec.value_bytes_max = (1 << 20) + 1;
   auto region = std::move(*Region::create(2 << 20));
   auto too_long = Table::create(options, region.get());
   ASSERT_FALSE(too_long);
-  EXPECT_NE(too_long.error().detail.find("65537, at most 65536"), std::string::npos) << too_long.error().detail;
+  EXPECT_NE(too_long.error().detail.find("1048577, at most 1048576"), std::string::npos) << too_long.error().detail;
 
   options = integer_table(1000000);
   options.spec.memory_bytes_max = 1 << 20;

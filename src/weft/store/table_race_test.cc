@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "weft/base/random.h"
+#include "weft/base/sanitized.h"
 #include "weft/store/table_testing.h"
 
 namespace weft {
@@ -18,17 +19,7 @@ using testing::bytes_table;
 using testing::integer_table;
 using testing::TableBox;
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr int kRounds = 4000;
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-constexpr int kRounds = 4000;
-#else
-constexpr int kRounds = 60000;
-#endif
-#else
-constexpr int kRounds = 60000;
-#endif
+constexpr int kRounds = kSanitized ? 4000 : 60000;
 
 constexpr uint32_t kKeys = 12;
 constexpr uint32_t kValueMax = 3000;

@@ -36,19 +36,28 @@ void CommitAudit::on_commit_point(NodeId coordinator, WorkerId worker, const Txn
     const LogRecord& record = nodes_[node.value]->engine(worker)->log().at(coordinator, slot.index);
     return record.state != 0 && record.sequence == slot.sequence ? &record : nullptr;
   };
+  uint64_t primaries = 0;
+  for (uint16_t i = 0; i < slot.count; ++i) {
+    const Entry& e = slot.entry(i);
+    if (e.write != Write::kNone) primaries |= uint64_t{1} << e.placement->primary().value;
+  }
   for (uint16_t i = 0; i < slot.count; ++i) {
     const Entry& e = slot.entry(i);
     const auto index = static_cast<uint8_t>(i);
     if (e.write != Write::kNone) {
-      uint64_t holders = uint64_t{1} << coordinator.value;
+      uint64_t holders = 0;
       for (int r = 0; r < e.placement->count; ++r) {
         const NodeId node = e.placement->replicas[static_cast<size_t>(r)];
         const LogRecord* record = record_at(node);
         if (record != nullptr && keeps_value(*record, e, index)) holders |= uint64_t{1} << node.value;
       }
-      if (std::popcount(holders) < e.placement->count) {
-        say("K2: the new value of key " + std::to_string(i) + " is on " + std::to_string(std::popcount(holders)) +
+      const int counted = std::popcount(holders | uint64_t{1} << coordinator.value);
+      if (counted < e.placement->count) {
+        say("K2: the new value of key " + std::to_string(i) + " is on " + std::to_string(counted) +
             " nodes at the commit point, more than f = " + std::to_string(e.placement->count - 1) + " are needed");
+      }
+      if (std::popcount(primaries) > 1 && (e.placement->mask & ~holders) != 0) {
+        say("K2: a replica of key " + std::to_string(i) + " has no new value, and another primary may show the commit");
       }
     }
     if (!slot.row->locks_backups() || (e.write == Write::kNone && !e.read)) continue;

@@ -76,6 +76,13 @@ Engine::Parsed Engine::parse(const Message& m) {
     case Kind::kControl:
       out.ok = true;
       break;
+    case Kind::kFateAsk:
+      out.ok = m.body.size() == sizeof(FateAsk);
+      break;
+    case Kind::kFateAnswer:
+      out.ok = m.body.size() == sizeof(FateAnswer) &&
+               load<FateAnswer>(m.body.data()).standing <= static_cast<uint8_t>(Standing::kAborted);
+      break;
   }
   if (!out.ok) {
     keys_.resize(out.first_key);

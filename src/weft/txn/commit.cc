@@ -85,6 +85,7 @@ void Engine::enter(TxnSlot& slot, Phase phase) {
   if (phase == Phase::kReplicate) slot.record_nodes |= slot.waiting;
   send_phase(slot, phase, slot.waiting);
   if (!slot.told && (slot.waiting & ~(uint64_t{1} << self_.value)) != 0) ++slot.round_trips;
+  if (witness_ != nullptr) witness_->on_phase(self_, id_, slot);
 }
 
 // A replica that is filling may be made whole by the next view: what is told, or seen by others, has reached it.
@@ -149,6 +150,7 @@ void Engine::tell(TxnSlot& slot) {
   if (slot.told) return;
   slot.told = true;
   const Outcome& out = slot.outcome;
+  note_told(slot);
   if (out.code == Code::kOk) {
     ++counters_.committed;
     ++counters_.commits_counted;
@@ -184,6 +186,7 @@ void Engine::finish(TxnSlot& slot) {
 void Engine::give_up(TxnSlot& slot, Code why) {
   fail(slot, why == Code::kOk ? Code::kApplication : why, nullptr, Owner());
   slot.told = true;  // whoever gave up knows
+  if (!slot.single) note_told(slot);
   slot.state = SlotState::kDraining;
   if (slot.reads_pending == 0) release(slot);
 }
@@ -205,6 +208,10 @@ void Engine::on_reply(std::span<const Message> run) {
     if (m.source != self_ && answer.phase < kPhases) ++counters_.phase_messages[answer.phase];
     if (slot.state != SlotState::kCommitting || static_cast<uint32_t>(slot.sequence) != answer.sequence ||
         static_cast<Phase>(answer.phase) != slot.phase || (slot.waiting & bit) == 0) {
+      continue;
+    }
+    if (slot.phase >= Phase::kReplicate && static_cast<Code>(answer.code) != Code::kOk) {
+      bad_message(m.source, "a refusal of what cannot be refused");
       continue;
     }
     slot.waiting &= ~bit;

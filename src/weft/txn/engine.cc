@@ -35,8 +35,10 @@ PortOptions port_options(const Node& node, WorkerId id) {
   // A commit message can carry a whole transaction and, for each of its keys, what describes it; an answer one value.
   port.message_bytes_max = size_t{options.limits.txn_bytes_max} + size_t{options.limits.txn_keys_max} * 64 +
                            options.limits.value_bytes_max + 4096;
-  // Requests under our own credit, and answers under the peer's.
+  // Requests under our own credit, and answers under the peer's. Recovery sends without credit, while less than half of
+  // it waits, messages that carry whole transactions.
   port.queued_bytes_max = size_t{options.limits.credit_bytes} * 4 + 8 * kPacketBytesMax;
+  if (node.spec().recovers) port.queued_bytes_max += wire_bytes_max(port.message_bytes_max);
   port.batching = options.network_batching;
   return port;
 }
@@ -73,6 +75,8 @@ Engine::Engine(Node* node, WorkerId id, Worker* worker, Environment* env, std::u
       port_(port_options(*node, id), env->wire(node->id(), id), charges_),
       credit_(nodes_, limits_.credit_bytes),
       log_(nodes_, slots_for(limits_), pool_.get()),
+      outcomes_(limits_.outcome_bytes),
+      sequence_(node->last_sequence()),
       dones_(static_cast<size_t>(nodes_)) {
   for (int i = 0; i < slots_for(limits_); ++i) {
     auto slot = std::make_unique<TxnSlot>();
@@ -113,6 +117,8 @@ Engine::Engine(Node* node, WorkerId id, Worker* worker, Environment* env, std::u
   handler(Kind::kRecovery, [](void* e, Run run) { static_cast<Engine*>(e)->on_recovery(run); });
   handler(Kind::kFill, [](void* e, Run run) { static_cast<Engine*>(e)->on_fill(run); });
   handler(Kind::kControl, [](void* e, Run run) { static_cast<Engine*>(e)->on_control(run); });
+  handler(Kind::kFateAsk, [](void* e, Run run) { static_cast<Engine*>(e)->on_fate_ask(run); });
+  handler(Kind::kFateAnswer, [](void* e, Run run) { static_cast<Engine*>(e)->on_fate_answer(run); });
   told_.reserve(slots_.size());
   if (active_) {
     incarnation_ = incarnation_of(self_);
@@ -145,6 +151,7 @@ bool Engine::commit_steps() {
     busy |= retry_commits();
   }
   if (dones_queued_ > 0) busy |= send_dones();
+  if (!asked_.empty()) busy |= ask_step();
   return busy;
 }
 
@@ -170,6 +177,8 @@ uint64_t Engine::deadline_ns() const {
   uint64_t deadline = chore_ != nullptr ? chore_->deadline_ns() : UINT64_MAX;
   if (!active_ && !retired_) deadline = std::min(deadline, worker_->now_ns() + kRecoveryStepNs);
   if (!told_.empty()) deadline = std::min(deadline, worker_->now_ns() + 1);
+  for (const Question& question : asked_) deadline = std::min(deadline, question.due_ns);
+  if (!fills_.empty()) deadline = std::min(deadline, fills_.back().ask_again_ns);
   if (dones_queued_ == 0) return deadline;
   for (const DoneQueue& queue : dones_) {
     if (!queue.items.empty()) deadline = std::min(deadline, queue.oldest_ns + kRideAlongNs);

@@ -6,6 +6,7 @@
 //   commit.cc     the driver: walks the plan from phase to phase, tells the client
 //   done.cc       what rides on later messages: raising, truncation
 //   lock.cc, validate.cc, replicate.cc, unlock.cc
+//   fate.cc       what became of a transaction: noting it, and asking all members for it
 //   peers.cc      peers that sent what no correct peer sends
 //   recovery.cc, recovery_report.cc, recovery_leader.cc   from one view into the next
 //   fill.cc       copies partitions to replicas that are filling
@@ -23,6 +24,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -37,6 +39,7 @@
 #include "weft/txn/log.h"
 #include "weft/txn/messages.h"
 #include "weft/txn/node.h"
+#include "weft/txn/outcomes.h"
 #include "weft/txn/pool.h"
 #include "weft/txn/protocol.h"
 #include "weft/txn/recovery.h"
@@ -51,6 +54,12 @@ class Chore {
   virtual bool step(uint64_t now_ns) = 0;    // true if it did something
   virtual uint64_t deadline_ns() const = 0;  // of the next step at the latest
   virtual void hear(NodeId from, ByteView message) = 0;
+};
+
+// Where an answer to Engine::ask comes: it belongs to the worker that asked.
+struct FateReply {
+  Fate fate = Fate::kForgotten;
+  bool done = false;
 };
 
 // Of packets: while recovering into a view, and when it is active.
@@ -71,6 +80,8 @@ class Engine final : public Duties {
   void set_chore(Chore* chore) { chore_ = chore; }
   // To another node's chore, or to the own.
   void send_control(NodeId to, ByteView message);
+  // What was sent there before has not left yet.
+  bool control_waits(NodeId to) const { return port_.backlog(to, Flow::kControl) > 0; }
 
   // The worker's loop.
   void begin_step() override {
@@ -97,6 +108,9 @@ class Engine final : public Duties {
   void give_up(TxnSlot& slot, Code why);  // while executing
   void start_single(TxnSlot& slot, TableId table, Key key);
 
+  // What became of a transaction of this worker's index. The answer is posted to the asker's mailbox.
+  void ask(TxnId id, Worker* asker, std::shared_ptr<FateReply> reply);
+
   NodeId node_id() const { return self_; }
   WorkerId worker_id() const { return id_; }
   Worker* worker() const { return worker_; }
@@ -105,6 +119,19 @@ class Engine final : public Duties {
   const Limits& limits() const { return limits_; }
   Counters counters() const;
   const LogTable& log() const { return log_; }
+  const OutcomeLog& outcomes() const { return outcomes_; }
+  uint64_t last_sequence() const { return sequence_; }
+  template <class F>  // f(const TxnSlot&): those in use
+  void for_each_slot(F f) const {
+    for (const auto& slot : slots_) {
+      if (slot->state != SlotState::kFree) f(*slot);
+    }
+  }
+  // Recovers, and something is decided.
+  bool deciding() const {
+    const bool leads = leader_ != nullptr && leader_->stage != LeaderRecovery::Stage::kGather;
+    return !active_ && !retired_ && (leads || !decisions_.empty());
+  }
   const Port& port() const { return port_; }
   bool idle() const;  // no slot in use, no record kept, nothing under way; what a lost peer left open does not count
 
@@ -164,7 +191,7 @@ class Engine final : public Duties {
   void write_decision(const Message& message, const RecoveryHeader& header);
   const Decision* decision_on(NodeId coordinator, uint32_t incarnation, uint8_t slot, uint32_t sequence) const;
   void carry_out();
-  void settle_filled();
+  bool settle_filled();
   void commit_record(LogRecord& record, Owner owner, const LogPart* decided);
   void abort_record(LogRecord& record, Owner owner);
   void install_decided(const LogPart* part, const LogRecord* record);
@@ -183,7 +210,8 @@ class Engine final : public Duties {
     PartitionId partition;
     TableId table;
     uint64_t cursor = 0;
-    bool asked = false;
+    uint64_t ask_again_ns = 0;
+    uint32_t question = 0;  // the one under way; 0: none
   };
   void begin_filling();
   bool fill_step();
@@ -256,7 +284,7 @@ class Engine final : public Duties {
   // What each phase sends to which node (plan.cc).
   void plan(TxnSlot& slot);
   void settle(TxnSlot& slot, Entry& entry);
-  uint64_t plan_key(TxnSlot& slot, Entry& entry);
+  uint64_t plan_key(TxnSlot& slot, Entry& entry, bool several_primaries);
   void plan_credit(TxnSlot& slot);
   bool carries_value(const TxnSlot& slot, const Entry& entry, Phase phase) const;
   void encode_key(const TxnSlot& slot, const Entry& entry, uint8_t index, Phase phase);
@@ -282,6 +310,32 @@ class Engine final : public Duties {
   void on_done(std::span<const Message> run);
   void finish_record(LogRecord& record);
   void finish_key(const LogKey& key);
+
+  // What became of transactions (fate.cc).
+  struct Question {
+    TxnId id;
+    Worker* asker;
+    std::shared_ptr<FateReply> reply;
+    uint32_t number = 0;   // of the round under way
+    uint32_t epoch = 0;    // in which it was asked; 0: none is
+    uint64_t waiting = 0;  // nodes that have not answered
+    bool open = false;     // somebody says so
+    uint64_t due_ns = 0;   // the next look at it
+    std::optional<Fate> fate;
+  };
+  void note_outcome(uint32_t incarnation, uint64_t sequence, bool committed) {
+    outcomes_.note(incarnation, sequence, committed, worker_->now_ns());
+  }
+  void note_told(const TxnSlot& slot);
+  void note_aborted_here(LogRecord& record);
+  Standing standing_of(uint32_t incarnation, uint64_t sequence) const;
+  bool ask_step();
+  void look_at(Question& question);
+  void begin_round(Question& question);
+  static void hear_standing(Question& question, Standing standing);
+  void end_round(Question& question);
+  void on_fate_ask(std::span<const Message> run);
+  void on_fate_answer(std::span<const Message> run);
 
   // Arriving messages (burst.cc).
   void on_burst(std::span<const Message> burst);
@@ -335,6 +389,7 @@ class Engine final : public Duties {
   };
   std::vector<Told> told_;
   std::vector<Fill> fills_;
+  uint32_t questions_ = 0;
   std::atomic<uint32_t> filled_epoch_{0};
   Chore* chore_ = nullptr;
   Random random_;
@@ -342,6 +397,9 @@ class Engine final : public Duties {
   Port port_;
   Credit credit_;
   LogTable log_;
+  OutcomeLog outcomes_;
+  std::vector<Question> asked_;
+  uint32_t rounds_ = 0;  // of questions
 
   std::vector<std::unique_ptr<TxnSlot>> slots_;
   std::vector<uint8_t> free_slots_;

@@ -99,6 +99,7 @@ bool Engine::send_get(TxnSlot& slot, uint16_t index) {
   request.entry = static_cast<uint8_t>(index);
   request.flags = static_cast<uint8_t>((slot.single ? kGetSingle : 0) | (e.locks ? kGetLocks : 0));
   request.key_bytes = key_bytes;
+  request.sequence_high = static_cast<uint32_t>(slot.sequence >> 32);
   store(at, request);
   copy_words(at + sizeof request, e.key.bytes.data(), key_bytes);
   if (to != self_) {
@@ -323,7 +324,7 @@ Code Engine::lock_for_get(const Message& m, const KeyRef& ref, Owner* holder, Ve
   key.index = request.entry;
   part->next = record.locked;
   record.locked = part;
-  record.sequence = request.sequence;
+  record.sequence = uint64_t{request.sequence_high} << 32 | request.sequence;
   record.incarnation = incarnation_of(m.source);
   record.row = row_index_;
   record.state |= kLogLocked;

@@ -25,7 +25,8 @@ enum class FillStep : uint8_t { kAsk, kWords, kRecord, kNext };
 
 constexpr uint64_t kRecords = uint64_t{1} << 63;  // of a cursor: past the absence words
 constexpr size_t kAnswerBytes = 4096;             // an answer ends with the record that passes this
-constexpr int kAnswerBins = 256;
+constexpr uint64_t kAnswerBins = 256;             // or this many bins, more of a table that is mostly empty
+constexpr uint64_t kAskAgainNs = 20'000'000;      // whoever has much to send does not answer at all
 
 struct FillHeader {
   uint64_t cursor;  // kAsk: from here on; kNext: ask from here on, 0: that was all; kWords: the first word's index
@@ -37,7 +38,7 @@ struct FillHeader {
   uint8_t step;  // FillStep
   uint8_t spare[5];
   uint32_t value_bytes;
-  uint32_t spare2;
+  uint32_t question;  // kAsk: its number, which comes back
 };
 static_assert(sizeof(FillHeader) == 40);
 
@@ -58,13 +59,18 @@ void Engine::begin_filling() {
 // One partition of one table after the other.
 bool Engine::fill_step() {
   Fill& fill = fills_.back();
-  if (fill.asked) return false;
-  fill.asked = true;
+  if (fill.question != 0) {
+    if (worker_->now_ns() < fill.ask_again_ns) return false;
+    WEFT_MARK("filling asks again");
+  }
+  fill.question = ++questions_;
+  fill.ask_again_ns = worker_->now_ns() + kAskAgainNs;
   FillHeader header{};
   header.cursor = fill.cursor;
   header.epoch = view_->epoch.value;
   header.partition = fill.partition.value;
   header.table = fill.table.value;
+  header.question = fill.question;
   header.step = static_cast<uint8_t>(FillStep::kAsk);
   const NodeId primary = view_->placement(fill.partition).primary();
   store(port_.reserve(primary, Flow::kRecovery, static_cast<uint8_t>(Kind::kFill), sizeof header), header);
@@ -125,7 +131,8 @@ void Engine::give_copies(const Message& m) {
     return;
   }
   // A cursor of the index has 64 bits, all in use: the lowest one is given up for kRecords.
-  const uint64_t next = table->copy_out(partition, header.cursor << 1, kAnswerBytes, kAnswerBins, scratch_.data(),
+  const int bins = static_cast<int>(std::min<uint64_t>(std::max(kAnswerBins, table->spec().capacity / 128), 1 << 14));
+  const uint64_t next = table->copy_out(partition, header.cursor << 1, kAnswerBytes, bins, scratch_.data(),
                                         [&](ByteView key, ByteView value, Version version) {
                                           header.version = version.value;
                                           header.key_bytes = static_cast<uint16_t>(key.size());
@@ -149,7 +156,7 @@ void Engine::take_copies(const Message& m) {
   if (fills_.empty()) return;
   Fill& fill = fills_.back();
   if (m.source != view_->placement(fill.partition).primary()) return;
-  if (header.partition != fill.partition.value || header.table != fill.table.value || !fill.asked) return;
+  if (header.partition != fill.partition.value || header.table != fill.table.value) return;
   Table* table = node_->table(fill.table);
   const std::byte* at = m.body.data() + sizeof header;
   switch (static_cast<FillStep>(header.step)) {
@@ -169,7 +176,8 @@ void Engine::take_copies(const Message& m) {
       break;
     }
     case FillStep::kNext:
-      fill.asked = false;
+      if (header.question != fill.question) break;  // of one that was asked again
+      fill.question = 0;
       fill.cursor = header.cursor;
       if (header.cursor != 0) break;
       fills_.pop_back();

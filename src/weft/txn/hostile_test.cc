@@ -2,6 +2,7 @@
 // outcome, and everything that does not need it goes on. Nodes 0 and 2 are real; node 1 is a bare port in our hands.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
@@ -30,13 +31,22 @@ class Hostile : public testing::TestWithParam<const char*>, public Environment {
   static constexpr NodeId kEnemy{1};
   static constexpr TableId kTable{0};
 
-  void SetUp() override {
+  void SetUp() override { start(false); }
+
+  // All anew.
+  void start(bool recovers) {
+    enemy_.reset();
+    for (auto& node : nodes_) node.reset();
+    fabric_.reset();
+    for (auto& regions : regions_) regions = std::make_unique<Regions>();
+    spec_ = ClusterSpec();
+    spec_.recovers = recovers;
     spec_.options.nodes = 3;
     spec_.options.replicas = 2;
     spec_.options.protocol = GetParam();
     spec_.tables.push_back({.name = "t", .value_bytes_max = 16, .capacity = 1000});
     fabric_ = std::make_unique<LocalFabric>(LocalOptions{.nodes = 3});
-    for (uint8_t n = 0; n < 3; ++n) fabric_->set_regions(NodeId(n), &regions_[n]);
+    for (uint8_t n = 0; n < 3; ++n) fabric_->set_regions(NodeId(n), regions_[n].get());
     const View view = make_view(3, 2, 3);
     for (const uint8_t n : {uint8_t{0}, uint8_t{2}}) {
       auto node = Node::create(NodeId(n), spec_, view, this);
@@ -56,7 +66,7 @@ class Hostile : public testing::TestWithParam<const char*>, public Environment {
   Clock* clock(NodeId) override { return &clock_; }
   Charges* charges(NodeId, WorkerId) override { return nullptr; }
   Wire* wire(NodeId node, WorkerId worker) override { return fabric_->wire(node, worker); }
-  Regions* regions(NodeId node) override { return &regions_[node.value]; }
+  Regions* regions(NodeId node) override { return regions_[node.value].get(); }
   uint64_t seed(NodeId node, WorkerId) override { return node.value; }
 
   void steps(int count) {
@@ -101,7 +111,7 @@ class Hostile : public testing::TestWithParam<const char*>, public Environment {
 
   ClusterSpec spec_;
   StepClock clock_;
-  Regions regions_[3];
+  std::unique_ptr<Regions> regions_[3];
   std::unique_ptr<LocalFabric> fabric_;
   std::unique_ptr<Node> nodes_[3];
   std::unique_ptr<Port> enemy_;
@@ -158,12 +168,14 @@ TEST_P(Hostile, MessagesThatMakeNoSense) {
   no_such_table.table = 99;
   GetReply more_value_than_bytes{};
   more_value_than_bytes.value_bytes = 1U << 30;
+  FateAnswer no_such_standing{};
+  no_such_standing.standing = 9;
   const std::vector<std::function<void(std::byte*)>> bodies = {
       [&](std::byte* at) { store(at, no_such_row); },           [&](std::byte* at) { store(at, more_keys_than_bytes); },
       [&](std::byte* at) { store(at, unlock_of_nothing); },     [&](std::byte* at) { store(at, no_such_table); },
-      [&](std::byte* at) { store(at, more_value_than_bytes); },
+      [&](std::byte* at) { store(at, more_value_than_bytes); }, [&](std::byte* at) { store(at, no_such_standing); },
   };
-  for (uint8_t kind = 1; kind <= static_cast<uint8_t>(Kind::kDone); ++kind) {
+  for (uint8_t kind = 1; kind <= static_cast<uint8_t>(Kind::kFateAnswer); ++kind) {
     for (const auto& fill : bodies) {
       std::byte* at = enemy_->reserve(NodeId(2), Flow::kCommit, kind, 64, 250);
       std::fill_n(at, 64, std::byte{0});
@@ -174,7 +186,7 @@ TEST_P(Hostile, MessagesThatMakeNoSense) {
   EXPECT_TRUE(engine(2)->port().closed(kEnemy));
   Random random(1);
   for (int i = 0; i < 300; ++i) {
-    const auto kind = static_cast<uint8_t>(random.between(1, static_cast<uint64_t>(Kind::kDone)));
+    const auto kind = static_cast<uint8_t>(random.between(1, static_cast<uint64_t>(Kind::kFateAnswer)));
     const size_t bytes = random.below(200);
     std::byte* at = enemy_->reserve(NodeId(0), Flow::kCommit, kind, bytes, static_cast<uint16_t>(random.below(300)));
     for (size_t b = 0; b < bytes; ++b) at[b] = static_cast<std::byte>(random.chance(70) ? 0 : random.below(256));
@@ -186,6 +198,112 @@ TEST_P(Hostile, MessagesThatMakeNoSense) {
   steps(40);
   ASSERT_EQ(outcomes.size(), 1U);
   EXPECT_TRUE(outcomes[0].committed()) << outcomes[0].text();
+}
+
+// Questions and answers of the wrong size, an answer that there is not; and one that nobody asked for, which is no
+// fault: it may be late.
+TEST_P(Hostile, QuestionsAndAnswersThatMakeNoSense) {
+  FateAnswer unasked{};
+  unasked.question = 1;
+  unasked.standing = static_cast<uint8_t>(Standing::kCommitted);
+  const auto send = [&](uint8_t to, Kind kind, const auto& body, size_t bytes) {
+    std::byte* at = enemy_->reserve(NodeId(to), Flow::kExecution, static_cast<uint8_t>(kind), bytes);
+    std::memcpy(at, &body, bytes);
+    steps(10);
+  };
+  send(0, Kind::kFateAnswer, unasked, sizeof unasked);
+  send(0, Kind::kFateAsk, FateAsk{~uint64_t{0}, 0, 5}, sizeof(FateAsk));
+  send(0, Kind::kFateAsk, FateAsk{~uint64_t{0}, ~uint32_t{0}, 5}, sizeof(FateAsk));
+  EXPECT_FALSE(engine(0)->port().closed(kEnemy));
+  EXPECT_EQ(heard_, 2U);
+  FateAnswer no_such_standing = unasked;
+  no_such_standing.standing = 4;
+  send(0, Kind::kFateAnswer, no_such_standing, sizeof no_such_standing);
+  EXPECT_TRUE(engine(0)->port().closed(kEnemy));
+  send(2, Kind::kFateAsk, FateAsk{1, 1, 1}, 8);
+  EXPECT_TRUE(engine(2)->port().closed(kEnemy));
+}
+
+// Recovery and filling listen outside of epochs, and while the node is stopped too.
+TEST_P(Hostile, RecoveryMessagesThatMakeNoSense) {
+  start(true);
+  const auto send = [&](NodeId to, Kind kind, const auto& header, size_t more) {
+    std::byte* at = enemy_->reserve(to, Flow::kRecovery, static_cast<uint8_t>(kind), sizeof header + more);
+    std::fill_n(at, sizeof header + more, std::byte{0});
+    store(at, header);
+  };
+  const auto closes = [&](const auto& header, size_t more, const char* what) {
+    EXPECT_FALSE(engine(2)->port().closed(kEnemy));
+    send(NodeId(2), Kind::kRecovery, header, more);
+    steps(5);
+    EXPECT_TRUE(engine(2)->port().closed(kEnemy)) << what;
+    start(true);
+  };
+  RecoveryHeader header{};
+  header.epoch = 1;
+  header.step = 99;
+  closes(header, 0, "no such step");
+  header.step = 0;
+  header.coordinator = 60;
+  closes(header, 0, "no such node");
+  header.coordinator = 0;
+  header.slot = 255;
+  closes(header, 0, "no such slot");
+  header.slot = 0;
+  header.row = 77;
+  closes(header, 0, "no such row");
+  header.row = 0;
+  header.verdict = 3;
+  closes(header, 0, "no such verdict");
+  header.verdict = 0;
+  header.keys = 3;
+  closes(header, 24, "more keys than bytes");
+  // Active nodes do not listen to a recovery that is over.
+  header.keys = 0;
+  for (uint8_t step = 0; step <= static_cast<uint8_t>(RecoveryStep::kActive); ++step) {
+    header.step = step;
+    send(NodeId(0), Kind::kRecovery, header, 0);
+  }
+  steps(5);
+  EXPECT_FALSE(engine(0)->port().closed(kEnemy));
+  // While node 0 leads into the next view, the enemy reports things that nobody has, gives orders, and asks for copies.
+  const auto next = [&] {
+    View view = nodes_[0]->view();
+    view.epoch = Epoch(2);
+    return std::make_shared<const View>(view);
+  }();
+  for (const uint8_t n : {uint8_t{0}, uint8_t{2}}) nodes_[n]->publish(next);
+  steps(5);
+  header.epoch = 2;
+  Random random(7);
+  for (int i = 0; i < 400; ++i) {
+    const bool to_leader = random.chance(50);
+    header.step = static_cast<uint8_t>(to_leader ? random.between(1, 4) : random.between(0, 11));
+    header.coordinator = static_cast<uint8_t>(random.below(3));
+    header.slot = static_cast<uint8_t>(random.below(4));
+    header.sequence = static_cast<uint32_t>(random.below(3));
+    header.incarnation = static_cast<uint32_t>(random.below(4));
+    header.state = static_cast<uint8_t>(random.below(8));
+    header.verdict = static_cast<uint8_t>(random.below(3));
+    header.participants = random.below(8);
+    header.writes = static_cast<uint8_t>(random.below(2));
+    send(NodeId(to_leader ? 0 : 2), Kind::kRecovery, header, 0);
+    if (i % 20 == 0) {
+      const std::vector<uint64_t> fill{random.below(4), 0, 2, random.below(3) << 56, 0};
+      std::byte* at = enemy_->reserve(NodeId(0), Flow::kRecovery, static_cast<uint8_t>(Kind::kFill), 40);
+      std::memcpy(at, fill.data(), 40);
+    }
+    if (i % 10 == 0) steps(1);
+  }
+  steps(20);
+  EXPECT_TRUE(engine(2)->port().closed(kEnemy)) << "only the leader gives orders";
+  // Without it the others come to the view after.
+  Result<View> without = without_members(*next, uint64_t{1} << kEnemy.value);
+  ASSERT_TRUE(without);
+  const auto last = std::make_shared<const View>(*without);
+  for (const uint8_t n : {uint8_t{0}, uint8_t{2}}) nodes_[n]->publish(last);
+  steps(3000);
+  for (const uint8_t n : {uint8_t{0}, uint8_t{2}}) EXPECT_TRUE(engine(n)->active()) << int{n};
 }
 
 INSTANTIATE_TEST_SUITE_P(Rows, Hostile, testing::Values("dnl4", "dnl2", "dnl1", "fasst"),

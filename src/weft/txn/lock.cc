@@ -16,6 +16,8 @@ LogRecord* Engine::open_record(const Message& m) {
     bad_message(m.source, "a slot is used again before its record was truncated");
     return nullptr;
   }
+  if (record.aborted_here != 0) [[unlikely]]
+    note_aborted_here(record);  // the slot is used again: it is over everywhere
   record.sequence = request.sequence;
   record.participants = request.participants;
   record.incarnation = incarnation_of(m.source);
@@ -96,6 +98,7 @@ void Engine::lock_keys(const Message& m, LogRecord& record, std::span<const KeyR
     if (result.code != Code::kOk) {
       release_part(part, i, owner);
       log_.drop_parts(part);
+      if (!row_->locks_backups()) note_outcome(record.incarnation, record.sequence, false);
       reply(m, Phase::kLock, result.code, ref.part->index, result.holder);
       return;
     }

@@ -68,6 +68,9 @@ struct LogRecord {
   uint32_t finished = 0;
   uint32_t finished_incarnation = 0;  // of the coordinator
   bool finished_commit = false;
+  // The slot's last transaction was aborted here, but may not be everywhere it was locked (rows that commit by
+  // unanimity): what is left of it could still be committed without us. 0: none.
+  uint64_t aborted_here = 0;
 
   bool is(uint32_t of, uint32_t transaction) const {
     return state != 0 && incarnation == of && static_cast<uint32_t>(sequence) == transaction;
@@ -94,6 +97,10 @@ class LogTable {
     return records_[size_t{coordinator.value} * static_cast<size_t>(slots_) + slot];
   }
   int slots() const { return slots_; }
+  template <class F>  // f(const LogRecord&)
+  void for_each(F f) const {
+    for (const LogRecord& record : records_) f(record);
+  }
 
   // A part with room for `keys` keys and `bytes` bytes of keys and values; `*bytes_at` is where these go.
   LogPart* make_part(uint32_t keys, size_t bytes, std::byte** bytes_at);

@@ -21,6 +21,8 @@ enum class Kind : uint8_t {
   kRecovery,   // RecoveryHeader, KeyPart...: into a new view (recovery.h)
   kFill,       // FillHeader, ...: copies of a partition for a replica that is filling (fill.cc)
   kControl,    // for the node's agent: leases
+  kFateAsk,    // FateAsk: what became of a transaction   -> kFateAnswer
+  kFateAnswer,
 };
 
 enum GetFlags : uint8_t {
@@ -34,7 +36,7 @@ struct GetRequest {
   uint8_t entry;
   uint8_t flags;
   uint32_t key_bytes;
-  uint32_t spare;
+  uint32_t sequence_high;
 };
 static_assert(sizeof(GetRequest) == 16);
 
@@ -99,6 +101,29 @@ struct DoneNotice {
   uint32_t slot;
 };
 static_assert(sizeof(DoneNotice) == 8);
+
+// These two travel on a flow that is bound to the epoch: question, answer and what is answered belong to one view.
+struct FateAsk {
+  uint64_t sequence;
+  uint32_t incarnation;  // the worker is that of the packet
+  uint32_t question;     // comes back with the answer
+};
+static_assert(sizeof(FateAsk) == 16);
+
+// What one member knows of a transaction.
+enum class Standing : uint8_t {
+  kNothing,
+  kOpen,  // it is the coordinator and has not ended it, or it has a record that is not decided
+  kCommitted,
+  kAborted,
+};
+
+struct FateAnswer {
+  uint32_t question;
+  uint8_t standing;  // Standing
+  uint8_t spare[3];
+};
+static_assert(sizeof(FateAnswer) == 8);
 
 inline constexpr size_t padded(size_t bytes) { return align_up(bytes, 8); }
 

@@ -65,12 +65,18 @@ class Node {
   const View& view() const { return *view_; }  // the first; each engine has its own newest
   std::shared_ptr<const View> shared_view() const { return view_; }
   bool joins() const { return joins_; }
+  // By which this process finds itself in a view (Member::token). Set before the workers run, by whoever lets it join.
+  void set_token(uint64_t token) { token_ = token; }
+  uint64_t token() const { return token_; }
   // A new view for all workers: each adopts it in its next step.
   void publish(std::shared_ptr<const View> view);
   uint32_t published_epoch() const { return published_epoch_.load(std::memory_order_acquire); }
   std::shared_ptr<const View> published() const;
-  // Called by publish(): wakes the threads that run this node's workers.
+  // Wakes the threads that run this node's workers; publish() does that too. Set before they run.
   void set_wake(std::function<void()> wake) { wake_ = std::move(wake); }
+  void wake() const {
+    if (wake_) wake_();
+  }
 
   // The lease (rule E1): until when this node may say that something is current. Without set_lease, always.
   void set_lease(uint64_t until_ns) { lease_until_ns_.store(until_ns, std::memory_order_release); }
@@ -79,9 +85,22 @@ class Node {
   // Leases that this node gave to members that are removed have run out then (rule E2).
   void set_fenced_after(uint64_t at_ns) { fenced_after_ns_.store(at_ns, std::memory_order_release); }
   uint64_t fenced_after_ns() const { return fenced_after_ns_.load(std::memory_order_acquire); }
-  // The first worker to go on in an epoch does this for all, under the mutex.
-  std::mutex& settling() { return settling_; }
-  bool settle_once(Epoch epoch) { return std::exchange(settled_epoch_, epoch.value) < epoch.value; }
+  // A worker has closed its channel to this peer for what it sent: it must be removed. From any thread.
+  void peer_closed(NodeId peer, uint32_t incarnation) {
+    closed_[peer.value].store(incarnation, std::memory_order_release);
+  }
+  bool has_closed(NodeId peer, uint32_t incarnation) const {
+    return closed_[peer.value].load(std::memory_order_acquire) == incarnation && incarnation != 0;
+  }
+  // How far the node's workers are with Engine::settle_filled, one at a time.
+  struct Settling {
+    std::mutex mutex;
+    uint32_t epoch = 0;
+    size_t table = 0;  // the next one
+    uint64_t cursor = 0;
+    std::vector<bool> partitions;
+  };
+  Settling& settling() { return settling_; }
   // At the leader: the workers that have carried everything out wait for each other.
   void worker_recovered(Epoch epoch, WorkerId worker) {
     recovered_[worker.value].store(epoch.value, std::memory_order_release);
@@ -100,6 +119,8 @@ class Node {
 
   // While the workers do not run: makes them and their engines anew, with other switches, over the same tables.
   void drop_engines();
+  // The last one that a worker of this node has given: those made anew go on from there, so that no id comes twice.
+  uint64_t last_sequence() const { return last_sequence_; }
   Result<void> make_engines(const Options& options, Environment* env);
 
   // Puts a record into this node's copy without a transaction, readable, at version 1: for loading before the start.
@@ -111,6 +132,7 @@ class Node {
   ClusterSpec spec_;
   const std::shared_ptr<const View> view_;
   const bool joins_;
+  uint64_t token_ = 0;
   std::function<void()> wake_;
   mutable std::mutex published_mutex_;
   std::shared_ptr<const View> published_;
@@ -118,17 +140,14 @@ class Node {
   std::atomic<uint64_t> lease_until_ns_{UINT64_MAX};
   std::atomic<uint64_t> fenced_after_ns_{0};
   std::array<std::atomic<uint32_t>, kWorkersMax> recovered_{};
-  std::mutex settling_;
-  uint32_t settled_epoch_ = 0;
+  std::array<std::atomic<uint32_t>, kNodesMax + 1> closed_{};  // by peer: the incarnation
+  Settling settling_;
   const Protocol* protocol_ = nullptr;
   std::vector<std::unique_ptr<Region>> table_regions_;
   std::vector<std::unique_ptr<Table>> tables_;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<std::unique_ptr<Engine>> engines_;
+  uint64_t last_sequence_ = 0;
 };
-
-// After a run, while nothing runs: all replicas of every key equal in value and version, no lock left, every record
-// readable. Returns the first thing that is wrong, or nothing.
-std::string audit_replicas(const std::vector<Node*>& nodes, const View& view);
 
 }  // namespace weft

@@ -24,13 +24,15 @@ void Engine::handle_bad_peers() {
   }
 }
 
-// A peer sent what no correct peer sends, and its channel is closed. What waits for it gets an outcome: a read fails, a
-// commit that has replicated nothing aborts, any other is unknown. Deciding those, and releasing what they lock, takes
-// a view change (roadmap).
+// A peer sent what no correct peer sends, and its channel is closed. A read that waits for it fails. A commit that does
+// is left as it is where views change: the peer may have applied it, so it is decided by recovery, when the agent has
+// had the peer removed. Where they do not, it gets an outcome: one that has replicated nothing aborts, any other is
+// unknown.
 void Engine::lose_peer(NodeId peer, const Error& error) {
   std::fprintf(stderr, "weft: peer_closed node=%d worker=%d peer=%d: %s\n", self_.value, id_.value, peer.value,
                error.text().c_str());
   lost_peers_ |= uint64_t{1} << peer.value;
+  node_->peer_closed(peer, met_[peer.value]);
   credit_came_back_ = true;  // whoever waits for credit there looks again, and is refused
   for (const auto& slot : slots_) {
     if (slot->state != SlotState::kFree) lose_peer_of(*slot, peer);
@@ -47,7 +49,7 @@ void Engine::lose_peer_of(TxnSlot& slot, NodeId peer) {
     fail(slot, Code::kClosed, &e, Owner());
     got(slot, i);
   }
-  if (slot.state != SlotState::kCommitting || (slot.waiting & bit) == 0) return;
+  if (slot.state != SlotState::kCommitting || (slot.waiting & bit) == 0 || node_->spec().recovers) return;
   fail(slot, Code::kClosed, nullptr, Owner());
   slot.waiting &= ~bit;
   slot.locked_nodes &= ~bit;

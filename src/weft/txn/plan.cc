@@ -14,11 +14,15 @@ constexpr size_t at(Phase phase) { return static_cast<size_t>(phase); }
 
 void Engine::plan(TxnSlot& slot) {
   slot.writes = 0;
+  uint64_t primaries = 0;
   for (uint16_t i = 0; i < slot.count; ++i) {
     Entry& e = slot.entry(i);
     settle(slot, e);
-    if (e.write != Write::kNone) ++slot.writes;
+    if (e.write == Write::kNone) continue;
+    ++slot.writes;
+    primaries |= uint64_t{1} << e.placement->primary().value;
   }
+  const bool several_primaries = (primaries & (primaries - 1)) != 0;
   slot.row = slot.writes == 0 && slot.locked_nodes == 0 ? &kReadOnly : row_;
   slot.targets = {};
   slot.fill_nodes = 0;
@@ -27,7 +31,7 @@ void Engine::plan(TxnSlot& slot) {
   for (uint16_t i = 0; i < slot.count; ++i) {
     const Entry& e = slot.entry(i);
     const uint64_t filling = e.write != Write::kNone ? e.placement->filling : 0;
-    const uint64_t of_key = plan_key(slot, slot.entry(i));
+    const uint64_t of_key = plan_key(slot, slot.entry(i), several_primaries);
     nodes |= of_key;
     voters |= of_key & ~filling;
     slot.fill_nodes |= filling;
@@ -51,7 +55,7 @@ void Engine::settle(TxnSlot& slot, Entry& e) {
 }
 
 // Returns the nodes this key involves.
-uint64_t Engine::plan_key(TxnSlot& slot, Entry& e) {
+uint64_t Engine::plan_key(TxnSlot& slot, Entry& e, bool several_primaries) {
   const Protocol& row = *slot.row;
   const Placement& replicas = *e.placement;
   const uint64_t primary = uint64_t{1} << replicas.primary().value;
@@ -63,9 +67,12 @@ uint64_t Engine::plan_key(TxnSlot& slot, Entry& e) {
     if (row.replicates()) {
       uint64_t to = replicas.mask & ~primary;
       // K2: a lock that does not carry the value leaves it at the backups and the coordinator; if the coordinator is
-      // one of the backups, these are not more than f nodes, and the primary gets it too.
-      const bool counted_twice = !row.lock_carries_value && (to >> self_.value & 1U) != 0;
-      if (row.replicates_to_primary() || counted_twice) to |= primary;
+      // one of the backups, these are not more than f nodes, and the primary gets it too. It also does if there is
+      // another primary: once that one is unlocked the commit is seen, and coordinator and backups may be lost together
+      // while this primary stays.
+      const bool counted_twice = (to >> self_.value & 1U) != 0;
+      const bool lock_misses_it = !row.lock_carries_value && (counted_twice || several_primaries);
+      if (row.replicates_to_primary() || lock_misses_it) to |= primary;
       e.at[at(Phase::kReplicate)] = to;
     }
     // Whoever fills gets the write in any row, before anybody sees it.

@@ -60,7 +60,8 @@ struct RecoveryHeader {
   uint8_t verdict;  // Verdict
   uint8_t keys;     // KeyParts that follow; version is the new one
   uint8_t served;   // kReported: this worker was active once, so that what it does not know did not reach it
-  uint8_t spare[7];
+  uint8_t spare[3];
+  uint32_t sequence_high;  // the other half of the transaction's, for those who note how it ended
 };
 static_assert(sizeof(RecoveryHeader) == 40);
 
@@ -72,6 +73,7 @@ struct Decision {
   uint32_t sequence;
   uint32_t incarnation;
   uint32_t epoch;  // the one whose recovery decided first
+  uint32_t sequence_high;
   bool commit;
   bool carried_out = false;
   LogPart* keys = nullptr;  // all writes of the transaction
@@ -79,7 +81,7 @@ struct Decision {
 
 // One of the worker's own transactions when it stopped.
 struct OwnTransaction {
-  uint32_t sequence;
+  uint64_t sequence;
   uint8_t slot;
   Verdict verdict;
 };
@@ -90,7 +92,8 @@ struct MemberRecovery {
   bool reported = false;
   bool applying = false;  // told to; waits for leases of removed members to run out
   bool applied = false;
-  size_t next = 0;  // of what there is to report
+  bool all_applied = false;  // the leader says that the view is active
+  size_t next = 0;           // of what there is to report
 };
 
 // At the leader: a transaction that somebody has a record of, or that its coordinator has not finished.
@@ -104,6 +107,7 @@ struct OpenTransaction {
   };
   uint8_t row = 0;
   uint8_t writes = 0;
+  uint32_t sequence_high = 0;
   uint64_t participants = 0;
   uint64_t locked = 0, replicated = 0, committed = 0;  // bit n: by the record at node n
   Verdict written = Verdict::kOpen;                    // a decision that was written in an earlier recovery

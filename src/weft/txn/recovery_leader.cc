@@ -28,10 +28,15 @@ void Engine::hear(const Message& m, const RecoveryHeader& header) {
           header.incarnation, header.sequence, static_cast<Verdict>(header.verdict) == Verdict::kCommit};
       return;
     case RecoveryStep::kSlot: {
+      if (coordinator != m.source) {
+        bad_message(m.source, "a report of another node's own transactions");
+        return;
+      }
       OpenTransaction& open = leader.open[id];
       open.own_report = true;
       open.own_verdict = static_cast<Verdict>(header.verdict);
       open.row = header.row;
+      open.sequence_high = header.sequence_high;
       hear_keys(m, header, open);
       return;
     }
@@ -56,6 +61,7 @@ void Engine::hear(const Message& m, const RecoveryHeader& header) {
 
 void Engine::hear_record(const Message& m, const RecoveryHeader& header, OpenTransaction& open) {
   const uint64_t bit = uint64_t{1} << m.source.value;
+  open.sequence_high = header.sequence_high;
   if (header.participants != 0) {
     open.row = header.row;
     open.writes = header.writes;
@@ -166,6 +172,7 @@ bool Engine::lead() {
   if (leader.stage == Stage::kGather) {
     for (auto& [id, open] : leader.open) decide(id, open);
     leader.stage = Stage::kDecide;
+    if (witness_ != nullptr) witness_->on_decided(self_, leader.members);
     leader.to = 0;
     leader.next = leader.open.cbegin();
   }
@@ -174,7 +181,6 @@ bool Engine::lead() {
     leader.waiting = leader.members;
     leader.stage = Stage::kWrite;
     tell_all(RecoveryStep::kWrite);
-    if (bugs_.has(Bug::kApplyBeforeWritten)) tell_all(RecoveryStep::kApply);
     return true;
   }
   if (leader.waiting != 0) return false;
@@ -182,6 +188,7 @@ bool Engine::lead() {
     leader.waiting = leader.members;
     leader.stage = Stage::kApply;
     tell_all(RecoveryStep::kApply);
+    if (witness_ != nullptr) witness_->on_decided(self_, leader.members);
     return true;
   }
   if (leader.stage == Stage::kApply) {
@@ -191,6 +198,7 @@ bool Engine::lead() {
   if (!node_->workers_recovered(view_->epoch)) return false;
   leader.waiting = leader.members;
   tell_all(RecoveryStep::kActive);
+  if (witness_ != nullptr) witness_->on_decided(self_, leader.members);
   leader.waiting = 0;
   leader.members = 0;  // said once; the own worker hears it like the others
   leader_.reset();
@@ -219,6 +227,7 @@ void Engine::send_decision(NodeId to, const LeaderRecovery::Id& id, const OpenTr
   header.coordinator = id.coordinator.value;
   header.slot = id.slot;
   header.sequence = id.sequence;
+  header.sequence_high = open.sequence_high;
   header.participants = open.participants;
   header.incarnation = id.incarnation;
   header.decided_epoch = open.decided_epoch;

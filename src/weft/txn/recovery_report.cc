@@ -35,7 +35,9 @@ bool Engine::report() {
   const NodeId leader = view_->leader();
   const size_t records = static_cast<size_t>(nodes_) * static_cast<size_t>(log_.slots());
   bool busy = false;
-  while (member_.next < records + own_.size() + decisions_.size()) {
+  const bool forgets = bugs_.has(Bug::kForgetsDecisions) || bugs_.has(Bug::kNotWritten);
+  const size_t decisions = forgets ? 0 : decisions_.size();
+  while (member_.next < records + own_.size() + decisions) {
     if (port_.backlog(leader, Flow::kRecovery) > limits_.credit_bytes / 2) return busy;
     const size_t i = member_.next++;
     busy = true;
@@ -51,6 +53,7 @@ bool Engine::report() {
       header.coordinator = decision.coordinator.value;
       header.slot = decision.slot;
       header.sequence = decision.sequence;
+      header.sequence_high = decision.sequence_high;
       header.incarnation = decision.incarnation;
       header.decided_epoch = decision.epoch;
       header.verdict = static_cast<uint8_t>(decision.commit ? Verdict::kCommit : Verdict::kAbort);
@@ -61,7 +64,8 @@ bool Engine::report() {
     header.step = static_cast<uint8_t>(RecoveryStep::kSlot);
     header.coordinator = self_.value;
     header.slot = own.slot;
-    header.sequence = own.sequence;
+    header.sequence = static_cast<uint32_t>(own.sequence);
+    header.sequence_high = static_cast<uint32_t>(own.sequence >> 32);
     header.incarnation = incarnation_;
     header.row = row_index_;
     header.verdict = static_cast<uint8_t>(own.verdict);
@@ -111,6 +115,7 @@ void Engine::report_record(NodeId coordinator, uint8_t slot) {
   if (record.state == 0) return;
   header.step = static_cast<uint8_t>(RecoveryStep::kRecord);
   header.sequence = static_cast<uint32_t>(record.sequence);
+  header.sequence_high = static_cast<uint32_t>(record.sequence >> 32);
   header.participants = record.participants;
   header.incarnation = record.incarnation;
   header.state = record.state;

@@ -2,11 +2,17 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <memory>
 
 #include "weft/base/check.h"
 #include "weft/txn/engine.h"
 
 namespace weft {
+
+namespace {
+// Attempts that met a recovery took as long as it did; that is no reason to sleep as long.
+constexpr uint64_t kLongestSleepNs = 50'000'000;
+}  // namespace
 
 NodeId Session::node() const { return engine_->node_id(); }
 WorkerId Session::worker() const { return engine_->worker_id(); }
@@ -38,7 +44,8 @@ bool Session::again(const Outcome& outcome, const Policy& policy, uint32_t attem
   uint64_t base_ns = std::min<uint64_t>(doubled, policy.backoff_us_max) * 1000;
   if (attempt >= Policy::kPatience) {
     const uint64_t took_ns = std::max(now_ns(), began_ns) - began_ns;
-    base_ns = std::max(base_ns, took_ns * std::min(attempt / Policy::kPatience, Policy::kPatience));
+    const uint64_t multiple_ns = took_ns * std::min(attempt / Policy::kPatience, Policy::kPatience);
+    base_ns = std::max(base_ns, std::min(multiple_ns, kLongestSleepNs));
   }
   *sleep_ns = base_ns == 0 ? 0 : base_ns + engine_->random().below(base_ns + 1);
   return true;
@@ -108,6 +115,27 @@ Task<Outcome> Session::erase_one(TableId table, Key key) {
   Txn txn = co_await begin();
   txn.erase(table, key);
   co_return co_await txn.commit();
+}
+
+// The worker of the transaction's index asks, and posts the answer to this one's mailbox.
+Task<Fate> Session::outcome(TxnId id) {
+  constexpr uint64_t kLookNs = 5'000;
+  constexpr uint64_t kLookNsMax = 500'000;
+  Node* node = engine_->node();
+  if (id.incarnation == 0 || id.worker.value >= node->workers()) co_return Fate::kForgotten;
+  const auto reply = std::make_shared<FateReply>();
+  Engine* at = node->engine(id.worker);
+  if (at == engine_) {
+    at->ask(id, engine_->worker(), reply);
+  } else {
+    const auto ask = [at, id, asker = engine_->worker(), reply] { at->ask(id, asker, reply); };
+    while (!at->worker()->mailbox().post(ask)) co_await sleep_ns(kLookNs);
+    node->wake();
+  }
+  for (uint64_t wait_ns = kLookNs; !reply->done; wait_ns = std::min(wait_ns * 2, kLookNsMax)) {
+    co_await sleep_ns(wait_ns);
+  }
+  co_return reply->fate;
 }
 
 void Declared::Keys::add(TableId table, Key key, Intent intent) {

@@ -21,9 +21,16 @@ void Engine::on_unlock(std::span<const Message> run) {
         for (LogKey& key : part->all()) commit_key(record, key, owner, keys_of(m));
       }
       record.state |= kLogCommitted;
+      note_outcome(record.incarnation, request.sequence, true);
     } else {
       for (LogPart* part = record.locked; part != nullptr; part = part->next) release_part(part, part->keys, owner);
+      const uint32_t incarnation = record.incarnation;
       log_.drop(record, false);
+      if (row_->locks_backups()) {
+        record.aborted_here = request.sequence;
+      } else {
+        note_outcome(incarnation, request.sequence, false);
+      }
     }
     reply(m, Phase::kUnlock, Code::kOk, 0, Owner());
   }
@@ -78,6 +85,7 @@ void Engine::finish_record(LogRecord& record) {
   for (LogPart* part = record.applied; part != nullptr; part = part->next) {
     for (const LogKey& key : part->all()) finish_key(key);
   }
+  if ((record.state & kLogCommitted) == 0) note_outcome(record.incarnation, record.sequence, true);
   log_.drop(record, true);
 }
 

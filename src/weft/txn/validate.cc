@@ -19,6 +19,10 @@ void Engine::on_validate(std::span<const Message> run) {
         break;
       }
     }
+    // Nobody can commit what was refused here: it is not replicated yet.
+    if (code != Code::kOk) {
+      note_outcome(incarnation_of(m.source), load<CommitRequest>(m.body.data()).sequence, false);
+    }
     reply(m, Phase::kValidate, code, index, holder);
   }
 }

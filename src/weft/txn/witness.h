@@ -1,5 +1,5 @@
-// Witness: sees what the engine tells its clients, at the moment it does. Null in production; the simulator's checks of
-// the rules K1 and K2 stand behind it (audit.h).
+// Witness: sees how far commits and recoveries are, at the moment they get there. Null in production; the simulator's
+// checks of the rules K1 and K2 stand behind it (audit.h), and its aimed crashes (sim/aim.h).
 #pragma once
 
 #include "weft/types.h"
@@ -13,6 +13,12 @@ class Witness {
   virtual ~Witness() = default;
   // The coordinator is about to let a commit or unlock leave, or to tell a commit, whichever comes first (rule K2).
   virtual void on_commit_point(NodeId coordinator, WorkerId worker, const TxnSlot& slot) = 0;
+  // A phase's messages are on their way.
+  virtual void on_phase(NodeId coordinator, WorkerId worker, const TxnSlot& slot) {
+    (void)coordinator, (void)worker, (void)slot;
+  }
+  // A worker that leads a recovery goes on by a step: it has decided, all have written, all have carried out.
+  virtual void on_decided(NodeId leader, uint64_t members) { (void)leader, (void)members; }
 };
 
 }  // namespace weft

@@ -1,0 +1,10 @@
+// What the operating system draws: for names that must differ between processes. Not for anything a test repeats.
+#pragma once
+
+#include <cstdint>
+
+namespace weft {
+
+uint64_t entropy();  // never 0
+
+}  // namespace weft

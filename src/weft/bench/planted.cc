@@ -1,0 +1,95 @@
+// Bugs planted on purpose, and where each shows.
+#include "weft/bench/campaign.h"
+#include "weft/bench/small_pages.h"
+
+namespace weft::bench {
+
+const std::vector<PlantedBug>& planted_bugs() {
+  // All data at each of three nodes: what most bugs need is contention, not a rich cluster.
+  const auto bug = [](Bug which, std::string_view name, const char* protocol, SimWorkload workload) {
+    PlantedBug planted{which, name, {}};
+    planted.where.protocol = protocol;
+    planted.where.workload = workload;
+    planted.where.nodes = 3;
+    planted.where.replicas = 3;
+    planted.where.bugs.mask = static_cast<uint32_t>(which);
+    return planted;
+  };
+  // What only single-key reads at backups can see needs many of them, on few keys with many backups.
+  const auto seen_at_backups = [&](Bug which, std::string_view name) {
+    PlantedBug planted = bug(which, name, "dnl2", SimWorkload::kAppend);
+    planted.where.local_reads = true;
+    planted.where.nodes = 5;
+    planted.where.replicas = 5;
+    planted.where.keys = 3;
+    planted.where.one_percent = 60;
+    return planted;
+  };
+  // Some node must hold only keys that are read.
+  PlantedBug reads = bug(Bug::kDropReadRecords, "drop dnl1's read records", "dnl1", SimWorkload::kAppend);
+  reads.where.nodes = 5;
+  reads.where.replicas = 2;
+  // What recovery must get right.
+  const auto at_crash = [&](Bug which, std::string_view name, const char* protocol, int nodes, int replicas) {
+    PlantedBug planted = bug(which, name, protocol, SimWorkload::kAppend);
+    planted.where.nodes = nodes;
+    planted.where.replicas = replicas;
+    FaultMask faults;
+    faults.add(Fault::kCrash);
+    planted.where.faults = faults;
+    return planted;
+  };
+  // A recovery must be interrupted, after it has decided, by a crash that takes away what it had decided by.
+  const auto in_recovery = [&](Bug which, std::string_view name) {
+    PlantedBug planted = at_crash(which, name, "dnl4", 5, 3);
+    planted.where.transactions = kTransactionsDefault;
+    return planted;
+  };
+  // A node that is cut off goes on reading its own copy.
+  PlantedBug lease = at_crash(Bug::kNoLeaseCheck, "no look at the lease", "dnl4", 2, 2);
+  lease.where.faults = FaultMask{};
+  lease.where.faults->add(Fault::kCut);
+  lease.where.one_percent = 60;
+  lease.where.keys = 3;
+  static const std::vector<PlantedBug> kBugs{
+      bug(Bug::kSkipValidation, "skip validation", "dnl4", SimWorkload::kAppend),
+      bug(Bug::kUnlockEarly, "unlock early", "dnl4", SimWorkload::kAppend),
+      bug(Bug::kIgnoreVersion, "ignore the version", "dnl4", SimWorkload::kAppend),
+      seen_at_backups(Bug::kReadUnreadableBackup, "read an unreadable backup"),
+      seen_at_backups(Bug::kRaiseWithoutVersion, "raise without version check"),
+      bug(Bug::kInsertAtZero, "insert at version 0", "dnl4", SimWorkload::kToken),
+      reads,
+      bug(Bug::kLockWithoutValue, "lock without the value", "dnl1", SimWorkload::kAppend),
+      at_crash(Bug::kToldEarly, "tell before it is replicated", "dnl4", 3, 2),
+      at_crash(Bug::kNoRaiseOnPromotion, "leave a promoted value unreadable", "dnl4", 3, 3),
+      at_crash(Bug::kFillingServes, "serve while filling", "dnl2", 4, 3),
+      at_crash(Bug::kOldEpochAccepted, "accept an old epoch", "dnl4", 4, 3),
+      in_recovery(Bug::kNotWritten, "apply what is not written"),
+      in_recovery(Bug::kForgetsDecisions, "forget what an earlier recovery has written"),
+      lease,
+      at_crash(Bug::kOpenIsAborted, "call an open transaction aborted", "dnl4", 3, 3),
+  };
+  return kBugs;
+}
+
+BugFound find_bug(const PlantedBug& bug, uint64_t seeds_max) {
+  const SmallPages small_pages;
+  BugFound found;
+  for (uint64_t seed = 1; seed <= seeds_max && !found.seed; ++seed) {
+    SimOptions options = bug.where;
+    options.seed = seed;
+    const CheckedRun broken = run_checked(options);
+    if (!broken.result.violations.empty()) {
+      found.seed = seed;
+      found.violation = broken.result.violations.front();
+    }
+    options.bugs = {};
+    const CheckedRun sound = run_checked(options);
+    for (const std::string& violation : sound.result.violations) {
+      found.false_alarms.push_back("seed " + std::to_string(seed) + ": " + violation);
+    }
+  }
+  return found;
+}
+
+}  // namespace weft::bench

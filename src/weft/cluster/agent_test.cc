@@ -1,0 +1,253 @@
+// Agents of three nodes over a local fabric, stepped by hand: who is removed, and when. Node 1 is a bare port where a
+// test wants it to misbehave.
+#include "weft/cluster/agent.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "weft/fabric/local.h"
+#include "weft/run/detached.h"
+#include "weft/txn/messages.h"
+
+namespace weft {
+namespace {
+
+constexpr uint64_t kLeaseNs = 1'000'000;
+constexpr TableId kTable{0};
+
+class HandClock final : public Clock {
+ public:
+  uint64_t now_ns() override { return now; }
+  uint64_t now = 5'000'000'000;  // long after zero
+};
+
+class FakeMembership final : public Membership {
+ public:
+  std::shared_ptr<const View> latest() override { return view; }
+  void propose(const View& next) override {
+    if (view != nullptr && next.epoch.value != view->epoch.value + 1) return;
+    view = std::make_shared<const View>(next);
+    ++changes;
+  }
+  bool fenced(NodeId, uint32_t) override { return false; }
+  std::shared_ptr<const View> view;
+  int changes = 0;
+};
+
+class AgentTest : public testing::Test, public Environment {
+ protected:
+  static constexpr NodeId kEnemy{1};
+
+  // Without the enemy's agent and engine if `enemy`.
+  void start(bool enemy, int workers = 1) {
+    spec_.options.nodes = 3;
+    spec_.options.replicas = 2;
+    spec_.options.workers = workers;
+    spec_.recovers = true;
+    spec_.tables.push_back({.name = "t", .value_bytes_max = 16, .capacity = 1000});
+    fabric_ = std::make_unique<LocalFabric>(LocalOptions{.nodes = 3, .workers = workers});
+    for (uint8_t n = 0; n < 3; ++n) fabric_->set_regions(NodeId(n), &regions_[n]);
+    View view = make_view(3, 2, 3);
+    for (Member& member : view.members) member.token = 100 + member.node.value;
+    membership_.view = std::make_shared<const View>(view);
+    for (uint8_t n = 0; n < 3; ++n) {
+      if (enemy && NodeId(n) == kEnemy) continue;
+      start_node(NodeId(n), view, 100U + n, false);
+    }
+    if (!enemy) return;
+    PortOptions port;
+    port.self = kEnemy;
+    port.nodes = 3;
+    enemy_ = std::make_unique<Port>(port, fabric_->wire(kEnemy, WorkerId(0)), nullptr);
+    for (uint8_t kind = 0; kind < kKindsMax; ++kind) {
+      enemy_->set_handler(
+          kind, [](void* self, std::span<const Message> run) { static_cast<AgentTest*>(self)->enemy_hears(run); },
+          this);
+    }
+  }
+
+  void start_node(NodeId id, const View& view, uint64_t token, bool joins) {
+    auto node = Node::create(id, spec_, view, this, joins);
+    ASSERT_TRUE(node) << node.error().text();
+    nodes_[id.value] = std::move(*node);
+    AgentOptions options;
+    options.lease_ns = kLeaseNs;
+    options.self.node = id;
+    options.self.token = token;
+    agents_[id.value] = std::make_unique<Agent>(options, nodes_[id.value].get(), &membership_);
+  }
+
+  // The enemy keeps its leases, and its promises up to the unlock.
+  void enemy_hears(std::span<const Message> run) {
+    for (const Message& m : run) {
+      const auto kind = static_cast<Kind>(m.kind);
+      if (kind == Kind::kControl) {
+        std::byte* at = enemy_->reserve(m.source, Flow::kControl, m.kind, m.body.size());
+        std::memcpy(at, m.body.data(), m.body.size());
+        store(at + 12, uint32_t{1});
+      }
+      if (kind != Kind::kLock && kind != Kind::kReplicate && kind != Kind::kValidate) continue;
+      const auto request = load<CommitRequest>(m.body.data());
+      const size_t bases = kind == Kind::kLock ? request.keys : 0U;
+      std::byte* at = enemy_->reserve(m.source, Flow::kCommit, static_cast<uint8_t>(Kind::kReply),
+                                      sizeof(PhaseReply) + bases * sizeof(uint64_t), m.spare);
+      PhaseReply reply{};
+      reply.sequence = static_cast<uint32_t>(request.sequence);
+      if (kind == Kind::kValidate) reply.phase = static_cast<uint8_t>(Phase::kValidate);
+      if (kind == Kind::kLock) reply.phase = static_cast<uint8_t>(Phase::kLock);
+      if (kind == Kind::kReplicate) reply.phase = static_cast<uint8_t>(Phase::kReplicate);
+      reply.bases = static_cast<uint8_t>(bases);
+      store(at, reply);
+      for (size_t i = 0; i < bases; ++i) store(at + sizeof reply + i * sizeof(uint64_t), uint64_t{0});
+    }
+  }
+
+  Clock* clock(NodeId) override { return &clock_; }
+  Charges* charges(NodeId, WorkerId) override { return nullptr; }
+  Wire* wire(NodeId node, WorkerId worker) override { return fabric_->wire(node, worker); }
+  Regions* regions(NodeId node) override { return &regions_[node.value]; }
+  uint64_t seed(NodeId node, WorkerId) override { return node.value; }
+
+  void steps(uint64_t for_ns) {
+    for (const uint64_t end = clock_.now + for_ns; clock_.now < end; clock_.now += kLeaseNs / 64) {
+      for (int i = 0; i < 4; ++i) {
+        for (const auto& node : nodes_) {
+          for (int w = 0; node != nullptr && w < node->workers(); ++w) {
+            node->worker(WorkerId(static_cast<uint8_t>(w)))->step();
+          }
+        }
+        if (enemy_ == nullptr) continue;
+        enemy_->flush();
+        enemy_->poll();
+      }
+    }
+  }
+
+  Engine* engine(uint8_t node, uint8_t worker = 0) { return nodes_[node]->engine(WorkerId(worker)); }
+
+  uint64_t key_at(NodeId primary) {
+    for (uint64_t key = 0;; ++key) {
+      const ByteView bytes{reinterpret_cast<const std::byte*>(&key), sizeof key};
+      const HashedKey hashed = nodes_[0]->table(kTable)->hashed(bytes);
+      if (nodes_[0]->view().placement(hashed.partition).primary() == primary) return key;
+    }
+  }
+
+  Detached put(Session session, uint64_t key, std::vector<Outcome>* outcomes) {
+    Task<Outcome> task = session.put_one(kTable, key, "value");
+    outcomes->push_back(co_await task);
+  }
+  Detached get(Session session, uint64_t key, std::vector<bool>* found) {
+    char room[16];
+    Task<Session::One> task = session.get_one(kTable, key, room);
+    const Session::One one = co_await task;
+    found->push_back(one.outcome.committed() && one.found);
+  }
+
+  ClusterSpec spec_;
+  HandClock clock_;
+  Regions regions_[3];
+  std::unique_ptr<LocalFabric> fabric_;
+  FakeMembership membership_;
+  std::unique_ptr<Node> nodes_[3];
+  std::unique_ptr<Agent> agents_[3];
+  std::unique_ptr<Port> enemy_;
+};
+
+TEST_F(AgentTest, FoundingMembersStayTogether) {
+  start(false);
+  steps(20 * kLeaseNs);
+  EXPECT_EQ(membership_.changes, 0);
+  std::vector<Outcome> outcomes;
+  put(Session(engine(0)), key_at(NodeId(1)), &outcomes);
+  steps(kLeaseNs);
+  ASSERT_EQ(outcomes.size(), 1U);
+  EXPECT_TRUE(outcomes[0].committed()) << outcomes[0].text();
+}
+
+// A member that comes and goes makes view after view; another one that is silent is noticed all the same.
+TEST_F(AgentTest, ASilentMemberIsRemovedThoughViewsChangeAllTheTime) {
+  start(false);
+  steps(2 * kLeaseNs);
+  agents_[2].reset();
+  nodes_[2].reset();
+  for (int i = 0; i < 12; ++i) {
+    View next = *membership_.view;
+    next.epoch = Epoch(next.epoch.value + 1);
+    membership_.propose(next);
+    steps(kLeaseNs / 4);
+  }
+  EXPECT_EQ(membership_.view->find(NodeId(2)), nullptr);
+}
+
+// Its leases go on, so only what it sent tells against it.
+TEST_F(AgentTest, APeerThatSendsGarbageIsRemovedAndWhatWaitedForItIsDecided) {
+  start(true);
+  steps(5 * kLeaseNs);
+  ASSERT_EQ(membership_.changes, 0);
+  std::vector<Outcome> outcomes;
+  const uint64_t past = key_at(kEnemy);  // locked there, replicated at node 2, and about to be unlocked
+  put(Session(engine(0)), past, &outcomes);
+  steps(kLeaseNs / 4);
+  EXPECT_TRUE(outcomes.empty());
+  const std::vector<std::byte> garbage(64, std::byte{0xa5});
+  ASSERT_TRUE(fabric_->wire(kEnemy, WorkerId(0))->send(NodeId(0), Flow::kCommit, garbage));
+  steps(kLeaseNs / 4);
+  EXPECT_EQ(membership_.view->find(kEnemy), nullptr);
+  steps(4 * kLeaseNs);
+  ASSERT_EQ(outcomes.size(), 1U);
+  EXPECT_TRUE(outcomes[0].committed()) << outcomes[0].text();
+  std::vector<bool> found;
+  for (const uint8_t n : {uint8_t{0}, uint8_t{2}}) get(Session(engine(n)), past, &found);
+  steps(kLeaseNs);
+  EXPECT_EQ(found, std::vector<bool>(2, true));
+}
+
+TEST_F(AgentTest, AClosedChannelOfAnyWorkerCounts) {
+  start(true, 2);
+  steps(2 * kLeaseNs);
+  ASSERT_EQ(membership_.changes, 0);
+  const std::vector<std::byte> garbage(64, std::byte{0xa5});
+  ASSERT_TRUE(fabric_->wire(kEnemy, WorkerId(1))->send(NodeId(2), Flow::kExecution, garbage));
+  steps(4 * kLeaseNs);
+  EXPECT_EQ(membership_.view->find(kEnemy), nullptr);
+  for (const uint8_t n : {uint8_t{0}, uint8_t{2}}) {
+    for (uint8_t w = 0; w < 2; ++w) EXPECT_TRUE(engine(n, w)->active()) << int{n} << " " << int{w};
+  }
+}
+
+// It was to be a member, and sees only the view in which another process of its name is one.
+TEST_F(AgentTest, AProcessDoesNotTakeAnothersPlace) {
+  start(false);
+  steps(2 * kLeaseNs);
+  agents_[2].reset();
+  nodes_[2].reset();
+  View before = *membership_.view;
+  std::erase_if(before.members, [](const Member& m) { return m.node == NodeId(2); });
+  before.epoch = Epoch(1);
+  start_node(NodeId(2), before, 7, true);
+  View with_it = *membership_.view;
+  with_it.epoch = Epoch(with_it.epoch.value + 1);
+  with_it.members[2].token = 7;
+  with_it.members[2].incarnation = with_it.next_incarnation++;
+  View with_other = with_it;
+  with_other.epoch = Epoch(with_it.epoch.value + 1);
+  with_other.members[2].token = 8;
+  with_other.members[2].incarnation = with_other.next_incarnation++;
+  auto& own = *agents_[2];
+  membership_.view = std::make_shared<const View>(with_it);
+  clock_.now += kLeaseNs;
+  own.step(clock_.now);  // its workers have not stepped yet
+  membership_.view = std::make_shared<const View>(with_other);
+  clock_.now += kLeaseNs;
+  own.step(clock_.now);
+  nodes_[2]->worker(WorkerId(0))->step();
+  EXPECT_TRUE(own.retired());
+  EXPECT_TRUE(engine(2)->retired());
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,115 @@
+#include "weft/cluster/embedded_fabric.h"
+
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "weft/base/entropy.h"
+#include "weft/fabric/meshes.h"
+
+namespace weft {
+
+namespace {
+constexpr uint64_t kConnectNs = 10'000'000'000;
+}
+
+struct EmbeddedFabric::MeshBell final : Bell {
+  MeshBell(Mesh* m, WorkerId w) : mesh(m), worker(w) {}
+  Mesh* const mesh;
+  const WorkerId worker;
+  int fd() const override { return mesh->wait_fd(worker); }
+  void set_sleeping(bool sleeping) override { mesh->set_sleeping(worker, sleeping); }
+};
+
+Result<std::unique_ptr<EmbeddedFabric>> EmbeddedFabric::create(const Options& options,
+                                                               const std::vector<std::unique_ptr<Regions>>& regions,
+                                                               Clock* clock) {
+  std::unique_ptr<EmbeddedFabric> fabric(new EmbeddedFabric);
+  if (options.fabric != "local") {
+    if (auto made = fabric->make_meshes(options, regions, clock); !made) return made.error();
+    if (auto connected = fabric->connect(clock); !connected) return connected.error();
+    return fabric;
+  }
+  LocalOptions local;
+  local.nodes = options.nodes;
+  local.workers = options.workers;
+  fabric->local_ = std::make_unique<LocalFabric>(local);
+  for (size_t n = 0; n < regions.size(); ++n) {
+    fabric->local_->set_regions(NodeId(static_cast<uint8_t>(n)), regions[n].get());
+  }
+  return fabric;
+}
+
+Result<void> EmbeddedFabric::make_meshes(const Options& options, const std::vector<std::unique_ptr<Regions>>& regions,
+                                         Clock* clock) {
+  const std::string name = "weft-embedded-" + std::to_string(entropy());
+  for (size_t n = 0; n < regions.size(); ++n) {
+    MeshOptions mesh;
+    mesh.kind = options.fabric;
+    mesh.node = NodeId(static_cast<uint8_t>(n));
+    mesh.incarnation = static_cast<uint32_t>(n) + 1;  // as in the first view
+    mesh.workers = options.workers;
+    mesh.listen = options.fabric == "shm" ? "@" + name + "-" + std::to_string(n) : "127.0.0.1:0";
+    mesh.tls = {options.tls.ca, options.tls.certificate, options.tls.key};
+    mesh.agreement.cluster = name;
+    auto made = make_mesh(mesh, regions[n].get(), clock);
+    if (!made) return made.error();
+    meshes_.push_back(std::move(*made));
+  }
+  bells_.resize(static_cast<size_t>(options.workers));
+  for (size_t w = 0; w < bells_.size(); ++w) {
+    for (const auto& mesh : meshes_) {
+      bells_[w].push_back(std::make_unique<MeshBell>(mesh.get(), WorkerId(static_cast<uint8_t>(w))));
+    }
+  }
+  return {};
+}
+
+Result<void> EmbeddedFabric::connect(Clock* clock) {
+  for (size_t a = 0; a < meshes_.size(); ++a) {
+    for (size_t b = 0; b < meshes_.size(); ++b) {
+      if (a == b) continue;
+      meshes_[a]->join({NodeId(static_cast<uint8_t>(b)), static_cast<uint32_t>(b) + 1, meshes_[b]->address()});
+    }
+  }
+  size_t missing = meshes_.size() * (meshes_.size() - 1);
+  std::string why = "no answer";
+  for (const uint64_t end_ns = clock->now_ns() + kConnectNs; missing > 0;) {
+    if (clock->now_ns() > end_ns) return Error{Code::kOs, "the nodes do not get connected: " + why};
+    for (const auto& mesh : meshes_) {
+      mesh->control_step();
+      for (const MeshEvent& event : mesh->take_events()) {
+        if (event.kind == MeshEvent::Kind::kUp) {
+          --missing;
+        } else {
+          why = event.why;
+        }
+      }
+    }
+    std::this_thread::yield();
+  }
+  return {};
+}
+
+Wire* EmbeddedFabric::wire(NodeId node, WorkerId worker) {
+  if (local_ != nullptr) return local_->wire(node, worker);
+  return meshes_[node.value]->wire(worker);
+}
+
+std::string_view EmbeddedFabric::name() const { return local_ != nullptr ? "local" : meshes_.front()->name(); }
+
+std::vector<Bell*> EmbeddedFabric::bells(WorkerId worker) {
+  std::vector<Bell*> out;
+  if (local_ != nullptr) return out;
+  for (const auto& bell : bells_[worker.value]) out.push_back(bell.get());
+  return out;
+}
+
+void EmbeddedFabric::control_step() {
+  for (const auto& mesh : meshes_) {
+    mesh->control_step();
+    mesh->take_events();
+  }
+}
+
+}  // namespace weft

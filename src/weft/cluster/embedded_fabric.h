@@ -1,0 +1,43 @@
+// What joins the nodes of an embedded cluster: rings in plain memory (local), or, to measure what they cost, the meshes
+// that join processes (shm, tcp), each node with one of its own.
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "weft/base/clock.h"
+#include "weft/fabric/local.h"
+#include "weft/fabric/mesh.h"
+#include "weft/fabric/region.h"
+#include "weft/options.h"
+#include "weft/run/thread.h"
+#include "weft/status.h"
+
+namespace weft {
+
+class EmbeddedFabric {
+ public:
+  // Connected when it returns. The regions, by node, and the clock outlive it.
+  static Result<std::unique_ptr<EmbeddedFabric>> create(const Options& options,
+                                                        const std::vector<std::unique_ptr<Regions>>& regions,
+                                                        Clock* clock);
+
+  Wire* wire(NodeId node, WorkerId worker);
+  std::string_view name() const;  // what is really in use
+  // What wakes the threads of these workers; none for local, where all workers of an index share a thread.
+  std::vector<Bell*> bells(WorkerId worker);
+  void control_step();  // often, by the control thread
+
+ private:
+  struct MeshBell;
+  EmbeddedFabric() = default;
+  Result<void> make_meshes(const Options& options, const std::vector<std::unique_ptr<Regions>>& regions, Clock* clock);
+  Result<void> connect(Clock* clock);
+
+  std::unique_ptr<LocalFabric> local_;
+  std::vector<std::unique_ptr<Mesh>> meshes_;              // by node
+  std::vector<std::vector<std::unique_ptr<Bell>>> bells_;  // by worker
+};
+
+}  // namespace weft

@@ -1,0 +1,102 @@
+#include "weft/cluster/founders.h"
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "weft/cluster/view_json.h"
+
+namespace weft {
+
+namespace {
+
+constexpr size_t kTextBytesMax = 64 << 10;
+
+std::string hex(uint64_t token) {
+  char text[17] = {};
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(token));
+  return text;
+}
+
+Error bad(const std::string& what) { return {Code::kBadOption, "founders: " + what}; }
+
+Result<Member> founder_of(const nlohmann::json& json, int nodes) {
+  const auto text_of = [&](const char* name) {
+    const auto field = json.find(name);
+    return field != json.end() && field->is_string() ? field->get<std::string>() : std::string();
+  };
+  if (!json.is_object() || !json.contains("node") || !json["node"].is_number_unsigned()) return bad("no node");
+  const auto node = json["node"].get<uint64_t>();
+  if (node >= static_cast<uint64_t>(nodes)) {
+    return bad("node " + std::to_string(node) + ", there are " + std::to_string(nodes));
+  }
+  Member member;
+  member.node = NodeId(static_cast<uint8_t>(node));
+  const std::string token = text_of("token");
+  const auto [end, error] = std::from_chars(token.data(), token.data() + token.size(), member.token, 16);
+  if (error != std::errc() || end != token.data() + token.size() || member.token == 0) return bad("token " + token);
+  member.address = text_of("address");
+  if (member.address.empty() || member.address.size() > kAddressBytesMax) return bad("address " + member.address);
+  return member;
+}
+
+Result<std::vector<Member>> founders_of(std::string_view text, int nodes) {
+  std::vector<Member> founders;
+  if (text.empty()) return founders;
+  if (text.size() > kTextBytesMax) return bad(std::to_string(text.size()) + " bytes");
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  if (!json.is_object() || !json.contains("founders") || !json["founders"].is_array()) return bad("no list");
+  for (const auto& entry : json["founders"]) {
+    const Result<Member> founder = founder_of(entry, nodes);
+    if (!founder) return founder.error();
+    const bool twice =
+        std::any_of(founders.begin(), founders.end(), [&](const Member& m) { return m.node == founder->node; });
+    if (twice) return bad("node " + std::to_string(founder->node.value) + " twice");
+    founders.push_back(*founder);
+  }
+  return founders;
+}
+
+}  // namespace
+
+View first_view(const Founding& founding, const std::vector<Member>& founders) {
+  View view = make_view(founding.nodes, founding.replicas, founding.partitions);
+  for (const Member& founder : founders) {
+    view.members[founder.node.value].token = founder.token;
+    view.members[founder.node.value].address = founder.address;
+  }
+  return view;
+}
+
+bool is_founders(std::string_view text) {
+  const auto json = nlohmann::json::parse(text.substr(0, kTextBytesMax), nullptr, false);
+  return json.is_object() && json.contains("founders");
+}
+
+Result<std::string> found(std::string_view text, const Member& self, const Founding& founding) {
+  Result<std::vector<Member>> founders = founders_of(text, founding.nodes);
+  if (!founders) return founders.error();
+  if (self.node.value >= founding.nodes) return std::string();  // it joins later
+  const auto place =
+      std::find_if(founders->begin(), founders->end(), [&](const Member& m) { return m.node == self.node; });
+  if (place == founders->end()) {
+    founders->push_back(self);
+  } else if (place->token != self.token) {
+    *place = self;
+  } else {
+    return std::string();
+  }
+  if (founders->size() == static_cast<size_t>(founding.nodes)) {
+    std::string text_of_view = to_json(first_view(founding, *founders));
+    const Result<View> back = view_from_json(text_of_view);
+    if (!back) return bad("no view can be made of them: " + back.error().detail);
+    return text_of_view;
+  }
+  nlohmann::json json = {{"founders", nlohmann::json::array()}};
+  for (const Member& m : *founders) {
+    json["founders"].push_back({{"node", m.node.value}, {"token", hex(m.token)}, {"address", m.address}});
+  }
+  return json.dump(2);
+}
+
+}  // namespace weft

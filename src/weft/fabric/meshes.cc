@@ -1,0 +1,46 @@
+#include "weft/fabric/meshes.h"
+
+#include <utility>
+
+#include "weft/fabric/shm.h"
+#include "weft/fabric/tcp.h"
+
+namespace weft {
+
+namespace {
+
+Result<std::unique_ptr<Mesh>> make_shm(const MeshOptions& options, Regions* regions, Clock* clock) {
+  ShmOptions shm;
+  shm.address = options.listen;
+  shm.node = options.node;
+  shm.incarnation = options.incarnation;
+  shm.workers = options.workers;
+  shm.agreement = options.agreement;
+  shm.regions = regions;
+  auto mesh = ShmMesh::create(shm, clock);
+  if (!mesh) return mesh.error();
+  return std::unique_ptr<Mesh>(std::move(*mesh));
+}
+
+Result<std::unique_ptr<Mesh>> make_tcp(const MeshOptions& options, Regions* regions, Clock* clock) {
+  TcpOptions tcp;
+  tcp.self = options.node;
+  tcp.incarnation = options.incarnation;
+  tcp.workers = options.workers;
+  tcp.listen = options.listen;
+  if (!options.tls.ca.empty()) tcp.tls = options.tls;
+  tcp.agreement = options.agreement;
+  auto mesh = TcpMesh::create(tcp, regions, clock);
+  if (!mesh) return mesh.error();
+  return std::unique_ptr<Mesh>(std::move(*mesh));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Mesh>> make_mesh(const MeshOptions& options, Regions* regions, Clock* clock) {
+  if (options.kind == "shm") return make_shm(options, regions, clock);
+  if (options.kind == "tcp") return make_tcp(options, regions, clock);
+  return Error{Code::kBadOption, "fabric \"" + options.kind + "\": there are shm and tcp"};
+}
+
+}  // namespace weft

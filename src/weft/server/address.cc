@@ -1,0 +1,68 @@
+#include "weft/server/address.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <charconv>
+
+namespace weft {
+namespace {
+
+constexpr size_t kHostBytesMax = 253;  // of a name
+
+Error bad(std::string what) { return {Code::kBadOption, std::move(what)}; }
+
+bool is_letter_or_digit(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); }
+
+Result<void> check_v6(const std::string& host) {
+  const std::string number = host.substr(0, host.find('%'));  // a zone may follow
+  in6_addr address{};
+  if (inet_pton(AF_INET6, number.c_str(), &address) == 1) return {};
+  return bad("what is in brackets is no IPv6 address");
+}
+
+Result<void> check_name(const std::string& host) {
+  if (host.empty()) return bad("the host is empty");
+  if (host.size() > kHostBytesMax) {
+    return bad("the host has " + std::to_string(host.size()) + " bytes, at most " + std::to_string(kHostBytesMax));
+  }
+  if (!std::all_of(host.begin(), host.end(),
+                   [](char c) { return is_letter_or_digit(c) || c == '.' || c == '-' || c == '_' || c == ':'; })) {
+    return bad("a host has letters, digits, '.', '-' and '_'");
+  }
+  if (host.find(':') != std::string::npos) return bad("an IPv6 address goes in brackets");
+  in_addr address{};
+  const bool numeric = host.find_first_not_of("0123456789.") == std::string::npos;
+  if (numeric && inet_pton(AF_INET, host.c_str(), &address) != 1) return bad("the host is no IPv4 address");
+  return {};
+}
+
+}  // namespace
+
+Result<HostPort> parse_host_port(std::string_view text) {
+  const size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos || text.ends_with(']')) return bad("there is no port");
+  HostPort out;
+  out.host = text.substr(0, colon);
+  const std::string_view port = text.substr(colon + 1);
+  const bool brackets = out.host.size() >= 2 && out.host.front() == '[' && out.host.back() == ']';
+  if (brackets) out.host = out.host.substr(1, out.host.size() - 2);
+  if (const auto host = brackets ? check_v6(out.host) : check_name(out.host); !host) return host.error();
+  const bool digits = !port.empty() && port.find_first_not_of("0123456789") == std::string_view::npos;
+  if (!digits) return bad("the port is no number");
+  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), out.port);
+  if (error != std::errc()) return bad("the port is above 65535");
+  return out;
+}
+
+Result<void> check_socket_address(std::string_view address) {
+  if (address.find('\0') != std::string_view::npos) return bad("there is a zero byte in it");
+  if (address.empty() || address == "@") return bad("it is empty");
+  if (address.size() > kSocketPathBytesMax) {
+    return bad("a socket's address has at most " + std::to_string(kSocketPathBytesMax) + " bytes, this one " +
+               std::to_string(address.size()));
+  }
+  return {};
+}
+
+}  // namespace weft

@@ -1,0 +1,29 @@
+// Addresses as a user writes them, checked without looking a name up. An error's detail is what is wrong, in a few
+// words.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "weft/status.h"
+
+namespace weft {
+
+struct HostPort {
+  std::string host;  // without the brackets of an IPv6 address
+  uint16_t port = 0;
+  bool is_wildcard() const { return host == "0.0.0.0" || host == "::"; }
+};
+
+// "name:port", "1.2.3.4:port", "[::1]:port".
+Result<HostPort> parse_host_port(std::string_view text);
+
+inline constexpr size_t kSocketPathBytesMax = 107;  // sockaddr_un has 108, and a zero
+
+// '@' and an abstract name, or a path.
+inline bool is_abstract_socket(std::string_view address) { return address.starts_with('@'); }
+Result<void> check_socket_address(std::string_view address);
+
+}  // namespace weft

@@ -1,0 +1,76 @@
+#include "weft/server/config.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "weft/fabric/fd.h"
+#include "weft/server/config_check.h"
+#include "weft/server/config_read.h"
+
+namespace weft {
+namespace {
+
+// Any file that can be read to its end, a pipe too; not more than kConfigBytesMax of it.
+Result<std::string> read_file(const std::string& path) {
+  const auto os_error = [] { return Error{Code::kOs, std::string("cannot be read: ") + strerrordesc_np(errno)}; };
+  const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat status {};
+  if (!fd || fstat(fd.get(), &status) != 0) return os_error();
+  const auto too_long = [](const std::string& bytes) {
+    return Error{Code::kBadFile,
+                 "the file has " + bytes + " bytes, expected at most " + std::to_string(kConfigBytesMax) + " (1 MiB)"};
+  };
+  if (S_ISREG(status.st_mode) && status.st_size > off_t{kConfigBytesMax}) {
+    return too_long(std::to_string(status.st_size));
+  }
+  std::string text(kConfigBytesMax + 1, '\0');
+  size_t size = 0;
+  for (ssize_t got = 1; got != 0 && size < text.size(); size += static_cast<size_t>(got)) {
+    do {
+      got = read(fd.get(), text.data() + size, text.size() - size);
+    } while (got < 0 && errno == EINTR);
+    if (got < 0) return os_error();
+  }
+  if (size > kConfigBytesMax) return too_long("more than " + std::to_string(kConfigBytesMax));
+  text.resize(size);
+  return text;
+}
+
+}  // namespace
+
+LoadedConfig load_config(const std::string& path) {
+  const Result<std::string> text = read_file(path);
+  if (!text) return {{}, {path + ": " + text.error().detail}};
+  return parse_config(*text, path);
+}
+
+LoadedConfig parse_config(std::string_view text, const std::string& path) {
+  std::error_code ignored;  // a working directory that is gone leaves the path as it is
+  const std::filesystem::path absolute = std::filesystem::absolute(path, ignored);
+  ReadConfig read = read_config(text);
+  if (read.syntax) check_config(read, absolute.parent_path().string());
+  return {std::move(read.config), read.errors.said(path)};
+}
+
+ClusterSpec spec_of(const NodeConfig& config) {
+  ClusterSpec spec;
+  spec.options = config.options;
+  TableSpec table;
+  table.name = kStoreTable;
+  table.keys = KeyKind::kBytes;
+  table.value_bytes_max = config.store.value_bytes_max;
+  table.capacity = config.store.capacity;
+  table.memory_bytes_max = config.store.memory_bytes_max;
+  spec.tables.push_back(std::move(table));
+  spec.recovers = true;
+  return spec;
+}
+
+}  // namespace weft

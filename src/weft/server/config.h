@@ -1,0 +1,96 @@
+// The configuration of one node's process, `weft server --config FILE`: plain data with defaults, read from TOML and
+// checked completely before anything starts.
+//
+//   config.h         this: the data, reading, writing
+//   config_keys.h    every key as a row: type, range, meaning
+//   config_read.h    from the text to the data, key by key
+//   config_check.h   what must hold between keys, and with the machine
+//   config_text.cc   from the data to a text
+//
+// docs/configuration.md is for who writes a file, examples/node.toml is one. No thread-safety is needed: a process
+// reads its configuration before it has threads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "weft/fabric/tcp_tls.h"
+#include "weft/options.h"
+#include "weft/txn/node.h"
+#include "weft/types.h"
+
+namespace weft {
+
+inline constexpr size_t kConfigBytesMax = 1 << 20;        // of a file
+inline constexpr size_t kConfigLineBytesMax = 4096;       // bounds how deep a dotted key can nest
+inline constexpr size_t kConfigErrorsMax = 100;           // that are said; the rest is counted
+inline constexpr std::string_view kStoreTable = "store";  // what the front end's table is called
+
+enum class FabricKind : uint8_t { kTcp, kShm };
+enum class MembershipKind : uint8_t { kSupervisor, kZooKeeper };
+
+struct FabricConfig {
+  FabricKind kind = FabricKind::kTcp;
+  std::string listen;     // tcp: host:port, port 0: the kernel chooses; shm: '@' and a name, or the path of a socket
+  std::string advertise;  // tcp: what the others connect to; empty: what it listens on
+  TcpTlsFiles tls;        // tcp: all three, or none
+  bool has_tls() const { return !tls.ca.empty(); }
+};
+
+struct MembershipConfig {
+  MembershipKind kind = MembershipKind::kSupervisor;
+  std::string socket;  // supervisor: '@' and a name, or a path
+  std::string hosts;   // zookeeper: host:port,host:port
+  std::string path;    // zookeeper: of the view's node
+  std::string auth;    // zookeeper: user:password; empty: none
+};
+
+struct ClientConfig {
+  std::string listen = "127.0.0.1:7379";
+  bool debug = false;
+};
+
+struct StoreConfig {
+  uint64_t memory_bytes_max = 1 << 30;  // of this node; 0: derived from the other two
+  uint64_t capacity = 1'000'000;        // records in the cluster, replicas not counted
+  uint32_t value_bytes_max = 64 << 10;
+};
+
+struct NodeConfig {
+  std::string cluster;  // its id: both ends of a connection must agree
+  NodeId node;
+  Options options;
+  uint32_t lease_ms = 500;
+  FabricConfig fabric;
+  MembershipConfig membership;
+  ClientConfig client;
+  StoreConfig store;
+};
+
+// Without errors the configuration holds. Each error is `path:line:column: text`, in the order of the file; what is
+// about the file as a whole is `path: text`.
+struct LoadedConfig {
+  NodeConfig config;
+  std::vector<std::string> errors;
+  explicit operator bool() const { return errors.empty(); }
+};
+
+// Paths in the file that are relative are taken from the file's folder, and are absolute afterwards.
+LoadedConfig load_config(const std::string& path);
+// The same for a text that came from somewhere else; `path` names it in errors and gives the folder.
+LoadedConfig parse_config(std::string_view text, const std::string& path);
+
+// With every key that its kinds of fabric and membership have. Reading it again gives the same configuration, from
+// whatever folder if the paths in it are absolute. Strings are UTF-8.
+std::string to_toml(const NodeConfig& config);
+
+// What the nodes agree on: the options and the one table that clients use.
+ClusterSpec spec_of(const NodeConfig& config);
+
+// The tables of docs/configuration.md: every key with its type, default and meaning.
+std::string config_reference();
+
+}  // namespace weft

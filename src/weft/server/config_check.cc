@@ -1,0 +1,328 @@
+#include "weft/server/config_check.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <set>
+
+#include "weft/fabric/fd.h"
+#include "weft/fabric/tcp_hello.h"
+#include "weft/server/address.h"
+#include "weft/server/config_keys.h"
+#include "weft/store/table.h"
+#include "weft/store/table_space.h"
+
+namespace weft {
+namespace {
+
+constexpr std::string_view kName = "1 to 64 letters, digits, '-', '_' or '.'";
+constexpr std::string_view kListen = "host:port, port 0 to 65535";
+constexpr std::string_view kPeer = "host:port, port 1 to 65535";
+constexpr std::string_view kSocket = "'@' and a name, or a path";
+constexpr std::string_view kHosts = "host:port, separated by commas";
+constexpr std::string_view kZooKeeperPath = "a path like /weft/orders/view";
+constexpr std::string_view kAuth = "user:password";
+constexpr std::string_view kPem = "the path of a PEM file";
+constexpr std::string_view kTcpOnly = "fabric.kind = \"tcp\"";
+static_assert(kTcpNameBytesMax == 64);
+
+// What keeps the file from being read, or nothing.
+std::string unreadable(const std::string& path) {
+  const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat status {};
+  if (!fd || fstat(fd.get(), &status) != 0) return strerrordesc_np(errno);
+  return S_ISDIR(status.st_mode) ? strerrordesc_np(EISDIR) : "";
+}
+
+std::string zookeeper_path_fault(std::string_view path) {
+  if (!path.starts_with('/')) return "it does not begin with '/'";
+  if (path.ends_with('/')) return "it ends with '/'";
+  for (size_t at = 1; at <= path.size();) {
+    const size_t end = std::min(path.find('/', at), path.size());
+    const std::string_view part = path.substr(at, end - at);
+    if (part.empty()) return "a part of it is empty";
+    if (part == "." || part == "..") return "a part of it is " + toml_string(part);
+    at = end + 1;
+  }
+  const bool plain = std::all_of(path.begin(), path.end(), [](char c) { return c > ' ' && c < 0x7f; });
+  return plain ? "" : "it has characters that are not printable ASCII";
+}
+
+class Checker {
+ public:
+  Checker(ReadConfig& read, const std::string& folder) : read_(read), c_(read.config), folder_(folder) {}
+
+  void run() {
+    cluster();
+    fabric();
+    if (read_.is_sound("fabric.kind")) tls();
+    membership();
+    addresses();
+    spec();
+  }
+
+ private:
+  bool given(std::string_view key) const { return read_.is_given(key); }
+  bool sound(std::string_view key) const { return read_.is_sound(key); }
+  void fault(std::string_view key, const std::string& text) { read_.fault(key, std::string(key) + text); }
+
+  // True if the key has a value that can be looked at further; an error if it is missing.
+  bool required(std::string_view key, std::string_view expected) {
+    if (!sound(key) || !sound(key.substr(0, key.rfind('.')))) return false;
+    if (given(key)) return true;
+    fault(key, " is missing, expected " + std::string(expected));
+    return false;
+  }
+
+  // Of a key whose value is a string.
+  std::string& text_of(std::string_view key) { return std::get<Field<std::string>>(find_key(key)->field)(c_); }
+
+  void wrong(std::string_view key, const std::string& why, std::string_view expected) {
+    const std::string found = find_key(key)->secret ? "a string" : shown(text_of(key));
+    fault(key, " is " + found + " (" + why + "), expected " + std::string(expected));
+  }
+
+  // An error if a key is given that means nothing beside the others.
+  void only_for(std::string_view key, bool applies, std::string_view with) {
+    if (applies || !given(key) || !sound(key)) return;
+    fault(key, " is given, expected only with " + std::string(with));
+  }
+
+  void make_absolute(std::string& path) {
+    if (path.empty() || path.starts_with('/')) return;
+    path = (std::filesystem::path(folder_) / path).lexically_normal().string();
+  }
+
+  bool host_port(std::string_view key, std::string_view expected, HostPort& out);
+  void socket_address(std::string_view key);
+
+  void cluster();
+  void fabric();
+  void tls();
+  void membership();
+  void hosts();
+  void addresses();
+  void spec();
+
+  ReadConfig& read_;
+  NodeConfig& c_;
+  const std::string& folder_;
+};
+
+bool Checker::host_port(std::string_view key, std::string_view expected, HostPort& out) {
+  const Result<HostPort> parsed = parse_host_port(text_of(key));
+  if (!parsed) {
+    wrong(key, parsed.error().detail, expected);
+  } else if (expected == kPeer && (*parsed).port == 0) {
+    wrong(key, "nobody can connect to port 0", expected);
+  } else if (expected == kPeer && (*parsed).is_wildcard()) {
+    wrong(key, "nobody can connect to a wildcard", expected);
+  } else {
+    out = *parsed;
+    return true;
+  }
+  return false;
+}
+
+void Checker::socket_address(std::string_view key) {
+  std::string& address = text_of(key);
+  if (!is_abstract_socket(address)) make_absolute(address);
+  if (const auto r = check_socket_address(address); !r) wrong(key, r.error().detail, kSocket);
+}
+
+void Checker::cluster() {
+  if (required("cluster.name", kName)) {
+    const bool plain = std::all_of(c_.cluster.begin(), c_.cluster.end(), [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
+             c == '.';
+    });
+    if (c_.cluster.empty()) {
+      wrong("cluster.name", "it is empty", kName);
+    } else if (c_.cluster.size() > kTcpNameBytesMax) {
+      wrong("cluster.name", "it has " + std::to_string(c_.cluster.size()) + " bytes", kName);
+    } else if (!plain || c_.cluster == "." || c_.cluster == "..") {
+      wrong("cluster.name", plain ? "a path cannot go through it" : "it has other characters", kName);
+    }
+  }
+  required("node.id", find_key("node.id")->expected());
+
+  Options& o = c_.options;
+  if (!given("cluster.replicas")) o.replicas = std::min(o.replicas, o.nodes);
+  if (o.replicas > o.nodes && sound("cluster.nodes")) {
+    fault("cluster.replicas",
+          " is " + std::to_string(o.replicas) + ", expected at most " + std::to_string(o.nodes) + " (cluster.nodes)");
+  }
+  if (o.threads > o.workers && sound("cluster.workers")) {
+    fault("node.threads", " is " + std::to_string(o.threads) + ", expected at most " + std::to_string(o.workers) +
+                              " (cluster.workers)");
+  }
+}
+
+void Checker::fabric() {
+  if (!sound("fabric.kind")) return;
+  const bool tcp = c_.fabric.kind == FabricKind::kTcp;
+  only_for("fabric.advertise", tcp, kTcpOnly);
+  HostPort listen, advertise;
+  const bool listens = required("fabric.listen", tcp ? kListen : kSocket);
+  if (!tcp) {
+    if (listens) socket_address("fabric.listen");
+    return;
+  }
+  const bool sound_listen = listens && host_port("fabric.listen", kListen, listen);
+  if (!sound("fabric.advertise")) return;
+  if (!c_.fabric.advertise.empty()) {
+    host_port("fabric.advertise", kPeer, advertise);
+  } else if (sound_listen && listen.is_wildcard()) {
+    fault("fabric.advertise", " is missing, expected " + std::string(kPeer) +
+                                  ": nobody can connect to fabric.listen, " + toml_string(c_.fabric.listen));
+  }
+}
+
+void Checker::tls() {
+  if (!given("fabric.tls")) return;
+  if (c_.fabric.kind != FabricKind::kTcp) {
+    read_.fault("fabric.tls", "[fabric.tls] is given, expected only with " + std::string(kTcpOnly));
+    return;
+  }
+  bool readable = true;
+  for (const std::string_view key : {"fabric.tls.ca", "fabric.tls.certificate", "fabric.tls.key"}) {
+    if (!required(key, kPem)) {
+      readable = false;
+      continue;
+    }
+    std::string& path = text_of(key);
+    make_absolute(path);
+    const std::string why = path.empty() ? "it is empty" : unreadable(path);
+    if (why.empty()) continue;
+    wrong(key, why, kPem);
+    readable = false;
+  }
+  if (!readable) return;
+  const auto made = TcpTls::create(c_.fabric.tls);
+  if (made) return;
+  const std::string& detail = made.error().detail;
+  const std::string_view key = detail.starts_with("CA file")            ? "fabric.tls.ca"
+                               : detail.starts_with("certificate file") ? "fabric.tls.certificate"
+                                                                        : "fabric.tls.key";
+  fault(key, ": " + detail);
+}
+
+void Checker::membership() {
+  if (!sound("membership.kind")) return;
+  const bool zookeeper = c_.membership.kind == MembershipKind::kZooKeeper;
+  only_for("membership.socket", !zookeeper, "membership.kind = \"supervisor\"");
+  for (const std::string_view key : {"membership.hosts", "membership.path", "membership.auth"}) {
+    only_for(key, zookeeper, "membership.kind = \"zookeeper\"");
+  }
+  if (!zookeeper) {
+    if (required("membership.socket", kSocket)) socket_address("membership.socket");
+    return;
+  }
+  if (sound("fabric.kind") && c_.fabric.kind == FabricKind::kShm) {
+    fault("membership.kind",
+          " is \"zookeeper\", expected \"supervisor\" with fabric.kind = \"shm\": who shares memory "
+          "is fenced only by the end of its process, and only a supervisor sees that");
+  }
+  if (required("membership.hosts", kHosts)) hosts();
+  std::string& path = c_.membership.path;
+  if (path.empty() && sound("membership.path")) path = "/weft/" + c_.cluster + "/view";
+  const std::string why = zookeeper_path_fault(path);
+  if (given("membership.path") && sound("membership.path") && !why.empty()) {
+    wrong("membership.path", why, kZooKeeperPath);
+  }
+  const std::string& auth = c_.membership.auth;
+  if (auth.empty() || !sound("membership.auth")) return;
+  const size_t colon = auth.find(':');
+  if (colon == std::string::npos) {
+    wrong("membership.auth", "there is no ':'", kAuth);
+  } else if (colon == 0 || colon + 1 == auth.size()) {
+    wrong("membership.auth", colon == 0 ? "the user is empty" : "the password is empty", kAuth);
+  }
+}
+
+void Checker::hosts() {
+  constexpr std::string_view kKey = "membership.hosts";
+  const std::string& all = c_.membership.hosts;
+  std::set<std::string, std::less<>> seen;
+  for (size_t at = 0; at <= all.size();) {
+    const size_t end = std::min(all.find(',', at), all.size());
+    const std::string one = all.substr(at, end - at);
+    const Result<HostPort> parsed = parse_host_port(one);
+    if (!parsed) return wrong(kKey, shown(one) + ": " + parsed.error().detail, kHosts);
+    if ((*parsed).port == 0) return wrong(kKey, shown(one) + ": nobody can connect to port 0", kHosts);
+    if (!seen.insert(one).second) return wrong(kKey, shown(one) + " is there twice", kHosts);
+    at = end + 1;
+  }
+}
+
+// No two of the process's own addresses are the same.
+void Checker::addresses() {
+  HostPort client;
+  const bool served = sound("client.listen") && host_port("client.listen", kListen, client);
+  if (!sound("fabric.kind") || !sound("fabric.listen")) return;
+  if (c_.fabric.kind == FabricKind::kShm) {
+    if (!c_.membership.socket.empty() && c_.membership.socket == c_.fabric.listen && sound("membership.socket")) {
+      wrong("membership.socket", "fabric.listen has it already", kSocket);
+    }
+    return;
+  }
+  const Result<HostPort> fabric = parse_host_port(c_.fabric.listen);
+  if (!served || !fabric || client.port == 0 || client.port != (*fabric).port) return;
+  if (client.host == (*fabric).host || client.is_wildcard() || (*fabric).is_wildcard()) {
+    wrong("client.listen", "fabric.listen, " + shown(c_.fabric.listen) + ", has that port already", kListen);
+  }
+}
+
+// What the engine has to say about the rest. What was complained about above is mended first, not to be said twice.
+void Checker::spec() {
+  const Limits& limits = c_.options.limits;
+  if (!given("store.value_bytes_max")) {
+    c_.store.value_bytes_max = std::min(c_.store.value_bytes_max, limits.value_bytes_max);
+  } else if (c_.store.value_bytes_max > limits.value_bytes_max) {
+    fault("store.value_bytes_max", " is " + size_text(c_.store.value_bytes_max) + ", expected at most " +
+                                       size_text(limits.value_bytes_max) + " (limits.value_bytes_max)");
+  }
+  ClusterSpec spec = spec_of(c_);
+  Options& o = spec.options;
+  o.replicas = std::min(o.replicas, o.nodes);
+  o.threads = std::min(o.threads, o.workers);
+  TableSpec& table = spec.tables.front();
+  table.value_bytes_max = std::min(table.value_bytes_max, limits.value_bytes_max);
+  Result<void> fits = check_spec(spec);
+  if (fits) {
+    TableOptions options;
+    options.spec = table;
+    options.partitions = options.partitions_held = o.partitions > 0 ? o.partitions : o.nodes;
+    if (const auto layout = table_layout(options); !layout) fits = layout.error();
+  }
+  if (fits) return;
+
+  std::string text = fits.error().detail;
+  const std::string prefix = "table " + std::string(kStoreTable) + ": ";
+  if (text.starts_with(prefix)) {
+    text.erase(0, prefix.size());
+    const bool names_key = find_key("store." + text.substr(0, text.find(' '))) != nullptr;
+    text.insert(0, names_key ? "store." : "store: ");
+  }
+  // The first key that it names and the file has.
+  std::string about = "store.capacity";
+  size_t first = std::string::npos;
+  for (const ConfigKey& key : config_keys()) {
+    const size_t full = text.find(key.full_name());
+    const size_t alone = key.table == "limits" ? full : text.find(" " + std::string(key.name) + " ");
+    if (!given(key.full_name()) || std::min(full, alone) >= first) continue;
+    about = key.full_name();
+    first = std::min(full, alone);
+  }
+  if (sound(about)) read_.fault(about, text);
+}
+
+}  // namespace
+
+void check_config(ReadConfig& read, const std::string& folder) { Checker(read, folder).run(); }
+
+}  // namespace weft

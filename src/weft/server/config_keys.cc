@@ -1,0 +1,265 @@
+#include "weft/server/config_keys.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <utility>
+
+#include "weft/fabric/tcp_hello.h"
+#include "weft/fabric/view.h"
+#include "weft/store/blocks.h"
+#include "weft/store/record.h"
+#include "weft/txn/protocol.h"
+
+namespace weft {
+namespace {
+
+constexpr uint64_t kKiB = 1 << 10, kMiB = 1 << 20;
+constexpr uint64_t kTiB = uint64_t{1} << 40;
+constexpr uint64_t kIntegerMax = INT64_MAX;  // of TOML
+
+std::vector<std::string_view> protocol_names() {
+  std::vector<std::string_view> names;
+  for (const Protocol& row : kProtocols) names.push_back(row.name);
+  return names;
+}
+
+struct Keys {
+  using Text = std::string_view;
+  std::vector<ConfigKey> rows;
+  Text table;
+
+  void integer(Text name, AnyField field, uint64_t low, uint64_t high, Text about, Text fallback = {}) {
+    rows.push_back({table, name, KeyType::kInteger, field, low, high, {}, false, fallback, about});
+  }
+  void size(Text name, AnyField field, uint64_t low, uint64_t high, Text about, Text fallback = {}) {
+    rows.push_back({table, name, KeyType::kSize, field, low, high, {}, false, fallback, about});
+  }
+  void boolean(Text name, AnyField field, Text about) {
+    rows.push_back({table, name, KeyType::kBoolean, field, 0, 0, {}, false, {}, about});
+  }
+  void choice(Text name, AnyField field, std::vector<Text> choices, Text about) {
+    rows.push_back({table, name, KeyType::kChoice, field, 0, 0, std::move(choices), false, {}, about});
+  }
+  void text(Text name, AnyField field, Text about, Text fallback = {}) {
+    rows.push_back({table, name, KeyType::kText, field, 0, 0, {}, false, fallback, about});
+  }
+};
+
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a member's name
+#define WEFT_FIELD(member) [](NodeConfig& c) -> auto& { return c.member; }
+
+// The ranges of [cluster] and [limits] are those of check_spec (txn/node.cc); config_test.cc holds them together.
+std::vector<ConfigKey> make_keys() {
+  Keys keys;
+  keys.table = "cluster";
+  keys.text("name", WEFT_FIELD(cluster),
+            "the cluster's id, 1 to 64 letters, digits, `-`, `_` or `.`; both ends of a connection must agree",
+            "required");
+  keys.integer("nodes", WEFT_FIELD(options.nodes), 1, kNodesMax,
+               "nodes of the first view: those with the ids 0 to `nodes` - 1");
+  keys.integer("replicas", WEFT_FIELD(options.replicas), 1, kReplicasMax,
+               "copies of every record, at most one per node", "3, or `nodes` if that is less");
+  keys.integer("workers", WEFT_FIELD(options.workers), 1, kWorkersMax,
+               "event loops of each node; the same for all nodes");
+  keys.integer("partitions", WEFT_FIELD(options.partitions), 0, 4096,
+               "what the keys are divided into; 0: one per node");
+  keys.choice("protocol", WEFT_FIELD(options.protocol), protocol_names(),
+              "how transactions commit, a row of `weft protocols`");
+  keys.integer("hash_seed", WEFT_FIELD(options.hash_seed), 0, kIntegerMax,
+               "seed of the tables' hash; the same for all nodes");
+  keys.integer("lease_ms", WEFT_FIELD(lease_ms), 1, 60'000,
+               "a node that was silent for this long is removed; the same for all nodes");
+
+  keys.table = "node";
+  keys.integer("id", WEFT_FIELD(node), 0, kNodesMax - 1,
+               "which node this is; one below `cluster.nodes` is of the first view", "required");
+  keys.integer("threads", WEFT_FIELD(options.threads), 0, kWorkersMax,
+               "threads that run the workers, at most one each; 0: one per worker, at most the cores");
+  keys.boolean("pin_threads", WEFT_FIELD(options.pin_threads), "each thread stays on one core");
+
+  keys.table = "fabric";
+  keys.choice("kind", WEFT_FIELD(fabric.kind), {"tcp", "shm"},
+              "what carries messages: TCP, or shared memory between processes of one host and one user");
+  keys.text("listen", WEFT_FIELD(fabric.listen),
+            "tcp: `host:port`, port 0 lets the kernel choose; shm: `@` and a name, or the path of a socket",
+            "required");
+  keys.text("advertise", WEFT_FIELD(fabric.advertise),
+            "tcp only: the `host:port` that the others connect to; required if `listen` is a wildcard",
+            "what it listens on");
+
+  keys.table = "fabric.tls";
+  keys.text("ca", WEFT_FIELD(fabric.tls.ca), "tcp only: PEM file with the certificates of the cluster's authority",
+            "no TLS");
+  keys.text("certificate", WEFT_FIELD(fabric.tls.certificate),
+            "PEM file with this node's certificate and what is between it and the authority", "no TLS");
+  keys.text("key", WEFT_FIELD(fabric.tls.key), "PEM file with the certificate's private key, without a passphrase",
+            "no TLS");
+
+  keys.table = "membership";
+  keys.choice("kind", WEFT_FIELD(membership.kind), {"supervisor", "zookeeper"},
+              "who holds the view: the supervisor of a cluster on one host, or ZooKeeper");
+  keys.text("socket", WEFT_FIELD(membership.socket), "supervisor only: its socket, `@` and a name or a path",
+            "required for supervisor");
+  keys.text("hosts", WEFT_FIELD(membership.hosts), "zookeeper only: its servers, `host:port,host:port`",
+            "required for zookeeper");
+  keys.text("path", WEFT_FIELD(membership.path), "zookeeper only: the node that holds the view",
+            "`/weft/NAME/view` with the cluster's name");
+  keys.text("auth", WEFT_FIELD(membership.auth), "zookeeper only: `user:password` of its digest scheme", "none");
+  keys.rows.back().secret = true;
+
+  keys.table = "client";
+  keys.text("listen", WEFT_FIELD(client.listen),
+            "`host:port` where clients are answered (Redis protocol); port 0 lets the kernel choose");
+  keys.boolean("debug", WEFT_FIELD(client.debug), "commands that break things on purpose are allowed: for tests");
+
+  keys.table = "store";
+  keys.size("memory_bytes_max", WEFT_FIELD(store.memory_bytes_max), 0, 16 * kTiB,
+            "memory of this node for records and their index; 0: enough for `capacity` of the longest values");
+  keys.integer("capacity", WEFT_FIELD(store.capacity), 1, 10'000'000'000,
+               "records in the cluster, replicas not counted; the index is sized for it");
+  keys.size("value_bytes_max", WEFT_FIELD(store.value_bytes_max), 1, kTableValueBytesMax,
+            "the longest value; at most `limits.value_bytes_max`",
+            "\"64KiB\", or `limits.value_bytes_max` if that is less");
+
+  keys.table = "limits";
+  keys.integer("inflight", WEFT_FIELD(options.limits.inflight), 1, 200, "transactions that a worker runs at a time");
+  keys.size("key_bytes_max", WEFT_FIELD(options.limits.key_bytes_max), 8, kKeyBytesMax, "the longest key");
+  keys.size("value_bytes_max", WEFT_FIELD(options.limits.value_bytes_max), 1, kTableValueBytesMax,
+            "the longest value of any table");
+  keys.integer("txn_keys_max", WEFT_FIELD(options.limits.txn_keys_max), 1, 250,
+               "keys that one transaction reads or writes");
+  keys.size("txn_bytes_max", WEFT_FIELD(options.limits.txn_bytes_max), kKiB, 4 * kMiB,
+            "keys and values that one transaction holds");
+  keys.size("credit_bytes", WEFT_FIELD(options.limits.credit_bytes), 4 * kKiB, 64 * kMiB,
+            "messages and answers under way, per worker and peer");
+  keys.integer("mailbox", WEFT_FIELD(options.limits.mailbox), 1, kMiB,
+               "calls from other threads that wait for a worker");
+  keys.size("outcome_bytes", WEFT_FIELD(options.limits.outcome_bytes), 64 * kKiB, 1024 * kMiB,
+            "outcomes of decided transactions that a worker keeps for a minute, four a byte");
+  return std::move(keys.rows);
+}
+
+#undef WEFT_FIELD
+
+const std::vector<ConfigKey>& all_keys() {
+  static const std::vector<ConfigKey> kKeys = make_keys();
+  return kKeys;
+}
+
+struct Unit {
+  std::string_view name;
+  uint64_t bytes;
+};
+constexpr std::array kUnits = {Unit{"TiB", kTiB}, Unit{"GiB", uint64_t{1} << 30}, Unit{"MiB", kMiB}, Unit{"KiB", kKiB}};
+
+void append_escaped(std::string& out, char c) {
+  constexpr std::string_view kHex = "0123456789abcdef";
+  const auto byte = static_cast<unsigned char>(c);
+  if (c == '"' || c == '\\') {
+    out += '\\';
+    out += c;
+  } else if (c == '\n') {
+    out += "\\n";
+  } else if (c == '\t') {
+    out += "\\t";
+  } else if (byte < 0x20 || byte == 0x7f) {
+    out += "\\u00";
+    out += kHex[byte >> 4];
+    out += kHex[byte & 15];
+  } else {
+    out += c;
+  }
+}
+
+}  // namespace
+
+std::span<const ConfigKey> config_keys() { return all_keys(); }
+
+const ConfigKey* find_key(std::string_view full_name) {
+  const size_t dot = full_name.rfind('.');
+  if (dot == std::string_view::npos) return nullptr;
+  for (const ConfigKey& key : config_keys()) {
+    if (key.table == full_name.substr(0, dot) && key.name == full_name.substr(dot + 1)) return &key;
+  }
+  return nullptr;
+}
+
+std::string ConfigKey::expected() const {
+  std::string out;
+  switch (type) {
+    case KeyType::kInteger:
+      return "an integer, " + std::to_string(low) + " to " + std::to_string(high);
+    case KeyType::kSize:
+      return "a size, " + size_text(low) + " to " + size_text(high) +
+             " (an integer, or a string with KiB, MiB, GiB or TiB)";
+    case KeyType::kBoolean:
+      return "true or false";
+    case KeyType::kChoice:
+      for (const std::string_view choice : choices) out += (out.empty() ? "" : ", ") + toml_string(choice);
+      return "one of " + out;
+    case KeyType::kText:
+      return "a string";
+  }
+  return out;
+}
+
+std::string value_text(const ConfigKey& key, const NodeConfig& config) {
+  // The accessors are written once, for reading and writing; this one only reads.
+  auto& from = const_cast<NodeConfig&>(config);
+  return std::visit(
+      [&](auto field) -> std::string {
+        const auto& value = field(from);
+        using T = std::remove_cvref_t<decltype(value)>;
+        if constexpr (std::is_same_v<T, bool>) {
+          return value ? "true" : "false";
+        } else if constexpr (std::is_same_v<T, std::string>) {
+          return toml_string(value);
+        } else if constexpr (std::is_same_v<T, NodeId>) {
+          return std::to_string(value.value);
+        } else if constexpr (std::is_enum_v<T>) {
+          return toml_string(key.choices[static_cast<size_t>(value)]);
+        } else if (key.type == KeyType::kSize && size_text(value) != std::to_string(value)) {
+          return toml_string(size_text(value));
+        } else {
+          return std::to_string(value);
+        }
+      },
+      key.field);
+}
+
+std::string size_text(uint64_t bytes) {
+  for (const Unit& unit : kUnits) {
+    if (bytes != 0 && bytes % unit.bytes == 0) return std::to_string(bytes / unit.bytes).append(unit.name);
+  }
+  return std::to_string(bytes);
+}
+
+bool parse_size(std::string_view text, uint64_t& bytes) {
+  const char* const end = text.data() + text.size();
+  uint64_t count = 0;
+  const auto [rest, error] = std::from_chars(text.data(), end, count);
+  if (error != std::errc() || rest == text.data()) return false;
+  const std::string_view name(rest, static_cast<size_t>(end - rest));
+  uint64_t scale = name.empty() ? 1 : 0;
+  for (const Unit& unit : kUnits) {
+    if (unit.name == name) scale = unit.bytes;
+  }
+  return scale != 0 && !__builtin_mul_overflow(count, scale, &bytes);
+}
+
+std::string toml_string(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) append_escaped(out, c);
+  return out + '"';
+}
+
+std::string shown(std::string_view text) {
+  constexpr size_t kShown = 80;
+  if (text.size() <= kShown) return toml_string(text);
+  size_t end = kShown;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;  // not inside a character
+  return toml_string(text.substr(0, end)) + "... (" + std::to_string(text.size()) + " bytes)";
+}
+
+}  // namespace weft

@@ -1,0 +1,63 @@
+// The keys of a configuration as rows. The reader, the writer and the reference page walk them; what must hold between
+// keys is in config_check.cc.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "weft/server/config.h"
+
+namespace weft {
+
+enum class KeyType : uint8_t {
+  kInteger,
+  kSize,  // an integer, or a string with a unit: "64KiB"
+  kBoolean,
+  kChoice,  // one of some names
+  kText,
+};
+
+// Where a key's value is kept.
+template <class T>
+using Field = T& (*)(NodeConfig&);
+using AnyField = std::variant<Field<int>, Field<uint32_t>, Field<uint64_t>, Field<NodeId>, Field<bool>,
+                              Field<std::string>, Field<FabricKind>, Field<MembershipKind>>;
+
+struct ConfigKey {
+  std::string_view table;  // "fabric.tls"
+  std::string_view name;
+  KeyType type;
+  AnyField field;
+  uint64_t low = 0;  // of integers and sizes, both included
+  uint64_t high = 0;
+  std::vector<std::string_view> choices{};  // of kChoice; in the order of the enumeration if the field is one
+  bool secret = false;                      // never shown in an error
+  std::string_view fallback{};              // the default in words, where the field's own is not all of it
+  std::string_view about;
+
+  std::string full_name() const { return std::string(table) + "." + std::string(name); }
+  std::string expected() const;  // "an integer, 1 to 63"
+};
+
+// In the order in which a file is written.
+std::span<const ConfigKey> config_keys();
+const ConfigKey* find_key(std::string_view full_name);  // nullptr if there is none
+
+// A value as it stands in a file: 3, true, "64KiB", "dnl4".
+std::string value_text(const ConfigKey& key, const NodeConfig& config);
+
+// "64KiB", "1GiB"; plain digits where no unit divides it.
+std::string size_text(uint64_t bytes);
+// False if it is no size or does not fit.
+bool parse_size(std::string_view text, uint64_t& bytes);
+
+// A TOML string with its quotes, on one line.
+std::string toml_string(std::string_view text);
+// The same for an error: not longer than a line.
+std::string shown(std::string_view text);
+
+}  // namespace weft

@@ -1,0 +1,248 @@
+#include "weft/server/config.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <type_traits>
+
+#include "weft/base/random.h"
+#include "weft/server/config_keys.h"
+#include "weft/server/config_testing.h"
+#include "weft/txn/protocol.h"
+
+namespace weft {
+namespace {
+
+NodeConfig sound(const std::string& text, const std::string& path = "/etc/weft/node.toml") {
+  const LoadedConfig loaded = parse_config(text, path);
+  EXPECT_TRUE(loaded) << joined(loaded.errors) << text;
+  return loaded.config;
+}
+
+TEST(Config, TheSmallestFileHasDefaultsForTheRest) {
+  const NodeConfig c = sound(std::string(kMinimalConfig));
+  EXPECT_EQ(c.cluster, "orders");
+  EXPECT_EQ(c.node, NodeId(0));
+  EXPECT_EQ(c.lease_ms, 500U);
+  const Options defaults;
+  EXPECT_EQ(c.options.nodes, defaults.nodes);
+  EXPECT_EQ(c.options.replicas, defaults.replicas);
+  EXPECT_EQ(c.options.workers, defaults.workers);
+  EXPECT_EQ(c.options.protocol, defaults.protocol);
+  EXPECT_EQ(c.options.hash_seed, defaults.hash_seed);
+  EXPECT_EQ(c.options.limits.credit_bytes, defaults.limits.credit_bytes);
+  EXPECT_EQ(c.fabric.kind, FabricKind::kTcp);
+  EXPECT_EQ(c.fabric.advertise, "");
+  EXPECT_FALSE(c.fabric.has_tls());
+  EXPECT_EQ(c.membership.kind, MembershipKind::kSupervisor);
+  EXPECT_EQ(c.client.listen, "127.0.0.1:7379");
+  EXPECT_EQ(c.store.memory_bytes_max, 1U << 30);
+  EXPECT_EQ(c.store.capacity, 1'000'000U);
+  EXPECT_EQ(c.store.value_bytes_max, 64U << 10);
+}
+
+TEST(Config, DefaultsFollowOtherKeys) {
+  const NodeConfig c = sound(R"(
+cluster = {name = "one", nodes = 1}
+node.id = 7
+fabric.listen = "[::1]:0"
+limits.value_bytes_max = 1000
+membership = {kind = "zookeeper", hosts = "zk:2181"})");
+  EXPECT_EQ(c.options.replicas, 1);
+  EXPECT_EQ(c.store.value_bytes_max, 1000U);
+  EXPECT_EQ(c.membership.path, "/weft/one/view");
+  EXPECT_EQ(c.node, NodeId(7));
+}
+
+TEST(Config, PathsBeginAtTheFilesFolder) {
+  const std::string shm = R"(
+cluster.name = "x"
+node.id = 1
+fabric = {kind = "shm", listen = "run/../node.sock"}
+membership.socket = "@supervisor")";
+  EXPECT_EQ(sound(shm).fabric.listen, "/etc/weft/node.sock");
+  EXPECT_EQ(sound(shm).membership.socket, "@supervisor");
+  EXPECT_EQ(sound(shm, "node.toml").fabric.listen, (std::filesystem::current_path() / "node.sock").string());
+}
+
+TEST(Config, Sizes) {
+  uint64_t bytes = 0;
+  EXPECT_TRUE(parse_size("0", bytes) && bytes == 0);
+  EXPECT_TRUE(parse_size("17", bytes) && bytes == 17);
+  EXPECT_TRUE(parse_size("64KiB", bytes) && bytes == 65536);
+  EXPECT_TRUE(parse_size("3MiB", bytes) && bytes == 3U << 20);
+  EXPECT_TRUE(parse_size("2GiB", bytes) && bytes == uint64_t{2} << 30);
+  EXPECT_TRUE(parse_size("16TiB", bytes) && bytes == uint64_t{1} << 44);
+  for (const char* bad : {"", "KiB", "-1", "+1", "1KB", "1kib", "1 KiB", "1.5KiB", " 1", "1B", "16777216TiB",
+                          "99999999999999999999", "1KiBx"}) {
+    EXPECT_FALSE(parse_size(bad, bytes)) << bad;
+  }
+  for (const uint64_t size : {uint64_t{0}, uint64_t{1}, uint64_t{1023}, uint64_t{1024}, uint64_t{1} << 44}) {
+    EXPECT_TRUE(parse_size(size_text(size), bytes) && bytes == size) << size;
+  }
+  EXPECT_EQ(size_text(1536 << 10), "1536KiB");
+}
+
+TEST(Config, TheSpecIsWhatTheFileSays) {
+  const ClusterSpec spec = spec_of(sound(std::string(kMinimalConfig) + "[store]\nvalue_bytes_max = 100\ncapacity = 7"));
+  EXPECT_TRUE(spec.recovers);
+  ASSERT_EQ(spec.tables.size(), 1U);
+  EXPECT_EQ(spec.tables[0].name, "store");
+  EXPECT_EQ(spec.tables[0].keys, KeyKind::kBytes);
+  EXPECT_EQ(spec.tables[0].value_bytes_max, 100U);
+  EXPECT_EQ(spec.tables[0].capacity, 7U);
+  EXPECT_EQ(spec.tables[0].memory_bytes_max, 1U << 30);
+  EXPECT_TRUE(check_spec(spec));
+}
+
+// Every range that check_spec has is the key's own: its ends are taken, and what is beyond is refused.
+TEST(Config, RangesAreThoseOfTheEngine) {
+  int compared = 0;
+  for (const ConfigKey& key : config_keys()) {
+    const bool engine = key.table == "cluster" || key.table == "limits" || key.name == "threads";
+    const bool number = key.type == KeyType::kInteger || key.type == KeyType::kSize;
+    if (!engine || !number || key.name == "hash_seed" || key.name == "lease_ms") continue;
+    const auto fits = [&](int64_t value) {
+      ClusterSpec spec;
+      NodeConfig c;
+      c.options.nodes = kNodesMax;
+      c.options.replicas = 1;
+      c.options.workers = kWorkersMax;
+      if (key.name == "workers") c.options.threads = 0;
+      std::visit(
+          [&](auto field) {
+            using T = std::remove_reference_t<decltype(field(c))>;
+            if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) field(c) = static_cast<T>(value);
+          },
+          key.field);
+      spec.options = c.options;
+      return static_cast<bool>(check_spec(spec));
+    };
+    const auto low = static_cast<int64_t>(key.low), high = static_cast<int64_t>(key.high);
+    EXPECT_TRUE(fits(low)) << key.full_name();
+    EXPECT_TRUE(fits(high)) << key.full_name();
+    EXPECT_FALSE(fits(low - 1)) << key.full_name();
+    EXPECT_FALSE(fits(high + 1)) << key.full_name();
+    ++compared;
+  }
+  EXPECT_EQ(compared, 13);
+}
+
+TEST(Config, EveryProtocolIsAChoice) {
+  for (const Protocol& row : kProtocols) {
+    const std::string text = std::string(kMinimalConfig) + "[limits]\n";
+    NodeConfig c = sound(text);
+    c.options.protocol = row.name;
+    EXPECT_EQ(sound(to_toml(c)).options.protocol, row.name);
+  }
+}
+
+// A configuration that holds, drawn at random.
+NodeConfig drawn(Random& random) {
+  NodeConfig c;
+  for (const ConfigKey& key : config_keys()) {
+    std::visit(
+        [&](auto field) {
+          auto& value = field(c);
+          using T = std::remove_reference_t<decltype(value)>;
+          if constexpr (std::is_same_v<T, bool>) {
+            value = random.chance(50);
+          } else if constexpr (std::is_same_v<T, NodeId>) {
+            value = NodeId(static_cast<uint8_t>(random.between(key.low, key.high)));
+          } else if constexpr (std::is_enum_v<T>) {
+            value = static_cast<T>(random.below(key.choices.size()));
+          } else if constexpr (std::is_integral_v<T>) {
+            value = static_cast<T>(random.between(key.low, key.high));
+          } else if (key.type == KeyType::kChoice) {
+            value = key.choices[random.below(key.choices.size())];
+          }
+        },
+        key.field);
+  }
+  Options& o = c.options;
+  o.replicas = std::min(o.replicas, o.nodes);
+  o.threads = std::min(o.threads, o.workers);
+  o.limits.credit_bytes = std::max<uint32_t>(o.limits.credit_bytes, (1 << 20) + (16 << 10));
+  c.store.value_bytes_max = std::min(c.store.value_bytes_max, o.limits.value_bytes_max);
+  c.store.memory_bytes_max = 0;
+  c.cluster = "cluster-" + std::to_string(random.below(100));
+  c.client.listen = "localhost:" + std::to_string(random.below(7000));
+  const bool tcp = c.fabric.kind == FabricKind::kTcp;
+  if (!tcp) c.membership.kind = MembershipKind::kSupervisor;
+  c.fabric.listen = tcp ? "[::]:7400" : random.chance(50) ? "@node" : "/run/a \"quoted\"\\\t\x7f\u00e4 path";
+  if (tcp) c.fabric.advertise = "db-1.example.org:1";
+  if (c.membership.kind == MembershipKind::kSupervisor) {
+    c.membership.socket = "/run/weft.sock";
+  } else {
+    c.membership.hosts = "a:1,b:65535,[::1]:2181";
+    c.membership.path = "/view";
+    if (random.chance(50)) c.membership.auth = "user:pass\"word\n";
+  }
+  return c;
+}
+
+TEST(Config, WhatIsWrittenIsReadAgain) {
+  Random random(1);
+  for (int i = 0; i < 500; ++i) {
+    const NodeConfig c = drawn(random);
+    const std::string text = to_toml(c);
+    const NodeConfig again = sound(text, "/elsewhere/node.toml");
+    ASSERT_EQ(to_toml(again), text);
+    ASSERT_EQ(again.fabric.listen, c.fabric.listen);
+    ASSERT_EQ(again.membership.auth, c.membership.auth);
+    ASSERT_EQ(again.options.hash_seed, c.options.hash_seed);
+  }
+}
+
+TEST(Config, EveryKeyIsWritten) {
+  NodeConfig one, other;
+  one.membership.kind = MembershipKind::kZooKeeper;
+  one.fabric.tls = {"ca", "certificate", "key"};
+  const std::string text = to_toml(one) + to_toml(other);
+  for (const ConfigKey& key : config_keys()) {
+    EXPECT_NE(text.find("\n" + std::string(key.name) + " = "), std::string::npos) << key.full_name();
+    EXPECT_NE(text.find("\n[" + std::string(key.table) + "]\n"), std::string::npos) << key.full_name();
+  }
+}
+
+TEST(Config, TheExampleHolds) {
+  const std::string path = WEFT_SOURCE_DIR "/examples/node.toml";
+  const LoadedConfig loaded = load_config(path);
+  ASSERT_TRUE(loaded) << joined(loaded.errors);
+  EXPECT_EQ(loaded.config.cluster, "orders");
+  EXPECT_EQ(loaded.config.options.nodes, 5);
+  EXPECT_EQ(loaded.config.membership.hosts, "zk1:2181,zk2:2181,zk3:2181");
+}
+
+// Each key stands in its table, set or behind a '#', and what is behind a '#' is right too.
+TEST(Config, TheExampleHasEveryKey) {
+  std::string text = file_text(WEFT_SOURCE_DIR "/examples/node.toml");
+  for (const ConfigKey& key : config_keys()) {
+    const size_t table = text.find("[" + std::string(key.table) + "]\n");
+    ASSERT_NE(table, std::string::npos) << key.full_name();
+    const std::string section = text.substr(table, text.find("\n\n", table) - table);
+    const std::string line = std::string(key.name) + " = ";
+    EXPECT_TRUE(section.find("\n" + line) != std::string::npos || section.find("\n# " + line) != std::string::npos)
+        << key.full_name();
+  }
+}
+
+TEST(Config, ThePageIsTheReference) {
+  const std::string page = file_text(WEFT_SOURCE_DIR "/docs/configuration.md");
+  const size_t at = page.find("### [cluster]");
+  ASSERT_NE(at, std::string::npos);
+  EXPECT_EQ(page.substr(at), config_reference());
+  for (const ConfigKey& key : config_keys()) {
+    EXPECT_NE(page.find("| `" + std::string(key.name) + "` |"), std::string::npos) << key.full_name();
+    EXPECT_EQ(key.about.find('|'), std::string_view::npos) << key.full_name();
+  }
+}
+
+TEST(Config, ThePagesSmallestFileHolds) {
+  const std::string page = file_text(WEFT_SOURCE_DIR "/docs/configuration.md");
+  const size_t begin = page.find("```toml\n") + 8;
+  sound(page.substr(begin, page.find("```\n", begin) - begin));
+}
+
+}  // namespace
+}  // namespace weft

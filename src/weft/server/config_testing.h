@@ -1,0 +1,65 @@
+// What the tests of the configuration share.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <string_view>
+
+#include "weft/server/config.h"
+
+namespace weft {
+
+// The least that holds. Ten lines; the errors of what is added begin at line 11.
+inline constexpr std::string_view kMinimalConfig = R"([cluster]
+name = "orders"
+[node]
+id = 0
+[fabric]
+listen = "127.0.0.1:7400"
+[membership]
+socket = "/run/weft.sock"
+[client]
+
+)";
+
+// A folder of the test's own, gone with it.
+class ConfigFolder {
+ public:
+  ConfigFolder() {
+    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+    path_ = std::filesystem::path(::testing::TempDir()) /
+            ("weft_config_" + std::string(test->name()) + "_" + std::to_string(getpid()));
+    std::filesystem::create_directories(path_);
+  }
+  ~ConfigFolder() { std::filesystem::remove_all(path_); }
+  ConfigFolder(const ConfigFolder&) = delete;
+  ConfigFolder& operator=(const ConfigFolder&) = delete;
+
+  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
+  std::string write(const std::string& name, std::string_view text) const {
+    std::ofstream(*this / name, std::ios::binary) << text;
+    return *this / name;
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+inline std::string file_text(const std::string& path) {
+  std::ostringstream out;
+  out << std::ifstream(path, std::ios::binary).rdbuf();
+  return out.str();
+}
+
+inline std::string joined(const std::vector<std::string>& lines) {
+  std::string out;
+  for (const std::string& line : lines) out += line + "\n";
+  return out;
+}
+
+}  // namespace weft

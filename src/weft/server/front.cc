@@ -1,0 +1,383 @@
+#include "weft/server/front.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+
+#include "weft/server/digest.h"
+
+namespace weft {
+
+namespace {
+
+constexpr int kBacklog = 512;
+
+std::string id_text(const TxnId& id) {
+  return std::to_string(id.incarnation) + "." + std::to_string(id.worker.value) + "." + std::to_string(id.sequence);
+}
+
+// incarnation.worker.sequence
+std::optional<TxnId> parse_id(std::string_view text) {
+  TxnId id;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  const auto number = [&](auto* to, bool last) {
+    const auto [rest, failed] = std::from_chars(at, end, *to);
+    at = last || rest == end ? rest : rest + 1;
+    return failed == std::errc() && (last ? rest == end : rest != end && *rest == '.');
+  };
+  if (!number(&id.incarnation, false) || !number(&id.worker.value, false) || !number(&id.sequence, true)) return {};
+  return id;
+}
+
+bool is(std::string_view word, std::string_view name) {
+  return word.size() == name.size() && std::equal(word.begin(), word.end(), name.begin(), [](char a, char b) {
+           return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b;
+         });
+}
+
+}  // namespace
+
+Front::Front(const FrontOptions& options, Fd listener, Engine* engine, NodeHooks hooks)
+    : options_(options),
+      engine_(engine),
+      session_(engine),
+      hooks_(std::move(hooks)),
+      epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      listener_(std::move(listener)),
+      events_(64) {}
+
+Front::~Front() = default;
+
+void Front::listen_when_active() {
+  if (listening_ || !engine_->active()) return;
+  listening_ = true;
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLEXCLUSIVE;
+  event.data.ptr = nullptr;
+  if (listen(listener_.get(), kBacklog) != 0 || epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listener_.get(), &event) != 0) {
+    std::fprintf(stderr, "weft: listening to clients: %s\n", strerrordesc_np(errno));
+  }
+}
+
+void Front::accept_some() {
+  while (Fd socket = Fd(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC))) {
+    if (connections_.size() >= options_.clients_max) {
+      const std::string text =
+          "-ERR max number of clients reached: clients_max is " + std::to_string(options_.clients_max) + "\r\n";
+      if (send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0) continue;
+      continue;
+    }
+    const int one = 1;
+    setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    Connection& connection = connections_.emplace_back(std::move(socket), options_.resp);
+    epoll_event event{};
+    event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+    event.data.ptr = &connection;
+    if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, connection.socket.get(), &event) != 0) connection.dead = true;
+    connection.readable = true;
+  }
+}
+
+bool Front::poll() {
+  listen_when_active();
+  const int count = epoll_wait(epoll_.get(), events_.data(), static_cast<int>(events_.size()), 0);
+  for (int i = 0; i < count; ++i) {
+    const epoll_event& event = events_[static_cast<size_t>(i)];
+    if (event.data.ptr == nullptr) {
+      accept_some();
+      continue;
+    }
+    auto& connection = *static_cast<Connection*>(event.data.ptr);
+    if ((event.events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) connection.readable = true;
+  }
+  bool busy = count > 0;
+  for (Connection& connection : connections_) {
+    if (connection.work.running() || connection.closing || connection.dead) continue;
+    if (connection.held) drop_held(connection);
+    busy |= connection.readable;
+    if (connection.readable) read_some(connection);
+    go_on(connection);
+  }
+  return busy;
+}
+
+void Front::read_some(Connection& connection) {
+  const std::span<char> room = connection.reader.room();
+  const ssize_t n = recv(connection.socket.get(), room.data(), room.size(), MSG_DONTWAIT);
+  if (n > 0) {
+    connection.reader.filled(static_cast<size_t>(n));
+    connection.fed = true;
+    return;
+  }
+  if (n < 0 && errno == EINTR) return;
+  connection.readable = false;
+  if (n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) connection.dead = true;
+}
+
+void Front::go_on(Connection& connection) {
+  if (!connection.fed) return;
+  connection.fed = false;
+  connection.work = Root::of(serve(connection));
+  connection.work.start();
+}
+
+Task<void> Front::serve(Connection& connection) {
+  while (!connection.closing) {
+    switch (connection.reader.next()) {
+      case RespRead::kMore:
+        co_return;
+      case RespRead::kError:
+        RespWriter(&connection.output).error("ERR " + std::string(connection.reader.error()));
+        connection.closing = true;
+        co_return;
+      case RespRead::kCommand:
+        break;
+    }
+    const Arguments arguments = connection.reader.command();
+    if (execute_at_once(connection, arguments)) continue;
+    Task<void> work = execute(connection, arguments);
+    co_await work;
+  }
+}
+
+// What needs no transaction; false: it does.
+bool Front::execute_at_once(Connection& connection, Arguments arguments) {
+  RespWriter out(&connection.output);
+  const std::string_view name = arguments[0];
+  if (is(name, "quit")) {
+    out.simple("OK");
+    connection.closing = true;
+  } else if (is(name, "multi")) {
+    if (connection.in_multi) {
+      out.error("ERR MULTI calls can not be nested");
+    } else {
+      connection.in_multi = true;
+      out.simple("OK");
+    }
+  } else if (is(name, "discard")) {
+    connection.in_multi ? out.simple("OK") : out.error("ERR DISCARD without MULTI");
+    end_multi(connection);
+  } else if (is(name, "exec")) {
+    if (connection.in_multi && !connection.multi_is_bad && !connection.held_too_long) return false;
+    if (connection.held_too_long) {
+      out.error("ABORTED the transaction was dropped: multi_held_ms is " + std::to_string(options_.multi_held_ms));
+    } else {
+      connection.in_multi ? out.error("EXECABORT Transaction discarded because of previous errors.")
+                          : out.error("ERR EXEC without MULTI");
+    }
+    end_multi(connection);
+  } else if (connection.in_multi) {
+    queue(connection, arguments);
+  } else if (is(name, "ping")) {
+    arguments.size() > 1 ? out.bulk(arguments[1]) : out.simple("PONG");
+  } else if (is(name, "echo") && arguments.size() == 2) {
+    out.bulk(arguments[1]);
+  } else if (is(name, "weft")) {
+    return weft_command(connection, arguments);
+  } else {
+    const Command* command = find_command(name);
+    if (command != nullptr && fits(*command, arguments.size())) return false;
+    out.error(command == nullptr ? unknown_command(arguments) : wrong_arity(name));
+  }
+  return true;
+}
+
+void Front::end_multi(Connection& connection) {
+  connection.in_multi = connection.multi_is_bad = connection.held_too_long = false;
+  connection.queued.clear();
+  connection.held.reset();
+}
+
+// False: it takes a while.
+bool Front::weft_command(Connection& connection, Arguments arguments) {
+  RespWriter out(&connection.output);
+  const std::string_view what = arguments.size() == 2 ? arguments[1] : std::string_view();
+  if (is(what, "multi") || (arguments.size() == 3 && is(arguments[1], "outcome"))) return false;
+  if (is(what, "status")) {
+    out.bulk(hooks_.status());
+    return true;
+  }
+  if (is(what, "digest")) {
+    out.bulk(digest_text(*engine_->node(), engine_->view()));
+    return true;
+  }
+  int peer = -1;
+  if (arguments.size() == 3 && is(arguments[1], "cut") && options_.debug) {
+    const std::string_view text = arguments[2];
+    if (std::from_chars(text.data(), text.data() + text.size(), peer).ec == std::errc() && peer >= 0 &&
+        peer < kNodesMax) {
+      hooks_.cut(NodeId(static_cast<uint8_t>(peer)));
+      out.simple("OK");
+      return true;
+    }
+  }
+  out.error(options_.debug ? "ERR WEFT takes STATUS, DIGEST, MULTI, OUTCOME id or CUT node"
+                           : "ERR WEFT takes STATUS, DIGEST, MULTI or OUTCOME id");
+  return true;
+}
+
+Task<void> Front::weft_outcome(Connection& connection, Arguments arguments) {
+  const std::optional<TxnId> id = parse_id(arguments[2]);
+  if (!id) {
+    RespWriter(&connection.output).error("ERR an id is incarnation.worker.sequence, as WEFT MULTI answers it");
+    co_return;
+  }
+  Task<Fate> asking = session_.outcome(*id);
+  const Fate fate = co_await asking;
+  RespWriter(&connection.output)
+      .simple(fate == Fate::kCommitted ? "committed"
+              : fate == Fate::kAborted ? "aborted"
+                                       : "forgotten");
+}
+
+Task<void> Front::weft_multi(Connection& connection) {
+  const auto held = std::count_if(connections_.begin(), connections_.end(),
+                                  [](const Connection& other) { return other.held.has_value(); });
+  const uint32_t held_max = std::min(options_.multi_held_max, engine_->limits().inflight / 2);
+  if (held >= static_cast<ptrdiff_t>(held_max)) {
+    RespWriter(&connection.output).error("ERR too many WEFT MULTI: multi_held_max is " + std::to_string(held_max));
+    co_return;
+  }
+  connection.held.emplace(co_await session_.begin());
+  connection.held_until_ns = session_.now_ns() + uint64_t{options_.multi_held_ms} * 1'000'000;
+  connection.in_multi = true;
+  RespWriter(&connection.output).bulk(id_text(connection.held->id()));
+}
+
+void Front::drop_held(Connection& connection) const {
+  if (session_.now_ns() < connection.held_until_ns) return;
+  connection.held.reset();
+  connection.held_too_long = true;
+}
+
+uint64_t Front::deadline_ns() const {
+  uint64_t deadline_ns = UINT64_MAX;
+  for (const Connection& connection : connections_) {
+    if (connection.held) deadline_ns = std::min(deadline_ns, connection.held_until_ns);
+  }
+  return deadline_ns;
+}
+
+void Front::queue(Connection& connection, Arguments arguments) {
+  RespWriter out(&connection.output);
+  const Command* command = find_command(arguments[0]);
+  if (command == nullptr || !fits(*command, arguments.size())) {
+    connection.multi_is_bad = true;
+    return out.error(command == nullptr ? unknown_command(arguments) : wrong_arity(arguments[0]));
+  }
+  if (connection.queued.size() >= options_.multi_max) {
+    connection.multi_is_bad = true;
+    return out.error("ERR too many commands in MULTI: multi_max is " + std::to_string(options_.multi_max));
+  }
+  connection.queued.emplace_back(arguments.begin(), arguments.end());
+  out.simple("QUEUED");
+}
+
+Task<void> Front::execute(Connection& connection, Arguments arguments) {
+  if (is(arguments[0], "weft")) {
+    Task<void> work = is(arguments[1], "multi") ? weft_multi(connection) : weft_outcome(connection, arguments);
+    co_await work;
+    co_return;
+  }
+  std::vector<Arguments> commands;
+  std::vector<std::vector<std::string>> queued;
+  std::vector<std::vector<std::string_view>> views;
+  const bool exec = connection.in_multi;
+  if (exec) {
+    queued.swap(connection.queued);
+    connection.in_multi = false;
+    for (const auto& command : queued) views.emplace_back(command.begin(), command.end());
+    for (const auto& command : views) commands.emplace_back(command);
+  } else {
+    commands.push_back(arguments);
+  }
+  Task<void> work = transact(connection, std::move(commands), exec);
+  co_await work;
+}
+
+Task<Code> Front::apply(Connection& connection, Txn& txn, std::span<const Arguments> commands) {
+  connection.reply.clear();
+  RespWriter reply(&connection.reply);
+  for (const Arguments& arguments : commands) {
+    Task<Code> work = find_command(arguments[0])->apply(txn, options_.table, arguments, reply);
+    const Code code = co_await work;
+    if (code != Code::kOk) co_return code;
+  }
+  co_return Code::kOk;
+}
+
+Task<void> Front::transact(Connection& connection, std::vector<Arguments> commands, bool exec) {
+  if (connection.held) {
+    Txn txn = std::move(*connection.held);
+    connection.held.reset();
+    Task<Code> work = apply(connection, txn, commands);
+    const Code code = co_await work;
+    Outcome outcome;
+    if (code == Code::kOk) {
+      outcome = co_await txn.commit();
+    } else {
+      outcome = txn.abort(code);
+    }
+    answer(connection, outcome, commands.size(), exec);
+    co_return;
+  }
+  const auto body = [&](Txn& txn) { return apply(connection, txn, commands); };
+  Policy policy;
+  policy.attempts = UINT32_MAX;
+  Task<Outcome> running = session_.run(policy, body);
+  const Outcome outcome = co_await running;
+  answer(connection, outcome, commands.size(), exec);
+}
+
+void Front::answer(Connection& connection, const Outcome& outcome, size_t commands, bool exec) {
+  RespWriter out(&connection.output);
+  switch (outcome.kind) {
+    case OutcomeKind::kCommitted:
+      if (exec) out.array(commands);
+      connection.output.append(connection.reply);
+      return;
+    case OutcomeKind::kUnknown:
+      return out.error("UNKNOWN " + id_text(outcome.id) + " " + outcome.text());
+    case OutcomeKind::kAborted:
+      return out.error("ABORTED " + outcome.text());
+    case OutcomeKind::kRejected:
+      return out.error("ERR " + outcome.text());
+  }
+}
+
+bool Front::flush() {
+  bool busy = false;
+  for (auto connection = connections_.begin(); connection != connections_.end();) {
+    if (!connection->output.empty() && !connection->dead) busy |= write_some(*connection);
+    const bool done = connection->dead || (connection->closing && connection->output.empty());
+    // A transaction that runs for a client that went away runs to its end.
+    if (done && !connection->work.running()) {
+      connection = connections_.erase(connection);
+    } else {
+      ++connection;
+    }
+  }
+  return busy;
+}
+
+// False: the client does not take any more now; the socket says when it does.
+bool Front::write_some(Connection& connection) {
+  const ssize_t n =
+      send(connection.socket.get(), connection.output.data(), connection.output.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (n > 0) {
+    connection.output.erase(0, static_cast<size_t>(n));
+  } else if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
+    connection.dead = true;
+  }
+  if (connection.output.size() > options_.output_bytes_max) connection.dead = true;
+  return n > 0 || connection.dead;
+}
+
+}  // namespace weft

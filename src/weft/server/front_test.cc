@@ -1,0 +1,258 @@
+// The front end's own commands, over real sockets: three nodes in this thread, stepped by hand, a front at each.
+#include "weft/server/front.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "weft/fabric/local.h"
+#include "weft/txn/node.h"
+
+namespace weft {
+namespace {
+
+class HandClock final : public Clock {
+ public:
+  uint64_t now_ns() override { return now += 1000; }
+  uint64_t now = 0;
+};
+
+class FrontTest : public testing::Test, public Environment {
+ protected:
+  static constexpr size_t kNodes = 3;
+
+  void SetUp() override {
+    ClusterSpec spec;
+    spec.options.nodes = kNodes;
+    spec.options.limits.inflight = 8;
+    spec.recovers = true;
+    spec.tables.push_back({.name = "keys", .keys = KeyKind::kBytes, .value_bytes_max = 64, .capacity = 1000});
+    fabric_ = std::make_unique<LocalFabric>(LocalOptions{.nodes = kNodes});
+    view_ = make_view(kNodes, kNodes, kNodes);
+    for (uint8_t n = 0; n < kNodes; ++n) {
+      regions_[n] = std::make_unique<Regions>();
+      fabric_->set_regions(NodeId(n), regions_[n].get());
+      auto node = Node::create(NodeId(n), spec, view_, this);
+      ASSERT_TRUE(node) << node.error().text();
+      nodes_.push_back(std::move(*node));
+      Fd listener(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+      sockaddr_in at{};
+      at.sin_family = AF_INET;
+      at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+      socklen_t bytes = sizeof at;
+      ASSERT_EQ(bind(listener.get(), reinterpret_cast<sockaddr*>(&at), sizeof at), 0);
+      ASSERT_EQ(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&at), &bytes), 0);
+      addresses_.push_back(at);
+      fronts_.push_back(
+          std::make_unique<Front>(FrontOptions{}, std::move(listener), nodes_[n]->engine(WorkerId(0)), NodeHooks{}));
+      nodes_[n]->worker(WorkerId(0))->set_clients(fronts_[n].get());
+    }
+    steps(3);
+  }
+
+  Clock* clock(NodeId) override { return &clock_; }
+  Charges* charges(NodeId, WorkerId) override { return nullptr; }
+  Wire* wire(NodeId node, WorkerId worker) override { return fabric_->wire(node, worker); }
+  Regions* regions(NodeId node) override { return regions_[node.value].get(); }
+  uint64_t seed(NodeId node, WorkerId) override { return node.value; }
+
+  void steps(int count) {
+    for (int i = 0; i < count; ++i) {
+      for (size_t n = first_; n < kNodes; ++n) nodes_[n]->worker(WorkerId(0))->step();
+    }
+  }
+
+  Fd connect_to(size_t node) {
+    Fd client(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(connect(client.get(), reinterpret_cast<sockaddr*>(&addresses_[node]), sizeof(sockaddr_in)), 0);
+    return client;
+  }
+  static void say(const Fd& client, std::string_view line) {
+    const std::string text = std::string(line) + "\r\n";
+    EXPECT_EQ(send(client.get(), text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
+  }
+  // The answer as it comes over the wire; empty if none comes.
+  std::string answer(const Fd& client) {
+    char bytes[4096];
+    for (int i = 0; i < 5000; ++i) {
+      steps(1);
+      const ssize_t n = recv(client.get(), bytes, sizeof bytes, MSG_DONTWAIT);
+      if (n > 0) return {bytes, static_cast<size_t>(n)};
+    }
+    return {};
+  }
+  std::string ask(const Fd& client, std::string_view line) {
+    say(client, line);
+    return answer(client);
+  }
+  // The id that WEFT MULTI answers.
+  std::string begin(const Fd& client) {
+    const std::string bulk = ask(client, "WEFT MULTI");
+    EXPECT_EQ(bulk.substr(0, 1), "$") << bulk;
+    const size_t at = bulk.find("\r\n") + 2;
+    return bulk.substr(at, bulk.size() - at - 2);
+  }
+
+  HandClock clock_;
+  View view_;
+  std::unique_ptr<Regions> regions_[kNodes];
+  std::unique_ptr<LocalFabric> fabric_;
+  std::vector<std::unique_ptr<Node>> nodes_;
+  std::vector<sockaddr_in> addresses_;
+  std::vector<std::unique_ptr<Front>> fronts_;
+  size_t first_ = 0;  // that still runs
+};
+
+TEST_F(FrontTest, AnyNodeSaysHowATransactionEnded) {
+  const Fd client = connect_to(0);
+  const Fd other = connect_to(2);
+  const std::string id = begin(client);
+  EXPECT_EQ(ask(client, "SET a 1"), "+QUEUED\r\n");
+  EXPECT_EQ(ask(client, "GET a"), "+QUEUED\r\n");
+  EXPECT_EQ(ask(client, "EXEC"), "*2\r\n+OK\r\n$1\r\n1\r\n");
+  EXPECT_EQ(ask(other, "WEFT OUTCOME " + id), "+committed\r\n");
+  EXPECT_EQ(ask(client, "WEFT OUTCOME " + id), "+committed\r\n");
+  EXPECT_EQ(ask(other, "GET a"), "$1\r\n1\r\n");
+  // The connection is as before.
+  EXPECT_EQ(ask(client, "EXEC"), "-ERR EXEC without MULTI\r\n");
+  EXPECT_EQ(ask(client, "SET a 2"), "+OK\r\n");
+}
+
+TEST_F(FrontTest, ItIsRunOnce) {
+  const Fd client = connect_to(0);
+  const Fd other = connect_to(2);
+  EXPECT_EQ(ask(other, "SET a 1"), "+OK\r\n");
+  const std::string id = begin(client);
+  EXPECT_EQ(ask(client, "INCR a"), "+QUEUED\r\n");
+  // EXEC and another's write of the same key meet: whoever loses is not tried again here.
+  int aborts = 0;
+  for (int i = 0; i < 200 && aborts == 0; ++i) {
+    const Fd one = connect_to(0);
+    const Fd two = connect_to(2);
+    const std::string first = begin(one);
+    const std::string second = begin(two);
+    ask(one, "INCR b");
+    ask(two, "INCR b");
+    say(one, "EXEC");
+    say(two, "EXEC");
+    const std::string answers[] = {answer(one), answer(two)};
+    for (const std::string& text : answers) {
+      EXPECT_TRUE(text.starts_with("*1\r\n:") || text.starts_with("-ABORTED ")) << text;
+      if (!text.starts_with("-ABORTED ")) continue;
+      ++aborts;
+      EXPECT_EQ(ask(other, "WEFT OUTCOME " + (&text == &answers[0] ? first : second)), "+aborted\r\n");
+    }
+  }
+  EXPECT_GT(aborts, 0);
+  EXPECT_EQ(ask(client, "EXEC"), "*1\r\n:2\r\n");
+}
+
+TEST_F(FrontTest, DiscardOrGoingAwayAbortsIt) {
+  const Fd other = connect_to(1);
+  const Fd client = connect_to(0);
+  const std::string discarded = begin(client);
+  EXPECT_EQ(ask(client, "SET a 1"), "+QUEUED\r\n");
+  EXPECT_EQ(ask(client, "DISCARD"), "+OK\r\n");
+  EXPECT_EQ(ask(other, "WEFT OUTCOME " + discarded), "+aborted\r\n");
+  std::string left;
+  {
+    const Fd leaving = connect_to(0);
+    left = begin(leaving);
+  }
+  EXPECT_EQ(ask(other, "WEFT OUTCOME " + left), "+aborted\r\n");
+  const std::string bad = begin(client);
+  EXPECT_TRUE(ask(client, "NOSUCH a").starts_with("-ERR unknown command"));
+  EXPECT_TRUE(ask(client, "EXEC").starts_with("-EXECABORT"));
+  EXPECT_EQ(ask(other, "WEFT OUTCOME " + bad), "+aborted\r\n");
+  EXPECT_EQ(ask(other, "GET a"), "$-1\r\n");
+}
+
+TEST_F(FrontTest, ItIsDroppedWhenExecDoesNotCome) {
+  const Fd client = connect_to(0);
+  const Fd other = connect_to(1);
+  const std::string id = begin(client);
+  EXPECT_EQ(ask(client, "SET a 1"), "+QUEUED\r\n");
+  EXPECT_LE(fronts_[0]->deadline_ns(), clock_.now + 5'000'000'000);
+  say(other, "WEFT OUTCOME " + id);
+  EXPECT_EQ(answer(other), "");  // it is open
+  clock_.now += 5'000'000'000;
+  EXPECT_EQ(answer(other), "+aborted\r\n");
+  EXPECT_EQ(fronts_[0]->deadline_ns(), UINT64_MAX);
+  EXPECT_EQ(ask(client, "EXEC"), "-ABORTED the transaction was dropped: multi_held_ms is 5000\r\n");
+  EXPECT_EQ(ask(client, "EXEC"), "-ERR EXEC without MULTI\r\n");
+  EXPECT_EQ(ask(client, "GET a"), "$-1\r\n");
+}
+
+TEST_F(FrontTest, FewAreHeldAtATime) {
+  std::vector<Fd> clients;
+  for (int i = 0; i < 4; ++i) {
+    clients.push_back(connect_to(0));
+    begin(clients.back());
+  }
+  const Fd more = connect_to(0);
+  EXPECT_EQ(ask(more, "WEFT MULTI"), "-ERR too many WEFT MULTI: multi_held_max is 4\r\n");
+  EXPECT_EQ(ask(more, "SET a 1"), "+OK\r\n");
+  EXPECT_EQ(ask(clients[0], "DISCARD"), "+OK\r\n");
+  begin(more);
+}
+
+TEST_F(FrontTest, BadIdsAreRefusedByTheirForm) {
+  const Fd client = connect_to(0);
+  for (const char* id : {"1", "1.2", "1.2.", "a.b.c", "1.0.2x", "1.0.2.3", ".0.1", "-1.0.1", "1.300.1", "1..1",
+                         "99999999999.0.1", "1.0.99999999999999999999"}) {
+    EXPECT_EQ(ask(client, std::string("WEFT OUTCOME ") + id),
+              "-ERR an id is incarnation.worker.sequence, as WEFT MULTI answers it\r\n")
+        << id;
+  }
+  for (const char* id : {"0.0.0", "1.0.77", "1.63.1", "4000000000.0.1", "1.0.18446744073709551615"}) {
+    EXPECT_EQ(ask(client, std::string("WEFT OUTCOME ") + id), "+forgotten\r\n") << id;
+  }
+  EXPECT_EQ(ask(client, "WEFT OUTCOME"), "-ERR WEFT takes STATUS, DIGEST, MULTI or OUTCOME id\r\n");
+  EXPECT_EQ(ask(client, "MULTI"), "+OK\r\n");
+  EXPECT_TRUE(ask(client, "WEFT MULTI").starts_with("-ERR unknown command"));
+}
+
+// The coordinator is gone before it answers: another node knows.
+TEST_F(FrontTest, ASurvivorKnowsWhatBecameOfIt) {
+  for (const int more : {0, 1, 2, 3, 5, 8, 20}) {
+    SCOPED_TRACE(more);
+    fronts_.clear();
+    nodes_.clear();
+    addresses_.clear();
+    first_ = 0;
+    SetUp();
+    const Fd client = connect_to(0);
+    const Fd other = connect_to(1);
+    const std::string id = begin(client);
+    EXPECT_EQ(ask(client, "SET a 1"), "+QUEUED\r\n");
+    say(client, "EXEC");
+    steps(more);
+    first_ = 1;
+    const Result<View> next = without_members(view_, 1);
+    ASSERT_TRUE(next);
+    for (size_t n = 1; n < kNodes; ++n) nodes_[n]->publish(std::make_shared<const View>(*next));
+    const std::string fate = ask(other, "WEFT OUTCOME " + id);
+    const std::string value = ask(other, "GET a");
+    if (fate == "+committed\r\n") {
+      EXPECT_EQ(value, "$1\r\n1\r\n");
+    } else {
+      EXPECT_TRUE(fate == "+aborted\r\n" || fate == "+forgotten\r\n") << fate;
+      EXPECT_EQ(value, "$-1\r\n");
+    }
+    if (more == 0) {
+      EXPECT_NE(fate, "+committed\r\n");
+    }
+    if (more == 20) {
+      EXPECT_EQ(fate, "+committed\r\n");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft

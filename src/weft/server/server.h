@@ -1,0 +1,102 @@
+// Server: one node of a cluster of processes. It waits for a view that has a place for it, makes the node and its
+// workers' threads, and then is the node's control thread: it makes and ends connections as the views say, watches the
+// membership and the workers, and ends when it is told to, is removed, or the membership ends.
+//
+// A process has one Server at a time. One that was removed (it was silent for too long, or another process took its
+// place) is thrown away with all its data; a new one joins with an empty store and is filled.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "weft/base/clock.h"
+#include "weft/cluster/agent.h"
+#include "weft/cluster/membership.h"
+#include "weft/fabric/mesh.h"
+#include "weft/fabric/tcp_tls.h"
+#include "weft/run/thread.h"
+#include "weft/server/front.h"
+#include "weft/txn/engine.h"
+#include "weft/txn/node.h"
+
+namespace weft {
+
+struct ServerOptions {
+  std::string cluster = "weft";  // its name: both ends of a connection agree on it
+  NodeId node;
+  ClusterSpec spec;
+  std::string fabric = "shm";  // or tcp
+  std::string listen;          // of the mesh: host:port, or a socket ('@name' or a path)
+  std::string advertise;       // what the others connect to; empty: what is listened on
+  TcpTlsFiles tls;             // of tcp: all three files, or none
+  uint64_t lease_ns = 500'000'000;
+  std::string clients;  // host:port where clients are answered; empty: nowhere
+  FrontOptions front;
+};
+
+class Server final : private Environment {
+ public:
+  enum class End : uint8_t { kStopped, kRemoved, kMembershipEnded };
+
+  // Checks the options and takes the addresses. The membership and the clock outlive the server.
+  static Result<std::unique_ptr<Server>> create(const ServerOptions& options, Membership* membership, Clock* clock);
+  ~Server() override;
+
+  // Until stop_fd is readable, or it cannot go on; why() says more. An error: it could not start.
+  Result<End> run(int stop_fd);
+  const std::string& why() const { return why_; }
+
+ private:
+  struct MeshBell final : Bell {
+    MeshBell(Mesh* m, WorkerId w) : mesh(m), worker(w) {}
+    Mesh* const mesh;
+    const WorkerId worker;
+    int fd() const override { return mesh->wait_fd(worker); }
+    void set_sleeping(bool sleeping) override { mesh->set_sleeping(worker, sleeping); }
+  };
+
+  Server(const ServerOptions& options, Membership* membership, Clock* clock);
+  Result<void> start_mesh();
+  Result<void> bind_clients();
+  Result<void> start(const View& view);
+  void follow(const std::shared_ptr<const View>& view);
+  void hear_mesh();
+  void lose(NodeId peer);
+  void say_what_changed();
+  std::string status() const;
+  void wait(int stop_fd, int timeout_ms) const;
+  void wake_workers();
+  Thread& thread_of(size_t worker) { return *threads_[worker % threads_.size()]; }
+  bool in(const View& view) const;
+
+  Clock* clock(NodeId) override { return clock_; }
+  Charges* charges(NodeId, WorkerId) override { return nullptr; }
+  Wire* wire(NodeId, WorkerId worker) override { return mesh_->wire(worker); }
+  Regions* regions(NodeId) override { return &regions_; }
+  uint64_t seed(NodeId node, WorkerId worker) override;
+
+  const ServerOptions options_;
+  Membership* const membership_;
+  Clock* const clock_;
+  Member self_;
+  Regions regions_;
+  Fd client_socket_;
+  std::unique_ptr<Mesh> mesh_;
+  std::unique_ptr<Node> node_;
+  std::unique_ptr<Agent> agent_;
+  std::vector<std::unique_ptr<Front>> fronts_;  // by worker
+  std::vector<std::unique_ptr<Bell>> bells_;
+  std::vector<std::unique_ptr<Thread>> threads_;
+  std::array<uint32_t, kNodesMax> joined_{};  // incarnations
+  uint32_t incarnation_ = 0;
+  std::atomic<uint64_t> cut_{0};  // bit n: the connection to node n is to be closed
+  std::shared_ptr<const View> followed_;
+  std::string said_;
+  std::string why_;
+};
+
+}  // namespace weft

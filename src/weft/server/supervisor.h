@@ -1,0 +1,91 @@
+// Supervisor: starts the processes of a one-host cluster, holds their view, starts again those that died, and ends them
+// when it ends: SIGTERM to each, SIGKILL to who does not go. If it is killed itself the kernel kills its children.
+//
+// It is the embedded membership (cluster/supervised.h has the nodes' end). It sees processes end, so that a crash is
+// known at once; a process whose node a new view is without is killed before that view is told to anybody. That fence
+// is what the shm wire needs.
+//
+// One thread; no other may call it, and the process must have no others that hold locks when it starts children.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "weft/base/clock.h"
+#include "weft/cluster/framed.h"
+#include "weft/cluster/view_holder.h"
+#include "weft/fabric/fd.h"
+#include "weft/status.h"
+
+namespace weft {
+
+struct SupervisorOptions {
+  std::string executable;            // `executable server --config FILE` runs a node
+  std::string socket;                // where it listens for its nodes: '@name' or a path; named in their files
+  std::vector<std::string> configs;  // of the nodes, in order: the text of their files
+  int replicas = 1;
+  int partitions = 1;
+  uint32_t restart_ms = 100;  // before a process that died is started again; doubled while it dies young, up to 5 s
+  uint32_t stop_ms = 5000;    // for processes to end when told to
+};
+
+class Supervisor {
+ public:
+  static constexpr int kCannotStart = 2;                     // a node that exits with it would again: the cluster ends
+  using Say = std::function<void(const std::string& text)>;  // one line for people
+
+  static Result<std::unique_ptr<Supervisor>> create(const SupervisorOptions& options, Clock* clock, Say say);
+  ~Supervisor();  // stops
+  Supervisor(const Supervisor&) = delete;
+  Supervisor& operator=(const Supervisor&) = delete;
+
+  // Does what is due and waits for more, until stop_fd is readable (if it is not -1) or timeout_ms have passed. False:
+  // the cluster cannot go on, why() says.
+  bool step(int stop_fd, int timeout_ms);
+  void stop();
+  const std::string& why() const { return why_; }
+
+  std::shared_ptr<const View> view() const { return holder_.view(); }
+  pid_t pid(NodeId node) const { return children_[node.value].pid; }  // 0: it does not run
+  uint64_t starts() const { return starts_; }
+
+ private:
+  struct Child {
+    pid_t pid = 0;
+    Fd pidfd;
+    Framed talk;
+    uint64_t token = 0;  // 0: it did not say yet
+    uint64_t started_ns = 0;
+    uint64_t due_ns = 0;  // to be started
+    uint32_t died_young = 0;
+  };
+
+  Supervisor(const SupervisorOptions& options, Clock* clock, Say say);
+  Result<void> start(size_t node);
+  void start_due();
+  void accept_nodes();
+  void hear(size_t node);
+  void take(size_t node, std::string_view text);
+  void reap(size_t node);
+  void fence();
+  void tell_changes();
+
+  const SupervisorOptions options_;
+  Clock* const clock_;
+  const Say say_;
+  Fd listener_;
+  ViewHolder holder_;
+  std::vector<Child> children_;
+  std::shared_ptr<const View> told_;
+  size_t told_ended_ = 0;
+  uint64_t starts_ = 0;
+  std::string why_;
+};
+
+}  // namespace weft

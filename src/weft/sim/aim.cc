@@ -1,0 +1,166 @@
+#include "weft/sim/aim.h"
+
+#include <bit>
+
+#include "weft/base/hash.h"
+#include "weft/base/marks.h"
+#include "weft/txn/engine.h"
+
+namespace weft {
+
+namespace {
+
+constexpr std::string_view kNames[kStruck] = {"coordinator", "primary", "backup", "two", "recovery", "filling"};
+constexpr Phase kCommitPhases[] = {Phase::kLock, Phase::kValidate, Phase::kReplicate, Phase::kUnlock};
+
+uint64_t bit(NodeId node) { return uint64_t{1} << node.value; }
+
+struct Parts {
+  uint64_t primaries = 0, backups = 0;
+  uint64_t filling = 0;  // replicas that fill, and the primaries they copy from
+};
+
+// The nodes that hold what the transaction locks, checks or writes.
+Parts parts_of(const TxnSlot& slot) {
+  Parts parts;
+  for (uint16_t i = 0; i < slot.count; ++i) {
+    const Entry& e = slot.entry(i);
+    if (!e.read && e.write == Write::kNone) continue;
+    const uint64_t primary = bit(e.placement->primary());
+    parts.primaries |= primary;
+    if (e.write == Write::kNone && !slot.row->locks_backups()) continue;
+    parts.backups |= e.placement->mask & ~primary;
+    if (e.write != Write::kNone && e.placement->filling != 0) parts.filling |= e.placement->filling | primary;
+  }
+  return parts;
+}
+
+bool is_commit(const TxnSlot& slot) {
+  return slot.state == SlotState::kCommitting && slot.committing && slot.row != &kReadOnly &&
+         slot.phase >= Phase::kLock && slot.phase <= Phase::kUnlock;
+}
+
+// How far a transaction is whose coordinator is gone, by what is left of it.
+Phase phase_of(const LogRecord& record) {
+  if ((record.state & kLogCommitted) != 0) return Phase::kUnlock;
+  return (record.state & kLogReplicated) != 0 ? Phase::kReplicate : Phase::kLock;
+}
+
+}  // namespace
+
+std::string_view struck_name(Struck struck) { return kNames[static_cast<size_t>(struck)]; }
+
+void CrashCells::add(const CrashCells& other) {
+  for (size_t p = 0; p < hits.size(); ++p) {
+    for (size_t s = 0; s < hits[p].size(); ++s) hits[p][s] += other.hits[p][s];
+  }
+}
+
+bool has_phase(const Protocol& row, Phase phase) {
+  if (phase == Phase::kLock) return row.lock.at != Replicas::kNone;
+  if (phase == Phase::kValidate) return row.validate;
+  if (phase == Phase::kReplicate) return row.replicates();
+  return phase == Phase::kUnlock;
+}
+
+void CrashCounter::count(NodeId crashing, Epoch epoch, const std::vector<const Node*>& running) {
+  if (epoch != epoch_) before_.clear();
+  epoch_ = epoch;
+  CrashCells now;
+  for (const Hit& hit : before_) {
+    if ((hit.nodes & bit(crashing)) != 0) now.at(hit.phase, Struck::kTwo) = 1;
+  }
+  for (const Node* node : running) {
+    if (node == nullptr) continue;
+    for (int w = 0; w < node->workers(); ++w) {
+      const Engine* engine = node->engine(WorkerId(static_cast<uint8_t>(w)));
+      if (!engine->active()) continue;
+      engine->for_each_slot([&](const TxnSlot& slot) {
+        if (!is_commit(slot)) return;
+        const Parts parts = parts_of(slot);
+        const uint64_t nodes = bit(node->id()) | parts.primaries | parts.backups;
+        if (node->id() == crashing) now.at(slot.phase, Struck::kCoordinator) = 1;
+        if ((parts.primaries & bit(crashing)) != 0) now.at(slot.phase, Struck::kPrimary) = 1;
+        if ((parts.backups & bit(crashing)) != 0) now.at(slot.phase, Struck::kBackup) = 1;
+        if ((parts.filling & bit(crashing)) != 0) now.at(slot.phase, Struck::kFilling) = 1;
+        if ((nodes & bit(crashing)) != 0) before_.push_back({slot.phase, nodes & ~bit(crashing)});
+      });
+    }
+    count_recovery(crashing, *node, now);
+  }
+  cells_.add(now);
+}
+
+void CrashCounter::count_recovery(NodeId crashing, const Node& node, CrashCells& now) const {
+  for (int w = 0; w < node.workers(); ++w) {
+    const Engine* engine = node.engine(WorkerId(static_cast<uint8_t>(w)));
+    if (!engine->deciding() || engine->view().find(crashing) == nullptr) continue;
+    engine->for_each_slot([&](const TxnSlot& slot) {
+      if (is_commit(slot)) now.at(slot.phase, Struck::kRecovery) = 1;
+    });
+    engine->log().for_each([&](const LogRecord& record) {
+      if (record.state != 0) now.at(phase_of(record), Struck::kRecovery) = 1;
+    });
+  }
+}
+
+Aims::Aims(const SimConfig& config, uint64_t seed, Gun* gun) : gun_(gun) {
+  if (!config.aimed) return;
+  Random random(mix64(seed) ^ 0xa13);
+  const Protocol& row = *find_protocol(config.options.protocol);
+  const uint64_t trip_ns = config.network.base_ns + config.network.jitter_ns;
+  const auto draw = [&](Struck who, uint32_t times) {
+    Aim aim;
+    aim.who = who;
+    do {
+      aim.phase = kCommitPhases[random.below(std::size(kCommitPhases))];
+    } while (!has_phase(row, aim.phase) && (who != Struck::kFilling || aim.phase != Phase::kReplicate));
+    aim.countdown = static_cast<uint32_t>(random.between(1, times));
+    aim.delay_ns = random.chance(30) ? 0 : random.below(random.chance(50) ? trip_ns : 3 * trip_ns);
+    aim.pick = random.next();
+    aims_.push_back(aim);
+  };
+  // One of a transaction, or two; then perhaps one of the recovery from that, or of those who fill afterwards.
+  draw(static_cast<Struck>(random.below(4)), 60);
+  const uint64_t then = random.below(100);
+  if (then < 30) draw(Struck::kRecovery, 6);
+  if (then >= 30 && then < 65) draw(Struck::kFilling, 8);
+}
+
+void Aims::shoot(uint64_t nodes, int count) {
+  const Aim& aim = aims_[next_++];
+  uint64_t pick = aim.pick;
+  for (; count > 0 && nodes != 0; --count) {
+    uint64_t left = nodes;
+    for (uint64_t skip = pick % static_cast<uint64_t>(std::popcount(nodes)); skip > 0; --skip) left &= left - 1;
+    const NodeId node(static_cast<uint8_t>(std::countr_zero(left)));
+    gun_->shoot(node, aim.delay_ns);
+    nodes &= ~bit(node);
+    pick /= 7;
+  }
+}
+
+void Aims::on_phase(NodeId coordinator, WorkerId, const TxnSlot& slot) {
+  if (!pending()) return;
+  Aim& aim = aims_[next_];
+  if (aim.phase != slot.phase || aim.who == Struck::kRecovery || !is_commit(slot)) return;
+  const Parts parts = parts_of(slot);
+  uint64_t nodes = 0;
+  if (aim.who == Struck::kCoordinator) nodes = bit(coordinator);
+  if (aim.who == Struck::kPrimary) nodes = parts.primaries & ~bit(coordinator);
+  if (aim.who == Struck::kBackup) nodes = parts.backups & ~bit(coordinator);
+  if (aim.who == Struck::kTwo) nodes = bit(coordinator) | parts.primaries | parts.backups;
+  if (aim.who == Struck::kFilling) nodes = parts.filling;
+  const int count = aim.who == Struck::kTwo ? 2 : 1;
+  if (std::popcount(nodes) < count || --aim.countdown != 0) return;
+  WEFT_MARK("a crash that was aimed");
+  shoot(nodes, count);
+}
+
+void Aims::on_decided(NodeId, uint64_t members) {
+  if (!pending() || aims_[next_].who != Struck::kRecovery || --aims_[next_].countdown != 0) return;
+  WEFT_MARK("a crash while recovery decides");
+  shoot(members, 1);
+}
+
+}  // namespace weft

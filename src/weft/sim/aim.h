@@ -1,0 +1,102 @@
+// Aims: crashes at the moments that matter. Beside those at random times, a campaign crashes a node when the n-th
+// transaction enters a phase of its commit (its coordinator, a primary or a backup of one of its keys, or two of them
+// at once), while a recovery is between deciding and active, or while a replica fills. The seed draws which.
+//
+// Every crash, aimed or not, is counted by what it hit: CrashCells.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "weft/base/random.h"
+#include "weft/sim/config.h"
+#include "weft/txn/node.h"
+#include "weft/txn/protocol.h"
+#include "weft/txn/witness.h"
+#include "weft/types.h"
+
+namespace weft {
+
+// Who crashed, as a transaction sees it that was in some phase of its commit.
+enum class Struck : uint8_t {
+  kCoordinator,
+  kPrimary,
+  kBackup,
+  kTwo,       // two of these, before anybody had a view without the first
+  kRecovery,  // a member of a recovery that has begun to decide it and is not active
+  kFilling,   // a replica that fills a partition it writes to, or the primary it copies from
+};
+inline constexpr int kStruck = 6;
+std::string_view struck_name(Struck struck);
+
+// By phase and who: crashes that hit such a transaction.
+struct CrashCells {
+  std::array<std::array<uint64_t, kStruck>, kPhases> hits{};
+  void add(const CrashCells& other);
+  uint64_t& at(Phase phase, Struck struck) { return hits[static_cast<size_t>(phase)][static_cast<size_t>(struck)]; }
+  uint64_t at(Phase phase, Struck struck) const {
+    return hits[static_cast<size_t>(phase)][static_cast<size_t>(struck)];
+  }
+};
+
+// Whether commits of a row pass through the phase (while a partition fills, all replicate).
+bool has_phase(const Protocol& row, Phase phase);
+
+// What a crash hits; given the nodes that run, it looks at them just before.
+class CrashCounter {
+ public:
+  // `epoch`: the newest view's. `running`: by node, nullptr if it does not run.
+  void count(NodeId crashing, Epoch epoch, const std::vector<const Node*>& running);
+  const CrashCells& cells() const { return cells_; }
+
+ private:
+  struct Hit {  // a transaction that a crash has hit
+    Phase phase;
+    uint64_t nodes;  // that take part
+  };
+  void count_recovery(NodeId crashing, const Node& node, CrashCells& now) const;
+
+  CrashCells cells_;
+  Epoch epoch_;
+  std::vector<Hit> before_;  // by crashes in this epoch
+};
+
+struct Aim {
+  Struck who = Struck::kCoordinator;
+  Phase phase = Phase::kLock;  // kRecovery: of no account
+  uint32_t countdown = 1;      // the so many-th time
+  uint64_t delay_ns = 0;
+  uint64_t pick = 0;  // of several that fit
+};
+
+// The aims of a run, in order: the next one waits for the one before.
+class Aims final : public Witness {
+ public:
+  class Gun {
+   public:
+    virtual ~Gun() = default;
+    virtual void shoot(NodeId node, uint64_t delay_ns) = 0;
+  };
+  Aims(const SimConfig& config, uint64_t seed, Gun* gun);
+
+  void set_audit(Witness* audit) { audit_ = audit; }
+  bool pending() const { return next_ < aims_.size(); }
+
+  void on_commit_point(NodeId coordinator, WorkerId worker, const TxnSlot& slot) override {
+    if (audit_ != nullptr) audit_->on_commit_point(coordinator, worker, slot);
+  }
+  void on_phase(NodeId coordinator, WorkerId worker, const TxnSlot& slot) override;
+  void on_decided(NodeId leader, uint64_t members) override;
+
+ private:
+  void shoot(uint64_t nodes, int count);
+
+  Gun* const gun_;
+  Witness* audit_ = nullptr;
+  std::vector<Aim> aims_;
+  size_t next_ = 0;
+};
+
+}  // namespace weft

@@ -1,0 +1,112 @@
+#include "weft/sim/fates.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "weft/base/marks.h"
+#include "weft/txn/engine.h"
+
+namespace weft::sim {
+
+namespace {
+
+constexpr uint32_t kAskPercent = 8;       // after a transaction
+constexpr uint32_t kAskLostPercent = 50;  // if there are some whose coordinator has crashed
+constexpr size_t kRecent = 40;
+constexpr int kAskAtEnd = 20;
+
+const char* text_of(Fate fate) {
+  return fate == Fate::kCommitted ? "committed" : fate == Fate::kAborted ? "aborted" : "forgotten";
+}
+
+}  // namespace
+
+size_t Fates::begun(TxnId id) {
+  Entry& entry = entries_.emplace_back();
+  entry.id = id;
+  return entries_.size() - 1;
+}
+
+void Fates::told(size_t at, const Outcome& outcome, bool wrote) {
+  learn(at, outcome.committed() ? Fate::kCommitted : Fate::kAborted, "its coordinator");
+  entries_[at].told = true;
+  entries_[at].wrote = wrote;
+}
+
+void Fates::lost(size_t at, Record record) {
+  Entry& entry = entries_[at];
+  entry.record = std::move(record);
+  if (entry.fate) {
+    settle(entry, *entry.fate == Fate::kCommitted ? SimOutcome::kOk : SimOutcome::kFail);
+  } else {
+    lost_.push_back(at);
+  }
+}
+
+bool Fates::wants_to_ask(Random& random) const {
+  if (entries_.empty()) return false;
+  return random.chance(lost_.empty() ? kAskPercent : kAskLostPercent);
+}
+
+Task<void> Fates::ask(Client* client, Session session) {
+  Random& random = client->random;
+  size_t at = entries_.size() - 1 - random.below(std::min(entries_.size(), kRecent));
+  if (!lost_.empty() && random.chance(70)) at = lost_[random.below(lost_.size())];
+  Task<void> task = ask_for(client, session, at);
+  co_await task;
+}
+
+Task<void> Fates::ask_at_end(Client* client, Session session) {
+  std::vector<size_t> all = lost_;
+  for (int i = 0; i < kAskAtEnd && !entries_.empty(); ++i) all.push_back(client->random.below(entries_.size()));
+  for (const size_t at : all) {
+    Task<void> task = ask_for(client, session, at);
+    co_await task;
+  }
+}
+
+Task<void> Fates::ask_for(Client* client, Session session, size_t at) {
+  stage_->doing(client, "asking what became of a transaction");
+  Task<Fate> task = session.outcome(entries_[at].id);
+  const Fate fate = co_await task;
+  const std::string who = "n" + std::to_string(session.node().value);
+  if (fate != Fate::kForgotten) {
+    learn(at, fate, who);
+    co_return;
+  }
+  const Entry& entry = entries_[at];
+  // A told commit is at every replica of what it wrote. One that was removed has nobody to ask.
+  const bool must_know = entry.told && entry.wrote && entry.fate == Fate::kCommitted &&
+                         stage_->crashes < static_cast<uint64_t>(stage_->replicas);
+  if (must_know && !session.engine()->retired()) {
+    stage_->violation("outcome: " + who + " has forgotten a transaction that was told as committed");
+  }
+}
+
+void Fates::learn(size_t at, Fate fate, const std::string& who) {
+  Entry& entry = entries_[at];
+  if (entry.fate && *entry.fate != fate) {
+    stage_->violation("outcome: transaction " + std::to_string(entry.id.incarnation) + "." +
+                      std::to_string(entry.id.worker.value) + "." + std::to_string(entry.id.sequence) + " is " +
+                      text_of(fate) + " by " + who + ", was " + text_of(*entry.fate) + " before");
+    return;
+  }
+  entry.fate = fate;
+  if (entry.record == nullptr) return;
+  if (fate == Fate::kCommitted) WEFT_MARK("a lost client's transaction was committed");
+  if (fate == Fate::kAborted) WEFT_MARK("a lost client's transaction was aborted");
+  std::erase(lost_, at);
+  settle(entry, fate == Fate::kCommitted ? SimOutcome::kOk : SimOutcome::kFail);
+}
+
+void Fates::settle(Entry& entry, SimOutcome outcome) {
+  const Record record = std::exchange(entry.record, nullptr);
+  record(outcome);
+}
+
+void Fates::end() {
+  for (const size_t at : lost_) settle(entries_[at], SimOutcome::kInfo);
+  lost_.clear();
+}
+
+}  // namespace weft::sim

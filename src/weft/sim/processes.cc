@@ -1,0 +1,248 @@
+#include "weft/sim/processes.h"
+
+#include <algorithm>
+
+#include "weft/base/check.h"
+#include "weft/base/hash.h"
+#include "weft/base/marks.h"
+#include "weft/txn/engine.h"
+
+namespace weft {
+
+namespace {
+
+// Of a crash event's number, beside the node.
+constexpr uint64_t kRemoved = 256, kAimed = 512;
+
+}  // namespace
+
+Processes::Processes(const SimConfig& config, uint64_t seed, Bugs bugs, Events* events, FaultPlan* faults,
+                     Network* network, Keeper* keeper)
+    : config_(config),
+      seed_(seed),
+      bugs_(bugs),
+      events_(events),
+      faults_(faults),
+      network_(network),
+      keeper_(keeper),
+      random_(mix64(seed) ^ 0xa14),
+      charges_(static_cast<size_t>(config.options.nodes) * static_cast<size_t>(config.options.workers)),
+      membership_(config.options.nodes, mix64(seed) ^ 0x3e3b, config.network.base_ns * 4, config.supervised, events,
+                  faults),
+      aims_(config, seed, this),
+      processes_(static_cast<size_t>(config.options.nodes)),
+      down_(static_cast<size_t>(config.options.nodes)) {
+  for (int n = 0; n < config_.options.nodes; ++n) clocks_.emplace_back(events_);
+}
+
+std::string Processes::start(sim::Workload& workload, Random& random) {
+  ClusterSpec& spec = spec_;
+  spec.options = config_.options;
+  spec.bugs = bugs_;
+  spec.recovers = recovers();
+  workload.declare(spec);
+  if (const Result<void> legal = check_spec(spec); !legal) {
+    return "the seed draws a bad configuration: " + legal.error().text();
+  }
+  const int partitions = spec.options.partitions == 0 ? spec.options.nodes : spec.options.partitions;
+  View view = make_view(spec.options.nodes, spec.options.replicas, partitions);
+  for (Member& member : view.members) member.token = ++tokens_;
+  set_clocks();
+  std::vector<Node*> nodes;
+  std::vector<std::unique_ptr<Node>> loaded;
+  for (int n = 0; n < spec.options.nodes; ++n) {
+    auto node = Node::create(NodeId(static_cast<uint8_t>(n)), spec, view, this);
+    if (!node) return "a node does not start: " + node.error().text();
+    loaded.push_back(std::move(*node));
+    nodes.push_back(loaded.back().get());
+  }
+  // Who has the value is looked up by node: of a run in which nodes come back, the crashes themselves are the test.
+  if (!recovers()) {
+    audit_.set_nodes(nodes);
+    aims_.set_audit(&audit_);
+  }
+  workload.load(loaded);
+  for (size_t n = 0; n < loaded.size(); ++n) {
+    processes_[n].node = std::move(loaded[n]);
+    processes_[n].token = view.members[n].token;
+    network_->set_incarnation(NodeId(static_cast<uint8_t>(n)), view.members[n].incarnation);
+    set_wake(NodeId(static_cast<uint8_t>(n)));
+  }
+  if (!recovers()) return {};
+  membership_.start(view);
+  for (size_t n = 0; n < processes_.size(); ++n) start_agent(NodeId(static_cast<uint8_t>(n)));
+  set_crashes(random);
+  return {};
+}
+
+void Processes::set_clocks() {
+  if (!config_.faults.has(Fault::kSkew)) return;
+  Random random(mix64(seed_) ^ 0x5c3e);
+  for (SimClock& clock : clocks_) {
+    clock.set_skew(random.below(1'000'000'000));
+    clock.set_drift(random.below(6));
+  }
+}
+
+void Processes::set_wake(NodeId id) {
+  processes_[id.value].node->set_wake([this, id] {
+    for (int w = 0; w < config_.options.workers; ++w) keeper_->wake(id, WorkerId(static_cast<uint8_t>(w)));
+  });
+}
+
+std::vector<std::string> Processes::contradictions() const {
+  std::vector<std::string> out;
+  const auto check = [&](const Process& process) {
+    for (int w = 0; process.node != nullptr && w < process.node->workers(); ++w) {
+      const uint64_t wrong = process.node->engine(WorkerId(static_cast<uint8_t>(w)))->outcomes().contradictions();
+      if (wrong == 0) continue;
+      out.push_back("n" + std::to_string(process.node->id().value) + "w" + std::to_string(w) + " has noted " +
+                    std::to_string(wrong) + " outcomes that contradict what it had noted before");
+    }
+  };
+  for (const Process& process : processes_) check(process);
+  for (const Process& process : ended_) check(process);
+  return out;
+}
+
+void Processes::start_agent(NodeId id) {
+  Process& process = processes_[id.value];
+  AgentOptions options;
+  options.lease_ns = config_.lease_ns;
+  options.self.node = id;
+  options.self.token = process.token;
+  process.agent = std::make_unique<Agent>(options, process.node.get(), membership_.end(id));
+  for (int w = 0; w < config_.options.workers; ++w) keeper_->wake(id, WorkerId(static_cast<uint8_t>(w)));
+}
+
+void Processes::set_crashes(Random& random) {
+  for (const FaultWindow& window : faults_->windows()) {
+    if (window.fault != Fault::kCrash) continue;
+    events_->set(window.from_ns, EventKind::kCrash, this, window.a.value, window.to_ns - window.from_ns);
+    // Often two at once, or one while the first is being recovered from.
+    if (window.factor % 2 == 0 || window.a == window.b) continue;
+    events_->set(window.from_ns + random.below(config_.lease_ns * 3), EventKind::kCrash, this, window.b.value,
+                 window.to_ns - window.from_ns);
+  }
+}
+
+void Processes::shoot(NodeId node, uint64_t delay_ns) {
+  const uint64_t down_ns = random_.between(10'000, random_.chance(70) ? 1'000'000 : 10'000'000);
+  events_->set(events_->now_ns() + delay_ns, EventKind::kCrash, this, node.value | kAimed, down_ns);
+}
+
+// No more than f at a time: every partition keeps a whole replica that runs.
+bool Processes::may_crash(NodeId id) const {
+  if (down_[id.value]) return false;
+  const View& view = membership_.current();
+  return std::all_of(view.partitions.begin(), view.partitions.end(),
+                     [&](const Placement& placement) { return runs_somewhere(placement, id); });
+}
+
+void Processes::on_event(const Event& event) {
+  const NodeId id(static_cast<uint8_t>(event.a));
+  if (event.kind == EventKind::kRestart) {
+    restart(id);
+    return;
+  }
+  if ((event.a & kRemoved) != 0) {
+    if (!down_[id.value] && processes_[id.value].agent->retired()) crash(id, event.b);
+    return;
+  }
+  if (healing_ || !may_crash(id)) return;
+  std::vector<const Node*> running;
+  for (size_t n = 0; n < processes_.size(); ++n) running.push_back(down_[n] ? nullptr : processes_[n].node.get());
+  counter_.count(id, membership_.current().epoch, running);
+  if ((event.a & kAimed) != 0) {
+    ++aimed_crashes_;
+    network_->lose_unsent(id, random_);
+  }
+  crash(id, event.b);
+}
+
+void Processes::crash(NodeId id, uint64_t down_ns) {
+  Process& process = processes_[id.value];
+  WEFT_MARK("a node crashes");
+  if (process.agent->view() == nullptr) WEFT_MARK("a node crashes before it has joined");
+  ++crashes_;
+  down_[id.value] = true;
+  if (const View* view = process.agent->view()) {
+    if (const Member* member = view->find(id)) membership_.ended(id, member->incarnation);
+  }
+  keeper_->process_ends(id);
+  network_->set_incarnation(id, 0);
+  process.agent.reset();
+  ended_.push_back(std::move(process));
+  events_->set(events_->now_ns() + down_ns, EventKind::kRestart, this, id.value);
+}
+
+void Processes::restart(NodeId id) {
+  View before = membership_.current();
+  std::erase_if(before.members, [&](const Member& m) { return m.node == id; });
+  before.epoch = Epoch(1);
+  auto node = Node::create(id, spec_, before, this, true);
+  WEFT_CHECK(node, "what started once starts again");
+  Process& process = processes_[id.value];
+  process.node = std::move(*node);
+  process.token = ++tokens_;
+  down_[id.value] = false;
+  membership_.restarted(id);
+  keeper_->process_starts(id);
+  set_wake(id);
+  start_agent(id);
+  keeper_->process_started(id);
+}
+
+void Processes::look_at(NodeId id) {
+  const Process& process = processes_[id.value];
+  if (process.agent == nullptr) return;
+  if (const std::shared_ptr<const View> view = membership_.end(id)->latest()) {
+    const Member* member = view->find(id);
+    if (member != nullptr && member->token == process.token) network_->set_incarnation(id, member->incarnation);
+  }
+  if (process.agent->retired() && !down_[id.value]) {
+    WEFT_MARK("a removed node starts again");
+    events_->set(events_->now_ns() + 1'000, EventKind::kCrash, this, id.value | kRemoved, 100'000);
+  }
+}
+
+bool Processes::lost() const {
+  const View& view = membership_.current();
+  return std::any_of(view.partitions.begin(), view.partitions.end(),
+                     [this](const Placement& placement) { return !runs_somewhere(placement, NodeId(kNodesMax)); });
+}
+
+// Whether a whole replica of it runs, at another node than this one.
+bool Processes::runs_somewhere(const Placement& placement, NodeId but) const {
+  const View& view = membership_.current();
+  for (int r = 0; r < placement.count; ++r) {
+    const NodeId replica = placement.replicas[static_cast<size_t>(r)];
+    const Process& process = processes_[replica.value];
+    if (replica != but && !down_[replica.value] && view.find(replica)->token == process.token &&
+        !process.agent->retired()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool Processes::healed() const {
+  const View& view = membership_.current();
+  if (view.members.size() != processes_.size() || !view.whole()) return false;
+  for (size_t n = 0; n < processes_.size(); ++n) {
+    if (down_[n]) return false;
+    for (int w = 0; w < config_.options.workers; ++w) {
+      const Engine* engine = processes_[n].node->engine(WorkerId(static_cast<uint8_t>(w)));
+      if (!engine->active() || engine->view().epoch != view.epoch) return false;
+    }
+  }
+  return true;
+}
+
+std::vector<Node*> Processes::nodes() const {
+  std::vector<Node*> nodes;
+  for (const Process& process : processes_) nodes.push_back(process.node.get());
+  return nodes;
+}
+
+}  // namespace weft

@@ -1,0 +1,124 @@
+// The processes of a simulated cluster: which nodes run, their views and leases, how they crash and start again. One
+// process lives from start to crash and stays as it was then until the run ends; the next one of its name is another
+// incarnation.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "weft/base/random.h"
+#include "weft/cluster/agent.h"
+#include "weft/sim/aim.h"
+#include "weft/sim/events.h"
+#include "weft/sim/membership.h"
+#include "weft/sim/network.h"
+#include "weft/sim/workload.h"
+#include "weft/txn/audit.h"
+#include "weft/txn/node.h"
+
+namespace weft {
+
+class Processes final : public Environment, public EventSink, public Aims::Gun {
+ public:
+  // Who steps the workers and has clients at the nodes.
+  class Keeper {
+   public:
+    virtual ~Keeper() = default;
+    virtual void wake(NodeId node, WorkerId worker) = 0;
+    virtual void process_ends(NodeId node) = 0;
+    virtual void process_starts(NodeId node) = 0;
+    virtual void process_started(NodeId node) = 0;  // and has an agent
+  };
+
+  // All outlive it.
+  Processes(const SimConfig& config, uint64_t seed, Bugs bugs, Events* events, FaultPlan* faults, Network* network,
+            Keeper* keeper);
+
+  // Makes all nodes, with what the workload loads, and sets the crashes of the plan. Returns what is wrong, or nothing.
+  std::string start(sim::Workload& workload, Random& random);
+
+  Node* node(NodeId id) const { return processes_[id.value].node.get(); }
+  bool down(NodeId id) const { return down_[id.value]; }
+  uint64_t when(NodeId id, uint64_t at_ns) const { return clocks_[id.value].when(at_ns); }
+  SimCharges& charges_of(NodeId id, WorkerId worker) { return charges_[index(id, worker)]; }
+  std::vector<Node*> nodes() const;
+  const SimMembership& membership() const { return membership_; }
+
+  // Before a step: a process that has joined has an incarnation; one that was removed ends, and another one starts.
+  void look_at(NodeId id);
+  // No process crashes from now on.
+  void begin_healing() { healing_ = true; }
+  bool healing() const { return healing_; }
+  // All nodes are members and active, and nothing is missing or filling.
+  bool healed() const;
+  // More than f replicas of a partition are gone, by crashes and by removal of the silent together: nothing runs any
+  // more that has it whole. The cluster stops, as it must.
+  bool lost() const;
+  bool aims_pending() const { return aims_.pending(); }
+  // By crashes of this run.
+  const CrashCells& cells() const { return counter_.cells(); }
+  uint64_t crashes() const { return crashes_; }
+  uint64_t aimed_crashes() const { return aimed_crashes_; }
+  // Nobody learns of one transaction that it was committed and that it was aborted: who did, also before it ended.
+  std::vector<std::string> contradictions() const;
+  const std::vector<std::string>& commit_point_violations() const { return audit_.violations; }
+
+  // Environment
+  Clock* clock(NodeId id) override { return &clocks_[id.value]; }
+  Charges* charges(NodeId id, WorkerId worker) override { return &charges_of(id, worker); }
+  Wire* wire(NodeId id, WorkerId worker) override { return network_->wire(id, worker); }
+  Regions* regions(NodeId id) override { return network_->regions(id); }
+  uint64_t seed(NodeId id, WorkerId worker) override {
+    return mix64(seed_ ^ (uint64_t{id.value} << 8 | worker.value) << 32);
+  }
+  Witness* witness() override { return recovers() && !config_.aimed ? nullptr : &aims_; }
+
+  void on_event(const Event& event) override;
+  void shoot(NodeId node, uint64_t delay_ns) override;
+
+ private:
+  struct Process {
+    std::unique_ptr<Node> node;
+    std::unique_ptr<Agent> agent;
+    uint64_t token = 0;
+  };
+
+  bool recovers() const { return config_.faults.recovers(); }
+  size_t index(NodeId id, WorkerId worker) const {
+    return size_t{id.value} * static_cast<size_t>(config_.options.workers) + worker.value;
+  }
+  void set_clocks();
+  void set_crashes(Random& random);
+  void set_wake(NodeId id);
+  void start_agent(NodeId id);
+  bool may_crash(NodeId id) const;
+  bool runs_somewhere(const Placement& placement, NodeId but) const;
+  void crash(NodeId id, uint64_t down_ns);
+  void restart(NodeId id);
+
+  const SimConfig config_;
+  const uint64_t seed_;
+  const Bugs bugs_;
+  Events* const events_;
+  FaultPlan* const faults_;
+  Network* const network_;
+  Keeper* const keeper_;
+  Random random_;  // of aimed crashes
+  std::vector<SimClock> clocks_;
+  std::vector<SimCharges> charges_;  // by worker
+  ClusterSpec spec_;
+  SimMembership membership_;
+  Aims aims_;
+  CrashCounter counter_;
+  CommitAudit audit_;
+  std::vector<Process> processes_;  // by node
+  std::vector<Process> ended_;
+  std::vector<bool> down_;
+  uint64_t tokens_ = 0;
+  uint64_t crashes_ = 0, aimed_crashes_ = 0;
+  bool healing_ = false;
+};
+
+}  // namespace weft

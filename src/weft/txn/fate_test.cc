@@ -1,0 +1,295 @@
+// What became of a transaction, asked for by its id: while its coordinator lives, and after it has stopped at any step.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "weft/base/random.h"
+#include "weft/fabric/local.h"
+#include "weft/run/root.h"
+#include "weft/txn/engine.h"
+#include "weft/txn/node.h"
+
+namespace weft {
+namespace {
+
+class StepClock final : public Clock {
+ public:
+  uint64_t now_ns() override { return now_ += 1000; }
+
+ private:
+  uint64_t now_ = 0;
+};
+
+// Three nodes with two replicas, stepped by hand. Everything is at two of them; node 0 coordinates.
+class FateTest : public testing::TestWithParam<const char*>, public Environment {
+ protected:
+  static constexpr TableId kTable{0};
+
+  void start(int workers = 1) {
+    clear();
+    spec_.options.nodes = 3;
+    spec_.options.replicas = 2;
+    spec_.options.workers = workers;
+    spec_.options.protocol = GetParam();
+    spec_.recovers = true;
+    spec_.tables.push_back({.name = "t", .value_bytes_max = 16, .capacity = 1000});
+    fabric_ = std::make_unique<LocalFabric>(LocalOptions{.nodes = 3, .workers = workers});
+    for (uint8_t n = 0; n < 3; ++n) fabric_->set_regions(NodeId(n), regions_[n].get());
+    view_ = make_view(3, 2, 3);
+    for (uint8_t n = 0; n < 3; ++n) {
+      auto node = Node::create(NodeId(n), spec_, view_, this);
+      ASSERT_TRUE(node) << node.error().text();
+      nodes_[n] = std::move(*node);
+    }
+  }
+
+  // Owned here, so that what waits for ever ends before the nodes do.
+  void go(Task<void> task) {
+    work_.push_back(Root::of(std::move(task)));
+    work_.back().start();
+  }
+
+  void clear() {
+    work_.clear();
+    for (auto& node : nodes_) node.reset();
+    for (auto& regions : regions_) regions = std::make_unique<Regions>();
+    fabric_.reset();
+    spec_ = ClusterSpec();
+    stopped_ = false;
+  }
+
+  Clock* clock(NodeId) override { return &clock_; }
+  Charges* charges(NodeId, WorkerId) override { return nullptr; }
+  Wire* wire(NodeId node, WorkerId worker) override { return fabric_->wire(node, worker); }
+  Regions* regions(NodeId node) override { return regions_[node.value].get(); }
+  uint64_t seed(NodeId node, WorkerId) override { return node.value; }
+
+  void step(uint8_t n) {
+    for (int w = 0; w < nodes_[n]->workers(); ++w) nodes_[n]->worker(WorkerId(static_cast<uint8_t>(w)))->step();
+  }
+  void steps(int count) {
+    for (int i = 0; i < count; ++i) {
+      for (uint8_t n = stopped_ ? 1 : 0; n < 3; ++n) step(n);
+    }
+  }
+  // Node 0 stops for ever, and the others go into a view without it.
+  void stop_coordinator() {
+    stopped_ = true;
+    const Result<View> next = without_members(view_, 1);
+    ASSERT_TRUE(next) << next.error().text();
+    for (uint8_t n = 1; n < 3; ++n) nodes_[n]->publish(std::make_shared<const View>(*next));
+  }
+
+  Session session(uint8_t node, uint8_t worker = 0) { return Session(nodes_[node]->engine(WorkerId(worker))); }
+
+  uint64_t key_at(NodeId primary, int n = 0) {
+    for (uint64_t key = 0;; ++key) {
+      const ByteView bytes{reinterpret_cast<const std::byte*>(&key), sizeof key};
+      const HashedKey hashed = nodes_[0]->table(kTable)->hashed(bytes);
+      if (view_.placement(hashed.partition).primary() == primary && n-- == 0) return key;
+    }
+  }
+
+  Task<void> put(Session s, std::vector<uint64_t> keys, Outcome* outcome, TxnId* id) {
+    Txn txn = co_await s.begin();
+    *id = txn.id();
+    for (const uint64_t key : keys) txn.put(kTable, key, "value");
+    *outcome = co_await txn.commit();
+  }
+  Task<void> read(Session s, uint64_t key, Outcome* outcome) {
+    Txn txn = co_await s.begin();
+    co_await txn.get(kTable, key);
+    *outcome = co_await txn.commit();
+  }
+  Task<void> get(Session s, uint64_t key, std::optional<bool>* found) {
+    char room[16];
+    Task<Session::One> task = s.get_one(kTable, key, room);
+    const Session::One one = co_await task;
+    EXPECT_TRUE(one.outcome.committed()) << one.outcome.text();
+    *found = one.found;
+  }
+  Task<void> hold(Session s, std::optional<Txn>* to) { to->emplace(co_await s.begin()); }
+  Task<void> ask(Session s, TxnId id, std::optional<Fate>* fate) {
+    Task<Fate> task = s.outcome(id);
+    *fate = co_await task;
+  }
+  std::optional<Fate> asked(Session s, TxnId id) {
+    std::optional<Fate> fate;
+    go(ask(s, id, &fate));
+    for (int i = 0; i < 20'000 && !fate; ++i) steps(1);
+    return fate;
+  }
+
+  ClusterSpec spec_;
+  StepClock clock_;
+  View view_;
+  std::unique_ptr<Regions> regions_[3];
+  std::unique_ptr<LocalFabric> fabric_;
+  std::unique_ptr<Node> nodes_[3];
+  std::vector<Root> work_;
+  bool stopped_ = false;
+};
+
+TEST_P(FateTest, EveryNodeAnswersTheSame) {
+  start();
+  Outcome outcome;
+  TxnId written;
+  go(put(session(0), {key_at(NodeId(1)), key_at(NodeId(2))}, &outcome, &written));
+  steps(50);
+  ASSERT_TRUE(outcome.committed()) << outcome.text();
+  Outcome only_read;
+  go(read(session(0), key_at(NodeId(1)), &only_read));
+  steps(50);
+  ASSERT_TRUE(only_read.committed()) << only_read.text();
+  TxnId given_up;
+  {
+    std::optional<Txn> txn;
+    go(hold(session(0), &txn));
+    given_up = txn->id();
+    txn->abort();
+  }
+  TxnId later = given_up;
+  later.sequence += 1000;
+  TxnId nobodys = written;
+  nobodys.incarnation = 77;
+  TxnId no_worker = written;
+  no_worker.worker = WorkerId(9);
+  for (uint8_t n = 0; n < 3; ++n) {
+    EXPECT_EQ(asked(session(n), written), Fate::kCommitted);
+    EXPECT_EQ(asked(session(n), given_up), Fate::kAborted);
+    EXPECT_EQ(asked(session(n), only_read.id), Fate::kForgotten);
+    EXPECT_EQ(asked(session(n), later), Fate::kForgotten);
+    EXPECT_EQ(asked(session(n), nobodys), Fate::kForgotten);
+    EXPECT_EQ(asked(session(n), no_worker), Fate::kForgotten);
+    EXPECT_EQ(asked(session(n), TxnId()), Fate::kForgotten);
+  }
+}
+
+TEST_P(FateTest, WhoAsksWaitsWhileItIsOpen) {
+  start();
+  std::optional<Txn> txn;
+  go(hold(session(0), &txn));
+  ASSERT_TRUE(txn);
+  std::optional<Fate> fate;
+  go(ask(session(2), txn->id(), &fate));
+  steps(3000);
+  EXPECT_FALSE(fate);
+  txn.reset();
+  steps(3000);
+  EXPECT_EQ(fate, Fate::kAborted);
+}
+
+TEST_P(FateTest, AnotherWorkersTransactionIsAskedForThere) {
+  start(2);
+  Outcome outcome;
+  TxnId id;
+  go(put(session(0, 1), {key_at(NodeId(2))}, &outcome, &id));
+  steps(50);
+  ASSERT_TRUE(outcome.committed()) << outcome.text();
+  ASSERT_EQ(id.worker, WorkerId(1));
+  for (uint8_t n = 0; n < 3; ++n) EXPECT_EQ(asked(session(n, 0), id), Fate::kCommitted);
+  id.worker = WorkerId(0);
+  EXPECT_EQ(asked(session(1, 1), id), Fate::kForgotten);
+}
+
+// It stops after any number of steps. What it told stands, all survivors say the same, and the data agrees.
+TEST_P(FateTest, TheCoordinatorStopsAtAnyStep) {
+  bool committed = false;
+  bool aborted = false;
+  for (int stop = 0; stop < 40; ++stop) {
+    start();
+    Outcome outcome;
+    outcome.kind = OutcomeKind::kUnknown;
+    TxnId id;
+    // A key that only the survivors hold, one that it holds with each of them.
+    const std::vector<uint64_t> keys{key_at(NodeId(1)), key_at(NodeId(2)), key_at(NodeId(0))};
+    go(put(session(0), keys, &outcome, &id));
+    for (int i = 0; i < stop; ++i) step(static_cast<uint8_t>(i % 3));
+    stop_coordinator();
+    const std::optional<Fate> fate = asked(session(1), id);
+    ASSERT_TRUE(fate) << stop;
+    EXPECT_EQ(asked(session(2), id), fate) << stop;
+    for (const uint64_t key : keys) {
+      std::optional<bool> found;
+      go(get(session(1), key, &found));
+      steps(1000);
+      EXPECT_EQ(found, *fate == Fate::kCommitted) << stop;
+    }
+    if (outcome.committed()) {
+      EXPECT_EQ(fate, Fate::kCommitted) << stop;
+    }
+    committed |= *fate == Fate::kCommitted;
+    aborted |= *fate == Fate::kAborted;
+    for (uint8_t n = 1; n < 3; ++n) EXPECT_EQ(nodes_[n]->engine(WorkerId(0))->outcomes().contradictions(), 0U);
+  }
+  EXPECT_TRUE(committed);
+  EXPECT_TRUE(aborted);
+}
+
+// A question that was asked before the crash is answered after it.
+TEST_P(FateTest, AQuestionOutlivesTheView) {
+  start();
+  Outcome outcome;
+  TxnId id;
+  go(put(session(0), {key_at(NodeId(1))}, &outcome, &id));
+  steps(2);
+  stopped_ = true;
+  std::optional<Fate> fate;
+  go(ask(session(2), id, &fate));
+  steps(1000);
+  EXPECT_FALSE(fate);
+  stop_coordinator();
+  steps(20'000);
+  EXPECT_TRUE(fate);
+}
+
+// In rows that commit by unanimity a participant that has released may be lost together with the coordinator, and the
+// others commit: nobody notes an abort before the coordinator knows that it has reached all. The next use of the slot
+// says so to the participants.
+TEST_P(FateTest, AnAbortIsNotedWhenItIsFinal) {
+  start();
+  Random random(1);
+  constexpr int kRounds = 60;
+  std::vector<Outcome> outcomes(2 * kRounds);
+  for (Outcome& outcome : outcomes) outcome.kind = OutcomeKind::kUnknown;
+  std::vector<TxnId> ids(2 * kRounds);
+  const std::vector<uint64_t> keys{key_at(NodeId(1)), key_at(NodeId(2))};
+  const auto known = [&](uint8_t node, const TxnId& id) {
+    return nodes_[node]->engine(WorkerId(0))->outcomes().find(id.incarnation, id.sequence);
+  };
+  const bool unanimous = nodes_[0]->protocol().locks_backups();
+  for (size_t i = 0; i < outcomes.size(); i += 2) {
+    go(put(session(0), keys, &outcomes[i], &ids[i]));
+    go(put(session(2), keys, &outcomes[i + 1], &ids[i + 1]));
+    for (int j = 0; j < 60; ++j) {
+      step(static_cast<uint8_t>(random.below(3)));
+      for (const size_t t : {i, i + 1}) {
+        for (const uint8_t node : {uint8_t{1}, static_cast<uint8_t>(t == i ? 2 : 0)}) {
+          if (unanimous && known(node, ids[t]) == OutcomeLog::Known::kAborted) {
+            ASSERT_EQ(outcomes[t].kind, OutcomeKind::kAborted) << "noted at " << int{node} << " before it was told";
+          }
+        }
+      }
+    }
+    steps(50);
+  }
+  size_t aborted = 0;
+  size_t at_participants = 0;
+  for (size_t t = 0; t + 10 < outcomes.size(); ++t) {
+    if (outcomes[t].committed()) continue;
+    ++aborted;
+    at_participants += known(1, ids[t]) == OutcomeLog::Known::kAborted ? 1 : 0;
+  }
+  EXPECT_GT(aborted, 0U);
+  EXPECT_GT(at_participants, 0U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Rows, FateTest, testing::Values("dnl4", "dnl2", "dnl1", "fasst"),
+                         [](const auto& row) { return std::string(row.param); });
+
+}  // namespace
+}  // namespace weft

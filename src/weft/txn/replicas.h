@@ -1,0 +1,27 @@
+// Comparing the replicas of a cluster while nothing runs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "weft/fabric/view.h"
+#include "weft/store/table.h"
+#include "weft/txn/node.h"
+
+namespace weft {
+
+// Of one partition of a table at one node: equal for equal contents, whatever the order of the walk.
+struct Digest {
+  uint64_t records = 0;
+  uint64_t sum = 0;      // over keys, values and versions
+  uint64_t absence = 0;  // over the versions of absence
+};
+
+std::vector<Digest> digests_of(const Table& table, size_t partitions);
+
+// All replicas of every key equal in value and version, no lock left, every record
+// readable. Returns the first thing that is wrong, or nothing.
+std::string audit_replicas(const std::vector<Node*>& nodes, const View& view);
+
+}  // namespace weft

@@ -1,0 +1,169 @@
+"""A cluster of processes started by `weft up`, and what can be done to it from outside.
+
+Nothing outlives the test: the supervisor dies with the thread that started it (PR_SET_PDEATHSIG), its nodes die with
+the supervisor.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import random
+import re
+import signal
+import socket
+import subprocess
+import time
+
+import links
+import resp
+
+PR_SET_PDEATHSIG = 1
+# Below what the kernel gives to connections by itself: nobody takes the port of a node that is just being restarted.
+PORTS = range(20000, 32000)
+# What a node or a sanitizer says of a bug.
+REPORTS = re.compile(r"Sanitizer|runtime error:|check failed|terminate called|Assertion|\bSUMMARY:")
+DEATH = re.compile(r"node (\d+) \(process (\d+)\) (was ended by SIG\w+|exited with status \d+)")
+REMOVED = re.compile(r"node (\d+) is removed: process (\d+) is killed")
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def die_with_parent():
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def free_ports(count):
+    """The first of `count` ports in a row that nobody listens on."""
+    entropy = random.SystemRandom()
+    for _ in range(1000):
+        base = entropy.randrange(PORTS.start, PORTS.stop - count)
+        with contextlib.ExitStack() as stack:
+            try:
+                for port in range(base, base + count):
+                    stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return base
+    raise RuntimeError(f"no {count} free ports in a row")
+
+
+class Cluster:
+    def __init__(self, weft, log, nodes=5, replicas=3, fabric="shm", protocol="dnl4", port=None, extra=()):
+        self.nodes = nodes
+        self.fabric = fabric
+        self.port = port or free_ports(nodes)
+        self.log = log
+        self.killed = set()  # process ids that the test killed
+        with open(log, "wb") as out:
+            self.up = subprocess.Popen(
+                [weft, "up", "--nodes", str(nodes), "--replicas", str(replicas), "--port", str(self.port), "--fabric",
+                 fabric, "--protocol", protocol, *extra],
+                stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, preexec_fn=die_with_parent)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.end()
+
+    def end(self):
+        """Ends it whatever state it is in. The exit status, or None if it had to be killed."""
+        if self.up.poll() is None:
+            for pid in self.pids().values():  # a stopped process does not end by itself
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+            self.up.terminate()
+        try:
+            return self.up.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            self.up.kill()
+            self.up.wait()
+            return None
+
+    def port_of(self, node):
+        return self.port + node
+
+    def connect(self, node, timeout_s=30):
+        return resp.Connection(self.port_of(node), timeout_s)
+
+    def ask(self, node, *arguments):
+        with self.connect(node) as connection:
+            return connection.ask(*arguments)
+
+    def status(self, node):
+        return json.loads(self.ask(node, "WEFT", "STATUS"))
+
+    def digest(self, node):
+        return json.loads(self.ask(node, "WEFT", "DIGEST"))
+
+    def children(self):
+        pids = []
+        with contextlib.suppress(OSError), open(f"/proc/{self.up.pid}/task/{self.up.pid}/children",
+                                                encoding="ascii") as file:
+            pids = [int(pid) for pid in file.read().split()]
+        return pids
+
+    def pids(self):
+        """The process of each node, also of those that do not answer yet: the file it was started with names it."""
+        found = {}
+        for pid in self.children():
+            with contextlib.suppress(OSError, IndexError):
+                with open(f"/proc/{pid}/cmdline", "rb") as file:
+                    config = file.read().split(b"\0")[3].decode()
+                with open(config.replace("/proc/self/", f"/proc/{pid}/"), encoding="utf-8") as file:
+                    match = re.search(r"^\s*(?:node|id)\s*=\s*(\d+)", file.read(), re.MULTILINE)
+                if match:
+                    found[int(match.group(1))] = pid
+        return found
+
+    def kill(self, node):
+        """SIGKILL to the node's process. Its id, or None if there is none."""
+        pid = self.pids().get(node)
+        if pid is None:
+            return None
+        self.killed.add(pid)
+        os.kill(pid, signal.SIGKILL)
+        return pid
+
+    def links(self, node):
+        """The node's connections to other nodes: {the other's socket address or name: ...}, see links.py."""
+        pid = self.pids().get(node)
+        clients = set(range(self.port, self.port + self.nodes))
+        return [] if pid is None else links.of_process(pid, self.fabric, clients)
+
+    def wait_whole(self, deadline_s=60):
+        """Until every node says so of the same view; what they say."""
+        end = time.monotonic() + deadline_s
+        last = "nobody answers"
+        while time.monotonic() < end:
+            if self.up.poll() is not None:
+                raise RuntimeError(f"weft up ended with status {self.up.returncode}: {self.log_text()[-2000:]}")
+            try:
+                said = [self.status(node) for node in range(self.nodes)]
+                last = json.dumps(said)
+                if all(s["whole"] for s in said) and len({s["view"]["epoch"] for s in said}) == 1:
+                    return said
+            except (OSError, ValueError) as error:
+                last = str(error)
+            time.sleep(0.02)
+        raise RuntimeError(f"not whole after {deadline_s} s: {last}")
+
+    def log_text(self):
+        with open(self.log, encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    def faults_in_log(self):
+        """What should not be there: reports of bugs, and processes that ended without being killed."""
+        text = self.log_text()
+        removed = self.removed()
+        faults = [line for line in text.splitlines() if REPORTS.search(line)]
+        for node, pid, how in DEATH.findall(text):
+            if how == "was ended by SIGKILL" and (int(pid) in self.killed or int(pid) in removed):
+                continue
+            faults.append(f"node {node} (process {pid}) {how}, and nobody killed it")
+        return faults
+
+    def removed(self):
+        """Processes that the others took for dead."""
+        return {int(pid) for _, pid in REMOVED.findall(self.log_text())}
