@@ -17,7 +17,7 @@ enum class Bug : uint32_t {
   kLockWithoutValue = 1U << 7,      // the lock message leaves the new value out
   kNoLeaseCheck = 1U << 8,          // outcomes are told without a look at the lease
   kNoRaiseOnPromotion = 1U << 9,    // recovery leaves what it commits at a backup unreadable
-  kNotWritten = 1U << 10,           // decisions are carried out, and records dropped, before anything is written down
+  kNotWritten = 1U << 10,           // decisions are carried out, and records dropped, before all have written them down
   kFillingServes = 1U << 11,        // a replica that is filling counts as whole at once
   kOldEpochAccepted = 1U << 12,     // packets of a view that ended are handled while recovering from it
   kToldEarly = 1U << 13,            // a commit is told when it is locked and validated

@@ -40,11 +40,11 @@ const std::vector<PlantedBug>& planted_bugs() {
     return planted;
   };
   // A recovery must be interrupted, after it has decided, by a crash that takes away what it had decided by.
-  const auto in_recovery = [&](Bug which, std::string_view name) {
-    PlantedBug planted = at_crash(which, name, "dnl4", 5, 3);
-    planted.where.transactions = kTransactionsDefault;
-    return planted;
-  };
+  PlantedBug not_written = at_crash(Bug::kNotWritten, "apply what is not written", "dnl1", 5, 5);
+  not_written.where.transactions = kTransactionsDefault;
+  PlantedBug forgets = at_crash(Bug::kForgetsDecisions, "forget what an earlier recovery has written", "dnl4", 5, 5);
+  forgets.where.transactions = kTransactionsDefault;
+  forgets.where.told_alone = true;
   // A node that is cut off goes on reading its own copy.
   PlantedBug lease = at_crash(Bug::kNoLeaseCheck, "no look at the lease", "dnl4", 2, 2);
   lease.where.faults = FaultMask{};
@@ -64,8 +64,8 @@ const std::vector<PlantedBug>& planted_bugs() {
       at_crash(Bug::kNoRaiseOnPromotion, "leave a promoted value unreadable", "dnl4", 3, 3),
       at_crash(Bug::kFillingServes, "serve while filling", "dnl2", 4, 3),
       at_crash(Bug::kOldEpochAccepted, "accept an old epoch", "dnl4", 4, 3),
-      in_recovery(Bug::kNotWritten, "apply what is not written"),
-      in_recovery(Bug::kForgetsDecisions, "forget what an earlier recovery has written"),
+      not_written,
+      forgets,
       lease,
       at_crash(Bug::kOpenIsAborted, "call an open transaction aborted", "dnl4", 3, 3),
   };

@@ -118,12 +118,22 @@ Aims::Aims(const SimConfig& config, uint64_t seed, Gun* gun) : gun_(gun) {
     aim.countdown = static_cast<uint32_t>(random.between(1, times));
     aim.delay_ns = random.chance(30) ? 0 : random.below(random.chance(50) ? trip_ns : 3 * trip_ns);
     aim.pick = random.next();
+    aim.step = static_cast<Witness::Recovered>(std::min<uint64_t>(random.below(4), 2));
     aims_.push_back(aim);
   };
+  if (config.told_alone || random.chance(15)) {
+    told_alone_ = true;
+    draw(random.chance(50) ? Struck::kPrimary : Struck::kBackup, 20);
+    aims_.back().phase = row.replicates() ? Phase::kReplicate : Phase::kLock;
+    draw(Struck::kRecovery, 1);
+    aims_.back().step = Recovered::kCarriedOut;
+    aims_.back().delay_ns = random.below(2 * trip_ns + 1'000);
+    return;
+  }
   // One of a transaction, or two; then perhaps one of the recovery from that, or of those who fill afterwards.
   draw(static_cast<Struck>(random.below(4)), 60);
   const uint64_t then = random.below(100);
-  if (then < 30) draw(Struck::kRecovery, 6);
+  if (then < 30) draw(Struck::kRecovery, 2);
   if (then >= 30 && then < 65) draw(Struck::kFilling, 8);
 }
 
@@ -140,10 +150,11 @@ void Aims::shoot(uint64_t nodes, int count) {
   }
 }
 
-void Aims::on_phase(NodeId coordinator, WorkerId, const TxnSlot& slot) {
+void Aims::on_phase(NodeId coordinator, WorkerId worker, const TxnSlot& slot) {
   if (!pending()) return;
   Aim& aim = aims_[next_];
   if (aim.phase != slot.phase || aim.who == Struck::kRecovery || !is_commit(slot)) return;
+  if (told_alone_ && slot.engine->view().leader() != coordinator) return;
   const Parts parts = parts_of(slot);
   uint64_t nodes = 0;
   if (aim.who == Struck::kCoordinator) nodes = bit(coordinator);
@@ -154,13 +165,19 @@ void Aims::on_phase(NodeId coordinator, WorkerId, const TxnSlot& slot) {
   const int count = aim.who == Struck::kTwo ? 2 : 1;
   if (std::popcount(nodes) < count || --aim.countdown != 0) return;
   WEFT_MARK("a crash that was aimed");
+  coordinator_ = bit(coordinator);
+  worker_ = worker;
   shoot(nodes, count);
 }
 
-void Aims::on_decided(NodeId, uint64_t members) {
-  if (!pending() || aims_[next_].who != Struck::kRecovery || --aims_[next_].countdown != 0) return;
+// Often the coordinator of what is decided: whoever asks for the outcome later finds it gone, and what it told is not.
+void Aims::on_recovery(Recovered step, WorkerId worker, uint64_t members) {
+  if (!pending() || (told_alone_ && worker != worker_)) return;
+  Aim& aim = aims_[next_];
+  if (aim.who != Struck::kRecovery || aim.step != step || --aim.countdown != 0) return;
   WEFT_MARK("a crash while recovery decides");
-  shoot(members, 1);
+  const bool known = (members & coordinator_) != 0 && (told_alone_ || aim.pick % 2 == 0);
+  shoot(known ? coordinator_ : members, 1);
 }
 
 }  // namespace weft

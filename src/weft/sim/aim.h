@@ -65,8 +65,9 @@ class CrashCounter {
 
 struct Aim {
   Struck who = Struck::kCoordinator;
-  Phase phase = Phase::kLock;  // kRecovery: of no account
-  uint32_t countdown = 1;      // the so many-th time
+  Phase phase = Phase::kLock;
+  Witness::Recovered step = Witness::Recovered::kDecided;  // kRecovery: in place of the phase
+  uint32_t countdown = 1;                                  // the so many-th time
   uint64_t delay_ns = 0;
   uint64_t pick = 0;  // of several that fit
 };
@@ -88,7 +89,7 @@ class Aims final : public Witness {
     if (audit_ != nullptr) audit_->on_commit_point(coordinator, worker, slot);
   }
   void on_phase(NodeId coordinator, WorkerId worker, const TxnSlot& slot) override;
-  void on_decided(NodeId leader, uint64_t members) override;
+  void on_recovery(Recovered step, WorkerId worker, uint64_t members) override;
 
  private:
   void shoot(uint64_t nodes, int count);
@@ -97,6 +98,11 @@ class Aims final : public Witness {
   Witness* audit_ = nullptr;
   std::vector<Aim> aims_;
   size_t next_ = 0;
+  // The first aim hits a transaction whose coordinator leads the recovery, which decides it, tells it, and crashes
+  // before the others hear that the view is active: they must come to the same decision.
+  bool told_alone_ = false;
+  uint64_t coordinator_ = 0;  // bit n: of the transaction that the first aim hit
+  WorkerId worker_;           // and its worker
 };
 
 }  // namespace weft

@@ -91,6 +91,7 @@ WorkloadConfig draw_workload(Random& random) {
 void draw_campaign(const SimOptions& fixed, SimConfig& config) {
   Random random(mix64(fixed.seed) ^ 0xa12);
   config.transactions = fixed.transactions;
+  config.told_alone = fixed.told_alone;
   config.workload.until_enough = true;
   if (random.chance(80)) {
     config.options.nodes = std::max(config.options.nodes, 2);

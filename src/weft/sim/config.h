@@ -52,6 +52,7 @@ struct SimConfig {
   bool supervised = false;            // the membership sees processes end
   uint64_t transactions = 0;          // at least so many; 0: each client does workload.txns
   bool aimed = false;                 // crashes at chosen moments too (aim.h)
+  bool told_alone = false;            // of these, only Aims::told_alone_
   uint64_t limit_ns = 2'000'000'000;  // virtual time after which a run counts as stuck
   std::string text() const;           // one line a person can read
 };
@@ -70,7 +71,8 @@ struct SimOptions {
   std::optional<uint64_t> limit_ns;
   // A run of a campaign: at least so many transactions and one fault, and crashes that are aimed. 0: as drawn.
   uint64_t transactions = 0;
-  Bugs bugs;  // test only
+  bool told_alone = false;  // test only: SimConfig::told_alone
+  Bugs bugs;                // test only
 };
 
 SimConfig draw_config(const SimOptions& options);

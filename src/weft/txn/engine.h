@@ -190,6 +190,7 @@ class Engine final : public Duties {
   void on_recovery(std::span<const Message> run);
   void write_decision(const Message& message, const RecoveryHeader& header);
   const Decision* decision_on(NodeId coordinator, uint32_t incarnation, uint8_t slot, uint32_t sequence) const;
+  void forget_decisions();
   void carry_out();
   bool settle_filled();
   void commit_record(LogRecord& record, Owner owner, const LogPart* decided);

@@ -61,6 +61,7 @@ struct LogRecord {
   uint8_t row = 0;
   uint8_t entries = 0;
   uint8_t writes = 0;
+  bool ended = false;  // test only (Bug::kForgetsDecisions): an earlier recovery has carried out what it decided
   LogPart* locked = nullptr;
   LogPart* applied = nullptr;        // at a backup; at a primary of a row that replicates there, held back until unlock
   const LogPart* decided = nullptr;  // while recovery commits it: what the decision brought, which is not this record's

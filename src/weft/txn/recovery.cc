@@ -15,6 +15,7 @@ void Engine::adopt(std::shared_ptr<const View> view) {
   active_ = false;
   retired_ = self == nullptr || self->token != node_->token() || (served_ && self->incarnation != incarnation_);
   stop_transactions();
+  if (bugs_.has(Bug::kForgetsDecisions)) forget_decisions();
   for (int n = 0; n < nodes_; ++n) {
     const NodeId node(static_cast<uint8_t>(n));
     const Member* now = retired_ ? nullptr : view->find(node);
@@ -208,6 +209,16 @@ const Decision* Engine::decision_on(NodeId coordinator, uint32_t incarnation, ui
   return nullptr;
 }
 
+// The bug: only that a record was brought to an end is still known, as otherwise it could not be touched again.
+void Engine::forget_decisions() {
+  for (const Decision& decision : decisions_) {
+    LogRecord& record = log_.at(decision.coordinator, decision.slot);
+    if (decision.carried_out && record.is(decision.incarnation, decision.sequence)) record.ended = true;
+    log_.drop_parts(decision.keys);
+  }
+  decisions_.clear();
+}
+
 void Engine::write_decision(const Message& m, const RecoveryHeader& header) {
   // It was carried out before this worker was last active, and others may have gone on since.
   if (header.decided_epoch <= active_epoch_.value) return;
@@ -249,13 +260,17 @@ void Engine::carry_out() {
       LogRecord& record = log_.at(decision.coordinator, decision.slot);
       const bool has_record = record.is(decision.incarnation, decision.sequence);
       const Owner owner(decision.coordinator, id_, decision.slot);
-      if (has_record && commits) {
+      const bool open = has_record && !record.ended;
+      if (open && commits) {
         commit_record(record, owner, decision.keys);
-      } else if (has_record) {
+      } else if (open) {
         abort_record(record, owner);
       }
-      if (commits) install_decided(decision.keys, has_record ? &record : nullptr);
-      if (has_record && bugs_.has(Bug::kNotWritten)) log_.drop(record, commits);
+      if (commits) install_decided(decision.keys, open ? &record : nullptr);
+      if (has_record && bugs_.has(Bug::kNotWritten)) {
+        log_.drop(record, commits);
+        record.finished = 0;
+      }
     }
   }
 }

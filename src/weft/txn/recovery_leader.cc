@@ -172,7 +172,7 @@ bool Engine::lead() {
   if (leader.stage == Stage::kGather) {
     for (auto& [id, open] : leader.open) decide(id, open);
     leader.stage = Stage::kDecide;
-    if (witness_ != nullptr) witness_->on_decided(self_, leader.members);
+    if (witness_ != nullptr) witness_->on_recovery(Witness::Recovered::kDecided, id_, leader.members);
     leader.to = 0;
     leader.next = leader.open.cbegin();
   }
@@ -180,6 +180,11 @@ bool Engine::lead() {
     if (!send_decisions()) return false;
     leader.waiting = leader.members;
     leader.stage = Stage::kWrite;
+    if (bugs_.has(Bug::kNotWritten)) {
+      leader.stage = Stage::kApply;
+      tell_all(RecoveryStep::kApply);
+      return true;
+    }
     tell_all(RecoveryStep::kWrite);
     return true;
   }
@@ -188,7 +193,7 @@ bool Engine::lead() {
     leader.waiting = leader.members;
     leader.stage = Stage::kApply;
     tell_all(RecoveryStep::kApply);
-    if (witness_ != nullptr) witness_->on_decided(self_, leader.members);
+    if (witness_ != nullptr) witness_->on_recovery(Witness::Recovered::kWritten, id_, leader.members);
     return true;
   }
   if (leader.stage == Stage::kApply) {
@@ -198,7 +203,7 @@ bool Engine::lead() {
   if (!node_->workers_recovered(view_->epoch)) return false;
   leader.waiting = leader.members;
   tell_all(RecoveryStep::kActive);
-  if (witness_ != nullptr) witness_->on_decided(self_, leader.members);
+  if (witness_ != nullptr) witness_->on_recovery(Witness::Recovered::kCarriedOut, id_, leader.members);
   leader.waiting = 0;
   leader.members = 0;  // said once; the own worker hears it like the others
   leader_.reset();

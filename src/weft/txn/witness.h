@@ -17,8 +17,11 @@ class Witness {
   virtual void on_phase(NodeId coordinator, WorkerId worker, const TxnSlot& slot) {
     (void)coordinator, (void)worker, (void)slot;
   }
-  // A worker that leads a recovery goes on by a step: it has decided, all have written, all have carried out.
-  virtual void on_decided(NodeId leader, uint64_t members) { (void)leader, (void)members; }
+  // A worker that leads a recovery goes on by a step.
+  enum class Recovered : uint8_t { kDecided, kWritten, kCarriedOut };  // the last: it has just said active
+  virtual void on_recovery(Recovered step, WorkerId worker, uint64_t members) {
+    (void)step, (void)worker, (void)members;
+  }
 };
 
 }  // namespace weft
