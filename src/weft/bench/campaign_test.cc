@@ -100,6 +100,14 @@ TEST(Campaign, SeedsThatFailedOnce) {
     options.protocol = protocol;
     runs_clean(options);
   }
+  // Of campaigns: three hundred transactions, aimed crashes.
+  for (const auto& [seed, protocol] : {Failed{1794750074142, "dnl1"}, Failed{1794750074142, "dnl4"}}) {
+    SimOptions options;
+    options.seed = seed;
+    options.protocol = protocol;
+    options.transactions = CampaignOptions().transactions;
+    runs_clean(options);
+  }
 }
 
 // The campaign can fail: each bug is found, and the seeds that find it are clean without it.
