@@ -47,7 +47,7 @@ Result<Fd> config_file(const std::string& text) {
   setpgid(0, 0);  // Ctrl-C is for the supervisor
   sigset_t none;
   sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, nullptr);
+  pthread_sigmask(SIG_SETMASK, &none, nullptr);
   const int null = open("/dev/null", O_RDONLY);
   if (null >= 0) dup2(null, STDIN_FILENO);
   std::array<const char*, 5> argv = {executable, "server", "--config", config, nullptr};
