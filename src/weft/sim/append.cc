@@ -113,7 +113,7 @@ class AppendWorkload final : public Workload {
   bool read(Attempt& attempt, const Plan& plan, const Value& value, List& list);
   void write(Attempt& attempt, const Plan& plan, Txn& txn, List& list, bool found);
   void finished(Attempt& attempt, SimOutcome outcome);
-  void told(Attempt& attempt, const Outcome& outcome);
+  void told(Attempt& attempt, const Outcome& outcome, Session session);
   void lost(Attempt attempt);
   Task<void> interactive(Client* client, Session session);
   Task<void> operations(Client* client, Session session, Txn* txn, Attempt* attempt);
@@ -261,12 +261,13 @@ void AppendWorkload::finished(Attempt& attempt, SimOutcome outcome) {
   if (stage_->sink() != nullptr && !record.ops.empty()) stage_->sink()->txn(record);
 }
 
-void AppendWorkload::told(Attempt& attempt, const Outcome& outcome) {
+void AppendWorkload::told(Attempt& attempt, const Outcome& outcome, Session session) {
   const SimOutcome counted = stage_->count(outcome);
   if (outcome.kind == OutcomeKind::kUnknown) return lost(std::move(attempt));
   if (attempt.fate) {
     const auto appends = [](const SimTxn::Op& op) { return op.append; };
-    fates_.told(*attempt.fate, outcome, std::any_of(attempt.record.ops.begin(), attempt.record.ops.end(), appends));
+    const bool wrote = std::any_of(attempt.record.ops.begin(), attempt.record.ops.end(), appends);
+    fates_.told(*attempt.fate, outcome, wrote, session);
   }
   finished(attempt, counted);
 }
@@ -297,7 +298,7 @@ Task<void> AppendWorkload::interactive(Client* client, Session session) {
     if (client->random.chance(30)) txn.abort();
     Outcome dropped;
     dropped.kind = OutcomeKind::kAborted;
-    fates_.told(*attempt.fate, dropped, false);
+    fates_.told(*attempt.fate, dropped, false, session);
     finished(attempt, SimOutcome::kFail);
     co_return;
   }
@@ -307,7 +308,7 @@ Task<void> AppendWorkload::interactive(Client* client, Session session) {
   if (attempt.failed && outcome.committed()) {
     stage_->violation("committed although a read or write had failed: " + outcome.text());
   }
-  told(attempt, outcome);
+  told(attempt, outcome, session);
 }
 
 Task<void> AppendWorkload::read_one(Client* client, Session session, Plan plan, Policy policy, bool must) {

@@ -19,6 +19,10 @@ const char* text_of(Fate fate) {
   return fate == Fate::kCommitted ? "committed" : fate == Fate::kAborted ? "aborted" : "forgotten";
 }
 
+std::string text_of(const TxnId& id) {
+  return std::to_string(id.incarnation) + "." + std::to_string(id.worker.value) + "." + std::to_string(id.sequence);
+}
+
 }  // namespace
 
 size_t Fates::begun(TxnId id) {
@@ -27,10 +31,15 @@ size_t Fates::begun(TxnId id) {
   return entries_.size() - 1;
 }
 
-void Fates::told(size_t at, const Outcome& outcome, bool wrote) {
+void Fates::told(size_t at, const Outcome& outcome, bool wrote, Session session) {
   learn(at, outcome.committed() ? Fate::kCommitted : Fate::kAborted, "its coordinator");
-  entries_[at].told = true;
-  entries_[at].wrote = wrote;
+  if (!outcome.committed() || !wrote) return;
+  const View& view = session.engine()->view();
+  Entry& entry = entries_[at];
+  for (const Member& member : view.members) entry.members.push_back(member.incarnation);
+  entry.copies = std::min_element(view.partitions.begin(), view.partitions.end(), [](const auto& a, const auto& b) {
+                   return a.count < b.count;
+                 })->count;
 }
 
 void Fates::lost(size_t at, Record record) {
@@ -75,20 +84,24 @@ Task<void> Fates::ask_for(Client* client, Session session, size_t at) {
     co_return;
   }
   const Entry& entry = entries_[at];
-  // A told commit is at every replica of what it wrote. One that was removed has nobody to ask.
-  const bool must_know = entry.told && entry.wrote && entry.fate == Fate::kCommitted &&
-                         stage_->crashes < static_cast<uint64_t>(stage_->replicas);
-  if (must_know && !session.engine()->retired()) {
-    stage_->violation("outcome: " + who + " has forgotten a transaction that was told as committed");
+  // A told commit is at every whole replica of what it wrote, and fewer of those who were members then have left. A
+  // node that was removed has nobody to ask.
+  const View& view = session.engine()->view();
+  const auto gone = std::count_if(entry.members.begin(), entry.members.end(), [&](uint32_t incarnation) {
+    return std::none_of(view.members.begin(), view.members.end(),
+                        [&](const Member& member) { return member.incarnation == incarnation; });
+  });
+  if (gone < entry.copies && !session.engine()->retired()) {
+    stage_->violation("outcome: " + who + " has forgotten transaction " + text_of(entry.id) +
+                      ", which was told as committed");
   }
 }
 
 void Fates::learn(size_t at, Fate fate, const std::string& who) {
   Entry& entry = entries_[at];
   if (entry.fate && *entry.fate != fate) {
-    stage_->violation("outcome: transaction " + std::to_string(entry.id.incarnation) + "." +
-                      std::to_string(entry.id.worker.value) + "." + std::to_string(entry.id.sequence) + " is " +
-                      text_of(fate) + " by " + who + ", was " + text_of(*entry.fate) + " before");
+    stage_->violation("outcome: transaction " + text_of(entry.id) + " is " + text_of(fate) + " by " + who + ", was " +
+                      text_of(*entry.fate) + " before");
     return;
   }
   entry.fate = fate;

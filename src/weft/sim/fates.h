@@ -1,7 +1,7 @@
 // Fates: a workload's transactions by their ids, what their clients were told of them, and what survivors answer to
 // other clients who ask for them, while they run, after they were told, and after their coordinator has crashed. All
 // that is said of one must agree; and what was told as committed, and wrote, is known for as long as a replica of it
-// lives.
+// is a member.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,8 @@ class Fates {
   explicit Fates(Stage* stage) : stage_(stage) {}
 
   size_t begun(TxnId id);
-  void told(size_t at, const Outcome& outcome, bool wrote);  // committed, aborted or rejected
+  // Committed, aborted or rejected.
+  void told(size_t at, const Outcome& outcome, bool wrote, Session session);
   // Its client does not know. `record` is called once: when another client has learned it, or at the end.
   void lost(size_t at, Record record);
 
@@ -33,8 +34,9 @@ class Fates {
   struct Entry {
     TxnId id;
     std::optional<Fate> fate;
-    bool told = false;
-    bool wrote = false;
+    // Of a commit that was told and wrote: the incarnations that were members then, and at how many it is at least.
+    std::vector<uint32_t> members;
+    int copies = 0;
     Record record;
   };
 

@@ -123,7 +123,6 @@ Simulation::Simulation(const SimOptions& options, HistorySink* sink)
       workload_(sim::make_workload(&stage_)),
       processes_(config_, options.seed, options.bugs, &events_, &faults_, &network_, this) {
   network_.set_wakeups(this);
-  stage_.replicas = config_.options.replicas;
   stage_.wants_more = [this] { return wants_more(); };
   for (int n = 0; n < config_.options.nodes; ++n) {
     for (int w = 0; w < config_.options.workers; ++w) {
@@ -147,7 +146,6 @@ bool Simulation::build() {
 }
 
 void Simulation::process_ends(NodeId id) {
-  ++stage_.crashes;
   stage_.crashing = true;
   for (auto root = roots_.begin(); root != roots_.end();) {
     if (root->first->node != id) {

@@ -41,8 +41,6 @@ class Stage {
   std::vector<std::string> violations;
   std::function<bool()> wants_more;  // asked only in a run that is to have a number of transactions
   bool crashing = false;             // a process is ending: what its clients had under way is recorded as unknown
-  uint64_t crashes = 0;              // so far
-  int replicas = 1;
 
   // Whether a client that has done so many goes on with another transaction.
   bool another(int done) const { return config.until_enough ? wants_more() : done < config.txns; }
