@@ -55,6 +55,7 @@ class Cluster:
         self.port = port or free_ports(nodes)
         self.log = log
         self.killed = set()  # process ids that the test killed
+        self.orphaned = set()  # process ids whose connection to the supervisor the test closed: they end by themselves
         with open(log, "wb") as out:
             self.up = subprocess.Popen(
                 [weft, "up", "--nodes", str(nodes), "--replicas", str(replicas), "--port", str(self.port), "--fabric",
@@ -160,6 +161,8 @@ class Cluster:
         faults = [line for line in text.splitlines() if REPORTS.search(line)]
         for node, pid, how in DEATH.findall(text):
             if how == "was ended by SIGKILL" and (int(pid) in self.killed or int(pid) in removed):
+                continue
+            if how == "exited with status 0" and int(pid) in self.orphaned:
                 continue
             faults.append(f"node {node} (process {pid}) {how}, and nobody killed it")
         return faults

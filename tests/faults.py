@@ -224,10 +224,11 @@ def close_one_link(faults):
 
 
 def close_supervisor(faults):
-    """A node that does not talk to its supervisor is ended by it."""
+    """A node that does not talk to its supervisor is killed by it, unless it sees first that it has none and ends."""
     node = faults.nodes(1)[0]
     pid = faults.cluster.pids()[node]
     faults.cluster.killed.add(pid)
+    faults.cluster.orphaned.add(pid)
     faults.gone.add(pid)
     faults.touched.add(pid)
     faults.act(f"close the connection of {node} to its supervisor")
