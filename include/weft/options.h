@@ -17,6 +17,7 @@ struct Limits {
   uint32_t txn_keys_max = 64;           // keys read or written by one transaction, up to 250
   uint32_t txn_bytes_max = 1 << 20;     // keys and values one transaction holds
   uint32_t credit_bytes = 2 << 20;      // per worker and peer: messages and answers under way
+  uint32_t fill_bytes = 64 << 10;       // copies that a primary sends in one piece to a replica that fills
   uint32_t mailbox = 1024;              // calls from other threads that wait for a worker
   uint32_t outcome_bytes = 16 << 20;    // per worker: four outcomes of decided transactions a byte, kept for a minute
 };

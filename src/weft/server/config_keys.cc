@@ -133,6 +133,8 @@ std::vector<ConfigKey> make_keys() {
             "keys and values that one transaction holds");
   keys.size("credit_bytes", WEFT_FIELD(options.limits.credit_bytes), 4 * kKiB, 64 * kMiB,
             "messages and answers under way, per worker and peer");
+  keys.size("fill_bytes", WEFT_FIELD(options.limits.fill_bytes), 256, kMiB,
+            "copies that a primary sends in one piece to a replica that fills");
   keys.integer("mailbox", WEFT_FIELD(options.limits.mailbox), 1, kMiB,
                "calls from other threads that wait for a worker");
   keys.size("outcome_bytes", WEFT_FIELD(options.limits.outcome_bytes), 64 * kKiB, 1024 * kMiB,

@@ -246,6 +246,12 @@ std::string Server::status() const {
   status["protocol"] = node_->protocol().name;
   status["whole"] = view->whole() && view->members.size() == static_cast<size_t>(options_.spec.options.nodes);
   status["stopped"] = agent_->lost();
+  const ViewChange change = node_->last_change();
+  status["change"] = {{"epoch", change.epoch},
+                      {"open", change.open},
+                      {"adopted_ns", change.adopted_ns},
+                      {"active_ns", change.active_ns},
+                      {"told_ns", change.told_ns}};
   status["view"] = nlohmann::json::parse(to_json(*view));
   return status.dump();
 }

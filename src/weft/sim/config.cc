@@ -45,6 +45,7 @@ void draw_limits(Random& random, const WorkloadConfig& workload, Limits& limits)
   const bool little_room = random.chance(20);
   const uint32_t times = pick<uint32_t>(random, {1, 2, 4});
   const uint32_t value = workload.kind == SimWorkload::kAppend ? 5'000 + workload.large_bytes : 16'000;
+  limits.fill_bytes = 1024;  // filling takes some time, small as the tables are
   if (little_credit) limits.credit_bytes = std::max<uint32_t>(value * times, 4096);
   if (little_room) limits.txn_bytes_max = value * 2 * times;
 }

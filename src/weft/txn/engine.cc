@@ -302,6 +302,7 @@ void Engine::release_told(bool now) {
     WEFT_MARK("an outcome waits for the lease");
     return;
   }
+  if (!now && !told_.empty()) change_.told(worker_->now_ns());
   for (const auto& [slot, sequence] : told_) {
     if (slot->sequence == sequence) wake(*slot);  // else the application has gone, and the slot is another's
   }

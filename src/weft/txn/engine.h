@@ -36,6 +36,7 @@
 #include "weft/fabric/view.h"
 #include "weft/run/worker.h"
 #include "weft/store/table.h"
+#include "weft/txn/change.h"
 #include "weft/txn/log.h"
 #include "weft/txn/messages.h"
 #include "weft/txn/node.h"
@@ -118,6 +119,7 @@ class Engine final : public Duties {
   Node* node() const { return node_; }
   const Limits& limits() const { return limits_; }
   Counters counters() const;
+  ViewChange last_change() const { return change_.read(); }  // from any thread
   const LogTable& log() const { return log_; }
   const OutcomeLog& outcomes() const { return outcomes_; }
   uint64_t last_sequence() const { return sequence_; }
@@ -429,6 +431,7 @@ class Engine final : public Duties {
   size_t encoded_bytes_ = 0;
   std::vector<EncodedPart> encoded_parts_;
   Counters counters_;
+  ViewChangeWatch change_;
 };
 
 }  // namespace weft

@@ -24,9 +24,8 @@ namespace {
 enum class FillStep : uint8_t { kAsk, kWords, kRecord, kNext };
 
 constexpr uint64_t kRecords = uint64_t{1} << 63;  // of a cursor: past the absence words
-constexpr size_t kAnswerBytes = 4096;             // an answer ends with the record that passes this
-constexpr uint64_t kAnswerBins = 256;             // or this many bins, more of a table that is mostly empty
-constexpr uint64_t kAskAgainNs = 20'000'000;      // whoever has much to send does not answer at all
+constexpr uint64_t kAnswerBins = 1024;            // of one answer, more of a table that is mostly empty
+constexpr uint64_t kAskAgainNsPerByte = 300;      // of a piece: whoever has much to send does not answer at all
 
 struct FillHeader {
   uint64_t cursor;  // kAsk: from here on; kNext: ask from here on, 0: that was all; kWords: the first word's index
@@ -64,7 +63,7 @@ bool Engine::fill_step() {
     WEFT_MARK("filling asks again");
   }
   fill.question = ++questions_;
-  fill.ask_again_ns = worker_->now_ns() + kAskAgainNs;
+  fill.ask_again_ns = worker_->now_ns() + limits_.fill_bytes * kAskAgainNsPerByte;
   FillHeader header{};
   header.cursor = fill.cursor;
   header.epoch = view_->epoch.value;
@@ -118,9 +117,10 @@ void Engine::give_copies(const Message& m) {
     store(at, header);
     return at + sizeof header;
   };
+  const size_t piece = std::min(limits_.fill_bytes, limits_.credit_bytes);
   if ((header.cursor & kRecords) == 0) {
     const uint64_t all = table->absence_words();
-    const uint64_t end = std::min<uint64_t>(all, header.cursor + kAnswerBytes / sizeof(uint64_t));
+    const uint64_t end = std::min<uint64_t>(all, header.cursor + piece / sizeof(uint64_t));
     const uint64_t first = std::min(header.cursor, end);
     std::byte* at = send(FillStep::kWords, (end - first) * sizeof(uint64_t));
     for (uint64_t i = first; i < end; ++i) {
@@ -132,19 +132,17 @@ void Engine::give_copies(const Message& m) {
   }
   // A cursor of the index has 64 bits, all in use: the lowest one is given up for kRecords.
   const int bins = static_cast<int>(std::min<uint64_t>(std::max(kAnswerBins, table->spec().capacity / 128), 1 << 14));
-  const uint64_t next = table->copy_out(partition, header.cursor << 1, kAnswerBytes, bins, scratch_.data(),
-                                        [&](ByteView key, ByteView value, Version version) {
-                                          header.version = version.value;
-                                          header.key_bytes = static_cast<uint16_t>(key.size());
-                                          header.value_bytes = static_cast<uint32_t>(value.size());
-                                          std::byte* at =
-                                              send(FillStep::kRecord, padded(key.size()) + padded(value.size()));
-                                          // Padding goes over the wire: never what was in the buffer before.
-                                          std::memset(at, 0, padded(key.size()) + padded(value.size()));
-                                          std::memcpy(at, key.data(), key.size());
-                                          if (!value.empty())
-                                            std::memcpy(at + padded(key.size()), value.data(), value.size());
-                                        });
+  const uint64_t next = table->copy_out(
+      partition, header.cursor << 1, piece, bins, scratch_.data(), [&](ByteView key, ByteView value, Version version) {
+        header.version = version.value;
+        header.key_bytes = static_cast<uint16_t>(key.size());
+        header.value_bytes = static_cast<uint32_t>(value.size());
+        std::byte* at = send(FillStep::kRecord, padded(key.size()) + padded(value.size()));
+        // Padding goes over the wire: never what was in the buffer before.
+        std::memset(at, 0, padded(key.size()) + padded(value.size()));
+        std::memcpy(at, key.data(), key.size());
+        if (!value.empty()) std::memcpy(at + padded(key.size()), value.data(), value.size());
+      });
   header.version = header.key_bytes = 0;
   header.value_bytes = 0;
   header.cursor = next == 0 ? 0 : next >> 1 | kRecords;

@@ -28,6 +28,7 @@ Result<void> check_limits(const Limits& l) {
       in_range<uint32_t>("limits.txn_keys_max", l.txn_keys_max, 1, 250),
       in_range<uint32_t>("limits.txn_bytes_max", l.txn_bytes_max, 1024, 4U << 20),
       in_range<uint32_t>("limits.credit_bytes", l.credit_bytes, 4096, 64U << 20),
+      in_range<uint32_t>("limits.fill_bytes", l.fill_bytes, 256, 1U << 20),
       in_range<uint32_t>("limits.mailbox", l.mailbox, 1, 1U << 20),
       in_range<uint32_t>("limits.outcome_bytes", l.outcome_bytes, 64U << 10, 1U << 30),
   };
@@ -147,6 +148,12 @@ void Node::publish(std::shared_ptr<const View> view) {
   }
   published_epoch_.store(epoch, std::memory_order_release);
   wake();
+}
+
+ViewChange Node::last_change() const {
+  ViewChange change;
+  for (const auto& engine : engines_) change.add(engine->last_change());
+  return change;
 }
 
 std::shared_ptr<const View> Node::published() const {

@@ -21,6 +21,7 @@
 #include "weft/run/worker.h"
 #include "weft/store/table.h"
 #include "weft/txn.h"
+#include "weft/txn/change.h"
 #include "weft/txn/witness.h"
 
 namespace weft {
@@ -72,6 +73,7 @@ class Node {
   void publish(std::shared_ptr<const View> view);
   uint32_t published_epoch() const { return published_epoch_.load(std::memory_order_acquire); }
   std::shared_ptr<const View> published() const;
+  ViewChange last_change() const;  // of all workers together
   // Wakes the threads that run this node's workers; publish() does that too. Set before they run.
   void set_wake(std::function<void()> wake) { wake_ = std::move(wake); }
   void wake() const {

@@ -13,6 +13,7 @@ void Engine::adopt(std::shared_ptr<const View> view) {
   WEFT_CHECK(view->epoch > view_->epoch || !served_, "views only grow");
   const Member* self = view->find(self_);
   active_ = false;
+  change_.adopted(view->epoch.value, in_use_, worker_->now_ns());
   retired_ = self == nullptr || self->token != node_->token() || (served_ && self->incarnation != incarnation_);
   stop_transactions();
   if (bugs_.has(Bug::kForgetsDecisions)) forget_decisions();
@@ -395,6 +396,7 @@ void Engine::activate() {
   }
   std::erase_if(old_views_, [&](const auto& view) { return view->epoch.value < oldest; });
   port_.set_epoch(port_epoch(view_->epoch, true));
+  change_.active(worker_->now_ns());
   release_told(true);
   begin_filling();
   while (begin_first_ != nullptr && in_use_ < limits_.inflight && !free_slots_.empty()) give_slot_to_waiter();
