@@ -17,6 +17,7 @@ uint64_t bit(NodeId node) { return uint64_t{1} << node.value; }
 
 struct Parts {
   uint64_t primaries = 0, backups = 0;
+  uint64_t checked = 0;  // primaries of what is only read: they validate
   uint64_t filling = 0;  // replicas that fill, and the primaries they copy from
 };
 
@@ -28,6 +29,7 @@ Parts parts_of(const TxnSlot& slot) {
     if (!e.read && e.write == Write::kNone) continue;
     const uint64_t primary = bit(e.placement->primary());
     parts.primaries |= primary;
+    if (e.write == Write::kNone) parts.checked |= primary;
     if (e.write == Write::kNone && !slot.row->locks_backups()) continue;
     parts.backups |= e.placement->mask & ~primary;
     if (e.write != Write::kNone && e.placement->filling != 0) parts.filling |= e.placement->filling | primary;
@@ -135,6 +137,19 @@ Aims::Aims(const SimConfig& config, uint64_t seed, Gun* gun) : gun_(gun) {
   const uint64_t then = random.below(100);
   if (then < 30) draw(Struck::kRecovery, 2);
   if (then >= 30 && then < 65) draw(Struck::kFilling, 8);
+  // What is met seldom is aimed at more: validations, and commits that replicate only because a partition fills.
+  Random rare(mix64(seed) ^ 0xa14);
+  if (then >= 65 && then < 85) {
+    draw(rare.chance(40) ? Struck::kTwo : static_cast<Struck>(rare.below(4)), 4);
+    if (!row.replicates()) aims_.back().phase = Phase::kReplicate;
+  }
+  if (row.validate && rare.chance(40)) {
+    aims_.back().phase = Phase::kValidate;
+    if (then >= 30) return;
+    aims_.front().phase = Phase::kValidate;
+    aims_.front().who = Struck::kPrimary;  // the coordinator waits for its answer until there is another view
+    aims_.front().delay_ns = 0;
+  }
 }
 
 void Aims::shoot(uint64_t nodes, int count) {
@@ -158,7 +173,9 @@ void Aims::on_phase(NodeId coordinator, WorkerId worker, const TxnSlot& slot) {
   const Parts parts = parts_of(slot);
   uint64_t nodes = 0;
   if (aim.who == Struck::kCoordinator) nodes = bit(coordinator);
-  if (aim.who == Struck::kPrimary) nodes = parts.primaries & ~bit(coordinator);
+  if (aim.who == Struck::kPrimary) {
+    nodes = (aim.phase == Phase::kValidate ? parts.checked : parts.primaries) & ~bit(coordinator);
+  }
   if (aim.who == Struck::kBackup) nodes = parts.backups & ~bit(coordinator);
   if (aim.who == Struck::kTwo) nodes = bit(coordinator) | parts.primaries | parts.backups;
   if (aim.who == Struck::kFilling) nodes = parts.filling;

@@ -251,7 +251,7 @@ uint64_t Simulation::faults_begun() const {
 bool Simulation::wants_more() const {
   const uint64_t have = stage_.transactions();
   if (have < config_.transactions || (processes_.aims_pending() && have < 2 * config_.transactions)) return true;
-  return faults_begun() == 0 && config_.faults.bits != 0 && have < 20 * config_.transactions;
+  return faults_begun() == 0 && config_.faults.bits != 0 && have < 200 * config_.transactions;
 }
 
 // Until all clients are done; false if they are stuck.
