@@ -13,7 +13,7 @@ SOURCES = $(shell find src include tests examples -name '*.h' -o -name '*.cc')
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: run test models bench profile campaign kill-campaign format check-format check-tree tidy install clean help packages build $(PRESETS:%=test-%)
+.PHONY: run test models bench profile campaign kill-campaign bench-fabrics bench-failover format check-format check-tree tidy install clean help packages build $(PRESETS:%=test-%)
 
 run: build ## Install what is missing, build, start a local cluster and run a workload on it
 	$(WEFT) up
@@ -64,6 +64,12 @@ campaign: build ## Simulate seeds for MINUTES (10) with every protocol
 kill-campaign: build ## Kill, stop and cut off processes of a cluster under load: ROUNDS (200) over shm, as many over tcp
 	python3 tests/process_rounds.py --weft $(WEFT) --fabric shm --rounds $(ROUNDS)
 	python3 tests/process_rounds.py --weft $(WEFT) --fabric tcp --rounds $(ROUNDS)
+
+bench-fabrics: build ## Measure what TCP and TLS cost, against shared memory and one process
+	python3 scripts/fabrics.py --weft $(WEFT)
+
+bench-failover: build ## Measure what the loss of a node costs: detection, pause, filling again, throughput
+	python3 scripts/failover.py --weft $(WEFT)
 
 format: packages ## Format the sources
 	clang-format-16 -i $(SOURCES)
