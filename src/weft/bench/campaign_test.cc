@@ -101,7 +101,9 @@ TEST(Campaign, SeedsThatFailedOnce) {
     runs_clean(options);
   }
   // Of campaigns: three hundred transactions, aimed crashes.
-  for (const auto& [seed, protocol] : {Failed{1794750074142, "dnl1"}, Failed{1794750074142, "dnl4"}}) {
+  for (const auto& [seed, protocol] :
+       {Failed{1794750074142, "dnl1"}, Failed{1794750074142, "dnl4"}, Failed{20572, "fasst"}, Failed{21308, "fasst"},
+        Failed{92, "dnl1"}, Failed{92, "dnl4"}}) {
     SimOptions options;
     options.seed = seed;
     options.protocol = protocol;

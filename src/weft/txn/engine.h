@@ -214,7 +214,9 @@ class Engine final : public Duties {
     TableId table;
     uint64_t cursor = 0;
     uint64_t ask_again_ns = 0;
-    uint32_t question = 0;  // the one under way; 0: none
+    uint64_t patience_ns = 0;
+    uint32_t question = 0;        // the one under way; 0: none
+    uint32_t first_question = 0;  // from the same place
   };
   void begin_filling();
   bool fill_step();

@@ -61,9 +61,13 @@ bool Engine::fill_step() {
   if (fill.question != 0) {
     if (worker_->now_ns() < fill.ask_again_ns) return false;
     WEFT_MARK("filling asks again");
+    fill.patience_ns *= 2;  // the answer may only be slow
+  } else {
+    fill.first_question = questions_ + 1;
+    fill.patience_ns = limits_.fill_bytes * kAskAgainNsPerByte;
   }
   fill.question = ++questions_;
-  fill.ask_again_ns = worker_->now_ns() + limits_.fill_bytes * kAskAgainNsPerByte;
+  fill.ask_again_ns = worker_->now_ns() + fill.patience_ns;
   FillHeader header{};
   header.cursor = fill.cursor;
   header.epoch = view_->epoch.value;
@@ -174,7 +178,8 @@ void Engine::take_copies(const Message& m) {
       break;
     }
     case FillStep::kNext:
-      if (header.question != fill.question) break;  // of one that was asked again
+      // Whichever answer comes first counts; a late one to a question before it does not.
+      if (fill.question == 0 || header.question - fill.first_question > fill.question - fill.first_question) break;
       fill.question = 0;
       fill.cursor = header.cursor;
       if (header.cursor != 0) break;
