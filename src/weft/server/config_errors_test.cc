@@ -157,6 +157,8 @@ TEST(ConfigErrors, AtMostAHundred) {
 TEST(ConfigErrors, CountsThatDoNotFitEachOther) {
   EXPECT_EQ(errors_of("cluster = {name = \"a\", nodes = 2, replicas = 3}\nnode.id = 0\n" + kTcp + kSupervised),
             Lines{"n.toml:1:46: cluster.replicas is 3, expected at most 2 (cluster.nodes)"});
+  EXPECT_EQ(errors_of("cluster = {name = \"a\", nodes = 5}\nnode.id = 5\n" + kTcp + kSupervised),
+            Lines{"n.toml:2:11: node.id is 5, expected below 5 (cluster.nodes)"});
   EXPECT_EQ(errors_of("cluster.name = \"a\"\nnode = {id = 0, threads = 2}\n" + kTcp + kSupervised),
             Lines{"n.toml:2:27: node.threads is 2, expected at most 1 (cluster.workers)"});
   EXPECT_EQ(errors_with("[limits]\nvalue_bytes_max = 1000\n[store]\nvalue_bytes_max = \"1KiB\""),
