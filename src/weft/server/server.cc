@@ -27,6 +27,13 @@ constexpr int kControlStepMs = 20;
 constexpr uint64_t kKnockNs = 100'000'000;  // between two rounds of questions, at first, and at last
 constexpr uint64_t kKnockNsMax = 2'000'000'000;
 
+int partitions_of(const Options& options) { return options.partitions > 0 ? options.partitions : options.nodes; }
+
+ClusterSpec spec_that_recovers(ClusterSpec spec) {
+  spec.recovers = true;
+  return spec;
+}
+
 // What two nodes must have in common beside the name of their cluster.
 Agreement agreement_of(const ServerOptions& options) {
   const Options& o = options.spec.options;
@@ -35,7 +42,7 @@ Agreement agreement_of(const ServerOptions& options) {
   agreement.terms = {
       {"cluster.nodes", static_cast<uint64_t>(o.nodes)},
       {"cluster.replicas", static_cast<uint64_t>(o.replicas)},
-      {"cluster.partitions", static_cast<uint64_t>(o.partitions > 0 ? o.partitions : o.nodes)},
+      {"cluster.partitions", static_cast<uint64_t>(partitions_of(o))},
       {"workers", static_cast<uint64_t>(o.workers)},
       {"hash_seed", o.hash_seed},
       {"protocol " + o.protocol, 1},
@@ -65,7 +72,7 @@ View before_joining(View view, NodeId self) {
 }  // namespace
 
 Server::Server(const ServerOptions& options, Membership* membership, Clock* clock)
-    : options_(options), membership_(membership), clock_(clock) {}
+    : options_(options), spec_(spec_that_recovers(options.spec)), membership_(membership), clock_(clock) {}
 
 Result<std::unique_ptr<Server>> Server::create(const ServerOptions& options, Membership* membership, Clock* clock) {
   if (auto legal = check_spec(options.spec); !legal) return legal.error();
@@ -126,7 +133,17 @@ bool Server::in(const View& view) const {
   return member != nullptr && member->token == self_.token;
 }
 
+// Before it is in a view, as a founder or by joining: from then on the others wait for its leases.
+Result<void> Server::make_tables() {
+  const int partitions = partitions_of(options_.spec.options);
+  auto tables = Node::make_tables(spec_, partitions, partitions);
+  if (!tables) return tables.error();
+  tables_ = std::move(*tables);
+  return {};
+}
+
 Result<Server::End> Server::run(int stop_fd) {
+  if (auto made = make_tables(); !made) return made.error();
   membership_->announce(self_);
   pollfd stop{stop_fd, POLLIN, 0};
   while (poll(&stop, 1, 0) == 0) {
@@ -168,7 +185,7 @@ Result<void> Server::check_view(const View& view) const {
     return Error{Code::kBadOption,
                  "the view has " + what + " " + std::to_string(there) + ", and here it is " + std::to_string(here)};
   };
-  const auto partitions = static_cast<size_t>(o.partitions > 0 ? o.partitions : o.nodes);
+  const auto partitions = static_cast<size_t>(partitions_of(o));
   if (view.partitions.size() != partitions) return differs("cluster.partitions", view.partitions.size(), partitions);
   if (view.replicas != o.replicas) return differs("cluster.replicas", view.replicas, static_cast<size_t>(o.replicas));
   for (const Member& member : view.members) {
@@ -217,9 +234,8 @@ void Server::hear_answer(const MeshEvent& event) {
 Result<void> Server::start(const View& view) {
   if (auto fits = check_view(view); !fits) return fits.error();
   const bool joins = !in(view);
-  ClusterSpec spec = options_.spec;
-  spec.recovers = true;
-  auto node = Node::create(self_.node, spec, joins ? before_joining(view, self_.node) : view, this, joins);
+  auto node =
+      Node::create(self_.node, spec_, joins ? before_joining(view, self_.node) : view, this, joins, std::move(tables_));
   if (!node) return node.error();
   node_ = std::move(*node);
   AgentOptions agent;
@@ -229,7 +245,7 @@ Result<void> Server::start(const View& view) {
   const auto workers = static_cast<size_t>(node_->workers());
   const size_t cores = std::max(1U, std::thread::hardware_concurrency());
   const size_t threads =
-      spec.options.threads > 0 ? static_cast<size_t>(spec.options.threads) : std::min(workers, cores);
+      spec_.options.threads > 0 ? static_cast<size_t>(spec_.options.threads) : std::min(workers, cores);
   for (size_t t = 0; t < std::min(threads, workers); ++t) threads_.push_back(std::make_unique<Thread>(clock_));
   for (size_t w = 0; w < workers; ++w) {
     const WorkerId id(static_cast<uint8_t>(w));
@@ -246,7 +262,7 @@ Result<void> Server::start(const View& view) {
   node_->set_wake([this] { wake_workers(); });
   follow(membership_->latest());
   for (size_t t = 0; t < threads_.size(); ++t) {
-    threads_[t]->start(spec.options.pin_threads ? static_cast<int>(t % cores) : -1);
+    threads_[t]->start(spec_.options.pin_threads ? static_cast<int>(t % cores) : -1);
   }
   return {};
 }

@@ -65,6 +65,7 @@ class Server final : private Environment {
   Server(const ServerOptions& options, Membership* membership, Clock* clock);
   Result<void> start_mesh();
   Result<void> bind_clients();
+  Result<void> make_tables();
   Result<void> check_view(const View& view) const;
   Result<void> start(const View& view);
   void follow(const std::shared_ptr<const View>& view);
@@ -86,12 +87,14 @@ class Server final : private Environment {
   uint64_t seed(NodeId node, WorkerId worker) override;
 
   const ServerOptions options_;
+  const ClusterSpec spec_;
   Membership* const membership_;
   Clock* const clock_;
   Member self_;
   Regions regions_;
   Fd client_socket_;
   std::unique_ptr<Mesh> mesh_;
+  Node::Tables tables_;  // until there is a node
   std::unique_ptr<Node> node_;
   std::unique_ptr<Agent> agent_;
   std::vector<std::unique_ptr<Front>> fronts_;  // by worker
