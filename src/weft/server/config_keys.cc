@@ -136,6 +136,8 @@ std::vector<ConfigKey> make_keys() {
                "calls from other threads that wait for a worker");
   keys.size("outcome_bytes", WEFT_FIELD(options.limits.outcome_bytes), 64 * kKiB, 1024 * kMiB,
             "outcomes of decided transactions that a worker keeps for a minute, four a byte");
+  keys.integer("outcome_wait_ms", WEFT_FIELD(options.limits.outcome_wait_ms), 1, 600'000,
+               "how long `WEFT OUTCOME` waits before it says that the outcome is not known yet");
   return std::move(keys.rows);
 }
 

@@ -125,7 +125,7 @@ TEST(Config, RangesAreThoseOfTheEngine) {
     EXPECT_FALSE(fits(high + 1)) << key.full_name();
     ++compared;
   }
-  EXPECT_EQ(compared, 13);
+  EXPECT_EQ(compared, 14);
 }
 
 TEST(Config, EveryProtocolIsAChoice) {

@@ -30,6 +30,7 @@ Result<void> check_limits(const Limits& l) {
       in_range<uint32_t>("limits.credit_bytes", l.credit_bytes, 4096, 64U << 20),
       in_range<uint32_t>("limits.mailbox", l.mailbox, 1, 1U << 20),
       in_range<uint32_t>("limits.outcome_bytes", l.outcome_bytes, 64U << 10, 1U << 30),
+      in_range<uint32_t>("limits.outcome_wait_ms", l.outcome_wait_ms, 1, 600'000),
   };
   for (const Result<void>& check : checks) {
     if (!check) return check.error();
