@@ -160,6 +160,33 @@ def node_restarted_without_zookeeper(play):
     yield from play.commits(SOME)
 
 
+def zookeeper_killed_in_a_change(play):
+    """About when the view is proposed: its answer may be lost, and reading decides whether it was written."""
+    node, = play.nodes(1)
+    play.kill(node)
+    yield play.random.choice([0, 0.002, 0.005, 0.01, 0.03, play.random.uniform(0, 0.6)])
+    play.act("kill ZooKeeper")
+    play.zookeeper.kill()
+    play.start(node)
+    yield from play.start_zookeeper()
+    yield from play.wait_without(node)
+    yield from play.commits(SOME)
+
+
+def node_stopped_without_zookeeper(play):
+    """Longer than a lease: nothing is acknowledged meanwhile, and nobody can remove it. It goes on as if nothing was."""
+    yield from play.kill_zookeeper()
+    epoch = play.epoch()
+    node, = play.nodes(1)
+    pid = play.stop(node)
+    yield from wait_quiet(play)
+    play.go_on(node, pid)
+    yield from play.commits(SOME)
+    play.unchanged(epoch, "without ZooKeeper")
+    yield from play.start_zookeeper()
+    yield from play.wait_back()
+
+
 def one_killed(play):
     yield from kill_and_restart(play, 1)
 
@@ -206,13 +233,13 @@ def rolling_restart(play):
 def strangers(play):
     """Who is configured otherwise is told what differs, changes no view, and takes nobody's place."""
     cluster = play.cluster
-    expected = {"replicas": "cluster.replicas is ", "protocol": "protocol dnl4 is ", "lease": "lease_ms is ",
+    expected = {"replicas": "cluster.replicas is ", "protocol": f"protocol {cluster.protocol} is ", "lease": "lease_ms is ",
                 "name": 'cluster is "', "store": "capacity is ", "newcomer": "cluster.nodes is ",
                 "double": "it runs there already"}
     play.act("start strangers")
     before = play.epoch(), cluster.removed()
     cluster.start_stranger("replicas", 0, replicas=2)
-    cluster.start_stranger("protocol", 1, protocol="dnl1")
+    cluster.start_stranger("protocol", 1, protocol="dnl1" if cluster.protocol != "dnl1" else "dnl4")
     cluster.start_stranger("lease", 2, lease_ms=400)
     cluster.start_stranger("name", 3, name="toys")
     cluster.start_stranger("store", 4, capacity=5000)
@@ -261,7 +288,8 @@ def judge_strangers(play, expected, before):
 
 
 PLAIN = [strangers, zookeeper_killed, one_killed, node_killed_without_zookeeper, two_killed, zookeeper_stopped,
-         node_restarted_without_zookeeper, two_replaced_at_once, one_leaves_one_returns]
+         node_restarted_without_zookeeper, two_replaced_at_once, one_leaves_one_returns, zookeeper_killed_in_a_change,
+         node_stopped_without_zookeeper]
 TLS = [wrong_authority, rolling_restart, two_killed, node_killed_without_zookeeper]
 SHORT = [zookeeper_killed, node_killed_without_zookeeper, two_replaced_at_once]
 SHORT_TLS = [one_killed]
