@@ -117,7 +117,6 @@ void Engine::look_at(Question& question) {
     hear_standing(question, standing_of(question.id.incarnation, question.id.sequence));
     if (!question.fate) question.fate = Fate::kForgotten;
   } else if (now_ns >= question.until_ns) {
-    WEFT_MARK("a question is given up");
     question.fate = Fate::kNotKnownYet;
   } else if (!active_) {
     WEFT_MARK("a question waits for recovery");
