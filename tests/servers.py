@@ -54,7 +54,7 @@ class ZooKeeper:
         if self.process.poll() is not None:
             raise RuntimeError("ZooKeeper ended: are the packages zookeeper and default-jre-headless installed? " +
                                (self.folder / "zookeeper.log").read_text(encoding="utf-8", errors="replace")[-2000:])
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1) as asks:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=0.3) as asks:
             asks.sendall(b"srvr")
             answer = b""
             while data := asks.recv(4096):
