@@ -422,6 +422,7 @@ class Load:
         self.unknowns = 0  # of the tokens' transactions
         self.failures = {}
         self.views = {}  # epoch: (when it was first seen, who is there, who is filling)
+        self.addresses = set()  # of all who were in a view
 
     def watch(self, client):
         self.by_fd[client.fd] = client
@@ -440,6 +441,7 @@ class Load:
 
     def note_view(self, view, now_ns):
         if view["epoch"] not in self.views:
+            self.addresses.update(member["address"] for member in view["members"])
             filling = sorted({node for placement in view["partitions"] for node in placement["filling"]})
             self.views[view["epoch"]] = (now_ns, [member["node"] for member in view["members"]], filling)
 

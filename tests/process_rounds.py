@@ -321,7 +321,8 @@ def keep(arguments, folder, number):
         arguments.keep.mkdir(parents=True, exist_ok=True)
     kept = tempfile.mkdtemp(prefix=f"weft-round-{arguments.fabric}-{number}-", dir=arguments.keep)
     for name in os.listdir(folder):
-        shutil.copy(folder / name, kept)
+        if (folder / name).is_file():
+            shutil.copy(folder / name, kept)
     return kept
 
 

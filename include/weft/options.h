@@ -20,6 +20,7 @@ struct Limits {
   uint32_t fill_bytes = 64 << 10;       // copies that a primary sends in one piece to a replica that fills
   uint32_t mailbox = 1024;              // calls from other threads that wait for a worker
   uint32_t outcome_bytes = 16 << 20;    // per worker: four outcomes of decided transactions a byte, kept for a minute
+  uint32_t outcome_wait_ms = 10'000;    // that Session::outcome waits for an answer, up to 600,000
 };
 
 enum class KeyKind : uint8_t { kInteger, kBytes };  // 8-byte integers, or byte strings

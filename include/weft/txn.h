@@ -76,8 +76,9 @@ enum class OutcomeKind : uint8_t {
 // What became of a transaction, asked for by its id.
 enum class Fate : uint8_t {
   kCommitted,
-  kAborted,    // it did not happen, and will not
-  kForgotten,  // nobody has a trace of it: it never reached anybody, wrote nothing, or ended long ago
+  kAborted,      // it did not happen, and will not
+  kForgotten,    // nobody has a trace of it: it never reached anybody, wrote nothing, or ended long ago
+  kNotKnownYet,  // not within Limits::outcome_wait_ms: the view is not active, or it is still open. Ask again
 };
 
 struct Outcome {

@@ -40,14 +40,28 @@ Result<Member> founder_of(const nlohmann::json& json, int nodes) {
   return member;
 }
 
-Result<std::vector<Member>> founders_of(std::string_view text, int nodes) {
+// The list's numbers, or nothing if they are those of `founding`.
+std::string difference(const nlohmann::json& json, const Founding& founding) {
+  for (const auto& [name, here] : {std::pair{"nodes", founding.nodes}, std::pair{"replicas", founding.replicas},
+                                   std::pair{"partitions", founding.partitions}}) {
+    const auto field = json.find(name);
+    if (field == json.end() || !field->is_number_unsigned()) return std::string("no ") + name;
+    if (field->get<uint64_t>() == static_cast<uint64_t>(here)) continue;
+    return std::string("cluster.") + name + " is " + field->dump() + " at the others and " + std::to_string(here) +
+           " here";
+  }
+  return {};
+}
+
+Result<std::vector<Member>> founders_of(std::string_view text, const Founding& founding) {
   std::vector<Member> founders;
   if (text.empty()) return founders;
   if (text.size() > kTextBytesMax) return bad(std::to_string(text.size()) + " bytes");
   const auto json = nlohmann::json::parse(text, nullptr, false);
   if (!json.is_object() || !json.contains("founders") || !json["founders"].is_array()) return bad("no list");
+  if (const std::string differs = difference(json, founding); !differs.empty()) return bad(differs);
   for (const auto& entry : json["founders"]) {
-    const Result<Member> founder = founder_of(entry, nodes);
+    const Result<Member> founder = founder_of(entry, founding.nodes);
     if (!founder) return founder.error();
     const bool twice =
         std::any_of(founders.begin(), founders.end(), [&](const Member& m) { return m.node == founder->node; });
@@ -74,7 +88,7 @@ bool is_founders(std::string_view text) {
 }
 
 Result<std::string> found(std::string_view text, const Member& self, const Founding& founding) {
-  Result<std::vector<Member>> founders = founders_of(text, founding.nodes);
+  Result<std::vector<Member>> founders = founders_of(text, founding);
   if (!founders) return founders.error();
   if (self.node.value >= founding.nodes) return std::string();  // it joins later
   const auto place =
@@ -92,7 +106,10 @@ Result<std::string> found(std::string_view text, const Member& self, const Found
     if (!back) return bad("no view can be made of them: " + back.error().detail);
     return text_of_view;
   }
-  nlohmann::json json = {{"founders", nlohmann::json::array()}};
+  nlohmann::json json = {{"founders", nlohmann::json::array()},
+                         {"nodes", founding.nodes},
+                         {"replicas", founding.replicas},
+                         {"partitions", founding.partitions}};
   for (const Member& m : *founders) {
     json["founders"].push_back({{"node", m.node.value}, {"token", hex(m.token)}, {"address", m.address}});
   }

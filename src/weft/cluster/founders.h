@@ -1,8 +1,10 @@
 // The beginning of a cluster: its nodes say that they are there, and when all have, there is a first view. Where a
 // membership keeps only one text, that text is the list of founders until it is a view:
 //
-//   {"founders": [{"node": 0, "token": "00000000000000a7", "address": "10.0.0.1:7400"}]}
+//   {"founders": [{"node": 0, "token": "00000000000000a7", "address": "10.0.0.1:7400"}],
+//    "nodes": 3, "replicas": 2, "partitions": 6}
 //
+// The numbers are those of the first founder; who has others is none, and changes nothing.
 // Whoever finds himself missing adds himself, and whoever completes the list writes the first view instead. A process
 // that starts again takes the place of the one before it.
 #pragma once

@@ -47,12 +47,30 @@ TEST(Founders, WhatIsWrongIsNamed) {
     const auto next = found(text, process(0, 1), kThree);
     return next ? std::string("accepted") : next.error().detail;
   };
+  const std::string numbers = R"("nodes":3,"replicas":2,"partitions":6,)";
   EXPECT_EQ(error("nonsense"), "founders: no list");
-  EXPECT_EQ(error(R"({"founders":[{"node":7,"token":"1","address":"a:1"}]})"), "founders: node 7, there are 3");
-  EXPECT_EQ(error(R"({"founders":[{"node":1,"token":"xyz","address":"a:1"}]})"), "founders: token xyz");
-  EXPECT_EQ(error(R"({"founders":[{"node":1,"token":"1"}]})"), "founders: address ");
-  EXPECT_EQ(error(R"({"founders":[{"node":1,"token":"1","address":"a:1"},{"node":1,"token":"2","address":"a:1"}]})"),
+  EXPECT_EQ(error("{" + numbers + R"("founders":[{"node":7,"token":"1","address":"a:1"}]})"),
+            "founders: node 7, there are 3");
+  EXPECT_EQ(error("{" + numbers + R"("founders":[{"node":1,"token":"xyz","address":"a:1"}]})"), "founders: token xyz");
+  EXPECT_EQ(error("{" + numbers + R"("founders":[{"node":1,"token":"1"}]})"), "founders: address ");
+  EXPECT_EQ(error("{" + numbers +
+                  R"("founders":[{"node":1,"token":"1","address":"a:1"},{"node":1,"token":"2","address":"a:1"}]})"),
             "founders: node 1 twice");
+}
+
+TEST(Founders, WhoHasOtherNumbersChangesNothing) {
+  const std::string one = *found("", process(1, 1), kThree);
+  const auto error = [&](const Founding& founding) {
+    const auto next = found(one, process(0, 1), founding);
+    return next ? std::string("accepted") : next.error().detail;
+  };
+  EXPECT_EQ(error({4, 2, 6}), "founders: cluster.nodes is 3 at the others and 4 here");
+  EXPECT_EQ(error({3, 3, 6}), "founders: cluster.replicas is 2 at the others and 3 here");
+  EXPECT_EQ(error({3, 2, 3}), "founders: cluster.partitions is 6 at the others and 3 here");
+  EXPECT_EQ(error(kThree), "accepted");
+  const auto unknown = found(R"({"founders":[]})", process(0, 1), kThree);
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().detail, "founders: no nodes");
 }
 
 TEST(Founders, MutatedTextsNeverDoHarm) {

@@ -37,6 +37,8 @@ class Membership {
   // The provider has ended, and the cluster ends with it: the text says how.
   virtual std::string ended() { return {}; }
   virtual std::string state() { return "ok"; }  // for people
+  // What keeps it from having a view or changing it, beside being away; empty if nothing does.
+  virtual std::string trouble() { return {}; }
 };
 
 }  // namespace weft

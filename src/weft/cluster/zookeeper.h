@@ -66,6 +66,7 @@ class ZookeeperMembership final : public Membership {
   // The founders' list (founders.h) is kept where the view will be. Nothing without options.founding.
   void announce(const Member& self) override;
   std::string state() override { return status().text; }
+  std::string trouble() override { return status().error; }
   // Makes `first` the view if there is none, as soon as ZooKeeper can be reached. Whoever is first wins; latest() says
   // who it was.
   void bootstrap(const View& first);

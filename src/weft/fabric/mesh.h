@@ -37,10 +37,11 @@ struct MeshPeer {
 
 struct MeshEvent {
   enum class Kind : uint8_t {
-    kUp,       // all workers are connected to this peer
-    kDown,     // a connection that was up is lost; it is made again only by another join()
-    kRefused,  // somebody was turned away, or turned us away: `why` names what differs. For a peer we connect to,
-               // trying goes on.
+    kUp,        // all workers are connected to this peer
+    kDown,      // a connection that was up is lost; it is made again only by another join()
+    kRefused,   // somebody was turned away, or turned us away: `why` names what differs. For a peer we connect to,
+                // trying goes on.
+    kAnswered,  // a knock() is over: without `why` the peer is there and agrees, else that says what is in the way
   };
   Kind kind;
   NodeId peer;  // what it says of itself; kNodesMax if it did not get that far
@@ -68,6 +69,10 @@ class Mesh {
   // Ends the connections to a peer, whatever incarnation. After it returns nothing that peer sent is delivered by any
   // wire, and none of its verbs lands (on shm: its process has ended before).
   virtual void leave(NodeId peer) = 0;
+
+  // Asks a peer whether it is there, in this incarnation, and agrees with this node, whoever of the two has the smaller
+  // id; nothing is connected by that. For a node that has no incarnation yet. One event kAnswered comes of it.
+  virtual void knock(const MeshPeer& peer) = 0;
 
   // Readable when control_step() has something to do; it never blocks. Call it every 20 ms anyway.
   virtual int control_fd() const = 0;

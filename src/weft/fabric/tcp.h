@@ -72,6 +72,7 @@ class TcpMesh final : public Mesh {
   void set_incarnation(uint32_t incarnation) override;
   void join(const MeshPeer& peer) override;
   void leave(NodeId peer) override;
+  void knock(const MeshPeer& peer) override;
   int control_fd() const override { return epoll_.get(); }
   void control_step() override;
   std::vector<MeshEvent> take_events() override;

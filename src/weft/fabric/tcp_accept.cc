@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "weft/base/check.h"
 #include "weft/fabric/tcp.h"
 
 namespace weft {
@@ -74,6 +75,20 @@ void TcpMesh::connect(Member& member, WorkerId worker) {
   add_setup(std::make_unique<TcpSetup>(std::move(*socket), tls_.get(), deadline_ns, member.peer,
                                        hello_to(member.peer.node, member.peer.incarnation, worker)),
             serial);
+}
+
+void TcpMesh::knock(const MeshPeer& peer) {
+  WEFT_CHECK(incarnation_ == 0, "who is a member joins");
+  auto socket = tcp_connect(peer.address);
+  if (!socket) {
+    event(MeshEvent::Kind::kAnswered, peer.node, peer.incarnation, peer.address + ": " + socket.error().detail);
+    return;
+  }
+  const uint64_t deadline_ns = clock_->now_ns() + options_.hello_ms * kMillisecond;
+  auto setup = std::make_unique<TcpSetup>(std::move(*socket), tls_.get(), deadline_ns, peer,
+                                          hello_to(peer.node, peer.incarnation, WorkerId(0)));
+  setup->knocks = true;
+  add_setup(std::move(setup), next_serial_++);
 }
 
 void TcpMesh::add_setup(std::unique_ptr<TcpSetup> setup, uint64_t serial) {
@@ -150,6 +165,11 @@ void TcpMesh::judge(uint64_t serial, TcpSetup& setup) {
     refuse(serial, setup, why);
     return;
   }
+  if (hello->incarnation == 0) {
+    setup.say(tcp_encode_hello(hello_to(setup.peer, 0, setup.worker)), TcpSetup::Stage::kRefusing);
+    step_setup(serial, setup);
+    return;
+  }
   setup.set_stage(TcpSetup::Stage::kWaiting);
   setup.set_deadline_ns(clock_->now_ns() + options_.wait_ms * kMillisecond);
   consider(serial, setup);
@@ -163,7 +183,7 @@ std::string TcpMesh::objection(const TcpSetup& setup, const TcpHello& hello) con
     return "this is node " + std::to_string(options_.self.value) + ", and node " + std::to_string(hello.to_node.value) +
            " was meant";
   }
-  if (hello.node >= options_.self) {
+  if (hello.node >= options_.self && hello.incarnation != 0) {
     return "node " + std::to_string(hello.node.value) + " does not connect to node " +
            std::to_string(options_.self.value) + ": the smaller id connects";
   }
@@ -208,7 +228,6 @@ void TcpMesh::consider(uint64_t serial, TcpSetup& setup) {
 }
 
 void TcpMesh::judge_answer(uint64_t serial, TcpSetup& setup) {
-  Member& member = *member_of(setup.peer);
   if (setup.prefix().kind == TcpSaid::kRefusal) {
     fail_setup(serial, tcp_decode_refusal(setup.body()).why, true);
     return;
@@ -230,6 +249,12 @@ void TcpMesh::judge_answer(uint64_t serial, TcpSetup& setup) {
     fail_setup(serial, why, true);
     return;
   }
+  if (setup.knocks) {
+    event(MeshEvent::Kind::kAnswered, setup.peer, setup.incarnation, {});
+    close_setup(serial);
+    return;
+  }
+  Member& member = *member_of(setup.peer);
   setup.grant_heard = hello->grant;
   setup.set_stage(TcpSetup::Stage::kReady);
   member.retry_ns = 0;
@@ -251,6 +276,11 @@ void TcpMesh::fail_setup(uint64_t serial, const std::string& why, bool refused) 
   TcpSetup& setup = *it->second;
   Member* const member = setup.connected_by_us() ? member_of(setup.peer) : nullptr;
   const std::string text = setup.address() + ": " + why;
+  if (setup.knocks) {
+    event(MeshEvent::Kind::kAnswered, setup.peer, setup.incarnation, text);
+    close_setup(serial);
+    return;
+  }
   if (refused && (member == nullptr || member->refused != text)) {
     if (member != nullptr) member->refused = text;
     event(MeshEvent::Kind::kRefused, setup.peer, setup.incarnation, text);

@@ -7,6 +7,8 @@
 //
 //   hello    node u8, worker u8, to_node u8, 0, incarnation u32, to_incarnation u32, grant u32, cluster size u16,
 //            terms u16, the cluster's id, then for each term: name size u16, name, value u64
+//            An incarnation of 0 is a knock: the sender is no member and only asks whether it could be one. The answer
+//            is the same, and ends the connection.
 //   refusal  node u8, text. The same in every version, so that a version can be refused.
 //
 // Nothing is read beyond the exchange: frames (tcp_frame.h) may follow at once. Pure functions; what they decode comes

@@ -93,8 +93,9 @@ bool TcpSetup::read(TcpFault* fault) {
     const TcpStream::Moved moved = stream_.read(to, in_.size() - in_done_, fault);
     in_done_ += moved.bytes;
     if (moved.io == TcpIo::kClosed) {
-      TcpFault before = *fault;
-      fault->set("%.150s during the hello", before.text);
+      const TcpFault before = *fault;
+      const bool maybe_tls = by_us_ && tls_ == nullptr && in_done_ == 0;
+      fault->set("%.140s during the hello%s", before.text, maybe_tls ? " (does it expect TLS?)" : "");
       return false;
     }
     // Only a read that brings nothing shows that the end is not there already: its event may have come with the bytes.

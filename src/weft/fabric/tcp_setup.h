@@ -26,7 +26,7 @@ class TcpSetup {
     kHeard,       // theirs is here, to be judged by the mesh
     kWaiting,     // it is sound, but its sender is no member here, or not yet
     kAnswering,   // accepted: our hello goes out
-    kRefusing,    // the refusal goes out, and that is the end
+    kRefusing,    // the refusal goes out, or the answer to a knock, and that is the end
     kReady,       // waits for the connections of the other workers
   };
 
@@ -65,6 +65,7 @@ class TcpSetup {
   NodeId peer{kNodesMax};
   uint32_t incarnation = 0;
   WorkerId worker;
+  bool knocks = false;       // we connected only to ask
   uint32_t grant_said = 0;   // in our hello
   uint32_t grant_heard = 0;  // in theirs
 

@@ -166,6 +166,51 @@ TEST(TcpAgreementTest, ADifferenceIsRefusedByNameAtBothSides) {
   EXPECT_FALSE(net.is_up(0, 1) || net.is_up(1, 0));
 }
 
+// A knock connects nobody, and comes to one answer whoever has the smaller id.
+TEST(TcpKnockTest, WhoAgreesIsToldSo) {
+  TcpTestNet net(3, 1, [](size_t n, TcpOptions& options) {
+    options.incarnation = n == 1 ? 0 : 4;
+    options.hello_ms = 300;
+  });
+  for (const size_t n : {size_t{0}, size_t{2}}) {
+    net.mesh(1).knock({node_id(n), 4, net.mesh(n).address()});
+    ASSERT_TRUE(net.until([&] { return net.find(1, Kind::kAnswered) != nullptr; }));
+    EXPECT_EQ(net.find(1, Kind::kAnswered)->why, "");
+    EXPECT_EQ(net.find(1, Kind::kAnswered)->peer, node_id(n));
+    EXPECT_EQ(net.find(1, Kind::kAnswered)->incarnation, 4U);
+    EXPECT_TRUE(net.until([&] { return net.mesh(n).strangers() == 0; }));
+    EXPECT_EQ(net.find(n, Kind::kRefused), nullptr) << net.all_events(n);
+    net.node(1).events.clear();
+  }
+}
+
+TEST(TcpKnockTest, WhatIsInTheWayIsNamed) {
+  TcpTestNet net(4, 1, [](size_t n, TcpOptions& options) {
+    options.incarnation = n == 1 ? 0 : 4;
+    options.hello_ms = 300;
+    if (n == 2) options.agreement.terms[1].second = 8;
+    if (n == 3) options.incarnation = 0;
+  });
+  const auto answer = [&](const MeshPeer& peer) {
+    net.node(1).events.clear();
+    net.mesh(1).knock(peer);
+    EXPECT_TRUE(net.until([&] { return net.find(1, Kind::kAnswered) != nullptr; }));
+    return net.find(1, Kind::kAnswered)->why;
+  };
+  const auto has = [](const std::string& text, const std::string& words) {
+    EXPECT_NE(text.find(words), std::string::npos) << text;
+  };
+  has(answer({NodeId(2), 4, net.mesh(2).address()}), "hash_seed is 8 at node 2 and 7 at node 1");
+  EXPECT_NE(net.find(2, Kind::kRefused, "hash_seed is 8"), nullptr);
+  has(answer({NodeId(0), 3, net.mesh(0).address()}), "this is node 0 incarnation 4, and incarnation 3 was meant");
+  has(answer({NodeId(2), 4, net.mesh(0).address()}), "this is node 0, and node 2 was meant");
+  has(answer({NodeId(3), 4, net.mesh(3).address()}), "it is node 3 incarnation 0, and node 3 incarnation 4 was meant");
+  has(answer({NodeId(0), 4, "127.0.0.1:1"}), "127.0.0.1:1: ");
+  has(answer({NodeId(0), 4, "nonsense"}), "nonsense");
+  const auto deaf = tcp_listen("127.0.0.1:0");
+  has(answer({NodeId(0), 4, tcp_local_address(deaf->get())}), "no hello in time");
+}
+
 TEST(TcpAgreementTest, AnotherClusterIsRefused) {
   TcpTestNet net(2, 1, [](size_t n, TcpOptions& options) {
     if (n == 1) options.agreement.cluster = "staging";

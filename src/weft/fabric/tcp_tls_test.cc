@@ -136,7 +136,7 @@ TEST_F(TcpTlsTest, PlainToATlsPort) {
   TcpTestNet net(2, 1, [&](size_t n, TcpOptions& options) {
     if (n == 1) options.tls = files();
   });
-  expect_refused(net, "", "TLS handshake");
+  expect_refused(net, "does it expect TLS?", "TLS handshake");
 }
 
 TEST_F(TcpTlsTest, TlsToAPlainPort) {

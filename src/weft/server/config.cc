@@ -17,17 +17,24 @@
 namespace weft {
 namespace {
 
-// Any file that can be read to its end, a pipe too; not more than kConfigBytesMax of it.
+// Not more than kConfigBytesMax of it. A pipe that nobody writes to would be waited for for ever.
 Result<std::string> read_file(const std::string& path) {
   const auto os_error = [] { return Error{Code::kOs, std::string("cannot be read: ") + strerrordesc_np(errno)}; };
-  const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat status {};
   if (!fd || fstat(fd.get(), &status) != 0) return os_error();
   const auto too_long = [](const std::string& bytes) {
     return Error{Code::kBadFile,
                  "the file has " + bytes + " bytes, expected at most " + std::to_string(kConfigBytesMax) + " (1 MiB)"};
   };
-  if (S_ISREG(status.st_mode) && status.st_size > off_t{kConfigBytesMax}) {
+  if (!S_ISREG(status.st_mode)) {
+    const char* const what = S_ISDIR(status.st_mode)    ? "a directory"
+                             : S_ISFIFO(status.st_mode) ? "a pipe"
+                             : S_ISSOCK(status.st_mode) ? "a socket"
+                                                        : "a device";
+    return Error{Code::kBadFile, std::string("it is ") + what + ", expected a regular file"};
+  }
+  if (status.st_size > off_t{kConfigBytesMax}) {
     return too_long(std::to_string(status.st_size));
   }
   std::string text(kConfigBytesMax + 1, '\0');

@@ -156,6 +156,10 @@ void Checker::cluster() {
     fault("cluster.replicas",
           " is " + std::to_string(o.replicas) + ", expected at most " + std::to_string(o.nodes) + " (cluster.nodes)");
   }
+  if (c_.node.value >= o.nodes && sound("cluster.nodes") && given("node.id") && sound("node.id")) {
+    fault("node.id",
+          " is " + std::to_string(c_.node.value) + ", expected below " + std::to_string(o.nodes) + " (cluster.nodes)");
+  }
   if (o.threads > o.workers && sound("cluster.workers")) {
     fault("node.threads", " is " + std::to_string(o.threads) + ", expected at most " + std::to_string(o.workers) +
                               " (cluster.workers)");

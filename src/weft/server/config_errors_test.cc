@@ -1,5 +1,6 @@
 // Every class of error, with its exact words.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <string>
 #include <vector>
@@ -157,6 +158,8 @@ TEST(ConfigErrors, AtMostAHundred) {
 TEST(ConfigErrors, CountsThatDoNotFitEachOther) {
   EXPECT_EQ(errors_of("cluster = {name = \"a\", nodes = 2, replicas = 3}\nnode.id = 0\n" + kTcp + kSupervised),
             Lines{"n.toml:1:46: cluster.replicas is 3, expected at most 2 (cluster.nodes)"});
+  EXPECT_EQ(errors_of("cluster = {name = \"a\", nodes = 5}\nnode.id = 5\n" + kTcp + kSupervised),
+            Lines{"n.toml:2:11: node.id is 5, expected below 5 (cluster.nodes)"});
   EXPECT_EQ(errors_of("cluster.name = \"a\"\nnode = {id = 0, threads = 2}\n" + kTcp + kSupervised),
             Lines{"n.toml:2:27: node.threads is 2, expected at most 1 (cluster.workers)"});
   EXPECT_EQ(errors_with("[limits]\nvalue_bytes_max = 1000\n[store]\nvalue_bytes_max = \"1KiB\""),
@@ -362,7 +365,10 @@ TEST(ConfigErrors, Files) {
   const ConfigFolder folder;
   EXPECT_EQ(load_config(folder / "gone").errors,
             Lines{(folder / "gone") + ": cannot be read: No such file or directory"});
-  EXPECT_EQ(load_config(folder / ".").errors, Lines{(folder / ".") + ": cannot be read: Is a directory"});
+  EXPECT_EQ(load_config(folder / ".").errors, Lines{(folder / ".") + ": it is a directory, expected a regular file"});
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  EXPECT_EQ(load_config(folder / "pipe").errors, Lines{(folder / "pipe") + ": it is a pipe, expected a regular file"});
+  EXPECT_EQ(load_config("/dev/zero").errors, Lines{"/dev/zero: it is a device, expected a regular file"});
   EXPECT_EQ(load_config("").errors, Lines{": cannot be read: No such file or directory"});
   EXPECT_EQ(load_config(folder.write("empty", "")).errors.size(), 4U);
   const std::string line = "# " + std::string(1021, 'x') + "\n";
@@ -373,8 +379,6 @@ TEST(ConfigErrors, Files) {
   EXPECT_EQ(load_config(folder.write("large", large)).errors,
             Lines{(folder / "large") + ": the file has " + std::to_string(large.size()) +
                   " bytes, expected at most 1048576 (1 MiB)"});
-  EXPECT_EQ(load_config("/dev/zero").errors,
-            Lines{"/dev/zero: the file has more than 1048576 bytes, expected at most 1048576 (1 MiB)"});
 }
 
 TEST(ConfigErrors, LinesHaveALimit) {

@@ -57,7 +57,7 @@ std::vector<ConfigKey> make_keys() {
             "the cluster's id, 1 to 64 letters, digits, `-`, `_` or `.`; both ends of a connection must agree",
             "required");
   keys.integer("nodes", WEFT_FIELD(options.nodes), 1, kNodesMax,
-               "nodes of the first view: those with the ids 0 to `nodes` - 1");
+               "nodes of the cluster: those with the ids 0 to `nodes` - 1; the same for all nodes");
   keys.integer("replicas", WEFT_FIELD(options.replicas), 1, kReplicasMax,
                "copies of every record, at most one per node", "3, or `nodes` if that is less");
   keys.integer("workers", WEFT_FIELD(options.workers), 1, kWorkersMax,
@@ -72,8 +72,7 @@ std::vector<ConfigKey> make_keys() {
                "a node that was silent for this long is removed; the same for all nodes");
 
   keys.table = "node";
-  keys.integer("id", WEFT_FIELD(node), 0, kNodesMax - 1,
-               "which node this is; one below `cluster.nodes` is of the first view", "required");
+  keys.integer("id", WEFT_FIELD(node), 0, kNodesMax - 1, "which node this is, below `cluster.nodes`", "required");
   keys.integer("threads", WEFT_FIELD(options.threads), 0, kWorkersMax,
                "threads that run the workers, at most one each; 0: one per worker, at most the cores");
   keys.boolean("pin_threads", WEFT_FIELD(options.pin_threads), "each thread stays on one core");
@@ -139,6 +138,8 @@ std::vector<ConfigKey> make_keys() {
                "calls from other threads that wait for a worker");
   keys.size("outcome_bytes", WEFT_FIELD(options.limits.outcome_bytes), 64 * kKiB, 1024 * kMiB,
             "outcomes of decided transactions that a worker keeps for a minute, four a byte");
+  keys.integer("outcome_wait_ms", WEFT_FIELD(options.limits.outcome_wait_ms), 1, 600'000,
+               "how long `WEFT OUTCOME` waits before it says that the outcome is not known yet");
   return std::move(keys.rows);
 }
 

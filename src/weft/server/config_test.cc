@@ -44,14 +44,14 @@ TEST(Config, TheSmallestFileHasDefaultsForTheRest) {
 TEST(Config, DefaultsFollowOtherKeys) {
   const NodeConfig c = sound(R"(
 cluster = {name = "one", nodes = 1}
-node.id = 7
+node.id = 0
 fabric.listen = "[::1]:0"
 limits.value_bytes_max = 1000
 membership = {kind = "zookeeper", hosts = "zk:2181"})");
   EXPECT_EQ(c.options.replicas, 1);
   EXPECT_EQ(c.store.value_bytes_max, 1000U);
   EXPECT_EQ(c.membership.path, "/weft/one/view");
-  EXPECT_EQ(c.node, NodeId(7));
+  EXPECT_EQ(c.node, NodeId(0));
 }
 
 TEST(Config, PathsBeginAtTheFilesFolder) {
@@ -161,6 +161,7 @@ NodeConfig drawn(Random& random) {
   }
   Options& o = c.options;
   o.replicas = std::min(o.replicas, o.nodes);
+  c.node.value = static_cast<uint8_t>(c.node.value % o.nodes);
   o.threads = std::min(o.threads, o.workers);
   o.limits.credit_bytes = std::max<uint32_t>(o.limits.credit_bytes, (1 << 20) + (16 << 10));
   c.store.value_bytes_max = std::min(c.store.value_bytes_max, o.limits.value_bytes_max);

@@ -17,6 +17,8 @@ namespace weft {
 namespace {
 
 constexpr int kBacklog = 512;
+constexpr uint64_t kDigestWaitNs = 1'000'000;
+constexpr uint64_t kIdleNs = 1'000'000'000;  // then a connection gives its buffers back
 
 std::string id_text(const TxnId& id) {
   return std::to_string(id.incarnation) + "." + std::to_string(id.worker.value) + "." + std::to_string(id.sequence);
@@ -101,6 +103,7 @@ bool Front::poll() {
   for (Connection& connection : connections_) {
     if (connection.work.running() || connection.closing || connection.dead) continue;
     if (connection.held) drop_held(connection);
+    shrink_if_idle(connection);
     busy |= connection.readable;
     if (connection.readable) read_some(connection);
     go_on(connection);
@@ -110,6 +113,7 @@ bool Front::poll() {
 
 void Front::read_some(Connection& connection) {
   const std::span<char> room = connection.reader.room();
+  connection.shrinks_ns = session_.now_ns() + kIdleNs;
   const ssize_t n = recv(connection.socket.get(), room.data(), room.size(), MSG_DONTWAIT);
   if (n > 0) {
     connection.reader.filled(static_cast<size_t>(n));
@@ -199,13 +203,10 @@ void Front::end_multi(Connection& connection) {
 bool Front::weft_command(Connection& connection, Arguments arguments) {
   RespWriter out(&connection.output);
   const std::string_view what = arguments.size() == 2 ? arguments[1] : std::string_view();
-  if (is(what, "multi") || (arguments.size() == 3 && is(arguments[1], "outcome"))) return false;
+  if (is(what, "multi") || is(what, "digest")) return false;
+  if (arguments.size() == 3 && is(arguments[1], "outcome")) return false;
   if (is(what, "status")) {
     out.bulk(hooks_.status());
-    return true;
-  }
-  if (is(what, "digest")) {
-    out.bulk(digest_text(*engine_->node(), engine_->view()));
     return true;
   }
   int peer = -1;
@@ -231,10 +232,27 @@ Task<void> Front::weft_outcome(Connection& connection, Arguments arguments) {
   }
   Task<Fate> asking = session_.outcome(*id);
   const Fate fate = co_await asking;
+  if (fate == Fate::kNotKnownYet) {
+    RespWriter(&connection.output)
+        .error("TRYAGAIN the outcome is not known after " + std::to_string(engine_->limits().outcome_wait_ms) +
+               " ms (limits.outcome_wait_ms): " +
+               (engine_->active() ? "somebody still has the transaction open" : "the view is not active"));
+    co_return;
+  }
   RespWriter(&connection.output)
       .simple(fate == Fate::kCommitted ? "committed"
               : fate == Fate::kAborted ? "aborted"
                                        : "forgotten");
+}
+
+// One at a time: each step of the worker does one step of one walk.
+Task<void> Front::weft_digest(Connection& connection) {
+  while (digest_runs_) co_await session_.sleep_ns(kDigestWaitNs);
+  digest_runs_ = true;
+  DigestWalk walk(*engine_->node(), engine_->view());
+  while (!walk.step()) co_await session_.sleep_ns(1);
+  digest_runs_ = false;
+  RespWriter(&connection.output).bulk(walk.text());
 }
 
 Task<void> Front::weft_multi(Connection& connection) {
@@ -257,10 +275,29 @@ void Front::drop_held(Connection& connection) const {
   connection.held_too_long = true;
 }
 
+void Front::shrink_if_idle(Connection& connection) const {
+  if (session_.now_ns() < connection.shrinks_ns) return;
+  connection.shrinks_ns = UINT64_MAX;
+  connection.reader.shrink();
+  if (connection.output.empty()) connection.output.shrink_to_fit();
+  connection.reply.clear();
+  connection.reply.shrink_to_fit();
+}
+
+size_t Front::buffer_bytes() const {
+  size_t bytes = 0;
+  for (const Connection& connection : connections_) {
+    bytes += connection.reader.memory_bytes() + connection.output.capacity() + connection.reply.capacity();
+  }
+  return bytes;
+}
+
 uint64_t Front::deadline_ns() const {
   uint64_t deadline_ns = UINT64_MAX;
   for (const Connection& connection : connections_) {
     if (connection.held) deadline_ns = std::min(deadline_ns, connection.held_until_ns);
+    if (connection.work.running() || connection.closing || connection.dead) continue;
+    deadline_ns = std::min(deadline_ns, connection.shrinks_ns);
   }
   return deadline_ns;
 }
@@ -282,7 +319,9 @@ void Front::queue(Connection& connection, Arguments arguments) {
 
 Task<void> Front::execute(Connection& connection, Arguments arguments) {
   if (is(arguments[0], "weft")) {
-    Task<void> work = is(arguments[1], "multi") ? weft_multi(connection) : weft_outcome(connection, arguments);
+    Task<void> work = is(arguments[1], "multi")    ? weft_multi(connection)
+                      : is(arguments[1], "digest") ? weft_digest(connection)
+                                                   : weft_outcome(connection, arguments);
     co_await work;
     co_return;
   }

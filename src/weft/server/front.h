@@ -9,9 +9,11 @@
 // OUTCOME) when this one is gone before it answers EXEC. The transaction begins at once, and EXEC runs it once: one
 // that aborts is not tried again, since the next attempt would be another transaction.
 //
+// WEFT DIGEST walks the tables in steps (digest.h); a second one waits for the first.
+//
 // Limits: who sends a command over its limit, or does not read its answers, is closed with an error that names the
 // limit; who comes when clients_max are there is told so. While a command of a connection runs nothing more is read
-// from it.
+// from it. A connection that was idle for a second gives its buffers back.
 #pragma once
 
 #include <sys/epoll.h>
@@ -62,6 +64,7 @@ class Front final : public Clients, public Bell {
   bool flush() override;
   int fd() const override { return epoll_.get(); }
   uint64_t deadline_ns() const override;
+  size_t buffer_bytes() const;  // of all connections
 
  private:
   struct Connection {
@@ -74,7 +77,8 @@ class Front final : public Clients, public Bell {
     bool multi_is_bad = false;
     std::optional<Txn> held;  // begun by WEFT MULTI
     uint64_t held_until_ns = 0;
-    bool held_too_long = false;  // and dropped
+    bool held_too_long = false;        // and dropped
+    uint64_t shrinks_ns = UINT64_MAX;  // when it has been idle for long
     bool readable = false;
     bool fed = false;      // bytes came that nobody looked at
     bool closing = false;  // when the output is written
@@ -95,6 +99,8 @@ class Front final : public Clients, public Bell {
   static void end_multi(Connection& connection);
   Task<void> weft_outcome(Connection& connection, Arguments arguments);
   Task<void> weft_multi(Connection& connection);
+  Task<void> weft_digest(Connection& connection);
+  void shrink_if_idle(Connection& connection) const;
   void drop_held(Connection& connection) const;
   void queue(Connection& connection, Arguments arguments);
   Task<void> transact(Connection& connection, std::vector<Arguments> commands, bool exec);
@@ -108,6 +114,7 @@ class Front final : public Clients, public Bell {
   Fd epoll_;
   Fd listener_;
   bool listening_ = false;
+  bool digest_runs_ = false;
   std::list<Connection> connections_;
   std::vector<epoll_event> events_;
 };

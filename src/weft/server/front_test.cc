@@ -7,11 +7,13 @@
 #include <sys/socket.h>
 
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "weft/fabric/local.h"
+#include "weft/server/digest.h"
 #include "weft/txn/node.h"
 
 namespace weft {
@@ -32,7 +34,7 @@ class FrontTest : public testing::Test, public Environment {
     spec.options.nodes = kNodes;
     spec.options.limits.inflight = 8;
     spec.recovers = true;
-    spec.tables.push_back({.name = "keys", .keys = KeyKind::kBytes, .value_bytes_max = 64, .capacity = 1000});
+    spec.tables.push_back({.name = "keys", .keys = KeyKind::kBytes, .value_bytes_max = 64, .capacity = 20'000});
     fabric_ = std::make_unique<LocalFabric>(LocalOptions{.nodes = kNodes});
     view_ = make_view(kNodes, kNodes, kNodes);
     for (uint8_t n = 0; n < kNodes; ++n) {
@@ -79,7 +81,7 @@ class FrontTest : public testing::Test, public Environment {
   }
   // The answer as it comes over the wire; empty if none comes.
   std::string answer(const Fd& client) {
-    char bytes[4096];
+    char bytes[65536];
     for (int i = 0; i < 5000; ++i) {
       steps(1);
       const ssize_t n = recv(client.get(), bytes, sizeof bytes, MSG_DONTWAIT);
@@ -216,6 +218,122 @@ TEST_F(FrontTest, BadIdsAreRefusedByTheirForm) {
   EXPECT_EQ(ask(client, "WEFT OUTCOME"), "-ERR WEFT takes STATUS, DIGEST, MULTI or OUTCOME id\r\n");
   EXPECT_EQ(ask(client, "MULTI"), "+OK\r\n");
   EXPECT_TRUE(ask(client, "WEFT MULTI").starts_with("-ERR unknown command"));
+}
+
+// A view that never becomes active: who asks is told so, not left waiting.
+TEST_F(FrontTest, AnOutcomeThatNobodyCanTellIsNotWaitedForForEver) {
+  const Fd client = connect_to(0);
+  const Fd other = connect_to(1);
+  const std::string id = begin(client);
+  const std::string open = begin(other);
+  first_ = 1;
+  const Result<View> next = without_members(view_, 1);
+  ASSERT_TRUE(next);
+  nodes_[1]->publish(std::make_shared<const View>(*next));  // and node 2 never hears of it
+  const Fd asks = connect_to(1);
+  EXPECT_EQ(ask(asks, "WEFT OUTCOME " + id), "");
+  clock_.now += 10'000'000'000;
+  EXPECT_EQ(answer(asks),
+            "-TRYAGAIN the outcome is not known after 10000 ms (limits.outcome_wait_ms): the view is not active\r\n");
+  nodes_[2]->publish(std::make_shared<const View>(*next));
+  EXPECT_EQ(ask(asks, "WEFT OUTCOME " + id), "+forgotten\r\n");
+}
+
+class DigestTest : public FrontTest {
+ protected:
+  static constexpr uint64_t kRecords = 5000;
+
+  void SetUp() override {
+    FrontTest::SetUp();
+    for (uint64_t i = 0; i < kRecords; ++i) {
+      const std::string key = "key" + std::to_string(i);
+      for (const auto& node : nodes_) ASSERT_TRUE(node->load(TableId(0), as_bytes(key), as_bytes(key)));
+    }
+  }
+  static uint64_t records(const nlohmann::json& digest) {
+    uint64_t sum = 0;
+    for (const auto& [partition, tables] : digest["partitions"].items())
+      sum += tables["keys"]["records"].get<uint64_t>();
+    return sum;
+  }
+};
+
+TEST_F(DigestTest, EachStepIsBoundedAndTheSumIsWhole) {
+  constexpr uint64_t kSlotsOfABin = 15;
+  std::string texts[2];
+  for (size_t n : {0U, 1U}) {
+    DigestWalk walk(*nodes_[n], view_);
+    int steps = 1;
+    for (uint64_t before = 0; !walk.step(); ++steps) {
+      const uint64_t now = records(nlohmann::json::parse(walk.text()));
+      EXPECT_LE(now - before, kSlotsOfABin * DigestWalk::kBins);
+      before = now;
+    }
+    EXPECT_GT(steps, 10);
+    nlohmann::json digest = nlohmann::json::parse(walk.text());
+    EXPECT_EQ(records(digest), kRecords);
+    EXPECT_EQ(digest["locked"], 0);
+    EXPECT_EQ(digest["unreadable"], 0);
+    const std::vector<Digest> at_once = digests_of(*nodes_[n]->table(TableId(0)), kNodes);
+    for (size_t p = 0; p < kNodes; ++p) {
+      const nlohmann::json& one = digest["partitions"][std::to_string(p)]["keys"];
+      EXPECT_EQ(one["sum"], at_once[p].sum);
+      EXPECT_EQ(one["absence"], at_once[p].absence);
+    }
+    digest.erase("node");
+    texts[n] = digest.dump();
+  }
+  EXPECT_EQ(texts[0], texts[1]);
+}
+
+TEST_F(DigestTest, OthersAreServedMeanwhile) {
+  const Fd asks = connect_to(0);
+  const Fd again = connect_to(0);
+  const Fd other = connect_to(0);
+  EXPECT_EQ(ask(other, "PING"), "+PONG\r\n");
+  const auto heard = [](const Fd& client) {
+    char bytes[65536];
+    const ssize_t n = recv(client.get(), bytes, sizeof bytes, MSG_DONTWAIT);
+    return n > 0 ? std::string(bytes, static_cast<size_t>(n)) : std::string();
+  };
+  say(asks, "WEFT DIGEST");
+  say(again, "weft digest");
+  std::string answers[2];
+  int served = 0;
+  for (int i = 0; i < 5000 && (answers[0].empty() || answers[1].empty()); ++i) {
+    // Writes of what is there, of what is new, and of what was there: the walk meets all of them.
+    const std::string n = std::to_string(i);
+    const bool erase = i % 3 == 2;
+    say(other, erase ? "DEL key" + n : (i % 3 == 0 ? "SET key" : "SET new") + n + " other");
+    for (std::string text; text.empty(); text = heard(other)) steps(1);
+    ++served;
+    if (answers[0].empty()) answers[0] = heard(asks);
+    if (answers[1].empty()) answers[1] = heard(again);
+    if (i < 3) {
+      EXPECT_EQ(answers[0] + answers[1], "");
+    }
+  }
+  EXPECT_GT(served, 5);
+  for (const std::string& text : answers) {
+    ASSERT_EQ(text.substr(0, 1), "$");
+    EXPECT_TRUE(nlohmann::json::accept(text.substr(text.find('{')))) << text;
+  }
+}
+
+TEST_F(FrontTest, AnIdleConnectionGivesItsBuffersBack) {
+  std::vector<Fd> clients;
+  for (int i = 0; i < 10; ++i) {
+    clients.push_back(connect_to(0));
+    EXPECT_EQ(ask(clients.back(), "ECHO " + std::string(30'000, 'x')).substr(0, 3), "$30");
+  }
+  steps(1);
+  EXPECT_GT(fronts_[0]->buffer_bytes(), 300'000U);
+  EXPECT_LT(fronts_[0]->deadline_ns(), clock_.now + 1'000'000'000);
+  clock_.now += 1'000'000'000;
+  steps(1);
+  EXPECT_LT(fronts_[0]->buffer_bytes(), 10 * 100U);
+  EXPECT_EQ(fronts_[0]->deadline_ns(), UINT64_MAX);
+  for (const Fd& client : clients) EXPECT_EQ(ask(client, "PING"), "+PONG\r\n");
 }
 
 // The coordinator is gone before it answers: another node knows.

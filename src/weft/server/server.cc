@@ -24,6 +24,15 @@ namespace weft {
 namespace {
 
 constexpr int kControlStepMs = 20;
+constexpr uint64_t kKnockNs = 100'000'000;  // between two rounds of questions, at first, and at last
+constexpr uint64_t kKnockNsMax = 2'000'000'000;
+
+int partitions_of(const Options& options) { return options.partitions > 0 ? options.partitions : options.nodes; }
+
+ClusterSpec spec_that_recovers(ClusterSpec spec) {
+  spec.recovers = true;
+  return spec;
+}
 
 // What two nodes must have in common beside the name of their cluster.
 Agreement agreement_of(const ServerOptions& options) {
@@ -31,8 +40,12 @@ Agreement agreement_of(const ServerOptions& options) {
   Agreement agreement;
   agreement.cluster = options.cluster;
   agreement.terms = {
+      {"cluster.nodes", static_cast<uint64_t>(o.nodes)},
+      {"cluster.replicas", static_cast<uint64_t>(o.replicas)},
+      {"cluster.partitions", static_cast<uint64_t>(partitions_of(o))},
+      {"workers", static_cast<uint64_t>(o.workers)},
       {"hash_seed", o.hash_seed},
-      {"protocol", hash_bytes(o.protocol.data(), o.protocol.size(), 0)},
+      {"protocol " + o.protocol, 1},
       {"lease_ms", options.lease_ns / 1'000'000},
       {"limits.inflight", o.limits.inflight},
       {"limits.key_bytes_max", o.limits.key_bytes_max},
@@ -59,7 +72,7 @@ View before_joining(View view, NodeId self) {
 }  // namespace
 
 Server::Server(const ServerOptions& options, Membership* membership, Clock* clock)
-    : options_(options), membership_(membership), clock_(clock) {}
+    : options_(options), spec_(spec_that_recovers(options.spec)), membership_(membership), clock_(clock) {}
 
 Result<std::unique_ptr<Server>> Server::create(const ServerOptions& options, Membership* membership, Clock* clock) {
   if (auto legal = check_spec(options.spec); !legal) return legal.error();
@@ -120,7 +133,17 @@ bool Server::in(const View& view) const {
   return member != nullptr && member->token == self_.token;
 }
 
+// Before it is in a view, as a founder or by joining: from then on the others wait for its leases.
+Result<void> Server::make_tables() {
+  const int partitions = partitions_of(options_.spec.options);
+  auto tables = Node::make_tables(spec_, partitions, partitions);
+  if (!tables) return tables.error();
+  tables_ = std::move(*tables);
+  return {};
+}
+
 Result<Server::End> Server::run(int stop_fd) {
+  if (auto made = make_tables(); !made) return made.error();
   membership_->announce(self_);
   pollfd stop{stop_fd, POLLIN, 0};
   while (poll(&stop, 1, 0) == 0) {
@@ -132,7 +155,9 @@ Result<Server::End> Server::run(int stop_fd) {
         why_ = "the first view changed before this node knew it";
         return End::kRemoved;
       }
-      if (auto started = start(*view); !started) return started.error();
+      if (in(*view) || may_join(*view)) {
+        if (auto started = start(*view); !started) return started.error();
+      }
     }
     if (view != nullptr && view != followed_) follow(view);
     if (node_ != nullptr && agent_->retired()) {
@@ -142,7 +167,7 @@ Result<Server::End> Server::run(int stop_fd) {
     for_each_node(cut_.exchange(0), [&](NodeId peer) { lose(peer); });
     mesh_->control_step();
     hear_mesh();
-    if (node_ != nullptr) say_what_changed();
+    say_what_changed();
     wait(stop_fd, kControlStepMs);
   }
   return End::kStopped;
@@ -153,11 +178,64 @@ void Server::wait(int stop_fd, int timeout_ms) const {
   poll(fds, membership_->control_fd() >= 0 ? 3 : 2, timeout_ms);
 }
 
+// What engines are sized for. A view that another configuration has made is not taken.
+Result<void> Server::check_view(const View& view) const {
+  const Options& o = options_.spec.options;
+  const auto differs = [](const std::string& what, size_t there, size_t here) {
+    return Error{Code::kBadOption,
+                 "the view has " + what + " " + std::to_string(there) + ", and here it is " + std::to_string(here)};
+  };
+  const auto partitions = static_cast<size_t>(partitions_of(o));
+  if (view.partitions.size() != partitions) return differs("cluster.partitions", view.partitions.size(), partitions);
+  if (view.replicas != o.replicas) return differs("cluster.replicas", view.replicas, static_cast<size_t>(o.replicas));
+  for (const Member& member : view.members) {
+    if (member.node.value < o.nodes) continue;
+    return Error{Code::kBadOption, "the view has node " + std::to_string(member.node.value) +
+                                       ", and cluster.nodes is " + std::to_string(o.nodes)};
+  }
+  return {};
+}
+
+// Whoever joins takes the place of the last process of its node, and every member waits for it in the next view. So it
+// joins only if a member agrees with it, and nobody answers in its place.
+bool Server::may_join(const View& view) {
+  const uint64_t now_ns = clock_->now_ns();
+  if (knocks_.epoch != view.epoch || now_ns >= knocks_.again_ns) {
+    knocks_.epoch = view.epoch;
+    knocks_.open = knocks_.agreed = 0;
+    knocks_.wait_ns = std::clamp(2 * knocks_.wait_ns, kKnockNs, kKnockNsMax);
+    knocks_.again_ns = now_ns + knocks_.wait_ns;
+    for (const Member& member : view.members) {
+      if (member.address == self_.address || member.node.value >= kNodesMax) continue;
+      knocks_.open |= uint64_t{1} << member.node.value;
+      mesh_->knock({member.node, member.incarnation, member.address});
+    }
+  }
+  const uint64_t own = uint64_t{1} << self_.node.value;
+  return (knocks_.agreed & ~own) != 0 && ((knocks_.open | knocks_.agreed) & own) == 0;
+}
+
+void Server::hear_answer(const MeshEvent& event) {
+  const uint64_t bit = uint64_t{1} << event.peer.value;
+  const std::shared_ptr<const View> view = membership_->latest();
+  const Member* const member = view != nullptr ? view->find(event.peer) : nullptr;
+  if ((knocks_.open & bit) == 0 || member == nullptr || member->incarnation != event.incarnation) return;
+  knocks_.open &= ~bit;
+  std::string why = event.why;
+  if (why.empty()) knocks_.agreed |= bit;
+  if (why.empty() && event.peer == self_.node) why = member->address + ": it runs there already; it has to end first";
+  if (why == knocks_.said[event.peer.value]) return;
+  knocks_.said[event.peer.value] = why;
+  if (why.empty()) return;
+  std::fprintf(stderr, "weft: node %d: asking node %d incarnation %u to join: %s\n", self_.node.value, event.peer.value,
+               event.incarnation, why.c_str());
+}
+
 Result<void> Server::start(const View& view) {
+  if (auto fits = check_view(view); !fits) return fits.error();
   const bool joins = !in(view);
-  ClusterSpec spec = options_.spec;
-  spec.recovers = true;
-  auto node = Node::create(self_.node, spec, joins ? before_joining(view, self_.node) : view, this, joins);
+  auto node =
+      Node::create(self_.node, spec_, joins ? before_joining(view, self_.node) : view, this, joins, std::move(tables_));
   if (!node) return node.error();
   node_ = std::move(*node);
   AgentOptions agent;
@@ -167,7 +245,7 @@ Result<void> Server::start(const View& view) {
   const auto workers = static_cast<size_t>(node_->workers());
   const size_t cores = std::max(1U, std::thread::hardware_concurrency());
   const size_t threads =
-      spec.options.threads > 0 ? static_cast<size_t>(spec.options.threads) : std::min(workers, cores);
+      spec_.options.threads > 0 ? static_cast<size_t>(spec_.options.threads) : std::min(workers, cores);
   for (size_t t = 0; t < std::min(threads, workers); ++t) threads_.push_back(std::make_unique<Thread>(clock_));
   for (size_t w = 0; w < workers; ++w) {
     const WorkerId id(static_cast<uint8_t>(w));
@@ -184,7 +262,7 @@ Result<void> Server::start(const View& view) {
   node_->set_wake([this] { wake_workers(); });
   follow(membership_->latest());
   for (size_t t = 0; t < threads_.size(); ++t) {
-    threads_[t]->start(spec.options.pin_threads ? static_cast<int>(t % cores) : -1);
+    threads_[t]->start(spec_.options.pin_threads ? static_cast<int>(t % cores) : -1);
   }
   return {};
 }
@@ -226,6 +304,10 @@ void Server::lose(NodeId peer) {
 void Server::hear_mesh() {
   for (const MeshEvent& event : mesh_->take_events()) {
     if (event.kind == MeshEvent::Kind::kUp) continue;
+    if (event.kind == MeshEvent::Kind::kAnswered) {
+      hear_answer(event);
+      continue;
+    }
     const bool member = event.peer.value < kNodesMax && joined_[event.peer.value] == event.incarnation;
     if (event.kind == MeshEvent::Kind::kDown && member) lose(event.peer);
     std::fprintf(stderr, "weft: node %d: %s %d incarnation %u: %s\n", self_.node.value,
@@ -257,10 +339,13 @@ std::string Server::status() const {
 }
 
 void Server::say_what_changed() {
-  std::string lost = agent_->lost();
-  if (lost == said_) return;
-  said_ = std::move(lost);
-  if (!said_.empty()) std::fprintf(stderr, "weft: node %d: stopped: %s\n", self_.node.value, said_.c_str());
+  const auto say = [&](std::string& said, std::string text, const char* what) {
+    if (text == said) return;
+    said = std::move(text);
+    if (!said.empty()) std::fprintf(stderr, "weft: node %d: %s: %s\n", self_.node.value, what, said.c_str());
+  };
+  if (node_ != nullptr) say(said_, agent_->lost(), "stopped");
+  say(said_trouble_, membership_->trouble(), "membership");
 }
 
 }  // namespace weft

@@ -2,6 +2,9 @@
 // workers' threads, and then is the node's control thread: it makes and ends connections as the views say, watches the
 // membership and the workers, and ends when it is told to, is removed, or the membership ends.
 //
+// A node that is to join asks the members first whether they agree with it (may_join): one that is configured
+// otherwise, or has the wrong certificates, stays outside and says why, and no view changes for it.
+//
 // A process has one Server at a time. One that was removed (it was silent for too long, or another process took its
 // place) is thrown away with all its data; a new one joins with an empty store and is filled.
 #pragma once
@@ -62,10 +65,14 @@ class Server final : private Environment {
   Server(const ServerOptions& options, Membership* membership, Clock* clock);
   Result<void> start_mesh();
   Result<void> bind_clients();
+  Result<void> make_tables();
+  Result<void> check_view(const View& view) const;
   Result<void> start(const View& view);
   void follow(const std::shared_ptr<const View>& view);
   void hear_mesh();
   void lose(NodeId peer);
+  bool may_join(const View& view);
+  void hear_answer(const MeshEvent& event);
   void say_what_changed();
   std::string status() const;
   void wait(int stop_fd, int timeout_ms) const;
@@ -80,22 +87,34 @@ class Server final : private Environment {
   uint64_t seed(NodeId node, WorkerId worker) override;
 
   const ServerOptions options_;
+  const ClusterSpec spec_;
   Membership* const membership_;
   Clock* const clock_;
   Member self_;
   Regions regions_;
   Fd client_socket_;
   std::unique_ptr<Mesh> mesh_;
+  Node::Tables tables_;  // until there is a node
   std::unique_ptr<Node> node_;
   std::unique_ptr<Agent> agent_;
   std::vector<std::unique_ptr<Front>> fronts_;  // by worker
   std::vector<std::unique_ptr<Bell>> bells_;
   std::vector<std::unique_ptr<Thread>> threads_;
   std::array<uint32_t, kNodesMax> joined_{};  // incarnations
+  // Whom a node asks before it asks for a place in the view, and what they say.
+  struct Knocks {
+    Epoch epoch{0};
+    uint64_t open = 0;    // bit n: node n was asked and has not answered
+    uint64_t agreed = 0;  // bit n: it is there, and agrees
+    uint64_t again_ns = 0;
+    uint64_t wait_ns = 0;
+    std::array<std::string, kNodesMax> said;  // by node, what was in the way
+  } knocks_;
   uint32_t incarnation_ = 0;
   std::atomic<uint64_t> cut_{0};  // bit n: the connection to node n is to be closed
   std::shared_ptr<const View> followed_;
   std::string said_;
+  std::string said_trouble_;
   std::string why_;
 };
 

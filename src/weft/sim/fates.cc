@@ -76,8 +76,11 @@ Task<void> Fates::ask_at_end(Client* client, Session session) {
 
 Task<void> Fates::ask_for(Client* client, Session session, size_t at) {
   stage_->doing(client, "asking what became of a transaction");
-  Task<Fate> task = session.outcome(entries_[at].id);
-  const Fate fate = co_await task;
+  Fate fate = Fate::kNotKnownYet;
+  while (fate == Fate::kNotKnownYet) {
+    Task<Fate> task = session.outcome(entries_[at].id);
+    fate = co_await task;
+  }
   const std::string who = "n" + std::to_string(session.node().value);
   if (fate != Fate::kForgotten) {
     learn(at, fate, who);

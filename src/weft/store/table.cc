@@ -2,6 +2,7 @@
 #include "weft/store/table.h"
 
 #include <array>
+#include <climits>
 
 #include "weft/store/table_inline.h"
 
@@ -112,9 +113,16 @@ void Table::quiesce(WorkerId worker) { index_->quiesce(worker.value); }
 void Table::offline(WorkerId worker) { index_->offline(worker.value); }
 
 void Table::visit(Visitor visitor, void* context) const {
+  uint64_t cursor = 0;
+  do {
+    cursor = visit_some(cursor, INT_MAX, SIZE_MAX, visitor, context);
+  } while (cursor != 0);
+}
+
+uint64_t Table::visit_some(uint64_t cursor, int bins, size_t bytes_max, Visitor visitor, void* context) const {
   std::vector<std::byte> key(kKeyBytesMax + 1);
   std::vector<std::byte> value(align_up(spec_.value_bytes_max, 8));
-  uint64_t cursor = 0;
+  size_t read_bytes = 0;
   do {
     cursor = index_->scan(cursor, [&](uint64_t, uint64_t slot_value) {
       const RecordSlot slot(slot_value);
@@ -125,26 +133,40 @@ void Table::visit(Visitor visitor, void* context) const {
       // read() finds the key wherever it went since.
       const HashedKey found = hashed(ByteView(key.data(), bytes));
       const ReadResult result = read(found, value.data(), value.size());
-      if (result.found) visitor(context, found.bytes, ByteView(value.data(), result.value_bytes), result.word);
+      if (!result.found) return;
+      read_bytes += result.value_bytes;
+      visitor(context, found.bytes, ByteView(value.data(), result.value_bytes), result.word);
     });
-  } while (cursor != 0);
+  } while (cursor != 0 && --bins > 0 && read_bytes < bytes_max);
+  return cursor;
 }
 
 Table::Residue Table::residue() const {
   Residue out;
   uint64_t cursor = 0;
   do {
-    cursor = index_->scan(cursor, [&](uint64_t, uint64_t slot_value) {
-      const Word word = load_word(at(RecordSlot(slot_value)));
-      if (word.owner()) ++out.locked;
-      if (word.deleted() && !word.owner()) ++out.tombstones;
-      if (!word.deleted() && !word.readable()) ++out.unreadable;
-    });
+    cursor = residue_some(cursor, INT_MAX, &out);
   } while (cursor != 0);
   for (uint32_t i = 0; i < partitions_ * absence_per_partition_; ++i) {
     if (load_word(absence_at(i)).owner()) ++out.locked;
   }
   return out;
+}
+
+uint64_t Table::residue_some(uint64_t cursor, int bins, Residue* out) const {
+  do {
+    cursor = index_->scan(cursor, [&](uint64_t, uint64_t slot_value) {
+      const Word word = load_word(at(RecordSlot(slot_value)));
+      if (word.owner()) ++out->locked;
+      if (word.deleted() && !word.owner()) ++out->tombstones;
+      if (!word.deleted() && !word.readable()) ++out->unreadable;
+    });
+  } while (cursor != 0 && --bins > 0);
+  return cursor;
+}
+
+bool Table::absence_locked(PartitionId partition, uint32_t index) const {
+  return static_cast<bool>(load_word(absence_at(partition.value * absence_per_partition_ + index)).owner());
 }
 
 uint64_t Table::records() const {

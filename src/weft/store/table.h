@@ -202,11 +202,17 @@ class Table {
   // The callback gets key, value and word.
   using Visitor = void (*)(void* context, ByteView key, ByteView value, Word word);
   void visit(Visitor visitor, void* context) const;
+  // The same a little at a time: from a cursor on (0: from the beginning), until so many bins, or bytes of values, are
+  // over. Returns where to go on, 0: that was all. Between two calls anybody may write.
+  uint64_t visit_some(uint64_t cursor, int bins, size_t bytes, Visitor visitor, void* context) const;
   // How many words (records and absence) are locked, unreadable records, tombstones: for the checks after a run.
   struct Residue {
     uint64_t locked = 0, unreadable = 0, tombstones = 0;
   };
   Residue residue() const;
+  // The same of some bins, added to `out`; and of an absence word.
+  uint64_t residue_some(uint64_t cursor, int bins, Residue* out) const;
+  bool absence_locked(PartitionId partition, uint32_t index) const;
 
   uint64_t records() const;       // present ones
   uint64_t memory_bytes() const;  // committed: index, blocks, absence words

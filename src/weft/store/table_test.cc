@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <climits>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -389,6 +391,43 @@ TEST(TablePlacement, PrefixAndRedisSlot) {
   EXPECT_EQ(slots->hashed(as_bytes("foo")).partition.value, 12182);
   EXPECT_EQ(slots->hashed(as_bytes("{user1000}.following")).partition, slots->hashed(as_bytes("user1000")).partition);
   EXPECT_NE(slots->hashed(as_bytes("foo{}bar")).partition, slots->hashed(as_bytes("bar")).partition);
+}
+
+TEST(Table, AWalkInPiecesVisitsEachRecordOnce) {
+  constexpr int kRecords = 2000;
+  constexpr size_t kSlotsOfABin = 15;
+  TableBox box(bytes_table(kRecords, 64));
+  for (int i = 0; i < kRecords; ++i) {
+    ASSERT_EQ(write(*box, box->hashed(as_bytes("k" + std::to_string(i))), Write::kPut, std::string(32, 'v')),
+              Code::kOk);
+  }
+  const auto walk = [&](int bins, size_t bytes, size_t most) {
+    std::set<std::string> keys;
+    Table::Residue residue;
+    uint64_t cursor = 0, words = 0;
+    int calls = 0;
+    do {
+      const size_t before = keys.size();
+      cursor = box->visit_some(
+          cursor, bins, bytes,
+          [](void* to, ByteView key, ByteView, Word) {
+            EXPECT_TRUE(static_cast<std::set<std::string>*>(to)->insert(std::string(as_text(key))).second);
+          },
+          &keys);
+      EXPECT_LE(keys.size() - before, most);
+      ++calls;
+    } while (cursor != 0);
+    EXPECT_EQ(keys.size(), size_t{kRecords});
+    do {
+      words = box->residue_some(words, bins, &residue);
+    } while (words != 0);
+    EXPECT_EQ(residue.locked + residue.unreadable + residue.tombstones, 0U);
+    return calls;
+  };
+  EXPECT_EQ(walk(INT_MAX, SIZE_MAX, kRecords), 1);
+  EXPECT_GT(walk(1, SIZE_MAX, kSlotsOfABin), kRecords / static_cast<int>(kSlotsOfABin));
+  EXPECT_GT(walk(4, SIZE_MAX, 4 * kSlotsOfABin), kRecords / static_cast<int>(4 * kSlotsOfABin));
+  EXPECT_GT(walk(INT_MAX, 1, kSlotsOfABin), kRecords / static_cast<int>(kSlotsOfABin));  // a bin at least
 }
 
 }  // namespace

@@ -321,11 +321,12 @@ class Engine final : public Duties {
     TxnId id;
     Worker* asker;
     std::shared_ptr<FateReply> reply;
-    uint32_t number = 0;   // of the round under way
-    uint32_t epoch = 0;    // in which it was asked; 0: none is
-    uint64_t waiting = 0;  // nodes that have not answered
-    bool open = false;     // somebody says so
-    uint64_t due_ns = 0;   // the next look at it
+    uint32_t number = 0;    // of the round under way
+    uint32_t epoch = 0;     // in which it was asked; 0: none is
+    uint64_t waiting = 0;   // nodes that have not answered
+    bool open = false;      // somebody says so
+    uint64_t due_ns = 0;    // the next look at it
+    uint64_t until_ns = 0;  // then nobody knows
     std::optional<Fate> fate;
   };
   void note_outcome(uint32_t incarnation, uint64_t sequence, bool committed) {

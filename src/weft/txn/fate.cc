@@ -88,6 +88,7 @@ void Engine::ask(TxnId id, Worker* asker, std::shared_ptr<FateReply> reply) {
   question.id = id;
   question.asker = asker;
   question.reply = std::move(reply);
+  question.until_ns = worker_->now_ns() + limits_.outcome_wait_ms * uint64_t{1'000'000};
 }
 
 bool Engine::ask_step() {
@@ -115,6 +116,8 @@ void Engine::look_at(Question& question) {
     // Its own notes are as good as any, but there is nobody else that it could ask.
     hear_standing(question, standing_of(question.id.incarnation, question.id.sequence));
     if (!question.fate) question.fate = Fate::kForgotten;
+  } else if (now_ns >= question.until_ns) {
+    question.fate = Fate::kNotKnownYet;
   } else if (!active_) {
     WEFT_MARK("a question waits for recovery");
     question.epoch = 0;

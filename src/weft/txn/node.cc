@@ -31,6 +31,7 @@ Result<void> check_limits(const Limits& l) {
       in_range<uint32_t>("limits.fill_bytes", l.fill_bytes, 256, 1U << 20),
       in_range<uint32_t>("limits.mailbox", l.mailbox, 1, 1U << 20),
       in_range<uint32_t>("limits.outcome_bytes", l.outcome_bytes, 64U << 10, 1U << 30),
+      in_range<uint32_t>("limits.outcome_wait_ms", l.outcome_wait_ms, 1, 600'000),
   };
   for (const Result<void>& check : checks) {
     if (!check) return check.error();
@@ -87,17 +88,13 @@ Result<void> check_spec(const ClusterSpec& spec) {
   return {};
 }
 
-Result<std::unique_ptr<Node>> Node::create(NodeId id, const ClusterSpec& spec, const View& view, Environment* env,
-                                           bool joins) {
-  if (auto r = check_spec(spec); !r) return r.error();
-  std::unique_ptr<Node> node(new Node(id, spec, view, joins));
-  int held = 0;
-  for (const Placement& p : view.partitions) held += p.held_by(id) ? 1 : 0;
+Result<Node::Tables> Node::make_tables(const ClusterSpec& spec, int partitions, int held) {
+  Tables made;
   for (const TableSpec& table_spec : spec.tables) {
     TableOptions options;
     options.spec = table_spec;
-    options.partitions = static_cast<int>(view.partitions.size());
-    options.partitions_held = spec.recovers ? options.partitions : std::max(held, 1);
+    options.partitions = partitions;
+    options.partitions_held = spec.recovers ? partitions : std::max(held, 1);
     options.hash_seed = spec.options.hash_seed;
     options.workers = spec.options.workers;
     options.bugs = spec.bugs;
@@ -105,10 +102,29 @@ Result<std::unique_ptr<Node>> Node::create(NodeId id, const ClusterSpec& spec, c
     if (!region) return region.error();
     auto table = Table::create(options, region->get());
     if (!table) return table.error();
-    env->regions(id)->add(region->get());
-    node->table_regions_.push_back(std::move(*region));
-    node->tables_.push_back(std::move(*table));
+    made.regions.push_back(std::move(*region));
+    made.tables.push_back(std::move(*table));
   }
+  return made;
+}
+
+Result<std::unique_ptr<Node>> Node::create(NodeId id, const ClusterSpec& spec, const View& view, Environment* env,
+                                           bool joins) {
+  if (auto r = check_spec(spec); !r) return r.error();
+  int held = 0;
+  for (const Placement& p : view.partitions) held += p.held_by(id) ? 1 : 0;
+  auto tables = make_tables(spec, static_cast<int>(view.partitions.size()), held);
+  if (!tables) return tables.error();
+  return create(id, spec, view, env, joins, std::move(*tables));
+}
+
+Result<std::unique_ptr<Node>> Node::create(NodeId id, const ClusterSpec& spec, const View& view, Environment* env,
+                                           bool joins, Tables tables) {
+  if (auto r = check_spec(spec); !r) return r.error();
+  std::unique_ptr<Node> node(new Node(id, spec, view, joins));
+  for (const auto& region : tables.regions) env->regions(id)->add(region.get());
+  node->table_regions_ = std::move(tables.regions);
+  node->tables_ = std::move(tables.tables);
   if (auto r = node->make_engines(spec.options, env); !r) return r.error();
   return node;
 }

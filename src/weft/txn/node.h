@@ -55,9 +55,20 @@ class Environment {
 
 class Node {
  public:
+  // A node's tables, empty. To make them takes long if they are large, and needs no view.
+  struct Tables {
+    std::vector<std::unique_ptr<Region>> regions;
+    std::vector<std::unique_ptr<Table>> tables;
+  };
+  // `held`: partitions of which the node may have a replica.
+  static Result<Tables> make_tables(const ClusterSpec& spec, int partitions, int held);
+
   // A node that joins starts stopped, with a view that it is not in, and waits for one that it is (Engine::adopt).
   static Result<std::unique_ptr<Node>> create(NodeId id, const ClusterSpec& spec, const View& view, Environment* env,
                                               bool joins = false);
+  // The same with tables that were made before, for all partitions.
+  static Result<std::unique_ptr<Node>> create(NodeId id, const ClusterSpec& spec, const View& view, Environment* env,
+                                              bool joins, Tables tables);
   ~Node();
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;

@@ -7,6 +7,16 @@
 
 namespace weft {
 
+void add_record(Digest& digest, const HashedKey& key, ByteView value, Word word) {
+  ++digest.records;
+  const uint64_t value_hash = hash_bytes(value.data(), value.size(), word.version().value);
+  digest.sum += mix64(key.hash ^ mix64(value_hash));
+}
+
+void add_absence(Digest& digest, uint32_t index, Version version) {
+  digest.absence += mix64(version.value ^ mix64(index + 1));
+}
+
 std::vector<Digest> digests_of(const Table& table, size_t partitions) {
   struct Context {
     const Table& table;
@@ -16,16 +26,12 @@ std::vector<Digest> digests_of(const Table& table, size_t partitions) {
       [](void* p, ByteView key, ByteView value, Word word) {
         auto* c = static_cast<Context*>(p);
         const HashedKey hashed = c->table.hashed(key);
-        Digest& digest = c->out[hashed.partition.value];
-        ++digest.records;
-        const uint64_t value_hash = hash_bytes(value.data(), value.size(), word.version().value);
-        digest.sum += mix64(hashed.hash ^ mix64(value_hash));
+        add_record(c->out[hashed.partition.value], hashed, value, word);
       },
       &context);
   for (size_t p = 0; p < partitions; ++p) {
     for (uint32_t i = 0; i < table.absence_words(); ++i) {
-      const Version version = table.absence_version(PartitionId(static_cast<uint16_t>(p)), i);
-      context.out[p].absence += mix64(version.value ^ mix64(i + 1));
+      add_absence(context.out[p], i, table.absence_version(PartitionId(static_cast<uint16_t>(p)), i));
     }
   }
   return std::move(context.out);

@@ -18,6 +18,9 @@ struct Digest {
   uint64_t absence = 0;  // over the versions of absence
 };
 
+void add_record(Digest& digest, const HashedKey& key, ByteView value, Word word);
+void add_absence(Digest& digest, uint32_t index, Version version);
+
 std::vector<Digest> digests_of(const Table& table, size_t partitions);
 
 // All replicas of every key equal in value and version, no lock left, every record
