@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "weft/base/marks.h"
+#include "weft/cluster/view_json.h"
 
 namespace weft {
 
@@ -13,9 +14,10 @@ namespace {
 struct LeaseMessage {
   uint64_t sent_ns;  // by the asker's clock: comes back in the answer
   uint32_t epoch;
-  uint32_t answer;  // 0: asks, 1: gives
+  uint32_t answer;  // 0: asks, 1: gives, 2: neither, a newer view follows as text
 };
 static_assert(sizeof(LeaseMessage) == 16);
+constexpr uint32_t kPassesView = 2;
 
 ByteView bytes_of(const LeaseMessage& message) {
   return {reinterpret_cast<const std::byte*>(&message), sizeof message};
@@ -45,7 +47,8 @@ bool Agent::step(uint64_t now_ns) {
   if (!std::exchange(started_, true)) {
     for (Peer& peer : peers_) peer.heard_ns = peer.here_ns = now_ns;  // nobody was silent before it looked
   }
-  const std::shared_ptr<const View> latest = membership_->latest();
+  std::shared_ptr<const View> latest = membership_->latest();
+  if (passed_ != nullptr && (latest == nullptr || passed_->epoch > latest->epoch)) latest = passed_;
   if (latest == nullptr) return false;
   if (view_ == nullptr || latest->epoch > view_->epoch) {
     if (view_ == nullptr && !in(*latest)) return join(*latest, now_ns);
@@ -116,6 +119,8 @@ void Agent::hear(NodeId from, ByteView message) {
   if (view_->find(from) == nullptr) return;
   const uint64_t now_ns = node_->worker(WorkerId(0))->clock_ns();  // not the step's, which may have begun long ago
   peer(from).heard_ns = now_ns;
+  if (lease.answer == kPassesView) return take_view(message.subspan(sizeof lease));
+  if (lease.epoch < view_->epoch.value) pass_view(from, now_ns);
   if (lease.epoch != view_->epoch.value) return;
   peer(from).here_ns = now_ns;
   if (lease.answer == 0) {
@@ -127,6 +132,31 @@ void Agent::hear(NodeId from, ByteView message) {
   const uint64_t until_ns = lease.sent_ns + options_.lease_ns;
   peer(from).held_until_ns = std::max(peer(from).held_until_ns, until_ns);
   update_lease();
+}
+
+// A member that does not know the newest view may only be slow to hear of it, when the membership was away.
+void Agent::pass_view(NodeId to, uint64_t now_ns) {
+  if (now_ns < peer(to).passed_ns + options_.lease_ns / 16) return;
+  peer(to).passed_ns = now_ns;
+  const LeaseMessage header{0, view_->epoch.value, kPassesView};
+  const std::string text = to_json(*view_);
+  if (text.size() > node_->spec().options.limits.credit_bytes / 2) return;
+  std::vector<std::byte> message(sizeof header + text.size());
+  std::memcpy(message.data(), &header, sizeof header);
+  std::memcpy(message.data() + sizeof header, text.data(), text.size());
+  node_->engine(WorkerId(0))->send_control(to, message);
+}
+
+void Agent::take_view(ByteView text) {
+  const Result<View> view = view_from_json(as_text(text));
+  if (!view || view->epoch <= view_->epoch || view->partitions.size() != view_->partitions.size()) return;
+  const auto nodes = static_cast<size_t>(node_->spec().options.nodes);
+  if (std::any_of(view->members.begin(), view->members.end(), [&](const Member& m) { return m.node.value >= nodes; })) {
+    return;
+  }
+  WEFT_MARK("a member passes the view on");
+  passed_ = std::make_shared<const View>(*view);
+  nudge();
 }
 
 void Agent::update_lease() {

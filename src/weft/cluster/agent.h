@@ -9,7 +9,8 @@
 // A member that was not heard of for a duration is proposed for removal, and so is one that sent what no correct member
 // sends (Node::peer_closed). Whoever hears fewer others waits longer, so that of two that have lost each other the one
 // that is cut off from more goes. A view change does not start the count anew: members that come and go all the time
-// do not hide one that is silent.
+// do not hide one that is silent. Who hears of an older view passes its own on: only one member has to reach the
+// membership.
 #pragma once
 
 #include <array>
@@ -61,12 +62,15 @@ class Agent final : public Chore {
     uint64_t heard_ns = 0;        // the last time: of any view
     uint64_t here_ns = 0;         // and of the view that was the newest here then
     uint64_t closed_ns = 0;       // when the connection to it was found lost; 0: it is not
+    uint64_t passed_ns = 0;       // when the view was last passed on to it
   };
 
   bool in(const View& view) const;
   void adopt(const std::shared_ptr<const View>& view, uint64_t now_ns);
   bool join(const View& view, uint64_t now_ns);
   void ask_leases(uint64_t now_ns);
+  void pass_view(NodeId to, uint64_t now_ns);
+  void take_view(ByteView text);
   void update_lease();
   uint64_t silent_from_ns(const Member& member, uint64_t now_ns);
   void suspect(uint64_t now_ns);
@@ -79,6 +83,7 @@ class Agent final : public Chore {
   Node* const node_;
   Membership* const membership_;
   std::shared_ptr<const View> view_;
+  std::shared_ptr<const View> passed_;  // by another member; the membership may not have told it yet
   std::array<Peer, kNodesMax + 1> peers_{};
   uint64_t next_step_ns_ = 0;
   uint64_t next_ask_ns_ = 0;

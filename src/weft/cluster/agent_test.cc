@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "weft/cluster/view_json.h"
 #include "weft/fabric/local.h"
 #include "weft/run/detached.h"
 #include "weft/txn/messages.h"
@@ -28,13 +29,14 @@ class FakeMembership final : public Membership {
  public:
   std::shared_ptr<const View> latest() override { return view; }
   void propose(const View& next) override {
-    if (view != nullptr && next.epoch.value != view->epoch.value + 1) return;
+    if (away || (view != nullptr && next.epoch.value != view->epoch.value + 1)) return;
     view = std::make_shared<const View>(next);
     ++changes;
   }
   bool fenced(NodeId, uint32_t) override { return false; }
   std::shared_ptr<const View> view;
   int changes = 0;
+  bool away = false;
 };
 
 class AgentTest : public testing::Test, public Environment {
@@ -52,7 +54,7 @@ class AgentTest : public testing::Test, public Environment {
     for (uint8_t n = 0; n < 3; ++n) fabric_->set_regions(NodeId(n), &regions_[n]);
     View view = make_view(3, 2, 3);
     for (Member& member : view.members) member.token = 100 + member.node.value;
-    membership_.view = std::make_shared<const View>(view);
+    membership_.view = slow_membership_.view = std::make_shared<const View>(view);
     for (uint8_t n = 0; n < 3; ++n) {
       if (enemy && NodeId(n) == kEnemy) continue;
       start_node(NodeId(n), view, 100U + n, false);
@@ -77,7 +79,8 @@ class AgentTest : public testing::Test, public Environment {
     options.lease_ns = kLeaseNs;
     options.self.node = id;
     options.self.token = token;
-    agents_[id.value] = std::make_unique<Agent>(options, nodes_[id.value].get(), &membership_);
+    FakeMembership* const membership = id == slow_ ? &slow_membership_ : &membership_;
+    agents_[id.value] = std::make_unique<Agent>(options, nodes_[id.value].get(), membership);
   }
 
   // The enemy keeps its leases, and its promises up to the unlock.
@@ -152,6 +155,8 @@ class AgentTest : public testing::Test, public Environment {
   Regions regions_[3];
   std::unique_ptr<LocalFabric> fabric_;
   FakeMembership membership_;
+  NodeId slow_{kNodesMax};  // whose membership does not hear of changes
+  FakeMembership slow_membership_;
   std::unique_ptr<Node> nodes_[3];
   std::unique_ptr<Agent> agents_[3];
   std::unique_ptr<Port> enemy_;
@@ -166,6 +171,47 @@ TEST_F(AgentTest, FoundingMembersStayTogether) {
   steps(kLeaseNs);
   ASSERT_EQ(outcomes.size(), 1U);
   EXPECT_TRUE(outcomes[0].committed()) << outcomes[0].text();
+}
+
+// Node 2's membership is away: it hears from the others that node 1 is gone, and is not taken for lost itself.
+TEST_F(AgentTest, MembersPassTheViewOn) {
+  slow_ = NodeId(2);
+  slow_membership_.away = true;
+  start(false);
+  steps(2 * kLeaseNs);
+  agents_[1].reset();
+  nodes_[1].reset();
+  steps(20 * kLeaseNs);
+  EXPECT_EQ(membership_.view->member_mask(), 0b101U);
+  EXPECT_EQ(slow_membership_.view->epoch, Epoch(1));
+  ASSERT_NE(agents_[2]->view(), nullptr);
+  EXPECT_EQ(agents_[2]->view()->epoch, membership_.view->epoch);
+  std::vector<Outcome> outcomes;
+  put(Session(engine(2)), key_at(NodeId(0)), &outcomes);
+  steps(kLeaseNs);
+  ASSERT_EQ(outcomes.size(), 1U);
+  EXPECT_TRUE(outcomes[0].committed()) << outcomes[0].text();
+}
+
+// What a peer passes on is looked at like anything from a wire.
+TEST_F(AgentTest, AViewThatCannotBeIsNotTaken) {
+  start(false);
+  steps(2 * kLeaseNs);
+  View view = *membership_.view;
+  view.epoch = Epoch(9);
+  View strange = view;
+  strange.partitions.pop_back();
+  View large = view;
+  large.members.push_back({NodeId(17), 99, true, true, 1, {}});
+  for (const std::string& text : {std::string("{"), std::string(), to_json(strange), to_json(large)}) {
+    std::vector<std::byte> message(16 + text.size());
+    store(message.data() + 12, uint32_t{2});
+    if (!text.empty()) std::memcpy(message.data() + 16, text.data(), text.size());
+    engine(0)->send_control(NodeId(2), message);
+    steps(2 * kLeaseNs);
+    EXPECT_EQ(agents_[2]->view()->epoch, Epoch(1));
+  }
+  EXPECT_EQ(membership_.changes, 0);
 }
 
 // A member that comes and goes makes view after view; another one that is silent is noticed all the same.

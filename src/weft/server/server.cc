@@ -159,7 +159,9 @@ Result<Server::End> Server::run(int stop_fd) {
         if (auto started = start(*view); !started) return started.error();
       }
     }
-    if (view != nullptr && view != followed_) follow(view);
+    if (const std::shared_ptr<const View> newest = newest_of(view); newest != nullptr && newest != followed_) {
+      follow(newest);
+    }
     if (node_ != nullptr && agent_->retired()) {
       why_ = "the view is without this node";
       return End::kRemoved;
@@ -269,6 +271,12 @@ Result<void> Server::start(const View& view) {
 
 void Server::wake_workers() {
   for (const auto& thread : threads_) thread->wake();
+}
+
+// Another member may have passed a view on that the membership has not told yet.
+std::shared_ptr<const View> Server::newest_of(const std::shared_ptr<const View>& told) const {
+  const std::shared_ptr<const View> adopted = node_ == nullptr ? nullptr : node_->published();
+  return adopted != nullptr && (told == nullptr || adopted->epoch > told->epoch) ? adopted : told;
 }
 
 // The connections are those of the newest view, at once: what a removed member sends is not heard any more.

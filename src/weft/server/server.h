@@ -68,6 +68,7 @@ class Server final : private Environment {
   Result<void> make_tables();
   Result<void> check_view(const View& view) const;
   Result<void> start(const View& view);
+  std::shared_ptr<const View> newest_of(const std::shared_ptr<const View>& told) const;
   void follow(const std::shared_ptr<const View>& view);
   void hear_mesh();
   void lose(NodeId peer);
