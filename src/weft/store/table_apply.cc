@@ -8,6 +8,7 @@
 // another worker at any moment. It changes a word only together with the meta word (swap_word_with_meta), so it never
 // hits a newer version or another key. A tombstone goes to whoever first marks it moved: the raise that removes it, or
 // the apply that replaces it.
+#include "weft/base/inline.h"
 #include "weft/base/marks.h"
 #include "weft/store/table_inline.h"
 
@@ -97,8 +98,8 @@ bool Table::apply_absent(const HashedKey& key, Write write, ByteView value, Vers
   return true;
 }
 
-bool Table::apply_present(const HashedKey& key, RecordSlot slot, Write write, ByteView value, Version version,
-                          std::byte* old_value, Undo* undo) {
+WEFT_INLINE bool Table::apply_present(const HashedKey& key, RecordSlot slot, Write write, ByteView value,
+                                      Version version, std::byte* old_value, Undo* undo) {
   std::byte* const record = at(slot);
   const Word word = load_word(record);
   const uint64_t meta = load_ordered(record + kMetaAt);

@@ -64,17 +64,13 @@ Code Table::validate(const HashedKey& key, Version expected, Owner self, Owner* 
   }
 }
 
-void Table::prefetch_record(const HashedKey& key) const {
+[[gnu::flatten]] void Table::prefetch_record(const HashedKey& key) const {
   if (!key.hint) key.hint = find(key);
-  const RecordSlot slot = key.hint;
-  if (!slot) {
+  if (key.hint) {
+    prefetch_slot(key.hint);
+  } else {
     __builtin_prefetch(absence_at(absence_index(key)));
-    return;
   }
-  const std::byte* const record = at(slot);
-  const size_t bytes = std::min<size_t>(slot.bytes(), 256);
-  __builtin_prefetch(record);
-  for (size_t i = 64; i < bytes; i += 64) __builtin_prefetch(record + i);
 }
 
 }  // namespace weft
