@@ -142,8 +142,8 @@ Code Table::make_fresh(const HashedKey& key, Owner owner, uint32_t value_bytes, 
 }
 
 // With the record locked: what else the write needs. Changes nothing if it fails.
-Code Table::reserve(const HashedKey& key, Owner owner, Write write, uint32_t value_bytes, Locked* locked,
-                    Owner* holder) {
+WEFT_INLINE Code Table::reserve(const HashedKey& key, Owner owner, Write write, uint32_t value_bytes, Locked* locked,
+                                Owner* holder) {
   if (write == Write::kNone) return Code::kOk;
   if (write == Write::kErase) {
     if (locked->absence == 0) {

@@ -2,6 +2,7 @@
 #include <thread>
 
 #include "weft/base/marks.h"
+#include "weft/store/record_inline.h"
 #include "weft/store/table_inline.h"
 
 namespace weft {
@@ -30,7 +31,7 @@ ReadResult Table::read(const HashedKey& key, std::byte* value, size_t value_max)
   for (Patience patience;; patience.wait(), slot = find(key)) {
     if (slot) {
       const Look look =
-          record_read(at(slot), slot.bytes(), key.bytes, value, value_max, &result.word, &result.value_bytes);
+          record_read_inline(at(slot), slot.bytes(), key.bytes, value, value_max, &result.word, &result.value_bytes);
       if (look == Look::kWhole && !result.word.deleted() && !result.word.moved()) {
         result.found = true;
         return result;
