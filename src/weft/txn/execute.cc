@@ -27,7 +27,7 @@ Ticket Engine::start_get(TxnSlot& slot, TableId table, Key key, Intent intent) {
   return Ticket{index};
 }
 
-void Engine::begin_read(TxnSlot& slot, uint16_t index, Intent intent) {
+WEFT_INLINE void Engine::begin_read(TxnSlot& slot, uint16_t index, Intent intent) {
   Entry& e = slot.entry(index);
   e.read = true;
   e.done = false;

@@ -4,8 +4,6 @@
 #include <initializer_list>
 #include <new>
 
-#include "weft/base/bytes.h"
-
 namespace weft {
 
 const LogKey* LogRecord::find_value(uint8_t index) const {
@@ -30,40 +28,9 @@ bool LogRecord::covers(uint8_t index) const {
   return false;
 }
 
-// The keys are still to be made.
-inline LogPart* LogTable::allocate(uint32_t keys, size_t bytes, std::byte** bytes_at) {
-  const size_t fixed = sizeof(LogPart) + keys * sizeof(LogKey);
-  auto* part = reinterpret_cast<LogPart*>(pool_->allocate(fixed + bytes));
-  *part = {nullptr, static_cast<uint32_t>(fixed + bytes), keys};
-  *bytes_at = reinterpret_cast<std::byte*>(part) + fixed;
-  return part;
-}
-
 LogPart* LogTable::make_part(uint32_t keys, size_t bytes, std::byte** bytes_at) {
   LogPart* part = allocate(keys, bytes, bytes_at);
   for (LogKey& key : part->all()) new (&key) LogKey();
-  return part;
-}
-
-LogPart* LogTable::make_part(std::span<const KeyRef> keys, size_t more_bytes, std::byte** more_at) {
-  size_t bytes = more_bytes;
-  for (const KeyRef& ref : keys) bytes += align_up(ref.key.bytes.size(), 8) + align_up(ref.value.size(), 8);
-  std::byte* at;
-  LogPart* part = allocate(static_cast<uint32_t>(keys.size()), bytes, &at);
-  LogKey* key = part->all().data();
-  for (const KeyRef& ref : keys) {
-    const ByteView name = ref.key.bytes;
-    const ByteView value = ref.value;
-    new (key) LogKey(ref);
-    copy_words(at, name.data(), name.size());
-    key->key.bytes = {at, name.size()};
-    at += align_up(name.size(), 8);
-    copy_words(at, value.data(), value.size());
-    key->value = {at, value.size()};
-    at += align_up(value.size(), 8);
-    ++key;
-  }
-  *more_at = at;
   return part;
 }
 

@@ -7,9 +7,11 @@
 #pragma once
 
 #include <cstdint>
+#include <new>
 #include <span>
 #include <vector>
 
+#include "weft/base/bytes.h"
 #include "weft/store/table.h"
 #include "weft/txn/pool.h"
 #include "weft/types.h"
@@ -132,5 +134,36 @@ class LogTable {
   Pool* const pool_;
   std::vector<LogRecord> records_;
 };
+
+// The keys are still to be made.
+inline LogPart* LogTable::allocate(uint32_t keys, size_t bytes, std::byte** bytes_at) {
+  const size_t fixed = sizeof(LogPart) + keys * sizeof(LogKey);
+  auto* part = reinterpret_cast<LogPart*>(pool_->allocate(fixed + bytes));
+  *part = {nullptr, static_cast<uint32_t>(fixed + bytes), keys};
+  *bytes_at = reinterpret_cast<std::byte*>(part) + fixed;
+  return part;
+}
+
+inline LogPart* LogTable::make_part(std::span<const KeyRef> keys, size_t more_bytes, std::byte** more_at) {
+  size_t bytes = more_bytes;
+  for (const KeyRef& ref : keys) bytes += align_up(ref.key.bytes.size(), 8) + align_up(ref.value.size(), 8);
+  std::byte* at;
+  LogPart* part = allocate(static_cast<uint32_t>(keys.size()), bytes, &at);
+  LogKey* key = part->all().data();
+  for (const KeyRef& ref : keys) {
+    const ByteView name = ref.key.bytes;
+    const ByteView value = ref.value;
+    new (key) LogKey(ref);
+    copy_words(at, name.data(), name.size());
+    key->key.bytes = {at, name.size()};
+    at += align_up(name.size(), 8);
+    copy_words(at, value.data(), value.size());
+    key->value = {at, value.size()};
+    at += align_up(value.size(), 8);
+    ++key;
+  }
+  *more_at = at;
+  return part;
+}
 
 }  // namespace weft

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "weft/base/inline.h"
-#include "weft/txn/engine.h"
+#include "weft/txn/participant.h"
 
 namespace weft {
 

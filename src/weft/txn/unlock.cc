@@ -2,7 +2,7 @@
 // coordinator's notice that every participant has acknowledged (rule K4); that notice also raises the readable flag of
 // what was applied here as a backup (rule G4).
 #include "weft/base/inline.h"
-#include "weft/txn/engine.h"
+#include "weft/txn/participant.h"
 
 namespace weft {
 
