@@ -251,9 +251,7 @@ void Engine::let_go(TxnSlot* slot) {
   give_slot_to_waiter();
 }
 
-void Engine::maybe_free(TxnSlot& slot) {
-  if (slot.attached || slot.reads_pending != 0 || slot.dones_pending != 0) return;
-  if (slot.state != SlotState::kFinished) return;
+void Engine::free_slot(TxnSlot& slot) {
   for (int i = 0; i < slot.chunks; ++i) {
     const TxnSlot::Chunk& chunk = slot.chunk[static_cast<size_t>(i)];
     pool_->free(chunk.block, chunk.bytes);

@@ -221,7 +221,11 @@ class Engine final : public Duties {
   void release_told(bool now);
 
   // Slots and their bytes (engine.cc).
-  void maybe_free(TxnSlot& slot);
+  void maybe_free(TxnSlot& slot) {
+    const bool busy = slot.attached || slot.reads_pending != 0 || slot.dones_pending != 0;
+    if (!busy && slot.state == SlotState::kFinished) free_slot(slot);
+  }
+  void free_slot(TxnSlot& slot);
   void give_slot_to_waiter();
   std::byte* take_bytes(TxnSlot& slot, size_t bytes) {  // nullptr: over Limits::txn_bytes_max
     const size_t need = padded(bytes);

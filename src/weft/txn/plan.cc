@@ -40,6 +40,7 @@ void Engine::plan(TxnSlot& slot) {
   slot.fill_only = slot.fill_nodes & ~voters;
   for_each_node(nodes & ~slot.participants, [&](NodeId n) { slot.credit[n.value] = 0; });
   slot.participants = nodes;
+  slot.tell_after = tell_phase(slot);
   plan_credit(slot);
   if ((nodes & lost_peers_) != 0) reject(slot, Code::kClosed, nullptr, {});
 }
