@@ -31,6 +31,8 @@ function(weft_room name)
   endif()
   if(ARG_SOURCES)
     add_library(weft_${name} OBJECT ${ARG_SOURCES})
+    # Our loops are over a few keys, nodes or words: what sets a vectorized one up costs more than it saves.
+    target_compile_options(weft_${name} PRIVATE -fno-tree-vectorize)
     target_link_libraries(weft_${name} PUBLIC weft_flags weft_dependencies)
     set_property(GLOBAL APPEND PROPERTY WEFT_OBJECTS $<TARGET_OBJECTS:weft_${name}>)
   endif()

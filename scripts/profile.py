@@ -19,7 +19,7 @@ PARTS = [
     ("messages: writing and parsing", r"Engine::(send_phase|encode_key|reply|send_get|send_dones|parse|on_burst|makes_sense"
                                       r"|prefetch_slot)"),
     ("messages: answers at the coordinator", r"Engine::(on_reply|on_get_reply|answer_get|on_get)\b"),
-    ("participants' records", r"weft::(LogTable|LogRecord|Pool)|Engine::(log_part|touch_later|on_lock|lock_keys|relock|"
+    ("participants' records", r"weft::(LogTable|LogRecord|Pool)|Engine::(touch_later|on_lock|lock_keys|relock|"
                               r"release_part|on_validate|on_replicate|apply_key|on_unlock|commit_key|on_done|finish_record|"
                               r"finish_key|open_record)"),
     ("the coordinator: reads, plan, driver", r"weft::(Engine|Placement)"),

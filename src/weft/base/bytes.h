@@ -36,11 +36,24 @@ void store(std::byte* to, const T& value) {
 // Copies private memory in whole words: both ends are padded to 8 bytes. For the short keys and values of messages this
 // is a few moves where memcpy is a call.
 inline void copy_words(std::byte* to, const std::byte* from, size_t bytes) {
+  if (bytes == 8) [[likely]] {
+    store(to, load<uint64_t>(from));
+    return;
+  }
   if (bytes > 64) {
     std::memcpy(to, from, bytes);
     return;
   }
   for (size_t i = 0; i < bytes; i += 8) store(to + i, load<uint64_t>(from + i));
+}
+
+// memcpy, for what is most often one word.
+inline void copy_bytes(std::byte* to, const void* from, size_t bytes) {
+  if (bytes == 8) [[likely]] {
+    std::memcpy(to, from, 8);
+  } else if (bytes != 0) {
+    std::memcpy(to, from, bytes);
+  }
 }
 
 inline uint64_t load_shared(const std::byte* from) {

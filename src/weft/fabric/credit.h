@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "weft/base/check.h"
 #include "weft/fabric/message.h"
 #include "weft/types.h"
 
@@ -29,8 +30,20 @@ class Credit {
 
   // False if the peer's budget does not have that much left; then nothing was taken. What never fits() must be
   // rejected, not retried.
-  [[nodiscard]] bool take(NodeId peer, uint32_t bytes);
-  void give(NodeId peer, uint32_t bytes);
+  [[nodiscard]] bool take(NodeId peer, uint32_t bytes) {
+    WEFT_CHECK(peer.value < in_use_.size(), "a node of this cluster");
+    uint64_t& used = in_use_[peer.value];
+    if (bytes > limit_ - used) {
+      ++refused_;
+      return false;
+    }
+    used += bytes;
+    return true;
+  }
+  void give(NodeId peer, uint32_t bytes) {
+    WEFT_CHECK(peer.value < in_use_.size() && bytes <= in_use_[peer.value], "give back what was taken, once");
+    in_use_[peer.value] -= bytes;
+  }
 
   // Everything is given back: what was under way is dropped.
   void reset() { std::fill(in_use_.begin(), in_use_.end(), 0); }

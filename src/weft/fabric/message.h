@@ -33,7 +33,8 @@ struct Message {
   NodeId source;
   uint8_t kind;
   uint16_t spare;
-  ByteView body;  // 8-byte aligned; valid until the burst ends
+  ByteView body;        // 8-byte aligned; valid until the burst ends
+  bool exempt = false;  // of a flow that no epoch holds back
 };
 
 inline constexpr int kKindsMax = 32;

@@ -37,24 +37,22 @@ bool Port::poll() {
 }
 
 void Port::deliver() {
+  const std::span<const Message> burst = receiver_.messages();
   delivered_ = 0;
-  if (batching_) announce(receiver_.messages());
-  while (delivered_ < receiver_.messages().size()) {
-    const std::span<const Message> left = receiver_.messages().subspan(delivered_);
-    if (left[0].kind == Receiver::kDropped) {  // a handler has set a new epoch
-      ++delivered_;
-      continue;
-    }
-    size_t run = 1;
+  if (batching_) announce(burst);
+  for (size_t at = 0, end; at < burst.size(); at = end) {
+    const uint8_t kind = burst[at].kind;
+    end = at + 1;
+    if (kind == Receiver::kDropped) continue;  // a handler has set a new epoch
     if (batching_) {
-      while (run < left.size() && left[run].kind == left[0].kind) ++run;
+      while (end < burst.size() && burst[end].kind == kind) ++end;
     } else {
-      announce(left.first(1));
+      announce(burst.subspan(at, 1));
     }
-    const Entry& entry = handlers_[left[0].kind];
+    const Entry& entry = handlers_[kind];
     WEFT_CHECK(entry.handler != nullptr, "a message to the own node has a kind without handler");
-    delivered_ += run;
-    entry.handler(entry.context, left.first(run));
+    delivered_ = end;
+    entry.handler(entry.context, burst.subspan(at, end - at));
   }
 }
 

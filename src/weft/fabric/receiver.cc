@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "weft/base/check.h"
+#include "weft/base/inline.h"
 
 namespace weft {
 namespace {
@@ -38,7 +39,6 @@ Receiver::Receiver(const PortOptions& options, Wire* wire, Charges* charges, Por
   }
   held_bytes_.resize(nodes_);
   messages_ = std::make_unique<Message[]>(kGatherMax);
-  exempt_ = std::make_unique<bool[]>(kGatherMax);
 }
 
 void Receiver::set_bad_peer(BadPeer hook, void* context) {
@@ -75,10 +75,8 @@ void Receiver::finish() {
   }
 }
 
-void Receiver::add(NodeId source, const MessageHeader& header, bool exempt, ByteView body) {
-  messages_[count_] = {source, header.kind, header.spare, body};
-  exempt_[count_] = exempt;
-  ++count_;
+WEFT_INLINE void Receiver::add(NodeId source, const MessageHeader& header, bool exempt, ByteView body) {
+  messages_[count_++] = {source, header.kind, header.spare, body, exempt};
 }
 
 void Receiver::gather_own() {
@@ -124,7 +122,7 @@ void Receiver::gather_wire() {
   }
 }
 
-Receiver::Verdict Receiver::admit(const Packet& packet) {
+WEFT_INLINE Receiver::Verdict Receiver::admit(const Packet& packet) {
   WEFT_CHECK(packet.source.value < nodes_ && packet.source != self_, "a wire names the node at its other end");
   if (closed(packet.source) || packet.bytes.data() == nullptr) return Verdict::kTaken;  // or renewed since
   if (packet.bytes.size() < sizeof(PacketHeader)) {
@@ -150,7 +148,7 @@ Receiver::Verdict Receiver::admit(const Packet& packet) {
   return Verdict::kTaken;
 }
 
-bool Receiver::check_header(const Packet& packet, const PacketHeader& header) {
+WEFT_INLINE bool Receiver::check_header(const Packet& packet, const PacketHeader& header) {
   const NodeId peer = packet.source;
   const size_t bytes = packet.bytes.size();
   if (bytes > kPacketBytesMax) return refuse(peer, "packet bytes", bytes, "at most", kPacketBytesMax);
@@ -201,7 +199,7 @@ void Receiver::open(NodeId peer, Channel& channel, ByteView packet) {
   if (!take_messages(peer, channel, header, packet)) count_ = before;
 }
 
-bool Receiver::take_messages(NodeId peer, Channel& channel, const PacketHeader& header, ByteView packet) {
+WEFT_INLINE bool Receiver::take_messages(NodeId peer, Channel& channel, const PacketHeader& header, ByteView packet) {
   const bool exempt = !bound_to_epoch(static_cast<Flow>(header.flow));
   ByteView left = packet.subspan(sizeof header);
   if (left.empty()) return refuse(peer, "packet bytes", packet.size(), "more than", sizeof header);
@@ -296,7 +294,7 @@ void Receiver::renew(NodeId peer) {
 
 void Receiver::drop_stale(size_t from) {
   for (size_t i = from; i < count_; ++i) {
-    if (!exempt_[i]) messages_[i].kind = kDropped;
+    if (!messages_[i].exempt) messages_[i].kind = kDropped;
   }
 }
 

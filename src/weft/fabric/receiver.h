@@ -120,7 +120,6 @@ class Receiver {
 
   uint64_t burst_ = 1;
   std::unique_ptr<Message[]> messages_;
-  std::unique_ptr<bool[]> exempt_;  // by message: of a flow that no epoch holds back
   size_t count_ = 0;
 };
 

@@ -1,59 +1,8 @@
-// Checksum, writing and reading of records. The checksum is ours because it is computed while the words are copied,
-// one pass over shared memory: one multiply per 8 bytes, independent of each other.
 #include "weft/store/record.h"
 
-#include <algorithm>
+#include "weft/store/record_inline.h"
 
 namespace weft {
-namespace {
-
-__extension__ using Wide = unsigned __int128;
-
-// Sums a mixed term per word. Each word is mixed with its position, so that words that trade places show.
-class Checksum {
- public:
-  explicit Checksum(uint32_t lens) { add(lens); }
-
-  void add(uint64_t word) {
-    const Wide product = static_cast<Wide>(word ^ salt_) * kMultiplier;
-    sum_ += static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
-    salt_ += kSalt;
-  }
-
-  // Version and deleted go in last, by exclusive or: two successive versions of the same bytes always differ.
-  uint32_t finish(Word word) const {
-    uint64_t mixed = sum_ ^ sum_ >> 29;
-    mixed *= kFinish;
-    const uint64_t version = word.version().value;
-    return static_cast<uint32_t>(mixed >> 32) ^ static_cast<uint32_t>(version) ^
-           static_cast<uint32_t>(version >> 32) * kHighVersion ^ (word.deleted() ? kDeletedBit : 0);
-  }
-
- private:
-  static constexpr uint64_t kSalt = 0x9e3779b97f4a7c15U;
-  static constexpr uint64_t kMultiplier = 0xa0761d6478bd642fU;
-  static constexpr uint64_t kFinish = 0xe7037ed1a0b428dbU;
-  static constexpr uint32_t kHighVersion = 0x85ebca6bU;
-  static constexpr uint32_t kDeletedBit = 0x80000000U;
-  uint64_t sum_ = 0;
-  uint64_t salt_ = kSalt;
-};
-
-constexpr uint64_t make_meta(uint32_t check, uint32_t lens) { return uint64_t{lens} << 32 | check; }
-
-// The bytes as words, the last one padded with zeros.
-template <class Each>
-inline void for_words(ByteView bytes, Each each) {
-  size_t i = 0;
-  for (; i + 8 <= bytes.size(); i += 8) each(i, load<uint64_t>(bytes.data() + i));
-  if (i < bytes.size()) {
-    uint64_t tail = 0;
-    std::memcpy(&tail, bytes.data() + i, bytes.size() - i);
-    each(i, tail);
-  }
-}
-
-}  // namespace
 
 bool swap_word_with_meta(std::byte* record, Word expected, uint64_t meta, Word desired) {
   const Wide high = static_cast<Wide>(meta) << 64;
@@ -61,56 +10,12 @@ bool swap_word_with_meta(std::byte* record, Word expected, uint64_t meta, Word d
 }
 
 void record_write(std::byte* record, ByteView key, ByteView value, Word word) {
-  const uint32_t lens = record_lens(key.size(), value.size());
-  Checksum sum(lens);
-  store_ordered(record + kMetaAt, kMetaTorn);
-  std::byte* const key_to = record + kKeyAt;
-  for_words(key, [&](size_t at, uint64_t w) {
-    sum.add(w);
-    store_ordered(key_to + at, w);
-  });
-  std::byte* const value_to = record + value_at(key.size());
-  for_words(value, [&](size_t at, uint64_t w) {
-    sum.add(w);
-    store_ordered(value_to + at, w);
-  });
-  store_ordered(record + kMetaAt, make_meta(sum.finish(word), lens));
-  store_word(record, word);
+  record_write_inline(record, key, value, word);
 }
 
 Look record_read(const std::byte* record, size_t block_bytes, ByteView key, std::byte* value, size_t value_max,
                  Word* word, uint32_t* value_bytes) {
-  *word = load_word(record);
-  const uint64_t meta = load_ordered(record + kMetaAt);
-  if (key_bytes_of(meta) != key.size()) return meta == kMetaTorn ? Look::kTorn : Look::kOtherKey;
-  const size_t length = value_bytes_of(meta);
-  if (record_bytes(key.size(), length) > block_bytes) return Look::kTorn;
-
-  Checksum sum(static_cast<uint32_t>(meta >> 32));
-  uint64_t differs = 0;
-  const std::byte* const key_from = record + kKeyAt;
-  for_words(key, [&](size_t at, uint64_t w) {
-    differs |= w ^ load_ordered(key_from + at);
-    sum.add(w);
-  });
-  if (differs != 0) return Look::kOtherKey;
-
-  const std::byte* const value_from = record + value_at(key.size());
-  const size_t whole = std::min(length, value_max) / 8 * 8;
-  size_t i = 0;
-  for (; i < whole; i += 8) {
-    const uint64_t w = load_ordered(value_from + i);
-    sum.add(w);
-    store(value + i, w);
-  }
-  for (; i < length; i += 8) {
-    const uint64_t w = load_ordered(value_from + i);
-    sum.add(w);
-    if (i < value_max) std::memcpy(value + i, &w, std::min({size_t{8}, length - i, value_max - i}));
-  }
-  if (load_ordered(record + kMetaAt) != meta || sum.finish(*word) != static_cast<uint32_t>(meta)) return Look::kTorn;
-  *value_bytes = static_cast<uint32_t>(length);
-  return Look::kWhole;
+  return record_read_inline(record, block_bytes, key, value, value_max, word, value_bytes);
 }
 
 bool record_key_is(const std::byte* record, ByteView key) {
@@ -128,7 +33,7 @@ bool record_whole(const std::byte* copy, size_t bytes, RecordView* view) {
   const size_t length = value_bytes_of(meta);
   const size_t end = record_bytes(key_bytes, length);
   if (end > bytes) return false;
-  Checksum sum(static_cast<uint32_t>(meta >> 32));
+  RecordChecksum sum(static_cast<uint32_t>(meta >> 32));
   for (size_t i = kKeyAt; i < end; i += 8) sum.add(load<uint64_t>(copy + i));
   if (sum.finish(view->word) != static_cast<uint32_t>(meta)) return false;
   view->key = ByteView(copy + kKeyAt, key_bytes);

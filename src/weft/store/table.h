@@ -66,6 +66,7 @@
 namespace weft {
 
 enum class Write : uint8_t { kNone, kPut, kInsert, kErase };  // kPut replaces or inserts; kNone: locked for reading
+constexpr bool installs(Write write) { return write == Write::kPut || write == Write::kInsert; }
 
 struct TableOptions {
   TableSpec spec;
@@ -138,15 +139,22 @@ class Table {
   ~Table();
 
   const TableSpec& spec() const { return spec_; }
+  bool integer_keys() const { return integer_keys_; }
 
   // Any node computes the same.
-  HashedKey hashed(ByteView key) const {
+  [[gnu::always_inline]] HashedKey hashed(ByteView key) const {
     if (!plain_) return hashed_otherwise(key);
     const uint64_t hash = hash_u64(load<uint64_t>(key.data()), seed_);
     return {key, hash, PartitionId(static_cast<uint16_t>(reduce(mix64(hash ^ kPartitionSalt), partitions_))), {}};
   }
   void prefetch_index(uint64_t hash) const { index_->prefetch(hash); }
   void prefetch_record(const HashedKey& key) const;  // looks into the (prefetched) bin, prefetches the record
+  void prefetch_slot(RecordSlot slot) const {
+    const std::byte* const record = at(slot);
+    const size_t bytes = slot.bytes();
+    __builtin_prefetch(record);
+    for (size_t i = 64; i < bytes && i < 256; i += 64) __builtin_prefetch(record + i);
+  }
 
   // Copies the value (at most `value_max` bytes) of the newest whole version. Locked and unreadable ones too: the word
   // says so, and the caller decides. A deleted record counts as absent.

@@ -8,7 +8,9 @@
 // another worker at any moment. It changes a word only together with the meta word (swap_word_with_meta), so it never
 // hits a newer version or another key. A tombstone goes to whoever first marks it moved: the raise that removes it, or
 // the apply that replaces it.
+#include "weft/base/inline.h"
 #include "weft/base/marks.h"
+#include "weft/store/record_inline.h"
 #include "weft/store/table_inline.h"
 
 namespace weft {
@@ -25,7 +27,7 @@ void Table::commit(const HashedKey& key, Owner owner, Write write, ByteView valu
   }
   const Word word(Version(locked.base.value + 1), kReadable);
   if (fits(locked.record, key, value.size())) [[likely]] {
-    record_write(at(locked.record), key.bytes, value, word);
+    record_write_inline(at(locked.record), key.bytes, value, word);
     if (locked.spare) release(locked.spare);
   } else {
     WEFT_CHECK(locked.spare && fits(locked.spare, key, value.size()), "lock() reserved the space");
@@ -97,8 +99,8 @@ bool Table::apply_absent(const HashedKey& key, Write write, ByteView value, Vers
   return true;
 }
 
-bool Table::apply_present(const HashedKey& key, RecordSlot slot, Write write, ByteView value, Version version,
-                          std::byte* old_value, Undo* undo) {
+WEFT_INLINE bool Table::apply_present(const HashedKey& key, RecordSlot slot, Write write, ByteView value,
+                                      Version version, std::byte* old_value, Undo* undo) {
   std::byte* const record = at(slot);
   const Word word = load_word(record);
   const uint64_t meta = load_ordered(record + kMetaAt);
@@ -129,7 +131,7 @@ bool Table::apply_present(const HashedKey& key, RecordSlot slot, Write write, By
   if (undo->existed && erase) share(key).remove_record();
   if (!undo->existed && !erase) share(key).add_record(Share::kNoLimit);
   if (fits(slot, key, installed.size())) {
-    record_write(record, key.bytes, installed, next);
+    record_write_inline(record, key.bytes, installed, next);
     return true;
   }
   const RecordSlot larger = allocate(key, static_cast<uint32_t>(installed.size()), Share::kNoLimit);

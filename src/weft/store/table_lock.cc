@@ -1,6 +1,7 @@
 // Locking and unlocking, at a primary or at any replica of a row that locks all replicas. Nothing here waits: a lock
 // that is held by another is an answer. So there is no deadlock, whatever order keys, records and absence words are
 // locked in.
+#include "weft/base/inline.h"
 #include "weft/base/marks.h"
 #include "weft/store/table_inline.h"
 
@@ -23,8 +24,8 @@ LockResult Table::lock(const HashedKey& key, Owner owner, Write write, std::opti
   }
 }
 
-bool Table::lock_present(const HashedKey& key, RecordSlot slot, Owner owner, Write write,
-                         std::optional<Version> expected, uint32_t value_bytes, LockResult* result) {
+WEFT_INLINE bool Table::lock_present(const HashedKey& key, RecordSlot slot, Owner owner, Write write,
+                                     std::optional<Version> expected, uint32_t value_bytes, LockResult* result) {
   std::byte* const record = at(slot);
   const Word word = load_word(record);
   if (word.owner()) {
@@ -141,8 +142,8 @@ Code Table::make_fresh(const HashedKey& key, Owner owner, uint32_t value_bytes, 
 }
 
 // With the record locked: what else the write needs. Changes nothing if it fails.
-Code Table::reserve(const HashedKey& key, Owner owner, Write write, uint32_t value_bytes, Locked* locked,
-                    Owner* holder) {
+WEFT_INLINE Code Table::reserve(const HashedKey& key, Owner owner, Write write, uint32_t value_bytes, Locked* locked,
+                                Owner* holder) {
   if (write == Write::kNone) return Code::kOk;
   if (write == Write::kErase) {
     if (locked->absence == 0) {

@@ -2,6 +2,7 @@
 #include <thread>
 
 #include "weft/base/marks.h"
+#include "weft/store/record_inline.h"
 #include "weft/store/table_inline.h"
 
 namespace weft {
@@ -30,7 +31,7 @@ ReadResult Table::read(const HashedKey& key, std::byte* value, size_t value_max)
   for (Patience patience;; patience.wait(), slot = find(key)) {
     if (slot) {
       const Look look =
-          record_read(at(slot), slot.bytes(), key.bytes, value, value_max, &result.word, &result.value_bytes);
+          record_read_inline(at(slot), slot.bytes(), key.bytes, value, value_max, &result.word, &result.value_bytes);
       if (look == Look::kWhole && !result.word.deleted() && !result.word.moved()) {
         result.found = true;
         return result;
@@ -64,17 +65,13 @@ Code Table::validate(const HashedKey& key, Version expected, Owner self, Owner* 
   }
 }
 
-void Table::prefetch_record(const HashedKey& key) const {
+[[gnu::flatten]] void Table::prefetch_record(const HashedKey& key) const {
   if (!key.hint) key.hint = find(key);
-  const RecordSlot slot = key.hint;
-  if (!slot) {
+  if (key.hint) {
+    prefetch_slot(key.hint);
+  } else {
     __builtin_prefetch(absence_at(absence_index(key)));
-    return;
   }
-  const std::byte* const record = at(slot);
-  const size_t bytes = std::min<size_t>(slot.bytes(), 256);
-  __builtin_prefetch(record);
-  for (size_t i = 64; i < bytes; i += 64) __builtin_prefetch(record + i);
 }
 
 }  // namespace weft

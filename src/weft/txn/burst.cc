@@ -1,5 +1,6 @@
 // Arriving messages: each is taken apart and checked once, the index bins of all keys in the burst are prefetched, then
 // their records, then the handlers run. What does not parse closes the peer that sent it.
+#include "weft/base/inline.h"
 #include "weft/base/marks.h"
 #include "weft/txn/engine.h"
 
@@ -9,23 +10,27 @@ void Engine::on_burst(std::span<const Message> burst) {
   burst_base_ = burst.data();
   parsed_.resize(burst.size());
   keys_.clear();
-  logged_.clear();
+  logged_ = 0;
   for (size_t i = 0; i < burst.size(); ++i) parsed_[i] = parse(burst[i]);
-  if (keys_.empty() && logged_.empty()) return;
+  if (keys_.empty() && logged_ == 0) return;
   ++counters_.table_batches;
-  counters_.table_batched += keys_.size() + logged_.size();
+  counters_.table_batched += keys_.size() + logged_;
   if (!table_batching_) return;
   for (const KeyRef& ref : keys_) ref.table->prefetch_record(ref.key);
-  for (const LogKey* key : logged_) key->table->prefetch_record(key->key);
 }
 
-// Unlock and done name a record; its keys are touched by their handlers.
+// Unlock and done name a record; its keys are touched by their handlers. Most know from before where they are.
 void Engine::touch_later(const LogPart* part) {
   for (; part != nullptr; part = part->next) {
     for (const LogKey& key : part->all()) {
       if (key.table == nullptr) continue;
-      logged_.push_back(&key);
-      if (table_batching_ && !key.key.hint) key.table->prefetch_index(key.key.hash);
+      ++logged_;
+      if (!table_batching_) continue;
+      if (key.key.hint) {
+        key.table->prefetch_slot(key.key.hint);
+      } else {
+        key.table->prefetch_index(key.key.hash);
+      }
     }
   }
 }
@@ -36,7 +41,7 @@ void Engine::prefetch_slot(const Message& m) const {
   for (int i = 0; i < TxnSlot::kHotLines; ++i) __builtin_prefetch(line + i * 64);
 }
 
-Engine::Parsed Engine::parse(const Message& m) {
+WEFT_INLINE Engine::Parsed Engine::parse(const Message& m) {
   Parsed out{static_cast<uint32_t>(keys_.size()), 0, false};
   switch (static_cast<Kind>(m.kind)) {
     case Kind::kGet:
@@ -92,16 +97,15 @@ Engine::Parsed Engine::parse(const Message& m) {
 }
 
 // A value comes with a put or an insert and with nothing else; replication and what an unlock brings need one.
-bool Engine::makes_sense(Kind kind, const KeyPart& part) {
+WEFT_INLINE bool Engine::makes_sense(Kind kind, const KeyPart& part) {
   const auto write = static_cast<Write>(part.write);
-  const bool installs = write == Write::kPut || write == Write::kInsert;
   const bool has_value = (part.flags & kHasValue) != 0;
-  if (has_value && !installs) return false;
+  if (has_value && !installs(write)) return false;
   if (kind == Kind::kReplicate) return has_value || write == Write::kErase;
   return kind != Kind::kUnlock || has_value;
 }
 
-bool Engine::parse_get(const Message& m) {
+WEFT_INLINE bool Engine::parse_get(const Message& m) {
   if (m.spare >= static_cast<size_t>(log_.slots()) || m.body.size() < sizeof(GetRequest)) return false;
   const auto request = load<GetRequest>(m.body.data());
   if (request.table >= node_->tables() || request.key_bytes > limits_.key_bytes_max ||
@@ -110,15 +114,16 @@ bool Engine::parse_get(const Message& m) {
   }
   const TableId id(request.table);
   Table* table = node_->table(id);
-  if (table->spec().keys == KeyKind::kInteger && request.key_bytes != 8) return false;
-  const HashedKey key = table->hashed({m.body.data() + sizeof request, request.key_bytes});
-  if (!view_->placement(key.partition).held_by(self_)) return false;
-  keys_.push_back({key, table, id, nullptr, {}});
-  if (table_batching_) table->prefetch_index(key.hash);
-  return true;
+  if (table->integer_keys() && request.key_bytes != 8) return false;
+  KeyRef& ref = keys_.emplace_back();
+  ref.key = table->hashed({m.body.data() + sizeof request, request.key_bytes});
+  ref.table = table;
+  ref.table_id = id;
+  if (table_batching_) table->prefetch_index(ref.key.hash);
+  return view_->placement(ref.key.partition).held_by(self_);
 }
 
-bool Engine::parse_keys(const Message& m, uint16_t* keys) {
+WEFT_INLINE bool Engine::parse_keys(const Message& m, uint16_t* keys) {
   if (m.spare >= static_cast<size_t>(log_.slots()) || m.body.size() < sizeof(CommitRequest)) return false;
   const auto request = load<CommitRequest>(m.body.data());
   if (request.row >= kProtocols.size()) return false;
@@ -134,23 +139,33 @@ bool Engine::parse_keys(const Message& m, uint16_t* keys) {
     const TableId id(part->table);
     Table* table = node_->table(id);
     if (part->key_bytes > limits_.key_bytes_max || part->value_bytes > table->spec().value_bytes_max) return false;
-    if (table->spec().keys == KeyKind::kInteger && part->key_bytes != 8) return false;
+    if (table->integer_keys() && part->key_bytes != 8) return false;
     const size_t value_bytes = (part->flags & kHasValue) != 0 ? part->value_bytes : 0;
     const size_t need = padded(part->key_bytes) + padded(value_bytes);
     if (static_cast<size_t>(end - at) < need) return false;
-    const HashedKey key = table->hashed({at, part->key_bytes});
-    const Placement& placement = view_->placement(key.partition);
+    KeyRef& ref = keys_.emplace_back();
+    ref.key = table->hashed({at, part->key_bytes});
+    ref.table = table;
+    ref.value = {at + padded(part->key_bytes), value_bytes};
+    ref.version = Version(part->version);
+    ref.room = part->value_bytes;
+    ref.table_id = id;
+    ref.write = static_cast<Write>(part->write);
+    ref.index = part->index;
+    ref.has_value = (part->flags & kHasValue) != 0;
+    ref.has_version = (part->flags & kHasVersion) != 0;
+    ref.held = (part->flags & kHeld) != 0;
+    if (table_batching_) table->prefetch_index(ref.key.hash);
+    const Placement& placement = view_->placement(ref.key.partition);
     const bool fills = static_cast<Kind>(m.kind) == Kind::kReplicate && placement.filled_at(self_);
     if (!placement.held_by(self_) && !fills) return false;
-    keys_.push_back({key, table, id, part, {at + padded(part->key_bytes), value_bytes}});
-    if (table_batching_) table->prefetch_index(key.hash);
     at += need;
   }
   *keys = request.keys;
   return true;
 }
 
-bool Engine::parse_done(const Message& m) {
+WEFT_INLINE bool Engine::parse_done(const Message& m) {
   for (const DoneNotice& notice : notices_of(m)) {
     if (notice.slot >= static_cast<uint32_t>(log_.slots())) return false;
     touch_later(log_.at(m.source, static_cast<uint8_t>(notice.slot)).applied);

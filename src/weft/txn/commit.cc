@@ -103,7 +103,7 @@ void Engine::advance(TxnSlot& slot) {
       if (!abort_told_after_acks(*slot.row) || slot.locked_nodes == 0) tell(slot);
       enter(slot, Phase::kUnlock);
     } else {
-      if (slot.committing && slot.phase == tell_phase(slot)) {
+      if (slot.committing && slot.phase == slot.tell_after) {
         if (witness_ != nullptr && slot.writes != 0 && slot.phase < Phase::kUnlock) {
           witness_->on_commit_point(self_, id_, slot);
         }

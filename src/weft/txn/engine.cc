@@ -95,8 +95,6 @@ Engine::Engine(Node* node, WorkerId id, Worker* worker, Environment* env, std::u
   size_t value_max = 0;
   for (const TableSpec& spec : node->spec().tables) value_max = std::max<size_t>(value_max, spec.value_bytes_max);
   scratch_.resize(padded(value_max) + 8);
-  encoded_.resize(size_t{limits_.txn_bytes_max} + size_t{limits_.txn_keys_max} * 64);
-  encoded_parts_.reserve(limits_.txn_keys_max);
 
   const auto handler = [this](Kind kind, Handler h) { port_.set_handler(static_cast<uint8_t>(kind), h, this); };
   using Run = std::span<const Message>;
@@ -253,9 +251,7 @@ void Engine::let_go(TxnSlot* slot) {
   give_slot_to_waiter();
 }
 
-void Engine::maybe_free(TxnSlot& slot) {
-  if (slot.attached || slot.reads_pending != 0 || slot.dones_pending != 0) return;
-  if (slot.state != SlotState::kFinished) return;
+void Engine::free_slot(TxnSlot& slot) {
   for (int i = 0; i < slot.chunks; ++i) {
     const TxnSlot::Chunk& chunk = slot.chunk[static_cast<size_t>(i)];
     pool_->free(chunk.block, chunk.bytes);
@@ -309,16 +305,7 @@ void Engine::release_told(bool now) {
   told_.clear();
 }
 
-std::byte* Engine::take_bytes(TxnSlot& slot, size_t bytes) {
-  const size_t need = padded(bytes);
-  if (slot.bytes_used + need > limits_.txn_bytes_max) return nullptr;
-  slot.bytes_used += static_cast<uint32_t>(need);
-  if (slot.inline_used + need <= TxnSlot::kInlineBytes) {
-    std::byte* at = slot.bytes.data() + slot.inline_used;
-    slot.inline_used += static_cast<uint32_t>(need);
-    if (need != 0) store(at + need - 8, uint64_t{0});
-    return at;
-  }
+std::byte* Engine::take_chunk_bytes(TxnSlot& slot, size_t need) {
   if (need > slot.chunk_left) {
     // Each block at least doubles the last, so that their number stays small.
     const size_t room = Pool::room(std::max(need, size_t{4096} << std::min<int>(slot.chunks, 8)));
@@ -330,14 +317,15 @@ std::byte* Engine::take_bytes(TxnSlot& slot, size_t bytes) {
   std::byte* at = slot.chunk_next;
   slot.chunk_next += need;
   slot.chunk_left -= static_cast<uint32_t>(need);
-  if (need != 0) store(at + need - 8, uint64_t{0});  // padding goes over the wire: never what was there before
   return at;
 }
 
-Entry* Engine::find_entry(TxnSlot& slot, Table* table, const HashedKey& key) {
+Entry* Engine::find_entry(TxnSlot& slot, const Table* table, const HashedKey& key) {
   for (uint16_t i = 0; i < slot.count; ++i) {
     Entry& e = slot.entry(i);
-    if (e.key.hash == key.hash && e.table == table && as_text(e.key.bytes) == as_text(key.bytes)) return &e;
+    if (e.key.hash != key.hash || e.table != table) continue;
+    // The hash of an integer is as good as the integer.
+    if (table->integer_keys() || as_text(e.key.bytes) == as_text(key.bytes)) return &e;
   }
   return nullptr;
 }
@@ -349,8 +337,7 @@ Entry* Engine::lookup_or_add(TxnSlot& slot, TableId table_id, Key key) {
     return nullptr;
   }
   Table* table = node_->table(table_id);
-  const bool integer = table->spec().keys == KeyKind::kInteger;
-  if (integer && key.size() != 8) {
+  if (table->integer_keys() && key.size() != 8) {
     reject(slot, Code::kMisuse, nullptr, {"the bytes of an integer key", 8, key.size()});
     return nullptr;
   }
@@ -370,7 +357,7 @@ Entry* Engine::lookup_or_add(TxnSlot& slot, TableId table_id, Key key) {
     reject(slot, Code::kTxnTooLarge, nullptr, bytes_limit(slot, key.size()));
     return nullptr;
   }
-  if (key.size() != 0) std::memcpy(bytes, key.data(), key.size());
+  copy_bytes(bytes, key.data(), key.size());
   Entry* e = new (slot.entries + slot.count) Entry();
   ++slot.count;
   e->key = hashed;
@@ -430,7 +417,7 @@ Code Engine::write(TxnSlot& slot, TableId table_id, Key key, Write write, std::s
   } else {
     std::byte* bytes = take_bytes(slot, value.size());
     if (bytes == nullptr) return reject(slot, Code::kTxnTooLarge, e, bytes_limit(slot, value.size()));
-    if (!value.empty()) std::memcpy(bytes, value.data(), value.size());
+    copy_bytes(bytes, value.data(), value.size());
     e->new_value = bytes;
     e->new_bytes = static_cast<uint32_t>(value.size());
     e->write = Write::kPut;

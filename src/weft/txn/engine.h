@@ -138,21 +138,10 @@ class Engine final : public Duties {
   bool idle() const;  // no slot in use, no record kept, nothing under way; what a lost peer left open does not count
 
  private:
-  struct KeyRef {  // one key of an arrived message
-    HashedKey key;
-    Table* table;
-    TableId table_id;
-    const KeyPart* part;  // nullptr for a get
-    ByteView value;
-  };
   struct Parsed {  // one arrived message
     uint32_t first_key;
     uint16_t keys;
     bool ok;
-  };
-  struct EncodedPart {  // of a phase's messages: one key
-    uint64_t at;        // bit n: goes to node n
-    uint32_t offset, bytes;
   };
   struct LocalGet {
     TxnSlot* slot;
@@ -172,6 +161,9 @@ class Engine final : public Duties {
 
   void quiesce();
   uint32_t incarnation_of(NodeId node) const {
+    // Members are sorted; while all are there, each is at its place.
+    const std::vector<Member>& members = view_->members;
+    if (node.value < members.size() && members[node.value].node == node) return members[node.value].incarnation;
     const Member* member = view_->find(node);
     return member == nullptr ? 0 : member->incarnation;
   }
@@ -233,10 +225,28 @@ class Engine final : public Duties {
   void release_told(bool now);
 
   // Slots and their bytes (engine.cc).
-  void maybe_free(TxnSlot& slot);
+  void maybe_free(TxnSlot& slot) {
+    const bool busy = slot.attached || slot.reads_pending != 0 || slot.dones_pending != 0;
+    if (!busy && slot.state == SlotState::kFinished) free_slot(slot);
+  }
+  void free_slot(TxnSlot& slot);
   void give_slot_to_waiter();
-  std::byte* take_bytes(TxnSlot& slot, size_t bytes);  // nullptr: over Limits::txn_bytes_max
-  Entry* find_entry(TxnSlot& slot, Table* table, const HashedKey& key);
+  std::byte* take_bytes(TxnSlot& slot, size_t bytes) {  // nullptr: over Limits::txn_bytes_max
+    const size_t need = padded(bytes);
+    if (slot.bytes_used + need > limits_.txn_bytes_max) return nullptr;
+    slot.bytes_used += static_cast<uint32_t>(need);
+    std::byte* at;
+    if (slot.inline_used + need <= TxnSlot::kInlineBytes) [[likely]] {
+      at = slot.bytes.data() + slot.inline_used;
+      slot.inline_used += static_cast<uint32_t>(need);
+    } else {
+      at = take_chunk_bytes(slot, need);
+    }
+    if (need != 0) store(at + need - 8, uint64_t{0});  // padding goes over the wire: never what was there before
+    return at;
+  }
+  std::byte* take_chunk_bytes(TxnSlot& slot, size_t need);
+  static Entry* find_entry(TxnSlot& slot, const Table* table, const HashedKey& key);
   struct Limit {  // which one was exceeded, and by what
     const char* name = nullptr;
     uint64_t is = 0, asked = 0;
@@ -291,8 +301,8 @@ class Engine final : public Duties {
   void settle(TxnSlot& slot, Entry& entry);
   uint64_t plan_key(TxnSlot& slot, Entry& entry, bool several_primaries);
   void plan_credit(TxnSlot& slot);
-  bool carries_value(const TxnSlot& slot, const Entry& entry, Phase phase) const;
-  void encode_key(const TxnSlot& slot, const Entry& entry, uint8_t index, Phase phase);
+  bool carries_values(const TxnSlot& slot, Phase phase) const;
+  static std::byte* encode_key(std::byte* to, const Entry& entry, uint8_t index, Phase phase, bool with_value);
   void send_phase(TxnSlot& slot, Phase phase, uint64_t nodes);
 
   // Participant side.
@@ -302,7 +312,7 @@ class Engine final : public Duties {
   LogRecord* open_record(const Message& message);
   void reply(const Message& message, Phase phase, Code code, uint8_t index, Owner holder,
              std::span<const uint64_t> bases = {});
-  LogPart* log_part(std::span<const KeyRef> keys, size_t undo_bytes, std::byte** rest);
+  void acknowledge(const Message& message, Phase phase);  // reply that it is done
   void on_lock(std::span<const Message> run);
   void lock_keys(const Message& message, LogRecord& record, std::span<const KeyRef> keys);
   bool relock_held(LogRecord& record, const KeyRef& ref, Owner owner, LockResult* result);
@@ -428,11 +438,8 @@ class Engine final : public Duties {
   const Message* burst_base_ = nullptr;
   std::vector<Parsed> parsed_;
   std::vector<KeyRef> keys_;
-  std::vector<const LogKey*> logged_;  // keys of records that messages of this burst name
+  uint32_t logged_ = 0;  // keys of records that messages of this burst name
   std::vector<std::byte> scratch_;
-  std::vector<std::byte> encoded_;
-  size_t encoded_bytes_ = 0;
-  std::vector<EncodedPart> encoded_parts_;
   Counters counters_;
   ViewChangeWatch change_;
 };

@@ -2,6 +2,7 @@
 // primary. Participant: answers gets, and for rows that lock while reading takes the lock first.
 #include <algorithm>
 
+#include "weft/base/inline.h"
 #include "weft/base/marks.h"
 #include "weft/txn/engine.h"
 
@@ -26,7 +27,7 @@ Ticket Engine::start_get(TxnSlot& slot, TableId table, Key key, Intent intent) {
   return Ticket{index};
 }
 
-void Engine::begin_read(TxnSlot& slot, uint16_t index, Intent intent) {
+WEFT_INLINE void Engine::begin_read(TxnSlot& slot, uint16_t index, Intent intent) {
   Entry& e = slot.entry(index);
   e.read = true;
   e.done = false;
@@ -46,7 +47,7 @@ void Engine::start_single(TxnSlot& slot, TableId table, Key key) {
   start_get(slot, table, key, Intent::kRead);
 }
 
-void Engine::dispatch_get(TxnSlot& slot, uint16_t index) {
+WEFT_INLINE void Engine::dispatch_get(TxnSlot& slot, uint16_t index) {
   const Entry& e = slot.entry(index);
   const bool at_backup = local_reads_ && (!slot.single || backups_serve_single_reads(*row_));
   const bool here = e.placement->primary() == self_ || (at_backup && e.placement->held_by(self_));
@@ -149,7 +150,7 @@ bool Engine::table_batch() {
   return true;
 }
 
-void Engine::read_local(TxnSlot& slot, uint16_t index) {
+WEFT_INLINE void Engine::read_local(TxnSlot& slot, uint16_t index) {
   Entry& e = slot.entry(index);
   const uint32_t value_max = e.table->spec().value_bytes_max;
   std::byte* direct = value_max <= kSmallValue ? take_bytes(slot, value_max) : nullptr;
@@ -265,7 +266,7 @@ void Engine::on_get(std::span<const Message> run) {
   }
 }
 
-void Engine::answer_get(const Message& m, const KeyRef& ref) {
+WEFT_INLINE void Engine::answer_get(const Message& m, const KeyRef& ref) {
   const auto request = load<GetRequest>(m.body.data());
   GetReply answer{};
   answer.sequence = request.sequence;
@@ -312,13 +313,8 @@ Code Engine::lock_for_get(const Message& m, const KeyRef& ref, Owner* holder, Ve
   }
   *base = result.locked.base;
   std::byte* rest;
-  LogPart* part = log_.make_part(1, padded(ref.key.bytes.size()), &rest);
+  LogPart* part = log_.make_part({&ref, 1}, 0, &rest);
   LogKey& key = part->all()[0];
-  key.key = ref.key;
-  copy_words(rest, ref.key.bytes.data(), ref.key.bytes.size());
-  key.key.bytes = {rest, ref.key.bytes.size()};
-  key.table = ref.table;
-  key.table_id = ref.table_id;
   key.locked = result.locked;
   key.room = ref.table->spec().value_bytes_max;
   key.index = request.entry;

@@ -29,11 +29,8 @@ bool LogRecord::covers(uint8_t index) const {
 }
 
 LogPart* LogTable::make_part(uint32_t keys, size_t bytes, std::byte** bytes_at) {
-  const size_t fixed = sizeof(LogPart) + keys * sizeof(LogKey);
-  auto* part = reinterpret_cast<LogPart*>(pool_->allocate(fixed + bytes));
-  *part = {nullptr, static_cast<uint32_t>(fixed + bytes), keys};
+  LogPart* part = allocate(keys, bytes, bytes_at);
   for (LogKey& key : part->all()) new (&key) LogKey();
-  *bytes_at = reinterpret_cast<std::byte*>(part) + fixed;
   return part;
 }
 

@@ -7,9 +7,11 @@
 #pragma once
 
 #include <cstdint>
+#include <new>
 #include <span>
 #include <vector>
 
+#include "weft/base/bytes.h"
 #include "weft/store/table.h"
 #include "weft/txn/pool.h"
 #include "weft/types.h"
@@ -20,19 +22,29 @@ namespace weft {
 // beside the new value of an applied one. Larger ones go through a scratch buffer.
 inline constexpr uint32_t kSmallValue = 256;
 
-struct LogKey {
+// One key as a message names it. Its bytes are the message's; those of a LogKey are its part's.
+struct KeyRef {
   HashedKey key;
   Table* table = nullptr;
-  ByteView value;      // the new value, if the record has it
-  ByteView old_value;  // applied: what it replaced
-  Locked locked;       // in a locked part
-  Version version;     // applied: the new version
-  Undo undo;
+  ByteView value;     // the new value, if it came
+  Version version;    // the one that was read, or in replication the new one
+  uint32_t room = 0;  // bytes of the new value, whether it came or not
   TableId table_id;
   Write write = Write::kNone;
-  uint32_t room = 0;  // locked: for a value of at most this size
   uint8_t index = 0;  // of the key in the transaction
   bool has_value = false;
+  bool has_version = false;  // the one that was read
+  bool held = false;         // locked while it was read
+};
+
+// One key of a participant's record.
+struct LogKey : KeyRef {
+  LogKey() = default;
+  explicit LogKey(const KeyRef& ref) : KeyRef(ref) {}
+
+  ByteView old_value;  // applied: what it replaced
+  Locked locked;       // in a locked part
+  Undo undo;
   bool staged = false;   // at a replica that is filling: installed when it is finished
   bool applied = false;  // at a backup: the table has the new version, unreadable, and undo and old_value the old one
 };
@@ -105,6 +117,9 @@ class LogTable {
 
   // A part with room for `keys` keys and `bytes` bytes of keys and values; `*bytes_at` is where these go.
   LogPart* make_part(uint32_t keys, size_t bytes, std::byte** bytes_at);
+  // One whose keys are as a message names them; their keys and values are copied, and `more_bytes` are left at
+  // `*more_at`.
+  LogPart* make_part(std::span<const KeyRef> keys, size_t more_bytes, std::byte** more_at);
   void drop_parts(LogPart* part);
   void drop(LogRecord& record, bool committed);
   // Forgets everything of a coordinator that is gone.
@@ -113,9 +128,42 @@ class LogTable {
   size_t open_records() const;
 
  private:
+  LogPart* allocate(uint32_t keys, size_t bytes, std::byte** bytes_at);
+
   const int slots_;
   Pool* const pool_;
   std::vector<LogRecord> records_;
 };
+
+// The keys are still to be made.
+inline LogPart* LogTable::allocate(uint32_t keys, size_t bytes, std::byte** bytes_at) {
+  const size_t fixed = sizeof(LogPart) + keys * sizeof(LogKey);
+  auto* part = reinterpret_cast<LogPart*>(pool_->allocate(fixed + bytes));
+  *part = {nullptr, static_cast<uint32_t>(fixed + bytes), keys};
+  *bytes_at = reinterpret_cast<std::byte*>(part) + fixed;
+  return part;
+}
+
+inline LogPart* LogTable::make_part(std::span<const KeyRef> keys, size_t more_bytes, std::byte** more_at) {
+  size_t bytes = more_bytes;
+  for (const KeyRef& ref : keys) bytes += align_up(ref.key.bytes.size(), 8) + align_up(ref.value.size(), 8);
+  std::byte* at;
+  LogPart* part = allocate(static_cast<uint32_t>(keys.size()), bytes, &at);
+  LogKey* key = part->all().data();
+  for (const KeyRef& ref : keys) {
+    const ByteView name = ref.key.bytes;
+    const ByteView value = ref.value;
+    new (key) LogKey(ref);
+    copy_words(at, name.data(), name.size());
+    key->key.bytes = {at, name.size()};
+    at += align_up(name.size(), 8);
+    copy_words(at, value.data(), value.size());
+    key->value = {at, value.size()};
+    at += align_up(value.size(), 8);
+    ++key;
+  }
+  *more_at = at;
+  return part;
+}
 
 }  // namespace weft

@@ -1,5 +1,6 @@
 // The plan: what a protocol's row means for the keys of one transaction. Computed once when the commit starts; the
 // driver and the messages only look at it.
+#include "weft/base/inline.h"
 #include "weft/txn/engine.h"
 
 namespace weft {
@@ -39,12 +40,13 @@ void Engine::plan(TxnSlot& slot) {
   slot.fill_only = slot.fill_nodes & ~voters;
   for_each_node(nodes & ~slot.participants, [&](NodeId n) { slot.credit[n.value] = 0; });
   slot.participants = nodes;
+  slot.tell_after = tell_phase(slot);
   plan_credit(slot);
   if ((nodes & lost_peers_) != 0) reject(slot, Code::kClosed, nullptr, {});
 }
 
 // From what the key shall come to, what was demanded of it and what was read of it: what is to be done.
-void Engine::settle(TxnSlot& slot, Entry& e) {
+WEFT_INLINE void Engine::settle(TxnSlot& slot, Entry& e) {
   if (e.write == Write::kNone) return;
   if (e.read) {
     if (e.demand == Demand::kAbsent && e.found) fail(slot, Code::kExists, &e, Owner());
@@ -55,7 +57,7 @@ void Engine::settle(TxnSlot& slot, Entry& e) {
 }
 
 // Returns the nodes this key involves.
-uint64_t Engine::plan_key(TxnSlot& slot, Entry& e, bool several_primaries) {
+WEFT_INLINE uint64_t Engine::plan_key(TxnSlot& slot, Entry& e, bool several_primaries) {
   const Protocol& row = *slot.row;
   const Placement& replicas = *e.placement;
   const uint64_t primary = uint64_t{1} << replicas.primary().value;
@@ -117,63 +119,53 @@ bool Engine::take_credit(TxnSlot& slot) {
       reject(slot, Code::kTxnTooLarge, nullptr, {"limits.credit_bytes", limits_.credit_bytes, need});
     }
     ok = credit_.take(n, need);
-    if (ok) taken |= uint64_t{1} << n.value;
+    if (!ok) return;
+    taken |= uint64_t{1} << n.value;
+    slot.credit[n.value] += need;
   });
+  if (ok) return true;
   for_each_node(taken, [&](NodeId n) {
-    if (ok) {
-      slot.credit[n.value] += slot.need[n.value];
-    } else {
-      credit_.give(n, slot.need[n.value]);
-    }
+    credit_.give(n, slot.need[n.value]);
+    slot.credit[n.value] -= slot.need[n.value];
   });
-  return ok;
+  return false;
 }
 
-bool Engine::carries_value(const TxnSlot& slot, const Entry& e, Phase phase) const {
-  if (e.write != Write::kPut && e.write != Write::kInsert) return false;
+// Whether a phase brings the new values of what is put.
+bool Engine::carries_values(const TxnSlot& slot, Phase phase) const {
   if (phase == Phase::kLock) return slot.row->lock_carries_value && !bugs_.has(Bug::kLockWithoutValue);
   return phase == Phase::kReplicate || phase == Phase::kUnlock;
 }
 
-// What a phase says of one key, into encoded_: the same for every node that hears of it.
-void Engine::encode_key(const TxnSlot& slot, const Entry& e, uint8_t index, Phase phase) {
+// What a phase says of one key; returns the end of it.
+WEFT_INLINE std::byte* Engine::encode_key(std::byte* to, const Entry& e, uint8_t index, Phase phase, bool with_value) {
   KeyPart part{};
-  part.table = e.table_id.value;
-  part.write = static_cast<uint8_t>(e.write);
-  part.index = index;
-  part.key_bytes = static_cast<uint16_t>(e.key.bytes.size());
-  part.value_bytes = e.write == Write::kNone ? 0 : e.new_bytes;
   if (phase == Phase::kReplicate) {
     part.version = e.base.value + 1;
   } else if (e.read) {
     part.version = e.version.value;
-    part.flags |= kHasVersion;
+    part.flags = kHasVersion;
   }
+  part.value_bytes = e.write == Write::kNone ? 0 : e.new_bytes;
+  part.table = e.table_id.value;
+  part.key_bytes = static_cast<uint16_t>(e.key.bytes.size());
+  part.write = static_cast<uint8_t>(e.write);
+  part.index = index;
   if (phase == Phase::kLock && e.locked) part.flags |= kHeld;
-  const bool with_value = carries_value(slot, e, phase);
   if (with_value) part.flags |= kHasValue;
-  const size_t key_bytes = padded(e.key.bytes.size());
-  const size_t value_bytes = with_value ? padded(e.new_bytes) : 0;
-  const size_t bytes = sizeof part + key_bytes + value_bytes;
-  const size_t offset = encoded_bytes_;
-  encoded_bytes_ += bytes;
-  if (encoded_.size() < encoded_bytes_) encoded_.resize(encoded_bytes_ * 2);
-  std::byte* to = encoded_.data() + offset;
   store(to, part);
-  copy_words(to + sizeof part, e.key.bytes.data(), e.key.bytes.size());
-  if (with_value) copy_words(to + sizeof part + key_bytes, e.new_value, e.new_bytes);
-  encoded_parts_.push_back({e.at[at(phase)], static_cast<uint32_t>(offset), static_cast<uint32_t>(bytes)});
+  to += sizeof part;
+  copy_words(to, e.key.bytes.data(), e.key.bytes.size());
+  to += padded(e.key.bytes.size());
+  if (!with_value) return to;
+  copy_words(to, e.new_value, e.new_bytes);
+  return to + padded(e.new_bytes);
 }
 
 void Engine::send_phase(TxnSlot& slot, Phase phase, uint64_t nodes) {
-  encoded_bytes_ = 0;
-  encoded_parts_.clear();
-  if (phase != Phase::kUnlock || slot.committing) {
-    for (uint16_t i = 0; i < slot.count; ++i) {
-      const Entry& e = slot.entry(i);
-      if (e.at[at(phase)] != 0) encode_key(slot, e, static_cast<uint8_t>(i), phase);
-    }
-  }
+  const uint16_t count = phase != Phase::kUnlock || slot.committing ? slot.count : 0;
+  const bool values = carries_values(slot, phase);
+  const auto with_value = [values](const Entry& e) { return values && installs(e.write); };
   CommitRequest request{};
   request.sequence = slot.sequence;
   request.participants = slot.participants & ~slot.fill_only;
@@ -185,18 +177,19 @@ void Engine::send_phase(TxnSlot& slot, Phase phase, uint64_t nodes) {
   for_each_node(nodes, [&](NodeId node) {
     size_t bytes = sizeof request;
     request.keys = 0;
-    for (const EncodedPart& part : encoded_parts_) {
-      if ((part.at >> node.value & 1U) == 0) continue;
+    for (uint16_t i = 0; i < count; ++i) {
+      const Entry& e = slot.entry(i);
+      if ((e.at[at(phase)] >> node.value & 1U) == 0) continue;
       ++request.keys;
-      bytes += part.bytes;
+      bytes += sizeof(KeyPart) + padded(e.key.bytes.size()) + (with_value(e) ? padded(e.new_bytes) : 0);
     }
     std::byte* to = port_.reserve(node, Flow::kCommit, static_cast<uint8_t>(kKindOf[at(phase)]), bytes, slot.index);
     store(to, request);
     to += sizeof request;
-    for (const EncodedPart& part : encoded_parts_) {
-      if ((part.at >> node.value & 1U) == 0) continue;
-      copy_words(to, encoded_.data() + part.offset, part.bytes);
-      to += part.bytes;
+    for (uint16_t i = 0; i < count; ++i) {
+      const Entry& e = slot.entry(i);
+      if ((e.at[at(phase)] >> node.value & 1U) == 0) continue;
+      to = encode_key(to, e, static_cast<uint8_t>(i), phase, with_value(e));
     }
     if (node != self_) ++counters_.phase_messages[at(phase)];
   });

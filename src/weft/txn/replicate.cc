@@ -2,7 +2,8 @@
 // the values in this phase only logs them; it installs at unlock, under its lock.
 #include <cstring>
 
-#include "weft/txn/engine.h"
+#include "weft/base/inline.h"
+#include "weft/txn/participant.h"
 
 namespace weft {
 
@@ -18,23 +19,21 @@ void Engine::on_replicate(std::span<const Message> run) {
       if (value_max <= kSmallValue) undo_bytes += padded(value_max);
     }
     std::byte* undo_at;
-    LogPart* part = log_part(keys, undo_bytes, &undo_at);
+    LogPart* part = log_.make_part(keys, undo_bytes, &undo_at);
     part->next = record->applied;
     record->applied = part;
-    for (size_t i = 0; i < keys.size(); ++i) {
-      LogKey& key = part->all()[i];
-      key.version = Version(keys[i].part->version);
+    for (LogKey& key : part->all()) {
       const Placement& placement = view_->placement(key.key.partition);
       // A replica that is filling cannot undo: it may not have the old value yet. Nobody reads it, so it waits.
       key.staged = placement.filled_at(self_);
       if (!key.staged && placement.primary() != self_) apply_key(*record, key, &undo_at);
     }
     record->state |= kLogReplicated;
-    reply(m, Phase::kReplicate, Code::kOk, 0, Owner());
+    acknowledge(m, Phase::kReplicate);
   }
 }
 
-void Engine::apply_key(LogRecord& record, LogKey& key, std::byte** undo_at) {
+WEFT_INLINE void Engine::apply_key(LogRecord& record, LogKey& key, std::byte** undo_at) {
   const bool small = key.table->spec().value_bytes_max <= kSmallValue;
   std::byte* undo = small ? *undo_at : scratch_.data();
   key.undo = key.table->apply(key.key, key.write, key.value, key.version, undo);

@@ -1,8 +1,8 @@
 // Session: one worker of one node, as an application's coroutines see it.
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <memory>
+#include <new>
 
 #include "weft/base/check.h"
 #include "weft/txn/engine.h"
@@ -164,19 +164,19 @@ Task<Outcome> Session::call(ProcedureId procedure, std::string_view arguments) {
     outcome.asked = static_cast<uint64_t>(keys.count_);
     co_return outcome;
   }
-  std::array<Value, Declared::kKeysMax> values;
-  bool readable = true;
-  for (int i = 0; i < keys.count_; ++i) {
-    values[static_cast<size_t>(i)] = txn.value(keys.tickets_[i]);
-    readable = readable && values[static_cast<size_t>(i)].code == Code::kOk;
-  }
-  if (readable) {
-    Declared::Writes writes(txn);
-    const Code code = declared.step(arguments, {values.data(), static_cast<size_t>(keys.count_)}, writes);
-    if (code != Code::kOk) {
-      co_return txn.abort(code);
+  // A function of its own, so that the values are on the stack and not in the coroutine's frame.
+  const auto step = [&]() -> Code {
+    alignas(Value) std::byte room[Declared::kKeysMax * sizeof(Value)];  // filled as far as needed
+    auto* const values = reinterpret_cast<Value*>(room);
+    const auto count = static_cast<size_t>(keys.count_);
+    for (size_t i = 0; i < count; ++i) {
+      const Value* value = new (values + i) Value(txn.value(keys.tickets_[i]));
+      if (value->code != Code::kOk) return Code::kOk;  // commit() says what was wrong
     }
-  }
+    Declared::Writes writes(txn);
+    return declared.step(arguments, {values, count}, writes);
+  };
+  if (const Code code = step(); code != Code::kOk) co_return txn.abort(code);
   co_return co_await txn.commit();
 }
 

@@ -84,10 +84,11 @@ struct alignas(64) TxnSlot {
   uint8_t index = 0;
   SlotState state = SlotState::kFree;
   Phase phase = Phase::kExecute;
-  bool attached = false;       // an application holds a Txn
-  bool single = false;         // get_one: has no commit phase
-  bool commit_wanted = false;  // commit() was called while reads were under way
-  bool committing = false;     // the unlock phase commits (else it aborts)
+  Phase tell_after = Phase::kUnlock;  // of a commit: the phase whose answers allow to tell it
+  bool attached = false;              // an application holds a Txn
+  bool single = false;                // get_one: has no commit phase
+  bool commit_wanted = false;         // commit() was called while reads were under way
+  bool committing = false;            // the unlock phase commits (else it aborts)
   bool told = false;
   uint8_t writes = 0;
   uint8_t round_trips = 0;

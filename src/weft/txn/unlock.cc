@@ -1,7 +1,8 @@
 // Unlocking: installs and releases (commit), or releases and forgets (abort). The record of a commit stays until the
 // coordinator's notice that every participant has acknowledged (rule K4); that notice also raises the readable flag of
 // what was applied here as a backup (rule G4).
-#include "weft/txn/engine.h"
+#include "weft/base/inline.h"
+#include "weft/txn/participant.h"
 
 namespace weft {
 
@@ -32,7 +33,7 @@ void Engine::on_unlock(std::span<const Message> run) {
         note_outcome(incarnation, request.sequence, false);
       }
     }
-    reply(m, Phase::kUnlock, Code::kOk, 0, Owner());
+    acknowledge(m, Phase::kUnlock);
   }
 }
 
@@ -46,7 +47,7 @@ void Engine::commit_key(const LogRecord& record, LogKey& key, Owner owner, std::
   }
   const ByteView* value = nullptr;
   for (const KeyRef& ref : carried) {
-    if (ref.part->index == key.index) value = &ref.value;
+    if (ref.index == key.index) value = &ref.value;
   }
   if (value == nullptr) {
     if (const LogKey* logged = record.find_value(key.index)) value = &logged->value;
@@ -73,7 +74,7 @@ void Engine::on_done(std::span<const Message> run) {
 
 // At a backup, or at a replica that is filling, where a delete stays as a tombstone until it is whole: so that an older
 // copy of the record that comes later is noticed.
-void Engine::finish_key(const LogKey& key) {
+WEFT_INLINE void Engine::finish_key(const LogKey& key) {
   if (key.applied) key.table->raise(key.key, key.version);
   if (key.staged) key.table->install(key.key, key.write, key.value, key.version, scratch_.data());
   if (!key.applied && !key.staged) return;
@@ -81,7 +82,7 @@ void Engine::finish_key(const LogKey& key) {
   charge(Step::kLookup, 1);
 }
 
-void Engine::finish_record(LogRecord& record) {
+WEFT_INLINE void Engine::finish_record(LogRecord& record) {
   for (LogPart* part = record.applied; part != nullptr; part = part->next) {
     for (const LogKey& key : part->all()) finish_key(key);
   }

@@ -11,11 +11,11 @@ void Engine::on_validate(std::span<const Message> run) {
     uint8_t index = 0;
     Owner holder;
     for (const KeyRef& ref : keys_of(m)) {
-      code = ref.table->validate(ref.key, Version(ref.part->version), owner_of(m), &holder);
+      code = ref.table->validate(ref.key, ref.version, owner_of(m), &holder);
       ++counters_.records_touched;
       charge(Step::kLookup, 1);
       if (code != Code::kOk) {
-        index = ref.part->index;
+        index = ref.index;
         break;
       }
     }
