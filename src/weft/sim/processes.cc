@@ -230,7 +230,7 @@ bool Processes::healed() const {
   const View& view = membership_.current();
   if (view.members.size() != processes_.size() || !view.whole()) return false;
   for (size_t n = 0; n < processes_.size(); ++n) {
-    if (down_[n]) return false;
+    if (down_[n] || processes_[n].node->has_stale()) return false;
     for (int w = 0; w < config_.options.workers; ++w) {
       const Engine* engine = processes_[n].node->engine(WorkerId(static_cast<uint8_t>(w)));
       if (!engine->active() || engine->view().epoch != view.epoch) return false;

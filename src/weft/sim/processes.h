@@ -51,7 +51,7 @@ class Processes final : public Environment, public EventSink, public Aims::Gun {
   // No process crashes from now on.
   void begin_healing() { healing_ = true; }
   bool healing() const { return healing_; }
-  // All nodes are members and active, and nothing is missing or filling.
+  // All nodes are members and active, and nothing is missing, filling or to be discarded.
   bool healed() const;
   // More than f replicas of a partition are gone, by crashes and by removal of the silent together: nothing runs any
   // more that has it whole. The cluster stops, as it must.
