@@ -128,10 +128,6 @@ Result<Server::End> Server::run(int stop_fd) {
     if (why_ = membership_->ended(); !why_.empty()) return End::kMembershipEnded;
     const std::shared_ptr<const View> view = membership_->latest();
     if (view != nullptr && node_ == nullptr) {
-      if (in(*view) && view->epoch != Epoch(1)) {
-        why_ = "the first view changed before this node knew it";
-        return End::kRemoved;
-      }
       if (auto started = start(*view); !started) return started.error();
     }
     if (view != nullptr && view != followed_) follow(view);
@@ -153,8 +149,11 @@ void Server::wait(int stop_fd, int timeout_ms) const {
   poll(fds, membership_->control_fd() >= 0 ? 3 : 2, timeout_ms);
 }
 
+// A founder may miss the first view, if others join at once. Nothing can have been written to its partitions without
+// it, and no later view is active without it: it comes to the newest one like a node that joins, and what it has,
+// nothing, is what a whole replica has.
 Result<void> Server::start(const View& view) {
-  const bool joins = !in(view);
+  const bool joins = !in(view) || view.epoch != Epoch(1);
   ClusterSpec spec = options_.spec;
   spec.recovers = true;
   auto node = Node::create(self_.node, spec, joins ? before_joining(view, self_.node) : view, this, joins);
@@ -244,7 +243,7 @@ std::string Server::status() const {
   status["fabric"] = mesh_->name();
   status["membership"] = membership_->state();
   status["protocol"] = node_->protocol().name;
-  status["whole"] = view->whole() && view->members.size() == static_cast<size_t>(options_.spec.options.nodes);
+  status["whole"] = view->whole() && view->members.size() >= static_cast<size_t>(options_.founders);
   status["stopped"] = agent_->lost();
   status["view"] = nlohmann::json::parse(to_json(*view));
   return status.dump();

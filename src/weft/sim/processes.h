@@ -36,7 +36,8 @@ class Processes final : public Environment, public EventSink, public Aims::Gun {
   Processes(const SimConfig& config, uint64_t seed, Bugs bugs, Events* events, FaultPlan* faults, Network* network,
             Keeper* keeper);
 
-  // Makes all nodes, with what the workload loads, and sets the crashes of the plan. Returns what is wrong, or nothing.
+  // Makes all nodes, with what the workload loads (those that are no founders run later, as new ones), and sets the
+  // crashes of the plan. Returns what is wrong, or nothing.
   std::string start(sim::Workload& workload, Random& random);
 
   Node* node(NodeId id) const { return processes_[id.value].node.get(); }

@@ -356,6 +356,7 @@ std::string Simulation::stuck_text() const {
 SimResult Simulation::run() {
   if (!build()) return result();
   for (const Loop& loop : loops_) {
+    if (processes_.down(loop.node)) continue;
     for (int i = 0; i < config_.workload.clients; ++i) start_client(loop.node, loop.id, false);
   }
   bool finished = run_clients();
