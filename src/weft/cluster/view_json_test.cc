@@ -82,9 +82,11 @@ void expect_invariants(const View& view) {
     ASSERT_EQ(placement.leaving & ~mask, 0U);
     ASSERT_LE(placement.count, view.replicas);
     ASSERT_LE(std::popcount(placement.leaving), 1);
-    if (placement.leaving != 0) ASSERT_EQ(placement.count, view.replicas);
     ASSERT_LE(std::popcount(mask | placement.filling), view.replicas + std::popcount(placement.leaving));
-    if (placement.leaving != 0) ASSERT_EQ(std::popcount(placement.filling), 1);
+    if (placement.leaving != 0) {
+      ASSERT_EQ(placement.count, view.replicas);
+      ASSERT_EQ(std::popcount(placement.filling), 1);
+    }
   }
 }
 
