@@ -132,6 +132,46 @@ class Ends(ProcessTest):
         self.assertFalse([pid for pid in pids.values() if alive(pid)])
 
 
+class Grows(ProcessTest):
+    def test_nodes_join_under_load(self):
+        """A cluster that begins with three of five nodes: the other two get their share, and all replicas agree."""
+        for fabric in ("tcp", "shm"):
+            with self.subTest(fabric=fabric):
+                self.grows(fabric)
+
+    def grows(self, fabric):
+        cluster = self.cluster(nodes=5, replicas=3, fabric=fabric, extra=("--founders", "3"))
+        self.assertTrue(eventually(lambda: cluster.status(0)["view"]["epoch"] >= 1))
+        written = 0
+
+        def settled():
+            nonlocal written
+            with cluster.connect(written % 3) as connection:
+                for _ in range(50):
+                    connection.ask("SET", f"key {written}", f"value {written}")
+                    written += 1
+            status = cluster.status(0)
+            return status["whole"] and len(status["view"]["members"]) == 5
+
+        self.assertTrue(eventually(settled))
+        said = cluster.wait_whole()
+        held = [0] * 5
+        for partition in said[0]["view"]["partitions"]:
+            self.assertEqual(len(partition["replicas"]), 3)
+            for node in partition["replicas"]:
+                held[node] += 1
+        self.assertEqual(held, [3] * 5)
+
+        def fault():
+            return process_rounds.fault_of([cluster.digest(node) for node in range(5)])
+
+        self.assertTrue(eventually(lambda: not fault()), fault())
+        for node in range(5):
+            with cluster.connect(node) as connection:
+                for key in range(node, written, 5):
+                    self.assertEqual(connection.ask("GET", f"key {key}"), f"value {key}".encode())
+
+
 class Refuses(ProcessTest):
     def refused(self, *arguments, says):
         done = subprocess.run([WEFT, "up", *arguments], capture_output=True, text=True, timeout=DEADLINE_S,

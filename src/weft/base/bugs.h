@@ -23,6 +23,7 @@ enum class Bug : uint32_t {
   kToldEarly = 1U << 13,            // a commit is told when it is locked and validated
   kOpenIsAborted = 1U << 14,        // asked for a transaction that is not decided, a participant says aborted
   kForgetsDecisions = 1U << 15,     // a later recovery does not hear of decisions that were written down
+  kKeepsStale = 1U << 16,           // a replica that left is not discarded, also not before it fills again
 };
 
 struct Bugs {

@@ -68,6 +68,7 @@ const std::vector<PlantedBug>& planted_bugs() {
       forgets,
       lease,
       at_crash(Bug::kOpenIsAborted, "call an open transaction aborted", "dnl4", 3, 3),
+      at_crash(Bug::kKeepsStale, "keep what has moved away", "dnl4", 5, 2),
   };
   return kBugs;
 }

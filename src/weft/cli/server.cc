@@ -23,7 +23,7 @@ Result<std::unique_ptr<Membership>> make_membership(const NodeConfig& config, Cl
     options.path = config.membership.path;
     options.auth = config.membership.auth;
     const Options& o = config.options;
-    options.founding = {o.nodes, o.replicas, o.partitions > 0 ? o.partitions : o.nodes};
+    options.founding = {config.founders, o.replicas, o.partitions > 0 ? o.partitions : o.nodes};
     auto kept = ZookeeperMembership::open(options, clock);
     if (!kept) return kept.error();
     return std::unique_ptr<Membership>(std::move(*kept));
@@ -38,6 +38,7 @@ ServerOptions options_of(const NodeConfig& config) {
   options.cluster = config.cluster;
   options.node = config.node;
   options.spec = spec_of(config);
+  options.founders = config.founders;
   options.fabric = config.fabric.kind == FabricKind::kShm ? "shm" : "tcp";
   options.listen = config.fabric.listen;
   options.advertise = config.fabric.advertise;

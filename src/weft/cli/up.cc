@@ -21,6 +21,7 @@ namespace {
 
 struct UpFlags {
   int nodes = 3;
+  int founders = 0;
   int replicas = 3;
   int port = 7379;
   int workers = 1;
@@ -34,6 +35,7 @@ NodeConfig config_of(const UpFlags& flags, const std::string& name, int node) {
   config.cluster = name;
   config.node = NodeId(static_cast<uint8_t>(node));
   config.options.nodes = flags.nodes;
+  config.founders = flags.founders > 0 ? flags.founders : flags.nodes;
   config.options.replicas = flags.replicas;
   config.options.workers = flags.workers;
   config.options.protocol = flags.protocol;
@@ -68,6 +70,7 @@ int run_up(const UpFlags& flags) {
   SupervisorOptions options;
   options.executable = std::filesystem::read_symlink("/proc/self/exe").string();
   options.socket = "@" + name;
+  options.founders = flags.founders;
   options.replicas = flags.replicas;
   options.partitions = flags.nodes;
   for (int n = 0; n < flags.nodes; ++n) {
@@ -104,6 +107,8 @@ void add_up(CLI::App& app, int* status) {
   auto flags = std::make_shared<UpFlags>();
   CLI::App* command = app.add_subcommand("up", "Start a cluster of processes on this machine and look after it");
   command->add_option("--nodes", flags->nodes, "Processes")->capture_default_str()->check(CLI::Range(1, kNodesMax));
+  command->add_option("--founders", flags->founders,
+                      "Of these, how many the cluster begins with; the others join (default: all)");
   command->add_option("--replicas", flags->replicas, "Copies of every key")->capture_default_str();
   command->add_option("--port", flags->port, "Where clients talk to node 0; the others have the next ones")
       ->capture_default_str();

@@ -19,7 +19,7 @@
 namespace weft {
 
 struct Founding {
-  int nodes = 0;  // 0: this process founds nothing
+  int nodes = 0;  // of the first view; 0: this process founds nothing
   int replicas = 1;
   int partitions = 1;
 };

@@ -20,7 +20,7 @@ constexpr std::string_view kData = "data", kTransactions = "transactions";
 constexpr size_t kDepthMax = 4;  // the view, a list, a member or a partition, a list in it
 
 // The longest lines: every number with its most digits, every character of an address escaped.
-constexpr size_t kMemberLineMax = 160 + 2 * kAddressBytesMax, kPartitionLineMax = 48 + 4 * kReplicasMax;
+constexpr size_t kMemberLineMax = 160 + 2 * kAddressBytesMax, kPartitionLineMax = 72 + 4 * (kReplicasMax + 2);
 static_assert(256 + kNodesMax * kMemberLineMax + kPartitionsMax * kPartitionLineMax < kViewTextBytesMax);
 
 std::string quoted(const std::string& text) { return Json(text).dump(-1, ' ', true, Json::error_handler_t::replace); }
@@ -60,9 +60,12 @@ std::string line_of(const Member& member) {
 
 std::string line_of(const Placement& placement) {
   const std::vector<NodeId> whole(placement.replicas.begin(), placement.replicas.begin() + placement.count);
+  const auto list = [](uint64_t mask) {
+    return joined(nodes_of(mask), ", ", [](int node) { return std::to_string(node); });
+  };
   return "    {\"replicas\": [" + joined(whole, ", ", [](NodeId node) { return std::to_string(node.value); }) +
-         "], \"filling\": [" +
-         joined(nodes_of(placement.filling), ", ", [](int node) { return std::to_string(node); }) + "]}";
+         "], \"filling\": [" + list(placement.filling) + "]" +
+         (placement.leaving != 0 ? ", \"leaving\": [" + list(placement.leaving) + "]" : "") + "}";
 }
 
 // What the tree of values would not show any more: where the text stops being JSON, fields that are there twice, and
@@ -246,9 +249,12 @@ bool Reader::roles(const std::string& where, const Json& in, Member& out) {
 }
 
 bool Reader::placement(const std::string& where, const Json& in, const View& view, Placement& out) {
-  if (!fields(where, in, {"replicas", "filling"})) return false;
+  const bool moves = in.is_object() && in.contains("leaving");
+  if (moves ? !fields(where, in, {"replicas", "filling", "leaving"}) : !fields(where, in, {"replicas", "filling"})) {
+    return false;
+  }
   const Json& whole = in["replicas"];
-  if (!list(where + ".replicas", whole, 1, view.replicas)) return false;
+  if (!list(where + ".replicas", whole, moves ? view.replicas : 1, view.replicas)) return false;
   for (size_t i = 0; i < whole.size(); ++i) {
     NodeId node;
     if (!replica(at(where + ".replicas", i), whole[i], view, out, node)) return false;
@@ -256,12 +262,19 @@ bool Reader::placement(const std::string& where, const Json& in, const View& vie
     out.mask |= uint64_t{1} << node.value;
   }
   const Json& filling = in["filling"];
-  if (!list(where + ".filling", filling, 0, view.replicas - whole.size())) return false;
+  if (!list(where + ".filling", filling, moves ? 1 : 0, moves ? 1 : view.replicas - whole.size())) return false;
   for (size_t i = 0; i < filling.size(); ++i) {
     NodeId node;
     if (!replica(at(where + ".filling", i), filling[i], view, out, node)) return false;
     out.filling |= uint64_t{1} << node.value;
   }
+  if (!moves) return true;
+  const Json& leaving = in["leaving"];
+  NodeId node;
+  if (!list(where + ".leaving", leaving, 1, 1)) return false;
+  if (!integer(at(where + ".leaving", 0), leaving[0], 0, kNodesMax - 1, node.value)) return false;
+  if (!out.held_by(node)) return fail(at(where + ".leaving", 0), leaving[0], "it is no whole replica");
+  out.leaving = uint64_t{1} << node.value;
   return true;
 }
 

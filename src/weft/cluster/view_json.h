@@ -15,8 +15,9 @@
 //     ]
 //   }
 //
-// `replicas` of a partition are the whole ones, the primary first. A token is 64 bits, in hex because many readers of
-// JSON keep numbers as doubles.
+// `replicas` of a partition are the whole ones, the primary first. While a replica moves, the partition has a third
+// field, `"leaving": [0]`, with the whole replica that goes when the one that fills is whole. A token is 64 bits, in
+// hex because many readers of JSON keep numbers as doubles.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +38,8 @@ std::string to_json(const View& view);
 // V1: at least one member; members in the order of their ids, below kNodesMax, each once.
 // V2: incarnations are given once: 1 or more, all different, all below next_incarnation.
 // V3: 1 to kPartitionsMax partitions, each with a whole replica.
-// V4: replicas, whole or filling, are members that hold data, each once, `replicas` of them at most.
+// V4: replicas, whole or filling, are members that hold data, each once, `replicas` of them at most; with one that is
+//     leaving, which is a whole one, `replicas` whole ones and another one that fills.
 // An error names the field and the value.
 Result<View> view_from_json(std::string_view text);
 

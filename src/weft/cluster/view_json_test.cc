@@ -79,7 +79,14 @@ void expect_invariants(const View& view) {
     ASSERT_EQ(std::popcount(mask), placement.count);
     ASSERT_EQ(mask & placement.filling, 0U);
     ASSERT_EQ((mask | placement.filling) & ~data, 0U);
-    ASSERT_LE(std::popcount(mask | placement.filling), view.replicas);
+    ASSERT_EQ(placement.leaving & ~mask, 0U);
+    ASSERT_LE(placement.count, view.replicas);
+    ASSERT_LE(std::popcount(placement.leaving), 1);
+    ASSERT_LE(std::popcount(mask | placement.filling), view.replicas + std::popcount(placement.leaving));
+    if (placement.leaving != 0) {
+      ASSERT_EQ(placement.count, view.replicas);
+      ASSERT_EQ(std::popcount(placement.filling), 1);
+    }
   }
 }
 
@@ -124,6 +131,10 @@ TEST(ViewJson, TheLargestViewFits) {
     member.incarnation = UINT32_MAX - 1 - member.node.value;
     member.token = UINT64_MAX;
     member.address = std::string(kAddressBytesMax, '"');
+  }
+  for (Placement& placement : view.partitions) {
+    placement.filling = uint64_t{1} << 62 >> (placement.held_by(NodeId(62)) ? kReplicasMax : 0);
+    placement.leaving = uint64_t{1} << placement.primary().value;
   }
   const std::string text = to_json(view);
   ASSERT_LE(text.size(), kViewTextBytesMax);
@@ -205,6 +216,8 @@ constexpr Broken kBroken[] = {
     {"/partitions/1/filling", "[0]", "partitions[1].filling[0] is 0: this partition has it twice"},
     {"/partitions/1/filling", "[7]", "partitions[1].filling[0] is 7: no member"},
     {"/partitions/1/filling", "\"1\"", "partitions[1].filling is \"1\": expected a list"},
+    {"/partitions/0/leaving", "[0]", "partitions[0].filling is []: it has 0 entries, expected 1 to 1"},
+    {"/partitions/1/leaving", "[0]", "partitions[1].replicas is [0]: it has 1 entries, expected 2 to 2"},
 };
 
 TEST(ViewJson, EveryInconsistencyIsNamed) {
@@ -222,6 +235,24 @@ TEST(ViewJson, EveryInconsistencyIsNamed) {
     EXPECT_EQ(view.error().code, Code::kBadPacket);
     EXPECT_NE(view.error().detail.find(broken.says), std::string::npos) << view.error().detail << "\n" << broken.says;
     EXPECT_LT(view.error().detail.size(), 300U) << view.error().detail;
+  }
+}
+
+TEST(ViewJson, AReplicaMoves) {
+  View view = make_view(3, 2, 3);
+  view.partitions[0].filling = 4;
+  view.partitions[0].leaving = 2;
+  const std::string text = to_json(view);
+  EXPECT_NE(text.find(R"({"replicas": [0, 1], "filling": [2], "leaving": [1]})"), std::string::npos) << text;
+  const Result<View> back = view_from_json(text);
+  ASSERT_TRUE(back) << back.error().text();
+  EXPECT_EQ(*back, view);
+  for (const char* bad : {"[2]", "[7]", "[63]", "[]", "[0, 1]", "0"}) {
+    nlohmann::json json = nlohmann::json::parse(text);
+    json["partitions"][0]["leaving"] = nlohmann::json::parse(bad);
+    const Result<View> wrong = view_from_json(json.dump());
+    ASSERT_FALSE(wrong) << bad;
+    EXPECT_NE(wrong.error().detail.find("partitions[0].leaving"), std::string::npos) << wrong.error().detail;
   }
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "weft/base/check.h"
+#include "weft/base/marks.h"
 
 namespace weft {
 namespace {
@@ -20,27 +21,53 @@ void set_replicas(Placement& placement, uint64_t mask, NodeId primary) {
   }
 }
 
-// Each partition's primary becomes, of its whole replicas, the one with the fewest so far.
+using PerNode = std::array<int, kNodesMax + 1>;
+
+// Each partition's primary becomes, of its whole replicas, the one with the fewest so far; then whoever has two more
+// than another replica of one of its partitions gives that one up.
 void spread_primaries(View& view) {
-  std::array<int, kNodesMax + 1> primaries{};
-  for (Placement& placement : view.partitions) {
+  PerNode primaries{};
+  const auto poorest = [&](const Placement& placement) {
     NodeId best = placement.primary();
     for (int r = 0; r < placement.count; ++r) {
       const NodeId node = placement.replicas[static_cast<size_t>(r)];
       if (primaries[node.value] < primaries[best.value]) best = node;
     }
+    return best;
+  };
+  for (Placement& placement : view.partitions) {
+    const NodeId best = poorest(placement);
     set_replicas(placement, placement.mask, best);
     ++primaries[best.value];
   }
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (Placement& placement : view.partitions) {
+      const NodeId from = placement.primary();
+      const NodeId to = poorest(placement);
+      if (primaries[from.value] < primaries[to.value] + 2) continue;
+      set_replicas(placement, placement.mask, to);
+      --primaries[from.value];
+      ++primaries[to.value];
+      moved = true;
+    }
+  }
+}
+
+// Replicas that each member has, whole or filling, and keeps.
+PerNode loads_of(const View& view) {
+  PerNode loads{};
+  for (const Placement& placement : view.partitions) {
+    for (uint64_t left = (placement.mask | placement.filling) & ~placement.leaving; left != 0; left &= left - 1) {
+      ++loads[static_cast<size_t>(std::countr_zero(left))];
+    }
+  }
+  return loads;
 }
 
 // Gives every partition that misses a replica another member to fill, the one with the fewest.
 void fill_missing(View& view) {
-  std::array<int, kNodesMax + 1> held{};
-  for (const Placement& placement : view.partitions) {
-    for (const Member& m : view.members)
-      held[m.node.value] += ((placement.mask | placement.filling) & bit(m.node)) != 0;
-  }
+  PerNode held = loads_of(view);
   for (Placement& placement : view.partitions) {
     while (std::popcount(placement.mask | placement.filling) < view.replicas) {
       const Member* best = nullptr;
@@ -53,6 +80,53 @@ void fill_missing(View& view) {
       ++held[best->node.value];
     }
   }
+}
+
+// Lets the poorest member fill a partition of the richest that it can take one of, as long as that makes things even.
+void move_replicas(View& view) {
+  const auto missing = [&](const Placement& placement) { return placement.count < view.replicas; };
+  if (std::any_of(view.partitions.begin(), view.partitions.end(), missing)) return;
+  const auto moves = [](const Placement& placement) { return placement.leaving != 0; };
+  const size_t most = (view.partitions.size() + 3) / 4;
+  PerNode loads = loads_of(view);
+  for (auto moving = static_cast<size_t>(std::count_if(view.partitions.begin(), view.partitions.end(), moves));
+       moving < most; ++moving) {
+    const Member* poorest = nullptr;
+    for (const Member& m : view.members) {
+      if (m.holds_data && (poorest == nullptr || loads[m.node.value] < loads[poorest->node.value])) poorest = &m;
+    }
+    if (poorest == nullptr) return;
+    Placement* best = nullptr;
+    NodeId from;
+    for (Placement& placement : view.partitions) {
+      if (placement.filling != 0 || placement.held_by(poorest->node)) continue;
+      for (int r = 0; r < placement.count; ++r) {
+        const NodeId node = placement.replicas[static_cast<size_t>(r)];
+        if (best != nullptr && loads[node.value] <= loads[from.value]) continue;
+        best = &placement;
+        from = node;
+      }
+    }
+    if (best == nullptr || loads[from.value] < loads[poorest->node.value] + 2) return;
+    WEFT_MARK("a replica begins to move");
+    best->filling |= bit(poorest->node);
+    best->leaving |= bit(from);
+    ++loads[poorest->node.value];
+    --loads[from.value];
+  }
+}
+
+// What every change ends with.
+void arrange(View& view) {
+  for (Placement& placement : view.partitions) {
+    if (placement.leaving == 0) continue;
+    if (std::popcount(placement.mask | placement.filling) > view.replicas) continue;
+    WEFT_MARK("a replica that was to leave stays");
+    placement.leaving = 0;
+  }
+  fill_missing(view);
+  move_replicas(view);
+  spread_primaries(view);
 }
 
 }  // namespace
@@ -71,15 +145,18 @@ View make_view(int nodes, int replicas, int partitions) {
     view.members.push_back({NodeId(static_cast<uint8_t>(n)), view.next_incarnation++, true, true, 0, {}});
   }
   for (int p = 0; p < partitions; ++p) {
+    const int rest = p - partitions / nodes * nodes;
+    const int first = rest < 0 ? p : rest * replicas;
     Placement placement;
     for (int r = 0; r < replicas; ++r) {
-      const NodeId node(static_cast<uint8_t>((p + r) % nodes));
+      const NodeId node(static_cast<uint8_t>((first + r) % nodes));
       placement.replicas[static_cast<size_t>(r)] = node;
       placement.mask |= bit(node);
     }
     placement.count = static_cast<uint8_t>(replicas);
     view.partitions.push_back(placement);
   }
+  spread_primaries(view);
   return view;
 }
 
@@ -90,6 +167,7 @@ Result<View> without_members(const View& view, uint64_t gone) {
   for (size_t p = 0; p < next.partitions.size(); ++p) {
     Placement& placement = next.partitions[p];
     placement.filling &= ~gone;
+    placement.leaving &= ~gone;
     const uint64_t left = placement.mask & ~gone;
     if (left == 0) {
       return Error{Code::kClosed, "partition " + std::to_string(p) + " has lost its last whole replica (node " +
@@ -98,8 +176,7 @@ Result<View> without_members(const View& view, uint64_t gone) {
     const bool keeps = (left & bit(placement.primary())) != 0;
     set_replicas(placement, left, keeps ? placement.primary() : NodeId(static_cast<uint8_t>(std::countr_zero(left))));
   }
-  fill_missing(next);
-  spread_primaries(next);
+  arrange(next);
   return next;
 }
 
@@ -111,8 +188,7 @@ View with_member(const View& view, Member member) {
                                    [](const Member& a, const Member& b) { return a.node < b.node; });
   WEFT_CHECK(at == next.members.end() || at->node != member.node, "a member leaves before it comes back");
   next.members.insert(at, std::move(member));
-  fill_missing(next);
-  spread_primaries(next);
+  arrange(next);
   return next;
 }
 
@@ -123,9 +199,13 @@ View with_whole(const View& view, NodeId node, const std::vector<PartitionId>& f
     Placement& placement = next.partitions[p.value];
     WEFT_CHECK(placement.filled_at(node), "only what was filling becomes whole");
     placement.filling &= ~bit(node);
-    set_replicas(placement, placement.mask | bit(node), placement.primary());
+    const uint64_t whole = (placement.mask | bit(node)) & ~placement.leaving;
+    const bool keeps = (whole & bit(placement.primary())) != 0;
+    if (!keeps) WEFT_MARK("a primary moves away");
+    placement.leaving = 0;
+    set_replicas(placement, whole, keeps ? placement.primary() : node);
   }
-  spread_primaries(next);
+  arrange(next);
   return next;
 }
 

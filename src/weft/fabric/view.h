@@ -21,6 +21,8 @@ struct Placement {
   uint8_t count = 0;
   uint64_t mask = 0;     // bit n: node n is a whole replica
   uint64_t filling = 0;  // bit n: node n is becoming one: it gets every write, serves nothing and counts for nothing
+  uint64_t leaving =
+      0;  // bit n: a replica moves; node n is still a whole one, and goes when the one that fills is whole
 
   NodeId primary() const { return replicas[0]; }
   bool held_by(NodeId n) const { return (mask >> n.value) & 1U; }
@@ -63,17 +65,25 @@ struct View {
                             [](const Member& a, const Member& b) { return a.incarnation < b.incarnation; })
         ->node;
   }
-  bool whole() const;  // every partition has all its replicas
+  bool whole() const;  // every partition has all its replicas, and none moves
   friend bool operator==(const View&, const View&) = default;
 };
 
 // The first view of a fresh cluster: partition p has its primary at node p mod nodes and its backups at the following
-// ones, so that every node is primary of partitions / nodes of them.
+// ones. What is left when partitions is no multiple of nodes goes round the nodes, replica by replica, so that no node
+// has two replicas more than another.
 View make_view(int nodes, int replicas, int partitions);
 
 // Changes of a view. Each returns the next one: its epoch is one higher, every partition keeps a whole replica (or the
 // answer is an error that names the partition that lost its last), and members that hold data fill what is missing.
 // Whoever fills goes on filling; primaries are spread evenly over the whole replicas.
+//
+// When nothing is missing, replicas move from the members that have most to those that have least: the poorer one fills
+// in addition, and when it is whole the richer one's replica goes in the same view. So a partition never has fewer
+// whole replicas than before, and one more that fills at most. A move begins only if the two differ by two or more,
+// counting what fills and not what leaves: then each makes the sum of squares smaller, none is taken back, and when
+// nothing moves any more no two members differ by more than one. At most a quarter of the partitions move at a time. If
+// a replica is lost meanwhile, the one that was to leave stays.
 Result<View> without_members(const View& view, uint64_t gone);
 View with_member(const View& view, Member member);  // gets the next incarnation; replaces a member with the same id
 View with_whole(const View& view, NodeId node, const std::vector<PartitionId>& filled);

@@ -63,6 +63,7 @@ struct NodeConfig {
   std::string cluster;  // its id: both ends of a connection must agree
   NodeId node;
   Options options;
+  int founders = 0;  // nodes that the first view waits for: those with the lowest ids. Not given: all
   uint32_t lease_ms = 500;
   FabricConfig fabric;
   MembershipConfig membership;

@@ -151,12 +151,20 @@ void Checker::cluster() {
   required("node.id", find_key("node.id")->expected());
 
   Options& o = c_.options;
-  if (!given("cluster.replicas")) o.replicas = std::min(o.replicas, o.nodes);
+  if (!given("cluster.founders") || !sound("cluster.founders")) c_.founders = o.nodes;
+  if (!given("cluster.replicas")) o.replicas = std::min({o.replicas, o.nodes, c_.founders});
   if (o.replicas > o.nodes && sound("cluster.nodes")) {
     fault("cluster.replicas",
           " is " + std::to_string(o.replicas) + ", expected at most " + std::to_string(o.nodes) + " (cluster.nodes)");
   }
-  if (c_.node.value >= o.nodes && sound("cluster.nodes") && given("node.id") && sound("node.id")) {
+  if (c_.founders > o.nodes && sound("cluster.nodes")) {
+    fault("cluster.founders",
+          " is " + std::to_string(c_.founders) + ", expected at most " + std::to_string(o.nodes) + " (cluster.nodes)");
+  } else if (c_.founders < o.replicas && given("cluster.founders") && sound("cluster.replicas")) {
+    fault("cluster.founders", " is " + std::to_string(c_.founders) + ", expected at least " +
+                                  std::to_string(o.replicas) + " (cluster.replicas)");
+  }
+  if (given("node.id") && sound("node.id") && sound("cluster.nodes") && c_.node.value >= o.nodes) {
     fault("node.id",
           " is " + std::to_string(c_.node.value) + ", expected below " + std::to_string(o.nodes) + " (cluster.nodes)");
   }

@@ -158,8 +158,19 @@ TEST(ConfigErrors, AtMostAHundred) {
 TEST(ConfigErrors, CountsThatDoNotFitEachOther) {
   EXPECT_EQ(errors_of("cluster = {name = \"a\", nodes = 2, replicas = 3}\nnode.id = 0\n" + kTcp + kSupervised),
             Lines{"n.toml:1:46: cluster.replicas is 3, expected at most 2 (cluster.nodes)"});
-  EXPECT_EQ(errors_of("cluster = {name = \"a\", nodes = 5}\nnode.id = 5\n" + kTcp + kSupervised),
-            Lines{"n.toml:2:11: node.id is 5, expected below 5 (cluster.nodes)"});
+  const auto founded = [](const std::string& cluster, int id) {
+    return errors_of("cluster = {name = \"a\", " + cluster + "}\nnode.id = " + std::to_string(id) + "\n" + kTcp +
+                     kSupervised);
+  };
+  EXPECT_EQ(founded("nodes = 5, founders = 3", 4), Lines{});
+  EXPECT_EQ(founded("nodes = 5, founders = 1", 0), Lines{}) << "one replica, then";
+  EXPECT_EQ(founded("nodes = 5, founders = 6", 0),
+            Lines{"n.toml:1:46: cluster.founders is 6, expected at most 5 (cluster.nodes)"});
+  EXPECT_EQ(founded("nodes = 5, founders = 2, replicas = 3", 0),
+            Lines{"n.toml:1:46: cluster.founders is 2, expected at least 3 (cluster.replicas)"});
+  EXPECT_EQ(founded("nodes = 5, founders = 0", 0),
+            Lines{"n.toml:1:46: cluster.founders is 0, expected an integer, 1 to 63"});
+  EXPECT_EQ(founded("nodes = 5", 5), Lines{"n.toml:2:11: node.id is 5, expected below 5 (cluster.nodes)"});
   EXPECT_EQ(errors_of("cluster.name = \"a\"\nnode = {id = 0, threads = 2}\n" + kTcp + kSupervised),
             Lines{"n.toml:2:27: node.threads is 2, expected at most 1 (cluster.workers)"});
   EXPECT_EQ(errors_with("[limits]\nvalue_bytes_max = 1000\n[store]\nvalue_bytes_max = \"1KiB\""),

@@ -57,9 +57,12 @@ std::vector<ConfigKey> make_keys() {
             "the cluster's id, 1 to 64 letters, digits, `-`, `_` or `.`; both ends of a connection must agree",
             "required");
   keys.integer("nodes", WEFT_FIELD(options.nodes), 1, kNodesMax,
-               "nodes of the cluster: those with the ids 0 to `nodes` - 1; the same for all nodes");
+               "the most nodes that there may be, with the ids 0 to `nodes` - 1; everything is dimensioned for them");
+  keys.integer("founders", WEFT_FIELD(founders), 1, kNodesMax,
+               "nodes of the first view: those with the ids 0 to `founders` - 1; the others join when they come",
+               "`nodes`");
   keys.integer("replicas", WEFT_FIELD(options.replicas), 1, kReplicasMax,
-               "copies of every record, at most one per node", "3, or `nodes` if that is less");
+               "copies of every record, at most one per node", "3, or `founders` if that is less");
   keys.integer("workers", WEFT_FIELD(options.workers), 1, kWorkersMax,
                "event loops of each node; the same for all nodes");
   keys.integer("partitions", WEFT_FIELD(options.partitions), 0, 4096,
@@ -72,7 +75,9 @@ std::vector<ConfigKey> make_keys() {
                "a node that was silent for this long is removed; the same for all nodes");
 
   keys.table = "node";
-  keys.integer("id", WEFT_FIELD(node), 0, kNodesMax - 1, "which node this is, below `cluster.nodes`", "required");
+  keys.integer("id", WEFT_FIELD(node), 0, kNodesMax - 1,
+               "which node this is, below `cluster.nodes`; one below `cluster.founders` is of the first view",
+               "required");
   keys.integer("threads", WEFT_FIELD(options.threads), 0, kWorkersMax,
                "threads that run the workers, at most one each; 0: one per worker, at most the cores");
   keys.boolean("pin_threads", WEFT_FIELD(options.pin_threads), "each thread stays on one core");

@@ -26,6 +26,7 @@ TEST(Config, TheSmallestFileHasDefaultsForTheRest) {
   EXPECT_EQ(c.lease_ms, 500U);
   const Options defaults;
   EXPECT_EQ(c.options.nodes, defaults.nodes);
+  EXPECT_EQ(c.founders, defaults.nodes);
   EXPECT_EQ(c.options.replicas, defaults.replicas);
   EXPECT_EQ(c.options.workers, defaults.workers);
   EXPECT_EQ(c.options.protocol, defaults.protocol);
@@ -101,7 +102,9 @@ TEST(Config, RangesAreThoseOfTheEngine) {
   for (const ConfigKey& key : config_keys()) {
     const bool engine = key.table == "cluster" || key.table == "limits" || key.name == "threads";
     const bool number = key.type == KeyType::kInteger || key.type == KeyType::kSize;
-    if (!engine || !number || key.name == "hash_seed" || key.name == "lease_ms") continue;
+    if (!engine || !number || key.name == "hash_seed" || key.name == "lease_ms" || key.name == "founders") {
+      continue;
+    }
     const auto fits = [&](int64_t value) {
       ClusterSpec spec;
       NodeConfig c;
@@ -160,8 +163,9 @@ NodeConfig drawn(Random& random) {
         key.field);
   }
   Options& o = c.options;
-  o.replicas = std::min(o.replicas, o.nodes);
-  c.node.value = static_cast<uint8_t>(c.node.value % o.nodes);
+  c.founders = std::min(c.founders, o.nodes);
+  o.replicas = std::min(o.replicas, c.founders);
+  c.node = NodeId(static_cast<uint8_t>(c.node.value % o.nodes));
   o.threads = std::min(o.threads, o.workers);
   o.limits.credit_bytes = std::max<uint32_t>(o.limits.credit_bytes, (1 << 20) + (16 << 10));
   c.store.value_bytes_max = std::min(c.store.value_bytes_max, o.limits.value_bytes_max);
@@ -197,6 +201,7 @@ TEST(Config, WhatIsWrittenIsReadAgain) {
 
 TEST(Config, EveryKeyIsWritten) {
   NodeConfig one, other;
+  one.founders = 3;
   one.membership.kind = MembershipKind::kZooKeeper;
   one.fabric.tls = {"ca", "certificate", "key"};
   const std::string text = to_toml(one) + to_toml(other);

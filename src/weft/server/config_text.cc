@@ -13,6 +13,7 @@ bool applies(const ConfigKey& key, const NodeConfig& config) {
   const bool zookeeper = config.membership.kind == MembershipKind::kZooKeeper;
   if (key.table == "fabric.tls") return tcp && config.fabric.has_tls();
   if (key.table == "fabric" && key.name == "advertise") return tcp;
+  if (key.table == "cluster" && key.name == "founders") return config.founders != 0;
   if (key.table != "membership" || key.name == "kind") return true;
   return (key.name == "socket") != zookeeper;
 }

@@ -151,10 +151,6 @@ Result<Server::End> Server::run(int stop_fd) {
     if (why_ = membership_->ended(); !why_.empty()) return End::kMembershipEnded;
     const std::shared_ptr<const View> view = membership_->latest();
     if (view != nullptr && node_ == nullptr) {
-      if (in(*view) && view->epoch != Epoch(1)) {
-        why_ = "the first view changed before this node knew it";
-        return End::kRemoved;
-      }
       if (in(*view) || may_join(*view)) {
         if (auto started = start(*view); !started) return started.error();
       }
@@ -233,9 +229,12 @@ void Server::hear_answer(const MeshEvent& event) {
                event.incarnation, why.c_str());
 }
 
+// A founder may miss the first view, if others join at once. Nothing can have been written to its partitions without
+// it, and no later view is active without it: it comes to the newest one like a node that joins, and what it has,
+// nothing, is what a whole replica has.
 Result<void> Server::start(const View& view) {
   if (auto fits = check_view(view); !fits) return fits.error();
-  const bool joins = !in(view);
+  const bool joins = !in(view) || view.epoch != Epoch(1);
   auto node =
       Node::create(self_.node, spec_, joins ? before_joining(view, self_.node) : view, this, joins, std::move(tables_));
   if (!node) return node.error();
@@ -334,7 +333,7 @@ std::string Server::status() const {
   status["fabric"] = mesh_->name();
   status["membership"] = membership_->state();
   status["protocol"] = node_->protocol().name;
-  status["whole"] = view->whole() && view->members.size() == static_cast<size_t>(options_.spec.options.nodes);
+  status["whole"] = view->whole() && view->members.size() >= static_cast<size_t>(options_.founders);
   status["stopped"] = agent_->lost();
   const ViewChange change = node_->last_change();
   status["change"] = {{"epoch", change.epoch},

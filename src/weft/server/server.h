@@ -36,6 +36,7 @@ struct ServerOptions {
   std::string listen;          // of the mesh: host:port, or a socket ('@name' or a path)
   std::string advertise;       // what the others connect to; empty: what is listened on
   TcpTlsFiles tls;             // of tcp: all three files, or none
+  int founders = 1;            // with fewer members the cluster is not whole
   uint64_t lease_ns = 500'000'000;
   std::string clients;  // host:port where clients are answered; empty: nowhere
   FrontOptions front;

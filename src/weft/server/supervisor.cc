@@ -66,7 +66,8 @@ Supervisor::Supervisor(const SupervisorOptions& options, Clock* clock, Say say)
     : options_(options),
       clock_(clock),
       say_(std::move(say)),
-      holder_({static_cast<int>(options.configs.size()), options.replicas, options.partitions}),
+      holder_({options.founders > 0 ? options.founders : static_cast<int>(options.configs.size()), options.replicas,
+               options.partitions}),
       children_(options.configs.size()) {}
 
 Result<std::unique_ptr<Supervisor>> Supervisor::create(const SupervisorOptions& options, Clock* clock, Say say) {

@@ -147,6 +147,13 @@ SimConfig draw_config(const SimOptions& fixed) {
   if (options.replicas < 2) config.faults.bits &= FaultMask::timing().bits;
   if (config.faults.recovers()) config.workload.conserving = true;
   if (config.transactions != 0 && config.faults.bits == 0 && !fixed.faults) config.faults.add(Fault::kPause);
+  // Nodes that come later: again from a source of their own.
+  Random growth(mix64(fixed.seed) ^ 0x9409);
+  config.founders = options.nodes;
+  if (growth.chance(25) && config.faults.recovers()) {
+    config.founders =
+        static_cast<int>(growth.between(static_cast<uint64_t>(options.replicas), static_cast<uint64_t>(options.nodes)));
+  }
   config.aimed = config.transactions != 0 && config.faults.has(Fault::kCrash);
 
   WorkloadConfig& workload = config.workload;
@@ -160,14 +167,15 @@ std::string SimConfig::text() const {
   std::ostringstream out;
   const Options& o = options;
   const WorkloadConfig& w = workload;
-  out << workload_name(w.kind) << " on " << o.protocol << ": " << o.nodes << " nodes, " << o.replicas << " replicas, "
-      << o.workers << " workers, " << o.partitions << " partitions; inflight " << o.limits.inflight << ", credit "
-      << o.limits.credit_bytes << ", room " << o.limits.txn_bytes_max << "; " << (o.network_batching ? "" : "no ")
-      << "nw-batch, " << (o.table_batching ? "" : "no ") << "ht-batch, " << (o.local_reads ? "" : "no ")
-      << "local reads; latency " << network.base_ns << "+" << network.jitter_ns << " ns, tail " << network.tail_permille
-      << " permille " << network.tail_ns << " ns, " << network.channel_packets << " packets a channel, step jitter "
-      << step_jitter_ns << " ns; lease " << lease_ns << " ns" << (supervised ? ", supervised" : "") << "; faults "
-      << faults_text(faults) << " within " << fault_horizon_ns << " ns; " << w.clients << " clients a worker, "
+  out << workload_name(w.kind) << " on " << o.protocol << ": " << o.nodes << " nodes, " << founders
+      << " of them founders, " << o.replicas << " replicas, " << o.workers << " workers, " << o.partitions
+      << " partitions; inflight " << o.limits.inflight << ", credit " << o.limits.credit_bytes << ", room "
+      << o.limits.txn_bytes_max << "; " << (o.network_batching ? "" : "no ") << "nw-batch, "
+      << (o.table_batching ? "" : "no ") << "ht-batch, " << (o.local_reads ? "" : "no ") << "local reads; latency "
+      << network.base_ns << "+" << network.jitter_ns << " ns, tail " << network.tail_permille << " permille "
+      << network.tail_ns << " ns, " << network.channel_packets << " packets a channel, step jitter " << step_jitter_ns
+      << " ns; lease " << lease_ns << " ns" << (supervised ? ", supervised" : "") << "; faults " << faults_text(faults)
+      << " within " << fault_horizon_ns << " ns; " << w.clients << " clients a worker, "
       << (transactions != 0 ? transactions : static_cast<uint64_t>(w.txns))
       << (transactions != 0 ? " txns in all, " : " txns each, ") << w.keys << " keys, hot " << w.hot_percent << " %, "
       << w.keys_per_txn << " keys a txn, reads " << w.read_percent << " %, one " << w.one_percent << " %, declared "

@@ -49,6 +49,7 @@ struct SimConfig {
   uint64_t step_jitter_ns = 0;  // added to each step, at most
   WorkloadConfig workload;
   uint64_t lease_ns = 400'000;
+  int founders = 1;                   // nodes of the first view; the others join later
   bool supervised = false;            // the membership sees processes end
   uint64_t transactions = 0;          // at least so many; 0: each client does workload.txns
   bool aimed = false;                 // crashes at chosen moments too (aim.h)

@@ -45,13 +45,13 @@ std::string Processes::start(sim::Workload& workload, Random& random) {
     return "the seed draws a bad configuration: " + legal.error().text();
   }
   const int partitions = spec.options.partitions == 0 ? spec.options.nodes : spec.options.partitions;
-  View view = make_view(spec.options.nodes, spec.options.replicas, partitions);
+  View view = make_view(config_.founders, spec.options.replicas, partitions);
   for (Member& member : view.members) member.token = ++tokens_;
   set_clocks();
   std::vector<Node*> nodes;
   std::vector<std::unique_ptr<Node>> loaded;
   for (int n = 0; n < spec.options.nodes; ++n) {
-    auto node = Node::create(NodeId(static_cast<uint8_t>(n)), spec, view, this);
+    auto node = Node::create(NodeId(static_cast<uint8_t>(n)), spec, view, this, n >= config_.founders);
     if (!node) return "a node does not start: " + node.error().text();
     loaded.push_back(std::move(*node));
     nodes.push_back(loaded.back().get());
@@ -64,13 +64,19 @@ std::string Processes::start(sim::Workload& workload, Random& random) {
   workload.load(loaded);
   for (size_t n = 0; n < loaded.size(); ++n) {
     processes_[n].node = std::move(loaded[n]);
+    if (n >= view.members.size()) {
+      WEFT_MARK("a node comes later");
+      down_[n] = true;
+      events_->set(random.below(2 * config_.fault_horizon_ns), EventKind::kRestart, this, n);
+      continue;
+    }
     processes_[n].token = view.members[n].token;
     network_->set_incarnation(NodeId(static_cast<uint8_t>(n)), view.members[n].incarnation);
     set_wake(NodeId(static_cast<uint8_t>(n)));
   }
   if (!recovers()) return {};
   membership_.start(view);
-  for (size_t n = 0; n < processes_.size(); ++n) start_agent(NodeId(static_cast<uint8_t>(n)));
+  for (size_t n = 0; n < view.members.size(); ++n) start_agent(NodeId(static_cast<uint8_t>(n)));
   set_crashes(random);
   return {};
 }
@@ -183,6 +189,7 @@ void Processes::restart(NodeId id) {
   auto node = Node::create(id, spec_, before, this, true);
   WEFT_CHECK(node, "what started once starts again");
   Process& process = processes_[id.value];
+  if (process.node != nullptr) ended_.push_back(std::move(process));  // the one of a node that had not come yet
   process.node = std::move(*node);
   process.token = ++tokens_;
   down_[id.value] = false;
@@ -230,7 +237,7 @@ bool Processes::healed() const {
   const View& view = membership_.current();
   if (view.members.size() != processes_.size() || !view.whole()) return false;
   for (size_t n = 0; n < processes_.size(); ++n) {
-    if (down_[n]) return false;
+    if (down_[n] || processes_[n].node->has_stale()) return false;
     for (int w = 0; w < config_.options.workers; ++w) {
       const Engine* engine = processes_[n].node->engine(WorkerId(static_cast<uint8_t>(w)));
       if (!engine->active() || engine->view().epoch != view.epoch) return false;

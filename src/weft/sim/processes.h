@@ -36,7 +36,8 @@ class Processes final : public Environment, public EventSink, public Aims::Gun {
   Processes(const SimConfig& config, uint64_t seed, Bugs bugs, Events* events, FaultPlan* faults, Network* network,
             Keeper* keeper);
 
-  // Makes all nodes, with what the workload loads, and sets the crashes of the plan. Returns what is wrong, or nothing.
+  // Makes all nodes, with what the workload loads (those that are no founders run later, as new ones), and sets the
+  // crashes of the plan. Returns what is wrong, or nothing.
   std::string start(sim::Workload& workload, Random& random);
 
   Node* node(NodeId id) const { return processes_[id.value].node.get(); }
@@ -51,7 +52,7 @@ class Processes final : public Environment, public EventSink, public Aims::Gun {
   // No process crashes from now on.
   void begin_healing() { healing_ = true; }
   bool healing() const { return healing_; }
-  // All nodes are members and active, and nothing is missing or filling.
+  // All nodes are members and active, and nothing is missing, filling or to be discarded.
   bool healed() const;
   // More than f replicas of a partition are gone, by crashes and by removal of the silent together: nothing runs any
   // more that has it whole. The cluster stops, as it must.

@@ -50,6 +50,22 @@ Root await(Task<void> task, Client* client) {
   client->done = true;
 }
 
+// Whether some node has two replicas more than another.
+std::string uneven(const View& view) {
+  std::string text;
+  size_t least = SIZE_MAX;
+  size_t most = 0;
+  for (const Member& member : view.members) {
+    const auto held =
+        static_cast<size_t>(std::count_if(view.partitions.begin(), view.partitions.end(),
+                                          [&](const Placement& placement) { return placement.held_by(member.node); }));
+    least = std::min(least, held);
+    most = std::max(most, held);
+    text += " " + std::to_string(held);
+  }
+  return most > least + 1 ? "the load is not even, replicas by node:" + text : std::string();
+}
+
 class Simulation final : public EventSink, public Wakeups, public Processes::Keeper {
  public:
   Simulation(const SimOptions& options, HistorySink* sink);
@@ -306,6 +322,7 @@ void Simulation::check_end() {
   if (const std::string wrong = audit_replicas(processes_.nodes(), view); !wrong.empty()) {
     stage_.violation("replicas: " + wrong);
   }
+  if (const std::string wrong = uneven(view); !wrong.empty()) stage_.violation(wrong);
 }
 
 std::string Simulation::stuck_text() const {
@@ -339,6 +356,7 @@ std::string Simulation::stuck_text() const {
 SimResult Simulation::run() {
   if (!build()) return result();
   for (const Loop& loop : loops_) {
+    if (processes_.down(loop.node)) continue;
     for (int i = 0; i < config_.workload.clients; ++i) start_client(loop.node, loop.id, false);
   }
   bool finished = run_clients();

@@ -192,6 +192,15 @@ class Table {
   void install(const HashedKey& key, Write write, ByteView value, Version version, std::byte* scratch);
   // Of these partitions; from a cursor on, so many bins. Returns where to go on, 0: that was all. While nobody writes.
   uint64_t settle(const std::vector<bool>& partitions, uint64_t cursor, int bins);
+  // Takes these partitions out of the table, records, tombstones and all: from a cursor on, so many bins; where to go
+  // on, 0: that was all. Nobody reads or writes them, and none of their keys is locked; others may be in use. Their
+  // blocks serve whoever needs one next.
+  uint64_t discard(const std::vector<bool>& partitions, uint64_t cursor, int bins);
+  // And their absence words, so many from `first` on.
+  void discard_absence(PartitionId partition, uint32_t first, uint32_t words);
+  // Index slots of a partition, whatever they lead to, and absence words that are not as new: for the checks after a
+  // run.
+  uint64_t traces(PartitionId partition) const;
   // Visits records of a partition from a cursor on, and returns where to go on (0: that was all): what was committed
   // before the call and is not visited now is visited from there. Stops after `bytes` or `bins`.
   using Copy = std::function<void(ByteView key, ByteView value, Version version)>;

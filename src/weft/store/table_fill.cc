@@ -1,4 +1,4 @@
-// What recovery and filling do to a table: taking an applied write back, and copying a partition.
+// What recovery and filling do to a table: taking an applied write back, copying a partition, discarding one.
 #include <algorithm>
 #include <vector>
 
@@ -57,6 +57,55 @@ uint64_t Table::settle(const std::vector<bool>& partitions, uint64_t cursor, int
   } while (cursor != 0 && --bins > 0);
   for (const Tombstone& tombstone : found) raise(hashed(as_bytes(tombstone.key)), tombstone.version);
   return cursor;
+}
+
+uint64_t Table::discard(const std::vector<bool>& partitions, uint64_t cursor, int bins) {
+  struct Found {
+    uint64_t hash;
+    RecordSlot slot;
+  };
+  std::vector<Found> found;
+  do {
+    cursor = index_->scan(cursor, [&](uint64_t hash, uint64_t slot_value) {
+      const RecordSlot slot(slot_value);
+      if (partitions[slot.partition().value]) found.push_back({hash, slot});
+    });
+  } while (cursor != 0 && --bins > 0);
+  for (const auto& [hash, slot] : found) {
+    uint64_t old = 0;
+    const uint64_t bits = slot.bits;
+    if (!index_->erase(
+            hash, [bits](uint64_t value) { return value == bits; }, &old)) {
+      continue;
+    }
+    std::byte* const record = at(slot);
+    const Word word = load_word(record);
+    if (!word.deleted()) shares_[slot.partition().value].remove_record();
+    store_word(record, Word(word.version(), kDeleted));  // for who remembers where the key was
+    release(slot);
+  }
+  return cursor;
+}
+
+void Table::discard_absence(PartitionId partition, uint32_t first, uint32_t words) {
+  const uint32_t end = std::min(absence_per_partition_, first + words);
+  for (uint32_t i = first; i < end; ++i) {
+    std::byte* const word = absence_at(partition.value * absence_per_partition_ + i);
+    if (load_word(word).bits != 0) store_word(word, Word());  // what was never written takes no memory
+  }
+}
+
+uint64_t Table::traces(PartitionId partition) const {
+  uint64_t found = 0;
+  uint64_t cursor = 0;
+  do {
+    cursor = index_->scan(
+        cursor, [&](uint64_t, uint64_t value) { found += RecordSlot(value).partition() == partition ? 1 : 0; });
+  } while (cursor != 0);
+  for (uint32_t i = 0; i < absence_per_partition_; ++i) {
+    found += load_word(absence_at(partition.value * absence_per_partition_ + i)).bits != 0 ? 1 : 0;
+  }
+  return found;
 }
 
 uint64_t Table::copy_out(PartitionId partition, uint64_t cursor, size_t bytes_max, int bins, std::byte* value,

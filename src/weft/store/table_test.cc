@@ -297,34 +297,6 @@ TEST_P(TableTest, VisitsEveryRecordOnce) {
   EXPECT_EQ(box_->records(), expected.size());
 }
 
-// A replica that was filling: tombstones of what is whole now go, a little at a time; those of the others stay.
-TEST(TableFill, SettlesSomePartitionsInSlices) {
-  TableOptions options = testing::integer_table(4'000);
-  options.partitions = options.partitions_held = 3;
-  testing::TableBox box(options);
-  std::vector<std::byte> scratch(options.spec.value_bytes_max);
-  const std::string value = "value";
-  uint64_t deleted_elsewhere = 0;
-  for (uint64_t k = 0; k < 1'000; ++k) {
-    const testing::IntegerKey key(k);
-    const HashedKey hashed = box->hashed(key.bytes());
-    const bool erase = k % 2 == 0;
-    box->install(hashed, erase ? Write::kErase : Write::kPut, as_bytes(erase ? std::string() : value), Version(k + 1),
-                 scratch.data());
-    if (erase && hashed.partition == PartitionId(1)) ++deleted_elsewhere;
-  }
-  EXPECT_EQ(box->residue().tombstones, 500U);
-  int slices = 0;
-  for (uint64_t cursor = 0; slices == 0 || cursor != 0; ++slices) cursor = box->settle({true, false, true}, cursor, 16);
-  EXPECT_GT(slices, 10);
-  EXPECT_EQ(box->residue().tombstones, deleted_elsewhere);
-  EXPECT_EQ(box->records(), 500U);
-  // An older copy that comes late would bring a deleted key back, so settling is for when all has come; absence stays
-  // above it either way.
-  const testing::IntegerKey first(0);
-  EXPECT_GE(box->absence(box->hashed(first.bytes())).version(), Version(1));
-}
-
 TEST(TablePlanted, IgnoreVersion) {
   TableOptions options = integer_table(100);
   options.bugs.mask = static_cast<uint32_t>(Bug::kIgnoreVersion);

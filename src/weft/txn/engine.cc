@@ -143,6 +143,7 @@ bool Engine::commit_steps() {
   if (node_->published_epoch() > view_->epoch.value) adopt(node_->published());
   if (!active_ && !retired_) busy |= recovery_step();
   if (!fills_.empty() && active_) busy |= fill_step();
+  if (discards_ && active_) busy |= discard_step();
   if (credit_came_back_) {
     credit_came_back_ = false;
     busy |= retry_gets();

@@ -10,6 +10,7 @@
 //   peers.cc      peers that sent what no correct peer sends
 //   recovery.cc, recovery_report.cc, recovery_leader.cc   from one view into the next
 //   fill.cc       copies partitions to replicas that are filling
+//   discard.cc    takes partitions out of the tables that this node replicates no more
 //   burst.cc      takes arriving messages apart, prefetches all their keys, then lets the handlers run
 //
 // What holds:
@@ -186,11 +187,14 @@ class Engine final : public Duties {
   const Decision* decision_on(NodeId coordinator, uint32_t incarnation, uint8_t slot, uint32_t sequence) const;
   void forget_decisions();
   void carry_out();
-  bool settle_filled();
   void commit_record(LogRecord& record, Owner owner, const LogPart* decided);
   void abort_record(LogRecord& record, Owner owner);
   void install_decided(const LogPart* part, const LogRecord* record);
   void activate();
+  // What the change leaves to do in the tables (discard.cc).
+  bool settle_tables();
+  bool discard_step();
+  bool discard_slice(int bins);
   // The leader's side (recovery_leader.cc).
   void hear(const Message& message, const RecoveryHeader& header);
   void hear_record(const Message& message, const RecoveryHeader& header, OpenTransaction& open);
@@ -407,6 +411,7 @@ class Engine final : public Duties {
   std::vector<Fill> fills_;
   uint32_t questions_ = 0;
   std::atomic<uint32_t> filled_epoch_{0};
+  bool discards_ = false;  // this worker has partitions to discard, beside transactions
   Chore* chore_ = nullptr;
   Random random_;
   std::unique_ptr<Pool> pool_;

@@ -160,6 +160,8 @@ void Node::publish(std::shared_ptr<const View> view) {
   const uint32_t epoch = view->epoch.value;
   {
     const std::scoped_lock lock(published_mutex_);
+    // The view before a node joined says what another one of its name had.
+    if (published_ != nullptr || !joins_) note_stale(published_ != nullptr ? *published_ : *view_, *view);
     published_ = std::move(view);
   }
   published_epoch_.store(epoch, std::memory_order_release);
@@ -170,6 +172,31 @@ ViewChange Node::last_change() const {
   ViewChange change;
   for (const auto& engine : engines_) change.add(engine->last_change());
   return change;
+}
+
+// A whole replica that is one no more has left, also if it fills now: then a view in between, which this node has not
+// seen, was without it.
+void Node::note_stale(const View& before, const View& now) {
+  stale_.resize(now.partitions.size());
+  for (size_t p = 0; p < now.partitions.size(); ++p) {
+    const Placement& was = before.partitions[p];
+    const Placement& is = now.partitions[p];
+    const bool had = was.held_by(id_) || was.filled_at(id_);
+    const bool goes_on = is.held_by(id_) || (is.filled_at(id_) && was.filled_at(id_));
+    if (had && !goes_on) stale_[p] = true;
+  }
+  stale_count_.store(static_cast<size_t>(std::count(stale_.begin(), stale_.end(), true)), std::memory_order_release);
+}
+
+std::vector<bool> Node::stale() const {
+  const std::scoped_lock lock(published_mutex_);
+  return stale_;
+}
+
+void Node::discarded(const std::vector<bool>& partitions) {
+  const std::scoped_lock lock(published_mutex_);
+  for (size_t p = 0; p < std::min(stale_.size(), partitions.size()); ++p) stale_[p] = stale_[p] && !partitions[p];
+  stale_count_.store(static_cast<size_t>(std::count(stale_.begin(), stale_.end(), true)), std::memory_order_release);
 }
 
 std::shared_ptr<const View> Node::published() const {

@@ -105,15 +105,23 @@ class Node {
   bool has_closed(NodeId peer, uint32_t incarnation) const {
     return closed_[peer.value].load(std::memory_order_acquire) == incarnation && incarnation != 0;
   }
-  // How far the node's workers are with Engine::settle_filled, one at a time.
-  struct Settling {
+  // How far the node's workers are with what a view change leaves to do in the tables (discard.cc), one at a time.
+  struct Sweep {
     std::mutex mutex;
     uint32_t epoch = 0;
-    size_t table = 0;  // the next one
+    enum class Stage : uint8_t { kDiscard, kSettle, kReady } stage = Stage::kDiscard;
+    std::vector<bool> partitions;  // that this stage is about
+    size_t table = 0;              // the next one
+    bool words = false;            // of it, the absence words; else the records
+    size_t partition = 0;          // whose words
     uint64_t cursor = 0;
-    std::vector<bool> partitions;
   };
-  Settling& settling() { return settling_; }
+  Sweep& sweep() { return sweep_; }
+  // Partitions of which this node may still have what another view gave it: they are discarded, and before it fills one
+  // of them again. From any thread.
+  std::vector<bool> stale() const;
+  bool has_stale() const { return stale_count_.load(std::memory_order_acquire) != 0; }
+  void discarded(const std::vector<bool>& partitions);
   // At the leader: the workers that have carried everything out wait for each other.
   void worker_recovered(Epoch epoch, WorkerId worker) {
     recovered_[worker.value].store(epoch.value, std::memory_order_release);
@@ -141,6 +149,7 @@ class Node {
 
  private:
   Node(NodeId id, const ClusterSpec& spec, const View& view, bool joins);
+  void note_stale(const View& before, const View& now);
   const NodeId id_;
   ClusterSpec spec_;
   const std::shared_ptr<const View> view_;
@@ -154,7 +163,9 @@ class Node {
   std::atomic<uint64_t> fenced_after_ns_{0};
   std::array<std::atomic<uint32_t>, kWorkersMax> recovered_{};
   std::array<std::atomic<uint32_t>, kNodesMax + 1> closed_{};  // by peer: the incarnation
-  Settling settling_;
+  Sweep sweep_;
+  std::vector<bool> stale_;  // by partition; with published_mutex_
+  std::atomic<size_t> stale_count_{0};
   const Protocol* protocol_ = nullptr;
   std::vector<std::unique_ptr<Region>> table_regions_;
   std::vector<std::unique_ptr<Table>> tables_;

@@ -1,7 +1,6 @@
 // The member's side of recovery (recovery.h): stop, report, write decisions down, carry them out, go on.
 #include <algorithm>
 #include <cstring>
-#include <mutex>
 
 #include "weft/base/check.h"
 #include "weft/base/marks.h"
@@ -133,7 +132,7 @@ bool Engine::recovery_step() {
   }
   if (leader_ != nullptr) busy |= lead();
   if (member_.all_applied) {
-    if (settle_filled()) activate();
+    if (settle_tables()) activate();
     busy = true;
   }
   return busy;
@@ -276,31 +275,6 @@ void Engine::carry_out() {
   }
 }
 
-// Partitions that were filling and are whole now: their tombstones go, when all workers have carried everything out and
-// before the first one of this node goes on. A little at a time, so that leases go on; true when all is done.
-bool Engine::settle_filled() {
-  constexpr int kBins = 256;
-  Node::Settling& at = node_->settling();
-  const std::unique_lock lock(at.mutex, std::try_to_lock);
-  if (!lock) return false;
-  if (at.epoch != view_->epoch.value) {
-    at.epoch = view_->epoch.value;
-    at.table = 0;
-    at.cursor = 0;
-    at.partitions.assign(view_->partitions.size(), false);
-    bool any = false;
-    for (size_t p = 0; filled_from_ != nullptr && p < view_->partitions.size(); ++p) {
-      at.partitions[p] = filled_from_->partitions[p].filled_at(self_) && view_->partitions[p].held_by(self_);
-      any |= at.partitions[p];
-    }
-    if (!any) at.table = node_->tables();
-  }
-  if (at.table >= node_->tables()) return true;
-  at.cursor = node_->table(TableId(static_cast<uint16_t>(at.table)))->settle(at.partitions, at.cursor, kBins);
-  if (at.cursor == 0) ++at.table;
-  return at.table >= node_->tables();
-}
-
 void Engine::commit_record(LogRecord& record, Owner owner, const LogPart* decided) {
   if ((record.state & kLogCommitted) == 0) {
     record.decided = decided;
@@ -341,7 +315,7 @@ void Engine::install_decided(const LogPart* part, const LogRecord* record) {
     const bool filled_before = filled_from_ != nullptr && filled_from_->placement(key.key.partition).filled_at(self_);
     if (!now.held_by(self_) && !(fills && filled_before)) continue;
     key.table->install(key.key, key.write, key.value, key.version, scratch_.data());
-    // Tombstones of what was filling stay until all workers have brought what they know (settle_filled).
+    // Tombstones of what was filling stay until all workers have brought what they know (settle_tables).
     if (!filled_before && key.write == Write::kErase) key.table->raise(key.key, key.version);
   }
 }
@@ -399,6 +373,7 @@ void Engine::activate() {
   change_.active(worker_->now_ns());
   release_told(true);
   begin_filling();
+  discards_ = id_.value == node_->workers() - 1 && node_->has_stale();
   while (begin_first_ != nullptr && in_use_ < limits_.inflight && !free_slots_.empty()) give_slot_to_waiter();
 }
 

@@ -86,6 +86,19 @@ std::string difference(const Table& a, const Table& b, PartitionId partition) {
   return "the digests differ";
 }
 
+// What a node has of partitions that are not its own.
+std::string strays_of(const Node& node, TableId id, const View& view) {
+  for (size_t p = 0; p < view.partitions.size(); ++p) {
+    if (view.partitions[p].held_by(node.id())) continue;
+    const uint64_t found = node.table(id)->traces(PartitionId(static_cast<uint16_t>(p)));
+    if (found == 0) continue;
+    return "node " + std::to_string(node.id().value) + " table " + node.table(id)->spec().name + ": " +
+           std::to_string(found) + " records or absence words of partition " + std::to_string(p) +
+           ", of which it is no replica";
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string audit_replicas(const std::vector<Node*>& nodes, const View& view) {
@@ -94,6 +107,7 @@ std::string audit_replicas(const std::vector<Node*>& nodes, const View& view) {
     std::vector<std::vector<Digest>> digests;
     for (const Node* node : nodes) {
       std::string wrong = residue_of(*node, id);
+      if (wrong.empty()) wrong = strays_of(*node, id, view);
       if (!wrong.empty()) return wrong;
       digests.push_back(digests_of(*node->table(id), view.partitions.size()));
     }

@@ -23,8 +23,8 @@ void add_absence(Digest& digest, uint32_t index, Version version);
 
 std::vector<Digest> digests_of(const Table& table, size_t partitions);
 
-// All replicas of every key equal in value and version, no lock left, every record
-// readable. Returns the first thing that is wrong, or nothing.
+// All replicas of every key equal in value and version, no lock left, every record readable, and no node has anything
+// of a partition that it does not replicate. Returns the first thing that is wrong, or nothing.
 std::string audit_replicas(const std::vector<Node*>& nodes, const View& view);
 
 }  // namespace weft

@@ -1,0 +1,91 @@
+// What filling and leaving replicas do to a table.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "weft/store/table_testing.h"
+
+namespace weft {
+namespace {
+
+using testing::get;
+using testing::IntegerKey;
+using testing::TableBox;
+using testing::write;
+
+// A replica that was filling: tombstones of what is whole now go, a little at a time; those of the others stay.
+TEST(TableFill, SettlesSomePartitionsInSlices) {
+  TableOptions options = testing::integer_table(4'000);
+  options.partitions = options.partitions_held = 3;
+  TableBox box(options);
+  std::vector<std::byte> scratch(options.spec.value_bytes_max);
+  const std::string value = "value";
+  uint64_t deleted_elsewhere = 0;
+  for (uint64_t k = 0; k < 1'000; ++k) {
+    const IntegerKey key(k);
+    const HashedKey hashed = box->hashed(key.bytes());
+    const bool erase = k % 2 == 0;
+    box->install(hashed, erase ? Write::kErase : Write::kPut, as_bytes(erase ? std::string() : value), Version(k + 1),
+                 scratch.data());
+    if (erase && hashed.partition == PartitionId(1)) ++deleted_elsewhere;
+  }
+  EXPECT_EQ(box->residue().tombstones, 500U);
+  int slices = 0;
+  for (uint64_t cursor = 0; slices == 0 || cursor != 0; ++slices) cursor = box->settle({true, false, true}, cursor, 16);
+  EXPECT_GT(slices, 10);
+  EXPECT_EQ(box->residue().tombstones, deleted_elsewhere);
+  EXPECT_EQ(box->records(), 500U);
+  // An older copy that comes late would bring a deleted key back, so settling is for when all has come; absence stays
+  // above it either way.
+  const IntegerKey first(0);
+  EXPECT_GE(box->absence(box->hashed(first.bytes())).version(), Version(1));
+}
+
+// A replica that left: nothing of its partition stays, in slices, and the others are as they were. What comes back is
+// as new: absence says nothing of before.
+TEST(TableFill, DiscardsSomePartitionsInSlices) {
+  for (const bool bytes : {false, true}) {
+    TableOptions options = bytes ? testing::bytes_table(4'000) : testing::integer_table(4'000);
+    options.partitions = options.partitions_held = 3;
+    TableBox box(options);
+    std::vector<std::byte> scratch(options.spec.value_bytes_max);
+    uint64_t stays = 0;
+    for (uint64_t k = 0; k < 1'500; ++k) {
+      const IntegerKey key(k);
+      const HashedKey hashed = box->hashed(key.bytes());
+      if (hashed.partition == PartitionId(1) && k % 3 != 0) ++stays;
+      write(*box, hashed, Write::kInsert, std::string(k % 60, 'v'));
+      if (k % 3 == 0) write(*box, hashed, Write::kErase);
+      if (k % 7 == 0) box->install(hashed, Write::kErase, {}, Version(k + 5), scratch.data());  // a tombstone
+      if (k % 7 == 0 && k % 3 != 0 && hashed.partition == PartitionId(1)) --stays;
+    }
+    const uint64_t before = box->traces(PartitionId(1));
+    EXPECT_GT(box->traces(PartitionId(0)), 100U);
+    int slices = 0;
+    for (uint64_t cursor = 0; slices == 0 || cursor != 0; ++slices) {
+      cursor = box->discard({true, false, true}, cursor, 16);
+    }
+    EXPECT_GT(slices, 10);
+    for (const PartitionId p : {PartitionId(0), PartitionId(2)}) {
+      for (uint32_t i = 0; i < box->absence_words(); i += 10) box->discard_absence(p, i, 10);
+      EXPECT_EQ(box->traces(p), 0U);
+    }
+    EXPECT_EQ(box->traces(PartitionId(1)), before);
+    EXPECT_EQ(box->records(), stays);
+    // All of it once more, with older versions than before, as a replica that fills gets it.
+    for (uint64_t k = 0; k < 1'500; ++k) {
+      const IntegerKey key(k);
+      const HashedKey hashed = box->hashed(key.bytes());
+      if (hashed.partition == PartitionId(1)) continue;
+      box->install(hashed, Write::kPut, as_bytes("again"), Version(1), scratch.data());
+      ASSERT_EQ(get(*box, hashed), "again");
+      ++stays;
+    }
+    EXPECT_EQ(box->records(), stays);
+    EXPECT_EQ(box->residue().locked, 0U);
+  }
+}
+
+}  // namespace
+}  // namespace weft
