@@ -42,13 +42,14 @@ Result<Member> founder_of(const nlohmann::json& json, int nodes) {
 
 // The list's numbers, or nothing if they are those of `founding`.
 std::string difference(const nlohmann::json& json, const Founding& founding) {
-  for (const auto& [name, here] : {std::pair{"nodes", founding.nodes}, std::pair{"replicas", founding.replicas},
+  for (const auto& [name, here] : {std::pair{"first", founding.nodes}, std::pair{"replicas", founding.replicas},
                                    std::pair{"partitions", founding.partitions}}) {
     const auto field = json.find(name);
     if (field == json.end() || !field->is_number_unsigned()) return std::string("no ") + name;
     if (field->get<uint64_t>() == static_cast<uint64_t>(here)) continue;
-    return std::string("cluster.") + name + " is " + field->dump() + " at the others and " + std::to_string(here) +
-           " here";
+    const bool counts = name == std::string_view("first");
+    return std::string("cluster.") + (counts ? "founders" : name) + " is " + field->dump() + " at the others and " +
+           std::to_string(here) + " here";
   }
   return {};
 }
@@ -107,7 +108,7 @@ Result<std::string> found(std::string_view text, const Member& self, const Found
     return text_of_view;
   }
   nlohmann::json json = {{"founders", nlohmann::json::array()},
-                         {"nodes", founding.nodes},
+                         {"first", founding.nodes},
                          {"replicas", founding.replicas},
                          {"partitions", founding.partitions}};
   for (const Member& m : *founders) {

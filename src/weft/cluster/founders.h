@@ -2,7 +2,7 @@
 // membership keeps only one text, that text is the list of founders until it is a view:
 //
 //   {"founders": [{"node": 0, "token": "00000000000000a7", "address": "10.0.0.1:7400"}],
-//    "nodes": 3, "replicas": 2, "partitions": 6}
+//    "first": 3, "replicas": 2, "partitions": 6}
 //
 // The numbers are those of the first founder; who has others is none, and changes nothing.
 // Whoever finds himself missing adds himself, and whoever completes the list writes the first view instead. A process

@@ -47,7 +47,7 @@ TEST(Founders, WhatIsWrongIsNamed) {
     const auto next = found(text, process(0, 1), kThree);
     return next ? std::string("accepted") : next.error().detail;
   };
-  const std::string numbers = R"("nodes":3,"replicas":2,"partitions":6,)";
+  const std::string numbers = R"("first":3,"replicas":2,"partitions":6,)";
   EXPECT_EQ(error("nonsense"), "founders: no list");
   EXPECT_EQ(error("{" + numbers + R"("founders":[{"node":7,"token":"1","address":"a:1"}]})"),
             "founders: node 7, there are 3");
@@ -64,7 +64,7 @@ TEST(Founders, WhoHasOtherNumbersChangesNothing) {
     const auto next = found(one, process(0, 1), founding);
     return next ? std::string("accepted") : next.error().detail;
   };
-  EXPECT_EQ(error({4, 2, 6}), "founders: cluster.nodes is 3 at the others and 4 here");
+  EXPECT_EQ(error({4, 2, 6}), "founders: cluster.founders is 3 at the others and 4 here");
   EXPECT_EQ(error({3, 3, 6}), "founders: cluster.replicas is 2 at the others and 3 here");
   EXPECT_EQ(error({3, 2, 3}), "founders: cluster.partitions is 6 at the others and 3 here");
   EXPECT_EQ(error(kThree), "accepted");
