@@ -15,7 +15,7 @@ SOURCES = $(shell find src include tests examples -name '*.h' -o -name '*.cc')
 .NOTPARALLEL:
 .PHONY: run test models bench profile campaign kill-campaign bench-fabrics bench-failover format check-format check-tree tidy install clean help packages build $(PRESETS:%=test-%)
 
-run: build ## Install what is missing, build, start a local cluster and run a workload on it
+run: build ## Install what is missing, build, start a local cluster and say how to talk to it
 	$(WEFT) up
 
 # Cheap failures first: format and tree in seconds, then the builds with their tests, clang-tidy last.

@@ -40,6 +40,14 @@ bool Agent::in(const View& view) const {
   return member != nullptr && member->token == options_.self.token;
 }
 
+// What the node is sized for.
+bool Agent::fits(const View& view) const {
+  const View& first = node_->view();
+  const auto nodes = static_cast<size_t>(node_->spec().options.nodes);
+  return view.partitions.size() == first.partitions.size() && view.replicas == first.replicas &&
+         std::all_of(view.members.begin(), view.members.end(), [&](const Member& m) { return m.node.value < nodes; });
+}
+
 bool Agent::step(uint64_t now_ns) {
   if (retired_ || (now_ns < next_step_ns_ && !nudged_.load(std::memory_order_acquire))) return false;
   nudged_.store(false, std::memory_order_release);
@@ -48,7 +56,9 @@ bool Agent::step(uint64_t now_ns) {
     for (Peer& peer : peers_) peer.heard_ns = peer.here_ns = now_ns;  // nobody was silent before it looked
   }
   std::shared_ptr<const View> latest = membership_->latest();
+  if (latest != nullptr && !fits(*latest)) latest = nullptr;  // whoever wrote it is of another configuration
   if (passed_ != nullptr && (latest == nullptr || passed_->epoch > latest->epoch)) latest = passed_;
+  if (latest == nullptr) latest = view_;
   if (latest == nullptr) return false;
   if (view_ == nullptr || latest->epoch > view_->epoch) {
     if (view_ == nullptr && !in(*latest)) return join(*latest, now_ns);
@@ -149,11 +159,7 @@ void Agent::pass_view(NodeId to, uint64_t now_ns) {
 
 void Agent::take_view(ByteView text) {
   const Result<View> view = view_from_json(as_text(text));
-  if (!view || view->epoch <= view_->epoch || view->partitions.size() != view_->partitions.size()) return;
-  const auto nodes = static_cast<size_t>(node_->spec().options.nodes);
-  if (std::any_of(view->members.begin(), view->members.end(), [&](const Member& m) { return m.node.value >= nodes; })) {
-    return;
-  }
+  if (!view || view->epoch <= view_->epoch || !fits(*view)) return;
   WEFT_MARK("a member passes the view on");
   passed_ = std::make_shared<const View>(*view);
   nudge();

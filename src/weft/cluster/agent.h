@@ -66,6 +66,7 @@ class Agent final : public Chore {
   };
 
   bool in(const View& view) const;
+  bool fits(const View& view) const;
   void adopt(const std::shared_ptr<const View>& view, uint64_t now_ns);
   bool join(const View& view, uint64_t now_ns);
   void ask_leases(uint64_t now_ns);

@@ -212,6 +212,12 @@ TEST_F(AgentTest, AViewThatCannotBeIsNotTaken) {
     EXPECT_EQ(agents_[2]->view()->epoch, Epoch(1));
   }
   EXPECT_EQ(membership_.changes, 0);
+  // Nor what somebody has written into the membership itself.
+  for (const View& wrong : {strange, large}) {
+    membership_.view = std::make_shared<const View>(wrong);
+    steps(2 * kLeaseNs);
+    for (const auto& agent : agents_) EXPECT_EQ(agent->view()->epoch, Epoch(1));
+  }
 }
 
 // A member that comes and goes makes view after view; another one that is silent is noticed all the same.

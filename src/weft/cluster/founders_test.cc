@@ -70,7 +70,7 @@ TEST(Founders, WhoHasOtherNumbersChangesNothing) {
   EXPECT_EQ(error(kThree), "accepted");
   const auto unknown = found(R"({"founders":[]})", process(0, 1), kThree);
   ASSERT_FALSE(unknown);
-  EXPECT_EQ(unknown.error().detail, "founders: no nodes");
+  EXPECT_EQ(unknown.error().detail, "founders: no first");
 }
 
 TEST(Founders, MutatedTextsNeverDoHarm) {

@@ -186,7 +186,7 @@ bool Reader::text(const std::string& where, const Json& in, size_t bytes_max) {
 
 bool Reader::read(const Json& in, View& out) {
   if (!fields("view", in, {"epoch", "replicas", "next_incarnation", "members", "partitions"})) return false;
-  if (!integer("epoch", in["epoch"], 1, UINT32_MAX, out.epoch.value)) return false;
+  if (!integer("epoch", in["epoch"], 1, kEpochMax, out.epoch.value)) return false;
   if (!integer("replicas", in["replicas"], 1, kReplicasMax, out.replicas)) return false;
   if (!integer("next_incarnation", in["next_incarnation"], 2, UINT32_MAX, out.next_incarnation)) return false;
   const Json& members = in["members"];

@@ -166,7 +166,7 @@ struct Broken {
 };
 
 constexpr Broken kBroken[] = {
-    {"/epoch", "0", "epoch is 0: expected a whole number from 1 to 4294967295"},
+    {"/epoch", "0", "epoch is 0: expected a whole number from 1 to 2147483647"},
     {"/epoch", "4294967296", "epoch is 4294967296"},
     {"/epoch", "-1", "epoch is -1"},
     {"/epoch", "1.0", "epoch is 1.0"},

@@ -14,6 +14,7 @@ namespace weft {
 
 inline constexpr int kReplicasMax = 8;
 inline constexpr int kPartitionsMax = 4096;
+inline constexpr uint32_t kEpochMax = UINT32_MAX / 2;  // ports count two for each view
 
 struct Placement {
   // replicas[0] is the primary, the others are backups; all of them whole.
@@ -85,7 +86,7 @@ View make_view(int nodes, int replicas, int partitions);
 // nothing moves any more no two members differ by more than one. At most a quarter of the partitions move at a time. If
 // a replica is lost meanwhile, the one that was to leave stays.
 Result<View> without_members(const View& view, uint64_t gone);
-View with_member(const View& view, Member member);  // gets the next incarnation; replaces a member with the same id
+View with_member(const View& view, Member member);  // gets the next incarnation; one with its id has left before
 View with_whole(const View& view, NodeId node, const std::vector<PartitionId>& filled);
 
 }  // namespace weft

@@ -184,6 +184,10 @@ class Engine final : public Duties {
   bool parse_recovery(const Message& message);
   void on_recovery(std::span<const Message> run);
   void write_decision(const Message& message, const RecoveryHeader& header);
+  bool all_decided() const;
+  // More than can be open in the cluster at workers of one index: each has a record's place, and a decision may be
+  // kept beside it.
+  size_t open_max() const { return size_t{4} * static_cast<size_t>(nodes_) * static_cast<size_t>(log_.slots()); }
   const Decision* decision_on(NodeId coordinator, uint32_t incarnation, uint8_t slot, uint32_t sequence) const;
   void forget_decisions();
   void carry_out();

@@ -113,9 +113,9 @@ bool Engine::ask_step() {
 void Engine::look_at(Question& question) {
   const uint64_t now_ns = worker_->now_ns();
   if (retired_) {
-    // Its own notes are as good as any, but there is nobody else that it could ask.
+    // Its own notes are as good as any, but that it has none says nothing: there is nobody else that it could ask.
     hear_standing(question, standing_of(question.id.incarnation, question.id.sequence));
-    if (!question.fate) question.fate = Fate::kForgotten;
+    if (!question.fate) question.fate = Fate::kNotKnownYet;
   } else if (now_ns >= question.until_ns) {
     question.fate = Fate::kNotKnownYet;
   } else if (!active_) {

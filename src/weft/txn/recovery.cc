@@ -185,12 +185,25 @@ void Engine::on_recovery(std::span<const Message> run) {
         write_decision(m, header);
         break;
       case RecoveryStep::kWrite:
+        if (!all_decided()) {
+          bad_message(m.source, "not all that is open has been decided");
+          break;
+        }
+        member_.wrote = true;
         send_recovery(m.source, RecoveryStep::kWrote);
         break;
       case RecoveryStep::kApply:
+        if (!member_.wrote && !bugs_.has(Bug::kNotWritten)) {
+          bad_message(m.source, "decisions to carry out that are not written");
+          break;
+        }
         member_.applying = true;
         break;
       case RecoveryStep::kActive:
+        if (!member_.applied) {
+          bad_message(m.source, "a view that is active before everything is carried out");
+          break;
+        }
         member_.all_applied = true;
         break;
       default:
@@ -207,6 +220,25 @@ const Decision* Engine::decision_on(NodeId coordinator, uint32_t incarnation, ui
     }
   }
   return nullptr;
+}
+
+// Every commit of this worker and every record here: that there is nothing else left, activate() relies on.
+bool Engine::all_decided() const {
+  const bool own = std::all_of(slots_.begin(), slots_.end(), [&](const auto& slot) {
+    return slot->state != SlotState::kCommitting ||
+           decision_on(self_, incarnation_, slot->index, static_cast<uint32_t>(slot->sequence)) != nullptr;
+  });
+  bool records = true;
+  for (int n = 0; n < nodes_; ++n) {
+    const NodeId node(static_cast<uint8_t>(n));
+    for (int s = 0; s < log_.slots(); ++s) {
+      const LogRecord& record = log_.at(node, static_cast<uint8_t>(s));
+      if (record.state == 0) continue;
+      records = records && decision_on(node, record.incarnation, static_cast<uint8_t>(s),
+                                       static_cast<uint32_t>(record.sequence)) != nullptr;
+    }
+  }
+  return own && records;
 }
 
 // The bug: only that a record was brought to an end is still known, as otherwise it could not be touched again.
@@ -228,6 +260,10 @@ void Engine::write_decision(const Message& m, const RecoveryHeader& header) {
   const bool own = coordinator == self_ && header.incarnation == incarnation_;
   if (!has_record && !own && record.was_finished(header.incarnation, header.sequence)) return;
   if (decision_on(coordinator, header.incarnation, header.slot, header.sequence) != nullptr) return;
+  if (decisions_.size() >= open_max() * static_cast<size_t>(nodes_)) {
+    bad_message(m.source, "more decisions than there can be transactions");
+    return;
+  }
   decisions_.push_back({coordinator, header.slot, header.sequence, header.incarnation, header.decided_epoch,
                         header.sequence_high, static_cast<Verdict>(header.verdict) == Verdict::kCommit});
   if (header.keys == 0) return;

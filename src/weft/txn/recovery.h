@@ -15,6 +15,7 @@
 // recovery is interrupted by another view, over everything else.
 #pragma once
 
+#include <array>
 #include <compare>
 #include <cstdint>
 #include <map>
@@ -90,6 +91,7 @@ struct OwnTransaction {
 struct MemberRecovery {
   bool asked = false;
   bool reported = false;
+  bool wrote = false;     // all decisions
   bool applying = false;  // told to; waits for leases of removed members to run out
   bool applied = false;
   bool all_applied = false;  // the leader says that the view is active
@@ -140,6 +142,7 @@ struct LeaderRecovery {
   uint64_t waiting = 0;  // members that have not answered
   uint64_t served = 0;   // members that were active before
   uint64_t ask_again_ns = 0;
+  std::array<size_t, kNodesMax + 1> reported{};  // by member: transactions that it was the first to report
   std::map<Id, OpenTransaction> open;
   std::map<std::pair<NodeId, uint16_t>, Finished> finished;  // by member; by coordinator and slot
   // Sending decisions: to this node next, from this transaction on.

@@ -22,6 +22,12 @@ void Engine::hear(const Message& m, const RecoveryHeader& header) {
   using Stage = LeaderRecovery::Stage;
   const bool report = static_cast<RecoveryStep>(header.step) <= RecoveryStep::kReported;
   if (report && leader.stage != Stage::kGather) return;
+  const bool about = report && static_cast<RecoveryStep>(header.step) != RecoveryStep::kFinished &&
+                     static_cast<RecoveryStep>(header.step) != RecoveryStep::kReported;
+  if (about && !leader.open.contains(id) && ++leader.reported[m.source.value] > open_max()) {
+    bad_message(m.source, "a report of more transactions than there can be");
+    return;
+  }
   switch (static_cast<RecoveryStep>(header.step)) {
     case RecoveryStep::kFinished:
       leader.finished[{m.source, slot_key(coordinator, header.slot)}] = {
