@@ -41,7 +41,7 @@ class FakeMembership final : public Membership {
 
 class AgentTest : public testing::Test, public Environment {
  protected:
-  static constexpr NodeId kEnemy{1};
+  NodeId enemy_id_{1};
 
   // Without the enemy's agent and engine if `enemy`.
   void start(bool enemy, int workers = 1) {
@@ -56,14 +56,14 @@ class AgentTest : public testing::Test, public Environment {
     for (Member& member : view.members) member.token = 100 + member.node.value;
     membership_.view = slow_membership_.view = std::make_shared<const View>(view);
     for (uint8_t n = 0; n < 3; ++n) {
-      if (enemy && NodeId(n) == kEnemy) continue;
+      if (enemy && NodeId(n) == enemy_id_) continue;
       start_node(NodeId(n), view, 100U + n, false);
     }
     if (!enemy) return;
     PortOptions port;
-    port.self = kEnemy;
+    port.self = enemy_id_;
     port.nodes = 3;
-    enemy_ = std::make_unique<Port>(port, fabric_->wire(kEnemy, WorkerId(0)), nullptr);
+    enemy_ = std::make_unique<Port>(port, fabric_->wire(enemy_id_, WorkerId(0)), nullptr);
     for (uint8_t kind = 0; kind < kKindsMax; ++kind) {
       enemy_->set_handler(
           kind, [](void* self, std::span<const Message> run) { static_cast<AgentTest*>(self)->enemy_hears(run); },
@@ -220,6 +220,32 @@ TEST_F(AgentTest, AViewThatCannotBeIsNotTaken) {
   }
 }
 
+// Whoever leads a recovery leads it step by step, or is shut out.
+TEST_F(AgentTest, ALeaderThatSkipsStepsIsNotBelieved) {
+  for (const RecoveryStep step : {RecoveryStep::kActive, RecoveryStep::kApply}) {
+    enemy_id_ = NodeId(0);
+    start(true);
+    steps(2 * kLeaseNs);
+    agents_[2].reset();
+    nodes_[2].reset();
+    steps(3 * kLeaseNs);
+    ASSERT_EQ(membership_.view->member_mask(), 0b011U);
+    ASSERT_EQ(membership_.view->leader(), NodeId(0));
+    EXPECT_FALSE(nodes_[1]->has_closed(NodeId(0), 1));
+    RecoveryHeader header{};
+    header.epoch = membership_.view->epoch.value;
+    header.step = static_cast<uint8_t>(step);
+    store(enemy_->reserve(NodeId(1), Flow::kRecovery, static_cast<uint8_t>(Kind::kRecovery), sizeof header), header);
+    steps(kLeaseNs / 4);
+    EXPECT_FALSE(engine(1)->active());
+    EXPECT_TRUE(nodes_[1]->has_closed(NodeId(0), 1));
+    agents_[1].reset();
+    nodes_[1].reset();
+    enemy_.reset();
+    spec_ = ClusterSpec();
+  }
+}
+
 // A member that comes and goes makes view after view; another one that is silent is noticed all the same.
 TEST_F(AgentTest, ASilentMemberIsRemovedThoughViewsChangeAllTheTime) {
   start(false);
@@ -241,14 +267,14 @@ TEST_F(AgentTest, APeerThatSendsGarbageIsRemovedAndWhatWaitedForItIsDecided) {
   steps(5 * kLeaseNs);
   ASSERT_EQ(membership_.changes, 0);
   std::vector<Outcome> outcomes;
-  const uint64_t past = key_at(kEnemy);  // locked there, replicated at node 2, and about to be unlocked
+  const uint64_t past = key_at(enemy_id_);  // locked there, replicated at node 2, and about to be unlocked
   put(Session(engine(0)), past, &outcomes);
   steps(kLeaseNs / 4);
   EXPECT_TRUE(outcomes.empty());
   const std::vector<std::byte> garbage(64, std::byte{0xa5});
-  ASSERT_TRUE(fabric_->wire(kEnemy, WorkerId(0))->send(NodeId(0), Flow::kCommit, garbage));
+  ASSERT_TRUE(fabric_->wire(enemy_id_, WorkerId(0))->send(NodeId(0), Flow::kCommit, garbage));
   steps(kLeaseNs / 4);
-  EXPECT_EQ(membership_.view->find(kEnemy), nullptr);
+  EXPECT_EQ(membership_.view->find(enemy_id_), nullptr);
   steps(4 * kLeaseNs);
   ASSERT_EQ(outcomes.size(), 1U);
   EXPECT_TRUE(outcomes[0].committed()) << outcomes[0].text();
@@ -263,9 +289,9 @@ TEST_F(AgentTest, AClosedChannelOfAnyWorkerCounts) {
   steps(2 * kLeaseNs);
   ASSERT_EQ(membership_.changes, 0);
   const std::vector<std::byte> garbage(64, std::byte{0xa5});
-  ASSERT_TRUE(fabric_->wire(kEnemy, WorkerId(1))->send(NodeId(2), Flow::kExecution, garbage));
+  ASSERT_TRUE(fabric_->wire(enemy_id_, WorkerId(1))->send(NodeId(2), Flow::kExecution, garbage));
   steps(4 * kLeaseNs);
-  EXPECT_EQ(membership_.view->find(kEnemy), nullptr);
+  EXPECT_EQ(membership_.view->find(enemy_id_), nullptr);
   for (const uint8_t n : {uint8_t{0}, uint8_t{2}}) {
     for (uint8_t w = 0; w < 2; ++w) EXPECT_TRUE(engine(n, w)->active()) << int{n} << " " << int{w};
   }
