@@ -203,6 +203,34 @@ class Refuses(ProcessTest):
                 self.refused("--nodes", "3", "--port", str(base), says=[str(base + which)])
 
 
+    def test_ports_of_another_cluster(self):
+        """Started at the same time: at most one of them is up, on all its ports, and who is not says why."""
+        port = free_ports(3)
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        clusters = [self.enterContext(Cluster(WEFT, os.path.join(folder, f"log{n}"), nodes=3, port=port))
+                    for n in range(2)]
+        self.assertTrue(eventually(lambda: any(cluster.up.poll() is not None for cluster in clusters)))
+        time.sleep(0.5)
+        for cluster in clusters:
+            if cluster.up.poll() is None:
+                self.assertEqual([status["cluster"] for status in cluster.wait_whole()],
+                                 [cluster.status(0)["cluster"]] * 3)
+            else:
+                self.assertEqual(cluster.up.returncode, 1)
+                self.assertIn("Address already in use", cluster.log_text())
+
+
+class Starts(ProcessTest):
+    def test_who_comes_early_is_served(self):
+        cluster = self.cluster(nodes=3)
+        early = []
+        while len(early) < 3:
+            with contextlib.suppress(ConnectionRefusedError):
+                early.append(self.enterContext(cluster.connect(len(early), DEADLINE_S)))
+        for connection in early:
+            self.assertEqual(connection.ask("SET", "a", "b"), "OK")
+
+
 class Clients(ProcessTest):
     def setUp(self):
         self.one = self.cluster(nodes=3)

@@ -16,7 +16,7 @@ namespace weft {
 
 namespace {
 
-constexpr int kBacklog = 512;
+constexpr uint64_t kAcceptAgainNs = 100'000'000;  // after the process had no file descriptor left
 constexpr uint64_t kDigestWaitNs = 1'000'000;
 constexpr uint64_t kIdleNs = 1'000'000'000;  // then a connection gives its buffers back
 constexpr size_t kKeptBytes = 1 << 20;       // of a buffer that is not used at the moment, until then
@@ -67,19 +67,34 @@ Front::Front(const FrontOptions& options, Fd listener, Engine* engine, NodeHooks
 
 Front::~Front() = default;
 
-void Front::listen_when_active() {
-  if (listening_ || !engine_->active()) return;
-  listening_ = true;
+void Front::accept_when_active() {
+  if (accepting_ || !engine_->active() || session_.now_ns() < accepts_again_ns_) return;
   epoll_event event{};
   event.events = EPOLLIN | EPOLLEXCLUSIVE;
   event.data.ptr = nullptr;
-  if (listen(listener_.get(), kBacklog) != 0 || epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listener_.get(), &event) != 0) {
-    std::fprintf(stderr, "weft: listening to clients: %s\n", strerrordesc_np(errno));
+  accepting_ = true;
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listener_.get(), &event) != 0) stop_accepting(strerrordesc_np(errno));
+}
+
+// The listener stays readable: it is not looked at for a while.
+void Front::stop_accepting(const char* why) {
+  if (accepts_again_ns_ == 0) {
+    std::fprintf(stderr, "weft: clients cannot be accepted, tried again every %d ms and not said again: %s\n",
+                 static_cast<int>(kAcceptAgainNs / 1'000'000), why);
   }
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener_.get(), nullptr);
+  accepting_ = false;
+  accepts_again_ns_ = session_.now_ns() + kAcceptAgainNs;
 }
 
 void Front::accept_some() {
-  while (Fd socket = Fd(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC))) {
+  for (;;) {
+    Fd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!socket) {
+      const bool out = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+      if (out) stop_accepting(strerrordesc_np(errno));
+      return;
+    }
     if (connections_.size() >= options_.clients_max) {
       const std::string text =
           "-ERR max number of clients reached: clients_max is " + std::to_string(options_.clients_max) + "\r\n";
@@ -98,7 +113,7 @@ void Front::accept_some() {
 }
 
 bool Front::poll() {
-  listen_when_active();
+  accept_when_active();
   const int count = epoll_wait(epoll_.get(), events_.data(), static_cast<int>(events_.size()), 0);
   for (int i = 0; i < count; ++i) {
     const epoll_event& event = events_[static_cast<size_t>(i)];
@@ -327,7 +342,8 @@ size_t Front::buffer_bytes() const {
 }
 
 uint64_t Front::deadline_ns() const {
-  uint64_t deadline_ns = UINT64_MAX;
+  const bool accepts_later = !accepting_ && accepts_again_ns_ != 0 && engine_->active();
+  uint64_t deadline_ns = accepts_later ? accepts_again_ns_ : UINT64_MAX;
   for (const Connection& connection : connections_) {
     if (connection.held) deadline_ns = std::min(deadline_ns, connection.held_until_ns);
     if (connection.work.running() || connection.closing || connection.dead) continue;

@@ -2,8 +2,9 @@
 // transaction of the worker, and writes the answers. A connection's commands run one after another in the order sent;
 // those of different connections run side by side.
 //
-// It belongs to its worker's thread, and to nobody else once that runs. It listens when its node is active for the
-// first time. The workers of a node share one socket to accept from; whoever is awake takes a connection.
+// It belongs to its worker's thread, and to nobody else once that runs. It accepts when its node is active for the
+// first time. The workers of a node share one socket to accept from; whoever is awake takes a connection. When the
+// process has no file descriptor left it says so, and accepts again after a while.
 //
 // WEFT MULTI is a MULTI that answers its transaction's id, so that a client can ask any node how it ended (WEFT
 // OUTCOME) when this one is gone before it answers EXEC. The transaction begins at once, and EXEC runs it once: one
@@ -60,7 +61,7 @@ struct NodeHooks {
 
 class Front final : public Clients, public Bell {
  public:
-  // `listener` is bound and does not listen yet.
+  // `listener` listens. Whoever connects is accepted once the node is active.
   Front(const FrontOptions& options, Fd listener, Engine* engine, NodeHooks hooks);
   ~Front() override;
 
@@ -94,7 +95,8 @@ class Front final : public Clients, public Bell {
     explicit Connection(Fd s, const RespLimits& limits) : socket(std::move(s)), reader(limits) {}
   };
 
-  void listen_when_active();
+  void accept_when_active();
+  void stop_accepting(const char* why);
   void accept_some();
   void read_some(Connection& connection);
   void go_on(Connection& connection);
@@ -122,7 +124,8 @@ class Front final : public Clients, public Bell {
   const NodeHooks hooks_;
   Fd epoll_;
   Fd listener_;
-  bool listening_ = false;
+  bool accepting_ = false;
+  uint64_t accepts_again_ns_ = 0;  // 0: it never had to stop
   bool digest_runs_ = false;
   std::list<Connection> connections_;
   std::vector<epoll_event> events_;

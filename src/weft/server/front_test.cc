@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <memory>
@@ -49,6 +50,7 @@ class FrontTest : public testing::Test, public Environment {
       at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
       socklen_t bytes = sizeof at;
       ASSERT_EQ(bind(listener.get(), reinterpret_cast<sockaddr*>(&at), sizeof at), 0);
+      ASSERT_EQ(listen(listener.get(), 64), 0);
       ASSERT_EQ(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&at), &bytes), 0);
       addresses_.push_back(at);
       fronts_.push_back(
@@ -349,6 +351,25 @@ TEST_F(FrontLimitsTest, AMultiHoldsSoManyBytes) {
   EXPECT_EQ(ask(client, "MULTI"), "+OK\r\n");
   EXPECT_EQ(ask(client, "SET k 1"), "+QUEUED\r\n");
   EXPECT_EQ(ask(client, "EXEC"), "*1\r\n+OK\r\n");
+}
+
+TEST_F(FrontLimitsTest, WithoutFileDescriptorsItWaits) {
+  const Fd before = connect_to(0);
+  EXPECT_EQ(ask(before, "PING"), "+PONG\r\n");
+  const Fd late = connect_to(0);
+  const Fd first_free(dup(late.get()));
+  rlimit files{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
+  const rlimit none{static_cast<rlim_t>(first_free.get()) + 1, files.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  say(late, "PING");
+  EXPECT_EQ(ask(before, "PING"), "+PONG\r\n");
+  steps(5);
+  EXPECT_FALSE(fronts_[0]->poll());  // it does not spin
+  EXPECT_LE(fronts_[0]->deadline_ns(), clock_.now + 100'000'000);
+  EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
+  clock_.now += 100'000'000;
+  EXPECT_EQ(answer(late), "+PONG\r\n");
 }
 
 class DigestTest : public FrontTest {
