@@ -25,6 +25,7 @@ struct Command {
 const Command* find_command(std::string_view name);  // in any case; nullptr if there is none
 bool fits(const Command& command, size_t arguments);
 size_t keys_named(const Command& command, size_t arguments);  // by that many arguments, each as often as it is named
+void ping(Arguments arguments, RespWriter& reply);
 // As Redis answers.
 std::string wrong_arity(std::string_view name);
 std::string unknown_command(Arguments arguments);

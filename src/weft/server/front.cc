@@ -214,7 +214,7 @@ bool Front::execute_at_once(Connection& connection, Arguments arguments) {
   } else if (connection.in_multi) {
     queue(connection, arguments);
   } else if (is(name, "ping")) {
-    arguments.size() > 1 ? out.bulk(arguments[1]) : out.simple("PONG");
+    ping(arguments, out);
   } else if (is(name, "echo") && arguments.size() == 2) {
     out.bulk(arguments[1]);
   } else if (is(name, "weft")) {
@@ -457,6 +457,13 @@ void Front::answer(Connection& connection, const Outcome& outcome, size_t comman
     case OutcomeKind::kAborted:
       return out.error("ABORTED " + outcome.text());
     case OutcomeKind::kRejected:
+      if (outcome.code == Code::kClosed && engine_->retired()) {
+        return out.error("ERR rejected: this node was removed from the view and starts over: ask another node");
+      }
+      if (outcome.code == Code::kTableFull || outcome.code == Code::kBinFull) {
+        return out.error("ERR " + outcome.text() + ": " +
+                         engine_->node()->table(outcome.table)->limit_text(outcome.code));
+      }
       return out.error("ERR " + outcome.text());
   }
 }

@@ -372,6 +372,41 @@ TEST_F(FrontLimitsTest, WithoutFileDescriptorsItWaits) {
   EXPECT_EQ(answer(late), "+PONG\r\n");
 }
 
+TEST_F(FrontLimitsTest, AFullTableNamesItsLimit) {
+  const Fd client = connect_to(0);
+  std::string text = "+OK\r\n";
+  for (int i = 0; i < 60'000 && text == "+OK\r\n"; ++i) text = ask(client, "SET f" + std::to_string(i) + " 1");
+  EXPECT_TRUE(text.starts_with("-ERR rejected: ")) << text;
+  EXPECT_NE(text.find(": table keys: at most "), std::string::npos) << text;
+  EXPECT_NE(text.find("capacity 20000 in 3 partitions"), std::string::npos) << text;
+}
+
+TEST_F(FrontTest, ARemovedNodeSaysSo) {
+  const Fd client = connect_to(0);
+  EXPECT_EQ(ask(client, "SET a 1"), "+OK\r\n");
+  const Result<View> next = without_members(view_, 1);
+  ASSERT_TRUE(next);
+  for (const auto& node : nodes_) node->publish(std::make_shared<const View>(*next));
+  EXPECT_EQ(ask(client, "GET a"),
+            "-ERR rejected: this node was removed from the view and starts over: ask another node\r\n");
+}
+
+TEST_F(FrontTest, PingAndEchoInMulti) {
+  const Fd client = connect_to(0);
+  EXPECT_EQ(ask(client, "PING"), "+PONG\r\n");
+  EXPECT_EQ(ask(client, "ping a"), "$1\r\na\r\n");
+  EXPECT_EQ(ask(client, "PING a b"), "-ERR wrong number of arguments for 'ping' command\r\n");
+  EXPECT_EQ(ask(client, "ECHO"), "-ERR wrong number of arguments for 'echo' command\r\n");
+  EXPECT_EQ(ask(client, "ECHO a b"), "-ERR wrong number of arguments for 'echo' command\r\n");
+  EXPECT_EQ(ask(client, "MULTI"), "+OK\r\n");
+  for (const char* line : {"PING", "PING a", "ECHO b", "PING a b"}) EXPECT_EQ(ask(client, line), "+QUEUED\r\n");
+  EXPECT_EQ(ask(client, "EXEC"),
+            "*4\r\n+PONG\r\n$1\r\na\r\n$1\r\nb\r\n-ERR wrong number of arguments for 'ping' command\r\n");
+  EXPECT_EQ(ask(client, "MULTI"), "+OK\r\n");
+  EXPECT_EQ(ask(client, "ECHO"), "-ERR wrong number of arguments for 'echo' command\r\n");
+  EXPECT_TRUE(ask(client, "EXEC").starts_with("-EXECABORT"));
+}
+
 class DigestTest : public FrontTest {
  protected:
   static constexpr uint64_t kRecords = 5000;
