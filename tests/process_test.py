@@ -186,6 +186,8 @@ class Refuses(ProcessTest):
         self.refused("--protocol", "dnl3", says=["dnl3", "dnl4"])
         self.refused("--nodes", "0", says=["--nodes", "0"])
         self.refused("--nodes", "64", says=["--nodes", "64"])
+        self.refused("--founders", "-1", says=["--founders", "-1", "1 to 63"])
+        self.refused("--founders", "4", says=["founders", "4", "3"])
         self.refused("--nodes", "2", "--replicas", "3", says=["replicas", "3", "2"])
         self.refused("--replicas", "0", says=["replicas", "0"])
         self.refused("--workers", "0", says=["workers", "0"])
@@ -201,6 +203,42 @@ class Refuses(ProcessTest):
                 taken.bind(("127.0.0.1", base + which))
                 taken.listen()
                 self.refused("--nodes", "3", "--port", str(base), says=[str(base + which)])
+
+
+    def test_ports_of_another_cluster(self):
+        """Started at the same time: at most one of them is up, on all its ports, and who is not says why."""
+        port = free_ports(3)
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        clusters = [self.enterContext(Cluster(WEFT, os.path.join(folder, f"log{n}"), nodes=3, port=port))
+                    for n in range(2)]
+        self.assertTrue(eventually(lambda: any(cluster.up.poll() is not None for cluster in clusters)))
+        time.sleep(0.5)
+        for cluster in clusters:
+            if cluster.up.poll() is None:
+                self.assertEqual([status["cluster"] for status in cluster.wait_whole()],
+                                 [cluster.status(0)["cluster"]] * 3)
+            else:
+                self.assertEqual(cluster.up.returncode, 1)
+                self.assertIn("Address already in use", cluster.log_text())
+
+
+class Starts(ProcessTest):
+    def test_fewer_nodes_than_replicas_by_default(self):
+        port = free_ports(2)
+        with subprocess.Popen([WEFT, "up", "--nodes", "2", "--port", str(port)], stdout=subprocess.PIPE,
+                              text=True) as up:
+            self.assertIn("2 nodes with 2 replicas", up.stdout.readline())
+            up.terminate()
+            self.assertEqual(up.wait(DEADLINE_S), 0)
+
+    def test_who_comes_early_is_served(self):
+        cluster = self.cluster(nodes=3)
+        early = []
+        while len(early) < 3:
+            with contextlib.suppress(ConnectionRefusedError):
+                early.append(self.enterContext(cluster.connect(len(early), DEADLINE_S)))
+        for connection in early:
+            self.assertEqual(connection.ask("SET", "a", "b"), "OK")
 
 
 class Clients(ProcessTest):
@@ -253,6 +291,30 @@ class Clients(ProcessTest):
             for n in range(20):
                 self.assertEqual(other.ask("SET", f"k{n}", "v"), "OK")
             self.assertLess(time.monotonic() - before, DEADLINE_S)
+
+    def test_what_one_client_can_make_a_node_hold(self):
+        """Replies and transactions that are too long are refused; the node stays, and stays small."""
+        pids = self.one.pids()
+        self.assertEqual(self.one.ask(0, "SET", "v", "x" * VALUE_BYTES_MAX), "OK")
+        self.assertIn("limits.txn_keys_max is 64, asked for 30000", self.one.ask(0, "MGET", *["v"] * 30000))
+        with self.one.connect(0) as connection:
+            connection.send(resp.transaction([("MGET", *["v"] * 64)] * 100))
+            self.assertIn("reply_bytes_max is", [connection.receive() for _ in range(102)][-1])
+            self.assertEqual(connection.ask("MULTI"), "OK")
+            for _ in range(20):
+                self.assertIn("limits.txn_bytes_max is", connection.ask("SET", "k", b"x" * (16 << 20)))
+            self.assertIn("EXECABORT", connection.ask("EXEC"))
+        with self.one.connect(0) as lazy:
+            lazy.socket.settimeout(0.5)
+            with contextlib.suppress(OSError):
+                for _ in range(1000):
+                    lazy.send(resp.encode("GET", "v") * 1000)
+            self.assertEqual(self.one.ask(0, "PING"), "PONG")
+        self.assertEqual(self.one.pids(), pids)
+        with open(f"/proc/{pids[0]}/status", encoding="ascii") as file:
+            peak_kib = next(int(line.split()[1]) for line in file if line.startswith("VmHWM"))
+        if not SLOW:
+            self.assertLess(peak_kib, 400 << 10)
 
     def test_many_commands_in_one_write(self):
         with self.one.connect(0) as connection:

@@ -1,5 +1,8 @@
 // `weft server`: one node of a cluster, as its file says.
+#include <sys/resource.h>
+
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -49,6 +52,27 @@ ServerOptions options_of(const NodeConfig& config) {
   return options;
 }
 
+// As many open files as this process may have, and no more clients than those are enough for: who is one too many is
+// told so.
+void fit_files(ServerOptions* options) {
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  files.rlim_cur = files.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &files);
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  const Options& o = options->spec.options;
+  const auto workers = static_cast<rlim_t>(o.workers);
+  const rlim_t own = 64 + 4 * workers * static_cast<rlim_t>(o.nodes);  // for the fabric and all the rest
+  const rlim_t fit = std::max<rlim_t>(files.rlim_cur > own ? (files.rlim_cur - own) / workers : 0, 1);
+  if (fit >= options->front.clients_max) return;
+  std::fprintf(stderr,
+               "weft: node %d: clients_max is %u for each worker, not %u: the limit of open files (RLIMIT_NOFILE) is "
+               "%llu\n",
+               options->node.value, static_cast<uint32_t>(fit), options->front.clients_max,
+               static_cast<unsigned long long>(files.rlim_cur));
+  options->front.clients_max = static_cast<uint32_t>(fit);
+}
+
 int run_server(const std::string& path) {
   const LoadedConfig loaded = load_config(path);
   if (!loaded) {
@@ -60,9 +84,11 @@ int run_server(const std::string& path) {
   RealClock clock;
   const auto membership = make_membership(config, &clock);
   if (!membership) return refuse(membership.error().text());
+  ServerOptions options = options_of(config);
+  fit_files(&options);
   // A node that was removed starts over, with nothing of what it had.
   for (;;) {
-    const auto server = Server::create(options_of(config), membership->get(), &clock);
+    const auto server = Server::create(options, membership->get(), &clock);
     if (!server) return refuse(server.error().text());
     const auto end = (*server)->run(stop.get());
     if (!end) return refuse(end.error().text());

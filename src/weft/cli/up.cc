@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -19,10 +20,12 @@
 namespace weft::cli {
 namespace {
 
+constexpr int kReplicasDefault = 3;
+
 struct UpFlags {
   int nodes = 3;
   int founders = 0;
-  int replicas = 3;
+  int replicas = 0;  // 0: kReplicasDefault, or nodes if that is less
   int port = 7379;
   int workers = 1;
   std::string fabric = "shm";
@@ -61,7 +64,8 @@ void say_what_there_is(const UpFlags& flags) {
             << std::flush;
 }
 
-int run_up(const UpFlags& flags) {
+int run_up(UpFlags flags) {
+  if (flags.replicas == 0) flags.replicas = std::min(kReplicasDefault, flags.nodes);
   if (flags.port < 1 || flags.port + flags.nodes - 1 > 65535) {
     return refuse("--port " + std::to_string(flags.port) + ": " + std::to_string(flags.nodes) +
                   " nodes need as many ports from there, up to 65535");
@@ -107,9 +111,12 @@ void add_up(CLI::App& app, int* status) {
   auto flags = std::make_shared<UpFlags>();
   CLI::App* command = app.add_subcommand("up", "Start a cluster of processes on this machine and look after it");
   command->add_option("--nodes", flags->nodes, "Processes")->capture_default_str()->check(CLI::Range(1, kNodesMax));
-  command->add_option("--founders", flags->founders,
-                      "Of these, how many the cluster begins with; the others join (default: all)");
-  command->add_option("--replicas", flags->replicas, "Copies of every key")->capture_default_str();
+  command
+      ->add_option("--founders", flags->founders,
+                   "Of these, how many the cluster begins with; the others join (default: all)")
+      ->check(CLI::Range(1, kNodesMax));
+  command->add_option("--replicas", flags->replicas, "Copies of every key (default: 3, or --nodes if that is less)")
+      ->check(CLI::Range(1, kReplicasMax));
   command->add_option("--port", flags->port, "Where clients talk to node 0; the others have the next ones")
       ->capture_default_str();
   command->add_option("--workers", flags->workers, "Event loops of each node")->capture_default_str();

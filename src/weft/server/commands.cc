@@ -191,21 +191,33 @@ Task<Code> renamenx(Txn& txn, TableId table, Arguments arguments, RespWriter& re
   co_return txn.put(table, arguments[2], moved);
 }
 
-constexpr std::array<Command, 14> kCommands = {{
-    {"append", 3, append},
-    {"decr", 2, decr},
-    {"del", -2, del},
-    {"exists", -2, exists},
-    {"get", 2, get},
-    {"incr", 2, incr},
-    {"incrby", 3, incrby},
-    {"mget", -2, mget},
-    {"mset", -3, mset},
-    {"renamenx", 3, renamenx},
-    {"set", -3, set},
-    {"setnx", 3, setnx},
-    {"strlen", 2, strlen_of},
-    {"unlink", -2, del},
+// What needs no data is answered at once outside of MULTI.
+Task<Code> ping_in_multi(Txn& /*txn*/, TableId /*table*/, Arguments arguments, RespWriter& reply) {
+  ping(arguments, reply);
+  co_return Code::kOk;
+}
+Task<Code> echo_in_multi(Txn& /*txn*/, TableId /*table*/, Arguments arguments, RespWriter& reply) {
+  reply.bulk(arguments[1]);
+  co_return Code::kOk;
+}
+
+constexpr std::array<Command, 16> kCommands = {{
+    {"append", 3, 0, append},
+    {"decr", 2, 0, decr},
+    {"del", -2, 1, del},
+    {"echo", 2, 0, echo_in_multi},
+    {"exists", -2, 1, exists},
+    {"get", 2, 0, get},
+    {"incr", 2, 0, incr},
+    {"incrby", 3, 0, incrby},
+    {"mget", -2, 1, mget},
+    {"mset", -3, 2, mset},
+    {"ping", -1, 0, ping_in_multi},
+    {"renamenx", 3, 0, renamenx},
+    {"set", -3, 0, set},
+    {"setnx", 3, 0, setnx},
+    {"strlen", 2, 0, strlen_of},
+    {"unlink", -2, 1, del},
 }};
 
 }  // namespace
@@ -220,6 +232,16 @@ const Command* find_command(std::string_view name) {
 bool fits(const Command& command, size_t arguments) {
   const auto count = static_cast<int>(std::min<size_t>(arguments, std::numeric_limits<int>::max()));
   return command.arity >= 0 ? count == command.arity : count >= -command.arity;
+}
+
+void ping(Arguments arguments, RespWriter& reply) {
+  if (arguments.size() > 2) return reply.error(wrong_arity("ping"));
+  arguments.size() == 2 ? reply.bulk(arguments[1]) : reply.simple("PONG");
+}
+
+size_t keys_named(const Command& command, size_t arguments) {
+  const auto step = static_cast<size_t>(command.key_step);
+  return step == 0 ? 1 : (arguments - 1 + step - 1) / step;
 }
 
 std::string wrong_arity(std::string_view name) {

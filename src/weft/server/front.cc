@@ -16,9 +16,10 @@ namespace weft {
 
 namespace {
 
-constexpr int kBacklog = 512;
+constexpr uint64_t kAcceptAgainNs = 100'000'000;  // after the process had no file descriptor left
 constexpr uint64_t kDigestWaitNs = 1'000'000;
 constexpr uint64_t kIdleNs = 1'000'000'000;  // then a connection gives its buffers back
+constexpr size_t kKeptBytes = 1 << 20;       // of a buffer that is not used at the moment, until then
 
 std::string id_text(const TxnId& id) {
   return std::to_string(id.incarnation) + "." + std::to_string(id.worker.value) + "." + std::to_string(id.sequence);
@@ -36,6 +37,15 @@ std::optional<TxnId> parse_id(std::string_view text) {
   };
   if (!number(&id.incarnation, false) || !number(&id.worker.value, false) || !number(&id.sequence, true)) return {};
   return id;
+}
+
+std::string limit_text(std::string_view name, uint64_t limit, uint64_t asked) {
+  return std::string(name) + " is " + std::to_string(limit) + ", asked for " + std::to_string(asked);
+}
+
+void clear(std::string& buffer) {
+  buffer.clear();
+  if (buffer.capacity() > kKeptBytes) buffer.shrink_to_fit();
 }
 
 bool is(std::string_view word, std::string_view name) {
@@ -57,19 +67,34 @@ Front::Front(const FrontOptions& options, Fd listener, Engine* engine, NodeHooks
 
 Front::~Front() = default;
 
-void Front::listen_when_active() {
-  if (listening_ || !engine_->active()) return;
-  listening_ = true;
+void Front::accept_when_active() {
+  if (accepting_ || !engine_->active() || session_.now_ns() < accepts_again_ns_) return;
   epoll_event event{};
   event.events = EPOLLIN | EPOLLEXCLUSIVE;
   event.data.ptr = nullptr;
-  if (listen(listener_.get(), kBacklog) != 0 || epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listener_.get(), &event) != 0) {
-    std::fprintf(stderr, "weft: listening to clients: %s\n", strerrordesc_np(errno));
+  accepting_ = true;
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listener_.get(), &event) != 0) stop_accepting(strerrordesc_np(errno));
+}
+
+// The listener stays readable: it is not looked at for a while.
+void Front::stop_accepting(const char* why) {
+  if (accepts_again_ns_ == 0) {
+    std::fprintf(stderr, "weft: clients cannot be accepted, tried again every %d ms and not said again: %s\n",
+                 static_cast<int>(kAcceptAgainNs / 1'000'000), why);
   }
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener_.get(), nullptr);
+  accepting_ = false;
+  accepts_again_ns_ = session_.now_ns() + kAcceptAgainNs;
 }
 
 void Front::accept_some() {
-  while (Fd socket = Fd(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC))) {
+  for (;;) {
+    Fd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!socket) {
+      const bool out = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+      if (out) stop_accepting(strerrordesc_np(errno));
+      return;
+    }
     if (connections_.size() >= options_.clients_max) {
       const std::string text =
           "-ERR max number of clients reached: clients_max is " + std::to_string(options_.clients_max) + "\r\n";
@@ -88,7 +113,7 @@ void Front::accept_some() {
 }
 
 bool Front::poll() {
-  listen_when_active();
+  accept_when_active();
   const int count = epoll_wait(epoll_.get(), events_.data(), static_cast<int>(events_.size()), 0);
   for (int i = 0; i < count; ++i) {
     const epoll_event& event = events_[static_cast<size_t>(i)];
@@ -104,8 +129,9 @@ bool Front::poll() {
     if (connection.work.running() || connection.closing || connection.dead) continue;
     if (connection.held) drop_held(connection);
     shrink_if_idle(connection);
-    busy |= connection.readable;
-    if (connection.readable) read_some(connection);
+    if (too_much_unread(connection)) continue;
+    busy |= connection.readable || connection.fed;
+    if (connection.readable && !connection.fed) read_some(connection);
     go_on(connection);
   }
   return busy;
@@ -132,8 +158,16 @@ void Front::go_on(Connection& connection) {
   connection.work.start();
 }
 
+bool Front::too_much_unread(const Connection& connection) const {
+  return connection.output.size() - connection.sent >= options_.output_held_bytes;
+}
+
 Task<void> Front::serve(Connection& connection) {
-  while (!connection.closing) {
+  while (!connection.closing && !connection.dead) {
+    if (too_much_unread(connection)) {
+      connection.fed = true;
+      co_return;
+    }
     switch (connection.reader.next()) {
       case RespRead::kMore:
         co_return;
@@ -180,22 +214,37 @@ bool Front::execute_at_once(Connection& connection, Arguments arguments) {
   } else if (connection.in_multi) {
     queue(connection, arguments);
   } else if (is(name, "ping")) {
-    arguments.size() > 1 ? out.bulk(arguments[1]) : out.simple("PONG");
+    ping(arguments, out);
   } else if (is(name, "echo") && arguments.size() == 2) {
     out.bulk(arguments[1]);
   } else if (is(name, "weft")) {
     return weft_command(connection, arguments);
   } else {
-    const Command* command = find_command(name);
-    if (command != nullptr && fits(*command, arguments.size())) return false;
-    out.error(command == nullptr ? unknown_command(arguments) : wrong_arity(name));
+    const std::string why = refusal(arguments);
+    if (why.empty()) return false;
+    out.error(why);
   }
   return true;
+}
+
+// Why a command is not run, whatever is in the tables; empty: it is. It bounds the work that one command makes.
+std::string Front::refusal(Arguments arguments) const {
+  const Command* command = find_command(arguments[0]);
+  if (command == nullptr) return unknown_command(arguments);
+  if (!fits(*command, arguments.size())) return wrong_arity(arguments[0]);
+  const size_t keys = keys_named(*command, arguments.size());
+  const size_t keys_max = engine_->limits().txn_keys_max;
+  if (keys > keys_max)
+    return "ERR the command names too many keys: " + limit_text("limits.txn_keys_max", keys_max, keys);
+  // Nothing takes more than two arguments a key, but for options that were repeated.
+  if (arguments.size() > 2 * keys_max + 4) return "ERR syntax error";
+  return {};
 }
 
 void Front::end_multi(Connection& connection) {
   connection.in_multi = connection.multi_is_bad = connection.held_too_long = false;
   connection.queued.clear();
+  connection.queued_bytes = 0;
   connection.held.reset();
 }
 
@@ -277,7 +326,7 @@ void Front::drop_held(Connection& connection) const {
 
 void Front::shrink_if_idle(Connection& connection) const {
   if (session_.now_ns() < connection.shrinks_ns) return;
-  connection.shrinks_ns = UINT64_MAX;
+  connection.shrinks_ns = connection.output.empty() ? UINT64_MAX : session_.now_ns() + kIdleNs;
   connection.reader.shrink();
   if (connection.output.empty()) connection.output.shrink_to_fit();
   connection.reply.clear();
@@ -293,7 +342,8 @@ size_t Front::buffer_bytes() const {
 }
 
 uint64_t Front::deadline_ns() const {
-  uint64_t deadline_ns = UINT64_MAX;
+  const bool accepts_later = !accepting_ && accepts_again_ns_ != 0 && engine_->active();
+  uint64_t deadline_ns = accepts_later ? accepts_again_ns_ : UINT64_MAX;
   for (const Connection& connection : connections_) {
     if (connection.held) deadline_ns = std::min(deadline_ns, connection.held_until_ns);
     if (connection.work.running() || connection.closing || connection.dead) continue;
@@ -304,16 +354,26 @@ uint64_t Front::deadline_ns() const {
 
 void Front::queue(Connection& connection, Arguments arguments) {
   RespWriter out(&connection.output);
-  const Command* command = find_command(arguments[0]);
-  if (command == nullptr || !fits(*command, arguments.size())) {
-    connection.multi_is_bad = true;
-    return out.error(command == nullptr ? unknown_command(arguments) : wrong_arity(arguments[0]));
+  size_t bytes = connection.queued_bytes;
+  for (const std::string_view argument : arguments.subspan(1)) bytes += argument.size();
+  const size_t bytes_max = engine_->limits().txn_bytes_max;
+  std::string why = refusal(arguments);
+  if (why.empty() && connection.queued.size() >= options_.multi_max) {
+    why = "ERR too many commands in MULTI: multi_max is " + std::to_string(options_.multi_max);
+  } else if (why.empty() && bytes > bytes_max) {
+    why = "ERR too many bytes in MULTI: " + limit_text("limits.txn_bytes_max", bytes_max, bytes);
   }
-  if (connection.queued.size() >= options_.multi_max) {
+  if (!why.empty()) {
     connection.multi_is_bad = true;
-    return out.error("ERR too many commands in MULTI: multi_max is " + std::to_string(options_.multi_max));
+    connection.queued.clear();
+    connection.queued_bytes = 0;
+    return out.error(why);
   }
-  connection.queued.emplace_back(arguments.begin(), arguments.end());
+  // Nothing of a transaction that EXEC will refuse is kept; its commands are answered as Redis does.
+  if (!connection.multi_is_bad) {
+    connection.queued.emplace_back(arguments.begin(), arguments.end());
+    connection.queued_bytes = bytes;
+  }
   out.simple("QUEUED");
 }
 
@@ -331,6 +391,7 @@ Task<void> Front::execute(Connection& connection, Arguments arguments) {
   const bool exec = connection.in_multi;
   if (exec) {
     queued.swap(connection.queued);
+    connection.queued_bytes = 0;
     connection.in_multi = false;
     for (const auto& command : queued) views.emplace_back(command.begin(), command.end());
     for (const auto& command : views) commands.emplace_back(command);
@@ -343,11 +404,14 @@ Task<void> Front::execute(Connection& connection, Arguments arguments) {
 
 Task<Code> Front::apply(Connection& connection, Txn& txn, std::span<const Arguments> commands) {
   connection.reply.clear();
-  RespWriter reply(&connection.reply);
+  connection.reply_too_long = false;
+  RespWriter reply(&connection.reply, options_.reply_bytes_max);
   for (const Arguments& arguments : commands) {
     Task<Code> work = find_command(arguments[0])->apply(txn, options_.table, arguments, reply);
     const Code code = co_await work;
     if (code != Code::kOk) co_return code;
+    connection.reply_too_long = reply.over();
+    if (reply.over()) co_return Code::kApplication;
   }
   co_return Code::kOk;
 }
@@ -375,18 +439,31 @@ Task<void> Front::transact(Connection& connection, std::vector<Arguments> comman
   answer(connection, outcome, commands.size(), exec);
 }
 
-void Front::answer(Connection& connection, const Outcome& outcome, size_t commands, bool exec) {
+void Front::answer(Connection& connection, const Outcome& outcome, size_t commands, bool exec) const {
   RespWriter out(&connection.output);
+  if (connection.reply_too_long && outcome.code == Code::kApplication) {
+    clear(connection.reply);
+    return out.error("ERR the reply is too long, and nothing was done: reply_bytes_max is " +
+                     std::to_string(options_.reply_bytes_max));
+  }
   switch (outcome.kind) {
     case OutcomeKind::kCommitted:
       if (exec) out.array(commands);
       connection.output.append(connection.reply);
+      clear(connection.reply);
       return;
     case OutcomeKind::kUnknown:
       return out.error("UNKNOWN " + id_text(outcome.id) + " " + outcome.text());
     case OutcomeKind::kAborted:
       return out.error("ABORTED " + outcome.text());
     case OutcomeKind::kRejected:
+      if (outcome.code == Code::kClosed && engine_->retired()) {
+        return out.error("ERR rejected: this node was removed from the view and starts over: ask another node");
+      }
+      if (outcome.code == Code::kTableFull || outcome.code == Code::kBinFull) {
+        return out.error("ERR " + outcome.text() + ": " +
+                         engine_->node()->table(outcome.table)->limit_text(outcome.code));
+      }
       return out.error("ERR " + outcome.text());
   }
 }
@@ -408,14 +485,22 @@ bool Front::flush() {
 
 // False: the client does not take any more now; the socket says when it does.
 bool Front::write_some(Connection& connection) {
+  std::string& output = connection.output;
+  size_t& sent = connection.sent;
   const ssize_t n =
-      send(connection.socket.get(), connection.output.data(), connection.output.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      send(connection.socket.get(), output.data() + sent, output.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
   if (n > 0) {
-    connection.output.erase(0, static_cast<size_t>(n));
+    sent += static_cast<size_t>(n);
+    if (sent == output.size()) {
+      clear(output);
+      sent = 0;
+    } else if (sent >= kKeptBytes && sent >= output.size() - sent) {  // as much is moved as was sent, or less
+      output.erase(0, sent);
+      sent = 0;
+    }
   } else if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
     connection.dead = true;
   }
-  if (connection.output.size() > options_.output_bytes_max) connection.dead = true;
   return n > 0 || connection.dead;
 }
 

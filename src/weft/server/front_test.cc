@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <memory>
@@ -49,10 +50,11 @@ class FrontTest : public testing::Test, public Environment {
       at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
       socklen_t bytes = sizeof at;
       ASSERT_EQ(bind(listener.get(), reinterpret_cast<sockaddr*>(&at), sizeof at), 0);
+      ASSERT_EQ(listen(listener.get(), 64), 0);
       ASSERT_EQ(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&at), &bytes), 0);
       addresses_.push_back(at);
       fronts_.push_back(
-          std::make_unique<Front>(FrontOptions{}, std::move(listener), nodes_[n]->engine(WorkerId(0)), NodeHooks{}));
+          std::make_unique<Front>(options_, std::move(listener), nodes_[n]->engine(WorkerId(0)), NodeHooks{}));
       nodes_[n]->worker(WorkerId(0))->set_clients(fronts_[n].get());
     }
     steps(3);
@@ -109,6 +111,7 @@ class FrontTest : public testing::Test, public Environment {
   std::vector<sockaddr_in> addresses_;
   std::vector<std::unique_ptr<Front>> fronts_;
   size_t first_ = 0;  // that still runs
+  FrontOptions options_;
 };
 
 TEST_F(FrontTest, AnyNodeSaysHowATransactionEnded) {
@@ -237,6 +240,171 @@ TEST_F(FrontTest, AnOutcomeThatNobodyCanTellIsNotWaitedForForEver) {
             "-TRYAGAIN the outcome is not known after 10000 ms (limits.outcome_wait_ms): the view is not active\r\n");
   nodes_[2]->publish(std::make_shared<const View>(*next));
   EXPECT_EQ(ask(asks, "WEFT OUTCOME " + id), "+forgotten\r\n");
+}
+
+class FrontLimitsTest : public FrontTest {
+ protected:
+  void SetUp() override {
+    options_.reply_bytes_max = 2000;
+    options_.output_held_bytes = 50'000;
+    FrontTest::SetUp();
+  }
+  static std::string times(std::string_view text, size_t count) {
+    std::string out;
+    while (count-- > 0) out.append(text);
+    return out;
+  }
+  static constexpr const char* kTooLong =
+      "-ERR the reply is too long, and nothing was done: reply_bytes_max is 2000\r\n";
+};
+
+TEST_F(FrontLimitsTest, ACommandNamesSoManyKeys) {
+  const Fd client = connect_to(0);
+  const auto refused = [](int keys) {
+    return "-ERR the command names too many keys: limits.txn_keys_max is 64, asked for " + std::to_string(keys) +
+           "\r\n";
+  };
+  for (const char* command : {"MGET", "EXISTS", "DEL", "UNLINK"}) {
+    EXPECT_FALSE(ask(client, command + times(" a", 64)).starts_with("-")) << command;
+    EXPECT_EQ(ask(client, command + times(" a", 65)), refused(65));
+    EXPECT_EQ(ask(client, command + times(" a", 30'000)), refused(30'000));
+  }
+  EXPECT_EQ(ask(client, "MSET" + times(" a 1", 64)), "+OK\r\n");
+  EXPECT_EQ(ask(client, "MSET" + times(" a 1", 65)), refused(65));
+  EXPECT_EQ(ask(client, "SET a 1" + times(" NX", 1000)), "-ERR syntax error\r\n");
+  EXPECT_EQ(ask(client, "MULTI"), "+OK\r\n");
+  EXPECT_EQ(ask(client, "MGET" + times(" a", 65)), refused(65));
+  EXPECT_TRUE(ask(client, "EXEC").starts_with("-EXECABORT"));
+}
+
+TEST_F(FrontLimitsTest, AReplyThatIsTooLongAbortsItsTransaction) {
+  const Fd client = connect_to(0);
+  EXPECT_EQ(ask(client, "SET v " + std::string(60, 'x')), "+OK\r\n");
+  EXPECT_EQ(ask(client, "MGET" + times(" v", 25)).substr(0, 5), "*25\r\n");
+  EXPECT_EQ(ask(client, "MGET" + times(" v", 40)), kTooLong);
+  for (const char* first : {"MULTI", "WEFT MULTI"}) {
+    ask(client, first);
+    EXPECT_EQ(ask(client, "SET w 1"), "+QUEUED\r\n");
+    for (int i = 0; i < 40; ++i) EXPECT_EQ(ask(client, "GET v"), "+QUEUED\r\n");
+    EXPECT_EQ(ask(client, "EXEC"), kTooLong);
+    EXPECT_EQ(ask(client, "GET w"), "$-1\r\n");
+  }
+  EXPECT_EQ(ask(client, "STRLEN v"), ":60\r\n");
+}
+
+// Who does not read is not served any more, holds little, and gets everything once it reads.
+TEST_F(FrontLimitsTest, WhoDoesNotReadWaits) {
+  const Fd client = connect_to(0);
+  const Fd other = connect_to(0);
+  const int small = 32 << 10;
+  setsockopt(client.get(), SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+  EXPECT_EQ(ask(client, "SET v " + std::string(60, 'x')), "+OK\r\n");
+  const std::string asks = times("GET v\r\n", 10) + "PING\r\n";
+  size_t said = 0;
+  for (int idle = 0; idle < 100 && said < (size_t{1} << 20);) {
+    const ssize_t n = send(client.get(), asks.data() + said % asks.size(), asks.size() - said % asks.size(),
+                           MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n > 0) said += static_cast<size_t>(n);
+    idle = n > 0 ? 0 : idle + 1;
+    steps(1);
+    ASSERT_LT(fronts_[0]->buffer_bytes(), 1'000'000U);
+  }
+  EXPECT_EQ(ask(other, "PING"), "+PONG\r\n");
+  steps(10);
+  EXPECT_FALSE(fronts_[0]->poll()) << said;
+  EXPECT_FALSE(fronts_[0]->flush());  // nothing to do but to wait
+  std::string unsaid = said % asks.size() == 0 ? "" : asks.substr(said % asks.size());
+  const size_t rounds = said / asks.size() + (unsaid.empty() ? 0 : 1);
+  const std::string round = times("$60\r\n" + std::string(60, 'x') + "\r\n", 10) + "+PONG\r\n";
+  std::string heard;
+  while (heard.size() < rounds * round.size()) {
+    const std::string more = answer(client);
+    ASSERT_FALSE(more.empty()) << heard.size() << " of " << rounds * round.size();
+    heard += more;
+    if (unsaid.empty()) continue;
+    const ssize_t n = send(client.get(), unsaid.data(), unsaid.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n > 0) unsaid.erase(0, static_cast<size_t>(n));
+  }
+  EXPECT_EQ(heard, times(round, rounds));
+  EXPECT_EQ(ask(client, "PING"), "+PONG\r\n");
+}
+
+TEST_F(FrontLimitsTest, AMultiHoldsSoManyBytes) {
+  const Fd client = connect_to(0);
+  const std::string value(60'000, 'x');
+  const auto fill = [&] {
+    for (int i = 0; i < 17; ++i) EXPECT_EQ(ask(client, "SET k " + value), "+QUEUED\r\n");
+  };
+  EXPECT_EQ(ask(client, "MULTI"), "+OK\r\n");
+  fill();
+  EXPECT_EQ(ask(client, "SET k " + value),
+            "-ERR too many bytes in MULTI: limits.txn_bytes_max is 1048576, asked for 1080018\r\n");
+  EXPECT_EQ(ask(client, "SET k 1"), "+QUEUED\r\n");
+  EXPECT_TRUE(ask(client, "EXEC").starts_with("-EXECABORT"));
+  EXPECT_EQ(ask(client, "GET k"), "$-1\r\n");
+  // It counts anew each time.
+  for (const char* end : {"DISCARD", "EXEC"}) {
+    EXPECT_EQ(ask(client, "MULTI"), "+OK\r\n");
+    fill();
+    EXPECT_NE(ask(client, end), "");
+  }
+  EXPECT_EQ(ask(client, "MULTI"), "+OK\r\n");
+  EXPECT_EQ(ask(client, "SET k 1"), "+QUEUED\r\n");
+  EXPECT_EQ(ask(client, "EXEC"), "*1\r\n+OK\r\n");
+}
+
+TEST_F(FrontLimitsTest, WithoutFileDescriptorsItWaits) {
+  const Fd before = connect_to(0);
+  EXPECT_EQ(ask(before, "PING"), "+PONG\r\n");
+  const Fd late = connect_to(0);
+  const Fd first_free(dup(late.get()));
+  rlimit files{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
+  const rlimit none{static_cast<rlim_t>(first_free.get()) + 1, files.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  say(late, "PING");
+  EXPECT_EQ(ask(before, "PING"), "+PONG\r\n");
+  steps(5);
+  EXPECT_FALSE(fronts_[0]->poll());  // it does not spin
+  EXPECT_LE(fronts_[0]->deadline_ns(), clock_.now + 100'000'000);
+  EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
+  clock_.now += 100'000'000;
+  EXPECT_EQ(answer(late), "+PONG\r\n");
+}
+
+TEST_F(FrontLimitsTest, AFullTableNamesItsLimit) {
+  const Fd client = connect_to(0);
+  std::string text = "+OK\r\n";
+  for (int i = 0; i < 60'000 && text == "+OK\r\n"; ++i) text = ask(client, "SET f" + std::to_string(i) + " 1");
+  EXPECT_TRUE(text.starts_with("-ERR rejected: ")) << text;
+  EXPECT_NE(text.find(": table keys: at most "), std::string::npos) << text;
+  EXPECT_NE(text.find("capacity 20000 in 3 partitions"), std::string::npos) << text;
+}
+
+TEST_F(FrontTest, ARemovedNodeSaysSo) {
+  const Fd client = connect_to(0);
+  EXPECT_EQ(ask(client, "SET a 1"), "+OK\r\n");
+  const Result<View> next = without_members(view_, 1);
+  ASSERT_TRUE(next);
+  for (const auto& node : nodes_) node->publish(std::make_shared<const View>(*next));
+  EXPECT_EQ(ask(client, "GET a"),
+            "-ERR rejected: this node was removed from the view and starts over: ask another node\r\n");
+}
+
+TEST_F(FrontTest, PingAndEchoInMulti) {
+  const Fd client = connect_to(0);
+  EXPECT_EQ(ask(client, "PING"), "+PONG\r\n");
+  EXPECT_EQ(ask(client, "ping a"), "$1\r\na\r\n");
+  EXPECT_EQ(ask(client, "PING a b"), "-ERR wrong number of arguments for 'ping' command\r\n");
+  EXPECT_EQ(ask(client, "ECHO"), "-ERR wrong number of arguments for 'echo' command\r\n");
+  EXPECT_EQ(ask(client, "ECHO a b"), "-ERR wrong number of arguments for 'echo' command\r\n");
+  EXPECT_EQ(ask(client, "MULTI"), "+OK\r\n");
+  for (const char* line : {"PING", "PING a", "ECHO b", "PING a b"}) EXPECT_EQ(ask(client, line), "+QUEUED\r\n");
+  EXPECT_EQ(ask(client, "EXEC"),
+            "*4\r\n+PONG\r\n$1\r\na\r\n$1\r\nb\r\n-ERR wrong number of arguments for 'ping' command\r\n");
+  EXPECT_EQ(ask(client, "MULTI"), "+OK\r\n");
+  EXPECT_EQ(ask(client, "ECHO"), "-ERR wrong number of arguments for 'echo' command\r\n");
+  EXPECT_TRUE(ask(client, "EXEC").starts_with("-EXECABORT"));
 }
 
 class DigestTest : public FrontTest {

@@ -274,7 +274,13 @@ void RespWriter::number(char kind, int64_t value) {
   out_->append(digits, static_cast<size_t>(end + 2 - digits));
 }
 
+bool RespWriter::fits(size_t bytes) {
+  over_ |= out_->size() > bytes_max_ || bytes > bytes_max_ - out_->size();
+  return !over_;
+}
+
 void RespWriter::bulk(std::string_view bytes) {
+  if (!fits(bytes.size())) return;
   number('$', static_cast<int64_t>(bytes.size()));
   out_->append(bytes).append(kEnd);
 }
@@ -298,6 +304,7 @@ void RespWriter::real(double value) {
 
 void RespWriter::verbatim(std::string_view text) {
   if (version_ < 3) return bulk(text);
+  if (!fits(text.size())) return;
   number('=', static_cast<int64_t>(text.size() + 4));
   out_->append("txt:").append(text).append(kEnd);
 }

@@ -94,9 +94,14 @@ class RespReader {
 
 // Replies, appended to a buffer that belongs to the connection. Where RESP3 has a form of its own (null, map, set,
 // push, boolean, double, verbatim text), version 2 gets what Redis sends there. Counts are of what follows.
+//
+// A string that would make the buffer longer than bytes_max is left out: over() says so, and what is in the buffer is
+// no reply then.
 class RespWriter {
  public:
-  explicit RespWriter(std::string* out) : out_(out) {}
+  explicit RespWriter(std::string* out, size_t bytes_max = SIZE_MAX) : out_(out), bytes_max_(bytes_max) {}
+
+  bool over() const { return over_; }
 
   int version() const { return version_; }  // 2, or 3 once the client said HELLO 3
   void set_version(int version) { version_ = version; }
@@ -118,9 +123,12 @@ class RespWriter {
  private:
   void line(char kind, std::string_view text);
   void number(char kind, int64_t value);
+  bool fits(size_t bytes);
   void count(char kind, size_t elements) { number(version_ >= 3 ? kind : '*', static_cast<int64_t>(elements)); }
 
   std::string* const out_;
+  const size_t bytes_max_;
+  bool over_ = false;
   int version_ = 2;
 };
 

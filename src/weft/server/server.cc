@@ -1,5 +1,6 @@
 #include "weft/server/server.h"
 
+#include <fcntl.h>
 #include <netdb.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -24,6 +25,7 @@ namespace weft {
 namespace {
 
 constexpr int kControlStepMs = 20;
+constexpr int kBacklog = 512;
 constexpr uint64_t kKnockNs = 100'000'000;  // between two rounds of questions, at first, and at last
 constexpr uint64_t kKnockNsMax = 2'000'000'000;
 
@@ -122,9 +124,12 @@ Result<void> Server::bind_clients() {
   client_socket_ = Fd(socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const int one = 1;
   setsockopt(client_socket_.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-  const bool bound = bind(client_socket_.get(), found->ai_addr, found->ai_addrlen) == 0;
+  // It listens at once: two processes may bind the same port, but only one can listen. Who comes before the node is
+  // active waits in the backlog.
+  const bool listens =
+      bind(client_socket_.get(), found->ai_addr, found->ai_addrlen) == 0 && listen(client_socket_.get(), kBacklog) == 0;
   freeaddrinfo(found);
-  if (!bound) return Error{Code::kBadOption, "clients on " + options_.clients + ": " + strerrordesc_np(errno)};
+  if (!listens) return Error{Code::kBadOption, "clients on " + options_.clients + ": " + strerrordesc_np(errno)};
   return {};
 }
 
@@ -256,7 +261,9 @@ Result<void> Server::start(const View& view) {
     if (!client_socket_) continue;
     const NodeHooks hooks = {[this] { return status(); },
                              [this](NodeId peer) { cut_.fetch_or(uint64_t{1} << peer.value); }};
-    fronts_.push_back(std::make_unique<Front>(options_.front, Fd(dup(client_socket_.get())), node_->engine(id), hooks));
+    Fd listener(fcntl(client_socket_.get(), F_DUPFD_CLOEXEC, 0));
+    if (!listener) return Error{Code::kOs, std::string("clients: ") + strerrordesc_np(errno)};
+    fronts_.push_back(std::make_unique<Front>(options_.front, std::move(listener), node_->engine(id), hooks));
     node_->worker(id)->set_clients(fronts_.back().get());
     thread_of(w).add_bell(fronts_.back().get());
   }

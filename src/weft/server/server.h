@@ -46,7 +46,8 @@ class Server final : private Environment {
  public:
   enum class End : uint8_t { kStopped, kRemoved, kMembershipEnded };
 
-  // Checks the options and takes the addresses. The membership and the clock outlive the server.
+  // Checks the options and takes the addresses; clients may connect, and wait until the node is active. The membership
+  // and the clock outlive the server.
   static Result<std::unique_ptr<Server>> create(const ServerOptions& options, Membership* membership, Clock* clock);
   ~Server() override;
 
