@@ -28,6 +28,7 @@ constexpr int kControlStepMs = 20;
 constexpr int kBacklog = 512;
 constexpr uint64_t kKnockNs = 100'000'000;  // between two rounds of questions, at first, and at last
 constexpr uint64_t kKnockNsMax = 2'000'000'000;
+constexpr uint64_t kRefusalsSaid = 10;  // a second
 
 int partitions_of(const Options& options) { return options.partitions > 0 ? options.partitions : options.nodes; }
 
@@ -324,10 +325,28 @@ void Server::hear_mesh() {
     }
     const bool member = event.peer.value < kNodesMax && joined_[event.peer.value] == event.incarnation;
     if (event.kind == MeshEvent::Kind::kDown && member) lose(event.peer);
-    std::fprintf(stderr, "weft: node %d: %s %d incarnation %u: %s\n", self_.node.value,
-                 event.kind == MeshEvent::Kind::kDown ? "lost node" : "refused node", event.peer.value,
-                 event.incarnation, event.why.c_str());
+    say_of_peer(event);
   }
+}
+
+// Anybody can come to a port and be refused: of that a few lines a second are enough.
+void Server::say_of_peer(const MeshEvent& event) {
+  const bool refused = event.kind != MeshEvent::Kind::kDown;
+  if (refused) {
+    const uint64_t second = clock_->now_ns() / 1'000'000'000;
+    if (second != refusals_.second && refusals_.count > kRefusalsSaid) {
+      std::fprintf(stderr, "weft: node %d: refused %llu more\n", self_.node.value,
+                   static_cast<unsigned long long>(refusals_.count - kRefusalsSaid));
+    }
+    if (second != refusals_.second) refusals_ = {second, 0};
+    if (++refusals_.count > kRefusalsSaid) return;
+  }
+  if (event.peer.value >= kNodesMax) {
+    std::fprintf(stderr, "weft: node %d: refused a stranger: %s\n", self_.node.value, event.why.c_str());
+    return;
+  }
+  std::fprintf(stderr, "weft: node %d: %s node %d incarnation %u: %s\n", self_.node.value, refused ? "refused" : "lost",
+               event.peer.value, event.incarnation, event.why.c_str());
 }
 
 // On a worker's thread.

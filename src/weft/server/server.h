@@ -73,6 +73,7 @@ class Server final : private Environment {
   std::shared_ptr<const View> newest_of(const std::shared_ptr<const View>& told) const;
   void follow(const std::shared_ptr<const View>& view);
   void hear_mesh();
+  void say_of_peer(const MeshEvent& event);
   void lose(NodeId peer);
   bool may_join(const View& view);
   void hear_answer(const MeshEvent& event);
@@ -113,6 +114,10 @@ class Server final : private Environment {
     uint64_t wait_ns = 0;
     std::array<std::string, kNodesMax> said;  // by node, what was in the way
   } knocks_;
+  struct Refusals {
+    uint64_t second = 0;
+    uint64_t count = 0;  // in it
+  } refusals_;
   uint32_t incarnation_ = 0;
   std::atomic<uint64_t> cut_{0};  // bit n: the connection to node n is to be closed
   std::shared_ptr<const View> followed_;
