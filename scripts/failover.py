@@ -42,6 +42,10 @@ class Mover:
         self.load, self.node, self.connection, self.replies = load, node, None, 0
 
     def begin(self):
+        self.load.busy.discard(self)
+        if self.load.stopping:
+            return
+        self.load.busy.add(self)
         try:
             if self.connection is None:
                 self.connection = self.load.cluster.connect(self.node, timeout_s=5)
@@ -96,6 +100,8 @@ class Load:
         self.later = []
         self.bins = {}  # commits by time
         self.failed = 0
+        self.busy = set()  # with a transfer under way
+        self.stopping = False
         for n in range(clients):
             Mover(self, n % cluster.nodes).begin()
 
@@ -126,6 +132,15 @@ class Load:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             self.step()
+
+    def drain(self):
+        """Until no transfer is under way: sums are of several reads."""
+        self.stopping = True
+        end = time.monotonic() + 30
+        while self.busy and time.monotonic() < end:
+            self.step()
+        if self.busy:
+            raise SystemExit(f"{len(self.busy)} transfers without an answer")
 
     def rate(self, begin, end):
         first, last = int(begin / BIN_S) + 1, int(end / BIN_S)
@@ -214,7 +229,7 @@ def one_kill(cluster, load, settle_s):
     """The figures of one kill -9 in seconds; those of the change only if no other view hid it before it was read."""
     load.run(settle_s)
     victim = load.random.randrange(cluster.nodes)
-    epoch = cluster.status((victim + 1) % cluster.nodes)["view"]["epoch"]
+    epoch = cluster.wait_whole()[0]["view"]["epoch"]
     watch = Watch(cluster)
     load.run(0.1)
     killed = time.monotonic()
@@ -288,6 +303,8 @@ def kills(args, fabric, clients, count, workers):
                     missed += 1
                 else:
                     samples.append(sample)
+            load.drain()
+            cluster.wait_whole()
             check_sum(cluster)
             if missed:
                 print(f"({missed} kills were followed by another view too soon to be read)", file=sys.stderr)
@@ -306,6 +323,7 @@ def refill(args, fabric, clients):
             fill(cluster, [b"filler:%d" % n for n in range(keys)], value)
             load = Load(cluster, clients)
             sample = one_kill(cluster, load, max(args.settle, 1) if clients else 0.2)
+            load.drain()
             check_sum(cluster)
             digests = [cluster.digest(node) for node in range(3)] if not clients else []
             for digest in digests:

@@ -1,6 +1,7 @@
 #include "weft/sim/processes.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "weft/base/check.h"
 #include "weft/base/hash.h"
@@ -189,7 +190,7 @@ void Processes::restart(NodeId id) {
   auto node = Node::create(id, spec_, before, this, true);
   WEFT_CHECK(node, "what started once starts again");
   Process& process = processes_[id.value];
-  if (process.node != nullptr) ended_.push_back(std::move(process));  // the one of a node that had not come yet
+  if (process.node != nullptr) ended_.push_back(std::exchange(process, {}));  // a node that had not come yet
   process.node = std::move(*node);
   process.token = ++tokens_;
   down_[id.value] = false;
