@@ -78,7 +78,7 @@ enum class Fate : uint8_t {
   kCommitted,
   kAborted,      // it did not happen, and will not
   kForgotten,    // nobody has a trace of it: it never reached anybody, wrote nothing, or ended long ago
-  kNotKnownYet,  // not within Limits::outcome_wait_ms: the view is not active, the node was removed, or it is still open
+  kNotKnownYet,  // not within Limits::outcome_wait_ms: it is open, the view not active, or the node removed
 };
 
 struct Outcome {
