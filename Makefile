@@ -9,17 +9,21 @@ WEFT := build/release/weft
 
 # Unit tests and benchmarks are left out: they would double the time (TIDY=. for everything).
 TIDY ?= (?!.*_(test|bench)\.cc$$)
+RECENT ?= 40
 SOURCES = $(shell find src include tests examples -name '*.h' -o -name '*.cc')
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: run test models bench profile campaign kill-campaign bench-fabrics bench-failover format check-format check-tree tidy install clean help packages build $(PRESETS:%=test-%)
+.PHONY: run package test models bench profile campaign kill-campaign bench-fabrics bench-redis bench-failover format check-format check-tree tidy tidy-recent install clean help packages build $(PRESETS:%=test-%)
 
 run: build ## Install what is missing, build, start a local cluster and say how to talk to it
 	$(WEFT) up
 
+package: build ## Build a Debian package of the command: build/release/package/weft_VERSION_ARCH.deb
+	scripts/package.sh $(CURDIR) $(CURDIR)/build/release
+
 # Cheap failures first: format and tree in seconds, then the builds with their tests, clang-tidy last.
-test: packages check-format check-tree models $(PRESETS:%=test-%) tidy ## Install what is missing, build all presets, run every test and check
+test: packages check-format check-tree models $(PRESETS:%=test-%) tidy-recent ## Install what is missing, build all presets, run every test and check
 	@scripts/count-tests.py $(PRESETS:%=build/%/tests.xml)
 
 packages:
@@ -44,11 +48,18 @@ $(PRESETS:%=test-%): test-%: packages ## (test-release, test-debug, test-tsan) O
 	cmake --build --preset $* -j $(JOBS)
 	ctest --preset $* -j $(JOBS) --output-junit tests.xml
 
-tidy: packages ## Run clang-tidy over the sources
-	@cmake --preset release >/dev/null
-	@echo "clang-tidy over src and examples"
-	@run-clang-tidy-16 -quiet -j $(JOBS) -p build/release '^$(CURDIR)/(src|examples)/$(TIDY)' >build/tidy.log 2>&1 || \
+tidy: packages ## Run clang-tidy over the sources (FILES=... for some of them)
+	@cmake --preset release -B build/tidy -DWEFT_JOIN=OFF >/dev/null  # every file has a command of its own there
+	@echo "clang-tidy over $(if $(FILES),$(words $(FILES)) files,src and examples)"
+	@run-clang-tidy-16 -quiet $(TIDY_CHECKS) -j $(JOBS) -p build/tidy \
+	  $(if $(FILES),$(FILES:%='^$(CURDIR)/%$$'),'^$(CURDIR)/(src|examples)/$(TIDY)') >build/tidy.log 2>&1 || \
 	  { grep -vE '^[0-9]+ warnings generated|^clang-tidy-16 ' build/tidy.log; exit 1; }
+
+# What `make test` looks at, without the analyzer: all of it would take as long as all the rest.
+tidy-recent: packages ## Run most of clang-tidy over the RECENT (40) sources that were changed last
+	@files=$$(scripts/recent-sources.sh $(RECENT) | tr '\n' ' '); \
+	  if [ -n "$$files" ]; then $(MAKE) --no-print-directory tidy TIDY_CHECKS='-checks=-clang-analyzer-*' FILES="$$files"; \
+	  else echo "clang-tidy: git does not tell what was changed last; \`make tidy\` looks at everything"; fi
 
 bench: packages ## Measure the machine, the tables, the protocols and the ladder of batching
 	@cmake --preset release
@@ -67,6 +78,11 @@ kill-campaign: build ## Kill, stop and cut off processes of a cluster under load
 
 bench-fabrics: build ## Measure what TCP and TLS cost, against shared memory and one process
 	python3 scripts/fabrics.py --weft $(WEFT)
+
+bench-redis: packages ## Measure Weft beside redis-server, with the same client
+	@cmake --preset release
+	@cmake --build --preset release --target weft_cli redis_load -j $(JOBS)
+	python3 scripts/redis_compare.py --weft $(WEFT) --load build/release/redis_load
 
 bench-failover: build ## Measure what the loss of a node costs: detection, pause, filling again, throughput
 	python3 scripts/failover.py --weft $(WEFT)

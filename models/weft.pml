@@ -1,12 +1,18 @@
 /*
  * Commit and recovery of Weft's protocol rows. One file for all of them; the C preprocessor chooses:
  *
- *   ROW       4, 2, 1    dnl4, dnl2, dnl1
+ *   ROW       4, 2, 1, 3 dnl4, dnl2, dnl1, fasst, by messages
+ *             5, 6       farm, drtm (drtmr, drtmh, drtmh-nc), by verbs; what a row is, in terms of the model, is below
  *   F         1, 2       crashes that must be survived: F + 1 replicas, F + 2 nodes
+ *   VIEWS     1, 2       crashes, F if not given; more than F only while every key keeps a replica
  *   NT        1, 2       transactions
  *   BOTH      0, 1       0: T0 reads x and writes y, T1 reads y and writes x (write skew)
  *                        1: both write both keys, T0 has read x, T1 has read y
  *   LATE      0, 1, 2    1: T1 begins only after the first view change, 2: T0
+ *   MIXED     0, 1       1: drtm, and the key that T has not read is locked and committed by message
+ *   SLOT      0, 1       1: T0 and T1 are the first and the second of one coordinator's slot (verbs, BOTH)
+ *   LIVES     0, 1       1: a node that a view removes goes on in the old one until its leases have run out
+ *   CLIENTS   0, 1       1: at the end only what clients may notice is checked, so that a bug must do harm to be found
  *   BUG       0, ...     a planted bug, see below
  *
  * models/README.md says what is left out and how to read a trail.
@@ -17,6 +23,9 @@
 #ifndef F
 #define F 1
 #endif
+#ifndef VIEWS
+#define VIEWS F
+#endif
 #ifndef NT
 #define NT 2
 #endif
@@ -26,9 +35,31 @@
 #ifndef LATE
 #define LATE 0
 #endif
+#ifndef MIXED
+#define MIXED 0
+#endif
+#ifndef SLOT
+#define SLOT 0
+#endif
+#ifndef LIVES
+#define LIVES 0
+#endif
+#ifndef CLIENTS
+#define CLIENTS 0
+#endif
 #ifndef BUG
 #define BUG 0
 #endif
+
+/* The rows, as txn/protocol.h has them. */
+#define LOCKS_ALL (ROW == 1)                /* all replicas of all keys, with the value */
+#define LOCKS_READS (ROW == 1 || ROW == 2)
+#define LOCKS_FIRST (ROW == 3)              /* locks before it reads, without the value */
+#define VALIDATES (ROW >= 3)
+#define LOGS (ROW != 1)                     /* there is a replicate phase, */
+#define LOGS_PRIMARY (ROW == 2 || ROW == 6) /* to the primaries too, and told after it */
+#define RINGS (ROW == 5 || ROW == 6)        /* by WRITE into a ring, except at the coordinator's own node; backups redo */
+#define SWAPS (ROW == 6)                    /* locks by CAS, commits by WRITE, except at the coordinator's own node */
 
 #define TOLD_EARLY 1          /* dnl4: told after the backups' answers; dnl2: without the primaries'; dnl1: without the backups' */
 #define NO_VALIDATION 2       /* what was read is not compared with what is there (dnl4: no validation; else: lock anything) */
@@ -56,6 +87,19 @@
 #define HANDLES_APPLIED 26    /* no bug, see README.md: between applying and active a node handles messages of the new epoch */
 #define RESETTLES 25          /* a recovery applies again what an earlier one has applied here */
 #define DECISION_OWN_KEYS 24  /* a written decision brings only the values of the node's own keys */
+#define LOG_MISSES_PRIMARY 30 /* fasst, drtm: what a lock without the value has locked is logged at the backups only */
+#define NOT_DRAINED 31        /* what is still in the rings when a node stops is lost */
+#define REVOKE_LATE 32        /* verbs of the old view land until decisions are applied */
+#define UNLOCK_EARLY 33       /* primaries are unlocked before the log is complete; told when it is */
+#define FREES_EARLY 34        /* drtm: locks of verbs are freed when a node stops, not when it has applied */
+#define HALF_READ 35          /* drtm: the word is written before the value, and a reader does not notice */
+#define DRAINS_ACTIVE 36      /* a node that is not active yet does not look into its rings when it stops again */
+#define NOTICE_FIRST 37       /* a message is handled before what is in the rings */
+#define NOT_FENCED 38         /* recovery does not wait until a removed node's leases have run out */
+#define BACKUP_SERVES 39      /* a backup answers single reads, and has not installed what is in its log */
+#define RING_OVERTAKES 40     /* SLOT: a ring entry of a slot's next transaction replaces the record of the last */
+#define FREES_BY_NAME 41      /* drtm, SLOT: carrying out a decision frees the locks that have its owner's name */
+#define K2_COUNTED 42         /* fasst, drtm: the log goes to the primary only if the coordinator is a backup (VIEWS > F) */
 
 #define SETTLES_AGAIN (BUG == RESETTLES || BUG == HANDLES_EARLY || BUG == UNDO_UNCHECKED || BUG == NOT_WRITTEN)
 #define N (F + 2)
@@ -99,6 +143,7 @@ __attribute__((destructor)) static void weft_cov_print(void) {
 #define COMMITTED 4
 #define DECIDED 8    /* recovery has written its decision, and with it all new values */
 #define SETTLED_HERE 16 /* and has applied it here: never again */
+#define IN_RING 32      /* a log entry that has landed, and that no CPU has looked at */
 
 /* Outcomes and decisions. */
 #define NONE 0
@@ -122,11 +167,14 @@ byte rp[2 * R];
 byte rm[2];
 byte co[NT];
 
-/* Replicas, by key * N + node: who wrote last (0: nobody), version, lock owner (0: none, t + 1), readable flag lowered. */
+/* Replicas, by key * N + node: who wrote last (0: nobody), version, lock owner (0: none), readable flag lowered. */
 byte wr[2 * N];
 byte ver[2 * N];
 byte lk[2 * N];
 bit low[2 * N];
+#if SWAPS
+bit half[2 * N]; /* of a commit by WRITEs, the first has landed and the second has not */
+#endif
 
 /* Records, by t * N + node; uw: what the applied write replaced, by (t * N + node) * 2 + key. */
 byte rec[NT * N];
@@ -140,20 +188,42 @@ byte pend[NT];  /* nodes they have not reached */
 byte lockd[NT]; /* nodes that locked */
 bit nack[NT];
 byte nb[NT * 2]; /* base version of a written key; the new one is one more */
+#if SWAPS
+byte rv[NT * 2]; /* versions read: a CAS needs them of what is written too */
+bit unread[NT];  /* the second key is still to be read */
+bit wsaw[NT];    /* as rsaw, of the second */
+#define RV(T, k) rv[(T) * 2 + (k)]
+#else
 byte rv[NT];     /* version read */
+#define RV(T, k) rv[T]
+#endif
 bit rsaw[NT];    /* it was the other transaction's */
+#if BUG == UNLOCK_EARLY
+byte late[NT];   /* nodes that the log has not reached */
+#endif
 byte told[NT];
 byte tep[NT];
 
 /* Membership and recovery. */
 byte dead;
+#if LIVES
+byte gone;       /* removed: dead, or soon */
+#else
+#define gone dead
+#endif
 byte ep;         /* newest view */
-byte mem[F + 1];
+byte mem[VIEWS + 1];
 byte nep[N];     /* adopted */
 byte st[N];
-byte lst[F + 1];
-byte ack[F + 1];
+byte lst[VIEWS + 1];
+byte ack[VIEWS + 1];
+#if LIVES && VIEWS == 2
+byte dec[NT * (VIEWS + 1)]; /* who is removed and alive still goes by an epoch's after the next one's are there */
+#define DEC(t, e) dec[(t) * (VIEWS + 1) + (e)]
+#else
 byte dec[NT];
+#define DEC(t, e) dec[t]
+#endif
 
 /* What single reads could have seen: reading is possible at any moment, so what can be served counts as served. */
 bit seen[NT];
@@ -170,13 +240,22 @@ hidden byte ok, any, all, cin, com0, com1, f01, f10;
 #define Q(t, n) ((t) * N + (n))
 #define U(t, n, k) (((t) * N + (n)) * 2 + (k))
 #define ALIVE(n) (!(dead & B(n)))
+#if SLOT
+#define OWNER(t) 1 /* a lock names the slot, not the transaction */
+#else
+#define OWNER(t) ((t) + 1)
+#endif
 
 #if BOTH
 #define IN_W(t, k) 1
 #else
 #define IN_W(t, k) ((k) != (t))
 #endif
+#if SWAPS && !MIXED
+#define IN_R(t, k) 1
+#else
 #define IN_R(t, k) ((k) == (t))
+#endif
 #define ONLY_R(t, k) (IN_R(t, k) && !IN_W(t, k))
 
 #if F == 1
@@ -195,10 +274,18 @@ hidden byte ok, any, all, cin, com0, com1, f01, f10;
 #define SERVING(n) (ALIVE(n) && SERVES_AT(n))
 #if BUG == SERVES_EARLY
 #define SERVES_AT(n) (st[n] == ACTIVE || st[n] >= WRITTEN)
+#elif RINGS
+/* By READ: somebody active in the node's view reads, the node itself may still have to hear that it is. */
+#define READER(m, n) (ALIVE(m) && st[m] == ACTIVE && nep[m] == nep[n])
+#if F == 1
+#define SERVES_AT(n) (st[n] == ACTIVE || (st[n] == APPLIED && (READER(0, n) || READER(1, n) || READER(2, n))))
+#else
+#define SERVES_AT(n) (st[n] == ACTIVE || (st[n] == APPLIED && (READER(0, n) || READER(1, n) || READER(2, n) || READER(3, n))))
+#endif
 #else
 #define SERVES_AT(n) (st[n] == ACTIVE)
 #endif
-#if ROW == 4
+#if !LOCKS_READS && BUG != BACKUP_SERVES
 #define SERVED(k, n) (SERVING(n) && PRIM(k, nep[n]) == (n) && !WLOCKED(k, n))
 #else
 #define SERVED(k, n) (SERVING(n) && (WHOLE(k, nep[n]) & B(n)) && !WLOCKED(k, n) && (PRIM(k, nep[n]) == (n) || !low[X(k, n)]))
@@ -246,13 +333,29 @@ inline watch() {
 inline tell(T, outcome) {
   assert(told[T] == NONE || told[T] == outcome); /* nobody is told twice, differently */
   if
-  :: told[T] == NONE -> printf("T%d: the client is told: %d (1 commit, 2 abort)\n", T, outcome)
+  :: told[T] == NONE ->
+    if :: outcome == COMMIT && (gone & B(co[T])) && ALIVE(co[T]) -> MARK(7) :: else fi;
+    printf("T%d: the client is told: %d (1 commit, 2 abort)\n", T, outcome)
   :: else
   fi;
   told[T] = outcome;
 }
 
 /* ---- The coordinator ---- */
+
+/* Where the log of a written key goes. */
+#if BUG == K2_COUNTED
+#define LOG_AT(T, k) ((WHOLE(k, tep[T]) & B(co[T])) -> WHOLE(k, tep[T]) : (WHOLE(k, tep[T]) & ~B(PRIM(k, tep[T]))))
+#elif LOGS_PRIMARY && BUG != LOG_MISSES_PRIMARY
+#define LOG_AT(T, k) WHOLE(k, tep[T])
+#elif LOCKS_FIRST && BUG != LOG_MISSES_PRIMARY
+/* To the primary too if the coordinator is a backup, or if there is another primary. */
+#define LOG_AT(T, k) (((WHOLE(k, tep[T]) & B(co[T])) && PRIM(k, tep[T]) != co[T]) || (BOTH && PRIM(0, tep[T]) != PRIM(1, tep[T])) -> WHOLE(k, tep[T]) : (WHOLE(k, tep[T]) & ~B(PRIM(k, tep[T]))))
+#elif LOGS_PRIMARY
+#define LOG_AT(T, k) (WHOLE(k, tep[T]) & (B(co[T]) | ~B(PRIM(k, tep[T]))))
+#else
+#define LOG_AT(T, k) (WHOLE(k, tep[T]) & ~B(PRIM(k, tep[T])))
+#endif
 
 /* Where a phase goes, into tgt. */
 inline targets(T, phase) {
@@ -262,9 +365,9 @@ inline targets(T, phase) {
   :: vk < 2 ->
     if
     :: phase == LOCKING ->
-#if ROW == 1
+#if LOCKS_ALL
       tgt = tgt | WHOLE(vk, tep[T]);  /* both keys are in R or W */
-#elif ROW == 2
+#elif LOCKS_READS
       tgt = tgt | B(PRIM(vk, tep[T]));
 #else
       if :: IN_W(T, vk) -> tgt = tgt | B(PRIM(vk, tep[T])) :: else fi;
@@ -274,10 +377,8 @@ inline targets(T, phase) {
     :: phase == REPLICATING ->
       if
       :: IN_W(T, vk) ->
-#if ROW == 2
-        tgt = tgt | WHOLE(vk, tep[T]);
-#elif ROW == 4
-        tgt = tgt | (WHOLE(vk, tep[T]) & ~B(PRIM(vk, tep[T])));
+#if LOGS
+        tgt = tgt | LOG_AT(T, vk);
 #endif
       :: else
       fi;
@@ -296,38 +397,95 @@ inline enter(T, phase) {
 }
 
 #define IS_LATE (2 - LATE)
-#define CAN_BEGIN(T) (ph[T] == IDLE && ALIVE(co[T]) && st[co[T]] == ACTIVE && (LATE == 0 || T != IS_LATE || nep[co[T]] > 0))
-#define READS_AT(T) ((WHOLE(T, nep[co[T]]) & B(co[T])) -> co[T] : PRIM(T, nep[co[T]]))
-#define CAN_READ(T) (ALIVE(READS_AT(T)) && nep[READS_AT(T)] == nep[co[T]] && st[READS_AT(T)] == ACTIVE)
+/* A slot is used again when the notices have left. They may be overtaken by verbs, not by messages. */
+#if SLOT
+#define SLOT_FREE(T) (T == 0 || ph[0] == DONE || ph[0] == OVER)
+#define IN_TURN(T, n) (T == 0 || !(pend[0] & B(n)))
+#else
+#define SLOT_FREE(T) 1
+#define IN_TURN(T, n) 1
+#endif
+#define CAN_BEGIN(T) (SLOT_FREE(T) && ph[T] == IDLE && ALIVE(co[T]) && st[co[T]] == ACTIVE && (LATE == 0 || T != IS_LATE || nep[co[T]] > 0))
+#if RINGS
+/* Backups lag: at the primary (rule G6), by READ. A record that is half-written shows, and is read again. */
+#define READS_AT(T, k) PRIM(k, nep[co[T]])
+#define LETS_READ(T, k) (st[READS_AT(T, k)] == ACTIVE || st[READS_AT(T, k)] == APPLIED)
+#else
+#define READS_AT(T, k) ((WHOLE(k, nep[co[T]]) & B(co[T])) && !(LOCKS_FIRST && IN_W(T, k)) -> co[T] : PRIM(k, nep[co[T]]))
+#define LETS_READ(T, k) (st[READS_AT(T, k)] == ACTIVE)
+#endif
+#if SWAPS
+#define IS_WHOLE(k, n) (!half[X(k, n)])
+#else
+#define IS_WHOLE(k, n) 1
+#endif
+#define CAN_READ(T, k) (ALIVE(READS_AT(T, k)) && nep[READS_AT(T, k)] == nep[co[T]] && LETS_READ(T, k) && IS_WHOLE(k, READS_AT(T, k)))
+#define CAN_READ_ON(T) (ph[T] == EXEC && unread[T] && RUNS(T) && CAN_READ(T, 1 - (T)))
 
 /* Key T is what T reads. At its own replica, else at the primary, whatever lock and flag say. */
 inline begin(T) {
-  vm = READS_AT(T);
   tep[T] = nep[co[T]];
-  ph[T] = EXEC;
-  rv[T] = ver[X(T, vm)];
-  rsaw[T] = (wr[X(T, vm)] != 0 && wr[X(T, vm)] != T + 1);
 #if NT == 2
   if :: told[1 - T] == COMMIT -> edge[T] = 1 :: else fi;
 #endif
-  printf("T%d: coordinator %d reads key %d at node %d: version %d, epoch %d\n", T, co[T], T, vm, rv[T], tep[T]);
+#if LOCKS_FIRST
+  enter(T, LOCKING)
+#else
+  ph[T] = EXEC;
+  read(T)
+#endif
 }
 
-#define RUNS(T) (ALIVE(co[T]) && st[co[T]] == ACTIVE && nep[co[T]] == tep[T])
-#define CAN_ADVANCE(T) (ph[T] >= EXEC && ph[T] <= ABORTING && RUNS(T) && pend[T] == 0)
+inline read(T) {
+  vm = READS_AT(T, T);
+  RV(T, T) = ver[X(T, vm)];
+#if SWAPS && !MIXED
+  unread[T] = 1;
+#endif
+  rsaw[T] = (wr[X(T, vm)] != 0 && wr[X(T, vm)] != T + 1);
+  printf("T%d: coordinator %d reads key %d at node %d: version %d, epoch %d\n", T, co[T], T, vm, RV(T, T), tep[T]);
+}
 
-#if BUG == TOLD_EARLY && ROW == 4
+#if SWAPS
+inline read_on(T) {
+  vm = READS_AT(T, 1 - T);
+  unread[T] = 0;
+  RV(T, 1 - T) = ver[X(1 - T, vm)];
+  wsaw[T] = (wr[X(1 - T, vm)] != 0 && wr[X(1 - T, vm)] != T + 1);
+  printf("T%d: coordinator %d reads key %d at node %d: version %d\n", T, co[T], 1 - T, vm, RV(T, 1 - T));
+}
+#define HAS_READ(T) (!unread[T])
+#elif LOCKS_FIRST
+#define HAS_READ(T) (ph[T] != EXEC || CAN_READ(T, T))
+#else
+#define HAS_READ(T) 1
+#endif
+#if LOCKS_FIRST
+#define MAY_BEGIN(T) CAN_BEGIN(T)
+#else
+#define MAY_BEGIN(T) (CAN_BEGIN(T) && CAN_READ(T, T))
+#endif
+
+#define RUNS(T) (ALIVE(co[T]) && st[co[T]] == ACTIVE && nep[co[T]] == tep[T])
+#if BUG == UNLOCK_EARLY
+#define GOES_ON(T) (ph[T] == REPLICATING || (pend[T] == 0 && (ph[T] != UNLOCKING || late[T] == 0)))
+#else
+#define GOES_ON(T) (pend[T] == 0)
+#endif
+#define CAN_ADVANCE(T) (ph[T] >= EXEC && ph[T] <= ABORTING && RUNS(T) && GOES_ON(T) && HAS_READ(T))
+
+#if BUG == TOLD_EARLY && LOGS && !LOGS_PRIMARY
 #define TELLS_EARLY(T) (ph[T] == REPLICATING && pend[T] == 0)
-#elif BUG == TOLD_EARLY && ROW == 2
+#elif BUG == TOLD_EARLY && LOGS
 /* The primaries' answers are not waited for. */
 #define TELLS_EARLY(T) (ph[T] == REPLICATING && (pend[T] & ~(B(PRIM(0, tep[T])) | B(PRIM(1, tep[T])))) == 0)
-#elif BUG == TOLD_EARLY && ROW == 1
+#elif BUG == TOLD_EARLY && LOCKS_ALL
 /* The backups' locks are not waited for. */
 #define TELLS_EARLY(T) (ph[T] == LOCKING && !nack[T] && (pend[T] & (B(PRIM(0, tep[T])) | B(PRIM(1, tep[T])))) == 0)
 #endif
 
 inline abort_now(T) {
-#if ROW == 1 && BUG != ABORT_AT_ONCE
+#if LOCKS_ALL && BUG != ABORT_AT_ONCE
   if
   :: lockd[T] == 0 -> tell(T, ABORT)
   :: else
@@ -343,6 +501,10 @@ inline abort_now(T) {
 }
 
 inline unlock_now(T) {
+#if !CLIENTS
+  audit(T, 0);
+  audit(T, 1);
+#endif
   ph[T] = UNLOCKING;
   mph[T] = UNLOCKING;
   pend[T] = lockd[T];
@@ -352,30 +514,38 @@ inline unlock_now(T) {
 inline advance(T) {
   printf("T%d: coordinator %d goes on from phase %d\n", T, co[T], ph[T]);
   if
+#if LOCKS_FIRST
+  :: ph[T] == EXEC -> read(T); enter(T, VALIDATING)
+#else
   :: ph[T] == EXEC -> enter(T, LOCKING)
+#endif
   :: ph[T] == LOCKING ->
     if
     :: nack[T] -> abort_now(T)
     :: else ->
-#if ROW == 4
+#if LOCKS_FIRST
+      ph[T] = EXEC
+#elif VALIDATES
       enter(T, VALIDATING)
-#elif ROW == 2
+#elif LOGS
       enter(T, REPLICATING)
 #else
       tell(T, COMMIT);
       unlock_now(T)
 #endif
     fi
-#if ROW == 4
+#if VALIDATES
   :: ph[T] == VALIDATING ->
     if
     :: nack[T] -> abort_now(T)
     :: else -> enter(T, REPLICATING)
     fi
 #endif
-#if ROW != 1
+#if LOGS
   :: ph[T] == REPLICATING ->
-#if ROW == 2 || BUG == TOLD_EARLY
+#if BUG == UNLOCK_EARLY
+    late[T] = pend[T];
+#elif LOGS_PRIMARY || BUG == TOLD_EARLY
     tell(T, COMMIT);
 #endif
     unlock_now(T)
@@ -405,32 +575,53 @@ inline advance(T) {
 #else
 #define HANDLES(n) (st[n] == ACTIVE)
 #endif
-#define CAN_DELIVER(T, n) ((pend[T] & B(n)) && ALIVE(n) && EPOCH_OK(T, n) && HANDLES(n))
+/* A verb needs no CPU: it lands where access is granted, from applying on until the next view is adopted. */
+#if BUG == REVOKE_LATE
+#define GRANTS(T, n) ((nep[n] == tep[T] && (st[n] == ACTIVE || st[n] == APPLIED)) || (nep[n] > tep[T] && (st[n] == STOPPED || st[n] == WRITTEN)))
+#else
+#define GRANTS(T, n) (nep[n] == tep[T] && (st[n] == ACTIVE || st[n] == APPLIED))
+#endif
+#if SWAPS
+#define SWAPS_AT(T, n) (co[T] != (n) && !(MIXED && PRIM(1 - (T), tep[T]) == (n)))
+#define BY_VERB(T, n) (mph[T] == VALIDATING || mph[T] == REPLICATING -> co[T] != (n) : (mph[T] != DONE && SWAPS_AT(T, n)))
+#elif RINGS
+#define BY_VERB(T, n) (co[T] != (n) && (mph[T] == VALIDATING || mph[T] == REPLICATING))
+#else
+#define BY_VERB(T, n) 0
+#endif
+#define CAN_DELIVER(T, n) ((pend[T] & B(n)) && ALIVE(n) && (BY_VERB(T, n) -> GRANTS(T, n) : (EPOCH_OK(T, n) && HANDLES(n) && IN_TURN(T, n))))
+#define CAN_DRAIN(T, n) ((rec[Q(T, n)] & IN_RING) && ALIVE(n) && nep[n] == tep[T] && st[n] == ACTIVE && IS_NEXT(T, n))
+#if SLOT
+#define IS_NEXT(T, n) (T == 0 || !(rec[Q(0, n)] & IN_RING))
+#else
+#define IS_NEXT(T, n) 1
+#endif
+#define CAN_LOG(T, n) ((late[T] & B(n)) && ALIVE(n) && nep[n] == tep[T] && (co[T] != (n) && RINGS -> GRANTS(T, n) : HANDLES(n)))
 
 /* Keys of T to lock at node n in its epoch. */
-#if ROW == 1
+#if LOCKS_ALL
 #define LOCKS(T, k, n) (WHOLE(k, tep[T]) & B(n))
-#elif ROW == 2
+#elif LOCKS_READS
 #define LOCKS(T, k, n) (PRIM(k, tep[T]) == (n))
 #else
 #define LOCKS(T, k, n) (IN_W(T, k) && PRIM(k, tep[T]) == (n))
 #endif
-#if BUG == NO_VALIDATION
+#if BUG == NO_VALIDATION || LOCKS_FIRST
 #define AS_READ(T, k, n) 1
 #else
-#define AS_READ(T, k, n) (!IN_R(T, k) || ver[X(k, n)] == rv[T])
+#define AS_READ(T, k, n) (!IN_R(T, k) || ver[X(k, n)] == RV(T, k))
 #endif
 #define LOCKABLE(T, k, n) (!LOCKS(T, k, n) || (lk[X(k, n)] == 0 && AS_READ(T, k, n)))
 #define APPLIES_AT(T, k, n) (IN_W(T, k) && (WHOLE(k, tep[T]) & B(n)) && PRIM(k, tep[T]) != (n))
-#define VALID(T, k, n) (!(ONLY_R(T, k) && PRIM(k, tep[T]) == (n)) || ((lk[X(k, n)] == 0 || lk[X(k, n)] == T + 1) && ver[X(k, n)] == rv[T]))
+#define VALID(T, k, n) (!(ONLY_R(T, k) && PRIM(k, tep[T]) == (n)) || ((lk[X(k, n)] == 0 || lk[X(k, n)] == OWNER(T)) && ver[X(k, n)] == RV(T, k)))
 
 inline lock_key(T, K, M) {
   if
   :: LOCKS(T, K, M) ->
-    lk[X(K, M)] = T + 1;
+    lk[X(K, M)] = OWNER(T);
     if
     :: IN_W(T, K) ->
-#if ROW == 1
+#if LOCKS_ALL
       assert(lockd[T] == 0 || (lockd[T] & rm[K]) == 0 || nb[T * 2 + K] == ver[X(K, M)]); /* replicas agree on the base */
 #endif
       nb[T * 2 + K] = ver[X(K, M)]
@@ -456,7 +647,7 @@ inline apply_key(T, K, M) {
 
 inline commit_key(T, K, M) {
   if
-  :: lk[X(K, M)] == T + 1 ->
+  :: lk[X(K, M)] == OWNER(T) ->
     if
     :: IN_W(T, K) ->
       wr[X(K, M)] = T + 1;
@@ -475,8 +666,157 @@ inline raise_key(T, K, M) {
   fi
 }
 
+/* At a backup that lags: over an older version only, so in any order. */
+inline install_key(T, K, M) {
+  if
+  :: APPLIES_AT(T, K, M) && ver[X(K, M)] <= nb[T * 2 + K] ->
+    wr[X(K, M)] = T + 1;
+    ver[X(K, M)] = nb[T * 2 + K] + 1
+  :: else
+  fi
+}
+
+/* An entry of M's ring becomes a record. */
+inline take_entry(T, M) {
+#if SLOT
+  if
+  :: T == 1 && (rec[Q(0, M)] & (REPLICATED | COMMITTED)) -> /* the notice of the slot's last one is still on its way */
+    MARK(25);
+#if BUG != RING_OVERTAKES
+    install_key(0, 0, M);
+    install_key(0, 1, M);
+#endif
+    rec[Q(0, M)] = 0;
+    mark[Q(0, M)] = COMMIT
+  :: else
+  fi;
+#endif
+  rec[Q(T, M)] = (rec[Q(T, M)] & ~IN_RING) | REPLICATED
+}
+
+inline drain(M) {
+  if :: rec[Q(0, M)] & IN_RING -> take_entry(0, M) :: else fi;
+#if NT == 2
+  if :: rec[Q(1, M)] & IN_RING -> take_entry(1, M) :: else fi
+#endif
+}
+
+inline log_lands(T, M) {
+  printf("T%d: the log is in the ring of node %d\n", T, M);
+  if
+  :: nep[M] == tep[T] -> rec[Q(T, M)] = rec[Q(T, M)] | IN_RING
+  :: else -> skip /* nobody looks for entries of a view that has ended */
+  fi
+}
+
+#if SWAPS
+/* Each key by itself, and nothing but the owner's name stays. */
+inline swap_key(T, K, M) {
+  if
+  :: LOCKS(T, K, M) && LOCKABLE(T, K, M) ->
+    lk[X(K, M)] = OWNER(T);
+    nb[T * 2 + K] = ver[X(K, M)];
+    lockd[T] = lockd[T] | B(M)
+  :: LOCKS(T, K, M) && !LOCKABLE(T, K, M) ->
+    MARK(3);
+    nack[T] = 1
+  :: else
+  fi
+}
+
+/* The first of two WRITEs, or the second. */
+inline write_key(T, K, M) {
+  if
+  :: !half[X(K, M)] ->
+    printf("T%d: at node %d the first half of the commit of key %d lands\n", T, M, K);
+    half[X(K, M)] = 1;
+#if BUG == HALF_READ
+    ver[X(K, M)] = nb[T * 2 + K] + 1;
+    lk[X(K, M)] = 0
+#else
+    wr[X(K, M)] = T + 1
+#endif
+  :: else ->
+    printf("T%d: at node %d the second half of the commit of key %d lands\n", T, M, K);
+    half[X(K, M)] = 0;
+#if BUG == HALF_READ
+    wr[X(K, M)] = T + 1
+#else
+    MARK(5);
+    ver[X(K, M)] = nb[T * 2 + K] + 1;
+    lk[X(K, M)] = 0
+#endif
+  fi
+}
+#if BUG == HALF_READ
+#define TO_WRITE(T, k, n) (LOCKS(T, k, n) && (lk[X(k, n)] == OWNER(T) || half[X(k, n)]))
+#else
+#define TO_WRITE(T, k, n) (lk[X(k, n)] == OWNER(T))
+#endif
+
+inline free_key(T, K, M) {
+  if :: lk[X(K, M)] == OWNER(T) -> lk[X(K, M)] = 0 :: else fi
+}
+#endif
+
+#if RINGS
+inline land(T, M) {
+  if :: !ALIVE(co[T]) -> MARK(8) :: else fi;
+  if
+  :: mph[T] == VALIDATING -> check_reads(T, M)
+  :: mph[T] == REPLICATING -> log_lands(T, M)
+#if SWAPS
+  :: mph[T] == LOCKING ->
+    printf("T%d: CAS at node %d\n", T, M);
+    swap_key(T, 0, M);
+    swap_key(T, 1, M)
+  :: mph[T] == UNLOCKING ->
+    if
+    :: TO_WRITE(T, 0, M) -> write_key(T, 0, M)
+    :: !(TO_WRITE(T, 0, M)) && TO_WRITE(T, 1, M) -> write_key(T, 1, M)
+    :: else
+    fi;
+    if :: TO_WRITE(T, 0, M) || TO_WRITE(T, 1, M) -> pend[T] = pend[T] | B(M) :: else fi
+  :: mph[T] == ABORTING ->
+    printf("T%d: CAS back at node %d\n", T, M);
+    free_key(T, 0, M);
+    free_key(T, 1, M)
+#endif
+  fi
+}
+#endif
+
+inline check_reads(T, M) {
+#if BUG != NO_VALIDATION
+  if
+  :: VALID(T, 0, M) && VALID(T, 1, M) -> printf("T%d: what was read at node %d is valid\n", T, M)
+  :: else ->
+    printf("T%d: a read at node %d is invalid\n", T, M);
+    MARK(4);
+    nack[T] = 1
+  fi
+#else
+  skip
+#endif
+}
+
 inline deliver(T, M) {
   pend[T] = pend[T] & ~B(M);
+#if RINGS
+  if
+  :: BY_VERB(T, M) -> land(T, M)
+  :: else ->
+#if BUG != NOTICE_FIRST
+    drain(M);
+#endif
+    handle(T, M)
+  fi
+#else
+  handle(T, M)
+#endif
+}
+
+inline handle(T, M) {
   if
   :: mph[T] == LOCKING ->
     if
@@ -495,25 +835,16 @@ inline deliver(T, M) {
       MARK(3);
       nack[T] = 1
     fi
-#if ROW == 4
-  :: mph[T] == VALIDATING ->
-#if BUG != NO_VALIDATION
-    if
-    :: VALID(T, 0, M) && VALID(T, 1, M) -> printf("T%d: node %d validates\n", T, M)
-    :: else ->
-      printf("T%d: node %d finds a read invalid\n", T, M);
-      MARK(4);
-      nack[T] = 1
-    fi
-#else
-    skip
+#if VALIDATES
+  :: mph[T] == VALIDATING -> check_reads(T, M)
 #endif
-#endif
-#if ROW != 1
+#if LOGS
   :: mph[T] == REPLICATING ->
     printf("T%d: node %d replicates\n", T, M);
+#if !RINGS
     apply_key(T, 0, M);
     apply_key(T, 1, M);
+#endif
     rec[Q(T, M)] = rec[Q(T, M)] | REPLICATED
 #endif
   :: mph[T] == UNLOCKING ->
@@ -523,14 +854,19 @@ inline deliver(T, M) {
     rec[Q(T, M)] = rec[Q(T, M)] | COMMITTED
   :: mph[T] == ABORTING ->
     printf("T%d: node %d unlocks, aborted\n", T, M);
-    if :: lk[X(0, M)] == T + 1 -> lk[X(0, M)] = 0 :: else fi;
-    if :: lk[X(1, M)] == T + 1 -> lk[X(1, M)] = 0 :: else fi;
+    if :: lk[X(0, M)] == OWNER(T) -> lk[X(0, M)] = 0 :: else fi;
+    if :: lk[X(1, M)] == OWNER(T) -> lk[X(1, M)] = 0 :: else fi;
     rec[Q(T, M)] = 0
   :: mph[T] == DONE ->
     printf("T%d: node %d raises and truncates\n", T, M);
+#if RINGS
+    install_key(T, 0, M);
+    install_key(T, 1, M);
+#else
     raise_key(T, 0, M);
     raise_key(T, 1, M);
-    rec[Q(T, M)] = 0;
+#endif
+    rec[Q(T, M)] = rec[Q(T, M)] & IN_RING;
     uw[U(T, M, 0)] = 0;
     uw[U(T, M, 1)] = 0;
 #if BUG != NO_MARK
@@ -541,15 +877,35 @@ inline deliver(T, M) {
 
 /* ---- Crash, view change, recovery ---- */
 
-#define CAN_CRASH(n) (ep < F && ALIVE(n))
+#define KEPT(k, n) (rm[k] & ~(gone | B(n)))
+#define CAN_CRASH(n) (ep < VIEWS && !(gone & B(n)) && (VIEWS <= F || (KEPT(0, n) && KEPT(1, n))))
+#define CAN_DIE(n) ((gone & B(n)) && ALIVE(n))
 
 /* A view without n exists at once; who adopts it when is open. */
 inline crash(M) {
+#if LIVES
+  printf("node %d is removed\n", M);
+#else
   printf("node %d crashes\n", M);
-  dead = dead | B(M);
+#endif
+  gone = gone | B(M);
   ep++;
-  mem[ep] = ALL & ~dead;
-#if F == 1
+  mem[ep] = ALL & ~gone;
+#if !LIVES
+  forget(M)
+#endif
+}
+
+/* It has crashed, or its leases have run out: it tells and serves nothing any more. Its verbs may still land. */
+inline die(M) {
+  printf("node %d is dead\n", M);
+  dead = dead | B(M);
+  forget(M)
+}
+
+inline forget(M) {
+  skip;
+#if VIEWS == 1
   /* nobody will ask: fewer states that differ in nothing that matters */
   wr[X(0, M)] = 0; ver[X(0, M)] = 0; lk[X(0, M)] = 0; low[X(0, M)] = 0;
   wr[X(1, M)] = 0; ver[X(1, M)] = 0; lk[X(1, M)] = 0; low[X(1, M)] = 0;
@@ -557,12 +913,54 @@ inline crash(M) {
 #if NT == 2
   rec[Q(1, M)] = 0; mark[Q(1, M)] = 0; uw[U(1, M, 0)] = 0; uw[U(1, M, 1)] = 0;
 #endif
+#if SWAPS
+  half[X(0, M)] = 0; half[X(1, M)] = 0;
+#endif
 #endif
 }
 
-#define CAN_ADOPT(n) (ALIVE(n) && nep[n] < ep)
+#define CAN_ADOPT(n) (ALIVE(n) && nep[n] < ep && (mem[nep[n] + 1] & B(n)))
+
+#if NT == 2
+#define HAS_ENTRIES(n) ((rec[Q(0, n)] | rec[Q(1, n)]) & IN_RING)
+#else
+#define HAS_ENTRIES(n) (rec[Q(0, n)] & IN_RING)
+#endif
+
+/* Access is revoked, the rings are drained, and what is there then is reported: nothing lands in between. */
+inline stop_verbs(M) {
+#if BUG != DRAINS_ACTIVE
+  if
+  :: st[M] == APPLIED && HAS_ENTRIES(M) -> /* others were active, and have logged here */
+    MARK(6);
+    activate(M)
+  :: else
+  fi;
+#endif
+#if BUG == NOT_DRAINED || BUG == DRAINS_ACTIVE
+  vt = 0;
+  do
+  :: vt < NT ->
+    if
+    :: (rec[Q(vt, M)] & IN_RING) && (BUG == NOT_DRAINED || st[M] != ACTIVE) -> rec[Q(vt, M)] = rec[Q(vt, M)] & ~IN_RING
+    :: else
+    fi;
+    vt++
+  :: else -> break
+  od;
+#endif
+  if :: HAS_ENTRIES(M) -> MARK(9) :: else fi;
+  drain(M);
+#if BUG == FREES_EARLY
+  lk[X(0, M)] = 0;
+  lk[X(1, M)] = 0
+#endif
+}
 
 inline adopt(M) {
+#if RINGS
+  stop_verbs(M);
+#endif
   nep[M]++;
   printf("node %d adopts epoch %d\n", M, nep[M]);
   st[M] = STOPPED;
@@ -585,19 +983,21 @@ inline adopt(M) {
 #define CAN_DECIDE(e) (ep >= e && lst[e] == COLLECTS && LEADS(e) && ack[e] == mem[e])
 
 /* Whether a participant takes part in t. */
-#if ROW == 1
+#if LOCKS_ALL
 #define TAKES_PART(t, n) ((WHOLE(0, tep[t]) | WHOLE(1, tep[t])) & B(n))
-#elif ROW == 2
+#elif LOCKS_READS
 #define TAKES_PART(t, n) (((IN_W(t, 0) -> WHOLE(0, tep[t]) : B(PRIM(0, tep[t]))) | (IN_W(t, 1) -> WHOLE(1, tep[t]) : B(PRIM(1, tep[t])))) & B(n))
 #else
 #define TAKES_PART(t, n) (((IN_W(t, 0) -> WHOLE(0, tep[t]) : 0) | (IN_W(t, 1) -> WHOLE(1, tep[t]) : 0)) & B(n))
 #endif
 
 /* Whether node n has key k's new value: in its record, with a decision, or in its table when it has truncated. */
-#if ROW == 1
+#if LOCKS_ALL
 #define LOGGED(t, k, n) ((rec[Q(t, n)] & LOCKED) && (WHOLE(k, tep[t]) & B(n)))
-#elif ROW == 2
-#define LOGGED(t, k, n) ((rec[Q(t, n)] & REPLICATED) && (WHOLE(k, tep[t]) & B(n)))
+#elif LOCKS_FIRST
+#define LOGGED(t, k, n) (((rec[Q(t, n)] & REPLICATED) && (LOG_AT(t, k) & B(n))) || ((rec[Q(t, n)] & COMMITTED) && PRIM(k, tep[t]) == n))
+#elif LOGS_PRIMARY
+#define LOGGED(t, k, n) ((rec[Q(t, n)] & REPLICATED) && (LOG_AT(t, k) & B(n)))
 #else
 #define LOGGED(t, k, n) (((rec[Q(t, n)] & LOCKED) && PRIM(k, tep[t]) == n) || ((rec[Q(t, n)] & REPLICATED) && APPLIES_AT(t, k, n)))
 #endif
@@ -610,6 +1010,23 @@ inline adopt(M) {
 #define HOLDS(t, k, n) (LOGGED(t, k, n) || TRUNCATED(t, k, n) || ((rec[Q(t, n)] & DECIDED) && mark[Q(t, n)] == COMMIT))
 #endif
 
+/* Rule K2: with those that are gone, a value is on more than f nodes, the coordinator counted once. */
+inline audit(T, K) {
+  if
+  :: IN_W(T, K) ->
+    vo = gone | B(co[T]);
+    vn = 0;
+    do
+    :: vn < N ->
+      if :: LOGGED(T, K, vn) || ((rec[Q(T, vn)] & IN_RING) && (LOG_AT(T, K) & B(vn))) -> vo = vo | B(vn) :: else fi;
+      vn++
+    :: else -> break
+    od;
+    assert((vo & 1) + (vo >> 1 & 1) + (vo >> 2 & 1) + (vo >> 3 & 1) > F)
+  :: else
+  fi
+}
+
 #if BUG == VALUES_UNCHECKED
 #define VALUES 1
 #else
@@ -621,7 +1038,7 @@ inline adopt(M) {
 
 /* One transaction, by what the members of epoch E have reported. */
 inline decide_one(E) {
-  dec[vt] = NONE;
+  DEC(vt, E) = NONE;
   cin = (mem[E] & B(co[vt])) != 0;
   vo = 0;                             /* all records' bits together */
   ve = NONE;                          /* a decision that is written */
@@ -667,29 +1084,34 @@ inline decide_one(E) {
   :: !any -> skip
   :: else ->
     if
-    :: ve != NONE -> MARK(10); dec[vt] = ve
-    :: ve == NONE && cin && (ph[vt] == UNLOCKING || ph[vt] == DONE) -> MARK(11); dec[vt] = COMMIT
-    :: ve == NONE && cin && ph[vt] == ABORTING -> MARK(12); dec[vt] = ABORT
-    :: ve == NONE && !(cin && KNOWS(vt)) && (vo & COMMITTED) -> MARK(13); dec[vt] = COMMIT
-    :: ve == NONE && cin && ph[vt] < UNLOCKING && !(vo & COMMITTED) && (aL & B(vt)) -> MARK(14); dec[vt] = ABORT
+    :: ve != NONE -> MARK(10); DEC(vt, E) = ve
+    :: ve == NONE && cin && (ph[vt] == UNLOCKING || ph[vt] == DONE) -> MARK(11); DEC(vt, E) = COMMIT
+    :: ve == NONE && cin && ph[vt] == ABORTING -> MARK(12); DEC(vt, E) = ABORT
+    :: ve == NONE && !(cin && KNOWS(vt)) && (vo & COMMITTED) -> MARK(13); DEC(vt, E) = COMMIT
+    :: ve == NONE && cin && ph[vt] < UNLOCKING && !(vo & COMMITTED) && (aL & B(vt)) -> MARK(14); DEC(vt, E) = ABORT
     :: ve == NONE && !(cin && KNOWS(vt)) && !(vo & COMMITTED) && !(aL & B(vt)) ->
-#if ROW == 1
+#if LOCKS_ALL
       if
-      :: all -> MARK(15); dec[vt] = COMMIT
-      :: else -> MARK(16); dec[vt] = ABORT
+      :: all -> MARK(15); DEC(vt, E) = COMMIT
+      :: else -> MARK(16); DEC(vt, E) = ABORT
       fi
 #else
       if
-      :: (vo & REPLICATED) && VALUES -> MARK(17); dec[vt] = COMMIT
-      :: (vo & REPLICATED) && !VALUES -> MARK(18); dec[vt] = ABORT
-      :: !(vo & REPLICATED) -> MARK(19); dec[vt] = ABORT
+      :: (vo & REPLICATED) && VALUES -> MARK(17); DEC(vt, E) = COMMIT
+      :: (vo & REPLICATED) && !VALUES -> MARK(18); DEC(vt, E) = ABORT
+      :: !(vo & REPLICATED) -> MARK(19); DEC(vt, E) = ABORT
       fi
 #endif
     fi;
-    assert(dec[vt] != COMMIT || (com0 && com1)); /* what is committed can be installed */
-    printf("epoch %d: the leader decides T%d: %d (1 commit, 2 abort); records %d, coordinator lives %d, its phase %d\n", E, vt, dec[vt], vo, cin, ph[vt])
+#if !CLIENTS
+    assert(DEC(vt, E) != COMMIT || (com0 && com1)); /* what is committed can be installed */
+#endif
+    printf("epoch %d: the leader decides T%d: %d (1 commit, 2 abort); records %d, coordinator lives %d, its phase %d\n", E, vt, DEC(vt, E), vo, cin, ph[vt])
   fi
 }
+
+#define LOST 128
+#define GOES_BY(e) (gone & ~dead & ~mem[e])
 
 /* With a coordinator that lives and is not past its commit point the leader may look at the records as if it were gone,
  * or abort: both are tried, for each transaction and epoch. */
@@ -698,8 +1120,10 @@ inline decide(E) {
   do
   :: vt < NT ->
     decide_one(E);
-#if BUG != OLD_EPOCH
-    pend[vt] = (tep[vt] < E -> 0 : pend[vt]); /* nobody will handle them */
+#if BUG != OLD_EPOCH && BUG != REVOKE_LATE
+    /* No member will handle them, only who is removed and alive; a coordinator that is waits for the others in vain. */
+    vo = pend[vt] & ~GOES_BY(E);
+    pend[vt] = (tep[vt] < E -> ((pend[vt] & GOES_BY(E)) | (vo && (GOES_BY(E) & B(co[vt])) -> LOST : 0)) : pend[vt]);
 #endif
     vt++
   :: else -> break
@@ -716,26 +1140,43 @@ inline decide(E) {
 #define CAN_ORDER_APPLY(e) (ep >= e && lst[e] == WRITES && LEADS(e) && ENOUGH(e))
 #define CAN_ORDER_ACTIVE(e) (ep >= e && lst[e] == APPLIES && LEADS(e) && ack[e] == mem[e])
 #if BUG == WRITES_LITTLE
-#define CAN_APPLY(n) (ALIVE(n) && (st[n] == WRITTEN || st[n] == STOPPED) && lst[nep[n]] >= APPLIES)
+#define CAN_APPLY(n) (ALIVE(n) && (st[n] == WRITTEN || st[n] == STOPPED) && lst[nep[n]] >= APPLIES && FENCED(n))
 #else
-#define CAN_APPLY(n) (ALIVE(n) && st[n] == WRITTEN && lst[nep[n]] >= APPLIES)
+#define CAN_APPLY(n) (ALIVE(n) && st[n] == WRITTEN && lst[nep[n]] >= APPLIES && FENCED(n))
+#endif
+#if LIVES && BUG != NOT_FENCED
+#define FENCED(n) ((dead | mem[nep[n]]) == ALL)
+#else
+#define FENCED(n) 1
+#endif
+
+/* A key that its record says was locked by CAS: if the lock is gone, the coordinator has committed it itself. */
+#if SWAPS
+#define STILL_LOCKED(t, k, n) (PRIM(k, tep[t]) != (n) || !SWAPS_AT(t, n) || !(rec[Q(t, n)] & REPLICATED) || BUG == REDO_UNCHECKED || (lk[X(k, n)] == OWNER(t) && ver[X(k, n)] == nb[(t)*2 + (k)]))
+#else
+#define STILL_LOCKED(t, k, n) 1
 #endif
 
 /* t and its decision, key K at node M. */
 inline settle_key(K, M) {
   if
-  :: (rm[K] & B(M)) && IN_W(vt, K) && dec[vt] == COMMIT && (BUG == REDO_UNCHECKED || ver[X(K, M)] <= nb[vt * 2 + K]) ->
+  :: (rm[K] & B(M)) && IN_W(vt, K) && DEC(vt, nep[M]) == COMMIT && (BUG == REDO_UNCHECKED || ver[X(K, M)] <= nb[vt * 2 + K]) && STILL_LOCKED(vt, K, M) ->
     MARK(20);
+#if SWAPS
+    if :: half[X(K, M)] -> MARK(23) :: else fi;
+    half[X(K, M)] = 0;
+    lk[X(K, M)] = 0;
+#endif
     wr[X(K, M)] = vt + 1;
     ver[X(K, M)] = nb[vt * 2 + K] + 1
-  :: (rm[K] & B(M)) && IN_W(vt, K) && dec[vt] == ABORT && (rec[Q(vt, M)] & REPLICATED) && APPLIES_AT(vt, K, M) && (BUG == UNDO_UNCHECKED || BUG == UNDO_BLIND || ver[X(K, M)] == nb[vt * 2 + K] + 1) ->
+  :: !RINGS && (rm[K] & B(M)) && IN_W(vt, K) && DEC(vt, nep[M]) == ABORT && (rec[Q(vt, M)] & REPLICATED) && APPLIES_AT(vt, K, M) && (BUG == UNDO_UNCHECKED || BUG == UNDO_BLIND || ver[X(K, M)] == nb[vt * 2 + K] + 1) ->
     MARK(21);
     wr[X(K, M)] = uw[U(vt, M, K)];
     ver[X(K, M)] = nb[vt * 2 + K]
   :: else
   fi;
-#if BUG != LOCK_STAYS
-  if :: lk[X(K, M)] == vt + 1 -> lk[X(K, M)] = 0 :: else fi
+#if BUG != LOCK_STAYS && (!SWAPS || BUG == FREES_BY_NAME)
+  if :: lk[X(K, M)] == OWNER(vt) -> lk[X(K, M)] = 0 :: else fi
 #endif
 }
 
@@ -747,7 +1188,7 @@ inline tell_recovered(M) {
     if
     :: co[vt] == M && ph[vt] >= LOCKING && ph[vt] < OVER && tep[vt] < nep[M] ->
       if
-      :: dec[vt] != NONE -> tell(vt, dec[vt])
+      :: DEC(vt, nep[M]) != NONE -> tell(vt, DEC(vt, nep[M]))
       :: else
       fi;
       ph[vt] = OVER
@@ -764,7 +1205,7 @@ inline settle(M) {
   do
   :: vt < NT ->
     if
-    :: dec[vt] != NONE && !(rec[Q(vt, M)] & SETTLED_HERE) ->
+    :: DEC(vt, nep[M]) != NONE && !(rec[Q(vt, M)] & SETTLED_HERE) ->
       settle_key(0, M);
       settle_key(1, M);
 #if !SETTLES_AGAIN
@@ -778,6 +1219,12 @@ inline settle(M) {
     vt++
   :: else -> break
   od;
+#if SWAPS && BUG != LOCK_STAYS
+  /* When all is carried out, whoever's they are: a lock names a slot, which may be another transaction's by now. */
+  if :: lk[X(0, M)] || lk[X(1, M)] -> MARK(24) :: else fi;
+  lk[X(0, M)] = 0;
+  lk[X(1, M)] = 0;
+#endif
 #if BUG != FLAG_STAYS_LOW
   low[X(0, M)] = 0;
   low[X(1, M)] = 0;
@@ -793,8 +1240,8 @@ inline write_decisions(M) {
   :: vt < NT ->
 #if BUG != NOT_WRITTEN
     if
-    :: dec[vt] != NONE && TAKES_PART(vt, M) && !(rec[Q(vt, M)] == 0 && mark[Q(vt, M)] == COMMIT) -> /* not if truncated */
-      mark[Q(vt, M)] = dec[vt];
+    :: DEC(vt, nep[M]) != NONE && TAKES_PART(vt, M) && !(rec[Q(vt, M)] == 0 && mark[Q(vt, M)] == COMMIT) -> /* not if truncated */
+      mark[Q(vt, M)] = DEC(vt, nep[M]);
       rec[Q(vt, M)] = rec[Q(vt, M)] | DECIDED
     :: else
     fi;
@@ -877,9 +1324,14 @@ inline final() {
     :: vn < N ->
       if
       :: ALIVE(vn) && (rm[vk] & B(vn)) ->
+#if !CLIENTS
         assert(lk[X(vk, vn)] == 0);                                             /* no lock left */
         assert(!low[X(vk, vn)]);                                                /* no flag left low */
+        assert(IS_WHOLE(vk, vn));                                               /* nothing half-written */
         assert(wr[X(vk, vn)] == wr[X(vk, vm)] && ver[X(vk, vn)] == ver[X(vk, vm)]);   /* replicas are equal */
+#else
+        skip
+#endif
       :: else
       fi;
       vn++
@@ -895,7 +1347,9 @@ inline final() {
     vn = 0;
     do
     :: vn < N ->
+#if !CLIENTS
       assert(!ALIVE(vn) || rec[Q(vt, vn)] == 0); /* no record left */
+#endif
       assert(!ALIVE(vn) || mark[Q(vt, vn)] == NONE || (mark[Q(vt, vn)] == COMMIT) == (HAS(vt, 1 - vt, PRIM(1 - vt, ep)))); /* what a survivor answers is so */
       vn++
     :: else -> break
@@ -916,6 +1370,10 @@ inline final() {
 #endif
   assert(!(com0 && rsaw[0] && !com1)); /* nobody has read what was not committed */
   assert(!(com1 && rsaw[1] && !com0));
+#if SWAPS
+  assert(!(com0 && wsaw[0] && !com1));
+  assert(!(com1 && wsaw[1] && !com0));
+#endif
   if
   :: com0 && com1 ->
     MARK(31);
@@ -927,6 +1385,10 @@ inline final() {
 #if BOTH
     f01 = f01 || nb[0] < nb[2] || nb[1] < nb[3];
     f10 = f10 || nb[2] < nb[0] || nb[3] < nb[1];
+#if SWAPS && !MIXED
+    f01 = f01 || wsaw[1] || !wsaw[0];
+    f10 = f10 || wsaw[0] || !wsaw[1];
+#endif
 #endif
     assert(!(f01 && f10)); /* strictly serializable */
   :: else
@@ -951,16 +1413,42 @@ inline final() {
 #define ORDER_ACTIVE 10
 #define ACTIVATE 11
 #define TELL_EARLY 12
+#define READ_ON 13
+#define DRAIN 14
+#define DIE 15
+#define LOG_LATE 16
 
-#define S_DELIVER(T, n) :: d_step { CAN_DELIVER(T, n) -> step = DELIVER; aT = T; aM = n }
+#if BUG == UNLOCK_EARLY
+#define S_LATE(T, n) :: d_step { CAN_LOG(T, n) -> step = LOG_LATE; aT = T; aM = n }
+#else
+#define S_LATE(T, n)
+#endif
+#if RINGS
+#define S_DRAIN(T, n) :: d_step { CAN_DRAIN(T, n) -> step = DRAIN; aT = T; aM = n }
+#else
+#define S_DRAIN(T, n)
+#endif
+#define S_DELIVER(T, n) :: d_step { CAN_DELIVER(T, n) -> step = DELIVER; aT = T; aM = n } S_LATE(T, n) S_DRAIN(T, n)
+#if LIVES
+#define S_DIE(n) :: d_step { CAN_DIE(n) -> step = DIE; aM = n }
+#else
+#define S_DIE(n)
+#endif
+#if SWAPS
+#define S_READ_ON(T) :: d_step { CAN_READ_ON(T) -> step = READ_ON; aT = T }
+#else
+#define S_READ_ON(T)
+#endif
 #define S_NODE(n) \
+  S_DIE(n) \
   :: d_step { CAN_CRASH(n) -> step = CRASH; aM = n } \
   :: d_step { CAN_ADOPT(n) -> step = ADOPT; aM = n } \
   :: d_step { CAN_WRITE(n) -> step = WRITE; aM = n } \
   :: d_step { CAN_APPLY(n) -> step = APPLY; aM = n } \
   :: d_step { CAN_ACTIVATE(n) -> step = ACTIVATE; aM = n }
 #define S_TXN(T) \
-  :: d_step { CAN_BEGIN(T) && CAN_READ(T) -> step = BEGIN; aT = T } \
+  :: d_step { MAY_BEGIN(T) -> step = BEGIN; aT = T } \
+  S_READ_ON(T) \
   :: d_step { CAN_ADVANCE(T) -> step = ADVANCE; aT = T } \
   S_DELIVER(T, 0) S_DELIVER(T, 1) S_DELIVER(T, 2)
 #define UNDECIDED(T, e) ((mem[e] & B(co[T])) && ph[T] >= LOCKING && ph[T] < UNLOCKING)
@@ -994,6 +1482,25 @@ inline take() {
 #ifdef TELLS_EARLY
   :: step == TELL_EARLY -> tell(aT, COMMIT)
 #endif
+#if SWAPS
+  :: step == READ_ON -> read_on(aT)
+#endif
+#if RINGS
+  :: step == DRAIN ->
+    printf("T%d: node %d looks into its ring\n", aT, aM);
+    take_entry(aT, aM)
+#endif
+#if LIVES
+  :: step == DIE -> die(aM)
+#endif
+#if BUG == UNLOCK_EARLY
+  :: step == LOG_LATE ->
+    late[aT] = late[aT] & ~B(aM);
+    if
+    :: RINGS && co[aT] != aM -> log_lands(aT, aM)
+    :: else -> rec[Q(aT, aM)] = rec[Q(aT, aM)] | REPLICATED
+    fi
+#endif
   fi;
   watch();
   step = 0; aT = 0; aM = 0; aE = 0
@@ -1010,17 +1517,26 @@ init {
     :: rp[1] = 1; rp[3] = 2
     :: rp[1] = 1; rp[3] = 0
     :: rp[1] = 2; rp[3] = 2
+#if SLOT
+    :: rp[1] = 2; rp[3] = 0
+#endif
     fi;
     rm[0] = B(rp[0]) | B(rp[1]);
     rm[1] = B(rp[2]) | B(rp[3]);
     /* In the last two placements exchanging the names maps (2, 1) to (0, 2) and (2, 0) to (1, 2). */
     if
+#if SLOT
+    :: co[0] = 0; co[1] = 0
+    :: co[0] = 1; co[1] = 1
+    :: co[0] = 2; co[1] = 2
+#else
     :: co[0] = 0; co[1] = 1
     :: co[0] = 0; co[1] = 2
     :: co[0] = 1; co[1] = 0
     :: co[0] = 1; co[1] = 2
     :: rp[1] == 1 && rp[3] == 2 -> co[0] = 2; co[1] = 0
     :: rp[1] == 1 && rp[3] == 2 -> co[0] = 2; co[1] = 1
+#endif
     fi;
 #else
     if
@@ -1036,7 +1552,9 @@ init {
     :: co[0] = 2
     :: co[0] = 3
     fi;
-#if NT == 2
+#if SLOT
+    co[1] = co[0];
+#elif NT == 2
     if
     :: co[0] != 0 -> co[1] = 0
     :: co[0] != 1 -> co[1] = 1
@@ -1070,6 +1588,8 @@ init {
 #if NT == 2
     S_DELIVER(1, 3)
 #endif
+#endif
+#if VIEWS == 2
     S_LEADER(2)
 #endif
     S_LEADER(1)

@@ -1,12 +1,15 @@
 #!/bin/sh
-# Every figure of docs/performance.md from one command: the workloads, then the benchmarks beside the code.
+# The workloads, phases by verbs and by messages, then the benchmarks beside the code: docs/performance.md.
 # Run as: bench.sh BUILD_DIR WEFT. Each benchmark is a process of its own, so that none measures another's memory.
 set -eu
 
 build=$1
 weft=$2
 
-"$weft" bench all --markdown --label "$(git describe --always --dirty 2>/dev/null || echo unknown)"
+label=$(git describe --always --dirty 2>/dev/null || echo unknown)
+"$weft" bench all --markdown --label "$label"
+echo
+"$weft" bench phases --markdown --label "$label"
 
 for program in "$build"/*_bench; do
   [ -x "$program" ] || continue

@@ -12,10 +12,13 @@ if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
   exit 1
 fi
 
+# A package counts as installed when another one that is installed provides it: a nodejs from elsewhere brings npm along
+# and refuses Debian's beside it.
+installed=$(dpkg-query -W -f='${db:Status-Status}, ${Package}, ${Provides}\n' |
+  sed -n 's/^installed, //p' | sed -e 's/([^)]*)//g' | tr ',' '\n' | tr -d ' ')
 missing=
 for package in $wanted; do
-  state=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
-  [ "$state" = installed ] || missing="$missing $package"
+  printf '%s\n' "$installed" | grep -xF -e "$package" >/dev/null || missing="$missing $package"
 done
 [ -n "$missing" ] || exit 0
 

@@ -18,11 +18,12 @@ DEADLINE_S = 300
 JSON_KEYS = [
     "workload", "protocol", "fabric", "nodes", "replicas", "threads", "seconds", "committed", "aborted", "tps",
     "tps_per_thread", "latency_us", "nw_batch", "ht_batch", "packets_per_txn", "messages_per_txn", "bytes_per_txn",
-    "commit_round_trips", "abort_reasons",
+    "commit_round_trips", "abort_reasons", "reads_per_txn", "writes_per_txn", "swaps_per_txn", "doorbells_per_txn",
+    "messages_by_phase", "verbs_by_phase",
 ]
-PROTOCOLS = ["dnl4", "dnl2", "dnl1", "fasst"]
+PROTOCOLS = ["dnl4", "dnl2", "dnl1", "fasst", "farm", "drtmr", "drtmh", "drtmh-nc"]
 WORKLOADS = ["smallbank", "tatp", "micro-4-2"]
-SMALL = ["--keys", "500", "--seconds", "1", "--warmup", "0.1"]
+SMALL = ["--keys", "500", "--seconds", "0.3", "--warmup", "0.1"]
 
 
 def weft(*arguments):
@@ -95,7 +96,7 @@ class Help(unittest.TestCase):
     def test_every_command_explains_itself(self):
         top = weft("--help")
         self.assertEqual(top.returncode, 0)
-        for command in ["up", "server", "bench", "sim", "check", "protocols"]:
+        for command in ["up", "server", "bench", "sim", "check", "protocols", "doctor"]:
             self.assertIn(command, top.stdout)
             own = weft(command, "--help")
             self.assertEqual(own.returncode, 0, own.stderr)

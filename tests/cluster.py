@@ -23,8 +23,6 @@ PR_SET_PDEATHSIG = 1
 PORTS = range(20000, 32000)
 # What a node or a sanitizer says of a bug.
 REPORTS = re.compile(r"Sanitizer|runtime error:|check failed|terminate called|Assertion|\bSUMMARY:")
-DEATH = re.compile(r"node (\d+) \(process (\d+)\) (was ended by SIG\w+|exited with status \d+)")
-REMOVED = re.compile(r"node (\d+) is removed: process (\d+) is killed")
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -48,19 +46,50 @@ def free_ports(count):
     raise RuntimeError(f"no {count} free ports in a row")
 
 
+def launch(command, log, mode="ab"):
+    """A process that dies with this one; what it says goes to the file `log`."""
+    with open(log, mode) as out:
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+                                preexec_fn=die_with_parent)
+
+
+def status_at_end(process):
+    """Of a process that was asked to end: its exit status, or None if it had to be killed."""
+    try:
+        return process.wait(timeout=30)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        return None
+
+
+def events_in(text):
+    """The events of a log: its lines that are JSON objects. A line may be half written."""
+    found = []
+    for line in text.splitlines():
+        if line.startswith("{"):
+            with contextlib.suppress(ValueError):
+                found.append(json.loads(line))
+    return found
+
+
+def text_of(log):
+    with open(log, encoding="utf-8", errors="replace") as file:
+        return file.read()
+
+
 class Cluster:
-    def __init__(self, weft, log, nodes=5, replicas=3, fabric="shm", protocol="dnl4", port=None, extra=()):
+    def __init__(self, weft, log, nodes=5, replicas=3, fabric="shm", protocol="dnl4", port=None, http=False,
+                 extra=()):
         self.nodes = nodes
         self.fabric = fabric
         self.port = port or free_ports(nodes)
+        self.http_port = free_ports(nodes) if http else 0
         self.log = log
         self.killed = set()  # process ids that the test killed
         self.orphaned = set()  # process ids whose connection to the supervisor the test closed: they end by themselves
-        with open(log, "wb") as out:
-            self.up = subprocess.Popen(
-                [weft, "up", "--nodes", str(nodes), "--replicas", str(replicas), "--port", str(self.port), "--fabric",
-                 fabric, "--protocol", protocol, *extra],
-                stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, preexec_fn=die_with_parent)
+        self.up = launch([weft, "up", "--nodes", str(nodes), "--replicas", str(replicas), "--port", str(self.port),
+                          "--http-port", str(self.http_port), "--fabric", fabric, "--protocol", protocol, *extra], log, "wb")
 
     def __enter__(self):
         return self
@@ -75,12 +104,7 @@ class Cluster:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGCONT)
             self.up.terminate()
-        try:
-            return self.up.wait(timeout=30)
-        except subprocess.TimeoutExpired:
-            self.up.kill()
-            self.up.wait()
-            return None
+        return status_at_end(self.up)
 
     def port_of(self, node):
         return self.port + node
@@ -151,22 +175,28 @@ class Cluster:
         raise RuntimeError(f"not whole after {deadline_s} s: {last}")
 
     def log_text(self):
-        with open(self.log, encoding="utf-8", errors="replace") as file:
-            return file.read()
+        return text_of(self.log)
 
     def faults_in_log(self):
         """What should not be there: reports of bugs, and processes that ended without being killed."""
         text = self.log_text()
+        return [line for line in text.splitlines() if REPORTS.search(line)] + self.deaths(text)
+
+    def deaths(self, text):
+        """Processes that ended and should not have; `text` is what the log says."""
         removed = self.removed()
-        faults = [line for line in text.splitlines() if REPORTS.search(line)]
-        for node, pid, how in DEATH.findall(text):
-            if how == "was ended by SIGKILL" and (int(pid) in self.killed or int(pid) in removed):
+        faults = []
+        for event in events_in(text):
+            if event["event"] != "process_ended":
                 continue
-            if how == "exited with status 0" and int(pid) in self.orphaned:
+            node, pid, how = event["node"], event["pid"], event["how"]
+            if how == "was ended by SIGKILL" and (pid in self.killed or pid in removed):
+                continue
+            if how == "exited with status 0" and pid in self.orphaned:
                 continue
             faults.append(f"node {node} (process {pid}) {how}, and nobody killed it")
         return faults
 
     def removed(self):
         """Processes that the others took for dead."""
-        return {int(pid) for _, pid in REMOVED.findall(self.log_text())}
+        return {event["pid"] for event in events_in(self.log_text()) if event["event"] == "process_fenced"}

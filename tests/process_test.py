@@ -3,49 +3,20 @@
 
     process_test.py PATH-TO-WEFT
 """
+
 import contextlib
 import os
 import pathlib
-import random
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 import unittest
 
-import load
 import process_rounds
-import resp
 from cluster import Cluster, free_ports
-
-WEFT = sys.argv.pop(1) if len(sys.argv) > 1 else "build/release/weft"
-SLOW = "debug" in WEFT or "tsan" in WEFT
-DEADLINE_S = 60
-VALUE_BYTES_MAX = 64 << 10
-KEY_BYTES_MAX = 512
-FABRICS = ["shm", "tcp"]
-
-
-def eventually(condition, seconds=DEADLINE_S):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        try:
-            holds = condition()
-        except OSError:  # a node that was slow for longer than a lease was removed, and comes back
-            holds = False
-        if holds:
-            return True
-        time.sleep(0.005)
-    return condition()
-
-
-def alive(pid):
-    """It runs: a zombie does not."""
-    with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", encoding="ascii") as file:
-        return file.read().rsplit(")", 1)[1].split()[0] != "Z"
-    return False
+from process_testing import DEADLINE_S, FABRICS, SLOW, WEFT, ProcessTest, alive, eventually
 
 
 def ticks(pid):
@@ -60,14 +31,6 @@ def left_behind(name):
     return [str(path) for place in places for path in place.glob(f"*{name}*")]
 
 
-class ProcessTest(unittest.TestCase):
-    def cluster(self, **options):
-        folder = self.enterContext(tempfile.TemporaryDirectory())
-        cluster = self.enterContext(Cluster(WEFT, os.path.join(folder, "log"), **options))
-        self.addCleanup(lambda: self.assertEqual(cluster.faults_in_log(), []))
-        return cluster
-
-
 class Ends(ProcessTest):
     def ends_cleanly(self, fabric, how):
         cluster = self.cluster(nodes=3, fabric=fabric)
@@ -80,7 +43,7 @@ class Ends(ProcessTest):
         self.assertFalse([pid for pid in pids if alive(pid)])
         self.assertEqual(left_behind(name), [])
         self.assertIn("has ended", cluster.log_text())
-        self.assertNotIn("starts again", cluster.log_text())
+        self.assertNotIn("process_ended", cluster.log_text())
 
     def test_sigint_and_sigterm(self):
         for fabric, how in (("shm", signal.SIGINT), ("shm", signal.SIGTERM), ("tcp", signal.SIGTERM)):
@@ -204,7 +167,6 @@ class Refuses(ProcessTest):
                 taken.listen()
                 self.refused("--nodes", "3", "--port", str(base), says=[str(base + which)])
 
-
     def test_ports_of_another_cluster(self):
         """Started at the same time: at most one of them is up, on all its ports, and who is not says why."""
         port = free_ports(3)
@@ -241,118 +203,6 @@ class Starts(ProcessTest):
             self.assertEqual(connection.ask("SET", "a", "b"), "OK")
 
 
-class Clients(ProcessTest):
-    def setUp(self):
-        self.one = self.cluster(nodes=3)
-        self.one.wait_whole()
-
-    def test_garbage(self):
-        """Whatever is sent: the others are served, and no process ends."""
-        pids = self.one.pids()
-        with self.one.connect(0) as bystander:
-            for data in (b"\0" * 1000, b"*", b"*-5\r\n", b"*1000000000\r\n", b"*1\r\n$-7\r\n", b"*1\r\n$99999999999\r\n",
-                         b"*2\r\n$3\r\nGET\r\n:1\r\n", b"*2\r\n+GET\r\n+a\r\n", b"*1\r\n$3\r\nGET\r\n" * 50,
-                         b"*x\r\n", b"*1\r\n$x\r\n", b"\r\n\r\n", b"'", b"GET \"\r\n", os.urandom(4096),
-                         b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$5\r\nabcXX\r\n", b"EXEC\r\nDISCARD\r\nMULTI\r\nMULTI\r\n",
-                         b"*0\r\n", b"*1\r\n$0\r\n\r\n", b"a" * (1 << 20)):
-                with self.one.connect(0) as rude, contextlib.suppress(OSError):
-                    rude.socket.settimeout(0.1)
-                    rude.send(data)
-                    rude.socket.recv(1 << 16)
-                self.assertEqual(bystander.ask("SET", "k", "v"), "OK", data[:40])
-                self.assertEqual(bystander.ask("GET", "k"), b"v", data[:40])
-        self.assertEqual(self.one.pids(), pids)
-
-    def test_gone_in_the_middle(self):
-        """A client that leaves within a command, or before its answer, leaves no lock behind."""
-        whole = resp.transaction([("APPEND", "x", "1"), ("APPEND", "y", "2"), ("GET", "x")])
-        for cut in range(1, len(whole) + 1, 7):
-            connection = self.one.connect(cut % 3)
-            connection.send(whole[:cut])
-            connection.close()
-        for _ in range(20):
-            connection = self.one.connect(1)
-            connection.send(whole)
-            connection.close()
-        self.assertTrue(eventually(lambda: all(self.one.digest(node)["locked"] == 0 for node in range(3))))
-        replies = [self.one.ask(node, "GET", "x") for node in range(3)]
-        self.assertEqual(len(set(replies)), 1)
-        self.assertEqual(len(self.one.ask(0, "GET", "x")), len(self.one.ask(2, "GET", "y")))
-
-    def test_who_does_not_read(self):
-        """A client that asks for much and reads nothing is nobody else's trouble."""
-        self.assertEqual(self.one.ask(0, "SET", "big", "x" * 60000), "OK")
-        with self.one.connect(0) as lazy, self.one.connect(0) as other:
-            lazy.socket.settimeout(0.5)
-            with contextlib.suppress(OSError):
-                for _ in range(200):
-                    lazy.send(resp.encode("GET", "big") * 20)
-            before = time.monotonic()
-            for n in range(20):
-                self.assertEqual(other.ask("SET", f"k{n}", "v"), "OK")
-            self.assertLess(time.monotonic() - before, DEADLINE_S)
-
-    def test_what_one_client_can_make_a_node_hold(self):
-        """Replies and transactions that are too long are refused; the node stays, and stays small."""
-        pids = self.one.pids()
-        self.assertEqual(self.one.ask(0, "SET", "v", "x" * VALUE_BYTES_MAX), "OK")
-        self.assertIn("limits.txn_keys_max is 64, asked for 30000", self.one.ask(0, "MGET", *["v"] * 30000))
-        with self.one.connect(0) as connection:
-            connection.send(resp.transaction([("MGET", *["v"] * 64)] * 100))
-            self.assertIn("reply_bytes_max is", [connection.receive() for _ in range(102)][-1])
-            self.assertEqual(connection.ask("MULTI"), "OK")
-            for _ in range(20):
-                self.assertIn("limits.txn_bytes_max is", connection.ask("SET", "k", b"x" * (16 << 20)))
-            self.assertIn("EXECABORT", connection.ask("EXEC"))
-        with self.one.connect(0) as lazy:
-            lazy.socket.settimeout(0.5)
-            with contextlib.suppress(OSError):
-                for _ in range(1000):
-                    lazy.send(resp.encode("GET", "v") * 1000)
-            self.assertEqual(self.one.ask(0, "PING"), "PONG")
-        self.assertEqual(self.one.pids(), pids)
-        with open(f"/proc/{pids[0]}/status", encoding="ascii") as file:
-            peak_kib = next(int(line.split()[1]) for line in file if line.startswith("VmHWM"))
-        if not SLOW:
-            self.assertLess(peak_kib, 400 << 10)
-
-    def test_many_commands_in_one_write(self):
-        with self.one.connect(0) as connection:
-            connection.send(resp.encode("INCR", "n") * 500)
-            self.assertEqual([connection.receive() for _ in range(500)], list(range(1, 501)))
-
-    def test_byte_by_byte(self):
-        with self.one.connect(0) as connection:
-            for byte in resp.transaction([("SET", "slow", "1"), ("INCR", "slow")]):
-                connection.send(bytes([byte]))
-            self.assertEqual([connection.receive() for _ in range(4)][-1], ["OK", 2])
-
-
-class Values(ProcessTest):
-    def test_up_to_the_limit(self):
-        for fabric in FABRICS:
-            with self.subTest(fabric=fabric):
-                cluster = self.cluster(nodes=3, fabric=fabric)
-                cluster.wait_whole()
-                for size in (0, 1, 1000, 4096, 32767, 60000, VALUE_BYTES_MAX - 1, VALUE_BYTES_MAX):
-                    value = os.urandom(size)
-                    self.assertEqual(cluster.ask(size % 3, "SET", f"v{size}", value), "OK", size)
-                    for node in range(3):
-                        self.assertEqual(cluster.ask(node, "GET", f"v{size}"), value, size)
-                key = b"k" * KEY_BYTES_MAX
-                self.assertEqual(cluster.ask(0, "SET", key, "v"), "OK")
-                self.assertEqual(cluster.ask(1, "GET", key), b"v")
-                for reply, limit in ((cluster.ask(0, "SET", "v", b"x" * (VALUE_BYTES_MAX + 1)), VALUE_BYTES_MAX),
-                                     (cluster.ask(0, "SET", key + b"k", "v"), KEY_BYTES_MAX)):
-                    self.assertIsInstance(reply, resp.Error)
-                    self.assertIn(str(limit), reply)
-                    self.assertIn(str(limit + 1), reply)
-                big = b"y" * VALUE_BYTES_MAX
-                reply = cluster.ask(0, "MSET", *[text for n in range(12) for text in (f"m{n}", big)])
-                self.assertEqual(reply, "OK")
-                self.assertEqual(cluster.ask(2, "MGET", *[f"m{n}" for n in range(12)]), [big] * 12)
-
-
 class Nodes(ProcessTest):
     def test_killed_node_is_replaced(self):
         for fabric in FABRICS:
@@ -386,60 +236,6 @@ class Nodes(ProcessTest):
                 print(f"\nidle over {fabric}: {percent:.1f} % of a core for the whole cluster", flush=True)
                 if not SLOW:
                     self.assertLess(percent, 5)
-
-
-class Judges(unittest.TestCase):
-    """The rounds' own checks find what they are for."""
-
-    def tokens(self):
-        tokens = load.Tokens(random.Random(1), "k", tokens=2, keys=5)
-        return tokens, {b"token0": "k0", b"token1": "k1"}
-
-    def refuses(self, tokens, end, rule):
-        with self.assertRaisesRegex(load.Violation, rule):
-            tokens.judge(end)
-
-    def test_tokens_where_their_moves_put_them(self):
-        tokens, end = self.tokens()
-        tokens.judge(end)
-        tokens.moved(b"token0", "k0", "k2", 10)
-        tokens.moved(b"token1", "k1", "k0", 10)
-        tokens.lost_sight("k2", "k3", 10)
-        tokens.judge({b"token0": "k2", b"token1": "k0"})
-        tokens.judge({b"token0": "k3", b"token1": "k0"})
-
-    def test_tokens_elsewhere(self):
-        tokens, end = self.tokens()
-        self.refuses(tokens, {b"token0": "k0"}, "I1")
-        self.refuses(tokens, {**end, b"token0": "k4"}, "I2")
-        tokens.moved(b"token0", "k0", "k2", 10)
-        self.refuses(tokens, end, "I3")  # an acknowledged move is lost
-        tokens.lost_sight("k2", "k0", 10)
-        tokens.judge(end)
-        tokens.moved(b"token1", "k1", "k2", 10)
-        self.refuses(tokens, {b"token0": "k0", b"token1": "k0"}, "I3")  # one unknown move cannot carry both
-
-    def test_readers_of_tokens(self):
-        tokens, _ = self.tokens()
-        with self.assertRaisesRegex(load.Violation, "I1"):
-            tokens.read([b"token0", None, None, None, None], 5)
-        with self.assertRaisesRegex(load.Violation, "I1"):
-            tokens.read([b"token0", b"token1", b"token1", None, None], 5)
-        tokens.read([None, b"token1", b"token0", None, None], 5)
-        tokens.moved(b"token0", "k0", "k2", 10)
-        self.refuses(tokens, {b"token0": "k2", b"token1": "k1"}, "I2")  # seen before the move was asked for
-
-    def test_digests(self):
-        def digests(**changes):
-            replicas = [[p % 5, (p + 1) % 5, (p + 2) % 5] for p in range(5)]
-            return [{"node": n, "locked": 0, "unreadable": 0, **(changes if n == 1 else {}),
-                     "partitions": {str(p): {"sum": changes.get("sum", 7) if n == 1 else 7}
-                                    for p in range(5) if n in replicas[p]}} for n in range(5)]
-        self.assertEqual(process_rounds.fault_of(digests()), "")
-        self.assertIn("differ", process_rounds.fault_of(digests(sum=8)))
-        self.assertIn("1 locked", process_rounds.fault_of(digests(locked=1)))
-        self.assertIn("1 unreadable", process_rounds.fault_of(digests(unreadable=1)))
-        self.assertIn("is at nodes", process_rounds.fault_of(digests()[:4]))
 
 
 if __name__ == "__main__":

@@ -44,6 +44,8 @@ def parse(data, at=0):
             raise Incomplete
         return bytes(data[at:at + size]), at + size + 2
     if kind == b"*":
+        if int(line) < 0:
+            return None, at
         items = []
         for _ in range(int(line)):
             item, at = parse(data, at)

@@ -7,18 +7,15 @@ what ends but the test itself, and nothing outlives it: every process dies with 
 import contextlib
 import os
 import pathlib
-import re
 import signal
 import socket
 import subprocess
 import time
 
 import cluster
-import links
 
 CAPACITY = 100_000
 SESSION_MS = 2000  # at most: how long ZooKeeper waits for a client before it ends its session
-RETIRED = re.compile(r"node (\d+): the view is without this node")
 
 
 def reserve(port):
@@ -43,17 +40,15 @@ class ZooKeeper:
 
     def start(self):
         """With the data it had before. It is there when it answers."""
-        with open(self.folder / "zookeeper.log", "ab") as out:
-            self.process = subprocess.Popen(
-                ["java", "-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no", "-cp",
-                 "/usr/share/java/zookeeper.jar", "org.apache.zookeeper.server.ZooKeeperServerMain",
-                 str(self.folder / "zoo.cfg")],
-                stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, preexec_fn=cluster.die_with_parent)
+        self.process = cluster.launch(
+            ["java", "-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.forceSync=no", "-cp",
+             "/usr/share/java/zookeeper.jar", "org.apache.zookeeper.server.ZooKeeperServerMain",
+             str(self.folder / "zoo.cfg")], self.folder / "zookeeper.log")
 
     def answers(self):
         if self.process.poll() is not None:
             raise RuntimeError("ZooKeeper ended: are the packages zookeeper and default-jre-headless installed? " +
-                               (self.folder / "zookeeper.log").read_text(encoding="utf-8", errors="replace")[-2000:])
+                               cluster.text_of(self.folder / "zookeeper.log")[-2000:])
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=0.3) as asks:
             asks.sendall(b"srvr")
             answer = b""
@@ -163,10 +158,8 @@ key = "{tls}.key"
 
     def launch(self, name):
         """`weft server` with the file NAME.toml; what it says goes to NAME.log."""
-        with open(self.folder / f"{name}.log", "ab") as out:
-            return subprocess.Popen([self.weft, "server", "--config", self.folder / f"{name}.toml"],
-                                    stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
-                                    preexec_fn=cluster.die_with_parent)
+        return cluster.launch([self.weft, "server", "--config", self.folder / f"{name}.toml"],
+                              self.folder / f"{name}.log")
 
     def start(self, node):
         """As an operator does: the same command with the same file."""
@@ -222,12 +215,7 @@ key = "{tls}.key"
                 process.send_signal(signal.SIGCONT)
                 process.terminate()
         for process in processes:
-            try:
-                status = process.wait(timeout=30)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-                status = None
+            status = cluster.status_at_end(process)
             if process.pid not in self.killed:
                 said.append(status)
                 self.killed.add(process.pid)
@@ -235,30 +223,25 @@ key = "{tls}.key"
             holder.close()
         return next((status for status in said if status != 0), 0)
 
-    def links(self, node):
-        pid = self.pids().get(node)
-        return [] if pid is None else links.of_process(pid, "tcp", set(range(self.port, self.port + self.nodes)))
-
     def log_of(self, name):
         with contextlib.suppress(FileNotFoundError):
-            return (self.folder / f"{name}.log").read_text(encoding="utf-8", errors="replace")
+            return cluster.text_of(self.folder / f"{name}.log")
         return ""
 
     def log_text(self):
         return "".join(self.log_of(f"node{node}") for node in range(self.nodes))
 
-    def faults_in_log(self):
-        faults = [line for line in self.log_text().splitlines() if cluster.REPORTS.search(line)]
-        if self.poll() is not None:
-            ended = {node: process.returncode for node, process in self.running.items()
-                     if process.returncode is not None and process.pid not in self.killed}
-            faults.append(f"nodes ended, and nobody ended them: {ended}: {self.log_text()[-2000:]}")
-        return faults
+    def deaths(self, text):
+        if self.poll() is None:
+            return []
+        ended = {node: process.returncode for node, process in self.running.items()
+                 if process.returncode is not None and process.pid not in self.killed}
+        return [f"nodes ended, and nobody ended them: {ended}: {text[-2000:]}"]
 
     def removed(self):
         """(node, how often it has found itself removed)."""
-        found = RETIRED.findall(self.log_text())
-        return {(int(node), n) for node in set(found) for n in range(found.count(node))}
+        found = [event["node"] for event in cluster.events_in(self.log_text()) if event["event"] == "removed"]
+        return {(node, n) for node in set(found) for n in range(found.count(node))}
 
     def memberships(self):
         """What each running node says of ZooKeeper."""

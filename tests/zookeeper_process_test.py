@@ -20,7 +20,7 @@ import time
 import faults
 import process_rounds
 import servers
-from load import Violation
+from client import Violation
 
 LEASE_S = 0.5
 QUIET_S = 1  # without a commit: then the cluster waits
@@ -234,7 +234,7 @@ def strangers(play):
     """Who is configured otherwise is told what differs, changes no view, and takes nobody's place."""
     cluster = play.cluster
     expected = {"replicas": "cluster.replicas is ", "protocol": f"protocol {cluster.protocol} is ", "lease": "lease_ms is ",
-                "name": 'cluster is "', "store": "capacity is ", "newcomer": "cluster.nodes is ",
+                "name": 'cluster is \\"', "store": "capacity is ", "newcomer": "cluster.nodes is ",
                 "double": "it runs there already"}
     play.act("start strangers")
     before = play.epoch(), cluster.removed()

@@ -29,8 +29,16 @@ struct Counters {
   uint64_t commits_counted = 0;
   uint64_t abort_round_trips = 0;  // of aborts in the commit phase, until they were told
   uint64_t aborts_counted = 0;
-  uint64_t phase_messages[5] = {};  // network messages of the coordinator per phase: execute, lock, validate,
-                                    // replicate, unlock; answers counted with their phase
+  uint64_t phase_messages[5] = {};     // network messages of the coordinator per phase: execute, lock, validate,
+                                       // replicate, unlock; answers counted with their phase
+  uint64_t phase_round_trips[5] = {};  // by phase, those that a client waited for: of commits and of aborts in them
+  uint64_t phase_reads[5] = {}, phase_writes[5] = {}, phase_swaps[5] = {};  // one-sided verbs, in the same way
+  uint64_t places_known = 0;                                                // gets whose record's place was remembered
+  uint64_t places_stale = 0;                                                // of these, where it was not there any more
+  uint64_t reads_torn = 0;       // READs that met a record half-written, and were repeated
+  uint64_t logs_by_message = 0;  // to a node with a ring: no room, too large, or an insert or delete
+  uint64_t own_swaps = 0;        // CAS verbs of nodes on their own memory (LocksBy::kLoopback)
+  uint64_t doorbells = 0;
   uint64_t packets_sent = 0, messages_sent = 0, bytes_sent = 0;
   uint64_t packets_received = 0, messages_received = 0;
   uint64_t table_batches = 0, table_batched = 0;  // batches with work in them, and the keys in them

@@ -21,6 +21,14 @@ struct Limits {
   uint32_t mailbox = 1024;              // calls from other threads that wait for a worker
   uint32_t outcome_bytes = 16 << 20;    // per worker: four outcomes of decided transactions a byte, kept for a minute
   uint32_t outcome_wait_ms = 10'000;    // that Session::outcome waits for an answer, up to 600,000
+  uint32_t ring_bytes = 256 << 10;    // rows that log by verbs: of a worker's ring at each other node, 4 KiB to 64 MiB
+  uint32_t location_bytes = 4 << 20;  // rows that read by verbs: of a worker's cache of where records are; 0: none
+};
+
+// How records are locked by rows that do it with one-sided verbs, where a NIC's atomics do not go with the processor's.
+enum class LocksBy : uint8_t {
+  kMessages,  // the processor of the record's node locks, whoever asks
+  kLoopback,  // the NIC of the record's node locks, whoever asks: the node itself through a queue pair to itself
 };
 
 enum class KeyKind : uint8_t { kInteger, kBytes };  // 8-byte integers, or byte strings
@@ -33,7 +41,8 @@ struct TableSpec {
   uint64_t capacity = 1 << 16;    // records in the cluster, replicas not counted
   uint64_t memory_bytes_max = 0;  // per node; 0: derived from capacity and value_bytes_max
   PartitionBy partition = PartitionBy::kHash;
-  uint32_t prefix_bytes = 0;  // for kPrefix: the first bytes of the key choose the partition
+  uint32_t prefix_bytes = 0;  // for kPrefix: the first bytes of the key choose the partition. Those of an integer key
+                              // are a number (the low bytes), and neighbours go to different partitions
 };
 
 // Files with certificates, for a fabric that is encrypted. All three, or none.
@@ -49,14 +58,20 @@ struct Options {
   int workers = 1;     // event loops per node
   int threads = 0;     // threads that run all of them; 0: one per worker index, at most the cores
   int partitions = 0;  // 0: one per node
+  int partition_count() const { return partitions > 0 ? partitions : nodes; }
   std::string protocol = "dnl4";
-  std::string fabric = "local";  // of an embedded cluster: local; shm or tcp to measure them
+  std::string fabric = "local";  // of an embedded cluster: local; shm, tcp or verbs to measure them
   Tls tls;                       // of tcp
   uint64_t hash_seed = 0x5eed;
   Limits limits;
   bool network_batching = true;
   bool table_batching = true;
   bool local_reads = true;  // transactions read at a backup of this node when it has one
+  // Rows with one-sided verbs.
+  bool doorbells = true;     // verbs of one step to one peer share a doorbell
+  bool outstanding = true;   // a transaction has several verbs under way at a time
+  bool passive_acks = true;  // commit acknowledgements that the row lets wait are waited for by later ones
+  LocksBy locks = LocksBy::kMessages;
   bool pin_threads = false;
 };
 

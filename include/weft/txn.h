@@ -21,9 +21,11 @@
 #include <coroutine>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "weft/status.h"
 #include "weft/task.h"
@@ -63,6 +65,10 @@ struct Value {
   Code code = Code::kOk;  // kOk, or why the read failed (the transaction cannot commit then)
   bool found = false;
   std::string_view bytes;
+  // Of the key, or of its absence: two equal ones of one epoch mean that nobody wrote it in between. Once this
+  // transaction has written the key, still of what it read.
+  Version version{};
+  Epoch epoch{};
   explicit operator bool() const { return code == Code::kOk && found; }
 };
 
@@ -214,6 +220,20 @@ struct Declared {
   StepFn step = nullptr;
 };
 
+// One page of a walk over the keys of a partition.
+struct WalkItem {
+  static constexpr size_t kHeadBytes = 16;
+  std::string key;
+  std::string head;  // the first bytes of its value
+};
+struct WalkPage {
+  bool done = false;  // else this node was removed
+  std::vector<WalkItem> items;
+  uint64_t next = 0;     // where to go on; 0: that was all
+  uint64_t records = 0;  // of the partition
+};
+inline constexpr int kWalkCursorSpare = 12;  // lowest bits of a cursor that are 0
+
 using ProcedureId = Id<struct ProcedureTag, uint16_t>;
 
 class Session {
@@ -221,6 +241,8 @@ class Session {
   NodeId node() const;
   WorkerId worker() const;
   uint64_t now_ns() const;
+  // Of the key's partition, in the view of this worker: a transaction that begins there finds it without the network.
+  NodeId primary_of(TableId table, Key key) const;
 
   struct [[nodiscard]] BeginAwaiter {
     Engine* engine;
@@ -270,6 +292,11 @@ class Session {
   // still open, or a recovery is under way that will decide it, so a coroutine does not ask for a transaction that it
   // holds itself. Outcomes are kept for a minute, or for as long as Limits::outcome_bytes has room (docs/recovery.md).
   Task<Fate> outcome(TxnId id);
+
+  // Keys of a partition from a cursor on (0: the first), about so many, none for 0; from a replica of this node, or by
+  // message. Outside any transaction: a key that is there from the first page to the last is in one of them, some may
+  // be in several. It waits while there is no active view.
+  Task<std::shared_ptr<WalkPage>> walk(TableId table, PartitionId partition, uint64_t cursor, uint32_t keys_max);
 
   // For run(): whether to try again after attempt n, which began then, and how long to sleep before.
   bool again(const Outcome& outcome, const Policy& policy, uint32_t attempt, uint64_t began_ns, uint64_t* sleep_ns);

@@ -24,6 +24,11 @@ enum class Bug : uint32_t {
   kOpenIsAborted = 1U << 14,        // asked for a transaction that is not decided, a participant says aborted
   kForgetsDecisions = 1U << 15,     // a later recovery does not hear of decisions that were written down
   kKeepsStale = 1U << 16,           // a replica that left is not discarded, also not before it fills again
+  kLogMissesPrimary = 1U << 17,     // what was locked by a verb is not logged at the primary
+  kRingNotDrained = 1U << 18,       // recovery reads the records and not what is still in the log rings
+  kRevokeLate = 1U << 19,           // peers reach the memory until the next view is about to be active
+  kReusedBlock = 1U << 20,          // what a verb finds where a record was is taken for that record
+  kLocksByCpu = 1U << 21,           // a node's processor locks although its NIC's atomics do not go with it
 };
 
 struct Bugs {

@@ -14,6 +14,8 @@
 
 namespace weft {
 
+inline constexpr uint64_t kKiB = 1 << 10, kMiB = 1 << 20, kGiB = 1 << 30;
+
 using ByteView = std::span<const std::byte>;
 
 inline ByteView as_bytes(std::string_view s) { return {reinterpret_cast<const std::byte*>(s.data()), s.size()}; }

@@ -5,6 +5,8 @@
 
 namespace weft {
 
+inline constexpr uint64_t kMillisecondNs = 1'000'000;
+
 class Clock {
  public:
   virtual ~Clock() = default;
@@ -14,6 +16,11 @@ class Clock {
 class RealClock final : public Clock {
  public:
   uint64_t now_ns() override;
+};
+
+class WallClock final : public Clock {
+ public:
+  uint64_t now_ns() override;  // since 1970: to tell people when, never to measure
 };
 
 // CPU steps that take virtual time in the simulator. A worker's charges add up to the duration of its step there;

@@ -20,6 +20,12 @@ void Histogram::merge(const Histogram& other) {
   max_.store(std::max(max(), other.max()), std::memory_order_relaxed);
 }
 
+void Histogram::subtract(const Histogram& earlier) {
+  for (size_t i = 0; i < histogram::kBuckets; ++i)
+    add(counts_[i], 0 - earlier.counts_[i].load(std::memory_order_relaxed));
+  add(sum_, 0 - earlier.sum_.load(std::memory_order_relaxed));
+}
+
 void Histogram::clear() {
   for (Counter& counter : counts_) counter.store(0, std::memory_order_relaxed);
   sum_.store(0, std::memory_order_relaxed);
@@ -29,6 +35,14 @@ void Histogram::clear() {
 uint64_t Histogram::count() const {
   uint64_t total = 0;
   for (const Counter& counter : counts_) total += counter.load(std::memory_order_relaxed);
+  return total;
+}
+
+uint64_t Histogram::count_upto(uint64_t value) const {
+  uint64_t total = 0;
+  for (size_t i = 0; i < histogram::kBuckets && histogram::upper_edge(i) <= value; ++i) {
+    total += counts_[i].load(std::memory_order_relaxed);
+  }
   return total;
 }
 

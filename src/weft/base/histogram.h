@@ -57,8 +57,12 @@ class Histogram {
 
   void merge(const Histogram& other);  // to be called by the thread that records here
   void clear();                        // likewise
+  // Takes out what was in an earlier copy of it, so that what came since remains; max() stays. Likewise.
+  void subtract(const Histogram& earlier);
 
   uint64_t count() const;
+  uint64_t count_upto(uint64_t value) const;  // whose bucket ends there or below
+  uint64_t sum() const { return sum_.load(std::memory_order_relaxed); }
   uint64_t max() const { return max_.load(std::memory_order_relaxed); }
   double mean() const;  // exact; 0 when empty
 

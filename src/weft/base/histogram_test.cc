@@ -107,5 +107,26 @@ TEST(Histogram, IsReadWhileOneThreadRecords) {
   EXPECT_EQ(h.count(), kRecords);
 }
 
+TEST(Histogram, WhatCameSince) {
+  Histogram all;
+  for (uint64_t v = 1; v <= 100; ++v) all.record(v);
+  const Histogram before = all;
+  for (uint64_t v = 1000; v <= 1009; ++v) all.record(v);
+  Histogram since = all;
+  since.subtract(before);
+  EXPECT_EQ(since.count(), 10U);
+  EXPECT_GE(since.quantile(0), 1000U);
+  EXPECT_EQ(since.sum(), all.sum() - before.sum());
+}
+
+TEST(Histogram, CountUpTo) {
+  Histogram h;
+  for (const uint64_t v : {0U, 1U, 100U, 100U, 5000U}) h.record(v);
+  EXPECT_EQ(h.count_upto(0), 1U);
+  EXPECT_EQ(h.count_upto(99), 2U);
+  EXPECT_EQ(h.count_upto(100), 4U);
+  EXPECT_EQ(h.count_upto(~uint64_t{0}), 5U);
+}
+
 }  // namespace
 }  // namespace weft

@@ -1,8 +1,8 @@
 #include "weft/base/marks.h"
 
-// Set by the linker around the section that WEFT_MARK fills.
-extern weft::Mark start_of_marks asm("__start_weft_marks");
-extern weft::Mark end_of_marks asm("__stop_weft_marks");
+// Set by the linker around the section that WEFT_MARK fills; null in a program that has none.
+extern weft::Mark start_of_marks asm("__start_weft_marks") __attribute__((weak));
+extern weft::Mark end_of_marks asm("__stop_weft_marks") __attribute__((weak));
 
 namespace weft {
 

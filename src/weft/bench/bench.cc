@@ -129,8 +129,19 @@ Result<void> switch_off(std::string_view list, Options* options) {
       options->table_batching = false;
     } else if (name == "local-reads") {
       options->local_reads = false;
+    } else if (name == "coroutines") {
+      options->limits.inflight = 1;
+    } else if (name == "outstanding") {
+      options->outstanding = false;
+    } else if (name == "doorbells") {
+      options->doorbells = false;
+    } else if (name == "passive-acks") {
+      options->passive_acks = false;
     } else {
-      return bad(fmt::format("--off {}: there are nw-batch, ht-batch and local-reads", name));
+      return bad(
+          fmt::format("--off {}: there are nw-batch, ht-batch, local-reads, coroutines, outstanding, doorbells "
+                      "and passive-acks",
+                      name));
     }
   }
   return {};

@@ -60,7 +60,8 @@ class Bench {
 inline constexpr int kExitDone = 0, kExitFailed = 1, kExitBadRequest = 2;
 int exit_status(const Error& error);
 
-// "nw-batch,ht-batch,local-reads" into the switches of `options`; kBadOption names what is not one of them.
+// "nw-batch,ht-batch,local-reads,coroutines,outstanding,doorbells,passive-acks" into the switches of `options`;
+// kBadOption names what is not one of them.
 Result<void> switch_off(std::string_view list, Options* options);
 
 }  // namespace weft::bench

@@ -6,11 +6,12 @@
 
 #include "weft/base/sanitized.h"
 #include "weft/bench/ladder.h"
+#include "weft/bench/phases.h"
+#include "weft/txn/protocol.h"
 
 namespace weft::bench {
 namespace {
 
-constexpr const char* kProtocols[] = {"dnl4", "dnl2", "dnl1", "fasst"};
 constexpr const char* kWorkloads[] = {"smallbank", "tatp", "micro-4-2", "micro-1-0", "micro-0-1", "micro-2-4"};
 
 // Few keys and several workers: transactions meet.
@@ -37,7 +38,8 @@ TEST(Bench, EveryWorkloadHoldsUnderEveryProtocol) {
     auto opened = Bench::open(small(workload), nullptr);
     ASSERT_TRUE(opened) << opened.error().text();
     Bench& bench = **opened;
-    for (const char* protocol : kProtocols) {
+    for (const Protocol& row : kRows) {
+      const std::string protocol(row.name);
       Options cluster = small(workload).cluster;
       cluster.protocol = protocol;
       const auto changed = bench.change(cluster);
@@ -157,6 +159,9 @@ TEST(Bench, SwitchesAreKnownByName) {
   EXPECT_TRUE(options.network_batching && options.table_batching && options.local_reads);
   ASSERT_TRUE(switch_off("ht-batch,local-reads", &options));
   EXPECT_TRUE(options.network_batching && !options.table_batching && !options.local_reads);
+  EXPECT_TRUE(options.doorbells && options.outstanding && options.passive_acks);
+  ASSERT_TRUE(switch_off("coroutines,outstanding,doorbells,passive-acks", &options));
+  EXPECT_TRUE(!options.doorbells && !options.outstanding && !options.passive_acks && options.limits.inflight == 1);
   const auto bad = switch_off("nw-batch,turbo", &options);
   ASSERT_FALSE(bad);
   EXPECT_NE(bad.error().detail.find("turbo"), std::string::npos);
@@ -176,6 +181,27 @@ TEST(Ladder, PrintsEveryTable) {
   const std::string text = out.str();
   for (const char* part : {"a label", "## smallbank", "## tatp", "| dnl4 |", "| dnl2 |", "| dnl1 |", "| fasst |",
                            "| none |", "| + local reads |", "One transaction in flight", "| record touches |"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part;
+  }
+}
+
+TEST(Phases, PrintsEveryTable) {
+  if (kSanitized) GTEST_SKIP() << "in the optimised build";
+  PhasesOptions options;
+  options.bench = small("");
+  options.bench.cluster.fabric = "shm";
+  options.loads = {{"smallbank", 8}};
+  options.seconds = 0.06;
+  options.label = "a label";
+  std::ostringstream out;
+  Progress progress(stderr);
+  const auto wrong = run_phases(options, out, progress);
+  ASSERT_TRUE(wrong) << wrong.error().text();
+  EXPECT_EQ(*wrong, "");
+  const std::string text = out.str();
+  for (const char* part :
+       {"a label", "## smallbank, 8", "| dnl4-e-nc |", "| drtmr-m |", "| fasst |", "| validate | dnl4-e |",
+        "| lock and commit |", "| + coroutines |", "| + passive acknowledgement |"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part;
   }
 }

@@ -115,7 +115,7 @@ struct Failure {
 };
 
 // What the threads of a campaign add up, under one lock.
-struct Tally {
+struct Sums {
   std::mutex mutex;
   uint64_t runs = 0, twice = 0, transactions = 0, committed = 0, events = 0, faults = 0, refused_sends = 0;
   uint64_t crashes = 0, views = 0, lost = 0;
@@ -151,15 +151,16 @@ std::vector<SimOptions> runs_of(uint64_t seed, const CampaignOptions& options, c
   run.transactions = options.transactions;
   if (options.protocol.empty()) return {run};
   std::vector<SimOptions> runs;
+  run.protocol = options.protocol;
+  if (options.protocol != "all") return {run};
   for (const Protocol& row : kProtocols) {
-    if (options.protocol != "all" && options.protocol != row.name) continue;
     run.protocol = std::string(row.name);
     runs.push_back(run);
   }
   return runs;
 }
 
-void run_seed(const SimOptions& run, bool twice, Tally& tally) {
+void run_seed(const SimOptions& run, bool twice, Sums& tally) {
   CheckedRun checked = run_checked(run);
   if (twice) {
     const SimResult again = run_simulation(run);
@@ -193,7 +194,7 @@ void print_marks(std::ostream& out) {
 // What the crashes hit. A cell that a campaign should have filled better is marked.
 void print_cells(const std::map<std::string, CrashCells>& cells, std::ostream& out) {
   constexpr uint64_t kEnough = 100;
-  out << "crashes, by what they hit: a commit in this phase, and of its nodes\n" << std::left << std::setw(18) << "";
+  out << "crashes, by what they hit: a commit in this phase, and of its nodes\n" << std::left << std::setw(20) << "";
   for (int s = 0; s < kStruck; ++s) out << std::setw(13) << struck_name(static_cast<Struck>(s));
   out << '\n';
   size_t few = 0;
@@ -201,7 +202,7 @@ void print_cells(const std::map<std::string, CrashCells>& cells, std::ostream& o
     for (int p = static_cast<int>(Phase::kLock); p < kPhases; ++p) {
       const auto phase = static_cast<Phase>(p);
       const bool expected = has_phase(*find_protocol(name), phase);
-      out << std::setw(7) << name << std::setw(11) << phase_name(phase);
+      out << std::setw(9) << name << std::setw(11) << phase_name(phase);
       for (int s = 0; s < kStruck; ++s) {
         const uint64_t hits = of_row.at(phase, static_cast<Struck>(s));
         const bool is_few = expected && hits < kEnough;
@@ -258,7 +259,7 @@ int run_one_seed(const CampaignOptions& options, const std::optional<FaultMask>&
   return clean ? 0 : 1;
 }
 
-void run_seeds(const CampaignOptions& options, const std::optional<FaultMask>& faults, Tally& tally) {
+void run_seeds(const CampaignOptions& options, const std::optional<FaultMask>& faults, Sums& tally) {
   RealClock clock;
   const uint64_t end_ns =
       options.minutes > 0 ? clock.now_ns() + static_cast<uint64_t>(options.minutes * 60e9) : UINT64_MAX;
@@ -344,7 +345,7 @@ int run_campaign(const CampaignOptions& options, std::ostream& out) {
   const NameSeedsOnAbort name_seeds;
   if (options.seed) return run_one_seed(options, faults, out);
 
-  Tally tally;
+  Sums tally;
   RealClock clock;
   const uint64_t start_ns = clock.now_ns();
   run_seeds(options, faults, tally);

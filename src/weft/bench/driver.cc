@@ -17,7 +17,7 @@ constexpr uint64_t kBusyWaitNs = 1'000;         // before asking again for budge
 constexpr uint64_t kSleepSliceNs = 10'000'000;  // a client that waits for its turn looks up this often
 constexpr int kTicksPerSecond = 4;
 
-enum class Phase : uint32_t { kWarmup, kMeasure, kStop };
+enum class Stage : uint32_t { kWarmup, kMeasure, kStop };
 
 // One thread adds, any thread reads.
 class Cell {
@@ -54,7 +54,7 @@ struct alignas(64) State {
 
 struct Run {
   const Workload* workload;
-  std::atomic<Phase> phase{Phase::kWarmup};
+  std::atomic<Stage> phase{Stage::kWarmup};
   std::vector<std::unique_ptr<State>> states;  // by node, then worker
 };
 
@@ -80,13 +80,13 @@ Task<void> transact(Session& session, const Run& run, State& state, const Call& 
     Effect effect;
     Task<Outcome> work = run.workload->attempt(session, call, effect);
     const Outcome outcome = co_await work;
-    const Phase phase = run.phase.load(std::memory_order_relaxed);
+    const Stage phase = run.phase.load(std::memory_order_relaxed);
     if (outcome.committed()) {
       const uint64_t now_ns = session.now_ns();
-      count_commit(state, call, effect, now_ns > started_ns ? now_ns - started_ns : 0, phase == Phase::kMeasure);
+      count_commit(state, call, effect, now_ns > started_ns ? now_ns - started_ns : 0, phase == Stage::kMeasure);
       co_return;
     }
-    if (phase == Phase::kMeasure) {
+    if (phase == Stage::kMeasure) {
       state.aborted.add(1);
       state.aborts_by_code[static_cast<size_t>(outcome.code)].add(1);
     }
@@ -100,18 +100,18 @@ Task<void> transact(Session& session, const Run& run, State& state, const Call& 
       count_failure(state, *run.workload, call, outcome);
       co_return;
     }
-    if (phase == Phase::kStop) co_return;  // it did not happen; nobody waits for it any more
+    if (phase == Stage::kStop) co_return;  // it did not happen; nobody waits for it any more
     if (wait_ns > 0) co_await session.sleep_ns(wait_ns);
   }
 }
 
 Task<void> client(Session& session, const Run& run, State& state, uint64_t seed) {
   Random random(seed);
-  while (run.phase.load(std::memory_order_relaxed) != Phase::kStop) {
+  while (run.phase.load(std::memory_order_relaxed) != Stage::kStop) {
     uint64_t started_ns = session.now_ns();
     if (state.arrivals.mean_gap_ns > 0) {
       started_ns = state.arrivals.take(started_ns);
-      while (session.now_ns() < started_ns && run.phase.load(std::memory_order_relaxed) != Phase::kStop) {
+      while (session.now_ns() < started_ns && run.phase.load(std::memory_order_relaxed) != Stage::kStop) {
         co_await session.sleep_ns(std::min(started_ns - session.now_ns(), kSleepSliceNs));
       }
     }
@@ -163,7 +163,7 @@ class Watch {
 
   void measure(DriveResult& result) {
     const Counters before = cluster_.counters();
-    run_.phase.store(Phase::kMeasure, std::memory_order_relaxed);
+    run_.phase.store(Stage::kMeasure, std::memory_order_relaxed);
     const uint64_t begin_ns = clock_.now_ns();
     const int slices = std::max(1, options_.slices);
     for (int slice = 1; slice <= slices && !ended(); ++slice) {
@@ -173,7 +173,7 @@ class Watch {
       const double took = static_cast<double>(clock_.now_ns() - slice_ns) / 1e9;
       if (took > 0) result.slice_tps.push_back(static_cast<double>(committed_of(run_) - committed) / took);
     }
-    run_.phase.store(Phase::kStop, std::memory_order_relaxed);
+    run_.phase.store(Stage::kStop, std::memory_order_relaxed);
     result.seconds = static_cast<double>(clock_.now_ns() - begin_ns) / 1e9;
     result.counters = counters_between(before, cluster_.counters());
   }

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 #include <fmt/ostream.h>
 
-#include <algorithm>
 #include <iterator>
 #include <vector>
 
 #include "weft/bench/limits.h"
 #include "weft/bench/machine.h"
+#include "weft/bench/turns.h"
 
 namespace weft::bench {
 namespace {
@@ -17,7 +17,6 @@ struct Rung {
   const char* name;
   bool network_batching, table_batching, local_reads;
 };
-constexpr int kRounds = 3;
 constexpr Rung kRungs[] = {{"none", false, false, false},
                            {"+ network batching", true, false, false},
                            {"+ table batching", true, true, false},
@@ -32,16 +31,17 @@ void heading(std::ostream& out, const LadderOptions& options) {
              machine.cores, static_cast<double>(machine.memory_bytes) / static_cast<double>(uint64_t{1} << 30),
              machine.huge_pages, machine.compiler);
   fmt::print(out,
-             "- Cluster: {} nodes with {} replicas in one process over the local fabric, {} workers a node on {} "
+             "- Cluster: {} nodes with {} replicas in one process over the {} fabric, {} workers a node on {} "
              "threads, {} transactions in flight a worker.\n",
-             cluster.nodes, cluster.replicas, cluster.workers, cluster.threads, cluster.limits.inflight);
+             cluster.nodes, cluster.replicas, cluster.fabric, cluster.workers, cluster.threads,
+             cluster.limits.inflight);
   fmt::print(
       out,
       "- All setups of a workload take turns, three rounds of {:.1f} seconds each after half a second of warm-up; the "
       "figures are those of the round with the median rate, the spread is that of the rounds. Transactions that answer "
       "no (no such row, no money) commit what "
       "they read and count.\n\n",
-      options.seconds / kRounds);
+      options.seconds / Turns::kRounds);
 }
 
 std::string spread(const Report& r) { return millions(r.tps_min) + " – " + millions(r.tps_max); }
@@ -66,12 +66,13 @@ class Ladder {
     fmt::print(out_, "## {}\n\n", name);
     fmt::print(out_, "{} in the cluster, {:.2f} GiB of tables over all nodes.\n\n", population(name),
                static_cast<double>(bench_->table_bytes()) / static_cast<double>(uint64_t{1} << 30));
-    auto reports = measure(setups());
+    Turns turns(bench_.get(), &progress_, options_.bench.seed);
+    auto reports = turns.measure(setups(), options_.seconds);
     if (!reports) return reports.error();
     const Report& best = reports->front();
     protocols(*reports);
     rungs(*reports);
-    if (auto done = alone(); !done) return done.error();
+    if (auto done = alone(turns); !done) return done.error();
     limit(best);
     progress_.say("checking " + name);
     const std::string wrong = bench_->check();
@@ -90,11 +91,6 @@ class Ladder {
     return with_commas(all) + (name == "tatp" ? " subscribers" : name == "smallbank" ? " accounts" : " records");
   }
 
-  struct Setup {
-    std::string name;
-    Options cluster;
-  };
-
   // Every protocol with everything on, then the first one's rungs below that.
   std::vector<Setup> setups() const {
     std::vector<Setup> all;
@@ -110,44 +106,6 @@ class Ladder {
       all.back().cluster.local_reads = rung.local_reads;
     }
     return all;
-  }
-
-  // The setups take turns, so that a machine that slows down for a while slows all of them. Of each, the round with the
-  // median rate; its spread is that of all rounds.
-  Result<std::vector<Report>> measure(const std::vector<Setup>& setups) {
-    std::vector<std::vector<Report>> rounds(setups.size());
-    for (int round = 0; round < kRounds; ++round) {
-      for (size_t i = 0; i < setups.size(); ++i) {
-        auto report = run(setups[i].name, setups[i].cluster, options_.seconds / kRounds);
-        if (!report) return report.error();
-        rounds[i].push_back(*report);
-      }
-    }
-    std::vector<Report> out;
-    for (std::vector<Report>& all : rounds) {
-      std::sort(all.begin(), all.end(), [](const Report& a, const Report& b) { return a.tps_median < b.tps_median; });
-      Report report = all[all.size() / 2];
-      report.tps_min = all.front().tps_median;
-      report.tps_max = all.back().tps_median;
-      out.push_back(report);
-    }
-    return out;
-  }
-
-  Result<Report> run(const std::string& what, const Options& cluster, double seconds, bool alone = false) {
-    if (auto changed = bench_->change(cluster); !changed) return changed.error();
-    DriveOptions drive_options;
-    drive_options.seconds = std::max(0.2, seconds);
-    drive_options.alone = alone;
-    drive_options.seed = options_.bench.seed + ++runs_;
-    if (progress_.shown()) {
-      drive_options.on_progress = [&](const Live& live) {
-        progress_.show(bench_->workload().name() + " " + what, live);
-      };
-    }
-    auto report = bench_->run(drive_options);
-    progress_.clear();
-    return report;
   }
 
   void protocols(const std::vector<Report>& reports) {
@@ -183,14 +141,14 @@ class Ladder {
     out_.flush();
   }
 
-  Result<void> alone() {
+  Result<void> alone(Turns& turns) {
     fmt::print(out_,
                "### One transaction in flight\n\n"
                "| protocol | p50 µs | p90 µs | p99 µs | p99.9 µs | txn/s |\n|---|---|---|---|---|---|\n");
     for (const std::string& name : options_.protocols) {
-      Options cluster = options_.bench.cluster;
-      cluster.protocol = name;
-      auto report = run(name + " alone", cluster, options_.seconds / 2, true);
+      Setup setup{name, options_.bench.cluster};
+      setup.cluster.protocol = name;
+      auto report = turns.run(setup, options_.seconds / 2, true);
       if (!report) return report.error();
       fmt::print(out_, "| {} | {} | {} | {} | {} | {} |\n", name, micros(report->p50_us), micros(report->p90_us),
                  micros(report->p99_us), micros(report->p999_us), millions(report->tps_median));
@@ -230,7 +188,6 @@ class Ladder {
   Progress& progress_;
   RealClock clock_;
   std::unique_ptr<Bench> bench_;
-  uint64_t runs_ = 0;
 };
 
 }  // namespace

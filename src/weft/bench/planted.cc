@@ -51,6 +51,19 @@ const std::vector<PlantedBug>& planted_bugs() {
   lease.where.faults->add(Fault::kCut);
   lease.where.one_percent = 60;
   lease.where.keys = 3;
+  // What verbs leave for recovery.
+  PlantedBug misses = at_crash(Bug::kLogMissesPrimary, "log what a verb has locked at backups only", "drtmr", 5, 2);
+  misses.where.transactions = kTransactionsDefault;
+  PlantedBug drained = at_crash(Bug::kRingNotDrained, "leave the rings undrained", "drtmh", 4, 3);
+  drained.where.transactions = kTransactionsDefault;
+  PlantedBug late = at_crash(Bug::kRevokeLate, "revoke too late", "drtmr", 4, 3);
+  late.where.transactions = kTransactionsDefault;
+  // Blocks are reused where keys come and go.
+  PlantedBug reused = bug(Bug::kReusedBlock, "take a reused block for the record", "drtmh", SimWorkload::kToken);
+  // Needs locks of one key at its node and by its peers.
+  PlantedBug by_cpu = bug(Bug::kLocksByCpu, "lock beside a NIC that does not mind", "drtmr", SimWorkload::kAppend);
+  by_cpu.where.loopback = true;
+  by_cpu.where.keys = 3;
   static const std::vector<PlantedBug> kBugs{
       bug(Bug::kSkipValidation, "skip validation", "dnl4", SimWorkload::kAppend),
       bug(Bug::kUnlockEarly, "unlock early", "dnl4", SimWorkload::kAppend),
@@ -69,6 +82,11 @@ const std::vector<PlantedBug>& planted_bugs() {
       lease,
       at_crash(Bug::kOpenIsAborted, "call an open transaction aborted", "dnl4", 3, 3),
       at_crash(Bug::kKeepsStale, "keep what has moved away", "dnl4", 5, 2),
+      misses,
+      drained,
+      late,
+      reused,
+      by_cpu,
   };
   return kBugs;
 }

@@ -1,9 +1,11 @@
 #include "weft/bench/report.h"
+#include "weft/txn/protocol.h"
 
 #include <fmt/format.h>
 #include <fmt/ostream.h>
 
 #include <algorithm>
+#include <numeric>
 
 namespace weft::bench {
 namespace {
@@ -48,6 +50,17 @@ Report make_report(const std::string& workload, const Options& options, const Dr
   report.packets_per_txn = per(c.packets_sent, result.committed);
   report.messages_per_txn = per(c.messages_sent, result.committed);
   report.bytes_per_txn = per(c.bytes_sent, result.committed);
+  const auto all = [](const uint64_t(&phases)[5]) { return std::accumulate(phases, phases + 5, uint64_t{0}); };
+  report.reads_per_txn = per(all(c.phase_reads), result.committed);
+  report.writes_per_txn = per(all(c.phase_writes), result.committed);
+  report.swaps_per_txn = per(all(c.phase_swaps), result.committed);
+  report.doorbells_per_txn = per(c.doorbells, result.committed);
+  for (int p = 0; p < kPhases; ++p) {
+    const std::string name(phase_name(static_cast<Phase>(p)));
+    const uint64_t verbs = c.phase_reads[p] + c.phase_writes[p] + c.phase_swaps[p];
+    if (c.phase_messages[p] != 0) report.messages_by_phase[name] = per(c.phase_messages[p], result.committed);
+    if (verbs != 0) report.verbs_by_phase[name] = per(verbs, result.committed);
+  }
   report.touches_per_txn = per(c.records_touched, result.committed);
   report.attempts_per_txn = per(result.committed + result.aborted, result.committed);
   report.commit_round_trips = per(c.commit_round_trips, c.commits_counted);

@@ -23,6 +23,9 @@ struct Report {
   double p50_us = 0, p90_us = 0, p99_us = 0, p999_us = 0;
   double nw_batch = 0, ht_batch = 0;  // messages a packet, keys a table batch
   double packets_per_txn = 0, messages_per_txn = 0, bytes_per_txn = 0;
+  double reads_per_txn = 0, writes_per_txn = 0, swaps_per_txn = 0;  // one-sided verbs
+  double doorbells_per_txn = 0;
+  std::map<std::string, double> messages_by_phase, verbs_by_phase;  // of a transaction; no zeros
   double touches_per_txn = 0, attempts_per_txn = 0;
   double commit_round_trips = 0;
   double local_share = 0;                         // of the reads that stayed on their node

@@ -28,6 +28,12 @@ std::string to_json(const Report& report) {
   json["commit_round_trips"] = report.commit_round_trips;
   json["abort_reasons"] = nlohmann::ordered_json::object();
   for (const auto& [name, count] : report.abort_reasons) json["abort_reasons"][name] = count;
+  json["reads_per_txn"] = report.reads_per_txn;
+  json["writes_per_txn"] = report.writes_per_txn;
+  json["swaps_per_txn"] = report.swaps_per_txn;
+  json["doorbells_per_txn"] = report.doorbells_per_txn;
+  json["messages_by_phase"] = report.messages_by_phase;
+  json["verbs_by_phase"] = report.verbs_by_phase;
   return json.dump();
 }
 

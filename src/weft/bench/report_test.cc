@@ -38,16 +38,31 @@ TEST(Report, JsonHasExactlyTheStatedKeys) {
   const auto json = nlohmann::ordered_json::parse(to_json(sample_report()));
   std::vector<std::string> keys;
   for (const auto& [key, value] : json.items()) keys.push_back(key);
-  const std::vector<std::string> stated = {"workload",        "protocol",
-                                           "fabric",          "nodes",
-                                           "replicas",        "threads",
-                                           "seconds",         "committed",
-                                           "aborted",         "tps",
-                                           "tps_per_thread",  "latency_us",
-                                           "nw_batch",        "ht_batch",
-                                           "packets_per_txn", "messages_per_txn",
-                                           "bytes_per_txn",   "commit_round_trips",
-                                           "abort_reasons"};
+  const std::vector<std::string> stated = {"workload",
+                                           "protocol",
+                                           "fabric",
+                                           "nodes",
+                                           "replicas",
+                                           "threads",
+                                           "seconds",
+                                           "committed",
+                                           "aborted",
+                                           "tps",
+                                           "tps_per_thread",
+                                           "latency_us",
+                                           "nw_batch",
+                                           "ht_batch",
+                                           "packets_per_txn",
+                                           "messages_per_txn",
+                                           "bytes_per_txn",
+                                           "commit_round_trips",
+                                           "abort_reasons",
+                                           "reads_per_txn",
+                                           "writes_per_txn",
+                                           "swaps_per_txn",
+                                           "doorbells_per_txn",
+                                           "messages_by_phase",
+                                           "verbs_by_phase"};
   EXPECT_EQ(keys, stated);
   EXPECT_EQ(json["latency_us"].size(), 4U);
   EXPECT_EQ(json["abort_reasons"].size(), 2U);

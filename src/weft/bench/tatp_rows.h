@@ -1,10 +1,9 @@
 // The rows of TATP's tables and their keys: plain data, copied in and out of values.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
-#include <cstring>
-#include <string_view>
+
+#include "weft/bench/rows.h"
 
 namespace weft::bench::tatp {
 
@@ -63,17 +62,5 @@ constexpr uint64_t number_of(uint64_t subscriber) {
   return number;
 }
 static_assert(number_of(1234) == 0x1234);
-
-template <class Row>
-Row row_of(std::string_view bytes) {
-  Row row{};
-  std::memcpy(&row, bytes.data(), std::min(bytes.size(), sizeof row));
-  return row;
-}
-
-template <class Row>
-std::string_view bytes_of(const Row& row) {
-  return {reinterpret_cast<const char*>(&row), sizeof row};
-}
 
 }  // namespace weft::bench::tatp

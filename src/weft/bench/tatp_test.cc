@@ -10,15 +10,15 @@
 namespace weft::bench {
 namespace {
 
-constexpr int kDraws = 200'000;
+constexpr int kCalls = 200'000;
 
 TEST(Tatp, DrawsTheMix) {
   const Tatp tatp(1'000);
   Random random(1);
   std::array<int, 7> seen{};
-  for (int i = 0; i < kDraws; ++i) ++seen[tatp.draw(random).kind];
+  for (int i = 0; i < kCalls; ++i) ++seen[tatp.draw(random).kind];
   const std::array<double, 7> percent{35, 35, 10, 2, 14, 2, 2};
-  for (size_t i = 0; i < seen.size(); ++i) EXPECT_NEAR(100.0 * seen[i] / kDraws, percent[i], 1.0) << i;
+  for (size_t i = 0; i < seen.size(); ++i) EXPECT_NEAR(100.0 * seen[i] / kCalls, percent[i], 1.0) << i;
 }
 
 TEST(Tatp, DrawnSubscribersAreInRangeAndReachEverywhere) {
@@ -26,7 +26,7 @@ TEST(Tatp, DrawnSubscribersAreInRangeAndReachEverywhere) {
     const Tatp tatp(subscribers);
     Random random(2);
     uint64_t low = subscribers, high = 0;
-    for (int i = 0; i < kDraws; ++i) {
+    for (int i = 0; i < kCalls; ++i) {
       const uint64_t id = tatp.draw_subscriber(random);
       ASSERT_LT(id, subscribers);
       low = std::min(low, id);
@@ -44,8 +44,8 @@ TEST(Tatp, DrawnSubscribersAreNotUniform) {
   ASSERT_EQ(Tatp::spread(subscribers), 1'048'575U);
   Random random(3);
   int odd = 0;
-  for (int i = 0; i < kDraws; ++i) odd += tatp.draw_subscriber(random) % 2 == 1 ? 1 : 0;
-  EXPECT_NEAR(100.0 * odd / kDraws, 75, 1.0);
+  for (int i = 0; i < kCalls; ++i) odd += tatp.draw_subscriber(random) % 2 == 1 ? 1 : 0;
+  EXPECT_NEAR(100.0 * odd / kCalls, 75, 1.0);
 }
 
 TEST(Tatp, SpreadFollowsTheNumberOfSubscribers) {
@@ -58,14 +58,14 @@ struct Rows {
   std::map<std::pair<uint16_t, uint64_t>, std::string> rows;
   Workload::Put put() {
     return [this](TableId table, Key key, std::string_view value) {
-      rows[{table.value, tatp::row_of<uint64_t>({key.data(), key.size()})}] = value;
+      rows[{table.value, row_of<uint64_t>({key.data(), key.size()})}] = value;
       return Result<void>();
     };
   }
   Workload::Walk walk() const {
     return [this](TableId table, const Cluster::Visit& visit) {
       for (const auto& [key, value] : rows) {
-        if (key.first == table.value) visit(NodeId(0), true, tatp::bytes_of(key.second), value, 1);
+        if (key.first == table.value) visit(NodeId(0), true, bytes_of(key.second), value, 1);
       }
     };
   }
@@ -80,7 +80,7 @@ TEST(Tatp, LoadedRowsGiveTheStatedSuccessRates) {
   Random random(4);
   ASSERT_TRUE(tatp.load(rows.put(), random));
   int asked[7] = {}, found[7] = {};
-  for (int i = 0; i < kDraws; ++i) {
+  for (int i = 0; i < kCalls; ++i) {
     const Call call = tatp.draw(random);
     const uint64_t facility = tatp::facility_key(call.a[0], call.a[1]);
     const bool has_facility = rows.has(Tatp::kFacility, facility);
@@ -120,7 +120,7 @@ TEST(Tatp, CheckFindsBrokenReferences) {
   while (orphan.has(Tatp::kFacility, facility)) ++facility;
   tatp::Forwarding forwarding{};
   forwarding.end_time = 8;
-  orphan.rows[{Tatp::kForwarding.value, tatp::forwarding_key(facility, 0)}] = tatp::bytes_of(forwarding);
+  orphan.rows[{Tatp::kForwarding.value, tatp::forwarding_key(facility, 0)}] = bytes_of(forwarding);
   tally.net = 1;
   EXPECT_NE(tatp.check(orphan.walk(), tally).find("forwarding without its facility"), std::string::npos);
 }

@@ -6,6 +6,8 @@
 #include "weft/bench/micro.h"
 #include "weft/bench/smallbank.h"
 #include "weft/bench/tatp.h"
+#include "weft/bench/tpcc.h"
+#include "weft/bench/tpcc_rows.h"
 
 namespace weft::bench {
 namespace {
@@ -54,6 +56,13 @@ Result<std::unique_ptr<Workload>> make_workload(std::string_view name, const Wor
     if (options.keys < 1) return bad("tatp needs at least 1 subscriber, 0 given");
     return std::unique_ptr<Workload>(std::make_unique<Tatp>(options.keys));
   }
+  if (name == "tpcc-no") {
+    if (options.keys < 1 || options.keys > tpcc::kWarehousesMax) {
+      return bad("tpcc-no has 1 to " + std::to_string(tpcc::kWarehousesMax) + " warehouses, " +
+                 std::to_string(options.keys) + " given");
+    }
+    return std::unique_ptr<Workload>(std::make_unique<Tpcc>(static_cast<uint32_t>(options.keys)));
+  }
   if (parse_micro(name, &gets, &puts)) {
     if (gets > Micro::kKeysMax || puts > Micro::kKeysMax || gets + puts < 1 || gets + puts > Micro::kKeysMax) {
       return bad(std::string(name) + ": a micro workload has 1 to " + std::to_string(Micro::kKeysMax) +
@@ -68,8 +77,13 @@ Result<std::unique_ptr<Workload>> make_workload(std::string_view name, const Wor
   return bad("no workload is called '" + std::string(name) + "'; there are " + workload_names());
 }
 
-uint64_t default_keys(std::string_view name) { return name == "tatp" ? 200'000 : 1'000'000; }
+uint64_t default_keys(std::string_view name) {
+  if (name == "tpcc-no") return 2;
+  return name == "tatp" ? 200'000 : 1'000'000;
+}
 
-std::string workload_names() { return "smallbank, tatp and micro-G-P (G gets and P puts, for example micro-4-2)"; }
+std::string workload_names() {
+  return "smallbank, tatp, tpcc-no and micro-G-P (G gets and P puts, for example micro-4-2)";
+}
 
 }  // namespace weft::bench

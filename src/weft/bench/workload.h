@@ -82,15 +82,15 @@ class Workload {
 enum class Skew : uint8_t { kHot, kNone };
 
 struct WorkloadOptions {
-  uint64_t keys = 0;  // accounts, subscribers or records in the whole cluster
+  uint64_t keys = 0;  // accounts, subscribers, warehouses or records in the whole cluster
   Skew skew = Skew::kHot;
 };
 
-// "smallbank", "tatp" or "micro-G-P". kBadOption names what was given and what there is.
+// "smallbank", "tatp", "tpcc-no" or "micro-G-P". kBadOption names what was given and what there is.
 Result<std::unique_ptr<Workload>> make_workload(std::string_view name, const WorkloadOptions& options);
 // Per node, when the user does not say: by the name of a workload that exists.
 uint64_t default_keys(std::string_view name);
-std::string workload_names();  // for messages: "smallbank, tatp, micro-G-P (...)"
+std::string workload_names();  // for messages: "smallbank, tatp, tpcc-no and micro-G-P (...)"
 
 // Which of `kinds` a number from [0, 100) falls on.
 size_t pick_kind(std::span<const TxnKind> kinds, uint64_t percent);

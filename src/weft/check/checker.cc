@@ -16,8 +16,6 @@ using checking::Edge;
 using checking::HistoryIndex;
 using checking::kNobody;
 
-std::string name(size_t txn) { return "T" + std::to_string(txn + 1); }
-
 // What the transaction appended to the key that no read has: where an edge into an unseen chain ends.
 std::string unseen_element(const HistoryIndex& index, uint32_t txn, uint32_t key) {
   for (const TxnRecord::Op& op : index.txn(txn).ops) {
@@ -28,23 +26,23 @@ std::string unseen_element(const HistoryIndex& index, uint32_t txn, uint32_t key
 }
 
 std::string why(const HistoryIndex& index, const Edge& edge, uint32_t to) {
-  const std::string from = name(edge.from);
+  const std::string from = txn_name(edge.from);
   const auto element = [&](uint32_t position) {
     return position < index.order_size(edge.key) ? std::to_string(index.order(edge.key)[position])
                                                  : unseen_element(index, to, edge.key);
   };
   switch (edge.kind) {
     case checking::kWw:
-      return from + " appended " + element(edge.position) + " to " + index.key_text(edge.key) + " before " + name(to) +
-             " appended " + element(edge.position + 1);
+      return from + " appended " + element(edge.position) + " to " + index.key_text(edge.key) + " before " +
+             txn_name(to) + " appended " + element(edge.position + 1);
     case checking::kWr:
-      return from + " appended " + element(edge.position) + " to " + index.key_text(edge.key) + ", which " + name(to) +
-             " read";
+      return from + " appended " + element(edge.position) + " to " + index.key_text(edge.key) + ", which " +
+             txn_name(to) + " read";
     case checking::kRw:
-      return from + " read " + index.key_text(edge.key) + " without " + element(edge.position) + ", which " + name(to) +
-             " appended";
+      return from + " read " + index.key_text(edge.key) + " without " + element(edge.position) + ", which " +
+             txn_name(to) + " appended";
     default:
-      return from + " completed at " + std::to_string(index.txn(edge.from).complete) + ", before " + name(to) +
+      return from + " completed at " + std::to_string(index.txn(edge.from).complete) + ", before " + txn_name(to) +
              " was invoked at " + std::to_string(index.txn(to).invoke);
   }
 }

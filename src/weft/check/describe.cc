@@ -45,8 +45,6 @@ std::string txn_text(const TxnRecord& txn) {
   return out;
 }
 
-std::string name(size_t txn) { return "T" + std::to_string(txn + 1); }
-
 }  // namespace
 
 std::string_view anomaly_name(Anomaly anomaly) {
@@ -105,10 +103,10 @@ std::string describe(const Verdict& verdict, const History& history) {
   if (verdict.valid()) return "valid: " + total;
   std::string out = "invalid: " + std::string(anomaly_name(verdict.anomaly)) + ": " + verdict.summary + "\n";
   for (const Verdict::Link& link : verdict.cycle) {
-    out += "  " + name(link.from) + " -" + std::string(dependency_name(link.kind)) + "-> " + name(link.to) + ": " +
-           link.why + "\n";
+    out += "  " + txn_name(link.from) + " -" + std::string(dependency_name(link.kind)) + "-> " + txn_name(link.to) +
+           ": " + link.why + "\n";
   }
-  for (const size_t txn : verdict.txns) out += "  " + name(txn) + ": " + txn_text(history.txns[txn]) + "\n";
+  for (const size_t txn : verdict.txns) out += "  " + txn_name(txn) + ": " + txn_text(history.txns[txn]) + "\n";
   return out + "checked: " + total;
 }
 

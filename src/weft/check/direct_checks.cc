@@ -11,8 +11,6 @@ namespace {
 using Op = TxnRecord::Op;
 using Finding = std::optional<Verdict>;
 
-std::string name(size_t txn) { return "T" + std::to_string(txn + 1); }
-
 Verdict finding(Anomaly anomaly, std::vector<size_t> txns, std::string summary) {
   Verdict verdict;
   verdict.anomaly = anomaly;
@@ -41,11 +39,11 @@ class ElementCheck {
       const uint32_t writer = index_.appends[*found].txn;
       if (index_.txn(writer).type == TxnRecord::Type::kFail) {
         return finding(Anomaly::kAbortedRead, {writer, read.txn},
-                       what(read, element) + ", an append of " + name(writer) + ", which failed");
+                       what(read, element) + ", an append of " + txn_name(writer) + ", which failed");
       }
       if (stamps_[*found] == stamp_) {
         return finding(Anomaly::kDuplicateElement, {writer, read.txn},
-                       what(read, element) + " twice; " + name(writer) + " appended it once");
+                       what(read, element) + " twice; " + txn_name(writer) + " appended it once");
       }
       stamps_[*found] = stamp_;
       if (order != nullptr) order->push_back(*found);
@@ -55,7 +53,7 @@ class ElementCheck {
 
  private:
   std::string what(const ReadAt& read, int64_t element) const {
-    return name(read.txn) + " read " + std::to_string(element) + " in " + index_.key_text(read.key);
+    return txn_name(read.txn) + " read " + std::to_string(element) + " in " + index_.key_text(read.key);
   }
 
   const HistoryIndex& index_;
@@ -132,7 +130,7 @@ class InternalCheck {
       const Append& append = index_.appends[*index_.append_of.find(at.key, element)];
       if (append.position < state.known->size() && (*state.known)[append.position] == element) {
         return finding(Anomaly::kInternal, {at.txn},
-                       name(at.txn) + " read " + std::to_string(element) + " in " + index_.key_text(at.key) +
+                       txn_name(at.txn) + " read " + std::to_string(element) + " in " + index_.key_text(at.key) +
                            " before it appended it");
       }
     }
@@ -146,14 +144,14 @@ class InternalCheck {
     const bool ends_in_own = list.size() >= own.size() && std::equal(own.rbegin(), own.rend(), list.rbegin());
     if (!ends_in_own) {
       return finding(Anomaly::kInternal, {at.txn},
-                     name(at.txn) + " read " + index_.key_text(at.key) + " without its own append at the end");
+                     txn_name(at.txn) + " read " + index_.key_text(at.key) + " without its own append at the end");
     }
     const auto length = static_cast<uint32_t>(list.size() - own.size());
     if (state.known == nullptr) {
       index_.first_reads.push_back({at.txn, at.op, at.key, length});
     } else if (length != state.known->size() || !is_prefix(*state.known, list)) {
       return finding(Anomaly::kInternal, {at.txn},
-                     name(at.txn) + " read " + index_.key_text(at.key) +
+                     txn_name(at.txn) + " read " + index_.key_text(at.key) +
                          " twice and the second list is not the first with its own appends");
     }
     state.known = &list;
@@ -175,8 +173,8 @@ Finding check_gone(const HistoryIndex& index, const ReadAt& earlier, const ReadA
   const uint32_t writer = index.appends[*index.append_of.find(earlier.key, *at)].txn;
   if (index.txn(writer).type != TxnRecord::Type::kInfo) return std::nullopt;
   return finding(Anomaly::kInfoGone, {writer, earlier.txn, later.txn},
-                 name(earlier.txn) + " read " + std::to_string(*at) + " in " + index.key_text(earlier.key) +
-                     ", an append of " + name(writer) + " (info); " + name(later.txn) +
+                 txn_name(earlier.txn) + " read " + std::to_string(*at) + " in " + index.key_text(earlier.key) +
+                     ", an append of " + txn_name(writer) + " (info); " + txn_name(later.txn) +
                      ", invoked after that, does not have it");
 }
 
@@ -189,8 +187,8 @@ Finding check_orders(const HistoryIndex& index, const ReadAt& odd) {
   const auto at = std::mismatch(b.begin(), b.end(), a.begin());
   return finding(Anomaly::kIncompatibleOrders, {longest.txn, odd.txn},
                  "at position " + std::to_string(at.first - b.begin()) + " of " + index.key_text(odd.key) + " " +
-                     name(longest.txn) + " read " + std::to_string(*at.second) + " and " + name(odd.txn) + " read " +
-                     std::to_string(*at.first));
+                     txn_name(longest.txn) + " read " + std::to_string(*at.second) + " and " + txn_name(odd.txn) +
+                     " read " + std::to_string(*at.first));
 }
 
 // A read that stops just before an info append, invoked after another that has the append had completed.
@@ -218,9 +216,9 @@ Finding check_info_gone(const HistoryIndex& index) {
     if (index.txn(writer).type != TxnRecord::Type::kInfo || witness == kNobody) continue;
     if (index.txn(witness).complete >= index.txn(read.txn).invoke) continue;
     return finding(Anomaly::kInfoGone, {writer, witness, read.txn},
-                   name(witness) + " read " + std::to_string(index.order(read.key)[read.length]) + " in " +
-                       index.key_text(read.key) + ", an append of " + name(writer) + " (info); " + name(read.txn) +
-                       ", invoked after that, does not have it");
+                   txn_name(witness) + " read " + std::to_string(index.order(read.key)[read.length]) + " in " +
+                       index.key_text(read.key) + ", an append of " + txn_name(writer) + " (info); " +
+                       txn_name(read.txn) + ", invoked after that, does not have it");
   }
   return std::nullopt;
 }
@@ -231,8 +229,9 @@ Finding check_intermediate(const HistoryIndex& index) {
     const Append& append = index.at(read.key, read.length - 1);
     if (append.last || append.txn == read.txn) continue;
     return finding(Anomaly::kIntermediateRead, {append.txn, read.txn},
-                   name(read.txn) + " read " + index.key_text(read.key) + " up to " + std::to_string(append.element) +
-                       ", but " + name(append.txn) + " appended more to it after that");
+                   txn_name(read.txn) + " read " + index.key_text(read.key) + " up to " +
+                       std::to_string(append.element) + ", but " + txn_name(append.txn) +
+                       " appended more to it after that");
   }
   return std::nullopt;
 }
@@ -244,9 +243,9 @@ Finding check_program_order(const HistoryIndex& index) {
     const Append& before = index.appends[append.previous];
     if (before.position == kNobody || before.position < append.position) continue;
     return finding(Anomaly::kInternal, {append.txn, index.longest[append.key].txn},
-                   name(append.txn) + " appended " + std::to_string(before.element) + " to " +
+                   txn_name(append.txn) + " appended " + std::to_string(before.element) + " to " +
                        index.key_text(append.key) + " before " + std::to_string(append.element) + ", but " +
-                       name(index.longest[append.key].txn) + " read them the other way round");
+                       txn_name(index.longest[append.key].txn) + " read them the other way round");
   }
   return std::nullopt;
 }
@@ -258,9 +257,9 @@ Finding check_lost(const HistoryIndex& index) {
     if (before.position != kNobody) continue;
     const uint32_t reader = index.longest[append.key].txn;
     return finding(Anomaly::kLostAppend, {append.txn, reader},
-                   name(append.txn) + " appended " + std::to_string(before.element) + " to " +
+                   txn_name(append.txn) + " appended " + std::to_string(before.element) + " to " +
                        index.key_text(append.key) + " and then " + std::to_string(append.element) + "; " +
-                       name(reader) + " read the second without the first");
+                       txn_name(reader) + " read the second without the first");
   }
   std::vector<uint32_t> newest(index.keys.size(), kNobody);  // per key: the read that was last to be invoked
   for (const FirstRead& read : index.first_reads) {
@@ -272,9 +271,9 @@ Finding check_lost(const HistoryIndex& index) {
     if (append.position != kNobody || !index.ok(append.txn) || reader == kNobody) continue;
     if (index.txn(append.txn).complete >= index.txn(reader).invoke) continue;
     return finding(Anomaly::kLostAppend, {append.txn, reader},
-                   name(append.txn) + " appended " + std::to_string(append.element) + " to " +
+                   txn_name(append.txn) + " appended " + std::to_string(append.element) + " to " +
                        index.key_text(append.key) + " and completed at " +
-                       std::to_string(index.txn(append.txn).complete) + "; " + name(reader) + ", invoked at " +
+                       std::to_string(index.txn(append.txn).complete) + "; " + txn_name(reader) + ", invoked at " +
                        std::to_string(index.txn(reader).invoke) + ", and every other read of the key miss it");
   }
   return std::nullopt;
@@ -286,7 +285,7 @@ std::optional<Verdict> check_directly(HistoryIndex& index) {
   if (index.twice) {
     const auto [first, second] = *index.twice;
     return finding(Anomaly::kDuplicateElement, {first, second},
-                   name(first) + " and " + name(second) + " append the same element to the same key");
+                   txn_name(first) + " and " + txn_name(second) + " append the same element to the same key");
   }
   std::optional<ReadAt> odd;
   if (Finding f = check_elements(index, odd)) return f;

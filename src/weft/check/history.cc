@@ -133,4 +133,6 @@ std::optional<DoubleAppend> double_append(const History& history) {
   return std::nullopt;
 }
 
+std::string txn_name(size_t index) { return "T" + std::to_string(index + 1); }
+
 }  // namespace weft

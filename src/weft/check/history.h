@@ -72,4 +72,7 @@ std::optional<DoubleAppend> double_append(const History& history);
 Result<History> read_history(const std::string& path);
 Result<History> parse_history(std::string_view text, std::string_view name);
 
+// How a report calls the transaction of a history that has this index.
+std::string txn_name(size_t index);
+
 }  // namespace weft

@@ -7,6 +7,7 @@
 
 #include "weft/bench/bench.h"
 #include "weft/bench/ladder.h"
+#include "weft/bench/phases.h"
 #include "weft/bench/progress.h"
 #include "weft/cli/cluster_flags.h"
 #include "weft/cli/commands.h"
@@ -45,6 +46,10 @@ Result<bench::BenchOptions> options_of(const BenchFlags& flags, bool keys_given)
   if (auto off = bench::switch_off(flags.off, &out.cluster); !off) return off.error();
   if (keys_given && flags.keys < 1) return bad("--keys " + std::to_string(flags.keys) + ": at least 1 a node");
   out.keys_per_node = static_cast<uint64_t>(flags.keys);
+  if (flags.fabric != "tcp" && flags.fabric != "verbs" &&
+      !(flags.tls.ca.empty() && flags.tls.certificate.empty() && flags.tls.key.empty())) {
+    return bad("--tls-ca, --tls-certificate and --tls-key go with --fabric tcp or verbs, not " + flags.fabric);
+  }
   if (flags.skew != "hot" && flags.skew != "none") return bad("--skew " + flags.skew + ": there are hot and none");
   out.skew = flags.skew == "hot" ? bench::Skew::kHot : bench::Skew::kNone;
   if (!(flags.seconds > 0)) return bad("--seconds must be more than 0");
@@ -102,34 +107,57 @@ int run_all(const BenchFlags& flags, const bench::BenchOptions& options, bool se
   return wrong->empty() ? bench::kExitDone : wrong_result(*wrong);
 }
 
+int run_phases(const BenchFlags& flags, const bench::BenchOptions& options, bool seconds_given) {
+  bench::PhasesOptions phases;
+  phases.bench = options;
+  if (seconds_given) phases.seconds = flags.seconds;
+  phases.label = flags.label;
+  bench::Progress progress(stderr);
+  auto wrong = bench::run_phases(phases, std::cout, progress);
+  progress.clear();
+  if (!wrong) return fail(wrong.error());
+  return wrong->empty() ? bench::kExitDone : wrong_result(*wrong);
+}
+
 int run_bench(BenchFlags flags, const CLI::App& command) {
-  const bool all = flags.workload == "all";
-  if (all) {
-    for (const char* flag : {"--json", "--rate", "--off", "--protocol", "--warmup"}) {
-      if (command.count(flag) > 0) return refuse(std::string(flag) + " does not go with `bench all`, which sets it");
+  const bool all = flags.workload == "all", phases = flags.workload == "phases";
+  if (all || phases) {
+    for (const char* flag : {"--json", "--rate", "--off", "--protocol", "--warmup", "--inflight"}) {
+      if (command.count(flag) == 0 || (all && std::string_view(flag) == "--inflight")) continue;
+      return refuse(std::string(flag) + " does not go with `bench " + flags.workload + "`, which sets it");
+    }
+    if (phases && command.count("--keys") > 0) {
+      return refuse("--keys does not go with `bench phases`, whose workloads count different things");
     }
     if (command.count("--nodes") == 0) flags.cluster.nodes = kAllNodes;
+    if (phases && command.count("--fabric") == 0) flags.fabric = "shm";
   } else if (flags.markdown || !flags.label.empty()) {
-    return refuse("--markdown and --label go with `bench all` only");
+    return refuse("--markdown and --label go with `bench all` and `bench phases` only");
   }
   const auto options = options_of(flags, command.count("--keys") > 0);
   if (!options) return refuse(options.error().text());
-  return all ? run_all(flags, *options, command.count("--seconds") > 0) : run_one(flags, *options);
+  const bool seconds_given = command.count("--seconds") > 0;
+  if (phases) return run_phases(flags, *options, seconds_given);
+  return all ? run_all(flags, *options, seconds_given) : run_one(flags, *options);
 }
 
 void add_flags(CLI::App& command, BenchFlags& flags) {
   command
-      .add_option("workload", flags.workload,
-                  "smallbank, tatp, micro-G-P (G gets and P puts, for example micro-4-2), or all: every figure of "
-                  "the performance page, as Markdown, on 5 nodes unless --nodes is given")
+      .add_option(
+          "workload", flags.workload,
+          "smallbank, tatp, tpcc-no, micro-G-P (G gets and P puts, for example micro-4-2), or all: every figure of "
+          "the performance page; or phases: each phase by verbs and by messages; both as Markdown, on 5 nodes unless "
+          "--nodes is given")
       ->required();
   flags.cluster.add_to(command);
-  command.add_option("--fabric", flags.fabric, "What joins the nodes: local, shm or tcp")->capture_default_str();
+  command.add_option("--fabric", flags.fabric, "What joins the nodes: local, shm, tcp or verbs")->capture_default_str();
   command.add_option("--tls-ca", flags.tls.ca, "With --fabric tcp: encrypted, the authority's certificate");
   command.add_option("--tls-certificate", flags.tls.certificate, "and the nodes' certificate");
   command.add_option("--tls-key", flags.tls.key, "and their key");
   command.add_option("--protocol", flags.protocol, "A name from `weft protocols`")->capture_default_str();
-  command.add_option("--seconds", flags.seconds, "How long to measure; of each run with all (default there: 8)")
+  command
+      .add_option("--seconds", flags.seconds,
+                  "How long to measure; of each run with all (default there: 8) and phases (3)")
       ->capture_default_str();
   command.add_option("--warmup", flags.warmup, "Seconds before that")->capture_default_str();
   command.add_option("--inflight", flags.inflight, "Transactions a worker runs at a time, 1 to 200")
@@ -138,15 +166,18 @@ void add_flags(CLI::App& command, BenchFlags& flags) {
                      "Open loop: this many transactions a second arrive in the cluster, whatever it does; latency "
                      "counts from the arrival (default: closed loop)");
   command.add_option("--keys", flags.keys,
-                     "Accounts, subscribers or records a node (default: 1000000 accounts or records, 200000 "
-                     "subscribers)");
+                     "Accounts, subscribers, warehouses or records a node (default: 1000000 accounts or records, "
+                     "200000 subscribers, 2 warehouses)");
   command.add_option("--skew", flags.skew, "smallbank: hot (90 % of transactions on 4 % of the accounts) or none")
       ->capture_default_str();
-  command.add_option("--off", flags.off, "Switch off, comma-separated: nw-batch, ht-batch, local-reads");
+  command.add_option(
+      "--off", flags.off,
+      "Switch off, comma-separated: nw-batch, ht-batch, local-reads, coroutines (one transaction at a time); and in "
+      "rows with verbs outstanding (requests of one transaction), doorbells (batching), passive-acks");
   command.add_option("--seed", flags.seed, "Of the contents and of what the clients draw")->capture_default_str();
   command.add_flag("--json", flags.json, "Print one JSON object");
-  command.add_flag("--markdown", flags.markdown, "With all: print Markdown, which it does anyway");
-  command.add_option("--label", flags.label, "With all: the commit, for the heading");
+  command.add_flag("--markdown", flags.markdown, "With all and phases: print Markdown, which they do anyway");
+  command.add_option("--label", flags.label, "With all and phases: the commit, for the heading");
 }
 
 }  // namespace

@@ -9,8 +9,6 @@
 namespace weft::cli {
 namespace {
 
-constexpr int kReplicasDefault = 3;
-
 int cores() { return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kWorkersMax); }
 
 }  // namespace

@@ -14,6 +14,8 @@ class App;
 
 namespace weft::cli {
 
+inline constexpr int kReplicasDefault = 3;  // or as many as there are nodes
+
 struct ClusterFlags {
   int nodes = 3;
   std::optional<int> replicas;  // not given: three, or as many as there are nodes

@@ -16,6 +16,7 @@ void add_bench(CLI::App& app, int* status);
 void add_sim(CLI::App& app, int* status);
 void add_check(CLI::App& app, int* status);
 void add_protocols(CLI::App& app, int* status);
+void add_doctor(CLI::App& app, int* status);
 
 // Says on stderr why a request cannot be carried out; returns the exit status for it.
 int refuse(const std::string& why);

@@ -20,6 +20,7 @@ int main(int argc, char** argv) {
   CLI::App app("Weft: a strictly serializable, replicated, in-memory transactional store", "weft");
   int status = weft::bench::kExitDone;
   app.require_subcommand(0, 1);
+  app.set_version_flag("--version", "weft " WEFT_VERSION);
   app.footer("Begin with `weft up`. `weft COMMAND --help` says what a command takes.");
   weft::cli::add_up(app, &status);
   weft::cli::add_server(app, &status);
@@ -27,6 +28,7 @@ int main(int argc, char** argv) {
   weft::cli::add_sim(app, &status);
   weft::cli::add_check(app, &status);
   weft::cli::add_protocols(app, &status);
+  weft::cli::add_doctor(app, &status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {

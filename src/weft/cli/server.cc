@@ -1,5 +1,6 @@
 // `weft server`: one node of a cluster, as its file says.
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -8,12 +9,14 @@
 #include <string>
 
 #include "weft/base/clock.h"
+#include "weft/base/event_log.h"
 #include "weft/bench/bench.h"
 #include "weft/cli/commands.h"
 #include "weft/cli/interrupt.h"
 #include "weft/cluster/supervised.h"
 #include "weft/cluster/zookeeper.h"
 #include "weft/server/config.h"
+#include "weft/server/http.h"
 #include "weft/server/server.h"
 
 namespace weft::cli {
@@ -26,7 +29,7 @@ Result<std::unique_ptr<Membership>> make_membership(const NodeConfig& config, Cl
     options.path = config.membership.path;
     options.auth = config.membership.auth;
     const Options& o = config.options;
-    options.founding = {config.founders, o.replicas, o.partitions > 0 ? o.partitions : o.nodes};
+    options.founding = {config.founders, o.replicas, o.partition_count()};
     auto kept = ZookeeperMembership::open(options, clock);
     if (!kept) return kept.error();
     return std::unique_ptr<Membership>(std::move(*kept));
@@ -42,13 +45,22 @@ ServerOptions options_of(const NodeConfig& config) {
   options.node = config.node;
   options.spec = spec_of(config);
   options.founders = config.founders;
-  options.fabric = config.fabric.kind == FabricKind::kShm ? "shm" : "tcp";
+  options.fabric = fabric_name(config.fabric.kind);
   options.listen = config.fabric.listen;
   options.advertise = config.fabric.advertise;
   options.tls = config.fabric.tls;
+  options.device = config.fabric.device;
   options.lease_ns = config.lease_ms * uint64_t{1'000'000};
   options.clients = config.client.listen;
+  options.clients_advertise = config.client.advertise;
+  options.clients_tls = config.client.tls;
   options.front.debug = config.client.debug;
+  options.front.password = config.client.password;
+  options.front.clients_max = config.client.clients_max;
+  options.front.resp.buffer_bytes_max = config.client.query_bytes_max;
+  options.front.pipeline_max = config.client.pipeline_max;
+  options.front.output_held_bytes = config.client.output_held_bytes;
+  options.front.output_total_bytes = config.client.output_total_bytes;
   return options;
 }
 
@@ -63,14 +75,20 @@ void fit_files(ServerOptions* options) {
   const Options& o = options->spec.options;
   const auto workers = static_cast<rlim_t>(o.workers);
   const rlim_t own = 64 + 4 * workers * static_cast<rlim_t>(o.nodes);  // for the fabric and all the rest
-  const rlim_t fit = std::max<rlim_t>(files.rlim_cur > own ? (files.rlim_cur - own) / workers : 0, 1);
+  const rlim_t fit = std::max<rlim_t>(files.rlim_cur > own ? files.rlim_cur - own : 0, 1);
   if (fit >= options->front.clients_max) return;
-  std::fprintf(stderr,
-               "weft: node %d: clients_max is %u for each worker, not %u: the limit of open files (RLIMIT_NOFILE) is "
-               "%llu\n",
-               options->node.value, static_cast<uint32_t>(fit), options->front.clients_max,
-               static_cast<unsigned long long>(files.rlim_cur));
+  options->events->emit(Level::kWarn, "clients_limited",
+                        {{"clients_max", fit},
+                         {"instead_of", options->front.clients_max},
+                         {"why", "RLIMIT_NOFILE, the limit of open files"},
+                         {"open_files_max", files.rlim_cur}});
   options->front.clients_max = static_cast<uint32_t>(fit);
+}
+
+// It was asked for what cannot be: an address in use, memory that is not there.
+int cannot_start(EventLog& events, const Error& error) {
+  events.emit(Level::kError, "cannot_start", {{"why", error.text()}});
+  return bench::kExitBadRequest;
 }
 
 int run_server(const std::string& path) {
@@ -82,19 +100,38 @@ int run_server(const std::string& path) {
   const Fd stop = stop_signals();
   const NodeConfig& config = loaded.config;
   RealClock clock;
+  WallClock wall;
+  EventLog events(STDERR_FILENO, EventLog::form_for(STDERR_FILENO), &wall, config.node.value);
   const auto membership = make_membership(config, &clock);
-  if (!membership) return refuse(membership.error().text());
+  if (!membership) return cannot_start(events, membership.error());
+  std::unique_ptr<Http> http;
+  if (!config.http.listen.empty()) {
+    auto made = Http::create({.listen = config.http.listen}, &clock);
+    if (!made) return cannot_start(events, made.error());
+    http = std::move(*made);
+  }
   ServerOptions options = options_of(config);
+  options.events = &events;
+  options.site = http.get();
   fit_files(&options);
+  events.emit(Level::kInfo, "started",
+              {{"pid", getpid()},
+               {"cluster", config.cluster},
+               {"clients", config.client.listen},
+               {"http", http == nullptr ? "off" : config.http.listen}});
   // A node that was removed starts over, with nothing of what it had.
   for (;;) {
     const auto server = Server::create(options, membership->get(), &clock);
-    if (!server) return refuse(server.error().text());
+    if (!server) return cannot_start(events, server.error());
     const auto end = (*server)->run(stop.get());
-    if (!end) return refuse(end.error().text());
-    if (*end == Server::End::kStopped) return bench::kExitDone;
-    std::fprintf(stderr, "weft: node %d: %s\n", config.node.value, (*server)->why().c_str());
-    if (*end == Server::End::kMembershipEnded) return bench::kExitDone;
+    if (!end) return cannot_start(events, end.error());
+    if (*end == Server::End::kStopped) {
+      events.emit(Level::kInfo, "ended");
+      return bench::kExitDone;
+    }
+    const bool removed = *end == Server::End::kRemoved;
+    events.emit(Level::kWarn, removed ? "removed" : "membership_ended", {{"why", (*server)->why()}});
+    if (!removed) return bench::kExitDone;
   }
 }
 

@@ -1,5 +1,6 @@
 // `weft up`: a cluster of processes on this machine, and what a person needs to know to use it.
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -7,29 +8,44 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "weft/base/clock.h"
 #include "weft/base/entropy.h"
+#include "weft/base/event_log.h"
 #include "weft/bench/bench.h"
+#include "weft/cli/cluster_flags.h"
 #include "weft/cli/commands.h"
 #include "weft/cli/interrupt.h"
+#include "weft/cli/live_line.h"
 #include "weft/server/config.h"
+#include "weft/server/config_keys.h"
 #include "weft/server/supervisor.h"
 
 namespace weft::cli {
 namespace {
 
-constexpr int kReplicasDefault = 3;
+constexpr int kHttpBeside = 1000;
+constexpr uint64_t kLineNs = 1'000'000'000;
+constexpr size_t kLineColumns = 79;  // of a terminal that does not say how wide it is
 
 struct UpFlags {
   int nodes = 3;
   int founders = 0;
   int replicas = 0;  // 0: kReplicasDefault, or nodes if that is less
   int port = 7379;
+  int http_port = -1;  // -1: kHttpBeside above port; 0: no HTTP
   int workers = 1;
   std::string fabric = "shm";
+  std::string device, locks = "messages";
+  std::string memory = "1GiB";
+  uint64_t capacity = StoreConfig().capacity;
   std::string protocol = "dnl4";
+  std::string password, tls_certificate, tls_key;  // of clients
+  bool password_given = false;
   bool debug = false;
 };
 
@@ -42,26 +58,64 @@ NodeConfig config_of(const UpFlags& flags, const std::string& name, int node) {
   config.options.replicas = flags.replicas;
   config.options.workers = flags.workers;
   config.options.protocol = flags.protocol;
-  config.fabric.kind = flags.fabric == "shm" ? FabricKind::kShm : FabricKind::kTcp;
+  for (const FabricKind kind : {FabricKind::kTcp, FabricKind::kShm, FabricKind::kVerbs}) {
+    if (fabric_name(kind) == flags.fabric) config.fabric.kind = kind;
+  }
+  config.fabric.device.device = flags.device;
+  if (flags.locks == "loopback") config.options.locks = LocksBy::kLoopback;
   config.fabric.listen = flags.fabric == "shm" ? "@" + name + "-" + std::to_string(node) : "127.0.0.1:0";
   config.membership.socket = "@" + name;
+  parse_size(flags.memory, config.store.memory_bytes_max);
+  config.store.capacity = flags.capacity;
   config.client.listen = "127.0.0.1:" + std::to_string(flags.port + node);
+  config.client.password = flags.password;
+  config.client.tls.certificate = flags.tls_certificate;
+  config.client.tls.key = flags.tls_key;
   config.client.debug = flags.debug;
+  if (flags.http_port > 0) config.http.listen = "127.0.0.1:" + std::to_string(flags.http_port + node);
   return config;
 }
 
+std::string ports(int first, int nodes) {
+  return std::to_string(first) + (nodes > 1 ? " to " + std::to_string(first + nodes - 1) : "");
+}
+
+// Every command of the tour works as it is printed, one after the other; a test pastes them.
 void say_what_there_is(const UpFlags& flags) {
-  std::cout << "A cluster of " << flags.nodes << " nodes with " << flags.replicas << " replicas of every key is up.\n\n"
-            << "Any client of Redis can talk to any node, on ports " << flags.port << " to "
-            << flags.port + flags.nodes - 1 << " of 127.0.0.1:\n"
-            << "  redis-cli -p " << flags.port << " set greeting hello\n"
-            << "  redis-cli -p " << flags.port + flags.nodes - 1 << " get greeting\n"
-            << "  printf 'MULTI\\nINCR a\\nINCR b\\nEXEC\\n' | redis-cli -p " << flags.port
-            << "     one transaction, whatever nodes the keys are at\n"
-            << "  redis-cli -p " << flags.port << " weft status          who is there\n"
-            << "Kill one of its processes: it is replaced, and nothing that was answered is lost.\n"
-            << "Ctrl-C ends the cluster, and with it the data.\n"
-            << std::flush;
+  const std::string first = std::to_string(flags.port), last = std::to_string(flags.port + flags.nodes - 1);
+  std::cout << "A cluster of " << flags.nodes << (flags.nodes == 1 ? " node" : " nodes") << " with " << flags.replicas
+            << (flags.replicas == 1 ? " replica" : " replicas") << " of every key is up.\n\n"
+            << "  clients        127.0.0.1, ports " << ports(flags.port, flags.nodes)
+            << ": any client of Redis, at any node (redis-cli -p " << first << ")\n";
+  if (flags.http_port > 0) {
+    std::cout << "  status page    http://127.0.0.1:" << flags.http_port << "/ (every node has one, ports "
+              << ports(flags.http_port, flags.nodes) << "; /metrics and /status beside it)\n";
+  }
+  std::cout << "\nA short tour, to be pasted into another terminal:\n\n";
+  if (!flags.password.empty()) std::cout << "  # Before: export REDISCLI_AUTH=(the password)\n";
+  std::cout << "  redis-cli -p " << first << " set greeting hello\n"
+            << "  redis-cli -p " << last << " get greeting\n"
+            << "  # One transaction, whatever nodes its keys are at:\n"
+            << "  printf 'MULTI\\nINCR a\\nINCR b\\nINCR c\\nEXEC\\n' | redis-cli -p " << first << "\n";
+  if (flags.replicas > 1) {
+    std::cout << "  # Kill a node. Nothing that was answered is lost:\n"
+              << "  kill -9 $(redis-cli -p " << last << " weft status | grep -o '\"pid\":[0-9]*' | cut -d: -f2)\n"
+              << "  redis-cli -p " << first << " get greeting\n"
+              << "  # It is started again and filled. When it is whole it answers as before:\n"
+              << "  until redis-cli -p " << last
+              << " weft status 2>/dev/null | grep -q '\"whole\":true'; do sleep 0.1; done\n"
+              << "  redis-cli -p " << last << " get greeting\n";
+  }
+  std::cout << "\nCtrl-C ends the cluster, and with it the data.\n\n" << std::flush;
+}
+
+void show_line(const Supervisor& supervisor, int nodes) {
+  std::vector<nlohmann::json> samples;
+  for (int n = 0; n < nodes; ++n) samples.push_back(supervisor.sample(NodeId(static_cast<uint8_t>(n))));
+  winsize window{};
+  const bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 1;
+  const size_t width = known ? window.ws_col - 1U : kLineColumns;
+  std::cout << "\r\x1b[K" << live_line(*supervisor.view(), samples, width) << std::flush;
 }
 
 int run_up(UpFlags flags) {
@@ -69,6 +123,18 @@ int run_up(UpFlags flags) {
   if (flags.port < 1 || flags.port + flags.nodes - 1 > 65535) {
     return refuse("--port " + std::to_string(flags.port) + ": " + std::to_string(flags.nodes) +
                   " nodes need as many ports from there, up to 65535");
+  }
+  if (flags.fabric != "verbs" && (!flags.device.empty() || flags.locks != "messages")) {
+    return refuse("--device and --locks go with --fabric verbs, not " + flags.fabric);
+  }
+  if (flags.password_given && flags.password.empty()) return refuse("--password: it is empty");
+  if (uint64_t bytes = 0; !parse_size(flags.memory, bytes)) {
+    return refuse("--memory " + flags.memory + ": " + find_key("store.memory_bytes_max")->expected());
+  }
+  if (flags.http_port < 0) flags.http_port = flags.port + kHttpBeside;
+  if (flags.http_port + flags.nodes - 1 > 65535) {
+    return refuse("--http-port " + std::to_string(flags.http_port) + ": " + std::to_string(flags.nodes) +
+                  " nodes need as many ports from there, up to 65535 (0: no HTTP)");
   }
   const std::string name = "weft-" + std::to_string(getpid()) + "-" + std::to_string(entropy() % 1'000'000);
   SupervisorOptions options;
@@ -85,21 +151,28 @@ int run_up(UpFlags flags) {
   }
   const Fd stop = stop_signals();
   RealClock clock;
-  auto supervisor =
-      Supervisor::create(options, &clock, [](const std::string& text) { std::cerr << text << std::endl; });
+  WallClock wall;
+  EventLog events(STDERR_FILENO, EventLog::form_for(STDERR_FILENO), &wall);
+  auto supervisor = Supervisor::create(options, &clock, &events);
   if (!supervisor) return refuse(supervisor.error().text());
+  const bool terminal = isatty(STDOUT_FILENO) == 1;
+  uint64_t line_due_ns = 0;
   bool said = false;
   pollfd stopped{stop.get(), POLLIN, 0};
   while (poll(&stopped, 1, 0) == 0) {
     if (!(*supervisor)->step(stop.get(), 1000)) {
-      std::cerr << "weft: the cluster stops: " << (*supervisor)->why() << "\n";
+      events.emit(Level::kError, "cluster_stops", {{"why", (*supervisor)->why()}});
       (*supervisor)->stop();
       return bench::kExitFailed;
     }
-    if (said || (*supervisor)->view() == nullptr) continue;
-    said = true;
-    say_what_there_is(flags);
+    if ((*supervisor)->view() == nullptr) continue;
+    if (!std::exchange(said, true)) say_what_there_is(flags);
+    if (terminal && clock.now_ns() >= line_due_ns) {
+      line_due_ns = clock.now_ns() + kLineNs;
+      show_line(**supervisor, flags.nodes);
+    }
   }
+  if (terminal) std::cout << "\r\x1b[K" << std::flush;
   (*supervisor)->stop();
   std::cout << "The cluster has ended.\n";
   return bench::kExitDone;
@@ -119,13 +192,36 @@ void add_up(CLI::App& app, int* status) {
       ->check(CLI::Range(1, kReplicasMax));
   command->add_option("--port", flags->port, "Where clients talk to node 0; the others have the next ones")
       ->capture_default_str();
+  command
+      ->add_option(
+          "--http-port", flags->http_port,
+          "Where node 0 shows its status page, /status and /metrics; the others have the next ones; 0: nowhere "
+          "(default: 1000 above --port)")
+      ->check(CLI::Range(0, 65535));
   command->add_option("--workers", flags->workers, "Event loops of each node")->capture_default_str();
-  command->add_option("--fabric", flags->fabric, "shm or tcp")
+  command->add_option("--fabric", flags->fabric, "shm, tcp or verbs (RDMA)")
       ->capture_default_str()
-      ->check(CLI::IsMember({"shm", "tcp"}));
+      ->check(CLI::IsMember({"shm", "tcp", "verbs"}));
+  command->add_option("--device", flags->device,
+                      "With --fabric verbs: the RDMA device (default: the first that works)");
+  command
+      ->add_option("--locks", flags->locks,
+                   "With --fabric verbs: messages or loopback, if the device's atomics do not go with the processor's")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"messages", "loopback"}));
   command->add_option("--protocol", flags->protocol, "A row of `weft protocols`")->capture_default_str();
+  command->add_option("--memory", flags->memory, "Of each node, for records and their index")->capture_default_str();
+  command->add_option("--capacity", flags->capacity, "Records in the cluster")->capture_default_str();
+  command->add_option("--password", flags->password, "What clients give first, with AUTH (default: none)");
+  command->add_option("--tls-certificate", flags->tls_certificate, "PEM file: clients talk TLS (default: they do not)")
+      ->each([flags](const std::string& path) { flags->tls_certificate = std::filesystem::absolute(path).string(); });
+  command->add_option("--tls-key", flags->tls_key, "PEM file with the certificate's key")
+      ->each([flags](const std::string& path) { flags->tls_key = std::filesystem::absolute(path).string(); });
   command->add_flag("--debug", flags->debug, "Allow commands that break things on purpose (WEFT CUT): for tests");
-  command->callback([flags, status] { *status = run_up(*flags); });
+  command->callback([flags, status, command] {
+    flags->password_given = command->count("--password") > 0;
+    *status = run_up(*flags);
+  });
 }
 
 }  // namespace weft::cli

@@ -14,10 +14,12 @@ namespace {
 struct LeaseMessage {
   uint64_t sent_ns;  // by the asker's clock: comes back in the answer
   uint32_t epoch;
-  uint32_t answer;  // 0: asks, 1: gives, 2: neither, a newer view follows as text
+  uint32_t answer;  // 0: asks, 1: gives, 2: neither, a newer view follows as text; 3: neither, a note follows
 };
 static_assert(sizeof(LeaseMessage) == 16);
 constexpr uint32_t kPassesView = 2;
+constexpr uint32_t kNote = 3;
+constexpr size_t kNotesMax = 4;  // of a member, that wait here
 
 ByteView bytes_of(const LeaseMessage& message) {
   return {reinterpret_cast<const std::byte*>(&message), sizeof message};
@@ -40,14 +42,6 @@ bool Agent::in(const View& view) const {
   return member != nullptr && member->token == options_.self.token;
 }
 
-// What the node is sized for.
-bool Agent::fits(const View& view) const {
-  const View& first = node_->view();
-  const auto nodes = static_cast<size_t>(node_->spec().options.nodes);
-  return view.partitions.size() == first.partitions.size() && view.replicas == first.replicas &&
-         std::all_of(view.members.begin(), view.members.end(), [&](const Member& m) { return m.node.value < nodes; });
-}
-
 bool Agent::step(uint64_t now_ns) {
   if (retired_ || (now_ns < next_step_ns_ && !nudged_.load(std::memory_order_acquire))) return false;
   nudged_.store(false, std::memory_order_release);
@@ -56,7 +50,8 @@ bool Agent::step(uint64_t now_ns) {
     for (Peer& peer : peers_) peer.heard_ns = peer.here_ns = now_ns;  // nobody was silent before it looked
   }
   std::shared_ptr<const View> latest = membership_->latest();
-  if (latest != nullptr && !fits(*latest)) latest = nullptr;  // whoever wrote it is of another configuration
+  if (latest != nullptr && !check_view(*latest, node_->spec().options))
+    latest = nullptr;  // whoever wrote it is of another configuration
   if (passed_ != nullptr && (latest == nullptr || passed_->epoch > latest->epoch)) latest = passed_;
   if (latest == nullptr) latest = view_;
   if (latest == nullptr) return false;
@@ -68,6 +63,7 @@ bool Agent::step(uint64_t now_ns) {
   }
   if (retired_) return true;
   if (now_ns >= next_ask_ns_) ask_leases(now_ns);
+  send_notes();
   // Who was asked may not have been in the view yet: without leases nothing is told, so ask again soon.
   if (node_->lease_until_ns() <= now_ns) next_ask_ns_ = next_step_ns_ = now_ns + options_.lease_ns / 64;
   suspect(now_ns);
@@ -130,6 +126,7 @@ void Agent::hear(NodeId from, ByteView message) {
   const uint64_t now_ns = node_->worker(WorkerId(0))->clock_ns();  // not the step's, which may have begun long ago
   peer(from).heard_ns = now_ns;
   if (lease.answer == kPassesView) return take_view(message.subspan(sizeof lease));
+  if (lease.answer == kNote) return take_note(from, message.subspan(sizeof lease));
   if (lease.epoch < view_->epoch.value) pass_view(from, now_ns);
   if (lease.epoch != view_->epoch.value) return;
   peer(from).here_ns = now_ns;
@@ -159,10 +156,45 @@ void Agent::pass_view(NodeId to, uint64_t now_ns) {
 
 void Agent::take_view(ByteView text) {
   const Result<View> view = view_from_json(as_text(text));
-  if (!view || view->epoch <= view_->epoch || !fits(*view)) return;
+  if (!view || view->epoch <= view_->epoch || !check_view(*view, node_->spec().options)) return;
   WEFT_MARK("a member passes the view on");
   passed_ = std::make_shared<const View>(*view);
   nudge();
+}
+
+void Agent::send_note(const std::string& text) {
+  if (text.size() > kNoteBytesMax) return;
+  const LeaseMessage header{0, 0, kNote};
+  {
+    const std::scoped_lock lock(notes_mutex_);
+    note_.resize(sizeof header + text.size());
+    std::memcpy(note_.data(), &header, sizeof header);
+    std::memcpy(note_.data() + sizeof header, text.data(), text.size());
+  }
+  nudge();
+}
+
+void Agent::send_notes() {
+  const std::scoped_lock lock(notes_mutex_);
+  if (note_.empty()) return;
+  Engine* const engine = node_->engine(WorkerId(0));
+  for (const Member& member : view_->members) {
+    if (member.node == options_.self.node || engine->control_waits(member.node)) continue;
+    engine->send_control(member.node, note_);
+  }
+  note_.clear();
+}
+
+void Agent::take_note(NodeId from, ByteView text) {
+  if (text.size() > kNoteBytesMax) return;
+  const std::scoped_lock lock(notes_mutex_);
+  const auto of_it = std::count_if(notes_.begin(), notes_.end(), [&](const Note& note) { return note.from == from; });
+  if (static_cast<size_t>(of_it) < kNotesMax) notes_.push_back({from, std::string(as_text(text))});
+}
+
+std::vector<Agent::Note> Agent::take_notes() {
+  const std::scoped_lock lock(notes_mutex_);
+  return std::exchange(notes_, {});
 }
 
 void Agent::update_lease() {

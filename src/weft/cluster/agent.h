@@ -19,6 +19,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "weft/cluster/membership.h"
 #include "weft/txn/engine.h"
@@ -46,6 +47,16 @@ class Agent final : public Chore {
 
   const View* view() const { return view_.get(); }  // adopted; nullptr before the first. By the worker's thread.
 
+  // Notes: short texts that members' control threads give each other (server/picture.h), one way and without promise.
+  // They are no part of the agent's business and only use its way. From any thread.
+  static constexpr size_t kNoteBytesMax = 16 << 10;
+  void send_note(const std::string& text);  // to all members, at the next step; the last one counts
+  struct Note {
+    NodeId from;
+    std::string text;
+  };
+  std::vector<Note> take_notes();  // what came since; of each member a few at most
+
   // From any thread.
   void nudge() { nudged_.store(true, std::memory_order_release); }  // the membership has news: look at the next step
   bool retired() const { return retired_.load(std::memory_order_acquire); }
@@ -66,12 +77,13 @@ class Agent final : public Chore {
   };
 
   bool in(const View& view) const;
-  bool fits(const View& view) const;
   void adopt(const std::shared_ptr<const View>& view, uint64_t now_ns);
   bool join(const View& view, uint64_t now_ns);
   void ask_leases(uint64_t now_ns);
   void pass_view(NodeId to, uint64_t now_ns);
   void take_view(ByteView text);
+  void send_notes();
+  void take_note(NodeId from, ByteView text);
   void update_lease();
   uint64_t silent_from_ns(const Member& member, uint64_t now_ns);
   void suspect(uint64_t now_ns);
@@ -91,6 +103,9 @@ class Agent final : public Chore {
   uint64_t next_proposal_ns_ = 0;
   std::atomic<bool> nudged_{false};
   std::atomic<bool> retired_{false};
+  mutable std::mutex notes_mutex_;
+  std::vector<std::byte> note_;  // to send, the header included
+  std::vector<Note> notes_;      // that came
   mutable std::mutex lost_mutex_;
   bool started_ = false;
   std::string lost_;

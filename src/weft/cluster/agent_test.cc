@@ -6,24 +6,18 @@
 
 #include <cstring>
 #include <memory>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "weft/cluster/view_json.h"
-#include "weft/fabric/local.h"
-#include "weft/run/detached.h"
 #include "weft/txn/messages.h"
+#include "weft/txn/node_testing.h"
 
 namespace weft {
 namespace {
 
 constexpr uint64_t kLeaseNs = 1'000'000;
-constexpr TableId kTable{0};
-
-class HandClock final : public Clock {
- public:
-  uint64_t now_ns() override { return now; }
-  uint64_t now = 5'000'000'000;  // long after zero
-};
 
 class FakeMembership final : public Membership {
  public:
@@ -39,42 +33,31 @@ class FakeMembership final : public Membership {
   bool away = false;
 };
 
-class AgentTest : public testing::Test, public Environment {
+class AgentTest : public testing::Test, public HandNodes {
  protected:
-  NodeId enemy_id_{1};
+  // Time goes on only between steps, and began long ago.
+  AgentTest() {
+    clock_.now = 5'000'000'000;
+    clock_.step = 0;
+  }
 
   // Without the enemy's agent and engine if `enemy`.
   void start(bool enemy, int workers = 1) {
-    spec_.options.nodes = 3;
-    spec_.options.replicas = 2;
+    spec_ = three_nodes();
     spec_.options.workers = workers;
     spec_.recovers = true;
-    spec_.tables.push_back({.name = "t", .value_bytes_max = 16, .capacity = 1000});
-    fabric_ = std::make_unique<LocalFabric>(LocalOptions{.nodes = 3, .workers = workers});
-    for (uint8_t n = 0; n < 3; ++n) fabric_->set_regions(NodeId(n), &regions_[n]);
-    View view = make_view(3, 2, 3);
-    for (Member& member : view.members) member.token = 100 + member.node.value;
-    membership_.view = slow_membership_.view = std::make_shared<const View>(view);
+    make_network();
+    for (Member& member : view_.members) member.token = 100 + member.node.value;
+    membership_.view = slow_membership_.view = std::make_shared<const View>(view_);
     for (uint8_t n = 0; n < 3; ++n) {
       if (enemy && NodeId(n) == enemy_id_) continue;
-      start_node(NodeId(n), view, 100U + n, false);
+      start_with_agent(NodeId(n), view_, 100U + n, false);
     }
-    if (!enemy) return;
-    PortOptions port;
-    port.self = enemy_id_;
-    port.nodes = 3;
-    enemy_ = std::make_unique<Port>(port, fabric_->wire(enemy_id_, WorkerId(0)), nullptr);
-    for (uint8_t kind = 0; kind < kKindsMax; ++kind) {
-      enemy_->set_handler(
-          kind, [](void* self, std::span<const Message> run) { static_cast<AgentTest*>(self)->enemy_hears(run); },
-          this);
-    }
+    if (enemy) start_enemy();
   }
 
-  void start_node(NodeId id, const View& view, uint64_t token, bool joins) {
-    auto node = Node::create(id, spec_, view, this, joins);
-    ASSERT_TRUE(node) << node.error().text();
-    nodes_[id.value] = std::move(*node);
+  void start_with_agent(NodeId id, const View& view, uint64_t token, bool joins) {
+    ASSERT_NO_FATAL_FAILURE(start_node(id, view, joins));
     AgentOptions options;
     options.lease_ns = kLeaseNs;
     options.self.node = id;
@@ -84,7 +67,7 @@ class AgentTest : public testing::Test, public Environment {
   }
 
   // The enemy keeps its leases, and its promises up to the unlock.
-  void enemy_hears(std::span<const Message> run) {
+  void enemy_hears(std::span<const Message> run) override {
     for (const Message& m : run) {
       const auto kind = static_cast<Kind>(m.kind);
       if (kind == Kind::kControl) {
@@ -108,41 +91,10 @@ class AgentTest : public testing::Test, public Environment {
     }
   }
 
-  Clock* clock(NodeId) override { return &clock_; }
-  Charges* charges(NodeId, WorkerId) override { return nullptr; }
-  Wire* wire(NodeId node, WorkerId worker) override { return fabric_->wire(node, worker); }
-  Regions* regions(NodeId node) override { return &regions_[node.value]; }
-  uint64_t seed(NodeId node, WorkerId) override { return node.value; }
-
-  void steps(uint64_t for_ns) {
-    for (const uint64_t end = clock_.now + for_ns; clock_.now < end; clock_.now += kLeaseNs / 64) {
-      for (int i = 0; i < 4; ++i) {
-        for (const auto& node : nodes_) {
-          for (int w = 0; node != nullptr && w < node->workers(); ++w) {
-            node->worker(WorkerId(static_cast<uint8_t>(w)))->step();
-          }
-        }
-        if (enemy_ == nullptr) continue;
-        enemy_->flush();
-        enemy_->poll();
-      }
-    }
+  void run_for(uint64_t ns) {
+    for (const uint64_t end = clock_.now + ns; clock_.now < end; clock_.now += kLeaseNs / 64) steps(4);
   }
 
-  Engine* engine(uint8_t node, uint8_t worker = 0) { return nodes_[node]->engine(WorkerId(worker)); }
-
-  uint64_t key_at(NodeId primary) {
-    for (uint64_t key = 0;; ++key) {
-      const ByteView bytes{reinterpret_cast<const std::byte*>(&key), sizeof key};
-      const HashedKey hashed = nodes_[0]->table(kTable)->hashed(bytes);
-      if (nodes_[0]->view().placement(hashed.partition).primary() == primary) return key;
-    }
-  }
-
-  Detached put(Session session, uint64_t key, std::vector<Outcome>* outcomes) {
-    Task<Outcome> task = session.put_one(kTable, key, "value");
-    outcomes->push_back(co_await task);
-  }
   Detached get(Session session, uint64_t key, std::vector<bool>* found) {
     char room[16];
     Task<Session::One> task = session.get_one(kTable, key, room);
@@ -150,27 +102,45 @@ class AgentTest : public testing::Test, public Environment {
     found->push_back(one.outcome.committed() && one.found);
   }
 
-  ClusterSpec spec_;
-  HandClock clock_;
-  Regions regions_[3];
-  std::unique_ptr<LocalFabric> fabric_;
   FakeMembership membership_;
   NodeId slow_{kNodesMax};  // whose membership does not hear of changes
   FakeMembership slow_membership_;
-  std::unique_ptr<Node> nodes_[3];
   std::unique_ptr<Agent> agents_[3];
-  std::unique_ptr<Port> enemy_;
 };
 
 TEST_F(AgentTest, FoundingMembersStayTogether) {
   start(false);
-  steps(20 * kLeaseNs);
+  run_for(20 * kLeaseNs);
   EXPECT_EQ(membership_.changes, 0);
   std::vector<Outcome> outcomes;
   put(Session(engine(0)), key_at(NodeId(1)), &outcomes);
-  steps(kLeaseNs);
+  run_for(kLeaseNs);
   ASSERT_EQ(outcomes.size(), 1U);
   EXPECT_TRUE(outcomes[0].committed()) << outcomes[0].text();
+}
+
+TEST_F(AgentTest, NotesReachTheOthersAndAreBounded) {
+  start(false);
+  run_for(kLeaseNs);
+  agents_[0]->send_note("overwritten");
+  agents_[0]->send_note("hello");
+  agents_[1]->send_note(std::string(Agent::kNoteBytesMax + 1, 'x'));
+  run_for(kLeaseNs);
+  for (const size_t to : {1U, 2U}) {
+    const std::vector<Agent::Note> notes = agents_[to]->take_notes();
+    ASSERT_EQ(notes.size(), 1U);
+    EXPECT_EQ(notes[0].from, NodeId(0));
+    EXPECT_EQ(notes[0].text, "hello");
+    EXPECT_TRUE(agents_[to]->take_notes().empty());
+  }
+  EXPECT_TRUE(agents_[0]->take_notes().empty());
+  // Whom nobody asks keeps a few, and goes on.
+  for (int i = 0; i < 20; ++i) {
+    agents_[0]->send_note(std::to_string(i));
+    run_for(kLeaseNs);
+  }
+  EXPECT_EQ(agents_[1]->take_notes().size(), 4U);
+  EXPECT_EQ(membership_.changes, 0);
 }
 
 // Node 2's membership is away: it hears from the others that node 1 is gone, and is not taken for lost itself.
@@ -178,17 +148,17 @@ TEST_F(AgentTest, MembersPassTheViewOn) {
   slow_ = NodeId(2);
   slow_membership_.away = true;
   start(false);
-  steps(2 * kLeaseNs);
+  run_for(2 * kLeaseNs);
   agents_[1].reset();
   nodes_[1].reset();
-  steps(20 * kLeaseNs);
+  run_for(20 * kLeaseNs);
   EXPECT_EQ(membership_.view->member_mask(), 0b101U);
   EXPECT_EQ(slow_membership_.view->epoch, Epoch(1));
   ASSERT_NE(agents_[2]->view(), nullptr);
   EXPECT_EQ(agents_[2]->view()->epoch, membership_.view->epoch);
   std::vector<Outcome> outcomes;
   put(Session(engine(2)), key_at(NodeId(0)), &outcomes);
-  steps(kLeaseNs);
+  run_for(kLeaseNs);
   ASSERT_EQ(outcomes.size(), 1U);
   EXPECT_TRUE(outcomes[0].committed()) << outcomes[0].text();
 }
@@ -196,26 +166,26 @@ TEST_F(AgentTest, MembersPassTheViewOn) {
 // What a peer passes on is looked at like anything from a wire.
 TEST_F(AgentTest, AViewThatCannotBeIsNotTaken) {
   start(false);
-  steps(2 * kLeaseNs);
+  run_for(2 * kLeaseNs);
   View view = *membership_.view;
   view.epoch = Epoch(9);
   View strange = view;
   strange.partitions.pop_back();
   View large = view;
-  large.members.push_back({NodeId(17), 99, true, true, 1, {}});
+  large.members.push_back({NodeId(17), 99, true, true, 1, {}, {}});
   for (const std::string& text : {std::string("{"), std::string(), to_json(strange), to_json(large)}) {
     std::vector<std::byte> message(16 + text.size());
     store(message.data() + 12, uint32_t{2});
     if (!text.empty()) std::memcpy(message.data() + 16, text.data(), text.size());
     engine(0)->send_control(NodeId(2), message);
-    steps(2 * kLeaseNs);
+    run_for(2 * kLeaseNs);
     EXPECT_EQ(agents_[2]->view()->epoch, Epoch(1));
   }
   EXPECT_EQ(membership_.changes, 0);
   // Nor what somebody has written into the membership itself.
   for (const View& wrong : {strange, large}) {
     membership_.view = std::make_shared<const View>(wrong);
-    steps(2 * kLeaseNs);
+    run_for(2 * kLeaseNs);
     for (const auto& agent : agents_) EXPECT_EQ(agent->view()->epoch, Epoch(1));
   }
 }
@@ -225,10 +195,10 @@ TEST_F(AgentTest, ALeaderThatSkipsStepsIsNotBelieved) {
   for (const RecoveryStep step : {RecoveryStep::kActive, RecoveryStep::kApply}) {
     enemy_id_ = NodeId(0);
     start(true);
-    steps(2 * kLeaseNs);
+    run_for(2 * kLeaseNs);
     agents_[2].reset();
     nodes_[2].reset();
-    steps(3 * kLeaseNs);
+    run_for(3 * kLeaseNs);
     ASSERT_EQ(membership_.view->member_mask(), 0b011U);
     ASSERT_EQ(membership_.view->leader(), NodeId(0));
     EXPECT_FALSE(nodes_[1]->has_closed(NodeId(0), 1));
@@ -236,27 +206,24 @@ TEST_F(AgentTest, ALeaderThatSkipsStepsIsNotBelieved) {
     header.epoch = membership_.view->epoch.value;
     header.step = static_cast<uint8_t>(step);
     store(enemy_->reserve(NodeId(1), Flow::kRecovery, static_cast<uint8_t>(Kind::kRecovery), sizeof header), header);
-    steps(kLeaseNs / 4);
+    run_for(kLeaseNs / 4);
     EXPECT_FALSE(engine(1)->active());
     EXPECT_TRUE(nodes_[1]->has_closed(NodeId(0), 1));
     agents_[1].reset();
-    nodes_[1].reset();
-    enemy_.reset();
-    spec_ = ClusterSpec();
   }
 }
 
 // A member that comes and goes makes view after view; another one that is silent is noticed all the same.
 TEST_F(AgentTest, ASilentMemberIsRemovedThoughViewsChangeAllTheTime) {
   start(false);
-  steps(2 * kLeaseNs);
+  run_for(2 * kLeaseNs);
   agents_[2].reset();
   nodes_[2].reset();
   for (int i = 0; i < 12; ++i) {
     View next = *membership_.view;
     next.epoch = Epoch(next.epoch.value + 1);
     membership_.propose(next);
-    steps(kLeaseNs / 4);
+    run_for(kLeaseNs / 4);
   }
   EXPECT_EQ(membership_.view->find(NodeId(2)), nullptr);
 }
@@ -264,33 +231,31 @@ TEST_F(AgentTest, ASilentMemberIsRemovedThoughViewsChangeAllTheTime) {
 // Its leases go on, so only what it sent tells against it.
 TEST_F(AgentTest, APeerThatSendsGarbageIsRemovedAndWhatWaitedForItIsDecided) {
   start(true);
-  steps(5 * kLeaseNs);
+  run_for(5 * kLeaseNs);
   ASSERT_EQ(membership_.changes, 0);
   std::vector<Outcome> outcomes;
   const uint64_t past = key_at(enemy_id_);  // locked there, replicated at node 2, and about to be unlocked
   put(Session(engine(0)), past, &outcomes);
-  steps(kLeaseNs / 4);
+  run_for(kLeaseNs / 4);
   EXPECT_TRUE(outcomes.empty());
-  const std::vector<std::byte> garbage(64, std::byte{0xa5});
-  ASSERT_TRUE(fabric_->wire(enemy_id_, WorkerId(0))->send(NodeId(0), Flow::kCommit, garbage));
-  steps(kLeaseNs / 4);
+  ASSERT_NO_FATAL_FAILURE(send_garbage(NodeId(0), Flow::kCommit));
+  run_for(kLeaseNs / 4);
   EXPECT_EQ(membership_.view->find(enemy_id_), nullptr);
-  steps(4 * kLeaseNs);
+  run_for(4 * kLeaseNs);
   ASSERT_EQ(outcomes.size(), 1U);
   EXPECT_TRUE(outcomes[0].committed()) << outcomes[0].text();
   std::vector<bool> found;
   for (const uint8_t n : {uint8_t{0}, uint8_t{2}}) get(Session(engine(n)), past, &found);
-  steps(kLeaseNs);
+  run_for(kLeaseNs);
   EXPECT_EQ(found, std::vector<bool>(2, true));
 }
 
 TEST_F(AgentTest, AClosedChannelOfAnyWorkerCounts) {
   start(true, 2);
-  steps(2 * kLeaseNs);
+  run_for(2 * kLeaseNs);
   ASSERT_EQ(membership_.changes, 0);
-  const std::vector<std::byte> garbage(64, std::byte{0xa5});
-  ASSERT_TRUE(fabric_->wire(enemy_id_, WorkerId(1))->send(NodeId(2), Flow::kExecution, garbage));
-  steps(4 * kLeaseNs);
+  ASSERT_NO_FATAL_FAILURE(send_garbage(NodeId(2), Flow::kExecution, WorkerId(1)));
+  run_for(4 * kLeaseNs);
   EXPECT_EQ(membership_.view->find(enemy_id_), nullptr);
   for (const uint8_t n : {uint8_t{0}, uint8_t{2}}) {
     for (uint8_t w = 0; w < 2; ++w) EXPECT_TRUE(engine(n, w)->active()) << int{n} << " " << int{w};
@@ -300,13 +265,13 @@ TEST_F(AgentTest, AClosedChannelOfAnyWorkerCounts) {
 // It was to be a member, and sees only the view in which another process of its name is one.
 TEST_F(AgentTest, AProcessDoesNotTakeAnothersPlace) {
   start(false);
-  steps(2 * kLeaseNs);
+  run_for(2 * kLeaseNs);
   agents_[2].reset();
   nodes_[2].reset();
   View before = *membership_.view;
   std::erase_if(before.members, [](const Member& m) { return m.node == NodeId(2); });
   before.epoch = Epoch(1);
-  start_node(NodeId(2), before, 7, true);
+  start_with_agent(NodeId(2), before, 7, true);
   View with_it = *membership_.view;
   with_it.epoch = Epoch(with_it.epoch.value + 1);
   with_it.members[2].token = 7;

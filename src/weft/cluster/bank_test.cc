@@ -11,9 +11,8 @@
 namespace weft {
 namespace {
 
-constexpr TableId kT(0);
 constexpr uint64_t kAccounts = 12;
-constexpr uint64_t kEach = 1000;
+constexpr uint64_t kEachOwns = 1000;
 
 class Bank : public testing::TestWithParam<Shape> {
  protected:
@@ -115,19 +114,20 @@ class Bank : public testing::TestWithParam<Shape> {
 
 INSTANTIATE_TEST_SUITE_P(TwoThreads, Bank,
                          testing::Values(Shape{"dnl4", 3, 3, 2}, Shape{"dnl2", 3, 3, 2}, Shape{"dnl1", 3, 3, 2},
-                                         Shape{"fasst", 3, 3, 2}, Shape{"dnl4", 5, 2, 2}, Shape{"dnl2", 5, 2, 2},
-                                         Shape{"dnl1", 5, 2, 2}, Shape{"fasst", 5, 2, 2}),
+                                         Shape{"fasst", 3, 3, 2}, Shape{"farm", 3, 3, 2}, Shape{"drtmr", 3, 3, 2},
+                                         Shape{"drtmh", 5, 2, 2}, Shape{"drtmh-nc", 5, 3, 2}, Shape{"dnl4", 5, 2, 2},
+                                         Shape{"dnl2", 5, 2, 2}, Shape{"dnl1", 5, 2, 2}, Shape{"fasst", 5, 2, 2}),
                          shape_name);
 INSTANTIATE_TEST_SUITE_P(Meshes, Bank, testing::ValuesIn(mesh_shapes()), shape_name);
 
 TEST_P(Bank, EveryCommittedSumIsTheTotal) {
   TestCluster cluster(GetParam().options());
-  cluster.load(kAccounts, bytes_of(kEach)).start();
-  run(kAccounts, false, &Bank::transfer, kAccounts * kEach, cluster);
+  cluster.load(kAccounts, bytes_of(kEachOwns)).start();
+  run(kAccounts, false, &Bank::transfer, kAccounts * kEachOwns, cluster);
   cluster->stop();
   uint64_t total = 0;
   for (const auto& [key, value] : cluster.contents()) total += integer(value);
-  EXPECT_EQ(total, kAccounts * kEach);
+  EXPECT_EQ(total, kAccounts * kEachOwns);
 }
 
 TEST_P(Bank, TokensAreNeitherLostNorDoubled) {

@@ -6,10 +6,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdio>
 #include <thread>
 
 #include "weft/base/check.h"
+#include "weft/txn/protocol.h"
 
 namespace weft {
 
@@ -34,7 +34,7 @@ Result<void> Cluster::Impl::make_fabric() {
 
 Result<void> Cluster::Impl::make_nodes() {
   const Options& o = spec.options;
-  const View view = make_view(o.nodes, o.replicas, o.partitions > 0 ? o.partitions : o.nodes);
+  const View view = make_view(o.nodes, o.replicas, o.partition_count());
   for (int n = 0; n < o.nodes; ++n) all_regions.push_back(std::make_unique<Regions>());
   if (auto made = make_fabric(); !made) {
     all_regions.clear();
@@ -102,7 +102,7 @@ void Cluster::Impl::supervise() {
   for (size_t t = 0; t < threads.size(); ++t) {
     const uint64_t turns = threads[t]->turns();
     if (turns == turns_seen[t] && !threads[t]->asleep()) {
-      std::fprintf(stderr, "weft: worker_stalled thread=%zu turns=%llu\n", t, static_cast<unsigned long long>(turns));
+      said.emit(Level::kWarn, "worker_stalled", {{"thread", t}, {"turns", turns}});
     }
     turns_seen[t] = turns;
   }
@@ -131,6 +131,7 @@ Result<std::unique_ptr<Cluster>> Cluster::open(const Options& options) {
   auto impl = std::make_unique<Impl>();
   impl->spec.options = options;
   if (auto r = check_spec(impl->spec); !r) return r.error();
+  impl->spec.shares_memory = options.fabric == "shm" && find_protocol(options.protocol)->verbs();
   impl->control.every_ms(1000, [raw = impl.get()] { raw->supervise(); });
   if (options.fabric != "local") {
     impl->control.every_ms(20, [raw = impl.get()] { raw->fabric->control_step(); });
@@ -220,6 +221,10 @@ Result<void> Cluster::reconfigure(const Options& options) {
   ClusterSpec with = impl_->spec;
   with.options = options;
   if (auto r = check_spec(with); !r) return r;
+  if (options.fabric == "shm" && find_protocol(options.protocol)->verbs() && !with.shares_memory) {
+    return Error{Code::kBadOption, "protocol " + options.protocol + " reaches memory by verbs, and on shm protocol " +
+                                       now.protocol + " that the cluster was opened with does not share it"};
+  }
   impl_->spec = std::move(with);
   if (impl_->nodes.empty()) return {};
   for (const auto& node : impl_->nodes) node->drop_engines();

@@ -2,6 +2,8 @@
 // running) and embedded_data.cc (loading, walking, counting).
 #pragma once
 
+#include <unistd.h>
+
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -35,6 +37,8 @@ struct Cluster::Handle::State {
 struct Cluster::Impl final : Environment {
   ClusterSpec spec;
   RealClock real_clock;
+  WallClock wall_clock;
+  EventLog said{STDERR_FILENO, EventLog::form_for(STDERR_FILENO), &wall_clock};
   std::vector<std::unique_ptr<Regions>> all_regions;
   std::unique_ptr<EmbeddedFabric> fabric;
   std::vector<std::unique_ptr<Node>> nodes;
@@ -50,10 +54,13 @@ struct Cluster::Impl final : Environment {
   Clock* clock(NodeId) override { return &real_clock; }
   Charges* charges(NodeId, WorkerId) override { return nullptr; }
   Wire* wire(NodeId node, WorkerId worker) override { return fabric->wire(node, worker); }
+  OwnWords* own_words(NodeId node) override { return fabric->own_words(node); }
   Regions* regions(NodeId node) override { return all_regions[node.value].get(); }
   uint64_t seed(NodeId node, WorkerId worker) override {
     return mix64(spec.options.hash_seed + size_t{node.value} * 1000 + worker.value);
   }
+
+  EventLog* events() override { return &said; }
 
   int thread_count() const {
     if (spec.options.threads > 0) return spec.options.threads;

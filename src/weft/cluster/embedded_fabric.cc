@@ -49,9 +49,11 @@ Result<void> EmbeddedFabric::make_meshes(const Options& options, const std::vect
     mesh.node = NodeId(static_cast<uint8_t>(n));
     mesh.incarnation = static_cast<uint32_t>(n) + 1;  // as in the first view
     mesh.workers = options.workers;
+    mesh.nodes = options.nodes;
     mesh.listen = options.fabric == "shm" ? "@" + name + "-" + std::to_string(n) : "127.0.0.1:0";
     mesh.tls = {options.tls.ca, options.tls.certificate, options.tls.key};
     mesh.agreement.cluster = name;
+    mesh.locks = options.locks;
     auto made = make_mesh(mesh, regions[n].get(), clock);
     if (!made) return made.error();
     meshes_.push_back(std::move(*made));

@@ -24,6 +24,7 @@ class EmbeddedFabric {
                                                         Clock* clock);
 
   Wire* wire(NodeId node, WorkerId worker);
+  OwnWords* own_words(NodeId node) { return local_ != nullptr ? nullptr : meshes_[node.value]->own_words(); }
   std::string_view name() const;  // what is really in use
   // What wakes the threads of these workers; none for local, where all workers of an index share a thread.
   std::vector<Bell*> bells(WorkerId worker);

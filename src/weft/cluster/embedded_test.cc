@@ -11,8 +11,6 @@
 namespace weft {
 namespace {
 
-constexpr TableId kT(0);
-
 struct BadOption {
   std::function<void(Options&)> change;
   std::vector<std::string> says;  // the option's name and the value
@@ -38,7 +36,7 @@ TEST(Embedded, BadOptionsAreRefusedByNameAndValue) {
       {[](Options& o) { o.limits.inflight = 1000; }, {"limits.inflight", "1000"}},
       {[](Options& o) { o.limits.key_bytes_max = 4; }, {"limits.key_bytes_max", "4"}},
       {[](Options& o) { o.limits.key_bytes_max = 2048; }, {"limits.key_bytes_max", "2048", "2047"}},
-      {[](Options& o) { o.fabric = "pigeon"; }, {"fabric", "pigeon", "local, shm or tcp"}},
+      {[](Options& o) { o.fabric = "pigeon"; }, {"fabric", "pigeon", "local, shm, tcp or verbs"}},
       {[](Options& o) { o.limits.value_bytes_max = 1'048'577; }, {"limits.value_bytes_max", "1048577", "1048576"}},
       {[](Options& o) { o.limits.txn_keys_max = 251; }, {"limits.txn_keys_max", "251", "250"}},
       {[](Options& o) { o.limits.txn_bytes_max = 5 << 20; }, {"limits.txn_bytes_max"}},
@@ -213,11 +211,12 @@ TEST(Embedded, ReconfigureKeepsTheDataAndChangesTheProtocol) {
   TestCluster cluster(options);
   cluster.load(50, bytes_of(0));
   uint64_t rounds = 0;
-  for (const char* protocol : {"dnl4", "dnl1", "fasst", "dnl2", "dnl1", "dnl4"}) {
+  for (const char* protocol : {"dnl4", "dnl1", "drtmh", "fasst", "farm", "dnl2", "drtmr", "dnl1", "dnl4"}) {
     options.protocol = protocol;
     options.network_batching = rounds % 2 == 0;
     options.limits.inflight = 4 + static_cast<uint32_t>(rounds);
-    ASSERT_TRUE(cluster->reconfigure(options));
+    const Result<void> done = cluster->reconfigure(options);
+    ASSERT_TRUE(done) << protocol << ": " << done.error().text();
     EXPECT_EQ(cluster->options().protocol, protocol);
     cluster.start();
     ++rounds;

@@ -12,12 +12,6 @@ namespace {
 
 constexpr size_t kTextBytesMax = 64 << 10;
 
-std::string hex(uint64_t token) {
-  char text[17] = {};
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(token));
-  return text;
-}
-
 Error bad(const std::string& what) { return {Code::kBadOption, "founders: " + what}; }
 
 Result<Member> founder_of(const nlohmann::json& json, int nodes) {
@@ -37,6 +31,8 @@ Result<Member> founder_of(const nlohmann::json& json, int nodes) {
   if (error != std::errc() || end != token.data() + token.size() || member.token == 0) return bad("token " + token);
   member.address = text_of("address");
   if (member.address.empty() || member.address.size() > kAddressBytesMax) return bad("address " + member.address);
+  member.clients = text_of("clients");
+  if (member.clients.size() > kAddressBytesMax) return bad("clients " + member.clients);
   return member;
 }
 
@@ -79,6 +75,7 @@ View first_view(const Founding& founding, const std::vector<Member>& founders) {
   for (const Member& founder : founders) {
     view.members[founder.node.value].token = founder.token;
     view.members[founder.node.value].address = founder.address;
+    view.members[founder.node.value].clients = founder.clients;
   }
   return view;
 }
@@ -112,7 +109,8 @@ Result<std::string> found(std::string_view text, const Member& self, const Found
                          {"replicas", founding.replicas},
                          {"partitions", founding.partitions}};
   for (const Member& m : *founders) {
-    json["founders"].push_back({{"node", m.node.value}, {"token", hex(m.token)}, {"address", m.address}});
+    json["founders"].push_back({{"node", m.node.value}, {"token", token_text(m.token)}, {"address", m.address}});
+    if (!m.clients.empty()) json["founders"].back()["clients"] = m.clients;
   }
   return json.dump(2);
 }

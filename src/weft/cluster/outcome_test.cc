@@ -6,8 +6,6 @@
 namespace weft {
 namespace {
 
-constexpr TableId kT(0);
-
 class OutcomeById : public testing::TestWithParam<Shape> {};
 
 TEST_P(OutcomeById, AnyNodeAnswersForAnyWorker) {

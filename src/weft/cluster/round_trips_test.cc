@@ -1,6 +1,7 @@
 // Round trips and messages of a commit are counted, and the counts are the paper's: 4, 2, 1 for a transaction with a
 // read-only key and a written key of which the coordinator holds no replica.
 #include <string>
+#include <vector>
 
 #include "weft/cluster/cluster_testing.h"
 #include "weft/txn/engine.h"
@@ -9,7 +10,6 @@
 namespace weft {
 namespace {
 
-constexpr TableId kT(0);
 constexpr uint64_t kKeys = 200;
 
 struct Expected {
@@ -17,6 +17,8 @@ struct Expected {
   int trips;
   // Messages with their answers, on disjoint replicas: lock, validate, replicate, unlock, and the notices at the end.
   uint64_t lock, validate, replicate, unlock, notices;
+  // Verbs: CAS and READ to lock, READs to validate, WRITEs to log and to commit.
+  uint64_t swaps = 0, lock_reads = 0, checks = 0, logs = 0, installs = 0;
 };
 
 void PrintTo(const Expected& e, std::ostream* out) { *out << e.protocol; }
@@ -43,8 +45,16 @@ class RoundTrips : public testing::TestWithParam<Expected> {
 
 INSTANTIATE_TEST_SUITE_P(All, RoundTrips,
                          testing::Values(Expected{"dnl4", 4, 2, 2, 4, 2, 3}, Expected{"dnl2", 2, 4, 0, 6, 4, 4},
-                                         Expected{"dnl1", 1, 12, 0, 0, 12, 6}, Expected{"fasst", 3, 0, 2, 4, 2, 3}),
-                         [](const auto& param) { return std::string(param.param.protocol); });
+                                         Expected{"dnl1", 1, 12, 0, 0, 12, 6}, Expected{"fasst", 3, 0, 2, 4, 2, 3},
+                                         Expected{"farm", 4, 2, 0, 0, 2, 3, 0, 0, 1, 2, 0},
+                                         Expected{"drtmr", 3, 0, 0, 0, 0, 3, 1, 1, 1, 3, 2},
+                                         Expected{"drtmh", 3, 0, 0, 0, 0, 3, 1, 1, 1, 3, 2},
+                                         Expected{"drtmh-nc", 3, 0, 0, 0, 0, 3, 1, 1, 1, 3, 2}),
+                         [](const auto& param) {
+                           std::string name = param.param.protocol;
+                           std::erase(name, '-');
+                           return name;
+                         });
 
 TEST_P(RoundTrips, OfAFullyRemoteCommitAreThePapers) {
   TestCluster cluster(options(7, 3));
@@ -70,9 +80,76 @@ TEST_P(RoundTrips, OfAFullyRemoteCommitAreThePapers) {
   EXPECT_EQ(phase(counters, Phase::kValidate), e.validate);
   EXPECT_EQ(phase(counters, Phase::kReplicate), e.replicate);
   EXPECT_EQ(phase(counters, Phase::kUnlock), e.unlock + e.notices);
+  EXPECT_EQ(counters.phase_swaps[static_cast<int>(Phase::kLock)], e.swaps);
+  EXPECT_EQ(counters.phase_reads[static_cast<int>(Phase::kLock)], e.lock_reads);
+  EXPECT_EQ(counters.phase_reads[static_cast<int>(Phase::kValidate)], e.checks);
+  EXPECT_EQ(counters.phase_writes[static_cast<int>(Phase::kReplicate)], e.logs);
+  EXPECT_EQ(counters.phase_writes[static_cast<int>(Phase::kUnlock)], e.installs);
   EXPECT_EQ(counters.remote_gets, 2U);
   EXPECT_EQ(counters.local_gets, 0U);
   EXPECT_EQ(counters.committed, 1U);
+}
+
+// Where records are is known after the first time: one READ a record, or two without a location cache.
+TEST_P(RoundTrips, OfARepeatedReadIsOneReadOrTwo) {
+  const Protocol& row = *find_protocol(GetParam().protocol);
+  if (!row.verbs()) GTEST_SKIP() << "reads by message";
+  TestCluster cluster(options(7, 3));
+  cluster.load(kKeys, "0");
+  const uint64_t key = key_at(cluster, 0b1110000, 4);
+  cluster.start();
+  cluster.on(0, [=](Session& session) -> Task<void> {
+    for (int i = 0; i < 5; ++i) {
+      Txn txn = co_await session.begin();
+      EXPECT_TRUE((co_await txn.get(kT, key)).found);
+      EXPECT_TRUE(committed(co_await txn.commit()));
+    }
+  });
+  const Counters counters = cluster->counters();
+  EXPECT_EQ(phase(counters, Phase::kExecute), 2U) << "the first, by message";
+  EXPECT_EQ(counters.phase_reads[static_cast<int>(Phase::kExecute)], row.location_cache ? 4U : 8U);
+  EXPECT_EQ(counters.phase_reads[static_cast<int>(Phase::kValidate)], 5U);
+  EXPECT_EQ(phase(counters, Phase::kValidate), 0U);
+  EXPECT_EQ(counters.places_stale, 0U);
+}
+
+// Reads by verbs that are started together are under way together, at whatever nodes: the client waits once.
+TEST_P(RoundTrips, OfIndependentReadsAreThoseOfOne) {
+  const Protocol& row = *find_protocol(GetParam().protocol);
+  if (!row.verbs()) GTEST_SKIP() << "reads by message";
+  TestCluster cluster(options(7, 3));
+  cluster.load(kKeys, "0");
+  std::vector<uint64_t> keys;
+  for (const auto& [key, place] : cluster.places()) {
+    if ((place.mask & 1) == 0) keys.push_back(key);
+  }
+  ASSERT_GE(keys.size(), 8U);
+  keys.resize(8);
+  cluster.start();
+  cluster.on(0, [=](Session& session) -> Task<void> {
+    Engine* const engine = session.engine();
+    for (const uint64_t key : keys) {  // so that their places are known
+      Txn txn = co_await session.begin();
+      co_await txn.get(kT, key);
+    }
+    const uint64_t reads_each = row.location_cache ? 1 : 2;
+    const auto reads = [&] { return engine->counters().phase_reads[static_cast<int>(Phase::kExecute)]; };
+    Txn txn = co_await session.begin();
+    const uint64_t begun = engine->worker()->steps();
+    co_await txn.get(kT, keys[0]);
+    const uint64_t of_one = engine->worker()->steps() - begun;
+    const uint64_t reads_before = reads();
+    std::vector<Ticket> tickets;
+    for (size_t i = 1; i < keys.size(); ++i) tickets.push_back(txn.start_get(kT, keys[i]));
+    EXPECT_FALSE(txn.poll_all()) << "nothing has waited yet";
+    const uint64_t started = engine->worker()->steps();
+    co_await txn.wait(tickets.front());  // the first use
+    EXPECT_EQ(engine->worker()->steps() - started, of_one);
+    EXPECT_TRUE(txn.poll_all()) << "the others are there as well";
+    EXPECT_EQ(reads() - reads_before, tickets.size() * reads_each);
+    for (const Ticket ticket : tickets) EXPECT_TRUE(txn.value(ticket).found);
+    EXPECT_TRUE(committed(co_await txn.commit()));
+  });
 }
 
 TEST_P(RoundTrips, OfAReadOnlyCommitIsOne) {
@@ -101,7 +178,8 @@ TEST_P(RoundTrips, ABlindWriteHasNothingToValidate) {
   EXPECT_TRUE(committed(cluster->put_one(NodeId(0), kT, written, "1")));
   // fasst has no read here that could have locked, so it locks at commit.
   const std::string_view protocol = GetParam().protocol;
-  const uint64_t expected = protocol == "dnl1" ? 1 : protocol == "dnl2" ? 2 : 3;
+  const bool told_by_the_log = protocol == "dnl2" || protocol.starts_with("drtm");
+  const uint64_t expected = protocol == "dnl1" ? 1 : told_by_the_log ? 2 : 3;
   EXPECT_EQ(cluster->counters().commit_round_trips, expected);
 }
 
@@ -166,6 +244,9 @@ TEST_P(RoundTrips, AnAbortOfDnl1IsToldAfterTheUnlockAnswers) {
       EXPECT_EQ(after.abort_round_trips - before.abort_round_trips, 2U);
       EXPECT_EQ(locks, 12U);
       EXPECT_EQ(unlocks, 6U) << "the written key's three replicas, with their answers";
+    } else if (protocol.starts_with("drtm")) {
+      EXPECT_EQ(unlocks, 0U);
+      EXPECT_EQ(after.phase_swaps[static_cast<int>(Phase::kUnlock)], 1U) << "a verb unlocks";
     } else {
       EXPECT_EQ(unlocks, 1U) << "on its way, and nobody waited for the answer";
     }

@@ -9,8 +9,6 @@
 namespace weft {
 namespace {
 
-constexpr TableId kT(0);
-
 class Single : public testing::TestWithParam<Shape> {};
 INSTANTIATE_TEST_SUITE_P(All, Single, testing::ValuesIn(all_shapes()), shape_name);
 

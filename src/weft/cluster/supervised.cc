@@ -51,8 +51,9 @@ bool SupervisedMembership::fenced(NodeId, uint32_t incarnation) {
 }
 
 void SupervisedMembership::announce(const Member& self) {
-  const nlohmann::json message = {
+  nlohmann::json message = {
       {"announce", {{"node", self.node.value}, {"token", self.token}, {"address", self.address}}}};
+  if (!self.clients.empty()) message["announce"]["clients"] = self.clients;
   supervisor_.send(message.dump());
 }
 

@@ -1,7 +1,8 @@
 // SupervisedMembership: a node's end of the membership that the supervisor of a one-host cluster holds
 // (server/supervisor.h). They talk JSON over a unix socket:
 //
-//   node to supervisor   {"announce": {"node", "token", "address"}}, {"propose": VIEW}
+//   node to supervisor   {"announce": {"node", "token", "address", "clients"}}, {"propose": VIEW},
+//                        {"sample": FIGURES}
 //   supervisor to node   {"view": VIEW}, {"ended": [incarnation, ...]}
 //
 // The supervisor sees processes end, and kills the process of a member that a new view is without before it says so:
@@ -35,6 +36,7 @@ class SupervisedMembership final : public Membership {
   void announce(const Member& self) override;
   int control_fd() const override { return epoll_.get(); }
   void control_step() override;
+  void take_sample(const std::string& sample) override { supervisor_.send(R"({"sample":)" + sample + "}"); }
   std::string ended() override;
 
  private:

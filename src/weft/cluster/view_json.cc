@@ -20,17 +20,10 @@ constexpr std::string_view kData = "data", kTransactions = "transactions";
 constexpr size_t kDepthMax = 4;  // the view, a list, a member or a partition, a list in it
 
 // The longest lines: every number with its most digits, every character of an address escaped.
-constexpr size_t kMemberLineMax = 160 + 2 * kAddressBytesMax, kPartitionLineMax = 72 + 4 * (kReplicasMax + 2);
+constexpr size_t kMemberLineMax = 160 + 4 * kAddressBytesMax, kPartitionLineMax = 72 + 4 * (kReplicasMax + 2);
 static_assert(256 + kNodesMax * kMemberLineMax + kPartitionsMax * kPartitionLineMax < kViewTextBytesMax);
 
 std::string quoted(const std::string& text) { return Json(text).dump(-1, ' ', true, Json::error_handler_t::replace); }
-
-std::string hex(uint64_t token) {
-  std::array<char, kTokenDigits> digits{};
-  const auto [end, error] = std::to_chars(digits.data(), digits.data() + digits.size(), token, 16);
-  const std::string text(digits.data(), end);
-  return std::string(kTokenDigits - text.size(), '0') + text;
-}
 
 template <class List, class Write>
 std::string joined(const List& list, const char* between, const Write& write) {
@@ -54,8 +47,10 @@ std::string roles_of(const Member& member) {
 
 std::string line_of(const Member& member) {
   return "    {\"node\": " + std::to_string(member.node.value) +
-         ", \"incarnation\": " + std::to_string(member.incarnation) + ", \"token\": \"" + hex(member.token) +
-         "\", \"address\": " + quoted(member.address) + ", \"roles\": [" + roles_of(member) + "]}";
+         ", \"incarnation\": " + std::to_string(member.incarnation) + ", \"token\": \"" + token_text(member.token) +
+         "\", \"address\": " + quoted(member.address) +
+         (member.clients.empty() ? "" : ", \"clients\": " + quoted(member.clients)) + ", \"roles\": [" +
+         roles_of(member) + "]}";
 }
 
 std::string line_of(const Placement& placement) {
@@ -206,7 +201,11 @@ bool Reader::read(const Json& in, View& out) {
 }
 
 bool Reader::member(const std::string& where, const Json& in, const View& view, Member& out) {
-  if (!fields(where, in, {"node", "incarnation", "token", "address", "roles"})) return false;
+  const bool served = in.is_object() && in.contains("clients");
+  if (served ? !fields(where, in, {"node", "incarnation", "token", "address", "clients", "roles"})
+             : !fields(where, in, {"node", "incarnation", "token", "address", "roles"})) {
+    return false;
+  }
   const Json& node = in["node"];
   if (!integer(where + ".node", node, 0, kNodesMax - 1, out.node.value)) return false;
   if (view.find(out.node) != nullptr) return fail(where + ".node", node, "this node is a member already");
@@ -222,6 +221,8 @@ bool Reader::member(const std::string& where, const Json& in, const View& view, 
   }
   if (!text(where + ".address", in["address"], kAddressBytesMax)) return false;
   out.address = in["address"].get<std::string>();
+  if (served && !text(where + ".clients", in["clients"], kAddressBytesMax)) return false;
+  if (served) out.clients = in["clients"].get<std::string>();
   return token(where + ".token", in["token"], out.token) && roles(where + ".roles", in["roles"], out);
 }
 
@@ -229,7 +230,7 @@ bool Reader::token(const std::string& where, const Json& in, uint64_t& out) {
   if (!text(where, in, kTokenDigits)) return false;
   const std::string& digits = in.get_ref<const std::string&>();
   std::from_chars(digits.data(), digits.data() + digits.size(), out, 16);
-  if (digits == hex(out)) return true;
+  if (digits == token_text(out)) return true;
   return fail(where, in, "expected " + std::to_string(kTokenDigits) + " hexadecimal digits");
 }
 
@@ -288,6 +289,13 @@ bool Reader::replica(const std::string& where, const Json& in, const View& view,
 }
 
 }  // namespace
+
+std::string token_text(uint64_t token) {
+  std::array<char, kTokenDigits> digits{};
+  const auto [end, error] = std::to_chars(digits.data(), digits.data() + digits.size(), token, 16);
+  const std::string text(digits.data(), end);
+  return std::string(kTokenDigits - text.size(), '0') + text;
+}
 
 std::string to_json(const View& view) {
   const auto line = [](const auto& item) { return line_of(item); };

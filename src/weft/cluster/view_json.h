@@ -17,7 +17,8 @@
 //
 // `replicas` of a partition are the whole ones, the primary first. While a replica moves, the partition has a third
 // field, `"leaving": [0]`, with the whole replica that goes when the one that fills is whole. A token is 64 bits, in
-// hex because many readers of JSON keep numbers as doubles.
+// hex because many readers of JSON keep numbers as doubles. A member that answers clients has `"clients": "host:port"`
+// too.
 #pragma once
 
 #include <cstddef>
@@ -42,5 +43,7 @@ std::string to_json(const View& view);
 //     leaving, which is a whole one, `replicas` whole ones and another one that fills.
 // An error names the field and the value.
 Result<View> view_from_json(std::string_view text);
+
+std::string token_text(uint64_t token);  // 16 hexadecimal digits
 
 }  // namespace weft

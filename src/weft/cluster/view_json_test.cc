@@ -18,13 +18,14 @@ namespace weft {
 namespace {
 
 Member draw_member(Random& random, NodeId node) {
-  Member member{node, 0, random.chance(80), true, random.next() >> random.below(64), {}};
+  Member member{node, 0, random.chance(80), true, random.next() >> random.below(64), {}, {}};
   if (!member.holds_data) member.runs_transactions = true;
   if (member.holds_data && random.chance(20)) member.runs_transactions = false;
   const std::string alphabet = "abcXYZ0123456789.:/@-_\"\\<>";
   for (uint64_t n = random.below(random.chance(5) ? kAddressBytesMax + 1 : 30); n > 0; --n) {
     member.address += alphabet[random.below(alphabet.size())];
   }
+  if (random.chance(50)) member.clients = "127.0.0.1:" + std::to_string(random.below(65'536));
   return member;
 }
 
@@ -115,7 +116,7 @@ TEST(ViewJson, ReadsForPeople) {
 
 TEST(ViewJson, RandomViewsComeBackTheSame) {
   Random random(1);
-  for (int round = 0; round < 400; ++round) {
+  for (int round = 0; round < (kSanitized ? 100 : 400); ++round) {
     const View view = draw_view(random);
     ASSERT_NO_FATAL_FAILURE(expect_invariants(view));
     const Result<View> back = view_from_json(to_json(view));
@@ -130,7 +131,7 @@ TEST(ViewJson, TheLargestViewFits) {
   for (Member& member : view.members) {
     member.incarnation = UINT32_MAX - 1 - member.node.value;
     member.token = UINT64_MAX;
-    member.address = std::string(kAddressBytesMax, '"');
+    member.address = member.clients = std::string(kAddressBytesMax, '"');
   }
   for (Placement& placement : view.partitions) {
     placement.filling = uint64_t{1} << 62 >> (placement.held_by(NodeId(62)) ? kReplicasMax : 0);
@@ -153,7 +154,7 @@ TEST(ViewJson, OrderOfFieldsAndSpaceDoNotMatter) {
 // A view of nodes 0, 1 and 2, of which 2 holds no data, with 2 replicas and two partitions, node 1 filling the second.
 nlohmann::json good() {
   View view = make_view(2, 2, 2);
-  Member third = {NodeId(2), 0, false, true, 0xabc, "host:1"};
+  Member third = {NodeId(2), 0, false, true, 0xabc, "host:1", {}};
   view = with_member(view, third);
   view.partitions[1] = {{NodeId(0)}, 1, 1, 2};
   return nlohmann::json::parse(to_json(view));
@@ -197,6 +198,8 @@ constexpr Broken kBroken[] = {
     {"/members/0/token", "\"000000000000000A\"", "expected 16 hexadecimal digits"},
     {"/members/0/token", "\"00000000000000000\"", "it has 17 bytes, the limit is 16"},
     {"/members/0/address", "[]", "members[0].address is []: expected a string"},
+    {"/members/0/clients", "[]", "members[0].clients is []: expected a string"},
+    {"/members/0/clients", "\"a b\"", "expected printable characters"},
     {"/members/0/address", "\"a b\"", "expected printable characters"},
     {"/members/0/address", "\"\\u00e9\"", "expected printable characters"},
     {"/members/0/roles", "[]", "members[0].roles is []: it has 0 entries, expected 1 to 2"},

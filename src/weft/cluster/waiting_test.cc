@@ -10,8 +10,6 @@
 namespace weft {
 namespace {
 
-constexpr TableId kT(0);
-
 class Waiting : public testing::TestWithParam<Shape> {
  protected:
   // Many coroutines on every node, each with several read-modify-write transactions over few or many keys.
@@ -176,7 +174,7 @@ TEST_P(Waiting, SwitchesOff) {
 
 TEST_P(Waiting, MultiPacketValuesUnderLoad) {
   Options options = GetParam().options();
-  all_finish(options, {.name = "t", .value_bytes_max = 40'000, .capacity = 1000}, 4, 300, 40'000);
+  all_finish(options, {.name = "t", .value_bytes_max = 40'000, .capacity = 1000}, 4, kSanitized ? 100 : 300, 40'000);
 }
 
 TEST_P(Waiting, AMailboxOfOneAndManyThreads) {

@@ -7,8 +7,6 @@
 namespace weft {
 namespace {
 
-constexpr TableId kT(0);
-
 struct Sequence {
   const char* ops;  // g get, p put, i insert, e erase
   bool present;     // before

@@ -9,12 +9,11 @@
 #include <vector>
 
 #include "weft/fabric/local.h"
+#include "weft/fabric/names_testing.h"
 #include "weft/fabric/port.h"
 
 namespace weft {
 namespace {
-
-constexpr WorkerId kW(0);
 
 TEST(CreditTest, TakesUpToTheLimitPerPeer) {
   Credit credit(2, 100);
@@ -47,11 +46,11 @@ class Node {
         self_(self),
         credit_(nodes, limit),
         port_({.self = self_,
-               .worker = kW,
+               .worker = kW0,
                .nodes = nodes,
                .queued_bytes_max = Credit::queue_bytes_for(limit),
                .batching = batching},
-              fabric.wire(self_, kW), nullptr) {
+              fabric.wire(self_, kW0), nullptr) {
     port_.set_handler(
         kAsk,
         [](void* context, std::span<const Message> run) {
@@ -116,7 +115,7 @@ TEST(CreditTest, FullRingsNeverWaitForEachOther) {
       for (int round = 0; round < 3; ++round) {
         for (auto& node : nodes) node->ask_all(bytes), node->port_.flush();
         for (uint8_t n = 0; n < 3; ++n) {
-          EXPECT_GT(fabric.wire(NodeId(n), kW)->counters().packets_refused, 0U) << "the rings were full";
+          EXPECT_GT(fabric.wire(NodeId(n), kW0)->counters().packets_refused, 0U) << "the rings were full";
           EXPECT_GT(nodes[n]->credit_.refused(), 0U);
         }
         int steps = 0;

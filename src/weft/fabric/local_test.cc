@@ -10,12 +10,10 @@
 #include <vector>
 
 #include "weft/base/bytes.h"
+#include "weft/fabric/names_testing.h"
 
 namespace weft {
 namespace {
-
-constexpr NodeId kA(0), kB(1), kC(2);
-constexpr WorkerId kW0(0), kW1(1);
 
 std::vector<std::byte> text(std::string_view s) {
   const ByteView v = as_bytes(s);

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "weft/fabric/own_words.h"
 #include "weft/fabric/wire.h"
 #include "weft/types.h"
 
@@ -28,6 +29,10 @@ struct Agreement {
   std::string cluster;                                  // its id
   std::vector<std::pair<std::string, uint64_t>> terms;  // wire version, workers, limits, hash seed
 };
+// Empty if both mean the same; else what differs, by name and with both values.
+std::string difference(NodeId a, const Agreement& of_a, NodeId b, const Agreement& of_b);
+// Text of another process goes into our events: nothing but printable ASCII of it.
+std::string printable(std::string text);
 
 struct MeshPeer {
   NodeId node;
@@ -56,6 +61,8 @@ class Mesh {
   virtual std::string_view name() const = 0;       // tcp, tcp+tls, shm: what is really in use
   virtual const std::string& address() const = 0;  // what it really listens on
   virtual Wire* wire(WorkerId worker) = 0;
+  // Where the wires' atomics do not go with the processor's, and all locks are to go through the device; else nullptr.
+  virtual OwnWords* own_words() { return nullptr; }
 
   // Readable when this worker's wire may have something to poll; a thread that sleeps waits for it. set_sleeping(true)
   // comes before the last look at Wire::pending() and the sleep.

@@ -4,6 +4,7 @@
 
 #include "weft/fabric/shm.h"
 #include "weft/fabric/tcp.h"
+#include "weft/fabric/verbs.h"
 
 namespace weft {
 
@@ -22,7 +23,7 @@ Result<std::unique_ptr<Mesh>> make_shm(const MeshOptions& options, Regions* regi
   return std::unique_ptr<Mesh>(std::move(*mesh));
 }
 
-Result<std::unique_ptr<Mesh>> make_tcp(const MeshOptions& options, Regions* regions, Clock* clock) {
+TcpOptions tcp_options(const MeshOptions& options) {
   TcpOptions tcp;
   tcp.self = options.node;
   tcp.incarnation = options.incarnation;
@@ -30,7 +31,22 @@ Result<std::unique_ptr<Mesh>> make_tcp(const MeshOptions& options, Regions* regi
   tcp.listen = options.listen;
   if (!options.tls.ca.empty()) tcp.tls = options.tls;
   tcp.agreement = options.agreement;
-  auto mesh = TcpMesh::create(tcp, regions, clock);
+  return tcp;
+}
+
+Result<std::unique_ptr<Mesh>> make_tcp(const MeshOptions& options, Regions* regions, Clock* clock) {
+  auto mesh = TcpMesh::create(tcp_options(options), regions, clock);
+  if (!mesh) return mesh.error();
+  return std::unique_ptr<Mesh>(std::move(*mesh));
+}
+
+Result<std::unique_ptr<Mesh>> make_verbs(const MeshOptions& options, Regions* regions, Clock* clock) {
+  VerbsOptions verbs;
+  verbs.tcp = tcp_options(options);
+  verbs.device = options.device;
+  verbs.locks = options.locks;
+  verbs.nodes = options.nodes;
+  auto mesh = VerbsMesh::create(verbs, regions, clock);
   if (!mesh) return mesh.error();
   return std::unique_ptr<Mesh>(std::move(*mesh));
 }
@@ -40,7 +56,8 @@ Result<std::unique_ptr<Mesh>> make_tcp(const MeshOptions& options, Regions* regi
 Result<std::unique_ptr<Mesh>> make_mesh(const MeshOptions& options, Regions* regions, Clock* clock) {
   if (options.kind == "shm") return make_shm(options, regions, clock);
   if (options.kind == "tcp") return make_tcp(options, regions, clock);
-  return Error{Code::kBadOption, "fabric \"" + options.kind + "\": there are shm and tcp"};
+  if (options.kind == "verbs") return make_verbs(options, regions, clock);
+  return Error{Code::kBadOption, "fabric \"" + options.kind + "\": there are shm, tcp and verbs"};
 }
 
 }  // namespace weft

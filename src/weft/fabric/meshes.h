@@ -1,24 +1,30 @@
-// Choosing a mesh at run time: tcp (with or without TLS) or shm, by name.
+// Choosing a mesh at run time, by name: tcp (with or without TLS), shm or verbs.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "weft/base/clock.h"
 #include "weft/fabric/mesh.h"
 #include "weft/fabric/region.h"
 #include "weft/fabric/tcp_tls.h"
+#include "weft/fabric/verbs_choice.h"
+#include "weft/options.h"
 #include "weft/status.h"
 
 namespace weft {
 
 struct MeshOptions {
-  std::string kind = "shm";  // or tcp
+  std::string kind = "shm";  // tcp, verbs
   NodeId node;
   uint32_t incarnation = 0;  // 0: set_incarnation() says it later
   int workers = 1;
-  std::string listen;  // tcp: host:port, port 0: the kernel chooses; shm: '@' and a name, or the path of a socket
-  TcpTlsFiles tls;     // tcp: all three files, or none
+  int nodes = kNodesMax;  // that there may be
+  std::string listen;     // tcp, verbs: host:port, port 0: the kernel chooses; shm: '@' and a name, or a socket's path
+  TcpTlsFiles tls;        // tcp, verbs: all three files, or none
+  VerbsChoice device;     // verbs
+  std::optional<LocksBy> locks;  // of a row that locks by verbs
   Agreement agreement;
 };
 

@@ -6,6 +6,7 @@
 
 #include "weft/base/random.h"
 #include "weft/fabric/local.h"
+#include "weft/fabric/names_testing.h"
 #include "weft/fabric/port_testing.h"
 
 namespace weft {
@@ -15,14 +16,12 @@ using testing::Bytes;
 using testing::HandWire;
 using testing::Listener;
 
-constexpr NodeId kA(0), kB(1), kC(2);
-constexpr WorkerId kW(0);
-constexpr PortOptions kOptionsB{.self = kB, .worker = kW, .nodes = 3, .queued_bytes_max = 64 << 10};
+constexpr PortOptions kOptionsB{.self = kB, .worker = kW0, .nodes = 3, .queued_bytes_max = 64 << 10};
 
 // Packets that an honest port at A sends to B: small messages, then one of three pieces with small ones behind it.
 std::vector<Bytes> honest_packets() {
   HandWire wire;
-  Listener a({.self = kA, .worker = kW, .nodes = 3}, &wire);
+  Listener a({.self = kA, .worker = kW0, .nodes = 3}, &wire);
   a.send(kB, Flow::kCommit, 0, "first");
   a.send(kB, Flow::kCommit, 1, "second message");
   a.port.flush();
@@ -120,7 +119,7 @@ TEST(PortHostileTest, AClosedPeerIsSilentAndTheOthersGoOn) {
   EXPECT_EQ(wire.out[0].to, kC);
   EXPECT_FALSE(b.port.pending());
   HandWire other;
-  Listener c({.self = kC, .worker = kW, .nodes = 3}, &other);
+  Listener c({.self = kC, .worker = kW0, .nodes = 3}, &other);
   c.send(kB, Flow::kCommit, 0, "hello");
   c.port.flush();
   wire.in.emplace_back(kC, other.out[0].bytes);
@@ -131,7 +130,7 @@ TEST(PortHostileTest, AClosedPeerIsSilentAndTheOthersGoOn) {
 
 TEST(PortHostileTest, APeerThatFloodsALaterEpochIsClosed) {
   HandWire from, to;
-  Listener a({.self = kA, .worker = kW, .nodes = 3}, &from);
+  Listener a({.self = kA, .worker = kW0, .nodes = 3}, &from);
   Listener b(kOptionsB, &to);
   a.port.set_epoch(Epoch(9));
   for (int i = 0; i < 20; ++i) a.send(kB, Flow::kExecution, 0, std::string(8000, 'x'));
@@ -148,10 +147,10 @@ TEST(PortHostileTest, APeerThatFloodsALaterEpochIsClosed) {
 
 TEST(PortHostileTest, ACorruptPacketOnTheLocalWire) {
   LocalFabric fabric({.nodes = 3});
-  Listener b(kOptionsB, fabric.wire(kB, kW));
+  Listener b(kOptionsB, fabric.wire(kB, kW0));
   Bytes packet = honest_packets()[0];
   poke<uint32_t>(packet, kMessage, 5000);
-  ASSERT_TRUE(fabric.wire(kA, kW)->send(kB, Flow::kCommit, packet));
+  ASSERT_TRUE(fabric.wire(kA, kW0)->send(kB, Flow::kCommit, packet));
   b.port.poll();
   ASSERT_EQ(b.bad.size(), 1U);
   EXPECT_NE(b.bad[0].second.detail.find("message bytes 5000"), std::string::npos) << b.bad[0].second.detail;

@@ -11,12 +11,12 @@
 #include "weft/base/random.h"
 #include "weft/fabric/credit.h"
 #include "weft/fabric/local.h"
+#include "weft/fabric/names_testing.h"
 #include "weft/fabric/port.h"
 
 namespace weft {
 namespace {
 
-constexpr WorkerId kW(0);
 constexpr size_t kCredit = 4 << 20;
 constexpr uint8_t kData = 1;
 constexpr uint8_t kAck = 17;
@@ -54,11 +54,11 @@ class Peer {
         random_(seed * 100 + self),
         credit_(nodes, kCredit),
         port_({.self = self_,
-               .worker = kW,
+               .worker = kW0,
                .nodes = nodes,
                .queued_bytes_max = Credit::queue_bytes_for(kCredit),
                .batching = batching},
-              fabric.wire(self_, kW), nullptr) {
+              fabric.wire(self_, kW0), nullptr) {
     for (size_t n = 0; n < nodes_; ++n) {
       for (size_t f = 0; f < kFlows; ++f) {
         out_.push_back({Random(channel_seed(seed, self, n, f)), 0});

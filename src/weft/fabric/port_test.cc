@@ -1,4 +1,5 @@
 #include "weft/fabric/port.h"
+#include "weft/fabric/names_testing.h"
 
 #include <gtest/gtest.h>
 
@@ -14,14 +15,11 @@ using testing::Bytes;
 using testing::HandWire;
 using testing::Listener;
 
-constexpr NodeId kA(0), kB(1);
-constexpr WorkerId kW(0);
-
 struct Pair {
   explicit Pair(bool batching = true, size_t ring_bytes = 256 << 10)
       : fabric({.nodes = 2, .ring_bytes = ring_bytes}),
-        a({.self = kA, .worker = kW, .nodes = 2, .batching = batching}, fabric.wire(kA, kW)),
-        b({.self = kB, .worker = kW, .nodes = 2, .batching = batching}, fabric.wire(kB, kW)) {}
+        a({.self = kA, .worker = kW0, .nodes = 2, .batching = batching}, fabric.wire(kA, kW0)),
+        b({.self = kB, .worker = kW0, .nodes = 2, .batching = batching}, fabric.wire(kB, kW0)) {}
   LocalFabric fabric;
   Listener a, b;
 };
@@ -143,7 +141,7 @@ TEST(PortTest, WireBytesMaxIsExactForAMessageAlone) {
   for (const size_t n : {size_t{0}, size_t{1}, kWholeBytesMax, kWholeBytesMax + 1, kFirstBytesMax + kWholeBytesMax,
                          kFirstBytesMax + kWholeBytesMax + 1, size_t{100'001}, size_t{1} << 20}) {
     HandWire wire;
-    Listener a({.self = kA, .worker = kW, .nodes = 2}, &wire);
+    Listener a({.self = kA, .worker = kW0, .nodes = 2}, &wire);
     a.send(kB, Flow::kCommit, 0, std::string(n, 'x'));
     a.port.flush();
     EXPECT_EQ(a.port.counters().bytes_sent, wire_bytes_max(n)) << n;
@@ -169,9 +167,9 @@ TEST(PortTest, ABurstIsBoundedAndTheRestFollows) {
 TEST(PortTest, ARefusingWireKeepsOrderAndFillsPackets) {
   HandWire wire;
   wire.room = 0;
-  Listener a({.self = kA, .worker = kW, .nodes = 2}, &wire);
+  Listener a({.self = kA, .worker = kW0, .nodes = 2}, &wire);
   HandWire there;
-  Listener b({.self = kB, .worker = kW, .nodes = 2}, &there);
+  Listener b({.self = kB, .worker = kW0, .nodes = 2}, &there);
   for (int i = 0; i < 3000; ++i) {
     a.send(kB, Flow::kCommit, 0, std::to_string(i));
     EXPECT_FALSE(a.port.flush());
@@ -195,7 +193,7 @@ TEST(PortTest, ARefusingWireKeepsOrderAndFillsPackets) {
 TEST(PortDeathTest, OverrunningTheQueueIsABugOfTheCaller) {
   HandWire wire;
   wire.room = 0;
-  Listener a({.self = kA, .worker = kW, .nodes = 2, .queued_bytes_max = 64 << 10}, &wire);
+  Listener a({.self = kA, .worker = kW0, .nodes = 2, .queued_bytes_max = 64 << 10}, &wire);
   EXPECT_DEATH(
       {
         for (int i = 0; i < 100; ++i) a.send(kB, Flow::kCommit, 0, std::string(1000, 'x'));
@@ -219,8 +217,8 @@ class CountingCharges final : public Charges {
 TEST(PortTest, ChargesMessagesAndPacketsAtBothEnds) {
   LocalFabric fabric({.nodes = 2});
   CountingCharges sent, received;
-  Listener a({.self = kA, .worker = kW, .nodes = 2}, fabric.wire(kA, kW), &sent);
-  Listener b({.self = kB, .worker = kW, .nodes = 2}, fabric.wire(kB, kW), &received);
+  Listener a({.self = kA, .worker = kW0, .nodes = 2}, fabric.wire(kA, kW0), &sent);
+  Listener b({.self = kB, .worker = kW0, .nodes = 2}, fabric.wire(kB, kW0), &received);
   for (int i = 0; i < 7; ++i) a.send(kB, Flow::kExecution, 0, "x");
   a.send(kB, Flow::kCommit, 0, std::string(10'000, 'x'));
   b.send(kB, Flow::kCommit, 0, "own");
@@ -292,8 +290,8 @@ TEST(PortEpochTest, WhatHasNotLeftEndsWithItsEpoch) {
 // Credit starts anew with the epoch, so the room it stands for must be free; and the peer sees no gap.
 TEST(PortEpochTest, AFullQueueOfTheOldEpochLeavesRoomForTheNewOne) {
   HandWire from, to;
-  Listener a({.self = kA, .worker = kW, .nodes = 2, .queued_bytes_max = 64 << 10}, &from);
-  Listener b({.self = kB, .worker = kW, .nodes = 2}, &to);
+  Listener a({.self = kA, .worker = kW0, .nodes = 2, .queued_bytes_max = 64 << 10}, &from);
+  Listener b({.self = kB, .worker = kW0, .nodes = 2}, &to);
   const auto fill_queue = [&](char byte) {
     for (int i = 0; i < 2; ++i) a.send(kB, Flow::kCommit, 0, std::string(25'000, byte));
     a.port.flush();
@@ -343,7 +341,7 @@ TEST(PortEpochTest, MessagesKeepTheirPlacesWhenOthersAreDropped) {
     std::vector<std::string> bodies;
     size_t exempt = 0;
   };
-  Port port({.self = kA, .worker = kW, .nodes = 2}, &wire, nullptr);
+  Port port({.self = kA, .worker = kW0, .nodes = 2}, &wire, nullptr);
   Seen seen{&port, nullptr, {}, 0};
   port.set_burst_hook(
       [](void* context, std::span<const Message> burst) {
@@ -379,8 +377,8 @@ TEST(PortEpochTest, MessagesKeepTheirPlacesWhenOthersAreDropped) {
 
 TEST(PortEpochTest, AMessageCutByTheEpochChangeIsDroppedWhole) {
   HandWire from, to;
-  Listener a({.self = kA, .worker = kW, .nodes = 2}, &from);
-  Listener b({.self = kB, .worker = kW, .nodes = 2}, &to);
+  Listener a({.self = kA, .worker = kW0, .nodes = 2}, &from);
+  Listener b({.self = kB, .worker = kW0, .nodes = 2}, &to);
   a.send(kB, Flow::kCommit, 0, std::string(30'000, 'x'));
   a.port.flush();
   a.port.set_epoch(Epoch(2));

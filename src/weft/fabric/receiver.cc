@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "weft/base/bits.h"
 #include "weft/base/check.h"
 #include "weft/base/inline.h"
 
@@ -12,8 +13,6 @@ namespace {
 
 // The own node's share, the wire's share less one, and one packet of empty messages on top.
 constexpr size_t kGatherMax = 2 * Receiver::kBurstMessages + kPacketBytesMax / sizeof(MessageHeader);
-
-uint64_t bit(size_t n) { return uint64_t{1} << n; }
 
 }  // namespace
 

@@ -66,10 +66,20 @@ void Region::discard(size_t offset, size_t bytes) {
     return;
   }
   zero_shared(from, first);
+  zero_shared(last, to);
+  const std::scoped_lock lock(pages_);
+  if (pinned_) {
+    zero_shared(first, last);
+    return;
+  }
   // Of shared memory this process would only drop its own view; the pages go when a hole is made in the file.
   const int advice = file_ ? MADV_REMOVE : MADV_DONTNEED;
   if (madvise(first, static_cast<size_t>(last - first), advice) != 0) zero_shared(first, last);
-  zero_shared(last, to);
+}
+
+void Region::pin() {
+  const std::scoped_lock lock(pages_);
+  pinned_ = true;
 }
 
 RegionId Regions::add(Region* region) {
@@ -78,6 +88,11 @@ RegionId Regions::add(Region* region) {
   regions_[id].store(region, std::memory_order_release);
   count_.store(static_cast<uint16_t>(id + 1), std::memory_order_release);
   return RegionId(id);
+}
+
+void Regions::replace(RegionId id, Region* region) {
+  WEFT_CHECK(region != nullptr && id.value < count(), "there is a region to replace");
+  regions_[id.value].store(region, std::memory_order_release);
 }
 
 Region* Regions::find(RegionId id) const {

@@ -4,8 +4,9 @@
 // destroyed. It is private to the process, or a memory file that the shm wire hands to the other processes of the host.
 // Access by peers is off until granted; see Regions::grant and revoke.
 //
-// Thread-safety: base(), bytes() and fd() never change. grant, revoke, add and set_remote_posters belong to the node's
-// control thread; resolve() may be called by any worker or wire.
+// Thread-safety: base(), bytes() and fd() never change; discard and pin may be called by any thread. add and
+// set_remote_posters belong to the node's control thread; grant and revoke may be called by any thread, by one at a
+// time; resolve() by any worker or wire.
 #pragma once
 
 #include <array>
@@ -13,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <utility>
 
 #include "weft/fabric/fd.h"
@@ -45,6 +47,9 @@ class Region {
   // Gives the pages of [offset, offset + bytes) back to the kernel; the range reads as zero afterwards, also where it
   // covers a page only in part. Both numbers are multiples of 8.
   void discard(size_t offset, size_t bytes);
+  // A NIC is about to hold the pages: from now on discard() only zeroes. A page given back and touched again would be
+  // another one, and the NIC would go on reading and writing the old.
+  void pin();
 
  private:
   Region(Mapping mapping, Fd file, RegionKind kind)
@@ -52,9 +57,12 @@ class Region {
   const Mapping mapping_;
   const Fd file_;
   const RegionKind kind_;
+  std::mutex pages_;  // held while pages are given back
+  bool pinned_ = false;
 };
 
-// Posters outside this process, which look at a grant in memory that they share with us: the shm wire tells them.
+// Posters outside this process, whose accesses no Section sees: the shm wire tells them of a grant in memory that it
+// shares with them, the verbs wire opens and closes the queue pairs that serve them.
 class RemotePosters {
  public:
   virtual ~RemotePosters() = default;
@@ -71,6 +79,8 @@ class Regions {
 
   // The region must outlive this object. Ids count from 0.
   RegionId add(Region* region);
+  // In place of one that nobody posts to any more.
+  void replace(RegionId id, Region* region);
   Region* find(RegionId id) const;  // nullptr if there is none
   size_t count() const { return count_.load(std::memory_order_acquire); }
 

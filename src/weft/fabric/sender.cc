@@ -1,9 +1,9 @@
 #include "weft/fabric/sender.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
+#include "weft/base/bits.h"
 #include "weft/base/check.h"
 
 namespace weft {
@@ -12,9 +12,6 @@ namespace {
 // Frames cost 8 bytes each, so a queue of the smallest packets takes 4/3 of their bytes, and the wrap wastes less than
 // one packet.
 constexpr size_t queue_capacity(size_t bytes) { return align_up(bytes + bytes / 2 + 2 * kPacketBytesMax, 4096); }
-
-size_t first_bit(uint64_t mask) { return static_cast<size_t>(std::countr_zero(mask)); }
-uint64_t bit(size_t n) { return uint64_t{1} << n; }
 
 }  // namespace
 

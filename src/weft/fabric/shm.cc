@@ -119,8 +119,9 @@ void ShmMesh::publish(NodeId peer, uint32_t grants) {
   board_->grants[peer.value].store(grants, std::memory_order_seq_cst);
 }
 
-// By revoke(), on the control thread: also while a link is not up here, since the peer may already think it is.
+// By revoke(), on any thread: also while a link is not up here, since the peer may already think it is.
 bool ShmMesh::inside(NodeId peer) {
+  const std::scoped_lock lock(talks_mutex_);
   return std::any_of(talks_.begin(), talks_.end(), [&](const auto& talk) {
     return talk->peer() == peer && talk->link() != nullptr && talk->link()->peer_inside() &&
            !shm_hung_up(talk->socket());
@@ -137,6 +138,7 @@ void ShmMesh::set_incarnation(uint32_t incarnation) {
 }
 
 void ShmMesh::join(const MeshPeer& who) {
+  const std::scoped_lock lock(talks_mutex_);
   WEFT_CHECK(who.node != self_.node && who.node.value < kNodesMax && who.incarnation != 0 && self_.incarnation != 0,
              "a peer of this node, which knows its own incarnation");
   Peer& peer = peers_[who.node.value];
@@ -150,6 +152,7 @@ void ShmMesh::join(const MeshPeer& who) {
 }
 
 void ShmMesh::leave(NodeId node) {
+  const std::scoped_lock lock(talks_mutex_);
   WEFT_CHECK(node.value < kNodesMax, "a node of this cluster");
   Peer& peer = peers_[node.value];
   if (peer.talk != nullptr) take_down(peer);
@@ -161,6 +164,7 @@ void ShmMesh::leave(NodeId node) {
 }
 
 void ShmMesh::control_step() {
+  const std::scoped_lock lock(talks_mutex_);
   std::array<epoll_event, 64> ready;
   const int count = epoll_wait(epoll_.get(), ready.data(), static_cast<int>(ready.size()), 0);
   for (int i = 0; i < count; ++i) {

@@ -37,6 +37,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -131,6 +132,7 @@ class ShmMesh final : public Mesh, private RemotePosters {
   Fd listener_;
   Fd control_bell_;  // a worker has something to report
   std::array<Peer, kNodesMax> peers_;
+  std::recursive_mutex talks_mutex_;               // revoke() asks from a worker's thread who is inside
   std::vector<std::unique_ptr<ShmTalk>> talks_;    // every open socket
   std::vector<std::shared_ptr<ShmLink>> retired_;  // withdrawn, maybe still used by a worker
   std::vector<MeshEvent> events_;

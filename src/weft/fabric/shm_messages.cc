@@ -70,8 +70,6 @@ Error malformed(const char* what, ByteView message) {
   return Error{Code::kBadPacket, std::string("set-up: ") + what + " of " + std::to_string(message.size()) + " bytes"};
 }
 
-std::string node_name(NodeId node) { return "node " + std::to_string(node.value); }
-
 }  // namespace
 
 std::vector<std::byte> shm_encode(ShmKind kind) { return Encoder(kind).take(); }
@@ -158,25 +156,6 @@ std::string shm_decode_refusal(ByteView message) {
   Decoder in(message);
   std::string why = in.text();
   return in.whole() && !why.empty() ? why : "refused without a reason";
-}
-
-std::optional<std::string> shm_difference(NodeId node, const Agreement& ours, NodeId peer, const Agreement& theirs) {
-  const auto differs = [&](const std::string& name, const std::string& here, const std::string& there) {
-    return name + ": " + here + " at " + node_name(node) + ", " + there + " at " + node_name(peer);
-  };
-  if (ours.cluster != theirs.cluster) return differs("cluster", "'" + ours.cluster + "'", "'" + theirs.cluster + "'");
-  const auto find = [](const Agreement& in, const std::string& name) {
-    return std::find_if(in.terms.begin(), in.terms.end(), [&](const auto& term) { return term.first == name; });
-  };
-  for (const auto& [name, value] : ours.terms) {
-    const auto other = find(theirs, name);
-    if (other == theirs.terms.end()) return differs(name, std::to_string(value), "no such term");
-    if (other->second != value) return differs(name, std::to_string(value), std::to_string(other->second));
-  }
-  for (const auto& [name, value] : theirs.terms) {
-    if (find(ours, name) == ours.terms.end()) return differs(name, "no such term", std::to_string(value));
-  }
-  return std::nullopt;
 }
 
 }  // namespace weft

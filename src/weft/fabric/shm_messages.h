@@ -73,7 +73,4 @@ Result<ShmBase> shm_decode_base(ByteView message);
 Result<std::vector<ShmRegionEntry>> shm_decode_regions(ByteView message);
 std::string shm_decode_refusal(ByteView message);
 
-// What the two do not agree on, by name and with both values; nothing if they agree.
-std::optional<std::string> shm_difference(NodeId node, const Agreement& ours, NodeId peer, const Agreement& theirs);
-
 }  // namespace weft

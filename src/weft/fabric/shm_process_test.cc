@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "weft/fabric/names_testing.h"
 #include "weft/fabric/shm_testing.h"
 
 namespace weft {
@@ -23,7 +24,6 @@ namespace {
 
 using Kind = MeshEvent::Kind;
 constexpr NodeId kParent(0), kChild(1);
-constexpr WorkerId kW0(0);
 
 // A forked process, killed if the test ends before it does.
 class Child {

@@ -13,6 +13,7 @@
 
 #include "weft/base/random.h"
 #include "weft/fabric/memory_file.h"
+#include "weft/fabric/names_testing.h"
 #include "weft/fabric/shm_messages.h"
 #include "weft/fabric/shm_socket.h"
 #include "weft/fabric/shm_testing.h"
@@ -21,7 +22,6 @@ namespace weft {
 namespace {
 
 using Kind = MeshEvent::Kind;
-constexpr NodeId kA(0), kB(1);
 constexpr NodeId kNobody(static_cast<uint8_t>(kNodesMax));
 
 // Joins two nodes that differ; both are told why, in the same words.
@@ -41,20 +41,20 @@ TEST(ShmSetupTest, RefusesByNameWithBothValues) {
   ShmOptions a = shm_test_options(0), b = shm_test_options(1);
   a.agreement.cluster = "alpha";
   b.agreement.cluster = "beta";
-  expect_refused(a, b, "cluster: 'beta' at node 1, 'alpha' at node 0");
+  expect_refused(a, b, "cluster is \"beta\" at node 1 and \"alpha\" at node 0");
   b.agreement.cluster = "alpha";
   b.workers = 2;
-  expect_refused(a, b, "workers: 2 at node 1, 1 at node 0");
+  expect_refused(a, b, "workers is 2 at node 1 and 1 at node 0");
   b.workers = 1;
   a.agreement.terms = {{"wire version", 7}};
-  expect_refused(a, b, "wire version: 1 at node 1, 7 at node 0");
+  expect_refused(a, b, "wire version is 1 at node 1 and 7 at node 0");
   a.agreement.terms = {{"value_bytes_max", 1024}, {"hash seed", 5}};
   b.agreement.terms = {{"hash seed", 6}, {"value_bytes_max", 1024}};
-  expect_refused(a, b, "hash seed: 6 at node 1, 5 at node 0");
+  expect_refused(a, b, "hash seed is 6 at node 1 and 5 at node 0");
   b.agreement.terms = {{"hash seed", 5}};
-  expect_refused(a, b, "value_bytes_max: no such term at node 1, 1024 at node 0");
+  expect_refused(a, b, "value_bytes_max is not known at node 1 and 1024 at node 0");
   b.agreement.terms = {{"hash seed", 5}, {"value_bytes_max", 1024}, {"more", 1}};
-  expect_refused(a, b, "more: 1 at node 1, no such term at node 0");
+  expect_refused(a, b, "more is 1 at node 1 and not known at node 0");
 }
 
 TEST(ShmSetupTest, TheWrongIncarnationIsRefusedAndTheRightOneComesLater) {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "weft/fabric/memory_file.h"
+#include "weft/fabric/view.h"
 
 namespace weft {
 namespace {
@@ -25,10 +26,6 @@ bool is_bell(const Fd& fd) {
   const int flags = fcntl(fd.get(), F_GETFL);
   return got > 0 && std::string_view(target.data(), static_cast<size_t>(got)) == "anon_inode:[eventfd]" && flags >= 0 &&
          (flags & O_NONBLOCK) != 0;
-}
-
-std::string node_text(NodeId node, uint32_t incarnation) {
-  return "node " + std::to_string(node.value) + " incarnation " + std::to_string(incarnation);
 }
 
 }  // namespace
@@ -125,13 +122,15 @@ void ShmTalk::take_hello(ByteView message) {
                   " answered");
   }
   peer_ = hello.from;
-  if (const auto differs = shm_difference(self_.node, self_.agreement, peer_, hello.agreement)) return refuse(*differs);
+  const std::string differs = difference(self_.node, self_.agreement, peer_, hello.agreement);
+  if (!differs.empty()) return refuse(differs);
   if (hello.to != self_.node || hello.to_incarnation != self_.incarnation) {
-    return refuse("incarnation: " + node_text(peer_, hello.from_incarnation) + " means " +
-                  node_text(hello.to, hello.to_incarnation) + ", this is " + node_text(self_.node, self_.incarnation));
+    return refuse("incarnation: " + member_text(peer_, hello.from_incarnation) + " means " +
+                  member_text(hello.to, hello.to_incarnation) + ", this is " +
+                  member_text(self_.node, self_.incarnation));
   }
   if (connecting_ && hello.from_incarnation != incarnation_) {
-    return refuse("incarnation: " + node_text(peer_, incarnation_) + " was called, it is in " +
+    return refuse("incarnation: " + member_text(peer_, incarnation_) + " was called, it is in " +
                   std::to_string(hello.from_incarnation));
   }
   if (!connecting_ && hello.from >= self_.node) {

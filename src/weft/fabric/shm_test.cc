@@ -1,4 +1,5 @@
 #include "weft/fabric/shm.h"
+#include "weft/fabric/names_testing.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -22,8 +23,6 @@ namespace weft {
 namespace {
 
 using Kind = MeshEvent::Kind;
-constexpr NodeId kA(0), kB(1), kC(2);
-constexpr WorkerId kW0(0);
 
 std::string drain(Wire* wire, NodeId from) {
   std::string out;

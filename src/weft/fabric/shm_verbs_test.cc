@@ -7,13 +7,13 @@
 #include <thread>
 #include <vector>
 
+#include "weft/fabric/names_testing.h"
 #include "weft/fabric/shm_testing.h"
 
 namespace weft {
 namespace {
 
 using Kind = MeshEvent::Kind;
-constexpr NodeId kA(0), kB(1), kC(2);
 
 Verb verb(VerbKind kind, uint64_t offset, void* local, uint32_t bytes, uint64_t tag) {
   Verb v;

@@ -9,12 +9,12 @@
 #include <utility>
 
 #include "weft/base/check.h"
+#include "weft/base/clock.h"
 
 namespace weft {
 namespace {
 
-constexpr uint64_t kMillisecond = 1'000'000;
-constexpr uint64_t kRetryFirstNs = 10 * kMillisecond;
+constexpr uint64_t kRetryFirstNs = 10 * kMillisecondNs;
 constexpr uint64_t kNone = 0;  // serials of events: the reports, the listener, then the set-ups
 constexpr uint64_t kListener = 1;
 
@@ -148,7 +148,7 @@ void TcpMesh::retry_connections() {
 }
 
 void TcpMesh::back_off(Member& member) {
-  member.retry_ns = std::clamp(2 * member.retry_ns, kRetryFirstNs, options_.retry_ms_max * kMillisecond);
+  member.retry_ns = std::clamp(2 * member.retry_ns, kRetryFirstNs, options_.retry_ms_max * kMillisecondNs);
   member.retry_at_ns = clock_->now_ns() + member.retry_ns;
 }
 

@@ -7,17 +7,14 @@
 #include <utility>
 
 #include "weft/base/check.h"
+#include "weft/base/clock.h"
 #include "weft/fabric/tcp.h"
+#include "weft/fabric/view.h"
 
 namespace weft {
 namespace {
 
-constexpr uint64_t kMillisecond = 1'000'000;
 constexpr int kAcceptsPerStep = 64;
-
-std::string node_text(NodeId node, uint32_t incarnation) {
-  return "node " + std::to_string(node.value) + " incarnation " + std::to_string(incarnation);
-}
 
 }  // namespace
 
@@ -35,7 +32,7 @@ void TcpMesh::accept_some() {
       return;
     }
     while (strangers_ >= options_.strangers_max) evict_stranger();
-    const uint64_t deadline_ns = clock_->now_ns() + options_.hello_ms * kMillisecond;
+    const uint64_t deadline_ns = clock_->now_ns() + options_.hello_ms * kMillisecondNs;
     ++strangers_;
     add_setup(std::make_unique<TcpSetup>(std::move(socket), tls_.get(), deadline_ns), next_serial_++);
   }
@@ -69,7 +66,7 @@ void TcpMesh::connect(Member& member, WorkerId worker) {
     return;
   }
   // The other side may let us wait before it answers.
-  const uint64_t deadline_ns = clock_->now_ns() + (options_.hello_ms + options_.wait_ms) * kMillisecond;
+  const uint64_t deadline_ns = clock_->now_ns() + (options_.hello_ms + options_.wait_ms) * kMillisecondNs;
   const uint64_t serial = next_serial_++;
   member.setups[worker.value] = serial;
   add_setup(std::make_unique<TcpSetup>(std::move(*socket), tls_.get(), deadline_ns, member.peer,
@@ -84,7 +81,7 @@ void TcpMesh::knock(const MeshPeer& peer) {
     event(MeshEvent::Kind::kAnswered, peer.node, peer.incarnation, peer.address + ": " + socket.error().detail);
     return;
   }
-  const uint64_t deadline_ns = clock_->now_ns() + options_.hello_ms * kMillisecond;
+  const uint64_t deadline_ns = clock_->now_ns() + options_.hello_ms * kMillisecondNs;
   auto setup = std::make_unique<TcpSetup>(std::move(*socket), tls_.get(), deadline_ns, peer,
                                           hello_to(peer.node, peer.incarnation, WorkerId(0)));
   setup->knocks = true;
@@ -171,13 +168,13 @@ void TcpMesh::judge(uint64_t serial, TcpSetup& setup) {
     return;
   }
   setup.set_stage(TcpSetup::Stage::kWaiting);
-  setup.set_deadline_ns(clock_->now_ns() + options_.wait_ms * kMillisecond);
+  setup.set_deadline_ns(clock_->now_ns() + options_.wait_ms * kMillisecondNs);
   consider(serial, setup);
 }
 
 // What no join() can mend.
 std::string TcpMesh::objection(const TcpSetup& setup, const TcpHello& hello) const {
-  std::string why = tcp_difference(options_.self, options_.agreement, hello.node, hello.agreement);
+  std::string why = difference(options_.self, options_.agreement, hello.node, hello.agreement);
   if (!why.empty()) return why;
   if (hello.to_node != options_.self) {
     return "this is node " + std::to_string(options_.self.value) + ", and node " + std::to_string(hello.to_node.value) +
@@ -192,7 +189,7 @@ std::string TcpMesh::objection(const TcpSetup& setup, const TcpHello& hello) con
            " at node " + std::to_string(options_.self.value);
   }
   if (incarnation_ != 0 && hello.to_incarnation != incarnation_) {
-    return "this is " + node_text(options_.self, incarnation_) + ", and incarnation " +
+    return "this is " + member_text(options_.self, incarnation_) + ", and incarnation " +
            std::to_string(hello.to_incarnation) + " was meant";
   }
   return {};
@@ -205,7 +202,7 @@ void TcpMesh::consider(uint64_t serial, TcpSetup& setup) {
   if (member->peer.incarnation != setup.incarnation) {
     if (setup.incarnation < member->peer.incarnation) {
       refuse(serial, setup,
-             node_text(setup.peer, setup.incarnation) + " was followed by incarnation " +
+             member_text(setup.peer, setup.incarnation) + " was followed by incarnation " +
                  std::to_string(member->peer.incarnation));
     }
     return;
@@ -223,7 +220,7 @@ void TcpMesh::consider(uint64_t serial, TcpSetup& setup) {
   setup.grant_heard = hello->grant;
   setup.grant_said = answer.grant;
   setup.say(tcp_encode_hello(answer), TcpSetup::Stage::kAnswering);
-  setup.set_deadline_ns(clock_->now_ns() + options_.hello_ms * kMillisecond);
+  setup.set_deadline_ns(clock_->now_ns() + options_.hello_ms * kMillisecondNs);
   step_setup(serial, setup);
 }
 
@@ -240,10 +237,10 @@ void TcpMesh::judge_answer(uint64_t serial, TcpSetup& setup) {
   } else if (!hello) {
     why = hello.error().detail;
   } else if (hello->node != setup.peer || hello->incarnation != setup.incarnation || hello->worker != setup.worker) {
-    why = "it is " + node_text(hello->node, hello->incarnation) + ", and " + node_text(setup.peer, setup.incarnation) +
-          " was meant";
+    why = "it is " + member_text(hello->node, hello->incarnation) + ", and " +
+          member_text(setup.peer, setup.incarnation) + " was meant";
   } else {
-    why = tcp_difference(options_.self, options_.agreement, hello->node, hello->agreement);
+    why = difference(options_.self, options_.agreement, hello->node, hello->agreement);
   }
   if (!why.empty()) {
     fail_setup(serial, why, true);
@@ -264,7 +261,7 @@ void TcpMesh::judge_answer(uint64_t serial, TcpSetup& setup) {
 
 void TcpMesh::refuse(uint64_t serial, TcpSetup& setup, const std::string& why) {
   event(MeshEvent::Kind::kRefused, setup.peer, setup.incarnation, setup.address() + ": " + why);
-  setup.set_deadline_ns(clock_->now_ns() + options_.hello_ms * kMillisecond);
+  setup.set_deadline_ns(clock_->now_ns() + options_.hello_ms * kMillisecondNs);
   setup.say(tcp_encode_refusal(options_.self, why), TcpSetup::Stage::kRefusing);
   step_setup(serial, setup);
 }
@@ -312,7 +309,7 @@ void TcpMesh::expire_setups() {
       const Member* const member = member_of(setup.peer);
       const bool up = member != nullptr && member->state == State::kUp && member->peer.incarnation == setup.incarnation;
       refuse(serial, setup,
-             node_text(setup.peer, setup.incarnation) +
+             member_text(setup.peer, setup.incarnation) +
                  (up ? " is connected already to node " : " is not expected by node ") +
                  std::to_string(options_.self.value));
     } else {

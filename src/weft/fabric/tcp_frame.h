@@ -23,8 +23,8 @@
 
 namespace weft {
 
-inline constexpr size_t kTcpVerbBytesMax = 64 << 10;  // of one READ or WRITE
-inline constexpr size_t kTcpVerbsMax = 1024;          // outstanding, per connection and direction
+inline constexpr size_t kTcpVerbBytesMax = kVerbBytesMax;
+inline constexpr size_t kTcpVerbsMax = 1024;  // outstanding, per connection and direction
 // The most bytes of replies, headers included, that outstanding verbs of one connection may call for. The target keeps
 // that much room for them in its output, so that replies never wait for requests and two full ends never wait for each
 // other.

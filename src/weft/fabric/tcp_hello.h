@@ -68,7 +68,4 @@ struct TcpRefusal {
 };
 TcpRefusal tcp_decode_refusal(ByteView body);
 
-// Empty if both mean the same; else what differs, by name and with both values.
-std::string tcp_difference(NodeId a, const Agreement& of_a, NodeId b, const Agreement& of_b);
-
 }  // namespace weft

@@ -24,7 +24,7 @@ namespace weft {
 class TcpLink {
  public:
   TcpLink(TcpStream stream_in, NodeId peer_in, uint32_t incarnation_in, size_t output_bytes_max, Regions* regions,
-          TcpCompletions* completions)
+          Completions* completions)
       : peer(peer_in),
         incarnation(incarnation_in),
         stream(std::move(stream_in)),

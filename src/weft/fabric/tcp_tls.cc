@@ -76,7 +76,9 @@ Error file_error(const char* what, const std::string& file) {
 
 }  // namespace
 
-Result<std::unique_ptr<TcpTls>> TcpTls::create(const TcpTlsFiles& files) {
+Result<std::unique_ptr<TcpTls>> TcpTls::create(const TcpTlsFiles& files) { return create(files, true); }
+
+Result<std::unique_ptr<TcpTls>> TcpTls::create(const TcpTlsFiles& files, bool peers_show_one) {
   ERR_clear_error();
   SSL_CTX* context = SSL_CTX_new(TLS_method());
   BIO_METHOD* method = make_method();
@@ -88,7 +90,8 @@ Result<std::unique_ptr<TcpTls>> TcpTls::create(const TcpTlsFiles& files) {
   std::unique_ptr<TcpTls> tls(new TcpTls(context, method));
   SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION);
   SSL_CTX_set_max_proto_version(context, TLS1_3_VERSION);
-  SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+  SSL_CTX_set_verify(context, peers_show_one ? SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT : SSL_VERIFY_NONE,
+                     nullptr);
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_num_tickets(context, 0);
   SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
@@ -96,7 +99,9 @@ Result<std::unique_ptr<TcpTls>> TcpTls::create(const TcpTlsFiles& files) {
   SSL_CTX_set_default_read_buffer_len(context, kReadAheadBytes);
   // A key that needs a passphrase is an error, not a question on the terminal.
   SSL_CTX_set_default_passwd_cb(context, [](char*, int, int, void*) { return 0; });
-  if (SSL_CTX_load_verify_file(context, files.ca.c_str()) != 1) return file_error("CA file", files.ca);
+  if (peers_show_one && SSL_CTX_load_verify_file(context, files.ca.c_str()) != 1) {
+    return file_error("CA file", files.ca);
+  }
   if (SSL_CTX_use_certificate_chain_file(context, files.certificate.c_str()) != 1) {
     return file_error("certificate file", files.certificate);
   }

@@ -28,6 +28,10 @@ class TcpTls {
  public:
   // An error names the file.
   static Result<std::unique_ptr<TcpTls>> create(const TcpTlsFiles& files);
+  // For a server whose clients need no certificate, unless there is an authority that must have signed one.
+  static Result<std::unique_ptr<TcpTls>> create_for_clients(const TcpTlsFiles& files) {
+    return create(files, !files.ca.empty());
+  }
   ~TcpTls();
   TcpTls(const TcpTls&) = delete;
   TcpTls& operator=(const TcpTls&) = delete;
@@ -38,6 +42,7 @@ class TcpTls {
 
  private:
   TcpTls(ssl_ctx_st* context, bio_method_st* method) : context_(context), method_(method) {}
+  static Result<std::unique_ptr<TcpTls>> create(const TcpTlsFiles& files, bool peers_show_one);
   ssl_st* make(int fd, bool server);
 
   ssl_ctx_st* const context_;

@@ -105,7 +105,7 @@ TEST_F(TcpTlsTest, ThreadsAtBothEnds) {
   std::atomic<bool> done{false};
   const auto run = [&](size_t n) {
     uint64_t sent = 0, received = 0;
-    const uint64_t deadline_ns = net.clock()->now_ns() + kTcpTestDeadlineNs;
+    const uint64_t deadline_ns = net.clock()->now_ns() + kMeshTestDeadlineNs;
     while ((received < kPackets || sent < kPackets || !done.load()) && net.clock()->now_ns() < deadline_ns) {
       for (int i = 0; i < 16 && sent < kPackets; ++i) {
         sent += net.wire(n).send(node_id(1 - n), Flow::kCommit, as_bytes("some small packet")) ? 1 : 0;

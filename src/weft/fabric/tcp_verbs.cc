@@ -17,13 +17,7 @@ size_t request_bytes(const Verb& verb) {
 
 }  // namespace
 
-size_t TcpCompletions::poll(std::span<Completion> out) {
-  size_t count = 0;
-  while (count < out.size() && head_ != tail_) out[count++] = ring_[head_++ % ring_.size()];
-  return count;
-}
-
-TcpVerbQueue::TcpVerbQueue(NodeId peer, TcpCompletions* completions)
+TcpVerbQueue::TcpVerbQueue(NodeId peer, Completions* completions)
     : peer_(peer), completions_(completions), pending_(std::make_unique<Pending[]>(kTcpVerbsMax)) {}
 
 size_t TcpVerbQueue::returned_bytes(const Verb& verb) {

@@ -17,8 +17,8 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <vector>
 
+#include "weft/fabric/completions.h"
 #include "weft/fabric/region.h"
 #include "weft/fabric/tcp_buffer.h"
 #include "weft/fabric/tcp_frame.h"
@@ -26,35 +26,10 @@
 
 namespace weft {
 
-// Completions of one wire that nobody has polled yet. Every verb that is outstanding has its place reserved.
-class TcpCompletions {
- public:
-  explicit TcpCompletions(size_t capacity) : ring_(capacity) {}
-
-  bool reserve(size_t verbs) {
-    if (tail_ - head_ + reserved_ + verbs > ring_.size()) return false;
-    reserved_ += verbs;
-    return true;
-  }
-  void forgo() { --reserved_; }
-  void add(const Completion& completion) {
-    --reserved_;
-    ring_[tail_++ % ring_.size()] = completion;
-  }
-  bool empty() const { return head_ == tail_; }
-  size_t poll(std::span<Completion> out);
-
- private:
-  std::vector<Completion> ring_;  // [head_, tail_)
-  size_t head_ = 0;
-  size_t tail_ = 0;
-  size_t reserved_ = 0;
-};
-
 // The poster's side.
 class TcpVerbQueue {
  public:
-  TcpVerbQueue(NodeId peer, TcpCompletions* completions);
+  TcpVerbQueue(NodeId peer, Completions* completions);
 
   // Takes all verbs, into `output`, or none. What the peer's grant is must have been announced before.
   bool post(std::span<const Verb> verbs, TcpOutput& output);
@@ -83,7 +58,7 @@ class TcpVerbQueue {
   void retire(Pending& pending, VerbStatus status);
 
   const NodeId peer_;
-  TcpCompletions* const completions_;
+  Completions* const completions_;
   std::unique_ptr<Pending[]> pending_;  // [retired_, posted_)
   uint32_t posted_ = 0;
   uint32_t retired_ = 0;

@@ -1,19 +1,14 @@
 #include "weft/fabric/tcp_verbs.h"
+#include "weft/fabric/names_testing.h"
 
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <numeric>
-#include <thread>
 #include <vector>
 
-#include "weft/base/random.h"
 #include "weft/fabric/tcp_testing.h"
 
 namespace weft {
 namespace {
-
-constexpr NodeId kA(0), kB(1);
 
 // Node 0 posts to node 1's region.
 class TcpVerbsTest : public ::testing::Test {
@@ -54,79 +49,6 @@ class TcpVerbsTest : public ::testing::Test {
   std::vector<Completion> done_;
 };
 
-TEST_F(TcpVerbsTest, OneDoorbellCarriesOutVerbsInOrder) {
-  char out[16] = "hello, region!!";
-  char in[16] = {};
-  uint64_t old_add = 99, old_swap = 99, old_miss = 99;
-  std::vector<Verb> verbs = {
-      verb(VerbKind::kWrite, 64, out, 16, 1),
-      verb(VerbKind::kRead, 64, in, 16, 2),
-      verb(VerbKind::kFetchAdd, 128, &old_add, 8, 3),
-      verb(VerbKind::kCompareSwap, 128, &old_swap, 8, 4),
-      verb(VerbKind::kCompareSwap, 128, &old_miss, 8, 5),
-  };
-  verbs[0].signalled = false;
-  verbs[1].signalled = false;
-  verbs[2].operand = 5;
-  verbs[3].compare = 5, verbs[3].operand = 77;
-  verbs[4].compare = 5, verbs[4].operand = 1;
-  ASSERT_TRUE(net_.wire(0).post(kB, verbs));
-  const auto done = completions(3);
-  ASSERT_EQ(done.size(), 3U) << "the unsignalled ones report nothing";
-  for (size_t i = 0; i < 3; ++i) {
-    EXPECT_EQ(done[i].tag, i + 3);
-    EXPECT_EQ(done[i].status, VerbStatus::kDone);
-    EXPECT_EQ(done[i].peer, kB);
-  }
-  EXPECT_STREQ(in, out) << "an unsignalled READ is there when a later verb is";
-  EXPECT_EQ(old_add, 0U);
-  EXPECT_EQ(old_swap, 5U);
-  EXPECT_EQ(old_miss, 77U);
-  EXPECT_EQ(load_shared(memory() + 128), 77U);
-  EXPECT_EQ(net_.wire(0).counters().doorbells, 1U);
-  EXPECT_EQ(net_.wire(0).counters().verbs, 5U);
-  EXPECT_TRUE(net_.settles(0));
-}
-
-TEST_F(TcpVerbsTest, SizesUpToTheLargest) {
-  Random random(3);
-  std::vector<std::byte> out(kTcpVerbBytesMax), in(kTcpVerbBytesMax);
-  for (const uint32_t bytes : {0U, 1U, 7U, 8U, 9U, 63U, 64U, 65U, 4096U, 65'529U, 65'536U}) {
-    for (std::byte& b : out) b = static_cast<std::byte>(random.next());
-    std::fill(in.begin(), in.end(), std::byte{0});
-    store_shared(memory() + 8 + bytes / 8 * 8, ~uint64_t{0});
-    ASSERT_EQ(one(verb(VerbKind::kWrite, 8, out.data(), bytes, 1)), VerbStatus::kDone);
-    ASSERT_EQ(one(verb(VerbKind::kRead, 8, in.data(), bytes, 2)), VerbStatus::kDone);
-    EXPECT_TRUE(std::equal(out.begin(), out.begin() + bytes, in.begin())) << bytes;
-    if (bytes % 8 != 0) {
-      EXPECT_EQ(load_shared(memory() + 8 + bytes / 8 * 8) >> (bytes % 8 * 8), 0U) << "padded with zeroes";
-    }
-  }
-}
-
-TEST_F(TcpVerbsTest, ARefusedVerbBreaksTheQueueUntilReset) {
-  uint64_t word = 1;
-  const Verb good = verb(VerbKind::kWrite, 0, &word, 8, 1);
-  std::vector<Verb> verbs = {good, verb(VerbKind::kRead, (2 << 20) - 4, &word, 8, 2), good};
-  for (Verb& v : verbs) v.signalled = false;
-  ASSERT_TRUE(net_.wire(0).post(kB, verbs));
-  auto done = completions(2);
-  ASSERT_EQ(done.size(), 2U);
-  EXPECT_EQ(done[0].status, VerbStatus::kRefused);
-  EXPECT_EQ(done[0].tag, 2U);
-  EXPECT_EQ(done[1].status, VerbStatus::kFlushed);
-  EXPECT_EQ(one(good), VerbStatus::kFlushed) << "until reset";
-  net_.wire(0).reset(kB);
-  EXPECT_EQ(one(good), VerbStatus::kDone);
-  EXPECT_EQ(one(verb(VerbKind::kFetchAdd, 4, &word, 8, 9)), VerbStatus::kRefused) << "misaligned";
-  net_.wire(0).reset(kB);
-  Verb nowhere = good;
-  nowhere.region = RegionId(7);
-  EXPECT_EQ(one(nowhere), VerbStatus::kRefused);
-  net_.wire(0).reset(kB);
-  EXPECT_EQ(one(good), VerbStatus::kDone);
-}
-
 // A reset while refusals of the generation before are still on their way.
 TEST_F(TcpVerbsTest, AResetQueueIsNotBrokenByLateReplies) {
   uint64_t word = 1;
@@ -163,22 +85,6 @@ TEST_F(TcpVerbsTest, WhatWasPostedUnderOneGrantDoesNotLandUnderTheNext) {
   net_.wire(0).reset(kB);
   EXPECT_EQ(one(write), VerbStatus::kDone) << "the news of the grant came with the refusal";
   EXPECT_EQ(load_shared(memory()), 42U);
-}
-
-TEST_F(TcpVerbsTest, WithoutAGrantNothingLands) {
-  uint64_t word = 42;
-  const Verb write = verb(VerbKind::kWrite, 0, &word, 8, 1);
-  net_.node(1).regions.revoke(kA);
-  EXPECT_EQ(one(write), VerbStatus::kRefused);
-  net_.wire(0).reset(kB);
-  EXPECT_EQ(one(write), VerbStatus::kRefused);
-  EXPECT_EQ(load_shared(memory()), 0U);
-  // A packet sent after the grant comes after the news of it.
-  net_.wire(0).reset(kB);
-  net_.node(1).regions.grant(kA);
-  ASSERT_TRUE(net_.wire(1).send(kA, Flow::kControl, as_bytes("granted")));
-  ASSERT_TRUE(net_.until([&] { return net_.receive(1), !net_.receive(0).empty(); }));
-  EXPECT_EQ(one(write), VerbStatus::kDone);
 }
 
 TEST_F(TcpVerbsTest, ALostConnectionFlushes) {
@@ -231,136 +137,6 @@ TEST_F(TcpVerbsTest, TheQueueIsBoundedAndTakesAllOrNothing) {
   EXPECT_EQ(completions(600).size(), 600U);
   EXPECT_TRUE(net_.wire(0).post(kB, adds));
   EXPECT_EQ(completions(600).size(), 600U);
-}
-
-TEST_F(TcpVerbsTest, UnsignalledWritesDoNotClogTheQueue) {
-  uint64_t word = 0;
-  Verb write = verb(VerbKind::kWrite, 0, &word, 8, 0);
-  write.signalled = false;
-  uint64_t posted = 0;
-  ASSERT_TRUE(net_.until_polling([&] {
-    word = posted + 1;
-    posted += net_.wire(0).post(kB, {&write, 1}) ? 1 : 0;
-    return posted == 20 * kTcpVerbsMax;
-  }));
-  ASSERT_TRUE(net_.until_polling([&] { return load_shared(memory()) == posted; }));
-  take_completions();
-  EXPECT_TRUE(done_.empty());
-}
-
-// Both sides read as much as they can from each other and send packets: replies have their own room.
-TEST_F(TcpVerbsTest, TwoFullEndsDoNotWaitForEachOther) {
-  std::vector<std::byte> local(kTcpVerbBytesMax);
-  const std::string packet(kPacketBytesMax, 'p');
-  uint64_t posted[2] = {}, done[2] = {}, sent[2] = {}, received[2] = {};
-  const auto step = [&](size_t n, bool more) {
-    Verb read = verb(VerbKind::kRead, 0, local.data(), kTcpVerbBytesMax, 0);
-    Verb write = verb(VerbKind::kWrite, 0, local.data(), kTcpVerbBytesMax, 0);
-    while (more && net_.wire(n).post(node_id(1 - n), {&read, 1})) ++posted[n];
-    while (more && net_.wire(n).post(node_id(1 - n), {&write, 1})) ++posted[n];
-    while (more && net_.wire(n).send(node_id(1 - n), Flow::kCommit, as_bytes(packet))) ++sent[n];
-    received[n] += net_.receive(n).size();
-    std::vector<Completion> out(64);
-    for (size_t count; (count = net_.wire(n).poll_completions(out)) != 0; done[n] += count) {
-      for (size_t i = 0; i < count; ++i) ASSERT_EQ(out[i].status, VerbStatus::kDone);
-    }
-  };
-  ASSERT_TRUE(net_.until([&] { return step(0, true), step(1, true), done[0] > 300 && done[1] > 300; }));
-  ASSERT_TRUE(net_.until([&] {
-    step(0, false), step(1, false);
-    return done[0] == posted[0] && done[1] == posted[1] && received[1] == sent[0] && received[0] == sent[1];
-  }));
-}
-
-// The writer, the target and the one who revokes are three threads.
-TEST_F(TcpVerbsTest, NothingLandsAfterRevokeReturns) {
-  std::atomic<bool> stop{false};
-  std::thread target([&] {
-    while (!stop.load(std::memory_order_relaxed)) net_.receive(1);
-  });
-  std::thread writer([&] {
-    std::vector<uint64_t> value(512);
-    std::vector<Completion> out(64);
-    for (uint64_t i = 1; !stop.load(std::memory_order_relaxed); ++i) {
-      std::fill(value.begin(), value.end(), i);
-      const std::vector<Verb> verbs(4, verb(VerbKind::kWrite, 0, value.data(), 4096, i));
-      net_.wire(0).post(kB, verbs);
-      net_.receive(0);
-      const size_t count = net_.wire(0).poll_completions(out);
-      if (count != 0 && out[0].status != VerbStatus::kDone) net_.wire(0).reset(kB);
-    }
-  });
-  Regions& regions = net_.node(1).regions;
-  for (int round = 0; round < 40 && !HasFatalFailure(); ++round) {
-    regions.revoke(kA);
-    for (size_t at = 0; at < 4096; at += 8) store_shared(memory() + at, 0);
-    for (int i = 0; i < 20; ++i) std::this_thread::yield();
-    for (size_t at = 0; at < 4096; at += 8) EXPECT_EQ(load_shared(memory() + at), 0U) << "landed later";
-    regions.grant(kA);
-    const uint64_t deadline_ns = net_.clock()->now_ns() + kTcpTestDeadlineNs;
-    while (load_shared(memory()) == 0 && net_.clock()->now_ns() < deadline_ns) std::this_thread::yield();
-    EXPECT_NE(load_shared(memory()), 0U) << "goes on under the new grant";
-  }
-  stop.store(true);
-  writer.join();
-  target.join();
-}
-
-// join, leave and lost connections on the control thread while workers send, poll and sleep on theirs.
-TEST(TcpThreadsTest, ComingAndGoingWhileWorkersWork) {
-  constexpr size_t kWorkers = 2;
-  TcpTestNet net(2, kWorkers);
-  net.grant(0, 1), net.grant(1, 0);
-  std::atomic<bool> stop{false};
-  std::atomic<uint64_t> received{0};
-  std::array<std::atomic<uint64_t>, 2> left{};  // odd: the peer was left, and nothing of it may come
-  std::vector<std::thread> threads;
-  for (size_t n = 0; n < 2; ++n) {
-    for (size_t w = 0; w < kWorkers; ++w) {
-      threads.emplace_back([&, n, w] {
-        TcpWire& wire = net.wire(n, w);
-        wire.admit(node_id(1 - n), 1);
-        std::array<Packet, 16> packets;
-        std::vector<Completion> out(64);
-        uint64_t old = 0;
-        Verb add;
-        add.kind = VerbKind::kFetchAdd;
-        add.region = net.node(1 - n).region_id;
-        add.local = reinterpret_cast<std::byte*>(&old);
-        add.operand = 1;
-        while (!stop.load(std::memory_order_relaxed)) {
-          wire.send(node_id(1 - n), Flow::kCommit, as_bytes("12345678"));
-          wire.post(node_id(1 - n), {&add, 1});
-          const uint64_t before = left[n].load(std::memory_order_seq_cst);
-          const size_t count = wire.poll(packets);
-          // What began after leave() returned, and ended before the next join(), brought nothing.
-          if (before % 2 == 1 && left[n].load(std::memory_order_seq_cst) == before) {
-            EXPECT_EQ(count, 0U);
-          }
-          for (size_t i = 0; i < count; ++i) EXPECT_EQ(as_text(packets[i].bytes), "12345678");
-          received.fetch_add(count, std::memory_order_relaxed);
-          wire.release();
-          for (size_t k = wire.poll_completions(out); k != 0; k = wire.poll_completions(out)) {
-            if (out[0].status == VerbStatus::kRefused) wire.reset(node_id(1 - n));
-          }
-        }
-      });
-    }
-  }
-  for (int round = 0; round < 40; ++round) {
-    const uint64_t before = received.load();
-    for (size_t n = 0; n < 2; ++n) net.join(n, 1 - n);
-    EXPECT_TRUE(net.until([&] { return received.load() > before + 20; }));
-    const size_t first = static_cast<size_t>(round % 2);
-    for (const size_t n : {first, 1 - first}) {
-      net.mesh(n).leave(node_id(1 - n));
-      left[n].fetch_add(1);
-    }
-    EXPECT_TRUE(net.until([&] { return net.mesh(0).links() == 0 && net.mesh(1).links() == 0; }));
-    for (size_t n = 0; n < 2; ++n) left[n].fetch_add(1);
-  }
-  stop.store(true);
-  for (std::thread& thread : threads) thread.join();
 }
 
 }  // namespace

@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
+#include "weft/base/bits.h"
 #include "weft/base/check.h"
 
 namespace weft {
@@ -22,8 +22,6 @@ void ring(int eventfd) {
   // It can only fail if it was rung 2^64 times and nobody listened.
   if (write(eventfd, &one, sizeof one) != sizeof one) return;
 }
-
-size_t first_bit(uint64_t mask) { return static_cast<size_t>(std::countr_zero(mask)); }
 
 }  // namespace
 
@@ -117,7 +115,23 @@ void TcpWire::activate(size_t peer) {
   TcpLink& link = *slots_[peer].link;
   if (link.lost.load(std::memory_order_relaxed)) return;
   active_ |= bit(peer);
+  slots_[peer].connection = ++connections_;
   if (link.readable) ready_ |= bit(peer);
+}
+
+uint64_t TcpWire::connection(NodeId peer) const {
+  const Slot& slot = slots_[peer.value];
+  if (slot.link == nullptr || (active_ & bit(peer.value)) == 0) return 0;
+  return slot.link->dead.load(std::memory_order_seq_cst) ? 0 : slot.connection;
+}
+
+bool TcpWire::is_lost(NodeId peer) const {
+  const Slot& slot = slots_[peer.value];
+  return usable(slot) == nullptr && !waits_for_connection(slot);
+}
+
+void TcpWire::give_up(NodeId peer, const TcpFault& fault) {
+  if (TcpLink* const link = slot_of(peer).link) fail(*link, fault);
 }
 
 size_t TcpWire::poll(std::span<Packet> out) {
@@ -145,9 +159,8 @@ size_t TcpWire::poll(std::span<Packet> out) {
 void TcpWire::release() { write_waiting(); }
 
 bool TcpWire::pending() const {
-  if (!completions_.empty() || reconsider_ || ready_ != 0) return true;
+  if (!completions_.empty() || ready_ != 0 || has_changes()) return true;
   if ((waiting_ & active_ & ~blocked_) != 0) return true;
-  if (changes_.load(std::memory_order_seq_cst) != seen_changes_) return true;
   // Events that were not asked for yet; asking here would use them up.
   pollfd events{epoll_.get(), POLLIN, 0};
   return ::poll(&events, 1, 0) > 0;

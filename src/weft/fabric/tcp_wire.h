@@ -64,9 +64,19 @@ class TcpWire final : public Wire {
 
   const TcpCounters& counters() const { return counters_; }
 
+  // For a wire that sets its own connections up over this one (verbs).
+  // Names the connection in use; 0 if there is none. Another one has another name.
+  uint64_t connection(NodeId peer) const;
+  // Nobody is admitted, or the admitted incarnation was connected and is no more.
+  bool is_lost(NodeId peer) const;
+  // A connection has come or gone, and the next poll() takes note.
+  bool has_changes() const { return reconsider_ || changes_.load(std::memory_order_seq_cst) != seen_changes_; }
+  // The connection is of no use any more, `fault` says why: as if it had failed here.
+  void give_up(NodeId peer, const TcpFault& fault);
+
   // The control thread's.
   int wait_fd() const { return epoll_.get(); }
-  TcpCompletions* completions() { return &completions_; }
+  Completions* completions() { return &completions_; }
   void offer(TcpLink* link);
   // After `dead` was set on it. True if the worker never got the link; else it will say `released`.
   bool withdraw(TcpLink* link);
@@ -76,10 +86,10 @@ class TcpWire final : public Wire {
   struct Slot {
     TcpLink* link = nullptr;
     uint32_t admitted = 0;
-    uint32_t lost = 0;  // the incarnation whose link was let go of last
+    uint32_t lost = 0;        // the incarnation whose link was let go of last
+    uint64_t connection = 0;  // counts what was activated
   };
 
-  static uint64_t bit(size_t peer) { return uint64_t{1} << peer; }
   Slot& slot_of(NodeId peer);
   TcpLink* usable(const Slot& slot) const;
   bool waits_for_connection(const Slot& slot) const;
@@ -108,13 +118,14 @@ class TcpWire final : public Wire {
   // The worker's. Bit n of a mask: the link to node n ...
   std::array<Slot, kNodesMax> slots_{};
   uint64_t seen_changes_ = 0;
+  uint64_t connections_ = 0;
   bool reconsider_ = false;  // a link failed, or another incarnation was admitted
   uint64_t active_ = 0;      // is the admitted one and works
   uint64_t ready_ = 0;       // and may have something to read or to decode
   uint64_t waiting_ = 0;     // has output
   uint64_t blocked_ = 0;     // whose socket takes no more
   size_t first_ = 0;         // the peer that is served first
-  TcpCompletions completions_;
+  Completions completions_;
   TcpCounters counters_;
 };
 

@@ -131,6 +131,10 @@ void arrange(View& view) {
 
 }  // namespace
 
+std::string member_text(NodeId node, uint32_t incarnation) {
+  return "node " + std::to_string(node.value) + " incarnation " + std::to_string(incarnation);
+}
+
 bool View::whole() const {
   return std::all_of(partitions.begin(), partitions.end(),
                      [this](const Placement& p) { return p.count >= replicas && p.filling == 0; });
@@ -142,7 +146,7 @@ View make_view(int nodes, int replicas, int partitions) {
   View view;
   view.replicas = static_cast<uint8_t>(replicas);
   for (int n = 0; n < nodes; ++n) {
-    view.members.push_back({NodeId(static_cast<uint8_t>(n)), view.next_incarnation++, true, true, 0, {}});
+    view.members.push_back({NodeId(static_cast<uint8_t>(n)), view.next_incarnation++, true, true, 0, {}, {}});
   }
   for (int p = 0; p < partitions; ++p) {
     const int rest = p - partitions / nodes * nodes;
@@ -157,6 +161,12 @@ View make_view(int nodes, int replicas, int partitions) {
     view.partitions.push_back(placement);
   }
   spread_primaries(view);
+  return view;
+}
+
+View before_joining(View view, NodeId node) {
+  std::erase_if(view.members, [&](const Member& m) { return m.node == node; });
+  view.epoch = Epoch(1);
   return view;
 }
 

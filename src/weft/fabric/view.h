@@ -38,8 +38,12 @@ struct Member {
   bool runs_transactions = true;
   uint64_t token = 0;   // drawn by the process that joined, so that it finds itself
   std::string address;  // of its mesh, where there is one
+  std::string clients;  // host:port where it answers clients; empty: nowhere
   friend bool operator==(const Member&, const Member&) = default;
 };
+
+// "node 3 incarnation 7"
+std::string member_text(NodeId node, uint32_t incarnation);
 
 struct View {
   Epoch epoch{1};
@@ -74,6 +78,9 @@ struct View {
 // ones. What is left when partitions is no multiple of nodes goes round the nodes, replica by replica, so that no node
 // has two replicas more than another.
 View make_view(int nodes, int replicas, int partitions);
+
+// A view to wait with for one that has a place for the node: it is older than any that will come.
+View before_joining(View view, NodeId node);
 
 // Changes of a view. Each returns the next one: its epoch is one higher, every partition keeps a whole replica (or the
 // answer is an error that names the partition that lost its last), and members that hold data fill what is missing.

@@ -150,7 +150,7 @@ TEST(View, ANodeThatComesBackGetsItsShare) {
   Random random(1);
   settle(random, view);
   ASSERT_TRUE(view.whole());
-  view = with_member(view, {NodeId(2), 0, true, true, 7, {}});
+  view = with_member(view, {NodeId(2), 0, true, true, 7, {}, {}});
   EXPECT_EQ(moving(view), 2U) << "a quarter of five, rounded up";
   EXPECT_FALSE(view.whole());
   for (const Placement& p : view.partitions) EXPECT_EQ(p.count, 3);
@@ -162,7 +162,7 @@ TEST(View, ANodeThatComesBackGetsItsShare) {
 
 TEST(View, WhoWasToLeaveStaysIfAnotherIsLost) {
   View view = make_view(3, 3, 3);
-  view = with_member(view, {NodeId(3), 0, true, true, 7, {}});
+  view = with_member(view, {NodeId(3), 0, true, true, 7, {}, {}});
   const auto at =
       std::find_if(view.partitions.begin(), view.partitions.end(), [](const Placement& p) { return p.leaving != 0; });
   ASSERT_NE(at, view.partitions.end());
@@ -191,7 +191,7 @@ TEST(View, NothingMovesWhileSomethingIsMissing) {
   View view = make_view(5, 3, 20);
   view = *without_members(view, 1U << 2);
   EXPECT_EQ(moving(view), 0U);
-  view = with_member(view, {NodeId(2), 0, true, true, 7, {}});
+  view = with_member(view, {NodeId(2), 0, true, true, 7, {}, {}});
   EXPECT_EQ(moving(view), 0U);
 }
 
@@ -207,7 +207,7 @@ TEST(View, RandomChangesStayLegalAndEndEven) {
       const NodeId node(static_cast<uint8_t>(random.below(static_cast<uint64_t>(nodes) + 3)));
       const Member* member = view.find(node);
       if (member == nullptr) {
-        const Member joins{node, 0, !random.chance(10), true, random.next(), {}};
+        const Member joins{node, 0, !random.chance(10), true, random.next(), {}, {}};
         view = with_member(view, joins);
       } else if (random.chance(60)) {
         std::vector<PartitionId> filled = filled_at(view, node);

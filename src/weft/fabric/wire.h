@@ -2,7 +2,8 @@
 //
 // Packets are delivered reliably and in order per (sender, receiver, flow). A wire knows nothing of what is in them
 // beyond the PacketHeader. One-sided verbs act on a peer's regions without its worker: those of one post() go to one
-// peer over one queue, take effect in order, and cost one doorbell.
+// peer over one queue, take effect in order, and cost one doorbell. Those of two posts are done, and reported, in
+// order; but a WRITE or an atomic may take effect before a READ or an atomic of an earlier post that is not done yet.
 #pragma once
 
 #include <cstddef>
@@ -45,6 +46,9 @@ struct Packet {
   std::span<const std::byte> bytes;  // starts with the PacketHeader; 8-byte aligned; valid until Wire::release
 };
 
+inline constexpr size_t kVerbBytesMax = 64 << 10;  // of one READ or WRITE
+inline constexpr size_t kPostBytesMax = 1 << 20;   // of all verbs of one post(), with some room for what goes beside
+
 enum class VerbKind : uint8_t { kRead, kWrite, kCompareSwap, kFetchAdd };
 
 // One one-sided operation. kCompareSwap and kFetchAdd act on 8 aligned bytes and return the old value in *local.
@@ -52,6 +56,7 @@ enum class VerbKind : uint8_t { kRead, kWrite, kCompareSwap, kFetchAdd };
 struct Verb {
   VerbKind kind = VerbKind::kRead;
   bool signalled = true;  // an unsignalled verb reports no completion of its own unless it fails
+  bool follows = true;    // takes effect after those before it in its post; false: they are no business of its own
   RegionId region;
   uint64_t offset = 0;
   uint32_t bytes = 0;
@@ -98,6 +103,11 @@ class Wire {
     (void)peer;
     (void)incarnation;
   }
+
+  // Whether kCompareSwap and kFetchAdd are atomic against the target's own locked instructions. Where they are not, a
+  // word that remote verbs change is changed by verbs only, the target's own included: post() takes the own node too,
+  // once Regions granted it to itself, and on the verbs wire goes through the NIC.
+  virtual bool atomic_with_cpu() const { return true; }
 
   // True if poll or poll_completions would return something now.
   virtual bool pending() const = 0;

@@ -7,13 +7,10 @@
 #include <thread>
 #include <vector>
 
+#include "weft/run/until_testing.h"
+
 namespace weft {
 namespace {
-
-// Waits for another thread without asserting how long it takes; the test's own time limit ends a hang.
-void until(const std::function<bool()>& done) {
-  while (!done()) std::this_thread::yield();
-}
 
 TEST(Control, RunsWhatIsPostedInOrder) {
   RealClock clock;

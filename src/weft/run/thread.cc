@@ -116,7 +116,7 @@ void Thread::run(int cpu) {
     const uint64_t now_ns = clock_->now_ns();
     if (idle_since_ns == 0) idle_since_ns = now_ns;
     if (now_ns - idle_since_ns < spin_ns_) {
-      __builtin_ia32_pause();
+      sched_yield();  // what this thread waits for may itself wait for the core
       continue;
     }
     uint64_t deadline_ns = UINT64_MAX;

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "weft/base/clock.h"
+#include "weft/run/until_testing.h"
 #include "weft/run/worker.h"
 #include "weft/task.h"
 
@@ -70,10 +71,6 @@ struct Yield {
   void await_suspend(std::coroutine_handle<> h) const { worker->ready(h); }
   void await_resume() const noexcept {}
 };
-
-void until(const std::function<bool()>& done) {
-  while (!done()) std::this_thread::yield();
-}
 
 TEST(Worker, AStepHasItsOrder) {
   FixedClock clock;

@@ -1,9 +1,13 @@
 #include "weft/server/address.h"
 
 #include <arpa/inet.h>
+#include <netdb.h>
+#include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <cstring>
 
 namespace weft {
 namespace {
@@ -53,6 +57,34 @@ Result<HostPort> parse_host_port(std::string_view text) {
   const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), out.port);
   if (error != std::errc()) return bad("the port is above 65535");
   return out;
+}
+
+Result<Fd> listen_on(const std::string& address, int backlog) {
+  const Result<HostPort> at = parse_host_port(address);
+  if (!at) return bad(address + ": " + at.error().detail);
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE;
+  addrinfo* found = nullptr;
+  const std::string port = std::to_string(at->port);
+  if (const int failed = getaddrinfo(at->host.c_str(), port.c_str(), &hints, &found); failed != 0) {
+    return bad(address + ": " + gai_strerror(failed));
+  }
+  Fd socket(::socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  const int one = 1;
+  setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+  const bool listens = bind(socket.get(), found->ai_addr, found->ai_addrlen) == 0 && listen(socket.get(), backlog) == 0;
+  freeaddrinfo(found);
+  if (!listens) return bad(address + ": " + strerrordesc_np(errno));
+  return socket;
+}
+
+uint16_t port_of(int socket) {
+  sockaddr_storage address{};
+  socklen_t bytes = sizeof address;
+  if (getsockname(socket, reinterpret_cast<sockaddr*>(&address), &bytes) != 0) return 0;
+  return address.ss_family == AF_INET6 ? ntohs(reinterpret_cast<const sockaddr_in6&>(address).sin6_port)
+                                       : ntohs(reinterpret_cast<const sockaddr_in&>(address).sin_port);
 }
 
 Result<void> check_socket_address(std::string_view address) {

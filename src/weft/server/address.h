@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "weft/fabric/fd.h"
 #include "weft/status.h"
 
 namespace weft {
@@ -19,6 +20,11 @@ struct HostPort {
 
 // "name:port", "1.2.3.4:port", "[::1]:port".
 Result<HostPort> parse_host_port(std::string_view text);
+
+// A socket that listens there, and does not block. Two processes may bind the same port, but only one can listen.
+Result<Fd> listen_on(const std::string& address, int backlog);
+// The port that a socket really has.
+uint16_t port_of(int socket);
 
 inline constexpr size_t kSocketPathBytesMax = 107;  // sockaddr_un has 108, and a zero
 

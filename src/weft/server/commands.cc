@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdint>
+#include <cstring>
 #include <limits>
+
+#include "weft/base/check.h"
+#include "weft/server/command_text.h"
 
 namespace weft {
 
@@ -12,221 +15,86 @@ namespace {
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
+constexpr size_t kNameBytesMax = 48;
+
+std::vector<const Command*> gather() {
+  std::vector<const Command*> all;
+  for (const auto group : {string_commands, set_commands, counter_commands, lcs_commands, bit_commands, field_commands,
+                           key_commands, expiry_commands, walk_commands, multi_commands, client_commands,
+                           server_commands, command_commands, cluster_commands, weft_commands}) {
+    for (const Command& command : group()) all.push_back(&command);
+  }
+  std::sort(all.begin(), all.end(),
+            [](const Command* a, const Command* b) { return std::strcmp(a->name, b->name) < 0; });
+  for (const Command* command : all) WEFT_CHECK(std::strlen(command->name) < kNameBytesMax, "names are short");
+  return all;
+}
+
+// Every client's every command is looked up: by a hash of its name.
+class Names {
+ public:
+  explicit Names(const std::vector<const Command*>& all) {
+    WEFT_CHECK(all.size() <= kPlaces / 2, "a search ends soon");
+    for (const Command* command : all) {
+      const std::string_view name = command->name;
+      size_t place = home(name);
+      while (rows_[place].command != nullptr) place = next(place);
+      rows_[place] = {name, command};
+    }
+  }
+  const Command* find(std::string_view name) const {
+    for (size_t place = home(name); rows_[place].command != nullptr; place = next(place)) {
+      if (same_word(rows_[place].name, name)) return rows_[place].command;
+    }
+    return nullptr;
+  }
+
+ private:
+  static constexpr size_t kPlaces = 512;
+  struct Row {
+    std::string_view name;
+    const Command* command = nullptr;
+  };
+
+  // In any case: the bit in which the cases of a letter differ does not count.
+  static size_t home(std::string_view name) {
+    constexpr uint32_t kCase = 0x20;
+    uint32_t hash = static_cast<uint32_t>(name.size());
+    for (const char c : name) hash = (hash ^ (static_cast<unsigned char>(c) | kCase)) * 0x01000193U;
+    return (hash ^ hash >> 16) % kPlaces;
+  }
+  static size_t next(size_t place) { return (place + 1) % kPlaces; }
+
+  std::array<Row, kPlaces> rows_{};
+};
+
+}  // namespace
+
+const std::vector<const Command*>& all_commands() {
+  static const std::vector<const Command*> kAll = gather();
+  return kAll;
+}
+
 bool same_word(std::string_view a, std::string_view b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) { return lower(x) == lower(y); });
 }
 
-bool parse_integer(std::string_view text, int64_t* out) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *out);
-  return error == std::errc() && end == text.data() + text.size() && !text.empty();
-}
-
-// Starts the reads of all keys from `first` on, every `step`, so that they travel together; the tickets are in order.
-void start_reads(Txn& txn, TableId table, Arguments arguments, size_t first, size_t step, Intent intent) {
-  for (size_t i = first; i < arguments.size(); i += step) txn.start_get(table, arguments[i], intent);
-}
-
-Task<Code> get(Txn& txn, TableId table, Arguments arguments, RespWriter& reply) {
-  const Value value = co_await txn.get(table, arguments[1]);
-  if (value.code != Code::kOk) co_return value.code;
-  value.found ? reply.bulk(value.bytes) : reply.null();
-  co_return Code::kOk;
-}
-
-Task<Code> mget(Txn& txn, TableId table, Arguments arguments, RespWriter& reply) {
-  start_reads(txn, table, arguments, 1, 1, Intent::kRead);
-  co_await txn.wait_all();
-  reply.array(arguments.size() - 1);
-  for (size_t i = 1; i < arguments.size(); ++i) {
-    const Value value = co_await txn.get(table, arguments[i]);
-    if (value.code != Code::kOk) co_return value.code;
-    value.found ? reply.bulk(value.bytes) : reply.null();
-  }
-  co_return Code::kOk;
-}
-
-Task<Code> exists(Txn& txn, TableId table, Arguments arguments, RespWriter& reply) {
-  start_reads(txn, table, arguments, 1, 1, Intent::kRead);
-  co_await txn.wait_all();
-  int64_t found = 0;
-  for (size_t i = 1; i < arguments.size(); ++i) {
-    const Value value = co_await txn.get(table, arguments[i]);
-    if (value.code != Code::kOk) co_return value.code;
-    found += value.found ? 1 : 0;
-  }
-  reply.integer(found);
-  co_return Code::kOk;
-}
-
-Task<Code> strlen_of(Txn& txn, TableId table, Arguments arguments, RespWriter& reply) {
-  const Value value = co_await txn.get(table, arguments[1]);
-  if (value.code != Code::kOk) co_return value.code;
-  reply.integer(value.found ? static_cast<int64_t>(value.bytes.size()) : 0);
-  co_return Code::kOk;
-}
-
-Task<Code> set(Txn& txn, TableId table, Arguments arguments, RespWriter& reply) {
-  bool if_absent = false;
-  bool if_present = false;
-  bool answer_old = false;
-  for (size_t i = 3; i < arguments.size(); ++i) {
-    if_absent |= same_word(arguments[i], "nx");
-    if_present |= same_word(arguments[i], "xx");
-    answer_old |= same_word(arguments[i], "get");
-    const bool known = same_word(arguments[i], "nx") || same_word(arguments[i], "xx") || same_word(arguments[i], "get");
-    if (!known || (if_absent && if_present)) {
-      reply.error("ERR syntax error");
-      co_return Code::kOk;
-    }
-  }
-  if (!if_absent && !if_present && !answer_old) {
-    const Code code = txn.put(table, arguments[1], arguments[2]);
-    reply.simple("OK");
-    co_return code;
-  }
-  const Value old = co_await txn.get(table, arguments[1], Intent::kUpdate);
-  if (old.code != Code::kOk) co_return old.code;
-  const bool writes = old.found ? !if_absent : !if_present;
-  if (answer_old) {
-    old.found ? reply.bulk(old.bytes) : reply.null();
-  } else if (writes) {
-    reply.simple("OK");
-  } else {
-    reply.null();
-  }
-  co_return writes ? txn.put(table, arguments[1], arguments[2]) : Code::kOk;
-}
-
-Task<Code> setnx(Txn& txn, TableId table, Arguments arguments, RespWriter& reply) {
-  const Value old = co_await txn.get(table, arguments[1], Intent::kUpdate);
-  if (old.code != Code::kOk) co_return old.code;
-  reply.integer(old.found ? 0 : 1);
-  co_return old.found ? Code::kOk : txn.put(table, arguments[1], arguments[2]);
-}
-
-Task<Code> mset(Txn& txn, TableId table, Arguments arguments, RespWriter& reply) {
-  if (arguments.size() % 2 == 0) {
-    reply.error(wrong_arity("mset"));
-    co_return Code::kOk;
-  }
-  for (size_t i = 1; i < arguments.size(); i += 2) {
-    if (const Code code = txn.put(table, arguments[i], arguments[i + 1]); code != Code::kOk) co_return code;
-  }
-  reply.simple("OK");
-  co_return Code::kOk;
-}
-
-Task<Code> append(Txn& txn, TableId table, Arguments arguments, RespWriter& reply) {
-  const Value old = co_await txn.get(table, arguments[1], Intent::kUpdate);
-  if (old.code != Code::kOk) co_return old.code;
-  std::string whole(old.found ? old.bytes : std::string_view());
-  whole.append(arguments[2]);
-  reply.integer(static_cast<int64_t>(whole.size()));
-  co_return txn.put(table, arguments[1], whole);
-}
-
-Task<Code> del(Txn& txn, TableId table, Arguments arguments, RespWriter& reply) {
-  start_reads(txn, table, arguments, 1, 1, Intent::kUpdate);
-  co_await txn.wait_all();
-  int64_t deleted = 0;
-  for (size_t i = 1; i < arguments.size(); ++i) {
-    const Value old = co_await txn.get(table, arguments[i], Intent::kUpdate);
-    if (old.code != Code::kOk) co_return old.code;
-    if (!old.found) continue;
-    if (const Code code = txn.erase(table, arguments[i]); code != Code::kOk) co_return code;
-    ++deleted;
-  }
-  reply.integer(deleted);
-  co_return Code::kOk;
-}
-
-Task<Code> add(Txn& txn, TableId table, std::string_view key, int64_t amount, RespWriter& reply) {
-  const Value old = co_await txn.get(table, key, Intent::kUpdate);
-  if (old.code != Code::kOk) co_return old.code;
-  int64_t number = 0;
-  if (old.found && !parse_integer(old.bytes, &number)) {
-    reply.error("ERR value is not an integer or out of range");
-    co_return Code::kOk;
-  }
-  if (__builtin_add_overflow(number, amount, &number)) {
-    reply.error("ERR increment or decrement would overflow");
-    co_return Code::kOk;
-  }
-  reply.integer(number);
-  const std::string text = std::to_string(number);
-  co_return txn.put(table, key, text);
-}
-
-Task<Code> incr(Txn& txn, TableId table, Arguments arguments, RespWriter& reply) {
-  return add(txn, table, arguments[1], 1, reply);
-}
-Task<Code> decr(Txn& txn, TableId table, Arguments arguments, RespWriter& reply) {
-  return add(txn, table, arguments[1], -1, reply);
-}
-Task<Code> incrby(Txn& txn, TableId table, Arguments arguments, RespWriter& reply) {
-  int64_t amount = 0;
-  if (!parse_integer(arguments[2], &amount)) {
-    reply.error("ERR value is not an integer or out of range");
-    co_return Code::kOk;
-  }
-  Task<Code> sum = add(txn, table, arguments[1], amount, reply);
-  co_return co_await sum;
-}
-
-Task<Code> renamenx(Txn& txn, TableId table, Arguments arguments, RespWriter& reply) {
-  start_reads(txn, table, arguments, 1, 1, Intent::kUpdate);
-  co_await txn.wait_all();
-  const Value from = co_await txn.get(table, arguments[1], Intent::kUpdate);
-  if (from.code != Code::kOk) co_return from.code;
-  const Value to = co_await txn.get(table, arguments[2], Intent::kUpdate);
-  if (to.code != Code::kOk) co_return to.code;
-  if (!from.found) {
-    reply.error("ERR no such key");
-    co_return Code::kOk;
-  }
-  reply.integer(to.found ? 0 : 1);
-  if (to.found) co_return Code::kOk;
-  const std::string moved(from.bytes);
-  if (const Code code = txn.erase(table, arguments[1]); code != Code::kOk) co_return code;
-  co_return txn.put(table, arguments[2], moved);
-}
-
-// What needs no data is answered at once outside of MULTI.
-Task<Code> ping_in_multi(Txn& /*txn*/, TableId /*table*/, Arguments arguments, RespWriter& reply) {
-  ping(arguments, reply);
-  co_return Code::kOk;
-}
-Task<Code> echo_in_multi(Txn& /*txn*/, TableId /*table*/, Arguments arguments, RespWriter& reply) {
-  reply.bulk(arguments[1]);
-  co_return Code::kOk;
-}
-
-constexpr std::array<Command, 16> kCommands = {{
-    {"append", 3, 0, append},
-    {"decr", 2, 0, decr},
-    {"del", -2, 1, del},
-    {"echo", 2, 0, echo_in_multi},
-    {"exists", -2, 1, exists},
-    {"get", 2, 0, get},
-    {"incr", 2, 0, incr},
-    {"incrby", 3, 0, incrby},
-    {"mget", -2, 1, mget},
-    {"mset", -3, 2, mset},
-    {"ping", -1, 0, ping_in_multi},
-    {"renamenx", 3, 0, renamenx},
-    {"set", -3, 0, set},
-    {"setnx", 3, 0, setnx},
-    {"strlen", 2, 0, strlen_of},
-    {"unlink", -2, 1, del},
-}};
-
-}  // namespace
-
 const Command* find_command(std::string_view name) {
-  for (const Command& command : kCommands) {
-    if (same_word(command.name, name)) return &command;
-  }
-  return nullptr;
+  static const Names kNames(all_commands());
+  return name.size() < kNameBytesMax ? kNames.find(name) : nullptr;
+}
+
+const Command* find_command(Arguments arguments) {
+  if (arguments[0].find('|') != std::string_view::npos) return nullptr;
+  const Command* const command = find_command(arguments[0]);
+  if (command == nullptr || (command->flags & kHasSubcommands) == 0 || arguments.size() < 2) return command;
+  char room[kNameBytesMax];
+  const size_t bytes = arguments[0].size() + 1 + arguments[1].size();
+  if (bytes >= kNameBytesMax) return nullptr;
+  std::memcpy(room, arguments[0].data(), arguments[0].size());
+  room[arguments[0].size()] = '|';
+  if (!arguments[1].empty()) std::memcpy(room + arguments[0].size() + 1, arguments[1].data(), arguments[1].size());
+  return find_command(std::string_view(room, bytes));
 }
 
 bool fits(const Command& command, size_t arguments) {
@@ -234,33 +102,57 @@ bool fits(const Command& command, size_t arguments) {
   return command.arity >= 0 ? count == command.arity : count >= -command.arity;
 }
 
-void ping(Arguments arguments, RespWriter& reply) {
-  if (arguments.size() > 2) return reply.error(wrong_arity("ping"));
-  arguments.size() == 2 ? reply.bulk(arguments[1]) : reply.simple("PONG");
-}
-
 size_t keys_named(const Command& command, size_t arguments) {
-  const auto step = static_cast<size_t>(command.key_step);
-  return step == 0 ? 1 : (arguments - 1 + step - 1) / step;
+  if (command.keys.first == 0) return 0;
+  const auto count = static_cast<int64_t>(arguments);
+  const int64_t last = command.keys.last < 0 ? count + command.keys.last : command.keys.last;
+  if (last < command.keys.first) return 0;
+  const int64_t steps = last - command.keys.first;
+  return static_cast<size_t>(command.keys.step == 1 ? steps : steps / command.keys.step) + 1;  // few divide
 }
 
 std::string wrong_arity(std::string_view name) {
-  std::string text = "ERR wrong number of arguments for '";
-  for (const char c : name) text.push_back(lower(c));
-  return text + "' command";
+  return "ERR wrong number of arguments for '" + lower_case(name) + "' command";
 }
 
 std::string unknown_command(Arguments arguments) {
   constexpr size_t kShownMax = 128;
-  std::string text = "ERR unknown command '";
-  text.append(arguments[0].substr(0, kShownMax)).append("', with args beginning with: ");
-  for (size_t i = 1; i < arguments.size() && text.size() < 2 * kShownMax; ++i) {
-    text.append("'").append(arguments[i].substr(0, kShownMax)).append("' ");
+  std::string text;
+  const Command* const known = find_command(arguments[0]);
+  if (known != nullptr && arguments.size() > 1) {
+    std::string upper(arguments[0]);
+    for (char& c : upper) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+    text = "ERR unknown subcommand '";
+    text.append(arguments[1].substr(0, kShownMax)).append("'. Try ").append(upper).append(" HELP.");
+  } else {
+    text = "ERR unknown command '";
+    text.append(arguments[0].substr(0, kShownMax)).append("', with args beginning with: ");
+    for (size_t i = 1; i < arguments.size() && text.size() < 2 * kShownMax; ++i) {
+      text.append("'").append(arguments[i].substr(0, kShownMax)).append("' ");
+    }
   }
   for (char& c : text) {
     if (c == '\r' || c == '\n') c = ' ';
   }
   return text;
+}
+
+std::string command_reference() {
+  std::string out;
+  static constexpr std::string_view kGroups[] = {"strings", "counters",     "bits",       "keys",   "expiry",
+                                                 "walks",   "transactions", "connection", "server", "cluster"};
+  for (const std::string_view group : kGroups) {
+    out.append("\n### ").append(group).append("\n\n| command | arguments | |\n|---|---|---|\n");
+    for (const Command* command : all_commands()) {
+      if (command->group != group || !has_handler(*command)) continue;
+      std::string name(command->name);
+      for (char& c : name) c = c == '|' ? ' ' : c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+      const int least = std::abs(command->arity) - 1 - (name.find(' ') != std::string::npos ? 1 : 0);
+      out += "| `" + name + "` | " + std::to_string(least) + (command->arity < 0 ? " or more" : "") + " | " +
+             command->summary + " |\n";
+    }
+  }
+  return out;
 }
 
 }  // namespace weft

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -12,7 +13,9 @@
 
 #include "weft/fabric/fd.h"
 #include "weft/server/config_check.h"
+#include "weft/server/config_keys.h"
 #include "weft/server/config_read.h"
+#include "weft/server/value.h"
 
 namespace weft {
 namespace {
@@ -66,15 +69,20 @@ LoadedConfig parse_config(std::string_view text, const std::string& path) {
   return {std::move(read.config), read.errors.said(path)};
 }
 
+std::string_view fabric_name(FabricKind kind) { return find_key("fabric.kind")->choices[static_cast<size_t>(kind)]; }
+
 ClusterSpec spec_of(const NodeConfig& config) {
   ClusterSpec spec;
   spec.options = config.options;
   TableSpec table;
   table.name = kStoreTable;
   table.keys = KeyKind::kBytes;
-  table.value_bytes_max = config.store.value_bytes_max;
+  table.value_bytes_max = config.store.value_bytes_max + static_cast<uint32_t>(kValueHeaderBytesMax);
+  table.partition = PartitionBy::kRedisSlot;
   table.capacity = config.store.capacity;
   table.memory_bytes_max = config.store.memory_bytes_max;
+  uint32_t& longest = spec.options.limits.value_bytes_max;
+  longest = std::max(longest, table.value_bytes_max);
   spec.tables.push_back(std::move(table));
   spec.recovers = true;
   return spec;

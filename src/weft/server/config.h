@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "weft/fabric/tcp_tls.h"
+#include "weft/fabric/verbs_choice.h"
 #include "weft/options.h"
 #include "weft/txn/node.h"
 #include "weft/types.h"
@@ -29,14 +30,17 @@ inline constexpr size_t kConfigLineBytesMax = 4096;       // bounds how deep a d
 inline constexpr size_t kConfigErrorsMax = 100;           // that are said; the rest is counted
 inline constexpr std::string_view kStoreTable = "store";  // what the front end's table is called
 
-enum class FabricKind : uint8_t { kTcp, kShm };
+enum class FabricKind : uint8_t { kTcp, kShm, kVerbs };
 enum class MembershipKind : uint8_t { kSupervisor, kZooKeeper };
+
+std::string_view fabric_name(FabricKind kind);  // "tcp": as in a file, and as make_mesh knows it
 
 struct FabricConfig {
   FabricKind kind = FabricKind::kTcp;
-  std::string listen;     // tcp: host:port, port 0: the kernel chooses; shm: '@' and a name, or the path of a socket
-  std::string advertise;  // tcp: what the others connect to; empty: what it listens on
-  TcpTlsFiles tls;        // tcp: all three, or none
+  std::string listen;     // tcp, verbs: host:port, port 0: the kernel chooses; shm: '@' and a name, or a socket's path
+  std::string advertise;  // tcp, verbs: what the others connect to; empty: what it listens on
+  VerbsChoice device;     // verbs
+  TcpTlsFiles tls;        // tcp, verbs: all three, or none
   bool has_tls() const { return !tls.ca.empty(); }
 };
 
@@ -50,7 +54,20 @@ struct MembershipConfig {
 
 struct ClientConfig {
   std::string listen = "127.0.0.1:7379";
+  std::string advertise;  // what clients are told of this node; empty: where it listens
+  std::string password;   // that clients give first; empty: none
+  TcpTlsFiles tls;        // certificate and key, or none; with `ca` clients show one too
+  uint32_t clients_max = 10'000;
+  uint64_t query_bytes_max = 64 << 20;
+  uint32_t pipeline_max = 100'000;
+  uint64_t output_held_bytes = 1 << 20;
+  uint64_t output_total_bytes = 256 << 20;
   bool debug = false;
+  bool has_tls() const { return !tls.certificate.empty() || !tls.key.empty() || !tls.ca.empty(); }
+};
+
+struct HttpConfig {
+  std::string listen;  // host:port; empty: nothing is shown over HTTP
 };
 
 struct StoreConfig {
@@ -68,6 +85,7 @@ struct NodeConfig {
   FabricConfig fabric;
   MembershipConfig membership;
   ClientConfig client;
+  HttpConfig http;
   StoreConfig store;
 };
 

@@ -27,7 +27,8 @@ constexpr std::string_view kHosts = "host:port, separated by commas";
 constexpr std::string_view kZooKeeperPath = "a path like /weft/orders/view";
 constexpr std::string_view kAuth = "user:password";
 constexpr std::string_view kPem = "the path of a PEM file";
-constexpr std::string_view kTcpOnly = "fabric.kind = \"tcp\"";
+constexpr std::string_view kNotShm = "fabric.kind = \"tcp\" or \"verbs\"";
+constexpr std::string_view kVerbsOnly = "fabric.kind = \"verbs\"";
 static_assert(kTcpNameBytesMax == 64);
 
 // What keeps the file from being read, or nothing.
@@ -61,6 +62,7 @@ class Checker {
     fabric();
     if (read_.is_sound("fabric.kind")) tls();
     membership();
+    client();
     addresses();
     spec();
   }
@@ -103,6 +105,9 @@ class Checker {
   void cluster();
   void fabric();
   void tls();
+  void client();
+  bool pem_files(const std::vector<std::string_view>& keys);
+  void tls_fault(const std::string& table, const std::string& detail);
   void membership();
   void hosts();
   void addresses();
@@ -176,11 +181,14 @@ void Checker::cluster() {
 
 void Checker::fabric() {
   if (!sound("fabric.kind")) return;
-  const bool tcp = c_.fabric.kind == FabricKind::kTcp;
-  only_for("fabric.advertise", tcp, kTcpOnly);
+  const bool shm = c_.fabric.kind == FabricKind::kShm;
+  only_for("fabric.advertise", !shm, kNotShm);
+  for (const std::string_view key : {"fabric.device", "fabric.device_port", "fabric.gid_index", "fabric.locks"}) {
+    only_for(key, c_.fabric.kind == FabricKind::kVerbs, kVerbsOnly);
+  }
   HostPort listen, advertise;
-  const bool listens = required("fabric.listen", tcp ? kListen : kSocket);
-  if (!tcp) {
+  const bool listens = required("fabric.listen", shm ? kSocket : kListen);
+  if (shm) {
     if (listens) socket_address("fabric.listen");
     return;
   }
@@ -196,12 +204,31 @@ void Checker::fabric() {
 
 void Checker::tls() {
   if (!given("fabric.tls")) return;
-  if (c_.fabric.kind != FabricKind::kTcp) {
-    read_.fault("fabric.tls", "[fabric.tls] is given, expected only with " + std::string(kTcpOnly));
+  if (c_.fabric.kind == FabricKind::kShm) {
+    read_.fault("fabric.tls", "[fabric.tls] is given, expected only with " + std::string(kNotShm));
     return;
   }
+  if (!pem_files({"fabric.tls.ca", "fabric.tls.certificate", "fabric.tls.key"})) return;
+  if (const auto made = TcpTls::create(c_.fabric.tls); !made) tls_fault("fabric.tls", made.error().detail);
+}
+
+void Checker::client() {
+  HostPort advertise;
+  if (given("client.advertise") && sound("client.advertise") && !c_.client.advertise.empty()) {
+    host_port("client.advertise", kPeer, advertise);
+  }
+  if (!given("client.tls")) return;
+  std::vector<std::string_view> files = {"client.tls.certificate", "client.tls.key"};
+  if (given("client.tls.ca")) files.push_back("client.tls.ca");
+  if (!pem_files(files)) return;
+  if (const auto made = TcpTls::create_for_clients(c_.client.tls); !made) {
+    tls_fault("client.tls", made.error().detail);
+  }
+}
+
+bool Checker::pem_files(const std::vector<std::string_view>& keys) {
   bool readable = true;
-  for (const std::string_view key : {"fabric.tls.ca", "fabric.tls.certificate", "fabric.tls.key"}) {
+  for (const std::string_view key : keys) {
     if (!required(key, kPem)) {
       readable = false;
       continue;
@@ -213,14 +240,14 @@ void Checker::tls() {
     wrong(key, why, kPem);
     readable = false;
   }
-  if (!readable) return;
-  const auto made = TcpTls::create(c_.fabric.tls);
-  if (made) return;
-  const std::string& detail = made.error().detail;
-  const std::string_view key = detail.starts_with("CA file")            ? "fabric.tls.ca"
-                               : detail.starts_with("certificate file") ? "fabric.tls.certificate"
-                                                                        : "fabric.tls.key";
-  fault(key, ": " + detail);
+  return readable;
+}
+
+void Checker::tls_fault(const std::string& table, const std::string& detail) {
+  const std::string key = detail.starts_with("CA file")            ? ".ca"
+                          : detail.starts_with("certificate file") ? ".certificate"
+                                                                   : ".key";
+  fault(table + key, ": " + detail);
 }
 
 void Checker::membership() {
@@ -273,8 +300,15 @@ void Checker::hosts() {
 
 // No two of the process's own addresses are the same.
 void Checker::addresses() {
-  HostPort client;
+  HostPort client, http;
   const bool served = sound("client.listen") && host_port("client.listen", kListen, client);
+  const bool shown_at = given("http.listen") && sound("http.listen") && host_port("http.listen", kListen, http);
+  const auto meets = [](const HostPort& a, const HostPort& b) {
+    return a.port != 0 && a.port == b.port && (a.host == b.host || a.is_wildcard() || b.is_wildcard());
+  };
+  if (served && shown_at && meets(http, client)) {
+    wrong("http.listen", "client.listen, " + shown(c_.client.listen) + ", has that port already", kListen);
+  }
   if (!sound("fabric.kind") || !sound("fabric.listen")) return;
   if (c_.fabric.kind == FabricKind::kShm) {
     if (!c_.membership.socket.empty() && c_.membership.socket == c_.fabric.listen && sound("membership.socket")) {
@@ -283,10 +317,10 @@ void Checker::addresses() {
     return;
   }
   const Result<HostPort> fabric = parse_host_port(c_.fabric.listen);
-  if (!served || !fabric || client.port == 0 || client.port != (*fabric).port) return;
-  if (client.host == (*fabric).host || client.is_wildcard() || (*fabric).is_wildcard()) {
-    wrong("client.listen", "fabric.listen, " + shown(c_.fabric.listen) + ", has that port already", kListen);
-  }
+  if (!fabric) return;
+  const std::string has_it = "fabric.listen, " + shown(c_.fabric.listen) + ", has that port already";
+  if (served && meets(client, *fabric)) wrong("client.listen", has_it, kListen);
+  if (shown_at && meets(http, *fabric)) wrong("http.listen", has_it, kListen);
 }
 
 // What the engine has to say about the rest. What was complained about above is mended first, not to be said twice.
@@ -308,7 +342,7 @@ void Checker::spec() {
   if (fits) {
     TableOptions options;
     options.spec = table;
-    options.partitions = options.partitions_held = o.partitions > 0 ? o.partitions : o.nodes;
+    options.partitions = options.partitions_held = o.partition_count();
     if (const auto layout = table_layout(options); !layout) fits = layout.error();
   }
   if (fits) return;

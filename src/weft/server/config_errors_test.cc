@@ -39,7 +39,7 @@ TEST(ConfigErrors, Types) {
   EXPECT_EQ(errors_with("[limits.inflight]"),
             Lines{"n.toml:11:1: limits.inflight is a table, expected an integer, 1 to 200"});
   EXPECT_EQ(errors_with("[store]\nvalue_bytes_max = \"64KB\""),
-            Lines{"n.toml:12:19: store.value_bytes_max is \"64KB\", expected a size, 1 to 1MiB (an integer, or a "
+            Lines{"n.toml:12:19: store.value_bytes_max is \"64KB\", expected a size, 1 to 1048567 (an integer, or a "
                   "string with KiB, MiB, GiB or TiB)"});
   EXPECT_EQ(errors_of("node = {id = 0, pin_threads = 1}\ncluster.name = \"a\"\n" + kTcp + kSupervised),
             Lines{"n.toml:1:31: node.pin_threads is 1, expected true or false"});
@@ -63,11 +63,12 @@ TEST(ConfigErrors, Ranges) {
 }
 
 TEST(ConfigErrors, Names) {
-  EXPECT_EQ(
-      errors_of("cluster = {name = \"a\", protocol = \"dnl5\"}\nnode.id = 0\n" + kTcp + kSupervised),
-      Lines{"n.toml:1:35: cluster.protocol is \"dnl5\", expected one of \"dnl4\", \"dnl2\", \"dnl1\", \"fasst\""});
+  EXPECT_EQ(errors_of("cluster = {name = \"a\", protocol = \"dnl5\"}\nnode.id = 0\n" + kTcp + kSupervised),
+            Lines{"n.toml:1:35: cluster.protocol is \"dnl5\", expected one of \"dnl4\", \"dnl2\", \"dnl1\", \"fasst\", "
+                  "\"farm\", "
+                  "\"drtmr\", \"drtmh\", \"drtmh-nc\""});
   EXPECT_EQ(errors_between(kSupervised + "[fabric]\nkind = \"rdma\"\nlisten = \"h\""),
-            Lines{"n.toml:8:8: fabric.kind is \"rdma\", expected one of \"tcp\", \"shm\""});
+            Lines{"n.toml:8:8: fabric.kind is \"rdma\", expected one of \"tcp\", \"shm\", \"verbs\""});
   EXPECT_EQ(errors_between(kTcp + "[membership]\nkind = \"etcd\""),
             Lines{"n.toml:8:8: membership.kind is \"etcd\", expected one of \"supervisor\", \"zookeeper\""});
   const std::string expected = "), expected 1 to 64 letters, digits, '-', '_' or '.'";
@@ -93,16 +94,16 @@ TEST(ConfigErrors, UnknownKeysAndTables) {
             Lines{"n.toml:11:1: [limit] is not a table of this file; did you mean [limits]?"});
   EXPECT_EQ(errors_with("[telemetry]\nx = 3"),
             Lines{"n.toml:11:1: [telemetry] is not a table of this file; there are [cluster], [node], [fabric], "
-                  "[fabric.tls], [membership], [client], [store] and [limits]"});
+                  "[fabric.tls], [membership], [client], [client.tls], [http], [store] and [limits]"});
   EXPECT_EQ(errors_of("replicas = 3\n" + std::string(kMinimalConfig)),
             Lines{"n.toml:1:1: replicas is not a key; did you mean cluster.replicas?"});
   // A quoted key with a dot in it is not a key of a table.
   EXPECT_EQ(errors_of("\"store.capacity\" = 3\n" + std::string(kMinimalConfig)),
             Lines{"n.toml:1:1: store.capacity is not a key; there are [cluster], [node], [fabric], [fabric.tls], "
-                  "[membership], [client], [store] and [limits]"});
+                  "[membership], [client], [client.tls], [http], [store] and [limits]"});
   EXPECT_EQ(errors_of("\"a\\nb\" = 3\n" + std::string(kMinimalConfig)),
             Lines{"n.toml:1:1: a\\nb is not a key; there are [cluster], [node], [fabric], [fabric.tls], "
-                  "[membership], [client], [store] and [limits]"});
+                  "[membership], [client], [client.tls], [http], [store] and [limits]"});
 }
 
 TEST(ConfigErrors, MissingKeysStandAtTheirTables) {
@@ -253,11 +254,24 @@ TEST(ConfigErrors, SocketPaths) {
                                      "expected '@' and a name, or a path"});
 }
 
+TEST(ConfigErrors, TheDevice) {
+  const auto verbs = [](const std::string& keys) {
+    return errors_between(kSupervised + "[fabric]\nkind = \"verbs\"\nlisten = \"a:1\"\n" + keys);
+  };
+  EXPECT_EQ(verbs("device = \"mlx5_0\"\ndevice_port = 2\ngid_index = 3\nlocks = \"loopback\"\nadvertise = \"b:2\""),
+            Lines{});
+  EXPECT_EQ(verbs("device_port = 0"), Lines{"n.toml:10:15: fabric.device_port is 0, expected an integer, 1 to 255"});
+  EXPECT_EQ(verbs("gid_index = 256"), Lines{"n.toml:10:13: fabric.gid_index is 256, expected an integer, 0 to 255"});
+  EXPECT_EQ(errors_between(kSupervised + kTcp + "device = \"mlx5_0\"\ngid_index = 3"),
+            (Lines{"n.toml:9:10: fabric.device is given, expected only with fabric.kind = \"verbs\"",
+                   "n.toml:10:13: fabric.gid_index is given, expected only with fabric.kind = \"verbs\""}));
+}
+
 TEST(ConfigErrors, KeysOfOtherKinds) {
   EXPECT_EQ(
       errors_between(kSupervised + "[fabric]\nkind = \"shm\"\nlisten = \"@a\"\nadvertise = \"a:1\"\n[fabric.tls]"),
-      (Lines{"n.toml:10:13: fabric.advertise is given, expected only with fabric.kind = \"tcp\"",
-             "n.toml:11:1: [fabric.tls] is given, expected only with fabric.kind = \"tcp\""}));
+      (Lines{"n.toml:10:13: fabric.advertise is given, expected only with fabric.kind = \"tcp\" or \"verbs\"",
+             "n.toml:11:1: [fabric.tls] is given, expected only with fabric.kind = \"tcp\" or \"verbs\""}));
   EXPECT_EQ(errors_between(kTcp + kSupervised + "hosts = \"zk:1\"\npath = \"/a\"\nauth = \"u:p\""),
             (Lines{"n.toml:9:9: membership.hosts is given, expected only with membership.kind = \"zookeeper\"",
                    "n.toml:10:8: membership.path is given, expected only with membership.kind = \"zookeeper\"",
@@ -280,6 +294,12 @@ TEST(ConfigErrors, OneAddressForTwo) {
                   "host:port, port 0 to 65535"});
   EXPECT_EQ(errors_of("client.listen = \"[::]:1\"\ncluster.name = \"a\"\nnode.id = 0\n" + kTcp + kSupervised).size(),
             1U);
+  EXPECT_EQ(errors_of("http.listen = \"h:1\"\ncluster.name = \"a\"\nnode.id = 0\n" + kTcp + kSupervised),
+            Lines{"n.toml:1:15: http.listen is \"h:1\" (fabric.listen, \"h:1\", has that port already), expected "
+                  "host:port, port 0 to 65535"});
+  EXPECT_EQ(errors_of("http.listen = \"0.0.0.0:7379\"\ncluster.name = \"a\"\nnode.id = 0\n" + kTcp + kSupervised),
+            Lines{"n.toml:1:15: http.listen is \"0.0.0.0:7379\" (client.listen, \"127.0.0.1:7379\", has that port "
+                  "already), expected host:port, port 0 to 65535"});
   EXPECT_EQ(errors_of("client.listen = \"i:1\"\ncluster.name = \"a\"\nnode.id = 0\n" + kTcp + kSupervised), Lines{});
   EXPECT_EQ(
       errors_between("[fabric]\nkind = \"shm\"\nlisten = \"@s\"\n" + kSupervised),

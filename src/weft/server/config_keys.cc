@@ -5,8 +5,10 @@
 #include <charconv>
 #include <utility>
 
+#include "weft/base/bytes.h"
 #include "weft/fabric/tcp_hello.h"
 #include "weft/fabric/view.h"
+#include "weft/server/value.h"
 #include "weft/store/blocks.h"
 #include "weft/store/record.h"
 #include "weft/txn/protocol.h"
@@ -14,7 +16,6 @@
 namespace weft {
 namespace {
 
-constexpr uint64_t kKiB = 1 << 10, kMiB = 1 << 20;
 constexpr uint64_t kTiB = uint64_t{1} << 40;
 constexpr uint64_t kIntegerMax = INT64_MAX;  // of TOML
 
@@ -47,7 +48,7 @@ struct Keys {
 };
 
 // NOLINTNEXTLINE(bugprone-macro-parentheses): a member's name
-#define WEFT_FIELD(member) [](NodeConfig& c) -> auto& { return c.member; }
+#define WEFT_FIELD(member) [](NodeConfig& c) -> decltype(auto) { return (c.member); }
 
 // The ranges of [cluster] and [limits] are those of check_spec (txn/node.cc); config_test.cc holds them together.
 std::vector<ConfigKey> make_keys() {
@@ -83,17 +84,26 @@ std::vector<ConfigKey> make_keys() {
   keys.boolean("pin_threads", WEFT_FIELD(options.pin_threads), "each thread stays on one core");
 
   keys.table = "fabric";
-  keys.choice("kind", WEFT_FIELD(fabric.kind), {"tcp", "shm"},
-              "what carries messages: TCP, or shared memory between processes of one host and one user");
+  keys.choice("kind", WEFT_FIELD(fabric.kind), {"tcp", "shm", "verbs"},
+              "what carries messages: TCP, shared memory between processes of one host and one user, or RDMA");
   keys.text("listen", WEFT_FIELD(fabric.listen),
-            "tcp: `host:port`, port 0 lets the kernel choose; shm: `@` and a name, or the path of a socket",
+            "tcp and verbs: `host:port`, port 0 lets the kernel choose; shm: `@` and a name, or the path of a socket",
             "required");
   keys.text("advertise", WEFT_FIELD(fabric.advertise),
-            "tcp only: the `host:port` that the others connect to; required if `listen` is a wildcard",
+            "not shm: the `host:port` that the others connect to; required if `listen` is a wildcard",
             "what it listens on");
+  keys.text("device", WEFT_FIELD(fabric.device.device), "verbs only: the RDMA device, as `weft doctor` lists them",
+            "the first with a port that works");
+  keys.integer("device_port", WEFT_FIELD(fabric.device.port), 1, 255, "verbs only: the device's port");
+  keys.integer("gid_index", WEFT_FIELD(fabric.device.gid_index), 0, 255, "verbs only: which of the port's GIDs",
+               "the first of RoCE v2 with an IPv4 address, else the first");
+  keys.choice("locks", WEFT_FIELD(options.locks), {"messages", "loopback"},
+              "verbs only: how protocols that lock by verbs do it if the device's atomics do not go with the "
+              "processor's; the same for all nodes");
 
   keys.table = "fabric.tls";
-  keys.text("ca", WEFT_FIELD(fabric.tls.ca), "tcp only: PEM file with the certificates of the cluster's authority",
+  keys.text("ca", WEFT_FIELD(fabric.tls.ca),
+            "not shm: PEM file with the certificates of the cluster's authority. With verbs only set-up is encrypted",
             "no TLS");
   keys.text("certificate", WEFT_FIELD(fabric.tls.certificate),
             "PEM file with this node's certificate and what is between it and the authority", "no TLS");
@@ -115,14 +125,39 @@ std::vector<ConfigKey> make_keys() {
   keys.table = "client";
   keys.text("listen", WEFT_FIELD(client.listen),
             "`host:port` where clients are answered (Redis protocol); port 0 lets the kernel choose");
+  keys.text("advertise", WEFT_FIELD(client.advertise),
+            "the `host:port` of this node that clients of the cluster are told (`CLUSTER SLOTS`)", "`listen`");
+  keys.text("password", WEFT_FIELD(client.password), "what clients give first, with `AUTH`", "none");
+  keys.rows.back().secret = true;
+  keys.integer("clients_max", WEFT_FIELD(client.clients_max), 1, 1'000'000, "connections of clients to this node");
+  keys.size("query_bytes_max", WEFT_FIELD(client.query_bytes_max), 64 * kKiB, 1024 * kMiB, "the longest command");
+  keys.integer("pipeline_max", WEFT_FIELD(client.pipeline_max), 1024, 1'000'000'000,
+               "commands of a client whose answers it has not taken; then its connection is closed");
+  keys.size("output_held_bytes", WEFT_FIELD(client.output_held_bytes), 4 * kKiB, 1024 * kMiB,
+            "answers that a client has not read; then it is not served until it has");
+  keys.size("output_total_bytes", WEFT_FIELD(client.output_total_bytes), kMiB, kTiB,
+            "the same of all clients of a worker; then the one that holds most is closed");
   keys.boolean("debug", WEFT_FIELD(client.debug), "commands that break things on purpose are allowed: for tests");
+
+  keys.table = "client.tls";
+  keys.text("certificate", WEFT_FIELD(client.tls.certificate), "PEM file with the certificate that clients are shown",
+            "no TLS");
+  keys.text("key", WEFT_FIELD(client.tls.key), "PEM file with its private key, without a passphrase", "no TLS");
+  keys.text("ca", WEFT_FIELD(client.tls.ca), "PEM file with an authority: clients show a certificate that it signed",
+            "clients show none");
+
+  keys.table = "http";
+  keys.text("listen", WEFT_FIELD(http.listen),
+            "`host:port` of the status page, `/status` and `/metrics`; who reaches it may look, so let only those who "
+            "should; port 0 lets the kernel choose",
+            "no HTTP");
 
   keys.table = "store";
   keys.size("memory_bytes_max", WEFT_FIELD(store.memory_bytes_max), 0, 16 * kTiB,
             "memory of this node for records and their index; 0: enough for `capacity` of the longest values");
   keys.integer("capacity", WEFT_FIELD(store.capacity), 1, 10'000'000'000,
                "records in the cluster, replicas not counted; the index is sized for it");
-  keys.size("value_bytes_max", WEFT_FIELD(store.value_bytes_max), 1, kTableValueBytesMax,
+  keys.size("value_bytes_max", WEFT_FIELD(store.value_bytes_max), 1, kTableValueBytesMax - kValueHeaderBytesMax,
             "the longest value; at most `limits.value_bytes_max`",
             "\"64KiB\", or `limits.value_bytes_max` if that is less");
 
@@ -145,6 +180,10 @@ std::vector<ConfigKey> make_keys() {
             "outcomes of decided transactions that a worker keeps for a minute, four a byte");
   keys.integer("outcome_wait_ms", WEFT_FIELD(options.limits.outcome_wait_ms), 1, 600'000,
                "how long `WEFT OUTCOME` waits before it says that the outcome is not known yet");
+  keys.size("ring_bytes", WEFT_FIELD(options.limits.ring_bytes), 4 * kKiB, 64 * kMiB,
+            "rows that log by verbs: the ring of a worker at each other node");
+  keys.size("location_bytes", WEFT_FIELD(options.limits.location_bytes), 0, 1024 * kMiB,
+            "rows that read by verbs: what a worker remembers of where records are; 0: nothing");
   return std::move(keys.rows);
 }
 

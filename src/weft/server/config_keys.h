@@ -25,7 +25,7 @@ enum class KeyType : uint8_t {
 template <class T>
 using Field = T& (*)(NodeConfig&);
 using AnyField = std::variant<Field<int>, Field<uint32_t>, Field<uint64_t>, Field<NodeId>, Field<bool>,
-                              Field<std::string>, Field<FabricKind>, Field<MembershipKind>>;
+                              Field<std::string>, Field<FabricKind>, Field<MembershipKind>, Field<LocksBy>>;
 
 struct ConfigKey {
   std::string_view table;  // "fabric.tls"

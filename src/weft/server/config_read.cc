@@ -188,7 +188,9 @@ class Reader {
     } else if (!is_table && !table.empty()) {
       text += "; [" + table + "] has " + names_in(table);
     } else {
-      text += "; there are [cluster], [node], [fabric], [fabric.tls], [membership], [client], [store] and [limits]";
+      text +=
+          "; there are [cluster], [node], [fabric], [fabric.tls], [membership], [client], [client.tls], [http], "
+          "[store] and [limits]";
     }
     out_.errors.add(position_of(is_table ? node.source() : key.source()), std::move(text));
   }

@@ -8,6 +8,7 @@
 #include "weft/base/random.h"
 #include "weft/server/config_keys.h"
 #include "weft/server/config_testing.h"
+#include "weft/server/value.h"
 #include "weft/txn/protocol.h"
 
 namespace weft {
@@ -37,6 +38,7 @@ TEST(Config, TheSmallestFileHasDefaultsForTheRest) {
   EXPECT_FALSE(c.fabric.has_tls());
   EXPECT_EQ(c.membership.kind, MembershipKind::kSupervisor);
   EXPECT_EQ(c.client.listen, "127.0.0.1:7379");
+  EXPECT_EQ(c.http.listen, "");
   EXPECT_EQ(c.store.memory_bytes_max, 1U << 30);
   EXPECT_EQ(c.store.capacity, 1'000'000U);
   EXPECT_EQ(c.store.value_bytes_max, 64U << 10);
@@ -90,7 +92,8 @@ TEST(Config, TheSpecIsWhatTheFileSays) {
   ASSERT_EQ(spec.tables.size(), 1U);
   EXPECT_EQ(spec.tables[0].name, "store");
   EXPECT_EQ(spec.tables[0].keys, KeyKind::kBytes);
-  EXPECT_EQ(spec.tables[0].value_bytes_max, 100U);
+  EXPECT_EQ(spec.tables[0].value_bytes_max, 100 + kValueHeaderBytesMax);
+  EXPECT_EQ(spec.tables[0].partition, PartitionBy::kRedisSlot);
   EXPECT_EQ(spec.tables[0].capacity, 7U);
   EXPECT_EQ(spec.tables[0].memory_bytes_max, 1U << 30);
   EXPECT_TRUE(check_spec(spec));
@@ -128,7 +131,7 @@ TEST(Config, RangesAreThoseOfTheEngine) {
     EXPECT_FALSE(fits(high + 1)) << key.full_name();
     ++compared;
   }
-  EXPECT_EQ(compared, 15);
+  EXPECT_EQ(compared, 17);
 }
 
 TEST(Config, EveryProtocolIsAChoice) {
@@ -172,10 +175,12 @@ NodeConfig drawn(Random& random) {
   c.store.memory_bytes_max = 0;
   c.cluster = "cluster-" + std::to_string(random.below(100));
   c.client.listen = "localhost:" + std::to_string(random.below(7000));
-  const bool tcp = c.fabric.kind == FabricKind::kTcp;
+  if (random.below(2) == 0) c.http.listen = "localhost:" + std::to_string(7000 + random.below(300));
+  const bool tcp = c.fabric.kind != FabricKind::kShm;
   if (!tcp) c.membership.kind = MembershipKind::kSupervisor;
   c.fabric.listen = tcp ? "[::]:7400" : random.chance(50) ? "@node" : "/run/a \"quoted\"\\\t\x7f\u00e4 path";
   if (tcp) c.fabric.advertise = "db-1.example.org:1";
+  if (c.fabric.kind == FabricKind::kVerbs && random.chance(50)) c.fabric.device.device = "mlx5_0";
   if (c.membership.kind == MembershipKind::kSupervisor) {
     c.membership.socket = "/run/weft.sock";
   } else {
@@ -202,8 +207,11 @@ TEST(Config, WhatIsWrittenIsReadAgain) {
 TEST(Config, EveryKeyIsWritten) {
   NodeConfig one, other;
   one.founders = 3;
+  one.http.listen = "127.0.0.1:8379";
   one.membership.kind = MembershipKind::kZooKeeper;
-  one.fabric.tls = {"ca", "certificate", "key"};
+  one.fabric.tls = one.client.tls = {"ca", "certificate", "key"};
+  other.fabric.kind = FabricKind::kVerbs;
+  other.fabric.device.gid_index = 3;
   const std::string text = to_toml(one) + to_toml(other);
   for (const ConfigKey& key : config_keys()) {
     EXPECT_NE(text.find("\n" + std::string(key.name) + " = "), std::string::npos) << key.full_name();

@@ -9,10 +9,16 @@ namespace {
 
 // Whether a key means something beside the kinds of fabric and membership.
 bool applies(const ConfigKey& key, const NodeConfig& config) {
-  const bool tcp = config.fabric.kind == FabricKind::kTcp;
+  const bool shm = config.fabric.kind == FabricKind::kShm;
   const bool zookeeper = config.membership.kind == MembershipKind::kZooKeeper;
-  if (key.table == "fabric.tls") return tcp && config.fabric.has_tls();
-  if (key.table == "fabric" && key.name == "advertise") return tcp;
+  if (key.table == "fabric.tls") return !shm && config.fabric.has_tls();
+  if (key.table == "fabric" && key.name == "advertise") return !shm;
+  if (key.table == "fabric" && key.name == "gid_index" && config.fabric.device.gid_index < 0) return false;
+  if (key.table == "fabric" && (key.name.starts_with("device") || key.name == "gid_index" || key.name == "locks")) {
+    return config.fabric.kind == FabricKind::kVerbs;
+  }
+  if (key.table == "http") return !config.http.listen.empty();
+  if (key.table == "client.tls") return config.client.has_tls() && (key.name != "ca" || !config.client.tls.ca.empty());
   if (key.table == "cluster" && key.name == "founders") return config.founders != 0;
   if (key.table != "membership" || key.name == "kind") return true;
   return (key.name == "socket") != zookeeper;

@@ -1,6 +1,17 @@
-// Front: the clients of one worker. It accepts connections, reads commands (the Redis protocol, resp.h), runs each in a
-// transaction of the worker, and writes the answers. A connection's commands run one after another in the order sent;
-// those of different connections run side by side.
+// Front: the clients of one worker. It accepts connections, reads commands (the Redis protocol, resp.h), runs them in
+// transactions of the worker, and writes the answers.
+//
+//   front.cc          connections: accepting, reading, writing
+//   front_run.cc      what is done with a command: refused, queued, answered at once, run in a transaction
+//   front_sweep.cc    deleting keys whose deadline has passed and nobody reads
+//   front_multi.cc    MULTI, EXEC, WATCH
+//   front_weft.cc     WEFT ...
+//   commands.h        the commands as rows, and where their files are
+//
+// A connection's commands take effect in the order sent. Those that came together and only touch data run together, in
+// one transaction: their keys are read in one table batch and their messages share packets. If that transaction meets a
+// limit, or others too often, it is halved. Different connections run side by side, but those that meet at a key run
+// together, too (lines.h).
 //
 // It belongs to its worker's thread, and to nobody else once that runs. It accepts when its node is active for the
 // first time. The workers of a node share one socket to accept from; whoever is awake takes a connection. When the
@@ -10,47 +21,75 @@
 // OUTCOME) when this one is gone before it answers EXEC. The transaction begins at once, and EXEC runs it once: one
 // that aborts is not tried again, since the next attempt would be another transaction.
 //
-// WEFT DIGEST walks the tables in steps (digest.h); a second one waits for the first.
-//
-// Limits: whose command is over the reader's limits is closed with an error that names the limit; who comes when
-// clients_max are there is told so. A command that names too many keys, a MULTI that is too large, and a transaction
-// whose reply is too long are refused with the limit and its value, and nothing of them happens. While a command of a
-// connection runs, or more than output_held_bytes of its answers wait to be read, nothing more is read from it: a
-// client that does not read its answers holds output_held_bytes and one reply. A connection that was idle for a second
-// gives its buffers back.
+// Limits: whose command is over the reader's limits is closed with an error that names the limit, and so is who has
+// sent more than pipeline_max commands whose answers it has not taken; who comes when clients_max are there is told so.
+// A command that names too many keys, a MULTI that is too large, and a transaction whose reply is too long are refused
+// with the limit and its value, and nothing of them happens. While a command of a connection runs, or more than
+// output_held_bytes of its answers wait to be read, nothing more is read from it: a client that does not read its
+// answers holds output_held_bytes and one reply. When all of a worker's clients together hold more than
+// output_total_bytes, the one that holds most loses its connection. Commands that need nobody else are run some
+// hundreds at a time, so that others have their turn. A connection that was idle for a second gives its buffers back.
 #pragma once
 
 #include <sys/epoll.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <list>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "weft/base/clock.h"
 #include "weft/fabric/fd.h"
 #include "weft/run/root.h"
 #include "weft/run/thread.h"
 #include "weft/run/worker.h"
+#include "weft/server/client.h"
 #include "weft/server/commands.h"
+#include "weft/server/lines.h"
 #include "weft/server/resp.h"
 #include "weft/txn/engine.h"
 
 namespace weft {
 
 struct FrontOptions {
-  TableId table;       // where the keys are
-  bool debug = false;  // WEFT CUT is allowed
-  uint32_t clients_max = 1000;
-  uint32_t multi_max = 1024;                   // commands between MULTI and EXEC
-  uint32_t multi_held_max = 16;                // transactions begun by WEFT MULTI, at most half of limits.inflight
-  uint32_t multi_held_ms = 5000;               // until EXEC; then it is dropped
-  size_t reply_bytes_max = size_t{64} << 20;   // of one command, or of one EXEC
-  size_t output_held_bytes = size_t{1} << 20;  // answers that a client did not read; then it is not served any more
+  TableId table;                                  // where the keys are
+  bool debug = false;                             // WEFT CUT is allowed
+  std::string password;                           // that clients give first; empty: none
+  uint32_t clients_max = 10'000;                  // of the node
+  uint32_t pipeline_max = 100'000;                // commands of a client whose answers have not left
+  uint32_t multi_max = 1024;                      // commands between MULTI and EXEC
+  uint32_t multi_held_max = 16;                   // transactions begun by WEFT MULTI, at most half of limits.inflight
+  uint32_t multi_held_ms = 5000;                  // until EXEC; then it is dropped
+  size_t reply_bytes_max = size_t{64} << 20;      // of one command, or of one EXEC
+  size_t output_held_bytes = size_t{1} << 20;     // answers that a client did not read; then it is not served any more
+  size_t output_total_bytes = size_t{256} << 20;  // of all clients of a worker
   RespLimits resp{.bulk_bytes_max = 16 << 20, .buffer_bytes_max = 64 << 20};
+};
+
+class TcpTls;
+
+// What the fronts of a node share. Outlives them.
+struct FrontShared {
+  // Of one worker, for all to read: a line of its own, so that nobody waits for it.
+  struct alignas(64) Counted {
+    std::atomic<uint64_t> commands{0};
+  };
+
+  std::atomic<uint32_t> clients{0};
+  std::array<Counted, kWorkersMax> counted;  // by worker
+  uint64_t commands() const;                 // of all workers
+  std::atomic<uint64_t> last_id{0};
+  TcpTls* tls = nullptr;    // of clients; nullptr: they are not encrypted
+  uint64_t started_ns = 0;  // of the monotonic clock
+  std::string run_id;       // 40 hexadecimal digits: this process
 };
 
 // What a command may ask of the node. Called on the worker's thread.
@@ -61,8 +100,8 @@ struct NodeHooks {
 
 class Front final : public Clients, public Bell {
  public:
-  // `listener` listens. Whoever connects is accepted once the node is active.
-  Front(const FrontOptions& options, Fd listener, Engine* engine, NodeHooks hooks);
+  // `listener` listens. Whoever connects is accepted once the node is active. `wall` is the time of day, for deadlines.
+  Front(const FrontOptions& options, Fd listener, Engine* engine, Clock* wall, FrontShared* shared, NodeHooks hooks);
   ~Front() override;
 
   bool poll() override;
@@ -71,64 +110,92 @@ class Front final : public Clients, public Bell {
   uint64_t deadline_ns() const override;
   size_t buffer_bytes() const;  // of all connections
 
- private:
-  struct Connection {
-    Fd socket;
-    RespReader reader;
-    std::string output;
-    size_t sent = 0;                               // of the output
-    std::string reply;                             // of the transaction under way
-    bool reply_too_long = false;                   // so the transaction is aborted
-    std::vector<std::vector<std::string>> queued;  // between MULTI and EXEC
-    size_t queued_bytes = 0;
-    bool in_multi = false;
-    bool multi_is_bad = false;
-    std::optional<Txn> held;  // begun by WEFT MULTI
-    uint64_t held_until_ns = 0;
-    bool held_too_long = false;        // and dropped
-    uint64_t shrinks_ns = UINT64_MAX;  // when it has been idle for long
-    bool readable = false;
-    bool fed = false;      // there may be commands in what came
-    bool closing = false;  // when the output is written
-    bool dead = false;
-    Root work;
-    explicit Connection(Fd s, const RespLimits& limits) : socket(std::move(s)), reader(limits) {}
-  };
+  // For the commands' rows.
+  const FrontOptions& options() const { return options_; }
+  const NodeHooks& hooks() const { return hooks_; }
+  Engine* engine() const { return engine_; }
+  Session& session() { return session_; }
+  FrontShared& shared() { return *shared_; }
+  std::list<Client>& clients() { return clients_; }
+  int64_t wall_us() { return static_cast<int64_t>(wall_->now_ns() / 1000); }
+  size_t string_bytes_max() const { return string_bytes_max_; }
+  std::string& scratch() { return scratch_; }
+  const Table& table() const { return *engine_->node()->table(options_.table); }
+  uint64_t keys_expired() const { return keys_expired_; }  // by the sweeper
+  void set_authenticated(Client& client, bool authenticated) const;
+  // Where a reply goes that was not refused to be heard (CLIENT REPLY).
+  RespWriter out(Client& client);
+  // Runs the commands of the list and answers them: all in one transaction if `exec`, which is tried until it has an
+  // outcome that is not a conflict; else in one if that goes well.
+  Task<void> run_list(Client& client, const CommandList& list, bool exec);
+  // In the transaction that WEFT MULTI began.
+  Task<void> exec_held(Client& client, const CommandList& list);
+  // Something is due then, though nobody sends anything.
+  void look_by(uint64_t when_ns) { due_ns_ = std::min(due_ns_, when_ns); }
+  bool walk_runs = false;  // a walk over the tables that blocks others (WEFT DIGEST)
 
+ private:
+  // Connections (front.cc).
   void accept_when_active();
   void stop_accepting(const char* why);
   void accept_some();
-  void read_some(Connection& connection);
-  void go_on(Connection& connection);
-  bool too_much_unread(const Connection& connection) const;
-  bool write_some(Connection& connection);
-  Task<void> serve(Connection& connection);
-  Task<void> execute(Connection& connection, Arguments arguments);
-  bool execute_at_once(Connection& connection, Arguments arguments);
-  bool weft_command(Connection& connection, Arguments arguments);
-  static void end_multi(Connection& connection);
-  Task<void> weft_outcome(Connection& connection, Arguments arguments);
-  Task<void> weft_multi(Connection& connection);
-  Task<void> weft_digest(Connection& connection);
-  void shrink_if_idle(Connection& connection) const;
-  void drop_held(Connection& connection) const;
-  void queue(Connection& connection, Arguments arguments);
-  std::string refusal(Arguments arguments) const;
-  Task<void> transact(Connection& connection, std::vector<Arguments> commands, bool exec);
-  Task<Code> apply(Connection& connection, Txn& txn, std::span<const Arguments> commands);
-  void answer(Connection& connection, const Outcome& outcome, size_t commands, bool exec) const;
+  void wake(Client& client);
+  void look_at_all();
+  void read_some(Client& client);
+  void go_on(Client& client);
+  bool too_much_unread(const Client& client) const { return client.unread_bytes() >= options_.output_held_bytes; }
+  void drop_who_holds_most();
+  void count_command(Client& client);
+  void refuse(Client& client, const std::string& why);
+  bool gathers(Client& client);
+  bool write_some(Client& client);
+  bool goes_on_lingering(Client& client);
+  void drop_held(Client& client) const;
+  void shrink_if_idle(Client& client) const;
+  static void clear(std::string& buffer);
+
+  // What their commands do (front_run.cc).
+  Task<void> serve(Client& client);
+  const Command* admit(const Client& client, Arguments arguments, std::string* why) const;
+  bool joins_batch(const Client& client, const Command& command, Arguments arguments) const;
+  Task<void> handle(Client& client, const Command* command, Arguments arguments, const std::string& why);
+  void queue(Client& client, const Command* command, Arguments arguments);
+  Task<void> run_batch(Client& client);
+  void adapt_to(const Outcome& outcome, bool several);
+  Task<Outcome> attempt(std::span<const Part> parts, size_t* failed);
+  Task<void> sweep();
+  Task<Code> delete_expired(Txn& txn, std::span<const std::string> keys);
+  Task<Code> apply(Txn& txn, std::span<const Part> parts, size_t* failed);
+  void start_reads(Txn& txn, const Part& part);
+  Code check_watched(Txn& txn, const Part& part, Keyspace& keys);
+  Code run_commands(const Part& part, Keyspace& keys);
+  void answer(Client& client, const Outcome& outcome, size_t commands, bool exec);
+  std::string failure(const Client& client, const Outcome& outcome) const;
 
   const FrontOptions options_;
   Engine* const engine_;
   Session session_;
+  Clock* const wall_;
+  FrontShared* const shared_;
   const NodeHooks hooks_;
+  const size_t string_bytes_max_;
   Fd epoll_;
   Fd listener_;
   bool accepting_ = false;
   uint64_t accepts_again_ns_ = 0;  // 0: it never had to stop
-  bool digest_runs_ = false;
-  std::list<Connection> connections_;
+  std::list<Client> clients_;
+  std::vector<Client*> awake_;         // those with something to do; the others cost nothing
+  uint64_t looks_again_ns_ = 0;        // at all of them, at the earliest
+  uint64_t due_ns_ = UINT64_MAX;       // when something is due for one that does nothing
+  uint64_t gathered_ns_ = UINT64_MAX;  // when answers that wait for others leave
+  size_t unread_ = 0;                  // answers that clients have not read, as of the last flush
+  size_t run_keys_;                    // of commands that run together: fewer while they meet others
+  Lines lines_;
   std::vector<epoll_event> events_;
+  std::string scratch_;
+  std::string unheard_;  // replies that a client does not want
+  uint64_t keys_expired_ = 0;
+  Root sweeper_;
 };
 
 }  // namespace weft

@@ -144,28 +144,52 @@ RespReader::Step RespReader::find(char last, std::string_view too_long) {
     seen_ = found == nullptr ? limit : static_cast<size_t>(static_cast<const char*>(found) - base);
   }
   if (seen_ < limit) return Step::kDone;
-  return limit - at_ > limits_.line_bytes_max ? fail(too_long) : Step::kMore;
+  if (limit - at_ <= limits_.line_bytes_max) return Step::kMore;
+  return fail(std::string(too_long) + ": the limit is " + std::to_string(limits_.line_bytes_max) + " bytes");
 }
 
-// "*3\r\n" or "$3\r\n" at at_: its number, from `low` to `high`.
-RespReader::Step RespReader::number_line(std::string_view too_long, std::string_view invalid, int64_t low, size_t high,
+// "*3\r\n" or "$3\r\n" at at_: its number, from `low` to `high`, is the length `of` something.
+RespReader::Step RespReader::number_line(std::string_view too_long, std::string_view of, int64_t low, size_t high,
                                          size_t& value) {
   if (const Step step = find('\r', too_long); step != Step::kDone) return step;
   if (seen_ + 1 == end_) return Step::kMore;
   const char* const base = memory_.get();
   int64_t number = 0;
   if (base[seen_ + 1] != '\n' || !parse_number({base + at_ + 1, seen_ - at_ - 1}, number) || number < low) {
-    return fail(invalid);
+    return fail("invalid " + std::string(of) + " length");
   }
   value = static_cast<size_t>(std::max<int64_t>(number, 0));
-  if (value > high) return fail(invalid);
+  if (value > high) {
+    return fail((limits_.unauthenticated ? "unauthenticated " : "invalid ") + std::string(of) +
+                " length: the limit is " + std::to_string(high) + ", this is " + std::to_string(value));
+  }
   at_ = seen_ = seen_ + 2;
   return Step::kDone;
 }
 
+// Most counts have one digit or two: these are read at once. False: nothing happened, and number_line() has to look.
+bool RespReader::short_count(size_t high, size_t& value) {
+  constexpr size_t kBytes = 5;  // "$12\r\n"
+  if (end_ - at_ < kBytes || limits_.line_bytes_max < kBytes) return false;
+  const char* const text = memory_.get() + at_ + 1;
+  const auto digit = [&](size_t i) { return static_cast<size_t>(static_cast<unsigned char>(text[i])) - '0'; };
+  size_t number = digit(0);
+  size_t digits = 1;
+  if (number > 9) return false;
+  if (number != 0 && digit(1) <= 9) {
+    number = number * 10 + digit(1);
+    digits = 2;
+  }
+  if (text[digits] != '\r' || text[digits + 1] != '\n' || number > high) return false;
+  value = number;
+  at_ = seen_ = at_ + 1 + digits + kEnd.size();
+  return true;
+}
+
 RespReader::Step RespReader::read_count() {
+  if (short_count(limits_.arguments_max, left_)) return Step::kDone;
   // An array of none, or of -1, is nothing.
-  return number_line("too big mbulk count string", "invalid multibulk length", INT64_MIN, limits_.arguments_max, left_);
+  return number_line("too big mbulk count string", "multibulk", INT64_MIN, limits_.arguments_max, left_);
 }
 
 RespReader::Step RespReader::read_arguments() {
@@ -177,9 +201,10 @@ RespReader::Step RespReader::read_arguments() {
         return fail(std::string("expected '$', got '") + (kind >= ' ' && kind < 0x7f ? kind : '?') + "'");
       }
       size_t bytes = 0;
-      const Step step =
-          number_line("too big bulk count string", "invalid bulk length", 0, limits_.bulk_bytes_max, bytes);
-      if (step != Step::kDone) return step;
+      if (!short_count(limits_.bulk_bytes_max, bytes)) {
+        const Step step = number_line("too big bulk count string", "bulk", 0, limits_.bulk_bytes_max, bytes);
+        if (step != Step::kDone) return step;
+      }
       const size_t whole = at_ - begin_ + bytes + kEnd.size();
       if (whole > limits_.buffer_bytes_max) {
         return fail("the command has more than " + std::to_string(limits_.buffer_bytes_max) + " bytes");
@@ -205,7 +230,10 @@ RespReader::Step RespReader::read_inline() {
   const char* end = memory_.get() + seen_;
   if (end != from && end[-1] == '\r') --end;
   if (!split_line(from, end)) return fail("unbalanced quotes in request");
-  if (arguments_.size() > limits_.arguments_max) return fail("too big inline request");
+  if (arguments_.size() > limits_.arguments_max) {
+    return fail("too big inline request: the limit is " + std::to_string(limits_.arguments_max) +
+                " arguments, these are " + std::to_string(arguments_.size()));
+  }
   at_ = seen_ = seen_ + 1;
   return Step::kDone;
 }

@@ -6,13 +6,14 @@
 //   *2\r\n$3\r\nGET\r\n$3\r\nkey\r\n          GET "key"\r\n
 //
 // What comes out depends on the bytes only, never on how they were divided into reads, and the work is linear in them.
-// Errors have Redis's texts where Redis has one. It is stricter in two places: a count ends with both \r and \n, and so
-// does a bulk string.
+// Errors have Redis's texts where Redis has one, followed by limit and value where a limit is the reason. It is
+// stricter in two places: a count ends with both \r and \n, and so does a bulk string.
 //
 // Memory: the buffer grows by doubling, as bytes come and whatever lengths are announced, to at most buffer_bytes_max;
 // arguments take 16 bytes each, as they come. Commands that are no larger than those before allocate nothing.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -29,7 +30,19 @@ struct RespLimits {
   size_t bulk_bytes_max = 512 << 20;  // of one argument
   size_t line_bytes_max = 64 << 10;   // of an inline command, and of a count
   size_t buffer_bytes_max = 1 << 30;  // of one command as it is sent
+  bool unauthenticated = false;       // of who gave no password yet; errors say so
 };
+
+// As in Redis: who gave no password yet cannot make the server keep much.
+constexpr RespLimits unauthenticated(RespLimits limits) {
+  constexpr size_t kArguments = 10, kBytes = 16 << 10;
+  limits.arguments_max = std::min(limits.arguments_max, kArguments);
+  limits.bulk_bytes_max = std::min(limits.bulk_bytes_max, kBytes);
+  limits.line_bytes_max = std::min(limits.line_bytes_max, kBytes);
+  limits.buffer_bytes_max = std::min(limits.buffer_bytes_max, 4 * kBytes);
+  limits.unauthenticated = true;
+  return limits;
+}
 
 enum class RespRead : uint8_t {
   kCommand,  // command() has it
@@ -42,6 +55,8 @@ class RespReader {
   static constexpr size_t kRoomBytes = 16 << 10;
 
   explicit RespReader(const RespLimits& limits = {}) : limits_(limits) {}
+  // From the next count on; before the first bytes, or between two commands.
+  void set_limits(const RespLimits& limits) { limits_ = limits; }
 
   // Where the next bytes go, then how many came. The room is `least` bytes or more, fewer only near buffer_bytes_max;
   // after next() has said kMore there is none only if the machine gave no memory.
@@ -49,7 +64,8 @@ class RespReader {
   void filled(size_t bytes);
 
   RespRead next();
-  // After kCommand: at least one argument, valid until a member that is not const is called.
+  // After kCommand: at least one argument, valid until a member that is not const is called. The bytes they point to
+  // stay where they are until room() or shrink(), whatever next() finds behind them.
   std::span<const std::string_view> command() const { return arguments_; }
   std::string_view error() const { return error_; }  // "Protocol error: ..."
 
@@ -70,13 +86,14 @@ class RespReader {
   bool split_line(char* from, const char* end);
   bool take_word(char*& from, const char* end);
   Step find(char last, std::string_view too_long);
-  Step number_line(std::string_view too_long, std::string_view invalid, int64_t low, size_t high, size_t& value);
+  bool short_count(size_t high, size_t& value);
+  Step number_line(std::string_view too_long, std::string_view of, int64_t low, size_t high, size_t& value);
   Step fail(std::string_view what);
   void compact();
   bool resize(size_t capacity);
   void rebase(uintptr_t from);
 
-  const RespLimits limits_;
+  RespLimits limits_;
   std::unique_ptr<char, Frees> memory_;
   size_t capacity_ = 0;
   size_t begin_ = 0;             // of the command that is being read

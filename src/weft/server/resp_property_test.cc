@@ -14,7 +14,6 @@
 namespace weft {
 namespace {
 
-using Command = RespCommand;
 using Heard = RespHeard;
 using Conversation = RespConversation;
 
@@ -49,8 +48,8 @@ std::optional<std::string> naive_quoted(const std::string& line, size_t& at, cha
   return std::nullopt;
 }
 
-std::optional<Command> naive_line(const std::string& line) {
-  Command words;
+std::optional<RespCommand> naive_line(const std::string& line) {
+  RespCommand words;
   for (size_t at = 0;;) {
     while (at < line.size() && naive_space(line[at])) ++at;
     if (at == line.size()) return words;
@@ -90,6 +89,10 @@ Heard naive(const std::string& all, const RespLimits& limits) {
     out.error = "Protocol error: " + text;
     return out;
   };
+  const std::string line_max = ": the limit is " + std::to_string(limits.line_bytes_max) + " bytes";
+  const auto over = [](size_t limit, int64_t value) {
+    return ": the limit is " + std::to_string(limit) + ", this is " + std::to_string(value);
+  };
   const std::string too_long = "the command has more than " + std::to_string(limits.buffer_bytes_max) + " bytes";
   for (size_t at = 0; at < all.size();) {
     const size_t begin = at;
@@ -97,23 +100,28 @@ Heard naive(const std::string& all, const RespLimits& limits) {
     const auto wait = [&] { return bytes.size() - begin >= limits.buffer_bytes_max ? fail(too_long) : out; };
     if (bytes[at] != '*') {
       const size_t end = bytes.find('\n', at);
-      if (std::min(end, bytes.size()) - at > limits.line_bytes_max) return fail("too big inline request");
+      if (std::min(end, bytes.size()) - at > limits.line_bytes_max) return fail("too big inline request" + line_max);
       if (end == std::string::npos) return wait();
       std::string line = bytes.substr(at, end - at);
       if (line.ends_with('\r')) line.pop_back();
       const auto words = naive_line(line);
       if (!words) return fail("unbalanced quotes in request");
-      if (words->size() > limits.arguments_max) return fail("too big inline request");
+      if (words->size() > limits.arguments_max) {
+        return fail("too big inline request: the limit is " + std::to_string(limits.arguments_max) +
+                    " arguments, these are " + std::to_string(words->size()));
+      }
       if (!words->empty()) out.commands.push_back(*words);
       at = end + 1;
       continue;
     }
-    const NaiveNumber count =
-        naive_number(bytes, at, limits.line_bytes_max, "too big mbulk count string", "invalid multibulk length");
+    const NaiveNumber count = naive_number(bytes, at, limits.line_bytes_max, "too big mbulk count string" + line_max,
+                                           "invalid multibulk length");
     if (!count.error.empty()) return fail(count.error);
     if (!count.value) return wait();
-    if (*count.value > static_cast<int64_t>(limits.arguments_max)) return fail("invalid multibulk length");
-    Command command;
+    if (*count.value > static_cast<int64_t>(limits.arguments_max)) {
+      return fail("invalid multibulk length" + over(limits.arguments_max, *count.value));
+    }
+    RespCommand command;
     for (int64_t i = 0; i < *count.value; ++i) {
       if (at == bytes.size()) return wait();
       if (bytes[at] != '$') {
@@ -121,11 +129,12 @@ Heard naive(const std::string& all, const RespLimits& limits) {
         return fail("expected '$', got '" + std::string(1, printable ? bytes[at] : '?') + "'");
       }
       const NaiveNumber size =
-          naive_number(bytes, at, limits.line_bytes_max, "too big bulk count string", "invalid bulk length");
+          naive_number(bytes, at, limits.line_bytes_max, "too big bulk count string" + line_max, "invalid bulk length");
       if (!size.error.empty()) return fail(size.error);
       if (!size.value) return wait();
-      if (*size.value < 0 || *size.value > static_cast<int64_t>(limits.bulk_bytes_max)) {
-        return fail("invalid bulk length");
+      if (*size.value < 0) return fail("invalid bulk length");
+      if (*size.value > static_cast<int64_t>(limits.bulk_bytes_max)) {
+        return fail("invalid bulk length" + over(limits.bulk_bytes_max, *size.value));
       }
       const auto n = static_cast<size_t>(*size.value);
       if (at - begin + n + 2 > limits.buffer_bytes_max) return fail(too_long);
@@ -156,10 +165,10 @@ std::string in_quotes(std::string_view text) {
   return out + '"';
 }
 
-std::string random_pipeline(Random& random, std::vector<Command>& all) {
+std::string random_pipeline(Random& random, std::vector<RespCommand>& all) {
   std::string out;
   for (uint64_t n = random.between(1, 12); n != 0; --n) {
-    Command command(random.between(1, 6));
+    RespCommand command(random.between(1, 6));
     for (std::string& argument : command) argument = random_text(random, random.chance(10) ? 3000 : 20);
     if (random.chance(10)) out += random.chance(50) ? "*0\r\n" : "\r\n";
     if (random.chance(30)) {
@@ -190,7 +199,7 @@ void hear_in_pieces(Conversation& conversation, const std::string& bytes, Random
 TEST(RespReader, AnySplitGivesTheSameCommands) {
   Random random(1);
   for (int i = 0; i < 2000; ++i) {
-    std::vector<Command> all;
+    std::vector<RespCommand> all;
     const std::string bytes = random_pipeline(random, all);
     Conversation conversation;
     ASSERT_NO_FATAL_FAILURE(hear_in_pieces(conversation, bytes, random));
@@ -209,7 +218,7 @@ TEST(RespReader, WhateverComesIsAnsweredAsByTheNaiveTwin) {
       limits.line_bytes_max = random.between(1, 100);
       limits.buffer_bytes_max = random.between(1, 300);
     }
-    std::vector<Command> all;
+    std::vector<RespCommand> all;
     std::string bytes = random_pipeline(random, all);
     constexpr std::string_view kLikely = "*$\r\n\"'\\x 0123456789-+\t\v";
     for (uint64_t changes = random.below(4); changes != 0; --changes) {

@@ -14,7 +14,6 @@
 namespace weft {
 namespace {
 
-using Command = RespCommand;
 using Heard = RespHeard;
 using Conversation = RespConversation;
 
@@ -73,19 +72,20 @@ TEST(RespReader, Quotes) {
 }
 
 TEST(RespReader, ErrorsHaveTheTextsOfRedis) {
-  for (const char* count : {"", "x", "1x", "01", "+1", " 1", "1 ", "-", "-0", "1048577", "9223372036854775808"}) {
+  for (const char* count : {"", "x", "1x", "01", "+1", " 1", "1 ", "-", "-0", "9223372036854775808"}) {
     EXPECT_EQ(heard("*" + std::string(count) + "\r\n"), error("invalid multibulk length")) << count;
   }
-  for (const char* count : {"", "x", "-1", "03", "536870913", "18446744073709551616"}) {
+  for (const char* count : {"", "x", "-1", "03", "18446744073709551616"}) {
     EXPECT_EQ(heard("*1\r\n$" + std::string(count) + "\r\n"), error("invalid bulk length")) << count;
   }
   EXPECT_EQ(heard("*1\r\nx"), error("expected '$', got 'x'"));
   EXPECT_EQ(heard("*1\r\n*1\r\n"), error("expected '$', got '*'"));
   EXPECT_EQ(heard("*1\r\n\r"), error("expected '$', got '?'"));
   EXPECT_EQ(heard("*1\r\n\xff"), error("expected '$', got '?'"));
-  EXPECT_EQ(heard(std::string((64 << 10) + 1, 'x')), error("too big inline request"));
-  EXPECT_EQ(heard("*" + std::string(64 << 10, '1')), error("too big mbulk count string"));
-  EXPECT_EQ(heard("*1\r\n$" + std::string(64 << 10, '1')), error("too big bulk count string"));
+  EXPECT_EQ(heard(std::string((64 << 10) + 1, 'x')), error("too big inline request: the limit is 65536 bytes"));
+  EXPECT_EQ(heard("*" + std::string(64 << 10, '1')), error("too big mbulk count string: the limit is 65536 bytes"));
+  EXPECT_EQ(heard("*1\r\n$" + std::string(64 << 10, '1')),
+            error("too big bulk count string: the limit is 65536 bytes"));
   EXPECT_EQ(heard(std::string(64 << 10, 'x') + "\n").commands.size(), 1U);
 }
 
@@ -108,12 +108,12 @@ TEST(RespReader, Limits) {
   limits.line_bytes_max = 8;
   limits.buffer_bytes_max = 40;
   EXPECT_EQ(heard(array_of({"1", "2", "3"}), limits), commands({{"1", "2", "3"}}));
-  EXPECT_EQ(heard("*4\r\n", limits), error("invalid multibulk length"));
+  EXPECT_EQ(heard("*4\r\n", limits), error("invalid multibulk length: the limit is 3, this is 4"));
   EXPECT_EQ(heard(array_of({"0123456789"}), limits), commands({{"0123456789"}}));
-  EXPECT_EQ(heard("*1\r\n$11\r\n", limits), error("invalid bulk length"));
+  EXPECT_EQ(heard("*1\r\n$11\r\n", limits), error("invalid bulk length: the limit is 10, this is 11"));
   EXPECT_EQ(heard("12345678\n", limits), commands({{"12345678"}}));
-  EXPECT_EQ(heard("123456789\n", limits), error("too big inline request"));
-  EXPECT_EQ(heard("1 2 3 4\n", limits), error("too big inline request"));
+  EXPECT_EQ(heard("123456789\n", limits), error("too big inline request: the limit is 8 bytes"));
+  EXPECT_EQ(heard("1 2 3 4\n", limits), error("too big inline request: the limit is 3 arguments, these are 4"));
   const std::string whole = array_of({"0123456789", "012345678"});
   ASSERT_EQ(whole.size(), 36U);
   EXPECT_EQ(heard(whole + whole + whole, limits).commands.size(), 3U);
@@ -130,8 +130,8 @@ TEST(RespReader, Limits) {
 // What is slow if bytes are looked at or moved again and again.
 TEST(RespReader, SlowArrivalIsLinear) {
   Conversation conversation;
-  const Command large{"SET", std::string(4 << 20, 'v')};
-  const Command many(200'000, "x");
+  const RespCommand large{"SET", std::string(4 << 20, 'v')};
+  const RespCommand many(200'000, "x");
   const std::string line = std::string(60'000, 'l');
   for (const char c : array_of(large) + array_of(many) + line + "\n") conversation.hear({&c, 1});
   EXPECT_EQ(conversation.heard(), commands({large, many, {line}}));
@@ -179,7 +179,7 @@ TEST(RespReader, NothingIsAllocatedAfterWarmUp) {
   conversation.reader().shrink();
   EXPECT_EQ(conversation.reader().memory_bytes(), 0U);
   conversation.hear("PING\r\n");
-  EXPECT_EQ(conversation.heard().commands.back(), Command{"PING"});
+  EXPECT_EQ(conversation.heard().commands.back(), RespCommand{"PING"});
 }
 
 TEST(RespReader, ShrinkKeepsWhatIsHalfRead) {
@@ -188,7 +188,7 @@ TEST(RespReader, ShrinkKeepsWhatIsHalfRead) {
   conversation.reader().shrink();
   EXPECT_LE(conversation.reader().memory_bytes(), RespReader::kRoomBytes + 1024);
   conversation.hear("ey\r\n");
-  EXPECT_EQ(conversation.heard().commands.back(), (Command{"GET", "key"}));
+  EXPECT_EQ(conversation.heard().commands.back(), (RespCommand{"GET", "key"}));
 }
 
 std::string written(int version, void (*write)(RespWriter&)) {

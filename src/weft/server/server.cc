@@ -1,14 +1,11 @@
 #include "weft/server/server.h"
 
 #include <fcntl.h>
-#include <netdb.h>
 #include <poll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -16,9 +13,9 @@
 #include "weft/base/check.h"
 #include "weft/base/entropy.h"
 #include "weft/base/hash.h"
-#include "weft/cluster/view_json.h"
 #include "weft/fabric/meshes.h"
 #include "weft/server/address.h"
+#include "weft/txn/protocol.h"
 
 namespace weft {
 
@@ -30,10 +27,10 @@ constexpr uint64_t kKnockNs = 100'000'000;  // between two rounds of questions, 
 constexpr uint64_t kKnockNsMax = 2'000'000'000;
 constexpr uint64_t kRefusalsSaid = 10;  // a second
 
-int partitions_of(const Options& options) { return options.partitions > 0 ? options.partitions : options.nodes; }
-
-ClusterSpec spec_that_recovers(ClusterSpec spec) {
+ClusterSpec spec_of_a_process(const ServerOptions& options) {
+  ClusterSpec spec = options.spec;
   spec.recovers = true;
+  spec.shares_memory = options.fabric == "shm" && find_protocol(spec.options.protocol)->verbs();
   return spec;
 }
 
@@ -45,7 +42,7 @@ Agreement agreement_of(const ServerOptions& options) {
   agreement.terms = {
       {"cluster.nodes", static_cast<uint64_t>(o.nodes)},
       {"cluster.replicas", static_cast<uint64_t>(o.replicas)},
-      {"cluster.partitions", static_cast<uint64_t>(partitions_of(o))},
+      {"cluster.partitions", static_cast<uint64_t>(o.partition_count())},
       {"workers", static_cast<uint64_t>(o.workers)},
       {"hash_seed", o.hash_seed},
       {"protocol " + o.protocol, 1},
@@ -56,6 +53,7 @@ Agreement agreement_of(const ServerOptions& options) {
       {"limits.txn_keys_max", o.limits.txn_keys_max},
       {"limits.txn_bytes_max", o.limits.txn_bytes_max},
       {"limits.credit_bytes", o.limits.credit_bytes},
+      {"limits.ring_bytes", o.limits.ring_bytes},
       {"tables", options.spec.tables.size()},
   };
   for (const TableSpec& table : options.spec.tables) {
@@ -65,23 +63,22 @@ Agreement agreement_of(const ServerOptions& options) {
   return agreement;
 }
 
-// A view to wait with for one that has a place for this node: it is older than any that will come.
-View before_joining(View view, NodeId self) {
-  std::erase_if(view.members, [&](const Member& m) { return m.node == self; });
-  view.epoch = Epoch(1);
-  return view;
-}
-
 }  // namespace
 
 Server::Server(const ServerOptions& options, Membership* membership, Clock* clock)
-    : options_(options), spec_(spec_that_recovers(options.spec)), membership_(membership), clock_(clock) {}
+    : options_(options), spec_(spec_of_a_process(options)), membership_(membership), clock_(clock) {}
 
 Result<std::unique_ptr<Server>> Server::create(const ServerOptions& options, Membership* membership, Clock* clock) {
   if (auto legal = check_spec(options.spec); !legal) return legal.error();
   std::unique_ptr<Server> server(new Server(options, membership, clock));
   if (auto bound = server->bind_clients(); !bound) return bound.error();
   if (auto made = server->start_mesh(); !made) return made.error();
+  server->watch_ = std::make_unique<Watch>(
+      options.node, Watch::Sources{[from = server.get()]() -> std::optional<Figures> {
+                                     if (from->node_ == nullptr) return std::nullopt;
+                                     return from->figures();
+                                   },
+                                   options.cluster, options.spec.options.nodes, options.events, options.site, clock});
   return server;
 }
 
@@ -101,7 +98,11 @@ Result<void> Server::start_mesh() {
   options.node = options_.node;
   options.workers = options_.spec.options.workers;
   options.listen = options_.listen;
+  options.nodes = options_.spec.options.nodes;
   options.tls = options_.tls;
+  options.device = options_.device;
+  const Options& cluster = options_.spec.options;
+  if (find_protocol(cluster.protocol)->by.lock == Primitive::kOneSided) options.locks = cluster.locks;
   options.agreement = agreement_of(options_);
   auto mesh = make_mesh(options, &regions_, clock_);
   if (!mesh) return mesh.error();
@@ -110,27 +111,29 @@ Result<void> Server::start_mesh() {
   return {};
 }
 
+// Who comes before the node is active waits in the backlog.
 Result<void> Server::bind_clients() {
   if (options_.clients.empty()) return {};
-  const Result<HostPort> at = parse_host_port(options_.clients);
-  if (!at) return Error{Code::kBadOption, "clients on " + options_.clients + ": " + at.error().detail};
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE;
-  addrinfo* found = nullptr;
-  const std::string port = std::to_string(at->port);
-  if (const int failed = getaddrinfo(at->host.c_str(), port.c_str(), &hints, &found); failed != 0) {
-    return Error{Code::kBadOption, "clients on " + options_.clients + ": " + gai_strerror(failed)};
+  Result<Fd> socket = listen_on(options_.clients, kBacklog);
+  if (!socket) return Error{socket.error().code, "clients on " + socket.error().detail};
+  client_socket_ = std::move(*socket);
+  self_.clients = options_.clients_advertise;
+  if (self_.clients.empty()) {  // where it listens, with the port that the kernel chose
+    self_.clients =
+        options_.clients.substr(0, options_.clients.rfind(':') + 1) + std::to_string(port_of(client_socket_.get()));
   }
-  client_socket_ = Fd(socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  const int one = 1;
-  setsockopt(client_socket_.get(), SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-  // It listens at once: two processes may bind the same port, but only one can listen. Who comes before the node is
-  // active waits in the backlog.
-  const bool listens =
-      bind(client_socket_.get(), found->ai_addr, found->ai_addrlen) == 0 && listen(client_socket_.get(), kBacklog) == 0;
-  freeaddrinfo(found);
-  if (!listens) return Error{Code::kBadOption, "clients on " + options_.clients + ": " + strerrordesc_np(errno)};
+  if (!options_.clients_tls.certificate.empty()) {
+    auto tls = TcpTls::create_for_clients(options_.clients_tls);
+    if (!tls) return tls.error();
+    client_tls_ = std::move(*tls);
+    front_shared_.tls = client_tls_.get();
+  }
+  front_shared_.started_ns = clock_->now_ns();
+  constexpr std::string_view kHex = "0123456789abcdef";
+  for (uint64_t i = 0, bits = 0; i < 40; ++i, bits >>= 4) {
+    if (i % 16 == 0) bits = entropy();
+    front_shared_.run_id += kHex[bits & 15];
+  }
   return {};
 }
 
@@ -141,7 +144,7 @@ bool Server::in(const View& view) const {
 
 // Before it is in a view, as a founder or by joining: from then on the others wait for its leases.
 Result<void> Server::make_tables() {
-  const int partitions = partitions_of(options_.spec.options);
+  const int partitions = options_.spec.options.partition_count();
   auto tables = Node::make_tables(spec_, partitions, partitions);
   if (!tables) return tables.error();
   tables_ = std::move(*tables);
@@ -155,12 +158,11 @@ Result<Server::End> Server::run(int stop_fd) {
   while (poll(&stop, 1, 0) == 0) {
     membership_->control_step();
     if (why_ = membership_->ended(); !why_.empty()) return End::kMembershipEnded;
-    const std::shared_ptr<const View> view = membership_->latest();
-    if (view != nullptr && node_ == nullptr) {
-      if (in(*view) || may_join(*view)) {
-        if (auto started = start(*view); !started) return started.error();
-      }
+    std::shared_ptr<const View> view = membership_->latest();
+    if (view != nullptr && node_ == nullptr && (in(*view) || may_join(*view))) {
+      if (auto started = start(*view); !started) return started.error();
     }
+    if (node_ != nullptr) view = usable(view);
     if (const std::shared_ptr<const View> newest = newest_of(view); newest != nullptr && newest != followed_) {
       follow(newest);
     }
@@ -172,32 +174,20 @@ Result<Server::End> Server::run(int stop_fd) {
     mesh_->control_step();
     hear_mesh();
     say_what_changed();
+    if (const std::string sample = watch_->step(agent_.get()); !sample.empty()) membership_->take_sample(sample);
+    if (options_.site != nullptr) options_.site->step();
     wait(stop_fd, kControlStepMs);
   }
   return End::kStopped;
 }
 
 void Server::wait(int stop_fd, int timeout_ms) const {
-  pollfd fds[3] = {{stop_fd, POLLIN, 0}, {mesh_->control_fd(), POLLIN, 0}, {membership_->control_fd(), POLLIN, 0}};
-  poll(fds, membership_->control_fd() >= 0 ? 3 : 2, timeout_ms);
-}
-
-// What engines are sized for. A view that another configuration has made is not taken.
-Result<void> Server::check_view(const View& view) const {
-  const Options& o = options_.spec.options;
-  const auto differs = [](const std::string& what, size_t there, size_t here) {
-    return Error{Code::kBadOption,
-                 "the view has " + what + " " + std::to_string(there) + ", and here it is " + std::to_string(here)};
-  };
-  const auto partitions = static_cast<size_t>(partitions_of(o));
-  if (view.partitions.size() != partitions) return differs("cluster.partitions", view.partitions.size(), partitions);
-  if (view.replicas != o.replicas) return differs("cluster.replicas", view.replicas, static_cast<size_t>(o.replicas));
-  for (const Member& member : view.members) {
-    if (member.node.value < o.nodes) continue;
-    return Error{Code::kBadOption, "the view has node " + std::to_string(member.node.value) +
-                                       ", and cluster.nodes is " + std::to_string(o.nodes)};
-  }
-  return {};
+  // A descriptor of -1 is not looked at.
+  pollfd fds[4] = {{stop_fd, POLLIN, 0},
+                   {mesh_->control_fd(), POLLIN, 0},
+                   {membership_->control_fd(), POLLIN, 0},
+                   {options_.site == nullptr ? -1 : options_.site->fd(), POLLIN, 0}};
+  poll(fds, 4, timeout_ms);
 }
 
 // Whoever joins takes the place of the last process of its node, and every member waits for it in the next view. So it
@@ -231,15 +221,15 @@ void Server::hear_answer(const MeshEvent& event) {
   if (why == knocks_.said[event.peer.value]) return;
   knocks_.said[event.peer.value] = why;
   if (why.empty()) return;
-  std::fprintf(stderr, "weft: node %d: asking node %d incarnation %u to join: %s\n", self_.node.value, event.peer.value,
-               event.incarnation, why.c_str());
+  options_.events->emit(Level::kWarn, "join_refused",
+                        {{"peer", event.peer.value}, {"incarnation", event.incarnation}, {"why", why}});
 }
 
 // A founder may miss the first view, if others join at once. Nothing can have been written to its partitions without
 // it, and no later view is active without it: it comes to the newest one like a node that joins, and what it has,
 // nothing, is what a whole replica has.
 Result<void> Server::start(const View& view) {
-  if (auto fits = check_view(view); !fits) return fits.error();
+  if (auto fits = check_view(view, spec_.options); !fits) return fits.error();
   const bool joins = !in(view) || view.epoch != Epoch(1);
   auto node =
       Node::create(self_.node, spec_, joins ? before_joining(view, self_.node) : view, this, joins, std::move(tables_));
@@ -260,11 +250,12 @@ Result<void> Server::start(const View& view) {
     bells_.push_back(std::make_unique<MeshBell>(mesh_.get(), id));
     thread_of(w).add_bell(bells_.back().get());
     if (!client_socket_) continue;
-    const NodeHooks hooks = {[this] { return status(); },
+    const NodeHooks hooks = {[this] { return status_json(figures()).dump(); },
                              [this](NodeId peer) { cut_.fetch_or(uint64_t{1} << peer.value); }};
     Fd listener(fcntl(client_socket_.get(), F_DUPFD_CLOEXEC, 0));
     if (!listener) return Error{Code::kOs, std::string("clients: ") + strerrordesc_np(errno)};
-    fronts_.push_back(std::make_unique<Front>(options_.front, std::move(listener), node_->engine(id), hooks));
+    fronts_.push_back(
+        std::make_unique<Front>(options_.front, std::move(listener), node_->engine(id), &wall_, &front_shared_, hooks));
     node_->worker(id)->set_clients(fronts_.back().get());
     thread_of(w).add_bell(fronts_.back().get());
   }
@@ -280,6 +271,14 @@ void Server::wake_workers() {
   for (const auto& thread : threads_) thread->wake();
 }
 
+// The agent does not take a view that does not fit either (Agent::step).
+std::shared_ptr<const View> Server::usable(const std::shared_ptr<const View>& view) {
+  if (view == nullptr) return view;
+  const Result<void> fits = check_view(*view, spec_.options);
+  misfit_ = fits ? std::string() : fits.error().detail;
+  return fits ? view : nullptr;
+}
+
 // Another member may have passed a view on that the membership has not told yet.
 std::shared_ptr<const View> Server::newest_of(const std::shared_ptr<const View>& told) const {
   const std::shared_ptr<const View> adopted = node_ == nullptr ? nullptr : node_->published();
@@ -288,6 +287,7 @@ std::shared_ptr<const View> Server::newest_of(const std::shared_ptr<const View>&
 
 // The connections are those of the newest view, at once: what a removed member sends is not heard any more.
 void Server::follow(const std::shared_ptr<const View>& view) {
+  if (followed_ == nullptr || followed_->epoch != view->epoch) say_of_view(*view);
   followed_ = view;
   if (in(*view) && incarnation_ == 0) {
     incarnation_ = view->find(self_.node)->incarnation;
@@ -305,6 +305,15 @@ void Server::follow(const std::shared_ptr<const View>& view) {
   }
   if (agent_ != nullptr) agent_->nudge();
   wake_workers();
+}
+
+void Server::say_of_view(const View& view) const {
+  std::string members;
+  for (const Member& member : view.members) {
+    members += (members.empty() ? "" : ",") + std::to_string(member.node.value);
+  }
+  options_.events->emit(Level::kInfo, "view",
+                        {{"epoch", view.epoch.value}, {"members", members}, {"whole", whole(view)}});
 }
 
 // Members are always fully connected: of two that have lost each other one must go.
@@ -335,50 +344,46 @@ void Server::say_of_peer(const MeshEvent& event) {
   if (refused) {
     const uint64_t second = clock_->now_ns() / 1'000'000'000;
     if (second != refusals_.second && refusals_.count > kRefusalsSaid) {
-      std::fprintf(stderr, "weft: node %d: refused %llu more\n", self_.node.value,
-                   static_cast<unsigned long long>(refusals_.count - kRefusalsSaid));
+      options_.events->emit(Level::kWarn, "refused_more", {{"count", refusals_.count - kRefusalsSaid}});
     }
     if (second != refusals_.second) refusals_ = {second, 0};
     if (++refusals_.count > kRefusalsSaid) return;
   }
   if (event.peer.value >= kNodesMax) {
-    std::fprintf(stderr, "weft: node %d: refused a stranger: %s\n", self_.node.value, event.why.c_str());
+    options_.events->emit(Level::kWarn, "stranger_refused", {{"why", event.why}});
     return;
   }
-  std::fprintf(stderr, "weft: node %d: %s node %d incarnation %u: %s\n", self_.node.value, refused ? "refused" : "lost",
-               event.peer.value, event.incarnation, event.why.c_str());
+  options_.events->emit(Level::kWarn, refused ? "peer_refused" : "peer_lost",
+                        {{"peer", event.peer.value}, {"incarnation", event.incarnation}, {"why", event.why}});
 }
 
-// On a worker's thread.
-std::string Server::status() const {
-  const std::shared_ptr<const View> view = node_->published() != nullptr ? node_->published() : node_->shared_view();
-  nlohmann::json status;
-  status["cluster"] = options_.cluster;
-  status["node"] = self_.node.value;
-  status["pid"] = getpid();
-  status["fabric"] = mesh_->name();
-  status["membership"] = membership_->state();
-  status["protocol"] = node_->protocol().name;
-  status["whole"] = view->whole() && view->members.size() >= static_cast<size_t>(options_.founders);
-  status["stopped"] = agent_->lost();
-  const ViewChange change = node_->last_change();
-  status["change"] = {{"epoch", change.epoch},
-                      {"open", change.open},
-                      {"adopted_ns", change.adopted_ns},
-                      {"active_ns", change.active_ns},
-                      {"told_ns", change.told_ns}};
-  status["view"] = nlohmann::json::parse(to_json(*view));
-  return status.dump();
+bool Server::whole(const View& view) const {
+  return view.whole() && view.members.size() >= static_cast<size_t>(options_.founders);
+}
+
+// From any thread, when there is a node.
+Figures Server::figures() const {
+  Figures out = figures_of(*node_);
+  out.cluster = options_.cluster;
+  out.fabric = mesh_->name();
+  out.membership = membership_->state();
+  out.stopped = agent_->lost();
+  out.whole = whole(*out.view);
+  out.clients = front_shared_.clients.load(std::memory_order_relaxed);
+  out.clients_max = options_.front.clients_max;
+  out.commands = front_shared_.commands();
+  return out;
 }
 
 void Server::say_what_changed() {
-  const auto say = [&](std::string& said, std::string text, const char* what) {
+  const auto say = [&](std::string& said, std::string text, Level level, const char* event) {
     if (text == said) return;
     said = std::move(text);
-    if (!said.empty()) std::fprintf(stderr, "weft: node %d: %s: %s\n", self_.node.value, what, said.c_str());
+    if (!said.empty()) options_.events->emit(level, event, {{"why", said}});
   };
-  if (node_ != nullptr) say(said_, agent_->lost(), "stopped");
-  say(said_trouble_, membership_->trouble(), "membership");
+  if (node_ != nullptr) say(said_, agent_->lost(), Level::kError, "stopped");
+  say(said_trouble_, membership_->trouble(), Level::kWarn, "membership_trouble");
+  say(said_misfit_, misfit_, Level::kWarn, "view_not_taken");
 }
 
 }  // namespace weft

@@ -21,8 +21,12 @@
 #include "weft/cluster/membership.h"
 #include "weft/fabric/mesh.h"
 #include "weft/fabric/tcp_tls.h"
+#include "weft/fabric/verbs_choice.h"
 #include "weft/run/thread.h"
+#include "weft/server/figures.h"
 #include "weft/server/front.h"
+#include "weft/server/site.h"
+#include "weft/server/watch.h"
 #include "weft/txn/engine.h"
 #include "weft/txn/node.h"
 
@@ -32,14 +36,19 @@ struct ServerOptions {
   std::string cluster = "weft";  // its name: both ends of a connection agree on it
   NodeId node;
   ClusterSpec spec;
-  std::string fabric = "shm";  // or tcp
+  std::string fabric = "shm";  // tcp, verbs
   std::string listen;          // of the mesh: host:port, or a socket ('@name' or a path)
   std::string advertise;       // what the others connect to; empty: what is listened on
-  TcpTlsFiles tls;             // of tcp: all three files, or none
+  TcpTlsFiles tls;             // of tcp and verbs: all three files, or none
+  VerbsChoice device;          // of verbs
   int founders = 1;            // with fewer members the cluster is not whole
   uint64_t lease_ns = 500'000'000;
-  std::string clients;  // host:port where clients are answered; empty: nowhere
+  std::string clients;            // host:port where clients are answered; empty: nowhere
+  std::string clients_advertise;  // what clients are told of this node (CLUSTER SLOTS); empty: where it listens
+  TcpTlsFiles clients_tls;        // certificate and key, or none
   FrontOptions front;
+  EventLog* events = nullptr;  // required
+  Site* site = nullptr;        // where the node shows itself; nullptr: nowhere
 };
 
 class Server final : private Environment {
@@ -68,8 +77,8 @@ class Server final : private Environment {
   Result<void> start_mesh();
   Result<void> bind_clients();
   Result<void> make_tables();
-  Result<void> check_view(const View& view) const;
   Result<void> start(const View& view);
+  std::shared_ptr<const View> usable(const std::shared_ptr<const View>& view);
   std::shared_ptr<const View> newest_of(const std::shared_ptr<const View>& told) const;
   void follow(const std::shared_ptr<const View>& view);
   void hear_mesh();
@@ -77,8 +86,10 @@ class Server final : private Environment {
   void lose(NodeId peer);
   bool may_join(const View& view);
   void hear_answer(const MeshEvent& event);
+  void say_of_view(const View& view) const;
   void say_what_changed();
-  std::string status() const;
+  Figures figures() const;
+  bool whole(const View& view) const;
   void wait(int stop_fd, int timeout_ms) const;
   void wake_workers();
   Thread& thread_of(size_t worker) { return *threads_[worker % threads_.size()]; }
@@ -87,8 +98,10 @@ class Server final : private Environment {
   Clock* clock(NodeId) override { return clock_; }
   Charges* charges(NodeId, WorkerId) override { return nullptr; }
   Wire* wire(NodeId, WorkerId worker) override { return mesh_->wire(worker); }
+  OwnWords* own_words(NodeId) override { return mesh_->own_words(); }
   Regions* regions(NodeId) override { return &regions_; }
   uint64_t seed(NodeId node, WorkerId worker) override;
+  EventLog* events() override { return options_.events; }
 
   const ServerOptions options_;
   const ClusterSpec spec_;
@@ -97,10 +110,14 @@ class Server final : private Environment {
   Member self_;
   Regions regions_;
   Fd client_socket_;
+  WallClock wall_;
+  std::unique_ptr<TcpTls> client_tls_;
+  FrontShared front_shared_;
   std::unique_ptr<Mesh> mesh_;
   Node::Tables tables_;  // until there is a node
   std::unique_ptr<Node> node_;
   std::unique_ptr<Agent> agent_;
+  std::unique_ptr<Watch> watch_;
   std::vector<std::unique_ptr<Front>> fronts_;  // by worker
   std::vector<std::unique_ptr<Bell>> bells_;
   std::vector<std::unique_ptr<Thread>> threads_;
@@ -123,6 +140,8 @@ class Server final : private Environment {
   std::shared_ptr<const View> followed_;
   std::string said_;
   std::string said_trouble_;
+  std::string misfit_;  // why the membership's newest view is not taken; empty: it is
+  std::string said_misfit_;
   std::string why_;
 };
 

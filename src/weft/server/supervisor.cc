@@ -19,6 +19,7 @@
 
 #include "weft/cluster/view_json.h"
 #include "weft/fabric/shm_socket.h"
+#include "weft/server/figures.h"
 
 namespace weft {
 
@@ -27,6 +28,7 @@ namespace {
 constexpr uint64_t kMs = 1'000'000;
 constexpr uint64_t kYoungNs = 1'000 * kMs;
 constexpr uint32_t kRestartMsMax = 5'000;
+constexpr uint64_t kSampleOldNs = 3'000 * kMs;
 
 std::string os_text(const std::string& what) { return what + ": " + strerrordesc_np(errno); }
 
@@ -62,16 +64,17 @@ std::string how_it_ended(const siginfo_t& info) {
 
 }  // namespace
 
-Supervisor::Supervisor(const SupervisorOptions& options, Clock* clock, Say say)
+Supervisor::Supervisor(const SupervisorOptions& options, Clock* clock, EventLog* events)
     : options_(options),
       clock_(clock),
-      say_(std::move(say)),
+      events_(events),
       holder_({options.founders > 0 ? options.founders : static_cast<int>(options.configs.size()), options.replicas,
                options.partitions}),
       children_(options.configs.size()) {}
 
-Result<std::unique_ptr<Supervisor>> Supervisor::create(const SupervisorOptions& options, Clock* clock, Say say) {
-  std::unique_ptr<Supervisor> supervisor(new Supervisor(options, clock, std::move(say)));
+Result<std::unique_ptr<Supervisor>> Supervisor::create(const SupervisorOptions& options, Clock* clock,
+                                                       EventLog* events) {
+  std::unique_ptr<Supervisor> supervisor(new Supervisor(options, clock, events));
   Result<Fd> listener = shm_listen(options.socket, ShmSocket::kStream);
   if (!listener) return listener.error();
   supervisor->listener_ = std::move(*listener);
@@ -98,6 +101,7 @@ Result<void> Supervisor::start(size_t node) {
   if (!child.pidfd) return Error{Code::kOs, os_text("pidfd_open")};
   child.started_ns = clock_->now_ns();
   ++starts_;
+  say(node, Level::kInfo, "process_started", {{"pid", pid}});
   return {};
 }
 
@@ -171,8 +175,13 @@ void Supervisor::take(size_t node, std::string_view text) {
       holder_.propose(*next);
       return;
     }
-    say_("node " + std::to_string(node) + " proposed a view that cannot be: " + next.error().detail);
+    say(node, Level::kError, "view_refused", {{"why", next.error().detail}});
     return child.talk.close();
+  }
+  if (message.is_object() && message.contains("sample")) {
+    child.sample = message["sample"];
+    child.sample_ns = clock_->now_ns();
+    return;
   }
   const auto announce = message.is_object() ? message.find("announce") : message.end();
   const auto has = [&](const char* name, bool (nlohmann::json::*is)() const noexcept) {
@@ -180,7 +189,7 @@ void Supervisor::take(size_t node, std::string_view text) {
   };
   if (announce == message.end() || !announce->is_object() || !has("token", &nlohmann::json::is_number_unsigned) ||
       !has("address", &nlohmann::json::is_string)) {
-    say_("node " + std::to_string(node) + " sent a message of an unknown kind");
+    say(node, Level::kError, "message_refused", {{"why", "its kind is not known"}});
     return child.talk.close();
   }
   // A process that was removed and starts over is a new one to the view, and the old one has ended.
@@ -189,6 +198,7 @@ void Supervisor::take(size_t node, std::string_view text) {
   self.node = NodeId(static_cast<uint8_t>(node));
   self.token = child.token = (*announce)["token"].get<uint64_t>();
   self.address = (*announce)["address"].get<std::string>();
+  if (has("clients", &nlohmann::json::is_string)) self.clients = (*announce)["clients"].get<std::string>();
   holder_.announce(self);
 }
 
@@ -202,11 +212,11 @@ void Supervisor::reap(size_t node) {
     why_ = "node " + std::to_string(node) + " could not start: it " + how_it_ended(info) + " before the cluster was up";
   }
   const uint64_t now_ns = clock_->now_ns();
-  const bool young = now_ns - child.started_ns < kYoungNs;
+  const bool young = !child.fenced && now_ns - child.started_ns < kYoungNs;
   const uint32_t died_young = young ? child.died_young + 1 : 0;
   const uint32_t wait_ms = std::min(options_.restart_ms << std::min(died_young, 10U), kRestartMsMax);
-  say_("node " + std::to_string(node) + " (process " + std::to_string(child.pid) + ") " + how_it_ended(info) +
-       ", starts again in " + std::to_string(wait_ms) + " ms");
+  say(node, Level::kWarn, "process_ended",
+      {{"pid", child.pid}, {"how", how_it_ended(info)}, {"starts_again_ms", wait_ms}});
   if (child.token != 0) holder_.ended(child.token);
   if (info.si_code == CLD_EXITED && info.si_status == kCannotStart)
     why_ = "node " + std::to_string(node) + " cannot start";
@@ -218,10 +228,10 @@ void Supervisor::reap(size_t node) {
 void Supervisor::fence() {
   for (const uint64_t token : holder_.to_end()) {
     for (size_t n = 0; n < children_.size(); ++n) {
-      if (children_[n].token != token || children_[n].pid == 0) continue;
-      say_("node " + std::to_string(n) + " is removed: process " + std::to_string(children_[n].pid) + " is killed");
-      kill(children_[n].pid, SIGKILL);
-      children_[n].started_ns = 0;  // not its fault
+      Child& child = children_[n];
+      if (child.token != token || child.pid == 0 || std::exchange(child.fenced, true)) continue;
+      say(n, Level::kWarn, "process_fenced", {{"pid", child.pid}, {"why", "the view is without it"}});
+      kill(child.pid, SIGKILL);
     }
   }
 }
@@ -239,6 +249,16 @@ void Supervisor::tell_changes() {
     told_ = holder_.view();
     tell("{\"view\":" + to_json(*told_) + "}");
   }
+}
+
+void Supervisor::say(size_t node, Level level, std::string_view event, std::initializer_list<EventField> fields) {
+  events_->emit_of(static_cast<int>(node), level, event, fields);
+}
+
+nlohmann::json Supervisor::sample(NodeId node) const {
+  const Child& child = children_[node.value];
+  const bool fresh = child.pid != 0 && clock_->now_ns() - child.sample_ns < kSampleOldNs;
+  return fresh ? checked_sample(child.sample) : nlohmann::json();
 }
 
 void Supervisor::start_due() {

@@ -11,13 +11,15 @@
 #include <sys/types.h>
 
 #include <cstdint>
-#include <functional>
+#include <initializer_list>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "weft/base/clock.h"
+#include "weft/base/event_log.h"
 #include "weft/cluster/framed.h"
 #include "weft/cluster/view_holder.h"
 #include "weft/fabric/fd.h"
@@ -38,10 +40,9 @@ struct SupervisorOptions {
 
 class Supervisor {
  public:
-  static constexpr int kCannotStart = 2;                     // a node that exits with it would again: the cluster ends
-  using Say = std::function<void(const std::string& text)>;  // one line for people
+  static constexpr int kCannotStart = 2;  // a node that exits with it would again: the cluster ends
 
-  static Result<std::unique_ptr<Supervisor>> create(const SupervisorOptions& options, Clock* clock, Say say);
+  static Result<std::unique_ptr<Supervisor>> create(const SupervisorOptions& options, Clock* clock, EventLog* events);
   ~Supervisor();  // stops
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
@@ -55,6 +56,8 @@ class Supervisor {
   std::shared_ptr<const View> view() const { return holder_.view(); }
   pid_t pid(NodeId node) const { return children_[node.value].pid; }  // 0: it does not run
   uint64_t starts() const { return starts_; }
+  // What the node said of its last second (kSampleKeys); null if it says nothing.
+  nlohmann::json sample(NodeId node) const;
 
  private:
   struct Child {
@@ -64,10 +67,13 @@ class Supervisor {
     uint64_t token = 0;  // 0: it did not say yet
     uint64_t started_ns = 0;
     uint64_t due_ns = 0;  // to be started
+    bool fenced = false;  // killed because it was removed: that is said once, and not its fault
     uint32_t died_young = 0;
+    nlohmann::json sample;
+    uint64_t sample_ns = 0;
   };
 
-  Supervisor(const SupervisorOptions& options, Clock* clock, Say say);
+  Supervisor(const SupervisorOptions& options, Clock* clock, EventLog* events);
   Result<void> start(size_t node);
   void start_due();
   void accept_nodes();
@@ -76,10 +82,11 @@ class Supervisor {
   void reap(size_t node);
   void fence();
   void tell_changes();
+  void say(size_t node, Level level, std::string_view event, std::initializer_list<EventField> fields);
 
   const SupervisorOptions options_;
   Clock* const clock_;
-  const Say say_;
+  EventLog* const events_;
   Fd listener_;
   ViewHolder holder_;
   std::vector<Child> children_;

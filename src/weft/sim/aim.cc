@@ -10,7 +10,7 @@ namespace weft {
 
 namespace {
 
-constexpr std::string_view kNames[kStruck] = {"coordinator", "primary", "backup", "two", "recovery", "filling"};
+constexpr std::string_view kStruckNames[kStruck] = {"coordinator", "primary", "backup", "two", "recovery", "filling"};
 constexpr Phase kCommitPhases[] = {Phase::kLock, Phase::kValidate, Phase::kReplicate, Phase::kUnlock};
 
 uint64_t bit(NodeId node) { return uint64_t{1} << node.value; }
@@ -50,7 +50,7 @@ Phase phase_of(const LogRecord& record) {
 
 }  // namespace
 
-std::string_view struck_name(Struck struck) { return kNames[static_cast<size_t>(struck)]; }
+std::string_view struck_name(Struck struck) { return kStruckNames[static_cast<size_t>(struck)]; }
 
 void CrashCells::add(const CrashCells& other) {
   for (size_t p = 0; p < hits.size(); ++p) {

@@ -10,7 +10,7 @@ namespace weft {
 
 namespace {
 
-constexpr std::string_view kNames[kSimWorkloads] = {"append", "token", "smallbank", "tatp"};
+constexpr std::string_view kWorkloadNames[kSimWorkloads] = {"append", "token", "smallbank", "tatp"};
 
 uint32_t percent(Random& random, uint32_t on_percent, uint32_t most) {
   const bool on = random.chance(on_percent);
@@ -103,7 +103,7 @@ void draw_campaign(const SimOptions& fixed, SimConfig& config) {
 
 }  // namespace
 
-std::string_view workload_name(SimWorkload workload) { return kNames[static_cast<size_t>(workload)]; }
+std::string_view workload_name(SimWorkload workload) { return kWorkloadNames[static_cast<size_t>(workload)]; }
 
 SimConfig draw_config(const SimOptions& fixed) {
   Random random(mix64(fixed.seed) ^ 0xc0f1);
@@ -154,6 +154,24 @@ SimConfig draw_config(const SimOptions& fixed) {
     config.founders =
         static_cast<int>(growth.between(static_cast<uint64_t>(options.replicas), static_cast<uint64_t>(options.nodes)));
   }
+  // What only rows with verbs look at.
+  Random verbs(mix64(fixed.seed) ^ 0x0e51);
+  options.limits.ring_bytes = pick<uint32_t>(verbs, {4096, 8192, 65536, 65536});
+  options.limits.location_bytes = pick<uint32_t>(verbs, {0, 64, 1024, 65536, 65536});
+  config.network.queue_verbs = pick<uint32_t>(verbs, {4, 16, 128, 128});
+  options.doorbells = verbs.chance(80);
+  options.outstanding = verbs.chance(80);
+  options.passive_acks = verbs.chance(70);
+  // How locks are taken where atomic verbs do not go with the processor's: once more from a source of its own.
+  Random locks(mix64(fixed.seed) ^ 0x10cb);
+  config.network.atomic_with_cpu = locks.chance(70);
+  config.network.atomic_gap_ns = pick<uint64_t>(locks, {0, 1'000, 10'000});
+  if (!config.network.atomic_with_cpu && locks.chance(80)) options.locks = LocksBy::kLoopback;
+  if (fixed.loopback) {
+    config.network.atomic_with_cpu = !*fixed.loopback;
+    options.locks = *fixed.loopback ? LocksBy::kLoopback : LocksBy::kMessages;
+  }
+  config.network.own_words = options.locks == LocksBy::kLoopback;
   config.aimed = config.transactions != 0 && config.faults.has(Fault::kCrash);
 
   WorkloadConfig& workload = config.workload;
@@ -182,6 +200,7 @@ std::string SimConfig::text() const {
       << w.declared_percent << " %, think " << w.think_percent << " % " << w.think_ns << " ns, drop " << w.drop_percent
       << " %, blind " << w.blind_percent << " %, large " << w.large_percent << " % " << w.large_bytes << " B, room for "
       << w.capacity << (w.byte_keys ? ", byte keys" : "") << (w.conserving ? ", conserving" : "");
+  if (!network.atomic_with_cpu) out << "; locks by " << (o.locks == LocksBy::kLoopback ? "loopback" : "messages");
   return out.str();
 }
 

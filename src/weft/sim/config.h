@@ -70,6 +70,7 @@ struct SimOptions {
   std::optional<uint32_t> keys;
   std::optional<uint32_t> one_percent;
   std::optional<uint64_t> limit_ns;
+  std::optional<bool> loopback;  // atomic verbs do not go with the processor's, and all locks are by verbs
   // A run of a campaign: at least so many transactions and one fault, and crashes that are aimed. 0: as drawn.
   uint64_t transactions = 0;
   bool told_alone = false;  // test only: SimConfig::told_alone

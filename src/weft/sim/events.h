@@ -26,7 +26,18 @@ class Trace {
   uint64_t hash_ = 0;
 };
 
-enum class EventKind : uint8_t { kStep, kPacket, kRequest, kVerb, kLine, kResponse, kMembership, kCrash, kRestart };
+enum class EventKind : uint8_t {
+  kStep,
+  kPacket,
+  kRequest,
+  kVerb,
+  kLine,
+  kResponse,
+  kMembership,
+  kCrash,
+  kRestart,
+  kSwap
+};
 
 struct Event {
   uint64_t at_ns;

@@ -6,8 +6,8 @@ namespace weft {
 
 namespace {
 
-constexpr std::string_view kNames[kFaults] = {"pause", "slow-node", "slow-link", "burst",
-                                              "crash", "cut",       "away",      "skew"};
+constexpr std::string_view kFaultNames[kFaults] = {"pause", "slow-node", "slow-link", "burst",
+                                                   "crash", "cut",       "away",      "skew"};
 
 NodeId any_node(Random& random, int nodes) {
   return NodeId(static_cast<uint8_t>(random.below(static_cast<uint64_t>(nodes))));
@@ -15,7 +15,7 @@ NodeId any_node(Random& random, int nodes) {
 
 }  // namespace
 
-std::string_view fault_name(Fault fault) { return kNames[static_cast<size_t>(fault)]; }
+std::string_view fault_name(Fault fault) { return kFaultNames[static_cast<size_t>(fault)]; }
 
 Result<FaultMask> parse_faults(std::string_view list) {
   FaultMask mask;
@@ -23,13 +23,13 @@ Result<FaultMask> parse_faults(std::string_view list) {
   if (list == "all") return FaultMask::all();
   while (!list.empty()) {
     const std::string_view name = list.substr(0, list.find(','));
-    const auto* found = std::find(std::begin(kNames), std::end(kNames), name);
-    if (found == std::end(kNames)) {
+    const auto* found = std::find(std::begin(kFaultNames), std::end(kFaultNames), name);
+    if (found == std::end(kFaultNames)) {
       return Error{Code::kBadOption,
                    "--faults: unknown fault \"" + std::string(name) +
                        "\"; known are pause, slow-node, slow-link, burst, crash, cut, away, skew, all, none"};
     }
-    mask.add(static_cast<Fault>(found - std::begin(kNames)));
+    mask.add(static_cast<Fault>(found - std::begin(kFaultNames)));
     list.remove_prefix(std::min(list.size(), name.size() + 1));
   }
   return mask;
@@ -40,7 +40,7 @@ std::string faults_text(FaultMask mask) {
   for (int i = 0; i < kFaults; ++i) {
     if (!mask.has(static_cast<Fault>(i))) continue;
     if (!text.empty()) text += ',';
-    text += kNames[i];
+    text += kFaultNames[i];
   }
   return text.empty() ? "none" : text;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "weft/base/check.h"
 #include "weft/base/marks.h"
@@ -18,7 +19,9 @@ Network::Network(const NetworkConfig& config, int nodes, int workers, uint64_t s
       faults_(faults),
       random_(seed),
       regions_(static_cast<size_t>(nodes)),
-      incarnations_(static_cast<size_t>(nodes)) {
+      incarnations_(static_cast<size_t>(nodes)),
+      atomics_(static_cast<size_t>(nodes)) {
+  for (int n = 0; n < nodes; ++n) words_.emplace_back(this, NodeId(static_cast<uint8_t>(n)));
   for (auto& of_node : regions_) of_node.push_back(std::make_unique<Regions>());
   for (int n = 0; n < nodes; ++n) {
     for (int w = 0; w < workers; ++w) {
@@ -32,6 +35,20 @@ Network::~Network() = default;
 
 SimWire* Network::wire(NodeId node, WorkerId worker) {
   return wires_[size_t{node.value} * static_cast<size_t>(workers_) + worker.value].get();
+}
+
+void Network::finish_atomic(NodeId node) {
+  VerbQueue* const begun = std::exchange(atomics_[node.value], nullptr);
+  if (begun != nullptr) begun->land_atomic();
+}
+
+bool Network::Words::swap(RegionId region, uint64_t offset, uint64_t expected, uint64_t desired) {
+  network_->finish_atomic(node_);
+  ++swaps_;
+  std::byte* const word = network_->regions(node_)->find(region)->base() + offset;
+  if (load<uint64_t>(word) != expected) return false;
+  store(word, desired);
+  return true;
 }
 
 void Network::depart(NodeId node, WorkerId worker, uint64_t at_ns) { wire(node, worker)->depart(at_ns); }
@@ -184,11 +201,13 @@ void SimWire::admit(NodeId peer, uint32_t incarnation) {
 void Network::set_incarnation(NodeId node, uint32_t incarnation) {
   uint32_t& is = incarnations_[node.value];
   is = incarnation == 0 ? is | 1U : 2 * incarnation;
-  if (incarnation == 0) regions_[node.value].push_back(std::make_unique<Regions>());
+  if (incarnation == 0) renew_regions(node);
   for (int w = 0; w < workers_; ++w) {
     SimWire* end = wire(node, WorkerId(static_cast<uint8_t>(w)));
     if (incarnation == 0) {
       end->release();
+      end->completions_.clear();
+      for (const auto& queue : end->queues_) queue->process_ended();
       std::fill(end->admitted_.begin(), end->admitted_.end(), 0);
     }
     end->sort_again();
@@ -201,6 +220,10 @@ void Network::lose_unsent(NodeId node, Random& random) {
       if (channel.under_way.empty() || random.chance(50)) continue;
       const size_t kept = random.below(channel.under_way.size() + 1);
       for (size_t i = kept; i < channel.under_way.size(); ++i) channel.under_way[i].lost = true;
+    }
+    for (const auto& queue : wire(node, WorkerId(static_cast<uint8_t>(w)))->queues_) {
+      if (queue->not_arrived() == 0 || random.chance(50)) continue;
+      queue->lose_unsent(random.below(queue->not_arrived() + 1));
     }
   }
 }

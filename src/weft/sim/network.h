@@ -6,7 +6,8 @@
 // all
 //   others overtake each other. A channel holds a bounded number of packets from send to release; send() says false
 //   when it is full, and the sender is woken when there is room again.
-// - verbs: verbs.h.
+// - verbs: verbs.h. Each node has one device, which carries out one CAS or FAA at a time, that of the node's own
+//   OwnWords too.
 //
 // One simulation is one thread's.
 #pragma once
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "weft/base/random.h"
+#include "weft/fabric/own_words.h"
 #include "weft/fabric/region.h"
 #include "weft/fabric/wire.h"
 #include "weft/sim/events.h"
@@ -34,6 +36,9 @@ struct NetworkConfig {
   uint32_t channel_packets = 64;  // under way per (sender, receiver, worker, flow)
   uint32_t queue_verbs = 128;     // posted and not completed, per (sender, receiver, worker)
   uint64_t line_gap_ns = 40;      // before each line of a verb, at most
+  bool atomic_with_cpu = true;    // else a CAS or FAA looks first and stores later
+  uint64_t atomic_gap_ns = 1000;  // so much later, at most
+  bool own_words = false;         // and nodes have OwnWords
 };
 
 // Who must know that a worker has something to do: arrived packets, completions, room in a channel.
@@ -44,6 +49,7 @@ class Wakeups {
 };
 
 class SimWire;
+class VerbQueue;
 
 class Network {
  public:
@@ -55,6 +61,7 @@ class Network {
 
   SimWire* wire(NodeId node, WorkerId worker);
   Regions* regions(NodeId node) { return regions_[node.value].back().get(); }
+  OwnWords* own_words(NodeId node) { return config_.own_words ? &words_[node.value] : nullptr; }
   void set_wakeups(Wakeups* wakeups) { wakeups_ = wakeups; }
 
   // The step of this worker ends at `at_ns`: what it sent and posted leaves then.
@@ -62,6 +69,9 @@ class Network {
 
   // A node has an incarnation once it is a member; 0 before, and after its process has ended: nothing reaches it then.
   void set_incarnation(NodeId node, uint32_t incarnation);
+
+  // The next process of this node is about to start: it has regions of its own.
+  void renew_regions(NodeId node) { regions_[node.value].push_back(std::make_unique<Regions>()); }
 
   // A process is about to end: of what it has sent and has not arrived, some of the last is lost with it.
   void lose_unsent(NodeId node, Random& random);
@@ -75,6 +85,20 @@ class Network {
  private:
   friend class SimWire;
   friend class VerbQueue;
+  class Words final : public OwnWords {
+   public:
+    Words(Network* network, NodeId node) : network_(network), node_(node) {}
+    bool swap(RegionId region, uint64_t offset, uint64_t expected, uint64_t desired) override;
+    uint64_t swaps() const override { return swaps_; }
+
+   private:
+    Network* const network_;
+    const NodeId node_;
+    uint64_t swaps_ = 0;
+  };
+
+  // The atomic that this node's device has begun is done now, if there is one.
+  void finish_atomic(NodeId node);
   uint64_t latency(NodeId from, NodeId to, uint64_t at_ns);
   void wake(NodeId node, WorkerId worker) {
     if (wakeups_ != nullptr) wakeups_->wake(node, worker);
@@ -90,12 +114,12 @@ class Network {
   std::vector<std::vector<std::unique_ptr<Regions>>> regions_;  // by node: of each of its processes, the last one runs
   std::vector<uint32_t> incarnations_;                          // doubled, plus 1 when it has ended
   std::vector<std::unique_ptr<SimWire>> wires_;
+  std::vector<VerbQueue*> atomics_;  // by node: whose atomic its device has begun
+  std::vector<Words> words_;         // by node
   uint64_t packets_ = 0;
   uint64_t verbs_ = 0;
   uint64_t refused_sends_ = 0;
 };
-
-class VerbQueue;
 
 class SimWire final : public Wire, public EventSink {
  public:
@@ -109,6 +133,7 @@ class SimWire final : public Wire, public EventSink {
   size_t poll_completions(std::span<Completion> out) override;
   void reset(NodeId to) override;
   void admit(NodeId peer, uint32_t incarnation) override;
+  bool atomic_with_cpu() const override { return network_->config_.atomic_with_cpu; }
   bool pending() const override { return !arrived_.empty() || !completions_.empty(); }
 
   void on_event(const Event& event) override;  // a packet arrives here

@@ -184,10 +184,8 @@ void Processes::crash(NodeId id, uint64_t down_ns) {
 }
 
 void Processes::restart(NodeId id) {
-  View before = membership_.current();
-  std::erase_if(before.members, [&](const Member& m) { return m.node == id; });
-  before.epoch = Epoch(1);
-  auto node = Node::create(id, spec_, before, this, true);
+  if (processes_[id.value].node != nullptr) network_->renew_regions(id);
+  auto node = Node::create(id, spec_, before_joining(membership_.current(), id), this, true);
   WEFT_CHECK(node, "what started once starts again");
   Process& process = processes_[id.value];
   if (process.node != nullptr) ended_.push_back(std::exchange(process, {}));  // a node that had not come yet

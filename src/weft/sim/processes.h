@@ -70,6 +70,7 @@ class Processes final : public Environment, public EventSink, public Aims::Gun {
   Clock* clock(NodeId id) override { return &clocks_[id.value]; }
   Charges* charges(NodeId id, WorkerId worker) override { return &charges_of(id, worker); }
   Wire* wire(NodeId id, WorkerId worker) override { return network_->wire(id, worker); }
+  OwnWords* own_words(NodeId id) override { return network_->own_words(id); }
   Regions* regions(NodeId id) override { return network_->regions(id); }
   uint64_t seed(NodeId id, WorkerId worker) override {
     return mix64(seed_ ^ (uint64_t{id.value} << 8 | worker.value) << 32);

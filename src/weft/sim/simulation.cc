@@ -1,11 +1,11 @@
 #include "weft/sim/simulation.h"
 
 #include <algorithm>
-#include <coroutine>
 #include <list>
 #include <memory>
 
 #include "weft/base/check.h"
+#include "weft/run/root.h"
 #include "weft/sim/events.h"
 #include "weft/sim/network.h"
 #include "weft/sim/processes.h"
@@ -23,29 +23,7 @@ constexpr uint64_t kBlockedStepNs = 500;     // until a worker that waits for ro
 constexpr uint64_t kQuietNs = 100'000'000;   // more than any ride-along timer, after the last client is done
 constexpr uint64_t kEventsMax = 20'000'000;  // a run of some hundred transactions needs a hundredth of that
 
-// The outermost coroutine of a client: awaits the workload's task. Destroying it destroys all it awaits.
-class Root {
- public:
-  struct promise_type {
-    Root get_return_object() { return Root(std::coroutine_handle<promise_type>::from_promise(*this)); }
-    std::suspend_always initial_suspend() noexcept { return {}; }
-    std::suspend_always final_suspend() noexcept { return {}; }
-    void return_void() {}
-    void unhandled_exception() noexcept { std::terminate(); }
-  };
-  Root(Root&& other) noexcept : handle_(std::exchange(other.handle_, {})) {}
-  Root& operator=(Root&&) = delete;
-  ~Root() {
-    if (handle_) handle_.destroy();
-  }
-  void start() { handle_.resume(); }
-
- private:
-  explicit Root(std::coroutine_handle<promise_type> handle) : handle_(handle) {}
-  std::coroutine_handle<promise_type> handle_;
-};
-
-Root await(Task<void> task, Client* client) {
+Task<void> await(Task<void> task, Client* client) {
   co_await task;
   client->done = true;
 }
@@ -250,7 +228,7 @@ void Simulation::start_client(NodeId node, WorkerId worker, bool last) {
   const bool taken = loop(node, worker).worker->mailbox().post([this, client, last] {
     const Session session(processes_.node(client->node)->engine(client->worker));
     Task<void> task = last ? workload_->finish(client, session) : workload_->run(client, session);
-    roots_.emplace_back(client, await(std::move(task), client));
+    roots_.emplace_back(client, Root::of(await(std::move(task), client)));
     roots_.back().second.start();
   });
   WEFT_CHECK(taken, "a mailbox has room for a simulation's clients");

@@ -69,7 +69,7 @@ TEST(Simulation, SameSeedSameTrace) {
 }
 
 TEST(Simulation, EveryWorkloadRunsOnEveryProtocol) {
-  for (const Protocol& row : kProtocols) {
+  for (const Protocol& row : kRows) {
     for (int w = 0; w < kSimWorkloads; ++w) {
       SimOptions options;
       options.seed = 1000 + static_cast<uint64_t>(w);

@@ -23,9 +23,21 @@ uint32_t lines_of(const Verb& verb) {
 
 bool VerbQueue::post(std::span<const Verb> verbs) {
   if (verbs_.size() + verbs.size() > network()->config_.queue_verbs) return false;
-  const uint32_t grant = network()->regions(to_)->grant_of(wire_->node_);
-  for (const Verb& verb : verbs) verbs_.push_back({verb, generation_, grant, VerbStatus::kDone, {}, {}});
+  const Regions* const target = network()->regions(to_);
+  const uint32_t grant = target->grant_of(wire_->node_);
+  for (const Verb& verb : verbs) {
+    verbs_.push_back({verb, generation_, grant, target, VerbStatus::kDone, false, false, {}, {}, 0});
+  }
   return true;
+}
+
+void VerbQueue::process_ended() {
+  for (Posted& posted : verbs_) posted.muted = true;
+  reset();
+}
+
+void VerbQueue::lose_unsent(size_t kept) {
+  for (size_t i = arrived_ + kept; i < verbs_.size(); ++i) verbs_[i].lost = true;
 }
 
 void VerbQueue::depart(uint64_t at_ns) {
@@ -54,6 +66,9 @@ void VerbQueue::on_event(const Event& event) {
     case EventKind::kLine:
       do_line(verbs_[finished_]);
       break;
+    case EventKind::kSwap:
+      end_atomic(verbs_[finished_]);
+      break;
     default:
       respond();
   }
@@ -67,7 +82,7 @@ void VerbQueue::start_next() {
 
 void VerbQueue::start(Posted& posted) {
   ++network()->verbs_;
-  if (posted.generation <= broken_generation_) {
+  if (posted.generation <= broken_generation_ || posted.lost) {
     posted.status = VerbStatus::kFlushed;
     answer();
   } else if (atomic(posted.verb)) {
@@ -94,7 +109,7 @@ void VerbQueue::do_line(Posted& posted) {
     const Regions::Section section(*network()->regions(to_), wire_->node_);
     // The whole range is resolved for each line: a verb that ends outside its region leaves nothing inside.
     std::byte* memory = section.resolve(verb.region, verb.offset, verb.bytes);
-    if (memory == nullptr || section.grant() != posted.grant) {
+    if (memory == nullptr || section.grant() != posted.grant || network()->regions(to_) != posted.target) {
       refuse(posted);
       return;
     }
@@ -115,24 +130,61 @@ void VerbQueue::do_line(Posted& posted) {
   }
 }
 
+// nullptr: refused.
+std::byte* VerbQueue::reached(const Posted& posted, const Regions::Section& section) const {
+  std::byte* const memory = section.resolve(posted.verb.region, posted.verb.offset, 8);
+  const bool granted = section.grant() == posted.grant && network()->regions(to_) == posted.target;
+  return granted && posted.verb.offset % 8 == 0 ? memory : nullptr;
+}
+
 void VerbQueue::do_atomic(Posted& posted) {
   const Verb& verb = posted.verb;
+  network()->finish_atomic(to_);
+  uint64_t old = 0;
   {
     const Regions::Section section(*network()->regions(to_), wire_->node_);
-    std::byte* memory = section.resolve(verb.region, verb.offset, 8);
-    if (memory == nullptr || section.grant() != posted.grant || verb.offset % 8 != 0) {
+    const std::byte* const memory = reached(posted, section);
+    if (memory == nullptr) {
       refuse(posted);
       return;
     }
-    const auto old = load<uint64_t>(memory);
-    store(posted.data.data(), old);
-    if (verb.kind == VerbKind::kFetchAdd) {
-      store(memory, old + verb.operand);
-    } else if (old == verb.compare) {
-      store(memory, verb.operand);
-    }
+    old = load<uint64_t>(memory);
   }
-  answer();
+  store(posted.data.data(), old);
+  const bool stores = verb.kind == VerbKind::kFetchAdd || old == verb.compare;
+  if (!stores) {
+    answer();
+    return;
+  }
+  posted.stored = verb.kind == VerbKind::kFetchAdd ? old + verb.operand : verb.operand;
+  network()->atomics_[to_.value] = this;
+  if (network()->config_.atomic_with_cpu) {
+    end_atomic(posted);
+  } else {
+    const uint64_t gap_ns = network()->random_.below(network()->config_.atomic_gap_ns + 1);
+    network()->events_->set(network()->events_->now_ns() + gap_ns, EventKind::kSwap, this, wire_->node_.value,
+                            to_.value);
+  }
+}
+
+void VerbQueue::land_atomic() {
+  Posted& posted = verbs_[finished_];
+  const Regions::Section section(*network()->regions(to_), wire_->node_);
+  std::byte* const memory = reached(posted, section);
+  if (memory == nullptr) {
+    posted.status = VerbStatus::kRefused;
+  } else {
+    store(memory, posted.stored);
+  }
+}
+
+void VerbQueue::end_atomic(Posted& posted) {
+  if (network()->atomics_[to_.value] == this) network()->finish_atomic(to_);
+  if (posted.status == VerbStatus::kRefused) {
+    refuse(posted);
+  } else {
+    answer();
+  }
 }
 
 void VerbQueue::refuse(Posted& posted) {
@@ -158,11 +210,11 @@ void VerbQueue::answer() {
 void VerbQueue::respond() {
   Posted& posted = verbs_.front();
   const Verb& verb = posted.verb;
-  const bool returns = verb.kind != VerbKind::kWrite && posted.status == VerbStatus::kDone;
+  const bool returns = verb.kind != VerbKind::kWrite && posted.status == VerbStatus::kDone && !posted.muted;
   if (returns && !posted.data.empty()) std::memcpy(verb.local, posted.data.data(), posted.data.size());
   const Completion completion{to_, posted.status, verb.tag};
   network()->events_->trace().fold(hash_bytes(posted.data.data(), posted.data.size(), verb.tag));
-  const bool reported = verb.signalled || posted.status != VerbStatus::kDone;
+  const bool reported = (verb.signalled || posted.status != VerbStatus::kDone) && !posted.muted;
   verbs_.pop_front();
   --departed_;
   --arrived_;

@@ -115,6 +115,42 @@ TEST_F(VerbsTest, AWriteTakesItsBytesAtTheDoorbell) {
   EXPECT_EQ(load<uint64_t>(region_->base()), 1U);
 }
 
+// I2: where atomics do not go with the processor's.
+TEST_F(VerbsTest, AnAtomicLooksAndThenStores) {
+  NetworkConfig config;
+  config.atomic_with_cpu = false;
+  config.own_words = true;
+  open(config);
+  OwnWords* const words = network_->own_words(kTarget);
+  const RegionId id = id_;
+  uint64_t old = 0;
+  Verb swap = verb(VerbKind::kCompareSwap, 0, 8, &old, 1);
+  const auto looked = [&](uint64_t from, uint64_t to) {
+    swap.compare = from;
+    swap.operand = to;
+    const uint64_t before = network_->verbs();
+    ASSERT_TRUE(post({swap}));
+    while (network_->verbs() == before) ASSERT_TRUE(events_.run_one());
+    EXPECT_EQ(load<uint64_t>(region_->base()), from) << "it has not stored yet";
+  };
+  looked(0, 1);
+  store(region_->base(), uint64_t{7});
+  run_all();
+  EXPECT_EQ(load<uint64_t>(region_->base()), 1U) << "what the processor stored is lost";
+  looked(1, 2);
+  EXPECT_FALSE(words->swap(id, 0, 1, 8)) << "the peer's came first";
+  EXPECT_EQ(load<uint64_t>(region_->base()), 2U);
+  EXPECT_TRUE(words->swap(id, 0, 2, 9));
+  run_all();
+  EXPECT_EQ(load<uint64_t>(region_->base()), 9U);
+  looked(9, 10);
+  network_->regions(kTarget)->revoke(kInitiator);
+  const auto done = run_all();
+  ASSERT_EQ(done.size(), 1U);
+  EXPECT_EQ(done[0].status, VerbStatus::kRefused);
+  EXPECT_EQ(load<uint64_t>(region_->base()), 9U) << "nothing lands after it was revoked";
+}
+
 // I2: a long READ sees lines of different moments, each line whole.
 TEST_F(VerbsTest, LongReadsAreTornByLineInAnyOrder) {
   constexpr uint32_t kBytes = 1024;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "weft/base/bytes.h"
 #include "weft/base/check.h"
 #include "weft/base/hash.h"
 #include "weft/base/marks.h"
@@ -56,6 +57,29 @@ uint64_t Dlht::size() const {
   int64_t keys = 0;
   for (size_t i = 0; i < kCounters; ++i) keys += counters_[i].keys.load(std::memory_order_relaxed);
   return static_cast<uint64_t>(std::max<int64_t>(0, keys));
+}
+
+Dlht::Bins Dlht::bins() const {
+  const Index* const index = current();
+  return {index->memory(), index->bin_count()};
+}
+
+uint64_t Dlht::bin_number(uint64_t hash, uint64_t bins) {
+  __extension__ using Wide = unsigned __int128;
+  return static_cast<uint64_t>((static_cast<Wide>(hash) * bins) >> 64);
+}
+
+uint64_t Dlht::find_in_copy(const std::byte* bin, uint64_t hash, uint64_t bins) {
+  const auto header = load<uint64_t>(bin + offsetof(Bin, header));
+  if ((header & dlht::kMoved) != 0) return 0;
+  const uint64_t low_mask = Index::low_mask_for(bins);
+  for (int i = 0; i < dlht::kInlineSlots; ++i) {
+    const std::byte* const slot = bin + offsetof(Bin, slots) + static_cast<size_t>(i) * sizeof(Slot);
+    if (!dlht::valid(header, i)) continue;
+    const auto word = load<uint64_t>(slot + offsetof(Slot, word));
+    if ((word & (low_mask | dlht::kDead)) == (hash & low_mask)) return load<uint64_t>(slot + offsetof(Slot, value));
+  }
+  return 0;
 }
 
 DlhtStats Dlht::stats() const {

@@ -168,6 +168,19 @@ class Dlht {
   // Moves up to `bins` bins if a resize is under way; false if none is.
   bool help_resize(uint64_t bins);
 
+  // For peers that read bins by one-sided READs: where the bins are now, and how many. A resize moves them; whoever
+  // reads at an old place finds nothing, or a value that leads to no record of its key.
+  struct Bins {
+    const std::byte* at;
+    uint64_t count;
+  };
+  Bins bins() const;
+  // The number of the hash's bin among so many.
+  static uint64_t bin_number(uint64_t hash, uint64_t bins);
+  // Of a copy of that bin: the value of an inline slot that has this hash, or 0. No proof that it is absent: it may be
+  // in a link bucket, or elsewhere by now.
+  static uint64_t find_in_copy(const std::byte* bin, uint64_t hash, uint64_t bins);
+
   uint64_t size() const;  // exact while nobody inserts or erases
   DlhtStats stats() const;
 

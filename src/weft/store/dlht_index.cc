@@ -26,13 +26,14 @@ int low_bits_for(uint64_t bins) {
 uint64_t Index::bins_for(uint64_t keys) { return std::max(kBinsMin, (keys * 5 + 7) / 8); }
 uint64_t Index::capacity_of(uint64_t bins) { return bins * 8 / 5; }
 size_t Index::bytes_for(uint64_t bins) { return 64 * (bins + 1 + links_for(bins)); }
+uint64_t Index::low_mask_for(uint64_t bins) { return (uint64_t{1} << low_bits_for(bins)) - 1; }
 
 // The memory is zeroed, which is the state of empty bins; making objects one by one would only touch every page.
 Index::Index(std::byte* memory, uint64_t bins, uint32_t kept_links)
     : bins_(reinterpret_cast<Bin*>(memory)),
       links_(reinterpret_cast<LinkBucket*>(memory + 64 * bins)),
       bin_count_(bins),
-      low_mask_((uint64_t{1} << low_bits_for(bins)) - 1),
+      low_mask_(low_mask_for(bins)),
       low_bits_(low_bits_for(bins)),
       link_count_(links_for(bins)),
       untouched_(uint64_t{link_count_} << 32 | 1),

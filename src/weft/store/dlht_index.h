@@ -25,6 +25,7 @@ class Index {
   static uint64_t bins_for(uint64_t keys);     // 1.6 keys a bin
   static uint64_t capacity_of(uint64_t bins);  // keys
   static size_t bytes_for(uint64_t bins);
+  static uint64_t low_mask_for(uint64_t bins);  // low bits of a hash that tell apart the hashes of one bin
 
   // `memory` is zeroed and has bytes_for(bins). `kept_links`: reserved for the resize that fills this index.
   Index(std::byte* memory, uint64_t bins, uint32_t kept_links);

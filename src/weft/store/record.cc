@@ -13,6 +13,14 @@ void record_write(std::byte* record, ByteView key, ByteView value, Word word) {
   record_write_inline(record, key, value, word);
 }
 
+uint64_t record_meta_of(ByteView key, ByteView value, Version version) {
+  const uint32_t lens = record_lens(key.size(), value.size());
+  RecordChecksum sum(lens);
+  for_words(key, [&](size_t, uint64_t w) { sum.add(w); });
+  for_words(value, [&](size_t, uint64_t w) { sum.add(w); });
+  return record_meta(sum.finish(Word(version, 0)), lens);
+}
+
 Look record_read(const std::byte* record, size_t block_bytes, ByteView key, std::byte* value, size_t value_max,
                  Word* word, uint32_t* value_bytes) {
   return record_read_inline(record, block_bytes, key, value, value_max, word, value_bytes);

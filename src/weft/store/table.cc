@@ -9,8 +9,6 @@
 namespace weft {
 namespace {
 
-constexpr uint32_t kRedisSlots = 16384;
-
 constexpr auto kCrc16 = [] {  // CCITT, as Redis has it: polynomial 0x1021, nothing reflected
   std::array<uint16_t, 256> table{};
   for (uint32_t i = 0; i < 256; ++i) {
@@ -20,6 +18,8 @@ constexpr auto kCrc16 = [] {  // CCITT, as Redis has it: polynomial 0x1021, noth
   }
   return table;
 }();
+
+}  // namespace
 
 uint32_t redis_slot(ByteView key) {
   // If the key has a {tag} that is not empty, only the tag counts.
@@ -33,8 +33,6 @@ uint32_t redis_slot(ByteView key) {
   for (const std::byte b : key) crc = (crc << 8 ^ kCrc16[(crc >> 8 ^ static_cast<uint32_t>(b)) & 0xff]) & 0xffff;
   return crc % kRedisSlots;
 }
-
-}  // namespace
 
 Result<std::unique_ptr<Table>> Table::create(const TableOptions& options, Region* region) {
   const Result<TableLayout> layout = table_layout(options);
@@ -67,6 +65,7 @@ Table::Table(const TableOptions& options, Region* region, const TableLayout& lay
       bugs_(options.bugs),
       records_limit_(layout.records_per_partition),
       bytes_limit_(layout.bytes_per_partition),
+      memory_bytes_max_(options.spec.memory_bytes_max != 0 ? options.spec.memory_bytes_max : layout.end),
       blocks_(region->base(), layout.blocks_at, layout.end),
       shares_(new Share[static_cast<size_t>(options.partitions)]),
       spec_(options.spec),
@@ -88,11 +87,17 @@ HashedKey Table::hashed_otherwise(ByteView key) const {
       break;
     case PartitionBy::kPrefix: {
       const size_t bytes = std::min<size_t>(key.size(), spec_.prefix_bytes);
+      if (integer_keys_) {
+        const uint64_t number = load<uint64_t>(key.data());
+        partition =
+            static_cast<uint32_t>((bytes < 8 ? number & ((uint64_t{1} << bytes * 8) - 1) : number) % partitions_);
+        break;
+      }
       partition = reduce(mix64(hash_bytes(key.data(), bytes, seed_) ^ kPartitionSalt), partitions_);
       break;
     }
     case PartitionBy::kRedisSlot:
-      partition = redis_slot(key) * partitions_ / kRedisSlots;
+      partition = partitions_ == 1 ? 0 : redis_slot(key) * partitions_ / kRedisSlots;
       break;
   }
   return HashedKey{key, hash, PartitionId(static_cast<uint16_t>(partition)), {}};

@@ -36,7 +36,8 @@
 // touches no other's records. (A tag of hash bits would say nothing that the slot does not.)
 //
 // Who may call: any worker, any operation, but for one key locks order the operations at a primary (commit, unlock and
-// relock belong to the lock's owner), and at a backup the primary's lock orders apply. A reader may race with anything.
+// relock belong to the lock's owner), and at a backup the primary's lock orders apply; not overwrite, which comes late.
+// A reader may race with anything.
 //
 // Batching: hashed(), then prefetch_index() for all keys of a batch, then prefetch_record() for all, then the
 // operations.
@@ -55,6 +56,7 @@
 #include "weft/base/bugs.h"
 #include "weft/base/bytes.h"
 #include "weft/base/hash.h"
+#include "weft/fabric/own_words.h"
 #include "weft/fabric/region.h"
 #include "weft/options.h"
 #include "weft/status.h"
@@ -64,6 +66,9 @@
 #include "weft/types.h"
 
 namespace weft {
+
+inline constexpr uint32_t kRedisSlots = 16384;
+uint32_t redis_slot(ByteView key);  // CRC16 of the key, or of its {tag}
 
 enum class Write : uint8_t { kNone, kPut, kInsert, kErase };  // kPut replaces or inserts; kNone: locked for reading
 constexpr bool installs(Write write) { return write == Write::kPut || write == Write::kInsert; }
@@ -113,6 +118,7 @@ struct Locked {
 struct LockResult {
   Code code = Code::kOk;  // kOk, kLocked, kVersionMoved, kNotFound, kExists, kTableFull, kBinFull, kVersionLimit
   Owner holder;           // kLocked: who
+  Version replaced;       // of a record that was there
   Locked locked;
 };
 
@@ -123,6 +129,16 @@ struct ReadResult {
   // its owner.
   Word word;
   uint32_t value_bytes = 0;
+  // It is there, and somebody has been installing a new version the whole time that we looked: a peer by one-sided
+  // WRITEs, which take their time and may never end if it dies. `word` says who; nothing else holds.
+  bool torn = false;
+};
+
+// Where a table's index is in its region, for peers that look into it by one-sided READs.
+struct IndexPlace {
+  uint64_t offset = 0;
+  uint64_t bins = 0;  // 0: not known
+  friend constexpr bool operator==(const IndexPlace&, const IndexPlace&) = default;
 };
 
 struct Undo {
@@ -181,6 +197,9 @@ class Table {
   Undo apply(const HashedKey& key, Write write, ByteView value, Version version, std::byte* undo) {
     return apply(key, write, value, version, undo, false);
   }
+  // The same where late puts of other workers may come at any moment (overwrite): no lock of a primary keeps these
+  // away.
+  Undo apply_among_late(const HashedKey& key, Write write, ByteView value, Version version, std::byte* undo);
   // Makes `version` readable; a tombstone of that version is removed. Does nothing if the record moved on.
   void raise(const HashedKey& key, Version version);
 
@@ -190,6 +209,9 @@ class Table {
   // Filling a replica (txn/fill.cc). install: a write at a version, readable, unless something newer is there; a delete
   // stays as a tombstone until settle() of its partition. Any worker, any order. `scratch` as for apply.
   void install(const HashedKey& key, Write write, ByteView value, Version version, std::byte* scratch);
+  // A put that comes late, readable, over an older version of the record; the record was there when it was logged (a
+  // backup that lags, txn/onesided_log.cc). If it is gone, a delete has come first, and it stays gone.
+  void overwrite(const HashedKey& key, ByteView value, Version version, std::byte* scratch);
   // Of these partitions; from a cursor on, so many bins. Returns where to go on, 0: that was all. While nobody writes.
   uint64_t settle(const std::vector<bool>& partitions, uint64_t cursor, int bins);
   // Takes these partitions out of the table, records, tombstones and all: from a cursor on, so many bins; where to go
@@ -206,9 +228,35 @@ class Table {
   using Copy = std::function<void(ByteView key, ByteView value, Version version)>;
   uint64_t copy_out(PartitionId partition, uint64_t cursor, size_t bytes, int bins, std::byte* value,
                     const Copy& copy) const;
+  // The same of one bin, from the cursor on, to its end. A record that a peer's verbs are just writing has no value.
+  uint64_t copy_bin(PartitionId partition, uint64_t cursor, std::byte* value, const Copy& copy) const;
   uint32_t absence_words() const { return absence_per_partition_; }
   Version absence_version(PartitionId partition, uint32_t index) const;
   void raise_absence(PartitionId partition, uint32_t index, Version version);
+
+  // For peers that reach the table by one-sided verbs (table_remote.cc). What they read tells them what is there, never
+  // that something is not.
+  RecordSlot where(const HashedKey& key) const;  // none: absent, or on its way
+  IndexPlace index_place() const;
+  static uint64_t bin_offset(const IndexPlace& index, uint64_t hash) {
+    return index.offset + Dlht::bin_number(hash, index.bins) * 64;
+  }
+  static RecordSlot find_in_copy(const std::byte* bin, const IndexPlace& index, uint64_t hash) {
+    return RecordSlot(Dlht::find_in_copy(bin, hash, index.bins));
+  }
+  // Recovery, of a key that a peer has locked by a verb: installs the value at `version` and unlocks, if the lock is
+  // still there. If it is not, the peer has done so itself, and others may have gone on since.
+  void commit_locked(const HashedKey& key, Owner owner, ByteView value, Version version);
+  // And unlocks what is left, when all transactions of that worker index are decided and carried out: from a cursor on,
+  // so many bins. Returns where to go on, 0: that was all.
+  uint64_t free_locks(WorkerId worker, uint64_t cursor, int bins);
+
+  // From now on the words of records are changed by `words` where a peer's CAS may meet the change (table_remote.cc);
+  // `region` is the table's. nullptr: by the processor. While nobody uses the table.
+  void set_own_words(OwnWords* words, RegionId region) {
+    own_words_ = words;
+    region_ = region;
+  }
 
   // For each worker: between two calls of quiesce the worker may hold on to an old index; a worker that sleeps must be
   // offline, and must not touch the table then.
@@ -231,8 +279,11 @@ class Table {
   uint64_t residue_some(uint64_t cursor, int bins, Residue* out) const;
   bool absence_locked(PartitionId partition, uint32_t index) const;
 
-  uint64_t records() const;       // present ones
-  uint64_t memory_bytes() const;  // committed: index, blocks, absence words
+  uint64_t records() const;  // present ones
+  uint64_t records(PartitionId partition) const { return shares_[partition.value].records(); }
+  uint64_t records_max() const { return records_limit_; }  // of a partition
+  uint64_t memory_bytes() const;                           // committed: index, blocks, absence words
+  uint64_t memory_bytes_max() const { return memory_bytes_max_; }
   Word absence(const HashedKey& key) const;
 
   // Names the limit behind kTableFull or kBinFull, and its value.
@@ -263,6 +314,8 @@ class Table {
   bool fits(RecordSlot slot, const HashedKey& key, size_t value_bytes) const;
   Share& share(const HashedKey& key) { return shares_[key.partition.value]; }
 
+  size_t copy_record(RecordSlot slot, std::byte* value, bool torn_too, const Copy& copy) const;
+
   // table_absence.cc
   uint32_t absence_index(const HashedKey& key) const;
   std::byte* absence_at(uint32_t index) const { return absence_ + size_t{index} * sizeof(uint64_t); }
@@ -271,6 +324,11 @@ class Table {
   void release_absence(uint32_t index, Version version);
   void mark_absence(uint32_t index, bool for_reading);
   void raise_absence(uint32_t index, Version version);
+
+  // Changes of words that a peer's CAS may meet (table_remote.cc says which).
+  bool swap(RecordSlot slot, Word expected, Word desired);
+  bool claim(RecordSlot slot, Word word);
+  bool swap_by_wire(RecordSlot slot, Word expected, Word desired);
 
   // table_lock.cc: false, look the key up again.
   bool lock_present(const HashedKey& key, RecordSlot slot, Owner owner, Write write, std::optional<Version> expected,
@@ -300,14 +358,19 @@ class Table {
   const bool integer_keys_;
   const bool plain_;  // integer keys, partitioned by hash
   const Bugs bugs_;
+  OwnWords* own_words_ = nullptr;
+  RegionId region_;
   const uint64_t records_limit_;
   const uint64_t bytes_limit_;
+  const uint64_t memory_bytes_max_;
   Blocks blocks_;
   std::unique_ptr<Share[]> shares_;  // by partition
 
   const TableSpec spec_;
   const int partitions_held_;
-  std::mutex fill_mutex_;  // of install: no lock of a primary orders what comes to a replica that is filling
+  // Of install, overwrite and apply_among_late: no lock of a primary orders what comes to a replica that is filling, or
+  // late.
+  std::mutex fill_mutex_;
   std::mutex shared_mutex_;
   std::vector<SharedAbsence> shared_;  // absence words that several keys of one transaction hold; almost always empty
 };

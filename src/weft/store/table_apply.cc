@@ -20,7 +20,8 @@ void Table::commit(const HashedKey& key, Owner owner, Write write, ByteView valu
     unlock(key, owner, locked);
     return;
   }
-  WEFT_CHECK(locked.record && load_word(at(locked.record)).owner() == owner, "only the holder installs (I2)");
+  WEFT_CHECK(locked.record && (load_word(at(locked.record)).owner() == owner || bugs_.has(Bug::kLocksByCpu)),
+             "only the holder installs (I2)");
   if (write == Write::kErase) {
     install_erase(key, locked);
     return;
@@ -124,6 +125,8 @@ WEFT_INLINE bool Table::apply_present(const HashedKey& key, RecordSlot slot, Wri
     if (!swap_word_with_meta(record, word, meta, word.with(kMoved))) return false;
     // Its own raise will find that the record moved on, so the absence word follows here.
     raise_absence(absence_index(key), word.version());
+  } else if (!claim(slot, word)) {
+    return false;
   }
   const bool erase = write == Write::kErase;
   const ByteView installed = erase ? ByteView() : value;
@@ -138,6 +141,25 @@ WEFT_INLINE bool Table::apply_present(const HashedKey& key, RecordSlot slot, Wri
   WEFT_CHECK(bool{larger}, "backups keep headroom over what the primary admits");
   replace(key, slot, larger, installed, next);
   return true;
+}
+
+Undo Table::apply_among_late(const HashedKey& key, Write write, ByteView value, Version version, std::byte* undo) {
+  const std::lock_guard guard(fill_mutex_);
+  return apply(key, write, value, version, undo, false);
+}
+
+void Table::overwrite(const HashedKey& key, ByteView value, Version version, std::byte* scratch) {
+  const std::lock_guard guard(fill_mutex_);
+  for (;;) {
+    const RecordSlot slot = find(key);
+    if (!slot) {
+      WEFT_MARK("table: a put that a delete has overtaken");
+      return;
+    }
+    Undo undo;
+    if (apply_present(key, slot, Write::kPut, value, version, scratch, &undo)) break;
+  }
+  raise(key, version);
 }
 
 void Table::raise(const HashedKey& key, Version version) {

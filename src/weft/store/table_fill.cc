@@ -1,5 +1,6 @@
 // What recovery and filling do to a table: taking an applied write back, copying a partition, discarding one.
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "weft/base/marks.h"
@@ -79,7 +80,8 @@ uint64_t Table::discard(const std::vector<bool>& partitions, uint64_t cursor, in
       continue;
     }
     std::byte* const record = at(slot);
-    const Word word = load_word(record);
+    Word word = load_word(record);
+    while (!claim(slot, word)) word = load_word(record);
     if (!word.deleted()) shares_[slot.partition().value].remove_record();
     store_word(record, Word(word.version(), kDeleted));  // for who remembers where the key was
     release(slot);
@@ -108,13 +110,38 @@ uint64_t Table::traces(PartitionId partition) const {
   return found;
 }
 
+// What is at the slot now, if that still is a record with a value; its bytes.
+size_t Table::copy_record(RecordSlot slot, std::byte* value, bool torn_too, const Copy& copy) const {
+  std::array<std::byte, kKeyBytesMax + 1> key;
+  const std::byte* const record = at(slot);
+  const size_t key_bytes = key_bytes_of(load_ordered(record + kMetaAt));
+  if (value_at(key_bytes) > slot.bytes()) return 0;
+  copy_from_shared(key.data(), record + kKeyAt, key_bytes);
+  const HashedKey hashed_key = hashed(ByteView(key.data(), key_bytes));
+  const ReadResult result = read(hashed_key, value, spec_.value_bytes_max);
+  if (!result.found && !(result.torn && torn_too)) return 0;
+  const size_t value_bytes = result.torn ? 0 : result.value_bytes;
+  copy(hashed_key.bytes, ByteView(value, value_bytes), result.word.version());
+  return key_bytes + value_bytes;
+}
+
+uint64_t Table::copy_bin(PartitionId partition, uint64_t cursor, std::byte* value, const Copy& copy) const {
+  std::array<RecordSlot, 64> bin;
+  size_t count = 0;
+  const uint64_t next = index_->scan(cursor, [&](uint64_t hash, uint64_t slot_value) {
+    const RecordSlot slot(slot_value);
+    if (slot.partition() == partition && hash >= cursor && count < bin.size()) bin[count++] = slot;
+  });
+  for (size_t i = 0; i < count; ++i) copy_record(bin[i], value, true, copy);
+  return next;
+}
+
 uint64_t Table::copy_out(PartitionId partition, uint64_t cursor, size_t bytes_max, int bins, std::byte* value,
                          const Copy& copy) const {
   struct Found {
     uint64_t hash;
     RecordSlot slot;
   };
-  std::vector<std::byte> key(kKeyBytesMax + 1);
   size_t copied = 0;
   for (int i = 0; i < bins; ++i) {
     std::vector<Found> bin;
@@ -126,15 +153,8 @@ uint64_t Table::copy_out(PartitionId partition, uint64_t cursor, size_t bytes_ma
       // The caller's cursors have no lowest bit: what shares all others is visited together.
       if (copied >= bytes_max && found.hash >> 1 != cursor >> 1) return found.hash & ~uint64_t{1};
       cursor = found.hash;
-      const std::byte* const record = at(found.slot);
-      const size_t key_bytes = key_bytes_of(load_ordered(record + kMetaAt));
-      if (value_at(key_bytes) > found.slot.bytes()) continue;
-      copy_from_shared(key.data(), record + kKeyAt, key_bytes);
-      const HashedKey hashed_key = hashed(ByteView(key.data(), key_bytes));
-      const ReadResult result = read(hashed_key, value, spec_.value_bytes_max);
-      if (!result.found) continue;
-      copy(hashed_key.bytes, ByteView(value, result.value_bytes), result.word.version());
-      copied += key_bytes + result.value_bytes;
+      // A torn one is being committed by a transaction of this view, which has brought it to all who fill.
+      copied += copy_record(found.slot, value, false, copy);
     }
     if (next == 0) return 0;
     cursor = next;

@@ -1,6 +1,7 @@
 // What filling and leaving replicas do to a table.
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,56 @@ TEST(TableFill, SettlesSomePartitionsInSlices) {
   // above it either way.
   const IntegerKey first(0);
   EXPECT_GE(box->absence(box->hashed(first.bytes())).version(), Version(1));
+}
+
+// A put that comes late replaces what is older, never what is newer, and does not bring back what was deleted.
+TEST(TableFill, ALatePutBringsNothingBack) {
+  TableOptions options = testing::integer_table(100);
+  TableBox box(options);
+  std::vector<std::byte> scratch(options.spec.value_bytes_max);
+  const IntegerKey name(7);
+  const HashedKey key = box->hashed(name.bytes());
+  box->install(key, Write::kInsert, as_bytes("one"), Version(1), scratch.data());
+  box->overwrite(key, as_bytes("three"), Version(3), scratch.data());
+  box->overwrite(key, as_bytes("two"), Version(2), scratch.data());
+  EXPECT_EQ(get(*box, key), "three");
+  box->apply(key, Write::kErase, {}, Version(4), scratch.data());
+  box->overwrite(key, as_bytes("two"), Version(2), scratch.data());
+  box->raise(key, Version(4));
+  box->overwrite(key, as_bytes("two"), Version(2), scratch.data());
+  EXPECT_EQ(box->records(), 0U);
+  EXPECT_EQ(box->residue().tombstones, 0U);
+}
+
+// A walk bin by bin visits each record of its partition once, also if the lowest bits of a cursor are lost on the way.
+TEST(TableFill, BinsOfAPartitionOneByOne) {
+  TableOptions options = testing::bytes_table(4'000);
+  options.partitions = options.partitions_held = 3;
+  TableBox box(options);
+  std::vector<std::byte> scratch(options.spec.value_bytes_max);
+  size_t there = 0;
+  for (int k = 0; k < 2'000; ++k) {
+    const std::string key = "key" + std::to_string(k);
+    const HashedKey hashed = box->hashed(as_bytes(key));
+    ASSERT_EQ(write(*box, hashed, Write::kPut, "value"), Code::kOk);
+    there += hashed.partition == PartitionId(1) ? 1 : 0;
+  }
+  EXPECT_EQ(box->records(PartitionId(1)), there);
+  for (const uint64_t lost : {0, 4095}) {
+    std::multiset<std::string> seen;
+    uint64_t cursor = 0;
+    uint64_t kept = 0;
+    do {
+      cursor = box->copy_bin(PartitionId(1), cursor, scratch.data(), [&](ByteView key, ByteView value, Version) {
+        seen.insert(std::string(as_text(key)));
+        EXPECT_EQ(as_text(value), "value");
+      });
+      // As a caller does that keeps the upper bits: what is behind them is walked over again.
+      if ((cursor & ~lost) > kept) kept = cursor = cursor & ~lost;
+    } while (cursor != 0);
+    EXPECT_EQ(seen.size(), there) << lost;
+    EXPECT_EQ(std::set<std::string>(seen.begin(), seen.end()).size(), there) << lost;
+  }
 }
 
 // A replica that left: nothing of its partition stays, in slices, and the others are as they were. What comes back is

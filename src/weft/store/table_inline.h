@@ -45,6 +45,19 @@ inline RecordSlot Table::first_look(const HashedKey& key) const {
   return find(key);
 }
 
+inline bool Table::swap(RecordSlot slot, Word expected, Word desired) {
+  if (own_words_ != nullptr) [[unlikely]]
+    return swap_by_wire(slot, expected, desired);
+  return swap_word(at(slot), expected, desired);
+}
+
+// Before a word is changed that this node has not locked: no peer's CAS meets it from now on. False: it is another word
+// by now, look again.
+inline bool Table::claim(RecordSlot slot, Word word) {
+  if (own_words_ == nullptr || !word.readable() || word.deleted()) return true;
+  return swap_by_wire(slot, word, word.with(kMoved));
+}
+
 inline InsertCode Table::add_slot(const HashedKey& key, RecordSlot slot) {
   return (integer_keys_ ? index_->insert(key.hash, MatchAny{}, slot.bits)
                         : index_->insert(key.hash, Holds{*this, key}, slot.bits))

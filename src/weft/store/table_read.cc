@@ -11,6 +11,7 @@ namespace {
 // Between two looks at a record that is being installed: the writer needs a moment, or the processor.
 class Patience {
  public:
+  bool lost() const { return looks_ >= 128; }
   void wait() {
     if (++looks_ < 64) {
       __builtin_ia32_pause();
@@ -34,6 +35,13 @@ ReadResult Table::read(const HashedKey& key, std::byte* value, size_t value_max)
           record_read_inline(at(slot), slot.bytes(), key.bytes, value, value_max, &result.word, &result.value_bytes);
       if (look == Look::kWhole && !result.word.deleted() && !result.word.moved()) {
         result.found = true;
+        return result;
+      }
+      // What two holders of one lock have installed stays torn.
+      const bool installs = result.word.owner() || bugs_.has(Bug::kLocksByCpu);
+      if (look == Look::kTorn && installs && patience.lost()) {
+        WEFT_MARK("table: torn by a peer's verb");
+        result.torn = true;
         return result;
       }
     }
@@ -65,8 +73,10 @@ Code Table::validate(const HashedKey& key, Version expected, Owner self, Owner* 
   }
 }
 
+// By the hash alone: to compare the key would be to wait for the record. Whoever follows the hint compares it.
 [[gnu::flatten]] void Table::prefetch_record(const HashedKey& key) const {
-  if (!key.hint) key.hint = find(key);
+  uint64_t value = 0;
+  if (!key.hint && index_->get(key.hash, MatchAny{}, &value)) key.hint = RecordSlot(value);
   if (key.hint) {
     prefetch_slot(key.hint);
   } else {

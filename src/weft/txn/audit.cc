@@ -28,6 +28,7 @@ bool keeps_value(const LogRecord& record, const Entry& e, uint8_t index) {
 
 void CommitAudit::on_commit_point(NodeId coordinator, WorkerId worker, const TxnSlot& slot) {
   ++commit_points;
+  for (Node* node : nodes_) node->engine(worker)->drain_rings();
   const auto say = [&](const std::string& what) {
     violations.push_back("transaction (node " + std::to_string(coordinator.value) + ", worker " +
                          std::to_string(worker.value) + ", sequence " + std::to_string(slot.sequence) + "): " + what);

@@ -7,6 +7,8 @@
 namespace weft {
 
 void Engine::on_burst(std::span<const Message> burst) {
+  // What a peer has logged by verbs comes before what it says of it.
+  if (rings_ != nullptr) drain_rings();
   burst_base_ = burst.data();
   parsed_.resize(burst.size());
   keys_.clear();
@@ -16,6 +18,9 @@ void Engine::on_burst(std::span<const Message> burst) {
   ++counters_.table_batches;
   counters_.table_batched += keys_.size() + logged_;
   if (!table_batching_) return;
+  // One after the other without work between: a prefetch that misses the TLB waits for its page walk, and walks
+  // overlap only if many are under way.
+  for (const KeyRef& ref : keys_) ref.table->prefetch_index(ref.key.hash);
   for (const KeyRef& ref : keys_) ref.table->prefetch_record(ref.key);
 }
 
@@ -59,18 +64,27 @@ WEFT_INLINE Engine::Parsed Engine::parse(const Message& m) {
       break;
     case Kind::kGetReply:
       prefetch_slot(m);
-      out.ok = m.spare < slots_.size() && m.body.size() >= sizeof(GetReply) &&
-               load<GetReply>(m.body.data()).code <= static_cast<uint8_t>(Code::kOs) &&
-               m.body.size() - sizeof(GetReply) >= load<GetReply>(m.body.data()).value_bytes;
+      out.ok =
+          m.spare < slots_.size() && m.body.size() >= sizeof(GetReply) &&
+          load<GetReply>(m.body.data()).code <= static_cast<uint8_t>(Code::kOs) &&
+          m.body.size() - sizeof(GetReply) >= load<GetReply>(m.body.data()).value_bytes +
+                                                  (load<GetReply>(m.body.data()).has_where != 0 ? sizeof(GetWhere) : 0);
+      break;
+    case Kind::kRingRead:
+      out.ok = m.body.size() == sizeof(RingRead) && rings_ != nullptr;
       break;
     case Kind::kReply:
       prefetch_slot(m);
       out.ok = m.spare < slots_.size() && m.body.size() >= sizeof(PhaseReply) &&
                load<PhaseReply>(m.body.data()).code <= static_cast<uint8_t>(Code::kOs) &&
-               m.body.size() - sizeof(PhaseReply) >= load<PhaseReply>(m.body.data()).bases * sizeof(uint64_t);
+               (m.body.size() - sizeof(PhaseReply)) / sizeof(uint64_t) >=
+                   size_t{load<PhaseReply>(m.body.data()).bases} + load<PhaseReply>(m.body.data()).erased;
       break;
     case Kind::kDone:
       out.ok = parse_done(m);
+      break;
+    case Kind::kUnlocked:
+      out.ok = parse_unlocked(m);
       break;
     case Kind::kRecovery:
       out.ok = parse_recovery(m);
@@ -80,6 +94,9 @@ WEFT_INLINE Engine::Parsed Engine::parse(const Message& m) {
       break;
     case Kind::kControl:
       out.ok = true;
+      break;
+    case Kind::kWalk:
+      out.ok = parse_walk(m);
       break;
     case Kind::kFateAsk:
       out.ok = m.body.size() == sizeof(FateAsk);
@@ -119,14 +136,13 @@ WEFT_INLINE bool Engine::parse_get(const Message& m) {
   ref.key = table->hashed({m.body.data() + sizeof request, request.key_bytes});
   ref.table = table;
   ref.table_id = id;
-  if (table_batching_) table->prefetch_index(ref.key.hash);
   return view_->placement(ref.key.partition).held_by(self_);
 }
 
 WEFT_INLINE bool Engine::parse_keys(const Message& m, uint16_t* keys) {
   if (m.spare >= static_cast<size_t>(log_.slots()) || m.body.size() < sizeof(CommitRequest)) return false;
   const auto request = load<CommitRequest>(m.body.data());
-  if (request.row >= kProtocols.size()) return false;
+  if (request.row >= kRows.size()) return false;
   if (table_batching_) __builtin_prefetch(&log_.at(m.source, static_cast<uint8_t>(m.spare)));
   const std::byte* at = m.body.data() + sizeof request;
   const std::byte* const end = m.body.data() + m.body.size();
@@ -155,7 +171,9 @@ WEFT_INLINE bool Engine::parse_keys(const Message& m, uint16_t* keys) {
     ref.has_value = (part->flags & kHasValue) != 0;
     ref.has_version = (part->flags & kHasVersion) != 0;
     ref.held = (part->flags & kHeld) != 0;
-    if (table_batching_) table->prefetch_index(ref.key.hash);
+    ref.by_verb = (part->flags & kByVerb) != 0;
+    ref.in_order = (part->flags & kInOrder) != 0;
+    ref.follows = part->follows;
     const Placement& placement = view_->placement(ref.key.partition);
     const bool fills = static_cast<Kind>(m.kind) == Kind::kReplicate && placement.filled_at(self_);
     if (!placement.held_by(self_) && !fills) return false;
@@ -169,6 +187,13 @@ WEFT_INLINE bool Engine::parse_done(const Message& m) {
   for (const DoneNotice& notice : notices_of(m)) {
     if (notice.slot >= static_cast<uint32_t>(log_.slots())) return false;
     touch_later(log_.at(m.source, static_cast<uint8_t>(notice.slot)).applied);
+  }
+  return m.body.size() % sizeof(DoneNotice) == 0;
+}
+
+bool Engine::parse_unlocked(const Message& m) const {
+  for (const DoneNotice& notice : notices_of(m)) {
+    if (notice.slot >= slots_.size()) return false;
   }
   return m.body.size() % sizeof(DoneNotice) == 0;
 }

@@ -33,7 +33,9 @@ void Engine::begin_commit(TxnSlot& slot) {
     finish(slot);
     return;
   }
-  if (slot.outcome.code == Code::kOk && credit_first_ == nullptr && take_credit(slot)) {
+  if (slot.alone) {
+    alone_.push_back(&slot);
+  } else if (slot.outcome.code == Code::kOk && credit_first_ == nullptr && take_credit(slot)) {
     walk(slot);
   } else if (slot.outcome.code != Code::kOk) {
     advance(slot);
@@ -81,10 +83,15 @@ void Engine::walk(TxnSlot& slot) {
 void Engine::enter(TxnSlot& slot, Phase phase) {
   slot.phase = phase;
   slot.waiting = phase == Phase::kUnlock ? slot.locked_nodes : slot.targets[static_cast<size_t>(phase)];
-  if (slot.waiting == 0) return;
-  if (phase == Phase::kReplicate) slot.record_nodes |= slot.waiting;
-  send_phase(slot, phase, slot.waiting);
-  if (!slot.told && (slot.waiting & ~(uint64_t{1} << self_.value)) != 0) ++slot.round_trips;
+  if (posts_ != nullptr) post_phase(slot, phase);
+  if (phase_over(slot)) return;
+  if (phase == Phase::kReplicate) slot.record_nodes |= slot.targets[static_cast<size_t>(phase)];
+  if (slot.waiting != 0) send_phase(slot, phase, slot.waiting);
+  const bool remote = (slot.waiting & ~(uint64_t{1} << self_.value)) != 0 || slot.posts_waiting != 0;
+  if (!slot.told && remote) {
+    ++slot.round_trips;
+    ++counters_.phase_round_trips[static_cast<size_t>(phase)];
+  }
   if (witness_ != nullptr) witness_->on_phase(self_, id_, slot);
 }
 
@@ -122,7 +129,7 @@ void Engine::advance(TxnSlot& slot) {
       enter(slot, next);
       if (next == Phase::kReplicate && bugs_.has(Bug::kUnlockEarly)) continue;
     }
-    if (slot.waiting != 0) return;
+    if (!phase_over(slot)) return;
   }
 }
 
@@ -155,6 +162,7 @@ void Engine::tell(TxnSlot& slot) {
     ++counters_.committed;
     ++counters_.commits_counted;
     counters_.commit_round_trips += slot.round_trips;
+    latency_ns_.record(worker_->now_ns() - slot.begun_ns);
   } else {
     ++(out.kind == OutcomeKind::kRejected ? counters_.rejected : counters_.aborted);
     ++counters_.aborts_by_code[static_cast<int>(out.code)];
@@ -171,13 +179,11 @@ void Engine::finish(TxnSlot& slot) {
   for_each_node(slot.participants, [&](NodeId n) { credit_.give(n, slot.credit[n.value]); });
   if (slot.participants != 0) credit_came_back_ = true;
   slot.participants = slot.locked_nodes = slot.fill_nodes = 0;
+  if (slot.ring_bytes != 0) give_back_rings(slot);
   if (slot.committing) {
     for_each_node(slot.record_nodes, [&](NodeId n) {
-      DoneQueue& queue = dones_[n.value];
-      if (queue.items.empty()) queue.oldest_ns = worker_->now_ns();
-      queue.items.push_back({static_cast<uint32_t>(slot.sequence), slot.index});
+      dones_.add(n, {static_cast<uint32_t>(slot.sequence), slot.index}, worker_->now_ns());
       ++slot.dones_pending;
-      ++dones_queued_;
     });
   }
   maybe_free(slot);
@@ -232,8 +238,16 @@ void Engine::on_reply(std::span<const Message> run) {
         }
         e.base = base;
       }
+      bases += answer.bases * sizeof(uint64_t);
+      uint32_t erased = 0;
+      for (uint16_t i = 0; answer.erased != 0 && i < slot.count; ++i) {
+        Entry& e = slot.entry(i);
+        const bool locked_there = (e.at[static_cast<size_t>(Phase::kLock)] & bit) != 0;
+        if (!locked_there || e.write != Write::kErase || erased >= answer.erased) continue;
+        e.replaced = Version(load<uint64_t>(bases + erased++ * sizeof(uint64_t)));
+      }
     }
-    if (slot.waiting == 0) advance(slot);
+    if (phase_over(slot)) advance(slot);
   }
 }
 

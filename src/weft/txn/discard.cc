@@ -53,8 +53,9 @@ bool Engine::settle_tables() {
   if (at.stage == Stage::kDiscard) {
     if (!discard_slice(kStoppedBins)) return false;
     std::vector<bool> settled(view_->partitions.size());
-    for (size_t p = 0; filled_from_ != nullptr && p < settled.size(); ++p) {
-      settled[p] = filled_from_->partitions[p].filled_at(self_) && view_->partitions[p].held_by(self_);
+    const std::shared_ptr<const View> before = node_->last_active();
+    for (size_t p = 0; before != nullptr && p < settled.size(); ++p) {
+      settled[p] = before->partitions[p].filled_at(self_) && view_->partitions[p].held_by(self_);
     }
     const bool nothing = !any(settled);
     begin_stage(at, Stage::kSettle, std::move(settled));

@@ -4,11 +4,14 @@
 //   execute.cc    reads: at a replica of this node in the table batch, else by message; single-key reads
 //   plan.cc       what the row means for a transaction's keys: which phase goes where; credit; the messages
 //   commit.cc     the driver: walks the plan from phase to phase, tells the client
+//   alone.cc      commits that concern this node alone, in one go
 //   done.cc       what rides on later messages: raising, truncation
 //   lock.cc, validate.cc, replicate.cc, unlock.cc
+//   onesided_execute.cc, onesided_commit.cc, onesided_log.cc, onesided_recovery.cc   by verbs, in rows that say so
 //   fate.cc       what became of a transaction: noting it, and asking all members for it
+//   walk.cc       pages of a partition's keys, for who walks over it
 //   peers.cc      peers that sent what no correct peer sends
-//   recovery.cc, recovery_report.cc, recovery_leader.cc   from one view into the next
+//   recovery.cc, recovery_report.cc, recovery_apply.cc, recovery_leader.cc   from one view into the next
 //   fill.cc       copies partitions to replicas that are filling
 //   discard.cc    takes partitions out of the tables that this node replicates no more
 //   burst.cc      takes arriving messages apart, prefetches all their keys, then lets the handlers run
@@ -30,6 +33,8 @@
 #include <vector>
 
 #include "weft/base/bugs.h"
+#include "weft/base/event_log.h"
+#include "weft/base/histogram.h"
 #include "weft/base/random.h"
 #include "weft/cluster.h"
 #include "weft/fabric/credit.h"
@@ -38,14 +43,18 @@
 #include "weft/run/worker.h"
 #include "weft/store/table.h"
 #include "weft/txn/change.h"
+#include "weft/txn/locations.h"
 #include "weft/txn/log.h"
+#include "weft/txn/log_ring.h"
 #include "weft/txn/messages.h"
 #include "weft/txn/node.h"
 #include "weft/txn/outcomes.h"
 #include "weft/txn/pool.h"
+#include "weft/txn/posts.h"
 #include "weft/txn/protocol.h"
 #include "weft/txn/recovery.h"
 #include "weft/txn/slot.h"
+#include "weft/txn/worker_figures.h"
 
 namespace weft {
 
@@ -91,8 +100,11 @@ class Engine final : public Duties {
   }
   bool table_batch() override;
   bool commit_steps() override;
-  bool flush() override { return port_.flush(); }
-  bool poll() override { return port_.poll(); }
+  bool flush() override {
+    const bool posted = posts_ != nullptr && posts_->flush(worker_->now_ns());
+    return port_.flush() || posted;
+  }
+  bool poll() override;
   void between_steps() override;
   void before_sleep() override;
   void after_sleep() override { quiesce(); }
@@ -105,7 +117,10 @@ class Engine final : public Duties {
   void let_go(TxnSlot* slot);  // the application dropped its handle
   Ticket start_get(TxnSlot& slot, TableId table, Key key, Intent intent);
   Code write(TxnSlot& slot, TableId table, Key key, Write write, std::string_view value);
-  void count_single() { ++counters_.committed; }
+  void count_single(const TxnSlot& slot) {
+    ++counters_.committed;
+    latency_ns_.record(worker_->now_ns() - slot.begun_ns);
+  }
   void start_commit(TxnSlot& slot);
   void give_up(TxnSlot& slot, Code why);  // while executing
   void start_single(TxnSlot& slot, TableId table, Key key);
@@ -113,14 +128,25 @@ class Engine final : public Duties {
   // What became of a transaction of this worker's index. The answer is posted to the asker's mailbox.
   void ask(TxnId id, Worker* asker, std::shared_ptr<FateReply> reply);
 
+  // For Session::walk (walk.cc). Here: false if this node has no whole replica of the partition. Else its primary is
+  // asked; the question's number, by which it is forgotten if the answer does not come.
+  bool walk_here(TableId table, PartitionId partition, uint64_t cursor, uint32_t keys_max, WalkPage* page);
+  uint32_t ask_walk(TableId table, PartitionId partition, uint64_t cursor, uint32_t keys_max,
+                    const std::shared_ptr<WalkPage>& page);
+  void forget_walk(uint32_t question);
+
   NodeId node_id() const { return self_; }
   WorkerId worker_id() const { return id_; }
   Worker* worker() const { return worker_; }
   Random& random() { return random_; }
   Node* node() const { return node_; }
   const Limits& limits() const { return limits_; }
-  Counters counters() const;
-  ViewChange last_change() const { return change_.read(); }  // from any thread
+  Counters counters() const;  // by the worker's thread, or while it does not run
+  // From any thread.
+  WorkerFigures figures() const { return board_.read(); }
+  const Histogram& latency_ns() const { return latency_ns_; }  // of committed transactions, from begin to the outcome
+  EventLog* events() const { return events_; }                 // may be nullptr
+  ViewChange last_change() const { return change_.read(); }    // from any thread
   const LogTable& log() const { return log_; }
   const OutcomeLog& outcomes() const { return outcomes_; }
   uint64_t last_sequence() const { return sequence_; }
@@ -136,6 +162,8 @@ class Engine final : public Duties {
     return !active_ && !retired_ && (leads || !decisions_.empty());
   }
   const Port& port() const { return port_; }
+  // Takes what peers have logged into this worker's rings. Also for who wants to see the records as they are.
+  void drain_rings();
   bool idle() const;  // no slot in use, no record kept, nothing under way; what a lost peer left open does not count
 
  private:
@@ -153,14 +181,24 @@ class Engine final : public Duties {
     Error error;
     bool closed;  // by the port; else the port has to be told
   };
-  struct DoneQueue {
-    std::vector<DoneNotice> items;
-    uint64_t oldest_ns = 0;
+  // What waits to ride on other messages (done.cc).
+  struct Notices {
+    struct Queue {
+      std::vector<DoneNotice> items;
+      uint64_t oldest_ns = 0;
+    };
+    std::vector<Queue> queues;  // by node
+    uint32_t queued = 0;
+
+    void add(NodeId to, DoneNotice notice, uint64_t now_ns);
+    void clear();
+    uint64_t deadline_ns() const;
   };
 
   Engine(Node* node, WorkerId id, Worker* worker, Environment* env, std::unique_ptr<Pool> pool);
 
   void quiesce();
+  void put_figures() { board_.put({counters(), in_use_}, worker_->now_ns()); }
   uint32_t incarnation_of(NodeId node) const {
     // Members are sorted; while all are there, each is at its place.
     const std::vector<Member>& members = view_->members;
@@ -190,11 +228,13 @@ class Engine final : public Duties {
   size_t open_max() const { return size_t{4} * static_cast<size_t>(nodes_) * static_cast<size_t>(log_.slots()); }
   const Decision* decision_on(NodeId coordinator, uint32_t incarnation, uint8_t slot, uint32_t sequence) const;
   void forget_decisions();
-  void carry_out();
+  bool carry_out_step();
+  void carry_out(bool commits);
   void commit_record(LogRecord& record, Owner owner, const LogPart* decided);
   void abort_record(LogRecord& record, Owner owner);
-  void install_decided(const LogPart* part, const LogRecord* record);
+  void install_decided(const LogPart* part, const LogRecord* record, Owner owner);
   void activate();
+  void stop_verbs(const View& next);
   // What the change leaves to do in the tables (discard.cc).
   bool settle_tables();
   bool discard_step();
@@ -226,13 +266,13 @@ class Engine final : public Duties {
   void take_copies(const Message& message);
   void on_control(std::span<const Message> run);
 
-  // Telling (engine.cc): who is told of something current waits for a look at the lease (rule E4).
+  // Telling (slots.cc): who is told of something current waits for a look at the lease (rule E4).
   void wake(TxnSlot& slot);
   void wake_leased(TxnSlot& slot);
   void refuse_untold(TxnSlot& slot);
   void release_told(bool now);
 
-  // Slots and their bytes (engine.cc).
+  // Slots and their bytes (slots.cc).
   void maybe_free(TxnSlot& slot) {
     const bool busy = slot.attached || slot.reads_pending != 0 || slot.dones_pending != 0;
     if (!busy && slot.state == SlotState::kFinished) free_slot(slot);
@@ -254,6 +294,7 @@ class Engine final : public Duties {
     return at;
   }
   std::byte* take_chunk_bytes(TxnSlot& slot, size_t need);
+  static Entry* guess_entry(TxnSlot& slot, const Table* table, std::string_view key);
   static Entry* find_entry(TxnSlot& slot, const Table* table, const HashedKey& key);
   struct Limit {  // which one was exceeded, and by what
     const char* name = nullptr;
@@ -276,6 +317,7 @@ class Engine final : public Duties {
   // Reads (execute.cc).
   void begin_read(TxnSlot& slot, uint16_t entry, Intent intent);
   void dispatch_get(TxnSlot& slot, uint16_t entry);
+  void ask_primary(TxnSlot& slot, uint16_t entry);
   bool send_get(TxnSlot& slot, uint16_t entry);
   void read_local(TxnSlot& slot, uint16_t entry);
   bool retry_gets();
@@ -301,8 +343,76 @@ class Engine final : public Duties {
   void tell(TxnSlot& slot);
   void finish(TxnSlot& slot);
   void on_reply(std::span<const Message> run);
-  bool send_dones();
-  void send_dones_to(NodeId node);
+  void on_unlocked(std::span<const Message> run);
+  bool send_notices(Notices& notices, Kind kind, bool at_once);
+
+  static bool phase_over(const TxnSlot& slot) { return slot.waiting == 0 && slot.posts_waiting == 0; }
+
+  // The phases by verbs (onesided_*.cc).
+  static constexpr uint8_t kLocksByVerb = 1U << static_cast<int>(Phase::kLock) | 1U << static_cast<int>(Phase::kUnlock);
+  static constexpr uint8_t kCheckedByVerb = 1U << static_cast<int>(Phase::kValidate);
+  struct Rings {
+    std::vector<LogRingWriter> to;    // by node
+    std::vector<LogRingReader> from;  // by node
+    std::vector<std::byte> scratch;
+  };
+  struct Parked {  // a Replicate message that waits for what it follows
+    NodeId source;
+    uint16_t slot;
+    std::vector<std::byte> body;
+  };
+  void start_verbs();
+  bool read_by_verb(TxnSlot& slot, uint16_t entry);
+  bool post_record(TxnSlot& slot, uint16_t entry, RecordSlot where, bool cached);
+  bool post_bin(TxnSlot& slot, uint16_t entry);
+  void on_record_read(Post& post);
+  void on_bin_read(const Post& post);
+  void look_elsewhere(TxnSlot& slot, uint16_t entry, bool into_the_index);
+  void note_place(const Entry& entry, NodeId from, const GetWhere& where);
+  void on_posted(Post& post);
+  void post_phase(TxnSlot& slot, Phase phase);
+  void post_lock(TxnSlot& slot, uint16_t entry);
+  void post_check(TxnSlot& slot, uint16_t entry);
+  void post_install(TxnSlot& slot, uint16_t entry);
+  void post_release(TxnSlot& slot, uint16_t entry);
+  void on_lock_posted(TxnSlot& slot, const Post& post);
+  void on_check_posted(TxnSlot& slot, const Post& post);
+  void count_verbs(Phase phase, const Post& post);
+  Post* make_post(Post::What what, const TxnSlot& slot, NodeId peer, uint16_t entry, size_t bytes);
+  Verb verb_on(const Entry& entry, VerbKind kind, std::byte* local) const;
+  bool locks_by_verb(const Entry& entry) const {
+    return row_->by.lock == Primitive::kOneSided && entry.write == Write::kPut && entry.read && entry.found &&
+           entry.where && !entry.locked && entry.placement->primary() != self_ &&
+           (wire_->atomic_with_cpu() || node_->own_words() != nullptr) && entry.version.value < kVersionMax &&
+           record_bytes(entry.key.bytes.size(), entry.new_bytes) <= std::min(entry.where.bytes(), kVerbBytesMax);
+  }
+  bool checked_by_verb(const Entry& entry) const {
+    return row_->by.validate == Primitive::kOneSided && entry.found && entry.where &&
+           entry.placement->primary() != self_;
+  }
+  // Of rows whose backups lag: not a put of what was there. Such writes are applied at backups as they come, after what
+  // they replace, so that a later put always finds the record. An earlier one may be late: Table::overwrite.
+  bool in_order(const Entry& entry) const {
+    return row_->backups_lag() && entry.write != Write::kNone &&
+           !(entry.write == Write::kPut && entry.read && entry.found);
+  }
+  void plan_rings(TxnSlot& slot);
+  void reserve_rings(TxnSlot& slot);
+  void give_back_rings(TxnSlot& slot);
+  void post_log(TxnSlot& slot, NodeId node);
+  bool ring_step();
+  bool rings_have_entries() const;
+  void on_ring_read(std::span<const Message> run);
+  void handle_alone(const Message& message, bool from_ring);
+  bool follows_in_order(std::span<const KeyRef> keys) const;
+  void park(const Message& message);
+
+  // Commits of this node alone (alone.cc).
+  bool is_alone(const TxnSlot& slot, uint64_t nodes) const;
+  bool commit_alone_ones();
+  void commit_alone(TxnSlot& slot);
+  uint16_t lock_alone(TxnSlot& slot, Owner owner);
+  void validate_alone(TxnSlot& slot, Owner owner);
 
   // What each phase sends to which node (plan.cc).
   void plan(TxnSlot& slot);
@@ -310,7 +420,9 @@ class Engine final : public Duties {
   uint64_t plan_key(TxnSlot& slot, Entry& entry, bool several_primaries);
   void plan_credit(TxnSlot& slot);
   bool carries_values(const TxnSlot& slot, Phase phase) const;
-  static std::byte* encode_key(std::byte* to, const Entry& entry, uint8_t index, Phase phase, bool with_value);
+  std::byte* encode_key(std::byte* to, const Entry& entry, uint8_t index, Phase phase, bool with_value) const;
+  size_t phase_bytes(const TxnSlot& slot, Phase phase, NodeId node) const;
+  void encode_phase(std::byte* to, const TxnSlot& slot, Phase phase, NodeId node) const;
   void send_phase(TxnSlot& slot, Phase phase, uint64_t nodes);
 
   // Participant side.
@@ -319,7 +431,7 @@ class Engine final : public Duties {
   }
   LogRecord* open_record(const Message& message);
   void reply(const Message& message, Phase phase, Code code, uint8_t index, Owner holder,
-             std::span<const uint64_t> bases = {});
+             std::span<const uint64_t> bases = {}, size_t erased = 0);
   void acknowledge(const Message& message, Phase phase);  // reply that it is done
   void on_lock(std::span<const Message> run);
   void lock_keys(const Message& message, LogRecord& record, std::span<const KeyRef> keys);
@@ -361,6 +473,18 @@ class Engine final : public Duties {
   void on_fate_ask(std::span<const Message> run);
   void on_fate_answer(std::span<const Message> run);
 
+  // Pages of keys (walk.cc).
+  struct Walk {
+    uint32_t question;
+    std::shared_ptr<WalkPage> page;
+  };
+  template <class F>
+  uint64_t page(const Table& table, PartitionId partition, uint64_t cursor, uint32_t keys_max, F f);
+  bool parse_walk(const Message& message) const;
+  void on_walk(std::span<const Message> run);
+  void give_page(const Message& message);
+  void take_page(const Message& message);
+
   // Arriving messages (burst.cc).
   void on_burst(std::span<const Message> burst);
   Parsed parse(const Message& message);
@@ -368,6 +492,7 @@ class Engine final : public Duties {
   bool parse_get(const Message& message);
   bool parse_keys(const Message& message, uint16_t* keys);
   bool parse_done(const Message& message);
+  bool parse_unlocked(const Message& message) const;
   static std::span<const DoneNotice> notices_of(const Message& message) {
     return {reinterpret_cast<const DoneNotice*>(message.body.data()), message.body.size() / sizeof(DoneNotice)};
   }
@@ -385,17 +510,18 @@ class Engine final : public Duties {
   Worker* const worker_;
   Charges* const charges_;
   Witness* const witness_;
+  EventLog* const events_;
   const Limits limits_;
   const Bugs bugs_;
   const Protocol* const row_;
   const uint8_t row_index_;
   const bool table_batching_;
   const bool local_reads_;
+  const bool passive_acks_;
   const int nodes_;
   Wire* const wire_;
   std::shared_ptr<const View> view_;
   std::vector<std::shared_ptr<const View>> old_views_;  // transactions that began in them still point there
-  std::shared_ptr<const View> filled_from_;             // the last one in which this worker was active
   uint32_t incarnation_;
   bool active_ = true;
   bool served_ = true;  // was active once
@@ -425,6 +551,8 @@ class Engine final : public Duties {
   OutcomeLog outcomes_;
   std::vector<Question> asked_;
   uint32_t rounds_ = 0;  // of questions
+  std::vector<Walk> walks_;
+  uint32_t walk_questions_ = 0;
 
   std::vector<std::unique_ptr<TxnSlot>> slots_;
   std::vector<uint8_t> free_slots_;
@@ -438,18 +566,30 @@ class Engine final : public Duties {
   std::vector<LocalGet> local_gets_;
   std::vector<LocalGet> batch_;
   std::vector<LocalGet> gets_without_credit_;
+  std::vector<TxnSlot*> alone_;      // commits of this step that concern this node alone
+  std::vector<Locked> alone_locks_;  // what the one under way holds, by entry
   TxnSlot* credit_first_ = nullptr;  // commits that wait for credit, first come first served
   TxnSlot* credit_last_ = nullptr;
   bool credit_came_back_ = false;
-  std::vector<DoneQueue> dones_;  // by node
-  uint32_t dones_queued_ = 0;
+  Notices dones_, unlocked_;
+
+  std::unique_ptr<Posts> posts_;  // nullptr: the row has no verbs
+  std::unique_ptr<Rings> rings_;  // nullptr: it logs by message
+  LocationCache locations_;
+  std::vector<IndexPlace> indexes_;  // by node and table
+  std::vector<Parked> parked_;
+  bool from_ring_ = false;
 
   const Message* burst_base_ = nullptr;
   std::vector<Parsed> parsed_;
   std::vector<KeyRef> keys_;
+  std::vector<Parsed> alone_parsed_;  // in their place while a message outside a burst is handled
+  std::vector<KeyRef> alone_keys_;
   uint32_t logged_ = 0;  // keys of records that messages of this burst name
   std::vector<std::byte> scratch_;
   Counters counters_;
+  Histogram latency_ns_;
+  WorkerFiguresBoard board_;
   ViewChangeWatch change_;
 };
 

@@ -10,7 +10,7 @@ namespace weft {
 
 namespace {
 
-constexpr uint32_t kGetOverhead = 128;     // headers of a get and its answer, each in a packet of its own
+constexpr uint32_t kGetOverhead = 152;     // headers of a get and its answer, each in a packet of its own
 constexpr uint32_t kUnlockOverhead = 256;  // what releasing a lock taken while reading will need
 
 }  // namespace
@@ -49,13 +49,19 @@ void Engine::start_single(TxnSlot& slot, TableId table, Key key) {
 
 WEFT_INLINE void Engine::dispatch_get(TxnSlot& slot, uint16_t index) {
   const Entry& e = slot.entry(index);
-  const bool at_backup = local_reads_ && (!slot.single || backups_serve_single_reads(*row_));
+  const bool at_backup = local_reads_ && !row_->backups_lag() && (!slot.single || backups_serve_single_reads(*row_));
   const bool here = e.placement->primary() == self_ || (at_backup && e.placement->held_by(self_));
   if (here && !e.locks) {
     local_gets_.push_back({&slot, index});
   } else if ((lost_peers_ >> e.placement->primary().value & 1U) != 0) {
     fail_get(slot, index, Code::kClosed);
-  } else if (!send_get(slot, index)) {
+  } else if (posts_ == nullptr || e.locks || !read_by_verb(slot, index)) {
+    ask_primary(slot, index);
+  }
+}
+
+void Engine::ask_primary(TxnSlot& slot, uint16_t index) {
+  if (!send_get(slot, index)) {
     if (slot.participants != 0) {
       // It holds locks, and credit to release them, that others wait for: so it does not wait.
       WEFT_MARK("no_credit_for_a_get_with_locks_held");
@@ -98,7 +104,8 @@ bool Engine::send_get(TxnSlot& slot, uint16_t index) {
   request.sequence = static_cast<uint32_t>(slot.sequence);
   request.table = e.table_id.value;
   request.entry = static_cast<uint8_t>(index);
-  request.flags = static_cast<uint8_t>((slot.single ? kGetSingle : 0) | (e.locks ? kGetLocks : 0));
+  request.flags = static_cast<uint8_t>((slot.single ? kGetSingle : 0) | (e.locks ? kGetLocks : 0) |
+                                       (posts_ != nullptr && to != self_ ? kGetWhere : 0));
   request.key_bytes = key_bytes;
   request.sequence_high = static_cast<uint32_t>(slot.sequence >> 32);
   store(at, request);
@@ -178,6 +185,10 @@ WEFT_INLINE void Engine::read_local(TxnSlot& slot, uint16_t index) {
       fail(slot, Code::kLocked, &e, read.word.owner());
     }
   }
+  if (read.torn && e.code == Code::kOk) {
+    e.code = Code::kLocked;
+    fail(slot, Code::kLocked, &e, read.word.owner());
+  }
   e.found = read.found;
   e.version = read.word.version();
   if (direct != nullptr) {
@@ -252,7 +263,13 @@ void Engine::on_get_reply(std::span<const Message> run) {
         slot.locked_nodes |= uint64_t{1} << m.source.value;
         slot.record_nodes |= uint64_t{1} << m.source.value;
       }
-      if (e.found) keep_value(slot, e, {m.body.data() + sizeof reply, reply.value_bytes});
+      const std::byte* at = m.body.data() + sizeof reply;
+      if (reply.has_where != 0) {
+        e.where = RecordSlot(load<GetWhere>(at).record);
+        note_place(e, m.source, load<GetWhere>(at));
+        at += sizeof(GetWhere);
+      }
+      if (e.found) keep_value(slot, e, {at, reply.value_bytes});
     }
     got(slot, reply.entry);
   }
@@ -280,7 +297,7 @@ WEFT_INLINE void Engine::answer_get(const Message& m, const KeyRef& ref) {
     read = ref.table->read(ref.key, scratch_.data(), ref.table->spec().value_bytes_max);
     ++counters_.records_touched;
     charge(Step::kLookup, 1);
-    if ((request.flags & kGetSingle) != 0 && read.word.write_locked()) {
+    if (((request.flags & kGetSingle) != 0 && read.word.write_locked()) || read.torn) {
       code = Code::kLocked;
       holder = read.word.owner();
     }
@@ -290,10 +307,18 @@ WEFT_INLINE void Engine::answer_get(const Message& m, const KeyRef& ref) {
   answer.word = (request.flags & kGetLocks) != 0 ? Word(base, 0).bits : read.word.bits;
   answer.holder = holder.bits;
   answer.value_bytes = code == Code::kOk && read.found ? read.value_bytes : 0;
+  answer.has_where = code == Code::kOk && (request.flags & kGetWhere) != 0;
+  const size_t where_bytes = answer.has_where != 0 ? sizeof(GetWhere) : 0;
   std::byte* at = port_.reserve(m.source, Flow::kExecution, static_cast<uint8_t>(Kind::kGetReply),
-                                sizeof answer + padded(answer.value_bytes), m.spare);
+                                sizeof answer + where_bytes + padded(answer.value_bytes), m.spare);
   store(at, answer);
-  copy_words(at + sizeof answer, scratch_.data(), answer.value_bytes);
+  at += sizeof answer;
+  if (answer.has_where != 0) {
+    const IndexPlace index = ref.table->index_place();
+    store(at, GetWhere{ref.table->where(ref.key).bits, index.offset, index.bins});
+    at += sizeof(GetWhere);
+  }
+  copy_words(at, scratch_.data(), answer.value_bytes);
 }
 
 Code Engine::lock_for_get(const Message& m, const KeyRef& ref, Owner* holder, Version* base) {

@@ -1,50 +1,30 @@
 // What became of a transaction, asked for by its id: while its coordinator lives, and after it has stopped at any step.
 #include <gtest/gtest.h>
 
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "weft/base/random.h"
-#include "weft/fabric/local.h"
 #include "weft/run/root.h"
-#include "weft/txn/engine.h"
-#include "weft/txn/node.h"
+#include "weft/txn/node_testing.h"
 
 namespace weft {
 namespace {
 
-class StepClock final : public Clock {
- public:
-  uint64_t now_ns() override { return now_ += 1000; }
-
- private:
-  uint64_t now_ = 0;
-};
-
 // Three nodes with two replicas, stepped by hand. Everything is at two of them; node 0 coordinates.
-class FateTest : public testing::TestWithParam<const char*>, public Environment {
+class FateTest : public testing::TestWithParam<const char*>, public HandNodes {
  protected:
-  static constexpr TableId kTable{0};
-
+  // All anew.
   void start(int workers = 1) {
-    clear();
-    spec_.options.nodes = 3;
-    spec_.options.replicas = 2;
+    work_.clear();
+    spec_ = three_nodes();
     spec_.options.workers = workers;
     spec_.options.protocol = GetParam();
     spec_.recovers = true;
-    spec_.tables.push_back({.name = "t", .value_bytes_max = 16, .capacity = 1000});
-    fabric_ = std::make_unique<LocalFabric>(LocalOptions{.nodes = 3, .workers = workers});
-    for (uint8_t n = 0; n < 3; ++n) fabric_->set_regions(NodeId(n), regions_[n].get());
-    view_ = make_view(3, 2, 3);
-    for (uint8_t n = 0; n < 3; ++n) {
-      auto node = Node::create(NodeId(n), spec_, view_, this);
-      ASSERT_TRUE(node) << node.error().text();
-      nodes_[n] = std::move(*node);
-    }
+    make_network();
+    for (uint8_t n = 0; n < 3; ++n) start_node(NodeId(n), view_);
   }
 
   // Owned here, so that what waits for ever ends before the nodes do.
@@ -53,48 +33,16 @@ class FateTest : public testing::TestWithParam<const char*>, public Environment 
     work_.back().start();
   }
 
-  void clear() {
-    work_.clear();
-    for (auto& node : nodes_) node.reset();
-    for (auto& regions : regions_) regions = std::make_unique<Regions>();
-    fabric_.reset();
-    spec_ = ClusterSpec();
-    stopped_ = false;
-  }
-
-  Clock* clock(NodeId) override { return &clock_; }
-  Charges* charges(NodeId, WorkerId) override { return nullptr; }
-  Wire* wire(NodeId node, WorkerId worker) override { return fabric_->wire(node, worker); }
-  Regions* regions(NodeId node) override { return regions_[node.value].get(); }
-  uint64_t seed(NodeId node, WorkerId) override { return node.value; }
-
-  void step(uint8_t n) {
-    for (int w = 0; w < nodes_[n]->workers(); ++w) nodes_[n]->worker(WorkerId(static_cast<uint8_t>(w)))->step();
-  }
-  void steps(int count) {
-    for (int i = 0; i < count; ++i) {
-      for (uint8_t n = stopped_ ? 1 : 0; n < 3; ++n) step(n);
-    }
-  }
   // Node 0 stops for ever, and the others go into a view without it.
   void stop_coordinator() {
-    stopped_ = true;
-    const Result<View> next = without_members(view_, 1);
-    ASSERT_TRUE(next) << next.error().text();
-    for (uint8_t n = 1; n < 3; ++n) nodes_[n]->publish(std::make_shared<const View>(*next));
+    first_ = 1;
+    const auto next = view_without(NodeId(0));
+    for (uint8_t n = 1; n < 3; ++n) nodes_[n]->publish(next);
   }
 
-  Session session(uint8_t node, uint8_t worker = 0) { return Session(nodes_[node]->engine(WorkerId(worker))); }
+  Session session(uint8_t node, uint8_t worker = 0) { return Session(engine(node, worker)); }
 
-  uint64_t key_at(NodeId primary, int n = 0) {
-    for (uint64_t key = 0;; ++key) {
-      const ByteView bytes{reinterpret_cast<const std::byte*>(&key), sizeof key};
-      const HashedKey hashed = nodes_[0]->table(kTable)->hashed(bytes);
-      if (view_.placement(hashed.partition).primary() == primary && n-- == 0) return key;
-    }
-  }
-
-  Task<void> put(Session s, std::vector<uint64_t> keys, Outcome* outcome, TxnId* id) {
+  Task<void> write(Session s, std::vector<uint64_t> keys, Outcome* outcome, TxnId* id) {
     Txn txn = co_await s.begin();
     *id = txn.id();
     for (const uint64_t key : keys) txn.put(kTable, key, "value");
@@ -124,21 +72,14 @@ class FateTest : public testing::TestWithParam<const char*>, public Environment 
     return fate;
   }
 
-  ClusterSpec spec_;
-  StepClock clock_;
-  View view_;
-  std::unique_ptr<Regions> regions_[3];
-  std::unique_ptr<LocalFabric> fabric_;
-  std::unique_ptr<Node> nodes_[3];
   std::vector<Root> work_;
-  bool stopped_ = false;
 };
 
 TEST_P(FateTest, EveryNodeAnswersTheSame) {
   start();
   Outcome outcome;
   TxnId written;
-  go(put(session(0), {key_at(NodeId(1)), key_at(NodeId(2))}, &outcome, &written));
+  go(write(session(0), {key_at(NodeId(1)), key_at(NodeId(2))}, &outcome, &written));
   steps(50);
   ASSERT_TRUE(outcome.committed()) << outcome.text();
   Outcome only_read;
@@ -187,7 +128,7 @@ TEST_P(FateTest, AnotherWorkersTransactionIsAskedForThere) {
   start(2);
   Outcome outcome;
   TxnId id;
-  go(put(session(0, 1), {key_at(NodeId(2))}, &outcome, &id));
+  go(write(session(0, 1), {key_at(NodeId(2))}, &outcome, &id));
   steps(50);
   ASSERT_TRUE(outcome.committed()) << outcome.text();
   ASSERT_EQ(id.worker, WorkerId(1));
@@ -207,8 +148,8 @@ TEST_P(FateTest, TheCoordinatorStopsAtAnyStep) {
     TxnId id;
     // A key that only the survivors hold, one that it holds with each of them.
     const std::vector<uint64_t> keys{key_at(NodeId(1)), key_at(NodeId(2)), key_at(NodeId(0))};
-    go(put(session(0), keys, &outcome, &id));
-    for (int i = 0; i < stop; ++i) step(static_cast<uint8_t>(i % 3));
+    go(write(session(0), keys, &outcome, &id));
+    for (int i = 0; i < stop; ++i) step(static_cast<size_t>(i % 3));
     stop_coordinator();
     const std::optional<Fate> fate = asked(session(1), id);
     ASSERT_TRUE(fate) << stop;
@@ -224,7 +165,7 @@ TEST_P(FateTest, TheCoordinatorStopsAtAnyStep) {
     }
     committed |= *fate == Fate::kCommitted;
     aborted |= *fate == Fate::kAborted;
-    for (uint8_t n = 1; n < 3; ++n) EXPECT_EQ(nodes_[n]->engine(WorkerId(0))->outcomes().contradictions(), 0U);
+    for (uint8_t n = 1; n < 3; ++n) EXPECT_EQ(engine(n)->outcomes().contradictions(), 0U);
   }
   EXPECT_TRUE(committed);
   EXPECT_TRUE(aborted);
@@ -235,9 +176,9 @@ TEST_P(FateTest, AQuestionOutlivesTheView) {
   start();
   Outcome outcome;
   TxnId id;
-  go(put(session(0), {key_at(NodeId(1))}, &outcome, &id));
+  go(write(session(0), {key_at(NodeId(1))}, &outcome, &id));
   steps(2);
-  stopped_ = true;
+  first_ = 1;
   std::optional<Fate> fate;
   go(ask(session(2), id, &fate));
   steps(1000);
@@ -259,14 +200,14 @@ TEST_P(FateTest, AnAbortIsNotedWhenItIsFinal) {
   std::vector<TxnId> ids(2 * kRounds);
   const std::vector<uint64_t> keys{key_at(NodeId(1)), key_at(NodeId(2))};
   const auto known = [&](uint8_t node, const TxnId& id) {
-    return nodes_[node]->engine(WorkerId(0))->outcomes().find(id.incarnation, id.sequence);
+    return engine(node)->outcomes().find(id.incarnation, id.sequence);
   };
   const bool unanimous = nodes_[0]->protocol().locks_backups();
   for (size_t i = 0; i < outcomes.size(); i += 2) {
-    go(put(session(0), keys, &outcomes[i], &ids[i]));
-    go(put(session(2), keys, &outcomes[i + 1], &ids[i + 1]));
+    go(write(session(0), keys, &outcomes[i], &ids[i]));
+    go(write(session(2), keys, &outcomes[i + 1], &ids[i + 1]));
     for (int j = 0; j < 60; ++j) {
-      step(static_cast<uint8_t>(random.below(3)));
+      step(random.below(3));
       for (const size_t t : {i, i + 1}) {
         for (const uint8_t node : {uint8_t{1}, static_cast<uint8_t>(t == i ? 2 : 0)}) {
           if (unanimous && known(node, ids[t]) == OutcomeLog::Known::kAborted) {
@@ -288,7 +229,7 @@ TEST_P(FateTest, AnAbortIsNotedWhenItIsFinal) {
   EXPECT_GT(at_participants, 0U);
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, FateTest, testing::Values("dnl4", "dnl2", "dnl1", "fasst"),
+INSTANTIATE_TEST_SUITE_P(Rows, FateTest, testing::Values("dnl4", "dnl2", "dnl1", "fasst", "farm", "drtmr"),
                          [](const auto& row) { return std::string(row.param); });
 
 }  // namespace

@@ -10,7 +10,7 @@
 // when the replica serves.
 //
 // A view change ends no copying for good: what is here stays, and the walk begins again. What was open then is decided,
-// and carried out here as everywhere (recovery.cc).
+// and carried out here as everywhere (recovery_apply.cc).
 #include <algorithm>
 #include <cstring>
 

@@ -11,7 +11,7 @@
 namespace weft {
 
 void Engine::reply(const Message& m, Phase phase, Code code, uint8_t index, Owner holder,
-                   std::span<const uint64_t> bases) {
+                   std::span<const uint64_t> bases, size_t erased) {
   std::byte* at = port_.reserve(m.source, Flow::kCommit, static_cast<uint8_t>(Kind::kReply),
                                 sizeof(PhaseReply) + bases.size_bytes(), m.spare);
   PhaseReply answer{};
@@ -19,7 +19,8 @@ void Engine::reply(const Message& m, Phase phase, Code code, uint8_t index, Owne
   answer.phase = static_cast<uint8_t>(phase);
   answer.code = static_cast<uint8_t>(code);
   answer.index = index;
-  answer.bases = static_cast<uint8_t>(bases.size());
+  answer.bases = static_cast<uint8_t>(bases.size() - erased);
+  answer.erased = static_cast<uint32_t>(erased);
   answer.holder = holder.bits;
   store(at, answer);
   if (!bases.empty()) std::memcpy(at + sizeof answer, bases.data(), bases.size_bytes());
@@ -36,7 +37,8 @@ WEFT_INLINE void Engine::lock_keys(const Message& m, LogRecord& record, std::spa
   const Owner owner = owner_of(m);
   std::byte* rest;
   LogPart* part = log_.make_part(keys, 0, &rest);
-  std::array<uint64_t, 256> bases;
+  std::array<uint64_t, 512> bases;
+  size_t words = keys.size();
   for (size_t i = 0; i < keys.size(); ++i) {
     const KeyRef& ref = keys[i];
     LogKey& key = part->all()[i];
@@ -59,6 +61,8 @@ WEFT_INLINE void Engine::lock_keys(const Message& m, LogRecord& record, std::spa
       return;
     }
     bases[i] = result.locked.base.value;
+    // Where backups lag, a delete says there which version it replaces.
+    if (row_->backups_lag() && ref.write == Write::kErase) bases[words++] = result.replaced.value;
   }
   part->next = record.locked;
   record.locked = part;
@@ -66,7 +70,7 @@ WEFT_INLINE void Engine::lock_keys(const Message& m, LogRecord& record, std::spa
     return std::all_of(keys.begin(), keys.end(), [](const KeyRef& ref) { return ref.write == Write::kNone; });
   };
   if (!bugs_.has(Bug::kDropReadRecords) || !reads_only()) record.state |= kLogLocked;
-  reply(m, Phase::kLock, Code::kOk, 0, Owner(), {bases.data(), keys.size()});
+  reply(m, Phase::kLock, Code::kOk, 0, Owner(), {bases.data(), words}, words - keys.size());
 }
 
 // A key that was locked while it was read: says what the lock is for. False if there is no such lock.

@@ -17,6 +17,15 @@ const LogKey* LogRecord::find_value(uint8_t index) const {
   return nullptr;
 }
 
+bool LogRecord::locked_by_verb(uint8_t index) const {
+  for (const LogPart* part = applied; part != nullptr; part = part->next) {
+    for (const LogKey& key : part->all()) {
+      if (key.index == index && key.by_verb) return true;
+    }
+  }
+  return false;
+}
+
 bool LogRecord::covers(uint8_t index) const {
   for (const LogPart* list : {locked, applied}) {
     for (const LogPart* part = list; part != nullptr; part = part->next) {

@@ -35,6 +35,9 @@ struct KeyRef {
   bool has_value = false;
   bool has_version = false;  // the one that was read
   bool held = false;         // locked while it was read
+  bool by_verb = false;      // the lock at this primary was taken by a verb
+  bool in_order = false;     // rows whose backups lag: applied after what it follows, not when it is finished
+  uint32_t follows = 0;
 };
 
 // One key of a participant's record.
@@ -45,7 +48,8 @@ struct LogKey : KeyRef {
   ByteView old_value;  // applied: what it replaced
   Locked locked;       // in a locked part
   Undo undo;
-  bool staged = false;   // at a replica that is filling: installed when it is finished
+  bool staged = false;   // at a replica that is filling, or lags: installed when it is finished
+  bool lags = false;     // staged at a backup that lags, which had the record then
   bool applied = false;  // at a backup: the table has the new version, unreadable, and undo and old_value the old one
 };
 
@@ -94,6 +98,8 @@ struct LogRecord {
   }
   // Whether key `index` was locked or applied here.
   bool covers(uint8_t index) const;
+  // Whether key `index` was locked here by a verb.
+  bool locked_by_verb(uint8_t index) const;
   // The new value of key `index`, if this record has it.
   const LogKey* find_value(uint8_t index) const;
 };

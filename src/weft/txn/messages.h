@@ -23,11 +23,15 @@ enum class Kind : uint8_t {
   kControl,    // for the node's agent: leases
   kFateAsk,    // FateAsk: what became of a transaction   -> kFateAnswer
   kFateAnswer,
+  kWalk,      // WalkHeader, ...: keys of a partition, for who walks over it (walk.cc)
+  kRingRead,  // RingRead: how far the sender has read the ring that the receiver writes (log_ring.h)
+  kUnlocked,  // DoneNotice...: what the sender has unlocked; in place of as many kReply (passive acknowledgement)
 };
 
 enum GetFlags : uint8_t {
   kGetSingle = 1,  // has no commit phase: refuse what is locked
   kGetLocks = 2,   // lock the key for update (rows that lock while reading)
+  kGetWhere = 4,   // the answer says where the record is
 };
 
 struct GetRequest {
@@ -45,12 +49,20 @@ struct GetReply {
   uint8_t entry;
   uint8_t code;  // Code
   uint8_t found;
-  uint8_t spare;
-  uint64_t word;    // of the record, or of absence
-  uint32_t holder;  // Owner, if code is kLocked
+  uint8_t has_where;  // a GetWhere follows
+  uint64_t word;      // of the record, or of absence
+  uint32_t holder;    // Owner, if code is kLocked
   uint32_t value_bytes;
 };
 static_assert(sizeof(GetReply) == 24);
+
+// For one-sided READs, by who asked for it. A hint: what is read there shows whether it is right.
+struct GetWhere {
+  uint64_t record;  // RecordSlot, 0: absent
+  uint64_t index;   // of the table's index in its region
+  uint64_t bins;
+};
+static_assert(sizeof(GetWhere) == 24);
 
 // Starts every commit message. One message per transaction, phase and node (rule K1); it says enough for a
 // participant's record to tell recovery which transaction it belongs to and who else takes part.
@@ -58,7 +70,7 @@ struct CommitRequest {
   uint64_t sequence;
   uint64_t participants;  // bit n: node n takes part
   uint32_t incarnation;   // of the coordinator
-  uint8_t row;            // index into kProtocols
+  uint8_t row;            // index into kRows
   uint8_t keys;           // KeyParts that follow
   uint8_t entries;        // keys of the whole transaction
   uint8_t writes;         // written keys of the whole transaction
@@ -70,7 +82,9 @@ static_assert(sizeof(CommitRequest) == 32);
 enum KeyFlags : uint8_t {
   kHasVersion = 1,  // kLock: the version that was read
   kHasValue = 2,
-  kHeld = 4,  // kLock: locked while reading, this is what the lock is for
+  kHeld = 4,      // kLock: locked while reading, this is what the lock is for
+  kByVerb = 8,    // kReplicate, to the primary: it was locked by a verb
+  kInOrder = 16,  // kReplicate, of rows whose backups lag: not a put of what was there, see `follows`
 };
 
 struct KeyPart {
@@ -81,7 +95,8 @@ struct KeyPart {
   uint8_t write;  // Write
   uint8_t index;  // of the key in the transaction
   uint8_t flags;
-  uint8_t spare[5];
+  uint8_t spare;
+  uint32_t follows;  // kInOrder: by how much it is above the version that it replaces; 0: it replaces none
 };
 static_assert(sizeof(KeyPart) == 24);
 
@@ -92,9 +107,14 @@ struct PhaseReply {
   uint8_t index;    // the key that failed
   uint8_t bases;    // kLock: versions that follow, in the order of the request's keys
   uint32_t holder;  // Owner, if code is kLocked
-  uint32_t spare;
+  uint32_t erased;  // kLock, where backups lag: versions that follow then, of the records that its erases replace
 };
 static_assert(sizeof(PhaseReply) == 16);
+
+struct RingRead {
+  uint64_t position;
+};
+static_assert(sizeof(RingRead) == 8);
 
 struct DoneNotice {
   uint32_t sequence;

@@ -32,6 +32,8 @@ Result<void> check_limits(const Limits& l) {
       in_range<uint32_t>("limits.mailbox", l.mailbox, 1, 1U << 20),
       in_range<uint32_t>("limits.outcome_bytes", l.outcome_bytes, 64U << 10, 1U << 30),
       in_range<uint32_t>("limits.outcome_wait_ms", l.outcome_wait_ms, 1, 600'000),
+      in_range<uint32_t>("limits.ring_bytes", l.ring_bytes, 4096, 64U << 20),
+      in_range<uint32_t>("limits.location_bytes", l.location_bytes, 0, 1U << 30),
   };
   for (const Result<void>& check : checks) {
     if (!check) return check.error();
@@ -75,14 +77,31 @@ Result<void> check_spec(const ClusterSpec& spec) {
     for (const Protocol& row : kProtocols) names += (names.empty() ? "" : ", ") + std::string(row.name);
     return bad("protocol is \"" + o.protocol + "\", must be one of " + names);
   }
-  if (o.fabric != "local" && o.fabric != "shm" && o.fabric != "tcp") {
-    return bad("fabric is \"" + o.fabric + "\", must be local, shm or tcp");
+  if (o.fabric != "local" && o.fabric != "shm" && o.fabric != "tcp" && o.fabric != "verbs") {
+    return bad("fabric is \"" + o.fabric + "\", must be local, shm, tcp or verbs");
   }
   if (auto r = check_limits(o.limits); !r) return r;
   for (size_t i = 0; i < spec.tables.size(); ++i) {
     if (auto r = check_table(spec.tables[i], o.limits); !r) return r;
     for (size_t j = 0; j < i; ++j) {
       if (spec.tables[j].name == spec.tables[i].name) return bad("table " + spec.tables[i].name + " is declared twice");
+    }
+  }
+  return {};
+}
+
+Result<void> check_view(const View& view, const Options& options) {
+  const auto differs = [](const std::string& what, size_t there, int here) {
+    return bad("the view has " + what + " " + std::to_string(there) + ", and here it is " + std::to_string(here));
+  };
+  if (view.partitions.size() != static_cast<size_t>(options.partition_count())) {
+    return differs("cluster.partitions", view.partitions.size(), options.partition_count());
+  }
+  if (view.replicas != options.replicas) return differs("cluster.replicas", view.replicas, options.replicas);
+  for (const Member& member : view.members) {
+    if (member.node.value >= options.nodes) {
+      return bad("the view has node " + std::to_string(member.node.value) + ", and cluster.nodes is " +
+                 std::to_string(options.nodes));
     }
   }
   return {};
@@ -98,7 +117,8 @@ Result<Node::Tables> Node::make_tables(const ClusterSpec& spec, int partitions, 
     options.hash_seed = spec.options.hash_seed;
     options.workers = spec.options.workers;
     options.bugs = spec.bugs;
-    auto region = Region::create(Table::region_bytes(options));
+    const RegionSharing sharing = spec.shares_memory ? RegionSharing::kShared : RegionSharing::kPrivate;
+    auto region = Region::create(Table::region_bytes(options), RegionKind::kHost, sharing);
     if (!region) return region.error();
     auto table = Table::create(options, region->get());
     if (!table) return table.error();
@@ -123,6 +143,7 @@ Result<std::unique_ptr<Node>> Node::create(NodeId id, const ClusterSpec& spec, c
   if (auto r = check_spec(spec); !r) return r.error();
   std::unique_ptr<Node> node(new Node(id, spec, view, joins));
   for (const auto& region : tables.regions) env->regions(id)->add(region.get());
+  node->regions_ = env->regions(id);
   node->table_regions_ = std::move(tables.regions);
   node->tables_ = std::move(tables.tables);
   if (auto r = node->make_engines(spec.options, env); !r) return r.error();
@@ -138,6 +159,13 @@ void Node::drop_engines() {
 Result<void> Node::make_engines(const Options& options, Environment* env) {
   spec_.options = options;
   protocol_ = find_protocol(options.protocol);
+  if (protocol_->verbs()) {
+    if (auto made = make_verb_memory(); !made) return made.error();
+  }
+  own_words_ = protocol_->by.lock == Primitive::kOneSided ? env->own_words(id_) : nullptr;
+  for (size_t t = 0; t < tables_.size(); ++t) {
+    tables_[t]->set_own_words(own_words_, table_region(TableId(static_cast<uint16_t>(t))));
+  }
   // Coroutines that may wait at a time: those in transactions, as many again that wait for one, and new ones.
   const size_t coroutines_max = size_t{options.limits.inflight} * 4 + options.limits.mailbox;
   for (int w = 0; w < options.workers; ++w) {
@@ -148,6 +176,7 @@ Result<void> Node::make_engines(const Options& options, Environment* env) {
     if (!engine) return engine.error();
     engines_.push_back(std::move(*engine));
   }
+  if (protocol_->verbs() && !joins_) grant_access(*view_);
   return {};
 }
 

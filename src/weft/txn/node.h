@@ -14,6 +14,8 @@
 
 #include "weft/base/bugs.h"
 #include "weft/base/clock.h"
+#include "weft/base/event_log.h"
+#include "weft/fabric/own_words.h"
 #include "weft/fabric/region.h"
 #include "weft/fabric/view.h"
 #include "weft/fabric/wire.h"
@@ -22,6 +24,7 @@
 #include "weft/store/table.h"
 #include "weft/txn.h"
 #include "weft/txn/change.h"
+#include "weft/txn/log_ring.h"
 #include "weft/txn/witness.h"
 
 namespace weft {
@@ -34,12 +37,15 @@ struct ClusterSpec {
   Options options;
   std::vector<TableSpec> tables;
   std::vector<Declared> procedures;
-  Bugs bugs;              // test only
-  bool recovers = false;  // views change, so that a node may come to hold any partition
+  Bugs bugs;                   // test only
+  bool recovers = false;       // views change, so that a node may come to hold any partition
+  bool shares_memory = false;  // with other processes of the host, so that their verbs reach it
 };
 
 // What is wrong with it, or nothing: names the option and its value.
 Result<void> check_spec(const ClusterSpec& spec);
+// Whether engines of these options are sized for the view: what another configuration has made is not taken.
+Result<void> check_view(const View& view, const Options& options);
 
 // Where a node's time, randomness and network come from. Outlives the node.
 class Environment {
@@ -48,9 +54,15 @@ class Environment {
   virtual Clock* clock(NodeId node) = 0;
   virtual Charges* charges(NodeId node, WorkerId worker) = 0;  // may be nullptr
   virtual Wire* wire(NodeId node, WorkerId worker) = 0;
+  // nullptr: the node's processor swaps (Mesh::own_words).
+  virtual OwnWords* own_words(NodeId node) {
+    (void)node;
+    return nullptr;
+  }
   virtual Regions* regions(NodeId node) = 0;  // the node adds its tables' regions
   virtual uint64_t seed(NodeId node, WorkerId worker) = 0;
   virtual Witness* witness() { return nullptr; }
+  virtual EventLog* events() { return nullptr; }  // who wants to be told; nullptr: nobody
 };
 
 class Node {
@@ -122,6 +134,35 @@ class Node {
   std::vector<bool> stale() const;
   bool has_stale() const { return stale_count_.load(std::memory_order_acquire) != 0; }
   void discarded(const std::vector<bool>& partitions);
+  // One-sided access (rows with verbs). The regions of the tables are numbered as the tables are, at every node; then
+  // comes the verb region, with the log rings that peers write and the memory that the workers' own verbs use.
+  RegionId table_region(TableId table) const { return RegionId(table.value); }
+  RegionId verb_region() const { return RegionId(static_cast<uint16_t>(tables_.size())); }
+  size_t ring_bytes() const { return spec_.options.limits.ring_bytes / kRingAlign * kRingAlign; }
+  uint64_t ring_offset(WorkerId worker, NodeId writer) const {
+    return (uint64_t{worker.value} * static_cast<uint64_t>(spec_.options.nodes) + writer.value) * ring_bytes();
+  }
+  const std::byte* ring_memory(WorkerId worker, NodeId writer) const {
+    return verb_memory_->base() + ring_offset(worker, writer);
+  }
+  // By which records are locked, here and by peers; nullptr: by the processor.
+  const OwnWords* own_words() const { return own_words_; }
+  size_t post_bytes() const;  // of each worker
+  std::byte* post_memory(WorkerId worker) const;
+  // Rule O3: no verb that a peer has posted so far, or posts before the view `epoch` is about to be active, lands after
+  // this. By the first worker that adopts it. For all peers: what a member that stays has posted belongs to the view
+  // that ends, too.
+  void stop_access(Epoch epoch);
+  // Recovery into `view` goes on by steps that all workers of this node take together. Says that this one is ready for
+  // a step, and returns whether all are. At the first all members have stopped; where they use verbs, they get access
+  // again.
+  enum class Together : uint8_t { kApply, kCommit };
+  bool together(Together step, const View& view, WorkerId worker);
+  // The last view in which a worker of this node was active, nullptr: none was. Between kApply, when all of them have
+  // stopped, and the moment the first is active in the new view it does not change, and every worker finds the same:
+  // what one has copied while it filled a partition, decisions of another must know of.
+  void went_active(std::shared_ptr<const View> view);
+  std::shared_ptr<const View> last_active() const;
   // At the leader: the workers that have carried everything out wait for each other.
   void worker_recovered(Epoch epoch, WorkerId worker) {
     recovered_[worker.value].store(epoch.value, std::memory_order_release);
@@ -150,6 +191,8 @@ class Node {
  private:
   Node(NodeId id, const ClusterSpec& spec, const View& view, bool joins);
   void note_stale(const View& before, const View& now);
+  Result<void> make_verb_memory();
+  void grant_access(const View& view);
   const NodeId id_;
   ClusterSpec spec_;
   const std::shared_ptr<const View> view_;
@@ -158,10 +201,19 @@ class Node {
   std::function<void()> wake_;
   mutable std::mutex published_mutex_;
   std::shared_ptr<const View> published_;
+  std::shared_ptr<const View> last_active_;  // under the same mutex
   std::atomic<uint32_t> published_epoch_{0};
   std::atomic<uint64_t> lease_until_ns_{UINT64_MAX};
   std::atomic<uint64_t> fenced_after_ns_{0};
   std::array<std::atomic<uint32_t>, kWorkersMax> recovered_{};
+  std::array<std::array<std::atomic<uint32_t>, kWorkersMax>, 2> together_{};  // by step: the epoch
+  Regions* regions_ = nullptr;
+  OwnWords* own_words_ = nullptr;
+  std::unique_ptr<Region> verb_memory_;  // rings that peers write
+  std::unique_ptr<Region> post_memory_;  // for the local ends of verbs: no peer reaches it
+  std::mutex access_mutex_;
+  Epoch access_epoch_;                                         // access belongs to this view, or was stopped for it
+  bool access_ = false;                                        // is granted
   std::array<std::atomic<uint32_t>, kNodesMax + 1> closed_{};  // by peer: the incarnation
   Sweep sweep_;
   std::vector<bool> stale_;  // by partition; with published_mutex_

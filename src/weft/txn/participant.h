@@ -9,6 +9,9 @@ namespace weft {
 inline LogRecord* Engine::open_record(const Message& m) {
   const auto request = load<CommitRequest>(m.body.data());
   LogRecord& record = log_.at(m.source, static_cast<uint8_t>(m.spare));
+  if (from_ring_ && (record.state & (kLogReplicated | kLogCommitted)) != 0 && record.sequence < request.sequence) {
+    finish_record(record);  // the notice that its last transaction is finished is still on its way
+  }
   if (record.state != 0 && static_cast<uint32_t>(record.sequence) != static_cast<uint32_t>(request.sequence)) {
     bad_message(m.source, "a slot is used again before its record was truncated");
     return nullptr;

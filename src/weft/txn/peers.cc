@@ -1,6 +1,4 @@
 // Peers that sent what no correct peer sends: their channels are closed, and what waits for them gets an outcome.
-#include <cstdio>
-
 #include "weft/base/check.h"
 #include "weft/txn/engine.h"
 
@@ -29,8 +27,10 @@ void Engine::handle_bad_peers() {
 // had the peer removed. Where they do not, it gets an outcome: one that has replicated nothing aborts, any other is
 // unknown.
 void Engine::lose_peer(NodeId peer, const Error& error) {
-  std::fprintf(stderr, "weft: peer_closed node=%d worker=%d peer=%d: %s\n", self_.value, id_.value, peer.value,
-               error.text().c_str());
+  if (events_ != nullptr) {
+    events_->emit_of(self_.value, Level::kError, "peer_closed",
+                     {{"worker", id_.value}, {"peer", peer.value}, {"why", error.text()}});
+  }
   lost_peers_ |= uint64_t{1} << peer.value;
   node_->peer_closed(peer, met_[peer.value]);
   credit_came_back_ = true;  // whoever waits for credit there looks again, and is refused
@@ -54,7 +54,7 @@ void Engine::lose_peer_of(TxnSlot& slot, NodeId peer) {
   slot.waiting &= ~bit;
   slot.locked_nodes &= ~bit;
   if (slot.phase < Phase::kReplicate && !slot.row->locks_backups()) {
-    if (slot.waiting == 0) advance(slot);
+    if (phase_over(slot)) advance(slot);
     return;
   }
   slot.outcome.kind = OutcomeKind::kUnknown;

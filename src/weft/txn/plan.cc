@@ -37,10 +37,13 @@ void Engine::plan(TxnSlot& slot) {
     voters |= of_key & ~filling;
     slot.fill_nodes |= filling;
   }
+  slot.alone = is_alone(slot, nodes);
+  if (slot.alone) return;
   slot.fill_only = slot.fill_nodes & ~voters;
   for_each_node(nodes & ~slot.participants, [&](NodeId n) { slot.credit[n.value] = 0; });
   slot.participants = nodes;
   slot.tell_after = tell_phase(slot);
+  if (rings_ != nullptr) plan_rings(slot);
   plan_credit(slot);
   if ((nodes & lost_peers_) != 0) reject(slot, Code::kClosed, nullptr, {});
 }
@@ -63,9 +66,11 @@ WEFT_INLINE uint64_t Engine::plan_key(TxnSlot& slot, Entry& e, bool several_prim
   const uint64_t primary = uint64_t{1} << replicas.primary().value;
   const uint64_t lock_at = row.locks_backups() ? replicas.mask : primary;
   e.at = {};
+  e.by_verb = 0;
   if (e.write != Write::kNone) {
+    const bool by_verb = locks_by_verb(e);
     // A lock taken while reading is enough, but an erase needs more of it.
-    if (!e.locked || e.write == Write::kErase) e.at[at(Phase::kLock)] = lock_at;
+    if (!by_verb && (!e.locked || e.write == Write::kErase)) e.at[at(Phase::kLock)] = lock_at;
     if (row.replicates()) {
       uint64_t to = replicas.mask & ~primary;
       // K2: a lock that does not carry the value leaves it at the backups and the coordinator; if the coordinator is
@@ -75,6 +80,7 @@ WEFT_INLINE uint64_t Engine::plan_key(TxnSlot& slot, Entry& e, bool several_prim
       const bool counted_twice = (to >> self_.value & 1U) != 0;
       const bool lock_misses_it = !row.lock_carries_value && (counted_twice || several_primaries);
       if (row.replicates_to_primary() || lock_misses_it) to |= primary;
+      if (by_verb && bugs_.has(Bug::kLogMissesPrimary)) to &= ~primary;
       e.at[at(Phase::kReplicate)] = to;
     }
     // Whoever fills gets the write in any row, before anybody sees it.
@@ -82,11 +88,21 @@ WEFT_INLINE uint64_t Engine::plan_key(TxnSlot& slot, Entry& e, bool several_prim
     // The unlock brings the value to those who lock and have not got it.
     const bool lock_brought_it = row.lock_carries_value && !bugs_.has(Bug::kLockWithoutValue);
     if (e.write != Write::kErase && !lock_brought_it) e.at[at(Phase::kUnlock)] = lock_at & ~e.at[at(Phase::kReplicate)];
+    if (by_verb) {
+      e.by_verb = kLocksByVerb;
+      e.at[at(Phase::kUnlock)] = 0;
+    }
   } else if (e.read && !e.locked) {
     if (row.locks_reads()) e.at[at(Phase::kLock)] = lock_at;
-    if (row.validate && !bugs_.has(Bug::kSkipValidation)) e.at[at(Phase::kValidate)] = primary;
+    if (row.validate && !bugs_.has(Bug::kSkipValidation)) {
+      if (checked_by_verb(e)) {
+        e.by_verb = kCheckedByVerb;
+      } else {
+        e.at[at(Phase::kValidate)] = primary;
+      }
+    }
   }
-  uint64_t nodes = 0;
+  uint64_t nodes = e.by_verb != 0 ? primary : 0;
   for (size_t p = 0; p < slot.targets.size(); ++p) {
     slot.targets[p] |= e.at[p];
     nodes |= e.at[p];
@@ -98,7 +114,7 @@ WEFT_INLINE uint64_t Engine::plan_key(TxnSlot& slot, Entry& e, bool several_prim
 // one that brings its value, and their answers, each in a packet of its own.
 void Engine::plan_credit(TxnSlot& slot) {
   constexpr uint32_t kMessages = 512;
-  constexpr uint32_t kKey = 3 * sizeof(KeyPart) + sizeof(uint64_t);
+  constexpr uint32_t kKey = 3 * sizeof(KeyPart) + 2 * sizeof(uint64_t);
   for_each_node(slot.participants, [&](NodeId n) { slot.need[n.value] = kMessages; });
   for (uint16_t i = 0; i < slot.count; ++i) {
     const Entry& e = slot.entry(i);
@@ -123,7 +139,10 @@ bool Engine::take_credit(TxnSlot& slot) {
     taken |= uint64_t{1} << n.value;
     slot.credit[n.value] += need;
   });
-  if (ok) return true;
+  if (ok) {
+    if (slot.ring_nodes != 0) reserve_rings(slot);
+    return true;
+  }
   for_each_node(taken, [&](NodeId n) {
     credit_.give(n, slot.need[n.value]);
     slot.credit[n.value] -= slot.need[n.value];
@@ -138,10 +157,18 @@ bool Engine::carries_values(const TxnSlot& slot, Phase phase) const {
 }
 
 // What a phase says of one key; returns the end of it.
-WEFT_INLINE std::byte* Engine::encode_key(std::byte* to, const Entry& e, uint8_t index, Phase phase, bool with_value) {
+WEFT_INLINE std::byte* Engine::encode_key(std::byte* to, const Entry& e, uint8_t index, Phase phase,
+                                          bool with_value) const {
   KeyPart part{};
   if (phase == Phase::kReplicate) {
     part.version = e.base.value + 1;
+    // Of no meaning at backups.
+    if ((e.by_verb & kLocksByVerb) != 0) part.flags |= kByVerb;
+    if (in_order(e)) {
+      part.flags |= kInOrder;
+      if (e.write == Write::kErase) part.follows = static_cast<uint32_t>(part.version - e.replaced.value);
+      if (e.write == Write::kPut && !e.read) part.follows = 1;
+    }
   } else if (e.read) {
     part.version = e.version.value;
     part.flags = kHasVersion;
@@ -162,10 +189,21 @@ WEFT_INLINE std::byte* Engine::encode_key(std::byte* to, const Entry& e, uint8_t
   return to + padded(e.new_bytes);
 }
 
-void Engine::send_phase(TxnSlot& slot, Phase phase, uint64_t nodes) {
-  const uint16_t count = phase != Phase::kUnlock || slot.committing ? slot.count : 0;
+WEFT_INLINE size_t Engine::phase_bytes(const TxnSlot& slot, Phase phase, NodeId node) const {
   const bool values = carries_values(slot, phase);
-  const auto with_value = [values](const Entry& e) { return values && installs(e.write); };
+  const uint16_t count = phase != Phase::kUnlock || slot.committing ? slot.count : 0;
+  size_t bytes = sizeof(CommitRequest);
+  for (uint16_t i = 0; i < count; ++i) {
+    const Entry& e = slot.entry(i);
+    if ((e.at[at(phase)] >> node.value & 1U) == 0) continue;
+    bytes += sizeof(KeyPart) + padded(e.key.bytes.size()) + (values && installs(e.write) ? padded(e.new_bytes) : 0);
+  }
+  return bytes;
+}
+
+WEFT_INLINE void Engine::encode_phase(std::byte* to, const TxnSlot& slot, Phase phase, NodeId node) const {
+  const bool values = carries_values(slot, phase);
+  const uint16_t count = phase != Phase::kUnlock || slot.committing ? slot.count : 0;
   CommitRequest request{};
   request.sequence = slot.sequence;
   request.participants = slot.participants & ~slot.fill_only;
@@ -174,23 +212,22 @@ void Engine::send_phase(TxnSlot& slot, Phase phase, uint64_t nodes) {
   request.entries = static_cast<uint8_t>(slot.count);
   request.writes = slot.writes;
   request.commit = slot.committing;
+  std::byte* const start = to;
+  to += sizeof request;
+  for (uint16_t i = 0; i < count; ++i) {
+    const Entry& e = slot.entry(i);
+    if ((e.at[at(phase)] >> node.value & 1U) == 0) continue;
+    ++request.keys;
+    to = encode_key(to, e, static_cast<uint8_t>(i), phase, values && installs(e.write));
+  }
+  store(start, request);
+}
+
+void Engine::send_phase(TxnSlot& slot, Phase phase, uint64_t nodes) {
   for_each_node(nodes, [&](NodeId node) {
-    size_t bytes = sizeof request;
-    request.keys = 0;
-    for (uint16_t i = 0; i < count; ++i) {
-      const Entry& e = slot.entry(i);
-      if ((e.at[at(phase)] >> node.value & 1U) == 0) continue;
-      ++request.keys;
-      bytes += sizeof(KeyPart) + padded(e.key.bytes.size()) + (with_value(e) ? padded(e.new_bytes) : 0);
-    }
-    std::byte* to = port_.reserve(node, Flow::kCommit, static_cast<uint8_t>(kKindOf[at(phase)]), bytes, slot.index);
-    store(to, request);
-    to += sizeof request;
-    for (uint16_t i = 0; i < count; ++i) {
-      const Entry& e = slot.entry(i);
-      if ((e.at[at(phase)] >> node.value & 1U) == 0) continue;
-      to = encode_key(to, e, static_cast<uint8_t>(i), phase, with_value(e));
-    }
+    std::byte* to = port_.reserve(node, Flow::kCommit, static_cast<uint8_t>(kKindOf[at(phase)]),
+                                  phase_bytes(slot, phase, node), slot.index);
+    encode_phase(to, slot, phase, node);
     if (node != self_) ++counters_.phase_messages[at(phase)];
   });
 }

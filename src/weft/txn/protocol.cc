@@ -8,7 +8,7 @@ std::string_view phase_name(Phase phase) {
 }
 
 const Protocol* find_protocol(std::string_view name) {
-  for (const Protocol& row : kProtocols) {
+  for (const Protocol& row : kRows) {
     if (row.name == name) return &row;
   }
   return nullptr;

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 namespace weft {
@@ -18,8 +19,10 @@ struct Where {
   Keys of = Keys::kNone;
 };
 
-// How a phase reaches the other node.
-enum class Primitive : uint8_t { kNothing, kMessage };
+// How a phase reaches the other node. One-sided: by verbs on its memory, without its workers. Hybrid, of execute: by a
+// verb if the place of the record is remembered, else by a message that also brings the place. What a verb cannot do
+// (a key of unknown place, insert, delete, a write that outgrows its block) goes by message in every row.
+enum class Primitive : uint8_t { kNothing, kMessage, kOneSided, kHybrid };
 
 // What a backup can do with its log: undo a write it has applied, or redo one it has not.
 enum class Log : uint8_t { kUndo, kRedo };
@@ -46,13 +49,33 @@ struct Protocol {
   Where replicate{};
   Log log = Log::kUndo;
   Primitives by{};
-  bool passive_ack = false;  // commit acknowledgements ride on later messages
+  bool passive_ack = false;     // commit acknowledgements ride on later messages
+  bool location_cache = false;  // execute remembers where records are
 
   constexpr bool locks_reads() const { return lock.of == Keys::kReadsAndWrites; }
   constexpr bool locks_backups() const { return lock.at == Replicas::kAll; }
   constexpr bool replicates() const { return replicate.at != Replicas::kNone; }
   constexpr bool replicates_to_primary() const { return replicate.at == Replicas::kAll; }
+  constexpr bool verbs() const {
+    return by.execute == Primitive::kOneSided || by.execute == Primitive::kHybrid || by.lock == Primitive::kOneSided ||
+           by.validate == Primitive::kOneSided || by.log == Primitive::kOneSided || by.commit == Primitive::kOneSided;
+  }
+  // A backup's table follows when the transaction is finished: it is no place to read (rule G6).
+  constexpr bool backups_lag() const { return replicates() && log == Log::kRedo; }
 };
+
+// When a commit may be told: after the answers of this phase.
+// - unanimous locks with values: one survivor without the lock would force abort, so all lock answers are the proof;
+// - replication to primary and backups: REPLICATED is on f + 1 nodes when all have answered;
+// - replication to backups only: it is on f, or f + 1 with the coordinator unless that is itself a backup; the rows are
+//   judged by their worst case, so the primaries' unlock answers are needed;
+// - nothing locked: validation.
+constexpr Phase told_after(const Protocol& row) {
+  if (row.lock.at == Replicas::kNone) return Phase::kValidate;
+  if (row.locks_backups()) return Phase::kLock;
+  if (row.replicates_to_primary()) return Phase::kReplicate;
+  return Phase::kUnlock;
+}
 
 // Why a row is illegal, or an empty string.
 constexpr std::string_view illegal(const Protocol& row) {
@@ -76,7 +99,9 @@ constexpr std::string_view illegal(const Protocol& row) {
   if (row.replicates()) {
     if (row.replicate.at == Replicas::kPrimary) return "replication reaches the backups (K2)";
     if (row.replicate.of != Keys::kWrites) return "replication carries the writes";
-    if (row.log != Log::kUndo) return "a backup that applies at once keeps an undo log";
+    if (by.log == Primitive::kMessage && row.log != Log::kUndo)
+      return "a backup that applies at once keeps an undo log";
+    if (by.log == Primitive::kOneSided && row.log != Log::kRedo) return "what a verb logs is redone from the log";
     if (row.locks_backups()) return "a row replicates or locks the backups, not both";
   }
   if (row.locks_backups()) {
@@ -84,24 +109,32 @@ constexpr std::string_view illegal(const Protocol& row) {
     if (!row.locks_reads()) return "commit by unanimity needs a record of the reads too (dnl1's rule)";
     if (row.log != Log::kRedo) return "a lock record that carries the value is a redo log";
   }
+  if (by.execute != Primitive::kHybrid && (by.lock == Primitive::kHybrid || by.validate == Primitive::kHybrid ||
+                                           by.log == Primitive::kHybrid || by.commit == Primitive::kHybrid)) {
+    return "hybrid is a way to execute";
+  }
+  const bool finds_places = by.execute == Primitive::kOneSided || by.execute == Primitive::kHybrid;
+  if (by.execute == Primitive::kHybrid && !row.location_cache) return "hybrid goes by the location cache";
+  if (row.location_cache && !finds_places) return "who executes by message has nothing to remember";
+  if ((by.lock == Primitive::kOneSided || by.validate == Primitive::kOneSided) && !finds_places) {
+    return "a verb needs the place of the record, which execution finds";
+  }
+  if (by.lock == Primitive::kOneSided) {
+    if (row.lock_carries_value) return "a one-sided lock does not carry the value (K2)";
+    if (row.lock.at != Replicas::kPrimary || row.locks_reads()) return "a one-sided lock is a primary's, of a write";
+    if (row.lock_while_reading) return "a lock taken while reading is taken by message";
+    if (!row.replicates_to_primary()) return "a one-sided lock leaves nothing at the primary: the log goes there (K2)";
+    if (by.log != Primitive::kOneSided) return "who locks by verbs logs by verbs";
+  }
+  if (row.lock.at != Replicas::kNone && (by.commit == Primitive::kOneSided) != (by.lock == Primitive::kOneSided)) {
+    return "a message unlocks what one locked, a verb what one locked";
+  }
+  if (row.passive_ack && told_after(row) >= Phase::kUnlock) return "who is told after the unlock waits for it";
   if (row.lock_while_reading) {
     if (row.lock_carries_value) return "a lock taken while reading cannot carry the new value";
     if (row.lock.at != Replicas::kPrimary) return "a lock taken while reading is taken at the primary";
   }
   return {};
-}
-
-// When a commit may be told: after the answers of this phase.
-// - unanimous locks with values: one survivor without the lock would force abort, so all lock answers are the proof;
-// - replication to primary and backups: REPLICATED is on f + 1 nodes when all have answered;
-// - replication to backups only: it is on f, or f + 1 with the coordinator unless that is itself a backup; the rows are
-//   judged by their worst case, so the primaries' unlock answers are needed;
-// - nothing locked: validation.
-constexpr Phase told_after(const Protocol& row) {
-  if (row.lock.at == Replicas::kNone) return Phase::kValidate;
-  if (row.locks_backups()) return Phase::kLock;
-  if (row.replicates_to_primary()) return Phase::kReplicate;
-  return Phase::kUnlock;
 }
 
 // An abort of unanimous locks must first reach all who locked; elsewhere nothing was replicated and nobody can commit
@@ -156,13 +189,88 @@ inline constexpr Protocol kFasst{.name = "fasst",
                                  .lock_while_reading = true,
                                  .validate = true,
                                  .replicate = {Replicas::kBackups, Keys::kWrites}};
+// DrTM+H's table 4: one-sided (I) or two-sided (II) to execute, lock, validate, log, commit.
+inline constexpr Protocol kFarm{.name = "farm",  // I II I I II
+                                .source = "FaRM",
+                                .lock = {Replicas::kPrimary, Keys::kWrites},
+                                .lock_carries_value = true,
+                                .validate = true,
+                                .replicate = {Replicas::kBackups, Keys::kWrites},
+                                .log = Log::kRedo,
+                                .by = {.execute = Primitive::kOneSided,
+                                       .lock = Primitive::kMessage,
+                                       .validate = Primitive::kOneSided,
+                                       .log = Primitive::kOneSided,
+                                       .commit = Primitive::kMessage},
+                                .location_cache = true};
+inline constexpr Protocol kDrtmr{.name = "drtmr",  // I I I I I
+                                 .source = "DrTM+R, all one-sided",
+                                 .lock = {Replicas::kPrimary, Keys::kWrites},
+                                 .validate = true,
+                                 .replicate = {Replicas::kAll, Keys::kWrites},
+                                 .log = Log::kRedo,
+                                 .by = {.execute = Primitive::kOneSided,
+                                        .lock = Primitive::kOneSided,
+                                        .validate = Primitive::kOneSided,
+                                        .log = Primitive::kOneSided,
+                                        .commit = Primitive::kOneSided},
+                                 .passive_ack = true,
+                                 .location_cache = true};
+inline constexpr Protocol kDrtmh{.name = "drtmh",  // I/II I I I I
+                                 .source = "DrTM+H, hybrid",
+                                 .lock = kDrtmr.lock,
+                                 .validate = true,
+                                 .replicate = kDrtmr.replicate,
+                                 .log = Log::kRedo,
+                                 .by = {.execute = Primitive::kHybrid,
+                                        .lock = Primitive::kOneSided,
+                                        .validate = Primitive::kOneSided,
+                                        .log = Primitive::kOneSided,
+                                        .commit = Primitive::kOneSided},
+                                 .passive_ack = true,
+                                 .location_cache = true};
+inline constexpr Protocol kDrtmhNc{.name = "drtmh-nc",  // two READs for every record
+                                   .source = "DrTM+H without a location cache",
+                                   .lock = kDrtmr.lock,
+                                   .validate = true,
+                                   .replicate = kDrtmr.replicate,
+                                   .log = Log::kRedo,
+                                   .by = kDrtmr.by,
+                                   .passive_ack = true};
 // Read-only transactions of every protocol.
 inline constexpr Protocol kReadOnly{.name = "dnl-ro", .source = "Dandelion", .validate = true};
 static_assert(illegal(kReadOnly).empty());
 
-inline constexpr auto kProtocols = protocol_table(kDnl4, kDnl2, kDnl1, kFasst);
+// Rows between dnl4, farm and drtmr, one phase apart, so that `weft bench phases` can tell what each phase is worth.
+constexpr Protocol with(Protocol row, std::string_view name, std::string_view source, const Primitives& by) {
+  row.name = name;
+  row.source = source;
+  row.by = by;
+  return row;
+}
+constexpr Protocol with_cache(Protocol row) {
+  row.location_cache = true;
+  return row;
+}
+inline constexpr Protocol kDnl4ExecuteNc =
+    with(kDnl4, "dnl4-e-nc", "dnl4 that executes by READs, without a cache", {.execute = Primitive::kOneSided});
+inline constexpr Protocol kDnl4Execute =
+    with_cache(with(kDnl4, "dnl4-e", "dnl4 that executes by READs", {.execute = Primitive::kOneSided}));
+inline constexpr Protocol kDnl4Validate =
+    with_cache(with(kDnl4, "dnl4-ev", "dnl4 that executes and validates by READs",
+                    {.execute = Primitive::kOneSided, .validate = Primitive::kOneSided}));
+inline constexpr Protocol kDrtmrMessages =
+    with(kDrtmr, "drtmr-m", "drtmr that locks and commits by message",
+         {.execute = Primitive::kOneSided, .validate = Primitive::kOneSided, .log = Primitive::kOneSided});
 
-// nullptr if there is none of that name.
+// All rows; messages and records name a row by its place here. The first ones are protocols to choose from, the rest is
+// for comparison.
+inline constexpr auto kRows = protocol_table(kDnl4, kDnl2, kDnl1, kFasst, kFarm, kDrtmr, kDrtmh, kDrtmhNc,
+                                             kDnl4ExecuteNc, kDnl4Execute, kDnl4Validate, kDrtmrMessages);
+inline constexpr std::span<const Protocol> kProtocols(kRows.data(), 8);
+inline constexpr std::span<const Protocol> kComparedRows(kRows.data() + 8, kRows.size() - 8);
+
+// Of all rows; nullptr if there is none of that name.
 const Protocol* find_protocol(std::string_view name);
 
 }  // namespace weft

@@ -39,18 +39,22 @@ static_assert(round_trips(kDnl4) == 4 && round_trips(kDnl2) == 2 && round_trips(
 static_assert(round_trips(kFasst) == 3 && round_trips(kReadOnly) == 1);
 static_assert(told_after(kDnl4) == Phase::kUnlock && told_after(kFasst) == Phase::kUnlock);
 static_assert(told_after(kDnl2) == Phase::kReplicate && told_after(kDnl1) == Phase::kLock);
+static_assert(told_after(kFarm) == Phase::kUnlock && told_after(kDrtmr) == Phase::kReplicate);
+static_assert(round_trips(kFarm) == 4 && round_trips(kDrtmr) == 3 && round_trips(kDrtmh) == 3);
+static_assert(kFarm.backups_lag() && kDrtmr.backups_lag() && !kDnl4.backups_lag() && !kDnl1.backups_lag());
 static_assert(told_after(kReadOnly) == Phase::kValidate);
 static_assert(abort_told_after_acks(kDnl1));
 static_assert(!abort_told_after_acks(kDnl4) && !abort_told_after_acks(kDnl2) && !abort_told_after_acks(kFasst));
 
 TEST(Protocol, IsFoundByName) {
   std::set<std::string_view> names;
-  for (const Protocol& row : kProtocols) {
+  for (const Protocol& row : kRows) {
     EXPECT_EQ(find_protocol(row.name), &row);
     EXPECT_TRUE(names.insert(row.name).second) << row.name << " is there twice";
     EXPECT_TRUE(illegal(row).empty()) << row.name << ": " << illegal(row);
   }
-  for (const char* name : {"dnl4", "dnl2", "dnl1", "fasst"}) EXPECT_TRUE(names.contains(name)) << name;
+  for (const char* name : {"dnl4", "dnl2", "dnl1", "fasst", "farm", "drtmr", "drtmh", "drtmh-nc"})
+    EXPECT_TRUE(names.contains(name)) << name;
   EXPECT_EQ(find_protocol("dnl3"), nullptr);
   EXPECT_EQ(find_protocol("dnl"), nullptr) << "a prefix is no name";
   EXPECT_EQ(find_protocol(""), nullptr);
@@ -110,6 +114,32 @@ TEST(Protocol, ABrokenRuleHasAReason) {
                }),
        "reads"},
       {"unanimous lock with an undo log", changed(kDnl1, [](Protocol& r) { r.log = Log::kUndo; }), "redo"},
+      {"a verb that carries the value", changed(kDrtmr, [](Protocol& r) { r.lock_carries_value = true; }), "K2"},
+      {"a verb's lock that is logged at backups only",
+       changed(kDrtmr,
+               [](Protocol& r) {
+                 r.replicate.at = Replicas::kBackups;
+                 r.passive_ack = false;
+               }),
+       "K2"},
+      {"a verb's lock of reads", changed(kDrtmr, [](Protocol& r) { r.lock.of = Keys::kReadsAndWrites; }), "of a write"},
+      {"a verb's lock that is logged by message",
+       changed(kDrtmr,
+               [](Protocol& r) {
+                 r.by.log = Primitive::kMessage;
+                 r.log = Log::kUndo;
+               }),
+       "logs by verbs"},
+      {"a verb's log that is undone", changed(kFarm, [](Protocol& r) { r.log = Log::kUndo; }), "redone"},
+      {"a verb that unlocks what a message locked",
+       changed(kFarm, [](Protocol& r) { r.by.commit = Primitive::kOneSided; }), "unlocks"},
+      {"a message that unlocks what a verb locked",
+       changed(kDrtmr, [](Protocol& r) { r.by.commit = Primitive::kMessage; }), "unlocks"},
+      {"a verb without a place", changed(kDnl4, [](Protocol& r) { r.by.validate = Primitive::kOneSided; }), "place"},
+      {"hybrid without a cache", changed(kDrtmh, [](Protocol& r) { r.location_cache = false; }), "cache"},
+      {"a cache of nothing", changed(kDnl4, [](Protocol& r) { r.location_cache = true; }), "remember"},
+      {"hybrid to commit", changed(kDnl4, [](Protocol& r) { r.by.commit = Primitive::kHybrid; }), "hybrid"},
+      {"passive where the client waits", changed(kFarm, [](Protocol& r) { r.passive_ack = true; }), "waits"},
       {"the value before it is known", changed(kFasst, [](Protocol& r) { r.lock_carries_value = true; }),
        "cannot carry"},
   };

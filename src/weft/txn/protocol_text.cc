@@ -16,19 +16,42 @@ std::string where(const Where& w) {
   return std::string(kAt[static_cast<int>(w.at)]) + std::string(kOf[static_cast<int>(w.of)]);
 }
 
-// Messages of one commit, answers included, for a transaction that reads key r and writes key w, neither held by the
+// Of one commit, for a transaction that reads key r and writes key w, neither held by the
 // coordinator, on disjoint replicas, with n replicas each.
-int messages(const Protocol& row, int replicas) {
-  const int backups = replicas - 1;
-  int pairs = 0;
-  if (row.lock.at != Replicas::kNone && !row.lock_while_reading) {
-    const int at = row.locks_backups() ? replicas : 1;
-    pairs += at * (row.locks_reads() ? 2 : 1);
-  }
-  if (row.validate) ++pairs;
-  if (row.replicates()) pairs += backups + (row.replicates_to_primary() ? 1 : 0);
-  if (row.lock.at != Replicas::kNone) pairs += (row.locks_backups() ? replicas : 1) * (row.locks_reads() ? 2 : 1);
-  return pairs * 2;
+struct Costs {
+  int messages = 0;  // answers included
+  int verbs = 0;
+};
+
+Costs costs(const Protocol& row, int replicas) {
+  Costs out;
+  const auto phase = [&](Primitive by, int times, int verbs) {
+    if (by == Primitive::kMessage) out.messages += 2 * times;
+    if (by == Primitive::kOneSided) out.verbs += verbs * times;
+  };
+  const int locked = (row.locks_backups() ? replicas : 1) * (row.locks_reads() ? 2 : 1);
+  const bool locks = row.lock.at != Replicas::kNone;
+  if (locks && !row.lock_while_reading) phase(row.by.lock, locked, 2);  // CAS, READ
+  if (row.validate) phase(row.by.validate, 1, 1);
+  if (row.replicates()) phase(row.by.log, replicas - (row.replicates_to_primary() ? 0 : 1), 1);
+  if (locks) phase(row.by.commit, locked, 2);  // WRITE of the value, WRITE of the word
+  return out;
+}
+
+// Execute, lock, validate, log, commit.
+std::string primitives(const Protocol& row) {
+  static constexpr std::string_view kNames[] = {"-", "II", "I", "I/II"};
+  const bool locks = row.lock.at != Replicas::kNone;
+  std::string out;
+  const auto add = [&](Primitive by, bool has_it) {
+    out += (out.empty() ? "" : " ") + std::string(kNames[has_it ? static_cast<int>(by) : 0]);
+  };
+  add(row.by.execute, true);
+  add(row.by.lock, locks);
+  add(row.by.validate, row.validate);
+  add(row.by.log, row.replicates());
+  add(row.by.commit, locks);
+  return out;
 }
 
 std::string lock_text(const Protocol& row) {
@@ -38,7 +61,7 @@ std::string lock_text(const Protocol& row) {
 }
 
 void line(std::ostream& out, const std::vector<std::string>& cells) {
-  static constexpr int kWidth[] = {8, 21, 10, 11, 21, 6, 12, 13, 6, 10};
+  static constexpr int kWidth[] = {9, 19, 8, 9, 8, 4, 11, 10, 5, 8, 5, 14};
   for (size_t i = 0; i < cells.size(); ++i) {
     out << std::left << std::setw(kWidth[i]) << cells[i] << (i + 1 < cells.size() ? " " : "");
   }
@@ -50,20 +73,26 @@ void row_text(std::ostream& out, const Protocol& row) {
   line(out, {std::string(row.name), lock_text(row), row.validate ? "reads" : "-", where(row.replicate),
              writes ? where(row.lock) : "-", writes ? (row.log == Log::kUndo ? "undo" : "redo") : "-",
              std::string(phase_name(told_after(row))), abort_told_after_acks(row) ? "all acks" : "at once",
-             std::to_string(round_trips(row)), std::to_string(messages(row, 3))});
+             std::to_string(round_trips(row)), std::to_string(costs(row, 3).messages),
+             std::to_string(costs(row, 3).verbs), primitives(row)});
 }
 
 }  // namespace
 
 void print_protocols(std::ostream& out) {
-  line(out,
-       {"name", "lock", "validate", "replicate", "unlock", "log", "commit told", "abort told", "trips", "messages"});
+  line(out, {"name", "lock", "validate", "replicate", "unlock", "log", "commit told", "abort told", "trips", "messages",
+             "verbs", "by"});
   for (const Protocol& row : kProtocols) row_text(out, row);
   row_text(out, kReadOnly);
-  out << "\nP primary, B backups, R keys only read, W written keys. Every phase goes by message.\n"
+  out << "\nOne phase apart from those, for `weft bench phases`:\n";
+  for (const Protocol& row : kComparedRows) row_text(out, row);
+  out << "\nP primary, B backups, R keys only read, W written keys.\n"
+         "by: execute, lock, validate, log, commit; I one-sided verbs, II messages, I/II verbs where the place is "
+         "known.\n"
          "commit told: after the answers of that phase; follows from the row (docs/protocols.md).\n"
-         "trips: round trips until the commit is told; messages: of one commit with answers, 3 replicas; both for a\n"
-         "transaction that reads one key and writes another, all remote. Fewer where steps are local.\n";
+         "trips: round trips until the commit is told; messages (with answers), verbs: of one commit, 3 replicas; all "
+         "for\n"
+         "a transaction that reads one key and writes another, all remote. Fewer where steps are local.\n";
 }
 
 }  // namespace weft

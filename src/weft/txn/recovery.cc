@@ -1,4 +1,5 @@
-// The member's side of recovery (recovery.h): stop, report, write decisions down, carry them out, go on.
+// The member's side of recovery (recovery.h): stop, report, write decisions down, go on. Carrying them out:
+// recovery_apply.cc.
 #include <algorithm>
 #include <cstring>
 
@@ -11,6 +12,7 @@ namespace weft {
 void Engine::adopt(std::shared_ptr<const View> view) {
   WEFT_CHECK(view->epoch > view_->epoch || !served_, "views only grow");
   const Member* self = view->find(self_);
+  if (posts_ != nullptr) stop_verbs(*view);
   active_ = false;
   change_.adopted(view->epoch.value, in_use_, worker_->now_ns());
   retired_ = self == nullptr || self->token != node_->token() || (served_ && self->incarnation != incarnation_);
@@ -28,7 +30,6 @@ void Engine::adopt(std::shared_ptr<const View> view) {
     wire_->admit(node, is);
     lost_peers_ &= ~(uint64_t{1} << n);
   }
-  if (!filled_from_ && served_) filled_from_ = view_;  // a view before it came says what another of its name filled
   old_views_.push_back(std::move(view_));
   view_ = std::move(view);
   if (retired_) {
@@ -50,15 +51,17 @@ void Engine::adopt(std::shared_ptr<const View> view) {
 void Engine::stop_transactions() {
   local_gets_.clear();
   gets_without_credit_.clear();
+  alone_.clear();
   credit_first_ = credit_last_ = nullptr;
-  for (DoneQueue& queue : dones_) queue.items.clear();
-  dones_queued_ = 0;
+  dones_.clear();
+  unlocked_.clear();
   credit_.reset();
   for (const auto& s : slots_) {
     TxnSlot& slot = *s;
     if (slot.state == SlotState::kFree) continue;
     note_own(slot);
     slot.participants = slot.locked_nodes = slot.record_nodes = slot.fill_nodes = 0;
+    slot.ring_bytes = 0;
     slot.dones_pending = 0;
     slot.next = nullptr;
     const bool sent = slot.state == SlotState::kCommitting && slot.phase != Phase::kExecute;
@@ -79,6 +82,7 @@ void Engine::stop_transactions() {
     slot.reads_pending = 0;
     slot.commit_wanted = false;
     slot.waiting = 0;
+    slot.posts_waiting = 0;
     fail(slot, Code::kEpoch, nullptr, Owner());
     if (slot.state == SlotState::kExecuting) {
       wake(slot);
@@ -95,14 +99,14 @@ void Engine::note_own(const TxnSlot& slot) {
   for (const OwnTransaction& own : own_) {
     if (own.slot == slot.index) return;
   }
-  Verdict verdict = Verdict::kAbort;
+  Ending ending = Ending::kAbort;
   if (slot.state == SlotState::kFinished) {
     if (!slot.committing || slot.dones_pending == 0) return;
-    verdict = Verdict::kCommit;
+    ending = Ending::kCommit;
   } else if (slot.state == SlotState::kCommitting && slot.committing) {
-    verdict = slot.phase == Phase::kUnlock || slot.told ? Verdict::kCommit : Verdict::kOpen;
+    ending = slot.phase == Phase::kUnlock || slot.told ? Ending::kCommit : Ending::kOpen;
   }
-  own_.push_back({slot.sequence, slot.index, verdict});
+  own_.push_back({slot.sequence, slot.index, ending});
 }
 
 // Not a member any more: nobody here will learn how its commits ended.
@@ -124,15 +128,18 @@ void Engine::retire() {
 bool Engine::recovery_step() {
   bool busy = false;
   if (member_.asked && !member_.reported) busy |= report();
-  if (member_.applying && !member_.applied && worker_->now_ns() >= node_->fenced_after_ns()) {
-    carry_out();
+  const bool may_apply = member_.applying && !member_.applied && worker_->now_ns() >= node_->fenced_after_ns();
+  if (may_apply && carry_out_step()) {
     member_.applied = true;
     send_recovery(view_->leader(), RecoveryStep::kApplied);
     busy = true;
   }
   if (leader_ != nullptr) busy |= lead();
   if (member_.all_applied) {
-    if (settle_tables()) activate();
+    if (settle_tables()) {
+      activate();
+      node_->went_active(view_);
+    }
     busy = true;
   }
   return busy;
@@ -142,8 +149,8 @@ bool Engine::parse_recovery(const Message& m) {
   if (m.body.size() < sizeof(RecoveryHeader)) return false;
   const auto header = load<RecoveryHeader>(m.body.data());
   if (header.step > static_cast<uint8_t>(RecoveryStep::kActive) || header.coordinator >= nodes_ ||
-      header.slot >= log_.slots() || header.row >= kProtocols.size() ||
-      header.verdict > static_cast<uint8_t>(Verdict::kAbort)) {
+      header.slot >= log_.slots() || header.row >= kRows.size() ||
+      header.ending > static_cast<uint8_t>(Ending::kAbort)) {
     return false;
   }
   ByteView left = m.body.subspan(sizeof header);
@@ -265,7 +272,7 @@ void Engine::write_decision(const Message& m, const RecoveryHeader& header) {
     return;
   }
   decisions_.push_back({coordinator, header.slot, header.sequence, header.incarnation, header.decided_epoch,
-                        header.sequence_high, static_cast<Verdict>(header.verdict) == Verdict::kCommit});
+                        header.sequence_high, static_cast<Ending>(header.ending) == Ending::kCommit});
   if (header.keys == 0) return;
   std::byte* at;
   LogPart* part = log_.make_part(header.keys, m.body.size() - sizeof header, &at);
@@ -286,76 +293,6 @@ void Engine::write_decision(const Message& m, const RecoveryHeader& header) {
   decisions_.back().keys = part;
 }
 
-// Aborts first: an undo brings back the version that an earlier commit's raise waits for.
-void Engine::carry_out() {
-  for (const bool commits : {false, true}) {
-    for (Decision& decision : decisions_) {
-      if (decision.carried_out || decision.commit != commits) continue;
-      decision.carried_out = true;
-      note_outcome(decision.incarnation, uint64_t{decision.sequence_high} << 32 | decision.sequence, commits);
-      LogRecord& record = log_.at(decision.coordinator, decision.slot);
-      const bool has_record = record.is(decision.incarnation, decision.sequence);
-      const Owner owner(decision.coordinator, id_, decision.slot);
-      const bool open = has_record && !record.ended;
-      if (open && commits) {
-        commit_record(record, owner, decision.keys);
-      } else if (open) {
-        abort_record(record, owner);
-      }
-      if (commits) install_decided(decision.keys, open ? &record : nullptr);
-      if (has_record && bugs_.has(Bug::kNotWritten)) {
-        log_.drop(record, commits);
-        record.finished = 0;
-      }
-    }
-  }
-}
-
-void Engine::commit_record(LogRecord& record, Owner owner, const LogPart* decided) {
-  if ((record.state & kLogCommitted) == 0) {
-    record.decided = decided;
-    for (LogPart* part = record.locked; part != nullptr; part = part->next) {
-      for (LogKey& key : part->all()) commit_key(record, key, owner, {});
-    }
-    record.decided = nullptr;
-    record.state |= kLogCommitted;
-  }
-  for (const LogPart* part = record.applied; part != nullptr; part = part->next) {
-    for (const LogKey& key : part->all()) {
-      if (key.staged || !bugs_.has(Bug::kNoRaiseOnPromotion)) finish_key(key);
-    }
-  }
-}
-
-void Engine::abort_record(LogRecord& record, Owner owner) {
-  const bool committed = (record.state & kLogCommitted) != 0;
-  if (committed && bugs_.has(Bug::kOldEpochAccepted)) return;  // the notes contradict each other, and that is reported
-  WEFT_CHECK(!committed, "what was committed anywhere is decided to commit");
-  for (LogPart* part = record.locked; part != nullptr; part = part->next) release_part(part, part->keys, owner);
-  for (const LogPart* part = record.applied; part != nullptr; part = part->next) {
-    for (const LogKey& key : part->all()) {
-      if (key.applied) key.table->undo(key.key, key.version, key.undo, key.old_value);
-    }
-  }
-}
-
-// What the record has not brought about here itself. What it has may be history already: once the primary is unlocked,
-// later transactions change the key, and finish, while this one's last acknowledgement is still on its way.
-void Engine::install_decided(const LogPart* part, const LogRecord* record) {
-  if (part == nullptr) return;
-  for (const LogKey& key : part->all()) {
-    if (record != nullptr && record->covers(key.index)) continue;
-    const Placement& now = view_->placement(key.key.partition);
-    const bool fills = now.filled_at(self_);
-    // What it has just begun to fill, it gets by copying, which comes later.
-    const bool filled_before = filled_from_ != nullptr && filled_from_->placement(key.key.partition).filled_at(self_);
-    if (!now.held_by(self_) && !(fills && filled_before)) continue;
-    key.table->install(key.key, key.write, key.value, key.version, scratch_.data());
-    // Tombstones of what was filling stay until all workers have brought what they know (settle_tables).
-    if (!filled_before && key.write == Write::kErase) key.table->raise(key.key, key.version);
-  }
-}
-
 void Engine::activate() {
   for (const auto& s : slots_) {
     TxnSlot& slot = *s;
@@ -365,6 +302,7 @@ void Engine::activate() {
     slot.committing = decision->commit;
     if (!slot.committing) fail(slot, Code::kEpoch, nullptr, Owner());
     slot.waiting = 0;
+    slot.posts_waiting = 0;
     tell(slot);
     finish(slot);
   }
@@ -399,7 +337,6 @@ void Engine::activate() {
   leader_.reset();
   active_ = served_ = true;
   active_epoch_ = view_->epoch;
-  filled_from_ = view_;
   uint32_t oldest = view_->epoch.value;
   for (const auto& slot : slots_) {
     if (slot->state != SlotState::kFree) oldest = std::min(oldest, slot->epoch);

@@ -44,7 +44,7 @@ enum class RecoveryStep : uint8_t {
   kActive,
 };
 
-enum class Verdict : uint8_t { kOpen, kCommit, kAbort };
+enum class Ending : uint8_t { kOpen, kCommit, kAbort };
 
 struct RecoveryHeader {
   uint64_t participants;
@@ -55,12 +55,12 @@ struct RecoveryHeader {
   uint8_t step;         // RecoveryStep
   uint8_t coordinator;  // NodeId
   uint8_t slot;
-  uint8_t state;    // of a record: LogState bits; of a decision: 0
-  uint8_t row;      // index into kProtocols
-  uint8_t writes;   // written keys of the whole transaction
-  uint8_t verdict;  // Verdict
-  uint8_t keys;     // KeyParts that follow; version is the new one
-  uint8_t served;   // kReported: this worker was active once, so that what it does not know did not reach it
+  uint8_t state;   // of a record: LogState bits; of a decision: 0
+  uint8_t row;     // index into kRows
+  uint8_t writes;  // written keys of the whole transaction
+  uint8_t ending;  // Ending
+  uint8_t keys;    // KeyParts that follow; version is the new one
+  uint8_t served;  // kReported: this worker was active once, so that what it does not know did not reach it
   uint8_t spare[3];
   uint32_t sequence_high;  // the other half of the transaction's, for those who note how it ended
 };
@@ -84,7 +84,7 @@ struct Decision {
 struct OwnTransaction {
   uint64_t sequence;
   uint8_t slot;
-  Verdict verdict;
+  Ending ending;
 };
 
 // What a member's worker keeps from stopping to active.
@@ -93,6 +93,9 @@ struct MemberRecovery {
   bool reported = false;
   bool wrote = false;     // all decisions
   bool applying = false;  // told to; waits for leases of removed members to run out
+  enum class Stage : uint8_t { kBegin, kAborts, kCommits } stage = Stage::kBegin;  // of carrying out
+  size_t table = 0;                                                                // whose locks of verbs are freed
+  uint64_t cursor = 0;                                                             // and from where on
   bool applied = false;
   bool all_applied = false;  // the leader says that the view is active
   size_t next = 0;           // of what there is to report
@@ -112,13 +115,13 @@ struct OpenTransaction {
   uint32_t sequence_high = 0;
   uint64_t participants = 0;
   uint64_t locked = 0, replicated = 0, committed = 0;  // bit n: by the record at node n
-  Verdict written = Verdict::kOpen;                    // a decision that was written in an earlier recovery
+  Ending written = Ending::kOpen;                      // a decision that was written in an earlier recovery
   uint32_t decided_epoch = 0;
   bool own_report = false;  // the coordinator lives, and has not finished it
-  Verdict own_verdict = Verdict::kOpen;
+  Ending own_ending = Ending::kOpen;
   std::map<uint8_t, Write> keys;  // by index in the transaction
 
-  Verdict decision = Verdict::kOpen;
+  Ending decision = Ending::kOpen;
   bool everywhere = false;  // finished at a member, so every replica has it: nothing to send
 };
 

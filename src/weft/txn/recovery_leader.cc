@@ -31,7 +31,7 @@ void Engine::hear(const Message& m, const RecoveryHeader& header) {
   switch (static_cast<RecoveryStep>(header.step)) {
     case RecoveryStep::kFinished:
       leader.finished[{m.source, slot_key(coordinator, header.slot)}] = {
-          header.incarnation, header.sequence, static_cast<Verdict>(header.verdict) == Verdict::kCommit};
+          header.incarnation, header.sequence, static_cast<Ending>(header.ending) == Ending::kCommit};
       return;
     case RecoveryStep::kSlot: {
       if (coordinator != m.source) {
@@ -40,7 +40,7 @@ void Engine::hear(const Message& m, const RecoveryHeader& header) {
       }
       OpenTransaction& open = leader.open[id];
       open.own_report = true;
-      open.own_verdict = static_cast<Verdict>(header.verdict);
+      open.own_ending = static_cast<Ending>(header.ending);
       open.row = header.row;
       open.sequence_high = header.sequence_high;
       hear_keys(m, header, open);
@@ -77,7 +77,7 @@ void Engine::hear_record(const Message& m, const RecoveryHeader& header, OpenTra
   if ((header.state & kLogReplicated) != 0) open.replicated |= bit;
   if ((header.state & kLogCommitted) != 0) open.committed |= bit;
   if (static_cast<RecoveryStep>(header.step) == RecoveryStep::kDecided) {
-    open.written = static_cast<Verdict>(header.verdict);
+    open.written = static_cast<Ending>(header.ending);
     open.decided_epoch = header.decided_epoch;
   }
   hear_keys(m, header, open);
@@ -121,7 +121,7 @@ void Engine::decide(const LeaderRecovery::Id& id, OpenTransaction& open) {
     }
   });
   open.everywhere = finished_commit;
-  if (open.written != Verdict::kOpen) {
+  if (open.written != Ending::kOpen) {
     WEFT_MARK("a written decision wins");
     open.decision = open.written;
     return;
@@ -132,14 +132,14 @@ void Engine::decide(const LeaderRecovery::Id& id, OpenTransaction& open) {
     if (!open.own_report) {
       WEFT_MARK("decided by a coordinator that has finished");
       open.everywhere = true;
-      open.decision = Verdict::kCommit;
+      open.decision = Ending::kCommit;
       return;
     }
     // It told nobody, so nothing is contradicted by an abort.
-    open.decision = open.own_verdict == Verdict::kCommit ? Verdict::kCommit : Verdict::kAbort;
+    open.decision = open.own_ending == Ending::kCommit ? Ending::kCommit : Ending::kAbort;
     return;
   }
-  const Protocol& row = kProtocols[open.row];
+  const Protocol& row = kRows[open.row];
   const uint64_t voters = open.participants & leader.served;
   bool commit = open.committed != 0 || finished_commit;
   size_t have = 0;
@@ -157,7 +157,7 @@ void Engine::decide(const LeaderRecovery::Id& id, OpenTransaction& open) {
     commit = all_values && voters != 0 && finished_abort == 0 && (voters & ~open.locked) == 0;
     if (commit) WEFT_MARK("committed by unanimity");
   }
-  open.decision = commit ? Verdict::kCommit : Verdict::kAbort;
+  open.decision = commit ? Ending::kCommit : Ending::kAbort;
 }
 
 bool Engine::lead() {
@@ -244,9 +244,9 @@ void Engine::send_decision(NodeId to, const LeaderRecovery::Id& id, const OpenTr
   header.decided_epoch = open.decided_epoch;
   header.row = open.row;
   header.writes = open.writes;
-  header.verdict = static_cast<uint8_t>(open.decision);
+  header.ending = static_cast<uint8_t>(open.decision);
   std::vector<std::byte> bytes;
-  if (open.decision == Verdict::kCommit && !open.everywhere) {
+  if (open.decision == Ending::kCommit && !open.everywhere) {
     for (const auto& [index, write] : open.keys) {
       if (!write.has_value) continue;
       KeyPart part{};

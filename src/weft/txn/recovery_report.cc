@@ -56,7 +56,7 @@ bool Engine::report() {
       header.sequence_high = decision.sequence_high;
       header.incarnation = decision.incarnation;
       header.decided_epoch = decision.epoch;
-      header.verdict = static_cast<uint8_t>(decision.commit ? Verdict::kCommit : Verdict::kAbort);
+      header.ending = static_cast<uint8_t>(decision.commit ? Ending::kCommit : Ending::kAbort);
       send_part(leader, header, decision.keys, false);
       continue;
     }
@@ -68,7 +68,7 @@ bool Engine::report() {
     header.sequence_high = static_cast<uint32_t>(own.sequence >> 32);
     header.incarnation = incarnation_;
     header.row = row_index_;
-    header.verdict = static_cast<uint8_t>(own.verdict);
+    header.ending = static_cast<uint8_t>(own.ending);
     report_own(header, *slots_[own.slot]);
   }
   send_recovery(leader, RecoveryStep::kReported);
@@ -83,7 +83,7 @@ void Engine::report_own(RecoveryHeader header, const TxnSlot& slot) {
   const bool same = slot.state == SlotState::kCommitting && static_cast<uint32_t>(slot.sequence) == header.sequence;
   for (uint16_t i = 0; same && i < slot.count; ++i) {
     const Entry& e = slot.entry(i);
-    if (e.write == Write::kNone || static_cast<Verdict>(header.verdict) != Verdict::kCommit) continue;
+    if (e.write == Write::kNone || static_cast<Ending>(header.ending) != Ending::kCommit) continue;
     KeyPart out{};
     out.version = e.base.value + 1;
     out.value_bytes = e.new_bytes;
@@ -109,7 +109,7 @@ void Engine::report_record(NodeId coordinator, uint8_t slot) {
     header.step = static_cast<uint8_t>(RecoveryStep::kFinished);
     header.sequence = record.finished;
     header.incarnation = record.finished_incarnation;
-    header.verdict = static_cast<uint8_t>(record.finished_commit ? Verdict::kCommit : Verdict::kAbort);
+    header.ending = static_cast<uint8_t>(record.finished_commit ? Ending::kCommit : Ending::kAbort);
     send_recovery(leader, header, {});
   }
   if (record.state == 0) return;
@@ -121,7 +121,7 @@ void Engine::report_record(NodeId coordinator, uint8_t slot) {
   header.state = record.state;
   header.row = record.row;
   header.writes = record.writes;
-  header.verdict = 0;
+  header.ending = 0;
   send_recovery(leader, header, {});
   for (const LogPart* part = record.locked; part != nullptr; part = part->next) send_part(leader, header, part, true);
   for (const LogPart* part = record.applied; part != nullptr; part = part->next) send_part(leader, header, part, false);

@@ -11,12 +11,19 @@ namespace weft {
 
 namespace {
 // Attempts that met a recovery took as long as it did; that is no reason to sleep as long.
-constexpr uint64_t kLongestSleepNs = 50'000'000;
+constexpr uint64_t kLongestSleepNs = 4'000'000;
 }  // namespace
 
 NodeId Session::node() const { return engine_->node_id(); }
 WorkerId Session::worker() const { return engine_->worker_id(); }
 uint64_t Session::now_ns() const { return engine_->worker()->now_ns(); }
+
+NodeId Session::primary_of(TableId table, Key key) const {
+  WEFT_CHECK(table.value < engine_->node()->tables(), "the caller names a table that was created");
+  const HashedKey hashed =
+      engine_->node()->table(table)->hashed({reinterpret_cast<const std::byte*>(key.data()), key.size()});
+  return engine_->view().placement(hashed.partition).primary();
+}
 
 Session::BeginAwaiter Session::begin() { return {engine_, nullptr, {}, nullptr}; }
 
@@ -88,7 +95,7 @@ Task<Session::One> Session::get_one(TableId table, Key key, std::span<char> out,
           one.bytes = e.value_bytes;
           if (e.value_bytes != 0) std::memcpy(out.data(), e.value, std::min<size_t>(out.size(), e.value_bytes));
         }
-        engine_->count_single();
+        engine_->count_single(slot);
         co_return one;
       }
     }

@@ -46,12 +46,16 @@ struct Entry {
   Code code = Code::kOk;  // why the get failed
   Version version;        // read: of the record, or of absence
   Version base;           // locked: the new version is base + 1
+  Version replaced;       // an erase that is locked: the record's version
   std::byte* value = nullptr;
   uint32_t value_bytes = 0;
   const std::byte* new_value = nullptr;
   uint32_t new_bytes = 0;
-  uint32_t credit = 0;  // held for the get under way
-  // The plan of the commit: by phase, bit n: this key is part of what goes to node n.
+  uint32_t credit = 0;       // held for the get under way
+  RecordSlot where;          // the record at its primary, if a get has found out
+  uint8_t by_verb = 0;       // of the plan, bit p: phase p of this key goes to its primary by verbs
+  bool verb_locked = false;  // a verb has locked it, and the lock is still held
+  // The plan of the commit: by phase, bit n: this key is part of what goes to node n (by message, or into its ring).
   std::array<uint64_t, kPhases> at{};
 };
 
@@ -60,6 +64,7 @@ enum class SlotState : uint8_t { kFree, kExecuting, kCommitting, kFinished, kDra
 struct alignas(64) TxnSlot {
   static constexpr int kInlineEntries = 8;
   static constexpr int kInlineBytes = 768;
+  static constexpr size_t kPlaces = 512;  // twice as many as a transaction has keys, or more
   static constexpr int kChunksMax = 64;
   static constexpr int kHotLines = 4;  // what an answer touches, prefetched when it arrives
 
@@ -72,8 +77,12 @@ struct alignas(64) TxnSlot {
   uint64_t locked_nodes = 0;  // nodes where this transaction holds locks
   uint64_t record_nodes = 0;  // nodes that keep a record of it
   uint64_t participants = 0;
-  uint64_t fill_nodes = 0;  // of them, those that are filling a partition of a written key
-  uint64_t fill_only = 0;   // and have no other part in it: they have no vote
+  uint64_t fill_nodes = 0;     // of them, those that are filling a partition of a written key
+  uint64_t fill_only = 0;      // and have no other part in it: they have no vote
+  uint64_t ring_nodes = 0;     // of those that it replicates to, those where the log is a ring
+  uint32_t need_ring = 0;      // that the entry in each of these takes at most
+  uint32_t ring_bytes = 0;     // reserved in each, until the entry is written
+  uint16_t posts_waiting = 0;  // of the current phase: posts (posts.h) that are not answered
   // Reads. done_upto: all entries below have their answers.
   uint16_t count = 0;
   uint16_t capacity = kInlineEntries;
@@ -88,6 +97,7 @@ struct alignas(64) TxnSlot {
   bool attached = false;              // an application holds a Txn
   bool single = false;                // get_one: has no commit phase
   bool commit_wanted = false;         // commit() was called while reads were under way
+  bool alone = false;                 // its commit concerns this node alone
   bool committing = false;            // the unlock phase commits (else it aborts)
   bool told = false;
   uint8_t writes = 0;
@@ -96,12 +106,15 @@ struct alignas(64) TxnSlot {
   Code rejected = Code::kOk;                // a limit was exceeded: commit answers kRejected
   std::array<uint64_t, kPhases> targets{};  // by phase: the nodes it goes to (all keys' plans together)
   Outcome outcome;
+  uint64_t begun_ns = 0;  // by the worker's clock, that of its step
   uint32_t incarnation = 0;
   uint32_t epoch = 0;       // of the view it began in
   uint32_t bytes_used = 0;  // of Limits::txn_bytes_max
   uint32_t inline_used = 0;
   uint32_t chunk_left = 0;
   std::byte* chunk_next = nullptr;
+  uint16_t last_entry = 0;    // that was looked up
+  uint8_t* places = nullptr;  // of many entries: a table from hashes to index + 1, 0: none
   Engine* engine = nullptr;
   TxnSlot* next = nullptr;  // in the engine's list of those that wait for credit
 

@@ -57,6 +57,8 @@ Value Txn::value(Ticket ticket) const {
   }
   const Entry& e = slot_->entry(ticket.index);
   out.code = e.code;
+  out.version = e.version;
+  out.epoch = Epoch(slot_->epoch);
   if (e.new_value != nullptr && e.write != Write::kErase) {
     out.found = true;
     out.bytes = text_of(e.new_value, e.new_bytes);

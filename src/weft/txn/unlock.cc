@@ -33,7 +33,11 @@ void Engine::on_unlock(std::span<const Message> run) {
         note_outcome(incarnation, request.sequence, false);
       }
     }
-    acknowledge(m, Phase::kUnlock);
+    if (request.commit != 0 && row_->passive_ack && passive_acks_ && m.source != self_) {
+      unlocked_.add(m.source, {static_cast<uint32_t>(request.sequence), m.spare}, worker_->now_ns());
+    } else {
+      acknowledge(m, Phase::kUnlock);
+    }
   }
 }
 
@@ -76,7 +80,11 @@ void Engine::on_done(std::span<const Message> run) {
 // copy of the record that comes later is noticed.
 WEFT_INLINE void Engine::finish_key(const LogKey& key) {
   if (key.applied) key.table->raise(key.key, key.version);
-  if (key.staged) key.table->install(key.key, key.write, key.value, key.version, scratch_.data());
+  if (key.lags) {
+    key.table->overwrite(key.key, key.value, key.version, scratch_.data());
+  } else if (key.staged) {
+    key.table->install(key.key, key.write, key.value, key.version, scratch_.data());
+  }
   if (!key.applied && !key.staged) return;
   ++counters_.records_touched;
   charge(Step::kLookup, 1);

@@ -1,0 +1,13 @@
+// Sets of small numbers as bits of a word.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+namespace weft {
+
+constexpr uint64_t bit(size_t n) { return uint64_t{1} << n; }
+constexpr size_t first_bit(uint64_t mask) { return static_cast<size_t>(std::countr_zero(mask)); }
+
+}  // namespace weft

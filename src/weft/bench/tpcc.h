@@ -1,0 +1,46 @@
+// TPC-C's new-order alone, as DrTM+H and Xenic run it: every item comes from another warehouse than the customer's, so
+// a transaction is always distributed. It reads warehouse, district and customer, takes an order number from the
+// district, changes the stock of 5 to 15 items, and inserts the order, its new-order row and its lines.
+//
+// The customer's warehouse is one whose primary is the coordinator's node; no order is rolled back on purpose. Tables
+// start without orders. All are hash tables, partitioned by the warehouse (tpcc_rows.h); the capacity for orders bounds
+// how long one cluster can run, and what comes after is rejected with the table's limit.
+//
+// The check: the consistency conditions of the benchmark that new-order can break (3.3.2.1 to 3.3.2.7), every line's
+// supplier has booked it, and there is one order for every commit.
+#pragma once
+
+#include "weft/bench/workload.h"
+
+namespace weft::bench {
+
+class Tpcc final : public Workload {
+ public:
+  static constexpr TableId kWarehouse{0}, kDistrict{1}, kCustomer{2}, kStock{3}, kOrder{4}, kNewOrder{5}, kOrderLine{6};
+  static constexpr uint32_t kItems = 100'000;
+  static constexpr uint32_t kCustomers = 3'000;  // of a district
+  static constexpr uint32_t kOrders = 3'000;     // of a district, at most
+
+  // Tests take fewer items and customers.
+  explicit Tpcc(uint32_t warehouses, uint32_t items = kItems, uint32_t customers = kCustomers);
+
+  std::string name() const override { return "tpcc-no"; }
+  std::span<const TxnKind> kinds() const override;
+  std::vector<TableSpec> tables() const override;
+  std::vector<Declared> procedures() const override;
+  Result<void> load(const Put& put, Random& random) override;
+  Call draw(Random& random) const override;
+  Task<Outcome> attempt(Session& session, const Call& call, Effect& effect) const override;
+  std::string check(const Walk& walk, const Tally& tally) const override;
+
+  // Of a customer or an item, from 1: the benchmark's NURand.
+  uint32_t draw_customer(Random& random) const;
+  static uint32_t draw_item(Random& random, uint32_t items);
+
+ private:
+  Task<Outcome> new_order(Session& session, Call call) const;
+
+  const uint32_t warehouses_, items_, customers_;
+};
+
+}  // namespace weft::bench

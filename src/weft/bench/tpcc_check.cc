@@ -1,0 +1,156 @@
+// TPC-C's consistency conditions, over the primaries' records after a run.
+#include <algorithm>
+#include <vector>
+
+#include "weft/bench/tpcc.h"
+#include "weft/bench/tpcc_rows.h"
+
+namespace weft::bench {
+
+using namespace tpcc;  // NOLINT(google-build-using-namespace): the rows of this workload
+
+namespace {
+
+struct OrderSeen {
+  bool order = false, new_order = false;
+  uint8_t carrier = 0;
+  uint8_t lines = 0;
+  uint8_t lines_seen = 0;
+  uint8_t delivered = 0;  // lines
+};
+
+struct DistrictSeen {
+  bool there = false;
+  uint32_t next_order = 0;
+  std::vector<OrderSeen> orders;  // by number, from 1
+
+  OrderSeen& order(uint32_t number) {
+    if (orders.size() <= number) orders.resize(number + 1);
+    return orders[number];
+  }
+};
+
+struct StockSeen {
+  uint64_t ytd = 0;
+  uint32_t orders = 0, remote_orders = 0;
+  friend bool operator==(const StockSeen&, const StockSeen&) = default;
+};
+
+std::string place(uint32_t warehouse, uint32_t district) {
+  return "warehouse " + std::to_string(warehouse) + ", district " + std::to_string(district);
+}
+
+// Conditions 2, 3, 5, 6 and 7 for one district, and that no number is left out: empty if they hold.
+std::string wrong_with(const DistrictSeen& district) {
+  if (!district.there) return "has no row";
+  const auto newest = static_cast<uint32_t>(std::max<size_t>(district.orders.size(), 1) - 1);
+  if (district.next_order != newest + 1) {
+    return "gives order " + std::to_string(district.next_order) + " next, the newest is " + std::to_string(newest);
+  }
+  for (uint32_t number = 1; number <= newest; ++number) {
+    const OrderSeen& order = district.orders[number];
+    const std::string name = "order " + std::to_string(number);
+    if (!order.order) return name + " is missing";
+    if (order.new_order != (order.carrier == 0)) return name + " and its new-order row do not agree on its delivery";
+    if (order.lines != order.lines_seen) {
+      return name + " has " + std::to_string(order.lines) + " lines, " + std::to_string(order.lines_seen) +
+             " are there";
+    }
+    if ((order.carrier == 0) != (order.delivered == 0)) return name + " and its lines do not agree on its delivery";
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string Tpcc::check(const Walk& walk, const Tally& tally) const {
+  std::vector<int64_t> ytd(warehouses_);  // the warehouse's less those of its districts
+  std::vector<DistrictSeen> districts(size_t{warehouses_} * kDistricts);
+  std::vector<StockSeen> booked(size_t{warehouses_} * items_), ordered(booked.size());
+  uint64_t warehouses = 0, customers = 0, stocks = 0, orders = 0;
+  std::string wrong;
+  const auto each = [&](TableId table, const auto& row) {
+    walk(table, [&](NodeId, bool primary, std::string_view key_bytes, std::string_view value, uint64_t) {
+      if (!primary || !wrong.empty()) return;
+      const auto key = row_of<uint64_t>(key_bytes);
+      if (warehouse_of(key) >= warehouses_ || district_of(key) > kDistricts) {
+        wrong = "tpcc-no: a row of " + place(warehouse_of(key), district_of(key));
+        return;
+      }
+      row(key, value);
+    });
+  };
+  const auto district = [&](uint64_t key) -> DistrictSeen& {
+    return districts[size_t{warehouse_of(key)} * kDistricts + std::max(1U, district_of(key)) - 1];
+  };
+  const auto item = [&](uint32_t warehouse, uint32_t number) {
+    return size_t{warehouse} * items_ + std::clamp<uint32_t>(number, 1, items_) - 1;
+  };
+
+  each(kWarehouse, [&](uint64_t key, std::string_view value) {
+    ++warehouses;
+    ytd[warehouse_of(key)] += row_of<Warehouse>(value).ytd;
+  });
+  each(kDistrict, [&](uint64_t key, std::string_view value) {
+    const auto row = row_of<District>(value);
+    ytd[warehouse_of(key)] -= row.ytd;
+    district(key).there = true;
+    district(key).next_order = row.next_order;
+  });
+  each(kCustomer, [&](uint64_t, std::string_view) { ++customers; });
+  each(kStock, [&](uint64_t key, std::string_view value) {
+    const auto row = row_of<Stock>(value);
+    ++stocks;
+    booked[item(warehouse_of(key), number_of(key))] = {row.ytd, row.orders, row.remote_orders};
+    if (row.quantity < 10 || row.quantity > 100) wrong = "tpcc-no: a stock of " + std::to_string(row.quantity);
+  });
+  each(kOrder, [&](uint64_t key, std::string_view value) {
+    const auto row = row_of<Order>(value);
+    OrderSeen& seen = district(key).order(number_of(key));
+    seen.order = true;
+    seen.carrier = row.carrier;
+    seen.lines = row.lines;
+    ++orders;
+  });
+  each(kNewOrder, [&](uint64_t key, std::string_view) { district(key).order(number_of(key)).new_order = true; });
+  each(kOrderLine, [&](uint64_t key, std::string_view value) {
+    const auto row = row_of<OrderLine>(value);
+    OrderSeen& seen = district(key).order(number_of(key));
+    ++seen.lines_seen;
+    if (row.delivered != 0) ++seen.delivered;
+    if (row.supplier >= warehouses_) {
+      wrong = "tpcc-no: a line from warehouse " + std::to_string(row.supplier);
+      return;
+    }
+    StockSeen& stock = ordered[item(row.supplier, row.item)];
+    stock.ytd += row.quantity;
+    ++stock.orders;
+    if (row.supplier != warehouse_of(key)) ++stock.remote_orders;
+  });
+  if (!wrong.empty()) return wrong;
+
+  if (warehouses != warehouses_ || customers != uint64_t{warehouses_} * kDistricts * customers_ ||
+      stocks != booked.size()) {
+    return "tpcc-no: rows that were loaded are missing";
+  }
+  for (uint32_t w = 0; w < warehouses_; ++w) {
+    if (ytd[w] != 0) return "tpcc-no: the districts of warehouse " + std::to_string(w) + " do not add up to it";
+    for (uint32_t d = 1; d <= kDistricts; ++d) {
+      const std::string text = wrong_with(districts[size_t{w} * kDistricts + d - 1]);
+      if (!text.empty()) return "tpcc-no: " + place(w, d) + ": " + text;
+    }
+  }
+  const auto [at, other] = std::mismatch(booked.begin(), booked.end(), ordered.begin());
+  if (at != booked.end()) {
+    const auto index = static_cast<size_t>(at - booked.begin());
+    return "tpcc-no: warehouse " + std::to_string(index / items_) + " booked " + std::to_string(at->orders) +
+           " orders of item " + std::to_string(index % items_ + 1) + ", there are " + std::to_string(other->orders);
+  }
+  if (orders != tally.committed[0]) {
+    return "tpcc-no: " + std::to_string(tally.committed[0]) + " orders were committed, " + std::to_string(orders) +
+           " are there";
+  }
+  return {};
+}
+
+}  // namespace weft::bench

@@ -1,0 +1,126 @@
+// The rows of TPC-C's tables that new-order touches, their keys, and what is drawn for one order: plain data.
+//
+// A key is 8 bytes; its first two are the warehouse, by which all tables are partitioned:
+//
+//   byte    0   1   2   3   4   5   6   7
+//         [ ware. ][d] [n] [ number        ]     d district, n line of an order
+//
+// number: of the customer, the item or the order. Money is whole cents, rates are ten-thousandths.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "weft/bench/rows.h"
+
+namespace weft::bench::tpcc {
+
+inline constexpr uint32_t kDistricts = 10;  // of a warehouse, 1 .. 10
+inline constexpr uint32_t kLinesMin = 5;    // of an order
+inline constexpr uint32_t kLinesMax = 15;
+inline constexpr uint32_t kQuantityMax = 10;  // of a line, from 1
+inline constexpr uint32_t kWarehousesMax = 65'535;
+
+constexpr uint64_t key_of(uint32_t warehouse, uint32_t district, uint32_t number, uint32_t line = 0) {
+  return warehouse | uint64_t{district} << 16 | uint64_t{line} << 24 | uint64_t{number} << 32;
+}
+constexpr uint32_t warehouse_of(uint64_t key) { return key & 0xffff; }
+constexpr uint32_t district_of(uint64_t key) { return key >> 16 & 0xff; }
+constexpr uint32_t line_of(uint64_t key) { return key >> 24 & 0xff; }
+constexpr uint32_t number_of(uint64_t key) { return static_cast<uint32_t>(key >> 32); }
+static_assert(number_of(key_of(7, 10, 3'000, 15)) == 3'000 && line_of(key_of(7, 10, 3'000, 15)) == 15);
+
+struct Warehouse {
+  int64_t ytd;
+  uint32_t tax;
+  char name[10], street_1[20], street_2[20], city[20], state[2], zip[9];
+  char spare[3];
+};
+static_assert(sizeof(Warehouse) == 96);
+
+struct District {
+  int64_t ytd;
+  uint32_t tax;
+  uint32_t next_order;
+  char name[10], street_1[20], street_2[20], city[20], state[2], zip[9];
+  char spare[7];
+};
+static_assert(sizeof(District) == 104);
+
+struct Customer {
+  int64_t balance, ytd_payment, credit_limit;
+  uint32_t discount;
+  uint16_t payments, deliveries;
+  uint64_t since;
+  char credit[2], first[16], middle[2], last[16];
+  char street_1[20], street_2[20], city[20], state[2], zip[9], phone[16];
+  char data[500];
+  char spare[1];
+};
+static_assert(sizeof(Customer) == 664);
+
+struct Stock {
+  uint64_t ytd;
+  uint32_t orders, remote_orders;
+  int32_t quantity;
+  std::array<char, 24> district_info[kDistricts];
+  char data[50];
+  char spare[2];
+};
+static_assert(sizeof(Stock) == 312);
+
+struct Order {
+  uint64_t entered;  // when, in nanoseconds of the coordinator's clock
+  uint32_t customer;
+  uint8_t carrier;  // 0: not delivered
+  uint8_t lines;
+  uint8_t all_local;
+  uint8_t spare;
+};
+static_assert(sizeof(Order) == 16);
+
+struct NewOrder {
+  uint64_t order;
+};
+static_assert(sizeof(NewOrder) == 8);
+
+struct OrderLine {
+  uint32_t item;
+  uint16_t supplier;
+  uint8_t quantity;
+  uint8_t spare;
+  int64_t amount;
+  uint64_t delivered;  // 0: not yet
+  std::array<char, 24> district_info;
+};
+static_assert(sizeof(OrderLine) == 48);
+
+// Item rows never change and every node has all of them; ours follow from the item's number.
+constexpr int64_t price_of(uint32_t item) {
+  return 100 + static_cast<int64_t>((item * uint64_t{2'654'435'761}) % 9'901);
+}
+
+// The argument of the declared transaction: the lines follow from the seed, so that keys and step see the same.
+struct Arguments {
+  uint64_t entered;
+  uint64_t seed;
+  uint32_t warehouse, district, customer;
+  uint32_t warehouses, items;  // how many there are
+  uint32_t spare;
+};
+static_assert(sizeof(Arguments) == 40);
+
+struct Line {
+  uint32_t item;
+  uint32_t supplier;
+  uint32_t quantity;
+};
+
+struct Lines {
+  uint32_t count = 0;
+  std::array<Line, kLinesMax> line;
+};
+
+Lines draw_lines(const Arguments& arguments);
+
+}  // namespace weft::bench::tpcc

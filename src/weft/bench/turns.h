@@ -1,0 +1,36 @@
+// Turns: setups of one loaded workload that are measured by turns, so that a machine that slows down for a while slows
+// all of them. Of each, the round with the median rate counts; its spread is that of the rounds.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "weft/bench/bench.h"
+#include "weft/bench/progress.h"
+
+namespace weft::bench {
+
+struct Setup {
+  std::string name;
+  Options cluster;
+};
+
+class Turns {
+ public:
+  static constexpr int kRounds = 3;
+
+  Turns(Bench* bench, Progress* progress, uint64_t seed) : bench_(bench), progress_(progress), seed_(seed) {}
+
+  // One after the other, kRounds times; `seconds` is the time of each setup over all rounds.
+  Result<std::vector<Report>> measure(const std::vector<Setup>& setups, double seconds);
+  // `alone`: one client in the whole cluster.
+  Result<Report> run(const Setup& setup, double seconds, bool alone = false);
+
+ private:
+  Bench* const bench_;
+  Progress* const progress_;
+  uint64_t seed_;  // every run draws something else
+};
+
+}  // namespace weft::bench

@@ -1,0 +1,17 @@
+// One line of live figures of a cluster, at the bottom of a terminal, rewritten once a second.
+#pragma once
+
+#include <cstddef>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "weft/fabric/view.h"
+
+namespace weft::cli {
+
+// `samples`: by node, kSampleKeys of server/figures.h; null for one that says nothing.
+// At most `width` characters long.
+std::string live_line(const View& view, const std::vector<nlohmann::json>& samples, size_t width);
+
+}  // namespace weft::cli

@@ -1,0 +1,43 @@
+// Completions: those of one wire that nobody has polled yet, on wires where a verb is done some time after it was
+// posted (tcp, verbs). Every verb that is outstanding has its place reserved.
+//
+// Used by the worker that owns the wire.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "weft/fabric/wire.h"
+
+namespace weft {
+
+class Completions {
+ public:
+  explicit Completions(size_t capacity) : ring_(capacity) {}
+
+  bool reserve(size_t verbs) {
+    if (tail_ - head_ + reserved_ + verbs > ring_.size()) return false;
+    reserved_ += verbs;
+    return true;
+  }
+  void forgo() { --reserved_; }
+  void add(const Completion& completion) {
+    --reserved_;
+    ring_[tail_++ % ring_.size()] = completion;
+  }
+  bool empty() const { return head_ == tail_; }
+  size_t poll(std::span<Completion> out) {
+    size_t count = 0;
+    while (count < out.size() && head_ != tail_) out[count++] = ring_[head_++ % ring_.size()];
+    return count;
+  }
+
+ private:
+  std::vector<Completion> ring_;  // [head_, tail_)
+  size_t head_ = 0;
+  size_t tail_ = 0;
+  size_t reserved_ = 0;
+};
+
+}  // namespace weft

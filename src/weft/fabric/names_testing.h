@@ -1,0 +1,11 @@
+// Nodes and workers of tests of a wire.
+#pragma once
+
+#include "weft/types.h"
+
+namespace weft {
+
+inline constexpr NodeId kA(0), kB(1), kC(2);
+inline constexpr WorkerId kW0(0), kW1(1);
+
+}  // namespace weft

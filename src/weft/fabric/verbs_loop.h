@@ -1,0 +1,49 @@
+// VerbsLoop: a node's CAS verbs on its own memory: a queue pair from its device to the same device.
+//
+// A swap is posted and waited for, a few microseconds on a NIC. One at a time, whichever worker asks. Nobody else posts
+// here, so no grant is needed, and it stays open while views change. What no peer reaches yet, because it is not
+// registered, is swapped by the processor.
+//
+// A device that fails is tried again with a new queue pair. If it goes on failing the process ends: locks cannot be
+// taken in any other way that is safe, and without its device the node is of no use to the others.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+
+#include "weft/fabric/own_words.h"
+#include "weft/fabric/verbs_nic.h"
+#include "weft/fabric/verbs_qp.h"
+#include "weft/status.h"
+
+namespace weft {
+
+class VerbsLoop final : public OwnWords {
+ public:
+  // All outlive it.
+  static Result<std::unique_ptr<VerbsLoop>> create(const VerbsNic& nic, const Regions* regions,
+                                                   const VerbsRegions* registered);
+
+  bool swap(RegionId region, uint64_t offset, uint64_t expected, uint64_t desired) override;
+  uint64_t swaps() const override { return swaps_.load(std::memory_order_relaxed); }
+
+ private:
+  VerbsLoop(const VerbsNic& nic, const Regions* regions, const VerbsRegions* registered)
+      : nic_(nic), regions_(regions), registered_(registered) {}
+  Result<void> open();
+  // Leaves what the word was in old_; false if the device does not do it.
+  bool swap_once(const VerbsRegions::Entry& region, uint64_t offset, uint64_t expected, uint64_t desired);
+
+  const VerbsNic& nic_;
+  const Regions* const regions_;
+  const VerbsRegions* const registered_;
+  std::mutex mutex_;
+  VerbsMemory old_;
+  std::unique_ptr<VerbsCq> cq_;
+  std::unique_ptr<VerbsQp> served_;  // destroyed before the completion queue, as the other end is
+  std::unique_ptr<VerbsQp> posted_;
+  std::atomic<uint64_t> swaps_{0};
+};
+
+}  // namespace weft

@@ -1,0 +1,14 @@
+// What tests of threads share.
+#pragma once
+
+#include <functional>
+#include <thread>
+
+namespace weft {
+
+// Waits for another thread without asserting how long it takes; the test's own time limit ends a hang.
+inline void until(const std::function<bool()>& done) {
+  while (!done()) std::this_thread::yield();
+}
+
+}  // namespace weft

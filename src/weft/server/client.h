@@ -1,0 +1,81 @@
+// Client: one connection of a client, and what its commands have said about it. It belongs to the Front that accepted
+// it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "weft/run/root.h"
+#include "weft/server/client_stream.h"
+#include "weft/server/command_list.h"
+#include "weft/server/resp.h"
+#include "weft/txn.h"
+
+namespace weft {
+
+// A key that WATCH named, as it was then. A version says nothing in another epoch.
+struct WatchedKey {
+  std::string key;
+  Version version;
+  Epoch epoch;
+};
+
+struct Client {
+  ClientStream stream;
+  RespReader reader;
+  std::string output;
+  size_t sent = 0;                // of the output
+  bool cut = false;               // the output begins in the middle of a reply
+  uint64_t gathers_until_ns = 0;  // then the output leaves, though more is under way; 0: it is new
+  size_t counted = 0;             // of what it has not read, in the front's sum
+  std::string reply;              // of the transaction under way
+  bool reply_too_long = false;    // so the transaction is aborted
+  CommandList batch;              // came together, and are run together
+  CommandList queued;             // between MULTI and EXEC
+  std::vector<WatchedKey> watched;
+  bool watch_failed = false;
+  bool in_multi = false;
+  bool multi_is_bad = false;
+  bool begins = false;      // WEFT MULTI waits for its transaction
+  std::optional<Txn> held;  // begun by WEFT MULTI
+  uint64_t held_until_ns = 0;
+  bool held_too_long = false;        // and dropped
+  uint64_t shrinks_ns = UINT64_MAX;  // when it has been idle for long
+  bool awake = false;                // in the front's list of those that it looks at
+  bool readable = false;
+  bool writable = true;
+  bool hung_up = false;
+  bool fed = false;      // there may be commands in what came
+  bool closing = false;  // when the output is written
+  bool refused = false;  // with an error that it is to hear
+  bool lingers = false;  // it is, and what still comes is thrown away
+  uint64_t lingers_until_ns = 0;
+  bool dead = false;
+
+  uint64_t id = 0;
+  std::string name;
+  std::string address, local_address;  // host:port
+  int version = 2;                     // of the protocol
+  bool authenticated = false;
+  enum class Replies : uint8_t { kOn, kOff, kSkip, kSkipNext } replies = Replies::kOn;
+  bool no_evict = false;
+  uint64_t since_ns = 0, active_ns = 0;
+  const Command* last = nullptr;
+  uint64_t ahead = 0;  // commands since answers left last
+
+  std::list<Client>::iterator place;  // in the front's list
+
+  Root work;
+
+  Client(ClientStream s, const RespLimits& limits) : stream(std::move(s)), reader(limits) {}
+  size_t unread_bytes() const { return output.size() - sent; }
+  // As after connecting, but for who it is: RESET.
+  void reset();
+  void end_multi();
+};
+
+}  // namespace weft

@@ -1,0 +1,259 @@
+// Commands about the connection: PING, HELLO, AUTH, CLIENT and so on.
+#include <openssl/crypto.h>
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+
+#include "weft/server/command_help.h"
+#include "weft/server/command_text.h"
+#include "weft/server/front.h"
+#include "weft/server/redis_version.h"
+
+namespace weft {
+
+void Client::reset() {
+  end_multi();
+  version = 2;
+  name.clear();
+  replies = Replies::kOn;
+  no_evict = false;
+}
+
+namespace {
+
+void ping(Front&, Client&, Arguments arguments, RespWriter& reply) {
+  if (arguments.size() > 2) return reply.error(wrong_arity("ping"));
+  arguments.size() == 2 ? reply.bulk(arguments[1]) : reply.simple("PONG");
+}
+
+void echo(Front&, Client&, Arguments arguments, RespWriter& reply) { reply.bulk(arguments[1]); }
+
+void quit(Front&, Client& client, Arguments, RespWriter& reply) {
+  reply.simple("OK");
+  client.closing = true;
+}
+
+void reset(Front& front, Client& client, Arguments, RespWriter& reply) {
+  client.reset();
+  front.set_authenticated(client, front.options().password.empty());
+  reply.set_version(2);
+  reply.simple("RESET");
+}
+
+void select(Front&, Client&, Arguments arguments, RespWriter& reply) {
+  const auto database = integer_argument(arguments[1], reply);
+  if (!database) return;
+  *database == 0 ? reply.simple("OK") : reply.error("ERR DB index is out of range");
+}
+
+constexpr std::string_view kWrongPassword = "WRONGPASS invalid username-password pair or user is disabled.";
+
+// There is one user. The time that it takes says nothing about where the password differs.
+bool password_is_right(const Front& front, std::string_view user, std::string_view password) {
+  const std::string& wanted = front.options().password;
+  if (user != "default") return false;
+  if (wanted.empty()) return true;
+  return wanted.size() == password.size() && CRYPTO_memcmp(wanted.data(), password.data(), wanted.size()) == 0;
+}
+
+void auth(Front& front, Client& client, Arguments arguments, RespWriter& reply) {
+  if (arguments.size() > 3) return reply.error(kSyntaxError);
+  if (arguments.size() == 2 && front.options().password.empty()) {
+    return reply.error(
+        "ERR AUTH <password> called without any password configured for the default user. Are you sure your "
+        "configuration is correct?");
+  }
+  const std::string_view user = arguments.size() == 3 ? arguments[1] : "default";
+  if (!password_is_right(front, user, arguments.back())) return reply.error(kWrongPassword);
+  front.set_authenticated(client, true);
+  reply.simple("OK");
+}
+
+bool set_name(Client& client, std::string_view name, RespWriter& reply) {
+  for (const char c : name) {
+    if (c >= '!' && c <= '~') continue;
+    reply.error("ERR Client names cannot contain spaces, newlines or special characters.");
+    return false;
+  }
+  client.name = name;
+  return true;
+}
+
+void hello(Front& front, Client& client, Arguments arguments, RespWriter& reply) {
+  int version = client.version;
+  if (arguments.size() >= 2) {
+    const auto asked = integer_argument(arguments[1], reply, "ERR Protocol version is not an integer or out of range");
+    if (!asked) return;
+    if (*asked < 2 || *asked > 3) return reply.error("NOPROTO unsupported protocol version");
+    version = static_cast<int>(*asked);
+  }
+  for (size_t i = 2; i < arguments.size(); ++i) {
+    const size_t rest = arguments.size() - 1 - i;
+    if (same_word(arguments[i], "auth") && rest >= 2) {
+      if (!password_is_right(front, arguments[i + 1], arguments[i + 2])) return reply.error(kWrongPassword);
+      front.set_authenticated(client, true);
+      i += 2;
+    } else if (same_word(arguments[i], "setname") && rest >= 1) {
+      if (!set_name(client, arguments[i + 1], reply)) return;
+      ++i;
+    } else {
+      return reply.error("ERR Syntax error in HELLO option '" + std::string(arguments[i]) + "'");
+    }
+  }
+  if (!client.authenticated) {
+    return reply.error(
+        "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> "
+        "<pass> option can be used to authenticate the client and select the RESP protocol version at the same time");
+  }
+  client.version = version;
+  reply.set_version(version);
+  reply.map(7);
+  reply.bulk("server");
+  reply.bulk("redis");
+  reply.bulk("version");
+  reply.bulk(kRedisVersion);
+  reply.bulk("proto");
+  reply.integer(version);
+  reply.bulk("id");
+  reply.integer(static_cast<int64_t>(client.id));
+  reply.bulk("mode");
+  reply.bulk("cluster");
+  reply.bulk("role");
+  reply.bulk("master");
+  reply.bulk("modules");
+  reply.array(0);
+}
+
+void client_id(Front&, Client& client, Arguments, RespWriter& reply) { reply.integer(static_cast<int64_t>(client.id)); }
+
+void client_getname(Front&, Client& client, Arguments, RespWriter& reply) {
+  client.name.empty() ? reply.null() : reply.bulk(client.name);
+}
+
+void client_setname(Front&, Client& client, Arguments arguments, RespWriter& reply) {
+  if (set_name(client, arguments[2], reply)) reply.simple("OK");
+}
+
+// What a library calls itself is taken and not kept.
+void client_setinfo(Front&, Client&, Arguments arguments, RespWriter& reply) {
+  if (same_word(arguments[2], "lib-name") || same_word(arguments[2], "lib-ver")) return reply.simple("OK");
+  reply.error("ERR Unrecognized option '" + std::string(arguments[2]) + "'");
+}
+
+void client_noevict(Front&, Client& client, Arguments arguments, RespWriter& reply) {
+  const bool on = same_word(arguments[2], "on");
+  if (!on && !same_word(arguments[2], "off")) return reply.error(kSyntaxError);
+  client.no_evict = on;
+  reply.simple("OK");
+}
+
+void client_reply(Front&, Client& client, Arguments arguments, RespWriter& reply) {
+  if (same_word(arguments[2], "on")) {
+    const bool heard = client.replies == Client::Replies::kOn;
+    client.replies = Client::Replies::kOn;
+    heard ? reply.simple("OK") : static_cast<void>(client.output.append("+OK\r\n"));
+  } else if (same_word(arguments[2], "off")) {
+    client.replies = Client::Replies::kOff;
+  } else if (same_word(arguments[2], "skip")) {
+    if (client.replies != Client::Replies::kOff) client.replies = Client::Replies::kSkipNext;
+  } else {
+    reply.error(kSyntaxError);
+  }
+}
+
+std::string line_of(Front& front, const Client& client) {
+  const uint64_t now_ns = front.session().now_ns();
+  std::string flags;
+  if (client.in_multi) flags += 'x';
+  if (client.no_evict) flags += 'e';
+  std::string command = client.last == nullptr ? "NULL" : client.last->name;
+  return "id=" + std::to_string(client.id) + " addr=" + client.address + " laddr=" + client.local_address +
+         " fd=" + std::to_string(client.stream.fd()) + " name=" + client.name +
+         " age=" + std::to_string((now_ns - client.since_ns) / 1'000'000'000) +
+         " idle=" + std::to_string((now_ns - client.active_ns) / 1'000'000'000) +
+         " flags=" + (flags.empty() ? "N" : flags) +
+         " db=0 sub=0 psub=0 ssub=0 multi=" + (client.in_multi ? std::to_string(client.queued.size()) : "-1") +
+         " watch=" + std::to_string(client.watched.size()) + " qbuf=" + std::to_string(client.reader.memory_bytes()) +
+         " obl=" + std::to_string(client.unread_bytes()) + " cmd=" + command +
+         " user=default resp=" + std::to_string(client.version) + "\n";
+}
+
+void client_info(Front& front, Client& client, Arguments, RespWriter& reply) { reply.verbatim(line_of(front, client)); }
+
+void client_list(Front& front, Client&, Arguments arguments, RespWriter& reply) {
+  std::string text;
+  if (arguments.size() == 2) {
+    for (const Client& client : front.clients()) text += line_of(front, client);
+    return reply.verbatim(text);
+  }
+  if (arguments.size() == 4 && same_word(arguments[2], "type")) {
+    constexpr std::string_view kTypes[] = {"normal", "master", "replica", "slave", "pubsub"};
+    if (std::none_of(std::begin(kTypes), std::end(kTypes), [&](auto type) { return same_word(arguments[3], type); })) {
+      return reply.error("ERR Unknown client type '" + std::string(arguments[3]) + "'");
+    }
+    if (same_word(arguments[3], "normal")) {
+      for (const Client& client : front.clients()) text += line_of(front, client);
+    }
+    return reply.verbatim(text);
+  }
+  if (arguments.size() < 4 || !same_word(arguments[2], "id")) return reply.error(kSyntaxError);
+  for (const std::string_view id : arguments.subspan(3)) {
+    const auto number = integer_argument(id, reply, "ERR Invalid client ID");
+    if (!number) return;
+    for (const Client& client : front.clients()) {
+      if (client.id == static_cast<uint64_t>(*number)) text += line_of(front, client);
+    }
+  }
+  reply.verbatim(text);
+}
+
+constexpr uint32_t kAlways = kFast | kBeforeAuth;
+constexpr const char* kGroup = "connection";
+
+constexpr Command kCommands[] = {
+    {"auth", -2, kAlways, {}, kGroup, "gives the password", nullptr, auth},
+    {"client", -2, kHasSubcommands, {}, kGroup, "about connections"},
+    {"client|getname", 2, kFast, {}, kGroup, "the connection's name", nullptr, client_getname},
+    {"client|help", 2, kFast, {}, kGroup, "what there is", nullptr, reply_help},
+    {"client|id", 2, kFast, {}, kGroup, "the connection's number", nullptr, client_id},
+    {"client|info", 2, kFast, {}, kGroup, "this connection, in a line", nullptr, client_info},
+    {"client|list",
+     -2,
+     kAdmin,
+     {},
+     kGroup,
+     "the connections of this worker, a line each (TYPE ID)",
+     nullptr,
+     client_list},
+    {"client|no-evict", 3, kAdmin, {}, kGroup, "taken, and nothing: no client is evicted", nullptr, client_noevict},
+    {"client|reply",
+     3,
+     kFast | kNoMulti,
+     {},
+     kGroup,
+     "whether commands are answered: ON OFF SKIP",
+     nullptr,
+     client_reply},
+    {"client|setinfo",
+     4,
+     kFast,
+     {},
+     kGroup,
+     "taken, and nothing: what library the client uses",
+     nullptr,
+     client_setinfo},
+    {"client|setname", 3, kFast, {}, kGroup, "names the connection", nullptr, client_setname},
+    {"echo", 2, kFast, {}, kGroup, "says what it is told", nullptr, echo},
+    {"hello", -1, kAlways, {}, kGroup, "chooses RESP2 or RESP3 (AUTH SETNAME)", nullptr, hello},
+    {"ping", -1, kFast, {}, kGroup, "PONG, or what it is told", nullptr, ping},
+    {"quit", -1, kAlways | kNotQueued, {}, kGroup, "closes the connection", nullptr, quit},
+    {"reset", 1, kAlways | kNotQueued, {}, kGroup, "the connection is as new", nullptr, reset},
+    {"select", 2, kFast, {}, kGroup, "there is database 0", nullptr, select},
+};
+
+}  // namespace
+
+std::span<const Command> client_commands() { return kCommands; }
+
+}  // namespace weft

@@ -1,0 +1,41 @@
+// ClientStream: a client's socket, with or without TLS. It does not block: 0 bytes mean that there are none now.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "weft/fabric/fd.h"
+
+struct ssl_st;
+
+namespace weft {
+
+class TcpTls;
+
+class ClientStream {
+ public:
+  // `tls` may be nullptr: none.
+  ClientStream(Fd socket, TcpTls* tls);
+
+  int fd() const { return socket_.get(); }
+  bool encrypted() const { return encrypted_; }
+  // Nothing: the connection is at its end.
+  std::optional<size_t> receive(char* to, size_t bytes);
+  std::optional<size_t> send(const char* from, size_t bytes);
+  // Nothing is sent any more; the other end hears so.
+  void end();
+
+ private:
+  struct Frees {
+    void operator()(ssl_st* ssl) const;
+  };
+  std::optional<size_t> after_tls(int result, size_t bytes) const;
+
+  Fd socket_;
+  bool encrypted_;
+  std::unique_ptr<ssl_st, Frees> tls_;
+};
+
+}  // namespace weft

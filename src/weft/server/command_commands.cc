@@ -1,0 +1,150 @@
+// COMMAND: what clients want to know about the commands, from the rows.
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "weft/server/command_help.h"
+#include "weft/server/command_text.h"
+#include "weft/server/front.h"
+
+namespace weft {
+
+namespace {
+
+bool is_subcommand(const Command& command) { return std::strchr(command.name, '|') != nullptr; }
+
+std::vector<const Command*> subcommands_of(const Command& command) {
+  std::vector<const Command*> found;
+  const std::string prefix = std::string(command.name) + "|";
+  for (const Command* other : all_commands()) {
+    if (std::string_view(other->name).starts_with(prefix)) found.push_back(other);
+  }
+  return found;
+}
+
+std::vector<std::string_view> flags_of(const Command& command) {
+  std::vector<std::string_view> flags;
+  const bool has_keys = command.keys.first != 0;
+  if ((command.flags & kWrites) != 0) flags.push_back("write");
+  if ((command.flags & kWrites) == 0 && has_keys && command.data != nullptr) flags.push_back("readonly");
+  if ((command.flags & kMayGrow) != 0) flags.push_back("denyoom");
+  if ((command.flags & kAdmin) != 0) flags.push_back("admin");
+  if ((command.flags & kFast) != 0) flags.push_back("fast");
+  if ((command.flags & kBeforeAuth) != 0) flags.push_back("no_auth");
+  if ((command.flags & kNoMulti) != 0) flags.push_back("no_multi");
+  return flags;
+}
+
+void reply_row(const Command& command, RespWriter& reply) {
+  reply.array(10);
+  reply.bulk(command.name);
+  reply.integer(command.arity);
+  const std::vector<std::string_view> flags = flags_of(command);
+  reply.set(flags.size());
+  for (const std::string_view flag : flags) reply.simple(flag);
+  reply.integer(command.keys.first);
+  reply.integer(command.keys.last);
+  reply.integer(command.keys.step);
+  reply.set(0);    // categories of access lists, which there are not
+  reply.array(0);  // tips
+  reply.array(0);  // where keys are, in more words
+  const std::vector<const Command*> subcommands = subcommands_of(command);
+  reply.array(subcommands.size());
+  for (const Command* subcommand : subcommands) reply_row(*subcommand, reply);
+}
+
+std::vector<const Command*> top_level() {
+  std::vector<const Command*> found;
+  for (const Command* command : all_commands()) {
+    if (!is_subcommand(*command)) found.push_back(command);
+  }
+  return found;
+}
+
+// Those that are named, or all; nullptr for a name that there is not.
+std::vector<const Command*> named(Arguments names) {
+  if (names.empty()) return top_level();
+  std::vector<const Command*> found;
+  for (const std::string_view name : names) found.push_back(find_command(name));
+  return found;
+}
+
+void reply_rows(const std::vector<const Command*>& commands, RespWriter& reply) {
+  reply.array(commands.size());
+  for (const Command* command : commands) command == nullptr ? reply.null() : reply_row(*command, reply);
+}
+
+void command(Front&, Client&, Arguments, RespWriter& reply) { reply_rows(top_level(), reply); }
+
+void command_info(Front&, Client&, Arguments arguments, RespWriter& reply) {
+  reply_rows(named(arguments.subspan(2)), reply);
+}
+
+void command_count(Front&, Client&, Arguments, RespWriter& reply) {
+  reply.integer(static_cast<int64_t>(top_level().size()));
+}
+
+void command_docs(Front&, Client&, Arguments arguments, RespWriter& reply) {
+  std::vector<const Command*> commands = named(arguments.subspan(2));
+  std::erase(commands, nullptr);
+  reply.map(commands.size());
+  for (const Command* command : commands) {
+    reply.bulk(command->name);
+    reply.map(2);
+    reply.bulk("summary");
+    reply.bulk(command->summary);
+    reply.bulk("group");
+    reply.bulk(command->group);
+  }
+}
+
+void command_list(Front&, Client&, Arguments arguments, RespWriter& reply) {
+  if (arguments.size() != 2) return reply.error(kSyntaxError);
+  const std::vector<const Command*> commands = top_level();
+  reply.set(commands.size());
+  for (const Command* command : commands) reply.bulk(command->name);
+}
+
+void command_getkeys(Front&, Client&, Arguments arguments, RespWriter& reply) {
+  const Arguments about = arguments.subspan(2);
+  const Command* const found = find_command(about);
+  if (found == nullptr) return reply.error("ERR Invalid command specified");
+  if (found->keys.first == 0) return reply.error("ERR The command has no key arguments");
+  if (!fits(*found, about.size())) return reply.error("ERR Invalid number of arguments specified for command");
+  reply.array(keys_named(*found, about.size()));
+  for_each_key(*found, about, [&](std::string_view key) { reply.bulk(key); });
+}
+
+constexpr const char* kGroup = "server";
+
+constexpr Command kCommands[] = {
+    {"command", -1, kHasSubcommands, {}, kGroup, "all commands, as rows", nullptr, command},
+    {"command|count", 2, kFast, {}, kGroup, "how many there are", nullptr, command_count},
+    {"command|docs", -2, 0, {}, kGroup, "what they do", nullptr, command_docs},
+    {"command|getkeys", -4, 0, {}, kGroup, "the keys that a command names", nullptr, command_getkeys},
+    {"command|help", 2, kFast, {}, kGroup, "what there is", nullptr, reply_help},
+    {"command|info", -2, 0, {}, kGroup, "some commands, as rows", nullptr, command_info},
+    {"command|list", -2, 0, {}, kGroup, "their names", nullptr, command_list},
+};
+
+}  // namespace
+
+void reply_help(Front&, Client&, Arguments arguments, RespWriter& reply) {
+  const Command* const about = find_command(arguments[0]);
+  const std::vector<const Command*> subcommands = subcommands_of(*about);
+  std::string upper(about->name);
+  std::transform(upper.begin(), upper.end(), upper.begin(), [](char c) { return static_cast<char>(c - 'a' + 'A'); });
+  reply.array(1 + 2 * subcommands.size());
+  reply.simple(upper + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:");
+  for (const Command* subcommand : subcommands) {
+    std::string name(std::strchr(subcommand->name, '|') + 1);
+    for (char& c : name) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+    reply.simple(name);
+    reply.simple("    " + std::string(subcommand->summary));
+  }
+}
+
+std::span<const Command> command_commands() { return kCommands; }
+
+}  // namespace weft

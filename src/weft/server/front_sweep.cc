@@ -1,0 +1,82 @@
+// The sweeper: worker 0 of a node walks over the node's records, a little at a time, and deletes those of its own
+// partitions (it is their primary) whose deadline has passed, each by a transaction that commits only if the key still
+// is as it was read. Keys that somebody reads are deleted by who reads them (keyspace.h). The larger the table, the
+// shorter it pauses, to come to every key within a minute; but looking takes a twenty-fifth of its time as a rule.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "weft/server/front.h"
+
+namespace weft {
+
+namespace {
+
+constexpr int kBins = 2048;                      // of a step: well below a millisecond
+constexpr size_t kSliceBytes = size_t{1} << 20;  // of values in it
+constexpr uint64_t kRoundNs = 60'000'000'000;    // over all bins
+constexpr uint64_t kPauseNs = 50'000'000;        // between two steps, at most
+constexpr uint64_t kShortPauseNs = 1'000'000;    // at least, and if there was much to delete
+constexpr uint64_t kPausesOfAStep = 24;          // as long as the step itself
+constexpr size_t kMuch = 32;
+constexpr size_t kKeys = 32;  // of a transaction
+
+struct Found {
+  const Table* table;
+  const View* view;
+  NodeId self;
+  int64_t now_ms;
+  std::vector<std::string> keys;
+};
+
+void look_at(void* context, ByteView key, ByteView value, Word) {
+  auto* found = static_cast<Found*>(context);
+  const StoredValue stored = parse_value(as_text(value));
+  if (stored.deadline_ms == kNoDeadline || stored.deadline_ms > found->now_ms) return;
+  const PartitionId partition = found->table->hashed(key).partition;
+  if (found->view->placement(partition).primary() == found->self) found->keys.emplace_back(as_text(key));
+}
+
+}  // namespace
+
+Task<Code> Front::delete_expired(Txn& txn, std::span<const std::string> names) {
+  for (const std::string& name : names) txn.start_get(options_.table, name, Intent::kUpdate);
+  co_await txn.wait_all();
+  Keyspace keys(&txn, options_.table, wall_us(), string_bytes_max_, &scratch_);
+  for (const std::string& name : names) keys.find(name);
+  co_return keys.code();
+}
+
+Task<void> Front::sweep() {
+  uint64_t cursor = 0;
+  uint64_t took_ns = 0;             // the last step
+  uint64_t steps = 0, counted = 0;  // of a round: of the last one, and of the one under way
+  Found found{&table(), nullptr, engine_->node_id(), 0, {}};
+  while (!engine_->retired()) {
+    steps = std::max(steps, table().index_place().bins / kBins + 1);
+    const uint64_t least_ns = std::clamp(took_ns * kPausesOfAStep, kShortPauseNs, kPauseNs);
+    const uint64_t pause_ns = std::clamp(kRoundNs / steps, least_ns, kPauseNs);
+    co_await session_.sleep_ns(found.keys.size() >= kMuch ? kShortPauseNs : pause_ns);
+    found.keys.clear();
+    if (!engine_->active()) continue;
+    found.view = &engine_->view();
+    found.now_ms = wall_us() / 1000;
+    const uint64_t began_ns = engine_->worker()->clock_ns();
+    cursor = table().visit_some(cursor, kBins, kSliceBytes, look_at, &found);
+    took_ns = engine_->worker()->clock_ns() - began_ns;
+    ++counted;
+    if (cursor == 0) steps = std::exchange(counted, 0);
+    const size_t together = std::min<size_t>(kKeys, engine_->limits().txn_keys_max);
+    for (size_t i = 0; i < found.keys.size(); i += together) {
+      const std::span<const std::string> some =
+          std::span(found.keys).subspan(i, std::min(together, found.keys.size() - i));
+      const auto body = [&](Txn& txn) { return delete_expired(txn, some); };
+      Task<Outcome> running = session_.run({}, body);
+      const Outcome outcome = co_await running;
+      if (outcome.committed()) keys_expired_ += some.size();
+    }
+  }
+}
+
+}  // namespace weft

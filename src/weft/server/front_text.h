@@ -1,0 +1,21 @@
+// Texts that the front end's files share.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "weft/types.h"
+
+namespace weft {
+
+// incarnation.worker.sequence
+inline std::string id_text(const TxnId& id) {
+  return std::to_string(id.incarnation) + "." + std::to_string(id.worker.value) + "." + std::to_string(id.sequence);
+}
+
+inline std::string limit_text(std::string_view name, uint64_t limit, uint64_t asked) {
+  return std::string(name) + " is " + std::to_string(limit) + ", asked for " + std::to_string(asked);
+}
+
+}  // namespace weft

@@ -1,0 +1,74 @@
+// Http: a site over HTTP, for the control thread of a node. Bytes come and go without blocking, bounded in number and
+// time; what they mean is cpp-httplib's business, to which a request is given when its head is complete and which
+// answers into memory. So there are no threads for it, and a client that is slow or silent costs a descriptor until its
+// time is over.
+//
+// It is for looking: GET and HEAD, one request a connection. Over the limits: a connection more than connections_max is
+// answered 503, a head longer than request_bytes_max 431, one that is not complete in time 408.
+//
+// A library of its own, weft_http: who embeds Weft needs no HTTP.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "weft/base/clock.h"
+#include "weft/fabric/fd.h"
+#include "weft/server/site.h"
+#include "weft/status.h"
+
+namespace weft {
+
+struct HttpOptions {
+  std::string listen;  // host:port; port 0: the kernel chooses
+  uint32_t connections_max = 64;
+  size_t request_bytes_max = 8192;
+  uint32_t deadline_ms = 5000;  // from accepting a connection until it is closed
+};
+
+class Http final : public Site {
+ public:
+  static Result<std::unique_ptr<Http>> create(const HttpOptions& options, Clock* clock);
+  ~Http() override;
+
+  void show(const std::string& path, std::string_view type, Text text) override;
+  int fd() const override { return epoll_.get(); }
+  void step() override;
+  uint64_t requests() const override { return requests_; }
+  uint16_t port() const;
+
+ private:
+  class Pages;
+  struct Connection {
+    Fd socket;
+    uint64_t until_ns = 0;
+    std::string input;
+    std::string output;
+    size_t sent = 0;
+    bool answered = false;  // the rest of what comes is not looked at
+    bool dead = false;
+  };
+
+  Http(const HttpOptions& options, Fd listener, Clock* clock);
+  void accept_some(uint64_t now_ns);
+  void read_some(Connection& connection);
+  void answer(Connection& connection);
+  static void refuse(Connection& connection, std::string_view status, std::string_view why);
+  static void write_some(Connection& connection);
+
+  const HttpOptions options_;
+  Clock* const clock_;
+  Fd listener_;
+  Fd epoll_;
+  bool accepting_ = true;
+  uint64_t accepts_again_ns_ = 0;
+  std::list<Connection> connections_;
+  std::unique_ptr<Pages> pages_;
+  uint64_t requests_ = 0;
+};
+
+}  // namespace weft

@@ -1,0 +1,63 @@
+// Keyspace: the keys of a transaction as the commands of clients see them: values with a type and a deadline, and no
+// value whose deadline has passed.
+//
+// Whoever finds an expired key deletes it in the same transaction, which commits only if the key still is as it was
+// read. So nobody is told that a key is gone before it is, and two nodes whose clocks differ cannot tell contradicting
+// stories.
+//
+// What fails (a limit of the transaction, a read that could not be made) is kept in code(): the transaction is to be
+// given up, and what was replied means nothing.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "weft/server/resp.h"
+#include "weft/server/value.h"
+#include "weft/txn.h"
+
+namespace weft {
+
+class Keyspace {
+ public:
+  struct Found : StoredValue {
+    bool exists = false;
+  };
+
+  // `scratch` is used within calls only.
+  Keyspace(Txn* txn, TableId table, int64_t now_us, size_t string_bytes_max, std::string* scratch)
+      : txn_(txn), table_(table), now_us_(now_us), string_bytes_max_(string_bytes_max), scratch_(scratch) {}
+
+  int64_t now_us() const { return now_us_; }
+  int64_t now_ms() const { return now_us_ / 1000; }
+  size_t string_bytes_max() const { return string_bytes_max_; }
+  Code code() const { return code_; }
+
+  // The key was read before, and that read is done. The bytes stay until the key is written.
+  Found find(std::string_view key);
+  // False: it holds something else than a string, and the reply says so.
+  bool find_string(std::string_view key, Found* found, RespWriter& reply);
+
+  // False: it is over a limit, and the reply says so.
+  bool put(std::string_view key, std::string_view bytes, int64_t deadline_ms, RespWriter& reply);
+  void put(std::string_view key, const StoredValue& value);  // that was found, or is not longer than one
+  void erase(std::string_view key);                          // that was found
+
+  // False, and the reply says so: a string of that length is over the limit.
+  bool fits(uint64_t bytes, RespWriter& reply) const;
+
+ private:
+  void note(Code code) {
+    if (code_ == Code::kOk) code_ = code;
+  }
+
+  Txn* const txn_;
+  const TableId table_;
+  const int64_t now_us_;
+  const size_t string_bytes_max_;
+  std::string* const scratch_;
+  Code code_ = Code::kOk;
+};
+
+}  // namespace weft

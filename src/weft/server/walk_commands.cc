@@ -1,0 +1,259 @@
+// Commands that look at all keys: SCAN, KEYS, DBSIZE, RANDOMKEY, FLUSHALL. They are outside of the transactional
+// guarantee: keys come and go while they walk. A key that is there throughout a SCAN is in it.
+//
+// SCAN's cursor: the partition (12 bits), and how far in the order of hashes the walk is in it (52 bits). Both mean the
+// same at every node, whatever happens to tables and views.
+#include <charconv>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "weft/server/command_text.h"
+#include "weft/server/front.h"
+#include "weft/server/glob.h"
+
+namespace weft {
+namespace {
+
+constexpr uint32_t kPageKeys = 256;
+constexpr int64_t kScanKeysDefault = 10;
+constexpr int kScanPages = 256;    // of one SCAN
+constexpr size_t kFlushKeys = 32;  // of one transaction
+constexpr int kPositionBits = 64 - kWalkCursorSpare;
+static_assert(kPartitionsMax <= 1 << kWalkCursorSpare);
+
+struct Place {
+  size_t partition = 0;
+  uint64_t position = 0;  // in it
+};
+
+uint64_t cursor_of(const Place& at) {
+  return static_cast<uint64_t>(at.partition) << kPositionBits | at.position >> kWalkCursorSpare;
+}
+Place place_of(uint64_t cursor) { return {static_cast<size_t>(cursor >> kPositionBits), cursor << kWalkCursorSpare}; }
+
+// One page from there; `at` is behind it then. False: that was all.
+Task<bool> next_page(Front& front, Place* at, uint32_t keys, std::vector<WalkItem>* items) {
+  const size_t partitions = front.engine()->view().partitions.size();
+  items->clear();
+  if (at->partition >= partitions) co_return false;
+  Task<std::shared_ptr<WalkPage>> walk = front.session().walk(
+      front.options().table, PartitionId(static_cast<uint16_t>(at->partition)), at->position, keys);
+  const std::shared_ptr<WalkPage> page = co_await walk;
+  *items = std::move(page->items);
+  at->position = page->next;
+  if (page->next == 0) ++at->partition;
+  co_return page->done && at->partition < partitions;
+}
+
+// What is just being written has no head: it is alive, and of any type.
+bool alive(const WalkItem& item, int64_t now_ms) {
+  const StoredValue value = parse_value(item.head);
+  return value.deadline_ms == kNoDeadline || value.deadline_ms > now_ms;
+}
+
+struct ScanOptions {
+  int64_t count = kScanKeysDefault;
+  std::string pattern = "*";
+  std::string type;
+};
+
+bool parse(Arguments options, ScanOptions* out, RespWriter reply) {
+  for (size_t i = 0; i < options.size(); i += 2) {
+    const bool more = i + 1 < options.size();
+    if (more && same_word(options[i], "count")) {
+      const auto count = integer_argument(options[i + 1], reply);
+      if (!count) return false;
+      if (*count < 1) {
+        reply.error(kSyntaxError);
+        return false;
+      }
+      out->count = *count;
+    } else if (more && same_word(options[i], "match")) {
+      out->pattern = options[i + 1];
+    } else if (more && same_word(options[i], "type")) {
+      out->type = lower_case(options[i + 1]);
+    } else {
+      reply.error(kSyntaxError);
+      return false;
+    }
+  }
+  return true;
+}
+
+Task<void> scan(Front& front, Client& client, Arguments arguments) {
+  uint64_t cursor = 0;
+  const std::string_view text = arguments[1];
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), cursor);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    front.out(client).error("ERR invalid cursor");
+    co_return;
+  }
+  ScanOptions options;
+  if (!parse(arguments.subspan(2), &options, front.out(client))) co_return;
+  Place at = place_of(cursor);
+  const auto wanted = static_cast<uint32_t>(std::min<int64_t>(options.count, kPageKeys));
+  std::vector<WalkItem> items;
+  bool more = true;
+  // Pages of a table that is mostly empty may have nothing in them.
+  for (int pages = 0; pages < kScanPages && more && items.size() < wanted; ++pages) {
+    std::vector<WalkItem> some;
+    Task<bool> work = next_page(front, &at, wanted, &some);
+    more = co_await work;
+    items.insert(items.end(), some.begin(), some.end());
+    if (more) co_await front.session().sleep_ns(1);
+  }
+  const int64_t now_ms = front.wall_us() / 1000;
+  std::erase_if(items, [&](const WalkItem& item) {
+    const bool other =
+        !options.type.empty() && !item.head.empty() && type_name(parse_value(item.head).type) != options.type;
+    return other || !alive(item, now_ms) || !glob_matches(options.pattern, item.key);
+  });
+  RespWriter reply = front.out(client);
+  reply.array(2);
+  reply.bulk(std::to_string(more ? cursor_of(at) : 0));
+  reply.array(items.size());
+  for (const WalkItem& item : items) reply.bulk(item.key);
+}
+
+Task<void> keys(Front& front, Client& client, Arguments arguments) {
+  const std::string pattern(arguments[1]);
+  std::vector<std::string> found;
+  size_t bytes = 0;
+  Place at;
+  std::vector<WalkItem> items;
+  for (bool more = true; more;) {
+    Task<bool> work = next_page(front, &at, kPageKeys, &items);
+    more = co_await work;
+    const int64_t now_ms = front.wall_us() / 1000;
+    for (WalkItem& item : items) {
+      if (!alive(item, now_ms) || !glob_matches(pattern, item.key)) continue;
+      bytes += item.key.size() + 16;
+      found.push_back(std::move(item.key));
+    }
+    if (bytes > front.options().reply_bytes_max) {
+      front.out(client).error("ERR the reply is too long: reply_bytes_max is " +
+                              std::to_string(front.options().reply_bytes_max) + "; use SCAN");
+      co_return;
+    }
+    co_await front.session().sleep_ns(1);  // others have their turn between two pages
+  }
+  RespWriter reply = front.out(client);
+  reply.array(found.size());
+  for (const std::string& key : found) reply.bulk(key);
+}
+
+Task<uint64_t> count_keys(Front& front, size_t partition) {
+  Task<std::shared_ptr<WalkPage>> walk =
+      front.session().walk(front.options().table, PartitionId(static_cast<uint16_t>(partition)), 0, 0);
+  const std::shared_ptr<WalkPage> page = co_await walk;
+  co_return page->records;
+}
+
+Task<void> dbsize(Front& front, Client& client, Arguments) {
+  uint64_t all = 0;
+  for (size_t p = 0; p < front.engine()->view().partitions.size(); ++p) {
+    Task<uint64_t> work = count_keys(front, p);
+    all += co_await work;
+  }
+  front.out(client).integer(static_cast<int64_t>(all));
+}
+
+// A partition by its number of keys, and in it a place by chance: keys behind a gap between hashes are likelier.
+Task<void> randomkey(Front& front, Client& client, Arguments) {
+  const size_t partitions = front.engine()->view().partitions.size();
+  std::vector<uint64_t> counts;
+  uint64_t all = 0;
+  for (size_t p = 0; p < partitions; ++p) {
+    Task<uint64_t> work = count_keys(front, p);
+    counts.push_back(co_await work);
+    all += counts.back();
+  }
+  if (all != 0) {
+    uint64_t chosen = front.engine()->random().below(all);
+    Place at;
+    while (chosen >= counts[at.partition]) chosen -= counts[at.partition++];
+    at.position = front.engine()->random().below(UINT64_MAX) >> kWalkCursorSpare << kWalkCursorSpare;
+    // From there round to there again, over all partitions.
+    for (size_t pages = 0, wrapped = 0; wrapped < partitions + 1 && pages < UINT32_MAX; ++pages) {
+      std::vector<WalkItem> items;
+      Task<bool> work = next_page(front, &at, 1, &items);
+      const bool more = co_await work;
+      const int64_t now_ms = front.wall_us() / 1000;
+      std::erase_if(items, [&](const WalkItem& item) { return !alive(item, now_ms); });
+      if (!items.empty()) {
+        front.out(client).bulk(items[front.engine()->random().below(items.size())].key);
+        co_return;
+      }
+      if (at.position == 0) ++wrapped;
+      if (!more) at = {};
+      co_await front.session().sleep_ns(1);
+    }
+  }
+  front.out(client).null();
+}
+
+Task<Code> erase_some(Txn& txn, TableId table, std::span<const WalkItem> items) {
+  for (const WalkItem& item : items) txn.start_get(table, item.key, Intent::kUpdate);
+  co_await txn.wait_all();
+  for (const WalkItem& item : items) {
+    const Value value = txn.value(txn.start_get(table, item.key, Intent::kUpdate));
+    if (value.code != Code::kOk) co_return value.code;
+    if (!value.found) continue;
+    if (const Code code = txn.erase(table, item.key); code != Code::kOk) co_return code;
+  }
+  co_return Code::kOk;
+}
+
+Task<void> flush(Front& front, Client& client, Arguments arguments) {
+  const bool known = arguments.size() == 1 || same_word(arguments[1], "sync") || same_word(arguments[1], "async");
+  if (!known || arguments.size() > 2) {
+    front.out(client).error(kSyntaxError);
+    co_return;
+  }
+  Place at;
+  std::vector<WalkItem> items;
+  const size_t together = std::min<size_t>(kFlushKeys, front.engine()->limits().txn_keys_max);
+  for (bool more = true; more;) {
+    Task<bool> work = next_page(front, &at, kPageKeys, &items);
+    more = co_await work;
+    for (size_t i = 0; i < items.size(); i += together) {
+      const std::span<const WalkItem> some = std::span(items).subspan(i, std::min(together, items.size() - i));
+      const auto body = [&](Txn& txn) { return erase_some(txn, front.options().table, some); };
+      Policy policy;
+      policy.attempts = UINT32_MAX;
+      Task<Outcome> running = front.session().run(policy, body);
+      const Outcome outcome = co_await running;
+      if (outcome.committed()) continue;
+      front.out(client).error("ERR a part of the keys is deleted: " + outcome.text());
+      co_return;
+    }
+    co_await front.session().sleep_ns(1);
+  }
+  front.out(client).simple("OK");
+}
+
+constexpr const char* kGroup = "walks";
+
+constexpr Command kCommands[] = {
+    {"dbsize", 1, kFast | kNoMulti, {}, kGroup, "how many keys there are", nullptr, nullptr, dbsize},
+    {"flushall", -1, kWrites | kNoMulti, {}, kGroup, "deletes all keys", nullptr, nullptr, flush},
+    {"flushdb", -1, kWrites | kNoMulti, {}, kGroup, "deletes all keys", nullptr, nullptr, flush},
+    {"keys", 2, kNoMulti, {}, kGroup, "all keys that match a pattern", nullptr, nullptr, keys},
+    {"randomkey", 1, kNoMulti, {}, kGroup, "one of the keys", nullptr, nullptr, randomkey},
+    {"scan",
+     -2,
+     kNoMulti,
+     {},
+     kGroup,
+     "a page of the keys, and where to go on (MATCH COUNT TYPE)",
+     nullptr,
+     nullptr,
+     scan},
+};
+
+}  // namespace
+
+std::span<const Command> walk_commands() { return kCommands; }
+
+}  // namespace weft

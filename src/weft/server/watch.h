@@ -1,0 +1,58 @@
+// Watch: looks at a node once a second, keeps what the cluster's nodes say of themselves (picture.h), and answers
+// /status, /metrics and / from it. It belongs to the control thread and reads what workers put out; it asks nothing of
+// them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "weft/base/clock.h"
+#include "weft/base/event_log.h"
+#include "weft/cluster/agent.h"
+#include "weft/server/figures.h"
+#include "weft/server/picture.h"
+#include "weft/server/site.h"
+
+namespace weft {
+
+class Watch {
+ public:
+  static constexpr uint64_t kPeriodNs = 1'000'000'000;
+
+  struct Sources {
+    std::function<std::optional<Figures>()> figures;  // nothing while the node has no part in the cluster
+    std::string cluster;
+    int nodes = 0;  // that there may be
+    EventLog* events = nullptr;
+    Site* site = nullptr;  // may be nullptr
+    Clock* clock = nullptr;
+  };
+
+  Watch(NodeId self, Sources sources);
+  ~Watch();  // its pages go with it
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+  // Does what is due: takes in what others sent, and once a second a sample, which it returns (empty otherwise).
+  std::string step(Agent* agent);
+
+ private:
+  std::string status() const;
+  std::string history() const;
+  std::string metrics() const;
+
+  const NodeId self_;
+  const Sources from_;
+  Picture picture_;
+  std::optional<Figures> before_;
+  uint64_t before_ns_ = 0;
+  uint64_t due_ns_ = 0;
+  uint64_t last_event_ = 0;
+};
+
+extern const std::string_view kStatusPage;  // status_page.html
+
+}  // namespace weft

@@ -1,0 +1,270 @@
+// What a peer sees of a table through copies of its bytes, and what its verbs leave for recovery to do.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "weft/store/table_testing.h"
+
+namespace weft {
+namespace {
+
+using testing::bytes_table;
+using testing::get;
+using testing::integer_table;
+using testing::IntegerKey;
+using testing::kAlice;
+using testing::kBob;
+using testing::TableBox;
+
+HashedKey put(Table& table, ByteView key, std::string_view value) {
+  const HashedKey hashed = table.hashed(key);
+  const LockResult lock = table.lock(hashed, kAlice, Write::kPut, std::nullopt, static_cast<uint32_t>(value.size()));
+  EXPECT_EQ(lock.code, Code::kOk);
+  table.commit(hashed, kAlice, Write::kPut, as_bytes(value), lock.locked);
+  return hashed;
+}
+
+void erase(Table& table, const HashedKey& key) {
+  const LockResult lock = table.lock(key, kAlice, Write::kErase, std::nullopt, 0);
+  EXPECT_EQ(lock.code, Code::kOk);
+  table.commit(key, kAlice, Write::kErase, {}, lock.locked);
+}
+
+// As a peer does it: the bin, then the record that it names.
+std::string read_remotely(const TableBox& box, const HashedKey& key, RecordSlot* where = nullptr) {
+  const IndexPlace index = box->index_place();
+  std::array<std::byte, 64> bin;
+  std::memcpy(bin.data(), box.region->base() + Table::bin_offset(index, key.hash), bin.size());
+  const RecordSlot slot = Table::find_in_copy(bin.data(), index, key.hash);
+  if (where != nullptr) *where = slot;
+  if (!slot) return "-";
+  std::vector<std::byte> copy(slot.bytes());
+  std::memcpy(copy.data(), box.region->base() + slot.offset(), copy.size());
+  RecordView view;
+  if (!record_whole(copy.data(), copy.size(), &view) || as_text(view.key) != as_text(key.bytes)) return "other";
+  return view.word.deleted() || view.word.moved() ? "gone" : std::string(as_text(view.value));
+}
+
+TEST(TableRemote, TwoReadsFindMostKeys) {
+  const TableBox box(integer_table(1000));
+  int found = 0;
+  for (uint64_t k = 0; k < 1000; ++k) {
+    const IntegerKey key(k);
+    const std::string value = "v" + std::to_string(k);
+    const HashedKey hashed = put(*box, key.bytes(), value);
+    RecordSlot slot;
+    const std::string read = read_remotely(box, hashed, &slot);
+    if (read == "-") continue;  // in a link bucket
+    EXPECT_EQ(read, value);
+    EXPECT_EQ(slot, box->where(hashed));
+    ++found;
+  }
+  EXPECT_GT(found, 800);
+}
+
+TEST(TableRemote, ByteStringsToo) {
+  const TableBox box(bytes_table(100));
+  const HashedKey key = put(*box, as_bytes("a key of some length"), "value");
+  EXPECT_EQ(read_remotely(box, key), "value");
+}
+
+TEST(TableRemote, AnAddressSaysThatItIsStale) {
+  const TableBox box(integer_table(100));
+  const IntegerKey a(1);
+  const IntegerKey b(2);
+  const HashedKey first = put(*box, a.bytes(), "first");
+  const RecordSlot where = box->where(first);
+  const auto look = [&] {
+    RecordView view;
+    if (!record_whole(box.region->base() + where.offset(), where.bytes(), &view)) return std::string("torn");
+    return view.word.deleted() ? std::string("deleted") : std::string(as_text(view.value));
+  };
+  const uint64_t meta = record_meta_of(a.bytes(), as_bytes("first"), Version(1));
+  EXPECT_EQ(load_ordered(box.region->base() + where.offset() + kMetaAt), meta);
+  erase(*box, first);
+  EXPECT_NE(look(), "first");
+  EXPECT_FALSE(box->where(first));
+  put(*box, b.bytes(), "first");  // takes the block, at the same version and with the same value
+  EXPECT_EQ(box->where(box->hashed(b.bytes())), where);
+  EXPECT_EQ(look(), "first");
+  EXPECT_NE(load_ordered(box.region->base() + where.offset() + kMetaAt), meta) << "the meta word binds the key";
+}
+
+TEST(TableRemote, ALocalReaderDoesNotWaitForAPeersWrites) {
+  const TableBox box(integer_table(100));
+  const IntegerKey k(7);
+  const HashedKey key = put(*box, k.bytes(), "old");
+  std::byte* const record = box.region->base() + box->where(key).offset();
+  ASSERT_TRUE(swap_word(record, Word(Version(1), kReadable), Word(Version(1), kReadable, kBob)));
+  alignas(8) std::array<std::byte, 64> image{};
+  record_write(image.data(), k.bytes(), as_bytes("new"), Word(Version(2), kReadable));
+  std::memcpy(record + kMetaAt, image.data() + kMetaAt, record_bytes(8, 3) - kMetaAt);
+  std::array<std::byte, 64> value;
+  ReadResult read = box->read(key, value.data(), value.size());
+  EXPECT_TRUE(read.torn);
+  EXPECT_FALSE(read.found);
+  EXPECT_EQ(read.word.owner(), kBob);
+  std::vector<std::string> walked, filled;
+  uint64_t cursor = 0;
+  do {
+    cursor = box->copy_bin(PartitionId(0), cursor, value.data(), [&](ByteView found, ByteView v, Version) {
+      walked.push_back(std::string(as_text(found)) + std::string(as_text(v)));
+    });
+  } while (cursor != 0);
+  EXPECT_EQ(walked, std::vector<std::string>{std::string(as_text(k.bytes()))}) << "the key is there all the time";
+  EXPECT_EQ(box->copy_out(PartitionId(0), 0, 1 << 20, 1 << 20, value.data(),
+                          [&](ByteView found, ByteView, Version) { filled.emplace_back(as_text(found)); }),
+            0U);
+  EXPECT_TRUE(filled.empty()) << "its writer brings it to all who fill";
+  store_word(record, Word(Version(2), kReadable));
+  Word word;
+  EXPECT_EQ(get(*box, key, &word), "new");
+  EXPECT_EQ(word.version(), Version(2));
+}
+
+TEST(TableRemote, RecoveryCommitsWhatIsStillLockedOnly) {
+  const TableBox box(integer_table(100));
+  const IntegerKey k(7);
+  const HashedKey key = put(*box, k.bytes(), "old");
+  std::byte* const record = box.region->base() + box->where(key).offset();
+  box->commit_locked(key, kBob, as_bytes("late"), Version(2));
+  EXPECT_EQ(get(*box, key), "old") << "nobody holds it";
+  swap_word(record, Word(Version(1), kReadable), Word(Version(1), kReadable, kBob));
+  store_ordered(record + kMetaAt, 0x1234);  // half-written
+  box->commit_locked(key, kBob, as_bytes("new"), Version(2));
+  Word word;
+  EXPECT_EQ(get(*box, key, &word), "new");
+  EXPECT_EQ(word, Word(Version(2), kReadable));
+  erase(*box, key);
+  box->commit_locked(key, kBob, as_bytes("again"), Version(3));
+  EXPECT_EQ(get(*box, key), "-");
+}
+
+TEST(TableRemote, RecoveryFreesLocksOfItsWorkersOnly) {
+  const TableBox box(integer_table(100));
+  const Owner other(NodeId(1), WorkerId(3), 1);
+  std::vector<HashedKey> keys;
+  std::vector<IntegerKey> ids;
+  for (uint64_t k = 0; k < 40; ++k) ids.emplace_back(k);
+  for (const IntegerKey& id : ids) keys.push_back(put(*box, id.bytes(), "v"));
+  for (size_t i = 0; i < keys.size(); ++i) {
+    std::byte* const record = box.region->base() + box->where(keys[i]).offset();
+    store_word(record, load_word(record).with_owner(i % 2 == 0 ? kBob : other));
+  }
+  uint64_t cursor = 0;
+  do {
+    cursor = box->free_locks(WorkerId(0), cursor, 4);
+  } while (cursor != 0);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const Word word = load_word(box.region->base() + box->where(keys[i]).offset());
+    EXPECT_EQ(word.owner(), i % 2 == 0 ? Owner() : other);
+  }
+}
+
+// A device whose CAS is not atomic against the processor: it looks, and stores later. One at a time.
+class Device final : public OwnWords {
+ public:
+  explicit Device(const TableBox& box) : base_(box.region->base()) { box->set_own_words(this, RegionId(0)); }
+  // A peer's CAS gets so far.
+  void look(RecordSlot slot, Word expected, Word desired) {
+    if (load_word(base_ + slot.offset()) == expected) begun_ = {base_ + slot.offset(), desired};
+  }
+  void end() {
+    if (begun_.word != nullptr) store_word(begun_.word, begun_.desired);
+    begun_ = {};
+  }
+  bool swap(RegionId, uint64_t offset, uint64_t expected, uint64_t desired) override {
+    end();
+    ++swaps_;
+    return swap_word(base_ + offset, Word(expected), Word(desired));
+  }
+  uint64_t swaps() const override { return swaps_; }
+
+ private:
+  struct Begun {
+    std::byte* word = nullptr;
+    Word desired;
+  };
+  std::byte* const base_;
+  Begun begun_;
+  uint64_t swaps_ = 0;
+};
+
+class TableDevice : public ::testing::Test {
+ protected:
+  TableDevice() : box_(integer_table(100)), device_(box_), key_(put(*box_, id_.bytes(), "old")) {
+    where_ = box_->where(key_);
+    EXPECT_EQ(device_.swaps(), 0U) << "nobody expects the word of a record that was not there";
+  }
+  Word word() const { return load_word(box_.region->base() + where_.offset()); }
+  void apply(Version version) {
+    std::array<std::byte, 64> undo;
+    box_->apply(key_, Write::kPut, as_bytes("new"), version, undo.data());
+  }
+
+  static constexpr Word kFree{Version(1), kReadable};
+  static constexpr Word kBobs{Version(1), kReadable, kBob};
+  const IntegerKey id_{7};
+  const TableBox box_;
+  Device device_;
+  const HashedKey key_;
+  RecordSlot where_;
+};
+
+// W1
+TEST_F(TableDevice, ALockComesBeforeOrAfterAPeers) {
+  device_.look(where_, kFree, kBobs);
+  const LockResult late = box_->lock(key_, kAlice, Write::kPut, std::nullopt, 3);
+  EXPECT_EQ(late.code, Code::kLocked);
+  EXPECT_EQ(word(), kBobs);
+  store_word(box_.region->base() + where_.offset(), kFree);  // W3
+  const LockResult lock = box_->lock(key_, kAlice, Write::kPut, std::nullopt, 3);
+  ASSERT_EQ(lock.code, Code::kOk);
+  device_.look(where_, kFree, kBobs);
+  box_->commit(key_, kAlice, Write::kPut, as_bytes("new"), lock.locked);
+  device_.end();
+  EXPECT_EQ(get(*box_, key_), "new");
+  EXPECT_EQ(device_.swaps(), 2U);
+}
+
+TEST_F(TableDevice, WhatIsNotRaisedYetIsNotLocked) {
+  apply(Version(2));
+  const uint64_t swaps = device_.swaps();
+  EXPECT_EQ(box_->lock(key_, kAlice, Write::kPut, std::nullopt, 3).code, Code::kLocked);
+  EXPECT_EQ(device_.swaps(), swaps);
+  box_->raise(key_, Version(2));
+  EXPECT_EQ(box_->lock(key_, kAlice, Write::kPut, std::nullopt, 3).code, Code::kOk);
+}
+
+// W2
+TEST_F(TableDevice, ABackupsInstallOutlivesALockByMistake) {
+  device_.look(where_, kFree, kBobs);
+  apply(Version(2));
+  device_.end();
+  EXPECT_EQ(word(), Word(Version(2), 0));
+  EXPECT_EQ(get(*box_, key_), "new");
+  const uint64_t swaps = device_.swaps();
+  apply(Version(3));
+  EXPECT_EQ(device_.swaps(), swaps) << "not readable: no peer expects it";
+}
+
+TEST_F(TableDevice, ABackupsInstallOutlivesTheEndOfALockByMistake) {
+  store_word(box_.region->base() + where_.offset(), kBobs);
+  device_.look(where_, kBobs, kFree);
+  apply(Version(2));
+  device_.end();
+  EXPECT_EQ(word(), Word(Version(2), 0));
+}
+
+TEST_F(TableDevice, WhatIsDiscardedStaysDeleted) {
+  device_.look(where_, kFree, kBobs);
+  EXPECT_EQ(box_->discard({true}, 0, 1 << 20), 0U);
+  device_.end();
+  EXPECT_TRUE(word().deleted());
+}
+
+}  // namespace
+}  // namespace weft

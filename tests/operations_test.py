@@ -1,0 +1,292 @@
+#!/usr/bin/env python3
+"""What an operator sees of a cluster: metrics, status, logs, what `weft up` prints, `weft doctor`.
+
+    operations_test.py PATH-TO-WEFT
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import pty
+import re
+import select
+import signal
+import socket
+import subprocess
+import unittest
+import urllib.error
+import urllib.request
+
+from cluster import die_with_parent, events_in, free_ports
+from process_testing import DEADLINE_S, WEFT, ProcessTest, eventually
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SAMPLE = re.compile(r'([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{((?:[a-zA-Z_]\w*="(?:[^"\\\n]|\\["\\n])*",?)+)\})? (\S+)')
+
+
+def get(port, path):
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+        return answer.read().decode(), answer.headers
+
+
+def parse_metrics(text):
+    """{family: (type, {(name, labels): value})}, strictly: HELP, TYPE and the samples of a family stand together."""
+    families, family = {}, None
+    if not text.endswith("\n"):
+        raise ValueError("the last line has no end")
+    for line in text[:-1].split("\n"):
+        if line.startswith("# HELP "):
+            family, about = line[7:].split(" ", 1)
+            if family in families or not about:
+                raise ValueError(line)
+            families[family] = [None, {}]
+        elif line.startswith("# TYPE "):
+            name, kind = line[7:].split(" ")
+            if name != family or families[family][0] or kind not in ("counter", "gauge", "histogram"):
+                raise ValueError(line)
+            families[family][0] = kind
+        else:
+            match = SAMPLE.fullmatch(line)
+            if not match:
+                raise ValueError(line)
+            name, labels, value = match.groups()
+            kind, samples = families[family]
+            endings = ("_bucket", "_sum", "_count") if kind == "histogram" else ("",)
+            if name not in [family + ending for ending in endings] or (name, labels) in samples:
+                raise ValueError(line)
+            samples[name, labels] = float(value)
+    return families
+
+
+class Http(ProcessTest):
+    def setUp(self):
+        self.one = self.cluster(nodes=3, http=True)
+        self.one.wait_whole()
+
+    def metrics(self, node):
+        text, headers = get(self.one.http_port + node, "/metrics")
+        self.assertEqual(headers["Content-Type"], "text/plain; version=0.0.4; charset=utf-8")
+        return parse_metrics(text)
+
+    def status(self, node):
+        return json.loads(get(self.one.http_port + node, "/status")[0])
+
+    def test_metrics_count_what_happens(self):
+        for n in range(100):
+            self.one.ask(0, "SET", f"key {n}", "value")
+
+        def committed(node):
+            return self.metrics(node)["weft_transactions_total"][1]["weft_transactions_total", 'outcome="committed"']
+        self.assertTrue(eventually(lambda: committed(0) >= 100, 10))
+        before = self.metrics(0)
+        self.assertLess(committed(1), 100)
+        self.assertEqual(before["weft_records"][1]["weft_records", None], 100)
+        self.assertEqual(before["weft_members"][1]["weft_members", None], 3)
+        kind, latency = before["weft_transaction_seconds"]
+        self.assertEqual(kind, "histogram")
+        counts = [value for (name, _), value in latency.items() if name.endswith("_bucket")]
+        self.assertEqual(counts, sorted(counts))
+        self.assertEqual(counts[-1], latency["weft_transaction_seconds_count", None])
+        self.assertGreater(latency["weft_transaction_seconds_sum", None], 0)
+        self.one.ask(0, "SET", "one", "more")
+        self.assertTrue(eventually(lambda: committed(0) >= 101, 10))
+        after = self.metrics(0)
+        for family, (kind, samples) in before.items():
+            if kind != "gauge":
+                for key, value in samples.items():
+                    self.assertGreaterEqual(after[family][1][key], value, key)
+
+    def test_every_metric_is_explained(self):
+        page = (ROOT / "docs/operations.md").read_text().split("## Metrics")[1].split("\n## ")[0]
+        said = set(self.metrics(0))
+        explained = set(re.findall(r"^\| `((?:weft|process)_\w+)(?:\{[^`]*\})?` \|", page, re.MULTILINE))
+        self.assertEqual(said, explained)
+
+    def test_any_node_shows_all(self):
+        self.assertEqual(self.one.ask(1, "SET", "a", "b"), "OK")
+
+        def shown(node):
+            return sorted(n for n, heard in self.status(node)["nodes"].items() if heard["age_ms"] < 3000)
+        for node in range(3):
+            self.assertTrue(eventually(lambda node=node: shown(node) == ["0", "1", "2"], 10), shown(node))
+        status = self.status(2)
+        self.assertTrue(status["whole"])
+        self.assertEqual(len(status["view"]["members"]), 3)
+        own, asked = self.one.status(2), {"now_ms", "nodes", "events", "nodes_max"}
+        self.assertEqual(set(status), set(own) | asked)
+        self.assertEqual({heard["sample"]["pid"] for heard in status["nodes"].values()}, set(self.one.pids().values()))
+
+    def test_a_killed_node_turns_up(self):
+        before = self.status(0)["view"]["epoch"]
+        self.one.kill(1)
+        self.assertTrue(eventually(lambda: self.status(0)["view"]["epoch"] > before, 5))
+        self.assertTrue(eventually(lambda: any(event["event"] == "peer_lost" and event["peer"] == 1
+                                               for event in self.status(0)["events"]), 5))
+        self.one.wait_whole()
+        pid = self.one.pids()[1]
+        self.assertTrue(eventually(lambda: self.status(0)["nodes"].get("1", {}).get("sample", {}).get("pid") == pid, 10))
+
+    def test_slow_and_rude_visitors(self):
+        """Whoever stays, sends nonsense or reads nothing: the page is there for others, and the node does its work."""
+        port = self.one.http_port
+        with contextlib.ExitStack() as stack:
+            for n in range(60):
+                visitor = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+                visitor.sendall([b"", b"GET /sta", b"GET /history HTTP/1.1\r\n\r\n", os.urandom(100)][n % 4])
+            self.assertEqual(self.one.ask(0, "SET", "k", "v"), "OK")
+            self.assertIn("weft_epoch", get(port, "/metrics")[0])
+        with self.assertRaises(urllib.error.HTTPError) as refused:
+            get(port, "/etc/passwd")
+        self.assertEqual(refused.exception.code, 404)
+        self.assertTrue(self.one.wait_whole()[0]["whole"])
+
+
+class Logs(ProcessTest):
+    def test_json_lines_in_a_file(self):
+        cluster = self.cluster(nodes=3)
+        cluster.wait_whole()
+        cluster.kill(2)
+        cluster.wait_whole()
+        cluster.end()
+        lines = [line for line in cluster.log_text().splitlines() if line.startswith("{")]
+        events = [json.loads(line) for line in lines]
+        for event in events:
+            self.assertRegex(event["time"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
+            self.assertIn(event["level"], ("info", "warn", "error"))
+            self.assertIn(event["node"], range(3))
+        names = {event["event"] for event in events}
+        self.assertLessEqual({"process_started", "started", "view", "process_ended", "peer_lost", "ended"}, names)
+        page = (ROOT / "docs/operations.md").read_text()
+        self.assertEqual([name for name in names if f"`{name}`" not in page], [])
+
+
+class Terminal:
+    """A command on a terminal of its own; what it has written so far is `said`."""
+
+    def __init__(self, *command):
+        self.said = ""
+        self.end, inner = pty.openpty()
+        self.process = subprocess.Popen(command, stdin=inner, stdout=inner, stderr=inner, preexec_fn=die_with_parent)
+        os.close(inner)
+
+    def read(self, seconds=0.1):
+        if select.select([self.end], [], [], seconds)[0]:
+            with contextlib.suppress(OSError):
+                self.said += os.read(self.end, 1 << 16).decode(errors="replace")
+        return self.said
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(30)
+            self.process.kill()
+        os.close(self.end)
+
+
+def commands_of(text):
+    """The tour: the lines that are indented, behind the sentence that announces it."""
+    tour = text.split("A short tour")[1]
+    return [line.strip() for line in tour.splitlines() if line.startswith("  ")]
+
+
+class Up(ProcessTest):
+    def up(self, *more):
+        port, http_port = free_ports(3), free_ports(3)
+        terminal = Terminal(WEFT, "up", "--port", str(port), "--http-port", str(http_port), *more)
+        self.addCleanup(terminal.close)
+        self.assertTrue(eventually(lambda: "Ctrl-C ends" in terminal.read()), terminal.said)
+        return terminal, port, http_port
+
+    def test_on_a_terminal(self):
+        terminal, port, http_port = self.up()
+        self.assertIn(f"redis-cli -p {port}", terminal.said)
+        self.assertIn(f"http://127.0.0.1:{http_port}/", terminal.said)
+        line = re.compile(r"epoch \d+, 3 of 3 nodes, whole \| [0-9,]+ txn/s \| p50 \S+ p99 \S+ \| [0-9,]+ aborts/s")
+        self.assertTrue(eventually(lambda: line.search(terminal.read()), 15), terminal.said)
+        # Events are for people there.
+        self.assertRegex(terminal.said, r"\d\d:\d\d:\d\d\.\d{3} info  node 0: started pid=\d+ ")
+        self.assertEqual(events_in(terminal.said), [])
+        page, _ = get(http_port, "/")
+        self.assertIn("<title>Weft</title>", page)
+        terminal.process.send_signal(signal.SIGINT)
+        self.assertTrue(eventually(lambda: "The cluster has ended." in terminal.read(), 30), terminal.said)
+        self.assertEqual(terminal.process.wait(DEADLINE_S), 0)
+
+    def test_the_tour(self):
+        """Every command as it is printed, one after the other."""
+        terminal, _, _ = self.up()
+        commands = commands_of(terminal.said.replace("\r\n", "\n"))
+        self.assertEqual(len([command for command in commands if not command.startswith("#")]), 7, commands)
+        done = []
+        for command in commands:
+            ran = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual((ran.returncode, ran.stderr), (0, ""), command)
+            done += [] if command.startswith("#") else [ran.stdout.split()]
+            terminal.read(0)
+        self.assertEqual(done, [["OK"], ["hello"], ["OK", "QUEUED", "QUEUED", "QUEUED", "1", "1", "1"], [], ["hello"], [],
+                                ["hello"]])
+        self.assertTrue(eventually(lambda: "process_ended" in terminal.read(), 10), terminal.said)
+
+    def test_no_http(self):
+        port = free_ports(2)
+        with subprocess.Popen([WEFT, "up", "--nodes", "2", "--port", str(port), "--http-port", "0"],
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as up:
+            said = ""
+            while "Ctrl-C" not in said:
+                said += up.stdout.readline()
+            self.assertNotIn("http", said)
+            up.terminate()
+            self.assertEqual(up.wait(DEADLINE_S), 0)
+
+    def test_http_port_in_use(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            number = taken.getsockname()[1]
+            done = subprocess.run([WEFT, "up", "--nodes", "1", "--port", str(free_ports(1)), "--http-port", str(number)],
+                                  capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(f"http on 127.0.0.1:{number}: Address already in use", done.stderr)
+
+
+class Doctor(unittest.TestCase):
+    SUBJECTS = ["kernel", "processor", "cores", "pinning", "memory", "swap", "huge pages", "huge pages of shared memory",
+                "open files", "locked memory", "clock source", "backlog", "RDMA", "ports"]
+
+    def doctor(self, *arguments):
+        return subprocess.run([WEFT, "doctor", *arguments], capture_output=True, text=True, timeout=60, check=False)
+
+    def test_json(self):
+        port, http_port = free_ports(2), free_ports(2)
+        arguments = ["--json", "--nodes", "2", "--port", str(port), "--http-port", str(http_port)]
+        done = self.doctor(*arguments)
+        said = json.loads(done.stdout)
+        self.assertEqual((done.returncode, done.stderr), (0 if said["runs"] else 1, ""))
+        self.assertEqual([finding["subject"] for finding in said["findings"]], self.SUBJECTS)
+        for finding in said["findings"]:
+            self.assertIn(finding["verdict"], ("good", "note", "poor", "bad"))
+            self.assertTrue(finding["found"])
+            self.assertTrue(finding["advice"] or finding["verdict"] in ("good", "note"), finding)
+        self.assertEqual(said["findings"][-1]["verdict"], "good", said["findings"][-1])
+        with socket.create_server(("127.0.0.1", http_port + 1)):
+            ports = json.loads(self.doctor(*arguments).stdout)["findings"][-1]
+        self.assertEqual(ports["verdict"], "poor")
+        self.assertTrue(ports["found"].startswith(f"{http_port + 1} taken"), ports)
+
+    def test_text(self):
+        done = self.doctor("--port", str(free_ports(3)))
+        self.assertIn(done.returncode, (0, 1), done.stderr)
+        for subject in self.SUBJECTS:
+            self.assertRegex(done.stdout, rf"(?m)^(good|note|poor|bad) +{subject}  ")
+
+    def test_bad_requests(self):
+        for arguments in (["--nodes", "0"], ["--port", "70000"], ["--port", "65535"], ["--turbo"]):
+            done = self.doctor(*arguments)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), arguments)
+            self.assertIn(arguments[-1], done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,30 @@
+#!/bin/sh
+# The verbs wire on Soft-RoCE, in one boot of a virtual machine: the unit tests of the wire, what `weft doctor` says of
+# the devices, then the append workload with every row of the protocol table over three nodes, one of them killed and one
+# stopped, and the number of CAS verbs of each row.
+#
+#   verbs_vm_test.sh BUILD_DIR CACHE_DIR
+#
+# Exit status 77: this machine cannot do it; rdma_vm.sh says why.
+set -eu
+
+build=$1
+cache=$2
+here=$(dirname "$0")
+job=$(mktemp)
+trap 'rm -f "$job"' EXIT INT TERM
+cat >"$job" <<'JOB'
+/test/weft_fabric_test --gtest_color=no --gtest_brief=1 --gtest_filter='Verbs*:*/Verbs.*' >tests.log 2>&1
+status=$?
+tail -n 40 tests.log
+[ $status -eq 0 ] || exit 1
+# Nothing may be left out where there are devices.
+! grep -q SKIPPED tests.log || exit 1
+# The machine's doctor knows the devices.
+/test/weft doctor | grep -q 'device rxe0 port 1: GID .* is ' || exit 1
+mkdir load
+/test/weft_verbs_load /test/weft load && exit 0
+tail -n 30 load/*.log
+exit 1
+JOB
+"$here/rdma_vm.sh" --cache "$cache" --seconds 300 "$job" "$build/weft_fabric_test" "$build/weft_verbs_load" "$build/weft"
