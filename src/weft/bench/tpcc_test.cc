@@ -6,6 +6,7 @@
 #include <set>
 
 #include "weft/base/clock.h"
+#include "weft/base/sanitized.h"
 #include "weft/bench/driver.h"
 #include "weft/bench/tpcc_rows.h"
 #include "weft/txn/protocol.h"
@@ -178,7 +179,7 @@ TEST(Tpcc, RunsOnEveryProtocol) {
     RealClock clock;
     DriveOptions drive_options;
     drive_options.warmup_seconds = 0;
-    drive_options.seconds = 0.2;
+    drive_options.seconds = kSanitized ? 0.5 : 0.2;
     const DriveResult result = drive(**cluster, tpcc, drive_options, clock);
     (*cluster)->stop();
     EXPECT_EQ(result.failure, "") << protocol;

@@ -24,7 +24,7 @@ class WriteSequence : public testing::TestWithParam<Shape> {
       ++key;
       const std::string what = std::string(s.ops) + (s.present ? " on a present key" : " on an absent key");
       if (s.present) {
-        EXPECT_TRUE(committed(cluster->put_one(NodeId(0), kT, key, "before")));
+        EXPECT_TRUE(committed(retried([&] { return cluster->put_one(NodeId(0), kT, key, "before"); })));
       }
       cluster.on(0, [&](Session& session) -> Task<void> {
         Txn txn = co_await session.begin();

@@ -27,11 +27,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define WEFT_CLANG_TSAN
-#endif
-#endif
+#include "weft/base/wide_swap.h"
 
 namespace weft::dlht {
 
@@ -100,21 +96,11 @@ inline constexpr uint64_t kDead = uint64_t{1} << 63;    // erased; the header wi
 inline constexpr uint64_t kFrozen = uint64_t{1} << 62;  // its key has gone to the next index
 inline constexpr int kWordFlagBits = 2;
 
-// The value of a slot. ThreadSanitizer files the order that a 16-byte swap makes under the address of the word, so it
-// is shown a load of that, too; the hardware needs none.
-inline uint64_t value_of(const Slot& slot) {
-  const uint64_t value = slot.value.load(std::memory_order_acquire);
-#if defined(__SANITIZE_THREAD__) || defined(WEFT_CLANG_TSAN)
-  (void)slot.word.load(std::memory_order_acquire);
-#endif
-  return value;
-}
+inline uint64_t value_of(const Slot& slot) { return slot.value.load(std::memory_order_acquire); }
 
 // Swaps the slot from (word, value) to (new_word, new_value) in one step.
 inline bool swap(Slot& slot, uint64_t word, uint64_t value, uint64_t new_word, uint64_t new_value) {
-  __extension__ using Wide = unsigned __int128;
-  return __sync_bool_compare_and_swap(reinterpret_cast<Wide*>(&slot), static_cast<Wide>(value) << 64 | word,
-                                      static_cast<Wide>(new_value) << 64 | new_word);
+  return swap_wide(&slot, {word, value}, {new_word, new_value});
 }
 
 // One turn of waiting for another thread that is in the middle of moving a bin: soon over, unless it lost its core.

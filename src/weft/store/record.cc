@@ -1,12 +1,12 @@
 #include "weft/store/record.h"
 
+#include "weft/base/wide_swap.h"
 #include "weft/store/record_inline.h"
 
 namespace weft {
 
 bool swap_word_with_meta(std::byte* record, Word expected, uint64_t meta, Word desired) {
-  const Wide high = static_cast<Wide>(meta) << 64;
-  return __sync_bool_compare_and_swap(reinterpret_cast<Wide*>(record), high | expected.bits, high | desired.bits);
+  return swap_wide(record, {expected.bits, meta}, {desired.bits, meta});
 }
 
 void record_write(std::byte* record, ByteView key, ByteView value, Word word) {

@@ -1,0 +1,65 @@
+#include "weft/base/wide_swap.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+namespace weft {
+namespace {
+
+struct alignas(16) Pair {
+  std::atomic<uint64_t> low{0}, high{0};
+};
+
+TEST(WideSwap, BothWordsMustBeThere) {
+  Pair pair;
+  EXPECT_FALSE(swap_wide(&pair, {1, 0}, {2, 3}));
+  EXPECT_FALSE(swap_wide(&pair, {0, 1}, {2, 3}));
+  EXPECT_TRUE(swap_wide(&pair, {0, 0}, {2, 3}));
+  EXPECT_EQ(pair.low, 2U);
+  EXPECT_EQ(pair.high, 3U);
+}
+
+// One thread changes one word by itself, another changes the other one by swaps of both: nothing is lost.
+void swap_against_adds(std::atomic<uint64_t> Pair::*added, std::atomic<uint64_t> Pair::*swapped) {
+  constexpr uint64_t kAdds = 2'000'000;
+  Pair pair;
+  std::atomic<bool> ended = false;
+  std::thread adder([&] {
+    for (uint64_t i = 0; i < kAdds; ++i) (pair.*added).fetch_add(1);
+    ended = true;
+  });
+  uint64_t swaps = 0;
+  while (!ended) {
+    const TwoWords seen{pair.low, pair.high};
+    const bool low = swapped == &Pair::low;
+    if (swap_wide(&pair, seen, {seen.low + (low ? 1 : 0), seen.high + (low ? 0 : 1)})) ++swaps;
+  }
+  adder.join();
+  EXPECT_EQ(pair.*added, kAdds);
+  EXPECT_EQ(pair.*swapped, swaps);
+}
+
+TEST(WideSwap, OneStepAgainstAccessesToTheLowWord) { swap_against_adds(&Pair::low, &Pair::high); }
+TEST(WideSwap, OneStepAgainstAccessesToTheHighWord) { swap_against_adds(&Pair::high, &Pair::low); }
+
+// What was written before a swap is seen by who reads either word after it; a race here is ThreadSanitizer's to tell.
+TEST(WideSwap, OrdersWhatWasWrittenBefore) {
+  Pair pair;
+  int low_payload = 0, high_payload = 0;
+  std::thread writer([&] {
+    low_payload = 1;
+    EXPECT_TRUE(swap_wide(&pair, {0, 0}, {1, 0}));
+    high_payload = 2;
+    EXPECT_TRUE(swap_wide(&pair, {1, 0}, {1, 1}));
+  });
+  while (pair.low.load(std::memory_order_acquire) == 0) std::this_thread::yield();
+  EXPECT_EQ(low_payload, 1);
+  while (pair.high.load(std::memory_order_acquire) == 0) std::this_thread::yield();
+  EXPECT_EQ(high_payload, 2);
+  writer.join();
+}
+
+}  // namespace
+}  // namespace weft
