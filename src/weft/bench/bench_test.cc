@@ -100,8 +100,8 @@ TEST(Bench, OpenLoopRunsAboutAsManyAsArrive) {
   auto report = run_some(**opened, options);
   ASSERT_TRUE(report) << report.error().text();
   EXPECT_GT(report->committed, 0U);
-  // A closed loop would run a hundred times as many; twice the rate is no matter of chance.
-  EXPECT_LT(report->tps, 2 * options.rate);
+  // A closed loop would run a hundred times as many; what a pause held up may come at once.
+  EXPECT_LT(report->tps, 10 * options.rate);
   EXPECT_EQ((*opened)->check(), "");
 }
 

@@ -6,7 +6,6 @@
 #include <set>
 
 #include "weft/base/clock.h"
-#include "weft/base/sanitized.h"
 #include "weft/bench/driver.h"
 #include "weft/bench/tpcc_rows.h"
 #include "weft/txn/protocol.h"
@@ -168,7 +167,7 @@ TEST(Tpcc, RunsOnEveryProtocol) {
     Tpcc tpcc(kWarehouses, kFewItems, kFewCustomers);
     for (const TableSpec& spec : tpcc.tables()) {
       TableSpec small = spec;
-      small.capacity = std::min<uint64_t>(spec.capacity, 100'000);
+      small.capacity = std::min<uint64_t>(spec.capacity, 1'000'000);
       ASSERT_TRUE((*cluster)->create_table(small));
     }
     for (const Declared& procedure : tpcc.procedures()) ASSERT_TRUE((*cluster)->declare(procedure));
@@ -179,13 +178,17 @@ TEST(Tpcc, RunsOnEveryProtocol) {
     RealClock clock;
     DriveOptions drive_options;
     drive_options.warmup_seconds = 0;
-    drive_options.seconds = kSanitized ? 0.5 : 0.2;
-    const DriveResult result = drive(**cluster, tpcc, drive_options, clock);
+    drive_options.seconds = 0.2;
+    Tally tally;
+    for (int i = 0; i < 100 && tally.committed[0] == 0; ++i) {
+      const DriveResult result = drive(**cluster, tpcc, drive_options, clock);
+      ASSERT_EQ(result.failure, "") << protocol;
+      tally.add(result.tally);
+    }
     (*cluster)->stop();
-    EXPECT_EQ(result.failure, "") << protocol;
-    EXPECT_GT(result.tally.committed[0], 0U) << protocol;
+    EXPECT_GT(tally.committed[0], 0U) << protocol;
     const auto walk = [&](TableId t, const Cluster::Visit& visit) { (*cluster)->visit(t, visit); };
-    EXPECT_EQ(tpcc.check(walk, result.tally), "") << protocol;
+    EXPECT_EQ(tpcc.check(walk, tally), "") << protocol;
     EXPECT_EQ((*cluster)->audit(), "") << protocol;
   }
 }

@@ -45,6 +45,7 @@ bool Agent::in(const View& view) const {
 bool Agent::step(uint64_t now_ns) {
   if (retired_ || (now_ns < next_step_ns_ && !nudged_.load(std::memory_order_acquire))) return false;
   nudged_.store(false, std::memory_order_release);
+  if (started_ && now_ns > next_step_ns_ + options_.lease_ns / 4) was_away(now_ns - next_step_ns_, now_ns);
   next_step_ns_ = now_ns + options_.lease_ns / 16;
   if (!std::exchange(started_, true)) {
     for (Peer& peer : peers_) peer.heard_ns = peer.here_ns = now_ns;  // nobody was silent before it looked
@@ -69,6 +70,15 @@ bool Agent::step(uint64_t now_ns) {
   suspect(now_ns);
   offer_whole(now_ns);
   return true;
+}
+
+// What the others sent meanwhile is not read yet: while this node did not run, nobody was silent.
+void Agent::was_away(uint64_t for_ns, uint64_t now_ns) {
+  WEFT_MARK("a node that was away itself suspects nobody yet");
+  for (Peer& peer : peers_) {
+    peer.heard_ns = std::min(peer.heard_ns + for_ns, now_ns);
+    peer.here_ns = std::min(peer.here_ns + for_ns, now_ns);
+  }
 }
 
 bool Agent::join(const View& view, uint64_t now_ns) {

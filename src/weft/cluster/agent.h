@@ -9,8 +9,9 @@
 // A member that was not heard of for a duration is proposed for removal, and so is one that sent what no correct member
 // sends (Node::peer_closed). Whoever hears fewer others waits longer, so that of two that have lost each other the one
 // that is cut off from more goes. A view change does not start the count anew: members that come and go all the time
-// do not hide one that is silent. Who hears of an older view passes its own on: only one member has to reach the
-// membership.
+// do not hide one that is silent. The time that this node itself did not run does not count: after a stall of the whole
+// machine the first to wake would remove all others. Who hears of an older view passes its own on: only one member has
+// to reach the membership.
 #pragma once
 
 #include <array>
@@ -77,6 +78,7 @@ class Agent final : public Chore {
   };
 
   bool in(const View& view) const;
+  void was_away(uint64_t for_ns, uint64_t now_ns);
   void adopt(const std::shared_ptr<const View>& view, uint64_t now_ns);
   bool join(const View& view, uint64_t now_ns);
   void ask_leases(uint64_t now_ns);

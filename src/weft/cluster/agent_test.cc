@@ -213,6 +213,21 @@ TEST_F(AgentTest, ALeaderThatSkipsStepsIsNotBelieved) {
   }
 }
 
+// The machine does not run for a while: the first to wake removes nobody. One that stays away is removed then.
+TEST_F(AgentTest, WhoWasAwayItselfSuspectsNobodyYet) {
+  start(false);
+  run_for(2 * kLeaseNs);
+  clock_.now += 10 * kLeaseNs;
+  run_for(2 * kLeaseNs);
+  EXPECT_EQ(membership_.changes, 0);
+  agents_[2].reset();
+  nodes_[2].reset();
+  clock_.now += 10 * kLeaseNs;
+  run_for(2 * kLeaseNs);
+  EXPECT_EQ(membership_.view->find(NodeId(2)), nullptr);
+  EXPECT_NE(membership_.view->find(NodeId(1)), nullptr);
+}
+
 // A member that comes and goes makes view after view; another one that is silent is noticed all the same.
 TEST_F(AgentTest, ASilentMemberIsRemovedThoughViewsChangeAllTheTime) {
   start(false);

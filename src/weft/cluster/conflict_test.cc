@@ -82,8 +82,11 @@ TEST_P(Conflict, AHolderIsNamedWhenTwoCommitsMeet) {
   cluster_.load(1, "0").start();
   std::atomic<bool> met{false};
   std::atomic<int> wrong{0};
+  std::atomic<int> begun{0};
   const auto hammer = [&](int other) {
-    return [&met, &wrong, other](Session& session) -> Task<void> {
+    return [&met, &wrong, &begun, other](Session& session) -> Task<void> {
+      ++begun;
+      while (begun < 2) co_await session.sleep_ns(1'000);
       for (int i = 0; i < 20'000 && !met; ++i) {
         Txn txn = co_await session.begin();
         txn.put(kT, 0, "x");

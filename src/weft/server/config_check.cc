@@ -26,6 +26,7 @@ constexpr std::string_view kSocket = "'@' and a name, or a path";
 constexpr std::string_view kHosts = "host:port, separated by commas";
 constexpr std::string_view kZooKeeperPath = "a path like /weft/orders/view";
 constexpr std::string_view kAuth = "user:password";
+constexpr std::string_view kPassword = "a password, or no such key";
 constexpr std::string_view kPem = "the path of a PEM file";
 constexpr std::string_view kNotShm = "fabric.kind = \"tcp\" or \"verbs\"";
 constexpr std::string_view kVerbsOnly = "fabric.kind = \"verbs\"";
@@ -217,6 +218,9 @@ void Checker::client() {
   if (given("client.advertise") && sound("client.advertise") && !c_.client.advertise.empty()) {
     host_port("client.advertise", kPeer, advertise);
   }
+  if (given("client.password") && sound("client.password") && c_.client.password.empty()) {
+    wrong("client.password", "it is empty", kPassword);
+  }
   if (!given("client.tls")) return;
   std::vector<std::string_view> files = {"client.tls.certificate", "client.tls.key"};
   if (given("client.tls.ca")) files.push_back("client.tls.ca");
@@ -274,9 +278,11 @@ void Checker::membership() {
     wrong("membership.path", why, kZooKeeperPath);
   }
   const std::string& auth = c_.membership.auth;
-  if (auth.empty() || !sound("membership.auth")) return;
+  if (!given("membership.auth") || !sound("membership.auth")) return;
   const size_t colon = auth.find(':');
-  if (colon == std::string::npos) {
+  if (auth.empty()) {
+    wrong("membership.auth", "it is empty", kAuth);
+  } else if (colon == std::string::npos) {
     wrong("membership.auth", "there is no ':'", kAuth);
   } else if (colon == 0 || colon + 1 == auth.size()) {
     wrong("membership.auth", colon == 0 ? "the user is empty" : "the password is empty", kAuth);

@@ -345,6 +345,9 @@ TEST(ConfigErrors, APasswordIsNeverShown) {
             Lines{"n.toml:10:8: membership.auth is a string (the user is empty), expected user:password"});
   EXPECT_EQ(with("\"secret:\""),
             Lines{"n.toml:10:8: membership.auth is a string (the password is empty), expected user:password"});
+  EXPECT_EQ(with("\"\""), Lines{"n.toml:10:8: membership.auth is a string (it is empty), expected user:password"});
+  EXPECT_EQ(errors_between(kTcp + kSupervised + "[client]\npassword = \"\""),
+            Lines{"n.toml:10:12: client.password is a string (it is empty), expected a password, or no such key"});
   EXPECT_EQ(with("12345"), Lines{"n.toml:10:8: membership.auth is an integer, expected a string"});
   EXPECT_EQ(with("1.25"), Lines{"n.toml:10:8: membership.auth is a float, expected a string"});
 }

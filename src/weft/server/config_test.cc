@@ -209,6 +209,8 @@ TEST(Config, EveryKeyIsWritten) {
   one.founders = 3;
   one.http.listen = "127.0.0.1:8379";
   one.membership.kind = MembershipKind::kZooKeeper;
+  one.membership.auth = "user:password";
+  one.client.password = "password";
   one.fabric.tls = one.client.tls = {"ca", "certificate", "key"};
   other.fabric.kind = FabricKind::kVerbs;
   other.fabric.device.gid_index = 3;

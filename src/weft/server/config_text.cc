@@ -9,6 +9,7 @@ namespace {
 
 // Whether a key means something beside the kinds of fabric and membership.
 bool applies(const ConfigKey& key, const NodeConfig& config) {
+  if (key.secret && value_text(key, config) == toml_string("")) return false;
   const bool shm = config.fabric.kind == FabricKind::kShm;
   const bool zookeeper = config.membership.kind == MembershipKind::kZooKeeper;
   if (key.table == "fabric.tls") return !shm && config.fabric.has_tls();

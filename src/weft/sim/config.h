@@ -54,7 +54,7 @@ struct SimConfig {
   uint64_t transactions = 0;          // at least so many; 0: each client does workload.txns
   bool aimed = false;                 // crashes at chosen moments too (aim.h)
   bool told_alone = false;            // of these, only Aims::told_alone_
-  uint64_t limit_ns = 2'000'000'000;  // virtual time after which a run counts as stuck
+  uint64_t limit_ns = 2'000'000'000;  // virtual time without progress after which a run counts as stuck
   std::string text() const;           // one line a person can read
 };
 

@@ -21,7 +21,7 @@ using sim::Client;
 
 constexpr uint64_t kBlockedStepNs = 500;     // until a worker that waits for room in a channel looks again
 constexpr uint64_t kQuietNs = 100'000'000;   // more than any ride-along timer, after the last client is done
-constexpr uint64_t kEventsMax = 20'000'000;  // a run of some hundred transactions needs a hundredth of that
+constexpr uint64_t kEventsMax = 20'000'000;  // without progress; a run of some hundred transactions needs a hundredth
 
 Task<void> await(Task<void> task, Client* client) {
   co_await task;
@@ -78,6 +78,8 @@ class Simulation final : public EventSink, public Wakeups, public Processes::Kee
   bool wants_more() const;
   bool run_clients();
   void check_peers();
+  void progress();
+  bool stuck();
   void quiet_down();
   void check_end();
   std::string stuck_text() const;
@@ -99,6 +101,8 @@ class Simulation final : public EventSink, public Wakeups, public Processes::Kee
   std::list<std::pair<Client*, Root>> roots_;  // destroyed before the engines they use
   uint64_t steps_ = 0;
   uint64_t begun_faults_ = 0;
+  uint64_t progress_ns_ = 0, progress_events_ = 0;  // of the last progress
+  uint64_t ended_then_ = 0;                         // transactions that had ended
 };
 
 FaultPlan draw_faults(const SimConfig& config, uint64_t seed) {
@@ -177,9 +181,10 @@ bool Simulation::heal() {
   processes_.begin_healing();
   faults_.heal(events_.now_ns());
   const uint64_t quiet_ns = faults_.links_whole_ns(events_.now_ns());
+  progress();
   while (recovers() && (!processes_.healed() || events_.now_ns() < quiet_ns)) {
     if (processes_.lost()) return false;
-    if (events_.next_ns() > config_.limit_ns || events_.ran() > kEventsMax || !events_.run_one()) {
+    if (stuck() || !events_.run_one()) {
       const View& view = processes_.membership().current();
       stage_.violation("never whole again: epoch " + std::to_string(view.epoch.value) + ", " +
                        std::to_string(view.members.size()) + " members; " + stuck_text());
@@ -248,6 +253,18 @@ bool Simulation::wants_more() const {
   return faults_begun() == 0 && config_.faults.bits != 0 && have < 200 * config_.transactions;
 }
 
+void Simulation::progress() {
+  ended_then_ = stage_.transactions();
+  progress_ns_ = events_.now_ns();
+  progress_events_ = events_.ran();
+}
+
+// Transactions that keep getting into each other's way make a run slow, not stuck: so long as one ends now and then.
+bool Simulation::stuck() {
+  if (stage_.transactions() != ended_then_) progress();
+  return events_.next_ns() > progress_ns_ + config_.limit_ns || events_.ran() > progress_events_ + kEventsMax;
+}
+
 // Until all clients are done; false if they are stuck.
 bool Simulation::run_clients() {
   const auto done = [this] {
@@ -255,7 +272,7 @@ bool Simulation::run_clients() {
   };
   while (!done()) {
     if (recovers() && processes_.lost()) return false;
-    if (events_.next_ns() > config_.limit_ns || events_.ran() > kEventsMax || !events_.run_one()) {
+    if (stuck() || !events_.run_one()) {
       check_peers();
       stage_.violation(stuck_text());
       return false;
@@ -289,7 +306,8 @@ void Simulation::check_peers() {
 // What rides on later messages goes alone after a while: lets it.
 void Simulation::quiet_down() {
   const uint64_t until_ns = events_.now_ns() + kQuietNs;
-  while (events_.next_ns() <= until_ns && events_.ran() <= kEventsMax) events_.run_one();
+  const uint64_t events_max = events_.ran() + kEventsMax;
+  while (events_.next_ns() <= until_ns && events_.ran() <= events_max) events_.run_one();
   if (idle()) return;
   stage_.violation("not idle long after the last transaction:" + stuck_text());
 }
