@@ -83,8 +83,8 @@ class Cluster:
                  extra=()):
         self.nodes = nodes
         self.fabric = fabric
-        self.port = port or free_ports(nodes)
-        self.http_port = free_ports(nodes) if http else 0
+        self.port = port or free_ports(2 * nodes)
+        self.http_port = self.port + nodes if http else 0
         self.log = log
         self.killed = set()  # process ids that the test killed
         self.orphaned = set()  # process ids whose connection to the supervisor the test closed: they end by themselves

@@ -193,7 +193,8 @@ def commands_of(text):
 
 class Up(ProcessTest):
     def up(self, *more):
-        port, http_port = free_ports(3), free_ports(3)
+        port = free_ports(6)
+        http_port = port + 3
         terminal = Terminal(WEFT, "up", "--port", str(port), "--http-port", str(http_port), *more)
         self.addCleanup(terminal.close)
         self.assertTrue(eventually(lambda: "Ctrl-C ends" in terminal.read()), terminal.said)
@@ -259,7 +260,8 @@ class Doctor(unittest.TestCase):
         return subprocess.run([WEFT, "doctor", *arguments], capture_output=True, text=True, timeout=60, check=False)
 
     def test_json(self):
-        port, http_port = free_ports(2), free_ports(2)
+        port = free_ports(4)
+        http_port = port + 2
         arguments = ["--json", "--nodes", "2", "--port", str(port), "--http-port", str(http_port)]
         done = self.doctor(*arguments)
         said = json.loads(done.stdout)

@@ -37,7 +37,7 @@ WHOLE_S = 60  # to be whole again after a fault
 ANSWER_S = 30  # for a transaction to be answered
 QUIET_S = 10  # for locks to go and replicas to be equal
 BALLAST_KEYS = 20000  # so that filling a replica takes a moment
-KEYS_A_READ = 32
+KEYS_A_TXN = 32
 SETTLE_TRIES = 10
 
 
@@ -65,27 +65,39 @@ class Session:
     def begin(self, ballast_keys):
         self.cluster.wait_whole()
         keys = [f"ballast{n}" for n in range(ballast_keys)]
-        with self.cluster.connect(0) as connection:
-            for group in chunks(chunks(keys, KEYS_A_READ), 8):
-                for part in group:
-                    pairs = [text for key in part for text in (key, key * 16)]
-                    connection.send(resp.encode("MSET", *pairs))
-                for _ in group:
-                    reply = connection.receive()
-                    if reply != "OK":
-                        raise Violation(f"MSET answered {reply}")
+        for part in chunks(keys, KEYS_A_TXN):
+            self.place({key: key * 16 for key in part})
         self.known.update((key, (key * 16).encode()) for key in keys)
+
+    def ask(self, *arguments):
+        """The answer to a command that may be done twice. A node that is removed meanwhile breaks the connection or
+        answers with an error: then any node is asked again."""
+        deadline = time.monotonic() + WHOLE_S
+        while True:
+            try:
+                reply = self.cluster.ask(random.randrange(self.cluster.nodes), *arguments)
+                if not isinstance(reply, resp.Error):
+                    return reply
+            except OSError as error:
+                reply = error
+            if time.monotonic() > deadline:
+                raise Violation(f"{arguments[0]} was not done after {WHOLE_S} s: {reply}")
+            time.sleep(0.01)
+            self.cluster.wait_whole(WHOLE_S)
+
+    def place(self, values):
+        """Sets keys that nobody else writes yet."""
+        reply = self.ask("MSET", *[text for pair in values.items() for text in pair])
+        if reply != "OK":
+            raise Violation(f"MSET answered {reply}")
 
     def read(self, keys):
         """[(invoke_ns, complete_ns, keys, values)], each a transaction."""
         answers = []
-        with self.cluster.connect(random.randrange(self.cluster.nodes)) as connection:
-            for part in chunks(keys, KEYS_A_READ):
-                invoke_ns = time.monotonic_ns()
-                values = connection.ask("MGET", *part)
-                if isinstance(values, resp.Error):
-                    raise Violation(f"the final read answered {values}")
-                answers.append((invoke_ns, time.monotonic_ns(), part, values))
+        for part in chunks(keys, KEYS_A_TXN):
+            invoke_ns = time.monotonic_ns()
+            values = self.ask("MGET", *part)
+            answers.append((invoke_ns, time.monotonic_ns(), part, values))
         return answers
 
     def check_known(self):
@@ -154,10 +166,7 @@ class Round:
         yield self.random.uniform(0, 0.1)
 
     def run(self):
-        tokens = self.load.tokens
-        pairs = [text for token, key in tokens.start.items() for text in (key, token)]
-        if self.cluster.ask(0, "MSET", *pairs) != "OK":
-            raise Violation("the tokens could not be placed")
+        self.session.place({key: token for token, key in self.load.tokens.start.items()})
         try:
             self.load.run(self.script(), lambda: len(self.load.commits_ns) >= self.transactions,
                           2 * WHOLE_S + ANSWER_S)

@@ -321,27 +321,32 @@ void wait_for(Clock& clock, Processes& cluster, const char* what, const Holds& h
   }
 }
 
-// All keys in one transaction each, as the last process of the history.
-void final_read(Load& load) {
+// All keys in one transaction each, as the last process of the history. If a node is removed now the next one is asked.
+void final_read(Clock& clock, Processes& cluster, Load& load) {
   const uint64_t process = load.new_process();
-  Connection connection(0);
+  int node = 0;
+  Connection connection(node);
   for (const std::string& key : load.keys()) {
-    const uint64_t invoke_ns = load.now_ns();
-    connection.ask({"GET", key});
-    const Reply reply = connection.answer();
-    if (reply == nullptr || reply->type == REDIS_REPLY_ERROR) {
-      print_state();
-      fail("the final read of " + key);
-    }
-    load.record(process, invoke_ns, "ok", {{"r", key, elements(*reply)}});
+    wait_for(clock, cluster, "the final read", [&] {
+      const uint64_t invoke_ns = load.now_ns();
+      connection.ask({"GET", key});
+      const Reply reply = connection.answer();
+      const bool read = reply != nullptr && reply->type != REDIS_REPLY_ERROR;
+      if (read) load.record(process, invoke_ns, "ok", {{"r", key, elements(*reply)}});
+      if (!read) connection = Connection(node = (node + 1) % kNodes);
+      return read;
+    });
   }
 }
 
 // A node's process gets a signal that it does not survive as a member; the cluster gets over it.
 void lose(Clock& clock, Processes& cluster, const Load& load, int node, int signal) {
-  const json victim = status_of(node);
-  const int64_t pid = victim.is_object() ? victim["pid"].get<int64_t>() : 0;
-  if (pid <= 1) fail("node " + std::to_string(node) + " does not say who it is");
+  int64_t pid = 0;
+  wait_for(clock, cluster, "a node's saying who it is", [&] {
+    const json victim = status_of(node);
+    pid = victim.is_object() ? victim["pid"].get<int64_t>() : 0;
+    return pid > 1;
+  });
   kill(static_cast<pid_t>(pid), signal);
   wait_for(clock, cluster, "being whole again", [&] { return cluster.whole(pid); });
   const size_t before = load.committed;
@@ -406,7 +411,7 @@ void run_row(const std::string& weft, const std::string& folder, const Protocol&
   lose(clock, cluster, load, 2, SIGSTOP);  // silent for too long: it is removed, and the supervisor ends it
   load.stop = true;
   for (std::thread& client : clients) client.join();
-  final_read(load);
+  final_read(clock, cluster, load);
   cluster.end();
   const std::string history = folder + "/" + name + ".history";
   load.write(history);

@@ -27,4 +27,4 @@ mkdir load
 tail -n 30 load/*.log
 exit 1
 JOB
-"$here/rdma_vm.sh" --cache "$cache" --seconds 300 "$job" "$build/weft_fabric_test" "$build/weft_verbs_load" "$build/weft"
+"$here/rdma_vm.sh" --cache "$cache" --seconds 1000 "$job" "$build/weft_fabric_test" "$build/weft_verbs_load" "$build/weft"
