@@ -148,10 +148,9 @@ class Bench(unittest.TestCase):
         self.assertEqual(found["messages_per_txn"], 0)
 
     def test_open_loop(self):
-        # What came before the window while the machine did something else is made up for in it. A closed loop does
-        # hundreds of times the rate.
-        found = self.measured("tatp", "--rate", "2000", *SMALL)
-        self.assertLess(found["tps"], 20_000)
+        # What came before the window while the machine did something else is made up for in it, but not every time.
+        best = min(self.measured("tatp", "--rate", "2000", *SMALL)["tps"] for _ in range(3))
+        self.assertLess(best, 4000)
 
     def test_text(self):
         done = weft("bench", "smallbank", *SMALL)

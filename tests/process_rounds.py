@@ -60,10 +60,15 @@ class Session:
         self.protocol = protocol
         self.cluster = Cluster(arguments.weft, folder / "log", fabric=arguments.fabric, protocol=protocol)
         self.known = {}  # key: value
+        self.epoch = None  # of the view, when it was last whole
         self.removed = set()
 
+    def whole(self):
+        """Waits until the cluster is; the epoch."""
+        return self.cluster.wait_whole(WHOLE_S)[0]["view"]["epoch"]
+
     def begin(self, ballast_keys):
-        self.cluster.wait_whole()
+        self.epoch = self.whole()
         keys = [f"ballast{n}" for n in range(ballast_keys)]
         for part in chunks(keys, KEYS_A_TXN):
             self.place({key: key * 16 for key in part})
@@ -71,7 +76,7 @@ class Session:
 
     def ask(self, *arguments):
         """The answer to a command that may be done twice. A node that is removed meanwhile breaks the connection or
-        answers with an error: then any node is asked again."""
+        answers with an error: then any node is asked again. An error without that is wrong."""
         deadline = time.monotonic() + WHOLE_S
         while True:
             try:
@@ -83,7 +88,10 @@ class Session:
             if time.monotonic() > deadline:
                 raise Violation(f"{arguments[0]} was not done after {WHOLE_S} s: {reply}")
             time.sleep(0.01)
-            self.cluster.wait_whole(WHOLE_S)
+            epoch = self.whole()
+            if isinstance(reply, resp.Error) and epoch == self.epoch:
+                raise Violation(f"{arguments[0]} answered {reply}, and the view is the same")
+            self.epoch = epoch
 
     def place(self, values):
         """Sets keys that nobody else writes yet."""

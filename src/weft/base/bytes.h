@@ -1,8 +1,9 @@
 // Bytes: views, alignment, and copying memory that other threads or NICs may be writing.
 //
-// Shared bytes (records, rings that cross threads) are copied only by copy_from_shared and copy_to_shared: relaxed
-// atomic 8-byte accesses, so that a race is a torn copy that the checksum finds, never undefined behaviour. Both sides
-// must be 8-byte aligned on the shared end and lengths are rounded up to 8 there: shared objects are padded to 8 bytes.
+// Shared bytes (records, rings that cross threads) are copied only by copy_from_shared and copy_to_shared: atomic
+// 8-byte accesses, so that a race is a torn copy that the checksum finds, never undefined behaviour; out of shared
+// memory in the order of the addresses. Both sides must be 8-byte aligned on the shared end and lengths are rounded up
+// to 8 there: shared objects are padded to 8 bytes.
 #pragma once
 
 #include <atomic>
@@ -59,7 +60,7 @@ inline void copy_bytes(std::byte* to, const void* from, size_t bytes) {
 }
 
 inline uint64_t load_shared(const std::byte* from) {
-  return __atomic_load_n(reinterpret_cast<const uint64_t*>(from), __ATOMIC_RELAXED);
+  return __atomic_load_n(reinterpret_cast<const uint64_t*>(from), __ATOMIC_ACQUIRE);
 }
 
 inline void store_shared(std::byte* to, uint64_t value) {

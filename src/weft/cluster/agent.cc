@@ -45,7 +45,8 @@ bool Agent::in(const View& view) const {
 bool Agent::step(uint64_t now_ns) {
   if (retired_ || (now_ns < next_step_ns_ && !nudged_.load(std::memory_order_acquire))) return false;
   nudged_.store(false, std::memory_order_release);
-  if (started_ && now_ns > next_step_ns_ + options_.lease_ns / 4) was_away(now_ns - next_step_ns_, now_ns);
+  const uint64_t on_time_ns = next_step_ns_ + options_.lease_ns / 4;
+  if (started_ && now_ns > on_time_ns) was_away(now_ns - on_time_ns, now_ns);
   next_step_ns_ = now_ns + options_.lease_ns / 16;
   if (!std::exchange(started_, true)) {
     for (Peer& peer : peers_) peer.heard_ns = peer.here_ns = now_ns;  // nobody was silent before it looked
@@ -72,7 +73,8 @@ bool Agent::step(uint64_t now_ns) {
   return true;
 }
 
-// What the others sent meanwhile is not read yet: while this node did not run, nobody was silent.
+// What the others sent meanwhile is not read yet: while this node did not run, nobody was silent. A quarter of a lease
+// counts all the same, so that one that is late at every step still notices who is gone, after a few of them.
 void Agent::was_away(uint64_t for_ns, uint64_t now_ns) {
   WEFT_MARK("a node that was away itself suspects nobody yet");
   for (Peer& peer : peers_) {

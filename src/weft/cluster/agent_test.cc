@@ -228,6 +228,20 @@ TEST_F(AgentTest, WhoWasAwayItselfSuspectsNobodyYet) {
   EXPECT_NE(membership_.view->find(NodeId(1)), nullptr);
 }
 
+// A node that has little of its core, and is late all the time.
+TEST_F(AgentTest, WhoIsAlwaysLateNoticesSilenceAllTheSame) {
+  start(false);
+  run_for(2 * kLeaseNs);
+  agents_[2].reset();
+  nodes_[2].reset();
+  for (int i = 0; i < 8 && membership_.view->find(NodeId(2)) != nullptr; ++i) {
+    clock_.now += kLeaseNs / 2;
+    steps(4);
+  }
+  EXPECT_EQ(membership_.view->find(NodeId(2)), nullptr);
+  EXPECT_NE(membership_.view->find(NodeId(1)), nullptr);
+}
+
 // A member that comes and goes makes view after view; another one that is silent is noticed all the same.
 TEST_F(AgentTest, ASilentMemberIsRemovedThoughViewsChangeAllTheTime) {
   start(false);

@@ -10,7 +10,7 @@
 namespace weft {
 
 namespace {
-constexpr uint64_t kConnectNs = 60'000'000'000;
+constexpr uint64_t kConnectNs = 10'000'000'000;
 }
 
 struct EmbeddedFabric::MeshBell final : Bell {

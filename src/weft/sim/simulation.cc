@@ -259,9 +259,12 @@ void Simulation::progress() {
   progress_events_ = events_.ran();
 }
 
-// Transactions that keep getting into each other's way make a run slow, not stuck: so long as one ends now and then.
+// Transactions that keep getting into each other's way make a run slow, not stuck, so long as one ends now and then;
+// but not for ever.
 bool Simulation::stuck() {
+  constexpr uint64_t kLimits = 10;  // all in all
   if (stage_.transactions() != ended_then_) progress();
+  if (events_.now_ns() > kLimits * config_.limit_ns || events_.ran() > kLimits * kEventsMax) return true;
   return events_.next_ns() > progress_ns_ + config_.limit_ns || events_.ran() > progress_events_ + kEventsMax;
 }
 

@@ -5,8 +5,8 @@
 // sent leaves when it ends. Idle workers do not run.
 //
 // After the clients are done: a last reader at each node, then the cluster goes quiet and is audited: replicas equal,
-// no lock left, everything readable, no slot or log record kept. A run that does not get there within its virtual time
-// is stuck, which is a violation like any other.
+// no lock left, everything readable, no slot or log record kept. A run in which no transaction ends for long is stuck,
+// which is a violation like any other.
 //
 // Several simulations may run in one process, each in its own thread; they share nothing but coverage marks.
 #pragma once

@@ -132,8 +132,10 @@ bool swap_word_with_meta(std::byte* record, Word expected, uint64_t meta, Word d
 // Writes key and value, then check and lens, then the word. The caller is the only writer of this block.
 void record_write(std::byte* record, ByteView key, ByteView value, Word word);
 
-// The meta word of a whole record with this key, value and version: with the word it says, in 16 bytes that are never
-// torn apart (blocks are 16-byte aligned), that a block still holds just that (I4: blocks are reused).
+// The meta word of a whole record with this key, value and version: read after the word, or in one step with it, it
+// says that the word was this record's too, and that the block still holds just that (I4: blocks are reused). For a
+// version of a key is in one block, for one time without a gap: a reader that knows it from before, and finds it there
+// after it has read the word, has read the word in that time.
 uint64_t record_meta_of(ByteView key, ByteView value, Version version);
 
 enum class Look : uint8_t { kWhole, kTorn, kOtherKey };

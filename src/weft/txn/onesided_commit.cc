@@ -17,7 +17,7 @@ namespace weft {
 
 namespace {
 
-constexpr size_t kHeadBytes = sizeof(RecordHeader);  // word and meta word: never torn apart
+constexpr size_t kHeadBytes = sizeof(RecordHeader);  // word, then meta word (record_meta_of)
 
 // What a record's first 16 bytes are if it is as the transaction has read it, but for owner and flags.
 bool same_record(const Entry& e, Word word, uint64_t meta) {
