@@ -63,6 +63,17 @@ class MeshTestNet {
   }
 
   Node& node(size_t n) { return *nodes_[n]; }
+  // On that node's region.
+  Verb verb_to(size_t n, VerbKind kind, uint64_t offset, void* local, uint32_t bytes, uint64_t tag) {
+    Verb verb;
+    verb.kind = kind;
+    verb.region = node(n).region_id;
+    verb.offset = offset;
+    verb.bytes = bytes;
+    verb.local = static_cast<std::byte*>(local);
+    verb.tag = tag;
+    return verb;
+  }
   typename Fabric::Mesh& mesh(size_t n) { return *nodes_[n]->mesh; }
   typename Fabric::Wire& wire(size_t n, size_t w = 0) { return *nodes_[n]->mesh->wire(worker_id(w)); }
   size_t workers() const { return workers_; }

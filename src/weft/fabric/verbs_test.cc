@@ -1,6 +1,5 @@
 // What only the verbs wire has. The tests that all wires between hosts share: wire_packets_test.cc, wire_verbs_test.cc.
 #include "weft/fabric/verbs.h"
-#include "weft/fabric/names_testing.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -14,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "weft/fabric/names_testing.h"
 #include "weft/fabric/tls_testing.h"
 #include "weft/fabric/verbs_testing.h"
 
@@ -30,14 +30,7 @@ class VerbsTest : public ::testing::Test {
   }
 
   Verb verb(VerbKind kind, uint64_t offset, void* local, uint32_t bytes, uint64_t tag = 0) {
-    Verb v;
-    v.kind = kind;
-    v.region = net_->node(1).region_id;
-    v.offset = offset;
-    v.bytes = bytes;
-    v.local = static_cast<std::byte*>(local);
-    v.tag = tag;
-    return v;
+    return net_->verb_to(1, kind, offset, local, bytes, tag);
   }
   std::vector<Completion> completions(size_t node, size_t count) {
     std::vector<Completion> done;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <string>
@@ -128,18 +129,28 @@ TYPED_TEST(WirePackets, AFloodOfOnePeerDoesNotStarveAnother) {
   MeshTestNet<TypeParam> net(3);
   net.connect(0, 1), net.connect(1, 2);
   const std::string packet(1000, 'f');
-  bool seen = false;
-  ASSERT_TRUE(net.wire(2).send(NodeId(1), Flow::kControl, as_bytes("small")));
-  net.receive(2);
-  ASSERT_TRUE(net.until([&] {
-    for (int i = 0; i < 64; ++i) net.wire(0).send(NodeId(1), Flow::kExecution, as_bytes(packet));
-    net.receive(0);
-    Packet packets[4];
-    const size_t count = net.wire(1).poll(packets);
-    for (size_t i = 0; i < count; ++i) seen |= packets[i].source == NodeId(2);
-    net.wire(1).release();
-    return seen;
-  }));
+  constexpr size_t kBefore = 400;  // packets of the flood that may come first
+  size_t least = kBefore;
+  for (int i = 0; i < 10 && least >= kBefore; ++i) {  // the small one may be late for reasons of the machine's
+    size_t flooded = 0;
+    bool seen = false;
+    ASSERT_TRUE(net.wire(2).send(NodeId(1), Flow::kControl, as_bytes("small")));
+    net.receive(2);
+    ASSERT_TRUE(net.until([&] {
+      for (int k = 0; k < 64; ++k) net.wire(0).send(NodeId(1), Flow::kExecution, as_bytes(packet));
+      net.receive(0);
+      Packet packets[4];
+      const size_t count = net.wire(1).poll(packets);
+      for (size_t k = 0; k < count; ++k) {
+        seen |= packets[k].source == NodeId(2);
+        flooded += packets[k].source == NodeId(0) ? 1 : 0;
+      }
+      net.wire(1).release();
+      return seen;
+    }));
+    least = std::min(least, flooded);
+  }
+  EXPECT_LT(least, kBefore);
 }
 
 TYPED_TEST(WirePackets, AKilledPeerIsReportedAndWhatIsSentGoesNowhere) {

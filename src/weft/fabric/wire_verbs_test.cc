@@ -31,14 +31,7 @@ class WireVerbs : public ::testing::Test {
   }
 
   Verb verb(VerbKind kind, uint64_t offset, void* local, uint32_t bytes, uint64_t tag) {
-    Verb v;
-    v.kind = kind;
-    v.region = net_->node(1).region_id;
-    v.offset = offset;
-    v.bytes = bytes;
-    v.local = static_cast<std::byte*>(local);
-    v.tag = tag;
-    return v;
+    return net_->verb_to(1, kind, offset, local, bytes, tag);
   }
   // When there is room: a queue may have to be opened first.
   void post(std::span<const Verb> verbs) {
