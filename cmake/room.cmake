@@ -7,7 +7,8 @@
 #     BENCHMARKS dlht_bench.cc ...        one program each, dlht_bench
 #     LIBRARIES fmt::fmt ...              what sources, tests and benchmarks link besides the house's own
 #     BENCHMARK_LIBRARIES TBB::tbb ...    what only the benchmarks link
-#     SERIAL)                             the tests want the whole machine: ctest runs nothing beside them
+#     SERIAL                              the tests want the whole machine: ctest runs nothing beside them
+#     ONE_THREAD)                         the tests have one thread: nothing for the thread sanitizer
 #
 # Sources become an object library; weft_library() joins those of all rooms into `weft`. A room without sources is
 # allowed.
@@ -30,64 +31,68 @@ if(CMAKE_BUILD_TYPE STREQUAL "Debug")
   set(WEFT_TEST_OPTIONS -O0)
 endif()
 
-# What makes builds shorter, but hides what a file does not bring itself: the headers of others precompiled, and several
-# sources compiled as one (weft_join). For the rooms in sanitized builds only: in release every file is compiled as it is.
-# Not with a compiler cache (CMAKE_CXX_COMPILER_LAUNCHER): these do not go well together.
-if(WEFT_JOIN AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(WEFT_SHORT_TESTS ON)
-  if(CMAKE_BUILD_TYPE STREQUAL "Debug")
-    set(WEFT_SHORT_ROOMS ON)
-  endif()
+# What makes builds shorter, but hides what a file does not bring itself: several sources compiled as one. Tests always;
+# the rooms in sanitized builds only: in release every file is compiled as it is. Sources that are compiled as one must
+# not have one name for two things of their own. Where that is meant (each kind of command has its kCommands), they stay
+# apart. The joined file names its parts as everybody includes them, so that a compiler cache knows it in another clone.
+if(WEFT_JOIN AND CMAKE_BUILD_TYPE STREQUAL "Debug")
+  set(WEFT_JOIN_ROOMS ON)
 endif()
-function(weft_precompile name)
-  cmake_parse_arguments(ARG "" "" "OPTIONS;LIBRARIES;HEADERS" ${ARGN})
-  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/${name}.cc CONTENT "")
-  add_library(${name} OBJECT ${PROJECT_BINARY_DIR}/${name}.cc)
-  target_link_libraries(${name} PRIVATE weft_flags weft_dependencies ${ARG_LIBRARIES})
-  target_compile_options(${name} PRIVATE ${ARG_OPTIONS})
-  target_precompile_headers(${name} PRIVATE <algorithm> <array> <atomic> <chrono> <cstring> <deque> <functional> <map>
-    <memory> <mutex> <optional> <ostream> <set> <span> <string> <thread> <vector> ${ARG_HEADERS})
-endfunction()
-# Sources that are compiled as one must not have one name for two things of their own. Where that is meant (each kind of
-# command has its kCommands), they stay apart.
-function(weft_join target)
-  cmake_parse_arguments(ARG "" "HEADERS" "APART" ${ARGN})
-  if(ARG_HEADERS)  # compiled with the same options
-    target_precompile_headers(${target} REUSE_FROM ${ARG_HEADERS})
+# weft_join(OUT NAME SOURCES... [APART ...]): what to compile in place of the sources, which lie under src/.
+function(weft_join out name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;APART" ${ARGN})
+  set(result)
+  set(text "")
+  set(count 0)
+  set(batch 0)
+  foreach(source IN LISTS ARG_SOURCES)
+    if(source IN_LIST ARG_APART)
+      list(APPEND result ${source})
+      continue()
+    endif()
+    cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} NORMALIZE OUTPUT_VARIABLE path)
+    cmake_path(RELATIVE_PATH path BASE_DIRECTORY ${PROJECT_SOURCE_DIR}/src)
+    string(APPEND text "#include \"${path}\"\n")
+    math(EXPR count "${count} + 1")
+    if(count EQUAL WEFT_JOIN_BATCH)
+      file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/joined/${name}_${batch}.cc CONTENT "${text}" @ONLY)
+      list(APPEND result ${PROJECT_BINARY_DIR}/joined/${name}_${batch}.cc)
+      math(EXPR batch "${batch} + 1")
+      set(text "")
+      set(count 0)
+    endif()
+  endforeach()
+  if(text)
+    file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/joined/${name}_${batch}.cc CONTENT "${text}" @ONLY)
+    list(APPEND result ${PROJECT_BINARY_DIR}/joined/${name}_${batch}.cc)
   endif()
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
-  set_source_files_properties(${ARG_APART} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)  # of a source that is included by another
-  endif()
+  set(${out} ${result} PARENT_SCOPE)
 endfunction()
-if(WEFT_SHORT_ROOMS)
-  weft_precompile(weft_room_headers OPTIONS -fno-tree-vectorize HEADERS <fmt/format.h>)
-endif()
-if(WEFT_TESTS AND WEFT_SHORT_TESTS)
-  weft_precompile(weft_test_headers OPTIONS ${WEFT_TEST_OPTIONS} -fPIE LIBRARIES GTest::gtest_main
-    HEADERS <sstream> <gtest/gtest.h>)
-  set_target_properties(weft_test_headers PROPERTIES POSITION_INDEPENDENT_CODE OFF)  # -fPIE, as programs have it
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_compile_options(weft_flags INTERFACE -Wno-subobject-linkage)  # of a source that is included by another
 endif()
 
 function(weft_room name)
-  cmake_parse_arguments(ARG "SERIAL" "" "SOURCES;APART;TESTS;BENCHMARKS;LIBRARIES;BENCHMARK_LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "SERIAL;ONE_THREAD" "" "SOURCES;APART;TESTS;BENCHMARKS;LIBRARIES;BENCHMARK_LIBRARIES" ${ARGN})
   if(ARG_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "weft_room(${name}): what is ${ARG_UNPARSED_ARGUMENTS}?")
   endif()
   if(ARG_SOURCES)
+    if(WEFT_JOIN_ROOMS)
+      weft_join(ARG_SOURCES weft_${name} SOURCES ${ARG_SOURCES} APART ${ARG_APART})
+    endif()
     add_library(weft_${name} OBJECT ${ARG_SOURCES})
     # Our loops are over a few keys, nodes or words: what sets a vectorized one up costs more than it saves.
     target_compile_options(weft_${name} PRIVATE -fno-tree-vectorize)
     target_link_libraries(weft_${name} PUBLIC weft_flags weft_dependencies)
-    if(WEFT_SHORT_ROOMS)
-      weft_join(weft_${name} HEADERS weft_room_headers APART ${ARG_APART})
-    endif()
     set_property(GLOBAL APPEND PROPERTY WEFT_OBJECTS $<TARGET_OBJECTS:weft_${name}>)
   endif()
   if(ARG_LIBRARIES)
     target_link_libraries(weft_dependencies INTERFACE ${ARG_LIBRARIES})
     set_property(GLOBAL APPEND PROPERTY WEFT_LIBRARIES ${ARG_LIBRARIES})
+  endif()
+  if(ARG_ONE_THREAD AND NOT WEFT_ONE_THREAD)
+    set(ARG_TESTS)
   endif()
   list(TRANSFORM ARG_TESTS PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
   list(TRANSFORM ARG_BENCHMARKS PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
@@ -111,6 +116,9 @@ endfunction()
 # A GoogleTest program whose cases ctest lists one by one. RUN_SERIAL when it wants the whole machine.
 function(weft_test_program program)
   cmake_parse_arguments(ARG "SERIAL" "PREFIX" "SOURCES" ${ARGN})
+  if(WEFT_JOIN)
+    weft_join(ARG_SOURCES ${program} SOURCES ${ARG_SOURCES})
+  endif()
   add_executable(${program} ${ARG_SOURCES})
   target_link_libraries(${program} PRIVATE weft weft_flags GTest::gtest_main)
   set(serial FALSE)
@@ -135,9 +143,6 @@ function(weft_test_program program)
     endif()
   endif()
   target_compile_options(${program} PRIVATE ${WEFT_TEST_OPTIONS})
-  if(WEFT_SHORT_TESTS)
-    weft_join(${program} HEADERS weft_test_headers)
-  endif()
 endfunction()
 
 function(weft_room_tests)

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "weft/base/source_testing.h"
 #include "weft/server/front_testing.h"
 #include "weft/server/glob.h"
 #include "weft/server/resp_testing.h"
@@ -55,7 +56,7 @@ class CommandsTest : public FrontTest {
 };
 
 TEST_F(CommandsTest, RepliesAreThoseOfRedis) {
-  std::ifstream script(WEFT_SOURCE_DIR "/src/weft/server/commands_script.txt");
+  std::ifstream script(source_path("src/weft/server/commands_script.txt"));
   std::vector<Fd> clients;
   for (size_t n = 0; n < kNodes; ++n) clients.push_back(connect_to(n));
   std::string line;
@@ -78,7 +79,7 @@ TEST_F(CommandsTest, RepliesAreThoseOfRedis) {
 }
 
 TEST_F(CommandsTest, EveryCommandOnDataIsInTheScript) {
-  std::ifstream script(WEFT_SOURCE_DIR "/src/weft/server/commands_script.txt");
+  std::ifstream script(source_path("src/weft/server/commands_script.txt"));
   std::set<const Command*> used;
   std::string line;
   while (std::getline(script, line)) {
@@ -210,7 +211,7 @@ TEST(Commands, TheRowsHold) {
 }
 
 TEST(Commands, ThePageHasEveryCommand) {
-  std::ifstream file(WEFT_SOURCE_DIR "/docs/redis.md");
+  std::ifstream file(source_path("docs/redis.md"));
   std::stringstream page;
   page << file.rdbuf();
   EXPECT_NE(page.str().find(command_reference()), std::string::npos) << command_reference();

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "weft/base/random.h"
+#include "weft/base/source_testing.h"
 #include "weft/server/config.h"
 #include "weft/server/config_testing.h"
 
@@ -25,7 +26,7 @@ void expect_an_answer(const std::string& text) {
 }
 
 std::string example() {
-  std::string text = file_text(WEFT_SOURCE_DIR "/examples/node.toml");
+  std::string text = file_text(source_path("examples/node.toml"));
   EXPECT_FALSE(text.empty());
   return text;
 }

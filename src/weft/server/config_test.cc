@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "weft/base/random.h"
+#include "weft/base/source_testing.h"
 #include "weft/server/config_keys.h"
 #include "weft/server/config_testing.h"
 #include "weft/server/value.h"
@@ -222,7 +223,7 @@ TEST(Config, EveryKeyIsWritten) {
 }
 
 TEST(Config, TheExampleHolds) {
-  const std::string path = WEFT_SOURCE_DIR "/examples/node.toml";
+  const std::string path = source_path("examples/node.toml");
   const LoadedConfig loaded = load_config(path);
   ASSERT_TRUE(loaded) << joined(loaded.errors);
   EXPECT_EQ(loaded.config.cluster, "orders");
@@ -232,7 +233,7 @@ TEST(Config, TheExampleHolds) {
 
 // Each key stands in its table, set or behind a '#', and what is behind a '#' is right too.
 TEST(Config, TheExampleHasEveryKey) {
-  std::string text = file_text(WEFT_SOURCE_DIR "/examples/node.toml");
+  std::string text = file_text(source_path("examples/node.toml"));
   for (const ConfigKey& key : config_keys()) {
     const size_t table = text.find("[" + std::string(key.table) + "]\n");
     ASSERT_NE(table, std::string::npos) << key.full_name();
@@ -244,7 +245,7 @@ TEST(Config, TheExampleHasEveryKey) {
 }
 
 TEST(Config, ThePageIsTheReference) {
-  const std::string page = file_text(WEFT_SOURCE_DIR "/docs/configuration.md");
+  const std::string page = file_text(source_path("docs/configuration.md"));
   const size_t at = page.find("### [cluster]");
   ASSERT_NE(at, std::string::npos);
   EXPECT_EQ(page.substr(at), config_reference());
@@ -255,7 +256,7 @@ TEST(Config, ThePageIsTheReference) {
 }
 
 TEST(Config, ThePagesSmallestFileHolds) {
-  const std::string page = file_text(WEFT_SOURCE_DIR "/docs/configuration.md");
+  const std::string page = file_text(source_path("docs/configuration.md"));
   const size_t begin = page.find("```toml\n") + 8;
   sound(page.substr(begin, page.find("```\n", begin) - begin));
 }
