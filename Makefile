@@ -7,14 +7,12 @@ ROUNDS ?= 200
 PREFIX ?= /usr/local
 WEFT := build/release/weft
 
-# Unit tests and benchmarks are left out: they would double the time (TIDY=. for everything).
-TIDY ?= (?!.*_(test|bench)\.cc$$)
 RECENT ?= 40
 SOURCES = $(shell find src include tests examples -name '*.h' -o -name '*.cc')
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: run package test models bench profile campaign kill-campaign bench-fabrics bench-redis bench-failover format check-format check-tree tidy tidy-recent install clean help packages build $(PRESETS:%=test-%)
+.PHONY: run package test soak models bench profile campaign kill-campaign bench-fabrics bench-redis bench-failover format check-format check-tree tidy tidy-recent install clean help packages build $(PRESETS:%=test-%)
 
 run: build ## Install what is missing, build, start a local cluster and say how to talk to it
 	$(WEFT) up
@@ -23,8 +21,20 @@ package: build ## Build a Debian package of the command: build/release/package/w
 	scripts/package.sh $(CURDIR) $(CURDIR)/build/release
 
 # Cheap failures first: format and tree in seconds, then the builds with their tests, clang-tidy last.
-test: packages check-format check-tree models $(PRESETS:%=test-%) tidy-recent ## Install what is missing, build all presets, run every test and check
-	@scripts/count-tests.py $(PRESETS:%=build/%/tests.xml)
+test: packages check-format check-tree models $(PRESETS:%=test-%) tidy-recent ## Install what is missing, build all presets, run the tests and checks of the gate
+	@scripts/test-report.py $(PRESETS:%=build/%)
+
+# What is too long for the gate: every file by itself, all of clang-tidy, fresh seeds, rounds, virtual machines, browser.
+soak: packages ## Run what `make test` leaves out: MINUTES (10) of fresh seeds, ROUNDS (200) of faults, long tests, all of clang-tidy
+	cmake --preset release
+	cmake --build --preset release -j $(JOBS)
+	ctest --preset soak --output-junit soak.xml
+	$(WEFT) sim --minutes $(MINUTES) --protocol all --from $$(date +%s)000
+	$(MAKE) --no-print-directory kill-campaign ROUNDS=$(ROUNDS)
+	models/run
+	cmake --preset release -B build/apart -DWEFT_JOIN=OFF
+	cmake --build build/apart -j $(JOBS)
+	$(MAKE) --no-print-directory tidy
 
 packages:
 	@scripts/install-packages.sh
@@ -40,26 +50,22 @@ check-tree:
 	python3 tests/layering_test.py
 	python3 tests/grep_test.py
 
-models: packages ## Check the models of commit and recovery with SPIN (models/run --large for more, by hand)
-	models/run
+models: packages ## Check the models of commit and recovery with SPIN, if they have changed (models/run --large for more, by hand)
+	models/run --changed
 
 $(PRESETS:%=test-%): test-%: packages ## (test-release, test-debug, test-tsan) One preset: build it and run its tests
 	cmake --preset $*
 	cmake --build --preset $* -j $(JOBS)
+	rm -rf build/$*/reports
 	ctest --preset $* -j $(JOBS) --output-junit tests.xml
 
 tidy: packages ## Run clang-tidy over the sources (FILES=... for some of them)
 	@cmake --preset release -B build/tidy -DWEFT_JOIN=OFF >/dev/null  # every file has a command of its own there
-	@echo "clang-tidy over $(if $(FILES),$(words $(FILES)) files,src and examples)"
-	@run-clang-tidy-16 -quiet $(TIDY_CHECKS) -j $(JOBS) -p build/tidy \
-	  $(if $(FILES),$(FILES:%='^$(CURDIR)/%$$'),'^$(CURDIR)/(src|examples)/$(TIDY)') >build/tidy.log 2>&1 || \
-	  { grep -vE '^[0-9]+ warnings generated|^clang-tidy-16 ' build/tidy.log; exit 1; }
+	@scripts/tidy.py --commands build/tidy --jobs $(JOBS) $(TIDY_FLAGS) $(FILES)
 
 # What `make test` looks at, without the analyzer: all of it would take as long as all the rest.
 tidy-recent: packages ## Run most of clang-tidy over the RECENT (40) sources that were changed last
-	@files=$$(scripts/recent-sources.sh $(RECENT) | tr '\n' ' '); \
-	  if [ -n "$$files" ]; then $(MAKE) --no-print-directory tidy TIDY_CHECKS='-checks=-clang-analyzer-*' FILES="$$files"; \
-	  else echo "clang-tidy: git does not tell what was changed last; \`make tidy\` looks at everything"; fi
+	@$(MAKE) --no-print-directory tidy TIDY_FLAGS='--recent $(RECENT) --checks=-clang-analyzer-*'
 
 bench: packages ## Measure the machine, the tables, the protocols and the ladder of batching
 	@cmake --preset release

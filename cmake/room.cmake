@@ -3,12 +3,14 @@
 #   weft_room(store
 #     SOURCES dlht.cc ...
 #     APART tatp.cc ...                   of these, what has names of its own that others have too: see weft_join
-#     TESTS dlht_test.cc ...              one GoogleTest program, weft_store_test; ctest knows each case
+#     TESTS dlht_test.cc ...              one GoogleTest program, weft_store_test
 #     BENCHMARKS dlht_bench.cc ...        one program each, dlht_bench
 #     LIBRARIES fmt::fmt ...              what sources, tests and benchmarks link besides the house's own
 #     BENCHMARK_LIBRARIES TBB::tbb ...    what only the benchmarks link
+#     SHARDS 2 COST 30                    the tests run as two side by side, and before those that cost less
 #     SERIAL                              the tests want the whole machine: ctest runs nothing beside them
-#     ONE_THREAD)                         the tests have one thread: nothing for the thread sanitizer
+#     ONE_THREAD                          the tests have one thread: nothing for the thread sanitizer
+#     ONE_THREAD_CASES Glob.* ...)        these have, of a room where others have more
 #
 # Sources become an object library; weft_library() joins those of all rooms into `weft`. A room without sources is
 # allowed.
@@ -31,13 +33,11 @@ if(CMAKE_BUILD_TYPE STREQUAL "Debug")
   set(WEFT_TEST_OPTIONS -O0)
 endif()
 
-# What makes builds shorter, but hides what a file does not bring itself: several sources compiled as one. Tests always;
-# the rooms in sanitized builds only: in release every file is compiled as it is. Sources that are compiled as one must
-# not have one name for two things of their own. Where that is meant (each kind of command has its kCommands), they stay
-# apart. The joined file names its parts as everybody includes them, so that a compiler cache knows it in another clone.
-if(WEFT_JOIN AND CMAKE_BUILD_TYPE STREQUAL "Debug")
-  set(WEFT_JOIN_ROOMS ON)
-endif()
+# Several sources are compiled as one, which takes half the time but hides what a file does not bring itself: clang-tidy
+# compiles what was changed file by file (`make test`), `make soak` everything (WEFT_JOIN=OFF). Sources that are compiled
+# as one must not have one name for two things of their own. Where that is meant (each kind of command has its
+# kCommands), they stay APART. The joined file names its parts as everybody includes them, so that a compiler cache knows
+# it in another clone.
 # weft_join(OUT NAME SOURCES... [APART ...]): what to compile in place of the sources, which lie under src/.
 function(weft_join out name)
   cmake_parse_arguments(ARG "" "" "SOURCES;APART" ${ARGN})
@@ -73,12 +73,12 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
 endif()
 
 function(weft_room name)
-  cmake_parse_arguments(ARG "SERIAL;ONE_THREAD" "" "SOURCES;APART;TESTS;BENCHMARKS;LIBRARIES;BENCHMARK_LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "SERIAL;ONE_THREAD" "SHARDS;COST" "SOURCES;APART;TESTS;ONE_THREAD_CASES;BENCHMARKS;LIBRARIES;BENCHMARK_LIBRARIES" ${ARGN})
   if(ARG_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "weft_room(${name}): what is ${ARG_UNPARSED_ARGUMENTS}?")
   endif()
   if(ARG_SOURCES)
-    if(WEFT_JOIN_ROOMS)
+    if(WEFT_JOIN)
       weft_join(ARG_SOURCES weft_${name} SOURCES ${ARG_SOURCES} APART ${ARG_APART})
     endif()
     add_library(weft_${name} OBJECT ${ARG_SOURCES})
@@ -98,7 +98,20 @@ function(weft_room name)
   list(TRANSFORM ARG_BENCHMARKS PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
   set_property(GLOBAL APPEND PROPERTY WEFT_ROOMS ${name})
   set_property(GLOBAL PROPERTY WEFT_TESTS_${name} ${ARG_TESTS})
-  set_property(GLOBAL PROPERTY WEFT_SERIAL_${name} ${ARG_SERIAL})
+  set(options)
+  if(ARG_ONE_THREAD_CASES AND NOT WEFT_ONE_THREAD)
+    list(APPEND options WITHOUT ${ARG_ONE_THREAD_CASES})
+  endif()
+  if(ARG_SERIAL)
+    list(APPEND options SERIAL)
+  endif()
+  if(ARG_SHARDS)
+    list(APPEND options SHARDS ${ARG_SHARDS})
+  endif()
+  if(ARG_COST)
+    list(APPEND options COST ${ARG_COST})
+  endif()
+  set_property(GLOBAL PROPERTY WEFT_TEST_OPTIONS_${name} ${options})
   set_property(GLOBAL PROPERTY WEFT_BENCHMARKS_${name} ${ARG_BENCHMARKS})
   set_property(GLOBAL PROPERTY WEFT_BENCHMARK_LIBRARIES_${name} ${ARG_BENCHMARK_LIBRARIES})
 endfunction()
@@ -113,47 +126,51 @@ function(weft_library)
   target_link_libraries(weft PUBLIC Threads::Threads $<BUILD_INTERFACE:weft_dependencies>)
 endfunction()
 
-# A GoogleTest program whose cases ctest lists one by one. RUN_SERIAL when it wants the whole machine.
+# A GoogleTest program. ctest runs it as one test, or as SHARDS side by side: a process for each of thousands of cases
+# costs minutes, and what one case leaves behind for the next is seen in one process. Its own report names the cases
+# (scripts/test-report.py reads it). Those with the largest COST begin first, so that nobody waits for one at the end.
 function(weft_test_program program)
-  cmake_parse_arguments(ARG "SERIAL" "PREFIX" "SOURCES" ${ARGN})
+  cmake_parse_arguments(ARG "SERIAL" "PREFIX;SHARDS;COST" "SOURCES;WITHOUT" ${ARGN})
   if(WEFT_JOIN)
     weft_join(ARG_SOURCES ${program} SOURCES ${ARG_SOURCES})
   endif()
   add_executable(${program} ${ARG_SOURCES})
   target_link_libraries(${program} PRIVATE weft weft_flags GTest::gtest_main)
-  set(serial FALSE)
-  if(ARG_SERIAL)
-    set(serial TRUE)
-  endif()
-  if(CMAKE_BUILD_TYPE STREQUAL "Release")
-    gtest_discover_tests(${program} TEST_PREFIX ${ARG_PREFIX}/ DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-      PROPERTIES TIMEOUT 600 RUN_SERIAL ${serial})
-  else()
-    # A process for each of thousands of cases costs a sanitized build minutes; and what one case leaves behind for the
-    # next is seen in one process.
-    add_test(NAME ${ARG_PREFIX} COMMAND ${program} --gtest_brief=1)
-    set_tests_properties(${ARG_PREFIX} PROPERTIES TIMEOUT 1200 RUN_SERIAL ${serial})
-    # The longest begin first, so that nobody waits for one of them at the end.
-    set(costs cluster 30 server 20 txn 10)
-    list(FIND costs ${ARG_PREFIX} at)
-    if(NOT at EQUAL -1)
-      math(EXPR at "${at} + 1")
-      list(GET costs ${at} cost)
-      set_tests_properties(${ARG_PREFIX} PROPERTIES COST ${cost})
-    endif()
-  endif()
   target_compile_options(${program} PRIVATE ${WEFT_TEST_OPTIONS})
+  if(NOT ARG_SHARDS)
+    set(ARG_SHARDS 1)
+  endif()
+  foreach(shard RANGE 1 ${ARG_SHARDS})
+    set(name ${ARG_PREFIX})
+    if(ARG_SHARDS GREATER 1)
+      set(name ${ARG_PREFIX}/${shard})
+    endif()
+    math(EXPR index "${shard} - 1")
+    string(REPLACE "/" "_" report ${name})
+    set(flags --gtest_brief=1 --gtest_output=xml:${PROJECT_BINARY_DIR}/reports/${report}.xml)
+    if(ARG_WITHOUT)
+      list(JOIN ARG_WITHOUT ":" without)
+      list(APPEND flags --gtest_filter=-${without})
+    endif()
+    add_test(NAME ${name} COMMAND ${program} ${flags})
+    set_tests_properties(${name} PROPERTIES TIMEOUT 1200
+      ENVIRONMENT "GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${index}")
+    if(ARG_SERIAL)
+      set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
+    endif()
+    if(ARG_COST)
+      set_tests_properties(${name} PROPERTIES COST ${ARG_COST})
+    endif()
+  endforeach()
 endfunction()
 
 function(weft_room_tests)
   get_property(rooms GLOBAL PROPERTY WEFT_ROOMS)
   foreach(room IN LISTS rooms)
     get_property(tests GLOBAL PROPERTY WEFT_TESTS_${room})
-    get_property(serial GLOBAL PROPERTY WEFT_SERIAL_${room})
-    if(tests AND serial)
-      weft_test_program(weft_${room}_test PREFIX ${room} SOURCES ${tests} SERIAL)
-    elseif(tests)
-      weft_test_program(weft_${room}_test PREFIX ${room} SOURCES ${tests})
+    get_property(options GLOBAL PROPERTY WEFT_TEST_OPTIONS_${room})
+    if(tests)
+      weft_test_program(weft_${room}_test PREFIX ${room} SOURCES ${tests} ${options})
     endif()
   endforeach()
 endfunction()
@@ -172,7 +189,7 @@ function(weft_room_benchmarks)
 endfunction()
 
 # Compiles every header alone, twice included: each must bring what it needs and stand being included again. One that
-# its own source includes first is seen to do so there.
+# its own source includes first is seen to do so where that is compiled by itself.
 function(weft_headers_alone)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
     ${PROJECT_SOURCE_DIR}/include/weft/*.h ${PROJECT_SOURCE_DIR}/src/weft/*.h)

@@ -37,6 +37,7 @@ provider=$(find /usr/lib/x86_64-linux-gnu/libibverbs -name 'librxe-*.so' 2>/dev/
 [ -n "$provider" ] || cannot "the user-space driver of Soft-RoCE is not installed (package ibverbs-providers)"
 mkdir -p "$cache"
 cache=$(realpath "$cache")
+base=$cache/base-$(cksum <"$0" | cut -d' ' -f1).cpio  # as this script makes it
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT INT TERM
 
@@ -123,17 +124,17 @@ INIT
   (cd "$root" && find . | cpio -o -H newc --quiet) >"$work/base.cpio"
 }
 
-if [ ! -e "$cache/base.cpio" ] || [ "$0" -nt "$cache/base.cpio" ]; then
+if [ ! -e "$base" ]; then
   fetch_kernel
   make_base
   mv "$work/vmlinux" "$cache/vmlinux"
-  mv "$work/base.cpio" "$cache/base.cpio"  # last: its being there says that all is
+  mv "$work/base.cpio" "$base"  # last: its being there says that all is
 fi
 
 mkdir -p "$work/job/test"
 cp "$script" "$work/job/job"
 for file; do put "$work/job" /test "$file"; done
-(cd "$work/job" && find . | cpio -o -H newc --quiet) | cat "$cache/base.cpio" - >"$work/initrd"
+(cd "$work/job" && find . | cpio -o -H newc --quiet) | cat "$base" - >"$work/initrd"
 
 # KVM only where the processor shows it: elsewhere the device may be there and the guest hangs.
 accelerator="-accel tcg,thread=multi -cpu max"

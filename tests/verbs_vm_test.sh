@@ -1,19 +1,22 @@
 #!/bin/sh
 # The verbs wire on Soft-RoCE, in one boot of a virtual machine: the unit tests of the wire, what `weft doctor` says of
-# the devices, then the append workload with every row of the protocol table over three nodes, one of them killed and one
-# stopped, and the number of CAS verbs of each row.
+# the devices, then the append workload with every row of the protocol table, or with those that are named, over three
+# nodes, one of them killed and one stopped, and the number of CAS verbs of each row.
 #
-#   verbs_vm_test.sh BUILD_DIR CACHE_DIR
+#   verbs_vm_test.sh BUILD_DIR [PROTOCOL...]
 #
+# The machine's kernel is kept in the user's cache, for other clones too.
 # Exit status 77: this machine cannot do it; rdma_vm.sh says why.
 set -eu
 
 build=$1
-cache=$2
+shift
+cache=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/weft/vm
 here=$(dirname "$0")
 job=$(mktemp)
 trap 'rm -f "$job"' EXIT INT TERM
-cat >"$job" <<'JOB'
+echo "ROWS='$*'" >"$job"
+cat >>"$job" <<'JOB'
 /test/weft_fabric_test --gtest_color=no --gtest_brief=1 --gtest_filter='Verbs*:*/Verbs.*' >tests.log 2>&1
 status=$?
 tail -n 40 tests.log
@@ -23,7 +26,7 @@ tail -n 40 tests.log
 # The machine's doctor knows the devices.
 /test/weft doctor | grep -q 'device rxe0 port 1: GID .* is ' || exit 1
 mkdir load
-/test/weft_verbs_load /test/weft load && exit 0
+/test/weft_verbs_load /test/weft load $ROWS && exit 0
 tail -n 30 load/*.log
 exit 1
 JOB

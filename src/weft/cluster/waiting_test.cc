@@ -174,7 +174,7 @@ TEST_P(Waiting, SwitchesOff) {
 
 TEST_P(Waiting, MultiPacketValuesUnderLoad) {
   Options options = GetParam().options();
-  all_finish(options, {.name = "t", .value_bytes_max = 40'000, .capacity = 1000}, 4, kSanitized ? 100 : 300, 40'000);
+  all_finish(options, {.name = "t", .value_bytes_max = 40'000, .capacity = 1000}, 4, kSanitized ? 40 : 300, 40'000);
 }
 
 TEST_P(Waiting, AMailboxOfOneAndManyThreads) {

@@ -255,16 +255,22 @@ TEST(Thread, NoWakeUpIsLostWithManyPosters) {
 TEST(Thread, ATimerEndsTheSleep) {
   Running r;
   r.thread.start();
+  std::atomic<bool> over{false};
   std::atomic<int> woke{0};
-  const auto body = [](Worker* w, std::atomic<int>* n) -> Detached {
-    for (int i = 0; i < 5; ++i) {
+  const auto body = [](Worker* w, std::atomic<bool>* ends, std::atomic<int>* n) -> Detached {
+    while (!*ends) {
       co_await Sleep{w, w->now_ns() + 2'000'000};
       ++*n;
     }
+    *n = -1;
   };
-  r.post([&] { body(&r.worker, &woke); });
-  until([&] { return woke == 5; });
-  EXPECT_GT(r.thread.sleeps(), 0U);
+  r.post([&] { body(&r.worker, &over, &woke); });
+  // Nobody calls wake(): only the timer can have ended a sleep that was followed by another.
+  until([&] { return r.thread.sleeps() >= 3; });
+  const int before = woke;
+  until([&] { return woke > before; });
+  over = true;
+  until([&] { return woke == -1; });
   r.thread.stop();
 }
 

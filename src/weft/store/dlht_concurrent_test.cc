@@ -12,6 +12,7 @@
 
 #include "weft/base/hash.h"
 #include "weft/base/random.h"
+#include "weft/base/sanitized.h"
 #include "weft/store/dlht.h"
 #include "weft/store/dlht_history_testing.h"
 #include "weft/store/dlht_testing.h"
@@ -195,7 +196,7 @@ class DlhtConcurrentTest : public ::testing::TestWithParam<Shape> {};
 TEST_P(DlhtConcurrentTest, HistoriesAreLinearizable) {
   const Shape& shape = GetParam();
   uint64_t resizes = 0;
-  for (int round = 0; round < shape.rounds && !HasFatalFailure(); ++round) {
+  for (int round = 0; round < (kSanitized ? shape.rounds / 3 : shape.rounds) && !HasFatalFailure(); ++round) {
     Round one(shape, static_cast<uint64_t>(round) + 1);
     one.run();
     resizes += one.resizes();
