@@ -20,7 +20,8 @@ import resp
 
 PR_SET_PDEATHSIG = 1
 # Below what the kernel gives to connections by itself: nobody takes the port of a node that is just being restarted.
-PORTS = range(20000, 32000)
+# Tests that run side by side have ranges of their own, FIRST-LAST.
+PORTS = range(*map(int, os.environ.get("WEFT_TEST_PORTS", "20000-32000").split("-")))
 # What a node or a sanitizer says of a bug.
 REPORTS = re.compile(r"Sanitizer|runtime error:|check failed|terminate called|Assertion|\bSUMMARY:")
 
