@@ -12,6 +12,9 @@ import time
 
 import links
 
+# Of the clusters that this is done to: longer than a busy machine keeps a process waiting, shorter than the faults.
+LEASE_S = 1.0
+
 
 class Faults:
     def __init__(self, cluster, load, rng):
@@ -164,7 +167,7 @@ def kill_who_returns(faults):
 def stop_one(faults):
     node = faults.nodes(1)[0]
     pid = faults.stop(node)
-    yield faults.random.uniform(0.2, 2)
+    yield LEASE_S * faults.random.uniform(0.4, 4)
     faults.go_on(node, pid)
 
 
@@ -172,7 +175,7 @@ def stop_briefly(faults):
     """Around the length of a lease: removed or not is a matter of milliseconds."""
     node = faults.nodes(1)[0]
     pid = faults.stop(node)
-    yield faults.random.uniform(0.4, 0.7)
+    yield LEASE_S * faults.random.uniform(0.8, 1.4)
     faults.go_on(node, pid)
 
 
@@ -180,16 +183,16 @@ def stop_two(faults):
     a, b = faults.nodes(2)
     pids = {a: faults.stop(a), b: faults.stop(b)}
     for node in (a, b):
-        yield faults.random.uniform(0.2, 1)
+        yield LEASE_S * faults.random.uniform(0.4, 2)
         faults.go_on(node, pids[node])
 
 
 def stop_one_kill_another(faults):
     a, b = faults.nodes(2)
     pid = faults.stop(a)
-    yield faults.random.uniform(0, 0.6)
+    yield LEASE_S * faults.random.uniform(0, 1.2)
     faults.kill(b)
-    yield faults.random.uniform(0, 1)
+    yield LEASE_S * faults.random.uniform(0, 2)
     faults.go_on(a, pid)
 
 
@@ -260,14 +263,14 @@ def block_links(faults):
     others = [n for n in range(faults.cluster.nodes) if n != node]
     faults.act(f"block the links of {node}")
     faults.cuts += 1
-    yield from blocked(faults, lambda: links_of(faults, node, others), faults.random.uniform(0.2, 2))
+    yield from blocked(faults, lambda: links_of(faults, node, others), LEASE_S * faults.random.uniform(0.4, 4))
 
 
 def block_one_link(faults):
     a, b = faults.nodes(2)
     faults.act(f"block the link of {a} and {b}")
     faults.cuts += 1
-    yield from blocked(faults, lambda: links_of(faults, a, [b]), faults.random.uniform(0.2, 2))
+    yield from blocked(faults, lambda: links_of(faults, a, [b]), LEASE_S * faults.random.uniform(0.4, 4))
 
 
 def block_one_way(faults):
@@ -276,7 +279,7 @@ def block_one_way(faults):
     faults.act(f"block what is sent to {node}")
     faults.touched.update(faults.cluster.pids().values())
     faults.cuts += 1
-    yield from blocked(faults, lambda: faults.cluster.links(node), faults.random.uniform(0.2, 2))
+    yield from blocked(faults, lambda: faults.cluster.links(node), LEASE_S * faults.random.uniform(0.4, 4))
 
 
 EVERYWHERE = [

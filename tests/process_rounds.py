@@ -58,7 +58,8 @@ class Session:
     def __init__(self, arguments, protocol, folder):
         self.weft = arguments.weft
         self.protocol = protocol
-        self.cluster = Cluster(arguments.weft, folder / "log", fabric=arguments.fabric, protocol=protocol)
+        self.cluster = Cluster(arguments.weft, folder / "log", fabric=arguments.fabric, protocol=protocol,
+                               extra=["--set", f"cluster.lease_ms={int(faults.LEASE_S * 1000)}"])
         self.known = {}  # key: value
         self.epoch = None  # of the view, when it was last whole
         self.removed = set()

@@ -178,6 +178,12 @@ class Refuses(ProcessTest):
         self.refused("--port", "65534", says=["--port 65534", "65535"])
         self.refused("--port", "many", says=["--port", "many"])
         self.refused("--turbo", says=["--turbo"])
+        self.refused("--set", "cluster.lease_ms=0", says=["--set", "cluster.lease_ms", "1 to 60000"])
+        self.refused("--set", "cluster.nodes=5", says=["cluster.nodes", "--nodes"])
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write("[cluster]\nleese_ms = 5\n")
+            file.flush()
+            self.refused("--config", file.name, says=[file.name + ":2:1", "cluster.lease_ms"])
 
     def test_port_in_use(self):
         for which in (0, 2):
@@ -247,7 +253,7 @@ class Nodes(ProcessTest):
         """Nothing runs for four leases, then everything again: nobody has been silent."""
         for fabric in FABRICS:
             with self.subTest(fabric=fabric):
-                cluster = self.cluster(nodes=3, fabric=fabric)
+                cluster = self.cluster(nodes=3, fabric=fabric, extra=["--set", "cluster.lease_ms=500"])
                 cluster.wait_whole()
                 before = cluster.pids()
                 everybody = [cluster.up.pid, *cluster.children()]

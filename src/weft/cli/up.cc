@@ -47,7 +47,16 @@ struct UpFlags {
   std::string password, tls_certificate, tls_key;  // of clients
   bool password_given = false;
   bool debug = false;
+  std::string config;             // a file with keys for all nodes
+  std::vector<std::string> sets;  // key=value
 };
+
+// What differs between the nodes, or has a flag that more than a node's file depends on.
+constexpr std::string_view kOwn[] = {"cluster.name",       "cluster.nodes",   "cluster.founders",  "cluster.replicas",
+                                     "cluster.partitions", "node.id",         "fabric.kind",       "fabric.listen",
+                                     "fabric.advertise",   "membership.kind", "membership.socket", "membership.hosts",
+                                     "membership.path",    "membership.auth", "client.listen",     "client.advertise",
+                                     "http.listen"};
 
 NodeConfig config_of(const UpFlags& flags, const std::string& name, int node) {
   NodeConfig config;
@@ -58,6 +67,7 @@ NodeConfig config_of(const UpFlags& flags, const std::string& name, int node) {
   config.options.replicas = flags.replicas;
   config.options.workers = flags.workers;
   config.options.protocol = flags.protocol;
+  config.lease_ms = kSupervisedLeaseMs;
   for (const FabricKind kind : {FabricKind::kTcp, FabricKind::kShm, FabricKind::kVerbs}) {
     if (fabric_name(kind) == flags.fabric) config.fabric.kind = kind;
   }
@@ -74,6 +84,26 @@ NodeConfig config_of(const UpFlags& flags, const std::string& name, int node) {
   config.client.debug = flags.debug;
   if (flags.http_port > 0) config.http.listen = "127.0.0.1:" + std::to_string(flags.http_port + node);
   return config;
+}
+
+// What the file and the settings say, on top of the flags; an error, or nothing.
+std::string change(NodeConfig& config, const UpFlags& flags) {
+  const NodeConfig before = config;
+  std::vector<std::string> errors;
+  if (!flags.config.empty()) errors = change_config_by_file(config, flags.config);
+  for (const std::string& set : flags.sets) {
+    if (errors.empty()) errors = set_key(config, set);
+    if (!errors.empty()) errors.front() = "--set " + errors.front();
+  }
+  if (!errors.empty()) return errors.front();
+  for (const std::string_view own : kOwn) {
+    const ConfigKey& key = *find_key(own);
+    if (value_text(key, config) == value_text(key, before)) continue;
+    return std::string(own) + " is " + value_text(key, config) +
+           ": `weft up` decides it (--nodes, --founders, "
+           "--replicas, --fabric, --port, --http-port)";
+  }
+  return {};
 }
 
 std::string ports(int first, int nodes) {
@@ -144,7 +174,9 @@ int run_up(UpFlags flags) {
   options.replicas = flags.replicas;
   options.partitions = flags.nodes;
   for (int n = 0; n < flags.nodes; ++n) {
-    const std::string text = to_toml(config_of(flags, name, n));
+    NodeConfig config = config_of(flags, name, n);
+    if (const std::string why = change(config, flags); !why.empty()) return refuse(why);
+    const std::string text = to_toml(config);
     const LoadedConfig sound = parse_config(text, "the configuration of node " + std::to_string(n));
     if (!sound) return refuse(sound.errors.front());
     options.configs.push_back(text);
@@ -218,6 +250,12 @@ void add_up(CLI::App& app, int* status) {
   command->add_option("--tls-key", flags->tls_key, "PEM file with the certificate's key")
       ->each([flags](const std::string& path) { flags->tls_key = std::filesystem::absolute(path).string(); });
   command->add_flag("--debug", flags->debug, "Allow commands that break things on purpose (WEFT CUT): for tests");
+  command
+      ->add_option("--config", flags->config,
+                   "TOML file with keys of docs/configuration.md for all nodes; it counts more than the flags")
+      ->check(CLI::ExistingFile);
+  command->add_option("--set", flags->sets, "One such key, as in --set cluster.lease_ms=500; may be given again")
+      ->take_all();
   command->callback([flags, status, command] {
     flags->password_given = command->count("--password") > 0;
     *status = run_up(*flags);

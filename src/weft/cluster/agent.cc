@@ -28,7 +28,10 @@ ByteView bytes_of(const LeaseMessage& message) {
 }  // namespace
 
 Agent::Agent(const AgentOptions& options, Node* node, Membership* membership)
-    : options_(options), node_(node), membership_(membership) {
+    : options_(options),
+      pace_ns_(std::min(options.lease_ns, AgentOptions::kPaceNs)),
+      node_(node),
+      membership_(membership) {
   if (!node_->joins()) view_ = node_->shared_view();
   node_->set_token(options_.self.token);
   node_->set_lease(0);
@@ -47,7 +50,7 @@ bool Agent::step(uint64_t now_ns) {
   nudged_.store(false, std::memory_order_release);
   const uint64_t on_time_ns = next_step_ns_ + options_.lease_ns / 4;
   if (started_ && now_ns > on_time_ns) was_away(now_ns - on_time_ns, now_ns);
-  next_step_ns_ = now_ns + options_.lease_ns / 16;
+  next_step_ns_ = now_ns + pace_ns_ / 16;
   if (!std::exchange(started_, true)) {
     for (Peer& peer : peers_) peer.heard_ns = peer.here_ns = now_ns;  // nobody was silent before it looked
   }
@@ -67,7 +70,7 @@ bool Agent::step(uint64_t now_ns) {
   if (now_ns >= next_ask_ns_) ask_leases(now_ns);
   send_notes();
   // Who was asked may not have been in the view yet: without leases nothing is told, so ask again soon.
-  if (node_->lease_until_ns() <= now_ns) next_ask_ns_ = next_step_ns_ = now_ns + options_.lease_ns / 64;
+  if (node_->lease_until_ns() <= now_ns) next_ask_ns_ = next_step_ns_ = now_ns + pace_ns_ / 64;
   suspect(now_ns);
   offer_whole(now_ns);
   return true;
@@ -155,7 +158,7 @@ void Agent::hear(NodeId from, ByteView message) {
 
 // A member that does not know the newest view may only be slow to hear of it, when the membership was away.
 void Agent::pass_view(NodeId to, uint64_t now_ns) {
-  if (now_ns < peer(to).passed_ns + options_.lease_ns / 16) return;
+  if (now_ns < peer(to).passed_ns + pace_ns_ / 16) return;
   peer(to).passed_ns = now_ns;
   const LeaseMessage header{0, view_->epoch.value, kPassesView};
   const std::string text = to_json(*view_);
@@ -252,7 +255,25 @@ void Agent::suspect(uint64_t now_ns) {
     return set_lost(next.error().detail);
   }
   set_lost({});
+  for (const Member& member : view_->members) {
+    if ((silent >> member.node.value & 1) != 0) say_suspected(member, now_ns);
+  }
   propose(*next, now_ns);
+}
+
+// Once of each incarnation: it may be proposed again and again until the view is without it.
+void Agent::say_suspected(const Member& member, uint64_t now_ns) {
+  EventLog* const events = node_->engine(WorkerId(0))->events();
+  if (std::exchange(peer(member.node).suspected, member.incarnation) == member.incarnation || events == nullptr) return;
+  const bool ended = membership_->fenced(member.node, member.incarnation);
+  const bool closed = node_->has_closed(member.node, member.incarnation);
+  events->emit_of(options_.self.node.value, Level::kWarn, "member_suspected",
+                  {{"member", static_cast<uint64_t>(member.node.value)},
+                   {"why", ended    ? "its process has ended"
+                           : closed ? "the connection to it is lost"
+                                    : "its lease has run out"},
+                   {"silent_ms", (now_ns - std::min(now_ns, peer(member.node).heard_ns)) / 1'000'000},
+                   {"lease_ms", options_.lease_ns / 1'000'000}});
 }
 
 void Agent::set_lost(const std::string& lost) {
@@ -274,7 +295,7 @@ void Agent::offer_whole(uint64_t now_ns) {
 }
 
 void Agent::propose(const View& next, uint64_t now_ns) {
-  next_proposal_ns_ = now_ns + options_.lease_ns / 4;
+  next_proposal_ns_ = now_ns + pace_ns_ / 4;
   membership_->propose(next);
 }
 

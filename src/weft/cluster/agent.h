@@ -30,8 +30,9 @@ namespace weft {
 
 struct AgentOptions {
   uint64_t lease_ns = 500'000'000;
-  uint64_t drift_permille = 10;  // clocks of two nodes run apart by at most this
-  Member self;                   // node, token and address: to join with
+  static constexpr uint64_t kPaceNs = 500'000'000;  // a longer lease makes nothing slower but noticing who is silent
+  uint64_t drift_permille = 10;                     // clocks of two nodes run apart by at most this
+  Member self;                                      // node, token and address: to join with
 };
 
 class Agent final : public Chore {
@@ -75,6 +76,7 @@ class Agent final : public Chore {
     uint64_t here_ns = 0;         // and of the view that was the newest here then
     uint64_t closed_ns = 0;       // when the connection to it was found lost; 0: it is not
     uint64_t passed_ns = 0;       // when the view was last passed on to it
+    uint32_t suspected = 0;       // the incarnation that was last said to be
   };
 
   bool in(const View& view) const;
@@ -88,6 +90,7 @@ class Agent final : public Chore {
   void take_note(NodeId from, ByteView text);
   void update_lease();
   uint64_t silent_from_ns(const Member& member, uint64_t now_ns);
+  void say_suspected(const Member& member, uint64_t now_ns);
   void suspect(uint64_t now_ns);
   void offer_whole(uint64_t now_ns);
   void propose(const View& next, uint64_t now_ns);
@@ -95,6 +98,7 @@ class Agent final : public Chore {
   Peer& peer(NodeId node) { return peers_[node.value]; }
 
   const AgentOptions options_;
+  const uint64_t pace_ns_;  // what is done again and again is timed by it, whatever the lease
   Node* const node_;
   Membership* const membership_;
   std::shared_ptr<const View> view_;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "weft/base/event_log.h"
 #include "weft/cluster/view_json.h"
 #include "weft/txn/messages.h"
 #include "weft/txn/node_testing.h"
@@ -27,7 +28,8 @@ class FakeMembership final : public Membership {
     view = std::make_shared<const View>(next);
     ++changes;
   }
-  bool fenced(NodeId, uint32_t) override { return false; }
+  bool fenced(NodeId node, uint32_t) override { return node == ended; }
+  NodeId ended{kNodesMax};  // its process
   std::shared_ptr<const View> view;
   int changes = 0;
   bool away = false;
@@ -59,7 +61,7 @@ class AgentTest : public testing::Test, public HandNodes {
   void start_with_agent(NodeId id, const View& view, uint64_t token, bool joins) {
     ASSERT_NO_FATAL_FAILURE(start_node(id, view, joins));
     AgentOptions options;
-    options.lease_ns = kLeaseNs;
+    options.lease_ns = lease_ns_;
     options.self.node = id;
     options.self.token = token;
     FakeMembership* const membership = id == slow_ ? &slow_membership_ : &membership_;
@@ -102,6 +104,17 @@ class AgentTest : public testing::Test, public HandNodes {
     found->push_back(one.outcome.committed() && one.found);
   }
 
+  EventLog* events() override { return &events_; }
+  std::vector<std::string> suspected() const {
+    std::vector<std::string> out;
+    for (const LoggedEvent& event : events_.since(0)) {
+      if (event.name == "member_suspected") out.push_back(event.text());
+    }
+    return out;
+  }
+
+  uint64_t lease_ns_ = kLeaseNs;
+  EventLog events_{-1, EventLog::Form::kJson, &clock_};
   FakeMembership membership_;
   NodeId slow_{kNodesMax};  // whose membership does not hear of changes
   FakeMembership slow_membership_;
@@ -226,6 +239,40 @@ TEST_F(AgentTest, WhoWasAwayItselfSuspectsNobodyYet) {
   run_for(2 * kLeaseNs);
   EXPECT_EQ(membership_.view->find(NodeId(2)), nullptr);
   EXPECT_NE(membership_.view->find(NodeId(1)), nullptr);
+}
+
+// Once by each that proposes it, with how long nothing was heard of it.
+TEST_F(AgentTest, WhoseLeaseRanOutIsSaidOnce) {
+  start(false);
+  run_for(2 * kLeaseNs);
+  membership_.away = true;  // it is proposed again and again
+  agents_[2].reset();
+  nodes_[2].reset();
+  run_for(4 * kLeaseNs);
+  ASSERT_EQ(suspected().size(), 2U);
+  EXPECT_NE(suspected()[0].find("member=2 why=\"its lease has run out\" silent_ms=1 lease_ms=1"), std::string::npos)
+      << suspected()[0];
+}
+
+// A lease for machines that are busy: who hangs is waited for, who has ended is not.
+TEST_F(AgentTest, ALongLeaseDoesNotDelayTheRemovalOfWhoHasEnded) {
+  lease_ns_ = 4 * AgentOptions::kPaceNs;
+  start(false);
+  const auto run_paces = [&](uint64_t sixty_fourths) {
+    for (uint64_t i = 0; i < sixty_fourths; ++i, clock_.now += AgentOptions::kPaceNs / 64) steps(4);
+  };
+  run_paces(64);
+  agents_[2].reset();
+  nodes_[2].reset();
+  run_paces(64);
+  EXPECT_EQ(membership_.changes, 0);  // silent for a pace, but not for a lease
+  membership_.ended = NodeId(2);
+  run_paces(8);
+  EXPECT_EQ(membership_.view->find(NodeId(2)), nullptr);
+  run_paces(8);
+  EXPECT_GT(nodes_[0]->lease_until_ns(), clock_.now);
+  ASSERT_FALSE(suspected().empty());
+  EXPECT_NE(suspected()[0].find("its process has ended"), std::string::npos) << suspected()[0];
 }
 
 // A node that has little of its core, and is late all the time.

@@ -69,6 +69,39 @@ LoadedConfig parse_config(std::string_view text, const std::string& path) {
   return {std::move(read.config), read.errors.said(path)};
 }
 
+std::vector<std::string> change_config(NodeConfig& config, std::string_view text, const std::string& path) {
+  ReadConfig read = read_config(text);
+  std::vector<std::string> errors = read.errors.said(path);
+  for (const ConfigKey& key : config_keys()) {
+    if (!errors.empty() || !read.is_given(key.full_name())) continue;
+    std::visit([&](auto field) { field(config) = field(read.config); }, key.field);
+  }
+  return errors;
+}
+
+std::vector<std::string> change_config_by_file(NodeConfig& config, const std::string& path) {
+  const Result<std::string> text = read_file(path);
+  if (!text) return {path + ": " + text.error().detail};
+  return change_config(config, *text, path);
+}
+
+std::vector<std::string> set_key(NodeConfig& config, const std::string& assignment) {
+  const size_t equals = assignment.find('=');
+  const std::string name = assignment.substr(0, std::min(equals, assignment.size()));
+  const bool plain = !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || c == '_' || c == '.';
+  });
+  if (equals == std::string::npos || !plain) {
+    return {shown(assignment) + ": expected key=value, as in cluster.lease_ms=500"};
+  }
+  const std::string value = assignment.substr(equals + 1);
+  const ConfigKey* const key = find_key(name);
+  const bool digits = !value.empty() && value.find_first_not_of("0123456789") == std::string::npos;
+  const bool bare = key != nullptr && ((digits && (key->type == KeyType::kInteger || key->type == KeyType::kSize)) ||
+                                       (key->type == KeyType::kBoolean && (value == "true" || value == "false")));
+  return change_config(config, name + " = " + (bare ? value : toml_string(value)), name);
+}
+
 std::string_view fabric_name(FabricKind kind) { return find_key("fabric.kind")->choices[static_cast<size_t>(kind)]; }
 
 ClusterSpec spec_of(const NodeConfig& config) {

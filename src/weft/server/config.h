@@ -76,12 +76,17 @@ struct StoreConfig {
   uint32_t value_bytes_max = 64 << 10;
 };
 
+// A supervisor sees at once when a process ends: the lease is only for one that hangs, and may be longer than what a
+// busy machine keeps a process waiting.
+inline constexpr uint32_t kLeaseMs = 500;
+inline constexpr uint32_t kSupervisedLeaseMs = 2000;
+
 struct NodeConfig {
   std::string cluster;  // its id: both ends of a connection must agree
   NodeId node;
   Options options;
   int founders = 0;  // nodes that the first view waits for: those with the lowest ids. Not given: all
-  uint32_t lease_ms = 500;
+  uint32_t lease_ms = kLeaseMs;
   FabricConfig fabric;
   MembershipConfig membership;
   ClientConfig client;
@@ -101,6 +106,14 @@ struct LoadedConfig {
 LoadedConfig load_config(const std::string& path);
 // The same for a text that came from somewhere else; `path` names it in errors and gives the folder.
 LoadedConfig parse_config(std::string_view text, const std::string& path);
+
+// Changes the keys that the text gives, and no other; what is wrong with it, as in LoadedConfig. Checked alone: two
+// keys may still not go together.
+std::vector<std::string> change_config(NodeConfig& config, std::string_view text, const std::string& path);
+std::vector<std::string> change_config_by_file(NodeConfig& config, const std::string& path);
+// The same for one key as a person types it: `cluster.lease_ms=500`, `client.password=secret`,
+// `limits.fill_bytes=64KiB`.
+std::vector<std::string> set_key(NodeConfig& config, const std::string& assignment);
 
 // With every key that its kinds of fabric and membership have. Reading it again gives the same configuration, from
 // whatever folder if the paths in it are absolute. Strings are UTF-8.

@@ -257,6 +257,7 @@ void Checker::tls_fault(const std::string& table, const std::string& detail) {
 void Checker::membership() {
   if (!sound("membership.kind")) return;
   const bool zookeeper = c_.membership.kind == MembershipKind::kZooKeeper;
+  if (!given("cluster.lease_ms")) c_.lease_ms = zookeeper ? kLeaseMs : kSupervisedLeaseMs;
   only_for("membership.socket", !zookeeper, "membership.kind = \"supervisor\"");
   for (const std::string_view key : {"membership.hosts", "membership.path", "membership.auth"}) {
     only_for(key, zookeeper, "membership.kind = \"zookeeper\"");

@@ -73,7 +73,8 @@ std::vector<ConfigKey> make_keys() {
   keys.integer("hash_seed", WEFT_FIELD(options.hash_seed), 0, kIntegerMax,
                "seed of the tables' hash; the same for all nodes");
   keys.integer("lease_ms", WEFT_FIELD(lease_ms), 1, 60'000,
-               "a node that was silent for this long is removed; the same for all nodes");
+               "a node that was silent for this long is removed; the same for all nodes",
+               "`2000` with `membership.kind = \"supervisor\"`, which sees a process end at once; else `500`");
 
   keys.table = "node";
   keys.integer("id", WEFT_FIELD(node), 0, kNodesMax - 1,

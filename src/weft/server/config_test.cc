@@ -25,7 +25,7 @@ TEST(Config, TheSmallestFileHasDefaultsForTheRest) {
   const NodeConfig c = sound(std::string(kMinimalConfig));
   EXPECT_EQ(c.cluster, "orders");
   EXPECT_EQ(c.node, NodeId(0));
-  EXPECT_EQ(c.lease_ms, 500U);
+  EXPECT_EQ(c.lease_ms, kSupervisedLeaseMs);
   const Options defaults;
   EXPECT_EQ(c.options.nodes, defaults.nodes);
   EXPECT_EQ(c.founders, defaults.nodes);
@@ -85,6 +85,44 @@ TEST(Config, Sizes) {
     EXPECT_TRUE(parse_size(size_text(size), bytes) && bytes == size) << size;
   }
   EXPECT_EQ(size_text(1536 << 10), "1536KiB");
+}
+
+TEST(Config, OneKeyAsAPersonTypesIt) {
+  NodeConfig config = sound(std::string(kMinimalConfig));
+  for (const char* set : {"cluster.lease_ms=700", "client.password=a \"b\"", "limits.fill_bytes=128KiB",
+                          "store.memory_bytes_max=4194304", "node.pin_threads=true", "cluster.protocol=dnl1"}) {
+    EXPECT_EQ(set_key(config, set), std::vector<std::string>()) << set;
+  }
+  EXPECT_EQ(config.lease_ms, 700U);
+  EXPECT_EQ(config.client.password, "a \"b\"");
+  EXPECT_EQ(config.options.limits.fill_bytes, 128U << 10);
+  EXPECT_EQ(config.store.memory_bytes_max, 4U << 20);
+  EXPECT_TRUE(config.options.pin_threads);
+  EXPECT_EQ(config.options.protocol, "dnl1");
+  EXPECT_EQ(config.cluster, "orders");  // the others stay
+  for (const auto& [set, says] : {std::pair{"lease", "expected key=value"},
+                                  {"cluster.lease_ms=soon", "lease_ms"},
+                                  {"cluster.lease_ms=0", "1 to 60000"},
+                                  {"cluster.leese_ms=5", "did you mean cluster.lease_ms?"},
+                                  {"cluster.protocol=raft", "\"raft\""},
+                                  {"=5", "expected key=value"},
+                                  {"cluster.lease_ms=5\nnode.id=2", "lease_ms"}}) {
+    const std::vector<std::string> errors = set_key(config, set);
+    ASSERT_FALSE(errors.empty()) << set;
+    EXPECT_NE(errors.front().find(says), std::string::npos) << errors.front();
+  }
+  EXPECT_EQ(config.lease_ms, 700U);
+}
+
+TEST(Config, TheLeaseIsLongerWhereASupervisorSeesAProcessEnd) {
+  EXPECT_EQ(sound(std::string(kMinimalConfig)).lease_ms, kSupervisedLeaseMs);
+  EXPECT_EQ(sound(R"(
+cluster.name = "x"
+node.id = 1
+fabric.listen = "127.0.0.1:7400"
+membership = {kind = "zookeeper", hosts = "127.0.0.1:2181", path = "/weft/x"})")
+                .lease_ms,
+            kLeaseMs);
 }
 
 TEST(Config, TheSpecIsWhatTheFileSays) {
