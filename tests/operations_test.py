@@ -156,7 +156,7 @@ class Logs(ProcessTest):
             self.assertIn(event["level"], ("info", "warn", "error"))
             self.assertIn(event["node"], range(3))
         names = {event["event"] for event in events}
-        self.assertLessEqual({"process_started", "started", "view", "process_ended", "peer_lost", "ended"}, names)
+        self.assertLessEqual({"process_started", "started", "view", "process_ended", "member_suspected", "ended"}, names)
         page = (ROOT / "docs/operations.md").read_text()
         self.assertEqual([name for name in names if f"`{name}`" not in page], [])
 
