@@ -14,8 +14,13 @@ constexpr uint64_t next_tag(uint64_t head) { return (head & ~kLinkMask) + (uint6
 
 }  // namespace
 
-Blocks::Blocks(std::byte* base, uint64_t begin, uint64_t end) : base_(base), begin_(begin), end_(end), cursor_(begin) {
-  WEFT_CHECK(begin != 0 && begin % 64 == 0 && end % 64 == 0 && begin <= end, "a block area");
+Blocks::Blocks(std::byte* base, uint64_t begin, uint64_t end)
+    : base_(base),
+      map_(reinterpret_cast<uint16_t*>(base + begin)),
+      begin_(begin + map_bytes(end - begin)),
+      end_(end),
+      cursor_(begin_) {
+  WEFT_CHECK(begin != 0 && begin % 64 == 0 && end % 64 == 0 && begin_ <= end, "a block area");
 }
 
 uint64_t Blocks::allocate(int block_class) {
@@ -59,6 +64,10 @@ uint64_t Blocks::cut(int block_class) {
     store_word(base_ + block, Word(Version(0), kDeleted));
     store_ordered(base_ + block + kMetaAt, kFreeMeta | (block == last ? 0 : (block + bytes) / kBlockAlign));
   }
+  const uint64_t grain = (at - begin_) / kSlabGrain;
+  const uint64_t inside = (at - begin_) % kSlabGrain / 64;
+  __atomic_store_n(map_ + grain, static_cast<uint16_t>(inside << 8 | static_cast<uint64_t>(block_class + 1)),
+                   __ATOMIC_RELEASE);
   if (last > at) push(lists_[static_cast<size_t>(block_class)], at + bytes, last);
   return at;
 }

@@ -9,9 +9,16 @@
 //
 // The word and the key of a free block stay as the one who freed it left them (deleted or moved).
 //
+// The area begins with a map of its slabs, so that a walk over all blocks costs what was ever cut and not what there is
+// room for. It has an entry of 16 bits for each grain of half a slab; every slab is longer, so at most one begins
+// there:
+//
+//   | offset of the slab in its grain / 64 (8) | class + 1 (8) |    0: none begins here
+//
 // Thread-safety: everything but construction may be called by any thread; nothing waits.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -79,10 +86,23 @@ constexpr size_t slab_bytes(int block_class) {
   return align_up(block >= kSlabBytes ? block : kSlabBytes / block * block, 64);
 }
 
+inline constexpr size_t kSlabGrain = kSlabBytes / 2;
+static_assert([] {
+  for (int c = 0; c < kBlockClasses; ++c) {
+    if (slab_bytes(c) < kSlabGrain) return false;
+  }
+  return kSlabGrain / 64 <= 256 && kBlockClasses < 256;
+}());
+
 class Blocks {
  public:
-  // Cuts its slabs from [begin, end) of the region at `base`; both are multiples of 64, and begin is not 0.
+  // Cuts its slabs from [begin, end) of the region at `base`, which is zeroed; both are multiples of 64, and begin is
+  // not 0.
   Blocks(std::byte* base, uint64_t begin, uint64_t end);
+  // What the map takes of an area of so many bytes.
+  static constexpr uint64_t map_bytes(uint64_t area) {
+    return align_up((area / kSlabGrain + 1) * sizeof(uint16_t), 64);
+  }
 
   // An offset, or 0 if the area is used up. The block's word says deleted or moved, or is 0 if it was never used.
   uint64_t allocate(int block_class);
@@ -91,16 +111,40 @@ class Blocks {
 
   uint64_t slab_bytes_used() const { return cursor_.load(std::memory_order_relaxed) - begin_; }
 
+  // A walk over all blocks that there are, free ones too: piece by piece, by anybody in any order.
+  static constexpr uint64_t kPieceBytes = 1 << 20;
+  uint64_t pieces() const { return (slab_bytes_used() + kPieceBytes - 1) / kPieceBytes; }
+  // Of the slabs that begin in this piece: visit(std::byte* block).
+  template <class Visit>
+  void visit(uint64_t piece, Visit visit) const {
+    constexpr uint64_t kGrains = kPieceBytes / kSlabGrain;
+    const uint64_t end = std::min((piece + 1) * kGrains, (end_ - begin_) / kSlabGrain + 1);
+    for (uint64_t grain = piece * kGrains; grain < end; ++grain) {
+      const uint32_t entry = __atomic_load_n(map_ + grain, __ATOMIC_ACQUIRE);
+      if (entry == 0) continue;
+      std::byte* const slab = base_ + begin_ + grain * kSlabGrain + (entry >> 8) * 64;
+      const size_t bytes = block_bytes(static_cast<int>(entry & 0xff) - 1);
+      const size_t used = std::max(kSlabBytes / bytes, size_t{1}) * bytes;
+      for (size_t at = 0; at < used; at += bytes) {
+        __builtin_prefetch(slab + at + kAhead);
+        visit(slab + at);
+      }
+    }
+  }
+
  private:
   struct alignas(64) List {
     std::atomic<uint64_t> head{0};
   };
 
+  static constexpr size_t kAhead = 1024;  // of a walk
+
   void push(List& list, uint64_t first, uint64_t last);
   uint64_t cut(int block_class);
 
   std::byte* const base_;
-  const uint64_t begin_;
+  uint16_t* const map_;
+  const uint64_t begin_;  // of the slabs
   const uint64_t end_;
   std::atomic<uint64_t> cursor_;
   std::array<List, kBlockClasses> lists_;

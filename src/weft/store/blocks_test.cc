@@ -52,6 +52,38 @@ TEST(Blocks, AreDistinctAndSayDeleted) {
   EXPECT_LE(blocks.slab_bytes_used(), (1U << 20) - kBegin);
 }
 
+// A walk comes to every block once: those in use, those that are free, and none that is not one.
+TEST(Blocks, AWalkComesToEachOnce) {
+  constexpr uint64_t kEnd = 64 << 20;
+  auto region = std::move(*Region::create(kEnd));
+  Blocks blocks(region->base(), kBegin, kEnd);
+  EXPECT_EQ(blocks.pieces(), 0U);
+  Random random(1);
+  std::set<uint64_t> held;
+  uint64_t allocated = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    const uint64_t offset = blocks.allocate(static_cast<int>(random.below(random.chance(1) ? kBlockClasses : 20)));
+    if (offset == 0) continue;
+    ++allocated;
+    store_word(region->base() + offset, Word(Version(i), kReadable));
+    held.insert(offset);
+  }
+  std::set<uint64_t> seen;
+  uint64_t in_use = 0;
+  for (uint64_t piece = 0; piece < blocks.pieces(); ++piece) {
+    blocks.visit(piece, [&](std::byte* block) {
+      const auto offset = static_cast<uint64_t>(block - region->base());
+      EXPECT_TRUE(seen.insert(offset).second);
+      if (load_word(block).deleted()) return;
+      ++in_use;
+      EXPECT_TRUE(held.contains(offset));
+    });
+  }
+  EXPECT_EQ(in_use, allocated);
+  EXPECT_GT(blocks.pieces(), 20U) << "with slabs of all sizes";
+  blocks.visit(blocks.pieces() + 1, [](std::byte*) { FAIL(); });
+}
+
 // I4: a freed block comes back for its own class only.
 TEST(Blocks, KeepTheirClass) {
   auto region = std::move(*Region::create(4 << 20));

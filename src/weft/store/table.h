@@ -247,9 +247,10 @@ class Table {
   // Recovery, of a key that a peer has locked by a verb: installs the value at `version` and unlocks, if the lock is
   // still there. If it is not, the peer has done so itself, and others may have gone on since.
   void commit_locked(const HashedKey& key, Owner owner, ByteView value, Version version);
-  // And unlocks what is left, when all transactions of that worker index are decided and carried out: from a cursor on,
-  // so many bins. Returns where to go on, 0: that was all.
-  uint64_t free_locks(WorkerId worker, uint64_t cursor, int bins);
+  // And unlocks all records that are left, when every transaction is decided and carried out: piece by piece of the
+  // memory that was ever used for records (a MiB each), by any worker. Nothing says which words a dead peer has locked.
+  uint64_t lock_pieces() const { return blocks_.pieces(); }
+  void free_locks(uint64_t piece);
 
   // From now on the words of records are changed by `words` where a peer's CAS may meet the change (table_remote.cc);
   // `region` is the table's. nullptr: by the processor. While nobody uses the table.

@@ -49,17 +49,13 @@ void Table::commit_locked(const HashedKey& key, Owner owner, ByteView value, Ver
   record_write(record, key.bytes, value, Word(version, kReadable));
 }
 
-uint64_t Table::free_locks(WorkerId worker, uint64_t cursor, int bins) {
-  do {
-    cursor = index_->scan(cursor, [&](uint64_t, uint64_t slot_value) {
-      std::byte* const record = at(RecordSlot(slot_value));
-      for (Word word = load_word(record); word.owner() && word.owner().worker() == worker; word = load_word(record)) {
-        WEFT_MARK("table: a lock by a verb is freed by recovery");
-        if (swap_word(record, word, word.with_owner(Owner()))) break;
-      }
-    });
-  } while (cursor != 0 && --bins > 0);
-  return cursor;
+void Table::free_locks(uint64_t piece) {
+  blocks_.visit(piece, [](std::byte* record) {
+    for (Word word = load_word(record); word.owner(); word = load_word(record)) {
+      WEFT_MARK("table: a lock by a verb is freed by recovery");
+      if (swap_word(record, word, word.with_owner(Owner()))) break;
+    }
+  });
 }
 
 }  // namespace weft

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "weft/base/random.h"
 #include "weft/store/table_testing.h"
 
 namespace weft {
@@ -143,25 +144,45 @@ TEST(TableRemote, RecoveryCommitsWhatIsStillLockedOnly) {
   EXPECT_EQ(get(*box, key), "-");
 }
 
-TEST(TableRemote, RecoveryFreesLocksOfItsWorkersOnly) {
-  const TableBox box(integer_table(100));
-  const Owner other(NodeId(1), WorkerId(3), 1);
-  std::vector<HashedKey> keys;
-  std::vector<IntegerKey> ids;
-  for (uint64_t k = 0; k < 40; ++k) ids.emplace_back(k);
-  for (const IntegerKey& id : ids) keys.push_back(put(*box, id.bytes(), "v"));
-  for (size_t i = 0; i < keys.size(); ++i) {
-    std::byte* const record = box.region->base() + box->where(keys[i]).offset();
-    store_word(record, load_word(record).with_owner(i % 2 == 0 ? kBob : other));
+// Wherever a record is: in blocks of any size, at the beginning of a slab, at its end and after it. What is not locked,
+// and all but the lock of what is, stays as it was.
+TEST(TableRemote, RecoveryFreesLocksAnywhere) {
+  constexpr uint32_t kValueMax = 40'000;
+  const TableBox box(bytes_table(3000, kValueMax));
+  Random random(1);
+  std::vector<std::string> names;
+  std::vector<uint64_t> words;
+  for (int k = 0; k < 3000; ++k) names.push_back("key " + std::to_string(k));
+  const auto word_of = [&](const std::string& name) {
+    return box.region->base() + box->where(box->hashed(as_bytes(name))).offset();
+  };
+  for (const std::string& name : names) {
+    const uint64_t bytes = random.chance(5) ? random.below(kValueMax) : random.below(600);
+    put(*box, as_bytes(name), std::string(bytes, 'v'));
+    std::byte* const word = word_of(name);
+    words.push_back(load_ordered(word));
+    if (!random.chance(50)) continue;
+    const Owner owner(NodeId(static_cast<uint8_t>(random.below(4))), WorkerId(static_cast<uint8_t>(random.below(3))),
+                      static_cast<uint8_t>(random.below(200)));
+    ASSERT_TRUE(swap_word(word, Word(words.back()), Word(words.back()).with_owner(owner)));
   }
-  uint64_t cursor = 0;
-  do {
-    cursor = box->free_locks(WorkerId(0), cursor, 4);
-  } while (cursor != 0);
-  for (size_t i = 0; i < keys.size(); ++i) {
-    const Word word = load_word(box.region->base() + box->where(keys[i]).offset());
-    EXPECT_EQ(word.owner(), i % 2 == 0 ? Owner() : other);
+  EXPECT_GT(box->residue().locked, 1000U);
+  EXPECT_GT(box->lock_pieces(), 3U);
+  for (uint64_t piece = box->lock_pieces(); piece > 0; --piece) box->free_locks(piece - 1);
+  EXPECT_EQ(box->residue().locked, 0U);
+  for (size_t i = 0; i < names.size(); ++i) EXPECT_EQ(load_ordered(word_of(names[i])), words[i]) << names[i];
+}
+
+// What looking for locks costs depends on the memory that records have taken, not on how many there may be.
+TEST(TableRemote, LookingForLocksCostsWhatIsUsed) {
+  const TableBox box(integer_table(1'000'000, 1000));
+  EXPECT_EQ(box->lock_pieces(), 0U);
+  const std::string value(1000, 'v');
+  for (uint64_t k = 0; k < 4000; ++k) {
+    const IntegerKey id(k);
+    put(*box, id.bytes(), value);
   }
+  EXPECT_EQ(box->lock_pieces(), 5U) << "4,000 records of 1,136 bytes";
 }
 
 // A device whose CAS is not atomic against the processor: it looks, and stores later. One at a time.

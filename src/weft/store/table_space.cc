@@ -65,6 +65,7 @@ Result<TableLayout> table_layout(const TableOptions& options) {
                           ? block_class_of(record_bytes(sizeof(uint64_t), spec.value_bytes_max))
                           : block_class_of(record_bytes(kKeyBytesMax, spec.value_bytes_max));
   for (int c = 0; c <= largest; ++c) blocks += kSlabsInAddition * slab_bytes(c);
+  blocks += Blocks::map_bytes(blocks + blocks / 1024);  // and of itself
   out.end = out.blocks_at + align_up(blocks, kPage);
   return out;
 }

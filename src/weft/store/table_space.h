@@ -1,7 +1,7 @@
 // How a table divides its region, and the limits it keeps.
 //
 //   0        4 KiB            index            blocks                                          end
-//   | unused | absence words  | index extents  | slabs of blocks ->                            |
+//   | unused | absence words  | index extents  | map of the slabs, slabs of blocks ->          |
 //   |        | of every partition, then pages of 4 KiB |                                       |
 //
 // Address space is reserved for the worst case; pages are committed when first touched.

@@ -228,7 +228,9 @@ class Engine final : public Duties {
   size_t open_max() const { return size_t{4} * static_cast<size_t>(nodes_) * static_cast<size_t>(log_.slots()); }
   const Decision* decision_on(NodeId coordinator, uint32_t incarnation, uint8_t slot, uint32_t sequence) const;
   void forget_decisions();
-  bool carry_out_step();
+  enum class Progress : uint8_t { kWaits, kGoesOn, kDone };  // for others; there is more to do
+  Progress carry_out_step();
+  bool free_locks_step();
   void carry_out(bool commits);
   void commit_record(LogRecord& record, Owner owner, const LogPart* decided);
   void abort_record(LogRecord& record, Owner owner);

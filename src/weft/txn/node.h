@@ -156,7 +156,7 @@ class Node {
   // Recovery into `view` goes on by steps that all workers of this node take together. Says that this one is ready for
   // a step, and returns whether all are. At the first all members have stopped; where they use verbs, they get access
   // again.
-  enum class Together : uint8_t { kApply, kCommit };
+  enum class Together : uint8_t { kApply, kCommit, kFree };
   bool together(Together step, const View& view, WorkerId worker);
   // The last view in which a worker of this node was active, nullptr: none was. Between kApply, when all of them have
   // stopped, and the moment the first is active in the new view it does not change, and every worker finds the same:
@@ -206,7 +206,7 @@ class Node {
   std::atomic<uint64_t> lease_until_ns_{UINT64_MAX};
   std::atomic<uint64_t> fenced_after_ns_{0};
   std::array<std::atomic<uint32_t>, kWorkersMax> recovered_{};
-  std::array<std::array<std::atomic<uint32_t>, kWorkersMax>, 2> together_{};  // by step: the epoch
+  std::array<std::array<std::atomic<uint32_t>, kWorkersMax>, 3> together_{};  // by step: the epoch
   Regions* regions_ = nullptr;
   OwnWords* own_words_ = nullptr;
   std::unique_ptr<Region> verb_memory_;  // rings that peers write

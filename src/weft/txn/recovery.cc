@@ -129,10 +129,13 @@ bool Engine::recovery_step() {
   bool busy = false;
   if (member_.asked && !member_.reported) busy |= report();
   const bool may_apply = member_.applying && !member_.applied && worker_->now_ns() >= node_->fenced_after_ns();
-  if (may_apply && carry_out_step()) {
-    member_.applied = true;
-    send_recovery(view_->leader(), RecoveryStep::kApplied);
-    busy = true;
+  if (may_apply) {
+    const Progress progress = carry_out_step();
+    busy |= progress != Progress::kWaits;
+    if (progress == Progress::kDone) {
+      member_.applied = true;
+      send_recovery(view_->leader(), RecoveryStep::kApplied);
+    }
   }
   if (leader_ != nullptr) busy |= lead();
   if (member_.all_applied) {

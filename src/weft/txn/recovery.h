@@ -93,9 +93,9 @@ struct MemberRecovery {
   bool reported = false;
   bool wrote = false;     // all decisions
   bool applying = false;  // told to; waits for leases of removed members to run out
-  enum class Stage : uint8_t { kBegin, kAborts, kCommits } stage = Stage::kBegin;  // of carrying out
-  size_t table = 0;                                                                // whose locks of verbs are freed
-  uint64_t cursor = 0;                                                             // and from where on
+  enum class Stage : uint8_t { kBegin, kAborts, kCommits, kLocks } stage = Stage::kBegin;  // carried out, or begun
+  size_t table = 0;    // whose locks of verbs are freed
+  uint64_t piece = 0;  // and where
   bool applied = false;
   bool all_applied = false;  // the leader says that the view is active
   size_t next = 0;           // of what there is to report
