@@ -4,6 +4,7 @@ PRESETS := release debug tsan
 JOBS ?= $(shell nproc)
 MINUTES ?= 10
 ROUNDS ?= 200
+KILLS ?= 7
 PREFIX ?= /usr/local
 WEFT := build/release/weft
 
@@ -90,8 +91,8 @@ bench-redis: packages ## Measure Weft beside redis-server, with the same client
 	@cmake --build --preset release --target weft_cli redis_load -j $(JOBS)
 	python3 scripts/redis_compare.py --weft $(WEFT) --load build/release/redis_load
 
-bench-failover: build ## Measure what the loss of a node costs: detection, pause, filling again, throughput
-	python3 scripts/failover.py --weft $(WEFT)
+bench-failover: build ## Kill nodes and measure how long that stops the others: KILLS (7) for every row of the protocol table
+	python3 scripts/failover_rows.py --weft $(WEFT) --kills $(KILLS)
 
 format: packages ## Format the sources
 	clang-format-16 -i $(SOURCES)

@@ -63,7 +63,8 @@ class Mover:
             self.connection.close()
             self.connection = None
         self.node = self.load.random.randrange(self.load.cluster.nodes)
-        self.load.later.append((time.monotonic() + 0.05, self))
+        if self in self.load.busy:  # else it pauses, and begins by itself
+            self.load.later.append((time.monotonic() + 0.05, self))
 
     def readable(self):
         try:
@@ -88,12 +89,15 @@ class Mover:
             self.load.committed()
         else:
             self.load.failed += 1
-        self.begin()
+        self.load.next_of(self)
 
 
 class Load:
-    def __init__(self, cluster, clients, seed=1):
+    """Clients in one thread; each waits for `pause_s` between two transfers."""
+
+    def __init__(self, cluster, clients, seed=1, pause_s=0.0):
         self.cluster = cluster
+        self.pause_s = pause_s
         self.random = random.Random(seed)
         self.poller = select.epoll()
         self.by_fd = {}
@@ -116,6 +120,13 @@ class Load:
     def committed(self):
         at = int(time.monotonic() / BIN_S)
         self.bins[at] = self.bins.get(at, 0) + 1
+
+    def next_of(self, mover):
+        if self.pause_s == 0:
+            mover.begin()
+            return
+        self.busy.discard(mover)
+        self.later.append((time.monotonic() + self.pause_s, mover))
 
     def step(self, timeout_s=0.002):
         for fd, _ in self.poller.poll(timeout_s):
