@@ -105,6 +105,7 @@ def measure(args, protocol):
                                         fabric=args.fabric, protocol=protocol, extra=args.up) as cluster:
             cluster.wait_whole()
             failover.fill_accounts(cluster)
+            failover.fill(cluster, [b"filler:%d" % n for n in range(args.records)], b"v" * 100)
             load = failover.Load(cluster, args.clients, pause_s=PAUSE_S)
             samples = [one_kill(cluster, load, kill % cluster.nodes) for kill in range(args.kills)]
             load.drain()
@@ -119,6 +120,7 @@ def main():
     parser.add_argument("--fabric", default="shm")
     parser.add_argument("--protocols", nargs="+", help="(default: all rows)")
     parser.add_argument("--kills", type=int, default=7, help="of each row")
+    parser.add_argument("--records", type=int, default=0, help="of 100 bytes, beside the accounts")
     parser.add_argument("--clients", type=int, default=10)
     parser.add_argument("up", nargs="*", help="options for `weft up`, after --")
     args = parser.parse_args()

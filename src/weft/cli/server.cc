@@ -129,6 +129,10 @@ int run_server(const std::string& path) {
       events.emit(Level::kInfo, "ended");
       return bench::kExitDone;
     }
+    if (*end == Server::End::kDeviceFailed) {
+      events.emit(Level::kError, "device_failed", {{"why", (*server)->why()}});
+      continue;
+    }
     const bool removed = *end == Server::End::kRemoved;
     events.emit(Level::kWarn, removed ? "removed" : "membership_ended", {{"why", (*server)->why()}});
     if (!removed) return bench::kExitDone;

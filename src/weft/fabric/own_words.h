@@ -13,9 +13,11 @@ namespace weft {
 class OwnWords {
  public:
   virtual ~OwnWords() = default;
-  // Whether the 8 aligned bytes were `expected`; they are `desired` then.
+  // Whether the 8 aligned bytes were `expected`; they are `desired` then. False, too, if it has failed.
   virtual bool swap(RegionId region, uint64_t offset, uint64_t expected, uint64_t desired) = 0;
   virtual uint64_t swaps() const = 0;  // so far
+  // It swaps nothing any more, for ever: no record can be locked here, and the node has to leave its view.
+  virtual bool failed() const { return false; }
 };
 
 }  // namespace weft

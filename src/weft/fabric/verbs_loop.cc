@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "weft/base/bytes.h"
-#include "weft/base/check.h"
 #include "weft/base/entropy.h"
 
 namespace weft {
@@ -60,8 +59,7 @@ bool VerbsLoop::swap(RegionId region, uint64_t offset, uint64_t expected, uint64
   const VerbsRegions::Entry entry = registered_->at(region.value);
   const std::scoped_lock lock(mutex_);
   swaps_.fetch_add(1, std::memory_order_relaxed);
-  for (int tries = 0;; ++tries) {
-    WEFT_CHECK(tries < kTriesMax, "the device swaps words of its own node");
+  for (int tries = 0; tries < kTriesMax && !failed(); ++tries) {
     if (posted_ != nullptr && swap_once(entry, offset, expected, desired)) {
       const auto old = load<uint64_t>(old_.base());
       return old == expected ||
@@ -69,6 +67,8 @@ bool VerbsLoop::swap(RegionId region, uint64_t offset, uint64_t expected, uint64
     }
     static_cast<void>(open());
   }
+  failed_.store(true, std::memory_order_release);
+  return false;
 }
 
 bool VerbsLoop::swap_once(const VerbsRegions::Entry& region, uint64_t offset, uint64_t expected, uint64_t desired) {

@@ -4,8 +4,9 @@
 // here, so no grant is needed, and it stays open while views change. What no peer reaches yet, because it is not
 // registered, is swapped by the processor.
 //
-// A device that fails is tried again with a new queue pair. If it goes on failing the process ends: locks cannot be
-// taken in any other way that is safe, and without its device the node is of no use to the others.
+// A device that fails is tried again with a new queue pair. If it goes on failing nothing is swapped any more, and that
+// is said (failed): locks cannot be taken in any other way that is safe. The server then gives its place in the view up
+// and begins anew, with a device that is opened again (server/server.cc).
 #pragma once
 
 #include <atomic>
@@ -27,6 +28,7 @@ class VerbsLoop final : public OwnWords {
 
   bool swap(RegionId region, uint64_t offset, uint64_t expected, uint64_t desired) override;
   uint64_t swaps() const override { return swaps_.load(std::memory_order_relaxed); }
+  bool failed() const override { return failed_.load(std::memory_order_acquire); }
 
  private:
   VerbsLoop(const VerbsNic& nic, const Regions* regions, const VerbsRegions* registered)
@@ -44,6 +46,7 @@ class VerbsLoop final : public OwnWords {
   std::unique_ptr<VerbsQp> served_;  // destroyed before the completion queue, as the other end is
   std::unique_ptr<VerbsQp> posted_;
   std::atomic<uint64_t> swaps_{0};
+  std::atomic<bool> failed_{false};
 };
 
 }  // namespace weft

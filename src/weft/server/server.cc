@@ -170,6 +170,10 @@ Result<Server::End> Server::run(int stop_fd) {
       why_ = "the view is without this node";
       return End::kRemoved;
     }
+    if (const OwnWords* words = mesh_->own_words(); words != nullptr && words->failed()) {
+      why_ = "the device does no CAS on this node's own memory any more";
+      return End::kDeviceFailed;
+    }
     for_each_node(cut_.exchange(0), [&](NodeId peer) { lose(peer); });
     mesh_->control_step();
     hear_mesh();

@@ -1,12 +1,13 @@
 // Server: one node of a cluster of processes. It waits for a view that has a place for it, makes the node and its
 // workers' threads, and then is the node's control thread: it makes and ends connections as the views say, watches the
-// membership and the workers, and ends when it is told to, is removed, or the membership ends.
+// membership and the workers, and ends when it is told to, is removed, its device fails, or the membership ends.
 //
 // A node that is to join asks the members first whether they agree with it (may_join): one that is configured
 // otherwise, or has the wrong certificates, stays outside and says why, and no view changes for it.
 //
 // A process has one Server at a time. One that was removed (it was silent for too long, or another process took its
-// place) is thrown away with all its data; a new one joins with an empty store and is filled.
+// place), or can lock nothing any more because its device does not do it (OwnWords::failed), is thrown away with all
+// its data; a new one joins with an empty store and is filled.
 #pragma once
 
 #include <array>
@@ -53,7 +54,7 @@ struct ServerOptions {
 
 class Server final : private Environment {
  public:
-  enum class End : uint8_t { kStopped, kRemoved, kMembershipEnded };
+  enum class End : uint8_t { kStopped, kRemoved, kDeviceFailed, kMembershipEnded };
 
   // Checks the options and takes the addresses; clients may connect, and wait until the node is active. The membership
   // and the clock outlive the server.

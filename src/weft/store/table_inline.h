@@ -54,8 +54,10 @@ inline bool Table::swap(RecordSlot slot, Word expected, Word desired) {
 // Before a word is changed that this node has not locked: no peer's CAS meets it from now on. False: it is another word
 // by now, look again.
 inline bool Table::claim(RecordSlot slot, Word word) {
-  if (own_words_ == nullptr || !word.readable() || word.deleted()) return true;
-  return swap_by_wire(slot, word, word.with(kMoved));
+  if (own_words_ == nullptr || word.deleted()) return true;
+  if (word.readable()) return swap_by_wire(slot, word, word.with(kMoved)) || own_words_->failed();
+  // No peer expects it now; but another worker's raise would let one.
+  return swap_word(at(slot), word, word.with(kMoved));
 }
 
 inline InsertCode Table::add_slot(const HashedKey& key, RecordSlot slot) {

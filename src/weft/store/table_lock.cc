@@ -57,7 +57,11 @@ WEFT_INLINE bool Table::lock_present(const HashedKey& key, RecordSlot slot, Owne
     return true;
   }
   const Word locked = word.with_owner(owner).with(write == Write::kNone ? kReadLocked : 0);
-  if (!swap(slot, word, locked)) return false;
+  if (!swap(slot, word, locked)) {
+    if (own_words_ == nullptr || !own_words_->failed()) return false;
+    result->code = Code::kLocked;
+    return true;
+  }
   if (!key_is(record, key)) {
     // The block went to another key with just this word. Its backup may have been applied to meanwhile, so no plain
     // store: whoever changed the word has unlocked it too.

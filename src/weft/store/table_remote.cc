@@ -7,7 +7,13 @@
 //   W1: a record is locked by a CAS through the wire, and by nothing else; one that is not readable yet is not locked.
 //   W2: what is changed without a lock, because it is a backup's or nobody's any more, is claimed first: marked moved
 //       by a CAS through the wire, whatever lock a peer has put there by mistake (the block was another key's when it
-//       looked). A word that is not readable, or deleted, no CAS expects; it needs no claim.
+//       looked). A word that is not readable no CAS expects, so the processor itself marks it: a raise by another
+//       worker between the look and the change would make it a word that a CAS expects, and that CAS would store an
+//       old version over the new one. One that is deleted no CAS expects and nobody makes readable; it needs no claim.
+//       That is all: a CAS that matched has been stored before the claim by the wire is done, for the device does one
+//       at a time; what comes later meets a word that is moved, then one that is not readable, or deleted.
+//       If the device has failed the claim is left out: the node is on its way out of the view with all it has, and
+//       what a CAS may still tear its checksum shows.
 //   W3: whoever holds a lock rightly unlocks by a plain store or a WRITE: no CAS of another expects its word. Recovery
 //       stands in for owners whose verbs do not land any more.
 #include "weft/base/marks.h"

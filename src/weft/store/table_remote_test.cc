@@ -2,8 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <cstring>
+#include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "weft/base/random.h"
@@ -191,27 +194,37 @@ class Device final : public OwnWords {
   explicit Device(const TableBox& box) : base_(box.region->base()) { box->set_own_words(this, RegionId(0)); }
   // A peer's CAS gets so far.
   void look(RecordSlot slot, Word expected, Word desired) {
+    const std::lock_guard guard(mutex_);
     if (load_word(base_ + slot.offset()) == expected) begun_ = {base_ + slot.offset(), desired};
   }
   void end() {
+    const std::lock_guard guard(mutex_);
+    store_begun();
+  }
+  bool swap(RegionId, uint64_t offset, uint64_t expected, uint64_t desired) override {
+    const std::lock_guard guard(mutex_);
+    store_begun();
+    ++swaps_;
+    return !failed_ && swap_word(base_ + offset, Word(expected), Word(desired));
+  }
+  uint64_t swaps() const override { return swaps_; }
+  bool failed() const override { return failed_; }
+  void fail() { failed_ = true; }
+
+ private:
+  void store_begun() {
     if (begun_.word != nullptr) store_word(begun_.word, begun_.desired);
     begun_ = {};
   }
-  bool swap(RegionId, uint64_t offset, uint64_t expected, uint64_t desired) override {
-    end();
-    ++swaps_;
-    return swap_word(base_ + offset, Word(expected), Word(desired));
-  }
-  uint64_t swaps() const override { return swaps_; }
-
- private:
   struct Begun {
     std::byte* word = nullptr;
     Word desired;
   };
   std::byte* const base_;
+  std::mutex mutex_;
   Begun begun_;
   uint64_t swaps_ = 0;
+  bool failed_ = false;
 };
 
 class TableDevice : public ::testing::Test {
@@ -278,6 +291,54 @@ TEST_F(TableDevice, ABackupsInstallOutlivesTheEndOfALockByMistake) {
   apply(Version(2));
   device_.end();
   EXPECT_EQ(word(), Word(Version(2), 0));
+}
+
+// Nothing is locked any more, and nobody waits for it.
+TEST_F(TableDevice, WithoutTheDeviceNothingIsLocked) {
+  device_.fail();
+  const LockResult lock = box_->lock(key_, kAlice, Write::kPut, std::nullopt, 3);
+  EXPECT_EQ(lock.code, Code::kLocked);
+  EXPECT_FALSE(lock.holder);
+  EXPECT_EQ(word(), kFree);
+  apply(Version(2));
+  EXPECT_EQ(get(*box_, key_), "new");
+  box_->raise(key_, Version(2));
+  EXPECT_EQ(box_->discard({true}, 0, 1 << 20), 0U);
+  EXPECT_TRUE(word().deleted());
+}
+
+// Another worker raises what a backup's install finds not readable yet, and a peer's CAS looks at that moment. The
+// value is long, so that copying it away for the undo gives them the time, if there is a processor for them.
+TEST(TableRemote, ABackupsInstallOutlivesALockAfterARaise) {
+  constexpr uint32_t kBytes = 1 << 20;
+  const TableBox box(integer_table(4, kBytes));
+  Device device(box);
+  const IntegerKey id(7);
+  const HashedKey key = box->hashed(id.bytes());
+  const std::string value(kBytes, 'v');
+  std::vector<std::byte> undo(kBytes);
+  constexpr uint64_t kRounds = 50;
+  std::atomic<uint64_t> applying{0};  // the next one is just being installed
+  std::atomic<uint64_t> raised{0};
+  std::thread other([&] {
+    for (uint64_t v = 1; v <= kRounds; ++v) {
+      while (applying.load() < v) std::this_thread::yield();
+      for (uint64_t i = 0; i < 50 * v; ++i) __builtin_ia32_pause();
+      box->raise(key, Version(v));
+      const RecordSlot slot = box->where(key);
+      if (slot) device.look(slot, Word(Version(v), kReadable), Word(Version(v), kReadable, kBob));
+      raised.store(v);
+    }
+  });
+  box->apply(key, Write::kPut, as_bytes(value), Version(1), undo.data());
+  for (uint64_t v = 1; v <= kRounds; ++v) {
+    applying.store(v);
+    box->apply(key, Write::kPut, as_bytes(value), Version(v + 1), undo.data());
+    while (raised.load() < v) std::this_thread::yield();
+    device.end();
+    EXPECT_EQ(load_word(box.region->base() + box->where(key).offset()), Word(Version(v + 1), 0)) << v;
+  }
+  other.join();
 }
 
 TEST_F(TableDevice, WhatIsDiscardedStaysDeleted) {
