@@ -75,7 +75,7 @@ def one_kill(cluster, load, victim):
     """Seconds: detection, stopped, whole. None if the change could not be read."""
     load.run(0.3)
     said = cluster.wait_whole()
-    while not all(s["change"]["active_ns"] for s in said):
+    while any(s["change"]["adopted_ns"] and not s["change"]["active_ns"] for s in said):
         load.run(LOOK_S)
         said = cluster.wait_whole()
     epoch = said[0]["view"]["epoch"]
