@@ -29,6 +29,15 @@ enum class Bug : uint32_t {
   kRevokeLate = 1U << 19,           // peers reach the memory until the next view is about to be active
   kReusedBlock = 1U << 20,          // what a verb finds where a record was is taken for that record
   kLocksByCpu = 1U << 21,           // a node's processor locks although its NIC's atomics do not go with it
+  kNoFenceWait = 1U << 22,          // recovery does not wait for leases that were given to removed members
+  kToldRemoved = 1U << 23,          // a read that waits for the lease is told when its node is removed
+  kToldLate = 1U << 24,             // outcomes are told until two milliseconds after the lease
+  kNoDriftMargin = 1U << 25,        // who gives a lease does not reckon with clocks that run apart
+  kFillsStale = 1U << 26,           // a replica that was dropped in a view its node missed fills over what it has
+  kOldIncarnation = 1U << 27,       // recovery takes a coordinator that has come back for the one that is gone
+  kDecisionAgain = 1U << 28,        // a decision that was carried out in an earlier epoch is written down again
+  kForgetsOpen = 1U << 29,          // a worker that recovers has forgotten what is open
+  kAbsenceOnce = 1U << 30,          // an absence word is not looked at again when the index has been
 };
 
 struct Bugs {

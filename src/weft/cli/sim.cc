@@ -54,8 +54,9 @@ void add_sim(CLI::App& app, int* status) {
                       "One of " + protocol_names() + "; all runs every seed with each (default: the seed chooses)");
   command->add_option(
       "--faults", options->faults,
-      "A list of pause, slow-node, slow-link, burst, crash, cut (a link), away (membership), skew (clocks); or "
-      "all, or none (default: the seed chooses)");
+      "A list of pause, slow-node, slow-link, burst, crash, cut (a link), away (membership), skew (clocks), break (a "
+      "connection), one-way (a link), unseen (membership, by a node), alone (a node, by its peers); or all, or none "
+      "(default: the seed chooses)");
   command
       ->add_option(
           "--transactions", options->transactions,
@@ -64,6 +65,10 @@ void add_sim(CLI::App& app, int* status) {
   CLI::Option* minutes = command->add_option("--minutes", options->minutes, "Stop after this long");
   CLI::Option* history = command->add_option("--history", options->history,
                                              "With --seed: write its history to this file, for `weft check`");
+  command->add_flag(
+      "--planted", options->planted,
+      "Look for each bug of the list of planted ones instead, in --seeds seeds from --from on: which seed "
+      "finds it");
   command->add_option("--threads", options->threads, "Simulations at a time")->capture_default_str();
   for (CLI::Option* other : {seeds, from, minutes}) seed->excludes(other);
   history->needs(seed);

@@ -146,7 +146,8 @@ void Agent::hear(NodeId from, ByteView message) {
   if (lease.epoch != view_->epoch.value) return;
   peer(from).here_ns = now_ns;
   if (lease.answer == 0) {
-    peer(from).given_until_ns = now_ns + options_.lease_ns + options_.lease_ns * options_.drift_permille / 1000;
+    const uint64_t permille = node_->spec().bugs.has(Bug::kNoDriftMargin) ? 0 : options_.drift_permille;
+    peer(from).given_until_ns = now_ns + options_.lease_ns + options_.lease_ns * permille / 1000;
     const LeaseMessage answer{lease.sent_ns, lease.epoch, 1};
     node_->engine(WorkerId(0))->send_control(from, bytes_of(answer));
     return;

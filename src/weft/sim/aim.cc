@@ -107,6 +107,18 @@ void CrashCounter::count_recovery(NodeId crashing, const Node& node, CrashCells&
 }
 
 Aims::Aims(const SimConfig& config, uint64_t seed, Gun* gun) : gun_(gun) {
+  link_.countdown = 0;
+  if (config.aimed_links) {
+    Random links(mix64(seed) ^ 0x11c8);
+    const Protocol& row = *find_protocol(config.options.protocol);
+    do {
+      link_.phase = kCommitPhases[links.below(std::size(kCommitPhases))];
+    } while (!has_phase(row, link_.phase));
+    link_.countdown = static_cast<uint32_t>(links.between(1, 60));
+    link_.delay_ns = links.chance(50) ? 0 : links.below(2 * (config.network.base_ns + config.network.jitter_ns));
+    link_.pick = links.next();
+    deaf_ns_ = links.chance(70) ? links.between(config.lease_ns / 2, 4 * config.lease_ns) : 0;
+  }
   if (!config.aimed) return;
   Random random(mix64(seed) ^ 0xa13);
   const Protocol& row = *find_protocol(config.options.protocol);
@@ -130,6 +142,16 @@ Aims::Aims(const SimConfig& config, uint64_t seed, Gun* gun) : gun_(gun) {
     draw(Struck::kRecovery, 1);
     aims_.back().step = Recovered::kCarriedOut;
     aims_.back().delay_ns = random.below(2 * trip_ns + 1'000);
+    return;
+  }
+  Random some(mix64(seed) ^ 0xa15);
+  if (config.heard_by_some || some.chance(8)) {
+    heard_by_some_ = true;
+    draw(Struck::kCoordinator, 40);
+    aims_.back().phase = row.replicates() ? Phase::kReplicate : Phase::kUnlock;
+    draw(Struck::kRecovery, 1);
+    aims_.back().step = Recovered::kCarriedOut;
+    aims_.back().delay_ns = some.below(config.network.base_ns);
     return;
   }
   // One of a transaction, or two; then perhaps one of the recovery from that, or of those who fill afterwards.
@@ -165,8 +187,23 @@ void Aims::shoot(uint64_t nodes, int count) {
   }
 }
 
+// Mostly the coordinator goes, or who has it for a peer; either may be the one that does not hear of it.
+void Aims::aim_at_link(NodeId coordinator, const TxnSlot& slot) {
+  if (link_.countdown == 0 || link_.phase != slot.phase || !is_commit(slot)) return;
+  const Parts parts = parts_of(slot);
+  uint64_t nodes = (parts.primaries | parts.backups) & ~bit(coordinator);
+  if (nodes == 0 || --link_.countdown != 0) return;
+  WEFT_MARK("a broken connection that was aimed");
+  const auto count = static_cast<uint64_t>(std::popcount(nodes));
+  for (uint64_t skip = link_.pick / 2 % count; skip > 0; --skip) nodes &= nodes - 1;
+  const NodeId other(static_cast<uint8_t>(std::countr_zero(nodes)));
+  const bool coordinator_goes = link_.pick % 2 == 0;
+  gun_->sever(coordinator_goes ? other : coordinator, coordinator_goes ? coordinator : other, link_.delay_ns, deaf_ns_);
+}
+
 void Aims::on_phase(NodeId coordinator, WorkerId worker, const TxnSlot& slot) {
-  if (!pending()) return;
+  aim_at_link(coordinator, slot);
+  if (next_ >= aims_.size()) return;
   Aim& aim = aims_[next_];
   if (aim.phase != slot.phase || aim.who == Struck::kRecovery || !is_commit(slot)) return;
   if (told_alone_ && slot.engine->view().leader() != coordinator) return;
@@ -188,13 +225,13 @@ void Aims::on_phase(NodeId coordinator, WorkerId worker, const TxnSlot& slot) {
 }
 
 // Often the coordinator of what is decided: whoever asks for the outcome later finds it gone, and what it told is not.
-void Aims::on_recovery(Recovered step, WorkerId worker, uint64_t members) {
-  if (!pending() || (told_alone_ && worker != worker_)) return;
+void Aims::on_recovery(Recovered step, WorkerId worker, NodeId leader, uint64_t members) {
+  if (next_ >= aims_.size() || (told_alone_ && worker != worker_)) return;
   Aim& aim = aims_[next_];
   if (aim.who != Struck::kRecovery || aim.step != step || --aim.countdown != 0) return;
   WEFT_MARK("a crash while recovery decides");
   const bool known = (members & coordinator_) != 0 && (told_alone_ || aim.pick % 2 == 0);
-  shoot(known ? coordinator_ : members, 1);
+  shoot(heard_by_some_ ? bit(leader) : known ? coordinator_ : members, 1);
 }
 
 }  // namespace weft

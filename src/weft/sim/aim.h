@@ -1,6 +1,8 @@
 // Aims: crashes at the moments that matter. Beside those at random times, a campaign crashes a node when the n-th
 // transaction enters a phase of its commit (its coordinator, a primary or a backup of one of its keys, or two of them
-// at once), while a recovery is between deciding and active, or while a replica fills. The seed draws which.
+// at once), while a recovery is between deciding and active, or while a replica fills. The seed draws which. In the
+// same way it breaks the connection between a transaction's coordinator and one of its other nodes, and has one of the
+// two hear nothing of membership for a while: it is the one that goes, and does not know.
 //
 // Every crash, aimed or not, is counted by what it hit: CrashCells.
 #pragma once
@@ -79,28 +81,35 @@ class Aims final : public Witness {
    public:
     virtual ~Gun() = default;
     virtual void shoot(NodeId node, uint64_t delay_ns) = 0;
+    virtual void sever(NodeId a, NodeId deaf, uint64_t delay_ns, uint64_t deaf_ns) = 0;
   };
   Aims(const SimConfig& config, uint64_t seed, Gun* gun);
 
   void set_audit(Witness* audit) { audit_ = audit; }
-  bool pending() const { return next_ < aims_.size(); }
+  bool pending() const { return next_ < aims_.size() || link_.countdown != 0; }
 
   void on_commit_point(NodeId coordinator, WorkerId worker, const TxnSlot& slot) override {
     if (audit_ != nullptr) audit_->on_commit_point(coordinator, worker, slot);
   }
   void on_phase(NodeId coordinator, WorkerId worker, const TxnSlot& slot) override;
-  void on_recovery(Recovered step, WorkerId worker, uint64_t members) override;
+  void on_recovery(Recovered step, WorkerId worker, NodeId leader, uint64_t members) override;
 
  private:
   void shoot(uint64_t nodes, int count);
+  void aim_at_link(NodeId coordinator, const TxnSlot& slot);
 
   Gun* const gun_;
   Witness* audit_ = nullptr;
   std::vector<Aim> aims_;
+  Aim link_;  // countdown 0: none, or over
+  uint64_t deaf_ns_ = 0;
   size_t next_ = 0;
   // The first aim hits a transaction whose coordinator leads the recovery, which decides it, tells it, and crashes
   // before the others hear that the view is active: they must come to the same decision.
   bool told_alone_ = false;
+  // The second aim hits the leader when it says that the view is active: some hear that, and go on; others come into
+  // the next view with decisions in writing that those have carried out.
+  bool heard_by_some_ = false;
   uint64_t coordinator_ = 0;  // bit n: of the transaction that the first aim hit
   WorkerId worker_;           // and its worker
 };

@@ -383,7 +383,7 @@ Task<void> AppendWorkload::declared(Client* client, Session session) {
 }
 
 Task<void> AppendWorkload::run(Client* client, Session session) {
-  for (int i = 0; stage_->another(i); ++i) {
+  for (int i = 0; stage_->another(*client, i); ++i) {
     const bool one = client->random.chance(stage_->config.one_percent);
     const bool declared_one = client->random.chance(stage_->config.declared_percent);
     Task<void> txn = one            ? single(client, session)

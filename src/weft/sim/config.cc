@@ -93,6 +93,7 @@ void draw_campaign(const SimOptions& fixed, SimConfig& config) {
   Random random(mix64(fixed.seed) ^ 0xa12);
   config.transactions = fixed.transactions;
   config.told_alone = fixed.told_alone;
+  config.heard_by_some = fixed.heard_by_some;
   config.workload.until_enough = true;
   if (random.chance(80)) {
     config.options.nodes = std::max(config.options.nodes, 2);
@@ -120,7 +121,7 @@ SimConfig draw_config(const SimOptions& fixed) {
   // From a source of their own: what was drawn before these existed stays.
   Random recovery(mix64(fixed.seed) ^ 0x4ec0);
   const bool recovers = recovery.chance(70);
-  for (int i = kTimingFaults; i < kFaults; ++i) {
+  for (int i = kTimingFaults; i < kFaults - kLinkFaults; ++i) {
     const uint32_t percent_on = static_cast<Fault>(i) == Fault::kCrash ? 80 : 30;
     if (recovery.chance(percent_on) && recovers) config.faults.add(static_cast<Fault>(i));
   }
@@ -131,6 +132,12 @@ SimConfig draw_config(const SimOptions& fixed) {
       10 * (net.base_ns + net.jitter_ns) + (net.tail_permille != 0 ? 4 * net.tail_ns : 0) + 50 * config.step_jitter_ns;
   if (net.channel_packets < 8) config.lease_ns *= 4;  // packets wait for each other
   config.supervised = recovery.chance(50);
+
+  Random links(mix64(fixed.seed) ^ 0x11c5);
+  const bool link_faults = links.chance(40);
+  for (int i = kFaults - kLinkFaults; i < kFaults; ++i) {
+    if (links.chance(50) && recovers && link_faults) config.faults.add(static_cast<Fault>(i));
+  }
 
   Options& options = config.options;
   if (fixed.transactions != 0) draw_campaign(fixed, config);
@@ -147,6 +154,13 @@ SimConfig draw_config(const SimOptions& fixed) {
   if (options.replicas < 2) config.faults.bits &= FaultMask::timing().bits;
   if (config.faults.recovers()) config.workload.conserving = true;
   if (config.transactions != 0 && config.faults.bits == 0 && !fixed.faults) config.faults.add(Fault::kPause);
+  // Clocks so far apart that only the margin keeps a removed member's lease shorter than the time that is waited for
+  // it.
+  if (config.faults.has(Fault::kBreak) && links.chance(30)) {
+    config.drift_permille = 300;
+    config.margin_permille = config.drift_permille + 1;
+  }
+  config.visitors = (config.faults.bits & FaultMask::links().bits) != 0;
   // Nodes that come later: again from a source of their own.
   Random growth(mix64(fixed.seed) ^ 0x9409);
   config.founders = options.nodes;
@@ -173,6 +187,7 @@ SimConfig draw_config(const SimOptions& fixed) {
   }
   config.network.own_words = options.locks == LocksBy::kLoopback;
   config.aimed = config.transactions != 0 && config.faults.has(Fault::kCrash);
+  config.aimed_links = config.transactions != 0 && config.faults.has(Fault::kBreak);
 
   WorkloadConfig& workload = config.workload;
   if (workload.kind != SimWorkload::kAppend) workload.large_percent = 0;

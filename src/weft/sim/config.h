@@ -51,9 +51,14 @@ struct SimConfig {
   uint64_t lease_ns = 400'000;
   int founders = 1;                   // nodes of the first view; the others join later
   bool supervised = false;            // the membership sees processes end
+  uint64_t drift_permille = 5;        // with skew: clocks run apart by so much, at most
+  uint64_t margin_permille = 10;      // what who gives a lease reckons with
+  bool visitors = false;              // clients come to nodes whose links fail, while they do
   uint64_t transactions = 0;          // at least so many; 0: each client does workload.txns
   bool aimed = false;                 // crashes at chosen moments too (aim.h)
+  bool aimed_links = false;           // and broken connections
   bool told_alone = false;            // of these, only Aims::told_alone_
+  bool heard_by_some = false;         // or only Aims::heard_by_some_
   uint64_t limit_ns = 2'000'000'000;  // virtual time without progress after which a run counts as stuck
   std::string text() const;           // one line a person can read
 };
@@ -73,8 +78,9 @@ struct SimOptions {
   std::optional<bool> loopback;  // atomic verbs do not go with the processor's, and all locks are by verbs
   // A run of a campaign: at least so many transactions and one fault, and crashes that are aimed. 0: as drawn.
   uint64_t transactions = 0;
-  bool told_alone = false;  // test only: SimConfig::told_alone
-  Bugs bugs;                // test only
+  bool told_alone = false;     // test only: SimConfig::told_alone
+  bool heard_by_some = false;  // test only: SimConfig::heard_by_some
+  Bugs bugs;                   // test only
 };
 
 SimConfig draw_config(const SimOptions& options);

@@ -36,7 +36,10 @@ enum class EventKind : uint8_t {
   kMembership,
   kCrash,
   kRestart,
-  kSwap
+  kSwap,
+  kBreak,  // a connection
+  kTold,   // one end of it
+  kVisit,  // a client
 };
 
 struct Event {

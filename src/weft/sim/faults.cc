@@ -6,11 +6,19 @@ namespace weft {
 
 namespace {
 
-constexpr std::string_view kFaultNames[kFaults] = {"pause", "slow-node", "slow-link", "burst",
-                                                   "crash", "cut",       "away",      "skew"};
+constexpr std::string_view kFaultNames[kFaults] = {"pause", "slow-node", "slow-link", "burst",   "crash",  "cut",
+                                                   "away",  "skew",      "break",     "one-way", "unseen", "alone"};
 
 NodeId any_node(Random& random, int nodes) {
   return NodeId(static_cast<uint8_t>(random.below(static_cast<uint64_t>(nodes))));
+}
+
+// Two nodes, if there are two. Who is removed mostly does not hear of it before its leases have run out.
+void draw_link(Random& random, int nodes, uint64_t lease_ns, FaultWindow& window) {
+  const uint64_t others = static_cast<uint64_t>(std::max(nodes - 1, 1));
+  window.b = NodeId(static_cast<uint8_t>((window.a.value + 1 + random.below(others)) % static_cast<uint64_t>(nodes)));
+  window.factor = static_cast<uint32_t>(random.between(1, 100));
+  window.to_ns = window.from_ns + random.between(lease_ns / 4, 4 * lease_ns);
 }
 
 }  // namespace
@@ -25,9 +33,10 @@ Result<FaultMask> parse_faults(std::string_view list) {
     const std::string_view name = list.substr(0, list.find(','));
     const auto* found = std::find(std::begin(kFaultNames), std::end(kFaultNames), name);
     if (found == std::end(kFaultNames)) {
+      std::string known;
+      for (const std::string_view one : kFaultNames) known += std::string(one) + ", ";
       return Error{Code::kBadOption,
-                   "--faults: unknown fault \"" + std::string(name) +
-                       "\"; known are pause, slow-node, slow-link, burst, crash, cut, away, skew, all, none"};
+                   "--faults: unknown fault \"" + std::string(name) + "\"; known are " + known + "all, none"};
     }
     mask.add(static_cast<Fault>(found - std::begin(kFaultNames)));
     list.remove_prefix(std::min(list.size(), name.size() + 1));
@@ -45,7 +54,7 @@ std::string faults_text(FaultMask mask) {
   return text.empty() ? "none" : text;
 }
 
-FaultPlan FaultPlan::draw(Random& random, FaultMask mask, int nodes, uint64_t horizon_ns) {
+FaultPlan FaultPlan::draw(Random& random, FaultMask mask, int nodes, uint64_t horizon_ns, uint64_t lease_ns) {
   FaultPlan plan;
   for (int i = 0; i < kFaults; ++i) {
     const auto fault = static_cast<Fault>(i);
@@ -61,6 +70,7 @@ FaultPlan FaultPlan::draw(Random& random, FaultMask mask, int nodes, uint64_t ho
       if (fault == Fault::kCrash || fault == Fault::kCut || fault == Fault::kAway) {
         window.to_ns = window.from_ns + random.between(100'000, 20'000'000);
       }
+      if (FaultMask::links().has(fault)) draw_link(random, nodes, lease_ns, window);
       if (fault != Fault::kSkew) plan.add(window);
     }
   }
@@ -70,7 +80,9 @@ FaultPlan FaultPlan::draw(Random& random, FaultMask mask, int nodes, uint64_t ho
 uint64_t FaultPlan::links_whole_ns(uint64_t now_ns) const {
   uint64_t whole_ns = now_ns;
   for (const FaultWindow& window : windows_) {
-    if (window.fault == Fault::kCut && window.from_ns < now_ns) whole_ns = std::max(whole_ns, window.to_ns);
+    const bool holds_back =
+        window.fault == Fault::kCut || window.fault == Fault::kOneWay || window.fault == Fault::kAlone;
+    if (holds_back && window.from_ns < now_ns) whole_ns = std::max(whole_ns, window.to_ns);
   }
   return whole_ns;
 }
@@ -104,7 +116,10 @@ bool FaultPlan::membership_away(uint64_t at_ns) const {
 uint64_t FaultPlan::hears_at(NodeId node, uint64_t at_ns) const {
   uint64_t hears_ns = at_ns;
   for (const FaultWindow& window : windows_) {
-    if (window.fault == Fault::kCut && window.a == node && holds(window, at_ns)) {
+    const bool deaf = (window.fault == Fault::kCut && window.a == node) ||
+                      (window.fault == Fault::kUnseen && window.a == node) ||
+                      (window.fault == Fault::kBreak && window.b == node && window.factor % 2 == 0);
+    if (deaf && holds(window, at_ns)) {
       hears_ns = std::max(hears_ns, std::min(window.to_ns, healed_ns_));
     }
   }
@@ -116,7 +131,12 @@ uint64_t FaultPlan::stretched(NodeId a, NodeId b, uint64_t at_ns, uint64_t laten
     if (!holds(window, at_ns)) continue;
     if (window.fault == Fault::kSlowLink && window.a == a && window.b == b) latency_ns *= window.factor;
     const bool between = (window.a == a && window.b == b) || (window.a == b && window.b == a);
-    if (window.fault == Fault::kCut && between) latency_ns += std::min(window.to_ns, healed_ns_) - at_ns;
+    const bool one_way = window.a == a && window.b == b;
+    const bool alone = window.a == a || window.a == b;
+    if ((window.fault == Fault::kCut && between) || (window.fault == Fault::kOneWay && one_way) ||
+        (window.fault == Fault::kAlone && alone)) {
+      latency_ns += std::min(window.to_ns, healed_ns_) - at_ns;
+    }
     if (window.fault == Fault::kBurst) latency_ns += random.below(uint64_t{window.factor} * 1000);
   }
   return latency_ns;

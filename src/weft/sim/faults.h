@@ -1,5 +1,6 @@
 // Faults as data: a plan is a list of windows of virtual time, drawn from the seed before the run starts. The first
-// four change only when things happen; the others bring recovery into play.
+// four change only when things happen; the others bring recovery into play, the last four of them by links alone: all
+// nodes go on running.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +20,19 @@ enum class Fault : uint8_t {
   kSlowLink,  // what travels from node a to node b takes `factor` times as long
   kBurst,     // everything sent takes up to `factor` microseconds longer
   kCrash,     // a node's process ends at the window's beginning; another one starts at its end
-  kCut,   // nothing travels between nodes a and b, in either direction; what was sent arrives afterwards. Node a has
-          // no contact to membership either
-  kAway,  // the membership's provider takes and tells nothing
-  kSkew,  // the nodes' clocks differ, and run apart
+  kCut,    // nothing travels between nodes a and b, in either direction; what was sent arrives afterwards. Node a has
+           // no contact to membership either
+  kAway,   // the membership's provider takes and tells nothing
+  kSkew,   // the nodes' clocks differ, and run apart
+  kBreak,  // the connection between nodes a and b breaks at the window's beginning: what is under way is lost, and both
+           // are told. These two processes are never connected again. If `factor` is even, node b hears nothing of
+           // membership while the window lasts
+  kOneWay,  // nothing travels from node a to node b; what was sent arrives afterwards
+  kUnseen,  // node a has no contact to membership, only to its peers
+  kAlone,   // node a has no contact to its peers, only to membership; what was sent arrives afterwards
 };
-inline constexpr int kFaults = 8;
+inline constexpr int kFaults = 12;
+inline constexpr int kLinkFaults = 4;  // the last ones
 inline constexpr int kTimingFaults = 4;
 std::string_view fault_name(Fault fault);
 
@@ -34,6 +42,7 @@ struct FaultMask {
   static constexpr FaultMask timing() { return {(1U << kTimingFaults) - 1}; }
   // Whether views may change.
   constexpr bool recovers() const { return (bits & ~timing().bits) != 0; }
+  static constexpr FaultMask links() { return {all().bits & ~(all().bits >> kLinkFaults)}; }
   constexpr bool has(Fault fault) const { return (bits >> static_cast<uint32_t>(fault)) & 1U; }
   constexpr void add(Fault fault) { bits |= 1U << static_cast<uint32_t>(fault); }
   friend constexpr bool operator==(FaultMask, FaultMask) = default;
@@ -46,14 +55,14 @@ struct FaultWindow {
   Fault fault = Fault::kPause;
   uint64_t from_ns = 0;
   uint64_t to_ns = 0;  // not included
-  NodeId a, b;
+  NodeId a, b;         // not the same where a fault is about two
   uint32_t factor = 1;
 };
 
 class FaultPlan {
  public:
-  // Windows within [0, horizon_ns) of the kinds in the mask, a few of each.
-  static FaultPlan draw(Random& random, FaultMask mask, int nodes, uint64_t horizon_ns);
+  // Windows within [0, horizon_ns) of the kinds in the mask, a few of each; those of links last up to some leases.
+  static FaultPlan draw(Random& random, FaultMask mask, int nodes, uint64_t horizon_ns, uint64_t lease_ns);
 
   void add(const FaultWindow& window) { windows_.push_back(window); }
   const std::vector<FaultWindow>& windows() const { return windows_; }

@@ -19,8 +19,8 @@ TEST(Faults, ListsAreParsedAndPrinted) {
 TEST(Faults, SameSeedSamePlan) {
   Random one(7);
   Random two(7);
-  const FaultPlan a = FaultPlan::draw(one, FaultMask::all(), 5, 1'000'000);
-  const FaultPlan b = FaultPlan::draw(two, FaultMask::all(), 5, 1'000'000);
+  const FaultPlan a = FaultPlan::draw(one, FaultMask::all(), 5, 1'000'000, 400'000);
+  const FaultPlan b = FaultPlan::draw(two, FaultMask::all(), 5, 1'000'000, 400'000);
   ASSERT_EQ(a.windows().size(), b.windows().size());
   ASSERT_GE(a.windows().size(), 4U);
   for (size_t i = 0; i < a.windows().size(); ++i) {
@@ -54,6 +54,31 @@ TEST(Faults, SlownessHoldsInItsWindowOnly) {
   EXPECT_EQ(plan.stretched(NodeId(1), NodeId(0), 15, 100, random), 100U);
   plan.add({Fault::kBurst, 30, 40, NodeId(0), NodeId(0), 2});
   EXPECT_LE(plan.stretched(NodeId(1), NodeId(0), 35, 100, random), 2100U);
+}
+
+TEST(Faults, LinksFailInOneDirectionOrToMembershipOnly) {
+  FaultPlan plan;
+  Random random(1);
+  plan.add({Fault::kOneWay, 10, 20, NodeId(0), NodeId(1), 1});
+  EXPECT_EQ(plan.stretched(NodeId(0), NodeId(1), 12, 100, random), 108U);
+  EXPECT_EQ(plan.stretched(NodeId(1), NodeId(0), 12, 100, random), 100U);
+  EXPECT_EQ(plan.stretched(NodeId(0), NodeId(1), 20, 100, random), 100U);
+  EXPECT_EQ(plan.links_whole_ns(15), 20U);
+  plan.add({Fault::kUnseen, 30, 40, NodeId(2), NodeId(0), 1});
+  EXPECT_EQ(plan.hears_at(NodeId(2), 31), 40U);
+  EXPECT_EQ(plan.hears_at(NodeId(0), 31), 31U);
+  EXPECT_EQ(plan.stretched(NodeId(2), NodeId(0), 31, 100, random), 100U);
+  plan.add({Fault::kAlone, 50, 60, NodeId(2), NodeId(0), 1});
+  EXPECT_EQ(plan.stretched(NodeId(2), NodeId(1), 55, 100, random), 105U);
+  EXPECT_EQ(plan.stretched(NodeId(1), NodeId(2), 55, 100, random), 105U);
+  EXPECT_EQ(plan.stretched(NodeId(0), NodeId(1), 55, 100, random), 100U);
+  EXPECT_EQ(plan.hears_at(NodeId(2), 55), 55U);
+  // Who has lost a peer hears of membership or not.
+  plan.add({Fault::kBreak, 70, 80, NodeId(0), NodeId(1), 2});
+  plan.add({Fault::kBreak, 90, 99, NodeId(0), NodeId(1), 3});
+  EXPECT_EQ(plan.hears_at(NodeId(1), 75), 80U);
+  EXPECT_EQ(plan.hears_at(NodeId(0), 75), 75U);
+  EXPECT_EQ(plan.hears_at(NodeId(1), 95), 95U);
 }
 
 }  // namespace

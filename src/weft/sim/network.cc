@@ -20,6 +20,7 @@ Network::Network(const NetworkConfig& config, int nodes, int workers, uint64_t s
       random_(seed),
       regions_(static_cast<size_t>(nodes)),
       incarnations_(static_cast<size_t>(nodes)),
+      severed_(static_cast<size_t>(nodes) * static_cast<size_t>(nodes)),
       atomics_(static_cast<size_t>(nodes)) {
   for (int n = 0; n < nodes; ++n) words_.emplace_back(this, NodeId(static_cast<uint8_t>(n)));
   for (auto& of_node : regions_) of_node.push_back(std::make_unique<Regions>());
@@ -104,8 +105,8 @@ bool SimWire::send(NodeId to, Flow flow, ByteView packet) {
   }
   ++out.holding;
   ++out.waiting;
-  out.under_way.push_back(
-      {Bytes(packet.begin(), packet.end()), network_->incarnations_[node_.value], admitted_[to.value], false});
+  out.under_way.push_back({Bytes(packet.begin(), packet.end()), network_->incarnations_[node_.value],
+                           admitted_[to.value], network_->severed(node_, to)});
   outbox_.emplace_back(to, flow);
   return true;
 }
@@ -188,6 +189,16 @@ void SimWire::sort_again() {
   for (Arrived& packet : all) sort(std::move(packet));
 }
 
+void SimWire::drop_from(NodeId peer) {
+  for (std::deque<Arrived>* queue : {&arrived_, &early_}) {
+    std::erase_if(*queue, [&](const Arrived& packet) {
+      if (packet.source != peer) return false;
+      let_go(peer, packet.flow);
+      return true;
+    });
+  }
+}
+
 void SimWire::admit(NodeId peer, uint32_t incarnation) {
   if (incarnation == 0) {
     admitted_[peer.value] |= 1U;  // gone for good: above its incarnation, below the next of its name
@@ -212,6 +223,23 @@ void Network::set_incarnation(NodeId node, uint32_t incarnation) {
     }
     end->sort_again();
   }
+}
+
+void Network::sever(NodeId a, NodeId b) {
+  for (const auto& [from, to] : {std::pair(a, b), std::pair(b, a)}) {
+    severed_[pair(from, to)] = {incarnations_[from.value], incarnations_[to.value]};
+    for (int w = 0; w < workers_; ++w) {
+      SimWire* const end = wire(from, WorkerId(static_cast<uint8_t>(w)));
+      for (int flow = 0; flow < kFlows; ++flow) {
+        for (SimWire::Sent& sent : end->channel(to, static_cast<Flow>(flow)).under_way) sent.lost = true;
+      }
+      end->queues_[to.value]->lose_unsent(0);
+    }
+  }
+}
+
+void Network::hang_up(NodeId node, NodeId peer) {
+  for (int w = 0; w < workers_; ++w) wire(node, WorkerId(static_cast<uint8_t>(w)))->drop_from(peer);
 }
 
 void Network::lose_unsent(NodeId node, Random& random) {

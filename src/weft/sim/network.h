@@ -16,6 +16,7 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "weft/base/random.h"
@@ -73,6 +74,15 @@ class Network {
   // The next process of this node is about to start: it has regions of its own.
   void renew_regions(NodeId node) { regions_[node.value].push_back(std::make_unique<Regions>()); }
 
+  // The connection between these two processes breaks: what is under way, and all that they send from now on, is lost.
+  void sever(NodeId a, NodeId b);
+  bool severed(NodeId a, NodeId b) const {
+    return severed_[pair(a, b)] == std::pair(incarnations_[a.value], incarnations_[b.value]) &&
+           incarnations_[a.value] != 0;
+  }
+  // This end hears of it: what came and was not polled yet is thrown away.
+  void hang_up(NodeId node, NodeId peer);
+
   // A process is about to end: of what it has sent and has not arrived, some of the last is lost with it.
   void lose_unsent(NodeId node, Random& random);
 
@@ -100,6 +110,7 @@ class Network {
   // The atomic that this node's device has begun is done now, if there is one.
   void finish_atomic(NodeId node);
   uint64_t latency(NodeId from, NodeId to, uint64_t at_ns);
+  size_t pair(NodeId a, NodeId b) const { return size_t{a.value} * static_cast<size_t>(nodes_) + b.value; }
   void wake(NodeId node, WorkerId worker) {
     if (wakeups_ != nullptr) wakeups_->wake(node, worker);
   }
@@ -113,6 +124,7 @@ class Network {
   Wakeups* wakeups_ = nullptr;
   std::vector<std::vector<std::unique_ptr<Regions>>> regions_;  // by node: of each of its processes, the last one runs
   std::vector<uint32_t> incarnations_;                          // doubled, plus 1 when it has ended
+  std::vector<std::pair<uint32_t, uint32_t>> severed_;          // by (node, node): incarnations, doubled
   std::vector<std::unique_ptr<SimWire>> wires_;
   std::vector<VerbQueue*> atomics_;  // by node: whose atomic its device has begun
   std::vector<Words> words_;         // by node
@@ -164,6 +176,7 @@ class SimWire final : public Wire, public EventSink {
 
   void let_go(NodeId source, Flow flow);  // a packet of that channel is through
   bool sort(Arrived packet);
+  void drop_from(NodeId peer);
   void sort_again();
   Channel& channel(NodeId to, Flow flow) { return channels_[size_t{to.value} * kFlows + static_cast<size_t>(flow)]; }
   void depart(uint64_t at_ns);

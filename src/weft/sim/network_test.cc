@@ -72,6 +72,40 @@ TEST(Network, KeepsOrderWithinAChannelAndBreaksItAcross) {
   EXPECT_FALSE(std::is_sorted(arrivals.begin(), arrivals.end()));
 }
 
+// Between these two processes, in both directions, and not for the next one of a name.
+TEST(Network, ABrokenConnectionIsBrokenForGood) {
+  Events events;
+  Network network({.base_ns = 100, .jitter_ns = 0}, 3, 1, 1, &events, nullptr);
+  for (uint8_t n = 0; n < 3; ++n) {
+    network.set_incarnation(NodeId(n), n + 1);
+    for (uint8_t peer = 0; peer < 3; ++peer) network.wire(NodeId(n), WorkerId(0))->admit(NodeId(peer), peer + 1);
+  }
+  const auto arrives = [&](uint8_t from, uint8_t to, bool breaks) {
+    SimWire* const sender = network.wire(NodeId(from), WorkerId(0));
+    SimWire* const receiver = network.wire(NodeId(to), WorkerId(0));
+    EXPECT_TRUE(sender->send(NodeId(to), Flow::kCommit, packet(NodeId(from), Flow::kCommit, 0)));
+    network.depart(NodeId(from), WorkerId(0), events.now_ns());
+    if (breaks) network.sever(NodeId(from), NodeId(to));
+    events.run_until(events.now_ns() + 1000);
+    Packet out[2];
+    const size_t count = receiver->poll(out);
+    receiver->release();
+    return count == 1;
+  };
+  EXPECT_TRUE(arrives(0, 1, false));
+  EXPECT_FALSE(arrives(0, 1, true)) << "what is under way is lost";
+  EXPECT_FALSE(arrives(1, 0, false));
+  EXPECT_FALSE(arrives(0, 1, false));
+  EXPECT_TRUE(arrives(0, 2, false));
+  EXPECT_TRUE(arrives(2, 1, false));
+  network.set_incarnation(NodeId(1), 0);
+  network.set_incarnation(NodeId(1), 9);
+  network.wire(NodeId(0), WorkerId(0))->admit(NodeId(1), 9);
+  for (uint8_t peer = 0; peer < 3; peer += 2) network.wire(NodeId(1), WorkerId(0))->admit(NodeId(peer), peer + 1);
+  EXPECT_TRUE(arrives(0, 1, false));
+  EXPECT_TRUE(arrives(1, 0, false));
+}
+
 TEST(Network, NothingArrivesBeforeTheStepThatSentItEnds) {
   Events events;
   Network network({.base_ns = 100, .jitter_ns = 0}, 2, 1, 1, &events, nullptr);

@@ -27,6 +27,7 @@ Processes::Processes(const SimConfig& config, uint64_t seed, Bugs bugs, Events* 
       network_(network),
       keeper_(keeper),
       random_(mix64(seed) ^ 0xa14),
+      link_random_(mix64(seed) ^ 0x11c6),
       charges_(static_cast<size_t>(config.options.nodes) * static_cast<size_t>(config.options.workers)),
       membership_(config.options.nodes, mix64(seed) ^ 0x3e3b, config.network.base_ns * 4, config.supervised, events,
                   faults),
@@ -79,6 +80,7 @@ std::string Processes::start(sim::Workload& workload, Random& random) {
   membership_.start(view);
   for (size_t n = 0; n < view.members.size(); ++n) start_agent(NodeId(static_cast<uint8_t>(n)));
   set_crashes(random);
+  set_breaks();
   return {};
 }
 
@@ -87,7 +89,7 @@ void Processes::set_clocks() {
   Random random(mix64(seed_) ^ 0x5c3e);
   for (SimClock& clock : clocks_) {
     clock.set_skew(random.below(1'000'000'000));
-    clock.set_drift(random.below(6));
+    clock.set_drift(random.below(config_.drift_permille + 1));
   }
 }
 
@@ -116,6 +118,7 @@ void Processes::start_agent(NodeId id) {
   Process& process = processes_[id.value];
   AgentOptions options;
   options.lease_ns = config_.lease_ns;
+  options.drift_permille = config_.margin_permille;
   options.self.node = id;
   options.self.token = process.token;
   process.agent = std::make_unique<Agent>(options, process.node.get(), membership_.end(id));
@@ -131,6 +134,55 @@ void Processes::set_crashes(Random& random) {
     events_->set(window.from_ns + random.below(config_.lease_ns * 3), EventKind::kCrash, this, window.b.value,
                  window.to_ns - window.from_ns);
   }
+}
+
+void Processes::set_breaks() {
+  for (const FaultWindow& window : faults_->windows()) {
+    if (window.fault != Fault::kBreak || window.a == window.b) continue;
+    events_->set(window.from_ns, EventKind::kBreak, this, window.a.value, window.b.value);
+  }
+}
+
+void Processes::sever(NodeId a, NodeId deaf, uint64_t delay_ns, uint64_t deaf_ns) {
+  const uint64_t from_ns = events_->now_ns() + delay_ns;
+  const FaultWindow window{Fault::kBreak, from_ns, from_ns + deaf_ns + 1, a, deaf, 2};
+  faults_->add(window);
+  keeper_->link_fails(window);
+  events_->set(from_ns, EventKind::kBreak, this, a.value, deaf.value);
+}
+
+// The member that this process is, in the newest view; nullptr if it does not run or is none.
+const Member* Processes::member_of(NodeId id) const {
+  if (down_[id.value]) return nullptr;
+  const Member* const member = membership_.current().find(id);
+  return member != nullptr && member->token == processes_[id.value].token ? member : nullptr;
+}
+
+// Of two members that have lost each other one must go, so only where either may. Each end notices in its own time.
+void Processes::break_link(NodeId a, NodeId b) {
+  const Member* const at_a = member_of(a);
+  const Member* const at_b = member_of(b);
+  if (at_a == nullptr || at_b == nullptr || network_->severed(a, b) || !may_crash(a) || !may_crash(b)) return;
+  WEFT_MARK("a connection between two that run breaks");
+  ++breaks_;
+  network_->sever(a, b);
+  const uint64_t trip_ns = config_.network.base_ns + config_.network.jitter_ns;
+  const auto told = [&](NodeId id, const Member& peer) {
+    const uint64_t delay_ns = link_random_.below(link_random_.chance(70) ? trip_ns + 1 : config_.lease_ns);
+    events_->set(events_->now_ns() + delay_ns, EventKind::kTold, this, id.value | uint64_t{peer.node.value} << 8,
+                 peer.incarnation);
+  };
+  told(a, *at_b);
+  told(b, *at_a);
+}
+
+// As Server::lose() does.
+void Processes::tell_broken(NodeId id, NodeId peer, uint32_t incarnation) {
+  if (down_[id.value] || !network_->severed(id, peer)) return;
+  network_->hang_up(id, peer);
+  processes_[id.value].node->peer_closed(peer, incarnation);
+  processes_[id.value].agent->nudge();
+  keeper_->wake(id, WorkerId(0));
 }
 
 void Processes::shoot(NodeId node, uint64_t delay_ns) {
@@ -150,6 +202,14 @@ void Processes::on_event(const Event& event) {
   const NodeId id(static_cast<uint8_t>(event.a));
   if (event.kind == EventKind::kRestart) {
     restart(id);
+    return;
+  }
+  if (event.kind == EventKind::kBreak) {
+    if (!healing_) break_link(id, NodeId(static_cast<uint8_t>(event.b)));
+    return;
+  }
+  if (event.kind == EventKind::kTold) {
+    tell_broken(id, NodeId(static_cast<uint8_t>(event.a >> 8)), static_cast<uint32_t>(event.b));
     return;
   }
   if ((event.a & kRemoved) != 0) {
@@ -216,6 +276,28 @@ bool Processes::lost() const {
   const View& view = membership_.current();
   return std::any_of(view.partitions.begin(), view.partitions.end(),
                      [this](const Placement& placement) { return !runs_somewhere(placement, NodeId(kNodesMax)); });
+}
+
+bool Processes::split() {
+  constexpr uint64_t kLeases = 50;
+  if (breaks_ == 0) return false;
+  const View& view = membership_.current();
+  const auto stays = [&](NodeId id) { return !without_members(view, uint64_t{1} << id.value); };
+  bool found = false;
+  for (const Member& a : view.members) {
+    for (const Member& b : view.members) {
+      if (found || b.node <= a.node || !network_->severed(a.node, b.node)) continue;
+      found = member_of(a.node) != nullptr && member_of(b.node) != nullptr && stays(a.node) && stays(b.node);
+    }
+  }
+  if (!found || view.epoch != split_epoch_) {
+    split_epoch_ = found ? view.epoch : Epoch(0);
+    split_ns_ = events_->now_ns();
+    return false;
+  }
+  if (events_->now_ns() < split_ns_ + kLeases * config_.lease_ns) return false;
+  WEFT_MARK("two have lost each other, and neither may go");
+  return true;
 }
 
 // Whether a whole replica of it runs, at another node than this one.

@@ -30,6 +30,7 @@ class Processes final : public Environment, public EventSink, public Aims::Gun {
     virtual void process_ends(NodeId node) = 0;
     virtual void process_starts(NodeId node) = 0;
     virtual void process_started(NodeId node) = 0;  // and has an agent
+    virtual void link_fails(const FaultWindow& window) = 0;
   };
 
   // All outlive it.
@@ -57,11 +58,15 @@ class Processes final : public Environment, public EventSink, public Aims::Gun {
   // More than f replicas of a partition are gone, by crashes and by removal of the silent together: nothing runs any
   // more that has it whole. The cluster stops, as it must.
   bool lost() const;
+  // Two members have lost each other, and neither may go, for many leases: docs/recovery.md, known holes. The cluster
+  // stops then, too.
+  bool split();
   bool aims_pending() const { return aims_.pending(); }
   // By crashes of this run.
   const CrashCells& cells() const { return counter_.cells(); }
   uint64_t crashes() const { return crashes_; }
   uint64_t aimed_crashes() const { return aimed_crashes_; }
+  uint64_t breaks() const { return breaks_; }
   // Nobody learns of one transaction that it was committed and that it was aborted: who did, also before it ended.
   std::vector<std::string> contradictions() const;
   const std::vector<std::string>& commit_point_violations() const { return audit_.violations; }
@@ -75,10 +80,11 @@ class Processes final : public Environment, public EventSink, public Aims::Gun {
   uint64_t seed(NodeId id, WorkerId worker) override {
     return mix64(seed_ ^ (uint64_t{id.value} << 8 | worker.value) << 32);
   }
-  Witness* witness() override { return recovers() && !config_.aimed ? nullptr : &aims_; }
+  Witness* witness() override { return recovers() && !config_.aimed && !config_.aimed_links ? nullptr : &aims_; }
 
   void on_event(const Event& event) override;
   void shoot(NodeId node, uint64_t delay_ns) override;
+  void sever(NodeId a, NodeId deaf, uint64_t delay_ns, uint64_t deaf_ns) override;
 
  private:
   struct Process {
@@ -93,9 +99,13 @@ class Processes final : public Environment, public EventSink, public Aims::Gun {
   }
   void set_clocks();
   void set_crashes(Random& random);
+  void set_breaks();
   void set_wake(NodeId id);
   void start_agent(NodeId id);
   bool may_crash(NodeId id) const;
+  const Member* member_of(NodeId id) const;
+  void break_link(NodeId a, NodeId b);
+  void tell_broken(NodeId id, NodeId peer, uint32_t incarnation);
   bool runs_somewhere(const Placement& placement, NodeId but) const;
   void crash(NodeId id, uint64_t down_ns);
   void restart(NodeId id);
@@ -108,6 +118,7 @@ class Processes final : public Environment, public EventSink, public Aims::Gun {
   Network* const network_;
   Keeper* const keeper_;
   Random random_;  // of aimed crashes
+  Random link_random_;
   std::vector<SimClock> clocks_;
   std::vector<SimCharges> charges_;  // by worker
   ClusterSpec spec_;
@@ -119,8 +130,10 @@ class Processes final : public Environment, public EventSink, public Aims::Gun {
   std::vector<Process> ended_;
   std::vector<bool> down_;
   uint64_t tokens_ = 0;
-  uint64_t crashes_ = 0, aimed_crashes_ = 0;
+  uint64_t crashes_ = 0, aimed_crashes_ = 0, breaks_ = 0;
   bool healing_ = false;
+  Epoch split_epoch_{0};  // the view in which split() first saw two such members
+  uint64_t split_ns_ = 0;
 };
 
 }  // namespace weft

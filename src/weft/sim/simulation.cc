@@ -50,11 +50,12 @@ class Simulation final : public EventSink, public Wakeups, public Processes::Kee
   ~Simulation() override;
   SimResult run();
 
-  void on_event(const Event& event) override { step(loops_[event.a], event.b); }
+  void on_event(const Event& event) override;
   void wake(NodeId node, WorkerId worker) override { schedule(loop(node, worker), events_.now_ns()); }
   void process_ends(NodeId node) override;
   void process_starts(NodeId node) override;
   void process_started(NodeId node) override;
+  void link_fails(const FaultWindow& window) override;
 
  private:
   struct Loop {  // one worker
@@ -74,12 +75,13 @@ class Simulation final : public EventSink, public Wakeups, public Processes::Kee
   bool heal();
   void schedule(Loop& loop, uint64_t at_ns);
   void step(Loop& loop, uint64_t turn);
-  void start_client(NodeId node, WorkerId worker, bool last);
+  void start_client(NodeId node, WorkerId worker, bool last, int visit = 0);
   bool wants_more() const;
   bool run_clients();
   void check_peers();
   void progress();
   bool stuck();
+  bool stops();
   void quiet_down();
   void check_end();
   std::string stuck_text() const;
@@ -101,13 +103,14 @@ class Simulation final : public EventSink, public Wakeups, public Processes::Kee
   std::list<std::pair<Client*, Root>> roots_;  // destroyed before the engines they use
   uint64_t steps_ = 0;
   uint64_t begun_faults_ = 0;
+  bool stopped_ = false;                            // the cluster, as it must
   uint64_t progress_ns_ = 0, progress_events_ = 0;  // of the last progress
   uint64_t ended_then_ = 0;                         // transactions that had ended
 };
 
 FaultPlan draw_faults(const SimConfig& config, uint64_t seed) {
   Random random(mix64(seed) ^ 0xfa17);
-  return FaultPlan::draw(random, config.faults, config.options.nodes, config.fault_horizon_ns);
+  return FaultPlan::draw(random, config.faults, config.options.nodes, config.fault_horizon_ns, config.lease_ns);
 }
 
 Simulation::Simulation(const SimOptions& options, HistorySink* sink)
@@ -177,13 +180,39 @@ void Simulation::process_started(NodeId id) {
   for (int w = 0; w < config_.options.workers; ++w) start_client(id, WorkerId(static_cast<uint8_t>(w)), false);
 }
 
+void Simulation::on_event(const Event& event) {
+  Loop& at = loops_[event.a];
+  if (event.kind != EventKind::kVisit) {
+    step(at, event.b);
+  } else if (!processes_.healing() && !processes_.down(at.node)) {
+    start_client(at.node, at.id, false, static_cast<int>(event.b));
+  }
+}
+
+// Those who are at a node whose links fail soon wait for an outcome, all of them: only who comes later sees what it
+// says later.
+void Simulation::link_fails(const FaultWindow& window) {
+  if (!config_.visitors || !FaultMask::links().has(window.fault)) return;
+  Random random(mix64(seed_ ^ window.from_ns) ^ 0x11c7);
+  const uint64_t long_ns = std::min(window.to_ns - window.from_ns, 8 * config_.lease_ns);
+  for (uint64_t n = random.between(4, 24); n > 0; --n) {
+    const NodeId node = random.chance(50) ? window.a : window.b;
+    const WorkerId worker(static_cast<uint8_t>(random.below(static_cast<uint64_t>(config_.options.workers))));
+    // Often about when the leases run out that were given last.
+    const uint64_t after_ns =
+        random.chance(50) ? random.below(long_ns) : config_.lease_ns / 2 + random.below(config_.lease_ns);
+    events_.set(window.from_ns + after_ns, EventKind::kVisit, this,
+                static_cast<uint64_t>(&loop(node, worker) - loops_.data()), random.between(1, 2));
+  }
+}
+
 bool Simulation::heal() {
   processes_.begin_healing();
   faults_.heal(events_.now_ns());
   const uint64_t quiet_ns = faults_.links_whole_ns(events_.now_ns());
   progress();
   while (recovers() && (!processes_.healed() || events_.now_ns() < quiet_ns)) {
-    if (processes_.lost()) return false;
+    if (stops()) return false;
     if (stuck() || !events_.run_one()) {
       const View& view = processes_.membership().current();
       stage_.violation("never whole again: epoch " + std::to_string(view.epoch.value) + ", " +
@@ -223,12 +252,13 @@ void Simulation::step(Loop& loop, uint64_t turn) {
   }
 }
 
-void Simulation::start_client(NodeId node, WorkerId worker, bool last) {
+void Simulation::start_client(NodeId node, WorkerId worker, bool last, int visit) {
   clients_.push_back(std::make_unique<Client>());
   Client* client = clients_.back().get();
   client->id = clients_.size();
   client->node = node;
   client->worker = worker;
+  client->visit = visit;
   client->random = Random(mix64(seed_ + client->id * 0x9e3779b97f4a7c15U));
   const bool taken = loop(node, worker).worker->mailbox().post([this, client, last] {
     const Session session(processes_.node(client->node)->engine(client->worker));
@@ -268,13 +298,22 @@ bool Simulation::stuck() {
   return events_.next_ns() > progress_ns_ + config_.limit_ns || events_.ran() > progress_events_ + kEventsMax;
 }
 
+// Faults have taken more than the cluster can bear.
+bool Simulation::stops() {
+  constexpr uint64_t kLookEvery = 1024;  // events
+  if (!stopped_ && recovers()) {
+    stopped_ = processes_.lost() || (events_.ran() % kLookEvery == 0 && processes_.split());
+  }
+  return stopped_;
+}
+
 // Until all clients are done; false if they are stuck.
 bool Simulation::run_clients() {
   const auto done = [this] {
     return std::all_of(clients_.begin(), clients_.end(), [](const auto& client) { return client->done; });
   };
   while (!done()) {
-    if (recovers() && processes_.lost()) return false;
+    if (stops()) return false;
     if (stuck() || !events_.run_one()) {
       check_peers();
       stage_.violation(stuck_text());
@@ -358,10 +397,11 @@ SimResult Simulation::run() {
     if (processes_.down(loop.node)) continue;
     for (int i = 0; i < config_.workload.clients; ++i) start_client(loop.node, loop.id, false);
   }
+  for (const FaultWindow& window : faults_.windows()) link_fails(window);
   bool finished = run_clients();
   begun_faults_ = faults_begun();
   finished = finished && heal();
-  if (!finished && recovers() && processes_.lost()) {
+  if (!finished && stopped_) {
     stage_.crashing = true;  // what was under way ends here, unknown
     roots_.clear();
     stage_.crashing = false;
@@ -397,7 +437,7 @@ SimResult Simulation::result() {
   result.crashes = processes_.crashes();
   result.cells = processes_.cells();
   result.views = processes_.membership().changes();
-  result.lost = recovers() && processes_.lost() ? 1 : 0;
+  result.lost = stopped_ ? 1 : 0;
   result.committed = stage_.committed;
   result.aborted = stage_.aborted;
   result.rejected = stage_.rejected;

@@ -252,7 +252,7 @@ Task<void> SmallBank::audit(Client* client, Session session, Policy policy, bool
 
 Task<void> SmallBank::run(Client* client, Session session) {
   const Policy policy{.attempts = 20, .backoff_us = 1, .backoff_us_max = 100};
-  for (int i = 0; stage_->another(i); ++i) {
+  for (int i = 0; stage_->another(*client, i); ++i) {
     Order order = draw(client);
     if (order.kind == Kind::kBalance) {
       Task<void> task = audit(client, session, policy, false);

@@ -260,7 +260,7 @@ void Tatp::judge(const Outcome& outcome, const Order& order) {
 
 Task<void> Tatp::run(Client* client, Session session) {
   const Policy policy{.attempts = 20, .backoff_us = 1, .backoff_us_max = 100};
-  for (int i = 0; stage_->another(i); ++i) {
+  for (int i = 0; stage_->another(*client, i); ++i) {
     Order order = draw(client);
     if (order.kind == Kind::kSubscriber || order.kind == Kind::kAccess) {
       Task<void> task = one(client, session, order);

@@ -186,7 +186,7 @@ void TokenWorkload::check_peeks() {
 }
 
 Task<void> TokenWorkload::run(Client* client, Session session) {
-  for (int i = 0; stage_->another(i); ++i) {
+  for (int i = 0; stage_->another(*client, i); ++i) {
     if (client->random.chance(stage_->config.one_percent)) {
       Task<void> task = peek(client, session);
       co_await task;

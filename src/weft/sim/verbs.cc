@@ -82,7 +82,8 @@ void VerbQueue::start_next() {
 
 void VerbQueue::start(Posted& posted) {
   ++network()->verbs_;
-  if (posted.generation <= broken_generation_ || posted.lost) {
+  const bool cut_off = posted.lost || network()->severed(wire_->node_, to_);
+  if (posted.generation <= broken_generation_ || cut_off) {
     posted.status = VerbStatus::kFlushed;
     answer();
   } else if (atomic(posted.verb)) {
@@ -210,6 +211,8 @@ void VerbQueue::answer() {
 void VerbQueue::respond() {
   Posted& posted = verbs_.front();
   const Verb& verb = posted.verb;
+  // It may have landed; that it did is lost.
+  if (network()->severed(wire_->node_, to_) && posted.status == VerbStatus::kDone) posted.status = VerbStatus::kFlushed;
   const bool returns = verb.kind != VerbKind::kWrite && posted.status == VerbStatus::kDone && !posted.muted;
   if (returns && !posted.data.empty()) std::memcpy(verb.local, posted.data.data(), posted.data.size());
   const Completion completion{to_, posted.status, verb.tag};

@@ -28,6 +28,7 @@ struct Client {
   const char* doing = "waiting for its worker";
   uint64_t since_ns = 0;
   bool done = false;
+  int visit = 0;  // it comes for so many transactions; 0: as all others do
 };
 
 // What a workload sees of the run around it.
@@ -43,7 +44,10 @@ class Stage {
   bool crashing = false;             // a process is ending: what its clients had under way is recorded as unknown
 
   // Whether a client that has done so many goes on with another transaction.
-  bool another(int done) const { return config.until_enough ? wants_more() : done < config.txns; }
+  bool another(const Client& client, int done) const {
+    if (client.visit != 0) return done < client.visit;
+    return config.until_enough ? wants_more() : done < config.txns;
+  }
   uint64_t transactions() const { return committed + aborted + rejected + unknown + dropped; }
   // Strictly increasing: see history.h.
   uint64_t stamp() { return last_ = std::max(last_ + 1, events_->now_ns()); }

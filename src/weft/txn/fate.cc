@@ -50,7 +50,7 @@ Standing Engine::standing_of(uint32_t incarnation, uint64_t sequence) const {
     case OutcomeLog::Known::kNothing:
       break;
   }
-  if (!active_) return Standing::kOpen;
+  if (!active_ && !bugs_.has(Bug::kForgetsOpen)) return Standing::kOpen;
   if (incarnation == incarnation_) {
     for (const auto& slot : slots_) {
       const bool ended = slot->state == SlotState::kFree || slot->state == SlotState::kFinished;

@@ -4,6 +4,7 @@
 
 #include "weft/base/check.h"
 #include "weft/base/hash.h"
+#include "weft/base/marks.h"
 #include "weft/txn/engine.h"
 #include "weft/txn/protocol.h"
 
@@ -211,7 +212,9 @@ void Node::note_stale(const View& before, const View& now) {
     const Placement& was = before.partitions[p];
     const Placement& is = now.partitions[p];
     const bool had = was.held_by(id_) || was.filled_at(id_);
-    const bool goes_on = is.held_by(id_) || (is.filled_at(id_) && was.filled_at(id_));
+    const bool filled = was.filled_at(id_) || spec_.bugs.has(Bug::kFillsStale);
+    const bool goes_on = is.held_by(id_) || (is.filled_at(id_) && filled);
+    if (was.held_by(id_) && is.filled_at(id_)) WEFT_MARK("a whole replica fills: its node has missed a view");
     if (had && !goes_on) stale_[p] = true;
   }
   stale_count_.store(static_cast<size_t>(std::count(stale_.begin(), stale_.end(), true)), std::memory_order_release);

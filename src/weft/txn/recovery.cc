@@ -128,7 +128,8 @@ void Engine::retire() {
 bool Engine::recovery_step() {
   bool busy = false;
   if (member_.asked && !member_.reported) busy |= report();
-  const bool may_apply = member_.applying && !member_.applied && worker_->now_ns() >= node_->fenced_after_ns();
+  const bool fenced = worker_->now_ns() >= node_->fenced_after_ns() || bugs_.has(Bug::kNoFenceWait);
+  const bool may_apply = member_.applying && !member_.applied && fenced;
   if (may_apply) {
     const Progress progress = carry_out_step();
     busy |= progress != Progress::kWaits;
@@ -263,7 +264,7 @@ void Engine::forget_decisions() {
 
 void Engine::write_decision(const Message& m, const RecoveryHeader& header) {
   // It was carried out before this worker was last active, and others may have gone on since.
-  if (header.decided_epoch <= active_epoch_.value) return;
+  if (header.decided_epoch <= active_epoch_.value && !bugs_.has(Bug::kDecisionAgain)) return;
   const NodeId coordinator(header.coordinator);
   const LogRecord& record = log_.at(coordinator, header.slot);
   const bool has_record = record.is(header.incarnation, header.sequence);

@@ -127,7 +127,8 @@ void Engine::decide(const LeaderRecovery::Id& id, OpenTransaction& open) {
     return;
   }
   open.decided_epoch = view_->epoch.value;
-  const bool lives = incarnation_of(id.coordinator) == id.incarnation;
+  const uint32_t runs = incarnation_of(id.coordinator);
+  const bool lives = runs == id.incarnation || (runs != 0 && bugs_.has(Bug::kOldIncarnation));
   if (lives) {
     if (!open.own_report) {
       WEFT_MARK("decided by a coordinator that has finished");
@@ -178,7 +179,7 @@ bool Engine::lead() {
   if (leader.stage == Stage::kGather) {
     for (auto& [id, open] : leader.open) decide(id, open);
     leader.stage = Stage::kDecide;
-    if (witness_ != nullptr) witness_->on_recovery(Witness::Recovered::kDecided, id_, leader.members);
+    if (witness_ != nullptr) witness_->on_recovery(Witness::Recovered::kDecided, id_, self_, leader.members);
     leader.to = 0;
     leader.next = leader.open.cbegin();
   }
@@ -199,7 +200,7 @@ bool Engine::lead() {
     leader.waiting = leader.members;
     leader.stage = Stage::kApply;
     tell_all(RecoveryStep::kApply);
-    if (witness_ != nullptr) witness_->on_recovery(Witness::Recovered::kWritten, id_, leader.members);
+    if (witness_ != nullptr) witness_->on_recovery(Witness::Recovered::kWritten, id_, self_, leader.members);
     return true;
   }
   if (leader.stage == Stage::kApply) {
@@ -209,7 +210,7 @@ bool Engine::lead() {
   if (!node_->workers_recovered(view_->epoch)) return false;
   leader.waiting = leader.members;
   tell_all(RecoveryStep::kActive);
-  if (witness_ != nullptr) witness_->on_recovery(Witness::Recovered::kCarriedOut, id_, leader.members);
+  if (witness_ != nullptr) witness_->on_recovery(Witness::Recovered::kCarriedOut, id_, self_, leader.members);
   leader.waiting = 0;
   leader.members = 0;  // said once; the own worker hears it like the others
   leader_.reset();

@@ -99,13 +99,14 @@ void Engine::wake_leased(TxnSlot& slot) {
 
 // The epoch ends before this worker could be sure of its lease again: what it read may not have been current.
 void Engine::refuse_untold(TxnSlot& slot) {
-  if (!slot.waiter || slot.row != &kReadOnly) return;
+  if (!slot.waiter || slot.row != &kReadOnly || (retired_ && bugs_.has(Bug::kToldRemoved))) return;
   fail(slot, Code::kEpoch, nullptr, Owner());
   wake(slot);
 }
 
 void Engine::release_told(bool now) {
-  if (!now && worker_->now_ns() >= node_->lease_until_ns()) {
+  const uint64_t late_ns = bugs_.has(Bug::kToldLate) ? 2'000'000 : 0;
+  if (!now && worker_->now_ns() >= node_->lease_until_ns() + late_ns) {
     WEFT_MARK("an outcome waits for the lease");
     return;
   }

@@ -19,8 +19,8 @@ class Witness {
   }
   // A worker that leads a recovery goes on by a step.
   enum class Recovered : uint8_t { kDecided, kWritten, kCarriedOut };  // the last: it has just said active
-  virtual void on_recovery(Recovered step, WorkerId worker, uint64_t members) {
-    (void)step, (void)worker, (void)members;
+  virtual void on_recovery(Recovered step, WorkerId worker, NodeId leader, uint64_t members) {
+    (void)step, (void)worker, (void)leader, (void)members;
   }
 };
 
