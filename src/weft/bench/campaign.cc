@@ -282,6 +282,23 @@ void run_seeds(const CampaignOptions& options, const std::optional<FaultMask>& f
   for (std::thread& thread : threads) thread.join();
 }
 
+// Which seeds find the planted bugs: how a pin is chosen, and how good the campaign is at it.
+int run_planted(const CampaignOptions& options, std::ostream& out) {
+  bool all = true;
+  for (const PlantedBug& bug : planted_bugs()) {
+    const BugFound found = find_bug(bug, options.from, options.seeds.value_or(kSeedsDefault));
+    all = all && found.seed && found.false_alarms.empty();
+    out << bug.name << ": ";
+    if (found.seed) {
+      out << "seed " << *found.seed << ", " << found.violation.substr(0, found.violation.find('\n')) << std::endl;
+    } else {
+      out << "NOT FOUND" << std::endl;
+    }
+    for (const std::string& alarm : found.false_alarms) out << "  FALSE ALARM " << alarm << '\n';
+  }
+  return all ? 0 : 1;
+}
+
 }  // namespace
 
 CheckedRun run_checked(const SimOptions& options) {
@@ -343,6 +360,7 @@ int run_campaign(const CampaignOptions& options, std::ostream& out) {
   }
   const SmallPages small_pages;
   const NameSeedsOnAbort name_seeds;
+  if (options.planted) return run_planted(options, out);
   if (options.seed) return run_one_seed(options, faults, out);
 
   Sums tally;
@@ -357,7 +375,7 @@ int run_campaign(const CampaignOptions& options, std::ostream& out) {
       << tally.transactions << " transactions, " << tally.committed << " committed; " << tally.events << " events, "
       << tally.faults << " faults, " << tally.refused_sends << " sends refused by a full channel\n"
       << tally.crashes << " crashes, " << tally.views << " view changes, " << tally.lost
-      << " runs that stopped because a partition had lost its last replica\n";
+      << " runs that stopped because a partition had lost its last replica, or could not spare it\n";
   for (const auto* counts : {&tally.by_protocol, &tally.by_workload}) {
     for (const auto& [name, runs] : *counts) out << name << ' ' << runs << "  ";
     out << '\n';

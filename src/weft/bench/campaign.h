@@ -42,8 +42,9 @@ struct CampaignOptions {
   std::string faults;    // empty: the seed chooses; "none", or a list
   // Of each run, at least, with a fault or more and aimed crashes (sim/aim.h); 0: as the seed draws, no aims.
   uint64_t transactions = kTransactionsDefault;
-  double minutes = 0;   // stop after this long
-  std::string history;  // with seed: write its history to this file
+  double minutes = 0;    // stop after this long
+  std::string history;   // with seed: write its history to this file
+  bool planted = false;  // in place of a campaign: look for each planted bug, in at most so many seeds
   int threads = 2;
 };
 
@@ -54,7 +55,7 @@ int run_campaign(const CampaignOptions& options, std::ostream& out);
 struct PlantedBug {
   Bug bug;
   std::string_view name;
-  SimOptions where;
+  SimOptions where;  // its seed is the one that finds it; 0: none is known
 };
 const std::vector<PlantedBug>& planted_bugs();
 
@@ -63,6 +64,7 @@ struct BugFound {
   std::string violation;
   std::vector<std::string> false_alarms;  // of the same seeds without the bug
 };
-BugFound find_bug(const PlantedBug& bug, uint64_t seeds_max);
+// From this seed on. Stops at the first false alarm, too.
+BugFound find_bug(const PlantedBug& bug, uint64_t from, uint64_t seeds);
 
 }  // namespace weft::bench

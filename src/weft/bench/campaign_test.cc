@@ -130,20 +130,28 @@ TEST(Campaign, LocksByLoopback) {
   }
 }
 
-// The campaign can fail: each bug is found, and the seeds that find it are clean without it.
+// The campaign can fail: each bug is found, and the seed that finds it is clean without it. A change of what seeds do
+// may take a bug away from its seed: then others are tried, and the test asks for the pin to follow.
 class PlantedBugs : public ::testing::TestWithParam<size_t> {};
 
 TEST_P(PlantedBugs, IsCaught) {
   if (kSanitized) GTEST_SKIP() << "in the optimised build";
   const PlantedBug& bug = planted_bugs()[GetParam()];
-  const BugFound found = find_bug(bug, 400);
-  ASSERT_TRUE(found.seed) << bug.name << " was not found";
-  EXPECT_TRUE(found.false_alarms.empty()) << found.false_alarms.front();
-  std::printf("%s: seed %llu, %s\n", std::string(bug.name).c_str(), static_cast<unsigned long long>(*found.seed),
-              found.violation.substr(0, found.violation.find('\n')).c_str());
+  const std::string name(bug.name);
+  BugFound found = find_bug(bug, bug.where.seed, 1);
+  const bool pinned = found.seed.has_value();
+  if (!pinned && found.false_alarms.empty()) found = find_bug(bug, 1, 1000);
+  ASSERT_TRUE(found.false_alarms.empty()) << name << ", without the bug: " << found.false_alarms.front();
+  ASSERT_TRUE(found.seed) << name << " was not found";
+  const auto seed = static_cast<unsigned long long>(*found.seed);
+  std::printf("%s: seed %llu, %s\n", name.c_str(), seed, found.violation.substr(0, found.violation.find('\n')).c_str());
+  if (!pinned) {
+    std::printf("PLEASE UPDATE src/weft/bench/planted.cc: seed %llu does not find \"%s\" any more, seed %llu does\n",
+                static_cast<unsigned long long>(bug.where.seed), name.c_str(), seed);
+  }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, PlantedBugs, ::testing::Range<size_t>(0, 22));
+INSTANTIATE_TEST_SUITE_P(All, PlantedBugs, ::testing::Range<size_t>(0, planted_bugs().size()));
 
 }  // namespace
 }  // namespace weft::bench

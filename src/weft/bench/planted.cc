@@ -8,6 +8,7 @@ const std::vector<PlantedBug>& planted_bugs() {
   // All data at each of three nodes: what most bugs need is contention, not a rich cluster.
   const auto bug = [](Bug which, std::string_view name, const char* protocol, SimWorkload workload) {
     PlantedBug planted{which, name, {}};
+    planted.where.seed = 0;
     planted.where.protocol = protocol;
     planted.where.workload = workload;
     planted.where.nodes = 3;
@@ -64,6 +65,26 @@ const std::vector<PlantedBug>& planted_bugs() {
   PlantedBug by_cpu = bug(Bug::kLocksByCpu, "lock beside a NIC that does not mind", "drtmr", SimWorkload::kAppend);
   by_cpu.where.loopback = true;
   by_cpu.where.keys = 3;
+  // What only shows when a link fails between two that run: who is removed does not hear of it, and goes on reading.
+  const auto at_links = [&](Bug which, std::string_view name, int nodes, std::string_view list) {
+    PlantedBug planted = at_crash(which, name, "dnl4", nodes, nodes);
+    planted.where.faults = *parse_faults(list);
+    planted.where.local_reads = true;
+    planted.where.one_percent = 60;
+    planted.where.keys = 3;
+    return planted;
+  };
+  // A node must miss a view, or the recovery into one be overtaken by another view.
+  const auto overtaken = [&](Bug which, std::string_view name, int nodes, int replicas, std::string_view list) {
+    PlantedBug planted = at_crash(which, name, "dnl4", nodes, replicas);
+    planted.where.faults = *parse_faults(list);
+    planted.where.transactions = kTransactionsDefault;
+    return planted;
+  };
+  // Some were active and have deleted what a decision put; another was not and has it in writing still.
+  PlantedBug again = overtaken(Bug::kDecisionAgain, "write a decision of an earlier epoch again", 7, 2, "crash");
+  again.where.workload = SimWorkload::kToken;
+  again.where.heard_by_some = true;
   static const std::vector<PlantedBug> kBugs{
       bug(Bug::kSkipValidation, "skip validation", "dnl4", SimWorkload::kAppend),
       bug(Bug::kUnlockEarly, "unlock early", "dnl4", SimWorkload::kAppend),
@@ -87,14 +108,20 @@ const std::vector<PlantedBug>& planted_bugs() {
       late,
       reused,
       by_cpu,
+      at_links(Bug::kNoFenceWait, "do not wait for a removed member's leases", 3, "break"),
+      at_links(Bug::kToldRemoved, "tell a held-back read when its node is removed", 3, "break"),
+      at_links(Bug::kToldLate, "tell outcomes after the lease", 3, "break"),
+      at_links(Bug::kNoDriftMargin, "no margin for clocks that run apart", 2, "break,skew"),
+      overtaken(Bug::kOldIncarnation, "take a new incarnation for the old one", 4, 3, "crash,break,one-way,unseen"),
+      again,
   };
   return kBugs;
 }
 
-BugFound find_bug(const PlantedBug& bug, uint64_t seeds_max) {
+BugFound find_bug(const PlantedBug& bug, uint64_t from, uint64_t seeds) {
   const SmallPages small_pages;
   BugFound found;
-  for (uint64_t seed = 1; seed <= seeds_max && !found.seed; ++seed) {
+  for (uint64_t seed = from; seed - from < seeds && !found.seed && found.false_alarms.empty(); ++seed) {
     SimOptions options = bug.where;
     options.seed = seed;
     const CheckedRun broken = run_checked(options);

@@ -48,6 +48,7 @@ class AgentTest : public testing::Test, public HandNodes {
     spec_ = three_nodes();
     spec_.options.workers = workers;
     spec_.recovers = true;
+    spec_.bugs = bugs_;
     make_network();
     for (Member& member : view_.members) member.token = 100 + member.node.value;
     membership_.view = slow_membership_.view = std::make_shared<const View>(view_);
@@ -97,6 +98,13 @@ class AgentTest : public testing::Test, public HandNodes {
     for (const uint64_t end = clock_.now + ns; clock_.now < end; clock_.now += kLeaseNs / 64) steps(4);
   }
 
+  Detached read(Session session, uint64_t key, std::vector<Outcome>* outcomes) {
+    char room[16];
+    Task<Session::One> task = session.get_one(kTable, key, room);
+    const Session::One one = co_await task;
+    outcomes->push_back(one.outcome);
+  }
+
   Detached get(Session session, uint64_t key, std::vector<bool>* found) {
     char room[16];
     Task<Session::One> task = session.get_one(kTable, key, room);
@@ -113,6 +121,25 @@ class AgentTest : public testing::Test, public HandNodes {
     return out;
   }
 
+  bool gone_on(size_t node) { return engine(node)->active() && engine(node)->view().epoch == membership_.view->epoch; }
+
+  // The connection of nodes 0 and 2 breaks; node 2 goes, and does not hear of it.
+  void lose_node_2() {
+    lease_ns_ = 10 * kLeaseNs;  // a leader asks again after 2 ms
+    slow_ = NodeId(2);
+    slow_membership_.away = true;
+    membership_.changes = 0;
+    ASSERT_NO_FATAL_FAILURE(start(false));
+    run_for(2 * lease_ns_);
+    ASSERT_EQ(membership_.changes, 0);
+    ASSERT_GT(nodes_[2]->lease_until_ns(), clock_.now + lease_ns_ / 2);
+    nodes_[0]->peer_closed(NodeId(2), membership_.view->find(NodeId(2))->incarnation);
+    agents_[0]->nudge();
+    run_for(lease_ns_ / 16);
+    ASSERT_EQ(membership_.view->find(NodeId(2)), nullptr);
+  }
+
+  Bugs bugs_;
   uint64_t lease_ns_ = kLeaseNs;
   EventLog events_{-1, EventLog::Form::kJson, &clock_};
   FakeMembership membership_;
@@ -223,6 +250,46 @@ TEST_F(AgentTest, ALeaderThatSkipsStepsIsNotBelieved) {
     EXPECT_FALSE(engine(1)->active());
     EXPECT_TRUE(nodes_[1]->has_closed(NodeId(0), 1));
     agents_[1].reset();
+  }
+}
+
+// Rule E2. The last one is the bug that this is about: the test can fail.
+TEST_F(AgentTest, ARemovedMemberIsWaitedForAsLongAsItHasALease) {
+  for (const bool planted : {false, true}) {
+    bugs_.mask = planted ? static_cast<uint32_t>(Bug::kNoFenceWait) : 0;
+    ASSERT_NO_FATAL_FAILURE(lose_node_2());
+    bool early = false;
+    while (clock_.now < nodes_[2]->lease_until_ns()) {
+      early = early || gone_on(0) || gone_on(1);
+      run_for(kLeaseNs / 64);
+    }
+    EXPECT_EQ(early, planted);
+    run_for(lease_ns_);
+    EXPECT_TRUE(gone_on(0) && gone_on(1));
+    for (auto& agent : agents_) agent.reset();
+  }
+}
+
+// Its lease is over, the others have gone on: what a client reads here now is held back, and not told when the node
+// hears that it was removed.
+TEST_F(AgentTest, AReadThatWaitsForTheLeaseIsNotToldAtRemoval) {
+  for (const bool planted : {false, true}) {
+    bugs_.mask = planted ? static_cast<uint32_t>(Bug::kToldRemoved) : 0;
+    ASSERT_NO_FATAL_FAILURE(lose_node_2());
+    run_for(2 * lease_ns_);
+    ASSERT_TRUE(gone_on(0));
+    ASSERT_LT(nodes_[2]->lease_until_ns(), clock_.now);
+    ASSERT_FALSE(agents_[2]->retired());
+    std::vector<Outcome> outcomes;
+    read(Session(engine(2)), key_at(NodeId(2)), &outcomes);
+    run_for(lease_ns_);
+    EXPECT_TRUE(outcomes.empty());
+    slow_membership_.view = membership_.view;
+    run_for(lease_ns_);
+    EXPECT_TRUE(agents_[2]->retired());
+    ASSERT_EQ(outcomes.size(), 1U);
+    EXPECT_EQ(outcomes[0].committed(), planted) << outcomes[0].text();
+    for (auto& agent : agents_) agent.reset();
   }
 }
 

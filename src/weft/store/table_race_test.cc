@@ -199,6 +199,47 @@ TEST_P(TableRace, TokensAreConserved) {
   EXPECT_EQ(residue.locked + residue.unreadable + residue.tombstones, 0U);
 }
 
+// One thread inserts and deletes a key all the time; how often another one sees its version fall.
+int times_it_falls(const TableOptions& options) {
+  TableBox box(options);
+  const Keys keys(*box);
+  const HashedKey& key = keys.hashed[0];
+  std::atomic<bool> stop{false};
+  std::atomic<int> falls{0};
+  std::thread reader([&] {
+    std::vector<std::byte> value(kValueMax);
+    uint64_t last = 0;
+    for (int i = 0; !stop.load(std::memory_order_relaxed); ++i) {
+      if (i % 64 == 0) box->quiesce(WorkerId(1));
+      const ReadResult r = box->read(key, value.data(), value.size());
+      if (!r.found && r.word.owner()) continue;
+      if (r.word.version().value < last) falls.fetch_add(1);
+      last = r.word.version().value;
+    }
+    box->offline(WorkerId(1));
+  });
+  for (int i = 0; i < 10 * kRounds; ++i) {
+    if (i % 64 == 0) box->quiesce(WorkerId(0));
+    const bool insert = i % 2 == 0;
+    EXPECT_EQ(testing::write(*box, key, insert ? Write::kInsert : Write::kErase, insert ? "12345678" : ""), Code::kOk);
+  }
+  box->offline(WorkerId(0));
+  stop = true;
+  reader.join();
+  return falls.load();
+}
+
+// Between a reader's look at the absence word and its search the key may go: absent at the version that was there
+// before the key came, it would be older than what the same reader saw last.
+TEST_P(TableRace, AKeyThatComesAndGoes) { EXPECT_EQ(times_it_falls(options(2)), 0); }
+
+// That this can be seen takes luck, so it is for people: --gtest_also_run_disabled_tests.
+TEST_P(TableRace, DISABLED_AnAbsenceWordThatIsLookedAtOnce) {
+  TableOptions broken = options(2);
+  broken.bugs.mask = static_cast<uint32_t>(Bug::kAbsenceOnce);
+  EXPECT_GT(times_it_falls(broken), 0);
+}
+
 // A backup as others see it: versions up to `applied` have come, in order; those up to `raising` were raised, or are
 // just being raised.
 struct Backup {

@@ -8,6 +8,7 @@
 
 #include "weft/base/random.h"
 #include "weft/run/root.h"
+#include "weft/txn/messages.h"
 #include "weft/txn/node_testing.h"
 
 namespace weft {
@@ -17,14 +18,25 @@ namespace {
 class FateTest : public testing::TestWithParam<const char*>, public HandNodes {
  protected:
   // All anew.
-  void start(int workers = 1) {
+  void start(int workers = 1, bool enemy = false) {
     work_.clear();
+    answers_.clear();
     spec_ = three_nodes();
     spec_.options.workers = workers;
     spec_.options.protocol = GetParam();
     spec_.recovers = true;
     make_network();
-    for (uint8_t n = 0; n < 3; ++n) start_node(NodeId(n), view_);
+    for (uint8_t n = 0; n < 3; ++n) {
+      if (!enemy || NodeId(n) != enemy_id_) start_node(NodeId(n), view_);
+    }
+    if (enemy) start_enemy();
+  }
+
+  void enemy_hears(std::span<const Message> run) override {
+    for (const Message& m : run) {
+      if (static_cast<Kind>(m.kind) != Kind::kFateAnswer) continue;
+      answers_.push_back(static_cast<Standing>(load<FateAnswer>(m.body.data()).standing));
+    }
   }
 
   // Owned here, so that what waits for ever ends before the nodes do.
@@ -73,6 +85,7 @@ class FateTest : public testing::TestWithParam<const char*>, public HandNodes {
   }
 
   std::vector<Root> work_;
+  std::vector<Standing> answers_;  // that the enemy has heard
 };
 
 TEST_P(FateTest, EveryNodeAnswersTheSame) {
@@ -186,6 +199,28 @@ TEST_P(FateTest, AQuestionOutlivesTheView) {
   stop_coordinator();
   steps(20'000);
   EXPECT_TRUE(fate);
+}
+
+// Who recovers does not know yet what becomes of a record whose coordinator is gone, also if somebody asks in the midst
+// of it: it has not forgotten.
+TEST_P(FateTest, WhoRecoversHasForgottenNothing) {
+  enemy_id_ = NodeId(2);
+  start(1, true);
+  Outcome outcome;
+  TxnId id;
+  go(write(session(0), {key_at(NodeId(1))}, &outcome, &id));
+  steps(3);  // locked at node 1, or at all
+  first_ = 1;
+  const auto next = view_without(NodeId(0));
+  nodes_[1]->publish(next);
+  steps(10);
+  ASSERT_FALSE(engine(1)->active());  // it waits for node 2
+  enemy_->set_epoch(port_epoch(next->epoch, false));
+  const FateAsk ask{id.sequence, id.incarnation, 1};
+  store(enemy_->reserve(NodeId(1), Flow::kExecution, static_cast<uint8_t>(Kind::kFateAsk), sizeof ask), ask);
+  steps(10);
+  EXPECT_FALSE(engine(1)->active());
+  EXPECT_EQ(answers_, std::vector{Standing::kOpen});
 }
 
 // In rows that commit by unanimity a participant that has released may be lost together with the coordinator, and the

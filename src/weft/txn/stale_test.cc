@@ -1,0 +1,76 @@
+// What a node has left of a partition that it does not replicate any more, or replicates anew.
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "weft/txn/node_testing.h"
+
+namespace weft {
+namespace {
+
+class StaleTest : public testing::Test, public HandNodes {
+ protected:
+  StaleTest() {
+    spec_ = three_nodes();
+    spec_.recovers = true;
+  }
+
+  // Node 0, in the first view.
+  void start() {
+    make_network();
+    ASSERT_NO_FATAL_FAILURE(start_node(NodeId(0), view_));
+    for (size_t p = 0; p < view_.partitions.size(); ++p) {
+      if (view_.partitions[p].held_by(NodeId(0))) held_ = p;
+    }
+  }
+
+  // The view `later` epochs after the first, in which node 0 has no part in that partition, or fills it.
+  void publish(uint32_t later, bool fills) {
+    View view = view_;
+    view.epoch = Epoch(view.epoch.value + later);
+    Placement& placement = view.partitions[held_];
+    const NodeId other = placement.primary() == NodeId(0) ? placement.replicas[1] : placement.primary();
+    placement.replicas = {other};
+    placement.count = 1;
+    placement.mask = uint64_t{1} << other.value;
+    placement.filling = fills ? 1 : 0;
+    nodes_[0]->publish(std::make_shared<const View>(view));
+  }
+
+  size_t held_ = 0;
+};
+
+TEST_F(StaleTest, AReplicaThatWasDroppedIsDiscarded) {
+  start();
+  publish(1, false);
+  EXPECT_TRUE(nodes_[0]->stale()[held_]);
+  publish(2, true);
+  EXPECT_TRUE(nodes_[0]->stale()[held_]) << "it fills again, over what is left";
+}
+
+// A delete that recovery has decided meanwhile did not reach what it has.
+TEST_F(StaleTest, AlsoIfItsNodeHasMissedTheViewThatDroppedIt) {
+  start();
+  publish(2, true);
+  EXPECT_TRUE(nodes_[0]->stale()[held_]);
+  EXPECT_TRUE(nodes_[0]->has_stale());
+}
+
+TEST_F(StaleTest, WhatFillsGoesOnFilling) {
+  start();
+  publish(1, true);
+  nodes_[0]->discarded(nodes_[0]->stale());
+  publish(2, true);
+  EXPECT_FALSE(nodes_[0]->stale()[held_]);
+}
+
+// The test can fail.
+TEST_F(StaleTest, ThePlantedBugIsCaught) {
+  spec_.bugs.mask = static_cast<uint32_t>(Bug::kFillsStale);
+  start();
+  publish(2, true);
+  EXPECT_FALSE(nodes_[0]->stale()[held_]);
+}
+
+}  // namespace
+}  // namespace weft
