@@ -95,7 +95,7 @@ class Authority:
 class Servers(cluster.Cluster):
     """What a Cluster is, for the load and the rounds; but who is killed stays dead until start()."""
 
-    def __init__(self, weft, folder, zookeeper, nodes=5, replicas=3, protocol="dnl4", tls=False):
+    def __init__(self, weft, folder, zookeeper, nodes=5, replicas=3, protocol="dnl4", tls=False, inflight=64):
         self.weft = weft
         self.folder = pathlib.Path(folder)
         self.zookeeper = zookeeper
@@ -103,6 +103,7 @@ class Servers(cluster.Cluster):
         self.replicas = replicas
         self.protocol = protocol
         self.fabric = "tcp"
+        self.inflight = inflight
         self.port = cluster.free_ports(2 * nodes)
         self.reserved = [reserve(self.port + n) for n in range(2 * nodes)]
         self.tls = tls
@@ -126,7 +127,7 @@ class Servers(cluster.Cluster):
         value = {"name": "shop", "nodes": self.nodes, "replicas": self.replicas, "protocol": self.protocol,
                  "lease_ms": 500, "id": node, "fabric": f"127.0.0.1:{self.port + self.nodes + node}",
                  "client": f"127.0.0.1:{self.port_of(node)}", "hosts": f"127.0.0.1:{self.zookeeper.port}",
-                 "capacity": CAPACITY, "tls": f"node{node}" if self.tls else "", "ca": "ca", **changes}
+                 "capacity": CAPACITY, "inflight": self.inflight, "tls": f"node{node}" if self.tls else "", "ca": "ca", **changes}
         text = '''[cluster]
 name = "{name}"
 nodes = {nodes}
@@ -147,6 +148,8 @@ listen = "{client}"
 [store]
 capacity = {capacity}
 memory_bytes_max = "256MiB"
+[limits]
+inflight = {inflight}
 '''.format(**value)
         if value["tls"]:
             text += '''[fabric.tls]

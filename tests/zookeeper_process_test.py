@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """`weft server --config` over tcp with ZooKeeper: five nodes, three replicas, append and token workloads from outside.
 
-    zookeeper_process_test.py --weft PATH [--tls] [--short] [--scenario NAME] [--seed S] [--keep DIR]
+    zookeeper_process_test.py --weft PATH [--tls] [--links] [--short] [--scenario NAME] [--seed S] [--keep DIR]
 
-ZooKeeper is killed and stopped, nodes are killed with and without it and started again by hand. What must hold after
+ZooKeeper is killed and stopped, nodes are killed with and without it and started again by hand. With --links nothing is
+killed: connections break or are blocked between nodes that all go on running, and nobody fences who is removed. Only
+leases keep it from telling what is not so any more. What must hold after
 each is what process_rounds.py checks: the history is strictly serializable, every acknowledged append is there, the
 tokens are where their moves put them, the replicas of a partition are equal, and no lock is left. And: a healthy
 cluster does not need ZooKeeper, no node ends by itself, and who does not belong to the cluster does not disturb it.
@@ -18,15 +20,54 @@ import tempfile
 import time
 
 import faults
+import links
 import process_rounds
+import resp
 import servers
-from client import Violation
+import workloads
+from client import Client, Violation
 
 LEASE_S = 0.5
 QUIET_S = 1  # without a commit: then the cluster waits
 PATIENCE_S = 60
 SOME = 200  # transactions
+INFLIGHT = 200  # a reader that waits keeps a slot
+READERS_AT_A_TIME = 3  # that come, fifty times a second
+READERS_MAX = 170  # clients, all in all
 SESSION_S = servers.SESSION_MS / 1000
+
+
+class Reader(Client):
+    """Reads one key after the other at one node, until an answer does not come: then the next one has to come."""
+
+    def __init__(self, play, node):
+        super().__init__(play.load, node)
+        self.play = play
+        self.appends = play.load.appends
+        self.process = self.appends.new_process()
+        self.key = ""
+
+    def choose_node(self):
+        return self.node
+
+    def start(self):
+        if self.play.readers_come:
+            super().start()
+
+    def request(self):
+        self.key = self.play.random.choice(self.appends.active)
+        return resp.encode("GET", self.key), 1
+
+    def take(self, replies, now_ns):
+        kind = workloads.outcome(replies[0])
+        if kind == "ok":  # not for Load.commits_ns, which scenarios wait for: who is removed says nothing of the others
+            ops = [("r", self.key, workloads.elements(replies[0]))]
+            self.appends.record(self.process, self.invoke_ns, now_ns, "ok", ops)
+        else:
+            self.load.note_failure(str(replies[0]))
+
+    def unknown(self):
+        self.process = self.appends.new_process()
 
 
 class Play(faults.Faults):
@@ -35,6 +76,7 @@ class Play(faults.Faults):
     def __init__(self, cluster, load, rng):
         super().__init__(cluster, load, rng)
         self.zookeeper = cluster.zookeeper
+        self.readers_come = False
 
     def until(self, condition, what):
         end = time.monotonic() + PATIENCE_S
@@ -81,6 +123,36 @@ class Play(faults.Faults):
             return view and all(member["incarnation"] > self.dead[member["node"]]
                                 for member in view["members"] if member["node"] in nodes)
         yield from self.until(gone, f"a view without {nodes}")
+
+    def to_zookeeper(self, node):
+        """Both ends of a node's connections to it, as far as they can be seen."""
+        pid = self.cluster.pids()[node]
+        own = [link for link in links.sockets_of(pid) if link.peer[1:2] == (self.zookeeper.port,)]
+        ports = {link.name[1] for link in own}
+        there = [link for link in links.sockets_of(self.zookeeper.process.pid) if link.peer[1:2] and link.peer[1] in ports]
+        return own + there
+
+    def blocked_while(self, choose, node, going_on):
+        """Blocks what choose() names, connections that are made meanwhile too, while `going_on` goes on; and readers
+        come to the node all the time."""
+        held = []
+        self.readers_come = True
+        for wish in going_on:
+            while True:
+                known = {(link.name, link.peer) for link in held}
+                new = [link for link in choose() if (link.name, link.peer) not in known]
+                for link in new:
+                    link.block()
+                held += new
+                for _ in range(min(READERS_AT_A_TIME, READERS_MAX - len(self.load.clients))):
+                    self.load.clients.append(Reader(self, node))
+                yield 0.02
+                if not callable(wish) or wish():
+                    break
+        self.readers_come = False
+        for link in held:
+            link.unblock()
+        self.act("unblock")
 
     def epoch(self):
         return self.load.view()["epoch"]
@@ -287,6 +359,76 @@ def judge_strangers(play, expected, before):
     cluster.end_strangers()
 
 
+def break_link(play, a, b):
+    """What connects them is closed at both ends."""
+    cut = faults.links_of(play, a, [b])
+    play.act(f"close {len(cut)} ends of the link of {a} and {b}")
+    play.cuts += 1
+    for link in cut:
+        link.close()
+
+
+def link_broken(play):
+    """One of the two must go. It hears of that from ZooKeeper."""
+    a, b = play.nodes(2)
+    epoch = play.epoch()
+    break_link(play, a, b)
+    yield from play.until(lambda: play.epoch() > epoch, "a view without one of them")
+    yield from play.commits(SOME)
+
+
+def link_broken_unseen(play):
+    """The one that goes does not hear of it: it reads on until its lease is over, and tells nothing then, whoever asks,
+    and also not when it hears at last."""
+    a, b = play.nodes(2)
+    play.mark_dead(b)
+
+    def goes_on():
+        yield 0
+        break_link(play, a, b)
+        yield from play.wait_without(b)
+        yield from play.commits(SOME)
+        end = time.monotonic() + 2 * LEASE_S
+        yield lambda: time.monotonic() > end
+        yield from play.commits(SOME)
+    play.act(f"block {b} and ZooKeeper")
+    yield from play.blocked_while(lambda: play.to_zookeeper(b), b, goes_on())
+
+
+def link_blocked_one_way(play):
+    """What a node sends to another does not arrive: one of them goes."""
+    a, b = play.nodes(2)
+    epoch = play.epoch()
+
+    def choose():
+        own, others = play.cluster.links(b), play.cluster.links(a)
+        faced = {other.name for other in others if other.peer in {link.name for link in own}}
+        return [link for link in own if link.peer in faced]
+
+    def goes_on():
+        yield from play.until(lambda: play.epoch() > epoch, "a view without one of them")
+        yield from play.commits(SOME)
+    play.touched.update(play.cluster.pids().values())
+    play.act(f"block what {a} sends to {b}")
+    yield from play.blocked_while(choose, b, goes_on())
+
+
+def zookeeper_unseen(play):
+    """By one node, longer than its session: the others tell it what is new, as far as it has to know."""
+    a, b = play.nodes(2)
+
+    def goes_on():
+        yield from play.commits(SOME)
+        play.kill(a)
+        yield from play.wait_without(a)
+        yield from play.commits(SOME)
+    play.act(f"block {b} and ZooKeeper")
+    play.touched.update(play.cluster.pids().values())
+    yield from play.blocked_while(lambda: play.to_zookeeper(b), b, goes_on())
+    play.start(a)
+
+
+LINKS = [link_broken_unseen, link_broken, link_blocked_one_way, zookeeper_unseen]
 PLAIN = [strangers, zookeeper_killed, one_killed, node_killed_without_zookeeper, two_killed, zookeeper_stopped,
          node_restarted_without_zookeeper, two_replaced_at_once, one_leaves_one_returns, zookeeper_killed_in_a_change,
          node_stopped_without_zookeeper]
@@ -315,6 +457,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--weft", required=True, help="the command")
     parser.add_argument("--tls", action="store_true", help="the nodes talk TLS")
+    parser.add_argument("--links", action="store_true", help="connections fail, and nothing else")
     parser.add_argument("--short", action="store_true", help="fewer scenarios, for builds that are slow")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--protocol", choices=process_rounds.PROTOCOLS, default="dnl4")
@@ -329,7 +472,8 @@ def parse_arguments():
 
 def run(arguments, scenarios, folder):
     zookeeper = servers.ZooKeeper(folder)
-    cluster = servers.Servers(arguments.weft, folder, zookeeper, protocol=arguments.protocol, tls=arguments.tls)
+    cluster = servers.Servers(arguments.weft, folder, zookeeper, protocol=arguments.protocol, tls=arguments.tls,
+                              inflight=INFLIGHT if arguments.links else 64)
     number, current = 0, None
     try:
         session = Session(arguments.weft, cluster)
@@ -359,8 +503,10 @@ def run(arguments, scenarios, folder):
 def main():
     arguments = parse_arguments()
     scenarios = (SHORT_TLS if arguments.tls else SHORT) if arguments.short else (TLS if arguments.tls else PLAIN)
+    if arguments.links:
+        scenarios = LINKS[:1] if arguments.short else LINKS
     if arguments.scenario:
-        scenarios = [scenario for scenario in [*PLAIN, *TLS] if scenario.__name__ == arguments.scenario][:1]
+        scenarios = [scenario for scenario in [*PLAIN, *TLS, *LINKS] if scenario.__name__ == arguments.scenario][:1]
     with tempfile.TemporaryDirectory(prefix="weft-zookeeper-") as folder:
         try:
             run(arguments, scenarios, pathlib.Path(folder))
