@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
+#include <vector>
 
 #include "weft/server/command_text.h"
 
@@ -48,9 +50,19 @@ void getbit(Keyspace& keys, Arguments arguments, RespWriter& reply) {
   reply.integer(found.exists && bit_at(found.bytes, *at) ? 1 : 0);
 }
 
+constexpr size_t kWordBytes = sizeof(uint64_t);
+
+uint64_t word_at(const char* from) {
+  uint64_t word = 0;
+  std::memcpy(&word, from, sizeof word);
+  return word;
+}
+
 int64_t count_bits(std::string_view bytes) {
   int64_t count = 0;
-  for (const char c : bytes) count += std::popcount(static_cast<uint8_t>(c));
+  size_t at = 0;
+  for (; at + kWordBytes <= bytes.size(); at += kWordBytes) count += std::popcount(word_at(bytes.data() + at));
+  for (; at < bytes.size(); ++at) count += std::popcount(static_cast<uint8_t>(bytes[at]));
   return count;
 }
 
@@ -75,6 +87,7 @@ bool parse_unit(std::string_view word, bool* bits, RespWriter& reply) {
 void bitcount(Keyspace& keys, Arguments arguments, RespWriter& reply) {
   Keyspace::Found found;
   if (!keys.find_string(arguments[1], &found, reply)) return;
+  keys.add_work(Keyspace::bytes_ns(found.bytes.size()));
   if (!found.exists) return reply.integer(0);
   const std::string_view bytes = found.bytes;
   if (arguments.size() == 2) return reply.integer(count_bits(bytes));
@@ -140,6 +153,7 @@ void bitpos(Keyspace& keys, Arguments arguments, RespWriter& reply) {
     last = *given;
   }
   const auto all = static_cast<int64_t>(found.bytes.size());
+  keys.add_work(found.bytes.size());
   Range range = clamp(first, last, all * (bits ? 8 : 1));
   if (range.first > range.last) return reply.integer(-1);
   if (!bits) range = {range.first * 8, range.last * 8 + 7};
@@ -148,37 +162,64 @@ void bitpos(Keyspace& keys, Arguments arguments, RespWriter& reply) {
   reply.integer(at < 0 && *bit == 0 && arguments.size() <= 4 ? all * 8 : at);
 }
 
+// A key that is named again changes nothing (AND, OR), or takes back what it did (XOR). So each value is looked at
+// once, and the work is bounded by what a transaction holds.
+void add_source(std::vector<std::string_view>& values, std::string_view value, bool toggles) {
+  const auto same = [&](std::string_view other) { return other.data() == value.data(); };
+  const auto at = std::find_if(values.begin(), values.end(), same);
+  if (at == values.end()) {
+    values.push_back(value);
+  } else if (toggles) {
+    values.erase(at);
+  }
+}
+
+// The first bytes of `out`, as many as `value` has.
+template <class F>
+void combine(std::string& out, std::string_view value, F f) {
+  size_t at = 0;
+  for (; at + kWordBytes <= value.size(); at += kWordBytes) {
+    const uint64_t word = f(word_at(out.data() + at), word_at(value.data() + at));
+    std::memcpy(out.data() + at, &word, sizeof word);
+  }
+  for (; at < value.size(); ++at) {
+    out[at] = static_cast<char>(f(static_cast<uint8_t>(out[at]), static_cast<uint8_t>(value[at])));
+  }
+}
+
 void bitop(Keyspace& keys, Arguments arguments, RespWriter& reply) {
   const std::string_view name = arguments[1];
   const bool inverts = same_word(name, "not");
-  if (!inverts && !same_word(name, "and") && !same_word(name, "or") && !same_word(name, "xor")) {
-    return reply.error(kSyntaxError);
-  }
+  const bool both = same_word(name, "and");
+  const bool either = same_word(name, "or");
+  const bool one = same_word(name, "xor");
+  if (!inverts && !both && !either && !one) return reply.error(kSyntaxError);
   if (inverts && arguments.size() != 4) {
     return reply.error("ERR BITOP NOT must be called with a single source key.");
   }
-  std::string out;
-  bool first = true;
+  std::vector<std::string_view> values;
   size_t longest = 0;
-  const Arguments sources = arguments.subspan(3);
-  for (const std::string_view key : sources) {
+  bool missing = false;  // a string of zeros
+  for (const std::string_view key : arguments.subspan(3)) {
     Keyspace::Found found;
     if (!keys.find_string(key, &found, reply)) return;
-    longest = std::max(longest, found.exists ? found.bytes.size() : 0);
-  }
-  for (const std::string_view key : sources) {
-    const Keyspace::Found found = keys.find(key);
-    std::string bytes(found.exists ? found.bytes : std::string_view());
-    bytes.resize(longest);
-    for (size_t i = 0; i < longest && !first; ++i) {
-      const char c = bytes[i];
-      out[i] = static_cast<char>(same_word(name, "and") ? out[i] & c : same_word(name, "or") ? out[i] | c : out[i] ^ c);
+    if (found.exists && !found.bytes.empty()) {
+      longest = std::max(longest, found.bytes.size());
+      add_source(values, found.bytes, one);
+    } else {
+      missing = true;
     }
-    if (first) out = bytes;
-    first = false;
   }
-  if (inverts) {
-    for (char& c : out) c = static_cast<char>(~c);
+  std::string out(longest, both && !missing ? '\xff' : '\0');
+  for (const std::string_view value : values) {
+    keys.add_work(Keyspace::bytes_ns(value.size()));
+    if (both) {
+      combine(out, value, [](uint64_t a, uint64_t b) { return a & b; });
+      std::fill(out.begin() + static_cast<ptrdiff_t>(value.size()), out.end(), '\0');
+    }
+    if (either) combine(out, value, [](uint64_t a, uint64_t b) { return a | b; });
+    if (one) combine(out, value, [](uint64_t a, uint64_t b) { return a ^ b; });
+    if (inverts) combine(out, value, [](uint64_t, uint64_t b) { return ~b; });
   }
   if (longest == 0) {
     if (keys.find(arguments[2]).exists) keys.erase(arguments[2]);
@@ -188,12 +229,33 @@ void bitop(Keyspace& keys, Arguments arguments, RespWriter& reply) {
   reply.integer(static_cast<int64_t>(longest));
 }
 
+uint64_t bitop_cost(Keyspace& keys, Arguments arguments) {
+  std::vector<std::string_view> seen;
+  uint64_t bytes = 0;
+  for (const std::string_view key : arguments.subspan(3)) {
+    if (std::find(seen.begin(), seen.end(), key) != seen.end()) continue;
+    seen.push_back(key);
+    bytes += keys.bytes_of(key);
+  }
+  return Keyspace::bytes_ns(bytes);
+}
+
 constexpr KeyRange kOne{1, 1, 1};
 constexpr const char* kGroup = "bits";
 
 constexpr Command kCommands[] = {
     {"bitcount", -2, 0, kOne, kGroup, "how many bits are set, in a range of bytes or bits", bitcount},
-    {"bitop", -4, kWrites | kMayGrow, {2, -1, 1}, kGroup, "AND, OR, XOR or NOT of strings, into a key", bitop},
+    {"bitop",
+     -4,
+     kWrites | kMayGrow,
+     {2, -1, 1},
+     kGroup,
+     "AND, OR, XOR or NOT of strings, into a key",
+     bitop,
+     nullptr,
+     nullptr,
+     nullptr,
+     bitop_cost},
     {"bitpos", -3, 0, kOne, kGroup, "the first bit that is 0 or 1, in a range of bytes or bits", bitpos},
     {"getbit", 3, kFast, kOne, kGroup, "a bit", getbit},
     {"setbit", 4, kWrites | kMayGrow, kOne, kGroup, "sets a bit; what it was", setbit},

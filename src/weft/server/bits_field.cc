@@ -140,6 +140,8 @@ void bitfield_of(Keyspace& keys, Arguments arguments, RespWriter& reply, bool re
   if (end != 0 && !keys.fits((end + 7) / 8, reply)) return;
   std::string bytes(old.bytes);
   bytes.resize(std::max<size_t>(bytes.size(), (end + 7) / 8));
+  constexpr uint64_t kStepNs = 200;
+  keys.add_work(steps.size() * kStepNs);
   reply.array(steps.size());
   for (const Step& step : steps) run(bytes, step, reply);
   if (end != 0 && (!old.exists || bytes != old.bytes)) keys.put(arguments[1], bytes, old.deadline_ms, reply);

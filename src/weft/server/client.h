@@ -13,6 +13,7 @@
 #include "weft/server/client_stream.h"
 #include "weft/server/command_list.h"
 #include "weft/server/resp.h"
+#include "weft/server/turns.h"
 #include "weft/txn.h"
 
 namespace weft {
@@ -34,6 +35,10 @@ struct Client {
   size_t counted = 0;             // of what it has not read, in the front's sum
   std::string reply;              // of the transaction under way
   bool reply_too_long = false;    // so the transaction is aborted
+  const char* too_much_of = "";   // likewise: a limit of work
+  uint64_t too_much_ns = 0;       // and what was asked for; 0: not too much
+  bool put_off = false;           // the transaction begins again when there is room for it
+  Turns::Share share;             // of the worker's time
   CommandList batch;              // came together, and are run together
   CommandList queued;             // between MULTI and EXEC
   std::vector<WatchedKey> watched;
@@ -42,6 +47,7 @@ struct Client {
   bool multi_is_bad = false;
   bool begins = false;      // WEFT MULTI waits for its transaction
   std::optional<Txn> held;  // begun by WEFT MULTI
+  bool held_runs = false;   // that one is at its EXEC
   uint64_t held_until_ns = 0;
   bool held_too_long = false;        // and dropped
   uint64_t shrinks_ns = UINT64_MAX;  // when it has been idle for long

@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <iterator>
 #include <string>
+#include <unordered_set>
 
 #include "weft/server/command_help.h"
 #include "weft/server/command_text.h"
 #include "weft/server/front.h"
+#include "weft/server/front_text.h"
 #include "weft/server/redis_version.h"
 
 namespace weft {
@@ -70,7 +72,13 @@ void auth(Front& front, Client& client, Arguments arguments, RespWriter& reply) 
   reply.simple("OK");
 }
 
+// CLIENT LIST says the names of all.
 bool set_name(Client& client, std::string_view name, RespWriter& reply) {
+  constexpr size_t kNameBytesMax = 256;
+  if (name.size() > kNameBytesMax) {
+    reply.error("ERR the client's name is too long: " + limit_text("the limit", kNameBytesMax, name.size()));
+    return false;
+  }
   for (const char c : name) {
     if (c >= '!' && c <= '~') continue;
     reply.error("ERR Client names cannot contain spaces, newlines or special characters.");
@@ -198,12 +206,14 @@ void client_list(Front& front, Client&, Arguments arguments, RespWriter& reply) 
     return reply.verbatim(text);
   }
   if (arguments.size() < 4 || !same_word(arguments[2], "id")) return reply.error(kSyntaxError);
+  std::unordered_set<uint64_t> ids;
   for (const std::string_view id : arguments.subspan(3)) {
     const auto number = integer_argument(id, reply, "ERR Invalid client ID");
     if (!number) return;
-    for (const Client& client : front.clients()) {
-      if (client.id == static_cast<uint64_t>(*number)) text += line_of(front, client);
-    }
+    ids.insert(static_cast<uint64_t>(*number));
+  }
+  for (const Client& client : front.clients()) {
+    if (ids.contains(client.id)) text += line_of(front, client);
   }
   reply.verbatim(text);
 }

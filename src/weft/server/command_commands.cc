@@ -7,6 +7,7 @@
 #include "weft/server/command_help.h"
 #include "weft/server/command_text.h"
 #include "weft/server/front.h"
+#include "weft/server/front_text.h"
 
 namespace weft {
 
@@ -77,7 +78,16 @@ void reply_rows(const std::vector<const Command*>& commands, RespWriter& reply) 
 
 void command(Front&, Client&, Arguments, RespWriter& reply) { reply_rows(top_level(), reply); }
 
+// False, and the reply says so: more names than anybody needs, each a long answer.
+bool few_names(Arguments arguments, RespWriter& reply) {
+  constexpr size_t kNamesMax = 512;
+  if (arguments.size() - 2 <= kNamesMax) return true;
+  reply.error("ERR too many commands: " + limit_text("the limit", kNamesMax, arguments.size() - 2));
+  return false;
+}
+
 void command_info(Front&, Client&, Arguments arguments, RespWriter& reply) {
+  if (!few_names(arguments, reply)) return;
   reply_rows(named(arguments.subspan(2)), reply);
 }
 
@@ -86,6 +96,7 @@ void command_count(Front&, Client&, Arguments, RespWriter& reply) {
 }
 
 void command_docs(Front&, Client&, Arguments arguments, RespWriter& reply) {
+  if (!few_names(arguments, reply)) return;
   std::vector<const Command*> commands = named(arguments.subspan(2));
   std::erase(commands, nullptr);
   reply.map(commands.size());

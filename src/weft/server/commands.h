@@ -45,6 +45,7 @@ struct Command {
   using Local = void (*)(Front& front, Client& client, Arguments arguments, RespWriter& reply);
   using Slow = Task<void> (*)(Front& front, Client& client, Arguments arguments);
   using Reads = bool (*)(Arguments arguments);
+  using Cost = uint64_t (*)(Keyspace& keys, Arguments arguments);
 
   const char* name;     // in lower case
   int arity;            // how many arguments, the name included; -n: n or more
@@ -56,6 +57,7 @@ struct Command {
   Local local = nullptr;
   Slow slow = nullptr;
   Reads reads = nullptr;  // of data: whether its keys are read first; nullptr: they are
+  Cost cost = nullptr;    // of data: nanoseconds beside what every command costs, see cost.h
 };
 
 // The groups, each in the file that has its commands.

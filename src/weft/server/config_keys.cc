@@ -138,6 +138,12 @@ std::vector<ConfigKey> make_keys() {
             "answers that a client has not read; then it is not served until it has");
   keys.size("output_total_bytes", WEFT_FIELD(client.output_total_bytes), kMiB, kTiB,
             "the same of all clients of a worker; then the one that holds most is closed");
+  keys.integer("turn_us", WEFT_FIELD(client.turn_us), 10, 100'000,
+               "work for clients that a worker does in one turn, as estimated; the rest goes on next turn");
+  keys.integer("command_us_max", WEFT_FIELD(client.command_us_max), 1000, 1'000'000,
+               "work of one command, as estimated before it runs; more is refused");
+  keys.integer("exec_us_max", WEFT_FIELD(client.exec_us_max), 1000, 10'000'000,
+               "the same of one `EXEC`, which is done over several turns");
   keys.boolean("debug", WEFT_FIELD(client.debug), "commands that break things on purpose are allowed: for tests");
 
   keys.table = "client.tls";

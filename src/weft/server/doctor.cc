@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "weft/base/bytes.h"
 
@@ -184,6 +185,43 @@ std::vector<Finding> diagnose(const MachineFacts& facts) {
   }
   for (const std::string& line : facts.rdma_lines) out.push_back({"RDMA", Grade::kNote, line, ""});
   return out;
+}
+
+namespace {
+
+Finding turns(const nlohmann::json& status) {
+  const nlohmann::json figures = status.value("figures", nlohmann::json::object());
+  const auto too_long = figures.value("turns_too_long", uint64_t{0});
+  char longest[64];
+  std::snprintf(longest, sizeof longest, "the longest took %.1f ms",
+                static_cast<double>(figures.value("turn_longest_us", uint64_t{0})) / 1000);
+  if (too_long == 0) return {"turns", Grade::kGood, std::string("none was too long; ") + longest, ""};
+  std::string last;
+  for (const nlohmann::json& event : status.value("events", nlohmann::json::array())) {
+    if (event.value("event", "") != "turn_too_long" || event.value("node", -1) != status.value("node", -1)) continue;
+    last = "; the last one that was said: " + event.value("command", "?") + " took " +
+           std::to_string(event.value("command_took_us", uint64_t{0})) + " us, estimated " +
+           std::to_string(event.value("command_estimated_us", uint64_t{0})) + " us";
+  }
+  return {"turns", Grade::kPoor, std::to_string(too_long) + " were too long; " + longest + last,
+          "far above the estimate: the machine had no core for the node, see above; else lower client.turn_us and "
+          "client.command_us_max"};
+}
+
+}  // namespace
+
+// What is not of the type that it should be makes the library throw.
+std::vector<Finding> diagnose_node(const nlohmann::json& status) try {
+  const std::string stopped = status.value("stopped", "");
+  const bool whole = status.value("whole", false);
+  return {{"node", whole ? Grade::kGood : Grade::kPoor,
+           !stopped.empty() ? stopped
+           : whole          ? "the cluster is whole"
+                            : "a partition has fewer replicas than it should",
+           ""},
+          turns(status)};
+} catch (const nlohmann::json::exception&) {
+  return {{"node", Grade::kPoor, "what it says is no node's /status", "give the host:port of its HTTP (http.listen)"}};
 }
 
 }  // namespace weft

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -48,5 +49,8 @@ struct Finding {
   std::string advice;  // what to do; empty: nothing
 };
 std::vector<Finding> diagnose(const MachineFacts& facts);
+
+// Of a node that runs: `status` is what its /status says.
+std::vector<Finding> diagnose_node(const nlohmann::json& status);
 
 }  // namespace weft

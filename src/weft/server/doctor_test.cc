@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <nlohmann/json.hpp>
+#include <utility>
 
 #include "weft/fabric/fd.h"
 #include "weft/server/address.h"
@@ -38,6 +40,33 @@ TEST(Doctor, AGoodMachineNeedsNothing) {
     EXPECT_EQ(finding.advice, "");
     EXPECT_NE(finding.found, "");
   }
+}
+
+TEST(Doctor, ANodeThatRunsSaysOfItsTurns) {
+  nlohmann::json status = {{"node", 1},
+                           {"whole", true},
+                           {"stopped", ""},
+                           {"figures", {{"turns_too_long", 0}, {"turn_longest_us", 700}}},
+                           {"events", nlohmann::json::array()}};
+  EXPECT_EQ(diagnose_node(status).at(1).grade, Grade::kGood);
+  EXPECT_EQ(diagnose_node(status).at(1).found, "none was too long; the longest took 0.7 ms");
+  status["figures"] = {{"turns_too_long", 2}, {"turn_longest_us", 40'000}};
+  for (const auto& [node, command] : {std::pair(1, "lcs"), std::pair(2, "get")}) {
+    status["events"].push_back({{"event", "turn_too_long"},
+                                {"node", node},
+                                {"command", command},
+                                {"command_took_us", 39'000},
+                                {"command_estimated_us", 500}});
+  }
+  const Finding finding = diagnose_node(status).at(1);
+  EXPECT_EQ(finding.grade, Grade::kPoor);
+  EXPECT_EQ(
+      finding.found,
+      "2 were too long; the longest took 40.0 ms; the last one that was said: lcs took 39000 us, estimated 500 us");
+  for (const char* text : {"3", "[]", R"({"figures":7})", R"({"whole":"yes"})", R"({"events":{"a":1}})"}) {
+    EXPECT_FALSE(diagnose_node(nlohmann::json::parse(text)).empty()) << text;
+  }
+  EXPECT_FALSE(diagnose_node(nlohmann::json::parse("no json", nullptr, false)).empty());
 }
 
 TEST(Doctor, EveryFaultIsNamedWithWhatToDo) {

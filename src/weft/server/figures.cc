@@ -132,6 +132,8 @@ nlohmann::json status_json(const Figures& figures) {
                        {"clients", figures.clients},
                        {"clients_max", figures.clients_max},
                        {"commands", figures.commands},
+                       {"turns_too_long", figures.turns_too_long},
+                       {"turn_longest_us", figures.turn_longest_ns / 1000},
                        {"records", figures.records},
                        {"records_max", figures.records_max},
                        {"memory_bytes", figures.memory_bytes},

@@ -15,6 +15,9 @@ namespace weft {
 namespace {
 
 constexpr uint64_t kAcceptAgainNs = 100'000'000;  // after the process had no file descriptor left
+constexpr uint64_t kReadNs = 1000;                // a system call
+constexpr uint64_t kTooLong = 20;                 // a turn of so many times its budget is worth a word
+constexpr uint64_t kSaidNs = 1'000'000'000;       // between two of them
 constexpr uint64_t kLookNs = 100'000'000;         // between two looks at all connections
 constexpr uint64_t kIdleNs = 1'000'000'000;       // then a connection gives its buffers back
 constexpr size_t kKeptBytes = 1 << 20;            // of a buffer that is not used at the moment, until then
@@ -48,6 +51,20 @@ uint64_t FrontShared::commands() const {
   return all;
 }
 
+uint64_t FrontShared::turns_too_long() const {
+  uint64_t all = 0;
+  for (const Counted& worker : counted) all += worker.turns_too_long.load(std::memory_order_relaxed);
+  return all;
+}
+
+uint64_t FrontShared::turn_longest_ns() const {
+  uint64_t longest = 0;
+  for (const Counted& worker : counted) {
+    longest = std::max(longest, worker.turn_longest_ns.load(std::memory_order_relaxed));
+  }
+  return longest;
+}
+
 void Front::clear(std::string& buffer) {
   buffer.clear();
   if (buffer.capacity() > kKeptBytes) buffer.shrink_to_fit();
@@ -65,6 +82,7 @@ Front::Front(const FrontOptions& options, Fd listener, Engine* engine, Clock* wa
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       listener_(std::move(listener)),
       run_keys_(engine->limits().txn_keys_max),
+      turns_(options.turn_us * 1000, std::max<size_t>(engine->limits().inflight / 4, 1), engine->worker()),
       events_(64) {}
 
 Front::~Front() { shared_->clients -= static_cast<uint32_t>(clients_.size()); }
@@ -125,6 +143,7 @@ void Front::accept_some() {
 }
 
 bool Front::poll() {
+  turns_.begin(session_.now_ns());
   accept_when_active();
   if (engine_->worker_id() == WorkerId(0) && !sweeper_.running() && engine_->active()) {
     sweeper_ = Root::of(sweep());
@@ -145,12 +164,22 @@ bool Front::poll() {
   }
   bool busy = count > 0;
   if (session_.now_ns() >= std::max(looks_again_ns_, due_ns_)) look_at_all();
-  for (Client* const client : awake_) {
+  busy |= turns_.go_on();
+  size_t passed_over = awake_.size();  // the first of them
+  for (size_t i = 0; i < awake_.size(); ++i) {
+    Client* const client = awake_[i];
     if (client->work.running() || client->closing || client->dead || too_much_unread(*client)) continue;
     busy |= client->readable || client->fed;
+    if (turns_.over(client->share)) {
+      passed_over = std::min(passed_over, i);
+      continue;
+    }
     if (client->readable && !client->fed) read_some(*client);
     go_on(*client);
   }
+  // They come first next time.
+  std::rotate(awake_.begin(), awake_.begin() + static_cast<ptrdiff_t>(passed_over % std::max<size_t>(awake_.size(), 1)),
+              awake_.end());
   return busy;
 }
 
@@ -185,6 +214,7 @@ void Front::read_some(Client& client) {
   look_by(client.shrinks_ns);
   const std::optional<size_t> n = client.stream.receive(room.data(), room.size());
   if (n && *n > 0) {
+    turns_.charge(client.share, kReadNs + Keyspace::bytes_ns(*n), "reading from a client");
     client.reader.filled(*n);
     client.fed = true;
     // That was all; the socket says when there is more, or the end.
@@ -261,8 +291,33 @@ bool Front::flush() {
     return !client->awake;
   };
   std::erase_if(awake_, rests);
+  if (turns_.spent_ns() != 0) end_turn();
   if (unread_ > options_.output_total_bytes) drop_who_holds_most();
   return busy;
+}
+
+// By the clock, from the turn's begin until here: a process that had to wait for a core counts as well, and `took_us`
+// far above `estimated_us` says so.
+void Front::end_turn() {
+  FrontShared::Counted& counted = shared_->counted[engine_->worker_id().value];
+  const uint64_t now_ns = engine_->worker()->clock_ns();
+  const uint64_t took_ns = now_ns - session_.now_ns();
+  if (took_ns > counted.turn_longest_ns.load(std::memory_order_relaxed)) {
+    counted.turn_longest_ns.store(took_ns, std::memory_order_relaxed);
+  }
+  if (took_ns < kTooLong * turns_.budget_ns()) return;
+  counted.turns_too_long.store(counted.turns_too_long.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  EventLog* const events = engine_->events();
+  if (events == nullptr || (said_ns_ != 0 && now_ns < said_ns_ + kSaidNs)) return;
+  said_ns_ = now_ns;
+  const Turns::Longest& longest = turns_.longest();
+  events->emit(Level::kWarn, "turn_too_long",
+               {{"took_us", took_ns / 1000},
+                {"budget_us", options_.turn_us},
+                {"estimated_us", turns_.spent_ns() / 1000},
+                {"command", longest.what.empty() ? "none" : longest.what},
+                {"command_took_us", longest.took_ns / 1000},
+                {"command_estimated_us", longest.estimated_ns / 1000}});
 }
 
 // While more commands of a client run, their answers and those before them leave together, if that does not take long:

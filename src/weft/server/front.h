@@ -3,6 +3,8 @@
 //
 //   front.cc          connections: accepting, reading, writing
 //   front_run.cc      what is done with a command: refused, queued, answered at once, run in a transaction
+//   front_list.cc     commands in a transaction
+//   turns.h           how much of that is done in one turn of the worker
 //   front_sweep.cc    deleting keys whose deadline has passed and nobody reads
 //   front_multi.cc    MULTI, EXEC, WATCH
 //   front_weft.cc     WEFT ...
@@ -27,8 +29,13 @@
 // with the limit and its value, and nothing of them happens. While a command of a connection runs, or more than
 // output_held_bytes of its answers wait to be read, nothing more is read from it: a client that does not read its
 // answers holds output_held_bytes and one reply. When all of a worker's clients together hold more than
-// output_total_bytes, the one that holds most loses its connection. Commands that need nobody else are run some
-// hundreds at a time, so that others have their turn. A connection that was idle for a second gives its buffers back.
+// output_total_bytes, the one that holds most loses its connection. A connection that was idle for a second gives its
+// buffers back.
+//
+// Work: a turn of the worker does turn_us of it, as estimated from what commands touch (cost.h) and checked by the
+// clock; the rest goes on next turn, and who asked for little goes first. No command is so much by itself that others
+// would notice: what costs more than command_us_max, and an EXEC that costs more than exec_us_max, is refused before it
+// runs. A turn that took much longer all the same is said in the log, with the command (turn_too_long).
 #pragma once
 
 #include <sys/epoll.h>
@@ -55,6 +62,7 @@
 #include "weft/server/commands.h"
 #include "weft/server/lines.h"
 #include "weft/server/resp.h"
+#include "weft/server/turns.h"
 #include "weft/txn/engine.h"
 
 namespace weft {
@@ -71,6 +79,9 @@ struct FrontOptions {
   size_t reply_bytes_max = size_t{64} << 20;      // of one command, or of one EXEC
   size_t output_held_bytes = size_t{1} << 20;     // answers that a client did not read; then it is not served any more
   size_t output_total_bytes = size_t{256} << 20;  // of all clients of a worker
+  uint64_t turn_us = 500;                         // work for clients in one turn of the worker
+  uint64_t command_us_max = 10'000;               // of one command
+  uint64_t exec_us_max = 100'000;                 // of one EXEC, over several turns
   RespLimits resp{.bulk_bytes_max = 16 << 20, .buffer_bytes_max = 64 << 20};
 };
 
@@ -81,11 +92,15 @@ struct FrontShared {
   // Of one worker, for all to read: a line of its own, so that nobody waits for it.
   struct alignas(64) Counted {
     std::atomic<uint64_t> commands{0};
+    std::atomic<uint64_t> turns_too_long{0};
+    std::atomic<uint64_t> turn_longest_ns{0};  // of all turns that did something for clients
   };
 
   std::atomic<uint32_t> clients{0};
   std::array<Counted, kWorkersMax> counted;  // by worker
   uint64_t commands() const;                 // of all workers
+  uint64_t turns_too_long() const;
+  uint64_t turn_longest_ns() const;
   std::atomic<uint64_t> last_id{0};
   TcpTls* tls = nullptr;    // of clients; nullptr: they are not encrypted
   uint64_t started_ns = 0;  // of the monotonic clock
@@ -125,11 +140,15 @@ class Front final : public Clients, public Bell {
   void set_authenticated(Client& client, bool authenticated) const;
   // Where a reply goes that was not refused to be heard (CLIENT REPLY).
   RespWriter out(Client& client);
+  // What is in client.reply goes to the output, or nowhere.
+  void take_reply(Client& client);
+  void drop_reply(Client& client) { clear(client.reply); }
   // Runs the commands of the list and answers them: all in one transaction if `exec`, which is tried until it has an
   // outcome that is not a conflict; else in one if that goes well.
   Task<void> run_list(Client& client, const CommandList& list, bool exec);
   // In the transaction that WEFT MULTI began.
   Task<void> exec_held(Client& client, const CommandList& list);
+  Turns& turns() { return turns_; }
   // Something is due then, though nobody sends anything.
   void look_by(uint64_t when_ns) { due_ns_ = std::min(due_ns_, when_ns); }
   bool walk_runs = false;  // a walk over the tables that blocks others (WEFT DIGEST)
@@ -150,11 +169,12 @@ class Front final : public Clients, public Bell {
   bool gathers(Client& client);
   bool write_some(Client& client);
   bool goes_on_lingering(Client& client);
+  void end_turn();
   void drop_held(Client& client) const;
   void shrink_if_idle(Client& client) const;
   static void clear(std::string& buffer);
 
-  // What their commands do (front_run.cc).
+  // What their commands do (front_run.cc, front_list.cc).
   Task<void> serve(Client& client);
   const Command* admit(const Client& client, Arguments arguments, std::string* why) const;
   bool joins_batch(const Client& client, const Command& command, Arguments arguments) const;
@@ -168,7 +188,10 @@ class Front final : public Clients, public Bell {
   Task<Code> apply(Txn& txn, std::span<const Part> parts, size_t* failed);
   void start_reads(Txn& txn, const Part& part);
   Code check_watched(Txn& txn, const Part& part, Keyspace& keys);
-  Code run_commands(const Part& part, Keyspace& keys);
+  Code check_cost(const Part& part, Keyspace& keys);
+  Code too_much(Client& client, const char* limit, uint64_t ns) const;
+  Code run_some(const Part& part, Keyspace& keys, size_t* next);
+  std::string refusal(const Command& command, Arguments arguments, Keyspace& keys) const;
   void answer(Client& client, const Outcome& outcome, size_t commands, bool exec);
   std::string failure(const Client& client, const Outcome& outcome) const;
 
@@ -191,6 +214,8 @@ class Front final : public Clients, public Bell {
   size_t unread_ = 0;                  // answers that clients have not read, as of the last flush
   size_t run_keys_;                    // of commands that run together: fewer while they meet others
   Lines lines_;
+  Turns turns_;
+  uint64_t said_ns_ = 0;  // that a turn took too long
   std::vector<epoll_event> events_;
   std::string scratch_;
   std::string unheard_;  // replies that a client does not want

@@ -22,8 +22,10 @@ Task<void> Front::exec_held(Client& client, const CommandList& list) {
   client.held.reset();
   const Part part{&client, &list, 0, list.size(), true};
   size_t failed = 0;
+  client.held_runs = true;
   Task<Code> work = apply(txn, {&part, 1}, &failed);
   const Code code = co_await work;
+  client.held_runs = false;
   Outcome outcome;
   if (code == Code::kOk) {
     outcome = co_await txn.commit();

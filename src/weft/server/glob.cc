@@ -35,7 +35,9 @@ bool class_has(std::string_view pattern, size_t* at, char c) {
 
 // One star to go back to is enough: what an earlier one could match in addition, the last one can too. So the work is
 // the product of the lengths at most, whatever the pattern.
-bool glob_matches(std::string_view pattern, std::string_view text) {
+bool glob_matches(std::string_view pattern, std::string_view text, uint64_t* steps) {
+  uint64_t unasked = 0;
+  if (steps == nullptr) steps = &unasked;
   constexpr size_t kNone = std::string_view::npos;
   size_t p = 0;
   size_t t = 0;
@@ -63,6 +65,7 @@ bool glob_matches(std::string_view pattern, std::string_view text) {
         matches = c == text[t];
       }
     }
+    *steps += 1 + next - p;
     if (matches) {
       p = next;
       ++t;

@@ -1,10 +1,16 @@
-// Patterns as Redis matches them: * ? [abc] [^a-c] and \ before a character that means itself.
+// Patterns as Redis has them: * ? [abc] [^a-z] and a backslash before any of these.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 namespace weft {
 
-bool glob_matches(std::string_view pattern, std::string_view text);
+// The work of a match is the product of the lengths at most, so patterns have a limit, too.
+inline constexpr size_t kPatternBytesMax = 1024;
+
+// `steps`, if given, is increased by the work that it was: some nanoseconds each.
+bool glob_matches(std::string_view pattern, std::string_view text, uint64_t* steps = nullptr);
 
 }  // namespace weft

@@ -22,6 +22,8 @@ Keyspace::Found Keyspace::find(std::string_view key) {
   return found;
 }
 
+size_t Keyspace::bytes_of(std::string_view key) const { return txn_->value(txn_->start_get(table_, key)).bytes.size(); }
+
 bool Keyspace::find_string(std::string_view key, Found* found, RespWriter& reply) {
   *found = find(key);
   if (!found->exists || found->type == ValueType::kString) return true;
@@ -43,6 +45,7 @@ bool Keyspace::put(std::string_view key, std::string_view bytes, int64_t deadlin
 }
 
 void Keyspace::put(std::string_view key, const StoredValue& value) {
+  add_work(2 * bytes_ns(value.bytes.size()));  // into the scratch, and from there
   store_value(*scratch_, value.type, value.deadline_ms, value.bytes);
   note(txn_->put(table_, key, *scratch_));
 }

@@ -34,6 +34,13 @@ class Keyspace {
   size_t string_bytes_max() const { return string_bytes_max_; }
   Code code() const { return code_; }
 
+  // What the commands have cost so far, in nanoseconds of a processor of today, beside their replies: bytes that were
+  // written, and what those commands added that look at more than they reply.
+  uint64_t work_ns() const { return work_ns_; }
+  void add_work(uint64_t ns) { work_ns_ += ns; }
+  static constexpr uint64_t bytes_ns(uint64_t bytes) { return bytes / 4; }
+  size_t bytes_of(std::string_view key) const;  // of the value that was read or written; 0 if there is none
+
   // The key was read before, and that read is done. The bytes stay until the key is written.
   Found find(std::string_view key);
   // False: it holds something else than a string, and the reply says so.
@@ -58,6 +65,7 @@ class Keyspace {
   const size_t string_bytes_max_;
   std::string* const scratch_;
   Code code_ = Code::kOk;
+  uint64_t work_ns_ = 0;
 };
 
 }  // namespace weft

@@ -153,6 +153,9 @@ void add_clients(Exposition& out, const Figures& f) {
   out.gauge("weft_clients", f.clients, "Connections of clients.");
   out.gauge("weft_clients_max", f.clients_max, "At most so many: client.clients_max.");
   out.counter("weft_commands_total", f.commands, "Commands of clients.");
+  out.counter("weft_turns_too_long_total", f.turns_too_long, "Turns of a worker far above client.turn_us.");
+  out.family("weft_turn_longest_seconds", "gauge", "The longest turn of a worker that did something for clients.");
+  out.sample({}, number(static_cast<double>(f.turn_longest_ns) / 1e9));
 }
 
 void add_memory(Exposition& out, const Figures& f) {

@@ -376,6 +376,8 @@ Figures Server::figures() const {
   out.clients = front_shared_.clients.load(std::memory_order_relaxed);
   out.clients_max = options_.front.clients_max;
   out.commands = front_shared_.commands();
+  out.turns_too_long = front_shared_.turns_too_long();
+  out.turn_longest_ns = front_shared_.turn_longest_ns();
   return out;
 }
 

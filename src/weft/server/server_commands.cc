@@ -11,6 +11,7 @@
 #include "weft/server/command_help.h"
 #include "weft/server/command_text.h"
 #include "weft/server/front.h"
+#include "weft/server/front_text.h"
 #include "weft/server/glob.h"
 #include "weft/server/redis_version.h"
 
@@ -129,6 +130,11 @@ std::vector<Setting> settings(const Front& front) {
 
 void config_get(Front& front, Client&, Arguments arguments, RespWriter& reply) {
   std::vector<Setting> found;
+  size_t bytes = 0;
+  for (const std::string_view pattern : arguments.subspan(2)) bytes += pattern.size();
+  if (bytes > kPatternBytesMax) {
+    return reply.error("ERR the patterns are too long: " + limit_text("the limit", kPatternBytesMax, bytes));
+  }
   for (const Setting& setting : settings(front)) {
     const auto matches = [&](std::string_view pattern) { return glob_matches(lower_case(pattern), setting.first); };
     if (std::any_of(arguments.begin() + 2, arguments.end(), matches)) found.push_back(setting);

@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "weft/server/command_text.h"
+#include "weft/server/cost.h"
 #include "weft/server/front.h"
+#include "weft/server/front_text.h"
 #include "weft/server/glob.h"
 
 namespace weft {
@@ -52,6 +54,31 @@ bool alive(const WalkItem& item, int64_t now_ms) {
   return value.deadline_ms == kNoDeadline || value.deadline_ms > now_ms;
 }
 
+bool pattern_fits(std::string_view pattern, RespWriter reply) {
+  if (pattern.size() <= kPatternBytesMax) return true;
+  reply.error("ERR the pattern is too long: " + limit_text("the limit", kPatternBytesMax, pattern.size()));
+  return false;
+}
+
+// Those that are alive and match. A pattern may be much work for every key.
+Task<void> keep_matching(Front& front, Client& client, const std::string& pattern, std::vector<WalkItem>* items) {
+  const int64_t now_ms = front.wall_us() / 1000;
+  size_t kept = 0;
+  for (size_t i = 0; i < items->size(); ++i) {
+    uint64_t ns = kCommandNs / 4;
+    WalkItem& item = (*items)[i];
+    if (alive(item, now_ms) && glob_matches(pattern, item.key, &ns)) {
+      if (kept != i) (*items)[kept] = std::move(item);
+      ++kept;
+    }
+    front.turns().charge(client.share, ns, "matching keys with a pattern");
+    if (front.turns().over(client.share)) {
+      co_await front.turns().wait(client.share, Turns::Where::kOutside);
+    }
+  }
+  items->resize(kept);
+}
+
 struct ScanOptions {
   int64_t count = kScanKeysDefault;
   std::string pattern = "*";
@@ -91,6 +118,7 @@ Task<void> scan(Front& front, Client& client, Arguments arguments) {
   }
   ScanOptions options;
   if (!parse(arguments.subspan(2), &options, front.out(client))) co_return;
+  if (!pattern_fits(options.pattern, front.out(client))) co_return;
   Place at = place_of(cursor);
   const auto wanted = static_cast<uint32_t>(std::min<int64_t>(options.count, kPageKeys));
   std::vector<WalkItem> items;
@@ -103,12 +131,11 @@ Task<void> scan(Front& front, Client& client, Arguments arguments) {
     items.insert(items.end(), some.begin(), some.end());
     if (more) co_await front.session().sleep_ns(1);
   }
-  const int64_t now_ms = front.wall_us() / 1000;
   std::erase_if(items, [&](const WalkItem& item) {
-    const bool other =
-        !options.type.empty() && !item.head.empty() && type_name(parse_value(item.head).type) != options.type;
-    return other || !alive(item, now_ms) || !glob_matches(options.pattern, item.key);
+    return !options.type.empty() && !item.head.empty() && type_name(parse_value(item.head).type) != options.type;
   });
+  Task<void> matching = keep_matching(front, client, options.pattern, &items);
+  co_await matching;
   RespWriter reply = front.out(client);
   reply.array(2);
   reply.bulk(std::to_string(more ? cursor_of(at) : 0));
@@ -118,29 +145,29 @@ Task<void> scan(Front& front, Client& client, Arguments arguments) {
 
 Task<void> keys(Front& front, Client& client, Arguments arguments) {
   const std::string pattern(arguments[1]);
-  std::vector<std::string> found;
-  size_t bytes = 0;
+  if (!pattern_fits(pattern, front.out(client))) co_return;
+  client.reply.clear();
+  RespWriter found(&client.reply, front.options().reply_bytes_max);
+  size_t count = 0;
   Place at;
   std::vector<WalkItem> items;
-  for (bool more = true; more;) {
+  for (bool more = true; more && !client.dead;) {
     Task<bool> work = next_page(front, &at, kPageKeys, &items);
     more = co_await work;
-    const int64_t now_ms = front.wall_us() / 1000;
-    for (WalkItem& item : items) {
-      if (!alive(item, now_ms) || !glob_matches(pattern, item.key)) continue;
-      bytes += item.key.size() + 16;
-      found.push_back(std::move(item.key));
-    }
-    if (bytes > front.options().reply_bytes_max) {
+    Task<void> matching = keep_matching(front, client, pattern, &items);
+    co_await matching;
+    for (const WalkItem& item : items) found.bulk(item.key);
+    count += items.size();
+    if (found.over()) {
+      front.drop_reply(client);
       front.out(client).error("ERR the reply is too long: reply_bytes_max is " +
                               std::to_string(front.options().reply_bytes_max) + "; use SCAN");
       co_return;
     }
     co_await front.session().sleep_ns(1);  // others have their turn between two pages
   }
-  RespWriter reply = front.out(client);
-  reply.array(found.size());
-  for (const std::string& key : found) reply.bulk(key);
+  front.out(client).array(count);
+  front.take_reply(client);
 }
 
 Task<uint64_t> count_keys(Front& front, size_t partition) {

@@ -1,0 +1,278 @@
+// Commands in a transaction: those that came together, or were between MULTI and EXEC. Their keys are read together,
+// then they run one after the other, over as many of the worker's turns as they need.
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "weft/base/marks.h"
+#include "weft/server/cost.h"
+#include "weft/server/front.h"
+#include "weft/server/front_text.h"
+
+namespace weft {
+
+namespace {
+
+constexpr int kPatience = 3;       // attempts of several commands together that meet others; then they are halved
+constexpr size_t kRunKeysMin = 8;  // of commands that run together and meet others
+
+}  // namespace
+
+// All in one transaction, if that goes well; else in halves, and at last one by one; but what is between MULTI and EXEC
+// is one. Whoever leads a line takes along who stands in it.
+Task<void> Front::run_list(Client& client, const CommandList& list, bool exec) {
+  Lines::Place self{{&client, &list, 0, list.size(), exec}, {}};
+  Part& part = self.part;
+  uint32_t attempts = 0;
+  bool stands = !turns_.heavy(client.share);                 // in lines, or leads one
+  Lines::Line* line = stands ? lines_.find(list) : nullptr;  // that it leads, from here on
+  if (line != nullptr) co_await line->stand(&self);
+  for (bool over = self.answered; !over;) {
+    if (turns_.over(client.share) || turns_.full(client.share)) {
+      co_await turns_.wait(client.share, Turns::Where::kOutside);
+    }
+    const uint64_t began_ns = session_.now_ns();
+    const std::span<const Part> parts = line == nullptr
+                                            ? std::span<const Part>(&part, 1)
+                                            : line->gather(self, run_keys_, engine_->limits().txn_bytes_max / 2);
+    size_t failed = 0;
+    Task<Outcome> work = attempt(parts, &failed);
+    const Outcome outcome = co_await work;
+    if (std::exchange(client.put_off, false)) {
+      WEFT_MARK_OUTSIDE("a transaction that costs much waits for others");
+      if (line != nullptr) lines_.leave(line, engine_->worker());
+      line = nullptr;
+      stands = false;
+      continue;
+    }
+    ++attempts;
+    const bool together = parts.size() > 1;
+    // Fewer of them would meet others at the line's key just so.
+    const bool several = together ? !line->met_at_its_key(outcome) : part.count > 1 && !exec;
+    adapt_to(outcome, several);
+    uint64_t wait_ns = 0;
+    Policy policy;
+    policy.attempts = several ? kPatience : UINT32_MAX;
+    if (!outcome.committed() && session_.again(outcome, policy, attempts, began_ns, &wait_ns)) {
+      bool leads = true;
+      if (line != nullptr && !together && !line->met_at_its_key(outcome)) {
+        // Whom it meets elsewhere is nothing that those behind it should wait for.
+        lines_.leave(line, engine_->worker());
+        line = nullptr;
+        stands = false;
+      } else if (line == nullptr && stands) {
+        line = lines_.of(outcome, options_.table, part, &leads);
+      }
+      if (!leads) {
+        attempts = 0;
+        part.count = list.size() - part.first;
+        co_await line->stand(&self);
+        over = self.answered;
+      } else if (wait_ns > 0) {
+        co_await session_.sleep_ns(wait_ns);
+      }
+      continue;
+    }
+    attempts = 0;
+    const bool undone = outcome.kind == OutcomeKind::kAborted || outcome.kind == OutcomeKind::kRejected;
+    if (undone && together) {
+      line->split(failed);
+      continue;
+    }
+    if (undone && several) {
+      WEFT_MARK_OUTSIDE("a run of commands is halved");
+      part.count = (part.count + 1) / 2;
+      continue;
+    }
+    for (const Part& each : parts) answer(*each.client, outcome, each.count, each.exec);
+    if (together) line->answered(parts.size() - 1, engine_->worker());
+    part.first += part.count;
+    part.count = list.size() - part.first;
+    over = part.count == 0;
+  }
+  if (line != nullptr && !self.answered) lines_.leave(line, engine_->worker());
+}
+
+// The more keys several commands have together, the likelier they meet others, and the more is done in vain.
+void Front::adapt_to(const Outcome& outcome, bool several) {
+  const size_t most = engine_->limits().txn_keys_max;
+  if (outcome.committed()) {
+    run_keys_ = std::min(run_keys_ + 1, most);
+  } else if (several && outcome.kind == OutcomeKind::kAborted && code_retryable(outcome.code)) {
+    run_keys_ = std::max(run_keys_ - run_keys_ / 4, std::min(kRunKeysMin, most));
+  }
+}
+
+Task<Outcome> Front::attempt(std::span<const Part> parts, size_t* failed) {
+  Txn txn = co_await session_.begin();
+  Task<Code> work = apply(txn, parts, failed);
+  const Code code = co_await work;
+  if (code != Code::kOk) co_return txn.abort(code);
+  co_return co_await txn.commit();
+}
+
+// Reads everything that the commands name, then runs them one after the other on what is there. `failed`: the part that
+// is the reason if it is not the first.
+Task<Code> Front::apply(Txn& txn, std::span<const Part> parts, size_t* failed) {
+  for (const Part& part : parts) start_reads(txn, part);
+  co_await txn.wait_all();
+  Keyspace keys(&txn, options_.table, wall_us(), string_bytes_max_, &scratch_);
+  for (const Part& part : parts) {
+    Client& client = *part.client;
+    *failed = static_cast<size_t>(&part - parts.data());
+    client.reply_too_long = client.watch_failed = false;
+    client.too_much_ns = 0;
+    client.reply.clear();
+    Code code = check_watched(txn, part, keys);
+    if (code == Code::kOk && part.exec) code = check_cost(part, keys);
+    for (size_t next = part.first; code == Code::kOk && next < part.first + part.count;) {
+      code = run_some(part, keys, &next);
+      if (code == Code::kOk && next < part.first + part.count) {
+        co_await turns_.wait(parts.front().client->share, Turns::Where::kInside);
+      }
+    }
+    if (code != Code::kOk) co_return code;
+  }
+  *failed = 0;
+  co_return Code::kOk;
+}
+
+void Front::start_reads(Txn& txn, const Part& part) {
+  for (const WatchedKey& watched : part.client->watched) {
+    if (part.exec) txn.start_get(options_.table, watched.key);
+  }
+  for (size_t i = part.first; i < part.first + part.count; ++i) {
+    const Command& command = part.list->command(i);
+    const Arguments arguments = part.list->arguments(i);
+    if (command.data == nullptr || (command.reads != nullptr && !command.reads(arguments))) continue;
+    const Intent intent = (command.flags & kWrites) != 0 ? Intent::kUpdate : Intent::kRead;
+    for_each_key(command, arguments, [&](std::string_view key) { txn.start_get(options_.table, key, intent); });
+  }
+}
+
+Code Front::check_watched(Txn& txn, const Part& part, Keyspace& keys) {
+  if (!part.exec) return Code::kOk;
+  for (const WatchedKey& watched : part.client->watched) {
+    const Value value = txn.value(txn.start_get(options_.table, watched.key));
+    if (value.code != Code::kOk) return value.code;
+    // A deadline that has passed since makes it another value too.
+    const bool same = value.version == watched.version && value.epoch == watched.epoch &&
+                      keys.find(watched.key).exists == value.found;
+    if (same) continue;
+    part.client->watch_failed = true;
+    return Code::kApplication;
+  }
+  return Code::kOk;
+}
+
+// Before the first of them runs. One that costs more than a turn's work waits outside if enough such are under way:
+// here it would hold one of the engine's slots.
+Code Front::check_cost(const Part& part, Keyspace& keys) {
+  Client& client = *part.client;
+  uint64_t all_ns = 0;
+  for (size_t i = part.first; i < part.first + part.count; ++i) {
+    const uint64_t ns = cost_ns(part.list->command(i), part.list->arguments(i), keys);
+    if (ns > options_.command_us_max * 1000) return too_much(client, "client.command_us_max", ns);
+    all_ns += ns;
+  }
+  if (all_ns > options_.exec_us_max * 1000) return too_much(client, "client.exec_us_max", all_ns);
+  if (all_ns <= turns_.budget_ns()) return Code::kOk;
+  const bool again = turns_.heavy(client.share);
+  client.share.lately_ns = all_ns;
+  client.put_off = !again && !client.held_runs && turns_.full(client.share);
+  return client.put_off ? Code::kApplication : Code::kOk;
+}
+
+Code Front::too_much(Client& client, const char* limit, uint64_t ns) const {
+  client.too_much_of = limit;
+  client.too_much_ns = ns;
+  return Code::kApplication;
+}
+
+// As many as this turn has room for, and one at least; `next` then is behind them.
+Code Front::run_some(const Part& part, Keyspace& keys, size_t* next) {
+  Client& client = *part.client;
+  RespWriter reply(&client.reply, options_.reply_bytes_max);
+  reply.set_version(client.version);
+  do {
+    const size_t i = (*next)++;
+    const Command& command = part.list->command(i);
+    const Arguments arguments = part.list->arguments(i);
+    const uint64_t work_before = keys.work_ns();
+    const size_t reply_before = client.reply.size();
+    if (command.data == nullptr) {
+      command.local(*this, client, arguments, reply);
+    } else if (const std::string why = refusal(command, arguments, keys); !why.empty()) {
+      reply.error(why);
+    } else {
+      command.data(keys, arguments, reply);
+    }
+    const uint64_t ns =
+        kCommandNs + keys.work_ns() - work_before + Keyspace::bytes_ns(client.reply.size() - reply_before);
+    turns_.charge_command(client.share, ns, command.name, command.data == nullptr);
+    if (keys.code() != Code::kOk) return keys.code();
+    client.reply_too_long = reply.over();
+    if (reply.over()) return Code::kApplication;
+    // What its first commands have written may make the later ones dearer than they seemed.
+    if (part.exec && keys.work_ns() > options_.exec_us_max * 1000) {
+      return too_much(client, "client.exec_us_max", keys.work_ns());
+    }
+  } while (*next < part.first + part.count && !turns_.over(client.share));
+  return Code::kOk;
+}
+
+// Why a command is not run that costs too much for one step of a worker; empty: it does not.
+std::string Front::refusal(const Command& command, Arguments arguments, Keyspace& keys) const {
+  if (command.cost == nullptr && keys_named(command, arguments.size()) <= kFewKeys) return {};
+  const uint64_t ns = cost_ns(command, arguments, keys);
+  if (ns <= options_.command_us_max * 1000) return {};
+  return "ERR the command takes too much work: " +
+         limit_text("client.command_us_max", options_.command_us_max, ns / 1000);
+}
+
+void Front::take_reply(Client& client) {
+  const bool heard = client.replies == Client::Replies::kOn;
+  if (heard && client.output.empty()) {
+    client.output.swap(client.reply);
+  } else if (heard) {
+    client.output.append(client.reply);
+  }
+  clear(client.reply);
+}
+
+void Front::answer(Client& client, const Outcome& outcome, size_t commands, bool exec) {
+  RespWriter reply = out(client);
+  if (outcome.committed()) {
+    if (exec) reply.array(commands);
+    return take_reply(client);
+  }
+  clear(client.reply);
+  if (exec && client.watch_failed && outcome.code == Code::kApplication) return reply.null_array();
+  // Of several that share a transaction each has its answer.
+  const std::string why = failure(client, outcome);
+  for (size_t i = 0; i < (exec ? 1 : commands); ++i) reply.error(why);
+}
+
+std::string Front::failure(const Client& client, const Outcome& outcome) const {
+  if (client.reply_too_long && outcome.code == Code::kApplication) {
+    return "ERR the reply is too long, and nothing was done: reply_bytes_max is " +
+           std::to_string(options_.reply_bytes_max);
+  }
+  if (client.too_much_ns != 0 && outcome.code == Code::kApplication) {
+    const bool one = std::string_view(client.too_much_of) == "client.command_us_max";
+    return "ERR the transaction takes too much work, and nothing was done: " +
+           limit_text(client.too_much_of, one ? options_.command_us_max : options_.exec_us_max,
+                      client.too_much_ns / 1000);
+  }
+  if (outcome.kind == OutcomeKind::kUnknown) return "UNKNOWN " + id_text(outcome.id) + " " + outcome.text();
+  if (outcome.kind == OutcomeKind::kAborted) return "ABORTED " + outcome.text();
+  if (outcome.code == Code::kClosed && engine_->retired()) {
+    return "ERR rejected: this node was removed from the view and starts over: ask another node";
+  }
+  if (outcome.code == Code::kTableFull || outcome.code == Code::kBinFull) {
+    return "ERR " + outcome.text() + ": " + engine_->node()->table(outcome.table)->limit_text(outcome.code);
+  }
+  return "ERR " + outcome.text();
+}
+
+}  // namespace weft
