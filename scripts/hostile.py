@@ -2,8 +2,9 @@
 """What a hostile client costs the others: the same load against one node, three nodes and redis-server.
 
 A hostile process sends one kind of load at full rate to every node; an innocent client does PING, GET and SET in turn,
-one at a time. Printed: the innocent's latencies, whether a node was fenced, and the memory of the fullest process at
-its peak and five seconds after the load has ended. Loopback only; every load lasts SECONDS.
+one at a time, and ten more do nothing. Printed: the innocent's latencies, how many connections of the eleven broke,
+whether a node was fenced, and the memory of the fullest process before, at its peak and afterwards (where answers were
+not read: five seconds after the end). Loopback only; every load lasts SECONDS.
 """
 
 import argparse
@@ -22,6 +23,8 @@ import resp  # noqa: E402
 
 VALUE = b"v" * 65536
 UNREAD_CLIENTS = 100
+IDLE_CLIENTS = 10
+PATIENCE_S = 8  # who has no answer by then has waited so long
 
 
 def prepare(connection):
@@ -125,9 +128,11 @@ def innocent(port, seconds):
         began = time.monotonic()
         try:
             if connection is None:
-                connection = resp.Connection(port, 60)
+                connection = resp.Connection(port, PATIENCE_S)
             command = [("PING",), ("GET", "small"), ("SET", f"mine:{turn % 100}", turn)][turn % 3]
             connection.ask(*command)
+        except TimeoutError:
+            connection = None
         except OSError:
             connection, again = None, again + 1
             time.sleep(0.001)
@@ -151,7 +156,16 @@ def memory(pids, field):
     return max(sizes) / 1024
 
 
-def measure(name, ports, pids, processes, seconds):
+def still_there(connection):
+    try:
+        return connection.ask("PING") == "PONG"
+    except OSError:
+        return False
+
+
+def measure(name, ports, pids, processes, seconds, at_end=None):
+    idle = [resp.Connection(ports[0], 60) for _ in range(IDLE_CLIENTS)]
+    assert all(still_there(connection) for connection in idle)
     before = memory(pids(), "VmRSS")
     for process in processes:
         process.start()
@@ -164,18 +178,27 @@ def measure(name, ports, pids, processes, seconds):
         latencies += some
         again += more
         peak = max(peak, memory(pids(), "VmRSS"))
+    if at_end is not None:
+        at_end()
     for process in processes:
         process.join()
     time.sleep(5 if "unread" in name else 0)
     latencies.sort()
+    lost = sum(not still_there(connection) for connection in idle) if at_end is None else 0
+    for connection in idle:
+        connection.close()
     at = lambda q: latencies[min(int(len(latencies) * q), len(latencies) - 1)] if latencies else float("nan")
-    print(f"  {name:44} {len(latencies):6} {at(0.5):9.2f} {at(0.99):9.2f} {at(1):9.2f} {again:6} "
+    print(f"  {name:44} {len(latencies):6} {at(0.5):9.2f} {at(0.99):9.2f} {at(1):9.2f} {again + lost:6} "
           f"{before:7.0f} {peak:7.0f} {memory(pids(), 'VmRSS'):7.0f}", flush=True)
 
 
-def all_loads(ports, pids, seconds, only):
+def head():
     print(f"  {'load':44} {'asked':>6} {'p50 ms':>9} {'p99 ms':>9} {'max ms':>9} {'broken':>6} "
           f"{'MiB':>7} {'peak':>7} {'after':>7}")
+
+
+def all_loads(ports, pids, seconds, only, at_end=None):
+    """at_end: ends the server before the load, which it would be busy with for a long time."""
     with resp.Connection(ports[0], 60) as connection:
         prepare(connection)
     if not only:
@@ -185,7 +208,7 @@ def all_loads(ports, pids, seconds, only):
             continue
         processes = [multiprocessing.Process(target=send_and_read, args=(port, make(), seconds))
                      for port in ports for _ in range(clients)]
-        measure(name, ports, pids, processes, seconds)
+        measure(name, ports, pids, processes, seconds, at_end)
     name = f"GET of 64 KiB, unread, {UNREAD_CLIENTS} clients"
     if only in name:
         measure(name, ports, pids,
@@ -204,13 +227,19 @@ def main():
         for target in flags.targets.split(","):
             if target == "redis":
                 print("redis-server")
-                with RedisServer(folder) as server:
-                    all_loads([server.port], lambda server=server: [server.process.pid], flags.seconds, flags.only)
+                head()
+                for load in [*LOADS, "unread"]:
+                    with RedisServer(folder) as server:
+                        end = server.process.kill if load in LOADS else None
+                        if flags.only in load:
+                            all_loads([server.port], lambda server=server: [server.process.pid], flags.seconds, load,
+                                      end)
                 continue
             nodes = int(target)
             print(f"weft, {nodes} node{'s' if nodes > 1 else ''}")
             with Cluster(flags.weft, os.path.join(folder, f"weft{nodes}.log"), nodes, min(nodes, 3)) as cluster:
                 cluster.wait_whole()
+                head()
                 all_loads([cluster.port_of(n) for n in range(nodes)], lambda cluster=cluster: cluster.pids().values(),
                           flags.seconds, flags.only)
                 removed = cluster.removed()

@@ -61,6 +61,7 @@ ServerOptions options_of(const NodeConfig& config) {
   options.front.pipeline_max = config.client.pipeline_max;
   options.front.output_held_bytes = config.client.output_held_bytes;
   options.front.output_total_bytes = config.client.output_total_bytes;
+  options.front.input_total_bytes = config.client.input_total_bytes;
   options.front.turn_us = config.client.turn_us;
   options.front.command_us_max = config.client.command_us_max;
   options.front.exec_us_max = config.client.exec_us_max;

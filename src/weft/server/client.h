@@ -2,6 +2,7 @@
 // it.
 #pragma once
 
+#include <coroutine>
 #include <cstddef>
 #include <cstdint>
 #include <list>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "weft/run/root.h"
+#include "weft/server/client_output.h"
 #include "weft/server/client_stream.h"
 #include "weft/server/command_list.h"
 #include "weft/server/resp.h"
@@ -28,19 +30,19 @@ struct WatchedKey {
 struct Client {
   ClientStream stream;
   RespReader reader;
-  std::string output;
-  size_t sent = 0;                // of the output
-  bool cut = false;               // the output begins in the middle of a reply
+  ClientOutput output;
   uint64_t gathers_until_ns = 0;  // then the output leaves, though more is under way; 0: it is new
-  size_t counted = 0;             // of what it has not read, in the front's sum
-  std::string reply;              // of the transaction under way
-  bool reply_too_long = false;    // so the transaction is aborted
-  const char* too_much_of = "";   // likewise: a limit of work
-  uint64_t too_much_ns = 0;       // and what was asked for; 0: not too much
-  bool put_off = false;           // the transaction begins again when there is room for it
-  Turns::Share share;             // of the worker's time
-  CommandList batch;              // came together, and are run together
-  CommandList queued;             // between MULTI and EXEC
+  size_t counted_output = 0;      // what it makes the node hold, in the front's sums
+  size_t counted_input = 0;
+  std::coroutine_handle<> reads_again;  // goes on when it has read some of its answers
+  std::string reply;                    // of the transaction under way
+  bool reply_too_long = false;          // so the transaction is aborted
+  const char* too_much_of = "";         // likewise: a limit of work
+  uint64_t too_much_ns = 0;             // and what was asked for; 0: not too much
+  bool put_off = false;                 // the transaction begins again when there is room for it
+  Turns::Share share;                   // of the worker's time
+  CommandList batch;                    // came together, and are run together
+  CommandList queued;                   // between MULTI and EXEC
   std::vector<WatchedKey> watched;
   bool watch_failed = false;
   bool in_multi = false;
@@ -61,6 +63,7 @@ struct Client {
   bool lingers = false;  // it is, and what still comes is thrown away
   uint64_t lingers_until_ns = 0;
   bool dead = false;
+  bool lost = false;  // it held too much, and nothing more is done for it
 
   uint64_t id = 0;
   std::string name;
@@ -78,7 +81,10 @@ struct Client {
   Root work;
 
   Client(ClientStream s, const RespLimits& limits) : stream(std::move(s)), reader(limits) {}
-  size_t unread_bytes() const { return output.size() - sent; }
+  size_t unread_bytes() const { return output.bytes(); }
+  // With the room in buffers; beyond what every connection may keep (front_held.cc).
+  size_t output_memory() const;
+  size_t input_memory() const;
   // As after connecting, but for who it is: RESET.
   void reset();
   void end_multi();

@@ -160,7 +160,7 @@ void client_reply(Front&, Client& client, Arguments arguments, RespWriter& reply
   if (same_word(arguments[2], "on")) {
     const bool heard = client.replies == Client::Replies::kOn;
     client.replies = Client::Replies::kOn;
-    heard ? reply.simple("OK") : static_cast<void>(client.output.append("+OK\r\n"));
+    heard ? reply.simple("OK") : static_cast<void>(client.output.last().append("+OK\r\n"));
   } else if (same_word(arguments[2], "off")) {
     client.replies = Client::Replies::kOff;
   } else if (same_word(arguments[2], "skip")) {

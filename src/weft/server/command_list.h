@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "weft/server/commands.h"
@@ -45,18 +46,26 @@ class CommandList {
     items_.clear();
     words_.clear();
     copies_.clear();
+    if (copies_.capacity() > kKeptBytes) std::string().swap(copies_);
     sizes_.clear();
     keys_ = bytes_ = 0;
     only_data_ = true;
   }
+  size_t memory_bytes() const {
+    return items_.capacity() * sizeof(Item) + words_.capacity() * sizeof(std::string_view) + copies_.capacity() +
+           sizes_.capacity() * sizeof(size_t);
+  }
   void shrink() {
-    if (empty()) *this = CommandList();
+    if (!empty()) return;
+    const CommandList gone = std::move(*this);  // a string that is assigned a short one keeps its memory
+    *this = CommandList();
   }
 
   const Command& command(size_t i) const { return *items_[i].command; }
   Arguments arguments(size_t i) const { return {words_.data() + items_[i].first, items_[i].count}; }
 
  private:
+  static constexpr size_t kKeptBytes = 16 << 10;
   struct Item {
     const Command* command;
     size_t first, count;  // in words_

@@ -62,6 +62,7 @@ struct ClientConfig {
   uint32_t pipeline_max = 100'000;
   uint64_t output_held_bytes = 1 << 20;
   uint64_t output_total_bytes = 256 << 20;
+  uint64_t input_total_bytes = 256 << 20;
   uint32_t turn_us = 500;
   uint32_t command_us_max = 10'000;
   uint32_t exec_us_max = 100'000;

@@ -137,7 +137,11 @@ std::vector<ConfigKey> make_keys() {
   keys.size("output_held_bytes", WEFT_FIELD(client.output_held_bytes), 4 * kKiB, 1024 * kMiB,
             "answers that a client has not read; then it is not served until it has");
   keys.size("output_total_bytes", WEFT_FIELD(client.output_total_bytes), kMiB, kTiB,
-            "the same of all clients of a worker; then the one that holds most is closed");
+            "the same of all clients, with the room in buffers, an equal part for each worker; then the one that holds "
+            "most is closed");
+  keys.size("input_total_bytes", WEFT_FIELD(client.input_total_bytes), kMiB, kTiB,
+            "commands of all clients that are not complete, and between `MULTI` and `EXEC`, an equal part for each "
+            "worker; then the one that holds most is closed");
   keys.integer("turn_us", WEFT_FIELD(client.turn_us), 10, 100'000,
                "work for clients that a worker does in one turn, as estimated; the rest goes on next turn");
   keys.integer("command_us_max", WEFT_FIELD(client.command_us_max), 1000, 1'000'000,

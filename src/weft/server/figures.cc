@@ -132,6 +132,8 @@ nlohmann::json status_json(const Figures& figures) {
                        {"clients", figures.clients},
                        {"clients_max", figures.clients_max},
                        {"commands", figures.commands},
+                       {"clients_output_bytes", figures.clients_output_bytes},
+                       {"clients_input_bytes", figures.clients_input_bytes},
                        {"turns_too_long", figures.turns_too_long},
                        {"turn_longest_us", figures.turn_longest_ns / 1000},
                        {"records", figures.records},

@@ -52,6 +52,7 @@ struct Figures {
   Histogram latency_ns;
   uint64_t clients = 0, clients_max = 0;
   uint64_t commands = 0;  // of clients
+  uint64_t clients_output_bytes = 0, clients_input_bytes = 0;
   uint64_t turns_too_long = 0, turn_longest_ns = 0;
   uint64_t records = 0, records_max = 0;
   uint64_t memory_bytes = 0, memory_bytes_max = 0;

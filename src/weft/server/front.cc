@@ -9,20 +9,16 @@
 #include <cerrno>
 #include <cstring>
 #include <iterator>
+#include <utility>
 
 namespace weft {
 
 namespace {
 
 constexpr uint64_t kAcceptAgainNs = 100'000'000;  // after the process had no file descriptor left
+constexpr size_t kReadBytes = 256 << 10;          // at a time
 constexpr uint64_t kReadNs = 1000;                // a system call
-constexpr uint64_t kTooLong = 20;                 // a turn of so many times its budget is worth a word
-constexpr uint64_t kSaidNs = 1'000'000'000;       // between two of them
 constexpr uint64_t kLookNs = 100'000'000;         // between two looks at all connections
-constexpr uint64_t kIdleNs = 1'000'000'000;       // then a connection gives its buffers back
-constexpr size_t kKeptBytes = 1 << 20;            // of a buffer that is not used at the moment, until then
-constexpr uint64_t kGatherNs = 5'000'000;         // answers wait for those behind them
-constexpr uint64_t kLingerNs = 1'000'000'000;     // for a client to hear why its connection ends
 
 // The table's limit counts the header of a value too.
 size_t string_bytes_of(const Table& table) {
@@ -65,11 +61,6 @@ uint64_t FrontShared::turn_longest_ns() const {
   return longest;
 }
 
-void Front::clear(std::string& buffer) {
-  buffer.clear();
-  if (buffer.capacity() > kKeptBytes) buffer.shrink_to_fit();
-}
-
 Front::Front(const FrontOptions& options, Fd listener, Engine* engine, Clock* wall, FrontShared* shared,
              NodeHooks hooks)
     : options_(options),
@@ -84,6 +75,12 @@ Front::Front(const FrontOptions& options, Fd listener, Engine* engine, Clock* wa
       run_keys_(engine->limits().txn_keys_max),
       turns_(options.turn_us * 1000, std::max<size_t>(engine->limits().inflight / 4, 1), engine->worker()),
       events_(64) {}
+
+uint64_t FrontShared::held_bytes(std::atomic<uint64_t> Counted::*which) const {
+  uint64_t all = 0;
+  for (const Counted& worker : counted) all += (worker.*which).load(std::memory_order_relaxed);
+  return all;
+}
 
 Front::~Front() { shared_->clients -= static_cast<uint32_t>(clients_.size()); }
 
@@ -168,6 +165,11 @@ bool Front::poll() {
   size_t passed_over = awake_.size();  // the first of them
   for (size_t i = 0; i < awake_.size(); ++i) {
     Client* const client = awake_[i];
+    if (client->reads_again && (client->dead || !too_much_unread(*client))) {
+      busy = true;
+      std::exchange(client->reads_again, {}).resume();
+      continue;
+    }
     if (client->work.running() || client->closing || client->dead || too_much_unread(*client)) continue;
     busy |= client->readable || client->fed;
     if (turns_.over(client->share)) {
@@ -202,6 +204,7 @@ void Front::look_at_all() {
     if (!client.work.running()) {
       if (client.held) drop_held(client);
       shrink_if_idle(client);
+      count_held(client);
     }
     look_by(client.shrinks_ns);
     if (client.held) look_by(client.held_until_ns);
@@ -212,13 +215,14 @@ void Front::read_some(Client& client) {
   const std::span<char> room = client.reader.room();
   client.shrinks_ns = session_.now_ns() + kIdleNs;
   look_by(client.shrinks_ns);
-  const std::optional<size_t> n = client.stream.receive(room.data(), room.size());
+  const size_t wanted = std::min(room.size(), kReadBytes);
+  const std::optional<size_t> n = client.stream.receive(room.data(), wanted);
   if (n && *n > 0) {
     turns_.charge(client.share, kReadNs + Keyspace::bytes_ns(*n), "reading from a client");
     client.reader.filled(*n);
     client.fed = true;
     // That was all; the socket says when there is more, or the end.
-    if (*n < room.size() && !client.hung_up && !client.stream.encrypted()) client.readable = false;
+    if (*n < wanted && !client.hung_up && !client.stream.encrypted()) client.readable = false;
     return;
   }
   client.readable = false;
@@ -243,165 +247,11 @@ void Front::drop_held(Client& client) const {
   client.held_too_long = true;
 }
 
-void Front::shrink_if_idle(Client& client) const {
-  if (session_.now_ns() < client.shrinks_ns) return;
-  client.shrinks_ns = client.output.empty() ? UINT64_MAX : session_.now_ns() + kIdleNs;
-  client.reader.shrink();
-  if (client.output.empty()) client.output.shrink_to_fit();
-  client.reply.clear();
-  client.reply.shrink_to_fit();
-  client.batch.shrink();
-  client.queued.shrink();
-}
-
-size_t Front::buffer_bytes() const {
-  size_t bytes = 0;
-  for (const Client& client : clients_) {
-    bytes += client.reader.memory_bytes() + client.output.capacity() + client.reply.capacity();
-  }
-  return bytes;
-}
-
 uint64_t Front::deadline_ns() const {
+  if (turns_.waiting()) return 0;
   const bool accepts_later = !accepting_ && accepts_again_ns_ != 0 && engine_->active();
   if (accepts_later) return std::min(accepts_again_ns_, gathered_ns_);
   return std::min(gathered_ns_, due_ns_ == UINT64_MAX ? due_ns_ : std::max(due_ns_, looks_again_ns_));
-}
-
-bool Front::flush() {
-  bool busy = false;
-  gathered_ns_ = UINT64_MAX;
-  const auto rests = [&](Client* client) {
-    const bool can_write = !client->output.empty() && client->writable && !client->dead;
-    if (can_write && !gathers(*client)) busy |= write_some(*client);
-    unread_ += client->unread_bytes() - client->counted;
-    client->counted = client->unread_bytes();
-    // A transaction that runs for a client that went away runs to its end.
-    if (client->work.running()) return false;
-    if (client->dead || (client->closing && client->output.empty() && !goes_on_lingering(*client))) {
-      unread_ -= client->counted;
-      clients_.erase(client->place);
-      --shared_->clients;
-      return true;
-    }
-    // Else the socket says when there is something to do.
-    const bool writes_more = !client->output.empty() && client->writable;
-    const bool goes_on = (client->readable || client->fed) && !too_much_unread(*client);
-    client->awake = writes_more || goes_on;
-    return !client->awake;
-  };
-  std::erase_if(awake_, rests);
-  if (turns_.spent_ns() != 0) end_turn();
-  if (unread_ > options_.output_total_bytes) drop_who_holds_most();
-  return busy;
-}
-
-// By the clock, from the turn's begin until here: a process that had to wait for a core counts as well, and `took_us`
-// far above `estimated_us` says so.
-void Front::end_turn() {
-  FrontShared::Counted& counted = shared_->counted[engine_->worker_id().value];
-  const uint64_t now_ns = engine_->worker()->clock_ns();
-  const uint64_t took_ns = now_ns - session_.now_ns();
-  if (took_ns > counted.turn_longest_ns.load(std::memory_order_relaxed)) {
-    counted.turn_longest_ns.store(took_ns, std::memory_order_relaxed);
-  }
-  if (took_ns < kTooLong * turns_.budget_ns()) return;
-  counted.turns_too_long.store(counted.turns_too_long.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  EventLog* const events = engine_->events();
-  if (events == nullptr || (said_ns_ != 0 && now_ns < said_ns_ + kSaidNs)) return;
-  said_ns_ = now_ns;
-  const Turns::Longest& longest = turns_.longest();
-  events->emit(Level::kWarn, "turn_too_long",
-               {{"took_us", took_ns / 1000},
-                {"budget_us", options_.turn_us},
-                {"estimated_us", turns_.spent_ns() / 1000},
-                {"command", longest.what.empty() ? "none" : longest.what},
-                {"command_took_us", longest.took_ns / 1000},
-                {"command_estimated_us", longest.estimated_ns / 1000}});
-}
-
-// While more commands of a client run, their answers and those before them leave together, if that does not take long:
-// a system call is what an answer costs most.
-bool Front::gathers(Client& client) {
-  if (!client.work.running() || too_much_unread(client)) return false;
-  if (client.gathers_until_ns == 0) client.gathers_until_ns = session_.now_ns() + kGatherNs;
-  if (session_.now_ns() >= client.gathers_until_ns) return false;
-  gathered_ns_ = std::min(gathered_ns_, client.gathers_until_ns);
-  return true;
-}
-
-// In the middle of a reply there is no place for an error, and who does not read does not hear it: the log has it.
-void Front::drop_who_holds_most() {
-  Client* most = nullptr;
-  for (Client& client : clients_) {
-    if (!client.dead && (most == nullptr || client.unread_bytes() > most->unread_bytes())) most = &client;
-  }
-  if (most == nullptr) return;
-  Client& client = *most;
-  if (EventLog* const events = engine_->events()) {
-    events->emit(Level::kWarn, "client_closed",
-                 {{"client", client.address},
-                  {"why", "client.output_total_bytes: answers that clients of this worker have not read"},
-                  {"limit", options_.output_total_bytes},
-                  {"unread_bytes", unread_},
-                  {"its_own_bytes", client.unread_bytes()}});
-  }
-  if (client.sent == 0 && !client.cut) {
-    const std::string text = "-ERR clients do not read their answers: client.output_total_bytes is " +
-                             std::to_string(options_.output_total_bytes) + "\r\n";
-    static_cast<void>(client.stream.send(text.data(), text.size()));
-  }
-  client.dead = true;
-  client.output.clear();
-  client.sent = 0;
-  wake(client);
-}
-
-// A socket that is closed while something comes takes back what was sent and not yet taken: the error that says why. So
-// who may still be sending is listened to for a while.
-bool Front::goes_on_lingering(Client& client) {
-  constexpr int kReads = 16;
-  char unwanted[4096];
-  if (!client.refused || client.stream.encrypted()) return false;
-  if (!client.lingers) {
-    client.lingers = true;
-    client.lingers_until_ns = session_.now_ns() + kLingerNs;
-    look_by(client.lingers_until_ns);
-    client.stream.end();
-  }
-  if (session_.now_ns() >= client.lingers_until_ns) return false;
-  for (int i = 0; i < kReads; ++i) {
-    const std::optional<size_t> n = client.stream.receive(unwanted, sizeof unwanted);
-    if (!n) return false;
-    client.readable = *n > 0;
-    if (*n == 0) break;
-  }
-  return true;
-}
-
-// False: the client does not take any more now; the socket says when it does.
-bool Front::write_some(Client& client) {
-  std::string& output = client.output;
-  size_t& sent = client.sent;
-  const std::optional<size_t> n = client.stream.send(output.data() + sent, output.size() - sent);
-  if (!n) client.dead = true;
-  if (!n || *n == 0) {
-    client.writable = false;  // until the socket says so
-    return client.dead;
-  }
-  sent += *n;
-  client.ahead = client.batch.size();  // it reads, if slowly
-  if (sent == output.size()) {
-    clear(output);
-    sent = 0;
-    client.cut = false;
-    client.gathers_until_ns = 0;
-  } else if (sent >= kKeptBytes && sent >= output.size() - sent) {  // as much is moved as was sent, or less
-    output.erase(0, sent);
-    sent = 0;
-    client.cut = true;
-  }
-  return true;
 }
 
 }  // namespace weft

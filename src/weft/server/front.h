@@ -1,7 +1,9 @@
 // Front: the clients of one worker. It accepts connections, reads commands (the Redis protocol, resp.h), runs them in
 // transactions of the worker, and writes the answers.
 //
-//   front.cc          connections: accepting, reading, writing
+//   front.cc          connections: accepting and reading
+//   front_write.cc    writing answers, and the end of a connection and of a turn
+//   front_held.cc     what clients make the worker hold in memory, and its limits
 //   front_run.cc      what is done with a command: refused, queued, answered at once, run in a transaction
 //   front_list.cc     commands in a transaction
 //   turns.h           how much of that is done in one turn of the worker
@@ -27,10 +29,11 @@
 // sent more than pipeline_max commands whose answers it has not taken; who comes when clients_max are there is told so.
 // A command that names too many keys, a MULTI that is too large, and a transaction whose reply is too long are refused
 // with the limit and its value, and nothing of them happens. While a command of a connection runs, or more than
-// output_held_bytes of its answers wait to be read, nothing more is read from it: a client that does not read its
-// answers holds output_held_bytes and one reply. When all of a worker's clients together hold more than
-// output_total_bytes, the one that holds most loses its connection. A connection that was idle for a second gives its
-// buffers back.
+// output_held_bytes of its answers wait to be read, nothing more is read from it, and commands that came together are
+// run in as many transactions as that takes: a client that does not read its answers holds output_held_bytes and one
+// reply. When all clients together hold more than output_total_bytes, or more than input_total_bytes of commands that
+// are not complete, the one that holds most loses its connection; each worker has an equal part of these limits. A
+// connection that was idle for a second gives its buffers back.
 //
 // Work: a turn of the worker does turn_us of it, as estimated from what commands touch (cost.h) and checked by the
 // clock; the rest goes on next turn, and who asked for little goes first. No command is so much by itself that others
@@ -78,7 +81,8 @@ struct FrontOptions {
   uint32_t multi_held_ms = 5000;                  // until EXEC; then it is dropped
   size_t reply_bytes_max = size_t{64} << 20;      // of one command, or of one EXEC
   size_t output_held_bytes = size_t{1} << 20;     // answers that a client did not read; then it is not served any more
-  size_t output_total_bytes = size_t{256} << 20;  // of all clients of a worker
+  size_t output_total_bytes = size_t{256} << 20;  // of all clients
+  size_t input_total_bytes = size_t{256} << 20;   // commands that are not complete, and between MULTI and EXEC; of all
   uint64_t turn_us = 500;                         // work for clients in one turn of the worker
   uint64_t command_us_max = 10'000;               // of one command
   uint64_t exec_us_max = 100'000;                 // of one EXEC, over several turns
@@ -92,6 +96,7 @@ struct FrontShared {
   // Of one worker, for all to read: a line of its own, so that nobody waits for it.
   struct alignas(64) Counted {
     std::atomic<uint64_t> commands{0};
+    std::atomic<uint64_t> output_bytes{0}, input_bytes{0};  // that clients make it hold
     std::atomic<uint64_t> turns_too_long{0};
     std::atomic<uint64_t> turn_longest_ns{0};  // of all turns that did something for clients
   };
@@ -99,6 +104,9 @@ struct FrontShared {
   std::atomic<uint32_t> clients{0};
   std::array<Counted, kWorkersMax> counted;  // by worker
   uint64_t commands() const;                 // of all workers
+  uint64_t output_bytes() const { return held_bytes(&Counted::output_bytes); }
+  uint64_t input_bytes() const { return held_bytes(&Counted::input_bytes); }
+  uint64_t held_bytes(std::atomic<uint64_t> Counted::*which) const;
   uint64_t turns_too_long() const;
   uint64_t turn_longest_ns() const;
   std::atomic<uint64_t> last_id{0};
@@ -142,7 +150,7 @@ class Front final : public Clients, public Bell {
   RespWriter out(Client& client);
   // What is in client.reply goes to the output, or nowhere.
   void take_reply(Client& client);
-  void drop_reply(Client& client) { clear(client.reply); }
+  static void drop_reply(Client& client) { ClientOutput::clear(client.reply); }
   // Runs the commands of the list and answers them: all in one transaction if `exec`, which is tried until it has an
   // outcome that is not a conflict; else in one if that goes well.
   Task<void> run_list(Client& client, const CommandList& list, bool exec);
@@ -154,7 +162,9 @@ class Front final : public Clients, public Bell {
   bool walk_runs = false;  // a walk over the tables that blocks others (WEFT DIGEST)
 
  private:
-  // Connections (front.cc).
+  static constexpr uint64_t kIdleNs = 1'000'000'000;  // then a connection gives its buffers back
+
+  // Connections (front.cc, front_write.cc, front_held.cc).
   void accept_when_active();
   void stop_accepting(const char* why);
   void accept_some();
@@ -163,7 +173,6 @@ class Front final : public Clients, public Bell {
   void read_some(Client& client);
   void go_on(Client& client);
   bool too_much_unread(const Client& client) const { return client.unread_bytes() >= options_.output_held_bytes; }
-  void drop_who_holds_most();
   void count_command(Client& client);
   void refuse(Client& client, const std::string& why);
   bool gathers(Client& client);
@@ -172,7 +181,14 @@ class Front final : public Clients, public Bell {
   void end_turn();
   void drop_held(Client& client) const;
   void shrink_if_idle(Client& client) const;
-  static void clear(std::string& buffer);
+  void count_held(Client& client);
+  void forget_held(Client& client);
+  bool keep_limits();
+  Client* who_holds_most(size_t Client::*counted);
+  void close_for_output(Client& client);
+  void close_for_input(Client& client);
+  void say_closed(const Client& client, const char* why, uint64_t limit, uint64_t held, uint64_t its_own) const;
+  void lose(Client& client);
 
   // What their commands do (front_run.cc, front_list.cc).
   Task<void> serve(Client& client);
@@ -182,13 +198,28 @@ class Front final : public Clients, public Bell {
   void queue(Client& client, const Command* command, Arguments arguments);
   Task<void> run_batch(Client& client);
   void adapt_to(const Outcome& outcome, bool several);
-  Task<Outcome> attempt(std::span<const Part> parts, size_t* failed);
+  // What came of an attempt to run commands in a transaction.
+  struct Attempt {
+    size_t failed = 0;  // the part that is the reason if it did not go well, and that is not the first
+    size_t ran = 0;     // commands of the first part, if it is alone: as many as its client has room for
+  };
+  Task<Outcome> attempt(std::span<const Part> parts, Attempt* out);
   Task<void> sweep();
   Task<Code> delete_expired(Txn& txn, std::span<const std::string> keys);
-  Task<Code> apply(Txn& txn, std::span<const Part> parts, size_t* failed);
+  Task<Code> apply(Txn& txn, std::span<const Part> parts, Attempt* out);
+  bool has_enough(const Client& client) const {
+    return client.unread_bytes() + client.reply.size() >= options_.output_held_bytes;
+  }
+  // Goes on when the client has read some of its answers, or is gone.
+  struct [[nodiscard]] Unread {
+    Client* client;
+    bool await_ready() const noexcept { return false; }
+    void await_suspend(std::coroutine_handle<> h) const noexcept { client->reads_again = h; }
+    void await_resume() const noexcept {}
+  };
   void start_reads(Txn& txn, const Part& part);
   Code check_watched(Txn& txn, const Part& part, Keyspace& keys);
-  Code check_cost(const Part& part, Keyspace& keys);
+  Code check_cost(const Part& part, Keyspace& keys, bool alone);
   Code too_much(Client& client, const char* limit, uint64_t ns) const;
   Code run_some(const Part& part, Keyspace& keys, size_t* next);
   std::string refusal(const Command& command, Arguments arguments, Keyspace& keys) const;
@@ -211,8 +242,9 @@ class Front final : public Clients, public Bell {
   uint64_t looks_again_ns_ = 0;        // at all of them, at the earliest
   uint64_t due_ns_ = UINT64_MAX;       // when something is due for one that does nothing
   uint64_t gathered_ns_ = UINT64_MAX;  // when answers that wait for others leave
-  size_t unread_ = 0;                  // answers that clients have not read, as of the last flush
-  size_t run_keys_;                    // of commands that run together: fewer while they meet others
+  size_t held_output_ = 0;             // by clients, as of the last flush
+  size_t held_input_ = 0;
+  size_t run_keys_;  // of commands that run together: fewer while they meet others
   Lines lines_;
   Turns turns_;
   uint64_t said_ns_ = 0;  // that a turn took too long

@@ -15,6 +15,7 @@ namespace {
 
 constexpr int kPatience = 3;       // attempts of several commands together that meet others; then they are halved
 constexpr size_t kRunKeysMin = 8;  // of commands that run together and meet others
+constexpr size_t kLongReply = 16 << 10;
 
 }  // namespace
 
@@ -35,10 +36,11 @@ Task<void> Front::run_list(Client& client, const CommandList& list, bool exec) {
     const std::span<const Part> parts = line == nullptr
                                             ? std::span<const Part>(&part, 1)
                                             : line->gather(self, run_keys_, engine_->limits().txn_bytes_max / 2);
-    size_t failed = 0;
-    Task<Outcome> work = attempt(parts, &failed);
+    Attempt tried;
+    Task<Outcome> work = attempt(parts, &tried);
     const Outcome outcome = co_await work;
-    if (std::exchange(client.put_off, false)) {
+    if (client.lost && parts.size() == 1) break;
+    if (std::exchange(client.put_off, false) && !outcome.committed()) {
       WEFT_MARK_OUTSIDE("a transaction that costs much waits for others");
       if (line != nullptr) lines_.leave(line, engine_->worker());
       line = nullptr;
@@ -76,7 +78,7 @@ Task<void> Front::run_list(Client& client, const CommandList& list, bool exec) {
     attempts = 0;
     const bool undone = outcome.kind == OutcomeKind::kAborted || outcome.kind == OutcomeKind::kRejected;
     if (undone && together) {
-      line->split(failed);
+      line->split(tried.failed);
       continue;
     }
     if (undone && several) {
@@ -84,11 +86,19 @@ Task<void> Front::run_list(Client& client, const CommandList& list, bool exec) {
       part.count = (part.count + 1) / 2;
       continue;
     }
-    for (const Part& each : parts) answer(*each.client, outcome, each.count, each.exec);
+    if (!together && outcome.committed()) part.count = tried.ran;
+    if (!together) answer(client, outcome, part.count, exec);
+    for (const Part& each : parts.subspan(together ? 0 : 1)) answer(*each.client, outcome, each.count, each.exec);
     if (together) line->answered(parts.size() - 1, engine_->worker());
     part.first += part.count;
     part.count = list.size() - part.first;
     over = part.count == 0;
+    if (over || !too_much_unread(client)) continue;
+    if (line != nullptr) lines_.leave(line, engine_->worker());  // nobody waits for who does not read
+    line = nullptr;
+    stands = false;
+    while (too_much_unread(client) && !client.dead) co_await Unread{&client};
+    over = client.dead;
   }
   if (line != nullptr && !self.answered) lines_.leave(line, engine_->worker());
 }
@@ -103,37 +113,41 @@ void Front::adapt_to(const Outcome& outcome, bool several) {
   }
 }
 
-Task<Outcome> Front::attempt(std::span<const Part> parts, size_t* failed) {
+Task<Outcome> Front::attempt(std::span<const Part> parts, Attempt* out) {
   Txn txn = co_await session_.begin();
-  Task<Code> work = apply(txn, parts, failed);
+  Task<Code> work = apply(txn, parts, out);
   const Code code = co_await work;
   if (code != Code::kOk) co_return txn.abort(code);
   co_return co_await txn.commit();
 }
 
-// Reads everything that the commands name, then runs them one after the other on what is there. `failed`: the part that
-// is the reason if it is not the first.
-Task<Code> Front::apply(Txn& txn, std::span<const Part> parts, size_t* failed) {
+// Reads everything that the commands name, then runs them one after the other on what is there. Of commands that need
+// not be in one transaction only so many are run as the client has room for their replies.
+Task<Code> Front::apply(Txn& txn, std::span<const Part> parts, Attempt* out) {
   for (const Part& part : parts) start_reads(txn, part);
   co_await txn.wait_all();
   Keyspace keys(&txn, options_.table, wall_us(), string_bytes_max_, &scratch_);
   for (const Part& part : parts) {
     Client& client = *part.client;
-    *failed = static_cast<size_t>(&part - parts.data());
+    const size_t end = part.first + part.count;
+    out->failed = static_cast<size_t>(&part - parts.data());
     client.reply_too_long = client.watch_failed = false;
     client.too_much_ns = 0;
     client.reply.clear();
     Code code = check_watched(txn, part, keys);
-    if (code == Code::kOk && part.exec) code = check_cost(part, keys);
-    for (size_t next = part.first; code == Code::kOk && next < part.first + part.count;) {
+    if (code == Code::kOk && part.exec) code = check_cost(part, keys, parts.size() == 1);
+    size_t next = part.first;
+    while (code == Code::kOk && next < end) {
+      if (turns_.over(client.share)) co_await turns_.wait(parts.front().client->share, Turns::Where::kInside);
       code = run_some(part, keys, &next);
-      if (code == Code::kOk && next < part.first + part.count) {
-        co_await turns_.wait(parts.front().client->share, Turns::Where::kInside);
-      }
+      if (code != Code::kOk || next == end || part.exec || !has_enough(client)) continue;
+      if (parts.size() == 1) break;
+      code = Code::kApplication;  // without the others it may be cut
     }
     if (code != Code::kOk) co_return code;
+    out->ran = next - part.first;
   }
-  *failed = 0;
+  out->failed = 0;
   co_return Code::kOk;
 }
 
@@ -167,7 +181,7 @@ Code Front::check_watched(Txn& txn, const Part& part, Keyspace& keys) {
 
 // Before the first of them runs. One that costs more than a turn's work waits outside if enough such are under way:
 // here it would hold one of the engine's slots.
-Code Front::check_cost(const Part& part, Keyspace& keys) {
+Code Front::check_cost(const Part& part, Keyspace& keys, bool alone) {
   Client& client = *part.client;
   uint64_t all_ns = 0;
   for (size_t i = part.first; i < part.first + part.count; ++i) {
@@ -179,7 +193,7 @@ Code Front::check_cost(const Part& part, Keyspace& keys) {
   if (all_ns <= turns_.budget_ns()) return Code::kOk;
   const bool again = turns_.heavy(client.share);
   client.share.lately_ns = all_ns;
-  client.put_off = !again && !client.held_runs && turns_.full(client.share);
+  client.put_off = alone && !again && !client.held_runs && turns_.full(client.share);
   return client.put_off ? Code::kApplication : Code::kOk;
 }
 
@@ -192,6 +206,7 @@ Code Front::too_much(Client& client, const char* limit, uint64_t ns) const {
 // As many as this turn has room for, and one at least; `next` then is behind them.
 Code Front::run_some(const Part& part, Keyspace& keys, size_t* next) {
   Client& client = *part.client;
+  if (client.lost) return Code::kApplication;
   RespWriter reply(&client.reply, options_.reply_bytes_max);
   reply.set_version(client.version);
   do {
@@ -207,9 +222,10 @@ Code Front::run_some(const Part& part, Keyspace& keys, size_t* next) {
     } else {
       command.data(keys, arguments, reply);
     }
-    const uint64_t ns =
-        kCommandNs + keys.work_ns() - work_before + Keyspace::bytes_ns(client.reply.size() - reply_before);
-    turns_.charge_command(client.share, ns, command.name, command.data == nullptr);
+    // How long memory takes that nobody has touched yet, the clock knows.
+    const size_t replied = client.reply.size() - reply_before;
+    const uint64_t ns = kCommandNs + keys.work_ns() - work_before + Keyspace::bytes_ns(replied);
+    turns_.charge_command(client.share, ns, command.name, command.data == nullptr || replied >= kLongReply);
     if (keys.code() != Code::kOk) return keys.code();
     client.reply_too_long = reply.over();
     if (reply.over()) return Code::kApplication;
@@ -217,7 +233,7 @@ Code Front::run_some(const Part& part, Keyspace& keys, size_t* next) {
     if (part.exec && keys.work_ns() > options_.exec_us_max * 1000) {
       return too_much(client, "client.exec_us_max", keys.work_ns());
     }
-  } while (*next < part.first + part.count && !turns_.over(client.share));
+  } while (*next < part.first + part.count && !turns_.over(client.share) && (part.exec || !has_enough(client)));
   return Code::kOk;
 }
 
@@ -231,13 +247,8 @@ std::string Front::refusal(const Command& command, Arguments arguments, Keyspace
 }
 
 void Front::take_reply(Client& client) {
-  const bool heard = client.replies == Client::Replies::kOn;
-  if (heard && client.output.empty()) {
-    client.output.swap(client.reply);
-  } else if (heard) {
-    client.output.append(client.reply);
-  }
-  clear(client.reply);
+  if (client.replies == Client::Replies::kOn && !client.lost) client.output.take(client.reply);
+  drop_reply(client);
 }
 
 void Front::answer(Client& client, const Outcome& outcome, size_t commands, bool exec) {
@@ -246,7 +257,7 @@ void Front::answer(Client& client, const Outcome& outcome, size_t commands, bool
     if (exec) reply.array(commands);
     return take_reply(client);
   }
-  clear(client.reply);
+  drop_reply(client);
   if (exec && client.watch_failed && outcome.code == Code::kApplication) return reply.null_array();
   // Of several that share a transaction each has its answer.
   const std::string why = failure(client, outcome);

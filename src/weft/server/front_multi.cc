@@ -21,9 +21,9 @@ Task<void> Front::exec_held(Client& client, const CommandList& list) {
   Txn txn = std::move(*client.held);
   client.held.reset();
   const Part part{&client, &list, 0, list.size(), true};
-  size_t failed = 0;
+  Attempt tried;
   client.held_runs = true;
-  Task<Code> work = apply(txn, {&part, 1}, &failed);
+  Task<Code> work = apply(txn, {&part, 1}, &tried);
   const Code code = co_await work;
   client.held_runs = false;
   Outcome outcome;

@@ -20,9 +20,10 @@ bool speaks_http(std::string_view word) { return same_word(word, "post") || same
 }  // namespace
 
 RespWriter Front::out(Client& client) {
-  const bool heard = client.replies == Client::Replies::kOn || client.replies == Client::Replies::kSkipNext;
-  if (!heard) unheard_.clear();
-  RespWriter writer(heard ? &client.output : &unheard_);
+  const bool wanted = client.replies == Client::Replies::kOn || client.replies == Client::Replies::kSkipNext;
+  const bool heard = wanted && !client.lost;
+  if (!heard) ClientOutput::clear(unheard_);
+  RespWriter writer(heard ? &client.output.last() : &unheard_);
   writer.set_version(client.version);
   return writer;
 }
@@ -101,6 +102,8 @@ Task<void> Front::serve(Client& client) {
     if (!client.batch.empty()) {
       Task<void> work = run_batch(client);
       co_await work;
+      // The command behind it stays in the reader meanwhile.
+      while (too_much_unread(client) && !client.dead) co_await Unread{&client};
       if (command != nullptr && joins_batch(client, *command, client.reader.command())) {
         client.batch.add(command, client.reader.command());
         continue;
@@ -146,9 +149,9 @@ Task<void> Front::handle(Client& client, const Command* command, Arguments argum
     queue(client, command, arguments);
   } else if (command->local != nullptr) {
     RespWriter reply = out(client);
-    const size_t before = client.output.size();
+    const size_t before = client.output.bytes();
     command->local(*this, client, arguments, reply);
-    const uint64_t bytes = client.output.size() - std::min(before, client.output.size());
+    const uint64_t bytes = client.output.bytes() - std::min(before, client.output.bytes());
     turns_.charge_command(client.share, kCommandNs + Keyspace::bytes_ns(bytes), command->name,
                           (command->flags & kFast) == 0);
   } else if (command->slow != nullptr) {

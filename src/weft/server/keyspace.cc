@@ -22,7 +22,10 @@ Keyspace::Found Keyspace::find(std::string_view key) {
   return found;
 }
 
-size_t Keyspace::bytes_of(std::string_view key) const { return txn_->value(txn_->start_get(table_, key)).bytes.size(); }
+size_t Keyspace::bytes_of(std::string_view key) const {
+  const Value value = txn_->value(txn_->start_get(table_, key));
+  return value.found ? parse_value(value.bytes).bytes.size() : 0;
+}
 
 bool Keyspace::find_string(std::string_view key, Found* found, RespWriter& reply) {
   *found = find(key);

@@ -153,6 +153,8 @@ void add_clients(Exposition& out, const Figures& f) {
   out.gauge("weft_clients", f.clients, "Connections of clients.");
   out.gauge("weft_clients_max", f.clients_max, "At most so many: client.clients_max.");
   out.counter("weft_commands_total", f.commands, "Commands of clients.");
+  out.gauge("weft_clients_output_bytes", f.clients_output_bytes, "Memory for answers that clients have not read.");
+  out.gauge("weft_clients_input_bytes", f.clients_input_bytes, "Memory for commands that are not complete.");
   out.counter("weft_turns_too_long_total", f.turns_too_long, "Turns of a worker far above client.turn_us.");
   out.family("weft_turn_longest_seconds", "gauge", "The longest turn of a worker that did something for clients.");
   out.sample({}, number(static_cast<double>(f.turn_longest_ns) / 1e9));

@@ -69,6 +69,7 @@ class RespReader {
   std::span<const std::string_view> command() const { return arguments_; }
   std::string_view error() const { return error_; }  // "Protocol error: ..."
 
+  bool idle() const { return begin_ == end_ && arguments_.empty(); }  // nothing came that was not given out
   size_t memory_bytes() const { return capacity_ + arguments_.capacity() * sizeof(std::string_view); }
   // Gives back what the bytes at hand do not need, for a connection that is idle.
   void shrink();

@@ -1,6 +1,7 @@
 #include "weft/server/server.h"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -180,9 +181,23 @@ Result<Server::End> Server::run(int stop_fd) {
     say_what_changed();
     if (const std::string sample = watch_->step(agent_.get()); !sample.empty()) membership_->take_sample(sample);
     if (options_.site != nullptr) options_.site->step();
+    give_memory_back();
     wait(stop_fd, kControlStepMs);
   }
   return End::kStopped;
+}
+
+// What clients held and is free again stays with the allocator unless it is told. Here, since it takes a while.
+void Server::give_memory_back() {
+  constexpr uint64_t kMuch = 16 << 20;
+  constexpr uint64_t kPauseNs = 1'000'000'000;
+  const uint64_t now_ns = clock_->now_ns();
+  const uint64_t held = front_shared_.output_bytes() + front_shared_.input_bytes();
+  clients_held_ = std::max(clients_held_, held);
+  if (clients_held_ - held < kMuch || now_ns < gives_back_ns_) return;
+  gives_back_ns_ = now_ns + kPauseNs;
+  clients_held_ = held;
+  malloc_trim(0);
 }
 
 void Server::wait(int stop_fd, int timeout_ms) const {
@@ -376,6 +391,8 @@ Figures Server::figures() const {
   out.clients = front_shared_.clients.load(std::memory_order_relaxed);
   out.clients_max = options_.front.clients_max;
   out.commands = front_shared_.commands();
+  out.clients_output_bytes = front_shared_.output_bytes();
+  out.clients_input_bytes = front_shared_.input_bytes();
   out.turns_too_long = front_shared_.turns_too_long();
   out.turn_longest_ns = front_shared_.turn_longest_ns();
   return out;

@@ -89,6 +89,7 @@ class Server final : private Environment {
   void hear_answer(const MeshEvent& event);
   void say_of_view(const View& view) const;
   void say_what_changed();
+  void give_memory_back();
   Figures figures() const;
   bool whole(const View& view) const;
   void wait(int stop_fd, int timeout_ms) const;
@@ -136,6 +137,8 @@ class Server final : private Environment {
     uint64_t second = 0;
     uint64_t count = 0;  // in it
   } refusals_;
+  uint64_t clients_held_ = 0;  // the most since memory was given back
+  uint64_t gives_back_ns_ = 0;
   uint32_t incarnation_ = 0;
   std::atomic<uint64_t> cut_{0};  // bit n: the connection to node n is to be closed
   std::shared_ptr<const View> followed_;

@@ -80,6 +80,7 @@ class Turns {
   uint64_t spent_ns() const { return spent_ns_; }  // in this turn
   const Longest& longest() const { return longest_; }
   size_t inside() const { return inside_.size(); }
+  bool waiting() const { return !inside_.empty() || !outside_.empty() || !large_.empty(); }
 
  private:
   using Waiting = std::multimap<uint64_t, std::pair<Share*, std::coroutine_handle<>>>;  // by had_ns
