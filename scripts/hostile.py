@@ -22,7 +22,6 @@ from redis_server import RedisServer  # noqa: E402
 import resp  # noqa: E402
 
 VALUE = b"v" * 65536
-UNREAD_CLIENTS = 100
 IDLE_CLIENTS = 10
 PATIENCE_S = 8  # who has no answer by then has waited so long
 
@@ -96,13 +95,13 @@ def drain(s):
         pass
 
 
-def send_and_never_read(port, seconds):
+def send_and_never_read(port, clients, seconds):
     """Many clients that ask for 64 KiB each time and read nothing."""
     die_with_parent()
     asks = resp.encode("GET", "large") * 350
     sockets = []
     end = time.monotonic() + seconds
-    for _ in range(UNREAD_CLIENTS):
+    for _ in range(clients):
         s = socket.create_connection(("127.0.0.1", port), timeout=60)
         s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 14)
         s.setblocking(False)
@@ -197,8 +196,9 @@ def head():
           f"{'MiB':>7} {'peak':>7} {'after':>7}")
 
 
-def all_loads(ports, pids, seconds, only, at_end=None):
+def all_loads(ports, pids, flags, only, at_end=None):
     """at_end: ends the server before the load, which it would be busy with for a long time."""
+    seconds = flags.seconds
     with resp.Connection(ports[0], 60) as connection:
         prepare(connection)
     if not only:
@@ -209,10 +209,11 @@ def all_loads(ports, pids, seconds, only, at_end=None):
         processes = [multiprocessing.Process(target=send_and_read, args=(port, make(), seconds))
                      for port in ports for _ in range(clients)]
         measure(name, ports, pids, processes, seconds, at_end)
-    name = f"GET of 64 KiB, unread, {UNREAD_CLIENTS} clients"
+    name = f"GET of 64 KiB, unread, {flags.unread_clients} clients"
     if only in name:
         measure(name, ports, pids,
-                [multiprocessing.Process(target=send_and_never_read, args=(port, seconds)) for port in ports], seconds)
+                [multiprocessing.Process(target=send_and_never_read, args=(port, flags.unread_clients, seconds))
+                 for port in ports], seconds)
 
 
 def main():
@@ -220,6 +221,7 @@ def main():
     parser.add_argument("--weft", required=True)
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--targets", default="redis,1,3")
+    parser.add_argument("--unread-clients", type=int, default=100, help="that ask and do not read")
     parser.add_argument("--only", default="", help="loads whose name has this in it")
     flags = parser.parse_args()
     fenced = False
@@ -232,7 +234,7 @@ def main():
                     with RedisServer(folder) as server:
                         end = server.process.kill if load in LOADS else None
                         if flags.only in load:
-                            all_loads([server.port], lambda server=server: [server.process.pid], flags.seconds, load,
+                            all_loads([server.port], lambda server=server: [server.process.pid], flags, load,
                                       end)
                 continue
             nodes = int(target)
@@ -241,7 +243,7 @@ def main():
                 cluster.wait_whole()
                 head()
                 all_loads([cluster.port_of(n) for n in range(nodes)], lambda cluster=cluster: cluster.pids().values(),
-                          flags.seconds, flags.only)
+                          flags, flags.only)
                 removed = cluster.removed()
                 fenced |= bool(removed)
                 events = events_in(cluster.log_text())
