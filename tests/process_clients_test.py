@@ -76,8 +76,9 @@ class Clients(ProcessTest):
         self.assertEqual(self.one.ask(0, "SET", "v", "x" * VALUE_BYTES_MAX), "OK")
         self.assertIn("limits.txn_keys_max is 64, asked for 30000", self.one.ask(0, "MGET", *["v"] * 30000))
         with self.one.connect(0) as connection:
-            connection.send(resp.transaction([("MGET", *["v"] * 64)] * 100))
-            self.assertIn("reply_bytes_max is", [connection.receive() for _ in range(102)][-1])
+            for commands, limit in [(20, "reply_bytes_max is"), (100, "client.exec_us_max is")]:
+                connection.send(resp.transaction([("MGET", *["v"] * 64)] * commands))
+                self.assertIn(limit, [connection.receive() for _ in range(commands + 2)][-1])
             self.assertEqual(connection.ask("MULTI"), "OK")
             for _ in range(20):
                 self.assertIn("limits.txn_bytes_max is", connection.ask("SET", "k", b"x" * (16 << 20)))
