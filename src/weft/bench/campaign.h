@@ -55,7 +55,7 @@ int run_campaign(const CampaignOptions& options, std::ostream& out);
 struct PlantedBug {
   Bug bug;
   std::string_view name;
-  SimOptions where;  // its seed is the one that finds it; 0: none is known
+  SimOptions where;  // its seed is the one that finds it: `weft sim --planted` says which ones do
 };
 const std::vector<PlantedBug>& planted_bugs();
 

@@ -99,10 +99,9 @@ class AgentTest : public testing::Test, public HandNodes {
   }
 
   Detached read(Session session, uint64_t key, std::vector<Outcome>* outcomes) {
-    char room[16];
-    Task<Session::One> task = session.get_one(kTable, key, room);
-    const Session::One one = co_await task;
-    outcomes->push_back(one.outcome);
+    Txn txn = co_await session.begin();
+    co_await txn.get(kTable, key);
+    outcomes->push_back(co_await txn.commit());
   }
 
   Detached get(Session session, uint64_t key, std::vector<bool>* found) {

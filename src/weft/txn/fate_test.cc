@@ -24,6 +24,7 @@ class FateTest : public testing::TestWithParam<const char*>, public HandNodes {
     spec_ = three_nodes();
     spec_.options.workers = workers;
     spec_.options.protocol = GetParam();
+    spec_.bugs = bugs_;
     spec_.recovers = true;
     make_network();
     for (uint8_t n = 0; n < 3; ++n) {
@@ -84,6 +85,7 @@ class FateTest : public testing::TestWithParam<const char*>, public HandNodes {
     return fate;
   }
 
+  Bugs bugs_;
   std::vector<Root> work_;
   std::vector<Standing> answers_;  // that the enemy has heard
 };
@@ -205,22 +207,25 @@ TEST_P(FateTest, AQuestionOutlivesTheView) {
 // of it: it has not forgotten.
 TEST_P(FateTest, WhoRecoversHasForgottenNothing) {
   enemy_id_ = NodeId(2);
-  start(1, true);
-  Outcome outcome;
-  TxnId id;
-  go(write(session(0), {key_at(NodeId(1))}, &outcome, &id));
-  steps(3);  // locked at node 1, or at all
-  first_ = 1;
-  const auto next = view_without(NodeId(0));
-  nodes_[1]->publish(next);
-  steps(10);
-  ASSERT_FALSE(engine(1)->active());  // it waits for node 2
-  enemy_->set_epoch(port_epoch(next->epoch, false));
-  const FateAsk ask{id.sequence, id.incarnation, 1};
-  store(enemy_->reserve(NodeId(1), Flow::kExecution, static_cast<uint8_t>(Kind::kFateAsk), sizeof ask), ask);
-  steps(10);
-  EXPECT_FALSE(engine(1)->active());
-  EXPECT_EQ(answers_, std::vector{Standing::kOpen});
+  for (const bool planted : {false, true}) {  // the test can fail
+    bugs_.mask = planted ? static_cast<uint32_t>(Bug::kForgetsOpen) : 0;
+    start(1, true);
+    Outcome outcome;
+    TxnId id;
+    go(write(session(0), {key_at(NodeId(1))}, &outcome, &id));
+    steps(3);  // locked at node 1, or at all
+    first_ = 1;
+    const auto next = view_without(NodeId(0));
+    nodes_[1]->publish(next);
+    steps(10);
+    ASSERT_FALSE(engine(1)->active());  // it waits for node 2
+    enemy_->set_epoch(port_epoch(next->epoch, false));
+    const FateAsk ask{id.sequence, id.incarnation, 1};
+    store(enemy_->reserve(NodeId(1), Flow::kExecution, static_cast<uint8_t>(Kind::kFateAsk), sizeof ask), ask);
+    steps(10);
+    EXPECT_FALSE(engine(1)->active());
+    EXPECT_EQ(answers_, std::vector{planted ? Standing::kNothing : Standing::kOpen});
+  }
 }
 
 // In rows that commit by unanimity a participant that has released may be lost together with the coordinator, and the
