@@ -31,6 +31,7 @@ soak: packages ## Run what `make test` leaves out: MINUTES (10) of fresh seeds, 
 	cmake --build --preset release -j $(JOBS)
 	ctest --preset soak --output-junit soak.xml
 	$(WEFT) sim --minutes $(MINUTES) --protocol all --from $$(date +%s)000
+	$(WEFT) sim --planted --from $$(date +%s)000 --seeds 1000
 	$(MAKE) --no-print-directory kill-campaign ROUNDS=$(ROUNDS)
 	models/run
 	cmake --preset release -B build/apart -DWEFT_JOIN=OFF

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """How long a kill -9 stops the others, for every row of the protocol table, in one table (printed as Markdown).
 
-    scripts/failover_rows.py --weft build/release/weft [--kills 7] [--fabric shm] [--protocols dnl4 drtmr] [-- OPTIONS OF UP]
+    scripts/failover_rows.py --weft build/release/weft [--kills 7] [--fabric shm] [--protocols dnl4 drtmr] [--stop]
+                             [-- OPTIONS OF UP]
 
 Five processes started by `weft up` with its defaults, three replicas. Clients move money between 10,000 accounts at an
 easy pace (about a thousand transfers a second in all), so that the cores are there for the nodes; one node after the
@@ -13,11 +14,14 @@ host's monotonic clock:
              node comes back), it counts until they are active in that one
   whole      from the kill until every partition has all its replicas again
 
+With --stop a node is stopped (SIGSTOP) in place of killed: it hangs, and only its lease tells.
+
 The sum of all accounts is checked at the end of each row.
 """
 import argparse
 import json
 import os
+import signal
 import statistics
 import subprocess
 import tempfile
@@ -71,7 +75,14 @@ class Watch:
             asker.close()
 
 
-def one_kill(cluster, load, victim):
+def stop(cluster, node):
+    """The supervisor kills it when the view is without it."""
+    pid = cluster.pids()[node]
+    cluster.killed.add(pid)
+    os.kill(pid, signal.SIGSTOP)
+
+
+def one_kill(cluster, load, victim, how):
     """Seconds: detection, stopped, whole. None if the change could not be read."""
     load.run(0.3)
     said = cluster.wait_whole()
@@ -81,7 +92,7 @@ def one_kill(cluster, load, victim):
     epoch = said[0]["view"]["epoch"]
     watch = Watch(cluster, victim)
     killed = time.monotonic()
-    cluster.kill(victim)
+    how(cluster, victim)
     stopped, active = [], None
     while active is None and time.monotonic() < killed + 30:
         load.run(LOOK_S)
@@ -107,7 +118,8 @@ def measure(args, protocol):
             failover.fill_accounts(cluster)
             failover.fill(cluster, [b"filler:%d" % n for n in range(args.records)], b"v" * 100)
             load = failover.Load(cluster, args.clients, pause_s=PAUSE_S)
-            samples = [one_kill(cluster, load, kill % cluster.nodes) for kill in range(args.kills)]
+            how = stop if args.stop else failover.processes.Cluster.kill
+            samples = [one_kill(cluster, load, kill % cluster.nodes, how) for kill in range(args.kills)]
             load.drain()
             cluster.wait_whole()
             failover.check_sum(cluster)
@@ -122,10 +134,11 @@ def main():
     parser.add_argument("--kills", type=int, default=7, help="of each row")
     parser.add_argument("--records", type=int, default=0, help="of 100 bytes, beside the accounts")
     parser.add_argument("--clients", type=int, default=10)
+    parser.add_argument("--stop", action="store_true", help="SIGSTOP, not SIGKILL")
     parser.add_argument("up", nargs="*", help="options for `weft up`, after --")
     args = parser.parse_args()
 
-    print(f"### kill -9 of one node of five, three replicas, {args.fabric}\n")
+    print(f"### {'SIGSTOP' if args.stop else 'kill -9'} of one node of five, three replicas, {args.fabric}\n")
     print("Milliseconds (whole: seconds), median and longest.\n")
     print("| row | kills | detection | stopped | whole |\n" + "|---" * 5 + "|", flush=True)
     for protocol in args.protocols or row_names(args.weft):

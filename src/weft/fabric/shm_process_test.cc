@@ -190,8 +190,8 @@ TEST_F(ShmProcessTest, VerbsOfAllSizesAndAtomicsBesideTheOwner) {
     return run(VerbKind::kFetchAdd, 8, &old, 8, 1) ? 0 : 7;
   });
   ShmNode self(parent_options_);
-  self.regions.grant(kChild);
   ASSERT_TRUE(meet(self, child_));
+  self.regions.grant(kChild);  // not before: the child would be done and gone, with nobody here to have seen it
   auto* const words = reinterpret_cast<uint64_t*>(self.region->base());
   for (uint64_t i = 0; i < kAdds; ++i) __atomic_fetch_add(words, 1, __ATOMIC_SEQ_CST);
   EXPECT_TRUE(shm_wait([&] { return __atomic_load_n(words + 1, __ATOMIC_SEQ_CST) == 1; }, [&] { self.step(); }));
