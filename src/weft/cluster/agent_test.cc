@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <span>
@@ -265,6 +266,22 @@ TEST_F(AgentTest, ARemovedMemberIsWaitedForAsLongAsItHasALease) {
     EXPECT_EQ(early, planted);
     run_for(lease_ns_);
     EXPECT_TRUE(gone_on(0) && gone_on(1));
+    for (auto& agent : agents_) agent.reset();
+  }
+}
+
+// Who gives a lease waits for longer than it lasts, by as much as the clock of who holds it may be slow.
+TEST_F(AgentTest, ARemovedMembersLeaseIsWaitedForWithAMargin) {
+  for (const bool planted : {false, true}) {
+    bugs_.mask = planted ? static_cast<uint32_t>(Bug::kNoDriftMargin) : 0;
+    ASSERT_NO_FATAL_FAILURE(lose_node_2());
+    run_for(lease_ns_ / 16);  // both have adopted the view without it
+    const uint64_t margin_ns = lease_ns_ * AgentOptions().drift_permille / 1000;
+    ASSERT_GT(margin_ns, kLeaseNs / 16);  // what an answer may have taken in these steps
+    // What it holds ends with the first of the two leases.
+    const uint64_t waited_ns = std::min(nodes_[0]->fenced_after_ns(), nodes_[1]->fenced_after_ns());
+    ASSERT_GT(waited_ns, clock_.now);
+    EXPECT_EQ(waited_ns >= nodes_[2]->lease_until_ns() + margin_ns, !planted);
     for (auto& agent : agents_) agent.reset();
   }
 }
