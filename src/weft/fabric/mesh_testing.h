@@ -18,7 +18,7 @@
 
 namespace weft {
 
-inline constexpr uint64_t kMeshTestDeadlineNs = 120'000'000'000;
+inline constexpr uint64_t kMeshTestDeadlineNs = 300'000'000'000;
 
 inline NodeId node_id(size_t n) { return NodeId(static_cast<uint8_t>(n)); }
 inline WorkerId worker_id(size_t w) { return WorkerId(static_cast<uint8_t>(w)); }

@@ -22,7 +22,7 @@
 
 namespace weft {
 
-inline constexpr uint64_t kShmTestNs = 30'000'000'000;
+inline constexpr uint64_t kShmTestNs = 300'000'000'000;
 
 // Every test has names of its own, also beside another run of the same program.
 inline std::string shm_test_address(int node) {
@@ -31,7 +31,7 @@ inline std::string shm_test_address(int node) {
          std::to_string(node);
 }
 
-// Steps until it holds; false after 30 seconds.
+// Steps until it holds; false after five minutes: only for a hang.
 inline bool shm_wait(const std::function<bool()>& holds, const std::function<void()>& step) {
   RealClock clock;
   for (const uint64_t end = clock.now_ns() + kShmTestNs; !holds();) {
