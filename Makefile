@@ -13,7 +13,7 @@ SOURCES = $(shell find src include tests examples -name '*.h' -o -name '*.cc')
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: run package test soak models bench profile campaign kill-campaign bench-fabrics bench-redis bench-failover bench-hostile format check-format check-tree tidy tidy-recent install clean help packages build $(PRESETS:%=test-%)
+.PHONY: run package test soak models bench profile campaign kill-campaign bench-fabrics bench-redis bench-failover bench-hostile bench-idle format check-format check-tree tidy tidy-recent install clean help packages build $(PRESETS:%=test-%)
 
 run: build ## Install what is missing, build, start a local cluster and say how to talk to it
 	$(WEFT) up
@@ -97,6 +97,9 @@ bench-failover: build ## Kill nodes and measure how long that stops the others: 
 
 bench-hostile: build ## Measure what a hostile client costs the others, beside redis-server
 	python3 scripts/hostile.py --weft $(WEFT)
+
+bench-idle: build ## Measure what a cluster takes that nobody uses
+	python3 scripts/idle.py --weft $(WEFT)
 
 format: packages ## Format the sources
 	clang-format-16 -i $(SOURCES)

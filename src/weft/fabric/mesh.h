@@ -81,7 +81,8 @@ class Mesh {
   // id; nothing is connected by that. For a node that has no incarnation yet. One event kAnswered comes of it.
   virtual void knock(const MeshPeer& peer) = 0;
 
-  // Readable when control_step() has something to do; it never blocks. Call it every 20 ms anyway.
+  // Readable when control_step() has something to do; it never blocks. Call it every 20 ms anyway, or every
+  // 100 ms where nothing happens.
   virtual int control_fd() const = 0;
   virtual void control_step() = 0;
   virtual std::vector<MeshEvent> take_events() = 0;

@@ -69,6 +69,10 @@ bool Thread::any_pending() const {
   return std::any_of(workers_.begin(), workers_.end(), [](const Worker* w) { return w->pending(); });
 }
 
+bool Thread::expects_more() const {
+  return std::any_of(workers_.begin(), workers_.end(), [](const Worker* w) { return w->expects_more(); });
+}
+
 void Thread::block(uint64_t ns) {
   if (bells_.empty()) return futex_wait(&asleep_, 1, ns);
   constexpr size_t kFdsMax = 1 + 64;
@@ -115,7 +119,7 @@ void Thread::run(int cpu) {
     }
     const uint64_t now_ns = clock_->now_ns();
     if (idle_since_ns == 0) idle_since_ns = now_ns;
-    if (now_ns - idle_since_ns < spin_ns_) {
+    if (now_ns - idle_since_ns < spin_ns_ && expects_more()) {
       sched_yield();  // what this thread waits for may itself wait for the core
       continue;
     }

@@ -1,5 +1,6 @@
-// Thread: runs several workers round-robin. It spins while there is work and briefly after, then sleeps until a wake(),
-// a bell, or the earliest deadline of its workers.
+// Thread: runs several workers round-robin. It spins while there is work, and briefly after if somebody asked or
+// answered; then it sleeps until a wake(), a bell, or the earliest deadline of its workers. A timer alone is no reason
+// to spin: leases and sweeps would cost more in spinning than in work.
 //
 // wake() may be called from any thread and costs one load while the thread is awake.
 #pragma once
@@ -44,6 +45,7 @@ class Thread {
   void sleep(uint64_t deadline_ns);
   void block(uint64_t ns);
   bool any_pending() const;
+  bool expects_more() const;
 
   Clock* const clock_;
   const uint64_t spin_ns_;

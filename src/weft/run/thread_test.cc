@@ -39,12 +39,14 @@ struct TraceDuties final : Duties {
   void after_sleep() override { note("online"); }
   bool pending() const override { return false; }
   uint64_t deadline_ns() const override { return deadline; }
+  bool waits() const override { return waiting; }
   bool note(const char* what) {
     if (trace != nullptr) trace->push_back(what);
     return false;
   }
   std::vector<std::string>* trace = nullptr;
   uint64_t deadline = UINT64_MAX;
+  bool waiting = false;
 };
 
 struct Detached {
@@ -146,8 +148,8 @@ struct Running {
   RealClock clock;
   TraceDuties duties;
   Worker worker{&clock, nullptr, 64, 64};
-  Thread thread{&clock, 20'000};
-  Running() {
+  Thread thread;
+  explicit Running(uint64_t spin_ns = 20'000) : thread(&clock, spin_ns) {
     worker.set_duties(&duties);
     thread.add(&worker);
   }
@@ -271,6 +273,37 @@ TEST(Thread, ATimerEndsTheSleep) {
   until([&] { return woke > before; });
   over = true;
   until([&] { return woke == -1; });
+  r.thread.stop();
+}
+
+// With a spin that never ends: who is woken by a timer sleeps again at once, who is asked or waits for answers does
+// not.
+TEST(Thread, ATimerAloneIsNoReasonToSpin) {
+  constexpr uint64_t kForeverNs = 3'600'000'000'000;
+  const auto body = [](Worker* w, const std::atomic<bool>* ends) -> Detached {
+    while (!*ends) co_await Sleep{w, w->now_ns() + 1'000'000};
+  };
+  const std::atomic<bool> over{false};
+  Running r(kForeverNs);
+  body(&r.worker, &over);
+  r.thread.start();
+  until([&] { return r.thread.sleeps() >= 3; });
+  std::atomic<bool> ran{false};
+  r.post([&] { ran = true; });
+  until([&] { return ran.load(); });
+  const uint64_t sleeps = r.thread.sleeps();
+  const uint64_t turns = r.thread.turns();
+  until([&] { return r.thread.turns() >= turns + 1000; });
+  EXPECT_EQ(r.thread.sleeps(), sleeps) << "somebody asked";
+  r.thread.stop();
+}
+
+TEST(Thread, WhoWaitsForAnswersSpins) {
+  Running r(3'600'000'000'000);
+  r.duties.waiting = true;
+  r.thread.start();
+  until([&] { return r.thread.turns() >= 1000; });
+  EXPECT_EQ(r.thread.sleeps(), 0U);
   r.thread.stop();
 }
 

@@ -12,16 +12,17 @@ bool Worker::step() {
   }
   if (charges_ != nullptr) charges_->charge(Step::kLoop, 1);
   duties_->begin_step();
-  bool busy = mailbox_.drain();
-  if (clients_ != nullptr) busy |= clients_->poll();
-  busy |= run_client_code();
+  bool heard = mailbox_.drain();
+  if (clients_ != nullptr) heard |= clients_->poll();
+  bool busy = run_client_code();
   busy |= duties_->table_batch();
   busy |= duties_->commit_steps();
   busy |= duties_->flush();
   if (clients_ != nullptr) busy |= clients_->flush();
-  busy |= duties_->poll();
+  heard |= duties_->poll();
   duties_->between_steps();
-  return busy;
+  heard_ |= heard;
+  return busy || heard;
 }
 
 bool Worker::run_client_code() {

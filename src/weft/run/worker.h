@@ -19,16 +19,17 @@ namespace weft {
 class Duties {
  public:
   virtual ~Duties() = default;
-  virtual void begin_step() {}               // the step's clock has just been read
-  virtual bool table_batch() = 0;            // prefetch all keys that wait, then execute all
-  virtual bool commit_steps() = 0;           // what is due in commits without an answer having come
-  virtual bool flush() = 0;                  // hand packets to the wire
-  virtual bool poll() = 0;                   // deliver what arrived
-  virtual void between_steps() = 0;          // no reference into a table is held
-  virtual void before_sleep() = 0;           // this worker will not touch its tables until the next step
-  virtual void after_sleep() = 0;            // it will again
-  virtual bool pending() const = 0;          // a step now would do something
-  virtual uint64_t deadline_ns() const = 0;  // a step is due then at the latest
+  virtual void begin_step() {}                  // the step's clock has just been read
+  virtual bool table_batch() = 0;               // prefetch all keys that wait, then execute all
+  virtual bool commit_steps() = 0;              // what is due in commits without an answer having come
+  virtual bool flush() = 0;                     // hand packets to the wire
+  virtual bool poll() = 0;                      // deliver what arrived
+  virtual void between_steps() = 0;             // no reference into a table is held
+  virtual void before_sleep() = 0;              // this worker will not touch its tables until the next step
+  virtual void after_sleep() = 0;               // it will again
+  virtual bool pending() const = 0;             // a step now would do something
+  virtual uint64_t deadline_ns() const = 0;     // a step is due then at the latest
+  virtual bool waits() const { return false; }  // for others' answers, which come soon
 };
 
 // Connections of clients that a worker serves itself. What they ask for runs as coroutines of the worker.
@@ -71,9 +72,12 @@ class Worker {
     const uint64_t clients_ns = clients_ != nullptr ? clients_->deadline_ns() : UINT64_MAX;
     return std::min({timers_.next_ns(), duties_->deadline_ns(), clients_ns});
   }
+  // Somebody asked or answered since the last sleep, or is about to: worth a spin. What only timers do is not.
+  bool expects_more() const { return heard_ || duties_->waits(); }
   // The caller does not call step() for a while; the next step() ends it.
   void before_sleep() {
     asleep_ = true;
+    heard_ = false;
     duties_->before_sleep();
   }
   uint64_t steps() const { return steps_; }
@@ -88,6 +92,7 @@ class Worker {
   uint64_t now_ns_ = 0;
   uint64_t steps_ = 0;
   bool asleep_ = false;
+  bool heard_ = false;
   std::vector<std::coroutine_handle<>> ready_;
   std::vector<std::coroutine_handle<>> running_;
   Timers timers_;

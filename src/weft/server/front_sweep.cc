@@ -17,6 +17,7 @@ constexpr int kBins = 2048;                      // of a step: well below a mill
 constexpr size_t kSliceBytes = size_t{1} << 20;  // of values in it
 constexpr uint64_t kRoundNs = 60'000'000'000;    // over all bins
 constexpr uint64_t kPauseNs = 50'000'000;        // between two steps, at most
+constexpr uint64_t kLongPauseNs = 250'000'000;   // at most, if the last round saw no key that has a deadline
 constexpr uint64_t kShortPauseNs = 1'000'000;    // at least, and if there was much to delete
 constexpr uint64_t kPausesOfAStep = 24;          // as long as the step itself
 constexpr size_t kMuch = 32;
@@ -28,12 +29,15 @@ struct Found {
   NodeId self;
   int64_t now_ms;
   std::vector<std::string> keys;
+  bool deadlines;  // some key has one
 };
 
 void look_at(void* context, ByteView key, ByteView value, Word) {
   auto* found = static_cast<Found*>(context);
   const StoredValue stored = parse_value(as_text(value));
-  if (stored.deadline_ms == kNoDeadline || stored.deadline_ms > found->now_ms) return;
+  if (stored.deadline_ms == kNoDeadline) return;
+  found->deadlines = true;
+  if (stored.deadline_ms > found->now_ms) return;
   const PartitionId partition = found->table->hashed(key).partition;
   if (found->view->placement(partition).primary() == found->self) found->keys.emplace_back(as_text(key));
 }
@@ -52,11 +56,13 @@ Task<void> Front::sweep() {
   uint64_t cursor = 0;
   uint64_t took_ns = 0;             // the last step
   uint64_t steps = 0, counted = 0;  // of a round: of the last one, and of the one under way
-  Found found{&table(), nullptr, engine_->node_id(), 0, {}};
+  bool saw_deadlines = false;       // the last round
+  Found found{&table(), nullptr, engine_->node_id(), 0, {}, false};
   while (!engine_->retired()) {
     steps = std::max(steps, table().index_place().bins / kBins + 1);
     const uint64_t least_ns = std::clamp(took_ns * kPausesOfAStep, kShortPauseNs, kPauseNs);
-    const uint64_t pause_ns = std::clamp(kRoundNs / steps, least_ns, kPauseNs);
+    const uint64_t most_ns = saw_deadlines || found.deadlines ? kPauseNs : kLongPauseNs;
+    const uint64_t pause_ns = std::clamp(kRoundNs / steps, least_ns, most_ns);
     co_await session_.sleep_ns(found.keys.size() >= kMuch ? kShortPauseNs : pause_ns);
     found.keys.clear();
     if (!engine_->active()) continue;
@@ -66,7 +72,10 @@ Task<void> Front::sweep() {
     cursor = table().visit_some(cursor, kBins, kSliceBytes, look_at, &found);
     took_ns = engine_->worker()->clock_ns() - began_ns;
     ++counted;
-    if (cursor == 0) steps = std::exchange(counted, 0);
+    if (cursor == 0) {
+      steps = std::exchange(counted, 0);
+      saw_deadlines = std::exchange(found.deadlines, false);
+    }
     const size_t together = std::min<size_t>(kKeys, engine_->limits().txn_keys_max);
     for (size_t i = 0; i < found.keys.size(); i += together) {
       const std::span<const std::string> some =

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,6 +24,9 @@ namespace weft {
 namespace {
 
 constexpr int kControlStepMs = 20;
+// Of a node that nothing has happened to for a while: then whatever does happen rings.
+constexpr int kQuietStepMs = 100;
+constexpr uint64_t kQuietAfterNs = 2'000'000'000;
 constexpr int kBacklog = 512;
 constexpr uint64_t kKnockNs = 100'000'000;  // between two rounds of questions, at first, and at last
 constexpr uint64_t kKnockNsMax = 2'000'000'000;
@@ -67,7 +71,13 @@ Agreement agreement_of(const ServerOptions& options) {
 }  // namespace
 
 Server::Server(const ServerOptions& options, Membership* membership, Clock* clock)
-    : options_(options), spec_(spec_of_a_process(options)), membership_(membership), clock_(clock) {}
+    : options_(options),
+      spec_(spec_of_a_process(options)),
+      membership_(membership),
+      clock_(clock),
+      news_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  WEFT_CHECK(news_, "eventfd");
+}
 
 Result<std::unique_ptr<Server>> Server::create(const ServerOptions& options, Membership* membership, Clock* clock) {
   if (auto legal = check_spec(options.spec); !legal) return legal.error();
@@ -182,7 +192,7 @@ Result<Server::End> Server::run(int stop_fd) {
     if (const std::string sample = watch_->step(agent_.get()); !sample.empty()) membership_->take_sample(sample);
     if (options_.site != nullptr) options_.site->step();
     give_memory_back();
-    wait(stop_fd, kControlStepMs);
+    wait(stop_fd);
   }
   return End::kStopped;
 }
@@ -200,13 +210,28 @@ void Server::give_memory_back() {
   malloc_trim(0);
 }
 
-void Server::wait(int stop_fd, int timeout_ms) const {
+void Server::wait(int stop_fd) {
   // A descriptor of -1 is not looked at.
-  pollfd fds[4] = {{stop_fd, POLLIN, 0},
-                   {mesh_->control_fd(), POLLIN, 0},
+  pollfd fds[5] = {{mesh_->control_fd(), POLLIN, 0},
                    {membership_->control_fd(), POLLIN, 0},
+                   {news_.get(), POLLIN, 0},
+                   {stop_fd, POLLIN, 0},
                    {options_.site == nullptr ? -1 : options_.site->fd(), POLLIN, 0}};
-  poll(fds, 4, timeout_ms);
+  const uint64_t now_ns = clock_->now_ns();
+  int timeout_ms = kControlStepMs;
+  if (node_ != nullptr && membership_->control_fd() >= 0 && now_ns >= quiet_from_ns_) {
+    const uint64_t sample_ms = (std::max(watch_->due_ns(), now_ns) - now_ns) / 1'000'000 + 1;
+    timeout_ms = static_cast<int>(std::min<uint64_t>(kQuietStepMs, sample_ms));
+  }
+  if (poll(fds, 5, timeout_ms) <= 0) return;
+  if ((fds[0].revents | fds[1].revents | fds[2].revents) != 0) quiet_from_ns_ = now_ns + kQuietAfterNs;
+  uint64_t rung = 0;
+  if (fds[2].revents != 0 && read(news_.get(), &rung, sizeof rung) != sizeof rung) return;
+}
+
+void Server::ring() {
+  const uint64_t one = 1;
+  if (write(news_.get(), &one, sizeof one) != sizeof one) return;  // it rings already
 }
 
 // Whoever joins takes the place of the last process of its node, and every member waits for it in the next view. So it
@@ -270,7 +295,10 @@ Result<void> Server::start(const View& view) {
     thread_of(w).add_bell(bells_.back().get());
     if (!client_socket_) continue;
     const NodeHooks hooks = {[this] { return status_json(figures()).dump(); },
-                             [this](NodeId peer) { cut_.fetch_or(uint64_t{1} << peer.value); }};
+                             [this](NodeId peer) {
+                               cut_.fetch_or(uint64_t{1} << peer.value);
+                               ring();
+                             }};
     Fd listener(fcntl(client_socket_.get(), F_DUPFD_CLOEXEC, 0));
     if (!listener) return Error{Code::kOs, std::string("clients: ") + strerrordesc_np(errno)};
     fronts_.push_back(
@@ -278,7 +306,10 @@ Result<void> Server::start(const View& view) {
     node_->worker(id)->set_clients(fronts_.back().get());
     thread_of(w).add_bell(fronts_.back().get());
   }
-  node_->set_wake([this] { wake_workers(); });
+  node_->set_wake([this] {
+    wake_workers();
+    ring();
+  });
   follow(membership_->latest());
   for (size_t t = 0; t < threads_.size(); ++t) {
     threads_[t]->start(spec_.options.pin_threads ? static_cast<int>(t % cores) : -1);

@@ -92,7 +92,8 @@ class Server final : private Environment {
   void give_memory_back();
   Figures figures() const;
   bool whole(const View& view) const;
-  void wait(int stop_fd, int timeout_ms) const;
+  void wait(int stop_fd);
+  void ring();  // from any thread: the control thread has something to do
   void wake_workers();
   Thread& thread_of(size_t worker) { return *threads_[worker % threads_.size()]; }
   bool in(const View& view) const;
@@ -139,6 +140,8 @@ class Server final : private Environment {
   } refusals_;
   uint64_t clients_held_ = 0;  // the most since memory was given back
   uint64_t gives_back_ns_ = 0;
+  uint64_t quiet_from_ns_ = 0;  // the control thread looks less often then
+  Fd news_;                     // an eventfd: ring()
   uint32_t incarnation_ = 0;
   std::atomic<uint64_t> cut_{0};  // bit n: the connection to node n is to be closed
   std::shared_ptr<const View> followed_;

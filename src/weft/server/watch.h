@@ -38,6 +38,7 @@ class Watch {
 
   // Does what is due: takes in what others sent, and once a second a sample, which it returns (empty otherwise).
   std::string step(Agent* agent);
+  uint64_t due_ns() const { return due_ns_; }  // of the next sample
 
  private:
   std::string status() const;

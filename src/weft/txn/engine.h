@@ -110,6 +110,7 @@ class Engine final : public Duties {
   void after_sleep() override { quiesce(); }
   bool pending() const override;
   uint64_t deadline_ns() const override;
+  bool waits() const override { return free_slots_.size() != slots_.size(); }
 
   // Called by Session and Txn.
   TxnSlot* acquire();  // nullptr if all are in use
