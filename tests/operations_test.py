@@ -14,6 +14,7 @@ import select
 import signal
 import socket
 import subprocess
+import tempfile
 import unittest
 import urllib.error
 import urllib.request
@@ -164,10 +165,11 @@ class Logs(ProcessTest):
 class Terminal:
     """A command on a terminal of its own; what it has written so far is `said`."""
 
-    def __init__(self, *command):
+    def __init__(self, *command, cwd=None):
         self.said = ""
         self.end, inner = pty.openpty()
-        self.process = subprocess.Popen(command, stdin=inner, stdout=inner, stderr=inner, preexec_fn=die_with_parent)
+        self.process = subprocess.Popen(command, stdin=inner, stdout=inner, stderr=inner, preexec_fn=die_with_parent,
+                                        cwd=cwd)
         os.close(inner)
 
     def read(self, seconds=0.1):
@@ -192,10 +194,10 @@ def commands_of(text):
 
 
 class Up(ProcessTest):
-    def up(self, *more):
+    def up(self, *more, cwd=None):
         port = free_ports(6)
         http_port = port + 3
-        terminal = Terminal(WEFT, "up", "--port", str(port), "--http-port", str(http_port), *more)
+        terminal = Terminal(os.path.abspath(WEFT), "up", "--port", str(port), "--http-port", str(http_port), *more, cwd=cwd)
         self.addCleanup(terminal.close)
         self.assertTrue(eventually(lambda: "Ctrl-C ends" in terminal.read()), terminal.said)
         return terminal, port, http_port
@@ -218,11 +220,36 @@ class Up(ProcessTest):
     def test_the_tour(self):
         """Every command as it is printed, one after the other."""
         terminal, _, _ = self.up()
+        self.take_tour(terminal)
+
+    def test_the_tour_with_password_and_tls(self):
+        """Files by relative paths; the password is nowhere in it."""
+        folder = self.enterContext(tempfile.TemporaryDirectory(prefix="weft with space "))
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                        "-keyout", "key.pem", "-out", "cert.pem", "-days", "2", "-subj", "/CN=localhost"],
+                       cwd=folder, capture_output=True, check=True)
+        terminal, port, _ = self.up("--tls-certificate", "cert.pem", "--tls-key", "key.pem", "--password", "hush-hush",
+                                    cwd=folder)
+        self.assertIn(f"redis-cli --tls --cacert '{folder}/cert.pem' -p {port}", terminal.said)
+        self.assertIn("# Before: export REDISCLI_AUTH=", terminal.said)
+        self.assertNotIn("hush-hush", terminal.said)
+        self.take_tour(terminal, REDISCLI_AUTH="hush-hush")
+
+    def test_paths_begin_at_the_file_that_gives_them(self):
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        pathlib.Path(folder, "all.toml").write_text('[client.tls]\ncertificate = "c.pem"\nkey = "k.pem"\n')
+        done = subprocess.run([os.path.abspath(WEFT), "up", "--nodes", "1", "--config", f"{folder}/all.toml"], text=True,
+                              capture_output=True, timeout=DEADLINE_S, check=False, cwd="/")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(f'client.tls.certificate is "{folder}/c.pem" (No such file or directory)', done.stderr)
+
+    def take_tour(self, terminal, **environment):
         commands = commands_of(terminal.said.replace("\r\n", "\n"))
         self.assertEqual(len([command for command in commands if not command.startswith("#")]), 7, commands)
         done = []
         for command in commands:
-            ran = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+            ran = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False,
+                                 env={**os.environ, **environment})
             self.assertEqual((ran.returncode, ran.stderr), (0, ""), command)
             done += [] if command.startswith("#") else [ran.stdout.split()]
             terminal.read(0)

@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -21,6 +22,7 @@
 #include "weft/cli/commands.h"
 #include "weft/cli/interrupt.h"
 #include "weft/cli/live_line.h"
+#include "weft/cli/tour.h"
 #include "weft/server/config.h"
 #include "weft/server/config_keys.h"
 #include "weft/server/supervisor.h"
@@ -106,37 +108,14 @@ std::string change(NodeConfig& config, const UpFlags& flags) {
   return {};
 }
 
-std::string ports(int first, int nodes) {
-  return std::to_string(first) + (nodes > 1 ? " to " + std::to_string(first + nodes - 1) : "");
-}
-
-// Every command of the tour works as it is printed, one after the other; a test pastes them.
-void say_what_there_is(const UpFlags& flags) {
-  const std::string first = std::to_string(flags.port), last = std::to_string(flags.port + flags.nodes - 1);
-  std::cout << "A cluster of " << flags.nodes << (flags.nodes == 1 ? " node" : " nodes") << " with " << flags.replicas
-            << (flags.replicas == 1 ? " replica" : " replicas") << " of every key is up.\n\n"
-            << "  clients        127.0.0.1, ports " << ports(flags.port, flags.nodes)
-            << ": any client of Redis, at any node (redis-cli -p " << first << ")\n";
-  if (flags.http_port > 0) {
-    std::cout << "  status page    http://127.0.0.1:" << flags.http_port << "/ (every node has one, ports "
-              << ports(flags.http_port, flags.nodes) << "; /metrics and /status beside it)\n";
+// At once: the nodes write to the same terminal, and a command must not be torn by one of their lines.
+void say(const std::string& text) {
+  std::cout << std::flush;
+  for (size_t done = 0; done < text.size();) {
+    const ssize_t n = write(STDOUT_FILENO, text.data() + done, text.size() - done);
+    if (n <= 0 && errno != EINTR) return;
+    done += static_cast<size_t>(std::max<ssize_t>(n, 0));
   }
-  std::cout << "\nA short tour, to be pasted into another terminal:\n\n";
-  if (!flags.password.empty()) std::cout << "  # Before: export REDISCLI_AUTH=(the password)\n";
-  std::cout << "  redis-cli -p " << first << " set greeting hello\n"
-            << "  redis-cli -p " << last << " get greeting\n"
-            << "  # One transaction, whatever nodes its keys are at:\n"
-            << "  printf 'MULTI\\nINCR a\\nINCR b\\nINCR c\\nEXEC\\n' | redis-cli -p " << first << "\n";
-  if (flags.replicas > 1) {
-    std::cout << "  # Kill a node. Nothing that was answered is lost:\n"
-              << "  kill -9 $(redis-cli -p " << last << " weft status | grep -o '\"pid\":[0-9]*' | cut -d: -f2)\n"
-              << "  redis-cli -p " << first << " get greeting\n"
-              << "  # It is started again and filled. When it is whole it answers as before:\n"
-              << "  until redis-cli -p " << last
-              << " weft status 2>/dev/null | grep -q '\"whole\":true'; do sleep 0.1; done\n"
-              << "  redis-cli -p " << last << " get greeting\n";
-  }
-  std::cout << "\nCtrl-C ends the cluster, and with it the data.\n\n" << std::flush;
 }
 
 void show_line(const Supervisor& supervisor, int nodes) {
@@ -173,13 +152,15 @@ int run_up(UpFlags flags) {
   options.founders = flags.founders;
   options.replicas = flags.replicas;
   options.partitions = flags.nodes;
+  NodeConfig first;
   for (int n = 0; n < flags.nodes; ++n) {
     NodeConfig config = config_of(flags, name, n);
     if (const std::string why = change(config, flags); !why.empty()) return refuse(why);
     const std::string text = to_toml(config);
     const LoadedConfig sound = parse_config(text, "the configuration of node " + std::to_string(n));
     if (!sound) return refuse(sound.errors.front());
-    options.configs.push_back(text);
+    options.configs.push_back(to_toml(sound.config));  // paths in it are absolute now: the nodes read it elsewhere
+    if (n == 0) first = sound.config;
   }
   const Fd stop = stop_signals();
   RealClock clock;
@@ -198,7 +179,7 @@ int run_up(UpFlags flags) {
       return bench::kExitFailed;
     }
     if ((*supervisor)->view() == nullptr) continue;
-    if (!std::exchange(said, true)) say_what_there_is(flags);
+    if (!std::exchange(said, true)) say(text_of({flags.port, flags.http_port, first}));
     if (terminal && clock.now_ns() >= line_due_ns) {
       line_due_ns = clock.now_ns() + kLineNs;
       show_line(**supervisor, flags.nodes);
@@ -213,6 +194,7 @@ int run_up(UpFlags flags) {
 }  // namespace
 
 void add_up(CLI::App& app, int* status) {
+  const auto absolute = [](const std::string& path) { return std::filesystem::absolute(path).string(); };
   auto flags = std::make_shared<UpFlags>();
   CLI::App* command = app.add_subcommand("up", "Start a cluster of processes on this machine and look after it");
   command->add_option("--nodes", flags->nodes, "Processes")->capture_default_str()->check(CLI::Range(1, kNodesMax));
@@ -246,9 +228,8 @@ void add_up(CLI::App& app, int* status) {
   command->add_option("--capacity", flags->capacity, "Records in the cluster")->capture_default_str();
   command->add_option("--password", flags->password, "What clients give first, with AUTH (default: none)");
   command->add_option("--tls-certificate", flags->tls_certificate, "PEM file: clients talk TLS (default: they do not)")
-      ->each([flags](const std::string& path) { flags->tls_certificate = std::filesystem::absolute(path).string(); });
-  command->add_option("--tls-key", flags->tls_key, "PEM file with the certificate's key")
-      ->each([flags](const std::string& path) { flags->tls_key = std::filesystem::absolute(path).string(); });
+      ->transform(absolute);
+  command->add_option("--tls-key", flags->tls_key, "PEM file with the certificate's key")->transform(absolute);
   command->add_flag("--debug", flags->debug, "Allow commands that break things on purpose (WEFT CUT): for tests");
   command
       ->add_option("--config", flags->config,

@@ -53,6 +53,13 @@ Result<std::string> read_file(const std::string& path) {
   return text;
 }
 
+// A path in the file `file`, or typed in its place.
+void make_absolute(std::string& path, const std::string& file) {
+  if (path.empty() || path.starts_with('/')) return;
+  std::error_code ignored;
+  path = (std::filesystem::absolute(file, ignored).parent_path() / path).lexically_normal().string();
+}
+
 }  // namespace
 
 LoadedConfig load_config(const std::string& path) {
@@ -75,6 +82,7 @@ std::vector<std::string> change_config(NodeConfig& config, std::string_view text
   for (const ConfigKey& key : config_keys()) {
     if (!errors.empty() || !read.is_given(key.full_name())) continue;
     std::visit([&](auto field) { field(config) = field(read.config); }, key.field);
+    if (key.path) make_absolute(std::get<Field<std::string>>(key.field)(config), path);
   }
   return errors;
 }

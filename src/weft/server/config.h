@@ -112,7 +112,8 @@ LoadedConfig load_config(const std::string& path);
 LoadedConfig parse_config(std::string_view text, const std::string& path);
 
 // Changes the keys that the text gives, and no other; what is wrong with it, as in LoadedConfig. Checked alone: two
-// keys may still not go together.
+// keys may still not go together. Relative paths of files become absolute as above; of one key, they begin where the
+// process is.
 std::vector<std::string> change_config(NodeConfig& config, std::string_view text, const std::string& path);
 std::vector<std::string> change_config_by_file(NodeConfig& config, const std::string& path);
 // The same for one key as a person types it: `cluster.lease_ms=500`, `client.password=secret`,

@@ -45,6 +45,10 @@ struct Keys {
   void text(Text name, AnyField field, Text about, Text fallback = {}) {
     rows.push_back({table, name, KeyType::kText, field, 0, 0, {}, false, fallback, about});
   }
+  void path(Text name, AnyField field, Text about, Text fallback) {
+    text(name, field, about, fallback);
+    rows.back().path = true;
+  }
 };
 
 // NOLINTNEXTLINE(bugprone-macro-parentheses): a member's name
@@ -103,12 +107,12 @@ std::vector<ConfigKey> make_keys() {
               "processor's; the same for all nodes");
 
   keys.table = "fabric.tls";
-  keys.text("ca", WEFT_FIELD(fabric.tls.ca),
+  keys.path("ca", WEFT_FIELD(fabric.tls.ca),
             "not shm: PEM file with the certificates of the cluster's authority. With verbs only set-up is encrypted",
             "no TLS");
-  keys.text("certificate", WEFT_FIELD(fabric.tls.certificate),
+  keys.path("certificate", WEFT_FIELD(fabric.tls.certificate),
             "PEM file with this node's certificate and what is between it and the authority", "no TLS");
-  keys.text("key", WEFT_FIELD(fabric.tls.key), "PEM file with the certificate's private key, without a passphrase",
+  keys.path("key", WEFT_FIELD(fabric.tls.key), "PEM file with the certificate's private key, without a passphrase",
             "no TLS");
 
   keys.table = "membership";
@@ -151,10 +155,10 @@ std::vector<ConfigKey> make_keys() {
   keys.boolean("debug", WEFT_FIELD(client.debug), "commands that break things on purpose are allowed: for tests");
 
   keys.table = "client.tls";
-  keys.text("certificate", WEFT_FIELD(client.tls.certificate), "PEM file with the certificate that clients are shown",
+  keys.path("certificate", WEFT_FIELD(client.tls.certificate), "PEM file with the certificate that clients are shown",
             "no TLS");
-  keys.text("key", WEFT_FIELD(client.tls.key), "PEM file with its private key, without a passphrase", "no TLS");
-  keys.text("ca", WEFT_FIELD(client.tls.ca), "PEM file with an authority: clients show a certificate that it signed",
+  keys.path("key", WEFT_FIELD(client.tls.key), "PEM file with its private key, without a passphrase", "no TLS");
+  keys.path("ca", WEFT_FIELD(client.tls.ca), "PEM file with an authority: clients show a certificate that it signed",
             "clients show none");
 
   keys.table = "http";

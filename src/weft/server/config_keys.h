@@ -38,6 +38,7 @@ struct ConfigKey {
   bool secret = false;                      // never shown in an error
   std::string_view fallback{};              // the default in words, where the field's own is not all of it
   std::string_view about;
+  bool path = false;  // of a file; a relative one begins at the folder of the file that gives it
 
   std::string full_name() const { return std::string(table) + "." + std::string(name); }
   std::string expected() const;  // "an integer, 1 to 63"
