@@ -158,8 +158,23 @@ class Logs(ProcessTest):
             self.assertIn(event["node"], range(3))
         names = {event["event"] for event in events}
         self.assertLessEqual({"process_started", "started", "view", "process_ended", "member_suspected", "ended"}, names)
+        self.assertEqual("running_as_root" in names, os.geteuid() == 0)
         page = (ROOT / "docs/operations.md").read_text()
         self.assertEqual([name for name in names if f"`{name}`" not in page], [])
+
+
+    def test_a_fabric_that_others_reach(self):
+        """It is said at start, whatever comes of it."""
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write('cluster.name = "x"\nnode.id = 0\nmembership.socket = "@nobody is there"\n'
+                       'fabric = {listen = "0.0.0.0:0", advertise = "127.0.0.1:1"}\n')
+            file.flush()
+            done = subprocess.run([WEFT, "server", "--config", file.name], capture_output=True, text=True,
+                                  timeout=DEADLINE_S, check=False)
+        said = {event["event"]: event for event in events_in(done.stderr)}
+        self.assertEqual(said["fabric_without_tls"]["level"], "warn")
+        self.assertIn("0.0.0.0:0", said["fabric_without_tls"]["why"])
+        self.assertIn("cannot_start", said)
 
 
 class Terminal:
@@ -206,6 +221,7 @@ class Up(ProcessTest):
         terminal, port, http_port = self.up()
         self.assertIn(f"redis-cli -p {port}", terminal.said)
         self.assertIn(f"http://127.0.0.1:{http_port}/", terminal.said)
+        self.assertEqual("it runs as root" in terminal.said, os.geteuid() == 0)
         line = re.compile(r"epoch \d+, 3 of 3 nodes, whole \| [0-9,]+ txn/s \| p50 \S+ p99 \S+ \| [0-9,]+ aborts/s")
         self.assertTrue(eventually(lambda: line.search(terminal.read()), 15), terminal.said)
         # Events are for people there.

@@ -178,6 +178,8 @@ class Refuses(ProcessTest):
         self.refused("--port", "65534", says=["--port 65534", "65535"])
         self.refused("--port", "many", says=["--port", "many"])
         self.refused("--turbo", says=["--turbo"])
+        self.refused("--password", "a", "--password-file", "b", says=["--password and --password-file"])
+        self.refused("--password-file", "/no/such/file", says=["client.password_file", "/no/such/file", "No such file"])
         self.refused("--set", "cluster.lease_ms=0", says=["--set", "cluster.lease_ms", "1 to 60000"])
         self.refused("--set", "cluster.nodes=5", says=["cluster.nodes", "--nodes"])
         with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:

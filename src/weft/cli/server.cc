@@ -18,6 +18,7 @@
 #include "weft/server/config.h"
 #include "weft/server/http.h"
 #include "weft/server/server.h"
+#include "weft/server/warnings.h"
 
 namespace weft::cli {
 namespace {
@@ -106,6 +107,9 @@ int run_server(const std::string& path) {
   RealClock clock;
   WallClock wall;
   EventLog events(STDERR_FILENO, EventLog::form_for(STDERR_FILENO), &wall, config.node.value);
+  for (const StartWarning& warning : start_warnings(loaded, geteuid() == 0)) {
+    events.emit(Level::kWarn, warning.event, {{"why", warning.why}});
+  }
   const auto membership = make_membership(config, &clock);
   if (!membership) return cannot_start(events, membership.error());
   std::unique_ptr<Http> http;

@@ -26,9 +26,13 @@ struct Way {
   std::string before;
 };
 
-Way way_in(const ClientConfig& client) {
+Way way_in(const ClientConfig& client, const std::string& password_file) {
   Way way;
-  if (!client.password.empty()) way.before += "  # Before: export REDISCLI_AUTH=(the password)\n";
+  if (!password_file.empty()) {
+    way.before += "  export REDISCLI_AUTH=\"$(head -n 1 " + word(password_file) + ")\"\n";
+  } else if (!client.password.empty()) {
+    way.before += "  # Before: export REDISCLI_AUTH=(the password)\n";
+  }
   if (!client.has_tls()) return way;
   way.cli += " --tls --cacert ";
   if (has_root(client.tls.certificate)) {
@@ -56,7 +60,7 @@ std::string status_page(const Tour& tour) {
 std::string text_of(const Tour& tour) {
   const Options& o = tour.first.options;
   const ClientConfig& client = tour.first.client;
-  const Way way = way_in(client);
+  const Way way = way_in(client, tour.password_file);
   const std::string first = way.cli + " -p " + std::to_string(tour.port);
   const std::string last = way.cli + " -p " + std::to_string(tour.port + o.nodes - 1);
   std::string out = "A cluster of " + std::to_string(o.nodes) + (o.nodes == 1 ? " node" : " nodes") + " with " +
@@ -65,7 +69,9 @@ std::string text_of(const Tour& tour) {
   out += "  clients        127.0.0.1, ports " + ports(tour.port, o.nodes) + ": any client of Redis, at any node, " +
          (client.has_tls() ? "over TLS, " : "") + (client.password.empty() ? "" : "with the password ") + "(" + first +
          ")\n";
-  out += status_page(tour) + "\nA short tour, to be pasted into another terminal:\n\n" + way.before;
+  out += status_page(tour);
+  if (!tour.warning.empty()) out += "  warning        " + tour.warning + "\n";
+  out += "\nA short tour, to be pasted into another terminal:\n\n" + way.before;
   out += "  " + first + " set greeting hello\n";
   out += "  " + last + " get greeting\n";
   out += "  # One transaction, whatever nodes its keys are at:\n";

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -26,6 +27,7 @@
 #include "weft/server/config.h"
 #include "weft/server/config_keys.h"
 #include "weft/server/supervisor.h"
+#include "weft/server/warnings.h"
 
 namespace weft::cli {
 namespace {
@@ -46,7 +48,7 @@ struct UpFlags {
   std::string memory = "1GiB";
   uint64_t capacity = StoreConfig().capacity;
   std::string protocol = "dnl4";
-  std::string password, tls_certificate, tls_key;  // of clients
+  std::string password, password_file, tls_certificate, tls_key;  // of clients
   bool password_given = false;
   bool debug = false;
   std::string config;             // a file with keys for all nodes
@@ -81,6 +83,7 @@ NodeConfig config_of(const UpFlags& flags, const std::string& name, int node) {
   config.store.capacity = flags.capacity;
   config.client.listen = "127.0.0.1:" + std::to_string(flags.port + node);
   config.client.password = flags.password;
+  config.client.password_file = flags.password_file;
   config.client.tls.certificate = flags.tls_certificate;
   config.client.tls.key = flags.tls_key;
   config.client.debug = flags.debug;
@@ -107,6 +110,8 @@ std::string change(NodeConfig& config, const UpFlags& flags) {
   }
   return {};
 }
+
+void warn(const std::string& text) { std::fprintf(stderr, "weft: warning: %s\n", text.c_str()); }
 
 // At once: the nodes write to the same terminal, and a command must not be torn by one of their lines.
 void say(const std::string& text) {
@@ -137,6 +142,7 @@ int run_up(UpFlags flags) {
     return refuse("--device and --locks go with --fabric verbs, not " + flags.fabric);
   }
   if (flags.password_given && flags.password.empty()) return refuse("--password: it is empty");
+  if (flags.password_given && !flags.password_file.empty()) return refuse("--password and --password-file are given");
   if (uint64_t bytes = 0; !parse_size(flags.memory, bytes)) {
     return refuse("--memory " + flags.memory + ": " + find_key("store.memory_bytes_max")->expected());
   }
@@ -159,7 +165,9 @@ int run_up(UpFlags flags) {
     const std::string text = to_toml(config);
     const LoadedConfig sound = parse_config(text, "the configuration of node " + std::to_string(n));
     if (!sound) return refuse(sound.errors.front());
-    options.configs.push_back(to_toml(sound.config));  // paths in it are absolute now: the nodes read it elsewhere
+    for (size_t i = 0; i < sound.warnings.size() && n == 0; ++i) warn(sound.warnings[i]);
+    // With absolute paths, for the nodes read it elsewhere, and with what the password's file says.
+    options.configs.push_back(to_toml(sound.config));
     if (n == 0) first = sound.config;
   }
   const Fd stop = stop_signals();
@@ -179,7 +187,9 @@ int run_up(UpFlags flags) {
       return bench::kExitFailed;
     }
     if ((*supervisor)->view() == nullptr) continue;
-    if (!std::exchange(said, true)) say(text_of({flags.port, flags.http_port, first}));
+    if (!std::exchange(said, true)) {
+      say(text_of({flags.port, flags.http_port, first, flags.password_file, geteuid() == 0 ? kRootWarning : ""}));
+    }
     if (terminal && clock.now_ns() >= line_due_ns) {
       line_due_ns = clock.now_ns() + kLineNs;
       show_line(**supervisor, flags.nodes);
@@ -226,7 +236,12 @@ void add_up(CLI::App& app, int* status) {
   command->add_option("--protocol", flags->protocol, "A row of `weft protocols`")->capture_default_str();
   command->add_option("--memory", flags->memory, "Of each node, for records and their index")->capture_default_str();
   command->add_option("--capacity", flags->capacity, "Records in the cluster")->capture_default_str();
-  command->add_option("--password", flags->password, "What clients give first, with AUTH (default: none)");
+  command
+      ->add_option("--password-file", flags->password_file,
+                   "File whose first line clients give first, with AUTH (default: no password)")
+      ->transform(absolute);
+  command->add_option("--password", flags->password,
+                      "The same on the command line, where every user of this machine sees it: for a test");
   command->add_option("--tls-certificate", flags->tls_certificate, "PEM file: clients talk TLS (default: they do not)")
       ->transform(absolute);
   command->add_option("--tls-key", flags->tls_key, "PEM file with the certificate's key")->transform(absolute);

@@ -41,7 +41,54 @@ Result<void> check_name(const std::string& host) {
   return {};
 }
 
+std::string address_text(int fd, int (*name_of)(int, sockaddr*, socklen_t*)) {
+  sockaddr_storage at{};
+  socklen_t bytes = sizeof at;
+  char host[NI_MAXHOST];
+  char port[NI_MAXSERV];
+  if (name_of(fd, reinterpret_cast<sockaddr*>(&at), &bytes) != 0) return "?:0";
+  if (getnameinfo(reinterpret_cast<sockaddr*>(&at), bytes, host, sizeof host, port, sizeof port,
+                  NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+    return "?:0";
+  }
+  return at.ss_family == AF_INET6 ? "[" + std::string(host) + "]:" + port : std::string(host) + ":" + port;
+}
+
+bool is_loopback_address(const sockaddr* at) {
+  if (at->sa_family == AF_INET) {
+    return ntohl(reinterpret_cast<const sockaddr_in*>(at)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+  }
+  return at->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(at)->sin6_addr);
+}
+
 }  // namespace
+
+std::string peer_address(int socket) { return address_text(socket, getpeername); }
+std::string own_address(int socket) { return address_text(socket, getsockname); }
+
+uint64_t source_of(int socket) {
+  sockaddr_storage at{};
+  socklen_t bytes = sizeof at;
+  if (getpeername(socket, reinterpret_cast<sockaddr*>(&at), &bytes) != 0) return 0;
+  if (at.ss_family == AF_INET) return reinterpret_cast<const sockaddr_in&>(at).sin_addr.s_addr;
+  const in6_addr& address = reinterpret_cast<const sockaddr_in6&>(at).sin6_addr;
+  uint64_t network = 0;
+  uint32_t mapped = 0;
+  std::memcpy(&network, address.s6_addr, sizeof network);
+  std::memcpy(&mapped, address.s6_addr + 12, sizeof mapped);
+  return IN6_IS_ADDR_V4MAPPED(&address) ? mapped : network;
+}
+
+bool is_loopback(const HostPort& at) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(at.host.c_str(), nullptr, &hints, &found) != 0) return false;
+  bool all = true;
+  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) all &= is_loopback_address(one->ai_addr);
+  freeaddrinfo(found);
+  return all;
+}
 
 Result<HostPort> parse_host_port(std::string_view text) {
   const size_t colon = text.rfind(':');

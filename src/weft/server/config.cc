@@ -2,9 +2,11 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -62,9 +64,43 @@ void make_absolute(std::string& path, const std::string& file) {
 
 }  // namespace
 
+Result<PasswordFile> read_password_file(const std::string& path) {
+  const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  struct stat status {};
+  std::array<char, kPasswordBytesMax + 2> bytes;  // with the end of the line, at least one of them
+  const auto os_error = [] { return Error{Code::kOs, strerrordesc_np(errno)}; };
+  if (!fd || fstat(fd.get(), &status) != 0) return os_error();
+  if (!S_ISREG(status.st_mode)) return Error{Code::kBadFile, "it is no regular file"};
+  ssize_t got = 0;
+  size_t size = 0;
+  do {
+    got = read(fd.get(), bytes.data() + size, bytes.size() - size);
+    if (got > 0) size += static_cast<size_t>(got);
+  } while ((got > 0 && size < bytes.size()) || (got < 0 && errno == EINTR));
+  if (got < 0) return os_error();
+  PasswordFile out;
+  const std::string_view text(bytes.data(), size);
+  out.password = text.substr(0, text.find('\n'));
+  if (out.password.ends_with('\r')) out.password.pop_back();
+  if (out.password.empty()) return Error{Code::kBadFile, "its first line is empty"};
+  if (out.password.size() > kPasswordBytesMax) {
+    return Error{Code::kBadFile, "its first line has more than " + std::to_string(kPasswordBytesMax) + " bytes"};
+  }
+  // With an access list, as systemd gives to credentials, the group's bits are the list's mask.
+  const bool listed = fgetxattr(fd.get(), "system.posix_acl_access", nullptr, 0) > 0;
+  const unsigned others = status.st_mode & (listed ? S_IRWXO : S_IRWXG | S_IRWXO);
+  if (others != 0) {
+    constexpr std::string_view kDigits = "01234567";
+    std::string mode = "0";
+    for (const int shift : {6, 3, 0}) mode += kDigits[status.st_mode >> shift & 7];
+    out.warning = "others than its owner may use it (its mode is " + mode + "); chmod 600 keeps them out";
+  }
+  return out;
+}
+
 LoadedConfig load_config(const std::string& path) {
   const Result<std::string> text = read_file(path);
-  if (!text) return {{}, {path + ": " + text.error().detail}};
+  if (!text) return {{}, {path + ": " + text.error().detail}, {}};
   return parse_config(*text, path);
 }
 
@@ -73,7 +109,9 @@ LoadedConfig parse_config(std::string_view text, const std::string& path) {
   const std::filesystem::path absolute = std::filesystem::absolute(path, ignored);
   ReadConfig read = read_config(text);
   if (read.syntax) check_config(read, absolute.parent_path().string());
-  return {std::move(read.config), read.errors.said(path)};
+  std::vector<std::string> warnings;
+  for (const std::string& warning : read.warnings) warnings.push_back(path + ": " + warning);
+  return {std::move(read.config), read.errors.said(path), std::move(warnings)};
 }
 
 std::vector<std::string> change_config(NodeConfig& config, std::string_view text, const std::string& path) {

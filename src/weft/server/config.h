@@ -20,6 +20,7 @@
 #include "weft/fabric/tcp_tls.h"
 #include "weft/fabric/verbs_choice.h"
 #include "weft/options.h"
+#include "weft/status.h"
 #include "weft/txn/node.h"
 #include "weft/types.h"
 
@@ -28,6 +29,7 @@ namespace weft {
 inline constexpr size_t kConfigBytesMax = 1 << 20;        // of a file
 inline constexpr size_t kConfigLineBytesMax = 4096;       // bounds how deep a dotted key can nest
 inline constexpr size_t kConfigErrorsMax = 100;           // that are said; the rest is counted
+inline constexpr size_t kPasswordBytesMax = 4096;         // of the first line of a file
 inline constexpr std::string_view kStoreTable = "store";  // what the front end's table is called
 
 enum class FabricKind : uint8_t { kTcp, kShm, kVerbs };
@@ -54,9 +56,10 @@ struct MembershipConfig {
 
 struct ClientConfig {
   std::string listen = "127.0.0.1:7379";
-  std::string advertise;  // what clients are told of this node; empty: where it listens
-  std::string password;   // that clients give first; empty: none
-  TcpTlsFiles tls;        // certificate and key, or none; with `ca` clients show one too
+  std::string advertise;      // what clients are told of this node; empty: where it listens
+  std::string password;       // that clients give first; empty: none
+  std::string password_file;  // has it in its first line. Empty once the file is checked: `password` has it then
+  TcpTlsFiles tls;            // certificate and key, or none; with `ca` clients show one too
   uint32_t clients_max = 10'000;
   uint64_t query_bytes_max = 64 << 20;
   uint32_t pipeline_max = 100'000;
@@ -103,8 +106,16 @@ struct NodeConfig {
 struct LoadedConfig {
   NodeConfig config;
   std::vector<std::string> errors;
+  std::vector<std::string> warnings{};  // `path: text`: it holds, and somebody should know
   explicit operator bool() const { return errors.empty(); }
 };
+
+// The first line of a file, which must be one, and what is to be said about who else may read it.
+struct PasswordFile {
+  std::string password;
+  std::string warning;  // empty: nothing
+};
+Result<PasswordFile> read_password_file(const std::string& path);
 
 // Paths in the file that are relative are taken from the file's folder, and are absolute afterwards.
 LoadedConfig load_config(const std::string& path);

@@ -27,6 +27,7 @@ constexpr std::string_view kHosts = "host:port, separated by commas";
 constexpr std::string_view kZooKeeperPath = "a path like /weft/orders/view";
 constexpr std::string_view kAuth = "user:password";
 constexpr std::string_view kPassword = "a password, or no such key";
+constexpr std::string_view kPasswordFile = "the path of a file whose first line is a password";
 constexpr std::string_view kPem = "the path of a PEM file";
 constexpr std::string_view kNotShm = "fabric.kind = \"tcp\" or \"verbs\"";
 constexpr std::string_view kVerbsOnly = "fabric.kind = \"verbs\"";
@@ -107,6 +108,7 @@ class Checker {
   void fabric();
   void tls();
   void client();
+  void password_file();
   bool pem_files(const std::vector<std::string_view>& keys);
   void tls_fault(const std::string& table, const std::string& detail);
   void membership();
@@ -221,6 +223,7 @@ void Checker::client() {
   if (given("client.password") && sound("client.password") && c_.client.password.empty()) {
     wrong("client.password", "it is empty", kPassword);
   }
+  password_file();
   if (!given("client.tls")) return;
   std::vector<std::string_view> files = {"client.tls.certificate", "client.tls.key"};
   if (given("client.tls.ca")) files.push_back("client.tls.ca");
@@ -228,6 +231,20 @@ void Checker::client() {
   if (const auto made = TcpTls::create_for_clients(c_.client.tls); !made) {
     tls_fault("client.tls", made.error().detail);
   }
+}
+
+void Checker::password_file() {
+  constexpr std::string_view kKey = "client.password_file";
+  std::string& path = c_.client.password_file;
+  if (!given(kKey) || !sound(kKey)) return;
+  only_for(kKey, !given("client.password"), "no client.password");
+  if (!sound(kKey)) return;
+  make_absolute(path);
+  const Result<PasswordFile> file = read_password_file(path);
+  if (!file) return wrong(kKey, path.empty() ? "it is empty" : file.error().detail, kPasswordFile);
+  if (!file->warning.empty()) read_.warnings.push_back(std::string(kKey) + ", " + path + ": " + file->warning);
+  c_.client.password = file->password;
+  path.clear();
 }
 
 bool Checker::pem_files(const std::vector<std::string_view>& keys) {

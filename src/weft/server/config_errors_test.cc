@@ -352,6 +352,30 @@ TEST(ConfigErrors, APasswordIsNeverShown) {
   EXPECT_EQ(with("1.25"), Lines{"n.toml:10:8: membership.auth is a float, expected a string"});
 }
 
+TEST(ConfigErrors, APasswordsFile) {
+  const ConfigFolder folder;
+  folder.write("empty", "\nsecret\n");
+  folder.write("long", std::string(kPasswordBytesMax + 1, 'x') + "\n");
+  folder.write("longest", std::string(kPasswordBytesMax, 'x') + "\r\n");
+  folder.write("fine", "secret\n");
+  const auto with = [&](const std::string& path, const std::string& more = "") {
+    return joined(errors_between(kTcp + kSupervised + "[client]\npassword_file = \"" + path + "\"\n" + more));
+  };
+  const auto says = [](const std::string& text, const std::string& part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+    EXPECT_TRUE(text.starts_with("n.toml:10:17: client.password_file is ")) << text;
+  };
+  const std::string expected = "expected the path of a file whose first line is a password";
+  EXPECT_EQ(with(folder / "fine"), "");
+  EXPECT_EQ(with(folder / "longest"), "");
+  says(with(folder / "missing"), "(No such file or directory), " + expected);
+  says(with(folder / "."), "(it is no regular file), " + expected);
+  says(with(""), "(it is empty), " + expected);
+  says(with(folder / "empty"), "(its first line is empty), " + expected);
+  says(with(folder / "long"), "(its first line has more than 4096 bytes), " + expected);
+  says(with(folder / "fine", "password = \"other\""), "given, expected only with no client.password");
+}
+
 TEST(ConfigErrors, TlsFiles) {
   const ConfigFolder folder;
   const Credential authority("authority"), node("node", &authority), other("other", &authority);

@@ -134,6 +134,8 @@ std::vector<ConfigKey> make_keys() {
             "the `host:port` of this node that clients of the cluster are told (`CLUSTER SLOTS`)", "`listen`");
   keys.text("password", WEFT_FIELD(client.password), "what clients give first, with `AUTH`", "none");
   keys.rows.back().secret = true;
+  keys.text("password_file", WEFT_FIELD(client.password_file),
+            "instead of `password`: a file whose first line it is; only its owner should be able to read it", "none");
   keys.integer("clients_max", WEFT_FIELD(client.clients_max), 1, 1'000'000, "connections of clients to this node");
   keys.size("query_bytes_max", WEFT_FIELD(client.query_bytes_max), 64 * kKiB, 1024 * kMiB, "the longest command");
   keys.integer("pipeline_max", WEFT_FIELD(client.pipeline_max), 1024, 1'000'000'000,

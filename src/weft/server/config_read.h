@@ -42,6 +42,7 @@ struct ReadConfig {
   NodeConfig config;                                // what is not given, or wrong, has its default
   std::map<std::string, Given, std::less<>> given;  // keys and tables, by their full names
   ConfigErrors errors;
+  std::vector<std::string> warnings;
   bool syntax = true;  // false: it is no TOML, and nothing else is known
 
   // Of the first of these that is given; of the file's beginning if none is.

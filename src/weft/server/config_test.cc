@@ -114,6 +114,28 @@ TEST(Config, OneKeyAsAPersonTypesIt) {
   EXPECT_EQ(config.lease_ms, 700U);
 }
 
+TEST(Config, APasswordInAFile) {
+  const ConfigFolder folder;
+  const std::string text = std::string(kMinimalConfig) + "password_file = \"secret\"\n";
+  for (const char* content : {"pass word", "pass word\n", "pass word\r\nand more\n"}) {
+    folder.write("secret", content);
+    std::filesystem::permissions(folder / "secret", std::filesystem::perms(0600));
+    const LoadedConfig loaded = parse_config(text, folder / "node.toml");
+    ASSERT_TRUE(loaded) << joined(loaded.errors);
+    EXPECT_EQ(loaded.config.client.password, "pass word");
+    EXPECT_EQ(loaded.warnings, std::vector<std::string>());
+    // Whoever gets it on from here needs no file.
+    const NodeConfig again = sound(to_toml(loaded.config));
+    EXPECT_EQ(again.client.password, "pass word");
+  }
+  std::filesystem::permissions(folder / "secret", std::filesystem::perms(0640));
+  const LoadedConfig open = parse_config(text, folder / "node.toml");
+  ASSERT_TRUE(open) << joined(open.errors);
+  ASSERT_EQ(open.warnings.size(), 1U);
+  EXPECT_EQ(open.warnings[0], (folder / "node.toml") + ": client.password_file, " + (folder / "secret") +
+                                  ": others than its owner may use it (its mode is 0640); chmod 600 keeps them out");
+}
+
 TEST(Config, TheLeaseIsLongerWhereASupervisorSeesAProcessEnd) {
   EXPECT_EQ(sound(std::string(kMinimalConfig)).lease_ms, kSupervisedLeaseMs);
   EXPECT_EQ(sound(R"(
@@ -250,6 +272,7 @@ TEST(Config, EveryKeyIsWritten) {
   one.membership.kind = MembershipKind::kZooKeeper;
   one.membership.auth = "user:password";
   one.client.password = "password";
+  one.client.password_file = "file";
   one.fabric.tls = one.client.tls = {"ca", "certificate", "key"};
   other.fabric.kind = FabricKind::kVerbs;
   other.fabric.device.gid_index = 3;

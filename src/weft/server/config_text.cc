@@ -18,6 +18,7 @@ bool applies(const ConfigKey& key, const NodeConfig& config) {
   if (key.table == "fabric" && (key.name.starts_with("device") || key.name == "gid_index" || key.name == "locks")) {
     return config.fabric.kind == FabricKind::kVerbs;
   }
+  if (key.name == "password_file") return !config.client.password_file.empty();
   if (key.table == "http") return !config.http.listen.empty();
   if (key.table == "client.tls") return config.client.has_tls() && (key.name != "ca" || !config.client.tls.ca.empty());
   if (key.table == "cluster" && key.name == "founders") return config.founders != 0;

@@ -1,0 +1,21 @@
+// What somebody should know when a node starts, though its configuration holds.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "weft/server/config.h"
+
+namespace weft {
+
+struct StartWarning {
+  const char* event;
+  std::string why;
+};
+
+inline constexpr const char* kRootWarning = "it runs as root and needs no right of root's: give it a user of its own";
+
+// `root`: the process may do everything.
+std::vector<StartWarning> start_warnings(const LoadedConfig& loaded, bool root);
+
+}  // namespace weft
