@@ -6,11 +6,17 @@
 
 import contextlib
 import os
+import pathlib
+import socket
+import ssl
+import tempfile
 import time
 import unittest
 
 import resp
+from cluster import events_in
 from process_testing import DEADLINE_S, FABRICS, SLOW, ProcessTest, eventually
+from servers import Authority
 
 VALUE_BYTES_MAX = 64 << 10
 KEY_BYTES_MAX = 512
@@ -130,6 +136,76 @@ class Values(ProcessTest):
                 reply = cluster.ask(0, "MSET", *[text for n in range(12) for text in (f"m{n}", big)])
                 self.assertEqual(reply, "OK")
                 self.assertEqual(cluster.ask(2, "MGET", *[f"m{n}" for n in range(12)]), [big] * 12)
+
+
+class Strangers(ProcessTest):
+    """Connections that say nothing, where TLS and a password are asked for."""
+    PASSWORD = "a password that nobody else has"
+
+    def guarded(self, **settings):
+        """A node with TLS and a password; what clients need to talk to it."""
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        Authority(folder).sign("server")
+        secret = pathlib.Path(folder, "password")
+        secret.write_text(self.PASSWORD + "\n", encoding="utf-8")
+        secret.chmod(0o600)
+        sets = [word for key, value in settings.items() for word in ("--set", f"client.{key}={value}")]
+        cluster = self.cluster(nodes=1, replicas=1, extra=(
+            "--password-file", str(secret), "--tls-certificate", os.path.join(folder, "server.pem"), "--tls-key",
+            os.path.join(folder, "server.key"), *sets))
+        context = ssl.create_default_context(cafile=os.path.join(folder, "ca.pem"))
+        context.check_hostname = False
+        return cluster, context
+
+    def let_in(self, cluster, context):
+        """A client that has given the password."""
+        connection = resp.Connection(cluster.port_of(0), DEADLINE_S)
+        connection.socket = context.wrap_socket(connection.socket)
+        self.addCleanup(connection.close)
+        self.assertEqual(connection.ask("AUTH", self.PASSWORD), "OK")
+        return connection
+
+    def up(self, cluster, context):
+        connections = []
+
+        def answers():
+            connections.append(self.let_in(cluster, context))
+            return True
+        self.assertTrue(eventually(answers))
+        return connections[-1]
+
+    def test_they_keep_nobody_out(self):
+        cluster, context = self.guarded(clients_max=8, handshake_ms=3_600_000)
+        good = self.up(cluster, context)
+        with contextlib.ExitStack() as stack:
+            for n in range(40):
+                stranger = stack.enter_context(socket.create_connection(("127.0.0.1", cluster.port_of(0))))
+                if n % 2:
+                    with contextlib.suppress(OSError):  # it was closed for another already
+                        stranger.sendall(b"\x16\x03\x01\x02\x00")  # the begin of a handshake
+            self.assertEqual(self.let_in(cluster, context).ask("SET", "a", "1"), "OK")
+            self.assertEqual(good.ask("GET", "a"), b"1")
+            self.assertIn("WRONGPASS", good.ask("AUTH", "nonsense"))
+            self.assertIn("acl_access_denied_auth:1", good.ask("INFO", "stats").decode())
+        self.assertTrue(eventually(lambda: {"client_evicted", "wrong_password"} <= {
+            event["event"] for event in events_in(cluster.log_text())}))
+        self.assertNotIn("nonsense", cluster.log_text())
+
+    def test_they_have_a_deadline(self):
+        cluster, _ = self.guarded(handshake_ms=100)
+        self.assertTrue(eventually(lambda: socket.create_connection(("127.0.0.1", cluster.port_of(0))).close() is None))
+        with socket.create_connection(("127.0.0.1", cluster.port_of(0)), timeout=DEADLINE_S) as stranger:
+            self.assertEqual(stranger.recv(100), b"")
+        self.assertTrue(eventually(lambda: "client_late" in cluster.log_text()))
+
+    def test_the_password_stands_on_no_command_line(self):
+        cluster, context = self.guarded()
+        self.up(cluster, context)
+        for pid in (cluster.up.pid, *cluster.pids().values()):
+            for file in ("cmdline", "environ"):
+                self.assertNotIn(self.PASSWORD.encode(), pathlib.Path(f"/proc/{pid}/{file}").read_bytes())
+        self.assertNotIn(self.PASSWORD, cluster.log_text())
+        self.assertNotIn("config_warning", cluster.log_text())
 
 
 if __name__ == "__main__":

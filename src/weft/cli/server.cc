@@ -59,6 +59,9 @@ ServerOptions options_of(const NodeConfig& config) {
   options.front.password = config.client.password;
   options.front.clients_max = config.client.clients_max;
   options.front.resp.buffer_bytes_max = config.client.query_bytes_max;
+  options.front.handshake_ms = config.client.handshake_ms;
+  options.front.idle_seconds = config.client.idle_seconds;
+  options.front.keepalive_seconds = config.client.keepalive_seconds;
   options.front.pipeline_max = config.client.pipeline_max;
   options.front.output_held_bytes = config.client.output_held_bytes;
   options.front.output_total_bytes = config.client.output_total_bytes;

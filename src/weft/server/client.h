@@ -70,13 +70,19 @@ struct Client {
   std::string address, local_address;  // host:port
   int version = 2;                     // of the protocol
   bool authenticated = false;
+  uint64_t source = 0;    // its address in a word, the same for all who may be one (front_strangers.cc)
+  bool stranger = false;  // TLS or the password is still to come
+  uint64_t stranger_until_ns = 0;
+  uint32_t wrong_passwords = 0;
+  uint64_t waits_until_ns = 0;  // after one: nothing is written to it or done for it; 0: not
   enum class Replies : uint8_t { kOn, kOff, kSkip, kSkipNext } replies = Replies::kOn;
   bool no_evict = false;
   uint64_t since_ns = 0, active_ns = 0;
   const Command* last = nullptr;
   uint64_t ahead = 0;  // commands since answers left last
 
-  std::list<Client>::iterator place;  // in the front's list
+  std::list<Client>::iterator place;            // in the front's list
+  std::list<Client*>::iterator stranger_place;  // in that of strangers
 
   Root work;
 

@@ -52,11 +52,13 @@ void select(Front&, Client&, Arguments arguments, RespWriter& reply) {
 constexpr std::string_view kWrongPassword = "WRONGPASS invalid username-password pair or user is disabled.";
 
 // There is one user. The time that it takes says nothing about where the password differs.
-bool password_is_right(const Front& front, std::string_view user, std::string_view password) {
+bool password_is_right(Front& front, Client& client, std::string_view user, std::string_view password) {
   const std::string& wanted = front.options().password;
-  if (user != "default") return false;
-  if (wanted.empty()) return true;
-  return wanted.size() == password.size() && CRYPTO_memcmp(wanted.data(), password.data(), wanted.size()) == 0;
+  const bool same =
+      wanted.size() == password.size() && CRYPTO_memcmp(wanted.data(), password.data(), wanted.size()) == 0;
+  const bool right = user == "default" && (wanted.empty() || same);
+  front.heard_password(client, right);
+  return right;
 }
 
 void auth(Front& front, Client& client, Arguments arguments, RespWriter& reply) {
@@ -67,7 +69,7 @@ void auth(Front& front, Client& client, Arguments arguments, RespWriter& reply) 
         "configuration is correct?");
   }
   const std::string_view user = arguments.size() == 3 ? arguments[1] : "default";
-  if (!password_is_right(front, user, arguments.back())) return reply.error(kWrongPassword);
+  if (!password_is_right(front, client, user, arguments.back())) return reply.error(kWrongPassword);
   front.set_authenticated(client, true);
   reply.simple("OK");
 }
@@ -99,7 +101,7 @@ void hello(Front& front, Client& client, Arguments arguments, RespWriter& reply)
   for (size_t i = 2; i < arguments.size(); ++i) {
     const size_t rest = arguments.size() - 1 - i;
     if (same_word(arguments[i], "auth") && rest >= 2) {
-      if (!password_is_right(front, arguments[i + 1], arguments[i + 2])) return reply.error(kWrongPassword);
+      if (!password_is_right(front, client, arguments[i + 1], arguments[i + 2])) return reply.error(kWrongPassword);
       front.set_authenticated(client, true);
       i += 2;
     } else if (same_word(arguments[i], "setname") && rest >= 1) {

@@ -22,6 +22,8 @@ ClientStream::ClientStream(Fd socket, TcpTls* tls) : socket_(std::move(socket)),
   if (tls != nullptr) tls_.reset(tls->server(socket_.get()));
 }
 
+bool ClientStream::ready() const { return !encrypted_ || (tls_ != nullptr && SSL_is_init_finished(tls_.get()) == 1); }
+
 std::optional<size_t> ClientStream::after_tls(int result, size_t bytes) const {
   if (result == 1) return bytes;
   const int error = SSL_get_error(tls_.get(), result);

@@ -8,6 +8,8 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "weft/fabric/tcp_tls.h"
 #include "weft/fabric/tls_testing.h"
@@ -22,6 +24,13 @@ class PasswordTest : public FrontTest {
     options_.password = "secret";
     FrontTest::SetUp();
   }
+  // An answer that is held back for a while.
+  std::string ask_late(const Fd& client, std::string_view line) {
+    say(client, line);
+    steps(10);
+    clock_.now += 1'000'000'000;
+    return answer(client);
+  }
 };
 
 TEST_F(PasswordTest, IsGivenFirst) {
@@ -32,11 +41,11 @@ TEST_F(PasswordTest, IsGivenFirst) {
     EXPECT_EQ(ask(client, command), required) << command;
   }
   EXPECT_EQ(ask(client, "NOSUCH").substr(0, 12), "-ERR unknown");
-  EXPECT_EQ(ask(client, "AUTH nonsense"), wrong);
-  EXPECT_EQ(ask(client, "AUTH secre"), wrong);
-  EXPECT_EQ(ask(client, "AUTH somebody secret"), wrong);
+  EXPECT_EQ(ask_late(client, "AUTH nonsense"), wrong);
+  EXPECT_EQ(ask_late(client, "AUTH secre"), wrong);
+  EXPECT_EQ(ask_late(client, "AUTH somebody secret"), wrong);
   EXPECT_EQ(ask(client, "HELLO 3").substr(0, 24), "-NOAUTH HELLO must be ca");
-  EXPECT_EQ(ask(client, "HELLO 3 AUTH default wrong"), wrong);
+  EXPECT_EQ(ask_late(client, "HELLO 3 AUTH default wrong"), wrong);
   EXPECT_EQ(ask(client, "GET a"), required);
   EXPECT_EQ(ask(client, "AUTH secret"), "+OK\r\n");
   EXPECT_EQ(ask(client, "PING"), "+PONG\r\n");
@@ -168,6 +177,49 @@ TEST_F(TlsTest, CommandsAndRepliesAreEncrypted) {
     return heard.size() >= expected.size();
   }));
   EXPECT_EQ(heard, expected);
+}
+
+// Without a password the handshake is all that there is to show.
+TEST_F(TlsTest, ThereIsADeadlineForTheHandshake) {
+  const Owned<SSL_CTX> context(SSL_CTX_new(TLS_client_method()));
+  const Fd client = connect_to(0);
+  const Owned<SSL> ssl(SSL_new(context.get()));
+  SSL_set_fd(ssl.get(), client.get());
+  SSL_set_connect_state(ssl.get());
+  const Fd quiet = connect_to(0);
+  steps(10);
+  EXPECT_EQ(shared_[0].counted[0].strangers, 2U);
+  ASSERT_TRUE(until(client, [&] { return SSL_do_handshake(ssl.get()) == 1; }));
+  ASSERT_TRUE(until(client, [&] { return shared_[0].counted[0].strangers == 1; }));
+  clock_.now += 10'000'000'000;
+  steps(10);
+  EXPECT_EQ(shared_[0].counted[0].late, 1U);
+  char byte = 0;
+  ASSERT_TRUE(until(quiet, [&] { return recv(quiet.get(), &byte, 1, 0) == 0; }));
+  EXPECT_EQ(SSL_write(ssl.get(), "PING\r\n", 6), 6);
+  char bytes[64];
+  int n = 0;
+  ASSERT_TRUE(until(client, [&] { return (n = SSL_read(ssl.get(), bytes, sizeof bytes)) > 0; }));
+  EXPECT_EQ(std::string(bytes, static_cast<size_t>(n)), "+PONG\r\n");
+}
+
+// Those who say nothing fill the node, and another gets in.
+TEST_F(TlsTest, SilentStrangersMakeRoom) {
+  shared_[0].clients = options_.clients_max - 3;
+  std::vector<Fd> quiet;
+  for (int i = 0; i < 10; ++i) {
+    quiet.push_back(connect_to(0));
+    steps(5);
+  }
+  EXPECT_EQ(shared_[0].clients, options_.clients_max);
+  EXPECT_EQ(shared_[0].counted[0].evicted, 7U);
+  const Owned<SSL_CTX> context(SSL_CTX_new(TLS_client_method()));
+  const Fd client = connect_to(0);
+  const Owned<SSL> ssl(SSL_new(context.get()));
+  SSL_set_fd(ssl.get(), client.get());
+  SSL_set_connect_state(ssl.get());
+  ASSERT_TRUE(until(client, [&] { return SSL_do_handshake(ssl.get()) == 1; }));
+  ASSERT_TRUE(until(client, [&] { return shared_[0].counted[0].strangers == 2; }));
 }
 
 TEST_F(TlsTest, WhoSpeaksPlainlyIsClosed) {

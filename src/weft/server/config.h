@@ -61,6 +61,9 @@ struct ClientConfig {
   std::string password_file;  // has it in its first line. Empty once the file is checked: `password` has it then
   TcpTlsFiles tls;            // certificate and key, or none; with `ca` clients show one too
   uint32_t clients_max = 10'000;
+  uint32_t handshake_ms = 10'000;
+  uint32_t idle_seconds = 0;
+  uint32_t keepalive_seconds = 300;
   uint64_t query_bytes_max = 64 << 20;
   uint32_t pipeline_max = 100'000;
   uint64_t output_held_bytes = 1 << 20;

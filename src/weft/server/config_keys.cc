@@ -136,7 +136,17 @@ std::vector<ConfigKey> make_keys() {
   keys.rows.back().secret = true;
   keys.text("password_file", WEFT_FIELD(client.password_file),
             "instead of `password`: a file whose first line it is; only its owner should be able to read it", "none");
-  keys.integer("clients_max", WEFT_FIELD(client.clients_max), 1, 1'000'000, "connections of clients to this node");
+  keys.integer("clients_max", WEFT_FIELD(client.clients_max), 1, 1'000'000,
+               "connections of clients to this node; one more takes the place of one that has not given the password, "
+               "or whose TLS handshake is not over, or is refused");
+  keys.integer("handshake_ms", WEFT_FIELD(client.handshake_ms), 100, 3'600'000,
+               "from connecting until the TLS handshake is over and the password given, where there are any; then the "
+               "connection is closed");
+  keys.integer("idle_seconds", WEFT_FIELD(client.idle_seconds), 0, 31'536'000,
+               "a connection that asks nothing for so long is closed; 0: never");
+  keys.integer("keepalive_seconds", WEFT_FIELD(client.keepalive_seconds), 0, 32'767,
+               "after so long without a word the kernel asks whether the other end is still there (TCP keepalive); 0: "
+               "never");
   keys.size("query_bytes_max", WEFT_FIELD(client.query_bytes_max), 64 * kKiB, 1024 * kMiB, "the longest command");
   keys.integer("pipeline_max", WEFT_FIELD(client.pipeline_max), 1024, 1'000'000'000,
                "commands of a client whose answers it has not taken; then its connection is closed");

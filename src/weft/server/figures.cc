@@ -134,6 +134,8 @@ nlohmann::json status_json(const Figures& figures) {
                        {"commands", figures.commands},
                        {"clients_output_bytes", figures.clients_output_bytes},
                        {"clients_input_bytes", figures.clients_input_bytes},
+                       {"clients_unauthenticated", figures.clients_strangers},
+                       {"wrong_passwords", figures.wrong_passwords},
                        {"turns_too_long", figures.turns_too_long},
                        {"turn_longest_us", figures.turn_longest_ns / 1000},
                        {"records", figures.records},

@@ -54,6 +54,9 @@ struct Figures {
   uint64_t commands = 0;  // of clients
   uint64_t clients_output_bytes = 0, clients_input_bytes = 0;
   uint64_t turns_too_long = 0, turn_longest_ns = 0;
+  uint64_t clients_strangers = 0;  // not let in yet
+  uint64_t clients_late = 0, clients_idle = 0, clients_evicted = 0, clients_refused = 0;
+  uint64_t wrong_passwords = 0;
   uint64_t records = 0, records_max = 0;
   uint64_t memory_bytes = 0, memory_bytes_max = 0;
 

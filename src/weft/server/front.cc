@@ -1,6 +1,5 @@
 #include "weft/server/front.h"
 
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -11,11 +10,14 @@
 #include <iterator>
 #include <utility>
 
+#include "weft/server/address.h"
+
 namespace weft {
 
 namespace {
 
 constexpr uint64_t kAcceptAgainNs = 100'000'000;  // after the process had no file descriptor left
+constexpr int kAccepts = 16;                      // in a turn
 constexpr size_t kReadBytes = 256 << 10;          // at a time
 constexpr uint64_t kReadNs = 1000;                // a system call
 constexpr uint64_t kLookNs = 100'000'000;         // between two looks at all connections
@@ -26,30 +28,22 @@ size_t string_bytes_of(const Table& table) {
   return bytes > kValueHeaderBytesMax ? bytes - kValueHeaderBytesMax : 0;
 }
 
-std::string address_text(int fd, int (*name_of)(int, sockaddr*, socklen_t*)) {
-  sockaddr_storage at{};
-  socklen_t bytes = sizeof at;
-  char host[NI_MAXHOST];
-  char port[NI_MAXSERV];
-  if (name_of(fd, reinterpret_cast<sockaddr*>(&at), &bytes) != 0) return "?:0";
-  if (getnameinfo(reinterpret_cast<sockaddr*>(&at), bytes, host, sizeof host, port, sizeof port,
-                  NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
-    return "?:0";
-  }
-  return at.ss_family == AF_INET6 ? "[" + std::string(host) + "]:" + port : std::string(host) + ":" + port;
+// As Redis does: asked three times, the last ones sooner, then the connection has ended.
+void keep_alive(int fd, uint32_t seconds) {
+  if (seconds == 0) return;
+  const int one = 1, times = 3;
+  const int first = static_cast<int>(seconds), next = std::max(first / times, 1);
+  setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &first, sizeof first);
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &next, sizeof next);
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof times);
 }
 
 }  // namespace
 
-uint64_t FrontShared::commands() const {
+uint64_t FrontShared::sum(std::atomic<uint64_t> Counted::*which) const {
   uint64_t all = 0;
-  for (const Counted& worker : counted) all += worker.commands.load(std::memory_order_relaxed);
-  return all;
-}
-
-uint64_t FrontShared::turns_too_long() const {
-  uint64_t all = 0;
-  for (const Counted& worker : counted) all += worker.turns_too_long.load(std::memory_order_relaxed);
+  for (const Counted& worker : counted) all += (worker.*which).load(std::memory_order_relaxed);
   return all;
 }
 
@@ -74,15 +68,15 @@ Front::Front(const FrontOptions& options, Fd listener, Engine* engine, Clock* wa
       listener_(std::move(listener)),
       run_keys_(engine->limits().txn_keys_max),
       turns_(options.turn_us * 1000, std::max<size_t>(engine->limits().inflight / 4, 1), engine->worker()),
-      events_(64) {}
-
-uint64_t FrontShared::held_bytes(std::atomic<uint64_t> Counted::*which) const {
-  uint64_t all = 0;
-  for (const Counted& worker : counted) all += (worker.*which).load(std::memory_order_relaxed);
-  return all;
+      events_(64) {
+  shared_->fronts[engine_->worker_id().value] = this;
 }
 
-Front::~Front() { shared_->clients -= static_cast<uint32_t>(clients_.size()); }
+Front::~Front() {
+  shared_->clients -= static_cast<uint32_t>(clients_.size());
+  counted().strangers = 0;
+  shared_->fronts[engine_->worker_id().value] = nullptr;
+}
 
 void Front::accept_when_active() {
   if (accepting_ || !engine_->active() || session_.now_ns() < accepts_again_ns_) return;
@@ -106,37 +100,43 @@ void Front::stop_accepting(const char* why) {
   accepts_again_ns_ = session_.now_ns() + kAcceptAgainNs;
 }
 
+// The rest next turn: a crowd at the door keeps nobody waiting who is inside.
 void Front::accept_some() {
-  for (;;) {
+  for (int i = 0; i < kAccepts; ++i) {
     Fd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket) {
       const bool out = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
       if (out) stop_accepting(strerrordesc_np(errno));
       return;
     }
-    if (shared_->clients.fetch_add(1) >= options_.clients_max) {
+    if (shared_->clients.fetch_add(1) >= options_.clients_max && !make_room()) {
       --shared_->clients;
-      const std::string text =
-          "-ERR max number of clients reached: clients_max is " + std::to_string(options_.clients_max) + "\r\n";
-      if (send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0) continue;
+      refuse_newcomer(socket);
       continue;
     }
-    const int one = 1;
-    setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    Client& client = clients_.emplace_back(ClientStream(std::move(socket), shared_->tls), options_.resp);
-    client.id = ++shared_->last_id;
-    client.address = address_text(client.stream.fd(), getpeername);
-    client.local_address = address_text(client.stream.fd(), getsockname);
-    set_authenticated(client, options_.password.empty());
-    client.since_ns = client.active_ns = session_.now_ns();
-    epoll_event event{};
-    event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
-    event.data.ptr = &client;
-    if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, client.stream.fd(), &event) != 0) client.dead = true;
-    client.readable = true;
-    client.place = std::prev(clients_.end());
-    wake(client);
+    accept_one(std::move(socket));
   }
+}
+
+void Front::accept_one(Fd socket) {
+  const int one = 1;
+  setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+  keep_alive(socket.get(), options_.keepalive_seconds);
+  Client& client = clients_.emplace_back(ClientStream(std::move(socket), shared_->tls), options_.resp);
+  client.place = std::prev(clients_.end());
+  client.id = ++shared_->last_id;
+  client.address = peer_address(client.stream.fd());
+  client.local_address = own_address(client.stream.fd());
+  client.source = source_of(client.stream.fd());
+  client.since_ns = client.active_ns = session_.now_ns();
+  set_authenticated(client, options_.password.empty());
+  keep_time(client);
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+  event.data.ptr = &client;
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, client.stream.fd(), &event) != 0) client.dead = true;
+  client.readable = true;
+  wake(client);
 }
 
 bool Front::poll() {
@@ -170,7 +170,9 @@ bool Front::poll() {
       std::exchange(client->reads_again, {}).resume();
       continue;
     }
-    if (client->work.running() || client->closing || client->dead || too_much_unread(*client)) continue;
+    if (client->work.running() || client->closing || client->dead || too_much_unread(*client) || waits(*client)) {
+      continue;
+    }
     busy |= client->readable || client->fed;
     if (turns_.over(client->share)) {
       passed_over = std::min(passed_over, i);
@@ -200,6 +202,7 @@ void Front::look_at_all() {
       look_by(client.lingers_until_ns);
       if (session_.now_ns() >= client.lingers_until_ns) wake(client);
     }
+    if (!client.dead) keep_time(client);
     if (client.closing || client.dead) continue;
     if (!client.work.running()) {
       if (client.held) drop_held(client);
@@ -216,8 +219,14 @@ void Front::read_some(Client& client) {
   client.shrinks_ns = session_.now_ns() + kIdleNs;
   look_by(client.shrinks_ns);
   const size_t wanted = std::min(room.size(), kReadBytes);
+  const bool was_ready = client.stream.ready();
   const std::optional<size_t> n = client.stream.receive(room.data(), wanted);
+  if (!was_ready) {  // a handshake's signature is more than all commands of a turn: the clock knows
+    turns_.charge_command(client.share, kReadNs, "a TLS handshake", true);
+    if (n) settle(client);
+  }
   if (n && *n > 0) {
+    client.active_ns = session_.now_ns();
     turns_.charge(client.share, kReadNs + Keyspace::bytes_ns(*n), "reading from a client");
     client.reader.filled(*n);
     client.fed = true;
@@ -229,9 +238,10 @@ void Front::read_some(Client& client) {
   if (!n) client.dead = true;
 }
 
-void Front::set_authenticated(Client& client, bool authenticated) const {
+void Front::set_authenticated(Client& client, bool authenticated) {
   client.authenticated = authenticated;
   client.reader.set_limits(authenticated ? options_.resp : unauthenticated(options_.resp));
+  settle(client);
 }
 
 void Front::go_on(Client& client) {

@@ -3,6 +3,7 @@
 //
 //   front.cc          connections: accepting and reading
 //   front_write.cc    writing answers, and the end of a connection and of a turn
+//   front_strangers.cc  who has not shown yet that it may come, and deadlines of connections
 //   front_held.cc     what clients make the worker hold in memory, and its limits
 //   front_run.cc      what is done with a command: refused, queued, answered at once, run in a transaction
 //   front_list.cc     commands in a transaction
@@ -26,7 +27,8 @@
 // that aborts is not tried again, since the next attempt would be another transaction.
 //
 // Limits: whose command is over the reader's limits is closed with an error that names the limit, and so is who has
-// sent more than pipeline_max commands whose answers it has not taken; who comes when clients_max are there is told so.
+// sent more than pipeline_max commands whose answers it has not taken. Who comes when clients_max are there takes the
+// place of one that has not shown yet that it may come, and is told so if there is none (front_strangers.cc).
 // A command that names too many keys, a MULTI that is too large, and a transaction whose reply is too long are refused
 // with the limit and its value, and nothing of them happens. While a command of a connection runs, or more than
 // output_held_bytes of its answers wait to be read, nothing more is read from it, and commands that came together are
@@ -63,6 +65,7 @@
 #include "weft/run/worker.h"
 #include "weft/server/client.h"
 #include "weft/server/commands.h"
+#include "weft/server/guesses.h"
 #include "weft/server/lines.h"
 #include "weft/server/resp.h"
 #include "weft/server/turns.h"
@@ -75,6 +78,9 @@ struct FrontOptions {
   bool debug = false;                             // WEFT CUT is allowed
   std::string password;                           // that clients give first; empty: none
   uint32_t clients_max = 10'000;                  // of the node
+  uint32_t handshake_ms = 10'000;                 // from connecting until TLS and the password are done
+  uint32_t idle_seconds = 0;                      // of a client that asks nothing; then it is closed. 0: never
+  uint32_t keepalive_seconds = 300;               // until the kernel asks who is silent whether it is there; 0: never
   uint32_t pipeline_max = 100'000;                // commands of a client whose answers have not left
   uint32_t multi_max = 1024;                      // commands between MULTI and EXEC
   uint32_t multi_held_max = 16;                   // transactions begun by WEFT MULTI, at most half of limits.inflight
@@ -89,6 +95,7 @@ struct FrontOptions {
   RespLimits resp{.bulk_bytes_max = 16 << 20, .buffer_bytes_max = 64 << 20};
 };
 
+class Front;
 class TcpTls;
 
 // What the fronts of a node share. Outlives them.
@@ -99,15 +106,21 @@ struct FrontShared {
     std::atomic<uint64_t> output_bytes{0}, input_bytes{0};  // that clients make it hold
     std::atomic<uint64_t> turns_too_long{0};
     std::atomic<uint64_t> turn_longest_ns{0};  // of all turns that did something for clients
+    std::atomic<uint64_t> strangers{0};        // connections that are not let in yet
+    std::atomic<uint64_t> evictions_asked{0};  // of these, by other workers
+    std::atomic<uint64_t> evicted{0}, refused{0};
+    std::atomic<uint64_t> late{0}, idle{0};  // closed for client.handshake_ms, client.idle_seconds
+    std::atomic<uint64_t> wrong_passwords{0};
   };
 
   std::atomic<uint32_t> clients{0};
   std::array<Counted, kWorkersMax> counted;  // by worker
-  uint64_t commands() const;                 // of all workers
-  uint64_t output_bytes() const { return held_bytes(&Counted::output_bytes); }
-  uint64_t input_bytes() const { return held_bytes(&Counted::input_bytes); }
-  uint64_t held_bytes(std::atomic<uint64_t> Counted::*which) const;
-  uint64_t turns_too_long() const;
+  std::array<Front*, kWorkersMax> fronts{};  // likewise; set before they run
+  uint64_t sum(std::atomic<uint64_t> Counted::*which) const;
+  uint64_t commands() const { return sum(&Counted::commands); }
+  uint64_t output_bytes() const { return sum(&Counted::output_bytes); }
+  uint64_t input_bytes() const { return sum(&Counted::input_bytes); }
+  uint64_t turns_too_long() const { return sum(&Counted::turns_too_long); }
   uint64_t turn_longest_ns() const;
   std::atomic<uint64_t> last_id{0};
   TcpTls* tls = nullptr;    // of clients; nullptr: they are not encrypted
@@ -145,7 +158,9 @@ class Front final : public Clients, public Bell {
   std::string& scratch() { return scratch_; }
   const Table& table() const { return *engine_->node()->table(options_.table); }
   uint64_t keys_expired() const { return keys_expired_; }  // by the sweeper
-  void set_authenticated(Client& client, bool authenticated) const;
+  void set_authenticated(Client& client, bool authenticated);
+  // It said a password. It is let in by set_authenticated(); its next answer may be held back for a while.
+  void heard_password(Client& client, bool right);
   // Where a reply goes that was not refused to be heard (CLIENT REPLY).
   RespWriter out(Client& client);
   // What is in client.reply goes to the output, or nowhere.
@@ -168,11 +183,13 @@ class Front final : public Clients, public Bell {
   void accept_when_active();
   void stop_accepting(const char* why);
   void accept_some();
+  void accept_one(Fd socket);
   void wake(Client& client);
   void look_at_all();
   void read_some(Client& client);
   void go_on(Client& client);
   bool too_much_unread(const Client& client) const { return client.unread_bytes() >= options_.output_held_bytes; }
+  bool waits(const Client& client) const { return session_.now_ns() < client.waits_until_ns; }
   void count_command(Client& client);
   void refuse(Client& client, const std::string& why);
   bool gathers(Client& client);
@@ -189,6 +206,19 @@ class Front final : public Clients, public Bell {
   void close_for_input(Client& client);
   void say_closed(const Client& client, const char* why, uint64_t limit, uint64_t held, uint64_t its_own) const;
   void lose(Client& client);
+
+  // Who is not let in yet, and who stays too long (front_strangers.cc).
+  enum class Told : uint8_t { kLate, kIdle, kEvicted, kRefused, kWrongPassword, kCount };
+  FrontShared::Counted& counted() { return shared_->counted[engine_->worker_id().value]; }
+  void settle(Client& client);
+  void no_stranger(Client& client);
+  void keep_time(Client& client);
+  void close_for_time(Client& client);
+  bool make_room();
+  bool ask_another_worker();
+  bool evict_stranger();
+  void refuse_newcomer(const Fd& socket);
+  void tell(Told what, const std::string& client, std::string_view why, uint64_t limit);
 
   // What their commands do (front_run.cc, front_list.cc).
   Task<void> serve(Client& client);
@@ -238,6 +268,13 @@ class Front final : public Clients, public Bell {
   bool accepting_ = false;
   uint64_t accepts_again_ns_ = 0;  // 0: it never had to stop
   std::list<Client> clients_;
+  std::list<Client*> strangers_;  // of these, who is not let in yet; the oldest first
+  Guesses guesses_;
+  struct Said {
+    uint64_t last_ns = 0;
+    uint64_t unsaid = 0;  // since then
+  };
+  std::array<Said, static_cast<size_t>(Told::kCount)> told_{};
   std::vector<Client*> awake_;         // those with something to do; the others cost nothing
   uint64_t looks_again_ns_ = 0;        // at all of them, at the earliest
   uint64_t due_ns_ = UINT64_MAX;       // when something is due for one that does nothing

@@ -24,7 +24,8 @@ bool Front::flush() {
   size_t written = 0;
   Client* first_left = nullptr;  // who was passed over, since enough was written
   const auto rests = [&](Client* client) {
-    const bool can_write = !client->output.empty() && client->writable && !client->dead;
+    const bool may_write = client->writable && !waits(*client);
+    const bool can_write = !client->output.empty() && may_write && !client->dead;
     const bool enough = written >= kTurnBytes && client->output.bytes() > kSmallBytes;
     if (can_write && enough) {
       busy = true;
@@ -35,7 +36,7 @@ bool Front::flush() {
       written += before - client->output.bytes();
     }
     count_held(*client);
-    const bool writes_more = !client->output.empty() && client->writable;
+    const bool writes_more = !client->output.empty() && client->writable && !waits(*client);
     if (client->work.running()) {
       // A transaction that runs for a client that went away runs to its end.
       if (!client->reads_again || client->dead) return false;
@@ -44,12 +45,13 @@ bool Front::flush() {
     }
     if (client->dead || (client->closing && client->output.empty() && !goes_on_lingering(*client))) {
       forget_held(*client);
+      no_stranger(*client);
       clients_.erase(client->place);
       --shared_->clients;
       return true;
     }
     // Else the socket says when there is something to do.
-    const bool goes_on = (client->readable || client->fed) && !too_much_unread(*client);
+    const bool goes_on = (client->readable || client->fed) && !too_much_unread(*client) && !waits(*client);
     client->awake = writes_more || goes_on;
     return !client->awake;
   };
@@ -129,6 +131,7 @@ bool Front::write_some(Client& client) {
     return client.dead;
   }
   client.output.wrote(*n);
+  client.active_ns = session_.now_ns();
   client.ahead = client.batch.size();  // it reads, if slowly
   if (client.output.empty()) client.gathers_until_ns = 0;
   return true;

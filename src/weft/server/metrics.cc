@@ -155,6 +155,14 @@ void add_clients(Exposition& out, const Figures& f) {
   out.counter("weft_commands_total", f.commands, "Commands of clients.");
   out.gauge("weft_clients_output_bytes", f.clients_output_bytes, "Memory for answers that clients have not read.");
   out.gauge("weft_clients_input_bytes", f.clients_input_bytes, "Memory for commands that are not complete.");
+  out.gauge("weft_clients_unauthenticated", f.clients_strangers,
+            "Connections whose TLS handshake or password is still to come.");
+  out.family("weft_clients_closed_total", "counter", "Connections of clients that the node has closed, by reason.");
+  out.sample({{"reason", "handshake"}}, f.clients_late);
+  out.sample({{"reason", "idle"}}, f.clients_idle);
+  out.sample({{"reason", "evicted"}}, f.clients_evicted);
+  out.counter("weft_clients_refused_total", f.clients_refused, "Connections above client.clients_max.");
+  out.counter("weft_wrong_passwords_total", f.wrong_passwords, "Wrong passwords of clients.");
   out.counter("weft_turns_too_long_total", f.turns_too_long, "Turns of a worker far above client.turn_us.");
   out.family("weft_turn_longest_seconds", "gauge", "The longest turn of a worker that did something for clients.");
   out.sample({}, number(static_cast<double>(f.turn_longest_ns) / 1e9));

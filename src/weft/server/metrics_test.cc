@@ -102,6 +102,9 @@ Figures some_figures() {
   out.clients = 3;
   out.clients_max = 10;
   out.commands = 12;
+  out.clients_idle = 2;
+  out.clients_refused = 5;
+  out.wrong_passwords = 6;
   out.workers.counters.aborts_by_code[static_cast<int>(Code::kLocked)] = 2;
   for (const uint64_t ns : {4'000U, 60'000U, 60'000U, 3'000'000U}) out.latency_ns.record(ns);
   return out;
@@ -120,6 +123,9 @@ TEST(Metrics, EveryLineIsOfTheFormat) {
   EXPECT_EQ(samples.at("weft_clients"), 3);
   EXPECT_EQ(samples.at("weft_clients_max"), 10);
   EXPECT_EQ(samples.at("weft_commands_total"), 12);
+  EXPECT_EQ(samples.at("weft_clients_closed_total{reason=\"idle\"}"), 2);
+  EXPECT_EQ(samples.at("weft_clients_refused_total"), 5);
+  EXPECT_EQ(samples.at("weft_wrong_passwords_total"), 6);
   EXPECT_GT(samples.at("process_resident_memory_bytes"), 1 << 20);
   EXPECT_GT(samples.at("process_open_fds"), 0);
 }

@@ -424,6 +424,13 @@ Figures Server::figures() const {
   out.commands = front_shared_.commands();
   out.clients_output_bytes = front_shared_.output_bytes();
   out.clients_input_bytes = front_shared_.input_bytes();
+  using Counted = FrontShared::Counted;
+  out.clients_strangers = front_shared_.sum(&Counted::strangers);
+  out.clients_late = front_shared_.sum(&Counted::late);
+  out.clients_idle = front_shared_.sum(&Counted::idle);
+  out.clients_evicted = front_shared_.sum(&Counted::evicted);
+  out.clients_refused = front_shared_.sum(&Counted::refused);
+  out.wrong_passwords = front_shared_.sum(&Counted::wrong_passwords);
   out.turns_too_long = front_shared_.turns_too_long();
   out.turn_longest_ns = front_shared_.turn_longest_ns();
   return out;

@@ -62,6 +62,8 @@ std::string persistence_section(Front& front, const Client&) {
 std::string stats_section(Front& front, const Client&) {
   const Counters counters = front.engine()->counters();
   return line("total_commands_processed", front.shared().commands()) + line("expired_keys", front.keys_expired()) +
+         line("rejected_connections", front.shared().sum(&FrontShared::Counted::refused)) +
+         line("acl_access_denied_auth", front.shared().sum(&FrontShared::Counted::wrong_passwords)) +
          line("weft_committed", counters.committed) + line("weft_aborted", counters.aborted) +
          line("weft_rejected", counters.rejected);
 }
@@ -123,8 +125,8 @@ std::vector<Setting> settings(const Front& front) {
       {"maxmemory-policy", "noeviction"},
       {"proto-max-bulk-len", std::to_string(front.string_bytes_max())},
       {"save", ""},
-      {"tcp-keepalive", "0"},
-      {"timeout", "0"},
+      {"tcp-keepalive", std::to_string(options.keepalive_seconds)},
+      {"timeout", std::to_string(options.idle_seconds)},
   };
 }
 
