@@ -501,6 +501,59 @@ SCRIPTS = {name: lines(text) for name, text in {
         COMMAND INFO nosuch
         TIME x
     """,
+    "monitoring": """
+        CONFIG|GET
+        CONFIG|GET save
+        CLIENT|ID x
+        CONFIG SET
+        CONFIG SET maxclients
+        CONFIG SET maxclients 100 x
+        CONFIG SET nosuch 1
+        CONFIG SET maxclients x
+        CONFIG SET maxclients 99999999999999999999
+        CONFIG SET databases 3
+        CONFIG SET maxclients 100 databases 3
+        CONFIG SET maxclients 100 nosuch 3
+        CONFIG SET maxclients 100 MAXCLIENTS 200
+        CONFIG SET slowlog-log-slower-than x
+        CONFIG SET client-query-buffer-limit x
+        CONFIG SET client-output-buffer-limit normal
+        CONFIG SET client-output-buffer-limit "nosuch 1mb 0 0"
+        CONFIG SET client-output-buffer-limit "normal x 0 0"
+        CONFIG SET save ''
+        CONFIG SET SAVE '' appendonly no
+        CONFIG GET SAVE s?ve
+        CONFIG SET slowlog-log-slower-than -1 slowlog-max-len 100
+        CONFIG GET slowlog-max-*
+        CONFIG SET client-query-buffer-limit 64mb
+        CONFIG GET client-query*
+        CONFIG RESETSTAT x
+        CONFIG REWRITE x
+        SLOWLOG
+        SLOWLOG FOO
+        SLOWLOG GET x
+        SLOWLOG GET -2
+        SLOWLOG GET 1 2
+        SLOWLOG LEN 1
+        SLOWLOG RESET
+        SLOWLOG LEN
+        SLOWLOG GET
+        SLOWLOG GET -1
+        MONITOR x
+        INFO nosuch
+        CONFIG RESETSTAT
+        GET
+        SET a x
+        INCR a
+        NOSUCH
+        SET
+        EXEC
+        MULTI
+        GET
+        EXEC
+        INFO errorstats
+        CONFIG SET slowlog-log-slower-than 10000 slowlog-max-len 128
+    """,
     "multi": """
         MULTI
         MULTI

@@ -36,6 +36,8 @@ struct Client {
   size_t counted_input = 0;
   std::coroutine_handle<> reads_again;  // goes on when it has read some of its answers
   std::string reply;                    // of the transaction under way
+  RespErrors reply_errors;              // in it
+  RespErrors errors;                    // in what was answered, and not counted yet
   bool reply_too_long = false;          // so the transaction is aborted
   const char* too_much_of = "";         // likewise: a limit of work
   uint64_t too_much_ns = 0;             // and what was asked for; 0: not too much
@@ -78,6 +80,10 @@ struct Client {
   enum class Replies : uint8_t { kOn, kOff, kSkip, kSkipNext } replies = Replies::kOn;
   bool no_evict = false;
   uint64_t since_ns = 0, active_ns = 0;
+  uint64_t began_ns = 0;  // what it waits for now, by Turns::now_ns
+  bool monitors = false;  // MONITOR
+  std::string monitored;  // what waits until the answers before it are there
+
   const Command* last = nullptr;
   uint64_t ahead = 0;  // commands since answers left last
 

@@ -38,6 +38,7 @@ void quit(Front&, Client& client, Arguments, RespWriter& reply) {
 
 void reset(Front& front, Client& client, Arguments, RespWriter& reply) {
   client.reset();
+  front.end_monitor(client);
   front.set_authenticated(client, front.options().password.empty());
   reply.set_version(2);
   reply.simple("RESET");

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "weft/base/check.h"
+#include "weft/server/command_stats.h"
 #include "weft/server/command_text.h"
 
 namespace weft {
@@ -17,16 +18,27 @@ char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + '
 
 constexpr size_t kNameBytesMax = 48;
 
-std::vector<const Command*> gather() {
-  std::vector<const Command*> all;
-  for (const auto group : {string_commands, set_commands, counter_commands, lcs_commands, bit_commands, field_commands,
-                           key_commands, expiry_commands, walk_commands, multi_commands, client_commands,
-                           server_commands, command_commands, cluster_commands, weft_commands}) {
-    for (const Command& command : group()) all.push_back(&command);
+// In one place, each with its id.
+std::vector<Command> gather() {
+  std::vector<Command> all;
+  for (const auto group :
+       {string_commands, set_commands, counter_commands, lcs_commands, bit_commands, field_commands, key_commands,
+        expiry_commands, walk_commands, multi_commands, client_commands, server_commands, command_commands,
+        config_commands, info_commands, monitor_commands, slowlog_commands, cluster_commands, weft_commands}) {
+    for (const Command& command : group()) all.push_back(command);
   }
-  std::sort(all.begin(), all.end(),
-            [](const Command* a, const Command* b) { return std::strcmp(a->name, b->name) < 0; });
-  for (const Command* command : all) WEFT_CHECK(std::strlen(command->name) < kNameBytesMax, "names are short");
+  std::sort(all.begin(), all.end(), [](const Command& a, const Command& b) { return std::strcmp(a.name, b.name) < 0; });
+  WEFT_CHECK(all.size() <= kCommandsMax, "each has its counters");
+  for (size_t i = 0; i < all.size(); ++i) {
+    WEFT_CHECK(std::strlen(all[i].name) < kNameBytesMax, "names are short");
+    all[i].id = static_cast<uint16_t>(i);
+  }
+  return all;
+}
+
+std::vector<const Command*> places(const std::vector<Command>& commands) {
+  std::vector<const Command*> all;
+  for (const Command& command : commands) all.push_back(&command);
   return all;
 }
 
@@ -71,7 +83,8 @@ class Names {
 }  // namespace
 
 const std::vector<const Command*>& all_commands() {
-  static const std::vector<const Command*> kAll = gather();
+  static const std::vector<Command> kRows = gather();
+  static const std::vector<const Command*> kAll = places(kRows);
   return kAll;
 }
 
@@ -118,7 +131,8 @@ std::string wrong_arity(std::string_view name) {
 std::string unknown_command(Arguments arguments) {
   constexpr size_t kShownMax = 128;
   std::string text;
-  const Command* const known = find_command(arguments[0]);
+  const bool one_word = arguments[0].find('|') == std::string_view::npos;  // a row's name is no command of a client's
+  const Command* const known = one_word ? find_command(arguments[0]) : nullptr;
   if (known != nullptr && arguments.size() > 1) {
     std::string upper(arguments[0]);
     for (char& c : upper) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;

@@ -58,6 +58,7 @@ struct Command {
   Slow slow = nullptr;
   Reads reads = nullptr;  // of data: whether its keys are read first; nullptr: they are
   Cost cost = nullptr;    // of data: nanoseconds beside what every command costs, see cost.h
+  uint16_t id = 0;        // its place in all_commands(), which writes it
 };
 
 // The groups, each in the file that has its commands.
@@ -74,6 +75,10 @@ std::span<const Command> multi_commands();    // front_multi.cc
 std::span<const Command> client_commands();   // client_commands.cc
 std::span<const Command> server_commands();   // server_commands.cc
 std::span<const Command> command_commands();  // command_commands.cc
+std::span<const Command> config_commands();   // config_commands.cc
+std::span<const Command> info_commands();     // info.cc
+std::span<const Command> monitor_commands();  // monitor.cc
+std::span<const Command> slowlog_commands();  // slowlog.cc
 std::span<const Command> cluster_commands();  // cluster_commands.cc
 std::span<const Command> weft_commands();     // front_weft.cc
 

@@ -175,7 +175,8 @@ TEST_F(CommandsTest, WhatIsNotThereIsUnknown) {
   const Fd client = connect_to(0);
   EXPECT_EQ(ask(client, "LPUSH a 1"), "-ERR unknown command 'LPUSH', with args beginning with: 'a' '1' \r\n");
   EXPECT_EQ(ask(client, "CLIENT|ID"), "-ERR unknown command 'CLIENT|ID', with args beginning with: \r\n");
-  EXPECT_EQ(ask(client, "CONFIG SET a b"), "-ERR unknown subcommand 'SET'. Try CONFIG HELP.\r\n");
+  EXPECT_EQ(ask(client, "CONFIG|GET x"), "-ERR unknown command 'CONFIG|GET', with args beginning with: 'x' \r\n");
+  EXPECT_EQ(ask(client, "CONFIG TURN a b"), "-ERR unknown subcommand 'TURN'. Try CONFIG HELP.\r\n");
   EXPECT_EQ(ask(client, "CLUSTER " + std::string(200, 'x')).substr(0, 26), "-ERR unknown subcommand 'x");
   EXPECT_EQ(ask(client, std::string(500, 'x')).substr(0, 22), "-ERR unknown command '");
 }

@@ -36,15 +36,18 @@ double rounded(double value) {
 
 }  // namespace
 
+uint64_t resident_bytes() {
+  FILE* const file = std::fopen("/proc/self/statm", "re");
+  if (file == nullptr) return 0;
+  unsigned long long all = 0, resident = 0;
+  const bool read = std::fscanf(file, "%llu %llu", &all, &resident) == 2;
+  std::fclose(file);
+  return read ? resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) : 0;
+}
+
 ProcessFigures process_figures() {
   ProcessFigures out;
-  if (FILE* const file = std::fopen("/proc/self/statm", "re"); file != nullptr) {
-    unsigned long long all = 0, resident = 0;
-    if (std::fscanf(file, "%llu %llu", &all, &resident) == 2) {
-      out.resident_bytes = resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-    }
-    std::fclose(file);
-  }
+  out.resident_bytes = resident_bytes();
   rusage use{};
   if (getrusage(RUSAGE_SELF, &use) == 0) {
     const auto seconds = [](const timeval& t) {

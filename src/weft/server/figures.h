@@ -34,6 +34,7 @@ struct ProcessFigures {
   uint64_t open_files_max = 0;
 };
 ProcessFigures process_figures();
+uint64_t resident_bytes();  // alone, which takes little
 
 struct Figures {
   std::string cluster;

@@ -68,11 +68,15 @@ Front::Front(const FrontOptions& options, Fd listener, Engine* engine, Clock* wa
       listener_(std::move(listener)),
       run_keys_(engine->limits().txn_keys_max),
       turns_(options.turn_us * 1000, std::max<size_t>(engine->limits().inflight / 4, 1), engine->worker()),
-      events_(64) {
+      events_(64),
+      stats_(shared->stats.of(engine->worker_id())) {
+  if (engine->worker_id() == WorkerId(0)) shared->live.change([&](FrontOptions& live) { live = options; });
+  options_version_ = shared->live.version();
   shared_->fronts[engine_->worker_id().value] = this;
 }
 
 Front::~Front() {
+  while (!monitors_.empty()) end_monitor(*monitors_.back());
   shared_->clients -= static_cast<uint32_t>(clients_.size());
   counted().strangers = 0;
   shared_->fronts[engine_->worker_id().value] = nullptr;
@@ -111,6 +115,7 @@ void Front::accept_some() {
     }
     if (shared_->clients.fetch_add(1) >= options_.clients_max && !make_room()) {
       --shared_->clients;
+      stats_->connections_refused.add(1);
       refuse_newcomer(socket);
       continue;
     }
@@ -125,6 +130,7 @@ void Front::accept_one(Fd socket) {
   Client& client = clients_.emplace_back(ClientStream(std::move(socket), shared_->tls), options_.resp);
   client.place = std::prev(clients_.end());
   client.id = ++shared_->last_id;
+  stats_->connections.add(1);
   client.address = peer_address(client.stream.fd());
   client.local_address = own_address(client.stream.fd());
   client.source = source_of(client.stream.fd());
@@ -141,6 +147,8 @@ void Front::accept_one(Fd socket) {
 
 bool Front::poll() {
   turns_.begin(session_.now_ns());
+  if (shared_->live.version() != options_version_) take_options();
+  monitored_ = shared_->monitors.any();
   accept_when_active();
   if (engine_->worker_id() == WorkerId(0) && !sweeper_.running() && engine_->active()) {
     sweeper_ = Root::of(sweep());
@@ -229,6 +237,7 @@ void Front::read_some(Client& client) {
     client.active_ns = session_.now_ns();
     turns_.charge(client.share, kReadNs + Keyspace::bytes_ns(*n), "reading from a client");
     client.reader.filled(*n);
+    stats_->read_bytes.add(*n);
     client.fed = true;
     // That was all; the socket says when there is more, or the end.
     if (*n < wanted && !client.hung_up && !client.stream.encrypted()) client.readable = false;
@@ -260,8 +269,9 @@ void Front::drop_held(Client& client) const {
 uint64_t Front::deadline_ns() const {
   if (turns_.waiting()) return 0;
   const bool accepts_later = !accepting_ && accepts_again_ns_ != 0 && engine_->active();
-  if (accepts_later) return std::min(accepts_again_ns_, gathered_ns_);
-  return std::min(gathered_ns_, due_ns_ == UINT64_MAX ? due_ns_ : std::max(due_ns_, looks_again_ns_));
+  const uint64_t leaves_ns = std::min(gathered_ns_, feeds_ns_);
+  if (accepts_later) return std::min(accepts_again_ns_, leaves_ns);
+  return std::min(leaves_ns, due_ns_ == UINT64_MAX ? due_ns_ : std::max(due_ns_, looks_again_ns_));
 }
 
 }  // namespace weft

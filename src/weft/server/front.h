@@ -10,6 +10,7 @@
 //   turns.h           how much of that is done in one turn of the worker
 //   front_sweep.cc    deleting keys whose deadline has passed and nobody reads
 //   front_multi.cc    MULTI, EXEC, WATCH
+//   front_noted.cc    what is noted of commands that ran: figures, the slow log, monitors; and CONFIG SET's changes
 //   front_weft.cc     WEFT ...
 //   commands.h        the commands as rows, and where their files are
 //
@@ -52,6 +53,7 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -64,10 +66,13 @@
 #include "weft/run/thread.h"
 #include "weft/run/worker.h"
 #include "weft/server/client.h"
+#include "weft/server/command_stats.h"
 #include "weft/server/commands.h"
 #include "weft/server/guesses.h"
 #include "weft/server/lines.h"
+#include "weft/server/monitor.h"
 #include "weft/server/resp.h"
+#include "weft/server/slowlog.h"
 #include "weft/server/turns.h"
 #include "weft/txn/engine.h"
 
@@ -92,7 +97,29 @@ struct FrontOptions {
   uint64_t turn_us = 500;                         // work for clients in one turn of the worker
   uint64_t command_us_max = 10'000;               // of one command
   uint64_t exec_us_max = 100'000;                 // of one EXEC, over several turns
+  int64_t slowlog_us = 10'000;                    // what takes as long is in SLOWLOG; -1: nothing is
+  uint32_t slowlog_length = 128;                  // so many of them
   RespLimits resp{.bulk_bytes_max = 16 << 20, .buffer_bytes_max = 64 << 20};
+};
+
+// The options of a node's fronts as CONFIG SET changes them while they run. Each front has its own copy, which it
+// takes anew in its next turn.
+class LiveOptions {
+ public:
+  uint64_t version() const { return version_.load(std::memory_order_acquire); }
+  FrontOptions read(uint64_t* version = nullptr) const;
+  // change(FrontOptions&)
+  template <class F>
+  void change(F change) {
+    const std::scoped_lock lock(mutex_);
+    change(options_);
+    version_.fetch_add(1, std::memory_order_release);
+  }
+
+ private:
+  std::atomic<uint64_t> version_{0};
+  mutable std::mutex mutex_;
+  FrontOptions options_;
 };
 
 class Front;
@@ -123,6 +150,12 @@ struct FrontShared {
   uint64_t turns_too_long() const { return sum(&Counted::turns_too_long); }
   uint64_t turn_longest_ns() const;
   std::atomic<uint64_t> last_id{0};
+  LiveOptions live;
+  NodeStats stats;
+  SlowLog slowlog;
+  Monitors monitors;
+  // Keys with a deadline, and what is left until then on average, as the sweeper counted them on its last round.
+  std::atomic<uint64_t> keys_with_deadline{0}, deadline_mean_ms{0};
   TcpTls* tls = nullptr;    // of clients; nullptr: they are not encrypted
   uint64_t started_ns = 0;  // of the monotonic clock
   std::string run_id;       // 40 hexadecimal digits: this process
@@ -157,7 +190,12 @@ class Front final : public Clients, public Bell {
   size_t string_bytes_max() const { return string_bytes_max_; }
   std::string& scratch() { return scratch_; }
   const Table& table() const { return *engine_->node()->table(options_.table); }
-  uint64_t keys_expired() const { return keys_expired_; }  // by the sweeper
+  uint64_t memory_bytes_max() const {
+    return table().spec().memory_bytes_max != 0 ? table().spec().memory_bytes_max : table().memory_bytes_max();
+  }
+  void take_options();  // what CONFIG SET has changed
+  void begin_monitor(Client& client);
+  void end_monitor(Client& client);
   void set_authenticated(Client& client, bool authenticated);
   // It said a password. It is let in by set_authenticated(); its next answer may be held back for a while.
   void heard_password(Client& client, bool right);
@@ -253,10 +291,26 @@ class Front final : public Clients, public Bell {
   Code too_much(Client& client, const char* limit, uint64_t ns) const;
   Code run_some(const Part& part, Keyspace& keys, size_t* next);
   std::string refusal(const Command& command, Arguments arguments, Keyspace& keys) const;
-  void answer(Client& client, const Outcome& outcome, size_t commands, bool exec);
+  void answer(const Part& part, const Outcome& outcome);
   std::string failure(const Client& client, const Outcome& outcome) const;
 
-  const FrontOptions options_;
+  // What is noted of them (front_noted.cc).
+  uint64_t took_ns(const Client& client) const {
+    const uint64_t now_ns = turns_.now_ns();
+    return now_ns > client.began_ns ? now_ns - client.began_ns : 0;
+  }
+  bool slow(uint64_t ns) const {
+    return options_.slowlog_us >= 0 && ns >= static_cast<uint64_t>(options_.slowlog_us) * 1000;
+  }
+  void note_errors(Client& client);
+  void note_rejected(Arguments arguments);
+  void note_call(Client& client, const Command& command, Arguments arguments);
+  void note_ran(const Part& part, const Outcome& outcome);
+  void show(const Client& client, const Command& command, Arguments arguments, uint64_t ns);
+  void feed_monitors();
+
+  FrontOptions options_;
+  uint64_t options_version_ = 0;
   Engine* const engine_;
   Session session_;
   Clock* const wall_;
@@ -288,7 +342,12 @@ class Front final : public Clients, public Bell {
   std::vector<epoll_event> events_;
   std::string scratch_;
   std::string unheard_;  // replies that a client does not want
-  uint64_t keys_expired_ = 0;
+  CommandStats* const stats_;
+  TurnTimes times_;
+  bool monitored_ = false;          // somebody monitors this node
+  std::vector<Client*> monitors_;   // here
+  std::string shown_;               // for monitors, in this turn
+  uint64_t feeds_ns_ = UINT64_MAX;  // when monitors here are fed at the latest
   Root sweeper_;
 };
 

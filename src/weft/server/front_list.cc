@@ -16,6 +16,7 @@ namespace {
 constexpr int kPatience = 3;       // attempts of several commands together that meet others; then they are halved
 constexpr size_t kRunKeysMin = 8;  // of commands that run together and meet others
 constexpr size_t kLongReply = 16 << 10;
+constexpr std::string_view kOutOfMemory = "OOM command not allowed when used memory > 'maxmemory'. ";
 
 }  // namespace
 
@@ -87,8 +88,8 @@ Task<void> Front::run_list(Client& client, const CommandList& list, bool exec) {
       continue;
     }
     if (!together && outcome.committed()) part.count = tried.ran;
-    if (!together) answer(client, outcome, part.count, exec);
-    for (const Part& each : parts.subspan(together ? 0 : 1)) answer(*each.client, outcome, each.count, each.exec);
+    if (!together) answer(part, outcome);
+    for (const Part& each : parts.subspan(together ? 0 : 1)) answer(each, outcome);
     if (together) line->answered(parts.size() - 1, engine_->worker());
     part.first += part.count;
     part.count = list.size() - part.first;
@@ -134,6 +135,7 @@ Task<Code> Front::apply(Txn& txn, std::span<const Part> parts, Attempt* out) {
     client.reply_too_long = client.watch_failed = false;
     client.too_much_ns = 0;
     client.reply.clear();
+    client.reply_errors.seen.clear();
     Code code = check_watched(txn, part, keys);
     if (code == Code::kOk && part.exec) code = check_cost(part, keys, parts.size() == 1);
     size_t next = part.first;
@@ -209,12 +211,14 @@ Code Front::run_some(const Part& part, Keyspace& keys, size_t* next) {
   if (client.lost) return Code::kApplication;
   RespWriter reply(&client.reply, options_.reply_bytes_max);
   reply.set_version(client.version);
+  reply.set_errors(&client.reply_errors);
   do {
     const size_t i = (*next)++;
     const Command& command = part.list->command(i);
     const Arguments arguments = part.list->arguments(i);
     const uint64_t work_before = keys.work_ns();
     const size_t reply_before = client.reply.size();
+    client.reply_errors.command = i;
     if (command.data == nullptr) {
       command.local(*this, client, arguments, reply);
     } else if (const std::string why = refusal(command, arguments, keys); !why.empty()) {
@@ -225,6 +229,7 @@ Code Front::run_some(const Part& part, Keyspace& keys, size_t* next) {
     // How long memory takes that nobody has touched yet, the clock knows.
     const size_t replied = client.reply.size() - reply_before;
     const uint64_t ns = kCommandNs + keys.work_ns() - work_before + Keyspace::bytes_ns(replied);
+    times_.ran(command.id, ns);
     turns_.charge_command(client.share, ns, command.name, command.data == nullptr || replied >= kLongReply);
     if (keys.code() != Code::kOk) return keys.code();
     client.reply_too_long = reply.over();
@@ -251,17 +256,19 @@ void Front::take_reply(Client& client) {
   drop_reply(client);
 }
 
-void Front::answer(Client& client, const Outcome& outcome, size_t commands, bool exec) {
+void Front::answer(const Part& part, const Outcome& outcome) {
+  Client& client = *part.client;
   RespWriter reply = out(client);
+  note_ran(part, outcome);
   if (outcome.committed()) {
-    if (exec) reply.array(commands);
+    if (part.exec) reply.array(part.count);
     return take_reply(client);
   }
   drop_reply(client);
-  if (exec && client.watch_failed && outcome.code == Code::kApplication) return reply.null_array();
+  if (part.exec && client.watch_failed && outcome.code == Code::kApplication) return reply.null_array();
   // Of several that share a transaction each has its answer.
   const std::string why = failure(client, outcome);
-  for (size_t i = 0; i < (exec ? 1 : commands); ++i) reply.error(why);
+  for (size_t i = 0; i < (part.exec ? 1 : part.count); ++i) reply.error(why);
 }
 
 std::string Front::failure(const Client& client, const Outcome& outcome) const {
@@ -281,7 +288,9 @@ std::string Front::failure(const Client& client, const Outcome& outcome) const {
     return "ERR rejected: this node was removed from the view and starts over: ask another node";
   }
   if (outcome.code == Code::kTableFull || outcome.code == Code::kBinFull) {
-    return "ERR " + outcome.text() + ": " + engine_->node()->table(outcome.table)->limit_text(outcome.code);
+    const bool full = outcome.code == Code::kTableFull;
+    return std::string(full ? kOutOfMemory : "ERR ") + outcome.text() + ": " +
+           engine_->node()->table(outcome.table)->limit_text(outcome.code);
   }
   return "ERR " + outcome.text();
 }

@@ -32,7 +32,7 @@ Task<void> Front::exec_held(Client& client, const CommandList& list) {
   } else {
     outcome = txn.abort(code);
   }
-  answer(client, outcome, list.size(), true);
+  answer(part, outcome);
 }
 
 namespace {

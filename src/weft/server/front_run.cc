@@ -25,6 +25,7 @@ RespWriter Front::out(Client& client) {
   if (!heard) ClientOutput::clear(unheard_);
   RespWriter writer(heard ? &client.output.last() : &unheard_);
   writer.set_version(client.version);
+  writer.set_errors(&client.errors);
   return writer;
 }
 
@@ -126,6 +127,7 @@ Task<void> Front::serve(Client& client) {
 
 void Front::refuse(Client& client, const std::string& why) {
   out(client).error(why);
+  note_errors(client);
   client.closing = client.refused = true;
 }
 
@@ -133,6 +135,8 @@ Task<void> Front::handle(Client& client, const Command* command, Arguments argum
   if (client.replies == Client::Replies::kSkipNext) client.replies = Client::Replies::kSkip;
   if (command != nullptr) client.last = command;
   client.active_ns = session_.now_ns();
+  client.began_ns = turns_.now_ns();
+  if (command == nullptr) note_rejected(arguments);
   if (command == nullptr && speaks_http(arguments[0])) {
     refuse(client, "ERR this port speaks the Redis protocol, not HTTP");
   } else if (command == nullptr && same_word(arguments[0], "exec")) {
@@ -144,6 +148,7 @@ Task<void> Front::handle(Client& client, const Command* command, Arguments argum
     out(client).error(why);
   } else if (client.in_multi && (command->flags & kNoMulti) != 0) {
     client.multi_is_bad = true;
+    note_rejected(arguments);
     out(client).error("ERR Command not allowed inside a transaction");
   } else if (client.in_multi && (command->flags & kNotQueued) == 0) {
     queue(client, command, arguments);
@@ -152,16 +157,21 @@ Task<void> Front::handle(Client& client, const Command* command, Arguments argum
     const size_t before = client.output.bytes();
     command->local(*this, client, arguments, reply);
     const uint64_t bytes = client.output.bytes() - std::min(before, client.output.bytes());
-    turns_.charge_command(client.share, kCommandNs + Keyspace::bytes_ns(bytes), command->name,
-                          (command->flags & kFast) == 0);
+    const uint64_t ns = kCommandNs + Keyspace::bytes_ns(bytes);
+    times_.ran(command->id, ns);
+    turns_.charge_command(client.share, ns, command->name, (command->flags & kFast) == 0);
+    note_call(client, *command, arguments);
   } else if (command->slow != nullptr) {
     Task<void> work = command->slow(*this, client, arguments);
     co_await work;
+    stats_->rows[command->id].ns.add(took_ns(client));
+    note_call(client, *command, arguments);
   } else {
     client.batch.add(command, arguments);
     Task<void> work = run_batch(client);
     co_await work;
   }
+  note_errors(client);
   if (client.replies == Client::Replies::kSkip) client.replies = Client::Replies::kOn;
 }
 
@@ -179,6 +189,7 @@ void Front::queue(Client& client, const Command* command, Arguments arguments) {
   if (!why.empty()) {
     client.multi_is_bad = true;
     client.queued.clear();
+    note_rejected(arguments);
     return reply.error(why);
   }
   // Nothing of a transaction that EXEC will refuse is kept; its commands are answered as Redis does.
@@ -189,8 +200,10 @@ void Front::queue(Client& client, const Command* command, Arguments arguments) {
 Task<void> Front::run_batch(Client& client) {
   client.last = &client.batch.command(client.batch.size() - 1);
   client.active_ns = session_.now_ns();
+  client.began_ns = turns_.now_ns();
   Task<void> work = run_list(client, client.batch, false);
   co_await work;
+  note_errors(client);
   client.batch.clear();
 }
 

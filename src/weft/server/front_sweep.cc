@@ -30,6 +30,9 @@ struct Found {
   int64_t now_ms;
   std::vector<std::string> keys;
   bool deadlines;  // some key has one
+  // Of this round so far: keys whose deadline is still to come, and how long that is, of all of them.
+  uint64_t with_deadline = 0;
+  uint64_t left_ms = 0;
 };
 
 void look_at(void* context, ByteView key, ByteView value, Word) {
@@ -37,7 +40,11 @@ void look_at(void* context, ByteView key, ByteView value, Word) {
   const StoredValue stored = parse_value(as_text(value));
   if (stored.deadline_ms == kNoDeadline) return;
   found->deadlines = true;
-  if (stored.deadline_ms > found->now_ms) return;
+  if (stored.deadline_ms > found->now_ms) {
+    ++found->with_deadline;
+    found->left_ms += static_cast<uint64_t>(stored.deadline_ms - found->now_ms);
+    return;
+  }
   const PartitionId partition = found->table->hashed(key).partition;
   if (found->view->placement(partition).primary() == found->self) found->keys.emplace_back(as_text(key));
 }
@@ -75,6 +82,10 @@ Task<void> Front::sweep() {
     if (cursor == 0) {
       steps = std::exchange(counted, 0);
       saw_deadlines = std::exchange(found.deadlines, false);
+      const uint64_t keys = std::exchange(found.with_deadline, 0);
+      const uint64_t left_ms = std::exchange(found.left_ms, 0);
+      shared_->keys_with_deadline.store(keys, std::memory_order_relaxed);
+      shared_->deadline_mean_ms.store(left_ms / std::max<uint64_t>(keys, 1), std::memory_order_relaxed);
     }
     const size_t together = std::min<size_t>(kKeys, engine_->limits().txn_keys_max);
     for (size_t i = 0; i < found.keys.size(); i += together) {
@@ -83,7 +94,7 @@ Task<void> Front::sweep() {
       const auto body = [&](Txn& txn) { return delete_expired(txn, some); };
       Task<Outcome> running = session_.run({}, body);
       const Outcome outcome = co_await running;
-      if (outcome.committed()) keys_expired_ += some.size();
+      if (outcome.committed()) stats_->expired_keys.add(some.size());
     }
   }
 }

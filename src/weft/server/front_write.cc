@@ -20,6 +20,7 @@ constexpr size_t kSmallBytes = 16 << 10;
 
 bool Front::flush() {
   bool busy = false;
+  if (monitored_) feed_monitors();
   gathered_ns_ = UINT64_MAX;
   size_t written = 0;
   Client* first_left = nullptr;  // who was passed over, since enough was written
@@ -46,6 +47,7 @@ bool Front::flush() {
     if (client->dead || (client->closing && client->output.empty() && !goes_on_lingering(*client))) {
       forget_held(*client);
       no_stranger(*client);
+      end_monitor(*client);
       clients_.erase(client->place);
       --shared_->clients;
       return true;
@@ -60,7 +62,7 @@ bool Front::flush() {
     const auto at = std::find(awake_.begin(), awake_.end(), first_left);
     if (at != awake_.end()) std::rotate(awake_.begin(), at, awake_.end());
   }
-  if (turns_.spent_ns() != 0) end_turn();
+  if (turns_.spent_ns() != 0 || times_.some()) end_turn();
   busy |= keep_limits();
   return busy;
 }
@@ -71,6 +73,7 @@ void Front::end_turn() {
   FrontShared::Counted& counted = shared_->counted[engine_->worker_id().value];
   const uint64_t now_ns = engine_->worker()->clock_ns();
   const uint64_t took_ns = now_ns - session_.now_ns();
+  times_.end(took_ns, *stats_);
   if (took_ns > counted.turn_longest_ns.load(std::memory_order_relaxed)) {
     counted.turn_longest_ns.store(took_ns, std::memory_order_relaxed);
   }
@@ -132,6 +135,7 @@ bool Front::write_some(Client& client) {
   }
   client.output.wrote(*n);
   client.active_ns = session_.now_ns();
+  stats_->written_bytes.add(*n);
   client.ahead = client.batch.size();  // it reads, if slowly
   if (client.output.empty()) client.gathers_until_ns = 0;
   return true;

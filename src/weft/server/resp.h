@@ -21,6 +21,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace weft {
@@ -110,6 +111,13 @@ class RespReader {
   static constexpr size_t kNoBulk = SIZE_MAX;  // its length is still to come
 };
 
+// Errors that were replied, by their first word: what is in the buffer need not be looked at again.
+struct RespErrors {
+  size_t command = 0;  // which one of several is answered
+  std::vector<std::pair<size_t, std::string>> seen;
+  void add(std::string_view text) { seen.emplace_back(command, text.substr(0, text.find(' '))); }
+};
+
 // Replies, appended to a buffer that belongs to the connection. Where RESP3 has a form of its own (null, map, set,
 // push, boolean, double, verbatim text), version 2 gets what Redis sends there. Counts are of what follows.
 //
@@ -123,9 +131,13 @@ class RespWriter {
 
   int version() const { return version_; }  // 2, or 3 once the client said HELLO 3
   void set_version(int version) { version_ = version; }
+  void set_errors(RespErrors* errors) { errors_ = errors; }
 
   void simple(std::string_view text) { line('+', text); }  // a line break in it becomes a space
-  void error(std::string_view text) { line('-', text); }   // "ERR ..."; the same
+  void error(std::string_view text) {                      // "ERR ..."; the same
+    line('-', text);
+    if (errors_ != nullptr) errors_->add(text);
+  }
   void integer(int64_t value) { number(':', value); }
   void bulk(std::string_view bytes);
   void null();        // instead of a bulk string
@@ -146,6 +158,7 @@ class RespWriter {
 
   std::string* const out_;
   const size_t bytes_max_;
+  RespErrors* errors_ = nullptr;
   bool over_ = false;
   int version_ = 2;
 };

@@ -420,7 +420,7 @@ Figures Server::figures() const {
   out.stopped = agent_->lost();
   out.whole = whole(*out.view);
   out.clients = front_shared_.clients.load(std::memory_order_relaxed);
-  out.clients_max = options_.front.clients_max;
+  out.clients_max = fronts_.empty() ? options_.front.clients_max : front_shared_.live.read().clients_max;
   out.commands = front_shared_.commands();
   out.clients_output_bytes = front_shared_.output_bytes();
   out.clients_input_bytes = front_shared_.input_bytes();

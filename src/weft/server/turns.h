@@ -78,6 +78,9 @@ class Turns {
 
   uint64_t budget_ns() const { return budget_ns_; }
   uint64_t spent_ns() const { return spent_ns_; }  // in this turn
+  // About now: the clock as it was read last, and what was done since. It may go back a little when a turn begins.
+  uint64_t now_ns() const { return looked_ns_ + (spent_ns_ - looked_at_ns_); }
+  void set_budget_ns(uint64_t ns) { budget_ns_ = ns; }
   const Longest& longest() const { return longest_; }
   size_t inside() const { return inside_.size(); }
   bool waiting() const { return !inside_.empty() || !outside_.empty() || !large_.empty(); }
@@ -91,7 +94,7 @@ class Turns {
   void look(uint64_t ns, std::string_view what);
   Waiting* next();
 
-  const uint64_t budget_ns_;
+  uint64_t budget_ns_;
   const size_t inside_max_;
   const Worker* const clock_;
   uint64_t turn_ = 1;
