@@ -50,8 +50,24 @@ class Clients(ProcessTest):
         pipe = "".join(f"SET pipe:{n} {n}\r\n" for n in range(5000))
         self.assertIn("errors: 0, replies: 5000", self.cli("--pipe", text=pipe))
         self.assertEqual(self.cli("DBSIZE", node=1), "5003\n")
+        self.assertEqual(self.stat_rows(2)[-1][:1], ["5003"])
         self.assertIn("[OK] All 16384 slots covered",
                       self.run_command("redis-cli", "--cluster", "check", f"127.0.0.1:{self.ports[0]}"))
+
+    def stat_rows(self, count):
+        """Rows of `redis-cli --stat`: keys, memory, clients, blocked, requests, how many since, connections."""
+        process = subprocess.Popen(["stdbuf", "-oL", "redis-cli", "-p", str(self.ports[0]), "--stat", "-i", "0.1"],
+                                   stdout=subprocess.PIPE, text=True)
+        rows = []
+        with process, process.stdout:
+            for line in process.stdout:
+                if not line.startswith(("---", "keys")):
+                    rows.append(line.split())
+                if len(rows) == count:
+                    break
+            process.kill()
+        self.assertEqual({len(row) for row in rows}, {7}, rows)
+        return rows
 
     def test_redis_benchmark(self):
         requests = "500" if SLOW else "20000"

@@ -638,6 +638,46 @@ SCRIPTS = {name: lines(text) for name, text in {
     """,
 }.items()}
 
+# For what is said of commands afterwards: one of every kind.
+MONITORED = lines(f"""
+    SET a 1
+    set a "x \\x01\\n\\"\\xc3"
+    INCR a
+    SET a 1 NOSUCH
+    GET
+    NOSUCH
+    CLIENT
+    CLIENT ID
+    CLIENT NOSUCH
+    MULTI
+    GET a
+    INCR a
+    EXEC
+    MULTI
+    SET
+    EXEC
+    EXEC
+    WATCH a
+    SET a 2
+    MULTI
+    GET a
+    EXEC
+    AUTH nobody secret
+    AUTH
+    HELLO 2 AUTH nobody secret
+    HELLO 2 SETNAME bob
+    CONFIG GET save
+    CONFIG SET nosuch 1
+    CONFIG SET requirepass
+    MGET a b c d e f g h i j k l m n o p q r s t u v w x y z a b c d e f g h i
+    APPEND long {'a' * 140}
+    DEL long
+    SCAN x
+    SELECT x
+    PING
+    ECHO last
+""")
+
 
 def keys(source, count=1):
     return [source.choice("abcdefgh") for _ in range(count)]

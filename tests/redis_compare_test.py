@@ -8,6 +8,7 @@ What may differ is said where it is sent: a time that passes, the order of keys 
 
 import os
 import random
+import re
 import tempfile
 import time
 import unittest
@@ -58,6 +59,13 @@ def whole_reply(data, at=0):
             if at is None:
                 return None
     return at
+
+
+def commandstats(info):
+    """(name, calls, rejected, failed) of each line."""
+    found = re.findall(r"cmdstat_([^:]+):calls=(\d+),usec=\d+,usec_per_call=[\d.]+,rejected_calls=(\d+),"
+                       r"failed_calls=(\d+)\r", info.decode())
+    return [row for row in found if row[0] != "info"]
 
 
 def close_enough(command, theirs, ours, passed_s):
@@ -162,6 +170,29 @@ class Compare(ProcessTest):
         for key in keys["redis"]:
             for command in ("GET", "TYPE", "PEXPIRETIME"):
                 self.same(command, key)
+
+    def test_what_monitoring_sees(self):
+        """Counts, the slow log and MONITOR: without times and addresses they are the same."""
+        seen = []
+        for connection in (self.theirs, self.ours[1]):
+            port = connection.connection.socket.getpeername()[1]
+            monitor = self.raw(port)
+            connection.ask("FLUSHALL")
+            connection.ask("CONFIG", "SET", "slowlog-log-slower-than", "0")
+            connection.ask("SLOWLOG", "RESET")
+            connection.ask("CONFIG", "RESETSTAT")
+            self.assertEqual(monitor.ask("MONITOR"), b"+OK\r\n")
+            for command in redis_commands.MONITORED:
+                connection.ask(*command)
+            lines = []
+            while not lines or "last" not in lines[-1]:
+                lines.append(monitor.receive().decode().split("] ", 1)[1])
+            log = resp.parse(connection.ask("SLOWLOG", "GET", "-1"))[0]
+            stats = sorted(commandstats(connection.ask("INFO", "commandstats")))
+            seen.append((lines, [entry[3] for entry in log], stats, connection.ask("INFO", "errorstats")))
+            connection.ask("CONFIG", "SET", "slowlog-log-slower-than", "10000")
+        for theirs, ours in zip(*seen):
+            self.assertEqual(theirs, ours)
 
     def test_every_key_is_scanned(self):
         self.clear()

@@ -69,6 +69,8 @@ ServerOptions options_of(const NodeConfig& config) {
   options.front.turn_us = config.client.turn_us;
   options.front.command_us_max = config.client.command_us_max;
   options.front.exec_us_max = config.client.exec_us_max;
+  options.front.slowlog_us = config.client.slowlog_us;
+  options.front.slowlog_length = config.client.slowlog_length;
   return options;
 }
 

@@ -83,7 +83,6 @@ struct Client {
   uint64_t began_ns = 0;  // what it waits for now, by Turns::now_ns
   bool monitors = false;  // MONITOR
   std::string monitored;  // what waits until the answers before it are there
-
   const Command* last = nullptr;
   uint64_t ahead = 0;  // commands since answers left last
 

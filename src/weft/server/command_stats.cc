@@ -27,6 +27,8 @@ void CommandTotals::add(const CommandStats& worker) {
   read_bytes += worker.read_bytes.read();
   written_bytes += worker.written_bytes.read();
   expired_keys += worker.expired_keys.read();
+  hits += worker.hits.read();
+  misses += worker.misses.read();
 }
 
 void CommandTotals::subtract(const CommandTotals& before) {
@@ -43,6 +45,8 @@ void CommandTotals::subtract(const CommandTotals& before) {
   read_bytes -= before.read_bytes;
   written_bytes -= before.written_bytes;
   expired_keys -= before.expired_keys;
+  hits -= before.hits;
+  misses -= before.misses;
 }
 
 uint64_t CommandTotals::all_errors() const {

@@ -47,6 +47,7 @@ struct CommandStats {
   Counter connections, connections_refused;
   Counter read_bytes, written_bytes;
   Counter expired_keys;  // by the sweeper
+  Counter hits, misses;  // of keys that were only read
 };
 
 // Of all workers, at a moment.
@@ -60,6 +61,7 @@ struct CommandTotals {
   uint64_t connections = 0, connections_refused = 0;
   uint64_t read_bytes = 0, written_bytes = 0;
   uint64_t expired_keys = 0;
+  uint64_t hits = 0, misses = 0;
 
   void add(const CommandStats& worker);
   void subtract(const CommandTotals& before);

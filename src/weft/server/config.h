@@ -72,6 +72,8 @@ struct ClientConfig {
   uint32_t turn_us = 500;
   uint32_t command_us_max = 10'000;
   uint32_t exec_us_max = 100'000;
+  uint32_t slowlog_us = 10'000;
+  uint32_t slowlog_length = 128;
   bool debug = false;
   bool has_tls() const { return !tls.certificate.empty() || !tls.key.empty() || !tls.ca.empty(); }
 };

@@ -8,6 +8,7 @@
 #include "weft/base/bytes.h"
 #include "weft/fabric/tcp_hello.h"
 #include "weft/fabric/view.h"
+#include "weft/server/slowlog.h"
 #include "weft/server/value.h"
 #include "weft/store/blocks.h"
 #include "weft/store/record.h"
@@ -164,6 +165,10 @@ std::vector<ConfigKey> make_keys() {
                "work of one command, as estimated before it runs; more is refused");
   keys.integer("exec_us_max", WEFT_FIELD(client.exec_us_max), 1000, 10'000'000,
                "the same of one `EXEC`, which is done over several turns");
+  keys.integer("slowlog_us", WEFT_FIELD(client.slowlog_us), 0, 1'000'000'000,
+               "microseconds until its answer that put a command into `SLOWLOG`");
+  keys.integer("slowlog_length", WEFT_FIELD(client.slowlog_length), 0, SlowLog::kEntriesMax,
+               "commands that `SLOWLOG` keeps, the newest ones");
   keys.boolean("debug", WEFT_FIELD(client.debug), "commands that break things on purpose are allowed: for tests");
 
   keys.table = "client.tls";

@@ -150,6 +150,8 @@ Task<Code> Front::apply(Txn& txn, std::span<const Part> parts, Attempt* out) {
     out->ran = next - part.first;
   }
   out->failed = 0;
+  stats_->hits.add(keys.hits());
+  stats_->misses.add(keys.misses());
   co_return Code::kOk;
 }
 
@@ -219,6 +221,7 @@ Code Front::run_some(const Part& part, Keyspace& keys, size_t* next) {
     const uint64_t work_before = keys.work_ns();
     const size_t reply_before = client.reply.size();
     client.reply_errors.command = i;
+    keys.set_counts((command.flags & kWrites) == 0);
     if (command.data == nullptr) {
       command.local(*this, client, arguments, reply);
     } else if (const std::string why = refusal(command, arguments, keys); !why.empty()) {

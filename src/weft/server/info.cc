@@ -92,7 +92,8 @@ std::string stats_section(Front& front, const Client&) {
          line("instantaneous_ops_per_sec", shared.stats.rate(commands, front.session().now_ns())) +
          line("total_net_input_bytes", totals.read_bytes) + line("total_net_output_bytes", totals.written_bytes) +
          line("rejected_connections", totals.connections_refused) + line("expired_keys", totals.expired_keys) +
-         line("evicted_keys", 0) + line("acl_access_denied_auth", shared.sum(&FrontShared::Counted::wrong_passwords)) +
+         line("evicted_keys", 0) + line("keyspace_hits", totals.hits) + line("keyspace_misses", totals.misses) +
+         line("acl_access_denied_auth", shared.sum(&FrontShared::Counted::wrong_passwords)) +
          line("total_error_replies", totals.all_errors()) + line("weft_committed", counters.committed) +
          line("weft_aborted", counters.aborted) + line("weft_rejected", counters.rejected) +
          line("weft_turns_too_long", shared.turns_too_long());

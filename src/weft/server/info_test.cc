@@ -124,6 +124,16 @@ TEST_F(InfoTest, CountsBeginAnew) {
   EXPECT_EQ(field(another, "stats", "total_connections_received"), "1");
 }
 
+TEST_F(InfoTest, KeysThatAreRead) {
+  const Fd client = connect_to(0);
+  ask(client, "SET a 1");
+  ask(client, "GET a");
+  ask(client, "MGET a b c");
+  ask(client, "INCR d");
+  EXPECT_EQ(field(client, "stats", "keyspace_hits"), "2");
+  EXPECT_EQ(field(client, "stats", "keyspace_misses"), "2");
+}
+
 TEST_F(InfoTest, WhatRedisCliStatReads) {
   const Fd client = connect_to(0);
   ask(client, "SET a 1");

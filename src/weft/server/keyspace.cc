@@ -5,6 +5,12 @@
 namespace weft {
 
 Keyspace::Found Keyspace::find(std::string_view key) {
+  const Found found = find_any(key);
+  if (counts_) ++(found.exists ? hits_ : misses_);
+  return found;
+}
+
+Keyspace::Found Keyspace::find_any(std::string_view key) {
   Found found;
   const Value value = txn_->value(txn_->start_get(table_, key));
   if (value.code != Code::kOk) {

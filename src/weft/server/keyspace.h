@@ -41,6 +41,11 @@ class Keyspace {
   static constexpr uint64_t bytes_ns(uint64_t bytes) { return bytes / 4; }
   size_t bytes_of(std::string_view key) const;  // of the value that was read or written; 0 if there is none
 
+  // Keys that were looked for and were there, or were not, by commands that only read.
+  void set_counts(bool on) { counts_ = on; }
+  uint64_t hits() const { return hits_; }
+  uint64_t misses() const { return misses_; }
+
   // The key was read before, and that read is done. The bytes stay until the key is written.
   Found find(std::string_view key);
   // False: it holds something else than a string, and the reply says so.
@@ -55,6 +60,7 @@ class Keyspace {
   bool fits(uint64_t bytes, RespWriter& reply) const;
 
  private:
+  Found find_any(std::string_view key);
   void note(Code code) {
     if (code_ == Code::kOk) code_ = code;
   }
@@ -66,6 +72,8 @@ class Keyspace {
   std::string* const scratch_;
   Code code_ = Code::kOk;
   uint64_t work_ns_ = 0;
+  bool counts_ = false;
+  uint64_t hits_ = 0, misses_ = 0;
 };
 
 }  // namespace weft
