@@ -5,6 +5,7 @@ redis-cli, redis-benchmark, hiredis, and from npm ioredis and redis.
     redis_clients_test.py PATH-TO-WEFT [PATH-TO-HIREDIS-CLIENT]
 """
 
+import contextlib
 import json
 import os
 import re
@@ -68,6 +69,31 @@ class Clients(ProcessTest):
             process.kill()
         self.assertEqual({len(row) for row in rows}, {7}, rows)
         return rows
+
+    def test_what_tools_ask(self):
+        """Of a node with several workers; what redis-cli adds up over the masters, and what it asks of every key."""
+        cluster = self.cluster(nodes=3, extra=("--workers", "2"))
+        cluster.wait_whole()
+        self.ports = [cluster.port_of(node) for node in range(3)]
+        names = {f"c{n}" for n in range(20)}
+        with contextlib.ExitStack() as stack:
+            for name in names:
+                connection = stack.enter_context(cluster.connect(0))
+                self.assertEqual(connection.ask("CLIENT", "SETNAME", name), b"OK")
+            listed = re.findall(r" name=(c\d+) ", self.cli("CLIENT", "LIST"))
+            self.assertEqual(sorted(listed), sorted(names))
+            self.assertEqual(self.cli("CLIENT", "KILL", "TYPE", "normal"), "20\n")
+            self.assertEqual(len(self.cli("CLIENT", "LIST").splitlines()), 1)
+        role = self.cli("ROLE").splitlines()
+        self.assertEqual(role[0], "master")
+        self.assertEqual({int(port) for port in role[3::3]}, set(self.ports[1:]))
+        self.assertEqual(self.cli("WAIT", "5", "0"), "2\n")
+        pipe = "".join(f"SET pipe:{n} {n}\r\n" for n in range(1000))
+        self.assertIn("errors: 0", self.cli("--pipe", text=pipe))
+        said = self.run_command("redis-cli", "--cluster", "info", f"127.0.0.1:{self.ports[0]}")
+        self.assertIn("[OK] 1000 keys in 3 masters", said)
+        self.assertIn("Sampled 1000 keys", self.cli("--bigkeys"))
+        self.assertIn("Sampled 1000 keys", self.cli("--memkeys"))
 
     def test_redis_benchmark(self):
         requests = "500" if SLOW else "20000"

@@ -473,6 +473,39 @@ SCRIPTS = {name: lines(text) for name, text in {
         CLIENT NO-EVICT FOO
         CLIENT REPLY ON
         CLIENT REPLY FOO
+        CLIENT INFO x
+        CLIENT KILL
+        CLIENT KILL foo
+        CLIENT KILL ''
+        CLIENT KILL 127.0.0.1:1
+        CLIENT KILL ID
+        CLIENT KILL ID x
+        CLIENT KILL ID 0
+        CLIENT KILL ID 99999999
+        CLIENT KILL ID 1 FOO
+        CLIENT KILL FOO bar
+        CLIENT KILL TYPE foo
+        CLIENT KILL TYPE pubsub
+        CLIENT KILL USER foo
+        CLIENT KILL SKIPME foo
+        CLIENT KILL ADDR 1.2.3.4:5
+        CLIENT KILL LADDR 1.2.3.4:5 SKIPME no
+        CLIENT LIST TYPE
+        CLIENT LIST TYPE foo
+        CLIENT LIST TYPE pubsub
+        CLIENT LIST ID
+        CLIENT LIST ID -1
+        CLIENT LIST ID x
+        CLIENT LIST ID 99999999
+        CLIENT LIST FOO
+        CLIENT LIST TYPE normal ID 3
+        CLIENT PAUSE
+        CLIENT UNPAUSE
+        ROLE x
+        WAIT x 0
+        WAIT 0 x
+        WAIT 0 -1
+        WAIT 0
         HELLO 4
         HELLO x
         HELLO 2 FOO
@@ -499,6 +532,30 @@ SCRIPTS = {name: lines(text) for name, text in {
         COMMAND GETKEYS
         COMMAND FOO
         COMMAND INFO nosuch
+        COMMAND INFO get
+        COMMAND INFO copy rename append bitop lcs strlen expire getdel
+        COMMAND LIST FILTERBY
+        COMMAND LIST FILTERBY MODULE
+        COMMAND LIST FILTERBY MODULE foo
+        COMMAND LIST FILTERBY ACLCAT foo
+        COMMAND LIST FILTERBY PATTERN BITFIELD_*
+        COMMAND LIST FILTERBY PATTERN object|enc*
+        COMMAND LIST FILTERBY FOO x
+        COMMAND LIST FOO
+        COMMAND GETKEYS OBJECT ENCODING x
+        COMMAND GETKEYS MEMORY USAGE x
+        COMMAND GETKEYSANDFLAGS GET a
+        COMMAND GETKEYSANDFLAGS SET a b
+        COMMAND GETKEYSANDFLAGS SET a b GET
+        COMMAND GETKEYSANDFLAGS BITFIELD a GET u8 0
+        COMMAND GETKEYSANDFLAGS BITFIELD a SET u8 0 1
+        COMMAND GETKEYSANDFLAGS RENAME a b
+        COMMAND GETKEYSANDFLAGS BITOP AND d a b
+        COMMAND GETKEYSANDFLAGS MSETNX a 1 b 2
+        COMMAND GETKEYSANDFLAGS PING x
+        COMMAND GETKEYSANDFLAGS NOSUCH x
+        COMMAND GETKEYSANDFLAGS GET a b
+        COMMAND GETKEYSANDFLAGS
         TIME x
     """,
     "monitoring": """
@@ -553,6 +610,48 @@ SCRIPTS = {name: lines(text) for name, text in {
         EXEC
         INFO errorstats
         CONFIG SET slowlog-log-slower-than 10000 slowlog-max-len 128
+    """,
+    "object": """
+        OBJECT
+        OBJECT ENCODING
+        OBJECT ENCODING none
+        OBJECT REFCOUNT none
+        OBJECT IDLETIME none
+        OBJECT FREQ none
+        OBJECT FOO a
+        SET a 1
+        OBJECT ENCODING a
+        OBJECT REFCOUNT a
+        OBJECT FREQ a
+        SET a 10000
+        OBJECT ENCODING a
+        OBJECT REFCOUNT a
+        SET a -1
+        OBJECT REFCOUNT a
+        SET a 01
+        OBJECT ENCODING a
+        SET a -0
+        OBJECT ENCODING a
+        SET a 9223372036854775807
+        OBJECT ENCODING a
+        SET a 9223372036854775808
+        OBJECT ENCODING a
+        SET a ''
+        OBJECT ENCODING a
+        SET a xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+        OBJECT ENCODING a
+        SET a xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+        OBJECT ENCODING a
+        MEMORY
+        MEMORY FOO
+        MEMORY USAGE
+        MEMORY USAGE none
+        MEMORY USAGE a SAMPLES
+        MEMORY USAGE a SAMPLES x
+        MEMORY USAGE a SAMPLES -1
+        MEMORY USAGE a FOO 3
+        MEMORY PURGE
+        MEMORY DOCTOR x
     """,
     "multi": """
         MULTI

@@ -194,6 +194,13 @@ class Compare(ProcessTest):
         for theirs, ours in zip(*seen):
             self.assertEqual(theirs, ours)
 
+    def test_a_client_as_a_line(self):
+        """The same fields in the same order; what they say is each server's own."""
+        fields = [[word.split(b"=")[0] for word in connection.ask("CLIENT", command).split(b"\r\n")[1].split()]
+                  for connection in (self.theirs, self.ours[0]) for command in ("INFO", "LIST")]
+        self.assertGreater(len(fields[0]), 20)
+        self.assertEqual([fields[0]] * 4, fields)
+
     def test_every_key_is_scanned(self):
         self.clear()
         names = {f"key:{n}" for n in range(2000)}

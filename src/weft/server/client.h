@@ -79,6 +79,7 @@ struct Client {
   uint64_t waits_until_ns = 0;  // after one: nothing is written to it or done for it; 0: not
   enum class Replies : uint8_t { kOn, kOff, kSkip, kSkipNext } replies = Replies::kOn;
   bool no_evict = false;
+  bool asked_cluster = false;  // CLUSTER ...: it adds up what the nodes say, see DBSIZE
   uint64_t since_ns = 0, active_ns = 0;
   uint64_t began_ns = 0;  // what it waits for now, by Turns::now_ns
   bool monitors = false;  // MONITOR

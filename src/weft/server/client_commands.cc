@@ -1,10 +1,7 @@
-// Commands about the connection: PING, HELLO, AUTH, CLIENT and so on.
+// Commands about the connection: PING, HELLO, AUTH, CLIENT and so on. CLIENT LIST and KILL: client_list.cc.
 #include <openssl/crypto.h>
 
-#include <algorithm>
-#include <iterator>
 #include <string>
-#include <unordered_set>
 
 #include "weft/server/command_help.h"
 #include "weft/server/command_text.h"
@@ -20,6 +17,7 @@ void Client::reset() {
   name.clear();
   replies = Replies::kOn;
   no_evict = false;
+  asked_cluster = false;
 }
 
 namespace {
@@ -47,7 +45,11 @@ void reset(Front& front, Client& client, Arguments, RespWriter& reply) {
 void select(Front&, Client&, Arguments arguments, RespWriter& reply) {
   const auto database = integer_argument(arguments[1], reply);
   if (!database) return;
-  *database == 0 ? reply.simple("OK") : reply.error("ERR DB index is out of range");
+  if (*database == 0) return reply.simple("OK");
+  // Redis has sixteen as a rule: who relies on them should hear why this fails.
+  *database > 0 && *database < 16
+      ? reply.error("ERR DB index is out of range: there is database 0 alone, asked for " + std::to_string(*database))
+      : reply.error("ERR DB index is out of range");
 }
 
 constexpr std::string_view kWrongPassword = "WRONGPASS invalid username-password pair or user is disabled.";
@@ -173,54 +175,6 @@ void client_reply(Front&, Client& client, Arguments arguments, RespWriter& reply
   }
 }
 
-std::string line_of(Front& front, const Client& client) {
-  const uint64_t now_ns = front.session().now_ns();
-  std::string flags;
-  if (client.in_multi) flags += 'x';
-  if (client.no_evict) flags += 'e';
-  std::string command = client.last == nullptr ? "NULL" : client.last->name;
-  return "id=" + std::to_string(client.id) + " addr=" + client.address + " laddr=" + client.local_address +
-         " fd=" + std::to_string(client.stream.fd()) + " name=" + client.name +
-         " age=" + std::to_string((now_ns - client.since_ns) / 1'000'000'000) +
-         " idle=" + std::to_string((now_ns - client.active_ns) / 1'000'000'000) +
-         " flags=" + (flags.empty() ? "N" : flags) +
-         " db=0 sub=0 psub=0 ssub=0 multi=" + (client.in_multi ? std::to_string(client.queued.size()) : "-1") +
-         " watch=" + std::to_string(client.watched.size()) + " qbuf=" + std::to_string(client.reader.memory_bytes()) +
-         " obl=" + std::to_string(client.unread_bytes()) + " cmd=" + command +
-         " user=default resp=" + std::to_string(client.version) + "\n";
-}
-
-void client_info(Front& front, Client& client, Arguments, RespWriter& reply) { reply.verbatim(line_of(front, client)); }
-
-void client_list(Front& front, Client&, Arguments arguments, RespWriter& reply) {
-  std::string text;
-  if (arguments.size() == 2) {
-    for (const Client& client : front.clients()) text += line_of(front, client);
-    return reply.verbatim(text);
-  }
-  if (arguments.size() == 4 && same_word(arguments[2], "type")) {
-    constexpr std::string_view kTypes[] = {"normal", "master", "replica", "slave", "pubsub"};
-    if (std::none_of(std::begin(kTypes), std::end(kTypes), [&](auto type) { return same_word(arguments[3], type); })) {
-      return reply.error("ERR Unknown client type '" + std::string(arguments[3]) + "'");
-    }
-    if (same_word(arguments[3], "normal")) {
-      for (const Client& client : front.clients()) text += line_of(front, client);
-    }
-    return reply.verbatim(text);
-  }
-  if (arguments.size() < 4 || !same_word(arguments[2], "id")) return reply.error(kSyntaxError);
-  std::unordered_set<uint64_t> ids;
-  for (const std::string_view id : arguments.subspan(3)) {
-    const auto number = integer_argument(id, reply, "ERR Invalid client ID");
-    if (!number) return;
-    ids.insert(static_cast<uint64_t>(*number));
-  }
-  for (const Client& client : front.clients()) {
-    if (ids.contains(client.id)) text += line_of(front, client);
-  }
-  reply.verbatim(text);
-}
-
 constexpr uint32_t kAlways = kFast | kBeforeAuth;
 constexpr const char* kGroup = "connection";
 
@@ -230,15 +184,6 @@ constexpr Command kCommands[] = {
     {"client|getname", 2, kFast, {}, kGroup, "the connection's name", nullptr, client_getname},
     {"client|help", 2, kFast, {}, kGroup, "what there is", nullptr, reply_help},
     {"client|id", 2, kFast, {}, kGroup, "the connection's number", nullptr, client_id},
-    {"client|info", 2, kFast, {}, kGroup, "this connection, in a line", nullptr, client_info},
-    {"client|list",
-     -2,
-     kAdmin,
-     {},
-     kGroup,
-     "the connections of this worker, a line each (TYPE ID)",
-     nullptr,
-     client_list},
     {"client|no-evict", 3, kAdmin, {}, kGroup, "taken, and nothing: no client is evicted", nullptr, client_noevict},
     {"client|reply",
      3,

@@ -50,6 +50,7 @@ std::optional<size_t> ClientStream::receive(char* to, size_t bytes) {
 }
 
 void ClientStream::end() { shutdown(socket_.get(), SHUT_WR); }
+void ClientStream::cut() { shutdown(socket_.get(), SHUT_RDWR); }
 
 std::optional<size_t> ClientStream::send(const char* from, size_t bytes) {
   if (encrypted_) {

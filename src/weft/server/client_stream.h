@@ -27,6 +27,8 @@ class ClientStream {
   std::optional<size_t> send(const char* from, size_t bytes);
   // Nothing is sent any more; the other end hears so.
   void end();
+  // Nor is anything heard.
+  void cut();
 
  private:
   struct Frees {

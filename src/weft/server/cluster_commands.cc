@@ -2,6 +2,7 @@
 // moved; who follows the slots talks to the primary of its keys and saves a hop.
 //
 // Slots are CRC16 of the key, 16384 of them; partition p of n has those from p * 16384 / n on, rounded up.
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -163,6 +164,45 @@ void myid(Front& front, Client&, Arguments, RespWriter& reply) {
   self == nullptr ? reply.error("ERR this node was removed from the view") : reply.bulk(id_of(*self));
 }
 
+// Who has a replica of what this node is primary of, and answers clients. Every acknowledged write is at each of them.
+void role(Front& front, Client&, Arguments, RespWriter& reply) {
+  const View& view = front.engine()->view();
+  uint64_t holders = 0;
+  for (const Placement& placement : view.partitions) {
+    if (placement.primary() == front.engine()->node_id()) holders |= placement.mask;
+  }
+  std::vector<At> replicas;
+  for (const Member& member : view.members) {
+    const bool other = member.node != front.engine()->node_id() && (holders >> member.node.value & 1U) != 0;
+    if (other && !member.clients.empty()) replicas.push_back(clients_at(member));
+  }
+  reply.array(3);
+  reply.bulk("master");
+  reply.integer(0);
+  reply.array(replicas.size());
+  for (const At& at : replicas) {
+    reply.array(3);
+    reply.bulk(at.host);
+    reply.bulk(std::to_string(at.port));
+    reply.bulk("0");
+  }
+}
+
+// What was answered is at all replicas already, so there is nothing to wait for: how many that are beside the primary,
+// of the partition that has fewest now.
+void wait(Front& front, Client&, Arguments arguments, RespWriter& reply) {
+  constexpr std::string_view kNotATimeout = "ERR timeout is not an integer or out of range";
+  if (!integer_argument(arguments[1], reply)) return;
+  const auto timeout_ms = integer_argument(arguments[2], reply, kNotATimeout);
+  if (!timeout_ms) return;
+  if (*timeout_ms < 0) return reply.error("ERR timeout is negative");
+  int64_t least = kReplicasMax;
+  for (const Placement& placement : front.engine()->view().partitions) {
+    least = std::min<int64_t>(least, placement.count - 1);
+  }
+  reply.integer(least);
+}
+
 void ok(Front&, Client&, Arguments, RespWriter& reply) { reply.simple("OK"); }
 
 constexpr const char* kGroup = "cluster";
@@ -186,6 +226,8 @@ constexpr Command kCommands[] = {
      slots},
     {"readonly", 1, kFast, {}, kGroup, "taken, and nothing: every node answers reads", nullptr, ok},
     {"readwrite", 1, kFast, {}, kGroup, "taken, and nothing", nullptr, ok},
+    {"role", 1, kFast, {}, kGroup, "master, and the nodes that have replicas of what it is primary of", nullptr, role},
+    {"wait", 3, 0, {}, kGroup, "at once: how many replicas beside the primary have what was answered", nullptr, wait},
 };
 
 }  // namespace

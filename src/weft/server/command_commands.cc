@@ -2,12 +2,15 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "weft/server/command_access.h"
 #include "weft/server/command_help.h"
 #include "weft/server/command_text.h"
 #include "weft/server/front.h"
 #include "weft/server/front_text.h"
+#include "weft/server/glob.h"
 
 namespace weft {
 
@@ -26,15 +29,53 @@ std::vector<const Command*> subcommands_of(const Command& command) {
 
 std::vector<std::string_view> flags_of(const Command& command) {
   std::vector<std::string_view> flags;
-  const bool has_keys = command.keys.first != 0;
   if ((command.flags & kWrites) != 0) flags.push_back("write");
-  if ((command.flags & kWrites) == 0 && has_keys && command.data != nullptr) flags.push_back("readonly");
+  if (reads_only(command)) flags.push_back("readonly");
   if ((command.flags & kMayGrow) != 0) flags.push_back("denyoom");
   if ((command.flags & kAdmin) != 0) flags.push_back("admin");
   if ((command.flags & kFast) != 0) flags.push_back("fast");
   if ((command.flags & kBeforeAuth) != 0) flags.push_back("no_auth");
   if ((command.flags & kNoMulti) != 0) flags.push_back("no_multi");
   return flags;
+}
+
+// Where the keys are, from one place to another.
+void reply_spec(std::string_view use, int first, int last, int step, RespWriter& reply) {
+  const std::vector<std::string_view> words = words_of(use);
+  reply.map(3);
+  reply.bulk("flags");
+  reply.set(words.size());
+  for (const std::string_view word : words) reply.simple(word);
+  reply.bulk("begin_search");
+  reply.map(2);
+  reply.bulk("type");
+  reply.bulk("index");
+  reply.bulk("spec");
+  reply.map(1);
+  reply.bulk("index");
+  reply.integer(first);
+  reply.bulk("find_keys");
+  reply.map(2);
+  reply.bulk("type");
+  reply.bulk("range");
+  reply.bulk("spec");
+  reply.map(3);
+  reply.bulk("lastkey");
+  reply.integer(last < 0 ? last : last - first);
+  reply.bulk("keystep");
+  reply.integer(step);
+  reply.bulk("limit");
+  reply.integer(0);
+}
+
+void reply_specs(const Command& command, RespWriter& reply) {
+  const auto [first, last, step] = command.keys;
+  if (first == 0) return reply.set(0);
+  const KeyUse use = key_use(command);
+  const bool differ = use.first != use.others;
+  reply.set(differ ? 2 : 1);
+  reply_spec(use.first, first, differ ? first : last, step, reply);
+  if (differ) reply_spec(use.others, first + step, last, step, reply);
 }
 
 void reply_row(const Command& command, RespWriter& reply) {
@@ -47,11 +88,13 @@ void reply_row(const Command& command, RespWriter& reply) {
   reply.integer(command.keys.first);
   reply.integer(command.keys.last);
   reply.integer(command.keys.step);
-  reply.set(0);    // categories of access lists, which there are not
-  reply.array(0);  // tips
-  reply.array(0);  // where keys are, in more words
+  const std::vector<std::string_view> categories = categories_of(command);
+  reply.set(categories.size());
+  for (const std::string_view category : categories) reply.simple("@" + std::string(category));
+  reply.set(0);  // tips
+  reply_specs(command, reply);
   const std::vector<const Command*> subcommands = subcommands_of(command);
-  reply.array(subcommands.size());
+  reply.set(subcommands.size());
   for (const Command* subcommand : subcommands) reply_row(*subcommand, reply);
 }
 
@@ -110,21 +153,71 @@ void command_docs(Front&, Client&, Arguments arguments, RespWriter& reply) {
   }
 }
 
+// Without a filter, those that are no subcommands.
 void command_list(Front&, Client&, Arguments arguments, RespWriter& reply) {
-  if (arguments.size() != 2) return reply.error(kSyntaxError);
-  const std::vector<const Command*> commands = top_level();
-  reply.set(commands.size());
+  std::vector<const Command*> commands = top_level();
+  if (arguments.size() == 5 && same_word(arguments[2], "filterby")) {
+    const std::string wanted = lower_case(arguments[4]);
+    if (wanted.size() > kPatternBytesMax) {
+      return reply.error("ERR the pattern is too long: " + limit_text("the limit", kPatternBytesMax, wanted.size()));
+    }
+    commands = all_commands();
+    if (same_word(arguments[3], "pattern")) {
+      std::erase_if(commands, [&](const Command* command) { return !glob_matches(wanted, command->name); });
+    } else if (same_word(arguments[3], "aclcat")) {
+      std::erase_if(commands, [&](const Command* command) {
+        const std::vector<std::string_view> categories = categories_of(*command);
+        return std::find(categories.begin(), categories.end(), wanted) == categories.end();
+      });
+    } else if (same_word(arguments[3], "module")) {
+      commands.clear();
+    } else {
+      return reply.error(kSyntaxError);
+    }
+  } else if (arguments.size() != 2) {
+    return reply.error(kSyntaxError);
+  }
+  reply.array(commands.size());
   for (const Command* command : commands) reply.bulk(command->name);
+}
+
+// The command that the arguments are about; nullptr, and the reply says why: it names no keys.
+const Command* with_keys(Arguments about, RespWriter& reply) {
+  const Command* const found = find_command(about);
+  const char* why = nullptr;
+  if (found == nullptr) {
+    why = "ERR Invalid command specified";
+  } else if (found->keys.first == 0) {
+    why = "ERR The command has no key arguments";
+  } else if (!fits(*found, about.size())) {
+    why = "ERR Invalid number of arguments specified for command";
+  }
+  if (why != nullptr) reply.error(why);
+  return why == nullptr ? found : nullptr;
 }
 
 void command_getkeys(Front&, Client&, Arguments arguments, RespWriter& reply) {
   const Arguments about = arguments.subspan(2);
-  const Command* const found = find_command(about);
-  if (found == nullptr) return reply.error("ERR Invalid command specified");
-  if (found->keys.first == 0) return reply.error("ERR The command has no key arguments");
-  if (!fits(*found, about.size())) return reply.error("ERR Invalid number of arguments specified for command");
+  const Command* const found = with_keys(about, reply);
+  if (found == nullptr) return;
   reply.array(keys_named(*found, about.size()));
   for_each_key(*found, about, [&](std::string_view key) { reply.bulk(key); });
+}
+
+void command_getkeysandflags(Front&, Client&, Arguments arguments, RespWriter& reply) {
+  const Arguments about = arguments.subspan(2);
+  const Command* const found = with_keys(about, reply);
+  if (found == nullptr) return;
+  const KeyUse use = key_use(*found, about);
+  bool first = true;
+  reply.array(keys_named(*found, about.size()));
+  for_each_key(*found, about, [&](std::string_view key) {
+    const std::vector<std::string_view> words = words_of(std::exchange(first, false) ? use.first : use.others);
+    reply.array(2);
+    reply.bulk(key);
+    reply.set(words.size());
+    for (const std::string_view word : words) reply.simple(word);
+  });
 }
 
 constexpr const char* kGroup = "server";
@@ -134,9 +227,17 @@ constexpr Command kCommands[] = {
     {"command|count", 2, kFast, {}, kGroup, "how many there are", nullptr, command_count},
     {"command|docs", -2, 0, {}, kGroup, "what they do", nullptr, command_docs},
     {"command|getkeys", -4, 0, {}, kGroup, "the keys that a command names", nullptr, command_getkeys},
+    {"command|getkeysandflags",
+     -4,
+     0,
+     {},
+     kGroup,
+     "the keys that a command names, and what it does with each",
+     nullptr,
+     command_getkeysandflags},
     {"command|help", 2, kFast, {}, kGroup, "what there is", nullptr, reply_help},
     {"command|info", -2, 0, {}, kGroup, "some commands, as rows", nullptr, command_info},
-    {"command|list", -2, 0, {}, kGroup, "their names", nullptr, command_list},
+    {"command|list", -2, 0, {}, kGroup, "their names (FILTERBY MODULE ACLCAT PATTERN)", nullptr, command_list},
 };
 
 }  // namespace

@@ -62,25 +62,27 @@ struct Command {
 };
 
 // The groups, each in the file that has its commands.
-std::span<const Command> string_commands();   // strings.cc
-std::span<const Command> set_commands();      // strings_set.cc
-std::span<const Command> counter_commands();  // strings_counters.cc
-std::span<const Command> lcs_commands();      // strings_lcs.cc
-std::span<const Command> bit_commands();      // bits.cc
-std::span<const Command> field_commands();    // bits_field.cc
-std::span<const Command> key_commands();      // keys.cc
-std::span<const Command> expiry_commands();   // keys_expiry.cc
-std::span<const Command> walk_commands();     // walk_commands.cc
-std::span<const Command> multi_commands();    // front_multi.cc
-std::span<const Command> client_commands();   // client_commands.cc
-std::span<const Command> server_commands();   // server_commands.cc
-std::span<const Command> command_commands();  // command_commands.cc
-std::span<const Command> config_commands();   // config_commands.cc
-std::span<const Command> info_commands();     // info.cc
-std::span<const Command> monitor_commands();  // monitor.cc
-std::span<const Command> slowlog_commands();  // slowlog.cc
-std::span<const Command> cluster_commands();  // cluster_commands.cc
-std::span<const Command> weft_commands();     // front_weft.cc
+std::span<const Command> string_commands();       // strings.cc
+std::span<const Command> set_commands();          // strings_set.cc
+std::span<const Command> counter_commands();      // strings_counters.cc
+std::span<const Command> lcs_commands();          // strings_lcs.cc
+std::span<const Command> bit_commands();          // bits.cc
+std::span<const Command> field_commands();        // bits_field.cc
+std::span<const Command> key_commands();          // keys.cc
+std::span<const Command> expiry_commands();       // keys_expiry.cc
+std::span<const Command> walk_commands();         // walk_commands.cc
+std::span<const Command> multi_commands();        // front_multi.cc
+std::span<const Command> client_commands();       // client_commands.cc
+std::span<const Command> client_list_commands();  // client_list.cc
+std::span<const Command> object_commands();       // object_commands.cc
+std::span<const Command> server_commands();       // server_commands.cc
+std::span<const Command> command_commands();      // command_commands.cc
+std::span<const Command> config_commands();       // config_commands.cc
+std::span<const Command> info_commands();         // info.cc
+std::span<const Command> monitor_commands();      // monitor.cc
+std::span<const Command> slowlog_commands();      // slowlog.cc
+std::span<const Command> cluster_commands();      // cluster_commands.cc
+std::span<const Command> weft_commands();         // front_weft.cc
 
 bool same_word(std::string_view a, std::string_view b);  // in any case
 const std::vector<const Command*>& all_commands();       // in the order of their names

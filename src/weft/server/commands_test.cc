@@ -83,7 +83,13 @@ TEST_F(CommandsTest, EveryCommandOnDataIsInTheScript) {
   std::set<const Command*> used;
   std::string line;
   while (std::getline(script, line)) {
-    if (!line.starts_with(" ") && !line.starts_with("#")) used.insert(find_command(line.substr(0, line.find(' '))));
+    if (line.starts_with(" ") || line.starts_with("#")) continue;
+    std::istringstream words(line);
+    std::string first;
+    std::string second;
+    words >> first >> second;
+    const std::vector<std::string_view> name = {first, second};
+    used.insert(find_command(Arguments(name)));
   }
   for (const Command* command : all_commands()) {
     EXPECT_TRUE(command->data == nullptr || used.contains(command)) << command->name;

@@ -169,6 +169,7 @@ bool Front::poll() {
   }
   bool busy = count > 0;
   if (session_.now_ns() >= std::max(looks_again_ns_, due_ns_)) look_at_all();
+  busy |= answer_questions();
   busy |= turns_.go_on();
   size_t passed_over = awake_.size();  // the first of them
   for (size_t i = 0; i < awake_.size(); ++i) {
@@ -267,7 +268,7 @@ void Front::drop_held(Client& client) const {
 }
 
 uint64_t Front::deadline_ns() const {
-  if (turns_.waiting()) return 0;
+  if (turns_.waiting() || !questions_.empty()) return 0;
   const bool accepts_later = !accepting_ && accepts_again_ns_ != 0 && engine_->active();
   const uint64_t leaves_ns = std::min(gathered_ns_, feeds_ns_);
   if (accepts_later) return std::min(accepts_again_ns_, leaves_ns);

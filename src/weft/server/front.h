@@ -50,6 +50,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <list>
 #include <memory>
@@ -124,6 +125,7 @@ class LiveOptions {
 
 class Front;
 class TcpTls;
+struct ClientQuestion;
 
 // What the fronts of a node share. Outlives them.
 struct FrontShared {
@@ -159,6 +161,8 @@ struct FrontShared {
   TcpTls* tls = nullptr;    // of clients; nullptr: they are not encrypted
   uint64_t started_ns = 0;  // of the monotonic clock
   std::string run_id;       // 40 hexadecimal digits: this process
+  // By worker, nullptr where there is none: they enter themselves before the workers run and leave when none does.
+  std::array<Front*, kWorkersMax> fronts{};
 };
 
 // What a command may ask of the node. Called on the worker's thread.
@@ -210,6 +214,8 @@ class Front final : public Clients, public Bell {
   // In the transaction that WEFT MULTI began.
   Task<void> exec_held(Client& client, const CommandList& list);
   Turns& turns() { return turns_; }
+  // Asks the fronts of all workers about their clients (client_list.cc).
+  Task<void> ask_workers(const Client& client, std::shared_ptr<ClientQuestion> question, std::string* lines);
   // Something is due then, though nobody sends anything.
   void look_by(uint64_t when_ns) { due_ns_ = std::min(due_ns_, when_ns); }
   bool walk_runs = false;  // a walk over the tables that blocks others (WEFT DIGEST)
@@ -244,6 +250,8 @@ class Front final : public Clients, public Bell {
   void close_for_input(Client& client);
   void say_closed(const Client& client, const char* why, uint64_t limit, uint64_t held, uint64_t its_own) const;
   void lose(Client& client);
+  bool answer_questions();
+  void answer_some(ClientQuestion& question);
 
   // Who is not let in yet, and who stays too long (front_strangers.cc).
   enum class Told : uint8_t { kLate, kIdle, kEvicted, kRefused, kWrongPassword, kCount };
@@ -339,6 +347,8 @@ class Front final : public Clients, public Bell {
   Lines lines_;
   Turns turns_;
   uint64_t said_ns_ = 0;  // that a turn took too long
+  std::deque<std::shared_ptr<ClientQuestion>> questions_;
+  Turns::Share questions_share_;
   std::vector<epoll_event> events_;
   std::string scratch_;
   std::string unheard_;  // replies that a client does not want

@@ -134,6 +134,7 @@ void Front::refuse(Client& client, const std::string& why) {
 Task<void> Front::handle(Client& client, const Command* command, Arguments arguments, const std::string& why) {
   if (client.replies == Client::Replies::kSkipNext) client.replies = Client::Replies::kSkip;
   if (command != nullptr) client.last = command;
+  if (command != nullptr && std::string_view(command->name).starts_with("cluster|")) client.asked_cluster = true;
   client.active_ns = session_.now_ns();
   client.began_ns = turns_.now_ns();
   if (command == nullptr) note_rejected(arguments);

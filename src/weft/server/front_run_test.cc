@@ -219,6 +219,9 @@ TEST_F(FrontRunTest, TheClusterAsClientsSeeIt) {
   EXPECT_NE(ask(client, "CLUSTER INFO").find("cluster_state:ok\r\n"), std::string::npos);
   EXPECT_EQ(ask(client, "CLUSTER MYID").substr(0, 5), "$40\r\n");
   EXPECT_EQ(ask(client, "READONLY"), "+OK\r\n");
+  EXPECT_EQ(ask(client, "ROLE"), "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n");
+  EXPECT_EQ(ask(client, "WAIT 5 0"), ":2\r\n");  // three replicas, and one is the primary
+  EXPECT_EQ(ask(client, "SELECT 3"), "-ERR DB index is out of range: there is database 0 alone, asked for 3\r\n");
   EXPECT_NE(ask(client, "CLUSTER HELP").find("SHARDS"), std::string::npos);
 }
 
@@ -239,6 +242,19 @@ TEST_F(FrontRunTest, WhatAServerSaysOfItself) {
   EXPECT_EQ(ask(client, "COMMAND COUNT").substr(0, 1), ":");
   EXPECT_EQ(ask(client, "COMMAND INFO get").substr(0, 30), "*1\r\n*10\r\n$3\r\nget\r\n:2\r\n*2\r\n+rea");
   EXPECT_NE(ask(client, "COMMAND DOCS get").find("summary"), std::string::npos);
+  EXPECT_EQ(ask(client, "COMMAND LIST FILTERBY ACLCAT transaction"),
+            "*7\r\n$7\r\ndiscard\r\n$4\r\nexec\r\n$5\r\nmulti\r\n$7\r\nunwatch\r\n$5\r\nwatch\r\n"
+            "$10\r\nweft|multi\r\n$12\r\nweft|outcome\r\n");
+  EXPECT_EQ(ask(client, "COMMAND LIST FILTERBY PATTERN " + std::string(2000, 'x')).substr(0, 28),
+            "-ERR the pattern is too long");
+  EXPECT_EQ(ask(client, "MEMORY USAGE none"), "$-1\r\n");
+  EXPECT_EQ(ask(client, "SET k v"), "+OK\r\n");
+  const std::string small = ask(client, "MEMORY USAGE k SAMPLES 5");
+  EXPECT_EQ(ask(client, "SET k " + std::string(60, 'x')), "+OK\r\n");
+  EXPECT_GT(std::stoi(ask(client, "MEMORY USAGE k").substr(1)), std::stoi(small.substr(1)) + 32);
+  EXPECT_NE(ask(client, "MEMORY STATS").find("keys.count\r\n:1\r\n"), std::string::npos);
+  EXPECT_NE(ask(client, "MEMORY DOCTOR").find("no memory problem"), std::string::npos);
+  EXPECT_NE(ask(client, "OBJECT IDLETIME k").find("-ERR idle time not tracked"), std::string::npos);
   say(client, "DEBUG SLEEP 0.01");
   const Fd other = connect_to(0);
   EXPECT_EQ(ask(other, "PING"), "+PONG\r\n");

@@ -71,6 +71,7 @@ class RespReader {
   std::string_view error() const { return error_; }  // "Protocol error: ..."
 
   bool idle() const { return begin_ == end_ && arguments_.empty(); }  // nothing came that was not given out
+  size_t unread_bytes() const { return end_ - begin_; }  // that came, with those of the command given out last
   size_t memory_bytes() const { return capacity_ + arguments_.capacity() * sizeof(std::string_view); }
   // Gives back what the bytes at hand do not need, for a connection that is idle.
   void shrink();

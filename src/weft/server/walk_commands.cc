@@ -177,9 +177,11 @@ Task<uint64_t> count_keys(Front& front, size_t partition) {
   co_return page->records;
 }
 
+// Who looks at the nodes of a cluster one by one adds up what they say: each then counts what it is primary of.
 Task<void> dbsize(Front& front, Client& client, Arguments) {
   uint64_t all = 0;
   for (size_t p = 0; p < front.engine()->view().partitions.size(); ++p) {
+    if (client.asked_cluster && front.engine()->view().partitions[p].primary() != front.engine()->node_id()) continue;
     Task<uint64_t> work = count_keys(front, p);
     all += co_await work;
   }
@@ -263,7 +265,15 @@ Task<void> flush(Front& front, Client& client, Arguments arguments) {
 constexpr const char* kGroup = "walks";
 
 constexpr Command kCommands[] = {
-    {"dbsize", 1, kFast | kNoMulti, {}, kGroup, "how many keys there are", nullptr, nullptr, dbsize},
+    {"dbsize",
+     1,
+     kFast | kNoMulti,
+     {},
+     kGroup,
+     "how many keys there are; after CLUSTER ..., of those that this node is primary of",
+     nullptr,
+     nullptr,
+     dbsize},
     {"flushall", -1, kWrites | kNoMulti, {}, kGroup, "deletes all keys", nullptr, nullptr, flush},
     {"flushdb", -1, kWrites | kNoMulti, {}, kGroup, "deletes all keys", nullptr, nullptr, flush},
     {"keys", 2, kNoMulti, {}, kGroup, "all keys that match a pattern", nullptr, nullptr, keys},

@@ -75,6 +75,23 @@ TEST_F(WalkTest, AllKeysAtAnyNode) {
   EXPECT_EQ(ask(client, "KEYS *"), "*0\r\n");
 }
 
+// Tools that know a cluster ask each of its masters and add up.
+TEST_F(WalkTest, WhoAsksForTheClusterCountsWhatANodeIsPrimaryOf) {
+  const Fd client = connect_to(0);
+  fill(client, "k", 300);
+  int all = 0;
+  for (size_t n = 0; n < kNodes; ++n) {
+    const Fd asks = connect_to(n);
+    EXPECT_NE(ask(asks, "CLUSTER NODES"), "");
+    const int own = std::stoi(ask(asks, "DBSIZE").substr(1));
+    EXPECT_GT(own, 50);
+    all += own;
+    EXPECT_EQ(ask(asks, "RESET"), "+RESET\r\n");
+    EXPECT_EQ(ask(asks, "DBSIZE"), ":300\r\n");
+  }
+  EXPECT_EQ(all, 300);
+}
+
 TEST_F(WalkTest, AnyCursorIsTakenOrRefused) {
   const Fd client = connect_to(0);
   fill(client, "k", 20);
