@@ -94,6 +94,8 @@ class Clients(ProcessTest):
         self.assertIn("[OK] 1000 keys in 3 masters", said)
         self.assertIn("Sampled 1000 keys", self.cli("--bigkeys"))
         self.assertIn("Sampled 1000 keys", self.cli("--memkeys"))
+        self.assertEqual(self.cli("SET", "soon", "gone", "PX", "1"), "OK\n")
+        self.assertTrue(eventually(lambda: self.cli("DBSIZE") == "1000\n"))
 
     def test_redis_benchmark(self):
         requests = "500" if SLOW else "20000"

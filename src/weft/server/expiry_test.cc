@@ -92,6 +92,56 @@ TEST_F(ExpiryTest, WhatNobodyReadsIsSweptAway) {
   EXPECT_EQ(records(), 250U);
 }
 
+// Of a table so large that the sweeper is at it for long.
+class SoonTest : public ExpiryTest {
+ protected:
+  void shape(ClusterSpec& spec) override { spec.tables[0].capacity = 500'000; }
+
+  // Half of them at once, through each node; then a second and a little.
+  void write_and_wait() {
+    for (size_t n = 0; n < kNodes; ++n) {
+      const Fd client = connect_to(n);
+      for (int i = 0; i < 100; ++i) {
+        const std::string key = "k" + std::to_string(n) + "." + std::to_string(i);
+        EXPECT_EQ(ask(client, "SET " + key + " v PX " + (i % 2 == 0 ? "100" : "1000000")), "+OK\r\n");
+      }
+    }
+    const Fd client = connect_to(0);
+    pass_ms(99);
+    EXPECT_EQ(ask(client, "DBSIZE"), ":300\r\n");
+    for (int i = 0; i < 12; ++i) {
+      pass_ms(100);
+      clock_.now += 100'000'000;
+      steps(200);
+    }
+    EXPECT_EQ(ask(client, "DBSIZE"), ":150\r\n");
+    // A deadline that is moved, and one that is taken away.
+    EXPECT_EQ(ask(client, "PEXPIRE k1.1 100"), ":1\r\n");
+    EXPECT_EQ(ask(client, "PEXPIRE k1.3 100"), ":1\r\n");
+    EXPECT_EQ(ask(client, "PERSIST k1.3"), ":1\r\n");
+    for (int i = 0; i < 15; ++i) {
+      pass_ms(100);
+      clock_.now += 100'000'000;
+      steps(200);
+    }
+    EXPECT_EQ(ask(client, "DBSIZE"), ":149\r\n");
+    EXPECT_EQ(ask(client, "GET k1.3"), "$1\r\nv\r\n");
+  }
+};
+
+TEST_F(SoonTest, ADeadlineIsKeptWithinASecond) { write_and_wait(); }
+
+class FarTest : public SoonTest {
+ protected:
+  void shape(ClusterSpec& spec) override {
+    SoonTest::shape(spec);
+    spec.options.replicas = 1;
+  }
+};
+
+// The node that wrote a key has no replica of it.
+TEST_F(FarTest, ADeadlineIsKeptWithinASecond) { write_and_wait(); }
+
 TEST_F(ExpiryTest, AWatchedKeyThatExpiresHasChanged) {
   const Fd client = connect_to(0);
   ask(client, "SET k v PX 100");

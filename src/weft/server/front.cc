@@ -69,7 +69,8 @@ Front::Front(const FrontOptions& options, Fd listener, Engine* engine, Clock* wa
       run_keys_(engine->limits().txn_keys_max),
       turns_(options.turn_us * 1000, std::max<size_t>(engine->limits().inflight / 4, 1), engine->worker()),
       events_(64),
-      stats_(shared->stats.of(engine->worker_id())) {
+      stats_(shared->stats.of(engine->worker_id())),
+      deadlines_(table().spec().capacity, wall_us() / 1000) {
   if (engine->worker_id() == WorkerId(0)) shared->live.change([&](FrontOptions& live) { live = options; });
   options_version_ = shared->live.version();
   shared_->fronts[engine_->worker_id().value] = this;
@@ -153,6 +154,10 @@ bool Front::poll() {
   if (engine_->worker_id() == WorkerId(0) && !sweeper_.running() && engine_->active()) {
     sweeper_ = Root::of(sweep());
     sweeper_.start();
+  }
+  if (!expirer_.running() && engine_->active()) {
+    expirer_ = Root::of(expire_due());
+    expirer_.start();
   }
   const int count = epoll_wait(epoll_.get(), events_.data(), static_cast<int>(events_.size()), 0);
   for (int i = 0; i < count; ++i) {

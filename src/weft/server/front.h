@@ -8,9 +8,11 @@
 //   front_run.cc      what is done with a command: refused, queued, answered at once, run in a transaction
 //   front_list.cc     commands in a transaction
 //   turns.h           how much of that is done in one turn of the worker
-//   front_sweep.cc    deleting keys whose deadline has passed and nobody reads
+//   front_expire.cc   deleting keys soon after their deadline
+//   front_sweep.cc    and those that were missed
 //   front_multi.cc    MULTI, EXEC, WATCH
 //   front_noted.cc    what is noted of commands that ran: figures, the slow log, monitors; and CONFIG SET's changes
+//   client_list.cc    CLIENT LIST and KILL, over all workers of the node
 //   front_weft.cc     WEFT ...
 //   commands.h        the commands as rows, and where their files are
 //
@@ -69,6 +71,7 @@
 #include "weft/server/client.h"
 #include "weft/server/command_stats.h"
 #include "weft/server/commands.h"
+#include "weft/server/deadlines.h"
 #include "weft/server/guesses.h"
 #include "weft/server/lines.h"
 #include "weft/server/monitor.h"
@@ -203,6 +206,7 @@ class Front final : public Clients, public Bell {
   void set_authenticated(Client& client, bool authenticated);
   // It said a password. It is let in by set_authenticated(); its next answer may be held back for a while.
   void heard_password(Client& client, bool right);
+  void note_deadline(std::string_view key, int64_t deadline_ms);
   // Where a reply goes that was not refused to be heard (CLIENT REPLY).
   RespWriter out(Client& client);
   // What is in client.reply goes to the output, or nowhere.
@@ -280,7 +284,11 @@ class Front final : public Clients, public Bell {
     size_t ran = 0;     // commands of the first part, if it is alone: as many as its client has room for
   };
   Task<Outcome> attempt(std::span<const Part> parts, Attempt* out);
+  static constexpr size_t kExpiredTogether = 32;  // keys of a transaction
   Task<void> sweep();
+  Task<void> expire_due();
+  void look_at_cell(size_t cell, std::vector<std::string>* expired);
+  Task<void> delete_all(std::vector<std::string> keys);
   Task<Code> delete_expired(Txn& txn, std::span<const std::string> keys);
   Task<Code> apply(Txn& txn, std::span<const Part> parts, Attempt* out);
   bool has_enough(const Client& client) const {
@@ -358,7 +366,8 @@ class Front final : public Clients, public Bell {
   std::vector<Client*> monitors_;   // here
   std::string shown_;               // for monitors, in this turn
   uint64_t feeds_ns_ = UINT64_MAX;  // when monitors here are fed at the latest
-  Root sweeper_;
+  Deadlines deadlines_;
+  Root sweeper_, expirer_;
 };
 
 }  // namespace weft

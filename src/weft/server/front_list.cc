@@ -127,7 +127,7 @@ Task<Outcome> Front::attempt(std::span<const Part> parts, Attempt* out) {
 Task<Code> Front::apply(Txn& txn, std::span<const Part> parts, Attempt* out) {
   for (const Part& part : parts) start_reads(txn, part);
   co_await txn.wait_all();
-  Keyspace keys(&txn, options_.table, wall_us(), string_bytes_max_, &scratch_);
+  Keyspace keys(&txn, options_.table, wall_us(), string_bytes_max_, &scratch_, this);
   for (const Part& part : parts) {
     Client& client = *part.client;
     const size_t end = part.first + part.count;

@@ -1,7 +1,9 @@
 // The sweeper: worker 0 of a node walks over the node's records, a little at a time, and deletes those of its own
 // partitions (it is their primary) whose deadline has passed, each by a transaction that commits only if the key still
 // is as it was read. Keys that somebody reads are deleted by who reads them (keyspace.h). The larger the table, the
-// shorter it pauses, to come to every key within a minute; but looking takes a twenty-fifth of its time as a rule.
+// shorter it pauses, to come to every key within a minute; but looking takes a twenty-fifth of its time as a rule. What
+// it sees and is not due yet it notes (deadlines.h). Most keys are deleted before it comes to them (front_expire.cc):
+// it is for those that nobody noted.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -21,15 +23,15 @@ constexpr uint64_t kLongPauseNs = 250'000'000;   // at most, if the last round s
 constexpr uint64_t kShortPauseNs = 1'000'000;    // at least, and if there was much to delete
 constexpr uint64_t kPausesOfAStep = 24;          // as long as the step itself
 constexpr size_t kMuch = 32;
-constexpr size_t kKeys = 32;  // of a transaction
 
 struct Found {
   const Table* table;
   const View* view;
   NodeId self;
+  Deadlines* deadlines;
   int64_t now_ms;
   std::vector<std::string> keys;
-  bool deadlines;  // some key has one
+  bool any;  // some key has a deadline
   // Of this round so far: keys whose deadline is still to come, and how long that is, of all of them.
   uint64_t with_deadline = 0;
   uint64_t left_ms = 0;
@@ -39,14 +41,16 @@ void look_at(void* context, ByteView key, ByteView value, Word) {
   auto* found = static_cast<Found*>(context);
   const StoredValue stored = parse_value(as_text(value));
   if (stored.deadline_ms == kNoDeadline) return;
-  found->deadlines = true;
+  found->any = true;
+  const HashedKey hashed = found->table->hashed(key);
+  const bool primary = found->view->placement(hashed.partition).primary() == found->self;
   if (stored.deadline_ms > found->now_ms) {
     ++found->with_deadline;
     found->left_ms += static_cast<uint64_t>(stored.deadline_ms - found->now_ms);
+    if (primary) found->deadlines->note(hashed.hash, stored.deadline_ms);
     return;
   }
-  const PartitionId partition = found->table->hashed(key).partition;
-  if (found->view->placement(partition).primary() == found->self) found->keys.emplace_back(as_text(key));
+  if (primary) found->keys.emplace_back(as_text(key));
 }
 
 }  // namespace
@@ -64,11 +68,11 @@ Task<void> Front::sweep() {
   uint64_t took_ns = 0;             // the last step
   uint64_t steps = 0, counted = 0;  // of a round: of the last one, and of the one under way
   bool saw_deadlines = false;       // the last round
-  Found found{&table(), nullptr, engine_->node_id(), 0, {}, false};
+  Found found{&table(), nullptr, engine_->node_id(), &deadlines_, 0, {}, false};
   while (!engine_->retired()) {
     steps = std::max(steps, table().index_place().bins / kBins + 1);
     const uint64_t least_ns = std::clamp(took_ns * kPausesOfAStep, kShortPauseNs, kPauseNs);
-    const uint64_t most_ns = saw_deadlines || found.deadlines ? kPauseNs : kLongPauseNs;
+    const uint64_t most_ns = saw_deadlines || found.any ? kPauseNs : kLongPauseNs;
     const uint64_t pause_ns = std::clamp(kRoundNs / steps, least_ns, most_ns);
     co_await session_.sleep_ns(found.keys.size() >= kMuch ? kShortPauseNs : pause_ns);
     found.keys.clear();
@@ -81,21 +85,14 @@ Task<void> Front::sweep() {
     ++counted;
     if (cursor == 0) {
       steps = std::exchange(counted, 0);
-      saw_deadlines = std::exchange(found.deadlines, false);
+      saw_deadlines = std::exchange(found.any, false);
       const uint64_t keys = std::exchange(found.with_deadline, 0);
       const uint64_t left_ms = std::exchange(found.left_ms, 0);
       shared_->keys_with_deadline.store(keys, std::memory_order_relaxed);
       shared_->deadline_mean_ms.store(left_ms / std::max<uint64_t>(keys, 1), std::memory_order_relaxed);
     }
-    const size_t together = std::min<size_t>(kKeys, engine_->limits().txn_keys_max);
-    for (size_t i = 0; i < found.keys.size(); i += together) {
-      const std::span<const std::string> some =
-          std::span(found.keys).subspan(i, std::min(together, found.keys.size() - i));
-      const auto body = [&](Txn& txn) { return delete_expired(txn, some); };
-      Task<Outcome> running = session_.run({}, body);
-      const Outcome outcome = co_await running;
-      if (outcome.committed()) stats_->expired_keys.add(some.size());
-    }
+    Task<void> deleting = delete_all(found.keys);
+    co_await deleting;
   }
 }
 

@@ -1,6 +1,7 @@
 #include "weft/server/keyspace.h"
 
 #include "weft/base/marks.h"
+#include "weft/server/front.h"
 
 namespace weft {
 
@@ -57,6 +58,7 @@ void Keyspace::put(std::string_view key, const StoredValue& value) {
   add_work(2 * bytes_ns(value.bytes.size()));  // into the scratch, and from there
   store_value(*scratch_, value.type, value.deadline_ms, value.bytes);
   note(txn_->put(table_, key, *scratch_));
+  if (value.deadline_ms != kNoDeadline && front_ != nullptr) front_->note_deadline(key, value.deadline_ms);
 }
 
 void Keyspace::erase(std::string_view key) { note(txn_->erase(table_, key)); }

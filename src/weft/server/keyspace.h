@@ -19,15 +19,23 @@
 
 namespace weft {
 
+class Front;
+
 class Keyspace {
  public:
   struct Found : StoredValue {
     bool exists = false;
   };
 
-  // `scratch` is used within calls only.
-  Keyspace(Txn* txn, TableId table, int64_t now_us, size_t string_bytes_max, std::string* scratch)
-      : txn_(txn), table_(table), now_us_(now_us), string_bytes_max_(string_bytes_max), scratch_(scratch) {}
+  // `scratch` is used within calls only. `front` is told of deadlines; nullptr: nothing is written.
+  Keyspace(Txn* txn, TableId table, int64_t now_us, size_t string_bytes_max, std::string* scratch,
+           Front* front = nullptr)
+      : txn_(txn),
+        table_(table),
+        now_us_(now_us),
+        string_bytes_max_(string_bytes_max),
+        scratch_(scratch),
+        front_(front) {}
 
   int64_t now_us() const { return now_us_; }
   int64_t now_ms() const { return now_us_ / 1000; }
@@ -70,6 +78,7 @@ class Keyspace {
   const int64_t now_us_;
   const size_t string_bytes_max_;
   std::string* const scratch_;
+  Front* const front_;
   Code code_ = Code::kOk;
   uint64_t work_ns_ = 0;
   bool counts_ = false;

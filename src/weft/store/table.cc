@@ -125,8 +125,10 @@ void Table::visit(Visitor visitor, void* context) const {
 }
 
 uint64_t Table::visit_some(uint64_t cursor, int bins, size_t bytes_max, Visitor visitor, void* context) const {
-  std::vector<std::byte> key(kKeyBytesMax + 1);
-  std::vector<std::byte> value(align_up(spec_.value_bytes_max, 8));
+  // Not set to zero: a walk may be of a few bins.
+  const size_t value_room = align_up(spec_.value_bytes_max, 8);
+  const auto key = std::make_unique_for_overwrite<std::byte[]>(kKeyBytesMax + 1);
+  const auto value = std::make_unique_for_overwrite<std::byte[]>(value_room);
   size_t read_bytes = 0;
   do {
     cursor = index_->scan(cursor, [&](uint64_t, uint64_t slot_value) {
@@ -134,13 +136,13 @@ uint64_t Table::visit_some(uint64_t cursor, int bins, size_t bytes_max, Visitor 
       const std::byte* const record = at(slot);
       const size_t bytes = key_bytes_of(load_ordered(record + kMetaAt));
       if (value_at(bytes) > slot.bytes()) return;
-      copy_from_shared(key.data(), record + kKeyAt, bytes);
+      copy_from_shared(key.get(), record + kKeyAt, bytes);
       // read() finds the key wherever it went since.
-      const HashedKey found = hashed(ByteView(key.data(), bytes));
-      const ReadResult result = read(found, value.data(), value.size());
+      const HashedKey found = hashed(ByteView(key.get(), bytes));
+      const ReadResult result = read(found, value.get(), value_room);
       if (!result.found) return;
       read_bytes += result.value_bytes;
-      visitor(context, found.bytes, ByteView(value.data(), result.value_bytes), result.word);
+      visitor(context, found.bytes, ByteView(value.get(), result.value_bytes), result.word);
     });
   } while (cursor != 0 && --bins > 0 && read_bytes < bytes_max);
   return cursor;
