@@ -4,6 +4,7 @@
     operations_test.py PATH-TO-WEFT
 """
 
+import base64
 import contextlib
 import json
 import os
@@ -13,6 +14,7 @@ import re
 import select
 import signal
 import socket
+import ssl
 import subprocess
 import tempfile
 import unittest
@@ -29,6 +31,13 @@ SAMPLE = re.compile(r'([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{((?:[a-zA-Z_]\w*="(?:[^"\\\
 def get(port, path):
     with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
         return answer.read().decode(), answer.headers
+
+
+def make_certificate(folder, *more):
+    """cert.pem, which signed itself, and key.pem."""
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                    "-keyout", "key.pem", "-out", "cert.pem", "-days", "2", "-subj", "/CN=localhost", *more],
+                   cwd=folder, capture_output=True, check=True)
 
 
 def parse_metrics(text):
@@ -143,6 +152,59 @@ class Http(ProcessTest):
         self.assertTrue(self.one.wait_whole()[0]["whole"])
 
 
+class HttpGuarded(ProcessTest):
+    """HTTP with TLS and a password."""
+
+    def setUp(self):
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
+        make_certificate(self.folder, "-addext", "subjectAltName=IP:127.0.0.1")
+        pathlib.Path(self.folder, "password").write_text("hush-hush\n")
+        self.one = self.cluster(nodes=1, replicas=1, http=True, extra=(
+            "--set", "http.password=hush-hush", "--set", f"http.tls.certificate={self.folder}/cert.pem", "--set",
+            f"http.tls.key={self.folder}/key.pem"))
+        self.one.wait_whole()
+        self.node = f"https://127.0.0.1:{self.one.http_port}"
+
+    def get(self, path, password=None):
+        request = urllib.request.Request(self.node + path)
+        if password:
+            request.add_header("Authorization", "Basic " + base64.b64encode(f"anybody:{password}".encode()).decode())
+        trusts = ssl.create_default_context(cafile=f"{self.folder}/cert.pem")
+        with urllib.request.urlopen(request, timeout=10, context=trusts) as answer:
+            return answer.read().decode()
+
+    def refused(self, path, password=None):
+        with self.assertRaises(urllib.error.HTTPError) as error:
+            self.get(path, password)
+        return error.exception.code
+
+    def doctor(self, *more):
+        return subprocess.run([WEFT, "doctor", "--json", *more], capture_output=True, text=True, timeout=60, check=False)
+
+    def test_who_has_the_password(self):
+        for path in ("/", "/status", "/metrics", "/history", "/no_such"):
+            self.assertEqual(self.refused(path), 401)
+        self.assertEqual(self.refused("/metrics", "guess"), 401)
+        self.assertIn("weft_http_wrong_passwords_total 1\n", self.get("/metrics", "hush-hush"))
+        self.assertIn("<title>Weft</title>", self.get("/", "hush-hush"))
+        self.assertTrue(eventually(lambda: any(event["event"] == "http_password_wrong" and event["count"] == 1
+                                               for event in events_in(self.one.log_text()))))
+        self.assertIn(f"{self.node}/ (", self.one.log_text())
+        self.assertNotIn("hush-hush", self.one.log_text())
+
+    def test_the_doctor(self):
+        trusted = ["--node", self.node, "--ca", f"{self.folder}/cert.pem"]
+        done = self.doctor(*trusted, "--password-file", f"{self.folder}/password")
+        self.assertIn("the cluster is whole", done.stdout, done.stderr)
+        for arguments, why in ((trusted, "it wants a password (--password-file)"),
+                               (["--node", self.node], "its certificate is not signed by who is trusted (--ca)"),
+                               (["--node", self.node[8:]], "begin with https://"),
+                               ([*trusted, "--password-file", f"{self.folder}/cert.pem"], "the password is wrong")):
+            done = self.doctor(*arguments)
+            self.assertEqual(done.returncode, 2, done.stdout)
+            self.assertIn(why, done.stderr)
+
+
 class Logs(ProcessTest):
     def test_json_lines_in_a_file(self):
         cluster = self.cluster(nodes=3)
@@ -172,8 +234,7 @@ class Logs(ProcessTest):
             done = subprocess.run([WEFT, "server", "--config", file.name], capture_output=True, text=True,
                                   timeout=DEADLINE_S, check=False)
         said = {event["event"]: event for event in events_in(done.stderr)}
-        self.assertEqual(said["fabric_without_tls"]["level"], "warn")
-        self.assertIn("0.0.0.0:0", said["fabric_without_tls"]["why"])
+        self.assertEqual(said["exposed"]["level"], "warn")
         self.assertIn("cannot_start", said)
 
 
@@ -241,9 +302,7 @@ class Up(ProcessTest):
     def test_the_tour_with_password_and_tls(self):
         """Files by relative paths; the password is nowhere in it."""
         folder = self.enterContext(tempfile.TemporaryDirectory(prefix="weft with space "))
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
-                        "-keyout", "key.pem", "-out", "cert.pem", "-days", "2", "-subj", "/CN=localhost"],
-                       cwd=folder, capture_output=True, check=True)
+        make_certificate(folder)
         terminal, port, _ = self.up("--tls-certificate", "cert.pem", "--tls-key", "key.pem", "--password", "hush-hush",
                                     cwd=folder)
         self.assertIn(f"redis-cli --tls --cacert '{folder}/cert.pem' -p {port}", terminal.said)

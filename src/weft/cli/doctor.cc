@@ -1,11 +1,7 @@
 // `weft doctor`: what this machine offers, and what to do about it.
-#include <netdb.h>
-#include <sys/socket.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
+#include <fstream>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -15,10 +11,9 @@
 #include "weft/bench/bench.h"
 #include "weft/bench/machine.h"
 #include "weft/cli/commands.h"
-#include "weft/fabric/fd.h"
 #include "weft/fabric/view.h"
-#include "weft/server/address.h"
 #include "weft/server/doctor.h"
+#include "weft/server/http_client.h"
 
 namespace weft::cli {
 namespace {
@@ -27,40 +22,30 @@ struct DoctorFlags {
   int nodes = 3;
   int port = 7379;
   int http_port = 8379;
-  std::string node;
+  std::string node, ca, password_file;
   bool json = false;
 };
 
-// What is there, over plain HTTP.
-Result<std::string> http_get(const std::string& address, const std::string& path) {
-  const Result<HostPort> at = parse_host_port(address);
-  if (!at) return at.error();
-  const auto failed = [] { return Error{Code::kOs, strerrordesc_np(errno)}; };
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  if (const int why = getaddrinfo(at->host.c_str(), std::to_string(at->port).c_str(), &hints, &found); why != 0) {
-    return Error{Code::kOs, gai_strerror(why)};
-  }
-  const Fd socket(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const timeval patience{5, 0};
-  setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-  setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-  const bool connected = connect(socket.get(), found->ai_addr, found->ai_addrlen) == 0;
-  freeaddrinfo(found);
-  if (!connected) return failed();
-  const std::string ask = "GET " + path + " HTTP/1.1\r\nHost: " + address + "\r\nConnection: close\r\n\r\n";
-  if (send(socket.get(), ask.data(), ask.size(), MSG_NOSIGNAL) < 0) return failed();
+// A file with a password and perhaps the end of its line.
+Result<std::string> password_in(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
   std::string text;
-  char bytes[4096];
-  constexpr size_t kBytesMax = 16 << 20;
-  for (ssize_t n = 0; (n = recv(socket.get(), bytes, sizeof bytes, 0)) != 0 && text.size() < kBytesMax;) {
-    if (n < 0) return failed();
-    text.append(bytes, static_cast<size_t>(n));
+  if (!std::getline(file, text) || text.empty()) return Error{Code::kBadFile, "there is no password to read in it"};
+  return text;
+}
+
+// What a node says of itself.
+Result<nlohmann::json> status_of(const DoctorFlags& flags) {
+  HttpTarget target{flags.node, flags.ca, {}};
+  if (!flags.password_file.empty()) {
+    Result<std::string> password = password_in(flags.password_file);
+    if (!password)
+      return Error{password.error().code, "--password-file " + flags.password_file + ": " + password.error().detail};
+    target.password = std::move(*password);
   }
-  const size_t body = text.find("\r\n\r\n");
-  if (!text.starts_with("HTTP/1.") || body == std::string::npos) return Error{Code::kOs, "no HTTP is spoken there"};
-  return text.substr(body + 4);
+  const Result<std::string> text = http_get(target, "/status");
+  if (!text) return Error{text.error().code, "--node " + flags.node + ": " + text.error().detail};
+  return nlohmann::json::parse(*text, nullptr, false);
 }
 
 void print_text(const bench::Machine& machine, const std::vector<Finding>& findings) {
@@ -99,11 +84,9 @@ int run_doctor(const DoctorFlags& flags) {
   }
   std::vector<Finding> findings = diagnose(gather_facts("", ports));
   if (!flags.node.empty()) {
-    const Result<std::string> status = http_get(flags.node, "/status");
-    if (!status) return refuse("--node " + flags.node + ": " + status.error().detail);
-    for (Finding& finding : diagnose_node(nlohmann::json::parse(*status, nullptr, false))) {
-      findings.push_back(std::move(finding));
-    }
+    const Result<nlohmann::json> status = status_of(flags);
+    if (!status) return refuse(status.error().detail);
+    for (Finding& finding : diagnose_node(*status)) findings.push_back(std::move(finding));
   }
   const bool runs = std::none_of(findings.begin(), findings.end(),
                                  [](const Finding& finding) { return finding.grade == Grade::kBad; });
@@ -130,7 +113,11 @@ void add_doctor(CLI::App& app, int* status) {
   command->add_option("--http-port", flags->http_port, "Of their status pages, the first")
       ->capture_default_str()
       ->check(CLI::Range(1, 65535));
-  command->add_option("--node", flags->node, "Look at a node that runs, too: the host:port of its HTTP");
+  command->add_option(
+      "--node", flags->node,
+      "Look at a node that runs, too: the host:port of its HTTP, with https:// before it if it has TLS");
+  command->add_option("--ca", flags->ca, "With --node https://...: PEM file of who signed the node's certificate");
+  command->add_option("--password-file", flags->password_file, "With --node: a file with what http.password says");
   command->add_flag("--json", flags->json, "One JSON object");
   command->footer("Exit status 1 if something is bad: a node will not run here. What is poor costs speed or limits.");
   command->callback([flags, status] { *status = run_doctor(*flags); });

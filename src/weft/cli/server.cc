@@ -16,6 +16,7 @@
 #include "weft/cluster/supervised.h"
 #include "weft/cluster/zookeeper.h"
 #include "weft/server/config.h"
+#include "weft/server/exposed.h"
 #include "weft/server/http.h"
 #include "weft/server/server.h"
 #include "weft/server/warnings.h"
@@ -115,11 +116,15 @@ int run_server(const std::string& path) {
   for (const StartWarning& warning : start_warnings(loaded, geteuid() == 0)) {
     events.emit(Level::kWarn, warning.event, {{"why", warning.why}});
   }
+  for (const Exposure& open : exposures(config)) {
+    events.emit(Level::kWarn, "exposed", {{"key", open.key}, {"why", open.why}});
+  }
   const auto membership = make_membership(config, &clock);
   if (!membership) return cannot_start(events, membership.error());
   std::unique_ptr<Http> http;
   if (!config.http.listen.empty()) {
-    auto made = Http::create({.listen = config.http.listen}, &clock);
+    auto made =
+        Http::create({.listen = config.http.listen, .password = config.http.password, .tls = config.http.tls}, &clock);
     if (!made) return cannot_start(events, made.error());
     http = std::move(*made);
   }

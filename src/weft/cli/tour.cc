@@ -50,9 +50,11 @@ Way way_in(const ClientConfig& client, const std::string& password_file) {
 
 std::string status_page(const Tour& tour) {
   if (tour.http_port <= 0) return {};
-  const std::string page = "http://127.0.0.1:" + std::to_string(tour.http_port) + "/";
+  const HttpConfig& http = tour.first.http;
+  const std::string page =
+      (http.has_tls() ? "https://127.0.0.1:" : "http://127.0.0.1:") + std::to_string(tour.http_port) + "/";
   return "  status page    " + page + " (every node has one, ports " + ports(tour.http_port, tour.first.options.nodes) +
-         "; /metrics and /status beside it)\n";
+         "; /metrics and /status beside it" + (http.password.empty() ? "" : "; the password with any name") + ")\n";
 }
 
 }  // namespace

@@ -54,13 +54,6 @@ std::string address_text(int fd, int (*name_of)(int, sockaddr*, socklen_t*)) {
   return at.ss_family == AF_INET6 ? "[" + std::string(host) + "]:" + port : std::string(host) + ":" + port;
 }
 
-bool is_loopback_address(const sockaddr* at) {
-  if (at->sa_family == AF_INET) {
-    return ntohl(reinterpret_cast<const sockaddr_in*>(at)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
-  }
-  return at->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(at)->sin6_addr);
-}
-
 }  // namespace
 
 std::string peer_address(int socket) { return address_text(socket, getpeername); }
@@ -79,15 +72,12 @@ uint64_t source_of(int socket) {
   return IN6_IS_ADDR_V4MAPPED(&address) ? mapped : network;
 }
 
-bool is_loopback(const HostPort& at) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  if (getaddrinfo(at.host.c_str(), nullptr, &hints, &found) != 0) return false;
-  bool all = true;
-  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) all &= is_loopback_address(one->ai_addr);
-  freeaddrinfo(found);
-  return all;
+bool HostPort::is_loopback() const {
+  in_addr v4{};
+  if (inet_pton(AF_INET, host.c_str(), &v4) == 1) return ntohl(v4.s_addr) >> 24 == 127;
+  in6_addr v6{};
+  if (inet_pton(AF_INET6, host.c_str(), &v6) == 1) return IN6_IS_ADDR_LOOPBACK(&v6);
+  return host == "localhost";
 }
 
 Result<HostPort> parse_host_port(std::string_view text) {

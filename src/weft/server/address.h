@@ -16,6 +16,8 @@ struct HostPort {
   std::string host;  // without the brackets of an IPv6 address
   uint16_t port = 0;
   bool is_wildcard() const { return host == "0.0.0.0" || host == "::"; }
+  // By its text: 127.x.y.z, ::1 or localhost. Other names are not looked up, and so are not.
+  bool is_loopback() const;
 };
 
 // "name:port", "1.2.3.4:port", "[::1]:port".
@@ -32,9 +34,6 @@ std::string own_address(int socket);
 // Where it comes from, in a word: an IPv4 address, or the network's half of an IPv6 address, since who has one address
 // of a network has all of them. 0: it is not known.
 uint64_t source_of(int socket);
-
-// Only this machine reaches it. A name is looked up.
-bool is_loopback(const HostPort& at);
 
 inline constexpr size_t kSocketPathBytesMax = 107;  // sockaddr_un has 108, and a zero
 

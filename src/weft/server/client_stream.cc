@@ -49,7 +49,17 @@ std::optional<size_t> ClientStream::receive(char* to, size_t bytes) {
   return {};
 }
 
-void ClientStream::end() { shutdown(socket_.get(), SHUT_WR); }
+bool ClientStream::greeted() const { return tls_ == nullptr || SSL_get_state(tls_.get()) != TLS_ST_BEFORE; }
+
+void ClientStream::end() {
+  if (tls_ != nullptr && SSL_in_init(tls_.get()) == 0) {
+    ERR_clear_error();
+    SSL_shutdown(tls_.get());  // else the other side cannot tell the end from one that was cut
+    ERR_clear_error();
+  }
+  shutdown(socket_.get(), SHUT_WR);
+}
+
 void ClientStream::cut() { shutdown(socket_.get(), SHUT_RDWR); }
 
 std::optional<size_t> ClientStream::send(const char* from, size_t bytes) {

@@ -22,6 +22,8 @@ class ClientStream {
   int fd() const { return socket_.get(); }
   bool encrypted() const { return encrypted_; }
   bool ready() const;  // TLS, if there is any, has got to know the other end
+  // What a handshake costs has been spent: the other side has said hello, and the answer was signed.
+  bool greeted() const;
   // Nothing: the connection is at its end.
   std::optional<size_t> receive(char* to, size_t bytes);
   std::optional<size_t> send(const char* from, size_t bytes);

@@ -13,6 +13,7 @@
 #include "weft/fabric/tcp_hello.h"
 #include "weft/server/address.h"
 #include "weft/server/config_keys.h"
+#include "weft/server/exposed.h"
 #include "weft/store/table.h"
 #include "weft/store/table_space.h"
 
@@ -28,6 +29,7 @@ constexpr std::string_view kZooKeeperPath = "a path like /weft/orders/view";
 constexpr std::string_view kAuth = "user:password";
 constexpr std::string_view kPassword = "a password, or no such key";
 constexpr std::string_view kPasswordFile = "the path of a file whose first line is a password";
+constexpr std::string_view kHttpOpen = "that, or http.open = true: whoever reaches the address may look";
 constexpr std::string_view kPem = "the path of a PEM file";
 constexpr std::string_view kNotShm = "fabric.kind = \"tcp\" or \"verbs\"";
 constexpr std::string_view kVerbsOnly = "fabric.kind = \"verbs\"";
@@ -66,6 +68,7 @@ class Checker {
     membership();
     client();
     addresses();
+    http();
     spec();
   }
 
@@ -109,6 +112,8 @@ class Checker {
   void tls();
   void client();
   void password_file();
+  void http();
+  void served_tls(const std::string& table, const TcpTlsFiles& files);
   bool pem_files(const std::vector<std::string_view>& keys);
   void tls_fault(const std::string& table, const std::string& detail);
   void membership();
@@ -224,13 +229,26 @@ void Checker::client() {
     wrong("client.password", "it is empty", kPassword);
   }
   password_file();
-  if (!given("client.tls")) return;
-  std::vector<std::string_view> files = {"client.tls.certificate", "client.tls.key"};
-  if (given("client.tls.ca")) files.push_back("client.tls.ca");
-  if (!pem_files(files)) return;
-  if (const auto made = TcpTls::create_for_clients(c_.client.tls); !made) {
-    tls_fault("client.tls", made.error().detail);
+  served_tls("client.tls", c_.client.tls);
+}
+
+void Checker::http() {
+  if (given("http.password") && sound("http.password") && c_.http.password.empty()) {
+    wrong("http.password", "it is empty", kPassword);
   }
+  served_tls("http.tls", c_.http.tls);
+  if (!given("http.listen") || !sound("http.listen")) return;
+  if (const std::string why = http_fault(c_.http); !why.empty()) wrong("http.listen", why, kHttpOpen);
+}
+
+// Certificate and key, and perhaps an authority, of a server whose clients need no certificate.
+void Checker::served_tls(const std::string& table, const TcpTlsFiles& files) {
+  if (!given(table)) return;
+  const std::string certificate = table + ".certificate", key = table + ".key", ca = table + ".ca";
+  std::vector<std::string_view> keys = {certificate, key};
+  if (given(ca)) keys.push_back(ca);
+  if (!pem_files(keys)) return;
+  if (const auto made = TcpTls::create_for_clients(files); !made) tls_fault(table, made.error().detail);
 }
 
 void Checker::password_file() {

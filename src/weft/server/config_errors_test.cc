@@ -94,16 +94,16 @@ TEST(ConfigErrors, UnknownKeysAndTables) {
             Lines{"n.toml:11:1: [limit] is not a table of this file; did you mean [limits]?"});
   EXPECT_EQ(errors_with("[telemetry]\nx = 3"),
             Lines{"n.toml:11:1: [telemetry] is not a table of this file; there are [cluster], [node], [fabric], "
-                  "[fabric.tls], [membership], [client], [client.tls], [http], [store] and [limits]"});
+                  "[fabric.tls], [membership], [client], [client.tls], [http], [http.tls], [store] and [limits]"});
   EXPECT_EQ(errors_of("replicas = 3\n" + std::string(kMinimalConfig)),
             Lines{"n.toml:1:1: replicas is not a key; did you mean cluster.replicas?"});
   // A quoted key with a dot in it is not a key of a table.
   EXPECT_EQ(errors_of("\"store.capacity\" = 3\n" + std::string(kMinimalConfig)),
             Lines{"n.toml:1:1: store.capacity is not a key; there are [cluster], [node], [fabric], [fabric.tls], "
-                  "[membership], [client], [client.tls], [http], [store] and [limits]"});
+                  "[membership], [client], [client.tls], [http], [http.tls], [store] and [limits]"});
   EXPECT_EQ(errors_of("\"a\\nb\" = 3\n" + std::string(kMinimalConfig)),
             Lines{"n.toml:1:1: a\\nb is not a key; there are [cluster], [node], [fabric], [fabric.tls], "
-                  "[membership], [client], [client.tls], [http], [store] and [limits]"});
+                  "[membership], [client], [client.tls], [http], [http.tls], [store] and [limits]"});
 }
 
 TEST(ConfigErrors, MissingKeysStandAtTheirTables) {
@@ -305,6 +305,27 @@ TEST(ConfigErrors, OneAddressForTwo) {
       errors_between("[fabric]\nkind = \"shm\"\nlisten = \"@s\"\n" + kSupervised),
       Lines{"n.toml:9:10: membership.socket is \"@s\" (fabric.listen has it already), expected '@' and a name, or "
             "a path"});
+}
+
+// Who wants it open says so.
+TEST(ConfigErrors, HttpElsewhereThanOnLoopback) {
+  const std::string expected = "), expected that, or http.open = true: whoever reaches the address may look";
+  EXPECT_EQ(errors_with("[http]\nlisten = \"10.0.0.1:8379\""),
+            Lines{"n.toml:12:10: http.listen is \"10.0.0.1:8379\" (it is not a loopback address, and http.password and "
+                  "[http.tls] are missing" +
+                  expected});
+  EXPECT_EQ(errors_with("[http]\nlisten = \"0.0.0.0:8379\"\npassword = \"secret\""),
+            Lines{"n.toml:12:10: http.listen is \"0.0.0.0:8379\" (it is not a loopback address, and [http.tls] is "
+                  "missing" +
+                  expected});
+  EXPECT_EQ(errors_with("[http]\nlisten = \"10.0.0.1:8379\"\nopen = true"), Lines{});
+  EXPECT_EQ(errors_with("[http]\nlisten = \"[::1]:8379\"\npassword = \"secret\""), Lines{});
+  EXPECT_EQ(errors_with("[http]\nlisten = \"[::1]:8379\"\npassword = \"\""),
+            Lines{"n.toml:13:12: http.password is a string (it is empty), expected a password, or no such key"});
+  EXPECT_EQ(errors_with("[http.tls]\ncertificate = \"/no/such.pem\""),
+            (Lines{"n.toml:11:1: http.tls.key is missing, expected the path of a PEM file",
+                   "n.toml:12:15: http.tls.certificate is \"/no/such.pem\" (No such file or directory), expected the "
+                   "path of a PEM file"}));
 }
 
 TEST(ConfigErrors, ZooKeeper) {

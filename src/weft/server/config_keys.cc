@@ -179,10 +179,23 @@ std::vector<ConfigKey> make_keys() {
             "clients show none");
 
   keys.table = "http";
-  keys.text("listen", WEFT_FIELD(http.listen),
-            "`host:port` of the status page, `/status` and `/metrics`; who reaches it may look, so let only those who "
-            "should; port 0 lets the kernel choose",
-            "no HTTP");
+  keys.text(
+      "listen", WEFT_FIELD(http.listen),
+      "`host:port` of the status page, `/status` and `/metrics`; port 0 lets the kernel choose. Not loopback: with "
+      "`password` and `[http.tls]`, or with `open`",
+      "no HTTP");
+  keys.text("password", WEFT_FIELD(http.password), "what visitors give: HTTP Basic with any name, or Bearer", "none");
+  keys.rows.back().secret = true;
+  keys.boolean("open", WEFT_FIELD(http.open),
+               "an address that is not loopback may be without a password or TLS: who reaches it may look");
+
+  keys.table = "http.tls";
+  keys.path("certificate", WEFT_FIELD(http.tls.certificate), "PEM file with the certificate that visitors are shown",
+            "no TLS");
+  keys.path("key", WEFT_FIELD(http.tls.key), "PEM file with its private key, without a passphrase", "no TLS");
+  keys.path("ca", WEFT_FIELD(http.tls.ca),
+            "PEM file with an authority: visitors show a certificate that it signed, and need no password",
+            "visitors show none");
 
   keys.table = "store";
   keys.size("memory_bytes_max", WEFT_FIELD(store.memory_bytes_max), 0, 16 * kTiB,

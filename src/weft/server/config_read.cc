@@ -190,7 +190,7 @@ class Reader {
     } else {
       text +=
           "; there are [cluster], [node], [fabric], [fabric.tls], [membership], [client], [client.tls], [http], "
-          "[store] and [limits]";
+          "[http.tls], [store] and [limits]";
     }
     out_.errors.add(position_of(is_table ? node.source() : key.source()), std::move(text));
   }

@@ -273,7 +273,8 @@ TEST(Config, EveryKeyIsWritten) {
   one.membership.auth = "user:password";
   one.client.password = "password";
   one.client.password_file = "file";
-  one.fabric.tls = one.client.tls = {"ca", "certificate", "key"};
+  one.http.password = "password";
+  one.fabric.tls = one.client.tls = one.http.tls = {"ca", "certificate", "key"};
   other.fabric.kind = FabricKind::kVerbs;
   other.fabric.device.gid_index = 3;
   const std::string text = to_toml(one) + to_toml(other);

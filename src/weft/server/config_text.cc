@@ -19,7 +19,8 @@ bool applies(const ConfigKey& key, const NodeConfig& config) {
     return config.fabric.kind == FabricKind::kVerbs;
   }
   if (key.name == "password_file") return !config.client.password_file.empty();
-  if (key.table == "http") return !config.http.listen.empty();
+  if (key.table.starts_with("http") && config.http.listen.empty()) return false;
+  if (key.table == "http.tls") return config.http.has_tls() && (key.name != "ca" || !config.http.tls.ca.empty());
   if (key.table == "client.tls") return config.client.has_tls() && (key.name != "ca" || !config.client.tls.ca.empty());
   if (key.table == "cluster" && key.name == "founders") return config.founders != 0;
   if (key.table != "membership" || key.name == "kind") return true;

@@ -8,10 +8,12 @@
 #include <array>
 #include <cerrno>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "weft/base/check.h"
 #include "weft/server/address.h"
+#include "weft/server/http_password.h"
 
 namespace weft {
 
@@ -20,6 +22,7 @@ namespace {
 constexpr int kBacklog = 64;
 constexpr uint64_t kAcceptAgainNs = 100'000'000;  // when there was no descriptor for a connection
 constexpr size_t kReadBytes = 4096;
+constexpr int kGreetingsPerStep = 4;  // of TLS: each costs a signature
 
 // A request that is all there, and the answer to it.
 class MemoryStream final : public httplib::Stream {
@@ -56,7 +59,7 @@ class Http::Pages final : public httplib::Server {
     Text text;
   };
 
-  Pages() {
+  explicit Pages(std::string wanted) : password(std::move(wanted)) {
     set_default_headers({{"Cache-Control", "no-store"},
                          {"X-Content-Type-Options", "nosniff"},
                          {"X-Frame-Options", "DENY"},
@@ -79,10 +82,25 @@ class Http::Pages final : public httplib::Server {
     if (output->empty()) *output = "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
   }
 
+  const std::string password;
   std::map<std::string, Page> pages;
+  uint64_t wrong_passwords = 0;
 
  private:
-  void route(const httplib::Request& request, httplib::Response& response) const {
+  bool may_look(const httplib::Request& request) {
+    if (password.empty()) return true;
+    const PasswordGiven given = password_given(request.get_header_value("Authorization"), password);
+    wrong_passwords += given == PasswordGiven::kWrong ? 1 : 0;
+    return given == PasswordGiven::kRight;
+  }
+
+  void route(const httplib::Request& request, httplib::Response& response) {
+    if (!may_look(request)) {
+      response.status = 401;
+      response.set_header("WWW-Authenticate", "Basic realm=\"weft\", charset=\"UTF-8\"");
+      response.set_content("a password is needed: HTTP Basic with any name, or Bearer\n", "text/plain");
+      return;
+    }
     if (request.method != "GET" && request.method != "HEAD") {
       response.status = 405;
       response.set_header("Allow", "GET, HEAD");
@@ -105,21 +123,30 @@ class Http::Pages final : public httplib::Server {
 Result<std::unique_ptr<Http>> Http::create(const HttpOptions& options, Clock* clock) {
   Result<Fd> listener = listen_on(options.listen, kBacklog);
   if (!listener) return Error{listener.error().code, "http on " + listener.error().detail};
-  return std::unique_ptr<Http>(new Http(options, std::move(*listener), clock));
+  std::unique_ptr<TcpTls> tls;
+  if (!options.tls.certificate.empty()) {
+    auto made = TcpTls::create_for_clients(options.tls);
+    if (!made) return Error{made.error().code, "http: " + made.error().detail};
+    tls = std::move(*made);
+  }
+  return std::unique_ptr<Http>(new Http(options, std::move(*listener), std::move(tls), clock));
 }
 
-Http::Http(const HttpOptions& options, Fd listener, Clock* clock)
+Http::Http(const HttpOptions& options, Fd listener, std::unique_ptr<TcpTls> tls, Clock* clock)
     : options_(options),
       clock_(clock),
+      tls_(std::move(tls)),
       listener_(std::move(listener)),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
-      pages_(std::make_unique<Pages>()) {
+      pages_(std::make_unique<Pages>(options.password)) {
   epoll_event event{};
   event.events = EPOLLIN;
   WEFT_CHECK(epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listener_.get(), &event) == 0, "epoll_ctl");
 }
 
 Http::~Http() = default;
+
+uint64_t Http::wrong_passwords() const { return pages_->wrong_passwords; }
 
 uint16_t Http::port() const { return port_of(listener_.get()); }
 
@@ -136,8 +163,11 @@ void Http::step() {
   std::array<epoll_event, 16> events;
   const int count = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
   if (count == 0 && connections_.empty() && accepting_) return;
+  int greetings = kGreetingsPerStep;
   for (Connection& connection : connections_) {
-    read_some(connection);
+    const bool greeted = connection.stream.greeted();
+    if (greeted || greetings > 0) read_some(connection);
+    if (!greeted && connection.stream.greeted()) --greetings;
     if (now_ns >= connection.until_ns && !connection.answered) {
       refuse(connection, "408 Request Timeout",
              "the request was not complete in time: deadline_ms is " + std::to_string(options_.deadline_ms));
@@ -168,8 +198,7 @@ void Http::accept_some(uint64_t now_ns) {
       return;
     }
     const bool full = connections_.size() >= options_.connections_max;
-    Connection connection;
-    connection.socket = std::move(socket);
+    Connection connection(ClientStream(std::move(socket), tls_.get()));
     connection.until_ns = now_ns + uint64_t{options_.deadline_ms} * 1'000'000;
     if (full) {
       refuse(connection, "503 Service Unavailable",
@@ -179,7 +208,7 @@ void Http::accept_some(uint64_t now_ns) {
     }
     epoll_event event{};
     event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
-    if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, connection.socket.get(), &event) != 0) continue;
+    if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, connection.stream.fd(), &event) != 0) continue;
     connections_.push_back(std::move(connection));
   }
 }
@@ -187,16 +216,15 @@ void Http::accept_some(uint64_t now_ns) {
 void Http::read_some(Connection& connection) {
   std::array<char, kReadBytes> buffer;
   for (int i = 0; i < 8; ++i) {
-    const ssize_t n = recv(connection.socket.get(), buffer.data(), buffer.size(), 0);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-    if (n <= 0) {
+    const std::optional<size_t> got = connection.stream.receive(buffer.data(), buffer.size());
+    if (!got) {
       // The end of what it sends: fine behind a request, else nobody waits for an answer.
-      if (n < 0 || !connection.answered || connection.sent == connection.output.size()) connection.dead = true;
+      if (!connection.answered || connection.sent == connection.output.size()) connection.dead = true;
       return;
     }
+    if (*got == 0) return;
     if (connection.answered) continue;
-    connection.input.append(buffer.data(), static_cast<size_t>(n));
+    connection.input.append(buffer.data(), *got);
     const size_t head = std::min(connection.input.find("\r\n\r\n"), connection.input.size());
     if (head > options_.request_bytes_max) {
       refuse(connection, "431 Request Header Fields Too Large",
@@ -229,14 +257,13 @@ void Http::refuse(Connection& connection, std::string_view status, std::string_v
 void Http::write_some(Connection& connection) {
   if (!connection.answered || connection.sent == connection.output.size()) return;
   while (connection.sent < connection.output.size()) {
-    const ssize_t n = send(connection.socket.get(), connection.output.data() + connection.sent,
-                           connection.output.size() - connection.sent, MSG_NOSIGNAL);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK) connection.dead = true;
-    if (n <= 0) return;
-    connection.sent += static_cast<size_t>(n);
+    const std::optional<size_t> sent =
+        connection.stream.send(connection.output.data() + connection.sent, connection.output.size() - connection.sent);
+    if (!sent) connection.dead = true;
+    if (!sent || *sent == 0) return;
+    connection.sent += *sent;
   }
-  shutdown(connection.socket.get(), SHUT_WR);
+  connection.stream.end();
 }
 
 }  // namespace weft

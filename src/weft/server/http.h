@@ -4,7 +4,9 @@
 // time is over.
 //
 // It is for looking: GET and HEAD, one request a connection. Over the limits: a connection more than connections_max is
-// answered 503, a head longer than request_bytes_max 431, one that is not complete in time 408.
+// answered 503, a head longer than request_bytes_max 431, one that is not complete in time 408. With a password, who
+// does not give it gets 401 and learns nothing else; with a certificate, TLS is spoken (client_stream.h), and of the
+// handshakes only a few in a step, since one can cost milliseconds.
 //
 // A library of its own, weft_http: who embeds Weft needs no HTTP.
 #pragma once
@@ -15,16 +17,21 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "weft/base/clock.h"
 #include "weft/fabric/fd.h"
+#include "weft/fabric/tcp_tls.h"
+#include "weft/server/client_stream.h"
 #include "weft/server/site.h"
 #include "weft/status.h"
 
 namespace weft {
 
 struct HttpOptions {
-  std::string listen;  // host:port; port 0: the kernel chooses
+  std::string listen;    // host:port; port 0: the kernel chooses
+  std::string password;  // empty: none
+  TcpTlsFiles tls;       // certificate and key, or none; with `ca` visitors show one too
   uint32_t connections_max = 64;
   size_t request_bytes_max = 8192;
   uint32_t deadline_ms = 5000;  // from accepting a connection until it is closed
@@ -39,12 +46,14 @@ class Http final : public Site {
   int fd() const override { return epoll_.get(); }
   void step() override;
   uint64_t requests() const override { return requests_; }
+  uint64_t wrong_passwords() const override;
   uint16_t port() const;
 
  private:
   class Pages;
   struct Connection {
-    Fd socket;
+    explicit Connection(ClientStream s) : stream(std::move(s)) {}
+    ClientStream stream;
     uint64_t until_ns = 0;
     std::string input;
     std::string output;
@@ -53,7 +62,7 @@ class Http final : public Site {
     bool dead = false;
   };
 
-  Http(const HttpOptions& options, Fd listener, Clock* clock);
+  Http(const HttpOptions& options, Fd listener, std::unique_ptr<TcpTls> tls, Clock* clock);
   void accept_some(uint64_t now_ns);
   void read_some(Connection& connection);
   void answer(Connection& connection);
@@ -62,6 +71,7 @@ class Http final : public Site {
 
   const HttpOptions options_;
   Clock* const clock_;
+  const std::unique_ptr<TcpTls> tls_;
   Fd listener_;
   Fd epoll_;
   bool accepting_ = true;

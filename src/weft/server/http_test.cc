@@ -119,6 +119,26 @@ TEST_F(HttpTest, InPieces) {
   EXPECT_TRUE(hear(socket).ends_with("{\"calls\":1}"));
 }
 
+TEST_F(HttpTest, WithoutThePasswordNothingIsSaid) {
+  make({.listen = "127.0.0.1:0", .password = "secret"});
+  for (const char* request : {"GET /status HTTP/1.1\r\nHost: x\r\n\r\n", "POST / HTTP/1.1\r\nHost: x\r\n\r\n",
+                              "HEAD /no_such HTTP/1.1\r\nHost: x\r\n\r\n"}) {
+    const std::string text = ask(request);
+    EXPECT_TRUE(text.starts_with("HTTP/1.1 401 ")) << text;
+    EXPECT_NE(text.find("WWW-Authenticate: Basic realm=\"weft\""), std::string::npos) << text;
+    EXPECT_EQ(text.find("/status"), std::string::npos) << text;
+  }
+  EXPECT_EQ(http_->wrong_passwords(), 0U);  // none was given: a browser asks its user then
+  EXPECT_TRUE(
+      ask("GET /status HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer guess\r\n\r\n").starts_with("HTTP/1.1 401 "));
+  EXPECT_EQ(http_->wrong_passwords(), 1U);
+  EXPECT_EQ(calls_, 0);
+  // Base64 of x:secret.
+  EXPECT_TRUE(
+      ask("GET /status HTTP/1.1\r\nHost: x\r\nAuthorization: Basic eDpzZWNyZXQ=\r\n\r\n").ends_with("{\"calls\":1}"));
+  EXPECT_EQ(http_->wrong_passwords(), 1U);
+}
+
 TEST_F(HttpTest, ALongHeadIsRefusedByName) {
   const std::string text = ask("GET / HTTP/1.1\r\nX: " + std::string(2000, 'x'));
   EXPECT_TRUE(text.starts_with("HTTP/1.1 431 ")) << text;

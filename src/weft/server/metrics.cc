@@ -182,6 +182,7 @@ void add_process(Exposition& out, const ProcessFigures& process, const MetricsEx
   }
   out.counter("weft_events_dropped_total", extra.events_dropped, "Lines of the log that nobody took.");
   out.counter("weft_http_requests_total", extra.http_requests, "Requests over HTTP that were answered.");
+  out.counter("weft_http_wrong_passwords_total", extra.http_wrong_passwords, "Of these, with a wrong password.");
   out.gauge("process_resident_memory_bytes", process.resident_bytes, "Memory of the process that is really there.");
   out.family("process_cpu_seconds_total", "counter", "Time that the process has spent on cores.");
   out.sample({}, number(process.cpu_seconds));

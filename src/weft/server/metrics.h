@@ -14,6 +14,7 @@ struct MetricsExtra {
   std::array<uint64_t, kLevels> events{};
   uint64_t events_dropped = 0;
   uint64_t http_requests = 0;
+  uint64_t http_wrong_passwords = 0;
 };
 
 std::string metrics_text(const Figures& figures, const ProcessFigures& process, const MetricsExtra& extra);

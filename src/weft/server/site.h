@@ -18,7 +18,8 @@ class Site {
   virtual void show(const std::string& path, std::string_view type, Text text) = 0;
   virtual int fd() const = 0;  // readable when step() has something to do
   virtual void step() = 0;
-  virtual uint64_t requests() const = 0;  // that were answered
+  virtual uint64_t requests() const = 0;         // that were answered
+  virtual uint64_t wrong_passwords() const = 0;  // that came with them
 };
 
 }  // namespace weft

@@ -1,4 +1,4 @@
-// What somebody should know when a node starts, though its configuration holds.
+// What somebody should know when a node starts, though its configuration holds. What it leaves open: exposed.h.
 #pragma once
 
 #include <string>

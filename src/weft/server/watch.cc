@@ -45,6 +45,7 @@ std::string Watch::step(Agent* agent) {
   }
   if (now_ns < due_ns_) return {};
   due_ns_ = now_ns + kPeriodNs;
+  say_wrong_passwords();
   std::optional<Figures> now = from_.figures();
   if (!now) return {};
   const double seconds = static_cast<double>(now_ns - before_ns_) / 1e9;
@@ -55,6 +56,12 @@ std::string Watch::step(Agent* agent) {
   const std::string note = picture_.add_own(std::move(sample), wall_ms, now_ns);
   if (agent != nullptr) agent->send_note(note);
   return text;
+}
+
+void Watch::say_wrong_passwords() {
+  const uint64_t count = from_.site == nullptr ? 0 : from_.site->wrong_passwords();
+  const uint64_t more = count - std::exchange(wrong_passwords_, count);
+  if (more != 0) from_.events->emit(Level::kWarn, "http_password_wrong", {{"count", more}});
 }
 
 std::string Watch::status() const {
@@ -77,7 +84,8 @@ std::string Watch::history() const { return dump(picture_.history()); }
 std::string Watch::metrics() const {
   const std::optional<Figures> figures = from_.figures();
   if (!figures) return {};
-  const MetricsExtra extra{from_.events->counts(), from_.events->dropped(), from_.site->requests()};
+  const MetricsExtra extra{from_.events->counts(), from_.events->dropped(), from_.site->requests(),
+                           from_.site->wrong_passwords()};
   return metrics_text(*figures, process_figures(), extra);
 }
 

@@ -41,6 +41,7 @@ class Watch {
   uint64_t due_ns() const { return due_ns_; }  // of the next sample
 
  private:
+  void say_wrong_passwords();
   std::string status() const;
   std::string history() const;
   std::string metrics() const;
@@ -52,6 +53,7 @@ class Watch {
   uint64_t before_ns_ = 0;
   uint64_t due_ns_ = 0;
   uint64_t last_event_ = 0;
+  uint64_t wrong_passwords_ = 0;  // that were said
 };
 
 extern const std::string_view kStatusPage;  // status_page.html

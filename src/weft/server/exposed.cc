@@ -1,0 +1,61 @@
+#include "weft/server/exposed.h"
+
+#include "weft/server/address.h"
+
+namespace weft {
+namespace {
+
+// An address that cannot be read is complained about elsewhere.
+bool on_loopback(const std::string& address) {
+  const Result<HostPort> at = parse_host_port(address);
+  return !at || at->is_loopback();
+}
+
+bool fabric_is_open(const FabricConfig& fabric) {
+  return fabric.kind != FabricKind::kShm && !fabric.has_tls() && !on_loopback(fabric.listen);
+}
+
+bool clients_are_open(const ClientConfig& client) {
+  return client.password.empty() && client.tls.ca.empty() && !on_loopback(client.listen);
+}
+
+// What HTTP lacks that an address for everybody should have.
+std::string missing_of(const HttpConfig& http) {
+  const bool nobody_asked = http.password.empty() && http.tls.ca.empty();
+  if (nobody_asked && !http.has_tls()) return "http.password and [http.tls] are";
+  if (nobody_asked) return "http.password is";
+  return http.has_tls() ? "" : "[http.tls] is";
+}
+
+}  // namespace
+
+std::string http_fault(const HttpConfig& http) {
+  const std::string missing = missing_of(http);
+  if (http.open || missing.empty() || on_loopback(http.listen)) return {};
+  return "it is not a loopback address, and " + missing + " missing";
+}
+
+std::vector<Exposure> exposures(const NodeConfig& config) {
+  std::vector<Exposure> out;
+  const MembershipConfig& membership = config.membership;
+  if (membership.kind == MembershipKind::kZooKeeper && membership.auth.empty()) {
+    out.push_back({"membership.auth", "it is not given: whoever reaches ZooKeeper at " + membership.hosts +
+                                          " can change the view, and so remove nodes and name others in their place"});
+  }
+  if (fabric_is_open(config.fabric)) {
+    out.push_back({"fabric.tls", "it is not given: whoever reaches " + config.fabric.listen +
+                                     " may say that it is a node, and who is on the way reads all data"});
+  }
+  if (clients_are_open(config.client)) {
+    out.push_back(
+        {"client.password", "it is not given: whoever reaches " + config.client.listen + " reads and writes all data"});
+  }
+  const std::string missing = missing_of(config.http);
+  if (!config.http.listen.empty() && !missing.empty() && !on_loopback(config.http.listen)) {
+    out.push_back({"http.open", "it is true, and " + missing + " missing: whoever reaches " + config.http.listen +
+                                    " sees figures, names and addresses of the cluster"});
+  }
+  return out;
+}
+
+}  // namespace weft
