@@ -21,6 +21,7 @@ struct Limits {
   uint32_t mailbox = 1024;              // calls from other threads that wait for a worker
   uint32_t outcome_bytes = 16 << 20;    // per worker: four outcomes of decided transactions a byte, kept for a minute
   uint32_t outcome_wait_ms = 10'000;    // that Session::outcome waits for an answer, up to 600,000
+  uint32_t answer_ms = 10'000;          // that a transaction waits for the other nodes (kNoAnswer), up to 600,000
   uint32_t ring_bytes = 256 << 10;    // rows that log by verbs: of a worker's ring at each other node, 4 KiB to 64 MiB
   uint32_t location_bytes = 4 << 20;  // rows that read by verbs: of a worker's cache of where records are; 0: none
 };

@@ -101,6 +101,7 @@ struct Outcome {
   // Why it was rejected: which limit, what it is, and what was asked for.
   const char* limit_name = nullptr;
   uint64_t limit = 0, asked = 0;
+  uint64_t silent = 0;  // of kNoAnswer and kPeerLost, bit n: node n was waited for
 
   bool committed() const { return kind == OutcomeKind::kCommitted; }
   std::string text() const;  // one line for a person
@@ -161,6 +162,10 @@ class Txn {
   Outcome abort(Code why = Code::kApplication);
 
   TxnId id() const;
+  // None was begun, within the time that begin() may take: every call fails, and commit() says why.
+  bool refused() const;
+  // When it has to have its outcome, by Session::now_ns; 0: each wait may take Limits::answer_ms.
+  void set_until(uint64_t until_ns);
 
  private:
   friend class Session;
@@ -227,7 +232,8 @@ struct WalkItem {
   std::string head;  // the first bytes of its value
 };
 struct WalkPage {
-  bool done = false;  // else this node was removed
+  bool done = false;  // else this node was removed, or
+  bool late = false;  // no answer came in time
   std::vector<WalkItem> items;
   uint64_t next = 0;     // where to go on; 0: that was all
   uint64_t records = 0;  // of the partition
@@ -246,6 +252,8 @@ class Session {
 
   struct [[nodiscard]] BeginAwaiter {
     Engine* engine;
+    uint64_t until_ns;  // of the transaction
+    uint64_t due_ns;    // of this wait
     TxnSlot* slot;
     std::coroutine_handle<> waiter;
     BeginAwaiter* next;
@@ -253,8 +261,12 @@ class Session {
     void await_suspend(std::coroutine_handle<> h) noexcept;
     Txn await_resume() noexcept;
   };
-  // Waits until the worker has a transaction to give (Limits::inflight).
-  BeginAwaiter begin();
+  // Waits until the worker has a transaction to give (Limits::inflight, an active view), but not for longer than
+  // Limits::answer_ms (Txn::refused). `until_ns`, by now_ns: it is over then, whatever it waits for; 0: no wait of this
+  // transaction takes longer than Limits::answer_ms.
+  BeginAwaiter begin(uint64_t until_ns = 0);
+  // When something that is asked for now has to have an answer.
+  uint64_t answer_by_ns() const;
 
   struct [[nodiscard]] SleepAwaiter {
     Engine* engine;
@@ -273,17 +285,18 @@ class Session {
     bool found = false;
     uint32_t bytes = 0;  // of the value, copied to `out`
   };
-  Task<One> get_one(TableId table, Key key, std::span<char> out, Policy policy = {});
+  Task<One> get_one(TableId table, Key key, std::span<char> out, Policy policy = {}, uint64_t until_ns = 0);
   Task<Outcome> put_one(TableId table, Key key, std::string_view value);
   Task<Outcome> insert_one(TableId table, Key key, std::string_view value);
   Task<Outcome> erase_one(TableId table, Key key);
 
   // Runs `body(Txn&) -> Task<Code>` in a transaction and commits it if the body returned kOk; tries again after an
-  // abort that trying again can help, by the policy. `body` is an lvalue that outlives the call (see task.h).
+  // abort that trying again can help, by the policy, and until `until_ns` (0: answer_by_ns). `body` is an lvalue that
+  // outlives the call (see task.h).
   template <class Body>
-  Task<Outcome> run(Policy policy, Body& body);
+  Task<Outcome> run(Policy policy, Body& body, uint64_t until_ns = 0);
   template <class Body>
-  Task<Outcome> run(Policy policy, Body&& body) = delete;
+  Task<Outcome> run(Policy policy, Body&& body, uint64_t until_ns = 0) = delete;
 
   // Runs a declared transaction once.
   Task<Outcome> call(ProcedureId procedure, std::string_view arguments);
@@ -295,7 +308,7 @@ class Session {
 
   // Keys of a partition from a cursor on (0: the first), about so many, none for 0; from a replica of this node, or by
   // message. Outside any transaction: a key that is there from the first page to the last is in one of them, some may
-  // be in several. It waits while there is no active view.
+  // be in several. It waits while there is no active view, and for an answer, for Limits::answer_ms.
   Task<std::shared_ptr<WalkPage>> walk(TableId table, PartitionId partition, uint64_t cursor, uint32_t keys_max);
 
   // For run(): whether to try again after attempt n, which began then, and how long to sleep before.
@@ -309,12 +322,13 @@ class Session {
 };
 
 template <class Body>
-Task<Outcome> Session::run(Policy policy, Body& body) {
+Task<Outcome> Session::run(Policy policy, Body& body, uint64_t until_ns) {
+  if (until_ns == 0) until_ns = answer_by_ns();
   for (uint32_t attempt = 1;; ++attempt) {
     const uint64_t began_ns = now_ns();
     Outcome outcome;
     {
-      Txn txn = co_await begin();
+      Txn txn = co_await begin(until_ns);
       Task<Code> work = body(txn);
       const Code code = co_await work;
       if (code == Code::kOk) {
@@ -324,7 +338,8 @@ Task<Outcome> Session::run(Policy policy, Body& body) {
       }
     }
     uint64_t wait_ns = 0;
-    if (outcome.committed() || !again(outcome, policy, attempt, began_ns, &wait_ns)) co_return outcome;
+    const bool over = outcome.committed() || now_ns() >= until_ns;
+    if (over || !again(outcome, policy, attempt, began_ns, &wait_ns)) co_return outcome;
     if (wait_ns > 0) co_await sleep_ns(wait_ns);
   }
 }

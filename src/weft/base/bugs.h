@@ -38,6 +38,7 @@ enum class Bug : uint32_t {
   kDecisionAgain = 1U << 28,        // a decision that was carried out in an earlier epoch is written down again
   kForgetsOpen = 1U << 29,          // a worker that recovers has forgotten what is open
   kAbsenceOnce = 1U << 30,          // an absence word is not looked at again when the index has been
+  kNothingTooLate = 1U << 31,       // "it did not happen" is said of what has passed its commit point
 };
 
 struct Bugs {

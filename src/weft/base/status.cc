@@ -52,6 +52,10 @@ constexpr Row row_of(Code code) {
       return {"misuse", "a call out of order"};
     case Code::kClosed:
       return {"closed", "the cluster is closing"};
+    case Code::kNoAnswer:
+      return {"no-answer", "no answer in time"};
+    case Code::kPeerLost:
+      return {"peer-lost", "the connection to a node is lost", true};
     case Code::kBadOption:
       return {"bad-option", "an option that does not hold"};
     case Code::kBadPacket:

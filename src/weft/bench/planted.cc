@@ -12,6 +12,7 @@ const std::vector<PlantedBug>& planted_bugs() {
     planted.where.workload = workload;
     planted.where.nodes = 3;
     planted.where.replicas = 3;
+    planted.where.impatient = false;
     planted.where.bugs.mask = static_cast<uint32_t>(which);
     return planted;
   };
@@ -88,6 +89,14 @@ const std::vector<PlantedBug>& planted_bugs() {
   PlantedBug again = overtaken(Bug::kDecisionAgain, "write a decision of an earlier epoch again", 7, 2, "crash");
   again.where.workload = SimWorkload::kToken;
   again.where.heard_by_some = true;
+  // Clients who do not wait for ever, at nodes whose links fail; by rows whose commit points differ.
+  const auto too_late = [&](std::string_view name, const char* protocol) {
+    PlantedBug planted = at_crash(Bug::kNothingTooLate, name, protocol, 3, 3);
+    planted.where.faults = *parse_faults("cut,break,one-way,alone");
+    planted.where.impatient = true;
+    planted.where.transactions = kTransactionsDefault;
+    return planted;
+  };
   static const std::vector<PlantedBug> kBugs{
       pinned(1, bug(Bug::kSkipValidation, "skip validation", "dnl4", SimWorkload::kAppend)),
       pinned(1, bug(Bug::kUnlockEarly, "unlock early", "dnl4", SimWorkload::kAppend)),
@@ -117,6 +126,9 @@ const std::vector<PlantedBug>& planted_bugs() {
       pinned(8, overtaken(Bug::kOldIncarnation, "take a new incarnation for the old one", 4, 3,
                           "crash,break,one-way,unseen")),
       pinned(190, again),
+      pinned(1, too_late("say too late that nothing happened", "dnl4")),
+      pinned(2, too_late("say too late that nothing happened, by locks alone", "dnl1")),
+      pinned(8, too_late("say too late that nothing happened, by verbs", "drtmh")),
   };
   return kBugs;
 }

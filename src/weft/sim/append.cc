@@ -289,7 +289,13 @@ Task<void> AppendWorkload::interactive(Client* client, Session session) {
   const Unfinished unfinished{this, &attempt};
   attempt.record.invoke = stage_->stamp();
   stage_->doing(client, "beginning a transaction");
-  Txn txn = co_await session.begin();
+  // Some are given a time for all of it, others for each wait.
+  Txn txn = co_await session.begin(client->id % 2 == 0 ? session.answer_by_ns() : 0);
+  if (txn.refused()) {
+    const Outcome refused = co_await txn.commit();
+    told(attempt, refused, session);
+    co_return;
+  }
   attempt.fate = fates_.begun(txn.id());
   Task<void> work = operations(client, session, &txn, &attempt);
   co_await work;
@@ -317,7 +323,7 @@ Task<void> AppendWorkload::read_one(Client* client, Session session, Plan plan, 
   attempt.record.invoke = stage_->stamp();
   std::vector<char> room(list_bytes(kElementsMax, stage_->config.large_bytes));
   stage_->doing(client, "reading one key");
-  Task<Session::One> task = session.get_one(plan.table, plan.key(), room, policy);
+  Task<Session::One> task = session.get_one(plan.table, plan.key(), room, policy, must ? UINT64_MAX : 0);
   const Session::One one = co_await task;
   SimOutcome outcome = stage_->count(one.outcome);
   if (one.outcome.committed()) {

@@ -168,6 +168,11 @@ SimConfig draw_config(const SimOptions& fixed) {
     config.founders =
         static_cast<int>(growth.between(static_cast<uint64_t>(options.replicas), static_cast<uint64_t>(options.nodes)));
   }
+  // Clients that do not wait for ever: twice the lease is the least that a node takes.
+  Random patience(mix64(fixed.seed) ^ 0xa45e);
+  const bool impatient = patience.chance(60) && config.faults.recovers();
+  const uint64_t leases = pick<uint64_t>(patience, {2, 2, 3, 5, 10});
+  if (fixed.impatient.value_or(impatient)) config.answer_ns = leases * config.lease_ns;
   // What only rows with verbs look at.
   Random verbs(mix64(fixed.seed) ^ 0x0e51);
   options.limits.ring_bytes = pick<uint32_t>(verbs, {4096, 8192, 65536, 65536});
@@ -207,8 +212,9 @@ std::string SimConfig::text() const {
       << (o.table_batching ? "" : "no ") << "ht-batch, " << (o.local_reads ? "" : "no ") << "local reads; latency "
       << network.base_ns << "+" << network.jitter_ns << " ns, tail " << network.tail_permille << " permille "
       << network.tail_ns << " ns, " << network.channel_packets << " packets a channel, step jitter " << step_jitter_ns
-      << " ns; lease " << lease_ns << " ns" << (supervised ? ", supervised" : "") << "; faults " << faults_text(faults)
-      << " within " << fault_horizon_ns << " ns; " << w.clients << " clients a worker, "
+      << " ns; lease " << lease_ns << " ns" << (supervised ? ", supervised" : "")
+      << (answer_ns != 0 ? ", answers within " + std::to_string(answer_ns) + " ns" : "") << "; faults "
+      << faults_text(faults) << " within " << fault_horizon_ns << " ns; " << w.clients << " clients a worker, "
       << (transactions != 0 ? transactions : static_cast<uint64_t>(w.txns))
       << (transactions != 0 ? " txns in all, " : " txns each, ") << w.keys << " keys, hot " << w.hot_percent << " %, "
       << w.keys_per_txn << " keys a txn, reads " << w.read_percent << " %, one " << w.one_percent << " %, declared "

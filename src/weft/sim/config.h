@@ -49,6 +49,7 @@ struct SimConfig {
   uint64_t step_jitter_ns = 0;  // added to each step, at most
   WorkloadConfig workload;
   uint64_t lease_ns = 400'000;
+  uint64_t answer_ns = 0;             // that clients wait (Limits::answer_ms); 0: longer than any run
   int founders = 1;                   // nodes of the first view; the others join later
   bool supervised = false;            // the membership sees processes end
   uint64_t drift_permille = 5;        // with skew: clocks run apart by so much, at most
@@ -75,7 +76,8 @@ struct SimOptions {
   std::optional<uint32_t> keys;
   std::optional<uint32_t> one_percent;
   std::optional<uint64_t> limit_ns;
-  std::optional<bool> loopback;  // atomic verbs do not go with the processor's, and all locks are by verbs
+  std::optional<bool> impatient;  // SimConfig::answer_ns is short
+  std::optional<bool> loopback;   // atomic verbs do not go with the processor's, and all locks are by verbs
   // A run of a campaign: at least so many transactions and one fault, and crashes that are aimed. 0: as drawn.
   uint64_t transactions = 0;
   bool told_alone = false;     // test only: SimConfig::told_alone

@@ -241,7 +241,7 @@ Task<void> SmallBank::audit(Client* client, Session session, Policy policy, bool
   int64_t total = 0;
   auto work = [this, &total](Txn& txn) { return sum(&txn, &total); };
   stage_->doing(client, "reading all accounts");
-  Task<Outcome> task = session.run(policy, work);
+  Task<Outcome> task = session.run(policy, work, must ? UINT64_MAX : 0);
   const Outcome outcome = co_await task;
   stage_->count(outcome);
   if (outcome.committed() && stage_->config.conserving) check_total(total, "in a reader");

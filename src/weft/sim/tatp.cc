@@ -282,7 +282,7 @@ Task<void> Tatp::finish(Client* client, Session session) {
     for (order.type = 0; order.type < kTypes; ++order.type) {
       auto work = [this, session, &order](Txn& txn) { return body(session, &txn, &order); };
       stage_->doing(client, "reading everything at the end");
-      Task<Outcome> task = session.run(kInsist, work);
+      Task<Outcome> task = session.run(kInsist, work, UINT64_MAX);
       const Outcome outcome = co_await task;
       judge(outcome, order);
       if (outcome.code == Code::kClosed) co_return;  // removed even now

@@ -17,6 +17,11 @@ void Engine::start_commit(TxnSlot& slot) {
     }
     return;
   }
+  if (slot.expired) {  // what it has under way is let come in, and then released
+    give_up(slot, Code::kNoAnswer);
+    wake(slot);
+    return;
+  }
   slot.state = SlotState::kCommitting;
   if (slot.reads_pending != 0) {
     slot.commit_wanted = true;
@@ -57,7 +62,7 @@ bool Engine::retry_commits() {
   bool busy = false;
   while (credit_first_ != nullptr) {
     TxnSlot& slot = *credit_first_;
-    if ((slot.participants & lost_peers_) != 0) reject(slot, Code::kClosed, nullptr, {});
+    if ((slot.participants & lost_peers_) != 0) fail_for_peer(slot, nullptr, slot.participants & lost_peers_);
     const bool got_it = slot.outcome.code == Code::kOk && take_credit(slot);
     if (!got_it && slot.outcome.code == Code::kOk) break;
     credit_first_ = slot.next;

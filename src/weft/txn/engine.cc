@@ -66,6 +66,7 @@ Engine::Engine(Node* node, WorkerId id, Worker* worker, Environment* env, std::u
       witness_(env->witness()),
       events_(env->events()),
       limits_(node->spec().options.limits),
+      answer_ns_(node->spec().answer_ns != 0 ? node->spec().answer_ns : limits_.answer_ms * uint64_t{1'000'000}),
       bugs_(node->spec().bugs),
       row_(&node->protocol()),
       row_index_(static_cast<uint8_t>(row_ - kRows.data())),
@@ -92,6 +93,11 @@ Engine::Engine(Node* node, WorkerId id, Worker* worker, Environment* env, std::u
     slots_.push_back(std::move(slot));
   }
   for (size_t i = slots_.size(); i > 0; --i) free_slots_.push_back(static_cast<uint8_t>(i - 1));
+  refused_.engine = this;
+  refused_.state = SlotState::kFinished;
+  refused_.entries = refused_.inline_entries.data();
+  refused_.rejected = refused_.outcome.code = Code::kNoAnswer;
+  refused_.outcome.kind = OutcomeKind::kRejected;
   for (Notices* notices : {&dones_, &unlocked_}) {
     notices->queues.resize(static_cast<size_t>(nodes_));
     for (Notices::Queue& queue : notices->queues) queue.items.reserve(slots_.size());
@@ -173,6 +179,7 @@ bool Engine::commit_steps() {
   if (dones_.queued > 0) busy |= send_notices(dones_, Kind::kDone, short_of_slots);
   if (unlocked_.queued > 0) busy |= send_notices(unlocked_, Kind::kUnlocked, false);
   if (!asked_.empty()) busy |= ask_step();
+  if (worker_->now_ns() >= due_ns_) busy |= end_waits();
   return busy;
 }
 
@@ -212,6 +219,7 @@ uint64_t Engine::deadline_ns() const {
   uint64_t deadline = chore_ != nullptr ? chore_->deadline_ns() : UINT64_MAX;
   if (!active_ && !retired_) deadline = std::min(deadline, worker_->now_ns() + kRecoveryStepNs);
   if (!told_.empty()) deadline = std::min(deadline, worker_->now_ns() + 1);
+  deadline = std::min(deadline, due_ns_);
   for (const Question& question : asked_) deadline = std::min(deadline, question.due_ns);
   if (!fills_.empty()) deadline = std::min(deadline, fills_.back().ask_again_ns);
   if (posts_ != nullptr) deadline = std::min(deadline, posts_->deadline_ns());

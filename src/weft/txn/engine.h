@@ -5,6 +5,7 @@
 //   plan.cc       what the row means for a transaction's keys: which phase goes where; credit; the messages
 //   commit.cc     the driver: walks the plan from phase to phase, tells the client
 //   alone.cc      commits that concern this node alone, in one go
+//   answer.cc     waits that have taken too long
 //   done.cc       what rides on later messages: raising, truncation
 //   lock.cc, validate.cc, replicate.cc, unlock.cc
 //   onesided_execute.cc, onesided_commit.cc, onesided_log.cc, onesided_recovery.cc   by verbs, in rows that say so
@@ -113,7 +114,7 @@ class Engine final : public Duties {
   bool waits() const override { return free_slots_.size() != slots_.size(); }
 
   // Called by Session and Txn.
-  TxnSlot* acquire();  // nullptr if all are in use
+  TxnSlot* acquire(uint64_t until_ns = 0);  // nullptr if all are in use
   void wait_for_slot(Session::BeginAwaiter* waiter);
   void let_go(TxnSlot* slot);  // the application dropped its handle
   Ticket start_get(TxnSlot& slot, TableId table, Key key, Intent intent);
@@ -125,6 +126,13 @@ class Engine final : public Duties {
   void start_commit(TxnSlot& slot);
   void give_up(TxnSlot& slot, Code why);  // while executing
   void start_single(TxnSlot& slot, TableId table, Key key);
+  void wait_for(TxnSlot& slot, std::coroutine_handle<> waiter);
+  uint64_t answer_ns() const { return answer_ns_; }
+  OutcomeKind kind_of_left() const {
+    return bugs_.has(Bug::kNothingTooLate) ? OutcomeKind::kAborted : OutcomeKind::kUnknown;
+  }
+  // What keeps this worker from answering, for people; empty: nothing that it knows of.
+  std::string trouble() const;
 
   // What became of a transaction of this worker's index. The answer is posted to the asker's mailbox.
   void ask(TxnId id, Worker* asker, std::shared_ptr<FateReply> reply);
@@ -332,6 +340,15 @@ class Engine final : public Duties {
   void on_get(std::span<const Message> run);
   void on_get_reply(std::span<const Message> run);
 
+  // Waits that have taken too long (answer.cc).
+  bool end_waits();
+  void end_begins(uint64_t now_ns);
+  void expire(TxnSlot& slot);
+  bool others_may_commit(const TxnSlot& slot) const;
+  uint64_t silent_nodes(const TxnSlot& slot) const;
+  void leave_credit_queue(TxnSlot& slot);
+  void fail_for_peer(TxnSlot& slot, const Entry* entry, uint64_t nodes);
+
   // The driver (commit.cc).
   static constexpr uint64_t kRideAlongNs = 1'000'000;  // what rides on later messages goes alone after this long
   void begin_commit(TxnSlot& slot);
@@ -515,6 +532,7 @@ class Engine final : public Duties {
   Witness* const witness_;
   EventLog* const events_;
   const Limits limits_;
+  const uint64_t answer_ns_;
   const Bugs bugs_;
   const Protocol* const row_;
   const uint8_t row_index_;
@@ -559,6 +577,8 @@ class Engine final : public Duties {
 
   std::vector<std::unique_ptr<TxnSlot>> slots_;
   std::vector<uint8_t> free_slots_;
+  TxnSlot refused_;               // of all transactions that could not begin in time: finished, and never changes
+  uint64_t due_ns_ = UINT64_MAX;  // no wait is over before
   uint64_t sequence_ = 0;
   uint32_t in_use_ = 0;      // slots an application holds
   uint64_t lost_peers_ = 0;  // bit n: the channel to node n is closed

@@ -34,7 +34,9 @@ WEFT_INLINE void Engine::begin_read(TxnSlot& slot, uint16_t index, Intent intent
   slot.done_upto = std::min(slot.done_upto, index);
   e.locks = row_->lock_while_reading && intent == Intent::kUpdate && !slot.single;
   ++slot.reads_pending;
-  if (!active_ || slot.epoch != view_->epoch.value) {
+  if (slot.expired) {
+    fail_get(slot, index, Code::kNoAnswer);
+  } else if (!active_ || slot.epoch != view_->epoch.value) {
     // It began in another view, or nothing begins here any more.
     fail_get(slot, index, slot.rejected == Code::kClosed ? Code::kClosed : Code::kEpoch);
   } else {
@@ -54,7 +56,7 @@ WEFT_INLINE void Engine::dispatch_get(TxnSlot& slot, uint16_t index) {
   if (here && !e.locks) {
     local_gets_.push_back({&slot, index});
   } else if ((lost_peers_ >> e.placement->primary().value & 1U) != 0) {
-    fail_get(slot, index, Code::kClosed);
+    fail_get(slot, index, Code::kPeerLost);
   } else if (posts_ == nullptr || e.locks || !read_by_verb(slot, index)) {
     ask_primary(slot, index);
   }
@@ -75,7 +77,11 @@ void Engine::ask_primary(TxnSlot& slot, uint16_t index) {
 void Engine::fail_get(TxnSlot& slot, uint16_t index, Code code) {
   Entry& e = slot.entry(index);
   e.code = code;
-  fail(slot, code, &e, Owner());
+  if (code == Code::kPeerLost) {
+    fail_for_peer(slot, &e, uint64_t{1} << e.placement->primary().value);
+  } else {
+    fail(slot, code, &e, Owner());
+  }
   got(slot, index);
 }
 
@@ -124,7 +130,7 @@ bool Engine::retry_gets() {
     const LocalGet get = gets_without_credit_[i];
     const NodeId to = get.slot->entry(get.entry).placement->primary();
     if ((lost_peers_ >> to.value & 1U) != 0) {
-      fail_get(*get.slot, get.entry, Code::kClosed);
+      fail_get(*get.slot, get.entry, Code::kPeerLost);
     } else if (!send_get(*get.slot, get.entry)) {
       if (get.slot->participants != 0) {
         fail_get(*get.slot, get.entry, Code::kBusy);  // another of its gets has locked meanwhile: see dispatch_get
@@ -175,7 +181,7 @@ WEFT_INLINE void Engine::read_local(TxnSlot& slot, uint16_t index) {
       if (!primary) {
         WEFT_MARK("single_get_goes_to_primary");
         if ((lost_peers_ >> e.placement->primary().value & 1U) != 0) {
-          fail_get(slot, index, Code::kClosed);
+          fail_get(slot, index, Code::kPeerLost);
         } else if (!send_get(slot, index)) {
           gets_without_credit_.push_back({&slot, index});
         }

@@ -63,7 +63,11 @@ TEST_P(Hostile, ACorruptPacketClosesThePeerAndTheRestGoesOn) {
   ASSERT_NO_FATAL_FAILURE(send_garbage(NodeId(0), Flow::kCommit));
   steps(20);
   ASSERT_EQ(outcomes.size(), 2U);
-  for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome.code, Code::kClosed) << outcome.text();
+  for (const Outcome& outcome : outcomes) {
+    EXPECT_EQ(outcome.code, Code::kPeerLost) << outcome.text();
+    EXPECT_EQ(outcome.silent, uint64_t{1} << enemy_id_.value);
+    EXPECT_NE(outcome.text().find("the connection to a node is lost"), std::string::npos) << outcome.text();
+  }
   EXPECT_TRUE(engine(0)->port().closed(enemy_id_));
 
   // What needs it is refused at once; what does not is as before.
@@ -84,7 +88,7 @@ TEST_P(Hostile, ASingleReadOfWhatOnlyALostPeerHasIsRefused) {
   get_one(Session(engine(0)), key_at(enemy_id_), &outcomes);
   steps(20);
   ASSERT_EQ(outcomes.size(), 1U);
-  EXPECT_EQ(outcomes[0].code, Code::kClosed) << outcomes[0].text();
+  EXPECT_EQ(outcomes[0].code, Code::kPeerLost) << outcomes[0].text();
 }
 
 // Well-formed packets with messages that make no sense, and random ones: never a crash, and nothing lost.

@@ -33,6 +33,7 @@ Result<void> check_limits(const Limits& l) {
       in_range<uint32_t>("limits.mailbox", l.mailbox, 1, 1U << 20),
       in_range<uint32_t>("limits.outcome_bytes", l.outcome_bytes, 64U << 10, 1U << 30),
       in_range<uint32_t>("limits.outcome_wait_ms", l.outcome_wait_ms, 1, 600'000),
+      in_range<uint32_t>("limits.answer_ms", l.answer_ms, 1, 600'000),
       in_range<uint32_t>("limits.ring_bytes", l.ring_bytes, 4096, 64U << 20),
       in_range<uint32_t>("limits.location_bytes", l.location_bytes, 0, 1U << 30),
   };

@@ -40,6 +40,7 @@ struct ClusterSpec {
   Bugs bugs;                   // test only
   bool recovers = false;       // views change, so that a node may come to hold any partition
   bool shares_memory = false;  // with other processes of the host, so that their verbs reach it
+  uint64_t answer_ns = 0;      // test only: in the place of limits.answer_ms
 };
 
 // What is wrong with it, or nothing: names the option and its value.

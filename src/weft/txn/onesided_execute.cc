@@ -99,7 +99,7 @@ void Engine::look_elsewhere(TxnSlot& slot, uint16_t index, bool into_the_index) 
   e.where = RecordSlot();
   if (into_the_index && row_->by.execute == Primitive::kOneSided && post_bin(slot, index)) return;
   if ((lost_peers_ >> e.placement->primary().value & 1U) != 0) {
-    fail_get(slot, index, Code::kClosed);
+    fail_get(slot, index, Code::kPeerLost);
   } else {
     ask_primary(slot, index);
   }

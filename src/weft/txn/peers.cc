@@ -39,18 +39,24 @@ void Engine::lose_peer(NodeId peer, const Error& error) {
   }
 }
 
+void Engine::fail_for_peer(TxnSlot& slot, const Entry* entry, uint64_t nodes) {
+  if (slot.outcome.code != Code::kOk) return;
+  fail(slot, Code::kPeerLost, entry, Owner());
+  slot.outcome.silent = nodes;
+}
+
 void Engine::lose_peer_of(TxnSlot& slot, NodeId peer) {
   const uint64_t bit = uint64_t{1} << peer.value;
   for (uint16_t i = 0; i < slot.count; ++i) {
     Entry& e = slot.entry(i);
     if (e.done || e.credit == 0 || e.placement->primary() != peer) continue;
-    e.code = Code::kClosed;
+    e.code = Code::kPeerLost;
     e.credit = 0;
-    fail(slot, Code::kClosed, &e, Owner());
+    fail_for_peer(slot, &e, bit);
     got(slot, i);
   }
   if (slot.state != SlotState::kCommitting || (slot.waiting & bit) == 0 || node_->spec().recovers) return;
-  fail(slot, Code::kClosed, nullptr, Owner());
+  fail_for_peer(slot, nullptr, bit);
   slot.waiting &= ~bit;
   slot.locked_nodes &= ~bit;
   if (slot.phase < Phase::kReplicate && !slot.row->locks_backups()) {

@@ -45,7 +45,7 @@ void Engine::plan(TxnSlot& slot) {
   slot.tell_after = tell_phase(slot);
   if (rings_ != nullptr) plan_rings(slot);
   plan_credit(slot);
-  if ((nodes & lost_peers_) != 0) reject(slot, Code::kClosed, nullptr, {});
+  if ((nodes & lost_peers_) != 0) fail_for_peer(slot, nullptr, nodes & lost_peers_);
 }
 
 // From what the key shall come to, what was demanded of it and what was read of it: what is to be done.

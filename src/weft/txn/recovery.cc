@@ -109,14 +109,16 @@ void Engine::note_own(const TxnSlot& slot) {
   own_.push_back({slot.sequence, slot.index, ending});
 }
 
-// Not a member any more: nobody here will learn how its commits ended.
+// Not a member any more: nobody here will learn how those of its commits ended that others can bring to their end.
 void Engine::retire() {
   WEFT_MARK("retired");
   for (const auto& slot : slots_) {
     if (slot->state != SlotState::kCommitting) continue;
     fail(*slot, Code::kEpoch, nullptr, Owner());
-    slot->outcome.code = Code::kEpoch;
-    slot->outcome.kind = OutcomeKind::kUnknown;
+    if (others_may_commit(*slot)) {
+      slot->outcome.code = Code::kEpoch;
+      slot->outcome.kind = OutcomeKind::kUnknown;
+    }
     tell(*slot);
     finish(*slot);
   }

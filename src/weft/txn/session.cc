@@ -12,6 +12,8 @@ namespace weft {
 namespace {
 // Attempts that met a recovery took as long as it did; that is no reason to sleep as long.
 constexpr uint64_t kLongestSleepNs = 4'000'000;
+// Until the view is without a node that is lost, every attempt ends at once.
+constexpr uint64_t kPeerLostSleepNs = 1'000'000;
 }  // namespace
 
 NodeId Session::node() const { return engine_->node_id(); }
@@ -25,10 +27,12 @@ NodeId Session::primary_of(TableId table, Key key) const {
   return engine_->view().placement(hashed.partition).primary();
 }
 
-Session::BeginAwaiter Session::begin() { return {engine_, nullptr, {}, nullptr}; }
+Session::BeginAwaiter Session::begin(uint64_t until_ns) { return {engine_, until_ns, 0, nullptr, {}, nullptr}; }
+
+uint64_t Session::answer_by_ns() const { return now_ns() + engine_->answer_ns(); }
 
 bool Session::BeginAwaiter::await_ready() noexcept {
-  slot = engine->acquire();
+  slot = engine->acquire(until_ns);
   return slot != nullptr;
 }
 
@@ -47,6 +51,8 @@ bool Session::again(const Outcome& outcome, const Policy& policy, uint32_t attem
                     uint64_t* sleep_ns) {
   if (outcome.kind != OutcomeKind::kAborted || !code_retryable(outcome.code)) return false;
   if (attempt >= policy.attempts) return false;
+  const bool lost = outcome.code == Code::kPeerLost;
+  if (lost && !engine_->node()->spec().recovers) return false;  // it stays in the view
   const uint64_t doubled = uint64_t{policy.backoff_us} << std::min<uint32_t>(attempt - 1, 20);
   uint64_t base_ns = std::min<uint64_t>(doubled, policy.backoff_us_max) * 1000;
   if (attempt >= Policy::kPatience) {
@@ -54,6 +60,7 @@ bool Session::again(const Outcome& outcome, const Policy& policy, uint32_t attem
     const uint64_t multiple_ns = took_ns * std::min(attempt / Policy::kPatience, Policy::kPatience);
     base_ns = std::max(base_ns, std::min(multiple_ns, kLongestSleepNs));
   }
+  if (lost) base_ns = std::max(base_ns, kPeerLostSleepNs);
   *sleep_ns = base_ns == 0 ? 0 : base_ns + engine_->random().below(base_ns + 1);
   return true;
 }
@@ -72,19 +79,20 @@ struct SingleAwaiter {
   }
   void await_suspend(std::coroutine_handle<> h) const noexcept {
     slot->wait_upto = 0;
-    slot->waiter = h;
+    engine->wait_for(*slot, h);
   }
   void await_resume() const noexcept {}
 };
 
 }  // namespace
 
-Task<Session::One> Session::get_one(TableId table, Key key, std::span<char> out, Policy policy) {
+Task<Session::One> Session::get_one(TableId table, Key key, std::span<char> out, Policy policy, uint64_t until_ns) {
+  if (until_ns == 0) until_ns = answer_by_ns();
   for (uint32_t attempt = 1;; ++attempt) {
     const uint64_t began_ns = now_ns();
     One one;
     {
-      Txn txn = co_await begin();
+      Txn txn = co_await begin(until_ns);
       TxnSlot& slot = *txn.slot_;
       co_await SingleAwaiter{engine_, &slot, table, key};
       one.outcome = slot.outcome;
@@ -100,26 +108,26 @@ Task<Session::One> Session::get_one(TableId table, Key key, std::span<char> out,
       }
     }
     uint64_t wait_ns = 0;
-    if (!again(one.outcome, policy, attempt, began_ns, &wait_ns)) co_return one;
+    if (now_ns() >= until_ns || !again(one.outcome, policy, attempt, began_ns, &wait_ns)) co_return one;
     // The holder needs a turn of the loop at least.
     co_await sleep_ns(std::max<uint64_t>(wait_ns, 1));
   }
 }
 
 Task<Outcome> Session::put_one(TableId table, Key key, std::string_view value) {
-  Txn txn = co_await begin();
+  Txn txn = co_await begin(answer_by_ns());
   txn.put(table, key, value);
   co_return co_await txn.commit();
 }
 
 Task<Outcome> Session::insert_one(TableId table, Key key, std::string_view value) {
-  Txn txn = co_await begin();
+  Txn txn = co_await begin(answer_by_ns());
   txn.insert(table, key, value);
   co_return co_await txn.commit();
 }
 
 Task<Outcome> Session::erase_one(TableId table, Key key) {
-  Txn txn = co_await begin();
+  Txn txn = co_await begin(answer_by_ns());
   txn.erase(table, key);
   co_return co_await txn.commit();
 }
@@ -159,7 +167,7 @@ Task<Outcome> Session::call(ProcedureId procedure, std::string_view arguments) {
     co_return outcome;
   }
   const Declared& declared = all[procedure.value];
-  Txn txn = co_await begin();
+  Txn txn = co_await begin(answer_by_ns());
   Declared::Keys keys(txn);
   declared.keys(arguments, keys);
   co_await txn.wait_all();

@@ -100,6 +100,8 @@ struct alignas(64) TxnSlot {
   bool alone = false;                 // its commit concerns this node alone
   bool committing = false;            // the unlock phase commits (else it aborts)
   bool told = false;
+  bool expired = false;  // while executing: what is under way is not waited for any more
+  bool left = false;     // in commit: its client was told that the outcome is unknown, and it goes on
   uint8_t writes = 0;
   uint8_t round_trips = 0;
   uint8_t chunks = 0;
@@ -107,6 +109,9 @@ struct alignas(64) TxnSlot {
   std::array<uint64_t, kPhases> targets{};  // by phase: the nodes it goes to (all keys' plans together)
   Outcome outcome;
   uint64_t begun_ns = 0;  // by the worker's clock, that of its step
+  uint64_t until_ns = 0;  // when it has to have its outcome; 0: each wait has a time of its own
+  uint64_t due_ns = 0;    // of the waiter: then the wait is over
+  uint64_t silent = 0;    // left: nodes that it waited for
   uint32_t incarnation = 0;
   uint32_t epoch = 0;       // of the view it began in
   uint32_t bytes_used = 0;  // of Limits::txn_bytes_max

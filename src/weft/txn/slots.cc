@@ -8,14 +8,16 @@
 
 namespace weft {
 
-TxnSlot* Engine::acquire() {
+TxnSlot* Engine::acquire(uint64_t until_ns) {
+  if (until_ns != 0 && worker_->now_ns() >= until_ns) return &refused_;
   if (free_slots_.empty() || in_use_ >= limits_.inflight || (!active_ && !retired_)) return nullptr;
   TxnSlot& slot = *slots_[free_slots_.back()];
   free_slots_.pop_back();
   ++in_use_;
   slot.state = SlotState::kExecuting;
   slot.attached = true;
-  slot.single = slot.commit_wanted = slot.committing = slot.told = false;
+  slot.single = slot.commit_wanted = slot.committing = slot.told = slot.expired = slot.left = false;
+  slot.until_ns = until_ns;
   slot.rejected = Code::kOk;
   slot.begun_ns = worker_->now_ns();
   slot.incarnation = incarnation_;
@@ -45,12 +47,15 @@ TxnSlot* Engine::acquire() {
 }
 
 void Engine::wait_for_slot(Session::BeginAwaiter* waiter) {
+  waiter->due_ns = waiter->until_ns != 0 ? waiter->until_ns : worker_->now_ns() + answer_ns_;
+  due_ns_ = std::min(due_ns_, waiter->due_ns);
   waiter->next = nullptr;
   (begin_last_ != nullptr ? begin_last_->next : begin_first_) = waiter;
   begin_last_ = waiter;
 }
 
 void Engine::let_go(TxnSlot* slot) {
+  if (slot == &refused_) return;
   slot->attached = false;
   slot->waiter = {};
   --in_use_;
@@ -73,13 +78,16 @@ void Engine::free_slot(TxnSlot& slot) {
 }
 
 void Engine::give_slot_to_waiter() {
-  if (begin_first_ == nullptr || in_use_ >= limits_.inflight || free_slots_.empty()) return;
   if (!active_ && !retired_) return;
-  Session::BeginAwaiter* waiter = begin_first_;
-  begin_first_ = waiter->next;
-  if (begin_first_ == nullptr) begin_last_ = nullptr;
-  waiter->slot = acquire();
-  worker_->ready(waiter->waiter);
+  for (bool refused = true; refused;) {
+    if (begin_first_ == nullptr || in_use_ >= limits_.inflight || free_slots_.empty()) return;
+    Session::BeginAwaiter* waiter = begin_first_;
+    begin_first_ = waiter->next;
+    if (begin_first_ == nullptr) begin_last_ = nullptr;
+    waiter->slot = acquire(waiter->until_ns);
+    refused = waiter->slot == &refused_;
+    worker_->ready(waiter->waiter);
+  }
 }
 
 void Engine::wake(TxnSlot& slot) {

@@ -31,7 +31,7 @@ Ticket Txn::start_get(TableId table, Key key, Intent intent) {
 }
 
 bool Txn::WaitAwaiter::await_ready() const noexcept {
-  if (upto == UINT16_MAX) return true;
+  if (upto == UINT16_MAX || slot->expired) return true;
   while (slot->done_upto < slot->count && slot->entry(slot->done_upto).done) ++slot->done_upto;
   return slot->done_upto > upto;
 }
@@ -39,7 +39,7 @@ bool Txn::WaitAwaiter::await_ready() const noexcept {
 void Txn::WaitAwaiter::await_suspend(std::coroutine_handle<> h) const noexcept {
   WEFT_CHECK(!slot->waiter, "one coroutine at a time waits for a transaction");
   slot->wait_upto = upto;
-  slot->waiter = h;
+  slot->engine->wait_for(*slot, h);
 }
 
 bool Txn::poll(Ticket ticket) const { return wait(ticket).await_ready(); }
@@ -56,7 +56,7 @@ Value Txn::value(Ticket ticket) const {
     return out;
   }
   const Entry& e = slot_->entry(ticket.index);
-  out.code = e.code;
+  out.code = slot_->expired && !e.done ? Code::kNoAnswer : e.code;
   out.version = e.version;
   out.epoch = Epoch(slot_->epoch);
   if (e.new_value != nullptr && e.write != Write::kErase) {
@@ -88,11 +88,19 @@ Txn::CommitAwaiter Txn::commit() { return {slot_}; }
 
 void Txn::CommitAwaiter::await_suspend(std::coroutine_handle<> h) const noexcept {
   WEFT_CHECK(!slot->waiter, "one coroutine at a time waits for a transaction");
-  slot->waiter = h;
+  slot->engine->wait_for(*slot, h);
   slot->engine->start_commit(*slot);
 }
 
-Outcome Txn::CommitAwaiter::await_resume() const noexcept { return slot->outcome; }
+Outcome Txn::CommitAwaiter::await_resume() const noexcept {
+  if (!slot->left) return slot->outcome;
+  Outcome unknown;
+  unknown.kind = slot->engine->kind_of_left();
+  unknown.code = Code::kNoAnswer;
+  unknown.id = slot->outcome.id;
+  unknown.silent = slot->silent;
+  return unknown;
+}
 
 Outcome Txn::abort(Code why) {
   if (slot_->state == SlotState::kExecuting) slot_->engine->give_up(*slot_, why);
@@ -100,6 +108,11 @@ Outcome Txn::abort(Code why) {
 }
 
 TxnId Txn::id() const { return slot_->id(slot_->engine->worker_id()); }
+
+bool Txn::refused() const { return slot_->state == SlotState::kFinished && slot_->sequence == 0; }
+void Txn::set_until(uint64_t until_ns) {
+  if (!refused()) slot_->until_ns = until_ns;
+}
 
 std::string Outcome::text() const {
   static constexpr std::string_view kKinds[] = {"committed", "aborted", "rejected", "unknown"};
@@ -121,6 +134,11 @@ std::string Outcome::text() const {
   if (limit_name != nullptr) {
     out += ", " + std::string(limit_name) + " is " + std::to_string(limit);
     if (asked != 0) out += ", asked for " + std::to_string(asked);
+  }
+  if (silent != 0) {
+    std::string nodes;
+    for_each_node(silent, [&](NodeId node) { nodes += (nodes.empty() ? "" : " and ") + std::to_string(node.value); });
+    out += (code == Code::kPeerLost ? ", node " : ", waited for node ") + nodes;
   }
   if (has_holder) {
     out += ", held by node " + std::to_string(holder_node.value) + " worker " + std::to_string(holder_worker.value);

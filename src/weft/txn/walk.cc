@@ -165,8 +165,10 @@ bool Engine::walk_here(TableId table, PartitionId partition, uint64_t cursor, ui
 Task<std::shared_ptr<WalkPage>> Session::walk(TableId table, PartitionId partition, uint64_t cursor,
                                               uint32_t keys_max) {
   auto page = std::make_shared<WalkPage>();
+  const uint64_t answer_ns = answer_by_ns();
   for (;;) {
-    if (engine_->retired()) co_return page;
+    page->late = now_ns() >= answer_ns;
+    if (engine_->retired() || page->late) co_return page;
     if (!engine_->active()) {
       co_await sleep_ns(kLookNsMax);
       continue;
@@ -174,7 +176,7 @@ Task<std::shared_ptr<WalkPage>> Session::walk(TableId table, PartitionId partiti
     if (engine_->walk_here(table, partition, cursor, keys_max, page.get())) co_return page;
     const Epoch epoch = engine_->view().epoch;
     const uint32_t question = engine_->ask_walk(table, partition, cursor, keys_max, page);
-    const uint64_t until_ns = now_ns() + kSilentNs;
+    const uint64_t until_ns = std::min(now_ns() + kSilentNs, answer_ns);
     for (uint64_t wait_ns = kLookNs; !page->done; wait_ns = std::min(wait_ns * 2, kLookNsMax)) {
       if (engine_->retired() || engine_->view().epoch != epoch || now_ns() >= until_ns) break;
       co_await sleep_ns(wait_ns);
