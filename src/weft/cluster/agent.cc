@@ -246,6 +246,7 @@ void Agent::suspect(uint64_t now_ns) {
     since_ns = std::max(since_ns, from_ns);
     ++missing;
   }
+  suspects_.store(silent, std::memory_order_relaxed);
   if (silent == 0) set_lost({});
   if (silent == 0 || now_ns < next_proposal_ns_) return;
   // The more are missing here, the longer it waits for somebody who misses fewer.

@@ -62,6 +62,8 @@ class Agent final : public Chore {
   // From any thread.
   void nudge() { nudged_.store(true, std::memory_order_release); }  // the membership has news: look at the next step
   bool retired() const { return retired_.load(std::memory_order_acquire); }
+  // Members of the view that were silent for too long, bit n: node n.
+  uint64_t suspects() const { return suspects_.load(std::memory_order_relaxed); }
   // Who is silent has the last whole replica of a partition: the text says which. The cluster waits for it.
   std::string lost() const {
     const std::scoped_lock lock(lost_mutex_);
@@ -109,6 +111,7 @@ class Agent final : public Chore {
   uint64_t next_proposal_ns_ = 0;
   std::atomic<bool> nudged_{false};
   std::atomic<bool> retired_{false};
+  std::atomic<uint64_t> suspects_{0};
   mutable std::mutex notes_mutex_;
   std::vector<std::byte> note_;  // to send, the header included
   std::vector<Note> notes_;      // that came

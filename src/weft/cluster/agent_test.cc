@@ -159,6 +159,24 @@ TEST_F(AgentTest, FoundingMembersStayTogether) {
   EXPECT_TRUE(outcomes[0].committed()) << outcomes[0].text();
 }
 
+TEST_F(AgentTest, WhoIsSilentIsSuspectedUntilTheViewIsWithoutIt) {
+  start(false);
+  run_for(2 * kLeaseNs);
+  for (const auto& agent : agents_) {
+    if (agent != nullptr) EXPECT_EQ(agent->suspects(), 0U);
+  }
+  membership_.away = true;
+  first_ = 1;
+  run_for(3 * kLeaseNs);
+  EXPECT_EQ(agents_[1]->suspects(), 1U);
+  EXPECT_LE(nodes_[1]->lease_until_ns(), clock_.now);
+  membership_.away = false;
+  run_for(3 * kLeaseNs);
+  ASSERT_TRUE(gone_on(1));
+  EXPECT_EQ(agents_[1]->suspects(), 0U);
+  EXPECT_GT(nodes_[1]->lease_until_ns(), clock_.now);
+}
+
 TEST_F(AgentTest, NotesReachTheOthersAndAreBounded) {
   start(false);
   run_for(kLeaseNs);

@@ -69,6 +69,17 @@ TEST(Doctor, ANodeThatRunsSaysOfItsTurns) {
   EXPECT_FALSE(diagnose_node(nlohmann::json::parse("no json", nullptr, false)).empty());
 }
 
+TEST(Doctor, ANodeThatIsCutOffIsNotWhole) {
+  nlohmann::json status = {{"node", 1}, {"whole", false}, {"stopped", ""}, {"cut_off_ms", 700}, {"suspects", {0, 2}}};
+  EXPECT_EQ(diagnose_node(status).at(0).grade, Grade::kPoor);
+  EXPECT_EQ(diagnose_node(status).at(0).found,
+            "it is cut off since 700 ms: it has no lease, and does not reach all members");
+  status["cut_off_ms"] = 0;
+  EXPECT_EQ(diagnose_node(status).at(0).found, "it suspects nodes that it does not hear: [0,2]");
+  status["suspects"] = "all";
+  EXPECT_FALSE(diagnose_node(status).empty());
+}
+
 TEST(Doctor, EveryFaultIsNamedWithWhatToDo) {
   struct Case {
     std::string subject;

@@ -109,6 +109,9 @@ nlohmann::json status_json(const Figures& figures) {
   status["protocol"] = figures.protocol;
   status["whole"] = figures.whole;
   status["stopped"] = figures.stopped;
+  status["cut_off_ms"] = figures.cut_off_ns == 0 ? 0 : std::max<uint64_t>(figures.cut_off_ns / 1'000'000, 1);
+  status["suspects"] = nlohmann::json::array();
+  for_each_node(figures.suspects, [&](NodeId node) { status["suspects"].push_back(node.value); });
   const ViewChange& change = figures.change;
   status["change"] = {{"epoch", change.epoch},
                       {"open", change.open},

@@ -24,7 +24,7 @@ namespace weft {
 inline constexpr std::array<std::string_view, 5> kPhaseNames = {"execute", "lock", "validate", "replicate", "unlock"};
 
 // Reasons of aborts and rejections, as metrics count them: those that a transaction can have.
-inline constexpr Code kLastReason = Code::kClosed;
+inline constexpr Code kLastReason = Code::kPeerLost;
 
 // Of this process, as the kernel has it.
 struct ProcessFigures {
@@ -39,11 +39,13 @@ uint64_t resident_bytes();  // alone, which takes little
 struct Figures {
   std::string cluster;
   NodeId node;
-  std::string fabric;      // the one really in use
-  std::string protocol;    // a row of `weft protocols`
-  std::string membership;  // its state
-  std::string stopped;     // what the node waits for; empty if nothing
-  bool whole = false;
+  std::string fabric;                // the one really in use
+  std::string protocol;              // a row of `weft protocols`
+  std::string membership;            // its state
+  std::string stopped;               // what the node waits for; empty if nothing
+  bool whole = false;                // and in touch with all members
+  uint64_t cut_off_ns = 0;           // it has had no lease for so long: it tells nobody that something is current
+  uint64_t suspects = 0;             // bit n: node n is a member, and was silent for too long
   std::shared_ptr<const View> view;  // never nullptr
   ViewChange change;
 

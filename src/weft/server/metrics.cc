@@ -82,7 +82,11 @@ void add_cluster(Exposition& out, const Figures& f) {
       1);
   out.gauge("weft_epoch", f.view->epoch.value, "The epoch of the newest view that this node knows.");
   out.gauge("weft_members", f.view->members.size(), "Members of that view.");
-  out.gauge("weft_whole", f.whole ? 1 : 0, "1 if every partition has all its replicas and none moves.");
+  out.gauge("weft_whole", f.whole ? 1 : 0,
+            "1 if every partition has all its replicas, none moves, and all members answer.");
+  out.family("weft_cut_off_seconds", "gauge",
+             "How long this node has had no lease: what is asked of it waits, up to limits.answer_ms; 0: it has one.");
+  out.sample({}, number(static_cast<double>(f.cut_off_ns) / 1e9));
   out.gauge("weft_stopped", f.stopped.empty() ? 0 : 1,
             "1 if the cluster waits for a lost node that has the last replica of a partition.");
   const Figures::Roles roles = f.roles();

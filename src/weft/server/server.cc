@@ -279,6 +279,7 @@ Result<void> Server::start(const View& view) {
       Node::create(self_.node, spec_, joins ? before_joining(view, self_.node) : view, this, joins, std::move(tables_));
   if (!node) return node.error();
   node_ = std::move(*node);
+  started_ns_ = clock_->now_ns();
   AgentOptions agent;
   agent.lease_ns = options_.lease_ns;
   agent.self = self_;
@@ -418,7 +419,12 @@ Figures Server::figures() const {
   out.fabric = mesh_->name();
   out.membership = membership_->state();
   out.stopped = agent_->lost();
-  out.whole = whole(*out.view);
+  // A view change ends all leases, and a node that has just started has none yet.
+  const uint64_t lease_ns = std::max({node_->lease_until_ns(), out.change.adopted_ns, started_ns_});
+  const uint64_t now_ns = clock_->now_ns();
+  if (node_->lease_until_ns() <= now_ns) out.cut_off_ns = std::max<uint64_t>(now_ns - std::min(now_ns, lease_ns), 1);
+  out.suspects = agent_->suspects();
+  out.whole = whole(*out.view) && out.cut_off_ns == 0 && out.suspects == 0;
   out.clients = front_shared_.clients.load(std::memory_order_relaxed);
   out.clients_max = fronts_.empty() ? options_.front.clients_max : front_shared_.live.read().clients_max;
   out.commands = front_shared_.commands();

@@ -142,6 +142,7 @@ class Server final : private Environment {
   uint64_t gives_back_ns_ = 0;
   uint64_t quiet_from_ns_ = 0;  // the control thread looks less often then
   Fd news_;                     // an eventfd: ring()
+  uint64_t started_ns_ = 0;     // the node
   uint32_t incarnation_ = 0;
   std::atomic<uint64_t> cut_{0};  // bit n: the connection to node n is to be closed
   std::shared_ptr<const View> followed_;
