@@ -60,6 +60,7 @@ struct Client {
   bool writable = true;
   bool hung_up = false;
   bool fed = false;      // there may be commands in what came
+  bool held_up = false;  // these wait for it to read its answers
   bool closing = false;  // when the output is written
   bool refused = false;  // with an error that it is to hear
   bool lingers = false;  // it is, and what still comes is thrown away
@@ -81,6 +82,7 @@ struct Client {
   bool no_evict = false;
   bool asked_cluster = false;  // CLUSTER ...: it adds up what the nodes say, see DBSIZE
   uint64_t since_ns = 0, active_ns = 0;
+  uint64_t read_ns = 0;   // the time of its commands began: they came, or it had an answer, or took some
   uint64_t began_ns = 0;  // what it waits for now, by Turns::now_ns
   bool monitors = false;  // MONITOR
   std::string monitored;  // what waits until the answers before it are there

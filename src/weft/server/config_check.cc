@@ -117,6 +117,7 @@ class Checker {
   bool pem_files(const std::vector<std::string_view>& keys);
   void tls_fault(const std::string& table, const std::string& detail);
   void membership();
+  void answer_limit();
   void hosts();
   void addresses();
   void spec();
@@ -293,6 +294,7 @@ void Checker::membership() {
   if (!sound("membership.kind")) return;
   const bool zookeeper = c_.membership.kind == MembershipKind::kZooKeeper;
   if (!given("cluster.lease_ms")) c_.lease_ms = zookeeper ? kLeaseMs : kSupervisedLeaseMs;
+  answer_limit();
   only_for("membership.socket", !zookeeper, "membership.kind = \"supervisor\"");
   for (const std::string_view key : {"membership.hosts", "membership.path", "membership.auth"}) {
     only_for(key, zookeeper, "membership.kind = \"zookeeper\"");
@@ -322,6 +324,18 @@ void Checker::membership() {
     wrong("membership.auth", "there is no ':'", kAuth);
   } else if (colon == 0 || colon + 1 == auth.size()) {
     wrong("membership.auth", colon == 0 ? "the user is empty" : "the password is empty", kAuth);
+  }
+}
+
+// It takes a lease to notice that a node is silent, and some more to go on without it: nothing is to fail for that.
+void Checker::answer_limit() {
+  uint32_t& answer_ms = c_.options.limits.answer_ms;
+  if (!given("limits.answer_ms")) {
+    answer_ms = std::max(answer_ms, 2 * c_.lease_ms);
+  } else if (sound("limits.answer_ms") && sound("cluster.lease_ms") && answer_ms < 2 * c_.lease_ms) {
+    fault("limits.answer_ms", " is " + std::to_string(answer_ms) + ", expected at least " +
+                                  std::to_string(2 * c_.lease_ms) + ", twice cluster.lease_ms, which is " +
+                                  std::to_string(c_.lease_ms));
   }
 }
 

@@ -53,6 +53,9 @@ TEST(ConfigErrors, Ranges) {
   EXPECT_EQ(errors_of("cluster = {name = \"a\", nodes = 64}\nnode.id = 63\n" + kTcp + kSupervised),
             (Lines{"n.toml:1:32: cluster.nodes is 64, expected an integer, 1 to 63",
                    "n.toml:2:11: node.id is 63, expected an integer, 0 to 62"}));
+  EXPECT_EQ(errors_with("[limits]\nanswer_ms = 3999"),
+            Lines{"n.toml:12:13: limits.answer_ms is 3999, expected at least 4000, twice cluster.lease_ms, which is "
+                  "2000"});
   EXPECT_EQ(errors_with("[limits]\nmailbox = -1"),
             Lines{"n.toml:12:11: limits.mailbox is -1, expected an integer, 1 to 1048576"});
   EXPECT_EQ(errors_with("[limits]\ncredit_bytes = \"65MiB\""),

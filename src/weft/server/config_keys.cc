@@ -225,6 +225,10 @@ std::vector<ConfigKey> make_keys() {
             "outcomes of decided transactions that a worker keeps for a minute, four a byte");
   keys.integer("outcome_wait_ms", WEFT_FIELD(options.limits.outcome_wait_ms), 1, 600'000,
                "how long `WEFT OUTCOME` waits before it says that the outcome is not known yet");
+  keys.integer("answer_ms", WEFT_FIELD(options.limits.answer_ms), 1, 600'000,
+               "how long a command waits for the other nodes before it ends with an error; at least twice "
+               "`cluster.lease_ms`",
+               "`10000`, or twice `cluster.lease_ms` if that is more");
   keys.size("ring_bytes", WEFT_FIELD(options.limits.ring_bytes), 4 * kKiB, 64 * kMiB,
             "rows that log by verbs: the ring of a worker at each other node");
   keys.size("location_bytes", WEFT_FIELD(options.limits.location_bytes), 0, 1024 * kMiB,

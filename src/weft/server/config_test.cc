@@ -192,7 +192,17 @@ TEST(Config, RangesAreThoseOfTheEngine) {
     EXPECT_FALSE(fits(high + 1)) << key.full_name();
     ++compared;
   }
-  EXPECT_EQ(compared, 17);
+  EXPECT_EQ(compared, 18);
+}
+
+// A node that is silent is noticed after a lease: until then, and until the others have gone on, nothing fails.
+TEST(Config, AnswersTakeTwoLeasesOrMore) {
+  EXPECT_EQ(sound(std::string(kMinimalConfig)).options.limits.answer_ms, 10'000U);
+  const std::string text =
+      "cluster = {name = \"a\", lease_ms = 9000}\nnode.id = 0\n"
+      "fabric.listen = \"h:1\"\nmembership.socket = \"@s\"\n";
+  EXPECT_EQ(sound(text).options.limits.answer_ms, 18'000U);
+  EXPECT_EQ(sound(text + "limits.answer_ms = 18000\n").options.limits.answer_ms, 18'000U);
 }
 
 TEST(Config, EveryProtocolIsAChoice) {
@@ -232,6 +242,7 @@ NodeConfig drawn(Random& random) {
   c.node = NodeId(static_cast<uint8_t>(c.node.value % o.nodes));
   o.threads = std::min(o.threads, o.workers);
   o.limits.credit_bytes = std::max<uint32_t>(o.limits.credit_bytes, (1 << 20) + (16 << 10));
+  o.limits.answer_ms = std::max(o.limits.answer_ms, 2 * c.lease_ms);
   c.store.value_bytes_max = std::min(c.store.value_bytes_max, o.limits.value_bytes_max);
   c.store.memory_bytes_max = 0;
   c.cluster = "cluster-" + std::to_string(random.below(100));

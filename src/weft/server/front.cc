@@ -135,7 +135,7 @@ void Front::accept_one(Fd socket) {
   client.address = peer_address(client.stream.fd());
   client.local_address = own_address(client.stream.fd());
   client.source = source_of(client.stream.fd());
-  client.since_ns = client.active_ns = session_.now_ns();
+  client.since_ns = client.active_ns = client.read_ns = session_.now_ns();
   set_authenticated(client, options_.password.empty());
   keep_time(client);
   epoll_event event{};
@@ -244,6 +244,7 @@ void Front::read_some(Client& client) {
     turns_.charge(client.share, kReadNs + Keyspace::bytes_ns(*n), "reading from a client");
     client.reader.filled(*n);
     stats_->read_bytes.add(*n);
+    client.read_ns = session_.now_ns();
     client.fed = true;
     // That was all; the socket says when there is more, or the end.
     if (*n < wanted && !client.hung_up && !client.stream.encrypted()) client.readable = false;
@@ -262,6 +263,8 @@ void Front::set_authenticated(Client& client, bool authenticated) {
 void Front::go_on(Client& client) {
   if (!client.fed) return;
   client.fed = false;
+  if (client.held_up) client.read_ns = session_.now_ns();
+  client.held_up = false;
   client.work = Root::of(serve(client));
   client.work.start();
 }

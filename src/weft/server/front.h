@@ -40,6 +40,11 @@
 // are not complete, the one that holds most loses its connection; each worker has an equal part of these limits. A
 // connection that was idle for a second gives its buffers back.
 //
+// Time: every command has an answer within limits.answer_ms (txn/answer.cc), from when it was read from the socket, or,
+// if others of its connection were ahead of it, from the last success of these; and not counted is how long a client
+// takes to read its answers. Then the answer is -TRYAGAIN, and nothing happened, or -UNKNOWN with the transaction's id.
+// Commands that take many steps (KEYS, FLUSHALL) have that time for each of them.
+//
 // Work: a turn of the worker does turn_us of it, as estimated from what commands touch (cost.h) and checked by the
 // clock; the rest goes on next turn, and who asked for little goes first. No command is so much by itself that others
 // would notice: what costs more than command_us_max, and an EXEC that costs more than exec_us_max, is refused before it
@@ -220,6 +225,12 @@ class Front final : public Clients, public Bell {
   Turns& turns() { return turns_; }
   // Asks the fronts of all workers about their clients (client_list.cc).
   Task<void> ask_workers(const Client& client, std::shared_ptr<ClientQuestion> question, std::string* lines);
+  // When the client's commands have to have their answers.
+  uint64_t answer_by_ns(const Client& client) const { return client.read_ns + engine_->answer_ns(); }
+  // What a client is told of a transaction that did not commit.
+  std::string failure(const Client& client, const Outcome& outcome) const;
+  // Of something that no answer came to in time, and that changed nothing.
+  std::string no_answer() const;
   // Something is due then, though nobody sends anything.
   void look_by(uint64_t when_ns) { due_ns_ = std::min(due_ns_, when_ns); }
   bool walk_runs = false;  // a walk over the tables that blocks others (WEFT DIGEST)
@@ -296,10 +307,11 @@ class Front final : public Clients, public Bell {
   }
   // Goes on when the client has read some of its answers, or is gone.
   struct [[nodiscard]] Unread {
+    const Front* front;
     Client* client;
     bool await_ready() const noexcept { return false; }
     void await_suspend(std::coroutine_handle<> h) const noexcept { client->reads_again = h; }
-    void await_resume() const noexcept {}
+    void await_resume() const noexcept { client->read_ns = front->session_.now_ns(); }
   };
   void start_reads(Txn& txn, const Part& part);
   Code check_watched(Txn& txn, const Part& part, Keyspace& keys);
@@ -308,7 +320,6 @@ class Front final : public Clients, public Bell {
   Code run_some(const Part& part, Keyspace& keys, size_t* next);
   std::string refusal(const Command& command, Arguments arguments, Keyspace& keys) const;
   void answer(const Part& part, const Outcome& outcome);
-  std::string failure(const Client& client, const Outcome& outcome) const;
 
   // What is noted of them (front_noted.cc).
   uint64_t took_ns(const Client& client) const {

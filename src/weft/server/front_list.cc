@@ -26,6 +26,7 @@ Task<void> Front::run_list(Client& client, const CommandList& list, bool exec) {
   Lines::Place self{{&client, &list, 0, list.size(), exec}, {}};
   Part& part = self.part;
   uint32_t attempts = 0;
+  std::optional<Outcome> met;                                // why it was tried again last
   bool stands = !turns_.heavy(client.share);                 // in lines, or leads one
   Lines::Line* line = stands ? lines_.find(list) : nullptr;  // that it leads, from here on
   if (line != nullptr) co_await line->stand(&self);
@@ -39,7 +40,9 @@ Task<void> Front::run_list(Client& client, const CommandList& list, bool exec) {
                                             : line->gather(self, run_keys_, engine_->limits().txn_bytes_max / 2);
     Attempt tried;
     Task<Outcome> work = attempt(parts, &tried);
-    const Outcome outcome = co_await work;
+    Outcome outcome = co_await work;
+    // What it met before is why it has no time left to begin.
+    if (outcome.code == Code::kNoAnswer && outcome.kind == OutcomeKind::kRejected && met) outcome = *met;
     if (client.lost && parts.size() == 1) break;
     if (std::exchange(client.put_off, false) && !outcome.committed()) {
       WEFT_MARK_OUTSIDE("a transaction that costs much waits for others");
@@ -56,7 +59,9 @@ Task<void> Front::run_list(Client& client, const CommandList& list, bool exec) {
     uint64_t wait_ns = 0;
     Policy policy;
     policy.attempts = several ? kPatience : UINT32_MAX;
-    if (!outcome.committed() && session_.again(outcome, policy, attempts, began_ns, &wait_ns)) {
+    const bool late = !outcome.committed() && session_.now_ns() >= answer_by_ns(client);
+    if (!outcome.committed() && !late && session_.again(outcome, policy, attempts, began_ns, &wait_ns)) {
+      met = outcome;
       bool leads = true;
       if (line != nullptr && !together && !line->met_at_its_key(outcome)) {
         // Whom it meets elsewhere is nothing that those behind it should wait for.
@@ -82,7 +87,7 @@ Task<void> Front::run_list(Client& client, const CommandList& list, bool exec) {
       line->split(tried.failed);
       continue;
     }
-    if (undone && several) {
+    if (undone && several && !late) {
       WEFT_MARK_OUTSIDE("a run of commands is halved");
       part.count = (part.count + 1) / 2;
       continue;
@@ -91,6 +96,7 @@ Task<void> Front::run_list(Client& client, const CommandList& list, bool exec) {
     if (!together) answer(part, outcome);
     for (const Part& each : parts.subspan(together ? 0 : 1)) answer(each, outcome);
     if (together) line->answered(parts.size() - 1, engine_->worker());
+    met.reset();
     part.first += part.count;
     part.count = list.size() - part.first;
     over = part.count == 0;
@@ -98,7 +104,7 @@ Task<void> Front::run_list(Client& client, const CommandList& list, bool exec) {
     if (line != nullptr) lines_.leave(line, engine_->worker());  // nobody waits for who does not read
     line = nullptr;
     stands = false;
-    while (too_much_unread(client) && !client.dead) co_await Unread{&client};
+    while (too_much_unread(client) && !client.dead) co_await Unread{this, &client};
     over = client.dead;
   }
   if (line != nullptr && !self.answered) lines_.leave(line, engine_->worker());
@@ -115,7 +121,8 @@ void Front::adapt_to(const Outcome& outcome, bool several) {
 }
 
 Task<Outcome> Front::attempt(std::span<const Part> parts, Attempt* out) {
-  Txn txn = co_await session_.begin();
+  Txn txn = co_await session_.begin(answer_by_ns(*parts.front().client));
+  if (txn.refused()) co_return txn.abort();
   Task<Code> work = apply(txn, parts, out);
   const Code code = co_await work;
   if (code != Code::kOk) co_return txn.abort(code);
@@ -264,6 +271,7 @@ void Front::answer(const Part& part, const Outcome& outcome) {
   RespWriter reply = out(client);
   note_ran(part, outcome);
   if (outcome.committed()) {
+    client.read_ns = session_.now_ns();
     if (part.exec) reply.array(part.count);
     return take_reply(client);
   }
@@ -271,7 +279,23 @@ void Front::answer(const Part& part, const Outcome& outcome) {
   if (part.exec && client.watch_failed && outcome.code == Code::kApplication) return reply.null_array();
   // Of several that share a transaction each has its answer.
   const std::string why = failure(client, outcome);
-  for (size_t i = 0; i < (part.exec ? 1 : part.count); ++i) reply.error(why);
+  // What only reads did not happen, whatever becomes of what others have written in the same transaction.
+  const auto reads = [&](size_t i) { return (part.list->command(i).flags & kWrites) == 0; };
+  Outcome unread = outcome;
+  if (unread.kind == OutcomeKind::kUnknown) unread.kind = OutcomeKind::kAborted;
+  const std::string why_unread = failure(client, unread);
+  const size_t end = part.first + part.count;
+  if (part.exec) {
+    bool all = true;
+    for (size_t i = part.first; i < end; ++i) all = all && reads(i);
+    return reply.error(all ? why_unread : why);
+  }
+  for (size_t i = part.first; i < end; ++i) reply.error(reads(i) ? why_unread : why);
+}
+
+std::string Front::no_answer() const {
+  return "TRYAGAIN nothing happened within " + std::to_string(engine_->answer_ns() / 1'000'000) +
+         " ms (limits.answer_ms)";
 }
 
 std::string Front::failure(const Client& client, const Outcome& outcome) const {
@@ -285,11 +309,15 @@ std::string Front::failure(const Client& client, const Outcome& outcome) const {
            limit_text(client.too_much_of, one ? options_.command_us_max : options_.exec_us_max,
                       client.too_much_ns / 1000);
   }
-  if (outcome.kind == OutcomeKind::kUnknown) return "UNKNOWN " + id_text(outcome.id) + " " + outcome.text();
-  if (outcome.kind == OutcomeKind::kAborted) return "ABORTED " + outcome.text();
-  if (outcome.code == Code::kClosed && engine_->retired()) {
-    return "ERR rejected: this node was removed from the view and starts over: ask another node";
+  const std::string trouble = engine_->trouble();
+  const std::string why = trouble.empty() ? trouble : ": " + trouble;
+  if (outcome.kind == OutcomeKind::kUnknown) return "UNKNOWN " + id_text(outcome.id) + " " + outcome.text() + why;
+  const bool over = session_.now_ns() >= answer_by_ns(client);
+  if (outcome.code == Code::kNoAnswer || (over && code_retryable(outcome.code))) {
+    return no_answer() + ": " + outcome.text() + why;
   }
+  if (outcome.kind == OutcomeKind::kAborted) return "ABORTED " + outcome.text();
+  if (outcome.code == Code::kClosed && engine_->retired()) return std::string(kRemoved);
   if (outcome.code == Code::kTableFull || outcome.code == Code::kBinFull) {
     const bool full = outcome.code == Code::kTableFull;
     return std::string(full ? kOutOfMemory : "ERR ") + outcome.text() + ": " +

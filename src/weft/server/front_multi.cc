@@ -20,6 +20,7 @@ void Client::end_multi() {
 Task<void> Front::exec_held(Client& client, const CommandList& list) {
   Txn txn = std::move(*client.held);
   client.held.reset();
+  txn.set_until(answer_by_ns(client));
   const Part part{&client, &list, 0, list.size(), true};
   Attempt tried;
   client.held_runs = true;
@@ -92,8 +93,8 @@ Task<Code> note_keys(Front& front, Txn& txn, Arguments names, Noted* out) {
 // Without a commit: what is noted need not have been so at one moment. A version that has passed is found out by EXEC;
 // one that a replica here has and its primary has not yet is of a write that holds the primary's lock, so no read can
 // follow that sees an older one. False: a key could not be read, or is to be deleted.
-Task<bool> note_quickly(Front& front, Arguments names, Noted* out) {
-  Txn txn = co_await front.session().begin();
+Task<bool> note_quickly(Front& front, Arguments names, uint64_t until_ns, Noted* out) {
+  Txn txn = co_await front.session().begin(until_ns);
   Task<Code> work = note_keys(front, txn, names, out);
   const Code code = co_await work;
   co_return code == Code::kOk && !out->expired;
@@ -122,15 +123,16 @@ Task<void> watch(Front& front, Client& client, Arguments arguments) {
   const auto body = [&](Txn& txn) { return note_keys(front, txn, fresh, &noted); };
   Policy policy;
   policy.attempts = UINT32_MAX;
-  Task<bool> quickly = note_quickly(front, fresh, &noted);
+  const uint64_t until_ns = front.answer_by_ns(client);
+  Task<bool> quickly = note_quickly(front, fresh, until_ns, &noted);
   bool done = co_await quickly;
   while (!done) {
-    Task<Outcome> running = front.session().run(policy, body);
+    Task<Outcome> running = front.session().run(policy, body, until_ns);
     outcome = co_await running;
     done = !outcome.committed() || !noted.expired;
   }
   if (!outcome.committed()) {
-    front.out(client).error("ERR " + outcome.text());
+    front.out(client).error(front.failure(client, outcome));
     co_return;
   }
   client.watched.insert(client.watched.end(), noted.keys.begin(), noted.keys.end());

@@ -80,7 +80,7 @@ Task<void> Front::serve(Client& client) {
   while (!client.closing && !client.dead) {
     // Not in the middle of a batch: its bytes are the reader's.
     if (client.batch.empty() && (too_much_unread(client) || waits(client))) {
-      client.fed = true;
+      client.fed = client.held_up = true;
       co_return;
     }
     if (turns_.over(client.share)) {
@@ -104,7 +104,7 @@ Task<void> Front::serve(Client& client) {
       Task<void> work = run_batch(client);
       co_await work;
       // The command behind it stays in the reader meanwhile.
-      while (too_much_unread(client) && !client.dead) co_await Unread{&client};
+      while (too_much_unread(client) && !client.dead) co_await Unread{this, &client};
       if (command != nullptr && joins_batch(client, *command, client.reader.command())) {
         client.batch.add(command, client.reader.command());
         continue;

@@ -9,6 +9,9 @@
 
 namespace weft {
 
+inline constexpr std::string_view kRemoved =
+    "ERR rejected: this node was removed from the view and starts over: ask another node";
+
 // incarnation.worker.sequence
 inline std::string id_text(const TxnId& id) {
   return std::to_string(id.incarnation) + "." + std::to_string(id.worker.value) + "." + std::to_string(id.sequence);

@@ -79,8 +79,14 @@ Task<void> multi(Front& front, Client& client, Arguments) {
     co_return;
   }
   client.begins = true;
-  client.held.emplace(co_await front.session().begin());
+  Txn txn = co_await front.session().begin(front.answer_by_ns(client));
   client.begins = false;
+  if (txn.refused()) {
+    front.out(client).error(front.failure(client, txn.abort()));
+    co_return;
+  }
+  txn.set_until(0);
+  client.held.emplace(std::move(txn));
   client.held_until_ns = front.session().now_ns() + uint64_t{front.options().multi_held_ms} * 1'000'000;
   front.look_by(client.held_until_ns);
   client.in_multi = true;

@@ -5,7 +5,9 @@
 // same at every node, whatever happens to tables and views.
 #include <charconv>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "weft/server/command_text.h"
@@ -34,18 +36,40 @@ uint64_t cursor_of(const Place& at) {
 }
 Place place_of(uint64_t cursor) { return {static_cast<size_t>(cursor >> kPositionBits), cursor << kWalkCursorSpare}; }
 
-// One page from there; `at` is behind it then. False: that was all.
-Task<bool> next_page(Front& front, Place* at, uint32_t keys, std::vector<WalkItem>* items) {
+// What came of a page: none if it could not be had, and then the client has been told why.
+enum class Page : uint8_t { kMore, kLast, kNone };
+
+constexpr std::string_view kPartGone = "a part of the keys is deleted";
+
+// `changed`: what has happened already; empty: nothing.
+void refuse_walk(Front& front, Client& client, std::string_view changed = {}) {
+  const Engine& engine = *front.engine();
+  std::string why = engine.retired() ? std::string(kRemoved) : front.no_answer();
+  if (!changed.empty()) {
+    why = "ERR " + std::string(changed) + ", and then no answer came within " +
+          std::to_string(engine.answer_ns() / 1'000'000) + " ms (limits.answer_ms)";
+  }
+  if (!engine.retired() && !engine.trouble().empty()) why += ": " + engine.trouble();
+  front.out(client).error(why);
+}
+
+// One page from there; `at` is behind it then.
+Task<Page> next_page(Front& front, Client& client, Place* at, uint32_t keys, std::vector<WalkItem>* items,
+                     std::string_view changed = {}) {
   const size_t partitions = front.engine()->view().partitions.size();
   items->clear();
-  if (at->partition >= partitions) co_return false;
+  if (at->partition >= partitions) co_return Page::kLast;
   Task<std::shared_ptr<WalkPage>> walk = front.session().walk(
       front.options().table, PartitionId(static_cast<uint16_t>(at->partition)), at->position, keys);
   const std::shared_ptr<WalkPage> page = co_await walk;
+  if (!page->done) {
+    refuse_walk(front, client, changed);
+    co_return Page::kNone;
+  }
   *items = std::move(page->items);
   at->position = page->next;
   if (page->next == 0) ++at->partition;
-  co_return page->done && at->partition < partitions;
+  co_return at->partition < partitions ? Page::kMore : Page::kLast;
 }
 
 // What is just being written has no head: it is alive, and of any type.
@@ -122,14 +146,15 @@ Task<void> scan(Front& front, Client& client, Arguments arguments) {
   Place at = place_of(cursor);
   const auto wanted = static_cast<uint32_t>(std::min<int64_t>(options.count, kPageKeys));
   std::vector<WalkItem> items;
-  bool more = true;
+  Page page = Page::kMore;
   // Pages of a table that is mostly empty may have nothing in them.
-  for (int pages = 0; pages < kScanPages && more && items.size() < wanted; ++pages) {
+  for (int pages = 0; pages < kScanPages && page == Page::kMore && items.size() < wanted; ++pages) {
     std::vector<WalkItem> some;
-    Task<bool> work = next_page(front, &at, wanted, &some);
-    more = co_await work;
+    Task<Page> work = next_page(front, client, &at, wanted, &some);
+    page = co_await work;
+    if (page == Page::kNone) co_return;
     items.insert(items.end(), some.begin(), some.end());
-    if (more) co_await front.session().sleep_ns(1);
+    if (page == Page::kMore) co_await front.session().sleep_ns(1);
   }
   std::erase_if(items, [&](const WalkItem& item) {
     return !options.type.empty() && !item.head.empty() && type_name(parse_value(item.head).type) != options.type;
@@ -138,7 +163,7 @@ Task<void> scan(Front& front, Client& client, Arguments arguments) {
   co_await matching;
   RespWriter reply = front.out(client);
   reply.array(2);
-  reply.bulk(std::to_string(more ? cursor_of(at) : 0));
+  reply.bulk(std::to_string(page == Page::kMore ? cursor_of(at) : 0));
   reply.array(items.size());
   for (const WalkItem& item : items) reply.bulk(item.key);
 }
@@ -151,9 +176,13 @@ Task<void> keys(Front& front, Client& client, Arguments arguments) {
   size_t count = 0;
   Place at;
   std::vector<WalkItem> items;
-  for (bool more = true; more && !client.dead;) {
-    Task<bool> work = next_page(front, &at, kPageKeys, &items);
-    more = co_await work;
+  for (Page page = Page::kMore; page == Page::kMore && !client.dead;) {
+    Task<Page> work = next_page(front, client, &at, kPageKeys, &items);
+    page = co_await work;
+    if (page == Page::kNone) {
+      front.drop_reply(client);
+      co_return;
+    }
     Task<void> matching = keep_matching(front, client, pattern, &items);
     co_await matching;
     for (const WalkItem& item : items) found.bulk(item.key);
@@ -170,11 +199,13 @@ Task<void> keys(Front& front, Client& client, Arguments arguments) {
   front.take_reply(client);
 }
 
-Task<uint64_t> count_keys(Front& front, size_t partition) {
+// Nothing: the client has been told why.
+Task<std::optional<uint64_t>> count_keys(Front& front, Client& client, size_t partition) {
   Task<std::shared_ptr<WalkPage>> walk =
       front.session().walk(front.options().table, PartitionId(static_cast<uint16_t>(partition)), 0, 0);
   const std::shared_ptr<WalkPage> page = co_await walk;
-  co_return page->records;
+  if (!page->done) refuse_walk(front, client);
+  co_return page->done ? std::optional(page->records) : std::nullopt;
 }
 
 // Who looks at the nodes of a cluster one by one adds up what they say: each then counts what it is primary of.
@@ -182,8 +213,10 @@ Task<void> dbsize(Front& front, Client& client, Arguments) {
   uint64_t all = 0;
   for (size_t p = 0; p < front.engine()->view().partitions.size(); ++p) {
     if (client.asked_cluster && front.engine()->view().partitions[p].primary() != front.engine()->node_id()) continue;
-    Task<uint64_t> work = count_keys(front, p);
-    all += co_await work;
+    Task<std::optional<uint64_t>> work = count_keys(front, client, p);
+    const std::optional<uint64_t> count = co_await work;
+    if (!count) co_return;
+    all += *count;
   }
   front.out(client).integer(static_cast<int64_t>(all));
 }
@@ -194,8 +227,10 @@ Task<void> randomkey(Front& front, Client& client, Arguments) {
   std::vector<uint64_t> counts;
   uint64_t all = 0;
   for (size_t p = 0; p < partitions; ++p) {
-    Task<uint64_t> work = count_keys(front, p);
-    counts.push_back(co_await work);
+    Task<std::optional<uint64_t>> work = count_keys(front, client, p);
+    const std::optional<uint64_t> count = co_await work;
+    if (!count) co_return;
+    counts.push_back(*count);
     all += counts.back();
   }
   if (all != 0) {
@@ -206,8 +241,9 @@ Task<void> randomkey(Front& front, Client& client, Arguments) {
     // From there round to there again, over all partitions.
     for (size_t pages = 0, wrapped = 0; wrapped < partitions + 1 && pages < UINT32_MAX; ++pages) {
       std::vector<WalkItem> items;
-      Task<bool> work = next_page(front, &at, 1, &items);
-      const bool more = co_await work;
+      Task<Page> work = next_page(front, client, &at, 1, &items);
+      const Page page = co_await work;
+      if (page == Page::kNone) co_return;
       const int64_t now_ms = front.wall_us() / 1000;
       std::erase_if(items, [&](const WalkItem& item) { return !alive(item, now_ms); });
       if (!items.empty()) {
@@ -215,7 +251,7 @@ Task<void> randomkey(Front& front, Client& client, Arguments) {
         co_return;
       }
       if (at.position == 0) ++wrapped;
-      if (!more) at = {};
+      if (page == Page::kLast) at = {};
       co_await front.session().sleep_ns(1);
     }
   }
@@ -243,9 +279,11 @@ Task<void> flush(Front& front, Client& client, Arguments arguments) {
   Place at;
   std::vector<WalkItem> items;
   const size_t together = std::min<size_t>(kFlushKeys, front.engine()->limits().txn_keys_max);
-  for (bool more = true; more;) {
-    Task<bool> work = next_page(front, &at, kPageKeys, &items);
-    more = co_await work;
+  bool some_gone = false;
+  for (Page page = Page::kMore; page == Page::kMore;) {
+    Task<Page> work = next_page(front, client, &at, kPageKeys, &items, some_gone ? kPartGone : std::string_view());
+    page = co_await work;
+    if (page == Page::kNone) co_return;
     for (size_t i = 0; i < items.size(); i += together) {
       const std::span<const WalkItem> some = std::span(items).subspan(i, std::min(together, items.size() - i));
       const auto body = [&](Txn& txn) { return erase_some(txn, front.options().table, some); };
@@ -253,8 +291,11 @@ Task<void> flush(Front& front, Client& client, Arguments arguments) {
       policy.attempts = UINT32_MAX;
       Task<Outcome> running = front.session().run(policy, body);
       const Outcome outcome = co_await running;
+      some_gone |= outcome.committed();
       if (outcome.committed()) continue;
-      front.out(client).error("ERR a part of the keys is deleted: " + outcome.text());
+      const bool unknown = outcome.kind == OutcomeKind::kUnknown;
+      front.out(client).error((unknown ? "UNKNOWN " + id_text(outcome.id) + " " : "ERR ") + std::string(kPartGone) +
+                              ": " + outcome.text());
       co_return;
     }
     co_await front.session().sleep_ns(1);
