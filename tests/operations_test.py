@@ -121,7 +121,7 @@ class Http(ProcessTest):
         for node in range(3):
             self.assertTrue(eventually(lambda node=node: shown(node) == ["0", "1", "2"], 10), shown(node))
         status = self.status(2)
-        self.assertTrue(status["whole"])
+        self.assertTrue(eventually(lambda: self.status(2)["whole"], 30))
         self.assertEqual(len(status["view"]["members"]), 3)
         own, asked = self.one.status(2), {"now_ms", "nodes", "events", "nodes_max"}
         self.assertEqual(set(status), set(own) | asked)

@@ -5,6 +5,7 @@
 """
 
 import contextlib
+import json
 import os
 import pathlib
 import signal
@@ -15,6 +16,7 @@ import time
 import unittest
 
 import process_rounds
+import resp
 from cluster import Cluster, free_ports
 from process_testing import DEADLINE_S, FABRICS, SLOW, WEFT, ProcessTest, alive, eventually
 
@@ -265,6 +267,54 @@ class Nodes(ProcessTest):
                     time.sleep(seconds)
                 self.assertEqual(cluster.pids(), before)
                 self.assertEqual([cluster.ask(node, "SET", "a", "b") for node in range(3)], ["OK"] * 3)
+
+    def test_clients_of_a_node_that_is_cut_off_have_answers(self):
+        """Nobody runs but one node, and nobody can change the view: every command ends, and says what is so."""
+        for fabric in FABRICS:
+            with self.subTest(fabric=fabric):
+                cluster = self.cluster(nodes=3, fabric=fabric, extra=["--set", "cluster.lease_ms=500", "--set",
+                                                                      "limits.answer_ms=1000"])
+                cluster.wait_whole()
+                keys = [f"k{n}" for n in range(12)]
+                for key in keys:
+                    self.assertEqual(cluster.ask(0, "SET", key, "before"), "OK")
+                pids = cluster.pids()
+                others = [cluster.up.pid, pids[1], pids[2]]
+                for pid in others:
+                    os.kill(pid, signal.SIGSTOP)
+                said = self.cut_off_says(cluster, keys)
+                for pid in others:
+                    os.kill(pid, signal.SIGCONT)
+                cluster.wait_whole()
+                for key, answer in zip(keys, said):
+                    found = cluster.ask(1, "GET", key)
+                    if answer.startswith("TRYAGAIN"):
+                        self.assertEqual(found, b"before", answer)
+                    else:
+                        self.assertTrue(answer.startswith("UNKNOWN "), answer)
+                        self.assertIn(found, (b"before", b"after"), answer)
+
+    def cut_off_says(self, cluster, keys):
+        """What node 0 answers to SETs of the keys, when it has no lease any more."""
+        with cluster.connect(0, timeout_s=DEADLINE_S) as watcher:
+            def status():
+                return json.loads(watcher.ask("WEFT", "STATUS"))
+            self.assertTrue(eventually(lambda: status()["cut_off_ms"] > 0), status())
+            self.assertFalse(status()["whole"])
+            self.assertTrue(eventually(lambda: status()["suspects"] == [1, 2]), status())
+        with contextlib.ExitStack() as stack:
+            readers = [stack.enter_context(cluster.connect(0, timeout_s=DEADLINE_S)) for _ in keys]
+            writers = [stack.enter_context(cluster.connect(0, timeout_s=DEADLINE_S)) for _ in keys]
+            for key, reader, writer in zip(keys, readers, writers):
+                reader.send(resp.encode("GET", key) + resp.encode("MGET", *keys) +
+                            resp.transaction([("EXISTS", key), ("GET", key)]))
+                writer.send(resp.encode("SET", key, "after"))
+            for reader in readers:
+                answers = [reader.receive() for _ in range(6)]  # of MULTI and what is queued, too
+                for answer in (answers[0], answers[1], answers[5]):
+                    self.assertIsInstance(answer, resp.Error)
+                    self.assertTrue(str(answer).startswith("TRYAGAIN nothing happened within 1000 ms"), answer)
+            return [str(writer.receive()) for writer in writers]
 
     def test_idle_costs_little(self):
         """Three idle processes and their supervisor, with one idle client each: a few percent of one core."""

@@ -214,7 +214,9 @@ bool run_one(Load& load, Connection& connection, uint64_t& process) {
     return reply != nullptr;
   }
   if (error) {
-    if (!said.starts_with("ABORTED") && !said.starts_with("ERR") && !said.starts_with("EXECABORT")) fail(said);
+    const bool known = said.starts_with("ABORTED") || said.starts_with("ERR") || said.starts_with("EXECABORT") ||
+                       said.starts_with("TRYAGAIN");
+    if (!known) fail(said);
     load.record(process, invoke_ns, "fail", ops);
     return true;
   }
