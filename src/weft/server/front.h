@@ -152,7 +152,8 @@ struct FrontShared {
 
   std::atomic<uint32_t> clients{0};
   std::array<Counted, kWorkersMax> counted;  // by worker
-  std::array<Front*, kWorkersMax> fronts{};  // likewise; set before they run
+  // Likewise, nullptr where there is none: they enter themselves before the workers run and leave when none does.
+  std::array<Front*, kWorkersMax> fronts{};
   uint64_t sum(std::atomic<uint64_t> Counted::*which) const;
   uint64_t commands() const { return sum(&Counted::commands); }
   uint64_t output_bytes() const { return sum(&Counted::output_bytes); }
@@ -169,8 +170,6 @@ struct FrontShared {
   TcpTls* tls = nullptr;    // of clients; nullptr: they are not encrypted
   uint64_t started_ns = 0;  // of the monotonic clock
   std::string run_id;       // 40 hexadecimal digits: this process
-  // By worker, nullptr where there is none: they enter themselves before the workers run and leave when none does.
-  std::array<Front*, kWorkersMax> fronts{};
 };
 
 // What a command may ask of the node. Called on the worker's thread.
