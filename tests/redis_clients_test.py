@@ -79,7 +79,7 @@ class Clients(ProcessTest):
         with contextlib.ExitStack() as stack:
             for name in names:
                 connection = stack.enter_context(cluster.connect(0))
-                self.assertEqual(connection.ask("CLIENT", "SETNAME", name), b"OK")
+                self.assertEqual(connection.ask("CLIENT", "SETNAME", name), "OK")
             listed = re.findall(r" name=(c\d+) ", self.cli("CLIENT", "LIST"))
             self.assertEqual(sorted(listed), sorted(names))
             self.assertEqual(self.cli("CLIENT", "KILL", "TYPE", "normal"), "20\n")

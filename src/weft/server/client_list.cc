@@ -60,19 +60,17 @@ std::string client_line(const Client& client, uint64_t now_ns) {
   return line;
 }
 
-// Called by the front whose connections are asked for.
+// A page. Called by the front whose connections are asked for.
 void Front::answer_some(ClientQuestion& question) {
-  constexpr size_t kPage = 64;
-  constexpr uint64_t kLineNs = 1500;
-  size_t looked = 0;
-  uint64_t lines = 0;
+  constexpr size_t kLines = 64;
+  constexpr size_t kLooked = 512;
+  constexpr uint64_t kLineNs = 1500, kLookedNs = 50, kPassedNs = 20;
+  size_t lines = 0, looked = 0, passed = 0;
   // They stand in the order of their numbers.
-  for (Client& client : clients_) {
-    if (client.id <= question.after) continue;
-    if (++looked > kPage * 8 || lines == kPage) {
-      turns_.charge(questions_share_, lines * kLineNs + looked * kLineNs / 32, "listing clients");
-      return question.done.store(true, std::memory_order_release);
-    }
+  auto at = clients_.begin();
+  for (; at != clients_.end() && at->id <= question.after; ++at) ++passed;
+  for (; at != clients_.end() && lines < kLines && looked < kLooked; ++at, ++looked) {
+    Client& client = *at;
     question.after = client.id;
     if (!question.filter.fits(client)) continue;
     ++lines;
@@ -86,17 +84,20 @@ void Front::answer_some(ClientQuestion& question) {
       lose(client);
     }
   }
-  turns_.charge(questions_share_, lines * kLineNs + looked * kLineNs / 32, "listing clients");
-  question.over = true;
+  turns_.charge(questions_share_, lines * kLineNs + looked * kLookedNs + passed * kPassedNs, "listing clients");
+  question.over = at == clients_.end();
   question.done.store(true, std::memory_order_release);
 }
 
+// A page or two in a turn: however many ask, the worker's own clients have the rest of it.
 bool Front::answer_questions() {
+  constexpr int kPagesOfATurn = 2;
   if (questions_.empty()) return false;
-  while (!questions_.empty() && !turns_.over(questions_share_)) {
+  int pages = 0;
+  do {
     answer_some(*questions_.front());
     questions_.pop_front();
-  }
+  } while (++pages < kPagesOfATurn && !questions_.empty() && !turns_.over(questions_share_));
   return true;
 }
 
