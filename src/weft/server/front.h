@@ -299,7 +299,7 @@ class Front final : public Clients, public Bell {
   Task<void> expire_due();
   void look_at_cell(size_t cell, std::vector<std::string>* expired);
   Task<void> delete_all(std::vector<std::string> keys);
-  Task<Code> delete_expired(Txn& txn, std::span<const std::string> keys);
+  Task<Code> delete_expired(Txn& txn, std::span<const std::string> keys, size_t* deleted);
   Task<Code> apply(Txn& txn, std::span<const Part> parts, Attempt* out);
   bool has_enough(const Client& client) const {
     return client.unread_bytes() + client.reply.size() >= options_.output_held_bytes;

@@ -72,11 +72,12 @@ Task<void> Front::delete_all(std::vector<std::string> keys) {
   const size_t together = std::min<size_t>(kExpiredTogether, engine_->limits().txn_keys_max);
   for (size_t i = 0; i < keys.size(); i += together) {
     const std::span<const std::string> some = std::span(keys).subspan(i, std::min(together, keys.size() - i));
-    const auto body = [&](Txn& txn) { return delete_expired(txn, some); };
+    size_t deleted = 0;
+    const auto body = [&](Txn& txn) { return delete_expired(txn, some, &deleted); };
     Task<Outcome> running = session_.run({}, body);
     const Outcome outcome = co_await running;
     if (outcome.committed()) {
-      stats_->expired_keys.add(some.size());
+      stats_->expired_keys.add(deleted);
       continue;
     }
     const int64_t again_ms = wall_us() / 1000 + kAgainMs;
