@@ -9,6 +9,7 @@
 #include "weft/server/command_help.h"
 #include "weft/server/command_text.h"
 #include "weft/server/front.h"
+#include "weft/server/replicas_here.h"
 
 namespace weft {
 namespace {
@@ -32,15 +33,10 @@ std::string id_of(const Member& member) {
   return id;
 }
 
-struct At {
-  std::string host;
-  int64_t port = 0;
-};
-
-At clients_at(const Member& member) {
+ClientAddress clients_at(const Member& member) {
   const size_t colon = member.clients.rfind(':');
   if (colon == std::string::npos) return {};
-  At at{member.clients.substr(0, colon), parse_integer(member.clients.substr(colon + 1)).value_or(0)};
+  ClientAddress at{member.clients.substr(0, colon), parse_integer(member.clients.substr(colon + 1)).value_or(0)};
   if (at.host.starts_with('[') && at.host.ends_with(']')) at.host = at.host.substr(1, at.host.size() - 2);
   // Who listens everywhere does not know how it is reached: empty means where the client has asked.
   if (at.host == "0.0.0.0" || at.host == "::") at.host.clear();
@@ -71,7 +67,7 @@ void slots(Front& front, Client&, Arguments, RespWriter& reply) {
     reply.integer(range.first);
     reply.integer(range.last);
     for (const Member* member : members) {
-      const At at = clients_at(*member);
+      const ClientAddress at = clients_at(*member);
       reply.array(4);
       reply.bulk(at.host);
       reply.integer(at.port);
@@ -104,7 +100,7 @@ void shards(Front& front, Client&, Arguments, RespWriter& reply) {
     }
     reply.bulk("nodes");
     reply.array(1);
-    const At at = clients_at(*primary);
+    const ClientAddress at = clients_at(*primary);
     reply.map(7);
     reply.bulk("id");
     reply.bulk(id_of(*primary));
@@ -128,7 +124,7 @@ void nodes(Front& front, Client&, Arguments, RespWriter& reply) {
   std::string text;
   for (const Member& member : view.members) {
     if (member.clients.empty()) continue;
-    const At at = clients_at(member);
+    const ClientAddress at = clients_at(member);
     text += id_of(member) + " " + at.host + ":" + std::to_string(at.port) + "@" + std::to_string(at.port) + " " +
             (member.node == front.engine()->node_id() ? "myself,master" : "master") + " - 0 0 " +
             std::to_string(view.epoch.value) + " connected";
@@ -166,21 +162,12 @@ void myid(Front& front, Client&, Arguments, RespWriter& reply) {
 
 // Who has a replica of what this node is primary of, and answers clients. Every acknowledged write is at each of them.
 void role(Front& front, Client&, Arguments, RespWriter& reply) {
-  const View& view = front.engine()->view();
-  uint64_t holders = 0;
-  for (const Placement& placement : view.partitions) {
-    if (placement.primary() == front.engine()->node_id()) holders |= placement.mask;
-  }
-  std::vector<At> replicas;
-  for (const Member& member : view.members) {
-    const bool other = member.node != front.engine()->node_id() && (holders >> member.node.value & 1U) != 0;
-    if (other && !member.clients.empty()) replicas.push_back(clients_at(member));
-  }
+  const std::vector<ClientAddress> replicas = replicas_here(*front.engine());
   reply.array(3);
   reply.bulk("master");
   reply.integer(0);
   reply.array(replicas.size());
-  for (const At& at : replicas) {
+  for (const ClientAddress& at : replicas) {
     reply.array(3);
     reply.bulk(at.host);
     reply.bulk(std::to_string(at.port));
@@ -231,6 +218,20 @@ constexpr Command kCommands[] = {
 };
 
 }  // namespace
+
+std::vector<ClientAddress> replicas_here(const Engine& engine) {
+  const View& view = engine.view();
+  uint64_t holders = 0;
+  for (const Placement& placement : view.partitions) {
+    if (placement.primary() == engine.node_id()) holders |= placement.mask;
+  }
+  std::vector<ClientAddress> replicas;
+  for (const Member& member : view.members) {
+    const bool other = member.node != engine.node_id() && (holders >> member.node.value & 1U) != 0;
+    if (other && !member.clients.empty()) replicas.push_back(clients_at(member));
+  }
+  return replicas;
+}
 
 std::span<const Command> cluster_commands() { return kCommands; }
 

@@ -8,10 +8,12 @@
 #include <cstdio>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "weft/server/figures.h"
 #include "weft/server/front.h"
 #include "weft/server/redis_version.h"
+#include "weft/server/replicas_here.h"
 
 namespace weft {
 namespace {
@@ -100,7 +102,13 @@ std::string stats_section(Front& front, const Client&) {
 }
 
 std::string replication_section(Front& front, const Client&) {
-  return line("role", "master") + line("connected_slaves", 0) + line("weft_replicas", front.engine()->view().replicas);
+  const std::vector<ClientAddress> replicas = replicas_here(*front.engine());
+  std::string text = line("role", "master") + line("connected_slaves", replicas.size());
+  for (size_t i = 0; i < replicas.size(); ++i) {
+    text += line("slave" + std::to_string(i), "ip=" + replicas[i].host + ",port=" + std::to_string(replicas[i].port) +
+                                                  ",state=online,offset=0,lag=0");
+  }
+  return text + line("weft_replicas", front.engine()->view().replicas);
 }
 
 std::string cpu_section(Front&, const Client&) {
