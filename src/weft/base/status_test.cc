@@ -34,7 +34,7 @@ TEST(Status, OnlyWhatPassesByItselfIsRetryable) {
   for (int i = 0; i < kCodes; ++i) {
     if (code_retryable(static_cast<Code>(i))) retryable.insert(code_name(static_cast<Code>(i)));
   }
-  EXPECT_EQ(retryable, (std::set<std::string_view>{"busy", "epoch", "locked", "version-moved"}));
+  EXPECT_EQ(retryable, (std::set<std::string_view>{"busy", "epoch", "locked", "peer-lost", "version-moved"}));
 }
 
 TEST(Status, TextNamesCodeMeaningAndDetail) {

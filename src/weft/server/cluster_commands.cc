@@ -144,7 +144,7 @@ void info(Front& front, Client&, Arguments, RespWriter& reply) {
   const auto line = [](std::string_view name, uint64_t value) {
     return std::string(name) + ":" + std::to_string(value) + "\r\n";
   };
-  reply.verbatim(std::string("cluster_state:") + (front.engine()->active() ? "ok" : "fail") + "\r\n" +
+  reply.verbatim(std::string("cluster_state:") + (front.engine()->trouble().empty() ? "ok" : "fail") + "\r\n" +
                  line("cluster_slots_assigned", kRedisSlots) + line("cluster_slots_ok", kRedisSlots) +
                  line("cluster_slots_pfail", 0) + line("cluster_slots_fail", 0) +
                  line("cluster_known_nodes", view.members.size()) + line("cluster_size", view.members.size()) +

@@ -151,6 +151,14 @@ TEST_F(FrontAnswerTest, WalksAndWhatBegins) {
   }
 }
 
+// What a client of Redis Cluster looks at.
+TEST_F(FrontAnswerTest, TheStateOfTheClusterIsAsThisNodeSeesIt) {
+  const Fd client = connect_to(0);
+  EXPECT_NE(ask(client, "CLUSTER INFO").find("cluster_state:ok"), std::string::npos);
+  nodes_[0]->set_lease(clock_.now);
+  EXPECT_NE(ask(client, "CLUSTER INFO").find("cluster_state:fail"), std::string::npos);
+}
+
 // More connections than the node has transactions for, at one key and at many.
 TEST_F(FrontAnswerTest, ManyConnections) {
   std::vector<Fd> clients;

@@ -36,10 +36,7 @@ class Hostile : public testing::TestWithParam<const char*>, public HandNodes {
   Detached get(Session session, uint64_t key, std::vector<Outcome>* outcomes) {
     Txn txn = co_await session.begin();
     const Value value = co_await txn.get(kTable, key);
-    Outcome outcome;
-    if (value.code != Code::kOk) outcome.kind = OutcomeKind::kAborted;
-    outcome.code = value.code;
-    outcomes->push_back(outcome);
+    outcomes->push_back(value.code == Code::kOk ? Outcome() : txn.abort(value.code));
   }
 
   Detached get_one(Session session, uint64_t key, std::vector<Outcome>* outcomes) {
