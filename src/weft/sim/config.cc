@@ -181,6 +181,9 @@ SimConfig draw_config(const SimOptions& fixed) {
   options.doorbells = verbs.chance(80);
   options.outstanding = verbs.chance(80);
   options.passive_acks = verbs.chance(70);
+  config.network.late_percent = pick<uint32_t>(verbs, {0, 10, 50});
+  config.network.late_ns = pick<uint64_t>(verbs, {500, 3'000, 20'000});
+  config.network.hasty_percent = pick<uint32_t>(verbs, {50, 100});
   // How locks are taken where atomic verbs do not go with the processor's: once more from a source of its own.
   Random locks(mix64(fixed.seed) ^ 0x10cb);
   config.network.atomic_with_cpu = locks.chance(70);

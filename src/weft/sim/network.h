@@ -37,6 +37,9 @@ struct NetworkConfig {
   uint32_t channel_packets = 64;  // under way per (sender, receiver, worker, flow)
   uint32_t queue_verbs = 128;     // posted and not completed, per (sender, receiver, worker)
   uint64_t line_gap_ns = 40;      // before each line of a verb, at most
+  uint32_t late_percent = 0;      // of READs and atomics: late at the target,
+  uint64_t late_ns = 3000;        // by so much, at most,
+  uint32_t hasty_percent = 0;     // and so many WRITEs and atomics overtake them, where the wire allows it
   bool atomic_with_cpu = true;    // else a CAS or FAA looks first and stores later
   uint64_t atomic_gap_ns = 1000;  // so much later, at most
   bool own_words = false;         // and nodes have OwnWords

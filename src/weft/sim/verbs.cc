@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "weft/base/hash.h"
+#include "weft/base/marks.h"
 
 namespace weft {
 
@@ -25,8 +26,18 @@ bool VerbQueue::post(std::span<const Verb> verbs) {
   if (verbs_.size() + verbs.size() > network()->config_.queue_verbs) return false;
   const Regions* const target = network()->regions(to_);
   const uint32_t grant = target->grant_of(wire_->node_);
+  ++chains_;
   for (const Verb& verb : verbs) {
-    verbs_.push_back({verb, generation_, grant, target, VerbStatus::kDone, false, false, {}, {}, 0});
+    if (!verb.follows) ++chains_;
+    Posted& posted = verbs_.emplace_back();
+    posted.verb = verb;
+    posted.generation = generation_;
+    posted.grant = grant;
+    posted.target = target;
+    posted.number = ++posted_;
+    posted.chain = chains_;
+    posted.flushed = generation_ <= broken_generation_;
+    posted.hasty = verb.kind != VerbKind::kRead && network()->random_.below(100) < network()->config_.hasty_percent;
   }
   return true;
 }
@@ -55,37 +66,75 @@ void VerbQueue::depart(uint64_t at_ns) {
 }
 
 void VerbQueue::on_event(const Event& event) {
+  const uint64_t number = event.b >> 8;
   switch (event.kind) {
     case EventKind::kRequest:
-      ++arrived_;
-      start_next();
+      arrive();
       break;
     case EventKind::kVerb:
-      start(verbs_[finished_]);
+      start(numbered(number));
       break;
     case EventKind::kLine:
-      do_line(verbs_[finished_]);
+      do_line(numbered(number));
       break;
     case EventKind::kSwap:
-      end_atomic(verbs_[finished_]);
+      end_atomic(numbered(number));
       break;
     default:
       respond();
   }
 }
 
-void VerbQueue::start_next() {
-  if (executing_ || finished_ == arrived_) return;
-  executing_ = true;
-  start(verbs_[finished_]);
+void VerbQueue::set(uint64_t in_ns, EventKind kind, const Posted& posted) {
+  network()->events_->set(network()->events_->now_ns() + in_ns, kind, this, wire_->node_.value,
+                          to_.value | posted.number << 8);
+}
+
+void VerbQueue::arrive() {
+  Posted& posted = verbs_[arrived_++];
+  const Verb& verb = posted.verb;
+  {
+    const Regions::Section section(*network()->regions(to_), wire_->node_);
+    posted.bad = section.resolve(verb.region, verb.offset, atomic(verb) ? 8 : verb.bytes) == nullptr ||
+                 (atomic(verb) && verb.offset % 8 != 0);
+  }
+  start_some(true);
+}
+
+bool VerbQueue::may_start(size_t index) const {
+  const Posted& posted = verbs_[index];
+  for (size_t i = answered_; i < index; ++i) {
+    const Posted& before = verbs_[i];
+    if (before.finished) continue;
+    const bool ordered = before.verb.kind == VerbKind::kWrite || before.chain == posted.chain || before.bad;
+    if (!posted.hasty || ordered) return false;
+  }
+  return true;
+}
+
+// Some READs and atomics are late, so that there is something to overtake.
+void VerbQueue::start_some(bool at_once) {
+  const NetworkConfig& config = network()->config_;
+  for (size_t i = answered_; i < arrived_; ++i) {
+    Posted& posted = verbs_[i];
+    if (posted.started || !may_start(i)) continue;
+    posted.started = true;
+    uint64_t in_ns = at_once ? 0 : gap_ns();
+    const bool late = posted.verb.kind != VerbKind::kWrite && network()->random_.below(100) < config.late_percent;
+    if (late) in_ns += network()->random_.below(config.late_ns + 1);
+    if (i > answered_) WEFT_MARK("a verb overtakes another of its queue");
+    // An event of its own, so that others can come between two verbs.
+    if (at_once && !late) return start(posted);  // nothing has arrived behind it
+    set(in_ns, EventKind::kVerb, posted);
+  }
 }
 
 void VerbQueue::start(Posted& posted) {
   ++network()->verbs_;
   const bool cut_off = posted.lost || network()->severed(wire_->node_, to_);
-  if (posted.generation <= broken_generation_ || cut_off) {
+  if (posted.flushed || cut_off) {
     posted.status = VerbStatus::kFlushed;
-    answer();
+    finish(posted);
   } else if (atomic(posted.verb)) {
     do_atomic(posted);
   } else {
@@ -124,10 +173,9 @@ void VerbQueue::do_line(Posted& posted) {
     }
   }
   if (posted.lines.empty()) {
-    answer();
+    finish(posted);
   } else {
-    network()->events_->set(network()->events_->now_ns() + gap_ns(), EventKind::kLine, this, wire_->node_.value,
-                            to_.value);
+    set(gap_ns(), EventKind::kLine, posted);
   }
 }
 
@@ -154,22 +202,21 @@ void VerbQueue::do_atomic(Posted& posted) {
   store(posted.data.data(), old);
   const bool stores = verb.kind == VerbKind::kFetchAdd || old == verb.compare;
   if (!stores) {
-    answer();
+    finish(posted);
     return;
   }
   posted.stored = verb.kind == VerbKind::kFetchAdd ? old + verb.operand : verb.operand;
   network()->atomics_[to_.value] = this;
+  looked_ = posted.number;
   if (network()->config_.atomic_with_cpu) {
     end_atomic(posted);
   } else {
-    const uint64_t gap_ns = network()->random_.below(network()->config_.atomic_gap_ns + 1);
-    network()->events_->set(network()->events_->now_ns() + gap_ns, EventKind::kSwap, this, wire_->node_.value,
-                            to_.value);
+    set(network()->random_.below(network()->config_.atomic_gap_ns + 1), EventKind::kSwap, posted);
   }
 }
 
 void VerbQueue::land_atomic() {
-  Posted& posted = verbs_[finished_];
+  Posted& posted = numbered(looked_);
   const Regions::Section section(*network()->regions(to_), wire_->node_);
   std::byte* const memory = reached(posted, section);
   if (memory == nullptr) {
@@ -180,39 +227,41 @@ void VerbQueue::land_atomic() {
 }
 
 void VerbQueue::end_atomic(Posted& posted) {
-  if (network()->atomics_[to_.value] == this) network()->finish_atomic(to_);
+  if (network()->atomics_[to_.value] == this && looked_ == posted.number) network()->finish_atomic(to_);
   if (posted.status == VerbStatus::kRefused) {
     refuse(posted);
   } else {
-    answer();
+    finish(posted);
   }
 }
 
 void VerbQueue::refuse(Posted& posted) {
   posted.status = VerbStatus::kRefused;
   posted.lines.clear();
-  broken_generation_ = posted.generation;
-  answer();
+  broken_generation_ = std::max(broken_generation_, posted.generation);
+  for (Posted& behind : verbs_) {
+    if (behind.number > posted.number && behind.generation <= posted.generation) behind.flushed = true;
+  }
+  finish(posted);
 }
 
-void VerbQueue::answer() {
-  ++finished_;
-  executing_ = false;
+void VerbQueue::finish(Posted& posted) {
+  posted.finished = true;
   const uint64_t now_ns = network()->events_->now_ns();
-  last_response_ns_ = std::max(last_response_ns_, now_ns + network()->latency(to_, wire_->node_, now_ns));
-  network()->events_->set(last_response_ns_, EventKind::kResponse, this, wire_->node_.value, to_.value);
-  // An event of its own, so that others can come between two verbs.
-  if (finished_ < arrived_) {
-    executing_ = true;
-    network()->events_->set(now_ns + gap_ns(), EventKind::kVerb, this, wire_->node_.value, to_.value);
+  for (; answered_ < arrived_ && verbs_[answered_].finished; ++answered_) {
+    last_response_ns_ = std::max(last_response_ns_, now_ns + network()->latency(to_, wire_->node_, now_ns));
+    network()->events_->set(last_response_ns_, EventKind::kResponse, this, wire_->node_.value, to_.value);
   }
+  start_some(false);
 }
 
 void VerbQueue::respond() {
   Posted& posted = verbs_.front();
   const Verb& verb = posted.verb;
   // It may have landed; that it did is lost.
-  if (network()->severed(wire_->node_, to_) && posted.status == VerbStatus::kDone) posted.status = VerbStatus::kFlushed;
+  const bool lost = network()->severed(wire_->node_, to_) || posted.generation <= failed_generation_;
+  if (lost && posted.status == VerbStatus::kDone) posted.status = VerbStatus::kFlushed;
+  if (posted.status != VerbStatus::kDone) failed_generation_ = std::max(failed_generation_, posted.generation);
   const bool returns = verb.kind != VerbKind::kWrite && posted.status == VerbStatus::kDone && !posted.muted;
   if (returns && !posted.data.empty()) std::memcpy(verb.local, posted.data.data(), posted.data.size());
   const Completion completion{to_, posted.status, verb.tag};
@@ -221,7 +270,7 @@ void VerbQueue::respond() {
   verbs_.pop_front();
   --departed_;
   --arrived_;
-  --finished_;
+  --answered_;
   if (reported) wire_->complete(completion);
 }
 

@@ -91,6 +91,110 @@ TEST_F(VerbsTest, OnePostTakesEffectInOrder) {
   EXPECT_EQ(load<uint64_t>(region_->base()), 42U);
 }
 
+// I1, for every two kinds: the second is before the first if and only if the wire allows it, and the answers keep the
+// order of posting. When a verb took effect is told by what it read or left: the test counts in the word that is read.
+TEST_F(VerbsTest, AVerbOvertakesWhatItMay) {
+  open({.jitter_ns = 700, .queue_verbs = 16, .line_gap_ns = 100, .late_percent = 50, .hasty_percent = 80});
+  using enum VerbKind;
+  constexpr uint64_t kOffsets[] = {0, 256};
+  const auto overtakes = [&](VerbKind first, VerbKind second, bool follows, bool together) {
+    int count = 0;
+    for (int round = 0; round < 200; ++round) {
+      uint64_t local[] = {1, 1};
+      uint64_t when[] = {0, 0};
+      const VerbKind kinds[] = {first, second};
+      std::vector<Verb> verbs;
+      for (size_t i = 0; i < 2; ++i) {
+        verbs.push_back(verb(kinds[i], kOffsets[i], 8, &local[i], i + 1));
+        verbs.back().operand = 1;  // of an atomic; a CAS expects 0
+        store(region_->base() + kOffsets[i], uint64_t{0});
+      }
+      verbs[1].follows = follows;
+      if (together) {
+        EXPECT_TRUE(post(verbs));
+      } else {
+        EXPECT_TRUE(post({verbs[0]}));
+        EXPECT_TRUE(post({verbs[1]}));
+      }
+      for (uint64_t event = 1;; ++event) {
+        for (size_t i = 0; i < 2; ++i) {
+          if (kinds[i] == kRead) store(region_->base() + kOffsets[i], event);
+        }
+        const bool more = events_.run_one();
+        for (size_t i = 0; i < 2; ++i) {
+          if (kinds[i] != kRead && when[i] == 0 && load<uint64_t>(region_->base() + kOffsets[i]) == 1) when[i] = event;
+        }
+        if (!more) break;
+      }
+      const auto done = run_all();
+      EXPECT_EQ(done.size(), 2U);
+      if (done.size() == 2) EXPECT_EQ(done[0].tag, 1U);
+      for (size_t i = 0; i < 2; ++i) {
+        if (kinds[i] == kRead) when[i] = local[i];
+      }
+      count += when[1] < when[0] ? 1 : 0;
+    }
+    return count;
+  };
+  for (const VerbKind first : {kRead, kWrite, kCompareSwap, kFetchAdd}) {
+    for (const VerbKind second : {kRead, kWrite, kCompareSwap, kFetchAdd}) {
+      SCOPED_TRACE(testing::Message() << static_cast<int>(first) << " then " << static_cast<int>(second));
+      const bool may = first != kWrite && second != kRead;
+      EXPECT_EQ(overtakes(first, second, true, true), 0);
+      EXPECT_EQ(overtakes(first, second, false, true) > 0, may);
+      EXPECT_EQ(overtakes(first, second, true, false) > 0, may) << "of another post";
+    }
+  }
+}
+
+// A READ that a WRITE overtakes in its middle sees some of it.
+TEST_F(VerbsTest, AWriteOvertakesAReadInItsMiddle) {
+  open({.jitter_ns = 700, .queue_verbs = 16, .line_gap_ns = 100, .late_percent = 0, .hasty_percent = 100});
+  constexpr uint32_t kBytes = 2048;
+  const std::vector<uint8_t> text(kBytes, 1);
+  int torn = 0;
+  for (int round = 0; round < 50; ++round) {
+    std::memset(region_->base(), 0, kBytes);
+    std::vector<uint8_t> back(kBytes, 7);
+    std::vector<uint8_t> copy = text;
+    ASSERT_TRUE(post({verb(VerbKind::kRead, 0, kBytes, back.data(), 1)}));
+    ASSERT_TRUE(post({verb(VerbKind::kWrite, 0, kBytes, copy.data(), 2)}));
+    ASSERT_EQ(run_all().size(), 2U);
+    const auto ones = std::count(back.begin(), back.end(), 1);
+    ASSERT_EQ(ones + std::count(back.begin(), back.end(), 0), kBytes);
+    if (ones != 0 && ones != kBytes) ++torn;
+    EXPECT_EQ(std::memcmp(region_->base(), text.data(), kBytes), 0);
+  }
+  EXPECT_GT(torn, 0);
+}
+
+// I3: what has overtaken a verb that is refused then is said to be flushed: nobody knows that it landed.
+TEST_F(VerbsTest, WhatOvertookARefusedVerbIsFlushed) {
+  open({.jitter_ns = 0, .queue_verbs = 16, .line_gap_ns = 100, .late_percent = 100, .hasty_percent = 100});
+  uint64_t back = 9;
+  uint64_t value = 5;
+  ASSERT_TRUE(post({verb(VerbKind::kRead, 0, 8, &back, 1)}));
+  ASSERT_TRUE(post({verb(VerbKind::kWrite, 64, 8, &value, 2)}));
+  while (load<uint64_t>(region_->base() + 64) != 5) ASSERT_TRUE(events_.run_one());
+  ASSERT_EQ(back, 9U);
+  network_->regions(kTarget)->revoke(kInitiator);
+  auto done = run_all();
+  ASSERT_EQ(done.size(), 2U);
+  EXPECT_EQ(done[0].status, VerbStatus::kRefused);
+  EXPECT_EQ(done[1].status, VerbStatus::kFlushed);
+  EXPECT_EQ(back, 9U);
+  // And nothing overtakes one that goes nowhere.
+  network_->regions(kTarget)->grant(kInitiator);
+  wire()->reset(kTarget);
+  value = 6;
+  ASSERT_TRUE(post({verb(VerbKind::kRead, region_->bytes(), 8, &back, 3)}));
+  ASSERT_TRUE(post({verb(VerbKind::kWrite, 64, 8, &value, 4)}));
+  done = run_all();
+  ASSERT_EQ(done.size(), 2U);
+  EXPECT_EQ(done[0].status, VerbStatus::kRefused);
+  EXPECT_EQ(load<uint64_t>(region_->base() + 64), 5U);
+}
+
 TEST_F(VerbsTest, UnsignalledVerbsReportNothingButHaveHappened) {
   uint64_t value = 77;
   uint64_t back = 0;
