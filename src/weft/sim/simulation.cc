@@ -1,17 +1,9 @@
-#include "weft/sim/simulation.h"
+#include "weft/sim/simulation_run.h"
 
 #include <algorithm>
-#include <list>
-#include <memory>
 
 #include "weft/base/check.h"
-#include "weft/run/root.h"
-#include "weft/sim/events.h"
-#include "weft/sim/network.h"
-#include "weft/sim/processes.h"
-#include "weft/sim/workload.h"
 #include "weft/txn/engine.h"
-#include "weft/txn/replicas.h"
 
 namespace weft {
 
@@ -19,99 +11,19 @@ namespace {
 
 using sim::Client;
 
-constexpr uint64_t kBlockedStepNs = 500;     // until a worker that waits for room in a channel looks again
-constexpr uint64_t kQuietNs = 100'000'000;   // more than any ride-along timer, after the last client is done
-constexpr uint64_t kEventsMax = 20'000'000;  // without progress; a run of some hundred transactions needs a hundredth
+constexpr uint64_t kBlockedStepNs = 500;  // until a worker that waits for room in a channel looks again
 
 Task<void> await(Task<void> task, Client* client) {
   co_await task;
   client->done = true;
 }
 
-// Whether some node has two replicas more than another.
-std::string uneven(const View& view) {
-  std::string text;
-  size_t least = SIZE_MAX;
-  size_t most = 0;
-  for (const Member& member : view.members) {
-    const auto held =
-        static_cast<size_t>(std::count_if(view.partitions.begin(), view.partitions.end(),
-                                          [&](const Placement& placement) { return placement.held_by(member.node); }));
-    least = std::min(least, held);
-    most = std::max(most, held);
-    text += " " + std::to_string(held);
-  }
-  return most > least + 1 ? "the load is not even, replicas by node:" + text : std::string();
-}
-
-class Simulation final : public EventSink, public Wakeups, public Processes::Keeper {
- public:
-  Simulation(const SimOptions& options, HistorySink* sink);
-  ~Simulation() override;
-  SimResult run();
-
-  void on_event(const Event& event) override;
-  void wake(NodeId node, WorkerId worker) override { schedule(loop(node, worker), events_.now_ns()); }
-  void process_ends(NodeId node) override;
-  void process_starts(NodeId node) override;
-  void process_started(NodeId node) override;
-  void link_fails(const FaultWindow& window) override;
-
- private:
-  struct Loop {  // one worker
-    NodeId node;
-    WorkerId id;
-    Worker* worker = nullptr;
-    uint64_t busy_until_ns = 0;
-    uint64_t due_ns = UINT64_MAX;  // of the step that is scheduled
-    uint64_t turn = 0;             // names it; events of earlier turns are void
-  };
-
-  Loop& loop(NodeId node, WorkerId worker) {
-    return loops_[size_t{node.value} * static_cast<size_t>(config_.options.workers) + worker.value];
-  }
-  bool recovers() const { return config_.faults.recovers(); }
-  bool build();
-  bool heal();
-  void schedule(Loop& loop, uint64_t at_ns);
-  void step(Loop& loop, uint64_t turn);
-  void start_client(NodeId node, WorkerId worker, bool last, int visit = 0);
-  bool wants_more() const;
-  bool run_clients();
-  void check_peers();
-  void progress();
-  bool stuck();
-  bool stops();
-  void quiet_down();
-  void check_end();
-  std::string stuck_text() const;
-  bool idle() const;
-  uint64_t faults_begun() const;
-  SimResult result();
-
-  const uint64_t seed_;
-  const SimConfig config_;
-  Random random_;
-  Events events_;
-  FaultPlan faults_;
-  Network network_;
-  sim::Stage stage_;
-  std::unique_ptr<sim::Workload> workload_;
-  std::vector<Loop> loops_;
-  Processes processes_;
-  std::vector<std::unique_ptr<Client>> clients_;
-  std::list<std::pair<Client*, Root>> roots_;  // destroyed before the engines they use
-  uint64_t steps_ = 0;
-  uint64_t begun_faults_ = 0;
-  bool stopped_ = false;                            // the cluster, as it must
-  uint64_t progress_ns_ = 0, progress_events_ = 0;  // of the last progress
-  uint64_t ended_then_ = 0;                         // transactions that had ended
-};
-
 FaultPlan draw_faults(const SimConfig& config, uint64_t seed) {
   Random random(mix64(seed) ^ 0xfa17);
   return FaultPlan::draw(random, config.faults, config.options.nodes, config.fault_horizon_ns, config.lease_ns);
 }
+
+}  // namespace
 
 Simulation::Simulation(const SimOptions& options, HistorySink* sink)
     : seed_(options.seed),
@@ -323,74 +235,6 @@ bool Simulation::run_clients() {
   return true;
 }
 
-bool Simulation::idle() const {
-  for (const Node* node : processes_.nodes()) {
-    for (int w = 0; w < node->workers(); ++w) {
-      if (!node->engine(WorkerId(static_cast<uint8_t>(w)))->idle()) return false;
-    }
-  }
-  return true;
-}
-
-// Nobody here sends malformed packets.
-void Simulation::check_peers() {
-  for (const Loop& loop : loops_) {
-    if (processes_.down(loop.node)) continue;
-    for (int n = 0; n < config_.options.nodes; ++n) {
-      const NodeId peer(static_cast<uint8_t>(n));
-      if (!processes_.node(loop.node)->engine(loop.id)->port().closed(peer)) continue;
-      stage_.violation("n" + std::to_string(loop.node.value) + "w" + std::to_string(loop.id.value) +
-                       " has closed its channel to n" + std::to_string(n));
-    }
-  }
-}
-
-// What rides on later messages goes alone after a while: lets it.
-void Simulation::quiet_down() {
-  const uint64_t until_ns = events_.now_ns() + kQuietNs;
-  const uint64_t events_max = events_.ran() + kEventsMax;
-  while (events_.next_ns() <= until_ns && events_.ran() <= events_max) events_.run_one();
-  if (idle()) return;
-  stage_.violation("not idle long after the last transaction:" + stuck_text());
-}
-
-void Simulation::check_end() {
-  check_peers();
-  const View& view = processes_.node(NodeId(0))->engine(WorkerId(0))->view();
-  if (const std::string wrong = audit_replicas(processes_.nodes(), view); !wrong.empty()) {
-    stage_.violation("replicas: " + wrong);
-  }
-  if (const std::string wrong = uneven(view); !wrong.empty()) stage_.violation(wrong);
-}
-
-std::string Simulation::stuck_text() const {
-  std::string text = "stuck at " + std::to_string(events_.now_ns()) + " ns:";
-  int shown = 0;
-  for (const auto& client : clients_) {
-    if (client->done || ++shown > 8) continue;
-    text += " client " + std::to_string(client->id) + " at n" + std::to_string(client->node.value) + "w" +
-            std::to_string(client->worker.value) + " " + client->doing + " since " + std::to_string(client->since_ns) +
-            ";";
-  }
-  for (const Loop& loop : loops_) {
-    if (processes_.down(loop.node)) {
-      text += " n" + std::to_string(loop.node.value) + " is down;";
-      continue;
-    }
-    const Engine* engine = processes_.node(loop.node)->engine(loop.id);
-    if (engine->idle() && !loop.worker->pending() && engine->active()) continue;
-    if (!engine->active()) {
-      text += " n" + std::to_string(loop.node.value) + "w" + std::to_string(loop.id.value) + " recovers into " +
-              std::to_string(engine->view().epoch.value) + (engine->retired() ? ", retired;" : ";");
-      continue;
-    }
-    text += " n" + std::to_string(loop.node.value) + "w" + std::to_string(loop.id.value) +
-            (loop.worker->pending() ? " is pending" : " is not idle") +
-            (loop.due_ns == UINT64_MAX ? ", no step due;" : ", a step due;");
-  }
-  return text + " network:" + network_.text();
-}
-
 SimResult Simulation::run() {
   if (!build()) return result();
   for (const Loop& loop : loops_) {
@@ -418,35 +262,6 @@ SimResult Simulation::run() {
   }
   return result();
 }
-
-SimResult Simulation::result() {
-  workload_->end();
-  for (const std::string& wrong : processes_.contradictions()) stage_.violation(wrong);
-  SimResult result;
-  result.config = config_;
-  result.violations = stage_.violations;
-  for (const std::string& violation : processes_.commit_point_violations())
-    result.violations.push_back("commit point: " + violation);
-  result.trace_hash = events_.trace().hash();
-  result.events = events_.ran();
-  result.virtual_ns = events_.now_ns();
-  result.steps = steps_;
-  result.packets = network_.packets();
-  result.refused_sends = network_.refused_sends();
-  result.faults = begun_faults_;
-  result.crashes = processes_.crashes();
-  result.cells = processes_.cells();
-  result.views = processes_.membership().changes();
-  result.lost = stopped_ ? 1 : 0;
-  result.committed = stage_.committed;
-  result.aborted = stage_.aborted;
-  result.rejected = stage_.rejected;
-  result.unknown = stage_.unknown;
-  result.dropped = stage_.dropped;
-  return result;
-}
-
-}  // namespace
 
 SimResult run_simulation(const SimOptions& options, HistorySink* sink) {
   Simulation simulation(options, sink);

@@ -1,0 +1,126 @@
+// What must hold when the clients of a run are done, and what to say of those that are stuck.
+#include <algorithm>
+#include <string>
+
+#include "weft/sim/simulation_run.h"
+#include "weft/txn/engine.h"
+#include "weft/txn/replicas.h"
+
+namespace weft {
+
+namespace {
+
+// Whether some node has two replicas more than another.
+std::string uneven(const View& view) {
+  std::string text;
+  size_t least = SIZE_MAX;
+  size_t most = 0;
+  for (const Member& member : view.members) {
+    const auto held =
+        static_cast<size_t>(std::count_if(view.partitions.begin(), view.partitions.end(),
+                                          [&](const Placement& placement) { return placement.held_by(member.node); }));
+    least = std::min(least, held);
+    most = std::max(most, held);
+    text += " " + std::to_string(held);
+  }
+  return most > least + 1 ? "the load is not even, replicas by node:" + text : std::string();
+}
+
+}  // namespace
+
+bool Simulation::idle() const {
+  for (const Node* node : processes_.nodes()) {
+    for (int w = 0; w < node->workers(); ++w) {
+      if (!node->engine(WorkerId(static_cast<uint8_t>(w)))->idle()) return false;
+    }
+  }
+  return true;
+}
+
+// Nobody here sends malformed packets.
+void Simulation::check_peers() {
+  for (const Loop& loop : loops_) {
+    if (processes_.down(loop.node)) continue;
+    for (int n = 0; n < config_.options.nodes; ++n) {
+      const NodeId peer(static_cast<uint8_t>(n));
+      if (!processes_.node(loop.node)->engine(loop.id)->port().closed(peer)) continue;
+      stage_.violation("n" + std::to_string(loop.node.value) + "w" + std::to_string(loop.id.value) +
+                       " has closed its channel to n" + std::to_string(n));
+    }
+  }
+}
+
+// What rides on later messages goes alone after a while: lets it.
+void Simulation::quiet_down() {
+  const uint64_t until_ns = events_.now_ns() + kQuietNs;
+  const uint64_t events_max = events_.ran() + kEventsMax;
+  while (events_.next_ns() <= until_ns && events_.ran() <= events_max) events_.run_one();
+  if (idle()) return;
+  stage_.violation("not idle long after the last transaction:" + stuck_text());
+}
+
+void Simulation::check_end() {
+  check_peers();
+  const View& view = processes_.node(NodeId(0))->engine(WorkerId(0))->view();
+  if (const std::string wrong = audit_replicas(processes_.nodes(), view); !wrong.empty()) {
+    stage_.violation("replicas: " + wrong);
+  }
+  if (const std::string wrong = uneven(view); !wrong.empty()) stage_.violation(wrong);
+}
+
+std::string Simulation::stuck_text() const {
+  std::string text = "stuck at " + std::to_string(events_.now_ns()) + " ns:";
+  int shown = 0;
+  for (const auto& client : clients_) {
+    if (client->done || ++shown > 8) continue;
+    text += " client " + std::to_string(client->id) + " at n" + std::to_string(client->node.value) + "w" +
+            std::to_string(client->worker.value) + " " + client->doing + " since " + std::to_string(client->since_ns) +
+            ";";
+  }
+  for (const Loop& loop : loops_) {
+    if (processes_.down(loop.node)) {
+      text += " n" + std::to_string(loop.node.value) + " is down;";
+      continue;
+    }
+    const Engine* engine = processes_.node(loop.node)->engine(loop.id);
+    if (engine->idle() && !loop.worker->pending() && engine->active()) continue;
+    if (!engine->active()) {
+      text += " n" + std::to_string(loop.node.value) + "w" + std::to_string(loop.id.value) + " recovers into " +
+              std::to_string(engine->view().epoch.value) + (engine->retired() ? ", retired;" : ";");
+      continue;
+    }
+    text += " n" + std::to_string(loop.node.value) + "w" + std::to_string(loop.id.value) +
+            (loop.worker->pending() ? " is pending" : " is not idle") +
+            (loop.due_ns == UINT64_MAX ? ", no step due;" : ", a step due;");
+  }
+  return text + " network:" + network_.text();
+}
+
+SimResult Simulation::result() {
+  workload_->end();
+  for (const std::string& wrong : processes_.contradictions()) stage_.violation(wrong);
+  SimResult result;
+  result.config = config_;
+  result.violations = stage_.violations;
+  for (const std::string& violation : processes_.commit_point_violations())
+    result.violations.push_back("commit point: " + violation);
+  result.trace_hash = events_.trace().hash();
+  result.events = events_.ran();
+  result.virtual_ns = events_.now_ns();
+  result.steps = steps_;
+  result.packets = network_.packets();
+  result.refused_sends = network_.refused_sends();
+  result.faults = begun_faults_;
+  result.crashes = processes_.crashes();
+  result.cells = processes_.cells();
+  result.views = processes_.membership().changes();
+  result.lost = stopped_ ? 1 : 0;
+  result.committed = stage_.committed;
+  result.aborted = stage_.aborted;
+  result.rejected = stage_.rejected;
+  result.unknown = stage_.unknown;
+  result.dropped = stage_.dropped;
+  return result;
+}
+
+}  // namespace weft

@@ -1,0 +1,90 @@
+// Simulation: one run of a simulated cluster, from the seed to its result. simulation.cc has the cluster and its
+// clients in virtual time; simulation_end.cc what is looked at when they are done, or stuck.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "weft/base/random.h"
+#include "weft/run/root.h"
+#include "weft/sim/events.h"
+#include "weft/sim/network.h"
+#include "weft/sim/processes.h"
+#include "weft/sim/simulation.h"
+#include "weft/sim/workload.h"
+
+namespace weft {
+
+class Simulation final : public EventSink, public Wakeups, public Processes::Keeper {
+ public:
+  Simulation(const SimOptions& options, HistorySink* sink);
+  ~Simulation() override;
+  SimResult run();
+
+  void on_event(const Event& event) override;
+  void wake(NodeId node, WorkerId worker) override { schedule(loop(node, worker), events_.now_ns()); }
+  void process_ends(NodeId node) override;
+  void process_starts(NodeId node) override;
+  void process_started(NodeId node) override;
+  void link_fails(const FaultWindow& window) override;
+
+ private:
+  static constexpr uint64_t kQuietNs = 100'000'000;  // more than any ride-along timer, after the last client is done
+  // Without progress; a run of some hundred transactions needs a hundredth.
+  static constexpr uint64_t kEventsMax = 20'000'000;
+
+  struct Loop {  // one worker
+    NodeId node;
+    WorkerId id;
+    Worker* worker = nullptr;
+    uint64_t busy_until_ns = 0;
+    uint64_t due_ns = UINT64_MAX;  // of the step that is scheduled
+    uint64_t turn = 0;             // names it; events of earlier turns are void
+  };
+
+  Loop& loop(NodeId node, WorkerId worker) {
+    return loops_[size_t{node.value} * static_cast<size_t>(config_.options.workers) + worker.value];
+  }
+  bool recovers() const { return config_.faults.recovers(); }
+  bool build();
+  bool heal();
+  void schedule(Loop& loop, uint64_t at_ns);
+  void step(Loop& loop, uint64_t turn);
+  void start_client(NodeId node, WorkerId worker, bool last, int visit = 0);
+  bool wants_more() const;
+  bool run_clients();
+  void check_peers();
+  void progress();
+  bool stuck();
+  bool stops();
+  void quiet_down();
+  void check_end();
+  std::string stuck_text() const;
+  bool idle() const;
+  uint64_t faults_begun() const;
+  SimResult result();
+
+  const uint64_t seed_;
+  const SimConfig config_;
+  Random random_;
+  Events events_;
+  FaultPlan faults_;
+  Network network_;
+  sim::Stage stage_;
+  std::unique_ptr<sim::Workload> workload_;
+  std::vector<Loop> loops_;
+  Processes processes_;
+  std::vector<std::unique_ptr<sim::Client>> clients_;
+  std::list<std::pair<sim::Client*, Root>> roots_;  // destroyed before the engines they use
+  uint64_t steps_ = 0;
+  uint64_t begun_faults_ = 0;
+  bool stopped_ = false;                            // the cluster, as it must
+  uint64_t progress_ns_ = 0, progress_events_ = 0;  // of the last progress
+  uint64_t ended_then_ = 0;                         // transactions that had ended
+};
+
+}  // namespace weft
