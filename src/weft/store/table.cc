@@ -63,6 +63,8 @@ Table::Table(const TableOptions& options, Region* region, const TableLayout& lay
       integer_keys_(options.spec.keys == KeyKind::kInteger),
       plain_(options.spec.keys == KeyKind::kInteger && options.spec.partition == PartitionBy::kHash),
       bugs_(options.bugs),
+      looking_(options.looking),
+      looking_context_(options.looking_context),
       records_limit_(layout.records_per_partition),
       bytes_limit_(layout.bytes_per_partition),
       memory_bytes_max_(options.spec.memory_bytes_max != 0 ? options.spec.memory_bytes_max : layout.end),

@@ -80,6 +80,9 @@ struct TableOptions {
   uint64_t hash_seed = 0;
   int workers = 1;  // of this node
   Bugs bugs;        // test only
+  // Test only: called between a look at an absence word and the search in the index.
+  void (*looking)(void* context) = nullptr;
+  void* looking_context = nullptr;
 };
 
 // A slot value of the index; 0 is none.
@@ -359,6 +362,8 @@ class Table {
   const bool integer_keys_;
   const bool plain_;  // integer keys, partitioned by hash
   const Bugs bugs_;
+  void (*const looking_)(void*);
+  void* const looking_context_;
   OwnWords* own_words_ = nullptr;
   RegionId region_;
   const uint64_t records_limit_;

@@ -26,6 +26,8 @@ bool Table::look_absent(const HashedKey& key, Word* word) const {
   const std::byte* const at_word = absence_at(absence_index(key));
   for (;;) {
     const Word before = load_word(at_word);
+    if (looking_ != nullptr) [[unlikely]]
+      looking_(looking_context_);
     const RecordSlot slot = find(key);
     Word record;
     if (slot) {
