@@ -293,6 +293,12 @@ class Front final : public Clients, public Bell {
     size_t failed = 0;  // the part that is the reason if it did not go well, and that is not the first
     size_t ran = 0;     // commands of the first part, if it is alone: as many as its client has room for
   };
+  // The steps of run_list.
+  struct Running;
+  void leave_line(Running& run);
+  bool must_stand(Running& run, const Outcome& outcome, bool together);
+  bool make_smaller(Running& run, const Outcome& outcome, const Attempt& tried, bool together, bool several);
+  void answer_all(Running& run, std::span<const Part> parts, const Outcome& outcome, const Attempt& tried);
   Task<Outcome> attempt(std::span<const Part> parts, Attempt* out);
   static constexpr size_t kExpiredTogether = 32;  // keys of a transaction
   Task<void> sweep();

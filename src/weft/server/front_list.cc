@@ -1,6 +1,7 @@
 // Commands in a transaction: those that came together, or were between MULTI and EXEC. Their keys are read together,
 // then they run one after the other, over as many of the worker's turns as they need.
 #include <algorithm>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -20,94 +21,118 @@ constexpr std::string_view kOutOfMemory = "OOM command not allowed when used mem
 
 }  // namespace
 
+// Commands of a client on their way to their answers.
+struct Front::Running {
+  Client& client;
+  Lines::Place self;                // and what is left of them
+  bool stands;                      // in lines, or leads one
+  Lines::Line* line;                // that it stands in, or leads
+  uint32_t attempts = 0;            // of what is tried now
+  std::optional<Outcome> met = {};  // why it was tried again last
+  Part& part() { return self.part; }
+  void go_on_to_the_end() { part().count = part().list->size() - part().first; }
+};
+
 // All in one transaction, if that goes well; else in halves, and at last one by one; but what is between MULTI and EXEC
 // is one. Whoever leads a line takes along who stands in it.
 Task<void> Front::run_list(Client& client, const CommandList& list, bool exec) {
-  Lines::Place self{{&client, &list, 0, list.size(), exec}, {}};
-  Part& part = self.part;
-  uint32_t attempts = 0;
-  std::optional<Outcome> met;                                // why it was tried again last
-  bool stands = !turns_.heavy(client.share);                 // in lines, or leads one
-  Lines::Line* line = stands ? lines_.find(list) : nullptr;  // that it leads, from here on
-  if (line != nullptr) co_await line->stand(&self);
-  for (bool over = self.answered; !over;) {
+  const bool stands = !turns_.heavy(client.share);
+  Running run{client, {{&client, &list, 0, list.size(), exec}, {}}, stands, stands ? lines_.find(list) : nullptr};
+  if (run.line != nullptr) co_await run.line->stand(&run.self);
+  for (bool over = run.self.answered; !over;) {
     if (turns_.over(client.share) || turns_.full(client.share)) {
       co_await turns_.wait(client.share, Turns::Where::kOutside);
     }
     const uint64_t began_ns = session_.now_ns();
-    const std::span<const Part> parts = line == nullptr
-                                            ? std::span<const Part>(&part, 1)
-                                            : line->gather(self, run_keys_, engine_->limits().txn_bytes_max / 2);
+    const std::span<const Part> parts =
+        run.line == nullptr ? std::span<const Part>(&run.part(), 1)
+                            : run.line->gather(run.self, run_keys_, engine_->limits().txn_bytes_max / 2);
     Attempt tried;
     Task<Outcome> work = attempt(parts, &tried);
     Outcome outcome = co_await work;
     // What it met before is why it has no time left to begin.
-    if (outcome.code == Code::kNoAnswer && outcome.kind == OutcomeKind::kRejected && met) outcome = *met;
+    if (outcome.code == Code::kNoAnswer && outcome.kind == OutcomeKind::kRejected && run.met) outcome = *run.met;
     if (client.lost && parts.size() == 1) break;
     if (std::exchange(client.put_off, false) && !outcome.committed()) {
       WEFT_MARK_OUTSIDE("a transaction that costs much waits for others");
-      if (line != nullptr) lines_.leave(line, engine_->worker());
-      line = nullptr;
-      stands = false;
+      leave_line(run);
       continue;
     }
-    ++attempts;
+    ++run.attempts;
     const bool together = parts.size() > 1;
     // Fewer of them would meet others at the line's key just so.
-    const bool several = together ? !line->met_at_its_key(outcome) : part.count > 1 && !exec;
+    const bool several = together ? !run.line->met_at_its_key(outcome) : run.part().count > 1 && !exec;
     adapt_to(outcome, several);
     uint64_t wait_ns = 0;
     Policy policy;
     policy.attempts = several ? kPatience : UINT32_MAX;
     const bool late = !outcome.committed() && session_.now_ns() >= answer_by_ns(client);
-    if (!outcome.committed() && !late && session_.again(outcome, policy, attempts, began_ns, &wait_ns)) {
-      met = outcome;
-      bool leads = true;
-      if (line != nullptr && !together && !line->met_at_its_key(outcome)) {
-        // Whom it meets elsewhere is nothing that those behind it should wait for.
-        lines_.leave(line, engine_->worker());
-        line = nullptr;
-        stands = false;
-      } else if (line == nullptr && stands) {
-        line = lines_.of(outcome, options_.table, part, &leads);
-      }
-      if (!leads) {
-        attempts = 0;
-        part.count = list.size() - part.first;
-        co_await line->stand(&self);
-        over = self.answered;
+    if (!outcome.committed() && !late && session_.again(outcome, policy, run.attempts, began_ns, &wait_ns)) {
+      run.met = outcome;
+      if (must_stand(run, outcome, together)) {
+        co_await run.line->stand(&run.self);
+        over = run.self.answered;
       } else if (wait_ns > 0) {
         co_await session_.sleep_ns(wait_ns);
       }
       continue;
     }
-    attempts = 0;
-    const bool undone = outcome.kind == OutcomeKind::kAborted || outcome.kind == OutcomeKind::kRejected;
-    if (undone && together) {
-      line->split(tried.failed);
-      continue;
-    }
-    if (undone && several && !late) {
-      WEFT_MARK_OUTSIDE("a run of commands is halved");
-      part.count = (part.count + 1) / 2;
-      continue;
-    }
-    if (!together && outcome.committed()) part.count = tried.ran;
-    if (!together) answer(part, outcome);
-    for (const Part& each : parts.subspan(together ? 0 : 1)) answer(each, outcome);
-    if (together) line->answered(parts.size() - 1, engine_->worker());
-    met.reset();
-    part.first += part.count;
-    part.count = list.size() - part.first;
-    over = part.count == 0;
+    run.attempts = 0;
+    if (make_smaller(run, outcome, tried, together, several && !late)) continue;
+    answer_all(run, parts, outcome, tried);
+    run.met.reset();
+    over = run.part().count == 0;
     if (over || !too_much_unread(client)) continue;
-    if (line != nullptr) lines_.leave(line, engine_->worker());  // nobody waits for who does not read
-    line = nullptr;
-    stands = false;
+    leave_line(run);  // nobody waits for who does not read
     while (too_much_unread(client) && !client.dead) co_await Unread{this, &client};
     over = client.dead;
   }
-  if (line != nullptr && !self.answered) lines_.leave(line, engine_->worker());
+  if (run.line != nullptr && !run.self.answered) lines_.leave(run.line, engine_->worker());
+}
+
+// For good.
+void Front::leave_line(Running& run) {
+  if (run.line != nullptr) lines_.leave(run.line, engine_->worker());
+  run.line = nullptr;
+  run.stands = false;
+}
+
+// It has met others and tries again: whether it has to stand in a line before, behind somebody.
+bool Front::must_stand(Running& run, const Outcome& outcome, bool together) {
+  bool leads = true;
+  if (run.line != nullptr && !together && !run.line->met_at_its_key(outcome)) {
+    leave_line(run);  // whom it meets elsewhere is nothing that those behind it should wait for
+  } else if (run.line == nullptr && run.stands) {
+    run.line = lines_.of(outcome, options_.table, run.part(), &leads);
+  }
+  if (leads) return false;
+  run.attempts = 0;
+  run.go_on_to_the_end();
+  return true;
+}
+
+// What did not go well is tried with fewer, if there can be fewer.
+bool Front::make_smaller(Running& run, const Outcome& outcome, const Attempt& tried, bool together, bool several) {
+  if (outcome.kind != OutcomeKind::kAborted && outcome.kind != OutcomeKind::kRejected) return false;
+  if (together) {
+    run.line->split(tried.failed);
+    return true;
+  }
+  if (!several) return false;
+  WEFT_MARK_OUTSIDE("a run of commands is halved");
+  run.part().count = (run.part().count + 1) / 2;
+  return true;
+}
+
+void Front::answer_all(Running& run, std::span<const Part> parts, const Outcome& outcome, const Attempt& tried) {
+  Part& part = run.part();
+  const bool together = parts.size() > 1;
+  if (!together && outcome.committed()) part.count = tried.ran;
+  if (!together) answer(part, outcome);
+  for (const Part& each : parts.subspan(together ? 0 : 1)) answer(each, outcome);
+  if (together) run.line->answered(parts.size() - 1, engine_->worker());
+  part.first += part.count;
+  run.go_on_to_the_end();
 }
 
 // The more keys several commands have together, the likelier they meet others, and the more is done in vain.
