@@ -49,10 +49,10 @@ VerbsPosted::VerbsPosted(NodeId peer, std::byte* window, uint32_t key, Completio
 
 VerbsPosted::~VerbsPosted() { flush(); }
 
-// A WRITE that goes inline from where it is takes nothing of the window.
+// A WRITE that goes inline from where it is takes nothing of the window; but what is held back goes later.
 size_t VerbsPosted::staged_bytes(const Verb& verb) const {
   const uint32_t bytes = moved_bytes(verb);
-  if (verb.kind == VerbKind::kWrite && bytes == verb.bytes && bytes <= qp_->inline_bytes()) return 0;
+  if (verb.kind == VerbKind::kWrite && bytes == verb.bytes && bytes <= qp_->inline_bytes() && !holds_) return 0;
   return align_up(bytes, 8);
 }
 
@@ -74,6 +74,9 @@ bool VerbsPosted::post(std::span<const Verb> verbs) {
   if (!nowhere) {
     if (!open_ || posted_ - retired_ + verbs.size() > kVerbsMax) return false;
     if (posted_ == retired_) window_head_ = window_tail_ = 0;
+    Order order;
+    holds_ = sent_ != posted_;
+    for (const Verb& verb : verbs) holds_ |= order.waits(verb);
     if (!window_fits(verbs)) return false;
   }
   if (!completions_->reserve(verbs.size())) return false;
@@ -83,14 +86,24 @@ bool VerbsPosted::post(std::span<const Verb> verbs) {
     post_nowhere(verbs);
     return true;
   }
-  read_before_ = atomic_before_ = false;
-  for (size_t i = 0; i < verbs.size(); ++i) {
-    if (!verbs[i].follows) read_before_ = atomic_before_ = false;
-    put(verbs[i], works_[i], parts_[i]);
-    works_[i].next = i + 1 < verbs.size() ? &works_[i + 1] : nullptr;
-  }
-  if (qp_->post(works_.get()) != 0) fail(VerbStatus::kRefused);
+  Order order;
+  for (const Verb& verb : verbs) put(verb, order.waits(verb));
+  send();
   return true;
+}
+
+// Hands over what need not wait.
+void VerbsPosted::send() {
+  while (sent_ != posted_ && (!at(sent_).waits || retired_ == sent_)) {
+    ibv_send_wr* const first = &works_[sent_ % kVerbsMax];
+    ibv_send_wr* last = first;
+    while (++sent_ != posted_ && !at(sent_).waits) {
+      last->next = &works_[sent_ % kVerbsMax];
+      last = last->next;
+    }
+    last->next = nullptr;
+    if (qp_->post(first) != 0) return fail(VerbStatus::kRefused);
+  }
 }
 
 void VerbsPosted::post_nowhere(std::span<const Verb> verbs) {
@@ -100,19 +113,18 @@ void VerbsPosted::post_nowhere(std::span<const Verb> verbs) {
   }
 }
 
-// Fences are rare: no post of the engine needs one. They had better be: a fenced atomic that Soft-RoCE (Linux 6.1)
-// sends again, because its answer is late, waits for itself, and with it all that was posted behind it, without an
-// error.
-bool VerbsPosted::needs_fence(VerbKind kind) {
-  const bool fence =
-      (kind == VerbKind::kWrite && (read_before_ || atomic_before_)) || (is_atomic(kind) && read_before_);
-  if (fence) read_before_ = atomic_before_ = false;
-  read_before_ |= kind == VerbKind::kRead;
-  atomic_before_ |= is_atomic(kind);
-  return fence;
+bool VerbsPosted::Order::waits(const Verb& verb) {
+  if (!verb.follows) read = atomic = false;
+  const bool must = (verb.kind == VerbKind::kWrite && (read || atomic)) || (is_atomic(verb.kind) && read);
+  if (must) read = atomic = false;
+  read |= verb.kind == VerbKind::kRead;
+  atomic |= is_atomic(verb.kind);
+  return must;
 }
 
-void VerbsPosted::put(const Verb& verb, ibv_send_wr& work, ibv_sge& part) {
+void VerbsPosted::put(const Verb& verb, bool waits) {
+  ibv_send_wr& work = works_[posted_ % kVerbsMax];
+  ibv_sge& part = parts_[posted_ % kVerbsMax];
   const size_t staged = staged_bytes(verb);
   window_tail_ = staged_at(window_tail_, staged);
   std::byte* const at_window = window_ + window_tail_ % kWindowBytes;
@@ -128,7 +140,11 @@ void VerbsPosted::put(const Verb& verb, ibv_send_wr& work, ibv_sge& part) {
   work.num_sge = part.length == 0 ? 0 : 1;
   work.opcode = opcode_of(verb.kind);
   if (verb.kind == VerbKind::kWrite && part.length <= qp_->inline_bytes()) work.send_flags |= IBV_SEND_INLINE;
-  if (needs_fence(verb.kind)) work.send_flags |= IBV_SEND_FENCE;
+  if (waits) {
+    // The one in front is of the same post, and not sent yet: its completion is what this one waits for.
+    works_[(posted_ - 1) % kVerbsMax].send_flags |= IBV_SEND_SIGNALED;
+    ++counters_->held;
+  }
   aim(verb, work, part);
   silent_bytes_ += staged;
   if (++silent_ >= kSilentMax || silent_bytes_ >= kSilentBytesMax || verb.signalled) {
@@ -137,7 +153,7 @@ void VerbsPosted::put(const Verb& verb, ibv_send_wr& work, ibv_sge& part) {
     silent_bytes_ = 0;
   }
   const uint32_t returned = verb.kind == VerbKind::kWrite ? 0 : part.length;
-  at(posted_++) = {verb.local, at_window, verb.tag, window_tail_, returned, verb.signalled};
+  at(posted_++) = {verb.local, at_window, verb.tag, window_tail_, returned, verb.signalled, waits};
   count(verb.kind);
 }
 
@@ -178,6 +194,7 @@ void VerbsPosted::completed(const ibv_wc& wc, uint32_t index) {
   while (retired_ != index) retire(VerbStatus::kDone);  // the queue is in order: those before it are done
   if (wc.status == IBV_WC_SUCCESS) {
     retire(VerbStatus::kDone);
+    if (sent_ != posted_) send();
   } else {
     fail(wc.status == IBV_WC_WR_FLUSH_ERR ? VerbStatus::kFlushed : VerbStatus::kRefused);
   }
@@ -200,6 +217,7 @@ void VerbsPosted::retire(VerbStatus status) {
 void VerbsPosted::fail(VerbStatus first) {
   close();
   broken_ |= retired_ != posted_;
+  sent_ = posted_;
   for (VerbStatus status = first; retired_ != posted_; status = VerbStatus::kFlushed) retire(status);
 }
 

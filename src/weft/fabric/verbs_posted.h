@@ -10,7 +10,10 @@
 // WRITEs are copied in when they are posted. Small WRITEs go inline instead.
 //
 // I1: verbs of one post take effect in order. The device keeps the order of what it sends, but may carry out a WRITE or
-//     an atomic before a READ (or an atomic) in front of it: such a verb waits for them (a fence).
+//     an atomic before a READ (or an atomic) in front of it: such a verb is held back here, and with it all behind it,
+//     until those in front of it are done. A device could do that itself (IBV_SEND_FENCE), but a fenced atomic that
+//     Soft-RoCE (Linux 6.1) sends again, because its answer is late, waits for itself, and with it the queue, without
+//     an error. No post of the engine needs this.
 // I2: a verb that the contract refuses and a device might not (an offset that is no multiple of 8, a region that is not
 //     there) is posted as a READ beyond the end of a region: the peer's device refuses it in its turn.
 // I3: what is outstanding fits into the window, the send queue and the completions. An unsignalled verb is signalled to
@@ -40,6 +43,7 @@ struct VerbsCounters {
   uint64_t doorbells = 0, verbs = 0;  // doorbells of verbs
   uint64_t reads = 0, writes = 0, compare_swaps = 0, fetch_adds = 0;
   uint64_t queues_opened = 0;  // for verbs of peers and of the own node
+  uint64_t held = 0;           // verbs that waited for those in front of them
 };
 
 class VerbsPosted {
@@ -81,6 +85,7 @@ class VerbsPosted {
     uint64_t window_end;
     uint32_t returned;  // bytes to copy out
     bool signalled;
+    bool waits;  // until those in front of it are done
   };
   struct Remote {
     uint64_t base = 0;
@@ -97,8 +102,13 @@ class VerbsPosted {
   }
   bool window_fits(std::span<const Verb> verbs) const;
   void post_nowhere(std::span<const Verb> verbs);
-  bool needs_fence(VerbKind kind);
-  void put(const Verb& verb, ibv_send_wr& work, ibv_sge& part);
+  // Of verbs of one post, one after the other: must this one wait for those in front?
+  struct Order {
+    bool read = false, atomic = false;  // there is one in front, in this post, that nobody has waited for
+    bool waits(const Verb& verb);
+  };
+  void put(const Verb& verb, bool waits);
+  void send();
   void aim(const Verb& verb, ibv_send_wr& work, ibv_sge& part) const;
   void count(VerbKind kind);
   void retire(VerbStatus status);
@@ -110,8 +120,8 @@ class VerbsPosted {
   const uint32_t key_;
   Completions* const completions_;
   VerbsCounters* const counters_;
-  std::unique_ptr<Pending[]> pending_;  // [retired_, posted_)
-  std::unique_ptr<ibv_send_wr[]> works_;
+  std::unique_ptr<Pending[]> pending_;    // [retired_, posted_)
+  std::unique_ptr<ibv_send_wr[]> works_;  // as pending_
   std::unique_ptr<ibv_sge[]> parts_;
   std::vector<Remote> remotes_;  // by region
 
@@ -122,13 +132,13 @@ class VerbsPosted {
   uint32_t grant_ = 0;
   uint16_t generation_ = 0;
   uint32_t posted_ = 0;
+  uint32_t sent_ = 0;  // to the device; the rest is held back
   uint32_t retired_ = 0;
   uint64_t window_head_ = 0;  // [head, tail) is in use; both count on
   uint64_t window_tail_ = 0;
   uint32_t silent_ = 0;  // posted since the last one that is signalled
   uint64_t silent_bytes_ = 0;
-  bool read_before_ = false;  // in the post under way
-  bool atomic_before_ = false;
+  bool holds_ = false;  // the post under way is held back, all or some of it
 };
 
 }  // namespace weft

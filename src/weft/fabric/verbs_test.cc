@@ -92,6 +92,77 @@ TEST_F(VerbsTest, WhatWasPostedUnderOneGrantDoesNotLandUnderTheNext) {
   EXPECT_EQ(load_shared(memory()), 42U);
 }
 
+// I1 of verbs_posted.h, without the device's fence: on Soft-RoCE a fenced atomic may wait for itself for ever.
+TEST_F(VerbsTest, WhatFollowsAReadIsHeldBackUntilItIsDone) {
+  constexpr uint64_t kRounds = 300;
+  constexpr uint32_t kLong = 64 << 10;
+  constexpr uint64_t kHeld = 3;  // of a round
+  net_->connect(0, 1);
+  std::vector<uint64_t> copy(kLong / 8);
+  uint64_t swapped = 0, added = 0, word = 0, back = 0;
+  for (uint64_t i = 0; i < kRounds; ++i) {
+    std::vector<Verb> verbs = {
+        verb(VerbKind::kRead, 0, copy.data(), kLong, 1), verb(VerbKind::kCompareSwap, 8, &swapped, 8, 2),
+        verb(VerbKind::kWrite, 16, &word, 8, 3),         verb(VerbKind::kRead, 16, &back, 8, 4),
+        verb(VerbKind::kFetchAdd, 24, &added, 8, 5),
+    };
+    verbs[0].signalled = verbs[3].signalled = false;
+    verbs[1].compare = i;
+    verbs[1].operand = i + 1;
+    verbs[4].operand = 1;
+    word = i + 1;
+    // Behind them in the queue, and what it writes is taken now.
+    uint64_t other = i + 1;
+    const Verb write = verb(VerbKind::kWrite, 32, &other, 8, 6);
+    ASSERT_TRUE(net_->until_polling([&] { return net_->wire(0).post(kB, verbs); }));
+    ASSERT_TRUE(net_->until_polling([&] { return net_->wire(0).post(kB, {&write, 1}); }));
+    other = 0;
+    const auto done = completions(0, 4);
+    ASSERT_EQ(done.size(), 4U);
+    constexpr uint64_t kTags[] = {2, 3, 5, 6};
+    for (size_t d = 0; d < done.size(); ++d) {
+      EXPECT_EQ(done[d].tag, kTags[d]);
+      ASSERT_EQ(done[d].status, VerbStatus::kDone);
+    }
+    EXPECT_EQ(copy[1], i) << "as it was before the CAS";
+    EXPECT_EQ(copy[2], i) << "and the WRITE";
+    EXPECT_EQ(swapped, i);
+    EXPECT_EQ(back, i + 1);
+    EXPECT_EQ(added, i);
+    EXPECT_EQ(load_shared(memory() + 32), i + 1);
+  }
+  EXPECT_EQ(net_->wire(0).counters().held, kHeld * kRounds);
+}
+
+// With many such posts under way at a time, and a queue that is lost in the middle of them.
+TEST_F(VerbsTest, WhatIsHeldBackIsFlushedWithTheQueue) {
+  constexpr uint64_t kPosts = 20;
+  net_->connect(0, 1);
+  std::vector<uint64_t> copy(8192);
+  std::vector<uint64_t> old(kPosts);
+  const auto post_all = [&] {
+    for (uint64_t i = 0; i < kPosts; ++i) {
+      Verb add = verb(VerbKind::kFetchAdd, 8, &old[i], 8, i);
+      add.operand = 1;
+      std::vector<Verb> verbs = {verb(VerbKind::kRead, 0, copy.data(), 8, 99), add};
+      verbs[0].signalled = false;
+      ASSERT_TRUE(net_->until_polling([&] { return net_->wire(0).post(kB, verbs); }));
+    }
+  };
+  post_all();
+  auto done = completions(0, kPosts);
+  ASSERT_EQ(done.size(), kPosts);
+  for (uint64_t i = 0; i < kPosts; ++i) {
+    EXPECT_EQ(done[i].tag, i);
+    EXPECT_EQ(old[i], i);
+  }
+  net_->node(1).regions.revoke(kA);
+  post_all();
+  done = completions(0, kPosts);
+  EXPECT_NE(done.back().status, VerbStatus::kDone);
+  EXPECT_EQ(load_shared(memory() + 8), kPosts) << "nothing lands after it was revoked";
+}
+
 TEST_F(VerbsTest, ALostPeerFlushes) {
   net_->connect(0, 1);
   uint64_t word = 1;
