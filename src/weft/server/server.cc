@@ -219,7 +219,10 @@ void Server::wait(int stop_fd) {
                    {options_.site == nullptr ? -1 : options_.site->fd(), POLLIN, 0}};
   const uint64_t now_ns = clock_->now_ns();
   int timeout_ms = kControlStepMs;
-  if (node_ != nullptr && membership_->control_fd() >= 0 && now_ns >= quiet_from_ns_) {
+  // What a recovery changes (grants) does not ring.
+  const std::shared_ptr<const View> active = node_ == nullptr ? nullptr : node_->last_active();
+  const bool settled = active != nullptr && followed_ != nullptr && active->epoch == followed_->epoch;
+  if (settled && membership_->control_fd() >= 0 && now_ns >= quiet_from_ns_) {
     const uint64_t sample_ms = (std::max(watch_->due_ns(), now_ns) - now_ns) / 1'000'000 + 1;
     timeout_ms = static_cast<int>(std::min<uint64_t>(kQuietStepMs, sample_ms));
   }
