@@ -160,7 +160,7 @@ class HttpGuarded(ProcessTest):
         make_certificate(self.folder, "-addext", "subjectAltName=IP:127.0.0.1")
         pathlib.Path(self.folder, "password").write_text("hush-hush\n")
         self.one = self.cluster(nodes=1, replicas=1, http=True, extra=(
-            "--set", "http.password=hush-hush", "--set", f"http.tls.certificate={self.folder}/cert.pem", "--set",
+            "--set", f"http.password_file={self.folder}/password", "--set", f"http.tls.certificate={self.folder}/cert.pem", "--set",
             f"http.tls.key={self.folder}/key.pem"))
         self.one.wait_whole()
         self.node = f"https://127.0.0.1:{self.one.http_port}"

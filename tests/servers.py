@@ -84,12 +84,13 @@ class Authority:
     def openssl(self, *arguments):
         subprocess.run(["openssl", *arguments], cwd=self.folder, check=True, capture_output=True, timeout=60)
 
-    def sign(self, name):
-        """A certificate and its key, `NAME.pem` and `NAME.key`."""
+    def sign(self, name, *nodes):
+        """A certificate and its key, `NAME.pem` and `NAME.key`, for these nodes of the cluster `shop`."""
+        names = ",".join(f"URI:weft://shop/node/{node}" for node in nodes) or "DNS:localhost"
         self.openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", f"/CN={name}",
-                     "-keyout", f"{name}.key", "-out", f"{name}.csr")
+                     "-addext", f"subjectAltName={names}", "-keyout", f"{name}.key", "-out", f"{name}.csr")
         self.openssl("x509", "-req", "-in", f"{name}.csr", "-CA", f"{self.name}.pem", "-CAkey", f"{self.name}.key",
-                     "-CAcreateserial", "-days", "2", "-out", f"{name}.pem")
+                     "-CAcreateserial", "-copy_extensions", "copyall", "-days", "2", "-out", f"{name}.pem")
 
 
 class Servers(cluster.Cluster):
@@ -114,9 +115,9 @@ class Servers(cluster.Cluster):
         self.up = self  # nobody else runs it
         self.returncode = None
         if tls:
-            authority = Authority(self.folder)
+            authority = self.authority = Authority(self.folder)
             for node in range(nodes):
-                authority.sign(f"node{node}")
+                authority.sign(f"node{node}", node)
         for node in range(nodes):
             (self.folder / f"node{node}.toml").write_text(self.config(node), encoding="utf-8")
         for node in range(nodes):
@@ -127,7 +128,8 @@ class Servers(cluster.Cluster):
         value = {"name": "shop", "nodes": self.nodes, "replicas": self.replicas, "protocol": self.protocol,
                  "lease_ms": 500, "id": node, "fabric": f"127.0.0.1:{self.port + self.nodes + node}",
                  "client": f"127.0.0.1:{self.port_of(node)}", "hosts": f"127.0.0.1:{self.zookeeper.port}",
-                 "capacity": CAPACITY, "inflight": self.inflight, "tls": f"node{node}" if self.tls else "", "ca": "ca", **changes}
+                 "capacity": CAPACITY, "inflight": self.inflight, "tls": f"node{node}" if self.tls else "", "ca": "ca",
+                 "any_node": "false", **changes}
         text = '''[cluster]
 name = "{name}"
 nodes = {nodes}
@@ -156,6 +158,7 @@ inflight = {inflight}
 ca = "{ca}.pem"
 certificate = "{tls}.pem"
 key = "{tls}.key"
+any_node = {any_node}
 '''.format(**value)
         return text
 

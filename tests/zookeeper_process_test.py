@@ -323,15 +323,20 @@ def strangers(play):
 def wrong_authority(play):
     """The same of who has other certificates, or none."""
     cluster = play.cluster
-    servers.Authority(cluster.folder, "foreign").sign("forged")
+    servers.Authority(cluster.folder, "foreign").sign("forged", *range(5))
+    cluster.authority.sign("client")
     play.act("start strangers")
     before = play.epoch(), cluster.removed()
     cluster.start_stranger("wrong-ca", 0, ca="foreign")  # it believes nobody
     cluster.start_stranger("wrong-certificate", 1, tls="forged")  # nobody believes it
     cluster.start_stranger("another-ca", 4, ca="foreign", tls="forged")
     cluster.start_stranger("without", 3, tls="")
+    cluster.start_stranger("another-node", 2, tls="node1", any_node="true")  # it has no scruples, the others do
+    cluster.start_stranger("a-client", 2, tls="client", any_node="true")
     expected = {"wrong-ca": "certificate verify failed", "wrong-certificate": "unknown ca",
-                "another-ca": "certificate verify failed", "without": "does it expect TLS?"}
+                "another-ca": "certificate verify failed", "without": "does it expect TLS?",
+                "another-node": "its certificate names weft://shop/node/1, expected weft://shop/node/2",
+                "a-client": "its certificate names no node, expected weft://shop/node/2"}
     yield from judge_strangers(play, expected, before)
 
 
@@ -434,7 +439,7 @@ PLAIN = [strangers, zookeeper_killed, one_killed, node_killed_without_zookeeper,
          node_stopped_without_zookeeper]
 TLS = [wrong_authority, rolling_restart, two_killed, node_killed_without_zookeeper]
 SHORT = [zookeeper_killed, node_killed_without_zookeeper, two_replaced_at_once]
-SHORT_TLS = [one_killed]
+SHORT_TLS = [wrong_authority, one_killed]
 
 
 class Session(process_rounds.Session):
@@ -481,6 +486,8 @@ def run(arguments, scenarios, folder):
         fabric = cluster.status(0)["fabric"]
         if fabric != ("tcp+tls" if arguments.tls else "tcp"):
             raise Violation(f"the fabric is {fabric}")
+        if '"event":"exposed","key":"membership.auth"' not in cluster.log_of("node0"):
+            raise Violation("ZooKeeper has no password, and nobody said so")
         for number, scenario in enumerate(scenarios):
             current = Round(session, number, arguments, folder, scenario)
             current.run()

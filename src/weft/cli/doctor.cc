@@ -1,7 +1,6 @@
 // `weft doctor`: what this machine offers, and what to do about it.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -12,6 +11,7 @@
 #include "weft/bench/machine.h"
 #include "weft/cli/commands.h"
 #include "weft/fabric/view.h"
+#include "weft/server/config.h"
 #include "weft/server/doctor.h"
 #include "weft/server/http_client.h"
 
@@ -26,22 +26,14 @@ struct DoctorFlags {
   bool json = false;
 };
 
-// A file with a password and perhaps the end of its line.
-Result<std::string> password_in(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text;
-  if (!std::getline(file, text) || text.empty()) return Error{Code::kBadFile, "there is no password to read in it"};
-  return text;
-}
-
 // What a node says of itself.
 Result<nlohmann::json> status_of(const DoctorFlags& flags) {
   HttpTarget target{flags.node, flags.ca, {}};
   if (!flags.password_file.empty()) {
-    Result<std::string> password = password_in(flags.password_file);
+    Result<PasswordFile> password = read_password_file(flags.password_file);
     if (!password)
       return Error{password.error().code, "--password-file " + flags.password_file + ": " + password.error().detail};
-    target.password = std::move(*password);
+    target.password = password->password;
   }
   const Result<std::string> text = http_get(target, "/status");
   if (!text) return Error{text.error().code, "--node " + flags.node + ": " + text.error().detail};

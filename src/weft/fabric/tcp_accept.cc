@@ -175,6 +175,7 @@ void TcpMesh::judge(uint64_t serial, TcpSetup& setup) {
 // What no join() can mend.
 std::string TcpMesh::objection(const TcpSetup& setup, const TcpHello& hello) const {
   std::string why = difference(options_.self, options_.agreement, hello.node, hello.agreement);
+  if (why.empty()) why = setup.identity_fault(options_.agreement.cluster, hello.node);
   if (!why.empty()) return why;
   if (hello.to_node != options_.self) {
     return "this is node " + std::to_string(options_.self.value) + ", and node " + std::to_string(hello.to_node.value) +
@@ -241,6 +242,7 @@ void TcpMesh::judge_answer(uint64_t serial, TcpSetup& setup) {
           member_text(setup.peer, setup.incarnation) + " was meant";
   } else {
     why = difference(options_.self, options_.agreement, hello->node, hello->agreement);
+    if (why.empty()) why = setup.identity_fault(options_.agreement.cluster, hello->node);
   }
   if (!why.empty()) {
     fail_setup(serial, why, true);

@@ -56,6 +56,10 @@ class TcpSetup {
   uint64_t deadline_ns() const { return deadline_ns_; }
   void set_deadline_ns(uint64_t deadline_ns) { deadline_ns_ = deadline_ns; }
   const std::string& address() const { return address_; }
+  // What keeps who is at the other end from being that node; empty: nothing. Behind the handshake.
+  std::string identity_fault(const std::string& cluster, NodeId node) const {
+    return tls_ == nullptr ? "" : tls_->identity_fault(stream_.ssl(), cluster, node);
+  }
 
   // From kHeard on.
   const TcpPrefix& prefix() const { return prefix_; }

@@ -64,6 +64,7 @@ class TcpStream {
   // Takes the object over. From here on everything goes through it, beginning with its handshake.
   void start_tls(ssl_st* ssl) { ssl_ = ssl; }
   bool tls() const { return ssl_ != nullptr; }
+  const ssl_st* ssl() const { return ssl_; }
 
   // kDone at once without TLS.
   TcpIo handshake(TcpFault* fault);

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "weft/fabric/certificates.h"
 #include "weft/fabric/tcp_stream.h"
 
 namespace weft {
@@ -87,7 +88,7 @@ Result<std::unique_ptr<TcpTls>> TcpTls::create(const TcpTlsFiles& files, bool pe
     BIO_meth_free(method);
     return Error{Code::kNoMemory, "TLS context: " + last_reason()};
   }
-  std::unique_ptr<TcpTls> tls(new TcpTls(context, method));
+  std::unique_ptr<TcpTls> tls(new TcpTls(context, method, files.any_node));
   SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION);
   SSL_CTX_set_max_proto_version(context, TLS1_3_VERSION);
   SSL_CTX_set_verify(context, peers_show_one ? SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT : SSL_VERIFY_NONE,
@@ -117,6 +118,12 @@ Result<std::unique_ptr<TcpTls>> TcpTls::create(const TcpTlsFiles& files, bool pe
 TcpTls::~TcpTls() {
   SSL_CTX_free(context_);
   BIO_meth_free(method_);
+}
+
+std::string TcpTls::identity_fault(const ssl_st* ssl, const std::string& cluster, NodeId node) const {
+  if (any_node_) return {};
+  const std::string why = naming_fault(SSL_get0_peer_certificate(ssl), cluster, node);
+  return why.empty() ? "" : "it says that it is node " + std::to_string(node.value) + ", and its certificate " + why;
 }
 
 ssl_st* TcpTls::make(int fd, bool server) {

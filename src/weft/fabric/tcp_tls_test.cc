@@ -11,6 +11,7 @@
 #include <string>
 #include <thread>
 
+#include "weft/fabric/certificates.h"
 #include "weft/fabric/tcp_testing.h"
 #include "weft/fabric/tls_testing.h"
 
@@ -27,8 +28,11 @@ class TcpTlsTest : public ::testing::Test {
               ("weft_tls_" + std::string(test->name()) + "_" + std::to_string(getpid()));
     std::filesystem::create_directories(folder_);
     write_certificate("ca", authority_), write_certificate("other_ca", other_authority_);
-    for (const char* name : {"node", "node2"}) write(name, Credential(name, &authority_));
-    write("foreign", Credential("foreign", &other_authority_));
+    write("node", Credential("node", &authority_, "URI:weft://test/node/0"));
+    write("node2",
+          Credential("node2", &authority_, "DNS:b.example.org,URI:weft://spare/node/7,URI:weft://test/node/1"));
+    write("client", Credential("client", &authority_));
+    write("foreign", Credential("foreign", &other_authority_, "URI:weft://test/node/0,URI:weft://test/node/1"));
   }
   ~TcpTlsTest() override { std::filesystem::remove_all(folder_); }
 
@@ -144,6 +148,67 @@ TEST_F(TcpTlsTest, TlsToAPlainPort) {
     if (n == 0) options.tls = files();
   });
   expect_refused(net, "TLS handshake", "speaks TLS");
+}
+
+// The authority signed it, for another node.
+TEST_F(TcpTlsTest, ACertificateIsOfItsNode) {
+  TcpTestNet net(2, 1, [&](size_t, TcpOptions& options) { options.tls = files("node2"); });
+  const std::string words =
+      "it says that it is node 0, and its certificate names weft://spare/node/7, weft://test/node/1, expected "
+      "weft://test/node/0";
+  expect_refused(net, words, words);
+}
+
+TEST_F(TcpTlsTest, TheOneWhoAnswersIsWhoWasMeant) {
+  TcpTestNet net(2, 1, [&](size_t, TcpOptions& options) { options.tls = files("node"); });
+  net.join(0, 1), net.join(1, 0);
+  const std::string words = "it says that it is node 1, and its certificate names weft://test/node/0, expected";
+  ASSERT_TRUE(net.until([&] { return net.find(0, Kind::kRefused, words) != nullptr; })) << net.all_events(0);
+  for (int i = 0; i < 50; ++i) net.control();
+  EXPECT_FALSE(net.is_up(0, 1));
+  EXPECT_EQ(net.mesh(0).links(), 0U);
+}
+
+TEST_F(TcpTlsTest, AClientsCertificateMakesNoNode) {
+  TcpTestNet net(2, 1, [&](size_t n, TcpOptions& options) { options.tls = files(n == 0 ? "client" : "node2"); });
+  const std::string words = "its certificate names no node, expected weft://test/node/0";
+  expect_refused(net, words, words);
+}
+
+TEST_F(TcpTlsTest, OrAnybodyIsAnyNode) {
+  TcpTestNet net(2, 1, [&](size_t, TcpOptions& options) {
+    options.tls = files("client");
+    options.tls->any_node = true;
+  });
+  net.connect(0, 1);
+  EXPECT_TRUE(net.is_up(0, 1) && net.is_up(1, 0));
+}
+
+TEST_F(TcpTlsTest, NamesAreComparedLetterByLetter) {
+  const auto fault = [](const char* names) {
+    const Credential one("one", nullptr, names);
+    return naming_fault(one.certificate.get(), "test", NodeId(1));
+  };
+  EXPECT_EQ(fault("URI:weft://test/node/1"), "");
+  for (const char* other :
+       {"URI:weft://test/node/10", "URI:weft://test/node/*", "URI:weft://Test/node/1", "URI:weft://test/node/01",
+        "URI:weft://test/node/1/", "DNS:weft://test/node/1", "email:a@b"}) {
+    EXPECT_NE(fault(other), "") << other;
+  }
+  EXPECT_EQ(fault(nullptr), "names no node, expected weft://test/node/1");
+  EXPECT_EQ(fault("URI:a:1,URI:a:2,URI:a:3,URI:a:4,URI:a:5"),
+            "names a:1, a:2, a:3, a:4 and others, expected weft://test/node/1");
+}
+
+TEST_F(TcpTlsTest, AuthoritiesThatAreOne) {
+  const Credential between("between", &authority_);
+  write_certificate("between", between);
+  EXPECT_TRUE(trusts_authority(file("ca"), file("ca")));
+  EXPECT_TRUE(trusts_authority(file("ca"), file("between")));  // what it signs may come with its own certificate
+  EXPECT_FALSE(trusts_authority(file("ca"), file("other_ca")));
+  EXPECT_FALSE(trusts_authority(file("ca"), file("no_such")));
+  EXPECT_TRUE(has_root(file("ca")));
+  EXPECT_FALSE(has_root(file("node")));
 }
 
 // A client of OpenSSL's own, with whatever settings.

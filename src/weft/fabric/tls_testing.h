@@ -30,7 +30,8 @@ struct Credential {
   Owned<EVP_PKEY> key;
   Owned<X509> certificate;
 
-  explicit Credential(const char* name, const Credential* authority = nullptr)
+  // `names`: the subject's alternative ones, as openssl writes them.
+  explicit Credential(const char* name, const Credential* authority = nullptr, const char* names = nullptr)
       : key(EVP_EC_gen("P-256")), certificate(X509_new()) {
     X509* const c = certificate.get();
     X509_set_version(c, 2);
@@ -41,14 +42,16 @@ struct Credential {
     X509_NAME* const subject = X509_get_subject_name(c);
     X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_ASC, reinterpret_cast<const unsigned char*>(name), -1, -1, 0);
     X509_set_issuer_name(c, authority == nullptr ? subject : X509_get_subject_name(authority->certificate.get()));
-    if (authority == nullptr) {
-      X509_EXTENSION* ca = X509V3_EXT_conf_nid(nullptr, nullptr, NID_basic_constraints, "critical,CA:TRUE");
-      X509_add_ext(c, ca, -1);
-      X509_EXTENSION_free(ca);
-    }
+    if (authority == nullptr) extend(NID_basic_constraints, "critical,CA:TRUE");
+    if (names != nullptr) extend(NID_subject_alt_name, names);
     X509_sign(c, (authority == nullptr ? *this : *authority).key.get(), EVP_sha256());
   }
 
+  void extend(int kind, const char* value) const {
+    X509_EXTENSION* const extension = X509V3_EXT_conf_nid(nullptr, nullptr, kind, value);
+    X509_add_ext(certificate.get(), extension, -1);
+    X509_EXTENSION_free(extension);
+  }
   // PEM files.
   bool write_certificate(const std::string& path) const {
     const Owned<FILE> out(fopen(path.c_str(), "w"));

@@ -312,7 +312,9 @@ TEST_F(VerbsTest, ATcpNodeIsRefusedByName) {
 
 TEST_F(VerbsTest, SetUpNeedsTheCredentialsOfTheCluster) {
   const std::string folder = ::testing::TempDir() + "weft_verbs_" + std::to_string(getpid()) + "_";
-  const Credential authority("authority"), other("other"), node("node", &authority), foreign("foreign", &other);
+  const char* const names = "URI:weft://test/node/0,URI:weft://test/node/1,URI:weft://test/node/2";
+  const Credential authority("authority"), other("other"), node("node", &authority, names),
+      foreign("foreign", &other, names);
   ASSERT_TRUE(authority.write_certificate(folder + "ca"));
   for (const auto& [name, credential] : {std::pair("node", &node), std::pair("foreign", &foreign)}) {
     ASSERT_TRUE(credential->write_certificate(folder + name) && credential->write_key(folder + name + "_key"));

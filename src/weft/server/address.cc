@@ -134,4 +134,18 @@ Result<void> check_socket_address(std::string_view address) {
   return {};
 }
 
+std::string zookeeper_path_fault(std::string_view path) {
+  if (!path.starts_with('/')) return "it does not begin with '/'";
+  if (path.ends_with('/')) return "it ends with '/'";
+  for (size_t at = 1; at <= path.size();) {
+    const size_t end = std::min(path.find('/', at), path.size());
+    const std::string_view part = path.substr(at, end - at);
+    if (part.empty()) return "a part of it is empty";
+    if (part == "." || part == "..") return "a part of it is \"" + std::string(part) + "\"";
+    at = end + 1;
+  }
+  const bool plain = std::all_of(path.begin(), path.end(), [](char c) { return c > ' ' && c < 0x7f; });
+  return plain ? "" : "it has characters that are not printable ASCII";
+}
+
 }  // namespace weft

@@ -41,4 +41,7 @@ inline constexpr size_t kSocketPathBytesMax = 107;  // sockaddr_un has 108, and 
 inline bool is_abstract_socket(std::string_view address) { return address.starts_with('@'); }
 Result<void> check_socket_address(std::string_view address);
 
+// What is wrong with the path of a node in ZooKeeper; empty: nothing.
+std::string zookeeper_path_fault(std::string_view path);
+
 }  // namespace weft

@@ -79,10 +79,11 @@ struct ClientConfig {
 };
 
 struct HttpConfig {
-  std::string listen;    // host:port; empty: nothing is shown over HTTP
-  std::string password;  // that visitors give; empty: none
-  bool open = false;     // elsewhere than on loopback it may be without a password or TLS
-  TcpTlsFiles tls;       // as those of clients
+  std::string listen;         // host:port; empty: nothing is shown over HTTP
+  std::string password;       // that visitors give; empty: none
+  std::string password_file;  // as that of clients
+  bool open = false;          // elsewhere than on loopback it may be without a password or TLS
+  TcpTlsFiles tls;            // as those of clients
   bool has_tls() const { return !tls.certificate.empty() || !tls.key.empty() || !tls.ca.empty(); }
 };
 

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <set>
 
+#include "weft/fabric/certificates.h"
 #include "weft/fabric/fd.h"
 #include "weft/fabric/tcp_hello.h"
 #include "weft/server/address.h"
@@ -30,6 +31,7 @@ constexpr std::string_view kAuth = "user:password";
 constexpr std::string_view kPassword = "a password, or no such key";
 constexpr std::string_view kPasswordFile = "the path of a file whose first line is a password";
 constexpr std::string_view kHttpOpen = "that, or http.open = true: whoever reaches the address may look";
+constexpr std::string_view kNamed = "that among its alternative names, or fabric.tls.any_node = true";
 constexpr std::string_view kPem = "the path of a PEM file";
 constexpr std::string_view kNotShm = "fabric.kind = \"tcp\" or \"verbs\"";
 constexpr std::string_view kVerbsOnly = "fabric.kind = \"verbs\"";
@@ -41,20 +43,6 @@ std::string unreadable(const std::string& path) {
   struct stat status {};
   if (!fd || fstat(fd.get(), &status) != 0) return strerrordesc_np(errno);
   return S_ISDIR(status.st_mode) ? strerrordesc_np(EISDIR) : "";
-}
-
-std::string zookeeper_path_fault(std::string_view path) {
-  if (!path.starts_with('/')) return "it does not begin with '/'";
-  if (path.ends_with('/')) return "it ends with '/'";
-  for (size_t at = 1; at <= path.size();) {
-    const size_t end = std::min(path.find('/', at), path.size());
-    const std::string_view part = path.substr(at, end - at);
-    if (part.empty()) return "a part of it is empty";
-    if (part == "." || part == "..") return "a part of it is " + toml_string(part);
-    at = end + 1;
-  }
-  const bool plain = std::all_of(path.begin(), path.end(), [](char c) { return c > ' ' && c < 0x7f; });
-  return plain ? "" : "it has characters that are not printable ASCII";
 }
 
 class Checker {
@@ -69,6 +57,7 @@ class Checker {
     client();
     addresses();
     http();
+    authorities();
     spec();
   }
 
@@ -111,8 +100,9 @@ class Checker {
   void fabric();
   void tls();
   void client();
-  void password_file();
+  void password_file(const std::string& table, std::string& password, std::string& path);
   void http();
+  void authorities();
   void served_tls(const std::string& table, const TcpTlsFiles& files);
   bool pem_files(const std::vector<std::string_view>& keys);
   void tls_fault(const std::string& table, const std::string& detail);
@@ -218,7 +208,10 @@ void Checker::tls() {
     return;
   }
   if (!pem_files({"fabric.tls.ca", "fabric.tls.certificate", "fabric.tls.key"})) return;
-  if (const auto made = TcpTls::create(c_.fabric.tls); !made) tls_fault("fabric.tls", made.error().detail);
+  if (const auto made = TcpTls::create(c_.fabric.tls); !made) return tls_fault("fabric.tls", made.error().detail);
+  if (!sound("cluster.name") || !sound("node.id") || c_.fabric.tls.any_node) return;
+  const std::string why = naming_fault(c_.fabric.tls.certificate, c_.cluster, c_.node);
+  if (!why.empty()) wrong("fabric.tls.certificate", "it " + why, kNamed);
 }
 
 void Checker::client() {
@@ -229,7 +222,7 @@ void Checker::client() {
   if (given("client.password") && sound("client.password") && c_.client.password.empty()) {
     wrong("client.password", "it is empty", kPassword);
   }
-  password_file();
+  password_file("client", c_.client.password, c_.client.password_file);
   served_tls("client.tls", c_.client.tls);
 }
 
@@ -237,9 +230,20 @@ void Checker::http() {
   if (given("http.password") && sound("http.password") && c_.http.password.empty()) {
     wrong("http.password", "it is empty", kPassword);
   }
+  password_file("http", c_.http.password, c_.http.password_file);
   served_tls("http.tls", c_.http.tls);
   if (!given("http.listen") || !sound("http.listen")) return;
   if (const std::string why = http_fault(c_.http); !why.empty()) wrong("http.listen", why, kHttpOpen);
+}
+
+// What makes a client, or a visitor, must not make a node.
+void Checker::authorities() {
+  if (!c_.fabric.tls.any_node || !sound("fabric.tls.any_node") || !sound("fabric.tls.ca")) return;
+  if (const std::string key = shared_authority(c_); !key.empty()) {
+    fault("fabric.tls.any_node", " is true, expected false with " + key +
+                                     " of the same authority as fabric.tls.ca: who " +
+                                     "has a certificate for that could be any node");
+  }
 }
 
 // Certificate and key, and perhaps an authority, of a server whose clients need no certificate.
@@ -252,17 +256,16 @@ void Checker::served_tls(const std::string& table, const TcpTlsFiles& files) {
   if (const auto made = TcpTls::create_for_clients(files); !made) tls_fault(table, made.error().detail);
 }
 
-void Checker::password_file() {
-  constexpr std::string_view kKey = "client.password_file";
-  std::string& path = c_.client.password_file;
-  if (!given(kKey) || !sound(kKey)) return;
-  only_for(kKey, !given("client.password"), "no client.password");
-  if (!sound(kKey)) return;
+void Checker::password_file(const std::string& table, std::string& password, std::string& path) {
+  const std::string key = table + ".password_file", other = table + ".password";
+  if (!given(key) || !sound(key)) return;
+  only_for(key, !given(other), "no " + other);
+  if (!sound(key)) return;
   make_absolute(path);
   const Result<PasswordFile> file = read_password_file(path);
-  if (!file) return wrong(kKey, path.empty() ? "it is empty" : file.error().detail, kPasswordFile);
-  if (!file->warning.empty()) read_.warnings.push_back(std::string(kKey) + ", " + path + ": " + file->warning);
-  c_.client.password = file->password;
+  if (!file) return wrong(key, path.empty() ? "it is empty" : file.error().detail, kPasswordFile);
+  if (!file->warning.empty()) read_.warnings.push_back(key + ", " + path + ": " + file->warning);
+  password = file->password;
   path.clear();
 }
 

@@ -8,7 +8,9 @@
 #include "weft/fabric/tls_testing.h"
 #include "weft/server/address.h"
 #include "weft/server/config.h"
+#include "weft/server/config_keys.h"
 #include "weft/server/config_testing.h"
+#include "weft/server/exposed.h"
 
 namespace weft {
 namespace {
@@ -402,7 +404,8 @@ TEST(ConfigErrors, APasswordsFile) {
 
 TEST(ConfigErrors, TlsFiles) {
   const ConfigFolder folder;
-  const Credential authority("authority"), node("node", &authority), other("other", &authority);
+  const Credential authority("authority"), node("node", &authority, "URI:weft://orders/node/0");
+  const Credential other("other", &authority);
   ASSERT_TRUE(authority.write_certificate(folder / "ca.pem"));
   ASSERT_TRUE(node.write_certificate(folder / "node.pem"));
   ASSERT_TRUE(node.write_key(folder / "node.key"));
@@ -441,6 +444,46 @@ TEST(ConfigErrors, TlsFiles) {
   starts("ca = \"ca.pem\"\ncertificate = \"garbage\"\nkey = \"node.key\"",
          ":13:15: fabric.tls.certificate: certificate file ");
   starts("ca = \"ca.pem\"\ncertificate = \"node.pem\"\nkey = \"garbage\"", ":14:7: fabric.tls.key: key file ");
+}
+
+TEST(ConfigErrors, WhoseCertificatesAre) {
+  const ConfigFolder folder;
+  const Credential authority("authority"), others("others");
+  const Credential node("node", &authority, "URI:weft://orders/node/0"),
+      other("other", &authority, "URI:weft://orders/node/1");
+  ASSERT_TRUE(authority.write_certificate(folder / "ca.pem") && others.write_certificate(folder / "others.pem"));
+  for (const auto& [name, one] : {std::pair("node", &node), std::pair("other", &other)}) {
+    ASSERT_TRUE(one->write_certificate(folder / (name + std::string(".pem"))));
+    ASSERT_TRUE(one->write_key(folder / (name + std::string(".key"))));
+  }
+  const auto load = [&](const std::string& name, const std::string& more) {
+    return load_config(folder.write("n.toml", std::string(kMinimalConfig) +
+                                                  "[fabric.tls]\nca = \"ca.pem\"\ncertificate = \"" + name +
+                                                  ".pem\"\nkey = \"" + name + ".key\"\n" + more));
+  };
+  const std::string at = folder / "n.toml";
+  EXPECT_EQ(load("node", "").errors, Lines{});
+  EXPECT_EQ(load("other", "any_node = true").errors, Lines{});
+  EXPECT_EQ(
+      load("other", "").errors,
+      Lines{at + ":13:15: fabric.tls.certificate is " + shown(folder / "other.pem") +
+            " (it names weft://orders/node/1, expected weft://orders/node/0), expected that among its alternative "
+            "names, or fabric.tls.any_node = true"});
+
+  // One authority for nodes and clients: only with names, and not without a word.
+  const std::string clients = "[client.tls]\ncertificate = \"node.pem\"\nkey = \"node.key\"\nca = ";
+  const LoadedConfig one = load("node", clients + "\"ca.pem\"");
+  EXPECT_EQ(one.errors, Lines{});
+  ASSERT_EQ(exposures(one.config).size(), 1U);
+  EXPECT_EQ(exposures(one.config)[0].key, "client.tls.ca");
+  const LoadedConfig two = load("node", clients + "\"others.pem\"");
+  EXPECT_EQ(two.errors, Lines{});
+  EXPECT_EQ(exposures(two.config).size(), 0U);
+  EXPECT_EQ(load("node", "any_node = true\n" + clients + "\"others.pem\"").errors, Lines{});
+  EXPECT_EQ(
+      load("node", "any_node = true\n" + clients + "\"ca.pem\"").errors,
+      Lines{at + ":15:12: fabric.tls.any_node is true, expected false with client.tls.ca of the same authority as "
+                 "fabric.tls.ca: who has a certificate for that could be any node"});
 }
 
 TEST(ConfigErrors, Files) {

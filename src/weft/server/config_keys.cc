@@ -115,6 +115,10 @@ std::vector<ConfigKey> make_keys() {
             "PEM file with this node's certificate and what is between it and the authority", "no TLS");
   keys.path("key", WEFT_FIELD(fabric.tls.key), "PEM file with the certificate's private key, without a passphrase",
             "no TLS");
+  keys.boolean(
+      "any_node", WEFT_FIELD(fabric.tls.any_node),
+      "a certificate need not name its node (`URI:weft://NAME/node/ID`): who has any of the authority may be any "
+      "node");
 
   keys.table = "membership";
   keys.choice("kind", WEFT_FIELD(membership.kind), {"supervisor", "zookeeper"},
@@ -135,7 +139,7 @@ std::vector<ConfigKey> make_keys() {
             "the `host:port` of this node that clients of the cluster are told (`CLUSTER SLOTS`)", "`listen`");
   keys.text("password", WEFT_FIELD(client.password), "what clients give first, with `AUTH`", "none");
   keys.rows.back().secret = true;
-  keys.text("password_file", WEFT_FIELD(client.password_file),
+  keys.path("password_file", WEFT_FIELD(client.password_file),
             "instead of `password`: a file whose first line it is; only its owner should be able to read it", "none");
   keys.integer("clients_max", WEFT_FIELD(client.clients_max), 1, 1'000'000,
                "connections of clients to this node; one more takes the place of one that has not given the password, "
@@ -186,6 +190,8 @@ std::vector<ConfigKey> make_keys() {
       "no HTTP");
   keys.text("password", WEFT_FIELD(http.password), "what visitors give: HTTP Basic with any name, or Bearer", "none");
   keys.rows.back().secret = true;
+  keys.path("password_file", WEFT_FIELD(http.password_file), "instead of `password`: a file whose first line it is",
+            "none");
   keys.boolean("open", WEFT_FIELD(http.open),
                "an address that is not loopback may be without a password or TLS: who reaches it may look");
 

@@ -285,6 +285,7 @@ TEST(Config, EveryKeyIsWritten) {
   one.client.password = "password";
   one.client.password_file = "file";
   one.http.password = "password";
+  one.http.password_file = "file";
   one.fabric.tls = one.client.tls = one.http.tls = {"ca", "certificate", "key"};
   other.fabric.kind = FabricKind::kVerbs;
   other.fabric.device.gid_index = 3;

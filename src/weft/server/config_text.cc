@@ -18,7 +18,7 @@ bool applies(const ConfigKey& key, const NodeConfig& config) {
   if (key.table == "fabric" && (key.name.starts_with("device") || key.name == "gid_index" || key.name == "locks")) {
     return config.fabric.kind == FabricKind::kVerbs;
   }
-  if (key.name == "password_file") return !config.client.password_file.empty();
+  if (key.name == "password_file" && value_text(key, config) == toml_string("")) return false;
   if (key.table.starts_with("http") && config.http.listen.empty()) return false;
   if (key.table == "http.tls") return config.http.has_tls() && (key.name != "ca" || !config.http.tls.ca.empty());
   if (key.table == "client.tls") return config.client.has_tls() && (key.name != "ca" || !config.client.tls.ca.empty());

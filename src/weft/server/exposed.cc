@@ -1,5 +1,6 @@
 #include "weft/server/exposed.h"
 
+#include "weft/fabric/certificates.h"
 #include "weft/server/address.h"
 
 namespace weft {
@@ -35,6 +36,15 @@ std::string http_fault(const HttpConfig& http) {
   return "it is not a loopback address, and " + missing + " missing";
 }
 
+std::string shared_authority(const NodeConfig& config) {
+  const std::string& nodes = config.fabric.tls.ca;
+  if (nodes.empty()) return {};
+  const std::string &clients = config.client.tls.ca, &visitors = config.http.tls.ca;
+  if (!clients.empty() && trusts_authority(nodes, clients)) return "client.tls.ca";
+  if (!visitors.empty() && trusts_authority(nodes, visitors)) return "http.tls.ca";
+  return {};
+}
+
 std::vector<Exposure> exposures(const NodeConfig& config) {
   std::vector<Exposure> out;
   const MembershipConfig& membership = config.membership;
@@ -45,6 +55,15 @@ std::vector<Exposure> exposures(const NodeConfig& config) {
   if (fabric_is_open(config.fabric)) {
     out.push_back({"fabric.tls", "it is not given: whoever reaches " + config.fabric.listen +
                                      " may say that it is a node, and who is on the way reads all data"});
+  }
+  if (config.fabric.has_tls() && config.fabric.tls.any_node) {
+    out.push_back({"fabric.tls.any_node", "it is true: whoever has a certificate of the authority in " +
+                                              config.fabric.tls.ca + " may be any node"});
+  }
+  if (const std::string key = shared_authority(config); !key.empty()) {
+    out.push_back({key,
+                   "its authority is one that fabric.tls.ca trusts: nothing but the name in a certificate keeps "
+                   "apart whom it signed for this from a node"});
   }
   if (clients_are_open(config.client)) {
     out.push_back(

@@ -18,6 +18,9 @@ struct Exposure {
 // Of a configuration that holds.
 std::vector<Exposure> exposures(const NodeConfig& config);
 
+// The key of an authority, of clients or of visitors, that fabric.tls.ca trusts too; empty: there is none.
+std::string shared_authority(const NodeConfig& config);
+
 // What keeps HTTP from being shown where it is to be; empty: nothing. Loopback may do without a password and TLS, any
 // other address may not, unless http.open says so.
 std::string http_fault(const HttpConfig& http);
