@@ -13,7 +13,7 @@ SOURCES = $(shell find src include tests examples -name '*.h' -o -name '*.cc')
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: run package test soak models bench profile campaign kill-campaign bench-fabrics bench-redis bench-failover bench-hostile bench-idle format check-format check-tree tidy tidy-recent install clean help packages build $(PRESETS:%=test-%)
+.PHONY: run package test soak models bench profile campaign kill-campaign bench-fabrics bench-redis bench-failover bench-links bench-hostile bench-idle format check-format check-tree tidy tidy-recent install clean help packages build $(PRESETS:%=test-%)
 
 run: build ## Install what is missing, build, start a local cluster and say how to talk to it
 	$(WEFT) up
@@ -94,6 +94,9 @@ bench-redis: packages ## Measure Weft beside redis-server, with the same client
 
 bench-failover: build ## Kill nodes and measure how long that stops the others: KILLS (7) for every row of the protocol table
 	python3 scripts/failover_rows.py --weft $(WEFT) --kills $(KILLS)
+
+bench-links: build ## Measure what a node that cannot be reached and a link that is down cost the others
+	python3 scripts/links_bench.py --weft $(WEFT)
 
 bench-hostile: build ## Measure what a hostile client costs the others, beside redis-server
 	python3 scripts/hostile.py --weft $(WEFT)

@@ -96,11 +96,14 @@ class Authority:
 class Servers(cluster.Cluster):
     """What a Cluster is, for the load and the rounds; but who is killed stays dead until start()."""
 
-    def __init__(self, weft, folder, zookeeper, nodes=5, replicas=3, protocol="dnl4", tls=False, inflight=64):
+    def __init__(self, weft, folder, zookeeper, nodes=5, replicas=3, protocol="dnl4", tls=False, inflight=64, spare=0):
+        """`spare`: so many more nodes could join."""
         self.weft = weft
         self.folder = pathlib.Path(folder)
         self.zookeeper = zookeeper
         self.nodes = nodes
+        self.founders = nodes
+        self.spare = spare
         self.replicas = replicas
         self.protocol = protocol
         self.fabric = "tcp"
@@ -125,14 +128,15 @@ class Servers(cluster.Cluster):
 
     def config(self, node, **changes):
         """The text of a node's file. `changes` are values of its keys, by their last name."""
-        value = {"name": "shop", "nodes": self.nodes, "replicas": self.replicas, "protocol": self.protocol,
-                 "lease_ms": 500, "id": node, "fabric": f"127.0.0.1:{self.port + self.nodes + node}",
+        value = {"name": "shop", "nodes": self.nodes + self.spare, "replicas": self.replicas, "protocol": self.protocol,
+                 "lease_ms": 500, "id": node, "fabric": f"127.0.0.1:{self.fabric_port(node)}",
                  "client": f"127.0.0.1:{self.port_of(node)}", "hosts": f"127.0.0.1:{self.zookeeper.port}",
                  "capacity": CAPACITY, "inflight": self.inflight, "tls": f"node{node}" if self.tls else "", "ca": "ca",
-                 "any_node": "false", **changes}
+                 "any_node": "false", "advertise": "", "founders": self.founders, **changes}
         text = '''[cluster]
 name = "{name}"
 nodes = {nodes}
+founders = {founders}
 replicas = {replicas}
 protocol = "{protocol}"
 lease_ms = {lease_ms}
@@ -153,6 +157,8 @@ memory_bytes_max = "256MiB"
 [limits]
 inflight = {inflight}
 '''.format(**value)
+        if value["advertise"]:
+            text = text.replace("[membership]", f'advertise = "{value["advertise"]}"\n[membership]')
         if value["tls"]:
             text += '''[fabric.tls]
 ca = "{ca}.pem"
@@ -161,6 +167,9 @@ key = "{tls}.key"
 any_node = {any_node}
 '''.format(**value)
         return text
+
+    def fabric_port(self, node):
+        return self.port + self.nodes + node
 
     def launch(self, name):
         """`weft server` with the file NAME.toml; what it says goes to NAME.log."""

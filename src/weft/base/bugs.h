@@ -6,7 +6,7 @@
 
 namespace weft {
 
-enum class Bug : uint32_t {
+enum class Bug : uint64_t {
   kSkipValidation = 1U << 0,        // reads are not validated
   kUnlockEarly = 1U << 1,           // primaries are unlocked before the backups have acknowledged
   kIgnoreVersion = 1U << 2,         // a lock is granted although the version moved
@@ -39,11 +39,12 @@ enum class Bug : uint32_t {
   kForgetsOpen = 1U << 29,          // a worker that recovers has forgotten what is open
   kAbsenceOnce = 1U << 30,          // an absence word is not looked at again when the index has been
   kNothingTooLate = 1U << 31,       // "it did not happen" is said of what has passed its commit point
+  kHastyJoin = 1UL << 32,           // a node asks for a place in the view with nobody's word, and at once if removed
 };
 
 struct Bugs {
-  uint32_t mask = 0;
-  constexpr bool has(Bug bug) const { return (mask & static_cast<uint32_t>(bug)) != 0; }
+  uint64_t mask = 0;
+  constexpr bool has(Bug bug) const { return (mask & static_cast<uint64_t>(bug)) != 0; }
 };
 
 }  // namespace weft

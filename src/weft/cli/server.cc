@@ -137,6 +137,8 @@ int run_server(const std::string& path) {
                {"cluster", config.cluster},
                {"clients", config.client.listen},
                {"http", http == nullptr ? "off" : config.http.listen}});
+  BackOff back_off(AgentOptions::kPaceNs);
+  options.back_off = &back_off;
   // A node that was removed starts over, with nothing of what it had.
   for (;;) {
     const auto server = Server::create(options, membership->get(), &clock);
@@ -152,8 +154,14 @@ int run_server(const std::string& path) {
       continue;
     }
     const bool removed = *end == Server::End::kRemoved;
-    events.emit(Level::kWarn, removed ? "removed" : "membership_ended", {{"why", (*server)->why()}});
-    if (!removed) return bench::kExitDone;
+    if (!removed) {
+      events.emit(Level::kWarn, "membership_ended", {{"why", (*server)->why()}});
+      return bench::kExitDone;
+    }
+    events.emit(Level::kWarn, "removed",
+                {{"why", (*server)->why()},
+                 {"removals", back_off.removals()},
+                 {"asks_again_ms", back_off.wait_ns() / 1'000'000}});
   }
 }
 

@@ -55,7 +55,8 @@ void add_sim(CLI::App& app, int* status) {
   command->add_option(
       "--faults", options->faults,
       "A list of pause, slow-node, slow-link, burst, crash, cut (a link), away (membership), skew (clocks), break (a "
-      "connection), one-way (a link), unseen (membership, by a node), alone (a node, by its peers); or all, or none "
+      "connection), one-way (a link), unseen (membership, by a node), alone (a node, by its peers), down (a link, "
+      "for long or again and again); or all, or none "
       "(default: the seed chooses)");
   command
       ->add_option(

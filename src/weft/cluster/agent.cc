@@ -87,7 +87,8 @@ void Agent::was_away(uint64_t for_ns, uint64_t now_ns) {
 }
 
 bool Agent::join(const View& view, uint64_t now_ns) {
-  if (now_ns < next_proposal_ns_) return false;
+  const bool welcome = welcome_.load(std::memory_order_acquire) == view.epoch.value;
+  if (now_ns < next_proposal_ns_ || !(welcome || node_->spec().bugs.has(Bug::kHastyJoin))) return false;
   // The last one of this name has to be removed first: its records are decided without it.
   if (view.find(options_.self.node) != nullptr) {
     const Result<View> without = without_members(view, uint64_t{1} << options_.self.node.value);
@@ -271,6 +272,8 @@ void Agent::say_suspected(const Member& member, uint64_t now_ns) {
   const bool closed = node_->has_closed(member.node, member.incarnation);
   events->emit_of(options_.self.node.value, Level::kWarn, "member_suspected",
                   {{"member", static_cast<uint64_t>(member.node.value)},
+                   {"incarnation", member.incarnation},
+                   {"address", member.address},
                    {"why", ended    ? "its process has ended"
                            : closed ? "the connection to it is lost"
                                     : "its lease has run out"},

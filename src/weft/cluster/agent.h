@@ -59,6 +59,10 @@ class Agent final : public Chore {
   };
   std::vector<Note> take_notes();  // what came since; of each member a few at most
 
+  // From any thread: a node that is no member may propose the view that follows this one, to replace the last process
+  // of its name or to come in itself (admission.h).
+  void welcome(Epoch epoch) { welcome_.store(epoch.value, std::memory_order_release); }
+
   // From any thread.
   void nudge() { nudged_.store(true, std::memory_order_release); }  // the membership has news: look at the next step
   bool retired() const { return retired_.load(std::memory_order_acquire); }
@@ -109,6 +113,7 @@ class Agent final : public Chore {
   uint64_t next_step_ns_ = 0;
   uint64_t next_ask_ns_ = 0;
   uint64_t next_proposal_ns_ = 0;
+  std::atomic<uint32_t> welcome_{0};
   std::atomic<bool> nudged_{false};
   std::atomic<bool> retired_{false};
   std::atomic<uint64_t> suspects_{0};

@@ -274,7 +274,7 @@ TEST_F(AgentTest, ALeaderThatSkipsStepsIsNotBelieved) {
 // Rule E2. The last one is the bug that this is about: the test can fail.
 TEST_F(AgentTest, ARemovedMemberIsWaitedForAsLongAsItHasALease) {
   for (const bool planted : {false, true}) {
-    bugs_.mask = planted ? static_cast<uint32_t>(Bug::kNoFenceWait) : 0;
+    bugs_.mask = planted ? static_cast<uint64_t>(Bug::kNoFenceWait) : 0;
     ASSERT_NO_FATAL_FAILURE(lose_node_2());
     bool early = false;
     while (clock_.now < nodes_[2]->lease_until_ns()) {
@@ -291,7 +291,7 @@ TEST_F(AgentTest, ARemovedMemberIsWaitedForAsLongAsItHasALease) {
 // Who gives a lease waits for longer than it lasts, by as much as the clock of who holds it may be slow.
 TEST_F(AgentTest, ARemovedMembersLeaseIsWaitedForWithAMargin) {
   for (const bool planted : {false, true}) {
-    bugs_.mask = planted ? static_cast<uint32_t>(Bug::kNoDriftMargin) : 0;
+    bugs_.mask = planted ? static_cast<uint64_t>(Bug::kNoDriftMargin) : 0;
     ASSERT_NO_FATAL_FAILURE(lose_node_2());
     run_for(lease_ns_ / 16);  // both have adopted the view without it
     const uint64_t margin_ns = lease_ns_ * AgentOptions().drift_permille / 1000;
@@ -308,7 +308,7 @@ TEST_F(AgentTest, ARemovedMembersLeaseIsWaitedForWithAMargin) {
 // hears that it was removed.
 TEST_F(AgentTest, AReadThatWaitsForTheLeaseIsNotToldAtRemoval) {
   for (const bool planted : {false, true}) {
-    bugs_.mask = planted ? static_cast<uint32_t>(Bug::kToldRemoved) : 0;
+    bugs_.mask = planted ? static_cast<uint64_t>(Bug::kToldRemoved) : 0;
     ASSERT_NO_FATAL_FAILURE(lose_node_2());
     run_for(2 * lease_ns_);
     ASSERT_TRUE(gone_on(0));
@@ -351,7 +351,9 @@ TEST_F(AgentTest, WhoseLeaseRanOutIsSaidOnce) {
   nodes_[2].reset();
   run_for(4 * kLeaseNs);
   ASSERT_EQ(suspected().size(), 2U);
-  EXPECT_NE(suspected()[0].find("member=2 why=\"its lease has run out\" silent_ms=1 lease_ms=1"), std::string::npos)
+  EXPECT_NE(
+      suspected()[0].find("member=2 incarnation=3 address=\"\" why=\"its lease has run out\" silent_ms=1 lease_ms=1"),
+      std::string::npos)
       << suspected()[0];
 }
 
@@ -436,6 +438,30 @@ TEST_F(AgentTest, AClosedChannelOfAnyWorkerCounts) {
   EXPECT_EQ(membership_.view->find(enemy_id_), nullptr);
   for (const uint8_t n : {uint8_t{0}, uint8_t{2}}) {
     for (uint8_t w = 0; w < 2; ++w) EXPECT_TRUE(engine(n, w)->active()) << int{n} << " " << int{w};
+  }
+}
+
+// Node 2 starts again. It comes in when it has everybody's word (admission.h), and for the view that the words are of.
+TEST_F(AgentTest, WhoIsToJoinWaitsUntilItIsWelcome) {
+  for (const bool planted : {false, true}) {
+    bugs_.mask = planted ? static_cast<uint64_t>(Bug::kHastyJoin) : 0;
+    start(false);
+    run_for(2 * kLeaseNs);
+    agents_[2].reset();
+    nodes_[2].reset();
+    run_for(3 * kLeaseNs);
+    ASSERT_EQ(membership_.view->member_mask(), 0b011U);
+    start_with_agent(NodeId(2), before_joining(*membership_.view, NodeId(2)), 7, true);
+    run_for(10 * kLeaseNs);
+    EXPECT_EQ(membership_.view->find(NodeId(2)) != nullptr, planted);
+    agents_[2]->welcome(Epoch(membership_.view->epoch.value - 1));
+    run_for(10 * kLeaseNs);
+    EXPECT_EQ(membership_.view->find(NodeId(2)) != nullptr, planted);
+    agents_[2]->welcome(membership_.view->epoch);
+    run_for(10 * kLeaseNs);
+    ASSERT_NE(membership_.view->find(NodeId(2)), nullptr);
+    EXPECT_EQ(membership_.view->find(NodeId(2))->token, 7U);
+    for (auto& agent : agents_) agent.reset();
   }
 }
 

@@ -40,18 +40,29 @@ struct MeshPeer {
   std::string address;  // what its mesh listens on: host:port, or the path of a socket
 };
 
+// What a node that is no member yet says of itself when it knocks, so that who hears it can call back.
+struct MeshKnock {
+  uint64_t token = 0;   // drawn by the process: who answers a call has it
+  std::string address;  // where it means to be reached
+  std::string trouble;  // what keeps it outside so far, for the logs of the others; empty: nothing that it knows of
+};
+
 struct MeshEvent {
   enum class Kind : uint8_t {
-    kUp,        // all workers are connected to this peer
-    kDown,      // a connection that was up is lost; it is made again only by another join()
-    kRefused,   // somebody was turned away, or turned us away: `why` names what differs. For a peer we connect to,
-                // trying goes on.
-    kAnswered,  // a knock() is over: without `why` the peer is there and agrees, else that says what is in the way
+    kUp,         // all workers are connected to this peer
+    kDown,       // a connection that was up is lost; it is made again only by another join()
+    kRefused,    // somebody was turned away, or turned us away: `why` names what differs. For a peer we connect to,
+                 // trying goes on.
+    kAnswered,   // a knock() is over: without `why` the peer is there, agrees, and has reached this node in turn; else
+                 // that says what is in the way
+    kUnreached,  // somebody knocked, and is not reached at `address`, where it means to be: `why`
+    kKnocked,    // somebody knocked, means to be reached at `address`, and says what keeps it outside: `why`
   };
   Kind kind;
   NodeId peer;  // what it says of itself; kNodesMax if it did not get that far
   uint32_t incarnation = 0;
   std::string why;
+  std::string address{};  // of kUnreached and kKnocked
 };
 
 class Mesh {
@@ -77,9 +88,10 @@ class Mesh {
   // wire, and none of its verbs lands (on shm: its process has ended before).
   virtual void leave(NodeId peer) = 0;
 
-  // Asks a peer whether it is there, in this incarnation, and agrees with this node, whoever of the two has the smaller
-  // id; nothing is connected by that. For a node that has no incarnation yet. One event kAnswered comes of it.
-  virtual void knock(const MeshPeer& peer) = 0;
+  // Asks a peer whether it is there, in this incarnation, agrees with this node, and reaches it where that means to be
+  // reached, whoever of the two has the smaller id; nothing is connected by that. For a node that has no incarnation
+  // yet. One event kAnswered comes of it.
+  virtual void knock(const MeshPeer& peer, const MeshKnock& as) = 0;
 
   // Readable when control_step() has something to do; it never blocks. Call it every 20 ms anyway, or every
   // 100 ms where nothing happens.

@@ -85,9 +85,10 @@ class ShmMesh final : public Mesh, private RemotePosters {
   void set_incarnation(uint32_t incarnation) override;
   void join(const MeshPeer& peer) override;
   void leave(NodeId peer) override;
-  // Always let in: one supervisor started all of them, and join() finds out the rest.
-  void knock(const MeshPeer& peer) override {
-    events_.push_back({MeshEvent::Kind::kAnswered, peer.node, peer.incarnation, {}});
+  // Always let in: one supervisor started all of them on one host, where who runs is reached, and join() finds out the
+  // rest.
+  void knock(const MeshPeer& peer, const MeshKnock&) override {
+    events_.push_back({MeshEvent::Kind::kAnswered, peer.node, peer.incarnation, {}, {}});
   }
   int control_fd() const override { return epoll_.get(); }
   void control_step() override;

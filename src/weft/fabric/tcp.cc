@@ -217,9 +217,11 @@ void TcpMesh::watch_grants() {
   }
 }
 
-void TcpMesh::event(MeshEvent::Kind kind, NodeId peer, uint32_t incarnation, std::string why) {
-  if (kind == MeshEvent::Kind::kRefused && events_.size() >= kEventsMax) return;
-  events_.push_back({kind, peer, incarnation, std::move(why)});
+void TcpMesh::event(MeshEvent::Kind kind, NodeId peer, uint32_t incarnation, std::string why, std::string address) {
+  const bool of_strangers =
+      kind == MeshEvent::Kind::kRefused || kind == MeshEvent::Kind::kUnreached || kind == MeshEvent::Kind::kKnocked;
+  if (of_strangers && events_.size() >= kEventsMax) return;
+  events_.push_back({kind, peer, incarnation, std::move(why), std::move(address)});
 }
 
 std::vector<MeshEvent> TcpMesh::take_events() { return std::exchange(events_, {}); }

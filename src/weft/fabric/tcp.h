@@ -6,6 +6,8 @@
 // hello_ms, and is accepted if its node and incarnation were joined. One that says a sound hello too early waits, up to
 // wait_ms. At most strangers_max connections are in these states: one more closes the oldest, so that those who know
 // what to say, which takes them a round trip, get through a crowd of those who do not.
+// A knock is answered when the one that knocked was called back and has answered; that has half of hello_ms, so that
+// the knock is still there to be told what went wrong. A node that knocks again is called once at a time.
 // When the connections of all workers are there they go to the wires, and the peer is up.
 //
 // Events. kRefused comes at both ends with the same words; repeated words for one member come once. Of the rest at most
@@ -72,7 +74,7 @@ class TcpMesh final : public Mesh {
   void set_incarnation(uint32_t incarnation) override;
   void join(const MeshPeer& peer) override;
   void leave(NodeId peer) override;
-  void knock(const MeshPeer& peer) override;
+  void knock(const MeshPeer& peer, const MeshKnock& as) override;
   int control_fd() const override { return epoll_.get(); }
   void control_step() override;
   std::vector<MeshEvent> take_events() override;
@@ -105,6 +107,9 @@ class TcpMesh final : public Mesh {
   void step_setup(uint64_t serial, TcpSetup& setup);
   void judge(uint64_t serial, TcpSetup& setup);
   void judge_answer(uint64_t serial, TcpSetup& setup);
+  void hear_knock(uint64_t serial, TcpSetup& setup, const TcpHello& hello);
+  void call_back(uint64_t serial, const TcpHello& hello);
+  void end_call(uint64_t serial, const std::string& why);
   std::string objection(const TcpSetup& setup, const TcpHello& hello) const;
   void consider(uint64_t serial, TcpSetup& setup);
   void refuse(uint64_t serial, TcpSetup& setup, const std::string& why);
@@ -121,11 +126,12 @@ class TcpMesh final : public Mesh {
   void kill_links(Member& member);
   void watch_links();
   void watch_grants();
-  void event(MeshEvent::Kind kind, NodeId peer, uint32_t incarnation, std::string why);
+  void event(MeshEvent::Kind kind, NodeId peer, uint32_t incarnation, std::string why, std::string address = {});
   Member* member_of(NodeId node) { return node.value < kNodesMax ? members_[node.value].get() : nullptr; }
 
   const TcpOptions options_;
   uint32_t incarnation_;
+  uint64_t token_ = 0;  // of the last knock
   Regions* const regions_;
   Clock* const clock_;
   std::unique_ptr<TcpTls> tls_;  // outlives all streams

@@ -43,7 +43,8 @@ void TcpMesh::evict_stranger() {
   uint64_t oldest = 0;
   for (const auto& [serial, setup] : setups_) {
     const bool silent = setup->stage() < TcpSetup::Stage::kWaiting || setup->stage() == TcpSetup::Stage::kRefusing;
-    if (setup->connected_by_us() || (!silent && setup->stage() != TcpSetup::Stage::kWaiting)) continue;
+    const bool waits = setup->stage() == TcpSetup::Stage::kWaiting || setup->stage() == TcpSetup::Stage::kCalling;
+    if (setup->connected_by_us() || (!silent && !waits)) continue;
     if (oldest == 0) oldest = serial;
     if (!silent) continue;
     oldest = serial;
@@ -74,20 +75,6 @@ void TcpMesh::connect(Member& member, WorkerId worker) {
             serial);
 }
 
-void TcpMesh::knock(const MeshPeer& peer) {
-  WEFT_CHECK(incarnation_ == 0, "who is a member joins");
-  auto socket = tcp_connect(peer.address);
-  if (!socket) {
-    event(MeshEvent::Kind::kAnswered, peer.node, peer.incarnation, peer.address + ": " + socket.error().detail);
-    return;
-  }
-  const uint64_t deadline_ns = clock_->now_ns() + options_.hello_ms * kMillisecondNs;
-  auto setup = std::make_unique<TcpSetup>(std::move(*socket), tls_.get(), deadline_ns, peer,
-                                          hello_to(peer.node, peer.incarnation, WorkerId(0)));
-  setup->knocks = true;
-  add_setup(std::move(setup), next_serial_++);
-}
-
 void TcpMesh::add_setup(std::unique_ptr<TcpSetup> setup, uint64_t serial) {
   epoll_event event{};
   event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
@@ -101,7 +88,8 @@ void TcpMesh::on_setup(uint64_t serial, uint32_t events) {
   const auto settled = [&] {
     const auto it = setups_.find(serial);
     return it != setups_.end() &&
-           (it->second->stage() == TcpSetup::Stage::kWaiting || it->second->stage() == TcpSetup::Stage::kReady);
+           (it->second->stage() == TcpSetup::Stage::kWaiting || it->second->stage() == TcpSetup::Stage::kCalling ||
+            it->second->stage() == TcpSetup::Stage::kReady);
   };
   const auto it = setups_.find(serial);
   if (it == setups_.end()) return;
@@ -162,9 +150,8 @@ void TcpMesh::judge(uint64_t serial, TcpSetup& setup) {
     refuse(serial, setup, why);
     return;
   }
-  if (hello->incarnation == 0) {
-    setup.say(tcp_encode_hello(hello_to(setup.peer, 0, setup.worker)), TcpSetup::Stage::kRefusing);
-    step_setup(serial, setup);
+  if (hello->incarnation == 0 || hello->knock.token != 0) {
+    hear_knock(serial, setup, *hello);
     return;
   }
   setup.set_stage(TcpSetup::Stage::kWaiting);
@@ -181,6 +168,9 @@ std::string TcpMesh::objection(const TcpSetup& setup, const TcpHello& hello) con
     return "this is node " + std::to_string(options_.self.value) + ", and node " + std::to_string(hello.to_node.value) +
            " was meant";
   }
+  const bool calls_back = hello.incarnation != 0 && hello.knock.token != 0;
+  if (calls_back && hello.knock.token == token_) return {};
+  if (calls_back) return "another process than this one has knocked, and is called back here";
   if (hello.node >= options_.self && hello.incarnation != 0) {
     return "node " + std::to_string(hello.node.value) + " does not connect to node " +
            std::to_string(options_.self.value) + ": the smaller id connects";
@@ -237,7 +227,10 @@ void TcpMesh::judge_answer(uint64_t serial, TcpSetup& setup) {
           " and " + std::to_string(setup.prefix().version) + " at the other side";
   } else if (!hello) {
     why = hello.error().detail;
-  } else if (hello->node != setup.peer || hello->incarnation != setup.incarnation || hello->worker != setup.worker) {
+  } else if (setup.calls_for != 0 && hello->node == setup.peer && hello->knock.token != setup.token) {
+    why = "another process of node " + std::to_string(setup.peer.value) + " answers there";
+  } else if (hello->node != setup.peer || hello->worker != setup.worker ||
+             (setup.calls_for == 0 && hello->incarnation != setup.incarnation)) {
     why = "it is " + member_text(hello->node, hello->incarnation) + ", and " +
           member_text(setup.peer, setup.incarnation) + " was meant";
   } else {
@@ -246,6 +239,10 @@ void TcpMesh::judge_answer(uint64_t serial, TcpSetup& setup) {
   }
   if (!why.empty()) {
     fail_setup(serial, why, true);
+    return;
+  }
+  if (setup.calls_for != 0) {
+    end_call(serial, {});
     return;
   }
   if (setup.knocks) {
@@ -275,6 +272,10 @@ void TcpMesh::fail_setup(uint64_t serial, const std::string& why, bool refused) 
   TcpSetup& setup = *it->second;
   Member* const member = setup.connected_by_us() ? member_of(setup.peer) : nullptr;
   const std::string text = setup.address() + ": " + why;
+  if (setup.calls_for != 0) {
+    end_call(serial, why);
+    return;
+  }
   if (setup.knocks) {
     event(MeshEvent::Kind::kAnswered, setup.peer, setup.incarnation, text);
     close_setup(serial);
@@ -316,7 +317,8 @@ void TcpMesh::expire_setups() {
                  std::to_string(options_.self.value));
     } else {
       const bool connecting = setup.stage() == TcpSetup::Stage::kConnecting;
-      fail_setup(serial, "no hello in time", !connecting && setup.stage() != TcpSetup::Stage::kRefusing);
+      fail_setup(serial, connecting ? "no answer in time" : "no hello in time",
+                 !connecting && setup.stage() != TcpSetup::Stage::kRefusing);
     }
   }
 }

@@ -178,7 +178,14 @@ TEST(TcpFrameTest, NoBytesAreTooStrange) {
 }
 
 TcpHello some_hello() {
-  return {NodeId(3), 9, WorkerId(2), NodeId(5), 4, 1, {"cluster", {{"workers", 4}, {"hash_seed", 0x1234}}}};
+  return {NodeId(3),
+          9,
+          WorkerId(2),
+          NodeId(5),
+          4,
+          1,
+          {"cluster", {{"workers", 4}, {"hash_seed", 0x1234}}},
+          {99, "host:1", "no\nway"}};
 }
 
 TEST(TcpHelloTest, WhatIsSaidIsUnderstood) {
@@ -195,6 +202,9 @@ TEST(TcpHelloTest, WhatIsSaidIsUnderstood) {
   EXPECT_EQ(hello->to_node, NodeId(5));
   EXPECT_EQ(hello->to_incarnation, 4U);
   EXPECT_EQ(hello->grant, 1U);
+  EXPECT_EQ(hello->knock.token, 99U);
+  EXPECT_EQ(hello->knock.address, "host:1");
+  EXPECT_EQ(hello->knock.trouble, "no?way");
   EXPECT_EQ(difference(NodeId(3), some_hello().agreement, NodeId(5), hello->agreement), "");
   const auto refusal =
       tcp_decode_refusal(as_bytes(tcp_encode_refusal(NodeId(2), "no\nthanks")).subspan(kTcpPrefixBytes));

@@ -99,6 +99,13 @@ std::string tcp_encode_hello(const TcpHello& hello) {
     out += name;
     put(out, value);
   }
+  const std::string address = hello.knock.address.substr(0, kTcpAddressBytesMax);
+  const std::string trouble = hello.knock.trouble.substr(0, kTcpTroubleBytesMax);
+  put(out, hello.knock.token);
+  put(out, static_cast<uint16_t>(address.size()));
+  put(out, static_cast<uint16_t>(trouble.size()));
+  out += address;
+  out += trouble;
   return finish(std::move(out));
 }
 
@@ -166,8 +173,18 @@ Result<TcpHello> tcp_decode_hello(ByteView body) {
     const auto value = taker.take<uint64_t>();
     hello.agreement.terms.emplace_back(std::move(name), value);
   }
-  if (!taker.ok()) return bad("a hello that ends before its last term");
-  if (!taker.at_end()) return bad("a hello with bytes behind its last term");
+  hello.knock.token = taker.take<uint64_t>();
+  const auto address_bytes = taker.take<uint16_t>();
+  const auto trouble_bytes = taker.take<uint16_t>();
+  if (address_bytes > kTcpAddressBytesMax || trouble_bytes > kTcpTroubleBytesMax) {
+    return bad("a knock with an address of " + std::to_string(address_bytes) + " bytes, at most " +
+               std::to_string(kTcpAddressBytesMax) + ", and a trouble of " + std::to_string(trouble_bytes) +
+               ", at most " + std::to_string(kTcpTroubleBytesMax));
+  }
+  hello.knock.address = printable(taker.take_text(address_bytes));
+  hello.knock.trouble = printable(taker.take_text(trouble_bytes));
+  if (!taker.ok()) return bad("a hello that ends too early");
+  if (!taker.at_end()) return bad("a hello with bytes behind its end");
   if (hello.node.value >= kNodesMax) {
     return bad("node " + std::to_string(hello.node.value) + ", must be below " + std::to_string(kNodesMax));
   }

@@ -25,6 +25,7 @@ class TcpSetup {
     kTalking,     // our hello goes out (if we connected), theirs comes in
     kHeard,       // theirs is here, to be judged by the mesh
     kWaiting,     // it is sound, but its sender is no member here, or not yet
+    kCalling,     // it is a knock, and its sender is called back before the answer
     kAnswering,   // accepted: our hello goes out
     kRefusing,    // the refusal goes out, or the answer to a knock, and that is the end
     kReady,       // waits for the connections of the other workers
@@ -70,6 +71,8 @@ class TcpSetup {
   uint32_t incarnation = 0;
   WorkerId worker;
   bool knocks = false;       // we connected only to ask
+  uint64_t calls_for = 0;    // we connected to call back who knocked, by that set-up
+  uint64_t token = 0;        // of it
   uint32_t grant_said = 0;   // in our hello
   uint32_t grant_heard = 0;  // in theirs
 

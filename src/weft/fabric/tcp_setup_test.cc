@@ -145,7 +145,7 @@ TEST_F(TcpSetupTest, EachObjectionIsNamed) {
   refused(tcp_encode_refusal(NodeId(0), "you"), "a refusal where a hello was expected");
   std::string version = sound_hello(0, 2);
   version[12] = 9;
-  refused(version, "tcp version is 1 at node 2 and 9");
+  refused(version, "tcp version is 2 at node 2 and 9");
   std::string huge = sound_hello(0, 2);
   huge[11] = 1;
   refused(huge, "must be 16 to 8192");
@@ -173,7 +173,7 @@ TEST(TcpKnockTest, WhoAgreesIsToldSo) {
     options.hello_ms = 300;
   });
   for (const size_t n : {size_t{0}, size_t{2}}) {
-    net.mesh(1).knock({node_id(n), 4, net.mesh(n).address()});
+    net.mesh(1).knock({node_id(n), 4, net.mesh(n).address()}, {77, net.mesh(1).address(), {}});
     ASSERT_TRUE(net.until([&] { return net.find(1, Kind::kAnswered) != nullptr; }));
     EXPECT_EQ(net.find(1, Kind::kAnswered)->why, "");
     EXPECT_EQ(net.find(1, Kind::kAnswered)->peer, node_id(n));
@@ -193,7 +193,7 @@ TEST(TcpKnockTest, WhatIsInTheWayIsNamed) {
   });
   const auto answer = [&](const MeshPeer& peer) {
     net.node(1).events.clear();
-    net.mesh(1).knock(peer);
+    net.mesh(1).knock(peer, {77, net.mesh(1).address(), {}});
     EXPECT_TRUE(net.until([&] { return net.find(1, Kind::kAnswered) != nullptr; }));
     return net.find(1, Kind::kAnswered)->why;
   };
@@ -209,6 +209,56 @@ TEST(TcpKnockTest, WhatIsInTheWayIsNamed) {
   has(answer({NodeId(0), 4, "nonsense"}), "nonsense");
   const auto deaf = tcp_listen("127.0.0.1:0");
   has(answer({NodeId(0), 4, tcp_local_address(deaf->get())}), "no hello in time");
+}
+
+// It reaches the member, and the member does not reach it: it is told so, and the member says whom, where and why.
+TEST(TcpKnockTest, WhoIsNotReachedIsNotLetIn) {
+  TcpTestNet net(4, 1, [](size_t n, TcpOptions& options) {
+    options.incarnation = n == 0 || n == 3 ? 4 : 0;
+    options.hello_ms = 600;
+  });
+  const auto deaf = tcp_listen("127.0.0.1:0");
+  const auto answer = [&](size_t member, const std::string& address, uint64_t token) {
+    net.node(1).events.clear(), net.node(member).events.clear();
+    net.mesh(1).knock({node_id(member), 4, net.mesh(member).address()}, {token, address, "node 2 is away"});
+    EXPECT_TRUE(net.until([&] { return net.find(1, Kind::kAnswered) != nullptr; }));
+    return net.find(1, Kind::kAnswered)->why;
+  };
+  for (const size_t member : {size_t{0}, size_t{3}}) {
+    struct {
+      std::string address, why;
+    } const cases[] = {{"127.0.0.1:1", "refused"},
+                       {"nonsense", "has no port"},
+                       {tcp_local_address(deaf->get()), "no hello in time"},
+                       {net.mesh(3 - member).address(), "was meant"},  // another member's
+                       {net.mesh(2).address(), "this is node 2, and node 1 was meant"}};
+    for (const auto& [address, why] : cases) {
+      const std::string told = answer(member, address, 77);
+      EXPECT_NE(told.find("node " + std::to_string(member) + " does not reach node 1 at " + address), std::string::npos)
+          << told;
+      EXPECT_NE(told.find(why), std::string::npos) << told;
+      const MeshEvent* event = net.find(member, Kind::kUnreached, why);
+      ASSERT_NE(event, nullptr) << net.all_events(member);
+      EXPECT_EQ(event->peer, NodeId(1));
+      EXPECT_EQ(event->address, address);
+      const MeshEvent* knocked = net.find(member, Kind::kKnocked, "node 2 is away");
+      ASSERT_NE(knocked, nullptr) << net.all_events(member);
+      EXPECT_EQ(knocked->address, address);
+    }
+    EXPECT_EQ(answer(member, net.mesh(1).address(), 78), "");
+  }
+}
+
+// Another process of the same node answers the call.
+TEST(TcpKnockTest, WhoKnocksAnswersItself) {
+  TcpTestNet net(2, 1, [](size_t n, TcpOptions& options) { options.incarnation = n == 0 ? 4 : 0; });
+  TcpOptions twin = tcp_test_options(1);
+  twin.incarnation = 0;
+  net.add(twin);
+  net.mesh(1).knock({NodeId(0), 4, net.mesh(0).address()}, {77, net.mesh(2).address(), {}});
+  ASSERT_TRUE(net.until([&] { return net.find(1, Kind::kAnswered) != nullptr; }));
+  const std::string why = net.find(1, Kind::kAnswered)->why;
+  EXPECT_NE(why.find("another process than this one has knocked"), std::string::npos) << why;
 }
 
 TEST(TcpAgreementTest, AnotherClusterIsRefused) {

@@ -63,7 +63,7 @@ class VerbsMesh final : public Mesh, private RemotePosters {
   void set_incarnation(uint32_t incarnation) override { tcp_->set_incarnation(incarnation); }
   void join(const MeshPeer& peer) override { tcp_->join(peer); }
   void leave(NodeId peer) override;
-  void knock(const MeshPeer& peer) override { tcp_->knock(peer); }
+  void knock(const MeshPeer& peer, const MeshKnock& as) override { tcp_->knock(peer, as); }
   int control_fd() const override { return tcp_->control_fd(); }
   void control_step() override { tcp_->control_step(); }
   std::vector<MeshEvent> take_events() override;

@@ -11,7 +11,7 @@
 namespace weft {
 namespace {
 
-constexpr uint32_t kSilentMax = VerbsPosted::kVerbsMax / 8;
+constexpr uint32_t kSilentVerbsMax = VerbsPosted::kVerbsMax / 8;
 constexpr uint64_t kSilentBytesMax = VerbsPosted::kWindowBytes / 8;
 
 ibv_wr_opcode opcode_of(VerbKind kind) {
@@ -147,7 +147,7 @@ void VerbsPosted::put(const Verb& verb, bool waits) {
   }
   aim(verb, work, part);
   silent_bytes_ += staged;
-  if (++silent_ >= kSilentMax || silent_bytes_ >= kSilentBytesMax || verb.signalled) {
+  if (++silent_ >= kSilentVerbsMax || silent_bytes_ >= kSilentBytesMax || verb.signalled) {
     work.send_flags |= IBV_SEND_SIGNALED;
     silent_ = 0;
     silent_bytes_ = 0;

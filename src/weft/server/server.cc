@@ -28,9 +28,6 @@ constexpr int kControlStepMs = 20;
 constexpr int kQuietStepMs = 100;
 constexpr uint64_t kQuietAfterNs = 2'000'000'000;
 constexpr int kBacklog = 512;
-constexpr uint64_t kKnockNs = 100'000'000;  // between two rounds of questions, at first, and at last
-constexpr uint64_t kKnockNsMax = 2'000'000'000;
-constexpr uint64_t kRefusalsSaid = 10;  // a second
 
 ClusterSpec spec_of_a_process(const ServerOptions& options) {
   ClusterSpec spec = options.spec;
@@ -119,6 +116,7 @@ Result<void> Server::start_mesh() {
   if (!mesh) return mesh.error();
   mesh_ = std::move(*mesh);
   self_.address = options_.advertise.empty() ? mesh_->address() : options_.advertise;
+  admission_ = std::make_unique<Admission>(self_, AgentOptions::kPaceNs);
   return {};
 }
 
@@ -174,11 +172,15 @@ Result<Server::End> Server::run(int stop_fd) {
       if (auto started = start(*view); !started) return started.error();
     }
     if (node_ != nullptr) view = usable(view);
+    if (view != nullptr && node_ != nullptr && incarnation_ == 0 && !in(*view) && may_join(*view)) {
+      agent_->welcome(view->epoch);
+    }
     if (const std::shared_ptr<const View> newest = newest_of(view); newest != nullptr && newest != followed_) {
       follow(newest);
     }
     if (node_ != nullptr && agent_->retired()) {
       why_ = "the view is without this node";
+      if (options_.back_off != nullptr) options_.back_off->removed(clock_->now_ns());
       return End::kRemoved;
     }
     if (const OwnWords* words = mesh_->own_words(); words != nullptr && words->failed()) {
@@ -235,41 +237,6 @@ void Server::wait(int stop_fd) {
 void Server::ring() {
   const uint64_t one = 1;
   if (write(news_.get(), &one, sizeof one) != sizeof one) return;  // it rings already
-}
-
-// Whoever joins takes the place of the last process of its node, and every member waits for it in the next view. So it
-// joins only if a member agrees with it, and nobody answers in its place.
-bool Server::may_join(const View& view) {
-  const uint64_t now_ns = clock_->now_ns();
-  if (knocks_.epoch != view.epoch || now_ns >= knocks_.again_ns) {
-    knocks_.epoch = view.epoch;
-    knocks_.open = knocks_.agreed = 0;
-    knocks_.wait_ns = std::clamp(2 * knocks_.wait_ns, kKnockNs, kKnockNsMax);
-    knocks_.again_ns = now_ns + knocks_.wait_ns;
-    for (const Member& member : view.members) {
-      if (member.address == self_.address || member.node.value >= kNodesMax) continue;
-      knocks_.open |= uint64_t{1} << member.node.value;
-      mesh_->knock({member.node, member.incarnation, member.address});
-    }
-  }
-  const uint64_t own = uint64_t{1} << self_.node.value;
-  return (knocks_.agreed & ~own) != 0 && ((knocks_.open | knocks_.agreed) & own) == 0;
-}
-
-void Server::hear_answer(const MeshEvent& event) {
-  const uint64_t bit = uint64_t{1} << event.peer.value;
-  const std::shared_ptr<const View> view = membership_->latest();
-  const Member* const member = view != nullptr ? view->find(event.peer) : nullptr;
-  if ((knocks_.open & bit) == 0 || member == nullptr || member->incarnation != event.incarnation) return;
-  knocks_.open &= ~bit;
-  std::string why = event.why;
-  if (why.empty()) knocks_.agreed |= bit;
-  if (why.empty() && event.peer == self_.node) why = member->address + ": it runs there already; it has to end first";
-  if (why == knocks_.said[event.peer.value]) return;
-  knocks_.said[event.peer.value] = why;
-  if (why.empty()) return;
-  options_.events->emit(Level::kWarn, "join_refused",
-                        {{"peer", event.peer.value}, {"incarnation", event.incarnation}, {"why", why}});
 }
 
 // A founder may miss the first view, if others join at once. Nothing can have been written to its partitions without
@@ -339,28 +306,6 @@ std::shared_ptr<const View> Server::newest_of(const std::shared_ptr<const View>&
   return adopted != nullptr && (told == nullptr || adopted->epoch > told->epoch) ? adopted : told;
 }
 
-// The connections are those of the newest view, at once: what a removed member sends is not heard any more.
-void Server::follow(const std::shared_ptr<const View>& view) {
-  if (followed_ == nullptr || followed_->epoch != view->epoch) say_of_view(*view);
-  followed_ = view;
-  if (in(*view) && incarnation_ == 0) {
-    incarnation_ = view->find(self_.node)->incarnation;
-    mesh_->set_incarnation(incarnation_);
-  }
-  if (incarnation_ != 0) {
-    for (uint8_t n = 0; n < kNodesMax; ++n) {
-      const Member* member = in(*view) ? view->find(NodeId(n)) : nullptr;
-      const uint32_t wanted = member == nullptr || member->node == self_.node ? 0 : member->incarnation;
-      if (joined_[n] == wanted) continue;
-      if (joined_[n] != 0) mesh_->leave(NodeId(n));
-      if (wanted != 0) mesh_->join({member->node, member->incarnation, member->address});
-      joined_[n] = wanted;
-    }
-  }
-  if (agent_ != nullptr) agent_->nudge();
-  wake_workers();
-}
-
 void Server::say_of_view(const View& view) const {
   std::string members;
   for (const Member& member : view.members) {
@@ -368,47 +313,6 @@ void Server::say_of_view(const View& view) const {
   }
   options_.events->emit(Level::kInfo, "view",
                         {{"epoch", view.epoch.value}, {"members", members}, {"whole", whole(view)}});
-}
-
-// Members are always fully connected: of two that have lost each other one must go.
-void Server::lose(NodeId peer) {
-  if (node_ == nullptr || joined_[peer.value] == 0) return;
-  mesh_->leave(peer);
-  node_->peer_closed(peer, joined_[peer.value]);
-  agent_->nudge();
-  wake_workers();
-}
-
-void Server::hear_mesh() {
-  for (const MeshEvent& event : mesh_->take_events()) {
-    if (event.kind == MeshEvent::Kind::kUp) continue;
-    if (event.kind == MeshEvent::Kind::kAnswered) {
-      hear_answer(event);
-      continue;
-    }
-    const bool member = event.peer.value < kNodesMax && joined_[event.peer.value] == event.incarnation;
-    if (event.kind == MeshEvent::Kind::kDown && member) lose(event.peer);
-    say_of_peer(event);
-  }
-}
-
-// Anybody can come to a port and be refused: of that a few lines a second are enough.
-void Server::say_of_peer(const MeshEvent& event) {
-  const bool refused = event.kind != MeshEvent::Kind::kDown;
-  if (refused) {
-    const uint64_t second = clock_->now_ns() / 1'000'000'000;
-    if (second != refusals_.second && refusals_.count > kRefusalsSaid) {
-      options_.events->emit(Level::kWarn, "refused_more", {{"count", refusals_.count - kRefusalsSaid}});
-    }
-    if (second != refusals_.second) refusals_ = {second, 0};
-    if (++refusals_.count > kRefusalsSaid) return;
-  }
-  if (event.peer.value >= kNodesMax) {
-    options_.events->emit(Level::kWarn, "stranger_refused", {{"why", event.why}});
-    return;
-  }
-  options_.events->emit(Level::kWarn, refused ? "peer_refused" : "peer_lost",
-                        {{"peer", event.peer.value}, {"incarnation", event.incarnation}, {"why", event.why}});
 }
 
 bool Server::whole(const View& view) const {

@@ -2,8 +2,9 @@
 // workers' threads, and then is the node's control thread: it makes and ends connections as the views say, watches the
 // membership and the workers, and ends when it is told to, is removed, its device fails, or the membership ends.
 //
-// A node that is to join asks the members first whether they agree with it (may_join): one that is configured
-// otherwise, or has the wrong certificates, stays outside and says why, and no view changes for it.
+// A node that is to join asks the members first whether they agree with it and reach it (may_join,
+// cluster/admission.h): one that is configured otherwise, has the wrong certificates, or is not where it says, stays
+// outside and says why, and no view changes for it.
 //
 // A process has one Server at a time. One that was removed (it was silent for too long, or another process took its
 // place), or can lock nothing any more because its device does not do it (OwnWords::failed), is thrown away with all
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "weft/base/clock.h"
+#include "weft/cluster/admission.h"
 #include "weft/cluster/agent.h"
 #include "weft/cluster/membership.h"
 #include "weft/fabric/mesh.h"
@@ -48,8 +50,9 @@ struct ServerOptions {
   std::string clients_advertise;  // what clients are told of this node (CLUSTER SLOTS); empty: where it listens
   TcpTlsFiles clients_tls;        // certificate and key, or none
   FrontOptions front;
-  EventLog* events = nullptr;  // required
-  Site* site = nullptr;        // where the node shows itself; nullptr: nowhere
+  EventLog* events = nullptr;   // required
+  Site* site = nullptr;         // where the node shows itself; nullptr: nowhere
+  BackOff* back_off = nullptr;  // of this node's name, in this process; nullptr: it never waits
 };
 
 class Server final : private Environment {
@@ -84,6 +87,8 @@ class Server final : private Environment {
   void follow(const std::shared_ptr<const View>& view);
   void hear_mesh();
   void say_of_peer(const MeshEvent& event);
+  bool may_say_refusal();
+  void say_of_joiner(const MeshEvent& event);
   void lose(NodeId peer);
   bool may_join(const View& view);
   void hear_answer(const MeshEvent& event);
@@ -125,15 +130,11 @@ class Server final : private Environment {
   std::vector<std::unique_ptr<Bell>> bells_;
   std::vector<std::unique_ptr<Thread>> threads_;
   std::array<uint32_t, kNodesMax> joined_{};  // incarnations
-  // Whom a node asks before it asks for a place in the view, and what they say.
-  struct Knocks {
-    Epoch epoch{0};
-    uint64_t open = 0;    // bit n: node n was asked and has not answered
-    uint64_t agreed = 0;  // bit n: it is there, and agrees
-    uint64_t again_ns = 0;
-    uint64_t wait_ns = 0;
-    std::array<std::string, kNodesMax> said;  // by node, what was in the way
-  } knocks_;
+  std::unique_ptr<Admission> admission_;
+  struct Joiner {
+    std::string unreached, waits;  // what was last said of one that is to join and cannot
+  };
+  std::array<Joiner, kNodesMax> joiners_;  // by node
   struct Refusals {
     uint64_t second = 0;
     uint64_t count = 0;  // in it

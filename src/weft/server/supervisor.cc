@@ -17,6 +17,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "weft/cluster/agent.h"
 #include "weft/cluster/view_json.h"
 #include "weft/fabric/shm_socket.h"
 #include "weft/server/figures.h"
@@ -70,7 +71,8 @@ Supervisor::Supervisor(const SupervisorOptions& options, Clock* clock, EventLog*
       events_(events),
       holder_({options.founders > 0 ? options.founders : static_cast<int>(options.configs.size()), options.replicas,
                options.partitions}),
-      children_(options.configs.size()) {}
+      children_(options.configs.size()),
+      back_offs_(options.configs.size(), BackOff(AgentOptions::kPaceNs)) {}
 
 Result<std::unique_ptr<Supervisor>> Supervisor::create(const SupervisorOptions& options, Clock* clock,
                                                        EventLog* events) {
@@ -214,7 +216,12 @@ void Supervisor::reap(size_t node) {
   const uint64_t now_ns = clock_->now_ns();
   const bool young = !child.fenced && now_ns - child.started_ns < kYoungNs;
   const uint32_t died_young = young ? child.died_young + 1 : 0;
-  const uint32_t wait_ms = std::min(options_.restart_ms << std::min(died_young, 10U), kRestartMsMax);
+  uint32_t wait_ms = std::min(options_.restart_ms << std::min(died_young, 10U), kRestartMsMax);
+  if (child.fenced) {
+    back_offs_[node].came_in(child.started_ns);
+    back_offs_[node].removed(now_ns);
+    wait_ms = std::max(wait_ms, static_cast<uint32_t>(back_offs_[node].wait_ns() / kMs));
+  }
   say(node, Level::kWarn, "process_ended",
       {{"pid", child.pid}, {"how", how_it_ended(info)}, {"starts_again_ms", wait_ms}});
   if (child.token != 0) holder_.ended(child.token);

@@ -20,6 +20,7 @@
 
 #include "weft/base/clock.h"
 #include "weft/base/event_log.h"
+#include "weft/cluster/admission.h"
 #include "weft/cluster/framed.h"
 #include "weft/cluster/view_holder.h"
 #include "weft/fabric/fd.h"
@@ -34,7 +35,8 @@ struct SupervisorOptions {
   int founders = 0;                  // nodes that the first view waits for; 0: all
   int replicas = 1;
   int partitions = 1;
-  uint32_t restart_ms = 100;  // before a process that died is started again; doubled while it dies young, up to 5 s
+  uint32_t restart_ms = 100;  // before a process that died is started again; doubled while it dies young, up to 5 s.
+                              // One that was removed while it ran waits as BackOff says
   uint32_t stop_ms = 5000;    // for processes to end when told to
 };
 
@@ -90,6 +92,7 @@ class Supervisor {
   Fd listener_;
   ViewHolder holder_;
   std::vector<Child> children_;
+  std::vector<BackOff> back_offs_;  // by node
   std::shared_ptr<const View> told_;
   size_t told_ended_ = 0;
   uint64_t starts_ = 0;

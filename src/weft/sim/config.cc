@@ -135,9 +135,11 @@ SimConfig draw_config(const SimOptions& fixed) {
 
   Random links(mix64(fixed.seed) ^ 0x11c5);
   const bool link_faults = links.chance(40);
-  for (int i = kFaults - kLinkFaults; i < kFaults; ++i) {
+  for (int i = kFaults - kLinkFaults; i < static_cast<int>(Fault::kDown); ++i) {
     if (links.chance(50) && recovers && link_faults) config.faults.add(static_cast<Fault>(i));
   }
+  Random downs(mix64(fixed.seed) ^ 0xd0e4);
+  if (downs.chance(25) && recovers && link_faults) config.faults.add(Fault::kDown);
 
   Options& options = config.options;
   if (fixed.transactions != 0) draw_campaign(fixed, config);

@@ -37,9 +37,10 @@ enum class EventKind : uint8_t {
   kCrash,
   kRestart,
   kSwap,
-  kBreak,  // a connection
-  kTold,   // one end of it
-  kVisit,  // a client
+  kBreak,   // a connection
+  kTold,    // one end of it
+  kVisit,   // a client
+  kAnswer,  // of a member, to a node that is to join
 };
 
 struct Event {

@@ -6,8 +6,8 @@ namespace weft {
 
 namespace {
 
-constexpr std::string_view kFaultNames[kFaults] = {"pause", "slow-node", "slow-link", "burst",   "crash",  "cut",
-                                                   "away",  "skew",      "break",     "one-way", "unseen", "alone"};
+constexpr std::string_view kFaultNames[kFaults] = {"pause", "slow-node", "slow-link", "burst",  "crash", "cut", "away",
+                                                   "skew",  "break",     "one-way",   "unseen", "alone", "down"};
 
 NodeId any_node(Random& random, int nodes) {
   return NodeId(static_cast<uint8_t>(random.below(static_cast<uint64_t>(nodes))));
@@ -19,6 +19,17 @@ void draw_link(Random& random, int nodes, uint64_t lease_ns, FaultWindow& window
   window.b = NodeId(static_cast<uint8_t>((window.a.value + 1 + random.below(others)) % static_cast<uint64_t>(nodes)));
   window.factor = static_cast<uint32_t>(random.between(1, 100));
   window.to_ns = window.from_ns + random.between(lease_ns / 4, 4 * lease_ns);
+}
+
+// One that stays down, or one that flaps: down and up again for about as long, several times.
+void draw_down(Random& random, uint64_t lease_ns, const FaultWindow& window, FaultPlan& plan) {
+  const bool flaps = random.chance(50);
+  FaultWindow down = window;
+  for (uint64_t left = flaps ? random.between(4, 12) : 1; left > 0; --left) {
+    down.to_ns = down.from_ns + (flaps ? random.between(lease_ns, 4 * lease_ns) : random.between(10, 40) * lease_ns);
+    plan.add(down);
+    down.from_ns = down.to_ns + random.between(1, 4 * lease_ns);
+  }
 }
 
 }  // namespace
@@ -71,7 +82,11 @@ FaultPlan FaultPlan::draw(Random& random, FaultMask mask, int nodes, uint64_t ho
         window.to_ns = window.from_ns + random.between(100'000, 20'000'000);
       }
       if (FaultMask::links().has(fault)) draw_link(random, nodes, lease_ns, window);
-      if (fault != Fault::kSkew) plan.add(window);
+      if (fault == Fault::kDown) {
+        draw_down(random, lease_ns, window, plan);
+      } else if (fault != Fault::kSkew) {
+        plan.add(window);
+      }
     }
   }
   return plan;
@@ -80,8 +95,8 @@ FaultPlan FaultPlan::draw(Random& random, FaultMask mask, int nodes, uint64_t ho
 uint64_t FaultPlan::links_whole_ns(uint64_t now_ns) const {
   uint64_t whole_ns = now_ns;
   for (const FaultWindow& window : windows_) {
-    const bool holds_back =
-        window.fault == Fault::kCut || window.fault == Fault::kOneWay || window.fault == Fault::kAlone;
+    const bool holds_back = window.fault == Fault::kCut || window.fault == Fault::kOneWay ||
+                            window.fault == Fault::kAlone || window.fault == Fault::kDown;
     if (holds_back && window.from_ns < now_ns) whole_ns = std::max(whole_ns, window.to_ns);
   }
   return whole_ns;
@@ -133,8 +148,8 @@ uint64_t FaultPlan::stretched(NodeId a, NodeId b, uint64_t at_ns, uint64_t laten
     const bool between = (window.a == a && window.b == b) || (window.a == b && window.b == a);
     const bool one_way = window.a == a && window.b == b;
     const bool alone = window.a == a || window.a == b;
-    if ((window.fault == Fault::kCut && between) || (window.fault == Fault::kOneWay && one_way) ||
-        (window.fault == Fault::kAlone && alone)) {
+    if ((window.fault == Fault::kCut && between) || (window.fault == Fault::kDown && between) ||
+        (window.fault == Fault::kOneWay && one_way) || (window.fault == Fault::kAlone && alone)) {
       latency_ns += std::min(window.to_ns, healed_ns_) - at_ns;
     }
     if (window.fault == Fault::kBurst) latency_ns += random.below(uint64_t{window.factor} * 1000);

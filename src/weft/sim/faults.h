@@ -1,5 +1,5 @@
 // Faults as data: a plan is a list of windows of virtual time, drawn from the seed before the run starts. The first
-// four change only when things happen; the others bring recovery into play, the last four of them by links alone: all
+// four change only when things happen; the others bring recovery into play, the last five of them by links alone: all
 // nodes go on running.
 #pragma once
 
@@ -30,9 +30,11 @@ enum class Fault : uint8_t {
   kOneWay,  // nothing travels from node a to node b; what was sent arrives afterwards
   kUnseen,  // node a has no contact to membership, only to its peers
   kAlone,   // node a has no contact to its peers, only to membership; what was sent arrives afterwards
+  kDown,  // the link between nodes a and b is down, for longer than some leases: a connection between them breaks, and
+          // none can be made, also not by another process of either
 };
-inline constexpr int kFaults = 12;
-inline constexpr int kLinkFaults = 4;  // the last ones
+inline constexpr int kFaults = 13;
+inline constexpr int kLinkFaults = 5;  // the last ones
 inline constexpr int kTimingFaults = 4;
 std::string_view fault_name(Fault fault);
 

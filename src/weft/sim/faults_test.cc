@@ -73,6 +73,13 @@ TEST(Faults, LinksFailInOneDirectionOrToMembershipOnly) {
   EXPECT_EQ(plan.stretched(NodeId(1), NodeId(2), 55, 100, random), 105U);
   EXPECT_EQ(plan.stretched(NodeId(0), NodeId(1), 55, 100, random), 100U);
   EXPECT_EQ(plan.hears_at(NodeId(2), 55), 55U);
+  // Nothing goes through a link that is down, either way, and who is at its ends hears of membership.
+  plan.add({Fault::kDown, 62, 68, NodeId(0), NodeId(1), 1});
+  EXPECT_EQ(plan.stretched(NodeId(0), NodeId(1), 65, 100, random), 103U);
+  EXPECT_EQ(plan.stretched(NodeId(1), NodeId(0), 65, 100, random), 103U);
+  EXPECT_EQ(plan.stretched(NodeId(1), NodeId(2), 65, 100, random), 100U);
+  EXPECT_EQ(plan.hears_at(NodeId(0), 65), 65U);
+  EXPECT_EQ(plan.links_whole_ns(66), 68U);
   // Who has lost a peer hears of membership or not.
   plan.add({Fault::kBreak, 70, 80, NodeId(0), NodeId(1), 2});
   plan.add({Fault::kBreak, 90, 99, NodeId(0), NodeId(1), 3});

@@ -28,11 +28,13 @@ Processes::Processes(const SimConfig& config, uint64_t seed, Bugs bugs, Events* 
       keeper_(keeper),
       random_(mix64(seed) ^ 0xa14),
       link_random_(mix64(seed) ^ 0x11c6),
+      join_random_(mix64(seed) ^ 0x1019),
       charges_(static_cast<size_t>(config.options.nodes) * static_cast<size_t>(config.options.workers)),
       membership_(config.options.nodes, mix64(seed) ^ 0x3e3b, config.network.base_ns * 4, config.supervised, events,
                   faults),
       aims_(config, seed, this),
       processes_(static_cast<size_t>(config.options.nodes)),
+      back_offs_(static_cast<size_t>(config.options.nodes), BackOff(pace_ns())),
       down_(static_cast<size_t>(config.options.nodes)) {
   for (int n = 0; n < config_.options.nodes; ++n) clocks_.emplace_back(events_);
 }
@@ -137,55 +139,6 @@ void Processes::set_crashes(Random& random) {
   }
 }
 
-void Processes::set_breaks() {
-  for (const FaultWindow& window : faults_->windows()) {
-    if (window.fault != Fault::kBreak || window.a == window.b) continue;
-    events_->set(window.from_ns, EventKind::kBreak, this, window.a.value, window.b.value);
-  }
-}
-
-void Processes::sever(NodeId a, NodeId deaf, uint64_t delay_ns, uint64_t deaf_ns) {
-  const uint64_t from_ns = events_->now_ns() + delay_ns;
-  const FaultWindow window{Fault::kBreak, from_ns, from_ns + deaf_ns + 1, a, deaf, 2};
-  faults_->add(window);
-  keeper_->link_fails(window);
-  events_->set(from_ns, EventKind::kBreak, this, a.value, deaf.value);
-}
-
-// The member that this process is, in the newest view; nullptr if it does not run or is none.
-const Member* Processes::member_of(NodeId id) const {
-  if (down_[id.value]) return nullptr;
-  const Member* const member = membership_.current().find(id);
-  return member != nullptr && member->token == processes_[id.value].token ? member : nullptr;
-}
-
-// Of two members that have lost each other one must go, so only where either may. Each end notices in its own time.
-void Processes::break_link(NodeId a, NodeId b) {
-  const Member* const at_a = member_of(a);
-  const Member* const at_b = member_of(b);
-  if (at_a == nullptr || at_b == nullptr || network_->severed(a, b) || !may_crash(a) || !may_crash(b)) return;
-  WEFT_MARK("a connection between two that run breaks");
-  ++breaks_;
-  network_->sever(a, b);
-  const uint64_t trip_ns = config_.network.base_ns + config_.network.jitter_ns;
-  const auto told = [&](NodeId id, const Member& peer) {
-    const uint64_t delay_ns = link_random_.below(link_random_.chance(70) ? trip_ns + 1 : config_.lease_ns);
-    events_->set(events_->now_ns() + delay_ns, EventKind::kTold, this, id.value | uint64_t{peer.node.value} << 8,
-                 peer.incarnation);
-  };
-  told(a, *at_b);
-  told(b, *at_a);
-}
-
-// As Server::lose() does.
-void Processes::tell_broken(NodeId id, NodeId peer, uint32_t incarnation) {
-  if (down_[id.value] || !network_->severed(id, peer)) return;
-  network_->hang_up(id, peer);
-  processes_[id.value].node->peer_closed(peer, incarnation);
-  processes_[id.value].agent->nudge();
-  keeper_->wake(id, WorkerId(0));
-}
-
 void Processes::shoot(NodeId node, uint64_t delay_ns) {
   const uint64_t down_ns = random_.between(10'000, random_.chance(70) ? 1'000'000 : 10'000'000);
   events_->set(events_->now_ns() + delay_ns, EventKind::kCrash, this, node.value | kAimed, down_ns);
@@ -209,12 +162,19 @@ void Processes::on_event(const Event& event) {
     if (!healing_) break_link(id, NodeId(static_cast<uint8_t>(event.b)));
     return;
   }
+  if (event.kind == EventKind::kAnswer) {
+    answered(id, NodeId(static_cast<uint8_t>(event.a >> 8)), static_cast<uint32_t>(event.b), event.b >> 32);
+    return;
+  }
   if (event.kind == EventKind::kTold) {
     tell_broken(id, NodeId(static_cast<uint8_t>(event.a >> 8)), static_cast<uint32_t>(event.b));
     return;
   }
   if ((event.a & kRemoved) != 0) {
-    if (!down_[id.value] && processes_[id.value].agent->retired()) crash(id, event.b);
+    if (down_[id.value] || !processes_[id.value].agent->retired()) return;
+    ++removals_;
+    back_offs_[id.value].removed(events_->now_ns());
+    crash(id, event.b);
     return;
   }
   if (healing_ || !may_crash(id)) return;
@@ -225,6 +185,7 @@ void Processes::on_event(const Event& event) {
     ++aimed_crashes_;
     network_->lose_unsent(id, random_);
   }
+  back_offs_[id.value] = BackOff(pace_ns());  // the next process does not know of this one
   crash(id, event.b);
 }
 
@@ -252,6 +213,9 @@ void Processes::restart(NodeId id) {
   if (process.node != nullptr) ended_.push_back(std::exchange(process, {}));  // a node that had not come yet
   process.node = std::move(*node);
   process.token = ++tokens_;
+  Member self;
+  self.node = id;
+  process.admission = std::make_unique<Admission>(self, pace_ns());
   down_[id.value] = false;
   membership_.restarted(id);
   keeper_->process_starts(id);
@@ -261,11 +225,14 @@ void Processes::restart(NodeId id) {
 }
 
 void Processes::look_at(NodeId id) {
-  const Process& process = processes_[id.value];
+  Process& process = processes_[id.value];
   if (process.agent == nullptr) return;
   if (const std::shared_ptr<const View> view = membership_.end(id)->latest()) {
     const Member* member = view->find(id);
-    if (member != nullptr && member->token == process.token) network_->set_incarnation(id, member->incarnation);
+    const bool in = member != nullptr && member->token == process.token;
+    if (in) network_->set_incarnation(id, member->incarnation);
+    if (in && !std::exchange(process.came_in, true)) back_offs_[id.value].came_in(events_->now_ns());
+    if (!in && process.agent->view() == nullptr) ask_to_join(id, *view);
   }
   if (process.agent->retired() && !down_[id.value]) {
     WEFT_MARK("a removed node starts again");

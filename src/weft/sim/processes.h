@@ -3,12 +3,14 @@
 // incarnation.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "weft/base/random.h"
+#include "weft/cluster/admission.h"
 #include "weft/cluster/agent.h"
 #include "weft/sim/aim.h"
 #include "weft/sim/events.h"
@@ -67,6 +69,7 @@ class Processes final : public Environment, public EventSink, public Aims::Gun {
   uint64_t crashes() const { return crashes_; }
   uint64_t aimed_crashes() const { return aimed_crashes_; }
   uint64_t breaks() const { return breaks_; }
+  uint64_t removals() const { return removals_; }  // of processes that ran
   // Nobody learns of one transaction that it was committed and that it was aborted: who did, also before it ended.
   std::vector<std::string> contradictions() const;
   const std::vector<std::string>& commit_point_violations() const { return audit_.violations; }
@@ -91,6 +94,8 @@ class Processes final : public Environment, public EventSink, public Aims::Gun {
     std::unique_ptr<Node> node;
     std::unique_ptr<Agent> agent;
     uint64_t token = 0;
+    std::unique_ptr<Admission> admission{};  // of one that was no founder
+    bool came_in = false;
   };
 
   bool recovers() const { return config_.faults.recovers(); }
@@ -106,6 +111,9 @@ class Processes final : public Environment, public EventSink, public Aims::Gun {
   const Member* member_of(NodeId id) const;
   void break_link(NodeId a, NodeId b);
   void tell_broken(NodeId id, NodeId peer, uint32_t incarnation);
+  uint64_t pace_ns() const { return std::min(config_.lease_ns, AgentOptions::kPaceNs); }
+  void ask_to_join(NodeId id, const View& view);
+  void answered(NodeId id, NodeId from, uint32_t incarnation, uint64_t token);
   bool runs_somewhere(const Placement& placement, NodeId but) const;
   void crash(NodeId id, uint64_t down_ns);
   void restart(NodeId id);
@@ -119,6 +127,7 @@ class Processes final : public Environment, public EventSink, public Aims::Gun {
   Keeper* const keeper_;
   Random random_;  // of aimed crashes
   Random link_random_;
+  Random join_random_;
   std::vector<SimClock> clocks_;
   std::vector<SimCharges> charges_;  // by worker
   ClusterSpec spec_;
@@ -128,9 +137,10 @@ class Processes final : public Environment, public EventSink, public Aims::Gun {
   CommitAudit audit_;
   std::vector<Process> processes_;  // by node
   std::vector<Process> ended_;
+  std::vector<BackOff> back_offs_;  // by node
   std::vector<bool> down_;
   uint64_t tokens_ = 0;
-  uint64_t crashes_ = 0, aimed_crashes_ = 0, breaks_ = 0;
+  uint64_t crashes_ = 0, aimed_crashes_ = 0, breaks_ = 0, removals_ = 0;
   bool healing_ = false;
   Epoch split_epoch_{0};  // the view in which split() first saw two such members
   uint64_t split_ns_ = 0;

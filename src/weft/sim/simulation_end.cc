@@ -112,6 +112,7 @@ SimResult Simulation::result() {
   result.refused_sends = network_.refused_sends();
   result.faults = begun_faults_;
   result.crashes = processes_.crashes();
+  result.removals = processes_.removals();
   result.cells = processes_.cells();
   result.views = processes_.membership().changes();
   result.lost = stopped_ ? 1 : 0;

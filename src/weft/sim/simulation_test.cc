@@ -119,6 +119,34 @@ TEST(Simulation, ARunThatGoesOnIsNotStuck) {
   EXPECT_EQ(watched.trace_hash, whole.trace_hash);
 }
 
+// Two nodes of five do not reach each other for long, or again and again. One of them goes, and comes back when it is
+// reached: at most one is removed each time that the link goes down. Without everybody's word (the bug) it is let in,
+// removed and let in again as long as the link is down.
+TEST(Simulation, ALinkThatIsDownCostsOneNodeAndNotAViewAfterTheOther) {
+  uint64_t downs = 0, removals = 0, views = 0, hasty_removals = 0, hasty_views = 0;
+  for (uint64_t seed = 1; seed <= (kSanitized ? 3 : 12); ++seed) {
+    SimOptions options;
+    options.seed = seed;
+    options.protocol = "dnl4";
+    options.nodes = 5;
+    options.replicas = 3;
+    options.faults = FaultMask{};
+    options.faults->add(Fault::kDown);
+    options.transactions = 300;
+    const SimResult result = run_simulation(options);
+    ASSERT_TRUE(result.violations.empty()) << result.config.text() << "\n" << result.violations.front();
+    EXPECT_LE(result.removals, result.faults) << "seed " << seed;
+    downs += result.faults, removals += result.removals, views += result.views;
+    options.bugs.mask = static_cast<uint64_t>(Bug::kHastyJoin);
+    const SimResult hasty = run_simulation(options);
+    hasty_removals += hasty.removals, hasty_views += hasty.views;
+  }
+  EXPECT_GT(removals, 0U);
+  EXPECT_LE(removals, downs);
+  EXPECT_GT(hasty_removals, 2 * removals) << downs << " downs";
+  EXPECT_GT(hasty_views, 2 * views) << downs << " downs";
+}
+
 // Nobody gets anywhere in so short a time: the watchdog says who waits.
 TEST(Simulation, ARunThatDoesNotEndIsStuck) {
   SimOptions options;

@@ -147,7 +147,7 @@ TEST_P(AnswerTest, AndWhenTheyGoOnWithoutThisNode) { EXPECT_EQ(lies(false).size(
 
 // The tests can fail.
 TEST_P(AnswerTest, ThePlantedBugIsCaught) {
-  const Bugs bugs{static_cast<uint32_t>(Bug::kNothingTooLate)};
+  const Bugs bugs{static_cast<uint64_t>(Bug::kNothingTooLate)};
   EXPECT_FALSE(lies(true, bugs).empty() && lies(false, bugs).empty());
 }
 

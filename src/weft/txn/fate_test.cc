@@ -208,7 +208,7 @@ TEST_P(FateTest, AQuestionOutlivesTheView) {
 TEST_P(FateTest, WhoRecoversHasForgottenNothing) {
   enemy_id_ = NodeId(2);
   for (const bool planted : {false, true}) {  // the test can fail
-    bugs_.mask = planted ? static_cast<uint32_t>(Bug::kForgetsOpen) : 0;
+    bugs_.mask = planted ? static_cast<uint64_t>(Bug::kForgetsOpen) : 0;
     start(1, true);
     Outcome outcome;
     TxnId id;

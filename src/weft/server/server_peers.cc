@@ -1,0 +1,117 @@
+// A node and its peers: how it gets in, whom it is connected with, and what it says of those that it is not.
+#include <string>
+
+#include "weft/server/server.h"
+
+namespace weft {
+
+namespace {
+
+constexpr uint64_t kRefusalsSaid = 10;  // a second
+
+}  // namespace
+
+// Whoever joins takes the place of the last process of its node, and every member waits for it in the next view. So it
+// joins only if it has every member's word.
+bool Server::may_join(const View& view) {
+  const uint64_t now_ns = clock_->now_ns();
+  if (options_.back_off != nullptr && now_ns < options_.back_off->until_ns()) return false;
+  const std::string trouble = admission_->trouble(view, now_ns);
+  for (const Member& member : admission_->due(view, now_ns)) {
+    mesh_->knock({member.node, member.incarnation, member.address}, {self_.token, self_.address, trouble});
+  }
+  return admission_->may_go_on(view, now_ns);
+}
+
+void Server::hear_answer(const MeshEvent& event) {
+  const std::string why = admission_->answered(event.peer, event.incarnation, event.why, clock_->now_ns());
+  if (why.empty()) return;
+  options_.events->emit(
+      Level::kWarn, "join_refused",
+      {{"peer", event.peer.value}, {"incarnation", event.incarnation}, {"address", self_.address}, {"why", why}});
+}
+
+// The connections are those of the newest view, at once: what a removed member sends is not heard any more.
+void Server::follow(const std::shared_ptr<const View>& view) {
+  if (followed_ == nullptr || followed_->epoch != view->epoch) say_of_view(*view);
+  followed_ = view;
+  if (in(*view) && incarnation_ == 0) {
+    incarnation_ = view->find(self_.node)->incarnation;
+    mesh_->set_incarnation(incarnation_);
+    if (options_.back_off != nullptr) options_.back_off->came_in(clock_->now_ns());
+  }
+  if (incarnation_ != 0) {
+    for (uint8_t n = 0; n < kNodesMax; ++n) {
+      const Member* member = in(*view) ? view->find(NodeId(n)) : nullptr;
+      const uint32_t wanted = member == nullptr || member->node == self_.node ? 0 : member->incarnation;
+      if (joined_[n] == wanted) continue;
+      if (joined_[n] != 0) mesh_->leave(NodeId(n));
+      if (wanted != 0) mesh_->join({member->node, member->incarnation, member->address});
+      joiners_[n] = {};
+      joined_[n] = wanted;
+    }
+  }
+  if (agent_ != nullptr) agent_->nudge();
+  wake_workers();
+}
+
+// Members are always fully connected: of two that have lost each other one must go.
+void Server::lose(NodeId peer) {
+  if (node_ == nullptr || joined_[peer.value] == 0) return;
+  mesh_->leave(peer);
+  node_->peer_closed(peer, joined_[peer.value]);
+  agent_->nudge();
+  wake_workers();
+}
+
+void Server::hear_mesh() {
+  for (const MeshEvent& event : mesh_->take_events()) {
+    if (event.kind == MeshEvent::Kind::kUp) continue;
+    if (event.kind == MeshEvent::Kind::kAnswered) {
+      hear_answer(event);
+      continue;
+    }
+    if (event.kind == MeshEvent::Kind::kUnreached || event.kind == MeshEvent::Kind::kKnocked) {
+      say_of_joiner(event);
+      continue;
+    }
+    const bool member = event.peer.value < kNodesMax && joined_[event.peer.value] == event.incarnation;
+    if (event.kind == MeshEvent::Kind::kDown && member) lose(event.peer);
+    say_of_peer(event);
+  }
+}
+
+// Anybody can come to a port and be refused: of that a few lines a second are enough.
+bool Server::may_say_refusal() {
+  const uint64_t second = clock_->now_ns() / 1'000'000'000;
+  if (second != refusals_.second && refusals_.count > kRefusalsSaid) {
+    options_.events->emit(Level::kWarn, "refused_more", {{"count", refusals_.count - kRefusalsSaid}});
+  }
+  if (second != refusals_.second) refusals_ = {second, 0};
+  return ++refusals_.count <= kRefusalsSaid;
+}
+
+// It knocks again and again: what is new is said.
+void Server::say_of_joiner(const MeshEvent& event) {
+  const bool unreached = event.kind == MeshEvent::Kind::kUnreached;
+  Joiner& joiner = joiners_[event.peer.value];
+  std::string& said = unreached ? joiner.unreached : joiner.waits;
+  const std::string now = event.address + " " + event.why;
+  if (said == now || !may_say_refusal()) return;
+  said = now;
+  options_.events->emit(Level::kWarn, unreached ? "joiner_unreached" : "joiner_waits",
+                        {{"peer", event.peer.value}, {"address", event.address}, {"why", event.why}});
+}
+
+void Server::say_of_peer(const MeshEvent& event) {
+  const bool refused = event.kind != MeshEvent::Kind::kDown;
+  if (refused && !may_say_refusal()) return;
+  if (event.peer.value >= kNodesMax) {
+    options_.events->emit(Level::kWarn, "stranger_refused", {{"why", event.why}});
+    return;
+  }
+  options_.events->emit(Level::kWarn, refused ? "peer_refused" : "peer_lost",
+                        {{"peer", event.peer.value}, {"incarnation", event.incarnation}, {"why", event.why}});
+}
+
+}  // namespace weft

@@ -1,0 +1,87 @@
+// Connections between simulated processes: how they break, and how a node that is to join asks for them.
+#include <algorithm>
+
+#include "weft/base/marks.h"
+#include "weft/sim/processes.h"
+
+namespace weft {
+
+void Processes::set_breaks() {
+  for (const FaultWindow& window : faults_->windows()) {
+    const bool breaks = window.fault == Fault::kBreak || window.fault == Fault::kDown;
+    if (!breaks || window.a == window.b) continue;
+    events_->set(window.from_ns, EventKind::kBreak, this, window.a.value, window.b.value);
+  }
+}
+
+void Processes::sever(NodeId a, NodeId deaf, uint64_t delay_ns, uint64_t deaf_ns) {
+  const uint64_t from_ns = events_->now_ns() + delay_ns;
+  const FaultWindow window{Fault::kBreak, from_ns, from_ns + deaf_ns + 1, a, deaf, 2};
+  faults_->add(window);
+  keeper_->link_fails(window);
+  events_->set(from_ns, EventKind::kBreak, this, a.value, deaf.value);
+}
+
+// The member that this process is, in the newest view; nullptr if it does not run or is none.
+const Member* Processes::member_of(NodeId id) const {
+  if (down_[id.value]) return nullptr;
+  const Member* const member = membership_.current().find(id);
+  return member != nullptr && member->token == processes_[id.value].token ? member : nullptr;
+}
+
+// Of two members that have lost each other one must go, so only where either may. Each end notices in its own time.
+void Processes::break_link(NodeId a, NodeId b) {
+  const Member* const at_a = member_of(a);
+  const Member* const at_b = member_of(b);
+  if (at_a == nullptr || at_b == nullptr || network_->severed(a, b) || !may_crash(a) || !may_crash(b)) return;
+  WEFT_MARK("a connection between two that run breaks");
+  ++breaks_;
+  network_->sever(a, b);
+  const uint64_t trip_ns = config_.network.base_ns + config_.network.jitter_ns;
+  const auto told = [&](NodeId id, const Member& peer) {
+    const uint64_t delay_ns = link_random_.below(link_random_.chance(70) ? trip_ns + 1 : config_.lease_ns);
+    events_->set(events_->now_ns() + delay_ns, EventKind::kTold, this, id.value | uint64_t{peer.node.value} << 8,
+                 peer.incarnation);
+  };
+  told(a, *at_b);
+  told(b, *at_a);
+}
+
+// As Server::lose() does.
+void Processes::tell_broken(NodeId id, NodeId peer, uint32_t incarnation) {
+  if (down_[id.value] || !network_->severed(id, peer)) return;
+  network_->hang_up(id, peer);
+  processes_[id.value].node->peer_closed(peer, incarnation);
+  processes_[id.value].agent->nudge();
+  keeper_->wake(id, WorkerId(0));
+}
+
+// As Server::may_join() does. A node's control thread does not run while its workers do not.
+void Processes::ask_to_join(NodeId id, const View& view) {
+  Process& process = processes_[id.value];
+  const uint64_t now_ns = events_->now_ns();
+  if (bugs_.has(Bug::kHastyJoin) || now_ns < back_offs_[id.value].until_ns()) return;
+  const auto trip_ns = [&](NodeId from, NodeId to, uint64_t at_ns) {
+    const uint64_t latency_ns = config_.network.base_ns + join_random_.below(config_.network.jitter_ns + 1);
+    return faults_->runs_at(to, at_ns + faults_->stretched(from, to, at_ns, latency_ns, join_random_));
+  };
+  for (const Member& member : process.admission->due(view, now_ns)) {
+    uint64_t at_ns = now_ns;
+    for (int call = 0; call < 2; ++call) at_ns = trip_ns(member.node, id, trip_ns(id, member.node, at_ns));
+    events_->set(at_ns, EventKind::kAnswer, this, id.value | uint64_t{member.node.value} << 8,
+                 member.incarnation | process.token << 32);
+  }
+  if (!process.admission->may_go_on(view, now_ns)) return;
+  process.agent->welcome(view.epoch);
+}
+
+void Processes::answered(NodeId id, NodeId from, uint32_t incarnation, uint64_t token) {
+  Process& process = processes_[id.value];
+  if (down_[id.value] || process.token != token) return;
+  const Member* const member = member_of(from);
+  const bool there = member != nullptr && member->incarnation == incarnation;
+  process.admission->answered(from, incarnation, there ? "" : "nobody is there", events_->now_ns());
+  keeper_->wake(id, WorkerId(0));
+}
+
+}  // namespace weft
