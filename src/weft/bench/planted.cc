@@ -13,7 +13,7 @@ const std::vector<PlantedBug>& planted_bugs() {
     planted.where.nodes = 3;
     planted.where.replicas = 3;
     planted.where.impatient = false;
-    planted.where.bugs.mask = static_cast<uint32_t>(which);
+    planted.where.bugs.mask = static_cast<uint64_t>(which);
     return planted;
   };
   const auto pinned = [](uint64_t seed, PlantedBug planted) {
