@@ -32,17 +32,23 @@ def die_with_parent():
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+given_ports = set()  # in this process: who got one may not listen on it yet
+
+
 def free_ports(count):
-    """The first of `count` ports in a row that nobody listens on."""
+    """The first of `count` ports in a row that nobody listens on, or was given before."""
     entropy = random.SystemRandom()
     for _ in range(1000):
         base = entropy.randrange(PORTS.start, PORTS.stop - count)
+        if given_ports.intersection(range(base, base + count)):
+            continue
         with contextlib.ExitStack() as stack:
             try:
                 for port in range(base, base + count):
                     stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
             except OSError:
                 continue
+            given_ports.update(range(base, base + count))
             return base
     raise RuntimeError(f"no {count} free ports in a row")
 
