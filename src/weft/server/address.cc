@@ -41,28 +41,17 @@ Result<void> check_name(const std::string& host) {
   return {};
 }
 
-std::string address_text(int fd, int (*name_of)(int, sockaddr*, socklen_t*)) {
-  sockaddr_storage at{};
-  socklen_t bytes = sizeof at;
+std::string address_text(const sockaddr_storage& at, socklen_t bytes) {
   char host[NI_MAXHOST];
   char port[NI_MAXSERV];
-  if (name_of(fd, reinterpret_cast<sockaddr*>(&at), &bytes) != 0) return "?:0";
-  if (getnameinfo(reinterpret_cast<sockaddr*>(&at), bytes, host, sizeof host, port, sizeof port,
+  if (getnameinfo(reinterpret_cast<const sockaddr*>(&at), bytes, host, sizeof host, port, sizeof port,
                   NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
     return "?:0";
   }
   return at.ss_family == AF_INET6 ? "[" + std::string(host) + "]:" + port : std::string(host) + ":" + port;
 }
 
-}  // namespace
-
-std::string peer_address(int socket) { return address_text(socket, getpeername); }
-std::string own_address(int socket) { return address_text(socket, getsockname); }
-
-uint64_t source_of(int socket) {
-  sockaddr_storage at{};
-  socklen_t bytes = sizeof at;
-  if (getpeername(socket, reinterpret_cast<sockaddr*>(&at), &bytes) != 0) return 0;
+uint64_t source_of(const sockaddr_storage& at) {
   if (at.ss_family == AF_INET) return reinterpret_cast<const sockaddr_in&>(at).sin_addr.s_addr;
   const in6_addr& address = reinterpret_cast<const sockaddr_in6&>(at).sin6_addr;
   uint64_t network = 0;
@@ -70,6 +59,23 @@ uint64_t source_of(int socket) {
   std::memcpy(&network, address.s6_addr, sizeof network);
   std::memcpy(&mapped, address.s6_addr + 12, sizeof mapped);
   return IN6_IS_ADDR_V4MAPPED(&address) ? mapped : network;
+}
+
+}  // namespace
+
+std::string peer_address(int socket, uint64_t* source) {
+  sockaddr_storage at{};
+  socklen_t bytes = sizeof at;
+  if (getpeername(socket, reinterpret_cast<sockaddr*>(&at), &bytes) != 0) return "?:0";
+  if (source != nullptr) *source = source_of(at);
+  return address_text(at, bytes);
+}
+
+std::string own_address(int socket) {
+  sockaddr_storage at{};
+  socklen_t bytes = sizeof at;
+  if (getsockname(socket, reinterpret_cast<sockaddr*>(&at), &bytes) != 0) return "?:0";
+  return address_text(at, bytes);
 }
 
 bool HostPort::is_loopback() const {

@@ -28,12 +28,10 @@ Result<Fd> listen_on(const std::string& address, int backlog);
 // The port that a socket really has.
 uint16_t port_of(int socket);
 
-// Of a connection, host:port; "?:0" if it has none any more.
-std::string peer_address(int socket);
+// Of a connection, host:port; "?:0" if it has none any more. `source` gets where it comes from in a word: an IPv4
+// address, or the network's half of an IPv6 address, since who has one address of a network has all of them.
+std::string peer_address(int socket, uint64_t* source = nullptr);
 std::string own_address(int socket);
-// Where it comes from, in a word: an IPv4 address, or the network's half of an IPv6 address, since who has one address
-// of a network has all of them. 0: it is not known.
-uint64_t source_of(int socket);
 
 inline constexpr size_t kSocketPathBytesMax = 107;  // sockaddr_un has 108, and a zero
 

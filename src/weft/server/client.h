@@ -77,7 +77,7 @@ struct Client {
   bool stranger = false;  // TLS or the password is still to come
   uint64_t stranger_until_ns = 0;
   uint32_t wrong_passwords = 0;
-  uint64_t waits_until_ns = 0;  // after one: nothing is written to it or done for it; 0: not
+  uint64_t waits_until_ns = 0;  // after one: its answer leaves then, and nothing is done for it before; 0: not
   enum class Replies : uint8_t { kOn, kOff, kSkip, kSkipNext } replies = Replies::kOn;
   bool no_evict = false;
   bool asked_cluster = false;  // CLUSTER ...: it adds up what the nodes say, see DBSIZE
@@ -96,6 +96,7 @@ struct Client {
 
   Client(ClientStream s, const RespLimits& limits) : stream(std::move(s)), reader(limits) {}
   size_t unread_bytes() const { return output.bytes(); }
+  bool waits() const { return waits_until_ns != 0; }
   // With the room in buffers; beyond what every connection may keep (front_held.cc).
   size_t output_memory() const;
   size_t input_memory() const;

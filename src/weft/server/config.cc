@@ -110,7 +110,7 @@ LoadedConfig parse_config(std::string_view text, const std::string& path) {
   ReadConfig read = read_config(text);
   if (read.syntax) check_config(read, absolute.parent_path().string());
   std::vector<std::string> warnings;
-  for (const std::string& warning : read.warnings) warnings.push_back(path + ": " + warning);
+  for (const std::string& warning : read.warnings) warnings.push_back(std::string(path).append(": ").append(warning));
   return {std::move(read.config), read.errors.said(path), std::move(warnings)};
 }
 

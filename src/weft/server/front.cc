@@ -17,7 +17,7 @@ namespace weft {
 namespace {
 
 constexpr uint64_t kAcceptAgainNs = 100'000'000;  // after the process had no file descriptor left
-constexpr int kAccepts = 16;                      // in a turn
+constexpr int kAccepts = 4;                       // in a turn
 constexpr size_t kReadBytes = 256 << 10;          // at a time
 constexpr uint64_t kReadNs = 1000;                // a system call
 constexpr uint64_t kLookNs = 100'000'000;         // between two looks at all connections
@@ -28,12 +28,13 @@ size_t string_bytes_of(const Table& table) {
   return bytes > kValueHeaderBytesMax ? bytes - kValueHeaderBytesMax : 0;
 }
 
-// As Redis does: asked three times, the last ones sooner, then the connection has ended.
+// As Redis does: asked three times, the last ones sooner, then the connection has ended. Who is accepted has it from
+// the socket that listens.
 void keep_alive(int fd, uint32_t seconds) {
-  if (seconds == 0) return;
-  const int one = 1, times = 3;
+  const int on = seconds != 0 ? 1 : 0, times = 3;
   const int first = static_cast<int>(seconds), next = std::max(first / times, 1);
-  setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+  setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  if (seconds == 0) return;
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &first, sizeof first);
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &next, sizeof next);
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof times);
@@ -73,6 +74,7 @@ Front::Front(const FrontOptions& options, Fd listener, Engine* engine, Clock* wa
       deadlines_(table().spec().capacity, wall_us() / 1000) {
   if (engine->worker_id() == WorkerId(0)) shared->live.change([&](FrontOptions& live) { live = options; });
   options_version_ = shared->live.version();
+  keep_alive(listener_.get(), options.keepalive_seconds);
   shared_->fronts[engine_->worker_id().value] = this;
 }
 
@@ -81,6 +83,13 @@ Front::~Front() {
   shared_->clients -= static_cast<uint32_t>(clients_.size());
   counted().strangers = 0;
   shared_->fronts[engine_->worker_id().value] = nullptr;
+}
+
+void Front::take_options() {
+  options_ = shared_->live.read(&options_version_);
+  keep_alive(listener_.get(), options_.keepalive_seconds);  // connections have it from there
+  turns_.set_budget_ns(options_.turn_us * 1000);
+  look_by(session_.now_ns());  // deadlines may be others now
 }
 
 void Front::accept_when_active() {
@@ -127,14 +136,12 @@ void Front::accept_some() {
 void Front::accept_one(Fd socket) {
   const int one = 1;
   setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-  keep_alive(socket.get(), options_.keepalive_seconds);
   Client& client = clients_.emplace_back(ClientStream(std::move(socket), shared_->tls), options_.resp);
   client.place = std::prev(clients_.end());
   client.id = ++shared_->last_id;
   stats_->connections.add(1);
-  client.address = peer_address(client.stream.fd());
+  client.address = peer_address(client.stream.fd(), &client.source);
   client.local_address = own_address(client.stream.fd());
-  client.source = source_of(client.stream.fd());
   client.since_ns = client.active_ns = client.read_ns = session_.now_ns();
   set_authenticated(client, options_.password.empty());
   keep_time(client);
@@ -142,8 +149,7 @@ void Front::accept_one(Fd socket) {
   event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
   event.data.ptr = &client;
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, client.stream.fd(), &event) != 0) client.dead = true;
-  client.readable = true;
-  wake(client);
+  if (client.dead) wake(client);  // else the socket says when there is something to read
 }
 
 bool Front::poll() {
@@ -184,7 +190,7 @@ bool Front::poll() {
       std::exchange(client->reads_again, {}).resume();
       continue;
     }
-    if (client->work.running() || client->closing || client->dead || too_much_unread(*client) || waits(*client)) {
+    if (client->work.running() || client->closing || client->dead || too_much_unread(*client) || client->waits()) {
       continue;
     }
     busy |= client->readable || client->fed;

@@ -247,7 +247,7 @@ class Front final : public Clients, public Bell {
   void read_some(Client& client);
   void go_on(Client& client);
   bool too_much_unread(const Client& client) const { return client.unread_bytes() >= options_.output_held_bytes; }
-  bool waits(const Client& client) const { return session_.now_ns() < client.waits_until_ns; }
+  bool held_back(const Client& client) const { return session_.now_ns() < client.waits_until_ns; }
   void count_command(Client& client);
   void refuse(Client& client, const std::string& why);
   bool gathers(Client& client);

@@ -16,12 +16,6 @@ FrontOptions LiveOptions::read(uint64_t* version) const {
   return options_;
 }
 
-void Front::take_options() {
-  options_ = shared_->live.read(&options_version_);
-  turns_.set_budget_ns(options_.turn_us * 1000);
-  look_by(session_.now_ns());  // deadlines may be others now
-}
-
 void Front::note_errors(Client& client) {
   for (const auto& [command, word] : client.errors.seen) stats_->errors[error_place(word)].add(1);
   client.errors.seen.clear();

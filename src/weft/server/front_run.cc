@@ -79,7 +79,7 @@ Task<void> Front::serve(Client& client) {
   if (client.output.empty() && client.batch.empty()) client.ahead = 0;  // what is not answered leaves nothing
   while (!client.closing && !client.dead) {
     // Not in the middle of a batch: its bytes are the reader's.
-    if (client.batch.empty() && (too_much_unread(client) || waits(client))) {
+    if (client.batch.empty() && (too_much_unread(client) || client.waits())) {
       client.fed = client.held_up = true;
       co_return;
     }

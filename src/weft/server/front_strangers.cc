@@ -55,11 +55,12 @@ void Front::no_stranger(Client& client) {
 // What is due for it by the clock.
 void Front::keep_time(Client& client) {
   const uint64_t now_ns = session_.now_ns();
-  if (client.waits_until_ns != 0 && !waits(client)) {
-    client.waits_until_ns = 0;
+  if (held_back(client)) {
+    look_by(client.waits_until_ns);
+  } else if (client.waits()) {
+    if (client.output.empty()) client.waits_until_ns = 0;  // else when it is written
     wake(client);
   }
-  if (client.waits_until_ns != 0) look_by(client.waits_until_ns);
   const uint64_t idle_ns = options_.idle_seconds * kSecondNs;
   uint64_t until_ns = UINT64_MAX;
   if (client.stranger) {

@@ -25,8 +25,7 @@ bool Front::flush() {
   size_t written = 0;
   Client* first_left = nullptr;  // who was passed over, since enough was written
   const auto rests = [&](Client* client) {
-    const bool may_write = client->writable && !waits(*client);
-    const bool can_write = !client->output.empty() && may_write && !client->dead;
+    const bool can_write = !client->output.empty() && client->writable && !client->dead && !held_back(*client);
     const bool enough = written >= kTurnBytes && client->output.bytes() > kSmallBytes;
     if (can_write && enough) {
       busy = true;
@@ -37,7 +36,7 @@ bool Front::flush() {
       written += before - client->output.bytes();
     }
     count_held(*client);
-    const bool writes_more = !client->output.empty() && client->writable && !waits(*client);
+    const bool writes_more = !client->output.empty() && client->writable && !held_back(*client);
     if (client->work.running()) {
       // A transaction that runs for a client that went away runs to its end.
       if (!client->reads_again || client->dead) return false;
@@ -53,7 +52,7 @@ bool Front::flush() {
       return true;
     }
     // Else the socket says when there is something to do.
-    const bool goes_on = (client->readable || client->fed) && !too_much_unread(*client) && !waits(*client);
+    const bool goes_on = (client->readable || client->fed) && !too_much_unread(*client) && !client->waits();
     client->awake = writes_more || goes_on;
     return !client->awake;
   };
@@ -134,6 +133,7 @@ bool Front::write_some(Client& client) {
     return client.dead;
   }
   client.output.wrote(*n);
+  client.waits_until_ns = 0;
   client.active_ns = session_.now_ns();
   stats_->written_bytes.add(*n);
   client.ahead = client.batch.size();  // it reads, if slowly
