@@ -281,7 +281,7 @@ TEST_P(AnswerTest, ATimeForEachWaitOrForAllOfThem) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Rows, AnswerTest, testing::Values("dnl4", "dnl2", "dnl1", "fasst", "farm", "drtmr", "drtmh"),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& row) { return std::string(row.param); });
 
 }  // namespace
 }  // namespace weft
