@@ -73,8 +73,7 @@ Front::Front(const FrontOptions& options, Fd listener, Engine* engine, Clock* wa
       stats_(shared->stats.of(engine->worker_id())),
       deadlines_(table().spec().capacity, wall_us() / 1000) {
   if (engine->worker_id() == WorkerId(0)) shared->live.change([&](FrontOptions& live) { live = options; });
-  options_version_ = shared->live.version();
-  keep_alive(listener_.get(), options.keepalive_seconds);
+  take_options();
   shared_->fronts[engine_->worker_id().value] = this;
 }
 
@@ -89,6 +88,8 @@ void Front::take_options() {
   options_ = shared_->live.read(&options_version_);
   keep_alive(listener_.get(), options_.keepalive_seconds);  // connections have it from there
   turns_.set_budget_ns(options_.turn_us * 1000);
+  slow_ns_ = options_.slowlog_us < 0 ? UINT64_MAX : static_cast<uint64_t>(options_.slowlog_us) * 1000;
+  monitored_ = shared_->monitors.any();
   look_by(session_.now_ns());  // deadlines may be others now
 }
 
@@ -155,7 +156,6 @@ void Front::accept_one(Fd socket) {
 bool Front::poll() {
   turns_.begin(session_.now_ns());
   if (shared_->live.version() != options_version_) take_options();
-  monitored_ = shared_->monitors.any();
   accept_when_active();
   if (engine_->worker_id() == WorkerId(0) && !sweeper_.running() && engine_->active()) {
     sweeper_ = Root::of(sweep());

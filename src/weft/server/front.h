@@ -112,11 +112,12 @@ struct FrontOptions {
 };
 
 // The options of a node's fronts as CONFIG SET changes them while they run. Each front has its own copy, which it
-// takes anew in its next turn.
+// takes anew in its next turn; and then it looks whether somebody monitors.
 class LiveOptions {
  public:
   uint64_t version() const { return version_.load(std::memory_order_acquire); }
   FrontOptions read(uint64_t* version = nullptr) const;
+  void touch() { version_.fetch_add(1, std::memory_order_release); }
   // change(FrontOptions&)
   template <class F>
   void change(F change) {
@@ -204,8 +205,8 @@ class Front final : public Clients, public Bell {
   uint64_t memory_bytes_max() const {
     return table().spec().memory_bytes_max != 0 ? table().spec().memory_bytes_max : table().memory_bytes_max();
   }
-  void take_options();  // what CONFIG SET has changed
-  void begin_monitor(Client& client);
+  void take_options();                 // what CONFIG SET has changed
+  bool begin_monitor(Client& client);  // false: there are enough
   void end_monitor(Client& client);
   void set_authenticated(Client& client, bool authenticated);
   // It said a password. It is let in by set_authenticated(); its next answer may be held back for a while.
@@ -331,18 +332,17 @@ class Front final : public Clients, public Bell {
     const uint64_t now_ns = turns_.now_ns();
     return now_ns > client.began_ns ? now_ns - client.began_ns : 0;
   }
-  bool slow(uint64_t ns) const {
-    return options_.slowlog_us >= 0 && ns >= static_cast<uint64_t>(options_.slowlog_us) * 1000;
-  }
+  bool slow(uint64_t ns) const { return ns >= slow_ns_; }
   void note_errors(Client& client);
   void note_rejected(Arguments arguments);
   void note_call(Client& client, const Command& command, Arguments arguments);
   void note_ran(const Part& part, const Outcome& outcome);
-  void show(const Client& client, const Command& command, Arguments arguments, uint64_t ns);
+  void show(Client& client, const Command& command, Arguments arguments, uint64_t ns);
   void feed_monitors();
 
   FrontOptions options_;
   uint64_t options_version_ = 0;
+  uint64_t slow_ns_ = UINT64_MAX;  // what is in SLOWLOG
   Engine* const engine_;
   Session session_;
   Clock* const wall_;

@@ -39,7 +39,7 @@ size_t Front::buffer_bytes() const {
 
 size_t Client::output_memory() const {
   return beyond(output.memory_bytes(), ClientOutput::kKeptBytes) + beyond(reply.capacity(), ClientOutput::kKeptBytes) +
-         beyond(monitored.capacity(), ClientOutput::kKeptBytes);
+         (monitors ? monitored.capacity() : 0);
 }
 
 size_t Client::input_memory() const {

@@ -12,7 +12,7 @@ namespace weft {
 
 FrontOptions LiveOptions::read(uint64_t* version) const {
   const std::scoped_lock lock(mutex_);
-  if (version != nullptr) *version = version_.load(std::memory_order_relaxed);
+  if (version != nullptr) *version = this->version();
   return options_;
 }
 
@@ -61,22 +61,28 @@ void Front::note_ran(const Part& part, const Outcome& outcome) {
 }
 
 // To whom it concerns; `ns` is UINT64_MAX if it was not slow.
-void Front::show(const Client& client, const Command& command, Arguments arguments, uint64_t ns) {
+void Front::show(Client& client, const Command& command, Arguments arguments, uint64_t ns) {
   constexpr int64_t kSecondUs = 1'000'000;
+  constexpr uint64_t kShowNs = 500;
+  constexpr uint64_t kShownByteNs = 2;
   const int64_t now_us = wall_us();
+  const size_t before = shown_.size();
   if (monitored_ && (command.flags & kAdmin) == 0) {
     append_monitored(&shown_, command, arguments, client.address, now_us);
   }
+  turns_.charge(client.share, kShowNs + kShownByteNs * (shown_.size() - before), "showing a command");
   if (ns == UINT64_MAX) return;
   shared_->slowlog.add(
       {0, now_us / kSecondUs, ns / 1000, slowlog_arguments(command, arguments), client.address, client.name},
       options_.slowlog_length);
 }
 
-void Front::begin_monitor(Client& client) {
+bool Front::begin_monitor(Client& client) {
+  if (!shared_->monitors.begin(engine_->worker_id())) return false;
   client.monitors = monitored_ = true;
   monitors_.push_back(&client);
-  shared_->monitors.begin(engine_->worker_id());
+  shared_->live.touch();
+  return true;
 }
 
 void Front::end_monitor(Client& client) {
@@ -86,6 +92,7 @@ void Front::end_monitor(Client& client) {
   std::erase(monitors_, &client);
   if (monitors_.empty()) feeds_ns_ = UINT64_MAX;
   shared_->monitors.end(engine_->worker_id());
+  shared_->live.touch();
 }
 
 // Between two answers of theirs: never in the middle of one.

@@ -61,7 +61,7 @@ bool Front::flush() {
     const auto at = std::find(awake_.begin(), awake_.end(), first_left);
     if (at != awake_.end()) std::rotate(awake_.begin(), at, awake_.end());
   }
-  if (turns_.spent_ns() != 0 || times_.some()) end_turn();
+  if (turns_.spent_ns() != 0) end_turn();
   busy |= keep_limits();
   return busy;
 }

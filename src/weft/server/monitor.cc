@@ -10,11 +10,15 @@
 
 namespace weft {
 
-void Monitors::begin(WorkerId worker) {
+bool Monitors::begin(WorkerId worker) {
+  if (count_.fetch_add(1, std::memory_order_relaxed) >= kMonitorsMax) {
+    count_.fetch_sub(1, std::memory_order_relaxed);
+    return false;
+  }
   Left& left = left_[worker.value];
   const std::scoped_lock lock(left.mutex);
   ++left.monitors;
-  count_.fetch_add(1, std::memory_order_relaxed);
+  return true;
 }
 
 void Monitors::end(WorkerId worker) {
@@ -66,7 +70,9 @@ namespace {
 
 void monitor(Front& front, Client& client, Arguments, RespWriter& reply) {
   if (client.monitors) return;  // and no answer, as Redis
-  front.begin_monitor(client);
+  if (!front.begin_monitor(client)) {
+    return reply.error("ERR too many monitors: the limit is " + std::to_string(Monitors::kMonitorsMax));
+  }
   reply.simple("OK");
 }
 

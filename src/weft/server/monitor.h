@@ -21,13 +21,14 @@ namespace weft {
 
 class Monitors {
  public:
+  static constexpr uint32_t kMonitorsMax = 16;      // of a node: each costs what a client costs that runs every command
   static constexpr size_t kLeftBytesMax = 4 << 20;  // for one worker
   static constexpr uint64_t kLookNs = 1'000'000;
 
   // Any thread.
   bool any() const { return count_.load(std::memory_order_relaxed) != 0; }
-  // A worker's thread.
-  void begin(WorkerId worker);
+  // A worker's thread. False: there are enough.
+  bool begin(WorkerId worker);
   void end(WorkerId worker);
   void leave(WorkerId from, std::string_view lines);  // for all workers with monitors but this one
   // False: something is missing.

@@ -68,6 +68,18 @@ TEST_F(MonitorTest, LongCommandsAreCut) {
   EXPECT_TRUE(shown.ends_with("\"a\" ... (6 more arguments)\r\n")) << shown;
 }
 
+TEST_F(MonitorTest, ThereAreSoMany) {
+  std::vector<Fd> monitors;
+  for (uint32_t i = 0; i < Monitors::kMonitorsMax; ++i) {
+    monitors.push_back(connect_to(0));
+    EXPECT_EQ(ask(monitors.back(), "MONITOR"), "+OK\r\n");
+  }
+  const Fd late = connect_to(0);
+  EXPECT_EQ(ask(late, "MONITOR"), "-ERR too many monitors: the limit is 16\r\n");
+  EXPECT_NE(ask(monitors.back(), "RESET").find("+RESET\r\n"), std::string::npos);
+  EXPECT_EQ(ask(late, "MONITOR"), "+OK\r\n");
+}
+
 TEST_F(MonitorTest, WhoIsGoneIsForgotten) {
   {
     const Fd monitor = connect_to(0);
@@ -145,7 +157,7 @@ TEST(Monitors, WhatIsLeftIsBounded) {
   Monitors monitors;
   std::string taken;
   monitors.leave(WorkerId(0), "nobody asked");
-  monitors.begin(WorkerId(1));
+  EXPECT_TRUE(monitors.begin(WorkerId(1)));
   EXPECT_TRUE(monitors.any());
   monitors.leave(WorkerId(1), "its own");
   monitors.leave(WorkerId(0), "one ");
