@@ -132,7 +132,8 @@ class Servers(cluster.Cluster):
                  "lease_ms": 500, "id": node, "fabric": f"127.0.0.1:{self.fabric_port(node)}",
                  "client": f"127.0.0.1:{self.port_of(node)}", "hosts": f"127.0.0.1:{self.zookeeper.port}",
                  "capacity": CAPACITY, "inflight": self.inflight, "tls": f"node{node}" if self.tls else "", "ca": "ca",
-                 "any_node": "false", "advertise": "", "founders": self.founders, **changes}
+                 "any_node": "false", "advertise": "", "founders": self.founders,
+                 "auth": 'auth = "shop:secret"' if self.tls else "", **changes}
         text = '''[cluster]
 name = "{name}"
 nodes = {nodes}
@@ -149,6 +150,7 @@ listen = "{fabric}"
 kind = "zookeeper"
 hosts = "{hosts}"
 path = "/weft/shop/view"
+{auth}
 [client]
 listen = "{client}"
 [store]

@@ -324,6 +324,8 @@ void ZookeeperMembership::on_set(const Answer& answer) {
 void ZookeeperMembership::retry(const std::string& what, int code) {
   read_ns_ = clock_->now_ns() + kRetryNs;
   if (!of_connection(code)) report(read_error_, what + ": " + zerror(code));
+  // Its client does not always give the password to a server that comes up while it connects: a new session does.
+  if ((code == ZNOAUTH || code == ZINVALIDACL) && !options_.auth.empty()) disconnect(kReconnectNs);
 }
 
 void ZookeeperMembership::accept(const Answer& answer) {
