@@ -3,6 +3,7 @@
 # at the two ends of one virtual cable, 10.9.0.1 and 10.9.0.2.
 #
 #   rdma_vm.sh --cache DIR [--seconds N] [--memory MIB] SCRIPT FILE...
+#   rdma_vm.sh --cache DIR --prepare        only the kernel, DIR/vmlinux, and what it needs there
 #
 # The kernel is Debian's own, downloaded into DIR and not installed; the rest of the machine is an initial file system
 # in memory with busybox. SCRIPT is read by its shell. Each FILE, with the libraries it needs, is in /test there.
@@ -18,16 +19,18 @@ cannot() {
 seconds=240
 memory=1536
 cache=
+prepare=
 while [ $# -gt 0 ]; do
   case $1 in
     --cache) cache=$2; shift 2 ;;
     --seconds) seconds=$2; shift 2 ;;
     --memory) memory=$2; shift 2 ;;
+    --prepare) prepare=yes; shift ;;
     *) break ;;
   esac
 done
-script=$1
-shift
+script=${1:-}
+[ $# -eq 0 ] || shift
 
 PATH=$PATH:/usr/sbin:/sbin
 for tool in qemu-system-x86_64 busybox cpio xz depmod modprobe ip rdma apt-get dpkg-deb strip; do
@@ -130,6 +133,8 @@ if [ ! -e "$base" ]; then
   mv "$work/vmlinux" "$cache/vmlinux"
   mv "$work/base.cpio" "$base"  # last: its being there says that all is
 fi
+
+[ -z "$prepare" ] || exit 0
 
 mkdir -p "$work/job/test"
 cp "$script" "$work/job/job"
