@@ -1,20 +1,12 @@
 #include "weft/server/config_check.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
 #include <set>
 
-#include "weft/fabric/certificates.h"
-#include "weft/fabric/fd.h"
 #include "weft/fabric/tcp_hello.h"
 #include "weft/server/address.h"
+#include "weft/server/config_checker.h"
 #include "weft/server/config_keys.h"
-#include "weft/server/exposed.h"
 #include "weft/store/table.h"
 #include "weft/store/table_space.h"
 
@@ -23,107 +15,22 @@ namespace {
 
 constexpr std::string_view kName = "1 to 64 letters, digits, '-', '_' or '.'";
 constexpr std::string_view kListen = "host:port, port 0 to 65535";
-constexpr std::string_view kPeer = "host:port, port 1 to 65535";
 constexpr std::string_view kSocket = "'@' and a name, or a path";
 constexpr std::string_view kHosts = "host:port, separated by commas";
 constexpr std::string_view kZooKeeperPath = "a path like /weft/orders/view";
 constexpr std::string_view kAuth = "user:password";
-constexpr std::string_view kPassword = "a password, or no such key";
-constexpr std::string_view kPasswordFile = "the path of a file whose first line is a password";
-constexpr std::string_view kHttpOpen = "that, or http.open = true: whoever reaches the address may look";
-constexpr std::string_view kNamed = "that among its alternative names, or fabric.tls.any_node = true";
-constexpr std::string_view kPem = "the path of a PEM file";
-constexpr std::string_view kNotShm = "fabric.kind = \"tcp\" or \"verbs\"";
 constexpr std::string_view kVerbsOnly = "fabric.kind = \"verbs\"";
 static_assert(kTcpNameBytesMax == 64);
 
-// What keeps the file from being read, or nothing.
-std::string unreadable(const std::string& path) {
-  const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  struct stat status {};
-  if (!fd || fstat(fd.get(), &status) != 0) return strerrordesc_np(errno);
-  return S_ISDIR(status.st_mode) ? strerrordesc_np(EISDIR) : "";
-}
+}  // namespace
 
-class Checker {
- public:
-  Checker(ReadConfig& read, const std::string& folder) : read_(read), c_(read.config), folder_(folder) {}
-
-  void run() {
-    cluster();
-    fabric();
-    if (read_.is_sound("fabric.kind")) tls();
-    membership();
-    client();
-    addresses();
-    http();
-    authorities();
-    spec();
-  }
-
- private:
-  bool given(std::string_view key) const { return read_.is_given(key); }
-  bool sound(std::string_view key) const { return read_.is_sound(key); }
-  void fault(std::string_view key, const std::string& text) { read_.fault(key, std::string(key) + text); }
-
-  // True if the key has a value that can be looked at further; an error if it is missing.
-  bool required(std::string_view key, std::string_view expected) {
-    if (!sound(key) || !sound(key.substr(0, key.rfind('.')))) return false;
-    if (given(key)) return true;
-    fault(key, " is missing, expected " + std::string(expected));
-    return false;
-  }
-
-  // Of a key whose value is a string.
-  std::string& text_of(std::string_view key) { return std::get<Field<std::string>>(find_key(key)->field)(c_); }
-
-  void wrong(std::string_view key, const std::string& why, std::string_view expected) {
-    const std::string found = find_key(key)->secret ? "a string" : shown(text_of(key));
-    fault(key, " is " + found + " (" + why + "), expected " + std::string(expected));
-  }
-
-  // An error if a key is given that means nothing beside the others.
-  void only_for(std::string_view key, bool applies, std::string_view with) {
-    if (applies || !given(key) || !sound(key)) return;
-    fault(key, " is given, expected only with " + std::string(with));
-  }
-
-  void make_absolute(std::string& path) {
-    if (path.empty() || path.starts_with('/')) return;
-    path = (std::filesystem::path(folder_) / path).lexically_normal().string();
-  }
-
-  bool host_port(std::string_view key, std::string_view expected, HostPort& out);
-  void socket_address(std::string_view key);
-
-  void cluster();
-  void fabric();
-  void tls();
-  void client();
-  void password_file(const std::string& table, std::string& password, std::string& path);
-  void http();
-  void authorities();
-  void served_tls(const std::string& table, const TcpTlsFiles& files);
-  bool pem_files(const std::vector<std::string_view>& keys);
-  void tls_fault(const std::string& table, const std::string& detail);
-  void membership();
-  void answer_limit();
-  void hosts();
-  void addresses();
-  void spec();
-
-  ReadConfig& read_;
-  NodeConfig& c_;
-  const std::string& folder_;
-};
-
-bool Checker::host_port(std::string_view key, std::string_view expected, HostPort& out) {
+bool ConfigChecker::host_port(std::string_view key, std::string_view expected, HostPort& out) {
   const Result<HostPort> parsed = parse_host_port(text_of(key));
   if (!parsed) {
     wrong(key, parsed.error().detail, expected);
-  } else if (expected == kPeer && (*parsed).port == 0) {
+  } else if (expected == kPeerAddress && (*parsed).port == 0) {
     wrong(key, "nobody can connect to port 0", expected);
-  } else if (expected == kPeer && (*parsed).is_wildcard()) {
+  } else if (expected == kPeerAddress && (*parsed).is_wildcard()) {
     wrong(key, "nobody can connect to a wildcard", expected);
   } else {
     out = *parsed;
@@ -132,13 +39,13 @@ bool Checker::host_port(std::string_view key, std::string_view expected, HostPor
   return false;
 }
 
-void Checker::socket_address(std::string_view key) {
+void ConfigChecker::socket_address(std::string_view key) {
   std::string& address = text_of(key);
   if (!is_abstract_socket(address)) make_absolute(address);
   if (const auto r = check_socket_address(address); !r) wrong(key, r.error().detail, kSocket);
 }
 
-void Checker::cluster() {
+void ConfigChecker::cluster() {
   if (required("cluster.name", kName)) {
     const bool plain = std::all_of(c_.cluster.begin(), c_.cluster.end(), [](char c) {
       return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
@@ -178,10 +85,10 @@ void Checker::cluster() {
   }
 }
 
-void Checker::fabric() {
+void ConfigChecker::fabric() {
   if (!sound("fabric.kind")) return;
   const bool shm = c_.fabric.kind == FabricKind::kShm;
-  only_for("fabric.advertise", !shm, kNotShm);
+  only_for("fabric.advertise", !shm, kOnlyNotShm);
   for (const std::string_view key : {"fabric.device", "fabric.device_port", "fabric.gid_index", "fabric.locks"}) {
     only_for(key, c_.fabric.kind == FabricKind::kVerbs, kVerbsOnly);
   }
@@ -194,106 +101,14 @@ void Checker::fabric() {
   const bool sound_listen = listens && host_port("fabric.listen", kListen, listen);
   if (!sound("fabric.advertise")) return;
   if (!c_.fabric.advertise.empty()) {
-    host_port("fabric.advertise", kPeer, advertise);
+    host_port("fabric.advertise", kPeerAddress, advertise);
   } else if (sound_listen && listen.is_wildcard()) {
-    fault("fabric.advertise", " is missing, expected " + std::string(kPeer) +
+    fault("fabric.advertise", " is missing, expected " + std::string(kPeerAddress) +
                                   ": nobody can connect to fabric.listen, " + toml_string(c_.fabric.listen));
   }
 }
 
-void Checker::tls() {
-  if (!given("fabric.tls")) return;
-  if (c_.fabric.kind == FabricKind::kShm) {
-    read_.fault("fabric.tls", "[fabric.tls] is given, expected only with " + std::string(kNotShm));
-    return;
-  }
-  if (!pem_files({"fabric.tls.ca", "fabric.tls.certificate", "fabric.tls.key"})) return;
-  if (const auto made = TcpTls::create(c_.fabric.tls); !made) return tls_fault("fabric.tls", made.error().detail);
-  if (!sound("cluster.name") || !sound("node.id") || c_.fabric.tls.any_node) return;
-  const std::string why = naming_fault(c_.fabric.tls.certificate, c_.cluster, c_.node);
-  if (!why.empty()) wrong("fabric.tls.certificate", "it " + why, kNamed);
-}
-
-void Checker::client() {
-  HostPort advertise;
-  if (given("client.advertise") && sound("client.advertise") && !c_.client.advertise.empty()) {
-    host_port("client.advertise", kPeer, advertise);
-  }
-  if (given("client.password") && sound("client.password") && c_.client.password.empty()) {
-    wrong("client.password", "it is empty", kPassword);
-  }
-  password_file("client", c_.client.password, c_.client.password_file);
-  served_tls("client.tls", c_.client.tls);
-}
-
-void Checker::http() {
-  if (given("http.password") && sound("http.password") && c_.http.password.empty()) {
-    wrong("http.password", "it is empty", kPassword);
-  }
-  password_file("http", c_.http.password, c_.http.password_file);
-  served_tls("http.tls", c_.http.tls);
-  if (!given("http.listen") || !sound("http.listen")) return;
-  if (const std::string why = http_fault(c_.http); !why.empty()) wrong("http.listen", why, kHttpOpen);
-}
-
-// What makes a client, or a visitor, must not make a node.
-void Checker::authorities() {
-  if (!c_.fabric.tls.any_node || !sound("fabric.tls.any_node") || !sound("fabric.tls.ca")) return;
-  if (const std::string key = shared_authority(c_); !key.empty()) {
-    fault("fabric.tls.any_node", " is true, expected false with " + key +
-                                     " of the same authority as fabric.tls.ca: who " +
-                                     "has a certificate for that could be any node");
-  }
-}
-
-// Certificate and key, and perhaps an authority, of a server whose clients need no certificate.
-void Checker::served_tls(const std::string& table, const TcpTlsFiles& files) {
-  if (!given(table)) return;
-  const std::string certificate = table + ".certificate", key = table + ".key", ca = table + ".ca";
-  std::vector<std::string_view> keys = {certificate, key};
-  if (given(ca)) keys.push_back(ca);
-  if (!pem_files(keys)) return;
-  if (const auto made = TcpTls::create_for_clients(files); !made) tls_fault(table, made.error().detail);
-}
-
-void Checker::password_file(const std::string& table, std::string& password, std::string& path) {
-  const std::string key = table + ".password_file", other = table + ".password";
-  if (!given(key) || !sound(key)) return;
-  only_for(key, !given(other), "no " + other);
-  if (!sound(key)) return;
-  make_absolute(path);
-  const Result<PasswordFile> file = read_password_file(path);
-  if (!file) return wrong(key, path.empty() ? "it is empty" : file.error().detail, kPasswordFile);
-  if (!file->warning.empty()) read_.warnings.push_back(key + ", " + path + ": " + file->warning);
-  password = file->password;
-  path.clear();
-}
-
-bool Checker::pem_files(const std::vector<std::string_view>& keys) {
-  bool readable = true;
-  for (const std::string_view key : keys) {
-    if (!required(key, kPem)) {
-      readable = false;
-      continue;
-    }
-    std::string& path = text_of(key);
-    make_absolute(path);
-    const std::string why = path.empty() ? "it is empty" : unreadable(path);
-    if (why.empty()) continue;
-    wrong(key, why, kPem);
-    readable = false;
-  }
-  return readable;
-}
-
-void Checker::tls_fault(const std::string& table, const std::string& detail) {
-  const std::string key = detail.starts_with("CA file")            ? ".ca"
-                          : detail.starts_with("certificate file") ? ".certificate"
-                                                                   : ".key";
-  fault(table + key, ": " + detail);
-}
-
-void Checker::membership() {
+void ConfigChecker::membership() {
   if (!sound("membership.kind")) return;
   const bool zookeeper = c_.membership.kind == MembershipKind::kZooKeeper;
   if (!given("cluster.lease_ms")) c_.lease_ms = zookeeper ? kLeaseMs : kSupervisedLeaseMs;
@@ -331,7 +146,7 @@ void Checker::membership() {
 }
 
 // It takes a lease to notice that a node is silent, and some more to go on without it: nothing is to fail for that.
-void Checker::answer_limit() {
+void ConfigChecker::answer_limit() {
   uint32_t& answer_ms = c_.options.limits.answer_ms;
   if (!given("limits.answer_ms")) {
     answer_ms = std::max(answer_ms, 2 * c_.lease_ms);
@@ -342,7 +157,7 @@ void Checker::answer_limit() {
   }
 }
 
-void Checker::hosts() {
+void ConfigChecker::hosts() {
   constexpr std::string_view kKey = "membership.hosts";
   const std::string& all = c_.membership.hosts;
   std::set<std::string, std::less<>> seen;
@@ -358,7 +173,7 @@ void Checker::hosts() {
 }
 
 // No two of the process's own addresses are the same.
-void Checker::addresses() {
+void ConfigChecker::addresses() {
   HostPort client, http;
   const bool served = sound("client.listen") && host_port("client.listen", kListen, client);
   const bool shown_at = given("http.listen") && sound("http.listen") && host_port("http.listen", kListen, http);
@@ -383,7 +198,7 @@ void Checker::addresses() {
 }
 
 // What the engine has to say about the rest. What was complained about above is mended first, not to be said twice.
-void Checker::spec() {
+void ConfigChecker::spec() {
   const Limits& limits = c_.options.limits;
   if (!given("store.value_bytes_max")) {
     c_.store.value_bytes_max = std::min(c_.store.value_bytes_max, limits.value_bytes_max);
@@ -426,8 +241,6 @@ void Checker::spec() {
   if (sound(about)) read_.fault(about, text);
 }
 
-}  // namespace
-
-void check_config(ReadConfig& read, const std::string& folder) { Checker(read, folder).run(); }
+void check_config(ReadConfig& read, const std::string& folder) { ConfigChecker(read, folder).run(); }
 
 }  // namespace weft
