@@ -15,6 +15,7 @@ import tempfile
 import time
 import unittest
 
+import links
 import process_rounds
 import resp
 from cluster import Cluster, free_ports
@@ -316,6 +317,33 @@ class Nodes(ProcessTest):
                     self.assertIsInstance(answer, resp.Error)
                     self.assertTrue(str(answer).startswith("TRYAGAIN nothing happened within 1000 ms"), answer)
             return [str(writer.receive()) for writer in writers]
+
+    def test_two_that_have_lost_each_other_and_must_both_stay(self):
+        """Each has the only replica of half the data: they are connected again, in a view that is the same."""
+        for fabric in FABRICS:
+            with self.subTest(fabric=fabric):
+                cluster = self.cluster(nodes=2, replicas=1, fabric=fabric)
+                before = cluster.wait_whole()[0]["view"]
+                keys = [f"key{n}" for n in range(40)]
+                for n, key in enumerate(keys):
+                    self.assertEqual(cluster.ask(n % 2, "SET", key, str(n)), "OK")
+                for round_of_it in range(2):
+                    own = [cluster.links(node) for node in range(2)]
+                    cut = links.between(own[0], 1, own[1]) + links.between(own[1], 0, own[0])
+                    self.assertTrue(cut)
+                    for link in cut:
+                        link.close()
+                    for link in own[0] + own[1]:
+                        link.socket.close()
+                    epoch = before["epoch"] + round_of_it
+                    self.assertTrue(eventually(lambda e=epoch, c=cluster: c.status(0)["view"]["epoch"] > e))
+                    expected = [str(n).encode() for n in range(len(keys))]
+                    for node in range(2):
+                        self.assertTrue(eventually(
+                            lambda n=node, c=cluster, e=expected: [c.ask(n, "GET", key) for key in keys] == e))
+                after = cluster.wait_whole()[0]["view"]
+                self.assertEqual(after["members"], before["members"])
+                self.assertEqual(after["partitions"], before["partitions"])
 
     def test_idle_costs_little(self):
         """Three idle processes and their supervisor, with one idle client each: a few percent of one core."""

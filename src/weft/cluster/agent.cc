@@ -101,6 +101,8 @@ bool Agent::join(const View& view, uint64_t now_ns) {
 
 void Agent::adopt(const std::shared_ptr<const View>& view, uint64_t now_ns) {
   uint64_t fenced_after_ns = 0;
+  // In any other view who has lost a member goes on trying to have it removed.
+  const bool again = view_ != nullptr && view_->members == view->members && view_->partitions == view->partitions;
   for (int n = 0; n < kNodesMax; ++n) {
     const NodeId id(static_cast<uint8_t>(n));
     const Member* before = view_ == nullptr ? nullptr : view_->find(id);
@@ -110,6 +112,10 @@ void Agent::adopt(const std::shared_ptr<const View>& view, uint64_t now_ns) {
       fenced_after_ns = std::max(fenced_after_ns, peer(id).given_until_ns);
     }
     peer(id).held_until_ns = 0;  // of an epoch that ended
+    if (same && again && node_->has_lost(id, now->incarnation)) {
+      node_->reconnect(id, view->epoch);
+      peer(id).closed_ns = 0;
+    }
     if (same) continue;
     peer(id).given_until_ns = 0;
     peer(id).heard_ns = peer(id).here_ns = now_ns;
@@ -255,13 +261,26 @@ void Agent::suspect(uint64_t now_ns) {
   const Result<View> next = without_members(*view_, silent);
   if (!next) {
     WEFT_MARK("a partition has lost its last replica");
-    return set_lost(next.error().detail);
+    set_lost(next.error().detail);
+    if (may_renew(silent)) propose(renewed(*view_), now_ns);
+    return;
   }
   set_lost({});
   for (const Member& member : view_->members) {
     if ((silent >> member.node.value & 1) != 0) say_suspected(member, now_ns);
   }
   propose(*next, now_ns);
+}
+
+// Of two that have lost each other neither can be removed: if their connection is all that is lost, they get another
+// one, and begin anew in a view that is the same but for its epoch. What the last connection has lost does not matter
+// then: recovery asks for everything that is open. Not where peers reach this node's memory by themselves (shm): what
+// one has begun there could land later.
+bool Agent::may_renew(uint64_t silent) const {
+  if (node_->spec().shares_memory) return false;
+  return std::any_of(view_->members.begin(), view_->members.end(), [&](const Member& member) {
+    return (silent >> member.node.value & 1) != 0 && node_->has_lost(member.node, member.incarnation);
+  });
 }
 
 // Once of each incarnation: it may be proposed again and again until the view is without it.

@@ -96,6 +96,7 @@ class Agent final : public Chore {
   void take_note(NodeId from, ByteView text);
   void update_lease();
   uint64_t silent_from_ns(const Member& member, uint64_t now_ns);
+  bool may_renew(uint64_t silent) const;
   void say_suspected(const Member& member, uint64_t now_ns);
   void suspect(uint64_t now_ns);
   void offer_whole(uint64_t now_ns);

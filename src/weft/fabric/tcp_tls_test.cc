@@ -136,6 +136,22 @@ TEST_F(TcpTlsTest, AForeignAcceptorIsNotTrusted) {
   expect_refused(net, "certificate verify failed", "TLS");
 }
 
+// Its certificate does for a client only: it gets through to a member, and the member not to it.
+TEST_F(TcpTlsTest, ACertificateThatDoesForNoServerIsFoundOutByAKnock) {
+  write("client", Credential("client", &authority_, "URI:weft://test/node/1", "clientAuth"));
+  TcpTestNet net(2, 1, [&](size_t n, TcpOptions& options) {
+    with_tls()(n, options);
+    options.incarnation = n == 0 ? 4 : 0;
+    if (n == 1) options.tls = files("client");
+  });
+  net.mesh(1).knock({NodeId(0), 4, net.mesh(0).address()}, {77, net.mesh(1).address(), {}});
+  ASSERT_TRUE(net.until([&] { return net.find(1, MeshEvent::Kind::kAnswered) != nullptr; }));
+  const std::string why = net.find(1, MeshEvent::Kind::kAnswered)->why;
+  EXPECT_NE(why.find("node 0 does not reach node 1 at " + net.mesh(1).address()), std::string::npos) << why;
+  ASSERT_NE(net.find(0, MeshEvent::Kind::kUnreached), nullptr) << net.all_events(0);
+  EXPECT_NE(net.find(0, MeshEvent::Kind::kUnreached)->why.find("certificate"), std::string::npos) << net.all_events(0);
+}
+
 TEST_F(TcpTlsTest, PlainToATlsPort) {
   TcpTestNet net(2, 1, [&](size_t n, TcpOptions& options) {
     if (n == 1) options.tls = files();

@@ -49,7 +49,8 @@ TcpLink* TcpWire::usable(const Slot& slot) const {
 }
 
 bool TcpWire::waits_for_connection(const Slot& slot) const {
-  const bool had = slot.lost == slot.admitted || (slot.link != nullptr && slot.link->incarnation == slot.admitted);
+  const bool has = slot.link != nullptr && slot.link != slot.past && slot.link->incarnation == slot.admitted;
+  const bool had = slot.lost == slot.admitted || has;
   return slot.admitted != 0 && !had;
 }
 
@@ -101,8 +102,12 @@ void TcpWire::admit(NodeId peer, uint32_t incarnation) {
   if (slot.admitted == incarnation) return;
   slot.admitted = incarnation;
   reconsider_ = true;
+  // Whoever is admitted anew is waited for, also if a connection to it was lost before.
+  const bool dead = slot.link != nullptr && slot.link->dead.load(std::memory_order_seq_cst);
+  slot.past = dead ? slot.link : nullptr;
+  slot.lost = 0;
   if (slot.link == nullptr) return;
-  if (slot.link->incarnation == incarnation) {
+  if (slot.link->incarnation == incarnation && !dead) {
     activate(peer.value);
   } else {
     active_ &= ~bit(peer.value);
@@ -353,8 +358,8 @@ void TcpWire::let_go(size_t peer) {
   TcpLink* const link = slot.link;
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, link->stream.fd(), nullptr);
   link->posted.flush();
-  slot.lost = link->incarnation;
-  slot.link = nullptr;
+  slot.lost = link == slot.past ? 0 : link->incarnation;
+  slot.link = slot.past = nullptr;
   active_ &= ~bit(peer);
   ready_ &= ~bit(peer);
   waiting_ &= ~bit(peer);

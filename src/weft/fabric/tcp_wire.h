@@ -87,6 +87,7 @@ class TcpWire final : public Wire {
     TcpLink* link = nullptr;
     uint32_t admitted = 0;
     uint32_t lost = 0;        // the incarnation whose link was let go of last
+    TcpLink* past = nullptr;  // this link, if it was dead when the incarnation was admitted
     uint64_t connection = 0;  // counts what was activated
   };
 

@@ -25,13 +25,14 @@ struct Frees {
 template <class T>
 using Owned = std::unique_ptr<T, Frees>;
 
-// A key and its certificate, signed by `authority`, or by itself.
+// A key and its certificate, signed by `authority`, or by itself; for every use, or for the one named.
 struct Credential {
   Owned<EVP_PKEY> key;
   Owned<X509> certificate;
 
-  // `names`: the subject's alternative ones, as openssl writes them.
-  explicit Credential(const char* name, const Credential* authority = nullptr, const char* names = nullptr)
+  // `names`: the subject's alternative ones, `usage`: what the key is for; as openssl writes them.
+  explicit Credential(const char* name, const Credential* authority = nullptr, const char* names = nullptr,
+                      const char* usage = nullptr)
       : key(EVP_EC_gen("P-256")), certificate(X509_new()) {
     X509* const c = certificate.get();
     X509_set_version(c, 2);
@@ -44,6 +45,7 @@ struct Credential {
     X509_set_issuer_name(c, authority == nullptr ? subject : X509_get_subject_name(authority->certificate.get()));
     if (authority == nullptr) extend(NID_basic_constraints, "critical,CA:TRUE");
     if (names != nullptr) extend(NID_subject_alt_name, names);
+    if (usage != nullptr) extend(NID_ext_key_usage, usage);
     X509_sign(c, (authority == nullptr ? *this : *authority).key.get(), EVP_sha256());
   }
 

@@ -202,6 +202,12 @@ View with_member(const View& view, Member member) {
   return next;
 }
 
+View renewed(const View& view) {
+  View next = view;
+  next.epoch = Epoch(view.epoch.value + 1);
+  return next;
+}
+
 View with_whole(const View& view, NodeId node, const std::vector<PartitionId>& filled) {
   View next = view;
   next.epoch = Epoch(view.epoch.value + 1);

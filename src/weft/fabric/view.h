@@ -94,6 +94,7 @@ View before_joining(View view, NodeId node);
 // a replica is lost meanwhile, the one that was to leave stays.
 Result<View> without_members(const View& view, uint64_t gone);
 View with_member(const View& view, Member member);  // gets the next incarnation; one with its id has left before
+View renewed(const View& view);                     // the same again: members that have lost each other begin anew
 View with_whole(const View& view, NodeId node, const std::vector<PartitionId>& filled);
 
 }  // namespace weft

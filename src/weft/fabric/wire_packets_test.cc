@@ -223,6 +223,30 @@ TYPED_TEST(WirePackets, JoinsAgainAfterALoss) {
   }));
 }
 
+// Two that have lost each other and begin anew (Node::reconnect): who has admitted the other again loses nothing of
+// what it sends, also before there is a connection.
+TYPED_TEST(WirePackets, WhoIsAdmittedAgainIsWaitedFor) {
+  MeshTestNet<TypeParam> net(2);
+  net.connect(0, 1);
+  net.mesh(1).leave(NodeId(0));
+  ASSERT_TRUE(net.until_polling([&] { return net.find(0, MeshEvent::Kind::kDown); }));
+  net.mesh(0).leave(NodeId(1));
+  net.node(0).events.clear(), net.node(1).events.clear();
+  for (const size_t n : {size_t{0}, size_t{1}}) net.admit(n, 1 - n, 0), net.admit(n, 1 - n);
+  EXPECT_FALSE(net.wire(0).send(NodeId(1), Flow::kCommit, as_bytes("first")));
+  net.receive(0);
+  EXPECT_FALSE(net.wire(0).send(NodeId(1), Flow::kCommit, as_bytes("first")));
+  net.join(0, 1), net.join(1, 0);
+  std::string got;
+  bool sent = false;
+  ASSERT_TRUE(net.until([&] {
+    sent = sent || net.wire(0).send(NodeId(1), Flow::kCommit, as_bytes("first"));
+    net.receive(0);
+    for (auto& [from, text] : net.receive(1)) got += text;
+    return got == "first";
+  }));
+}
+
 TYPED_TEST(WirePackets, NothingIsDeliveredAfterLeave) {
   MeshTestNet<TypeParam> net(2);
   net.connect(0, 1);

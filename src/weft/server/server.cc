@@ -188,6 +188,7 @@ Result<Server::End> Server::run(int stop_fd) {
       return End::kDeviceFailed;
     }
     for_each_node(cut_.exchange(0), [&](NodeId peer) { lose(peer); });
+    if (node_ != nullptr) rejoin();
     mesh_->control_step();
     hear_mesh();
     say_what_changed();

@@ -90,6 +90,7 @@ class Server final : private Environment {
   bool may_say_refusal();
   void say_of_joiner(const MeshEvent& event);
   void lose(NodeId peer);
+  void rejoin();
   bool may_join(const View& view);
   void hear_answer(const MeshEvent& event);
   void say_of_view(const View& view) const;
@@ -130,6 +131,7 @@ class Server final : private Environment {
   std::vector<std::unique_ptr<Bell>> bells_;
   std::vector<std::unique_ptr<Thread>> threads_;
   std::array<uint32_t, kNodesMax> joined_{};  // incarnations
+  std::array<uint32_t, kNodesMax> lost_{};    // of them, those whose connection was lost
   std::unique_ptr<Admission> admission_;
   struct Joiner {
     std::string unreached, waits;  // what was last said of one that is to join and cannot

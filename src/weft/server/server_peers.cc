@@ -49,19 +49,33 @@ void Server::follow(const std::shared_ptr<const View>& view) {
       if (wanted != 0) mesh_->join({member->node, member->incarnation, member->address});
       joiners_[n] = {};
       joined_[n] = wanted;
+      lost_[n] = 0;
     }
   }
   if (agent_ != nullptr) agent_->nudge();
   wake_workers();
 }
 
-// Members are always fully connected: of two that have lost each other one must go.
+// Members are always fully connected: of two that have lost each other one must go, or both begin anew (rejoin).
 void Server::lose(NodeId peer) {
   if (node_ == nullptr || joined_[peer.value] == 0) return;
   mesh_->leave(peer);
-  node_->peer_closed(peer, joined_[peer.value]);
+  lost_[peer.value] = joined_[peer.value];
+  node_->peer_lost(peer, joined_[peer.value]);
   agent_->nudge();
   wake_workers();
+}
+
+// When all workers know that they begin anew with a member.
+void Server::rejoin() {
+  for (uint8_t n = 0; n < kNodesMax; ++n) {
+    if (lost_[n] == 0 || !node_->may_reconnect(NodeId(n), lost_[n])) continue;
+    const Member* const member = followed_->find(NodeId(n));
+    if (member != nullptr && member->incarnation == lost_[n]) {
+      mesh_->join({member->node, member->incarnation, member->address});
+    }
+    lost_[n] = 0;
+  }
 }
 
 void Server::hear_mesh() {

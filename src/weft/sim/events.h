@@ -40,6 +40,7 @@ enum class EventKind : uint8_t {
   kBreak,   // a connection
   kTold,    // one end of it
   kVisit,   // a client
+  kMend,    // a connection is there again
   kAnswer,  // of a member, to a node that is to join
 };
 

@@ -141,6 +141,19 @@ uint64_t FaultPlan::hears_at(NodeId node, uint64_t at_ns) const {
   return hears_ns;
 }
 
+uint64_t FaultPlan::link_up_at(NodeId a, NodeId b, uint64_t at_ns) const {
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (const FaultWindow& window : windows_) {
+      const bool between = (window.a == a && window.b == b) || (window.a == b && window.b == a);
+      if (window.fault != Fault::kDown || !between || !holds(window, at_ns)) continue;
+      at_ns = window.to_ns;
+      moved = true;
+    }
+  }
+  return at_ns;
+}
+
 uint64_t FaultPlan::stretched(NodeId a, NodeId b, uint64_t at_ns, uint64_t latency_ns, Random& random) const {
   for (const FaultWindow& window : windows_) {
     if (!holds(window, at_ns)) continue;

@@ -25,8 +25,8 @@ enum class Fault : uint8_t {
   kAway,   // the membership's provider takes and tells nothing
   kSkew,   // the nodes' clocks differ, and run apart
   kBreak,  // the connection between nodes a and b breaks at the window's beginning: what is under way is lost, and both
-           // are told. These two processes are never connected again. If `factor` is even, node b hears nothing of
-           // membership while the window lasts
+           // are told. These two processes are connected again only for a view that has both. If `factor` is even, node
+           // b hears nothing of membership while the window lasts
   kOneWay,  // nothing travels from node a to node b; what was sent arrives afterwards
   kUnseen,  // node a has no contact to membership, only to its peers
   kAlone,   // node a has no contact to its peers, only to membership; what was sent arrives afterwards
@@ -79,6 +79,8 @@ class FaultPlan {
   bool membership_away(uint64_t at_ns) const;
   // When a node that is cut off from membership hears of it again; at_ns if it is not cut off.
   uint64_t hears_at(NodeId node, uint64_t at_ns) const;
+  // The first moment from `at_ns` on at which the link between these two is not down.
+  uint64_t link_up_at(NodeId a, NodeId b, uint64_t at_ns) const;
   // What a latency becomes on the way from a to b.
   uint64_t stretched(NodeId a, NodeId b, uint64_t at_ns, uint64_t latency_ns, Random& random) const;
 

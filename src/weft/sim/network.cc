@@ -85,7 +85,8 @@ SimWire::SimWire(Network* network, NodeId node, WorkerId worker)
       node_(node),
       worker_(worker),
       channels_(static_cast<size_t>(network->nodes_) * kFlows),
-      admitted_(static_cast<size_t>(network->nodes_)) {
+      admitted_(static_cast<size_t>(network->nodes_)),
+      lost_(static_cast<size_t>(network->nodes_)) {
   for (int n = 0; n < network->nodes_; ++n) {
     queues_.push_back(std::make_unique<VerbQueue>(this, NodeId(static_cast<uint8_t>(n))));
   }
@@ -97,8 +98,9 @@ bool SimWire::send(NodeId to, Flow flow, ByteView packet) {
   WEFT_CHECK(to != node_ && to.value < network_->nodes_, "a port keeps what is for its own node");
   WEFT_CHECK(packet.size() >= sizeof(PacketHeader) && packet.size() <= kPacketBytesMax, "a packet has its bounds");
   Channel& out = channel(to, flow);
-  if (out.holding >= network_->config_.channel_packets) {
-    WEFT_MARK("sim_channel_full");
+  const bool waits = network_->severed(node_, to) && !lost_[to.value];
+  if (waits || out.holding >= network_->config_.channel_packets) {
+    if (!waits) WEFT_MARK("sim_channel_full");
     out.refused = true;
     ++network_->refused_sends_;
     return false;
@@ -200,6 +202,7 @@ void SimWire::drop_from(NodeId peer) {
 }
 
 void SimWire::admit(NodeId peer, uint32_t incarnation) {
+  lost_[peer.value] = false;
   if (incarnation == 0) {
     admitted_[peer.value] |= 1U;  // gone for good: above its incarnation, below the next of its name
   } else {
@@ -234,7 +237,15 @@ void Network::sever(NodeId a, NodeId b) {
         for (SimWire::Sent& sent : end->channel(to, static_cast<Flow>(flow)).under_way) sent.lost = true;
       }
       end->queues_[to.value]->lose_unsent(0);
+      end->lost_[to.value] = true;
     }
+  }
+}
+
+void Network::mend(NodeId a, NodeId b) {
+  for (const auto& [from, to] : {std::pair(a, b), std::pair(b, a)}) {
+    severed_[pair(from, to)] = {};
+    for (int w = 0; w < workers_; ++w) wake(from, WorkerId(static_cast<uint8_t>(w)));
   }
 }
 

@@ -77,8 +77,10 @@ class Network {
   // The next process of this node is about to start: it has regions of its own.
   void renew_regions(NodeId node) { regions_[node.value].push_back(std::make_unique<Regions>()); }
 
-  // The connection between these two processes breaks: what is under way, and all that they send from now on, is lost.
+  // The connection between these two processes breaks: what is under way is lost, and all that they send from now on,
+  // until they have admitted each other again and it is mended. Who has admitted the other waits for that.
   void sever(NodeId a, NodeId b);
+  void mend(NodeId a, NodeId b);
   bool severed(NodeId a, NodeId b) const {
     return severed_[pair(a, b)] == std::pair(incarnations_[a.value], incarnations_[b.value]) &&
            incarnations_[a.value] != 0;
@@ -191,6 +193,7 @@ class SimWire final : public Wire, public EventSink {
   std::vector<Channel> channels_;                // by (peer, flow)
   std::vector<std::pair<NodeId, Flow>> outbox_;  // packets of this step, in order
   std::vector<uint32_t> admitted_;               // by peer; doubled, plus 1 when it is gone
+  std::vector<bool> lost_;                       // by peer: the connection was, since it was admitted
   std::deque<Arrived> arrived_;
   std::deque<Arrived> early_;                       // from, or for, an incarnation that is not admitted yet
   std::vector<Arrived> lent_;                       // given out by poll, until release

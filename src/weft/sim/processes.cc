@@ -166,6 +166,10 @@ void Processes::on_event(const Event& event) {
     answered(id, NodeId(static_cast<uint8_t>(event.a >> 8)), static_cast<uint32_t>(event.b), event.b >> 32);
     return;
   }
+  if (event.kind == EventKind::kMend) {
+    mend(id, NodeId(static_cast<uint8_t>(event.b)));
+    return;
+  }
   if (event.kind == EventKind::kTold) {
     tell_broken(id, NodeId(static_cast<uint8_t>(event.a >> 8)), static_cast<uint32_t>(event.b));
     return;
@@ -234,6 +238,7 @@ void Processes::look_at(NodeId id) {
     if (in && !std::exchange(process.came_in, true)) back_offs_[id.value].came_in(events_->now_ns());
     if (!in && process.agent->view() == nullptr) ask_to_join(id, *view);
   }
+  rejoin(id);
   if (process.agent->retired() && !down_[id.value]) {
     WEFT_MARK("a removed node starts again");
     events_->set(events_->now_ns() + 1'000, EventKind::kCrash, this, id.value | kRemoved, 100'000);
@@ -244,28 +249,6 @@ bool Processes::lost() const {
   const View& view = membership_.current();
   return std::any_of(view.partitions.begin(), view.partitions.end(),
                      [this](const Placement& placement) { return !runs_somewhere(placement, NodeId(kNodesMax)); });
-}
-
-bool Processes::split() {
-  constexpr uint64_t kLeases = 50;
-  if (breaks_ == 0) return false;
-  const View& view = membership_.current();
-  const auto stays = [&](NodeId id) { return !without_members(view, uint64_t{1} << id.value); };
-  bool found = false;
-  for (const Member& a : view.members) {
-    for (const Member& b : view.members) {
-      if (found || b.node <= a.node || !network_->severed(a.node, b.node)) continue;
-      found = member_of(a.node) != nullptr && member_of(b.node) != nullptr && stays(a.node) && stays(b.node);
-    }
-  }
-  if (!found || view.epoch != split_epoch_) {
-    split_epoch_ = found ? view.epoch : Epoch(0);
-    split_ns_ = events_->now_ns();
-    return false;
-  }
-  if (events_->now_ns() < split_ns_ + kLeases * config_.lease_ns) return false;
-  WEFT_MARK("two have lost each other, and neither may go");
-  return true;
 }
 
 // Whether a whole replica of it runs, at another node than this one.

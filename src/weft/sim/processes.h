@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -60,9 +61,6 @@ class Processes final : public Environment, public EventSink, public Aims::Gun {
   // More than f replicas of a partition are gone, by crashes and by removal of the silent together: nothing runs any
   // more that has it whole. The cluster stops, as it must.
   bool lost() const;
-  // Two members have lost each other, and neither may go, for many leases: docs/recovery.md, known holes. The cluster
-  // stops then, too.
-  bool split();
   bool aims_pending() const { return aims_.pending(); }
   // By crashes of this run.
   const CrashCells& cells() const { return counter_.cells(); }
@@ -96,6 +94,8 @@ class Processes final : public Environment, public EventSink, public Aims::Gun {
     uint64_t token = 0;
     std::unique_ptr<Admission> admission{};  // of one that was no founder
     bool came_in = false;
+    std::array<uint32_t, kNodesMax> lost{};   // by peer: the incarnation, as in Server
+    std::array<uint32_t, kNodesMax> wants{};  // and who is to be connected again
   };
 
   bool recovers() const { return config_.faults.recovers(); }
@@ -112,6 +112,8 @@ class Processes final : public Environment, public EventSink, public Aims::Gun {
   void break_link(NodeId a, NodeId b);
   void tell_broken(NodeId id, NodeId peer, uint32_t incarnation);
   uint64_t pace_ns() const { return std::min(config_.lease_ns, AgentOptions::kPaceNs); }
+  void rejoin(NodeId id);
+  void mend(NodeId a, NodeId b);
   void ask_to_join(NodeId id, const View& view);
   void answered(NodeId id, NodeId from, uint32_t incarnation, uint64_t token);
   bool runs_somewhere(const Placement& placement, NodeId but) const;
@@ -142,8 +144,6 @@ class Processes final : public Environment, public EventSink, public Aims::Gun {
   uint64_t tokens_ = 0;
   uint64_t crashes_ = 0, aimed_crashes_ = 0, breaks_ = 0, removals_ = 0;
   bool healing_ = false;
-  Epoch split_epoch_{0};  // the view in which split() first saw two such members
-  uint64_t split_ns_ = 0;
 };
 
 }  // namespace weft

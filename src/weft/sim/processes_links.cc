@@ -29,11 +29,11 @@ const Member* Processes::member_of(NodeId id) const {
   return member != nullptr && member->token == processes_[id.value].token ? member : nullptr;
 }
 
-// Of two members that have lost each other one must go, so only where either may. Each end notices in its own time.
+// Of two members that have lost each other one must go, or both begin anew. Each end notices in its own time.
 void Processes::break_link(NodeId a, NodeId b) {
   const Member* const at_a = member_of(a);
   const Member* const at_b = member_of(b);
-  if (at_a == nullptr || at_b == nullptr || network_->severed(a, b) || !may_crash(a) || !may_crash(b)) return;
+  if (at_a == nullptr || at_b == nullptr || network_->severed(a, b)) return;
   WEFT_MARK("a connection between two that run breaks");
   ++breaks_;
   network_->sever(a, b);
@@ -51,9 +51,38 @@ void Processes::break_link(NodeId a, NodeId b) {
 void Processes::tell_broken(NodeId id, NodeId peer, uint32_t incarnation) {
   if (down_[id.value] || !network_->severed(id, peer)) return;
   network_->hang_up(id, peer);
-  processes_[id.value].node->peer_closed(peer, incarnation);
+  processes_[id.value].lost[peer.value] = incarnation;
+  processes_[id.value].node->peer_lost(peer, incarnation);
   processes_[id.value].agent->nudge();
   keeper_->wake(id, WorkerId(0));
+}
+
+// As Server::rejoin() does. The connection is there when both ends want it.
+void Processes::rejoin(NodeId id) {
+  Process& process = processes_[id.value];
+  for (size_t n = 0; n < processes_.size(); ++n) {
+    const NodeId peer(static_cast<uint8_t>(n));
+    const uint32_t lost = process.lost[n];
+    if (lost == 0 || !process.node->may_reconnect(peer, lost)) continue;
+    process.lost[n] = 0;
+    const Member* const other = member_of(peer);
+    if (member_of(id) == nullptr || other == nullptr || other->incarnation != lost) continue;
+    process.wants[n] = lost;
+    if (processes_[n].wants[id.value] != member_of(id)->incarnation) continue;
+    events_->set(faults_->link_up_at(id, peer, events_->now_ns()) + config_.network.base_ns, EventKind::kMend, this,
+                 id.value, n);
+  }
+}
+
+void Processes::mend(NodeId a, NodeId b) {
+  if (down_[a.value] || down_[b.value] || !network_->severed(a, b)) return;
+  if (const uint64_t up_ns = faults_->link_up_at(a, b, events_->now_ns()); up_ns > events_->now_ns()) {
+    events_->set(up_ns, EventKind::kMend, this, a.value, b.value);
+    return;
+  }
+  WEFT_MARK("two that run are connected again");
+  processes_[a.value].wants[b.value] = processes_[b.value].wants[a.value] = 0;
+  network_->mend(a, b);
 }
 
 // As Server::may_join() does. A node's control thread does not run while its workers do not.

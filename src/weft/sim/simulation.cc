@@ -212,10 +212,7 @@ bool Simulation::stuck() {
 
 // Faults have taken more than the cluster can bear.
 bool Simulation::stops() {
-  constexpr uint64_t kLookEvery = 1024;  // events
-  if (!stopped_ && recovers()) {
-    stopped_ = processes_.lost() || (events_.ran() % kLookEvery == 0 && processes_.split());
-  }
+  if (!stopped_ && recovers()) stopped_ = processes_.lost();
   return stopped_;
 }
 

@@ -217,6 +217,7 @@ class Engine final : public Duties {
   }
 
   // Recovery, the member's side (recovery.cc).
+  void begin_anew(NodeId peer, uint32_t incarnation);
   void stop_transactions();
   void note_own(const TxnSlot& slot);
   void retire();

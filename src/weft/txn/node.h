@@ -115,8 +115,30 @@ class Node {
   void peer_closed(NodeId peer, uint32_t incarnation) {
     closed_[peer.value].store(incarnation, std::memory_order_release);
   }
+  // The connection to this peer is lost. One of the two must be removed; if neither can be, they are connected again
+  // for a view that has both. From any thread.
+  void peer_lost(NodeId peer, uint32_t incarnation) { lost_[peer.value].store(incarnation, std::memory_order_release); }
+  bool has_lost(NodeId peer, uint32_t incarnation) const {
+    return lost_[peer.value].load(std::memory_order_acquire) == incarnation && incarnation != 0;
+  }
   bool has_closed(NodeId peer, uint32_t incarnation) const {
-    return closed_[peer.value].load(std::memory_order_acquire) == incarnation && incarnation != 0;
+    const bool closed = closed_[peer.value].load(std::memory_order_acquire) == incarnation && incarnation != 0;
+    return closed || has_lost(peer, incarnation);
+  }
+  // Before that view is published: the workers begin anew with the peer when they adopt it, and only when all of them
+  // have may there be a connection again (may_reconnect): both ends of one count packets from 0.
+  void reconnect(NodeId peer, Epoch epoch) {
+    reconnects_[peer.value].store(epoch.value, std::memory_order_release);
+    lost_[peer.value].store(0, std::memory_order_release);
+  }
+  uint32_t reconnects(NodeId peer) const { return reconnects_[peer.value].load(std::memory_order_acquire); }
+  bool may_reconnect(NodeId peer, uint32_t incarnation) const {
+    return !has_lost(peer, incarnation) &&
+           std::all_of(adopted_.begin(), adopted_.begin() + workers(),
+                       [&](const auto& at) { return at.load(std::memory_order_acquire) >= reconnects(peer); });
+  }
+  void worker_adopted(Epoch epoch, WorkerId worker) {
+    adopted_[worker.value].store(epoch.value, std::memory_order_release);
   }
   // How far the node's workers are with what a view change leaves to do in the tables (discard.cc), one at a time.
   struct Sweep {
@@ -213,9 +235,12 @@ class Node {
   std::unique_ptr<Region> verb_memory_;  // rings that peers write
   std::unique_ptr<Region> post_memory_;  // for the local ends of verbs: no peer reaches it
   std::mutex access_mutex_;
-  Epoch access_epoch_;                                         // access belongs to this view, or was stopped for it
-  bool access_ = false;                                        // is granted
-  std::array<std::atomic<uint32_t>, kNodesMax + 1> closed_{};  // by peer: the incarnation
+  Epoch access_epoch_;                                             // access belongs to this view, or was stopped for it
+  bool access_ = false;                                            // is granted
+  std::array<std::atomic<uint32_t>, kNodesMax + 1> closed_{};      // by peer: the incarnation
+  std::array<std::atomic<uint32_t>, kNodesMax + 1> lost_{};        // the same
+  std::array<std::atomic<uint32_t>, kNodesMax + 1> reconnects_{};  // by peer: the epoch
+  std::array<std::atomic<uint32_t>, kWorkersMax> adopted_{};
   Sweep sweep_;
   std::vector<bool> stale_;  // by partition; with published_mutex_
   std::atomic<size_t> stale_count_{0};

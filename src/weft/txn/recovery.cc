@@ -23,6 +23,7 @@ void Engine::adopt(std::shared_ptr<const View> view) {
     const Member* now = retired_ ? nullptr : view->find(node);
     const uint32_t is = now == nullptr ? 0 : now->incarnation;
     uint32_t& met = met_[node.value];
+    if (node != self_ && met == is && is != 0 && node_->reconnects(node) > view_->epoch.value) begin_anew(node, is);
     if (node == self_ || met == is) continue;
     if (met != 0) gone_ |= uint64_t{1} << n;
     met = is;
@@ -32,6 +33,7 @@ void Engine::adopt(std::shared_ptr<const View> view) {
   }
   old_views_.push_back(std::move(view_));
   view_ = std::move(view);
+  node_->worker_adopted(view_->epoch, id_);
   if (retired_) {
     port_.set_epoch(port_epoch(view_->epoch, false));
     retire();
@@ -45,6 +47,14 @@ void Engine::adopt(std::shared_ptr<const View> view) {
     leader_ = std::make_unique<LeaderRecovery>();
     leader_->members = leader_->waiting = view_->member_mask();
   }
+}
+
+// The same two processes get another connection: nothing of the last one, and nothing that waits for it.
+void Engine::begin_anew(NodeId peer, uint32_t incarnation) {
+  WEFT_MARK("two that have lost each other begin anew");
+  port_.renew(peer);
+  wire_->admit(peer, 0);
+  wire_->admit(peer, incarnation);
 }
 
 // What executes is aborted (E3), what commits is frozen until recovery has decided it.

@@ -1,0 +1,160 @@
+// Who comes in, who goes, and who stays although it has lost a peer: what the agent sees to when the view changes.
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "weft/cluster/agent_testing.h"
+
+namespace weft {
+namespace {
+
+// Each has the only replica of some partition, so neither can go: they begin anew in a view that is the same, once. Not
+// where they write into each other's memory.
+TEST_F(AgentTest, TwoThatHaveLostEachOtherAndMustStayBeginAnew) {
+  for (const bool shares_memory : {false, true}) {
+    spec_ = three_nodes();
+    spec_.options.replicas = 1;
+    spec_.recovers = true;
+    spec_.shares_memory = shares_memory;
+    make_network();
+    for (Member& member : view_.members) member.token = 100 + member.node.value;
+    membership_.view = slow_membership_.view = std::make_shared<const View>(view_);
+    membership_.changes = 0;
+    for (uint8_t n = 0; n < 3; ++n) start_with_agent(NodeId(n), view_, 100U + n, false);
+    run_for(2 * kLeaseNs);
+    ASSERT_EQ(membership_.changes, 0);
+    const View before = *membership_.view;
+    const uint32_t incarnation = before.find(NodeId(1))->incarnation;
+    nodes_[0]->peer_lost(NodeId(1), incarnation);
+    clock_.now += kLeaseNs / 2;
+    agents_[0]->step(clock_.now);
+    EXPECT_NE(agents_[0]->lost(), "");
+    ASSERT_EQ(membership_.changes, shares_memory ? 0 : 1);
+    if (shares_memory) continue;
+    EXPECT_EQ(*membership_.view, renewed(before));
+    EXPECT_FALSE(nodes_[0]->may_reconnect(NodeId(1), incarnation));
+    agents_[0]->step(clock_.now += kLeaseNs / 2);  // adopts it
+    EXPECT_FALSE(nodes_[0]->has_lost(NodeId(1), incarnation));
+    EXPECT_EQ(nodes_[0]->reconnects(NodeId(1)), before.epoch.value + 1);
+    EXPECT_FALSE(nodes_[0]->may_reconnect(NodeId(1), incarnation));  // its worker does not know yet
+    nodes_[0]->worker(WorkerId(0))->step();
+    EXPECT_TRUE(nodes_[0]->may_reconnect(NodeId(1), incarnation));
+    agents_[0]->step(clock_.now += 4 * kLeaseNs);
+    EXPECT_EQ(membership_.changes, 1);
+    for (auto& agent : agents_) agent.reset();
+  }
+}
+
+// Node 2 starts again. It comes in when it has everybody's word (admission.h), and for the view that the words are of.
+TEST_F(AgentTest, WhoIsToJoinWaitsUntilItIsWelcome) {
+  for (const bool planted : {false, true}) {
+    bugs_.mask = planted ? static_cast<uint64_t>(Bug::kHastyJoin) : 0;
+    start(false);
+    run_for(2 * kLeaseNs);
+    agents_[2].reset();
+    nodes_[2].reset();
+    run_for(3 * kLeaseNs);
+    ASSERT_EQ(membership_.view->member_mask(), 0b011U);
+    start_with_agent(NodeId(2), before_joining(*membership_.view, NodeId(2)), 7, true);
+    run_for(10 * kLeaseNs);
+    EXPECT_EQ(membership_.view->find(NodeId(2)) != nullptr, planted);
+    agents_[2]->welcome(Epoch(membership_.view->epoch.value - 1));
+    run_for(10 * kLeaseNs);
+    EXPECT_EQ(membership_.view->find(NodeId(2)) != nullptr, planted);
+    agents_[2]->welcome(membership_.view->epoch);
+    run_for(10 * kLeaseNs);
+    ASSERT_NE(membership_.view->find(NodeId(2)), nullptr);
+    EXPECT_EQ(membership_.view->find(NodeId(2))->token, 7U);
+    for (auto& agent : agents_) agent.reset();
+  }
+}
+
+// It was to be a member, and sees only the view in which another process of its name is one.
+TEST_F(AgentTest, AProcessDoesNotTakeAnothersPlace) {
+  start(false);
+  run_for(2 * kLeaseNs);
+  agents_[2].reset();
+  nodes_[2].reset();
+  View before = *membership_.view;
+  std::erase_if(before.members, [](const Member& m) { return m.node == NodeId(2); });
+  before.epoch = Epoch(1);
+  start_with_agent(NodeId(2), before, 7, true);
+  View with_it = *membership_.view;
+  with_it.epoch = Epoch(with_it.epoch.value + 1);
+  with_it.members[2].token = 7;
+  with_it.members[2].incarnation = with_it.next_incarnation++;
+  View with_other = with_it;
+  with_other.epoch = Epoch(with_it.epoch.value + 1);
+  with_other.members[2].token = 8;
+  with_other.members[2].incarnation = with_other.next_incarnation++;
+  auto& own = *agents_[2];
+  membership_.view = std::make_shared<const View>(with_it);
+  clock_.now += kLeaseNs;
+  own.step(clock_.now);  // its workers have not stepped yet
+  membership_.view = std::make_shared<const View>(with_other);
+  clock_.now += kLeaseNs;
+  own.step(clock_.now);
+  nodes_[2]->worker(WorkerId(0))->step();
+  EXPECT_TRUE(own.retired());
+  EXPECT_TRUE(engine(2)->retired());
+}
+
+// Rule E2. The last one is the bug that this is about: the test can fail.
+TEST_F(AgentTest, ARemovedMemberIsWaitedForAsLongAsItHasALease) {
+  for (const bool planted : {false, true}) {
+    bugs_.mask = planted ? static_cast<uint64_t>(Bug::kNoFenceWait) : 0;
+    ASSERT_NO_FATAL_FAILURE(lose_node_2());
+    bool early = false;
+    while (clock_.now < nodes_[2]->lease_until_ns()) {
+      early = early || gone_on(0) || gone_on(1);
+      run_for(kLeaseNs / 64);
+    }
+    EXPECT_EQ(early, planted);
+    run_for(lease_ns_);
+    EXPECT_TRUE(gone_on(0) && gone_on(1));
+    for (auto& agent : agents_) agent.reset();
+  }
+}
+
+// Who gives a lease waits for longer than it lasts, by as much as the clock of who holds it may be slow.
+TEST_F(AgentTest, ARemovedMembersLeaseIsWaitedForWithAMargin) {
+  for (const bool planted : {false, true}) {
+    bugs_.mask = planted ? static_cast<uint64_t>(Bug::kNoDriftMargin) : 0;
+    ASSERT_NO_FATAL_FAILURE(lose_node_2());
+    run_for(lease_ns_ / 16);  // both have adopted the view without it
+    const uint64_t margin_ns = lease_ns_ * AgentOptions().drift_permille / 1000;
+    ASSERT_GT(margin_ns, kLeaseNs / 16);  // what an answer may have taken in these steps
+    // What it holds ends with the first of the two leases.
+    const uint64_t waited_ns = std::min(nodes_[0]->fenced_after_ns(), nodes_[1]->fenced_after_ns());
+    ASSERT_GT(waited_ns, clock_.now);
+    EXPECT_EQ(waited_ns >= nodes_[2]->lease_until_ns() + margin_ns, !planted);
+    for (auto& agent : agents_) agent.reset();
+  }
+}
+
+// Its lease is over, the others have gone on: what a client reads here now is held back, and not told when the node
+// hears that it was removed.
+TEST_F(AgentTest, AReadThatWaitsForTheLeaseIsNotToldAtRemoval) {
+  for (const bool planted : {false, true}) {
+    bugs_.mask = planted ? static_cast<uint64_t>(Bug::kToldRemoved) : 0;
+    ASSERT_NO_FATAL_FAILURE(lose_node_2());
+    run_for(2 * lease_ns_);
+    ASSERT_TRUE(gone_on(0));
+    ASSERT_LT(nodes_[2]->lease_until_ns(), clock_.now);
+    ASSERT_FALSE(agents_[2]->retired());
+    std::vector<Outcome> outcomes;
+    read(Session(engine(2)), key_at(NodeId(2)), &outcomes);
+    run_for(lease_ns_);
+    EXPECT_TRUE(outcomes.empty());
+    slow_membership_.view = membership_.view;
+    run_for(lease_ns_);
+    EXPECT_TRUE(agents_[2]->retired());
+    ASSERT_EQ(outcomes.size(), 1U);
+    EXPECT_EQ(outcomes[0].committed(), planted) << outcomes[0].text();
+    for (auto& agent : agents_) agent.reset();
+  }
+}
+
+}  // namespace
+}  // namespace weft
