@@ -1,6 +1,7 @@
 #include "weft/server/command_stats.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include "weft/server/commands.h"
@@ -108,7 +109,7 @@ void TurnTimes::end(uint64_t took_ns, CommandStats& to) {
   for (size_t i = 0; i < count_; ++i) {
     uint64_t& of_one = of_[ids_[i]];
     const double part = static_cast<double>(of_one) / static_cast<double>(all);
-    to.rows[ids_[i]].ns.add(static_cast<uint64_t>(static_cast<double>(took_ns) * part + 0.5));
+    to.rows[ids_[i]].ns.add(static_cast<uint64_t>(std::llround(static_cast<double>(took_ns) * part)));
     of_one = 0;
   }
   count_ = 0;
