@@ -224,7 +224,6 @@ class Logs(ProcessTest):
         page = (ROOT / "docs/operations.md").read_text()
         self.assertEqual([name for name in names if f"`{name}`" not in page], [])
 
-
     def test_a_fabric_that_others_reach(self):
         """It is said at start, whatever comes of it."""
         with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
@@ -236,6 +235,30 @@ class Logs(ProcessTest):
         said = {event["event"]: event for event in events_in(done.stderr)}
         self.assertEqual(said["exposed"]["level"], "warn")
         self.assertIn("cannot_start", said)
+
+    def test_clients_of_a_node_that_is_outside_have_answers(self):
+        """Nobody lets it in: they are told, and do not wait for ever."""
+        port = free_ports(3)
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write(f'cluster = {{name = "x", lease_ms = 100}}\nnode.id = 0\nlimits.answer_ms = 200\n'
+                       f'membership = {{kind = "zookeeper", hosts = "127.0.0.1:{port + 2}"}}\n'
+                       f'fabric.listen = "127.0.0.1:{port}"\nclient.listen = "127.0.0.1:{port + 1}"\n')
+            file.flush()
+            process = subprocess.Popen([WEFT, "server", "--config", file.name], stderr=subprocess.DEVNULL)
+            with process:
+                try:
+                    self.assertTrue(eventually(lambda: self.says(port + 1).startswith("-CLUSTERDOWN ")), "no answer")
+                finally:
+                    process.terminate()
+                self.assertEqual(process.wait(timeout=DEADLINE_S), 0)
+
+    def says(self, port):
+        """To who connects and asks nothing."""
+        try:
+            with socket.create_connection(("127.0.0.1", port), timeout=DEADLINE_S) as connection:
+                return connection.recv(4096).decode()
+        except ConnectionError:
+            return ""
 
 
 class Terminal:

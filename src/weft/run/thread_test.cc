@@ -280,12 +280,13 @@ TEST(Thread, ATimerEndsTheSleep) {
 // not.
 TEST(Thread, ATimerAloneIsNoReasonToSpin) {
   constexpr uint64_t kForeverNs = 3'600'000'000'000;
-  const auto body = [](Worker* w, const std::atomic<bool>* ends) -> Detached {
+  const auto body = [](Worker* w, const std::atomic<bool>* ends, std::atomic<bool>* ended) -> Detached {
     while (!*ends) co_await Sleep{w, w->now_ns() + 1'000'000};
+    *ended = true;
   };
-  const std::atomic<bool> over{false};
+  std::atomic<bool> over{false}, ended{false};
   Running r(kForeverNs);
-  body(&r.worker, &over);
+  body(&r.worker, &over, &ended);
   r.thread.start();
   until([&] { return r.thread.sleeps() >= 3; });
   std::atomic<bool> ran{false};
@@ -295,6 +296,8 @@ TEST(Thread, ATimerAloneIsNoReasonToSpin) {
   const uint64_t turns = r.thread.turns();
   until([&] { return r.thread.turns() >= turns + 1000; });
   EXPECT_EQ(r.thread.sleeps(), sleeps) << "somebody asked";
+  over = true;
+  until([&] { return ended.load(); });
   r.thread.stop();
 }
 

@@ -74,6 +74,7 @@ Front::Front(const FrontOptions& options, Fd listener, Engine* engine, Clock* wa
       deadlines_(table().spec().capacity, wall_us() / 1000) {
   if (engine->worker_id() == WorkerId(0)) shared->live.change([&](FrontOptions& live) { live = options; });
   take_options();
+  accepts_anyway_ns_ = engine_->worker()->clock_ns() + engine_->answer_ns();  // no step has read it yet
   shared_->fronts[engine_->worker_id().value] = this;
 }
 
@@ -94,7 +95,8 @@ void Front::take_options() {
 }
 
 void Front::accept_when_active() {
-  if (accepting_ || !engine_->active() || session_.now_ns() < accepts_again_ns_) return;
+  if (accepting_ || session_.now_ns() < accepts_again_ns_) return;
+  if (!engine_->active() && session_.now_ns() < accepts_anyway_ns_) return;
   epoll_event event{};
   event.events = EPOLLIN | EPOLLEXCLUSIVE;
   event.data.ptr = nullptr;
@@ -283,10 +285,10 @@ void Front::drop_held(Client& client) const {
 
 uint64_t Front::deadline_ns() const {
   if (turns_.waiting() || !questions_.empty()) return 0;
-  const bool accepts_later = !accepting_ && accepts_again_ns_ != 0 && engine_->active();
-  const uint64_t leaves_ns = std::min(gathered_ns_, feeds_ns_);
-  if (accepts_later) return std::min(accepts_again_ns_, leaves_ns);
-  return std::min(leaves_ns, due_ns_ == UINT64_MAX ? due_ns_ : std::max(due_ns_, looks_again_ns_));
+  const uint64_t looks_ns = due_ns_ == UINT64_MAX ? due_ns_ : std::max(due_ns_, looks_again_ns_);
+  uint64_t accepts_ns = UINT64_MAX;
+  if (!accepting_) accepts_ns = std::max(accepts_again_ns_, engine_->active() ? 0 : accepts_anyway_ns_);
+  return std::min({gathered_ns_, feeds_ns_, looks_ns, accepts_ns});
 }
 
 }  // namespace weft

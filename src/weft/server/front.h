@@ -352,7 +352,8 @@ class Front final : public Clients, public Bell {
   Fd epoll_;
   Fd listener_;
   bool accepting_ = false;
-  uint64_t accepts_again_ns_ = 0;  // 0: it never had to stop
+  uint64_t accepts_anyway_ns_ = 0;  // though the node is not active
+  uint64_t accepts_again_ns_ = 0;   // 0: it never had to stop
   std::list<Client> clients_;
   std::list<Client*> strangers_;  // of these, who is not let in yet; the oldest first
   Guesses guesses_;

@@ -29,9 +29,9 @@
 namespace weft {
 
 struct HttpOptions {
-  std::string listen;    // host:port; port 0: the kernel chooses
-  std::string password;  // empty: none
-  TcpTlsFiles tls;       // certificate and key, or none; with `ca` visitors show one too
+  std::string listen;         // host:port; port 0: the kernel chooses
+  std::string password = {};  // empty: none
+  TcpTlsFiles tls = {};       // certificate and key, or none; with `ca` visitors show one too
   uint32_t connections_max = 64;
   size_t request_bytes_max = 8192;
   uint32_t deadline_ms = 5000;  // from accepting a connection until it is closed

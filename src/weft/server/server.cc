@@ -120,7 +120,7 @@ Result<void> Server::start_mesh() {
   return {};
 }
 
-// Who comes before the node is active waits in the backlog.
+// Who comes before the node is active waits in the backlog, and not for longer than for any other answer.
 Result<void> Server::bind_clients() {
   if (options_.clients.empty()) return {};
   Result<Fd> socket = listen_on(options_.clients, kBacklog);
@@ -189,6 +189,7 @@ Result<Server::End> Server::run(int stop_fd) {
     }
     for_each_node(cut_.exchange(0), [&](NodeId peer) { lose(peer); });
     if (node_ != nullptr) rejoin();
+    if (node_ == nullptr && client_socket_) turn_clients_away();
     mesh_->control_step();
     hear_mesh();
     say_what_changed();

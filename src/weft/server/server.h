@@ -92,6 +92,7 @@ class Server final : private Environment {
   void lose(NodeId peer);
   void rejoin();
   bool may_join(const View& view);
+  void turn_clients_away();
   void hear_answer(const MeshEvent& event);
   void say_of_view(const View& view) const;
   void say_what_changed();

@@ -1,4 +1,6 @@
 // A node and its peers: how it gets in, whom it is connected with, and what it says of those that it is not.
+#include <sys/socket.h>
+
 #include <string>
 
 #include "weft/server/server.h"
@@ -21,6 +23,22 @@ bool Server::may_join(const View& view) {
     mesh_->knock({member.node, member.incarnation, member.address}, {self_.token, self_.address, trouble});
   }
   return admission_->may_go_on(view, now_ns);
+}
+
+// Who asks a node that has been outside for long: it may stay there for as long as a link is down.
+void Server::turn_clients_away() {
+  if (clock_->now_ns() < front_shared_.started_ns + uint64_t{spec_.options.limits.answer_ms} * 1'000'000) return;
+  constexpr std::string_view kText =
+      "-CLUSTERDOWN this node is in no view of the cluster, and its log says why: ask another node\r\n";
+  constexpr int kAtOnce = 16;
+  for (int i = 0; i < kAtOnce; ++i) {
+    const Fd socket(accept4(client_socket_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!socket) return;
+    char asked[4096];
+    if (client_tls_ != nullptr || send(socket.get(), kText.data(), kText.size(), MSG_NOSIGNAL) < 0) continue;
+    shutdown(socket.get(), SHUT_WR);
+    if (recv(socket.get(), asked, sizeof asked, 0) < 0) continue;  // what is not read would take the answer with it
+  }
 }
 
 void Server::hear_answer(const MeshEvent& event) {

@@ -128,7 +128,7 @@ TEST_F(VerbsTest, AVerbOvertakesWhatItMay) {
       }
       const auto done = run_all();
       EXPECT_EQ(done.size(), 2U);
-      if (done.size() == 2) EXPECT_EQ(done[0].tag, 1U);
+      EXPECT_EQ(done.empty() ? 0 : done[0].tag, 1U);
       for (size_t i = 0; i < 2; ++i) {
         if (kinds[i] == kRead) when[i] = local[i];
       }
