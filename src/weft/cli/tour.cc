@@ -29,7 +29,7 @@ struct Way {
 Way way_in(const ClientConfig& client, const std::string& password_file) {
   Way way;
   if (!password_file.empty()) {
-    way.before += "  export REDISCLI_AUTH=\"$(head -n 1 " + word(password_file) + ")\"\n";
+    way.before += "  export REDISCLI_AUTH=\"$(head -n 1 " + word(password_file) + " | tr -d '\\r')\"\n";
   } else if (!client.password.empty()) {
     way.before += "  # Before: export REDISCLI_AUTH=(the password)\n";
   }

@@ -142,6 +142,8 @@ int run_up(UpFlags flags) {
     return refuse("--device and --locks go with --fabric verbs, not " + flags.fabric);
   }
   if (flags.password_given && flags.password.empty()) return refuse("--password: it is empty");
+  if (flags.password_given)
+    warn("--password stands where every user of this machine sees it: --password-file does not");
   if (flags.password_given && !flags.password_file.empty()) return refuse("--password and --password-file are given");
   if (uint64_t bytes = 0; !parse_size(flags.memory, bytes)) {
     return refuse("--memory " + flags.memory + ": " + find_key("store.memory_bytes_max")->expected());

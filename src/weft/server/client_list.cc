@@ -23,6 +23,7 @@ bool ClientFilter::fits(const Client& client) const {
 std::string client_line(const Client& client, uint64_t now_ns) {
   constexpr uint64_t kSecondNs = 1'000'000'000;
   std::string flags;
+  if (client.monitors) flags += 'O';
   if (client.in_multi) flags += 'x';
   if (client.closing) flags += 'c';
   if (client.no_evict) flags += 'e';

@@ -65,7 +65,7 @@ void Front::keep_time(Client& client) {
   uint64_t until_ns = UINT64_MAX;
   if (client.stranger) {
     until_ns = client.stranger_until_ns;
-  } else if (idle_ns != 0) {
+  } else if (idle_ns != 0 && !client.monitors) {
     until_ns = (client.work.running() ? now_ns : client.active_ns) + idle_ns;
   }
   if (now_ns >= until_ns) return close_for_time(client);

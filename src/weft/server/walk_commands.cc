@@ -278,13 +278,13 @@ Task<void> flush(Front& front, Client& client, Arguments arguments) {
   }
   Place at;
   std::vector<WalkItem> items;
-  const size_t together = std::min<size_t>(kFlushKeys, front.engine()->limits().txn_keys_max);
+  size_t together = std::min<size_t>(kFlushKeys, front.engine()->limits().txn_keys_max);
   bool some_gone = false;
   for (Page page = Page::kMore; page == Page::kMore;) {
     Task<Page> work = next_page(front, client, &at, kPageKeys, &items, some_gone ? kPartGone : std::string_view());
     page = co_await work;
     if (page == Page::kNone) co_return;
-    for (size_t i = 0; i < items.size(); i += together) {
+    for (size_t i = 0; i < items.size();) {
       const std::span<const WalkItem> some = std::span(items).subspan(i, std::min(together, items.size() - i));
       const auto body = [&](Txn& txn) { return erase_some(txn, front.options().table, some); };
       Policy policy;
@@ -292,10 +292,17 @@ Task<void> flush(Front& front, Client& client, Arguments arguments) {
       Task<Outcome> running = front.session().run(policy, body);
       const Outcome outcome = co_await running;
       some_gone |= outcome.committed();
-      if (outcome.committed()) continue;
+      if (outcome.committed()) {
+        i += some.size();
+        continue;
+      }
+      if (outcome.code == Code::kTxnTooLarge && some.size() > 1) {  // it reads what it deletes
+        together = some.size() / 2;
+        continue;
+      }
       const bool unknown = outcome.kind == OutcomeKind::kUnknown;
-      front.out(client).error((unknown ? "UNKNOWN " + id_text(outcome.id) + " " : "ERR ") + std::string(kPartGone) +
-                              ": " + outcome.text());
+      front.out(client).error((unknown ? "UNKNOWN " + id_text(outcome.id) + " " : "ERR ") +
+                              (some_gone ? std::string(kPartGone) + ": " : "") + outcome.text());
       co_return;
     }
     co_await front.session().sleep_ns(1);

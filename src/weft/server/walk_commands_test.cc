@@ -47,6 +47,39 @@ class WalkTest : public FrontTest {
   }
 };
 
+// A transaction of as many keys as a page has would be over its limit of bytes.
+class SmallTransactions : public WalkTest {
+ protected:
+  void shape(ClusterSpec& spec) override {
+    WalkTest::shape(spec);
+    spec.options.limits.txn_bytes_max = 1024;
+  }
+};
+
+TEST_F(SmallTransactions, LargeValuesAreFlushed) {
+  const Fd client = connect_to(0);
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_EQ(ask(client, "SET k" + std::to_string(i) + " " + std::string(60, 'x')), "+OK\r\n");
+  }
+  EXPECT_EQ(ask(client, "FLUSHALL"), "+OK\r\n");
+  EXPECT_EQ(ask(client, "DBSIZE"), ":0\r\n");
+}
+
+// Others may have gone on without it: what it has is not what there is.
+TEST_F(WalkTest, NothingIsSaidWithoutALease) {
+  const Fd client = connect_to(0);
+  fill(client, "k", 3);
+  for (const char* command : {"DBSIZE", "KEYS *", "SCAN 0", "RANDOMKEY"}) {
+    nodes_[0]->set_lease(1);
+    say(client, command);
+    steps(2000);
+    char early;
+    EXPECT_EQ(recv(client.get(), &early, 1, MSG_DONTWAIT | MSG_PEEK), -1) << command;
+    nodes_[0]->set_lease(UINT64_MAX);
+    EXPECT_NE(answer(client), "") << command;
+  }
+}
+
 TEST_F(WalkTest, AllKeysAtAnyNode) {
   const Fd client = connect_to(0);
   EXPECT_EQ(ask(client, "DBSIZE"), ":0\r\n");

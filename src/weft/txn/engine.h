@@ -139,6 +139,7 @@ class Engine final : public Duties {
 
   // For Session::walk (walk.cc). Here: false if this node has no whole replica of the partition. Else its primary is
   // asked; the question's number, by which it is forgotten if the answer does not come.
+  bool has_lease() const { return worker_->clock_ns() < node_->lease_until_ns(); }  // what is here is current
   bool walk_here(TableId table, PartitionId partition, uint64_t cursor, uint32_t keys_max, WalkPage* page);
   uint32_t ask_walk(TableId table, PartitionId partition, uint64_t cursor, uint32_t keys_max,
                     const std::shared_ptr<WalkPage>& page);

@@ -85,7 +85,7 @@ void Engine::give_page(const Message& m) {
   if (port_.backlog(m.source, Flow::kExecution) > limits_.credit_bytes / 2) return;
   auto header = load<WalkHeader>(m.body.data());
   const PartitionId partition(header.partition);
-  if (!view_->placement(partition).held_by(self_)) return;
+  if (!view_->placement(partition).held_by(self_) || !has_lease()) return;
   const Table& table = *node_->table(TableId(header.table));
   const auto send = [&](WalkStep step, size_t bytes) {
     header.step = static_cast<uint8_t>(step);
@@ -173,7 +173,12 @@ Task<std::shared_ptr<WalkPage>> Session::walk(TableId table, PartitionId partiti
       co_await sleep_ns(kLookNsMax);
       continue;
     }
-    if (engine_->walk_here(table, partition, cursor, keys_max, page.get())) co_return page;
+    if (engine_->walk_here(table, partition, cursor, keys_max, page.get())) {
+      if (engine_->has_lease()) co_return page;
+      *page = {};
+      co_await sleep_ns(kLookNsMax);
+      continue;
+    }
     const Epoch epoch = engine_->view().epoch;
     const uint32_t question = engine_->ask_walk(table, partition, cursor, keys_max, page);
     const uint64_t until_ns = std::min(now_ns() + kSilentNs, answer_ns);
