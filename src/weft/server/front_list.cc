@@ -16,6 +16,7 @@ namespace {
 
 constexpr int kPatience = 3;       // attempts of several commands together that meet others; then they are halved
 constexpr size_t kRunKeysMin = 8;  // of commands that run together and meet others
+constexpr uint64_t kNoLeaseNs = 1'000'000;  // between attempts: nothing could be told anyway
 constexpr size_t kLongReply = 16 << 10;
 constexpr std::string_view kOutOfMemory = "OOM command not allowed when used memory > 'maxmemory'. ";
 
@@ -69,6 +70,7 @@ Task<void> Front::run_list(Client& client, const CommandList& list, bool exec) {
     const bool late = !outcome.committed() && session_.now_ns() >= answer_by_ns(client);
     if (!outcome.committed() && !late && session_.again(outcome, policy, run.attempts, began_ns, &wait_ns)) {
       run.met = outcome;
+      if (!engine_->has_lease()) wait_ns = std::max(wait_ns, kNoLeaseNs);
       if (must_stand(run, outcome, together)) {
         co_await run.line->stand(&run.self);
         over = run.self.answered;

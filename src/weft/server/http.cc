@@ -179,6 +179,15 @@ void Http::step() {
   accept_some(now_ns);
 }
 
+// Who came first and has not asked anything yet goes: silent strangers keep nobody out.
+bool Http::make_room() {
+  const auto silent = std::find_if(connections_.begin(), connections_.end(),
+                                   [](const Connection& connection) { return !connection.answered; });
+  if (silent == connections_.end()) return false;
+  connections_.erase(silent);
+  return true;
+}
+
 void Http::accept_some(uint64_t now_ns) {
   if (!accepting_) {
     if (now_ns < accepts_again_ns_) return;
@@ -197,7 +206,7 @@ void Http::accept_some(uint64_t now_ns) {
       accepts_again_ns_ = now_ns + kAcceptAgainNs;
       return;
     }
-    const bool full = connections_.size() >= options_.connections_max;
+    const bool full = connections_.size() >= options_.connections_max && !make_room();
     Connection connection(ClientStream(std::move(socket), tls_.get()));
     connection.until_ns = now_ns + uint64_t{options_.deadline_ms} * 1'000'000;
     if (full) {

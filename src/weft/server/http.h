@@ -64,6 +64,7 @@ class Http final : public Site {
 
   Http(const HttpOptions& options, Fd listener, std::unique_ptr<TcpTls> tls, Clock* clock);
   void accept_some(uint64_t now_ns);
+  bool make_room();
   void read_some(Connection& connection);
   void answer(Connection& connection);
   static void refuse(Connection& connection, std::string_view status, std::string_view why);

@@ -174,14 +174,27 @@ TEST_F(HttpTest, WhoDoesNotReadHasItsTime) {
 }
 
 TEST_F(HttpTest, TooManyAreToldSo) {
+  http_->show("/large", "text/plain", [] { return std::string(64 << 20, 'x'); });
   std::list<Fd> held;
-  for (int i = 0; i < 4; ++i) held.push_back(connect());
-  http_->step();
+  for (int i = 0; i < 4; ++i) {
+    held.push_back(connect());
+    say(held.back(), "GET /large HTTP/1.1\r\nHost: x\r\n\r\n");
+  }
+  for (int i = 0; i < 100; ++i) http_->step();
   const Fd more = connect();
   const std::string text = hear(more);
   EXPECT_TRUE(text.starts_with("HTTP/1.1 503 ")) << text;
   EXPECT_NE(text.find("connections_max is 4"), std::string::npos) << text;
   held.pop_back();
+  EXPECT_TRUE(ask("GET / HTTP/1.1\r\nHost: x\r\n\r\n").ends_with("hello"));
+}
+
+TEST_F(HttpTest, SilentStrangersMakeRoom) {
+  std::list<Fd> silent;
+  for (int i = 0; i < 40; ++i) {
+    silent.push_back(connect());
+    http_->step();
+  }
   EXPECT_TRUE(ask("GET / HTTP/1.1\r\nHost: x\r\n\r\n").ends_with("hello"));
 }
 
