@@ -123,11 +123,18 @@ class Cluster:
         with self.connect(node) as connection:
             return connection.ask(*arguments)
 
+    def ask_json(self, node, *arguments):
+        """ConnectionError: it is outside of the cluster, and says so."""
+        said = self.ask(node, *arguments)
+        if isinstance(said, resp.Error):
+            raise ConnectionError(f"node {node} answers {arguments}: {said}")
+        return json.loads(said)
+
     def status(self, node):
-        return json.loads(self.ask(node, "WEFT", "STATUS"))
+        return self.ask_json(node, "WEFT", "STATUS")
 
     def digest(self, node):
-        return json.loads(self.ask(node, "WEFT", "DIGEST"))
+        return self.ask_json(node, "WEFT", "DIGEST")
 
     def children(self):
         pids = []

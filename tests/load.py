@@ -33,9 +33,12 @@ class Watcher(Client):
         return resp.encode("WEFT", "STATUS"), 1
 
     def take(self, replies, now_ns):
+        if isinstance(replies[0], resp.Error):  # it is outside of the cluster
+            return self.unknown()
         self.status = json.loads(replies[0])
         self.asked_ns = self.invoke_ns
         self.load.note_view(self.status["view"], now_ns)
+        return None
 
     def unknown(self):
         self.status = None

@@ -19,7 +19,7 @@ def outcome(reply):
         return "ok"
     if reply.startswith("UNKNOWN"):
         return "info"
-    if reply.startswith(("ABORTED", "ERR", "EXECABORT", "TRYAGAIN")):
+    if reply.startswith(("ABORTED", "ERR", "EXECABORT", "TRYAGAIN", "CLUSTERDOWN")):
         return "fail"
     raise Violation(f"an error reply of no known kind: {reply}")
 
