@@ -68,9 +68,9 @@ std::string text_of(const Tour& tour) {
   std::string out = "A cluster of " + std::to_string(o.nodes) + (o.nodes == 1 ? " node" : " nodes") + " with " +
                     std::to_string(o.replicas) + (o.replicas == 1 ? " replica" : " replicas") +
                     " of every key is up.\n\n";
-  out += "  clients        127.0.0.1, ports " + ports(tour.port, o.nodes) + ": any client of Redis, at any node, " +
-         (client.has_tls() ? "over TLS, " : "") + (client.password.empty() ? "" : "with the password ") + "(" + first +
-         ")\n";
+  out += "  clients        127.0.0.1, ports " + ports(tour.port, o.nodes) + ": any client of Redis, at any node" +
+         (client.has_tls() ? ", over TLS" : "") + (client.password.empty() ? "" : ", with the password") + " (" +
+         first + ")\n";
   out += status_page(tour);
   if (!tour.warning.empty()) out += "  warning        " + tour.warning + "\n";
   out += "\nA short tour, to be pasted into another terminal:\n\n" + way.before;

@@ -19,22 +19,11 @@ class ClientListTest : public FrontTest {
   // A front of the other worker of node 0, where connect_to(kOther) leads.
   void SetUp() override {
     ASSERT_NO_FATAL_FAILURE(FrontTest::SetUp());
-    Fd listener(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    sockaddr_in at{};
-    at.sin_family = AF_INET;
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t bytes = sizeof at;
-    ASSERT_EQ(bind(listener.get(), reinterpret_cast<sockaddr*>(&at), sizeof at), 0);
-    ASSERT_EQ(listen(listener.get(), 256), 0);
-    ASSERT_EQ(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&at), &bytes), 0);
-    addresses_.push_back(at);
-    fronts_.push_back(
-        std::make_unique<Front>(options_, std::move(listener), engine(0, 1), &wall_, shared_.data(), NodeHooks{}));
-    nodes_[0]->worker(WorkerId(1))->set_clients(fronts_.back().get());
+    ASSERT_NO_FATAL_FAILURE(add_front(0, 1));
     steps(3);
   }
 
-  static constexpr size_t kOther = kNodes;
+  static constexpr size_t kOther = kSecondWorker;
 
   // All that comes of a bulk string, which may be long.
   std::string ask_long(const Fd& client, std::string_view line) {

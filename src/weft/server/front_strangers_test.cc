@@ -300,25 +300,11 @@ class WorkersTest : public StrangersTest {
   void shape(ClusterSpec& spec) override { spec.options.workers = 2; }
   void SetUp() override {
     StrangersTest::SetUp();
-    Fd listener(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    sockaddr_in at{};
-    at.sin_family = AF_INET;
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t bytes = sizeof at;
-    ASSERT_EQ(bind(listener.get(), reinterpret_cast<sockaddr*>(&at), sizeof at), 0);
-    ASSERT_EQ(listen(listener.get(), 64), 0);
-    ASSERT_EQ(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&at), &bytes), 0);
-    second_ = std::make_unique<Front>(options_, std::move(listener), engine(0, 1), &wall_, &shared_[0], NodeHooks{});
-    nodes_[0]->worker(WorkerId(1))->set_clients(second_.get());
+    ASSERT_NO_FATAL_FAILURE(add_front(0, 1));
     steps(3);
-    first_door_ = std::exchange(addresses_[0], at);
-  }
-  void TearDown() override {
-    second_.reset();
-    fronts_.clear();
+    first_door_ = std::exchange(addresses_[0], addresses_[kSecondWorker]);
   }
   sockaddr_in first_door_{};
-  std::unique_ptr<Front> second_;
 };
 
 TEST_F(WorkersTest, TheStrangersOfAnotherWorkerMakeRoom) {

@@ -50,21 +50,28 @@ class FrontTest : public testing::Test, public HandNodes {
     make_network();
     for (uint8_t n = 0; n < kNodes; ++n) {
       ASSERT_NO_FATAL_FAILURE(start_node(NodeId(n), view_));
-      Fd listener(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-      sockaddr_in at{};
-      at.sin_family = AF_INET;
-      at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-      socklen_t bytes = sizeof at;
-      ASSERT_EQ(bind(listener.get(), reinterpret_cast<sockaddr*>(&at), sizeof at), 0);
-      ASSERT_EQ(listen(listener.get(), 64), 0);
-      ASSERT_EQ(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&at), &bytes), 0);
-      addresses_.push_back(at);
-      fronts_.push_back(
-          std::make_unique<Front>(options_, std::move(listener), engine(n), &wall_, &shared_[n], NodeHooks{}));
-      nodes_[n]->worker(WorkerId(0))->set_clients(fronts_[n].get());
+      ASSERT_NO_FATAL_FAILURE(add_front(n, 0));
     }
     steps(3);
   }
+
+  // Of a worker of a node, with a door of its own: connect_to() takes the place of its address in `addresses_`.
+  void add_front(size_t node, uint8_t worker) {
+    Fd listener(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t bytes = sizeof at;
+    ASSERT_EQ(bind(listener.get(), reinterpret_cast<sockaddr*>(&at), sizeof at), 0);
+    ASSERT_EQ(listen(listener.get(), 256), 0);
+    ASSERT_EQ(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&at), &bytes), 0);
+    addresses_.push_back(at);
+    fronts_.push_back(std::make_unique<Front>(options_, std::move(listener), engine(node, worker), &wall_,
+                                              &shared_[node], NodeHooks{}));
+    nodes_[node]->worker(WorkerId(worker))->set_clients(fronts_.back().get());
+  }
+  // Where that of node 0's second worker is, after add_front(0, 1).
+  static constexpr size_t kSecondWorker = kNodes;
 
   Fd connect_to(size_t node) {
     Fd client(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));

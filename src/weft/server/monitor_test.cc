@@ -118,26 +118,14 @@ class MonitorWorkersTest : public MonitorTest {
   void shape(ClusterSpec& spec) override { spec.options.workers = 2; }
   void SetUp() override {
     MonitorTest::SetUp();
-    Fd listener(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    sockaddr_in at{};
-    at.sin_family = AF_INET;
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t bytes = sizeof at;
-    ASSERT_EQ(bind(listener.get(), reinterpret_cast<sockaddr*>(&at), sizeof at), 0);
-    ASSERT_EQ(listen(listener.get(), 64), 0);
-    ASSERT_EQ(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&at), &bytes), 0);
-    addresses_.push_back(at);
-    second_ = std::make_unique<Front>(options_, std::move(listener), engine(0, 1), &wall_, &shared_[0], NodeHooks{});
-    nodes_[0]->worker(WorkerId(1))->set_clients(second_.get());
+    ASSERT_NO_FATAL_FAILURE(add_front(0, 1));
     steps(3);
   }
-  static constexpr size_t kSecond = kNodes;  // the address of node 0's second worker
-  std::unique_ptr<Front> second_;
 };
 
 TEST_F(MonitorWorkersTest, SeeTheWholeNode) {
   const Fd monitor = connect_to(0);
-  const Fd other = connect_to(kSecond);
+  const Fd other = connect_to(kSecondWorker);
   EXPECT_EQ(ask(monitor, "MONITOR"), "+OK\r\n");
   EXPECT_EQ(ask(other, "ECHO there"), "$5\r\nthere\r\n");
   EXPECT_EQ(until(monitor, "there"), "\"ECHO\" \"there\"\n");
@@ -146,9 +134,9 @@ TEST_F(MonitorWorkersTest, SeeTheWholeNode) {
   ask(client, "ECHO here");
   EXPECT_EQ(until(other, "here"), "\"ECHO\" \"here\"\n");
   // And so do INFO, CONFIG and SLOWLOG.
-  EXPECT_NE(ask(connect_to(kSecond), "INFO commandstats").find("cmdstat_echo:calls=2,"), std::string::npos);
+  EXPECT_NE(ask(connect_to(kSecondWorker), "INFO commandstats").find("cmdstat_echo:calls=2,"), std::string::npos);
   EXPECT_EQ(ask(client, "CONFIG SET slowlog-log-slower-than 0"), "+OK\r\n");
-  const Fd last = connect_to(kSecond);
+  const Fd last = connect_to(kSecondWorker);
   ask(last, "ECHO slow");
   EXPECT_NE(ask(client, "SLOWLOG GET 1").find("slow"), std::string::npos);
 }
