@@ -67,7 +67,9 @@ TcpMesh::TcpMesh(const TcpOptions& options, Regions* regions, Clock* clock, Desc
       listener_(std::move(listener)),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       reports_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      address_(tcp_local_address(listener_.get())) {
+      address_(tcp_local_address(listener_.get())),
+      hosts_(options.resolve),
+      callers_(options.resolve) {
   for (int i = 0; i < options.workers; ++i) {
     wires_.push_back(std::make_unique<TcpWire>(options.self, options.completions_max, reports_.get()));
   }
@@ -129,6 +131,7 @@ void TcpMesh::control_step() {
   }
   watch_links();
   watch_grants();
+  resolve_setups();
   expire_setups();
   retry_connections();
 }

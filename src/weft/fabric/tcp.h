@@ -31,6 +31,7 @@
 #include <vector>
 
 #include "weft/base/clock.h"
+#include "weft/fabric/host_lookup.h"
 #include "weft/fabric/mesh.h"
 #include "weft/fabric/tcp_link.h"
 #include "weft/fabric/tcp_setup.h"
@@ -53,6 +54,7 @@ struct TcpOptions {
   uint32_t wait_ms = 5000;
   uint32_t retry_ms_max = 500;
   size_t strangers_max = 256;
+  HostLookup::Resolve resolve = tcp_resolve;  // may block
 };
 
 class TcpMesh final : public Mesh {
@@ -103,6 +105,9 @@ class TcpMesh final : public Mesh {
   void evict_stranger();
   void connect(Member& member, WorkerId worker);
   void add_setup(std::unique_ptr<TcpSetup> setup, uint64_t serial);
+  void resolve(uint64_t serial, TcpSetup& setup);
+  void resolve_setups();
+  void watch_setup(uint64_t serial);
   void on_setup(uint64_t serial, uint32_t events);
   void step_setup(uint64_t serial, TcpSetup& setup);
   void judge(uint64_t serial, TcpSetup& setup);
@@ -142,6 +147,8 @@ class TcpMesh final : public Mesh {
   std::vector<std::unique_ptr<TcpWire>> wires_;
   std::array<std::unique_ptr<Member>, kNodesMax> members_;
   Setups setups_;
+  HostLookup hosts_;          // of members
+  HostLookup callers_;        // of those who knock
   uint64_t next_serial_ = 2;  // 0: none, 1: the listener
   size_t strangers_ = 0;
   std::vector<std::unique_ptr<TcpLink>> links_;

@@ -34,7 +34,9 @@ void TcpMesh::accept_some() {
     while (strangers_ >= options_.strangers_max) evict_stranger();
     const uint64_t deadline_ns = clock_->now_ns() + options_.hello_ms * kMillisecondNs;
     ++strangers_;
-    add_setup(std::make_unique<TcpSetup>(std::move(socket), tls_.get(), deadline_ns), next_serial_++);
+    const uint64_t serial = next_serial_++;
+    setups_.emplace(serial, std::make_unique<TcpSetup>(std::move(socket), tls_.get(), deadline_ns));
+    watch_setup(serial);
   }
 }
 
@@ -56,31 +58,51 @@ void TcpMesh::evict_stranger() {
 }
 
 void TcpMesh::connect(Member& member, WorkerId worker) {
-  auto socket = tcp_connect(member.peer.address);
-  if (!socket) {
-    // Nobody there is no news; an address that makes no sense is.
-    if (socket.error().code == Code::kBadOption && member.refused != socket.error().detail) {
-      member.refused = socket.error().detail;
-      event(MeshEvent::Kind::kRefused, member.peer.node, member.peer.incarnation, member.refused);
-    }
-    back_off(member);
-    return;
-  }
   // The other side may let us wait before it answers.
   const uint64_t deadline_ns = clock_->now_ns() + (options_.hello_ms + options_.wait_ms) * kMillisecondNs;
   const uint64_t serial = next_serial_++;
   member.setups[worker.value] = serial;
-  add_setup(std::make_unique<TcpSetup>(std::move(*socket), tls_.get(), deadline_ns, member.peer,
+  add_setup(std::make_unique<TcpSetup>(tls_.get(), deadline_ns, member.peer,
                                        hello_to(member.peer.node, member.peer.incarnation, worker)),
             serial);
 }
 
+// One that we make.
 void TcpMesh::add_setup(std::unique_ptr<TcpSetup> setup, uint64_t serial) {
+  TcpSetup& added = *setups_.emplace(serial, std::move(setup)).first->second;
+  resolve(serial, added);
+}
+
+// Members' names do not wait behind those that strangers bring.
+void TcpMesh::resolve(uint64_t serial, TcpSetup& setup) {
+  HostLookup& lookup = setup.calls_for != 0 ? callers_ : hosts_;
+  const auto address = lookup.find(setup.address(), clock_->now_ns());
+  if (!address) return;  // the next step asks again
+  Result<Descriptor> socket = *address ? tcp_connect(**address) : Result<Descriptor>(address->error());
+  if (!socket) {
+    // Nobody there is no news; an address that makes no sense is.
+    fail_setup(serial, socket.error().detail, socket.error().code == Code::kBadOption);
+    return;
+  }
+  setup.connecting(std::move(*socket));
+  watch_setup(serial);
+}
+
+void TcpMesh::resolve_setups() {
+  std::vector<uint64_t> resolving;
+  for (const auto& [serial, setup] : setups_) {
+    if (setup->stage() == TcpSetup::Stage::kResolving) resolving.push_back(serial);
+  }
+  for (const uint64_t serial : resolving) {
+    if (const auto it = setups_.find(serial); it != setups_.end()) resolve(serial, *it->second);
+  }
+}
+
+void TcpMesh::watch_setup(uint64_t serial) {
   epoll_event event{};
   event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
   event.data.u64 = serial;
-  const int fd = setup->fd();
-  setups_.emplace(serial, std::move(setup));
+  const int fd = setups_.find(serial)->second->fd();
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) fail_setup(serial, "no memory for its events", false);
 }
 
@@ -316,8 +338,12 @@ void TcpMesh::expire_setups() {
                  (up ? " is connected already to node " : " is not expected by node ") +
                  std::to_string(options_.self.value));
     } else {
+      const bool resolving = setup.stage() == TcpSetup::Stage::kResolving;
       const bool connecting = setup.stage() == TcpSetup::Stage::kConnecting;
-      fail_setup(serial, connecting ? "no answer in time" : "no hello in time",
+      fail_setup(serial,
+                 resolving    ? "its name was not looked up in time"
+                 : connecting ? "no answer in time"
+                              : "no hello in time",
                  !connecting && setup.stage() != TcpSetup::Stage::kRefusing);
     }
   }

@@ -41,7 +41,7 @@ class TcpHostileTest : public ::testing::Test {
     net_.mesh(kVictim).join({kHostile, ++incarnation_, "127.0.0.1:1"});
     net_.wire(kVictim).admit(kHostile, incarnation_);
     net_.grant(kVictim, 0);
-    auto socket = tcp_connect(net_.mesh(kVictim).address());
+    auto socket = tcp_connect(*tcp_resolve(net_.mesh(kVictim).address()));
     ASSERT_TRUE(socket);
     stream_ = TcpStream(std::move(*socket));
     send(
@@ -202,7 +202,7 @@ TEST_F(TcpHostileTest, RandomStreamsFromASocket) {
 TEST_F(TcpHostileTest, RandomHellosFromASocket) {
   Random random(12);
   for (int round = 0; round < 1500 && !HasFailure(); ++round) {
-    auto socket = tcp_connect(net_.mesh(kVictim).address());
+    auto socket = tcp_connect(*tcp_resolve(net_.mesh(kVictim).address()));
     ASSERT_TRUE(socket);
     stream_ = TcpStream(std::move(*socket));
     std::string bytes =

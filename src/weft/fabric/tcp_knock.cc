@@ -15,15 +15,10 @@ namespace weft {
 void TcpMesh::knock(const MeshPeer& peer, const MeshKnock& as) {
   WEFT_CHECK(incarnation_ == 0 && as.token != 0, "who is a member joins");
   token_ = as.token;
-  auto socket = tcp_connect(peer.address);
-  if (!socket) {
-    event(MeshEvent::Kind::kAnswered, peer.node, peer.incarnation, peer.address + ": " + socket.error().detail);
-    return;
-  }
   const uint64_t deadline_ns = clock_->now_ns() + options_.hello_ms * kMillisecondNs;
   TcpHello hello = hello_to(peer.node, peer.incarnation, WorkerId(0));
   hello.knock = as;
-  auto setup = std::make_unique<TcpSetup>(std::move(*socket), tls_.get(), deadline_ns, peer, hello);
+  auto setup = std::make_unique<TcpSetup>(tls_.get(), deadline_ns, peer, hello);
   setup->knocks = true;
   add_setup(std::move(setup), next_serial_++);
 }
@@ -61,21 +56,13 @@ void TcpMesh::call_back(uint64_t serial, const TcpHello& hello) {
   knock.set_stage(TcpSetup::Stage::kCalling);
   knock.set_deadline_ns(now_ns + options_.hello_ms * kMillisecondNs);
   const MeshPeer peer{hello.node, 0, hello.knock.address};
-  auto socket = tcp_connect(peer.address);
   TcpHello call = hello_to(peer.node, 0, WorkerId(0));
   call.knock.token = hello.knock.token;
-  auto setup = std::make_unique<TcpSetup>(socket ? std::move(*socket) : Descriptor(), tls_.get(),
-                                          now_ns + options_.hello_ms * kMillisecondNs / 2, peer, call);
+  auto setup = std::make_unique<TcpSetup>(tls_.get(), now_ns + options_.hello_ms * kMillisecondNs / 2, peer, call);
   setup->knocks = true;
   setup->calls_for = serial;
   setup->token = hello.knock.token;
-  const uint64_t called = next_serial_++;
-  if (socket) {
-    add_setup(std::move(setup), called);
-    return;
-  }
-  setups_.emplace(called, std::move(setup));
-  end_call(called, socket.error().detail);
+  add_setup(std::move(setup), next_serial_++);
 }
 
 // Without `why` the one that knocked has answered. The knock may be over by now.

@@ -15,20 +15,24 @@ TcpSetup::TcpSetup(Descriptor socket, TcpTls* tls, uint64_t deadline_ns)
   tcp_no_delay(stream_.fd());
 }
 
-TcpSetup::TcpSetup(Descriptor socket, TcpTls* tls, uint64_t deadline_ns, const MeshPeer& to, const TcpHello& hello)
+TcpSetup::TcpSetup(TcpTls* tls, uint64_t deadline_ns, const MeshPeer& to, const TcpHello& hello)
     : peer(to.node),
       incarnation(to.incarnation),
       worker(hello.worker),
       grant_said(hello.grant),
       tls_(tls),
       by_us_(true),
-      stream_(std::move(socket)),
+      stream_(Descriptor()),
       address_(to.address),
       deadline_ns_(deadline_ns),
-      stage_(Stage::kConnecting),
+      stage_(Stage::kResolving),
       out_(tcp_encode_hello(hello)),
-      in_(kTcpPrefixBytes, '\0') {
+      in_(kTcpPrefixBytes, '\0') {}
+
+void TcpSetup::connecting(Descriptor socket) {
+  stream_ = TcpStream(std::move(socket));
   tcp_no_delay(stream_.fd());
+  stage_ = Stage::kConnecting;
 }
 
 bool TcpSetup::begin_tls(TcpFault* fault) {

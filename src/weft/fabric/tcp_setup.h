@@ -20,6 +20,7 @@ namespace weft {
 class TcpSetup {
  public:
   enum class Stage : uint8_t {
+    kResolving,   // until the address of its peer is known
     kConnecting,  // until the socket is writable
     kHandshake,   // of TLS
     kTalking,     // our hello goes out (if we connected), theirs comes in
@@ -34,7 +35,8 @@ class TcpSetup {
   // An accepted connection.
   TcpSetup(Descriptor socket, TcpTls* tls, uint64_t deadline_ns);
   // One that we make, to say `hello`.
-  TcpSetup(Descriptor socket, TcpTls* tls, uint64_t deadline_ns, const MeshPeer& peer, const TcpHello& hello);
+  TcpSetup(TcpTls* tls, uint64_t deadline_ns, const MeshPeer& peer, const TcpHello& hello);
+  void connecting(Descriptor socket);  // from kResolving
 
   // Goes on as far as it can; false if the connection is over, `fault` says why. Called when the socket has events,
   // and after say().

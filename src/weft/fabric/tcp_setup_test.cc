@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <atomic>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,7 +19,7 @@ using Kind = MeshEvent::Kind;
 // A client that says what it likes.
 class Stranger {
  public:
-  explicit Stranger(const TcpMesh& mesh) : stream_(std::move(*tcp_connect(mesh.address()))) {}
+  explicit Stranger(const TcpMesh& mesh) : stream_(std::move(*tcp_connect(*tcp_resolve(mesh.address())))) {}
 
   // As much as the socket takes.
   void say(std::string_view text) { tcp_send(stream_.fd(), text.data(), text.size()); }
@@ -247,6 +249,34 @@ TEST(TcpKnockTest, WhoIsNotReachedIsNotLetIn) {
     }
     EXPECT_EQ(answer(member, net.mesh(1).address(), 78), "");
   }
+}
+
+// The name servers do not know the one that knocks and do not say so: that costs neither the member's other connections
+// nor its control thread. A member whose name they know is found.
+TEST(TcpKnockTest, ANameThatIsNotLookedUpHoldsNobodyUp) {
+  struct Names {
+    std::atomic<bool> over = false;
+    std::string known;
+  };
+  const auto names = std::make_shared<Names>();
+  TcpTestNet net(3, 1, [&](size_t n, TcpOptions& options) {
+    options.incarnation = n == 1 ? 0 : 4;
+    options.hello_ms = 2000;
+    options.resolve = [names](const std::string& address) {
+      if (address.starts_with("known")) return tcp_resolve(names->known);
+      names->over.wait(false);
+      return tcp_resolve("127.0.0.1:1");
+    };
+  });
+  names->known = net.mesh(2).address();
+  net.mesh(1).knock({NodeId(0), 4, net.mesh(0).address()}, {77, "unknown:1", {}});
+  net.mesh(0).join({NodeId(2), 4, "known:1"});
+  net.mesh(2).join({NodeId(0), 4, net.mesh(0).address()});
+  EXPECT_TRUE(net.until([&] { return net.is_up(0, 2, 4) && net.is_up(2, 0, 4); })) << net.all_events(0);
+  ASSERT_TRUE(net.until([&] { return net.find(1, Kind::kAnswered) != nullptr; }));
+  EXPECT_NE(net.find(0, Kind::kUnreached, "its name was not looked up in time"), nullptr) << net.all_events(0);
+  names->over = true;
+  names->over.notify_all();
 }
 
 // Another process of the same node answers the call.

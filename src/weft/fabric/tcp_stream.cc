@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <memory>
+#include <utility>
 
 #include "weft/fabric/tcp_tls.h"
 
@@ -22,11 +22,6 @@ constexpr size_t kRecordBytes = 16 << 10;  // the most that one TLS record carri
 
 bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 
-struct Ends {
-  void operator()(addrinfo* list) const { freeaddrinfo(list); }
-};
-using Addresses = std::unique_ptr<addrinfo, Ends>;
-
 Error address_error(const std::string& address, const std::string& what) {
   return {Code::kBadOption, "address " + address + ": " + what};
 }
@@ -35,33 +30,54 @@ Error os_error(const std::string& address, const char* call) {
   return {Code::kOs, "address " + address + ": " + call + ": " + tcp_error_text(errno)};
 }
 
-Result<Addresses> resolve(const std::string& address, int flags) {
+struct HostPort {
+  std::string host, port;
+};
+
+Result<HostPort> split(const std::string& address) {
   const size_t colon = address.rfind(':');
   if (colon == std::string::npos) return address_error(address, "has no port; host:port");
   std::string host = address.substr(0, colon);
   if (host.size() >= 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  return HostPort{std::move(host), address.substr(colon + 1)};
+}
+
+// What getaddrinfo returns.
+int look_up(const HostPort& at, int flags, SocketAddress& out) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = flags | AI_NUMERICSERV;
   addrinfo* list = nullptr;
-  const int error =
-      getaddrinfo(host.empty() ? nullptr : host.c_str(), address.substr(colon + 1).c_str(), &hints, &list);
-  if (error != 0) return address_error(address, gai_strerror(error));
-  return Addresses(list);
+  const int error = getaddrinfo(at.host.empty() ? nullptr : at.host.c_str(), at.port.c_str(), &hints, &list);
+  if (error != 0) return error;
+  out.bytes = list->ai_addrlen;
+  std::memcpy(&out.storage, list->ai_addr, list->ai_addrlen);
+  freeaddrinfo(list);
+  return 0;
 }
 
-Descriptor open_socket(const addrinfo& address) {
-  return Descriptor(socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+Result<SocketAddress> resolve(const std::string& address, int flags) {
+  const Result<HostPort> at = split(address);
+  if (!at) return at.error();
+  SocketAddress found;
+  if (const int error = look_up(*at, flags, found); error != 0) return address_error(address, gai_strerror(error));
+  return found;
 }
 
-std::string text_of(const sockaddr_storage& address, socklen_t bytes) {
+Descriptor open_socket(const SocketAddress& address) {
+  return Descriptor(socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+}
+
+const sockaddr* generic(const SocketAddress& address) { return reinterpret_cast<const sockaddr*>(&address.storage); }
+
+std::string text_of(const SocketAddress& address) {
   char host[NI_MAXHOST];
   char port[NI_MAXSERV];
-  const auto* generic = reinterpret_cast<const sockaddr*>(&address);
-  if (getnameinfo(generic, bytes, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+  constexpr int kNumbers = NI_NUMERICHOST | NI_NUMERICSERV;
+  if (getnameinfo(generic(address), address.bytes, host, sizeof host, port, sizeof port, kNumbers) != 0) {
     return "unknown";
   }
-  const bool v6 = address.ss_family == AF_INET6;
+  const bool v6 = address.storage.ss_family == AF_INET6;
   return (v6 ? "[" : "") + std::string(host) + (v6 ? "]:" : ":") + port;
 }
 
@@ -170,25 +186,35 @@ TcpStream::Moved TcpStream::write_tls(const std::byte* from, size_t bytes, TcpFa
   return {done, TcpIo::kDone};
 }
 
+Result<SocketAddress> tcp_resolve(const std::string& address) { return resolve(address, 0); }
+
+std::optional<Result<SocketAddress>> tcp_address_of_number(const std::string& address) {
+  const Result<HostPort> at = split(address);
+  if (!at) return at.error();
+  SocketAddress found;
+  const int error = look_up(*at, AI_NUMERICHOST, found);
+  if (error == 0) return found;
+  if (error == EAI_NONAME && !at->host.empty()) return std::nullopt;
+  return address_error(address, gai_strerror(error));
+}
+
 Result<Descriptor> tcp_listen(const std::string& address) {
-  auto found = resolve(address, AI_PASSIVE);
+  const auto found = resolve(address, AI_PASSIVE);
   if (!found) return found.error();
-  Descriptor fd = open_socket(**found);
+  Descriptor fd = open_socket(*found);
   if (!fd) return os_error(address, "socket");
   const int on = 1;
   setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (bind(fd.get(), (*found)->ai_addr, (*found)->ai_addrlen) != 0) return os_error(address, "bind");
+  if (bind(fd.get(), generic(*found), found->bytes) != 0) return os_error(address, "bind");
   if (listen(fd.get(), SOMAXCONN) != 0) return os_error(address, "listen");
   return fd;
 }
 
-Result<Descriptor> tcp_connect(const std::string& address) {
-  auto found = resolve(address, 0);
-  if (!found) return found.error();
-  Descriptor fd = open_socket(**found);
-  if (!fd) return os_error(address, "socket");
-  if (connect(fd.get(), (*found)->ai_addr, (*found)->ai_addrlen) != 0 && errno != EINPROGRESS) {
-    return os_error(address, "connect");
+Result<Descriptor> tcp_connect(const SocketAddress& address) {
+  Descriptor fd = open_socket(address);
+  if (!fd) return os_error(text_of(address), "socket");
+  if (connect(fd.get(), generic(address), address.bytes) != 0 && errno != EINPROGRESS) {
+    return os_error(text_of(address), "connect");
   }
   return fd;
 }
@@ -202,17 +228,17 @@ Result<void> tcp_connected(int fd) {
 }
 
 std::string tcp_local_address(int fd) {
-  sockaddr_storage address{};
-  socklen_t bytes = sizeof address;
-  if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &bytes) != 0) return "unknown";
-  return text_of(address, bytes);
+  SocketAddress address;
+  address.bytes = sizeof address.storage;
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&address.storage), &address.bytes) != 0) return "unknown";
+  return text_of(address);
 }
 
 std::string tcp_peer_address(int fd) {
-  sockaddr_storage address{};
-  socklen_t bytes = sizeof address;
-  if (getpeername(fd, reinterpret_cast<sockaddr*>(&address), &bytes) != 0) return "unknown";
-  return text_of(address, bytes);
+  SocketAddress address;
+  address.bytes = sizeof address.storage;
+  if (getpeername(fd, reinterpret_cast<sockaddr*>(&address.storage), &address.bytes) != 0) return "unknown";
+  return text_of(address);
 }
 
 void tcp_no_delay(int fd) {

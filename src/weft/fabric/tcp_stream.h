@@ -3,10 +3,12 @@
 // One thread at a time: the control thread until the hello is exchanged, then the worker it is handed to.
 #pragma once
 
+#include <sys/socket.h>
 #include <sys/types.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -89,10 +91,18 @@ const char* tcp_error_text(int error);
 ssize_t tcp_recv(int fd, void* to, size_t bytes);
 ssize_t tcp_send(int fd, const void* from, size_t bytes);
 
-// "host:port", "[v6]:port"; port 0 lets the kernel choose. A name is looked up, which may block; numbers are not.
+struct SocketAddress {
+  sockaddr_storage storage{};
+  socklen_t bytes = 0;
+};
+// "host:port", "[v6]:port". A name is looked up, which may block for long.
+Result<SocketAddress> tcp_resolve(const std::string& address);
+// What needs no looking up: the host is a number, or the text makes no sense. Nothing: it is a name.
+std::optional<Result<SocketAddress>> tcp_address_of_number(const std::string& address);
+// Port 0 lets the kernel choose. May block as tcp_resolve().
 Result<Descriptor> tcp_listen(const std::string& address);
 // Begins to connect; the socket is writable when that has ended, and tcp_connected() says how.
-Result<Descriptor> tcp_connect(const std::string& address);
+Result<Descriptor> tcp_connect(const SocketAddress& address);
 Result<void> tcp_connected(int fd);
 // What the socket is bound to, and what is at its other end.
 std::string tcp_local_address(int fd);

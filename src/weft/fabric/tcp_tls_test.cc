@@ -230,7 +230,7 @@ TEST_F(TcpTlsTest, AuthoritiesThatAreOne) {
 // A client of OpenSSL's own, with whatever settings.
 class TlsClient {
  public:
-  TlsClient(const TcpMesh& mesh, SSL_CTX* context) : socket_(std::move(*tcp_connect(mesh.address()))) {
+  TlsClient(const TcpMesh& mesh, SSL_CTX* context) : socket_(std::move(*tcp_connect(*tcp_resolve(mesh.address())))) {
     ssl_.reset(SSL_new(context));
     SSL_set_fd(ssl_.get(), socket_.get());
     SSL_set_connect_state(ssl_.get());
@@ -276,7 +276,7 @@ TEST_F(TcpTlsTest, ASilentTlsClientTimesOut) {
     options.tls = files();
     options.hello_ms = 100;
   });
-  const auto socket = tcp_connect(net.mesh(0).address());
+  const auto socket = tcp_connect(*tcp_resolve(net.mesh(0).address()));
   ASSERT_TRUE(socket);
   EXPECT_TRUE(net.until([&] { return net.find(0, Kind::kRefused, "no hello in time"); }));
   EXPECT_EQ(net.mesh(0).strangers(), 0U);
