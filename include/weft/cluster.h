@@ -24,6 +24,7 @@ namespace weft {
 // Counted by the workers, added up over the cluster (or one worker) when asked for.
 struct Counters {
   uint64_t committed = 0, aborted = 0, rejected = 0;
+  uint64_t unknown = 0;  // told as such; those that end here later are counted with their end, too
   uint64_t aborts_by_code[32] = {};
   uint64_t commit_round_trips = 0;  // of committed transactions that had a commit phase
   uint64_t commits_counted = 0;

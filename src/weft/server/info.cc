@@ -98,7 +98,7 @@ std::string stats_section(Front& front, const Client&) {
          line("acl_access_denied_auth", shared.sum(&FrontShared::Counted::wrong_passwords)) +
          line("total_error_replies", totals.all_errors()) + line("weft_committed", counters.committed) +
          line("weft_aborted", counters.aborted) + line("weft_rejected", counters.rejected) +
-         line("weft_turns_too_long", shared.turns_too_long());
+         line("weft_unknown", counters.unknown) + line("weft_turns_too_long", shared.turns_too_long());
 }
 
 std::string replication_section(Front& front, const Client&) {
@@ -185,12 +185,12 @@ void info(Front& front, Client& client, Arguments arguments, RespWriter& reply) 
   reply.verbatim(text);
 }
 
-constexpr Command kCommands[] = {
+constexpr Command kInfoCommands[] = {
     {"info", -1, 0, {}, "server", "the node, its clients, memory and commands, by sections", nullptr, info},
 };
 
 }  // namespace
 
-std::span<const Command> info_commands() { return kCommands; }
+std::span<const Command> info_commands() { return kInfoCommands; }
 
 }  // namespace weft

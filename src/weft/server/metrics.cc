@@ -107,6 +107,7 @@ void add_transactions(Exposition& out, const Figures& f) {
   out.sample({{"outcome", "committed"}}, c.committed);
   out.sample({{"outcome", "aborted"}}, c.aborted);
   out.sample({{"outcome", "rejected"}}, c.rejected);
+  out.sample({{"outcome", "unknown"}}, c.unknown);
   out.family("weft_aborts_total", "counter", "Transactions that aborted or were rejected, by reason.");
   for (int code = 1; code <= static_cast<int>(kLastReason); ++code) {
     out.sample({{"reason", code_name(static_cast<Code>(code))}}, c.aborts_by_code[code]);

@@ -88,6 +88,7 @@ void Engine::expire(TxnSlot& slot) {
     WEFT_MARK("a wait is over: unknown");
     slot.left = true;
     slot.silent = silent;
+    ++counters_.unknown;
     wake(slot);
     return;
   }

@@ -250,6 +250,7 @@ TEST_P(AnswerTest, WhatIsHeldBackForTheLease) {
   EXPECT_EQ(all.outcome->kind, OutcomeKind::kAborted);
   EXPECT_EQ(written.outcome->kind, OutcomeKind::kUnknown);
   EXPECT_EQ(written.outcome->code, Code::kNoAnswer);
+  EXPECT_EQ(engine(0)->counters().unknown, 1U);
   EXPECT_EQ(engine(0)->trouble(), "this node has no lease: it does not reach all nodes of the view");
   nodes_[0]->set_lease(UINT64_MAX);
   std::optional<Fate> fate;

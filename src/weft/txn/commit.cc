@@ -169,7 +169,9 @@ void Engine::tell(TxnSlot& slot) {
     counters_.commit_round_trips += slot.round_trips;
     latency_ns_.record(worker_->now_ns() - slot.begun_ns);
   } else {
-    ++(out.kind == OutcomeKind::kRejected ? counters_.rejected : counters_.aborted);
+    ++(out.kind == OutcomeKind::kRejected  ? counters_.rejected
+       : out.kind == OutcomeKind::kUnknown ? counters_.unknown
+                                           : counters_.aborted);
     ++counters_.aborts_by_code[static_cast<int>(out.code)];
     if (slot.round_trips != 0) {
       ++counters_.aborts_counted;
