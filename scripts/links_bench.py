@@ -10,9 +10,11 @@ Five `weft server` over tcp, three replicas, ZooKeeper for the view. Clients at 
   joiner    a sixth node asks for a place in the view all the time; the address that it advertises is wrong
   down      nodes 0 and 1 reach all the others and not each other
   flaps     the same for a second, and then they do for a second, again and again
+  port      so do all links of one node, the younger of 0 and 1
 
 ops/s are transfers that were committed, views/s changes of the view, ratio is to what was measured just before with
-everything whole. The sum of all accounts is checked at the end.
+everything whole; others are nodes that were removed and have no part in it. The sum of all accounts is
+checked at the end.
 """
 import argparse
 import os
@@ -46,13 +48,21 @@ class Load(failover.Load):
             Mover(self, CLIENTS_AT[n % len(CLIENTS_AT)]).begin()
 
 
-def epoch(cluster):
+def view_of(cluster):
     while True:
         for node in CLIENTS_AT:
             try:
-                return cluster.status(node)["view"]["epoch"]
+                return cluster.status(node)["view"]
             except (OSError, ValueError):
                 continue
+
+
+def epoch(cluster):
+    return view_of(cluster)["epoch"]
+
+
+def incarnations(cluster):
+    return {member["node"]: member["incarnation"] for member in view_of(cluster)["members"]}
 
 
 def measure(cluster, load, seconds, meanwhile=lambda: None):
@@ -73,38 +83,54 @@ def wait_whole(cluster, load):
             raise SystemExit("not whole again after three minutes")
 
 
+# Each case returns what measure() does, and the nodes that have a part in what fails.
+
+
 def joiner(cluster, load, seconds):
     cluster.start_stranger("joiner", cluster.nodes, advertise="127.0.0.1:1")
     said = measure(cluster, load, seconds)
     cluster.end_strangers()
-    return said
+    return said, []
 
 
 def down(cluster, load, seconds):
     link = links.DownLink(cluster, 0, 1, cluster.fabric_port)
     said = measure(cluster, load, seconds, link.hold)
     link.mend()
+    return said, [0, 1]
+
+
+def flap(cluster, load, seconds, pairs):
+    down_now, at = [], time.monotonic()
+
+    def meanwhile():
+        nonlocal at
+        for link in down_now:
+            link.hold()
+        if time.monotonic() < at:
+            return
+        at = time.monotonic() + 1
+        if not down_now:
+            down_now.extend(links.DownLink(cluster, a, b, cluster.fabric_port) for a, b in pairs)
+            return
+        for link in down_now:
+            link.mend()
+        down_now.clear()
+    said = measure(cluster, load, seconds, meanwhile)
+    for link in down_now:
+        link.mend()
     return said
 
 
 def flaps(cluster, load, seconds):
-    state = {"link": None, "at": time.monotonic()}
+    return flap(cluster, load, seconds, [(0, 1)]), [0, 1]
 
-    def meanwhile():
-        if state["link"] is not None:
-            state["link"].hold()
-        if time.monotonic() < state["at"]:
-            return
-        state["at"] = time.monotonic() + 1
-        if state["link"] is None:
-            state["link"] = links.DownLink(cluster, 0, 1, cluster.fabric_port)
-        else:
-            state["link"].mend()
-            state["link"] = None
-    said = measure(cluster, load, seconds, meanwhile)
-    if state["link"] is not None:
-        state["link"].mend()
-    return said
+
+def port(cluster, load, seconds):
+    age = incarnations(cluster)
+    young = max((0, 1), key=lambda node: age[node])
+    pairs = [(young, other) for other in range(cluster.nodes) if other != young]
+    return flap(cluster, load, seconds, pairs), [young]
 
 
 def main():
@@ -112,7 +138,7 @@ def main():
     parser.add_argument("--weft", required=True)
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--clients", type=int, default=24)
-    parser.add_argument("--only", nargs="*", default=["joiner", "down", "flaps"])
+    parser.add_argument("--only", nargs="*", default=["joiner", "down", "flaps", "port"])
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="weft-links-") as folder:
         zookeeper = servers.ZooKeeper(pathlib.Path(folder))
@@ -122,14 +148,18 @@ def main():
             failover.fill_accounts(cluster)
             load = Load(cluster, args.clients)
             load.run(2)
-            print("| | whole, ops/s | ops/s | ratio | views/s |\n|---|--:|--:|--:|--:|", flush=True)
-            for case in [case for case in (joiner, down, flaps) if case.__name__ in args.only]:
+            print("| | whole, ops/s | ops/s | ratio | views/s | others |\n|---|--:|--:|--:|--:|--:|", flush=True)
+            for case in [case for case in (joiner, down, flaps, port) if case.__name__ in args.only]:
                 wait_whole(cluster, load)
                 whole, calm = measure(cluster, load, args.seconds / 2)
                 if calm != 0:
                     print(f"(views changed while all was whole: {calm:.2f}/s)")
-                ops, views = case(cluster, load, args.seconds)
-                print(f"| {case.__name__} | {whole:,.0f} | {ops:,.0f} | {ops / whole:.2f} | {views:.2f} |", flush=True)
+                before = incarnations(cluster)
+                (ops, views), part = case(cluster, load, args.seconds)
+                after = incarnations(cluster)
+                others = sum(after.get(node) != before[node] for node in before if node not in part)
+                print(f"| {case.__name__} | {whole:,.0f} | {ops:,.0f} | {ops / whole:.2f} | {views:.2f} | {others} |",
+                      flush=True)
             wait_whole(cluster, load)
             load.drain()
             failover.check_sum(cluster)

@@ -14,9 +14,10 @@ namespace {
 struct LeaseMessage {
   uint64_t sent_ns;  // by the asker's clock: comes back in the answer
   uint32_t epoch;
-  uint32_t answer;  // 0: asks, 1: gives, 2: neither, a newer view follows as text; 3: neither, a note follows
+  uint32_t answer;   // 0: asks, 1: gives, 2: neither, a newer view follows as text; 3: neither, a note follows
+  uint64_t unheard;  // bit n: node n, by who sends this
 };
-static_assert(sizeof(LeaseMessage) == 16);
+static_assert(sizeof(LeaseMessage) == 24);
 constexpr uint32_t kPassesView = 2;
 constexpr uint32_t kNote = 3;
 constexpr size_t kNotesMax = 4;  // of a member, that wait here
@@ -31,7 +32,8 @@ Agent::Agent(const AgentOptions& options, Node* node, Membership* membership)
     : options_(options),
       pace_ns_(std::min(options.lease_ns, AgentOptions::kPaceNs)),
       node_(node),
-      membership_(membership) {
+      membership_(membership),
+      detector_(options.self.node, options.lease_ns, pace_ns_) {
   if (!node_->joins()) view_ = node_->shared_view();
   node_->set_token(options_.self.token);
   node_->set_lease(0);
@@ -49,10 +51,11 @@ bool Agent::step(uint64_t now_ns) {
   if (retired_ || (now_ns < next_step_ns_ && !nudged_.load(std::memory_order_acquire))) return false;
   nudged_.store(false, std::memory_order_release);
   const uint64_t on_time_ns = next_step_ns_ + options_.lease_ns / 4;
-  if (started_ && now_ns > on_time_ns) was_away(now_ns - on_time_ns, now_ns);
+  if (started_ && now_ns > on_time_ns) detector_.was_away(now_ns - on_time_ns, now_ns);
   next_step_ns_ = now_ns + pace_ns_ / 16;
   if (!std::exchange(started_, true)) {
-    for (Peer& peer : peers_) peer.heard_ns = peer.here_ns = now_ns;  // nobody was silent before it looked
+    detector_.start(now_ns);
+    if (view_ != nullptr) detector_.adopt(*view_, now_ns);
   }
   std::shared_ptr<const View> latest = membership_->latest();
   if (latest != nullptr && !check_view(*latest, node_->spec().options))
@@ -76,25 +79,16 @@ bool Agent::step(uint64_t now_ns) {
   return true;
 }
 
-// What the others sent meanwhile is not read yet: while this node did not run, nobody was silent. A quarter of a lease
-// counts all the same, so that one that is late at every step still notices who is gone, after a few of them.
-void Agent::was_away(uint64_t for_ns, uint64_t now_ns) {
-  WEFT_MARK("a node that was away itself suspects nobody yet");
-  for (Peer& peer : peers_) {
-    peer.heard_ns = std::min(peer.heard_ns + for_ns, now_ns);
-    peer.here_ns = std::min(peer.here_ns + for_ns, now_ns);
-  }
-}
-
 bool Agent::join(const View& view, uint64_t now_ns) {
   const bool welcome = welcome_.load(std::memory_order_acquire) == view.epoch.value;
   if (now_ns < next_proposal_ns_ || !(welcome || node_->spec().bugs.has(Bug::kHastyJoin))) return false;
   // The last one of this name has to be removed first: its records are decided without it.
   if (view.find(options_.self.node) != nullptr) {
     const Result<View> without = without_members(view, uint64_t{1} << options_.self.node.value);
-    if (without) propose(*without, now_ns);
+    if (without) propose(*without, {Cause::kReplaced, options_.self.node, node_bit(options_.self.node)}, now_ns);
   } else {
-    propose(with_member(view, options_.self), now_ns);
+    propose(with_member(view, options_.self), {Cause::kJoined, options_.self.node, node_bit(options_.self.node)},
+            now_ns);
   }
   return true;
 }
@@ -114,13 +108,11 @@ void Agent::adopt(const std::shared_ptr<const View>& view, uint64_t now_ns) {
     peer(id).held_until_ns = 0;  // of an epoch that ended
     if (same && again && node_->has_lost(id, now->incarnation)) {
       node_->reconnect(id, view->epoch);
-      peer(id).closed_ns = 0;
     }
-    if (same) continue;
-    peer(id).given_until_ns = 0;
-    peer(id).heard_ns = peer(id).here_ns = now_ns;
-    peer(id).closed_ns = 0;
+    if (!same) peer(id).given_until_ns = 0;
   }
+  detector_.adopt(*view, now_ns);
+  told_unheard_ = 0;
   // Leases given to removed members by an epoch before that was never active count as well.
   node_->set_fenced_after(std::max(fenced_after_ns, node_->fenced_after_ns()));
   node_->set_lease(0);
@@ -132,7 +124,8 @@ void Agent::adopt(const std::shared_ptr<const View>& view, uint64_t now_ns) {
 
 void Agent::ask_leases(uint64_t now_ns) {
   next_ask_ns_ = now_ns + options_.lease_ns / 4;
-  const LeaseMessage ask{now_ns, view_->epoch.value, 0};
+  told_unheard_ = detector_.unheard(now_ns);
+  const LeaseMessage ask{now_ns, view_->epoch.value, 0, told_unheard_};
   Engine* const engine = node_->engine(WorkerId(0));
   for (const Member& member : view_->members) {
     if (member.node == options_.self.node || engine->control_waits(member.node)) continue;
@@ -146,16 +139,16 @@ void Agent::hear(NodeId from, ByteView message) {
   const auto lease = load<LeaseMessage>(message.data());
   if (view_->find(from) == nullptr) return;
   const uint64_t now_ns = node_->worker(WorkerId(0))->clock_ns();  // not the step's, which may have begun long ago
-  peer(from).heard_ns = now_ns;
+  detector_.heard(from, now_ns);
   if (lease.answer == kPassesView) return take_view(message.subspan(sizeof lease));
   if (lease.answer == kNote) return take_note(from, message.subspan(sizeof lease));
   if (lease.epoch < view_->epoch.value) pass_view(from, now_ns);
   if (lease.epoch != view_->epoch.value) return;
-  peer(from).here_ns = now_ns;
+  if (detector_.heard_here(from, lease.unheard, now_ns)) nudge();
   if (lease.answer == 0) {
     const uint64_t permille = node_->spec().bugs.has(Bug::kNoDriftMargin) ? 0 : options_.drift_permille;
     peer(from).given_until_ns = now_ns + options_.lease_ns + options_.lease_ns * permille / 1000;
-    const LeaseMessage answer{lease.sent_ns, lease.epoch, 1};
+    const LeaseMessage answer{lease.sent_ns, lease.epoch, 1, detector_.unheard(now_ns)};
     node_->engine(WorkerId(0))->send_control(from, bytes_of(answer));
     return;
   }
@@ -168,7 +161,7 @@ void Agent::hear(NodeId from, ByteView message) {
 void Agent::pass_view(NodeId to, uint64_t now_ns) {
   if (now_ns < peer(to).passed_ns + pace_ns_ / 16) return;
   peer(to).passed_ns = now_ns;
-  const LeaseMessage header{0, view_->epoch.value, kPassesView};
+  const LeaseMessage header{0, view_->epoch.value, kPassesView, 0};
   const std::string text = to_json(*view_);
   if (text.size() > node_->spec().options.limits.credit_bytes / 2) return;
   std::vector<std::byte> message(sizeof header + text.size());
@@ -187,7 +180,7 @@ void Agent::take_view(ByteView text) {
 
 void Agent::send_note(const std::string& text) {
   if (text.size() > kNoteBytesMax) return;
-  const LeaseMessage header{0, 0, kNote};
+  const LeaseMessage header{0, 0, kNote, 0};
   {
     const std::scoped_lock lock(notes_mutex_);
     note_.resize(sizeof header + text.size());
@@ -228,48 +221,32 @@ void Agent::update_lease() {
   node_->set_lease(until_ns);
 }
 
-// When a member counts as silent: a lease after it was last heard, or two after it was last heard in what was the view
-// then, so that one that does not come to a new view is not waited for; at once if its process has ended (0), or if the
-// connection to it is lost or closed for what it sent.
-uint64_t Agent::silent_from_ns(const Member& member, uint64_t now_ns) {
-  if (membership_->fenced(member.node, member.incarnation)) return 0;
-  Peer& peer = peers_[member.node.value];
-  if (node_->has_closed(member.node, member.incarnation)) {
-    if (peer.closed_ns == 0) peer.closed_ns = now_ns - 1;
-    return peer.closed_ns;
-  }
-  return std::min(peer.heard_ns + options_.lease_ns, peer.here_ns + 2 * options_.lease_ns);
+Contact Agent::contact_of(const Member& member) const {
+  if (membership_->fenced(member.node, member.incarnation)) return Contact::kEnded;
+  if (node_->has_closed(member.node, member.incarnation)) return Contact::kClosed;
+  return node_->has_lost(member.node, member.incarnation) ? Contact::kLost : Contact::kOpen;
 }
 
 void Agent::suspect(uint64_t now_ns) {
-  uint64_t silent = 0;
-  uint64_t missing = 0;
-  uint64_t since_ns = 0;
-  for (const Member& member : view_->members) {
-    if (member.node == options_.self.node) continue;
-    const uint64_t from_ns = silent_from_ns(member, now_ns);
-    if (now_ns <= from_ns) continue;
-    silent |= uint64_t{1} << member.node.value;
-    since_ns = std::max(since_ns, from_ns);
-    ++missing;
-  }
-  suspects_.store(silent, std::memory_order_relaxed);
-  if (silent == 0) set_lost({});
-  if (silent == 0 || now_ns < next_proposal_ns_) return;
-  // The more are missing here, the longer it waits for somebody who misses fewer.
-  if (since_ns != 0 && now_ns < since_ns + (missing - 1) * options_.lease_ns / 2) return;
-  const Result<View> next = without_members(*view_, silent);
+  for (const Member& member : view_->members) detector_.set_contact(member.node, contact_of(member), now_ns);
+  const FailureDetector::Verdict verdict = detector_.judge(now_ns);
+  suspects_.store(verdict.silent, std::memory_order_relaxed);
+  if (verdict.silent == 0) return set_lost({});
+  if ((verdict.silent & ~told_unheard_) != 0) ask_leases(now_ns);  // the others may not hear it either
+  if (verdict.gone == 0 || now_ns < next_proposal_ns_) return;
+  const Result<View> next = without_members(*view_, verdict.gone);
   if (!next) {
     WEFT_MARK("a partition has lost its last replica");
     set_lost(next.error().detail);
-    if (may_renew(silent)) propose(renewed(*view_), now_ns);
+    const Change change{Cause::kReconnect, options_.self.node, verdict.gone};
+    if (may_renew(verdict.gone)) propose(renewed(*view_), change, now_ns);
     return;
   }
   set_lost({});
   for (const Member& member : view_->members) {
-    if ((silent >> member.node.value & 1) != 0) say_suspected(member, now_ns);
+    if ((verdict.gone & node_bit(member.node)) != 0) say_suspected(member, verdict.change, now_ns);
   }
-  propose(*next, now_ns);
+  propose(*next, verdict.change, now_ns);
 }
 
 // Of two that have lost each other neither can be removed: if their connection is all that is lost, they get another
@@ -279,24 +256,34 @@ void Agent::suspect(uint64_t now_ns) {
 bool Agent::may_renew(uint64_t silent) const {
   if (node_->spec().shares_memory) return false;
   return std::any_of(view_->members.begin(), view_->members.end(), [&](const Member& member) {
-    return (silent >> member.node.value & 1) != 0 && node_->has_lost(member.node, member.incarnation);
+    return (silent & node_bit(member.node)) != 0 && node_->has_lost(member.node, member.incarnation);
   });
 }
 
 // Once of each incarnation: it may be proposed again and again until the view is without it.
-void Agent::say_suspected(const Member& member, uint64_t now_ns) {
+void Agent::say_suspected(const Member& member, const Change& change, uint64_t now_ns) {
   EventLog* const events = node_->engine(WorkerId(0))->events();
   if (std::exchange(peer(member.node).suspected, member.incarnation) == member.incarnation || events == nullptr) return;
-  const bool ended = membership_->fenced(member.node, member.incarnation);
-  const bool closed = node_->has_closed(member.node, member.incarnation);
+  const bool link = change.cause == Cause::kLink && (change.of & node_bit(member.node)) != 0;
+  const auto why = [&]() -> std::string_view {
+    switch (detector_.contact(member.node)) {
+      case Contact::kEnded:
+        return "its process has ended";
+      case Contact::kClosed:
+        return "it sent what no member sends";
+      case Contact::kLost:
+        return link ? "the connection to it is lost, and others still hear it" : "the connection to it is lost";
+      case Contact::kOpen:
+        return link ? "its lease has run out here, and others still hear it" : "its lease has run out";
+    }
+    return {};
+  };
   events->emit_of(options_.self.node.value, Level::kWarn, "member_suspected",
                   {{"member", static_cast<uint64_t>(member.node.value)},
                    {"incarnation", member.incarnation},
                    {"address", member.address},
-                   {"why", ended    ? "its process has ended"
-                           : closed ? "the connection to it is lost"
-                                    : "its lease has run out"},
-                   {"silent_ms", (now_ns - std::min(now_ns, peer(member.node).heard_ns)) / 1'000'000},
+                   {"why", why()},
+                   {"silent_ms", (now_ns - std::min(now_ns, detector_.heard_ns(member.node))) / 1'000'000},
                    {"lease_ms", options_.lease_ns / 1'000'000}});
 }
 
@@ -315,10 +302,11 @@ void Agent::offer_whole(uint64_t now_ns) {
   for (int w = 0; w < node_->workers(); ++w) {
     if (!node_->engine(WorkerId(static_cast<uint8_t>(w)))->filled_in(view_->epoch)) return;
   }
-  propose(with_whole(*view_, options_.self.node, filled), now_ns);
+  propose(with_whole(*view_, options_.self.node, filled), {Cause::kFilled, options_.self.node, 0}, now_ns);
 }
 
-void Agent::propose(const View& next, uint64_t now_ns) {
+void Agent::propose(View next, Change change, uint64_t now_ns) {
+  next.change = change;
   next_proposal_ns_ = now_ns + pace_ns_ / 4;
   membership_->propose(next);
 }

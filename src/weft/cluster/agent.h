@@ -6,12 +6,8 @@
 // member that adopts a new view gives no more leases in the old one, and counts itself stopped only when those it gave
 // to removed members have run out or the membership says that they are fenced (rule E2).
 //
-// A member that was not heard of for a duration is proposed for removal, and so is one that sent what no correct member
-// sends (Node::peer_closed). Whoever hears fewer others waits longer, so that of two that have lost each other the one
-// that is cut off from more goes. A view change does not start the count anew: members that come and go all the time
-// do not hide one that is silent. The time that this node itself did not run does not count: after a stall of the whole
-// machine the first to wake would remove all others. Who hears of an older view passes its own on: only one member has
-// to reach the membership.
+// Whom to propose for removal says failure_detector.h. Who hears of an older view passes its own on: only one member
+// has to reach the membership.
 #pragma once
 
 #include <array>
@@ -22,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "weft/cluster/failure_detector.h"
 #include "weft/cluster/membership.h"
 #include "weft/txn/engine.h"
 #include "weft/txn/node.h"
@@ -78,15 +75,11 @@ class Agent final : public Chore {
   struct Peer {
     uint64_t held_until_ns = 0;   // the lease that this node holds of it
     uint64_t given_until_ns = 0;  // and the one it gave
-    uint64_t heard_ns = 0;        // the last time: of any view
-    uint64_t here_ns = 0;         // and of the view that was the newest here then
-    uint64_t closed_ns = 0;       // when the connection to it was found lost; 0: it is not
     uint64_t passed_ns = 0;       // when the view was last passed on to it
     uint32_t suspected = 0;       // the incarnation that was last said to be
   };
 
   bool in(const View& view) const;
-  void was_away(uint64_t for_ns, uint64_t now_ns);
   void adopt(const std::shared_ptr<const View>& view, uint64_t now_ns);
   bool join(const View& view, uint64_t now_ns);
   void ask_leases(uint64_t now_ns);
@@ -95,12 +88,12 @@ class Agent final : public Chore {
   void send_notes();
   void take_note(NodeId from, ByteView text);
   void update_lease();
-  uint64_t silent_from_ns(const Member& member, uint64_t now_ns);
+  Contact contact_of(const Member& member) const;
   bool may_renew(uint64_t silent) const;
-  void say_suspected(const Member& member, uint64_t now_ns);
+  void say_suspected(const Member& member, const Change& change, uint64_t now_ns);
   void suspect(uint64_t now_ns);
   void offer_whole(uint64_t now_ns);
-  void propose(const View& next, uint64_t now_ns);
+  void propose(View next, Change change, uint64_t now_ns);
   void set_lost(const std::string& lost);
   Peer& peer(NodeId node) { return peers_[node.value]; }
 
@@ -110,6 +103,8 @@ class Agent final : public Chore {
   Membership* const membership_;
   std::shared_ptr<const View> view_;
   std::shared_ptr<const View> passed_;  // by another member; the membership may not have told it yet
+  FailureDetector detector_;
+  uint64_t told_unheard_ = 0;  // to the others
   std::array<Peer, kNodesMax + 1> peers_{};
   uint64_t next_step_ns_ = 0;
   uint64_t next_ask_ns_ = 0;

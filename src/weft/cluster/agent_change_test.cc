@@ -27,12 +27,13 @@ TEST_F(AgentTest, TwoThatHaveLostEachOtherAndMustStayBeginAnew) {
     const View before = *membership_.view;
     const uint32_t incarnation = before.find(NodeId(1))->incarnation;
     nodes_[0]->peer_lost(NodeId(1), incarnation);
-    clock_.now += kLeaseNs / 2;
-    agents_[0]->step(clock_.now);
+    for (int i = 0; i < 2; ++i) agents_[0]->step(clock_.now += kLeaseNs / 2);  // notices; it is node 1's to go
     EXPECT_NE(agents_[0]->lost(), "");
     ASSERT_EQ(membership_.changes, shares_memory ? 0 : 1);
     if (shares_memory) continue;
-    EXPECT_EQ(*membership_.view, renewed(before));
+    View again = renewed(before);
+    again.change = {Cause::kReconnect, NodeId(0), 0b010};
+    EXPECT_EQ(*membership_.view, again);
     EXPECT_FALSE(nodes_[0]->may_reconnect(NodeId(1), incarnation));
     agents_[0]->step(clock_.now += kLeaseNs / 2);  // adopts it
     EXPECT_FALSE(nodes_[0]->has_lost(NodeId(1), incarnation));
@@ -44,6 +45,47 @@ TEST_F(AgentTest, TwoThatHaveLostEachOtherAndMustStayBeginAnew) {
     EXPECT_EQ(membership_.changes, 1);
     for (auto& agent : agents_) agent.reset();
   }
+}
+
+// Nodes 1 and 2 lose each other, both notice at once, and node 0 hears both: the younger goes, and hears why.
+TEST_F(AgentTest, OfTwoThatHaveLostEachOtherTheYoungerGoes) {
+  for (const bool younger_notices_first : {true, false}) {
+    start(false);
+    membership_.changes = 0;
+    run_for(2 * kLeaseNs);
+    const View before = *membership_.view;
+    const auto lose = [&](uint8_t at, uint8_t of) {
+      nodes_[at]->peer_lost(NodeId(of), before.find(NodeId(of))->incarnation);
+      agents_[at]->nudge();
+      run_for(kLeaseNs / 64);
+    };
+    younger_notices_first ? lose(2, 1) : lose(1, 2);
+    younger_notices_first ? lose(1, 2) : lose(2, 1);
+    run_for(kLeaseNs / 4);
+    EXPECT_EQ(membership_.changes, 1);
+    EXPECT_EQ(membership_.view->member_mask(), 0b011U);
+    EXPECT_EQ(membership_.view->change, (Change{Cause::kLink, NodeId(1), 0b100}));
+    EXPECT_TRUE(agents_[2]->retired());
+    EXPECT_EQ(nodes_[2]->published()->change.text(), "node 1 has lost its connection to it, and others have not");
+    for (auto& agent : agents_) agent.reset();
+  }
+}
+
+// The oldest dies, and the two that are left have its connection closed: they wait for nothing.
+TEST_F(AgentTest, WhomNobodyHearsGoesAtOnce) {
+  lease_ns_ = 64 * kLeaseNs;
+  start(false);
+  run_for(2 * lease_ns_);
+  const uint32_t incarnation = membership_.view->find(NodeId(0))->incarnation;
+  agents_[0].reset();
+  nodes_[0].reset();
+  for (const size_t n : {1U, 2U}) {
+    nodes_[n]->peer_lost(NodeId(0), incarnation);
+    agents_[n]->nudge();
+  }
+  run_for(kLeaseNs / 4);
+  EXPECT_EQ(membership_.view->find(NodeId(0)), nullptr);
+  EXPECT_EQ(membership_.view->change.cause, Cause::kUnheard);
 }
 
 // Node 2 starts again. It comes in when it has everybody's word (admission.h), and for the view that the words are of.

@@ -88,9 +88,9 @@ TEST_F(AgentTest, AViewThatCannotBeIsNotTaken) {
   View large = view;
   large.members.push_back({NodeId(17), 99, true, true, 1, {}, {}});
   for (const std::string& text : {std::string("{"), std::string(), to_json(strange), to_json(large)}) {
-    std::vector<std::byte> message(16 + text.size());
+    std::vector<std::byte> message(24 + text.size());
     store(message.data() + 12, uint32_t{2});
-    if (!text.empty()) std::memcpy(message.data() + 16, text.data(), text.size());
+    if (!text.empty()) std::memcpy(message.data() + 24, text.data(), text.size());
     engine(0)->send_control(NodeId(2), message);
     run_for(2 * kLeaseNs);
     EXPECT_EQ(agents_[2]->view()->epoch, Epoch(1));
@@ -234,7 +234,7 @@ TEST_F(AgentTest, AClosedChannelOfAnyWorkerCounts) {
   run_for(2 * kLeaseNs);
   ASSERT_EQ(membership_.changes, 0);
   ASSERT_NO_FATAL_FAILURE(send_garbage(NodeId(2), Flow::kExecution, WorkerId(1)));
-  run_for(4 * kLeaseNs);
+  run_for(8 * kLeaseNs);
   EXPECT_EQ(membership_.view->find(enemy_id_), nullptr);
   for (const uint8_t n : {uint8_t{0}, uint8_t{2}}) {
     for (uint8_t w = 0; w < 2; ++w) EXPECT_TRUE(engine(n, w)->active()) << int{n} << " " << int{w};

@@ -29,6 +29,7 @@ class ViewHolder {
   void ended(uint64_t token);
 
   std::shared_ptr<const View> view() const { return view_; }  // nullptr: there is none yet
+  std::shared_ptr<const View> next() const { return next_; }  // accepted and not published yet; nullptr: none
   // Processes whose end is waited for before the next view is published.
   std::vector<uint64_t> to_end() const;
   // Incarnations of members whose processes have ended.

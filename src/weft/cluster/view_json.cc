@@ -21,7 +21,8 @@ constexpr size_t kDepthMax = 4;  // the view, a list, a member or a partition, a
 
 // The longest lines: every number with its most digits, every character of an address escaped.
 constexpr size_t kMemberLineMax = 160 + 4 * kAddressBytesMax, kPartitionLineMax = 72 + 4 * (kReplicasMax + 2);
-static_assert(256 + kNodesMax * kMemberLineMax + kPartitionsMax * kPartitionLineMax < kViewTextBytesMax);
+static_assert(512 + 4 * kNodesMax + kNodesMax * kMemberLineMax + kPartitionsMax * kPartitionLineMax <
+              kViewTextBytesMax);
 
 std::string quoted(const std::string& text) { return Json(text).dump(-1, ' ', true, Json::error_handler_t::replace); }
 
@@ -61,6 +62,11 @@ std::string line_of(const Placement& placement) {
   return "    {\"replicas\": [" + joined(whole, ", ", [](NodeId node) { return std::to_string(node.value); }) +
          "], \"filling\": [" + list(placement.filling) + "]" +
          (placement.leaving != 0 ? ", \"leaving\": [" + list(placement.leaving) + "]" : "") + "}";
+}
+
+std::string line_of(const Change& change) {
+  return R"({"cause": ")" + std::string(cause_name(change.cause)) + R"(", "by": )" + std::to_string(change.by.value) +
+         R"(, "of": [)" + joined(nodes_of(change.of), ", ", [](int node) { return std::to_string(node); }) + "]}";
 }
 
 // What the tree of values would not show any more: where the text stops being JSON, fields that are there twice, and
@@ -120,6 +126,7 @@ class Reader {
   template <class Integer>
   bool integer(const std::string& where, const Json& in, uint64_t min, uint64_t max, Integer& out);
   bool text(const std::string& where, const Json& in, size_t bytes_max);
+  bool change(const Json& in, Change& out);
   bool member(const std::string& where, const Json& in, const View& view, Member& out);
   bool token(const std::string& where, const Json& in, uint64_t& out);
   bool roles(const std::string& where, const Json& in, Member& out);
@@ -180,7 +187,12 @@ bool Reader::text(const std::string& where, const Json& in, size_t bytes_max) {
 }
 
 bool Reader::read(const Json& in, View& out) {
-  if (!fields("view", in, {"epoch", "replicas", "next_incarnation", "members", "partitions"})) return false;
+  const bool says_why = in.is_object() && in.contains("change");
+  if (says_why ? !fields("view", in, {"epoch", "replicas", "next_incarnation", "change", "members", "partitions"})
+               : !fields("view", in, {"epoch", "replicas", "next_incarnation", "members", "partitions"})) {
+    return false;
+  }
+  if (says_why && !change(in["change"], out.change)) return false;
   if (!integer("epoch", in["epoch"], 1, kEpochMax, out.epoch.value)) return false;
   if (!integer("replicas", in["replicas"], 1, kReplicasMax, out.replicas)) return false;
   if (!integer("next_incarnation", in["next_incarnation"], 2, UINT32_MAX, out.next_incarnation)) return false;
@@ -196,6 +208,25 @@ bool Reader::read(const Json& in, View& out) {
   for (size_t p = 0; p < partitions.size(); ++p) {
     out.partitions.emplace_back();
     if (!placement(at("partitions", p), partitions[p], out, out.partitions.back())) return false;
+  }
+  return true;
+}
+
+// Of nodes that may be members no more.
+bool Reader::change(const Json& in, Change& out) {
+  if (!fields("change", in, {"cause", "by", "of"})) return false;
+  const Json& cause = in["cause"];
+  for (int c = 1; c < kCauses; ++c) {
+    if (cause == cause_name(static_cast<Cause>(c))) out.cause = static_cast<Cause>(c);
+  }
+  if (out.cause == Cause::kNone) return fail("change.cause", cause, "no cause has this name");
+  if (!integer("change.by", in["by"], 0, kNodesMax - 1, out.by.value)) return false;
+  const Json& of = in["of"];
+  if (!list("change.of", of, 0, kNodesMax)) return false;
+  for (size_t i = 0; i < of.size(); ++i) {
+    NodeId node;
+    if (!integer(at("change.of", i), of[i], 0, kNodesMax - 1, node.value)) return false;
+    out.of |= uint64_t{1} << node.value;
   }
   return true;
 }
@@ -300,9 +331,10 @@ std::string token_text(uint64_t token) {
 std::string to_json(const View& view) {
   const auto line = [](const auto& item) { return line_of(item); };
   return "{\n  \"epoch\": " + std::to_string(view.epoch.value) + ",\n  \"replicas\": " + std::to_string(view.replicas) +
-         ",\n  \"next_incarnation\": " + std::to_string(view.next_incarnation) + ",\n  \"members\": [\n" +
-         joined(view.members, ",\n", line) + "\n  ],\n  \"partitions\": [\n" + joined(view.partitions, ",\n", line) +
-         "\n  ]\n}\n";
+         ",\n  \"next_incarnation\": " + std::to_string(view.next_incarnation) +
+         (view.change.cause == Cause::kNone ? "" : ",\n  \"change\": " + line_of(view.change)) +
+         ",\n  \"members\": [\n" + joined(view.members, ",\n", line) + "\n  ],\n  \"partitions\": [\n" +
+         joined(view.partitions, ",\n", line) + "\n  ]\n}\n";
 }
 
 Result<View> view_from_json(std::string_view text) {

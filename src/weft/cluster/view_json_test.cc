@@ -51,6 +51,10 @@ View draw_view(Random& random) {
   View view = make_view(nodes, replicas, static_cast<int>(random.between(1, random.chance(2) ? kPartitionsMax : 20)));
   for (Member& member : view.members) member.token = random.next();
   for (uint64_t n = random.below(40); n > 0; --n) view = changed(random, view);
+  if (random.chance(50)) {
+    view.change = {static_cast<Cause>(random.between(1, kCauses - 1)),
+                   NodeId(static_cast<uint8_t>(random.below(nodes))), random.below(uint64_t{1} << kNodesMax)};
+  }
   return view;
 }
 
@@ -137,6 +141,7 @@ TEST(ViewJson, TheLargestViewFits) {
     placement.filling = uint64_t{1} << 62 >> (placement.held_by(NodeId(62)) ? kReplicasMax : 0);
     placement.leaving = uint64_t{1} << placement.primary().value;
   }
+  view.change = {Cause::kMisconduct, NodeId(62), (uint64_t{1} << kNodesMax) - 1};
   const std::string text = to_json(view);
   ASSERT_LE(text.size(), kViewTextBytesMax);
   const Result<View> back = view_from_json(text);
@@ -238,6 +243,27 @@ TEST(ViewJson, EveryInconsistencyIsNamed) {
     EXPECT_EQ(view.error().code, Code::kBadPacket);
     EXPECT_NE(view.error().detail.find(broken.says), std::string::npos) << view.error().detail << "\n" << broken.says;
     EXPECT_LT(view.error().detail.size(), 300U) << view.error().detail;
+  }
+}
+
+TEST(ViewJson, SaysWhyItCame) {
+  View view = make_view(3, 2, 3);
+  EXPECT_EQ(to_json(view).find("change"), std::string::npos);
+  view.change = {Cause::kLink, NodeId(2), 0b1010};
+  const std::string text = to_json(view);
+  EXPECT_NE(text.find(R"("change": {"cause": "link", "by": 2, "of": [1, 3]})"), std::string::npos) << text;
+  const Result<View> back = view_from_json(text);
+  ASSERT_TRUE(back) << back.error().text();
+  EXPECT_EQ(*back, view);
+  for (const char* bad :
+       {R"("link")", R"({})", R"({"cause": "none", "by": 2, "of": []})", R"({"cause": 3, "by": 2, "of": []})",
+        R"({"cause": "link", "by": 63, "of": []})", R"({"cause": "link", "by": 2, "of": [63]})",
+        R"({"cause": "link", "by": 2, "of": 1})", R"({"cause": "link", "by": 2, "of": [], "to": 1})"}) {
+    nlohmann::json json = nlohmann::json::parse(text);
+    json["change"] = nlohmann::json::parse(bad);
+    const Result<View> wrong = view_from_json(json.dump());
+    ASSERT_FALSE(wrong) << bad;
+    EXPECT_NE(wrong.error().detail.find("change"), std::string::npos) << wrong.error().detail;
   }
 }
 

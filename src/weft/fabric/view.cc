@@ -1,5 +1,6 @@
 #include "weft/fabric/view.h"
 
+#include <array>
 #include <bit>
 #include <string>
 
@@ -9,14 +10,12 @@
 namespace weft {
 namespace {
 
-uint64_t bit(NodeId node) { return uint64_t{1} << node.value; }
-
 void set_replicas(Placement& placement, uint64_t mask, NodeId primary) {
   placement.mask = mask;
   placement.count = 0;
   placement.replicas = {};
   placement.replicas[placement.count++] = primary;
-  for (uint64_t left = mask & ~bit(primary); left != 0; left &= left - 1) {
+  for (uint64_t left = mask & ~node_bit(primary); left != 0; left &= left - 1) {
     placement.replicas[placement.count++] = NodeId(static_cast<uint8_t>(std::countr_zero(left)));
   }
 }
@@ -72,11 +71,11 @@ void fill_missing(View& view) {
     while (std::popcount(placement.mask | placement.filling) < view.replicas) {
       const Member* best = nullptr;
       for (const Member& m : view.members) {
-        if (!m.holds_data || ((placement.mask | placement.filling) & bit(m.node)) != 0) continue;
+        if (!m.holds_data || ((placement.mask | placement.filling) & node_bit(m.node)) != 0) continue;
         if (best == nullptr || held[m.node.value] < held[best->node.value]) best = &m;
       }
       if (best == nullptr) break;
-      placement.filling |= bit(best->node);
+      placement.filling |= node_bit(best->node);
       ++held[best->node.value];
     }
   }
@@ -109,8 +108,8 @@ void move_replicas(View& view) {
     }
     if (best == nullptr || loads[from.value] < loads[poorest->node.value] + 2) return;
     WEFT_MARK("a replica begins to move");
-    best->filling |= bit(poorest->node);
-    best->leaving |= bit(from);
+    best->filling |= node_bit(poorest->node);
+    best->leaving |= node_bit(from);
     ++loads[poorest->node.value];
     --loads[from.value];
   }
@@ -135,6 +134,37 @@ std::string member_text(NodeId node, uint32_t incarnation) {
   return "node " + std::to_string(node.value) + " incarnation " + std::to_string(incarnation);
 }
 
+std::string_view cause_name(Cause cause) {
+  constexpr std::array<std::string_view, kCauses> names = {"none", "joined",     "replaced",  "ended", "unheard",
+                                                           "link", "misconduct", "reconnect", "filled"};
+  return names[static_cast<size_t>(cause)];
+}
+
+std::string Change::text() const {
+  const std::string node = "node " + std::to_string(by.value);
+  switch (cause) {
+    case Cause::kNone:
+      return "nobody says why";
+    case Cause::kJoined:
+      return node + " came in";
+    case Cause::kReplaced:
+      return node + " was started anew";
+    case Cause::kEnded:
+      return "its process has ended, says " + node;
+    case Cause::kUnheard:
+      return "neither " + node + " nor anybody whom that one hears has heard it";
+    case Cause::kLink:
+      return node + " has lost its connection to it, and others have not";
+    case Cause::kMisconduct:
+      return "it sent " + node + " what no member sends";
+    case Cause::kReconnect:
+      return node + " has lost a member that must stay";
+    case Cause::kFilled:
+      return node + " has filled its replicas";
+  }
+  return {};
+}
+
 bool View::whole() const {
   return std::all_of(partitions.begin(), partitions.end(),
                      [this](const Placement& p) { return p.count >= replicas && p.filling == 0; });
@@ -155,7 +185,7 @@ View make_view(int nodes, int replicas, int partitions) {
     for (int r = 0; r < replicas; ++r) {
       const NodeId node(static_cast<uint8_t>((first + r) % nodes));
       placement.replicas[static_cast<size_t>(r)] = node;
-      placement.mask |= bit(node);
+      placement.mask |= node_bit(node);
     }
     placement.count = static_cast<uint8_t>(replicas);
     view.partitions.push_back(placement);
@@ -173,7 +203,8 @@ View before_joining(View view, NodeId node) {
 Result<View> without_members(const View& view, uint64_t gone) {
   View next = view;
   next.epoch = Epoch(view.epoch.value + 1);
-  std::erase_if(next.members, [gone](const Member& m) { return (gone & bit(m.node)) != 0; });
+  next.change = {};
+  std::erase_if(next.members, [gone](const Member& m) { return (gone & node_bit(m.node)) != 0; });
   for (size_t p = 0; p < next.partitions.size(); ++p) {
     Placement& placement = next.partitions[p];
     placement.filling &= ~gone;
@@ -183,7 +214,7 @@ Result<View> without_members(const View& view, uint64_t gone) {
       return Error{Code::kClosed, "partition " + std::to_string(p) + " has lost its last whole replica (node " +
                                       std::to_string(placement.primary().value) + ")"};
     }
-    const bool keeps = (left & bit(placement.primary())) != 0;
+    const bool keeps = (left & node_bit(placement.primary())) != 0;
     set_replicas(placement, left, keeps ? placement.primary() : NodeId(static_cast<uint8_t>(std::countr_zero(left))));
   }
   arrange(next);
@@ -193,6 +224,7 @@ Result<View> without_members(const View& view, uint64_t gone) {
 View with_member(const View& view, Member member) {
   View next = view;
   next.epoch = Epoch(view.epoch.value + 1);
+  next.change = {};
   member.incarnation = next.next_incarnation++;
   const auto at = std::lower_bound(next.members.begin(), next.members.end(), member,
                                    [](const Member& a, const Member& b) { return a.node < b.node; });
@@ -205,18 +237,20 @@ View with_member(const View& view, Member member) {
 View renewed(const View& view) {
   View next = view;
   next.epoch = Epoch(view.epoch.value + 1);
+  next.change = {};
   return next;
 }
 
 View with_whole(const View& view, NodeId node, const std::vector<PartitionId>& filled) {
   View next = view;
   next.epoch = Epoch(view.epoch.value + 1);
+  next.change = {};
   for (const PartitionId p : filled) {
     Placement& placement = next.partitions[p.value];
     WEFT_CHECK(placement.filled_at(node), "only what was filling becomes whole");
-    placement.filling &= ~bit(node);
-    const uint64_t whole = (placement.mask | bit(node)) & ~placement.leaving;
-    const bool keeps = (whole & bit(placement.primary())) != 0;
+    placement.filling &= ~node_bit(node);
+    const uint64_t whole = (placement.mask | node_bit(node)) & ~placement.leaving;
+    const bool keeps = (whole & node_bit(placement.primary())) != 0;
     if (!keeps) WEFT_MARK("a primary moves away");
     placement.leaving = 0;
     set_replicas(placement, whole, keeps ? placement.primary() : node);

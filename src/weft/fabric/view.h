@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "weft/status.h"
@@ -15,6 +17,13 @@ namespace weft {
 inline constexpr int kReplicasMax = 8;
 inline constexpr int kPartitionsMax = 4096;
 inline constexpr uint32_t kEpochMax = UINT32_MAX / 2;  // ports count two for each view
+
+// A set of nodes is a mask, bit n: node n.
+inline uint64_t node_bit(NodeId node) { return uint64_t{1} << node.value; }
+template <class F>
+void for_each_node(uint64_t mask, F f) {
+  for (; mask != 0; mask &= mask - 1) f(NodeId(static_cast<uint8_t>(std::countr_zero(mask))));
+}
 
 struct Placement {
   // replicas[0] is the primary, the others are backups; all of them whole.
@@ -45,12 +54,36 @@ struct Member {
 // "node 3 incarnation 7"
 std::string member_text(NodeId node, uint32_t incarnation);
 
+// Why a view came, for people, and for who judges the next failure (cluster/failure_detector.h).
+enum class Cause : uint8_t {
+  kNone,
+  kJoined,
+  kReplaced,    // a process makes room for the next one of its node
+  kEnded,       // a process has
+  kUnheard,     // nobody hears a member
+  kLink,        // only the link between two is lost
+  kMisconduct,  // a member sent what none sends
+  kReconnect,   // two that have lost each other begin anew
+  kFilled,      // a replica is whole
+};
+inline constexpr int kCauses = 9;
+std::string_view cause_name(Cause cause);  // "link"
+
+struct Change {
+  Cause cause = Cause::kNone;
+  NodeId by;                 // who proposed it
+  uint64_t of = 0;           // bit n: node n
+  std::string text() const;  // for a removal: "node 0 has lost its connection to it, and others have not"
+  friend bool operator==(const Change&, const Change&) = default;
+};
+
 struct View {
   Epoch epoch{1};
   uint8_t replicas = 1;               // of each partition, when nothing is missing
   uint32_t next_incarnation = 1;      // for the next member
   std::vector<Member> members;        // by node id
   std::vector<Placement> partitions;  // by PartitionId
+  Change change;                      // that led to it
 
   const Placement& placement(PartitionId p) const { return partitions[p.value]; }
   const Member* find(NodeId node) const {

@@ -16,6 +16,7 @@
 #include "weft/base/entropy.h"
 #include "weft/base/hash.h"
 #include "weft/fabric/meshes.h"
+#include "weft/fabric/wire.h"
 #include "weft/server/address.h"
 #include "weft/txn/protocol.h"
 
@@ -42,6 +43,7 @@ Agreement agreement_of(const ServerOptions& options) {
   Agreement agreement;
   agreement.cluster = options.cluster;
   agreement.terms = {
+      {"wire version", kWireVersion},
       {"cluster.nodes", static_cast<uint64_t>(o.nodes)},
       {"cluster.replicas", static_cast<uint64_t>(o.replicas)},
       {"cluster.partitions", static_cast<uint64_t>(o.partition_count())},
@@ -179,7 +181,7 @@ Result<Server::End> Server::run(int stop_fd) {
       follow(newest);
     }
     if (node_ != nullptr && agent_->retired()) {
-      why_ = "the view is without this node";
+      why_ = "the view is without this node: " + node_->published()->change.text();
       if (options_.back_off != nullptr) options_.back_off->removed(clock_->now_ns());
       return End::kRemoved;
     }

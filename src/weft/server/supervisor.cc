@@ -237,7 +237,8 @@ void Supervisor::fence() {
     for (size_t n = 0; n < children_.size(); ++n) {
       Child& child = children_[n];
       if (child.token != token || child.pid == 0 || std::exchange(child.fenced, true)) continue;
-      say(n, Level::kWarn, "process_fenced", {{"pid", child.pid}, {"why", "the view is without it"}});
+      say(n, Level::kWarn, "process_fenced",
+          {{"pid", child.pid}, {"why", "the view is without it: " + holder_.next()->change.text()}});
       kill(child.pid, SIGKILL);
     }
   }

@@ -1,6 +1,7 @@
 #include "weft/sim/faults.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace weft {
 
@@ -19,6 +20,9 @@ void draw_link(Random& random, int nodes, uint64_t lease_ns, FaultWindow& window
   window.b = NodeId(static_cast<uint8_t>((window.a.value + 1 + random.below(others)) % static_cast<uint64_t>(nodes)));
   window.factor = static_cast<uint32_t>(random.between(1, 100));
   window.to_ns = window.from_ns + random.between(lease_ns / 4, 4 * lease_ns);
+  // Of two that have lost each other the younger goes, at first the one with the larger id: more often that is the one
+  // that does not hear of it.
+  if (window.fault == Fault::kBreak && window.factor % 4 == 0 && window.b < window.a) std::swap(window.a, window.b);
 }
 
 // One that stays down, or one that flaps: down and up again for about as long, several times.

@@ -122,8 +122,7 @@ class Node {
     return lost_[peer.value].load(std::memory_order_acquire) == incarnation && incarnation != 0;
   }
   bool has_closed(NodeId peer, uint32_t incarnation) const {
-    const bool closed = closed_[peer.value].load(std::memory_order_acquire) == incarnation && incarnation != 0;
-    return closed || has_lost(peer, incarnation);
+    return closed_[peer.value].load(std::memory_order_acquire) == incarnation && incarnation != 0;
   }
   // Before that view is published: the workers begin anew with the peer when they adopt it, and only when all of them
   // have may there be a connection again (may_reconnect): both ends of one count packets from 0.

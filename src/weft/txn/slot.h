@@ -8,7 +8,6 @@
 #pragma once
 
 #include <array>
-#include <bit>
 #include <coroutine>
 #include <cstdint>
 
@@ -20,11 +19,6 @@
 namespace weft {
 
 class Engine;
-
-template <class F>
-void for_each_node(uint64_t mask, F f) {
-  for (; mask != 0; mask &= mask - 1) f(NodeId(static_cast<uint8_t>(std::countr_zero(mask))));
-}
 
 // What the first write of a key demands of the key as it was before: insert that it is absent, erase that it is there.
 enum class Demand : uint8_t { kNothing, kAbsent, kPresent };

@@ -1,0 +1,136 @@
+#include "weft/cluster/failure_detector.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "weft/base/marks.h"
+
+namespace weft {
+
+void FailureDetector::start(uint64_t now_ns) {
+  for (Peer& peer : peers_) peer.heard_ns = peer.here_ns = now_ns;
+}
+
+void FailureDetector::adopt(const View& view, uint64_t now_ns) {
+  if (view.change.cause == Cause::kLink) {
+    for_each_node(view.change.of, [&](NodeId gone) {
+      for (const auto& [end, other] : {std::pair(gone, view.change.by), std::pair(view.change.by, gone)}) {
+        peers_[end.value].links |= node_bit(other);
+        peers_[end.value].links_ns = now_ns;
+      }
+    });
+  }
+  members_ = view.member_mask();
+  for (size_t n = 0; n < peers_.size(); ++n) {
+    Peer& peer = peers_[n];
+    const Member* const member = view.find(NodeId(static_cast<uint8_t>(n)));
+    const uint32_t incarnation = member == nullptr ? 0 : member->incarnation;
+    peer.unheard = 0;  // said in a view that ended
+    if (std::exchange(peer.incarnation, incarnation) == incarnation) continue;
+    peer.heard_ns = peer.here_ns = now_ns;
+    peer.contact = Contact::kOpen;
+  }
+}
+
+void FailureDetector::set_contact(NodeId node, Contact contact, uint64_t now_ns) {
+  Peer& peer = peers_[node.value];
+  if (std::exchange(peer.contact, contact) == Contact::kOpen) peer.contact_ns = now_ns - 1;
+}
+
+void FailureDetector::heard(NodeId node, uint64_t now_ns) { peers_[node.value].heard_ns = now_ns; }
+
+bool FailureDetector::heard_here(NodeId node, uint64_t unheard, uint64_t now_ns) {
+  Peer& peer = peers_[node.value];
+  peer.here_ns = now_ns;
+  return std::exchange(peer.unheard, unheard) != unheard;
+}
+
+// A quarter of a lease counts all the same (the agent sees to it), so that one that is late at every step still notices
+// who is gone, after a few of them.
+void FailureDetector::was_away(uint64_t for_ns, uint64_t now_ns) {
+  WEFT_MARK("a node that was away itself suspects nobody yet");
+  for (Peer& peer : peers_) {
+    peer.heard_ns = std::min(peer.heard_ns + for_ns, now_ns);
+    peer.here_ns = std::min(peer.here_ns + for_ns, now_ns);
+  }
+}
+
+// F1.
+uint64_t FailureDetector::silent_from_ns(const Peer& peer) const {
+  if (peer.contact == Contact::kEnded) return 0;
+  if (peer.contact != Contact::kOpen) return peer.contact_ns;
+  return std::min(peer.heard_ns + lease_ns_, peer.here_ns + 2 * lease_ns_);
+}
+
+// Members ask each other four times in a lease. When the first of them has not heard a dead one for a lease, what the
+// others told last is up to a quarter old, and what they knew then another quarter behind: they say so early.
+uint64_t FailureDetector::unheard(uint64_t now_ns) const {
+  const uint64_t early_ns = lease_ns_ - lease_ns_ * 3 / 8;
+  uint64_t mask = 0;
+  for_each_node(others(), [&](NodeId node) {
+    const Peer& peer = peers_[node.value];
+    const uint64_t from_ns = silent_from_ns(peer);
+    if (now_ns > (peer.contact == Contact::kOpen ? from_ns - early_ns : from_ns)) mask |= node_bit(node);
+  });
+  return mask;
+}
+
+bool FailureDetector::loses_to(NodeId a, NodeId b, uint64_t now_ns) const {
+  const auto rank = [&](NodeId node, NodeId other) {
+    const Peer& peer = peers_[node.value];
+    const bool late = now_ns > peer.links_ns + kRemembersPaces * pace_ns_;
+    return std::pair(late ? 0 : std::popcount(peer.links & ~node_bit(other)), peer.incarnation);
+  };
+  return rank(a, b) > rank(b, a);
+}
+
+FailureDetector::Verdict FailureDetector::judge(uint64_t now_ns) const {
+  Verdict verdict;
+  uint64_t since_ns = 0;
+  uint64_t missing = 0;  // those that others may hear
+  for_each_node(others(), [&](NodeId node) {
+    const Peer& peer = peers_[node.value];
+    const uint64_t from_ns = silent_from_ns(peer);
+    if (now_ns <= from_ns) return;
+    verdict.silent |= node_bit(node);
+    if (peer.contact == Contact::kEnded) return;
+    since_ns = std::max(since_ns, from_ns);
+    ++missing;
+  });
+  if (verdict.silent == 0) return verdict;
+  const bool outnumbered = missing > 1 && now_ns < since_ns + (missing - 1) * lease_ns_ / 2;  // F4
+  // Nobody hears it: every member that this one hears says so, and there is one, unless there are only these two.
+  const uint64_t witnesses = others() & ~verdict.silent;
+  uint64_t unheard = witnesses != 0 || std::popcount(members_) == 2 ? ~uint64_t{0} : 0;
+  for_each_node(witnesses, [&](NodeId node) { unheard &= peers_[node.value].unheard; });
+  uint64_t ended = 0, closed = 0, links = 0;
+  for_each_node(verdict.silent, [&](NodeId node) {
+    const Peer& peer = peers_[node.value];
+    if (peer.contact == Contact::kEnded) {
+      ended |= node_bit(node);
+    } else if (outnumbered) {
+      return;
+    } else if (peer.contact == Contact::kClosed) {
+      closed |= node_bit(node);
+    } else if ((unheard & node_bit(node)) != 0) {
+      verdict.gone |= node_bit(node);
+    } else {
+      const bool stays = loses_to(node, self_, now_ns);
+      if (now_ns > silent_from_ns(peer) + (stays ? pace_ns_ / 16 : lease_ns_ / 2)) links |= node_bit(node);
+    }
+  });
+  verdict.gone |= ended | closed | links;
+  verdict.change.by = self_;
+  const std::array<std::pair<Cause, uint64_t>, 4> causes = {
+      {{Cause::kLink, links}, {Cause::kMisconduct, closed}, {Cause::kEnded, ended}, {Cause::kUnheard, verdict.gone}}};
+  for (const auto& [cause, of] : causes) {
+    if (of == 0) continue;
+    verdict.change.cause = cause;
+    verdict.change.of = of;
+    break;
+  }
+  return verdict;
+}
+
+}  // namespace weft
