@@ -15,7 +15,7 @@
 
 namespace weft {
 
-inline constexpr uint64_t kKiB = 1 << 10, kMiB = 1 << 20, kGiB = 1 << 30;
+inline constexpr uint64_t kKiB = 1 << 10, kMiB = 1 << 20, kGiB = 1 << 30, kTiB = uint64_t{1} << 40;
 
 using ByteView = std::span<const std::byte>;
 

@@ -240,29 +240,26 @@ uint64_t bitop_cost(Keyspace& keys, Arguments arguments) {
   return Keyspace::bytes_ns(bytes);
 }
 
-constexpr KeyRange kOne{1, 1, 1};
-constexpr const char* kGroup = "bits";
-
-constexpr Command kCommands[] = {
-    {"bitcount", -2, 0, kOne, kGroup, "how many bits are set, in a range of bytes or bits", bitcount},
+constexpr Command kBitCommands[] = {
+    {"bitcount", -2, 0, kOneKey, "bits", "how many bits are set, in a range of bytes or bits", bitcount},
     {"bitop",
      -4,
      kWrites | kMayGrow,
      {2, -1, 1},
-     kGroup,
+     "bits",
      "AND, OR, XOR or NOT of strings, into a key",
      bitop,
      nullptr,
      nullptr,
      nullptr,
      bitop_cost},
-    {"bitpos", -3, 0, kOne, kGroup, "the first bit that is 0 or 1, in a range of bytes or bits", bitpos},
-    {"getbit", 3, kFast, kOne, kGroup, "a bit", getbit},
-    {"setbit", 4, kWrites | kMayGrow, kOne, kGroup, "sets a bit; what it was", setbit},
+    {"bitpos", -3, 0, kOneKey, "bits", "the first bit that is 0 or 1, in a range of bytes or bits", bitpos},
+    {"getbit", 3, kFast, kOneKey, "bits", "a bit", getbit},
+    {"setbit", 4, kWrites | kMayGrow, kOneKey, "bits", "sets a bit; what it was", setbit},
 };
 
 }  // namespace
 
-std::span<const Command> bit_commands() { return kCommands; }
+std::span<const Command> bit_commands() { return kBitCommands; }
 
 }  // namespace weft

@@ -10,12 +10,12 @@
 namespace weft {
 namespace {
 
-__extension__ using Wide = __int128;  // holds every sum of two 64-bit numbers
+__extension__ using FieldValue = __int128;  // holds every sum of two 64-bit numbers
 
 enum class Operation : uint8_t { kGet, kSet, kAdd };
 enum class Overflow : uint8_t { kWrap, kSaturate, kFail };
 
-struct Step {
+struct FieldStep {
   Operation operation;
   Overflow overflow;
   bool is_signed;
@@ -24,7 +24,7 @@ struct Step {
   int64_t amount;
 };
 
-bool parse_type(std::string_view text, Step* step, RespWriter& reply) {
+bool parse_type(std::string_view text, FieldStep* step, RespWriter& reply) {
   step->is_signed = text.starts_with('i');
   const auto bits = text.empty() ? std::optional<int64_t>() : parse_integer(text.substr(1));
   const bool known = step->is_signed || text.starts_with('u');
@@ -50,11 +50,11 @@ bool parse_overflow(std::string_view text, Overflow* overflow, RespWriter& reply
   return true;
 }
 
-bool parse(Arguments words, std::vector<Step>* steps, RespWriter& reply) {
+bool parse(Arguments words, std::vector<FieldStep>* steps, RespWriter& reply) {
   Overflow overflow = Overflow::kWrap;
   for (size_t i = 0; i < words.size();) {
     const size_t rest = words.size() - i - 1;
-    Step step{};
+    FieldStep step{};
     step.overflow = overflow;
     if (same_word(words[i], "get") && rest >= 2) {
       step.operation = Operation::kGet;
@@ -85,23 +85,23 @@ bool parse(Arguments words, std::vector<Step>* steps, RespWriter& reply) {
   return true;
 }
 
-Wide read_field(std::string_view bytes, const Step& step) {
+FieldValue read_field(std::string_view bytes, const FieldStep& step) {
   uint64_t value = 0;
   for (uint64_t i = 0; i < step.bits; ++i) value = value << 1 | (bit_at(bytes, step.at + i) ? 1 : 0);
   if (step.is_signed && step.bits < 64 && (value >> (step.bits - 1) & 1) != 0) value |= ~uint64_t{0} << step.bits;
-  return step.is_signed ? Wide{static_cast<int64_t>(value)} : Wide{value};
+  return step.is_signed ? FieldValue{static_cast<int64_t>(value)} : FieldValue{value};
 }
 
-void write_field(std::string& bytes, const Step& step, Wide value) {
+void write_field(std::string& bytes, const FieldStep& step, FieldValue value) {
   const auto low = static_cast<uint64_t>(value);
   for (uint64_t i = 0; i < step.bits; ++i) set_bit(bytes, step.at + i, (low >> (step.bits - 1 - i) & 1) != 0);
 }
 
 // Into the range of the field, by the rule; false: it does not fit, and the rule is to fail. Redis finds out in 64 bits
 // how far a signed number is from the upper end: one that is set far below the lower end counts as above it.
-bool bring_into_range(const Step& step, Wide* value) {
-  const Wide high = (Wide{1} << (step.is_signed ? step.bits - 1 : step.bits)) - 1;
-  const Wide low = step.is_signed ? -high - 1 : 0;
+bool bring_into_range(const FieldStep& step, FieldValue* value) {
+  const FieldValue high = (FieldValue{1} << (step.is_signed ? step.bits - 1 : step.bits)) - 1;
+  const FieldValue low = step.is_signed ? -high - 1 : 0;
   if (*value >= low && *value <= high) return true;
   if (step.overflow == Overflow::kFail) return false;
   if (step.overflow == Overflow::kSaturate) {
@@ -109,28 +109,28 @@ bool bring_into_range(const Step& step, Wide* value) {
     *value = *value > high || far_below ? high : low;
     return true;
   }
-  const Wide size = Wide{1} << step.bits;
-  Wide wrapped = *value % size;
+  const FieldValue size = FieldValue{1} << step.bits;
+  FieldValue wrapped = *value % size;
   if (wrapped < 0) wrapped += size;
   *value = wrapped > high ? wrapped - size : wrapped;
   return true;
 }
 
-void run(std::string& bytes, const Step& step, RespWriter& reply) {
-  const Wide old = read_field(bytes, step);
+void run(std::string& bytes, const FieldStep& step, RespWriter& reply) {
+  const FieldValue old = read_field(bytes, step);
   if (step.operation == Operation::kGet) return reply.integer(static_cast<int64_t>(old));
-  const Wide given = step.is_signed ? Wide{step.amount} : Wide{static_cast<uint64_t>(step.amount)};
-  Wide value = step.operation == Operation::kSet ? given : old + step.amount;
+  const FieldValue given = step.is_signed ? FieldValue{step.amount} : FieldValue{static_cast<uint64_t>(step.amount)};
+  FieldValue value = step.operation == Operation::kSet ? given : old + step.amount;
   if (!bring_into_range(step, &value)) return reply.null();
   reply.integer(static_cast<int64_t>(step.operation == Operation::kSet ? old : value));
   write_field(bytes, step, value);
 }
 
 void bitfield_of(Keyspace& keys, Arguments arguments, RespWriter& reply, bool reads_only) {
-  std::vector<Step> steps;
+  std::vector<FieldStep> steps;
   if (!parse(arguments.subspan(2), &steps, reply)) return;
   uint64_t end = 0;  // of what is written, in bits
-  for (const Step& step : steps) {
+  for (const FieldStep& step : steps) {
     if (step.operation != Operation::kGet) end = std::max(end, step.at + step.bits);
   }
   if (end != 0 && reads_only) return reply.error("ERR BITFIELD_RO only supports the GET subcommand");
@@ -143,23 +143,21 @@ void bitfield_of(Keyspace& keys, Arguments arguments, RespWriter& reply, bool re
   constexpr uint64_t kStepNs = 200;
   keys.add_work(steps.size() * kStepNs);
   reply.array(steps.size());
-  for (const Step& step : steps) run(bytes, step, reply);
+  for (const FieldStep& step : steps) run(bytes, step, reply);
   if (end != 0 && (!old.exists || bytes != old.bytes)) keys.put(arguments[1], bytes, old.deadline_ms, reply);
 }
 
 void bitfield(Keyspace& keys, Arguments arguments, RespWriter& reply) { bitfield_of(keys, arguments, reply, false); }
 void bitfield_ro(Keyspace& keys, Arguments arguments, RespWriter& reply) { bitfield_of(keys, arguments, reply, true); }
 
-constexpr KeyRange kOne{1, 1, 1};
-
-constexpr Command kCommands[] = {
-    {"bitfield", -2, kWrites | kMayGrow, kOne, "bits", "integers of any width in a string (GET SET INCRBY OVERFLOW)",
+constexpr Command kFieldCommands[] = {
+    {"bitfield", -2, kWrites | kMayGrow, kOneKey, "bits", "integers of any width in a string (GET SET INCRBY OVERFLOW)",
      bitfield},
-    {"bitfield_ro", -2, kFast, kOne, "bits", "BITFIELD with GET alone", bitfield_ro},
+    {"bitfield_ro", -2, kFast, kOneKey, "bits", "BITFIELD with GET alone", bitfield_ro},
 };
 
 }  // namespace
 
-std::span<const Command> field_commands() { return kCommands; }
+std::span<const Command> field_commands() { return kFieldCommands; }
 
 }  // namespace weft

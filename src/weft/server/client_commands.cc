@@ -176,20 +176,26 @@ void client_reply(Front&, Client& client, Arguments arguments, RespWriter& reply
 }
 
 constexpr uint32_t kAlways = kFast | kBeforeAuth;
-constexpr const char* kGroup = "connection";
 
-constexpr Command kCommands[] = {
-    {"auth", -2, kAlways, {}, kGroup, "gives the password", nullptr, auth},
-    {"client", -2, kHasSubcommands, {}, kGroup, "about connections"},
-    {"client|getname", 2, kFast, {}, kGroup, "the connection's name", nullptr, client_getname},
-    {"client|help", 2, kFast, {}, kGroup, "what there is", nullptr, reply_help},
-    {"client|id", 2, kFast, {}, kGroup, "the connection's number", nullptr, client_id},
-    {"client|no-evict", 3, kAdmin, {}, kGroup, "taken, and nothing: no client is evicted", nullptr, client_noevict},
+constexpr Command kClientCommands[] = {
+    {"auth", -2, kAlways, {}, "connection", "gives the password", nullptr, auth},
+    {"client", -2, kHasSubcommands, {}, "connection", "about connections"},
+    {"client|getname", 2, kFast, {}, "connection", "the connection's name", nullptr, client_getname},
+    {"client|help", 2, kFast, {}, "connection", "what there is", nullptr, reply_help},
+    {"client|id", 2, kFast, {}, "connection", "the connection's number", nullptr, client_id},
+    {"client|no-evict",
+     3,
+     kAdmin,
+     {},
+     "connection",
+     "taken, and nothing: no client is evicted",
+     nullptr,
+     client_noevict},
     {"client|reply",
      3,
      kFast | kNoMulti,
      {},
-     kGroup,
+     "connection",
      "whether commands are answered: ON OFF SKIP",
      nullptr,
      client_reply},
@@ -197,21 +203,21 @@ constexpr Command kCommands[] = {
      4,
      kFast,
      {},
-     kGroup,
+     "connection",
      "taken, and nothing: what library the client uses",
      nullptr,
      client_setinfo},
-    {"client|setname", 3, kFast, {}, kGroup, "names the connection", nullptr, client_setname},
-    {"echo", 2, kFast, {}, kGroup, "says what it is told", nullptr, echo},
-    {"hello", -1, kAlways, {}, kGroup, "chooses RESP2 or RESP3 (AUTH SETNAME)", nullptr, hello},
-    {"ping", -1, kFast, {}, kGroup, "PONG, or what it is told", nullptr, ping},
-    {"quit", -1, kAlways | kNotQueued, {}, kGroup, "closes the connection", nullptr, quit},
-    {"reset", 1, kAlways | kNotQueued, {}, kGroup, "the connection is as new", nullptr, reset},
-    {"select", 2, kFast, {}, kGroup, "there is database 0", nullptr, select},
+    {"client|setname", 3, kFast, {}, "connection", "names the connection", nullptr, client_setname},
+    {"echo", 2, kFast, {}, "connection", "says what it is told", nullptr, echo},
+    {"hello", -1, kAlways, {}, "connection", "chooses RESP2 or RESP3 (AUTH SETNAME)", nullptr, hello},
+    {"ping", -1, kFast, {}, "connection", "PONG, or what it is told", nullptr, ping},
+    {"quit", -1, kAlways | kNotQueued, {}, "connection", "closes the connection", nullptr, quit},
+    {"reset", 1, kAlways | kNotQueued, {}, "connection", "the connection is as new", nullptr, reset},
+    {"select", 2, kFast, {}, "connection", "there is database 0", nullptr, select},
 };
 
 }  // namespace
 
-std::span<const Command> client_commands() { return kCommands; }
+std::span<const Command> client_commands() { return kClientCommands; }
 
 }  // namespace weft

@@ -250,15 +250,14 @@ void client_pause(Front&, Client&, Arguments, RespWriter& reply) {
 void client_unpause(Front&, Client&, Arguments, RespWriter& reply) { reply.simple("OK"); }
 
 constexpr uint32_t kFlags = kAdmin | kNoMulti;
-constexpr const char* kGroup = "connection";
 
-constexpr Command kCommands[] = {
-    {"client|info", 2, kFast, {}, kGroup, "this connection, in a line", nullptr, client_info},
+constexpr Command kClientListCommands[] = {
+    {"client|info", 2, kFast, {}, "connection", "this connection, in a line", nullptr, client_info},
     {"client|kill",
      -3,
      kFlags,
      {},
-     kGroup,
+     "connection",
      "ends connections of this node (ID ADDR LADDR TYPE USER SKIPME, or the address alone)",
      nullptr,
      nullptr,
@@ -267,17 +266,17 @@ constexpr Command kCommands[] = {
      -2,
      kFlags,
      {},
-     kGroup,
+     "connection",
      "the connections of this node, a line each (TYPE ID)",
      nullptr,
      nullptr,
      client_list},
-    {"client|pause", -3, kAdmin, {}, kGroup, "not supported, and says so", nullptr, client_pause},
-    {"client|unpause", 2, kAdmin, {}, kGroup, "taken, and nothing: no client is paused", nullptr, client_unpause},
+    {"client|pause", -3, kAdmin, {}, "connection", "not supported, and says so", nullptr, client_pause},
+    {"client|unpause", 2, kAdmin, {}, "connection", "taken, and nothing: no client is paused", nullptr, client_unpause},
 };
 
 }  // namespace
 
-std::span<const Command> client_list_commands() { return kCommands; }
+std::span<const Command> client_list_commands() { return kClientListCommands; }
 
 }  // namespace weft

@@ -192,29 +192,48 @@ void wait(Front& front, Client&, Arguments arguments, RespWriter& reply) {
 
 void ok(Front&, Client&, Arguments, RespWriter& reply) { reply.simple("OK"); }
 
-constexpr const char* kGroup = "cluster";
-
-constexpr Command kCommands[] = {
-    {"asking", 1, kFast, {}, kGroup, "taken, and nothing: no slot is on its way", nullptr, ok},
-    {"cluster", -2, kHasSubcommands, {}, kGroup, "the view, as clients of a Redis cluster see it"},
-    {"cluster|help", 2, kFast, {}, kGroup, "what there is", nullptr, reply_help},
-    {"cluster|info", 2, kFast, {}, kGroup, "whether the cluster works, and its size", nullptr, info},
-    {"cluster|keyslot", 3, kFast, {}, kGroup, "the slot of a key", nullptr, keyslot},
-    {"cluster|myid", 2, kFast, {}, kGroup, "the node's id", nullptr, myid},
-    {"cluster|nodes", 2, 0, {}, kGroup, "the nodes, a line each, with the slots they are primary of", nullptr, nodes},
-    {"cluster|shards", 2, 0, {}, kGroup, "the slots by the node that is their primary", nullptr, shards},
+constexpr Command kClusterCommands[] = {
+    {"asking", 1, kFast, {}, "cluster", "taken, and nothing: no slot is on its way", nullptr, ok},
+    {"cluster", -2, kHasSubcommands, {}, "cluster", "the view, as clients of a Redis cluster see it"},
+    {"cluster|help", 2, kFast, {}, "cluster", "what there is", nullptr, reply_help},
+    {"cluster|info", 2, kFast, {}, "cluster", "whether the cluster works, and its size", nullptr, info},
+    {"cluster|keyslot", 3, kFast, {}, "cluster", "the slot of a key", nullptr, keyslot},
+    {"cluster|myid", 2, kFast, {}, "cluster", "the node's id", nullptr, myid},
+    {"cluster|nodes",
+     2,
+     0,
+     {},
+     "cluster",
+     "the nodes, a line each, with the slots they are primary of",
+     nullptr,
+     nodes},
+    {"cluster|shards", 2, 0, {}, "cluster", "the slots by the node that is their primary", nullptr, shards},
     {"cluster|slots",
      2,
      0,
      {},
-     kGroup,
+     "cluster",
      "ranges of slots, and the nodes that have them, the primary first",
      nullptr,
      slots},
-    {"readonly", 1, kFast, {}, kGroup, "taken, and nothing: every node answers reads", nullptr, ok},
-    {"readwrite", 1, kFast, {}, kGroup, "taken, and nothing", nullptr, ok},
-    {"role", 1, kFast, {}, kGroup, "master, and the nodes that have replicas of what it is primary of", nullptr, role},
-    {"wait", 3, 0, {}, kGroup, "at once: how many replicas beside the primary have what was answered", nullptr, wait},
+    {"readonly", 1, kFast, {}, "cluster", "taken, and nothing: every node answers reads", nullptr, ok},
+    {"readwrite", 1, kFast, {}, "cluster", "taken, and nothing", nullptr, ok},
+    {"role",
+     1,
+     kFast,
+     {},
+     "cluster",
+     "master, and the nodes that have replicas of what it is primary of",
+     nullptr,
+     role},
+    {"wait",
+     3,
+     0,
+     {},
+     "cluster",
+     "at once: how many replicas beside the primary have what was answered",
+     nullptr,
+     wait},
 };
 
 }  // namespace
@@ -233,6 +252,6 @@ std::vector<ClientAddress> replicas_here(const Engine& engine) {
   return replicas;
 }
 
-std::span<const Command> cluster_commands() { return kCommands; }
+std::span<const Command> cluster_commands() { return kClusterCommands; }
 
 }  // namespace weft

@@ -220,24 +220,22 @@ void command_getkeysandflags(Front&, Client&, Arguments arguments, RespWriter& r
   });
 }
 
-constexpr const char* kGroup = "server";
-
-constexpr Command kCommands[] = {
-    {"command", -1, kHasSubcommands, {}, kGroup, "all commands, as rows", nullptr, command},
-    {"command|count", 2, kFast, {}, kGroup, "how many there are", nullptr, command_count},
-    {"command|docs", -2, 0, {}, kGroup, "what they do", nullptr, command_docs},
-    {"command|getkeys", -4, 0, {}, kGroup, "the keys that a command names", nullptr, command_getkeys},
+constexpr Command kCommandCommands[] = {
+    {"command", -1, kHasSubcommands, {}, "server", "all commands, as rows", nullptr, command},
+    {"command|count", 2, kFast, {}, "server", "how many there are", nullptr, command_count},
+    {"command|docs", -2, 0, {}, "server", "what they do", nullptr, command_docs},
+    {"command|getkeys", -4, 0, {}, "server", "the keys that a command names", nullptr, command_getkeys},
     {"command|getkeysandflags",
      -4,
      0,
      {},
-     kGroup,
+     "server",
      "the keys that a command names, and what it does with each",
      nullptr,
      command_getkeysandflags},
-    {"command|help", 2, kFast, {}, kGroup, "what there is", nullptr, reply_help},
-    {"command|info", -2, 0, {}, kGroup, "some commands, as rows", nullptr, command_info},
-    {"command|list", -2, 0, {}, kGroup, "their names (FILTERBY MODULE ACLCAT PATTERN)", nullptr, command_list},
+    {"command|help", 2, kFast, {}, "server", "what there is", nullptr, reply_help},
+    {"command|info", -2, 0, {}, "server", "some commands, as rows", nullptr, command_info},
+    {"command|list", -2, 0, {}, "server", "their names (FILTERBY MODULE ACLCAT PATTERN)", nullptr, command_list},
 };
 
 }  // namespace
@@ -257,6 +255,6 @@ void reply_help(Front&, Client&, Arguments arguments, RespWriter& reply) {
   }
 }
 
-std::span<const Command> command_commands() { return kCommands; }
+std::span<const Command> command_commands() { return kCommandCommands; }
 
 }  // namespace weft

@@ -39,6 +39,10 @@ enum CommandFlags : uint32_t {
 struct KeyRange {
   int first = 0, last = 0, step = 0;
 };
+inline constexpr KeyRange kOneKey{1, 1, 1};
+
+// For Command::reads: it writes what it writes whatever is there.
+inline bool reads_nothing(Arguments) { return false; }
 
 struct Command {
   using Data = void (*)(Keyspace& keys, Arguments arguments, RespWriter& reply);

@@ -21,10 +21,6 @@
 namespace weft {
 namespace {
 
-constexpr int64_t kKiB = 1024;
-constexpr int64_t kMiB = 1024 * kKiB;
-constexpr int64_t kTiB = 1024 * 1024 * kMiB;
-
 // What is wrong with a value; empty: nothing.
 using Wrong = std::string;
 
@@ -232,19 +228,17 @@ void config_rewrite(Front&, Client&, Arguments, RespWriter& reply) {
   reply.error("ERR The server is running without a config file that it may write: change the node's file");
 }
 
-constexpr const char* kGroup = "server";
-
-constexpr Command kCommands[] = {
-    {"config", -2, kHasSubcommands, {}, kGroup, "the node's settings"},
-    {"config|get", -3, kAdmin, {}, kGroup, "settings that match a pattern", nullptr, config_get},
-    {"config|help", 2, kAdmin, {}, kGroup, "what there is", nullptr, reply_help},
-    {"config|resetstat", 2, kAdmin, {}, kGroup, "INFO counts from 0 again", nullptr, config_resetstat},
-    {"config|rewrite", 2, kAdmin, {}, kGroup, "refused: the node's file is not written", nullptr, config_rewrite},
-    {"config|set", -4, kAdmin, {}, kGroup, "changes settings until the node starts anew", nullptr, config_set},
+constexpr Command kConfigCommands[] = {
+    {"config", -2, kHasSubcommands, {}, "server", "the node's settings"},
+    {"config|get", -3, kAdmin, {}, "server", "settings that match a pattern", nullptr, config_get},
+    {"config|help", 2, kAdmin, {}, "server", "what there is", nullptr, reply_help},
+    {"config|resetstat", 2, kAdmin, {}, "server", "INFO counts from 0 again", nullptr, config_resetstat},
+    {"config|rewrite", 2, kAdmin, {}, "server", "refused: the node's file is not written", nullptr, config_rewrite},
+    {"config|set", -4, kAdmin, {}, "server", "changes settings until the node starts anew", nullptr, config_set},
 };
 
 }  // namespace
 
-std::span<const Command> config_commands() { return kCommands; }
+std::span<const Command> config_commands() { return kConfigCommands; }
 
 }  // namespace weft

@@ -17,7 +17,6 @@
 namespace weft {
 namespace {
 
-constexpr uint64_t kTiB = uint64_t{1} << 40;
 constexpr uint64_t kIntegerMax = INT64_MAX;  // of TOML
 
 std::vector<std::string_view> protocol_names() {

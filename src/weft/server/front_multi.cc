@@ -144,26 +144,24 @@ void unwatch(Front&, Client& client, Arguments, RespWriter& reply) {
   reply.simple("OK");
 }
 
-constexpr const char* kGroup = "transactions";
-
-constexpr Command kCommands[] = {
-    {"discard", 1, kFast | kNotQueued, {}, kGroup, "forgets what was queued", nullptr, discard},
+constexpr Command kMultiCommands[] = {
+    {"discard", 1, kFast | kNotQueued, {}, "transactions", "forgets what was queued", nullptr, discard},
     {"exec",
      1,
      kNotQueued,
      {},
-     kGroup,
+     "transactions",
      "runs what was queued as one transaction; nil if a watched key has changed",
      nullptr,
      nullptr,
      exec},
-    {"multi", 1, kFast | kNotQueued, {}, kGroup, "what follows is queued until EXEC", nullptr, multi},
-    {"unwatch", 1, kFast, {}, kGroup, "watches nothing any more", nullptr, unwatch},
+    {"multi", 1, kFast | kNotQueued, {}, "transactions", "what follows is queued until EXEC", nullptr, multi},
+    {"unwatch", 1, kFast, {}, "transactions", "watches nothing any more", nullptr, unwatch},
     {"watch",
      -2,
      kFast | kNotQueued,
      {1, -1, 1},
-     kGroup,
+     "transactions",
      "EXEC does nothing if one of these keys changes before it",
      nullptr,
      nullptr,
@@ -172,6 +170,6 @@ constexpr Command kCommands[] = {
 
 }  // namespace
 
-std::span<const Command> multi_commands() { return kCommands; }
+std::span<const Command> multi_commands() { return kMultiCommands; }
 
 }  // namespace weft

@@ -93,21 +93,19 @@ Task<void> multi(Front& front, Client& client, Arguments) {
   front.out(client).bulk(id_text(client.held->id()));
 }
 
-constexpr const char* kGroup = "server";
-
-constexpr Command kCommands[] = {
-    {"weft", -2, kHasSubcommands, {}, kGroup, "what Redis has no words for"},
-    {"weft|cut", 3, kAdmin | kNoMulti, {}, kGroup, "closes the connection to a node, for tests", nullptr, cut},
+constexpr Command kWeftCommands[] = {
+    {"weft", -2, kHasSubcommands, {}, "server", "what Redis has no words for"},
+    {"weft|cut", 3, kAdmin | kNoMulti, {}, "server", "closes the connection to a node, for tests", nullptr, cut},
     {"weft|digest",
      2,
      kAdmin | kNoMulti,
      {},
-     kGroup,
+     "server",
      "sums over what this node holds, to compare nodes with",
      nullptr,
      nullptr,
      digest},
-    {"weft|help", 2, kFast, {}, kGroup, "what there is", nullptr, reply_help},
+    {"weft|help", 2, kFast, {}, "server", "what there is", nullptr, reply_help},
     {"weft|multi",
      2,
      kNoMulti,
@@ -126,11 +124,11 @@ constexpr Command kCommands[] = {
      nullptr,
      nullptr,
      outcome},
-    {"weft|status", 2, kNoMulti, {}, kGroup, "the node and its view, as JSON", nullptr, status},
+    {"weft|status", 2, kNoMulti, {}, "server", "the node and its view, as JSON", nullptr, status},
 };
 
 }  // namespace
 
-std::span<const Command> weft_commands() { return kCommands; }
+std::span<const Command> weft_commands() { return kWeftCommands; }
 
 }  // namespace weft

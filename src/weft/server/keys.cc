@@ -68,24 +68,22 @@ void copy(Keyspace& keys, Arguments arguments, RespWriter& reply) {
   reply.integer(move(keys, arguments[1], arguments[2], replaces, true) == Renamed::kDone ? 1 : 0);
 }
 
-constexpr KeyRange kOne{1, 1, 1};
 constexpr KeyRange kTwo{1, 2, 1};
 constexpr KeyRange kAllArguments{1, -1, 1};
-constexpr const char* kGroup = "keys";
 
-constexpr Command kCommands[] = {
-    {"copy", -3, kWrites | kMayGrow, kTwo, kGroup, "copies a key, with its deadline (DB 0, REPLACE)", copy},
-    {"del", -2, kWrites, kAllArguments, kGroup, "deletes keys; how many there were", del},
-    {"exists", -2, kFast, kAllArguments, kGroup, "how many of the keys exist", exists},
-    {"rename", 3, kWrites, kTwo, kGroup, "gives a key another name", rename},
-    {"renamenx", 3, kWrites | kFast, kTwo, kGroup, "the same, if no key has that name", renamenx},
-    {"touch", -2, kFast, kAllArguments, kGroup, "how many of the keys exist", exists},
-    {"type", 2, kFast, kOne, kGroup, "the type of what a key holds", type},
-    {"unlink", -2, kWrites | kFast, kAllArguments, kGroup, "deletes keys; how many there were", del},
+constexpr Command kKeyCommands[] = {
+    {"copy", -3, kWrites | kMayGrow, kTwo, "keys", "copies a key, with its deadline (DB 0, REPLACE)", copy},
+    {"del", -2, kWrites, kAllArguments, "keys", "deletes keys; how many there were", del},
+    {"exists", -2, kFast, kAllArguments, "keys", "how many of the keys exist", exists},
+    {"rename", 3, kWrites, kTwo, "keys", "gives a key another name", rename},
+    {"renamenx", 3, kWrites | kFast, kTwo, "keys", "the same, if no key has that name", renamenx},
+    {"touch", -2, kFast, kAllArguments, "keys", "how many of the keys exist", exists},
+    {"type", 2, kFast, kOneKey, "keys", "the type of what a key holds", type},
+    {"unlink", -2, kWrites | kFast, kAllArguments, "keys", "deletes keys; how many there were", del},
 };
 
 }  // namespace
 
-std::span<const Command> key_commands() { return kCommands; }
+std::span<const Command> key_commands() { return kKeyCommands; }
 
 }  // namespace weft

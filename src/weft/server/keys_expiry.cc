@@ -100,25 +100,23 @@ void persist(Keyspace& keys, Arguments arguments, RespWriter& reply) {
   keys.put(arguments[1], found);
 }
 
-constexpr KeyRange kOne{1, 1, 1};
 constexpr uint32_t kFlags = kWrites | kFast;
-constexpr const char* kGroup = "expiry";
 
-constexpr Command kCommands[] = {
-    {"expire", -3, kFlags, kOne, kGroup, "the key is gone after so many seconds (NX XX GT LT)", expire},
-    {"expireat", -3, kFlags, kOne, kGroup, "the key is gone at a moment, in seconds since 1970 (NX XX GT LT)",
+constexpr Command kExpiryCommands[] = {
+    {"expire", -3, kFlags, kOneKey, "expiry", "the key is gone after so many seconds (NX XX GT LT)", expire},
+    {"expireat", -3, kFlags, kOneKey, "expiry", "the key is gone at a moment, in seconds since 1970 (NX XX GT LT)",
      expireat},
-    {"expiretime", 2, kFast, kOne, kGroup, "the key's deadline, in seconds since 1970", expiretime},
-    {"persist", 2, kFlags, kOne, kGroup, "takes the key's deadline away", persist},
-    {"pexpire", -3, kFlags, kOne, kGroup, "EXPIRE in milliseconds", pexpire},
-    {"pexpireat", -3, kFlags, kOne, kGroup, "EXPIREAT in milliseconds", pexpireat},
-    {"pexpiretime", 2, kFast, kOne, kGroup, "EXPIRETIME in milliseconds", pexpiretime},
-    {"pttl", 2, kFast, kOne, kGroup, "TTL in milliseconds", pttl},
-    {"ttl", 2, kFast, kOne, kGroup, "how long the key has, in seconds; -1: for ever, -2: there is none", ttl},
+    {"expiretime", 2, kFast, kOneKey, "expiry", "the key's deadline, in seconds since 1970", expiretime},
+    {"persist", 2, kFlags, kOneKey, "expiry", "takes the key's deadline away", persist},
+    {"pexpire", -3, kFlags, kOneKey, "expiry", "EXPIRE in milliseconds", pexpire},
+    {"pexpireat", -3, kFlags, kOneKey, "expiry", "EXPIREAT in milliseconds", pexpireat},
+    {"pexpiretime", 2, kFast, kOneKey, "expiry", "EXPIRETIME in milliseconds", pexpiretime},
+    {"pttl", 2, kFast, kOneKey, "expiry", "TTL in milliseconds", pttl},
+    {"ttl", 2, kFast, kOneKey, "expiry", "how long the key has, in seconds; -1: for ever, -2: there is none", ttl},
 };
 
 }  // namespace
 
-std::span<const Command> expiry_commands() { return kCommands; }
+std::span<const Command> expiry_commands() { return kExpiryCommands; }
 
 }  // namespace weft

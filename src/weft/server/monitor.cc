@@ -76,7 +76,7 @@ void monitor(Front& front, Client& client, Arguments, RespWriter& reply) {
   reply.simple("OK");
 }
 
-constexpr Command kCommands[] = {
+constexpr Command kMonitorCommands[] = {
     {"monitor",
      1,
      kAdmin | kNoMulti,
@@ -89,6 +89,6 @@ constexpr Command kCommands[] = {
 
 }  // namespace
 
-std::span<const Command> monitor_commands() { return kCommands; }
+std::span<const Command> monitor_commands() { return kMonitorCommands; }
 
 }  // namespace weft

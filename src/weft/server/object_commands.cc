@@ -131,7 +131,7 @@ constexpr KeyRange kSecond{2, 2, 1};
 constexpr const char* kKeys = "keys";
 constexpr const char* kServer = "server";
 
-constexpr Command kCommands[] = {
+constexpr Command kObjectCommands[] = {
     {"memory", -2, kHasSubcommands, {}, kServer, "about memory"},
     {"memory|doctor", 2, 0, {}, kServer, "which limits of memory are near", nullptr, memory_doctor},
     {"memory|help", 2, kFast, {}, kServer, "what there is", nullptr, reply_help},
@@ -156,6 +156,6 @@ constexpr Command kCommands[] = {
 
 }  // namespace
 
-std::span<const Command> object_commands() { return kCommands; }
+std::span<const Command> object_commands() { return kObjectCommands; }
 
 }  // namespace weft

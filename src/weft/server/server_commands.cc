@@ -28,24 +28,22 @@ Task<void> debug_sleep(Front& front, Client& client, Arguments arguments) {
   front.out(client).simple("OK");
 }
 
-constexpr const char* kGroup = "server";
-
-constexpr Command kCommands[] = {
-    {"debug", -2, kHasSubcommands, {}, kGroup, "for tests"},
+constexpr Command kServerCommands[] = {
+    {"debug", -2, kHasSubcommands, {}, "server", "for tests"},
     {"debug|sleep",
      3,
      kAdmin | kNoMulti,
      {},
-     kGroup,
+     "server",
      "this connection waits for so many seconds",
      nullptr,
      nullptr,
      debug_sleep},
-    {"time", 1, kFast, {}, kGroup, "seconds since 1970, and microseconds", nullptr, time_of_day},
+    {"time", 1, kFast, {}, "server", "seconds since 1970, and microseconds", nullptr, time_of_day},
 };
 
 }  // namespace
 
-std::span<const Command> server_commands() { return kCommands; }
+std::span<const Command> server_commands() { return kServerCommands; }
 
 }  // namespace weft

@@ -87,18 +87,16 @@ void reset(Front& front, Client&, Arguments, RespWriter& reply) {
   reply.simple("OK");
 }
 
-constexpr const char* kGroup = "server";
-
-constexpr Command kCommands[] = {
-    {"slowlog", -2, kHasSubcommands, {}, kGroup, "commands that took long"},
-    {"slowlog|get", -2, kAdmin, {}, kGroup, "the newest of them: 10, or so many; -1: all", nullptr, get},
-    {"slowlog|help", 2, kFast, {}, kGroup, "what there is", nullptr, reply_help},
-    {"slowlog|len", 2, kAdmin | kFast, {}, kGroup, "how many there are", nullptr, len},
-    {"slowlog|reset", 2, kAdmin | kFast, {}, kGroup, "forgets them", nullptr, reset},
+constexpr Command kSlowlogCommands[] = {
+    {"slowlog", -2, kHasSubcommands, {}, "server", "commands that took long"},
+    {"slowlog|get", -2, kAdmin, {}, "server", "the newest of them: 10, or so many; -1: all", nullptr, get},
+    {"slowlog|help", 2, kFast, {}, "server", "what there is", nullptr, reply_help},
+    {"slowlog|len", 2, kAdmin | kFast, {}, "server", "how many there are", nullptr, len},
+    {"slowlog|reset", 2, kAdmin | kFast, {}, "server", "forgets them", nullptr, reset},
 };
 
 }  // namespace
 
-std::span<const Command> slowlog_commands() { return kCommands; }
+std::span<const Command> slowlog_commands() { return kSlowlogCommands; }
 
 }  // namespace weft

@@ -113,29 +113,25 @@ void msetnx(Keyspace& keys, Arguments arguments, RespWriter& reply) {
   reply.integer(1);
 }
 
-bool reads_nothing(Arguments) { return false; }
-
-constexpr KeyRange kOne{1, 1, 1};
 constexpr KeyRange kAllArguments{1, -1, 1};
 constexpr KeyRange kPairs{1, -1, 2};
-constexpr const char* kGroup = "strings";
 
-constexpr Command kCommands[] = {
-    {"append", 3, kWrites | kMayGrow | kFast, kOne, kGroup, "adds to the end of a string; its length", append},
-    {"get", 2, kFast, kOne, kGroup, "the string", get},
-    {"getdel", 2, kWrites | kFast, kOne, kGroup, "the string, which is deleted", getdel},
-    {"getrange", 4, 0, kOne, kGroup, "a part of a string, both ends included", getrange},
-    {"getset", 3, kWrites | kMayGrow | kFast, kOne, kGroup, "sets a string; the old one", getset},
-    {"mget", -2, kFast, kAllArguments, kGroup, "the strings of several keys", mget},
-    {"mset", -3, kWrites | kMayGrow, kPairs, kGroup, "sets several keys", mset, nullptr, nullptr, reads_nothing},
-    {"msetnx", -3, kWrites | kMayGrow, kPairs, kGroup, "sets several keys if none of them exists", msetnx},
-    {"setrange", 4, kWrites | kMayGrow, kOne, kGroup, "overwrites a part of a string", setrange},
-    {"strlen", 2, kFast, kOne, kGroup, "the length of a string", strlen_of},
-    {"substr", 4, 0, kOne, kGroup, "GETRANGE by its old name", getrange},
+constexpr Command kStringCommands[] = {
+    {"append", 3, kWrites | kMayGrow | kFast, kOneKey, "strings", "adds to the end of a string; its length", append},
+    {"get", 2, kFast, kOneKey, "strings", "the string", get},
+    {"getdel", 2, kWrites | kFast, kOneKey, "strings", "the string, which is deleted", getdel},
+    {"getrange", 4, 0, kOneKey, "strings", "a part of a string, both ends included", getrange},
+    {"getset", 3, kWrites | kMayGrow | kFast, kOneKey, "strings", "sets a string; the old one", getset},
+    {"mget", -2, kFast, kAllArguments, "strings", "the strings of several keys", mget},
+    {"mset", -3, kWrites | kMayGrow, kPairs, "strings", "sets several keys", mset, nullptr, nullptr, reads_nothing},
+    {"msetnx", -3, kWrites | kMayGrow, kPairs, "strings", "sets several keys if none of them exists", msetnx},
+    {"setrange", 4, kWrites | kMayGrow, kOneKey, "strings", "overwrites a part of a string", setrange},
+    {"strlen", 2, kFast, kOneKey, "strings", "the length of a string", strlen_of},
+    {"substr", 4, 0, kOneKey, "strings", "GETRANGE by its old name", getrange},
 };
 
 }  // namespace
 
-std::span<const Command> string_commands() { return kCommands; }
+std::span<const Command> string_commands() { return kStringCommands; }
 
 }  // namespace weft

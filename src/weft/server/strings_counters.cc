@@ -49,20 +49,18 @@ void incrbyfloat(Keyspace& keys, Arguments arguments, RespWriter& reply) {
   if (keys.put(arguments[1], text, old.deadline_ms, reply)) reply.bulk(text);
 }
 
-constexpr KeyRange kOne{1, 1, 1};
 constexpr uint32_t kFlags = kWrites | kMayGrow | kFast;
-constexpr const char* kGroup = "counters";
 
-constexpr Command kCommands[] = {
-    {"decr", 2, kFlags, kOne, kGroup, "one less", decr},
-    {"decrby", 3, kFlags, kOne, kGroup, "so much less", decrby},
-    {"incr", 2, kFlags, kOne, kGroup, "one more", incr},
-    {"incrby", 3, kFlags, kOne, kGroup, "so much more", incrby},
-    {"incrbyfloat", 3, kFlags, kOne, kGroup, "so much more, as a decimal number", incrbyfloat},
+constexpr Command kCounterCommands[] = {
+    {"decr", 2, kFlags, kOneKey, "counters", "one less", decr},
+    {"decrby", 3, kFlags, kOneKey, "counters", "so much less", decrby},
+    {"incr", 2, kFlags, kOneKey, "counters", "one more", incr},
+    {"incrby", 3, kFlags, kOneKey, "counters", "so much more", incrby},
+    {"incrbyfloat", 3, kFlags, kOneKey, "counters", "so much more, as a decimal number", incrbyfloat},
 };
 
 }  // namespace
 
-std::span<const Command> counter_commands() { return kCommands; }
+std::span<const Command> counter_commands() { return kCounterCommands; }
 
 }  // namespace weft

@@ -191,7 +191,7 @@ uint64_t lcs_cost(Keyspace& keys, Arguments arguments) {
   return uint64_t{a} * b > kCellsMax ? 0 : work_ns(a, b);
 }
 
-constexpr Command kCommands[] = {
+constexpr Command kLcsCommands[] = {
     {"lcs",
      -3,
      0,
@@ -207,6 +207,6 @@ constexpr Command kCommands[] = {
 
 }  // namespace
 
-std::span<const Command> lcs_commands() { return kCommands; }
+std::span<const Command> lcs_commands() { return kLcsCommands; }
 
 }  // namespace weft

@@ -117,7 +117,6 @@ void setex(Keyspace& keys, Arguments arguments, RespWriter& reply) {
 void psetex(Keyspace& keys, Arguments arguments, RespWriter& reply) {
   set_for(keys, arguments, reply, Unit::kMilliseconds, "psetex");
 }
-bool reads_nothing(Arguments) { return false; }
 
 void getex(Keyspace& keys, Arguments arguments, RespWriter& reply) {
   SetOptions options;
@@ -136,23 +135,20 @@ void getex(Keyspace& keys, Arguments arguments, RespWriter& reply) {
   }
 }
 
-constexpr KeyRange kOne{1, 1, 1};
-constexpr const char* kGroup = "strings";
-
-constexpr Command kCommands[] = {
-    {"getex", -2, kWrites | kFast, kOne, kGroup,
+constexpr Command kSetCommands[] = {
+    {"getex", -2, kWrites | kFast, kOneKey, "strings",
      "the string, and sets or removes its deadline (EX PX EXAT PXAT PERSIST)", getex},
-    {"psetex", 4, kWrites | kMayGrow, kOne, kGroup, "sets a string for so many milliseconds", psetex, nullptr, nullptr,
+    {"psetex", 4, kWrites | kMayGrow, kOneKey, "strings", "sets a string for so many milliseconds", psetex, nullptr,
+     nullptr, reads_nothing},
+    {"set", -3, kWrites | kMayGrow, kOneKey, "strings", "sets a string (NX XX GET EX PX EXAT PXAT KEEPTTL)", set,
+     nullptr, nullptr, set_reads},
+    {"setex", 4, kWrites | kMayGrow, kOneKey, "strings", "sets a string for so many seconds", setex, nullptr, nullptr,
      reads_nothing},
-    {"set", -3, kWrites | kMayGrow, kOne, kGroup, "sets a string (NX XX GET EX PX EXAT PXAT KEEPTTL)", set, nullptr,
-     nullptr, set_reads},
-    {"setex", 4, kWrites | kMayGrow, kOne, kGroup, "sets a string for so many seconds", setex, nullptr, nullptr,
-     reads_nothing},
-    {"setnx", 3, kWrites | kMayGrow | kFast, kOne, kGroup, "sets a string if the key does not exist", setnx},
+    {"setnx", 3, kWrites | kMayGrow | kFast, kOneKey, "strings", "sets a string if the key does not exist", setnx},
 };
 
 }  // namespace
 
-std::span<const Command> set_commands() { return kCommands; }
+std::span<const Command> set_commands() { return kSetCommands; }
 
 }  // namespace weft

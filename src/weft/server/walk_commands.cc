@@ -310,27 +310,25 @@ Task<void> flush(Front& front, Client& client, Arguments arguments) {
   front.out(client).simple("OK");
 }
 
-constexpr const char* kGroup = "walks";
-
-constexpr Command kCommands[] = {
+constexpr Command kWalkCommands[] = {
     {"dbsize",
      1,
      kFast | kNoMulti,
      {},
-     kGroup,
+     "walks",
      "how many keys there are; after CLUSTER ..., of those that this node is primary of",
      nullptr,
      nullptr,
      dbsize},
-    {"flushall", -1, kWrites | kNoMulti, {}, kGroup, "deletes all keys", nullptr, nullptr, flush},
-    {"flushdb", -1, kWrites | kNoMulti, {}, kGroup, "deletes all keys", nullptr, nullptr, flush},
-    {"keys", 2, kNoMulti, {}, kGroup, "all keys that match a pattern", nullptr, nullptr, keys},
-    {"randomkey", 1, kNoMulti, {}, kGroup, "one of the keys", nullptr, nullptr, randomkey},
+    {"flushall", -1, kWrites | kNoMulti, {}, "walks", "deletes all keys", nullptr, nullptr, flush},
+    {"flushdb", -1, kWrites | kNoMulti, {}, "walks", "deletes all keys", nullptr, nullptr, flush},
+    {"keys", 2, kNoMulti, {}, "walks", "all keys that match a pattern", nullptr, nullptr, keys},
+    {"randomkey", 1, kNoMulti, {}, "walks", "one of the keys", nullptr, nullptr, randomkey},
     {"scan",
      -2,
      kNoMulti,
      {},
-     kGroup,
+     "walks",
      "a page of the keys, and where to go on (MATCH COUNT TYPE)",
      nullptr,
      nullptr,
@@ -339,6 +337,6 @@ constexpr Command kCommands[] = {
 
 }  // namespace
 
-std::span<const Command> walk_commands() { return kCommands; }
+std::span<const Command> walk_commands() { return kWalkCommands; }
 
 }  // namespace weft
