@@ -12,6 +12,8 @@ import subprocess
 import sys
 import tempfile
 
+TRANSACTIONS = 64_000  # a fixed number, so that two commits do the same work
+
 # The first pattern that fits a function's name says what it is for.
 PARTS = [
     ("tables: index, records, locks", r"weft::(Table|Dlht|dlht|Blocks|Share|IndexExtents|Quiesce)|record_|hash_|XXH"),
@@ -34,7 +36,7 @@ def run(weft, workload):
         subprocess.run(["strip", "-g", weft, "-o", binary], check=True)
         out = os.path.join(folder, "out")
         bench = [binary, "bench", workload, "--nodes", "5", "--replicas", "3", "--threads", "1", "--keys", "50000",
-                 "--warmup", "0", "--seconds", "8", "--json"]
+                 "--transactions", str(TRANSACTIONS), "--json"]
         command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=" + out,
                    "--toggle-collect=weft::Worker::step()"] + bench
         done = subprocess.run(command, check=True, capture_output=True, text=True)

@@ -107,6 +107,20 @@ TEST(Bench, OpenLoopRunsAboutAsManyAsArrive) {
   EXPECT_EQ((*opened)->check(), "");
 }
 
+// So that what two builds do for them can be compared, instruction by instruction.
+TEST(Bench, AFixedNumberOfTransactions) {
+  auto opened = Bench::open(small("smallbank"), nullptr);
+  ASSERT_TRUE(opened) << opened.error().text();
+  const Options& cluster = (*opened)->cluster().options();
+  const uint64_t clients = uint64_t{cluster.limits.inflight} * static_cast<uint64_t>(cluster.nodes * cluster.workers);
+  DriveOptions options = brief();
+  options.transactions = 3 * clients - 1;
+  const auto report = (*opened)->run(options);
+  ASSERT_TRUE(report) << report.error().text();
+  EXPECT_EQ(report->committed, 3 * clients);
+  EXPECT_EQ((*opened)->check(), "");
+}
+
 TEST(Bench, OneClientAloneMeetsNobody) {
   auto opened = Bench::open(small("smallbank"), nullptr);
   ASSERT_TRUE(opened) << opened.error().text();

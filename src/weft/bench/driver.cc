@@ -55,6 +55,7 @@ struct alignas(64) State {
 struct Run {
   const Workload* workload;
   std::atomic<Stage> phase{Stage::kWarmup};
+  uint64_t calls = UINT64_MAX;                 // that each client makes, unless it is stopped before
   std::vector<std::unique_ptr<State>> states;  // by node, then worker
 };
 
@@ -107,7 +108,7 @@ Task<void> transact(Session& session, const Run& run, State& state, const Call& 
 
 Task<void> client(Session& session, const Run& run, State& state, uint64_t seed) {
   Random random(seed);
-  while (run.phase.load(std::memory_order_relaxed) != Stage::kStop) {
+  for (uint64_t n = 0; n < run.calls && run.phase.load(std::memory_order_relaxed) != Stage::kStop; ++n) {
     uint64_t started_ns = session.now_ns();
     if (state.arrivals.mean_gap_ns > 0) {
       started_ns = state.arrivals.take(started_ns);
@@ -119,6 +120,10 @@ Task<void> client(Session& session, const Run& run, State& state, uint64_t seed)
     Task<void> work = transact(session, run, state, call, started_ns);
     co_await work;
   }
+}
+
+uint64_t clients_of(const Options& spec, const DriveOptions& options) {
+  return options.alone ? 1 : uint64_t{spec.limits.inflight} * static_cast<uint64_t>(spec.nodes * spec.workers);
 }
 
 std::vector<Cluster::Handle> spawn_clients(Cluster& cluster, Run& run, const DriveOptions& options, uint64_t now_ns) {
@@ -161,24 +166,39 @@ class Watch {
 
   void warm_up() { pause(clock_.now_ns(), options_.warmup_seconds); }
 
-  void measure(DriveResult& result) {
-    const Counters before = cluster_.counters();
+  void begin() {
+    before_ = cluster_.counters();
     run_.phase.store(Stage::kMeasure, std::memory_order_relaxed);
-    const uint64_t begin_ns = clock_.now_ns();
+    begin_ns_ = clock_.now_ns();
+  }
+
+  void measure(DriveResult& result) {
     const int slices = std::max(1, options_.slices);
     for (int slice = 1; slice <= slices && !ended(); ++slice) {
       const uint64_t slice_ns = clock_.now_ns();
       const uint64_t committed = committed_of(run_);
-      ticks(begin_ns, options_.seconds * slice / slices, before);
+      ticks(options_.seconds * slice / slices);
       const double took = static_cast<double>(clock_.now_ns() - slice_ns) / 1e9;
       if (took > 0) result.slice_tps.push_back(static_cast<double>(committed_of(run_) - committed) / took);
     }
-    run_.phase.store(Stage::kStop, std::memory_order_relaxed);
-    result.seconds = static_cast<double>(clock_.now_ns() - begin_ns) / 1e9;
-    result.counters = counters_between(before, cluster_.counters());
+    end(result);
+  }
+
+  // Until the clients have run what they were to run.
+  void wait_for(const std::vector<Cluster::Handle>& handles, DriveResult& result) {
+    const auto done = [](const Cluster::Handle& handle) { return handle.done(); };
+    while (!ended() && !std::all_of(handles.begin(), handles.end(), done)) pause(clock_.now_ns(), 1e-3);
+    end(result);
+    if (result.seconds > 0) result.slice_tps.push_back(static_cast<double>(committed_of(run_)) / result.seconds);
   }
 
  private:
+  void end(DriveResult& result) {
+    run_.phase.store(Stage::kStop, std::memory_order_relaxed);
+    result.seconds = static_cast<double>(clock_.now_ns() - begin_ns_) / 1e9;
+    result.counters = counters_between(before_, cluster_.counters());
+  }
+
   bool ended() const { return options_.interrupted != nullptr && options_.interrupted->load(); }
 
   void pause(uint64_t begin_ns, double until_seconds) {
@@ -189,20 +209,20 @@ class Watch {
   }
 
   // Waits until `until_seconds` after the beginning, reporting on the way.
-  void ticks(uint64_t begin_ns, double until_seconds, const Counters& before) {
-    const auto elapsed = [&] { return static_cast<double>(clock_.now_ns() - begin_ns) / 1e9; };
+  void ticks(double until_seconds) {
+    const auto elapsed = [&] { return static_cast<double>(clock_.now_ns() - begin_ns_) / 1e9; };
     while (!ended() && elapsed() < until_seconds) {
       const uint64_t tick_ns = clock_.now_ns();
       const uint64_t committed = committed_of(run_);
-      pause(begin_ns, std::min(until_seconds, elapsed() + 1.0 / kTicksPerSecond));
+      pause(begin_ns_, std::min(until_seconds, elapsed() + 1.0 / kTicksPerSecond));
       const double took = static_cast<double>(clock_.now_ns() - tick_ns) / 1e9;
       if (options_.on_progress && took > 0) {
-        report(elapsed(), static_cast<double>(committed_of(run_) - committed) / took, before);
+        report(elapsed(), static_cast<double>(committed_of(run_) - committed) / took);
       }
     }
   }
 
-  void report(double seconds, double tps, const Counters& before) {
+  void report(double seconds, double tps) {
     Live live{.seconds = seconds, .tps = tps};
     Histogram latency;
     uint64_t aborted = 0;
@@ -213,7 +233,7 @@ class Watch {
     live.p50_us = static_cast<double>(latency.quantile(0.5)) / 1e3;
     live.p99_us = static_cast<double>(latency.quantile(0.99)) / 1e3;
     live.abort_share = ratio(aborted, aborted + committed_of(run_));
-    const Counters now = counters_between(before, cluster_.counters());
+    const Counters now = counters_between(before_, cluster_.counters());
     live.nw_batch = ratio(now.messages_sent, now.packets_sent);
     live.ht_batch = ratio(now.table_batched, now.table_batches);
     options_.on_progress(live);
@@ -223,6 +243,8 @@ class Watch {
   Run& run_;
   const DriveOptions& options_;
   Clock& clock_;
+  Counters before_;
+  uint64_t begin_ns_ = 0;
 };
 
 }  // namespace
@@ -240,10 +262,20 @@ Counters counters_between(const Counters& before, const Counters& after) {
 DriveResult drive(Cluster& cluster, const Workload& workload, const DriveOptions& options, Clock& clock) {
   DriveResult result;
   Run run{.workload = &workload, .states = {}};
-  const std::vector<Cluster::Handle> handles = spawn_clients(cluster, run, options, clock.now_ns());
   Watch watch(cluster, run, options, clock);
-  watch.warm_up();
-  watch.measure(result);
+  if (options.transactions != 0) {
+    const uint64_t clients = clients_of(cluster.options(), options);
+    run.calls = (options.transactions + clients - 1) / clients;
+    watch.begin();
+  }
+  const std::vector<Cluster::Handle> handles = spawn_clients(cluster, run, options, clock.now_ns());
+  if (options.transactions != 0) {
+    watch.wait_for(handles, result);
+  } else {
+    watch.warm_up();
+    watch.begin();
+    watch.measure(result);
+  }
   for (const Cluster::Handle& handle : handles) handle.wait();
 
   for (const auto& state : run.states) {

@@ -35,6 +35,8 @@ struct DriveOptions {
   double rate = 0;  // transactions a second over the whole cluster; 0: closed loop
   double warmup_seconds = 0.5;
   double seconds = 5;
+  uint64_t transactions =
+      0;               // run so many (or a few more: each client the same number), however long it takes; 0: by time
   bool alone = false;  // one client in the whole cluster: the latency of a transaction that meets no other
   int slices = 5;      // the measured time is cut into this many, for the spread
   uint64_t seed = 1;

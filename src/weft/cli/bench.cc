@@ -27,6 +27,7 @@ struct BenchFlags {
   double seconds = 5, warmup = 0.5, rate = 0;
   uint32_t inflight = 64;
   int64_t keys = 0;
+  uint64_t transactions = 0;
   uint64_t seed = 1;
   bool json = false, markdown = false;
 };
@@ -76,6 +77,7 @@ int run_one(const BenchFlags& flags, const bench::BenchOptions& options) {
   if (!opened) return fail(opened.error());
   bench::DriveOptions drive;
   drive.seconds = flags.seconds;
+  drive.transactions = flags.transactions;
   drive.warmup_seconds = flags.warmup;
   drive.rate = flags.rate;
   drive.seed = flags.seed;
@@ -122,7 +124,7 @@ int run_phases(const BenchFlags& flags, const bench::BenchOptions& options, bool
 int run_bench(BenchFlags flags, const CLI::App& command) {
   const bool all = flags.workload == "all", phases = flags.workload == "phases";
   if (all || phases) {
-    for (const char* flag : {"--json", "--rate", "--off", "--protocol", "--warmup", "--inflight"}) {
+    for (const char* flag : {"--json", "--rate", "--off", "--protocol", "--warmup", "--inflight", "--transactions"}) {
       if (command.count(flag) == 0 || (all && std::string_view(flag) == "--inflight")) continue;
       return refuse(std::string(flag) + " does not go with `bench " + flags.workload + "`, which sets it");
     }
@@ -131,6 +133,8 @@ int run_bench(BenchFlags flags, const CLI::App& command) {
     }
     if (command.count("--nodes") == 0) flags.cluster.nodes = kAllNodes;
     if (phases && command.count("--fabric") == 0) flags.fabric = "shm";
+  } else if (command.count("--transactions") > 0 && command.count("--warmup") + command.count("--seconds") > 0) {
+    return refuse("--transactions runs for as long as they take, without --warmup and --seconds");
   } else if (flags.markdown || !flags.label.empty()) {
     return refuse("--markdown and --label go with `bench all` and `bench phases` only");
   }
@@ -159,6 +163,9 @@ void add_flags(CLI::App& command, BenchFlags& flags) {
       .add_option("--seconds", flags.seconds,
                   "How long to measure; of each run with all (default there: 8) and phases (3)")
       ->capture_default_str();
+  command.add_option(
+      "--transactions", flags.transactions,
+      "Of one workload: run so many, in place of --warmup and --seconds; the same number by each client");
   command.add_option("--warmup", flags.warmup, "Seconds before that")->capture_default_str();
   command.add_option("--inflight", flags.inflight, "Transactions a worker runs at a time, 1 to 200")
       ->capture_default_str();
