@@ -134,6 +134,7 @@ void VerbQueue::start(Posted& posted) {
   const bool cut_off = posted.lost || network()->severed(wire_->node_, to_);
   if (posted.flushed || cut_off) {
     posted.status = VerbStatus::kFlushed;
+    if (cut_off) break_behind(posted);  // also what would start when there is a connection again
     finish(posted);
   } else if (atomic(posted.verb)) {
     do_atomic(posted);
@@ -238,11 +239,16 @@ void VerbQueue::end_atomic(Posted& posted) {
 void VerbQueue::refuse(Posted& posted) {
   posted.status = VerbStatus::kRefused;
   posted.lines.clear();
+  break_behind(posted);
+  finish(posted);
+}
+
+// Nothing that was posted behind it has an effect, until the queue is reset.
+void VerbQueue::break_behind(const Posted& posted) {
   broken_generation_ = std::max(broken_generation_, posted.generation);
   for (Posted& behind : verbs_) {
     if (behind.number > posted.number && behind.generation <= posted.generation) behind.flushed = true;
   }
-  finish(posted);
 }
 
 void VerbQueue::finish(Posted& posted) {

@@ -74,6 +74,7 @@ class VerbQueue final : public EventSink {
   void end_atomic(Posted& posted);
   std::byte* reached(const Posted& posted, const Regions::Section& section) const;
   void refuse(Posted& posted);
+  void break_behind(const Posted& posted);
   void finish(Posted& posted);
   void respond();
   void set(uint64_t in_ns, EventKind kind, const Posted& posted);

@@ -387,6 +387,28 @@ TEST_F(VerbsTest, ARefusedVerbBreaksTheQueueUntilReset) {
   EXPECT_EQ(load<uint64_t>(region_->base()), 5U);
 }
 
+// What was posted while there was no connection has no effect when there is one again: the second part of a post would
+// land without the first.
+TEST_F(VerbsTest, WhatIsBehindACutVerbIsFlushedAlsoWhenTheConnectionIsBack) {
+  for (const NodeId node : {kInitiator, kTarget}) network_->set_incarnation(node, 1);
+  network_->sever(kInitiator, kTarget);
+  uint64_t value = 5;
+  std::vector<Verb> verbs{verb(VerbKind::kWrite, 0, 8, &value, 1), verb(VerbKind::kWrite, 8, 8, &value, 2)};
+  verbs[1].follows = true;
+  ASSERT_TRUE(post(verbs));
+  ASSERT_TRUE(events_.run_one());  // the first one arrives
+  network_->mend(kInitiator, kTarget);
+  auto done = run_all();
+  ASSERT_EQ(done.size(), 2U);
+  for (const Completion& completion : done) EXPECT_EQ(completion.status, VerbStatus::kFlushed);
+  EXPECT_EQ(load<uint64_t>(region_->base() + 8), 0U);
+  wire()->reset(kTarget);
+  ASSERT_TRUE(post(verbs));
+  done = run_all();
+  ASSERT_EQ(done.size(), 2U);
+  EXPECT_EQ(done[1].status, VerbStatus::kDone);
+}
+
 TEST_F(VerbsTest, BadRegionsOffsetsAndMissingGrantsAreRefused) {
   uint64_t value = 0;
   Verb wrong_region = verb(VerbKind::kRead, 0, 8, &value, 1);

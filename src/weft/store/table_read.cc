@@ -37,9 +37,9 @@ ReadResult Table::read(const HashedKey& key, std::byte* value, size_t value_max)
         result.found = true;
         return result;
       }
-      // What two holders of one lock have installed stays torn.
-      const bool installs = result.word.owner() || bugs_.has(Bug::kLocksByCpu);
-      if (look == Look::kTorn && installs && patience.lost()) {
+      // Somebody is slow to install it. Or it stays so, by a fault of a peer: that costs whoever reads it, and not this
+      // worker.
+      if (look == Look::kTorn && patience.lost()) {
         WEFT_MARK("table: torn by a peer's verb");
         result.torn = true;
         return result;
