@@ -230,8 +230,8 @@ Contact Agent::contact_of(const Member& member) const {
 void Agent::suspect(uint64_t now_ns) {
   for (const Member& member : view_->members) detector_.set_contact(member.node, contact_of(member), now_ns);
   const FailureDetector::Verdict verdict = detector_.judge(now_ns);
-  suspects_.store(verdict.silent, std::memory_order_relaxed);
-  if (verdict.silent == 0) return set_lost({});
+  suspects_.store(verdict.silent | verdict.gone, std::memory_order_relaxed);
+  if ((verdict.silent | verdict.gone) == 0) return set_lost({});
   if ((verdict.silent & ~told_unheard_) != 0) ask_leases(now_ns);  // the others may not hear it either
   if (verdict.gone == 0 || now_ns < next_proposal_ns_) return;
   const Result<View> next = without_members(*view_, verdict.gone);
@@ -244,7 +244,7 @@ void Agent::suspect(uint64_t now_ns) {
   }
   set_lost({});
   for (const Member& member : view_->members) {
-    if ((verdict.gone & node_bit(member.node)) != 0) say_suspected(member, verdict.change, now_ns);
+    if ((verdict.gone & node_bit(member.node)) != 0) say_suspected(member, verdict, now_ns);
   }
   propose(*next, verdict.change, now_ns);
 }
@@ -261,11 +261,13 @@ bool Agent::may_renew(uint64_t silent) const {
 }
 
 // Once of each incarnation: it may be proposed again and again until the view is without it.
-void Agent::say_suspected(const Member& member, const Change& change, uint64_t now_ns) {
+void Agent::say_suspected(const Member& member, const FailureDetector::Verdict& verdict, uint64_t now_ns) {
   EventLog* const events = node_->engine(WorkerId(0))->events();
   if (std::exchange(peer(member.node).suspected, member.incarnation) == member.incarnation || events == nullptr) return;
+  const Change& change = verdict.change;
   const bool link = change.cause == Cause::kLink && (change.of & node_bit(member.node)) != 0;
   const auto why = [&]() -> std::string_view {
+    if ((verdict.silent & node_bit(member.node)) == 0) return "it says that it does not hear this node";
     switch (detector_.contact(member.node)) {
       case Contact::kEnded:
         return "its process has ended";

@@ -90,7 +90,7 @@ class Agent final : public Chore {
   void update_lease();
   Contact contact_of(const Member& member) const;
   bool may_renew(uint64_t silent) const;
-  void say_suspected(const Member& member, const Change& change, uint64_t now_ns);
+  void say_suspected(const Member& member, const FailureDetector::Verdict& verdict, uint64_t now_ns);
   void suspect(uint64_t now_ns);
   void offer_whole(uint64_t now_ns);
   void propose(View next, Change change, uint64_t now_ns);

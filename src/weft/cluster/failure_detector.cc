@@ -16,8 +16,10 @@ void FailureDetector::adopt(const View& view, uint64_t now_ns) {
   if (view.change.cause == Cause::kLink) {
     for_each_node(view.change.of, [&](NodeId gone) {
       for (const auto& [end, other] : {std::pair(gone, view.change.by), std::pair(view.change.by, gone)}) {
-        peers_[end.value].links |= node_bit(other);
-        peers_[end.value].links_ns = now_ns;
+        Peer& peer = peers_[end.value];
+        if (now_ns > peer.links_ns + kRemembersPaces * pace_ns_) peer.links = 0;
+        peer.links |= node_bit(other);
+        peer.links_ns = now_ns;
       }
     });
   }
@@ -42,7 +44,8 @@ void FailureDetector::heard(NodeId node, uint64_t now_ns) { peers_[node.value].h
 
 bool FailureDetector::heard_here(NodeId node, uint64_t unheard, uint64_t now_ns) {
   Peer& peer = peers_[node.value];
-  peer.here_ns = now_ns;
+  peer.here_ns = peer.deaf_upto_ns = now_ns;
+  if ((peer.unheard & unheard & node_bit(self_)) == 0) peer.deaf_from_ns = now_ns;
   return std::exchange(peer.unheard, unheard) != unheard;
 }
 
@@ -53,6 +56,7 @@ void FailureDetector::was_away(uint64_t for_ns, uint64_t now_ns) {
   for (Peer& peer : peers_) {
     peer.heard_ns = std::min(peer.heard_ns + for_ns, now_ns);
     peer.here_ns = std::min(peer.here_ns + for_ns, now_ns);
+    peer.deaf_from_ns = std::min(peer.deaf_from_ns + for_ns, now_ns);
   }
 }
 
@@ -63,24 +67,40 @@ uint64_t FailureDetector::silent_from_ns(const Peer& peer) const {
   return std::min(peer.heard_ns + lease_ns_, peer.here_ns + 2 * lease_ns_);
 }
 
+// F3. Who does not hear this node says so early, and must go on saying it until its lease would be over.
+uint64_t FailureDetector::lost_from_ns(const Peer& peer) const {
+  const bool deaf = (peer.unheard & node_bit(self_)) != 0 && peer.deaf_upto_ns >= peer.deaf_from_ns + early_ns();
+  return std::min(silent_from_ns(peer), deaf ? peer.deaf_from_ns + early_ns() : UINT64_MAX);
+}
+
 // Members ask each other four times in a lease. When the first of them has not heard a dead one for a lease, what the
 // others told last is up to a quarter old, and what they knew then another quarter behind: they say so early.
 uint64_t FailureDetector::unheard(uint64_t now_ns) const {
-  const uint64_t early_ns = lease_ns_ - lease_ns_ * 3 / 8;
   uint64_t mask = 0;
   for_each_node(others(), [&](NodeId node) {
     const Peer& peer = peers_[node.value];
     const uint64_t from_ns = silent_from_ns(peer);
-    if (now_ns > (peer.contact == Contact::kOpen ? from_ns - early_ns : from_ns)) mask |= node_bit(node);
+    if (now_ns > (peer.contact == Contact::kOpen ? from_ns - early_ns() : from_ns)) mask |= node_bit(node);
   });
   return mask;
 }
 
-bool FailureDetector::loses_to(NodeId a, NodeId b, uint64_t now_ns) const {
+// The members that it does not hear or that do not hear it, as far as that is known here.
+uint64_t FailureDetector::lost_links(NodeId node, uint64_t lost_here) const {
+  uint64_t lost = node == self_ ? lost_here : peers_[node.value].unheard;
+  if (node != self_ && (lost_here & node_bit(node)) != 0) lost |= node_bit(self_);
+  for_each_node(others() & ~node_bit(node), [&](NodeId other) {
+    if ((peers_[other.value].unheard & node_bit(node)) != 0) lost |= node_bit(other);
+  });
+  return lost & members_;
+}
+
+bool FailureDetector::loses_to(NodeId a, NodeId b, uint64_t lost_here, uint64_t now_ns) const {
   const auto rank = [&](NodeId node, NodeId other) {
     const Peer& peer = peers_[node.value];
     const bool late = now_ns > peer.links_ns + kRemembersPaces * pace_ns_;
-    return std::pair(late ? 0 : std::popcount(peer.links & ~node_bit(other)), peer.incarnation);
+    const uint64_t links = (late ? 0 : peer.links) | lost_links(node, lost_here);
+    return std::pair(std::popcount(links & ~node_bit(other)), peer.incarnation);
   };
   return rank(a, b) > rank(b, a);
 }
@@ -88,42 +108,37 @@ bool FailureDetector::loses_to(NodeId a, NodeId b, uint64_t now_ns) const {
 FailureDetector::Verdict FailureDetector::judge(uint64_t now_ns) const {
   Verdict verdict;
   uint64_t since_ns = 0;
-  uint64_t missing = 0;  // those that others may hear
+  uint64_t ended = 0, closed = 0, lost = 0;  // lost: a link, so that others may hear it
   for_each_node(others(), [&](NodeId node) {
     const Peer& peer = peers_[node.value];
-    const uint64_t from_ns = silent_from_ns(peer);
-    if (now_ns <= from_ns) return;
-    verdict.silent |= node_bit(node);
-    if (peer.contact == Contact::kEnded) return;
-    since_ns = std::max(since_ns, from_ns);
-    ++missing;
-  });
-  if (verdict.silent == 0) return verdict;
-  const bool outnumbered = missing > 1 && now_ns < since_ns + (missing - 1) * lease_ns_ / 2;  // F4
-  // Nobody hears it: every member that this one hears says so, and there is one, unless there are only these two.
-  const uint64_t witnesses = others() & ~verdict.silent;
-  uint64_t unheard = witnesses != 0 || std::popcount(members_) == 2 ? ~uint64_t{0} : 0;
-  for_each_node(witnesses, [&](NodeId node) { unheard &= peers_[node.value].unheard; });
-  uint64_t ended = 0, closed = 0, links = 0;
-  for_each_node(verdict.silent, [&](NodeId node) {
-    const Peer& peer = peers_[node.value];
+    if (now_ns > silent_from_ns(peer)) verdict.silent |= node_bit(node);
+    if (now_ns <= lost_from_ns(peer)) return;
     if (peer.contact == Contact::kEnded) {
       ended |= node_bit(node);
-    } else if (outnumbered) {
       return;
-    } else if (peer.contact == Contact::kClosed) {
-      closed |= node_bit(node);
-    } else if ((unheard & node_bit(node)) != 0) {
-      verdict.gone |= node_bit(node);
-    } else {
-      const bool stays = loses_to(node, self_, now_ns);
-      if (now_ns > silent_from_ns(peer) + (stays ? pace_ns_ / 16 : lease_ns_ / 2)) links |= node_bit(node);
     }
+    (peer.contact == Contact::kClosed ? closed : lost) |= node_bit(node);
+    since_ns = std::max(since_ns, lost_from_ns(peer));
   });
-  verdict.gone |= ended | closed | links;
+  const auto missing = static_cast<uint64_t>(std::popcount(closed | lost));
+  if (missing > 1 && now_ns < since_ns + (missing - 1) * lease_ns_ / 2) closed = lost = 0;  // F4
+  const uint64_t witnesses = others() & ~verdict.silent;
+  uint64_t unheard = 0, links = 0;
+  for_each_node(lost, [&](NodeId node) {
+    const Peer& peer = peers_[node.value];
+    const bool silent = (verdict.silent & node_bit(node)) != 0;
+    bool heard = !silent;  // by somebody whom this one hears
+    for_each_node(witnesses & ~node_bit(node),
+                  [&](NodeId other) { heard = heard || (peers_[other.value].unheard & node_bit(node)) == 0; });
+    const bool stays = loses_to(node, self_, lost, now_ns);
+    const bool waited = now_ns > lost_from_ns(peer) + (stays ? pace_ns_ / 16 : lease_ns_);
+    const bool everybody = !heard && witnesses != 0;
+    if (everybody || waited) (heard ? links : unheard) |= node_bit(node);
+  });
+  verdict.gone = ended | closed | links | unheard;
   verdict.change.by = self_;
   const std::array<std::pair<Cause, uint64_t>, 4> causes = {
-      {{Cause::kLink, links}, {Cause::kMisconduct, closed}, {Cause::kEnded, ended}, {Cause::kUnheard, verdict.gone}}};
+      {{Cause::kLink, links}, {Cause::kMisconduct, closed}, {Cause::kEnded, ended}, {Cause::kUnheard, unheard}}};
   for (const auto& [cause, of] : causes) {
     if (of == 0) continue;
     verdict.change.cause = cause;

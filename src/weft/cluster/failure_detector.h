@@ -3,10 +3,11 @@
 // F1: a member is silent at once when its process has ended, when it sent what no correct member sends, or when the
 //     connection to it is lost; else when it was not heard of for a lease, or not in the newest view for two.
 // F2: members tell each other whom they do not hear. Whom nobody hears any more goes at once.
-// F3: whom others still hear has lost a link, and one of its two ends goes: the one that has lost links with more other
-//     members of late, else the younger. The end that stays proposes that, after the short time in which others may
-//     find out that they do not hear it either; the end that is to go waits for longer, in case the other one cannot.
-// F4: of two halves the smaller goes: the more are silent here, the longer it waits for somebody who misses fewer.
+// F3: a link is lost if either end does not hear the other; then one of the two goes: the one that has lost links with
+//     more other members, now or of late, else the younger. The end that stays proposes that, after the short time in
+//     which others may find out that they do not hear it either; the end that is to go waits for a lease, in case the
+//     other one cannot.
+// F4: of two halves the smaller goes: the more are lost here, the longer it waits for somebody who misses fewer.
 //
 // A view change does not start the count anew: members that come and go all the time do not hide one that is silent.
 // The time that this node itself did not run does not count: after a stall of the whole machine the first to wake would
@@ -50,7 +51,7 @@ class FailureDetector {
 
   struct Verdict {
     uint64_t silent = 0;  // bit n: node n
-    uint64_t gone = 0;    // those of them to be removed now
+    uint64_t gone = 0;    // to be removed now; not all of them need be silent here
     Change change;        // why
   };
   Verdict judge(uint64_t now_ns) const;
@@ -62,16 +63,23 @@ class FailureDetector {
   struct Peer {
     uint32_t incarnation = 0;  // 0: no member
     Contact contact = Contact::kOpen;
-    uint64_t heard_ns = 0;    // the last time: of any view
-    uint64_t here_ns = 0;     // and of the view that was the newest here then
-    uint64_t contact_ns = 0;  // when its connection was found to be lost or closed
-    uint64_t unheard = 0;     // whom it does not hear
+    uint64_t heard_ns = 0;      // the last time: of any view
+    uint64_t here_ns = 0;       // and of the view that was the newest here then
+    uint64_t contact_ns = 0;    // when its connection was found to be lost or closed
+    uint64_t unheard = 0;       // whom it does not hear, as it says
+    uint64_t deaf_from_ns = 0;  // unheard has this node: when it said so first
+    uint64_t deaf_upto_ns = 0;  // and last
     uint64_t links = 0;  // members with which it has lost a link while others heard it; of its node, not of the process
     uint64_t links_ns = 0;  // the last of them
   };
   uint64_t silent_from_ns(const Peer& peer) const;
-  bool loses_to(NodeId a, NodeId b, uint64_t now_ns) const;
-  uint64_t others() const { return members_ & ~(uint64_t{1} << self_.value); }
+  // When the link with it counts as lost, because it is silent or because it does not hear this node.
+  uint64_t lost_from_ns(const Peer& peer) const;
+  uint64_t lost_links(NodeId node, uint64_t lost_here) const;
+  bool loses_to(NodeId a, NodeId b, uint64_t lost_here, uint64_t now_ns) const;
+  uint64_t others() const { return members_ & ~node_bit(self_); }
+  // Members say early whom they do not hear: so much before a lease is over.
+  uint64_t early_ns() const { return lease_ns_ - lease_ns_ * 3 / 8; }
 
   const NodeId self_;
   const uint64_t lease_ns_;

@@ -9,7 +9,7 @@ namespace weft {
 namespace {
 
 constexpr uint64_t kLease = 1'600'000;
-constexpr uint64_t kShort = kLease / 16, kLong = kLease / 2;
+constexpr uint64_t kShort = kLease / 16, kLong = kLease;
 
 uint64_t bits(std::initializer_list<int> nodes) {
   uint64_t mask = 0;
@@ -66,8 +66,22 @@ TEST_F(FailureDetectorTest, SilenceCountsAfterALeaseAndWhoIsNotInTheViewAfterTwo
   EXPECT_EQ(verdict().silent, 0U);
   ++now_;
   EXPECT_EQ(verdict().silent, bits({1}));
+  now_ += kShort;
   EXPECT_EQ(verdict().gone, bits({1}));
   EXPECT_EQ(verdict().change, (Change{Cause::kUnheard, NodeId(0), bits({1})}));
+}
+
+// Who it is that has failed nobody can say: so the elder stays, if it can say so itself.
+TEST_F(FailureDetectorTest, OfTwoMembersTheYoungerGoes) {
+  for (const int self : {0, 1}) {
+    be(self, 2);
+    lose(1 - self);
+    now_ += (self == 0 ? kShort : kLong) - 1;
+    EXPECT_EQ(verdict().gone, 0U);
+    ++now_;
+    EXPECT_EQ(verdict().gone, bits({1 - self}));
+    EXPECT_EQ(verdict().change.cause, Cause::kUnheard);
+  }
 }
 
 TEST_F(FailureDetectorTest, WhoHasEndedOrMisbehavedGoesAtOnce) {
@@ -151,10 +165,80 @@ TEST_F(FailureDetectorTest, AFlappingLinkCostsTheYoungerEndEachTime) {
   }
 }
 
+// What node 0 sends to node 2 is lost. Node 2 says that it does not hear node 0, early, and goes on saying so.
+TEST_F(FailureDetectorTest, ALinkThatIsLostOneWayIsLost) {
+  be(0, 3);
+  for (int i = 0; i < 3; ++i) {
+    hear(1, 0);
+    hear(2, bits({0}));
+    EXPECT_EQ(verdict().gone, 0U);
+    now_ += kLease / 4;
+  }
+  hear(1, 0);
+  hear(2, bits({0}));
+  now_ += kShort;
+  EXPECT_EQ(verdict().silent, 0U);
+  EXPECT_EQ(verdict().gone, bits({2}));
+  EXPECT_EQ(verdict().change, (Change{Cause::kLink, NodeId(0), bits({2})}));
+  be(2, 3);  // the other end would do it later
+  for (int i = 0; i < 5; ++i) {
+    now_ += kLease / 4;
+    hear(1, 0);
+  }
+  EXPECT_EQ(verdict().silent, bits({0}));
+  EXPECT_EQ(verdict().gone, 0U);
+}
+
+TEST_F(FailureDetectorTest, WhoDoesNotHearForAMomentIsNotLost) {
+  be(0, 3);
+  for (int i = 0; i < 20; ++i) {
+    hear(1, 0);
+    hear(2, i % 3 != 0 ? bits({0}) : 0);
+    now_ += kLease / 4;
+    EXPECT_EQ(verdict().gone, 0U) << i;
+  }
+  // Nor while this node did not run: what it reads then was said before.
+  hear(1, 0);
+  hear(2, bits({0}));
+  now_ += 3 * kLease;
+  detector_->was_away(3 * kLease, now_);
+  hear(1, 0);
+  hear(2, bits({0}));
+  EXPECT_EQ(verdict().gone, 0U);
+}
+
+// A node whose receiver is dead says of everybody that it does not hear them, and everybody hears it.
+TEST_F(FailureDetectorTest, WhoHearsNobodyGoesAndNotTheOthers) {
+  be(0, 3);  // the eldest is deaf: it costs itself all the same
+  now_ += kLease + 1;
+  EXPECT_EQ(verdict().silent, bits({1, 2}));
+  now_ += kLease - 2;
+  EXPECT_EQ(verdict().gone, 0U);
+  now_ += 2;
+  EXPECT_EQ(verdict().gone, bits({1, 2}));  // it is still there: so the others cannot
+  EXPECT_EQ(verdict().change.cause, Cause::kUnheard);
+  be(2, 3);
+  for (int i = 0; i < 4; ++i) {
+    hear(1, 0);
+    hear(0, bits({1, 2}));
+    now_ += kLease / 4;
+  }
+  EXPECT_EQ(verdict().gone, bits({0}));
+}
+
 TEST_F(FailureDetectorTest, LostLinksAreForgotten) {
   be(2, 4);
   link_lost(0, 1);
   now_ += FailureDetector::kRemembersPaces * kLease + 1;
+  hear_all_but(0);
+  lose(0);
+  now_ += kShort;
+  EXPECT_EQ(verdict().gone, 0U);
+  be(2, 4);  // one more does not bring the old ones back: node 0 and node 2 have lost as many of late
+  link_lost(0, 1);
+  now_ += FailureDetector::kRemembersPaces * kLease + 1;
+  link_lost(0, 3);
+  link_lost(2, 3);
   hear_all_but(0);
   lose(0);
   now_ += kShort;

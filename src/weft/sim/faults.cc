@@ -22,7 +22,7 @@ void draw_link(Random& random, int nodes, uint64_t lease_ns, FaultWindow& window
   window.to_ns = window.from_ns + random.between(lease_ns / 4, 4 * lease_ns);
   // Of two that have lost each other the younger goes, at first the one with the larger id: more often that is the one
   // that does not hear of it.
-  if (window.fault == Fault::kBreak && window.factor % 4 == 0 && window.b < window.a) std::swap(window.a, window.b);
+  if (window.fault == Fault::kBreak && window.factor % 8 != 0 && window.b < window.a) std::swap(window.a, window.b);
 }
 
 // One that stays down, or one that flaps: down and up again for about as long, several times.
