@@ -11,6 +11,9 @@ void Turns::begin(uint64_t now_ns) {
 
 void Turns::enter(Share& share) const {
   if (share.turn == turn_) return;
+  const uint64_t idle_ns = began_ns_ - std::min(began_ns_, share.worked_ns);
+  share.lately_ns >>= std::min<uint64_t>(idle_ns / kForgetNs, 63);
+  share.worked_ns = began_ns_;
   share.turn = turn_;
   share.spent_ns = 0;
   share.had_ns = std::max(share.had_ns, level_ns_);
@@ -72,6 +75,7 @@ bool Turns::go_on() {
     const auto [share, coroutine] = from->begin()->second;
     level_ns_ = std::max(level_ns_, from->begin()->first);
     from->erase(from->begin());
+    share->worked_ns = began_ns_;  // it has asked all the time
     enter(*share);
     if (from != &inside_) {
       share->paid_ns = std::min(share->lately_ns, budget_ns_);

@@ -30,13 +30,15 @@ class Turns {
  public:
   static constexpr uint64_t kSmallNs = 20'000;
   static constexpr uint64_t kCeiling = 4;
+  static constexpr uint64_t kForgetNs = 10'000'000;  // of a client that asks for nothing: half of what it asked for
 
   // A client's.
   struct Share {
     uint64_t turn = 0;       // in which it worked last
+    uint64_t worked_ns = 0;  // when that began
     uint64_t spent_ns = 0;   // in that one
     uint64_t had_ns = 0;     // so far, on the scale of those that share
-    uint64_t lately_ns = 0;  // what its commands cost: the dearest counts, less and less
+    uint64_t lately_ns = 0;  // what its commands cost: the dearest counts, less with every command and with time
     uint64_t paid_ns = 0;    // in advance
   };
   // What has taken longest in this turn, by the clock.

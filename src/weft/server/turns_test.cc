@@ -121,5 +121,21 @@ TEST_F(TurnsTest, TheClockCorrectsTheEstimate) {
   EXPECT_EQ(turns_.longest().estimated_ns, 10U);
 }
 
+// Who once asked for much, and for nothing since, does not queue up behind those who do now. To wait is to ask.
+TEST_F(TurnsTest, WhatWasAskedForIsForgottenWithTime) {
+  turns_.begin(clock_.now);
+  for (const char* name : {"a", "b"}) start(name, 1000, kBudgetNs);  // they fill the places inside
+  Turns::Share idle;
+  Client& waits = start("w", 1, kBudgetNs, Turns::Where::kOutside);
+  waits.share.lately_ns = idle.lately_ns = 64 * Turns::kSmallNs;
+  EXPECT_TRUE(turns_.over(idle));
+  EXPECT_TRUE(turns_.full(idle));
+  clock_.now += 6 * Turns::kForgetNs;
+  turn();
+  turns_.over(idle);
+  EXPECT_FALSE(turns_.full(idle));
+  EXPECT_TRUE(turns_.full(waits.share));
+}
+
 }  // namespace
 }  // namespace weft
