@@ -11,9 +11,15 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace weft {
+
+// What a string takes beside itself: a short one is in it.
+inline size_t heap_bytes(const std::string& text) {
+  return text.capacity() > std::string().capacity() ? text.capacity() : 0;
+}
 
 inline constexpr uint64_t kKiB = 1 << 10, kMiB = 1 << 20, kGiB = 1 << 30, kTiB = uint64_t{1} << 40;
 

@@ -21,6 +21,7 @@ class HostLookup {
  public:
   static constexpr size_t kLookupsMax = 16;           // at a time
   static constexpr uint64_t kKeepNs = 5'000'000'000;  // an answer, so that the connections of a peer share it
+  static constexpr uint64_t kStepNs = 1'000'000'000;  // who waits for an answer asks more often
   using Resolve = std::function<Result<SocketAddress>(const std::string& address)>;
 
   explicit HostLookup(Resolve resolve) : resolve_(std::move(resolve)) {}
@@ -32,6 +33,7 @@ class HostLookup {
   class Answer;  // of a thread
   struct Lookup {
     std::shared_ptr<Answer> answer;
+    uint64_t asked_ns = 0;  // for the last time
     uint64_t known_ns = 0;  // when the answer was first seen; 0: not yet
   };
   void take_answers(uint64_t now_ns);

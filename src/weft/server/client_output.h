@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "weft/base/bytes.h"
+
 namespace weft {
 
 class ClientOutput {
@@ -17,7 +19,7 @@ class ClientOutput {
 
   bool empty() const { return bytes() == 0; }
   size_t bytes() const { return full_bytes_ + last_.size() - sent_; }
-  size_t memory_bytes() const { return full_memory_ + last_.capacity(); }
+  size_t memory_bytes() const { return full_memory_ + heap_bytes(last_); }
   bool begun() const { return begun_; }  // some of what was here is written
 
   // Where the next reply goes, at the end. Until the next call of a member that is not const.

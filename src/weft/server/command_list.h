@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "weft/base/bytes.h"
 #include "weft/server/commands.h"
 
 namespace weft {
@@ -52,7 +53,7 @@ class CommandList {
     only_data_ = true;
   }
   size_t memory_bytes() const {
-    return items_.capacity() * sizeof(Item) + words_.capacity() * sizeof(std::string_view) + copies_.capacity() +
+    return items_.capacity() * sizeof(Item) + words_.capacity() * sizeof(std::string_view) + heap_bytes(copies_) +
            sizes_.capacity() * sizeof(size_t);
   }
   void shrink() {

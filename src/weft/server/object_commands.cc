@@ -117,6 +117,10 @@ void memory_doctor(Front& front, Client&, Arguments, RespWriter& reply) {
        options.output_total_bytes);
   look("Clients sent much of commands that are not complete", front.shared().input_bytes(), "client.input_total_bytes",
        options.input_total_bytes);
+  if (const uint64_t refused = front.shared().stats.totals(0).errors[error_place("OOM")]; refused != 0) {
+    text.append(" * Writes were refused for want of memory: ").append(std::to_string(refused));
+    text.append(" times. What values of one size took is not used for other sizes.\n");
+  }
   reply.verbatim(text.empty() ? "I found no memory problem in this node.\n" : "I found this in this node:\n" + text);
 }
 

@@ -1,6 +1,7 @@
 // Commands about the server: TIME, DEBUG SLEEP. INFO is in info.cc, CONFIG in config_commands.cc.
 #include <string>
 
+#include "weft/server/command_help.h"
 #include "weft/server/command_text.h"
 #include "weft/server/front.h"
 
@@ -30,6 +31,7 @@ Task<void> debug_sleep(Front& front, Client& client, Arguments arguments) {
 
 constexpr Command kServerCommands[] = {
     {"debug", -2, kHasSubcommands, {}, "server", "for tests"},
+    {"debug|help", 2, kAdmin, {}, "server", "what there is", nullptr, reply_help},
     {"debug|sleep",
      3,
      kAdmin | kNoMulti,
