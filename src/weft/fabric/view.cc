@@ -135,9 +135,9 @@ std::string member_text(NodeId node, uint32_t incarnation) {
 }
 
 std::string_view cause_name(Cause cause) {
-  constexpr std::array<std::string_view, kCauses> names = {"none", "joined",     "replaced",  "ended", "unheard",
-                                                           "link", "misconduct", "reconnect", "filled"};
-  return names[static_cast<size_t>(cause)];
+  constexpr std::array<std::string_view, kCauses> kNames = {"none", "joined",     "replaced",  "ended", "unheard",
+                                                            "link", "misconduct", "reconnect", "filled"};
+  return kNames[static_cast<size_t>(cause)];
 }
 
 std::string Change::text() const {
