@@ -100,6 +100,14 @@ TEST(Campaign, SeedsThatFailedOnce) {
     options.protocol = protocol;
     runs_clean(options);
   }
+  // A verb landed over a connection that came back after the one before it was lost.
+  for (const char* protocol : {"drtmr", "drtmh-nc"}) {
+    SimOptions options;
+    options.seed = 910096;
+    options.protocol = protocol;
+    options.faults = *parse_faults("down,break,one-way,pause");
+    runs_clean(options);
+  }
   // Of campaigns: three hundred transactions, aimed crashes.
   for (const auto& [seed, protocol] :
        {Failed{1794750074142, "dnl1"}, Failed{1794750074142, "dnl4"}, Failed{20572, "fasst"}, Failed{21308, "fasst"},

@@ -44,7 +44,7 @@ void FailureDetector::heard(NodeId node, uint64_t now_ns) { peers_[node.value].h
 
 bool FailureDetector::heard_here(NodeId node, uint64_t unheard, uint64_t now_ns) {
   Peer& peer = peers_[node.value];
-  peer.here_ns = peer.deaf_upto_ns = now_ns;
+  peer.here_ns = now_ns;
   if ((peer.unheard & unheard & node_bit(self_)) == 0) peer.deaf_from_ns = now_ns;
   return std::exchange(peer.unheard, unheard) != unheard;
 }
@@ -69,7 +69,7 @@ uint64_t FailureDetector::silent_from_ns(const Peer& peer) const {
 
 // F3. Who does not hear this node says so early, and must go on saying it until its lease would be over.
 uint64_t FailureDetector::lost_from_ns(const Peer& peer) const {
-  const bool deaf = (peer.unheard & node_bit(self_)) != 0 && peer.deaf_upto_ns >= peer.deaf_from_ns + early_ns();
+  const bool deaf = (peer.unheard & node_bit(self_)) != 0 && peer.here_ns >= peer.deaf_from_ns + early_ns();
   return std::min(silent_from_ns(peer), deaf ? peer.deaf_from_ns + early_ns() : UINT64_MAX);
 }
 

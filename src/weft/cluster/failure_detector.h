@@ -67,8 +67,7 @@ class FailureDetector {
     uint64_t here_ns = 0;       // and of the view that was the newest here then
     uint64_t contact_ns = 0;    // when its connection was found to be lost or closed
     uint64_t unheard = 0;       // whom it does not hear, as it says
-    uint64_t deaf_from_ns = 0;  // unheard has this node: when it said so first
-    uint64_t deaf_upto_ns = 0;  // and last
+    uint64_t deaf_from_ns = 0;  // unheard has this node: since when it says so
     uint64_t links = 0;  // members with which it has lost a link while others heard it; of its node, not of the process
     uint64_t links_ns = 0;  // the last of them
   };

@@ -96,6 +96,19 @@ TEST_F(HostLookupTest, ANameThatTakesLongHoldsUpNoOther) {
   EXPECT_TRUE(wait_for("slow:80"));
 }
 
+// Nobody knows when it came. That it has come shows in the room that there is for another name.
+TEST_F(HostLookupTest, AnAnswerThatNobodyWaitedForIsNotUsed) {
+  for (size_t i = 1; i < HostLookup::kLookupsMax; ++i) {
+    const std::string address = "slow" + std::to_string(i) + ":80";
+    server_->hold(address);
+    EXPECT_FALSE(lookup_.find(address, kNow).has_value());
+  }
+  EXPECT_FALSE(lookup_.find("here:80", kNow).has_value());
+  const uint64_t later = kNow + 2 * HostLookup::kKeepNs;
+  EXPECT_TRUE(wait_for("fast:80", later));
+  EXPECT_FALSE(lookup_.find("here:80", later).has_value()) << "it is looked up again";
+}
+
 // Also if nobody asks for those any more.
 TEST_F(HostLookupTest, SoManyAtATime) {
   for (size_t i = 0; i < HostLookup::kLookupsMax; ++i) {

@@ -119,6 +119,8 @@ size_t Table::copy_record(RecordSlot slot, std::byte* value, bool torn_too, cons
   copy_from_shared(key.data(), record + kKeyAt, key_bytes);
   const HashedKey hashed_key = hashed(ByteView(key.data(), key_bytes));
   const ReadResult result = read(hashed_key, value, spec_.value_bytes_max);
+  // Else a replica that fills would never get it, and nobody would know.
+  WEFT_CHECK(!result.torn || torn_too || result.word.owner(), "a record that nobody writes is whole");
   if (!result.found && !(result.torn && torn_too)) return 0;
   const size_t value_bytes = result.torn ? 0 : result.value_bytes;
   copy(hashed_key.bytes, ByteView(value, value_bytes), result.word.version());

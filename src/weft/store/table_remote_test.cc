@@ -129,6 +129,26 @@ TEST(TableRemote, ALocalReaderDoesNotWaitForAPeersWrites) {
   EXPECT_EQ(word.version(), Version(2));
 }
 
+// A peer's fault: the bytes are not those of the word, and nobody holds the lock. The reader is told, and does not
+// wait.
+TEST(TableRemote, ARecordThatStaysTornCostsWhoReadsIt) {
+  const TableBox box(bytes_table(100));
+  const HashedKey key = put(*box.table, as_bytes(std::string_view("torn")), "value");
+  RecordSlot where;
+  ASSERT_EQ(read_remotely(box, key, &where), "value");
+  std::byte* const record = box.region->base() + where.offset();
+  record[sizeof(RecordHeader) + 8] ^= std::byte{1};  // behind the key, which is padded to 8
+  std::array<std::byte, 64> value;
+  const ReadResult read = box->read(key, value.data(), value.size());
+  EXPECT_TRUE(read.torn);
+  EXPECT_FALSE(read.found);
+  EXPECT_FALSE(read.word.owner());
+  // But no other replica is filled as if it were not there.
+  const auto copy = [](ByteView, ByteView, Version) {};
+  EXPECT_DEATH(box->copy_out(PartitionId(0), 0, 1 << 20, 1 << 20, value.data(), copy),
+               "a record that nobody writes is whole");
+}
+
 TEST(TableRemote, RecoveryCommitsWhatIsStillLockedOnly) {
   const TableBox box(integer_table(100));
   const IntegerKey k(7);
