@@ -1,11 +1,11 @@
 // Bugs planted on purpose, and where each shows.
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 
 #include "weft/base/check.h"
 #include "weft/bench/campaign.h"
