@@ -17,15 +17,15 @@ TRANSACTIONS = 64_000  # a fixed number, so that two commits do the same work
 # The first pattern that fits a function's name says what it is for.
 PARTS = [
     ("tables: index, records, locks", r"weft::(Table|Dlht|dlht|Blocks|Share|IndexExtents|Quiesce)|record_|hash_|XXH"),
-    ("messages: ports, rings, packets", r"weft::(Port|Sender|Receiver|Ring|LocalWire|LocalFabric|FrameQueue|Inbox|Credit)"),
-    ("messages: writing and parsing", r"Engine::(send_phase|encode_key|reply|send_get|send_dones|parse|on_burst|makes_sense"
-                                      r"|prefetch_slot)"),
-    ("messages: answers at the coordinator", r"Engine::(on_reply|on_get_reply|answer_get|on_get)\b"),
-    ("participants' records", r"weft::(LogTable|LogRecord|Pool)|Engine::(touch_later|on_lock|lock_keys|relock|"
-                              r"release_part|on_validate|on_replicate|apply_key|on_unlock|commit_key|on_done|finish_record|"
-                              r"finish_key|open_record)"),
-    ("the coordinator: reads, plan, driver", r"weft::(Engine|Placement)"),
-    ("the client: coroutines, API, workload", r"weft::(Session|Txn|Declared|bench|Worker|FramePool|Timers|Random|Task)"),
+    ("messages: ports, rings, packets", r"weft::(Port|Sender|Receiver|Ring|LocalWire|LocalFabric|FrameQueue|Inbox|Credit::)"),
+    ("messages: writing and parsing", r"weft::(MessageTransport|Dispatcher|CommitParser|NoticeQueue)"
+                                      r"|weft::(Participant::reply|Reads::send_get)"),
+    ("messages: answers at the coordinator", r"weft::(Coordinator::(on_reply|note_locked|on_unlocked)"
+                                             r"|Reads::on_get_reply|ReadServer)"),
+    ("participants' records", r"weft::(LogTable|LogRecord|Pool|Participant)"),
+    ("the coordinator: reads, plan, driver", r"weft::(TxnWorker|Coordinator|Planner|Reads|TxnKeys|SlotTable|ClientAcks"
+                                             r"|CommitCredit|CreditGate|LocalCommits|Recovery|StateTransfer|Placement|fail)"),
+    ("the client: coroutines, API, workload", r"weft::(Session|Txn::|Declared|bench|Worker|FramePool|Timers|Random|Task)"),
     ("copying and clearing", r"mem(cpy|move|set|cmp)"),
 ]
 

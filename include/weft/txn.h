@@ -33,7 +33,7 @@
 
 namespace weft {
 
-class Engine;
+class TxnWorker;
 class Session;
 struct TxnSlot;
 
@@ -169,13 +169,13 @@ class Txn {
 
  private:
   friend class Session;
-  friend class Engine;
+  friend class TxnWorker;
   explicit Txn(TxnSlot* slot) : slot_(slot) {}
   TxnSlot* slot_;
 };
 
 // How run() tries again after an abort: sleep between backoff_us and twice that, doubled each time up to the maximum.
-// After kPatience attempts it also sleeps a growing multiple of what the attempt took, up to 50 ms: transactions that
+// After kPatience attempts it also sleeps a growing multiple of what the attempt took, up to 4 ms: transactions that
 // take longer than the sleep between them would otherwise meet again and again.
 struct Policy {
   uint32_t attempts = 1000;
@@ -251,7 +251,7 @@ class Session {
   NodeId primary_of(TableId table, Key key) const;
 
   struct [[nodiscard]] BeginAwaiter {
-    Engine* engine;
+    TxnWorker* engine;
     uint64_t until_ns;  // of the transaction
     uint64_t due_ns;    // of this wait
     TxnSlot* slot;
@@ -269,7 +269,7 @@ class Session {
   uint64_t answer_by_ns() const;
 
   struct [[nodiscard]] SleepAwaiter {
-    Engine* engine;
+    TxnWorker* engine;
     uint64_t nanoseconds;
     bool await_ready() const noexcept { return false; }
     void await_suspend(std::coroutine_handle<> h) const noexcept;
@@ -314,11 +314,11 @@ class Session {
   // For run(): whether to try again after attempt n, which began then, and how long to sleep before.
   bool again(const Outcome& outcome, const Policy& policy, uint32_t attempt, uint64_t began_ns, uint64_t* sleep_ns);
 
-  explicit Session(Engine* engine) : engine_(engine) {}
-  Engine* engine() const { return engine_; }
+  explicit Session(TxnWorker* engine) : engine_(engine) {}
+  TxnWorker* engine() const { return engine_; }
 
  private:
-  Engine* engine_;
+  TxnWorker* engine_;
 };
 
 template <class Body>

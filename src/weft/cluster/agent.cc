@@ -37,10 +37,10 @@ Agent::Agent(const AgentOptions& options, Node* node, Membership* membership)
   if (!node_->joins()) view_ = node_->shared_view();
   node_->set_token(options_.self.token);
   node_->set_lease(0);
-  node_->engine(WorkerId(0))->set_chore(this);
+  node_->engine(WorkerId(0))->control().set_agent(this);
 }
 
-Agent::~Agent() { node_->engine(WorkerId(0))->set_chore(nullptr); }
+Agent::~Agent() { node_->engine(WorkerId(0))->control().set_agent(nullptr); }
 
 bool Agent::in(const View& view) const {
   const Member* member = view.find(options_.self.node);
@@ -126,15 +126,15 @@ void Agent::ask_leases(uint64_t now_ns) {
   next_ask_ns_ = now_ns + options_.lease_ns / 4;
   told_unheard_ = detector_.unheard(now_ns);
   const LeaseMessage ask{now_ns, view_->epoch.value, 0, told_unheard_};
-  Engine* const engine = node_->engine(WorkerId(0));
+  TxnWorker* const engine = node_->engine(WorkerId(0));
   for (const Member& member : view_->members) {
-    if (member.node == options_.self.node || engine->control_waits(member.node)) continue;
-    engine->send_control(member.node, bytes_of(ask));
+    if (member.node == options_.self.node || engine->control().queued_bytes(member.node) > 0) continue;
+    engine->control().send(member.node, bytes_of(ask));
   }
   update_lease();
 }
 
-void Agent::hear(NodeId from, ByteView message) {
+void Agent::on_message(NodeId from, ByteView message) {
   if (message.size() < sizeof(LeaseMessage) || view_ == nullptr || retired_) return;
   const auto lease = load<LeaseMessage>(message.data());
   if (view_->find(from) == nullptr) return;
@@ -149,7 +149,7 @@ void Agent::hear(NodeId from, ByteView message) {
     const uint64_t permille = node_->spec().bugs.has(Bug::kNoDriftMargin) ? 0 : options_.drift_permille;
     peer(from).given_until_ns = now_ns + options_.lease_ns + options_.lease_ns * permille / 1000;
     const LeaseMessage answer{lease.sent_ns, lease.epoch, 1, detector_.unheard(now_ns)};
-    node_->engine(WorkerId(0))->send_control(from, bytes_of(answer));
+    node_->engine(WorkerId(0))->control().send(from, bytes_of(answer));
     return;
   }
   const uint64_t until_ns = lease.sent_ns + options_.lease_ns;
@@ -167,7 +167,7 @@ void Agent::pass_view(NodeId to, uint64_t now_ns) {
   std::vector<std::byte> message(sizeof header + text.size());
   std::memcpy(message.data(), &header, sizeof header);
   std::memcpy(message.data() + sizeof header, text.data(), text.size());
-  node_->engine(WorkerId(0))->send_control(to, message);
+  node_->engine(WorkerId(0))->control().send(to, message);
 }
 
 void Agent::take_view(ByteView text) {
@@ -193,10 +193,10 @@ void Agent::send_note(const std::string& text) {
 void Agent::send_notes() {
   const std::scoped_lock lock(notes_mutex_);
   if (note_.empty()) return;
-  Engine* const engine = node_->engine(WorkerId(0));
+  TxnWorker* const engine = node_->engine(WorkerId(0));
   for (const Member& member : view_->members) {
-    if (member.node == options_.self.node || engine->control_waits(member.node)) continue;
-    engine->send_control(member.node, note_);
+    if (member.node == options_.self.node || engine->control().queued_bytes(member.node) > 0) continue;
+    engine->control().send(member.node, note_);
   }
   note_.clear();
 }
@@ -262,7 +262,7 @@ bool Agent::may_renew(uint64_t silent) const {
 
 // Once of each incarnation: it may be proposed again and again until the view is without it.
 void Agent::say_suspected(const Member& member, const FailureDetector::Verdict& verdict, uint64_t now_ns) {
-  EventLog* const events = node_->engine(WorkerId(0))->events();
+  EventLog* const events = node_->engine(WorkerId(0))->context().events;
   if (std::exchange(peer(member.node).suspected, member.incarnation) == member.incarnation || events == nullptr) return;
   const Change& change = verdict.change;
   const bool link = change.cause == Cause::kLink && (change.of & node_bit(member.node)) != 0;
@@ -302,7 +302,7 @@ void Agent::offer_whole(uint64_t now_ns) {
   }
   if (filled.empty()) return;
   for (int w = 0; w < node_->workers(); ++w) {
-    if (!node_->engine(WorkerId(static_cast<uint8_t>(w)))->filled_in(view_->epoch)) return;
+    if (!node_->engine(WorkerId(static_cast<uint8_t>(w)))->transfer().filled_in(view_->epoch)) return;
   }
   propose(with_whole(*view_, options_.self.node, filled), {Cause::kFilled, options_.self.node, 0}, now_ns);
 }

@@ -20,8 +20,8 @@
 
 #include "weft/cluster/failure_detector.h"
 #include "weft/cluster/membership.h"
-#include "weft/txn/engine.h"
 #include "weft/txn/node.h"
+#include "weft/txn/txn_worker.h"
 
 namespace weft {
 
@@ -32,7 +32,7 @@ struct AgentOptions {
   Member self;                                      // node, token and address: to join with
 };
 
-class Agent final : public Chore {
+class Agent final : public NodeAgentHook {
  public:
   // Both outlive the agent. Registers itself with the node's worker 0; the workers do not run yet.
   Agent(const AgentOptions& options, Node* node, Membership* membership);
@@ -42,7 +42,7 @@ class Agent final : public Chore {
 
   bool step(uint64_t now_ns) override;
   uint64_t deadline_ns() const override { return nudged_.load(std::memory_order_acquire) ? 0 : next_step_ns_; }
-  void hear(NodeId from, ByteView message) override;
+  void on_message(NodeId from, ByteView message) override;
 
   const View* view() const { return view_.get(); }  // adopted; nullptr before the first. By the worker's thread.
 

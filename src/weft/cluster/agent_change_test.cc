@@ -139,7 +139,7 @@ TEST_F(AgentTest, AProcessDoesNotTakeAnothersPlace) {
   own.step(clock_.now);
   nodes_[2]->worker(WorkerId(0))->step();
   EXPECT_TRUE(own.retired());
-  EXPECT_TRUE(engine(2)->retired());
+  EXPECT_TRUE(engine(2)->context().views.removed());
 }
 
 // Rule E2. The last one is the bug that this is about: the test can fail.

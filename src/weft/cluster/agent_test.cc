@@ -91,7 +91,7 @@ TEST_F(AgentTest, AViewThatCannotBeIsNotTaken) {
     std::vector<std::byte> message(24 + text.size());
     store(message.data() + 12, uint32_t{2});
     if (!text.empty()) std::memcpy(message.data() + 24, text.data(), text.size());
-    engine(0)->send_control(NodeId(2), message);
+    engine(0)->control().send(NodeId(2), message);
     run_for(2 * kLeaseNs);
     EXPECT_EQ(agents_[2]->view()->epoch, Epoch(1));
   }

@@ -59,12 +59,12 @@ bool Cluster::Impl::post(Worker* worker, WorkerId id, Mailbox::Call call) {
 }
 
 // Runs a call on every worker's thread and waits for all of them; directly if the workers do not run.
-void Cluster::Impl::on_all_workers(const std::function<void(Engine&)>& call) {
+void Cluster::Impl::on_all_workers(const std::function<void(TxnWorker&)>& call) {
   size_t left = 0;
   for (const auto& node : nodes) {
     for (int w = 0; w < node->workers(); ++w) {
       const WorkerId id(static_cast<uint8_t>(w));
-      Engine* engine = node->engine(id);
+      TxnWorker* engine = node->engine(id);
       if (!started) {
         call(*engine);
         continue;
@@ -90,7 +90,7 @@ void Cluster::Impl::on_all_workers(const std::function<void(Engine&)>& call) {
 void Cluster::Impl::drain() {
   for (;;) {
     std::atomic<bool> idle{true};
-    on_all_workers([&](Engine& engine) {
+    on_all_workers([&](TxnWorker& engine) {
       if (!engine.idle()) idle = false;
     });
     if (idle) return;

@@ -17,8 +17,8 @@
 #include "weft/run/control.h"
 #include "weft/run/detached.h"
 #include "weft/run/thread.h"
-#include "weft/txn/engine.h"
 #include "weft/txn/node.h"
+#include "weft/txn/txn_worker.h"
 
 namespace weft {
 
@@ -72,7 +72,7 @@ struct Cluster::Impl final : Environment {
   Result<void> make_nodes();
   Result<void> make_fabric();
   bool post(Worker* worker, WorkerId id, Mailbox::Call call);
-  void on_all_workers(const std::function<void(Engine&)>& call);
+  void on_all_workers(const std::function<void(TxnWorker&)>& call);
   void drain();
   void supervise();
   Detached drive(Session session, std::function<Task<void>(Session&)> make, std::shared_ptr<Handle::State> state);

@@ -73,7 +73,7 @@ std::string Cluster::audit() const {
 Counters Cluster::counters() const {
   Counters all;
   std::mutex adding;
-  impl_->on_all_workers([&](Engine& engine) {
+  impl_->on_all_workers([&](TxnWorker& engine) {
     const Counters one = engine.counters();
     const std::scoped_lock lock(adding);
     all.add(one);

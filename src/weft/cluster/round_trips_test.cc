@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "weft/cluster/cluster_testing.h"
-#include "weft/txn/engine.h"
 #include "weft/txn/protocol.h"
+#include "weft/txn/txn_worker.h"
 
 namespace weft {
 namespace {
@@ -127,7 +127,7 @@ TEST_P(RoundTrips, OfIndependentReadsAreThoseOfOne) {
   keys.resize(8);
   cluster.start();
   cluster.on(0, [=](Session& session) -> Task<void> {
-    Engine* const engine = session.engine();
+    TxnWorker* const engine = session.engine();
     for (const uint64_t key : keys) {  // so that their places are known
       Txn txn = co_await session.begin();
       co_await txn.get(kT, key);
@@ -135,16 +135,16 @@ TEST_P(RoundTrips, OfIndependentReadsAreThoseOfOne) {
     const uint64_t reads_each = row.location_cache ? 1 : 2;
     const auto reads = [&] { return engine->counters().phase_reads[static_cast<int>(Phase::kExecute)]; };
     Txn txn = co_await session.begin();
-    const uint64_t begun = engine->worker()->steps();
+    const uint64_t begun = engine->context().worker->steps();
     co_await txn.get(kT, keys[0]);
-    const uint64_t of_one = engine->worker()->steps() - begun;
+    const uint64_t of_one = engine->context().worker->steps() - begun;
     const uint64_t reads_before = reads();
     std::vector<Ticket> tickets;
     for (size_t i = 1; i < keys.size(); ++i) tickets.push_back(txn.start_get(kT, keys[i]));
     EXPECT_FALSE(txn.poll_all()) << "nothing has waited yet";
-    const uint64_t started = engine->worker()->steps();
+    const uint64_t started = engine->context().worker->steps();
     co_await txn.wait(tickets.front());  // the first use
-    EXPECT_EQ(engine->worker()->steps() - started, of_one);
+    EXPECT_EQ(engine->context().worker->steps() - started, of_one);
     EXPECT_TRUE(txn.poll_all()) << "the others are there as well";
     EXPECT_EQ(reads() - reads_before, tickets.size() * reads_each);
     for (const Ticket ticket : tickets) EXPECT_TRUE(txn.value(ticket).found);

@@ -1,6 +1,6 @@
-// Control: the one thread of a node (or of an embedded cluster) beside its workers. It runs what other threads post to
-// it and what is due periodically: supervision now, membership and HTTP later. It reaches workers only through their
-// mailboxes.
+// Control: a thread beside workers that runs what other threads post to it and what is due periodically. The embedded
+// cluster and the ZooKeeper client have one each; a server's control thread is its main thread (server/server.cc). It
+// reaches workers only through their mailboxes.
 #pragma once
 
 #include <condition_variable>

@@ -106,7 +106,7 @@ bool Front::answer_questions() {
 Task<void> Front::ask_workers(const Client& client, std::shared_ptr<ClientQuestion> question, std::string* lines) {
   constexpr uint64_t kLookNs = 5'000;
   constexpr uint64_t kLookNsMax = 500'000;
-  Node* const node = engine_->node();
+  Node* const node = engine_->context().node;
   for (int w = 0; w < node->workers(); ++w) {
     Front* const front = shared_->fronts[static_cast<size_t>(w)];
     if (front == nullptr) continue;
@@ -117,7 +117,7 @@ Task<void> Front::ask_workers(const Client& client, std::shared_ptr<ClientQuesti
       if (front == this) {
         questions_.push_back(question);
       } else {
-        Mailbox& mailbox = front->engine_->worker()->mailbox();
+        Mailbox& mailbox = front->engine_->context().worker->mailbox();
         while (!mailbox.post([front, question] { front->questions_.push_back(question); }))
           co_await session_.sleep_ns(kLookNs);
         node->wake();

@@ -126,7 +126,7 @@ void nodes(Front& front, Client&, Arguments, RespWriter& reply) {
     if (member.clients.empty()) continue;
     const ClientAddress at = clients_at(member);
     text += id_of(member) + " " + at.host + ":" + std::to_string(at.port) + "@" + std::to_string(at.port) + " " +
-            (member.node == front.engine()->node_id() ? "myself,master" : "master") + " - 0 0 " +
+            (member.node == front.engine()->context().self ? "myself,master" : "master") + " - 0 0 " +
             std::to_string(view.epoch.value) + " connected";
     for (size_t p = 0; p < view.partitions.size(); ++p) {
       const SlotRange range = slots_of(p, view.partitions.size());
@@ -156,7 +156,7 @@ void keyslot(Front&, Client&, Arguments arguments, RespWriter& reply) {
 }
 
 void myid(Front& front, Client&, Arguments, RespWriter& reply) {
-  const Member* const self = front.engine()->view().find(front.engine()->node_id());
+  const Member* const self = front.engine()->view().find(front.engine()->context().self);
   self == nullptr ? reply.error("ERR this node was removed from the view") : reply.bulk(id_of(*self));
 }
 
@@ -238,15 +238,15 @@ constexpr Command kClusterCommands[] = {
 
 }  // namespace
 
-std::vector<ClientAddress> replicas_here(const Engine& engine) {
+std::vector<ClientAddress> replicas_here(const TxnWorker& engine) {
   const View& view = engine.view();
   uint64_t holders = 0;
   for (const Placement& placement : view.partitions) {
-    if (placement.primary() == engine.node_id()) holders |= placement.mask;
+    if (placement.primary() == engine.context().self) holders |= placement.mask;
   }
   std::vector<ClientAddress> replicas;
   for (const Member& member : view.members) {
-    const bool other = member.node != engine.node_id() && (holders >> member.node.value & 1U) != 0;
+    const bool other = member.node != engine.context().self && (holders >> member.node.value & 1U) != 0;
     if (other && !member.clients.empty()) replicas.push_back(clients_at(member));
   }
   return replicas;

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "weft/cluster/view_json.h"
-#include "weft/txn/engine.h"
+#include "weft/txn/txn_worker.h"
 
 namespace weft {
 
@@ -79,11 +79,11 @@ Figures figures_of(const Node& node) {
   out.change = node.last_change();
   out.worker_count = node.workers();
   for (int w = 0; w < node.workers(); ++w) {
-    const Engine* const engine = node.engine(WorkerId(static_cast<uint8_t>(w)));
+    const TxnWorker* const engine = node.engine(WorkerId(static_cast<uint8_t>(w)));
     const WorkerFigures of_one = engine->figures();
     out.workers.counters.add(of_one.counters);
     out.workers.in_flight += of_one.in_flight;
-    out.latency_ns.merge(engine->latency_ns());
+    out.latency_ns.merge(engine->acks().latency_ns());
   }
   const Options& options = node.spec().options;
   out.in_flight_max = uint64_t{options.limits.inflight} * static_cast<uint64_t>(node.workers());

@@ -56,7 +56,7 @@ uint64_t FrontShared::turn_longest_ns() const {
   return longest;
 }
 
-Front::Front(const FrontOptions& options, Fd listener, Engine* engine, Clock* wall, FrontShared* shared,
+Front::Front(const FrontOptions& options, Fd listener, TxnWorker* engine, Clock* wall, FrontShared* shared,
              NodeHooks hooks)
     : options_(options),
       engine_(engine),
@@ -67,22 +67,23 @@ Front::Front(const FrontOptions& options, Fd listener, Engine* engine, Clock* wa
       string_bytes_max_(string_bytes_of(table())),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       listener_(std::move(listener)),
-      run_keys_(engine->limits().txn_keys_max),
-      turns_(options.turn_us * 1000, std::max<size_t>(engine->limits().inflight / 4, 1), engine->worker()),
+      run_keys_(engine->context().limits.txn_keys_max),
+      turns_(options.turn_us * 1000, std::max<size_t>(engine->context().limits.inflight / 4, 1),
+             engine->context().worker),
       events_(64),
-      stats_(shared->stats.of(engine->worker_id())),
+      stats_(shared->stats.of(engine->context().id)),
       deadlines_(table().spec().capacity, wall_us() / 1000) {
-  if (engine->worker_id() == WorkerId(0)) shared->live.change([&](FrontOptions& live) { live = options; });
+  if (engine->context().id == WorkerId(0)) shared->live.change([&](FrontOptions& live) { live = options; });
   take_options();
-  accepts_anyway_ns_ = engine_->worker()->clock_ns() + engine_->answer_ns();  // no step has read it yet
-  shared_->fronts[engine_->worker_id().value] = this;
+  accepts_anyway_ns_ = engine_->context().worker->clock_ns() + engine_->slots().answer_ns();  // no step has read it yet
+  shared_->fronts[engine_->context().id.value] = this;
 }
 
 Front::~Front() {
   while (!monitors_.empty()) end_monitor(*monitors_.back());
   shared_->clients -= static_cast<uint32_t>(clients_.size());
   counted().strangers = 0;
-  shared_->fronts[engine_->worker_id().value] = nullptr;
+  shared_->fronts[engine_->context().id.value] = nullptr;
 }
 
 void Front::take_options() {
@@ -107,7 +108,7 @@ void Front::accept_when_active() {
 // The listener stays readable: it is not looked at for a while.
 void Front::stop_accepting(const char* why) {
   if (accepts_again_ns_ == 0) {
-    if (EventLog* const events = engine_->events()) {
+    if (EventLog* const events = engine_->context().events) {
       events->emit(Level::kWarn, "clients_not_accepted",
                    {{"why", why}, {"again_ms", kAcceptAgainNs / 1'000'000}, {"said", "once"}});
     }
@@ -159,7 +160,7 @@ bool Front::poll() {
   turns_.begin(session_.now_ns());
   if (shared_->live.version() != options_version_) take_options();
   accept_when_active();
-  if (engine_->worker_id() == WorkerId(0) && !sweeper_.running() && engine_->active()) {
+  if (engine_->context().id == WorkerId(0) && !sweeper_.running() && engine_->active()) {
     sweeper_ = Root::of(sweep());
     sweeper_.start();
   }

@@ -40,7 +40,7 @@
 // are not complete, the one that holds most loses its connection; each worker has an equal part of these limits. A
 // connection that was idle for a second gives its buffers back.
 //
-// Time: every command has an answer within limits.answer_ms (txn/answer.cc), from when it was read from the socket, or,
+// Time: every command has an answer within limits.answer_ms (txn/coordinator_ends.cc), from when it was read from the socket, or,
 // if others of its connection were ahead of it, from the last success of these; and not counted is how long a client
 // takes to read its answers. Then the answer is -TRYAGAIN, and nothing happened, or -UNKNOWN with the transaction's id.
 // Commands that take many steps (KEYS, FLUSHALL) have that time for each of them.
@@ -83,7 +83,7 @@
 #include "weft/server/resp.h"
 #include "weft/server/slowlog.h"
 #include "weft/server/turns.h"
-#include "weft/txn/engine.h"
+#include "weft/txn/txn_worker.h"
 
 namespace weft {
 
@@ -182,7 +182,7 @@ struct NodeHooks {
 class Front final : public Clients, public Bell {
  public:
   // `listener` listens. Whoever connects is accepted once the node is active. `wall` is the time of day, for deadlines.
-  Front(const FrontOptions& options, Fd listener, Engine* engine, Clock* wall, FrontShared* shared, NodeHooks hooks);
+  Front(const FrontOptions& options, Fd listener, TxnWorker* engine, Clock* wall, FrontShared* shared, NodeHooks hooks);
   ~Front() override;
 
   bool poll() override;
@@ -194,14 +194,14 @@ class Front final : public Clients, public Bell {
   // For the commands' rows.
   const FrontOptions& options() const { return options_; }
   const NodeHooks& hooks() const { return hooks_; }
-  Engine* engine() const { return engine_; }
+  TxnWorker* engine() const { return engine_; }
   Session& session() { return session_; }
   FrontShared& shared() { return *shared_; }
   std::list<Client>& clients() { return clients_; }
   int64_t wall_us() { return static_cast<int64_t>(wall_->now_ns() / 1000); }
   size_t string_bytes_max() const { return string_bytes_max_; }
   std::string& scratch() { return scratch_; }
-  const Table& table() const { return *engine_->node()->table(options_.table); }
+  const Table& table() const { return *engine_->context().node->table(options_.table); }
   uint64_t memory_bytes_max() const {
     return table().spec().memory_bytes_max != 0 ? table().spec().memory_bytes_max : table().memory_bytes_max();
   }
@@ -226,7 +226,7 @@ class Front final : public Clients, public Bell {
   // Asks the fronts of all workers about their clients (client_list.cc).
   Task<void> ask_workers(const Client& client, std::shared_ptr<ClientQuestion> question, std::string* lines);
   // When the client's commands have to have their answers.
-  uint64_t answer_by_ns(const Client& client) const { return client.read_ns + engine_->answer_ns(); }
+  uint64_t answer_by_ns(const Client& client) const { return client.read_ns + engine_->slots().answer_ns(); }
   // What a client is told of a transaction that did not commit.
   std::string failure(const Client& client, const Outcome& outcome) const;
   // Of something that no answer came to in time, and that changed nothing.
@@ -270,7 +270,7 @@ class Front final : public Clients, public Bell {
 
   // Who is not let in yet, and who stays too long (front_strangers.cc).
   enum class Told : uint8_t { kLate, kIdle, kEvicted, kRefused, kWrongPassword, kCount };
-  FrontShared::Counted& counted() { return shared_->counted[engine_->worker_id().value]; }
+  FrontShared::Counted& counted() { return shared_->counted[engine_->context().id.value]; }
   void settle(Client& client);
   void no_stranger(Client& client);
   void keep_time(Client& client);
@@ -343,7 +343,7 @@ class Front final : public Clients, public Bell {
   FrontOptions options_;
   uint64_t options_version_ = 0;
   uint64_t slow_ns_ = UINT64_MAX;  // what is in SLOWLOG
-  Engine* const engine_;
+  TxnWorker* const engine_;
   Session session_;
   Clock* const wall_;
   FrontShared* const shared_;

@@ -188,7 +188,7 @@ TEST_F(FrontAnswerTest, ALostPeerIsNamed) {
   EXPECT_EQ(ask(client, "PING"), "+PONG\r\n");
   ASSERT_NO_FATAL_FAILURE(send_garbage(NodeId(0), Flow::kCommit));
   steps_alone(5);
-  ASSERT_TRUE(engine(0)->port().closed(NodeId(1)));
+  ASSERT_TRUE(engine(0)->context().port.closed(NodeId(1)));
   const std::string heard = one_alone(client, "SET " + key_of(NodeId(1)) + " 1");
   EXPECT_TRUE(
       heard.starts_with("-TRYAGAIN nothing happened within 10000 ms (limits.answer_ms): aborted: the connection "

@@ -68,10 +68,10 @@ void Front::forget_held(Client& client) {
 
 // True if somebody had to go.
 bool Front::keep_limits() {
-  FrontShared::Counted& counted = shared_->counted[engine_->worker_id().value];
+  FrontShared::Counted& counted = shared_->counted[engine_->context().id.value];
   counted.output_bytes.store(held_output_, std::memory_order_relaxed);
   counted.input_bytes.store(held_input_, std::memory_order_relaxed);
-  const auto workers = static_cast<size_t>(engine_->node()->workers());
+  const auto workers = static_cast<size_t>(engine_->context().node->workers());
   bool some = false;
   while (held_output_ > options_.output_total_bytes / workers) {
     Client* const most = who_holds_most(&Client::counted_output);
@@ -98,7 +98,7 @@ Client* Front::who_holds_most(size_t Client::*counted) {
 }
 
 void Front::say_closed(const Client& client, const char* why, uint64_t limit, uint64_t held, uint64_t its_own) const {
-  if (EventLog* const events = engine_->events()) {
+  if (EventLog* const events = engine_->context().events) {
     events->emit(
         Level::kWarn, "client_closed",
         {{"client", client.address}, {"why", why}, {"limit", limit}, {"held_bytes", held}, {"its_own_bytes", its_own}});

@@ -47,7 +47,7 @@ Task<void> Front::run_list(Client& client, const CommandList& list, bool exec) {
     const uint64_t began_ns = session_.now_ns();
     const std::span<const Part> parts =
         run.line == nullptr ? std::span<const Part>(&run.part(), 1)
-                            : run.line->gather(run.self, run_keys_, engine_->limits().txn_bytes_max / 2);
+                            : run.line->gather(run.self, run_keys_, engine_->context().limits.txn_bytes_max / 2);
     Attempt tried;
     Task<Outcome> work = attempt(parts, &tried);
     Outcome outcome = co_await work;
@@ -70,7 +70,7 @@ Task<void> Front::run_list(Client& client, const CommandList& list, bool exec) {
     const bool late = !outcome.committed() && session_.now_ns() >= answer_by_ns(client);
     if (!outcome.committed() && !late && session_.again(outcome, policy, run.attempts, began_ns, &wait_ns)) {
       run.met = outcome;
-      if (!engine_->has_lease()) wait_ns = std::max(wait_ns, kNoLeaseNs);
+      if (!engine_->context().has_lease()) wait_ns = std::max(wait_ns, kNoLeaseNs);
       if (must_stand(run, outcome, together)) {
         co_await run.line->stand(&run.self);
         over = run.self.answered;
@@ -89,12 +89,12 @@ Task<void> Front::run_list(Client& client, const CommandList& list, bool exec) {
     while (too_much_unread(client) && !client.dead) co_await Unread{this, &client};
     over = client.dead;
   }
-  if (run.line != nullptr && !run.self.answered) lines_.leave(run.line, engine_->worker());
+  if (run.line != nullptr && !run.self.answered) lines_.leave(run.line, engine_->context().worker);
 }
 
 // For good.
 void Front::leave_line(Running& run) {
-  if (run.line != nullptr) lines_.leave(run.line, engine_->worker());
+  if (run.line != nullptr) lines_.leave(run.line, engine_->context().worker);
   run.line = nullptr;
   run.stands = false;
 }
@@ -132,14 +132,14 @@ void Front::answer_all(Running& run, std::span<const Part> parts, const Outcome&
   if (!together && outcome.committed()) part.count = tried.ran;
   if (!together) answer(part, outcome);
   for (const Part& each : parts.subspan(together ? 0 : 1)) answer(each, outcome);
-  if (together) run.line->answered(parts.size() - 1, engine_->worker());
+  if (together) run.line->answered(parts.size() - 1, engine_->context().worker);
   part.first += part.count;
   run.go_on_to_the_end();
 }
 
 // The more keys several commands have together, the likelier they meet others, and the more is done in vain.
 void Front::adapt_to(const Outcome& outcome, bool several) {
-  const size_t most = engine_->limits().txn_keys_max;
+  const size_t most = engine_->context().limits.txn_keys_max;
   if (outcome.committed()) {
     run_keys_ = std::min(run_keys_ + 1, most);
   } else if (several && outcome.kind == OutcomeKind::kAborted && code_retryable(outcome.code)) {
@@ -321,7 +321,7 @@ void Front::answer(const Part& part, const Outcome& outcome) {
 }
 
 std::string Front::no_answer() const {
-  return "TRYAGAIN nothing happened within " + std::to_string(engine_->answer_ns() / 1'000'000) +
+  return "TRYAGAIN nothing happened within " + std::to_string(engine_->slots().answer_ns() / 1'000'000) +
          " ms (limits.answer_ms)";
 }
 
@@ -344,11 +344,11 @@ std::string Front::failure(const Client& client, const Outcome& outcome) const {
     return no_answer() + ": " + outcome.text() + why;
   }
   if (outcome.kind == OutcomeKind::kAborted) return "ABORTED " + outcome.text();
-  if (outcome.code == Code::kClosed && engine_->retired()) return std::string(kRemoved);
+  if (outcome.code == Code::kClosed && engine_->context().views.removed()) return std::string(kRemoved);
   if (outcome.code == Code::kTableFull || outcome.code == Code::kBinFull) {
     const bool full = outcome.code == Code::kTableFull;
     return std::string(full ? kOutOfMemory : "ERR ") + outcome.text() + ": " +
-           engine_->node()->table(outcome.table)->limit_text(outcome.code);
+           engine_->context().node->table(outcome.table)->limit_text(outcome.code);
   }
   return "ERR " + outcome.text();
 }

@@ -73,8 +73,8 @@ Task<void> Front::sweep() {
   uint64_t took_ns = 0;             // the last step
   uint64_t steps = 0, counted = 0;  // of a round: of the last one, and of the one under way
   bool saw_deadlines = false;       // the last round
-  Found found{&table(), nullptr, engine_->node_id(), &deadlines_, 0, {}, false};
-  while (!engine_->retired()) {
+  Found found{&table(), nullptr, engine_->context().self, &deadlines_, 0, {}, false};
+  while (!engine_->context().views.removed()) {
     steps = std::max(steps, table().index_place().bins / kBins + 1);
     const uint64_t least_ns = std::clamp(took_ns * kPausesOfAStep, kShortPauseNs, kPauseNs);
     const uint64_t most_ns = saw_deadlines || found.any ? kPauseNs : kLongPauseNs;
@@ -84,9 +84,9 @@ Task<void> Front::sweep() {
     if (!engine_->active()) continue;
     found.view = &engine_->view();
     found.now_ms = wall_us() / 1000;
-    const uint64_t began_ns = engine_->worker()->clock_ns();
+    const uint64_t began_ns = engine_->context().worker->clock_ns();
     cursor = table().visit_some(cursor, kBins, kSliceBytes, look_at, &found);
-    took_ns = engine_->worker()->clock_ns() - began_ns;
+    took_ns = engine_->context().worker->clock_ns() - began_ns;
     ++counted;
     if (cursor == 0) {
       steps = std::exchange(counted, 0);

@@ -48,14 +48,14 @@ Task<void> outcome(Front& front, Client& client, Arguments arguments) {
   }
   Task<Fate> asking = front.session().outcome(*id);
   const Fate fate = co_await asking;
-  const Engine& engine = *front.engine();
+  const TxnWorker& engine = *front.engine();
   if (fate != Fate::kNotKnownYet) {
     front.out(client).simple(fate == Fate::kCommitted ? "committed" : fate == Fate::kAborted ? "aborted" : "forgotten");
-  } else if (engine.retired()) {
+  } else if (engine.context().views.removed()) {
     front.out(client).error("TRYAGAIN this node was removed from the view: ask another node");
   } else {
     front.out(client).error("TRYAGAIN the outcome is not known after " +
-                            std::to_string(engine.limits().outcome_wait_ms) + " ms (limits.outcome_wait_ms): " +
+                            std::to_string(engine.context().limits.outcome_wait_ms) + " ms (limits.outcome_wait_ms): " +
                             (engine.active() ? "somebody still has the transaction open" : "the view is not active"));
   }
 }
@@ -64,7 +64,7 @@ Task<void> outcome(Front& front, Client& client, Arguments arguments) {
 Task<void> digest(Front& front, Client& client, Arguments) {
   while (front.walk_runs) co_await front.session().sleep_ns(kDigestWaitNs);
   front.walk_runs = true;
-  DigestWalk walk(*front.engine()->node(), front.engine()->view());
+  DigestWalk walk(*front.engine()->context().node, front.engine()->view());
   while (!walk.step()) co_await front.session().sleep_ns(1);
   front.walk_runs = false;
   front.out(client).bulk(walk.text());
@@ -73,7 +73,7 @@ Task<void> digest(Front& front, Client& client, Arguments) {
 Task<void> multi(Front& front, Client& client, Arguments) {
   const auto held = std::count_if(front.clients().begin(), front.clients().end(),
                                   [](const Client& other) { return other.held.has_value() || other.begins; });
-  const uint32_t held_max = std::min(front.options().multi_held_max, front.engine()->limits().inflight / 2);
+  const uint32_t held_max = std::min(front.options().multi_held_max, front.engine()->context().limits.inflight / 2);
   if (held >= static_cast<ptrdiff_t>(held_max)) {
     front.out(client).error("ERR too many WEFT MULTI: multi_held_max is " + std::to_string(held_max));
     co_return;

@@ -54,8 +54,8 @@ std::string server_section(Front& front, const Client& client) {
          line("multiplexing_api", "epoll") + line("process_id", static_cast<uint64_t>(getpid())) +
          line("run_id", front.shared().run_id) + line("tcp_port", port_of(client.local_address)) +
          line("server_time_usec", static_cast<uint64_t>(front.wall_us())) + line("uptime_in_seconds", up_s) +
-         line("uptime_in_days", up_s / 86400) + line("weft_node", front.engine()->node_id().value) +
-         line("weft_worker", front.engine()->worker_id().value);
+         line("uptime_in_days", up_s / 86400) + line("weft_node", front.engine()->context().self.value) +
+         line("weft_worker", front.engine()->context().id.value);
 }
 
 std::string clients_section(Front& front, const Client&) {
@@ -86,7 +86,7 @@ std::string stats_section(Front& front, const Client&) {
   const uint64_t commands = shared.commands();
   const CommandTotals totals = shared.stats.totals(commands);
   Counters counters;
-  const Node& node = *front.engine()->node();
+  const Node& node = *front.engine()->context().node;
   for (int w = 0; w < node.workers(); ++w) {
     counters.add(node.engine(WorkerId(static_cast<uint8_t>(w)))->figures().counters);
   }

@@ -7,13 +7,13 @@
 
 namespace weft {
 
-class Engine;
+class TxnWorker;
 
 struct ClientAddress {
   std::string host;  // empty: where the client has asked
   int64_t port = 0;
 };
 
-std::vector<ClientAddress> replicas_here(const Engine& engine);  // cluster_commands.cc
+std::vector<ClientAddress> replicas_here(const TxnWorker& engine);  // cluster_commands.cc
 
 }  // namespace weft

@@ -30,8 +30,8 @@
 #include "weft/server/front.h"
 #include "weft/server/site.h"
 #include "weft/server/watch.h"
-#include "weft/txn/engine.h"
 #include "weft/txn/node.h"
+#include "weft/txn/txn_worker.h"
 
 namespace weft {
 

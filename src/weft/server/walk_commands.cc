@@ -43,13 +43,13 @@ constexpr std::string_view kPartGone = "a part of the keys is deleted";
 
 // `changed`: what has happened already; empty: nothing.
 void refuse_walk(Front& front, Client& client, std::string_view changed = {}) {
-  const Engine& engine = *front.engine();
-  std::string why = engine.retired() ? std::string(kRemoved) : front.no_answer();
+  const TxnWorker& engine = *front.engine();
+  std::string why = engine.context().views.removed() ? std::string(kRemoved) : front.no_answer();
   if (!changed.empty()) {
     why = "ERR " + std::string(changed) + ", and then no answer came within " +
-          std::to_string(engine.answer_ns() / 1'000'000) + " ms (limits.answer_ms)";
+          std::to_string(engine.slots().answer_ns() / 1'000'000) + " ms (limits.answer_ms)";
   }
-  if (!engine.retired() && !engine.trouble().empty()) why += ": " + engine.trouble();
+  if (!engine.context().views.removed() && !engine.trouble().empty()) why += ": " + engine.trouble();
   front.out(client).error(why);
 }
 
@@ -212,7 +212,8 @@ Task<std::optional<uint64_t>> count_keys(Front& front, Client& client, size_t pa
 Task<void> dbsize(Front& front, Client& client, Arguments) {
   uint64_t all = 0;
   for (size_t p = 0; p < front.engine()->view().partitions.size(); ++p) {
-    if (client.asked_cluster && front.engine()->view().partitions[p].primary() != front.engine()->node_id()) continue;
+    if (client.asked_cluster && front.engine()->view().partitions[p].primary() != front.engine()->context().self)
+      continue;
     Task<std::optional<uint64_t>> work = count_keys(front, client, p);
     const std::optional<uint64_t> count = co_await work;
     if (!count) co_return;
@@ -278,7 +279,7 @@ Task<void> flush(Front& front, Client& client, Arguments arguments) {
   }
   Place at;
   std::vector<WalkItem> items;
-  size_t together = std::min<size_t>(kFlushKeys, front.engine()->limits().txn_keys_max);
+  size_t together = std::min<size_t>(kFlushKeys, front.engine()->context().limits.txn_keys_max);
   bool some_gone = false;
   for (Page page = Page::kMore; page == Page::kMore;) {
     Task<Page> work = next_page(front, client, &at, kPageKeys, &items, some_gone ? kPartGone : std::string_view());

@@ -4,7 +4,7 @@
 
 #include "weft/base/hash.h"
 #include "weft/base/marks.h"
-#include "weft/txn/engine.h"
+#include "weft/txn/txn_worker.h"
 
 namespace weft {
 
@@ -30,7 +30,7 @@ Parts parts_of(const TxnSlot& slot) {
     const uint64_t primary = bit(e.placement->primary());
     parts.primaries |= primary;
     if (e.write == Write::kNone) parts.checked |= primary;
-    if (e.write == Write::kNone && !slot.row->locks_backups()) continue;
+    if (e.write == Write::kNone && !slot.unanimous) continue;
     parts.backups |= e.placement->mask & ~primary;
     if (e.write != Write::kNone && e.placement->filling != 0) parts.filling |= e.placement->filling | primary;
   }
@@ -38,8 +38,8 @@ Parts parts_of(const TxnSlot& slot) {
 }
 
 bool is_commit(const TxnSlot& slot) {
-  return slot.state == SlotState::kCommitting && slot.committing && slot.row != &kReadOnly &&
-         slot.phase >= Phase::kLock && slot.phase <= Phase::kUnlock;
+  return slot.state == SlotState::kCommitting && slot.committing && !slot.read_only && slot.phase >= Phase::kLock &&
+         slot.phase <= Phase::kUnlock;
 }
 
 // How far a transaction is whose coordinator is gone, by what is left of it.
@@ -75,9 +75,9 @@ void CrashCounter::count(NodeId crashing, Epoch epoch, const std::vector<const N
   for (const Node* node : running) {
     if (node == nullptr) continue;
     for (int w = 0; w < node->workers(); ++w) {
-      const Engine* engine = node->engine(WorkerId(static_cast<uint8_t>(w)));
+      const TxnWorker* engine = node->engine(WorkerId(static_cast<uint8_t>(w)));
       if (!engine->active()) continue;
-      engine->for_each_slot([&](const TxnSlot& slot) {
+      engine->slots().for_each([&](const TxnSlot& slot) {
         if (!is_commit(slot)) return;
         const Parts parts = parts_of(slot);
         const uint64_t nodes = bit(node->id()) | parts.primaries | parts.backups;
@@ -95,12 +95,12 @@ void CrashCounter::count(NodeId crashing, Epoch epoch, const std::vector<const N
 
 void CrashCounter::count_recovery(NodeId crashing, const Node& node, CrashCells& now) const {
   for (int w = 0; w < node.workers(); ++w) {
-    const Engine* engine = node.engine(WorkerId(static_cast<uint8_t>(w)));
-    if (!engine->deciding() || engine->view().find(crashing) == nullptr) continue;
-    engine->for_each_slot([&](const TxnSlot& slot) {
+    const TxnWorker* engine = node.engine(WorkerId(static_cast<uint8_t>(w)));
+    if (!engine->recovery().deciding() || engine->view().find(crashing) == nullptr) continue;
+    engine->slots().for_each([&](const TxnSlot& slot) {
       if (is_commit(slot)) now.at(slot.phase, Struck::kRecovery) = 1;
     });
-    engine->log().for_each([&](const LogRecord& record) {
+    engine->records().for_each([&](const LogRecord& record) {
       if (record.state != 0) now.at(phase_of(record), Struck::kRecovery) = 1;
     });
   }

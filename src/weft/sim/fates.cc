@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "weft/base/marks.h"
-#include "weft/txn/engine.h"
+#include "weft/txn/txn_worker.h"
 
 namespace weft::sim {
 
@@ -80,7 +80,7 @@ Task<void> Fates::ask_for(Client* client, Session session, size_t at) {
   while (fate == Fate::kNotKnownYet) {
     Task<Fate> task = session.outcome(entries_[at].id);
     fate = co_await task;
-    if (fate == Fate::kNotKnownYet && session.engine()->retired()) co_return;  // it has nobody to ask
+    if (fate == Fate::kNotKnownYet && session.engine()->context().views.removed()) co_return;  // it has nobody to ask
   }
   const std::string who = "n" + std::to_string(session.node().value);
   if (fate != Fate::kForgotten) {

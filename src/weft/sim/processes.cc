@@ -6,7 +6,7 @@
 #include "weft/base/check.h"
 #include "weft/base/hash.h"
 #include "weft/base/marks.h"
-#include "weft/txn/engine.h"
+#include "weft/txn/txn_worker.h"
 
 namespace weft {
 
@@ -271,7 +271,7 @@ bool Processes::healed() const {
   for (size_t n = 0; n < processes_.size(); ++n) {
     if (down_[n] || processes_[n].node->has_stale()) return false;
     for (int w = 0; w < config_.options.workers; ++w) {
-      const Engine* engine = processes_[n].node->engine(WorkerId(static_cast<uint8_t>(w)));
+      const TxnWorker* engine = processes_[n].node->engine(WorkerId(static_cast<uint8_t>(w)));
       if (!engine->active() || engine->view().epoch != view.epoch) return false;
     }
   }

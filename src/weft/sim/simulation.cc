@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "weft/base/check.h"
-#include "weft/txn/engine.h"
+#include "weft/txn/txn_worker.h"
 
 namespace weft {
 

@@ -3,8 +3,8 @@
 #include <string>
 
 #include "weft/sim/simulation_run.h"
-#include "weft/txn/engine.h"
 #include "weft/txn/replicas.h"
+#include "weft/txn/txn_worker.h"
 
 namespace weft {
 
@@ -43,7 +43,7 @@ void Simulation::check_peers() {
     if (processes_.down(loop.node)) continue;
     for (int n = 0; n < config_.options.nodes; ++n) {
       const NodeId peer(static_cast<uint8_t>(n));
-      if (!processes_.node(loop.node)->engine(loop.id)->port().closed(peer)) continue;
+      if (!processes_.node(loop.node)->engine(loop.id)->context().port.closed(peer)) continue;
       stage_.violation("n" + std::to_string(loop.node.value) + "w" + std::to_string(loop.id.value) +
                        " has closed its channel to n" + std::to_string(n));
     }
@@ -82,11 +82,11 @@ std::string Simulation::stuck_text() const {
       text += " n" + std::to_string(loop.node.value) + " is down;";
       continue;
     }
-    const Engine* engine = processes_.node(loop.node)->engine(loop.id);
+    const TxnWorker* engine = processes_.node(loop.node)->engine(loop.id);
     if (engine->idle() && !loop.worker->pending() && engine->active()) continue;
     if (!engine->active()) {
       text += " n" + std::to_string(loop.node.value) + "w" + std::to_string(loop.id.value) + " recovers into " +
-              std::to_string(engine->view().epoch.value) + (engine->retired() ? ", retired;" : ";");
+              std::to_string(engine->view().epoch.value) + (engine->context().views.removed() ? ", retired;" : ";");
       continue;
     }
     text += " n" + std::to_string(loop.node.value) + "w" + std::to_string(loop.id.value) +

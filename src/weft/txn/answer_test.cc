@@ -169,7 +169,7 @@ TEST_P(AnswerTest, AReadDidNotHappen) {
     }
     steps_of({0, 1, 2}, 100);
     EXPECT_TRUE(engine(0)->idle()) << "after " << k << " steps";
-    EXPECT_FALSE(engine(0)->port().closed(NodeId(1)) || engine(0)->port().closed(NodeId(2)));
+    EXPECT_FALSE(engine(0)->context().port.closed(NodeId(1)) || engine(0)->context().port.closed(NodeId(2)));
   }
 }
 

@@ -2,7 +2,7 @@
 
 #include <bit>
 
-#include "weft/txn/engine.h"
+#include "weft/txn/txn_worker.h"
 
 namespace weft {
 
@@ -34,7 +34,7 @@ void CommitAudit::on_commit_point(NodeId coordinator, WorkerId worker, const Txn
                          std::to_string(worker.value) + ", sequence " + std::to_string(slot.sequence) + "): " + what);
   };
   const auto record_at = [&](NodeId node) -> const LogRecord* {
-    const LogRecord& record = nodes_[node.value]->engine(worker)->log().at(coordinator, slot.index);
+    const LogRecord& record = nodes_[node.value]->engine(worker)->records().at(coordinator, slot.index);
     return record.state != 0 && record.sequence == slot.sequence ? &record : nullptr;
   };
   uint64_t primaries = 0;
@@ -61,7 +61,7 @@ void CommitAudit::on_commit_point(NodeId coordinator, WorkerId worker, const Txn
         say("K2: a replica of key " + std::to_string(i) + " has no new value, and another primary may show the commit");
       }
     }
-    if (!slot.row->locks_backups() || (e.write == Write::kNone && !e.read)) continue;
+    if (!slot.unanimous || (e.write == Write::kNone && !e.read)) continue;
     for (int r = 0; r < e.placement->count; ++r) {
       const LogRecord* record = record_at(e.placement->replicas[static_cast<size_t>(r)]);
       if (record == nullptr || (record->state & kLogLocked) == 0) {

@@ -65,7 +65,7 @@ TEST_P(Hostile, ACorruptPacketClosesThePeerAndTheRestGoesOn) {
     EXPECT_EQ(outcome.silent, uint64_t{1} << enemy_id_.value);
     EXPECT_NE(outcome.text().find("the connection to a node is lost"), std::string::npos) << outcome.text();
   }
-  EXPECT_TRUE(engine(0)->port().closed(enemy_id_));
+  EXPECT_TRUE(engine(0)->context().port.closed(enemy_id_));
 
   // What needs it is refused at once; what does not is as before.
   outcomes.clear();
@@ -117,7 +117,7 @@ TEST_P(Hostile, MessagesThatMakeNoSense) {
     }
   }
   steps(10);
-  EXPECT_TRUE(engine(2)->port().closed(enemy_id_));
+  EXPECT_TRUE(engine(2)->context().port.closed(enemy_id_));
   Random random(1);
   for (int i = 0; i < 300; ++i) {
     const auto kind = static_cast<uint8_t>(random.between(1, static_cast<uint64_t>(Kind::kWalk)));
@@ -148,14 +148,14 @@ TEST_P(Hostile, QuestionsAndAnswersThatMakeNoSense) {
   send(0, Kind::kFateAnswer, unasked, sizeof unasked);
   send(0, Kind::kFateAsk, FateAsk{~uint64_t{0}, 0, 5}, sizeof(FateAsk));
   send(0, Kind::kFateAsk, FateAsk{~uint64_t{0}, ~uint32_t{0}, 5}, sizeof(FateAsk));
-  EXPECT_FALSE(engine(0)->port().closed(enemy_id_));
+  EXPECT_FALSE(engine(0)->context().port.closed(enemy_id_));
   EXPECT_EQ(heard_, 2U);
   FateAnswer no_such_standing = unasked;
   no_such_standing.standing = 4;
   send(0, Kind::kFateAnswer, no_such_standing, sizeof no_such_standing);
-  EXPECT_TRUE(engine(0)->port().closed(enemy_id_));
+  EXPECT_TRUE(engine(0)->context().port.closed(enemy_id_));
   send(2, Kind::kFateAsk, FateAsk{1, 1, 1}, 8);
-  EXPECT_TRUE(engine(2)->port().closed(enemy_id_));
+  EXPECT_TRUE(engine(2)->context().port.closed(enemy_id_));
 }
 
 // Recovery and filling listen outside of epochs, and while the node is stopped too.
@@ -180,10 +180,10 @@ TEST_P(Hostile, RecoveryMessagesThatMakeNoSense) {
     RecoveryHeader header{};
     header.epoch = 1;
     header.*wrong.field = wrong.value;
-    EXPECT_FALSE(engine(2)->port().closed(enemy_id_));
+    EXPECT_FALSE(engine(2)->context().port.closed(enemy_id_));
     send(NodeId(2), Kind::kRecovery, header, wrong.more);
     steps(5);
-    EXPECT_TRUE(engine(2)->port().closed(enemy_id_)) << wrong.what;
+    EXPECT_TRUE(engine(2)->context().port.closed(enemy_id_)) << wrong.what;
     start(true);
   }
   // Active nodes do not listen to a recovery that is over.
@@ -194,7 +194,7 @@ TEST_P(Hostile, RecoveryMessagesThatMakeNoSense) {
     send(NodeId(0), Kind::kRecovery, header, 0);
   }
   steps(5);
-  EXPECT_FALSE(engine(0)->port().closed(enemy_id_));
+  EXPECT_FALSE(engine(0)->context().port.closed(enemy_id_));
   // While node 0 leads into the next view, the enemy reports things that nobody has, gives orders, and asks for copies.
   const auto next = [&] {
     View view = nodes_[0]->view();
@@ -225,7 +225,7 @@ TEST_P(Hostile, RecoveryMessagesThatMakeNoSense) {
     if (i % 10 == 0) steps(1);
   }
   steps(20);
-  EXPECT_TRUE(engine(2)->port().closed(enemy_id_)) << "only the leader gives orders";
+  EXPECT_TRUE(engine(2)->context().port.closed(enemy_id_)) << "only the leader gives orders";
   // Without it the others come to the view after.
   Result<View> without = without_members(*next, uint64_t{1} << enemy_id_.value);
   ASSERT_TRUE(without);

@@ -18,12 +18,12 @@ enum class Kind : uint8_t {
   kUnlock,     // CommitRequest, KeyPart...   -> kReply
   kReply,      // PhaseReply, bases
   kDone,       // DoneNotice...: all participants of these have acknowledged; raise and truncate
-  kRecovery,   // RecoveryHeader, KeyPart...: into a new view (recovery.h)
-  kFill,       // FillHeader, ...: copies of a partition for a replica that is filling (fill.cc)
+  kRecovery,   // RecoveryHeader, KeyPart...: into a new view (recovery_types.h)
+  kFill,       // FillHeader, ...: copies of a partition for a replica that is filling (state_transfer.h)
   kControl,    // for the node's agent: leases
   kFateAsk,    // FateAsk: what became of a transaction   -> kFateAnswer
   kFateAnswer,
-  kWalk,      // WalkHeader, ...: keys of a partition, for who walks over it (walk.cc)
+  kWalk,      // WalkHeader, ...: keys of a partition, for scans (key_scans.h)
   kRingRead,  // RingRead: how far the sender has read the ring that the receiver writes (log_ring.h)
   kUnlocked,  // DoneNotice...: what the sender has unlocked; in place of as many kReply (passive acknowledgement)
 };

@@ -5,8 +5,8 @@
 #include "weft/base/check.h"
 #include "weft/base/hash.h"
 #include "weft/base/marks.h"
-#include "weft/txn/engine.h"
 #include "weft/txn/protocol.h"
+#include "weft/txn/txn_worker.h"
 
 namespace weft {
 
@@ -153,7 +153,7 @@ Result<std::unique_ptr<Node>> Node::create(NodeId id, const ClusterSpec& spec, c
 }
 
 void Node::drop_engines() {
-  for (const auto& engine : engines_) last_sequence_ = std::max(last_sequence_, engine->last_sequence());
+  for (const auto& engine : engines_) last_sequence_ = std::max(last_sequence_, engine->slots().last_sequence());
   engines_.clear();
   workers_.clear();
 }
@@ -174,7 +174,7 @@ Result<void> Node::make_engines(const Options& options, Environment* env) {
     const WorkerId worker_id(static_cast<uint8_t>(w));
     workers_.push_back(std::make_unique<Worker>(env->clock(id_), env->charges(id_, worker_id), coroutines_max,
                                                 options.limits.mailbox));
-    auto engine = Engine::create(this, worker_id, workers_.back().get(), env);
+    auto engine = TxnWorker::create(this, worker_id, workers_.back().get(), env);
     if (!engine) return engine.error();
     engines_.push_back(std::move(*engine));
   }
@@ -201,7 +201,7 @@ void Node::publish(std::shared_ptr<const View> view) {
 
 ViewChange Node::last_change() const {
   ViewChange change;
-  for (const auto& engine : engines_) change.add(engine->last_change());
+  for (const auto& engine : engines_) change.add(engine->acks().change().read());
   return change;
 }
 

@@ -29,7 +29,7 @@
 
 namespace weft {
 
-class Engine;
+class TxnWorker;
 struct Protocol;
 
 // What all nodes of a cluster agree on.
@@ -76,7 +76,7 @@ class Node {
   // `held`: partitions of which the node may have a replica.
   static Result<Tables> make_tables(const ClusterSpec& spec, int partitions, int held);
 
-  // A node that joins starts stopped, with a view that it is not in, and waits for one that it is (Engine::adopt).
+  // A node that joins starts stopped, with a view that it is not in, and waits for one that it is (TxnWorker::adopt).
   static Result<std::unique_ptr<Node>> create(NodeId id, const ClusterSpec& spec, const View& view, Environment* env,
                                               bool joins = false);
   // The same with tables that were made before, for all partitions.
@@ -139,7 +139,7 @@ class Node {
   void worker_adopted(Epoch epoch, WorkerId worker) {
     adopted_[worker.value].store(epoch.value, std::memory_order_release);
   }
-  // How far the node's workers are with what a view change leaves to do in the tables (discard.cc), one at a time.
+  // How far the node's workers are with what a view change leaves to do in the tables (partition_gc.h), one at a time.
   struct Sweep {
     std::mutex mutex;
     uint32_t epoch = 0;
@@ -198,7 +198,7 @@ class Node {
   Table* table(TableId id) const { return tables_[id.value].get(); }
   size_t tables() const { return tables_.size(); }
   Worker* worker(WorkerId id) const { return workers_[id.value].get(); }
-  Engine* engine(WorkerId id) const { return engines_[id.value].get(); }
+  TxnWorker* engine(WorkerId id) const { return engines_[id.value].get(); }
   int workers() const { return static_cast<int>(workers_.size()); }
 
   // While the workers do not run: makes them and their engines anew, with other switches, over the same tables.
@@ -247,7 +247,7 @@ class Node {
   std::vector<std::unique_ptr<Region>> table_regions_;
   std::vector<std::unique_ptr<Table>> tables_;
   std::vector<std::unique_ptr<Worker>> workers_;
-  std::vector<std::unique_ptr<Engine>> engines_;
+  std::vector<std::unique_ptr<TxnWorker>> engines_;
   uint64_t last_sequence_ = 0;
 };
 

@@ -4,6 +4,7 @@
 #include "weft/base/check.h"
 #include "weft/txn/node.h"
 #include "weft/txn/protocol.h"
+#include "weft/txn/slot_table.h"
 
 namespace weft {
 
@@ -13,7 +14,7 @@ size_t Node::post_bytes() const {
   const Limits& limits = spec_.options.limits;
   const size_t of_one = 4 * (size_t{limits.txn_bytes_max} + size_t{limits.txn_keys_max} * 256) +
                         2 * static_cast<size_t>(spec_.options.replicas) * ring_bytes() / 4;
-  return align_up(of_one * 2 * (limits.inflight + limits.inflight / 4 + 8) + (size_t{16} << 20), kHugePageBytes);
+  return align_up(of_one * 2 * static_cast<size_t>(SlotTable::slots_for(limits)) + (size_t{16} << 20), kHugePageBytes);
 }
 
 std::byte* Node::post_memory(WorkerId worker) const { return post_memory_->base() + worker.value * post_bytes(); }

@@ -18,8 +18,8 @@
 #include "weft/fabric/region.h"
 #include "weft/fabric/view.h"
 #include "weft/run/detached.h"
-#include "weft/txn/engine.h"
 #include "weft/txn/node.h"
+#include "weft/txn/txn_worker.h"
 
 namespace weft {
 
@@ -109,7 +109,7 @@ class HandNodes : public Environment {
     }
   }
 
-  Engine* engine(size_t node, uint8_t worker = 0) { return nodes_[node]->engine(WorkerId(worker)); }
+  TxnWorker* engine(size_t node, uint8_t worker = 0) { return nodes_[node]->engine(WorkerId(worker)); }
 
   // The one after view_.
   std::shared_ptr<const View> view_without(NodeId gone) const {

@@ -1,6 +1,6 @@
 // OutcomeLog: how transactions ended, by (incarnation, sequence), of all coordinators' workers of one index. It takes
 // two bits for each, so that every participant can keep what it learns for a minute and answer a client whose
-// coordinator is gone (fate.cc).
+// coordinator is gone (outcome_queries.h).
 //
 //   index:  open addressing, key = incarnation << 32 | sequence / 16,384     arena: chunks of 4,096 bytes
 //           | key | touched_ns | bits -+-> ... |                             | 2 bits per sequence | ... |

@@ -1,39 +1,89 @@
-// The small steps that the handlers of commit messages share. Only for lock.cc, validate.cc, replicate.cc, unlock.cc.
+// Participant: this worker's part in the commits of other nodes' workers of the same index, and of its own. It locks,
+// validates, applies and unlocks what messages name, and keeps a record of each transaction (log.h) from its first
+// commit message until the coordinator says that all participants have acknowledged (rule K4).
 #pragma once
 
-#include "weft/txn/engine.h"
+#include <cstdint>
+#include <span>
+
+#include "weft/base/inline.h"
+#include "weft/txn/batch.h"
+#include "weft/txn/context.h"
+#include "weft/txn/log.h"
+#include "weft/txn/messages.h"
+#include "weft/txn/notices.h"
+#include "weft/txn/outcomes.h"
+#include "weft/txn/protocol.h"
 
 namespace weft {
 
-// The record for this message's transaction; nullptr (and the peer is closed) if the slot's last one is still there.
-inline LogRecord* Engine::open_record(const Message& m) {
-  const auto request = load<CommitRequest>(m.body.data());
-  LogRecord& record = log_.at(m.source, static_cast<uint8_t>(m.spare));
-  if (from_ring_ && (record.state & (kLogReplicated | kLogCommitted)) != 0 && record.sequence < request.sequence) {
-    finish_record(record);  // the notice that its last transaction is finished is still on its way
-  }
-  if (record.state != 0 && static_cast<uint32_t>(record.sequence) != static_cast<uint32_t>(request.sequence)) {
-    bad_message(m.source, "a slot is used again before its record was truncated");
-    return nullptr;
-  }
-  if (record.aborted_here != 0) [[unlikely]]
-    note_aborted_here(record);  // the slot is used again: it is over everywhere
-  record.sequence = request.sequence;
-  record.participants = request.participants;
-  record.incarnation = incarnation_of(m.source);
-  record.row = request.row;
-  record.entries = request.entries;
-  record.writes = request.writes;
-  return &record;
-}
+class LogReceiver;
 
-inline void Engine::acknowledge(const Message& m, Phase phase) {
-  std::byte* at =
-      port_.reserve(m.source, Flow::kCommit, static_cast<uint8_t>(Kind::kReply), sizeof(PhaseReply), m.spare);
-  PhaseReply answer{};
-  answer.sequence = static_cast<uint32_t>(load<CommitRequest>(m.body.data()).sequence);
-  answer.phase = static_cast<uint8_t>(phase);
-  store(at, answer);
-}
+// What a cluster's row means for its participants.
+struct ParticipantRules {
+  bool lazy_backups = false;  // a backup applies when the transaction is finished (redo); else at once (undo)
+  bool unanimous = false;     // all locks together commit, so that a refusal is final only when it is known everywhere
+  bool passive_acks = false;  // unlocks of commits are acknowledged by notices
+};
+
+class Participant {
+ public:
+  Participant(WorkerContext& ctx, const ParticipantRules& rules, LogTable& records, OutcomeLog& outcomes);
+  void set_log(LogReceiver* log) { log_ = log; }  // where writes wait for what they follow
+
+  void on_lock(const Batch& batch, std::span<const Message> run);
+  void on_validate(const Batch& batch, std::span<const Message> run);
+  void on_replicate(const Batch& batch, std::span<const Message> run);
+  void on_unlock(const Batch& batch, std::span<const Message> run);
+  void on_done(const Batch& batch, std::span<const Message> run);
+
+  // Log entries come by message, or out of a ring: then nobody is answered.
+  enum class Origin : uint8_t { kMessage, kRing };
+  void replicate(const Batch& batch, const Message& message, Origin origin);
+
+  // Recovery has decided a transaction: brings its record to that end, and leaves it where it is. `decided`: what came
+  // with the decision.
+  void commit_record(LogRecord& record, Owner owner, const LogPart* decided);
+  void abort_record(LogRecord& record, Owner owner);
+  // How a transaction ended, for those who ask.
+  WEFT_INLINE void note_outcome(uint32_t incarnation, uint64_t sequence, bool committed) {
+    outcomes_.note(incarnation, sequence, committed, ctx_.now_ns());
+  }
+  // The abort is now known to have reached all who had locked, or what they had is decided.
+  void note_aborted(LogRecord& record);
+
+  bool send_notices() {
+    return !unlocked_.empty() && unlocked_.send(false, [](const DoneNotice&) {});
+  }
+  bool has_notices() const { return !unlocked_.empty(); }
+  uint64_t deadline_ns() const { return unlocked_.deadline_ns(); }
+  // The view ends.
+  void drop_notices() { unlocked_.clear(); }
+
+ private:
+  Owner owner_of(const Message& message) const {
+    return Owner(message.source, ctx_.id, static_cast<uint8_t>(message.spare));
+  }
+  void replicate_keys(const Batch& batch, const Message& message, Origin origin);
+  LogRecord* open_record(const Message& message, Origin origin);
+  void reply(const Message& message, Phase phase, Code code, uint8_t index, Owner holder,
+             std::span<const uint64_t> bases = {}, size_t erased = 0);
+  void acknowledge(const Message& message, Phase phase);  // replies that it is done
+  void lock_keys(const Message& message, LogRecord& record, std::span<const KeyRef> keys);
+  bool relock_held(LogRecord& record, const KeyRef& ref, Owner owner, LockResult* result);
+  static void release_part(LogPart* part, size_t keys, Owner owner);
+  bool predecessors_applied(std::span<const KeyRef> keys) const;
+  void apply_key(LogRecord& record, LogKey& key, std::byte** undo_at);
+  void commit_key(const LogRecord& record, LogKey& key, Owner owner, std::span<const KeyRef> carried);
+  void finish_record(LogRecord& record);
+  void finish_key(const LogKey& key);
+
+  WorkerContext& ctx_;
+  const ParticipantRules rules_;
+  LogTable& records_;
+  OutcomeLog& outcomes_;
+  LogReceiver* log_ = nullptr;
+  NoticeQueue unlocked_;
+};
 
 }  // namespace weft

@@ -71,7 +71,7 @@ class Posts {
   static constexpr uint64_t kPassiveNs = 1'000'000;
   static constexpr uint64_t kRetryNs = 20'000;
 
-  // `memory`: for the bytes, `bytes` of it; it lies in a region, so that a NIC reaches it.
+  // `memory`: for the bytes, `bytes` of it. A wire copies from and to it; no peer reaches it.
   Posts(const PostOptions& options, Wire* wire, Charges* charges, std::byte* memory, size_t bytes);
 
   // A post with room for `bytes`; nullptr if there is none now. Fill it, then send it, before the next is made.

@@ -1,10 +1,11 @@
-// The protocol table: a protocol is a row, one driver walks it (commit.h), and when a client may be told follows from
-// the row by the rules (K2 and the table after it), it is not a column of its own.
+// The protocol table: a protocol is a row, one coordinator walks it (coordinator.h), and when a client may be told
+// follows from the row by the rules (K2 and the table after it), it is not a column of its own.
 //
-// Adding a protocol is adding a row. `legal` is evaluated at compile time: a row that breaks a rule does not compile.
+// Adding a protocol is adding a row. `illegal` is evaluated at compile time: a row that breaks a rule does not compile.
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -29,6 +30,7 @@ enum class Log : uint8_t { kUndo, kRedo };
 
 enum class Phase : uint8_t { kExecute, kLock, kValidate, kReplicate, kUnlock, kDone };
 inline constexpr int kPhases = 5;  // those with messages and answers
+constexpr size_t index_of(Phase phase) { return static_cast<size_t>(phase); }
 std::string_view phase_name(Phase phase);
 
 struct Primitives {

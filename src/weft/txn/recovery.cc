@@ -1,369 +1,309 @@
-// The member's side of recovery (recovery.h): stop, report, write decisions down, go on. Carrying them out:
-// recovery_apply.cc.
+#include "weft/txn/recovery.h"
+
 #include <algorithm>
 #include <cstring>
 
 #include "weft/base/check.h"
 #include "weft/base/marks.h"
-#include "weft/txn/engine.h"
+#include "weft/txn/key_part.h"
+#include "weft/txn/node.h"
+#include "weft/txn/protocol.h"
 
 namespace weft {
 
-void Engine::adopt(std::shared_ptr<const View> view) {
-  WEFT_CHECK(view->epoch > view_->epoch || !served_, "views only grow");
-  const Member* self = view->find(self_);
-  if (posts_ != nullptr) stop_verbs(*view);
-  active_ = false;
-  change_.adopted(view->epoch.value, in_use_, worker_->now_ns());
-  retired_ = self == nullptr || self->token != node_->token() || (served_ && self->incarnation != incarnation_);
-  stop_transactions();
-  if (bugs_.has(Bug::kForgetsDecisions)) forget_decisions();
-  for (int n = 0; n < nodes_; ++n) {
-    const NodeId node(static_cast<uint8_t>(n));
-    const Member* now = retired_ ? nullptr : view->find(node);
-    const uint32_t is = now == nullptr ? 0 : now->incarnation;
-    uint32_t& met = met_[node.value];
-    if (node != self_ && met == is && is != 0 && node_->reconnects(node) > view_->epoch.value) begin_anew(node, is);
-    if (node == self_ || met == is) continue;
-    if (met != 0) gone_ |= uint64_t{1} << n;
-    met = is;
-    port_.renew(node);  // first: what it still sends to the old one must not reach the new one
-    wire_->admit(node, is);
-    lost_peers_ &= ~(uint64_t{1} << n);
+namespace {
+
+constexpr uint64_t kStepNs = 100'000;  // at most, between two looks while recovering
+
+bool is_leaders(RecoveryStep step) {
+  return step == RecoveryStep::kAsk || step == RecoveryStep::kDecide || step == RecoveryStep::kWrite ||
+         step == RecoveryStep::kApply || step == RecoveryStep::kActive;
+}
+
+// Steps that say nothing of a single transaction.
+bool is_plain(RecoveryStep step) {
+  return step != RecoveryStep::kRecord && step != RecoveryStep::kDecided && step != RecoveryStep::kFinished &&
+         step != RecoveryStep::kSlot && step != RecoveryStep::kDecide;
+}
+
+}  // namespace
+
+Recovery::Recovery(WorkerContext& ctx, const RecoveredParts& parts, const Protocol& row, uint8_t row_index)
+    : ctx_(ctx),
+      parts_(parts),
+      decisions_(ctx, parts.records),
+      applier_(ctx, parts.records, decisions_, parts.participant, row.verbs(), row.by.lock == Primitive::kOneSided),
+      reporter_(ctx, parts.slots, parts.records, decisions_, row_index, this) {}
+
+void Recovery::start_active() {
+  ctx_.node->went_active(ctx_.views.shared());
+  ctx_.port.set_epoch(port_epoch(ctx_.view().epoch, true));
+  for (const Member& m : ctx_.view().members) {
+    if (m.node != ctx_.self) ctx_.wire->admit(m.node, m.incarnation);
   }
-  old_views_.push_back(std::move(view_));
-  view_ = std::move(view);
-  node_->worker_adopted(view_->epoch, id_);
-  if (retired_) {
-    port_.set_epoch(port_epoch(view_->epoch, false));
+  for (Service* service : services_) service->on_view_active();
+}
+
+// Stopping.
+
+void Recovery::adopt(std::shared_ptr<const View> view) {
+  if (parts_.verbs != nullptr) stop_verbs(*view);
+  ViewState& views = ctx_.views;
+  parts_.acks.change().adopted(view->epoch.value, parts_.slots.in_use(), ctx_.now_ns());
+  views.stop(views.is_removed_by(*view, ctx_.node->token()));
+  stop_transactions();
+  for (Service* service : services_) service->on_view_ended();
+  if (ctx_.bugs.has(Bug::kForgetsDecisions)) decisions_.forget();
+  meet_peers(*view);
+  views.adopt(std::move(view));
+  ctx_.node->worker_adopted(ctx_.view().epoch, ctx_.id);
+  if (views.removed()) {
+    ctx_.port.set_epoch(port_epoch(ctx_.view().epoch, false));
     retire();
     return;
   }
-  if (!served_) incarnation_ = self->incarnation;
-  if (!bugs_.has(Bug::kOldEpochAccepted) || !served_) port_.set_epoch(port_epoch(view_->epoch, false));
-  member_ = MemberRecovery();
+  if (!ctx_.bugs.has(Bug::kOldEpochAccepted) || !views.was_active()) {
+    ctx_.port.set_epoch(port_epoch(ctx_.view().epoch, false));
+  }
+  progress_ = Progress();
+  applier_.begin();
+  reporter_.begin();
   leader_.reset();
-  if (view_->leader() == self_) {
-    leader_ = std::make_unique<LeaderRecovery>();
-    leader_->members = leader_->waiting = view_->member_mask();
+  if (ctx_.view().leader() == ctx_.self) {
+    RecoveryHost* const host = this;
+    leader_ = std::make_unique<RecoveryLeader>(views.shared(), ctx_.limits, ctx_.bugs, decisions_.open_max(), host);
   }
 }
 
-// The same two processes get another connection: nothing of the last one, and nothing that waits for it.
-void Engine::begin_anew(NodeId peer, uint32_t incarnation) {
-  WEFT_MARK("two that have lost each other begin anew");
-  port_.renew(peer);
-  wire_->admit(peer, 0);
-  wire_->admit(peer, incarnation);
+void Recovery::stop_verbs(const View& next) {
+  parts_.verbs->stop(next.epoch);
+  const LogReceiver* log = parts_.verbs->log_receiver();
+  // Others were active in a view that this worker was not, and have logged here: it is active now, for a moment.
+  // Everything was carried out here before they were.
+  if (log != nullptr && ctx_.views.recovering() && progress_.applied && log->has_entries()) {
+    WEFT_MARK("logged at a worker that was not active yet");
+    activate();  // the node did not go active with it: what was to be settled still is
+  }
+  parts_.verbs->finish_view();
 }
 
-// What executes is aborted (E3), what commits is frozen until recovery has decided it.
-void Engine::stop_transactions() {
-  local_gets_.clear();
-  gets_without_credit_.clear();
-  alone_.clear();
-  credit_first_ = credit_last_ = nullptr;
-  dones_.clear();
-  unlocked_.clear();
-  credit_.reset();
-  for (const auto& s : slots_) {
-    TxnSlot& slot = *s;
-    if (slot.state == SlotState::kFree) continue;
-    note_own(slot);
-    slot.participants = slot.locked_nodes = slot.record_nodes = slot.fill_nodes = 0;
-    slot.ring_bytes = 0;
-    slot.dones_pending = 0;
-    slot.next = nullptr;
-    const bool sent = slot.state == SlotState::kCommitting && slot.phase != Phase::kExecute;
-    if (sent && slot.row != &kReadOnly) continue;
-    if (slot.state == SlotState::kFinished) {
-      refuse_untold(slot);
-      maybe_free(slot);
-      continue;
+void Recovery::stop_transactions() {
+  parts_.reads.drop_queues();
+  parts_.coordinator.drop_queues();
+  parts_.participant.drop_notices();
+  parts_.credit.reset();
+  parts_.slots.for_each([&](TxnSlot& slot) {
+    reporter_.note_own(slot);
+    parts_.coordinator.freeze(slot);
+  });
+}
+
+// Opens channels to the peers of the next view, and closes those of who is not in it.
+void Recovery::meet_peers(const View& next) {
+  for (int n = 0; n < ctx_.nodes; ++n) {
+    const NodeId node(static_cast<uint8_t>(n));
+    if (node == ctx_.self) continue;
+    const Member* now = ctx_.views.removed() ? nullptr : next.find(node);
+    const uint32_t is = now == nullptr ? 0 : now->incarnation;
+    const bool same = ctx_.views.peer_incarnation(node) == is;
+    if (same && is != 0 && ctx_.node->reconnects(node) > ctx_.view().epoch.value) {
+      // The same two processes get another connection: nothing of the last one, and nothing that waits for it.
+      WEFT_MARK("two that have lost each other begin anew");
+      ctx_.port.renew(node);
+      ctx_.wire->admit(node, 0);
+      ctx_.wire->admit(node, is);
     }
-    for (uint16_t i = 0; i < slot.count; ++i) {
-      Entry& e = slot.entry(i);
-      if (!e.done) e.code = Code::kEpoch;
-      e.done = true;
-      e.locked = false;
-      e.credit = 0;
-    }
-    slot.done_upto = slot.count;
-    slot.reads_pending = 0;
-    slot.commit_wanted = false;
-    slot.waiting = 0;
-    slot.posts_waiting = 0;
-    fail(slot, Code::kEpoch, nullptr, Owner());
-    if (slot.state == SlotState::kExecuting) {
-      wake(slot);
-    } else {
-      slot.committing = false;
-      tell(slot);
-      finish(slot);
-    }
+    if (same) continue;
+    ctx_.views.replace_peer(node, is);
+    ctx_.port.renew(node);  // first: what it still sends to the old one must not reach the new one
+    ctx_.wire->admit(node, is);
   }
 }
 
-// A worker that stops again before it was active keeps what it noted first.
-void Engine::note_own(const TxnSlot& slot) {
-  for (const OwnTransaction& own : own_) {
-    if (own.slot == slot.index) return;
-  }
-  Ending ending = Ending::kAbort;
-  if (slot.state == SlotState::kFinished) {
-    if (!slot.committing || slot.dones_pending == 0) return;
-    ending = Ending::kCommit;
-  } else if (slot.state == SlotState::kCommitting && slot.committing) {
-    ending = slot.phase == Phase::kUnlock || slot.told ? Ending::kCommit : Ending::kOpen;
-  }
-  own_.push_back({slot.sequence, slot.index, ending});
-}
-
-// Not a member any more: nobody here will learn how those of its commits ended that others can bring to their end.
-void Engine::retire() {
+void Recovery::retire() {
   WEFT_MARK("retired");
-  for (const auto& slot : slots_) {
-    if (slot->state != SlotState::kCommitting) continue;
-    fail(*slot, Code::kEpoch, nullptr, Owner());
-    if (others_may_commit(*slot)) {
-      slot->outcome.code = Code::kEpoch;
-      slot->outcome.kind = OutcomeKind::kUnknown;
-    }
-    tell(*slot);
-    finish(*slot);
-  }
-  release_told(true);
-  while (begin_first_ != nullptr && in_use_ < limits_.inflight && !free_slots_.empty()) give_slot_to_waiter();
+  parts_.slots.for_each([&](TxnSlot& slot) { parts_.coordinator.abandon(slot); });
+  parts_.acks.release_all();
+  parts_.slots.serve_waiters();
 }
 
-// One step of whatever is left to do before this worker is active.
-bool Engine::recovery_step() {
+// From stopped to active.
+
+bool Recovery::step(uint64_t now_ns) {
+  if (ctx_.node->published_epoch() > ctx_.view().epoch.value) adopt(ctx_.node->published());
+  if (!ctx_.views.recovering()) return false;
   bool busy = false;
-  if (member_.asked && !member_.reported) busy |= report();
-  const bool fenced = worker_->now_ns() >= node_->fenced_after_ns() || bugs_.has(Bug::kNoFenceWait);
-  const bool may_apply = member_.applying && !member_.applied && fenced;
-  if (may_apply) {
-    const Progress progress = carry_out_step();
-    busy |= progress != Progress::kWaits;
-    if (progress == Progress::kDone) {
-      member_.applied = true;
-      send_recovery(view_->leader(), RecoveryStep::kApplied);
+  if (progress_.asked && !progress_.reported) {
+    const RecoveryReporter::Sent sent = reporter_.send();
+    progress_.reported = sent.all;
+    busy |= sent.some;
+  }
+  const bool fenced = now_ns >= ctx_.node->fenced_after_ns() || ctx_.bugs.has(Bug::kNoFenceWait);
+  if (progress_.applying && !progress_.applied && fenced) {
+    const DecisionApplier::Progress applied = applier_.step();
+    busy |= applied != DecisionApplier::Progress::kWaits;
+    if (applied == DecisionApplier::Progress::kDone) {
+      progress_.applied = true;
+      send(ctx_.view().leader(), RecoveryStep::kApplied);
     }
   }
-  if (leader_ != nullptr) busy |= lead();
-  if (member_.all_applied) {
-    if (settle_tables()) {
+  if (leader_ != nullptr) {
+    busy |= leader_->step(now_ns);
+    if (leader_->done()) leader_.reset();
+  }
+  if (progress_.all_applied) {
+    if (parts_.gc.settle()) {
       activate();
-      node_->went_active(view_);
+      ctx_.node->went_active(ctx_.views.shared());
     }
     busy = true;
   }
   return busy;
 }
 
-bool Engine::parse_recovery(const Message& m) {
+uint64_t Recovery::deadline_ns() const { return ctx_.views.recovering() ? ctx_.now_ns() + kStepNs : UINT64_MAX; }
+
+void Recovery::activate() {
+  parts_.slots.for_each([&](TxnSlot& slot) {
+    if (slot.state != SlotState::kCommitting) return;
+    const Decision* decision =
+        decisions_.find(ctx_.self, ctx_.views.incarnation(), slot.index, static_cast<uint32_t>(slot.sequence));
+    WEFT_CHECK(decision != nullptr, "recovery decides every commit of a member");
+    parts_.coordinator.resolve(slot, decision->commit);
+  });
+  finish_records();
+  decisions_.finish();
+  reporter_.forget_own();
+  leader_.reset();
+  ctx_.views.activate(oldest_epoch_in_use());
+  ctx_.port.set_epoch(port_epoch(ctx_.view().epoch, true));
+  parts_.acks.change().active(ctx_.now_ns());
+  parts_.acks.release_all();
+  for (Service* service : services_) service->on_view_active();
+  parts_.slots.serve_waiters();
+}
+
+void Recovery::finish_records() {
+  LogTable& records = parts_.records;
+  for (int n = 0; n < ctx_.nodes; ++n) {
+    const NodeId node(static_cast<uint8_t>(n));
+    for (int s = 0; s < records.slots(); ++s) {
+      LogRecord& record = records.at(node, static_cast<uint8_t>(s));
+      if (record.state == 0) continue;
+      const Decision* decision = decisions_.find(node, static_cast<uint8_t>(s), record);
+      WEFT_CHECK(decision != nullptr && decision->carried_out, "recovery decides every record");
+      records.drop(record, decision->commit);
+    }
+    if (!ctx_.views.departed(node)) continue;
+    for (int s = 0; s < records.slots(); ++s) {
+      parts_.participant.note_aborted(records.at(node, static_cast<uint8_t>(s)));
+    }
+    records.forget(node);
+  }
+}
+
+uint32_t Recovery::oldest_epoch_in_use() const {
+  uint32_t oldest = ctx_.view().epoch.value;
+  parts_.slots.for_each([&](const TxnSlot& slot) { oldest = std::min(oldest, slot.epoch); });
+  return oldest;
+}
+
+// Messages.
+
+bool Recovery::parse(const Message& m) const {
   if (m.body.size() < sizeof(RecoveryHeader)) return false;
   const auto header = load<RecoveryHeader>(m.body.data());
-  if (header.step > static_cast<uint8_t>(RecoveryStep::kActive) || header.coordinator >= nodes_ ||
-      header.slot >= log_.slots() || header.row >= kRows.size() ||
+  if (header.step > static_cast<uint8_t>(RecoveryStep::kActive) || header.coordinator >= ctx_.nodes ||
+      header.slot >= parts_.records.slots() || header.row >= kRows.size() ||
       header.ending > static_cast<uint8_t>(Ending::kAbort)) {
     return false;
   }
-  ByteView left = m.body.subspan(sizeof header);
+  const bool decision = static_cast<RecoveryStep>(header.step) == RecoveryStep::kDecide;
+  const std::byte* at = m.body.data() + sizeof header;
   for (int i = 0; i < header.keys; ++i) {
-    if (left.size() < sizeof(KeyPart)) return false;
-    const auto part = load<KeyPart>(left.data());
-    if (part.table >= node_->tables() || part.write > static_cast<uint8_t>(Write::kErase)) return false;
-    const Table* table = node_->table(TableId(part.table));
-    if (part.key_bytes > limits_.key_bytes_max || part.value_bytes > table->spec().value_bytes_max) return false;
-    if (table->spec().keys == KeyKind::kInteger && part.key_bytes != 8) return false;
-    if (static_cast<RecoveryStep>(header.step) == RecoveryStep::kDecide && !makes_sense(Kind::kReplicate, part)) {
-      return false;
-    }
-    const size_t value_bytes = (part.flags & kHasValue) != 0 ? part.value_bytes : 0;
-    const size_t need = sizeof part + padded(part.key_bytes) + padded(value_bytes);
-    if (left.size() < need) return false;
-    left = left.subspan(need);
+    KeyPartView in;
+    if (!take_key(&at, m.body.data() + m.body.size(), &in)) return false;
+    if (in.part->table >= ctx_.node->tables() || in.part->write > static_cast<uint8_t>(Write::kErase)) return false;
+    const Table* table = ctx_.node->table(TableId(in.part->table));
+    if (!fits_table(*in.part, *table, ctx_.limits.key_bytes_max)) return false;
+    if (decision && !value_makes_sense(Kind::kReplicate, *in.part)) return false;
   }
   return true;
 }
 
-void Engine::on_recovery(std::span<const Message> run) {
+void Recovery::on_message(const Batch& batch, std::span<const Message> run) {
   for (const Message& m : run) {
-    if (!parsed(m).ok) continue;
+    if (!batch.ok(m)) continue;
     const auto header = load<RecoveryHeader>(m.body.data());
-    if (header.epoch != view_->epoch.value || active_ || retired_) continue;
+    if (header.epoch != ctx_.view().epoch.value || !ctx_.views.recovering()) continue;
     const auto step = static_cast<RecoveryStep>(header.step);
-    const bool leads = step == RecoveryStep::kAsk || step == RecoveryStep::kDecide || step == RecoveryStep::kWrite ||
-                       step == RecoveryStep::kApply || step == RecoveryStep::kActive;
-    if (leads && m.source != view_->leader()) {
-      bad_message(m.source, "a step of recovery from a node that does not lead it");
-      continue;
+    const ByteView keys = m.body.subspan(sizeof header);
+    const char* wrong = nullptr;
+    if (!is_leaders(step)) {
+      if (leader_ != nullptr) wrong = leader_->on_message(m.source, header, keys);
+    } else if (m.source != ctx_.view().leader()) {
+      wrong = "a step of recovery from a node that does not lead it";
+    } else {
+      wrong = on_leader(step, header, keys);
     }
-    switch (step) {
-      case RecoveryStep::kAsk:
-        member_.asked = true;
-        break;
-      case RecoveryStep::kDecide:
-        write_decision(m, header);
-        break;
-      case RecoveryStep::kWrite:
-        if (!all_decided()) {
-          bad_message(m.source, "not all that is open has been decided");
-          break;
-        }
-        member_.wrote = true;
-        send_recovery(m.source, RecoveryStep::kWrote);
-        break;
-      case RecoveryStep::kApply:
-        if (!member_.wrote && !bugs_.has(Bug::kNotWritten)) {
-          bad_message(m.source, "decisions to carry out that are not written");
-          break;
-        }
-        member_.applying = true;
-        break;
-      case RecoveryStep::kActive:
-        if (!member_.applied) {
-          bad_message(m.source, "a view that is active before everything is carried out");
-          break;
-        }
-        member_.all_applied = true;
-        break;
-      default:
-        if (leader_ != nullptr) hear(m, header);
-        break;
-    }
+    if (wrong != nullptr) ctx_.faults.report(m.source, wrong);
   }
 }
 
-const Decision* Engine::decision_on(NodeId coordinator, uint32_t incarnation, uint8_t slot, uint32_t sequence) const {
-  for (const Decision& d : decisions_) {
-    if (d.coordinator == coordinator && d.incarnation == incarnation && d.slot == slot && d.sequence == sequence) {
-      return &d;
-    }
+// What is wrong with it, or nullptr.
+const char* Recovery::on_leader(RecoveryStep step, const RecoveryHeader& header, ByteView keys) {
+  switch (step) {
+    case RecoveryStep::kAsk:
+      progress_.asked = true;
+      return nullptr;
+    case RecoveryStep::kDecide:
+      return decisions_.write(header, keys);
+    case RecoveryStep::kWrite:
+      if (!all_decided()) return "not all that is open has been decided";
+      progress_.wrote = true;
+      send(ctx_.view().leader(), RecoveryStep::kWrote);
+      return nullptr;
+    case RecoveryStep::kApply:
+      if (!progress_.wrote && !ctx_.bugs.has(Bug::kNotWritten)) return "decisions to carry out that are not written";
+      progress_.applying = true;
+      return nullptr;
+    case RecoveryStep::kActive:
+      if (!progress_.applied) return "a view that is active before everything is carried out";
+      progress_.all_applied = true;
+      return nullptr;
+    default:
+      return nullptr;
   }
-  return nullptr;
 }
 
 // Every commit of this worker and every record here: that there is nothing else left, activate() relies on.
-bool Engine::all_decided() const {
-  const bool own = std::all_of(slots_.begin(), slots_.end(), [&](const auto& slot) {
-    return slot->state != SlotState::kCommitting ||
-           decision_on(self_, incarnation_, slot->index, static_cast<uint32_t>(slot->sequence)) != nullptr;
+bool Recovery::all_decided() const {
+  bool own = true;
+  parts_.slots.for_each([&](const TxnSlot& slot) {
+    if (slot.state != SlotState::kCommitting) return;
+    own = own && decisions_.find(ctx_.self, ctx_.views.incarnation(), slot.index,
+                                 static_cast<uint32_t>(slot.sequence)) != nullptr;
   });
-  bool records = true;
-  for (int n = 0; n < nodes_; ++n) {
-    const NodeId node(static_cast<uint8_t>(n));
-    for (int s = 0; s < log_.slots(); ++s) {
-      const LogRecord& record = log_.at(node, static_cast<uint8_t>(s));
-      if (record.state == 0) continue;
-      records = records && decision_on(node, record.incarnation, static_cast<uint8_t>(s),
-                                       static_cast<uint32_t>(record.sequence)) != nullptr;
-    }
-  }
-  return own && records;
+  return own && decisions_.covers_records();
 }
 
-// The bug: only that a record was brought to an end is still known, as otherwise it could not be touched again.
-void Engine::forget_decisions() {
-  for (const Decision& decision : decisions_) {
-    LogRecord& record = log_.at(decision.coordinator, decision.slot);
-    if (decision.carried_out && record.is(decision.incarnation, decision.sequence)) record.ended = true;
-    log_.drop_parts(decision.keys);
-  }
-  decisions_.clear();
+// For the leader and the reporter.
+
+void Recovery::send(NodeId to, const RecoveryHeader& header, ByteView keys) {
+  std::byte* at =
+      ctx_.port.reserve(to, Flow::kRecovery, static_cast<uint8_t>(Kind::kRecovery), sizeof header + keys.size());
+  RecoveryHeader sent = header;
+  if (is_plain(static_cast<RecoveryStep>(header.step))) sent.served = ctx_.views.was_active();
+  store(at, sent);
+  if (!keys.empty()) std::memcpy(at + sizeof header, keys.data(), keys.size());
 }
 
-void Engine::write_decision(const Message& m, const RecoveryHeader& header) {
-  // It was carried out before this worker was last active, and others may have gone on since.
-  if (header.decided_epoch <= active_epoch_.value && !bugs_.has(Bug::kDecisionAgain)) return;
-  const NodeId coordinator(header.coordinator);
-  const LogRecord& record = log_.at(coordinator, header.slot);
-  const bool has_record = record.is(header.incarnation, header.sequence);
-  const bool own = coordinator == self_ && header.incarnation == incarnation_;
-  if (!has_record && !own && record.was_finished(header.incarnation, header.sequence)) return;
-  if (decision_on(coordinator, header.incarnation, header.slot, header.sequence) != nullptr) return;
-  if (decisions_.size() >= open_max() * static_cast<size_t>(nodes_)) {
-    bad_message(m.source, "more decisions than there can be transactions");
-    return;
-  }
-  decisions_.push_back({coordinator, header.slot, header.sequence, header.incarnation, header.decided_epoch,
-                        header.sequence_high, static_cast<Ending>(header.ending) == Ending::kCommit});
-  if (header.keys == 0) return;
-  std::byte* at;
-  LogPart* part = log_.make_part(header.keys, m.body.size() - sizeof header, &at);
-  std::memcpy(at, m.body.data() + sizeof header, m.body.size() - sizeof header);
-  for (LogKey& key : part->all()) {
-    const auto in = load<KeyPart>(at);
-    const std::byte* bytes = at + sizeof in;
-    key.table_id = TableId(in.table);
-    key.table = node_->table(key.table_id);
-    key.key = key.table->hashed({bytes, in.key_bytes});
-    key.has_value = (in.flags & kHasValue) != 0;
-    key.value = {bytes + padded(in.key_bytes), key.has_value ? in.value_bytes : 0};
-    key.version = Version(in.version);
-    key.write = static_cast<Write>(in.write);
-    key.index = in.index;
-    at += sizeof in + padded(in.key_bytes) + padded(key.value.size());
-  }
-  decisions_.back().keys = part;
-}
+void Recovery::arrive() { ctx_.node->worker_recovered(ctx_.view().epoch, ctx_.id); }
 
-void Engine::activate() {
-  for (const auto& s : slots_) {
-    TxnSlot& slot = *s;
-    if (slot.state != SlotState::kCommitting) continue;
-    const Decision* decision = decision_on(self_, incarnation_, slot.index, static_cast<uint32_t>(slot.sequence));
-    WEFT_CHECK(decision != nullptr, "recovery decides every commit of a member");
-    slot.committing = decision->commit;
-    if (!slot.committing) fail(slot, Code::kEpoch, nullptr, Owner());
-    slot.waiting = 0;
-    slot.posts_waiting = 0;
-    tell(slot);
-    finish(slot);
-  }
-  for (int n = 0; n < nodes_; ++n) {
-    const NodeId node(static_cast<uint8_t>(n));
-    for (int s = 0; s < log_.slots(); ++s) {
-      LogRecord& record = log_.at(node, static_cast<uint8_t>(s));
-      if (record.state == 0) continue;
-      const Decision* decision =
-          decision_on(node, record.incarnation, static_cast<uint8_t>(s), static_cast<uint32_t>(record.sequence));
-      WEFT_CHECK(decision != nullptr && decision->carried_out, "recovery decides every record");
-      log_.drop(record, decision->commit);
-    }
-    if ((gone_ >> n & 1U) == 0) continue;
-    for (int s = 0; s < log_.slots(); ++s) note_aborted_here(log_.at(node, static_cast<uint8_t>(s)));
-    log_.forget(node);
-  }
-  // Finished here too, for those who ask in a later recovery.
-  for (const Decision& decision : decisions_) {
-    LogRecord& record = log_.at(decision.coordinator, decision.slot);
-    const bool lives = incarnation_of(decision.coordinator) == decision.incarnation;
-    if (lives && !record.was_finished(decision.incarnation, decision.sequence)) {
-      record.finished = decision.sequence;
-      record.finished_incarnation = decision.incarnation;
-      record.finished_commit = decision.commit;
-    }
-    log_.drop_parts(decision.keys);
-  }
-  decisions_.clear();
-  gone_ = 0;
-  own_.clear();
-  leader_.reset();
-  active_ = served_ = true;
-  active_epoch_ = view_->epoch;
-  uint32_t oldest = view_->epoch.value;
-  for (const auto& slot : slots_) {
-    if (slot->state != SlotState::kFree) oldest = std::min(oldest, slot->epoch);
-  }
-  std::erase_if(old_views_, [&](const auto& view) { return view->epoch.value < oldest; });
-  port_.set_epoch(port_epoch(view_->epoch, true));
-  change_.active(worker_->now_ns());
-  release_told(true);
-  begin_filling();
-  discards_ = id_.value == node_->workers() - 1 && node_->has_stale();
-  while (begin_first_ != nullptr && in_use_ < limits_.inflight && !free_slots_.empty()) give_slot_to_waiter();
+bool Recovery::all_arrived() const { return ctx_.node->workers_recovered(ctx_.view().epoch); }
+
+void Recovery::on_leader_step(Witness::Recovered step, uint64_t members) {
+  if (ctx_.witness != nullptr) ctx_.witness->on_recovery(step, ctx_.id, ctx_.self, members);
 }
 
 }  // namespace weft

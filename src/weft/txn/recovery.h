@@ -1,156 +1,101 @@
-// Recovery: from one view into the next. What a worker keeps while it is stopped, and the messages.
-//
-// A worker that adopts a view stops: it drops what its peers sent in the old epoch, aborts what still executes, and
-// reports to the view's leader (View::leader) what it knows of open transactions: its records of them, which ones it
-// has finished, and how far its own commits have come. The leader's worker of the same index decides each of them
-// (recovery_leader.cc), writes the decisions at every member, lets them be carried out, and says when the view is
-// active. All of a worker's transactions are known to the workers of its index only, so each index recovers by itself;
-// the leader's workers wait for each other before they say active, since the tables belong to all of them.
-//
-//   leader    ask ->                    decide..., write ->          apply ->             active ->
-//   member          -> record..., reported          -> wrote               -> applied
-//
-// The flow for recovery is exempt from epochs, so every message names its own; those of another epoch are ignored, and
-// the leader asks again until a member has come to its epoch. A written decision is reported as such: it wins, if
-// recovery is interrupted by another view, over everything else.
+// Recovery: brings one worker from one view into the next (recovery_types.h has the steps and the messages). It stops
+// the worker's transactions, reports what is known of them, writes the leader's decisions down, has them carried out,
+// and lets the worker go on. Where this node leads, it runs the leader's side, too.
 #pragma once
 
-#include <array>
-#include <compare>
 #include <cstdint>
-#include <map>
-#include <string>
-#include <utility>
+#include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
-#include "weft/store/table.h"
-#include "weft/txn/log.h"
-#include "weft/types.h"
+#include "weft/txn/batch.h"
+#include "weft/txn/context.h"
+#include "weft/txn/coordinator.h"
+#include "weft/txn/decision_applier.h"
+#include "weft/txn/decision_log.h"
+#include "weft/txn/one_sided.h"
+#include "weft/txn/participant.h"
+#include "weft/txn/partition_gc.h"
+#include "weft/txn/reads.h"
+#include "weft/txn/recovery_leader.h"
+#include "weft/txn/recovery_reporter.h"
+#include "weft/txn/service.h"
+#include "weft/txn/slot_table.h"
 
 namespace weft {
 
-enum class RecoveryStep : uint8_t {
-  kAsk,
-  kRecord,    // a record, or one part of it: its keys follow
-  kDecided,   // a decision that was written down in an earlier recovery: its keys follow
-  kFinished,  // the last transaction of a slot that is finished here
-  kSlot,      // one of the reporting worker's own transactions, and how far it is
-  kReported,
-  kDecide,  // all writes of the transaction follow, unless every replica has them
-  kWrite,   // all decisions have been sent
-  kWrote,
-  kApply,
-  kApplied,
-  kActive,
+// The parts of a worker that stop with a view and go on with the next.
+struct RecoveredParts {
+  SlotTable& slots;
+  Reads& reads;
+  Coordinator& coordinator;
+  ClientAcks& acks;
+  CreditGate& credit;
+  Participant& participant;
+  LogTable& records;
+  OneSided* verbs;  // nullptr: the row uses none
+  PartitionGc& gc;
 };
 
-enum class Ending : uint8_t { kOpen, kCommit, kAbort };
+class Recovery final : public Service, private RecoveryHost {
+ public:
+  Recovery(WorkerContext& ctx, const RecoveredParts& parts, const Protocol& row, uint8_t row_index);
 
-struct RecoveryHeader {
-  uint64_t participants;
-  uint32_t epoch;
-  uint32_t sequence;  // of the transaction, low bits
-  uint32_t incarnation;
-  uint32_t decided_epoch;
-  uint8_t step;         // RecoveryStep
-  uint8_t coordinator;  // NodeId
-  uint8_t slot;
-  uint8_t state;   // of a record: LogState bits; of a decision: 0
-  uint8_t row;     // index into kRows
-  uint8_t writes;  // written keys of the whole transaction
-  uint8_t ending;  // Ending
-  uint8_t keys;    // KeyParts that follow; version is the new one
-  uint8_t served;  // kReported: this worker was active once, so that what it does not know did not reach it
-  uint8_t spare[3];
-  uint32_t sequence_high;  // the other half of the transaction's, for those who note how it ended
-};
-static_assert(sizeof(RecoveryHeader) == 40);
+  // Told of every view that ends and of every one that is active.
+  void add_service(Service* service) { services_.push_back(service); }
+  // The worker starts with its cluster, in a view that is active already.
+  void start_active();
 
-// A decision that was written down here: beside the record, since the slot's record may still be that of an earlier
-// transaction, whose end the view change kept from coming.
-struct Decision {
-  NodeId coordinator;
-  uint8_t slot;
-  uint32_t sequence;
-  uint32_t incarnation;
-  uint32_t epoch;  // the one whose recovery decided first
-  uint32_t sequence_high;
-  bool commit;
-  bool carried_out = false;
-  LogPart* keys = nullptr;  // all writes of the transaction
-};
+  bool step(uint64_t now_ns) override;
+  uint64_t deadline_ns() const override;
 
-// One of the worker's own transactions when it stopped.
-struct OwnTransaction {
-  uint64_t sequence;
-  uint8_t slot;
-  Ending ending;
-};
+  bool parse(const Message& message) const;
+  void on_message(const Batch& batch, std::span<const Message> run);
 
-// What a member's worker keeps from stopping to active.
-struct MemberRecovery {
-  bool asked = false;
-  bool reported = false;
-  bool wrote = false;     // all decisions
-  bool applying = false;  // told to; waits for leases of removed members to run out
-  enum class Stage : uint8_t { kBegin, kAborts, kCommits, kLocks } stage = Stage::kBegin;  // carried out, or begun
-  size_t table = 0;    // whose locks of verbs are freed
-  uint64_t piece = 0;  // and where
-  bool applied = false;
-  bool all_applied = false;  // the leader says that the view is active
-  size_t next = 0;           // of what there is to report
-};
+  // Stops, and recovers into the view together with the others. Not from a handler.
+  void adopt(std::shared_ptr<const View> view);
+  // Recovers, and something is decided.
+  bool deciding() const {
+    return ctx_.views.recovering() && ((leader_ != nullptr && leader_->decides()) || !decisions_.empty());
+  }
 
-// At the leader: a transaction that somebody has a record of, or that its coordinator has not finished.
-struct OpenTransaction {
-  struct Write {
-    uint16_t table;
-    uint8_t write;
-    uint64_t version = 0;
-    bool has_value = false;
-    std::string key, value;
-  };
-  uint8_t row = 0;
-  uint8_t writes = 0;
-  uint32_t sequence_high = 0;
-  uint64_t participants = 0;
-  uint64_t locked = 0, replicated = 0, committed = 0;  // bit n: by the record at node n
-  Ending written = Ending::kOpen;                      // a decision that was written in an earlier recovery
-  uint32_t decided_epoch = 0;
-  bool own_report = false;  // the coordinator lives, and has not finished it
-  Ending own_ending = Ending::kOpen;
-  std::map<uint8_t, Write> keys;  // by index in the transaction
-
-  Ending decision = Ending::kOpen;
-  bool everywhere = false;  // finished at a member, so every replica has it: nothing to send
-};
-
-struct LeaderRecovery {
-  enum class Stage : uint8_t { kGather, kDecide, kWrite, kApply, kBarrier };
-  struct Id {
-    NodeId coordinator;
-    uint32_t incarnation;
-    uint8_t slot;
-    uint32_t sequence;
-    friend auto operator<=>(const Id&, const Id&) = default;
-  };
-  struct Finished {
-    uint32_t incarnation = 0;
-    uint32_t sequence = 0;
-    bool committed = false;
+ private:
+  // What the leader has told this member, and what it has done.
+  struct Progress {
+    bool asked = false;
+    bool reported = false;
+    bool wrote = false;     // all decisions
+    bool applying = false;  // told to; waits for leases of removed members to run out
+    bool applied = false;
+    bool all_applied = false;  // the leader says that the view is active
   };
 
-  Stage stage = Stage::kGather;
-  uint64_t members = 0;
-  uint64_t waiting = 0;  // members that have not answered
-  uint64_t served = 0;   // members that were active before
-  uint64_t ask_again_ns = 0;
-  std::array<size_t, kNodesMax + 1> reported{};  // by member: transactions that it was the first to report
-  std::map<Id, OpenTransaction> open;
-  std::map<std::pair<NodeId, uint16_t>, Finished> finished;  // by member; by coordinator and slot
-  // Sending decisions: to this node next, from this transaction on.
-  uint8_t to = 0;
-  std::map<Id, OpenTransaction>::const_iterator next;
+  void stop_verbs(const View& next);
+  void stop_transactions();
+  void meet_peers(const View& next);
+  void retire();
+  const char* on_leader(RecoveryStep step, const RecoveryHeader& header, ByteView keys);
+  bool all_decided() const;
+  void activate();
+  void finish_records();
+  uint32_t oldest_epoch_in_use() const;
+
+  void send(NodeId to, const RecoveryHeader& header, ByteView keys) override;
+  size_t queued_bytes(NodeId to) const override { return ctx_.port.backlog(to, Flow::kRecovery); }
+  void arrive() override;
+  bool all_arrived() const override;
+  void on_leader_step(Witness::Recovered step, uint64_t members) override;
+  void send(NodeId to, RecoveryStep step) { send(to, recovery_header(step, ctx_.view().epoch), {}); }
+
+  WorkerContext& ctx_;
+  const RecoveredParts parts_;
+  DecisionLog decisions_;
+  DecisionApplier applier_;
+  RecoveryReporter reporter_;
+  Progress progress_;
+  std::unique_ptr<RecoveryLeader> leader_;
+  std::vector<Service*> services_;
 };
 
 }  // namespace weft

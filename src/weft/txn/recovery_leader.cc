@@ -1,8 +1,11 @@
-// The leader's side of recovery (recovery.h): gather what the members know, decide every open transaction by its row's
-// rule, have the decisions written at every member, then carried out, then go on.
+#include "weft/txn/recovery_leader.h"
+
+#include <vector>
+
 #include "weft/base/check.h"
-#include "weft/base/marks.h"
-#include "weft/txn/engine.h"
+#include "weft/fabric/wire.h"
+#include "weft/txn/key_part.h"
+#include "weft/txn/protocol.h"
 
 namespace weft {
 
@@ -12,61 +15,69 @@ constexpr uint64_t kAskAgainNs = 2'000'000;  // a member that has not come to th
 
 uint16_t slot_key(NodeId coordinator, uint8_t slot) { return static_cast<uint16_t>(coordinator.value << 8 | slot); }
 
+bool is_report(RecoveryStep step) { return step <= RecoveryStep::kReported; }
+bool is_about_transaction(RecoveryStep step) {
+  return is_report(step) && step != RecoveryStep::kFinished && step != RecoveryStep::kReported;
+}
+
 }  // namespace
 
-void Engine::hear(const Message& m, const RecoveryHeader& header) {
-  LeaderRecovery& leader = *leader_;
-  const uint64_t bit = uint64_t{1} << m.source.value;
+RecoveryLeader::RecoveryLeader(std::shared_ptr<const View> view, const Limits& limits, Bugs bugs, size_t open_max,
+                               RecoveryHost* host)
+    : view_(std::move(view)),
+      limits_(limits),
+      bugs_(bugs),
+      open_max_(open_max),
+      host_(host),
+      members_(view_->member_mask()),
+      waiting_(members_) {}
+
+const char* RecoveryLeader::on_message(NodeId from, const RecoveryHeader& header, ByteView keys) {
   const NodeId coordinator(header.coordinator);
-  const LeaderRecovery::Id id{coordinator, header.incarnation, header.slot, header.sequence};
-  using Stage = LeaderRecovery::Stage;
-  const bool report = static_cast<RecoveryStep>(header.step) <= RecoveryStep::kReported;
-  if (report && leader.stage != Stage::kGather) return;
-  const bool about = report && static_cast<RecoveryStep>(header.step) != RecoveryStep::kFinished &&
-                     static_cast<RecoveryStep>(header.step) != RecoveryStep::kReported;
-  if (about && !leader.open.contains(id) && ++leader.reported[m.source.value] > open_max()) {
-    bad_message(m.source, "a report of more transactions than there can be");
-    return;
+  const RecoveryId id{coordinator, header.incarnation, header.slot, header.sequence};
+  const auto step = static_cast<RecoveryStep>(header.step);
+  if (is_report(step) && stage_ != Stage::kGather) return nullptr;
+  if (is_about_transaction(step) && !open_.contains(id) && ++reported_[from.value] > open_max_) {
+    return "a report of more transactions than there can be";
   }
-  switch (static_cast<RecoveryStep>(header.step)) {
+  switch (step) {
     case RecoveryStep::kFinished:
-      leader.finished[{m.source, slot_key(coordinator, header.slot)}] = {
-          header.incarnation, header.sequence, static_cast<Ending>(header.ending) == Ending::kCommit};
-      return;
+      finished_[{from, slot_key(coordinator, header.slot)}] = {header.incarnation, header.sequence,
+                                                               static_cast<Ending>(header.ending) == Ending::kCommit};
+      return nullptr;
     case RecoveryStep::kSlot: {
-      if (coordinator != m.source) {
-        bad_message(m.source, "a report of another node's own transactions");
-        return;
-      }
-      OpenTransaction& open = leader.open[id];
+      if (coordinator != from) return "a report of another node's own transactions";
+      OpenTransaction& open = open_[id];
       open.own_report = true;
       open.own_ending = static_cast<Ending>(header.ending);
       open.row = header.row;
       open.sequence_high = header.sequence_high;
-      hear_keys(m, header, open);
-      return;
+      hear_keys(keys, header.keys, open);
+      return nullptr;
     }
     case RecoveryStep::kRecord:
     case RecoveryStep::kDecided:
-      hear_record(m, header, leader.open[id]);
-      return;
+      hear_record(from, header, keys, open_[id]);
+      return nullptr;
     case RecoveryStep::kReported:
-      if (header.served != 0) leader.served |= bit;
+      if (header.served != 0) was_active_ |= uint64_t{1} << from.value;
       break;
     case RecoveryStep::kWrote:
-      if (leader.stage != Stage::kWrite) return;
+      if (stage_ != Stage::kWrite) return nullptr;
       break;
     case RecoveryStep::kApplied:
-      if (leader.stage != Stage::kApply) return;
+      if (stage_ != Stage::kApply) return nullptr;
       break;
     default:
-      return;
+      return nullptr;
   }
-  leader.waiting &= ~bit;
+  waiting_ &= ~(uint64_t{1} << from.value);
+  return nullptr;
 }
 
-void Engine::hear_record(const Message& m, const RecoveryHeader& header, OpenTransaction& open) {
-  const uint64_t bit = uint64_t{1} << m.source.value;
+void RecoveryLeader::hear_record(NodeId from, const RecoveryHeader& header, ByteView keys,
+                                 OpenTransaction& open) const {
+  const uint64_t bit = uint64_t{1} << from.value;
   open.sequence_high = header.sequence_high;
   if (header.participants != 0) {
     open.row = header.row;
@@ -80,152 +91,117 @@ void Engine::hear_record(const Message& m, const RecoveryHeader& header, OpenTra
     open.written = static_cast<Ending>(header.ending);
     open.decided_epoch = header.decided_epoch;
   }
-  hear_keys(m, header, open);
+  hear_keys(keys, header.keys, open);
 }
 
-void Engine::hear_keys(const Message& m, const RecoveryHeader& header, OpenTransaction& open) {
-  const std::byte* at = m.body.data() + sizeof header;
-  for (int i = 0; i < header.keys; ++i) {
-    const auto part = load<KeyPart>(at);
-    const auto* key = reinterpret_cast<const char*>(at + sizeof part);
-    const bool has_value = (part.flags & kHasValue) != 0;
-    const size_t value_bytes = has_value ? part.value_bytes : 0;
-    OpenTransaction::Write& write = open.keys[part.index];
-    if (!write.has_value) {
-      write.table = part.table;
-      write.key.assign(key, part.key_bytes);
-      // A lock that came with a read says put; what replicates or decides says what is really done.
-      write.write = part.write;
-      write.version = part.version;
-      write.has_value = has_value || part.write == static_cast<uint8_t>(Write::kErase);
-      write.value.assign(key + padded(part.key_bytes), value_bytes);
-    }
-    at += sizeof part + padded(part.key_bytes) + padded(value_bytes);
+void RecoveryLeader::hear_keys(ByteView keys, int count, OpenTransaction& open) {
+  const std::byte* at = keys.data();
+  const std::byte* const end = at + keys.size();
+  for (int i = 0; i < count; ++i) {
+    KeyPartView in;
+    WEFT_CHECK(take_key(&at, end, &in), "a message was parsed when it arrived");
+    OpenTransaction::Write& write = open.keys[in.part->index];
+    if (write.has_value) continue;
+    write.table = in.part->table;
+    write.key = as_text(in.key);
+    // A lock that came with a read says put; what replicates or decides says what is really done.
+    write.write = in.part->write;
+    write.version = in.part->version;
+    write.has_value = in.has(kHasValue) || in.write() == Write::kErase;
+    write.value = as_text(in.value);
   }
 }
 
-// The table in docs/recovery.md.
-void Engine::decide(const LeaderRecovery::Id& id, OpenTransaction& open) {
-  const LeaderRecovery& leader = *leader_;
-  bool finished_commit = false;
-  uint64_t finished_abort = 0;
-  for_each_node(leader.members, [&](NodeId member) {
-    const auto at = leader.finished.find({member, slot_key(id.coordinator, id.slot)});
-    if (at == leader.finished.end() || at->second.incarnation != id.incarnation) return;
+DecideFacts RecoveryLeader::facts_of(const RecoveryId& id, const OpenTransaction& open) const {
+  DecideFacts facts;
+  for_each_node(members_, [&](NodeId member) {
+    const auto at = finished_.find({member, slot_key(id.coordinator, id.slot)});
+    if (at == finished_.end() || at->second.incarnation != id.incarnation) return;
     if (static_cast<int32_t>(at->second.sequence - id.sequence) < 0) return;
     // A slot is used again only when its last transaction was acknowledged by all: an abort leaves no record then.
     if (at->second.sequence != id.sequence || at->second.committed) {
-      finished_commit = true;
+      facts.finished_commit = true;
     } else {
-      finished_abort |= uint64_t{1} << member.value;
+      facts.finished_abort |= uint64_t{1} << member.value;
     }
   });
-  open.everywhere = finished_commit;
-  if (open.written != Ending::kOpen) {
-    WEFT_MARK("a written decision wins");
-    open.decision = open.written;
-    return;
-  }
-  open.decided_epoch = view_->epoch.value;
-  const uint32_t runs = incarnation_of(id.coordinator);
-  const bool lives = runs == id.incarnation || (runs != 0 && bugs_.has(Bug::kOldIncarnation));
-  if (lives) {
-    if (!open.own_report) {
-      WEFT_MARK("decided by a coordinator that has finished");
-      open.everywhere = true;
-      open.decision = Ending::kCommit;
-      return;
-    }
-    // It told nobody, so nothing is contradicted by an abort.
-    open.decision = open.own_ending == Ending::kCommit ? Ending::kCommit : Ending::kAbort;
-    return;
-  }
-  const Protocol& row = kRows[open.row];
-  const uint64_t voters = open.participants & leader.served;
-  bool commit = open.committed != 0 || finished_commit;
-  size_t have = 0;
-  for (const auto& [index, write] : open.keys) have += write.has_value ? 1 : 0;
-  const bool all_values = have == open.writes;
-  if (!commit && open.replicated != 0) {
-    // Replication begins when every lock and check has held. In dnl1 only replicas that are filling have such a record.
-    commit = all_values;
-    if (commit) WEFT_MARK("committed by a replicated record");
-    if (!commit) WEFT_MARK("aborted: a value is lost");
-  }
-  if (!commit && row.locks_backups()) {
-    // A value that nobody has: its only whole replica is gone and the one that was filling had not got it, so that the
-    // commit point was not passed.
-    commit = all_values && voters != 0 && finished_abort == 0 && (voters & ~open.locked) == 0;
-    if (commit) WEFT_MARK("committed by unanimity");
-  }
-  open.decision = commit ? Ending::kCommit : Ending::kAbort;
+  const Member* member = view_->find(id.coordinator);
+  facts.coordinator_lives =
+      member != nullptr && (member->incarnation == id.incarnation || bugs_.has(Bug::kOldIncarnation));
+  facts.was_active = was_active_;
+  facts.unanimous = kRows[open.row].locks_backups();
+  return facts;
 }
 
-bool Engine::lead() {
-  using Stage = LeaderRecovery::Stage;
-  LeaderRecovery& leader = *leader_;
-  const auto tell_all = [&](RecoveryStep step) {
-    for_each_node(leader.waiting, [&](NodeId node) { send_recovery(node, step); });
-  };
-  if (leader.stage == Stage::kGather && leader.waiting != 0) {
-    if (worker_->now_ns() < leader.ask_again_ns) return false;
-    leader.ask_again_ns = worker_->now_ns() + kAskAgainNs;
-    for_each_node(leader.waiting, [&](NodeId node) {
-      // Who does not even take what it was sent need not be asked again.
-      if (port_.backlog(node, Flow::kRecovery) < kPacketBytesMax) send_recovery(node, RecoveryStep::kAsk);
-    });
-    return true;
+void RecoveryLeader::decide_all() {
+  for (auto& [id, open] : open_) {
+    if (open.written == Ending::kOpen) open.decided_epoch = view_->epoch.value;
+    const DecideResult verdict = decide(open, facts_of(id, open));
+    WEFT_CHECK(verdict.ending != Ending::kOpen, "a decision is one");
+    open.decision = verdict.ending;
+    open.everywhere = verdict.everywhere;
   }
-  if (leader.stage == Stage::kGather) {
-    for (auto& [id, open] : leader.open) decide(id, open);
-    leader.stage = Stage::kDecide;
-    if (witness_ != nullptr) witness_->on_recovery(Witness::Recovered::kDecided, id_, self_, leader.members);
-    leader.to = 0;
-    leader.next = leader.open.cbegin();
+}
+
+void RecoveryLeader::tell_members(RecoveryStep step) {
+  waiting_ = members_;
+  for_each_node(members_, [&](NodeId node) { host_->send(node, recovery_header(step, view_->epoch), {}); });
+}
+
+bool RecoveryLeader::gather(uint64_t now_ns) {
+  if (now_ns < ask_again_ns_) return false;
+  ask_again_ns_ = now_ns + kAskAgainNs;
+  for_each_node(waiting_, [&](NodeId node) {
+    // Who does not even take what it was sent need not be asked again.
+    if (host_->queued_bytes(node) >= kPacketBytesMax) return;
+    host_->send(node, recovery_header(RecoveryStep::kAsk, view_->epoch), {});
+  });
+  return true;
+}
+
+bool RecoveryLeader::step(uint64_t now_ns) {
+  WEFT_CHECK(stage_ != Stage::kDone, "a leader ends once");
+  if (stage_ == Stage::kGather) {
+    if (waiting_ != 0) return gather(now_ns);
+    decide_all();
+    stage_ = Stage::kDecide;
+    host_->on_leader_step(Witness::Recovered::kDecided, members_);
+    to_ = 0;
+    next_ = open_.cbegin();
   }
-  if (leader.stage == Stage::kDecide) {
+  if (stage_ == Stage::kDecide) {
     if (!send_decisions()) return false;
-    leader.waiting = leader.members;
-    leader.stage = Stage::kWrite;
-    if (bugs_.has(Bug::kNotWritten)) {
-      leader.stage = Stage::kApply;
-      tell_all(RecoveryStep::kApply);
-      return true;
-    }
-    tell_all(RecoveryStep::kWrite);
+    const bool skips_writing = bugs_.has(Bug::kNotWritten);
+    stage_ = skips_writing ? Stage::kApply : Stage::kWrite;
+    tell_members(skips_writing ? RecoveryStep::kApply : RecoveryStep::kWrite);
     return true;
   }
-  if (leader.waiting != 0) return false;
-  if (leader.stage == Stage::kWrite) {
-    leader.waiting = leader.members;
-    leader.stage = Stage::kApply;
-    tell_all(RecoveryStep::kApply);
-    if (witness_ != nullptr) witness_->on_recovery(Witness::Recovered::kWritten, id_, self_, leader.members);
+  if (waiting_ != 0) return false;
+  if (stage_ == Stage::kWrite) {
+    stage_ = Stage::kApply;
+    tell_members(RecoveryStep::kApply);
+    host_->on_leader_step(Witness::Recovered::kWritten, members_);
     return true;
   }
-  if (leader.stage == Stage::kApply) {
-    leader.stage = Stage::kBarrier;
-    node_->worker_recovered(view_->epoch, id_);
+  if (stage_ == Stage::kApply) {
+    stage_ = Stage::kBarrier;
+    host_->arrive();
   }
-  if (!node_->workers_recovered(view_->epoch)) return false;
-  leader.waiting = leader.members;
-  tell_all(RecoveryStep::kActive);
-  if (witness_ != nullptr) witness_->on_recovery(Witness::Recovered::kCarriedOut, id_, self_, leader.members);
-  leader.waiting = 0;
-  leader.members = 0;  // said once; the own worker hears it like the others
-  leader_.reset();
+  if (!host_->all_arrived()) return false;
+  tell_members(RecoveryStep::kActive);  // once; the leader's own worker hears it like the others
+  host_->on_leader_step(Witness::Recovered::kCarriedOut, members_);
+  stage_ = Stage::kDone;
   return true;
 }
 
 // To one member after the other, a little at a time. True when all have been sent.
-bool Engine::send_decisions() {
-  LeaderRecovery& leader = *leader_;
-  for (; leader.to < nodes_; ++leader.to, leader.next = leader.open.cbegin()) {
-    const NodeId node(leader.to);
-    if ((leader.members >> node.value & 1U) == 0) continue;
-    for (; leader.next != leader.open.cend(); ++leader.next) {
-      if (port_.backlog(node, Flow::kRecovery) > limits_.credit_bytes / 2) return false;
-      send_decision(node, leader.next->first, leader.next->second);
+bool RecoveryLeader::send_decisions() {
+  for (; to_ <= kNodesMax; ++to_, next_ = open_.cbegin()) {
+    const NodeId node(to_);
+    if ((members_ >> node.value & 1U) == 0) continue;
+    for (; next_ != open_.cend(); ++next_) {
+      if (host_->queued_bytes(node) > limits_.credit_bytes / 2) return false;
+      send_decision(node, next_->first, next_->second);
     }
   }
   return true;
@@ -233,9 +209,8 @@ bool Engine::send_decisions() {
 
 // With all values, also of keys that the member does not hold: the decision may survive there alone, and must be worth
 // as much as the records it was made from (models/README.md, finding 1).
-void Engine::send_decision(NodeId to, const LeaderRecovery::Id& id, const OpenTransaction& open) {
-  RecoveryHeader header{};
-  header.step = static_cast<uint8_t>(RecoveryStep::kDecide);
+void RecoveryLeader::send_decision(NodeId to, const RecoveryId& id, const OpenTransaction& open) {
+  RecoveryHeader header = recovery_header(RecoveryStep::kDecide, view_->epoch);
   header.coordinator = id.coordinator.value;
   header.slot = id.slot;
   header.sequence = id.sequence;
@@ -258,11 +233,11 @@ void Engine::send_decision(NodeId to, const LeaderRecovery::Id& id, const OpenTr
       part.write = write.write;
       part.index = index;
       if (write.write != static_cast<uint8_t>(Write::kErase)) part.flags |= kHasValue;
-      add_key(bytes, part, as_bytes(write.key), as_bytes(write.value));
+      append_key(bytes, part, as_bytes(write.key), as_bytes(write.value));
       ++header.keys;
     }
   }
-  send_recovery(to, header, bytes);
+  host_->send(to, header, bytes);
 }
 
 }  // namespace weft

@@ -5,7 +5,8 @@
 #include <new>
 
 #include "weft/base/check.h"
-#include "weft/txn/engine.h"
+#include "weft/base/marks.h"
+#include "weft/txn/txn_worker.h"
 
 namespace weft {
 
@@ -16,35 +17,35 @@ constexpr uint64_t kLongestSleepNs = 4'000'000;
 constexpr uint64_t kPeerLostSleepNs = 1'000'000;
 }  // namespace
 
-NodeId Session::node() const { return engine_->node_id(); }
-WorkerId Session::worker() const { return engine_->worker_id(); }
-uint64_t Session::now_ns() const { return engine_->worker()->now_ns(); }
+NodeId Session::node() const { return engine_->context().self; }
+WorkerId Session::worker() const { return engine_->context().id; }
+uint64_t Session::now_ns() const { return engine_->context().worker->now_ns(); }
 
 NodeId Session::primary_of(TableId table, Key key) const {
-  WEFT_CHECK(table.value < engine_->node()->tables(), "the caller names a table that was created");
+  WEFT_CHECK(table.value < engine_->context().node->tables(), "the caller names a table that was created");
   const HashedKey hashed =
-      engine_->node()->table(table)->hashed({reinterpret_cast<const std::byte*>(key.data()), key.size()});
+      engine_->context().node->table(table)->hashed({reinterpret_cast<const std::byte*>(key.data()), key.size()});
   return engine_->view().placement(hashed.partition).primary();
 }
 
 Session::BeginAwaiter Session::begin(uint64_t until_ns) { return {engine_, until_ns, 0, nullptr, {}, nullptr}; }
 
-uint64_t Session::answer_by_ns() const { return now_ns() + engine_->answer_ns(); }
+uint64_t Session::answer_by_ns() const { return now_ns() + engine_->slots().answer_ns(); }
 
 bool Session::BeginAwaiter::await_ready() noexcept {
-  slot = engine->acquire(until_ns);
+  slot = engine->slots().acquire(until_ns);
   return slot != nullptr;
 }
 
 void Session::BeginAwaiter::await_suspend(std::coroutine_handle<> h) noexcept {
   waiter = h;
-  engine->wait_for_slot(this);
+  engine->slots().wait(this);
 }
 
 Txn Session::BeginAwaiter::await_resume() noexcept { return Txn(slot); }
 
 void Session::SleepAwaiter::await_suspend(std::coroutine_handle<> h) const noexcept {
-  engine->worker()->sleep_until(engine->worker()->now_ns() + nanoseconds, h);
+  engine->context().worker->sleep_until(engine->context().worker->now_ns() + nanoseconds, h);
 }
 
 bool Session::again(const Outcome& outcome, const Policy& policy, uint32_t attempt, uint64_t began_ns,
@@ -52,7 +53,7 @@ bool Session::again(const Outcome& outcome, const Policy& policy, uint32_t attem
   if (outcome.kind != OutcomeKind::kAborted || !code_retryable(outcome.code)) return false;
   if (attempt >= policy.attempts) return false;
   const bool lost = outcome.code == Code::kPeerLost;
-  if (lost && !engine_->node()->spec().recovers) return false;  // it stays in the view
+  if (lost && !engine_->context().node->spec().recovers) return false;  // it stays in the view
   const uint64_t doubled = uint64_t{policy.backoff_us} << std::min<uint32_t>(attempt - 1, 20);
   uint64_t base_ns = std::min<uint64_t>(doubled, policy.backoff_us_max) * 1000;
   if (attempt >= Policy::kPatience) {
@@ -69,17 +70,17 @@ namespace {
 
 // Starts a single-key read of the slot and waits for it.
 struct SingleAwaiter {
-  Engine* engine;
+  TxnWorker* engine;
   TxnSlot* slot;
   TableId table;
   Key key;
   bool await_ready() const noexcept {
-    engine->start_single(*slot, table, key);
+    engine->reads().start_single(*slot, table, key);
     return slot->rejected != Code::kOk || slot->entry(0).done;
   }
   void await_suspend(std::coroutine_handle<> h) const noexcept {
     slot->wait_upto = 0;
-    engine->wait_for(*slot, h);
+    engine->coordinator().wait_for(*slot, h);
   }
   void await_resume() const noexcept {}
 };
@@ -103,7 +104,7 @@ Task<Session::One> Session::get_one(TableId table, Key key, std::span<char> out,
           one.bytes = e.value_bytes;
           if (e.value_bytes != 0) std::memcpy(out.data(), e.value, std::min<size_t>(out.size(), e.value_bytes));
         }
-        engine_->count_single(slot);
+        engine_->acks().count_single(slot);
         co_return one;
       }
     }
@@ -136,15 +137,15 @@ Task<Outcome> Session::erase_one(TableId table, Key key) {
 Task<Fate> Session::outcome(TxnId id) {
   constexpr uint64_t kLookNs = 5'000;
   constexpr uint64_t kLookNsMax = 500'000;
-  Node* node = engine_->node();
+  Node* node = engine_->context().node;
   if (id.incarnation == 0 || id.worker.value >= node->workers()) co_return Fate::kForgotten;
   const auto reply = std::make_shared<FateReply>();
-  Engine* at = node->engine(id.worker);
+  TxnWorker* at = node->engine(id.worker);
   if (at == engine_) {
-    at->ask(id, engine_->worker(), reply);
+    at->queries().ask(id, engine_->context().worker, reply);
   } else {
-    const auto ask = [at, id, asker = engine_->worker(), reply] { at->ask(id, asker, reply); };
-    while (!at->worker()->mailbox().post(ask)) co_await sleep_ns(kLookNs);
+    const auto ask = [at, id, asker = engine_->context().worker, reply] { at->queries().ask(id, asker, reply); };
+    while (!at->context().worker->mailbox().post(ask)) co_await sleep_ns(kLookNs);
     node->wake();
   }
   for (uint64_t wait_ns = kLookNs; !reply->done; wait_ns = std::min(wait_ns * 2, kLookNsMax)) {
@@ -153,13 +154,48 @@ Task<Fate> Session::outcome(TxnId id) {
   co_return reply->fate;
 }
 
+Task<std::shared_ptr<WalkPage>> Session::walk(TableId table, PartitionId partition, uint64_t cursor,
+                                              uint32_t keys_max) {
+  constexpr uint64_t kSilentNs = 20'000'000;  // then it is asked again
+  constexpr uint64_t kLookNs = 5'000;
+  constexpr uint64_t kLookNsMax = 500'000;
+  const ViewState& views = engine_->context().views;
+  KeyScans& scans = engine_->scans();
+  auto page = std::make_shared<WalkPage>();
+  const uint64_t answer_ns = answer_by_ns();
+  for (;;) {
+    page->late = now_ns() >= answer_ns;
+    if (views.removed() || page->late) co_return page;
+    if (!views.active()) {
+      co_await sleep_ns(kLookNsMax);
+      continue;
+    }
+    if (scans.scan_here(table, partition, cursor, keys_max, page.get())) {
+      if (engine_->context().has_lease()) co_return page;
+      *page = {};
+      co_await sleep_ns(kLookNsMax);
+      continue;
+    }
+    const Epoch epoch = views.current().epoch;
+    const uint32_t question = scans.ask(table, partition, cursor, keys_max, page);
+    const uint64_t until_ns = std::min(now_ns() + kSilentNs, answer_ns);
+    for (uint64_t wait_ns = kLookNs; !page->done; wait_ns = std::min(wait_ns * 2, kLookNsMax)) {
+      if (views.removed() || views.current().epoch != epoch || now_ns() >= until_ns) break;
+      co_await sleep_ns(wait_ns);
+    }
+    if (page->done) co_return page;
+    WEFT_MARK_OUTSIDE("a walk asks again");
+    scans.forget(question);
+  }
+}
+
 void Declared::Keys::add(TableId table, Key key, Intent intent) {
   if (count_ < kKeysMax) tickets_[count_] = txn_.start_get(table, key, intent);
   ++count_;
 }
 
 Task<Outcome> Session::call(ProcedureId procedure, std::string_view arguments) {
-  const std::vector<Declared>& all = engine_->node()->spec().procedures;
+  const std::vector<Declared>& all = engine_->context().node->spec().procedures;
   Outcome outcome;
   if (procedure.value >= all.size()) {
     outcome.kind = OutcomeKind::kRejected;

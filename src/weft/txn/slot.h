@@ -18,7 +18,7 @@
 
 namespace weft {
 
-class Engine;
+class TxnWorker;
 
 // What the first write of a key demands of the key as it was before: insert that it is absent, erase that it is there.
 enum class Demand : uint8_t { kNothing, kAbsent, kPresent };
@@ -53,6 +53,12 @@ struct Entry {
   std::array<uint64_t, kPhases> at{};
 };
 
+// One phase of a commit: the nodes it is sent to, and those whose answers it awaits. A backup may answer for a primary.
+struct PlanStep {
+  uint64_t send_to = 0;
+  uint64_t await_from = 0;
+};
+
 enum class SlotState : uint8_t { kFree, kExecuting, kCommitting, kFinished, kDraining };
 
 struct alignas(64) TxnSlot {
@@ -65,7 +71,6 @@ struct alignas(64) TxnSlot {
   // The first lines are what every answer looks at.
   uint64_t sequence = 0;
   Entry* entries = nullptr;
-  const Protocol* row = nullptr;
   std::coroutine_handle<> waiter;
   uint64_t waiting = 0;       // nodes whose answer to the current phase is outstanding
   uint64_t locked_nodes = 0;  // nodes where this transaction holds locks
@@ -92,6 +97,8 @@ struct alignas(64) TxnSlot {
   bool single = false;                // get_one: has no commit phase
   bool commit_wanted = false;         // commit() was called while reads were under way
   bool alone = false;                 // its commit concerns this node alone
+  bool read_only = false;             // of the plan: it neither writes nor holds locks
+  bool unanimous = false;             // of the plan: every replica locks, and all locks together commit it
   bool committing = false;            // the unlock phase commits (else it aborts)
   bool told = false;
   bool expired = false;  // while executing: what is under way is not waited for any more
@@ -99,8 +106,8 @@ struct alignas(64) TxnSlot {
   uint8_t writes = 0;
   uint8_t round_trips = 0;
   uint8_t chunks = 0;
-  Code rejected = Code::kOk;                // a limit was exceeded: commit answers kRejected
-  std::array<uint64_t, kPhases> targets{};  // by phase: the nodes it goes to (all keys' plans together)
+  Code rejected = Code::kOk;              // a limit was exceeded: commit answers kRejected
+  std::array<PlanStep, kPhases> steps{};  // by phase: all keys' plans together
   Outcome outcome;
   uint64_t begun_ns = 0;  // by the worker's clock, that of its step
   uint64_t until_ns = 0;  // when it has to have its outcome; 0: each wait has a time of its own
@@ -114,7 +121,7 @@ struct alignas(64) TxnSlot {
   std::byte* chunk_next = nullptr;
   uint16_t last_entry = 0;    // that was looked up
   uint8_t* places = nullptr;  // of many entries: a table from hashes to index + 1, 0: none
-  Engine* engine = nullptr;
+  TxnWorker* engine = nullptr;
   TxnSlot* next = nullptr;  // in the engine's list of those that wait for credit
 
   std::array<Entry, kInlineEntries> inline_entries;
@@ -132,6 +139,20 @@ struct alignas(64) TxnSlot {
   Entry& entry(size_t i) { return entries[i]; }
   const Entry& entry(size_t i) const { return entries[i]; }
   TxnId id(WorkerId worker) const { return {incarnation, worker, sequence}; }
+  bool phase_over() const { return waiting == 0 && posts_waiting == 0; }
 };
+
+// Which limit was exceeded, and by what.
+struct ExceededLimit {
+  const char* name = nullptr;
+  uint64_t is = 0, asked = 0;
+};
+
+// The transaction will not commit: the first reason stays.
+void fail(TxnSlot& slot, Code code, const Entry* entry, Owner holder);
+// The same because of peers whose channel is closed.
+void fail_for_peer(TxnSlot& slot, const Entry* entry, uint64_t nodes);
+// The same because the application asked for what no attempt can get. Returns `code`.
+Code reject(TxnSlot& slot, Code code, const Entry* entry, const ExceededLimit& limit);
 
 }  // namespace weft

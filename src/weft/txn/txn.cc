@@ -2,7 +2,7 @@
 #include "weft/txn.h"
 
 #include "weft/base/check.h"
-#include "weft/txn/engine.h"
+#include "weft/txn/txn_worker.h"
 
 namespace weft {
 
@@ -16,18 +16,18 @@ Txn::Txn(Txn&& other) noexcept : slot_(std::exchange(other.slot_, nullptr)) {}
 
 Txn& Txn::operator=(Txn&& other) noexcept {
   if (this != &other) {
-    if (slot_ != nullptr) slot_->engine->let_go(slot_);
+    if (slot_ != nullptr) slot_->engine->coordinator().detach(*slot_);
     slot_ = std::exchange(other.slot_, nullptr);
   }
   return *this;
 }
 
 Txn::~Txn() {
-  if (slot_ != nullptr) slot_->engine->let_go(slot_);
+  if (slot_ != nullptr) slot_->engine->coordinator().detach(*slot_);
 }
 
 Ticket Txn::start_get(TableId table, Key key, Intent intent) {
-  return slot_->engine->start_get(*slot_, table, key, intent);
+  return slot_->engine->reads().start_get(*slot_, table, key, intent);
 }
 
 bool Txn::WaitAwaiter::await_ready() const noexcept {
@@ -39,7 +39,7 @@ bool Txn::WaitAwaiter::await_ready() const noexcept {
 void Txn::WaitAwaiter::await_suspend(std::coroutine_handle<> h) const noexcept {
   WEFT_CHECK(!slot->waiter, "one coroutine at a time waits for a transaction");
   slot->wait_upto = upto;
-  slot->engine->wait_for(*slot, h);
+  slot->engine->coordinator().wait_for(*slot, h);
 }
 
 bool Txn::poll(Ticket ticket) const { return wait(ticket).await_ready(); }
@@ -77,25 +77,25 @@ Value Txn::GetAwaiter::await_resume() const noexcept {
 }
 
 Code Txn::put(TableId table, Key key, std::string_view value) {
-  return slot_->engine->write(*slot_, table, key, Write::kPut, value);
+  return slot_->engine->reads().write(*slot_, table, key, Write::kPut, value);
 }
 Code Txn::insert(TableId table, Key key, std::string_view value) {
-  return slot_->engine->write(*slot_, table, key, Write::kInsert, value);
+  return slot_->engine->reads().write(*slot_, table, key, Write::kInsert, value);
 }
-Code Txn::erase(TableId table, Key key) { return slot_->engine->write(*slot_, table, key, Write::kErase, {}); }
+Code Txn::erase(TableId table, Key key) { return slot_->engine->reads().write(*slot_, table, key, Write::kErase, {}); }
 
 Txn::CommitAwaiter Txn::commit() { return {slot_}; }
 
 void Txn::CommitAwaiter::await_suspend(std::coroutine_handle<> h) const noexcept {
   WEFT_CHECK(!slot->waiter, "one coroutine at a time waits for a transaction");
-  slot->engine->wait_for(*slot, h);
-  slot->engine->start_commit(*slot);
+  slot->engine->coordinator().wait_for(*slot, h);
+  slot->engine->coordinator().start_commit(*slot);
 }
 
 Outcome Txn::CommitAwaiter::await_resume() const noexcept {
   if (!slot->left) return slot->outcome;
   Outcome unknown;
-  unknown.kind = slot->engine->kind_of_left();
+  unknown.kind = Coordinator::kind_of_left(slot->engine->context().bugs);
   unknown.code = Code::kNoAnswer;
   unknown.id = slot->outcome.id;
   unknown.silent = slot->silent;
@@ -103,11 +103,11 @@ Outcome Txn::CommitAwaiter::await_resume() const noexcept {
 }
 
 Outcome Txn::abort(Code why) {
-  if (slot_->state == SlotState::kExecuting) slot_->engine->give_up(*slot_, why);
+  if (slot_->state == SlotState::kExecuting) slot_->engine->coordinator().abort_by_client(*slot_, why);
   return slot_->outcome;
 }
 
-TxnId Txn::id() const { return slot_->id(slot_->engine->worker_id()); }
+TxnId Txn::id() const { return slot_->id(slot_->engine->context().id); }
 
 bool Txn::refused() const { return slot_->state == SlotState::kFinished && slot_->sequence == 0; }
 void Txn::set_until(uint64_t until_ns) {

@@ -1,0 +1,76 @@
+// Batch: the messages of one burst, taken apart: which are well-formed, and the keys that they name. The dispatcher
+// makes it before any handler runs; handlers get it beside their messages.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "weft/fabric/message.h"
+#include "weft/txn/log.h"
+
+namespace weft {
+
+// The keys of a batch, one behind the other. Like a vector, but a place is made without being cleared first.
+class KeyBuffer {
+ public:
+  // Where the next key goes: construct it there.
+  KeyRef* add() {
+    if (size_ == capacity_) [[unlikely]]
+      grow();
+    return keys_.get() + size_++;
+  }
+  void cut(size_t size) { size_ = size; }  // to this many
+  size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  const KeyRef* data() const { return keys_.get(); }
+  const KeyRef* begin() const { return keys_.get(); }
+  const KeyRef* end() const { return keys_.get() + size_; }
+
+ private:
+  static_assert(std::is_trivially_copyable_v<KeyRef> && std::is_trivially_destructible_v<KeyRef>);
+  void grow() {
+    const size_t capacity = std::max<size_t>(256, 2 * capacity_);
+    auto grown = std::make_unique<KeyRef[]>(capacity);
+    std::copy(begin(), end(), grown.get());
+    keys_ = std::move(grown);
+    capacity_ = capacity;
+  }
+
+  std::unique_ptr<KeyRef[]> keys_;
+  size_t size_ = 0;
+  size_t capacity_ = 0;
+};
+
+struct Batch {
+  struct Parsed {
+    uint32_t first_key;
+    uint16_t keys;
+    bool ok;
+  };
+
+  const Message* base = nullptr;
+  std::vector<Parsed> parsed;
+  KeyBuffer keys;       // of all messages
+  uint32_t logged = 0;  // keys of records that messages of this burst name
+
+  void begin(std::span<const Message> messages) {
+    base = messages.data();
+    parsed.resize(messages.size());
+    keys.cut(0);
+    logged = 0;
+  }
+  const Parsed& of(const Message& message) const { return parsed[static_cast<size_t>(&message - base)]; }
+  bool ok(const Message& message) const { return of(message).ok; }
+  std::span<const KeyRef> keys_of(const Message& message) const {
+    const Parsed& p = of(message);
+    return {keys.data() + p.first_key, p.keys};
+  }
+};
+
+}  // namespace weft

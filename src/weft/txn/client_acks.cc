@@ -1,0 +1,85 @@
+#include "weft/txn/client_acks.h"
+
+#include "weft/base/check.h"
+#include "weft/base/marks.h"
+#include "weft/txn/node.h"
+
+namespace weft {
+
+void ClientAcks::acknowledge(TxnSlot& slot) {
+  if (slot.told) return;
+  WEFT_CHECK(slot.state != SlotState::kFree && slot.state != SlotState::kExecuting, "what executes has no outcome");
+  slot.told = true;
+  const Outcome& out = slot.outcome;
+  note(slot);
+  Counters& counters = ctx_.counters;
+  if (out.code == Code::kOk) {
+    ++counters.committed;
+    ++counters.commits_counted;
+    counters.commit_round_trips += slot.round_trips;
+    latency_ns_.record(ctx_.now_ns() - slot.begun_ns);
+  } else {
+    ++(out.kind == OutcomeKind::kRejected  ? counters.rejected
+       : out.kind == OutcomeKind::kUnknown ? counters.unknown
+                                           : counters.aborted);
+    ++counters.aborts_by_code[static_cast<int>(out.code)];
+    if (slot.round_trips != 0) {
+      ++counters.aborts_counted;
+      counters.abort_round_trips += slot.round_trips;
+    }
+  }
+  wake_with_lease(slot);
+}
+
+// A commit that wrote nothing leaves no trace: until it is told it may still become an abort (rule E4), and it makes no
+// difference to anybody.
+void ClientAcks::note(const TxnSlot& slot) {
+  const Outcome& out = slot.outcome;
+  if (out.kind == OutcomeKind::kUnknown || (out.code == Code::kOk && slot.read_only)) return;
+  outcomes_.note(slot.incarnation, slot.sequence, out.code == Code::kOk, ctx_.now_ns());
+}
+
+void ClientAcks::count_single(const TxnSlot& slot) {
+  ++ctx_.counters.committed;
+  latency_ns_.record(ctx_.now_ns() - slot.begun_ns);
+}
+
+void ClientAcks::wake(TxnSlot& slot) {
+  if (!slot.waiter) return;
+  ctx_.worker->ready(slot.waiter);
+  slot.waiter = {};
+}
+
+void ClientAcks::wake_with_lease(TxnSlot& slot) {
+  if (!slot.waiter) return;
+  if (slot.outcome.code == Code::kOk && ctx_.node->leased() && !ctx_.bugs.has(Bug::kNoLeaseCheck)) {
+    waiting_.push_back({&slot, slot.sequence});
+  } else {
+    wake(slot);
+  }
+}
+
+void ClientAcks::fail_unacknowledged(TxnSlot& slot) {
+  if (!slot.waiter || !slot.read_only || (ctx_.views.removed() && ctx_.bugs.has(Bug::kToldRemoved))) return;
+  fail(slot, Code::kEpoch, nullptr, Owner());
+  wake(slot);
+}
+
+void ClientAcks::forget(const TxnSlot& slot) {
+  std::erase_if(waiting_, [&](const Waiting& waiting) { return waiting.slot == &slot; });
+}
+
+void ClientAcks::release(bool now) {
+  const uint64_t late_ns = ctx_.bugs.has(Bug::kToldLate) ? 2'000'000 : 0;
+  if (!now && ctx_.now_ns() >= ctx_.node->lease_until_ns() + late_ns) {
+    WEFT_MARK("an outcome waits for the lease");
+    return;
+  }
+  if (!now && !waiting_.empty()) change_.told(ctx_.now_ns());
+  for (const auto& [slot, sequence] : waiting_) {
+    if (slot->sequence == sequence) wake(*slot);  // else the application has gone, and the slot is another's
+  }
+  waiting_.clear();
+}
+
+}  // namespace weft

@@ -1,0 +1,65 @@
+// ClientAcks: acknowledges transactions to their clients, and notes their outcomes.
+//
+// A client that is told of something current (a commit, a read) is told under a lease (rule E4): the worker looks at
+// the lease at the beginning of its next step, and while there is none the client waits.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "weft/base/histogram.h"
+#include "weft/txn/change.h"
+#include "weft/txn/context.h"
+#include "weft/txn/outcomes.h"
+#include "weft/txn/slot.h"
+
+namespace weft {
+
+class ClientAcks {
+ public:
+  ClientAcks(WorkerContext& ctx, OutcomeLog& outcomes, size_t slots) : ctx_(ctx), outcomes_(outcomes) {
+    waiting_.reserve(slots);
+  }
+
+  // Once for each transaction, when its outcome is certain: notes and counts it, and wakes the client.
+  void acknowledge(TxnSlot& slot);
+  // Notes the outcome without telling anybody: the client knows.
+  void note(const TxnSlot& slot);
+  // A single-key read that was answered has no commit.
+  void count_single(const TxnSlot& slot);
+  // Its client was told that the outcome is unknown.
+  void count_unknown() { ++ctx_.counters.unknown; }
+
+  void wake(TxnSlot& slot);
+  void wake_with_lease(TxnSlot& slot);
+  // A step begins: who waits is woken if there is a lease.
+  void begin_step() {
+    if (!waiting_.empty()) release(false);
+  }
+  // The view is active, or this node was removed: who waits is woken whatever the lease.
+  void release_all() { release(true); }
+  // The epoch ends before this worker could be sure of its lease again: what it read may not have been current.
+  void fail_unacknowledged(TxnSlot& slot);
+  // Nobody waits for this one any more.
+  void forget(const TxnSlot& slot);
+  bool waiting() const { return !waiting_.empty(); }
+
+  const Histogram& latency_ns() const { return latency_ns_; }  // of committed transactions, from begin to the outcome
+  ViewChangeWatch& change() { return change_; }
+  const ViewChangeWatch& change() const { return change_; }
+
+ private:
+  struct Waiting {
+    TxnSlot* slot;
+    uint64_t sequence;
+  };
+  void release(bool now);
+
+  WorkerContext& ctx_;
+  OutcomeLog& outcomes_;
+  std::vector<Waiting> waiting_;
+  Histogram latency_ns_;
+  ViewChangeWatch change_;
+};
+
+}  // namespace weft

@@ -1,0 +1,77 @@
+#include "weft/txn/commit_credit.h"
+
+#include "weft/base/check.h"
+#include "weft/txn/messages.h"
+
+namespace weft {
+
+// By the worst case: three messages that name a key, one that brings its value, and their answers, each in a packet of
+// its own.
+void CommitCredit::plan(TxnSlot& slot) {
+  constexpr uint32_t kMessages = 512;
+  constexpr uint32_t kKey = 3 * sizeof(KeyPart) + 2 * sizeof(uint64_t);
+  for_each_node(slot.participants, [&](NodeId n) { slot.need[n.value] = kMessages; });
+  for (uint16_t i = 0; i < slot.count; ++i) {
+    const Entry& e = slot.entry(i);
+    uint32_t bytes = kKey + 3 * static_cast<uint32_t>(padded(e.key.bytes.size()));
+    if (e.write != Write::kNone) bytes += static_cast<uint32_t>(padded(e.new_bytes));
+    for_each_node((e.placement->mask | e.placement->filling) & slot.participants,
+                  [&](NodeId n) { slot.need[n.value] += bytes; });
+  }
+}
+
+bool CommitCredit::take(TxnSlot& slot) {
+  uint64_t taken = 0;
+  bool ok = true;
+  for_each_node(slot.participants, [&](NodeId n) {
+    if (!ok) return;
+    const uint32_t need = slot.need[n.value];
+    if (!gate_.fits(need + slot.credit[n.value])) {
+      reject(slot, Code::kTxnTooLarge, nullptr, {"limits.credit_bytes", ctx_.limits.credit_bytes, need});
+    }
+    ok = gate_.take(n, need);
+    if (!ok) return;
+    taken |= uint64_t{1} << n.value;
+    slot.credit[n.value] += need;
+  });
+  if (ok) return true;
+  for_each_node(taken, [&](NodeId n) {
+    gate_.put_back(n, slot.need[n.value]);
+    slot.credit[n.value] -= slot.need[n.value];
+  });
+  return false;
+}
+
+void CommitCredit::give_back(TxnSlot& slot) {
+  for_each_node(slot.participants, [&](NodeId n) { gate_.give(n, slot.credit[n.value]); });
+}
+
+void CommitCredit::enqueue(TxnSlot& slot) {
+  WEFT_CHECK(slot.locked_nodes == 0, "who waits for credit holds no locks");
+  (last_ != nullptr ? last_->next : first_) = &slot;
+  last_ = &slot;
+  slot.next = nullptr;
+  gate_.look_again();
+}
+
+void CommitCredit::pop() {
+  TxnSlot& slot = *first_;
+  first_ = slot.next;
+  if (first_ == nullptr) last_ = nullptr;
+  slot.next = nullptr;
+}
+
+void CommitCredit::remove(TxnSlot& slot) {
+  TxnSlot* last = nullptr;
+  for (TxnSlot* at = first_; at != nullptr; last = at, at = at->next) {
+    if (at != &slot) continue;
+    (last != nullptr ? last->next : first_) = slot.next;
+    if (last_ == &slot) last_ = last;
+    slot.next = nullptr;
+    gate_.look_again();  // those behind it may have room
+    return;
+  }
+  WEFT_CHECK(false, "a commit that has sent nothing waits for credit");
+}
+
+}  // namespace weft

@@ -1,0 +1,95 @@
+#include "weft/txn/commit_parser.h"
+
+#include <new>
+
+#include "weft/txn/key_part.h"
+#include "weft/txn/messages.h"
+#include "weft/txn/node.h"
+#include "weft/txn/notices.h"
+#include "weft/txn/protocol.h"
+
+namespace weft {
+
+bool CommitParser::parse_get(const Message& m, Batch* batch) const {
+  if (m.spare >= static_cast<size_t>(records_.slots()) || m.body.size() < sizeof(GetRequest)) return false;
+  const auto request = load<GetRequest>(m.body.data());
+  if (request.table >= ctx_.node->tables() || request.key_bytes > ctx_.limits.key_bytes_max ||
+      m.body.size() - sizeof request < request.key_bytes) {
+    return false;
+  }
+  const TableId id(request.table);
+  Table* table = ctx_.node->table(id);
+  if (table->integer_keys() && request.key_bytes != 8) return false;
+  const KeyRef& ref = *new (batch->keys.add()) KeyRef{
+      .key = table->hashed({m.body.data() + sizeof request, request.key_bytes}), .table = table, .table_id = id};
+  return ctx_.view().placement(ref.key.partition).held_by(ctx_.self);
+}
+
+bool CommitParser::parse_keys(const Message& m, Batch* batch, uint16_t* keys) const {
+  if (m.spare >= static_cast<size_t>(records_.slots()) || m.body.size() < sizeof(CommitRequest)) return false;
+  const auto request = load<CommitRequest>(m.body.data());
+  if (request.row >= kRows.size()) return false;
+  if (ctx_.table_batching) __builtin_prefetch(&records_.at(m.source, static_cast<uint8_t>(m.spare)));
+  const auto kind = static_cast<Kind>(m.kind);
+  const std::byte* at = m.body.data() + sizeof request;
+  const std::byte* const end = m.body.data() + m.body.size();
+  for (int i = 0; i < request.keys; ++i) {
+    KeyPartView in;
+    if (!take_key(&at, end, &in)) return false;
+    if (in.part->table >= ctx_.node->tables() || in.part->write > static_cast<uint8_t>(Write::kErase)) return false;
+    const TableId id(in.part->table);
+    Table* table = ctx_.node->table(id);
+    if (!value_makes_sense(kind, *in.part) || !fits_table(*in.part, *table, ctx_.limits.key_bytes_max)) return false;
+    const KeyRef& ref = *new (batch->keys.add()) KeyRef{.key = table->hashed(in.key),
+                                                        .table = table,
+                                                        .value = in.value,
+                                                        .version = Version(in.part->version),
+                                                        .room = in.part->value_bytes,
+                                                        .table_id = id,
+                                                        .write = in.write(),
+                                                        .index = in.part->index,
+                                                        .has_value = in.has(kHasValue),
+                                                        .has_version = in.has(kHasVersion),
+                                                        .held = in.has(kHeld),
+                                                        .by_verb = in.has(kByVerb),
+                                                        .in_order = in.has(kInOrder),
+                                                        .follows = in.part->follows};
+    const Placement& placement = ctx_.view().placement(ref.key.partition);
+    const bool fills = kind == Kind::kReplicate && placement.filled_at(ctx_.self);
+    if (!placement.held_by(ctx_.self) && !fills) return false;
+  }
+  *keys = request.keys;
+  return true;
+}
+
+bool CommitParser::parse_unlock(const Message& m, Batch* batch, uint16_t* keys) const {
+  if (!parse_keys(m, batch, keys)) return false;
+  prefetch_keys(records_.at(m.source, static_cast<uint8_t>(m.spare)).locked, batch);
+  return true;
+}
+
+bool CommitParser::parse_done(const Message& m, Batch* batch) const {
+  for (const DoneNotice& notice : NoticeQueue::of(m)) {
+    if (notice.slot >= static_cast<uint32_t>(records_.slots())) return false;
+    prefetch_keys(records_.at(m.source, static_cast<uint8_t>(notice.slot)).applied, batch);
+  }
+  return m.body.size() % sizeof(DoneNotice) == 0;
+}
+
+// Unlock and done name a record; its keys are touched by their handlers. Most know from before where they are.
+void CommitParser::prefetch_keys(const LogPart* part, Batch* batch) const {
+  for (; part != nullptr; part = part->next) {
+    for (const LogKey& key : part->all()) {
+      if (key.table == nullptr) continue;
+      ++batch->logged;
+      if (!ctx_.table_batching) continue;
+      if (key.key.hint) {
+        key.table->prefetch_slot(key.key.hint);
+      } else {
+        key.table->prefetch_index(key.key.hash);
+      }
+    }
+  }
+}
+
+}  // namespace weft

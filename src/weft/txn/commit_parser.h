@@ -1,0 +1,28 @@
+// CommitParser: takes the messages of transactions apart that name keys or records at this node, checks them against
+// the node's tables, limits and view, and prefetches the records they name.
+#pragma once
+
+#include "weft/txn/batch.h"
+#include "weft/txn/context.h"
+#include "weft/txn/log.h"
+
+namespace weft {
+
+class CommitParser {
+ public:
+  CommitParser(WorkerContext& ctx, LogTable& records) : ctx_(ctx), records_(records) {}
+
+  // True: well-formed; the message's keys are appended to the batch.
+  bool parse_get(const Message& message, Batch* batch) const;
+  bool parse_keys(const Message& message, Batch* batch, uint16_t* keys) const;
+  bool parse_unlock(const Message& message, Batch* batch, uint16_t* keys) const;
+  bool parse_done(const Message& message, Batch* batch) const;
+
+ private:
+  void prefetch_keys(const LogPart* part, Batch* batch) const;
+
+  WorkerContext& ctx_;
+  LogTable& records_;
+};
+
+}  // namespace weft

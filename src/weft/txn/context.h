@@ -1,0 +1,59 @@
+// WorkerContext: what all parts of one worker's transactions share: who and where they are, their limits, the port they
+// send through, what they count. It has no behaviour of its own. The worker owns it (txn_worker.h); a test makes one
+// with a port of its own.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "weft/base/bugs.h"
+#include "weft/base/clock.h"
+#include "weft/base/event_log.h"
+#include "weft/cluster.h"
+#include "weft/fabric/port.h"
+#include "weft/options.h"
+#include "weft/run/worker.h"
+#include "weft/txn/peer_faults.h"
+#include "weft/txn/view_state.h"
+#include "weft/txn/witness.h"
+
+namespace weft {
+
+class Node;
+
+struct WorkerContext {
+  Node* const node;
+  const NodeId self;
+  const WorkerId id;
+  Worker* const worker;
+  Port& port;
+  Wire* const wire;
+  Charges* const charges;  // may be nullptr, and so may the next two
+  Witness* const witness;
+  EventLog* const events;
+  const Limits limits;
+  const Bugs bugs;
+  const int nodes;
+  const bool table_batching;
+  const bool recovers;  // views change
+  ViewState views;
+  PeerFaults faults;
+  Counters counters;
+  std::vector<std::byte> scratch;  // for one value of any table
+
+  uint64_t now_ns() const { return worker->now_ns(); }
+  const View& view() const { return views.current(); }
+  void charge(Step step, uint64_t n) const {
+    if (charges != nullptr) charges->charge(step, n);
+  }
+  // What is here is current.
+  bool has_lease() const;
+  // One record of a table was read, locked or written.
+  void touch_record() {
+    ++counters.records_touched;
+    charge(Step::kLookup, 1);
+  }
+};
+
+}  // namespace weft

@@ -1,0 +1,50 @@
+// ControlChannel: the messages of a node's agent (leases and membership), which travel on a flow of their own and
+// belong to no epoch. The agent runs on the thread of the node's worker 0.
+#pragma once
+
+#include <cstring>
+#include <span>
+
+#include "weft/base/bytes.h"
+#include "weft/txn/batch.h"
+#include "weft/txn/context.h"
+#include "weft/txn/messages.h"
+#include "weft/txn/service.h"
+
+namespace weft {
+
+// A node's agent (cluster/agent.h), as its worker sees it.
+class NodeAgentHook : public Service {
+ public:
+  virtual void on_message(NodeId from, ByteView message) = 0;
+};
+
+class ControlChannel {
+ public:
+  explicit ControlChannel(WorkerContext& ctx) : ctx_(ctx) {}
+
+  void set_agent(NodeAgentHook* agent) { agent_ = agent; }
+  NodeAgentHook* agent() const { return agent_; }
+
+  // To the agent of another node, or of this one.
+  void send(NodeId to, ByteView message) {
+    if (queued_bytes(to) > ctx_.limits.credit_bytes / 2) return;  // it takes nothing: it will be removed
+    std::byte* at = ctx_.port.reserve(to, Flow::kControl, static_cast<uint8_t>(Kind::kControl), message.size());
+    std::memcpy(at, message.data(), message.size());
+  }
+  // Of what was sent there and has not left yet.
+  size_t queued_bytes(NodeId to) const { return ctx_.port.backlog(to, Flow::kControl); }
+
+  bool parse(const Message&) const { return true; }  // the agent does
+  void on_message(const Batch&, std::span<const Message> run) {
+    for (const Message& m : run) {
+      if (agent_ != nullptr) agent_->on_message(m.source, m.body);
+    }
+  }
+
+ private:
+  WorkerContext& ctx_;
+  NodeAgentHook* agent_ = nullptr;
+};
+
+}  // namespace weft

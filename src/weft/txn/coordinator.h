@@ -1,0 +1,103 @@
+// Coordinator: commits the transactions of one worker. What a commit does next follows from its slot, its plan and the
+// answer that came; a phase with nothing to do is passed over, so that fewer keys or local ones cost fewer round trips.
+//
+// What holds:
+// - A slot's commit state changes only here, on the worker's own thread, by an event: a call of the application, an
+//   answer, credit that came back.
+// - Before its first commit message a transaction holds credit at every participant for all its messages and their
+//   answers (rule K3). A transaction that waits for credit holds no locks, or aborts.
+// - Nothing is acknowledged before the plan says so (told_after in protocol.h).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "weft/txn/batch.h"
+#include "weft/txn/client_acks.h"
+#include "weft/txn/commit_credit.h"
+#include "weft/txn/context.h"
+#include "weft/txn/local_commits.h"
+#include "weft/txn/message_transport.h"
+#include "weft/txn/notices.h"
+#include "weft/txn/plan.h"
+#include "weft/txn/slot_table.h"
+
+namespace weft {
+
+class VerbTransport;
+
+class Coordinator {
+ public:
+  // `verbs`: nullptr if the row uses none. `told_before_unlock`: the row acknowledges commits before they are unlocked.
+  Coordinator(WorkerContext& ctx, SlotTable& slots, ClientAcks& acks, CreditGate& credit, const Planner& planner,
+              MessageTransport& messages, VerbTransport* verbs, bool told_before_unlock);
+
+  // Called by the application's handle.
+  void start_commit(TxnSlot& slot);
+  void abort_by_client(TxnSlot& slot, Code why);  // while executing
+  void detach(TxnSlot& slot);                     // the application dropped its handle
+
+  // Called when a transaction's reads are all in: of one whose commit was asked for, or that was given up.
+  void begin_commit(TxnSlot& slot);
+  void release(TxnSlot& slot);
+
+  // Answers. on_answered: of verbs, when slot.phase_over().
+  void on_reply(const Batch& batch, std::span<const Message> run);
+  void on_unlocked(const Batch& batch, std::span<const Message> run);
+  void on_answered(TxnSlot& slot) { advance(slot); }
+  // The channel to this peer is closed.
+  void on_peer_lost(TxnSlot& slot, NodeId peer);
+
+  // Steps of the loop. True if something was done.
+  bool run_local_commits();
+  bool retry_commits();
+  bool send_notices();
+
+  // Waits that have taken too long (answer_ms).
+  void wait_for(TxnSlot& slot, std::coroutine_handle<> waiter);
+  bool expire_waits();
+
+  // What a client is told that has waited too long for a commit which goes on.
+  static OutcomeKind kind_of_left(Bugs bugs) {
+    return bugs.has(Bug::kNothingTooLate) ? OutcomeKind::kAborted : OutcomeKind::kUnknown;
+  }
+
+  // The view ends: what executes is aborted (E3), what commits is frozen until recovery has decided it.
+  void drop_queues();
+  void freeze(TxnSlot& slot);
+  // Recovery has decided one of those.
+  void resolve(TxnSlot& slot, bool commits);
+  // This node is no member any more: nobody here will learn how those ended that others can bring to their end.
+  void abandon(TxnSlot& slot);
+
+  bool pending() const { return !local_.empty(); }
+  uint64_t deadline_ns() const { return dones_.deadline_ns(); }
+  bool has_notices() const { return !dones_.empty(); }
+
+ private:
+  bool is_local(const TxnSlot& slot, uint64_t nodes) const;
+  void plan(TxnSlot& slot);
+  bool reserve(TxnSlot& slot);
+  void begin_phases(TxnSlot& slot);
+  void enter(TxnSlot& slot, Phase phase);
+  void advance(TxnSlot& slot);
+  void finish(TxnSlot& slot);
+  void expire(TxnSlot& slot);
+  static bool others_may_commit(const TxnSlot& slot);
+  uint64_t silent_nodes(const TxnSlot& slot) const;
+  void note_locked(TxnSlot& slot, const Message& message);
+
+  WorkerContext& ctx_;
+  SlotTable& slots_;
+  ClientAcks& acks_;
+  const Planner& planner_;
+  MessageTransport& messages_;
+  VerbTransport* const verbs_;
+  const bool told_before_unlock_;
+  CommitCredit credit_;
+  LocalCommits local_;
+  NoticeQueue dones_;
+};
+
+}  // namespace weft

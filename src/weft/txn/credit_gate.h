@@ -1,0 +1,36 @@
+// CreditGate: a worker's credit with its peers, and whether some came back since it last looked at who waits for it.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "weft/fabric/credit.h"
+#include "weft/types.h"
+
+namespace weft {
+
+class CreditGate {
+ public:
+  CreditGate(int nodes, uint64_t limit) : credit_(nodes, limit) {}
+
+  bool fits(uint32_t bytes) const { return credit_.fits(bytes); }
+  [[nodiscard]] bool take(NodeId peer, uint32_t bytes) { return credit_.take(peer, bytes); }
+  // What could not be sent after all: nobody else gains by it.
+  void put_back(NodeId peer, uint32_t bytes) { credit_.give(peer, bytes); }
+  // What was answered.
+  void give(NodeId peer, uint32_t bytes) {
+    credit_.give(peer, bytes);
+    came_back_ = true;
+  }
+  // Whoever waits looks again in the next step.
+  void look_again() { came_back_ = true; }
+  bool came_back() const { return came_back_; }
+  bool take_came_back() { return std::exchange(came_back_, false); }
+  void reset() { credit_.reset(); }
+
+ private:
+  Credit credit_;
+  bool came_back_ = false;
+};
+
+}  // namespace weft

@@ -1,0 +1,46 @@
+#include "weft/txn/decide.h"
+
+#include "weft/base/marks.h"
+
+namespace weft {
+
+DecideResult decide(const OpenTransaction& open, const DecideFacts& facts) {
+  if (open.written != Ending::kOpen) {
+    WEFT_MARK("a written decision wins");
+    return {open.written, facts.finished_commit, "a written decision wins"};
+  }
+  if (facts.coordinator_lives) {
+    if (!open.own_report) {
+      WEFT_MARK("decided by a coordinator that has finished");
+      return {Ending::kCommit, true, "its coordinator has finished it"};
+    }
+    if (open.own_ending == Ending::kCommit) return {Ending::kCommit, facts.finished_commit, "its coordinator commits"};
+    // It told nobody, so nothing is contradicted by an abort.
+    return {Ending::kAbort, facts.finished_commit, "its coordinator has told nobody"};
+  }
+  if (open.committed != 0) return {Ending::kCommit, facts.finished_commit, "a member has committed it"};
+  if (facts.finished_commit) return {Ending::kCommit, true, "a member has finished it"};
+  size_t have = 0;
+  for (const auto& [index, write] : open.keys) have += write.has_value ? 1 : 0;
+  const bool all_values = have == open.writes;
+  // Replication begins when every lock and check has held. In dnl1 only replicas that are filling have such a record.
+  if (open.replicated != 0) {
+    if (all_values) {
+      WEFT_MARK("committed by a replicated record");
+      return {Ending::kCommit, false, "a member has replicated it"};
+    }
+    WEFT_MARK("aborted: a value is lost");
+  }
+  if (facts.unanimous) {
+    // A value that nobody has: its only whole replica is gone and the one that was filling had not got it, so that the
+    // commit point was not passed.
+    const uint64_t voters = open.participants & facts.was_active;
+    if (all_values && voters != 0 && facts.finished_abort == 0 && (voters & ~open.locked) == 0) {
+      WEFT_MARK("committed by unanimity");
+      return {Ending::kCommit, false, "all that take part have locked it"};
+    }
+  }
+  return {Ending::kAbort, false, "nobody can have been told"};
+}
+
+}  // namespace weft

@@ -1,0 +1,29 @@
+// decide: how a transaction ends that was open when the view changed. A pure function: the table in docs/recovery.md.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "weft/base/bugs.h"
+#include "weft/txn/recovery_types.h"
+
+namespace weft {
+
+// What the leader knows beside what was reported of the transaction itself.
+struct DecideFacts {
+  bool coordinator_lives = false;  // it is a member, in the incarnation that began the transaction
+  uint64_t was_active = 0;         // bit n: member n was active before, so that what it does not know did not reach it
+  bool finished_commit = false;    // a member has finished it, or a later one of the same slot, as a commit
+  uint64_t finished_abort = 0;     // bit n: member n has finished it as an abort
+  bool unanimous = false;          // of its row: all locks together commit it
+};
+
+struct DecideResult {
+  Ending ending = Ending::kAbort;
+  bool everywhere = false;  // every replica has it: nothing to send
+  std::string_view why;     // the rule
+};
+
+DecideResult decide(const OpenTransaction& open, const DecideFacts& facts);
+
+}  // namespace weft

@@ -1,0 +1,97 @@
+#include "weft/txn/decision_applier.h"
+
+#include "weft/base/check.h"
+#include "weft/txn/node.h"
+
+namespace weft {
+
+void DecisionApplier::begin() {
+  stage_ = Stage::kBegin;
+  table_ = 0;
+  piece_ = 0;
+}
+
+DecisionApplier::Progress DecisionApplier::step() {
+  if (stage_ == Stage::kBegin) {
+    if (!ctx_.node->together(Node::Together::kApply, ctx_.view(), ctx_.id)) return Progress::kWaits;
+    carry_out(false);
+    stage_ = Stage::kAborts;
+  }
+  if (stage_ == Stage::kAborts) {
+    if (verbs_ && !ctx_.node->together(Node::Together::kCommit, ctx_.view(), ctx_.id)) return Progress::kWaits;
+    carry_out(true);
+    stage_ = Stage::kCommits;
+  }
+  if (!verb_locks_) return Progress::kDone;
+  if (stage_ == Stage::kCommits) {
+    if (!ctx_.node->together(Node::Together::kFree, ctx_.view(), ctx_.id)) return Progress::kWaits;
+    stage_ = Stage::kLocks;
+    piece_ = ctx_.id.value;
+  }
+  return free_locks() ? Progress::kDone : Progress::kGoesOn;
+}
+
+void DecisionApplier::carry_out(bool commits) {
+  for (Decision& decision : decisions_.all()) {
+    if (decision.carried_out || decision.commit != commits) continue;
+    decision.carried_out = true;
+    participant_.note_outcome(decision.incarnation, uint64_t{decision.sequence_high} << 32 | decision.sequence,
+                              commits);
+    LogRecord& record = records_.at(decision.coordinator, decision.slot);
+    const bool has_record = record.is(decision.incarnation, decision.sequence);
+    const Owner owner(decision.coordinator, ctx_.id, decision.slot);
+    const bool open = has_record && !record.ended;
+    if (open && commits) {
+      participant_.commit_record(record, owner, decision.keys);
+    } else if (open) {
+      participant_.abort_record(record, owner);
+    }
+    if (commits) install(decision.keys, open ? &record : nullptr, owner);
+    if (has_record && ctx_.bugs.has(Bug::kNotWritten)) {
+      records_.drop(record, commits);
+      record.finished = 0;
+    }
+  }
+}
+
+// What the record has not brought about here itself. What it has may be history already: once the primary is unlocked,
+// later transactions change the key, and finish, while this one's last acknowledgement is still on its way.
+void DecisionApplier::install(const LogPart* part, const LogRecord* record, Owner owner) {
+  if (part == nullptr) return;
+  const std::shared_ptr<const View> before = ctx_.node->last_active();
+  for (const LogKey& key : part->all()) {
+    if (record != nullptr && record->covers(key.index)) continue;
+    if (record != nullptr && record->locked_by_verb(key.index)) {
+      key.table->commit_locked(key.key, owner, key.value, key.version);
+      continue;
+    }
+    const Placement& now = ctx_.view().placement(key.key.partition);
+    const bool fills = now.filled_at(ctx_.self);
+    // What it has just begun to fill, it gets by copying, which comes later.
+    const bool filled_before = before != nullptr && before->placement(key.key.partition).filled_at(ctx_.self);
+    if (!now.held_by(ctx_.self) && !(fills && filled_before)) continue;
+    key.table->install(key.key, key.write, key.value, key.version, ctx_.scratch.data());
+    // Tombstones of what was filling stay until all workers have brought what they know (PartitionGc::settle).
+    if (!filled_before && key.write == Write::kErase) key.table->raise(key.key, key.version);
+  }
+}
+
+// All workers of the node have carried everything out, so whatever is still locked here was locked by a verb of a
+// transaction that never came to log. They look for that together: each at every so many-th piece, one at a time, so
+// that leases go on. True when there is none left.
+bool DecisionApplier::free_locks() {
+  const auto workers = static_cast<uint64_t>(ctx_.node->workers());
+  bool looked = false;
+  for (; table_ < ctx_.node->tables(); ++table_, piece_ = ctx_.id.value) {
+    Table* table = ctx_.node->table(TableId(static_cast<uint16_t>(table_)));
+    while (piece_ < table->lock_pieces()) {
+      if (looked) return false;
+      table->free_locks(piece_);
+      piece_ += workers;
+      looked = true;
+    }
+  }
+  return true;
+}
+
+}  // namespace weft

@@ -1,0 +1,94 @@
+#include "weft/txn/decision_log.h"
+
+#include <cstring>
+
+#include "weft/base/check.h"
+#include "weft/txn/key_part.h"
+#include "weft/txn/node.h"
+
+namespace weft {
+
+const Decision* DecisionLog::find(NodeId coordinator, uint32_t incarnation, uint8_t slot, uint32_t sequence) const {
+  for (const Decision& d : decisions_) {
+    if (d.coordinator == coordinator && d.incarnation == incarnation && d.slot == slot && d.sequence == sequence) {
+      return &d;
+    }
+  }
+  return nullptr;
+}
+
+const char* DecisionLog::write(const RecoveryHeader& header, ByteView keys) {
+  // It was carried out before this worker was last active, and others may have gone on since.
+  if (header.decided_epoch <= ctx_.views.active_epoch().value && !ctx_.bugs.has(Bug::kDecisionAgain)) return nullptr;
+  const NodeId coordinator(header.coordinator);
+  const LogRecord& record = records_.at(coordinator, header.slot);
+  const bool has_record = record.is(header.incarnation, header.sequence);
+  const bool own = coordinator == ctx_.self && header.incarnation == ctx_.views.incarnation();
+  if (!has_record && !own && record.was_finished(header.incarnation, header.sequence)) return nullptr;
+  if (find(coordinator, header.incarnation, header.slot, header.sequence) != nullptr) return nullptr;
+  if (decisions_.size() >= open_max() * static_cast<size_t>(ctx_.nodes)) {
+    return "more decisions than there can be transactions";
+  }
+  decisions_.push_back({coordinator, header.slot, header.sequence, header.incarnation, header.decided_epoch,
+                        header.sequence_high, static_cast<Ending>(header.ending) == Ending::kCommit});
+  if (header.keys != 0) decisions_.back().keys = copy_keys(keys, header.keys);
+  return nullptr;
+}
+
+LogPart* DecisionLog::copy_keys(ByteView keys, uint8_t count) {
+  std::byte* copy;
+  LogPart* part = records_.make_part(count, keys.size(), &copy);
+  std::memcpy(copy, keys.data(), keys.size());
+  const std::byte* at = copy;
+  for (LogKey& key : part->all()) {
+    KeyPartView in;
+    WEFT_CHECK(take_key(&at, copy + keys.size(), &in), "a message was parsed when it arrived");
+    key.table_id = TableId(in.part->table);
+    key.table = ctx_.node->table(key.table_id);
+    key.key = key.table->hashed(in.key);
+    key.has_value = in.has(kHasValue);
+    key.value = in.value;
+    key.version = Version(in.part->version);
+    key.write = in.write();
+    key.index = in.part->index;
+  }
+  return part;
+}
+
+bool DecisionLog::covers_records() const {
+  for (int n = 0; n < ctx_.nodes; ++n) {
+    const NodeId node(static_cast<uint8_t>(n));
+    for (int s = 0; s < records_.slots(); ++s) {
+      const LogRecord& record = records_.at(node, static_cast<uint8_t>(s));
+      if (record.state != 0 && find(node, static_cast<uint8_t>(s), record) == nullptr) return false;
+    }
+  }
+  return true;
+}
+
+// Finished here too, for those who ask in a later recovery.
+void DecisionLog::finish() {
+  for (const Decision& decision : decisions_) {
+    LogRecord& record = records_.at(decision.coordinator, decision.slot);
+    const bool lives = ctx_.views.incarnation_of(decision.coordinator) == decision.incarnation;
+    if (lives && !record.was_finished(decision.incarnation, decision.sequence)) {
+      record.finished = decision.sequence;
+      record.finished_incarnation = decision.incarnation;
+      record.finished_commit = decision.commit;
+    }
+    records_.drop_parts(decision.keys);
+  }
+  decisions_.clear();
+}
+
+// The bug: only that a record was brought to an end is still known, as otherwise it could not be touched again.
+void DecisionLog::forget() {
+  for (const Decision& decision : decisions_) {
+    LogRecord& record = records_.at(decision.coordinator, decision.slot);
+    if (decision.carried_out && record.is(decision.incarnation, decision.sequence)) record.ended = true;
+    records_.drop_parts(decision.keys);
+  }
+  decisions_.clear();
+}
+
+}  // namespace weft

@@ -1,0 +1,51 @@
+// DecisionLog: the decisions of recovery that were written down at this worker, until the view is active. A written
+// decision survives its leader: if recovery is interrupted by another view, it is reported and wins.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "weft/base/bytes.h"
+#include "weft/txn/context.h"
+#include "weft/txn/log.h"
+#include "weft/txn/recovery_types.h"
+
+namespace weft {
+
+class DecisionLog {
+ public:
+  DecisionLog(WorkerContext& ctx, LogTable& records) : ctx_(ctx), records_(records) {}
+
+  // Writes a decision down that came with these keys, unless it is here or was carried out already. What is wrong with
+  // it, or nullptr.
+  const char* write(const RecoveryHeader& header, ByteView keys);
+  const Decision* find(NodeId coordinator, uint32_t incarnation, uint8_t slot, uint32_t sequence) const;
+  const Decision* find(NodeId coordinator, uint8_t slot, const LogRecord& record) const {
+    return find(coordinator, record.incarnation, slot, static_cast<uint32_t>(record.sequence));
+  }
+  // Whether every record here is decided.
+  bool covers_records() const;
+
+  // The view is active: records and decisions of it are finished.
+  void finish();
+  // Test only (Bug::kForgetsDecisions).
+  void forget();
+
+  bool empty() const { return decisions_.empty(); }
+  std::vector<Decision>& all() { return decisions_; }
+  const std::vector<Decision>& all() const { return decisions_; }
+  // More than can be open in the cluster at workers of one index: each has a record's place, and a decision may be
+  // kept beside it.
+  size_t open_max() const {
+    return size_t{4} * static_cast<size_t>(ctx_.nodes) * static_cast<size_t>(records_.slots());
+  }
+
+ private:
+  LogPart* copy_keys(ByteView keys, uint8_t count);
+
+  WorkerContext& ctx_;
+  LogTable& records_;
+  std::vector<Decision> decisions_;
+};
+
+}  // namespace weft

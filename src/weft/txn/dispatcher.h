@@ -1,0 +1,72 @@
+// Dispatcher: takes arriving messages apart and hands them to the parts of the worker. Each message is checked once,
+// the index bins of all keys in the burst are prefetched, then their records, then the handlers run. What is not
+// well-formed closes the peer that sent it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "weft/txn/batch.h"
+#include "weft/txn/commit_parser.h"
+#include "weft/txn/context.h"
+#include "weft/txn/messages.h"
+#include "weft/txn/slot_table.h"
+
+namespace weft {
+
+class LogReceiver;
+
+class Dispatcher {
+ public:
+  Dispatcher(WorkerContext& ctx, const CommitParser& parser, const SlotTable& slots);
+  Dispatcher(const Dispatcher&) = delete;
+  Dispatcher& operator=(const Dispatcher&) = delete;
+
+  // Messages of this kind go to handler(const Batch&, std::span<const Message>) of `owner`.
+  template <auto Handler, class Owner>
+  void handle(Kind kind, Owner* owner) {
+    Route& route = routes_[static_cast<size_t>(kind)];
+    route.owner = owner;
+    ctx_.port.set_handler(
+        static_cast<uint8_t>(kind),
+        [](void* to, std::span<const Message> run) {
+          const Route& at = *static_cast<const Route*>(to);
+          (static_cast<Owner*>(at.owner)->*Handler)(*at.batch, run);
+        },
+        &route);
+  }
+  // The same for kinds that the dispatcher does not know: they are well-formed if parse(const Message&) says so.
+  template <auto Parse, auto Handler, class Owner>
+  void handle(Kind kind, Owner* owner) {
+    handle<Handler>(kind, owner);
+    routes_[static_cast<size_t>(kind)].parse = [](const void* from, const Message& message) -> bool {
+      return (static_cast<const Owner*>(from)->*Parse)(message);
+    };
+  }
+  // Its entries are handled before any message: what a peer has logged by verbs comes before what it says of it.
+  void set_log(LogReceiver* log) { log_ = log; }
+
+ private:
+  struct Route {
+    void* owner = nullptr;
+    bool (*parse)(const void* owner, const Message& message) = nullptr;
+    const Batch* batch = nullptr;
+  };
+
+  void on_burst(std::span<const Message> burst);
+  Batch::Parsed parse(const Message& message);
+  bool parse_reply(const Message& message) const;
+  bool parse_get_reply(const Message& message) const;
+  bool parse_unlocked(const Message& message) const;
+  void prefetch_slot(const Message& message) const;
+
+  WorkerContext& ctx_;
+  const CommitParser& parser_;
+  const SlotTable& slots_;
+  LogReceiver* log_ = nullptr;
+  Batch batch_;
+  std::array<Route, kKindsMax> routes_;
+};
+
+}  // namespace weft

@@ -1,0 +1,75 @@
+#include "weft/txn/local_commits.h"
+
+#include <optional>
+
+#include "weft/base/inline.h"
+
+namespace weft {
+
+void LocalCommits::begin_batch() {
+  ++ctx_.counters.table_batches;
+  for (const TxnSlot* slot : queue_) ctx_.counters.table_batched += slot->count;
+  if (!ctx_.table_batching) return;
+  // What was read in this step has been looked up already.
+  for (const TxnSlot* slot : queue_) {
+    for (uint16_t i = 0; i < slot->count; ++i) {
+      const Entry& e = slot->entry(i);
+      if (!e.key.hint) e.table->prefetch_index(e.key.hash);
+    }
+  }
+  for (const TxnSlot* slot : queue_) {
+    for (uint16_t i = 0; i < slot->count; ++i) {
+      const Entry& e = slot->entry(i);
+      if (!e.key.hint) e.table->prefetch_record(e.key);
+    }
+  }
+}
+
+void LocalCommits::commit(TxnSlot& slot) {
+  const Owner owner(ctx_.self, ctx_.id, slot.index);
+  const uint16_t locked = lock(slot, owner);
+  if (slot.outcome.code == Code::kOk) validate(slot, owner);
+  slot.committing = slot.outcome.code == Code::kOk;
+  for (uint16_t i = 0; i < locked; ++i) {
+    const Entry& e = slot.entry(i);
+    if (e.at[index_of(Phase::kLock)] == 0) continue;
+    if (slot.committing) {
+      e.table->commit(e.key, owner, e.write, {e.new_value, e.new_bytes}, locks_[i]);
+    } else {
+      e.table->unlock(e.key, owner, locks_[i]);
+    }
+    ctx_.touch_record();
+  }
+  slot.phase = Phase::kUnlock;
+}
+
+// All, or as many as it gets: those before the entry that is returned.
+WEFT_INLINE uint16_t LocalCommits::lock(TxnSlot& slot, Owner owner) {
+  for (uint16_t i = 0; i < slot.count; ++i) {
+    const Entry& e = slot.entry(i);
+    if (e.at[index_of(Phase::kLock)] == 0) continue;
+    std::optional<Version> expected;
+    if (e.read) expected = e.version;
+    const LockResult result = e.table->lock(e.key, owner, e.write, expected, e.write == Write::kNone ? 0 : e.new_bytes);
+    ctx_.touch_record();
+    if (result.code != Code::kOk) {
+      fail(slot, result.code, &e, result.holder);
+      return i;
+    }
+    locks_[i] = result.locked;
+  }
+  return slot.count;
+}
+
+WEFT_INLINE void LocalCommits::validate(TxnSlot& slot, Owner owner) {
+  for (uint16_t i = 0; i < slot.count; ++i) {
+    const Entry& e = slot.entry(i);
+    if (e.at[index_of(Phase::kValidate)] == 0) continue;
+    Owner holder;
+    const Code code = e.table->validate(e.key, e.version, owner, &holder);
+    ctx_.touch_record();
+    if (code != Code::kOk) return fail(slot, code, &e, holder);
+  }
+}
+
+}  // namespace weft

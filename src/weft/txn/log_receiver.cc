@@ -1,0 +1,81 @@
+#include "weft/txn/log_receiver.h"
+
+#include <algorithm>
+
+#include "weft/base/marks.h"
+#include "weft/txn/messages.h"
+#include "weft/txn/node.h"
+
+namespace weft {
+
+LogReceiver::LogReceiver(WorkerContext& ctx, const Node& node, const CommitParser& parser, Participant& participant)
+    : ctx_(ctx), parser_(parser), participant_(participant), scratch_(node.ring_bytes() / 4 + 64) {
+  for (int n = 0; n < ctx.nodes; ++n) {
+    rings_.emplace_back(node.ring_memory(ctx.id, NodeId(static_cast<uint8_t>(n))), node.ring_bytes());
+  }
+}
+
+void LogReceiver::drain() {
+  if (!ctx_.views.active()) return;
+  for (int n = 0; n < ctx_.nodes; ++n) {
+    const NodeId source(static_cast<uint8_t>(n));
+    LogRingReader::Entry entry;
+    while (rings_[source.value].next(ctx_.view().epoch.value, scratch_.data(), &entry)) {
+      handle({source, static_cast<uint8_t>(Kind::kReplicate), entry.slot, entry.body}, Participant::Origin::kRing);
+    }
+  }
+}
+
+bool LogReceiver::has_entries() const {
+  return std::any_of(rings_.begin(), rings_.end(), [&](const LogRingReader& ring) {
+    LogRingReader look = ring;
+    LogRingReader::Entry entry;
+    return look.next(ctx_.view().epoch.value, scratch_.data(), &entry);
+  });
+}
+
+// A message that is not part of a burst.
+void LogReceiver::handle(const Message& m, Participant::Origin origin) {
+  batch_.begin({&m, 1});
+  Batch::Parsed& parsed = batch_.parsed[0];
+  parsed = {};
+  parsed.ok = parser_.parse_keys(m, &batch_, &parsed.keys);
+  if (!parsed.ok) {
+    ctx_.faults.report(m.source, "a log entry that does not parse");
+    return;
+  }
+  participant_.replicate(batch_, m, origin);
+}
+
+void LogReceiver::defer(const Message& m) {
+  WEFT_MARK("a write waits for what it follows");
+  deferred_.push_back({m.source, m.spare, {m.body.begin(), m.body.end()}});
+}
+
+bool LogReceiver::step() {
+  bool busy = false;
+  for (int n = 0; n < ctx_.nodes; ++n) {
+    LogRingReader& ring = rings_[static_cast<size_t>(n)];
+    if (!ring.should_tell()) continue;
+    ring.tell();
+    std::byte* at = ctx_.port.reserve(NodeId(static_cast<uint8_t>(n)), Flow::kCommit,
+                                      static_cast<uint8_t>(Kind::kRingRead), sizeof(RingRead));
+    store(at, RingRead{ring.position()});
+    busy = true;
+  }
+  if (deferred_.empty()) return busy;
+  std::vector<Deferred> waiting;
+  waiting.swap(deferred_);
+  for (const Deferred& deferred : waiting) {
+    handle({deferred.source, static_cast<uint8_t>(Kind::kReplicate), deferred.slot, deferred.body},
+           Participant::Origin::kMessage);
+  }
+  return busy || deferred_.size() != waiting.size();
+}
+
+void LogReceiver::begin_view() {
+  for (LogRingReader& ring : rings_) ring.begin();
+  deferred_.clear();
+}
+
+}  // namespace weft

@@ -1,0 +1,55 @@
+// LogReceiver: takes what peers have logged into this worker's rings (log_ring.h) out of them, and hands it to the
+// participant as if it were Replicate messages: before any message is handled, in every poll, and when the worker stops
+// for another view.
+//
+// It also keeps the Replicate messages that wait for what they follow (Participant::on_replicate).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "weft/txn/batch.h"
+#include "weft/txn/commit_parser.h"
+#include "weft/txn/context.h"
+#include "weft/txn/log_ring.h"
+#include "weft/txn/participant.h"
+
+namespace weft {
+
+class Node;
+
+class LogReceiver {
+ public:
+  LogReceiver(WorkerContext& ctx, const Node& node, const CommitParser& parser, Participant& participant);
+
+  // Handles what is in the rings.
+  void drain();
+  bool has_entries() const;
+  // Tells writers how far their rings are read, and looks again at what waits.
+  bool step();
+  // The view ends.
+  void begin_view();
+
+  // A Replicate message that cannot be handled before what it follows.
+  void defer(const Message& message);
+  bool has_deferred() const { return !deferred_.empty(); }
+
+ private:
+  struct Deferred {
+    NodeId source;
+    uint16_t slot;
+    std::vector<std::byte> body;
+  };
+  void handle(const Message& message, Participant::Origin origin);
+
+  WorkerContext& ctx_;
+  const CommitParser& parser_;
+  Participant& participant_;
+  std::vector<LogRingReader> rings_;  // by node
+  mutable std::vector<std::byte> scratch_;
+  std::vector<Deferred> deferred_;
+  Batch batch_;
+};
+
+}  // namespace weft

@@ -1,0 +1,106 @@
+#include "weft/txn/log_writer.h"
+
+#include <bit>
+#include <cstring>
+
+#include "weft/base/check.h"
+#include "weft/base/marks.h"
+#include "weft/txn/messages.h"
+#include "weft/txn/node.h"
+#include "weft/txn/verb_requests.h"
+
+namespace weft {
+
+LogWriter::LogWriter(WorkerContext& ctx, Posts& posts, const Planner& planner, const MessageTransport& messages,
+                     size_t ring_bytes)
+    : ctx_(ctx), posts_(posts), planner_(planner), messages_(messages) {
+  for (int n = 0; n < ctx.nodes; ++n) rings_.emplace_back(ring_bytes);
+}
+
+void LogWriter::begin_view() {
+  for (LogRingWriter& ring : rings_) ring.begin();
+}
+
+void LogWriter::plan(TxnSlot& slot) {
+  uint64_t by_message = uint64_t{1} << ctx_.self.value;
+  size_t bytes = sizeof(CommitRequest);
+  for (uint16_t i = 0; i < slot.count; ++i) {
+    const Entry& e = slot.entry(i);
+    const uint64_t to = e.at[static_cast<size_t>(Phase::kReplicate)];
+    if (to == 0) continue;
+    if (planner_.in_order(e)) by_message |= to;
+    bytes += sizeof(KeyPart) + padded(e.key.bytes.size()) + padded(e.new_bytes);
+  }
+  slot.ring_nodes = slot.steps[static_cast<size_t>(Phase::kReplicate)].send_to & ~by_message;
+  slot.ring_bytes = 0;  // until it is reserved
+  const uint64_t others =
+      slot.steps[static_cast<size_t>(Phase::kReplicate)].send_to & ~(uint64_t{1} << ctx_.self.value);
+  ctx_.counters.logs_by_message += static_cast<uint64_t>(std::popcount(others & ~slot.ring_nodes));
+  if (slot.ring_nodes != 0) slot.need_ring = static_cast<uint32_t>(ring_entry_bytes(bytes));
+}
+
+void LogWriter::reserve(TxnSlot& slot) {
+  for_each_node(slot.ring_nodes, [&](NodeId node) {
+    if (rings_[node.value].reserve(slot.need_ring)) return;
+    WEFT_MARK("no room in a ring");
+    slot.ring_nodes &= ~(uint64_t{1} << node.value);
+    ++ctx_.counters.logs_by_message;
+  });
+  slot.ring_bytes = slot.need_ring;
+}
+
+void LogWriter::give_back(TxnSlot& slot) {
+  for_each_node(slot.ring_nodes, [&](NodeId node) { rings_[node.value].give_back(slot.ring_bytes); });
+  slot.ring_bytes = 0;
+}
+
+void LogWriter::post(TxnSlot& slot, NodeId node) {
+  LogRingWriter& ring = rings_[node.value];
+  const size_t body = messages_.phase_bytes(slot, Phase::kReplicate, node);
+  const size_t bytes = ring_entry_bytes(body);
+  ring.give_back(slot.ring_bytes);
+  WEFT_CHECK(ring.reserve(bytes), "what is written is at most what was reserved");
+  const LogRingWriter::Place place = ring.place(bytes);
+  Post* post = make_post(posts_, Post::What::kLog, slot, node, 0, bytes + sizeof(RingHeader));
+  Verb verb;
+  verb.kind = VerbKind::kWrite;
+  verb.region = ctx_.node->verb_region();
+  RingHeader header{};
+  header.epoch = ctx_.view().epoch.value;
+  const uint64_t base = ctx_.node->ring_offset(ctx_.id, ctx_.self);
+  if (place.skip != 0) {
+    header.position = place.skip_position;
+    header.bytes = place.skip;
+    header.skip = 1;
+    ring_seal(post->buffer + bytes, header);
+    verb.offset = base + place.skip_at;
+    verb.bytes = sizeof header;
+    verb.local = post->buffer + bytes;
+    post->add(verb);
+  }
+  std::memset(post->buffer + bytes - kRingAlign, 0, kRingAlign);  // padding: never what was there before
+  messages_.encode_phase(post->buffer + sizeof header, slot, Phase::kReplicate, node);
+  header.position = place.position;
+  header.bytes = static_cast<uint32_t>(body);
+  header.skip = 0;
+  header.slot = slot.index;
+  ring_seal(post->buffer, header);
+  verb.offset = base + place.at;
+  verb.bytes = static_cast<uint32_t>(bytes);
+  verb.local = post->buffer;
+  post->add(verb);
+  count_verbs(ctx_, Phase::kReplicate, *post);
+  ++slot.posts_waiting;
+  posts_.send(post);
+}
+
+void LogWriter::on_ring_read(const Batch& batch, std::span<const Message> run) {
+  for (const Message& m : run) {
+    if (!batch.ok(m)) continue;
+    if (!rings_[m.source.value].read_up_to(load<RingRead>(m.body.data()).position)) {
+      ctx_.faults.report(m.source, "more of a ring is read than was written");
+    }
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,44 @@
+// LogWriter: logs commits at other nodes by one-sided WRITEs into their log rings (log_ring.h). An entry is what a
+// Replicate message would say. Nobody answers: that the WRITE is done is the acknowledgement.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "weft/txn/batch.h"
+#include "weft/txn/context.h"
+#include "weft/txn/log_ring.h"
+#include "weft/txn/message_transport.h"
+#include "weft/txn/messages.h"
+#include "weft/txn/plan.h"
+#include "weft/txn/posts.h"
+
+namespace weft {
+
+class LogWriter {
+ public:
+  LogWriter(WorkerContext& ctx, Posts& posts, const Planner& planner, const MessageTransport& messages,
+            size_t ring_bytes);
+
+  // Chooses slot.ring_nodes; the others get a message.
+  void plan(TxnSlot& slot);
+  // Room for the entry in each of these rings; where there is none, a message goes.
+  void reserve(TxnSlot& slot);
+  void give_back(TxnSlot& slot);
+  void post(TxnSlot& slot, NodeId node);
+
+  bool parse(const Message& message) const { return message.body.size() == sizeof(RingRead); }
+  void on_ring_read(const Batch& batch, std::span<const Message> run);
+  // The view ends.
+  void begin_view();
+
+ private:
+  WorkerContext& ctx_;
+  Posts& posts_;
+  const Planner& planner_;
+  const MessageTransport& messages_;
+  std::vector<LogRingWriter> rings_;  // by node
+};
+
+}  // namespace weft

@@ -1,0 +1,90 @@
+#include "weft/txn/message_transport.h"
+
+#include "weft/base/inline.h"
+#include "weft/txn/messages.h"
+
+namespace weft {
+
+namespace {
+
+constexpr Kind kKindOf[] = {Kind::kGet, Kind::kLock, Kind::kValidate, Kind::kReplicate, Kind::kUnlock};
+
+}  // namespace
+
+// What a phase says of one key; returns the end of it.
+WEFT_INLINE std::byte* MessageTransport::encode_key(std::byte* to, const Entry& e, uint8_t index, Phase phase,
+                                                    bool with_value) const {
+  KeyPart part{};
+  if (phase == Phase::kReplicate) {
+    part.version = e.base.value + 1;
+    // Of no meaning at backups.
+    if ((e.by_verb & kLocksByVerb) != 0) part.flags |= kByVerb;
+    if (planner_.in_order(e)) {
+      part.flags |= kInOrder;
+      if (e.write == Write::kErase) part.follows = static_cast<uint32_t>(part.version - e.replaced.value);
+      if (e.write == Write::kPut && !e.read) part.follows = 1;
+    }
+  } else if (e.read) {
+    part.version = e.version.value;
+    part.flags = kHasVersion;
+  }
+  part.value_bytes = e.write == Write::kNone ? 0 : e.new_bytes;
+  part.table = e.table_id.value;
+  part.key_bytes = static_cast<uint16_t>(e.key.bytes.size());
+  part.write = static_cast<uint8_t>(e.write);
+  part.index = index;
+  if (phase == Phase::kLock && e.locked) part.flags |= kHeld;
+  if (with_value) part.flags |= kHasValue;
+  store(to, part);
+  to += sizeof part;
+  copy_words(to, e.key.bytes.data(), e.key.bytes.size());
+  to += padded(e.key.bytes.size());
+  if (!with_value) return to;
+  copy_words(to, e.new_value, e.new_bytes);
+  return to + padded(e.new_bytes);
+}
+
+WEFT_INLINE size_t MessageTransport::phase_bytes(const TxnSlot& slot, Phase phase, NodeId node) const {
+  const bool values = carries_values(phase);
+  const uint16_t count = phase != Phase::kUnlock || slot.committing ? slot.count : 0;
+  size_t bytes = sizeof(CommitRequest);
+  for (uint16_t i = 0; i < count; ++i) {
+    const Entry& e = slot.entry(i);
+    if ((e.at[index_of(phase)] >> node.value & 1U) == 0) continue;
+    bytes += sizeof(KeyPart) + padded(e.key.bytes.size()) + (values && installs(e.write) ? padded(e.new_bytes) : 0);
+  }
+  return bytes;
+}
+
+WEFT_INLINE void MessageTransport::encode_phase(std::byte* to, const TxnSlot& slot, Phase phase, NodeId node) const {
+  const bool values = carries_values(phase);
+  const uint16_t count = phase != Phase::kUnlock || slot.committing ? slot.count : 0;
+  CommitRequest request{};
+  request.sequence = slot.sequence;
+  request.participants = slot.participants & ~slot.fill_only;
+  request.incarnation = slot.incarnation;
+  request.row = row_index_;
+  request.entries = static_cast<uint8_t>(slot.count);
+  request.writes = slot.writes;
+  request.commit = slot.committing;
+  std::byte* const start = to;
+  to += sizeof request;
+  for (uint16_t i = 0; i < count; ++i) {
+    const Entry& e = slot.entry(i);
+    if ((e.at[index_of(phase)] >> node.value & 1U) == 0) continue;
+    ++request.keys;
+    to = encode_key(to, e, static_cast<uint8_t>(i), phase, values && installs(e.write));
+  }
+  store(start, request);
+}
+
+void MessageTransport::send(const TxnSlot& slot, Phase phase, uint64_t nodes) {
+  for_each_node(nodes, [&](NodeId node) {
+    std::byte* to = ctx_.port.reserve(node, Flow::kCommit, static_cast<uint8_t>(kKindOf[index_of(phase)]),
+                                      phase_bytes(slot, phase, node), slot.index);
+    encode_phase(to, slot, phase, node);
+    if (node != ctx_.self) ++ctx_.counters.phase_messages[index_of(phase)];
+  });
+}
+
+}  // namespace weft

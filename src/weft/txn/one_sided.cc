@@ -1,0 +1,72 @@
+#include "weft/txn/one_sided.h"
+
+#include <utility>
+
+#include "weft/txn/node.h"
+
+namespace weft {
+
+namespace {
+
+PostOptions post_options(const WorkerContext& ctx) {
+  const Options& options = ctx.node->spec().options;
+  return {ctx.nodes, options.doorbells, options.outstanding};
+}
+
+}  // namespace
+
+OneSided::OneSided(WorkerContext& ctx, const Protocol& row, LocationCache locations, const Planner& planner,
+                   const MessageTransport& messages, SlotTable& slots)
+    : ctx_(ctx),
+      remembers_(row.location_cache),
+      through_index_(row.by.execute == Primitive::kOneSided),
+      slots_(slots),
+      locations_(std::move(locations)),
+      posts_(post_options(ctx), ctx.wire, ctx.charges, ctx.node->post_memory(ctx.id), ctx.node->post_bytes()),
+      log_writer_(row.by.log == Primitive::kOneSided
+                      ? std::make_optional<LogWriter>(ctx, posts_, planner, messages, ctx.node->ring_bytes())
+                      : std::nullopt),
+      transport_(ctx, posts_, locations_, log_writer(), slots,
+                 row.passive_ack && ctx.node->spec().options.passive_acks) {}
+
+void OneSided::connect(Reads& reads, TxnKeys& keys, const CommitParser& parser, Participant& participant) {
+  reads_.emplace(ctx_, posts_, locations_, remembers_, through_index_, slots_, keys, reads);
+  if (log_writer_) log_receiver_.emplace(ctx_, *ctx_.node, parser, participant);
+}
+
+bool OneSided::poll(Coordinator& coordinator) {
+  if (log_receiver_) log_receiver_->drain();
+  Answered context{this, &coordinator};
+  return posts_.poll(
+      ctx_.now_ns(),
+      [](void* to, Post& post) {
+        const auto* answered = static_cast<const Answered*>(to);
+        answered->self->on_posted(post, *answered->coordinator);
+      },
+      &context);
+}
+
+void OneSided::on_posted(Post& post, Coordinator& coordinator) {
+  if (post.what == Post::What::kRecord || post.what == Post::What::kBin) {
+    reads_->on_posted(post);
+    return;
+  }
+  TxnSlot* slot = transport_.on_posted(post);
+  if (slot != nullptr && slot->phase_over()) coordinator.on_answered(*slot);
+}
+
+void OneSided::stop(Epoch next) {
+  ctx_.node->stop_access(next);
+  posts_.drop();
+}
+
+void OneSided::finish_view() {
+  if (log_receiver_) {
+    if (!ctx_.bugs.has(Bug::kRingNotDrained)) log_receiver_->drain();
+    log_writer_->begin_view();
+    log_receiver_->begin_view();
+  }
+  reads_->forget_indexes();
+}
+
+}  // namespace weft

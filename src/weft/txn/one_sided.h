@@ -1,0 +1,63 @@
+// OneSided: the parts of a worker that exist only in rows that use one-sided verbs, and how they stop when a view ends.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "weft/txn/context.h"
+#include "weft/txn/locations.h"
+#include "weft/txn/log_receiver.h"
+#include "weft/txn/log_writer.h"
+#include "weft/txn/one_sided_reads.h"
+#include "weft/txn/posts.h"
+#include "weft/txn/protocol.h"
+#include "weft/txn/verb_transport.h"
+
+namespace weft {
+
+class OneSided {
+ public:
+  OneSided(WorkerContext& ctx, const Protocol& row, LocationCache locations, const Planner& planner,
+           const MessageTransport& messages, SlotTable& slots);
+  // What needs the other parts of the worker.
+  void connect(Reads& reads, TxnKeys& keys, const CommitParser& parser, Participant& participant);
+
+  VerbTransport& transport() { return transport_; }
+  OneSidedReads& reads() { return *reads_; }
+  LogWriter* log_writer() { return log_writer_ ? &*log_writer_ : nullptr; }  // nullptr: the row logs by message
+  LogReceiver* log_receiver() { return log_receiver_ ? &*log_receiver_ : nullptr; }
+  const LogReceiver* log_receiver() const { return log_receiver_ ? &*log_receiver_ : nullptr; }
+  Posts& posts() { return posts_; }
+  const Posts& posts() const { return posts_; }
+
+  // Hands each answered post to where it belongs. The coordinator goes on with those whose phase is over.
+  bool poll(Coordinator& coordinator);
+  // Nothing that waits is left in the rings or beside them.
+  bool idle() const { return !log_receiver_ || !(log_receiver_->has_entries() || log_receiver_->has_deferred()); }
+
+  // Rule O3: first no verb lands any more (stop), then what has landed is taken out of the rings, still by the view
+  // that ends (finish_view).
+  void stop(Epoch next);
+  void finish_view();
+
+ private:
+  struct Answered {
+    OneSided* self;
+    Coordinator* coordinator;
+  };
+  void on_posted(Post& post, Coordinator& coordinator);
+
+  WorkerContext& ctx_;
+  const bool remembers_;
+  const bool through_index_;
+  SlotTable& slots_;
+  LocationCache locations_;
+  Posts posts_;
+  std::optional<LogWriter> log_writer_;
+  VerbTransport transport_;
+  std::optional<OneSidedReads> reads_;
+  std::optional<LogReceiver> log_receiver_;
+};
+
+}  // namespace weft

@@ -1,0 +1,160 @@
+#include "weft/txn/one_sided_reads.h"
+
+#include "weft/base/marks.h"
+#include "weft/txn/node.h"
+#include "weft/txn/verb_requests.h"
+
+namespace weft {
+
+namespace {
+
+constexpr size_t kBinBytes = 64;
+constexpr uint8_t kLooksMax = 3;  // at a record that is half-written, before its primary is asked
+
+}  // namespace
+
+OneSidedReads::OneSidedReads(WorkerContext& ctx, Posts& posts, LocationCache& locations, bool remembers,
+                             bool through_index, SlotTable& slots, TxnKeys& keys, Reads& reads)
+    : ctx_(ctx),
+      posts_(posts),
+      locations_(locations),
+      remembers_(remembers),
+      through_index_(through_index),
+      slots_(slots),
+      keys_(keys),
+      reads_(reads),
+      indexes_(static_cast<size_t>(ctx.nodes) * ctx.node->tables()) {}
+
+IndexPlace& OneSidedReads::index_of(NodeId node, const Entry& e) {
+  return indexes_[node.value * ctx_.node->tables() + e.table_id.value];
+}
+
+void OneSidedReads::forget_indexes() {
+  for (IndexPlace& index : indexes_) index = IndexPlace();
+}
+
+void OneSidedReads::on_posted(Post& post) {
+  TxnSlot& slot = slots_.at(post.slot);
+  if (slot.state == SlotState::kFree || slot.sequence != post.sequence) return;
+  if (post.entry >= slot.count || slot.entry(post.entry).done) return;
+  if (post.what == Post::What::kRecord) {
+    on_record_read(slot, post);
+  } else {
+    on_bin_read(slot, post);
+  }
+}
+
+void OneSidedReads::note_place(const Entry& e, NodeId from, const GetWhere& where) {
+  index_of(from, e) = {where.index, where.bins};
+  if (where.record != 0 && remembers_) {
+    locations_.put(from, e.table_id, e.key.hash, RecordSlot(where.record));
+  }
+}
+
+bool OneSidedReads::read(TxnSlot& slot, uint16_t index) {
+  const Entry& e = slot.entry(index);
+  const NodeId primary = e.placement->primary();
+  if (primary == ctx_.self) return false;
+  if (remembers_) {
+    const RecordSlot where = locations_.find(primary, e.table_id, e.key.hash);
+    if (where) {
+      ++ctx_.counters.places_known;
+      return post_record(slot, index, where, true);
+    }
+  }
+  return through_index_ && post_bin(slot, index);
+}
+
+bool OneSidedReads::post_record(TxnSlot& slot, uint16_t index, RecordSlot where, bool cached) {
+  Entry& e = slot.entry(index);
+  if (where.block_class() >= kBlockClasses || where.bytes() > kVerbBytesMax) return false;
+  Post* post =
+      posts_.make(Post::What::kRecord, e.placement->primary(), slot.index, slot.sequence, index, where.bytes());
+  if (post == nullptr) return false;
+  e.where = where;
+  post->where = where;
+  post->cached = cached;
+  Verb verb = verb_on(ctx_, e, VerbKind::kRead, post->buffer);
+  verb.bytes = static_cast<uint32_t>(where.bytes());
+  post->add(verb);
+  count_verbs(ctx_, Phase::kExecute, *post);
+  posts_.send(post);
+  return true;
+}
+
+bool OneSidedReads::post_bin(TxnSlot& slot, uint16_t index) {
+  const Entry& e = slot.entry(index);
+  const NodeId primary = e.placement->primary();
+  const IndexPlace& place = index_of(primary, e);
+  if (place.bins == 0) return false;
+  Post* post = posts_.make(Post::What::kBin, primary, slot.index, slot.sequence, index, kBinBytes);
+  if (post == nullptr) return false;
+  Verb verb;
+  verb.kind = VerbKind::kRead;
+  verb.region = ctx_.node->table_region(e.table_id);
+  verb.offset = Table::bin_offset(place, e.key.hash);
+  verb.bytes = kBinBytes;
+  verb.local = post->buffer;
+  post->add(verb);
+  count_verbs(ctx_, Phase::kExecute, *post);
+  posts_.send(post);
+  return true;
+}
+
+void OneSidedReads::on_bin_read(TxnSlot& slot, const Post& post) {
+  const Entry& e = slot.entry(post.entry);
+  const IndexPlace& place = index_of(post.peer, e);
+  const RecordSlot where = Table::find_in_copy(post.buffer, place, e.key.hash);
+  if (!where || !post_record(slot, post.entry, where, false)) {
+    WEFT_MARK("a bin leads nowhere");
+    look_elsewhere(slot, post.entry, false);
+  }
+}
+
+void OneSidedReads::look_elsewhere(TxnSlot& slot, uint16_t index, bool into_the_index) {
+  Entry& e = slot.entry(index);
+  e.where = RecordSlot();
+  if (into_the_index && through_index_ && post_bin(slot, index)) return;
+  if (ctx_.views.is_lost(e.placement->primary())) {
+    reads_.fail_read(slot, index, Code::kPeerLost);
+  } else {
+    reads_.ask_primary(slot, index);
+  }
+}
+
+void OneSidedReads::on_record_read(TxnSlot& slot, Post& post) {
+  Entry& e = slot.entry(post.entry);
+  ctx_.charge(Step::kLookup, 1);
+  RecordView view;
+  const bool whole = record_whole(post.buffer, post.where.bytes(), &view);
+  if (!whole && ++post.looks < kLooksMax) {
+    WEFT_MARK("a record is read while it is written");
+    ++ctx_.counters.reads_torn;
+    count_verbs(ctx_, Phase::kExecute, post);
+    posts_.repeat(post);
+    return;
+  }
+  const bool here = whole && !view.word.deleted() && !view.word.moved() &&
+                    (as_text(view.key) == as_text(e.key.bytes) || ctx_.bugs.has(Bug::kReusedBlock));
+  if (!here) {
+    if (post.cached) {
+      WEFT_MARK("a record is not where it was");
+      ++ctx_.counters.places_stale;
+      locations_.forget(post.peer, e.table_id, e.key.hash);
+    }
+    look_elsewhere(slot, post.entry, post.cached);
+    return;
+  }
+  ++ctx_.counters.remote_gets;
+  if (remembers_) locations_.put(post.peer, e.table_id, e.key.hash, post.where);
+  if (slot.single && view.word.write_locked()) {
+    e.code = Code::kLocked;
+    fail(slot, Code::kLocked, &e, view.word.owner());
+  }
+  e.found = true;
+  e.version = view.word.version();
+  keys_.keep_value(slot, e, view.value);
+  reads_.complete_read(slot, post.entry);
+}
+
+}  // namespace weft

@@ -1,0 +1,54 @@
+// OneSidedReads: reads by one-sided verbs: the record at the place that is remembered; else the bin of the index that
+// leads to it, and then the record; else a message, whose answer says where both are. What was read shows whether it is
+// the record that was asked for: by its key, its flags and its checksum (rule O2). That a key is absent only its
+// primary can say, so whatever does not lead to the record ends in a message.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "weft/txn/context.h"
+#include "weft/txn/locations.h"
+#include "weft/txn/messages.h"
+#include "weft/txn/posts.h"
+#include "weft/txn/reads.h"
+#include "weft/txn/slot_table.h"
+#include "weft/txn/txn_keys.h"
+
+namespace weft {
+
+class OneSidedReads {
+ public:
+  // `through_index`: a record whose place is not remembered is looked for in the index; else by message.
+  OneSidedReads(WorkerContext& ctx, Posts& posts, LocationCache& locations, bool remembers, bool through_index,
+                SlotTable& slots, TxnKeys& keys, Reads& reads);
+
+  // False: not by verbs.
+  bool read(TxnSlot& slot, uint16_t entry);
+  // An answer by message says where the record and the index are.
+  void note_place(const Entry& entry, NodeId from, const GetWhere& where);
+  // A post of this class is answered.
+  void on_posted(Post& post);
+  // The view ends: peers may have other indexes.
+  void forget_indexes();
+
+ private:
+  bool post_record(TxnSlot& slot, uint16_t entry, RecordSlot where, bool cached);
+  bool post_bin(TxnSlot& slot, uint16_t entry);
+  void on_record_read(TxnSlot& slot, Post& post);
+  void on_bin_read(TxnSlot& slot, const Post& post);
+  void look_elsewhere(TxnSlot& slot, uint16_t entry, bool into_the_index);
+  IndexPlace& index_of(NodeId node, const Entry& entry);
+
+  WorkerContext& ctx_;
+  Posts& posts_;
+  LocationCache& locations_;
+  const bool remembers_;
+  const bool through_index_;
+  SlotTable& slots_;
+  TxnKeys& keys_;
+  Reads& reads_;
+  std::vector<IndexPlace> indexes_;  // by node and table
+};
+
+}  // namespace weft

@@ -1,0 +1,79 @@
+// OutcomeQueries: what became of a transaction, for whoever has only its id. Every worker notes what it learns for
+// certain (outcomes.h): as a participant when it is told, or when recovery has decided; as a coordinator when it
+// decides. So:
+//
+// - A note is final: it is made only when no crash that the cluster survives can lead to the other outcome.
+// - While the coordinator is a member it knows: it runs the transaction, or has noted it. When it is not, the recovery
+//   into the view without it has decided everything of it that was open, at every member.
+//
+// The asker queries every member, in one view: any note is the answer. If somebody says that it is open, or the view
+// changes meanwhile, it asks again. If nobody has a trace it is forgotten.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "weft/txn.h"
+#include "weft/txn/batch.h"
+#include "weft/txn/context.h"
+#include "weft/txn/log.h"
+#include "weft/txn/messages.h"
+#include "weft/txn/outcomes.h"
+#include "weft/txn/service.h"
+#include "weft/txn/slot_table.h"
+
+namespace weft {
+
+// Where the answer to a query comes: it belongs to the worker that asked.
+struct FateReply {
+  Fate fate = Fate::kForgotten;
+  bool done = false;
+};
+
+class OutcomeQueries final : public Service {
+ public:
+  OutcomeQueries(WorkerContext& ctx, const OutcomeLog& outcomes, const SlotTable& slots, const LogTable& records)
+      : ctx_(ctx), outcomes_(outcomes), slots_(slots), records_(records) {}
+
+  // Of a transaction of this worker's index. The answer is posted to the asker's mailbox.
+  void ask(TxnId id, Worker* asker, std::shared_ptr<FateReply> reply);
+
+  bool step(uint64_t now_ns) override;
+  uint64_t deadline_ns() const override;
+
+  bool parse_ask(const Message& message) const { return message.body.size() == sizeof(FateAsk); }
+  bool parse_answer(const Message& message) const;
+  void on_ask(const Batch& batch, std::span<const Message> run);
+  void on_answer(const Batch& batch, std::span<const Message> run);
+
+ private:
+  struct Query {
+    TxnId id;
+    Worker* asker;
+    std::shared_ptr<FateReply> reply;
+    uint32_t number = 0;    // of the round in progress
+    uint32_t epoch = 0;     // in which it was asked; 0: none is
+    uint64_t waiting = 0;   // nodes that have not answered
+    bool open = false;      // somebody says so
+    uint64_t due_ns = 0;    // the next look at it
+    uint64_t until_ns = 0;  // then nobody knows
+    std::optional<Fate> fate;
+  };
+  Standing standing_of(uint32_t incarnation, uint64_t sequence) const;
+  void look_at(Query& query);
+  void begin_round(Query& query);
+  static void hear(Query& query, Standing standing);
+  void end_round(Query& query);
+
+  WorkerContext& ctx_;
+  const OutcomeLog& outcomes_;
+  const SlotTable& slots_;
+  const LogTable& records_;
+  std::vector<Query> queries_;
+  uint32_t rounds_ = 0;
+};
+
+}  // namespace weft

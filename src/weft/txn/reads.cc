@@ -1,0 +1,307 @@
+#include "weft/txn/reads.h"
+
+#include <algorithm>
+
+#include "weft/base/check.h"
+#include "weft/base/inline.h"
+#include "weft/base/marks.h"
+#include "weft/txn/log.h"
+#include "weft/txn/messages.h"
+#include "weft/txn/one_sided_reads.h"
+
+namespace weft {
+
+namespace {
+
+constexpr uint32_t kGetOverhead = 152;     // headers of a get and its answer, each in a packet of its own
+constexpr uint32_t kUnlockOverhead = 256;  // what releasing a lock taken while reading will need
+
+}  // namespace
+
+Reads::Reads(WorkerContext& ctx, const ReadRules& rules, SlotTable& slots, TxnKeys& keys, CreditGate& credit,
+             ClientAcks& acks, Coordinator& coordinator)
+    : ctx_(ctx), rules_(rules), slots_(slots), keys_(keys), credit_(credit), acks_(acks), coordinator_(coordinator) {
+  const size_t gets = slots.size() * 16;
+  local_.reserve(gets);
+  batch_.reserve(gets);
+  without_credit_.reserve(gets);
+}
+
+Ticket Reads::start_get(TxnSlot& slot, TableId table, Key key, Intent intent) {
+  constexpr Ticket kNone{UINT16_MAX};
+  if (slot.state != SlotState::kExecuting) return kNone;
+  const Entry* e = keys_.find_or_add(slot, table, key);
+  if (e == nullptr) return kNone;
+  const auto index = static_cast<uint16_t>(e - slot.entries);
+  if (!e->read && e->write == Write::kNone) begin_read(slot, index, intent);
+  return Ticket{index};
+}
+
+WEFT_INLINE void Reads::begin_read(TxnSlot& slot, uint16_t index, Intent intent) {
+  Entry& e = slot.entry(index);
+  e.read = true;
+  e.done = false;
+  slot.done_upto = std::min(slot.done_upto, index);
+  e.locks = rules_.lock_while_reading && intent == Intent::kUpdate && !slot.single;
+  ++slot.reads_pending;
+  if (slot.expired) {
+    fail_read(slot, index, Code::kNoAnswer);
+  } else if (!ctx_.views.active() || slot.epoch != ctx_.view().epoch.value) {
+    // It began in another view, or nothing begins here any more.
+    fail_read(slot, index, slot.rejected == Code::kClosed ? Code::kClosed : Code::kEpoch);
+  } else {
+    dispatch(slot, index);
+  }
+}
+
+void Reads::start_single(TxnSlot& slot, TableId table, Key key) {
+  slot.single = true;
+  start_get(slot, table, key, Intent::kRead);
+}
+
+Code Reads::write(TxnSlot& slot, TableId table, Key key, Write write, std::string_view value) {
+  if (slot.state != SlotState::kExecuting) return Code::kMisuse;
+  Entry* e = keys_.find_or_add(slot, table, key);
+  if (e == nullptr) return slot.outcome.code;
+  if (!e->read) e->done = true;
+  const Write before = e->write;
+  if (const Code code = keys_.write(slot, *e, write, value); code != Code::kOk) return code;
+  // A key that changes sides within the transaction: whether it was there decides what is to be done, so look.
+  if (before != Write::kNone && before != e->write && !e->read) {
+    WEFT_MARK("written_both_ways_without_a_read");
+    begin_read(slot, static_cast<uint16_t>(e - slot.entries), Intent::kRead);
+  }
+  return Code::kOk;
+}
+
+WEFT_INLINE void Reads::dispatch(TxnSlot& slot, uint16_t index) {
+  const Entry& e = slot.entry(index);
+  const bool at_backup = slot.single ? rules_.single_at_backups : rules_.at_backups;
+  const bool here = e.placement->primary() == ctx_.self || (at_backup && e.placement->held_by(ctx_.self));
+  if (here && !e.locks) {
+    local_.push_back({&slot, index});
+  } else if (ctx_.views.is_lost(e.placement->primary())) {
+    fail_read(slot, index, Code::kPeerLost);
+  } else if (verbs_ == nullptr || e.locks || !verbs_->read(slot, index)) {
+    ask_primary(slot, index);
+  }
+}
+
+void Reads::ask_primary(TxnSlot& slot, uint16_t index) {
+  if (!send_get(slot, index)) {
+    if (slot.participants != 0) {
+      // It holds locks, and credit to release them, that others wait for: so it does not wait.
+      WEFT_MARK("no_credit_for_a_get_with_locks_held");
+      fail_read(slot, index, Code::kBusy);
+    } else {
+      without_credit_.push_back({&slot, index});
+    }
+  }
+}
+
+void Reads::fail_read(TxnSlot& slot, uint16_t index, Code code) {
+  Entry& e = slot.entry(index);
+  e.code = code;
+  if (code == Code::kPeerLost) {
+    fail_for_peer(slot, &e, uint64_t{1} << e.placement->primary().value);
+  } else {
+    fail(slot, code, &e, Owner());
+  }
+  complete_read(slot, index);
+}
+
+bool Reads::send_get(TxnSlot& slot, uint16_t index) {
+  Entry& e = slot.entry(index);
+  const NodeId to = e.placement->primary();
+  const auto key_bytes = static_cast<uint32_t>(e.key.bytes.size());
+  const uint32_t answer = kGetOverhead + key_bytes + e.table->spec().value_bytes_max;
+  const uint32_t later = e.locks ? kUnlockOverhead : 0;
+  if (!credit_.take(to, answer + later)) {
+    WEFT_MARK("get_waits_for_credit");
+    return false;
+  }
+  e.credit = answer;
+  if (later != 0) {
+    const uint64_t bit = uint64_t{1} << to.value;
+    if ((slot.participants & bit) == 0) slot.credit[to.value] = 0;
+    slot.participants |= bit;
+    slot.credit[to.value] += later;
+  }
+  // A get that locks opens a record at the other side: it must not overtake the notice that closes the slot's last one.
+  const Flow flow = e.locks ? Flow::kCommit : Flow::kExecution;
+  std::byte* at =
+      ctx_.port.reserve(to, flow, static_cast<uint8_t>(Kind::kGet), sizeof(GetRequest) + padded(key_bytes), slot.index);
+  GetRequest request{};
+  request.sequence = static_cast<uint32_t>(slot.sequence);
+  request.table = e.table_id.value;
+  request.entry = static_cast<uint8_t>(index);
+  request.flags = static_cast<uint8_t>((slot.single ? kGetSingle : 0) | (e.locks ? kGetLocks : 0) |
+                                       (verbs_ != nullptr && to != ctx_.self ? kGetWhere : 0));
+  request.key_bytes = key_bytes;
+  request.sequence_high = static_cast<uint32_t>(slot.sequence >> 32);
+  store(at, request);
+  copy_words(at + sizeof request, e.key.bytes.data(), key_bytes);
+  if (to != ctx_.self) {
+    ++ctx_.counters.remote_gets;
+    ++ctx_.counters.phase_messages[static_cast<int>(Phase::kExecute)];
+  }
+  return true;
+}
+
+bool Reads::retry() {
+  size_t kept = 0;
+  const size_t count = without_credit_.size();
+  for (size_t i = 0; i < count; ++i) {
+    const Queued get = without_credit_[i];
+    const NodeId to = get.slot->entry(get.entry).placement->primary();
+    if (ctx_.views.is_lost(to)) {
+      fail_read(*get.slot, get.entry, Code::kPeerLost);
+    } else if (!send_get(*get.slot, get.entry)) {
+      if (get.slot->participants != 0) {
+        fail_read(*get.slot, get.entry, Code::kBusy);  // another of its gets has locked meanwhile: see ask_primary
+      } else {
+        without_credit_[kept++] = get;
+      }
+    }
+  }
+  without_credit_.resize(kept);
+  return kept != count;
+}
+
+bool Reads::run_batch() {
+  if (local_.empty()) return false;
+  batch_.swap(local_);
+  ++ctx_.counters.table_batches;
+  ctx_.counters.table_batched += batch_.size();
+  if (ctx_.table_batching) {
+    for (const Queued& get : batch_) {
+      const Entry& e = get.slot->entry(get.entry);
+      e.table->prefetch_index(e.key.hash);
+    }
+    for (const Queued& get : batch_) {
+      const Entry& e = get.slot->entry(get.entry);
+      e.table->prefetch_record(e.key);
+    }
+  }
+  for (const Queued& get : batch_) read_local(*get.slot, get.entry);
+  batch_.clear();
+  return true;
+}
+
+WEFT_INLINE void Reads::read_local(TxnSlot& slot, uint16_t index) {
+  Entry& e = slot.entry(index);
+  const uint32_t value_max = e.table->spec().value_bytes_max;
+  std::byte* direct = value_max <= kSmallValue ? keys_.take_bytes(slot, value_max) : nullptr;
+  std::byte* to = direct != nullptr ? direct : ctx_.scratch.data();
+  const ReadResult read = e.table->read(e.key, to, value_max);
+  ++ctx_.counters.local_gets;
+  ctx_.touch_record();
+  const bool primary = e.placement->primary() == ctx_.self;
+  if (!primary) ++ctx_.counters.backup_gets;
+  if (slot.single) {
+    // Absence too: a tombstone that was not raised is not yet an answer (G4).
+    const bool readable = primary || read.word.readable() || ctx_.bugs.has(Bug::kReadUnreadableBackup);
+    if (read.word.write_locked() || !readable) {
+      if (!primary) {
+        WEFT_MARK("single_get_goes_to_primary");
+        if (ctx_.views.is_lost(e.placement->primary())) {
+          fail_read(slot, index, Code::kPeerLost);
+        } else if (!send_get(slot, index)) {
+          without_credit_.push_back({&slot, index});
+        }
+        return;
+      }
+      e.code = Code::kLocked;
+      fail(slot, Code::kLocked, &e, read.word.owner());
+    }
+  }
+  if (read.torn && e.code == Code::kOk) {
+    e.code = Code::kLocked;
+    fail(slot, Code::kLocked, &e, read.word.owner());
+  }
+  e.found = read.found;
+  e.version = read.word.version();
+  if (direct != nullptr) {
+    e.value = direct;
+    e.value_bytes = read.value_bytes;
+  } else if (read.found) {
+    keys_.keep_value(slot, e, {to, read.value_bytes});
+  }
+  complete_read(slot, index);
+}
+
+void Reads::complete_read(TxnSlot& slot, uint16_t index) {
+  slot.entry(index).done = true;
+  --slot.reads_pending;
+  while (slot.done_upto < slot.count && slot.entry(slot.done_upto).done) ++slot.done_upto;
+  if (slot.commit_wanted) {
+    if (slot.reads_pending == 0) {
+      slot.commit_wanted = false;
+      coordinator_.begin_commit(slot);
+    }
+    return;
+  }
+  if (slot.done_upto > slot.wait_upto) {
+    if (slot.single) {
+      acks_.wake_with_lease(slot);
+    } else {
+      acks_.wake(slot);
+    }
+  }
+  if (slot.state == SlotState::kDraining && slot.reads_pending == 0) coordinator_.release(slot);
+}
+
+void Reads::on_get_reply(const Batch& batch, std::span<const Message> run) {
+  for (const Message& m : run) {
+    if (!batch.ok(m)) continue;
+    const auto reply = load<GetReply>(m.body.data());
+    TxnSlot& slot = slots_.at(m.spare);
+    if (static_cast<uint32_t>(slot.sequence) != reply.sequence || reply.entry >= slot.count) {
+      ctx_.faults.report(m.source, "an answer to no get");
+      continue;
+    }
+    Entry& e = slot.entry(reply.entry);
+    if (e.done || e.credit == 0 || e.placement->primary() != m.source) {
+      ctx_.faults.report(m.source, "an answer to no get");
+      continue;
+    }
+    credit_.give(m.source, e.credit);
+    e.credit = 0;
+    if (m.source != ctx_.self) ++ctx_.counters.phase_messages[static_cast<int>(Phase::kExecute)];
+    e.code = static_cast<Code>(reply.code);
+    const Word word(reply.word);
+    e.version = word.version();
+    e.found = reply.found != 0;
+    if (e.code != Code::kOk) {
+      fail(slot, e.code, &e, Owner(reply.holder));
+    } else {
+      if (e.locks) {
+        e.locked = true;
+        e.base = e.version;
+        slot.locked_nodes |= uint64_t{1} << m.source.value;
+        slot.record_nodes |= uint64_t{1} << m.source.value;
+      }
+      const std::byte* at = m.body.data() + sizeof reply;
+      if (reply.has_where != 0) {
+        e.where = RecordSlot(load<GetWhere>(at).record);
+        if (verbs_ != nullptr) verbs_->note_place(e, m.source, load<GetWhere>(at));
+        at += sizeof(GetWhere);
+      }
+      if (e.found) keys_.keep_value(slot, e, {at, reply.value_bytes});
+    }
+    complete_read(slot, reply.entry);
+  }
+}
+
+void Reads::on_peer_lost(TxnSlot& slot, NodeId peer) {
+  for (uint16_t i = 0; i < slot.count; ++i) {
+    Entry& e = slot.entry(i);
+    if (e.done || e.credit == 0 || e.placement->primary() != peer) continue;
+    e.code = Code::kPeerLost;
+    e.credit = 0;
+    fail_for_peer(slot, &e, uint64_t{1} << peer.value);
+    complete_read(slot, i);
+  }
+}
+
+}  // namespace weft

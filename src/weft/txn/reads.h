@@ -1,0 +1,83 @@
+// Reads: executes the reads of one worker's transactions, and notes their writes. A key with a replica at this node
+// that may answer joins the table batch; another is read by verbs, or becomes a message to its primary.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "weft/txn/batch.h"
+#include "weft/txn/client_acks.h"
+#include "weft/txn/context.h"
+#include "weft/txn/coordinator.h"
+#include "weft/txn/credit_gate.h"
+#include "weft/txn/slot_table.h"
+#include "weft/txn/txn_keys.h"
+
+namespace weft {
+
+class OneSidedReads;
+
+// What a cluster's row and switches mean for reads.
+struct ReadRules {
+  bool lock_while_reading = false;  // a get with intent update locks the key at its primary
+  bool at_backups = false;          // a backup here answers reads that are validated
+  bool single_at_backups = false;   // and single-key reads, which nobody validates
+};
+
+class Reads {
+ public:
+  Reads(WorkerContext& ctx, const ReadRules& rules, SlotTable& slots, TxnKeys& keys, CreditGate& credit,
+        ClientAcks& acks, Coordinator& coordinator);
+  void set_verbs(OneSidedReads* verbs) { verbs_ = verbs; }  // unless the row reads by message only
+
+  // Called by the application's handle.
+  Ticket start_get(TxnSlot& slot, TableId table, Key key, Intent intent);
+  void start_single(TxnSlot& slot, TableId table, Key key);
+  Code write(TxnSlot& slot, TableId table, Key key, Write write, std::string_view value);
+
+  // Steps of the loop. True if something was done.
+  bool run_batch();
+  bool retry();
+  bool pending() const { return !local_.empty(); }
+  // The view ends.
+  void drop_queues() {
+    local_.clear();
+    without_credit_.clear();
+  }
+
+  void on_get_reply(const Batch& batch, std::span<const Message> run);
+  // The channel to this peer is closed: what waits for its answer fails.
+  void on_peer_lost(TxnSlot& slot, NodeId peer);
+
+  // For reads by verbs. What they cannot find out the primary is asked.
+  void ask_primary(TxnSlot& slot, uint16_t entry);
+  void fail_read(TxnSlot& slot, uint16_t entry, Code code);
+  // The entry has its answer.
+  void complete_read(TxnSlot& slot, uint16_t entry);
+
+ private:
+  struct Queued {
+    TxnSlot* slot;
+    uint16_t entry;
+  };
+  void begin_read(TxnSlot& slot, uint16_t entry, Intent intent);
+  void dispatch(TxnSlot& slot, uint16_t entry);
+  bool send_get(TxnSlot& slot, uint16_t entry);
+  void read_local(TxnSlot& slot, uint16_t entry);
+
+  WorkerContext& ctx_;
+  const ReadRules rules_;
+  SlotTable& slots_;
+  TxnKeys& keys_;
+  CreditGate& credit_;
+  ClientAcks& acks_;
+  Coordinator& coordinator_;
+  OneSidedReads* verbs_ = nullptr;
+  std::vector<Queued> local_;
+  std::vector<Queued> batch_;
+  std::vector<Queued> without_credit_;
+};
+
+}  // namespace weft

@@ -1,0 +1,71 @@
+// RecoveryLeader: the leader's side of recovery (recovery_types.h): gathers what the members know, decides every open
+// transaction (decide.h), has the decisions written at every member, then carried out, then lets the view be active.
+//
+// Reports come in, messages go out through a RecoveryHost; it knows no port, no table and no worker.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "weft/base/bugs.h"
+#include "weft/base/bytes.h"
+#include "weft/fabric/view.h"
+#include "weft/options.h"
+#include "weft/txn/decide.h"
+#include "weft/txn/recovery_types.h"
+
+namespace weft {
+
+class RecoveryLeader {
+ public:
+  // `open_max`: more than one member can report.
+  RecoveryLeader(std::shared_ptr<const View> view, const Limits& limits, Bugs bugs, size_t open_max,
+                 RecoveryHost* host);
+
+  // A member's message, well-formed and of this epoch. What is wrong with it, or nullptr.
+  const char* on_message(NodeId from, const RecoveryHeader& header, ByteView keys);
+  // Goes on, if it can. True if it did something.
+  bool step(uint64_t now_ns);
+
+  bool done() const { return stage_ == Stage::kDone; }
+  bool decides() const { return stage_ != Stage::kGather && stage_ != Stage::kDone; }
+
+ private:
+  enum class Stage : uint8_t { kGather, kDecide, kWrite, kApply, kBarrier, kDone };
+  struct Finished {
+    uint32_t incarnation = 0;
+    uint32_t sequence = 0;
+    bool committed = false;
+  };
+
+  void hear_record(NodeId from, const RecoveryHeader& header, ByteView keys, OpenTransaction& open) const;
+  static void hear_keys(ByteView keys, int count, OpenTransaction& open);
+  void decide_all();
+  DecideFacts facts_of(const RecoveryId& id, const OpenTransaction& open) const;
+  bool gather(uint64_t now_ns);
+  bool send_decisions();
+  void send_decision(NodeId to, const RecoveryId& id, const OpenTransaction& open);
+  void tell_members(RecoveryStep step);
+
+  const std::shared_ptr<const View> view_;
+  const Limits limits_;
+  const Bugs bugs_;
+  const size_t open_max_;
+  RecoveryHost* const host_;
+  Stage stage_ = Stage::kGather;
+  const uint64_t members_;
+  uint64_t waiting_;         // members that have not answered
+  uint64_t was_active_ = 0;  // members that were active before
+  uint64_t ask_again_ns_ = 0;
+  std::array<size_t, kNodesMax + 1> reported_{};  // by member: transactions that it was the first to report
+  std::map<RecoveryId, OpenTransaction> open_;
+  std::map<std::pair<NodeId, uint16_t>, Finished> finished_;  // by member; by coordinator and slot
+  // Sending decisions: to this node next, from this transaction on.
+  uint8_t to_ = 0;
+  std::map<RecoveryId, OpenTransaction>::const_iterator next_;
+};
+
+}  // namespace weft

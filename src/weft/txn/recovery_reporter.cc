@@ -1,0 +1,139 @@
+#include "weft/txn/recovery_reporter.h"
+
+#include <span>
+
+#include "weft/txn/key_part.h"
+
+namespace weft {
+
+void RecoveryReporter::note_own(const TxnSlot& slot) {
+  for (const OwnTransaction& own : own_) {
+    if (own.slot == slot.index) return;
+  }
+  Ending ending = Ending::kAbort;
+  if (slot.state == SlotState::kFinished) {
+    if (!slot.committing || slot.dones_pending == 0) return;
+    ending = Ending::kCommit;
+  } else if (slot.state == SlotState::kCommitting && slot.committing) {
+    ending = slot.phase == Phase::kUnlock || slot.told ? Ending::kCommit : Ending::kOpen;
+  }
+  own_.push_back({slot.sequence, slot.index, ending});
+}
+
+RecoveryReporter::Sent RecoveryReporter::send() {
+  const size_t records = static_cast<size_t>(ctx_.nodes) * static_cast<size_t>(records_.slots());
+  const bool forgets = ctx_.bugs.has(Bug::kForgetsDecisions) || ctx_.bugs.has(Bug::kNotWritten);
+  const size_t decisions = forgets ? 0 : decisions_.all().size();
+  Sent sent;
+  while (next_ < records + own_.size() + decisions) {
+    if (host_->queued_bytes(leader()) > ctx_.limits.credit_bytes / 2) return sent;
+    const size_t i = next_++;
+    sent.some = true;
+    if (i < records) {
+      const auto slots = static_cast<size_t>(records_.slots());
+      send_record(NodeId(static_cast<uint8_t>(i / slots)), static_cast<uint8_t>(i % slots));
+    } else if (i - records < own_.size()) {
+      send_own(own_[i - records]);
+    } else {
+      send_decision(decisions_.all()[i - records - own_.size()]);
+    }
+  }
+  host_->send(leader(), recovery_header(RecoveryStep::kReported, ctx_.view().epoch), {});
+  return {true, true};
+}
+
+// With the writes of what is committed: for some keys the coordinator may be the only one left that has them (rule K2
+// counts it).
+void RecoveryReporter::send_own(const OwnTransaction& own) {
+  const TxnSlot& slot = slots_.at(own.slot);
+  RecoveryHeader header = recovery_header(RecoveryStep::kSlot, ctx_.view().epoch);
+  header.coordinator = ctx_.self.value;
+  header.slot = own.slot;
+  header.sequence = static_cast<uint32_t>(own.sequence);
+  header.sequence_high = static_cast<uint32_t>(own.sequence >> 32);
+  header.incarnation = ctx_.views.incarnation();
+  header.row = row_index_;
+  header.ending = static_cast<uint8_t>(own.ending);
+  std::vector<std::byte> bytes;
+  const bool same = slot.state == SlotState::kCommitting && static_cast<uint32_t>(slot.sequence) == header.sequence;
+  for (uint16_t i = 0; same && i < slot.count; ++i) {
+    const Entry& e = slot.entry(i);
+    if (e.write == Write::kNone || own.ending != Ending::kCommit) continue;
+    KeyPart out{};
+    out.version = e.base.value + 1;
+    out.value_bytes = e.new_bytes;
+    out.table = e.table_id.value;
+    out.key_bytes = static_cast<uint16_t>(e.key.bytes.size());
+    out.write = static_cast<uint8_t>(e.write);
+    out.index = static_cast<uint8_t>(i);
+    const bool erase = e.write == Write::kErase;
+    if (!erase) out.flags |= kHasValue;
+    append_key(bytes, out, e.key.bytes, erase ? ByteView() : ByteView(e.new_value, e.new_bytes));
+    ++header.keys;
+  }
+  host_->send(leader(), header, bytes);
+}
+
+void RecoveryReporter::send_record(NodeId coordinator, uint8_t slot) {
+  const LogRecord& record = records_.at(coordinator, slot);
+  if (record.finished != 0) {
+    RecoveryHeader header = recovery_header(RecoveryStep::kFinished, ctx_.view().epoch);
+    header.coordinator = coordinator.value;
+    header.slot = slot;
+    header.sequence = record.finished;
+    header.incarnation = record.finished_incarnation;
+    header.ending = static_cast<uint8_t>(record.finished_commit ? Ending::kCommit : Ending::kAbort);
+    host_->send(leader(), header, {});
+  }
+  if (record.state == 0) return;
+  RecoveryHeader header = recovery_header(RecoveryStep::kRecord, ctx_.view().epoch);
+  header.coordinator = coordinator.value;
+  header.slot = slot;
+  header.sequence = static_cast<uint32_t>(record.sequence);
+  header.sequence_high = static_cast<uint32_t>(record.sequence >> 32);
+  header.participants = record.participants;
+  header.incarnation = record.incarnation;
+  header.state = record.state;
+  header.row = record.row;
+  header.writes = record.writes;
+  host_->send(leader(), header, {});
+  for (const LogPart* part = record.locked; part != nullptr; part = part->next) {
+    send_part(header, part, Versions::kOfLocks);
+  }
+  for (const LogPart* part = record.applied; part != nullptr; part = part->next) {
+    send_part(header, part, Versions::kOfWrites);
+  }
+}
+
+void RecoveryReporter::send_decision(const Decision& decision) {
+  RecoveryHeader header = recovery_header(RecoveryStep::kDecided, ctx_.view().epoch);
+  header.coordinator = decision.coordinator.value;
+  header.slot = decision.slot;
+  header.sequence = decision.sequence;
+  header.sequence_high = decision.sequence_high;
+  header.incarnation = decision.incarnation;
+  header.decided_epoch = decision.epoch;
+  header.ending = static_cast<uint8_t>(decision.commit ? Ending::kCommit : Ending::kAbort);
+  send_part(header, decision.keys, Versions::kOfWrites);
+}
+
+void RecoveryReporter::send_part(RecoveryHeader header, const LogPart* part, Versions versions) {
+  std::vector<std::byte> bytes;
+  header.keys = 0;
+  for (const LogKey& key : part == nullptr ? std::span<const LogKey>() : part->all()) {
+    if (key.write == Write::kNone || key.table == nullptr) continue;
+    KeyPart out{};
+    out.version = versions == Versions::kOfLocks ? key.locked.base.value + 1 : key.version.value;
+    out.value_bytes = static_cast<uint32_t>(key.value.size());
+    out.table = key.table_id.value;
+    out.key_bytes = static_cast<uint16_t>(key.key.bytes.size());
+    out.write = static_cast<uint8_t>(key.write);
+    out.index = key.index;
+    if (key.has_value) out.flags |= kHasValue;
+    append_key(bytes, out, key.key.bytes, key.has_value ? key.value : ByteView());
+    ++header.keys;
+  }
+  host_->send(leader(), header, bytes);
+}
+
+}  // namespace weft

@@ -1,0 +1,54 @@
+// RecoveryReporter: what a member tells the leader of a recovery (recovery_types.h): its records, what it has finished,
+// its own transactions, and decisions that were written here before.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "weft/txn/context.h"
+#include "weft/txn/decision_log.h"
+#include "weft/txn/log.h"
+#include "weft/txn/recovery_types.h"
+#include "weft/txn/slot_table.h"
+
+namespace weft {
+
+class RecoveryReporter {
+ public:
+  RecoveryReporter(const WorkerContext& ctx, const SlotTable& slots, const LogTable& records,
+                   const DecisionLog& decisions, uint8_t row_index, RecoveryHost* host)
+      : ctx_(ctx), slots_(slots), records_(records), decisions_(decisions), row_index_(row_index), host_(host) {}
+
+  // Notes one of the worker's own transactions when it stops. A worker that stops again before it was active keeps what
+  // it noted first.
+  void note_own(const TxnSlot& slot);
+  void forget_own() { own_.clear(); }
+
+  // A recovery begins.
+  void begin() { next_ = 0; }
+  // Sends what the leader's queue has room for: nobody holds credit for this.
+  struct Sent {
+    bool some = false;
+    bool all = false;
+  };
+  Sent send();
+
+ private:
+  void send_own(const OwnTransaction& own);
+  void send_record(NodeId coordinator, uint8_t slot);
+  void send_decision(const Decision& decision);
+  enum class Versions : uint8_t { kOfLocks, kOfWrites };
+  void send_part(RecoveryHeader header, const LogPart* part, Versions versions);
+  NodeId leader() const { return ctx_.view().leader(); }
+
+  const WorkerContext& ctx_;
+  const SlotTable& slots_;
+  const LogTable& records_;
+  const DecisionLog& decisions_;
+  const uint8_t row_index_;
+  RecoveryHost* const host_;
+  std::vector<OwnTransaction> own_;
+  size_t next_ = 0;  // of what there is to report
+};
+
+}  // namespace weft

@@ -1,0 +1,144 @@
+// Recovery: from one view into the next: the messages, and what is known of open transactions.
+//
+// A worker that adopts a view stops: it drops what its peers sent in the old epoch, aborts what still executes, and
+// reports to the view's leader (View::leader) what it knows of open transactions: its records of them, which ones it
+// has finished, and how far its own commits have come. The leader's worker of the same index decides each of them
+// (recovery_leader.h), writes the decisions at every member, lets them be carried out, and says when the view is
+// active. All of a worker's transactions are known to the workers of its index only, so each index recovers by itself;
+// the leader's workers wait for each other before they say active, since the tables belong to all of them.
+//
+//   leader    ask ->                    decide..., write ->          apply ->             active ->
+//   member          -> record..., reported          -> wrote               -> applied
+//
+// The flow for recovery is exempt from epochs, so every message names its own; those of another epoch are ignored, and
+// the leader asks again until a member has come to its epoch. A written decision is reported as such: it wins, if
+// recovery is interrupted by another view, over everything else.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "weft/base/bytes.h"
+#include "weft/store/table.h"
+#include "weft/txn/log.h"
+#include "weft/txn/witness.h"
+#include "weft/types.h"
+
+namespace weft {
+
+enum class RecoveryStep : uint8_t {
+  kAsk,
+  kRecord,    // a record, or one part of it: its keys follow
+  kDecided,   // a decision that was written down in an earlier recovery: its keys follow
+  kFinished,  // the last transaction of a slot that is finished here
+  kSlot,      // one of the reporting worker's own transactions, and how far it is
+  kReported,
+  kDecide,  // all writes of the transaction follow, unless every replica has them
+  kWrite,   // all decisions have been sent
+  kWrote,
+  kApply,
+  kApplied,
+  kActive,
+};
+
+enum class Ending : uint8_t { kOpen, kCommit, kAbort };
+
+struct RecoveryHeader {
+  uint64_t participants;
+  uint32_t epoch;
+  uint32_t sequence;  // of the transaction, low bits
+  uint32_t incarnation;
+  uint32_t decided_epoch;
+  uint8_t step;         // RecoveryStep
+  uint8_t coordinator;  // NodeId
+  uint8_t slot;
+  uint8_t state;   // of a record: LogState bits; of a decision: 0
+  uint8_t row;     // index into kRows
+  uint8_t writes;  // written keys of the whole transaction
+  uint8_t ending;  // Ending
+  uint8_t keys;    // KeyParts that follow; version is the new one
+  uint8_t served;  // kReported: this worker was active once, so that what it does not know did not reach it
+  uint8_t spare[3];
+  uint32_t sequence_high;  // the other half of the transaction's, for those who note how it ended
+};
+static_assert(sizeof(RecoveryHeader) == 40);
+
+// A decision that was written down here (decision_log.h): beside the record, since the slot's record may still be that
+// of an earlier transaction, whose end the view change kept from coming.
+struct Decision {
+  NodeId coordinator;
+  uint8_t slot;
+  uint32_t sequence;
+  uint32_t incarnation;
+  uint32_t epoch;  // the one whose recovery decided first
+  uint32_t sequence_high;
+  bool commit;
+  bool carried_out = false;
+  LogPart* keys = nullptr;  // all writes of the transaction
+};
+
+// One of the worker's own transactions when it stopped.
+struct OwnTransaction {
+  uint64_t sequence;
+  uint8_t slot;
+  Ending ending;
+};
+
+// At the leader: a transaction that somebody has a record of, or that its coordinator has not finished.
+struct OpenTransaction {
+  struct Write {
+    uint16_t table;
+    uint8_t write;
+    uint64_t version = 0;
+    bool has_value = false;
+    std::string key, value;
+  };
+  uint8_t row = 0;
+  uint8_t writes = 0;
+  uint32_t sequence_high = 0;
+  uint64_t participants = 0;
+  uint64_t locked = 0, replicated = 0, committed = 0;  // bit n: by the record at node n
+  Ending written = Ending::kOpen;                      // a decision that was written in an earlier recovery
+  uint32_t decided_epoch = 0;
+  bool own_report = false;  // the coordinator lives, and has not finished it
+  Ending own_ending = Ending::kOpen;
+  std::map<uint8_t, Write> keys;  // by index in the transaction
+
+  Ending decision = Ending::kOpen;
+  bool everywhere = false;  // finished at a member, so every replica has it: nothing to send
+};
+
+// By which a transaction is known in a recovery.
+struct RecoveryId {
+  NodeId coordinator;
+  uint32_t incarnation;
+  uint8_t slot;
+  uint32_t sequence;
+  friend auto operator<=>(const RecoveryId&, const RecoveryId&) = default;
+};
+
+// What recovery needs of its worker: a test stands in for it.
+class RecoveryHost {
+ public:
+  virtual ~RecoveryHost() = default;
+  virtual void send(NodeId to, const RecoveryHeader& header, ByteView keys) = 0;
+  virtual size_t queued_bytes(NodeId to) const = 0;  // of what was sent there
+  // At the leader: its workers wait for each other before they say that the view is active.
+  virtual void arrive() = 0;
+  virtual bool all_arrived() const = 0;
+  // The leader has come to a step.
+  virtual void on_leader_step(Witness::Recovered step, uint64_t members) = 0;
+};
+
+inline RecoveryHeader recovery_header(RecoveryStep step, Epoch epoch) {
+  RecoveryHeader header{};
+  header.step = static_cast<uint8_t>(step);
+  header.epoch = epoch.value;
+  return header;
+}
+
+}  // namespace weft

@@ -1,0 +1,45 @@
+#include "weft/txn/slot.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace weft {
+
+void fail(TxnSlot& slot, Code code, const Entry* entry, Owner holder) {
+  if (slot.outcome.code != Code::kOk) return;
+  Outcome& out = slot.outcome;
+  out.code = code;
+  out.kind = slot.rejected != Code::kOk ? OutcomeKind::kRejected : OutcomeKind::kAborted;
+  if (code == Code::kTableFull || code == Code::kBinFull || code == Code::kVersionLimit) {
+    out.kind = OutcomeKind::kRejected;
+  }
+  if (entry != nullptr) {
+    out.table = entry->table_id;
+    out.key_bytes = static_cast<uint16_t>(entry->key.bytes.size());
+    std::memcpy(out.key_start, entry->key.bytes.data(), std::min(entry->key.bytes.size(), sizeof out.key_start));
+  }
+  if (holder) {
+    out.has_holder = true;
+    out.holder_node = holder.node();
+    out.holder_worker = holder.worker();
+  }
+}
+
+void fail_for_peer(TxnSlot& slot, const Entry* entry, uint64_t nodes) {
+  if (slot.outcome.code != Code::kOk) return;
+  fail(slot, Code::kPeerLost, entry, Owner());
+  slot.outcome.silent = nodes;
+}
+
+Code reject(TxnSlot& slot, Code code, const Entry* entry, const ExceededLimit& limit) {
+  if (slot.rejected == Code::kOk && slot.outcome.code == Code::kOk) {
+    slot.rejected = code;
+    fail(slot, code, entry, Owner());
+    slot.outcome.limit_name = limit.name;
+    slot.outcome.limit = limit.is;
+    slot.outcome.asked = limit.asked;
+  }
+  return code;
+}
+
+}  // namespace weft

@@ -1,0 +1,123 @@
+#include "weft/txn/slot_table.h"
+
+#include "weft/base/check.h"
+#include "weft/base/marks.h"
+
+namespace weft {
+
+SlotTable::SlotTable(WorkerContext& ctx, Pool* pool, TxnWorker* engine, uint64_t answer_ns, uint64_t last_sequence)
+    : ctx_(ctx), pool_(pool), answer_ns_(answer_ns), sequence_(last_sequence) {
+  const int count = slots_for(ctx.limits);
+  for (int i = 0; i < count; ++i) {
+    auto slot = std::make_unique<TxnSlot>();
+    slot->engine = engine;
+    slot->index = static_cast<uint8_t>(i);
+    slots_.push_back(std::move(slot));
+  }
+  for (size_t i = slots_.size(); i > 0; --i) free_.push_back(static_cast<uint8_t>(i - 1));
+  refused_.engine = engine;
+  refused_.state = SlotState::kFinished;
+  refused_.entries = refused_.inline_entries.data();
+  refused_.rejected = refused_.outcome.code = Code::kNoAnswer;
+  refused_.outcome.kind = OutcomeKind::kRejected;
+}
+
+TxnSlot* SlotTable::acquire(uint64_t until_ns) {
+  if (until_ns != 0 && ctx_.now_ns() >= until_ns) return &refused_;
+  if (!has_room() || ctx_.views.recovering()) return nullptr;
+  TxnSlot& slot = *slots_[free_.back()];
+  WEFT_CHECK(slot.state == SlotState::kFree && !slot.attached, "a slot in the list of free ones is free");
+  free_.pop_back();
+  ++in_use_;
+  reset(slot, until_ns);
+  if (ctx_.views.removed()) reject(slot, Code::kClosed, nullptr, {});
+  return &slot;
+}
+
+void SlotTable::reset(TxnSlot& slot, uint64_t until_ns) {
+  slot.state = SlotState::kExecuting;
+  slot.attached = true;
+  slot.single = slot.commit_wanted = slot.committing = slot.told = slot.expired = slot.left = false;
+  slot.read_only = slot.unanimous = slot.alone = false;
+  slot.until_ns = until_ns;
+  slot.rejected = Code::kOk;
+  slot.begun_ns = ctx_.now_ns();
+  slot.incarnation = ctx_.views.incarnation();
+  slot.epoch = ctx_.view().epoch.value;
+  slot.sequence = ++sequence_;
+  slot.count = slot.done_upto = slot.reads_pending = slot.wait_upto = 0;
+  slot.capacity = TxnSlot::kInlineEntries;
+  slot.entries = slot.inline_entries.data();
+  slot.places = nullptr;
+  slot.last_entry = 0;
+  slot.waiter = {};
+  slot.phase = Phase::kExecute;
+  slot.writes = slot.round_trips = 0;
+  slot.dones_pending = 0;
+  slot.waiting = slot.locked_nodes = slot.record_nodes = slot.participants = slot.fill_nodes = slot.fill_only = 0;
+  slot.steps = {};
+  slot.ring_nodes = 0;
+  slot.ring_bytes = 0;
+  slot.posts_waiting = 0;
+  slot.outcome = Outcome();
+  slot.outcome.id = slot.id(ctx_.id);
+  slot.bytes_used = slot.inline_used = slot.chunk_left = 0;
+  slot.chunks = 0;
+}
+
+void SlotTable::wait(Session::BeginAwaiter* waiter) {
+  waiter->due_ns = waiter->until_ns != 0 ? waiter->until_ns : ctx_.now_ns() + answer_ns_;
+  note_due(waiter->due_ns);
+  waiter->next = nullptr;
+  (begin_last_ != nullptr ? begin_last_->next : begin_first_) = waiter;
+  begin_last_ = waiter;
+}
+
+void SlotTable::detach(TxnSlot& slot) {
+  WEFT_CHECK(slot.attached && in_use_ > 0, "an application drops its handle once");
+  slot.attached = false;
+  slot.waiter = {};
+  --in_use_;
+}
+
+void SlotTable::free(TxnSlot& slot) {
+  WEFT_CHECK(slot.participants == 0 && slot.ring_bytes == 0, "a slot that is freed holds no credit");
+  for (int i = 0; i < slot.chunks; ++i) {
+    const TxnSlot::Chunk& chunk = slot.chunk[static_cast<size_t>(i)];
+    pool_->free(chunk.block, chunk.bytes);
+  }
+  slot.state = SlotState::kFree;
+  free_.push_back(slot.index);
+  serve_waiter();
+}
+
+void SlotTable::serve_waiter() {
+  if (ctx_.views.recovering()) return;
+  for (bool refused = true; refused;) {
+    if (begin_first_ == nullptr || !has_room()) return;
+    Session::BeginAwaiter* waiter = begin_first_;
+    begin_first_ = waiter->next;
+    if (begin_first_ == nullptr) begin_last_ = nullptr;
+    waiter->slot = acquire(waiter->until_ns);
+    refused = waiter->slot == &refused_;
+    ctx_.worker->ready(waiter->waiter);
+  }
+}
+
+void SlotTable::expire_waiters(uint64_t now_ns) {
+  Session::BeginAwaiter* last = nullptr;
+  for (Session::BeginAwaiter* waiter = begin_first_; waiter != nullptr; waiter = waiter->next) {
+    if (now_ns < waiter->due_ns) {
+      note_due(waiter->due_ns);
+      last = waiter;
+      continue;
+    }
+    WEFT_MARK("a transaction could not begin in time");
+    (last != nullptr ? last->next : begin_first_) = waiter->next;
+    waiter->slot = &refused_;
+    ctx_.worker->ready(waiter->waiter);
+  }
+  begin_last_ = last;
+}
+
+}  // namespace weft

@@ -1,0 +1,91 @@
+// SlotTable: the slots of one worker's transactions (slot.h): which are free, and who waits for one.
+//
+// There are more slots than transactions in flight, because a finished one keeps its slot until its notices have left.
+// Coroutines that find none free wait in line, each until its own deadline.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "weft/txn.h"
+#include "weft/txn/context.h"
+#include "weft/txn/pool.h"
+#include "weft/txn/slot.h"
+
+namespace weft {
+
+class SlotTable {
+ public:
+  // How many a worker with these limits has.
+  static int slots_for(const Limits& limits) {
+    return std::min<int>(kSlotsMax, static_cast<int>(limits.inflight + limits.inflight / 4 + 8));
+  }
+
+  // `answer_ns`: how long who has no deadline waits. `last_sequence`: ids go on from there.
+  SlotTable(WorkerContext& ctx, Pool* pool, TxnWorker* engine, uint64_t answer_ns, uint64_t last_sequence);
+
+  // nullptr: none is free now. With a deadline that has passed: refused(), a slot that is finished and never changes.
+  TxnSlot* acquire(uint64_t until_ns);
+  void wait(Session::BeginAwaiter* waiter);
+  TxnSlot* refused() { return &refused_; }
+  // The application has dropped its handle.
+  void detach(TxnSlot& slot);
+  // Frees the slot if nothing holds it any more.
+  void free_if_done(TxnSlot& slot) {
+    const bool busy = slot.attached || slot.reads_pending != 0 || slot.dones_pending != 0;
+    if (!busy && slot.state == SlotState::kFinished) free(slot);
+  }
+  // Gives a free slot to the first in line.
+  void serve_waiter();
+  void serve_waiters() {
+    while (begin_first_ != nullptr && has_room()) serve_waiter();
+  }
+
+  // Waits for a slot or for an answer: none is over before due_ns().
+  uint64_t due_ns() const { return due_ns_; }
+  void note_due(uint64_t ns) { due_ns_ = std::min(due_ns_, ns); }
+  void reset_due() { due_ns_ = UINT64_MAX; }
+  uint64_t answer_ns() const { return answer_ns_; }
+  void expire_waiters(uint64_t now_ns);
+
+  size_t size() const { return slots_.size(); }
+  TxnSlot& at(size_t index) { return *slots_[index]; }
+  const TxnSlot& at(size_t index) const { return *slots_[index]; }
+  template <class F>  // f(TxnSlot&): those in use
+  void for_each(F f) {
+    for (const auto& slot : slots_) {
+      if (slot->state != SlotState::kFree) f(*slot);
+    }
+  }
+  template <class F>  // f(const TxnSlot&): those in use
+  void for_each(F f) const {
+    for (const auto& slot : slots_) {
+      if (slot->state != SlotState::kFree) f(static_cast<const TxnSlot&>(*slot));
+    }
+  }
+  bool all_free() const { return free_.size() == slots_.size(); }
+  bool runs_short() const { return free_.size() < slots_.size() / 8 + 1; }
+  uint32_t in_use() const { return in_use_; }  // that applications hold
+  uint64_t last_sequence() const { return sequence_; }
+
+ private:
+  bool has_room() const { return in_use_ < ctx_.limits.inflight && !free_.empty(); }
+  void reset(TxnSlot& slot, uint64_t until_ns);
+  void free(TxnSlot& slot);
+
+  WorkerContext& ctx_;
+  Pool* const pool_;
+  const uint64_t answer_ns_;
+  std::vector<std::unique_ptr<TxnSlot>> slots_;
+  std::vector<uint8_t> free_;
+  TxnSlot refused_;
+  uint64_t due_ns_ = UINT64_MAX;
+  uint64_t sequence_;
+  uint32_t in_use_ = 0;
+  Session::BeginAwaiter* begin_first_ = nullptr;
+  Session::BeginAwaiter* begin_last_ = nullptr;
+};
+
+}  // namespace weft

@@ -1,0 +1,198 @@
+#include "weft/txn/state_transfer.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "weft/base/bytes.h"
+#include "weft/base/marks.h"
+#include "weft/store/table.h"
+#include "weft/txn/messages.h"
+#include "weft/txn/node.h"
+
+namespace weft {
+
+namespace {
+
+enum class FillStep : uint8_t { kAsk, kWords, kRecord, kNext };
+
+constexpr uint64_t kRecords = uint64_t{1} << 63;  // of a cursor: past the absence words
+constexpr uint64_t kAnswerBins = 1024;            // of one answer, more of a table that is mostly empty
+constexpr uint64_t kAskAgainNsPerByte = 300;      // of a piece: whoever has much to send does not answer at all
+
+struct FillHeader {
+  uint64_t cursor;  // kAsk: from here on; kNext: ask from here on, 0: that was all; kWords: the first word's index
+  uint64_t version;
+  uint32_t epoch;
+  uint16_t partition;
+  uint16_t table;
+  uint16_t key_bytes;
+  uint8_t step;  // FillStep
+  uint8_t spare[5];
+  uint32_t value_bytes;
+  uint32_t question;  // kAsk: its number, which comes back
+};
+static_assert(sizeof(FillHeader) == 40);
+
+}  // namespace
+
+void StateTransfer::on_view_active() {
+  cursors_.clear();
+  for (size_t p = 0; p < ctx_.view().partitions.size(); ++p) {
+    if (!ctx_.view().partitions[p].filled_at(ctx_.self) ||
+        p % static_cast<size_t>(ctx_.node->workers()) != ctx_.id.value)
+      continue;
+    for (size_t t = 0; t < ctx_.node->tables(); ++t) {
+      cursors_.push_back({PartitionId(static_cast<uint16_t>(p)), TableId(static_cast<uint16_t>(t))});
+    }
+  }
+  if (ctx_.bugs.has(Bug::kFillingServes)) cursors_.clear();
+  if (cursors_.empty()) note_filled();
+}
+
+void StateTransfer::note_filled() { filled_epoch_.store(ctx_.view().epoch.value, std::memory_order_release); }
+
+uint64_t StateTransfer::deadline_ns() const { return cursors_.empty() ? UINT64_MAX : cursors_.back().ask_again_ns; }
+
+// One partition of one table after the other.
+bool StateTransfer::step(uint64_t now_ns) {
+  if (cursors_.empty() || !ctx_.views.active()) return false;
+  Cursor& fill = cursors_.back();
+  if (fill.question != 0) {
+    if (now_ns < fill.ask_again_ns) return false;
+    WEFT_MARK("filling asks again");
+    fill.patience_ns *= 2;  // the answer may only be slow
+  } else {
+    fill.first_question = questions_ + 1;
+    fill.patience_ns = ctx_.limits.fill_bytes * kAskAgainNsPerByte;
+  }
+  fill.question = ++questions_;
+  fill.ask_again_ns = now_ns + fill.patience_ns;
+  FillHeader header{};
+  header.cursor = fill.cursor;
+  header.epoch = ctx_.view().epoch.value;
+  header.partition = fill.partition.value;
+  header.table = fill.table.value;
+  header.question = fill.question;
+  header.step = static_cast<uint8_t>(FillStep::kAsk);
+  const NodeId primary = ctx_.view().placement(fill.partition).primary();
+  store(ctx_.port.reserve(primary, Flow::kRecovery, static_cast<uint8_t>(Kind::kFill), sizeof header), header);
+  return true;
+}
+
+bool StateTransfer::parse(const Message& m) const {
+  if (m.body.size() < sizeof(FillHeader)) return false;
+  const auto header = load<FillHeader>(m.body.data());
+  if (header.step > static_cast<uint8_t>(FillStep::kNext) || header.table >= ctx_.node->tables() ||
+      header.partition >= ctx_.view().partitions.size()) {
+    return false;
+  }
+  const size_t rest = m.body.size() - sizeof header;
+  const TableSpec& spec = ctx_.node->table(TableId(header.table))->spec();
+  if (static_cast<FillStep>(header.step) == FillStep::kWords) return rest % sizeof(uint64_t) == 0;
+  if (static_cast<FillStep>(header.step) != FillStep::kRecord) return rest == 0;
+  return header.key_bytes <= ctx_.limits.key_bytes_max && (spec.keys == KeyKind::kBytes || header.key_bytes == 8) &&
+         header.value_bytes <= spec.value_bytes_max && rest == padded(header.key_bytes) + padded(header.value_bytes);
+}
+
+void StateTransfer::on_message(const Batch& batch, std::span<const Message> run) {
+  for (const Message& m : run) {
+    if (!batch.ok(m)) continue;
+    const auto header = load<FillHeader>(m.body.data());
+    // An answer from the epoch before, or a question of one that this node has not come to: asked again after activate.
+    if (header.epoch != ctx_.view().epoch.value) continue;
+    if (static_cast<FillStep>(header.step) == FillStep::kAsk) {
+      serve_chunk(m);
+    } else {
+      apply_chunk(m);
+    }
+  }
+}
+
+void StateTransfer::serve_chunk(const Message& m) {
+  auto header = load<FillHeader>(m.body.data());
+  const PartitionId partition(header.partition);
+  const Table* table = ctx_.node->table(TableId(header.table));
+  if (ctx_.view().placement(partition).primary() != ctx_.self || !ctx_.view().placement(partition).filled_at(m.source))
+    return;
+  if (ctx_.port.backlog(m.source, Flow::kRecovery) > ctx_.limits.credit_bytes)
+    return;  // a correct one has one question open
+  const auto send = [&](FillStep step, size_t bytes) {
+    header.step = static_cast<uint8_t>(step);
+    std::byte* at =
+        ctx_.port.reserve(m.source, Flow::kRecovery, static_cast<uint8_t>(Kind::kFill), sizeof header + bytes);
+    store(at, header);
+    return at + sizeof header;
+  };
+  const size_t piece = std::min(ctx_.limits.fill_bytes, ctx_.limits.credit_bytes);
+  if ((header.cursor & kRecords) == 0) {
+    const uint64_t all = table->absence_words();
+    const uint64_t end = std::min<uint64_t>(all, header.cursor + piece / sizeof(uint64_t));
+    const uint64_t first = std::min(header.cursor, end);
+    std::byte* at = send(FillStep::kWords, (end - first) * sizeof(uint64_t));
+    for (uint64_t i = first; i < end; ++i) {
+      store(at + (i - first) * sizeof(uint64_t), table->absence_version(partition, static_cast<uint32_t>(i)).value);
+    }
+    header.cursor = end == all ? kRecords : end;
+    send(FillStep::kNext, 0);
+    return;
+  }
+  // A cursor of the index has 64 bits, all in use: the lowest one is given up for kRecords.
+  const int bins = static_cast<int>(std::min<uint64_t>(std::max(kAnswerBins, table->spec().capacity / 128), 1 << 14));
+  const uint64_t next = table->copy_out(partition, header.cursor << 1, piece, bins, ctx_.scratch.data(),
+                                        [&](ByteView key, ByteView value, Version version) {
+                                          header.version = version.value;
+                                          header.key_bytes = static_cast<uint16_t>(key.size());
+                                          header.value_bytes = static_cast<uint32_t>(value.size());
+                                          std::byte* at =
+                                              send(FillStep::kRecord, padded(key.size()) + padded(value.size()));
+                                          // Padding goes over the wire: never what was in the buffer before.
+                                          std::memset(at, 0, padded(key.size()) + padded(value.size()));
+                                          std::memcpy(at, key.data(), key.size());
+                                          if (!value.empty())
+                                            std::memcpy(at + padded(key.size()), value.data(), value.size());
+                                        });
+  header.version = header.key_bytes = 0;
+  header.value_bytes = 0;
+  header.cursor = next == 0 ? 0 : next >> 1 | kRecords;
+  send(FillStep::kNext, 0);
+}
+
+void StateTransfer::apply_chunk(const Message& m) {
+  const auto header = load<FillHeader>(m.body.data());
+  if (cursors_.empty()) return;
+  Cursor& fill = cursors_.back();
+  if (m.source != ctx_.view().placement(fill.partition).primary()) return;
+  if (header.partition != fill.partition.value || header.table != fill.table.value) return;
+  Table* table = ctx_.node->table(fill.table);
+  const std::byte* at = m.body.data() + sizeof header;
+  switch (static_cast<FillStep>(header.step)) {
+    case FillStep::kWords:
+      for (size_t i = 0; i < (m.body.size() - sizeof header) / sizeof(uint64_t); ++i) {
+        const uint64_t index = header.cursor + i;
+        if (index >= table->absence_words()) break;
+        table->raise_absence(fill.partition, static_cast<uint32_t>(index),
+                             Version(load<uint64_t>(at + i * sizeof(uint64_t))));
+      }
+      break;
+    case FillStep::kRecord: {
+      const HashedKey key = table->hashed({at, header.key_bytes});
+      if (key.partition != fill.partition) return;
+      table->install(key, Write::kPut, {at + padded(header.key_bytes), header.value_bytes}, Version(header.version),
+                     ctx_.scratch.data());
+      break;
+    }
+    case FillStep::kNext:
+      // Whichever answer comes first counts; a late one to a question before it does not.
+      if (fill.question == 0 || header.question - fill.first_question > fill.question - fill.first_question) break;
+      fill.question = 0;
+      fill.cursor = header.cursor;
+      if (header.cursor != 0) break;
+      cursors_.pop_back();
+      if (cursors_.empty()) note_filled();
+      break;
+    case FillStep::kAsk:
+      break;
+  }
+}
+
+}  // namespace weft

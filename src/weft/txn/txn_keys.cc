@@ -1,0 +1,173 @@
+#include "weft/txn/txn_keys.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "weft/base/check.h"
+#include "weft/base/marks.h"
+#include "weft/txn/node.h"
+
+namespace weft {
+
+std::byte* TxnKeys::take_chunk_bytes(TxnSlot& slot, size_t need) {
+  if (need > slot.chunk_left) {
+    // Each block at least doubles the last, so that their number stays small.
+    const size_t room = Pool::room(std::max(need, size_t{4096} << std::min<int>(slot.chunks, 8)));
+    WEFT_CHECK(slot.chunks < TxnSlot::kChunksMax, "blocks double");
+    slot.chunk_next = pool_->allocate(room);
+    slot.chunk_left = static_cast<uint32_t>(room);
+    slot.chunk[slot.chunks++] = {slot.chunk_next, static_cast<uint32_t>(room)};
+  }
+  std::byte* at = slot.chunk_next;
+  slot.chunk_next += need;
+  slot.chunk_left -= static_cast<uint32_t>(need);
+  return at;
+}
+
+namespace {
+
+size_t home_of(uint64_t hash) { return hash % TxnSlot::kPlaces; }
+size_t next_place(size_t place) { return (place + 1) % TxnSlot::kPlaces; }
+
+void index_entry(TxnSlot& slot, uint16_t index) {
+  size_t place = home_of(slot.entry(index).key.hash);
+  while (slot.places[place] != 0) place = next_place(place);
+  slot.places[place] = static_cast<uint8_t>(index + 1);
+}
+
+bool is_entry(const Entry& e, const Table* table, const HashedKey& key) {
+  if (e.key.hash != key.hash || e.table != table) return false;
+  // The hash of an integer is as good as the integer.
+  return table->integer_keys() || as_text(e.key.bytes) == as_text(key.bytes);
+}
+
+}  // namespace
+
+// Applications come back to the key they had last, or go over their keys again in order: a look at these two is cheaper
+// than the hash of a byte string.
+Entry* TxnKeys::guess(TxnSlot& slot, const Table* table, std::string_view key) {
+  if (slot.count == 0) return nullptr;
+  const auto following = static_cast<uint16_t>(slot.last_entry + 1U < slot.count ? slot.last_entry + 1U : 0U);
+  for (const uint16_t i : {slot.last_entry, following}) {
+    Entry& e = slot.entry(i);
+    if (e.table != table || as_text(e.key.bytes) != key) continue;
+    slot.last_entry = i;
+    return &e;
+  }
+  return nullptr;
+}
+
+Entry* TxnKeys::find(TxnSlot& slot, const Table* table, const HashedKey& key) {
+  if (slot.places != nullptr) {
+    for (size_t place = home_of(key.hash); slot.places[place] != 0; place = next_place(place)) {
+      Entry& e = slot.entry(slot.places[place] - 1U);
+      if (is_entry(e, table, key)) return &e;
+    }
+    return nullptr;
+  }
+  for (uint16_t i = 0; i < slot.count; ++i) {
+    if (is_entry(slot.entry(i), table, key)) return &slot.entry(i);
+  }
+  return nullptr;
+}
+
+// nullptr: rejected, and the slot's outcome says why.
+Entry* TxnKeys::find_or_add(TxnSlot& slot, TableId table_id, Key key) {
+  if (table_id.value >= ctx_.node->tables()) {
+    reject(slot, Code::kNoSuchTable, nullptr, {"the number of tables", ctx_.node->tables(), table_id.value});
+    return nullptr;
+  }
+  Table* table = ctx_.node->table(table_id);
+  if (table->integer_keys() && key.size() != 8) {
+    reject(slot, Code::kMisuse, nullptr, {"the bytes of an integer key", 8, key.size()});
+    return nullptr;
+  }
+  if (key.size() > ctx_.limits.key_bytes_max) {
+    reject(slot, Code::kKeyTooLong, nullptr, {"limits.key_bytes_max", ctx_.limits.key_bytes_max, key.size()});
+    return nullptr;
+  }
+  if (!table->integer_keys()) {
+    if (Entry* e = guess(slot, table, {key.data(), key.size()})) return e;
+  }
+  const HashedKey hashed = table->hashed({reinterpret_cast<const std::byte*>(key.data()), key.size()});
+  if (Entry* e = find(slot, table, hashed)) {
+    slot.last_entry = static_cast<uint16_t>(e - slot.entries);
+    return e;
+  }
+  if (slot.count >= ctx_.limits.txn_keys_max) {
+    reject(slot, Code::kTxnTooLarge, nullptr, {"limits.txn_keys_max", ctx_.limits.txn_keys_max, slot.count + 1U});
+    return nullptr;
+  }
+  if (slot.count == slot.capacity) grow(slot);
+  std::byte* bytes = take_bytes(slot, key.size());
+  if (bytes == nullptr) {
+    reject(slot, Code::kTxnTooLarge, nullptr, bytes_limit(slot, key.size()));
+    return nullptr;
+  }
+  copy_bytes(bytes, key.data(), key.size());
+  Entry* e = new (slot.entries + slot.count) Entry();
+  slot.last_entry = slot.count++;
+  e->key = hashed;
+  e->key.bytes = {bytes, key.size()};
+  e->table = table;
+  e->table_id = table_id;
+  e->placement = &ctx_.view().placement(hashed.partition);
+  if (slot.places != nullptr) index_entry(slot, static_cast<uint16_t>(slot.count - 1));
+  return e;
+}
+
+void TxnKeys::grow(TxnSlot& slot) {
+  const auto capacity = static_cast<uint16_t>(ctx_.limits.txn_keys_max);
+  const size_t room = Pool::room(capacity * sizeof(Entry) + TxnSlot::kPlaces);
+  auto* grown = reinterpret_cast<Entry*>(pool_->allocate(room));
+  slot.chunk[slot.chunks++] = {reinterpret_cast<std::byte*>(grown), static_cast<uint32_t>(room)};
+  for (uint16_t i = 0; i < slot.count; ++i) new (grown + i) Entry(slot.entry(i));
+  slot.entries = grown;
+  slot.capacity = capacity;
+  slot.places = reinterpret_cast<uint8_t*>(grown + capacity);
+  std::memset(slot.places, 0, TxnSlot::kPlaces);
+  for (uint16_t i = 0; i < slot.count; ++i) index_entry(slot, i);
+}
+
+Code TxnKeys::write(TxnSlot& slot, Entry& e, Write write, std::string_view value) {
+  const uint32_t value_max = std::min(e.table->spec().value_bytes_max, ctx_.limits.value_bytes_max);
+  if (value.size() > value_max) {
+    return reject(slot, Code::kValueTooLong, &e, {"the table's value_bytes_max", value_max, value.size()});
+  }
+  // What this transaction has written is there for it, or is not.
+  if (e.write == Write::kNone) {
+    e.demand = write == Write::kInsert ? Demand::kAbsent : write == Write::kErase ? Demand::kPresent : Demand::kNothing;
+  } else if (write == Write::kInsert && e.write == Write::kPut) {
+    fail(slot, Code::kExists, &e, Owner());
+    return Code::kExists;
+  } else if (write == Write::kErase && e.write == Write::kErase) {
+    fail(slot, Code::kNotFound, &e, Owner());
+    return Code::kNotFound;
+  }
+  if (write == Write::kErase) {
+    e.write = Write::kErase;
+    e.new_bytes = 0;
+    return Code::kOk;
+  }
+  std::byte* bytes = take_bytes(slot, value.size());
+  if (bytes == nullptr) return reject(slot, Code::kTxnTooLarge, &e, bytes_limit(slot, value.size()));
+  copy_bytes(bytes, value.data(), value.size());
+  e.new_value = bytes;
+  e.new_bytes = static_cast<uint32_t>(value.size());
+  e.write = Write::kPut;
+  return Code::kOk;
+}
+
+void TxnKeys::keep_value(TxnSlot& slot, Entry& e, ByteView value) {
+  e.value = take_bytes(slot, value.size());
+  if (e.value == nullptr) {
+    e.code = Code::kTxnTooLarge;
+    reject(slot, Code::kTxnTooLarge, &e, bytes_limit(slot, value.size()));
+    return;
+  }
+  copy_words(e.value, value.data(), value.size());
+  e.value_bytes = static_cast<uint32_t>(value.size());
+}
+
+}  // namespace weft

@@ -1,0 +1,297 @@
+#include "weft/txn/txn_worker.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "weft/base/check.h"
+#include "weft/txn/protocol.h"
+
+namespace weft {
+
+namespace {
+
+constexpr uint64_t kDeferredStepNs = 50'000;  // at most, between two looks at writes that wait for what they follow
+
+size_t pool_bytes(const Options& options) {
+  const Limits& limits = options.limits;
+  const size_t held = size_t{limits.credit_bytes} * static_cast<size_t>(options.nodes) * 2 +
+                      size_t{limits.txn_bytes_max} * static_cast<size_t>(SlotTable::slots_for(limits)) * 2;
+  // Blocks stay in their size class, and undo logs hold old values of any size: reserve plenty, only what is touched
+  // costs memory.
+  return held * 8 + (256U << 20);
+}
+
+PortOptions port_options(const Node& node, WorkerId id) {
+  const Options& options = node.spec().options;
+  PortOptions port;
+  port.self = node.id();
+  port.worker = id;
+  port.nodes = options.nodes;
+  // A commit message can carry a whole transaction and, for each of its keys, what describes it; an answer one value.
+  port.message_bytes_max = size_t{options.limits.txn_bytes_max} + size_t{options.limits.txn_keys_max} * 64 +
+                           options.limits.value_bytes_max + 4096;
+  // Requests under our own credit, and answers under the peer's. Recovery sends without credit, while less than half of
+  // it waits, messages that carry whole transactions.
+  port.queued_bytes_max = size_t{options.limits.credit_bytes} * 4 + 8 * kPacketBytesMax;
+  if (node.spec().recovers) port.queued_bytes_max += wire_bytes_max(port.message_bytes_max);
+  port.batching = options.network_batching;
+  return port;
+}
+
+size_t largest_value(const ClusterSpec& spec) {
+  size_t bytes = 0;
+  for (const TableSpec& table : spec.tables) bytes = std::max<size_t>(bytes, table.value_bytes_max);
+  return bytes;
+}
+
+uint64_t answer_ns(const ClusterSpec& spec) {
+  return spec.answer_ns != 0 ? spec.answer_ns : spec.options.limits.answer_ms * uint64_t{1'000'000};
+}
+
+uint8_t row_index(const Node& node) { return static_cast<uint8_t>(&node.protocol() - kRows.data()); }
+
+ReadRules read_rules(const Node& node) {
+  const Protocol& row = node.protocol();
+  const bool at_backups = node.spec().options.local_reads && !row.backups_lag();
+  return {row.lock_while_reading, at_backups, at_backups && backups_serve_single_reads(row)};
+}
+
+ParticipantRules participant_rules(const Node& node) {
+  const Protocol& row = node.protocol();
+  return {row.backups_lag(), row.locks_backups(), row.passive_ack && node.spec().options.passive_acks};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<TxnWorker>> TxnWorker::create(Node* node, WorkerId id, Worker* worker, Environment* env) {
+  auto pool = Pool::create(pool_bytes(node->spec().options));
+  if (!pool) return pool.error();
+  const bool remembers = node->protocol().location_cache;
+  auto locations = LocationCache::create(remembers ? node->spec().options.limits.location_bytes : 0);
+  if (!locations) return locations.error();
+  return std::unique_ptr<TxnWorker>(new TxnWorker(node, id, worker, env, std::move(*pool), std::move(*locations)));
+}
+
+TxnWorker::TxnWorker(Node* node, WorkerId id, Worker* worker, Environment* env, std::unique_ptr<Pool> pool,
+                     LocationCache locations)
+    : random_(env->seed(node->id(), id)),
+      pool_(std::move(pool)),
+      port_(port_options(*node, id), env->wire(node->id(), id), env->charges(node->id(), id)),
+      ctx_{.node = node,
+           .self = node->id(),
+           .id = id,
+           .worker = worker,
+           .port = port_,
+           .wire = env->wire(node->id(), id),
+           .charges = env->charges(node->id(), id),
+           .witness = env->witness(),
+           .events = env->events(),
+           .limits = node->spec().options.limits,
+           .bugs = node->spec().bugs,
+           .nodes = node->spec().options.nodes,
+           .table_batching = node->spec().options.table_batching,
+           .recovers = node->spec().recovers,
+           .views = ViewState(node->id(), node->shared_view(), !node->joins()),
+           .faults = PeerFaults(node->id()),
+           .counters = {},
+           .scratch = std::vector<std::byte>(padded(largest_value(node->spec())) + 8)},
+      slots_(ctx_, pool_.get(), this, answer_ns(node->spec()), node->last_sequence()),
+      keys_(ctx_, pool_.get()),
+      outcomes_(ctx_.limits.outcome_bytes),
+      acks_(ctx_, outcomes_, slots_.size()),
+      credit_(ctx_.nodes, ctx_.limits.credit_bytes),
+      planner_(node->protocol(), ctx_.self, ctx_.bugs, ctx_.wire->atomic_with_cpu() || node->own_words() != nullptr),
+      messages_(ctx_, planner_, row_index(*node), node->protocol().lock_carries_value),
+      verbs_(node->protocol().verbs()
+                 ? std::make_unique<OneSided>(ctx_, node->protocol(), std::move(locations), planner_, messages_, slots_)
+                 : nullptr),
+      coordinator_(ctx_, slots_, acks_, credit_, planner_, messages_, verbs_ ? &verbs_->transport() : nullptr,
+                   told_after(node->protocol()) != Phase::kUnlock),
+      reads_(ctx_, read_rules(*node), slots_, keys_, credit_, acks_, coordinator_),
+      records_(ctx_.nodes, static_cast<int>(slots_.size()), pool_.get()),
+      parser_(ctx_, records_),
+      participant_(ctx_, participant_rules(*node), records_, outcomes_),
+      read_server_(ctx_, records_, row_index(*node)),
+      dispatcher_(ctx_, parser_, slots_),
+      transfer_(ctx_),
+      gc_(ctx_),
+      queries_(ctx_, outcomes_, slots_, records_),
+      scans_(ctx_),
+      control_(ctx_),
+      recovery_(ctx_, {slots_, reads_, coordinator_, acks_, credit_, participant_, records_, verbs_.get(), gc_},
+                node->protocol(), row_index(*node)) {
+  if (verbs_ != nullptr) {
+    verbs_->connect(reads_, keys_, parser_, participant_);
+    reads_.set_verbs(&verbs_->reads());
+    participant_.set_log(verbs_->log_receiver());
+    dispatcher_.set_log(verbs_->log_receiver());
+  }
+  register_handlers();
+  recovery_.add_service(&transfer_);
+  recovery_.add_service(&gc_);
+  if (ctx_.views.active()) recovery_.start_active();
+  worker->set_duties(this);
+}
+
+TxnWorker::~TxnWorker() = default;
+
+void TxnWorker::register_handlers() {
+  dispatcher_.handle<&ReadServer::on_get>(Kind::kGet, &read_server_);
+  dispatcher_.handle<&Reads::on_get_reply>(Kind::kGetReply, &reads_);
+  dispatcher_.handle<&Participant::on_lock>(Kind::kLock, &participant_);
+  dispatcher_.handle<&Participant::on_validate>(Kind::kValidate, &participant_);
+  dispatcher_.handle<&Participant::on_replicate>(Kind::kReplicate, &participant_);
+  dispatcher_.handle<&Participant::on_unlock>(Kind::kUnlock, &participant_);
+  dispatcher_.handle<&Coordinator::on_reply>(Kind::kReply, &coordinator_);
+  dispatcher_.handle<&Participant::on_done>(Kind::kDone, &participant_);
+  dispatcher_.handle<&Coordinator::on_unlocked>(Kind::kUnlocked, &coordinator_);
+  dispatcher_.handle<&Recovery::parse, &Recovery::on_message>(Kind::kRecovery, &recovery_);
+  dispatcher_.handle<&StateTransfer::parse, &StateTransfer::on_message>(Kind::kFill, &transfer_);
+  dispatcher_.handle<&ControlChannel::parse, &ControlChannel::on_message>(Kind::kControl, &control_);
+  dispatcher_.handle<&KeyScans::parse, &KeyScans::on_message>(Kind::kWalk, &scans_);
+  dispatcher_.handle<&OutcomeQueries::parse_ask, &OutcomeQueries::on_ask>(Kind::kFateAsk, &queries_);
+  dispatcher_.handle<&OutcomeQueries::parse_answer, &OutcomeQueries::on_answer>(Kind::kFateAnswer, &queries_);
+  if (verbs_ != nullptr && verbs_->log_writer() != nullptr) {
+    dispatcher_.handle<&LogWriter::parse, &LogWriter::on_ring_read>(Kind::kRingRead, verbs_->log_writer());
+  }
+  port_.set_bad_peer([](void* self, NodeId peer,
+                        const Error& error) { static_cast<TxnWorker*>(self)->ctx_.faults.closed(peer, error); },
+                     this);
+}
+
+// The loop.
+
+bool TxnWorker::commit_steps() {
+  const uint64_t now_ns = ctx_.now_ns();
+  bool busy = false;
+  if (!ctx_.faults.empty()) handle_peer_faults();
+  if (control_.agent() != nullptr) busy |= control_.agent()->step(now_ns);
+  busy |= recovery_.step(now_ns);
+  busy |= transfer_.step(now_ns);
+  busy |= gc_.step(now_ns);
+  LogReceiver* const log = verbs_ != nullptr ? verbs_->log_receiver() : nullptr;
+  if (log != nullptr && ctx_.views.active()) busy |= log->step();
+  busy |= coordinator_.run_local_commits();
+  if (credit_.take_came_back()) {
+    busy |= reads_.retry();
+    busy |= coordinator_.retry_commits();
+  }
+  if (verbs_ != nullptr && slots_.runs_short()) verbs_->posts().hurry();
+  busy |= coordinator_.send_notices();
+  busy |= participant_.send_notices();
+  busy |= queries_.step(now_ns);
+  busy |= coordinator_.expire_waits();
+  return busy;
+}
+
+bool TxnWorker::flush() {
+  const bool posted = verbs_ != nullptr && verbs_->posts().flush(ctx_.now_ns());
+  return port_.flush() || posted;
+}
+
+bool TxnWorker::poll() {
+  const bool posted = verbs_ != nullptr && verbs_->poll(coordinator_);
+  return port_.poll() || posted;
+}
+
+void TxnWorker::between_steps() {
+  // Every step would be too often: a quiescent mark is a store to a line other workers read.
+  if ((ctx_.worker->steps() & 15U) != 0) return;
+  quiesce();
+  if (board_.due(ctx_.now_ns())) put_figures();
+}
+
+void TxnWorker::quiesce() {
+  for (size_t t = 0; t < ctx_.node->tables(); ++t) {
+    ctx_.node->table(TableId(static_cast<uint16_t>(t)))->quiesce(ctx_.id);
+  }
+}
+
+void TxnWorker::before_sleep() {
+  put_figures();
+  for (size_t t = 0; t < ctx_.node->tables(); ++t) {
+    ctx_.node->table(TableId(static_cast<uint16_t>(t)))->offline(ctx_.id);
+  }
+}
+
+bool TxnWorker::pending() const {
+  return reads_.pending() || coordinator_.pending() || credit_.came_back() ||
+         ctx_.node->published_epoch() > ctx_.view().epoch.value || !ctx_.faults.empty() || port_.pending() ||
+         (verbs_ != nullptr && verbs_->posts().pending());
+}
+
+uint64_t TxnWorker::deadline_ns() const {
+  uint64_t deadline = control_.agent() != nullptr ? control_.agent()->deadline_ns() : UINT64_MAX;
+  deadline = std::min({deadline, recovery_.deadline_ns(), slots_.due_ns(), queries_.deadline_ns(),
+                       transfer_.deadline_ns(), coordinator_.deadline_ns(), participant_.deadline_ns()});
+  if (acks_.waiting()) deadline = std::min(deadline, ctx_.now_ns() + 1);
+  if (verbs_ == nullptr) return deadline;
+  deadline = std::min(deadline, verbs_->posts().deadline_ns());
+  const LogReceiver* const log = verbs_->log_receiver();
+  if (log != nullptr && log->has_deferred()) deadline = std::min(deadline, ctx_.now_ns() + kDeferredStepNs);
+  return deadline;
+}
+
+// Peers that sent what no correct peer sends: their channels are closed, and what waits for them gets an outcome.
+void TxnWorker::handle_peer_faults() {
+  while (auto fault = ctx_.faults.take()) {
+    if (fault->closed) {
+      lose_peer(fault->peer, fault->error);
+    } else {
+      port_.reject(fault->peer, fault->error);  // comes back as closed, once
+    }
+  }
+}
+
+void TxnWorker::lose_peer(NodeId peer, const Error& error) {
+  if (ctx_.events != nullptr) {
+    ctx_.events->emit_of(ctx_.self.value, Level::kError, "peer_closed",
+                         {{"worker", ctx_.id.value}, {"peer", peer.value}, {"why", error.text()}});
+  }
+  ctx_.views.mark_lost(peer);
+  ctx_.node->peer_closed(peer, ctx_.views.peer_incarnation(peer));
+  credit_.look_again();  // whoever waits for credit there looks again, and is refused
+  slots_.for_each([&](TxnSlot& slot) {
+    reads_.on_peer_lost(slot, peer);
+    coordinator_.on_peer_lost(slot, peer);
+  });
+}
+
+// What others see of it.
+
+bool TxnWorker::idle() const {
+  if (ctx_.views.lost_peers() != 0) return !reads_.pending();
+  if (verbs_ != nullptr && !verbs_->idle()) return false;
+  return slots_.all_free() && records_.open_records() == 0 && !coordinator_.has_notices() &&
+         !participant_.has_notices() && !reads_.pending();
+}
+
+void TxnWorker::drain_rings() {
+  if (verbs_ != nullptr && verbs_->log_receiver() != nullptr) verbs_->log_receiver()->drain();
+}
+
+std::string TxnWorker::trouble() const {
+  if (ctx_.views.removed()) return "this node was removed from the view";
+  if (!ctx_.views.active()) return "the view is not active: not all of its nodes answer";
+  if (ctx_.node->leased() && ctx_.now_ns() >= ctx_.node->lease_until_ns()) {
+    return "this node has no lease: it does not reach all nodes of the view";
+  }
+  return {};
+}
+
+Counters TxnWorker::counters() const {
+  Counters all = ctx_.counters;
+  const PortCounters& port = port_.counters();
+  all.packets_sent = port.packets_sent;
+  all.messages_sent = port.messages_sent;
+  all.bytes_sent = port.bytes_sent;
+  all.packets_received = port.packets_received;
+  all.messages_received = port.messages_received;
+  all.steps = ctx_.worker->steps();
+  if (verbs_ != nullptr) all.doorbells = verbs_->posts().doorbells();
+  const OwnWords* const own = ctx_.node->own_words();
+  if (ctx_.id.value == 0 && own != nullptr) all.own_swaps = own->swaps();  // of the node
+  return all;
+}
+
+}  // namespace weft

@@ -1,0 +1,152 @@
+#include "weft/txn/verb_transport.h"
+
+#include "weft/base/marks.h"
+#include "weft/txn/verb_requests.h"
+
+namespace weft {
+
+namespace {
+
+constexpr size_t kHeadBytes = sizeof(RecordHeader);  // word, then meta word (record_meta_of)
+
+// What a record's first 16 bytes are if it is as the transaction has read it, but for owner and flags.
+bool same_record(const Entry& e, Word word, uint64_t meta) {
+  return word.version() == e.version && !word.deleted() && !word.moved() &&
+         meta == record_meta_of(e.key.bytes, {e.value, e.value_bytes}, e.version);
+}
+
+Word unlocked(const Entry& e) { return {e.version, kReadable}; }
+
+}  // namespace
+
+void VerbTransport::post_phase(TxnSlot& slot, Phase phase, PlanStep* step) {
+  slot.posts_waiting = 0;
+  const unsigned bit = 1U << static_cast<int>(phase);
+  for (uint16_t i = 0; i < slot.count; ++i) {
+    const Entry& e = slot.entry(i);
+    if ((e.by_verb & bit) == 0) continue;
+    if (phase == Phase::kLock) {
+      post_lock(slot, i);
+    } else if (phase == Phase::kValidate) {
+      post_validate(slot, i);
+    } else if (e.verb_locked && slot.committing) {
+      post_install(slot, i);
+    } else if (e.verb_locked) {
+      post_release(slot, i);
+    }
+  }
+  if (phase == Phase::kReplicate && slot.ring_nodes != 0) {
+    step->send_to &= ~slot.ring_nodes;
+    step->await_from &= ~slot.ring_nodes;
+    for_each_node(slot.ring_nodes, [&](NodeId node) { log_->post(slot, node); });
+    slot.ring_bytes = 0;
+  }
+}
+
+void VerbTransport::send(TxnSlot& slot, Phase phase, Post* post) {
+  count_verbs(ctx_, phase, *post);
+  ++slot.posts_waiting;
+  posts_.send(post);
+}
+
+void VerbTransport::post_lock(TxnSlot& slot, uint16_t index) {
+  const Entry& e = slot.entry(index);
+  const NodeId primary = e.placement->primary();
+  Post* post = make_post(posts_, Post::What::kLock, slot, primary, index, sizeof(uint64_t) + kHeadBytes);
+  Verb swap = verb_on(ctx_, e, VerbKind::kCompareSwap, post->buffer);
+  swap.compare = unlocked(e).bits;
+  swap.operand = unlocked(e).with_owner(Owner(ctx_.self, ctx_.id, slot.index)).bits;
+  post->add(swap);
+  Verb read = verb_on(ctx_, e, VerbKind::kRead, post->buffer + sizeof(uint64_t));
+  read.bytes = kHeadBytes;
+  post->add(read);
+  send(slot, Phase::kLock, post);
+}
+
+void VerbTransport::post_validate(TxnSlot& slot, uint16_t index) {
+  const Entry& e = slot.entry(index);
+  Post* post = make_post(posts_, Post::What::kValidate, slot, e.placement->primary(), index, kHeadBytes);
+  Verb read = verb_on(ctx_, e, VerbKind::kRead, post->buffer);
+  read.bytes = kHeadBytes;
+  post->add(read);
+  send(slot, Phase::kValidate, post);
+}
+
+void VerbTransport::post_install(TxnSlot& slot, uint16_t index) {
+  const Entry& e = slot.entry(index);
+  const size_t bytes = record_bytes(e.key.bytes.size(), e.new_bytes);
+  Post* post = make_post(posts_, Post::What::kInstall, slot, e.placement->primary(), index, bytes);
+  record_write(post->buffer, e.key.bytes, {e.new_value, e.new_bytes}, Word(Version(e.base.value + 1), kReadable));
+  Verb body = verb_on(ctx_, e, VerbKind::kWrite, post->buffer + kMetaAt);
+  body.offset += kMetaAt;
+  body.bytes = static_cast<uint32_t>(bytes - kMetaAt);
+  post->add(body);
+  post->add(verb_on(ctx_, e, VerbKind::kWrite, post->buffer));
+  post->passive = passive_ && slot.told;
+  send(slot, Phase::kUnlock, post);
+}
+
+void VerbTransport::post_release(TxnSlot& slot, uint16_t index) {
+  const Entry& e = slot.entry(index);
+  Post* post = make_post(posts_, Post::What::kRelease, slot, e.placement->primary(), index, sizeof(uint64_t));
+  Verb swap = verb_on(ctx_, e, VerbKind::kCompareSwap, post->buffer);
+  swap.compare = unlocked(e).with_owner(Owner(ctx_.self, ctx_.id, slot.index)).bits;
+  swap.operand = unlocked(e).bits;
+  post->add(swap);
+  send(slot, Phase::kUnlock, post);
+}
+
+TxnSlot* VerbTransport::on_posted(const Post& post) {
+  TxnSlot& slot = slots_.at(post.slot);
+  if (slot.state == SlotState::kFree || slot.sequence != post.sequence) return nullptr;
+  Phase phase = Phase::kUnlock;
+  if (post.what == Post::What::kLock) phase = Phase::kLock;
+  if (post.what == Post::What::kValidate) phase = Phase::kValidate;
+  if (post.what == Post::What::kLog) phase = Phase::kReplicate;
+  if (slot.state != SlotState::kCommitting || slot.phase != phase || slot.posts_waiting == 0) return nullptr;
+  --slot.posts_waiting;
+  if (phase == Phase::kLock) on_locked(slot, post);
+  if (phase == Phase::kValidate) on_validated(slot, post);
+  if (phase == Phase::kUnlock) slot.entry(post.entry).verb_locked = false;
+  return &slot;
+}
+
+void VerbTransport::on_locked(TxnSlot& slot, const Post& post) {
+  Entry& e = slot.entry(post.entry);
+  const Word old(load<uint64_t>(post.buffer));
+  const Word mine = unlocked(e).with_owner(Owner(ctx_.self, ctx_.id, slot.index));
+  if (old == unlocked(e) || (old == mine && post.retried)) {
+    e.verb_locked = true;
+    e.base = e.version;
+    const Word now(load<uint64_t>(post.buffer + sizeof(uint64_t)));
+    const auto meta = load<uint64_t>(post.buffer + sizeof(uint64_t) + kMetaAt);
+    if ((now == mine && same_record(e, now, meta)) || ctx_.bugs.has(Bug::kReusedBlock)) return;
+    WEFT_MARK("a verb has locked a block that went to another key");
+    ++ctx_.counters.places_stale;
+    locations_.forget(post.peer, e.table_id, e.key.hash);
+    fail(slot, Code::kVersionMoved, &e, Owner());
+    return;
+  }
+  // The own lock, and not by this post: by message, of another key of this transaction that has the block now. It
+  // stays.
+  if (old.deleted() || old.moved() || old == mine) locations_.forget(post.peer, e.table_id, e.key.hash);
+  if (old.owner()) {
+    fail(slot, Code::kLocked, &e, old.owner());
+  } else {
+    fail(slot, Code::kVersionMoved, &e, Owner());
+  }
+}
+
+void VerbTransport::on_validated(TxnSlot& slot, const Post& post) {
+  const Entry& e = slot.entry(post.entry);
+  const Word word(load<uint64_t>(post.buffer));
+  const auto meta = load<uint64_t>(post.buffer + kMetaAt);
+  const Owner self(ctx_.self, ctx_.id, slot.index);
+  if (word.owner() && word.owner() != self) {
+    fail(slot, Code::kLocked, &e, word.owner());
+  } else if (!same_record(e, word, meta) && !(ctx_.bugs.has(Bug::kReusedBlock) && word.version() == e.version)) {
+    fail(slot, Code::kVersionMoved, &e, Owner());
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,60 @@
+// VerbTransport: carries the phases of a commit out by one-sided verbs, for the keys and nodes that the plan gives it.
+//
+//   lock      CAS of the word from (version as read, unlocked) to (the same, owner), and a READ of word and meta word
+//             behind it: the meta word binds key and value, so a block that went to another key meanwhile shows
+//   validate  READ of word and meta word
+//   log       WRITE of an entry into the node's log ring (log_writer.h)
+//   commit    WRITE of the record but for its word, then WRITE of the word, which unlocks
+//   abort     CAS of the word back: if the lock was another key's by mistake, it may have gone on
+//
+// The primary keeps nothing of such a lock but the word, which names the owner (rule O1). What it needs to finish the
+// transaction without its coordinator it has from the log, which goes there too (protocol.h); locks of transactions
+// that never came to log are found by looking at all words (Table::free_locks).
+#pragma once
+
+#include <cstdint>
+
+#include "weft/txn/context.h"
+#include "weft/txn/locations.h"
+#include "weft/txn/log_writer.h"
+#include "weft/txn/posts.h"
+#include "weft/txn/slot_table.h"
+
+namespace weft {
+
+class VerbTransport {
+ public:
+  // `log`: nullptr if the row logs by message. `passive`: commits are acknowledged passively once their client is told.
+  VerbTransport(WorkerContext& ctx, Posts& posts, LocationCache& locations, LogWriter* log, SlotTable& slots,
+                bool passive)
+      : ctx_(ctx), posts_(posts), locations_(locations), log_(log), slots_(slots), passive_(passive) {}
+
+  // Chooses the nodes that are logged at by verbs; before the credit is taken.
+  void plan(TxnSlot& slot) {
+    if (log_ != nullptr) log_->plan(slot);
+  }
+  void reserve(TxnSlot& slot) { log_->reserve(slot); }
+  void give_back(TxnSlot& slot) { log_->give_back(slot); }
+  // Posts what goes by verbs in this phase, and leaves in `step` what goes by message.
+  void post_phase(TxnSlot& slot, Phase phase, PlanStep* step);
+  // A post of a phase is answered. The slot, if that concerns it.
+  TxnSlot* on_posted(const Post& post);
+
+ private:
+  void post_lock(TxnSlot& slot, uint16_t entry);
+  void post_validate(TxnSlot& slot, uint16_t entry);
+  void post_install(TxnSlot& slot, uint16_t entry);
+  void post_release(TxnSlot& slot, uint16_t entry);
+  void on_locked(TxnSlot& slot, const Post& post);
+  void on_validated(TxnSlot& slot, const Post& post);
+  void send(TxnSlot& slot, Phase phase, Post* post);
+
+  WorkerContext& ctx_;
+  Posts& posts_;
+  LocationCache& locations_;
+  LogWriter* const log_;
+  SlotTable& slots_;
+  const bool passive_;
+};
+
+}  // namespace weft

@@ -1,0 +1,109 @@
+// ViewState: which view one worker is in, and how far it is with it. Every part of a worker reads it; only recovery
+// changes it (recovery.cc).
+//
+//   a view is adopted -> recovering -> active -> ...
+//                     \-> removed: the view is without this node, or has another one of its name
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "weft/base/check.h"
+#include "weft/fabric/view.h"
+#include "weft/types.h"
+
+namespace weft {
+
+// Of packets: while recovering into a view, and when it is active.
+inline constexpr Epoch port_epoch(Epoch view, bool active) { return Epoch(2 * view.value - (active ? 1 : 2)); }
+
+class ViewState {
+ public:
+  // A node that starts with its cluster is active at once; one that joins waits for a view that it is in.
+  ViewState(NodeId self, std::shared_ptr<const View> view, bool active)
+      : self_(self), view_(std::move(view)), active_(active), was_active_(active) {
+    if (!active) return;
+    incarnation_ = incarnation_of(self);
+    active_epoch_ = view_->epoch;
+    for (const Member& m : view_->members) {
+      if (m.node != self) peer_incarnations_[m.node.value] = m.incarnation;
+    }
+  }
+
+  const View& current() const { return *view_; }
+  const std::shared_ptr<const View>& shared() const { return view_; }
+  bool active() const { return active_; }
+  bool removed() const { return removed_; }
+  bool recovering() const { return !active_ && !removed_; }
+  bool was_active() const { return was_active_; }        // once
+  Epoch active_epoch() const { return active_epoch_; }   // the last one
+  uint32_t incarnation() const { return incarnation_; }  // of this node; 0: not a member yet
+  uint32_t incarnation_of(NodeId node) const {           // in the view; 0: not a member
+    // Members are sorted; while all are there, each is at its place.
+    const std::vector<Member>& members = view_->members;
+    if (node.value < members.size() && members[node.value].node == node) return members[node.value].incarnation;
+    const Member* member = view_->find(node);
+    return member == nullptr ? 0 : member->incarnation;
+  }
+
+  // Peers whose channel is closed, for what they sent.
+  uint64_t lost_peers() const { return lost_peers_; }
+  bool is_lost(NodeId node) const { return (lost_peers_ >> node.value & 1U) != 0; }
+  void mark_lost(NodeId node) { lost_peers_ |= uint64_t{1} << node.value; }
+
+  // The incarnation of the peer whose channel is open; 0: none.
+  uint32_t peer_incarnation(NodeId node) const { return peer_incarnations_[node.value]; }
+  // Another process has this peer's name now, or none has.
+  void replace_peer(NodeId node, uint32_t incarnation) {
+    uint32_t& known = peer_incarnations_[node.value];
+    WEFT_CHECK(node != self_ && known != incarnation, "a peer is replaced by another one");
+    if (known != 0) departed_ |= uint64_t{1} << node.value;
+    known = incarnation;
+    lost_peers_ &= ~(uint64_t{1} << node.value);
+  }
+  // Since this worker was last active.
+  bool departed(NodeId node) const { return (departed_ >> node.value & 1U) != 0; }
+
+  // Whether a view lets this process go on: it has this process, as it was when it last served.
+  bool is_removed_by(const View& view, uint64_t token) const {
+    const Member* self = view.find(self_);
+    return self == nullptr || self->token != token || (was_active_ && self->incarnation != incarnation_);
+  }
+  void stop(bool removed) {
+    active_ = false;
+    removed_ = removed;
+  }
+  void adopt(std::shared_ptr<const View> view) {
+    WEFT_CHECK(!active_ && (view->epoch > view_->epoch || !was_active_), "a worker stops, and views only grow");
+    old_views_.push_back(std::move(view_));
+    view_ = std::move(view);
+    if (!removed_ && !was_active_) incarnation_ = view_->find(self_)->incarnation;
+  }
+  // `oldest_in_use`: of the views that transactions still point into.
+  void activate(uint32_t oldest_in_use) {
+    WEFT_CHECK(recovering(), "a worker recovers, then it is active");
+    active_ = was_active_ = true;
+    active_epoch_ = view_->epoch;
+    departed_ = 0;
+    std::erase_if(old_views_, [&](const auto& view) { return view->epoch.value < oldest_in_use; });
+  }
+
+ private:
+  const NodeId self_;
+  std::shared_ptr<const View> view_;
+  std::vector<std::shared_ptr<const View>> old_views_;  // transactions that began in them still point there
+  bool active_;
+  bool was_active_;
+  bool removed_ = false;
+  uint32_t incarnation_ = 0;
+  Epoch active_epoch_;
+  std::array<uint32_t, kNodesMax + 1> peer_incarnations_{};
+  uint64_t departed_ = 0;    // bit n: node n is not what it was when this worker was last active
+  uint64_t lost_peers_ = 0;  // bit n: the channel to node n is closed
+};
+
+}  // namespace weft
