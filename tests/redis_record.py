@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Records what Debian's redis-server answers to the scripts of redis_commands.py, for the unit tests.
 
-    redis_record.py > src/weft/server/commands_script.txt
+    redis_record.py > src/weft/redis/commands_script.txt
 
 Each command is a line, as one types it; its reply the line behind it, indented, with its bytes escaped. `# name` begins
 with an empty store, `## 3` chooses the protocol. Times that pass are as if none had.

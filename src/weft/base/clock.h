@@ -6,6 +6,7 @@
 namespace weft {
 
 inline constexpr uint64_t kMillisecondNs = 1'000'000;
+inline constexpr uint64_t kSecondNs = 1'000'000'000;
 
 class Clock {
  public:

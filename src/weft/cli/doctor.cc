@@ -10,7 +10,7 @@
 #include "weft/bench/bench.h"
 #include "weft/bench/machine.h"
 #include "weft/cli/commands.h"
-#include "weft/fabric/view.h"
+#include "weft/member/view.h"
 #include "weft/server/config.h"
 #include "weft/server/doctor.h"
 #include "weft/server/http_client.h"

@@ -3,7 +3,7 @@
 
 #include <atomic>
 
-#include "weft/fabric/fd.h"
+#include "weft/base/fd.h"
 
 namespace weft::cli {
 

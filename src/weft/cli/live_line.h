@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "weft/fabric/view.h"
+#include "weft/member/view.h"
 
 namespace weft::cli {
 
-// `samples`: by node, kSampleKeys of server/figures.h; null for one that says nothing.
+// `samples`: by node, kSampleKeys of redis/figures.h; null for one that says nothing.
 // At most `width` characters long.
 std::string live_line(const View& view, const std::vector<nlohmann::json>& samples, size_t width);
 

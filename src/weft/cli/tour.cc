@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "weft/fabric/certificates.h"
+#include "weft/wires/tcp/certificates.h"
 
 namespace weft::cli {
 namespace {

@@ -26,7 +26,7 @@ TEST_F(AgentTest, TwoThatHaveLostEachOtherAndMustStayBeginAnew) {
     ASSERT_EQ(membership_.changes, 0);
     const View before = *membership_.view;
     const uint32_t incarnation = before.find(NodeId(1))->incarnation;
-    nodes_[0]->peer_lost(NodeId(1), incarnation);
+    nodes_[0]->state().links.set_lost(NodeId(1), incarnation);
     for (int i = 0; i < 2; ++i) agents_[0]->step(clock_.now += kLeaseNs / 2);  // notices; it is node 1's to go
     EXPECT_NE(agents_[0]->lost(), "");
     ASSERT_EQ(membership_.changes, shares_memory ? 0 : 1);
@@ -34,13 +34,13 @@ TEST_F(AgentTest, TwoThatHaveLostEachOtherAndMustStayBeginAnew) {
     View again = renewed(before);
     again.change = {Cause::kReconnect, NodeId(0), 0b010};
     EXPECT_EQ(*membership_.view, again);
-    EXPECT_FALSE(nodes_[0]->may_reconnect(NodeId(1), incarnation));
+    EXPECT_FALSE(nodes_[0]->state().links.may_reconnect(NodeId(1), incarnation));
     agents_[0]->step(clock_.now += kLeaseNs / 2);  // adopts it
-    EXPECT_FALSE(nodes_[0]->has_lost(NodeId(1), incarnation));
-    EXPECT_EQ(nodes_[0]->reconnects(NodeId(1)), before.epoch.value + 1);
-    EXPECT_FALSE(nodes_[0]->may_reconnect(NodeId(1), incarnation));  // its worker does not know yet
+    EXPECT_FALSE(nodes_[0]->state().links.is_lost(NodeId(1), incarnation));
+    EXPECT_EQ(nodes_[0]->state().links.reconnects(NodeId(1)), before.epoch.value + 1);
+    EXPECT_FALSE(nodes_[0]->state().links.may_reconnect(NodeId(1), incarnation));  // its worker does not know yet
     nodes_[0]->worker(WorkerId(0))->step();
-    EXPECT_TRUE(nodes_[0]->may_reconnect(NodeId(1), incarnation));
+    EXPECT_TRUE(nodes_[0]->state().links.may_reconnect(NodeId(1), incarnation));
     agents_[0]->step(clock_.now += 4 * kLeaseNs);
     EXPECT_EQ(membership_.changes, 1);
     for (auto& agent : agents_) agent.reset();
@@ -55,7 +55,7 @@ TEST_F(AgentTest, OfTwoThatHaveLostEachOtherTheYoungerGoes) {
     run_for(2 * kLeaseNs);
     const View before = *membership_.view;
     const auto lose = [&](uint8_t at, uint8_t of) {
-      nodes_[at]->peer_lost(NodeId(of), before.find(NodeId(of))->incarnation);
+      nodes_[at]->state().links.set_lost(NodeId(of), before.find(NodeId(of))->incarnation);
       agents_[at]->nudge();
       run_for(kLeaseNs / 64);
     };
@@ -66,7 +66,8 @@ TEST_F(AgentTest, OfTwoThatHaveLostEachOtherTheYoungerGoes) {
     EXPECT_EQ(membership_.view->member_mask(), 0b011U);
     EXPECT_EQ(membership_.view->change, (Change{Cause::kLink, NodeId(1), 0b100}));
     EXPECT_TRUE(agents_[2]->retired());
-    EXPECT_EQ(nodes_[2]->published()->change.text(), "node 1 has lost its connection to it, and others have not");
+    EXPECT_EQ(nodes_[2]->state().views.published()->change.text(),
+              "node 1 has lost its connection to it, and others have not");
     for (auto& agent : agents_) agent.reset();
   }
 }
@@ -80,7 +81,7 @@ TEST_F(AgentTest, WhomNobodyHearsGoesAtOnce) {
   agents_[0].reset();
   nodes_[0].reset();
   for (const size_t n : {1U, 2U}) {
-    nodes_[n]->peer_lost(NodeId(0), incarnation);
+    nodes_[n]->state().links.set_lost(NodeId(0), incarnation);
     agents_[n]->nudge();
   }
   run_for(kLeaseNs / 4);
@@ -148,7 +149,7 @@ TEST_F(AgentTest, ARemovedMemberIsWaitedForAsLongAsItHasALease) {
     bugs_.mask = planted ? static_cast<uint64_t>(Bug::kNoFenceWait) : 0;
     ASSERT_NO_FATAL_FAILURE(lose_node_2());
     bool early = false;
-    while (clock_.now < nodes_[2]->lease_until_ns()) {
+    while (clock_.now < nodes_[2]->state().lease.until_ns()) {
       early = early || gone_on(0) || gone_on(1);
       run_for(kLeaseNs / 64);
     }
@@ -168,9 +169,9 @@ TEST_F(AgentTest, ARemovedMembersLeaseIsWaitedForWithAMargin) {
     const uint64_t margin_ns = lease_ns_ * AgentOptions().drift_permille / 1000;
     ASSERT_GT(margin_ns, kLeaseNs / 16);  // what an answer may have taken in these steps
     // What it holds ends with the first of the two leases.
-    const uint64_t waited_ns = std::min(nodes_[0]->fenced_after_ns(), nodes_[1]->fenced_after_ns());
+    const uint64_t waited_ns = std::min(nodes_[0]->state().lease.fenced_after_ns(), nodes_[1]->state().lease.fenced_after_ns());
     ASSERT_GT(waited_ns, clock_.now);
-    EXPECT_EQ(waited_ns >= nodes_[2]->lease_until_ns() + margin_ns, !planted);
+    EXPECT_EQ(waited_ns >= nodes_[2]->state().lease.until_ns() + margin_ns, !planted);
     for (auto& agent : agents_) agent.reset();
   }
 }
@@ -183,7 +184,7 @@ TEST_F(AgentTest, AReadThatWaitsForTheLeaseIsNotToldAtRemoval) {
     ASSERT_NO_FATAL_FAILURE(lose_node_2());
     run_for(2 * lease_ns_);
     ASSERT_TRUE(gone_on(0));
-    ASSERT_LT(nodes_[2]->lease_until_ns(), clock_.now);
+    ASSERT_LT(nodes_[2]->state().lease.until_ns(), clock_.now);
     ASSERT_FALSE(agents_[2]->retired());
     std::vector<Outcome> outcomes;
     read(Session(engine(2)), key_at(NodeId(2)), &outcomes);

@@ -1,7 +1,7 @@
 // Agents of three nodes over a local fabric, stepped by hand: who is removed, and when. Node 1 is a bare port where a
 // test wants it to misbehave.
 #include "weft/cluster/agent_testing.h"
-#include "weft/cluster/view_json.h"
+#include "weft/member/view_json.h"
 
 namespace weft {
 namespace {
@@ -25,12 +25,12 @@ TEST_F(AgentTest, WhoIsSilentIsSuspectedUntilTheViewIsWithoutIt) {
   first_ = 1;
   run_for(3 * kLeaseNs);
   EXPECT_EQ(agents_[1]->suspects(), 1U);
-  EXPECT_LE(nodes_[1]->lease_until_ns(), clock_.now);
+  EXPECT_LE(nodes_[1]->state().lease.until_ns(), clock_.now);
   membership_.away = false;
   run_for(3 * kLeaseNs);
   ASSERT_TRUE(gone_on(1));
   EXPECT_EQ(agents_[1]->suspects(), 0U);
-  EXPECT_GT(nodes_[1]->lease_until_ns(), clock_.now);
+  EXPECT_GT(nodes_[1]->state().lease.until_ns(), clock_.now);
 }
 
 TEST_F(AgentTest, NotesReachTheOthersAndAreBounded) {
@@ -115,14 +115,14 @@ TEST_F(AgentTest, ALeaderThatSkipsStepsIsNotBelieved) {
     run_for(3 * kLeaseNs);
     ASSERT_EQ(membership_.view->member_mask(), 0b011U);
     ASSERT_EQ(membership_.view->leader(), NodeId(0));
-    EXPECT_FALSE(nodes_[1]->has_closed(NodeId(0), 1));
+    EXPECT_FALSE(nodes_[1]->state().links.is_closed(NodeId(0), 1));
     RecoveryHeader header{};
     header.epoch = membership_.view->epoch.value;
     header.step = static_cast<uint8_t>(step);
     store(enemy_->reserve(NodeId(1), Flow::kRecovery, static_cast<uint8_t>(Kind::kRecovery), sizeof header), header);
     run_for(kLeaseNs / 4);
     EXPECT_FALSE(engine(1)->active());
-    EXPECT_TRUE(nodes_[1]->has_closed(NodeId(0), 1));
+    EXPECT_TRUE(nodes_[1]->state().links.is_closed(NodeId(0), 1));
     agents_[1].reset();
   }
 }
@@ -173,7 +173,7 @@ TEST_F(AgentTest, ALongLeaseDoesNotDelayTheRemovalOfWhoHasEnded) {
   run_paces(8);
   EXPECT_EQ(membership_.view->find(NodeId(2)), nullptr);
   run_paces(8);
-  EXPECT_GT(nodes_[0]->lease_until_ns(), clock_.now);
+  EXPECT_GT(nodes_[0]->state().lease.until_ns(), clock_.now);
   ASSERT_FALSE(suspected().empty());
   EXPECT_NE(suspected()[0].find("its process has ended"), std::string::npos) << suspected()[0];
 }

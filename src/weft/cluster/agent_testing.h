@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "weft/base/event_log.h"
-#include "weft/cluster/agent.h"
+#include "weft/member/agent.h"
 #include "weft/txn/messages.h"
 #include "weft/txn/node_testing.h"
 
@@ -129,8 +129,8 @@ class AgentTest : public testing::Test, public HandNodes {
     ASSERT_NO_FATAL_FAILURE(start(false));
     run_for(2 * lease_ns_);
     ASSERT_EQ(membership_.changes, 0);
-    ASSERT_GT(nodes_[2]->lease_until_ns(), clock_.now + lease_ns_ / 2);
-    nodes_[0]->peer_closed(NodeId(2), membership_.view->find(NodeId(2))->incarnation);
+    ASSERT_GT(nodes_[2]->state().lease.until_ns(), clock_.now + lease_ns_ / 2);
+    nodes_[0]->state().links.set_closed(NodeId(2), membership_.view->find(NodeId(2))->incarnation);
     agents_[0]->nudge();
     run_for(lease_ns_ / 16);
     ASSERT_EQ(membership_.view->find(NodeId(2)), nullptr);

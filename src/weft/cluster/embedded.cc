@@ -178,7 +178,7 @@ Result<void> Cluster::start() {
     }
   }
   for (const auto& node : impl_->nodes) {
-    node->set_wake([impl = impl_.get()] {
+    node->state().views.set_wake([impl = impl_.get()] {
       for (const auto& thread : impl->threads) thread->wake();
     });
   }

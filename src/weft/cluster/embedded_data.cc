@@ -36,7 +36,7 @@ Result<void> Cluster::load(TableId table, Key key, std::string_view value) {
   }
   const ByteView key_bytes = as_bytes({key.data(), key.size()});
   const HashedKey hashed = impl_->nodes.front()->table(table)->hashed(key_bytes);
-  const Placement& placement = impl_->nodes.front()->view().placement(hashed.partition);
+  const Placement& placement = impl_->nodes.front()->first_view().placement(hashed.partition);
   for (int r = 0; r < placement.count; ++r) {
     Node& node = *impl_->nodes[placement.replicas[static_cast<size_t>(r)].value];
     if (auto loaded = node.load(table, key_bytes, as_bytes(value)); !loaded) return loaded;
@@ -56,7 +56,7 @@ void Cluster::visit(TableId table, const Visit& visit) const {
         [](void* p, ByteView key, ByteView value, Word word) {
           auto* c = static_cast<Context*>(p);
           const HashedKey hashed = c->table.hashed(key);
-          const bool primary = c->node.view().placement(hashed.partition).primary() == c->node.id();
+          const bool primary = c->node.first_view().placement(hashed.partition).primary() == c->node.id();
           c->visit(c->node.id(), primary, as_text(key), as_text(value), word.version().value);
         },
         &context);
@@ -67,7 +67,7 @@ std::string Cluster::audit() const {
   if (impl_->nodes.empty()) return {};
   std::vector<Node*> all;
   for (const auto& node : impl_->nodes) all.push_back(node.get());
-  return audit_replicas(all, all.front()->view());
+  return audit_replicas(all, all.front()->first_view());
 }
 
 Counters Cluster::counters() const {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "weft/base/entropy.h"
-#include "weft/fabric/meshes.h"
+#include "weft/wires/meshes.h"
 
 namespace weft {
 

@@ -8,11 +8,11 @@
 
 #include "weft/base/clock.h"
 #include "weft/fabric/local.h"
-#include "weft/fabric/mesh.h"
 #include "weft/fabric/region.h"
 #include "weft/options.h"
 #include "weft/run/thread.h"
 #include "weft/status.h"
+#include "weft/wires/mesh.h"
 
 namespace weft {
 

@@ -19,8 +19,8 @@
 #include <span>
 #include <vector>
 
+#include "weft/base/mapping.h"
 #include "weft/fabric/lane.h"
-#include "weft/fabric/mapping.h"
 #include "weft/fabric/region.h"
 #include "weft/fabric/verb_queue.h"
 #include "weft/fabric/wire.h"

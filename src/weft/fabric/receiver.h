@@ -26,7 +26,7 @@
 #include <vector>
 
 #include "weft/base/clock.h"
-#include "weft/fabric/mapping.h"
+#include "weft/base/mapping.h"
 #include "weft/fabric/message.h"
 #include "weft/fabric/ring.h"
 #include "weft/fabric/sender.h"

@@ -8,7 +8,7 @@
 
 #include "weft/base/bytes.h"
 #include "weft/base/check.h"
-#include "weft/fabric/memory_file.h"
+#include "weft/base/memory_file.h"
 
 namespace weft {
 namespace {

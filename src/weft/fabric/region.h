@@ -17,8 +17,8 @@
 #include <mutex>
 #include <utility>
 
-#include "weft/fabric/fd.h"
-#include "weft/fabric/mapping.h"
+#include "weft/base/fd.h"
+#include "weft/base/mapping.h"
 #include "weft/status.h"
 #include "weft/types.h"
 

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "weft/base/bytes.h"
-#include "weft/fabric/memory_file.h"
+#include "weft/base/memory_file.h"
 
 namespace weft {
 namespace {

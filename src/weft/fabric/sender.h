@@ -22,7 +22,7 @@
 
 #include "weft/base/bytes.h"
 #include "weft/base/clock.h"
-#include "weft/fabric/mapping.h"
+#include "weft/base/mapping.h"
 #include "weft/fabric/message.h"
 #include "weft/fabric/ring.h"
 #include "weft/fabric/wire.h"

@@ -14,6 +14,7 @@
 
 #include "weft/fabric/carry_out.h"
 #include "weft/fabric/lane.h"
+#include "weft/fabric/nodes.h"
 #include "weft/fabric/wire.h"
 #include "weft/types.h"
 
@@ -55,7 +56,6 @@ class VerbQueues {
   void reset(NodeId to) { broken_ &= ~bit(to); }
 
  private:
-  static uint64_t bit(NodeId node) { return uint64_t{1} << node.value; }
   bool broken(NodeId to) const { return (broken_ & bit(to)) != 0; }
   bool accept(size_t verbs);
   void order(VerbKind before, VerbKind after);

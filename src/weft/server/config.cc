@@ -13,11 +13,11 @@
 #include <system_error>
 #include <utility>
 
-#include "weft/fabric/fd.h"
+#include "weft/base/fd.h"
+#include "weft/redis/value.h"
 #include "weft/server/config_check.h"
 #include "weft/server/config_keys.h"
 #include "weft/server/config_read.h"
-#include "weft/server/value.h"
 
 namespace weft {
 namespace {

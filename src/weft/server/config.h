@@ -17,12 +17,12 @@
 #include <string_view>
 #include <vector>
 
-#include "weft/fabric/tcp_tls.h"
-#include "weft/fabric/verbs_choice.h"
 #include "weft/options.h"
 #include "weft/status.h"
 #include "weft/txn/node.h"
 #include "weft/types.h"
+#include "weft/wires/tcp/tls.h"
+#include "weft/wires/verbs/choice.h"
 
 namespace weft {
 

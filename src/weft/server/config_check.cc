@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <set>
 
-#include "weft/fabric/tcp_hello.h"
-#include "weft/server/address.h"
+#include "weft/redis/address.h"
 #include "weft/server/config_checker.h"
 #include "weft/server/config_keys.h"
 #include "weft/store/table.h"
 #include "weft/store/table_space.h"
+#include "weft/wires/tcp/hello.h"
 
 namespace weft {
 namespace {

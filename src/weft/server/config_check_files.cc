@@ -5,10 +5,10 @@
 #include <cerrno>
 #include <cstring>
 
-#include "weft/fabric/certificates.h"
-#include "weft/fabric/fd.h"
+#include "weft/base/fd.h"
 #include "weft/server/config_checker.h"
 #include "weft/server/exposed.h"
+#include "weft/wires/tcp/certificates.h"
 
 namespace weft {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "weft/server/address.h"
+#include "weft/redis/address.h"
 #include "weft/server/config_check.h"
 #include "weft/server/config_keys.h"
 

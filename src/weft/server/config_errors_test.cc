@@ -5,23 +5,23 @@
 #include <string>
 #include <vector>
 
-#include "weft/fabric/tls_testing.h"
-#include "weft/server/address.h"
+#include "weft/redis/address.h"
 #include "weft/server/config.h"
 #include "weft/server/config_keys.h"
 #include "weft/server/config_testing.h"
 #include "weft/server/exposed.h"
+#include "weft/wires/tcp/tls_testing.h"
 
 namespace weft {
 namespace {
 
-using Lines = std::vector<std::string>;
+using Texts = std::vector<std::string>;
 
-Lines errors_of(const std::string& text) { return parse_config(text, "n.toml").errors; }
+Texts errors_of(const std::string& text) { return parse_config(text, "n.toml").errors; }
 // Of the smallest file and something more, which begins at line 11.
-Lines errors_with(const std::string& more) { return errors_of(std::string(kMinimalConfig) + more); }
+Texts errors_with(const std::string& more) { return errors_of(std::string(kMinimalConfig) + more); }
 // The smallest file without its [fabric] and [membership], and something more, which begins at line 5.
-Lines errors_between(const std::string& more) {
+Texts errors_between(const std::string& more) {
   return errors_of("[cluster]\nname = \"orders\"\n[node]\nid = 0\n" + more);
 }
 const std::string kTcp = "[fabric]\nlisten = \"h:1\"\n";
@@ -29,101 +29,101 @@ const std::string kSupervised = "[membership]\nsocket = \"@s\"\n";
 
 TEST(ConfigErrors, Types) {
   EXPECT_EQ(errors_with("[limits]\ninflight = \"many\""),
-            Lines{"n.toml:12:12: limits.inflight is \"many\", expected an integer, 1 to 200"});
+            Texts{"n.toml:12:12: limits.inflight is \"many\", expected an integer, 1 to 200"});
   EXPECT_EQ(errors_with("[limits]\ninflight = 1.5"),
-            Lines{"n.toml:12:12: limits.inflight is the float 1.5, expected an integer, 1 to 200"});
+            Texts{"n.toml:12:12: limits.inflight is the float 1.5, expected an integer, 1 to 200"});
   EXPECT_EQ(errors_with("[limits]\ninflight = [1]"),
-            Lines{"n.toml:12:12: limits.inflight is an array, expected an integer, 1 to 200"});
+            Texts{"n.toml:12:12: limits.inflight is an array, expected an integer, 1 to 200"});
   EXPECT_EQ(errors_with("[limits]\ninflight = true"),
-            Lines{"n.toml:12:12: limits.inflight is true, expected an integer, 1 to 200"});
+            Texts{"n.toml:12:12: limits.inflight is true, expected an integer, 1 to 200"});
   EXPECT_EQ(errors_with("[limits]\ninflight = 2024-01-02"),
-            Lines{"n.toml:12:12: limits.inflight is a date or time, expected an integer, 1 to 200"});
+            Texts{"n.toml:12:12: limits.inflight is a date or time, expected an integer, 1 to 200"});
   EXPECT_EQ(errors_with("[limits.inflight]"),
-            Lines{"n.toml:11:1: limits.inflight is a table, expected an integer, 1 to 200"});
+            Texts{"n.toml:11:1: limits.inflight is a table, expected an integer, 1 to 200"});
   EXPECT_EQ(errors_with("[store]\nvalue_bytes_max = \"64KB\""),
-            Lines{"n.toml:12:19: store.value_bytes_max is \"64KB\", expected a size, 1 to 1048567 (an integer, or a "
+            Texts{"n.toml:12:19: store.value_bytes_max is \"64KB\", expected a size, 1 to 1048567 (an integer, or a "
                   "string with KiB, MiB, GiB or TiB)"});
   EXPECT_EQ(errors_of("node = {id = 0, pin_threads = 1}\ncluster.name = \"a\"\n" + kTcp + kSupervised),
-            Lines{"n.toml:1:31: node.pin_threads is 1, expected true or false"});
+            Texts{"n.toml:1:31: node.pin_threads is 1, expected true or false"});
   EXPECT_EQ(errors_between(kSupervised + "[fabric]\nlisten = 7400"),
-            Lines{"n.toml:8:10: fabric.listen is 7400, expected a string"});
+            Texts{"n.toml:8:10: fabric.listen is 7400, expected a string"});
   EXPECT_EQ(errors_of("fabric = 3\ncluster.name = \"a\"\nnode.id = 0\n" + kSupervised),
-            Lines{"n.toml:1:1: fabric is 3, expected a table"});
+            Texts{"n.toml:1:1: fabric is 3, expected a table"});
 }
 
 TEST(ConfigErrors, Ranges) {
   EXPECT_EQ(errors_of("cluster = {name = \"a\", nodes = 64}\nnode.id = 63\n" + kTcp + kSupervised),
-            (Lines{"n.toml:1:32: cluster.nodes is 64, expected an integer, 1 to 63",
+            (Texts{"n.toml:1:32: cluster.nodes is 64, expected an integer, 1 to 63",
                    "n.toml:2:11: node.id is 63, expected an integer, 0 to 62"}));
   EXPECT_EQ(errors_with("[limits]\nanswer_ms = 3999"),
-            Lines{"n.toml:12:13: limits.answer_ms is 3999, expected at least 4000, twice cluster.lease_ms, which is "
+            Texts{"n.toml:12:13: limits.answer_ms is 3999, expected at least 4000, twice cluster.lease_ms, which is "
                   "2000"});
   EXPECT_EQ(errors_with("[limits]\nmailbox = -1"),
-            Lines{"n.toml:12:11: limits.mailbox is -1, expected an integer, 1 to 1048576"});
+            Texts{"n.toml:12:11: limits.mailbox is -1, expected an integer, 1 to 1048576"});
   EXPECT_EQ(errors_with("[limits]\ncredit_bytes = \"65MiB\""),
-            Lines{"n.toml:12:16: limits.credit_bytes is \"65MiB\", expected a size, 4KiB to 64MiB (an integer, or a "
+            Texts{"n.toml:12:16: limits.credit_bytes is \"65MiB\", expected a size, 4KiB to 64MiB (an integer, or a "
                   "string with KiB, MiB, GiB or TiB)"});
   EXPECT_EQ(errors_with("[store]\ncapacity = 0"),
-            Lines{"n.toml:12:12: store.capacity is 0, expected an integer, 1 to 10000000000"});
+            Texts{"n.toml:12:12: store.capacity is 0, expected an integer, 1 to 10000000000"});
 }
 
 TEST(ConfigErrors, Names) {
   EXPECT_EQ(errors_of("cluster = {name = \"a\", protocol = \"dnl5\"}\nnode.id = 0\n" + kTcp + kSupervised),
-            Lines{"n.toml:1:35: cluster.protocol is \"dnl5\", expected one of \"dnl4\", \"dnl2\", \"dnl1\", \"fasst\", "
+            Texts{"n.toml:1:35: cluster.protocol is \"dnl5\", expected one of \"dnl4\", \"dnl2\", \"dnl1\", \"fasst\", "
                   "\"farm\", "
                   "\"drtmr\", \"drtmh\", \"drtmh-nc\""});
   EXPECT_EQ(errors_between(kSupervised + "[fabric]\nkind = \"rdma\"\nlisten = \"h\""),
-            Lines{"n.toml:8:8: fabric.kind is \"rdma\", expected one of \"tcp\", \"shm\", \"verbs\""});
+            Texts{"n.toml:8:8: fabric.kind is \"rdma\", expected one of \"tcp\", \"shm\", \"verbs\""});
   EXPECT_EQ(errors_between(kTcp + "[membership]\nkind = \"etcd\""),
-            Lines{"n.toml:8:8: membership.kind is \"etcd\", expected one of \"supervisor\", \"zookeeper\""});
+            Texts{"n.toml:8:8: membership.kind is \"etcd\", expected one of \"supervisor\", \"zookeeper\""});
   const std::string expected = "), expected 1 to 64 letters, digits, '-', '_' or '.'";
   const auto name = [](const std::string& text) {
     return errors_of("cluster.name = \"" + text + "\"\nnode.id = 0\n" + kTcp + kSupervised);
   };
-  EXPECT_EQ(name(""), Lines{"n.toml:1:16: cluster.name is \"\" (it is empty" + expected});
-  EXPECT_EQ(name("a/b"), Lines{"n.toml:1:16: cluster.name is \"a/b\" (it has other characters" + expected});
-  EXPECT_EQ(name(".."), Lines{"n.toml:1:16: cluster.name is \"..\" (a path cannot go through it" + expected});
+  EXPECT_EQ(name(""), Texts{"n.toml:1:16: cluster.name is \"\" (it is empty" + expected});
+  EXPECT_EQ(name("a/b"), Texts{"n.toml:1:16: cluster.name is \"a/b\" (it has other characters" + expected});
+  EXPECT_EQ(name(".."), Texts{"n.toml:1:16: cluster.name is \"..\" (a path cannot go through it" + expected});
   const std::string long_name(65, 'x');
-  EXPECT_EQ(name(long_name), Lines{"n.toml:1:16: cluster.name is \"" + long_name + "\" (it has 65 bytes" + expected});
+  EXPECT_EQ(name(long_name), Texts{"n.toml:1:16: cluster.name is \"" + long_name + "\" (it has 65 bytes" + expected});
 }
 
 TEST(ConfigErrors, UnknownKeysAndTables) {
   EXPECT_EQ(errors_with("[limits]\nin_flight = 3"),
-            Lines{"n.toml:12:1: limits.in_flight is not a key; did you mean limits.inflight?"});
+            Texts{"n.toml:12:1: limits.in_flight is not a key; did you mean limits.inflight?"});
   EXPECT_EQ(errors_with("[limits]\nlease_ms = 3"),
-            Lines{"n.toml:12:1: limits.lease_ms is not a key; did you mean cluster.lease_ms?"});
+            Texts{"n.toml:12:1: limits.lease_ms is not a key; did you mean cluster.lease_ms?"});
   EXPECT_EQ(errors_with("[store]\ncompression = \"zstd\""),
-            Lines{"n.toml:12:1: store.compression is not a key; [store] has memory_bytes_max, capacity, "
+            Texts{"n.toml:12:1: store.compression is not a key; [store] has memory_bytes_max, capacity, "
                   "value_bytes_max"});
   EXPECT_EQ(errors_with("[limit]\ninflight = 3"),
-            Lines{"n.toml:11:1: [limit] is not a table of this file; did you mean [limits]?"});
+            Texts{"n.toml:11:1: [limit] is not a table of this file; did you mean [limits]?"});
   EXPECT_EQ(errors_with("[telemetry]\nx = 3"),
-            Lines{"n.toml:11:1: [telemetry] is not a table of this file; there are [cluster], [node], [fabric], "
+            Texts{"n.toml:11:1: [telemetry] is not a table of this file; there are [cluster], [node], [fabric], "
                   "[fabric.tls], [membership], [client], [client.tls], [http], [http.tls], [store] and [limits]"});
   EXPECT_EQ(errors_of("replicas = 3\n" + std::string(kMinimalConfig)),
-            Lines{"n.toml:1:1: replicas is not a key; did you mean cluster.replicas?"});
+            Texts{"n.toml:1:1: replicas is not a key; did you mean cluster.replicas?"});
   // A quoted key with a dot in it is not a key of a table.
   EXPECT_EQ(errors_of("\"store.capacity\" = 3\n" + std::string(kMinimalConfig)),
-            Lines{"n.toml:1:1: store.capacity is not a key; there are [cluster], [node], [fabric], [fabric.tls], "
+            Texts{"n.toml:1:1: store.capacity is not a key; there are [cluster], [node], [fabric], [fabric.tls], "
                   "[membership], [client], [client.tls], [http], [http.tls], [store] and [limits]"});
   EXPECT_EQ(errors_of("\"a\\nb\" = 3\n" + std::string(kMinimalConfig)),
-            Lines{"n.toml:1:1: a\\nb is not a key; there are [cluster], [node], [fabric], [fabric.tls], "
+            Texts{"n.toml:1:1: a\\nb is not a key; there are [cluster], [node], [fabric], [fabric.tls], "
                   "[membership], [client], [client.tls], [http], [http.tls], [store] and [limits]"});
 }
 
 TEST(ConfigErrors, MissingKeysStandAtTheirTables) {
   EXPECT_EQ(errors_of("\n[cluster]\n[node]\n\n[fabric]\n[membership]"),
-            (Lines{"n.toml:2:1: cluster.name is missing, expected 1 to 64 letters, digits, '-', '_' or '.'",
+            (Texts{"n.toml:2:1: cluster.name is missing, expected 1 to 64 letters, digits, '-', '_' or '.'",
                    "n.toml:3:1: node.id is missing, expected an integer, 0 to 62",
                    "n.toml:5:1: fabric.listen is missing, expected host:port, port 0 to 65535",
                    "n.toml:6:1: membership.socket is missing, expected '@' and a name, or a path"}));
   EXPECT_EQ(errors_of("[fabric]\nkind = \"shm\"\n[membership]\nkind = \"supervisor\""),
-            (Lines{"n.toml:1:1: cluster.name is missing, expected 1 to 64 letters, digits, '-', '_' or '.'",
+            (Texts{"n.toml:1:1: cluster.name is missing, expected 1 to 64 letters, digits, '-', '_' or '.'",
                    "n.toml:1:1: node.id is missing, expected an integer, 0 to 62",
                    "n.toml:1:1: fabric.listen is missing, expected '@' and a name, or a path",
                    "n.toml:3:1: membership.socket is missing, expected '@' and a name, or a path"}));
   EXPECT_EQ(errors_between(kTcp + "[membership]\nkind = \"zookeeper\""),
-            Lines{"n.toml:7:1: membership.hosts is missing, expected host:port, separated by commas"});
+            Texts{"n.toml:7:1: membership.hosts is missing, expected host:port, separated by commas"});
 }
 
 TEST(ConfigErrors, AnEmptyFileMissesWhatIsRequired) {
@@ -131,12 +131,12 @@ TEST(ConfigErrors, AnEmptyFileMissesWhatIsRequired) {
 }
 
 TEST(ConfigErrors, SyntaxComesFromTheParser) {
-  const Lines twice = errors_with("[limits]\ninflight = 3\ninflight = 4");
+  const Texts twice = errors_with("[limits]\ninflight = 3\ninflight = 4");
   ASSERT_EQ(twice.size(), 1U);
   EXPECT_TRUE(twice[0].starts_with("n.toml:13:")) << twice[0];
   EXPECT_NE(twice[0].find("inflight"), std::string::npos) << twice[0];
   for (const char* text : {"[limits", "x = ", "x = \"open", "x 3", "[a]\n[a]", "x = 1__0", "= 3", "x = {a = 1"}) {
-    const Lines errors = errors_with(text);
+    const Texts errors = errors_with(text);
     ASSERT_EQ(errors.size(), 1U) << text;
     EXPECT_TRUE(errors[0].starts_with("n.toml:1")) << errors[0];
     EXPECT_EQ(errors[0].find('\n'), std::string::npos) << errors[0];
@@ -145,7 +145,7 @@ TEST(ConfigErrors, SyntaxComesFromTheParser) {
 
 TEST(ConfigErrors, AllAtOnceInTheOrderOfTheFile) {
   EXPECT_EQ(errors_of("[node]\nid = 99\n[cluster]\nnodes = 2\nreplicas = 5\nworkers = 0\n[fabric]\nlisten = \"x\"\n"),
-            (Lines{"n.toml:1:1: membership.socket is missing, expected '@' and a name, or a path",
+            (Texts{"n.toml:1:1: membership.socket is missing, expected '@' and a name, or a path",
                    "n.toml:2:6: node.id is 99, expected an integer, 0 to 62",
                    "n.toml:3:1: cluster.name is missing, expected 1 to 64 letters, digits, '-', '_' or '.'",
                    "n.toml:5:12: cluster.replicas is 5, expected at most 2 (cluster.nodes)",
@@ -156,43 +156,43 @@ TEST(ConfigErrors, AllAtOnceInTheOrderOfTheFile) {
 TEST(ConfigErrors, AtMostAHundred) {
   std::string text(kMinimalConfig);
   for (int i = 0; i < 250; ++i) text += "x" + std::to_string(i) + " = 1\n";
-  const Lines errors = errors_of(text);
+  const Texts errors = errors_of(text);
   ASSERT_EQ(errors.size(), kConfigErrorsMax + 1);
   EXPECT_EQ(errors.back(), "n.toml: there are 150 more errors");
 }
 
 TEST(ConfigErrors, CountsThatDoNotFitEachOther) {
   EXPECT_EQ(errors_of("cluster = {name = \"a\", nodes = 2, replicas = 3}\nnode.id = 0\n" + kTcp + kSupervised),
-            Lines{"n.toml:1:46: cluster.replicas is 3, expected at most 2 (cluster.nodes)"});
+            Texts{"n.toml:1:46: cluster.replicas is 3, expected at most 2 (cluster.nodes)"});
   const auto founded = [](const std::string& cluster, int id) {
     return errors_of("cluster = {name = \"a\", " + cluster + "}\nnode.id = " + std::to_string(id) + "\n" + kTcp +
                      kSupervised);
   };
-  EXPECT_EQ(founded("nodes = 5, founders = 3", 4), Lines{});
-  EXPECT_EQ(founded("nodes = 5, founders = 1", 0), Lines{}) << "one replica, then";
+  EXPECT_EQ(founded("nodes = 5, founders = 3", 4), Texts{});
+  EXPECT_EQ(founded("nodes = 5, founders = 1", 0), Texts{}) << "one replica, then";
   EXPECT_EQ(founded("nodes = 5, founders = 6", 0),
-            Lines{"n.toml:1:46: cluster.founders is 6, expected at most 5 (cluster.nodes)"});
+            Texts{"n.toml:1:46: cluster.founders is 6, expected at most 5 (cluster.nodes)"});
   EXPECT_EQ(founded("nodes = 5, founders = 2, replicas = 3", 0),
-            Lines{"n.toml:1:46: cluster.founders is 2, expected at least 3 (cluster.replicas)"});
+            Texts{"n.toml:1:46: cluster.founders is 2, expected at least 3 (cluster.replicas)"});
   EXPECT_EQ(founded("nodes = 5, founders = 0", 0),
-            Lines{"n.toml:1:46: cluster.founders is 0, expected an integer, 1 to 63"});
-  EXPECT_EQ(founded("nodes = 5", 5), Lines{"n.toml:2:11: node.id is 5, expected below 5 (cluster.nodes)"});
+            Texts{"n.toml:1:46: cluster.founders is 0, expected an integer, 1 to 63"});
+  EXPECT_EQ(founded("nodes = 5", 5), Texts{"n.toml:2:11: node.id is 5, expected below 5 (cluster.nodes)"});
   EXPECT_EQ(errors_of("cluster.name = \"a\"\nnode = {id = 0, threads = 2}\n" + kTcp + kSupervised),
-            Lines{"n.toml:2:27: node.threads is 2, expected at most 1 (cluster.workers)"});
+            Texts{"n.toml:2:27: node.threads is 2, expected at most 1 (cluster.workers)"});
   EXPECT_EQ(errors_with("[limits]\nvalue_bytes_max = 1000\n[store]\nvalue_bytes_max = \"1KiB\""),
-            Lines{"n.toml:14:19: store.value_bytes_max is 1KiB, expected at most 1000 (limits.value_bytes_max)"});
+            Texts{"n.toml:14:19: store.value_bytes_max is 1KiB, expected at most 1000 (limits.value_bytes_max)"});
 }
 
 TEST(ConfigErrors, WhatTheEngineRefuses) {
   EXPECT_EQ(errors_with("[limits]\ninflight = 1\ncredit_bytes = 4096"),
-            Lines{"n.toml:13:16: store: one value needs 68096 bytes of credit, limits.credit_bytes is 4096"});
-  const Lines small = errors_with("[store]\nmemory_bytes_max = \"1MiB\"");
+            Texts{"n.toml:13:16: store: one value needs 68096 bytes of credit, limits.credit_bytes is 4096"});
+  const Texts small = errors_with("[store]\nmemory_bytes_max = \"1MiB\"");
   ASSERT_EQ(small.size(), 1U);
   EXPECT_TRUE(
       small[0].starts_with("n.toml:12:20: store.memory_bytes_max is 1048576, its capacity of 1000000 records "
                            "needs at least "))
       << small[0];
-  const Lines large = errors_with("[store]\ncapacity = 10_000_000_000");
+  const Texts large = errors_with("[store]\ncapacity = 10_000_000_000");
   ASSERT_EQ(large.size(), 1U);
   EXPECT_TRUE(large[0].starts_with("n.toml:12:12: store.memory_bytes_max is 1073741824, its capacity of ")) << large[0];
 }
@@ -202,11 +202,11 @@ TEST(ConfigErrors, Addresses) {
     return errors_between(kSupervised + "[fabric]\nlisten = \"" + address + "\"");
   };
   const auto why = [](const std::string& address, const std::string& reason) {
-    return Lines{"n.toml:8:10: fabric.listen is \"" + address + "\" (" + reason +
+    return Texts{"n.toml:8:10: fabric.listen is \"" + address + "\" (" + reason +
                  "), expected host:port, port 0 to 65535"};
   };
   for (const char* good : {"h:0", "a-b_c.d:65535", "1.2.3.4:5", "[::1]:5", "[fe80::1%eth0]:5"}) {
-    EXPECT_EQ(listen(good), Lines{}) << good;
+    EXPECT_EQ(listen(good), Texts{}) << good;
   }
   EXPECT_EQ(listen("host"), why("host", "there is no port"));
   EXPECT_EQ(listen(""), why("", "there is no port"));
@@ -223,22 +223,22 @@ TEST(ConfigErrors, Addresses) {
   EXPECT_EQ(listen("a b:5"), why("a b:5", "a host has letters, digits, '.', '-' and '_'"));
   const std::string host(300, 'h');
   EXPECT_EQ(listen(host + ":5"),
-            Lines{"n.toml:8:10: fabric.listen is \"" + host.substr(0, 80) +
+            Texts{"n.toml:8:10: fabric.listen is \"" + host.substr(0, 80) +
                   "\"... (302 bytes) (the host has 300 bytes, at most 253), expected host:port, port 0 to 65535"});
   EXPECT_EQ(errors_of("client.listen = \"x\"\ncluster.name = \"a\"\nnode.id = 0\n" + kTcp + kSupervised),
-            Lines{"n.toml:1:17: client.listen is \"x\" (there is no port), expected host:port, port 0 to 65535"});
+            Texts{"n.toml:1:17: client.listen is \"x\" (there is no port), expected host:port, port 0 to 65535"});
 }
 
 TEST(ConfigErrors, WhatOthersCannotConnectTo) {
   EXPECT_EQ(errors_between(kSupervised + "[fabric]\nlisten = \"0.0.0.0:7400\""),
-            Lines{"n.toml:7:1: fabric.advertise is missing, expected host:port, port 1 to 65535: nobody can connect to "
+            Texts{"n.toml:7:1: fabric.advertise is missing, expected host:port, port 1 to 65535: nobody can connect to "
                   "fabric.listen, \"0.0.0.0:7400\""});
-  EXPECT_EQ(errors_between(kSupervised + "[fabric]\nlisten = \"[::]:7400\"\nadvertise = \"a:1\""), Lines{});
+  EXPECT_EQ(errors_between(kSupervised + "[fabric]\nlisten = \"[::]:7400\"\nadvertise = \"a:1\""), Texts{});
   EXPECT_EQ(errors_between(kSupervised + kTcp + "advertise = \"a:0\""),
-            Lines{"n.toml:9:13: fabric.advertise is \"a:0\" (nobody can connect to port 0), expected host:port, port 1 "
+            Texts{"n.toml:9:13: fabric.advertise is \"a:0\" (nobody can connect to port 0), expected host:port, port 1 "
                   "to 65535"});
   EXPECT_EQ(errors_between(kSupervised + kTcp + "advertise = \"[::]:1\""),
-            Lines{"n.toml:9:13: fabric.advertise is \"[::]:1\" (nobody can connect to a wildcard), expected host:port, "
+            Texts{"n.toml:9:13: fabric.advertise is \"[::]:1\" (nobody can connect to a wildcard), expected host:port, "
                   "port 1 to 65535"});
 }
 
@@ -247,15 +247,15 @@ TEST(ConfigErrors, SocketPaths) {
     return errors_between(kSupervised + "[fabric]\nkind = \"shm\"\nlisten = \"" + address + "\"");
   };
   const std::string longest = "/" + std::string(kSocketPathBytesMax - 1, 's');
-  EXPECT_EQ(shm(longest), Lines{});
-  EXPECT_EQ(shm("@" + longest.substr(1)), Lines{});
+  EXPECT_EQ(shm(longest), Texts{});
+  EXPECT_EQ(shm("@" + longest.substr(1)), Texts{});
   EXPECT_EQ(shm(longest + "s"),
-            Lines{"n.toml:9:10: fabric.listen is \"" + longest.substr(0, 80) +
+            Texts{"n.toml:9:10: fabric.listen is \"" + longest.substr(0, 80) +
                   "\"... (108 bytes) (a socket's address has at most 107 bytes, this one 108), expected '@' and a "
                   "name, or a path"});
-  EXPECT_EQ(shm(""), Lines{"n.toml:9:10: fabric.listen is \"\" (it is empty), expected '@' and a name, or a path"});
-  EXPECT_EQ(shm("@"), Lines{"n.toml:9:10: fabric.listen is \"@\" (it is empty), expected '@' and a name, or a path"});
-  EXPECT_EQ(shm("@a\\u0000b"), Lines{"n.toml:9:10: fabric.listen is \"@a\\u0000b\" (there is a zero byte in it), "
+  EXPECT_EQ(shm(""), Texts{"n.toml:9:10: fabric.listen is \"\" (it is empty), expected '@' and a name, or a path"});
+  EXPECT_EQ(shm("@"), Texts{"n.toml:9:10: fabric.listen is \"@\" (it is empty), expected '@' and a name, or a path"});
+  EXPECT_EQ(shm("@a\\u0000b"), Texts{"n.toml:9:10: fabric.listen is \"@a\\u0000b\" (there is a zero byte in it), "
                                      "expected '@' and a name, or a path"});
 }
 
@@ -264,51 +264,51 @@ TEST(ConfigErrors, TheDevice) {
     return errors_between(kSupervised + "[fabric]\nkind = \"verbs\"\nlisten = \"a:1\"\n" + keys);
   };
   EXPECT_EQ(verbs("device = \"mlx5_0\"\ndevice_port = 2\ngid_index = 3\nlocks = \"loopback\"\nadvertise = \"b:2\""),
-            Lines{});
-  EXPECT_EQ(verbs("device_port = 0"), Lines{"n.toml:10:15: fabric.device_port is 0, expected an integer, 1 to 255"});
-  EXPECT_EQ(verbs("gid_index = 256"), Lines{"n.toml:10:13: fabric.gid_index is 256, expected an integer, 0 to 255"});
+            Texts{});
+  EXPECT_EQ(verbs("device_port = 0"), Texts{"n.toml:10:15: fabric.device_port is 0, expected an integer, 1 to 255"});
+  EXPECT_EQ(verbs("gid_index = 256"), Texts{"n.toml:10:13: fabric.gid_index is 256, expected an integer, 0 to 255"});
   EXPECT_EQ(errors_between(kSupervised + kTcp + "device = \"mlx5_0\"\ngid_index = 3"),
-            (Lines{"n.toml:9:10: fabric.device is given, expected only with fabric.kind = \"verbs\"",
+            (Texts{"n.toml:9:10: fabric.device is given, expected only with fabric.kind = \"verbs\"",
                    "n.toml:10:13: fabric.gid_index is given, expected only with fabric.kind = \"verbs\""}));
 }
 
 TEST(ConfigErrors, KeysOfOtherKinds) {
   EXPECT_EQ(
       errors_between(kSupervised + "[fabric]\nkind = \"shm\"\nlisten = \"@a\"\nadvertise = \"a:1\"\n[fabric.tls]"),
-      (Lines{"n.toml:10:13: fabric.advertise is given, expected only with fabric.kind = \"tcp\" or \"verbs\"",
+      (Texts{"n.toml:10:13: fabric.advertise is given, expected only with fabric.kind = \"tcp\" or \"verbs\"",
              "n.toml:11:1: [fabric.tls] is given, expected only with fabric.kind = \"tcp\" or \"verbs\""}));
   EXPECT_EQ(errors_between(kTcp + kSupervised + "hosts = \"zk:1\"\npath = \"/a\"\nauth = \"u:p\""),
-            (Lines{"n.toml:9:9: membership.hosts is given, expected only with membership.kind = \"zookeeper\"",
+            (Texts{"n.toml:9:9: membership.hosts is given, expected only with membership.kind = \"zookeeper\"",
                    "n.toml:10:8: membership.path is given, expected only with membership.kind = \"zookeeper\"",
                    "n.toml:11:8: membership.auth is given, expected only with membership.kind = \"zookeeper\""}));
   EXPECT_EQ(errors_between(kTcp + kSupervised + "kind = \"zookeeper\"\nhosts = \"zk:1\""),
-            Lines{"n.toml:8:10: membership.socket is given, expected only with membership.kind = \"supervisor\""});
+            Texts{"n.toml:8:10: membership.socket is given, expected only with membership.kind = \"supervisor\""});
 }
 
 TEST(ConfigErrors, SharedMemoryNeedsTheSupervisor) {
   EXPECT_EQ(
       errors_between("[fabric]\nkind = \"shm\"\nlisten = \"@a\"\n[membership]\nkind = \"zookeeper\"\nhosts = "
                      "\"zk:1\""),
-      Lines{"n.toml:9:8: membership.kind is \"zookeeper\", expected \"supervisor\" with fabric.kind = \"shm\": who "
+      Texts{"n.toml:9:8: membership.kind is \"zookeeper\", expected \"supervisor\" with fabric.kind = \"shm\": who "
             "shares memory is fenced only by the end of its process, and only a supervisor sees that"});
 }
 
 TEST(ConfigErrors, OneAddressForTwo) {
   EXPECT_EQ(errors_of("client.listen = \"h:1\"\ncluster.name = \"a\"\nnode.id = 0\n" + kTcp + kSupervised),
-            Lines{"n.toml:1:17: client.listen is \"h:1\" (fabric.listen, \"h:1\", has that port already), expected "
+            Texts{"n.toml:1:17: client.listen is \"h:1\" (fabric.listen, \"h:1\", has that port already), expected "
                   "host:port, port 0 to 65535"});
   EXPECT_EQ(errors_of("client.listen = \"[::]:1\"\ncluster.name = \"a\"\nnode.id = 0\n" + kTcp + kSupervised).size(),
             1U);
   EXPECT_EQ(errors_of("http.listen = \"h:1\"\ncluster.name = \"a\"\nnode.id = 0\n" + kTcp + kSupervised),
-            Lines{"n.toml:1:15: http.listen is \"h:1\" (fabric.listen, \"h:1\", has that port already), expected "
+            Texts{"n.toml:1:15: http.listen is \"h:1\" (fabric.listen, \"h:1\", has that port already), expected "
                   "host:port, port 0 to 65535"});
   EXPECT_EQ(errors_of("http.listen = \"0.0.0.0:7379\"\ncluster.name = \"a\"\nnode.id = 0\n" + kTcp + kSupervised),
-            Lines{"n.toml:1:15: http.listen is \"0.0.0.0:7379\" (client.listen, \"127.0.0.1:7379\", has that port "
+            Texts{"n.toml:1:15: http.listen is \"0.0.0.0:7379\" (client.listen, \"127.0.0.1:7379\", has that port "
                   "already), expected host:port, port 0 to 65535"});
-  EXPECT_EQ(errors_of("client.listen = \"i:1\"\ncluster.name = \"a\"\nnode.id = 0\n" + kTcp + kSupervised), Lines{});
+  EXPECT_EQ(errors_of("client.listen = \"i:1\"\ncluster.name = \"a\"\nnode.id = 0\n" + kTcp + kSupervised), Texts{});
   EXPECT_EQ(
       errors_between("[fabric]\nkind = \"shm\"\nlisten = \"@s\"\n" + kSupervised),
-      Lines{"n.toml:9:10: membership.socket is \"@s\" (fabric.listen has it already), expected '@' and a name, or "
+      Texts{"n.toml:9:10: membership.socket is \"@s\" (fabric.listen has it already), expected '@' and a name, or "
             "a path"});
 }
 
@@ -316,19 +316,19 @@ TEST(ConfigErrors, OneAddressForTwo) {
 TEST(ConfigErrors, HttpElsewhereThanOnLoopback) {
   const std::string expected = "), expected that, or http.open = true: whoever reaches the address may look";
   EXPECT_EQ(errors_with("[http]\nlisten = \"10.0.0.1:8379\""),
-            Lines{"n.toml:12:10: http.listen is \"10.0.0.1:8379\" (it is not a loopback address, and http.password and "
+            Texts{"n.toml:12:10: http.listen is \"10.0.0.1:8379\" (it is not a loopback address, and http.password and "
                   "[http.tls] are missing" +
                   expected});
   EXPECT_EQ(errors_with("[http]\nlisten = \"0.0.0.0:8379\"\npassword = \"secret\""),
-            Lines{"n.toml:12:10: http.listen is \"0.0.0.0:8379\" (it is not a loopback address, and [http.tls] is "
+            Texts{"n.toml:12:10: http.listen is \"0.0.0.0:8379\" (it is not a loopback address, and [http.tls] is "
                   "missing" +
                   expected});
-  EXPECT_EQ(errors_with("[http]\nlisten = \"10.0.0.1:8379\"\nopen = true"), Lines{});
-  EXPECT_EQ(errors_with("[http]\nlisten = \"[::1]:8379\"\npassword = \"secret\""), Lines{});
+  EXPECT_EQ(errors_with("[http]\nlisten = \"10.0.0.1:8379\"\nopen = true"), Texts{});
+  EXPECT_EQ(errors_with("[http]\nlisten = \"[::1]:8379\"\npassword = \"secret\""), Texts{});
   EXPECT_EQ(errors_with("[http]\nlisten = \"[::1]:8379\"\npassword = \"\""),
-            Lines{"n.toml:13:12: http.password is a string (it is empty), expected a password, or no such key"});
+            Texts{"n.toml:13:12: http.password is a string (it is empty), expected a password, or no such key"});
   EXPECT_EQ(errors_with("[http.tls]\ncertificate = \"/no/such.pem\""),
-            (Lines{"n.toml:11:1: http.tls.key is missing, expected the path of a PEM file",
+            (Texts{"n.toml:11:1: http.tls.key is missing, expected the path of a PEM file",
                    "n.toml:12:15: http.tls.certificate is \"/no/such.pem\" (No such file or directory), expected the "
                    "path of a PEM file"}));
 }
@@ -338,10 +338,10 @@ TEST(ConfigErrors, ZooKeeper) {
     return errors_between(kTcp + "[membership]\nkind = \"zookeeper\"\n" + more);
   };
   const auto hosts = [](const std::string& found, const std::string& why) {
-    return Lines{"n.toml:9:9: membership.hosts is \"" + found + "\" (" + why +
+    return Texts{"n.toml:9:9: membership.hosts is \"" + found + "\" (" + why +
                  "), expected host:port, separated by commas"};
   };
-  EXPECT_EQ(with("hosts = \"zk1:2181,[::1]:2181\"\npath = \"/a/b.c\"\nauth = \"u:p:q\""), Lines{});
+  EXPECT_EQ(with("hosts = \"zk1:2181,[::1]:2181\"\npath = \"/a/b.c\"\nauth = \"u:p:q\""), Texts{});
   EXPECT_EQ(with("hosts = \"\""), hosts("", "\"\": there is no port"));
   EXPECT_EQ(with("hosts = \"zk1:1,zk2\""), hosts("zk1:1,zk2", "\"zk2\": there is no port"));
   EXPECT_EQ(with("hosts = \"zk1:1,\""), hosts("zk1:1,", "\"\": there is no port"));
@@ -350,7 +350,7 @@ TEST(ConfigErrors, ZooKeeper) {
   EXPECT_EQ(with("hosts = \"a:1,b:1,a:1\""), hosts("a:1,b:1,a:1", "\"a:1\" is there twice"));
   const auto path = [&](const std::string& text, const std::string& why) {
     EXPECT_EQ(with("hosts = \"a:1\"\npath = \"" + text + "\""),
-              Lines{"n.toml:10:8: membership.path is \"" + text + "\" (" + why +
+              Texts{"n.toml:10:8: membership.path is \"" + text + "\" (" + why +
                     "), expected a path like /weft/orders/view"});
   };
   path("weft", "it does not begin with '/'");
@@ -366,16 +366,16 @@ TEST(ConfigErrors, APasswordIsNeverShown) {
     return errors_between(kTcp + "[membership]\nkind = \"zookeeper\"\nhosts = \"a:1\"\nauth = " + auth);
   };
   EXPECT_EQ(with("\"secret\""),
-            Lines{"n.toml:10:8: membership.auth is a string (there is no ':'), expected user:password"});
+            Texts{"n.toml:10:8: membership.auth is a string (there is no ':'), expected user:password"});
   EXPECT_EQ(with("\":secret\""),
-            Lines{"n.toml:10:8: membership.auth is a string (the user is empty), expected user:password"});
+            Texts{"n.toml:10:8: membership.auth is a string (the user is empty), expected user:password"});
   EXPECT_EQ(with("\"secret:\""),
-            Lines{"n.toml:10:8: membership.auth is a string (the password is empty), expected user:password"});
-  EXPECT_EQ(with("\"\""), Lines{"n.toml:10:8: membership.auth is a string (it is empty), expected user:password"});
+            Texts{"n.toml:10:8: membership.auth is a string (the password is empty), expected user:password"});
+  EXPECT_EQ(with("\"\""), Texts{"n.toml:10:8: membership.auth is a string (it is empty), expected user:password"});
   EXPECT_EQ(errors_between(kTcp + kSupervised + "[client]\npassword = \"\""),
-            Lines{"n.toml:10:12: client.password is a string (it is empty), expected a password, or no such key"});
-  EXPECT_EQ(with("12345"), Lines{"n.toml:10:8: membership.auth is an integer, expected a string"});
-  EXPECT_EQ(with("1.25"), Lines{"n.toml:10:8: membership.auth is a float, expected a string"});
+            Texts{"n.toml:10:12: client.password is a string (it is empty), expected a password, or no such key"});
+  EXPECT_EQ(with("12345"), Texts{"n.toml:10:8: membership.auth is an integer, expected a string"});
+  EXPECT_EQ(with("1.25"), Texts{"n.toml:10:8: membership.auth is a float, expected a string"});
 }
 
 TEST(ConfigErrors, APasswordsFile) {
@@ -418,25 +418,25 @@ TEST(ConfigErrors, TlsFiles) {
   const std::string at = folder / "n.toml";
 
   const LoadedConfig good = load("ca = \"ca.pem\"\ncertificate = \"node.pem\"\nkey = \"./node.key\"");
-  EXPECT_EQ(good.errors, Lines{});
+  EXPECT_EQ(good.errors, Texts{});
   EXPECT_EQ(good.config.fabric.tls.key, folder / "node.key");
   const LoadedConfig moved = parse_config(to_toml(good.config), "/elsewhere/n.toml");
-  EXPECT_EQ(moved.errors, Lines{});
+  EXPECT_EQ(moved.errors, Texts{});
   EXPECT_EQ(moved.config.fabric.tls.ca, folder / "ca.pem");
 
   EXPECT_EQ(load("ca = \"ca.pem\"").errors,
-            (Lines{at + ":11:1: fabric.tls.certificate is missing, expected the path of a PEM file",
+            (Texts{at + ":11:1: fabric.tls.certificate is missing, expected the path of a PEM file",
                    at + ":11:1: fabric.tls.key is missing, expected the path of a PEM file"}));
   EXPECT_EQ(load("ca = \"gone.pem\"\ncertificate = \"\"\nkey = \"folder\"").errors,
-            (Lines{at + ":12:6: fabric.tls.ca is \"" + (folder / "gone.pem") +
+            (Texts{at + ":12:6: fabric.tls.ca is \"" + (folder / "gone.pem") +
                        "\" (No such file or directory), expected the path of a PEM file",
                    at + ":13:15: fabric.tls.certificate is \"\" (it is empty), expected the path of a PEM file",
                    at + ":14:7: fabric.tls.key is \"" + (folder / "folder") +
                        "\" (Is a directory), expected the path of a PEM file"}));
   EXPECT_EQ(load("ca = \"ca.pem\"\ncertificate = \"node.pem\"\nkey = \"other.key\"").errors,
-            Lines{at + ":14:7: fabric.tls.key: key file " + (folder / "other.key") + ": key values mismatch"});
+            Texts{at + ":14:7: fabric.tls.key: key file " + (folder / "other.key") + ": key values mismatch"});
   const auto starts = [&](const std::string& files, const std::string& begin) {
-    const Lines errors = load(files).errors;
+    const Texts errors = load(files).errors;
     ASSERT_EQ(errors.size(), 1U);
     EXPECT_TRUE(errors[0].starts_with(at + begin)) << errors[0];
   };
@@ -462,55 +462,55 @@ TEST(ConfigErrors, WhoseCertificatesAre) {
                                                   ".pem\"\nkey = \"" + name + ".key\"\n" + more));
   };
   const std::string at = folder / "n.toml";
-  EXPECT_EQ(load("node", "").errors, Lines{});
-  EXPECT_EQ(load("other", "any_node = true").errors, Lines{});
+  EXPECT_EQ(load("node", "").errors, Texts{});
+  EXPECT_EQ(load("other", "any_node = true").errors, Texts{});
   EXPECT_EQ(
       load("other", "").errors,
-      Lines{at + ":13:15: fabric.tls.certificate is " + shown(folder / "other.pem") +
+      Texts{at + ":13:15: fabric.tls.certificate is " + shown(folder / "other.pem") +
             " (it names weft://orders/node/1, expected weft://orders/node/0), expected that among its alternative "
             "names, or fabric.tls.any_node = true"});
 
   // One authority for nodes and clients: only with names, and not without a word.
   const std::string clients = "[client.tls]\ncertificate = \"node.pem\"\nkey = \"node.key\"\nca = ";
   const LoadedConfig one = load("node", clients + "\"ca.pem\"");
-  EXPECT_EQ(one.errors, Lines{});
+  EXPECT_EQ(one.errors, Texts{});
   ASSERT_EQ(exposures(one.config).size(), 1U);
   EXPECT_EQ(exposures(one.config)[0].key, "client.tls.ca");
   const LoadedConfig two = load("node", clients + "\"others.pem\"");
-  EXPECT_EQ(two.errors, Lines{});
+  EXPECT_EQ(two.errors, Texts{});
   EXPECT_EQ(exposures(two.config).size(), 0U);
-  EXPECT_EQ(load("node", "any_node = true\n" + clients + "\"others.pem\"").errors, Lines{});
+  EXPECT_EQ(load("node", "any_node = true\n" + clients + "\"others.pem\"").errors, Texts{});
   EXPECT_EQ(
       load("node", "any_node = true\n" + clients + "\"ca.pem\"").errors,
-      Lines{at + ":15:12: fabric.tls.any_node is true, expected false with client.tls.ca of the same authority as "
+      Texts{at + ":15:12: fabric.tls.any_node is true, expected false with client.tls.ca of the same authority as "
                  "fabric.tls.ca: who has a certificate for that could be any node"});
 }
 
 TEST(ConfigErrors, Files) {
   const ConfigFolder folder;
   EXPECT_EQ(load_config(folder / "gone").errors,
-            Lines{(folder / "gone") + ": cannot be read: No such file or directory"});
-  EXPECT_EQ(load_config(folder / ".").errors, Lines{(folder / ".") + ": it is a directory, expected a regular file"});
+            Texts{(folder / "gone") + ": cannot be read: No such file or directory"});
+  EXPECT_EQ(load_config(folder / ".").errors, Texts{(folder / ".") + ": it is a directory, expected a regular file"});
   ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
-  EXPECT_EQ(load_config(folder / "pipe").errors, Lines{(folder / "pipe") + ": it is a pipe, expected a regular file"});
-  EXPECT_EQ(load_config("/dev/zero").errors, Lines{"/dev/zero: it is a device, expected a regular file"});
-  EXPECT_EQ(load_config("").errors, Lines{": cannot be read: No such file or directory"});
+  EXPECT_EQ(load_config(folder / "pipe").errors, Texts{(folder / "pipe") + ": it is a pipe, expected a regular file"});
+  EXPECT_EQ(load_config("/dev/zero").errors, Texts{"/dev/zero: it is a device, expected a regular file"});
+  EXPECT_EQ(load_config("").errors, Texts{": cannot be read: No such file or directory"});
   EXPECT_EQ(load_config(folder.write("empty", "")).errors.size(), 4U);
   const std::string line = "# " + std::string(1021, 'x') + "\n";
   std::string large(kMinimalConfig);
   while (large.size() + line.size() <= kConfigBytesMax) large += line;
-  EXPECT_EQ(load_config(folder.write("largest", large)).errors, Lines{});
+  EXPECT_EQ(load_config(folder.write("largest", large)).errors, Texts{});
   while (large.size() < 10 << 20) large += line;
   EXPECT_EQ(load_config(folder.write("large", large)).errors,
-            Lines{(folder / "large") + ": the file has " + std::to_string(large.size()) +
+            Texts{(folder / "large") + ": the file has " + std::to_string(large.size()) +
                   " bytes, expected at most 1048576 (1 MiB)"});
 }
 
 TEST(ConfigErrors, LinesHaveALimit) {
   const std::string longest = "# " + std::string(kConfigLineBytesMax - 2, 'x');
-  EXPECT_EQ(errors_with(longest + "\n" + longest), Lines{});
+  EXPECT_EQ(errors_with(longest + "\n" + longest), Texts{});
   EXPECT_EQ(errors_with(longest + "\n\n" + longest + "x\n"),
-            Lines{"n.toml:13:1: the line has 4097 bytes, expected at most 4096"});
+            Texts{"n.toml:13:1: the line has 4097 bytes, expected at most 4096"});
 }
 
 }  // namespace

@@ -6,13 +6,13 @@
 #include <utility>
 
 #include "weft/base/bytes.h"
-#include "weft/fabric/tcp_hello.h"
-#include "weft/fabric/view.h"
-#include "weft/server/slowlog.h"
-#include "weft/server/value.h"
+#include "weft/member/view.h"
+#include "weft/redis/slowlog.h"
+#include "weft/redis/value.h"
 #include "weft/store/blocks.h"
 #include "weft/store/record.h"
 #include "weft/txn/protocol.h"
+#include "weft/wires/tcp/hello.h"
 
 namespace weft {
 namespace {

@@ -7,9 +7,9 @@
 
 #include "weft/base/random.h"
 #include "weft/base/source_testing.h"
+#include "weft/redis/value.h"
 #include "weft/server/config_keys.h"
 #include "weft/server/config_testing.h"
-#include "weft/server/value.h"
 #include "weft/txn/protocol.h"
 
 namespace weft {

@@ -14,10 +14,10 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "weft/fabric/fd.h"
-#include "weft/fabric/verbs_devices.h"
+#include "weft/base/fd.h"
 #include "weft/server/doctor.h"
 #include "weft/server/machine_files.h"
+#include "weft/wires/verbs/devices.h"
 
 namespace weft {
 

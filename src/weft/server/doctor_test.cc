@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "weft/fabric/fd.h"
-#include "weft/server/address.h"
+#include "weft/base/fd.h"
+#include "weft/redis/address.h"
 
 namespace weft {
 namespace {
@@ -152,10 +152,10 @@ TEST(Doctor, LockedMemoryMattersForRdmaOnly) {
   }
 }
 
-class Root : public testing::Test {
+class DoctorFacts : public testing::Test {
  protected:
-  Root() : path_(std::filesystem::path(testing::TempDir()) / ("doctor-" + std::to_string(getpid()))) {}
-  ~Root() override { std::filesystem::remove_all(path_); }
+  DoctorFacts() : path_(std::filesystem::path(testing::TempDir()) / ("doctor-" + std::to_string(getpid()))) {}
+  ~DoctorFacts() override { std::filesystem::remove_all(path_); }
   void put(const std::string& file, const std::string& text) const {
     const std::filesystem::path at = path_ / file;
     std::filesystem::create_directories(at.parent_path());
@@ -164,7 +164,7 @@ class Root : public testing::Test {
   const std::filesystem::path path_;
 };
 
-TEST_F(Root, FactsAreRead) {
+TEST_F(DoctorFacts, FactsAreRead) {
   put("proc/cpuinfo", "processor\t: 0\nmodel name\t: X\nflags\t\t: avx avx2 bmi1 f16c fma abm movbe cx16\n");
   put("proc/meminfo", "MemTotal:       1000 kB\nMemAvailable:    500 kB\nSwapTotal:       100 kB\n");
   put("proc/sys/vm/overcommit_memory", "2\n");
@@ -195,7 +195,7 @@ TEST_F(Root, FactsAreRead) {
   EXPECT_TRUE(f.pidfd && f.memfd);
 }
 
-TEST_F(Root, WhatIsNotThereIsUnknown) {
+TEST_F(DoctorFacts, WhatIsNotThereIsUnknown) {
   const MachineFacts f = gather_facts(path_, {});
   EXPECT_TRUE(f.cpu_missing.empty());
   EXPECT_FALSE(f.cores_quota);

@@ -1,7 +1,7 @@
 #include "weft/server/exposed.h"
 
-#include "weft/fabric/certificates.h"
-#include "weft/server/address.h"
+#include "weft/redis/address.h"
+#include "weft/wires/tcp/certificates.h"
 
 namespace weft {
 namespace {

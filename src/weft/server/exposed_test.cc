@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "weft/server/address.h"
+#include "weft/redis/address.h"
 
 namespace weft {
 namespace {

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "weft/base/check.h"
-#include "weft/server/address.h"
+#include "weft/redis/address.h"
 #include "weft/server/http_password.h"
 
 namespace weft {

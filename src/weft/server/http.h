@@ -20,11 +20,11 @@
 #include <utility>
 
 #include "weft/base/clock.h"
-#include "weft/fabric/fd.h"
-#include "weft/fabric/tcp_tls.h"
-#include "weft/server/client_stream.h"
+#include "weft/base/fd.h"
+#include "weft/redis/client_stream.h"
 #include "weft/server/site.h"
 #include "weft/status.h"
+#include "weft/wires/tcp/tls.h"
 
 namespace weft {
 

@@ -2,7 +2,7 @@
 
 #include <httplib.h>
 
-#include "weft/server/address.h"
+#include "weft/redis/address.h"
 
 namespace weft {
 namespace {

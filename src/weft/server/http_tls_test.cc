@@ -11,9 +11,9 @@
 #include <list>
 #include <string>
 
-#include "weft/fabric/tls_testing.h"
 #include "weft/server/http.h"
 #include "weft/server/http_password.h"
+#include "weft/wires/tcp/tls_testing.h"
 
 namespace weft {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "weft/base/event_log.h"
-#include "weft/server/figures.h"
+#include "weft/redis/figures.h"
 
 namespace weft {
 

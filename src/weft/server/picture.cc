@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "weft/server/figures.h"
+#include "weft/redis/figures.h"
 
 namespace weft {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "weft/base/random.h"
-#include "weft/server/figures.h"
+#include "weft/redis/figures.h"
 
 namespace weft {
 namespace {

@@ -15,10 +15,10 @@
 #include "weft/base/check.h"
 #include "weft/base/entropy.h"
 #include "weft/base/hash.h"
-#include "weft/fabric/meshes.h"
 #include "weft/fabric/wire.h"
-#include "weft/server/address.h"
+#include "weft/redis/address.h"
 #include "weft/txn/protocol.h"
+#include "weft/wires/meshes.h"
 
 namespace weft {
 
@@ -181,7 +181,7 @@ Result<Server::End> Server::run(int stop_fd) {
       follow(newest);
     }
     if (node_ != nullptr && agent_->retired()) {
-      why_ = "the view is without this node: " + node_->published()->change.text();
+      why_ = "the view is without this node: " + node_->state().views.published()->change.text();
       if (options_.back_off != nullptr) options_.back_off->removed(clock_->now_ns());
       return End::kRemoved;
     }
@@ -226,7 +226,7 @@ void Server::wait(int stop_fd) {
   const uint64_t now_ns = clock_->now_ns();
   int timeout_ms = kControlStepMs;
   // What a recovery changes (grants) does not ring.
-  const std::shared_ptr<const View> active = node_ == nullptr ? nullptr : node_->last_active();
+  const std::shared_ptr<const View> active = node_ == nullptr ? nullptr : node_->state().views.last_active();
   const bool settled = active != nullptr && followed_ != nullptr && active->epoch == followed_->epoch;
   if (settled && membership_->control_fd() >= 0 && now_ns >= quiet_from_ns_) {
     const uint64_t sample_ms = (std::max(watch_->due_ns(), now_ns) - now_ns) / 1'000'000 + 1;
@@ -281,7 +281,7 @@ Result<void> Server::start(const View& view) {
     node_->worker(id)->set_clients(fronts_.back().get());
     thread_of(w).add_bell(fronts_.back().get());
   }
-  node_->set_wake([this] {
+  node_->state().views.set_wake([this] {
     wake_workers();
     ring();
   });
@@ -306,7 +306,7 @@ std::shared_ptr<const View> Server::usable(const std::shared_ptr<const View>& vi
 
 // Another member may have passed a view on that the membership has not told yet.
 std::shared_ptr<const View> Server::newest_of(const std::shared_ptr<const View>& told) const {
-  const std::shared_ptr<const View> adopted = node_ == nullptr ? nullptr : node_->published();
+  const std::shared_ptr<const View> adopted = node_ == nullptr ? nullptr : node_->state().views.published();
   return adopted != nullptr && (told == nullptr || adopted->epoch > told->epoch) ? adopted : told;
 }
 
@@ -331,9 +331,10 @@ Figures Server::figures() const {
   out.membership = membership_->state();
   out.stopped = agent_->lost();
   // A view change ends all leases, and a node that has just started has none yet.
-  const uint64_t lease_ns = std::max({node_->lease_until_ns(), out.change.adopted_ns, started_ns_});
+  const uint64_t lease_ns = std::max({node_->state().lease.until_ns(), out.change.adopted_ns, started_ns_});
   const uint64_t now_ns = clock_->now_ns();
-  if (node_->lease_until_ns() <= now_ns) out.cut_off_ns = std::max<uint64_t>(now_ns - std::min(now_ns, lease_ns), 1);
+  if (node_->state().lease.until_ns() <= now_ns)
+    out.cut_off_ns = std::max<uint64_t>(now_ns - std::min(now_ns, lease_ns), 1);
   out.suspects = agent_->suspects();
   out.whole = whole(*out.view) && out.cut_off_ns == 0 && out.suspects == 0;
   out.clients = front_shared_.clients.load(std::memory_order_relaxed);

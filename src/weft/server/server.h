@@ -3,7 +3,7 @@
 // membership and the workers, and ends when it is told to, is removed, its device fails, or the membership ends.
 //
 // A node that is to join asks the members first whether they agree with it and reach it (may_join,
-// cluster/admission.h): one that is configured otherwise, has the wrong certificates, or is not where it says, stays
+// member/admission.h): one that is configured otherwise, has the wrong certificates, or is not where it says, stays
 // outside and says why, and no view changes for it.
 //
 // A process has one Server at a time. One that was removed (it was silent for too long, or another process took its
@@ -19,19 +19,19 @@
 #include <vector>
 
 #include "weft/base/clock.h"
-#include "weft/cluster/admission.h"
-#include "weft/cluster/agent.h"
-#include "weft/cluster/membership.h"
-#include "weft/fabric/mesh.h"
-#include "weft/fabric/tcp_tls.h"
-#include "weft/fabric/verbs_choice.h"
+#include "weft/member/admission.h"
+#include "weft/member/agent.h"
+#include "weft/member/membership.h"
+#include "weft/redis/figures.h"
+#include "weft/redis/front.h"
 #include "weft/run/thread.h"
-#include "weft/server/figures.h"
-#include "weft/server/front.h"
 #include "weft/server/site.h"
 #include "weft/server/watch.h"
 #include "weft/txn/node.h"
 #include "weft/txn/txn_worker.h"
+#include "weft/wires/mesh.h"
+#include "weft/wires/tcp/tls.h"
+#include "weft/wires/verbs/choice.h"
 
 namespace weft {
 
@@ -124,7 +124,7 @@ class Server final : private Environment {
   std::unique_ptr<TcpTls> client_tls_;
   FrontShared front_shared_;
   std::unique_ptr<Mesh> mesh_;
-  Node::Tables tables_;  // until there is a node
+  NodeTables tables_;  // until there is a node
   std::unique_ptr<Node> node_;
   std::unique_ptr<Agent> agent_;
   std::unique_ptr<Watch> watch_;

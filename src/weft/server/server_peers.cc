@@ -79,7 +79,7 @@ void Server::lose(NodeId peer) {
   if (node_ == nullptr || joined_[peer.value] == 0) return;
   mesh_->leave(peer);
   lost_[peer.value] = joined_[peer.value];
-  node_->peer_lost(peer, joined_[peer.value]);
+  node_->state().links.set_lost(peer, joined_[peer.value]);
   agent_->nudge();
   wake_workers();
 }
@@ -87,7 +87,7 @@ void Server::lose(NodeId peer) {
 // When all workers know that they begin anew with a member.
 void Server::rejoin() {
   for (uint8_t n = 0; n < kNodesMax; ++n) {
-    if (lost_[n] == 0 || !node_->may_reconnect(NodeId(n), lost_[n])) continue;
+    if (lost_[n] == 0 || !node_->state().links.may_reconnect(NodeId(n), lost_[n])) continue;
     const Member* const member = followed_->find(NodeId(n));
     if (member != nullptr && member->incarnation == lost_[n]) {
       mesh_->join({member->node, member->incarnation, member->address});

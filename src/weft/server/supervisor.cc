@@ -17,10 +17,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "weft/cluster/agent.h"
-#include "weft/cluster/view_json.h"
-#include "weft/fabric/shm_socket.h"
-#include "weft/server/figures.h"
+#include "weft/member/agent.h"
+#include "weft/member/view_json.h"
+#include "weft/redis/figures.h"
+#include "weft/wires/shm/socket.h"
 
 namespace weft {
 

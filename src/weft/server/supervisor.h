@@ -1,7 +1,7 @@
 // Supervisor: starts the processes of a one-host cluster, holds their view, starts again those that died, and ends them
 // when it ends: SIGTERM to each, SIGKILL to who does not go. If it is killed itself the kernel kills its children.
 //
-// It is the embedded membership (cluster/supervised.h has the nodes' end). It sees processes end, so that a crash is
+// It is the embedded membership (member/supervised.h has the nodes' end). It sees processes end, so that a crash is
 // known at once; a process whose node a new view is without is killed before that view is told to anybody. That fence
 // is what the shm wire needs.
 //
@@ -20,10 +20,10 @@
 
 #include "weft/base/clock.h"
 #include "weft/base/event_log.h"
-#include "weft/cluster/admission.h"
-#include "weft/cluster/framed.h"
-#include "weft/cluster/view_holder.h"
-#include "weft/fabric/fd.h"
+#include "weft/base/fd.h"
+#include "weft/member/admission.h"
+#include "weft/member/framed.h"
+#include "weft/member/view_holder.h"
 #include "weft/status.h"
 
 namespace weft {

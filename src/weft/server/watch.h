@@ -11,8 +11,8 @@
 
 #include "weft/base/clock.h"
 #include "weft/base/event_log.h"
-#include "weft/cluster/agent.h"
-#include "weft/server/figures.h"
+#include "weft/member/agent.h"
+#include "weft/redis/figures.h"
 #include "weft/server/picture.h"
 #include "weft/server/site.h"
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "weft/server/front_testing.h"
+#include "weft/redis/front_testing.h"
 
 namespace weft {
 namespace {
@@ -81,8 +81,8 @@ TEST_F(WatchTest, AnotherViewCountsAsAChange) {
   ask(client, "SET k 1");
   ask(client, "WATCH k");
   const auto next = view_without(NodeId(2));
-  nodes_[0]->publish(next);
-  nodes_[1]->publish(next);
+  nodes_[0]->state().views.publish(next);
+  nodes_[1]->state().views.publish(next);
   steps(100);
   ask(client, "MULTI");
   ask(client, "SET k 2");

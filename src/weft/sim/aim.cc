@@ -13,8 +13,6 @@ namespace {
 constexpr std::string_view kStruckNames[kStruck] = {"coordinator", "primary", "backup", "two", "recovery", "filling"};
 constexpr Phase kCommitPhases[] = {Phase::kLock, Phase::kValidate, Phase::kReplicate, Phase::kUnlock};
 
-uint64_t bit(NodeId node) { return uint64_t{1} << node.value; }
-
 struct Parts {
   uint64_t primaries = 0, backups = 0;
   uint64_t checked = 0;  // primaries of what is only read: they validate

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "weft/base/random.h"
-#include "weft/cluster/membership.h"
+#include "weft/member/membership.h"
 #include "weft/sim/events.h"
 #include "weft/sim/faults.h"
 

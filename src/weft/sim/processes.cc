@@ -97,7 +97,7 @@ void Processes::set_clocks() {
 }
 
 void Processes::set_wake(NodeId id) {
-  processes_[id.value].node->set_wake([this, id] {
+  processes_[id.value].node->state().views.set_wake([this, id] {
     for (int w = 0; w < config_.options.workers; ++w) keeper_->wake(id, WorkerId(static_cast<uint8_t>(w)));
   });
 }
@@ -269,7 +269,7 @@ bool Processes::healed() const {
   const View& view = membership_.current();
   if (view.members.size() != processes_.size() || !view.whole()) return false;
   for (size_t n = 0; n < processes_.size(); ++n) {
-    if (down_[n] || processes_[n].node->has_stale()) return false;
+    if (down_[n] || processes_[n].node->sweep().has_stale()) return false;
     for (int w = 0; w < config_.options.workers; ++w) {
       const TxnWorker* engine = processes_[n].node->engine(WorkerId(static_cast<uint8_t>(w)));
       if (!engine->active() || engine->view().epoch != view.epoch) return false;

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "weft/base/random.h"
-#include "weft/cluster/admission.h"
-#include "weft/cluster/agent.h"
+#include "weft/member/admission.h"
+#include "weft/member/agent.h"
 #include "weft/sim/aim.h"
 #include "weft/sim/events.h"
 #include "weft/sim/membership.h"

@@ -52,7 +52,7 @@ void Processes::tell_broken(NodeId id, NodeId peer, uint32_t incarnation) {
   if (down_[id.value] || !network_->severed(id, peer)) return;
   network_->hang_up(id, peer);
   processes_[id.value].lost[peer.value] = incarnation;
-  processes_[id.value].node->peer_lost(peer, incarnation);
+  processes_[id.value].node->state().links.set_lost(peer, incarnation);
   processes_[id.value].agent->nudge();
   keeper_->wake(id, WorkerId(0));
 }
@@ -63,7 +63,7 @@ void Processes::rejoin(NodeId id) {
   for (size_t n = 0; n < processes_.size(); ++n) {
     const NodeId peer(static_cast<uint8_t>(n));
     const uint32_t lost = process.lost[n];
-    if (lost == 0 || !process.node->may_reconnect(peer, lost)) continue;
+    if (lost == 0 || !process.node->state().links.may_reconnect(peer, lost)) continue;
     process.lost[n] = 0;
     const Member* const other = member_of(peer);
     if (member_of(id) == nullptr || other == nullptr || other->incarnation != lost) continue;

@@ -9,8 +9,8 @@
 
 #include "weft/base/sanitized.h"
 #include "weft/fabric/local.h"
-#include "weft/fabric/shm_testing.h"
 #include "weft/store/record.h"
+#include "weft/wires/shm/shm_testing.h"
 
 namespace weft {
 namespace {

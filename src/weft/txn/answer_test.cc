@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "weft/base/clock.h"
 #include "weft/run/root.h"
 #include "weft/txn/node_testing.h"
 
 namespace weft {
 namespace {
 
-constexpr uint64_t kSecondNs = 1'000'000'000;
 constexpr uint64_t kAnswerNs = 10 * kSecondNs;  // the default
 
 // Three nodes with two replicas, stepped by hand. Node 0 coordinates.
@@ -113,7 +113,7 @@ class AnswerTest : public testing::TestWithParam<const char*>, public HandNodes 
       if (!ended.outcome) continue;
       if (!come_back) {
         const auto next = view_without(NodeId(0));
-        for (uint8_t n = 1; n < 3; ++n) nodes_[n]->publish(next);
+        for (uint8_t n = 1; n < 3; ++n) nodes_[n]->state().views.publish(next);
       }
       const std::optional<bool> is = come_back ? there(0, keys, {0, 1, 2}) : there(1, keys, {1, 2});
       EXPECT_TRUE(is) << "after " << k << " steps";
@@ -216,7 +216,7 @@ TEST_P(AnswerTest, ManyMoreThanThereAreSlots) {
 // A view that does not become active: what has not begun is refused, what commits is as it is elsewhere.
 TEST_P(AnswerTest, WhileTheViewIsNotActive) {
   start();
-  nodes_[0]->publish(view_without(NodeId(2)));
+  nodes_[0]->state().views.publish(view_without(NodeId(2)));
   steps_of({0}, 3);
   ASSERT_FALSE(engine(0)->active());
   Ended ended;
@@ -234,7 +234,7 @@ TEST_P(AnswerTest, WhileTheViewIsNotActive) {
 // is there when asked for.
 TEST_P(AnswerTest, WhatIsHeldBackForTheLease) {
   start();
-  nodes_[0]->set_lease(clock_.now);
+  nodes_[0]->state().lease.set_until(clock_.now);
   Ended one;
   Ended all;
   Ended written;
@@ -252,7 +252,7 @@ TEST_P(AnswerTest, WhatIsHeldBackForTheLease) {
   EXPECT_EQ(written.outcome->code, Code::kNoAnswer);
   EXPECT_EQ(engine(0)->counters().unknown, 1U);
   EXPECT_EQ(engine(0)->trouble(), "this node has no lease: it does not reach all nodes of the view");
-  nodes_[0]->set_lease(UINT64_MAX);
+  nodes_[0]->state().lease.set_until(UINT64_MAX);
   std::optional<Fate> fate;
   go(ask(session(0), written.outcome->id, &fate));
   steps_of({0, 1, 2}, 100);

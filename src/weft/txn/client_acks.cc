@@ -2,7 +2,6 @@
 
 #include "weft/base/check.h"
 #include "weft/base/marks.h"
-#include "weft/txn/node.h"
 
 namespace weft {
 
@@ -52,7 +51,7 @@ void ClientAcks::wake(TxnSlot& slot) {
 
 void ClientAcks::wake_with_lease(TxnSlot& slot) {
   if (!slot.waiter) return;
-  if (slot.outcome.code == Code::kOk && ctx_.node->leased() && !ctx_.bugs.has(Bug::kNoLeaseCheck)) {
+  if (slot.outcome.code == Code::kOk && ctx_.state.lease.in_use() && !ctx_.bugs.has(Bug::kNoLeaseCheck)) {
     waiting_.push_back({&slot, slot.sequence});
   } else {
     wake(slot);
@@ -71,7 +70,7 @@ void ClientAcks::forget(const TxnSlot& slot) {
 
 void ClientAcks::release(bool now) {
   const uint64_t late_ns = ctx_.bugs.has(Bug::kToldLate) ? 2'000'000 : 0;
-  if (!now && ctx_.now_ns() >= ctx_.node->lease_until_ns() + late_ns) {
+  if (!now && ctx_.now_ns() >= ctx_.state.lease.until_ns() + late_ns) {
     WEFT_MARK("an outcome waits for the lease");
     return;
   }

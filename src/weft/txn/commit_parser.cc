@@ -4,7 +4,6 @@
 
 #include "weft/txn/key_part.h"
 #include "weft/txn/messages.h"
-#include "weft/txn/node.h"
 #include "weft/txn/notices.h"
 #include "weft/txn/protocol.h"
 
@@ -13,12 +12,12 @@ namespace weft {
 bool CommitParser::parse_get(const Message& m, Batch* batch) const {
   if (m.spare >= static_cast<size_t>(records_.slots()) || m.body.size() < sizeof(GetRequest)) return false;
   const auto request = load<GetRequest>(m.body.data());
-  if (request.table >= ctx_.node->tables() || request.key_bytes > ctx_.limits.key_bytes_max ||
+  if (request.table >= ctx_.tables.count() || request.key_bytes > ctx_.limits.key_bytes_max ||
       m.body.size() - sizeof request < request.key_bytes) {
     return false;
   }
   const TableId id(request.table);
-  Table* table = ctx_.node->table(id);
+  Table* table = ctx_.tables.at(id);
   if (table->integer_keys() && request.key_bytes != 8) return false;
   const KeyRef& ref = *new (batch->keys.add()) KeyRef{
       .key = table->hashed({m.body.data() + sizeof request, request.key_bytes}), .table = table, .table_id = id};
@@ -36,9 +35,9 @@ bool CommitParser::parse_keys(const Message& m, Batch* batch, uint16_t* keys) co
   for (int i = 0; i < request.keys; ++i) {
     KeyPartView in;
     if (!take_key(&at, end, &in)) return false;
-    if (in.part->table >= ctx_.node->tables() || in.part->write > static_cast<uint8_t>(Write::kErase)) return false;
+    if (in.part->table >= ctx_.tables.count() || in.part->write > static_cast<uint8_t>(Write::kErase)) return false;
     const TableId id(in.part->table);
-    Table* table = ctx_.node->table(id);
+    Table* table = ctx_.tables.at(id);
     if (!value_makes_sense(kind, *in.part) || !fits_table(*in.part, *table, ctx_.limits.key_bytes_max)) return false;
     const KeyRef& ref = *new (batch->keys.add()) KeyRef{.key = table->hashed(in.key),
                                                         .table = table,

@@ -12,18 +12,17 @@
 #include "weft/base/event_log.h"
 #include "weft/cluster.h"
 #include "weft/fabric/port.h"
+#include "weft/member/node_state.h"
 #include "weft/options.h"
 #include "weft/run/worker.h"
+#include "weft/txn/node_tables.h"
 #include "weft/txn/peer_faults.h"
 #include "weft/txn/view_state.h"
 #include "weft/txn/witness.h"
 
 namespace weft {
 
-class Node;
-
 struct WorkerContext {
-  Node* const node;
   const NodeId self;
   const WorkerId id;
   Worker* const worker;
@@ -35,9 +34,12 @@ struct WorkerContext {
   const Limits limits;
   const Bugs bugs;
   const int nodes;
+  const int workers;  // of this node
   const bool table_batching;
   const bool recovers;  // views change
-  ViewState views;
+  const NodeTables& tables;
+  NodeState& state;  // of the node
+  ViewState views;   // of this worker
   PeerFaults faults;
   Counters counters;
   std::vector<std::byte> scratch;  // for one value of any table
@@ -48,7 +50,7 @@ struct WorkerContext {
     if (charges != nullptr) charges->charge(step, n);
   }
   // What is here is current.
-  bool has_lease() const;
+  bool has_lease() const { return worker->clock_ns() < state.lease.until_ns(); }
   // One record of a table was read, locked or written.
   void touch_record() {
     ++counters.records_touched;

@@ -6,18 +6,12 @@
 #include <span>
 
 #include "weft/base/bytes.h"
+#include "weft/member/agent_host.h"
 #include "weft/txn/batch.h"
 #include "weft/txn/context.h"
 #include "weft/txn/messages.h"
-#include "weft/txn/service.h"
 
 namespace weft {
-
-// A node's agent (cluster/agent.h), as its worker sees it.
-class NodeAgentHook : public Service {
- public:
-  virtual void on_message(NodeId from, ByteView message) = 0;
-};
 
 class ControlChannel {
  public:

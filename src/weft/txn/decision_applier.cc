@@ -1,7 +1,6 @@
 #include "weft/txn/decision_applier.h"
 
 #include "weft/base/check.h"
-#include "weft/txn/node.h"
 
 namespace weft {
 
@@ -11,20 +10,28 @@ void DecisionApplier::begin() {
   piece_ = 0;
 }
 
+// True if all workers have. At the first step all members have stopped: where they use verbs, they get access again.
+bool DecisionApplier::come_to(WorkerBarrier::Step step) {
+  barrier_.arrive(step, ctx_.view().epoch, ctx_.id);
+  const bool all = barrier_.all_arrived(step, ctx_.view().epoch);
+  if (all && step == WorkerBarrier::Step::kApply && verbs_ != nullptr) verbs_->grant_access(ctx_.view());
+  return all;
+}
+
 DecisionApplier::Progress DecisionApplier::step() {
   if (stage_ == Stage::kBegin) {
-    if (!ctx_.node->together(Node::Together::kApply, ctx_.view(), ctx_.id)) return Progress::kWaits;
+    if (!come_to(WorkerBarrier::Step::kApply)) return Progress::kWaits;
     carry_out(false);
     stage_ = Stage::kAborts;
   }
   if (stage_ == Stage::kAborts) {
-    if (verbs_ && !ctx_.node->together(Node::Together::kCommit, ctx_.view(), ctx_.id)) return Progress::kWaits;
+    if (verbs_ != nullptr && !come_to(WorkerBarrier::Step::kCommit)) return Progress::kWaits;
     carry_out(true);
     stage_ = Stage::kCommits;
   }
   if (!verb_locks_) return Progress::kDone;
   if (stage_ == Stage::kCommits) {
-    if (!ctx_.node->together(Node::Together::kFree, ctx_.view(), ctx_.id)) return Progress::kWaits;
+    if (!come_to(WorkerBarrier::Step::kFree)) return Progress::kWaits;
     stage_ = Stage::kLocks;
     piece_ = ctx_.id.value;
   }
@@ -58,7 +65,7 @@ void DecisionApplier::carry_out(bool commits) {
 // later transactions change the key, and finish, while this one's last acknowledgement is still on its way.
 void DecisionApplier::install(const LogPart* part, const LogRecord* record, Owner owner) {
   if (part == nullptr) return;
-  const std::shared_ptr<const View> before = ctx_.node->last_active();
+  const std::shared_ptr<const View> before = ctx_.state.views.last_active();
   for (const LogKey& key : part->all()) {
     if (record != nullptr && record->covers(key.index)) continue;
     if (record != nullptr && record->locked_by_verb(key.index)) {
@@ -80,10 +87,10 @@ void DecisionApplier::install(const LogPart* part, const LogRecord* record, Owne
 // transaction that never came to log. They look for that together: each at every so many-th piece, one at a time, so
 // that leases go on. True when there is none left.
 bool DecisionApplier::free_locks() {
-  const auto workers = static_cast<uint64_t>(ctx_.node->workers());
+  const auto workers = static_cast<uint64_t>(ctx_.workers);
   bool looked = false;
-  for (; table_ < ctx_.node->tables(); ++table_, piece_ = ctx_.id.value) {
-    Table* table = ctx_.node->table(TableId(static_cast<uint16_t>(table_)));
+  for (; table_ < ctx_.tables.count(); ++table_, piece_ = ctx_.id.value) {
+    Table* table = ctx_.tables.at(TableId(static_cast<uint16_t>(table_)));
     while (piece_ < table->lock_pieces()) {
       if (looked) return false;
       table->free_locks(piece_);

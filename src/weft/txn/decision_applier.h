@@ -1,10 +1,10 @@
 // DecisionApplier: carries the decisions of recovery out in the tables: each once, by the records that are here and by
 // the values that came with it.
 //
-// All workers of the node begin together: see Node::last_active. Aborts first: an undo brings back the version that an
-// earlier commit's mark waits for. Where peers have reached the tables by verbs all workers also go on to the commits
-// together, for an undo of one may bring back what a commit of another is to replace; and then what peers have locked
-// by verbs is freed.
+// All workers of the node begin together: see ViewBoard::last_active. Aborts first: an undo brings back the version
+// that an earlier commit's mark waits for. Where peers have reached the tables by verbs all workers also go on to the
+// commits together, for an undo of one may bring back what a commit of another is to replace; and then what peers have
+// locked by verbs is freed.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,18 @@
 #include "weft/txn/decision_log.h"
 #include "weft/txn/log.h"
 #include "weft/txn/participant.h"
+#include "weft/txn/verb_memory.h"
+#include "weft/txn/worker_barrier.h"
 
 namespace weft {
 
 class DecisionApplier {
  public:
-  // `verbs`: peers reach the tables by verbs. `verb_locks`: and lock by them.
-  DecisionApplier(WorkerContext& ctx, LogTable& records, DecisionLog& decisions, Participant& participant, bool verbs,
-                  bool verb_locks)
+  // `verbs`: peers reach the tables by verbs (else nullptr). `verb_locks`: and lock by them.
+  DecisionApplier(WorkerContext& ctx, WorkerBarrier& barrier, LogTable& records, DecisionLog& decisions,
+                  Participant& participant, VerbMemory* verbs, bool verb_locks)
       : ctx_(ctx),
+        barrier_(barrier),
         records_(records),
         decisions_(decisions),
         participant_(participant),
@@ -35,15 +38,17 @@ class DecisionApplier {
 
  private:
   enum class Stage : uint8_t { kBegin, kAborts, kCommits, kLocks };  // what is done, or begun
+  bool come_to(WorkerBarrier::Step step);
   void carry_out(bool commits);
   void install(const LogPart* part, const LogRecord* record, Owner owner);
   bool free_locks();
 
   WorkerContext& ctx_;
+  WorkerBarrier& barrier_;
   LogTable& records_;
   DecisionLog& decisions_;
   Participant& participant_;
-  const bool verbs_;
+  VerbMemory* const verbs_;
   const bool verb_locks_;
   Stage stage_ = Stage::kBegin;
   size_t table_ = 0;    // whose locks of verbs are freed

@@ -4,7 +4,6 @@
 
 #include "weft/base/check.h"
 #include "weft/txn/key_part.h"
-#include "weft/txn/node.h"
 
 namespace weft {
 
@@ -44,7 +43,7 @@ LogPart* DecisionLog::copy_keys(ByteView keys, uint8_t count) {
     KeyPartView in;
     WEFT_CHECK(take_key(&at, copy + keys.size(), &in), "a message was parsed when it arrived");
     key.table_id = TableId(in.part->table);
-    key.table = ctx_.node->table(key.table_id);
+    key.table = ctx_.tables.at(key.table_id);
     key.key = key.table->hashed(in.key);
     key.has_value = in.has(kHasValue);
     key.value = in.value;

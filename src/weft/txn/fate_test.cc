@@ -50,7 +50,7 @@ class FateTest : public testing::TestWithParam<const char*>, public HandNodes {
   void stop_coordinator() {
     first_ = 1;
     const auto next = view_without(NodeId(0));
-    for (uint8_t n = 1; n < 3; ++n) nodes_[n]->publish(next);
+    for (uint8_t n = 1; n < 3; ++n) nodes_[n]->state().views.publish(next);
   }
 
   Session session(uint8_t node, uint8_t worker = 0) { return Session(engine(node, worker)); }
@@ -216,7 +216,7 @@ TEST_P(FateTest, WhoRecoversHasForgottenNothing) {
     steps(3);  // locked at node 1, or at all
     first_ = 1;
     const auto next = view_without(NodeId(0));
-    nodes_[1]->publish(next);
+    nodes_[1]->state().views.publish(next);
     steps(10);
     ASSERT_FALSE(engine(1)->active());  // it waits for node 2
     enemy_->set_epoch(port_epoch(next->epoch, false));

@@ -197,11 +197,11 @@ TEST_P(Hostile, RecoveryMessagesThatMakeNoSense) {
   EXPECT_FALSE(engine(0)->context().port.closed(enemy_id_));
   // While node 0 leads into the next view, the enemy reports things that nobody has, gives orders, and asks for copies.
   const auto next = [&] {
-    View view = nodes_[0]->view();
+    View view = nodes_[0]->first_view();
     view.epoch = Epoch(2);
     return std::make_shared<const View>(view);
   }();
-  for (const uint8_t n : {uint8_t{0}, uint8_t{2}}) nodes_[n]->publish(next);
+  for (const uint8_t n : {uint8_t{0}, uint8_t{2}}) nodes_[n]->state().views.publish(next);
   steps(5);
   header.epoch = 2;
   Random random(7);
@@ -230,7 +230,7 @@ TEST_P(Hostile, RecoveryMessagesThatMakeNoSense) {
   Result<View> without = without_members(*next, uint64_t{1} << enemy_id_.value);
   ASSERT_TRUE(without);
   const auto last = std::make_shared<const View>(*without);
-  for (const uint8_t n : {uint8_t{0}, uint8_t{2}}) nodes_[n]->publish(last);
+  for (const uint8_t n : {uint8_t{0}, uint8_t{2}}) nodes_[n]->state().views.publish(last);
   steps(3000);
   for (const uint8_t n : {uint8_t{0}, uint8_t{2}}) EXPECT_TRUE(engine(n)->active()) << int{n};
 }

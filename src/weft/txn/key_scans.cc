@@ -8,7 +8,6 @@
 #include "weft/base/bytes.h"
 #include "weft/store/table.h"
 #include "weft/txn/messages.h"
-#include "weft/txn/node.h"
 
 namespace weft {
 
@@ -59,7 +58,7 @@ uint64_t KeyScans::read_page(const Table& table, PartitionId partition, uint64_t
 bool KeyScans::parse(const Message& m) const {
   if (m.body.size() < sizeof(WalkHeader)) return false;
   const auto header = load<WalkHeader>(m.body.data());
-  if (header.step > static_cast<uint8_t>(WalkStep::kEnd) || header.table >= ctx_.node->tables() ||
+  if (header.step > static_cast<uint8_t>(WalkStep::kEnd) || header.table >= ctx_.tables.count() ||
       header.partition >= ctx_.view().partitions.size()) {
     return false;
   }
@@ -82,7 +81,7 @@ void KeyScans::serve_page(const Message& m) {
   auto header = load<WalkHeader>(m.body.data());
   const PartitionId partition(header.partition);
   if (!ctx_.view().placement(partition).held_by(ctx_.self) || !ctx_.has_lease()) return;
-  const Table& table = *ctx_.node->table(TableId(header.table));
+  const Table& table = *ctx_.tables.at(TableId(header.table));
   const auto send = [&](WalkStep step, size_t bytes) {
     header.step = static_cast<uint8_t>(step);
     std::byte* at =
@@ -148,7 +147,7 @@ void KeyScans::forget(uint32_t question) {
 
 bool KeyScans::scan_here(TableId table, PartitionId partition, uint64_t cursor, uint32_t keys_max, WalkPage* page) {
   if (!ctx_.view().placement(partition).held_by(ctx_.self)) return false;
-  const Table& from = *ctx_.node->table(table);
+  const Table& from = *ctx_.tables.at(table);
   const auto item = [&](ByteView key, ByteView value) {
     page->items.push_back({std::string(as_text(key)), std::string(as_text(value).substr(0, WalkItem::kHeadBytes))});
   };

@@ -4,14 +4,14 @@
 
 #include "weft/base/marks.h"
 #include "weft/txn/messages.h"
-#include "weft/txn/node.h"
 
 namespace weft {
 
-LogReceiver::LogReceiver(WorkerContext& ctx, const Node& node, const CommitParser& parser, Participant& participant)
-    : ctx_(ctx), parser_(parser), participant_(participant), scratch_(node.ring_bytes() / 4 + 64) {
+LogReceiver::LogReceiver(WorkerContext& ctx, const VerbMemory& memory, const CommitParser& parser,
+                         Participant& participant)
+    : ctx_(ctx), parser_(parser), participant_(participant), scratch_(memory.ring_bytes() / 4 + 64) {
   for (int n = 0; n < ctx.nodes; ++n) {
-    rings_.emplace_back(node.ring_memory(ctx.id, NodeId(static_cast<uint8_t>(n))), node.ring_bytes());
+    rings_.emplace_back(memory.ring(ctx.id, NodeId(static_cast<uint8_t>(n))), memory.ring_bytes());
   }
 }
 

@@ -14,14 +14,13 @@
 #include "weft/txn/context.h"
 #include "weft/txn/log_ring.h"
 #include "weft/txn/participant.h"
+#include "weft/txn/verb_memory.h"
 
 namespace weft {
 
-class Node;
-
 class LogReceiver {
  public:
-  LogReceiver(WorkerContext& ctx, const Node& node, const CommitParser& parser, Participant& participant);
+  LogReceiver(WorkerContext& ctx, const VerbMemory& memory, const CommitParser& parser, Participant& participant);
 
   // Handles what is in the rings.
   void drain();

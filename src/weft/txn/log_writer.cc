@@ -6,15 +6,14 @@
 #include "weft/base/check.h"
 #include "weft/base/marks.h"
 #include "weft/txn/messages.h"
-#include "weft/txn/node.h"
 #include "weft/txn/verb_requests.h"
 
 namespace weft {
 
-LogWriter::LogWriter(WorkerContext& ctx, Posts& posts, const Planner& planner, const MessageTransport& messages,
-                     size_t ring_bytes)
-    : ctx_(ctx), posts_(posts), planner_(planner), messages_(messages) {
-  for (int n = 0; n < ctx.nodes; ++n) rings_.emplace_back(ring_bytes);
+LogWriter::LogWriter(WorkerContext& ctx, const VerbMemory& memory, Posts& posts, const Planner& planner,
+                     const MessageTransport& messages)
+    : ctx_(ctx), memory_(memory), posts_(posts), planner_(planner), messages_(messages) {
+  for (int n = 0; n < ctx.nodes; ++n) rings_.emplace_back(memory.ring_bytes());
 }
 
 void LogWriter::begin_view() {
@@ -64,10 +63,10 @@ void LogWriter::post(TxnSlot& slot, NodeId node) {
   Post* post = make_post(posts_, Post::What::kLog, slot, node, 0, bytes + sizeof(RingHeader));
   Verb verb;
   verb.kind = VerbKind::kWrite;
-  verb.region = ctx_.node->verb_region();
+  verb.region = memory_.ring_region();
   RingHeader header{};
   header.epoch = ctx_.view().epoch.value;
-  const uint64_t base = ctx_.node->ring_offset(ctx_.id, ctx_.self);
+  const uint64_t base = memory_.ring_offset(ctx_.id, ctx_.self);
   if (place.skip != 0) {
     header.position = place.skip_position;
     header.bytes = place.skip;

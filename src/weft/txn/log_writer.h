@@ -13,13 +13,14 @@
 #include "weft/txn/messages.h"
 #include "weft/txn/plan.h"
 #include "weft/txn/posts.h"
+#include "weft/txn/verb_memory.h"
 
 namespace weft {
 
 class LogWriter {
  public:
-  LogWriter(WorkerContext& ctx, Posts& posts, const Planner& planner, const MessageTransport& messages,
-            size_t ring_bytes);
+  LogWriter(WorkerContext& ctx, const VerbMemory& memory, Posts& posts, const Planner& planner,
+            const MessageTransport& messages);
 
   // Chooses slot.ring_nodes; the others get a message.
   void plan(TxnSlot& slot);
@@ -35,6 +36,7 @@ class LogWriter {
 
  private:
   WorkerContext& ctx_;
+  const VerbMemory& memory_;
   Posts& posts_;
   const Planner& planner_;
   const MessageTransport& messages_;

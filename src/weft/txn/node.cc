@@ -3,8 +3,6 @@
 #include <algorithm>
 
 #include "weft/base/check.h"
-#include "weft/base/hash.h"
-#include "weft/base/marks.h"
 #include "weft/txn/protocol.h"
 #include "weft/txn/txn_worker.h"
 
@@ -92,25 +90,8 @@ Result<void> check_spec(const ClusterSpec& spec) {
   return {};
 }
 
-Result<void> check_view(const View& view, const Options& options) {
-  const auto differs = [](const std::string& what, size_t there, int here) {
-    return bad("the view has " + what + " " + std::to_string(there) + ", and here it is " + std::to_string(here));
-  };
-  if (view.partitions.size() != static_cast<size_t>(options.partition_count())) {
-    return differs("cluster.partitions", view.partitions.size(), options.partition_count());
-  }
-  if (view.replicas != options.replicas) return differs("cluster.replicas", view.replicas, options.replicas);
-  for (const Member& member : view.members) {
-    if (member.node.value >= options.nodes) {
-      return bad("the view has node " + std::to_string(member.node.value) + ", and cluster.nodes is " +
-                 std::to_string(options.nodes));
-    }
-  }
-  return {};
-}
-
-Result<Node::Tables> Node::make_tables(const ClusterSpec& spec, int partitions, int held) {
-  Tables made;
+Result<NodeTables> Node::make_tables(const ClusterSpec& spec, int partitions, int held) {
+  NodeTables made;
   for (const TableSpec& table_spec : spec.tables) {
     TableOptions options;
     options.spec = table_spec;
@@ -124,8 +105,7 @@ Result<Node::Tables> Node::make_tables(const ClusterSpec& spec, int partitions, 
     if (!region) return region.error();
     auto table = Table::create(options, region->get());
     if (!table) return table.error();
-    made.regions.push_back(std::move(*region));
-    made.tables.push_back(std::move(*table));
+    made.add(std::move(*region), std::move(*table));
   }
   return made;
 }
@@ -141,16 +121,26 @@ Result<std::unique_ptr<Node>> Node::create(NodeId id, const ClusterSpec& spec, c
 }
 
 Result<std::unique_ptr<Node>> Node::create(NodeId id, const ClusterSpec& spec, const View& view, Environment* env,
-                                           bool joins, Tables tables) {
+                                           bool joins, NodeTables tables) {
   if (auto r = check_spec(spec); !r) return r.error();
   std::unique_ptr<Node> node(new Node(id, spec, view, joins));
-  for (const auto& region : tables.regions) env->regions(id)->add(region.get());
   node->regions_ = env->regions(id);
-  node->table_regions_ = std::move(tables.regions);
-  node->tables_ = std::move(tables.tables);
+  node->tables_ = std::move(tables);
+  node->tables_.register_at(node->regions_);
   if (auto r = node->make_engines(spec.options, env); !r) return r.error();
   return node;
 }
+
+Node::Node(NodeId id, const ClusterSpec& spec, const View& view, bool joins)
+    : id_(id),
+      spec_(spec),
+      state_(view, joins, spec.options.workers),
+      barrier_(spec.options.workers),
+      sweep_(id, spec.bugs) {
+  state_.views.set_on_publish([this](const View& before, const View& now) { sweep_.note_view(before, now); });
+}
+
+Node::~Node() = default;
 
 void Node::drop_engines() {
   for (const auto& engine : engines_) last_sequence_ = std::max(last_sequence_, engine->slots().last_sequence());
@@ -159,14 +149,21 @@ void Node::drop_engines() {
 }
 
 Result<void> Node::make_engines(const Options& options, Environment* env) {
+  WEFT_CHECK(options.workers == spec_.options.workers, "the number of workers stays: tables are made for it");
   spec_.options = options;
+  events_ = env->events();
   protocol_ = find_protocol(options.protocol);
   if (protocol_->verbs()) {
-    if (auto made = make_verb_memory(); !made) return made.error();
+    if (verb_memory_ == nullptr) {
+      verb_memory_ =
+          std::make_unique<VerbMemory>(options, spec_.bugs, spec_.shares_memory, regions_, tables_.ring_region());
+    }
+    if (auto made = verb_memory_->make(options); !made) return made.error();
   }
   own_words_ = protocol_->by.lock == Primitive::kOneSided ? env->own_words(id_) : nullptr;
-  for (size_t t = 0; t < tables_.size(); ++t) {
-    tables_[t]->set_own_words(own_words_, table_region(TableId(static_cast<uint16_t>(t))));
+  for (size_t t = 0; t < tables_.count(); ++t) {
+    const TableId id(static_cast<uint16_t>(t));
+    tables_.at(id)->set_own_words(own_words_, NodeTables::region_of(id));
   }
   // Coroutines that may wait at a time: those in transactions, as many again that wait for one, and new ones.
   const size_t coroutines_max = size_t{options.limits.inflight} * 4 + options.limits.mailbox;
@@ -178,63 +175,14 @@ Result<void> Node::make_engines(const Options& options, Environment* env) {
     if (!engine) return engine.error();
     engines_.push_back(std::move(*engine));
   }
-  if (protocol_->verbs() && !joins_) grant_access(*view_);
+  if (protocol_->verbs() && !state_.views.joins()) verb_memory_->grant_access(*state_.views.first());
   return {};
-}
-
-Node::Node(NodeId id, const ClusterSpec& spec, const View& view, bool joins)
-    : id_(id), spec_(spec), view_(std::make_shared<const View>(view)), joins_(joins) {}
-
-Node::~Node() = default;
-
-void Node::publish(std::shared_ptr<const View> view) {
-  const uint32_t epoch = view->epoch.value;
-  {
-    const std::scoped_lock lock(published_mutex_);
-    // The view before a node joined says what another one of its name had.
-    if (published_ != nullptr || !joins_) note_stale(published_ != nullptr ? *published_ : *view_, *view);
-    published_ = std::move(view);
-  }
-  published_epoch_.store(epoch, std::memory_order_release);
-  wake();
 }
 
 ViewChange Node::last_change() const {
   ViewChange change;
   for (const auto& engine : engines_) change.add(engine->acks().change().read());
   return change;
-}
-
-// A whole replica that is one no more has left, also if it fills now: then a view in between, which this node has not
-// seen, was without it.
-void Node::note_stale(const View& before, const View& now) {
-  stale_.resize(now.partitions.size());
-  for (size_t p = 0; p < now.partitions.size(); ++p) {
-    const Placement& was = before.partitions[p];
-    const Placement& is = now.partitions[p];
-    const bool had = was.held_by(id_) || was.filled_at(id_);
-    const bool filled = was.filled_at(id_) || spec_.bugs.has(Bug::kFillsStale);
-    const bool goes_on = is.held_by(id_) || (is.filled_at(id_) && filled);
-    if (was.held_by(id_) && is.filled_at(id_)) WEFT_MARK("a whole replica fills: its node has missed a view");
-    if (had && !goes_on) stale_[p] = true;
-  }
-  stale_count_.store(static_cast<size_t>(std::count(stale_.begin(), stale_.end(), true)), std::memory_order_release);
-}
-
-std::vector<bool> Node::stale() const {
-  const std::scoped_lock lock(published_mutex_);
-  return stale_;
-}
-
-void Node::discarded(const std::vector<bool>& partitions) {
-  const std::scoped_lock lock(published_mutex_);
-  for (size_t p = 0; p < std::min(stale_.size(), partitions.size()); ++p) stale_[p] = stale_[p] && !partitions[p];
-  stale_count_.store(static_cast<size_t>(std::count(stale_.begin(), stale_.end(), true)), std::memory_order_release);
-}
-
-std::shared_ptr<const View> Node::published() const {
-  const std::scoped_lock lock(published_mutex_);
-  return published_;
 }
 
 Result<void> Node::load(TableId table_id, ByteView key_bytes, ByteView value) {
@@ -248,5 +196,20 @@ Result<void> Node::load(TableId table_id, ByteView key_bytes, ByteView value) {
   t->commit(key, loader, Write::kInsert, value, lock.locked);
   return {};
 }
+
+// For the node's agent, which runs on the thread of worker 0.
+
+uint64_t Node::clock_ns() const { return workers_[0]->clock_ns(); }
+
+bool Node::filled_in(Epoch epoch) const {
+  return std::all_of(engines_.begin(), engines_.end(),
+                     [&](const auto& engine) { return engine->transfer().filled_in(epoch); });
+}
+
+void Node::set_agent(NodeAgentHook* agent) { engines_[0]->control().set_agent(agent); }
+
+void Node::send_control(NodeId to, ByteView message) { engines_[0]->control().send(to, message); }
+
+size_t Node::control_queued_bytes(NodeId to) const { return engines_[0]->control().queued_bytes(to); }
 
 }  // namespace weft

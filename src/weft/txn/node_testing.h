@@ -16,7 +16,7 @@
 #include "weft/fabric/message.h"
 #include "weft/fabric/port.h"
 #include "weft/fabric/region.h"
-#include "weft/fabric/view.h"
+#include "weft/member/view.h"
 #include "weft/run/detached.h"
 #include "weft/txn/node.h"
 #include "weft/txn/txn_worker.h"

@@ -2,36 +2,26 @@
 
 #include <utility>
 
-#include "weft/txn/node.h"
-
 namespace weft {
 
-namespace {
-
-PostOptions post_options(const WorkerContext& ctx) {
-  const Options& options = ctx.node->spec().options;
-  return {ctx.nodes, options.doorbells, options.outstanding};
-}
-
-}  // namespace
-
-OneSided::OneSided(WorkerContext& ctx, const Protocol& row, LocationCache locations, const Planner& planner,
-                   const MessageTransport& messages, SlotTable& slots)
+OneSided::OneSided(WorkerContext& ctx, const Protocol& row, const Options& options, VerbMemory& memory,
+                   LocationCache locations, const Planner& planner, const MessageTransport& messages, SlotTable& slots)
     : ctx_(ctx),
+      memory_(memory),
       remembers_(row.location_cache),
       through_index_(row.by.execute == Primitive::kOneSided),
       slots_(slots),
       locations_(std::move(locations)),
-      posts_(post_options(ctx), ctx.wire, ctx.charges, ctx.node->post_memory(ctx.id), ctx.node->post_bytes()),
+      posts_(PostOptions{ctx.nodes, options.doorbells, options.outstanding}, ctx.wire, ctx.charges,
+             memory.posts(ctx.id), memory.post_bytes()),
       log_writer_(row.by.log == Primitive::kOneSided
-                      ? std::make_optional<LogWriter>(ctx, posts_, planner, messages, ctx.node->ring_bytes())
+                      ? std::make_optional<LogWriter>(ctx, memory, posts_, planner, messages)
                       : std::nullopt),
-      transport_(ctx, posts_, locations_, log_writer(), slots,
-                 row.passive_ack && ctx.node->spec().options.passive_acks) {}
+      transport_(ctx, posts_, locations_, log_writer(), slots, row.passive_ack && options.passive_acks) {}
 
 void OneSided::connect(Reads& reads, TxnKeys& keys, const CommitParser& parser, Participant& participant) {
   reads_.emplace(ctx_, posts_, locations_, remembers_, through_index_, slots_, keys, reads);
-  if (log_writer_) log_receiver_.emplace(ctx_, *ctx_.node, parser, participant);
+  if (log_writer_) log_receiver_.emplace(ctx_, memory_, parser, participant);
 }
 
 bool OneSided::poll(Coordinator& coordinator) {
@@ -56,7 +46,7 @@ void OneSided::on_posted(Post& post, Coordinator& coordinator) {
 }
 
 void OneSided::stop(Epoch next) {
-  ctx_.node->stop_access(next);
+  memory_.stop_access(next);
   posts_.drop();
 }
 

@@ -12,14 +12,15 @@
 #include "weft/txn/one_sided_reads.h"
 #include "weft/txn/posts.h"
 #include "weft/txn/protocol.h"
+#include "weft/txn/verb_memory.h"
 #include "weft/txn/verb_transport.h"
 
 namespace weft {
 
 class OneSided {
  public:
-  OneSided(WorkerContext& ctx, const Protocol& row, LocationCache locations, const Planner& planner,
-           const MessageTransport& messages, SlotTable& slots);
+  OneSided(WorkerContext& ctx, const Protocol& row, const Options& options, VerbMemory& memory, LocationCache locations,
+           const Planner& planner, const MessageTransport& messages, SlotTable& slots);
   // What needs the other parts of the worker.
   void connect(Reads& reads, TxnKeys& keys, const CommitParser& parser, Participant& participant);
 
@@ -49,6 +50,7 @@ class OneSided {
   void on_posted(Post& post, Coordinator& coordinator);
 
   WorkerContext& ctx_;
+  VerbMemory& memory_;
   const bool remembers_;
   const bool through_index_;
   SlotTable& slots_;

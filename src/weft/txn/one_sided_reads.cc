@@ -1,7 +1,6 @@
 #include "weft/txn/one_sided_reads.h"
 
 #include "weft/base/marks.h"
-#include "weft/txn/node.h"
 #include "weft/txn/verb_requests.h"
 
 namespace weft {
@@ -23,10 +22,10 @@ OneSidedReads::OneSidedReads(WorkerContext& ctx, Posts& posts, LocationCache& lo
       slots_(slots),
       keys_(keys),
       reads_(reads),
-      indexes_(static_cast<size_t>(ctx.nodes) * ctx.node->tables()) {}
+      indexes_(static_cast<size_t>(ctx.nodes) * ctx.tables.count()) {}
 
 IndexPlace& OneSidedReads::index_of(NodeId node, const Entry& e) {
-  return indexes_[node.value * ctx_.node->tables() + e.table_id.value];
+  return indexes_[node.value * ctx_.tables.count() + e.table_id.value];
 }
 
 void OneSidedReads::forget_indexes() {
@@ -74,7 +73,7 @@ bool OneSidedReads::post_record(TxnSlot& slot, uint16_t index, RecordSlot where,
   e.where = where;
   post->where = where;
   post->cached = cached;
-  Verb verb = verb_on(ctx_, e, VerbKind::kRead, post->buffer);
+  Verb verb = verb_on(e, VerbKind::kRead, post->buffer);
   verb.bytes = static_cast<uint32_t>(where.bytes());
   post->add(verb);
   count_verbs(ctx_, Phase::kExecute, *post);
@@ -91,7 +90,7 @@ bool OneSidedReads::post_bin(TxnSlot& slot, uint16_t index) {
   if (post == nullptr) return false;
   Verb verb;
   verb.kind = VerbKind::kRead;
-  verb.region = ctx_.node->table_region(e.table_id);
+  verb.region = NodeTables::region_of(e.table_id);
   verb.offset = Table::bin_offset(place, e.key.hash);
   verb.bytes = kBinBytes;
   verb.local = post->buffer;

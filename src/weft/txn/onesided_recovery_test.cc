@@ -30,7 +30,7 @@ class FreedLocks : public testing::TestWithParam<const char*>, public HandNodes 
   // At node 0, every `nth` of them locked by a verb of the dead node's workers.
   void fill(uint64_t keys, uint64_t nth) {
     Table& table = *nodes_[0]->table(kTable);
-    std::byte* const base = regions_[0]->find(nodes_[0]->table_region(kTable))->base();
+    std::byte* const base = regions_[0]->find(NodeTables::region_of(kTable))->base();
     const std::string value(kValueBytes, 'v');
     const Owner alice(NodeId(0), WorkerId(0), 1);
     for (uint64_t k = 0; k < keys; ++k) {
@@ -64,7 +64,7 @@ class FreedLocks : public testing::TestWithParam<const char*>, public HandNodes 
   };
   Steps recover() {
     const auto next = view_without(NodeId(2));
-    for (const size_t n : {size_t{0}, size_t{1}}) nodes_[n]->publish(next);
+    for (const size_t n : {size_t{0}, size_t{1}}) nodes_[n]->state().views.publish(next);
     Steps out;
     out.freeing.resize(workers());
     std::vector<uint64_t> idle(workers());  // since the last step that has freed something

@@ -16,13 +16,13 @@
 #include <span>
 #include <vector>
 
+#include "weft/run/service.h"
 #include "weft/txn.h"
 #include "weft/txn/batch.h"
 #include "weft/txn/context.h"
 #include "weft/txn/log.h"
 #include "weft/txn/messages.h"
 #include "weft/txn/outcomes.h"
-#include "weft/txn/service.h"
 #include "weft/txn/slot_table.h"
 
 namespace weft {

@@ -18,7 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "weft/fabric/mapping.h"
+#include "weft/base/mapping.h"
 
 namespace weft {
 

@@ -8,19 +8,20 @@
 // And beside transactions (step): what this node replicates no more is discarded. No message and no reader asks for it.
 // If another view lets this node fill it again meanwhile, that is for the first of these.
 //
-// Which partitions these are is noted when the node hears of a view (Node::publish), since a worker may miss some.
+// Which partitions these are is noted when the node hears of a view (PartitionSweep), since a worker may miss some.
 #pragma once
 
 #include <cstdint>
 
+#include "weft/run/service.h"
 #include "weft/txn/context.h"
-#include "weft/txn/service.h"
+#include "weft/txn/partition_sweep.h"
 
 namespace weft {
 
 class PartitionGc final : public Service {
  public:
-  explicit PartitionGc(WorkerContext& ctx) : ctx_(ctx) {}
+  PartitionGc(WorkerContext& ctx, PartitionSweep& sweep) : ctx_(ctx), sweep_(sweep) {}
 
   // Before the view is active. True when all is done.
   bool settle();
@@ -33,6 +34,7 @@ class PartitionGc final : public Service {
   bool discard_slice(int bins);
 
   WorkerContext& ctx_;
+  PartitionSweep& sweep_;  // of the node
   bool discards_ = false;  // this worker has partitions to discard, beside transactions
 };
 

@@ -6,7 +6,6 @@
 #include "weft/base/check.h"
 #include "weft/base/marks.h"
 #include "weft/txn/key_part.h"
-#include "weft/txn/node.h"
 #include "weft/txn/protocol.h"
 
 namespace weft {
@@ -32,11 +31,12 @@ Recovery::Recovery(WorkerContext& ctx, const RecoveredParts& parts, const Protoc
     : ctx_(ctx),
       parts_(parts),
       decisions_(ctx, parts.records),
-      applier_(ctx, parts.records, decisions_, parts.participant, row.verbs(), row.by.lock == Primitive::kOneSided),
+      applier_(ctx, parts.barrier, parts.records, decisions_, parts.participant, parts.verb_memory,
+               row.by.lock == Primitive::kOneSided),
       reporter_(ctx, parts.slots, parts.records, decisions_, row_index, this) {}
 
 void Recovery::start_active() {
-  ctx_.node->went_active(ctx_.views.shared());
+  ctx_.state.views.went_active(ctx_.views.shared());
   ctx_.port.set_epoch(port_epoch(ctx_.view().epoch, true));
   for (const Member& m : ctx_.view().members) {
     if (m.node != ctx_.self) ctx_.wire->admit(m.node, m.incarnation);
@@ -50,13 +50,13 @@ void Recovery::adopt(std::shared_ptr<const View> view) {
   if (parts_.verbs != nullptr) stop_verbs(*view);
   ViewState& views = ctx_.views;
   parts_.acks.change().adopted(view->epoch.value, parts_.slots.in_use(), ctx_.now_ns());
-  views.stop(views.is_removed_by(*view, ctx_.node->token()));
+  views.stop(views.is_removed_by(*view, ctx_.state.views.token()));
   stop_transactions();
   for (Service* service : services_) service->on_view_ended();
   if (ctx_.bugs.has(Bug::kForgetsDecisions)) decisions_.forget();
   meet_peers(*view);
   views.adopt(std::move(view));
-  ctx_.node->worker_adopted(ctx_.view().epoch, ctx_.id);
+  ctx_.state.links.worker_adopted(ctx_.view().epoch, ctx_.id);
   if (views.removed()) {
     ctx_.port.set_epoch(port_epoch(ctx_.view().epoch, false));
     retire();
@@ -106,7 +106,7 @@ void Recovery::meet_peers(const View& next) {
     const Member* now = ctx_.views.removed() ? nullptr : next.find(node);
     const uint32_t is = now == nullptr ? 0 : now->incarnation;
     const bool same = ctx_.views.peer_incarnation(node) == is;
-    if (same && is != 0 && ctx_.node->reconnects(node) > ctx_.view().epoch.value) {
+    if (same && is != 0 && ctx_.state.links.reconnects(node) > ctx_.view().epoch.value) {
       // The same two processes get another connection: nothing of the last one, and nothing that waits for it.
       WEFT_MARK("two that have lost each other begin anew");
       ctx_.port.renew(node);
@@ -130,7 +130,7 @@ void Recovery::retire() {
 // From stopped to active.
 
 bool Recovery::step(uint64_t now_ns) {
-  if (ctx_.node->published_epoch() > ctx_.view().epoch.value) adopt(ctx_.node->published());
+  if (ctx_.state.views.published_epoch() > ctx_.view().epoch.value) adopt(ctx_.state.views.published());
   if (!ctx_.views.recovering()) return false;
   bool busy = false;
   if (progress_.asked && !progress_.reported) {
@@ -138,7 +138,7 @@ bool Recovery::step(uint64_t now_ns) {
     progress_.reported = sent.all;
     busy |= sent.some;
   }
-  const bool fenced = now_ns >= ctx_.node->fenced_after_ns() || ctx_.bugs.has(Bug::kNoFenceWait);
+  const bool fenced = now_ns >= ctx_.state.lease.fenced_after_ns() || ctx_.bugs.has(Bug::kNoFenceWait);
   if (progress_.applying && !progress_.applied && fenced) {
     const DecisionApplier::Progress applied = applier_.step();
     busy |= applied != DecisionApplier::Progress::kWaits;
@@ -154,7 +154,7 @@ bool Recovery::step(uint64_t now_ns) {
   if (progress_.all_applied) {
     if (parts_.gc.settle()) {
       activate();
-      ctx_.node->went_active(ctx_.views.shared());
+      ctx_.state.views.went_active(ctx_.views.shared());
     }
     busy = true;
   }
@@ -223,8 +223,8 @@ bool Recovery::parse(const Message& m) const {
   for (int i = 0; i < header.keys; ++i) {
     KeyPartView in;
     if (!take_key(&at, m.body.data() + m.body.size(), &in)) return false;
-    if (in.part->table >= ctx_.node->tables() || in.part->write > static_cast<uint8_t>(Write::kErase)) return false;
-    const Table* table = ctx_.node->table(TableId(in.part->table));
+    if (in.part->table >= ctx_.tables.count() || in.part->write > static_cast<uint8_t>(Write::kErase)) return false;
+    const Table* table = ctx_.tables.at(TableId(in.part->table));
     if (!fits_table(*in.part, *table, ctx_.limits.key_bytes_max)) return false;
     if (decision && !value_makes_sense(Kind::kReplicate, *in.part)) return false;
   }
@@ -298,9 +298,11 @@ void Recovery::send(NodeId to, const RecoveryHeader& header, ByteView keys) {
   if (!keys.empty()) std::memcpy(at + sizeof header, keys.data(), keys.size());
 }
 
-void Recovery::arrive() { ctx_.node->worker_recovered(ctx_.view().epoch, ctx_.id); }
+void Recovery::arrive() { parts_.barrier.arrive(WorkerBarrier::Step::kActive, ctx_.view().epoch, ctx_.id); }
 
-bool Recovery::all_arrived() const { return ctx_.node->workers_recovered(ctx_.view().epoch); }
+bool Recovery::all_arrived() const {
+  return parts_.barrier.all_arrived(WorkerBarrier::Step::kActive, ctx_.view().epoch);
+}
 
 void Recovery::on_leader_step(Witness::Recovered step, uint64_t members) {
   if (ctx_.witness != nullptr) ctx_.witness->on_recovery(step, ctx_.id, ctx_.self, members);

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "weft/run/service.h"
 #include "weft/txn/batch.h"
 #include "weft/txn/context.h"
 #include "weft/txn/coordinator.h"
@@ -20,7 +21,6 @@
 #include "weft/txn/reads.h"
 #include "weft/txn/recovery_leader.h"
 #include "weft/txn/recovery_reporter.h"
-#include "weft/txn/service.h"
 #include "weft/txn/slot_table.h"
 
 namespace weft {
@@ -36,6 +36,8 @@ struct RecoveredParts {
   LogTable& records;
   OneSided* verbs;  // nullptr: the row uses none
   PartitionGc& gc;
+  WorkerBarrier& barrier;
+  VerbMemory* verb_memory;  // nullptr: the row uses none
 };
 
 class Recovery final : public Service, private RecoveryHost {

@@ -12,7 +12,7 @@
 
 #include "weft/base/bugs.h"
 #include "weft/base/bytes.h"
-#include "weft/fabric/view.h"
+#include "weft/member/view.h"
 #include "weft/options.h"
 #include "weft/txn/decide.h"
 #include "weft/txn/recovery_types.h"

@@ -102,7 +102,7 @@ std::string strays_of(const Node& node, TableId id, const View& view) {
 }  // namespace
 
 std::string audit_replicas(const std::vector<Node*>& nodes, const View& view) {
-  for (size_t t = 0; t < nodes.front()->tables(); ++t) {
+  for (size_t t = 0; t < nodes.front()->tables().count(); ++t) {
     const TableId id(static_cast<uint16_t>(t));
     std::vector<std::vector<Digest>> digests;
     for (const Node* node : nodes) {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "weft/fabric/view.h"
+#include "weft/member/view.h"
 #include "weft/store/table.h"
 #include "weft/txn/node.h"
 

@@ -22,9 +22,9 @@ WorkerId Session::worker() const { return engine_->context().id; }
 uint64_t Session::now_ns() const { return engine_->context().worker->now_ns(); }
 
 NodeId Session::primary_of(TableId table, Key key) const {
-  WEFT_CHECK(table.value < engine_->context().node->tables(), "the caller names a table that was created");
+  WEFT_CHECK(table.value < engine_->node()->tables().count(), "the caller names a table that was created");
   const HashedKey hashed =
-      engine_->context().node->table(table)->hashed({reinterpret_cast<const std::byte*>(key.data()), key.size()});
+      engine_->context().tables.at(table)->hashed({reinterpret_cast<const std::byte*>(key.data()), key.size()});
   return engine_->view().placement(hashed.partition).primary();
 }
 
@@ -53,7 +53,7 @@ bool Session::again(const Outcome& outcome, const Policy& policy, uint32_t attem
   if (outcome.kind != OutcomeKind::kAborted || !code_retryable(outcome.code)) return false;
   if (attempt >= policy.attempts) return false;
   const bool lost = outcome.code == Code::kPeerLost;
-  if (lost && !engine_->context().node->spec().recovers) return false;  // it stays in the view
+  if (lost && !engine_->node()->spec().recovers) return false;  // it stays in the view
   const uint64_t doubled = uint64_t{policy.backoff_us} << std::min<uint32_t>(attempt - 1, 20);
   uint64_t base_ns = std::min<uint64_t>(doubled, policy.backoff_us_max) * 1000;
   if (attempt >= Policy::kPatience) {
@@ -137,7 +137,7 @@ Task<Outcome> Session::erase_one(TableId table, Key key) {
 Task<Fate> Session::outcome(TxnId id) {
   constexpr uint64_t kLookNs = 5'000;
   constexpr uint64_t kLookNsMax = 500'000;
-  Node* node = engine_->context().node;
+  Node* node = engine_->node();
   if (id.incarnation == 0 || id.worker.value >= node->workers()) co_return Fate::kForgotten;
   const auto reply = std::make_shared<FateReply>();
   TxnWorker* at = node->engine(id.worker);
@@ -146,7 +146,7 @@ Task<Fate> Session::outcome(TxnId id) {
   } else {
     const auto ask = [at, id, asker = engine_->context().worker, reply] { at->queries().ask(id, asker, reply); };
     while (!at->context().worker->mailbox().post(ask)) co_await sleep_ns(kLookNs);
-    node->wake();
+    node->state().views.wake();
   }
   for (uint64_t wait_ns = kLookNs; !reply->done; wait_ns = std::min(wait_ns * 2, kLookNsMax)) {
     co_await sleep_ns(wait_ns);
@@ -195,7 +195,7 @@ void Declared::Keys::add(TableId table, Key key, Intent intent) {
 }
 
 Task<Outcome> Session::call(ProcedureId procedure, std::string_view arguments) {
-  const std::vector<Declared>& all = engine_->context().node->spec().procedures;
+  const std::vector<Declared>& all = engine_->node()->spec().procedures;
   Outcome outcome;
   if (procedure.value >= all.size()) {
     outcome.kind = OutcomeKind::kRejected;

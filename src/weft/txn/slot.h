@@ -11,7 +11,7 @@
 #include <coroutine>
 #include <cstdint>
 
-#include "weft/fabric/view.h"
+#include "weft/member/view.h"
 #include "weft/store/table.h"
 #include "weft/txn.h"
 #include "weft/txn/protocol.h"

@@ -34,7 +34,7 @@ class StaleTest : public testing::Test, public HandNodes {
     placement.count = 1;
     placement.mask = uint64_t{1} << other.value;
     placement.filling = fills ? 1 : 0;
-    nodes_[0]->publish(std::make_shared<const View>(view));
+    nodes_[0]->state().views.publish(std::make_shared<const View>(view));
   }
 
   size_t held_ = 0;
@@ -43,25 +43,25 @@ class StaleTest : public testing::Test, public HandNodes {
 TEST_F(StaleTest, AReplicaThatWasDroppedIsDiscarded) {
   start();
   publish(1, false);
-  EXPECT_TRUE(nodes_[0]->stale()[held_]);
+  EXPECT_TRUE(nodes_[0]->sweep().stale()[held_]);
   publish(2, true);
-  EXPECT_TRUE(nodes_[0]->stale()[held_]) << "it fills again, over what is left";
+  EXPECT_TRUE(nodes_[0]->sweep().stale()[held_]) << "it fills again, over what is left";
 }
 
 // A delete that recovery has decided meanwhile did not reach what it has.
 TEST_F(StaleTest, AlsoIfItsNodeHasMissedTheViewThatDroppedIt) {
   start();
   publish(2, true);
-  EXPECT_TRUE(nodes_[0]->stale()[held_]);
-  EXPECT_TRUE(nodes_[0]->has_stale());
+  EXPECT_TRUE(nodes_[0]->sweep().stale()[held_]);
+  EXPECT_TRUE(nodes_[0]->sweep().has_stale());
 }
 
 TEST_F(StaleTest, WhatFillsGoesOnFilling) {
   start();
   publish(1, true);
-  nodes_[0]->discarded(nodes_[0]->stale());
+  nodes_[0]->sweep().discarded(nodes_[0]->sweep().stale());
   publish(2, true);
-  EXPECT_FALSE(nodes_[0]->stale()[held_]);
+  EXPECT_FALSE(nodes_[0]->sweep().stale()[held_]);
 }
 
 // The test can fail.
@@ -69,7 +69,7 @@ TEST_F(StaleTest, ThePlantedBugIsCaught) {
   spec_.bugs.mask = static_cast<uint64_t>(Bug::kFillsStale);
   start();
   publish(2, true);
-  EXPECT_FALSE(nodes_[0]->stale()[held_]);
+  EXPECT_FALSE(nodes_[0]->sweep().stale()[held_]);
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include "weft/base/marks.h"
 #include "weft/store/table.h"
 #include "weft/txn/messages.h"
-#include "weft/txn/node.h"
 
 namespace weft {
 
@@ -38,10 +37,9 @@ static_assert(sizeof(FillHeader) == 40);
 void StateTransfer::on_view_active() {
   cursors_.clear();
   for (size_t p = 0; p < ctx_.view().partitions.size(); ++p) {
-    if (!ctx_.view().partitions[p].filled_at(ctx_.self) ||
-        p % static_cast<size_t>(ctx_.node->workers()) != ctx_.id.value)
+    if (!ctx_.view().partitions[p].filled_at(ctx_.self) || p % static_cast<size_t>(ctx_.workers) != ctx_.id.value)
       continue;
-    for (size_t t = 0; t < ctx_.node->tables(); ++t) {
+    for (size_t t = 0; t < ctx_.tables.count(); ++t) {
       cursors_.push_back({PartitionId(static_cast<uint16_t>(p)), TableId(static_cast<uint16_t>(t))});
     }
   }
@@ -82,12 +80,12 @@ bool StateTransfer::step(uint64_t now_ns) {
 bool StateTransfer::parse(const Message& m) const {
   if (m.body.size() < sizeof(FillHeader)) return false;
   const auto header = load<FillHeader>(m.body.data());
-  if (header.step > static_cast<uint8_t>(FillStep::kNext) || header.table >= ctx_.node->tables() ||
+  if (header.step > static_cast<uint8_t>(FillStep::kNext) || header.table >= ctx_.tables.count() ||
       header.partition >= ctx_.view().partitions.size()) {
     return false;
   }
   const size_t rest = m.body.size() - sizeof header;
-  const TableSpec& spec = ctx_.node->table(TableId(header.table))->spec();
+  const TableSpec& spec = ctx_.tables.at(TableId(header.table))->spec();
   if (static_cast<FillStep>(header.step) == FillStep::kWords) return rest % sizeof(uint64_t) == 0;
   if (static_cast<FillStep>(header.step) != FillStep::kRecord) return rest == 0;
   return header.key_bytes <= ctx_.limits.key_bytes_max && (spec.keys == KeyKind::kBytes || header.key_bytes == 8) &&
@@ -111,7 +109,7 @@ void StateTransfer::on_message(const Batch& batch, std::span<const Message> run)
 void StateTransfer::serve_chunk(const Message& m) {
   auto header = load<FillHeader>(m.body.data());
   const PartitionId partition(header.partition);
-  const Table* table = ctx_.node->table(TableId(header.table));
+  const Table* table = ctx_.tables.at(TableId(header.table));
   if (ctx_.view().placement(partition).primary() != ctx_.self || !ctx_.view().placement(partition).filled_at(m.source))
     return;
   if (ctx_.port.backlog(m.source, Flow::kRecovery) > ctx_.limits.credit_bytes)
@@ -163,7 +161,7 @@ void StateTransfer::apply_chunk(const Message& m) {
   Cursor& fill = cursors_.back();
   if (m.source != ctx_.view().placement(fill.partition).primary()) return;
   if (header.partition != fill.partition.value || header.table != fill.table.value) return;
-  Table* table = ctx_.node->table(fill.table);
+  Table* table = ctx_.tables.at(fill.table);
   const std::byte* at = m.body.data() + sizeof header;
   switch (static_cast<FillStep>(header.step)) {
     case FillStep::kWords:

@@ -18,9 +18,9 @@
 #include <span>
 #include <vector>
 
+#include "weft/run/service.h"
 #include "weft/txn/batch.h"
 #include "weft/txn/context.h"
-#include "weft/txn/service.h"
 
 namespace weft {
 

@@ -6,7 +6,6 @@
 
 #include "weft/base/check.h"
 #include "weft/base/marks.h"
-#include "weft/txn/node.h"
 
 namespace weft {
 
@@ -74,11 +73,11 @@ Entry* TxnKeys::find(TxnSlot& slot, const Table* table, const HashedKey& key) {
 
 // nullptr: rejected, and the slot's outcome says why.
 Entry* TxnKeys::find_or_add(TxnSlot& slot, TableId table_id, Key key) {
-  if (table_id.value >= ctx_.node->tables()) {
-    reject(slot, Code::kNoSuchTable, nullptr, {"the number of tables", ctx_.node->tables(), table_id.value});
+  if (table_id.value >= ctx_.tables.count()) {
+    reject(slot, Code::kNoSuchTable, nullptr, {"the number of tables", ctx_.tables.count(), table_id.value});
     return nullptr;
   }
-  Table* table = ctx_.node->table(table_id);
+  Table* table = ctx_.tables.at(table_id);
   if (table->integer_keys() && key.size() != 8) {
     reject(slot, Code::kMisuse, nullptr, {"the bytes of an integer key", 8, key.size()});
     return nullptr;

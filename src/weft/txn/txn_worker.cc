@@ -77,8 +77,8 @@ TxnWorker::TxnWorker(Node* node, WorkerId id, Worker* worker, Environment* env, 
     : random_(env->seed(node->id(), id)),
       pool_(std::move(pool)),
       port_(port_options(*node, id), env->wire(node->id(), id), env->charges(node->id(), id)),
-      ctx_{.node = node,
-           .self = node->id(),
+      node_(node),
+      ctx_{.self = node->id(),
            .id = id,
            .worker = worker,
            .port = port_,
@@ -89,9 +89,12 @@ TxnWorker::TxnWorker(Node* node, WorkerId id, Worker* worker, Environment* env, 
            .limits = node->spec().options.limits,
            .bugs = node->spec().bugs,
            .nodes = node->spec().options.nodes,
+           .workers = node->spec().options.workers,
            .table_batching = node->spec().options.table_batching,
            .recovers = node->spec().recovers,
-           .views = ViewState(node->id(), node->shared_view(), !node->joins()),
+           .tables = node->tables(),
+           .state = node->state(),
+           .views = ViewState(node->id(), node->state().views.first(), !node->state().views.joins()),
            .faults = PeerFaults(node->id()),
            .counters = {},
            .scratch = std::vector<std::byte>(padded(largest_value(node->spec())) + 8)},
@@ -103,7 +106,8 @@ TxnWorker::TxnWorker(Node* node, WorkerId id, Worker* worker, Environment* env, 
       planner_(node->protocol(), ctx_.self, ctx_.bugs, ctx_.wire->atomic_with_cpu() || node->own_words() != nullptr),
       messages_(ctx_, planner_, row_index(*node), node->protocol().lock_carries_value),
       verbs_(node->protocol().verbs()
-                 ? std::make_unique<OneSided>(ctx_, node->protocol(), std::move(locations), planner_, messages_, slots_)
+                 ? std::make_unique<OneSided>(ctx_, node->protocol(), node->spec().options, *node->verb_memory(),
+                                              std::move(locations), planner_, messages_, slots_)
                  : nullptr),
       coordinator_(ctx_, slots_, acks_, credit_, planner_, messages_, verbs_ ? &verbs_->transport() : nullptr,
                    told_after(node->protocol()) != Phase::kUnlock),
@@ -114,11 +118,13 @@ TxnWorker::TxnWorker(Node* node, WorkerId id, Worker* worker, Environment* env, 
       read_server_(ctx_, records_, row_index(*node)),
       dispatcher_(ctx_, parser_, slots_),
       transfer_(ctx_),
-      gc_(ctx_),
+      gc_(ctx_, node->sweep()),
       queries_(ctx_, outcomes_, slots_, records_),
       scans_(ctx_),
       control_(ctx_),
-      recovery_(ctx_, {slots_, reads_, coordinator_, acks_, credit_, participant_, records_, verbs_.get(), gc_},
+      recovery_(ctx_,
+                {slots_, reads_, coordinator_, acks_, credit_, participant_, records_, verbs_.get(), gc_,
+                 node->barrier(), verbs_ ? node->verb_memory() : nullptr},
                 node->protocol(), row_index(*node)) {
   if (verbs_ != nullptr) {
     verbs_->connect(reads_, keys_, parser_, participant_);
@@ -202,21 +208,17 @@ void TxnWorker::between_steps() {
 }
 
 void TxnWorker::quiesce() {
-  for (size_t t = 0; t < ctx_.node->tables(); ++t) {
-    ctx_.node->table(TableId(static_cast<uint16_t>(t)))->quiesce(ctx_.id);
-  }
+  ctx_.tables.for_each([&](Table& table) { table.quiesce(ctx_.id); });
 }
 
 void TxnWorker::before_sleep() {
   put_figures();
-  for (size_t t = 0; t < ctx_.node->tables(); ++t) {
-    ctx_.node->table(TableId(static_cast<uint16_t>(t)))->offline(ctx_.id);
-  }
+  ctx_.tables.for_each([&](Table& table) { table.offline(ctx_.id); });
 }
 
 bool TxnWorker::pending() const {
   return reads_.pending() || coordinator_.pending() || credit_.came_back() ||
-         ctx_.node->published_epoch() > ctx_.view().epoch.value || !ctx_.faults.empty() || port_.pending() ||
+         ctx_.state.views.published_epoch() > ctx_.view().epoch.value || !ctx_.faults.empty() || port_.pending() ||
          (verbs_ != nullptr && verbs_->posts().pending());
 }
 
@@ -249,7 +251,7 @@ void TxnWorker::lose_peer(NodeId peer, const Error& error) {
                          {{"worker", ctx_.id.value}, {"peer", peer.value}, {"why", error.text()}});
   }
   ctx_.views.mark_lost(peer);
-  ctx_.node->peer_closed(peer, ctx_.views.peer_incarnation(peer));
+  ctx_.state.links.set_closed(peer, ctx_.views.peer_incarnation(peer));
   credit_.look_again();  // whoever waits for credit there looks again, and is refused
   slots_.for_each([&](TxnSlot& slot) {
     reads_.on_peer_lost(slot, peer);
@@ -273,7 +275,7 @@ void TxnWorker::drain_rings() {
 std::string TxnWorker::trouble() const {
   if (ctx_.views.removed()) return "this node was removed from the view";
   if (!ctx_.views.active()) return "the view is not active: not all of its nodes answer";
-  if (ctx_.node->leased() && ctx_.now_ns() >= ctx_.node->lease_until_ns()) {
+  if (ctx_.state.lease.in_use() && ctx_.now_ns() >= ctx_.state.lease.until_ns()) {
     return "this node has no lease: it does not reach all nodes of the view";
   }
   return {};
@@ -289,7 +291,7 @@ Counters TxnWorker::counters() const {
   all.messages_received = port.messages_received;
   all.steps = ctx_.worker->steps();
   if (verbs_ != nullptr) all.doorbells = verbs_->posts().doorbells();
-  const OwnWords* const own = ctx_.node->own_words();
+  const OwnWords* const own = node_->own_words();
   if (ctx_.id.value == 0 && own != nullptr) all.own_swaps = own->swaps();  // of the node
   return all;
 }

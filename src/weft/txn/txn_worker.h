@@ -62,6 +62,7 @@ class TxnWorker final : public Duties {
   uint64_t deadline_ns() const override;
   bool waits() const override { return !slots_.all_free(); }
 
+  Node* node() const { return node_; }
   // The parts that sessions, agents and tests use.
   WorkerContext& context() { return ctx_; }
   const WorkerContext& context() const { return ctx_; }
@@ -77,6 +78,7 @@ class TxnWorker final : public Duties {
   KeyScans& scans() { return scans_; }
   const StateTransfer& transfer() const { return transfer_; }
   ControlChannel& control() { return control_; }
+  const ControlChannel& control() const { return control_; }
   Recovery& recovery() { return recovery_; }
   const Recovery& recovery() const { return recovery_; }
   Random& random() { return random_; }
@@ -104,6 +106,7 @@ class TxnWorker final : public Duties {
   Random random_;
   const std::unique_ptr<Pool> pool_;
   Port port_;
+  Node* const node_;
   WorkerContext ctx_;
   SlotTable slots_;
   TxnKeys keys_;

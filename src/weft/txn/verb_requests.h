@@ -3,7 +3,6 @@
 
 #include "weft/base/check.h"
 #include "weft/txn/context.h"
-#include "weft/txn/node.h"
 #include "weft/txn/posts.h"
 #include "weft/txn/protocol.h"
 #include "weft/txn/slot.h"
@@ -28,10 +27,10 @@ inline Post* make_post(Posts& posts, Post::What what, const TxnSlot& slot, NodeI
 }
 
 // On the first word of the entry's record.
-inline Verb verb_on(const WorkerContext& ctx, const Entry& e, VerbKind kind, std::byte* local) {
+inline Verb verb_on(const Entry& e, VerbKind kind, std::byte* local) {
   Verb verb;
   verb.kind = kind;
-  verb.region = ctx.node->table_region(e.table_id);
+  verb.region = NodeTables::region_of(e.table_id);
   verb.offset = e.where.offset();
   verb.bytes = sizeof(uint64_t);
   verb.local = local;

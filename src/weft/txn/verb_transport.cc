@@ -53,11 +53,11 @@ void VerbTransport::post_lock(TxnSlot& slot, uint16_t index) {
   const Entry& e = slot.entry(index);
   const NodeId primary = e.placement->primary();
   Post* post = make_post(posts_, Post::What::kLock, slot, primary, index, sizeof(uint64_t) + kHeadBytes);
-  Verb swap = verb_on(ctx_, e, VerbKind::kCompareSwap, post->buffer);
+  Verb swap = verb_on(e, VerbKind::kCompareSwap, post->buffer);
   swap.compare = unlocked(e).bits;
   swap.operand = unlocked(e).with_owner(Owner(ctx_.self, ctx_.id, slot.index)).bits;
   post->add(swap);
-  Verb read = verb_on(ctx_, e, VerbKind::kRead, post->buffer + sizeof(uint64_t));
+  Verb read = verb_on(e, VerbKind::kRead, post->buffer + sizeof(uint64_t));
   read.bytes = kHeadBytes;
   post->add(read);
   send(slot, Phase::kLock, post);
@@ -66,7 +66,7 @@ void VerbTransport::post_lock(TxnSlot& slot, uint16_t index) {
 void VerbTransport::post_validate(TxnSlot& slot, uint16_t index) {
   const Entry& e = slot.entry(index);
   Post* post = make_post(posts_, Post::What::kValidate, slot, e.placement->primary(), index, kHeadBytes);
-  Verb read = verb_on(ctx_, e, VerbKind::kRead, post->buffer);
+  Verb read = verb_on(e, VerbKind::kRead, post->buffer);
   read.bytes = kHeadBytes;
   post->add(read);
   send(slot, Phase::kValidate, post);
@@ -77,11 +77,11 @@ void VerbTransport::post_install(TxnSlot& slot, uint16_t index) {
   const size_t bytes = record_bytes(e.key.bytes.size(), e.new_bytes);
   Post* post = make_post(posts_, Post::What::kInstall, slot, e.placement->primary(), index, bytes);
   record_write(post->buffer, e.key.bytes, {e.new_value, e.new_bytes}, Word(Version(e.base.value + 1), kReadable));
-  Verb body = verb_on(ctx_, e, VerbKind::kWrite, post->buffer + kMetaAt);
+  Verb body = verb_on(e, VerbKind::kWrite, post->buffer + kMetaAt);
   body.offset += kMetaAt;
   body.bytes = static_cast<uint32_t>(bytes - kMetaAt);
   post->add(body);
-  post->add(verb_on(ctx_, e, VerbKind::kWrite, post->buffer));
+  post->add(verb_on(e, VerbKind::kWrite, post->buffer));
   post->passive = passive_ && slot.told;
   send(slot, Phase::kUnlock, post);
 }
@@ -89,7 +89,7 @@ void VerbTransport::post_install(TxnSlot& slot, uint16_t index) {
 void VerbTransport::post_release(TxnSlot& slot, uint16_t index) {
   const Entry& e = slot.entry(index);
   Post* post = make_post(posts_, Post::What::kRelease, slot, e.placement->primary(), index, sizeof(uint64_t));
-  Verb swap = verb_on(ctx_, e, VerbKind::kCompareSwap, post->buffer);
+  Verb swap = verb_on(e, VerbKind::kCompareSwap, post->buffer);
   swap.compare = unlocked(e).with_owner(Owner(ctx_.self, ctx_.id, slot.index)).bits;
   swap.operand = unlocked(e).bits;
   post->add(swap);

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "weft/base/check.h"
-#include "weft/fabric/view.h"
+#include "weft/member/view.h"
 #include "weft/types.h"
 
 namespace weft {

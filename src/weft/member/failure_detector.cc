@@ -1,0 +1,151 @@
+#include "weft/member/failure_detector.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "weft/base/marks.h"
+
+namespace weft {
+
+void FailureDetector::start(uint64_t now_ns) {
+  for (Peer& peer : peers_) peer.heard_ns = peer.here_ns = now_ns;
+}
+
+void FailureDetector::adopt(const View& view, uint64_t now_ns) {
+  if (view.change.cause == Cause::kLink) {
+    for_each_node(view.change.of, [&](NodeId gone) {
+      for (const auto& [end, other] : {std::pair(gone, view.change.by), std::pair(view.change.by, gone)}) {
+        Peer& peer = peers_[end.value];
+        if (now_ns > peer.links_ns + kRemembersPaces * pace_ns_) peer.links = 0;
+        peer.links |= bit(other);
+        peer.links_ns = now_ns;
+      }
+    });
+  }
+  members_ = view.member_mask();
+  for (size_t n = 0; n < peers_.size(); ++n) {
+    Peer& peer = peers_[n];
+    const Member* const member = view.find(NodeId(static_cast<uint8_t>(n)));
+    const uint32_t incarnation = member == nullptr ? 0 : member->incarnation;
+    peer.unheard = 0;  // said in a view that ended
+    if (std::exchange(peer.incarnation, incarnation) == incarnation) continue;
+    peer.heard_ns = peer.here_ns = now_ns;
+    peer.contact = Contact::kOpen;
+  }
+}
+
+void FailureDetector::set_contact(NodeId node, Contact contact, uint64_t now_ns) {
+  Peer& peer = peers_[node.value];
+  if (std::exchange(peer.contact, contact) == Contact::kOpen) peer.contact_ns = now_ns - 1;
+}
+
+void FailureDetector::heard(NodeId node, uint64_t now_ns) { peers_[node.value].heard_ns = now_ns; }
+
+bool FailureDetector::heard_here(NodeId node, uint64_t unheard, uint64_t now_ns) {
+  Peer& peer = peers_[node.value];
+  peer.here_ns = now_ns;
+  if ((peer.unheard & unheard & bit(self_)) == 0) peer.deaf_from_ns = now_ns;
+  return std::exchange(peer.unheard, unheard) != unheard;
+}
+
+// A quarter of a lease counts all the same (the agent sees to it), so that one that is late at every step still notices
+// who is gone, after a few of them.
+void FailureDetector::was_away(uint64_t for_ns, uint64_t now_ns) {
+  WEFT_MARK("a node that was away itself suspects nobody yet");
+  for (Peer& peer : peers_) {
+    peer.heard_ns = std::min(peer.heard_ns + for_ns, now_ns);
+    peer.here_ns = std::min(peer.here_ns + for_ns, now_ns);
+    peer.deaf_from_ns = std::min(peer.deaf_from_ns + for_ns, now_ns);
+  }
+}
+
+// F1.
+uint64_t FailureDetector::silent_from_ns(const Peer& peer) const {
+  if (peer.contact == Contact::kEnded) return 0;
+  if (peer.contact != Contact::kOpen) return peer.contact_ns;
+  return std::min(peer.heard_ns + lease_ns_, peer.here_ns + 2 * lease_ns_);
+}
+
+// F3. Who does not hear this node says so early, and must go on saying it until its lease would be over.
+uint64_t FailureDetector::lost_from_ns(const Peer& peer) const {
+  const bool deaf = (peer.unheard & bit(self_)) != 0 && peer.here_ns >= peer.deaf_from_ns + early_ns();
+  return std::min(silent_from_ns(peer), deaf ? peer.deaf_from_ns + early_ns() : UINT64_MAX);
+}
+
+// Members ask each other four times in a lease. When the first of them has not heard a dead one for a lease, what the
+// others told last is up to a quarter old, and what they knew then another quarter behind: they say so early.
+uint64_t FailureDetector::unheard(uint64_t now_ns) const {
+  uint64_t mask = 0;
+  for_each_node(others(), [&](NodeId node) {
+    const Peer& peer = peers_[node.value];
+    const uint64_t from_ns = silent_from_ns(peer);
+    if (now_ns > (peer.contact == Contact::kOpen ? from_ns - early_ns() : from_ns)) mask |= bit(node);
+  });
+  return mask;
+}
+
+// The members that it does not hear or that do not hear it, as far as that is known here.
+uint64_t FailureDetector::lost_links(NodeId node, uint64_t lost_here) const {
+  uint64_t lost = node == self_ ? lost_here : peers_[node.value].unheard;
+  if (node != self_ && (lost_here & bit(node)) != 0) lost |= bit(self_);
+  for_each_node(others() & ~bit(node), [&](NodeId other) {
+    if ((peers_[other.value].unheard & bit(node)) != 0) lost |= bit(other);
+  });
+  return lost & members_;
+}
+
+bool FailureDetector::loses_to(NodeId a, NodeId b, uint64_t lost_here, uint64_t now_ns) const {
+  const auto rank = [&](NodeId node, NodeId other) {
+    const Peer& peer = peers_[node.value];
+    const bool late = now_ns > peer.links_ns + kRemembersPaces * pace_ns_;
+    const uint64_t links = (late ? 0 : peer.links) | lost_links(node, lost_here);
+    return std::pair(std::popcount(links & ~bit(other)), peer.incarnation);
+  };
+  return rank(a, b) > rank(b, a);
+}
+
+FailureDetector::Verdict FailureDetector::judge(uint64_t now_ns) const {
+  Verdict verdict;
+  uint64_t since_ns = 0;
+  uint64_t ended = 0, closed = 0, lost = 0;  // lost: a link, so that others may hear it
+  for_each_node(others(), [&](NodeId node) {
+    const Peer& peer = peers_[node.value];
+    if (now_ns > silent_from_ns(peer)) verdict.silent |= bit(node);
+    if (now_ns <= lost_from_ns(peer)) return;
+    if (peer.contact == Contact::kEnded) {
+      ended |= bit(node);
+      return;
+    }
+    (peer.contact == Contact::kClosed ? closed : lost) |= bit(node);
+    since_ns = std::max(since_ns, lost_from_ns(peer));
+  });
+  const auto missing = static_cast<uint64_t>(std::popcount(closed | lost));
+  if (missing > 1 && now_ns < since_ns + (missing - 1) * lease_ns_ / 2) closed = lost = 0;  // F4
+  const uint64_t witnesses = others() & ~verdict.silent;
+  uint64_t unheard = 0, links = 0;
+  for_each_node(lost, [&](NodeId node) {
+    const Peer& peer = peers_[node.value];
+    const bool silent = (verdict.silent & bit(node)) != 0;
+    bool heard = !silent;  // by somebody whom this one hears
+    for_each_node(witnesses & ~bit(node),
+                  [&](NodeId other) { heard = heard || (peers_[other.value].unheard & bit(node)) == 0; });
+    const bool stays = loses_to(node, self_, lost, now_ns);
+    const bool waited = now_ns > lost_from_ns(peer) + (stays ? pace_ns_ / 16 : lease_ns_);
+    const bool everybody = !heard && witnesses != 0;
+    if (everybody || waited) (heard ? links : unheard) |= bit(node);
+  });
+  verdict.gone = ended | closed | links | unheard;
+  verdict.change.by = self_;
+  const std::array<std::pair<Cause, uint64_t>, 4> causes = {
+      {{Cause::kLink, links}, {Cause::kMisconduct, closed}, {Cause::kEnded, ended}, {Cause::kUnheard, unheard}}};
+  for (const auto& [cause, of] : causes) {
+    if (of == 0) continue;
+    verdict.change.cause = cause;
+    verdict.change.of = of;
+    break;
+  }
+  return verdict;
+}
+
+}  // namespace weft

@@ -1,0 +1,280 @@
+// One member's detector, told by hand what it would hear.
+#include "weft/member/failure_detector.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+namespace weft {
+namespace {
+
+constexpr uint64_t kLease = 1'600'000;
+constexpr uint64_t kShort = kLease / 16, kLong = kLease;
+
+uint64_t bits(std::initializer_list<int> nodes) {
+  uint64_t mask = 0;
+  for (const int node : nodes) mask |= uint64_t{1} << node;
+  return mask;
+}
+
+class FailureDetectorTest : public testing::Test {
+ protected:
+  // Node `self` of `nodes`, whose incarnations are node + 1.
+  void be(int self, int nodes) {
+    self_ = NodeId(static_cast<uint8_t>(self));
+    view_ = make_view(nodes, 1, nodes);
+    now_ = 10 * kLease;
+    detector_ = std::make_unique<FailureDetector>(self_, kLease, kLease);
+    detector_->start(now_);
+    detector_->adopt(view_, now_);
+  }
+  void hear_all_but(uint64_t silent) {
+    for (const Member& member : view_.members) {
+      if (member.node != self_ && (silent >> member.node.value & 1) == 0) hear(member.node.value, 0);
+    }
+  }
+  bool hear(int node, uint64_t unheard) {
+    detector_->heard(NodeId(static_cast<uint8_t>(node)), now_);
+    return detector_->heard_here(NodeId(static_cast<uint8_t>(node)), unheard, now_);
+  }
+  void lose(int node, Contact contact = Contact::kLost) {
+    detector_->set_contact(NodeId(static_cast<uint8_t>(node)), contact, now_);
+  }
+  FailureDetector::Verdict verdict() const { return detector_->judge(now_); }
+  // A view that removes `gone` since only its link with `by` was lost; then it comes back, as the youngest.
+  void link_lost(int by, int gone) {
+    view_.epoch = Epoch(view_.epoch.value + 1);
+    view_.change = {Cause::kLink, NodeId(static_cast<uint8_t>(by)), bits({gone})};
+    for (Member& member : view_.members) {
+      if (member.node.value == gone) member.incarnation = view_.next_incarnation++;
+    }
+    detector_->adopt(view_, now_);
+  }
+
+  NodeId self_;
+  View view_;
+  uint64_t now_ = 0;
+  std::unique_ptr<FailureDetector> detector_;
+};
+
+TEST_F(FailureDetectorTest, SilenceCountsAfterALeaseAndWhoIsNotInTheViewAfterTwo) {
+  be(0, 2);
+  now_ += kLease;
+  EXPECT_EQ(verdict().silent, 0U);
+  detector_->heard(NodeId(1), now_);  // of an older view
+  now_ += kLease;
+  EXPECT_EQ(verdict().silent, 0U);
+  ++now_;
+  EXPECT_EQ(verdict().silent, bits({1}));
+  now_ += kShort;
+  EXPECT_EQ(verdict().gone, bits({1}));
+  EXPECT_EQ(verdict().change, (Change{Cause::kUnheard, NodeId(0), bits({1})}));
+}
+
+// Who it is that has failed nobody can say: so the elder stays, if it can say so itself.
+TEST_F(FailureDetectorTest, OfTwoMembersTheYoungerGoes) {
+  for (const int self : {0, 1}) {
+    be(self, 2);
+    lose(1 - self);
+    now_ += (self == 0 ? kShort : kLong) - 1;
+    EXPECT_EQ(verdict().gone, 0U);
+    ++now_;
+    EXPECT_EQ(verdict().gone, bits({1 - self}));
+    EXPECT_EQ(verdict().change.cause, Cause::kUnheard);
+  }
+}
+
+TEST_F(FailureDetectorTest, WhoHasEndedOrMisbehavedGoesAtOnce) {
+  be(2, 3);
+  lose(0, Contact::kEnded);
+  EXPECT_EQ(verdict().gone, bits({0}));
+  EXPECT_EQ(verdict().change.cause, Cause::kEnded);
+  be(2, 3);
+  lose(0, Contact::kClosed);
+  EXPECT_EQ(verdict().gone, bits({0}));
+  EXPECT_EQ(verdict().change.cause, Cause::kMisconduct);
+}
+
+// Of one that has died everybody says so, and nobody waits, however old it was.
+TEST_F(FailureDetectorTest, WhomNobodyHearsGoesAtOnce) {
+  be(2, 4);
+  lose(0);
+  EXPECT_EQ(verdict().silent, bits({0}));
+  EXPECT_EQ(detector_->unheard(now_), bits({0}));
+  EXPECT_EQ(verdict().gone, 0U);
+  EXPECT_TRUE(hear(1, bits({0})));
+  EXPECT_FALSE(hear(1, bits({0})));
+  EXPECT_EQ(verdict().gone, 0U);
+  hear(3, bits({0}));
+  EXPECT_EQ(verdict().gone, bits({0}));
+  EXPECT_EQ(verdict().change, (Change{Cause::kUnheard, NodeId(2), bits({0})}));
+}
+
+// Two die at once: those that are left are enough.
+TEST_F(FailureDetectorTest, WhoIsSilentToNeedNotBeHeard) {
+  be(0, 5);
+  lose(3);
+  lose(4);
+  for (const int node : {1, 2}) hear(node, bits({3, 4}));
+  EXPECT_EQ(verdict().gone, 0U);  // F4
+  now_ += kLease / 2;
+  EXPECT_EQ(verdict().gone, bits({3, 4}));
+  EXPECT_EQ(verdict().change.cause, Cause::kUnheard);
+}
+
+TEST_F(FailureDetectorTest, OfTwoThatHaveLostEachOtherTheYoungerGoes) {
+  be(0, 3);
+  lose(2);
+  now_ += kShort - 1;
+  EXPECT_EQ(verdict().gone, 0U);
+  ++now_;
+  EXPECT_EQ(verdict().gone, bits({2}));
+  EXPECT_EQ(verdict().change, (Change{Cause::kLink, NodeId(0), bits({2})}));
+  be(2, 3);
+  lose(0);
+  now_ += kLong - 1;
+  EXPECT_EQ(verdict().gone, 0U);
+  ++now_;
+  EXPECT_EQ(verdict().gone, bits({0}));  // it is still there: the other end cannot
+}
+
+// The oldest has a bad port: it costs the first that it loses, and then the oldest itself.
+TEST_F(FailureDetectorTest, WhoLosesOneAfterTheOtherGoes) {
+  be(2, 4);
+  link_lost(0, 1);
+  lose(0);
+  hear(1, 0);
+  hear(3, 0);
+  now_ += kShort;
+  EXPECT_EQ(verdict().gone, bits({0}));
+  be(0, 4);  // and says so itself
+  link_lost(0, 1);
+  lose(2);
+  now_ += kShort;
+  EXPECT_EQ(verdict().gone, 0U);
+}
+
+// The same link again: not the older one's fault.
+TEST_F(FailureDetectorTest, AFlappingLinkCostsTheYoungerEndEachTime) {
+  be(0, 3);
+  for (int i = 0; i < 3; ++i) {
+    link_lost(0, 2);
+    lose(2);
+    now_ += kShort;
+    EXPECT_EQ(verdict().gone, bits({2}));
+  }
+}
+
+// What node 0 sends to node 2 is lost. Node 2 says that it does not hear node 0, early, and goes on saying so.
+TEST_F(FailureDetectorTest, ALinkThatIsLostOneWayIsLost) {
+  be(0, 3);
+  for (int i = 0; i < 3; ++i) {
+    hear(1, 0);
+    hear(2, bits({0}));
+    EXPECT_EQ(verdict().gone, 0U);
+    now_ += kLease / 4;
+  }
+  hear(1, 0);
+  hear(2, bits({0}));
+  now_ += kShort;
+  EXPECT_EQ(verdict().silent, 0U);
+  EXPECT_EQ(verdict().gone, bits({2}));
+  EXPECT_EQ(verdict().change, (Change{Cause::kLink, NodeId(0), bits({2})}));
+  be(2, 3);  // the other end would do it later
+  for (int i = 0; i < 5; ++i) {
+    now_ += kLease / 4;
+    hear(1, 0);
+  }
+  EXPECT_EQ(verdict().silent, bits({0}));
+  EXPECT_EQ(verdict().gone, 0U);
+}
+
+TEST_F(FailureDetectorTest, WhoDoesNotHearForAMomentIsNotLost) {
+  be(0, 3);
+  for (int i = 0; i < 20; ++i) {
+    hear(1, 0);
+    hear(2, i % 3 != 0 ? bits({0}) : 0);
+    now_ += kLease / 4;
+    EXPECT_EQ(verdict().gone, 0U) << i;
+  }
+  // Nor while this node did not run: what it reads then was said before.
+  hear(1, 0);
+  hear(2, bits({0}));
+  now_ += 3 * kLease;
+  detector_->was_away(3 * kLease, now_);
+  hear(1, 0);
+  hear(2, bits({0}));
+  EXPECT_EQ(verdict().gone, 0U);
+}
+
+// A node whose receiver is dead says of everybody that it does not hear them, and everybody hears it.
+TEST_F(FailureDetectorTest, WhoHearsNobodyGoesAndNotTheOthers) {
+  be(0, 3);  // the eldest is deaf: it costs itself all the same
+  now_ += kLease + 1;
+  EXPECT_EQ(verdict().silent, bits({1, 2}));
+  now_ += kLease - 2;
+  EXPECT_EQ(verdict().gone, 0U);
+  now_ += 2;
+  EXPECT_EQ(verdict().gone, bits({1, 2}));  // it is still there: so the others cannot
+  EXPECT_EQ(verdict().change.cause, Cause::kUnheard);
+  be(2, 3);
+  for (int i = 0; i < 4; ++i) {
+    hear(1, 0);
+    hear(0, bits({1, 2}));
+    now_ += kLease / 4;
+  }
+  EXPECT_EQ(verdict().gone, bits({0}));
+}
+
+TEST_F(FailureDetectorTest, LostLinksAreForgotten) {
+  be(2, 4);
+  link_lost(0, 1);
+  now_ += FailureDetector::kRemembersPaces * kLease + 1;
+  hear_all_but(0);
+  lose(0);
+  now_ += kShort;
+  EXPECT_EQ(verdict().gone, 0U);
+  be(2, 4);  // one more does not bring the old ones back: node 0 and node 2 have lost as many of late
+  link_lost(0, 1);
+  now_ += FailureDetector::kRemembersPaces * kLease + 1;
+  link_lost(0, 3);
+  link_lost(2, 3);
+  hear_all_but(0);
+  lose(0);
+  now_ += kShort;
+  EXPECT_EQ(verdict().gone, 0U);
+}
+
+TEST_F(FailureDetectorTest, WhoHearsNobodyWaitsForThoseWhoDo) {
+  be(0, 3);
+  lose(1);
+  lose(2);
+  now_ += kLease / 2 - 2;
+  EXPECT_EQ(verdict().silent, bits({1, 2}));
+  EXPECT_EQ(verdict().gone, 0U);
+}
+
+// A dead one that nobody sees end: whoever notices first has the others' word already.
+TEST_F(FailureDetectorTest, SilenceIsToldEarly) {
+  be(1, 3);
+  now_ += kLease * 3 / 8;
+  EXPECT_EQ(detector_->unheard(now_), 0U);
+  ++now_;
+  EXPECT_EQ(detector_->unheard(now_), bits({0, 2}));
+  hear(2, bits({0}));
+  now_ += kLease * 5 / 8;
+  EXPECT_EQ(verdict().silent, bits({0}));
+  EXPECT_EQ(verdict().gone, bits({0}));
+}
+
+TEST_F(FailureDetectorTest, WhatWasSaidInAnEarlierViewDoesNotCount) {
+  be(2, 3);
+  hear(1, bits({0}));
+  view_.epoch = Epoch(view_.epoch.value + 1);
+  detector_->adopt(view_, now_);
+  lose(0);
+  EXPECT_EQ(verdict().gone, 0U);
+}
+
+}  // namespace
+}  // namespace weft

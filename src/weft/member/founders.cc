@@ -1,0 +1,118 @@
+#include "weft/member/founders.h"
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "weft/member/view_json.h"
+
+namespace weft {
+
+namespace {
+
+constexpr size_t kTextBytesMax = 64 << 10;
+
+Error bad(const std::string& what) { return {Code::kBadOption, "founders: " + what}; }
+
+Result<Member> founder_of(const nlohmann::json& json, int nodes) {
+  const auto text_of = [&](const char* name) {
+    const auto field = json.find(name);
+    return field != json.end() && field->is_string() ? field->get<std::string>() : std::string();
+  };
+  if (!json.is_object() || !json.contains("node") || !json["node"].is_number_unsigned()) return bad("no node");
+  const auto node = json["node"].get<uint64_t>();
+  if (node >= static_cast<uint64_t>(nodes)) {
+    return bad("node " + std::to_string(node) + ", there are " + std::to_string(nodes));
+  }
+  Member member;
+  member.node = NodeId(static_cast<uint8_t>(node));
+  const std::string token = text_of("token");
+  const auto [end, error] = std::from_chars(token.data(), token.data() + token.size(), member.token, 16);
+  if (error != std::errc() || end != token.data() + token.size() || member.token == 0) return bad("token " + token);
+  member.address = text_of("address");
+  if (member.address.empty() || member.address.size() > kAddressBytesMax) return bad("address " + member.address);
+  member.clients = text_of("clients");
+  if (member.clients.size() > kAddressBytesMax) return bad("clients " + member.clients);
+  return member;
+}
+
+// The list's numbers, or nothing if they are those of `founding`.
+std::string difference(const nlohmann::json& json, const Founding& founding) {
+  for (const auto& [name, here] : {std::pair{"first", founding.nodes}, std::pair{"replicas", founding.replicas},
+                                   std::pair{"partitions", founding.partitions}}) {
+    const auto field = json.find(name);
+    if (field == json.end() || !field->is_number_unsigned()) return std::string("no ") + name;
+    if (field->get<uint64_t>() == static_cast<uint64_t>(here)) continue;
+    const bool counts = name == std::string_view("first");
+    return std::string("cluster.") + (counts ? "founders" : name) + " is " + field->dump() + " at the others and " +
+           std::to_string(here) + " here";
+  }
+  return {};
+}
+
+Result<std::vector<Member>> founders_of(std::string_view text, const Founding& founding) {
+  std::vector<Member> founders;
+  if (text.empty()) return founders;
+  if (text.size() > kTextBytesMax) return bad(std::to_string(text.size()) + " bytes");
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  if (!json.is_object() || !json.contains("founders") || !json["founders"].is_array()) return bad("no list");
+  if (const std::string differs = difference(json, founding); !differs.empty()) return bad(differs);
+  for (const auto& entry : json["founders"]) {
+    const Result<Member> founder = founder_of(entry, founding.nodes);
+    if (!founder) return founder.error();
+    const bool twice =
+        std::any_of(founders.begin(), founders.end(), [&](const Member& m) { return m.node == founder->node; });
+    if (twice) return bad("node " + std::to_string(founder->node.value) + " twice");
+    founders.push_back(*founder);
+  }
+  return founders;
+}
+
+}  // namespace
+
+View first_view(const Founding& founding, const std::vector<Member>& founders) {
+  View view = make_view(founding.nodes, founding.replicas, founding.partitions);
+  for (const Member& founder : founders) {
+    view.members[founder.node.value].token = founder.token;
+    view.members[founder.node.value].address = founder.address;
+    view.members[founder.node.value].clients = founder.clients;
+  }
+  return view;
+}
+
+bool is_founders(std::string_view text) {
+  const auto json = nlohmann::json::parse(text.substr(0, kTextBytesMax), nullptr, false);
+  return json.is_object() && json.contains("founders");
+}
+
+Result<std::string> found(std::string_view text, const Member& self, const Founding& founding) {
+  Result<std::vector<Member>> founders = founders_of(text, founding);
+  if (!founders) return founders.error();
+  if (self.node.value >= founding.nodes) return std::string();  // it joins later
+  const auto place =
+      std::find_if(founders->begin(), founders->end(), [&](const Member& m) { return m.node == self.node; });
+  if (place == founders->end()) {
+    founders->push_back(self);
+  } else if (place->token != self.token) {
+    *place = self;
+  } else {
+    return std::string();
+  }
+  if (founders->size() == static_cast<size_t>(founding.nodes)) {
+    std::string text_of_view = to_json(first_view(founding, *founders));
+    const Result<View> back = view_from_json(text_of_view);
+    if (!back) return bad("no view can be made of them: " + back.error().detail);
+    return text_of_view;
+  }
+  nlohmann::json json = {{"founders", nlohmann::json::array()},
+                         {"first", founding.nodes},
+                         {"replicas", founding.replicas},
+                         {"partitions", founding.partitions}};
+  for (const Member& m : *founders) {
+    json["founders"].push_back({{"node", m.node.value}, {"token", token_text(m.token)}, {"address", m.address}});
+    if (!m.clients.empty()) json["founders"].back()["clients"] = m.clients;
+  }
+  return json.dump(2);
+}
+
+}  // namespace weft

@@ -1,0 +1,276 @@
+#include "weft/member/view.h"
+
+#include <array>
+#include <bit>
+#include <string>
+
+#include "weft/base/check.h"
+#include "weft/base/marks.h"
+
+namespace weft {
+namespace {
+
+void set_replicas(Placement& placement, uint64_t mask, NodeId primary) {
+  placement.mask = mask;
+  placement.count = 0;
+  placement.replicas = {};
+  placement.replicas[placement.count++] = primary;
+  for (uint64_t left = mask & ~bit(primary); left != 0; left &= left - 1) {
+    placement.replicas[placement.count++] = NodeId(static_cast<uint8_t>(std::countr_zero(left)));
+  }
+}
+
+using PerNode = std::array<int, kNodesMax + 1>;
+
+// Each partition's primary becomes, of its whole replicas, the one with the fewest so far; then whoever has two more
+// than another replica of one of its partitions gives that one up.
+void spread_primaries(View& view) {
+  PerNode primaries{};
+  const auto poorest = [&](const Placement& placement) {
+    NodeId best = placement.primary();
+    for (int r = 0; r < placement.count; ++r) {
+      const NodeId node = placement.replicas[static_cast<size_t>(r)];
+      if (primaries[node.value] < primaries[best.value]) best = node;
+    }
+    return best;
+  };
+  for (Placement& placement : view.partitions) {
+    const NodeId best = poorest(placement);
+    set_replicas(placement, placement.mask, best);
+    ++primaries[best.value];
+  }
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (Placement& placement : view.partitions) {
+      const NodeId from = placement.primary();
+      const NodeId to = poorest(placement);
+      if (primaries[from.value] < primaries[to.value] + 2) continue;
+      set_replicas(placement, placement.mask, to);
+      --primaries[from.value];
+      ++primaries[to.value];
+      moved = true;
+    }
+  }
+}
+
+// Replicas that each member has, whole or filling, and keeps.
+PerNode loads_of(const View& view) {
+  PerNode loads{};
+  for (const Placement& placement : view.partitions) {
+    for (uint64_t left = (placement.mask | placement.filling) & ~placement.leaving; left != 0; left &= left - 1) {
+      ++loads[static_cast<size_t>(std::countr_zero(left))];
+    }
+  }
+  return loads;
+}
+
+// Gives every partition that misses a replica another member to fill, the one with the fewest.
+void fill_missing(View& view) {
+  PerNode held = loads_of(view);
+  for (Placement& placement : view.partitions) {
+    while (std::popcount(placement.mask | placement.filling) < view.replicas) {
+      const Member* best = nullptr;
+      for (const Member& m : view.members) {
+        if (!m.holds_data || ((placement.mask | placement.filling) & bit(m.node)) != 0) continue;
+        if (best == nullptr || held[m.node.value] < held[best->node.value]) best = &m;
+      }
+      if (best == nullptr) break;
+      placement.filling |= bit(best->node);
+      ++held[best->node.value];
+    }
+  }
+}
+
+// Lets the poorest member fill a partition of the richest that it can take one of, as long as that makes things even.
+void move_replicas(View& view) {
+  const auto missing = [&](const Placement& placement) { return placement.count < view.replicas; };
+  if (std::any_of(view.partitions.begin(), view.partitions.end(), missing)) return;
+  const auto moves = [](const Placement& placement) { return placement.leaving != 0; };
+  const size_t most = (view.partitions.size() + 3) / 4;
+  PerNode loads = loads_of(view);
+  for (auto moving = static_cast<size_t>(std::count_if(view.partitions.begin(), view.partitions.end(), moves));
+       moving < most; ++moving) {
+    const Member* poorest = nullptr;
+    for (const Member& m : view.members) {
+      if (m.holds_data && (poorest == nullptr || loads[m.node.value] < loads[poorest->node.value])) poorest = &m;
+    }
+    if (poorest == nullptr) return;
+    Placement* best = nullptr;
+    NodeId from;
+    for (Placement& placement : view.partitions) {
+      if (placement.filling != 0 || placement.held_by(poorest->node)) continue;
+      for (int r = 0; r < placement.count; ++r) {
+        const NodeId node = placement.replicas[static_cast<size_t>(r)];
+        if (best != nullptr && loads[node.value] <= loads[from.value]) continue;
+        best = &placement;
+        from = node;
+      }
+    }
+    if (best == nullptr || loads[from.value] < loads[poorest->node.value] + 2) return;
+    WEFT_MARK("a replica begins to move");
+    best->filling |= bit(poorest->node);
+    best->leaving |= bit(from);
+    ++loads[poorest->node.value];
+    --loads[from.value];
+  }
+}
+
+// What every change ends with.
+void arrange(View& view) {
+  for (Placement& placement : view.partitions) {
+    if (placement.leaving == 0) continue;
+    if (std::popcount(placement.mask | placement.filling) > view.replicas) continue;
+    WEFT_MARK("a replica that was to leave stays");
+    placement.leaving = 0;
+  }
+  fill_missing(view);
+  move_replicas(view);
+  spread_primaries(view);
+}
+
+}  // namespace
+
+std::string_view cause_name(Cause cause) {
+  constexpr std::array<std::string_view, kCauses> kNames = {"none", "joined",     "replaced",  "ended", "unheard",
+                                                            "link", "misconduct", "reconnect", "filled"};
+  return kNames[static_cast<size_t>(cause)];
+}
+
+std::string Change::text() const {
+  const std::string node = "node " + std::to_string(by.value);
+  switch (cause) {
+    case Cause::kNone:
+      return "nobody says why";
+    case Cause::kJoined:
+      return node + " came in";
+    case Cause::kReplaced:
+      return node + " was started anew";
+    case Cause::kEnded:
+      return "its process has ended, says " + node;
+    case Cause::kUnheard:
+      return "neither " + node + " nor anybody whom that one hears has heard it";
+    case Cause::kLink:
+      return node + " has lost its connection to it, and others have not";
+    case Cause::kMisconduct:
+      return "it sent " + node + " what no member sends";
+    case Cause::kReconnect:
+      return node + " has lost a member that must stay";
+    case Cause::kFilled:
+      return node + " has filled its replicas";
+  }
+  return {};
+}
+
+bool View::whole() const {
+  return std::all_of(partitions.begin(), partitions.end(),
+                     [this](const Placement& p) { return p.count >= replicas && p.filling == 0; });
+}
+
+View make_view(int nodes, int replicas, int partitions) {
+  WEFT_CHECK(nodes >= 1 && nodes <= kNodesMax && replicas >= 1 && replicas <= nodes && replicas <= kReplicasMax,
+             "the caller checks its options");
+  View view;
+  view.replicas = static_cast<uint8_t>(replicas);
+  for (int n = 0; n < nodes; ++n) {
+    view.members.push_back({NodeId(static_cast<uint8_t>(n)), view.next_incarnation++, true, true, 0, {}, {}});
+  }
+  for (int p = 0; p < partitions; ++p) {
+    const int rest = p - partitions / nodes * nodes;
+    const int first = rest < 0 ? p : rest * replicas;
+    Placement placement;
+    for (int r = 0; r < replicas; ++r) {
+      const NodeId node(static_cast<uint8_t>((first + r) % nodes));
+      placement.replicas[static_cast<size_t>(r)] = node;
+      placement.mask |= bit(node);
+    }
+    placement.count = static_cast<uint8_t>(replicas);
+    view.partitions.push_back(placement);
+  }
+  spread_primaries(view);
+  return view;
+}
+
+View before_joining(View view, NodeId node) {
+  std::erase_if(view.members, [&](const Member& m) { return m.node == node; });
+  view.epoch = Epoch(1);
+  return view;
+}
+
+Result<View> without_members(const View& view, uint64_t gone) {
+  View next = view;
+  next.epoch = Epoch(view.epoch.value + 1);
+  next.change = {};
+  std::erase_if(next.members, [gone](const Member& m) { return (gone & bit(m.node)) != 0; });
+  for (size_t p = 0; p < next.partitions.size(); ++p) {
+    Placement& placement = next.partitions[p];
+    placement.filling &= ~gone;
+    placement.leaving &= ~gone;
+    const uint64_t left = placement.mask & ~gone;
+    if (left == 0) {
+      return Error{Code::kClosed, "partition " + std::to_string(p) + " has lost its last whole replica (node " +
+                                      std::to_string(placement.primary().value) + ")"};
+    }
+    const bool keeps = (left & bit(placement.primary())) != 0;
+    set_replicas(placement, left, keeps ? placement.primary() : NodeId(static_cast<uint8_t>(std::countr_zero(left))));
+  }
+  arrange(next);
+  return next;
+}
+
+View with_member(const View& view, Member member) {
+  View next = view;
+  next.epoch = Epoch(view.epoch.value + 1);
+  next.change = {};
+  member.incarnation = next.next_incarnation++;
+  const auto at = std::lower_bound(next.members.begin(), next.members.end(), member,
+                                   [](const Member& a, const Member& b) { return a.node < b.node; });
+  WEFT_CHECK(at == next.members.end() || at->node != member.node, "a member leaves before it comes back");
+  next.members.insert(at, std::move(member));
+  arrange(next);
+  return next;
+}
+
+View renewed(const View& view) {
+  View next = view;
+  next.epoch = Epoch(view.epoch.value + 1);
+  next.change = {};
+  return next;
+}
+
+View with_whole(const View& view, NodeId node, const std::vector<PartitionId>& filled) {
+  View next = view;
+  next.epoch = Epoch(view.epoch.value + 1);
+  next.change = {};
+  for (const PartitionId p : filled) {
+    Placement& placement = next.partitions[p.value];
+    WEFT_CHECK(placement.filled_at(node), "only what was filling becomes whole");
+    placement.filling &= ~bit(node);
+    const uint64_t whole = (placement.mask | bit(node)) & ~placement.leaving;
+    const bool keeps = (whole & bit(placement.primary())) != 0;
+    if (!keeps) WEFT_MARK("a primary moves away");
+    placement.leaving = 0;
+    set_replicas(placement, whole, keeps ? placement.primary() : node);
+  }
+  arrange(next);
+  return next;
+}
+
+Result<void> check_view(const View& view, const Options& options) {
+  const auto differs = [](const std::string& what, size_t there, int here) -> Result<void> {
+    return Error{Code::kBadOption,
+                 "the view has " + what + " " + std::to_string(there) + ", and here it is " + std::to_string(here)};
+  };
+  if (view.partitions.size() != static_cast<size_t>(options.partition_count())) {
+    return differs("cluster.partitions", view.partitions.size(), options.partition_count());
+  }
+  if (view.replicas != options.replicas) return differs("cluster.replicas", view.replicas, options.replicas);
+  for (const Member& member : view.members) {
+    if (member.node.value >= options.nodes) {
+      return Error{Code::kBadOption, "the view has node " + std::to_string(member.node.value) +
+                                         ", and cluster.nodes is " + std::to_string(options.nodes)};
+    }
+  }
+  return {};
+}
+
+}  // namespace weft

@@ -1,0 +1,239 @@
+// Changes of a view, in random sequences: each keeps placements legal and takes no whole replica away before there is
+// another, and when nothing happens any more, replicas have moved until no two members differ by more than one.
+#include "weft/member/view.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <string>
+#include <vector>
+
+#include "weft/base/random.h"
+
+namespace weft {
+namespace {
+
+std::vector<PartitionId> filled_at(const View& view, NodeId node) {
+  std::vector<PartitionId> filled;
+  for (size_t p = 0; p < view.partitions.size(); ++p) {
+    if (view.partitions[p].filled_at(node)) filled.emplace_back(static_cast<uint16_t>(p));
+  }
+  return filled;
+}
+
+struct Spread {
+  int least = INT32_MAX, most = 0;
+  void take(int n) {
+    least = std::min(least, n);
+    most = std::max(most, n);
+  }
+  int difference() const { return most - least; }
+};
+
+// Replicas at each member that holds data, without those that leave.
+Spread loads_of(const View& view) {
+  Spread spread;
+  for (const Member& m : view.members) {
+    if (!m.holds_data) continue;
+    int load = 0;
+    for (const Placement& p : view.partitions) {
+      load += ((p.mask | p.filling) & ~p.leaving & bit(m.node)) != 0 ? 1 : 0;
+    }
+    spread.take(load);
+  }
+  return spread;
+}
+
+// The sum of squares of the same.
+int64_t unevenness(const View& view) {
+  int64_t sum = 0;
+  for (const Member& m : view.members) {
+    int64_t load = 0;
+    for (const Placement& p : view.partitions) {
+      load += ((p.mask | p.filling) & ~p.leaving & bit(m.node)) != 0 ? 1 : 0;
+    }
+    sum += load * load;
+  }
+  return sum;
+}
+
+size_t moving(const View& view) {
+  return static_cast<size_t>(
+      std::count_if(view.partitions.begin(), view.partitions.end(), [](const Placement& p) { return p.leaving != 0; }));
+}
+
+void expect_legal(const View& view) {
+  uint64_t data = 0;
+  for (const Member& m : view.members) data |= m.holds_data ? bit(m.node) : 0;
+  for (const Placement& p : view.partitions) {
+    uint64_t listed = 0;
+    for (int r = 0; r < p.count; ++r) listed |= bit(p.replicas[static_cast<size_t>(r)]);
+    ASSERT_EQ(listed, p.mask);
+    ASSERT_EQ(std::popcount(p.mask), p.count);
+    ASSERT_TRUE(p.count >= 1 && p.count <= view.replicas);
+    ASSERT_EQ(p.mask & p.filling, 0U);
+    ASSERT_EQ((p.mask | p.filling) & ~data, 0U);
+    ASSERT_EQ(p.leaving & ~p.mask, 0U);
+    const int all = std::popcount(p.mask | p.filling);
+    if (p.leaving != 0) {
+      ASSERT_EQ(std::popcount(p.leaving), 1);
+      ASSERT_EQ(p.count, view.replicas);
+      ASSERT_EQ(std::popcount(p.filling), 1);
+    } else {
+      ASSERT_EQ(all, std::min<int>(view.replicas, std::popcount(data)));
+    }
+  }
+  ASSERT_LE(moving(view), (view.partitions.size() + 3) / 4);
+}
+
+// Whoever fills becomes whole, one member after the other, until nobody fills.
+void settle(Random& random, View& view) {
+  int64_t before = unevenness(view);
+  for (int round = 0;; ++round) {
+    ASSERT_LT(round, 2'000);
+    std::vector<NodeId> fill;
+    for (const Member& m : view.members) {
+      if (!filled_at(view, m.node).empty()) fill.push_back(m.node);
+    }
+    if (fill.empty()) break;
+    const NodeId node = fill[random.below(fill.size())];
+    const View next = with_whole(view, node, filled_at(view, node));
+    ASSERT_NO_FATAL_FAILURE(expect_legal(next));
+    for (size_t p = 0; p < view.partitions.size(); ++p) {
+      const Placement& was = view.partitions[p];
+      const Placement& is = next.partitions[p];
+      ASSERT_GE(is.count, was.count);
+      ASSERT_EQ(is.mask & ~(was.mask | was.filling), 0U);
+      ASSERT_EQ(was.mask & ~is.mask, was.filled_at(node) ? was.leaving : 0U) << "only what was to leave goes";
+    }
+    // What leaves and what comes was counted when the move began; only another move that begins changes the sum.
+    const int64_t after = unevenness(next);
+    ASSERT_LE(after, before);
+    if (moving(next) + filled_at(view, node).size() > moving(view) && after == before) {
+      for (size_t p = 0; p < view.partitions.size(); ++p) {
+        ASSERT_TRUE(next.partitions[p].leaving == 0 || view.partitions[p].leaving != 0) << "a move without gain";
+      }
+    }
+    before = after;
+    view = next;
+  }
+  const auto data =
+      std::count_if(view.members.begin(), view.members.end(), [](const Member& m) { return m.holds_data; });
+  ASSERT_EQ(view.whole(), data >= view.replicas);
+}
+
+TEST(View, TheFirstOneIsEven) {
+  for (int nodes = 1; nodes <= 9; ++nodes) {
+    for (int replicas = 1; replicas <= std::min(nodes, kReplicasMax); ++replicas) {
+      for (int partitions = 1; partitions <= 40; ++partitions) {
+        const View view = make_view(nodes, replicas, partitions);
+        ASSERT_NO_FATAL_FAILURE(expect_legal(view));
+        ASSERT_TRUE(view.whole());
+        ASSERT_LE(loads_of(view).difference(), 1) << nodes << " nodes, " << replicas << " x " << partitions;
+        Spread primaries;
+        for (const Member& m : view.members) {
+          primaries.take(static_cast<int>(std::count_if(view.partitions.begin(), view.partitions.end(),
+                                                        [&](const Placement& p) { return p.primary() == m.node; })));
+        }
+        ASSERT_LE(primaries.difference(), 1) << nodes << " nodes, " << replicas << " x " << partitions;
+      }
+    }
+  }
+}
+
+TEST(View, ANodeThatComesBackGetsItsShare) {
+  View view = make_view(5, 3, 5);
+  view = *without_members(view, 1U << 2);
+  Random random(1);
+  settle(random, view);
+  ASSERT_TRUE(view.whole());
+  view = with_member(view, {NodeId(2), 0, true, true, 7, {}, {}});
+  EXPECT_EQ(moving(view), 2U) << "a quarter of five, rounded up";
+  EXPECT_FALSE(view.whole());
+  for (const Placement& p : view.partitions) EXPECT_EQ(p.count, 3);
+  settle(random, view);
+  EXPECT_TRUE(view.whole());
+  EXPECT_EQ(loads_of(view).most, 3);
+  EXPECT_EQ(loads_of(view).least, 3);
+}
+
+TEST(View, WhoWasToLeaveStaysIfAnotherIsLost) {
+  View view = make_view(3, 3, 3);
+  view = with_member(view, {NodeId(3), 0, true, true, 7, {}, {}});
+  const auto at =
+      std::find_if(view.partitions.begin(), view.partitions.end(), [](const Placement& p) { return p.leaving != 0; });
+  ASSERT_NE(at, view.partitions.end());
+  const auto p = static_cast<size_t>(at - view.partitions.begin());
+  ASSERT_EQ(at->filling, 8U);
+  const uint64_t leaver = at->leaving;
+  const uint64_t other = at->mask & ~leaver;
+  // One that stays is lost: the other two, and the one that fills.
+  View lost = *without_members(view, other & (~other + 1));
+  EXPECT_EQ(lost.partitions[p].leaving, 0U);
+  EXPECT_EQ(lost.partitions[p].filling, 8U);
+  lost = with_whole(lost, NodeId(3), filled_at(lost, NodeId(3)));
+  EXPECT_NE(lost.partitions[p].mask & leaver, 0U);
+  EXPECT_TRUE(lost.whole());
+  // The one that leaves is lost.
+  lost = *without_members(view, leaver);
+  EXPECT_EQ(lost.partitions[p].leaving, 0U);
+  EXPECT_EQ(lost.partitions[p].filling, 8U);
+  // The one that fills is lost: nothing has happened.
+  lost = *without_members(view, 8);
+  EXPECT_EQ(lost.partitions[p].mask, at->mask);
+  EXPECT_TRUE(lost.whole());
+}
+
+TEST(View, NothingMovesWhileSomethingIsMissing) {
+  View view = make_view(5, 3, 20);
+  view = *without_members(view, 1U << 2);
+  EXPECT_EQ(moving(view), 0U);
+  view = with_member(view, {NodeId(2), 0, true, true, 7, {}, {}});
+  EXPECT_EQ(moving(view), 0U);
+}
+
+TEST(View, RandomChangesStayLegalAndEndEven) {
+  Random random(7);
+  uint64_t ends = 0;
+  int worst_primaries = 0;
+  for (int run = 0; run < 400; ++run) {
+    const auto nodes = static_cast<int>(random.between(1, random.chance(10) ? 20 : 7));
+    const auto replicas = static_cast<int>(random.between(1, static_cast<uint64_t>(std::min(nodes, kReplicasMax))));
+    View view = make_view(nodes, replicas, static_cast<int>(random.between(1, random.chance(5) ? 300 : 24)));
+    for (int change = 0; change < 40; ++change) {
+      const NodeId node(static_cast<uint8_t>(random.below(static_cast<uint64_t>(nodes) + 3)));
+      const Member* member = view.find(node);
+      if (member == nullptr) {
+        const Member joins{node, 0, !random.chance(10), true, random.next(), {}, {}};
+        view = with_member(view, joins);
+      } else if (random.chance(60)) {
+        std::vector<PartitionId> filled = filled_at(view, node);
+        if (random.chance(20)) std::erase_if(filled, [&](PartitionId) { return random.chance(50); });
+        view = with_whole(view, node, filled);
+      } else if (const Result<View> next = without_members(view, bit(node) | (random.chance(20) ? random.next() : 0));
+                 next && !next->members.empty()) {
+        view = *next;
+      }
+      ASSERT_NO_FATAL_FAILURE(expect_legal(view)) << "run " << run << ", change " << change;
+      if (!random.chance(15)) continue;
+      ASSERT_NO_FATAL_FAILURE(settle(random, view)) << "run " << run << ", change " << change;
+      ++ends;
+      ASSERT_LE(loads_of(view).difference(), 1) << "run " << run << ", change " << change;
+      for (const Placement& p : view.partitions) ASSERT_EQ(p.leaving, 0U);
+      Spread primaries;
+      for (const Member& m : view.members) {
+        if (!m.holds_data) continue;
+        primaries.take(static_cast<int>(std::count_if(view.partitions.begin(), view.partitions.end(),
+                                                      [&](const Placement& p) { return p.primary() == m.node; })));
+      }
+      worst_primaries = std::max(worst_primaries, primaries.difference());
+    }
+  }
+  EXPECT_GT(ends, 1'000U);
+  RecordProperty("worst_primaries", worst_primaries);
+  EXPECT_LE(worst_primaries, 3);
+}
+
+}  // namespace
+}  // namespace weft

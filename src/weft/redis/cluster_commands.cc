@@ -1,0 +1,257 @@
+// CLUSTER: the view, as clients of a Redis cluster want to see it. Any node answers for any key, so nobody is ever
+// moved; who follows the slots talks to the primary of its keys and saves a hop.
+//
+// Slots are CRC16 of the key, 16384 of them; partition p of n has those from p * 16384 / n on, rounded up.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "weft/redis/command_help.h"
+#include "weft/redis/command_text.h"
+#include "weft/redis/front.h"
+#include "weft/redis/replicas_here.h"
+
+namespace weft {
+namespace {
+
+struct SlotRange {
+  uint32_t first, last;
+};
+
+SlotRange slots_of(size_t partition, size_t partitions) {
+  const auto start = [&](size_t p) { return static_cast<uint32_t>((p * kRedisSlots + partitions - 1) / partitions); };
+  return {start(partition), start(partition + 1) - 1};
+}
+bool empty(const SlotRange& range) { return range.first > range.last; }
+
+// Forty hexadecimal digits that name a member for ever.
+std::string id_of(const Member& member) {
+  constexpr std::string_view kHex = "0123456789abcdef";
+  std::string id(40, '0');
+  for (size_t i = 0; i < 16; ++i) id[i] = kHex[member.token >> (60 - 4 * i) & 15];
+  for (size_t i = 0; i < 8; ++i) id[32 + i] = kHex[member.incarnation >> (28 - 4 * i) & 15];
+  return id;
+}
+
+ClientAddress clients_at(const Member& member) {
+  const size_t colon = member.clients.rfind(':');
+  if (colon == std::string::npos) return {};
+  ClientAddress at{member.clients.substr(0, colon), parse_integer(member.clients.substr(colon + 1)).value_or(0)};
+  if (at.host.starts_with('[') && at.host.ends_with(']')) at.host = at.host.substr(1, at.host.size() - 2);
+  // Who listens everywhere does not know how it is reached: empty means where the client has asked.
+  if (at.host == "0.0.0.0" || at.host == "::") at.host.clear();
+  return at;
+}
+
+// The replicas of a partition that answer clients, the primary first.
+std::vector<const Member*> served_by(const View& view, const Placement& placement) {
+  std::vector<const Member*> members;
+  for (size_t i = 0; i < placement.count; ++i) {
+    const Member* const member = view.find(placement.replicas[i]);
+    if (member != nullptr && !member->clients.empty()) members.push_back(member);
+  }
+  return members;
+}
+
+void slots(Front& front, Client&, Arguments, RespWriter& reply) {
+  const View& view = front.engine()->view();
+  std::vector<size_t> shown;
+  for (size_t p = 0; p < view.partitions.size(); ++p) {
+    if (!empty(slots_of(p, view.partitions.size())) && !served_by(view, view.partitions[p]).empty()) shown.push_back(p);
+  }
+  reply.array(shown.size());
+  for (const size_t p : shown) {
+    const SlotRange range = slots_of(p, view.partitions.size());
+    const std::vector<const Member*> members = served_by(view, view.partitions[p]);
+    reply.array(2 + members.size());
+    reply.integer(range.first);
+    reply.integer(range.last);
+    for (const Member* member : members) {
+      const ClientAddress at = clients_at(*member);
+      reply.array(4);
+      reply.bulk(at.host);
+      reply.integer(at.port);
+      reply.bulk(id_of(*member));
+      reply.array(0);
+    }
+  }
+}
+
+// A shard is what the same node is primary of.
+void shards(Front& front, Client&, Arguments, RespWriter& reply) {
+  const View& view = front.engine()->view();
+  std::vector<const Member*> primaries;
+  for (const Member& member : view.members) {
+    if (!member.clients.empty()) primaries.push_back(&member);
+  }
+  reply.array(primaries.size());
+  for (const Member* primary : primaries) {
+    std::vector<SlotRange> ranges;
+    for (size_t p = 0; p < view.partitions.size(); ++p) {
+      const SlotRange range = slots_of(p, view.partitions.size());
+      if (view.partitions[p].primary() == primary->node && !empty(range)) ranges.push_back(range);
+    }
+    reply.map(2);
+    reply.bulk("slots");
+    reply.array(2 * ranges.size());
+    for (const SlotRange& range : ranges) {
+      reply.integer(range.first);
+      reply.integer(range.last);
+    }
+    reply.bulk("nodes");
+    reply.array(1);
+    const ClientAddress at = clients_at(*primary);
+    reply.map(7);
+    reply.bulk("id");
+    reply.bulk(id_of(*primary));
+    reply.bulk("port");
+    reply.integer(at.port);
+    reply.bulk("ip");
+    reply.bulk(at.host);
+    reply.bulk("endpoint");
+    reply.bulk(at.host);
+    reply.bulk("role");
+    reply.bulk("master");
+    reply.bulk("replication-offset");
+    reply.integer(0);
+    reply.bulk("health");
+    reply.bulk("online");
+  }
+}
+
+void nodes(Front& front, Client&, Arguments, RespWriter& reply) {
+  const View& view = front.engine()->view();
+  std::string text;
+  for (const Member& member : view.members) {
+    if (member.clients.empty()) continue;
+    const ClientAddress at = clients_at(member);
+    text += id_of(member) + " " + at.host + ":" + std::to_string(at.port) + "@" + std::to_string(at.port) + " " +
+            (member.node == front.engine()->context().self ? "myself,master" : "master") + " - 0 0 " +
+            std::to_string(view.epoch.value) + " connected";
+    for (size_t p = 0; p < view.partitions.size(); ++p) {
+      const SlotRange range = slots_of(p, view.partitions.size());
+      if (view.partitions[p].primary() != member.node || empty(range)) continue;
+      text += " " + std::to_string(range.first);
+      if (range.last != range.first) text += "-" + std::to_string(range.last);
+    }
+    text += "\n";
+  }
+  reply.verbatim(text);
+}
+
+void info(Front& front, Client&, Arguments, RespWriter& reply) {
+  const View& view = front.engine()->view();
+  const auto line = [](std::string_view name, uint64_t value) {
+    return std::string(name) + ":" + std::to_string(value) + "\r\n";
+  };
+  reply.verbatim(std::string("cluster_state:") + (front.engine()->trouble().empty() ? "ok" : "fail") + "\r\n" +
+                 line("cluster_slots_assigned", kRedisSlots) + line("cluster_slots_ok", kRedisSlots) +
+                 line("cluster_slots_pfail", 0) + line("cluster_slots_fail", 0) +
+                 line("cluster_known_nodes", view.members.size()) + line("cluster_size", view.members.size()) +
+                 line("cluster_current_epoch", view.epoch.value) + line("cluster_my_epoch", view.epoch.value));
+}
+
+void keyslot(Front&, Client&, Arguments arguments, RespWriter& reply) {
+  reply.integer(redis_slot(as_bytes(arguments[2])));
+}
+
+void myid(Front& front, Client&, Arguments, RespWriter& reply) {
+  const Member* const self = front.engine()->view().find(front.engine()->context().self);
+  self == nullptr ? reply.error("ERR this node was removed from the view") : reply.bulk(id_of(*self));
+}
+
+// Who has a replica of what this node is primary of, and answers clients. Every acknowledged write is at each of them.
+void role(Front& front, Client&, Arguments, RespWriter& reply) {
+  const std::vector<ClientAddress> replicas = replicas_here(*front.engine());
+  reply.array(3);
+  reply.bulk("master");
+  reply.integer(0);
+  reply.array(replicas.size());
+  for (const ClientAddress& at : replicas) {
+    reply.array(3);
+    reply.bulk(at.host);
+    reply.bulk(std::to_string(at.port));
+    reply.bulk("0");
+  }
+}
+
+// What was answered is at all replicas already, so there is nothing to wait for: how many that are beside the primary,
+// of the partition that has fewest now.
+void wait(Front& front, Client&, Arguments arguments, RespWriter& reply) {
+  constexpr std::string_view kNotATimeout = "ERR timeout is not an integer or out of range";
+  if (!integer_argument(arguments[1], reply)) return;
+  const auto timeout_ms = integer_argument(arguments[2], reply, kNotATimeout);
+  if (!timeout_ms) return;
+  if (*timeout_ms < 0) return reply.error("ERR timeout is negative");
+  int64_t least = kReplicasMax;
+  for (const Placement& placement : front.engine()->view().partitions) {
+    least = std::min<int64_t>(least, placement.count - 1);
+  }
+  reply.integer(least);
+}
+
+void ok(Front&, Client&, Arguments, RespWriter& reply) { reply.simple("OK"); }
+
+constexpr Command kClusterCommands[] = {
+    {"asking", 1, kFast, {}, "cluster", "taken, and nothing: no slot is on its way", nullptr, ok},
+    {"cluster", -2, kHasSubcommands, {}, "cluster", "the view, as clients of a Redis cluster see it"},
+    {"cluster|help", 2, kFast, {}, "cluster", "what there is", nullptr, reply_help},
+    {"cluster|info", 2, kFast, {}, "cluster", "whether the cluster works, and its size", nullptr, info},
+    {"cluster|keyslot", 3, kFast, {}, "cluster", "the slot of a key", nullptr, keyslot},
+    {"cluster|myid", 2, kFast, {}, "cluster", "the node's id", nullptr, myid},
+    {"cluster|nodes",
+     2,
+     0,
+     {},
+     "cluster",
+     "the nodes, a line each, with the slots they are primary of",
+     nullptr,
+     nodes},
+    {"cluster|shards", 2, 0, {}, "cluster", "the slots by the node that is their primary", nullptr, shards},
+    {"cluster|slots",
+     2,
+     0,
+     {},
+     "cluster",
+     "ranges of slots, and the nodes that have them, the primary first",
+     nullptr,
+     slots},
+    {"readonly", 1, kFast, {}, "cluster", "taken, and nothing: every node answers reads", nullptr, ok},
+    {"readwrite", 1, kFast, {}, "cluster", "taken, and nothing", nullptr, ok},
+    {"role",
+     1,
+     kFast,
+     {},
+     "cluster",
+     "master, and the nodes that have replicas of what it is primary of",
+     nullptr,
+     role},
+    {"wait",
+     3,
+     0,
+     {},
+     "cluster",
+     "at once: how many replicas beside the primary have what was answered",
+     nullptr,
+     wait},
+};
+
+}  // namespace
+
+std::vector<ClientAddress> replicas_here(const TxnWorker& engine) {
+  const View& view = engine.view();
+  uint64_t holders = 0;
+  for (const Placement& placement : view.partitions) {
+    if (placement.primary() == engine.context().self) holders |= placement.mask;
+  }
+  std::vector<ClientAddress> replicas;
+  for (const Member& member : view.members) {
+    const bool other = member.node != engine.context().self && (holders >> member.node.value & 1U) != 0;
+    if (other && !member.clients.empty()) replicas.push_back(clients_at(member));
+  }
+  return replicas;
+}
+
+std::span<const Command> cluster_commands() { return kClusterCommands; }
+
+}  // namespace weft

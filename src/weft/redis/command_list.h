@@ -1,0 +1,92 @@
+// CommandList: commands that wait to be run together, in the order in which they came: those of one read from a socket,
+// whose bytes stay in the reader, or those between MULTI and EXEC, whose bytes are copied.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "weft/base/bytes.h"
+#include "weft/redis/commands.h"
+
+namespace weft {
+
+class CommandList {
+ public:
+  bool empty() const { return items_.empty(); }
+  size_t size() const { return items_.size(); }
+  size_t keys() const { return keys_; }    // that they name, each as often as it is named
+  size_t bytes() const { return bytes_; }  // of their arguments
+  bool only_data() const { return only_data_; }
+
+  // The arguments' bytes outlive the list.
+  void add(const Command* command, Arguments arguments) {
+    note(command, arguments);
+    words_.insert(words_.end(), arguments.begin(), arguments.end());
+  }
+  // They need not. A list has all its commands from add(), or all from copy().
+  void copy(const Command* command, Arguments arguments) {
+    note(command, arguments);
+    for (const std::string_view argument : arguments) {
+      copies_.append(argument);
+      sizes_.push_back(argument.size());
+    }
+  }
+  // Behind the last copy(), before the first arguments().
+  void seal() {
+    size_t at = 0;
+    for (const size_t size : sizes_) {
+      words_.emplace_back(copies_.data() + at, size);
+      at += size;
+    }
+    sizes_.clear();
+  }
+  void clear() {
+    items_.clear();
+    words_.clear();
+    copies_.clear();
+    if (copies_.capacity() > kKeptBytes) std::string().swap(copies_);
+    sizes_.clear();
+    keys_ = bytes_ = 0;
+    only_data_ = true;
+  }
+  size_t memory_bytes() const {
+    return items_.capacity() * sizeof(Item) + words_.capacity() * sizeof(std::string_view) + heap_bytes(copies_) +
+           sizes_.capacity() * sizeof(size_t);
+  }
+  void shrink() {
+    if (!empty()) return;
+    const CommandList gone = std::move(*this);  // a string that is assigned a short one keeps its memory
+    *this = CommandList();
+  }
+
+  const Command& command(size_t i) const { return *items_[i].command; }
+  Arguments arguments(size_t i) const { return {words_.data() + items_[i].first, items_[i].count}; }
+
+ private:
+  static constexpr size_t kKeptBytes = 16 << 10;
+  struct Item {
+    const Command* command;
+    size_t first, count;  // in words_
+  };
+
+  void note(const Command* command, Arguments arguments) {
+    const size_t first = items_.empty() ? 0 : items_.back().first + items_.back().count;
+    items_.push_back({command, first, arguments.size()});
+    only_data_ &= command->data != nullptr;
+    keys_ += keys_named(*command, arguments.size());
+    for (const std::string_view argument : arguments) bytes_ += argument.size();
+  }
+
+  std::vector<Item> items_;
+  std::vector<std::string_view> words_;
+  std::string copies_;
+  std::vector<size_t> sizes_;  // of copies_, until sealed
+  size_t keys_ = 0;
+  size_t bytes_ = 0;
+  bool only_data_ = true;  // not about the connection or the node
+};
+
+}  // namespace weft

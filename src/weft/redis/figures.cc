@@ -1,0 +1,218 @@
+#include "weft/redis/figures.h"
+
+#include <dirent.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "weft/member/view_json.h"
+#include "weft/txn/txn_worker.h"
+
+namespace weft {
+
+namespace {
+
+constexpr size_t kReasonsMax = 32;
+constexpr size_t kReasonBytesMax = 32;
+
+uint64_t open_files() {
+  uint64_t count = 0;
+  DIR* const folder = opendir("/proc/self/fd");
+  if (folder == nullptr) return 0;
+  while (readdir(folder) != nullptr) ++count;  // NOLINT(concurrency-mt-unsafe): its own stream
+  closedir(folder);
+  return count > 3 ? count - 3 : 0;  // ".", ".." and the folder itself
+}
+
+double ratio(uint64_t a, uint64_t b) { return b == 0 ? 0.0 : static_cast<double>(a) / static_cast<double>(b); }
+
+// Three places are enough for people, and keep a sample short.
+double rounded(double value) {
+  return static_cast<double>(static_cast<int64_t>(value * 1000 + (value < 0 ? -0.5 : 0.5))) / 1000;
+}
+
+}  // namespace
+
+uint64_t resident_bytes() {
+  FILE* const file = std::fopen("/proc/self/statm", "re");
+  if (file == nullptr) return 0;
+  unsigned long long all = 0, resident = 0;
+  const bool read = std::fscanf(file, "%llu %llu", &all, &resident) == 2;
+  std::fclose(file);
+  return read ? resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) : 0;
+}
+
+ProcessFigures process_figures() {
+  ProcessFigures out;
+  out.resident_bytes = resident_bytes();
+  rusage use{};
+  if (getrusage(RUSAGE_SELF, &use) == 0) {
+    const auto seconds = [](const timeval& t) {
+      return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
+    };
+    out.cpu_seconds = seconds(use.ru_utime) + seconds(use.ru_stime);
+  }
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) == 0) out.open_files_max = files.rlim_cur;
+  out.open_files = open_files();
+  return out;
+}
+
+Figures::Roles Figures::roles() const {
+  Roles out;
+  for (const Placement& placement : view->partitions) {
+    if (placement.filled_at(node)) ++out.filling;
+    if (!placement.held_by(node)) continue;
+    ++(placement.primary() == node ? out.primary : out.backup);
+  }
+  return out;
+}
+
+Figures figures_of(const Node& node) {
+  Figures out;
+  out.node = node.id();
+  out.protocol = node.protocol().name;
+  out.view = node.state().views.published() != nullptr ? node.state().views.published() : node.state().views.first();
+  out.change = node.last_change();
+  out.worker_count = node.workers();
+  for (int w = 0; w < node.workers(); ++w) {
+    const TxnWorker* const engine = node.engine(WorkerId(static_cast<uint8_t>(w)));
+    const WorkerFigures of_one = engine->figures();
+    out.workers.counters.add(of_one.counters);
+    out.workers.in_flight += of_one.in_flight;
+    out.latency_ns.merge(engine->acks().latency_ns());
+  }
+  const Options& options = node.spec().options;
+  out.in_flight_max = uint64_t{options.limits.inflight} * static_cast<uint64_t>(node.workers());
+  const Figures::Roles roles = out.roles();
+  const uint64_t held = roles.primary + roles.backup + roles.filling;
+  for (size_t t = 0; t < node.tables().count(); ++t) {
+    const Table& table = *node.table(TableId(static_cast<uint16_t>(t)));
+    out.records += table.records();
+    out.records_max += table.records_max() * held;
+    out.memory_bytes += table.memory_bytes();
+    out.memory_bytes_max += table.memory_bytes_max();
+  }
+  return out;
+}
+
+nlohmann::json status_json(const Figures& figures) {
+  nlohmann::json status;
+  status["cluster"] = figures.cluster;
+  status["node"] = figures.node.value;
+  status["pid"] = getpid();
+  status["fabric"] = figures.fabric;
+  status["membership"] = figures.membership;
+  status["protocol"] = figures.protocol;
+  status["whole"] = figures.whole;
+  status["stopped"] = figures.stopped;
+  status["cut_off_ms"] = figures.cut_off_ns == 0 ? 0 : std::max<uint64_t>(figures.cut_off_ns / 1'000'000, 1);
+  status["suspects"] = nlohmann::json::array();
+  for_each_node(figures.suspects, [&](NodeId node) { status["suspects"].push_back(node.value); });
+  const ViewChange& change = figures.change;
+  status["change"] = {{"epoch", change.epoch},
+                      {"open", change.open},
+                      {"adopted_ns", change.adopted_ns},
+                      {"active_ns", change.active_ns},
+                      {"told_ns", change.told_ns}};
+  const Counters& counters = figures.workers.counters;
+  nlohmann::json aborts = nlohmann::json::object();
+  for (int code = 1; code <= static_cast<int>(kLastReason); ++code) {
+    if (counters.aborts_by_code[code] == 0) continue;
+    aborts[std::string(code_name(static_cast<Code>(code)))] = counters.aborts_by_code[code];
+  }
+  uint64_t swaps = counters.own_swaps;
+  for (const uint64_t of_phase : counters.phase_swaps) swaps += of_phase;
+  const auto us = [&](double q) { return rounded(static_cast<double>(figures.latency_ns.quantile(q)) / 1000); };
+  status["figures"] = {{"committed", counters.committed},
+                       {"aborted", counters.aborted},
+                       {"rejected", counters.rejected},
+                       {"unknown", counters.unknown},
+                       {"aborts", aborts},
+                       {"swaps", swaps},  // CAS verbs
+                       {"latency_us", {{"p50", us(0.5)}, {"p90", us(0.9)}, {"p99", us(0.99)}, {"p999", us(0.999)}}},
+                       {"in_flight", figures.workers.in_flight},
+                       {"in_flight_max", figures.in_flight_max},
+                       {"clients", figures.clients},
+                       {"clients_max", figures.clients_max},
+                       {"commands", figures.commands},
+                       {"clients_output_bytes", figures.clients_output_bytes},
+                       {"clients_input_bytes", figures.clients_input_bytes},
+                       {"clients_unauthenticated", figures.clients_strangers},
+                       {"wrong_passwords", figures.wrong_passwords},
+                       {"turns_too_long", figures.turns_too_long},
+                       {"turn_longest_us", figures.turn_longest_ns / 1000},
+                       {"records", figures.records},
+                       {"records_max", figures.records_max},
+                       {"memory_bytes", figures.memory_bytes},
+                       {"memory_bytes_max", figures.memory_bytes_max}};
+  status["view"] = nlohmann::json::parse(to_json(*figures.view));
+  return status;
+}
+
+nlohmann::json sample_of(const Figures& before, const Figures& now, double seconds) {
+  const Counters& a = before.workers.counters;
+  const Counters& b = now.workers.counters;
+  const auto rate = [&](uint64_t from, uint64_t to) {
+    return seconds <= 0 ? 0.0 : rounded(static_cast<double>(to - from) / seconds);
+  };
+  Histogram latency = now.latency_ns;
+  latency.subtract(before.latency_ns);
+  const auto us = [&](double q) { return rounded(static_cast<double>(latency.quantile(q)) / 1000); };
+  nlohmann::json out = {
+      {"pid", getpid()},
+      {"epoch", now.view->epoch.value},
+      {"committed_s", rate(a.committed, b.committed)},
+      {"aborted_s", rate(a.aborted, b.aborted)},
+      {"rejected_s", rate(a.rejected, b.rejected)},
+      {"p50_us", us(0.5)},
+      {"p90_us", us(0.9)},
+      {"p99_us", us(0.99)},
+      {"p999_us", us(0.999)},
+      {"packet_messages", rounded(ratio(b.messages_sent - a.messages_sent, b.packets_sent - a.packets_sent))},
+      {"table_batch", rounded(ratio(b.table_batched - a.table_batched, b.table_batches - a.table_batches))},
+      {"in_flight", now.workers.in_flight},
+      {"in_flight_max", now.in_flight_max},
+      {"records", now.records},
+      {"records_max", now.records_max},
+      {"memory_bytes", now.memory_bytes},
+      {"memory_bytes_max", now.memory_bytes_max},
+      {"resident_bytes", process_figures().resident_bytes},
+  };
+  const uint64_t commits = b.commits_counted - a.commits_counted;
+  out["round_trips"] = rounded(ratio(b.commit_round_trips - a.commit_round_trips, commits));
+  for (size_t p = 0; p < kPhaseNames.size(); ++p) {
+    const std::string phase(kPhaseNames[p]);
+    out["rt_" + phase] = rounded(ratio(b.phase_round_trips[p] - a.phase_round_trips[p], commits));
+    out["msg_" + phase] = rounded(ratio(b.phase_messages[p] - a.phase_messages[p], commits));
+  }
+  out["aborts"] = nlohmann::json::object();
+  for (int code = 1; code <= static_cast<int>(kLastReason); ++code) {
+    const double per_s = rate(a.aborts_by_code[code], b.aborts_by_code[code]);
+    if (per_s > 0) out["aborts"][std::string(code_name(static_cast<Code>(code)))] = per_s;
+  }
+  return out;
+}
+
+nlohmann::json checked_sample(const nlohmann::json& sample) {
+  nlohmann::json out;
+  if (!sample.is_object()) return out;
+  out = nlohmann::json::object();
+  for (const std::string_view key : kSampleKeys) {
+    const auto at = sample.find(key);
+    if (at != sample.end() && at->is_number()) out[std::string(key)] = *at;
+  }
+  out["aborts"] = nlohmann::json::object();
+  const auto aborts = sample.find("aborts");
+  if (aborts == sample.end() || !aborts->is_object()) return out;
+  for (const auto& [reason, rate] : aborts->items()) {
+    if (out["aborts"].size() >= kReasonsMax || reason.size() > kReasonBytesMax || !rate.is_number()) continue;
+    out["aborts"][reason] = rate;
+  }
+  return out;
+}
+
+}  // namespace weft

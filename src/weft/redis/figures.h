@@ -1,0 +1,92 @@
+// The figures of a node: the one source of what WEFT STATUS, /status and /metrics say. They are gathered from what
+// workers put out for others (txn/worker_figures.h) and from atomic counters, so that nobody is disturbed: any thread
+// may gather.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "weft/base/event_log.h"
+#include "weft/base/histogram.h"
+#include "weft/member/view.h"
+#include "weft/txn/change.h"
+#include "weft/txn/node.h"
+#include "weft/txn/worker_figures.h"
+
+namespace weft {
+
+// What is said of the phases of a transaction, by Phase.
+inline constexpr std::array<std::string_view, 5> kPhaseNames = {"execute", "lock", "validate", "replicate", "unlock"};
+
+// Reasons of aborts and rejections, as metrics count them: those that a transaction can have.
+inline constexpr Code kLastReason = Code::kPeerLost;
+
+// Of this process, as the kernel has it.
+struct ProcessFigures {
+  uint64_t resident_bytes = 0;
+  double cpu_seconds = 0;
+  uint64_t open_files = 0;
+  uint64_t open_files_max = 0;
+};
+ProcessFigures process_figures();
+uint64_t resident_bytes();  // alone, which takes little
+
+struct Figures {
+  std::string cluster;
+  NodeId node;
+  std::string fabric;                // the one really in use
+  std::string protocol;              // a row of `weft protocols`
+  std::string membership;            // its state
+  std::string stopped;               // what the node waits for; empty if nothing
+  bool whole = false;                // and in touch with all members
+  uint64_t cut_off_ns = 0;           // it has had no lease for so long: it tells nobody that something is current
+  uint64_t suspects = 0;             // bit n: node n is a member, and was silent for too long
+  std::shared_ptr<const View> view;  // never nullptr
+  ViewChange change;
+
+  WorkerFigures workers;  // all of them together
+  int worker_count = 0;
+  uint64_t in_flight_max = 0;
+  Histogram latency_ns;
+  uint64_t clients = 0, clients_max = 0;
+  uint64_t commands = 0;  // of clients
+  uint64_t clients_output_bytes = 0, clients_input_bytes = 0;
+  uint64_t turns_too_long = 0, turn_longest_ns = 0;
+  uint64_t clients_strangers = 0;  // not let in yet
+  uint64_t clients_late = 0, clients_idle = 0, clients_evicted = 0, clients_refused = 0;
+  uint64_t wrong_passwords = 0;
+  uint64_t records = 0, records_max = 0;
+  uint64_t memory_bytes = 0, memory_bytes_max = 0;
+
+  // Partitions of this node, by what it is to them.
+  struct Roles {
+    uint64_t primary = 0, backup = 0, filling = 0;
+  };
+  Roles roles() const;
+};
+
+// All that the node knows by itself; who asks fills in the rest.
+Figures figures_of(const Node& node);
+
+// The first part of WEFT STATUS and of /status.
+nlohmann::json status_json(const Figures& figures);
+
+// What one node says of its last second, to people and to the other nodes: rates and levels, by name. The rows of
+// kSampleKeys; `aborts` is an object from reason to rate.
+inline constexpr std::array<std::string_view, 30> kSampleKeys = {
+    "at_ms",         "pid",        "epoch",        "committed_s",   "aborted_s",        "rejected_s",
+    "p50_us",        "p90_us",     "p99_us",       "p999_us",       "packet_messages",  "table_batch",
+    "round_trips",   "rt_execute", "rt_lock",      "rt_validate",   "rt_replicate",     "rt_unlock",
+    "msg_execute",   "msg_lock",   "msg_validate", "msg_replicate", "msg_unlock",       "in_flight",
+    "in_flight_max", "records",    "records_max",  "memory_bytes",  "memory_bytes_max", "resident_bytes"};
+
+nlohmann::json sample_of(const Figures& before, const Figures& now, double seconds);
+// A sample that came from elsewhere: its rows that are numbers, and nothing else. Not an object: nothing.
+nlohmann::json checked_sample(const nlohmann::json& sample);
+
+}  // namespace weft

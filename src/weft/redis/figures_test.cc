@@ -1,0 +1,81 @@
+#include "weft/redis/figures.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "weft/member/view_json.h"
+
+namespace weft {
+namespace {
+
+Figures of_node_two() {
+  Figures out;
+  out.node = NodeId(2);
+  out.view = std::make_shared<const View>(make_view(3, 3, 3));
+  return out;
+}
+
+TEST(Figures, Roles) {
+  Figures figures = of_node_two();
+  EXPECT_EQ(figures.roles().primary, 1U);
+  EXPECT_EQ(figures.roles().backup, 2U);
+  EXPECT_EQ(figures.roles().filling, 0U);
+  const Result<View> without = without_members(*figures.view, 1U << 2);
+  ASSERT_TRUE(without);
+  Member back;
+  back.node = NodeId(2);
+  figures.view = std::make_shared<const View>(with_member(*without, back));
+  EXPECT_EQ(figures.roles().primary, 0U);
+  EXPECT_EQ(figures.roles().backup, 0U);
+  EXPECT_EQ(figures.roles().filling, 3U);
+}
+
+TEST(Figures, ASampleIsWhatHappenedSince) {
+  const Figures before = of_node_two();
+  Figures now = of_node_two();
+  Counters& c = now.workers.counters;
+  c.committed = c.commits_counted = 1000;
+  c.commit_round_trips = 3000;
+  c.aborted = 10;
+  c.aborts_by_code[static_cast<int>(Code::kLocked)] = 10;
+  c.packets_sent = 100;
+  c.messages_sent = 1250;
+  c.phase_round_trips[1] = 1000;
+  c.phase_messages[1] = 4000;
+  for (int i = 0; i < 1000; ++i) now.latency_ns.record(80'000);
+  const nlohmann::json sample = sample_of(before, now, 2.0);
+  EXPECT_EQ(sample["committed_s"], 500);
+  EXPECT_EQ(sample["aborted_s"], 5);
+  EXPECT_EQ(sample["aborts"], (nlohmann::json{{"locked", 5}}));
+  EXPECT_EQ(sample["packet_messages"], 12.5);
+  EXPECT_EQ(sample["round_trips"], 3);
+  EXPECT_EQ(sample["rt_lock"], 1);
+  EXPECT_EQ(sample["msg_lock"], 4);
+  EXPECT_EQ(sample["table_batch"], 0);
+  EXPECT_NEAR(sample["p50_us"].get<double>(), 80, 2);
+  const nlohmann::json idle = sample_of(now, now, 1.0);
+  EXPECT_EQ(idle["committed_s"], 0);
+  EXPECT_EQ(idle["p99_us"], 0);
+}
+
+// What a node says of itself is what others take of it.
+TEST(Figures, EveryKeyOfASampleIsKnown) {
+  const Figures figures = of_node_two();
+  nlohmann::json sample = sample_of(figures, figures, 1.0);
+  sample["at_ms"] = 1;
+  EXPECT_EQ(checked_sample(sample), sample);
+  EXPECT_EQ(sample.size(), kSampleKeys.size() + 1);  // and the aborts
+  EXPECT_TRUE(checked_sample(nlohmann::json::array()).is_null());
+}
+
+TEST(Figures, Status) {
+  const nlohmann::json status = status_json(of_node_two());
+  EXPECT_EQ(status["node"], 2);
+  EXPECT_EQ(status["figures"]["committed"], 0);
+  EXPECT_EQ(status["view"], nlohmann::json::parse(to_json(*of_node_two().view)));
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,112 @@
+// Deleting keys soon after their deadline: those that clients of this worker wrote, and that the sweeper has seen
+// (deadlines.h). Each worker looks for itself. Whoever is primary of a key deletes it when it is due; another replica,
+// or the node that wrote it, a moment later, if the primary did not know. Either way by a transaction that commits only
+// if the key still is as it was read.
+//
+// Looking takes a quarter of the worker's time at most, and a part of a turn at a time.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "weft/redis/front.h"
+
+namespace weft {
+
+namespace {
+
+constexpr uint64_t kTickNs = 100'000'000;
+constexpr uint64_t kCellsNs = 100'000;  // in one turn
+constexpr uint64_t kPausesOfALook = 3;  // as long as the look itself
+constexpr size_t kScanCells = 1 << 15;  // in one turn
+constexpr int64_t kGraceMs = 300;       // for the primary
+constexpr int64_t kAgainMs = 1000;      // after a delete that failed
+constexpr size_t kFarKeys = 1024;       // in one tick
+constexpr size_t kCellBytes = size_t{1} << 20;
+
+struct Seen {
+  const Table* table;
+  const View* view;
+  NodeId self;
+  int64_t now_ms;
+  Deadlines::Hashes hashes;
+  int64_t earliest_ms;
+  std::vector<std::string>* expired;
+};
+
+void look_at_record(void* context, ByteView key, ByteView value, Word) {
+  auto* seen = static_cast<Seen*>(context);
+  const int64_t deadline_ms = parse_value(as_text(value)).deadline_ms;
+  if (deadline_ms == kNoDeadline) return;
+  const HashedKey hashed = seen->table->hashed(key);
+  if (hashed.hash < seen->hashes.first || hashed.hash > seen->hashes.last) return;
+  const Placement& placement = seen->view->placement(hashed.partition);
+  const int64_t ours_ms = deadline_ms + (placement.primary() == seen->self ? 0 : kGraceMs);
+  if (ours_ms > seen->now_ms) {
+    seen->earliest_ms = std::min(seen->earliest_ms, ours_ms);
+  } else {
+    seen->expired->emplace_back(as_text(key));
+  }
+}
+
+}  // namespace
+
+void Front::note_deadline(std::string_view key, int64_t deadline_ms) {
+  const HashedKey hashed = table().hashed(as_bytes(key));
+  const bool here = engine_->view().placement(hashed.partition).held_by(engine_->context().self);
+  here ? deadlines_.note(hashed.hash, deadline_ms) : deadlines_.note_far(key, deadline_ms, wall_us() / 1000);
+}
+
+// The records of one cell, all of them in a table whose index has grown no more than once since.
+void Front::look_at_cell(size_t cell, std::vector<std::string>* expired) {
+  const int64_t now_ms = wall_us() / 1000;
+  const auto bins = static_cast<int>(table().index_place().bins / deadlines_.cells() + 1);
+  Seen seen{&table(), &engine_->view(), engine_->context().self, now_ms, deadlines_.hashes(cell), INT64_MAX, expired};
+  uint64_t cursor = seen.hashes.first;
+  do {
+    cursor = table().visit_some(cursor, bins, kCellBytes, look_at_record, &seen);
+  } while (cursor != 0 && cursor <= seen.hashes.last);
+  deadlines_.looked_at(cell, seen.earliest_ms, now_ms);
+}
+
+Task<void> Front::delete_all(std::vector<std::string> keys) {
+  const size_t together = std::min<size_t>(kExpiredTogether, engine_->context().limits.txn_keys_max);
+  for (size_t i = 0; i < keys.size(); i += together) {
+    const std::span<const std::string> some = std::span(keys).subspan(i, std::min(together, keys.size() - i));
+    size_t deleted = 0;
+    const auto body = [&](Txn& txn) { return delete_expired(txn, some, &deleted); };
+    Task<Outcome> running = session_.run({}, body);
+    const Outcome outcome = co_await running;
+    if (outcome.committed()) {
+      stats_->expired_keys.add(deleted);
+      continue;
+    }
+    const int64_t again_ms = wall_us() / 1000 + kAgainMs;
+    for (const std::string& key : some) note_deadline(key, again_ms);
+  }
+}
+
+Task<void> Front::expire_due() {
+  while (!engine_->context().views.removed()) {
+    co_await session_.sleep_ns(kTickNs);
+    if (!engine_->active()) continue;
+    std::vector<std::string> expired = deadlines_.take_far(wall_us() / 1000 - kGraceMs, kFarKeys);
+    size_t next = deadlines_.due(wall_us() / 1000) ? 0 : deadlines_.cells();
+    if (next == 0) deadlines_.begin_round();
+    do {
+      const uint64_t began_ns = engine_->context().worker->clock_ns();
+      const size_t end = std::min(next + kScanCells, deadlines_.cells());
+      uint64_t took_ns = 0;
+      while (next < end && took_ns < kCellsNs && expired.size() < kExpiredTogether) {
+        next = deadlines_.next_due(next, end, wall_us() / 1000);
+        if (next < end) look_at_cell(next++, &expired);
+        took_ns = engine_->context().worker->clock_ns() - began_ns;
+      }
+      Task<void> deleting = delete_all(std::exchange(expired, {}));
+      co_await deleting;
+      if (next < deadlines_.cells()) co_await session_.sleep_ns(took_ns * kPausesOfALook + 1);
+    } while (next < deadlines_.cells() && engine_->active());
+    if (next < deadlines_.cells()) deadlines_.cut_round();
+  }
+}
+
+}  // namespace weft

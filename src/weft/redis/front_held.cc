@@ -1,0 +1,142 @@
+// What clients make a worker hold in memory, and its limits.
+//
+// Counted is what is really there, buffers with the room in them, of every connection that is not lost already, beyond
+// the little that each may keep; and at every turn, so that a limit is passed by no more than one turn's work and one
+// reply. Who holds most goes first, and nobody else: what it held is free at once, but for what a transaction under way
+// still looks at.
+#include <algorithm>
+#include <string>
+
+#include "weft/redis/front.h"
+
+namespace weft {
+
+namespace {
+
+constexpr size_t kReaderKeptBytes = 64 << 10;  // of one that is in use, and has nothing in it
+
+size_t beyond(size_t bytes, size_t kept) { return bytes > kept ? bytes - kept : 0; }
+
+}  // namespace
+
+void Front::shrink_if_idle(Client& client) const {
+  if (session_.now_ns() < client.shrinks_ns) return;
+  client.shrinks_ns = client.output.empty() ? UINT64_MAX : session_.now_ns() + kIdleNs;
+  client.reader.shrink();
+  if (client.output.empty()) client.output.drop();
+  std::string().swap(client.reply);
+  client.batch.shrink();
+  client.queued.shrink();
+}
+
+size_t Front::buffer_bytes() const {
+  size_t bytes = 0;
+  for (const Client& client : clients_) {
+    bytes += client.reader.memory_bytes() + client.output.memory_bytes() + client.reply.capacity();
+  }
+  return bytes;
+}
+
+size_t Client::output_memory() const {
+  return beyond(output.memory_bytes(), ClientOutput::kKeptBytes) + beyond(reply.capacity(), ClientOutput::kKeptBytes) +
+         (monitors ? monitored.capacity() : 0);
+}
+
+size_t Client::input_memory() const {
+  size_t bytes = beyond(reader.memory_bytes(), kReaderKeptBytes) + queued.memory_bytes();
+  for (const WatchedKey& key : watched) bytes += sizeof key + key.key.capacity();
+  return bytes;
+}
+
+void Front::count_held(Client& client) {
+  if (client.dead) client.output.drop();
+  if (!client.work.running() && client.reader.idle() && client.reader.memory_bytes() > kReaderKeptBytes) {
+    client.reader.shrink();
+  }
+  const size_t output = client.dead ? 0 : client.output_memory();
+  const size_t input = client.dead ? 0 : client.input_memory();
+  held_output_ += output - client.counted_output;
+  held_input_ += input - client.counted_input;
+  client.counted_output = output;
+  client.counted_input = input;
+}
+
+void Front::forget_held(Client& client) {
+  held_output_ -= std::exchange(client.counted_output, 0);
+  held_input_ -= std::exchange(client.counted_input, 0);
+}
+
+// True if somebody had to go.
+bool Front::keep_limits() {
+  FrontShared::Counted& counted = shared_->counted[engine_->context().id.value];
+  counted.output_bytes.store(held_output_, std::memory_order_relaxed);
+  counted.input_bytes.store(held_input_, std::memory_order_relaxed);
+  const auto workers = static_cast<size_t>(engine_->node()->workers());
+  bool some = false;
+  while (held_output_ > options_.output_total_bytes / workers) {
+    Client* const most = who_holds_most(&Client::counted_output);
+    if (most == nullptr) break;
+    close_for_output(*most);
+    some = true;
+  }
+  while (held_input_ > options_.input_total_bytes / workers) {
+    Client* const most = who_holds_most(&Client::counted_input);
+    if (most == nullptr || most->closing) break;
+    close_for_input(*most);
+    some = true;
+  }
+  return some;
+}
+
+Client* Front::who_holds_most(size_t Client::*counted) {
+  Client* most = nullptr;
+  for (Client& client : clients_) {
+    if (client.dead || client.*counted == 0) continue;
+    if (most == nullptr || client.*counted > most->*counted) most = &client;
+  }
+  return most;
+}
+
+void Front::say_closed(const Client& client, const char* why, uint64_t limit, uint64_t held, uint64_t its_own) const {
+  if (EventLog* const events = engine_->context().events) {
+    events->emit(
+        Level::kWarn, "client_closed",
+        {{"client", client.address}, {"why", why}, {"limit", limit}, {"held_bytes", held}, {"its_own_bytes", its_own}});
+  }
+}
+
+// In the middle of a reply there is no place for an error, and who does not read does not hear it: the log has it.
+void Front::close_for_output(Client& client) {
+  say_closed(client, "client.output_total_bytes: answers that clients have not read", options_.output_total_bytes,
+             held_output_, client.counted_output);
+  if (!client.output.begun()) {
+    const std::string text = "-ERR clients do not read their answers: client.output_total_bytes is " +
+                             std::to_string(options_.output_total_bytes) + "\r\n";
+    static_cast<void>(client.stream.send(text.data(), text.size()));
+  }
+  lose(client);
+}
+
+void Front::close_for_input(Client& client) {
+  say_closed(client, "client.input_total_bytes: commands that are not complete yet", options_.input_total_bytes,
+             held_input_, client.counted_input);
+  if (client.work.running()) return lose(client);
+  client.end_multi();
+  client.queued.shrink();
+  client.reader = RespReader(options_.resp);
+  client.fed = false;
+  refuse(client, "ERR clients have sent too much of commands that are not complete: client.input_total_bytes is " +
+                     std::to_string(options_.input_total_bytes));
+  count_held(client);
+  wake(client);
+}
+
+// At once. What it has under way is given up when it comes to its next command.
+void Front::lose(Client& client) {
+  client.dead = client.lost = true;
+  std::string().swap(client.reply);
+  count_held(client);
+  wake(client);
+}
+
+}  // namespace weft

@@ -1,0 +1,121 @@
+// What is noted of commands that ran: INFO's figures, the slow log and monitors. And what CONFIG SET has changed.
+//
+// How long a command took, for the slow log, is from when its turn came until it is answered: with the time that its
+// transaction waited for others and for other nodes. Commands that ran together took as long as they did together.
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "weft/redis/front.h"
+
+namespace weft {
+
+FrontOptions LiveOptions::read(uint64_t* version) const {
+  const std::scoped_lock lock(mutex_);
+  if (version != nullptr) *version = this->version();
+  return options_;
+}
+
+void Front::note_errors(Client& client) {
+  for (const auto& [command, word] : client.errors.seen) stats_->errors[error_place(word)].add(1);
+  client.errors.seen.clear();
+}
+
+// Before it ran.
+void Front::note_rejected(Arguments arguments) {
+  if (const Command* const command = find_command(arguments)) stats_->rows[command->id].rejected.add(1);
+}
+
+// One that is not about data.
+void Front::note_call(Client& client, const Command& command, Arguments arguments) {
+  CommandStats::Row& row = stats_->rows[command.id];
+  row.calls.add(1);
+  if (!client.errors.seen.empty()) row.failed.add(1);
+  const uint64_t ns = took_ns(client);
+  const bool is_slow = slow(ns) && std::string_view(command.name) != "exec";  // what it ran is there
+  if (monitored_ || is_slow) show(client, command, arguments, is_slow ? ns : UINT64_MAX);
+}
+
+// In a transaction. Of an EXEC that did not commit nothing has happened; the error is that of EXEC.
+void Front::note_ran(const Part& part, const Outcome& outcome) {
+  Client& client = *part.client;
+  const uint64_t ns = took_ns(client);
+  client.began_ns = turns_.now_ns();
+  if (part.exec && !outcome.committed()) return;
+  const bool full = outcome.code == Code::kTableFull;
+  const size_t end = part.first + part.count;
+  const auto row = [&](size_t i) -> CommandStats::Row& { return stats_->rows[part.list->command(i).id]; };
+  for (size_t i = part.first; i < end && !full; ++i) row(i).calls.add(1);
+  if (!outcome.committed()) {
+    for (size_t i = part.first; i < end; ++i) (full ? row(i).rejected : row(i).failed).add(1);
+  } else {
+    for (const auto& [i, word] : client.reply_errors.seen) {
+      stats_->errors[error_place(word)].add(1);
+      row(i).failed.add(1);
+    }
+  }
+  if (full || (!monitored_ && !slow(ns))) return;
+  for (size_t i = part.first; i < end; ++i) {
+    show(client, part.list->command(i), part.list->arguments(i), slow(ns) ? ns : UINT64_MAX);
+  }
+}
+
+// To whom it concerns; `ns` is UINT64_MAX if it was not slow.
+void Front::show(Client& client, const Command& command, Arguments arguments, uint64_t ns) {
+  constexpr int64_t kSecondUs = 1'000'000;
+  constexpr uint64_t kShowNs = 500;
+  constexpr uint64_t kShownByteNs = 2;
+  const int64_t now_us = wall_us();
+  const size_t before = shown_.size();
+  if (monitored_ && (command.flags & kAdmin) == 0) {
+    append_monitored(&shown_, command, arguments, client.address, now_us);
+  }
+  turns_.charge(client.share, kShowNs + kShownByteNs * (shown_.size() - before), "showing a command");
+  if (ns == UINT64_MAX) return;
+  shared_->slowlog.add(
+      {0, now_us / kSecondUs, ns / 1000, slowlog_arguments(command, arguments), client.address, client.name},
+      options_.slowlog_length);
+}
+
+bool Front::begin_monitor(Client& client) {
+  if (!shared_->monitors.begin(engine_->context().id)) return false;
+  client.monitors = monitored_ = true;
+  monitors_.push_back(&client);
+  shared_->live.touch();
+  return true;
+}
+
+void Front::end_monitor(Client& client) {
+  if (!client.monitors) return;
+  client.monitors = false;
+  std::string().swap(client.monitored);
+  std::erase(monitors_, &client);
+  if (monitors_.empty()) feeds_ns_ = UINT64_MAX;
+  shared_->monitors.end(engine_->context().id);
+  shared_->live.touch();
+}
+
+// Between two answers of theirs: never in the middle of one.
+void Front::feed_monitors() {
+  const WorkerId self = engine_->context().id;
+  if (!shown_.empty()) shared_->monitors.leave(self, shown_);
+  const bool whole = monitors_.empty() || shared_->monitors.take(self, &shown_);
+  for (Client* const client : monitors_) {
+    if (client->dead || client->closing) continue;
+    client->monitored += shown_;
+    if (!client->work.running() && !client->monitored.empty()) {
+      client->output.last().append(client->monitored);
+      ClientOutput::clear(client->monitored);
+      wake(*client);
+    }
+    const size_t held = client->unread_bytes() + client->monitored.size();
+    if (whole && held <= options_.output_held_bytes) continue;
+    say_closed(*client, "client.output_held_bytes: a monitor that does not read what it asked for",
+               options_.output_held_bytes, held_output_, held);
+    lose(*client);
+  }
+  ClientOutput::clear(shown_);
+  if (!monitors_.empty()) feeds_ns_ = session_.now_ns() + Monitors::kLookNs;
+}
+
+}  // namespace weft

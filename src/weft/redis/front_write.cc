@@ -1,0 +1,144 @@
+// Writing answers, and the end of a connection and of a turn.
+#include <algorithm>
+#include <string_view>
+
+#include "weft/redis/front.h"
+
+namespace weft {
+
+namespace {
+
+constexpr uint64_t kTooLong = 20;              // a turn of so many times its budget is worth a word
+constexpr uint64_t kSaidNs = 1'000'000'000;    // between two of them
+constexpr uint64_t kGatherNs = 5'000'000;      // answers wait for those behind them
+constexpr uint64_t kLingerNs = 1'000'000'000;  // for a client to hear why its connection ends
+constexpr size_t kWriteBytes = 256 << 10;      // to one client at a time. The same each time: TLS asks for that
+constexpr size_t kTurnBytes = 1 << 20;         // to all; then only those go on that have little to write
+constexpr size_t kSmallBytes = 16 << 10;
+
+}  // namespace
+
+bool Front::flush() {
+  bool busy = false;
+  if (monitored_) feed_monitors();
+  gathered_ns_ = UINT64_MAX;
+  size_t written = 0;
+  Client* first_left = nullptr;  // who was passed over, since enough was written
+  const auto rests = [&](Client* client) {
+    const bool can_write = !client->output.empty() && client->writable && !client->dead && !held_back(*client);
+    const bool enough = written >= kTurnBytes && client->output.bytes() > kSmallBytes;
+    if (can_write && enough) {
+      busy = true;
+      if (first_left == nullptr) first_left = client;
+    } else if (can_write && !gathers(*client)) {
+      const size_t before = client->output.bytes();
+      busy |= write_some(*client);
+      written += before - client->output.bytes();
+    }
+    count_held(*client);
+    const bool writes_more = !client->output.empty() && client->writable && !held_back(*client);
+    if (client->work.running()) {
+      // A transaction that runs for a client that went away runs to its end.
+      if (!client->reads_again || client->dead) return false;
+      client->awake = writes_more || !too_much_unread(*client);
+      return !client->awake;
+    }
+    if (client->dead || (client->closing && client->output.empty() && !goes_on_lingering(*client))) {
+      forget_held(*client);
+      no_stranger(*client);
+      end_monitor(*client);
+      clients_.erase(client->place);
+      --shared_->clients;
+      return true;
+    }
+    // Else the socket says when there is something to do.
+    const bool goes_on = (client->readable || client->fed) && !too_much_unread(*client) && !client->waits();
+    client->awake = writes_more || goes_on;
+    return !client->awake;
+  };
+  std::erase_if(awake_, rests);
+  if (first_left != nullptr) {
+    const auto at = std::find(awake_.begin(), awake_.end(), first_left);
+    if (at != awake_.end()) std::rotate(awake_.begin(), at, awake_.end());
+  }
+  if (turns_.spent_ns() != 0) end_turn();
+  busy |= keep_limits();
+  return busy;
+}
+
+// By the clock, from the turn's begin until here: a process that had to wait for a core counts as well, and `took_us`
+// far above `estimated_us` says so.
+void Front::end_turn() {
+  FrontShared::Counted& counted = shared_->counted[engine_->context().id.value];
+  const uint64_t now_ns = engine_->context().worker->clock_ns();
+  const uint64_t took_ns = now_ns - session_.now_ns();
+  times_.end(took_ns, *stats_);
+  if (took_ns > counted.turn_longest_ns.load(std::memory_order_relaxed)) {
+    counted.turn_longest_ns.store(took_ns, std::memory_order_relaxed);
+  }
+  if (took_ns < kTooLong * turns_.budget_ns()) return;
+  counted.turns_too_long.store(counted.turns_too_long.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  EventLog* const events = engine_->context().events;
+  if (events == nullptr || (said_ns_ != 0 && now_ns < said_ns_ + kSaidNs)) return;
+  said_ns_ = now_ns;
+  const Turns::Longest& longest = turns_.longest();
+  events->emit(Level::kWarn, "turn_too_long",
+               {{"took_us", took_ns / 1000},
+                {"budget_us", options_.turn_us},
+                {"estimated_us", turns_.spent_ns() / 1000},
+                {"command", longest.what.empty() ? "none" : longest.what},
+                {"command_took_us", longest.took_ns / 1000},
+                {"command_estimated_us", longest.estimated_ns / 1000}});
+}
+
+// While more commands of a client run, their answers and those before them leave together, if that does not take long:
+// a system call is what an answer costs most.
+bool Front::gathers(Client& client) {
+  if (!client.work.running() || too_much_unread(client)) return false;
+  if (client.gathers_until_ns == 0) client.gathers_until_ns = session_.now_ns() + kGatherNs;
+  if (session_.now_ns() >= client.gathers_until_ns) return false;
+  gathered_ns_ = std::min(gathered_ns_, client.gathers_until_ns);
+  return true;
+}
+
+// A socket that is closed while something comes takes back what was sent and not yet taken: the error that says why. So
+// who may still be sending is listened to for a while.
+bool Front::goes_on_lingering(Client& client) {
+  constexpr int kReads = 16;
+  char unwanted[4096];
+  if (!client.refused || client.stream.encrypted()) return false;
+  if (!client.lingers) {
+    client.lingers = true;
+    client.lingers_until_ns = session_.now_ns() + kLingerNs;
+    look_by(client.lingers_until_ns);
+    client.stream.end();
+  }
+  if (session_.now_ns() >= client.lingers_until_ns) return false;
+  for (int i = 0; i < kReads; ++i) {
+    const std::optional<size_t> n = client.stream.receive(unwanted, sizeof unwanted);
+    if (!n) return false;
+    client.readable = *n > 0;
+    if (*n == 0) break;
+  }
+  return true;
+}
+
+// False: the client does not take any more now; the socket says when it does.
+bool Front::write_some(Client& client) {
+  const std::string_view first = client.output.first();
+  const std::optional<size_t> n = client.stream.send(first.data(), std::min(first.size(), kWriteBytes));
+  if (!n) client.dead = true;
+  if (!n || *n == 0) {
+    client.writable = false;  // until the socket says so
+    return client.dead;
+  }
+  client.output.wrote(*n);
+  client.waits_until_ns = 0;
+  client.active_ns = session_.now_ns();
+  stats_->written_bytes.add(*n);
+  client.ahead = client.batch.size();  // it reads, if slowly
+  if (client.output.empty()) client.gathers_until_ns = 0;
+  return true;
+}
+
+}  // namespace weft

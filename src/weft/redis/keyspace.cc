@@ -1,0 +1,66 @@
+#include "weft/redis/keyspace.h"
+
+#include "weft/base/marks.h"
+#include "weft/redis/front.h"
+
+namespace weft {
+
+Keyspace::Found Keyspace::find(std::string_view key) {
+  const Found found = find_any(key);
+  if (counts_) ++(found.exists ? hits_ : misses_);
+  return found;
+}
+
+Keyspace::Found Keyspace::find_any(std::string_view key) {
+  Found found;
+  const Value value = txn_->value(txn_->start_get(table_, key));
+  if (value.code != Code::kOk) {
+    note(value.code);
+    return found;
+  }
+  if (!value.found) return found;
+  static_cast<StoredValue&>(found) = parse_value(value.bytes);
+  found.exists = found.deadline_ms == kNoDeadline || found.deadline_ms > now_ms();
+  if (!found.exists) {
+    WEFT_MARK_OUTSIDE("an expired key is found");
+    erase(key);
+    return {};
+  }
+  return found;
+}
+
+size_t Keyspace::bytes_of(std::string_view key) const {
+  const Value value = txn_->value(txn_->start_get(table_, key));
+  return value.found ? parse_value(value.bytes).bytes.size() : 0;
+}
+
+bool Keyspace::find_string(std::string_view key, Found* found, RespWriter& reply) {
+  *found = find(key);
+  if (!found->exists || found->type == ValueType::kString) return true;
+  reply.error("WRONGTYPE Operation against a key holding the wrong kind of value");
+  return false;
+}
+
+bool Keyspace::fits(uint64_t bytes, RespWriter& reply) const {
+  if (bytes <= string_bytes_max_) return true;
+  reply.error("ERR string exceeds maximum allowed size: store.value_bytes_max is " + std::to_string(string_bytes_max_) +
+              ", asked for " + std::to_string(bytes));
+  return false;
+}
+
+bool Keyspace::put(std::string_view key, std::string_view bytes, int64_t deadline_ms, RespWriter& reply) {
+  if (!fits(bytes.size(), reply)) return false;
+  put(key, StoredValue{ValueType::kString, deadline_ms, bytes});
+  return true;
+}
+
+void Keyspace::put(std::string_view key, const StoredValue& value) {
+  add_work(2 * bytes_ns(value.bytes.size()));  // into the scratch, and from there
+  store_value(*scratch_, value.type, value.deadline_ms, value.bytes);
+  note(txn_->put(table_, key, *scratch_));
+  if (value.deadline_ms != kNoDeadline && front_ != nullptr) front_->note_deadline(key, value.deadline_ms);
+}
+
+void Keyspace::erase(std::string_view key) { note(txn_->erase(table_, key)); }
+
+}  // namespace weft

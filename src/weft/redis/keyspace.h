@@ -1,0 +1,88 @@
+// Keyspace: the keys of a transaction as the commands of clients see them: values with a type and a deadline, and no
+// value whose deadline has passed.
+//
+// Whoever finds an expired key deletes it in the same transaction, which commits only if the key still is as it was
+// read. So nobody is told that a key is gone before it is, and two nodes whose clocks differ cannot tell contradicting
+// stories.
+//
+// What fails (a limit of the transaction, a read that could not be made) is kept in code(): the transaction is to be
+// given up, and what was replied means nothing.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "weft/redis/resp.h"
+#include "weft/redis/value.h"
+#include "weft/txn.h"
+
+namespace weft {
+
+class Front;
+
+class Keyspace {
+ public:
+  struct Found : StoredValue {
+    bool exists = false;
+  };
+
+  // `scratch` is used within calls only. `front` is told of deadlines; nullptr: nothing is written.
+  Keyspace(Txn* txn, TableId table, int64_t now_us, size_t string_bytes_max, std::string* scratch,
+           Front* front = nullptr)
+      : txn_(txn),
+        table_(table),
+        now_us_(now_us),
+        string_bytes_max_(string_bytes_max),
+        scratch_(scratch),
+        front_(front) {}
+
+  int64_t now_us() const { return now_us_; }
+  int64_t now_ms() const { return now_us_ / 1000; }
+  size_t string_bytes_max() const { return string_bytes_max_; }
+  Code code() const { return code_; }
+
+  // What the commands have cost so far, in nanoseconds of a processor of today, beside their replies: bytes that were
+  // written, and what those commands added that look at more than they reply.
+  uint64_t work_ns() const { return work_ns_; }
+  void add_work(uint64_t ns) { work_ns_ += ns; }
+  static constexpr uint64_t bytes_ns(uint64_t bytes) { return bytes / 4; }
+  size_t bytes_of(std::string_view key) const;  // of the value that was read or written; 0 if there is none
+
+  // Keys that were looked for and were there, or were not, by commands that only read.
+  void set_counts(bool on) { counts_ = on; }
+  uint64_t hits() const { return hits_; }
+  uint64_t misses() const { return misses_; }
+
+  // The key was read before, and that read is done. The bytes stay until the key is written.
+  Found find(std::string_view key);
+  // False: it holds something else than a string, and the reply says so.
+  bool find_string(std::string_view key, Found* found, RespWriter& reply);
+
+  // False: it is over a limit, and the reply says so.
+  bool put(std::string_view key, std::string_view bytes, int64_t deadline_ms, RespWriter& reply);
+  void put(std::string_view key, const StoredValue& value);  // that was found, or is not longer than one
+  void erase(std::string_view key);                          // that was found
+
+  // False, and the reply says so: a string of that length is over the limit.
+  bool fits(uint64_t bytes, RespWriter& reply) const;
+
+ private:
+  Found find_any(std::string_view key);
+  void note(Code code) {
+    if (code_ == Code::kOk) code_ = code;
+  }
+
+  Txn* const txn_;
+  const TableId table_;
+  const int64_t now_us_;
+  const size_t string_bytes_max_;
+  std::string* const scratch_;
+  Front* const front_;
+  Code code_ = Code::kOk;
+  uint64_t work_ns_ = 0;
+  bool counts_ = false;
+  uint64_t hits_ = 0, misses_ = 0;
+};
+
+}  // namespace weft

@@ -1,0 +1,50 @@
+#include "weft/txn/partition_sweep.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "weft/base/marks.h"
+
+namespace weft {
+
+// A whole replica that is one no more has left, also if it fills now: then a view in between, which this node has not
+// seen, was without it.
+void PartitionSweep::note_view(const View& before, const View& now) {
+  const std::scoped_lock lock(stale_mutex_);
+  stale_.resize(now.partitions.size());
+  for (size_t p = 0; p < now.partitions.size(); ++p) {
+    const Placement& was = before.partitions[p];
+    const Placement& is = now.partitions[p];
+    const bool had = was.held_by(self_) || was.filled_at(self_);
+    const bool filled = was.filled_at(self_) || bugs_.has(Bug::kFillsStale);
+    const bool goes_on = is.held_by(self_) || (is.filled_at(self_) && filled);
+    if (was.held_by(self_) && is.filled_at(self_)) WEFT_MARK("a whole replica fills: its node has missed a view");
+    if (had && !goes_on) stale_[p] = true;
+  }
+  count_stale();
+}
+
+std::vector<bool> PartitionSweep::stale() const {
+  const std::scoped_lock lock(stale_mutex_);
+  return stale_;
+}
+
+void PartitionSweep::discarded(const std::vector<bool>& partitions) {
+  const std::scoped_lock lock(stale_mutex_);
+  for (size_t p = 0; p < std::min(stale_.size(), partitions.size()); ++p) stale_[p] = stale_[p] && !partitions[p];
+  count_stale();
+}
+
+void PartitionSweep::count_stale() {
+  stale_count_.store(static_cast<size_t>(std::count(stale_.begin(), stale_.end(), true)), std::memory_order_release);
+}
+
+void PartitionSweep::Progress::begin(Stage next, std::vector<bool> about) {
+  stage = next;
+  partitions = std::move(about);
+  table = partition = 0;
+  cursor = 0;
+  words = false;
+}
+
+}  // namespace weft

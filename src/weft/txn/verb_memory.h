@@ -1,0 +1,57 @@
+// VerbMemory: a node's memory for one-sided verbs, beside its tables, and who may reach the node's memory when: the log
+// rings that peers write, and the memory of the workers' own verbs, which no peer reaches.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "weft/base/bugs.h"
+#include "weft/fabric/region.h"
+#include "weft/member/view.h"
+#include "weft/options.h"
+#include "weft/status.h"
+#include "weft/txn/log_ring.h"
+#include "weft/types.h"
+
+namespace weft {
+
+class VerbMemory {
+ public:
+  // The ring region is added to `regions`, after those of the tables.
+  VerbMemory(const Options& options, Bugs bugs, bool shared, Regions* regions, RegionId ring_region)
+      : options_(options), bugs_(bugs), shared_(shared), regions_(regions), ring_region_(ring_region) {}
+
+  // Made for these options; made anew when they change, while no worker runs.
+  Result<void> make(const Options& options);
+
+  RegionId ring_region() const { return ring_region_; }
+  size_t ring_bytes() const { return options_.limits.ring_bytes / kRingAlign * kRingAlign; }
+  uint64_t ring_offset(WorkerId worker, NodeId writer) const {
+    return (uint64_t{worker.value} * static_cast<uint64_t>(options_.nodes) + writer.value) * ring_bytes();
+  }
+  const std::byte* ring(WorkerId worker, NodeId writer) const { return rings_->base() + ring_offset(worker, writer); }
+  size_t post_bytes() const;  // of each worker
+  std::byte* posts(WorkerId worker) const { return posts_->base() + worker.value * post_bytes(); }
+
+  // Rule O3: no verb that a peer has posted so far, or posts before the view `epoch` is about to be active, lands after
+  // this. By the first worker that adopts it. For all peers: what a member that stays has posted belongs to the view
+  // that ends, too.
+  void stop_access(Epoch epoch);
+  void grant_access(const View& view);
+
+ private:
+  Options options_;
+  const Bugs bugs_;
+  const bool shared_;
+  Regions* const regions_;
+  const RegionId ring_region_;
+  std::unique_ptr<Region> rings_;
+  std::unique_ptr<Region> posts_;
+  std::mutex mutex_;
+  Epoch epoch_;          // access belongs to this view, or was stopped for it
+  bool access_ = false;  // is granted
+};
+
+}  // namespace weft

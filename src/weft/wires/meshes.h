@@ -1,0 +1,34 @@
+// Choosing a mesh at run time, by name: tcp (with or without TLS), shm or verbs.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "weft/base/clock.h"
+#include "weft/fabric/region.h"
+#include "weft/options.h"
+#include "weft/status.h"
+#include "weft/wires/mesh.h"
+#include "weft/wires/tcp/tls.h"
+#include "weft/wires/verbs/choice.h"
+
+namespace weft {
+
+struct MeshOptions {
+  std::string kind = "shm";  // tcp, verbs
+  NodeId node;
+  uint32_t incarnation = 0;  // 0: set_incarnation() says it later
+  int workers = 1;
+  int nodes = kNodesMax;  // that there may be
+  std::string listen;     // tcp, verbs: host:port, port 0: the kernel chooses; shm: '@' and a name, or a socket's path
+  TcpTlsFiles tls;        // tcp, verbs: all three files, or none
+  VerbsChoice device;     // verbs
+  std::optional<LocksBy> locks;  // of a row that locks by verbs
+  Agreement agreement;
+};
+
+// An error names what is wrong with its value. Both outlive the mesh.
+Result<std::unique_ptr<Mesh>> make_mesh(const MeshOptions& options, Regions* regions, Clock* clock);
+
+}  // namespace weft

@@ -1,0 +1,147 @@
+// ShmLink: the memory that two processes share, as one of them sees it, and how it is handed to the workers.
+//
+// Each node has a board: a sleeping flag per worker, and the grants it gives. Every peer maps it. For each peer it also
+// has an outbox: the lanes it writes, worker by worker, and beside each lane a word that says whether that worker is
+// inside one of the peer's regions right now. So a word is written by one process, but for the heads of the lanes,
+// which are the reader's, and the sleeping flags, which a sender takes down when it wakes the sleeper.
+//
+//   outbox:  | ShmLane of worker 0 | of worker 1 | ... | to 4 KiB | buffers of worker 0 | of worker 1 | ...
+//
+// Life: the control thread makes a link, and ShmLinks offers it to the workers. A worker takes a reference when it next
+// polls and drops it in the poll after the link was withdrawn, when nothing it was handed lies in the rings any more.
+// The control thread, which keeps a reference of its own, unmaps when that is the only one left. So no worker waits for
+// the control thread nor the other way round, and nothing is unmapped under a reader.
+//
+// A process that dies leaves whole frames only, since a frame counts when the tail is published behind it. It may leave
+// its `inside` words set: they are looked at only while its socket is open.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "weft/base/fd.h"
+#include "weft/base/mapping.h"
+#include "weft/fabric/lane.h"
+#include "weft/fabric/region.h"
+#include "weft/types.h"
+
+namespace weft {
+
+struct ShmBed {
+  alignas(64) std::atomic<uint32_t> sleeping{0};
+};
+
+struct ShmBoard {
+  std::array<ShmBed, kWorkersMax> beds;
+  alignas(64) std::array<std::atomic<uint32_t>, kNodesMax + 1> grants;  // as Regions counts: odd while granted
+};
+static_assert(sizeof(ShmBoard) == 64 * kWorkersMax + 4 * (kNodesMax + 1));
+static_assert(std::atomic<uint32_t>::is_always_lock_free);
+inline constexpr size_t kShmBoardBytes = align_up(sizeof(ShmBoard), 4096);
+
+struct ShmLane {
+  Lane lane;
+  alignas(64) std::atomic<uint32_t> inside{0};
+};
+static_assert(sizeof(ShmLane) == 192);
+
+class ShmOutbox {
+ public:
+  static constexpr size_t kRingBytesMin = 4 * kPacketBytesMax;
+  static constexpr size_t kRingBytesMax = size_t{1} << 30;
+  static size_t bytes(size_t workers, size_t ring_bytes);
+
+  ShmOutbox() = default;
+  ShmOutbox(Mapping memory, size_t workers, size_t ring_bytes);
+
+  bool mapped() const { return memory_.base() != nullptr; }
+  ShmLane& lane(size_t worker) const { return reinterpret_cast<ShmLane*>(memory_.base())[worker]; }
+  std::byte* buffer(size_t worker) const;
+  size_t ring_bytes() const { return ring_bytes_; }
+  bool anyone_inside() const;
+
+ private:
+  Mapping memory_;
+  size_t workers_ = 0;
+  size_t ring_bytes_ = 0;
+};
+
+class ShmLink {
+ public:
+  ShmLink(NodeId peer, uint32_t incarnation, ShmOutbox out)
+      : peer_(peer), incarnation_(incarnation), out_(std::move(out)) {}
+  ShmLink(const ShmLink&) = delete;
+  ShmLink& operator=(const ShmLink&) = delete;
+
+  // By the control thread: the first before any worker has the link, the second at any time. False: the id is not one,
+  // or is taken.
+  void set_base(ShmOutbox in, Mapping board, std::vector<Fd> bells);
+  bool add_region(RegionId id, Mapping memory);
+  bool has_base() const { return in_.mapped(); }
+  // Whether the peer is in the middle of an access to our regions.
+  bool peer_inside() const { return in_.mapped() && in_.anyone_inside(); }
+
+  // By any thread that has a reference.
+  NodeId peer() const { return peer_; }
+  uint32_t incarnation() const { return incarnation_; }
+  const ShmOutbox& out() const { return out_; }
+  const ShmOutbox& in() const { return in_; }
+  ShmBoard& board() const { return *reinterpret_cast<ShmBoard*>(board_.base()); }
+  std::byte* resolve(RegionId id, uint64_t offset, uint64_t bytes) const;
+  void ring_bell(size_t worker) const;
+
+  // A worker found lengths in the peer's ring that cannot be; the control thread asks and closes the link.
+  void report_broken(WorkerId worker, size_t flow, uint64_t position);
+  std::optional<std::string> broken() const;
+
+ private:
+  struct Window {
+    std::atomic<std::byte*> base{nullptr};
+    uint64_t bytes = 0;  // written before base
+    Mapping memory;
+  };
+  enum Report : uint8_t { kNone, kWriting, kMade };
+
+  const NodeId peer_;
+  const uint32_t incarnation_;
+  const ShmOutbox out_;
+  ShmOutbox in_;
+  Mapping board_;
+  std::vector<Fd> bells_;  // of the peer's workers
+  std::array<Window, Regions::kRegionsMax> windows_;
+  std::atomic<uint8_t> report_{kNone};
+  WorkerId broken_worker_;
+  size_t broken_flow_ = 0;
+  uint64_t broken_position_ = 0;
+};
+
+// What the control thread offers to all workers of its node: at most one link per peer.
+class ShmLinks {
+ public:
+  using Table = std::array<std::shared_ptr<ShmLink>, kNodesMax>;
+
+  void set(NodeId peer, std::shared_ptr<ShmLink> link);
+  // Changes with every set(). Ordered after a worker's own seq_cst store that says it sleeps.
+  uint64_t version() const { return version_.load(std::memory_order_seq_cst); }
+  // Calls take(peer, link) for each peer, link null or not; returns the version they belong to. Allocates nothing.
+  template <class Take>
+  uint64_t look(const Take& take) {
+    const std::lock_guard lock(mutex_);
+    for (size_t n = 0; n < table_.size(); ++n) take(n, table_[n]);
+    return version_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  std::mutex mutex_;
+  Table table_;
+  std::atomic<uint64_t> version_{0};
+};
+
+}  // namespace weft

@@ -1,0 +1,299 @@
+#include "weft/wires/shm/shm.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "weft/base/check.h"
+#include "weft/base/memory_file.h"
+
+namespace weft {
+namespace {
+
+constexpr size_t kEventsMax = 1024;  // refusals beyond that are dropped while nobody takes events
+
+Error os_error(const char* call) { return Error{Code::kOs, std::string(call) + ": " + strerrordesc_np(errno)}; }
+
+void add_term(Agreement& agreement, const char* name, uint64_t value) {
+  const auto has = [&](const auto& term) { return term.first == name; };
+  if (std::none_of(agreement.terms.begin(), agreement.terms.end(), has)) agreement.terms.emplace_back(name, value);
+}
+
+Fd make_bell() { return Fd(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)); }
+
+void ring(const Fd& bell) {
+  const uint64_t one = 1;
+  (void)!write(bell.get(), &one, sizeof one);
+}
+
+void silence(const Fd& bell) {
+  uint64_t count = 0;
+  (void)!read(bell.get(), &count, sizeof count);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ShmMesh>> ShmMesh::create(const ShmOptions& options, Clock* clock) {
+  if (options.node.value >= kNodesMax || options.workers < 1 || options.workers > kWorkersMax) {
+    return Error{Code::kBadOption, "node " + std::to_string(options.node.value) + " of at most " +
+                                       std::to_string(kNodesMax) + ", workers " + std::to_string(options.workers) +
+                                       " of at most " + std::to_string(kWorkersMax)};
+  }
+  if (options.ring_bytes < ShmOutbox::kRingBytesMin || options.ring_bytes > ShmOutbox::kRingBytesMax) {
+    return Error{Code::kBadOption, "ring_bytes " + std::to_string(options.ring_bytes) + ", not in " +
+                                       std::to_string(ShmOutbox::kRingBytesMin) + " to " +
+                                       std::to_string(ShmOutbox::kRingBytesMax)};
+  }
+  std::unique_ptr<ShmMesh> mesh(new ShmMesh(options, clock));
+  const Result<void> made = mesh->set_up();
+  if (!made) return made.error();
+  return mesh;
+}
+
+Result<void> ShmMesh::set_up() {
+  self_.node = options_.node;
+  self_.incarnation = 0;
+  self_.workers = static_cast<size_t>(options_.workers);
+  self_.ring_bytes = align_up(options_.ring_bytes, 4096);
+  self_.agreement = options_.agreement;
+  self_.regions = options_.regions;
+  add_term(self_.agreement, "wire version", kWireVersion);
+  add_term(self_.agreement, "workers", self_.workers);
+
+  Result<Fd> board = make_memory_file("weft board", kShmBoardBytes);
+  if (!board) return board.error();
+  self_.board = std::move(*board);
+  board_memory_ = Mapping::of_file(self_.board.get(), kShmBoardBytes);
+  if (board_memory_.base() == nullptr) return os_error("mmap of the board");
+  board_ = new (board_memory_.base()) ShmBoard();
+
+  epoll_ = Fd(epoll_create1(EPOLL_CLOEXEC));
+  control_bell_ = make_bell();
+  if (!epoll_ || !control_bell_) return os_error("epoll or eventfd");
+  for (size_t w = 0; w < self_.workers; ++w) {
+    self_.bells.push_back(make_bell());
+    if (!self_.bells.back()) return os_error("eventfd");
+    wires_.push_back(std::make_unique<ShmWire>(self_.node, WorkerId(static_cast<uint8_t>(w)), options_.completions_max,
+                                               &links_, options_.regions, control_bell_.get()));
+  }
+  Result<Fd> listener = shm_listen(options_.address);
+  if (!listener) return listener.error();
+  listener_ = std::move(*listener);
+  if (options_.incarnation != 0) set_incarnation(options_.incarnation);
+  const Result<void> hearing = listen_to(control_bell_.get());
+  if (!hearing) return hearing.error();
+  if (options_.regions != nullptr) options_.regions->set_remote_posters(this);
+  return {};
+}
+
+ShmMesh::~ShmMesh() {
+  if (options_.regions != nullptr && listener_) options_.regions->set_remote_posters(nullptr);
+  if (listener_) shm_unlink(options_.address);
+}
+
+Result<void> ShmMesh::listen_to(int fd) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = fd;
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return os_error("epoll_ctl");
+  return {};
+}
+
+void ShmMesh::set_sleeping(WorkerId worker, bool sleeping) {
+  board_->beds[worker.value].sleeping.store(sleeping ? 1 : 0, std::memory_order_seq_cst);
+  if (!sleeping) silence(self_.bells[worker.value]);
+}
+
+void ShmMesh::ring_all_bells() {
+  for (const Fd& bell : self_.bells) ring(bell);
+}
+
+void ShmMesh::publish(NodeId peer, uint32_t grants) {
+  board_->grants[peer.value].store(grants, std::memory_order_seq_cst);
+}
+
+// By revoke(), on any thread: also while a link is not up here, since the peer may already think it is.
+bool ShmMesh::inside(NodeId peer) {
+  const std::scoped_lock lock(talks_mutex_);
+  return std::any_of(talks_.begin(), talks_.end(), [&](const auto& talk) {
+    return talk->peer() == peer && talk->link() != nullptr && talk->link()->peer_inside() &&
+           !shm_hung_up(talk->socket());
+  });
+}
+
+// Connections wait in the socket's queue until then.
+void ShmMesh::set_incarnation(uint32_t incarnation) {
+  const bool first = self_.incarnation == 0;
+  WEFT_CHECK(std::none_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.wanted; }),
+             "the incarnation changes while nobody is joined");
+  self_.incarnation = incarnation;
+  if (first) WEFT_CHECK(listen_to(listener_.get()), "epoll_ctl");
+}
+
+void ShmMesh::join(const MeshPeer& who) {
+  const std::scoped_lock lock(talks_mutex_);
+  WEFT_CHECK(who.node != self_.node && who.node.value < kNodesMax && who.incarnation != 0 && self_.incarnation != 0,
+             "a peer of this node, which knows its own incarnation");
+  Peer& peer = peers_[who.node.value];
+  if (peer.wanted && peer.who.incarnation == who.incarnation && peer.who.address == who.address) return;
+  if (peer.wanted) leave(who.node);
+  peer = Peer();
+  peer.wanted = true;
+  peer.who = who;
+  connect_due();
+  settle();
+}
+
+void ShmMesh::leave(NodeId node) {
+  const std::scoped_lock lock(talks_mutex_);
+  WEFT_CHECK(node.value < kNodesMax, "a node of this cluster");
+  Peer& peer = peers_[node.value];
+  if (peer.talk != nullptr) take_down(peer);
+  peer = Peer();
+  for (const auto& talk : talks_) {
+    if (talk->peer() == node) talk->end("left");
+  }
+  reap();
+}
+
+void ShmMesh::control_step() {
+  const std::scoped_lock lock(talks_mutex_);
+  std::array<epoll_event, 64> ready;
+  const int count = epoll_wait(epoll_.get(), ready.data(), static_cast<int>(ready.size()), 0);
+  for (int i = 0; i < count; ++i) {
+    const int fd = ready[static_cast<size_t>(i)].data.fd;
+    if (fd == listener_.get()) {
+      accept_all();
+    } else if (fd == control_bell_.get()) {
+      silence(control_bell_);
+    } else {
+      const auto talk = std::find_if(talks_.begin(), talks_.end(), [&](const auto& t) { return t->socket() == fd; });
+      if (talk != talks_.end()) (*talk)->read();
+    }
+  }
+  connect_due();
+  settle();
+  reap();
+}
+
+std::vector<MeshEvent> ShmMesh::take_events() { return std::exchange(events_, {}); }
+
+void ShmMesh::accept_all() {
+  for (int i = 0; i < kAcceptsPerStep; ++i) {
+    Fd socket = shm_accept(listener_.get());
+    if (!socket) return;
+    if (!listen_to(socket.get())) continue;
+    talks_.push_back(std::make_unique<ShmTalk>(self_, std::move(socket), setup_deadline()));
+    const auto strange = [](const auto& t) {
+      return !t->connecting() && t->stage() != ShmTalk::Stage::kUp && t->stage() != ShmTalk::Stage::kOver;
+    };
+    if (static_cast<size_t>(std::count_if(talks_.begin(), talks_.end(), strange)) <= options_.strangers_max) continue;
+    (*std::find_if(talks_.begin(), talks_.end(), strange))->refuse("too many set-ups at once");
+  }
+}
+
+void ShmMesh::connect_due() {
+  for (Peer& peer : peers_) {
+    if (!peer.wanted || peer.who.node < self_.node || peer.talk != nullptr || peer.trying != nullptr) continue;
+    const uint64_t now = clock_->now_ns();
+    if (now < peer.next_try_ns) continue;
+    peer.next_try_ns = now + options_.retry_ms * uint64_t{1'000'000};
+    Result<Fd> socket = shm_connect(peer.who.address);
+    if (!socket || !listen_to((*socket).get())) continue;  // nobody is there yet
+    talks_.push_back(std::make_unique<ShmTalk>(self_, std::move(*socket), setup_deadline(), peer.who));
+    peer.trying = talks_.back().get();
+  }
+}
+
+void ShmMesh::settle() {
+  std::erase_if(talks_, [this](const auto& talk) { return !settle(*talk); });
+}
+
+bool ShmMesh::settle(ShmTalk& talk) {
+  if (talk.stage() == ShmTalk::Stage::kHeld) decide(talk);
+  if (talk.stage() == ShmTalk::Stage::kUp && peers_[talk.peer().value].talk != &talk) bring_up(talk);
+  if (talk.stage() == ShmTalk::Stage::kUp) {
+    talk.share_regions();
+    if (const auto broken = talk.link()->broken()) talk.end(*broken);
+  } else if (talk.stage() != ShmTalk::Stage::kOver && clock_->now_ns() >= talk.deadline_ns()) {
+    talk.refuse("set-up: not finished within " + std::to_string(options_.setup_ms_max) + " ms");
+  }
+  if (talk.stage() != ShmTalk::Stage::kOver) return true;
+  bury(talk);
+  return false;
+}
+
+// Whether a peer that came and agrees is expected. It may come before we were told to join it, or just after the
+// connection to it was lost: then it waits, as long as a set-up may take.
+void ShmMesh::decide(ShmTalk& talk) {
+  const Peer& peer = peers_[talk.peer().value];
+  if (!peer.wanted || peer.who.incarnation < talk.incarnation()) return;
+  if (peer.who.incarnation > talk.incarnation()) {
+    return talk.refuse("incarnation: node " + std::to_string(talk.peer().value) + " is expected in " +
+                       std::to_string(peer.who.incarnation) + " and came in " + std::to_string(talk.incarnation()));
+  }
+  if (peer.talk == nullptr) talk.go_on();
+}
+
+void ShmMesh::bring_up(ShmTalk& talk) {
+  Peer& peer = peers_[talk.peer().value];
+  if (!peer.wanted || peer.talk != nullptr || peer.who.incarnation != talk.incarnation()) {
+    return talk.refuse("node " + std::to_string(talk.peer().value) + " is connected already");
+  }
+  peer.talk = &talk;
+  peer.trying = nullptr;
+  peer.last_refusal.clear();
+  links_.set(talk.peer(), talk.link());
+  ring_all_bells();
+  events_.push_back({MeshEvent::Kind::kUp, talk.peer(), talk.incarnation(), {}});
+}
+
+// What is to be said about a conversation that ended.
+void ShmMesh::bury(ShmTalk& talk) {
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, talk.socket(), nullptr);
+  Peer* const peer = talk.peer().value < kNodesMax ? &peers_[talk.peer().value] : nullptr;
+  if (peer != nullptr && peer->talk == &talk) {
+    events_.push_back({MeshEvent::Kind::kDown, talk.peer(), talk.incarnation(), talk.why()});
+    peer->wanted = false;
+    return take_down(*peer);
+  }
+  const bool ours = peer != nullptr && peer->trying == &talk;
+  if (ours) {
+    peer->trying = nullptr;
+    const uint64_t pause = options_.retry_ms * uint64_t{1'000'000} * (talk.refused() ? 10 : 1);
+    peer->next_try_ns = clock_->now_ns() + pause;
+    if (!talk.refused() || talk.why() == peer->last_refusal) return;
+    peer->last_refusal = talk.why();
+  }
+  if (talk.refused()) refused(talk.peer(), talk.incarnation(), talk.why());
+}
+
+void ShmMesh::refused(NodeId peer, uint32_t incarnation, const std::string& why) {
+  if (events_.size() < kEventsMax) events_.push_back({MeshEvent::Kind::kRefused, peer, incarnation, why});
+}
+
+// Withdraws the link from the workers. The bells are rung whatever the flags say: the peer may have died between taking
+// a flag and ringing.
+void ShmMesh::take_down(Peer& peer) {
+  retired_.push_back(peer.talk->link());
+  links_.set(peer.who.node, nullptr);
+  peer.talk = nullptr;
+  ring_all_bells();
+}
+
+void ShmMesh::reap() {
+  std::erase_if(talks_, [this](const auto& talk) {
+    if (talk->stage() != ShmTalk::Stage::kOver) return false;
+    bury(*talk);
+    return true;
+  });
+  std::erase_if(retired_, [](const auto& link) { return link.use_count() == 1; });
+}
+
+}  // namespace weft

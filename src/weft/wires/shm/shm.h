@@ -1,0 +1,144 @@
+// ShmMesh: the fabric between processes of one host. Packets travel in rings in shared memory, one per (sender,
+// receiver, worker, flow), and one-sided verbs are loads, stores and locked instructions of the poster in its own
+// mapping of the target's regions.
+//
+//   shm.h           this: who is connected, and what happens when that changes (control thread)
+//   shm_talk.h      the conversation with one peer over its unix socket (control thread)
+//   shm_messages.h  what is said there
+//   shm_link.h      the shared memory of one connection, and when it is unmapped
+//   shm_wire.h      one worker's end
+//
+// Nothing is left behind: memory is memfds passed over the socket, which is abstract or unlinked. When the processes
+// are gone, so is everything (but the file of a socket with a path, if its process was killed; the next one replaces
+// it).
+//
+// The socket stays open, and its end is the peer's death: kDown comes with the next control_step(). Workers are woken,
+// and drop the link in their next poll; what the peer sent and nobody polled is gone with it.
+//
+// Trust: only processes of the same user are talked to. What they say on the socket is checked; a length in a ring that
+// cannot be closes the link (kDown names it); packets are checked by the port. A peer can still write anything into the
+// memory it shares with us, and no mapping can be taken away from it.
+//
+// Grants: Regions::grant and revoke reach peers through the board. revoke(peer) stops new accesses and waits for those
+// under way, as on other wires; it returns when the peer died, and does not when it is stopped in the middle of one:
+// the supervisor kills such a process. It does not wait for a peer whose connection ended while it lives, by leave() or
+// by the peer's own: so either revoke comes before leave, or the process has ended (the supervisor's SIGKILL and wait).
+//
+// leave(peer): a poll that begins after it returns delivers nothing of that peer.
+//
+// Sleeping is as in local.h, with the flag on the board and an eventfd as the bell. A process that is stopped, not
+// dead, between taking the flag and ringing lets its receiver sleep until its own next deadline.
+//
+// A process that has a mesh does not fork without exec: the child would hold the socket open, and deaths would go
+// unnoticed.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "weft/base/clock.h"
+#include "weft/base/fd.h"
+#include "weft/base/mapping.h"
+#include "weft/fabric/region.h"
+#include "weft/status.h"
+#include "weft/types.h"
+#include "weft/wires/mesh.h"
+#include "weft/wires/shm/link.h"
+#include "weft/wires/shm/talk.h"
+#include "weft/wires/shm/wire.h"
+
+namespace weft {
+
+struct ShmOptions {
+  std::string address;  // '@' and an abstract name, or the path of a socket
+  NodeId node;
+  uint32_t incarnation = 1;  // 0: set_incarnation() says it later
+  int workers = 1;
+  size_t ring_bytes = 256 << 10;  // per (peer, worker, flow), of what this node sends; committed as it is used
+  size_t completions_max = 4096;  // verbs posted whose completions were not polled yet, per worker
+  Agreement agreement;            // "wire version" and "workers" are added where they are not named
+  Regions* regions = nullptr;     // outlives the mesh; those that are to be reached are RegionSharing::kShared
+  uint32_t setup_ms_max = 5000;   // for a set-up from the first byte to the last
+  uint32_t retry_ms = 20;         // between attempts to connect; ten times that after a refusal
+  size_t strangers_max = 64;      // accepted connections that are not up yet; beyond that the oldest goes
+};
+
+class ShmMesh final : public Mesh, private RemotePosters {
+ public:
+  static Result<std::unique_ptr<ShmMesh>> create(const ShmOptions& options, Clock* clock);
+  // On the control thread, when no worker uses its wire any more.
+  ~ShmMesh() override;
+  ShmMesh(const ShmMesh&) = delete;
+  ShmMesh& operator=(const ShmMesh&) = delete;
+
+  std::string_view name() const override { return "shm"; }
+  const std::string& address() const override { return options_.address; }
+  ShmWire* wire(WorkerId worker) override { return wires_[worker.value].get(); }
+  int wait_fd(WorkerId worker) const override { return self_.bells[worker.value].get(); }
+  void set_sleeping(WorkerId worker, bool sleeping) override;
+  void set_incarnation(uint32_t incarnation) override;
+  void join(const MeshPeer& peer) override;
+  void leave(NodeId peer) override;
+  // Always let in: one supervisor started all of them on one host, where who runs is reached, and join() finds out the
+  // rest.
+  void knock(const MeshPeer& peer, const MeshKnock&) override {
+    events_.push_back({MeshEvent::Kind::kAnswered, peer.node, peer.incarnation, {}, {}});
+  }
+  int control_fd() const override { return epoll_.get(); }
+  void control_step() override;
+  std::vector<MeshEvent> take_events() override;
+
+ private:
+  struct Peer {
+    bool wanted = false;  // joined and not left; a connection that was lost is not wanted any more
+    MeshPeer who;
+    ShmTalk* talk = nullptr;    // while up
+    ShmTalk* trying = nullptr;  // while this side connects
+    uint64_t next_try_ns = 0;
+    std::string last_refusal;  // an attempt that fails as the last one did is not reported again
+  };
+
+  ShmMesh(const ShmOptions& options, Clock* clock) : options_(options), clock_(clock) {}
+  Result<void> set_up();
+  Result<void> listen_to(int fd);
+
+  void accept_all();
+  void connect_due();
+  void settle();
+  bool settle(ShmTalk& talk);  // false: it is over
+  void decide(ShmTalk& talk);
+  void bring_up(ShmTalk& talk);
+  void bury(ShmTalk& talk);
+  void take_down(Peer& peer);
+  void reap();
+  void ring_all_bells();
+  void refused(NodeId peer, uint32_t incarnation, const std::string& why);
+  uint64_t setup_deadline() { return clock_->now_ns() + options_.setup_ms_max * uint64_t{1'000'000}; }
+
+  void publish(NodeId peer, uint32_t grants) override;
+  bool inside(NodeId peer) override;
+
+  const ShmOptions options_;
+  Clock* const clock_;
+  ShmSelf self_;
+  Mapping board_memory_;
+  ShmBoard* board_ = nullptr;
+  Fd epoll_;
+  Fd listener_;
+  Fd control_bell_;  // a worker has something to report
+  std::array<Peer, kNodesMax> peers_;
+  std::recursive_mutex talks_mutex_;               // revoke() asks from a worker's thread who is inside
+  std::vector<std::unique_ptr<ShmTalk>> talks_;    // every open socket
+  std::vector<std::shared_ptr<ShmLink>> retired_;  // withdrawn, maybe still used by a worker
+  std::vector<MeshEvent> events_;
+  ShmLinks links_;
+  std::vector<std::unique_ptr<ShmWire>> wires_;
+};
+
+}  // namespace weft

@@ -1,0 +1,166 @@
+#include "weft/wires/shm/wire.h"
+
+#include <unistd.h>
+
+#include <atomic>
+
+#include "weft/base/check.h"
+
+namespace weft {
+namespace {
+
+// The poster's stay in the regions of one peer.
+class Visit {
+ public:
+  Visit(const ShmLink& link, WorkerId worker, NodeId self)
+      : link_(link), inside_(link.out().lane(worker.value).inside), grants_(link.board().grants[self.value]) {
+    inside_.store(1, std::memory_order_seq_cst);
+    grant_ = grants_.load(std::memory_order_seq_cst);
+  }
+  ~Visit() { inside_.store(0, std::memory_order_release); }
+  Visit(const Visit&) = delete;
+  Visit& operator=(const Visit&) = delete;
+
+  std::byte* resolve(RegionId id, uint64_t offset, uint64_t bytes) const {
+    return grant_ % 2 == 1 && holds() ? link_.resolve(id, offset, bytes) : nullptr;
+  }
+  bool holds() const {
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // after the accesses before it
+    return grants_.load(std::memory_order_seq_cst) == grant_;
+  }
+
+ private:
+  const ShmLink& link_;
+  std::atomic<uint32_t>& inside_;
+  const std::atomic<uint32_t>& grants_;
+  uint32_t grant_;
+};
+
+}  // namespace
+
+ShmWire::ShmWire(NodeId self, WorkerId worker, size_t completions_max, ShmLinks* links, Regions* regions,
+                 int control_bell)
+    : self_(self),
+      worker_(worker),
+      links_(links),
+      regions_(regions),
+      control_bell_(control_bell),
+      inboxes_(kNodesMax),
+      verbs_(completions_max, &counters_) {}
+
+bool ShmWire::send(NodeId to, Flow flow, ByteView packet) {
+  WEFT_CHECK(to != self_ && to.value < kNodesMax, "a wire goes to the other nodes");
+  Peer& peer = peers_[to.value];
+  if (!peer.open) {
+    ++counters_.packets_refused;
+    return false;
+  }
+  WEFT_CHECK(frame_bytes(packet.size()) <= peer.link->out().ring_bytes() / 2, "a packet is at most half a ring");
+  if (!peer.writers[static_cast<size_t>(flow)].write(packet, true)) {
+    ++counters_.packets_refused;
+    return false;
+  }
+  ++counters_.packets_sent;
+  // One of several senders takes the flag and wakes. Should it die in between, the sleeper's control thread sees the
+  // socket close and wakes all its workers.
+  std::atomic<uint32_t>& sleeping = peer.link->board().beds[worker_.value].sleeping;
+  if (sleeping.load(std::memory_order_seq_cst) != 0 && sleeping.exchange(0) != 0) {
+    ++counters_.wakes;
+    peer.link->ring_bell(worker_.value);
+  }
+  return true;
+}
+
+size_t ShmWire::poll(std::span<Packet> out) {
+  if (unsettled_ || links_->version() != links_seen_) [[unlikely]]
+    catch_up();
+  const size_t count = inboxes_.poll(out);
+  counters_.packets_received += count;
+  if (inboxes_.bad() != nullptr) [[unlikely]] {
+    report_bad();
+    if (count == 0) release();  // the caller need not
+  }
+  return count;
+}
+
+void ShmWire::release() { inboxes_.release(); }
+
+void ShmWire::catch_up() {
+  links_seen_ = links_->look([this](size_t node, const std::shared_ptr<ShmLink>& link) {
+    if (peers_[node].link != link) take_link(node, link);
+  });
+  unsettled_ = false;
+  for (size_t node = 0; node < peers_.size(); ++node) settle(node);
+}
+
+void ShmWire::take_link(size_t node, const std::shared_ptr<ShmLink>& link) {
+  Peer& peer = peers_[node];
+  const NodeId id(static_cast<uint8_t>(node));
+  if (peer.attached) inboxes_.detach(id);
+  peer.attached = peer.open = peer.broken = false;
+  peer.writers = {};
+  peer.parked = {};
+  peer.link = link;
+  if (link == nullptr) return;
+  const ShmOutbox& out = link->out();
+  const ShmOutbox& in = link->in();
+  peer.writers = lane_writers(out.lane(worker_.value).lane, out.buffer(worker_.value), out.ring_bytes());
+  peer.parked = Inbox(id, in.lane(worker_.value).lane, in.buffer(worker_.value), in.ring_bytes());
+  verbs_.reset(id);
+}
+
+void ShmWire::settle(size_t node) {
+  Peer& peer = peers_[node];
+  peer.open = peer.link != nullptr && !peer.broken && peer.link->incarnation() == peer.admitted;
+  if (peer.open == peer.attached) return;
+  if (peer.open) {
+    inboxes_.attach(peer.parked);
+  } else {
+    peer.parked = inboxes_.detach(NodeId(static_cast<uint8_t>(node)));
+  }
+  peer.attached = peer.open;
+}
+
+void ShmWire::report_bad() {
+  const auto& bad = *inboxes_.bad();
+  Peer& peer = peers_[bad.peer.value];
+  peer.broken = true;
+  peer.open = false;
+  unsettled_ = true;
+  peer.link->report_broken(worker_, bad.flow, bad.position);
+  inboxes_.forget_bad();
+  const uint64_t one = 1;
+  (void)!write(control_bell_, &one, sizeof one);
+}
+
+bool ShmWire::post(NodeId to, std::span<const Verb> verbs) {
+  WEFT_CHECK(to.value < kNodesMax, "a node of this cluster");
+  if (to == self_) {
+    if (regions_ == nullptr) return verbs_.post_nowhere(to, verbs);
+    return verbs_.post(to, verbs, Regions::Section(*regions_, self_));
+  }
+  const Peer& peer = peers_[to.value];
+  if (!peer.open) return verbs_.post_nowhere(to, verbs);
+  return verbs_.post(to, verbs, Visit(*peer.link, worker_, self_));
+}
+
+size_t ShmWire::poll_completions(std::span<Completion> out) { return verbs_.poll(out); }
+
+void ShmWire::reset(NodeId to) { verbs_.reset(to); }
+
+void ShmWire::admit(NodeId id, uint32_t incarnation) {
+  WEFT_CHECK(id.value < kNodesMax, "a node of this cluster");
+  Peer& peer = peers_[id.value];
+  if (peer.admitted == incarnation) return;
+  peer.admitted = incarnation;
+  peer.open = false;
+  verbs_.reset(id);
+  unsettled_ = true;
+  if (!inboxes_.in_burst()) catch_up();
+}
+
+bool ShmWire::pending() const {
+  return unsettled_ || links_->version() != links_seen_ || verbs_.pending() || inboxes_.pending();
+}
+
+}  // namespace weft

@@ -1,0 +1,76 @@
+// ShmWire: one worker's end of the shm mesh. Packets go through rings in memory shared with the peer's process; verbs
+// are carried out at once by the poster in its own mapping of the peer's region (verb_queue.h).
+//
+// Around the verbs of one post() the poster says that it is inside (a word in its own outbox) and then looks at the
+// grant on the target's board; the target ends the grant and then looks whether somebody is inside, all sequentially
+// consistent: as in Regions, but across processes. The grant is looked at again after every verb, for the one case in
+// which the target does not wait: it left while this process lives. Then the verb may have landed and is refused.
+//
+// A peer whose link is missing, or is of an incarnation that was not admitted, takes no packets (send says no room) and
+// refuses verbs. Its packets stay in its rings.
+//
+// Only the owning worker calls it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "weft/fabric/lane.h"
+#include "weft/fabric/region.h"
+#include "weft/fabric/verb_queue.h"
+#include "weft/fabric/wire.h"
+#include "weft/types.h"
+#include "weft/wires/shm/link.h"
+
+namespace weft {
+
+class ShmWire final : public Wire {
+ public:
+  // `regions` are the own node's and may be nullptr; `control_bell` is an eventfd that the control thread listens to.
+  ShmWire(NodeId self, WorkerId worker, size_t completions_max, ShmLinks* links, Regions* regions, int control_bell);
+
+  // Takes any bytes up to half a ring: what is in them is checked by the port that receives them.
+  bool send(NodeId to, Flow flow, ByteView packet) override;
+  size_t poll(std::span<Packet> out) override;
+  void release() override;
+  bool post(NodeId to, std::span<const Verb> verbs) override;
+  size_t poll_completions(std::span<Completion> out) override;
+  void reset(NodeId to) override;
+  void admit(NodeId peer, uint32_t incarnation) override;
+  bool pending() const override;
+
+  const LaneCounters& counters() const { return counters_; }
+
+ private:
+  struct Peer {
+    std::shared_ptr<ShmLink> link;
+    uint32_t admitted = 0;  // its incarnation
+    bool open = false;      // the link is there and admitted: packets and verbs may go
+    bool attached = false;  // its inbox is among inboxes_; otherwise it is parked here
+    bool broken = false;    // its ring made no sense: nothing more is read from this link
+    LaneWriters writers;
+    Inbox parked;
+  };
+
+  void catch_up();
+  void take_link(size_t node, const std::shared_ptr<ShmLink>& link);
+  void settle(size_t node);
+  void report_bad();
+
+  const NodeId self_;
+  const WorkerId worker_;
+  ShmLinks* const links_;
+  Regions* const regions_;
+  const int control_bell_;
+  uint64_t links_seen_ = 0;
+  bool unsettled_ = false;  // an admission or a broken ring waits for the end of the burst
+  std::array<Peer, kNodesMax> peers_;
+  Inboxes<true> inboxes_;
+  LaneCounters counters_;
+  VerbQueues verbs_;
+};
+
+}  // namespace weft

@@ -1,0 +1,77 @@
+// The set-up exchange of a tcp connection. The side that connects says hello: which worker of which node in which
+// incarnation it is, whom it means to reach, and what it thinks the cluster is. The other side answers with its own
+// hello, which is the acceptance, or with a refusal in words, and closes.
+//
+//   0          8        12        14     15
+//   | magic    | bytes  | version | kind | 0 | body ...
+//
+//   hello    node u8, worker u8, to_node u8, 0, incarnation u32, to_incarnation u32, grant u32, cluster size u16,
+//            terms u16, the cluster's id, then for each term: name size u16, name, value u64; then token u64,
+//            address size u16, trouble size u16, address, trouble
+//            An incarnation of 0 is a knock: the sender is no member and only asks whether it could be one. Who hears
+//            it calls back: a hello of its own to the address, with the token, which only the process that knocked
+//            answers. Then the knock is answered; either answer ends its connection. In all other hellos token,
+//            address and trouble are empty.
+//   refusal  node u8, text. The same in every version, so that a version can be refused.
+//
+// Nothing is read beyond the exchange: frames (tcp_frame.h) may follow at once. Pure functions; what they decode comes
+// from anybody who can reach the port.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "weft/base/bytes.h"
+#include "weft/status.h"
+#include "weft/wires/mesh.h"
+
+namespace weft {
+
+inline constexpr char kTcpMagic[9] = "weft-tcp";  // 8 bytes without the 0
+inline constexpr uint16_t kTcpVersion = 2;        // of the exchange and the frames
+inline constexpr size_t kTcpPrefixBytes = 16;
+inline constexpr size_t kTcpHelloBytesMax = 8192;  // prefix included
+inline constexpr size_t kTcpNameBytesMax = 64;     // of a term's name and of the cluster's id
+inline constexpr size_t kTcpTermsMax = 64;
+inline constexpr size_t kTcpRefusalBytesMax = 512;
+inline constexpr size_t kTcpAddressBytesMax = 260;  // a host name of 253 and a port
+inline constexpr size_t kTcpTroubleBytesMax = 256;
+
+struct TcpHello {
+  NodeId node;
+  uint32_t incarnation = 0;
+  WorkerId worker;
+  NodeId to_node;
+  uint32_t to_incarnation = 0;
+  uint32_t grant = 0;  // that the sender's regions give the receiver now; later changes are frames
+  Agreement agreement;
+  MeshKnock knock{};
+};
+
+enum class TcpSaid : uint8_t { kHello = 1, kRefusal = 2 };
+
+struct TcpPrefix {
+  uint32_t bytes;  // of the whole, prefix included
+  uint16_t version;
+  TcpSaid kind;
+};
+
+// An error if ours cannot be said: a name too long, or too many terms.
+Result<void> tcp_check_agreement(const Agreement& agreement);
+
+std::string tcp_encode_hello(const TcpHello& hello);
+std::string tcp_encode_refusal(NodeId from, const std::string& why);
+
+// `bytes` are the first kTcpPrefixBytes.
+Result<TcpPrefix> tcp_decode_prefix(ByteView bytes);
+// `body` is all behind the prefix.
+Result<TcpHello> tcp_decode_hello(ByteView body);
+// What the other side said of itself, and why it refuses, printable.
+struct TcpRefusal {
+  NodeId node;
+  std::string why;
+};
+TcpRefusal tcp_decode_refusal(ByteView body);
+
+}  // namespace weft

@@ -1,0 +1,99 @@
+// TcpSetup: a connection that is being set up: connect, TLS handshake, hello and answer. It moves bytes and keeps its
+// place in the exchange; what to make of a hello is TcpMesh's business. Only the control thread uses it.
+//
+// It reads not one byte more than the other side's hello, takes at most kTcpHelloBytesMax of memory whatever comes, and
+// has a deadline.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "weft/types.h"
+#include "weft/wires/tcp/hello.h"
+#include "weft/wires/tcp/stream.h"
+#include "weft/wires/tcp/tls.h"
+
+namespace weft {
+
+class TcpSetup {
+ public:
+  enum class Stage : uint8_t {
+    kResolving,   // until the address of its peer is known
+    kConnecting,  // until the socket is writable
+    kHandshake,   // of TLS
+    kTalking,     // our hello goes out (if we connected), theirs comes in
+    kHeard,       // theirs is here, to be judged by the mesh
+    kWaiting,     // it is sound, but its sender is no member here, or not yet
+    kCalling,     // it is a knock, and its sender is called back before the answer
+    kAnswering,   // accepted: our hello goes out
+    kRefusing,    // the refusal goes out, or the answer to a knock, and that is the end
+    kReady,       // waits for the connections of the other workers
+  };
+
+  // An accepted connection.
+  TcpSetup(Descriptor socket, TcpTls* tls, uint64_t deadline_ns);
+  // One that we make, to say `hello`.
+  TcpSetup(TcpTls* tls, uint64_t deadline_ns, const MeshPeer& peer, const TcpHello& hello);
+  void connecting(Descriptor socket);  // from kResolving
+
+  // Goes on as far as it can; false if the connection is over, `fault` says why. Called when the socket has events,
+  // and after say().
+  bool advance(TcpFault* fault);
+  // What goes out next, and in which stage that puts it.
+  void say(std::string text, Stage stage) {
+    out_ = std::move(text);
+    out_done_ = 0;
+    stage_ = stage;
+  }
+  void set_stage(Stage stage) { stage_ = stage; }
+  // Reads away what is left, so that closing does not reset the connection before the refusal was read.
+  void drain();
+
+  Stage stage() const { return stage_; }
+  bool all_said() const { return out_done_ == out_.size(); }
+  bool connected_by_us() const { return by_us_; }
+  int fd() const { return stream_.fd(); }
+  TcpStream take_stream() { return std::move(stream_); }
+  uint64_t deadline_ns() const { return deadline_ns_; }
+  void set_deadline_ns(uint64_t deadline_ns) { deadline_ns_ = deadline_ns; }
+  const std::string& address() const { return address_; }
+  // What keeps who is at the other end from being that node; empty: nothing. Behind the handshake.
+  std::string identity_fault(const std::string& cluster, NodeId node) const {
+    return tls_ == nullptr ? "" : tls_->identity_fault(stream_.ssl(), cluster, node);
+  }
+
+  // From kHeard on.
+  const TcpPrefix& prefix() const { return prefix_; }
+  ByteView body() const { return as_bytes(std::string_view(in_).substr(kTcpPrefixBytes)); }
+
+  // Whose it is: known from the start if we connected, else when the mesh has judged the hello.
+  NodeId peer{kNodesMax};
+  uint32_t incarnation = 0;
+  WorkerId worker;
+  bool knocks = false;       // we connected only to ask
+  uint64_t calls_for = 0;    // we connected to call back who knocked, by that set-up
+  uint64_t token = 0;        // of it
+  uint32_t grant_said = 0;   // in our hello
+  uint32_t grant_heard = 0;  // in theirs
+
+ private:
+  bool begin_tls(TcpFault* fault);
+  bool write(TcpFault* fault);
+  bool read(TcpFault* fault);
+
+  TcpTls* const tls_;
+  const bool by_us_;
+  TcpStream stream_;
+  std::string address_;  // of the other side
+  uint64_t deadline_ns_;
+  Stage stage_;
+  std::string out_;
+  size_t out_done_ = 0;
+  std::string in_;  // prefix and body; as long as what is expected
+  size_t in_done_ = 0;
+  TcpPrefix prefix_{};
+};
+
+}  // namespace weft

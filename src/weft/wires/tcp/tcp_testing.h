@@ -1,0 +1,40 @@
+// What the tests of the tcp wire share.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "weft/wires/mesh_testing.h"
+#include "weft/wires/tcp/tcp.h"
+
+namespace weft {
+
+inline TcpOptions tcp_test_options(size_t node, int workers = 1, uint32_t incarnation = 1) {
+  TcpOptions options;
+  options.self = node_id(node);
+  options.incarnation = incarnation;
+  options.workers = workers;
+  options.agreement = {"test", {{"workers", static_cast<uint64_t>(workers)}, {"hash_seed", 7}}};
+  return options;
+}
+
+struct TcpFabric {
+  using Options = TcpOptions;
+  using Mesh = TcpMesh;
+  using Wire = TcpWire;
+  static constexpr uint32_t kLoad = 30;  // how many times as much as the slowest fabric is tested with
+  static constexpr size_t kVerbsMax = kTcpVerbsMax;
+  static constexpr size_t kVerbBytesMax = kTcpVerbBytesMax;
+
+  static Options options(size_t node, int workers, uint32_t incarnation) {
+    return tcp_test_options(node, workers, incarnation);
+  }
+  static TcpOptions& tcp(Options& options) { return options; }
+  static int workers(const Options& options) { return options.workers; }
+  static std::string missing() { return {}; }
+  static bool is_up(const Wire&, NodeId) { return true; }
+};
+using TcpTestNet = MeshTestNet<TcpFabric>;
+
+}  // namespace weft

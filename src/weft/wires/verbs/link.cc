@@ -1,0 +1,167 @@
+#include "weft/wires/verbs/link.h"
+
+#include <utility>
+
+#include "weft/base/bytes.h"
+
+namespace weft {
+
+Result<std::unique_ptr<VerbsLink>> VerbsLink::create(VerbsShared* shared, NodeId peer, uint64_t connection,
+                                                     const VerbsMemory& memory) {
+  auto packets = VerbsPackets::create(shared->nic, *shared->cq, peer, shared->generation(), memory.base(), memory.key(),
+                                      shared->sequence());
+  if (!packets) return packets.error();
+  return std::unique_ptr<VerbsLink>(new VerbsLink(shared, peer, connection, std::move(*packets), memory));
+}
+
+VerbsLink::VerbsLink(VerbsShared* shared, NodeId peer, uint64_t connection, std::unique_ptr<VerbsPackets> packets,
+                     const VerbsMemory& memory)
+    : shared_(shared),
+      peer_(peer),
+      connection_(connection),
+      packets_(std::move(packets)),
+      posted_(peer, memory.base() + VerbsPackets::kMemoryBytes, memory.key(), &shared->completions, &shared->counters) {
+}
+
+VerbsLink::~VerbsLink() { shared_->served[peer_.value].close(); }
+
+bool VerbsLink::broken(const Error& error, TcpFault* fault) const {
+  fault->set("%.180s", error.detail.c_str());
+  return false;
+}
+
+bool VerbsLink::send(ByteView packet) {
+  TcpFault fault;  // if it cannot be announced the next step() meets that again, and says so
+  return up() && announce(&fault) && packets_->send(packet);
+}
+
+bool VerbsLink::step(TcpWire& tcp, TcpFault* fault) {
+  if (!say_setup(tcp) || !up()) return true;
+  if (!announce(fault) && fault->text[0] != '\0') return false;
+  if (open_answer_ && talk(*open_answer_)) open_answer_.reset();
+  if (!ask(fault)) return false;
+  if (const int error = packets_->post(); error != 0) {
+    fault->set("%.100s: sends are not taken: %s", shared_->nic.name().c_str(), tcp_error_text(error));
+    return false;
+  }
+  return true;
+}
+
+// False if there was no room.
+bool VerbsLink::say_setup(TcpWire& tcp) {
+  VerbsMessage message;
+  if (!hello_said_) {
+    message.kind = VerbsSaid::kHello;
+    message.place = packets_->place();
+    hello_said_ = tcp.send(peer_, Flow::kControl, as_bytes(verbs_encode(message)));
+  }
+  if (hello_said_ && hello_heard_ && !ready_said_) {
+    message = VerbsMessage();
+    message.kind = VerbsSaid::kReady;
+    ready_said_ = tcp.send(peer_, Flow::kControl, as_bytes(verbs_encode(message)));
+  }
+  return hello_said_;
+}
+
+// False if there is no room now, or with a fault.
+bool VerbsLink::announce(TcpFault* fault) {
+  const uint32_t grant = shared_->grant_to(peer_);
+  const size_t regions = grant == 0 ? 0 : shared_->registered->added();
+  if (announced_ == grant && regions_told_ >= regions) [[likely]]
+    return true;
+  if (grant != 0 && !announce_regions(fault)) return false;
+  if (announced_ == grant) return true;
+  VerbsMessage message;
+  message.kind = VerbsSaid::kGrant;
+  message.grant = grant;
+  if (!talk(message)) return false;
+  announced_ = grant;
+  return true;
+}
+
+bool VerbsLink::announce_regions(TcpFault* fault) {
+  const auto count = shared_->registered->refresh();
+  if (!count) return broken(count.error(), fault);
+  for (; regions_told_ < *count; ++regions_told_) {
+    const VerbsRegions::Entry entry = shared_->registered->at(regions_told_);
+    VerbsMessage message;
+    message.kind = VerbsSaid::kRegion;
+    message.region = static_cast<uint16_t>(regions_told_);
+    message.region_base = entry.base;
+    message.region_bytes = entry.bytes;
+    message.region_key = entry.key;
+    if (!talk(message)) return false;
+  }
+  return true;
+}
+
+bool VerbsLink::ask(TcpFault* fault) {
+  VerbsMessage message;
+  message.kind = VerbsSaid::kAsk;
+  message.grant = posted_.wants_queue();
+  if (message.grant == 0 || !packets_->has_room()) return true;
+  const auto place = posted_.ask(shared_->nic, *shared_->cq, shared_->generation(), shared_->sequence());
+  if (!place) return broken(place.error(), fault);
+  message.place = *place;
+  return talk(message);
+}
+
+bool VerbsLink::hear(ByteView bytes, bool over_tcp, TcpFault* fault) {
+  VerbsMessage message;
+  if (!verbs_decode(bytes, &message, fault)) return false;
+  const bool setup = message.kind == VerbsSaid::kHello || message.kind == VerbsSaid::kReady;
+  if (setup != over_tcp) {
+    fault->set("bad verbs message: kind %d where it is not said", static_cast<int>(message.kind));
+    return false;
+  }
+  switch (message.kind) {
+    case VerbsSaid::kHello:
+    case VerbsSaid::kReady:
+      return hear_setup(message, fault);
+    case VerbsSaid::kRegion:
+      posted_.set_region(RegionId(message.region), message.region_base, message.region_bytes, message.region_key);
+      return true;
+    case VerbsSaid::kGrant:
+      posted_.set_grant(message.grant);
+      return true;
+    case VerbsSaid::kAsk:
+      return answer(message, fault);
+    case VerbsSaid::kOpen:
+      if (const auto opened = posted_.open(message.asked, message.place); !opened) return broken(opened.error(), fault);
+      return true;
+  }
+  return true;
+}
+
+bool VerbsLink::hear_setup(const VerbsMessage& message, TcpFault* fault) {
+  const bool hello = message.kind == VerbsSaid::kHello;
+  if (hello_heard_ == hello || ready_heard_) {
+    fault->set("bad verbs message: %s out of turn", hello ? "a hello" : "ready");
+    return false;
+  }
+  if (!hello) {
+    ready_heard_ = true;
+    return true;
+  }
+  hello_heard_ = true;
+  const auto connected = packets_->connect(message.place);
+  return connected ? true : broken(connected.error(), fault);
+}
+
+bool VerbsLink::answer(const VerbsMessage& ask, TcpFault* fault) {
+  open_answer_.reset();
+  if (shared_->regions == nullptr) return true;
+  const auto place = shared_->served[peer_.value].open(shared_->nic, *shared_->cq, *shared_->regions, peer_, ask.grant,
+                                                       ask.place, shared_->sequence());
+  if (!place) return broken(place.error(), fault);
+  if (!*place) return true;  // the news that this grant is over is on its way
+  ++shared_->counters.queues_opened;
+  VerbsMessage message;
+  message.kind = VerbsSaid::kOpen;
+  message.asked = ask.place.number;
+  message.place = **place;
+  open_answer_ = message;
+  return true;
+}
+
+}  // namespace weft

@@ -1,0 +1,97 @@
+// VerbsLink: one connection between two workers of the verbs wire, from the tcp connection beneath it to its end.
+//
+// Set-up: both say hello over tcp, connect their queue pair for packets when they hear the other's, and say ready. When
+// both have said it, packets go. From then on the two talk over that queue pair, between the packets, and tcp only
+// shows the other process's end. A packet that is sent after a grant is heard after the news of it.
+//
+// Only the worker that has the connection uses it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "weft/base/random.h"
+#include "weft/types.h"
+#include "weft/wires/completions.h"
+#include "weft/wires/tcp/wire.h"
+#include "weft/wires/verbs/nic.h"
+#include "weft/wires/verbs/packets.h"
+#include "weft/wires/verbs/posted.h"
+#include "weft/wires/verbs/qp.h"
+#include "weft/wires/verbs/served.h"
+#include "weft/wires/verbs/talk.h"
+
+namespace weft {
+
+// What the links of one worker share.
+struct VerbsShared {
+  const VerbsNic& nic;
+  Regions* const regions;  // may be nullptr
+  VerbsRegions* const registered;
+  std::unique_ptr<VerbsCq> cq;
+  std::array<VerbsServed, kNodesMax> served;  // the control thread closes them
+  Completions completions;
+  VerbsCounters counters;
+  Random random;
+  uint16_t last_generation = 0;
+
+  uint16_t generation() { return ++last_generation == 0 ? ++last_generation : last_generation; }
+  uint32_t grant_to(NodeId peer) const { return regions == nullptr ? 0 : regions->grant_of(peer); }
+  uint32_t sequence() { return static_cast<uint32_t>(random.below(kVerbsNumberMax + 1)); }
+};
+
+class VerbsLink {
+ public:
+  static constexpr size_t kMemoryBytes = VerbsPackets::kMemoryBytes + VerbsPosted::kWindowBytes;
+  // Work that may be in the completion queue at a time.
+  static constexpr size_t kWorkMax = VerbsPackets::kSends + VerbsPackets::kReceives + VerbsPosted::kVerbsMax;
+
+  // `connection` as TcpWire names it. `memory` has kMemoryBytes and outlives it.
+  static Result<std::unique_ptr<VerbsLink>> create(VerbsShared* shared, NodeId peer, uint64_t connection,
+                                                   const VerbsMemory& memory);
+  ~VerbsLink();
+  VerbsLink(const VerbsLink&) = delete;
+  VerbsLink& operator=(const VerbsLink&) = delete;
+
+  uint64_t connection() const { return connection_; }
+  bool up() const { return ready_said_ && ready_heard_; }
+  bool waiting() const { return packets_->waiting() || open_answer_.has_value(); }
+  VerbsPosted& posted() { return posted_; }
+  VerbsPackets& packets() { return *packets_; }
+
+  // False if there is no room now.
+  bool send(ByteView packet);
+  // Says what is due and hands it to the device. False if the connection is broken, `fault` says why.
+  bool step(TcpWire& tcp, TcpFault* fault);
+  // A message that came over tcp, or between packets.
+  bool hear(ByteView bytes, bool over_tcp, TcpFault* fault);
+
+ private:
+  VerbsLink(VerbsShared* shared, NodeId peer, uint64_t connection, std::unique_ptr<VerbsPackets> packets,
+            const VerbsMemory& memory);
+  bool hear_setup(const VerbsMessage& message, TcpFault* fault);
+  bool answer(const VerbsMessage& ask, TcpFault* fault);
+  bool say_setup(TcpWire& tcp);
+  bool talk(const VerbsMessage& message) { return packets_->talk(as_bytes(verbs_encode(message))); }
+  bool announce(TcpFault* fault);
+  bool announce_regions(TcpFault* fault);
+  bool ask(TcpFault* fault);
+  bool broken(const Error& error, TcpFault* fault) const;
+
+  VerbsShared* const shared_;
+  const NodeId peer_;
+  const uint64_t connection_;
+  std::unique_ptr<VerbsPackets> packets_;
+  VerbsPosted posted_;
+  bool hello_said_ = false;
+  bool hello_heard_ = false;
+  bool ready_said_ = false;
+  bool ready_heard_ = false;
+  std::optional<uint32_t> announced_;  // the grant that the peer was told of
+  size_t regions_told_ = 0;
+  std::optional<VerbsMessage> open_answer_;  // to the last question of the peer
+};
+
+}  // namespace weft

@@ -1,0 +1,105 @@
+// VerbsNic: an RDMA device that is open, with the port and the GID that this node speaks from, and the one protection
+// domain that all its workers share.
+//
+// Made once at start-up. Its functions may be called by any thread, as those of libibverbs.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "weft/fabric/region.h"
+#include "weft/status.h"
+#include "weft/wires/verbs/choice.h"
+#include "weft/wires/verbs/devices.h"
+#include "weft/wires/verbs/library.h"
+
+namespace weft {
+
+class VerbsNic {
+ public:
+  // An error names device, port and GID, what is wrong with them, what there is instead and what to do.
+  static Result<std::unique_ptr<VerbsNic>> open(const VerbsChoice& choice);
+  ~VerbsNic();
+  VerbsNic(const VerbsNic&) = delete;
+  VerbsNic& operator=(const VerbsNic&) = delete;
+
+  const VerbsLibrary& library() const { return library_; }
+  ibv_context* context() const { return context_; }
+  ibv_pd* domain() const { return domain_; }
+  const VerbsDevice& device() const { return device_; }
+  const VerbsPort& port() const { return *port_; }
+  const VerbsGid& gid() const { return *gid_; }
+  const std::string& name() const { return name_; }  // "device rxe0 port 1 GID 1 (::ffff:10.9.0.1)"
+  bool atomic_with_cpu() const { return device_.attributes.atomic_cap == IBV_ATOMIC_GLOB; }
+
+  // nullptr if the device refuses; `why` says what to do.
+  ibv_mr* register_memory(void* base, size_t bytes, int access, std::string* why) const;
+
+ private:
+  VerbsNic(const VerbsLibrary& library, ibv_context* context) : library_(library), context_(context) {}
+
+  const VerbsLibrary& library_;
+  ibv_context* const context_;
+  ibv_pd* domain_ = nullptr;
+  VerbsDevice device_;
+  const VerbsPort* port_ = nullptr;
+  const VerbsGid* gid_ = nullptr;
+  std::string name_;
+};
+
+// Memory of this process that the NIC may read and write, and no peer: buffers of the wire.
+class VerbsMemory {
+ public:
+  VerbsMemory() = default;
+  static Result<VerbsMemory> create(const VerbsNic& nic, size_t bytes);
+  VerbsMemory(VerbsMemory&& other) noexcept { *this = std::move(other); }
+  VerbsMemory& operator=(VerbsMemory&& other) noexcept;
+  ~VerbsMemory();
+
+  std::byte* base() const { return mapping_.base(); }
+  uint32_t key() const { return registration_->lkey; }
+  explicit operator bool() const { return registration_ != nullptr; }
+
+ private:
+  const VerbsLibrary* library_ = nullptr;
+  Mapping mapping_;
+  ibv_mr* registration_ = nullptr;
+};
+
+// The registrations of a node's regions, one each, made when the first peer is granted access: registering pins all of
+// a region's memory.
+class VerbsRegions {
+ public:
+  VerbsRegions(const VerbsNic& nic, Regions* regions) : nic_(nic), regions_(regions) {}  // regions may be nullptr
+  ~VerbsRegions();
+  VerbsRegions(const VerbsRegions&) = delete;
+  VerbsRegions& operator=(const VerbsRegions&) = delete;
+
+  // Registers what was added since the last call; how many there are, or an error that names the region and the fix.
+  Result<size_t> refresh();
+  size_t added() const { return regions_ == nullptr ? 0 : regions_->count(); }
+  // How many are, by the last refresh().
+  size_t registered() const { return registered_.load(std::memory_order_acquire); }
+  // Below what refresh() returned.
+  struct Entry {
+    uint64_t base;
+    uint64_t bytes;
+    uint32_t key;
+  };
+  Entry at(size_t region) const;
+
+ private:
+  const VerbsNic& nic_;
+  Regions* const regions_;
+  mutable std::mutex mutex_;
+  std::vector<ibv_mr*> registrations_;
+  std::atomic<size_t> registered_{0};
+};
+
+}  // namespace weft

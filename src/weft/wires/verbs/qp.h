@@ -1,0 +1,97 @@
+// VerbsQp: one reliable-connected queue pair, from its making to its end. A queue pair is connected once and never used
+// again after it failed: who goes on makes a new one, so that nothing of the old can be taken for something of the new.
+//
+// VerbsCq: the completion queue of one worker, and the descriptor that wakes it.
+//
+// Destroying a queue pair is the fence of this wire: when it returns the device has let go of it, and nothing that was
+// posted to it or came for it touches memory any more.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "weft/status.h"
+#include "weft/wires/verbs/nic.h"
+
+namespace weft {
+
+// Where a queue pair is, for the one that is to be connected with it.
+struct VerbsPlace {
+  uint32_t number = 0;    // of the queue pair, 24 bits
+  uint32_t sequence = 0;  // of the first packet that it sends, 24 bits
+  uint16_t lid = 0;       // InfiniBand only
+  uint8_t mtu = 0;        // ibv_mtu
+  ibv_gid gid{};
+};
+
+class VerbsCq {
+ public:
+  static Result<std::unique_ptr<VerbsCq>> create(const VerbsNic& nic, size_t entries);
+  ~VerbsCq();
+  VerbsCq(const VerbsCq&) = delete;
+  VerbsCq& operator=(const VerbsCq&) = delete;
+
+  ibv_cq* queue() const { return queue_; }
+  int fd() const { return channel_->fd; }
+  // How many were taken; negative if the queue is broken.
+  int poll(std::span<ibv_wc> out) const { return ibv_poll_cq(queue_, static_cast<int>(out.size()), out.data()); }
+  // The descriptor becomes readable with the next completion.
+  void arm() const { ibv_req_notify_cq(queue_, 0); }
+  // What made it readable is done with.
+  void disarm();
+
+ private:
+  explicit VerbsCq(const VerbsLibrary& library) : library_(library) {}
+  const VerbsLibrary& library_;
+  ibv_comp_channel* channel_ = nullptr;
+  ibv_cq* queue_ = nullptr;
+};
+
+class VerbsQp {
+ public:
+  struct Options {
+    uint32_t sends = 1;
+    uint32_t receives = 1;
+    uint32_t inline_bytes = 0;  // as many as the device takes, up to this
+    int remote_access = 0;      // IBV_ACCESS_REMOTE_*: what the other end may do here
+    uint32_t sequence = 0;      // of the first packet it sends
+  };
+  // It can take receives, and is not connected.
+  static Result<std::unique_ptr<VerbsQp>> create(const VerbsNic& nic, const VerbsCq& cq, const Options& options);
+  ~VerbsQp();
+  VerbsQp(const VerbsQp&) = delete;
+  VerbsQp& operator=(const VerbsQp&) = delete;
+
+  VerbsPlace place() const;
+  uint32_t number() const { return qp_->qp_num; }
+  uint32_t inline_bytes() const { return inline_bytes_; }
+  // Once. From now on it answers the other end, and with `sends` it may be sent on.
+  Result<void> connect(const VerbsPlace& peer, bool sends);
+
+  // The chain from `first` with one doorbell; 0 or an errno.
+  int post(ibv_send_wr* first) const {
+    ibv_send_wr* failed = nullptr;
+    return ibv_post_send(qp_, first, &failed);
+  }
+  int post(ibv_recv_wr* first) const {
+    ibv_recv_wr* failed = nullptr;
+    return ibv_post_recv(qp_, first, &failed);
+  }
+
+ private:
+  VerbsQp(const VerbsNic& nic, ibv_qp* qp, const Options& options, uint32_t inline_bytes)
+      : nic_(nic), qp_(qp), sequence_(options.sequence), inline_bytes_(inline_bytes) {}
+  Result<void> modify(ibv_qp_attr& attributes, int mask, const char* what) const;
+
+  const VerbsNic& nic_;
+  ibv_qp* const qp_;
+  const uint32_t sequence_;
+  const uint32_t inline_bytes_;
+};
+
+}  // namespace weft

@@ -1,0 +1,82 @@
+#include "weft/wires/verbs/verbs.h"
+
+#include <utility>
+
+namespace weft {
+
+Result<std::unique_ptr<VerbsMesh>> VerbsMesh::create(const VerbsOptions& options, Regions* regions, Clock* clock) {
+  if (options.nodes < 1 || options.nodes > kNodesMax) {
+    return Error{Code::kBadOption,
+                 "nodes is " + std::to_string(options.nodes) + ", must be 1 to " + std::to_string(kNodesMax)};
+  }
+  std::unique_ptr<VerbsMesh> mesh(new VerbsMesh(options.tcp.self, regions));
+  auto nic = VerbsNic::open(options.device);
+  if (!nic) return nic.error();
+  mesh->nic_ = std::move(*nic);
+  mesh->registered_ = std::make_unique<VerbsRegions>(*mesh->nic_, regions);
+
+  // Nodes of which one has verbs and the other has not do not understand each other: they find out by name.
+  TcpOptions tcp = options.tcp;
+  tcp.agreement.terms.emplace_back("fabric verbs", kVerbsVersion);
+  if (options.locks) {
+    const bool with_cpu = mesh->nic_->atomic_with_cpu();
+    const bool loopback = !with_cpu && *options.locks == LocksBy::kLoopback;
+    // A verb meets the atomics of the target's device, so every node must know how the others lock.
+    tcp.agreement.terms.emplace_back("locks (0: verbs, 1: messages, 2: loopback)", with_cpu ? 0 : loopback ? 2 : 1);
+    if (loopback) {
+      auto loop = VerbsLoop::create(*mesh->nic_, regions, mesh->registered_.get());
+      if (!loop) return loop.error();
+      mesh->loop_ = std::move(*loop);
+    }
+  }
+  auto made = TcpMesh::create(tcp, nullptr, clock);
+  if (!made) return made.error();
+  mesh->tcp_ = std::move(*made);
+  for (int w = 0; w < tcp.workers; ++w) {
+    auto wire = VerbsWire::create(*mesh->nic_, regions, mesh->registered_.get(), tcp.self, options.nodes,
+                                  tcp.completions_max, mesh->tcp_->wire(WorkerId(static_cast<uint8_t>(w))));
+    if (!wire) return wire.error();
+    mesh->wires_.push_back(std::move(*wire));
+  }
+  if (regions != nullptr) regions->set_remote_posters(mesh.get());
+  return mesh;
+}
+
+VerbsMesh::~VerbsMesh() {
+  if (regions_ != nullptr && !wires_.empty()) regions_->set_remote_posters(nullptr);
+}
+
+void VerbsMesh::set_sleeping(WorkerId worker, bool sleeping) {
+  if (sleeping) {
+    wires_[worker.value]->arm();
+  } else {
+    wires_[worker.value]->disarm();
+  }
+}
+
+void VerbsMesh::leave(NodeId peer) {
+  tcp_->leave(peer);
+  for (const auto& wire : wires_) wire->withdraw(peer);
+}
+
+void VerbsMesh::publish(NodeId peer, uint32_t grants) {
+  if (peer.value >= kNodesMax) return;
+  // Pinning a large region takes longer than a lease, so no worker should have to. If it fails, the worker that is to
+  // tell the peer meets that again, and reports it.
+  if (grants % 2 == 1) static_cast<void>(registered_->refresh());
+  for (const auto& wire : wires_) {
+    if (grants % 2 == 0) wire->revoke(peer);
+    wire->wake();
+  }
+}
+
+std::vector<MeshEvent> VerbsMesh::take_events() {
+  std::vector<MeshEvent> events = tcp_->take_events();
+  for (const auto& wire : wires_) {
+    std::string trouble = wire->take_trouble();
+    if (!trouble.empty()) events.push_back({MeshEvent::Kind::kRefused, self_, 0, std::move(trouble)});
+  }
+  return events;
+}
+
+}  // namespace weft

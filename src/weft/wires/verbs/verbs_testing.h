@@ -1,0 +1,49 @@
+// What the tests of the verbs wire share. They run where there is an RDMA device; tests/verbs_vm.sh makes two software
+// devices in a virtual machine. Nodes take the devices in turn.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+
+#include "weft/wires/mesh_testing.h"
+#include "weft/wires/tcp/tcp_testing.h"
+#include "weft/wires/verbs/devices.h"
+#include "weft/wires/verbs/verbs.h"
+
+namespace weft {
+
+struct VerbsFabric {
+  using Options = VerbsOptions;
+  using Mesh = VerbsMesh;
+  using Wire = VerbsWire;
+  static constexpr uint32_t kLoad = 1;
+  static constexpr size_t kVerbsMax = VerbsPosted::kVerbsMax;
+  static constexpr size_t kVerbBytesMax = VerbsPosted::kVerbBytesMax;
+
+  static Options options(size_t node, int workers, uint32_t incarnation) {
+    const VerbsDevices found = verbs_devices();
+    VerbsOptions options;
+    options.tcp = tcp_test_options(node, workers, incarnation);
+    if (!found.devices.empty()) options.device.device = found.devices[node % found.devices.size()].name;
+    options.nodes = 4;
+    return options;
+  }
+  static TcpOptions& tcp(Options& options) { return options.tcp; }
+  static int workers(const Options& options) { return options.tcp.workers; }
+  static std::string missing() { return verbs_devices().problem; }
+  static bool is_up(const Wire& wire, NodeId peer) { return wire.up(peer); }
+};
+using VerbsTestNet = MeshTestNet<VerbsFabric>;
+
+// For tests that are the same for all wires between hosts.
+using HostFabrics = ::testing::Types<TcpFabric, VerbsFabric>;
+struct HostFabricNames {
+  template <class Fabric>
+  static std::string GetName(int) {  // NOLINT(readability-identifier-naming): GoogleTest calls it so
+    return std::is_same_v<Fabric, TcpFabric> ? "Tcp" : "Verbs";
+  }
+};
+
+}  // namespace weft

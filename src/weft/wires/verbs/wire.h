@@ -1,0 +1,120 @@
+// VerbsWire: a worker's end of its RDMA connections, one to the same worker of each peer, and one to its own node.
+//
+// It sits on a TcpWire, which makes and ends connections, knows who is admitted, and reports what is lost; on each of
+// its connections a VerbsLink sets up the queue pairs. tcp.h and tcp_wire.h say what holds of connections, admission
+// and loss, and it holds here: send() waits while the admitted incarnation is not connected, and what is sent to one
+// that is lost goes nowhere. An incarnation that is not admitted any more is disconnected for good.
+//
+// Writing: send() gathers, poll() and release() hand what waits to the device, one doorbell for each peer. post() hands
+// verbs over at once.
+//
+// Reading: one completion queue for everything. A worker that is busy looks at tcp in one poll of kTcpEvery.
+//
+// The own node is reached by verbs only, through the NIC, once its Regions grant it to itself: the two queue pairs of
+// that loop are both here.
+//
+// Threads: the worker calls what Wire has, and arm and disarm; the control thread calls withdraw, revoke and wake. As
+// in TcpWire a gate that is odd inside poll() makes withdraw() sharp.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "weft/base/fd.h"
+#include "weft/fabric/wire.h"
+#include "weft/types.h"
+#include "weft/wires/tcp/wire.h"
+#include "weft/wires/verbs/link.h"
+#include "weft/wires/verbs/nic.h"
+
+namespace weft {
+
+class VerbsWire final : public Wire {
+ public:
+  static constexpr uint32_t kTcpEvery = 32;
+
+  // For at most `nodes` nodes; the completion queue also holds what a connection that ended has left there. All but
+  // `self` outlive it.
+  static Result<std::unique_ptr<VerbsWire>> create(const VerbsNic& nic, Regions* regions, VerbsRegions* registered,
+                                                   NodeId self, int nodes, size_t completions_max, TcpWire* tcp);
+  ~VerbsWire() override;
+
+  bool send(NodeId to, Flow flow, ByteView packet) override;
+  size_t poll(std::span<Packet> out) override;
+  void release() override;
+  bool post(NodeId to, std::span<const Verb> verbs) override;
+  size_t poll_completions(std::span<Completion> out) override { return shared_.completions.poll(out); }
+  void reset(NodeId to) override;
+  void admit(NodeId peer, uint32_t incarnation) override;
+  bool pending() const override;
+  bool atomic_with_cpu() const override { return shared_.nic.atomic_with_cpu(); }
+
+  const VerbsCounters& counters() const { return shared_.counters; }
+  bool up(NodeId peer) const { return links_[peer.value] != nullptr && links_[peer.value]->up(); }
+
+  // Before the last look at pending() and the sleep; and after it.
+  void arm() { shared_.cq->arm(); }
+  void disarm() { shared_.cq->disarm(); }
+
+  // The control thread's.
+  int wait_fd() const { return epoll_.get(); }
+  // After the connection beneath was withdrawn: no poll() that begins later delivers anything of the peer, and none of
+  // its verbs lands.
+  void withdraw(NodeId peer);
+  void revoke(NodeId peer) { shared_.served[peer.value].close(); }  // its grant has ended
+  void wake();                 // grants have changed; the worker polls once more, if it is asleep
+  std::string take_trouble();  // what kept the loop to the own node from being opened; empty: nothing
+
+ private:
+  struct Handed {
+    NodeId peer;
+    uint16_t generation;
+    uint32_t index;
+  };
+
+  VerbsWire(const VerbsNic& nic, Regions* regions, VerbsRegions* registered, NodeId self, size_t completions_max,
+            TcpWire* tcp);
+  VerbsLink* link_of(NodeId peer) { return links_[peer.value].get(); }
+  void drop_ended();
+  void hear_tcp();
+  void open_links();
+  Result<void> open_link(NodeId peer, uint64_t connection);
+  void step_links();
+  void open_own();
+  Result<void> open_own_queue(uint32_t grant);
+  void give_back();
+  size_t take_work(std::span<Packet> out);
+  bool take(const ibv_wc& wc, Packet* out);
+  bool take_packet_work(VerbsLink& link, const VerbsTag& tag, const ibv_wc& wc, Packet* out);
+  void give_up(NodeId peer, const TcpFault& fault);
+
+  const NodeId self_;
+  TcpWire* const tcp_;
+  Fd epoll_;
+  VerbsShared shared_;
+  std::atomic<uint64_t> gate_{0};
+  mutable std::atomic<bool> news_{true};  // tcp or the grants are to be looked at now
+  std::mutex trouble_mutex_;
+  std::string trouble_;
+
+  // The worker's.
+  std::array<VerbsMemory, kNodesMax> memories_;  // by peer, kept for its next connection
+  std::array<std::unique_ptr<VerbsLink>, kNodesMax> links_;
+  std::unique_ptr<VerbsPosted> own_;
+  uint32_t own_failed_ = 0;  // the grant under which the loop could not be opened
+  uint64_t linked_ = 0;      // bit n: there is a link to node n
+  uint32_t polls_ = 0;
+  std::vector<Handed> handed_;  // receives to post again at release()
+  mutable std::array<ibv_wc, 16> work_;
+  mutable size_t work_next_ = 0;  // of those that were taken from the queue
+  mutable size_t work_count_ = 0;
+};
+
+}  // namespace weft
