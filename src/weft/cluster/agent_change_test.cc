@@ -169,7 +169,8 @@ TEST_F(AgentTest, ARemovedMembersLeaseIsWaitedForWithAMargin) {
     const uint64_t margin_ns = lease_ns_ * AgentOptions().drift_permille / 1000;
     ASSERT_GT(margin_ns, kLeaseNs / 16);  // what an answer may have taken in these steps
     // What it holds ends with the first of the two leases.
-    const uint64_t waited_ns = std::min(nodes_[0]->state().lease.fenced_after_ns(), nodes_[1]->state().lease.fenced_after_ns());
+    const uint64_t waited_ns =
+        std::min(nodes_[0]->state().lease.fenced_after_ns(), nodes_[1]->state().lease.fenced_after_ns());
     ASSERT_GT(waited_ns, clock_.now);
     EXPECT_EQ(waited_ns >= nodes_[2]->state().lease.until_ns() + margin_ns, !planted);
     for (auto& agent : agents_) agent.reset();

@@ -209,8 +209,8 @@ class Table {
   // Takes back what apply() did, if the record still is at that version: recovery, while nobody reads.
   void undo(const HashedKey& key, Version version, const Undo& undo, ByteView old_value);
 
-  // Filling a replica (txn/state_transfer.h). install: a write at a version, readable, unless something newer is there; a delete
-  // stays as a tombstone until settle() of its partition. Any worker, any order. `scratch` as for apply.
+  // Filling a replica (txn/state_transfer.h). install: a write at a version, readable, unless something newer is there;
+  // a delete stays as a tombstone until settle() of its partition. Any worker, any order. `scratch` as for apply.
   void install(const HashedKey& key, Write write, ByteView value, Version version, std::byte* scratch);
   // A put that comes late, readable, over an older version of the record; the record was there when it was logged (a
   // backup that lags, txn/participant.h). If it is gone, a delete has come first, and it stays gone.

@@ -12,10 +12,7 @@
 #include "weft/wires/tcp/tcp.h"
 
 namespace weft {
-namespace {
-
-
-}  // namespace
+namespace {}  // namespace
 
 TcpHello TcpMesh::hello_to(NodeId node, uint32_t incarnation, WorkerId worker) const {
   const uint32_t grant = regions_ != nullptr ? regions_->grant_of(node) : 0;
