@@ -12,6 +12,8 @@ import tempfile
 import time
 import unittest
 
+import protocols
+
 WEFT = sys.argv.pop(1) if len(sys.argv) > 1 else "build/release/weft"
 DEADLINE_S = 300
 
@@ -21,7 +23,7 @@ JSON_KEYS = [
     "commit_round_trips", "abort_reasons", "reads_per_txn", "writes_per_txn", "swaps_per_txn", "doorbells_per_txn",
     "messages_by_phase", "verbs_by_phase",
 ]
-PROTOCOLS = ["dnl4", "dnl2", "dnl1", "fasst", "farm", "drtmr", "drtmh", "drtmh-nc"]
+PROTOCOLS = protocols.names(WEFT)
 WORKLOADS = ["smallbank", "tatp", "micro-4-2"]
 SMALL = ["--keys", "500", "--seconds", "0.3", "--warmup", "0.1"]
 

@@ -26,12 +26,12 @@ import time
 
 import faults
 import load
+import protocols
 import resp
 import workloads
 from client import Violation
 from cluster import Cluster
 
-PROTOCOLS = ["dnl4", "dnl2", "dnl1", "fasst", "farm", "drtmr", "drtmh", "drtmh-nc"]
 ROUNDS_A_CLUSTER = 5
 WHOLE_S = 60  # to be whole again after a fault
 ANSWER_S = 30  # for a transaction to be answered
@@ -319,7 +319,7 @@ def parse_arguments():
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="the number of the first round")
-    parser.add_argument("--protocol", choices=[*PROTOCOLS, "all"], default="all")
+    parser.add_argument("--protocol", default="all", help="a name of `weft protocols`, or all")
     parser.add_argument("--scenario", help="play only this one")
     parser.add_argument("--transactions", type=int, default=1000, help="committed in a round, at least")
     parser.add_argument("--ballast", type=int, default=BALLAST_KEYS, help="keys that are there beside the rounds'")
@@ -373,17 +373,20 @@ def run_session(arguments, protocol, numbers, folder, summary):
 def main():
     arguments = parse_arguments()
     # Few rounds do not reach all: over shm, where verbs are accesses to memory, the rows that use most of them come first.
-    rows = PROTOCOLS if arguments.fabric == "tcp" else PROTOCOLS[::-1]
-    protocols = rows if arguments.protocol == "all" else [arguments.protocol]
+    known = protocols.names(arguments.weft)
+    if arguments.protocol not in [*known, "all"]:
+        sys.exit(f"--protocol {arguments.protocol}: there are {', '.join(known)} and all")
+    rows = known if arguments.fabric == "tcp" else known[::-1]
+    chosen = rows if arguments.protocol == "all" else [arguments.protocol]
     summary = Summary()
     print(f"{arguments.rounds} rounds over {arguments.fabric}, seed {arguments.seed}", flush=True)
     numbers = list(range(arguments.first, arguments.first + arguments.rounds))
-    share = min(ROUNDS_A_CLUSTER, -(-len(numbers) // len(protocols)))
+    share = min(ROUNDS_A_CLUSTER, -(-len(numbers) // len(chosen)))
     failed = 0
     for turn, group in enumerate(chunks(numbers, share)):
         with tempfile.TemporaryDirectory(prefix="weft-rounds-") as folder:
             try:
-                run_session(arguments, protocols[turn % len(protocols)], group, pathlib.Path(folder), summary)
+                run_session(arguments, chosen[turn % len(chosen)], group, pathlib.Path(folder), summary)
             except Violation as error:
                 print(error, flush=True)
                 failed += 1

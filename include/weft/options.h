@@ -60,6 +60,8 @@ struct Options {
   int threads = 0;     // threads that run all of them; 0: one per worker index, at most the cores
   int partitions = 0;  // 0: one per node
   int partition_count() const { return partitions > 0 ? partitions : nodes; }
+  // A row of `weft protocols`; or several that fit, joined by +: transactions take the first unless they say otherwise
+  // (Txn::set_protocol).
   std::string protocol = "dnl4";
   std::string fabric = "local";  // of an embedded cluster: local; shm, tcp or verbs to measure them
   Tls tls;                       // of tcp

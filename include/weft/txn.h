@@ -164,6 +164,9 @@ class Txn {
   TxnId id() const;
   // None was begun, within the time that begin() may take: every call fails, and commit() says why.
   bool refused() const;
+  // The protocol that it commits by, of those that the cluster runs (Options::protocol): before the first get. kMisuse
+  // if there is none of that name, or it is too late.
+  Code set_protocol(std::string_view name);
   // When it has to have its outcome, by Session::now_ns; 0: each wait may take Limits::answer_ms.
   void set_until(uint64_t until_ns);
 

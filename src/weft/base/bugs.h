@@ -40,6 +40,7 @@ enum class Bug : uint64_t {
   kAbsenceOnce = 1U << 30,          // an absence word is not looked at again when the index has been
   kNothingTooLate = 1U << 31,       // "it did not happen" is said of what has passed its commit point
   kHastyJoin = 1UL << 32,           // a node asks for a place in the view with nobody's word, and at once if removed
+  kUnfitRows = 1UL << 33,           // rows run in one cluster that do not fit
 };
 
 struct Bugs {

@@ -19,6 +19,7 @@
 #include "weft/bench/small_pages.h"
 #include "weft/check/checker.h"
 #include "weft/txn/protocol.h"
+#include "weft/txn/row_set.h"
 
 namespace weft::bench {
 
@@ -201,7 +202,7 @@ void print_cells(const std::map<std::string, CrashCells>& cells, std::ostream& o
   for (const auto& [name, of_row] : cells) {
     for (int p = static_cast<int>(Phase::kLock); p < kPhases; ++p) {
       const auto phase = static_cast<Phase>(p);
-      const bool expected = has_phase(*find_protocol(name), phase);
+      const bool expected = has_phase(*RowSet::parse(name, true), phase);
       out << std::setw(9) << name << std::setw(11) << phase_name(phase);
       for (int s = 0; s < kStruck; ++s) {
         const uint64_t hits = of_row.at(phase, static_cast<Struck>(s));
@@ -343,11 +344,11 @@ std::string command_for(const SimOptions& options) {
 }
 
 int run_campaign(const CampaignOptions& options, std::ostream& out) {
-  if (!options.protocol.empty() && options.protocol != "all" && find_protocol(options.protocol) == nullptr) {
-    out << "--protocol: unknown protocol \"" << options.protocol << "\"; known are all";
-    for (const Protocol& row : kProtocols) out << ", " << row.name;
-    out << '\n';
-    return 2;
+  if (!options.protocol.empty() && options.protocol != "all") {
+    if (const auto rows = RowSet::parse(options.protocol); !rows) {
+      out << "--protocol: " << rows.error().detail << '\n';
+      return 2;
+    }
   }
   std::optional<FaultMask> faults;
   if (!options.faults.empty()) {

@@ -56,6 +56,7 @@ struct PlantedBug {
   Bug bug;
   std::string_view name;
   SimOptions where;  // its seed is the one that finds it: `weft sim --planted` says which ones do
+  std::optional<std::string> sound_protocol{};  // in the place of one that is the bug, when there is none
 };
 const std::vector<PlantedBug>& planted_bugs();
 

@@ -66,6 +66,19 @@ TEST(Campaign, CommandsSayWhatIsFixed) {
   EXPECT_EQ(command_for(options), "weft sim --seed 9 --protocol dnl2 --faults none");
 }
 
+// Transactions take the rows in turn, through all faults that a seed draws.
+TEST(Campaign, RowsThatFitRunInOneCluster) {
+  for (const char* rows : {"dnl4+fasst", "farm+drtmr+drtmh+drtmh-nc"}) {
+    for (uint64_t seed = 1; seed <= (kSanitized ? 4 : 20); ++seed) {
+      SimOptions options;
+      options.seed = seed;
+      options.protocol = rows;
+      const CheckedRun run = run_checked(options);
+      EXPECT_TRUE(run.result.violations.empty()) << seed << " " << rows << ": " << run.result.violations.front();
+    }
+  }
+}
+
 // Seeds that found something while recovery was made. What each of them does changes with the code; they stay. All of
 // them run in the optimised build, the first ones everywhere.
 TEST(Campaign, SeedsThatFailedOnce) {

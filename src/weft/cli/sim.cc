@@ -10,6 +10,7 @@
 #include "weft/cli/commands.h"
 #include "weft/sim/faults.h"
 #include "weft/txn/protocol.h"
+#include "weft/txn/row_set.h"
 
 namespace weft::cli {
 namespace {
@@ -23,8 +24,8 @@ std::string protocol_names() {
 }
 
 int run_sim(const bench::CampaignOptions& options, const CLI::App& command) {
-  if (!options.protocol.empty() && options.protocol != "all" && find_protocol(options.protocol) == nullptr) {
-    return refuse("--protocol " + options.protocol + ": there are " + protocol_names());
+  if (!options.protocol.empty() && options.protocol != "all") {
+    if (const auto rows = RowSet::parse(options.protocol); !rows) return refuse(rows.error().detail);
   }
   if (!options.faults.empty()) {
     if (const auto parsed = parse_faults(options.faults); !parsed) return refuse(parsed.error().detail);
@@ -51,7 +52,9 @@ void add_sim(CLI::App& app, int* status) {
                                            "as --minutes allows)");
   CLI::Option* from = command->add_option("--from", options->from, "The first of them")->capture_default_str();
   command->add_option("--protocol", options->protocol,
-                      "One of " + protocol_names() + "; all runs every seed with each (default: the seed chooses)");
+                      "One of " + protocol_names() +
+                          ", or several that fit, joined by +; all runs every seed with each (default: the seed "
+                          "chooses)");
   command->add_option(
       "--faults", options->faults,
       "A list of pause, slow-node, slow-link, burst, crash, cut (a link), away (membership), skew (clocks), break (a "

@@ -112,12 +112,16 @@ class Bank : public testing::TestWithParam<Shape> {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(TwoThreads, Bank,
-                         testing::Values(Shape{"dnl4", 3, 3, 2}, Shape{"dnl2", 3, 3, 2}, Shape{"dnl1", 3, 3, 2},
-                                         Shape{"fasst", 3, 3, 2}, Shape{"farm", 3, 3, 2}, Shape{"drtmr", 3, 3, 2},
-                                         Shape{"drtmh", 5, 2, 2}, Shape{"drtmh-nc", 5, 3, 2}, Shape{"dnl4", 5, 2, 2},
-                                         Shape{"dnl2", 5, 2, 2}, Shape{"dnl1", 5, 2, 2}, Shape{"fasst", 5, 2, 2}),
-                         shape_name);
+std::vector<Shape> bank_shapes() {
+  std::vector<Shape> out;
+  for (const char* protocol : all_rows()) {
+    out.push_back({protocol, 3, 3, 2});
+    out.push_back({protocol, 5, 2, 2});
+  }
+  return out;
+}
+
+INSTANTIATE_TEST_SUITE_P(TwoThreads, Bank, testing::ValuesIn(bank_shapes()), shape_name);
 INSTANTIATE_TEST_SUITE_P(Meshes, Bank, testing::ValuesIn(mesh_shapes()), shape_name);
 
 TEST_P(Bank, EveryCommittedSumIsTheTotal) {

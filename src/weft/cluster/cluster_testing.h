@@ -23,10 +23,9 @@
 
 #include "weft/base/sanitized.h"
 #include "weft/cluster.h"
+#include "weft/txn/rows_testing.h"
 
 namespace weft {
-
-inline constexpr const char* kAllProtocols[] = {"dnl4", "dnl2", "dnl1", "fasst", "farm", "drtmr", "drtmh", "drtmh-nc"};
 
 inline constexpr TableId kT(0);  // the only table of most tests
 
@@ -52,7 +51,7 @@ inline testing::AssertionResult aborted(const Outcome& outcome, Code code) {
 // Of a key that somebody has just changed. Where a commit is told before its locks are gone, and locks are looked at by
 // verbs, which overtake the message that unlocks, they may still be there.
 inline testing::AssertionResult aborted_by_change(const Outcome& outcome, std::string_view protocol) {
-  const bool verbs = protocol.starts_with("drtm");
+  const bool verbs = find_protocol(protocol)->by.lock == Primitive::kOneSided;
   return aborted(outcome, verbs && outcome.code == Code::kLocked ? Code::kLocked : Code::kVersionMoved);
 }
 inline testing::AssertionResult rejected(const Outcome& outcome, Code code) {
@@ -193,7 +192,7 @@ inline std::string shape_name(const testing::TestParamInfo<Shape>& info) {
 
 inline std::vector<Shape> all_shapes() {
   std::vector<Shape> out;
-  for (const char* protocol : kAllProtocols) {
+  for (const char* protocol : all_rows()) {
     out.push_back({protocol, 3, 3, 2});
     out.push_back({protocol, 5, 2});
     if (kSanitized) continue;
@@ -209,7 +208,7 @@ inline std::vector<Shape> all_shapes() {
 inline std::vector<Shape> mesh_shapes() {
   std::vector<Shape> out;
   for (const char* fabric : {"shm", "tcp"}) {
-    for (const char* protocol : kAllProtocols) out.push_back({protocol, 3, 3, 2, fabric});
+    for (const char* protocol : all_rows()) out.push_back({protocol, 3, 3, 2, fabric});
     out.push_back({"dnl4", 5, 2, 1, fabric});
   }
   return out;
@@ -218,7 +217,7 @@ inline std::vector<Shape> mesh_shapes() {
 // Three nodes, three replicas, or five nodes so that some keys are remote.
 inline std::vector<Shape> few_shapes() {
   std::vector<Shape> out;
-  for (const char* protocol : kAllProtocols) {
+  for (const char* protocol : all_rows()) {
     out.push_back({protocol, 5, 2});
     if (!kSanitized) out.push_back({protocol, 3, 3});
   }

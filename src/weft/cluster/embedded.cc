@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "weft/base/check.h"
-#include "weft/txn/protocol.h"
+#include "weft/txn/row_set.h"
 
 namespace weft {
 
@@ -131,7 +131,7 @@ Result<std::unique_ptr<Cluster>> Cluster::open(const Options& options) {
   auto impl = std::make_unique<Impl>();
   impl->spec.options = options;
   if (auto r = check_spec(impl->spec); !r) return r.error();
-  impl->spec.shares_memory = options.fabric == "shm" && find_protocol(options.protocol)->verbs();
+  impl->spec.shares_memory = options.fabric == "shm" && RowSet::of(options).uses_verbs();
   impl->control.every_ms(1000, [raw = impl.get()] { raw->supervise(); });
   if (options.fabric != "local") {
     impl->control.every_ms(20, [raw = impl.get()] { raw->fabric->control_step(); });
@@ -221,7 +221,7 @@ Result<void> Cluster::reconfigure(const Options& options) {
   ClusterSpec with = impl_->spec;
   with.options = options;
   if (auto r = check_spec(with); !r) return r;
-  if (options.fabric == "shm" && find_protocol(options.protocol)->verbs() && !with.shares_memory) {
+  if (options.fabric == "shm" && RowSet::of(options).uses_verbs() && !with.shares_memory) {
     return Error{Code::kBadOption, "protocol " + options.protocol + " reaches memory by verbs, and on shm protocol " +
                                        now.protocol + " that the cluster was opened with does not share it"};
   }

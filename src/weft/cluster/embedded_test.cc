@@ -211,7 +211,9 @@ TEST(Embedded, ReconfigureKeepsTheDataAndChangesTheProtocol) {
   TestCluster cluster(options);
   cluster.load(50, bytes_of(0));
   uint64_t rounds = 0;
-  for (const char* protocol : {"dnl4", "dnl1", "drtmh", "fasst", "farm", "dnl2", "drtmr", "dnl1", "dnl4"}) {
+  std::vector<const char*> protocols = all_rows();
+  protocols.insert(protocols.end(), {"dnl1", "dnl4"});  // back from verbs, and to the first
+  for (const char* protocol : protocols) {
     options.protocol = protocol;
     options.network_batching = rounds % 2 == 0;
     options.limits.inflight = 4 + static_cast<uint32_t>(rounds);
@@ -272,7 +274,7 @@ TEST(Embedded, ReconfigureChecksLimitsAgainstTheTables) {
 }
 
 TEST(Embedded, StopWaitsForWorkUnderWay) {
-  for (const char* protocol : kAllProtocols) {
+  for (const char* protocol : all_rows()) {
     Options options;
     options.protocol = protocol;
     options.workers = options.threads = 2;
@@ -351,7 +353,7 @@ Code transfer_step(std::string_view arguments, std::span<const Value> values, De
 }
 
 TEST(EmbeddedDeclared, RunsOnEveryProtocol) {
-  for (const char* protocol : kAllProtocols) {
+  for (const char* protocol : all_rows()) {
     Options options;
     options.protocol = protocol;
     options.nodes = 5;

@@ -347,7 +347,7 @@ TEST_P(TableFull, RejectsTheWholeTransaction) {
 // The largest values there are, written, grown, read at every node and deleted, under every protocol.
 TEST(Limits, ValuesOfAMebibyte) {
   constexpr uint32_t kMebibyte = 1 << 20;
-  for (const char* protocol : kAllProtocols) {
+  for (const char* protocol : all_rows()) {
     Options options;
     options.protocol = protocol;
     options.limits.value_bytes_max = kMebibyte;
@@ -402,7 +402,7 @@ void read_more_than_a_transaction_holds(const char* protocol) {
 
 TEST(LimitsDeathTest, ALargeValueIsReadByAClusterOfSmallTransactions) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  for (const char* protocol : kAllProtocols) {
+  for (const char* protocol : all_rows()) {
     EXPECT_EXIT(read_more_than_a_transaction_holds(protocol), testing::ExitedWithCode(0), "") << protocol;
   }
 }

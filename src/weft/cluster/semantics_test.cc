@@ -333,5 +333,32 @@ TEST_P(Semantics, ARandomProgramIsWhatAMapDoes) {
   EXPECT_EQ(cluster_.contents(), expected);
 }
 
+// Of one cluster, by rows that fit.
+TEST(Semantics, ATransactionChoosesItsRow) {
+  Options options;
+  options.nodes = 3;
+  options.replicas = 3;
+  options.protocol = "dnl4+fasst";
+  TestCluster cluster(options);
+  cluster.load(4, bytes_of(0)).start();
+  for (const char* row : {"dnl4", "fasst", "dnl4"}) {
+    cluster.on(0, [row](Session& session) -> Task<void> {
+      Txn txn = co_await session.begin();
+      EXPECT_EQ(txn.set_protocol("dnl1"), Code::kMisuse) << "the cluster does not run it";
+      EXPECT_EQ(txn.set_protocol(row), Code::kOk);
+      const Value value = co_await txn.get(kT, 1, Intent::kUpdate);
+      EXPECT_EQ(txn.set_protocol(row), Code::kMisuse) << "too late";
+      txn.put(kT, 1, bytes_of(integer(value.bytes) + 1));
+      EXPECT_TRUE(committed(co_await txn.commit()));
+    });
+  }
+  cluster.on(1, [](Session& session) -> Task<void> {
+    Txn txn = co_await session.begin();
+    const Value value = co_await txn.get(kT, 1);
+    EXPECT_EQ(integer(value.bytes), 3U);
+    EXPECT_TRUE(committed(co_await txn.commit()));
+  });
+}
+
 }  // namespace
 }  // namespace weft

@@ -74,7 +74,7 @@ Figures::Roles Figures::roles() const {
 Figures figures_of(const Node& node) {
   Figures out;
   out.node = node.id();
-  out.protocol = node.protocol().name;
+  out.protocol = node.rows().names();
   out.view = node.state().views.published() != nullptr ? node.state().views.published() : node.state().views.first();
   out.change = node.last_change();
   out.worker_count = node.workers();

@@ -17,7 +17,7 @@
 #include "weft/base/hash.h"
 #include "weft/fabric/wire.h"
 #include "weft/redis/address.h"
-#include "weft/txn/protocol.h"
+#include "weft/txn/row_set.h"
 #include "weft/wires/meshes.h"
 
 namespace weft {
@@ -33,7 +33,7 @@ constexpr int kBacklog = 512;
 ClusterSpec spec_of_a_process(const ServerOptions& options) {
   ClusterSpec spec = options.spec;
   spec.recovers = true;
-  spec.shares_memory = options.fabric == "shm" && find_protocol(spec.options.protocol)->verbs();
+  spec.shares_memory = options.fabric == "shm" && RowSet::of(spec.options).uses_verbs();
   return spec;
 }
 
@@ -112,7 +112,7 @@ Result<void> Server::start_mesh() {
   options.tls = options_.tls;
   options.device = options_.device;
   const Options& cluster = options_.spec.options;
-  if (find_protocol(cluster.protocol)->by.lock == Primitive::kOneSided) options.locks = cluster.locks;
+  if (RowSet::of(cluster).locks_by_verb()) options.locks = cluster.locks;
   options.agreement = agreement_of(options_);
   auto mesh = make_mesh(options, &regions_, clock_);
   if (!mesh) return mesh.error();

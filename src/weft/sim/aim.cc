@@ -63,6 +63,13 @@ bool has_phase(const Protocol& row, Phase phase) {
   return phase == Phase::kUnlock;
 }
 
+bool has_phase(const RowSet& rows, Phase phase) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (has_phase(rows.at(i), phase)) return true;
+  }
+  return false;
+}
+
 void CrashCounter::count(NodeId crashing, Epoch epoch, const std::vector<const Node*>& running) {
   if (epoch != epoch_) before_.clear();
   epoch_ = epoch;
@@ -108,10 +115,10 @@ Aims::Aims(const SimConfig& config, uint64_t seed, Gun* gun) : gun_(gun) {
   link_.countdown = 0;
   if (config.aimed_links) {
     Random links(mix64(seed) ^ 0x11c8);
-    const Protocol& row = *find_protocol(config.options.protocol);
+    const RowSet rows = RowSet::of(config.options);
     do {
       link_.phase = kCommitPhases[links.below(std::size(kCommitPhases))];
-    } while (!has_phase(row, link_.phase));
+    } while (!has_phase(rows, link_.phase));
     link_.countdown = static_cast<uint32_t>(links.between(1, 60));
     link_.delay_ns = links.chance(50) ? 0 : links.below(2 * (config.network.base_ns + config.network.jitter_ns));
     link_.pick = links.next();
@@ -119,14 +126,14 @@ Aims::Aims(const SimConfig& config, uint64_t seed, Gun* gun) : gun_(gun) {
   }
   if (!config.aimed) return;
   Random random(mix64(seed) ^ 0xa13);
-  const Protocol& row = *find_protocol(config.options.protocol);
+  const RowSet rows = RowSet::of(config.options);
   const uint64_t trip_ns = config.network.base_ns + config.network.jitter_ns;
   const auto draw = [&](Struck who, uint32_t times) {
     Aim aim;
     aim.who = who;
     do {
       aim.phase = kCommitPhases[random.below(std::size(kCommitPhases))];
-    } while (!has_phase(row, aim.phase) && (who != Struck::kFilling || aim.phase != Phase::kReplicate));
+    } while (!has_phase(rows, aim.phase) && (who != Struck::kFilling || aim.phase != Phase::kReplicate));
     aim.countdown = static_cast<uint32_t>(random.between(1, times));
     aim.delay_ns = random.chance(30) ? 0 : random.below(random.chance(50) ? trip_ns : 3 * trip_ns);
     aim.pick = random.next();
@@ -136,7 +143,7 @@ Aims::Aims(const SimConfig& config, uint64_t seed, Gun* gun) : gun_(gun) {
   if (config.told_alone || random.chance(15)) {
     told_alone_ = true;
     draw(random.chance(50) ? Struck::kPrimary : Struck::kBackup, 20);
-    aims_.back().phase = row.replicates() ? Phase::kReplicate : Phase::kLock;
+    aims_.back().phase = has_phase(rows, Phase::kReplicate) ? Phase::kReplicate : Phase::kLock;
     draw(Struck::kRecovery, 1);
     aims_.back().step = Recovered::kCarriedOut;
     aims_.back().delay_ns = random.below(2 * trip_ns + 1'000);
@@ -146,7 +153,7 @@ Aims::Aims(const SimConfig& config, uint64_t seed, Gun* gun) : gun_(gun) {
   if (config.heard_by_some || some.chance(8)) {
     heard_by_some_ = true;
     draw(Struck::kCoordinator, 40);
-    aims_.back().phase = row.replicates() ? Phase::kReplicate : Phase::kUnlock;
+    aims_.back().phase = has_phase(rows, Phase::kReplicate) ? Phase::kReplicate : Phase::kUnlock;
     draw(Struck::kRecovery, 1);
     aims_.back().step = Recovered::kCarriedOut;
     aims_.back().delay_ns = some.below(config.network.base_ns);
@@ -161,9 +168,9 @@ Aims::Aims(const SimConfig& config, uint64_t seed, Gun* gun) : gun_(gun) {
   Random rare(mix64(seed) ^ 0xa14);
   if (then >= 65 && then < 85) {
     draw(rare.chance(40) ? Struck::kTwo : static_cast<Struck>(rare.below(4)), 4);
-    if (!row.replicates()) aims_.back().phase = Phase::kReplicate;
+    if (!has_phase(rows, Phase::kReplicate)) aims_.back().phase = Phase::kReplicate;
   }
-  if (row.validate && rare.chance(40)) {
+  if (has_phase(rows, Phase::kValidate) && rare.chance(40)) {
     aims_.back().phase = Phase::kValidate;
     if (then >= 30) return;
     aims_.front().phase = Phase::kValidate;

@@ -16,6 +16,7 @@
 #include "weft/sim/config.h"
 #include "weft/txn/node.h"
 #include "weft/txn/protocol.h"
+#include "weft/txn/row_set.h"
 #include "weft/txn/witness.h"
 #include "weft/types.h"
 
@@ -45,6 +46,7 @@ struct CrashCells {
 
 // Whether commits of a row pass through the phase (while a partition fills, all replicate).
 bool has_phase(const Protocol& row, Phase phase);
+bool has_phase(const RowSet& rows, Phase phase);
 
 // What a crash hits; given the nodes that run, it looks at them just before.
 class CrashCounter {

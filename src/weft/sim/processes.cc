@@ -45,6 +45,7 @@ std::string Processes::start(sim::Workload& workload, Random& random) {
   spec.bugs = bugs_;
   spec.recovers = recovers();
   spec.answer_ns = config_.answer_ns;
+  spec.rotates_rows = true;
   workload.declare(spec);
   if (const Result<void> legal = check_spec(spec); !legal) {
     return "the seed draws a bad configuration: " + legal.error().text();

@@ -24,7 +24,7 @@
 //     check does not fit its word's version has a torn or stale copy and looks again.
 // I2: only the holder of the lock installs at a primary; at a backup of an undo row only the transaction that holds the
 //     primary's lock does.
-// I3: readable is lowered in the same step that installs at a backup.
+// I3: readable is lowered in the same step that installs at a backup, where anybody may ask for it there.
 // I4: a block belongs to one size class of one table for the life of the region; a freed block's word says deleted, an
 //     outgrown one's says moved. Only the meta word of a free block is used otherwise (blocks.h), so that its word
 //     and key stay what they were. Deleted and moved together: a tombstone that somebody is just replacing or removing.

@@ -144,6 +144,9 @@ struct IndexPlace {
   friend constexpr bool operator==(const IndexPlace&, const IndexPlace&) = default;
 };
 
+// When others may read what a backup applies.
+enum class Shown : uint8_t { kWhenRaised, kAtOnce };
+
 struct Undo {
   bool existed = false;
   Version version;           // of the record, or of absence, before
@@ -196,9 +199,10 @@ class Table {
 
   // At a backup: installs the write at `version`, unreadable, over whatever older version is there, and copies the old
   // value out (undo must have room for spec().value_bytes_max). Never fails: backups keep headroom over what the
-  // primary admits. An erase leaves an unreadable tombstone.
-  Undo apply(const HashedKey& key, Write write, ByteView value, Version version, std::byte* undo) {
-    return apply(key, write, value, version, undo, false);
+  // primary admits. An erase leaves an unreadable tombstone. Shown::kAtOnce: a put is readable, since nobody asks.
+  Undo apply(const HashedKey& key, Write write, ByteView value, Version version, std::byte* undo,
+             Shown shown = Shown::kWhenRaised) {
+    return apply(key, write, value, version, undo, shown, false);
   }
   // The same where late puts of other workers may come at any moment (overwrite): no lock of a primary keeps these
   // away.
@@ -346,9 +350,11 @@ class Table {
   // table_apply.cc: false, look the key up again.
   void install_erase(const HashedKey& key, const Locked& locked);
   void replace(const HashedKey& key, RecordSlot old_slot, RecordSlot new_slot, ByteView value, Word word);
-  Undo apply(const HashedKey& key, Write write, ByteView value, Version version, std::byte* undo, bool filling);
-  bool apply_absent(const HashedKey& key, Write write, ByteView value, Version version, bool filling, Undo* undo);
-  bool apply_present(const HashedKey& key, RecordSlot slot, Write write, ByteView value, Version version,
+  Undo apply(const HashedKey& key, Write write, ByteView value, Version version, std::byte* undo, Shown shown,
+             bool filling);
+  bool apply_absent(const HashedKey& key, Write write, ByteView value, Version version, Shown shown, bool filling,
+                    Undo* undo);
+  bool apply_present(const HashedKey& key, RecordSlot slot, Write write, ByteView value, Version version, Shown shown,
                      std::byte* old_value, Undo* undo);
 
   IndexExtents extents_;  // outlives the index

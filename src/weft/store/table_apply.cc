@@ -65,12 +65,22 @@ void Table::replace(const HashedKey& key, RecordSlot old_slot, RecordSlot new_sl
   release(old_slot);
 }
 
-Undo Table::apply(const HashedKey& key, Write write, ByteView value, Version version, std::byte* undo, bool filling) {
+namespace {
+
+uint64_t flags_of(Write write, Shown shown) {
+  if (write == Write::kErase) return kDeleted;
+  return shown == Shown::kAtOnce ? kReadable : 0;
+}
+
+}  // namespace
+
+Undo Table::apply(const HashedKey& key, Write write, ByteView value, Version version, std::byte* undo, Shown shown,
+                  bool filling) {
   WEFT_CHECK(write != Write::kNone && value.size() <= spec_.value_bytes_max, "a write within value_bytes_max");
   Undo result;
   for (RecordSlot slot = first_look(key);; slot = find(key)) {
-    const bool done = slot ? apply_present(key, slot, write, value, version, undo, &result)
-                           : apply_absent(key, write, value, version, filling, &result);
+    const bool done = slot ? apply_present(key, slot, write, value, version, shown, undo, &result)
+                           : apply_absent(key, write, value, version, shown, filling, &result);
     if (done) return result;
     WEFT_MARK_OUTSIDE("table: apply looks again");
   }
@@ -78,7 +88,8 @@ Undo Table::apply(const HashedKey& key, Write write, ByteView value, Version ver
 
 // A replica that is filling leaves a tombstone in any case: its absence word says nothing of a key that is still to
 // come.
-bool Table::apply_absent(const HashedKey& key, Write write, ByteView value, Version version, bool filling, Undo* undo) {
+bool Table::apply_absent(const HashedKey& key, Write write, ByteView value, Version version, Shown shown, bool filling,
+                         Undo* undo) {
   const bool erase = write == Write::kErase;
   *undo = Undo{false, load_word(absence_at(absence_index(key))).version(), 0};
   if (erase && !filling && undo->version >= version) {
@@ -88,7 +99,7 @@ bool Table::apply_absent(const HashedKey& key, Write write, ByteView value, Vers
   const ByteView installed = erase ? ByteView() : value;
   const RecordSlot slot = allocate(key, static_cast<uint32_t>(installed.size()), Share::kNoLimit);
   WEFT_CHECK(bool{slot}, "backups keep headroom over what the primary admits");
-  record_write(at(slot), key.bytes, installed, Word(version, erase ? kDeleted : 0));
+  record_write(at(slot), key.bytes, installed, Word(version, flags_of(write, shown)));
   const InsertCode inserted = add_slot(key, slot);
   if (inserted == InsertCode::kExists) {
     store_word(at(slot), Word(version, kDeleted));
@@ -101,7 +112,7 @@ bool Table::apply_absent(const HashedKey& key, Write write, ByteView value, Vers
 }
 
 WEFT_INLINE bool Table::apply_present(const HashedKey& key, RecordSlot slot, Write write, ByteView value,
-                                      Version version, std::byte* old_value, Undo* undo) {
+                                      Version version, Shown shown, std::byte* old_value, Undo* undo) {
   std::byte* const record = at(slot);
   const Word word = load_word(record);
   const uint64_t meta = load_ordered(record + kMetaAt);
@@ -130,7 +141,7 @@ WEFT_INLINE bool Table::apply_present(const HashedKey& key, RecordSlot slot, Wri
   }
   const bool erase = write == Write::kErase;
   const ByteView installed = erase ? ByteView() : value;
-  const Word next(version, erase ? kDeleted : 0);
+  const Word next(version, flags_of(write, shown));
   if (undo->existed && erase) share(key).remove_record();
   if (!undo->existed && !erase) share(key).add_record(Share::kNoLimit);
   if (fits(slot, key, installed.size())) {
@@ -145,7 +156,7 @@ WEFT_INLINE bool Table::apply_present(const HashedKey& key, RecordSlot slot, Wri
 
 Undo Table::apply_among_late(const HashedKey& key, Write write, ByteView value, Version version, std::byte* undo) {
   const std::lock_guard guard(fill_mutex_);
-  return apply(key, write, value, version, undo, false);
+  return apply(key, write, value, version, undo, Shown::kWhenRaised, false);
 }
 
 void Table::overwrite(const HashedKey& key, ByteView value, Version version, std::byte* scratch) {
@@ -157,7 +168,7 @@ void Table::overwrite(const HashedKey& key, ByteView value, Version version, std
       return;
     }
     Undo undo;
-    if (apply_present(key, slot, Write::kPut, value, version, scratch, &undo)) break;
+    if (apply_present(key, slot, Write::kPut, value, version, Shown::kWhenRaised, scratch, &undo)) break;
   }
   raise(key, version);
 }

@@ -30,7 +30,7 @@ void Table::undo(const HashedKey& key, Version version, const Undo& undo, ByteVi
 
 void Table::install(const HashedKey& key, Write write, ByteView value, Version version, std::byte* scratch) {
   const std::lock_guard guard(fill_mutex_);
-  apply(key, write, value, version, scratch, true);
+  apply(key, write, value, version, scratch, Shown::kWhenRaised, true);
   if (write != Write::kErase) {
     raise(key, version);
   } else {

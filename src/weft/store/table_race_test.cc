@@ -283,7 +283,7 @@ struct Backup {
   std::atomic<int> wrong{0};
 };
 
-using Apply = Undo (Table::*)(const HashedKey&, Write, ByteView, Version, std::byte*);
+using Apply = Undo (*)(Table&, const HashedKey&, Write, ByteView, Version, std::byte*);
 
 // As the primary's locks order it.
 void apply_writes(Table& table, const Keys& keys, WorkerId worker, Apply apply, Backup* backup) {
@@ -297,7 +297,7 @@ void apply_writes(Table& table, const Keys& keys, WorkerId worker, Apply apply, 
     const bool erase = present && random.chance(50);
     const std::vector<std::byte> value = make_value(version, 8 + random.below(kValueMax - 8));
     const Undo u =
-        (table.*apply)(keys.hashed[k], erase ? Write::kErase : Write::kPut, value, Version(version), undo.data());
+        apply(table, keys.hashed[k], erase ? Write::kErase : Write::kPut, value, Version(version), undo.data());
     if (u.existed != present) backup->wrong.fetch_add(1);
     if (u.existed && load<uint64_t>(undo.data()) != version - 1) backup->wrong.fetch_add(1);
     present = !erase;
@@ -344,7 +344,9 @@ TEST_P(TableRace, ABackupIsReadableOnlyWhenRaised) {
   TableBox box(options(3));
   const Keys keys(*box);
   Backup backup;
-  std::thread applier([&] { apply_writes(*box, keys, WorkerId(0), &Table::apply, &backup); });
+  const auto apply = [](Table& table, const HashedKey& key, Write write, ByteView value, Version version,
+                        std::byte* undo) { return table.apply(key, write, value, version, undo); };
+  std::thread applier([&] { apply_writes(*box, keys, WorkerId(0), apply, &backup); });
   std::thread raiser([&] { raise_behind(*box, keys, WorkerId(1), &backup); });
   std::thread reader([&] {
     Random random(3);
@@ -379,7 +381,9 @@ TEST_P(TableRace, LatePutsChangeNothing) {
   TableBox box(options(4));
   const Keys keys(*box);
   Backup backup;
-  std::thread applier([&] { apply_writes(*box, keys, WorkerId(0), &Table::apply_among_late, &backup); });
+  const auto apply = [](Table& table, const HashedKey& key, Write write, ByteView value, Version version,
+                        std::byte* undo) { return table.apply_among_late(key, write, value, version, undo); };
+  std::thread applier([&] { apply_writes(*box, keys, WorkerId(0), apply, &backup); });
   std::thread raiser([&] { raise_behind(*box, keys, WorkerId(1), &backup); });
   std::thread late([&] { bring_late(*box, keys, WorkerId(2), backup); });
   std::thread late_too([&] { bring_late(*box, keys, WorkerId(3), backup); });

@@ -7,6 +7,7 @@
 
 #include "weft/run/root.h"
 #include "weft/txn/node_testing.h"
+#include "weft/txn/rows_testing.h"
 
 namespace weft {
 namespace {
@@ -116,7 +117,7 @@ TEST_P(AloneTest, ItsOutcomeCanBeAskedFor) {
   EXPECT_EQ(fate, Fate::kCommitted);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, AloneTest, testing::Values("dnl4", "dnl2", "dnl1", "fasst", "drtmh"));
+INSTANTIATE_TEST_SUITE_P(All, AloneTest, testing::ValuesIn(all_rows()), row_test_name);
 
 }  // namespace
 }  // namespace weft

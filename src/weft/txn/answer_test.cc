@@ -10,6 +10,7 @@
 #include "weft/base/clock.h"
 #include "weft/run/root.h"
 #include "weft/txn/node_testing.h"
+#include "weft/txn/rows_testing.h"
 
 namespace weft {
 namespace {
@@ -281,8 +282,7 @@ TEST_P(AnswerTest, ATimeForEachWaitOrForAllOfThem) {
   EXPECT_EQ(until->code, Code::kNoAnswer) << until->text();
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, AnswerTest, testing::Values("dnl4", "dnl2", "dnl1", "fasst", "farm", "drtmr", "drtmh"),
-                         [](const auto& row) { return std::string(row.param); });
+INSTANTIATE_TEST_SUITE_P(Rows, AnswerTest, testing::ValuesIn(all_rows()), row_test_name);
 
 }  // namespace
 }  // namespace weft

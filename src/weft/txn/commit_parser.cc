@@ -5,7 +5,6 @@
 #include "weft/txn/key_part.h"
 #include "weft/txn/messages.h"
 #include "weft/txn/notices.h"
-#include "weft/txn/protocol.h"
 
 namespace weft {
 
@@ -19,15 +18,17 @@ bool CommitParser::parse_get(const Message& m, Batch* batch) const {
   const TableId id(request.table);
   Table* table = ctx_.tables.at(id);
   if (table->integer_keys() && request.key_bytes != 8) return false;
-  const KeyRef& ref = *new (batch->keys.add()) KeyRef{
-      .key = table->hashed({m.body.data() + sizeof request, request.key_bytes}), .table = table, .table_id = id};
+  KeyRef& ref = *new (batch->keys.add()) KeyRef();
+  ref.key = table->hashed({m.body.data() + sizeof request, request.key_bytes});
+  ref.table = table;
+  ref.table_id = id;
   return ctx_.view().placement(ref.key.partition).held_by(ctx_.self);
 }
 
 bool CommitParser::parse_keys(const Message& m, Batch* batch, uint16_t* keys) const {
   if (m.spare >= static_cast<size_t>(records_.slots()) || m.body.size() < sizeof(CommitRequest)) return false;
   const auto request = load<CommitRequest>(m.body.data());
-  if (request.row >= kRows.size()) return false;
+  if (request.flags > kCommitFlagsMax) return false;
   if (ctx_.table_batching) __builtin_prefetch(&records_.at(m.source, static_cast<uint8_t>(m.spare)));
   const auto kind = static_cast<Kind>(m.kind);
   const std::byte* at = m.body.data() + sizeof request;
@@ -52,6 +53,8 @@ bool CommitParser::parse_keys(const Message& m, Batch* batch, uint16_t* keys) co
                                                         .held = in.has(kHeld),
                                                         .by_verb = in.has(kByVerb),
                                                         .in_order = in.has(kInOrder),
+                                                        .deferred = in.has(kDeferred),
+                                                        .wants_replaced = in.has(kWantsReplaced),
                                                         .follows = in.part->follows};
     const Placement& placement = ctx_.view().placement(ref.key.partition);
     const bool fills = kind == Kind::kReplicate && placement.filled_at(ctx_.self);

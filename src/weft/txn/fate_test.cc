@@ -10,6 +10,7 @@
 #include "weft/run/root.h"
 #include "weft/txn/messages.h"
 #include "weft/txn/node_testing.h"
+#include "weft/txn/rows_testing.h"
 
 namespace weft {
 namespace {
@@ -242,7 +243,7 @@ TEST_P(FateTest, AnAbortIsNotedWhenItIsFinal) {
   const auto known = [&](uint8_t node, const TxnId& id) {
     return engine(node)->outcomes().find(id.incarnation, id.sequence);
   };
-  const bool unanimous = nodes_[0]->protocol().locks_backups();
+  const bool unanimous = nodes_[0]->rows().first().locks_backups();
   for (size_t i = 0; i < outcomes.size(); i += 2) {
     go(write(session(0), keys, &outcomes[i], &ids[i]));
     go(write(session(2), keys, &outcomes[i + 1], &ids[i + 1]));
@@ -269,8 +270,7 @@ TEST_P(FateTest, AnAbortIsNotedWhenItIsFinal) {
   EXPECT_GT(at_participants, 0U);
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, FateTest, testing::Values("dnl4", "dnl2", "dnl1", "fasst", "farm", "drtmr"),
-                         [](const auto& row) { return std::string(row.param); });
+INSTANTIATE_TEST_SUITE_P(Rows, FateTest, testing::ValuesIn(all_rows()), row_test_name);
 
 }  // namespace
 }  // namespace weft

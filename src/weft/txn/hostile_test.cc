@@ -13,6 +13,7 @@
 #include "weft/base/random.h"
 #include "weft/txn/messages.h"
 #include "weft/txn/node_testing.h"
+#include "weft/txn/rows_testing.h"
 
 namespace weft {
 namespace {
@@ -90,8 +91,8 @@ TEST_P(Hostile, ASingleReadOfWhatOnlyALostPeerHasIsRefused) {
 
 // Well-formed packets with messages that make no sense, and random ones: never a crash, and nothing lost.
 TEST_P(Hostile, MessagesThatMakeNoSense) {
-  CommitRequest no_such_row{};
-  no_such_row.row = 200;
+  CommitRequest no_such_flag{};
+  no_such_flag.flags = 200;
   CommitRequest more_keys_than_bytes{};
   more_keys_than_bytes.keys = 255;
   CommitRequest unlock_of_nothing{};
@@ -109,7 +110,7 @@ TEST_P(Hostile, MessagesThatMakeNoSense) {
     store(body.data(), message);
     return body;
   };
-  const Body bodies[] = {body_of(no_such_row),   body_of(more_keys_than_bytes),  body_of(unlock_of_nothing),
+  const Body bodies[] = {body_of(no_such_flag),  body_of(more_keys_than_bytes),  body_of(unlock_of_nothing),
                          body_of(no_such_table), body_of(more_value_than_bytes), body_of(no_such_standing)};
   for (uint8_t kind = 1; kind <= static_cast<uint8_t>(Kind::kWalk); ++kind) {
     for (const Body& body : bodies) {
@@ -174,7 +175,7 @@ TEST_P(Hostile, RecoveryMessagesThatMakeNoSense) {
   };
   for (const Wrong& wrong :
        {Wrong{"no such step", &RecoveryHeader::step, 99}, Wrong{"no such node", &RecoveryHeader::coordinator, 60},
-        Wrong{"no such slot", &RecoveryHeader::slot, 255}, Wrong{"no such row", &RecoveryHeader::row, 77},
+        Wrong{"no such slot", &RecoveryHeader::slot, 255}, Wrong{"no such rule", &RecoveryHeader::unanimous, 77},
         Wrong{"no such ending", &RecoveryHeader::ending, 3},
         Wrong{"more keys than bytes", &RecoveryHeader::keys, 3, 24}}) {
     RecoveryHeader header{};
@@ -235,8 +236,7 @@ TEST_P(Hostile, RecoveryMessagesThatMakeNoSense) {
   for (const uint8_t n : {uint8_t{0}, uint8_t{2}}) EXPECT_TRUE(engine(n)->active()) << int{n};
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, Hostile, testing::Values("dnl4", "dnl2", "dnl1", "fasst", "farm", "drtmr"),
-                         [](const auto& row) { return std::string(row.param); });
+INSTANTIATE_TEST_SUITE_P(Rows, Hostile, testing::ValuesIn(all_rows()), row_test_name);
 
 }  // namespace
 }  // namespace weft

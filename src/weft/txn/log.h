@@ -33,10 +33,12 @@ struct KeyRef {
   Write write = Write::kNone;
   uint8_t index = 0;  // of the key in the transaction
   bool has_value = false;
-  bool has_version = false;  // the one that was read
-  bool held = false;         // locked while it was read
-  bool by_verb = false;      // the lock at this primary was taken by a verb
-  bool in_order = false;     // rows whose backups lag: applied after what it follows, not when it is finished
+  bool has_version = false;     // the one that was read
+  bool held = false;            // locked while it was read
+  bool by_verb = false;         // the lock at this primary was taken by a verb
+  bool in_order = false;        // applied on arrival, after what it follows, among writes that are deferred
+  bool deferred = false;        // a backup applies it when the transaction is finished
+  bool wants_replaced = false;  // a lock for an erase: the version that it replaces is asked for
   uint32_t follows = 0;
 };
 
@@ -48,8 +50,8 @@ struct LogKey : KeyRef {
   ByteView old_value;  // applied: what it replaced
   Locked locked;       // in a locked part
   Undo undo;
-  bool staged = false;   // at a replica that is filling, or lags: installed when it is finished
-  bool lags = false;     // staged at a backup that lags, which had the record then
+  bool staged = false;   // at a replica that is filling, or deferred: installed when it is finished
+  bool lags = false;     // deferred at a backup, which had the record then
   bool applied = false;  // at a backup: the table has the new version, unreadable, and undo and old_value the old one
 };
 
@@ -73,8 +75,8 @@ struct LogRecord {
   uint64_t sequence = 0;
   uint64_t participants = 0;
   uint32_t incarnation = 0;
-  uint8_t state = 0;  // LogState bits; 0: no record
-  uint8_t row = 0;
+  uint8_t state = 0;       // LogState bits; 0: no record
+  bool unanimous = false;  // all locks together commit it
   uint8_t entries = 0;
   uint8_t writes = 0;
   bool ended = false;  // test only (Bug::kForgetsDecisions): an earlier recovery has carried out what it decided

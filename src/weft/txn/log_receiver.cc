@@ -7,6 +7,12 @@
 
 namespace weft {
 
+namespace {
+
+constexpr uint64_t kDeferredStepNs = 50'000;  // at most, between two looks at writes that wait for what they follow
+
+}  // namespace
+
 LogReceiver::LogReceiver(WorkerContext& ctx, const VerbMemory& memory, const CommitParser& parser,
                          Participant& participant)
     : ctx_(ctx), parser_(parser), participant_(participant), scratch_(memory.ring_bytes() / 4 + 64) {
@@ -52,7 +58,10 @@ void LogReceiver::defer(const Message& m) {
   deferred_.push_back({m.source, m.spare, {m.body.begin(), m.body.end()}});
 }
 
-bool LogReceiver::step() {
+uint64_t LogReceiver::deadline_ns() const { return deferred_.empty() ? UINT64_MAX : ctx_.now_ns() + kDeferredStepNs; }
+
+bool LogReceiver::step(uint64_t) {
+  if (!ctx_.views.active()) return false;
   bool busy = false;
   for (int n = 0; n < ctx_.nodes; ++n) {
     LogRingReader& ring = rings_[static_cast<size_t>(n)];

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "weft/run/service.h"
 #include "weft/txn/batch.h"
 #include "weft/txn/commit_parser.h"
 #include "weft/txn/context.h"
@@ -18,7 +19,7 @@
 
 namespace weft {
 
-class LogReceiver {
+class LogReceiver final : public Service {
  public:
   LogReceiver(WorkerContext& ctx, const VerbMemory& memory, const CommitParser& parser, Participant& participant);
 
@@ -26,8 +27,9 @@ class LogReceiver {
   void drain();
   bool has_entries() const;
   // Tells writers how far their rings are read, and looks again at what waits.
-  bool step();
-  // The view ends.
+  bool step(uint64_t now_ns) override;
+  uint64_t deadline_ns() const override;
+  // The view ends, and what has landed was drained.
   void begin_view();
 
   // A Replicate message that cannot be handled before what it follows.

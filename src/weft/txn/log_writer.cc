@@ -10,9 +10,8 @@
 
 namespace weft {
 
-LogWriter::LogWriter(WorkerContext& ctx, const VerbMemory& memory, Posts& posts, const Planner& planner,
-                     const MessageTransport& messages)
-    : ctx_(ctx), memory_(memory), posts_(posts), planner_(planner), messages_(messages) {
+LogWriter::LogWriter(WorkerContext& ctx, const VerbMemory& memory, Posts& posts, const MessageTransport& messages)
+    : ctx_(ctx), memory_(memory), posts_(posts), messages_(messages) {
   for (int n = 0; n < ctx.nodes; ++n) rings_.emplace_back(memory.ring_bytes());
 }
 
@@ -27,7 +26,7 @@ void LogWriter::plan(TxnSlot& slot) {
     const Entry& e = slot.entry(i);
     const uint64_t to = e.at[static_cast<size_t>(Phase::kReplicate)];
     if (to == 0) continue;
-    if (planner_.in_order(e)) by_message |= to;
+    if ((e.flags & kInOrder) != 0) by_message |= to;
     bytes += sizeof(KeyPart) + padded(e.key.bytes.size()) + padded(e.new_bytes);
   }
   slot.ring_nodes = slot.steps[static_cast<size_t>(Phase::kReplicate)].send_to & ~by_message;

@@ -11,7 +11,6 @@
 #include "weft/txn/log_ring.h"
 #include "weft/txn/message_transport.h"
 #include "weft/txn/messages.h"
-#include "weft/txn/plan.h"
 #include "weft/txn/posts.h"
 #include "weft/txn/verb_memory.h"
 
@@ -19,8 +18,7 @@ namespace weft {
 
 class LogWriter {
  public:
-  LogWriter(WorkerContext& ctx, const VerbMemory& memory, Posts& posts, const Planner& planner,
-            const MessageTransport& messages);
+  LogWriter(WorkerContext& ctx, const VerbMemory& memory, Posts& posts, const MessageTransport& messages);
 
   // Chooses slot.ring_nodes; the others get a message.
   void plan(TxnSlot& slot);
@@ -38,7 +36,6 @@ class LogWriter {
   WorkerContext& ctx_;
   const VerbMemory& memory_;
   Posts& posts_;
-  const Planner& planner_;
   const MessageTransport& messages_;
   std::vector<LogRingWriter> rings_;  // by node
 };

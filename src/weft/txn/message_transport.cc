@@ -1,7 +1,9 @@
 #include "weft/txn/message_transport.h"
 
 #include "weft/base/inline.h"
+#include "weft/txn/key_part.h"
 #include "weft/txn/messages.h"
+#include "weft/txn/plan.h"
 
 namespace weft {
 
@@ -13,14 +15,14 @@ constexpr Kind kKindOf[] = {Kind::kGet, Kind::kLock, Kind::kValidate, Kind::kRep
 
 // What a phase says of one key; returns the end of it.
 WEFT_INLINE std::byte* MessageTransport::encode_key(std::byte* to, const Entry& e, uint8_t index, Phase phase,
-                                                    bool with_value) const {
+                                                    bool with_value) {
   KeyPart part{};
   if (phase == Phase::kReplicate) {
     part.version = e.base.value + 1;
+    part.flags = e.flags & (kInOrder | kDeferred);
     // Of no meaning at backups.
     if ((e.by_verb & kLocksByVerb) != 0) part.flags |= kByVerb;
-    if (planner_.in_order(e)) {
-      part.flags |= kInOrder;
+    if ((e.flags & kInOrder) != 0) {
       if (e.write == Write::kErase) part.follows = static_cast<uint32_t>(part.version - e.replaced.value);
       if (e.write == Write::kPut && !e.read) part.follows = 1;
     }
@@ -33,19 +35,13 @@ WEFT_INLINE std::byte* MessageTransport::encode_key(std::byte* to, const Entry& 
   part.key_bytes = static_cast<uint16_t>(e.key.bytes.size());
   part.write = static_cast<uint8_t>(e.write);
   part.index = index;
-  if (phase == Phase::kLock && e.locked) part.flags |= kHeld;
+  if (phase == Phase::kLock) part.flags |= (e.flags & kWantsReplaced) | (e.locked ? kHeld : 0);
   if (with_value) part.flags |= kHasValue;
-  store(to, part);
-  to += sizeof part;
-  copy_words(to, e.key.bytes.data(), e.key.bytes.size());
-  to += padded(e.key.bytes.size());
-  if (!with_value) return to;
-  copy_words(to, e.new_value, e.new_bytes);
-  return to + padded(e.new_bytes);
+  return put_key(to, part, e.key.bytes.data(), e.new_value);
 }
 
 WEFT_INLINE size_t MessageTransport::phase_bytes(const TxnSlot& slot, Phase phase, NodeId node) const {
-  const bool values = carries_values(phase);
+  const bool values = carries_values(slot, phase);
   const uint16_t count = phase != Phase::kUnlock || slot.committing ? slot.count : 0;
   size_t bytes = sizeof(CommitRequest);
   for (uint16_t i = 0; i < count; ++i) {
@@ -57,13 +53,13 @@ WEFT_INLINE size_t MessageTransport::phase_bytes(const TxnSlot& slot, Phase phas
 }
 
 WEFT_INLINE void MessageTransport::encode_phase(std::byte* to, const TxnSlot& slot, Phase phase, NodeId node) const {
-  const bool values = carries_values(phase);
+  const bool values = carries_values(slot, phase);
   const uint16_t count = phase != Phase::kUnlock || slot.committing ? slot.count : 0;
   CommitRequest request{};
   request.sequence = slot.sequence;
   request.participants = slot.participants & ~slot.fill_only;
   request.incarnation = slot.incarnation;
-  request.row = row_index_;
+  request.flags = slot.flags;
   request.entries = static_cast<uint8_t>(slot.count);
   request.writes = slot.writes;
   request.commit = slot.committing;

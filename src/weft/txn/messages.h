@@ -70,7 +70,7 @@ struct CommitRequest {
   uint64_t sequence;
   uint64_t participants;  // bit n: node n takes part
   uint32_t incarnation;   // of the coordinator
-  uint8_t row;            // index into kRows
+  uint8_t flags;          // CommitFlags
   uint8_t keys;           // KeyParts that follow
   uint8_t entries;        // keys of the whole transaction
   uint8_t writes;         // written keys of the whole transaction
@@ -79,12 +79,22 @@ struct CommitRequest {
 };
 static_assert(sizeof(CommitRequest) == 32);
 
+// What a transaction's row means for its participants.
+enum CommitFlags : uint8_t {
+  kUnanimous = 1,       // all locks together commit it
+  kRefusalIsFinal = 2,  // who refuses it, or aborts it, knows that it will never commit
+  kPiggybackAck = 4,    // kUnlock of a commit: acknowledged by a notice
+};
+inline constexpr uint8_t kCommitFlagsMax = kUnanimous | kRefusalIsFinal | kPiggybackAck;
+
 enum KeyFlags : uint8_t {
   kHasVersion = 1,  // kLock: the version that was read
   kHasValue = 2,
-  kHeld = 4,      // kLock: locked while reading, this is what the lock is for
-  kByVerb = 8,    // kReplicate, to the primary: it was locked by a verb
-  kInOrder = 16,  // kReplicate, of rows whose backups lag: not a put of what was there, see `follows`
+  kHeld = 4,            // kLock: locked while reading, this is what the lock is for
+  kByVerb = 8,          // kReplicate, to the primary: it was locked by a verb
+  kInOrder = 16,        // kReplicate: applied on arrival among writes that are deferred, see `follows`
+  kDeferred = 32,       // kReplicate: a backup applies it when the transaction is finished
+  kWantsReplaced = 64,  // kLock of an erase: the answer says which version of the record it replaces
 };
 
 struct KeyPart {
@@ -107,7 +117,7 @@ struct PhaseReply {
   uint8_t index;    // the key that failed
   uint8_t bases;    // kLock: versions that follow, in the order of the request's keys
   uint32_t holder;  // Owner, if code is kLocked
-  uint32_t erased;  // kLock, where backups lag: versions that follow then, of the records that its erases replace
+  uint32_t erased;  // kLock: versions that follow then, of the records that its erases replace (kWantsReplaced)
 };
 static_assert(sizeof(PhaseReply) == 16);
 

@@ -72,11 +72,7 @@ Result<void> check_spec(const ClusterSpec& spec) {
   if (auto r = in_range("workers", o.workers, 1, kWorkersMax); !r) return r;
   if (auto r = in_range("threads", o.threads, 0, o.workers); !r) return r;
   if (auto r = in_range("partitions", o.partitions, 0, kPartitionsMax); !r) return r;
-  if (find_protocol(o.protocol) == nullptr) {
-    std::string names;
-    for (const Protocol& row : kProtocols) names += (names.empty() ? "" : ", ") + std::string(row.name);
-    return bad("protocol is \"" + o.protocol + "\", must be one of " + names);
-  }
+  if (auto rows = RowSet::parse(o.protocol, spec.bugs.has(Bug::kUnfitRows)); !rows) return rows.error();
   if (o.fabric != "local" && o.fabric != "shm" && o.fabric != "tcp" && o.fabric != "verbs") {
     return bad("fabric is \"" + o.fabric + "\", must be local, shm, tcp or verbs");
   }
@@ -152,15 +148,15 @@ Result<void> Node::make_engines(const Options& options, Environment* env) {
   WEFT_CHECK(options.workers == spec_.options.workers, "the number of workers stays: tables are made for it");
   spec_.options = options;
   events_ = env->events();
-  protocol_ = find_protocol(options.protocol);
-  if (protocol_->verbs()) {
+  rows_ = RowSet::of(options);
+  if (rows_->uses_verbs()) {
     if (verb_memory_ == nullptr) {
       verb_memory_ =
           std::make_unique<VerbMemory>(options, spec_.bugs, spec_.shares_memory, regions_, tables_.ring_region());
     }
     if (auto made = verb_memory_->make(options); !made) return made.error();
   }
-  own_words_ = protocol_->by.lock == Primitive::kOneSided ? env->own_words(id_) : nullptr;
+  own_words_ = rows_->locks_by_verb() ? env->own_words(id_) : nullptr;
   for (size_t t = 0; t < tables_.count(); ++t) {
     const TableId id(static_cast<uint16_t>(t));
     tables_.at(id)->set_own_words(own_words_, NodeTables::region_of(id));
@@ -175,7 +171,7 @@ Result<void> Node::make_engines(const Options& options, Environment* env) {
     if (!engine) return engine.error();
     engines_.push_back(std::move(*engine));
   }
-  if (protocol_->verbs() && !state_.views.joins()) verb_memory_->grant_access(*state_.views.first());
+  if (rows_->uses_verbs() && !state_.views.joins()) verb_memory_->grant_access(*state_.views.first());
   return {};
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "weft/base/bugs.h"
@@ -21,6 +22,7 @@
 #include "weft/txn/change.h"
 #include "weft/txn/node_tables.h"
 #include "weft/txn/partition_sweep.h"
+#include "weft/txn/row_set.h"
 #include "weft/txn/verb_memory.h"
 #include "weft/txn/witness.h"
 #include "weft/txn/worker_barrier.h"
@@ -28,7 +30,6 @@
 namespace weft {
 
 class TxnWorker;
-struct Protocol;
 
 // What all nodes of a cluster agree on.
 struct ClusterSpec {
@@ -39,6 +40,7 @@ struct ClusterSpec {
   bool recovers = false;       // views change, so that a node may come to hold any partition
   bool shares_memory = false;  // with other processes of the host, so that their verbs reach it
   uint64_t answer_ns = 0;      // test only: in the place of limits.answer_ms
+  bool rotates_rows = false;   // test only: transactions take the cluster's rows in turn
 };
 
 // What is wrong with it, or nothing: names the option and its value.
@@ -80,7 +82,7 @@ class Node final : public AgentHost {
 
   NodeId id() const { return id_; }
   const ClusterSpec& spec() const { return spec_; }
-  const Protocol& protocol() const { return *protocol_; }
+  const RowSet& rows() const { return *rows_; }
   const NodeTables& tables() const { return tables_; }
   Table* table(TableId id) const { return tables_.at(id); }
   Worker* worker(WorkerId id) const { return workers_[id.value].get(); }
@@ -132,7 +134,7 @@ class Node final : public AgentHost {
   Regions* regions_ = nullptr;
   EventLog* events_ = nullptr;
   OwnWords* own_words_ = nullptr;
-  const Protocol* protocol_ = nullptr;
+  std::optional<RowSet> rows_;
   NodeTables tables_;
   std::unique_ptr<VerbMemory> verb_memory_;
   std::vector<std::unique_ptr<Worker>> workers_;

@@ -4,23 +4,20 @@
 
 namespace weft {
 
-OneSided::OneSided(WorkerContext& ctx, const Protocol& row, const Options& options, VerbMemory& memory,
+OneSided::OneSided(WorkerContext& ctx, const RowSet& rows, const Options& options, VerbMemory& memory,
                    LocationCache locations, const Planner& planner, const MessageTransport& messages, SlotTable& slots)
     : ctx_(ctx),
       memory_(memory),
-      remembers_(row.location_cache),
-      through_index_(row.by.execute == Primitive::kOneSided),
+      planner_(planner),
       slots_(slots),
       locations_(std::move(locations)),
       posts_(PostOptions{ctx.nodes, options.doorbells, options.outstanding}, ctx.wire, ctx.charges,
              memory.posts(ctx.id), memory.post_bytes()),
-      log_writer_(row.by.log == Primitive::kOneSided
-                      ? std::make_optional<LogWriter>(ctx, memory, posts_, planner, messages)
-                      : std::nullopt),
-      transport_(ctx, posts_, locations_, log_writer(), slots, row.passive_ack && options.passive_acks) {}
+      log_writer_(rows.logs_by_verb() ? std::make_optional<LogWriter>(ctx, memory, posts_, messages) : std::nullopt),
+      transport_(ctx, posts_, locations_, log_writer(), slots) {}
 
 void OneSided::connect(Reads& reads, TxnKeys& keys, const CommitParser& parser, Participant& participant) {
-  reads_.emplace(ctx_, posts_, locations_, remembers_, through_index_, slots_, keys, reads);
+  reads_.emplace(ctx_, posts_, locations_, planner_, slots_, keys, reads);
   if (log_writer_) log_receiver_.emplace(ctx_, memory_, parser, participant);
 }
 

@@ -11,7 +11,7 @@
 #include "weft/txn/log_writer.h"
 #include "weft/txn/one_sided_reads.h"
 #include "weft/txn/posts.h"
-#include "weft/txn/protocol.h"
+#include "weft/txn/row_set.h"
 #include "weft/txn/verb_memory.h"
 #include "weft/txn/verb_transport.h"
 
@@ -19,14 +19,14 @@ namespace weft {
 
 class OneSided {
  public:
-  OneSided(WorkerContext& ctx, const Protocol& row, const Options& options, VerbMemory& memory, LocationCache locations,
+  OneSided(WorkerContext& ctx, const RowSet& rows, const Options& options, VerbMemory& memory, LocationCache locations,
            const Planner& planner, const MessageTransport& messages, SlotTable& slots);
   // What needs the other parts of the worker.
   void connect(Reads& reads, TxnKeys& keys, const CommitParser& parser, Participant& participant);
 
   VerbTransport& transport() { return transport_; }
   OneSidedReads& reads() { return *reads_; }
-  LogWriter* log_writer() { return log_writer_ ? &*log_writer_ : nullptr; }  // nullptr: the row logs by message
+  LogWriter* log_writer() { return log_writer_ ? &*log_writer_ : nullptr; }  // nullptr: no row logs by verbs
   LogReceiver* log_receiver() { return log_receiver_ ? &*log_receiver_ : nullptr; }
   const LogReceiver* log_receiver() const { return log_receiver_ ? &*log_receiver_ : nullptr; }
   Posts& posts() { return posts_; }
@@ -51,8 +51,7 @@ class OneSided {
 
   WorkerContext& ctx_;
   VerbMemory& memory_;
-  const bool remembers_;
-  const bool through_index_;
+  const Planner& planner_;
   SlotTable& slots_;
   LocationCache locations_;
   Posts posts_;

@@ -12,13 +12,12 @@ constexpr uint8_t kLooksMax = 3;  // at a record that is half-written, before it
 
 }  // namespace
 
-OneSidedReads::OneSidedReads(WorkerContext& ctx, Posts& posts, LocationCache& locations, bool remembers,
-                             bool through_index, SlotTable& slots, TxnKeys& keys, Reads& reads)
+OneSidedReads::OneSidedReads(WorkerContext& ctx, Posts& posts, LocationCache& locations, const Planner& planner,
+                             SlotTable& slots, TxnKeys& keys, Reads& reads)
     : ctx_(ctx),
       posts_(posts),
       locations_(locations),
-      remembers_(remembers),
-      through_index_(through_index),
+      planner_(planner),
       slots_(slots),
       keys_(keys),
       reads_(reads),
@@ -45,7 +44,7 @@ void OneSidedReads::on_posted(Post& post) {
 
 void OneSidedReads::note_place(const Entry& e, NodeId from, const GetWhere& where) {
   index_of(from, e) = {where.index, where.bins};
-  if (where.record != 0 && remembers_) {
+  if (where.record != 0) {
     locations_.put(from, e.table_id, e.key.hash, RecordSlot(where.record));
   }
 }
@@ -54,14 +53,15 @@ bool OneSidedReads::read(TxnSlot& slot, uint16_t index) {
   const Entry& e = slot.entry(index);
   const NodeId primary = e.placement->primary();
   if (primary == ctx_.self) return false;
-  if (remembers_) {
+  const Planner::ReadPlan plan = planner_.plan_reads(slot);
+  if (plan.remembered) {
     const RecordSlot where = locations_.find(primary, e.table_id, e.key.hash);
     if (where) {
       ++ctx_.counters.places_known;
       return post_record(slot, index, where, true);
     }
   }
-  return through_index_ && post_bin(slot, index);
+  return plan.through_index && post_bin(slot, index);
 }
 
 bool OneSidedReads::post_record(TxnSlot& slot, uint16_t index, RecordSlot where, bool cached) {
@@ -113,7 +113,7 @@ void OneSidedReads::on_bin_read(TxnSlot& slot, const Post& post) {
 void OneSidedReads::look_elsewhere(TxnSlot& slot, uint16_t index, bool into_the_index) {
   Entry& e = slot.entry(index);
   e.where = RecordSlot();
-  if (into_the_index && through_index_ && post_bin(slot, index)) return;
+  if (into_the_index && planner_.plan_reads(slot).through_index && post_bin(slot, index)) return;
   if (ctx_.views.is_lost(e.placement->primary())) {
     reads_.fail_read(slot, index, Code::kPeerLost);
   } else {
@@ -145,7 +145,7 @@ void OneSidedReads::on_record_read(TxnSlot& slot, Post& post) {
     return;
   }
   ++ctx_.counters.remote_gets;
-  if (remembers_) locations_.put(post.peer, e.table_id, e.key.hash, post.where);
+  locations_.put(post.peer, e.table_id, e.key.hash, post.where);
   if (slot.single && view.word.write_locked()) {
     e.code = Code::kLocked;
     fail(slot, Code::kLocked, &e, view.word.owner());

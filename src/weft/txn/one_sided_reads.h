@@ -10,6 +10,7 @@
 #include "weft/txn/context.h"
 #include "weft/txn/locations.h"
 #include "weft/txn/messages.h"
+#include "weft/txn/plan.h"
 #include "weft/txn/posts.h"
 #include "weft/txn/reads.h"
 #include "weft/txn/slot_table.h"
@@ -19,9 +20,8 @@ namespace weft {
 
 class OneSidedReads {
  public:
-  // `through_index`: a record whose place is not remembered is looked for in the index; else by message.
-  OneSidedReads(WorkerContext& ctx, Posts& posts, LocationCache& locations, bool remembers, bool through_index,
-                SlotTable& slots, TxnKeys& keys, Reads& reads);
+  OneSidedReads(WorkerContext& ctx, Posts& posts, LocationCache& locations, const Planner& planner, SlotTable& slots,
+                TxnKeys& keys, Reads& reads);
 
   // False: not by verbs.
   bool read(TxnSlot& slot, uint16_t entry);
@@ -43,8 +43,7 @@ class OneSidedReads {
   WorkerContext& ctx_;
   Posts& posts_;
   LocationCache& locations_;
-  const bool remembers_;
-  const bool through_index_;
+  const Planner& planner_;
   SlotTable& slots_;
   TxnKeys& keys_;
   Reads& reads_;

@@ -33,11 +33,11 @@
 
 namespace weft {
 
-Participant::Participant(WorkerContext& ctx, const ParticipantRules& rules, LogTable& records, OutcomeLog& outcomes)
+Participant::Participant(WorkerContext& ctx, LogTable& records, OutcomeLog& outcomes, bool marks_readable)
     : ctx_(ctx),
-      rules_(rules),
       records_(records),
       outcomes_(outcomes),
+      marks_readable_(marks_readable),
       unlocked_(ctx, Kind::kUnlocked, static_cast<size_t>(SlotTable::slots_for(ctx.limits))) {}
 
 // The record for this message's transaction; nullptr (and the peer is closed) if the slot's last one is still there.
@@ -57,7 +57,7 @@ WEFT_INLINE LogRecord* Participant::open_record(const Message& m, Origin origin)
   record.sequence = request.sequence;
   record.participants = request.participants;
   record.incarnation = ctx_.views.incarnation_of(m.source);
-  record.row = request.row;
+  record.unanimous = (request.flags & kUnanimous) != 0;
   record.entries = request.entries;
   record.writes = request.writes;
   return &record;
@@ -122,13 +122,13 @@ WEFT_INLINE void Participant::lock_keys(const Message& m, LogRecord& record, std
     if (result.code != Code::kOk) {
       release_part(part, i, owner);
       records_.drop_parts(part);
-      if (!rules_.unanimous) note_outcome(record.incarnation, record.sequence, false);
+      const auto request = load<CommitRequest>(m.body.data());
+      if ((request.flags & kRefusalIsFinal) != 0) note_outcome(record.incarnation, record.sequence, false);
       reply(m, Phase::kLock, result.code, ref.index, result.holder);
       return;
     }
     bases[i] = result.locked.base.value;
-    // Where backups lag, a delete says there which version it replaces.
-    if (rules_.lazy_backups && ref.write == Write::kErase) bases[words++] = result.replaced.value;
+    if (ref.wants_replaced) bases[words++] = result.replaced.value;
   }
   part->next = record.locked;
   record.locked = part;
@@ -193,7 +193,7 @@ void Participant::replicate(const Batch& batch, const Message& m, Origin origin)
 
 WEFT_INLINE void Participant::replicate_keys(const Batch& batch, const Message& m, Origin origin) {
   const std::span<const KeyRef> keys = batch.keys_of(m);
-  if (rules_.lazy_backups && origin == Origin::kMessage && !predecessors_applied(keys)) {
+  if (origin == Origin::kMessage && log_ != nullptr && !predecessors_applied(keys)) {
     log_->defer(m);
     return;
   }
@@ -212,7 +212,7 @@ WEFT_INLINE void Participant::replicate_keys(const Batch& batch, const Message& 
     const Placement& placement = ctx_.view().placement(key.key.partition);
     const bool fills = placement.filled_at(ctx_.self);
     // A replica that is filling cannot undo: it may not have the old value yet. Nobody reads it, so it waits.
-    key.staged = fills || (rules_.lazy_backups && !key.in_order && placement.primary() != ctx_.self);
+    key.staged = fills || (key.deferred && placement.primary() != ctx_.self);
     key.lags = key.staged && !fills && key.write == Write::kPut;
     if (!key.staged && placement.primary() != ctx_.self) apply_key(*record, key, &undo_at);
   }
@@ -223,8 +223,9 @@ WEFT_INLINE void Participant::replicate_keys(const Batch& batch, const Message& 
 WEFT_INLINE void Participant::apply_key(LogRecord& record, LogKey& key, std::byte** undo_at) {
   const bool small = key.table->spec().value_bytes_max <= kSmallValue;
   std::byte* undo = small ? *undo_at : ctx_.scratch.data();
-  key.undo = rules_.lazy_backups ? key.table->apply_among_late(key.key, key.write, key.value, key.version, undo)
-                                 : key.table->apply(key.key, key.write, key.value, key.version, undo);
+  const Shown shown = marks_readable_ ? Shown::kWhenRaised : Shown::kAtOnce;
+  key.undo = key.in_order ? key.table->apply_among_late(key.key, key.write, key.value, key.version, undo)
+                          : key.table->apply(key.key, key.write, key.value, key.version, undo, shown);
   if (small) {
     *undo_at += padded(key.undo.value_bytes);
   } else if (key.undo.value_bytes != 0) {
@@ -269,13 +270,13 @@ void Participant::on_unlock(const Batch& batch, std::span<const Message> run) {
       for (LogPart* part = record.locked; part != nullptr; part = part->next) release_part(part, part->keys, owner);
       const uint32_t incarnation = record.incarnation;
       records_.drop(record, false);
-      if (rules_.unanimous) {
-        record.aborted_here = request.sequence;
-      } else {
+      if ((request.flags & kRefusalIsFinal) != 0) {
         note_outcome(incarnation, request.sequence, false);
+      } else {
+        record.aborted_here = request.sequence;
       }
     }
-    if (request.commit != 0 && rules_.passive_acks && m.source != ctx_.self) {
+    if (request.commit != 0 && (request.flags & kPiggybackAck) != 0 && m.source != ctx_.self) {
       unlocked_.add(m.source, {static_cast<uint32_t>(request.sequence), m.spare});
     } else {
       acknowledge(m, Phase::kUnlock);
@@ -320,7 +321,8 @@ void Participant::on_done(const Batch& batch, std::span<const Message> run) {
 // At a backup, or at a replica that is filling, where a delete stays as a tombstone until it is whole: so that an older
 // copy of the record that comes later is noticed.
 WEFT_INLINE void Participant::finish_key(const LogKey& key) {
-  if (key.applied) key.table->raise(key.key, key.version);
+  // A tombstone that was applied goes now, whoever may read it.
+  if (key.applied && (marks_readable_ || key.write == Write::kErase)) key.table->raise(key.key, key.version);
   if (key.lags) {
     key.table->overwrite(key.key, key.value, key.version, ctx_.scratch.data());
   } else if (key.staged) {

@@ -1,6 +1,7 @@
 // Participant: this worker's part in the commits of other nodes' workers of the same index, and of its own. It locks,
 // validates, applies and unlocks what messages name, and keeps a record of each transaction (log.h) from its first
-// commit message until the coordinator says that all participants have acknowledged (rule K4).
+// commit message until the coordinator says that all participants have acknowledged (rule K4). Messages say what is to
+// be done, key by key: it knows no protocol's row.
 #pragma once
 
 #include <cstdint>
@@ -19,16 +20,10 @@ namespace weft {
 
 class LogReceiver;
 
-// What a cluster's row means for its participants.
-struct ParticipantRules {
-  bool lazy_backups = false;  // a backup applies when the transaction is finished (redo); else at once (undo)
-  bool unanimous = false;     // all locks together commit, so that a refusal is final only when it is known everywhere
-  bool passive_acks = false;  // unlocks of commits are acknowledged by notices
-};
-
 class Participant {
  public:
-  Participant(WorkerContext& ctx, const ParticipantRules& rules, LogTable& records, OutcomeLog& outcomes);
+  // `marks_readable`: backups hide what they apply until it is finished (RowSet::marks_readable).
+  Participant(WorkerContext& ctx, LogTable& records, OutcomeLog& outcomes, bool marks_readable);
   void set_log(LogReceiver* log) { log_ = log; }  // where writes wait for what they follow
 
   void on_lock(const Batch& batch, std::span<const Message> run);
@@ -79,9 +74,9 @@ class Participant {
   void finish_key(const LogKey& key);
 
   WorkerContext& ctx_;
-  const ParticipantRules rules_;
   LogTable& records_;
   OutcomeLog& outcomes_;
+  const bool marks_readable_;
   LogReceiver* log_ = nullptr;
   NoticeQueue unlocked_;
 };

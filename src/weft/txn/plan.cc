@@ -4,6 +4,7 @@
 
 #include "weft/base/inline.h"
 #include "weft/fabric/wire.h"
+#include "weft/txn/messages.h"
 
 namespace weft {
 
@@ -19,8 +20,12 @@ uint64_t Planner::plan(TxnSlot& slot) const {
   }
   const bool several_primaries = (primaries & (primaries - 1)) != 0;
   slot.read_only = slot.writes == 0 && slot.locked_nodes == 0;
-  const Protocol& row = slot.read_only ? kReadOnly : row_;
-  slot.unanimous = row.locks_backups();
+  const Protocol& row = slot.read_only ? kReadOnly : rows_.at(slot.row);
+  slot.unanimous = row.commits == CommitRule::kUnanimous;
+  slot.lock_brings_values = row.lock_carries_value && !bugs_.has(Bug::kLockWithoutValue);
+  slot.flags =
+      static_cast<uint8_t>((slot.unanimous ? kUnanimous : 0) | (row.refusal == Refusal::kFinal ? kRefusalIsFinal : 0) |
+                           (row.unlock_ack == UnlockAck::kPiggybacked ? kPiggybackAck : 0));
   slot.steps = {};
   slot.fill_nodes = 0;
   uint64_t nodes = slot.participants;
@@ -54,10 +59,11 @@ WEFT_INLINE void Planner::resolve_write(TxnSlot& slot, Entry& e) {
 WEFT_INLINE uint64_t Planner::plan_key(TxnSlot& slot, Entry& e, const Protocol& row, bool several_primaries) const {
   e.at = {};
   e.by_verb = 0;
+  e.flags = 0;
   if (e.write != Write::kNone) {
     plan_write(e, row, several_primaries);
   } else if (e.read && !e.locked) {
-    plan_read(e, row);
+    plan_read(slot, e, row);
   }
   uint64_t nodes = e.by_verb != 0 ? uint64_t{1} << e.placement->primary().value : 0;
   for (size_t p = 0; p < slot.steps.size(); ++p) {
@@ -71,7 +77,8 @@ WEFT_INLINE void Planner::plan_write(Entry& e, const Protocol& row, bool several
   const Placement& replicas = *e.placement;
   const uint64_t primary = uint64_t{1} << replicas.primary().value;
   const uint64_t lock_at = row.locks_backups() ? replicas.mask : primary;
-  const bool by_verb = locks_by_verb(e);
+  const bool by_verb = locks_by_verb(e, row);
+  e.flags = key_flags(e, row);
   // A lock taken while reading is enough, but an erase needs more of it.
   if (!by_verb && (!e.locked || e.write == Write::kErase)) e.at[index_of(Phase::kLock)] = lock_at;
   if (row.replicates()) {
@@ -98,11 +105,12 @@ WEFT_INLINE void Planner::plan_write(Entry& e, const Protocol& row, bool several
   }
 }
 
-WEFT_INLINE void Planner::plan_read(Entry& e, const Protocol& row) const {
+WEFT_INLINE void Planner::plan_read(const TxnSlot& slot, Entry& e, const Protocol& row) const {
   const uint64_t primary = uint64_t{1} << e.placement->primary().value;
   if (row.locks_reads()) e.at[index_of(Phase::kLock)] = row.locks_backups() ? e.placement->mask : primary;
   if (!row.validate || bugs_.has(Bug::kSkipValidation)) return;
-  if (checked_by_verb(e)) {
+  const bool reads_word = rows_.at(slot.row).by.validate == Primitive::kOneSided && e.found && e.where;
+  if (reads_word && e.placement->primary() != self_) {
     e.by_verb = kCheckedByVerb;
   } else {
     e.at[index_of(Phase::kValidate)] = primary;
@@ -116,15 +124,20 @@ Phase Planner::ack_phase(const TxnSlot& slot, const Protocol& row) const {
   return slot.fill_nodes == 0 ? phase : std::max(phase, Phase::kReplicate);
 }
 
-WEFT_INLINE bool Planner::locks_by_verb(const Entry& entry) const {
-  return row_.by.lock == Primitive::kOneSided && entry.write == Write::kPut && entry.read && entry.found &&
+WEFT_INLINE bool Planner::locks_by_verb(const Entry& entry, const Protocol& row) const {
+  return row.by.lock == Primitive::kOneSided && entry.write == Write::kPut && entry.read && entry.found &&
          entry.where && !entry.locked && entry.placement->primary() != self_ && verbs_lock_ &&
          entry.version.value < kVersionMax &&
          record_bytes(entry.key.bytes.size(), entry.new_bytes) <= std::min(entry.where.bytes(), kVerbBytesMax);
 }
 
-WEFT_INLINE bool Planner::checked_by_verb(const Entry& entry) const {
-  return row_.by.validate == Primitive::kOneSided && entry.found && entry.where && entry.placement->primary() != self_;
+// Where backups apply when the transaction is finished, in any order, a put of something that was there waits for that.
+// Any other write is applied as it arrives, after its predecessor: so a later put always finds the record. An earlier
+// one may be late: Table::overwrite.
+WEFT_INLINE uint8_t Planner::key_flags(const Entry& e, const Protocol& row) {
+  if (!row.lazy_backups()) return 0;
+  if (e.write == Write::kErase) return kInOrder | kWantsReplaced;
+  return e.write == Write::kPut && e.read && e.found ? kDeferred : kInOrder;
 }
 
 }  // namespace weft

@@ -7,6 +7,7 @@
 
 #include "weft/base/bugs.h"
 #include "weft/txn/protocol.h"
+#include "weft/txn/row_set.h"
 #include "weft/txn/slot.h"
 
 namespace weft {
@@ -18,31 +19,34 @@ inline constexpr uint8_t kCheckedByVerb = 1U << static_cast<int>(Phase::kValidat
 class Planner {
  public:
   // `verbs_lock`: verbs that swap words exclude the processors of the node whose words they are.
-  Planner(const Protocol& row, NodeId self, Bugs bugs, bool verbs_lock)
-      : row_(row), self_(self), bugs_(bugs), verbs_lock_(verbs_lock) {}
+  Planner(const RowSet& rows, NodeId self, Bugs bugs, bool verbs_lock)
+      : rows_(rows), self_(self), bugs_(bugs), verbs_lock_(verbs_lock) {}
 
   // Plans the commit of a transaction whose reads are all in. Returns the nodes it involves, in addition to those that
   // take part already. If what was read contradicts what is demanded, the slot has failed.
   uint64_t plan(TxnSlot& slot) const;
 
-  // Whether a write is applied at backups as it arrives, after its predecessor: in rows whose backups apply when the
-  // transaction is finished, what is not a put of something that was there. So a later put always finds the record. An
-  // earlier one may be late: Table::overwrite.
-  bool in_order(const Entry& entry) const {
-    return row_.backups_lag() && entry.write != Write::kNone &&
-           !(entry.write == Write::kPut && entry.read && entry.found);
+  // How the transaction's reads that no replica here answers are executed.
+  struct ReadPlan {
+    bool lock_for_update;  // a get with intent update locks the key at its primary
+    bool remembered;       // a READ of the record, where its place is remembered
+    bool through_index;    // a READ of the index bin that leads to it, where it is not
+  };
+  ReadPlan plan_reads(const TxnSlot& slot) const {
+    const Protocol& row = rows_.at(slot.row);
+    return {row.lock_while_reading, row.location_cache, row.by.execute == Primitive::kOneSided};
   }
 
  private:
   static void resolve_write(TxnSlot& slot, Entry& entry);
   uint64_t plan_key(TxnSlot& slot, Entry& entry, const Protocol& row, bool several_primaries) const;
   void plan_write(Entry& entry, const Protocol& row, bool several_primaries) const;
-  void plan_read(Entry& entry, const Protocol& row) const;
+  void plan_read(const TxnSlot& slot, Entry& entry, const Protocol& row) const;
+  static uint8_t key_flags(const Entry& entry, const Protocol& row);
   Phase ack_phase(const TxnSlot& slot, const Protocol& row) const;
-  bool locks_by_verb(const Entry& entry) const;
-  bool checked_by_verb(const Entry& entry) const;
+  bool locks_by_verb(const Entry& entry, const Protocol& row) const;
 
-  const Protocol& row_;
+  const RowSet& rows_;
   const NodeId self_;
   const Bugs bugs_;
   const bool verbs_lock_;

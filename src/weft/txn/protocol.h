@@ -25,8 +25,21 @@ struct Where {
 // (a key of unknown place, insert, delete, a write that outgrows its block) goes by message in every row.
 enum class Primitive : uint8_t { kNothing, kMessage, kOneSided, kHybrid };
 
-// What a backup can do with its log: undo a write it has applied, or redo one it has not.
-enum class Log : uint8_t { kUndo, kRedo };
+// When a backup's table gets a write: when it arrives (the backup can undo it), when the transaction is finished and
+// its record truncated (it can redo it), or when it is unlocked, at a backup that was locked with the value (redo).
+enum class Apply : uint8_t { kOnArrival, kOnTruncate, kAtUnlock };
+
+// What commits a transaction without its coordinator: that it was replicated anywhere, or that all who take part have
+// locked it.
+enum class CommitRule : uint8_t { kReplicated, kUnanimous };
+
+// Whether a participant that refuses, or is told to abort, knows that the transaction will never commit, or only when
+// the abort is acknowledged by all.
+enum class Refusal : uint8_t { kFinal, kFinalWhenAcknowledged };
+
+// How the unlock of a commit is acknowledged: at once by a reply, or on later messages (DrTM+H's passive
+// acknowledgement).
+enum class UnlockAck : uint8_t { kReply, kPiggybacked };
 
 enum class Phase : uint8_t { kExecute, kLock, kValidate, kReplicate, kUnlock, kDone };
 inline constexpr int kPhases = 5;  // those with messages and answers
@@ -49,9 +62,11 @@ struct Protocol {
   bool lock_carries_value = false;  // the lock message brings the new value (rule K2 counts it)
   bool validate = false;            // keys only read are checked at their primaries
   Where replicate{};
-  Log log = Log::kUndo;
+  Apply apply = Apply::kOnArrival;
+  CommitRule commits = CommitRule::kReplicated;
+  Refusal refusal = Refusal::kFinal;
+  UnlockAck unlock_ack = UnlockAck::kReply;
   Primitives by{};
-  bool passive_ack = false;     // commit acknowledgements ride on later messages
   bool location_cache = false;  // execute remembers where records are
 
   constexpr bool locks_reads() const { return lock.of == Keys::kReadsAndWrites; }
@@ -63,7 +78,7 @@ struct Protocol {
            by.validate == Primitive::kOneSided || by.log == Primitive::kOneSided || by.commit == Primitive::kOneSided;
   }
   // A backup's table follows when the transaction is finished: it is no place to read (rule G6).
-  constexpr bool backups_lag() const { return replicates() && log == Log::kRedo; }
+  constexpr bool lazy_backups() const { return apply == Apply::kOnTruncate; }
 };
 
 // When a commit may be told: after the answers of this phase.
@@ -101,15 +116,17 @@ constexpr std::string_view illegal(const Protocol& row) {
   if (row.replicates()) {
     if (row.replicate.at == Replicas::kPrimary) return "replication reaches the backups (K2)";
     if (row.replicate.of != Keys::kWrites) return "replication carries the writes";
-    if (by.log == Primitive::kMessage && row.log != Log::kUndo)
-      return "a backup that applies at once keeps an undo log";
-    if (by.log == Primitive::kOneSided && row.log != Log::kRedo) return "what a verb logs is redone from the log";
+    if (by.log == Primitive::kMessage && row.apply != Apply::kOnArrival)
+      return "what is logged by message is applied on arrival";
+    if (by.log == Primitive::kOneSided && row.apply != Apply::kOnTruncate) {
+      return "what a verb logs is applied when its record is truncated";
+    }
     if (row.locks_backups()) return "a row replicates or locks the backups, not both";
   }
   if (row.locks_backups()) {
     if (!row.lock_carries_value) return "without a replicate phase the lock carries the value (K2)";
     if (!row.locks_reads()) return "commit by unanimity needs a record of the reads too (dnl1's rule)";
-    if (row.log != Log::kRedo) return "a lock record that carries the value is a redo log";
+    if (row.apply != Apply::kAtUnlock) return "a backup that is locked with the value applies it at unlock";
   }
   if (by.execute != Primitive::kHybrid && (by.lock == Primitive::kHybrid || by.validate == Primitive::kHybrid ||
                                            by.log == Primitive::kHybrid || by.commit == Primitive::kHybrid)) {
@@ -131,7 +148,14 @@ constexpr std::string_view illegal(const Protocol& row) {
   if (row.lock.at != Replicas::kNone && (by.commit == Primitive::kOneSided) != (by.lock == Primitive::kOneSided)) {
     return "a message unlocks what one locked, a verb what one locked";
   }
-  if (row.passive_ack && told_after(row) >= Phase::kUnlock) return "who is told after the unlock waits for it";
+  if (row.locks_backups() != (row.commits == CommitRule::kUnanimous)) {
+    return "a row commits by unanimity if it locks the backups, and only then";
+  }
+  if ((row.commits == CommitRule::kUnanimous) != (row.refusal == Refusal::kFinalWhenAcknowledged)) {
+    return "where locks alone commit, a refusal is final when it is acknowledged, and only there";
+  }
+  if (row.unlock_ack == UnlockAck::kPiggybacked && told_after(row) >= Phase::kUnlock)
+    return "who is told after the unlock waits for it";
   if (row.lock_while_reading) {
     if (row.lock_carries_value) return "a lock taken while reading cannot carry the new value";
     if (row.lock.at != Replicas::kPrimary) return "a lock taken while reading is taken at the primary";
@@ -141,7 +165,7 @@ constexpr std::string_view illegal(const Protocol& row) {
 
 // An abort of unanimous locks must first reach all who locked; elsewhere nothing was replicated and nobody can commit
 // it.
-constexpr bool abort_told_after_acks(const Protocol& row) { return row.locks_backups(); }
+constexpr bool abort_told_after_acks(const Protocol& row) { return row.refusal == Refusal::kFinalWhenAcknowledged; }
 
 // Whether a backup may answer single-key reads (which nobody validates).
 //
@@ -184,7 +208,9 @@ inline constexpr Protocol kDnl1{.name = "dnl1",
                                 .source = "Dandelion",
                                 .lock = {Replicas::kAll, Keys::kReadsAndWrites},
                                 .lock_carries_value = true,
-                                .log = Log::kRedo};
+                                .apply = Apply::kAtUnlock,
+                                .commits = CommitRule::kUnanimous,
+                                .refusal = Refusal::kFinalWhenAcknowledged};
 inline constexpr Protocol kFasst{.name = "fasst",
                                  .source = "FaSST, all two-sided, locks while it reads",
                                  .lock = {Replicas::kPrimary, Keys::kWrites},
@@ -198,7 +224,7 @@ inline constexpr Protocol kFarm{.name = "farm",  // I II I I II
                                 .lock_carries_value = true,
                                 .validate = true,
                                 .replicate = {Replicas::kBackups, Keys::kWrites},
-                                .log = Log::kRedo,
+                                .apply = Apply::kOnTruncate,
                                 .by = {.execute = Primitive::kOneSided,
                                        .lock = Primitive::kMessage,
                                        .validate = Primitive::kOneSided,
@@ -210,35 +236,35 @@ inline constexpr Protocol kDrtmr{.name = "drtmr",  // I I I I I
                                  .lock = {Replicas::kPrimary, Keys::kWrites},
                                  .validate = true,
                                  .replicate = {Replicas::kAll, Keys::kWrites},
-                                 .log = Log::kRedo,
+                                 .apply = Apply::kOnTruncate,
+                                 .unlock_ack = UnlockAck::kPiggybacked,
                                  .by = {.execute = Primitive::kOneSided,
                                         .lock = Primitive::kOneSided,
                                         .validate = Primitive::kOneSided,
                                         .log = Primitive::kOneSided,
                                         .commit = Primitive::kOneSided},
-                                 .passive_ack = true,
                                  .location_cache = true};
 inline constexpr Protocol kDrtmh{.name = "drtmh",  // I/II I I I I
                                  .source = "DrTM+H, hybrid",
                                  .lock = kDrtmr.lock,
                                  .validate = true,
                                  .replicate = kDrtmr.replicate,
-                                 .log = Log::kRedo,
+                                 .apply = Apply::kOnTruncate,
+                                 .unlock_ack = UnlockAck::kPiggybacked,
                                  .by = {.execute = Primitive::kHybrid,
                                         .lock = Primitive::kOneSided,
                                         .validate = Primitive::kOneSided,
                                         .log = Primitive::kOneSided,
                                         .commit = Primitive::kOneSided},
-                                 .passive_ack = true,
                                  .location_cache = true};
 inline constexpr Protocol kDrtmhNc{.name = "drtmh-nc",  // two READs for every record
                                    .source = "DrTM+H without a location cache",
                                    .lock = kDrtmr.lock,
                                    .validate = true,
                                    .replicate = kDrtmr.replicate,
-                                   .log = Log::kRedo,
-                                   .by = kDrtmr.by,
-                                   .passive_ack = true};
+                                   .apply = Apply::kOnTruncate,
+                                   .unlock_ack = UnlockAck::kPiggybacked,
+                                   .by = kDrtmr.by};
 // Read-only transactions of every protocol.
 inline constexpr Protocol kReadOnly{.name = "dnl-ro", .source = "Dandelion", .validate = true};
 static_assert(illegal(kReadOnly).empty());
@@ -274,5 +300,16 @@ inline constexpr std::span<const Protocol> kComparedRows(kRows.data() + 8, kRows
 
 // Of all rows; nullptr if there is none of that name.
 const Protocol* find_protocol(std::string_view name);
+
+// Why two rows cannot run in one cluster, or an empty string. A participant does what a message says, so that rows may
+// differ in everything that messages say; but not in what transactions of one must find as the other left it.
+constexpr std::string_view unfit(const Protocol& a, const Protocol& b) {
+  if (a.lock.at != b.lock.at) return "one locks primaries only, the other all replicas";
+  if (a.apply != b.apply) return "their backups apply at different times";
+  if (backups_serve_single_reads(a) != backups_serve_single_reads(b)) {
+    return "only one of them lets backups answer reads that nobody validates";
+  }
+  return {};
+}
 
 }  // namespace weft

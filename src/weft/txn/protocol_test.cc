@@ -24,7 +24,9 @@ TEST(Protocol, RowsAreThoseOfDandelionsTable4) {
   EXPECT_TRUE(is(kDnl1.lock, Replicas::kAll, Keys::kReadsAndWrites));
   EXPECT_FALSE(kDnl1.validate);
   EXPECT_TRUE(is(kDnl1.replicate, Replicas::kNone, Keys::kNone));
-  EXPECT_EQ(kDnl1.log, Log::kRedo);
+  EXPECT_EQ(kDnl1.apply, Apply::kAtUnlock);
+  EXPECT_EQ(kDnl1.commits, CommitRule::kUnanimous);
+  EXPECT_EQ(kDnl1.refusal, Refusal::kFinalWhenAcknowledged);
 
   EXPECT_TRUE(is(kReadOnly.lock, Replicas::kNone, Keys::kNone));
   EXPECT_TRUE(kReadOnly.validate);
@@ -41,7 +43,7 @@ static_assert(told_after(kDnl4) == Phase::kUnlock && told_after(kFasst) == Phase
 static_assert(told_after(kDnl2) == Phase::kReplicate && told_after(kDnl1) == Phase::kLock);
 static_assert(told_after(kFarm) == Phase::kUnlock && told_after(kDrtmr) == Phase::kReplicate);
 static_assert(round_trips(kFarm) == 4 && round_trips(kDrtmr) == 3 && round_trips(kDrtmh) == 3);
-static_assert(kFarm.backups_lag() && kDrtmr.backups_lag() && !kDnl4.backups_lag() && !kDnl1.backups_lag());
+static_assert(kFarm.lazy_backups() && kDrtmr.lazy_backups() && !kDnl4.lazy_backups() && !kDnl1.lazy_backups());
 static_assert(told_after(kReadOnly) == Phase::kValidate);
 static_assert(abort_told_after_acks(kDnl1));
 static_assert(!abort_told_after_acks(kDnl4) && !abort_told_after_acks(kDnl2) && !abort_told_after_acks(kFasst));
@@ -97,12 +99,13 @@ TEST(Protocol, ABrokenRuleHasAReason) {
        "not locked"},
       {"replicates reads", changed(kDnl4, [](Protocol& r) { r.replicate.of = Keys::kReadsAndWrites; }), "the writes"},
       {"replicates nothing", changed(kDnl4, [](Protocol& r) { r.replicate.of = Keys::kNone; }), "the writes"},
-      {"applies at once with a redo log", changed(kDnl2, [](Protocol& r) { r.log = Log::kRedo; }), "undo"},
+      {"a log by message that is applied late", changed(kDnl2, [](Protocol& r) { r.apply = Apply::kOnTruncate; }),
+       "on arrival"},
       {"locks backups and replicates",
        changed(kDnl1,
                [](Protocol& r) {
                  r.replicate = {Replicas::kAll, Keys::kWrites};
-                 r.log = Log::kUndo;
+                 r.apply = Apply::kOnArrival;
                }),
        "not both"},
       {"unanimous lock without the value", changed(kDnl1, [](Protocol& r) { r.lock_carries_value = false; }), "K2"},
@@ -113,13 +116,22 @@ TEST(Protocol, ABrokenRuleHasAReason) {
                  r.validate = true;
                }),
        "reads"},
-      {"unanimous lock with an undo log", changed(kDnl1, [](Protocol& r) { r.log = Log::kUndo; }), "redo"},
+      {"unanimous lock that is applied on arrival", changed(kDnl1, [](Protocol& r) { r.apply = Apply::kOnArrival; }),
+       "at unlock"},
+      {"locks of all replicas that do not commit",
+       changed(kDnl1, [](Protocol& r) { r.commits = CommitRule::kReplicated; }), "unanimity"},
+      {"locks of primaries that commit", changed(kDnl4, [](Protocol& r) { r.commits = CommitRule::kUnanimous; }),
+       "unanimity"},
+      {"a refusal that others can overrule", changed(kDnl1, [](Protocol& r) { r.refusal = Refusal::kFinal; }),
+       "refusal"},
+      {"a refusal that waits for nothing",
+       changed(kDnl4, [](Protocol& r) { r.refusal = Refusal::kFinalWhenAcknowledged; }), "refusal"},
       {"a verb that carries the value", changed(kDrtmr, [](Protocol& r) { r.lock_carries_value = true; }), "K2"},
       {"a verb's lock that is logged at backups only",
        changed(kDrtmr,
                [](Protocol& r) {
                  r.replicate.at = Replicas::kBackups;
-                 r.passive_ack = false;
+                 r.unlock_ack = UnlockAck::kReply;
                }),
        "K2"},
       {"a verb's lock of reads", changed(kDrtmr, [](Protocol& r) { r.lock.of = Keys::kReadsAndWrites; }), "of a write"},
@@ -127,10 +139,11 @@ TEST(Protocol, ABrokenRuleHasAReason) {
        changed(kDrtmr,
                [](Protocol& r) {
                  r.by.log = Primitive::kMessage;
-                 r.log = Log::kUndo;
+                 r.apply = Apply::kOnArrival;
                }),
        "logs by verbs"},
-      {"a verb's log that is undone", changed(kFarm, [](Protocol& r) { r.log = Log::kUndo; }), "redone"},
+      {"a verb's log that is applied on arrival", changed(kFarm, [](Protocol& r) { r.apply = Apply::kOnArrival; }),
+       "truncated"},
       {"a verb that unlocks what a message locked",
        changed(kFarm, [](Protocol& r) { r.by.commit = Primitive::kOneSided; }), "unlocks"},
       {"a message that unlocks what a verb locked",
@@ -139,7 +152,8 @@ TEST(Protocol, ABrokenRuleHasAReason) {
       {"hybrid without a cache", changed(kDrtmh, [](Protocol& r) { r.location_cache = false; }), "cache"},
       {"a cache of nothing", changed(kDnl4, [](Protocol& r) { r.location_cache = true; }), "remember"},
       {"hybrid to commit", changed(kDnl4, [](Protocol& r) { r.by.commit = Primitive::kHybrid; }), "hybrid"},
-      {"passive where the client waits", changed(kFarm, [](Protocol& r) { r.passive_ack = true; }), "waits"},
+      {"passive where the client waits", changed(kFarm, [](Protocol& r) { r.unlock_ack = UnlockAck::kPiggybacked; }),
+       "waits"},
       {"the value before it is known", changed(kFasst, [](Protocol& r) { r.lock_carries_value = true; }),
        "cannot carry"},
   };
@@ -159,7 +173,7 @@ TEST(Protocol, NothingUnsafeIsLegalByOmission) {
   EXPECT_FALSE(illegal(changed(kFasst, [](Protocol& r) {
                  r.lock = {Replicas::kAll, Keys::kReadsAndWrites};
                  r.replicate = {};
-                 r.log = Log::kRedo;
+                 r.apply = Apply::kAtUnlock;
                  r.lock_carries_value = true;
                })).empty());
 }

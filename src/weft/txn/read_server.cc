@@ -76,7 +76,7 @@ Code ReadServer::lock(const Message& m, const KeyRef& ref, Owner* holder, Versio
   record.locked = part;
   record.sequence = uint64_t{request.sequence_high} << 32 | request.sequence;
   record.incarnation = ctx_.views.incarnation_of(m.source);
-  record.row = row_index_;
+  record.unanimous = false;  // a lock taken while reading is one of a primary
   record.state |= kLogLocked;
   return Code::kOk;
 }

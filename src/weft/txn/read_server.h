@@ -13,9 +13,7 @@ namespace weft {
 
 class ReadServer {
  public:
-  // `row_index`: of the cluster's row, for records of locks that are taken while reading.
-  ReadServer(WorkerContext& ctx, LogTable& records, uint8_t row_index)
-      : ctx_(ctx), records_(records), row_index_(row_index) {}
+  ReadServer(WorkerContext& ctx, LogTable& records) : ctx_(ctx), records_(records) {}
 
   void on_get(const Batch& batch, std::span<const Message> run);
 
@@ -25,7 +23,6 @@ class ReadServer {
 
   WorkerContext& ctx_;
   LogTable& records_;
-  const uint8_t row_index_;
 };
 
 }  // namespace weft

@@ -18,9 +18,16 @@ constexpr uint32_t kUnlockOverhead = 256;  // what releasing a lock taken while 
 
 }  // namespace
 
-Reads::Reads(WorkerContext& ctx, const ReadRules& rules, SlotTable& slots, TxnKeys& keys, CreditGate& credit,
-             ClientAcks& acks, Coordinator& coordinator)
-    : ctx_(ctx), rules_(rules), slots_(slots), keys_(keys), credit_(credit), acks_(acks), coordinator_(coordinator) {
+Reads::Reads(WorkerContext& ctx, const ReadRules& rules, const Planner& planner, SlotTable& slots, TxnKeys& keys,
+             CreditGate& credit, ClientAcks& acks, Coordinator& coordinator)
+    : ctx_(ctx),
+      rules_(rules),
+      planner_(planner),
+      slots_(slots),
+      keys_(keys),
+      credit_(credit),
+      acks_(acks),
+      coordinator_(coordinator) {
   const size_t gets = slots.size() * 16;
   local_.reserve(gets);
   batch_.reserve(gets);
@@ -42,7 +49,7 @@ WEFT_INLINE void Reads::begin_read(TxnSlot& slot, uint16_t index, Intent intent)
   e.read = true;
   e.done = false;
   slot.done_upto = std::min(slot.done_upto, index);
-  e.locks = rules_.lock_while_reading && intent == Intent::kUpdate && !slot.single;
+  e.locks = intent == Intent::kUpdate && !slot.single && planner_.plan_reads(slot).lock_for_update;
   ++slot.reads_pending;
   if (slot.expired) {
     fail_read(slot, index, Code::kNoAnswer);

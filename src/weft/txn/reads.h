@@ -19,17 +19,16 @@ namespace weft {
 
 class OneSidedReads;
 
-// What a cluster's row and switches mean for reads.
+// What a cluster's rows and switches mean for reads.
 struct ReadRules {
-  bool lock_while_reading = false;  // a get with intent update locks the key at its primary
-  bool at_backups = false;          // a backup here answers reads that are validated
-  bool single_at_backups = false;   // and single-key reads, which nobody validates
+  bool at_backups = false;         // a backup here answers reads that are validated
+  bool single_at_backups = false;  // and single-key reads, which nobody validates
 };
 
 class Reads {
  public:
-  Reads(WorkerContext& ctx, const ReadRules& rules, SlotTable& slots, TxnKeys& keys, CreditGate& credit,
-        ClientAcks& acks, Coordinator& coordinator);
+  Reads(WorkerContext& ctx, const ReadRules& rules, const Planner& planner, SlotTable& slots, TxnKeys& keys,
+        CreditGate& credit, ClientAcks& acks, Coordinator& coordinator);
   void set_verbs(OneSidedReads* verbs) { verbs_ = verbs; }  // unless the row reads by message only
 
   // Called by the application's handle.
@@ -69,6 +68,7 @@ class Reads {
 
   WorkerContext& ctx_;
   const ReadRules rules_;
+  const Planner& planner_;
   SlotTable& slots_;
   TxnKeys& keys_;
   CreditGate& credit_;

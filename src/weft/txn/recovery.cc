@@ -6,7 +6,6 @@
 #include "weft/base/check.h"
 #include "weft/base/marks.h"
 #include "weft/txn/key_part.h"
-#include "weft/txn/protocol.h"
 
 namespace weft {
 
@@ -27,13 +26,12 @@ bool is_plain(RecoveryStep step) {
 
 }  // namespace
 
-Recovery::Recovery(WorkerContext& ctx, const RecoveredParts& parts, const Protocol& row, uint8_t row_index)
+Recovery::Recovery(WorkerContext& ctx, const RecoveredParts& parts, bool verb_locks)
     : ctx_(ctx),
       parts_(parts),
       decisions_(ctx, parts.records),
-      applier_(ctx, parts.barrier, parts.records, decisions_, parts.participant, parts.verb_memory,
-               row.by.lock == Primitive::kOneSided),
-      reporter_(ctx, parts.slots, parts.records, decisions_, row_index, this) {}
+      applier_(ctx, parts.barrier, parts.records, decisions_, parts.participant, parts.verb_memory, verb_locks),
+      reporter_(ctx, parts.slots, parts.records, decisions_, this) {}
 
 void Recovery::start_active() {
   ctx_.state.views.went_active(ctx_.views.shared());
@@ -214,7 +212,7 @@ bool Recovery::parse(const Message& m) const {
   if (m.body.size() < sizeof(RecoveryHeader)) return false;
   const auto header = load<RecoveryHeader>(m.body.data());
   if (header.step > static_cast<uint8_t>(RecoveryStep::kActive) || header.coordinator >= ctx_.nodes ||
-      header.slot >= parts_.records.slots() || header.row >= kRows.size() ||
+      header.slot >= parts_.records.slots() || header.unanimous > 1 ||
       header.ending > static_cast<uint8_t>(Ending::kAbort)) {
     return false;
   }

@@ -42,7 +42,7 @@ struct RecoveredParts {
 
 class Recovery final : public Service, private RecoveryHost {
  public:
-  Recovery(WorkerContext& ctx, const RecoveredParts& parts, const Protocol& row, uint8_t row_index);
+  Recovery(WorkerContext& ctx, const RecoveredParts& parts, bool verb_locks);
 
   // Told of every view that ends and of every one that is active.
   void add_service(Service* service) { services_.push_back(service); }

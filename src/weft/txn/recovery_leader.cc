@@ -5,7 +5,6 @@
 #include "weft/base/check.h"
 #include "weft/fabric/wire.h"
 #include "weft/txn/key_part.h"
-#include "weft/txn/protocol.h"
 
 namespace weft {
 
@@ -50,7 +49,7 @@ const char* RecoveryLeader::on_message(NodeId from, const RecoveryHeader& header
       OpenTransaction& open = open_[id];
       open.own_report = true;
       open.own_ending = static_cast<Ending>(header.ending);
-      open.row = header.row;
+      open.unanimous = header.unanimous != 0;
       open.sequence_high = header.sequence_high;
       hear_keys(keys, header.keys, open);
       return nullptr;
@@ -80,7 +79,7 @@ void RecoveryLeader::hear_record(NodeId from, const RecoveryHeader& header, Byte
   const uint64_t bit = uint64_t{1} << from.value;
   open.sequence_high = header.sequence_high;
   if (header.participants != 0) {
-    open.row = header.row;
+    open.unanimous = header.unanimous != 0;
     open.writes = header.writes;
     open.participants = header.participants;
   }
@@ -129,7 +128,7 @@ DecideFacts RecoveryLeader::facts_of(const RecoveryId& id, const OpenTransaction
   facts.coordinator_lives =
       member != nullptr && (member->incarnation == id.incarnation || bugs_.has(Bug::kOldIncarnation));
   facts.was_active = was_active_;
-  facts.unanimous = kRows[open.row].locks_backups();
+  facts.unanimous = open.unanimous;
   return facts;
 }
 
@@ -218,7 +217,7 @@ void RecoveryLeader::send_decision(NodeId to, const RecoveryId& id, const OpenTr
   header.participants = open.participants;
   header.incarnation = id.incarnation;
   header.decided_epoch = open.decided_epoch;
-  header.row = open.row;
+  header.unanimous = open.unanimous ? 1 : 0;
   header.writes = open.writes;
   header.ending = static_cast<uint8_t>(open.decision);
   std::vector<std::byte> bytes;

@@ -17,7 +17,7 @@ void RecoveryReporter::note_own(const TxnSlot& slot) {
   } else if (slot.state == SlotState::kCommitting && slot.committing) {
     ending = slot.phase == Phase::kUnlock || slot.told ? Ending::kCommit : Ending::kOpen;
   }
-  own_.push_back({slot.sequence, slot.index, ending});
+  own_.push_back({slot.sequence, slot.index, slot.unanimous, ending});
 }
 
 RecoveryReporter::Sent RecoveryReporter::send() {
@@ -52,7 +52,7 @@ void RecoveryReporter::send_own(const OwnTransaction& own) {
   header.sequence = static_cast<uint32_t>(own.sequence);
   header.sequence_high = static_cast<uint32_t>(own.sequence >> 32);
   header.incarnation = ctx_.views.incarnation();
-  header.row = row_index_;
+  header.unanimous = own.unanimous ? 1 : 0;
   header.ending = static_cast<uint8_t>(own.ending);
   std::vector<std::byte> bytes;
   const bool same = slot.state == SlotState::kCommitting && static_cast<uint32_t>(slot.sequence) == header.sequence;
@@ -94,7 +94,7 @@ void RecoveryReporter::send_record(NodeId coordinator, uint8_t slot) {
   header.participants = record.participants;
   header.incarnation = record.incarnation;
   header.state = record.state;
-  header.row = record.row;
+  header.unanimous = record.unanimous ? 1 : 0;
   header.writes = record.writes;
   host_->send(leader(), header, {});
   for (const LogPart* part = record.locked; part != nullptr; part = part->next) {

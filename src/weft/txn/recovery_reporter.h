@@ -16,8 +16,8 @@ namespace weft {
 class RecoveryReporter {
  public:
   RecoveryReporter(const WorkerContext& ctx, const SlotTable& slots, const LogTable& records,
-                   const DecisionLog& decisions, uint8_t row_index, RecoveryHost* host)
-      : ctx_(ctx), slots_(slots), records_(records), decisions_(decisions), row_index_(row_index), host_(host) {}
+                   const DecisionLog& decisions, RecoveryHost* host)
+      : ctx_(ctx), slots_(slots), records_(records), decisions_(decisions), host_(host) {}
 
   // Notes one of the worker's own transactions when it stops. A worker that stops again before it was active keeps what
   // it noted first.
@@ -45,7 +45,6 @@ class RecoveryReporter {
   const SlotTable& slots_;
   const LogTable& records_;
   const DecisionLog& decisions_;
-  const uint8_t row_index_;
   RecoveryHost* const host_;
   std::vector<OwnTransaction> own_;
   size_t next_ = 0;  // of what there is to report

@@ -56,12 +56,12 @@ struct RecoveryHeader {
   uint8_t step;         // RecoveryStep
   uint8_t coordinator;  // NodeId
   uint8_t slot;
-  uint8_t state;   // of a record: LogState bits; of a decision: 0
-  uint8_t row;     // index into kRows
-  uint8_t writes;  // written keys of the whole transaction
-  uint8_t ending;  // Ending
-  uint8_t keys;    // KeyParts that follow; version is the new one
-  uint8_t served;  // kReported: this worker was active once, so that what it does not know did not reach it
+  uint8_t state;      // of a record: LogState bits; of a decision: 0
+  uint8_t unanimous;  // all locks together commit it
+  uint8_t writes;     // written keys of the whole transaction
+  uint8_t ending;     // Ending
+  uint8_t keys;       // KeyParts that follow; version is the new one
+  uint8_t served;     // kReported: this worker was active once, so that what it does not know did not reach it
   uint8_t spare[3];
   uint32_t sequence_high;  // the other half of the transaction's, for those who note how it ended
 };
@@ -85,6 +85,7 @@ struct Decision {
 struct OwnTransaction {
   uint64_t sequence;
   uint8_t slot;
+  bool unanimous;
   Ending ending;
 };
 
@@ -97,7 +98,7 @@ struct OpenTransaction {
     bool has_value = false;
     std::string key, value;
   };
-  uint8_t row = 0;
+  bool unanimous = false;
   uint8_t writes = 0;
   uint32_t sequence_high = 0;
   uint64_t participants = 0;

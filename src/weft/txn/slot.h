@@ -49,6 +49,7 @@ struct Entry {
   RecordSlot where;          // the record at its primary, if a get has found out
   uint8_t by_verb = 0;       // of the plan, bit p: phase p of this key goes to its primary by verbs
   bool verb_locked = false;  // a verb has locked it, and the lock is still held
+  uint8_t flags = 0;         // of the plan: KeyFlags of its lock and replicate messages
   // The plan of the commit: by phase, bit n: this key is part of what goes to node n (by message, or into its ring).
   std::array<uint64_t, kPhases> at{};
 };
@@ -99,6 +100,9 @@ struct alignas(64) TxnSlot {
   bool alone = false;                 // its commit concerns this node alone
   bool read_only = false;             // of the plan: it neither writes nor holds locks
   bool unanimous = false;             // of the plan: every replica locks, and all locks together commit it
+  bool lock_brings_values = false;    // of the plan: the lock message carries the new values
+  uint8_t row = 0;                    // of the cluster's rows (row_set.h)
+  uint8_t flags = 0;                  // of the plan: CommitFlags
   bool committing = false;            // the unlock phase commits (else it aborts)
   bool told = false;
   bool expired = false;  // while executing: what is under way is not waited for any more

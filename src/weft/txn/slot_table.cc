@@ -5,8 +5,9 @@
 
 namespace weft {
 
-SlotTable::SlotTable(WorkerContext& ctx, Pool* pool, TxnWorker* engine, uint64_t answer_ns, uint64_t last_sequence)
-    : ctx_(ctx), pool_(pool), answer_ns_(answer_ns), sequence_(last_sequence) {
+SlotTable::SlotTable(WorkerContext& ctx, Pool* pool, TxnWorker* engine, uint64_t answer_ns, uint64_t last_sequence,
+                     size_t rotated_rows)
+    : ctx_(ctx), pool_(pool), answer_ns_(answer_ns), rotated_rows_(rotated_rows), sequence_(last_sequence) {
   const int count = slots_for(ctx.limits);
   for (int i = 0; i < count; ++i) {
     auto slot = std::make_unique<TxnSlot>();
@@ -38,7 +39,9 @@ void SlotTable::reset(TxnSlot& slot, uint64_t until_ns) {
   slot.state = SlotState::kExecuting;
   slot.attached = true;
   slot.single = slot.commit_wanted = slot.committing = slot.told = slot.expired = slot.left = false;
-  slot.read_only = slot.unanimous = slot.alone = false;
+  slot.read_only = slot.unanimous = slot.lock_brings_values = slot.alone = false;
+  slot.row = rotated_rows_ < 2 ? uint8_t{0} : static_cast<uint8_t>(sequence_ % rotated_rows_);
+  slot.flags = 0;
   slot.until_ns = until_ns;
   slot.rejected = Code::kOk;
   slot.begun_ns = ctx_.now_ns();

@@ -23,8 +23,10 @@ class SlotTable {
     return std::min<int>(kSlotsMax, static_cast<int>(limits.inflight + limits.inflight / 4 + 8));
   }
 
-  // `answer_ns`: how long who has no deadline waits. `last_sequence`: ids go on from there.
-  SlotTable(WorkerContext& ctx, Pool* pool, TxnWorker* engine, uint64_t answer_ns, uint64_t last_sequence);
+  // `answer_ns`: how long who has no deadline waits. `last_sequence`: ids go on from there. `rotated_rows`: test only,
+  // transactions take this many rows of the cluster in turn; below 2, the first.
+  SlotTable(WorkerContext& ctx, Pool* pool, TxnWorker* engine, uint64_t answer_ns, uint64_t last_sequence,
+            size_t rotated_rows = 0);
 
   // nullptr: none is free now. With a deadline that has passed: refused(), a slot that is finished and never changes.
   TxnSlot* acquire(uint64_t until_ns);
@@ -78,6 +80,7 @@ class SlotTable {
   WorkerContext& ctx_;
   Pool* const pool_;
   const uint64_t answer_ns_;
+  const size_t rotated_rows_;
   std::vector<std::unique_ptr<TxnSlot>> slots_;
   std::vector<uint8_t> free_;
   TxnSlot refused_;

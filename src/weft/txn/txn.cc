@@ -110,6 +110,12 @@ Outcome Txn::abort(Code why) {
 TxnId Txn::id() const { return slot_->id(slot_->engine->context().id); }
 
 bool Txn::refused() const { return slot_->state == SlotState::kFinished && slot_->sequence == 0; }
+Code Txn::set_protocol(std::string_view name) {
+  const std::optional<uint8_t> row = slot_->engine->node()->rows().find(name);
+  if (!row || slot_->state != SlotState::kExecuting || slot_->count != 0) return Code::kMisuse;
+  slot_->row = *row;
+  return Code::kOk;
+}
 void Txn::set_until(uint64_t until_ns) {
   if (!refused()) slot_->until_ns = until_ns;
 }

@@ -10,8 +10,6 @@ namespace weft {
 
 namespace {
 
-constexpr uint64_t kDeferredStepNs = 50'000;  // at most, between two looks at writes that wait for what they follow
-
 size_t pool_bytes(const Options& options) {
   const Limits& limits = options.limits;
   const size_t held = size_t{limits.credit_bytes} * static_cast<size_t>(options.nodes) * 2 +
@@ -48,17 +46,9 @@ uint64_t answer_ns(const ClusterSpec& spec) {
   return spec.answer_ns != 0 ? spec.answer_ns : spec.options.limits.answer_ms * uint64_t{1'000'000};
 }
 
-uint8_t row_index(const Node& node) { return static_cast<uint8_t>(&node.protocol() - kRows.data()); }
-
 ReadRules read_rules(const Node& node) {
-  const Protocol& row = node.protocol();
-  const bool at_backups = node.spec().options.local_reads && !row.backups_lag();
-  return {row.lock_while_reading, at_backups, at_backups && backups_serve_single_reads(row)};
-}
-
-ParticipantRules participant_rules(const Node& node) {
-  const Protocol& row = node.protocol();
-  return {row.backups_lag(), row.locks_backups(), row.passive_ack && node.spec().options.passive_acks};
+  const bool local = node.spec().options.local_reads;
+  return {local && node.rows().backups_answer_reads(), local && node.rows().backups_answer_single_reads()};
 }
 
 }  // namespace
@@ -66,7 +56,7 @@ ParticipantRules participant_rules(const Node& node) {
 Result<std::unique_ptr<TxnWorker>> TxnWorker::create(Node* node, WorkerId id, Worker* worker, Environment* env) {
   auto pool = Pool::create(pool_bytes(node->spec().options));
   if (!pool) return pool.error();
-  const bool remembers = node->protocol().location_cache;
+  const bool remembers = node->rows().remembers_locations();
   auto locations = LocationCache::create(remembers ? node->spec().options.limits.location_bytes : 0);
   if (!locations) return locations.error();
   return std::unique_ptr<TxnWorker>(new TxnWorker(node, id, worker, env, std::move(*pool), std::move(*locations)));
@@ -98,24 +88,25 @@ TxnWorker::TxnWorker(Node* node, WorkerId id, Worker* worker, Environment* env, 
            .faults = PeerFaults(node->id()),
            .counters = {},
            .scratch = std::vector<std::byte>(padded(largest_value(node->spec())) + 8)},
-      slots_(ctx_, pool_.get(), this, answer_ns(node->spec()), node->last_sequence()),
+      slots_(ctx_, pool_.get(), this, answer_ns(node->spec()), node->last_sequence(),
+             node->spec().rotates_rows ? node->rows().size() : 0),
       keys_(ctx_, pool_.get()),
       outcomes_(ctx_.limits.outcome_bytes),
       acks_(ctx_, outcomes_, slots_.size()),
       credit_(ctx_.nodes, ctx_.limits.credit_bytes),
-      planner_(node->protocol(), ctx_.self, ctx_.bugs, ctx_.wire->atomic_with_cpu() || node->own_words() != nullptr),
-      messages_(ctx_, planner_, row_index(*node), node->protocol().lock_carries_value),
-      verbs_(node->protocol().verbs()
-                 ? std::make_unique<OneSided>(ctx_, node->protocol(), node->spec().options, *node->verb_memory(),
+      planner_(node->rows(), ctx_.self, ctx_.bugs, ctx_.wire->atomic_with_cpu() || node->own_words() != nullptr),
+      messages_(ctx_),
+      verbs_(node->rows().uses_verbs()
+                 ? std::make_unique<OneSided>(ctx_, node->rows(), node->spec().options, *node->verb_memory(),
                                               std::move(locations), planner_, messages_, slots_)
                  : nullptr),
       coordinator_(ctx_, slots_, acks_, credit_, planner_, messages_, verbs_ ? &verbs_->transport() : nullptr,
-                   told_after(node->protocol()) != Phase::kUnlock),
-      reads_(ctx_, read_rules(*node), slots_, keys_, credit_, acks_, coordinator_),
+                   node->rows().acknowledges_before_unlock()),
+      reads_(ctx_, read_rules(*node), planner_, slots_, keys_, credit_, acks_, coordinator_),
       records_(ctx_.nodes, static_cast<int>(slots_.size()), pool_.get()),
       parser_(ctx_, records_),
-      participant_(ctx_, participant_rules(*node), records_, outcomes_),
-      read_server_(ctx_, records_, row_index(*node)),
+      participant_(ctx_, records_, outcomes_, node->rows().marks_readable()),
+      read_server_(ctx_, records_),
       dispatcher_(ctx_, parser_, slots_),
       transfer_(ctx_),
       gc_(ctx_, node->sweep()),
@@ -125,7 +116,7 @@ TxnWorker::TxnWorker(Node* node, WorkerId id, Worker* worker, Environment* env, 
       recovery_(ctx_,
                 {slots_, reads_, coordinator_, acks_, credit_, participant_, records_, verbs_.get(), gc_,
                  node->barrier(), verbs_ ? node->verb_memory() : nullptr},
-                node->protocol(), row_index(*node)) {
+                node->rows().locks_by_verb()) {
   if (verbs_ != nullptr) {
     verbs_->connect(reads_, keys_, parser_, participant_);
     reads_.set_verbs(&verbs_->reads());
@@ -133,8 +124,9 @@ TxnWorker::TxnWorker(Node* node, WorkerId id, Worker* worker, Environment* env, 
     dispatcher_.set_log(verbs_->log_receiver());
   }
   register_handlers();
-  recovery_.add_service(&transfer_);
-  recovery_.add_service(&gc_);
+  services_ = {&recovery_, &transfer_, &gc_, &queries_};
+  if (verbs_ != nullptr && verbs_->log_receiver() != nullptr) services_.push_back(verbs_->log_receiver());
+  for (Service* service : services_) recovery_.add_service(service);
   if (ctx_.views.active()) recovery_.start_active();
   worker->set_duties(this);
 }
@@ -172,11 +164,7 @@ bool TxnWorker::commit_steps() {
   bool busy = false;
   if (!ctx_.faults.empty()) handle_peer_faults();
   if (control_.agent() != nullptr) busy |= control_.agent()->step(now_ns);
-  busy |= recovery_.step(now_ns);
-  busy |= transfer_.step(now_ns);
-  busy |= gc_.step(now_ns);
-  LogReceiver* const log = verbs_ != nullptr ? verbs_->log_receiver() : nullptr;
-  if (log != nullptr && ctx_.views.active()) busy |= log->step();
+  for (Service* service : services_) busy |= service->step(now_ns);
   busy |= coordinator_.run_local_commits();
   if (credit_.take_came_back()) {
     busy |= reads_.retry();
@@ -185,7 +173,6 @@ bool TxnWorker::commit_steps() {
   if (verbs_ != nullptr && slots_.runs_short()) verbs_->posts().hurry();
   busy |= coordinator_.send_notices();
   busy |= participant_.send_notices();
-  busy |= queries_.step(now_ns);
   busy |= coordinator_.expire_waits();
   return busy;
 }
@@ -224,13 +211,10 @@ bool TxnWorker::pending() const {
 
 uint64_t TxnWorker::deadline_ns() const {
   uint64_t deadline = control_.agent() != nullptr ? control_.agent()->deadline_ns() : UINT64_MAX;
-  deadline = std::min({deadline, recovery_.deadline_ns(), slots_.due_ns(), queries_.deadline_ns(),
-                       transfer_.deadline_ns(), coordinator_.deadline_ns(), participant_.deadline_ns()});
+  for (const Service* service : services_) deadline = std::min(deadline, service->deadline_ns());
+  deadline = std::min({deadline, slots_.due_ns(), coordinator_.deadline_ns(), participant_.deadline_ns()});
   if (acks_.waiting()) deadline = std::min(deadline, ctx_.now_ns() + 1);
-  if (verbs_ == nullptr) return deadline;
-  deadline = std::min(deadline, verbs_->posts().deadline_ns());
-  const LogReceiver* const log = verbs_->log_receiver();
-  if (log != nullptr && log->has_deferred()) deadline = std::min(deadline, ctx_.now_ns() + kDeferredStepNs);
+  if (verbs_ != nullptr) deadline = std::min(deadline, verbs_->posts().deadline_ns());
   return deadline;
 }
 

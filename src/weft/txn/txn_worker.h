@@ -129,6 +129,7 @@ class TxnWorker final : public Duties {
   KeyScans scans_;
   ControlChannel control_;
   Recovery recovery_;
+  std::vector<Service*> services_;  // what is done beside transactions, in this order
   WorkerFiguresBoard board_;
 };
 

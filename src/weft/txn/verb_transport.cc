@@ -1,6 +1,8 @@
 #include "weft/txn/verb_transport.h"
 
 #include "weft/base/marks.h"
+#include "weft/txn/messages.h"
+#include "weft/txn/plan.h"
 #include "weft/txn/verb_requests.h"
 
 namespace weft {
@@ -82,7 +84,7 @@ void VerbTransport::post_install(TxnSlot& slot, uint16_t index) {
   body.bytes = static_cast<uint32_t>(bytes - kMetaAt);
   post->add(body);
   post->add(verb_on(e, VerbKind::kWrite, post->buffer));
-  post->passive = passive_ && slot.told;
+  post->passive = (slot.flags & kPiggybackAck) != 0 && slot.told;
   send(slot, Phase::kUnlock, post);
 }
 

@@ -24,10 +24,9 @@ namespace weft {
 
 class VerbTransport {
  public:
-  // `log`: nullptr if the row logs by message. `passive`: commits are acknowledged passively once their client is told.
-  VerbTransport(WorkerContext& ctx, Posts& posts, LocationCache& locations, LogWriter* log, SlotTable& slots,
-                bool passive)
-      : ctx_(ctx), posts_(posts), locations_(locations), log_(log), slots_(slots), passive_(passive) {}
+  // `log`: nullptr if no row logs by verbs.
+  VerbTransport(WorkerContext& ctx, Posts& posts, LocationCache& locations, LogWriter* log, SlotTable& slots)
+      : ctx_(ctx), posts_(posts), locations_(locations), log_(log), slots_(slots) {}
 
   // Chooses the nodes that are logged at by verbs; before the credit is taken.
   void plan(TxnSlot& slot) {
@@ -54,7 +53,6 @@ class VerbTransport {
   LocationCache& locations_;
   LogWriter* const log_;
   SlotTable& slots_;
-  const bool passive_;
 };
 
 }  // namespace weft
