@@ -10,7 +10,7 @@
 
 namespace weft {
 
-LogWriter::LogWriter(WorkerContext& ctx, const VerbMemory& memory, Posts& posts, const MessageTransport& messages)
+LogWriter::LogWriter(WorkerContext& ctx, const VerbMemory& memory, VerbIssuer& posts, const MessageTransport& messages)
     : ctx_(ctx), memory_(memory), posts_(posts), messages_(messages) {
   for (int n = 0; n < ctx.nodes; ++n) rings_.emplace_back(memory.ring_bytes());
 }
@@ -59,7 +59,7 @@ void LogWriter::post(TxnSlot& slot, NodeId node) {
   ring.give_back(slot.ring_bytes);
   WEFT_CHECK(ring.reserve(bytes), "what is written is at most what was reserved");
   const LogRingWriter::Place place = ring.place(bytes);
-  Post* post = make_post(posts_, Post::What::kLog, slot, node, 0, bytes + sizeof(RingHeader));
+  VerbRequest* post = make_commit_request(posts_, TxnRequest::Purpose::kLog, slot, node, 0, bytes + sizeof(RingHeader));
   Verb verb;
   verb.kind = VerbKind::kWrite;
   verb.region = memory_.ring_region();

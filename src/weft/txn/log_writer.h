@@ -6,19 +6,19 @@
 #include <span>
 #include <vector>
 
+#include "weft/fabric/verb_issuer.h"
 #include "weft/txn/batch.h"
 #include "weft/txn/context.h"
 #include "weft/txn/log_ring.h"
 #include "weft/txn/message_transport.h"
 #include "weft/txn/messages.h"
-#include "weft/txn/posts.h"
 #include "weft/txn/verb_memory.h"
 
 namespace weft {
 
 class LogWriter {
  public:
-  LogWriter(WorkerContext& ctx, const VerbMemory& memory, Posts& posts, const MessageTransport& messages);
+  LogWriter(WorkerContext& ctx, const VerbMemory& memory, VerbIssuer& posts, const MessageTransport& messages);
 
   // Chooses slot.ring_nodes; the others get a message.
   void plan(TxnSlot& slot);
@@ -35,7 +35,7 @@ class LogWriter {
  private:
   WorkerContext& ctx_;
   const VerbMemory& memory_;
-  Posts& posts_;
+  VerbIssuer& posts_;
   const MessageTransport& messages_;
   std::vector<LogRingWriter> rings_;  // by node
 };

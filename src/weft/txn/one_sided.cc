@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "weft/txn/verb_requests.h"
+
 namespace weft {
 
 OneSided::OneSided(WorkerContext& ctx, const RowSet& rows, const Options& options, VerbMemory& memory,
@@ -11,7 +13,7 @@ OneSided::OneSided(WorkerContext& ctx, const RowSet& rows, const Options& option
       planner_(planner),
       slots_(slots),
       locations_(std::move(locations)),
-      posts_(PostOptions{ctx.nodes, options.doorbells, options.outstanding}, ctx.wire, ctx.charges,
+      posts_(VerbIssuerOptions{ctx.nodes, kSlotsMax, options.doorbells, options.outstanding}, ctx.wire, ctx.charges,
              memory.posts(ctx.id), memory.post_bytes()),
       log_writer_(rows.logs_by_verb() ? std::make_optional<LogWriter>(ctx, memory, posts_, messages) : std::nullopt),
       transport_(ctx, posts_, locations_, log_writer(), slots) {}
@@ -26,15 +28,16 @@ bool OneSided::poll(Coordinator& coordinator) {
   Answered context{this, &coordinator};
   return posts_.poll(
       ctx_.now_ns(),
-      [](void* to, Post& post) {
+      [](void* to, VerbRequest& post) {
         const auto* answered = static_cast<const Answered*>(to);
         answered->self->on_posted(post, *answered->coordinator);
       },
       &context);
 }
 
-void OneSided::on_posted(Post& post, Coordinator& coordinator) {
-  if (post.what == Post::What::kRecord || post.what == Post::What::kBin) {
+void OneSided::on_posted(VerbRequest& post, Coordinator& coordinator) {
+  const TxnRequest::Purpose purpose = post.user_as<TxnRequest>().purpose;
+  if (purpose == TxnRequest::Purpose::kRecord || purpose == TxnRequest::Purpose::kBin) {
     reads_->on_posted(post);
     return;
   }

@@ -5,12 +5,12 @@
 #include <memory>
 #include <optional>
 
+#include "weft/fabric/verb_issuer.h"
 #include "weft/txn/context.h"
 #include "weft/txn/locations.h"
 #include "weft/txn/log_receiver.h"
 #include "weft/txn/log_writer.h"
 #include "weft/txn/one_sided_reads.h"
-#include "weft/txn/posts.h"
 #include "weft/txn/row_set.h"
 #include "weft/txn/verb_memory.h"
 #include "weft/txn/verb_transport.h"
@@ -29,8 +29,8 @@ class OneSided {
   LogWriter* log_writer() { return log_writer_ ? &*log_writer_ : nullptr; }  // nullptr: no row logs by verbs
   LogReceiver* log_receiver() { return log_receiver_ ? &*log_receiver_ : nullptr; }
   const LogReceiver* log_receiver() const { return log_receiver_ ? &*log_receiver_ : nullptr; }
-  Posts& posts() { return posts_; }
-  const Posts& posts() const { return posts_; }
+  VerbIssuer& posts() { return posts_; }
+  const VerbIssuer& posts() const { return posts_; }
 
   // Hands each answered post to where it belongs. The coordinator goes on with those whose phase is over.
   bool poll(Coordinator& coordinator);
@@ -47,14 +47,14 @@ class OneSided {
     OneSided* self;
     Coordinator* coordinator;
   };
-  void on_posted(Post& post, Coordinator& coordinator);
+  void on_posted(VerbRequest& post, Coordinator& coordinator);
 
   WorkerContext& ctx_;
   VerbMemory& memory_;
   const Planner& planner_;
   SlotTable& slots_;
   LocationCache locations_;
-  Posts posts_;
+  VerbIssuer posts_;
   std::optional<LogWriter> log_writer_;
   VerbTransport transport_;
   std::optional<OneSidedReads> reads_;

@@ -12,7 +12,7 @@ constexpr uint8_t kLooksMax = 3;  // at a record that is half-written, before it
 
 }  // namespace
 
-OneSidedReads::OneSidedReads(WorkerContext& ctx, Posts& posts, LocationCache& locations, const Planner& planner,
+OneSidedReads::OneSidedReads(WorkerContext& ctx, VerbIssuer& posts, LocationCache& locations, const Planner& planner,
                              SlotTable& slots, TxnKeys& keys, Reads& reads)
     : ctx_(ctx),
       posts_(posts),
@@ -31,11 +31,12 @@ void OneSidedReads::forget_indexes() {
   for (IndexPlace& index : indexes_) index = IndexPlace();
 }
 
-void OneSidedReads::on_posted(Post& post) {
-  TxnSlot& slot = slots_.at(post.slot);
-  if (slot.state == SlotState::kFree || slot.sequence != post.sequence) return;
-  if (post.entry >= slot.count || slot.entry(post.entry).done) return;
-  if (post.what == Post::What::kRecord) {
+void OneSidedReads::on_posted(VerbRequest& post) {
+  const auto& of = post.user_as<TxnRequest>();
+  TxnSlot& slot = slots_.at(of.slot);
+  if (slot.state == SlotState::kFree || slot.sequence != of.sequence) return;
+  if (of.entry >= slot.count || slot.entry(of.entry).done) return;
+  if (of.purpose == TxnRequest::Purpose::kRecord) {
     on_record_read(slot, post);
   } else {
     on_bin_read(slot, post);
@@ -67,12 +68,12 @@ bool OneSidedReads::read(TxnSlot& slot, uint16_t index) {
 bool OneSidedReads::post_record(TxnSlot& slot, uint16_t index, RecordSlot where, bool cached) {
   Entry& e = slot.entry(index);
   if (where.block_class() >= kBlockClasses || where.bytes() > kVerbBytesMax) return false;
-  Post* post =
-      posts_.make(Post::What::kRecord, e.placement->primary(), slot.index, slot.sequence, index, where.bytes());
+  VerbRequest* post =
+      make_request(posts_, TxnRequest::Purpose::kRecord, slot, e.placement->primary(), index, where.bytes());
   if (post == nullptr) return false;
   e.where = where;
-  post->where = where;
-  post->cached = cached;
+  post->user_as<TxnRequest>().where = where;
+  post->user_as<TxnRequest>().cached = cached;
   Verb verb = verb_on(e, VerbKind::kRead, post->buffer);
   verb.bytes = static_cast<uint32_t>(where.bytes());
   post->add(verb);
@@ -86,7 +87,7 @@ bool OneSidedReads::post_bin(TxnSlot& slot, uint16_t index) {
   const NodeId primary = e.placement->primary();
   const IndexPlace& place = index_of(primary, e);
   if (place.bins == 0) return false;
-  Post* post = posts_.make(Post::What::kBin, primary, slot.index, slot.sequence, index, kBinBytes);
+  VerbRequest* post = make_request(posts_, TxnRequest::Purpose::kBin, slot, primary, index, kBinBytes);
   if (post == nullptr) return false;
   Verb verb;
   verb.kind = VerbKind::kRead;
@@ -100,13 +101,14 @@ bool OneSidedReads::post_bin(TxnSlot& slot, uint16_t index) {
   return true;
 }
 
-void OneSidedReads::on_bin_read(TxnSlot& slot, const Post& post) {
-  const Entry& e = slot.entry(post.entry);
+void OneSidedReads::on_bin_read(TxnSlot& slot, const VerbRequest& post) {
+  const auto& of = post.user_as<TxnRequest>();
+  const Entry& e = slot.entry(of.entry);
   const IndexPlace& place = index_of(post.peer, e);
   const RecordSlot where = Table::find_in_copy(post.buffer, place, e.key.hash);
-  if (!where || !post_record(slot, post.entry, where, false)) {
+  if (!where || !post_record(slot, of.entry, where, false)) {
     WEFT_MARK("a bin leads nowhere");
-    look_elsewhere(slot, post.entry, false);
+    look_elsewhere(slot, of.entry, false);
   }
 }
 
@@ -121,12 +123,13 @@ void OneSidedReads::look_elsewhere(TxnSlot& slot, uint16_t index, bool into_the_
   }
 }
 
-void OneSidedReads::on_record_read(TxnSlot& slot, Post& post) {
-  Entry& e = slot.entry(post.entry);
+void OneSidedReads::on_record_read(TxnSlot& slot, VerbRequest& post) {
+  auto& of = post.user_as<TxnRequest>();
+  Entry& e = slot.entry(of.entry);
   ctx_.charge(Step::kLookup, 1);
   RecordView view;
-  const bool whole = record_whole(post.buffer, post.where.bytes(), &view);
-  if (!whole && ++post.looks < kLooksMax) {
+  const bool whole = record_whole(post.buffer, of.where.bytes(), &view);
+  if (!whole && ++of.torn_reads < kLooksMax) {
     WEFT_MARK("a record is read while it is written");
     ++ctx_.counters.reads_torn;
     count_verbs(ctx_, Phase::kExecute, post);
@@ -136,16 +139,16 @@ void OneSidedReads::on_record_read(TxnSlot& slot, Post& post) {
   const bool here = whole && !view.word.deleted() && !view.word.moved() &&
                     (as_text(view.key) == as_text(e.key.bytes) || ctx_.bugs.has(Bug::kReusedBlock));
   if (!here) {
-    if (post.cached) {
+    if (of.cached) {
       WEFT_MARK("a record is not where it was");
       ++ctx_.counters.places_stale;
       locations_.forget(post.peer, e.table_id, e.key.hash);
     }
-    look_elsewhere(slot, post.entry, post.cached);
+    look_elsewhere(slot, of.entry, of.cached);
     return;
   }
   ++ctx_.counters.remote_gets;
-  locations_.put(post.peer, e.table_id, e.key.hash, post.where);
+  locations_.put(post.peer, e.table_id, e.key.hash, of.where);
   if (slot.single && view.word.write_locked()) {
     e.code = Code::kLocked;
     fail(slot, Code::kLocked, &e, view.word.owner());
@@ -153,7 +156,7 @@ void OneSidedReads::on_record_read(TxnSlot& slot, Post& post) {
   e.found = true;
   e.version = view.word.version();
   keys_.keep_value(slot, e, view.value);
-  reads_.complete_read(slot, post.entry);
+  reads_.complete_read(slot, of.entry);
 }
 
 }  // namespace weft

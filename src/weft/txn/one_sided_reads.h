@@ -7,11 +7,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "weft/fabric/verb_issuer.h"
 #include "weft/txn/context.h"
 #include "weft/txn/locations.h"
 #include "weft/txn/messages.h"
 #include "weft/txn/plan.h"
-#include "weft/txn/posts.h"
 #include "weft/txn/reads.h"
 #include "weft/txn/slot_table.h"
 #include "weft/txn/txn_keys.h"
@@ -20,28 +20,28 @@ namespace weft {
 
 class OneSidedReads {
  public:
-  OneSidedReads(WorkerContext& ctx, Posts& posts, LocationCache& locations, const Planner& planner, SlotTable& slots,
-                TxnKeys& keys, Reads& reads);
+  OneSidedReads(WorkerContext& ctx, VerbIssuer& posts, LocationCache& locations, const Planner& planner,
+                SlotTable& slots, TxnKeys& keys, Reads& reads);
 
   // False: not by verbs.
   bool read(TxnSlot& slot, uint16_t entry);
   // An answer by message says where the record and the index are.
   void note_place(const Entry& entry, NodeId from, const GetWhere& where);
   // A post of this class is answered.
-  void on_posted(Post& post);
+  void on_posted(VerbRequest& post);
   // The view ends: peers may have other indexes.
   void forget_indexes();
 
  private:
   bool post_record(TxnSlot& slot, uint16_t entry, RecordSlot where, bool cached);
   bool post_bin(TxnSlot& slot, uint16_t entry);
-  void on_record_read(TxnSlot& slot, Post& post);
-  void on_bin_read(TxnSlot& slot, const Post& post);
+  void on_record_read(TxnSlot& slot, VerbRequest& post);
+  void on_bin_read(TxnSlot& slot, const VerbRequest& post);
   void look_elsewhere(TxnSlot& slot, uint16_t entry, bool into_the_index);
   IndexPlace& index_of(NodeId node, const Entry& entry);
 
   WorkerContext& ctx_;
-  Posts& posts_;
+  VerbIssuer& posts_;
   LocationCache& locations_;
   const Planner& planner_;
   SlotTable& slots_;

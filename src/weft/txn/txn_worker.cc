@@ -170,7 +170,7 @@ bool TxnWorker::commit_steps() {
     busy |= reads_.retry();
     busy |= coordinator_.retry_commits();
   }
-  if (verbs_ != nullptr && slots_.runs_short()) verbs_->posts().hurry();
+  if (verbs_ != nullptr && slots_.runs_short()) verbs_->posts().flush_unsignalled_now();
   busy |= coordinator_.send_notices();
   busy |= participant_.send_notices();
   busy |= coordinator_.expire_waits();

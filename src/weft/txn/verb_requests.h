@@ -2,14 +2,14 @@
 #pragma once
 
 #include "weft/base/check.h"
+#include "weft/fabric/verb_issuer.h"
 #include "weft/txn/context.h"
-#include "weft/txn/posts.h"
 #include "weft/txn/protocol.h"
 #include "weft/txn/slot.h"
 
 namespace weft {
 
-inline void count_verbs(WorkerContext& ctx, Phase phase, const Post& post) {
+inline void count_verbs(WorkerContext& ctx, Phase phase, const VerbRequest& post) {
   const auto p = static_cast<size_t>(phase);
   for (size_t i = 0; i < post.verbs; ++i) {
     const VerbKind kind = post.verb[i].kind;
@@ -19,11 +19,33 @@ inline void count_verbs(WorkerContext& ctx, Phase phase, const Post& post) {
   }
 }
 
-// For a commit: its limits leave room for it.
-inline Post* make_post(Posts& posts, Post::What what, const TxnSlot& slot, NodeId peer, uint16_t entry, size_t bytes) {
-  Post* post = posts.make(what, peer, slot.index, slot.sequence, entry, bytes);
-  WEFT_CHECK(post != nullptr, "there is memory for what limits allow to commit at a time");
-  return post;
+// What a transaction's request is for, and of what.
+struct TxnRequest {
+  enum class Purpose : uint8_t { kRecord, kBin, kLock, kValidate, kLog, kInstall, kRelease };
+
+  uint64_t sequence;  // of the transaction
+  RecordSlot where;   // kRecord: what is read
+  uint16_t entry;     // of the transaction
+  uint8_t slot;       // of the transaction
+  Purpose purpose;
+  bool cached;         // kRecord: its place was remembered
+  uint8_t torn_reads;  // kRecord: how often it was torn
+};
+
+inline VerbRequest* make_request(VerbIssuer& issuer, TxnRequest::Purpose purpose, const TxnSlot& slot, NodeId peer,
+                                 uint16_t entry, size_t bytes) {
+  VerbRequest* request = issuer.make(peer, slot.index, bytes);
+  if (request == nullptr) return nullptr;
+  request->user_as<TxnRequest>() = {slot.sequence, RecordSlot(), entry, slot.index, purpose, false, 0};
+  return request;
+}
+
+// The same for a commit: its limits leave room for it.
+inline VerbRequest* make_commit_request(VerbIssuer& issuer, TxnRequest::Purpose purpose, const TxnSlot& slot,
+                                        NodeId peer, uint16_t entry, size_t bytes) {
+  VerbRequest* request = make_request(issuer, purpose, slot, peer, entry, bytes);
+  WEFT_CHECK(request != nullptr, "there is memory for what limits allow to commit at a time");
+  return request;
 }
 
 // On the first word of the entry's record.

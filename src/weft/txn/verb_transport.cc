@@ -45,7 +45,7 @@ void VerbTransport::post_phase(TxnSlot& slot, Phase phase, PlanStep* step) {
   }
 }
 
-void VerbTransport::send(TxnSlot& slot, Phase phase, Post* post) {
+void VerbTransport::send(TxnSlot& slot, Phase phase, VerbRequest* post) {
   count_verbs(ctx_, phase, *post);
   ++slot.posts_waiting;
   posts_.send(post);
@@ -54,7 +54,8 @@ void VerbTransport::send(TxnSlot& slot, Phase phase, Post* post) {
 void VerbTransport::post_lock(TxnSlot& slot, uint16_t index) {
   const Entry& e = slot.entry(index);
   const NodeId primary = e.placement->primary();
-  Post* post = make_post(posts_, Post::What::kLock, slot, primary, index, sizeof(uint64_t) + kHeadBytes);
+  VerbRequest* post =
+      make_commit_request(posts_, TxnRequest::Purpose::kLock, slot, primary, index, sizeof(uint64_t) + kHeadBytes);
   Verb swap = verb_on(e, VerbKind::kCompareSwap, post->buffer);
   swap.compare = unlocked(e).bits;
   swap.operand = unlocked(e).with_owner(Owner(ctx_.self, ctx_.id, slot.index)).bits;
@@ -67,7 +68,8 @@ void VerbTransport::post_lock(TxnSlot& slot, uint16_t index) {
 
 void VerbTransport::post_validate(TxnSlot& slot, uint16_t index) {
   const Entry& e = slot.entry(index);
-  Post* post = make_post(posts_, Post::What::kValidate, slot, e.placement->primary(), index, kHeadBytes);
+  VerbRequest* post =
+      make_commit_request(posts_, TxnRequest::Purpose::kValidate, slot, e.placement->primary(), index, kHeadBytes);
   Verb read = verb_on(e, VerbKind::kRead, post->buffer);
   read.bytes = kHeadBytes;
   post->add(read);
@@ -77,20 +79,22 @@ void VerbTransport::post_validate(TxnSlot& slot, uint16_t index) {
 void VerbTransport::post_install(TxnSlot& slot, uint16_t index) {
   const Entry& e = slot.entry(index);
   const size_t bytes = record_bytes(e.key.bytes.size(), e.new_bytes);
-  Post* post = make_post(posts_, Post::What::kInstall, slot, e.placement->primary(), index, bytes);
+  VerbRequest* post =
+      make_commit_request(posts_, TxnRequest::Purpose::kInstall, slot, e.placement->primary(), index, bytes);
   record_write(post->buffer, e.key.bytes, {e.new_value, e.new_bytes}, Word(Version(e.base.value + 1), kReadable));
   Verb body = verb_on(e, VerbKind::kWrite, post->buffer + kMetaAt);
   body.offset += kMetaAt;
   body.bytes = static_cast<uint32_t>(bytes - kMetaAt);
   post->add(body);
   post->add(verb_on(e, VerbKind::kWrite, post->buffer));
-  post->passive = (slot.flags & kPiggybackAck) != 0 && slot.told;
+  post->unsignalled = (slot.flags & kPiggybackAck) != 0 && slot.told;
   send(slot, Phase::kUnlock, post);
 }
 
 void VerbTransport::post_release(TxnSlot& slot, uint16_t index) {
   const Entry& e = slot.entry(index);
-  Post* post = make_post(posts_, Post::What::kRelease, slot, e.placement->primary(), index, sizeof(uint64_t));
+  VerbRequest* post =
+      make_commit_request(posts_, TxnRequest::Purpose::kRelease, slot, e.placement->primary(), index, sizeof(uint64_t));
   Verb swap = verb_on(e, VerbKind::kCompareSwap, post->buffer);
   swap.compare = unlocked(e).with_owner(Owner(ctx_.self, ctx_.id, slot.index)).bits;
   swap.operand = unlocked(e).bits;
@@ -98,23 +102,24 @@ void VerbTransport::post_release(TxnSlot& slot, uint16_t index) {
   send(slot, Phase::kUnlock, post);
 }
 
-TxnSlot* VerbTransport::on_posted(const Post& post) {
-  TxnSlot& slot = slots_.at(post.slot);
-  if (slot.state == SlotState::kFree || slot.sequence != post.sequence) return nullptr;
+TxnSlot* VerbTransport::on_posted(const VerbRequest& post) {
+  const auto& of = post.user_as<TxnRequest>();
+  TxnSlot& slot = slots_.at(of.slot);
+  if (slot.state == SlotState::kFree || slot.sequence != of.sequence) return nullptr;
   Phase phase = Phase::kUnlock;
-  if (post.what == Post::What::kLock) phase = Phase::kLock;
-  if (post.what == Post::What::kValidate) phase = Phase::kValidate;
-  if (post.what == Post::What::kLog) phase = Phase::kReplicate;
+  if (of.purpose == TxnRequest::Purpose::kLock) phase = Phase::kLock;
+  if (of.purpose == TxnRequest::Purpose::kValidate) phase = Phase::kValidate;
+  if (of.purpose == TxnRequest::Purpose::kLog) phase = Phase::kReplicate;
   if (slot.state != SlotState::kCommitting || slot.phase != phase || slot.posts_waiting == 0) return nullptr;
   --slot.posts_waiting;
   if (phase == Phase::kLock) on_locked(slot, post);
   if (phase == Phase::kValidate) on_validated(slot, post);
-  if (phase == Phase::kUnlock) slot.entry(post.entry).verb_locked = false;
+  if (phase == Phase::kUnlock) slot.entry(of.entry).verb_locked = false;
   return &slot;
 }
 
-void VerbTransport::on_locked(TxnSlot& slot, const Post& post) {
-  Entry& e = slot.entry(post.entry);
+void VerbTransport::on_locked(TxnSlot& slot, const VerbRequest& post) {
+  Entry& e = slot.entry(post.user_as<TxnRequest>().entry);
   const Word old(load<uint64_t>(post.buffer));
   const Word mine = unlocked(e).with_owner(Owner(ctx_.self, ctx_.id, slot.index));
   if (old == unlocked(e) || (old == mine && post.retried)) {
@@ -139,8 +144,8 @@ void VerbTransport::on_locked(TxnSlot& slot, const Post& post) {
   }
 }
 
-void VerbTransport::on_validated(TxnSlot& slot, const Post& post) {
-  const Entry& e = slot.entry(post.entry);
+void VerbTransport::on_validated(TxnSlot& slot, const VerbRequest& post) {
+  const Entry& e = slot.entry(post.user_as<TxnRequest>().entry);
   const Word word(load<uint64_t>(post.buffer));
   const auto meta = load<uint64_t>(post.buffer + kMetaAt);
   const Owner self(ctx_.self, ctx_.id, slot.index);

@@ -14,10 +14,10 @@
 
 #include <cstdint>
 
+#include "weft/fabric/verb_issuer.h"
 #include "weft/txn/context.h"
 #include "weft/txn/locations.h"
 #include "weft/txn/log_writer.h"
-#include "weft/txn/posts.h"
 #include "weft/txn/slot_table.h"
 
 namespace weft {
@@ -25,7 +25,7 @@ namespace weft {
 class VerbTransport {
  public:
   // `log`: nullptr if no row logs by verbs.
-  VerbTransport(WorkerContext& ctx, Posts& posts, LocationCache& locations, LogWriter* log, SlotTable& slots)
+  VerbTransport(WorkerContext& ctx, VerbIssuer& posts, LocationCache& locations, LogWriter* log, SlotTable& slots)
       : ctx_(ctx), posts_(posts), locations_(locations), log_(log), slots_(slots) {}
 
   // Chooses the nodes that are logged at by verbs; before the credit is taken.
@@ -34,22 +34,22 @@ class VerbTransport {
   }
   void reserve(TxnSlot& slot) { log_->reserve(slot); }
   void give_back(TxnSlot& slot) { log_->give_back(slot); }
-  // Posts what goes by verbs in this phase, and leaves in `step` what goes by message.
+  // VerbIssuer what goes by verbs in this phase, and leaves in `step` what goes by message.
   void post_phase(TxnSlot& slot, Phase phase, PlanStep* step);
   // A post of a phase is answered. The slot, if that concerns it.
-  TxnSlot* on_posted(const Post& post);
+  TxnSlot* on_posted(const VerbRequest& post);
 
  private:
   void post_lock(TxnSlot& slot, uint16_t entry);
   void post_validate(TxnSlot& slot, uint16_t entry);
   void post_install(TxnSlot& slot, uint16_t entry);
   void post_release(TxnSlot& slot, uint16_t entry);
-  void on_locked(TxnSlot& slot, const Post& post);
-  void on_validated(TxnSlot& slot, const Post& post);
-  void send(TxnSlot& slot, Phase phase, Post* post);
+  void on_locked(TxnSlot& slot, const VerbRequest& post);
+  void on_validated(TxnSlot& slot, const VerbRequest& post);
+  void send(TxnSlot& slot, Phase phase, VerbRequest* post);
 
   WorkerContext& ctx_;
-  Posts& posts_;
+  VerbIssuer& posts_;
   LocationCache& locations_;
   LogWriter* const log_;
   SlotTable& slots_;

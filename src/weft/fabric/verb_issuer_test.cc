@@ -1,5 +1,6 @@
-// Posts on the local wire: bytes arrive, doorbells are shared, passive ones are confirmed, refused ones tried again.
-#include "weft/txn/posts.h"
+// VerbIssuer on the local wire: bytes arrive, doorbells are shared, unsignalled ones are confirmed, refused ones tried
+// again.
+#include "weft/fabric/verb_issuer.h"
 
 #include <gtest/gtest.h>
 
@@ -17,21 +18,22 @@ namespace {
 constexpr NodeId kA(0);
 constexpr NodeId kB(1);
 
-class PostsTest : public testing::Test {
+class VerbIssuerTest : public ::testing::Test {
  protected:
-  PostsTest() {
+  VerbIssuerTest() {
     target_ = std::move(*Region::create(1 << 20));
     own_ = std::move(*Region::create(1 << 20));
     regions_.add(target_.get());
     fabric_.set_regions(kB, &regions_);
     regions_.grant(kA);
-    make({2, true, true});
+    make({2, 8, true, true});
   }
-  void make(const PostOptions& options) {
-    posts_ = std::make_unique<Posts>(options, fabric_.wire(kA, WorkerId(0)), nullptr, own_->base(), own_->bytes());
+  void make(const VerbIssuerOptions& options) {
+    issuer_ =
+        std::make_unique<VerbIssuer>(options, fabric_.wire(kA, WorkerId(0)), nullptr, own_->base(), own_->bytes());
   }
-  Post* write(uint64_t offset, uint64_t value, bool passive = false) {
-    Post* post = posts_->make(Post::What::kInstall, kB, 3, 7, 0, 8);
+  VerbRequest* write(uint64_t offset, uint64_t value, bool passive = false) {
+    VerbRequest* post = issuer_->make(kB, 3, 8);
     store(post->buffer, value);
     Verb verb;
     verb.kind = VerbKind::kWrite;
@@ -39,43 +41,45 @@ class PostsTest : public testing::Test {
     verb.bytes = 8;
     verb.local = post->buffer;
     post->add(verb);
-    post->passive = passive;
-    posts_->send(post);
+    post->unsignalled = passive;
+    issuer_->send(post);
     return post;
   }
   bool step(uint64_t now_ns = 0) {
-    posts_->flush(now_ns);
-    return posts_->poll(
-        now_ns, [](void* self, Post& post) { static_cast<PostsTest*>(self)->answered_.push_back(post.what); }, this);
+    issuer_->flush(now_ns);
+    return issuer_->poll(
+        now_ns,
+        [](void* self, VerbRequest& post) { static_cast<VerbIssuerTest*>(self)->answered_.push_back(post.index); },
+        this);
   }
   uint64_t at(uint64_t offset) const { return load<uint64_t>(target_->base() + offset); }
 
   LocalFabric fabric_{LocalOptions{.nodes = 2, .workers = 1}};
   std::unique_ptr<Region> target_, own_;
   Regions regions_;
-  std::unique_ptr<Posts> posts_;
-  std::vector<Post::What> answered_;
+  std::unique_ptr<VerbIssuer> issuer_;
+  std::vector<uint32_t> answered_;
 };
 
-TEST_F(PostsTest, PostsOfOneStepShareADoorbell) {
+TEST_F(VerbIssuerTest, PostsOfOneStepShareADoorbell) {
   for (uint64_t i = 0; i < 10; ++i) write(i * 8, i + 1);
-  EXPECT_TRUE(posts_->pending());
+  EXPECT_TRUE(issuer_->pending());
   step();
   EXPECT_EQ(answered_.size(), 10U);
-  EXPECT_EQ(posts_->doorbells(), 1U);
-  EXPECT_EQ(posts_->under_way(), 0U);
+  EXPECT_EQ(issuer_->doorbells(), 1U);
+  EXPECT_EQ(issuer_->in_flight_count(), 0U);
   for (uint64_t i = 0; i < 10; ++i) EXPECT_EQ(at(i * 8), i + 1);
 }
 
-TEST_F(PostsTest, WithoutDoorbellBatchingEachHasItsOwn) {
-  make({2, false, true});
+TEST_F(VerbIssuerTest, WithoutDoorbellBatchingEachHasItsOwn) {
+  make({2, 8, false, true});
   for (uint64_t i = 0; i < 10; ++i) write(i * 8, i + 1);
   step();
-  EXPECT_EQ(posts_->doorbells(), 10U);
+  EXPECT_EQ(issuer_->doorbells(), 10U);
 }
 
-TEST_F(PostsTest, WithoutOutstandingRequestsATransactionHasOneUnderWay) {
-  make({2, true, false});
+TEST_F(VerbIssuerTest, WithoutOutstandingRequestsATransactionHasOneUnderWay) {
+  make({2, 8, true, false});
   for (uint64_t i = 0; i < 3; ++i) write(i * 8, i + 1);
   step();
   EXPECT_EQ(answered_.size(), 1U);
@@ -84,7 +88,7 @@ TEST_F(PostsTest, WithoutOutstandingRequestsATransactionHasOneUnderWay) {
   EXPECT_EQ(answered_.size(), 3U);
 }
 
-TEST_F(PostsTest, APassivePostIsConfirmedByALaterOne) {
+TEST_F(VerbIssuerTest, APassivePostIsConfirmedByALaterOne) {
   write(0, 1, true);
   step();
   EXPECT_EQ(at(0), 1U);
@@ -94,18 +98,18 @@ TEST_F(PostsTest, APassivePostIsConfirmedByALaterOne) {
   EXPECT_EQ(answered_.size(), 2U);
 }
 
-TEST_F(PostsTest, OrAskedForAfterAMillisecond) {
+TEST_F(VerbIssuerTest, OrAskedForAfterAMillisecond) {
   write(0, 1, true);
   step(1000);
-  EXPECT_EQ(posts_->deadline_ns(), 1000 + Posts::kPassiveNs);
-  step(1000 + Posts::kPassiveNs - 1);
+  EXPECT_EQ(issuer_->deadline_ns(), 1000 + VerbIssuer::kUnsignalledNs);
+  step(1000 + VerbIssuer::kUnsignalledNs - 1);
   EXPECT_TRUE(answered_.empty());
-  step(1000 + Posts::kPassiveNs);
+  step(1000 + VerbIssuer::kUnsignalledNs);
   EXPECT_EQ(answered_.size(), 1U);
   write(8, 2, true);
   step(2'000'000);
   EXPECT_EQ(answered_.size(), 1U);
-  posts_->hurry();
+  issuer_->flush_unsignalled_now();
   step(2'000'001);
   EXPECT_EQ(answered_.size(), 2U);
 }
@@ -133,32 +137,33 @@ class MeasuringWire final : public Wire {
   Wire* const wire_;
 };
 
-TEST_F(PostsTest, ADoorbellStaysWithinWhatEveryWireTakes) {
+TEST_F(VerbIssuerTest, ADoorbellStaysWithinWhatEveryWireTakes) {
   MeasuringWire wire(fabric_.wire(kA, WorkerId(0)));
   own_ = std::move(*Region::create(64 << 20));
-  posts_ = std::make_unique<Posts>(PostOptions{2, true, true}, &wire, nullptr, own_->base(), own_->bytes());
+  issuer_ =
+      std::make_unique<VerbIssuer>(VerbIssuerOptions{2, 8, true, true}, &wire, nullptr, own_->base(), own_->bytes());
   for (const size_t bytes : {size_t{8}, kVerbBytesMax / 4, kVerbBytesMax}) {
     for (int i = 0; i < 100; ++i) {
-      Post* post = posts_->make(Post::What::kLog, kB, 3, 7, 0, Post::kVerbsMax * bytes);
-      for (size_t v = 0; v < Post::kVerbsMax; ++v) {
+      VerbRequest* post = issuer_->make(kB, 3, VerbRequest::kVerbsMax * bytes);
+      for (size_t v = 0; v < VerbRequest::kVerbsMax; ++v) {
         Verb verb;
         verb.kind = VerbKind::kRead;
         verb.bytes = static_cast<uint32_t>(bytes);
         verb.local = post->buffer + v * bytes;
         post->add(verb);
       }
-      posts_->send(post);
+      issuer_->send(post);
     }
     step();
   }
   EXPECT_EQ(answered_.size(), 300U);
-  EXPECT_GE(wire.most, Post::kVerbsMax * kVerbBytesMax);
+  EXPECT_GE(wire.most, VerbRequest::kVerbsMax * kVerbBytesMax);
   EXPECT_LE(wire.most, kPostBytesMax / 2);
   // Of a doorbell's posts each is for itself: nothing of one waits for another's.
-  EXPECT_EQ(wire.follow, 300 * (Post::kVerbsMax - 1));
+  EXPECT_EQ(wire.follow, 300 * (VerbRequest::kVerbsMax - 1));
 }
 
-TEST_F(PostsTest, WhatIsRefusedIsTriedAgainInOrder) {
+TEST_F(VerbIssuerTest, WhatIsRefusedIsTriedAgainInOrder) {
   regions_.revoke(kA);
   write(0, 1);
   write(0, 2);
@@ -168,24 +173,24 @@ TEST_F(PostsTest, WhatIsRefusedIsTriedAgainInOrder) {
   EXPECT_TRUE(answered_.empty());
   EXPECT_EQ(at(0), 0U);
   regions_.grant(kA);
-  step(Posts::kRetryNs);
+  step(VerbIssuer::kRetryNs);
   EXPECT_EQ(answered_.size(), 3U);
   EXPECT_EQ(at(0), 3U);
-  EXPECT_EQ(posts_->under_way(), 0U);
+  EXPECT_EQ(issuer_->in_flight_count(), 0U);
 }
 
-TEST_F(PostsTest, WhatIsDroppedIsNotAnswered) {
+TEST_F(VerbIssuerTest, WhatIsDroppedIsNotAnswered) {
   regions_.revoke(kA);
   write(0, 1);
   step(0);
   write(8, 2);
-  posts_->drop();
+  issuer_->drop();
   regions_.grant(kA);
-  step(Posts::kRetryNs);
+  step(VerbIssuer::kRetryNs);
   EXPECT_TRUE(answered_.empty());
-  EXPECT_EQ(posts_->under_way(), 0U);
+  EXPECT_EQ(issuer_->in_flight_count(), 0U);
   write(16, 3);
-  step(Posts::kRetryNs + 1);
+  step(VerbIssuer::kRetryNs + 1);
   EXPECT_EQ(at(16), 3U);
   EXPECT_EQ(at(0), 0U);
   EXPECT_EQ(at(8), 0U);
