@@ -47,7 +47,7 @@ TEST(ShmSetupTest, RefusesByNameWithBothValues) {
   expect_refused(a, b, "workers is 2 at node 1 and 1 at node 0");
   b.workers = 1;
   a.agreement.terms = {{"wire version", 7}};
-  expect_refused(a, b, "wire version is 2 at node 1 and 7 at node 0");
+  expect_refused(a, b, "wire version is " + std::to_string(kWireVersion) + " at node 1 and 7 at node 0");
   a.agreement.terms = {{"value_bytes_max", 1024}, {"hash seed", 5}};
   b.agreement.terms = {{"hash seed", 6}, {"value_bytes_max", 1024}};
   expect_refused(a, b, "hash seed is 6 at node 1 and 5 at node 0");
