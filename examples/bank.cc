@@ -37,8 +37,8 @@ struct Transfer {
 
   weft::Task<weft::Code> operator()(weft::Txn& txn) const {
     // Both reads travel together; kUpdate says that the keys will be written.
-    const weft::Ticket from_read = txn.start_get(tables.checking, from, weft::Intent::kUpdate);
-    const weft::Ticket to_read = txn.start_get(tables.savings, to, weft::Intent::kUpdate);
+    const weft::ReadHandle from_read = txn.get_async(tables.checking, from, weft::Intent::kUpdate);
+    const weft::ReadHandle to_read = txn.get_async(tables.savings, to, weft::Intent::kUpdate);
     co_await txn.wait_all();
     const weft::Value source = txn.value(from_read), target = txn.value(to_read);
     if (!source || !target) co_return source.code != weft::Code::kOk ? source.code : target.code;
@@ -111,7 +111,7 @@ int main() {
   if (auto started = cluster.start(); !started) return complain("start", started.error());
 
   // Blocking code: any thread may do this. The policy says how to go on after a conflict.
-  const weft::Policy patient{.attempts = 100, .backoff_us = 10, .backoff_us_max = 1'000};
+  const weft::RetryPolicy patient{.attempts = 100, .backoff_us = 10, .backoff_us_max = 1'000};
   Transfer small{tables, 1, 2, 250};
   std::printf("250 from 1 to 2:     %s\n", cluster.run(weft::NodeId(0), patient, small).text().c_str());
   Transfer large{tables, 1, 2, 1'000'000};

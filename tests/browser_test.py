@@ -126,7 +126,7 @@ class StatusPage(ProcessTest):
         self.assertTrue(eventually(healed, 60), self.states())
         self.assertGreater(int(self.browser.run("return document.body.dataset.epoch")), epoch)
         self.assertTrue(any("lost and back" in note for note in notes), notes)
-        self.assertTrue(eventually(lambda: "peer_lost" in self.text("#events"), SECONDS), self.text("#events"))
+        self.assertTrue(eventually(lambda: "peer_disconnected" in self.text("#events"), SECONDS), self.text("#events"))
         self.shot("healed")
         self.browser.prefer("dark")
         time.sleep(1.5)

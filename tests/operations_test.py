@@ -131,7 +131,7 @@ class Http(ProcessTest):
         before = self.status(0)["view"]["epoch"]
         self.one.kill(1)
         self.assertTrue(eventually(lambda: self.status(0)["view"]["epoch"] > before, 5))
-        self.assertTrue(eventually(lambda: any(event["event"] == "peer_lost" and event["peer"] == 1
+        self.assertTrue(eventually(lambda: any(event["event"] == "peer_disconnected" and event["peer"] == 1
                                                for event in self.status(0)["events"]), 5))
         self.one.wait_whole()
         pid = self.one.pids()[1]

@@ -126,7 +126,7 @@ class Grows(ProcessTest):
                 self.grows(fabric)
 
     def grows(self, fabric):
-        cluster = self.cluster(nodes=5, replicas=3, fabric=fabric, extra=("--founders", "3"))
+        cluster = self.cluster(nodes=5, replicas=3, fabric=fabric, extra=("--initial-members", "3"))
         self.assertTrue(eventually(lambda: cluster.status(0)["view"]["epoch"] >= 1))
         written = 0
 
@@ -172,8 +172,8 @@ class Refuses(ProcessTest):
         self.refused("--protocol", "dnl3", says=["dnl3", "dnl4"])
         self.refused("--nodes", "0", says=["--nodes", "0"])
         self.refused("--nodes", "64", says=["--nodes", "64"])
-        self.refused("--founders", "-1", says=["--founders", "-1", "1 to 63"])
-        self.refused("--founders", "4", says=["founders", "4", "3"])
+        self.refused("--initial-members", "-1", says=["--initial-members", "-1", "1 to 63"])
+        self.refused("--initial-members", "4", says=["initial_members", "4", "3"])
         self.refused("--nodes", "2", "--replicas", "3", says=["replicas", "3", "2"])
         self.refused("--replicas", "0", says=["replicas", "0"])
         self.refused("--workers", "0", says=["workers", "0"])

@@ -102,7 +102,7 @@ class Servers(cluster.Cluster):
         self.folder = pathlib.Path(folder)
         self.zookeeper = zookeeper
         self.nodes = nodes
-        self.founders = nodes
+        self.initial_members = nodes
         self.spare = spare
         self.replicas = replicas
         self.protocol = protocol
@@ -132,12 +132,12 @@ class Servers(cluster.Cluster):
                  "lease_ms": 500, "id": node, "fabric": f"127.0.0.1:{self.fabric_port(node)}",
                  "client": f"127.0.0.1:{self.port_of(node)}", "hosts": f"127.0.0.1:{self.zookeeper.port}",
                  "capacity": CAPACITY, "inflight": self.inflight, "tls": f"node{node}" if self.tls else "", "ca": "ca",
-                 "any_node": "false", "advertise": "", "founders": self.founders,
+                 "any_node": "false", "advertise": "", "initial_members": self.initial_members,
                  "auth": 'auth = "shop:secret"' if self.tls else "", **changes}
         text = '''[cluster]
 name = "{name}"
 nodes = {nodes}
-founders = {founders}
+initial_members = {initial_members}
 replicas = {replicas}
 protocol = "{protocol}"
 lease_ms = {lease_ms}
@@ -157,7 +157,7 @@ listen = "{client}"
 capacity = {capacity}
 memory_bytes_max = "256MiB"
 [limits]
-inflight = {inflight}
+transactions_in_flight_max = {inflight}
 '''.format(**value)
         if value["advertise"]:
             text = text.replace("[membership]", f'advertise = "{value["advertise"]}"\n[membership]')

@@ -395,9 +395,9 @@ void check_swaps(Clock& clock, Processes& cluster, Load& load, bool by_verbs) {
   std::printf("CAS not counted: processes were removed all the time, ");
 }
 
-void run_row(const std::string& weft, const std::string& folder, const Protocol& row, LocksBy by) {
+void run_row(const std::string& weft, const std::string& folder, const Protocol& row, RemoteLockMode by) {
   RealClock clock;
-  const char* const locks = by == LocksBy::kLoopback ? "loopback" : "messages";
+  const char* const locks = by == RemoteLockMode::kNicLoopback ? "loopback" : "messages";
   const std::string name = std::string(row.name) + "-" + locks;
   const std::string log = folder + "/" + name + ".log";
   std::printf("%s: ", name.c_str());
@@ -408,7 +408,7 @@ void run_row(const std::string& weft, const std::string& folder, const Protocol&
   std::vector<std::thread> clients;
   for (int i = 0; i < kNodes * kClientsANode; ++i) clients.emplace_back([&load, i] { run_client(load, i % kNodes); });
   wait_for(clock, cluster, "commits", [&] { return load.committed >= kCommits / 2; });
-  check_swaps(clock, cluster, load, locks_by_verb(row) && by == LocksBy::kLoopback);
+  check_swaps(clock, cluster, load, locks_by_verb(row) && by == RemoteLockMode::kNicLoopback);
   lose(clock, cluster, load, 1, SIGKILL);
   lose(clock, cluster, load, 2, SIGSTOP);  // silent for too long: it is removed, and the supervisor ends it
   load.stop = true;
@@ -432,7 +432,7 @@ void count_swaps(const Protocol& row) {
   options.nodes = options.replicas = kNodes;
   options.fabric = "verbs";
   options.protocol = row.name;
-  options.locks = LocksBy::kLoopback;
+  options.remote_lock_mode = RemoteLockMode::kNicLoopback;
   auto opened = Cluster::open(options);
   if (!opened) fail(opened.error().text());
   Cluster& cluster = **opened;
@@ -493,9 +493,9 @@ int main(int argc, char** argv) {
   for (const weft::Protocol& row : weft::kProtocols) {
     if (!rows.empty() && std::find(rows.begin(), rows.end(), row.name) == rows.end()) continue;
     if (row.verbs() || row.name == "fasst") weft::count_swaps(row);
-    weft::run_row(argv[1], argv[2], row, weft::LocksBy::kLoopback);
+    weft::run_row(argv[1], argv[2], row, weft::RemoteLockMode::kNicLoopback);
     if (!weft::locks_by_verb(row) || by_messages) continue;
-    weft::run_row(argv[1], argv[2], row, weft::LocksBy::kMessages);
+    weft::run_row(argv[1], argv[2], row, weft::RemoteLockMode::kMessages);
     by_messages = true;
   }
   return 0;

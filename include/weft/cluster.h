@@ -38,7 +38,7 @@ struct Counters {
   uint64_t places_stale = 0;                                                // of these, where it was not there any more
   uint64_t reads_torn = 0;       // READs that met a record half-written, and were repeated
   uint64_t logs_by_message = 0;  // to a node with a ring: no room, too large, or an insert or delete
-  uint64_t own_swaps = 0;        // CAS verbs of nodes on their own memory (LocksBy::kLoopback)
+  uint64_t own_swaps = 0;        // CAS verbs of nodes on their own memory (RemoteLockMode::kNicLoopback)
   uint64_t doorbells = 0;
   uint64_t packets_sent = 0, messages_sent = 0, bytes_sent = 0;
   uint64_t packets_received = 0, messages_received = 0;
@@ -62,8 +62,8 @@ class Cluster {
   Cluster(const Cluster&) = delete;
   Cluster& operator=(const Cluster&) = delete;
 
-  Result<TableId> create_table(const TableSpec& spec);     // before start
-  Result<ProcedureId> declare(const Declared& procedure);  // before start
+  Result<TableId> create_table(const TableSpec& spec);            // before start
+  Result<ProcedureId> declare(const StoredProcedure& procedure);  // before start
   Result<void> start();
   void stop();  // waits for what runs on the workers to end; idempotent
 
@@ -91,7 +91,7 @@ class Cluster {
 
   // Blocks the calling thread until the transaction has an outcome. `body(Txn&) -> Task<Code>`.
   template <class Body>
-  Outcome run(NodeId node, Policy policy, Body& body) {
+  Outcome run(NodeId node, RetryPolicy policy, Body& body) {
     Outcome outcome = closed();
     run_on(node, [&](Session& session) { return store(session.run(policy, body), outcome); });
     return outcome;
@@ -107,8 +107,9 @@ class Cluster {
   Outcome insert_one(NodeId node, TableId table, Key key, std::string_view value);
   Outcome erase_one(NodeId node, TableId table, Key key);
 
-  // What became of a transaction, asked for at that node (Session::outcome). kForgotten while the cluster does not run.
-  Fate outcome(NodeId node, TxnId id);
+  // What became of a transaction, asked for at that node (Session::outcome). kUnknownTxn while the cluster does not
+  // run.
+  TxnStatus query_outcome(NodeId node, TxnId id);
 
   // Fills a table before start(), without transactions: puts the record at every replica of its partition.
   Result<void> load(TableId table, Key key, std::string_view value);

@@ -11,25 +11,25 @@ namespace weft {
 
 // Everything that is sized at start-up. What outgrows a limit waits or is rejected with the limit's name and value.
 struct Limits {
-  uint32_t inflight = 64;               // transactions a worker runs at a time, up to 200
-  uint32_t key_bytes_max = 512;         // up to 2,047
-  uint32_t value_bytes_max = 64 << 10;  // up to 1,048,576
-  uint32_t txn_keys_max = 64;           // keys read or written by one transaction, up to 250
-  uint32_t txn_bytes_max = 1 << 20;     // keys and values one transaction holds
-  uint32_t credit_bytes = 2 << 20;      // per worker and peer: messages and answers under way
-  uint32_t fill_bytes = 64 << 10;       // copies that a primary sends in one piece to a replica that fills
-  uint32_t mailbox = 1024;              // calls from other threads that wait for a worker
-  uint32_t outcome_bytes = 16 << 20;    // per worker: four outcomes of decided transactions a byte, kept for a minute
-  uint32_t outcome_wait_ms = 10'000;    // that Session::outcome waits for an answer, up to 600,000
-  uint32_t answer_ms = 10'000;          // that a transaction waits for the other nodes (kNoAnswer), up to 600,000
+  uint32_t transactions_in_flight_max = 64;  // transactions a worker runs at a time, up to 200
+  uint32_t key_bytes_max = 512;              // up to 2,047
+  uint32_t value_bytes_max = 64 << 10;       // up to 1,048,576
+  uint32_t txn_keys_max = 64;                // keys read or written by one transaction, up to 250
+  uint32_t txn_bytes_max = 1 << 20;          // keys and values one transaction holds
+  uint32_t credit_bytes = 2 << 20;           // per worker and peer: messages and answers under way
+  uint32_t transfer_chunk_bytes = 64 << 10;  // copies that a primary sends in one piece to a replica that fills
+  uint32_t mailbox = 1024;                   // calls from other threads that wait for a worker
+  uint32_t outcome_bytes = 16 << 20;     // per worker: four outcomes of decided transactions a byte, kept for a minute
+  uint32_t outcome_timeout_ms = 10'000;  // that Session::outcome waits for an answer, up to 600,000
+  uint32_t answer_ms = 10'000;           // that a transaction waits for the other nodes (kNoAnswer), up to 600,000
   uint32_t ring_bytes = 256 << 10;    // rows that log by verbs: of a worker's ring at each other node, 4 KiB to 64 MiB
   uint32_t location_bytes = 4 << 20;  // rows that read by verbs: of a worker's cache of where records are; 0: none
 };
 
 // How records are locked by rows that do it with one-sided verbs, where a NIC's atomics do not go with the processor's.
-enum class LocksBy : uint8_t {
-  kMessages,  // the processor of the record's node locks, whoever asks
-  kLoopback,  // the NIC of the record's node locks, whoever asks: the node itself through a queue pair to itself
+enum class RemoteLockMode : uint8_t {
+  kMessages,     // the processor of the record's node locks, whoever asks
+  kNicLoopback,  // the NIC of the record's node locks, whoever asks: the node itself through a queue pair to itself
 };
 
 enum class KeyKind : uint8_t { kInteger, kBytes };  // 8-byte integers, or byte strings
@@ -71,10 +71,10 @@ struct Options {
   bool table_batching = true;
   bool local_reads = true;  // transactions read at a backup of this node when it has one
   // Rows with one-sided verbs.
-  bool doorbells = true;     // verbs of one step to one peer share a doorbell
-  bool outstanding = true;   // a transaction has several verbs under way at a time
-  bool passive_acks = true;  // commit acknowledgements that the row lets wait are waited for by later ones
-  LocksBy locks = LocksBy::kMessages;
+  bool doorbell_batching = true;  // verbs of one step to one peer share a doorbell
+  bool pipelined_verbs = true;    // a transaction has several verbs under way at a time
+  bool piggyback_acks = true;     // commit acknowledgements that the row lets wait are waited for by later ones
+  RemoteLockMode remote_lock_mode = RemoteLockMode::kMessages;
   bool pin_threads = false;
 };
 

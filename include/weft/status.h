@@ -28,9 +28,9 @@ enum class Code : uint8_t {
   kVersionLimit,  // a key was written 2^40 times
   kNoSuchTable,
   kNoSuchProcedure,
-  kBusy,    // no budget (transactions in flight, credit, log space)
-  kMisuse,  // a call out of order, for example a put after commit
-  kClosed,  // the cluster is closing
+  kBusy,             // no budget (transactions in flight, credit, log space)
+  kInvalidArgument,  // a call out of order, for example a put after commit
+  kPeerUnreachable,  // the cluster is closing
   // What the rest of the cluster did not do.
   kNoAnswer,  // within Limits::answer_ms
   kPeerLost,  // the connection to a node is lost, and the view still has it

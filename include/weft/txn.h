@@ -80,11 +80,11 @@ enum class OutcomeKind : uint8_t {
 };
 
 // What became of a transaction, asked for by its id.
-enum class Fate : uint8_t {
+enum class TxnStatus : uint8_t {
   kCommitted,
-  kAborted,      // it did not happen, and will not
-  kForgotten,    // nobody has a trace of it: it never reached anybody, wrote nothing, or ended long ago
-  kNotKnownYet,  // not within Limits::outcome_wait_ms: it is open, the view not active, or the node removed
+  kAborted,     // it did not happen, and will not
+  kUnknownTxn,  // nobody has a trace of it: it never reached anybody, wrote nothing, or ended long ago
+  kPending,     // not within Limits::outcome_timeout_ms: it is open, the view not active, or the node removed
 };
 
 struct Outcome {
@@ -108,7 +108,7 @@ struct Outcome {
 };
 
 // Names one asynchronous get of a transaction.
-struct Ticket {
+struct ReadHandle {
   uint16_t index = 0;
 };
 
@@ -119,10 +119,10 @@ class Txn {
   ~Txn();  // an unfinished transaction is aborted; one in commit goes on without us
 
   // Starts a read. Reads started before a suspension travel together.
-  Ticket start_get(TableId table, Key key, Intent intent = Intent::kRead);
-  bool poll(Ticket ticket) const;  // this read and all started before it are done
-  bool poll_all() const;
-  Value value(Ticket ticket) const;  // once done
+  ReadHandle get_async(TableId table, Key key, Intent intent = Intent::kRead);
+  bool is_ready(ReadHandle ticket) const;  // this read and all started before it are done
+  bool all_ready() const;
+  Value value(ReadHandle ticket) const;  // once done
 
   struct [[nodiscard]] WaitAwaiter {
     TxnSlot* slot;
@@ -131,18 +131,18 @@ class Txn {
     void await_suspend(std::coroutine_handle<> h) const noexcept;
     void await_resume() const noexcept {}
   };
-  WaitAwaiter wait(Ticket ticket) const { return {slot_, ticket.index}; }
+  WaitAwaiter wait(ReadHandle ticket) const { return {slot_, ticket.index}; }
   WaitAwaiter wait_all() const;
 
   struct [[nodiscard]] GetAwaiter {
     WaitAwaiter wait;
-    Ticket ticket;
+    ReadHandle ticket;
     bool await_ready() const noexcept { return wait.await_ready(); }
     void await_suspend(std::coroutine_handle<> h) const noexcept { wait.await_suspend(h); }
     Value await_resume() const noexcept;
   };
   GetAwaiter get(TableId table, Key key, Intent intent = Intent::kRead) {
-    const Ticket ticket = start_get(table, key, intent);
+    const ReadHandle ticket = get_async(table, key, intent);
     return {wait(ticket), ticket};
   }
 
@@ -178,18 +178,18 @@ class Txn {
 };
 
 // How run() tries again after an abort: sleep between backoff_us and twice that, doubled each time up to the maximum.
-// After kPatience attempts it also sleeps a growing multiple of what the attempt took, up to 4 ms: transactions that
-// take longer than the sleep between them would otherwise meet again and again.
-struct Policy {
+// After kConflictThreshold attempts it also sleeps a growing multiple of what the attempt took, up to 4 ms:
+// transactions that take longer than the sleep between them would otherwise meet again and again.
+struct RetryPolicy {
   uint32_t attempts = 1000;
   uint32_t backoff_us = 0;  // 0: at once
   uint32_t backoff_us_max = 1000;
-  static constexpr uint32_t kPatience = 8;
+  static constexpr uint32_t kConflictThreshold = 8;
 };
 
-// A declared transaction: the keys follow from the arguments, and `step` is a pure function from what was read to what
-// is written, so that it may run at another node or on a device.
-struct Declared {
+// A stored procedure: a transaction that is declared in advance. The keys follow from the arguments, and `execute` is a
+// pure function from what was read to what is written, so that it may run at another node or on a device.
+struct StoredProcedure {
   static constexpr int kKeysMax = 32;
 
   // Collects the keys to read.
@@ -202,7 +202,7 @@ struct Declared {
     explicit Keys(Txn& txn) : txn_(txn) {}
     Txn& txn_;
     int count_ = 0;  // may pass kKeysMax: then the transaction is rejected
-    Ticket tickets_[kKeysMax];
+    ReadHandle tickets_[kKeysMax];
   };
 
   // Collects the writes.
@@ -218,30 +218,30 @@ struct Declared {
     Txn& txn_;
   };
 
-  // `keys` names what to read; `step` gets the values in that order and returns kOk to commit, else the transaction
+  // `keys` names what to read; `execute` gets the values in that order and returns kOk to commit, else the transaction
   // aborts with that code (kApplication by custom).
   using KeysFn = void (*)(std::string_view arguments, Keys& keys);
-  using StepFn = Code (*)(std::string_view arguments, std::span<const Value> values, Writes& writes);
+  using ExecuteFn = Code (*)(std::string_view arguments, std::span<const Value> values, Writes& writes);
 
   std::string name;
   KeysFn keys = nullptr;
-  StepFn step = nullptr;
+  ExecuteFn execute = nullptr;
 };
 
 // One page of a walk over the keys of a partition.
-struct WalkItem {
-  static constexpr size_t kHeadBytes = 16;
+struct KeyItem {
+  static constexpr size_t kPrefixBytes = 16;
   std::string key;
-  std::string head;  // the first bytes of its value
+  std::string value_prefix;  // the first bytes of its value
 };
-struct WalkPage {
+struct KeyPage {
   bool done = false;  // else this node was removed, or
   bool late = false;  // no answer came in time
-  std::vector<WalkItem> items;
+  std::vector<KeyItem> items;
   uint64_t next = 0;     // where to go on; 0: that was all
   uint64_t records = 0;  // of the partition
 };
-inline constexpr int kWalkCursorSpare = 12;  // lowest bits of a cursor that are 0
+inline constexpr int kScanCursorSpare = 12;  // lowest bits of a cursor that are 0
 
 using ProcedureId = Id<struct ProcedureTag, uint16_t>;
 
@@ -264,9 +264,9 @@ class Session {
     void await_suspend(std::coroutine_handle<> h) noexcept;
     Txn await_resume() noexcept;
   };
-  // Waits until the worker has a transaction to give (Limits::inflight, an active view), but not for longer than
-  // Limits::answer_ms (Txn::refused). `until_ns`, by now_ns: it is over then, whatever it waits for; 0: no wait of this
-  // transaction takes longer than Limits::answer_ms.
+  // Waits until the worker has a transaction to give (Limits::transactions_in_flight_max, an active view), but not for
+  // longer than Limits::answer_ms (Txn::refused). `until_ns`, by now_ns: it is over then, whatever it waits for; 0: no
+  // wait of this transaction takes longer than Limits::answer_ms.
   BeginAwaiter begin(uint64_t until_ns = 0);
   // When something that is asked for now has to have an answer.
   uint64_t answer_by_ns() const;
@@ -283,12 +283,12 @@ class Session {
   // Single-key transactions. get_one has no commit phase: it answers the current value, from the primary, or at a
   // backup of this node if the protocol allows that (docs/protocols.md) and the copy is readable; while the key is
   // locked it tries again.
-  struct One {
+  struct GetResult {
     Outcome outcome;
     bool found = false;
     uint32_t bytes = 0;  // of the value, copied to `out`
   };
-  Task<One> get_one(TableId table, Key key, std::span<char> out, Policy policy = {}, uint64_t until_ns = 0);
+  Task<GetResult> get_one(TableId table, Key key, std::span<char> out, RetryPolicy policy = {}, uint64_t until_ns = 0);
   Task<Outcome> put_one(TableId table, Key key, std::string_view value);
   Task<Outcome> insert_one(TableId table, Key key, std::string_view value);
   Task<Outcome> erase_one(TableId table, Key key);
@@ -297,9 +297,9 @@ class Session {
   // abort that trying again can help, by the policy, and until `until_ns` (0: answer_by_ns). `body` is an lvalue that
   // outlives the call (see task.h).
   template <class Body>
-  Task<Outcome> run(Policy policy, Body& body, uint64_t until_ns = 0);
+  Task<Outcome> run(RetryPolicy policy, Body& body, uint64_t until_ns = 0);
   template <class Body>
-  Task<Outcome> run(Policy policy, Body&& body, uint64_t until_ns = 0) = delete;
+  Task<Outcome> run(RetryPolicy policy, Body&& body, uint64_t until_ns = 0) = delete;
 
   // Runs a declared transaction once.
   Task<Outcome> call(ProcedureId procedure, std::string_view arguments);
@@ -307,15 +307,16 @@ class Session {
   // What became of a transaction that began at any node, whether that lives or not: asks all members. Waits while it is
   // still open, or a recovery is under way that will decide it, so a coroutine does not ask for a transaction that it
   // holds itself. Outcomes are kept for a minute, or for as long as Limits::outcome_bytes has room (docs/recovery.md).
-  Task<Fate> outcome(TxnId id);
+  Task<TxnStatus> query_outcome(TxnId id);
 
   // Keys of a partition from a cursor on (0: the first), about so many, none for 0; from a replica of this node, or by
   // message. Outside any transaction: a key that is there from the first page to the last is in one of them, some may
   // be in several. It waits while there is no active view, and for an answer, for Limits::answer_ms.
-  Task<std::shared_ptr<WalkPage>> walk(TableId table, PartitionId partition, uint64_t cursor, uint32_t keys_max);
+  Task<std::shared_ptr<KeyPage>> scan_keys(TableId table, PartitionId partition, uint64_t cursor, uint32_t keys_max);
 
   // For run(): whether to try again after attempt n, which began then, and how long to sleep before.
-  bool again(const Outcome& outcome, const Policy& policy, uint32_t attempt, uint64_t began_ns, uint64_t* sleep_ns);
+  bool should_retry(const Outcome& outcome, const RetryPolicy& policy, uint32_t attempt, uint64_t began_ns,
+                    uint64_t* sleep_ns);
 
   explicit Session(TxnWorker* engine) : engine_(engine) {}
   TxnWorker* engine() const { return engine_; }
@@ -325,7 +326,7 @@ class Session {
 };
 
 template <class Body>
-Task<Outcome> Session::run(Policy policy, Body& body, uint64_t until_ns) {
+Task<Outcome> Session::run(RetryPolicy policy, Body& body, uint64_t until_ns) {
   if (until_ns == 0) until_ns = answer_by_ns();
   for (uint32_t attempt = 1;; ++attempt) {
     const uint64_t began_ns = now_ns();
@@ -342,7 +343,7 @@ Task<Outcome> Session::run(Policy policy, Body& body, uint64_t until_ns) {
     }
     uint64_t wait_ns = 0;
     const bool over = outcome.committed() || now_ns() >= until_ns;
-    if (over || !again(outcome, policy, attempt, began_ns, &wait_ns)) co_return outcome;
+    if (over || !should_retry(outcome, policy, attempt, began_ns, &wait_ns)) co_return outcome;
     if (wait_ns > 0) co_await sleep_ns(wait_ns);
   }
 }

@@ -1,11 +1,11 @@
 // EventLog: what a process says of itself, as data: a name, a level and fields. Each is one line on a file descriptor,
 // for people on a terminal and as a JSON object otherwise, and the last ones are kept for whoever asks.
 //
-//   events.emit(Level::kWarn, "peer_lost", {{"peer", 2}, {"why", "the connection broke"}});
+//   events.emit(Level::kWarn, "peer_disconnected", {{"peer", 2}, {"why", "the connection broke"}});
 //
 //   18:09:51.123 warn  node 0: peer_lost peer=2 why="the connection broke"
-//   {"time":"2026-11-15T18:09:51.123Z","level":"warn","node":0,"event":"peer_lost","peer":2,"why":"the connection
-//   broke"}
+//   {"time":"2026-11-15T18:09:51.123Z","level":"warn","node":0,"event":"peer_disconnected","peer":2,"why":"the
+//   connection broke"}
 //
 // Any thread may emit. Nobody waits for who reads the lines: one that the descriptor has no room for is dropped, and
 // the next one that is written says how many were (`dropped`).

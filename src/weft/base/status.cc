@@ -48,9 +48,9 @@ constexpr Row row_of(Code code) {
       return {"no-such-procedure", "no procedure has this name"};
     case Code::kBusy:
       return {"busy", "no budget for one more transaction", true};
-    case Code::kMisuse:
+    case Code::kInvalidArgument:
       return {"misuse", "a call out of order"};
-    case Code::kClosed:
+    case Code::kPeerUnreachable:
       return {"closed", "the cluster is closing"};
     case Code::kNoAnswer:
       return {"no-answer", "no answer in time"};

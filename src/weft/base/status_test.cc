@@ -65,9 +65,9 @@ TEST(Result, HoldsWhatOnlyMoves) {
 
 TEST(Result, OfNothing) {
   EXPECT_TRUE(Result<void>());
-  const Result<void> bad = Error{Code::kClosed, ""};
+  const Result<void> bad = Error{Code::kPeerUnreachable, ""};
   ASSERT_FALSE(bad);
-  EXPECT_EQ(bad.error().code, Code::kClosed);
+  EXPECT_EQ(bad.error().code, Code::kPeerUnreachable);
 }
 
 }  // namespace

@@ -73,7 +73,7 @@ Result<void> Bench::load(const BenchOptions& options, std::ostream* out) {
     if (!table) return table.error();
     WEFT_CHECK(table->value == i, "workloads know their tables by the order of declaration");
   }
-  const std::vector<Declared> procedures = workload_->procedures();
+  const std::vector<StoredProcedure> procedures = workload_->procedures();
   for (size_t i = 0; i < procedures.size(); ++i) {
     auto procedure = cluster_->declare(procedures[i]);
     if (!procedure) return procedure.error();
@@ -136,13 +136,13 @@ Result<void> switch_off(std::string_view list, Options* options) {
     } else if (name == "local-reads") {
       options->local_reads = false;
     } else if (name == "coroutines") {
-      options->limits.inflight = 1;
+      options->limits.transactions_in_flight_max = 1;
     } else if (name == "outstanding") {
-      options->outstanding = false;
+      options->pipelined_verbs = false;
     } else if (name == "doorbells") {
-      options->doorbells = false;
+      options->doorbell_batching = false;
     } else if (name == "passive-acks") {
-      options->passive_acks = false;
+      options->piggyback_acks = false;
     } else {
       return bad(
           fmt::format("--off {}: there are nw-batch, ht-batch, local-reads, coroutines, outstanding, doorbells "

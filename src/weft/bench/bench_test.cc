@@ -22,7 +22,7 @@ BenchOptions small(const std::string& workload) {
   options.cluster.nodes = 3;
   options.cluster.replicas = 2;
   options.cluster.workers = options.cluster.threads = 2;
-  options.cluster.limits.inflight = 16;
+  options.cluster.limits.transactions_in_flight_max = 16;
   return options;
 }
 
@@ -112,7 +112,8 @@ TEST(Bench, AFixedNumberOfTransactions) {
   auto opened = Bench::open(small("smallbank"), nullptr);
   ASSERT_TRUE(opened) << opened.error().text();
   const Options& cluster = (*opened)->cluster().options();
-  const uint64_t clients = uint64_t{cluster.limits.inflight} * static_cast<uint64_t>(cluster.nodes * cluster.workers);
+  const uint64_t clients =
+      uint64_t{cluster.limits.transactions_in_flight_max} * static_cast<uint64_t>(cluster.nodes * cluster.workers);
   DriveOptions options = brief();
   options.transactions = 3 * clients - 1;
   const auto report = (*opened)->run(options);
@@ -182,9 +183,10 @@ TEST(Bench, SwitchesAreKnownByName) {
   EXPECT_TRUE(options.network_batching && options.table_batching && options.local_reads);
   ASSERT_TRUE(switch_off("ht-batch,local-reads", &options));
   EXPECT_TRUE(options.network_batching && !options.table_batching && !options.local_reads);
-  EXPECT_TRUE(options.doorbells && options.outstanding && options.passive_acks);
+  EXPECT_TRUE(options.doorbell_batching && options.pipelined_verbs && options.piggyback_acks);
   ASSERT_TRUE(switch_off("coroutines,outstanding,doorbells,passive-acks", &options));
-  EXPECT_TRUE(!options.doorbells && !options.outstanding && !options.passive_acks && options.limits.inflight == 1);
+  EXPECT_TRUE(!options.doorbell_batching && !options.pipelined_verbs && !options.piggyback_acks &&
+              options.limits.transactions_in_flight_max == 1);
   const auto bad = switch_off("nw-batch,turbo", &options);
   ASSERT_FALSE(bad);
   EXPECT_NE(bad.error().detail.find("turbo"), std::string::npos);

@@ -12,7 +12,7 @@ namespace weft::bench {
 namespace {
 
 // Trying again: at once would let two transactions meet for ever, so wait a little, then longer.
-constexpr Policy kPolicy{.attempts = 1'000'000, .backoff_us = 1, .backoff_us_max = 128};
+constexpr RetryPolicy kPolicy{.attempts = 1'000'000, .backoff_us = 1, .backoff_us_max = 128};
 constexpr uint64_t kBusyWaitNs = 1'000;         // before asking again for budget
 constexpr uint64_t kSleepSliceNs = 10'000'000;  // a client that waits for its turn looks up this often
 constexpr int kTicksPerSecond = 4;
@@ -97,7 +97,7 @@ Task<void> transact(Session& session, const Run& run, State& state, const Call& 
     }
     uint64_t wait_ns = kBusyWaitNs;
     const bool busy = outcome.kind == OutcomeKind::kRejected && code_retryable(outcome.code);
-    if (!busy && !session.again(outcome, kPolicy, attempt, began_ns, &wait_ns)) {
+    if (!busy && !session.should_retry(outcome, kPolicy, attempt, began_ns, &wait_ns)) {
       count_failure(state, *run.workload, call, outcome);
       co_return;
     }
@@ -123,7 +123,9 @@ Task<void> client(Session& session, const Run& run, State& state, uint64_t seed)
 }
 
 uint64_t clients_of(const Options& spec, const DriveOptions& options) {
-  return options.alone ? 1 : uint64_t{spec.limits.inflight} * static_cast<uint64_t>(spec.nodes * spec.workers);
+  return options.alone
+             ? 1
+             : uint64_t{spec.limits.transactions_in_flight_max} * static_cast<uint64_t>(spec.nodes * spec.workers);
 }
 
 std::vector<Cluster::Handle> spawn_clients(Cluster& cluster, Run& run, const DriveOptions& options, uint64_t now_ns) {
@@ -138,7 +140,7 @@ std::vector<Cluster::Handle> spawn_clients(Cluster& cluster, Run& run, const Dri
         state->arrivals.next_ns = static_cast<double>(now_ns);
         state->arrivals.random = Random(seeds.next());
       }
-      for (uint32_t i = 0; i < (options.alone ? 1 : spec.limits.inflight); ++i) {
+      for (uint32_t i = 0; i < (options.alone ? 1 : spec.limits.transactions_in_flight_max); ++i) {
         if (options.alone && !handles.empty()) break;
         const uint64_t seed = seeds.next();
         handles.push_back(

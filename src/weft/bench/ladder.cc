@@ -34,7 +34,7 @@ void heading(std::ostream& out, const LadderOptions& options) {
              "- Cluster: {} nodes with {} replicas in one process over the {} fabric, {} workers a node on {} "
              "threads, {} transactions in flight a worker.\n",
              cluster.nodes, cluster.replicas, cluster.fabric, cluster.workers, cluster.threads,
-             cluster.limits.inflight);
+             cluster.limits.transactions_in_flight_max);
   fmt::print(
       out,
       "- All setups of a workload take turns, three rounds of {:.1f} seconds each after half a second of warm-up; the "

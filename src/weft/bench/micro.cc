@@ -76,8 +76,8 @@ Task<Outcome> Micro::attempt(Session& session, const Call& call, Effect& effect)
 
 Task<Outcome> Micro::get_single(Session& session, uint64_t key) const {
   char out[sizeof(Record)];
-  Task<Session::One> read = session.get_one(kRecords, key, out);
-  Session::One one = co_await read;
+  Task<Session::GetResult> read = session.get_one(kRecords, key, out);
+  Session::GetResult one = co_await read;
   if (one.outcome.committed() && !one.found) {
     one.outcome.kind = OutcomeKind::kAborted;
     one.outcome.code = Code::kNotFound;
@@ -95,9 +95,9 @@ Task<Outcome> Micro::many(Session& session, const Call& call) const {
   std::array<uint64_t, kKeysMax> keys;
   const uint32_t count = keys_of(call, keys);
   Txn txn = co_await session.begin();
-  std::array<Ticket, kKeysMax> tickets;
+  std::array<ReadHandle, kKeysMax> tickets;
   for (uint32_t i = 0; i < gets_; ++i) {
-    tickets[i] = txn.start_get(kRecords, keys[i], i < puts_ ? Intent::kUpdate : Intent::kRead);
+    tickets[i] = txn.get_async(kRecords, keys[i], i < puts_ ? Intent::kUpdate : Intent::kRead);
   }
   if (gets_ > 0) co_await txn.wait_all();
   for (uint32_t i = 0; i < count; ++i) {

@@ -92,7 +92,7 @@ class Phases {
     bench_options.workload = load.workload;
     bench_options.cluster.protocol = kDesigns[std::size(kDesigns) - 1];  // memory is shared for rows with verbs
     bench_options.cluster.local_reads = false;
-    bench_options.cluster.limits.inflight = load.inflight;
+    bench_options.cluster.limits.transactions_in_flight_max = load.inflight;
     progress_.say("loading " + load.workload);
     auto bench = Bench::open(bench_options, nullptr);
     if (!bench) return bench.error();
@@ -121,7 +121,7 @@ class Phases {
       if (std::any_of(all.begin(), all.end(), [&](const Setup& setup) { return setup.name == name; })) return;
       all.push_back({name, cluster});
       all.back().cluster.protocol = row;
-      all.back().cluster.passive_acks = passive_acks;
+      all.back().cluster.piggyback_acks = passive_acks;
     };
     for (const Comparison& c : kComparisons) {
       add(c.by_messages, c.passive_acks);
@@ -133,10 +133,10 @@ class Phases {
     for (const PhaseRung& rung : std::span(kPhaseRungs).first(std::size(kPhaseRungs) - 1)) {
       all.push_back({rung.name, cluster});
       Options& with = all.back().cluster;
-      if (!rung.coroutines) with.limits.inflight = 1;
-      with.outstanding = rung.outstanding;
-      with.doorbells = rung.doorbells;
-      with.passive_acks = rung.passive_acks;
+      if (!rung.coroutines) with.limits.transactions_in_flight_max = 1;
+      with.pipelined_verbs = rung.outstanding;
+      with.doorbell_batching = rung.doorbells;
+      with.piggyback_acks = rung.passive_acks;
     }
     return all;
   }

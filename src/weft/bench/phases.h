@@ -17,7 +17,7 @@ struct PhasesOptions {
     std::string workload;
     uint32_t inflight;  // a worker's
   };
-  BenchOptions bench;  // its workload and limits.inflight are ignored
+  BenchOptions bench;  // its workload and limits.transactions_in_flight_max are ignored
   // Not tpcc-no: it only ever inserts, and its tables are full after a few setups.
   std::vector<Load> loads = {{"smallbank", 64}, {"micro-10-5", 32}};
   double seconds = 3;  // a setup

@@ -31,7 +31,7 @@ Report make_report(const std::string& workload, const Options& options, const Dr
   report.nodes = options.nodes;
   report.replicas = options.replicas;
   report.threads = options.threads > 0 ? options.threads : options.workers;
-  report.inflight = options.limits.inflight;
+  report.inflight = options.limits.transactions_in_flight_max;
   report.seconds = result.seconds;
   report.committed = result.committed;
   report.refused = result.refused;

@@ -51,14 +51,14 @@ Code all_found(std::span<const Value> values) {
   return Code::kOk;
 }
 
-void amalgamate_keys(std::string_view arguments, Declared::Keys& keys) {
+void amalgamate_keys(std::string_view arguments, StoredProcedure::Keys& keys) {
   const Call call = call_of(arguments);
   keys.add(kSavings, call.a[0], Intent::kUpdate);
   keys.add(kChecking, call.a[0], Intent::kUpdate);
   keys.add(kChecking, call.a[1], Intent::kUpdate);
 }
 
-Code amalgamate_step(std::string_view arguments, std::span<const Value> values, Declared::Writes& writes) {
+Code amalgamate_step(std::string_view arguments, std::span<const Value> values, StoredProcedure::Writes& writes) {
   if (const Code code = all_found(values); code != Code::kOk) return code;
   const Call call = call_of(arguments);
   const int64_t all = cents_of(values[0].bytes) + cents_of(values[1].bytes);
@@ -69,32 +69,34 @@ Code amalgamate_step(std::string_view arguments, std::span<const Value> values, 
   return Code::kOk;
 }
 
-void balance_keys(std::string_view arguments, Declared::Keys& keys) {
+void balance_keys(std::string_view arguments, StoredProcedure::Keys& keys) {
   const Call call = call_of(arguments);
   keys.add(kSavings, call.a[0]);
   keys.add(kChecking, call.a[0]);
 }
 
-Code balance_step(std::string_view, std::span<const Value> values, Declared::Writes&) { return all_found(values); }
+Code balance_step(std::string_view, std::span<const Value> values, StoredProcedure::Writes&) {
+  return all_found(values);
+}
 
-void deposit_checking_keys(std::string_view arguments, Declared::Keys& keys) {
+void deposit_checking_keys(std::string_view arguments, StoredProcedure::Keys& keys) {
   keys.add(kChecking, call_of(arguments).a[0], Intent::kUpdate);
 }
 
-Code deposit_checking_step(std::string_view arguments, std::span<const Value> values, Declared::Writes& writes) {
+Code deposit_checking_step(std::string_view arguments, std::span<const Value> values, StoredProcedure::Writes& writes) {
   if (const Code code = all_found(values); code != Code::kOk) return code;
   writes.put(kChecking, call_of(arguments).a[0], Balance(cents_of(values[0].bytes) + kDeposit));
   return Code::kOk;
 }
 
-void send_payment_keys(std::string_view arguments, Declared::Keys& keys) {
+void send_payment_keys(std::string_view arguments, StoredProcedure::Keys& keys) {
   const Call call = call_of(arguments);
   keys.add(kChecking, call.a[0], Intent::kUpdate);
   keys.add(kChecking, call.a[1], Intent::kUpdate);
 }
 
 // Without money it commits the two reads and writes nothing: the total does not change either way.
-Code send_payment_step(std::string_view arguments, std::span<const Value> values, Declared::Writes& writes) {
+Code send_payment_step(std::string_view arguments, std::span<const Value> values, StoredProcedure::Writes& writes) {
   if (const Code code = all_found(values); code != Code::kOk) return code;
   const Call call = call_of(arguments);
   const int64_t from = cents_of(values[0].bytes);
@@ -105,11 +107,11 @@ Code send_payment_step(std::string_view arguments, std::span<const Value> values
   return Code::kOk;
 }
 
-void transact_savings_keys(std::string_view arguments, Declared::Keys& keys) {
+void transact_savings_keys(std::string_view arguments, StoredProcedure::Keys& keys) {
   keys.add(kSavings, call_of(arguments).a[0], Intent::kUpdate);
 }
 
-Code transact_savings_step(std::string_view arguments, std::span<const Value> values, Declared::Writes& writes) {
+Code transact_savings_step(std::string_view arguments, std::span<const Value> values, StoredProcedure::Writes& writes) {
   if (const Code code = all_found(values); code != Code::kOk) return code;
   writes.put(kSavings, call_of(arguments).a[0], Balance(cents_of(values[0].bytes) + kSavingsDeposit));
   return Code::kOk;
@@ -118,8 +120,8 @@ Code transact_savings_step(std::string_view arguments, std::span<const Value> va
 // Interactive, because the teller must know whether the check was covered: a declared transaction does not say.
 Task<Outcome> write_check(Session& session, uint64_t account, Effect& effect) {
   Txn txn = co_await session.begin();
-  const Ticket savings_read = txn.start_get(kSavings, account);
-  const Ticket checking_read = txn.start_get(kChecking, account, Intent::kUpdate);
+  const ReadHandle savings_read = txn.get_async(kSavings, account);
+  const ReadHandle checking_read = txn.get_async(kChecking, account, Intent::kUpdate);
   co_await txn.wait_all();
   const Value values[] = {txn.value(savings_read), txn.value(checking_read)};
   if (const Code code = all_found(values); code != Code::kOk) {
@@ -158,7 +160,7 @@ std::vector<TableSpec> SmallBank::tables() const {
 }
 
 // In the order of Kind; write-check has none and is the last.
-std::vector<Declared> SmallBank::procedures() const {
+std::vector<StoredProcedure> SmallBank::procedures() const {
   return {{"amalgamate", amalgamate_keys, amalgamate_step},
           {"balance", balance_keys, balance_step},
           {"deposit-checking", deposit_checking_keys, deposit_checking_step},

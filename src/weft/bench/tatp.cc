@@ -56,7 +56,7 @@ std::vector<TableSpec> Tatp::tables() const {
           spec("forwarding", sizeof(Forwarding), subscribers_ * 5 + 64)};
 }
 
-std::vector<Declared> Tatp::procedures() const {
+std::vector<StoredProcedure> Tatp::procedures() const {
   return {{"update-subscriber", update_subscriber_keys, update_subscriber_step}};
 }
 

@@ -34,7 +34,7 @@ class Tatp final : public Workload {
   std::string name() const override { return "tatp"; }
   std::span<const TxnKind> kinds() const override;
   std::vector<TableSpec> tables() const override;
-  std::vector<Declared> procedures() const override;
+  std::vector<StoredProcedure> procedures() const override;
   Result<void> load(const Put& put, Random& random) override;
   Call draw(Random& random) const override;
   Task<Outcome> attempt(Session& session, const Call& call, Effect& effect) const override;

@@ -31,8 +31,8 @@ void answered_at_primary(const Outcome& outcome, Effect& effect) {
 
 Task<Outcome> get_subscriber(Session& session, const Call& call, Effect&) {
   char out[sizeof(Subscriber)];
-  Task<Session::One> read = session.get_one(kSubscriber, call.a[0], out);
-  Session::One one = co_await read;
+  Task<Session::GetResult> read = session.get_one(kSubscriber, call.a[0], out);
+  Session::GetResult one = co_await read;
   if (one.outcome.committed() && !one.found) {
     one.outcome.kind = OutcomeKind::kAborted;
     one.outcome.code = Code::kNotFound;
@@ -42,8 +42,8 @@ Task<Outcome> get_subscriber(Session& session, const Call& call, Effect&) {
 
 Task<Outcome> get_access(Session& session, const Call& call, Effect& effect) {
   char out[sizeof(Access)];
-  Task<Session::One> read = session.get_one(kAccess, access_key(call.a[0], call.a[1]), out);
-  const Session::One one = co_await read;
+  Task<Session::GetResult> read = session.get_one(kAccess, access_key(call.a[0], call.a[1]), out);
+  const Session::GetResult one = co_await read;
   effect.refused = !one.found;
   co_return one.outcome;
 }
@@ -52,11 +52,11 @@ Task<Outcome> get_access(Session& session, const Call& call, Effect& effect) {
 Task<Outcome> get_new_destination(Session& session, const Call& call, Effect& effect) {
   const uint64_t facility_id = facility_key(call.a[0], call.a[1]);
   Txn txn = co_await session.begin();
-  const Ticket facility_read = txn.start_get(kFacility, facility_id);
-  Ticket forwarding_reads[kStarts];
+  const ReadHandle facility_read = txn.get_async(kFacility, facility_id);
+  ReadHandle forwarding_reads[kStarts];
   const uint64_t slots = call.a[2] / 8 + 1;
   for (uint64_t slot = 0; slot < slots; ++slot) {
-    forwarding_reads[slot] = txn.start_get(kForwarding, forwarding_key(facility_id, slot * 8));
+    forwarding_reads[slot] = txn.get_async(kForwarding, forwarding_key(facility_id, slot * 8));
   }
   co_await txn.wait_all();
   const Value facility = txn.value(facility_read);
@@ -71,13 +71,14 @@ Task<Outcome> get_new_destination(Session& session, const Call& call, Effect& ef
   co_return co_await txn.commit();
 }
 
-void update_subscriber_keys(std::string_view arguments, Declared::Keys& keys) {
+void update_subscriber_keys(std::string_view arguments, StoredProcedure::Keys& keys) {
   const Call call = row_of<Call>(arguments);
   keys.add(kSubscriber, call.a[0], Intent::kUpdate);
   keys.add(kFacility, facility_key(call.a[0], call.a[1]), Intent::kUpdate);
 }
 
-Code update_subscriber_step(std::string_view arguments, std::span<const Value> values, Declared::Writes& writes) {
+Code update_subscriber_step(std::string_view arguments, std::span<const Value> values,
+                            StoredProcedure::Writes& writes) {
   for (const Value& value : values) {
     if (value.code != Code::kOk) return value.code;
   }
@@ -113,8 +114,8 @@ Task<Outcome> insert_forwarding(Session& session, const Call& call, Effect& effe
   if (!secondary) co_return give_up(txn, secondary.code);
   const uint64_t facility_id = facility_key(row_of<Secondary>(secondary.bytes).subscriber, call.a[1]);
   const uint64_t key = forwarding_key(facility_id, call.a[2]);
-  const Ticket facility_read = txn.start_get(kFacility, facility_id);
-  const Ticket forwarding_read = txn.start_get(kForwarding, key, Intent::kUpdate);
+  const ReadHandle facility_read = txn.get_async(kFacility, facility_id);
+  const ReadHandle forwarding_read = txn.get_async(kForwarding, key, Intent::kUpdate);
   co_await txn.wait_all();
   const Value facility = txn.value(facility_read);
   const Value there = txn.value(forwarding_read);

@@ -12,8 +12,8 @@ Task<Outcome> update_location(Session& session, const Call& call);
 Task<Outcome> insert_forwarding(Session& session, const Call& call, Effect& effect);
 Task<Outcome> delete_forwarding(Session& session, const Call& call, Effect& effect);
 
-// Declared: changes the subscriber and the facility, or neither if there is no such facility.
-void update_subscriber_keys(std::string_view arguments, Declared::Keys& keys);
-Code update_subscriber_step(std::string_view arguments, std::span<const Value> values, Declared::Writes& writes);
+// StoredProcedure: changes the subscriber and the facility, or neither if there is no such facility.
+void update_subscriber_keys(std::string_view arguments, StoredProcedure::Keys& keys);
+Code update_subscriber_step(std::string_view arguments, std::span<const Value> values, StoredProcedure::Writes& writes);
 
 }  // namespace weft::bench::tatp

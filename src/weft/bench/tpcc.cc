@@ -38,7 +38,7 @@ void fill_address(Place& row, Random& random) {
   fill(row.zip, random);
 }
 
-void new_order_keys(std::string_view bytes, Declared::Keys& keys) {
+void new_order_keys(std::string_view bytes, StoredProcedure::Keys& keys) {
   const auto order = row_of<Arguments>(bytes);
   keys.add(Tpcc::kWarehouse, key_of(order.warehouse, 0, 0));
   keys.add(Tpcc::kDistrict, key_of(order.warehouse, order.district, 0), Intent::kUpdate);
@@ -55,7 +55,7 @@ int64_t amount_of(const Line& line, uint32_t taxes, uint32_t discount) {
   return plain * (10'000 + taxes) / 10'000 * (10'000 - discount) / 10'000;
 }
 
-Code new_order_step(std::string_view bytes, std::span<const Value> values, Declared::Writes& writes) {
+Code new_order_step(std::string_view bytes, std::span<const Value> values, StoredProcedure::Writes& writes) {
   for (const Value& value : values) {
     if (value.code != Code::kOk) return value.code;
     if (!value.found) return Code::kNotFound;  // nothing of it is ever deleted
@@ -152,7 +152,7 @@ std::vector<TableSpec> Tpcc::tables() const {
           spec("order-line", sizeof(OrderLine), orders * (kLinesMin + kLinesMax) / 2)};
 }
 
-std::vector<Declared> Tpcc::procedures() const { return {{"new-order", new_order_keys, new_order_step}}; }
+std::vector<StoredProcedure> Tpcc::procedures() const { return {{"new-order", new_order_keys, new_order_step}}; }
 
 Result<void> Tpcc::load(const Put& put, Random& random) {
   for (uint32_t w = 0; w < warehouses_; ++w) {

@@ -27,7 +27,7 @@ class Tpcc final : public Workload {
   std::string name() const override { return "tpcc-no"; }
   std::span<const TxnKind> kinds() const override;
   std::vector<TableSpec> tables() const override;
-  std::vector<Declared> procedures() const override;
+  std::vector<StoredProcedure> procedures() const override;
   Result<void> load(const Put& put, Random& random) override;
   Call draw(Random& random) const override;
   Task<Outcome> attempt(Session& session, const Call& call, Effect& effect) const override;

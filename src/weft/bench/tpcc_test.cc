@@ -170,7 +170,7 @@ TEST(Tpcc, RunsOnEveryProtocol) {
       small.capacity = std::min<uint64_t>(spec.capacity, 1'000'000);
       ASSERT_TRUE((*cluster)->create_table(small));
     }
-    for (const Declared& procedure : tpcc.procedures()) ASSERT_TRUE((*cluster)->declare(procedure));
+    for (const StoredProcedure& procedure : tpcc.procedures()) ASSERT_TRUE((*cluster)->declare(procedure));
     Random random(3);
     const auto put = [&](TableId t, Key k, std::string_view v) { return (*cluster)->load(t, k, v); };
     ASSERT_TRUE(tpcc.load(put, random));

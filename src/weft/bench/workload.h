@@ -68,7 +68,7 @@ class Workload {
   virtual std::string name() const = 0;
   virtual std::span<const TxnKind> kinds() const = 0;
   virtual std::vector<TableSpec> tables() const = 0;
-  virtual std::vector<Declared> procedures() const { return {}; }
+  virtual std::vector<StoredProcedure> procedures() const { return {}; }
   virtual Result<void> load(const Put& put, Random& random) = 0;
 
   virtual Call draw(Random& random) const = 0;

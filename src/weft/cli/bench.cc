@@ -43,7 +43,7 @@ Result<bench::BenchOptions> options_of(const BenchFlags& flags, bool keys_given)
   out.cluster.fabric = flags.fabric;
   out.cluster.tls = flags.tls;
   out.cluster.protocol = flags.protocol;
-  out.cluster.limits.inflight = flags.inflight;
+  out.cluster.limits.transactions_in_flight_max = flags.inflight;
   if (auto off = bench::switch_off(flags.off, &out.cluster); !off) return off.error();
   if (keys_given && flags.keys < 1) return bad("--keys " + std::to_string(flags.keys) + ": at least 1 a node");
   out.keys_per_node = static_cast<uint64_t>(flags.keys);

@@ -31,7 +31,7 @@ Result<std::unique_ptr<Membership>> make_membership(const NodeConfig& config, Cl
     options.path = config.membership.path;
     options.auth = config.membership.auth;
     const Options& o = config.options;
-    options.founding = {config.founders, o.replicas, o.partition_count()};
+    options.founding = {config.initial_members, o.replicas, o.partition_count()};
     auto kept = ZookeeperMembership::open(options, clock);
     if (!kept) return kept.error();
     return std::unique_ptr<Membership>(std::move(*kept));
@@ -46,7 +46,7 @@ ServerOptions options_of(const NodeConfig& config) {
   options.cluster = config.cluster;
   options.node = config.node;
   options.spec = spec_of(config);
-  options.founders = config.founders;
+  options.initial_members = config.initial_members;
   options.fabric = fabric_name(config.fabric.kind);
   options.listen = config.fabric.listen;
   options.advertise = config.fabric.advertise;

@@ -38,7 +38,7 @@ constexpr size_t kLineColumns = 79;  // of a terminal that does not say how wide
 
 struct UpFlags {
   int nodes = 3;
-  int founders = 0;
+  int initial_members = 0;
   int replicas = 0;  // 0: kReplicasDefault, or nodes if that is less
   int port = 7379;
   int http_port = -1;  // -1: kHttpBeside above port; 0: no HTTP
@@ -56,18 +56,18 @@ struct UpFlags {
 };
 
 // What differs between the nodes, or has a flag that more than a node's file depends on.
-constexpr std::string_view kOwn[] = {"cluster.name",       "cluster.nodes",   "cluster.founders",  "cluster.replicas",
-                                     "cluster.partitions", "node.id",         "fabric.kind",       "fabric.listen",
-                                     "fabric.advertise",   "membership.kind", "membership.socket", "membership.hosts",
-                                     "membership.path",    "membership.auth", "client.listen",     "client.advertise",
-                                     "http.listen"};
+constexpr std::string_view kOwn[] = {
+    "cluster.name",      "cluster.nodes",    "cluster.initial_members", "cluster.replicas", "cluster.partitions",
+    "node.id",           "fabric.kind",      "fabric.listen",           "fabric.advertise", "membership.kind",
+    "membership.socket", "membership.hosts", "membership.path",         "membership.auth",  "client.listen",
+    "client.advertise",  "http.listen"};
 
 NodeConfig config_of(const UpFlags& flags, const std::string& name, int node) {
   NodeConfig config;
   config.cluster = name;
   config.node = NodeId(static_cast<uint8_t>(node));
   config.options.nodes = flags.nodes;
-  config.founders = flags.founders > 0 ? flags.founders : flags.nodes;
+  config.initial_members = flags.initial_members > 0 ? flags.initial_members : flags.nodes;
   config.options.replicas = flags.replicas;
   config.options.workers = flags.workers;
   config.options.protocol = flags.protocol;
@@ -76,7 +76,7 @@ NodeConfig config_of(const UpFlags& flags, const std::string& name, int node) {
     if (fabric_name(kind) == flags.fabric) config.fabric.kind = kind;
   }
   config.fabric.device.device = flags.device;
-  if (flags.locks == "loopback") config.options.locks = LocksBy::kLoopback;
+  if (flags.locks == "loopback") config.options.remote_lock_mode = RemoteLockMode::kNicLoopback;
   config.fabric.listen = flags.fabric == "shm" ? "@" + name + "-" + std::to_string(node) : "127.0.0.1:0";
   config.membership.socket = "@" + name;
   parse_size(flags.memory, config.store.memory_bytes_max);
@@ -105,7 +105,7 @@ std::string change(NodeConfig& config, const UpFlags& flags) {
     const ConfigKey& key = *find_key(own);
     if (value_text(key, config) == value_text(key, before)) continue;
     return std::string(own) + " is " + value_text(key, config) +
-           ": `weft up` decides it (--nodes, --founders, "
+           ": `weft up` decides it (--nodes, --initial-members, "
            "--replicas, --fabric, --port, --http-port)";
   }
   return {};
@@ -157,7 +157,7 @@ int run_up(UpFlags flags) {
   SupervisorOptions options;
   options.executable = std::filesystem::read_symlink("/proc/self/exe").string();
   options.socket = "@" + name;
-  options.founders = flags.founders;
+  options.initial_members = flags.initial_members;
   options.replicas = flags.replicas;
   options.partitions = flags.nodes;
   NodeConfig first;
@@ -211,7 +211,7 @@ void add_up(CLI::App& app, int* status) {
   CLI::App* command = app.add_subcommand("up", "Start a cluster of processes on this machine and look after it");
   command->add_option("--nodes", flags->nodes, "Processes")->capture_default_str()->check(CLI::Range(1, kNodesMax));
   command
-      ->add_option("--founders", flags->founders,
+      ->add_option("--initial-members", flags->initial_members,
                    "Of these, how many the cluster begins with; the others join (default: all)")
       ->check(CLI::Range(1, kNodesMax));
   command->add_option("--replicas", flags->replicas, "Copies of every key (default: 3, or --nodes if that is less)")

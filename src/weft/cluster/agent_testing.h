@@ -104,8 +104,8 @@ class AgentTest : public testing::Test, public HandNodes {
 
   Detached get(Session session, uint64_t key, std::vector<bool>* found) {
     char room[16];
-    Task<Session::One> task = session.get_one(kTable, key, room);
-    const Session::One one = co_await task;
+    Task<Session::GetResult> task = session.get_one(kTable, key, room);
+    const Session::GetResult one = co_await task;
     found->push_back(one.outcome.committed() && one.found);
   }
 

@@ -67,11 +67,11 @@ class Bank : public testing::TestWithParam<Shape> {
     for (int i = 0; i < rounds; ++i) {
       uint64_t sum = 0;
       auto body = [&sum, keys, tokens](Txn& txn) -> Task<Code> {
-        std::vector<Ticket> tickets;
-        for (uint64_t k = 0; k < keys; ++k) tickets.push_back(txn.start_get(kT, k));
+        std::vector<ReadHandle> tickets;
+        for (uint64_t k = 0; k < keys; ++k) tickets.push_back(txn.get_async(kT, k));
         co_await txn.wait_all();
         sum = 0;
-        for (const Ticket ticket : tickets) {
+        for (const ReadHandle ticket : tickets) {
           const Value v = txn.value(ticket);
           if (v.code != Code::kOk) co_return v.code;
           if (v.found) sum += tokens ? 1 : integer(v.bytes);

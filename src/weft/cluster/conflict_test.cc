@@ -200,7 +200,7 @@ using BodyPointer = Task<Code> (*)(Txn&);
 template <class Temporary, class = void>
 struct IsTaken : std::false_type {};
 template <class Temporary>
-struct IsTaken<Temporary, std::void_t<decltype(std::declval<Session&>().run(Policy{}, std::declval<Temporary>()))>>
+struct IsTaken<Temporary, std::void_t<decltype(std::declval<Session&>().run(RetryPolicy{}, std::declval<Temporary>()))>>
     : std::true_type {};
 static_assert(IsTaken<BodyPointer&>::value && !IsTaken<BodyPointer>::value);
 
@@ -220,7 +220,7 @@ TEST_P(Conflict, ABodyKeepsWhatItCapturedThroughAllAttempts) {
       EXPECT_EQ(local, *shared + "!");
       co_return txn.put(kT, 0, local);
     };
-    const Policy policy{.attempts = 10};
+    const RetryPolicy policy{.attempts = 10};
     Task<Outcome> task = session.run(policy, body);
     const Outcome outcome = co_await task;
     EXPECT_TRUE(committed(outcome));
@@ -238,7 +238,7 @@ TEST_P(Conflict, DroppedWithReadsUnderWay) {
     cluster_.on(n, [](Session& session) -> Task<void> {
       for (int i = 0; i < 50; ++i) {
         Txn txn = co_await session.begin();
-        for (uint64_t k = 0; k < 16; ++k) txn.start_get(kT, k, k % 2 == 0 ? Intent::kUpdate : Intent::kRead);
+        for (uint64_t k = 0; k < 16; ++k) txn.get_async(kT, k, k % 2 == 0 ? Intent::kUpdate : Intent::kRead);
         if (i % 2 == 0) txn.put(kT, 1, "never");
         if (i % 5 == 0) txn.abort();
       }
@@ -279,7 +279,7 @@ TEST_P(Conflict, AbortReleasesAtOnceThoughReadsAreUnderWay) {
   cluster_.load(4, "0").start();
   cluster_.on(last_, [](Session& session) -> Task<void> {
     Txn kept = co_await session.begin();
-    for (uint64_t k = 0; k < 4; ++k) kept.start_get(kT, k, Intent::kUpdate);
+    for (uint64_t k = 0; k < 4; ++k) kept.get_async(kT, k, Intent::kUpdate);
     kept.abort();
     auto body = [](Txn& txn) -> Task<Code> {
       for (uint64_t k = 0; k < 4; ++k) {
@@ -299,8 +299,8 @@ TEST(Dropped, WaitingForAReadOfAnAbortedTransactionEnds) {
   cluster.load(4, "0").start();
   cluster.on(0, [](Session& session) -> Task<void> {
     Txn txn = co_await session.begin();
-    Ticket last;
-    for (uint64_t k = 0; k < 4; ++k) last = txn.start_get(kT, k);
+    ReadHandle last;
+    for (uint64_t k = 0; k < 4; ++k) last = txn.get_async(kT, k);
     txn.abort();
     co_await txn.wait(last);
     co_await txn.wait_all();
@@ -321,7 +321,7 @@ TEST(Dropped, WhileALockIsRefusedGivesItsCreditBack) {
     for (uint64_t i = 0; i < 4000; ++i) {
       {
         Txn refused = co_await session.begin();
-        refused.start_get(kT, i % 8, Intent::kUpdate);
+        refused.get_async(kT, i % 8, Intent::kUpdate);
       }
       if (i % 16 == 0) co_await session.sleep_ns(1);
     }

@@ -140,7 +140,7 @@ Result<std::unique_ptr<Cluster>> Cluster::open(const Options& options) {
 }
 
 Result<TableId> Cluster::create_table(const TableSpec& spec) {
-  if (!impl_->nodes.empty()) return Error{Code::kMisuse, "tables are declared before the first load or start"};
+  if (!impl_->nodes.empty()) return Error{Code::kInvalidArgument, "tables are declared before the first load or start"};
   ClusterSpec with = impl_->spec;
   with.tables.push_back(spec);
   if (auto r = check_spec(with); !r) return r.error();
@@ -148,17 +148,18 @@ Result<TableId> Cluster::create_table(const TableSpec& spec) {
   return TableId(static_cast<uint16_t>(impl_->spec.tables.size() - 1));
 }
 
-Result<ProcedureId> Cluster::declare(const Declared& procedure) {
-  if (!impl_->nodes.empty()) return Error{Code::kMisuse, "procedures are declared before the first load or start"};
-  if (procedure.keys == nullptr || procedure.step == nullptr) {
-    return Error{Code::kBadOption, "procedure " + procedure.name + " needs keys and step"};
+Result<ProcedureId> Cluster::declare(const StoredProcedure& procedure) {
+  if (!impl_->nodes.empty())
+    return Error{Code::kInvalidArgument, "procedures are declared before the first load or start"};
+  if (procedure.keys == nullptr || procedure.execute == nullptr) {
+    return Error{Code::kBadOption, "procedure " + procedure.name + " needs keys and execute"};
   }
   impl_->spec.procedures.push_back(procedure);
   return ProcedureId(static_cast<uint16_t>(impl_->spec.procedures.size() - 1));
 }
 
 Result<void> Cluster::start() {
-  if (impl_->started) return Error{Code::kMisuse, "the cluster runs already"};
+  if (impl_->started) return Error{Code::kInvalidArgument, "the cluster runs already"};
   if (impl_->nodes.empty()) {
     if (auto r = impl_->make_nodes(); !r) return r;
   }
@@ -211,7 +212,7 @@ void Cluster::stop() {
 const Options& Cluster::options() const { return impl_->spec.options; }
 
 Result<void> Cluster::reconfigure(const Options& options) {
-  if (impl_->started) return Error{Code::kMisuse, "stop the cluster before you reconfigure it"};
+  if (impl_->started) return Error{Code::kInvalidArgument, "stop the cluster before you reconfigure it"};
   const Options& now = impl_->spec.options;
   if (options.nodes != now.nodes || options.replicas != now.replicas || options.workers != now.workers ||
       options.partitions != now.partitions || options.hash_seed != now.hash_seed || options.fabric != now.fabric) {
@@ -260,7 +261,7 @@ void Cluster::run_on(NodeId node, std::function<Task<void>(Session&)> make) {
 Outcome Cluster::closed() {
   Outcome outcome;
   outcome.kind = OutcomeKind::kRejected;
-  outcome.code = Code::kClosed;
+  outcome.code = Code::kPeerUnreachable;
   return outcome;
 }
 
@@ -270,10 +271,10 @@ Outcome Cluster::call(NodeId node, ProcedureId procedure, std::string_view argum
   return outcome;
 }
 
-Fate Cluster::outcome(NodeId node, TxnId id) {
-  Fate fate = Fate::kForgotten;
+TxnStatus Cluster::query_outcome(NodeId node, TxnId id) {
+  TxnStatus fate = TxnStatus::kUnknownTxn;
   const auto body = [&](Session& session) -> Task<void> {
-    Task<Fate> task = session.outcome(id);
+    Task<TxnStatus> task = session.query_outcome(id);
     fate = co_await task;
   };
   run_on(node, body);
@@ -290,8 +291,8 @@ Cluster::OneValue Cluster::get_one(NodeId node, TableId table, Key key) {
   }
   out.value.resize(impl_->spec.tables[table.value].value_bytes_max);
   const auto body = [&](Session& session) -> Task<void> {
-    Task<Session::One> task = session.get_one(table, key, {out.value.data(), out.value.size()});
-    const Session::One one = co_await task;
+    Task<Session::GetResult> task = session.get_one(table, key, {out.value.data(), out.value.size()});
+    const Session::GetResult one = co_await task;
     out.outcome = one.outcome;
     out.found = one.found;
     out.value.resize(one.bytes);

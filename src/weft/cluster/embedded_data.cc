@@ -15,7 +15,7 @@ void Counters::add(const Counters& o) {
 }
 
 Result<void> Cluster::load(TableId table, Key key, std::string_view value) {
-  if (impl_->started) return Error{Code::kMisuse, "load before start"};
+  if (impl_->started) return Error{Code::kInvalidArgument, "load before start"};
   if (table.value >= impl_->spec.tables.size()) return Error{Code::kNoSuchTable, std::to_string(table.value)};
   if (impl_->nodes.empty()) {
     if (auto r = impl_->make_nodes(); !r) return r;
@@ -26,7 +26,7 @@ Result<void> Cluster::load(TableId table, Key key, std::string_view value) {
                                           std::to_string(spec.value_bytes_max)};
   }
   if (spec.keys == KeyKind::kInteger && key.size() != 8) {
-    return Error{Code::kMisuse,
+    return Error{Code::kInvalidArgument,
                  "table " + spec.name + " has integer keys of 8 bytes, this one has " + std::to_string(key.size())};
   }
   const uint32_t key_max = impl_->spec.options.limits.key_bytes_max;

@@ -53,7 +53,7 @@ Result<void> EmbeddedFabric::make_meshes(const Options& options, const std::vect
     mesh.listen = options.fabric == "shm" ? "@" + name + "-" + std::to_string(n) : "127.0.0.1:0";
     mesh.tls = {options.tls.ca, options.tls.certificate, options.tls.key};
     mesh.agreement.cluster = name;
-    mesh.locks = options.locks;
+    mesh.remote_lock_mode = options.remote_lock_mode;
     auto made = make_mesh(mesh, regions[n].get(), clock);
     if (!made) return made.error();
     meshes_.push_back(std::move(*made));

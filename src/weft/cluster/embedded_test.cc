@@ -32,8 +32,8 @@ TEST(Embedded, BadOptionsAreRefusedByNameAndValue) {
       {[](Options& o) { o.partitions = 5000; }, {"partitions", "5000"}},
       {[](Options& o) { o.protocol = "dnl3"; }, {"protocol", "dnl3", "dnl4, dnl2, dnl1, fasst"}},
       {[](Options& o) { o.protocol = ""; }, {"protocol"}},
-      {[](Options& o) { o.limits.inflight = 0; }, {"limits.inflight", "0"}},
-      {[](Options& o) { o.limits.inflight = 1000; }, {"limits.inflight", "1000"}},
+      {[](Options& o) { o.limits.transactions_in_flight_max = 0; }, {"limits.transactions_in_flight_max", "0"}},
+      {[](Options& o) { o.limits.transactions_in_flight_max = 1000; }, {"limits.transactions_in_flight_max", "1000"}},
       {[](Options& o) { o.limits.key_bytes_max = 4; }, {"limits.key_bytes_max", "4"}},
       {[](Options& o) { o.limits.key_bytes_max = 2048; }, {"limits.key_bytes_max", "2048", "2047"}},
       {[](Options& o) { o.fabric = "pigeon"; }, {"fabric", "pigeon", "local, shm, tcp or verbs"}},
@@ -59,7 +59,7 @@ TEST(Embedded, BadOptionsAreRefusedByNameAndValue) {
 // What options.h says in its comments and what is checked must be the same.
 TEST(Embedded, TheDocumentedLimitOfTransactionsInFlightIsAdmitted) {
   Options options;
-  options.limits.inflight = 200;
+  options.limits.transactions_in_flight_max = 200;
   EXPECT_TRUE(Cluster::open(options));
 }
 
@@ -99,11 +99,11 @@ TEST(Embedded, AValueThatNeverFitsIntoTheCreditIsRefused) {
 TEST(Embedded, TheOrderOfCallsIsChecked) {
   TestCluster cluster(Options{});
   cluster.start();
-  EXPECT_EQ(cluster->create_table({.name = "late"}).error().code, Code::kMisuse);
-  EXPECT_EQ(cluster->load(kT, 1, "v").error().code, Code::kMisuse);
-  EXPECT_EQ(cluster->start().error().code, Code::kMisuse);
-  EXPECT_EQ(cluster->reconfigure({}).error().code, Code::kMisuse);
-  EXPECT_EQ(cluster->declare({.name = "late"}).error().code, Code::kMisuse);
+  EXPECT_EQ(cluster->create_table({.name = "late"}).error().code, Code::kInvalidArgument);
+  EXPECT_EQ(cluster->load(kT, 1, "v").error().code, Code::kInvalidArgument);
+  EXPECT_EQ(cluster->start().error().code, Code::kInvalidArgument);
+  EXPECT_EQ(cluster->reconfigure({}).error().code, Code::kInvalidArgument);
+  EXPECT_EQ(cluster->declare({.name = "late"}).error().code, Code::kInvalidArgument);
   cluster->stop();
   cluster->stop();
 }
@@ -216,7 +216,7 @@ TEST(Embedded, ReconfigureKeepsTheDataAndChangesTheProtocol) {
   for (const char* protocol : protocols) {
     options.protocol = protocol;
     options.network_batching = rounds % 2 == 0;
-    options.limits.inflight = 4 + static_cast<uint32_t>(rounds);
+    options.limits.transactions_in_flight_max = 4 + static_cast<uint32_t>(rounds);
     const Result<void> done = cluster->reconfigure(options);
     ASSERT_TRUE(done) << protocol << ": " << done.error().text();
     EXPECT_EQ(cluster->options().protocol, protocol);
@@ -292,7 +292,7 @@ TEST(Embedded, StopWaitsForWorkUnderWay) {
         }
         // The last one is left half-way.
         Txn txn = co_await session.begin();
-        txn.start_get(kT, i, Intent::kUpdate);
+        txn.get_async(kT, i, Intent::kUpdate);
         ++finished;
       }));
     }
@@ -326,7 +326,7 @@ TEST(Embedded, AnIdleClusterHardlySteps) {
   EXPECT_LT(steps, 200'000U);
 }
 
-// Declared transactions.
+// StoredProcedure transactions.
 
 struct Transfer {
   uint64_t from, to, amount;
@@ -338,12 +338,12 @@ Transfer transfer_of(std::string_view arguments) {
   return t;
 }
 
-void transfer_keys(std::string_view arguments, Declared::Keys& keys) {
+void transfer_keys(std::string_view arguments, StoredProcedure::Keys& keys) {
   keys.add(kT, transfer_of(arguments).from, Intent::kUpdate);
   keys.add(kT, transfer_of(arguments).to, Intent::kUpdate);
 }
 
-Code transfer_step(std::string_view arguments, std::span<const Value> values, Declared::Writes& writes) {
+Code transfer_step(std::string_view arguments, std::span<const Value> values, StoredProcedure::Writes& writes) {
   const Transfer t = transfer_of(arguments);
   if (!values[0] || !values[1]) return Code::kNotFound;
   if (integer(values[0].bytes) < t.amount) return Code::kApplication;
@@ -358,7 +358,7 @@ TEST(EmbeddedDeclared, RunsOnEveryProtocol) {
     options.protocol = protocol;
     options.nodes = 5;
     TestCluster cluster(options);
-    const auto transfer = cluster->declare({.name = "transfer", .keys = transfer_keys, .step = transfer_step});
+    const auto transfer = cluster->declare({.name = "transfer", .keys = transfer_keys, .execute = transfer_step});
     ASSERT_TRUE(transfer);
     EXPECT_EQ(cluster->declare({.name = "half", .keys = transfer_keys}).error().code, Code::kBadOption);
     cluster.load(10, bytes_of(100)).start();
@@ -379,10 +379,10 @@ TEST(EmbeddedDeclared, RunsOnEveryProtocol) {
 
 TEST(EmbeddedDeclared, ARejectedKeyRejectsTheCall) {
   TestCluster cluster(Options{});
-  const auto procedure =
-      cluster->declare({.name = "bad table",
-                        .keys = [](std::string_view, Declared::Keys& keys) { keys.add(TableId(9), 1); },
-                        .step = [](std::string_view, std::span<const Value>, Declared::Writes&) { return Code::kOk; }});
+  const auto procedure = cluster->declare(
+      {.name = "bad table",
+       .keys = [](std::string_view, StoredProcedure::Keys& keys) { keys.add(TableId(9), 1); },
+       .execute = [](std::string_view, std::span<const Value>, StoredProcedure::Writes&) { return Code::kOk; }});
   ASSERT_TRUE(procedure);
   cluster.start();
   EXPECT_TRUE(rejected(cluster->call(NodeId(0), *procedure, ""), Code::kNoSuchTable));
@@ -392,7 +392,7 @@ TEST(Embedded, AStoppedClusterSaysSo) {
   TestCluster cluster(Options{});
   auto body = [](Txn& txn) -> Task<Code> { co_return txn.put(kT, 1, "v"); };
   const auto is_closed = [](const Outcome& outcome) {
-    return outcome.kind == OutcomeKind::kRejected && outcome.code == Code::kClosed;
+    return outcome.kind == OutcomeKind::kRejected && outcome.code == Code::kPeerUnreachable;
   };
   EXPECT_TRUE(is_closed(cluster->run(NodeId(0), {}, body))) << "before the start";
   cluster.start();

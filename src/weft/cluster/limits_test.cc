@@ -198,8 +198,8 @@ TEST_P(LimitsTest, AStringIsNoKeyOfAnIntegerTable) {
   const auto loaded = cluster_->load(kT, std::string_view("12345678"), "eight bytes are an integer");
   EXPECT_TRUE(loaded);
   cluster_.start();
-  EXPECT_TRUE(rejected(cluster_->put_one(NodeId(0), kT, std::string_view("short"), "v"), Code::kMisuse));
-  EXPECT_TRUE(rejected(cluster_->get_one(NodeId(0), kT, std::string_view("")).outcome, Code::kMisuse));
+  EXPECT_TRUE(rejected(cluster_->put_one(NodeId(0), kT, std::string_view("short"), "v"), Code::kInvalidArgument));
+  EXPECT_TRUE(rejected(cluster_->get_one(NodeId(0), kT, std::string_view("")).outcome, Code::kInvalidArgument));
 }
 
 TEST_P(LimitsTest, MisuseIsAnsweredAndChangesNothing) {
@@ -208,9 +208,9 @@ TEST_P(LimitsTest, MisuseIsAnsweredAndChangesNothing) {
     Txn txn = co_await session.begin();
     txn.put(kT, 1, "v");
     EXPECT_TRUE(committed(co_await txn.commit()));
-    EXPECT_EQ(txn.put(kT, 2, "late"), Code::kMisuse);
-    EXPECT_EQ(txn.insert(kT, 2, "late"), Code::kMisuse);
-    EXPECT_EQ(txn.erase(kT, 1), Code::kMisuse);
+    EXPECT_EQ(txn.put(kT, 2, "late"), Code::kInvalidArgument);
+    EXPECT_EQ(txn.insert(kT, 2, "late"), Code::kInvalidArgument);
+    EXPECT_EQ(txn.erase(kT, 1), Code::kInvalidArgument);
     EXPECT_TRUE(committed(co_await txn.commit())) << "the first outcome stands";
     txn.abort();
     EXPECT_TRUE(committed(co_await txn.commit())) << "too late to abort";
@@ -226,7 +226,7 @@ TEST_P(LimitsTest, AGetAfterCommitDoesNotChangeTheOutcome) {
     txn.put(kT, 1, "v");
     EXPECT_TRUE(committed(co_await txn.commit()));
     const Value v = co_await txn.get(kT, 3);
-    EXPECT_EQ(v.code, Code::kMisuse);
+    EXPECT_EQ(v.code, Code::kInvalidArgument);
     EXPECT_TRUE(committed(co_await txn.commit())) << "the first outcome stands";
   });
 }
@@ -238,7 +238,7 @@ TEST_P(LimitsTest, AnAbortedTransactionStaysAborted) {
     co_await txn.get(kT, 1, Intent::kUpdate);
     txn.put(kT, 1, "v");
     txn.abort();
-    EXPECT_EQ(txn.put(kT, 1, "v"), Code::kMisuse);
+    EXPECT_EQ(txn.put(kT, 1, "v"), Code::kInvalidArgument);
     EXPECT_TRUE(aborted(co_await txn.commit(), Code::kApplication));
     txn.abort();
   });
@@ -409,7 +409,7 @@ TEST(LimitsDeathTest, ALargeValueIsReadByAClusterOfSmallTransactions) {
 
 TEST(LimitsTogether, TheLargestLimitsOpen) {
   Options options;
-  options.limits.inflight = 190;
+  options.limits.transactions_in_flight_max = 190;
   options.limits.txn_keys_max = 250;
   options.limits.txn_bytes_max = 4U << 20;
   options.limits.credit_bytes = 64U << 20;

@@ -31,8 +31,8 @@ TEST_P(OutcomeById, AnyNodeAnswersForAnyWorker) {
   EXPECT_FALSE(committed.empty());
   for (int n = 0; n < GetParam().nodes; ++n) {
     const NodeId node(static_cast<uint8_t>(n));
-    for (const TxnId& id : committed) EXPECT_EQ(cluster->outcome(node, id), Fate::kCommitted);
-    for (const TxnId& id : aborted) EXPECT_EQ(cluster->outcome(node, id), Fate::kAborted);
+    for (const TxnId& id : committed) EXPECT_EQ(cluster->query_outcome(node, id), TxnStatus::kCommitted);
+    for (const TxnId& id : aborted) EXPECT_EQ(cluster->query_outcome(node, id), TxnStatus::kAborted);
   }
 }
 
@@ -40,13 +40,13 @@ INSTANTIATE_TEST_SUITE_P(All, OutcomeById, testing::ValuesIn(all_shapes()), shap
 
 TEST(OutcomeOfCluster, NothingIsKnownWhileItDoesNotRun) {
   TestCluster cluster({});
-  EXPECT_EQ(cluster->outcome(NodeId(0), TxnId{1, WorkerId(0), 1}), Fate::kForgotten);
+  EXPECT_EQ(cluster->query_outcome(NodeId(0), TxnId{1, WorkerId(0), 1}), TxnStatus::kUnknownTxn);
   cluster.start();
   const Outcome outcome = cluster->put_one(NodeId(0), kT, 1, "value");
   EXPECT_TRUE(committed(outcome));
-  EXPECT_EQ(cluster->outcome(NodeId(9), outcome.id), Fate::kForgotten);
+  EXPECT_EQ(cluster->query_outcome(NodeId(9), outcome.id), TxnStatus::kUnknownTxn);
   cluster->stop();
-  EXPECT_EQ(cluster->outcome(NodeId(0), outcome.id), Fate::kForgotten);
+  EXPECT_EQ(cluster->query_outcome(NodeId(0), outcome.id), TxnStatus::kUnknownTxn);
 }
 
 // The workers are made anew, and with them what they know: an id of before must not be one of after.
@@ -54,7 +54,7 @@ TEST(OutcomeOfCluster, NoIdIsGivenTwice) {
   TestCluster cluster({});
   cluster.start();
   const Outcome before = cluster->put_one(NodeId(0), kT, 1, "value");
-  EXPECT_EQ(cluster->outcome(NodeId(1), before.id), Fate::kCommitted);
+  EXPECT_EQ(cluster->query_outcome(NodeId(1), before.id), TxnStatus::kCommitted);
   cluster->stop();
   Options options;
   options.protocol = "dnl2";
@@ -63,8 +63,8 @@ TEST(OutcomeOfCluster, NoIdIsGivenTwice) {
   const Outcome after = cluster->put_one(NodeId(0), kT, 1, "value");
   EXPECT_TRUE(committed(after));
   EXPECT_LT(before.id, after.id);
-  EXPECT_EQ(cluster->outcome(NodeId(1), before.id), Fate::kForgotten);
-  EXPECT_EQ(cluster->outcome(NodeId(1), after.id), Fate::kCommitted);
+  EXPECT_EQ(cluster->query_outcome(NodeId(1), before.id), TxnStatus::kUnknownTxn);
+  EXPECT_EQ(cluster->query_outcome(NodeId(1), after.id), TxnStatus::kCommitted);
 }
 
 }  // namespace

@@ -80,8 +80,8 @@ TEST_P(Semantics, AWriteHidesAReadThatIsStillUnderWay) {
   cluster_.load(2, "old").start();
   cluster_.on(last_, [](Session& session) -> Task<void> {
     Txn txn = co_await session.begin();
-    const Ticket read = txn.start_get(kT, 0, Intent::kUpdate);
-    const Ticket other = txn.start_get(kT, 1, Intent::kUpdate);
+    const ReadHandle read = txn.get_async(kT, 0, Intent::kUpdate);
+    const ReadHandle other = txn.get_async(kT, 1, Intent::kUpdate);
     txn.put(kT, 0, "mine");
     txn.erase(kT, 1);
     co_await txn.wait_all();
@@ -202,7 +202,7 @@ TEST_P(Semantics, TheEmptyTransactionCommits) {
   cluster_.start();
   cluster_.on(0, [](Session& session) -> Task<void> {
     Txn txn = co_await session.begin();
-    EXPECT_TRUE(txn.poll_all());
+    EXPECT_TRUE(txn.all_ready());
     co_await txn.wait_all();
     EXPECT_TRUE(committed(co_await txn.commit()));
   });
@@ -344,10 +344,10 @@ TEST(Semantics, ATransactionChoosesItsRow) {
   for (const char* row : {"dnl4", "fasst", "dnl4"}) {
     cluster.on(0, [row](Session& session) -> Task<void> {
       Txn txn = co_await session.begin();
-      EXPECT_EQ(txn.set_protocol("dnl1"), Code::kMisuse) << "the cluster does not run it";
+      EXPECT_EQ(txn.set_protocol("dnl1"), Code::kInvalidArgument) << "the cluster does not run it";
       EXPECT_EQ(txn.set_protocol(row), Code::kOk);
       const Value value = co_await txn.get(kT, 1, Intent::kUpdate);
-      EXPECT_EQ(txn.set_protocol(row), Code::kMisuse) << "too late";
+      EXPECT_EQ(txn.set_protocol(row), Code::kInvalidArgument) << "too late";
       txn.put(kT, 1, bytes_of(integer(value.bytes) + 1));
       EXPECT_TRUE(committed(co_await txn.commit()));
     });

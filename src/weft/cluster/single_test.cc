@@ -39,8 +39,8 @@ TEST_P(Single, ABufferThatIsTooSmallGetsTheBeginningAndTheLength) {
   cluster.load(3, "0123456789").start();
   cluster.on(0, [](Session& session) -> Task<void> {
     char small[5] = "....";
-    Task<Session::One> task = session.get_one(kT, 2, {small, 3});
-    const Session::One one = co_await task;
+    Task<Session::GetResult> task = session.get_one(kT, 2, {small, 3});
+    const Session::GetResult one = co_await task;
     EXPECT_TRUE(committed(one.outcome));
     EXPECT_EQ(one.bytes, 10U);
     EXPECT_EQ(std::string_view(small, 4), "012.");
@@ -64,9 +64,9 @@ TEST_P(Single, ACounterNeverGoesBack) {
             while (seen < kLast) {
               const uint64_t before = acknowledged;
               uint64_t now = 0;
-              Task<Session::One> task = session.get_one(kT, 0, {reinterpret_cast<char*>(&now), sizeof now},
-                                                        {.attempts = 1'000'000, .backoff_us = 1});
-              const Session::One one = co_await task;
+              Task<Session::GetResult> task = session.get_one(kT, 0, {reinterpret_cast<char*>(&now), sizeof now},
+                                                              {.attempts = 1'000'000, .backoff_us = 1});
+              const Session::GetResult one = co_await task;
               if (!one.outcome.committed() || !one.found) {
                 ++wrong;
                 break;
@@ -104,24 +104,24 @@ TEST_P(Single, PresenceIsLinearizable) {
   std::atomic<int> wrong{0};
   std::vector<Cluster::Handle> handles;
   for (int n = 0; n < GetParam().nodes; ++n) {
-    handles.push_back(
-        cluster->spawn(NodeId(static_cast<uint8_t>(n)), WorkerId(static_cast<uint8_t>(GetParam().workers - 1)),
-                       [&](Session& session) -> Task<void> {
-                         while (acknowledged < kRounds) {
-                           const uint64_t before = acknowledged;
-                           uint64_t now = 0;
-                           Task<Session::One> task = session.get_one(kT, 5, {reinterpret_cast<char*>(&now), sizeof now},
-                                                                     {.attempts = 1'000'000, .backoff_us = 1});
-                           const Session::One one = co_await task;
-                           const uint64_t after = started;
-                           // Some round between the last acknowledged before and the last started after must explain
-                           // what was seen.
-                           const bool explained = one.found ? now >= before && now <= after && now % 2 == 1
-                                                            : (before % 2 == 0 || after > before);
-                           if (!one.outcome.committed() || !explained) ++wrong;
-                           co_await session.sleep_ns(1);
-                         }
-                       }));
+    handles.push_back(cluster->spawn(
+        NodeId(static_cast<uint8_t>(n)), WorkerId(static_cast<uint8_t>(GetParam().workers - 1)),
+        [&](Session& session) -> Task<void> {
+          while (acknowledged < kRounds) {
+            const uint64_t before = acknowledged;
+            uint64_t now = 0;
+            Task<Session::GetResult> task = session.get_one(kT, 5, {reinterpret_cast<char*>(&now), sizeof now},
+                                                            {.attempts = 1'000'000, .backoff_us = 1});
+            const Session::GetResult one = co_await task;
+            const uint64_t after = started;
+            // Some round between the last acknowledged before and the last started after must explain
+            // what was seen.
+            const bool explained =
+                one.found ? now >= before && now <= after && now % 2 == 1 : (before % 2 == 0 || after > before);
+            if (!one.outcome.committed() || !explained) ++wrong;
+            co_await session.sleep_ns(1);
+          }
+        }));
   }
   handles.push_back(cluster->spawn(NodeId(0), WorkerId(0), [&](Session& session) -> Task<void> {
     for (uint64_t i = 1; i <= kRounds; ++i) {
@@ -151,8 +151,8 @@ TEST(SingleGet, GivesUpByItsPolicyWhileTheKeyIsLocked) {
       Txn holder = co_await session.begin();
       EXPECT_TRUE((co_await holder.get(kT, k, Intent::kUpdate)).found);
       char out[8];
-      Task<Session::One> task = session.get_one(kT, k, out, {.attempts = 3, .backoff_us = 1});
-      const Session::One one = co_await task;
+      Task<Session::GetResult> task = session.get_one(kT, k, out, {.attempts = 3, .backoff_us = 1});
+      const Session::GetResult one = co_await task;
       EXPECT_TRUE(aborted(one.outcome, Code::kLocked));
       EXPECT_EQ(key_of(one.outcome), bytes_of(k));
       EXPECT_TRUE(one.outcome.has_holder);

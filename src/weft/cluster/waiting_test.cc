@@ -56,18 +56,18 @@ TEST_P(Waiting, AsynchronousGetsAreDoneInTheOrderOfTheirTickets) {
   cluster.load(40, "v").start();
   cluster.on(GetParam().nodes - 1, [](Session& session) -> Task<void> {
     Txn txn = co_await session.begin();
-    std::vector<Ticket> tickets;
-    for (uint64_t k = 0; k < 40; ++k) tickets.push_back(txn.start_get(kT, k));
-    EXPECT_FALSE(txn.poll_all()) << "nothing runs before the coroutine waits";
+    std::vector<ReadHandle> tickets;
+    for (uint64_t k = 0; k < 40; ++k) tickets.push_back(txn.get_async(kT, k));
+    EXPECT_FALSE(txn.all_ready()) << "nothing runs before the coroutine waits";
     for (size_t i = 0; i < tickets.size(); i += 3) {
       co_await txn.wait(tickets[i]);
       for (size_t j = 0; j <= i; ++j) {
-        EXPECT_TRUE(txn.poll(tickets[j]));
+        EXPECT_TRUE(txn.is_ready(tickets[j]));
         EXPECT_EQ(txn.value(tickets[j]).bytes, "v");
       }
     }
     co_await txn.wait_all();
-    EXPECT_TRUE(txn.poll_all());
+    EXPECT_TRUE(txn.all_ready());
     EXPECT_TRUE(committed(co_await txn.commit()));
   });
 }
@@ -77,8 +77,8 @@ TEST_P(Waiting, TheSameKeyTwiceIsOneRead) {
   cluster.load(2, "v").start();
   cluster.on(0, [](Session& session) -> Task<void> {
     Txn txn = co_await session.begin();
-    const Ticket a = txn.start_get(kT, 1);
-    const Ticket b = txn.start_get(kT, 1, Intent::kUpdate);
+    const ReadHandle a = txn.get_async(kT, 1);
+    const ReadHandle b = txn.get_async(kT, 1, Intent::kUpdate);
     co_await txn.wait(b);
     EXPECT_EQ(txn.value(a).bytes, txn.value(b).bytes);
     EXPECT_TRUE(committed(co_await txn.commit()));
@@ -90,8 +90,8 @@ TEST_P(Waiting, CommitWaitsForReadsThatAreUnderWay) {
   cluster.load(10, "v").start();
   cluster.on(0, [](Session& session) -> Task<void> {
     Txn txn = co_await session.begin();
-    std::vector<Ticket> tickets;
-    for (uint64_t k = 0; k < 10; ++k) tickets.push_back(txn.start_get(kT, k, Intent::kUpdate));
+    std::vector<ReadHandle> tickets;
+    for (uint64_t k = 0; k < 10; ++k) tickets.push_back(txn.get_async(kT, k, Intent::kUpdate));
     txn.put(kT, 3, "w");
     EXPECT_TRUE(committed(co_await txn.commit()));
     EXPECT_EQ(txn.value(tickets[4]).bytes, "v");
@@ -101,13 +101,13 @@ TEST_P(Waiting, CommitWaitsForReadsThatAreUnderWay) {
 
 TEST_P(Waiting, MoreCoroutinesThanTransactionsInFlight) {
   Options options = GetParam().options();
-  options.limits.inflight = 2;
+  options.limits.transactions_in_flight_max = 2;
   all_finish(options, {.name = "t"}, 30, 1000, 8);
 }
 
 TEST_P(Waiting, OneTransactionInFlight) {
   Options options = GetParam().options();
-  options.limits.inflight = 1;
+  options.limits.transactions_in_flight_max = 1;
   all_finish(options, {.name = "t"}, 10, 12, 8);
 }
 
@@ -141,14 +141,14 @@ TEST_P(Waiting, SeveralGetsAtOnceWithLittleCredit) {
   Options options = GetParam().options();
   options.limits.credit_bytes = 8192;
   options.limits.key_bytes_max = 8;
-  options.limits.inflight = 100;
+  options.limits.transactions_in_flight_max = 100;
   TestCluster cluster(options, {{.name = "t", .value_bytes_max = 1000, .capacity = 2000}});
   cluster.load(200, "0").start();
   std::vector<Cluster::Handle> handles;
   for (uint64_t c = 0; c < 60; ++c) {
     handles.push_back(cluster->spawn(NodeId(0), WorkerId(0), [c](Session& session) -> Task<void> {
       auto body = [c](Txn& txn) -> Task<Code> {
-        for (uint64_t k = 0; k < 6; ++k) txn.start_get(kT, (c * 7 + k * 31) % 200, Intent::kUpdate);
+        for (uint64_t k = 0; k < 6; ++k) txn.get_async(kT, (c * 7 + k * 31) % 200, Intent::kUpdate);
         co_await txn.wait_all();
         for (uint64_t k = 0; k < 6; ++k) txn.put(kT, (c * 7 + k * 31) % 200, "1");
         co_return Code::kOk;
@@ -203,7 +203,7 @@ void sleep_in_many_coroutines() {
   {
     Options options;
     options.nodes = options.replicas = 1;
-    options.limits.inflight = 1;
+    options.limits.transactions_in_flight_max = 1;
     options.limits.mailbox = 16;
     TestCluster cluster(options);
     cluster.start();

@@ -156,8 +156,8 @@ void VerbIssuer::flush_peer(NodeId id, uint64_t now_ns) {
     uint32_t end = peer.queued.first;  // the first that is not in the batch
     for (; end != kNone; end = requests_[end].next) {
       const VerbRequest& request = requests_[end];
-      if (verbs + request.verbs > kBatchMax || (verbs != 0 && !options_.doorbells)) break;
-      if (!options_.outstanding && (busy_[request.group] != 0 || verbs != 0)) break;
+      if (verbs + request.verbs > kBatchMax || (verbs != 0 && !options_.doorbell_batching)) break;
+      if (!options_.pipelined_verbs && (busy_[request.group] != 0 || verbs != 0)) break;
       if (verbs != 0 && bytes + request.bytes > kBatchBytesMax) break;
       bytes += request.bytes;
       for (size_t i = 0; i < request.verbs; ++i) batch[verbs++] = request.verb[i];

@@ -69,9 +69,9 @@ struct VerbRequest {
 
 struct VerbIssuerOptions {
   int nodes = 1;
-  int groups = 1;           // requests name one, below this
-  bool doorbells = true;    // off: every request has its own
-  bool outstanding = true;  // off: a group has one request in flight at a time
+  int groups = 1;                 // requests name one, below this
+  bool doorbell_batching = true;  // off: every request has its own
+  bool pipelined_verbs = true;    // off: a group has one request in flight at a time
 };
 
 class VerbIssuer {

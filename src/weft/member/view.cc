@@ -207,8 +207,9 @@ Result<View> without_members(const View& view, uint64_t gone) {
     placement.leaving &= ~gone;
     const uint64_t left = placement.mask & ~gone;
     if (left == 0) {
-      return Error{Code::kClosed, "partition " + std::to_string(p) + " has lost its last whole replica (node " +
-                                      std::to_string(placement.primary().value) + ")"};
+      return Error{Code::kPeerUnreachable, "partition " + std::to_string(p) +
+                                               " has lost its last whole replica (node " +
+                                               std::to_string(placement.primary().value) + ")"};
     }
     const bool keeps = (left & bit(placement.primary())) != 0;
     set_replicas(placement, left, keeps ? placement.primary() : NodeId(static_cast<uint8_t>(std::countr_zero(left))));

@@ -8,9 +8,9 @@ void ViewHolder::announce(const Member& self) {
   if (view_ != nullptr || self.node.value >= announced_.size()) return;
   announced_[self.node.value] = self;
   if (!std::all_of(announced_.begin(), announced_.end(), [](const auto& member) { return member.has_value(); })) return;
-  std::vector<Member> founders;
-  for (const auto& member : announced_) founders.push_back(*member);
-  accept(first_view(founding_, founders));
+  std::vector<Member> initial_members;
+  for (const auto& member : announced_) initial_members.push_back(*member);
+  accept(first_view(founding_, initial_members));
 }
 
 bool ViewHolder::propose(const View& next) {

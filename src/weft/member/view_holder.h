@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "weft/member/founders.h"
+#include "weft/member/initial_members.h"
 #include "weft/member/view.h"
 
 namespace weft {

@@ -258,7 +258,7 @@ void ZookeeperMembership::on_answer(const Answer& answer) {
 void ZookeeperMembership::on_read(const Answer& answer) {
   if (answer.code == ZOK) {
     read_ns_ = clock_->now_ns() + kRecheckNs;
-    if (latest_ == nullptr && is_founders(answer.text)) return join_founders(answer);
+    if (latest_ == nullptr && is_initial_members(answer.text)) return join_initial_members(answer);
     accept(answer);
   } else if (answer.code != ZNONODE) {
     retry("reading " + options_.path, answer.code);
@@ -271,10 +271,10 @@ void ZookeeperMembership::on_read(const Answer& answer) {
   }
 }
 
-void ZookeeperMembership::join_founders(const Answer& answer) {
+void ZookeeperMembership::join_initial_members(const Answer& answer) {
   version_ = answer.version;
   first_.clear();
-  report(read_error_, options_.path + " waits for the rest of the founders");
+  report(read_error_, options_.path + " waits for the rest of the initial_members");
   if (!self_) return;
   Result<std::string> next = found(answer.text, *self_, options_.founding);
   if (!next) return report(read_error_, options_.path + ": " + next.error().detail);

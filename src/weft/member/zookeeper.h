@@ -21,7 +21,7 @@
 #include <string>
 
 #include "weft/base/clock.h"
-#include "weft/member/founders.h"
+#include "weft/member/initial_members.h"
 #include "weft/member/membership.h"
 #include "weft/run/control.h"
 #include "weft/status.h"
@@ -63,7 +63,7 @@ class ZookeeperMembership final : public Membership {
   void propose(const View& next) override;
   bool fenced(NodeId /*node*/, uint32_t /*incarnation*/) override { return false; }  // it does not see processes
 
-  // The founders' list (founders.h) is kept where the view will be. Nothing without options.founding.
+  // The initial_members' list (initial_members.h) is kept where the view will be. Nothing without options.founding.
   void announce(const Member& self) override;
   std::string state() override { return status().text; }
   std::string trouble() override { return status().error; }
@@ -101,7 +101,7 @@ class ZookeeperMembership final : public Membership {
   void on_create(const Answer& answer);
   void on_set(const Answer& answer);
   void accept(const Answer& answer);
-  void join_founders(const Answer& answer);
+  void join_initial_members(const Answer& answer);
   void retry(const std::string& what, int code);
   std::string first_names(size_t count) const;  // of the path
   void set_connected(bool connected);
@@ -122,8 +122,8 @@ class ZookeeperMembership final : public Membership {
   uint64_t read_ns_ = 0;                    // when to read though nothing did
   int32_t version_ = 0;                     // of the node, when it had latest_
   std::string first_;                       // what bootstrap() wants, as text; empty when there is a view
-  std::optional<Member> self_;              // that is to be a founder
-  std::string founding_;                    // what the list of founders becomes
+  std::optional<Member> self_;              // that is to be a initial_member
+  std::string founding_;                    // what the list of initial_members becomes
   size_t creating_ = 0;                     // kCreate: so many names of the path
   std::string next_;                        // kSet: the view, as text
   std::string read_error_, write_error_;

@@ -86,7 +86,7 @@ Figures figures_of(const Node& node) {
     out.latency_ns.merge(engine->acks().latency_ns());
   }
   const Options& options = node.spec().options;
-  out.in_flight_max = uint64_t{options.limits.inflight} * static_cast<uint64_t>(node.workers());
+  out.in_flight_max = uint64_t{options.limits.transactions_in_flight_max} * static_cast<uint64_t>(node.workers());
   const Figures::Roles roles = out.roles();
   const uint64_t held = roles.primary + roles.backup + roles.filling;
   for (size_t t = 0; t < node.tables().count(); ++t) {

@@ -68,7 +68,7 @@ Front::Front(const FrontOptions& options, Fd listener, TxnWorker* engine, Clock*
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       listener_(std::move(listener)),
       run_keys_(engine->context().limits.txn_keys_max),
-      turns_(options.turn_us * 1000, std::max<size_t>(engine->context().limits.inflight / 4, 1),
+      turns_(options.turn_us * 1000, std::max<size_t>(engine->context().limits.transactions_in_flight_max / 4, 1),
              engine->context().worker),
       events_(64),
       stats_(shared->stats.of(engine->context().id)),

@@ -88,17 +88,17 @@
 namespace weft {
 
 struct FrontOptions {
-  TableId table;                                  // where the keys are
-  bool debug = false;                             // WEFT CUT is allowed
-  std::string password;                           // that clients give first; empty: none
-  uint32_t clients_max = 10'000;                  // of the node
-  uint32_t handshake_ms = 10'000;                 // from connecting until TLS and the password are done
-  uint32_t idle_seconds = 0;                      // of a client that asks nothing; then it is closed. 0: never
-  uint32_t keepalive_seconds = 300;               // until the kernel asks who is silent whether it is there; 0: never
-  uint32_t pipeline_max = 100'000;                // commands of a client whose answers have not left
-  uint32_t multi_max = 1024;                      // commands between MULTI and EXEC
-  uint32_t multi_held_max = 16;                   // transactions begun by WEFT MULTI, at most half of limits.inflight
-  uint32_t multi_held_ms = 5000;                  // until EXEC; then it is dropped
+  TableId table;                     // where the keys are
+  bool debug = false;                // WEFT CUT is allowed
+  std::string password;              // that clients give first; empty: none
+  uint32_t clients_max = 10'000;     // of the node
+  uint32_t handshake_ms = 10'000;    // from connecting until TLS and the password are done
+  uint32_t idle_seconds = 0;         // of a client that asks nothing; then it is closed. 0: never
+  uint32_t keepalive_seconds = 300;  // until the kernel asks who is silent whether it is there; 0: never
+  uint32_t pipeline_max = 100'000;   // commands of a client whose answers have not left
+  uint32_t multi_max = 1024;         // commands between MULTI and EXEC
+  uint32_t multi_held_max = 16;   // transactions begun by WEFT MULTI, at most half of limits.transactions_in_flight_max
+  uint32_t multi_held_ms = 5000;  // until EXEC; then it is dropped
   size_t reply_bytes_max = size_t{64} << 20;      // of one command, or of one EXEC
   size_t output_held_bytes = size_t{1} << 20;     // answers that a client did not read; then it is not served any more
   size_t output_total_bytes = size_t{256} << 20;  // of all clients

@@ -79,7 +79,7 @@ class HostileTest : public FrontTest {
   static constexpr uint64_t kTurnNs = 500'000 * Turns::kCeiling + 2'000'000;
 
   void shape(ClusterSpec& spec) override {
-    spec.options.limits.inflight = 16;
+    spec.options.limits.transactions_in_flight_max = 16;
     spec.tables.back().value_bytes_max = kValueBytes + kValueHeaderBytesMax;
     spec.tables.back().capacity = 3000;
   }

@@ -14,8 +14,8 @@ namespace weft {
 
 namespace {
 
-constexpr int kPatience = 3;       // attempts of several commands together that meet others; then they are halved
-constexpr size_t kRunKeysMin = 8;  // of commands that run together and meet others
+constexpr int kConflictThreshold = 3;  // attempts of several commands together that meet others; then they are halved
+constexpr size_t kRunKeysMin = 8;      // of commands that run together and meet others
 constexpr uint64_t kNoLeaseNs = 1'000'000;  // between attempts: nothing could be told anyway
 constexpr size_t kLongReply = 16 << 10;
 constexpr std::string_view kOutOfMemory = "OOM command not allowed when used memory > 'maxmemory'. ";
@@ -65,10 +65,10 @@ Task<void> Front::run_list(Client& client, const CommandList& list, bool exec) {
     const bool several = together ? !run.line->met_at_its_key(outcome) : run.part().count > 1 && !exec;
     adapt_to(outcome, several);
     uint64_t wait_ns = 0;
-    Policy policy;
-    policy.attempts = several ? kPatience : UINT32_MAX;
+    RetryPolicy policy;
+    policy.attempts = several ? kConflictThreshold : UINT32_MAX;
     const bool late = !outcome.committed() && session_.now_ns() >= answer_by_ns(client);
-    if (!outcome.committed() && !late && session_.again(outcome, policy, run.attempts, began_ns, &wait_ns)) {
+    if (!outcome.committed() && !late && session_.should_retry(outcome, policy, run.attempts, began_ns, &wait_ns)) {
       run.met = outcome;
       if (!engine_->context().has_lease()) wait_ns = std::max(wait_ns, kNoLeaseNs);
       if (must_stand(run, outcome, together)) {
@@ -191,21 +191,21 @@ Task<Code> Front::apply(Txn& txn, std::span<const Part> parts, Attempt* out) {
 
 void Front::start_reads(Txn& txn, const Part& part) {
   for (const WatchedKey& watched : part.client->watched) {
-    if (part.exec) txn.start_get(options_.table, watched.key);
+    if (part.exec) txn.get_async(options_.table, watched.key);
   }
   for (size_t i = part.first; i < part.first + part.count; ++i) {
     const Command& command = part.list->command(i);
     const Arguments arguments = part.list->arguments(i);
     if (command.data == nullptr || (command.reads != nullptr && !command.reads(arguments))) continue;
     const Intent intent = (command.flags & kWrites) != 0 ? Intent::kUpdate : Intent::kRead;
-    for_each_key(command, arguments, [&](std::string_view key) { txn.start_get(options_.table, key, intent); });
+    for_each_key(command, arguments, [&](std::string_view key) { txn.get_async(options_.table, key, intent); });
   }
 }
 
 Code Front::check_watched(Txn& txn, const Part& part, Keyspace& keys) {
   if (!part.exec) return Code::kOk;
   for (const WatchedKey& watched : part.client->watched) {
-    const Value value = txn.value(txn.start_get(options_.table, watched.key));
+    const Value value = txn.value(txn.get_async(options_.table, watched.key));
     if (value.code != Code::kOk) return value.code;
     // A deadline that has passed since makes it another value too.
     const bool same = value.version == watched.version && value.epoch == watched.epoch &&
@@ -344,7 +344,7 @@ std::string Front::failure(const Client& client, const Outcome& outcome) const {
     return no_answer() + ": " + outcome.text() + why;
   }
   if (outcome.kind == OutcomeKind::kAborted) return "ABORTED " + outcome.text();
-  if (outcome.code == Code::kClosed && engine_->context().views.removed()) return std::string(kRemoved);
+  if (outcome.code == Code::kPeerUnreachable && engine_->context().views.removed()) return std::string(kRemoved);
   if (outcome.code == Code::kTableFull || outcome.code == Code::kBinFull) {
     const bool full = outcome.code == Code::kTableFull;
     return std::string(full ? kOutOfMemory : "ERR ") + outcome.text() + ": " +

@@ -78,11 +78,11 @@ Task<Code> note_keys(Front& front, Txn& txn, Arguments names, Noted* out) {
   const TableId table = front.options().table;
   out->expired = false;
   out->keys.clear();
-  for (const std::string_view key : names) txn.start_get(table, key);
+  for (const std::string_view key : names) txn.get_async(table, key);
   co_await txn.wait_all();
   Keyspace keys(&txn, table, front.wall_us(), front.string_bytes_max(), &front.scratch());
   for (const std::string_view key : names) {
-    const Value value = txn.value(txn.start_get(table, key));
+    const Value value = txn.value(txn.get_async(table, key));
     if (value.code != Code::kOk) co_return value.code;
     out->keys.push_back({std::string(key), value.version, value.epoch});
     out->expired |= value.found && !keys.find(key).exists;
@@ -121,7 +121,7 @@ Task<void> watch(Front& front, Client& client, Arguments arguments) {
   Noted noted;
   Outcome outcome;
   const auto body = [&](Txn& txn) { return note_keys(front, txn, fresh, &noted); };
-  Policy policy;
+  RetryPolicy policy;
   policy.attempts = UINT32_MAX;
   const uint64_t until_ns = front.answer_by_ns(client);
   Task<bool> quickly = note_quickly(front, fresh, until_ns, &noted);

@@ -128,8 +128,9 @@ TEST_F(FrontTest, AnOutcomeThatNobodyCanTellIsNotWaitedForForEver) {
   const Fd asks = connect_to(1);
   EXPECT_EQ(ask(asks, "WEFT OUTCOME " + id), "");
   clock_.now += 10'000'000'000;
-  EXPECT_EQ(answer(asks),
-            "-TRYAGAIN the outcome is not known after 10000 ms (limits.outcome_wait_ms): the view is not active\r\n");
+  EXPECT_EQ(
+      answer(asks),
+      "-TRYAGAIN the outcome is not known after 10000 ms (limits.outcome_timeout_ms): the view is not active\r\n");
   nodes_[2]->state().views.publish(next);
   EXPECT_EQ(ask(asks, "WEFT OUTCOME " + id), "+forgotten\r\n");
 }

@@ -39,7 +39,7 @@ class FrontTest : public testing::Test, public HandNodes {
     spec_ = ClusterSpec();
     spec_.options.nodes = kNodes;
     spec_.options.replicas = kNodes;
-    spec_.options.limits.inflight = 8;
+    spec_.options.limits.transactions_in_flight_max = 8;
     spec_.recovers = true;
     wall_.now = kWallNs;
     wall_.step = 0;

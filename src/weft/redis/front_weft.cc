@@ -46,16 +46,19 @@ Task<void> outcome(Front& front, Client& client, Arguments arguments) {
     front.out(client).error("ERR an id is incarnation.worker.sequence, as WEFT MULTI answers it");
     co_return;
   }
-  Task<Fate> asking = front.session().outcome(*id);
-  const Fate fate = co_await asking;
+  Task<TxnStatus> asking = front.session().query_outcome(*id);
+  const TxnStatus fate = co_await asking;
   const TxnWorker& engine = *front.engine();
-  if (fate != Fate::kNotKnownYet) {
-    front.out(client).simple(fate == Fate::kCommitted ? "committed" : fate == Fate::kAborted ? "aborted" : "forgotten");
+  if (fate != TxnStatus::kPending) {
+    front.out(client).simple(fate == TxnStatus::kCommitted ? "committed"
+                             : fate == TxnStatus::kAborted ? "aborted"
+                                                           : "forgotten");
   } else if (engine.context().views.removed()) {
     front.out(client).error("TRYAGAIN this node was removed from the view: ask another node");
   } else {
     front.out(client).error("TRYAGAIN the outcome is not known after " +
-                            std::to_string(engine.context().limits.outcome_wait_ms) + " ms (limits.outcome_wait_ms): " +
+                            std::to_string(engine.context().limits.outcome_timeout_ms) +
+                            " ms (limits.outcome_timeout_ms): " +
                             (engine.active() ? "somebody still has the transaction open" : "the view is not active"));
   }
 }
@@ -73,7 +76,8 @@ Task<void> digest(Front& front, Client& client, Arguments) {
 Task<void> multi(Front& front, Client& client, Arguments) {
   const auto held = std::count_if(front.clients().begin(), front.clients().end(),
                                   [](const Client& other) { return other.held.has_value() || other.begins; });
-  const uint32_t held_max = std::min(front.options().multi_held_max, front.engine()->context().limits.inflight / 2);
+  const uint32_t held_max =
+      std::min(front.options().multi_held_max, front.engine()->context().limits.transactions_in_flight_max / 2);
   if (held >= static_cast<ptrdiff_t>(held_max)) {
     front.out(client).error("ERR too many WEFT MULTI: multi_held_max is " + std::to_string(held_max));
     co_return;

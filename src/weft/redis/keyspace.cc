@@ -13,7 +13,7 @@ Keyspace::Found Keyspace::find(std::string_view key) {
 
 Keyspace::Found Keyspace::find_any(std::string_view key) {
   Found found;
-  const Value value = txn_->value(txn_->start_get(table_, key));
+  const Value value = txn_->value(txn_->get_async(table_, key));
   if (value.code != Code::kOk) {
     note(value.code);
     return found;
@@ -30,7 +30,7 @@ Keyspace::Found Keyspace::find_any(std::string_view key) {
 }
 
 size_t Keyspace::bytes_of(std::string_view key) const {
-  const Value value = txn_->value(txn_->start_get(table_, key));
+  const Value value = txn_->value(txn_->get_async(table_, key));
   return value.found ? parse_value(value.bytes).bytes.size() : 0;
 }
 

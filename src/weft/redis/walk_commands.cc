@@ -23,8 +23,8 @@ constexpr uint32_t kPageKeys = 256;
 constexpr int64_t kScanKeysDefault = 10;
 constexpr int kScanPages = 256;    // of one SCAN
 constexpr size_t kFlushKeys = 32;  // of one transaction
-constexpr int kPositionBits = 64 - kWalkCursorSpare;
-static_assert(kPartitionsMax <= 1 << kWalkCursorSpare);
+constexpr int kPositionBits = 64 - kScanCursorSpare;
+static_assert(kPartitionsMax <= 1 << kScanCursorSpare);
 
 struct Place {
   size_t partition = 0;
@@ -32,9 +32,9 @@ struct Place {
 };
 
 uint64_t cursor_of(const Place& at) {
-  return static_cast<uint64_t>(at.partition) << kPositionBits | at.position >> kWalkCursorSpare;
+  return static_cast<uint64_t>(at.partition) << kPositionBits | at.position >> kScanCursorSpare;
 }
-Place place_of(uint64_t cursor) { return {static_cast<size_t>(cursor >> kPositionBits), cursor << kWalkCursorSpare}; }
+Place place_of(uint64_t cursor) { return {static_cast<size_t>(cursor >> kPositionBits), cursor << kScanCursorSpare}; }
 
 // What came of a page: none if it could not be had, and then the client has been told why.
 enum class Page : uint8_t { kMore, kLast, kNone };
@@ -54,14 +54,14 @@ void refuse_walk(Front& front, Client& client, std::string_view changed = {}) {
 }
 
 // One page from there; `at` is behind it then.
-Task<Page> next_page(Front& front, Client& client, Place* at, uint32_t keys, std::vector<WalkItem>* items,
+Task<Page> next_page(Front& front, Client& client, Place* at, uint32_t keys, std::vector<KeyItem>* items,
                      std::string_view changed = {}) {
   const size_t partitions = front.engine()->view().partitions.size();
   items->clear();
   if (at->partition >= partitions) co_return Page::kLast;
-  Task<std::shared_ptr<WalkPage>> walk = front.session().walk(
+  Task<std::shared_ptr<KeyPage>> walk = front.session().scan_keys(
       front.options().table, PartitionId(static_cast<uint16_t>(at->partition)), at->position, keys);
-  const std::shared_ptr<WalkPage> page = co_await walk;
+  const std::shared_ptr<KeyPage> page = co_await walk;
   if (!page->done) {
     refuse_walk(front, client, changed);
     co_return Page::kNone;
@@ -73,8 +73,8 @@ Task<Page> next_page(Front& front, Client& client, Place* at, uint32_t keys, std
 }
 
 // What is just being written has no head: it is alive, and of any type.
-bool alive(const WalkItem& item, int64_t now_ms) {
-  const StoredValue value = parse_value(item.head);
+bool alive(const KeyItem& item, int64_t now_ms) {
+  const StoredValue value = parse_value(item.value_prefix);
   return value.deadline_ms == kNoDeadline || value.deadline_ms > now_ms;
 }
 
@@ -85,12 +85,12 @@ bool pattern_fits(std::string_view pattern, RespWriter reply) {
 }
 
 // Those that are alive and match. A pattern may be much work for every key.
-Task<void> keep_matching(Front& front, Client& client, const std::string& pattern, std::vector<WalkItem>* items) {
+Task<void> keep_matching(Front& front, Client& client, const std::string& pattern, std::vector<KeyItem>* items) {
   const int64_t now_ms = front.wall_us() / 1000;
   size_t kept = 0;
   for (size_t i = 0; i < items->size(); ++i) {
     uint64_t ns = kCommandNs / 4;
-    WalkItem& item = (*items)[i];
+    KeyItem& item = (*items)[i];
     if (alive(item, now_ms) && glob_matches(pattern, item.key, &ns)) {
       if (kept != i) (*items)[kept] = std::move(item);
       ++kept;
@@ -145,19 +145,20 @@ Task<void> scan(Front& front, Client& client, Arguments arguments) {
   if (!pattern_fits(options.pattern, front.out(client))) co_return;
   Place at = place_of(cursor);
   const auto wanted = static_cast<uint32_t>(std::min<int64_t>(options.count, kPageKeys));
-  std::vector<WalkItem> items;
+  std::vector<KeyItem> items;
   Page page = Page::kMore;
   // Pages of a table that is mostly empty may have nothing in them.
   for (int pages = 0; pages < kScanPages && page == Page::kMore && items.size() < wanted; ++pages) {
-    std::vector<WalkItem> some;
+    std::vector<KeyItem> some;
     Task<Page> work = next_page(front, client, &at, wanted, &some);
     page = co_await work;
     if (page == Page::kNone) co_return;
     items.insert(items.end(), some.begin(), some.end());
     if (page == Page::kMore) co_await front.session().sleep_ns(1);
   }
-  std::erase_if(items, [&](const WalkItem& item) {
-    return !options.type.empty() && !item.head.empty() && type_name(parse_value(item.head).type) != options.type;
+  std::erase_if(items, [&](const KeyItem& item) {
+    return !options.type.empty() && !item.value_prefix.empty() &&
+           type_name(parse_value(item.value_prefix).type) != options.type;
   });
   Task<void> matching = keep_matching(front, client, options.pattern, &items);
   co_await matching;
@@ -165,7 +166,7 @@ Task<void> scan(Front& front, Client& client, Arguments arguments) {
   reply.array(2);
   reply.bulk(std::to_string(page == Page::kMore ? cursor_of(at) : 0));
   reply.array(items.size());
-  for (const WalkItem& item : items) reply.bulk(item.key);
+  for (const KeyItem& item : items) reply.bulk(item.key);
 }
 
 Task<void> keys(Front& front, Client& client, Arguments arguments) {
@@ -175,7 +176,7 @@ Task<void> keys(Front& front, Client& client, Arguments arguments) {
   RespWriter found(&client.reply, front.options().reply_bytes_max);
   size_t count = 0;
   Place at;
-  std::vector<WalkItem> items;
+  std::vector<KeyItem> items;
   for (Page page = Page::kMore; page == Page::kMore && !client.dead;) {
     Task<Page> work = next_page(front, client, &at, kPageKeys, &items);
     page = co_await work;
@@ -185,7 +186,7 @@ Task<void> keys(Front& front, Client& client, Arguments arguments) {
     }
     Task<void> matching = keep_matching(front, client, pattern, &items);
     co_await matching;
-    for (const WalkItem& item : items) found.bulk(item.key);
+    for (const KeyItem& item : items) found.bulk(item.key);
     count += items.size();
     if (found.over()) {
       front.drop_reply(client);
@@ -201,9 +202,9 @@ Task<void> keys(Front& front, Client& client, Arguments arguments) {
 
 // Nothing: the client has been told why.
 Task<std::optional<uint64_t>> count_keys(Front& front, Client& client, size_t partition) {
-  Task<std::shared_ptr<WalkPage>> walk =
-      front.session().walk(front.options().table, PartitionId(static_cast<uint16_t>(partition)), 0, 0);
-  const std::shared_ptr<WalkPage> page = co_await walk;
+  Task<std::shared_ptr<KeyPage>> walk =
+      front.session().scan_keys(front.options().table, PartitionId(static_cast<uint16_t>(partition)), 0, 0);
+  const std::shared_ptr<KeyPage> page = co_await walk;
   if (!page->done) refuse_walk(front, client);
   co_return page->done ? std::optional(page->records) : std::nullopt;
 }
@@ -238,15 +239,15 @@ Task<void> randomkey(Front& front, Client& client, Arguments) {
     uint64_t chosen = front.engine()->random().below(all);
     Place at;
     while (chosen >= counts[at.partition]) chosen -= counts[at.partition++];
-    at.position = front.engine()->random().below(UINT64_MAX) >> kWalkCursorSpare << kWalkCursorSpare;
+    at.position = front.engine()->random().below(UINT64_MAX) >> kScanCursorSpare << kScanCursorSpare;
     // From there round to there again, over all partitions.
     for (size_t pages = 0, wrapped = 0; wrapped < partitions + 1 && pages < UINT32_MAX; ++pages) {
-      std::vector<WalkItem> items;
+      std::vector<KeyItem> items;
       Task<Page> work = next_page(front, client, &at, 1, &items);
       const Page page = co_await work;
       if (page == Page::kNone) co_return;
       const int64_t now_ms = front.wall_us() / 1000;
-      std::erase_if(items, [&](const WalkItem& item) { return !alive(item, now_ms); });
+      std::erase_if(items, [&](const KeyItem& item) { return !alive(item, now_ms); });
       if (!items.empty()) {
         front.out(client).bulk(items[front.engine()->random().below(items.size())].key);
         co_return;
@@ -259,11 +260,11 @@ Task<void> randomkey(Front& front, Client& client, Arguments) {
   front.out(client).null();
 }
 
-Task<Code> erase_some(Txn& txn, TableId table, std::span<const WalkItem> items) {
-  for (const WalkItem& item : items) txn.start_get(table, item.key, Intent::kUpdate);
+Task<Code> erase_some(Txn& txn, TableId table, std::span<const KeyItem> items) {
+  for (const KeyItem& item : items) txn.get_async(table, item.key, Intent::kUpdate);
   co_await txn.wait_all();
-  for (const WalkItem& item : items) {
-    const Value value = txn.value(txn.start_get(table, item.key, Intent::kUpdate));
+  for (const KeyItem& item : items) {
+    const Value value = txn.value(txn.get_async(table, item.key, Intent::kUpdate));
     if (value.code != Code::kOk) co_return value.code;
     if (!value.found) continue;
     if (const Code code = txn.erase(table, item.key); code != Code::kOk) co_return code;
@@ -278,7 +279,7 @@ Task<void> flush(Front& front, Client& client, Arguments arguments) {
     co_return;
   }
   Place at;
-  std::vector<WalkItem> items;
+  std::vector<KeyItem> items;
   size_t together = std::min<size_t>(kFlushKeys, front.engine()->context().limits.txn_keys_max);
   bool some_gone = false;
   for (Page page = Page::kMore; page == Page::kMore;) {
@@ -286,9 +287,9 @@ Task<void> flush(Front& front, Client& client, Arguments arguments) {
     page = co_await work;
     if (page == Page::kNone) co_return;
     for (size_t i = 0; i < items.size();) {
-      const std::span<const WalkItem> some = std::span(items).subspan(i, std::min(together, items.size() - i));
+      const std::span<const KeyItem> some = std::span(items).subspan(i, std::min(together, items.size() - i));
       const auto body = [&](Txn& txn) { return erase_some(txn, front.options().table, some); };
-      Policy policy;
+      RetryPolicy policy;
       policy.attempts = UINT32_MAX;
       Task<Outcome> running = front.session().run(policy, body);
       const Outcome outcome = co_await running;

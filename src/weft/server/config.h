@@ -102,7 +102,7 @@ struct NodeConfig {
   std::string cluster;  // its id: both ends of a connection must agree
   NodeId node;
   Options options;
-  int founders = 0;  // nodes that the first view waits for: those with the lowest ids. Not given: all
+  int initial_members = 0;  // nodes that the first view waits for: those with the lowest ids. Not given: all
   uint32_t lease_ms = kLeaseMs;
   FabricConfig fabric;
   MembershipConfig membership;
@@ -138,7 +138,7 @@ LoadedConfig parse_config(std::string_view text, const std::string& path);
 std::vector<std::string> change_config(NodeConfig& config, std::string_view text, const std::string& path);
 std::vector<std::string> change_config_by_file(NodeConfig& config, const std::string& path);
 // The same for one key as a person types it: `cluster.lease_ms=500`, `client.password=secret`,
-// `limits.fill_bytes=64KiB`.
+// `limits.transfer_chunk_bytes=64KiB`.
 std::vector<std::string> set_key(NodeConfig& config, const std::string& assignment);
 
 // With every key that its kinds of fabric and membership have. Reading it again gives the same configuration, from

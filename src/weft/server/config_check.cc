@@ -62,18 +62,18 @@ void ConfigChecker::cluster() {
   required("node.id", find_key("node.id")->expected());
 
   Options& o = c_.options;
-  if (!given("cluster.founders") || !sound("cluster.founders")) c_.founders = o.nodes;
-  if (!given("cluster.replicas")) o.replicas = std::min({o.replicas, o.nodes, c_.founders});
+  if (!given("cluster.initial_members") || !sound("cluster.initial_members")) c_.initial_members = o.nodes;
+  if (!given("cluster.replicas")) o.replicas = std::min({o.replicas, o.nodes, c_.initial_members});
   if (o.replicas > o.nodes && sound("cluster.nodes")) {
     fault("cluster.replicas",
           " is " + std::to_string(o.replicas) + ", expected at most " + std::to_string(o.nodes) + " (cluster.nodes)");
   }
-  if (c_.founders > o.nodes && sound("cluster.nodes")) {
-    fault("cluster.founders",
-          " is " + std::to_string(c_.founders) + ", expected at most " + std::to_string(o.nodes) + " (cluster.nodes)");
-  } else if (c_.founders < o.replicas && given("cluster.founders") && sound("cluster.replicas")) {
-    fault("cluster.founders", " is " + std::to_string(c_.founders) + ", expected at least " +
-                                  std::to_string(o.replicas) + " (cluster.replicas)");
+  if (c_.initial_members > o.nodes && sound("cluster.nodes")) {
+    fault("cluster.initial_members", " is " + std::to_string(c_.initial_members) + ", expected at most " +
+                                         std::to_string(o.nodes) + " (cluster.nodes)");
+  } else if (c_.initial_members < o.replicas && given("cluster.initial_members") && sound("cluster.replicas")) {
+    fault("cluster.initial_members", " is " + std::to_string(c_.initial_members) + ", expected at least " +
+                                         std::to_string(o.replicas) + " (cluster.replicas)");
   }
   if (given("node.id") && sound("node.id") && sound("cluster.nodes") && c_.node.value >= o.nodes) {
     fault("node.id",
@@ -89,7 +89,8 @@ void ConfigChecker::fabric() {
   if (!sound("fabric.kind")) return;
   const bool shm = c_.fabric.kind == FabricKind::kShm;
   only_for("fabric.advertise", !shm, kOnlyNotShm);
-  for (const std::string_view key : {"fabric.device", "fabric.device_port", "fabric.gid_index", "fabric.locks"}) {
+  for (const std::string_view key :
+       {"fabric.device", "fabric.device_port", "fabric.gid_index", "fabric.remote_lock_mode"}) {
     only_for(key, c_.fabric.kind == FabricKind::kVerbs, kVerbsOnly);
   }
   HostPort listen, advertise;

@@ -28,18 +28,18 @@ const std::string kTcp = "[fabric]\nlisten = \"h:1\"\n";
 const std::string kSupervised = "[membership]\nsocket = \"@s\"\n";
 
 TEST(ConfigErrors, Types) {
-  EXPECT_EQ(errors_with("[limits]\ninflight = \"many\""),
-            Texts{"n.toml:12:12: limits.inflight is \"many\", expected an integer, 1 to 200"});
-  EXPECT_EQ(errors_with("[limits]\ninflight = 1.5"),
-            Texts{"n.toml:12:12: limits.inflight is the float 1.5, expected an integer, 1 to 200"});
-  EXPECT_EQ(errors_with("[limits]\ninflight = [1]"),
-            Texts{"n.toml:12:12: limits.inflight is an array, expected an integer, 1 to 200"});
-  EXPECT_EQ(errors_with("[limits]\ninflight = true"),
-            Texts{"n.toml:12:12: limits.inflight is true, expected an integer, 1 to 200"});
-  EXPECT_EQ(errors_with("[limits]\ninflight = 2024-01-02"),
-            Texts{"n.toml:12:12: limits.inflight is a date or time, expected an integer, 1 to 200"});
-  EXPECT_EQ(errors_with("[limits.inflight]"),
-            Texts{"n.toml:11:1: limits.inflight is a table, expected an integer, 1 to 200"});
+  EXPECT_EQ(errors_with("[limits]\ntransactions_in_flight_max = \"many\""),
+            Texts{"n.toml:12:30: limits.transactions_in_flight_max is \"many\", expected an integer, 1 to 200"});
+  EXPECT_EQ(errors_with("[limits]\ntransactions_in_flight_max = 1.5"),
+            Texts{"n.toml:12:30: limits.transactions_in_flight_max is the float 1.5, expected an integer, 1 to 200"});
+  EXPECT_EQ(errors_with("[limits]\ntransactions_in_flight_max = [1]"),
+            Texts{"n.toml:12:30: limits.transactions_in_flight_max is an array, expected an integer, 1 to 200"});
+  EXPECT_EQ(errors_with("[limits]\ntransactions_in_flight_max = true"),
+            Texts{"n.toml:12:30: limits.transactions_in_flight_max is true, expected an integer, 1 to 200"});
+  EXPECT_EQ(errors_with("[limits]\ntransactions_in_flight_max = 2024-01-02"),
+            Texts{"n.toml:12:30: limits.transactions_in_flight_max is a date or time, expected an integer, 1 to 200"});
+  EXPECT_EQ(errors_with("[limits.transactions_in_flight_max]"),
+            Texts{"n.toml:11:1: limits.transactions_in_flight_max is a table, expected an integer, 1 to 200"});
   EXPECT_EQ(errors_with("[store]\nvalue_bytes_max = \"64KB\""),
             Texts{"n.toml:12:19: store.value_bytes_max is \"64KB\", expected a size, 1 to 1048567 (an integer, or a "
                   "string with KiB, MiB, GiB or TiB)"});
@@ -87,15 +87,29 @@ TEST(ConfigErrors, Names) {
   EXPECT_EQ(name(long_name), Texts{"n.toml:1:16: cluster.name is \"" + long_name + "\" (it has 65 bytes" + expected});
 }
 
+// Whoever has a file of an earlier version is told what to write.
+TEST(ConfigErrors, AnOldKeyNamesTheNewOne) {
+  EXPECT_EQ(errors_with("[limits]\ninflight = 3"),
+            Texts{"n.toml:12:1: limits.inflight is not a key: it is called limits.transactions_in_flight_max now"});
+  for (const char* old :
+       {"cluster.founders", "fabric.locks", "limits.inflight", "limits.fill_bytes", "limits.outcome_wait_ms"}) {
+    EXPECT_EQ(find_key(old), nullptr) << old;
+    EXPECT_NE(find_key(std::string(renamed_key(old))), nullptr) << old;
+  }
+  EXPECT_EQ(renamed_key("limits.mailbox"), "");
+}
+
 TEST(ConfigErrors, UnknownKeysAndTables) {
-  EXPECT_EQ(errors_with("[limits]\nin_flight = 3"),
-            Texts{"n.toml:12:1: limits.in_flight is not a key; did you mean limits.inflight?"});
+  EXPECT_EQ(
+      errors_with("[limits]\ntransactions_in_flight = 3"),
+      Texts{
+          "n.toml:12:1: limits.transactions_in_flight is not a key; did you mean limits.transactions_in_flight_max?"});
   EXPECT_EQ(errors_with("[limits]\nlease_ms = 3"),
             Texts{"n.toml:12:1: limits.lease_ms is not a key; did you mean cluster.lease_ms?"});
   EXPECT_EQ(errors_with("[store]\ncompression = \"zstd\""),
             Texts{"n.toml:12:1: store.compression is not a key; [store] has memory_bytes_max, capacity, "
                   "value_bytes_max"});
-  EXPECT_EQ(errors_with("[limit]\ninflight = 3"),
+  EXPECT_EQ(errors_with("[limit]\ntransactions_in_flight_max = 3"),
             Texts{"n.toml:11:1: [limit] is not a table of this file; did you mean [limits]?"});
   EXPECT_EQ(errors_with("[telemetry]\nx = 3"),
             Texts{"n.toml:11:1: [telemetry] is not a table of this file; there are [cluster], [node], [fabric], "
@@ -131,10 +145,10 @@ TEST(ConfigErrors, AnEmptyFileMissesWhatIsRequired) {
 }
 
 TEST(ConfigErrors, SyntaxComesFromTheParser) {
-  const Texts twice = errors_with("[limits]\ninflight = 3\ninflight = 4");
+  const Texts twice = errors_with("[limits]\ntransactions_in_flight_max = 3\ntransactions_in_flight_max = 4");
   ASSERT_EQ(twice.size(), 1U);
   EXPECT_TRUE(twice[0].starts_with("n.toml:13:")) << twice[0];
-  EXPECT_NE(twice[0].find("inflight"), std::string::npos) << twice[0];
+  EXPECT_NE(twice[0].find("transactio"), std::string::npos) << twice[0];
   for (const char* text : {"[limits", "x = ", "x = \"open", "x 3", "[a]\n[a]", "x = 1__0", "= 3", "x = {a = 1"}) {
     const Texts errors = errors_with(text);
     ASSERT_EQ(errors.size(), 1U) << text;
@@ -168,14 +182,14 @@ TEST(ConfigErrors, CountsThatDoNotFitEachOther) {
     return errors_of("cluster = {name = \"a\", " + cluster + "}\nnode.id = " + std::to_string(id) + "\n" + kTcp +
                      kSupervised);
   };
-  EXPECT_EQ(founded("nodes = 5, founders = 3", 4), Texts{});
-  EXPECT_EQ(founded("nodes = 5, founders = 1", 0), Texts{}) << "one replica, then";
-  EXPECT_EQ(founded("nodes = 5, founders = 6", 0),
-            Texts{"n.toml:1:46: cluster.founders is 6, expected at most 5 (cluster.nodes)"});
-  EXPECT_EQ(founded("nodes = 5, founders = 2, replicas = 3", 0),
-            Texts{"n.toml:1:46: cluster.founders is 2, expected at least 3 (cluster.replicas)"});
-  EXPECT_EQ(founded("nodes = 5, founders = 0", 0),
-            Texts{"n.toml:1:46: cluster.founders is 0, expected an integer, 1 to 63"});
+  EXPECT_EQ(founded("nodes = 5, initial_members = 3", 4), Texts{});
+  EXPECT_EQ(founded("nodes = 5, initial_members = 1", 0), Texts{}) << "one replica, then";
+  EXPECT_EQ(founded("nodes = 5, initial_members = 6", 0),
+            Texts{"n.toml:1:53: cluster.initial_members is 6, expected at most 5 (cluster.nodes)"});
+  EXPECT_EQ(founded("nodes = 5, initial_members = 2, replicas = 3", 0),
+            Texts{"n.toml:1:53: cluster.initial_members is 2, expected at least 3 (cluster.replicas)"});
+  EXPECT_EQ(founded("nodes = 5, initial_members = 0", 0),
+            Texts{"n.toml:1:53: cluster.initial_members is 0, expected an integer, 1 to 63"});
   EXPECT_EQ(founded("nodes = 5", 5), Texts{"n.toml:2:11: node.id is 5, expected below 5 (cluster.nodes)"});
   EXPECT_EQ(errors_of("cluster.name = \"a\"\nnode = {id = 0, threads = 2}\n" + kTcp + kSupervised),
             Texts{"n.toml:2:27: node.threads is 2, expected at most 1 (cluster.workers)"});
@@ -184,7 +198,7 @@ TEST(ConfigErrors, CountsThatDoNotFitEachOther) {
 }
 
 TEST(ConfigErrors, WhatTheEngineRefuses) {
-  EXPECT_EQ(errors_with("[limits]\ninflight = 1\ncredit_bytes = 4096"),
+  EXPECT_EQ(errors_with("[limits]\ntransactions_in_flight_max = 1\ncredit_bytes = 4096"),
             Texts{"n.toml:13:16: store: one value needs 68096 bytes of credit, limits.credit_bytes is 4096"});
   const Texts small = errors_with("[store]\nmemory_bytes_max = \"1MiB\"");
   ASSERT_EQ(small.size(), 1U);
@@ -263,8 +277,10 @@ TEST(ConfigErrors, TheDevice) {
   const auto verbs = [](const std::string& keys) {
     return errors_between(kSupervised + "[fabric]\nkind = \"verbs\"\nlisten = \"a:1\"\n" + keys);
   };
-  EXPECT_EQ(verbs("device = \"mlx5_0\"\ndevice_port = 2\ngid_index = 3\nlocks = \"loopback\"\nadvertise = \"b:2\""),
-            Texts{});
+  EXPECT_EQ(
+      verbs(
+          "device = \"mlx5_0\"\ndevice_port = 2\ngid_index = 3\nremote_lock_mode = \"loopback\"\nadvertise = \"b:2\""),
+      Texts{});
   EXPECT_EQ(verbs("device_port = 0"), Texts{"n.toml:10:15: fabric.device_port is 0, expected an integer, 1 to 255"});
   EXPECT_EQ(verbs("gid_index = 256"), Texts{"n.toml:10:13: fabric.gid_index is 256, expected an integer, 0 to 255"});
   EXPECT_EQ(errors_between(kSupervised + kTcp + "device = \"mlx5_0\"\ngid_index = 3"),

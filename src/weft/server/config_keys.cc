@@ -63,11 +63,11 @@ std::vector<ConfigKey> make_keys() {
             "required");
   keys.integer("nodes", WEFT_FIELD(options.nodes), 1, kNodesMax,
                "the most nodes that there may be, with the ids 0 to `nodes` - 1; everything is dimensioned for them");
-  keys.integer("founders", WEFT_FIELD(founders), 1, kNodesMax,
-               "nodes of the first view: those with the ids 0 to `founders` - 1; the others join when they come",
+  keys.integer("initial_members", WEFT_FIELD(initial_members), 1, kNodesMax,
+               "nodes of the first view: those with the ids 0 to `initial_members` - 1; the others join when they come",
                "`nodes`");
   keys.integer("replicas", WEFT_FIELD(options.replicas), 1, kReplicasMax,
-               "copies of every record, at most one per node", "3, or `founders` if that is less");
+               "copies of every record, at most one per node", "3, or `initial_members` if that is less");
   keys.integer("workers", WEFT_FIELD(options.workers), 1, kWorkersMax,
                "event loops of each node; the same for all nodes");
   keys.integer("partitions", WEFT_FIELD(options.partitions), 0, 4096,
@@ -82,7 +82,7 @@ std::vector<ConfigKey> make_keys() {
 
   keys.table = "node";
   keys.integer("id", WEFT_FIELD(node), 0, kNodesMax - 1,
-               "which node this is, below `cluster.nodes`; one below `cluster.founders` is of the first view",
+               "which node this is, below `cluster.nodes`; one below `cluster.initial_members` is of the first view",
                "required");
   keys.integer("threads", WEFT_FIELD(options.threads), 0, kWorkersMax,
                "threads that run the workers, at most one each; 0: one per worker, at most the cores");
@@ -102,7 +102,7 @@ std::vector<ConfigKey> make_keys() {
   keys.integer("device_port", WEFT_FIELD(fabric.device.port), 1, 255, "verbs only: the device's port");
   keys.integer("gid_index", WEFT_FIELD(fabric.device.gid_index), 0, 255, "verbs only: which of the port's GIDs",
                "the first of RoCE v2 with an IPv4 address, else the first");
-  keys.choice("locks", WEFT_FIELD(options.locks), {"messages", "loopback"},
+  keys.choice("remote_lock_mode", WEFT_FIELD(options.remote_lock_mode), {"messages", "loopback"},
               "verbs only: how protocols that lock by verbs do it if the device's atomics do not go with the "
               "processor's; the same for all nodes");
 
@@ -212,7 +212,8 @@ std::vector<ConfigKey> make_keys() {
             "\"64KiB\", or `limits.value_bytes_max` if that is less");
 
   keys.table = "limits";
-  keys.integer("inflight", WEFT_FIELD(options.limits.inflight), 1, 200, "transactions that a worker runs at a time");
+  keys.integer("transactions_in_flight_max", WEFT_FIELD(options.limits.transactions_in_flight_max), 1, 200,
+               "transactions that a worker runs at a time");
   keys.size("key_bytes_max", WEFT_FIELD(options.limits.key_bytes_max), 8, kKeyBytesMax, "the longest key");
   keys.size("value_bytes_max", WEFT_FIELD(options.limits.value_bytes_max), 1, kTableValueBytesMax,
             "the longest value of any table");
@@ -222,13 +223,13 @@ std::vector<ConfigKey> make_keys() {
             "keys and values that one transaction holds");
   keys.size("credit_bytes", WEFT_FIELD(options.limits.credit_bytes), 4 * kKiB, 64 * kMiB,
             "messages and answers under way, per worker and peer");
-  keys.size("fill_bytes", WEFT_FIELD(options.limits.fill_bytes), 256, kMiB,
+  keys.size("transfer_chunk_bytes", WEFT_FIELD(options.limits.transfer_chunk_bytes), 256, kMiB,
             "copies that a primary sends in one piece to a replica that fills");
   keys.integer("mailbox", WEFT_FIELD(options.limits.mailbox), 1, kMiB,
                "calls from other threads that wait for a worker");
   keys.size("outcome_bytes", WEFT_FIELD(options.limits.outcome_bytes), 64 * kKiB, 1024 * kMiB,
             "outcomes of decided transactions that a worker keeps for a minute, four a byte");
-  keys.integer("outcome_wait_ms", WEFT_FIELD(options.limits.outcome_wait_ms), 1, 600'000,
+  keys.integer("outcome_timeout_ms", WEFT_FIELD(options.limits.outcome_timeout_ms), 1, 600'000,
                "how long `WEFT OUTCOME` waits before it says that the outcome is not known yet");
   keys.integer("answer_ms", WEFT_FIELD(options.limits.answer_ms), 1, 600'000,
                "how long a command waits for the other nodes before it ends with an error; at least twice "
@@ -361,6 +362,21 @@ std::string shown(std::string_view text) {
   size_t end = kShown;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;  // not inside a character
   return toml_string(text.substr(0, end)) + "... (" + std::to_string(text.size()) + " bytes)";
+}
+
+std::string_view renamed_key(std::string_view full_name) {
+  struct Renamed {
+    std::string_view was, is;
+  };
+  static constexpr Renamed kRenamed[] = {
+      {"cluster.founders", "cluster.initial_members"},          {"fabric.locks", "fabric.remote_lock_mode"},
+      {"limits.inflight", "limits.transactions_in_flight_max"}, {"limits.fill_bytes", "limits.transfer_chunk_bytes"},
+      {"limits.outcome_wait_ms", "limits.outcome_timeout_ms"},
+  };
+  for (const Renamed& key : kRenamed) {
+    if (key.was == full_name) return key.is;
+  }
+  return {};
 }
 
 }  // namespace weft

@@ -25,7 +25,7 @@ enum class KeyType : uint8_t {
 template <class T>
 using Field = T& (*)(NodeConfig&);
 using AnyField = std::variant<Field<int>, Field<uint32_t>, Field<uint64_t>, Field<NodeId>, Field<bool>,
-                              Field<std::string>, Field<FabricKind>, Field<MembershipKind>, Field<LocksBy>>;
+                              Field<std::string>, Field<FabricKind>, Field<MembershipKind>, Field<RemoteLockMode>>;
 
 struct ConfigKey {
   std::string_view table;  // "fabric.tls"
@@ -60,5 +60,8 @@ bool parse_size(std::string_view text, uint64_t& bytes);
 std::string toml_string(std::string_view text);
 // The same for an error: not longer than a line.
 std::string shown(std::string_view text);
+
+// What a key of an earlier version, `table.name`, is called now; empty if there was none of that name.
+std::string_view renamed_key(std::string_view full_name);
 
 }  // namespace weft

@@ -182,8 +182,11 @@ class Reader {
     const bool is_table = node.is_table();
     const std::string full = printable(table.empty() ? key.str() : table + "." + std::string(key.str()));
     std::string text = is_table ? "[" + full + "] is not a table of this file" : full + " is not a key";
+    const std::string_view renamed = renamed_key(full);
     const std::string near = is_table ? nearest_table(full) : nearest_key(table, key.str());
-    if (!near.empty()) {
+    if (!renamed.empty()) {
+      text += ": it is called " + std::string(renamed) + " now";
+    } else if (!near.empty()) {
       text += "; did you mean " + (is_table ? "[" + near + "]" : near) + "?";
     } else if (!is_table && !table.empty()) {
       text += "; [" + table + "] has " + names_in(table);

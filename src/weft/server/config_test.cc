@@ -28,7 +28,7 @@ TEST(Config, TheSmallestFileHasDefaultsForTheRest) {
   EXPECT_EQ(c.lease_ms, kSupervisedLeaseMs);
   const Options defaults;
   EXPECT_EQ(c.options.nodes, defaults.nodes);
-  EXPECT_EQ(c.founders, defaults.nodes);
+  EXPECT_EQ(c.initial_members, defaults.nodes);
   EXPECT_EQ(c.options.replicas, defaults.replicas);
   EXPECT_EQ(c.options.workers, defaults.workers);
   EXPECT_EQ(c.options.protocol, defaults.protocol);
@@ -89,13 +89,13 @@ TEST(Config, Sizes) {
 
 TEST(Config, OneKeyAsAPersonTypesIt) {
   NodeConfig config = sound(std::string(kMinimalConfig));
-  for (const char* set : {"cluster.lease_ms=700", "client.password=a \"b\"", "limits.fill_bytes=128KiB",
+  for (const char* set : {"cluster.lease_ms=700", "client.password=a \"b\"", "limits.transfer_chunk_bytes=128KiB",
                           "store.memory_bytes_max=4194304", "node.pin_threads=true", "cluster.protocol=dnl1"}) {
     EXPECT_EQ(set_key(config, set), std::vector<std::string>()) << set;
   }
   EXPECT_EQ(config.lease_ms, 700U);
   EXPECT_EQ(config.client.password, "a \"b\"");
-  EXPECT_EQ(config.options.limits.fill_bytes, 128U << 10);
+  EXPECT_EQ(config.options.limits.transfer_chunk_bytes, 128U << 10);
   EXPECT_EQ(config.store.memory_bytes_max, 4U << 20);
   EXPECT_TRUE(config.options.pin_threads);
   EXPECT_EQ(config.options.protocol, "dnl1");
@@ -166,7 +166,7 @@ TEST(Config, RangesAreThoseOfTheEngine) {
   for (const ConfigKey& key : config_keys()) {
     const bool engine = key.table == "cluster" || key.table == "limits" || key.name == "threads";
     const bool number = key.type == KeyType::kInteger || key.type == KeyType::kSize;
-    if (!engine || !number || key.name == "hash_seed" || key.name == "lease_ms" || key.name == "founders") {
+    if (!engine || !number || key.name == "hash_seed" || key.name == "lease_ms" || key.name == "initial_members") {
       continue;
     }
     const auto fits = [&](int64_t value) {
@@ -237,8 +237,8 @@ NodeConfig drawn(Random& random) {
         key.field);
   }
   Options& o = c.options;
-  c.founders = std::min(c.founders, o.nodes);
-  o.replicas = std::min(o.replicas, c.founders);
+  c.initial_members = std::min(c.initial_members, o.nodes);
+  o.replicas = std::min(o.replicas, c.initial_members);
   c.node = NodeId(static_cast<uint8_t>(c.node.value % o.nodes));
   o.threads = std::min(o.threads, o.workers);
   o.limits.credit_bytes = std::max<uint32_t>(o.limits.credit_bytes, (1 << 20) + (16 << 10));
@@ -278,7 +278,7 @@ TEST(Config, WhatIsWrittenIsReadAgain) {
 
 TEST(Config, EveryKeyIsWritten) {
   NodeConfig one, other;
-  one.founders = 3;
+  one.initial_members = 3;
   one.http.listen = "127.0.0.1:8379";
   one.membership.kind = MembershipKind::kZooKeeper;
   one.membership.auth = "user:password";

@@ -15,14 +15,14 @@ bool applies(const ConfigKey& key, const NodeConfig& config) {
   if (key.table == "fabric.tls") return !shm && config.fabric.has_tls();
   if (key.table == "fabric" && key.name == "advertise") return !shm;
   if (key.table == "fabric" && key.name == "gid_index" && config.fabric.device.gid_index < 0) return false;
-  if (key.table == "fabric" && (key.name.starts_with("device") || key.name == "gid_index" || key.name == "locks")) {
+  if (key.table == "fabric" && (key.name.starts_with("device") || key.name == "gid_index" || key.name == "remote_lock_mode")) {
     return config.fabric.kind == FabricKind::kVerbs;
   }
   if (key.name == "password_file" && value_text(key, config) == toml_string("")) return false;
   if (key.table.starts_with("http") && config.http.listen.empty()) return false;
   if (key.table == "http.tls") return config.http.has_tls() && (key.name != "ca" || !config.http.tls.ca.empty());
   if (key.table == "client.tls") return config.client.has_tls() && (key.name != "ca" || !config.client.tls.ca.empty());
-  if (key.table == "cluster" && key.name == "founders") return config.founders != 0;
+  if (key.table == "cluster" && key.name == "initial_members") return config.initial_members != 0;
   if (key.table != "membership" || key.name == "kind") return true;
   return (key.name == "socket") != zookeeper;
 }

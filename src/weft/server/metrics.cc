@@ -82,12 +82,12 @@ void add_cluster(Exposition& out, const Figures& f) {
       1);
   out.gauge("weft_epoch", f.view->epoch.value, "The epoch of the newest view that this node knows.");
   out.gauge("weft_members", f.view->members.size(), "Members of that view.");
-  out.gauge("weft_whole", f.whole ? 1 : 0,
+  out.gauge("weft_fully_replicated", f.whole ? 1 : 0,
             "1 if every partition has all its replicas, none moves, and all members answer.");
   out.family("weft_cut_off_seconds", "gauge",
              "How long this node has had no lease: what is asked of it waits, up to limits.answer_ms; 0: it has one.");
   out.sample({}, number(static_cast<double>(f.cut_off_ns) / 1e9));
-  out.gauge("weft_stopped", f.stopped.empty() ? 0 : 1,
+  out.gauge("weft_unavailable", f.stopped.empty() ? 0 : 1,
             "1 if the cluster waits for a lost node that has the last replica of a partition.");
   const Figures::Roles roles = f.roles();
   out.family("weft_partitions", "gauge", "Partitions of this node, by what it is to them.");
@@ -122,7 +122,8 @@ void add_transactions(Exposition& out, const Figures& f) {
   out.sample({}, number(static_cast<double>(f.latency_ns.sum()) / 1e9), "_sum");
   out.sample({}, count, "_count");
   out.gauge("weft_transactions_in_flight", f.workers.in_flight, "Transactions that applications hold at this moment.");
-  out.gauge("weft_transactions_in_flight_max", f.in_flight_max, "At most so many: limits.inflight of each worker.");
+  out.gauge("weft_transactions_in_flight_max", f.in_flight_max,
+            "At most so many: limits.transactions_in_flight_max of each worker.");
   out.family("weft_phase_round_trips_total", "counter",
              "Round trips that a commit or its client waited for, by phase.");
   for (size_t p = 1; p < kPhaseNames.size(); ++p) out.sample({{"phase", kPhaseNames[p]}}, c.phase_round_trips[p]);
@@ -136,7 +137,8 @@ void add_transactions(Exposition& out, const Figures& f) {
   for (size_t p = 0; p < kPhaseNames.size(); ++p) {
     for (const auto& [kind, of_phase] : kinds) out.sample({{"phase", kPhaseNames[p]}, {"verb", kind}}, of_phase[p]);
   }
-  out.counter("weft_own_swaps_total", c.own_swaps, "CAS verbs to the node itself (fabric.locks = \"loopback\").");
+  out.counter("weft_local_nic_cas_total", c.own_swaps,
+              "CAS verbs to the node itself (fabric.remote_lock_mode = \"loopback\").");
 }
 
 void add_batches(Exposition& out, const Figures& f) {

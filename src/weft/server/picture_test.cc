@@ -13,7 +13,7 @@ namespace {
 using nlohmann::json;
 
 LoggedEvent event(uint64_t number, const std::string& why) {
-  return {number, 1'700'000'000'000, Level::kWarn, 1, "peer_lost", {{"why", why}}};
+  return {number, 1'700'000'000'000, Level::kWarn, 1, "peer_disconnected", {{"why", why}}};
 }
 
 TEST(Picture, AnotherNodeShowsWhatANodeSaid) {

@@ -51,7 +51,7 @@ Agreement agreement_of(const ServerOptions& options) {
       {"hash_seed", o.hash_seed},
       {"protocol " + o.protocol, 1},
       {"lease_ms", options.lease_ns / 1'000'000},
-      {"limits.inflight", o.limits.inflight},
+      {"limits.transactions_in_flight_max", o.limits.transactions_in_flight_max},
       {"limits.key_bytes_max", o.limits.key_bytes_max},
       {"limits.value_bytes_max", o.limits.value_bytes_max},
       {"limits.txn_keys_max", o.limits.txn_keys_max},
@@ -112,7 +112,7 @@ Result<void> Server::start_mesh() {
   options.tls = options_.tls;
   options.device = options_.device;
   const Options& cluster = options_.spec.options;
-  if (RowSet::of(cluster).locks_by_verb()) options.locks = cluster.locks;
+  if (RowSet::of(cluster).locks_by_verb()) options.remote_lock_mode = cluster.remote_lock_mode;
   options.agreement = agreement_of(options_);
   auto mesh = make_mesh(options, &regions_, clock_);
   if (!mesh) return mesh.error();
@@ -153,7 +153,7 @@ bool Server::in(const View& view) const {
   return member != nullptr && member->token == self_.token;
 }
 
-// Before it is in a view, as a founder or by joining: from then on the others wait for its leases.
+// Before it is in a view, as a initial_member or by joining: from then on the others wait for its leases.
 Result<void> Server::make_tables() {
   const int partitions = options_.spec.options.partition_count();
   auto tables = Node::make_tables(spec_, partitions, partitions);
@@ -243,9 +243,9 @@ void Server::ring() {
   if (write(news_.get(), &one, sizeof one) != sizeof one) return;  // it rings already
 }
 
-// A founder may miss the first view, if others join at once. Nothing can have been written to its partitions without
-// it, and no later view is active without it: it comes to the newest one like a node that joins, and what it has,
-// nothing, is what a whole replica has.
+// A initial_member may miss the first view, if others join at once. Nothing can have been written to its partitions
+// without it, and no later view is active without it: it comes to the newest one like a node that joins, and what it
+// has, nothing, is what a whole replica has.
 Result<void> Server::start(const View& view) {
   if (auto fits = check_view(view, spec_.options); !fits) return fits.error();
   const bool joins = !in(view) || view.epoch != Epoch(1);
@@ -320,7 +320,7 @@ void Server::say_of_view(const View& view) const {
 }
 
 bool Server::whole(const View& view) const {
-  return view.whole() && view.members.size() >= static_cast<size_t>(options_.founders);
+  return view.whole() && view.members.size() >= static_cast<size_t>(options_.initial_members);
 }
 
 // From any thread, when there is a node.

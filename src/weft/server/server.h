@@ -44,7 +44,7 @@ struct ServerOptions {
   std::string advertise;       // what the others connect to; empty: what is listened on
   TcpTlsFiles tls;             // of tcp and verbs: all three files, or none
   VerbsChoice device;          // of verbs
-  int founders = 1;            // with fewer members the cluster is not whole
+  int initial_members = 1;     // with fewer members the cluster is not whole
   uint64_t lease_ns = 500'000'000;
   std::string clients;            // host:port where clients are answered; empty: nowhere
   std::string clients_advertise;  // what clients are told of this node (CLUSTER SLOTS); empty: where it listens

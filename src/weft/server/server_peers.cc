@@ -117,7 +117,7 @@ void Server::hear_mesh() {
 bool Server::may_say_refusal() {
   const uint64_t second = clock_->now_ns() / 1'000'000'000;
   if (second != refusals_.second && refusals_.count > kRefusalsSaid) {
-    options_.events->emit(Level::kWarn, "refused_more", {{"count", refusals_.count - kRefusalsSaid}});
+    options_.events->emit(Level::kWarn, "refusals_suppressed", {{"count", refusals_.count - kRefusalsSaid}});
   }
   if (second != refusals_.second) refusals_ = {second, 0};
   return ++refusals_.count <= kRefusalsSaid;
@@ -139,10 +139,10 @@ void Server::say_of_peer(const MeshEvent& event) {
   const bool refused = event.kind != MeshEvent::Kind::kDown;
   if (refused && !may_say_refusal()) return;
   if (event.peer.value >= kNodesMax) {
-    options_.events->emit(Level::kWarn, "stranger_refused", {{"why", event.why}});
+    options_.events->emit(Level::kWarn, "unknown_peer_refused", {{"why", event.why}});
     return;
   }
-  options_.events->emit(Level::kWarn, refused ? "peer_refused" : "peer_lost",
+  options_.events->emit(Level::kWarn, refused ? "peer_refused" : "peer_disconnected",
                         {{"peer", event.peer.value}, {"incarnation", event.incarnation}, {"why", event.why}});
 }
 

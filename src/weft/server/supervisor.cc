@@ -69,8 +69,8 @@ Supervisor::Supervisor(const SupervisorOptions& options, Clock* clock, EventLog*
     : options_(options),
       clock_(clock),
       events_(events),
-      holder_({options.founders > 0 ? options.founders : static_cast<int>(options.configs.size()), options.replicas,
-               options.partitions}),
+      holder_({options.initial_members > 0 ? options.initial_members : static_cast<int>(options.configs.size()),
+               options.replicas, options.partitions}),
       children_(options.configs.size()),
       back_offs_(options.configs.size(), BackOff(AgentOptions::kPaceNs)) {}
 

@@ -32,7 +32,7 @@ struct SupervisorOptions {
   std::string executable;            // `executable server --config FILE` runs a node
   std::string socket;                // where it listens for its nodes: '@name' or a path; named in their files
   std::vector<std::string> configs;  // of the nodes, in order: the text of their files
-  int founders = 0;                  // nodes that the first view waits for; 0: all
+  int initial_members = 0;           // nodes that the first view waits for; 0: all
   int replicas = 1;
   int partitions = 1;
   uint32_t restart_ms = 100;  // before a process that died is started again; doubled while it dies young, up to 5 s.

@@ -38,13 +38,13 @@ DeclaredPart declared_part(std::string_view arguments, size_t i) {
 
 size_t declared_parts(std::string_view arguments) { return (arguments.size() - 8) / sizeof(DeclaredPart); }
 
-void append_keys(std::string_view arguments, Declared::Keys& keys) {
+void append_keys(std::string_view arguments, StoredProcedure::Keys& keys) {
   for (size_t i = 0; i < declared_parts(arguments); ++i) {
     keys.add(declared_table(arguments), declared_part(arguments, i).key, Intent::kUpdate);
   }
 }
 
-Code append_step(std::string_view arguments, std::span<const Value> values, Declared::Writes& writes) {
+Code append_step(std::string_view arguments, std::span<const Value> values, StoredProcedure::Writes& writes) {
   for (size_t i = 0; i < values.size(); ++i) {
     const DeclaredPart part = declared_part(arguments, i);
     List list;
@@ -81,7 +81,7 @@ class AppendWorkload final : public Workload {
     bool reread = false;  // read again after the write
     Intent intent = Intent::kRead;
     uint64_t element = 0;
-    Ticket ticket;
+    ReadHandle ticket;
     Key key() const { return bytes.empty() ? Key(number) : Key(std::string_view(bytes)); }
   };
   struct Attempt {
@@ -120,7 +120,7 @@ class AppendWorkload final : public Workload {
   Task<void> single(Client* client, Session session);
   Task<void> declared(Client* client, Session session);
   Task<void> read_all(Client* client, Session session);
-  Task<void> read_one(Client* client, Session session, Plan plan, Policy policy, bool must);
+  Task<void> read_one(Client* client, Session session, Plan plan, RetryPolicy policy, bool must);
 
   Fates fates_;
   TableId integers_, bytes_;
@@ -210,7 +210,7 @@ void AppendWorkload::write(Attempt& attempt, const Plan& plan, Txn& txn, List& l
 Task<void> AppendWorkload::operations(Client* client, Session session, Txn* txn, Attempt* attempt) {
   if (attempt->async) {
     for (Plan& plan : attempt->plans) {
-      if (!plan.blind) plan.ticket = txn->start_get(plan.table, plan.key(), plan.intent);
+      if (!plan.blind) plan.ticket = txn->get_async(plan.table, plan.key(), plan.intent);
     }
     if (attempt->drop_before == 0) co_return;  // dropped with reads under way
     stage_->doing(client, "reading several keys");
@@ -222,7 +222,7 @@ Task<void> AppendWorkload::operations(Client* client, Session session, Txn* txn,
     bool found = false;
     if (!plan.blind) {
       stage_->doing(client, "reading a key");
-      if (!attempt->async) attempt->plans[i].ticket = txn->start_get(plan.table, plan.key(), plan.intent);
+      if (!attempt->async) attempt->plans[i].ticket = txn->get_async(plan.table, plan.key(), plan.intent);
       co_await txn->wait(plan.ticket);
       const Value value = txn->value(plan.ticket);
       found = value.found;
@@ -317,20 +317,20 @@ Task<void> AppendWorkload::interactive(Client* client, Session session) {
   told(attempt, outcome, session);
 }
 
-Task<void> AppendWorkload::read_one(Client* client, Session session, Plan plan, Policy policy, bool must) {
+Task<void> AppendWorkload::read_one(Client* client, Session session, Plan plan, RetryPolicy policy, bool must) {
   Attempt attempt;
   attempt.record.process = client->id;
   attempt.record.invoke = stage_->stamp();
   std::vector<char> room(list_bytes(kElementsMax, stage_->config.large_bytes));
   stage_->doing(client, "reading one key");
-  Task<Session::One> task = session.get_one(plan.table, plan.key(), room, policy, must ? UINT64_MAX : 0);
-  const Session::One one = co_await task;
+  Task<Session::GetResult> task = session.get_one(plan.table, plan.key(), room, policy, must ? UINT64_MAX : 0);
+  const Session::GetResult one = co_await task;
   SimOutcome outcome = stage_->count(one.outcome);
   if (one.outcome.committed()) {
     List list;
     const Value value{Code::kOk, one.found, {room.data(), one.bytes}};
     if (!read(attempt, plan, value, list)) outcome = SimOutcome::kFail;
-  } else if (must && one.outcome.code != Code::kClosed) {  // a node may be removed even now, and start again
+  } else if (must && one.outcome.code != Code::kPeerUnreachable) {  // a node may be removed even now, and start again
     stage_->violation("final read of key " + plan.name + " at node " + std::to_string(client->node.value) +
                       " fails: " + one.outcome.text());
   }
@@ -342,7 +342,7 @@ Task<void> AppendWorkload::single(Client* client, Session session) {
   const uint64_t place = stage_->choose(random, generation_.size());
   Plan plan = plan_for(random, place, appended_[place] == 0);
   if (!plan.append) {
-    Task<void> task = read_one(client, session, std::move(plan), Policy{.attempts = 20, .backoff_us = 1}, false);
+    Task<void> task = read_one(client, session, std::move(plan), RetryPolicy{.attempts = 20, .backoff_us = 1}, false);
     co_await task;
     co_return;
   }
@@ -422,10 +422,10 @@ Task<void> AppendWorkload::read_all(Client* client, Session session) {
         Task<void> work = operations(client, session, &txn, &attempt);
         co_await work;
         outcome = co_await txn.commit();
-        if (outcome.committed() || outcome.code == Code::kClosed) break;
+        if (outcome.committed() || outcome.code == Code::kPeerUnreachable) break;
         co_await session.sleep_ns(2000 * (1 + n % 50));
       }
-      if (!outcome.committed() && outcome.code != Code::kClosed)
+      if (!outcome.committed() && outcome.code != Code::kPeerUnreachable)
         stage_->violation("final read never commits: " + outcome.text());
       finished(attempt, stage_->count(outcome));
     }

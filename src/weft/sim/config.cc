@@ -35,7 +35,7 @@ Options draw_cluster(Random& random) {
   options.network_batching = random.chance(80);
   options.table_batching = random.chance(80);
   options.local_reads = random.chance(65);
-  options.limits.inflight = pick<uint32_t>(random, {1, 2, 3, 8, 16, 64});
+  options.limits.transactions_in_flight_max = pick<uint32_t>(random, {1, 2, 3, 8, 16, 64});
   return options;
 }
 
@@ -45,7 +45,7 @@ void draw_limits(Random& random, const WorkloadConfig& workload, Limits& limits)
   const bool little_room = random.chance(20);
   const uint32_t times = pick<uint32_t>(random, {1, 2, 4});
   const uint32_t value = workload.kind == SimWorkload::kAppend ? 5'000 + workload.large_bytes : 16'000;
-  limits.fill_bytes = 1024;  // filling takes some time, small as the tables are
+  limits.transfer_chunk_bytes = 1024;  // filling takes some time, small as the tables are
   if (little_credit) limits.credit_bytes = std::max<uint32_t>(value * times, 4096);
   if (little_room) limits.txn_bytes_max = value * 2 * times;
 }
@@ -165,9 +165,9 @@ SimConfig draw_config(const SimOptions& fixed) {
   config.visitors = (config.faults.bits & FaultMask::links().bits) != 0;
   // Nodes that come later: again from a source of their own.
   Random growth(mix64(fixed.seed) ^ 0x9409);
-  config.founders = options.nodes;
+  config.initial_members = options.nodes;
   if (growth.chance(25) && config.faults.recovers()) {
-    config.founders =
+    config.initial_members =
         static_cast<int>(growth.between(static_cast<uint64_t>(options.replicas), static_cast<uint64_t>(options.nodes)));
   }
   // Clients that do not wait for ever: twice the lease is the least that a node takes.
@@ -180,9 +180,9 @@ SimConfig draw_config(const SimOptions& fixed) {
   options.limits.ring_bytes = pick<uint32_t>(verbs, {4096, 8192, 65536, 65536});
   options.limits.location_bytes = pick<uint32_t>(verbs, {0, 64, 1024, 65536, 65536});
   config.network.queue_verbs = pick<uint32_t>(verbs, {4, 16, 128, 128});
-  options.doorbells = verbs.chance(80);
-  options.outstanding = verbs.chance(80);
-  options.passive_acks = verbs.chance(70);
+  options.doorbell_batching = verbs.chance(80);
+  options.pipelined_verbs = verbs.chance(80);
+  options.piggyback_acks = verbs.chance(70);
   config.network.late_percent = pick<uint32_t>(verbs, {0, 10, 50});
   config.network.late_ns = pick<uint64_t>(verbs, {500, 3'000, 20'000});
   config.network.hasty_percent = pick<uint32_t>(verbs, {50, 100});
@@ -190,12 +190,12 @@ SimConfig draw_config(const SimOptions& fixed) {
   Random locks(mix64(fixed.seed) ^ 0x10cb);
   config.network.atomic_with_cpu = locks.chance(70);
   config.network.atomic_gap_ns = pick<uint64_t>(locks, {0, 1'000, 10'000});
-  if (!config.network.atomic_with_cpu && locks.chance(80)) options.locks = LocksBy::kLoopback;
+  if (!config.network.atomic_with_cpu && locks.chance(80)) options.remote_lock_mode = RemoteLockMode::kNicLoopback;
   if (fixed.loopback) {
     config.network.atomic_with_cpu = !*fixed.loopback;
-    options.locks = *fixed.loopback ? LocksBy::kLoopback : LocksBy::kMessages;
+    options.remote_lock_mode = *fixed.loopback ? RemoteLockMode::kNicLoopback : RemoteLockMode::kMessages;
   }
-  config.network.own_words = options.locks == LocksBy::kLoopback;
+  config.network.own_words = options.remote_lock_mode == RemoteLockMode::kNicLoopback;
   config.aimed = config.transactions != 0 && config.faults.has(Fault::kCrash);
   config.aimed_links = config.transactions != 0 && config.faults.has(Fault::kBreak);
 
@@ -210,10 +210,10 @@ std::string SimConfig::text() const {
   std::ostringstream out;
   const Options& o = options;
   const WorkloadConfig& w = workload;
-  out << workload_name(w.kind) << " on " << o.protocol << ": " << o.nodes << " nodes, " << founders
-      << " of them founders, " << o.replicas << " replicas, " << o.workers << " workers, " << o.partitions
-      << " partitions; inflight " << o.limits.inflight << ", credit " << o.limits.credit_bytes << ", room "
-      << o.limits.txn_bytes_max << "; " << (o.network_batching ? "" : "no ") << "nw-batch, "
+  out << workload_name(w.kind) << " on " << o.protocol << ": " << o.nodes << " nodes, " << initial_members
+      << " of them initial_members, " << o.replicas << " replicas, " << o.workers << " workers, " << o.partitions
+      << " partitions; inflight " << o.limits.transactions_in_flight_max << ", credit " << o.limits.credit_bytes
+      << ", room " << o.limits.txn_bytes_max << "; " << (o.network_batching ? "" : "no ") << "nw-batch, "
       << (o.table_batching ? "" : "no ") << "ht-batch, " << (o.local_reads ? "" : "no ") << "local reads; latency "
       << network.base_ns << "+" << network.jitter_ns << " ns, tail " << network.tail_permille << " permille "
       << network.tail_ns << " ns, " << network.channel_packets << " packets a channel, step jitter " << step_jitter_ns
@@ -226,7 +226,8 @@ std::string SimConfig::text() const {
       << w.declared_percent << " %, think " << w.think_percent << " % " << w.think_ns << " ns, drop " << w.drop_percent
       << " %, blind " << w.blind_percent << " %, large " << w.large_percent << " % " << w.large_bytes << " B, room for "
       << w.capacity << (w.byte_keys ? ", byte keys" : "") << (w.conserving ? ", conserving" : "");
-  if (!network.atomic_with_cpu) out << "; locks by " << (o.locks == LocksBy::kLoopback ? "loopback" : "messages");
+  if (!network.atomic_with_cpu)
+    out << "; locks by " << (o.remote_lock_mode == RemoteLockMode::kNicLoopback ? "loopback" : "messages");
   return out.str();
 }
 

@@ -50,7 +50,7 @@ struct SimConfig {
   WorkloadConfig workload;
   uint64_t lease_ns = 400'000;
   uint64_t answer_ns = 0;             // that clients wait (Limits::answer_ms); 0: longer than any run
-  int founders = 1;                   // nodes of the first view; the others join later
+  int initial_members = 1;            // nodes of the first view; the others join later
   bool supervised = false;            // the membership sees processes end
   uint64_t drift_permille = 5;        // with skew: clocks run apart by so much, at most
   uint64_t margin_permille = 10;      // what who gives a lease reckons with

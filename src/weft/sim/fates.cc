@@ -15,8 +15,8 @@ constexpr uint32_t kAskLostPercent = 50;  // if there are some whose coordinator
 constexpr size_t kRecent = 40;
 constexpr int kAskAtEnd = 20;
 
-const char* text_of(Fate fate) {
-  return fate == Fate::kCommitted ? "committed" : fate == Fate::kAborted ? "aborted" : "forgotten";
+const char* text_of(TxnStatus fate) {
+  return fate == TxnStatus::kCommitted ? "committed" : fate == TxnStatus::kAborted ? "aborted" : "forgotten";
 }
 
 std::string text_of(const TxnId& id) {
@@ -32,7 +32,7 @@ size_t Fates::begun(TxnId id) {
 }
 
 void Fates::told(size_t at, const Outcome& outcome, bool wrote, Session session) {
-  learn(at, outcome.committed() ? Fate::kCommitted : Fate::kAborted, "its coordinator");
+  learn(at, outcome.committed() ? TxnStatus::kCommitted : TxnStatus::kAborted, "its coordinator");
   if (!outcome.committed() || !wrote) return;
   const View& view = session.engine()->view();
   Entry& entry = entries_[at];
@@ -46,7 +46,7 @@ void Fates::lost(size_t at, Record record) {
   Entry& entry = entries_[at];
   entry.record = std::move(record);
   if (entry.fate) {
-    settle(entry, *entry.fate == Fate::kCommitted ? SimOutcome::kOk : SimOutcome::kFail);
+    settle(entry, *entry.fate == TxnStatus::kCommitted ? SimOutcome::kOk : SimOutcome::kFail);
   } else {
     lost_.push_back(at);
   }
@@ -76,14 +76,14 @@ Task<void> Fates::ask_at_end(Client* client, Session session) {
 
 Task<void> Fates::ask_for(Client* client, Session session, size_t at) {
   stage_->doing(client, "asking what became of a transaction");
-  Fate fate = Fate::kNotKnownYet;
-  while (fate == Fate::kNotKnownYet) {
-    Task<Fate> task = session.outcome(entries_[at].id);
+  TxnStatus fate = TxnStatus::kPending;
+  while (fate == TxnStatus::kPending) {
+    Task<TxnStatus> task = session.query_outcome(entries_[at].id);
     fate = co_await task;
-    if (fate == Fate::kNotKnownYet && session.engine()->context().views.removed()) co_return;  // it has nobody to ask
+    if (fate == TxnStatus::kPending && session.engine()->context().views.removed()) co_return;  // it has nobody to ask
   }
   const std::string who = "n" + std::to_string(session.node().value);
-  if (fate != Fate::kForgotten) {
+  if (fate != TxnStatus::kUnknownTxn) {
     learn(at, fate, who);
     co_return;
   }
@@ -100,7 +100,7 @@ Task<void> Fates::ask_for(Client* client, Session session, size_t at) {
   }
 }
 
-void Fates::learn(size_t at, Fate fate, const std::string& who) {
+void Fates::learn(size_t at, TxnStatus fate, const std::string& who) {
   Entry& entry = entries_[at];
   if (entry.fate && *entry.fate != fate) {
     stage_->violation("outcome: transaction " + text_of(entry.id) + " is " + text_of(fate) + " by " + who + ", was " +
@@ -109,10 +109,10 @@ void Fates::learn(size_t at, Fate fate, const std::string& who) {
   }
   entry.fate = fate;
   if (entry.record == nullptr) return;
-  if (fate == Fate::kCommitted) WEFT_MARK("a lost client's transaction was committed");
-  if (fate == Fate::kAborted) WEFT_MARK("a lost client's transaction was aborted");
+  if (fate == TxnStatus::kCommitted) WEFT_MARK("a lost client's transaction was committed");
+  if (fate == TxnStatus::kAborted) WEFT_MARK("a lost client's transaction was aborted");
   std::erase(lost_, at);
-  settle(entry, fate == Fate::kCommitted ? SimOutcome::kOk : SimOutcome::kFail);
+  settle(entry, fate == TxnStatus::kCommitted ? SimOutcome::kOk : SimOutcome::kFail);
 }
 
 void Fates::settle(Entry& entry, SimOutcome outcome) {

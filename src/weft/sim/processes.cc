@@ -51,13 +51,13 @@ std::string Processes::start(sim::Workload& workload, Random& random) {
     return "the seed draws a bad configuration: " + legal.error().text();
   }
   const int partitions = spec.options.partitions == 0 ? spec.options.nodes : spec.options.partitions;
-  View view = make_view(config_.founders, spec.options.replicas, partitions);
+  View view = make_view(config_.initial_members, spec.options.replicas, partitions);
   for (Member& member : view.members) member.token = ++tokens_;
   set_clocks();
   std::vector<Node*> nodes;
   std::vector<std::unique_ptr<Node>> loaded;
   for (int n = 0; n < spec.options.nodes; ++n) {
-    auto node = Node::create(NodeId(static_cast<uint8_t>(n)), spec, view, this, n >= config_.founders);
+    auto node = Node::create(NodeId(static_cast<uint8_t>(n)), spec, view, this, n >= config_.initial_members);
     if (!node) return "a node does not start: " + node.error().text();
     loaded.push_back(std::move(*node));
     nodes.push_back(loaded.back().get());

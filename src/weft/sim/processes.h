@@ -40,8 +40,8 @@ class Processes final : public Environment, public EventSink, public Aims::Gun {
   Processes(const SimConfig& config, uint64_t seed, Bugs bugs, Events* events, FaultPlan* faults, Network* network,
             Keeper* keeper);
 
-  // Makes all nodes, with what the workload loads (those that are no founders run later, as new ones), and sets the
-  // crashes of the plan. Returns what is wrong, or nothing.
+  // Makes all nodes, with what the workload loads (those that are no initial_members run later, as new ones), and sets
+  // the crashes of the plan. Returns what is wrong, or nothing.
   std::string start(sim::Workload& workload, Random& random);
 
   Node* node(NodeId id) const { return processes_[id.value].node.get(); }
@@ -92,7 +92,7 @@ class Processes final : public Environment, public EventSink, public Aims::Gun {
     std::unique_ptr<Node> node;
     std::unique_ptr<Agent> agent;
     uint64_t token = 0;
-    std::unique_ptr<Admission> admission{};  // of one that was no founder
+    std::unique_ptr<Admission> admission{};  // of one that was no initial_member
     bool came_in = false;
     std::array<uint32_t, kNodesMax> lost{};   // by peer: the incarnation, as in Server
     std::array<uint32_t, kNodesMax> wants{};  // and who is to be connected again

@@ -46,14 +46,14 @@ Payment payment_of(std::string_view arguments) {
   return payment;
 }
 
-void payment_keys(std::string_view arguments, Declared::Keys& keys) {
+void payment_keys(std::string_view arguments, StoredProcedure::Keys& keys) {
   const Payment payment = payment_of(arguments);
   const TableId table(static_cast<uint16_t>(payment.table));
   keys.add(table, payment.from, Intent::kUpdate);
   keys.add(table, payment.to, Intent::kUpdate);
 }
 
-Code payment_step(std::string_view arguments, std::span<const Value> values, Declared::Writes& writes) {
+Code payment_step(std::string_view arguments, std::span<const Value> values, StoredProcedure::Writes& writes) {
   const Payment payment = payment_of(arguments);
   const TableId table(static_cast<uint16_t>(payment.table));
   for (const Value& value : values) {
@@ -92,7 +92,7 @@ class SmallBank final : public Workload {
   Task<Code> write_check(Txn* txn, Order* order);
   Task<Code> add(Txn* txn, TableId table, Order* order, int64_t amount);
   Task<Code> sum(Txn* txn, int64_t* total);
-  Task<void> audit(Client* client, Session session, Policy policy, bool must);
+  Task<void> audit(Client* client, Session session, RetryPolicy policy, bool must);
   void check_total(int64_t total, const char* when);
 
   const uint64_t accounts_;
@@ -153,11 +153,11 @@ Task<Code> SmallBank::add(Txn* txn, TableId table, Order* order, int64_t amount)
 }
 
 Task<Code> SmallBank::amalgamate(Txn* txn, Order* order) {
-  const Ticket savings = txn->start_get(savings_, order->a, Intent::kUpdate);
-  const Ticket checking = txn->start_get(checking_, order->a, Intent::kUpdate);
-  const Ticket other = txn->start_get(checking_, order->b, Intent::kUpdate);
+  const ReadHandle savings = txn->get_async(savings_, order->a, Intent::kUpdate);
+  const ReadHandle checking = txn->get_async(checking_, order->a, Intent::kUpdate);
+  const ReadHandle other = txn->get_async(checking_, order->b, Intent::kUpdate);
   co_await txn->wait_all();
-  for (const Ticket ticket : {savings, checking, other}) {
+  for (const ReadHandle ticket : {savings, checking, other}) {
     const Value value = txn->value(ticket);
     if (!value) co_return value.code == Code::kOk ? Code::kNotFound : value.code;
   }
@@ -182,8 +182,8 @@ Task<Code> SmallBank::payment(Session session, Txn* txn, Order* order) {
 }
 
 Task<Code> SmallBank::write_check(Txn* txn, Order* order) {
-  const Ticket savings = txn->start_get(savings_, order->a);
-  const Ticket checking = txn->start_get(checking_, order->a, Intent::kUpdate);
+  const ReadHandle savings = txn->get_async(savings_, order->a);
+  const ReadHandle checking = txn->get_async(checking_, order->a, Intent::kUpdate);
   co_await txn->wait_all();
   const Value saved = txn->value(savings);
   const Value value = txn->value(checking);
@@ -196,14 +196,14 @@ Task<Code> SmallBank::write_check(Txn* txn, Order* order) {
 }
 
 Task<Code> SmallBank::sum(Txn* txn, int64_t* total) {
-  std::vector<Ticket> tickets;
+  std::vector<ReadHandle> tickets;
   for (uint64_t account = 0; account < accounts_; ++account) {
-    tickets.push_back(txn->start_get(savings_, account));
-    tickets.push_back(txn->start_get(checking_, account));
+    tickets.push_back(txn->get_async(savings_, account));
+    tickets.push_back(txn->get_async(checking_, account));
   }
   co_await txn->wait_all();
   *total = 0;
-  for (const Ticket ticket : tickets) {
+  for (const ReadHandle ticket : tickets) {
     const Value value = txn->value(ticket);
     if (!value) co_return value.code == Code::kOk ? Code::kNotFound : value.code;
     *total += cents(value);
@@ -237,7 +237,7 @@ void SmallBank::check_total(int64_t total, const char* when) {
 }
 
 // The balance transaction, of all accounts.
-Task<void> SmallBank::audit(Client* client, Session session, Policy policy, bool must) {
+Task<void> SmallBank::audit(Client* client, Session session, RetryPolicy policy, bool must) {
   int64_t total = 0;
   auto work = [this, &total](Txn& txn) { return sum(&txn, &total); };
   stage_->doing(client, "reading all accounts");
@@ -245,13 +245,13 @@ Task<void> SmallBank::audit(Client* client, Session session, Policy policy, bool
   const Outcome outcome = co_await task;
   stage_->count(outcome);
   if (outcome.committed() && stage_->config.conserving) check_total(total, "in a reader");
-  if (!must || outcome.code == Code::kClosed) co_return;  // closed: removed even now
+  if (!must || outcome.code == Code::kPeerUnreachable) co_return;  // closed: removed even now
   if (!outcome.committed()) stage_->violation("final sum never commits: " + outcome.text());
   if (outcome.committed() && stage_->unknown == 0) check_total(total, "at the end");
 }
 
 Task<void> SmallBank::run(Client* client, Session session) {
-  const Policy policy{.attempts = 20, .backoff_us = 1, .backoff_us_max = 100};
+  const RetryPolicy policy{.attempts = 20, .backoff_us = 1, .backoff_us_max = 100};
   for (int i = 0; stage_->another(*client, i); ++i) {
     Order order = draw(client);
     if (order.kind == Kind::kBalance) {

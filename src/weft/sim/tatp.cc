@@ -130,13 +130,13 @@ Task<Code> Tatp::by_number(Txn* txn, Order* order) {
 }
 
 Task<Code> Tatp::destination(Txn* txn, Order* order) {
-  const Ticket at = txn->start_get(facility_, facility(*order));
-  Ticket forwards[kStartTimes];
-  for (uint64_t t = 0; t < kStartTimes; ++t) forwards[t] = txn->start_get(forwarding_, forwarding(*order, t));
+  const ReadHandle at = txn->get_async(facility_, facility(*order));
+  ReadHandle forwards[kStartTimes];
+  for (uint64_t t = 0; t < kStartTimes; ++t) forwards[t] = txn->get_async(forwarding_, forwarding(*order, t));
   co_await txn->wait_all();
   const Value here = txn->value(at);
   if (here.code != Code::kOk) co_return here.code;
-  for (const Ticket ticket : forwards) {
+  for (const ReadHandle ticket : forwards) {
     const Value value = txn->value(ticket);
     if (value.code != Code::kOk) co_return value.code;
     if (value.found && !here.found) order->dangling = true;
@@ -231,12 +231,12 @@ Task<Code> Tatp::body(Session session, Txn* txn, Order* order) {
 Task<void> Tatp::one(Client* client, Session session, Order order) {
   char room[40] = {};
   const bool subscriber = order.kind == Kind::kSubscriber;
-  const Policy policy{.attempts = 50, .backoff_us = 1};
+  const RetryPolicy policy{.attempts = 50, .backoff_us = 1};
   stage_->doing(client, "reading one record");
   const TableId table = subscriber ? subscriber_ : access_;
   const uint64_t key = subscriber ? order.subscriber : facility(order);
-  Task<Session::One> task = session.get_one(table, key, room, policy);
-  const Session::One result = co_await task;
+  Task<Session::GetResult> task = session.get_one(table, key, room, policy);
+  const Session::GetResult result = co_await task;
   stage_->count(result.outcome);
   if (!result.outcome.committed()) co_return;
   const bool expected = subscriber || (order.subscriber + order.type) % 8 < 5;
@@ -259,7 +259,7 @@ void Tatp::judge(const Outcome& outcome, const Order& order) {
 }
 
 Task<void> Tatp::run(Client* client, Session session) {
-  const Policy policy{.attempts = 20, .backoff_us = 1, .backoff_us_max = 100};
+  const RetryPolicy policy{.attempts = 20, .backoff_us = 1, .backoff_us_max = 100};
   for (int i = 0; stage_->another(*client, i); ++i) {
     Order order = draw(client);
     if (order.kind == Kind::kSubscriber || order.kind == Kind::kAccess) {
@@ -285,7 +285,7 @@ Task<void> Tatp::finish(Client* client, Session session) {
       Task<Outcome> task = session.run(kInsist, work, UINT64_MAX);
       const Outcome outcome = co_await task;
       judge(outcome, order);
-      if (outcome.code == Code::kClosed) co_return;  // removed even now
+      if (outcome.code == Code::kPeerUnreachable) co_return;  // removed even now
       if (!outcome.committed()) stage_->violation("final read never commits: " + outcome.text());
     }
   }

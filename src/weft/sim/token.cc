@@ -125,8 +125,8 @@ Task<Outcome> TokenWorkload::look(Client* client, Session session, std::vector<S
   found->clear();
   stage_->doing(client, "beginning to count");
   Txn txn = co_await session.begin();
-  std::vector<Ticket> tickets;
-  for (uint64_t place = 0; place < places_; ++place) tickets.push_back(txn.start_get(table_, place));
+  std::vector<ReadHandle> tickets;
+  for (uint64_t place = 0; place < places_; ++place) tickets.push_back(txn.get_async(table_, place));
   stage_->doing(client, "reading all places");
   co_await txn.wait_all();
   for (uint64_t place = 0; place < places_; ++place) {
@@ -143,10 +143,10 @@ Task<void> TokenWorkload::peek(Client* client, Session session) {
   Peek record;
   record.invoke = stage_->stamp();
   stage_->doing(client, "reading one place");
-  const Policy policy{.attempts = 20, .backoff_us = 1};
+  const RetryPolicy policy{.attempts = 20, .backoff_us = 1};
   const uint64_t place = stage_->choose(client->random, places_);
-  Task<Session::One> task = session.get_one(table_, place, room, policy);
-  const Session::One one = co_await task;
+  Task<Session::GetResult> task = session.get_one(table_, place, room, policy);
+  const Session::GetResult one = co_await task;
   stage_->count(one.outcome);
   if (!one.outcome.committed()) co_return;
   record.complete = stage_->stamp();
@@ -214,12 +214,12 @@ Task<void> TokenWorkload::finish(Client* client, Session session) {
     read.invoke = stage_->stamp();
     Task<Outcome> task = look(client, session, &read.found);
     outcome = co_await task;
-    if (outcome.committed() || outcome.code == Code::kClosed) break;
+    if (outcome.committed() || outcome.code == Code::kPeerUnreachable) break;
     co_await session.sleep_ns(2000 * (1 + n % 50));
   }
   stage_->count(outcome);
   read.complete = stage_->stamp();
-  if (outcome.code == Code::kClosed) co_return;  // removed even now
+  if (outcome.code == Code::kPeerUnreachable) co_return;  // removed even now
   if (!outcome.committed()) {
     stage_->violation("final count never commits: " + outcome.text());
   } else if (stage_->sink() != nullptr) {

@@ -115,6 +115,6 @@ inline uint64_t integer_of(const Value& value) {
 }
 
 // How a workload tries again what must succeed in the end.
-inline constexpr Policy kInsist{.attempts = 10'000, .backoff_us = 2, .backoff_us_max = 200};
+inline constexpr RetryPolicy kInsist{.attempts = 10'000, .backoff_us = 2, .backoff_us_max = 200};
 
 }  // namespace weft::sim

@@ -35,7 +35,7 @@ class AloneTest : public testing::TestWithParam<const char*>, public HandNodes {
   Task<void> run(Session s, std::vector<uint64_t> reads, std::vector<uint64_t> writes, const bool* go_on,
                  std::optional<Outcome>* out) {
     Txn txn = co_await s.begin();
-    for (const uint64_t key : reads) txn.start_get(kTable, key);
+    for (const uint64_t key : reads) txn.get_async(kTable, key);
     co_await txn.wait_all();
     while (!*go_on) co_await s.sleep_ns(1);
     for (const uint64_t key : writes) txn.put(kTable, key, "value");
@@ -107,14 +107,14 @@ TEST_P(AloneTest, AbsenceIsValidatedToo) {
 
 TEST_P(AloneTest, ItsOutcomeCanBeAskedFor) {
   const TxnId id = ran(0, {}, {1}).id;
-  std::optional<Fate> fate;
-  const auto ask = [](Session s, TxnId of, std::optional<Fate>* to) -> Task<void> {
-    Task<Fate> asking = s.outcome(of);
+  std::optional<TxnStatus> fate;
+  const auto ask = [](Session s, TxnId of, std::optional<TxnStatus>* to) -> Task<void> {
+    Task<TxnStatus> asking = s.query_outcome(of);
     *to = co_await asking;
   };
   go(ask(session(1), id, &fate));
   for (int i = 0; i < 1000 && !fate; ++i) steps(1);
-  EXPECT_EQ(fate, Fate::kCommitted);
+  EXPECT_EQ(fate, TxnStatus::kCommitted);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, AloneTest, testing::ValuesIn(all_rows()), row_test_name);

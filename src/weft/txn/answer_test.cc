@@ -24,7 +24,7 @@ class AnswerTest : public testing::TestWithParam<const char*>, public HandNodes 
     work_.clear();
     spec_ = three_nodes();
     spec_.options.protocol = GetParam();
-    spec_.options.limits.inflight = 4;
+    spec_.options.limits.transactions_in_flight_max = 4;
     spec_.recovers = true;
     spec_.bugs = bugs;
     make_network();
@@ -67,13 +67,13 @@ class AnswerTest : public testing::TestWithParam<const char*>, public HandNodes 
   }
   Task<void> get_one(Session s, uint64_t key, Ended* ended) {
     char room[16];
-    Task<Session::One> task = s.get_one(kTable, key, room);
-    const Session::One one = co_await task;
+    Task<Session::GetResult> task = s.get_one(kTable, key, room);
+    const Session::GetResult one = co_await task;
     ended->found = one.found;
     ended->outcome = one.outcome;
   }
-  Task<void> ask(Session s, TxnId id, std::optional<Fate>* fate) {
-    Task<Fate> task = s.outcome(id);
+  Task<void> ask(Session s, TxnId id, std::optional<TxnStatus>* fate) {
+    Task<TxnStatus> task = s.query_outcome(id);
     *fate = co_await task;
   }
   // Whether the keys are there, all or none of them, seen from a node that runs with these.
@@ -254,10 +254,10 @@ TEST_P(AnswerTest, WhatIsHeldBackForTheLease) {
   EXPECT_EQ(engine(0)->counters().unknown, 1U);
   EXPECT_EQ(engine(0)->trouble(), "this node has no lease: it does not reach all nodes of the view");
   nodes_[0]->state().lease.set_until(UINT64_MAX);
-  std::optional<Fate> fate;
+  std::optional<TxnStatus> fate;
   go(ask(session(0), written.outcome->id, &fate));
   steps_of({0, 1, 2}, 100);
-  EXPECT_EQ(fate, Fate::kCommitted);
+  EXPECT_EQ(fate, TxnStatus::kCommitted);
 }
 
 // The waits of an application that thinks for long count one by one; who says until when, has that.

@@ -16,7 +16,7 @@ namespace weft {
 namespace {
 
 // Three nodes with two replicas, stepped by hand. Everything is at two of them; node 0 coordinates.
-class FateTest : public testing::TestWithParam<const char*>, public HandNodes {
+class OutcomeQueryTest : public testing::TestWithParam<const char*>, public HandNodes {
  protected:
   // All anew.
   void start(int workers = 1, bool enemy = false) {
@@ -36,8 +36,8 @@ class FateTest : public testing::TestWithParam<const char*>, public HandNodes {
 
   void enemy_hears(std::span<const Message> run) override {
     for (const Message& m : run) {
-      if (static_cast<Kind>(m.kind) != Kind::kFateAnswer) continue;
-      answers_.push_back(static_cast<Standing>(load<FateAnswer>(m.body.data()).standing));
+      if (static_cast<Kind>(m.kind) != Kind::kOutcomeReply) continue;
+      answers_.push_back(static_cast<KnownOutcome>(load<OutcomeReply>(m.body.data()).standing));
     }
   }
 
@@ -69,18 +69,18 @@ class FateTest : public testing::TestWithParam<const char*>, public HandNodes {
   }
   Task<void> get(Session s, uint64_t key, std::optional<bool>* found) {
     char room[16];
-    Task<Session::One> task = s.get_one(kTable, key, room);
-    const Session::One one = co_await task;
+    Task<Session::GetResult> task = s.get_one(kTable, key, room);
+    const Session::GetResult one = co_await task;
     EXPECT_TRUE(one.outcome.committed()) << one.outcome.text();
     *found = one.found;
   }
   Task<void> hold(Session s, std::optional<Txn>* to) { to->emplace(co_await s.begin()); }
-  Task<void> ask(Session s, TxnId id, std::optional<Fate>* fate) {
-    Task<Fate> task = s.outcome(id);
+  Task<void> ask(Session s, TxnId id, std::optional<TxnStatus>* fate) {
+    Task<TxnStatus> task = s.query_outcome(id);
     *fate = co_await task;
   }
-  std::optional<Fate> asked(Session s, TxnId id) {
-    std::optional<Fate> fate;
+  std::optional<TxnStatus> asked(Session s, TxnId id) {
+    std::optional<TxnStatus> fate;
     go(ask(s, id, &fate));
     for (int i = 0; i < 20'000 && !fate; ++i) steps(1);
     return fate;
@@ -88,10 +88,10 @@ class FateTest : public testing::TestWithParam<const char*>, public HandNodes {
 
   Bugs bugs_;
   std::vector<Root> work_;
-  std::vector<Standing> answers_;  // that the enemy has heard
+  std::vector<KnownOutcome> answers_;  // that the enemy has heard
 };
 
-TEST_P(FateTest, EveryNodeAnswersTheSame) {
+TEST_P(OutcomeQueryTest, EveryNodeAnswersTheSame) {
   start();
   Outcome outcome;
   TxnId written;
@@ -116,31 +116,31 @@ TEST_P(FateTest, EveryNodeAnswersTheSame) {
   TxnId no_worker = written;
   no_worker.worker = WorkerId(9);
   for (uint8_t n = 0; n < 3; ++n) {
-    EXPECT_EQ(asked(session(n), written), Fate::kCommitted);
-    EXPECT_EQ(asked(session(n), given_up), Fate::kAborted);
-    EXPECT_EQ(asked(session(n), only_read.id), Fate::kForgotten);
-    EXPECT_EQ(asked(session(n), later), Fate::kForgotten);
-    EXPECT_EQ(asked(session(n), nobodys), Fate::kForgotten);
-    EXPECT_EQ(asked(session(n), no_worker), Fate::kForgotten);
-    EXPECT_EQ(asked(session(n), TxnId()), Fate::kForgotten);
+    EXPECT_EQ(asked(session(n), written), TxnStatus::kCommitted);
+    EXPECT_EQ(asked(session(n), given_up), TxnStatus::kAborted);
+    EXPECT_EQ(asked(session(n), only_read.id), TxnStatus::kUnknownTxn);
+    EXPECT_EQ(asked(session(n), later), TxnStatus::kUnknownTxn);
+    EXPECT_EQ(asked(session(n), nobodys), TxnStatus::kUnknownTxn);
+    EXPECT_EQ(asked(session(n), no_worker), TxnStatus::kUnknownTxn);
+    EXPECT_EQ(asked(session(n), TxnId()), TxnStatus::kUnknownTxn);
   }
 }
 
-TEST_P(FateTest, WhoAsksWaitsWhileItIsOpen) {
+TEST_P(OutcomeQueryTest, WhoAsksWaitsWhileItIsOpen) {
   start();
   std::optional<Txn> txn;
   go(hold(session(0), &txn));
   ASSERT_TRUE(txn);
-  std::optional<Fate> fate;
+  std::optional<TxnStatus> fate;
   go(ask(session(2), txn->id(), &fate));
   steps(3000);
   EXPECT_FALSE(fate);
   txn.reset();
   steps(3000);
-  EXPECT_EQ(fate, Fate::kAborted);
+  EXPECT_EQ(fate, TxnStatus::kAborted);
 }
 
-TEST_P(FateTest, AnotherWorkersTransactionIsAskedForThere) {
+TEST_P(OutcomeQueryTest, AnotherWorkersTransactionIsAskedForThere) {
   start(2);
   Outcome outcome;
   TxnId id;
@@ -148,13 +148,13 @@ TEST_P(FateTest, AnotherWorkersTransactionIsAskedForThere) {
   steps(50);
   ASSERT_TRUE(outcome.committed()) << outcome.text();
   ASSERT_EQ(id.worker, WorkerId(1));
-  for (uint8_t n = 0; n < 3; ++n) EXPECT_EQ(asked(session(n, 0), id), Fate::kCommitted);
+  for (uint8_t n = 0; n < 3; ++n) EXPECT_EQ(asked(session(n, 0), id), TxnStatus::kCommitted);
   id.worker = WorkerId(0);
-  EXPECT_EQ(asked(session(1, 1), id), Fate::kForgotten);
+  EXPECT_EQ(asked(session(1, 1), id), TxnStatus::kUnknownTxn);
 }
 
 // It stops after any number of steps. What it told stands, all survivors say the same, and the data agrees.
-TEST_P(FateTest, TheCoordinatorStopsAtAnyStep) {
+TEST_P(OutcomeQueryTest, TheCoordinatorStopsAtAnyStep) {
   bool committed = false;
   bool aborted = false;
   for (int stop = 0; stop < 40; ++stop) {
@@ -167,20 +167,20 @@ TEST_P(FateTest, TheCoordinatorStopsAtAnyStep) {
     go(write(session(0), keys, &outcome, &id));
     for (int i = 0; i < stop; ++i) step(static_cast<size_t>(i % 3));
     stop_coordinator();
-    const std::optional<Fate> fate = asked(session(1), id);
+    const std::optional<TxnStatus> fate = asked(session(1), id);
     ASSERT_TRUE(fate) << stop;
     EXPECT_EQ(asked(session(2), id), fate) << stop;
     for (const uint64_t key : keys) {
       std::optional<bool> found;
       go(get(session(1), key, &found));
       steps(1000);
-      EXPECT_EQ(found, *fate == Fate::kCommitted) << stop;
+      EXPECT_EQ(found, *fate == TxnStatus::kCommitted) << stop;
     }
     if (outcome.committed()) {
-      EXPECT_EQ(fate, Fate::kCommitted) << stop;
+      EXPECT_EQ(fate, TxnStatus::kCommitted) << stop;
     }
-    committed |= *fate == Fate::kCommitted;
-    aborted |= *fate == Fate::kAborted;
+    committed |= *fate == TxnStatus::kCommitted;
+    aborted |= *fate == TxnStatus::kAborted;
     for (uint8_t n = 1; n < 3; ++n) EXPECT_EQ(engine(n)->outcomes().contradictions(), 0U);
   }
   EXPECT_TRUE(committed);
@@ -188,14 +188,14 @@ TEST_P(FateTest, TheCoordinatorStopsAtAnyStep) {
 }
 
 // A question that was asked before the crash is answered after it.
-TEST_P(FateTest, AQuestionOutlivesTheView) {
+TEST_P(OutcomeQueryTest, AQuestionOutlivesTheView) {
   start();
   Outcome outcome;
   TxnId id;
   go(write(session(0), {key_at(NodeId(1))}, &outcome, &id));
   steps(2);
   first_ = 1;
-  std::optional<Fate> fate;
+  std::optional<TxnStatus> fate;
   go(ask(session(2), id, &fate));
   steps(1000);
   EXPECT_FALSE(fate);
@@ -206,7 +206,7 @@ TEST_P(FateTest, AQuestionOutlivesTheView) {
 
 // Who recovers does not know yet what becomes of a record whose coordinator is gone, also if somebody asks in the midst
 // of it: it has not forgotten.
-TEST_P(FateTest, WhoRecoversHasForgottenNothing) {
+TEST_P(OutcomeQueryTest, WhoRecoversHasForgottenNothing) {
   enemy_id_ = NodeId(2);
   for (const bool planted : {false, true}) {  // the test can fail
     bugs_.mask = planted ? static_cast<uint64_t>(Bug::kForgetsOpen) : 0;
@@ -221,18 +221,18 @@ TEST_P(FateTest, WhoRecoversHasForgottenNothing) {
     steps(10);
     ASSERT_FALSE(engine(1)->active());  // it waits for node 2
     enemy_->set_epoch(port_epoch(next->epoch, false));
-    const FateAsk ask{id.sequence, id.incarnation, 1};
-    store(enemy_->reserve(NodeId(1), Flow::kExecution, static_cast<uint8_t>(Kind::kFateAsk), sizeof ask), ask);
+    const OutcomeQuery ask{id.sequence, id.incarnation, 1};
+    store(enemy_->reserve(NodeId(1), Flow::kExecution, static_cast<uint8_t>(Kind::kOutcomeQuery), sizeof ask), ask);
     steps(10);
     EXPECT_FALSE(engine(1)->active());
-    EXPECT_EQ(answers_, std::vector{planted ? Standing::kNothing : Standing::kOpen});
+    EXPECT_EQ(answers_, std::vector{planted ? KnownOutcome::kNothing : KnownOutcome::kOpen});
   }
 }
 
 // In rows that commit by unanimity a participant that has released may be lost together with the coordinator, and the
 // others commit: nobody notes an abort before the coordinator knows that it has reached all. The next use of the slot
 // says so to the participants.
-TEST_P(FateTest, AnAbortIsNotedWhenItIsFinal) {
+TEST_P(OutcomeQueryTest, AnAbortIsNotedWhenItIsFinal) {
   start();
   Random random(1);
   constexpr int kRounds = 60;
@@ -270,7 +270,7 @@ TEST_P(FateTest, AnAbortIsNotedWhenItIsFinal) {
   EXPECT_GT(at_participants, 0U);
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, FateTest, testing::ValuesIn(all_rows()), row_test_name);
+INSTANTIATE_TEST_SUITE_P(Rows, OutcomeQueryTest, testing::ValuesIn(all_rows()), row_test_name);
 
 }  // namespace
 }  // namespace weft

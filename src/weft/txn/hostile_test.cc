@@ -42,8 +42,8 @@ class Hostile : public testing::TestWithParam<const char*>, public HandNodes {
 
   Detached get_one(Session session, uint64_t key, std::vector<Outcome>* outcomes) {
     char room[16];
-    Task<Session::One> task = session.get_one(kTable, key, room);
-    const Session::One one = co_await task;
+    Task<Session::GetResult> task = session.get_one(kTable, key, room);
+    const Session::GetResult one = co_await task;
     outcomes->push_back(one.outcome);
   }
 
@@ -102,7 +102,7 @@ TEST_P(Hostile, MessagesThatMakeNoSense) {
   no_such_table.table = 99;
   GetReply more_value_than_bytes{};
   more_value_than_bytes.value_bytes = 1U << 30;
-  FateAnswer no_such_standing{};
+  OutcomeReply no_such_standing{};
   no_such_standing.standing = 9;
   using Body = std::array<std::byte, 64>;
   const auto body_of = [](const auto& message) {
@@ -138,24 +138,24 @@ TEST_P(Hostile, MessagesThatMakeNoSense) {
 // Questions and answers of the wrong size, an answer that there is not; and one that nobody asked for, which is no
 // fault: it may be late.
 TEST_P(Hostile, QuestionsAndAnswersThatMakeNoSense) {
-  FateAnswer unasked{};
+  OutcomeReply unasked{};
   unasked.question = 1;
-  unasked.standing = static_cast<uint8_t>(Standing::kCommitted);
+  unasked.standing = static_cast<uint8_t>(KnownOutcome::kCommitted);
   const auto send = [&](uint8_t to, Kind kind, const auto& body, size_t bytes) {
     std::byte* at = enemy_->reserve(NodeId(to), Flow::kExecution, static_cast<uint8_t>(kind), bytes);
     std::memcpy(at, &body, bytes);
     steps(10);
   };
-  send(0, Kind::kFateAnswer, unasked, sizeof unasked);
-  send(0, Kind::kFateAsk, FateAsk{~uint64_t{0}, 0, 5}, sizeof(FateAsk));
-  send(0, Kind::kFateAsk, FateAsk{~uint64_t{0}, ~uint32_t{0}, 5}, sizeof(FateAsk));
+  send(0, Kind::kOutcomeReply, unasked, sizeof unasked);
+  send(0, Kind::kOutcomeQuery, OutcomeQuery{~uint64_t{0}, 0, 5}, sizeof(OutcomeQuery));
+  send(0, Kind::kOutcomeQuery, OutcomeQuery{~uint64_t{0}, ~uint32_t{0}, 5}, sizeof(OutcomeQuery));
   EXPECT_FALSE(engine(0)->context().port.closed(enemy_id_));
   EXPECT_EQ(heard_, 2U);
-  FateAnswer no_such_standing = unasked;
+  OutcomeReply no_such_standing = unasked;
   no_such_standing.standing = 4;
-  send(0, Kind::kFateAnswer, no_such_standing, sizeof no_such_standing);
+  send(0, Kind::kOutcomeReply, no_such_standing, sizeof no_such_standing);
   EXPECT_TRUE(engine(0)->context().port.closed(enemy_id_));
-  send(2, Kind::kFateAsk, FateAsk{1, 1, 1}, 8);
+  send(2, Kind::kOutcomeQuery, OutcomeQuery{1, 1, 1}, 8);
   EXPECT_TRUE(engine(2)->context().port.closed(enemy_id_));
 }
 

@@ -13,13 +13,13 @@ namespace weft {
 
 namespace {
 
-enum class WalkStep : uint8_t { kAsk, kItem, kEnd };
+enum class ScanStep : uint8_t { kAsk, kItem, kEnd };
 
 constexpr int kPageBins = 4096;               // of one page, of an index that is mostly empty
 constexpr size_t kPageBytes = 32 << 10;       // of one page, but for those of one bin
 constexpr size_t kPageItemsMax = kPageBytes;  // that are taken, whatever a peer sends
 
-struct WalkHeader {
+struct ScanHeader {
   uint64_t cursor;    // kAsk: from here on; kEnd: go on from here, 0: that was all
   uint64_t records;   // kEnd: of the partition
   uint32_t question;  // comes back with the answers
@@ -27,10 +27,10 @@ struct WalkHeader {
   uint16_t table;
   uint16_t partition;
   uint16_t key_bytes;  // kItem: the key, then the first bytes of its value
-  uint8_t head_bytes;
-  uint8_t step;  // WalkStep
+  uint8_t prefix_bytes;
+  uint8_t step;  // ScanStep
 };
-static_assert(sizeof(WalkHeader) == 32);
+static_assert(sizeof(ScanHeader) == 32);
 
 }  // namespace
 
@@ -39,50 +39,50 @@ template <class F>
 uint64_t KeyScans::read_page(const Table& table, PartitionId partition, uint64_t cursor, uint32_t keys_max, F f) {
   uint32_t keys = 0;
   size_t bytes = 0;
-  const uint64_t from = cursor >> kWalkCursorSpare;
+  const uint64_t from = cursor >> kScanCursorSpare;
   // A key that is there throughout the walk is counted.
   if (table.records(partition) == 0) return 0;
   // The bits that a caller's cursor has no room for do not stop it.
-  for (int bins = 0; cursor >> kWalkCursorSpare == from || (bins < kPageBins && keys < keys_max && bytes < kPageBytes);
+  for (int bins = 0; cursor >> kScanCursorSpare == from || (bins < kPageBins && keys < keys_max && bytes < kPageBytes);
        ++bins) {
     cursor = table.copy_bin(partition, cursor, ctx_.scratch.data(), [&](ByteView key, ByteView value, Version) {
       f(key, value);
       ++keys;
-      bytes += sizeof(WalkHeader) + key.size();
+      bytes += sizeof(ScanHeader) + key.size();
     });
     if (cursor == 0) return 0;
   }
-  return cursor >> kWalkCursorSpare << kWalkCursorSpare;
+  return cursor >> kScanCursorSpare << kScanCursorSpare;
 }
 
 bool KeyScans::parse(const Message& m) const {
-  if (m.body.size() < sizeof(WalkHeader)) return false;
-  const auto header = load<WalkHeader>(m.body.data());
-  if (header.step > static_cast<uint8_t>(WalkStep::kEnd) || header.table >= ctx_.tables.count() ||
+  if (m.body.size() < sizeof(ScanHeader)) return false;
+  const auto header = load<ScanHeader>(m.body.data());
+  if (header.step > static_cast<uint8_t>(ScanStep::kEnd) || header.table >= ctx_.tables.count() ||
       header.partition >= ctx_.view().partitions.size()) {
     return false;
   }
-  const bool item = static_cast<WalkStep>(header.step) == WalkStep::kItem;
-  const size_t rest = item ? padded(size_t{header.key_bytes} + header.head_bytes) : 0;
+  const bool item = static_cast<ScanStep>(header.step) == ScanStep::kItem;
+  const size_t rest = item ? padded(size_t{header.key_bytes} + header.prefix_bytes) : 0;
   return m.body.size() - sizeof header == rest && header.key_bytes <= ctx_.limits.key_bytes_max &&
-         header.head_bytes <= WalkItem::kHeadBytes;
+         header.prefix_bytes <= KeyItem::kPrefixBytes;
 }
 
 void KeyScans::on_message(const Batch& batch, std::span<const Message> run) {
   for (const Message& m : run) {
     if (!batch.ok(m)) continue;
-    static_cast<WalkStep>(load<WalkHeader>(m.body.data()).step) == WalkStep::kAsk ? serve_page(m) : receive_page(m);
+    static_cast<ScanStep>(load<ScanHeader>(m.body.data()).step) == ScanStep::kAsk ? serve_page(m) : receive_page(m);
   }
 }
 
 void KeyScans::serve_page(const Message& m) {
   // Nobody holds credit for this. Who is not answered asks again.
   if (ctx_.port.backlog(m.source, Flow::kExecution) > ctx_.limits.credit_bytes / 2) return;
-  auto header = load<WalkHeader>(m.body.data());
+  auto header = load<ScanHeader>(m.body.data());
   const PartitionId partition(header.partition);
   if (!ctx_.view().placement(partition).held_by(ctx_.self) || !ctx_.has_lease()) return;
   const Table& table = *ctx_.tables.at(TableId(header.table));
-  const auto send = [&](WalkStep step, size_t bytes) {
+  const auto send = [&](ScanStep step, size_t bytes) {
     header.step = static_cast<uint8_t>(step);
     std::byte* at =
         ctx_.port.reserve(m.source, Flow::kExecution, static_cast<uint8_t>(Kind::kWalk), sizeof header + padded(bytes));
@@ -92,27 +92,28 @@ void KeyScans::serve_page(const Message& m) {
   };
   const auto item = [&](ByteView key, ByteView value) {
     header.key_bytes = static_cast<uint16_t>(key.size());
-    header.head_bytes = static_cast<uint8_t>(std::min(value.size(), WalkItem::kHeadBytes));
-    std::byte* at = send(WalkStep::kItem, key.size() + header.head_bytes);
+    header.prefix_bytes = static_cast<uint8_t>(std::min(value.size(), KeyItem::kPrefixBytes));
+    std::byte* at = send(ScanStep::kItem, key.size() + header.prefix_bytes);
     std::memcpy(at, key.data(), key.size());
-    if (header.head_bytes != 0) std::memcpy(at + key.size(), value.data(), header.head_bytes);
+    if (header.prefix_bytes != 0) std::memcpy(at + key.size(), value.data(), header.prefix_bytes);
   };
   const uint64_t next = header.keys_max == 0 ? 0 : read_page(table, partition, header.cursor, header.keys_max, item);
   header.cursor = next;
   header.records = table.records(partition);
-  header.key_bytes = header.head_bytes = 0;
-  send(WalkStep::kEnd, 0);
+  header.key_bytes = header.prefix_bytes = 0;
+  send(ScanStep::kEnd, 0);
 }
 
 void KeyScans::receive_page(const Message& m) {
-  const auto header = load<WalkHeader>(m.body.data());
+  const auto header = load<ScanHeader>(m.body.data());
   for (size_t i = 0; i < scans_.size(); ++i) {
     if (scans_[i].question != header.question) continue;
-    WalkPage& page = *scans_[i].page;
-    if (static_cast<WalkStep>(header.step) == WalkStep::kItem) {
+    KeyPage& page = *scans_[i].page;
+    if (static_cast<ScanStep>(header.step) == ScanStep::kItem) {
       if (page.items.size() >= kPageItemsMax) return;
       const char* at = reinterpret_cast<const char*>(m.body.data() + sizeof header);
-      page.items.push_back({std::string(at, header.key_bytes), std::string(at + header.key_bytes, header.head_bytes)});
+      page.items.push_back(
+          {std::string(at, header.key_bytes), std::string(at + header.key_bytes, header.prefix_bytes)});
       return;
     }
     page.next = header.cursor;
@@ -124,14 +125,14 @@ void KeyScans::receive_page(const Message& m) {
 }
 
 uint32_t KeyScans::ask(TableId table, PartitionId partition, uint64_t cursor, uint32_t keys_max,
-                       const std::shared_ptr<WalkPage>& page) {
-  WalkHeader header{};
+                       const std::shared_ptr<KeyPage>& page) {
+  ScanHeader header{};
   header.cursor = cursor;
   header.question = ++questions_;
   header.keys_max = keys_max;
   header.table = table.value;
   header.partition = partition.value;
-  header.step = static_cast<uint8_t>(WalkStep::kAsk);
+  header.step = static_cast<uint8_t>(ScanStep::kAsk);
   const NodeId to = ctx_.view().placement(partition).primary();
   if (ctx_.port.backlog(to, Flow::kExecution) <= ctx_.limits.credit_bytes / 2) {
     store(ctx_.port.reserve(to, Flow::kExecution, static_cast<uint8_t>(Kind::kWalk), sizeof header), header);
@@ -145,11 +146,11 @@ void KeyScans::forget(uint32_t question) {
   std::erase_if(scans_, [&](const Scan& scan) { return scan.question == question; });
 }
 
-bool KeyScans::scan_here(TableId table, PartitionId partition, uint64_t cursor, uint32_t keys_max, WalkPage* page) {
+bool KeyScans::scan_here(TableId table, PartitionId partition, uint64_t cursor, uint32_t keys_max, KeyPage* page) {
   if (!ctx_.view().placement(partition).held_by(ctx_.self)) return false;
   const Table& from = *ctx_.tables.at(table);
   const auto item = [&](ByteView key, ByteView value) {
-    page->items.push_back({std::string(as_text(key)), std::string(as_text(value).substr(0, WalkItem::kHeadBytes))});
+    page->items.push_back({std::string(as_text(key)), std::string(as_text(value).substr(0, KeyItem::kPrefixBytes))});
   };
   page->next = keys_max == 0 ? 0 : read_page(from, partition, cursor, keys_max, item);
   page->records = from.records(partition);

@@ -23,10 +23,10 @@ class KeyScans {
   explicit KeyScans(WorkerContext& ctx) : ctx_(ctx) {}
 
   // False if this node has no whole replica of the partition.
-  bool scan_here(TableId table, PartitionId partition, uint64_t cursor, uint32_t keys_max, WalkPage* page);
+  bool scan_here(TableId table, PartitionId partition, uint64_t cursor, uint32_t keys_max, KeyPage* page);
   // Asks the partition's primary. The question's number, by which it is forgotten if the answer does not come.
   uint32_t ask(TableId table, PartitionId partition, uint64_t cursor, uint32_t keys_max,
-               const std::shared_ptr<WalkPage>& page);
+               const std::shared_ptr<KeyPage>& page);
   void forget(uint32_t question);
 
   bool parse(const Message& message) const;
@@ -35,7 +35,7 @@ class KeyScans {
  private:
   struct Scan {
     uint32_t question;
-    std::shared_ptr<WalkPage> page;
+    std::shared_ptr<KeyPage> page;
   };
   template <class F>
   uint64_t read_page(const Table& table, PartitionId partition, uint64_t cursor, uint32_t keys_max, F f);

@@ -10,19 +10,19 @@
 namespace weft {
 
 enum class Kind : uint8_t {
-  kGet = 1,    // GetRequest, key             -> kGetReply
-  kGetReply,   // GetReply, value
-  kLock,       // CommitRequest, KeyPart...   -> kReply with the bases
-  kValidate,   // CommitRequest, KeyPart...   -> kReply
-  kReplicate,  // CommitRequest, KeyPart...   -> kReply
-  kUnlock,     // CommitRequest, KeyPart...   -> kReply
-  kReply,      // PhaseReply, bases
-  kDone,       // DoneNotice...: all participants of these have acknowledged; raise and truncate
-  kRecovery,   // RecoveryHeader, KeyPart...: into a new view (recovery_types.h)
-  kFill,       // FillHeader, ...: copies of a partition for a replica that is filling (state_transfer.h)
-  kControl,    // for the node's agent: leases
-  kFateAsk,    // FateAsk: what became of a transaction   -> kFateAnswer
-  kFateAnswer,
+  kGet = 1,       // GetRequest, key             -> kGetReply
+  kGetReply,      // GetReply, value
+  kLock,          // CommitRequest, KeyPart...   -> kReply with the bases
+  kValidate,      // CommitRequest, KeyPart...   -> kReply
+  kReplicate,     // CommitRequest, KeyPart...   -> kReply
+  kUnlock,        // CommitRequest, KeyPart...   -> kReply
+  kReply,         // PhaseReply, bases
+  kDone,          // DoneNotice...: all participants of these have acknowledged; raise and truncate
+  kRecovery,      // RecoveryHeader, KeyPart...: into a new view (recovery_types.h)
+  kFill,          // FillHeader, ...: copies of a partition for a replica that is filling (state_transfer.h)
+  kControl,       // for the node's agent: leases
+  kOutcomeQuery,  // OutcomeQuery: what became of a transaction   -> kOutcomeReply
+  kOutcomeReply,
   kWalk,      // WalkHeader, ...: keys of a partition, for scans (key_scans.h)
   kRingRead,  // RingRead: how far the sender has read the ring that the receiver writes (log_ring.h)
   kUnlocked,  // DoneNotice...: what the sender has unlocked; in place of as many kReply (passive acknowledgement)
@@ -133,27 +133,27 @@ struct DoneNotice {
 static_assert(sizeof(DoneNotice) == 8);
 
 // These two travel on a flow that is bound to the epoch: question, answer and what is answered belong to one view.
-struct FateAsk {
+struct OutcomeQuery {
   uint64_t sequence;
   uint32_t incarnation;  // the worker is that of the packet
   uint32_t question;     // comes back with the answer
 };
-static_assert(sizeof(FateAsk) == 16);
+static_assert(sizeof(OutcomeQuery) == 16);
 
 // What one member knows of a transaction.
-enum class Standing : uint8_t {
+enum class KnownOutcome : uint8_t {
   kNothing,
   kOpen,  // it is the coordinator and has not ended it, or it has a record that is not decided
   kCommitted,
   kAborted,
 };
 
-struct FateAnswer {
+struct OutcomeReply {
   uint32_t question;
-  uint8_t standing;  // Standing
+  uint8_t standing;  // KnownOutcome
   uint8_t spare[3];
 };
-static_assert(sizeof(FateAnswer) == 8);
+static_assert(sizeof(OutcomeReply) == 8);
 
 inline constexpr size_t padded(size_t bytes) { return align_up(bytes, 8); }
 

@@ -21,16 +21,16 @@ Result<void> in_range(const char* name, T value, T low, T high) {
 
 Result<void> check_limits(const Limits& l) {
   const Result<void> checks[] = {
-      in_range<uint32_t>("limits.inflight", l.inflight, 1, 200),
+      in_range<uint32_t>("limits.transactions_in_flight_max", l.transactions_in_flight_max, 1, 200),
       in_range<uint32_t>("limits.key_bytes_max", l.key_bytes_max, 8, kKeyBytesMax),
       in_range<uint32_t>("limits.value_bytes_max", l.value_bytes_max, 1, kTableValueBytesMax),
       in_range<uint32_t>("limits.txn_keys_max", l.txn_keys_max, 1, 250),
       in_range<uint32_t>("limits.txn_bytes_max", l.txn_bytes_max, 1024, 4U << 20),
       in_range<uint32_t>("limits.credit_bytes", l.credit_bytes, 4096, 64U << 20),
-      in_range<uint32_t>("limits.fill_bytes", l.fill_bytes, 256, 1U << 20),
+      in_range<uint32_t>("limits.transfer_chunk_bytes", l.transfer_chunk_bytes, 256, 1U << 20),
       in_range<uint32_t>("limits.mailbox", l.mailbox, 1, 1U << 20),
       in_range<uint32_t>("limits.outcome_bytes", l.outcome_bytes, 64U << 10, 1U << 30),
-      in_range<uint32_t>("limits.outcome_wait_ms", l.outcome_wait_ms, 1, 600'000),
+      in_range<uint32_t>("limits.outcome_timeout_ms", l.outcome_timeout_ms, 1, 600'000),
       in_range<uint32_t>("limits.answer_ms", l.answer_ms, 1, 600'000),
       in_range<uint32_t>("limits.ring_bytes", l.ring_bytes, 4096, 64U << 20),
       in_range<uint32_t>("limits.location_bytes", l.location_bytes, 0, 1U << 30),
@@ -162,7 +162,7 @@ Result<void> Node::make_engines(const Options& options, Environment* env) {
     tables_.at(id)->set_own_words(own_words_, NodeTables::region_of(id));
   }
   // Coroutines that may wait at a time: those in transactions, as many again that wait for one, and new ones.
-  const size_t coroutines_max = size_t{options.limits.inflight} * 4 + options.limits.mailbox;
+  const size_t coroutines_max = size_t{options.limits.transactions_in_flight_max} * 4 + options.limits.mailbox;
   for (int w = 0; w < options.workers; ++w) {
     const WorkerId worker_id(static_cast<uint8_t>(w));
     workers_.push_back(std::make_unique<Worker>(env->clock(id_), env->charges(id_, worker_id), coroutines_max,

@@ -35,7 +35,7 @@ class TxnWorker;
 struct ClusterSpec {
   Options options;
   std::vector<TableSpec> tables;
-  std::vector<Declared> procedures;
+  std::vector<StoredProcedure> procedures;
   Bugs bugs;                   // test only
   bool recovers = false;       // views change, so that a node may come to hold any partition
   bool shares_memory = false;  // with other processes of the host, so that their verbs reach it

@@ -13,8 +13,8 @@ OneSided::OneSided(WorkerContext& ctx, const RowSet& rows, const Options& option
       planner_(planner),
       slots_(slots),
       locations_(std::move(locations)),
-      posts_(VerbIssuerOptions{ctx.nodes, kSlotsMax, options.doorbells, options.outstanding}, ctx.wire, ctx.charges,
-             memory.posts(ctx.id), memory.post_bytes()),
+      posts_(VerbIssuerOptions{ctx.nodes, kSlotsMax, options.doorbell_batching, options.pipelined_verbs}, ctx.wire,
+             ctx.charges, memory.posts(ctx.id), memory.post_bytes()),
       log_writer_(rows.logs_by_verb() ? std::make_optional<LogWriter>(ctx, memory, posts_, messages) : std::nullopt),
       transport_(ctx, posts_, locations_, log_writer(), slots) {}
 

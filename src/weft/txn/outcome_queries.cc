@@ -15,21 +15,21 @@ constexpr uint64_t kFullNs = 50'000;        // the asker's mailbox is full
 
 }  // namespace
 
-Standing OutcomeQueries::standing_of(uint32_t incarnation, uint64_t sequence) const {
+KnownOutcome OutcomeQueries::known_outcome(uint32_t incarnation, uint64_t sequence) const {
   switch (outcomes_.find(incarnation, sequence)) {
     case OutcomeLog::Known::kCommitted:
-      return Standing::kCommitted;
+      return KnownOutcome::kCommitted;
     case OutcomeLog::Known::kAborted:
-      return Standing::kAborted;
+      return KnownOutcome::kAborted;
     case OutcomeLog::Known::kNothing:
       break;
   }
-  if (!ctx_.views.active() && !ctx_.bugs.has(Bug::kForgetsOpen)) return Standing::kOpen;
+  if (!ctx_.views.active() && !ctx_.bugs.has(Bug::kForgetsOpen)) return KnownOutcome::kOpen;
   if (incarnation == ctx_.views.incarnation()) {
     for (size_t i = 0; i < slots_.size(); ++i) {
       const TxnSlot& slot = slots_.at(i);
       const bool ended = slot.state == SlotState::kFree || slot.state == SlotState::kFinished;
-      if (!ended && slot.sequence == sequence) return Standing::kOpen;
+      if (!ended && slot.sequence == sequence) return KnownOutcome::kOpen;
     }
   }
   for (const Member& member : ctx_.view().members) {
@@ -37,15 +37,15 @@ Standing OutcomeQueries::standing_of(uint32_t incarnation, uint64_t sequence) co
     for (int s = 0; s < records_.slots(); ++s) {
       const LogRecord& record = records_.at(member.node, static_cast<uint8_t>(s));
       if (record.state == 0 || record.incarnation != incarnation || record.sequence != sequence) continue;
-      return ctx_.bugs.has(Bug::kOpenIsAborted) ? Standing::kAborted : Standing::kOpen;
+      return ctx_.bugs.has(Bug::kOpenIsAborted) ? KnownOutcome::kAborted : KnownOutcome::kOpen;
     }
   }
-  return Standing::kNothing;
+  return KnownOutcome::kNothing;
 }
 
 bool OutcomeQueries::parse_answer(const Message& m) const {
-  return m.body.size() == sizeof(FateAnswer) &&
-         load<FateAnswer>(m.body.data()).standing <= static_cast<uint8_t>(Standing::kAborted);
+  return m.body.size() == sizeof(OutcomeReply) &&
+         load<OutcomeReply>(m.body.data()).standing <= static_cast<uint8_t>(KnownOutcome::kAborted);
 }
 
 uint64_t OutcomeQueries::deadline_ns() const {
@@ -59,21 +59,21 @@ void OutcomeQueries::on_ask(const Batch& batch, std::span<const Message> run) {
     if (!batch.ok(m)) continue;
     // Nobody holds credit for this. Who is not answered asks again.
     if (ctx_.port.backlog(m.source, Flow::kExecution) > ctx_.limits.credit_bytes / 2) continue;
-    const auto ask = load<FateAsk>(m.body.data());
-    FateAnswer answer{};
+    const auto ask = load<OutcomeQuery>(m.body.data());
+    OutcomeReply answer{};
     answer.question = ask.question;
-    answer.standing = static_cast<uint8_t>(standing_of(ask.incarnation, ask.sequence));
-    store(ctx_.port.reserve(m.source, Flow::kExecution, static_cast<uint8_t>(Kind::kFateAnswer), sizeof answer),
+    answer.standing = static_cast<uint8_t>(known_outcome(ask.incarnation, ask.sequence));
+    store(ctx_.port.reserve(m.source, Flow::kExecution, static_cast<uint8_t>(Kind::kOutcomeReply), sizeof answer),
           answer);
   }
 }
 
-void OutcomeQueries::ask(TxnId id, Worker* asker, std::shared_ptr<FateReply> reply) {
+void OutcomeQueries::ask(TxnId id, Worker* asker, std::shared_ptr<OutcomeAnswer> reply) {
   Query& query = queries_.emplace_back();
   query.id = id;
   query.asker = asker;
   query.reply = std::move(reply);
-  query.until_ns = ctx_.now_ns() + ctx_.limits.outcome_wait_ms * uint64_t{1'000'000};
+  query.until_ns = ctx_.now_ns() + ctx_.limits.outcome_timeout_ms * uint64_t{1'000'000};
 }
 
 bool OutcomeQueries::step(uint64_t now_ns) {
@@ -100,10 +100,10 @@ void OutcomeQueries::look_at(Query& query) {
   const uint64_t now_ns = ctx_.now_ns();
   if (ctx_.views.removed()) {
     // Its own notes are as good as any, but that it has none says nothing: there is nobody else that it could ask.
-    hear(query, standing_of(query.id.incarnation, query.id.sequence));
-    if (!query.fate) query.fate = Fate::kNotKnownYet;
+    hear(query, known_outcome(query.id.incarnation, query.id.sequence));
+    if (!query.fate) query.fate = TxnStatus::kPending;
   } else if (now_ns >= query.until_ns) {
-    query.fate = Fate::kNotKnownYet;
+    query.fate = TxnStatus::kPending;
   } else if (!ctx_.views.active()) {
     WEFT_MARK("a question waits for recovery");
     query.epoch = 0;
@@ -119,20 +119,20 @@ void OutcomeQueries::begin_round(Query& query) {
   query.waiting = ctx_.view().member_mask() & ~(uint64_t{1} << ctx_.self.value);
   query.open = false;
   query.due_ns = ctx_.now_ns() + kSilentNs;
-  hear(query, standing_of(query.id.incarnation, query.id.sequence));
+  hear(query, known_outcome(query.id.incarnation, query.id.sequence));
   if (query.fate) return;
-  const FateAsk ask{query.id.sequence, query.id.incarnation, query.number};
+  const OutcomeQuery ask{query.id.sequence, query.id.incarnation, query.number};
   for_each_node(query.waiting, [&](NodeId node) {
     if (ctx_.port.backlog(node, Flow::kExecution) > ctx_.limits.credit_bytes / 2) return;  // asked again when it is due
-    store(ctx_.port.reserve(node, Flow::kExecution, static_cast<uint8_t>(Kind::kFateAsk), sizeof ask), ask);
+    store(ctx_.port.reserve(node, Flow::kExecution, static_cast<uint8_t>(Kind::kOutcomeQuery), sizeof ask), ask);
   });
   if (query.waiting == 0) end_round(query);
 }
 
-void OutcomeQueries::hear(Query& query, Standing standing) {
-  if (standing == Standing::kCommitted) query.fate = Fate::kCommitted;
-  if (standing == Standing::kAborted) query.fate = Fate::kAborted;
-  if (standing == Standing::kOpen) query.open = true;
+void OutcomeQueries::hear(Query& query, KnownOutcome standing) {
+  if (standing == KnownOutcome::kCommitted) query.fate = TxnStatus::kCommitted;
+  if (standing == KnownOutcome::kAborted) query.fate = TxnStatus::kAborted;
+  if (standing == KnownOutcome::kOpen) query.open = true;
 }
 
 // All have answered, and nobody knows.
@@ -141,7 +141,7 @@ void OutcomeQueries::end_round(Query& query) {
     WEFT_MARK("a question about an open transaction");
     query.due_ns = ctx_.now_ns() + kOpenNs;
   } else {
-    query.fate = Fate::kForgotten;
+    query.fate = TxnStatus::kUnknownTxn;
     query.due_ns = ctx_.now_ns();
   }
 }
@@ -149,12 +149,12 @@ void OutcomeQueries::end_round(Query& query) {
 void OutcomeQueries::on_answer(const Batch& batch, std::span<const Message> run) {
   for (const Message& m : run) {
     if (!batch.ok(m)) continue;
-    const auto answer = load<FateAnswer>(m.body.data());
+    const auto answer = load<OutcomeReply>(m.body.data());
     const uint64_t bit = uint64_t{1} << m.source.value;
     for (Query& query : queries_) {
       if (query.number != answer.question || (query.waiting & bit) == 0 || query.fate) continue;
       query.waiting &= ~bit;
-      hear(query, static_cast<Standing>(answer.standing));
+      hear(query, static_cast<KnownOutcome>(answer.standing));
       if (query.waiting == 0 && !query.fate) end_round(query);
       if (query.fate) query.due_ns = ctx_.now_ns();
     }

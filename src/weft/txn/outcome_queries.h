@@ -28,8 +28,8 @@
 namespace weft {
 
 // Where the answer to a query comes: it belongs to the worker that asked.
-struct FateReply {
-  Fate fate = Fate::kForgotten;
+struct OutcomeAnswer {
+  TxnStatus fate = TxnStatus::kUnknownTxn;
   bool done = false;
 };
 
@@ -39,12 +39,12 @@ class OutcomeQueries final : public Service {
       : ctx_(ctx), outcomes_(outcomes), slots_(slots), records_(records) {}
 
   // Of a transaction of this worker's index. The answer is posted to the asker's mailbox.
-  void ask(TxnId id, Worker* asker, std::shared_ptr<FateReply> reply);
+  void ask(TxnId id, Worker* asker, std::shared_ptr<OutcomeAnswer> reply);
 
   bool step(uint64_t now_ns) override;
   uint64_t deadline_ns() const override;
 
-  bool parse_ask(const Message& message) const { return message.body.size() == sizeof(FateAsk); }
+  bool parse_ask(const Message& message) const { return message.body.size() == sizeof(OutcomeQuery); }
   bool parse_answer(const Message& message) const;
   void on_ask(const Batch& batch, std::span<const Message> run);
   void on_answer(const Batch& batch, std::span<const Message> run);
@@ -53,19 +53,19 @@ class OutcomeQueries final : public Service {
   struct Query {
     TxnId id;
     Worker* asker;
-    std::shared_ptr<FateReply> reply;
+    std::shared_ptr<OutcomeAnswer> reply;
     uint32_t number = 0;    // of the round in progress
     uint32_t epoch = 0;     // in which it was asked; 0: none is
     uint64_t waiting = 0;   // nodes that have not answered
     bool open = false;      // somebody says so
     uint64_t due_ns = 0;    // the next look at it
     uint64_t until_ns = 0;  // then nobody knows
-    std::optional<Fate> fate;
+    std::optional<TxnStatus> fate;
   };
-  Standing standing_of(uint32_t incarnation, uint64_t sequence) const;
+  KnownOutcome known_outcome(uint32_t incarnation, uint64_t sequence) const;
   void look_at(Query& query);
   void begin_round(Query& query);
-  static void hear(Query& query, Standing standing);
+  static void hear(Query& query, KnownOutcome standing);
   void end_round(Query& query);
 
   WorkerContext& ctx_;

@@ -34,14 +34,14 @@ Reads::Reads(WorkerContext& ctx, const ReadRules& rules, const Planner& planner,
   without_credit_.reserve(gets);
 }
 
-Ticket Reads::start_get(TxnSlot& slot, TableId table, Key key, Intent intent) {
-  constexpr Ticket kNone{UINT16_MAX};
+ReadHandle Reads::get_async(TxnSlot& slot, TableId table, Key key, Intent intent) {
+  constexpr ReadHandle kNone{UINT16_MAX};
   if (slot.state != SlotState::kExecuting) return kNone;
   const Entry* e = keys_.find_or_add(slot, table, key);
   if (e == nullptr) return kNone;
   const auto index = static_cast<uint16_t>(e - slot.entries);
   if (!e->read && e->write == Write::kNone) begin_read(slot, index, intent);
-  return Ticket{index};
+  return ReadHandle{index};
 }
 
 WEFT_INLINE void Reads::begin_read(TxnSlot& slot, uint16_t index, Intent intent) {
@@ -55,7 +55,7 @@ WEFT_INLINE void Reads::begin_read(TxnSlot& slot, uint16_t index, Intent intent)
     fail_read(slot, index, Code::kNoAnswer);
   } else if (!ctx_.views.active() || slot.epoch != ctx_.view().epoch.value) {
     // It began in another view, or nothing begins here any more.
-    fail_read(slot, index, slot.rejected == Code::kClosed ? Code::kClosed : Code::kEpoch);
+    fail_read(slot, index, slot.rejected == Code::kPeerUnreachable ? Code::kPeerUnreachable : Code::kEpoch);
   } else {
     dispatch(slot, index);
   }
@@ -63,11 +63,11 @@ WEFT_INLINE void Reads::begin_read(TxnSlot& slot, uint16_t index, Intent intent)
 
 void Reads::start_single(TxnSlot& slot, TableId table, Key key) {
   slot.single = true;
-  start_get(slot, table, key, Intent::kRead);
+  get_async(slot, table, key, Intent::kRead);
 }
 
 Code Reads::write(TxnSlot& slot, TableId table, Key key, Write write, std::string_view value) {
-  if (slot.state != SlotState::kExecuting) return Code::kMisuse;
+  if (slot.state != SlotState::kExecuting) return Code::kInvalidArgument;
   Entry* e = keys_.find_or_add(slot, table, key);
   if (e == nullptr) return slot.outcome.code;
   if (!e->read) e->done = true;

@@ -32,7 +32,7 @@ class Reads {
   void set_verbs(OneSidedReads* verbs) { verbs_ = verbs; }  // unless the row reads by message only
 
   // Called by the application's handle.
-  Ticket start_get(TxnSlot& slot, TableId table, Key key, Intent intent);
+  ReadHandle get_async(TxnSlot& slot, TableId table, Key key, Intent intent);
   void start_single(TxnSlot& slot, TableId table, Key key);
   Code write(TxnSlot& slot, TableId table, Key key, Write write, std::string_view value);
 

@@ -41,7 +41,7 @@ Result<RowSet> RowSet::parse(std::string_view names, bool any_mix) {
 RowSet RowSet::of(const Options& options) {
   Result<RowSet> set = parse(options.protocol, true);
   WEFT_CHECK(bool{set}, "options are checked before they are used");
-  if (!options.passive_acks) {
+  if (!options.piggyback_acks) {
     for (Protocol& row : set->rows_) row.unlock_ack = UnlockAck::kReply;
   }
   return std::move(*set);

@@ -69,7 +69,7 @@ TEST(RowSet, ASwitchChangesAllRows) {
   Options options;
   options.protocol = "drtmr+drtmh";
   EXPECT_EQ(RowSet::of(options).at(1).unlock_ack, UnlockAck::kPiggybacked);
-  options.passive_acks = false;
+  options.piggyback_acks = false;
   EXPECT_EQ(RowSet::of(options).at(0).unlock_ack, UnlockAck::kReply);
   EXPECT_EQ(RowSet::of(options).at(1).unlock_ack, UnlockAck::kReply);
 }

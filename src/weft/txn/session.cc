@@ -48,17 +48,18 @@ void Session::SleepAwaiter::await_suspend(std::coroutine_handle<> h) const noexc
   engine->context().worker->sleep_until(engine->context().worker->now_ns() + nanoseconds, h);
 }
 
-bool Session::again(const Outcome& outcome, const Policy& policy, uint32_t attempt, uint64_t began_ns,
-                    uint64_t* sleep_ns) {
+bool Session::should_retry(const Outcome& outcome, const RetryPolicy& policy, uint32_t attempt, uint64_t began_ns,
+                           uint64_t* sleep_ns) {
   if (outcome.kind != OutcomeKind::kAborted || !code_retryable(outcome.code)) return false;
   if (attempt >= policy.attempts) return false;
   const bool lost = outcome.code == Code::kPeerLost;
   if (lost && !engine_->node()->spec().recovers) return false;  // it stays in the view
   const uint64_t doubled = uint64_t{policy.backoff_us} << std::min<uint32_t>(attempt - 1, 20);
   uint64_t base_ns = std::min<uint64_t>(doubled, policy.backoff_us_max) * 1000;
-  if (attempt >= Policy::kPatience) {
+  if (attempt >= RetryPolicy::kConflictThreshold) {
     const uint64_t took_ns = std::max(now_ns(), began_ns) - began_ns;
-    const uint64_t multiple_ns = took_ns * std::min(attempt / Policy::kPatience, Policy::kPatience);
+    const uint64_t multiple_ns =
+        took_ns * std::min(attempt / RetryPolicy::kConflictThreshold, RetryPolicy::kConflictThreshold);
     base_ns = std::max(base_ns, std::min(multiple_ns, kLongestSleepNs));
   }
   if (lost) base_ns = std::max(base_ns, kPeerLostSleepNs);
@@ -87,11 +88,12 @@ struct SingleAwaiter {
 
 }  // namespace
 
-Task<Session::One> Session::get_one(TableId table, Key key, std::span<char> out, Policy policy, uint64_t until_ns) {
+Task<Session::GetResult> Session::get_one(TableId table, Key key, std::span<char> out, RetryPolicy policy,
+                                          uint64_t until_ns) {
   if (until_ns == 0) until_ns = answer_by_ns();
   for (uint32_t attempt = 1;; ++attempt) {
     const uint64_t began_ns = now_ns();
-    One one;
+    GetResult one;
     {
       Txn txn = co_await begin(until_ns);
       TxnSlot& slot = *txn.slot_;
@@ -109,7 +111,7 @@ Task<Session::One> Session::get_one(TableId table, Key key, std::span<char> out,
       }
     }
     uint64_t wait_ns = 0;
-    if (now_ns() >= until_ns || !again(one.outcome, policy, attempt, began_ns, &wait_ns)) co_return one;
+    if (now_ns() >= until_ns || !should_retry(one.outcome, policy, attempt, began_ns, &wait_ns)) co_return one;
     // The holder needs a turn of the loop at least.
     co_await sleep_ns(std::max<uint64_t>(wait_ns, 1));
   }
@@ -134,12 +136,12 @@ Task<Outcome> Session::erase_one(TableId table, Key key) {
 }
 
 // The worker of the transaction's index asks, and posts the answer to this one's mailbox.
-Task<Fate> Session::outcome(TxnId id) {
+Task<TxnStatus> Session::query_outcome(TxnId id) {
   constexpr uint64_t kLookNs = 5'000;
   constexpr uint64_t kLookNsMax = 500'000;
   Node* node = engine_->node();
-  if (id.incarnation == 0 || id.worker.value >= node->workers()) co_return Fate::kForgotten;
-  const auto reply = std::make_shared<FateReply>();
+  if (id.incarnation == 0 || id.worker.value >= node->workers()) co_return TxnStatus::kUnknownTxn;
+  const auto reply = std::make_shared<OutcomeAnswer>();
   TxnWorker* at = node->engine(id.worker);
   if (at == engine_) {
     at->queries().ask(id, engine_->context().worker, reply);
@@ -154,14 +156,14 @@ Task<Fate> Session::outcome(TxnId id) {
   co_return reply->fate;
 }
 
-Task<std::shared_ptr<WalkPage>> Session::walk(TableId table, PartitionId partition, uint64_t cursor,
-                                              uint32_t keys_max) {
+Task<std::shared_ptr<KeyPage>> Session::scan_keys(TableId table, PartitionId partition, uint64_t cursor,
+                                                  uint32_t keys_max) {
   constexpr uint64_t kSilentNs = 20'000'000;  // then it is asked again
   constexpr uint64_t kLookNs = 5'000;
   constexpr uint64_t kLookNsMax = 500'000;
   const ViewState& views = engine_->context().views;
   KeyScans& scans = engine_->scans();
-  auto page = std::make_shared<WalkPage>();
+  auto page = std::make_shared<KeyPage>();
   const uint64_t answer_ns = answer_by_ns();
   for (;;) {
     page->late = now_ns() >= answer_ns;
@@ -189,43 +191,43 @@ Task<std::shared_ptr<WalkPage>> Session::walk(TableId table, PartitionId partiti
   }
 }
 
-void Declared::Keys::add(TableId table, Key key, Intent intent) {
-  if (count_ < kKeysMax) tickets_[count_] = txn_.start_get(table, key, intent);
+void StoredProcedure::Keys::add(TableId table, Key key, Intent intent) {
+  if (count_ < kKeysMax) tickets_[count_] = txn_.get_async(table, key, intent);
   ++count_;
 }
 
 Task<Outcome> Session::call(ProcedureId procedure, std::string_view arguments) {
-  const std::vector<Declared>& all = engine_->node()->spec().procedures;
+  const std::vector<StoredProcedure>& all = engine_->node()->spec().procedures;
   Outcome outcome;
   if (procedure.value >= all.size()) {
     outcome.kind = OutcomeKind::kRejected;
     outcome.code = Code::kNoSuchProcedure;
     co_return outcome;
   }
-  const Declared& declared = all[procedure.value];
+  const StoredProcedure& stored = all[procedure.value];
   Txn txn = co_await begin(answer_by_ns());
-  Declared::Keys keys(txn);
-  declared.keys(arguments, keys);
+  StoredProcedure::Keys keys(txn);
+  stored.keys(arguments, keys);
   co_await txn.wait_all();
-  if (keys.count_ > Declared::kKeysMax) {
+  if (keys.count_ > StoredProcedure::kKeysMax) {
     outcome = txn.abort(Code::kTxnTooLarge);
     outcome.kind = OutcomeKind::kRejected;
-    outcome.limit_name = "the keys a declared transaction reads";
-    outcome.limit = Declared::kKeysMax;
+    outcome.limit_name = "the keys a stored procedure reads";
+    outcome.limit = StoredProcedure::kKeysMax;
     outcome.asked = static_cast<uint64_t>(keys.count_);
     co_return outcome;
   }
   // A function of its own, so that the values are on the stack and not in the coroutine's frame.
   const auto step = [&]() -> Code {
-    alignas(Value) std::byte room[Declared::kKeysMax * sizeof(Value)];  // filled as far as needed
+    alignas(Value) std::byte room[StoredProcedure::kKeysMax * sizeof(Value)];  // filled as far as needed
     auto* const values = reinterpret_cast<Value*>(room);
     const auto count = static_cast<size_t>(keys.count_);
     for (size_t i = 0; i < count; ++i) {
       const Value* value = new (values + i) Value(txn.value(keys.tickets_[i]));
       if (value->code != Code::kOk) return Code::kOk;  // commit() says what was wrong
     }
-    Declared::Writes writes(txn);
-    return declared.step(arguments, {values, count}, writes);
+    StoredProcedure::Writes writes(txn);
+    return stored.execute(arguments, {values, count}, writes);
   };
   if (const Code code = step(); code != Code::kOk) co_return txn.abort(code);
   co_return co_await txn.commit();

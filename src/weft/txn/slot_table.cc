@@ -31,7 +31,7 @@ TxnSlot* SlotTable::acquire(uint64_t until_ns) {
   free_.pop_back();
   ++in_use_;
   reset(slot, until_ns);
-  if (ctx_.views.removed()) reject(slot, Code::kClosed, nullptr, {});
+  if (ctx_.views.removed()) reject(slot, Code::kPeerUnreachable, nullptr, {});
   return &slot;
 }
 

@@ -20,7 +20,8 @@ class SlotTable {
  public:
   // How many a worker with these limits has.
   static int slots_for(const Limits& limits) {
-    return std::min<int>(kSlotsMax, static_cast<int>(limits.inflight + limits.inflight / 4 + 8));
+    return std::min<int>(
+        kSlotsMax, static_cast<int>(limits.transactions_in_flight_max + limits.transactions_in_flight_max / 4 + 8));
   }
 
   // `answer_ns`: how long who has no deadline waits. `last_sequence`: ids go on from there. `rotated_rows`: test only,
@@ -73,7 +74,7 @@ class SlotTable {
   uint64_t last_sequence() const { return sequence_; }
 
  private:
-  bool has_room() const { return in_use_ < ctx_.limits.inflight && !free_.empty(); }
+  bool has_room() const { return in_use_ < ctx_.limits.transactions_in_flight_max && !free_.empty(); }
   void reset(TxnSlot& slot, uint64_t until_ns);
   void free(TxnSlot& slot);
 

@@ -61,7 +61,7 @@ bool StateTransfer::step(uint64_t now_ns) {
     fill.patience_ns *= 2;  // the answer may only be slow
   } else {
     fill.first_question = questions_ + 1;
-    fill.patience_ns = ctx_.limits.fill_bytes * kAskAgainNsPerByte;
+    fill.patience_ns = ctx_.limits.transfer_chunk_bytes * kAskAgainNsPerByte;
   }
   fill.question = ++questions_;
   fill.ask_again_ns = now_ns + fill.patience_ns;
@@ -121,7 +121,7 @@ void StateTransfer::serve_chunk(const Message& m) {
     store(at, header);
     return at + sizeof header;
   };
-  const size_t piece = std::min(ctx_.limits.fill_bytes, ctx_.limits.credit_bytes);
+  const size_t piece = std::min(ctx_.limits.transfer_chunk_bytes, ctx_.limits.credit_bytes);
   if ((header.cursor & kRecords) == 0) {
     const uint64_t all = table->absence_words();
     const uint64_t end = std::min<uint64_t>(all, header.cursor + piece / sizeof(uint64_t));

@@ -26,8 +26,8 @@ Txn::~Txn() {
   if (slot_ != nullptr) slot_->engine->coordinator().detach(*slot_);
 }
 
-Ticket Txn::start_get(TableId table, Key key, Intent intent) {
-  return slot_->engine->reads().start_get(*slot_, table, key, intent);
+ReadHandle Txn::get_async(TableId table, Key key, Intent intent) {
+  return slot_->engine->reads().get_async(*slot_, table, key, intent);
 }
 
 bool Txn::WaitAwaiter::await_ready() const noexcept {
@@ -42,17 +42,17 @@ void Txn::WaitAwaiter::await_suspend(std::coroutine_handle<> h) const noexcept {
   slot->engine->coordinator().wait_for(*slot, h);
 }
 
-bool Txn::poll(Ticket ticket) const { return wait(ticket).await_ready(); }
-bool Txn::poll_all() const { return wait_all().await_ready(); }
+bool Txn::is_ready(ReadHandle ticket) const { return wait(ticket).await_ready(); }
+bool Txn::all_ready() const { return wait_all().await_ready(); }
 
 Txn::WaitAwaiter Txn::wait_all() const {
   return {slot_, slot_->count == 0 ? uint16_t{UINT16_MAX} : static_cast<uint16_t>(slot_->count - 1)};
 }
 
-Value Txn::value(Ticket ticket) const {
+Value Txn::value(ReadHandle ticket) const {
   Value out;
   if (ticket.index >= slot_->count) {
-    out.code = slot_->rejected != Code::kOk ? slot_->rejected : Code::kMisuse;
+    out.code = slot_->rejected != Code::kOk ? slot_->rejected : Code::kInvalidArgument;
     return out;
   }
   const Entry& e = slot_->entry(ticket.index);
@@ -112,7 +112,7 @@ TxnId Txn::id() const { return slot_->id(slot_->engine->context().id); }
 bool Txn::refused() const { return slot_->state == SlotState::kFinished && slot_->sequence == 0; }
 Code Txn::set_protocol(std::string_view name) {
   const std::optional<uint8_t> row = slot_->engine->node()->rows().find(name);
-  if (!row || slot_->state != SlotState::kExecuting || slot_->count != 0) return Code::kMisuse;
+  if (!row || slot_->state != SlotState::kExecuting || slot_->count != 0) return Code::kInvalidArgument;
   slot_->row = *row;
   return Code::kOk;
 }

@@ -79,7 +79,7 @@ Entry* TxnKeys::find_or_add(TxnSlot& slot, TableId table_id, Key key) {
   }
   Table* table = ctx_.tables.at(table_id);
   if (table->integer_keys() && key.size() != 8) {
-    reject(slot, Code::kMisuse, nullptr, {"the bytes of an integer key", 8, key.size()});
+    reject(slot, Code::kInvalidArgument, nullptr, {"the bytes of an integer key", 8, key.size()});
     return nullptr;
   }
   if (key.size() > ctx_.limits.key_bytes_max) {

@@ -147,8 +147,8 @@ void TxnWorker::register_handlers() {
   dispatcher_.handle<&StateTransfer::parse, &StateTransfer::on_message>(Kind::kFill, &transfer_);
   dispatcher_.handle<&ControlChannel::parse, &ControlChannel::on_message>(Kind::kControl, &control_);
   dispatcher_.handle<&KeyScans::parse, &KeyScans::on_message>(Kind::kWalk, &scans_);
-  dispatcher_.handle<&OutcomeQueries::parse_ask, &OutcomeQueries::on_ask>(Kind::kFateAsk, &queries_);
-  dispatcher_.handle<&OutcomeQueries::parse_answer, &OutcomeQueries::on_answer>(Kind::kFateAnswer, &queries_);
+  dispatcher_.handle<&OutcomeQueries::parse_ask, &OutcomeQueries::on_ask>(Kind::kOutcomeQuery, &queries_);
+  dispatcher_.handle<&OutcomeQueries::parse_answer, &OutcomeQueries::on_answer>(Kind::kOutcomeReply, &queries_);
   if (verbs_ != nullptr && verbs_->log_writer() != nullptr) {
     dispatcher_.handle<&LogWriter::parse, &LogWriter::on_ring_read>(Kind::kRingRead, verbs_->log_writer());
   }

@@ -9,7 +9,7 @@ namespace weft {
 
 namespace {
 
-constexpr size_t kHeadBytes = sizeof(RecordHeader);  // word, then meta word (record_meta_of)
+constexpr size_t kPrefixBytes = sizeof(RecordHeader);  // word, then meta word (record_meta_of)
 
 // What a record's first 16 bytes are if it is as the transaction has read it, but for owner and flags.
 bool same_record(const Entry& e, Word word, uint64_t meta) {
@@ -55,13 +55,13 @@ void VerbTransport::post_lock(TxnSlot& slot, uint16_t index) {
   const Entry& e = slot.entry(index);
   const NodeId primary = e.placement->primary();
   VerbRequest* post =
-      make_commit_request(posts_, TxnRequest::Purpose::kLock, slot, primary, index, sizeof(uint64_t) + kHeadBytes);
+      make_commit_request(posts_, TxnRequest::Purpose::kLock, slot, primary, index, sizeof(uint64_t) + kPrefixBytes);
   Verb swap = verb_on(e, VerbKind::kCompareSwap, post->buffer);
   swap.compare = unlocked(e).bits;
   swap.operand = unlocked(e).with_owner(Owner(ctx_.self, ctx_.id, slot.index)).bits;
   post->add(swap);
   Verb read = verb_on(e, VerbKind::kRead, post->buffer + sizeof(uint64_t));
-  read.bytes = kHeadBytes;
+  read.bytes = kPrefixBytes;
   post->add(read);
   send(slot, Phase::kLock, post);
 }
@@ -69,9 +69,9 @@ void VerbTransport::post_lock(TxnSlot& slot, uint16_t index) {
 void VerbTransport::post_validate(TxnSlot& slot, uint16_t index) {
   const Entry& e = slot.entry(index);
   VerbRequest* post =
-      make_commit_request(posts_, TxnRequest::Purpose::kValidate, slot, e.placement->primary(), index, kHeadBytes);
+      make_commit_request(posts_, TxnRequest::Purpose::kValidate, slot, e.placement->primary(), index, kPrefixBytes);
   Verb read = verb_on(e, VerbKind::kRead, post->buffer);
-  read.bytes = kHeadBytes;
+  read.bytes = kPrefixBytes;
   post->add(read);
   send(slot, Phase::kValidate, post);
 }

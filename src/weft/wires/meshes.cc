@@ -44,7 +44,7 @@ Result<std::unique_ptr<Mesh>> make_verbs(const MeshOptions& options, Regions* re
   VerbsOptions verbs;
   verbs.tcp = tcp_options(options);
   verbs.device = options.device;
-  verbs.locks = options.locks;
+  verbs.remote_lock_mode = options.remote_lock_mode;
   verbs.nodes = options.nodes;
   auto mesh = VerbsMesh::create(verbs, regions, clock);
   if (!mesh) return mesh.error();

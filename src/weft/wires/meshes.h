@@ -24,7 +24,7 @@ struct MeshOptions {
   std::string listen;     // tcp, verbs: host:port, port 0: the kernel chooses; shm: '@' and a name, or a socket's path
   TcpTlsFiles tls;        // tcp, verbs: all three files, or none
   VerbsChoice device;     // verbs
-  std::optional<LocksBy> locks;  // of a row that locks by verbs
+  std::optional<RemoteLockMode> remote_lock_mode;  // of a row that locks by verbs
   Agreement agreement;
 };
 

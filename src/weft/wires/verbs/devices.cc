@@ -64,7 +64,8 @@ const char* atomics_text(const VerbsDevice& device) {
     case IBV_ATOMIC_NONE:
       return "no atomics";
     case IBV_ATOMIC_HCA:
-      return "atomics among its own only (protocols that lock by verbs do it by messages, or see fabric.locks)";
+      return "atomics among its own only (protocols that lock by verbs do it by messages, or see "
+             "fabric.remote_lock_mode)";
     case IBV_ATOMIC_GLOB:
       return "atomics that go with the CPU's";
   }

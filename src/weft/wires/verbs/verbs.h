@@ -42,8 +42,8 @@ namespace weft {
 struct VerbsOptions {
   TcpOptions tcp;  // of set-up; completions_max is that of the wires
   VerbsChoice device;
-  std::optional<LocksBy> locks;  // of a row that locks by verbs: all nodes must do it in the same way
-  int nodes = kNodesMax;         // that there may be: completion queues are sized for them
+  std::optional<RemoteLockMode> remote_lock_mode;  // of a row that locks by verbs: all nodes must do it in the same way
+  int nodes = kNodesMax;                           // that there may be: completion queues are sized for them
 };
 
 class VerbsMesh final : public Mesh, private RemotePosters {

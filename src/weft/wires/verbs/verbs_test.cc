@@ -265,8 +265,8 @@ TEST_F(VerbsTest, AtomicsOfAPeerAndOfTheOwnNodeAddUp) {
 // The same where the node does it at once, from any thread: what locks its own records.
 TEST_F(VerbsTest, SwapsOfAPeerAndOfTheLoopAddUp) {
   constexpr uint64_t kRounds = 200;
-  net_ =
-      std::make_unique<VerbsTestNet>(2, 1, [](size_t, VerbsOptions& options) { options.locks = LocksBy::kLoopback; });
+  net_ = std::make_unique<VerbsTestNet>(
+      2, 1, [](size_t, VerbsOptions& options) { options.remote_lock_mode = RemoteLockMode::kNicLoopback; });
   OwnWords* const words = net_->mesh(1).own_words();
   if (words == nullptr) GTEST_SKIP() << "its atomics go with the processor's";
   const RegionId id = net_->node(1).region_id;
@@ -292,8 +292,9 @@ TEST_F(VerbsTest, SwapsOfAPeerAndOfTheLoopAddUp) {
 }
 
 TEST_F(VerbsTest, NodesMustLockInTheSameWay) {
-  VerbsTestNet net(
-      2, 1, [](size_t n, VerbsOptions& options) { options.locks = n == 0 ? LocksBy::kLoopback : LocksBy::kMessages; });
+  VerbsTestNet net(2, 1, [](size_t n, VerbsOptions& options) {
+    options.remote_lock_mode = n == 0 ? RemoteLockMode::kNicLoopback : RemoteLockMode::kMessages;
+  });
   if (net.mesh(0).own_words() == nullptr) GTEST_SKIP() << "atomics that go with the processor's need no choice";
   net.join(0, 1), net.join(1, 0);
   EXPECT_TRUE(net.until([&] { return net.find(0, Kind::kRefused, "loopback) is") != nullptr; })) << net.all_events(0);

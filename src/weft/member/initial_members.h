@@ -1,10 +1,10 @@
 // The beginning of a cluster: its nodes say that they are there, and when all have, there is a first view. Where a
-// membership keeps only one text, that text is the list of founders until it is a view:
+// membership keeps only one text, that text is the list of initial_members until it is a view:
 //
-//   {"founders": [{"node": 0, "token": "00000000000000a7", "address": "10.0.0.1:7400"}],
+//   {"initial_members": [{"node": 0, "token": "00000000000000a7", "address": "10.0.0.1:7400"}],
 //    "first": 3, "replicas": 2, "partitions": 6}
 //
-// The numbers are those of the first founder; who has others is none, and changes nothing.
+// The numbers are those of the first initial_member; who has others is none, and changes nothing.
 // Whoever finds himself missing adds himself, and whoever completes the list writes the first view instead. A process
 // that starts again takes the place of the one before it.
 #pragma once
@@ -24,9 +24,9 @@ struct Founding {
   int partitions = 1;
 };
 
-View first_view(const Founding& founding, const std::vector<Member>& founders);
+View first_view(const Founding& founding, const std::vector<Member>& initial_members);
 
-bool is_founders(std::string_view text);
+bool is_initial_members(std::string_view text);
 // What the text becomes when `self` has seen it (empty: there is none yet); nothing if it stays. An error names what is
 // wrong with it.
 Result<std::string> found(std::string_view text, const Member& self, const Founding& founding);

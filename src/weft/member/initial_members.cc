@@ -1,4 +1,4 @@
-#include "weft/member/founders.h"
+#include "weft/member/initial_members.h"
 
 #include <algorithm>
 #include <charconv>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kTextBytesMax = 64 << 10;
 
-Error bad(const std::string& what) { return {Code::kBadOption, "founders: " + what}; }
+Error bad(const std::string& what) { return {Code::kBadOption, "initial_members: " + what}; }
 
 Result<Member> founder_of(const nlohmann::json& json, int nodes) {
   const auto text_of = [&](const char* name) {
@@ -44,73 +44,74 @@ std::string difference(const nlohmann::json& json, const Founding& founding) {
     if (field == json.end() || !field->is_number_unsigned()) return std::string("no ") + name;
     if (field->get<uint64_t>() == static_cast<uint64_t>(here)) continue;
     const bool counts = name == std::string_view("first");
-    return std::string("cluster.") + (counts ? "founders" : name) + " is " + field->dump() + " at the others and " +
-           std::to_string(here) + " here";
+    return std::string("cluster.") + (counts ? "initial_members" : name) + " is " + field->dump() +
+           " at the others and " + std::to_string(here) + " here";
   }
   return {};
 }
 
-Result<std::vector<Member>> founders_of(std::string_view text, const Founding& founding) {
-  std::vector<Member> founders;
-  if (text.empty()) return founders;
+Result<std::vector<Member>> initial_members_of(std::string_view text, const Founding& founding) {
+  std::vector<Member> initial_members;
+  if (text.empty()) return initial_members;
   if (text.size() > kTextBytesMax) return bad(std::to_string(text.size()) + " bytes");
   const auto json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_object() || !json.contains("founders") || !json["founders"].is_array()) return bad("no list");
+  if (!json.is_object() || !json.contains("initial_members") || !json["initial_members"].is_array())
+    return bad("no list");
   if (const std::string differs = difference(json, founding); !differs.empty()) return bad(differs);
-  for (const auto& entry : json["founders"]) {
-    const Result<Member> founder = founder_of(entry, founding.nodes);
-    if (!founder) return founder.error();
-    const bool twice =
-        std::any_of(founders.begin(), founders.end(), [&](const Member& m) { return m.node == founder->node; });
-    if (twice) return bad("node " + std::to_string(founder->node.value) + " twice");
-    founders.push_back(*founder);
+  for (const auto& entry : json["initial_members"]) {
+    const Result<Member> initial_member = founder_of(entry, founding.nodes);
+    if (!initial_member) return initial_member.error();
+    const bool twice = std::any_of(initial_members.begin(), initial_members.end(),
+                                   [&](const Member& m) { return m.node == initial_member->node; });
+    if (twice) return bad("node " + std::to_string(initial_member->node.value) + " twice");
+    initial_members.push_back(*initial_member);
   }
-  return founders;
+  return initial_members;
 }
 
 }  // namespace
 
-View first_view(const Founding& founding, const std::vector<Member>& founders) {
+View first_view(const Founding& founding, const std::vector<Member>& initial_members) {
   View view = make_view(founding.nodes, founding.replicas, founding.partitions);
-  for (const Member& founder : founders) {
-    view.members[founder.node.value].token = founder.token;
-    view.members[founder.node.value].address = founder.address;
-    view.members[founder.node.value].clients = founder.clients;
+  for (const Member& initial_member : initial_members) {
+    view.members[initial_member.node.value].token = initial_member.token;
+    view.members[initial_member.node.value].address = initial_member.address;
+    view.members[initial_member.node.value].clients = initial_member.clients;
   }
   return view;
 }
 
-bool is_founders(std::string_view text) {
+bool is_initial_members(std::string_view text) {
   const auto json = nlohmann::json::parse(text.substr(0, kTextBytesMax), nullptr, false);
-  return json.is_object() && json.contains("founders");
+  return json.is_object() && json.contains("initial_members");
 }
 
 Result<std::string> found(std::string_view text, const Member& self, const Founding& founding) {
-  Result<std::vector<Member>> founders = founders_of(text, founding);
-  if (!founders) return founders.error();
+  Result<std::vector<Member>> initial_members = initial_members_of(text, founding);
+  if (!initial_members) return initial_members.error();
   if (self.node.value >= founding.nodes) return std::string();  // it joins later
-  const auto place =
-      std::find_if(founders->begin(), founders->end(), [&](const Member& m) { return m.node == self.node; });
-  if (place == founders->end()) {
-    founders->push_back(self);
+  const auto place = std::find_if(initial_members->begin(), initial_members->end(),
+                                  [&](const Member& m) { return m.node == self.node; });
+  if (place == initial_members->end()) {
+    initial_members->push_back(self);
   } else if (place->token != self.token) {
     *place = self;
   } else {
     return std::string();
   }
-  if (founders->size() == static_cast<size_t>(founding.nodes)) {
-    std::string text_of_view = to_json(first_view(founding, *founders));
+  if (initial_members->size() == static_cast<size_t>(founding.nodes)) {
+    std::string text_of_view = to_json(first_view(founding, *initial_members));
     const Result<View> back = view_from_json(text_of_view);
     if (!back) return bad("no view can be made of them: " + back.error().detail);
     return text_of_view;
   }
-  nlohmann::json json = {{"founders", nlohmann::json::array()},
+  nlohmann::json json = {{"initial_members", nlohmann::json::array()},
                          {"first", founding.nodes},
                          {"replicas", founding.replicas},
                          {"partitions", founding.partitions}};
-  for (const Member& m : *founders) {
-    json["founders"].push_back({{"node", m.node.value}, {"token", token_text(m.token)}, {"address", m.address}});
-    if (!m.clients.empty()) json["founders"].back()["clients"] = m.clients;
+  for (const Member& m : *initial_members) {
+    json["initial_members"].push_back({{"node", m.node.value}, {"token", token_text(m.token)}, {"address", m.address}});
+    if (!m.clients.empty()) json["initial_members"].back()["clients"] = m.clients;
   }
   return json.dump(2);
 }
