@@ -29,7 +29,9 @@ DecideResult decide(const OpenTransaction& open, const DecideFacts& facts) {
       WEFT_MARK("committed by a replicated record");
       return {Ending::kCommit, false, "a member has replicated it"};
     }
+    // More than f nodes are lost, or the commit point was not passed (rule K2).
     WEFT_MARK("aborted: a value is lost");
+    return {Ending::kAbort, false, "a value is lost"};
   }
   if (facts.unanimous) {
     // A value that nobody has: its only whole replica is gone and the one that was filling had not got it, so that the

@@ -1,0 +1,204 @@
+// For tests of single parts of a worker: a context with a port on the in-process wire, a table, a view and a clock that
+// only the test moves. Nothing runs but what the test calls. Peers are bare ports: what parts send them is kept, and
+// they send whatever a test wants.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "weft/fabric/local.h"
+#include "weft/fabric/port.h"
+#include "weft/fabric/region.h"
+#include "weft/member/node_state.h"
+#include "weft/member/view.h"
+#include "weft/run/worker.h"
+#include "weft/store/table.h"
+#include "weft/txn/context.h"
+#include "weft/txn/log.h"
+#include "weft/txn/messages.h"
+#include "weft/txn/node_tables.h"
+#include "weft/txn/node_testing.h"
+#include "weft/txn/pool.h"
+
+namespace weft {
+
+class PartTest : public ::testing::Test {
+ protected:
+  static constexpr NodeId kSelf{0};
+  static constexpr WorkerId kWorker{0};
+  static constexpr TableId kTable{0};
+  static constexpr int kNodes = 3;
+
+  // A message that a peer has received.
+  struct Received {
+    NodeId at;
+    Kind kind;
+    uint16_t slot;  // of the message's header
+    std::vector<std::byte> body;
+
+    template <class T>
+    T as() const {
+      EXPECT_GE(body.size(), sizeof(T));
+      return load<T>(body.data());
+    }
+  };
+
+  explicit PartTest(const Limits& limits = Limits(), Bugs bugs = {}, bool recovers = true)
+      : fabric_(LocalOptions{.nodes = kNodes, .workers = 1}),
+        tables_(make_tables()),
+        view_(std::make_shared<const View>(make_view(kNodes, 2, kNodes))),
+        state_(*view_, false, 1),
+        worker_(&clock_, nullptr, 1024, 64),
+        pool_(std::move(*Pool::create(64 << 20))),
+        port_(port_options(kSelf), fabric_.wire(kSelf, kWorker), nullptr),
+        ctx_{.self = kSelf,
+             .id = kWorker,
+             .worker = &worker_,
+             .port = port_,
+             .wire = fabric_.wire(kSelf, kWorker),
+             .charges = nullptr,
+             .witness = nullptr,
+             .events = nullptr,
+             .limits = limits,
+             .bugs = bugs,
+             .nodes = kNodes,
+             .workers = 1,
+             .table_batching = true,
+             .recovers = recovers,
+             .tables = tables_,
+             .state = state_,
+             .views = ViewState(kSelf, view_, true),
+             .faults = PeerFaults(kSelf),
+             .counters = {},
+             .scratch = std::vector<std::byte>(1024)} {
+    clock_.step = 0;
+    worker_.set_duties(&nothing_);
+    port_.set_epoch(port_epoch(view_->epoch, true));
+    for (uint8_t n = 1; n < kNodes; ++n) {
+      peers_.push_back(std::make_unique<Port>(port_options(NodeId(n)), fabric_.wire(NodeId(n), kWorker), nullptr));
+      Port& peer = *peers_.back();
+      peer.set_epoch(port_epoch(view_->epoch, true));
+      recorders_.push_back(std::make_unique<Recorder>(Recorder{this, NodeId(n)}));
+      for (uint8_t kind = 0; kind < kKindsMax; ++kind) {
+        peer.set_handler(
+            kind, [](void* to, std::span<const Message> run) { static_cast<Recorder*>(to)->take(run); },
+            recorders_.back().get());
+      }
+    }
+  }
+
+  // The worker's step begins at this time; it does nothing of its own.
+  void at(uint64_t now_ns) {
+    clock_.now = now_ns;
+    worker_.step();
+  }
+
+  Port& peer(NodeId node) { return *peers_[node.value - 1U]; }
+  Table& table() { return *tables_.at(kTable); }
+
+  // Everything that was sent is delivered: to peers, who keep it, and to the part under test, if it has handlers.
+  void deliver() {
+    for (int i = 0; i < 4; ++i) {
+      port_.flush();
+      for (const auto& one : peers_) {
+        one->flush();
+        one->poll();
+      }
+      port_.poll();
+    }
+  }
+  // What peers have received since the last call.
+  std::vector<Received> take_received() { return std::exchange(received_, {}); }
+
+  // The n-th integer key whose primary is that node.
+  uint64_t key_at(NodeId primary, int n = 0) {
+    for (uint64_t key = 1;; ++key) {
+      if (view_->placement(hashed(key).partition).primary() == primary && n-- == 0) return key;
+    }
+  }
+  HashedKey hashed(const uint64_t& key) {
+    return table().hashed({reinterpret_cast<const std::byte*>(&key), sizeof key});
+  }
+  // Puts a committed record into the table, at version 1.
+  void load_record(uint64_t key, const std::string& value) {
+    const HashedKey name = hashed(key);
+    const Owner loader(kSelf, kWorker, 0);
+    const LockResult lock =
+        table().lock(name, loader, Write::kInsert, std::nullopt, static_cast<uint32_t>(value.size()));
+    ASSERT_EQ(lock.code, Code::kOk);
+    table().commit(name, loader, Write::kInsert, as_bytes(value), lock.locked);
+  }
+  std::string value_of(uint64_t key) {
+    std::vector<std::byte> room(256);
+    const ReadResult read = table().read(hashed(key), room.data(), room.size());
+    return read.found ? std::string(reinterpret_cast<const char*>(room.data()), read.value_bytes) : "(absent)";
+  }
+  Word word_of(uint64_t key) { return table().read(hashed(key), nullptr, 0).word; }
+
+  HandClock clock_;
+  LocalFabric fabric_;
+  NodeTables tables_;
+  std::shared_ptr<const View> view_;
+  NodeState state_;
+  Worker worker_;
+  std::unique_ptr<Pool> pool_;
+  Port port_;
+  WorkerContext ctx_;
+
+ private:
+  struct Recorder {
+    PartTest* test;
+    NodeId at;
+    void take(std::span<const Message> run) const {
+      for (const Message& m : run) {
+        test->received_.push_back({at, static_cast<Kind>(m.kind), m.spare, {m.body.begin(), m.body.end()}});
+      }
+    }
+  };
+
+  struct Nothing final : Duties {
+    bool table_batch() override { return false; }
+    bool commit_steps() override { return false; }
+    bool flush() override { return false; }
+    bool poll() override { return false; }
+    void between_steps() override {}
+    void before_sleep() override {}
+    void after_sleep() override {}
+    bool pending() const override { return false; }
+    uint64_t deadline_ns() const override { return UINT64_MAX; }
+  };
+
+  static PortOptions port_options(NodeId node) {
+    PortOptions options;
+    options.self = node;
+    options.nodes = kNodes;
+    return options;
+  }
+  static NodeTables make_tables() {
+    TableOptions options;
+    options.spec = {.name = "t", .value_bytes_max = 64, .capacity = 1000};
+    options.partitions = options.partitions_held = kNodes;
+    NodeTables tables;
+    auto region = Region::create(Table::region_bytes(options));
+    EXPECT_TRUE(region);
+    auto table = Table::create(options, region->get());
+    EXPECT_TRUE(table);
+    tables.add(std::move(*region), std::move(*table));
+    return tables;
+  }
+
+  Nothing nothing_;
+  std::vector<std::unique_ptr<Port>> peers_;
+  std::vector<std::unique_ptr<Recorder>> recorders_;
+  std::vector<Received> received_;
+};
+
+}  // namespace weft
