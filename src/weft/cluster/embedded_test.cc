@@ -404,5 +404,35 @@ TEST(Embedded, AStoppedClusterSaysSo) {
   EXPECT_TRUE(cluster->spawn(NodeId(0), WorkerId(0), [](Session&) -> Task<void> { co_return; }).done());
 }
 
+// A record of up to 64 KiB goes by one verb, and its log entry if that is no longer; what is longer goes by message.
+TEST(Embedded, ValuesAroundTheLargestVerb) {
+  for (const char* fabric : {"shm", "tcp"}) {
+    for (const char* protocol : {"farm", "drtmr"}) {
+      const Shape shape{protocol, 3, 3, 1, fabric};
+      TestCluster cluster(shape.options(), {{.name = "t", .value_bytes_max = 65'536, .capacity = 50}});
+      const size_t sizes[] = {65'300, 65'400, 65'440, 65'504, 65'505, 65'512, 65'520, 65'536};
+      for (uint64_t key = 0; key < std::size(sizes); ++key) {
+        EXPECT_TRUE(cluster->load(kT, key, std::string(sizes[key], 'a')));
+      }
+      cluster.start();
+      for (const char letter : {'b', 'c'}) {
+        for (uint64_t key = 0; key < std::size(sizes); ++key) {
+          const std::string value(sizes[key], letter);
+          size_t seen = 0;
+          auto change = [&](Txn& txn) -> Task<Code> {
+            const Value read = co_await txn.get(kT, key, Intent::kUpdate);
+            if (read.code != Code::kOk) co_return read.code;
+            seen = read.bytes.size();
+            co_return txn.put(kT, key, value);
+          };
+          EXPECT_TRUE(committed(cluster->run(NodeId(0), {.backoff_us = 1}, change))) << fabric << " " << protocol;
+          EXPECT_EQ(seen, sizes[key]);
+          EXPECT_TRUE(retried([&] { return cluster->put_one(NodeId(1), kT, key, value); }).committed());
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace weft

@@ -13,13 +13,13 @@
 namespace weft {
 namespace {
 
-constexpr size_t kBytes = 4096;
+constexpr size_t kRingBytes = 4096;
 
 struct Ring {
-  alignas(64) std::vector<std::byte> memory = std::vector<std::byte>(kBytes);
-  std::vector<std::byte> scratch = std::vector<std::byte>(kBytes);
-  LogRingWriter writer{kBytes};
-  LogRingReader reader{memory.data(), kBytes};
+  alignas(64) std::vector<std::byte> memory = std::vector<std::byte>(kRingBytes);
+  std::vector<std::byte> scratch = std::vector<std::byte>(kRingBytes);
+  LogRingWriter writer{kRingBytes};
+  LogRingReader reader{memory.data(), kRingBytes};
 
   struct Piece {
     uint64_t at;
@@ -60,7 +60,7 @@ TEST(LogRing, EntriesComeInOrderLapAfterLap) {
   Ring ring;
   Random random(1);
   for (int i = 0; i < 2000; ++i) {
-    const std::string body(random.between(1, kBytes / 4 - 64), static_cast<char>('a' + i % 26));
+    const std::string body(random.between(1, kRingBytes / 4 - 64), static_cast<char>('a' + i % 26));
     ASSERT_TRUE(ring.writer.reserve(ring_entry_bytes(body.size())));
     EXPECT_EQ(ring.read(), "-");
     for (const Ring::Piece& piece : ring.write(body)) ring.land(piece);
@@ -107,7 +107,7 @@ TEST(LogRing, WhatIsReservedFits) {
   Ring ring;
   std::vector<size_t> reserved;
   for (int i = 0; i < 20'000; ++i) {
-    const size_t entry = ring_entry_bytes(random.between(1, kBytes / 4 - 64));
+    const size_t entry = ring_entry_bytes(random.between(1, kRingBytes / 4 - 64));
     if (ring.writer.reserve(entry)) {
       reserved.push_back(entry);
     } else if (!reserved.empty()) {
@@ -115,8 +115,8 @@ TEST(LogRing, WhatIsReservedFits) {
         ring.writer.give_back(reserved.back());
       } else {
         const LogRingWriter::Place place = ring.writer.place(reserved.back());
-        EXPECT_LE(place.at + reserved.back(), kBytes);
-        EXPECT_LE(ring.writer.under_way(), kBytes);
+        EXPECT_LE(place.at + reserved.back(), kRingBytes);
+        EXPECT_LE(ring.writer.under_way(), kRingBytes);
       }
       reserved.pop_back();
     } else {
@@ -128,7 +128,7 @@ TEST(LogRing, WhatIsReservedFits) {
 }
 
 TEST(LogRing, AReaderCannotHaveReadWhatWasNotWritten) {
-  LogRingWriter writer(kBytes);
+  LogRingWriter writer(kRingBytes);
   EXPECT_TRUE(writer.read_up_to(0));
   EXPECT_FALSE(writer.read_up_to(32));
   ASSERT_TRUE(writer.reserve(64));

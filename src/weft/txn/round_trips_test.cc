@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "weft/cluster/cluster_testing.h"
 #include "weft/txn/protocol.h"
+#include "weft/txn/stepped_cluster_testing.h"
 #include "weft/txn/txn_worker.h"
 
 namespace weft {
@@ -26,7 +26,7 @@ void PrintTo(const Expected& e, std::ostream* out) { *out << e.protocol; }
 class RoundTrips : public testing::TestWithParam<Expected> {
  protected:
   // A key whose replicas are exactly these nodes.
-  static uint64_t key_at(const TestCluster& cluster, uint64_t mask, int primary, uint64_t not_this = UINT64_MAX) {
+  static uint64_t key_at(const SteppedCluster& cluster, uint64_t mask, int primary, uint64_t not_this = UINT64_MAX) {
     for (const auto& [key, place] : cluster.places()) {
       if (place.mask == mask && place.primary.value == primary && key != not_this) return key;
     }
@@ -57,7 +57,7 @@ INSTANTIATE_TEST_SUITE_P(All, RoundTrips,
                          });
 
 TEST_P(RoundTrips, OfAFullyRemoteCommitAreThePapers) {
-  TestCluster cluster(options(7, 3));
+  SteppedCluster cluster(options(7, 3));
   cluster.load(kKeys, "0");
   const uint64_t read = key_at(cluster, 0b0001110, 1);
   const uint64_t written = key_at(cluster, 0b1110000, 4);
@@ -94,7 +94,7 @@ TEST_P(RoundTrips, OfAFullyRemoteCommitAreThePapers) {
 TEST_P(RoundTrips, OfARepeatedReadIsOneReadOrTwo) {
   const Protocol& row = *find_protocol(GetParam().protocol);
   if (!row.verbs()) GTEST_SKIP() << "reads by message";
-  TestCluster cluster(options(7, 3));
+  SteppedCluster cluster(options(7, 3));
   cluster.load(kKeys, "0");
   const uint64_t key = key_at(cluster, 0b1110000, 4);
   cluster.start();
@@ -117,7 +117,7 @@ TEST_P(RoundTrips, OfARepeatedReadIsOneReadOrTwo) {
 TEST_P(RoundTrips, OfIndependentReadsAreThoseOfOne) {
   const Protocol& row = *find_protocol(GetParam().protocol);
   if (!row.verbs()) GTEST_SKIP() << "reads by message";
-  TestCluster cluster(options(7, 3));
+  SteppedCluster cluster(options(7, 3));
   cluster.load(kKeys, "0");
   std::vector<uint64_t> keys;
   for (const auto& [key, place] : cluster.places()) {
@@ -153,7 +153,7 @@ TEST_P(RoundTrips, OfIndependentReadsAreThoseOfOne) {
 }
 
 TEST_P(RoundTrips, OfAReadOnlyCommitIsOne) {
-  TestCluster cluster(options(7, 3));
+  SteppedCluster cluster(options(7, 3));
   cluster.load(kKeys, "0");
   const uint64_t a = key_at(cluster, 0b0001110, 1);
   const uint64_t b = key_at(cluster, 0b1110000, 4);
@@ -171,7 +171,7 @@ TEST_P(RoundTrips, OfAReadOnlyCommitIsOne) {
 }
 
 TEST_P(RoundTrips, ABlindWriteHasNothingToValidate) {
-  TestCluster cluster(options(7, 3));
+  SteppedCluster cluster(options(7, 3));
   cluster.load(kKeys, "0");
   const uint64_t written = key_at(cluster, 0b1110000, 4);
   cluster.start();
@@ -184,7 +184,7 @@ TEST_P(RoundTrips, ABlindWriteHasNothingToValidate) {
 }
 
 TEST_P(RoundTrips, OneWhereTheCoordinatorIsThePrimary) {
-  TestCluster cluster(options(7, 3));
+  SteppedCluster cluster(options(7, 3));
   cluster.load(kKeys, "0");
   const uint64_t a = key_at(cluster, 0b0000111, 0);
   const uint64_t b = key_at(cluster, 0b0000111, 0, a);
@@ -200,7 +200,7 @@ TEST_P(RoundTrips, OneWhereTheCoordinatorIsThePrimary) {
 }
 
 TEST_P(RoundTrips, NoneWhereEverythingIsLocal) {
-  TestCluster cluster(options(1, 1));
+  SteppedCluster cluster(options(1, 1));
   cluster.load(2, "0").start();
   cluster.on(0, [=](Session& session) -> Task<void> {
     Txn txn = co_await session.begin();
@@ -217,7 +217,7 @@ TEST_P(RoundTrips, NoneWhereEverythingIsLocal) {
 // An abort of dnl1 is told when all who locked have said that they let go: two round trips. The others' is told at
 // once.
 TEST_P(RoundTrips, AnAbortOfDnl1IsToldAfterTheUnlockAnswers) {
-  TestCluster cluster(options(7, 3));
+  SteppedCluster cluster(options(7, 3));
   cluster.load(kKeys, "0");
   const uint64_t read = key_at(cluster, 0b0001110, 1);
   const uint64_t written = key_at(cluster, 0b1110000, 4);

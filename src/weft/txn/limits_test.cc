@@ -2,7 +2,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "weft/cluster/cluster_testing.h"
+#include "weft/txn/stepped_cluster_testing.h"
 
 namespace weft {
 namespace {
@@ -21,7 +21,7 @@ class LimitsTest : public testing::TestWithParam<Shape> {
     o.limits.txn_bytes_max = 200'000;
     return o;
   }
-  TestCluster cluster_{
+  SteppedCluster cluster_{
       options(),
       {{.name = "t"}, {.name = "bytes", .keys = KeyKind::kBytes, .value_bytes_max = 65536, .capacity = 500}}};
 };
@@ -246,40 +246,10 @@ TEST_P(LimitsTest, AnAbortedTransactionStaysAborted) {
 }
 
 // Every limit error names the limit and the value.
-// A record of up to 64 KiB goes by one verb, and its log entry if that is no longer; what is longer goes by message.
-TEST(Limits, ValuesAroundTheLargestVerb) {
-  for (const char* fabric : {"shm", "tcp"}) {
-    for (const char* protocol : {"farm", "drtmr"}) {
-      const Shape shape{protocol, 3, 3, 1, fabric};
-      TestCluster cluster(shape.options(), {{.name = "t", .value_bytes_max = 65'536, .capacity = 50}});
-      const size_t sizes[] = {65'300, 65'400, 65'440, 65'504, 65'505, 65'512, 65'520, 65'536};
-      for (uint64_t key = 0; key < std::size(sizes); ++key) {
-        EXPECT_TRUE(cluster->load(kT, key, std::string(sizes[key], 'a')));
-      }
-      cluster.start();
-      for (const char letter : {'b', 'c'}) {
-        for (uint64_t key = 0; key < std::size(sizes); ++key) {
-          const std::string value(sizes[key], letter);
-          size_t seen = 0;
-          auto change = [&](Txn& txn) -> Task<Code> {
-            const Value read = co_await txn.get(kT, key, Intent::kUpdate);
-            if (read.code != Code::kOk) co_return read.code;
-            seen = read.bytes.size();
-            co_return txn.put(kT, key, value);
-          };
-          EXPECT_TRUE(committed(cluster->run(NodeId(0), {.backoff_us = 1}, change))) << fabric << " " << protocol;
-          EXPECT_EQ(seen, sizes[key]);
-          EXPECT_TRUE(retried([&] { return cluster->put_one(NodeId(1), kT, key, value); }).committed());
-        }
-      }
-    }
-  }
-}
-
 TEST(LimitsTogether, ARejectionSaysWhichLimitAndWhichValue) {
   Options options;
   options.limits.key_bytes_max = 40;
-  TestCluster cluster(options, {{.name = "t"}, {.name = "bytes", .keys = KeyKind::kBytes}});
+  SteppedCluster cluster(options, {{.name = "t"}, {.name = "bytes", .keys = KeyKind::kBytes}});
   cluster.start();
   const std::string key = cluster->put_one(NodeId(0), kBytes, text(std::string(41, 'k')), "v").text();
   EXPECT_NE(key.find("40"), std::string::npos) << key;
@@ -291,7 +261,7 @@ TEST(LimitsTogether, ARejectionSaysWhichLimitAndWhichValue) {
 
 // A body that does not look at what put() returns must still come to its end.
 TEST(LimitsTogether, ReadsGoOnAfterARejectedWrite) {
-  TestCluster cluster(Options{});
+  SteppedCluster cluster(Options{});
   cluster.start();
   cluster.on(0, [](Session& session) -> Task<void> {
     Txn txn = co_await session.begin();
@@ -306,7 +276,7 @@ class TableFull : public testing::TestWithParam<Shape> {};
 INSTANTIATE_TEST_SUITE_P(Few, TableFull, testing::ValuesIn(few_shapes()), shape_name);
 
 TEST_P(TableFull, IsRejectedKeepsWhatIsThereAndHasRoomAgainAfterErase) {
-  TestCluster cluster(GetParam().options(), {{.name = "small", .value_bytes_max = 16, .capacity = 64}});
+  SteppedCluster cluster(GetParam().options(), {{.name = "small", .value_bytes_max = 16, .capacity = 64}});
   cluster.start();
   uint64_t inserted = 0;
   Outcome last;
@@ -330,8 +300,8 @@ TEST_P(TableFull, IsRejectedKeepsWhatIsThereAndHasRoomAgainAfterErase) {
 
 // A full table must not take an unrelated key of the same transaction with it, nor leave its lock behind.
 TEST_P(TableFull, RejectsTheWholeTransaction) {
-  TestCluster cluster(GetParam().options(),
-                      {{.name = "small", .value_bytes_max = 16, .capacity = 64}, {.name = "other"}});
+  SteppedCluster cluster(GetParam().options(),
+                         {{.name = "small", .value_bytes_max = 16, .capacity = 64}, {.name = "other"}});
   cluster.start();
   uint64_t k = 0;
   while (k < 4000 && cluster->insert_one(NodeId(0), kT, k, "x").committed()) ++k;
@@ -353,7 +323,7 @@ TEST(Limits, ValuesOfAMebibyte) {
     options.limits.value_bytes_max = kMebibyte;
     options.limits.txn_bytes_max = 4 << 20;
     options.limits.credit_bytes = 16 << 20;
-    TestCluster cluster(options, {{.name = "big", .value_bytes_max = kMebibyte, .capacity = 16}});
+    SteppedCluster cluster(options, {{.name = "big", .value_bytes_max = kMebibyte, .capacity = 16}});
     cluster.start();
     for (uint64_t k = 0; k < (kSanitized ? 1 : 4); ++k) {
       for (const size_t size : {size_t{1}, size_t{300'000}, size_t{kMebibyte}}) {
@@ -387,7 +357,7 @@ void read_more_than_a_transaction_holds(const char* protocol) {
     options.replicas = 1;
     options.limits.txn_bytes_max = 1024;
     options.limits.txn_keys_max = 4;
-    TestCluster cluster(options, {{.name = "big", .value_bytes_max = 65536, .capacity = 100}});
+    SteppedCluster cluster(options, {{.name = "big", .value_bytes_max = 65536, .capacity = 100}});
     cluster.load(10, std::string(60'000, 'v')).start();
     for (uint64_t k = 0; k < 10; ++k) {
       cluster.on(0, [k](Session& session) -> Task<void> {
@@ -414,7 +384,8 @@ TEST(LimitsTogether, TheLargestLimitsOpen) {
   options.limits.txn_bytes_max = 4U << 20;
   options.limits.credit_bytes = 64U << 20;
   options.limits.key_bytes_max = 2047;
-  TestCluster cluster(options, {{.name = "t", .keys = KeyKind::kBytes, .value_bytes_max = 16'000, .capacity = 2000}});
+  SteppedCluster cluster(options,
+                         {{.name = "t", .keys = KeyKind::kBytes, .value_bytes_max = 16'000, .capacity = 2000}});
   cluster.start();
   cluster.on(0, [](Session& session) -> Task<void> {
     Txn txn = co_await session.begin();

@@ -5,14 +5,14 @@
 #include <vector>
 
 #include "weft/base/random.h"
-#include "weft/cluster/cluster_testing.h"
+#include "weft/txn/stepped_cluster_testing.h"
 
 namespace weft {
 namespace {
 
 class Semantics : public testing::TestWithParam<Shape> {
  protected:
-  TestCluster cluster_{GetParam().options()};
+  SteppedCluster cluster_{GetParam().options()};
   int last_ = GetParam().nodes - 1;
 };
 
@@ -339,7 +339,7 @@ TEST(Semantics, ATransactionChoosesItsRow) {
   options.nodes = 3;
   options.replicas = 3;
   options.protocol = "dnl4+fasst";
-  TestCluster cluster(options);
+  SteppedCluster cluster(options);
   cluster.load(4, bytes_of(0)).start();
   for (const char* row : {"dnl4", "fasst", "dnl4"}) {
     cluster.on(0, [row](Session& session) -> Task<void> {

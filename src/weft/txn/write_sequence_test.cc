@@ -2,7 +2,7 @@
 #include <initializer_list>
 #include <string>
 
-#include "weft/cluster/cluster_testing.h"
+#include "weft/txn/stepped_cluster_testing.h"
 
 namespace weft {
 namespace {
@@ -17,7 +17,7 @@ struct Sequence {
 class WriteSequence : public testing::TestWithParam<Shape> {
  protected:
   void check(std::initializer_list<Sequence> all) {
-    TestCluster cluster(GetParam().options());
+    SteppedCluster cluster(GetParam().options());
     cluster.start();
     uint64_t key = 0;
     for (const Sequence& s : all) {

@@ -4,7 +4,7 @@
 #include <thread>
 #include <vector>
 
-#include "weft/cluster/cluster_testing.h"
+#include "weft/txn/stepped_cluster_testing.h"
 
 namespace weft {
 namespace {
@@ -13,7 +13,7 @@ class Single : public testing::TestWithParam<Shape> {};
 INSTANTIATE_TEST_SUITE_P(All, Single, testing::ValuesIn(all_shapes()), shape_name);
 
 TEST_P(Single, DoWhatTheirNamesSay) {
-  TestCluster cluster(GetParam().options());
+  SteppedCluster cluster(GetParam().options());
   cluster.start();
   for (int n = 0; n < GetParam().nodes; ++n) {
     const NodeId node(static_cast<uint8_t>(n));
@@ -35,7 +35,7 @@ TEST_P(Single, DoWhatTheirNamesSay) {
 }
 
 TEST_P(Single, ABufferThatIsTooSmallGetsTheBeginningAndTheLength) {
-  TestCluster cluster(GetParam().options());
+  SteppedCluster cluster(GetParam().options());
   cluster.load(3, "0123456789").start();
   cluster.on(0, [](Session& session) -> Task<void> {
     char small[5] = "....";
@@ -50,12 +50,12 @@ TEST_P(Single, ABufferThatIsTooSmallGetsTheBeginningAndTheLength) {
 // One writer counts up; readers at every node, on every worker, must see it never go down, and never less than what was
 // acknowledged before they asked.
 TEST_P(Single, ACounterNeverGoesBack) {
-  TestCluster cluster(GetParam().options());
+  SteppedCluster cluster(GetParam().options());
   cluster.load(1, bytes_of(0)).start();
   constexpr uint64_t kLast = 300;
   std::atomic<uint64_t> acknowledged{0};
   std::atomic<int> wrong{0};
-  std::vector<Cluster::Handle> handles;
+  std::vector<SteppedCluster::Handle> handles;
   for (int n = 0; n < GetParam().nodes; ++n) {
     for (int w = 0; w < GetParam().workers; ++w) {
       handles.push_back(cluster->spawn(
@@ -96,13 +96,13 @@ TEST_P(Single, ACounterNeverGoesBack) {
 
 // The same with a key that comes and goes: absence is a value too. Odd rounds insert, even rounds erase.
 TEST_P(Single, PresenceIsLinearizable) {
-  TestCluster cluster(GetParam().options());
+  SteppedCluster cluster(GetParam().options());
   cluster.start();
   constexpr uint64_t kRounds = 200;
   std::atomic<uint64_t> started{0};
   std::atomic<uint64_t> acknowledged{0};
   std::atomic<int> wrong{0};
-  std::vector<Cluster::Handle> handles;
+  std::vector<SteppedCluster::Handle> handles;
   for (int n = 0; n < GetParam().nodes; ++n) {
     handles.push_back(cluster->spawn(
         NodeId(static_cast<uint8_t>(n)), WorkerId(static_cast<uint8_t>(GetParam().workers - 1)),
@@ -144,7 +144,7 @@ TEST(SingleGet, GivesUpByItsPolicyWhileTheKeyIsLocked) {
   Options options;
   options.protocol = "fasst";
   options.replicas = 1;
-  TestCluster cluster(options);
+  SteppedCluster cluster(options);
   cluster.load(6, "v").start();
   cluster.on(0, [](Session& session) -> Task<void> {
     for (uint64_t k = 0; k < 6; ++k) {
