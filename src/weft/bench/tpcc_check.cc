@@ -61,13 +61,40 @@ std::string wrong_with(const DistrictSeen& district) {
   return {};
 }
 
+// What a walk over all tables has found.
+struct Found {
+  Found(uint32_t warehouse_count, uint32_t items)
+      : ytd(warehouse_count),
+        districts(size_t{warehouse_count} * kDistricts),
+        booked(size_t{warehouse_count} * items),
+        ordered(booked.size()) {}
+
+  std::vector<int64_t> ytd;  // the warehouse's less those of its districts
+  std::vector<DistrictSeen> districts;
+  std::vector<StockSeen> booked, ordered;
+  uint64_t warehouses = 0, customers = 0, stocks = 0, orders = 0;
+};
+
+// What does not fit together.
+std::string compare(const Found& found, uint32_t warehouse_count, uint32_t items) {
+  for (uint32_t w = 0; w < warehouse_count; ++w) {
+    if (found.ytd[w] != 0) return "tpcc-no: the districts of warehouse " + std::to_string(w) + " do not add up to it";
+    for (uint32_t d = 1; d <= kDistricts; ++d) {
+      const std::string text = wrong_with(found.districts[size_t{w} * kDistricts + d - 1]);
+      if (!text.empty()) return "tpcc-no: " + place(w, d) + ": " + text;
+    }
+  }
+  const auto [at, other] = std::mismatch(found.booked.begin(), found.booked.end(), found.ordered.begin());
+  if (at == found.booked.end()) return {};
+  const auto index = static_cast<size_t>(at - found.booked.begin());
+  return "tpcc-no: warehouse " + std::to_string(index / items) + " booked " + std::to_string(at->orders) +
+         " orders of item " + std::to_string(index % items + 1) + ", there are " + std::to_string(other->orders);
+}
+
 }  // namespace
 
 std::string Tpcc::check(const Walk& walk, const Tally& tally) const {
-  std::vector<int64_t> ytd(warehouses_);  // the warehouse's less those of its districts
-  std::vector<DistrictSeen> districts(size_t{warehouses_} * kDistricts);
-  std::vector<StockSeen> booked(size_t{warehouses_} * items_), ordered(booked.size());
-  uint64_t warehouses = 0, customers = 0, stocks = 0, orders = 0;
+  Found found(warehouses_, items_);
   std::string wrong;
   const auto each = [&](TableId table, const auto& row) {
     walk(table, [&](NodeId, bool primary, std::string_view key_bytes, std::string_view value, uint64_t) {
@@ -81,27 +108,27 @@ std::string Tpcc::check(const Walk& walk, const Tally& tally) const {
     });
   };
   const auto district = [&](uint64_t key) -> DistrictSeen& {
-    return districts[size_t{warehouse_of(key)} * kDistricts + std::max(1U, district_of(key)) - 1];
+    return found.districts[size_t{warehouse_of(key)} * kDistricts + std::max(1U, district_of(key)) - 1];
   };
   const auto item = [&](uint32_t warehouse, uint32_t number) {
     return size_t{warehouse} * items_ + std::clamp<uint32_t>(number, 1, items_) - 1;
   };
 
   each(kWarehouse, [&](uint64_t key, std::string_view value) {
-    ++warehouses;
-    ytd[warehouse_of(key)] += row_of<Warehouse>(value).ytd;
+    ++found.warehouses;
+    found.ytd[warehouse_of(key)] += row_of<Warehouse>(value).ytd;
   });
   each(kDistrict, [&](uint64_t key, std::string_view value) {
     const auto row = row_of<District>(value);
-    ytd[warehouse_of(key)] -= row.ytd;
+    found.ytd[warehouse_of(key)] -= row.ytd;
     district(key).there = true;
     district(key).next_order = row.next_order;
   });
-  each(kCustomer, [&](uint64_t, std::string_view) { ++customers; });
+  each(kCustomer, [&](uint64_t, std::string_view) { ++found.customers; });
   each(kStock, [&](uint64_t key, std::string_view value) {
     const auto row = row_of<Stock>(value);
-    ++stocks;
-    booked[item(warehouse_of(key), number_of(key))] = {row.ytd, row.orders, row.remote_orders};
+    ++found.stocks;
+    found.booked[item(warehouse_of(key), number_of(key))] = {row.ytd, row.orders, row.remote_orders};
     if (row.quantity < 10 || row.quantity > 100) wrong = "tpcc-no: a stock of " + std::to_string(row.quantity);
   });
   each(kOrder, [&](uint64_t key, std::string_view value) {
@@ -110,7 +137,7 @@ std::string Tpcc::check(const Walk& walk, const Tally& tally) const {
     seen.order = true;
     seen.carrier = row.carrier;
     seen.lines = row.lines;
-    ++orders;
+    ++found.orders;
   });
   each(kNewOrder, [&](uint64_t key, std::string_view) { district(key).order(number_of(key)).new_order = true; });
   each(kOrderLine, [&](uint64_t key, std::string_view value) {
@@ -122,33 +149,20 @@ std::string Tpcc::check(const Walk& walk, const Tally& tally) const {
       wrong = "tpcc-no: a line from warehouse " + std::to_string(row.supplier);
       return;
     }
-    StockSeen& stock = ordered[item(row.supplier, row.item)];
+    StockSeen& stock = found.ordered[item(row.supplier, row.item)];
     stock.ytd += row.quantity;
     ++stock.orders;
     if (row.supplier != warehouse_of(key)) ++stock.remote_orders;
   });
   if (!wrong.empty()) return wrong;
-
-  if (warehouses != warehouses_ || customers != uint64_t{warehouses_} * kDistricts * customers_ ||
-      stocks != booked.size()) {
+  if (found.warehouses != warehouses_ || found.customers != uint64_t{warehouses_} * kDistricts * customers_ ||
+      found.stocks != found.booked.size()) {
     return "tpcc-no: rows that were loaded are missing";
   }
-  for (uint32_t w = 0; w < warehouses_; ++w) {
-    if (ytd[w] != 0) return "tpcc-no: the districts of warehouse " + std::to_string(w) + " do not add up to it";
-    for (uint32_t d = 1; d <= kDistricts; ++d) {
-      const std::string text = wrong_with(districts[size_t{w} * kDistricts + d - 1]);
-      if (!text.empty()) return "tpcc-no: " + place(w, d) + ": " + text;
-    }
-  }
-  const auto [at, other] = std::mismatch(booked.begin(), booked.end(), ordered.begin());
-  if (at != booked.end()) {
-    const auto index = static_cast<size_t>(at - booked.begin());
-    return "tpcc-no: warehouse " + std::to_string(index / items_) + " booked " + std::to_string(at->orders) +
-           " orders of item " + std::to_string(index % items_ + 1) + ", there are " + std::to_string(other->orders);
-  }
-  if (orders != tally.committed[0]) {
-    return "tpcc-no: " + std::to_string(tally.committed[0]) + " orders were committed, " + std::to_string(orders) +
-           " are there";
+  if (std::string text = compare(found, warehouses_, items_); !text.empty()) return text;
+  if (found.orders != tally.committed[0]) {
+    return "tpcc-no: " + std::to_string(tally.committed[0]) + " orders were committed, " +
+           std::to_string(found.orders) + " are there";
   }
   return {};
 }

@@ -102,6 +102,93 @@ void draw_campaign(const SimOptions& fixed, SimConfig& config) {
   }
 }
 
+// From a source of their own: what was drawn before these existed stays. The same for all that follow. Returns whether
+// views change at all.
+bool draw_recovery(uint64_t seed, SimConfig& config) {
+  Random recovery(mix64(seed) ^ 0x4ec0);
+  const bool recovers = recovery.chance(70);
+  for (int i = kTimingFaults; i < kFaults - kLinkFaults; ++i) {
+    const uint32_t percent_on = static_cast<Fault>(i) == Fault::kCrash ? 80 : 30;
+    if (recovery.chance(percent_on) && recovers) config.faults.add(static_cast<Fault>(i));
+  }
+  config.lease_ns = pick<uint64_t>(recovery, {100'000, 400'000, 2'000'000});
+  // A lease that an ordinary round trip outlasts would have a healthy cluster change its view for ever.
+  const NetworkConfig& net = config.network;
+  config.lease_ns +=
+      10 * (net.base_ns + net.jitter_ns) + (net.tail_permille != 0 ? 4 * net.tail_ns : 0) + 50 * config.step_jitter_ns;
+  if (net.channel_packets < 8) config.lease_ns *= 4;  // packets wait for each other
+  config.supervised = recovery.chance(50);
+  return recovers;
+}
+
+void draw_links(uint64_t seed, bool recovers, Random& links, SimConfig& config) {
+  const bool link_faults = links.chance(40);
+  for (int i = kFaults - kLinkFaults; i < static_cast<int>(Fault::kDown); ++i) {
+    if (links.chance(50) && recovers && link_faults) config.faults.add(static_cast<Fault>(i));
+  }
+  Random downs(mix64(seed) ^ 0xd0e4);
+  if (downs.chance(25) && recovers && link_faults) config.faults.add(Fault::kDown);
+}
+
+// What the caller has decided in the place of the seed, and what follows from that.
+void take_fixed(const SimOptions& fixed, SimConfig& config) {
+  Options& options = config.options;
+  if (fixed.protocol) options.protocol = *fixed.protocol;
+  if (fixed.faults) config.faults = *fixed.faults;
+  if (fixed.workload) config.workload.kind = *fixed.workload;
+  if (fixed.local_reads) options.local_reads = *fixed.local_reads;
+  if (fixed.nodes) options.nodes = *fixed.nodes;
+  if (fixed.replicas) options.replicas = *fixed.replicas;
+  if (fixed.keys) config.workload.keys = *fixed.keys;
+  if (fixed.one_percent) config.workload.one_percent = *fixed.one_percent;
+  if (fixed.limit_ns) config.limit_ns = *fixed.limit_ns;
+  options.replicas = std::min(options.replicas, options.nodes);
+  if (options.replicas < 2) config.faults.bits &= FaultMask::timing().bits;
+  if (config.faults.recovers()) config.workload.conserving = true;
+  if (config.transactions != 0 && config.faults.bits == 0 && !fixed.faults) config.faults.add(Fault::kPause);
+}
+
+void draw_joiners_and_patience(const SimOptions& fixed, SimConfig& config) {
+  const Options& options = config.options;
+  // Nodes that come later.
+  Random growth(mix64(fixed.seed) ^ 0x9409);
+  config.initial_members = options.nodes;
+  if (growth.chance(25) && config.faults.recovers()) {
+    config.initial_members =
+        static_cast<int>(growth.between(static_cast<uint64_t>(options.replicas), static_cast<uint64_t>(options.nodes)));
+  }
+  // Clients that do not wait for ever: twice the lease is the least that a node takes.
+  Random patience(mix64(fixed.seed) ^ 0xa45e);
+  const bool impatient = patience.chance(60) && config.faults.recovers();
+  const uint64_t leases = pick<uint64_t>(patience, {2, 2, 3, 5, 10});
+  if (fixed.impatient.value_or(impatient)) config.answer_ns = leases * config.lease_ns;
+}
+
+void draw_verbs(const SimOptions& fixed, SimConfig& config) {
+  Options& options = config.options;
+  // What only rows with verbs look at.
+  Random verbs(mix64(fixed.seed) ^ 0x0e51);
+  options.limits.ring_bytes = pick<uint32_t>(verbs, {4096, 8192, 65536, 65536});
+  options.limits.location_bytes = pick<uint32_t>(verbs, {0, 64, 1024, 65536, 65536});
+  config.network.queue_verbs = pick<uint32_t>(verbs, {4, 16, 128, 128});
+  options.doorbell_batching = verbs.chance(80);
+  options.pipelined_verbs = verbs.chance(80);
+  options.piggyback_acks = verbs.chance(70);
+  config.network.late_percent = pick<uint32_t>(verbs, {0, 10, 50});
+  config.network.late_ns = pick<uint64_t>(verbs, {500, 3'000, 20'000});
+  config.network.hasty_percent = pick<uint32_t>(verbs, {50, 100});
+  // How locks are taken where atomic verbs do not go with the processor's.
+  Random locks(mix64(fixed.seed) ^ 0x10cb);
+  config.network.atomic_with_cpu = locks.chance(70);
+  config.network.atomic_gap_ns = pick<uint64_t>(locks, {0, 1'000, 10'000});
+  if (!config.network.atomic_with_cpu && locks.chance(80)) options.remote_lock_mode = RemoteLockMode::kNicLoopback;
+  if (fixed.loopback) {
+    config.network.atomic_with_cpu = !*fixed.loopback;
+    options.remote_lock_mode = *fixed.loopback ? RemoteLockMode::kNicLoopback : RemoteLockMode::kMessages;
+  }
+  config.network.own_words = options.remote_lock_mode == RemoteLockMode::kNicLoopback;
+}
+
 }  // namespace
 
 std::string_view workload_name(SimWorkload workload) { return kWorkloadNames[static_cast<size_t>(workload)]; }
@@ -117,45 +204,11 @@ SimConfig draw_config(const SimOptions& fixed) {
   }
   config.step_jitter_ns = pick<uint64_t>(random, {0, 100, 2'000, 20'000});
   config.fault_horizon_ns = random.between(50'000, 3'000'000);
-
-  // From a source of their own: what was drawn before these existed stays.
-  Random recovery(mix64(fixed.seed) ^ 0x4ec0);
-  const bool recovers = recovery.chance(70);
-  for (int i = kTimingFaults; i < kFaults - kLinkFaults; ++i) {
-    const uint32_t percent_on = static_cast<Fault>(i) == Fault::kCrash ? 80 : 30;
-    if (recovery.chance(percent_on) && recovers) config.faults.add(static_cast<Fault>(i));
-  }
-  config.lease_ns = pick<uint64_t>(recovery, {100'000, 400'000, 2'000'000});
-  // A lease that an ordinary round trip outlasts would have a healthy cluster change its view for ever.
-  const NetworkConfig& net = config.network;
-  config.lease_ns +=
-      10 * (net.base_ns + net.jitter_ns) + (net.tail_permille != 0 ? 4 * net.tail_ns : 0) + 50 * config.step_jitter_ns;
-  if (net.channel_packets < 8) config.lease_ns *= 4;  // packets wait for each other
-  config.supervised = recovery.chance(50);
-
+  const bool recovers = draw_recovery(fixed.seed, config);
   Random links(mix64(fixed.seed) ^ 0x11c5);
-  const bool link_faults = links.chance(40);
-  for (int i = kFaults - kLinkFaults; i < static_cast<int>(Fault::kDown); ++i) {
-    if (links.chance(50) && recovers && link_faults) config.faults.add(static_cast<Fault>(i));
-  }
-  Random downs(mix64(fixed.seed) ^ 0xd0e4);
-  if (downs.chance(25) && recovers && link_faults) config.faults.add(Fault::kDown);
-
-  Options& options = config.options;
+  draw_links(fixed.seed, recovers, links, config);
   if (fixed.transactions != 0) draw_campaign(fixed, config);
-  if (fixed.protocol) options.protocol = *fixed.protocol;
-  if (fixed.faults) config.faults = *fixed.faults;
-  if (fixed.workload) config.workload.kind = *fixed.workload;
-  if (fixed.local_reads) options.local_reads = *fixed.local_reads;
-  if (fixed.nodes) options.nodes = *fixed.nodes;
-  if (fixed.replicas) options.replicas = *fixed.replicas;
-  if (fixed.keys) config.workload.keys = *fixed.keys;
-  if (fixed.one_percent) config.workload.one_percent = *fixed.one_percent;
-  if (fixed.limit_ns) config.limit_ns = *fixed.limit_ns;
-  options.replicas = std::min(options.replicas, options.nodes);
-  if (options.replicas < 2) config.faults.bits &= FaultMask::timing().bits;
-  if (config.faults.recovers()) config.workload.conserving = true;
-  if (config.transactions != 0 && config.faults.bits == 0 && !fixed.faults) config.faults.add(Fault::kPause);
+  take_fixed(fixed, config);
   // Clocks so far apart that only the margin keeps a removed member's lease shorter than the time that is waited for
   // it.
   if (config.faults.has(Fault::kBreak) && links.chance(30)) {
@@ -163,46 +216,15 @@ SimConfig draw_config(const SimOptions& fixed) {
     config.margin_permille = config.drift_permille + 1;
   }
   config.visitors = (config.faults.bits & FaultMask::links().bits) != 0;
-  // Nodes that come later: again from a source of their own.
-  Random growth(mix64(fixed.seed) ^ 0x9409);
-  config.initial_members = options.nodes;
-  if (growth.chance(25) && config.faults.recovers()) {
-    config.initial_members =
-        static_cast<int>(growth.between(static_cast<uint64_t>(options.replicas), static_cast<uint64_t>(options.nodes)));
-  }
-  // Clients that do not wait for ever: twice the lease is the least that a node takes.
-  Random patience(mix64(fixed.seed) ^ 0xa45e);
-  const bool impatient = patience.chance(60) && config.faults.recovers();
-  const uint64_t leases = pick<uint64_t>(patience, {2, 2, 3, 5, 10});
-  if (fixed.impatient.value_or(impatient)) config.answer_ns = leases * config.lease_ns;
-  // What only rows with verbs look at.
-  Random verbs(mix64(fixed.seed) ^ 0x0e51);
-  options.limits.ring_bytes = pick<uint32_t>(verbs, {4096, 8192, 65536, 65536});
-  options.limits.location_bytes = pick<uint32_t>(verbs, {0, 64, 1024, 65536, 65536});
-  config.network.queue_verbs = pick<uint32_t>(verbs, {4, 16, 128, 128});
-  options.doorbell_batching = verbs.chance(80);
-  options.pipelined_verbs = verbs.chance(80);
-  options.piggyback_acks = verbs.chance(70);
-  config.network.late_percent = pick<uint32_t>(verbs, {0, 10, 50});
-  config.network.late_ns = pick<uint64_t>(verbs, {500, 3'000, 20'000});
-  config.network.hasty_percent = pick<uint32_t>(verbs, {50, 100});
-  // How locks are taken where atomic verbs do not go with the processor's: once more from a source of its own.
-  Random locks(mix64(fixed.seed) ^ 0x10cb);
-  config.network.atomic_with_cpu = locks.chance(70);
-  config.network.atomic_gap_ns = pick<uint64_t>(locks, {0, 1'000, 10'000});
-  if (!config.network.atomic_with_cpu && locks.chance(80)) options.remote_lock_mode = RemoteLockMode::kNicLoopback;
-  if (fixed.loopback) {
-    config.network.atomic_with_cpu = !*fixed.loopback;
-    options.remote_lock_mode = *fixed.loopback ? RemoteLockMode::kNicLoopback : RemoteLockMode::kMessages;
-  }
-  config.network.own_words = options.remote_lock_mode == RemoteLockMode::kNicLoopback;
+  draw_joiners_and_patience(fixed, config);
+  draw_verbs(fixed, config);
   config.aimed = config.transactions != 0 && config.faults.has(Fault::kCrash);
   config.aimed_links = config.transactions != 0 && config.faults.has(Fault::kBreak);
 
   WorkloadConfig& workload = config.workload;
   if (workload.kind != SimWorkload::kAppend) workload.large_percent = 0;
   if (workload.large_percent == 0) workload.large_bytes = 0;
-  draw_limits(random, workload, options.limits);
+  draw_limits(random, workload, config.options.limits);
   return config;
 }
 
@@ -211,7 +233,7 @@ std::string SimConfig::text() const {
   const Options& o = options;
   const WorkloadConfig& w = workload;
   out << workload_name(w.kind) << " on " << o.protocol << ": " << o.nodes << " nodes, " << initial_members
-      << " of them initial_members, " << o.replicas << " replicas, " << o.workers << " workers, " << o.partitions
+      << " of them from the start, " << o.replicas << " replicas, " << o.workers << " workers, " << o.partitions
       << " partitions; inflight " << o.limits.transactions_in_flight_max << ", credit " << o.limits.credit_bytes
       << ", room " << o.limits.txn_bytes_max << "; " << (o.network_batching ? "" : "no ") << "nw-batch, "
       << (o.table_batching ? "" : "no ") << "ht-batch, " << (o.local_reads ? "" : "no ") << "local reads; latency "
