@@ -122,7 +122,7 @@ struct Sums {
   uint64_t crashes = 0, views = 0, lost = 0;
   uint64_t fewest = UINT64_MAX, without_fault = 0;  // transactions of a run; of those that were not cut short
   std::map<std::string, uint64_t> by_protocol, by_workload;
-  std::map<std::string, CrashCells> cells;  // by protocol
+  std::map<std::string, CrashCoverage> cells;  // by protocol
   std::vector<Failure> failures;
 
   void add(const SimOptions& options, const SimResult& result) {
@@ -193,10 +193,10 @@ void print_marks(std::ostream& out) {
 }
 
 // What the crashes hit. A cell that a campaign should have filled better is marked.
-void print_cells(const std::map<std::string, CrashCells>& cells, std::ostream& out) {
+void print_cells(const std::map<std::string, CrashCoverage>& cells, std::ostream& out) {
   constexpr uint64_t kEnough = 100;
   out << "crashes, by what they hit: a commit in this phase, and of its nodes\n" << std::left << std::setw(20) << "";
-  for (int s = 0; s < kStruck; ++s) out << std::setw(13) << struck_name(static_cast<Struck>(s));
+  for (int s = 0; s < kVictimRoles; ++s) out << std::setw(13) << victim_role_name(static_cast<VictimRole>(s));
   out << '\n';
   size_t few = 0;
   for (const auto& [name, of_row] : cells) {
@@ -204,8 +204,8 @@ void print_cells(const std::map<std::string, CrashCells>& cells, std::ostream& o
       const auto phase = static_cast<Phase>(p);
       const bool expected = has_phase(*RowSet::parse(name, true), phase);
       out << std::setw(9) << name << std::setw(11) << phase_name(phase);
-      for (int s = 0; s < kStruck; ++s) {
-        const uint64_t hits = of_row.at(phase, static_cast<Struck>(s));
+      for (int s = 0; s < kVictimRoles; ++s) {
+        const uint64_t hits = of_row.at(phase, static_cast<VictimRole>(s));
         const bool is_few = expected && hits < kEnough;
         few += is_few ? 1 : 0;
         out << std::setw(13) << (hits == 0 && !expected ? "-" : std::to_string(hits) + (is_few ? " <" : ""));

@@ -40,7 +40,8 @@ struct CampaignOptions {
   uint64_t from = 1;
   std::string protocol;  // empty: the seed chooses; "all": every seed with each
   std::string faults;    // empty: the seed chooses; "none", or a list
-  // Of each run, at least, with a fault or more and aimed crashes (sim/aim.h); 0: as the seed draws, no aims.
+  // Of each run, at least, with a fault or more and aimed crashes (sim/crash_injector.h); 0: as the seed draws, no
+  // aims.
   uint64_t transactions = kTransactionsDefault;
   double minutes = 0;    // stop after this long
   std::string history;   // with seed: write its history to this file

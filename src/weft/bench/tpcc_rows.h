@@ -116,11 +116,11 @@ struct Line {
   uint32_t quantity;
 };
 
-struct Lines {
+struct HotKeyQueues {
   uint32_t count = 0;
   std::array<Line, kLinesMax> line;
 };
 
-Lines draw_lines(const Arguments& arguments);
+HotKeyQueues draw_lines(const Arguments& arguments);
 
 }  // namespace weft::bench::tpcc

@@ -137,7 +137,7 @@ int run_server(const std::string& path) {
                {"cluster", config.cluster},
                {"clients", config.client.listen},
                {"http", http == nullptr ? "off" : config.http.listen}});
-  BackOff back_off(AgentOptions::kPaceNs);
+  BackOff back_off(NodeAgentOptions::kPaceNs);
   options.back_off = &back_off;
   // A node that was removed starts over, with nothing of what it had.
   for (;;) {

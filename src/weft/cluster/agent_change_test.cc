@@ -166,7 +166,7 @@ TEST_F(AgentTest, ARemovedMembersLeaseIsWaitedForWithAMargin) {
     bugs_.mask = planted ? static_cast<uint64_t>(Bug::kNoDriftMargin) : 0;
     ASSERT_NO_FATAL_FAILURE(lose_node_2());
     run_for(lease_ns_ / 16);  // both have adopted the view without it
-    const uint64_t margin_ns = lease_ns_ * AgentOptions().drift_permille / 1000;
+    const uint64_t margin_ns = lease_ns_ * NodeAgentOptions().drift_permille / 1000;
     ASSERT_GT(margin_ns, kLeaseNs / 16);  // what an answer may have taken in these steps
     // What it holds ends with the first of the two leases.
     const uint64_t waited_ns =

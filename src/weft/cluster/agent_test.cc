@@ -38,10 +38,10 @@ TEST_F(AgentTest, NotesReachTheOthersAndAreBounded) {
   run_for(kLeaseNs);
   agents_[0]->send_note("overwritten");
   agents_[0]->send_note("hello");
-  agents_[1]->send_note(std::string(Agent::kNoteBytesMax + 1, 'x'));
+  agents_[1]->send_note(std::string(NodeAgent::kNoteBytesMax + 1, 'x'));
   run_for(kLeaseNs);
   for (const size_t to : {1U, 2U}) {
-    const std::vector<Agent::Note> notes = agents_[to]->take_notes();
+    const std::vector<NodeAgent::Note> notes = agents_[to]->take_notes();
     ASSERT_EQ(notes.size(), 1U);
     EXPECT_EQ(notes[0].from, NodeId(0));
     EXPECT_EQ(notes[0].text, "hello");
@@ -159,10 +159,10 @@ TEST_F(AgentTest, WhoseLeaseRanOutIsSaidOnce) {
 
 // A lease for machines that are busy: who hangs is waited for, who has ended is not.
 TEST_F(AgentTest, ALongLeaseDoesNotDelayTheRemovalOfWhoHasEnded) {
-  lease_ns_ = 4 * AgentOptions::kPaceNs;
+  lease_ns_ = 4 * NodeAgentOptions::kPaceNs;
   start(false);
   const auto run_paces = [&](uint64_t sixty_fourths) {
-    for (uint64_t i = 0; i < sixty_fourths; ++i, clock_.now += AgentOptions::kPaceNs / 64) steps(4);
+    for (uint64_t i = 0; i < sixty_fourths; ++i, clock_.now += NodeAgentOptions::kPaceNs / 64) steps(4);
   };
   run_paces(64);
   agents_[2].reset();

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "weft/base/event_log.h"
-#include "weft/member/agent.h"
+#include "weft/member/node_agent.h"
 #include "weft/txn/messages.h"
 #include "weft/txn/node_testing.h"
 
@@ -59,12 +59,12 @@ class AgentTest : public testing::Test, public HandNodes {
 
   void start_with_agent(NodeId id, const View& view, uint64_t token, bool joins) {
     ASSERT_NO_FATAL_FAILURE(start_node(id, view, joins));
-    AgentOptions options;
+    NodeAgentOptions options;
     options.lease_ns = lease_ns_;
     options.self.node = id;
     options.self.token = token;
     FakeMembership* const membership = id == slow_ ? &slow_membership_ : &membership_;
-    agents_[id.value] = std::make_unique<Agent>(options, nodes_[id.value].get(), membership);
+    agents_[id.value] = std::make_unique<NodeAgent>(options, nodes_[id.value].get(), membership);
   }
 
   // The enemy keeps its leases, and its promises up to the unlock.
@@ -96,13 +96,13 @@ class AgentTest : public testing::Test, public HandNodes {
     for (const uint64_t end = clock_.now + ns; clock_.now < end; clock_.now += kLeaseNs / 64) steps(4);
   }
 
-  Detached read(Session session, uint64_t key, std::vector<Outcome>* outcomes) {
+  DetachedTask read(Session session, uint64_t key, std::vector<Outcome>* outcomes) {
     Txn txn = co_await session.begin();
     co_await txn.get(kTable, key);
     outcomes->push_back(co_await txn.commit());
   }
 
-  Detached get(Session session, uint64_t key, std::vector<bool>* found) {
+  DetachedTask get(Session session, uint64_t key, std::vector<bool>* found) {
     char room[16];
     Task<Session::GetResult> task = session.get_one(kTable, key, room);
     const Session::GetResult one = co_await task;
@@ -142,7 +142,7 @@ class AgentTest : public testing::Test, public HandNodes {
   FakeMembership membership_;
   NodeId slow_{kNodesMax};  // whose membership does not hear of changes
   FakeMembership slow_membership_;
-  std::unique_ptr<Agent> agents_[3];
+  std::unique_ptr<NodeAgent> agents_[3];
 };
 
 }  // namespace weft

@@ -108,8 +108,8 @@ void Cluster::Impl::supervise() {
   }
 }
 
-Detached Cluster::Impl::drive(Session session, std::function<Task<void>(Session&)> make,
-                              std::shared_ptr<Handle::State> state) {
+DetachedTask Cluster::Impl::drive(Session session, std::function<Task<void>(Session&)> make,
+                                  std::shared_ptr<Handle::State> state) {
   {
     Task<void> task = make(session);
     co_await task;
@@ -174,7 +174,7 @@ Result<void> Cluster::start() {
     for (const auto& node : impl_->nodes) {
       impl_->thread_of(WorkerId(static_cast<uint8_t>(w))).add(node->worker(WorkerId(static_cast<uint8_t>(w))));
     }
-    for (Bell* bell : impl_->fabric->bells(WorkerId(static_cast<uint8_t>(w)))) {
+    for (WakeupSource* bell : impl_->fabric->bells(WorkerId(static_cast<uint8_t>(w)))) {
       impl_->thread_of(WorkerId(static_cast<uint8_t>(w))).add_bell(bell);
     }
   }

@@ -15,7 +15,7 @@
 #include "weft/cluster.h"
 #include "weft/cluster/embedded_fabric.h"
 #include "weft/run/control.h"
-#include "weft/run/detached.h"
+#include "weft/run/detached_task.h"
 #include "weft/run/thread.h"
 #include "weft/txn/node.h"
 #include "weft/txn/txn_worker.h"
@@ -54,7 +54,7 @@ struct Cluster::Impl final : Environment {
   Clock* clock(NodeId) override { return &real_clock; }
   Charges* charges(NodeId, WorkerId) override { return nullptr; }
   Wire* wire(NodeId node, WorkerId worker) override { return fabric->wire(node, worker); }
-  OwnWords* own_words(NodeId node) override { return fabric->own_words(node); }
+  LocalAtomics* local_atomics(NodeId node) override { return fabric->local_atomics(node); }
   Regions* regions(NodeId node) override { return all_regions[node.value].get(); }
   uint64_t seed(NodeId node, WorkerId worker) override {
     return mix64(spec.options.hash_seed + size_t{node.value} * 1000 + worker.value);
@@ -75,7 +75,7 @@ struct Cluster::Impl final : Environment {
   void on_all_workers(const std::function<void(TxnWorker&)>& call);
   void drain();
   void supervise();
-  Detached drive(Session session, std::function<Task<void>(Session&)> make, std::shared_ptr<Handle::State> state);
+  DetachedTask drive(Session session, std::function<Task<void>(Session&)> make, std::shared_ptr<Handle::State> state);
 };
 
 }  // namespace weft

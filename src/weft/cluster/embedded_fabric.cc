@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "weft/base/entropy.h"
-#include "weft/wires/meshes.h"
+#include "weft/wires/interconnect_factory.h"
 
 namespace weft {
 
@@ -13,9 +13,9 @@ namespace {
 constexpr uint64_t kConnectNs = 10'000'000'000;
 }
 
-struct EmbeddedFabric::MeshBell final : Bell {
-  MeshBell(Mesh* m, WorkerId w) : mesh(m), worker(w) {}
-  Mesh* const mesh;
+struct EmbeddedFabric::MeshBell final : WakeupSource {
+  MeshBell(Interconnect* m, WorkerId w) : mesh(m), worker(w) {}
+  Interconnect* const mesh;
   const WorkerId worker;
   int fd() const override { return mesh->wait_fd(worker); }
   void set_sleeping(bool sleeping) override { mesh->set_sleeping(worker, sleeping); }
@@ -44,7 +44,7 @@ Result<void> EmbeddedFabric::make_meshes(const Options& options, const std::vect
                                          Clock* clock) {
   const std::string name = "weft-embedded-" + std::to_string(entropy());
   for (size_t n = 0; n < regions.size(); ++n) {
-    MeshOptions mesh;
+    InterconnectOptions mesh;
     mesh.kind = options.fabric;
     mesh.node = NodeId(static_cast<uint8_t>(n));
     mesh.incarnation = static_cast<uint32_t>(n) + 1;  // as in the first view
@@ -54,7 +54,7 @@ Result<void> EmbeddedFabric::make_meshes(const Options& options, const std::vect
     mesh.tls = {options.tls.ca, options.tls.certificate, options.tls.key};
     mesh.agreement.cluster = name;
     mesh.remote_lock_mode = options.remote_lock_mode;
-    auto made = make_mesh(mesh, regions[n].get(), clock);
+    auto made = make_interconnect(mesh, regions[n].get(), clock);
     if (!made) return made.error();
     meshes_.push_back(std::move(*made));
   }
@@ -80,8 +80,8 @@ Result<void> EmbeddedFabric::connect(Clock* clock) {
     if (clock->now_ns() > end_ns) return Error{Code::kOs, "the nodes do not get connected: " + why};
     for (const auto& mesh : meshes_) {
       mesh->control_step();
-      for (const MeshEvent& event : mesh->take_events()) {
-        if (event.kind == MeshEvent::Kind::kUp) {
+      for (const InterconnectEvent& event : mesh->take_events()) {
+        if (event.kind == InterconnectEvent::Kind::kUp) {
           --missing;
         } else {
           why = event.why;
@@ -100,8 +100,8 @@ Wire* EmbeddedFabric::wire(NodeId node, WorkerId worker) {
 
 std::string_view EmbeddedFabric::name() const { return local_ != nullptr ? "local" : meshes_.front()->name(); }
 
-std::vector<Bell*> EmbeddedFabric::bells(WorkerId worker) {
-  std::vector<Bell*> out;
+std::vector<WakeupSource*> EmbeddedFabric::bells(WorkerId worker) {
+  std::vector<WakeupSource*> out;
   if (local_ != nullptr) return out;
   for (const auto& bell : bells_[worker.value]) out.push_back(bell.get());
   return out;

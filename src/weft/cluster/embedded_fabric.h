@@ -12,7 +12,7 @@
 #include "weft/options.h"
 #include "weft/run/thread.h"
 #include "weft/status.h"
-#include "weft/wires/mesh.h"
+#include "weft/wires/interconnect.h"
 
 namespace weft {
 
@@ -24,10 +24,12 @@ class EmbeddedFabric {
                                                         Clock* clock);
 
   Wire* wire(NodeId node, WorkerId worker);
-  OwnWords* own_words(NodeId node) { return local_ != nullptr ? nullptr : meshes_[node.value]->own_words(); }
+  LocalAtomics* local_atomics(NodeId node) {
+    return local_ != nullptr ? nullptr : meshes_[node.value]->local_atomics();
+  }
   std::string_view name() const;  // what is really in use
   // What wakes the threads of these workers; none for local, where all workers of an index share a thread.
-  std::vector<Bell*> bells(WorkerId worker);
+  std::vector<WakeupSource*> bells(WorkerId worker);
   void control_step();  // often, by the control thread
 
  private:
@@ -37,8 +39,8 @@ class EmbeddedFabric {
   Result<void> connect(Clock* clock);
 
   std::unique_ptr<LocalFabric> local_;
-  std::vector<std::unique_ptr<Mesh>> meshes_;              // by node
-  std::vector<std::vector<std::unique_ptr<Bell>>> bells_;  // by worker
+  std::vector<std::unique_ptr<Interconnect>> meshes_;              // by node
+  std::vector<std::vector<std::unique_ptr<WakeupSource>>> bells_;  // by worker
 };
 
 }  // namespace weft

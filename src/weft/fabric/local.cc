@@ -11,7 +11,7 @@ LocalWire::LocalWire(LocalFabric& fabric, NodeId self, WorkerId worker, size_t c
     const size_t out = fabric.lane_index(self, peer, worker);
     const size_t in = fabric.lane_index(peer, self, worker);
     writers_.push_back(lane_writers(fabric.lanes_[out], fabric.buffer(out), fabric.ring_bytes_));
-    inboxes_.attach(Inbox(peer, fabric.lanes_[in], fabric.buffer(in), fabric.ring_bytes_));
+    inboxes_.attach(RingReceiver(peer, fabric.lanes_[in], fabric.buffer(in), fabric.ring_bytes_));
   }
 }
 
@@ -62,7 +62,7 @@ LocalFabric::LocalFabric(const LocalOptions& options)
              "the caller checks its options");
   const size_t lanes = nodes_ * nodes_ * workers_;
   memory_ = Mapping::or_throw(lanes * lane_buffer_bytes(ring_bytes_));
-  lanes_ = std::make_unique<Lane[]>(lanes);
+  lanes_ = std::make_unique<ChannelRings[]>(lanes);
   beds_ = std::make_unique<Bed[]>(nodes_ * workers_);
   for (size_t n = 0; n < nodes_; ++n) {
     for (size_t w = 0; w < workers_; ++w) {

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "weft/base/mapping.h"
-#include "weft/fabric/lane.h"
+#include "weft/fabric/channel_rings.h"
 #include "weft/fabric/region.h"
 #include "weft/fabric/verb_queue.h"
 #include "weft/fabric/wire.h"
@@ -58,7 +58,7 @@ class LocalWire final : public Wire {
   const NodeId self_;
   const WorkerId worker_;
   std::vector<LaneWriters> writers_;  // by node
-  Inboxes<false> inboxes_;
+  RingReceiverSet<false> inboxes_;
   LaneCounters counters_;
   VerbQueues verbs_;
 };
@@ -96,7 +96,7 @@ class LocalFabric {
   const size_t workers_;
   const size_t ring_bytes_;
   Mapping memory_;
-  std::unique_ptr<Lane[]> lanes_;
+  std::unique_ptr<ChannelRings[]> lanes_;
   std::unique_ptr<Bed[]> beds_;
   std::array<Regions*, kNodesMax + 1> regions_{};
   std::vector<std::unique_ptr<LocalWire>> wires_;

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "weft/fabric/carry_out.h"
-#include "weft/fabric/lane.h"
+#include "weft/fabric/channel_rings.h"
 #include "weft/fabric/nodes.h"
 #include "weft/fabric/wire.h"
 #include "weft/types.h"

@@ -1,7 +1,7 @@
 // Admission: how a process that is no member gets into the view. It asks every member for its word: that it is there,
-// agrees with this node, and that the two reach each other, both ways (Mesh::knock). Only when it has the word of all
-// of them may a view with it be proposed: members are always fully connected, so one that a single member does not
-// reach would be removed at once, and every view change stops everybody for a moment.
+// agrees with this node, and that the two reach each other, both ways (Interconnect::knock). Only when it has the word
+// of all of them may a view with it be proposed: members are always fully connected, so one that a single member does
+// not reach would be removed at once, and every view change stops everybody for a moment.
 //
 // A1: a view that lets a node in has only members that gave it their word shortly before.
 // A2: who was removed while it ran waits before it asks again, longer each time, unless it was a member for long. A
@@ -24,7 +24,7 @@ namespace weft {
 // How long a node stays outside that was removed while it ran (A2). It outlives the node's lives.
 class BackOff {
  public:
-  // In paces (AgentOptions::kPaceNs).
+  // In paces (NodeAgentOptions::kPaceNs).
   static constexpr uint64_t kFirst = 2, kMost = 64;
   static constexpr uint64_t kCalm = 60;  // a member for so long starts anew
 

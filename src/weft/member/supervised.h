@@ -19,7 +19,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "weft/member/framed.h"
+#include "weft/member/framed_socket.h"
 #include "weft/member/membership.h"
 
 namespace weft {
@@ -44,7 +44,7 @@ class SupervisedMembership final : public Membership {
   void take(std::string_view text);
   void end(const std::string& why);
 
-  Framed supervisor_;
+  FramedSocket supervisor_;
   Fd epoll_;
   Fd bell_;  // something is to be proposed
   std::mutex mutex_;

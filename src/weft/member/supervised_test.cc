@@ -17,13 +17,13 @@
 namespace weft {
 namespace {
 
-std::pair<Framed, Framed> joined() {
+std::pair<FramedSocket, FramedSocket> joined() {
   int fds[2];
   EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
-  return {Framed(Fd(fds[0])), Framed(Fd(fds[1]))};
+  return {FramedSocket(Fd(fds[0])), FramedSocket(Fd(fds[1]))};
 }
 
-TEST(Framed, TextsOfAllSizesArriveWholeAndInOrder) {
+TEST(FramedSocket, TextsOfAllSizesArriveWholeAndInOrder) {
   auto [a, b] = joined();
   Random random(7);
   for (int i = 0; i < 200; ++i) {
@@ -43,10 +43,10 @@ TEST(Framed, TextsOfAllSizesArriveWholeAndInOrder) {
   EXPECT_FALSE(b.open());
 }
 
-TEST(Framed, WhatCannotBeClosesTheConnection) {
+TEST(FramedSocket, WhatCannotBeClosesTheConnection) {
   {
     auto [a, b] = joined();
-    const uint32_t length = Framed::kBytesMax + 1;
+    const uint32_t length = FramedSocket::kBytesMax + 1;
     ASSERT_EQ(::send(a.fd(), &length, sizeof length, 0), ssize_t{sizeof length});
     std::string text;
     EXPECT_FALSE(b.receive(&text));
@@ -54,7 +54,7 @@ TEST(Framed, WhatCannotBeClosesTheConnection) {
   }
   {
     auto [a, b] = joined();
-    a.send(std::string(Framed::kBytesMax + 1, 'x'));
+    a.send(std::string(FramedSocket::kBytesMax + 1, 'x'));
     EXPECT_FALSE(a.open());
   }
   {
@@ -72,7 +72,7 @@ class SupervisedTest : public testing::Test {
     auto connected = SupervisedMembership::connect(address_);
     EXPECT_TRUE(connected);
     node_ = std::move(*connected);
-    supervisor_ = Framed(shm_accept(listener->get()));
+    supervisor_ = FramedSocket(shm_accept(listener->get()));
     EXPECT_TRUE(supervisor_.open());
   }
 
@@ -94,7 +94,7 @@ class SupervisedTest : public testing::Test {
   const std::string address_ = "@weft-supervised-test-" + std::to_string(getpid()) + "-" +
                                testing::UnitTest::GetInstance()->current_test_info()->name();
   std::unique_ptr<SupervisedMembership> node_;
-  Framed supervisor_;
+  FramedSocket supervisor_;
 };
 
 TEST_F(SupervisedTest, SaysWhatItIsAndHearsTheView) {

@@ -1,5 +1,5 @@
-// Client: one connection of a client, and what its commands have said about it. It belongs to the Front that accepted
-// it.
+// Client: one connection of a client, and what its commands have said about it. It belongs to the RedisFrontend that
+// accepted it.
 #pragma once
 
 #include <coroutine>
@@ -15,7 +15,7 @@
 #include "weft/redis/command_list.h"
 #include "weft/redis/resp.h"
 #include "weft/redis/turns.h"
-#include "weft/run/root.h"
+#include "weft/run/owned_task.h"
 #include "weft/txn.h"
 
 namespace weft {
@@ -92,7 +92,7 @@ struct Client {
   std::list<Client>::iterator place;            // in the front's list
   std::list<Client*>::iterator stranger_place;  // in that of strangers
 
-  Root work;
+  OwnedTask work;
 
   Client(ClientStream s, const RespLimits& limits) : stream(std::move(s)), reader(limits) {}
   size_t unread_bytes() const { return output.bytes(); }

@@ -5,8 +5,8 @@
 
 #include "weft/redis/command_help.h"
 #include "weft/redis/command_text.h"
-#include "weft/redis/front.h"
 #include "weft/redis/front_text.h"
+#include "weft/redis/frontend.h"
 #include "weft/redis/redis_version.h"
 
 namespace weft {
@@ -22,19 +22,19 @@ void Client::reset() {
 
 namespace {
 
-void ping(Front&, Client&, Arguments arguments, RespWriter& reply) {
+void ping(RedisFrontend&, Client&, Arguments arguments, RespWriter& reply) {
   if (arguments.size() > 2) return reply.error(wrong_arity("ping"));
   arguments.size() == 2 ? reply.bulk(arguments[1]) : reply.simple("PONG");
 }
 
-void echo(Front&, Client&, Arguments arguments, RespWriter& reply) { reply.bulk(arguments[1]); }
+void echo(RedisFrontend&, Client&, Arguments arguments, RespWriter& reply) { reply.bulk(arguments[1]); }
 
-void quit(Front&, Client& client, Arguments, RespWriter& reply) {
+void quit(RedisFrontend&, Client& client, Arguments, RespWriter& reply) {
   reply.simple("OK");
   client.closing = true;
 }
 
-void reset(Front& front, Client& client, Arguments, RespWriter& reply) {
+void reset(RedisFrontend& front, Client& client, Arguments, RespWriter& reply) {
   client.reset();
   front.end_monitor(client);
   front.set_authenticated(client, front.options().password.empty());
@@ -42,7 +42,7 @@ void reset(Front& front, Client& client, Arguments, RespWriter& reply) {
   reply.simple("RESET");
 }
 
-void select(Front&, Client&, Arguments arguments, RespWriter& reply) {
+void select(RedisFrontend&, Client&, Arguments arguments, RespWriter& reply) {
   const auto database = integer_argument(arguments[1], reply);
   if (!database) return;
   if (*database == 0) return reply.simple("OK");
@@ -55,7 +55,7 @@ void select(Front&, Client&, Arguments arguments, RespWriter& reply) {
 constexpr std::string_view kWrongPassword = "WRONGPASS invalid username-password pair or user is disabled.";
 
 // There is one user. The time that it takes says nothing about where the password differs.
-bool password_is_right(Front& front, Client& client, std::string_view user, std::string_view password) {
+bool password_is_right(RedisFrontend& front, Client& client, std::string_view user, std::string_view password) {
   const std::string& wanted = front.options().password;
   const bool same =
       wanted.size() == password.size() && CRYPTO_memcmp(wanted.data(), password.data(), wanted.size()) == 0;
@@ -64,7 +64,7 @@ bool password_is_right(Front& front, Client& client, std::string_view user, std:
   return right;
 }
 
-void auth(Front& front, Client& client, Arguments arguments, RespWriter& reply) {
+void auth(RedisFrontend& front, Client& client, Arguments arguments, RespWriter& reply) {
   if (arguments.size() > 3) return reply.error(kSyntaxError);
   if (arguments.size() == 2 && front.options().password.empty()) {
     return reply.error(
@@ -93,7 +93,7 @@ bool set_name(Client& client, std::string_view name, RespWriter& reply) {
   return true;
 }
 
-void hello(Front& front, Client& client, Arguments arguments, RespWriter& reply) {
+void hello(RedisFrontend& front, Client& client, Arguments arguments, RespWriter& reply) {
   int version = client.version;
   if (arguments.size() >= 2) {
     const auto asked = integer_argument(arguments[1], reply, "ERR Protocol version is not an integer or out of range");
@@ -138,30 +138,32 @@ void hello(Front& front, Client& client, Arguments arguments, RespWriter& reply)
   reply.array(0);
 }
 
-void client_id(Front&, Client& client, Arguments, RespWriter& reply) { reply.integer(static_cast<int64_t>(client.id)); }
+void client_id(RedisFrontend&, Client& client, Arguments, RespWriter& reply) {
+  reply.integer(static_cast<int64_t>(client.id));
+}
 
-void client_getname(Front&, Client& client, Arguments, RespWriter& reply) {
+void client_getname(RedisFrontend&, Client& client, Arguments, RespWriter& reply) {
   client.name.empty() ? reply.null() : reply.bulk(client.name);
 }
 
-void client_setname(Front&, Client& client, Arguments arguments, RespWriter& reply) {
+void client_setname(RedisFrontend&, Client& client, Arguments arguments, RespWriter& reply) {
   if (set_name(client, arguments[2], reply)) reply.simple("OK");
 }
 
 // What a library calls itself is taken and not kept.
-void client_setinfo(Front&, Client&, Arguments arguments, RespWriter& reply) {
+void client_setinfo(RedisFrontend&, Client&, Arguments arguments, RespWriter& reply) {
   if (same_word(arguments[2], "lib-name") || same_word(arguments[2], "lib-ver")) return reply.simple("OK");
   reply.error("ERR Unrecognized option '" + std::string(arguments[2]) + "'");
 }
 
-void client_noevict(Front&, Client& client, Arguments arguments, RespWriter& reply) {
+void client_noevict(RedisFrontend&, Client& client, Arguments arguments, RespWriter& reply) {
   const bool on = same_word(arguments[2], "on");
   if (!on && !same_word(arguments[2], "off")) return reply.error(kSyntaxError);
   client.no_evict = on;
   reply.simple("OK");
 }
 
-void client_reply(Front&, Client& client, Arguments arguments, RespWriter& reply) {
+void client_reply(RedisFrontend&, Client& client, Arguments arguments, RespWriter& reply) {
   if (same_word(arguments[2], "on")) {
     const bool heard = client.replies == Client::Replies::kOn;
     client.replies = Client::Replies::kOn;

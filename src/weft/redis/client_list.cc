@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "weft/redis/command_text.h"
-#include "weft/redis/front.h"
 #include "weft/redis/front_text.h"
+#include "weft/redis/frontend.h"
 
 namespace weft {
 
@@ -62,7 +62,7 @@ std::string client_line(const Client& client, uint64_t now_ns) {
 }
 
 // A page. Called by the front whose connections are asked for.
-void Front::answer_some(ClientQuestion& question) {
+void RedisFrontend::answer_some(ClientQuestion& question) {
   constexpr size_t kLines = 64;
   constexpr size_t kLooked = 512;
   constexpr uint64_t kLineNs = 1500, kLookedNs = 50, kPassedNs = 20;
@@ -91,7 +91,7 @@ void Front::answer_some(ClientQuestion& question) {
 }
 
 // A page or two in a turn: however many ask, the worker's own clients have the rest of it.
-bool Front::answer_questions() {
+bool RedisFrontend::answer_questions() {
   constexpr int kPagesOfATurn = 2;
   if (questions_.empty()) return false;
   int pages = 0;
@@ -103,12 +103,13 @@ bool Front::answer_questions() {
 }
 
 // All workers, one after the other. What they say of a page goes to `lines`; nullptr: nobody wants to know.
-Task<void> Front::ask_workers(const Client& client, std::shared_ptr<ClientQuestion> question, std::string* lines) {
+Task<void> RedisFrontend::ask_workers(const Client& client, std::shared_ptr<ClientQuestion> question,
+                                      std::string* lines) {
   constexpr uint64_t kLookNs = 5'000;
   constexpr uint64_t kLookNsMax = 500'000;
   Node* const node = engine_->node();
   for (int w = 0; w < node->workers(); ++w) {
-    Front* const front = shared_->fronts[static_cast<size_t>(w)];
+    RedisFrontend* const front = shared_->fronts[static_cast<size_t>(w)];
     if (front == nullptr) continue;
     question->after = 0;
     question->over = false;
@@ -157,7 +158,7 @@ bool take_ids(Arguments texts, ClientFilter* filter, RespWriter reply) {
   return true;
 }
 
-Task<void> client_list(Front& front, Client& client, Arguments arguments) {
+Task<void> client_list(RedisFrontend& front, Client& client, Arguments arguments) {
   const auto question = std::make_shared<ClientQuestion>();
   RespWriter reply = front.out(client);
   if (arguments.size() == 4 && same_word(arguments[2], "type")) {
@@ -180,7 +181,7 @@ Task<void> client_list(Front& front, Client& client, Arguments arguments) {
   front.out(client).verbatim(text);
 }
 
-void client_info(Front& front, Client& client, Arguments, RespWriter& reply) {
+void client_info(RedisFrontend& front, Client& client, Arguments, RespWriter& reply) {
   reply.verbatim(client_line(client, front.session().now_ns()));
 }
 
@@ -214,7 +215,7 @@ bool take_option(std::string_view option, std::string_view value, const Client& 
   return false;
 }
 
-Task<void> client_kill(Front& front, Client& client, Arguments arguments) {
+Task<void> client_kill(RedisFrontend& front, Client& client, Arguments arguments) {
   const auto question = std::make_shared<ClientQuestion>();
   question->kills = true;
   question->asker = client.id;
@@ -243,11 +244,11 @@ Task<void> client_kill(Front& front, Client& client, Arguments arguments) {
 }
 
 // The other nodes' clients would go on writing the same keys, so that nothing could rely on it.
-void client_pause(Front&, Client&, Arguments, RespWriter& reply) {
+void client_pause(RedisFrontend&, Client&, Arguments, RespWriter& reply) {
   reply.error("ERR CLIENT PAUSE is not supported: the other nodes would go on serving the same keys");
 }
 
-void client_unpause(Front&, Client&, Arguments, RespWriter& reply) { reply.simple("OK"); }
+void client_unpause(RedisFrontend&, Client&, Arguments, RespWriter& reply) { reply.simple("OK"); }
 
 constexpr uint32_t kFlags = kAdmin | kNoMulti;
 

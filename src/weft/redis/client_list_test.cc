@@ -8,17 +8,17 @@
 #include <string>
 #include <vector>
 
-#include "weft/redis/front_testing.h"
+#include "weft/redis/frontend_testing.h"
 
 namespace weft {
 namespace {
 
-class ClientListTest : public FrontTest {
+class ClientListTest : public FrontendTest {
  protected:
   void shape(ClusterSpec& spec) override { spec.options.workers = 2; }
   // A front of the other worker of node 0, where connect_to(kOther) leads.
   void SetUp() override {
-    ASSERT_NO_FATAL_FAILURE(FrontTest::SetUp());
+    ASSERT_NO_FATAL_FAILURE(FrontendTest::SetUp());
     ASSERT_NO_FATAL_FAILURE(add_front(0, 1));
     steps(3);
   }

@@ -11,18 +11,18 @@
 #include <string_view>
 #include <vector>
 
-#include "weft/redis/front_testing.h"
+#include "weft/redis/frontend_testing.h"
 #include "weft/wires/tcp/tls.h"
 #include "weft/wires/tcp/tls_testing.h"
 
 namespace weft {
 namespace {
 
-class PasswordTest : public FrontTest {
+class PasswordTest : public FrontendTest {
  protected:
   void SetUp() override {
     options_.password = "secret";
-    FrontTest::SetUp();
+    FrontendTest::SetUp();
   }
   // An answer that is held back for a while.
   std::string ask_late(const Fd& client, std::string_view line) {
@@ -70,7 +70,7 @@ TEST_F(PasswordTest, LittleIsReadBefore) {
   EXPECT_EQ(ask(client, "*11"), unauthenticated("unauthenticated multibulk length: the limit is 10, this is 11"));
 }
 
-TEST_F(FrontTest, SoManyClientsOfANode) {
+TEST_F(FrontendTest, SoManyClientsOfANode) {
   // As many as another worker of the node has left over.
   shared_[0].clients = options_.clients_max - 2;
   const Fd one = connect_to(0);
@@ -85,16 +85,16 @@ TEST_F(FrontTest, SoManyClientsOfANode) {
   EXPECT_EQ(ask(four, "PING"), "+PONG\r\n");
 }
 
-class OutputTest : public FrontTest {
+class OutputTest : public FrontendTest {
  protected:
   void SetUp() override {
     options_.output_held_bytes = 500'000;
     options_.output_total_bytes = 1'000'000;
-    FrontTest::SetUp();
+    FrontendTest::SetUp();
   }
 };
 
-// Clients that ask and do not read: together they hold no more than the limit, and another is served.
+// ConnectionPoller that ask and do not read: together they hold no more than the limit, and another is served.
 TEST_F(OutputTest, OfAllClientsOfAWorker) {
   const Fd other = connect_to(0);
   EXPECT_EQ(ask(other, "SET v " + std::string(60, 'x')), "+OK\r\n");
@@ -114,7 +114,7 @@ TEST_F(OutputTest, OfAllClientsOfAWorker) {
   }
 }
 
-class TlsTest : public FrontTest {
+class TlsTest : public FrontendTest {
  protected:
   void SetUp() override {
     folder_ = testing::TempDir() + "weft_client_tls_" + std::to_string(getpid());
@@ -126,8 +126,8 @@ class TlsTest : public FrontTest {
     auto tls = TcpTls::create_for_clients({"", folder_ + "/server.pem", folder_ + "/server.key"});
     ASSERT_TRUE(tls) << tls.error().text();
     tls_ = std::move(*tls);
-    FrontTest::SetUp();
-    for (FrontShared& shared : shared_) shared.tls = tls_.get();
+    FrontendTest::SetUp();
+    for (FrontendShared& shared : shared_) shared.tls = tls_.get();
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 

@@ -8,7 +8,7 @@
 
 #include "weft/redis/command_help.h"
 #include "weft/redis/command_text.h"
-#include "weft/redis/front.h"
+#include "weft/redis/frontend.h"
 #include "weft/redis/replicas_here.h"
 
 namespace weft {
@@ -53,7 +53,7 @@ std::vector<const Member*> served_by(const View& view, const Placement& placemen
   return members;
 }
 
-void slots(Front& front, Client&, Arguments, RespWriter& reply) {
+void slots(RedisFrontend& front, Client&, Arguments, RespWriter& reply) {
   const View& view = front.engine()->view();
   std::vector<size_t> shown;
   for (size_t p = 0; p < view.partitions.size(); ++p) {
@@ -78,7 +78,7 @@ void slots(Front& front, Client&, Arguments, RespWriter& reply) {
 }
 
 // A shard is what the same node is primary of.
-void shards(Front& front, Client&, Arguments, RespWriter& reply) {
+void shards(RedisFrontend& front, Client&, Arguments, RespWriter& reply) {
   const View& view = front.engine()->view();
   std::vector<const Member*> primaries;
   for (const Member& member : view.members) {
@@ -119,7 +119,7 @@ void shards(Front& front, Client&, Arguments, RespWriter& reply) {
   }
 }
 
-void nodes(Front& front, Client&, Arguments, RespWriter& reply) {
+void nodes(RedisFrontend& front, Client&, Arguments, RespWriter& reply) {
   const View& view = front.engine()->view();
   std::string text;
   for (const Member& member : view.members) {
@@ -139,7 +139,7 @@ void nodes(Front& front, Client&, Arguments, RespWriter& reply) {
   reply.verbatim(text);
 }
 
-void info(Front& front, Client&, Arguments, RespWriter& reply) {
+void info(RedisFrontend& front, Client&, Arguments, RespWriter& reply) {
   const View& view = front.engine()->view();
   const auto line = [](std::string_view name, uint64_t value) {
     return std::string(name) + ":" + std::to_string(value) + "\r\n";
@@ -151,17 +151,17 @@ void info(Front& front, Client&, Arguments, RespWriter& reply) {
                  line("cluster_current_epoch", view.epoch.value) + line("cluster_my_epoch", view.epoch.value));
 }
 
-void keyslot(Front&, Client&, Arguments arguments, RespWriter& reply) {
+void keyslot(RedisFrontend&, Client&, Arguments arguments, RespWriter& reply) {
   reply.integer(redis_slot(as_bytes(arguments[2])));
 }
 
-void myid(Front& front, Client&, Arguments, RespWriter& reply) {
+void myid(RedisFrontend& front, Client&, Arguments, RespWriter& reply) {
   const Member* const self = front.engine()->view().find(front.engine()->context().self);
   self == nullptr ? reply.error("ERR this node was removed from the view") : reply.bulk(id_of(*self));
 }
 
 // Who has a replica of what this node is primary of, and answers clients. Every acknowledged write is at each of them.
-void role(Front& front, Client&, Arguments, RespWriter& reply) {
+void role(RedisFrontend& front, Client&, Arguments, RespWriter& reply) {
   const std::vector<ClientAddress> replicas = replicas_here(*front.engine());
   reply.array(3);
   reply.bulk("master");
@@ -177,7 +177,7 @@ void role(Front& front, Client&, Arguments, RespWriter& reply) {
 
 // What was answered is at all replicas already, so there is nothing to wait for: how many that are beside the primary,
 // of the partition that has fewest now.
-void wait(Front& front, Client&, Arguments arguments, RespWriter& reply) {
+void wait(RedisFrontend& front, Client&, Arguments arguments, RespWriter& reply) {
   constexpr std::string_view kNotATimeout = "ERR timeout is not an integer or out of range";
   if (!integer_argument(arguments[1], reply)) return;
   const auto timeout_ms = integer_argument(arguments[2], reply, kNotATimeout);
@@ -190,7 +190,7 @@ void wait(Front& front, Client&, Arguments arguments, RespWriter& reply) {
   reply.integer(least);
 }
 
-void ok(Front&, Client&, Arguments, RespWriter& reply) { reply.simple("OK"); }
+void ok(RedisFrontend&, Client&, Arguments, RespWriter& reply) { reply.simple("OK"); }
 
 constexpr Command kClusterCommands[] = {
     {"asking", 1, kFast, {}, "cluster", "taken, and nothing: no slot is on its way", nullptr, ok},

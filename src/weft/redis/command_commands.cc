@@ -8,8 +8,8 @@
 #include "weft/redis/command_access.h"
 #include "weft/redis/command_help.h"
 #include "weft/redis/command_text.h"
-#include "weft/redis/front.h"
 #include "weft/redis/front_text.h"
+#include "weft/redis/frontend.h"
 #include "weft/redis/glob.h"
 
 namespace weft {
@@ -119,7 +119,7 @@ void reply_rows(const std::vector<const Command*>& commands, RespWriter& reply) 
   for (const Command* command : commands) command == nullptr ? reply.null() : reply_row(*command, reply);
 }
 
-void command(Front&, Client&, Arguments, RespWriter& reply) { reply_rows(top_level(), reply); }
+void command(RedisFrontend&, Client&, Arguments, RespWriter& reply) { reply_rows(top_level(), reply); }
 
 // False, and the reply says so: more names than anybody needs, each a long answer.
 bool few_names(Arguments arguments, RespWriter& reply) {
@@ -129,16 +129,16 @@ bool few_names(Arguments arguments, RespWriter& reply) {
   return false;
 }
 
-void command_info(Front&, Client&, Arguments arguments, RespWriter& reply) {
+void command_info(RedisFrontend&, Client&, Arguments arguments, RespWriter& reply) {
   if (!few_names(arguments, reply)) return;
   reply_rows(named(arguments.subspan(2)), reply);
 }
 
-void command_count(Front&, Client&, Arguments, RespWriter& reply) {
+void command_count(RedisFrontend&, Client&, Arguments, RespWriter& reply) {
   reply.integer(static_cast<int64_t>(top_level().size()));
 }
 
-void command_docs(Front&, Client&, Arguments arguments, RespWriter& reply) {
+void command_docs(RedisFrontend&, Client&, Arguments arguments, RespWriter& reply) {
   if (!few_names(arguments, reply)) return;
   std::vector<const Command*> commands = named(arguments.subspan(2));
   std::erase(commands, nullptr);
@@ -154,7 +154,7 @@ void command_docs(Front&, Client&, Arguments arguments, RespWriter& reply) {
 }
 
 // Without a filter, those that are no subcommands.
-void command_list(Front&, Client&, Arguments arguments, RespWriter& reply) {
+void command_list(RedisFrontend&, Client&, Arguments arguments, RespWriter& reply) {
   std::vector<const Command*> commands = top_level();
   if (arguments.size() == 5 && same_word(arguments[2], "filterby")) {
     const std::string wanted = lower_case(arguments[4]);
@@ -196,7 +196,7 @@ const Command* with_keys(Arguments about, RespWriter& reply) {
   return why == nullptr ? found : nullptr;
 }
 
-void command_getkeys(Front&, Client&, Arguments arguments, RespWriter& reply) {
+void command_getkeys(RedisFrontend&, Client&, Arguments arguments, RespWriter& reply) {
   const Arguments about = arguments.subspan(2);
   const Command* const found = with_keys(about, reply);
   if (found == nullptr) return;
@@ -204,7 +204,7 @@ void command_getkeys(Front&, Client&, Arguments arguments, RespWriter& reply) {
   for_each_key(*found, about, [&](std::string_view key) { reply.bulk(key); });
 }
 
-void command_getkeysandflags(Front&, Client&, Arguments arguments, RespWriter& reply) {
+void command_getkeysandflags(RedisFrontend&, Client&, Arguments arguments, RespWriter& reply) {
   const Arguments about = arguments.subspan(2);
   const Command* const found = with_keys(about, reply);
   if (found == nullptr) return;
@@ -240,7 +240,7 @@ constexpr Command kCommandCommands[] = {
 
 }  // namespace
 
-void reply_help(Front&, Client&, Arguments arguments, RespWriter& reply) {
+void reply_help(RedisFrontend&, Client&, Arguments arguments, RespWriter& reply) {
   const Command* const about = find_command(arguments[0]);
   const std::vector<const Command*> subcommands = subcommands_of(*about);
   std::string upper(about->name);

@@ -5,6 +5,6 @@
 
 namespace weft {
 
-void reply_help(Front& front, Client& client, Arguments arguments, RespWriter& reply);
+void reply_help(RedisFrontend& front, Client& client, Arguments arguments, RespWriter& reply);
 
 }  // namespace weft

@@ -72,7 +72,7 @@ class NodeStats {
  public:
   // Made when it is asked for first: before the workers' threads run.
   CommandStats* of(WorkerId worker);
-  // What came since the last reset(). `commands` is counted elsewhere (FrontShared), since the start.
+  // What came since the last reset(). `commands` is counted elsewhere (FrontendShared), since the start.
   CommandTotals totals(uint64_t commands) const;
   void reset(uint64_t commands);
   // Commands a second since somebody asked last, if that is a while ago; else what the answer was then.

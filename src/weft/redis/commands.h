@@ -19,7 +19,7 @@
 
 namespace weft {
 
-class Front;
+class RedisFrontend;
 struct Client;
 
 using Arguments = std::span<const std::string_view>;  // the command's name is the first
@@ -46,8 +46,8 @@ inline bool reads_nothing(Arguments) { return false; }
 
 struct Command {
   using Data = void (*)(Keyspace& keys, Arguments arguments, RespWriter& reply);
-  using Local = void (*)(Front& front, Client& client, Arguments arguments, RespWriter& reply);
-  using Slow = Task<void> (*)(Front& front, Client& client, Arguments arguments);
+  using Local = void (*)(RedisFrontend& front, Client& client, Arguments arguments, RespWriter& reply);
+  using Slow = Task<void> (*)(RedisFrontend& front, Client& client, Arguments arguments);
   using Reads = bool (*)(Arguments arguments);
   using Cost = uint64_t (*)(Keyspace& keys, Arguments arguments);
 
@@ -74,8 +74,8 @@ std::span<const Command> bit_commands();          // bits.cc
 std::span<const Command> field_commands();        // bits_field.cc
 std::span<const Command> key_commands();          // keys.cc
 std::span<const Command> expiry_commands();       // keys_expiry.cc
-std::span<const Command> walk_commands();         // walk_commands.cc
-std::span<const Command> multi_commands();        // front_multi.cc
+std::span<const Command> walk_commands();         // scan_commands.cc
+std::span<const Command> multi_commands();        // multi_exec.cc
 std::span<const Command> client_commands();       // client_commands.cc
 std::span<const Command> client_list_commands();  // client_list.cc
 std::span<const Command> object_commands();       // object_commands.cc
@@ -86,7 +86,7 @@ std::span<const Command> info_commands();         // info.cc
 std::span<const Command> monitor_commands();      // monitor.cc
 std::span<const Command> slowlog_commands();      // slowlog.cc
 std::span<const Command> cluster_commands();      // cluster_commands.cc
-std::span<const Command> weft_commands();         // front_weft.cc
+std::span<const Command> weft_commands();         // weft_commands.cc
 
 bool same_word(std::string_view a, std::string_view b);  // in any case
 const std::vector<const Command*>& all_commands();       // in the order of their names

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "weft/base/source_testing.h"
-#include "weft/redis/front_testing.h"
+#include "weft/redis/frontend_testing.h"
 #include "weft/redis/glob.h"
 #include "weft/redis/resp_testing.h"
 
@@ -35,7 +35,7 @@ std::string unescaped(std::string_view text) {
   return out;
 }
 
-class CommandsTest : public FrontTest {
+class CommandsTest : public FrontendTest {
  protected:
   void shape(ClusterSpec& spec) override { spec.tables[0].value_bytes_max = 1000; }
 
@@ -48,7 +48,7 @@ class CommandsTest : public FrontTest {
     for (int i = 0; i < 100 && !done; ++i) steps(1);
     ASSERT_TRUE(done);
   }
-  static Detached write(Session session, std::string key, std::string stored, bool* done) {
+  static DetachedTask write(Session session, std::string key, std::string stored, bool* done) {
     Task<Outcome> task = session.put_one(TableId(0), key, stored);
     const Outcome outcome = co_await task;
     *done = outcome.committed();

@@ -14,8 +14,8 @@
 
 #include "weft/redis/command_help.h"
 #include "weft/redis/command_text.h"
-#include "weft/redis/front.h"
 #include "weft/redis/front_text.h"
+#include "weft/redis/frontend.h"
 #include "weft/redis/glob.h"
 
 namespace weft {
@@ -33,8 +33,8 @@ struct Setting {
 
   const char* name;
   Kind kind;
-  std::string (*get)(const Front& front);
-  Wrong (*set)(std::string_view value, FrontOptions& options) = nullptr;
+  std::string (*get)(const RedisFrontend& front);
+  Wrong (*set)(std::string_view value, FrontendOptions& options) = nullptr;
 };
 
 template <class T>
@@ -74,7 +74,7 @@ Wrong put_memory(std::string_view text, int64_t low, int64_t high, T* to) {
 }
 
 // normal HARD SOFT SECONDS: there are no clients of another class, and no soft limit.
-Wrong put_output_limit(std::string_view text, FrontOptions& options) {
+Wrong put_output_limit(std::string_view text, FrontendOptions& options) {
   std::vector<std::string_view> words;
   for (size_t at = 0; at < text.size();) {
     const size_t end = std::min(text.find(' ', at), text.size());
@@ -92,22 +92,22 @@ Wrong put_output_limit(std::string_view text, FrontOptions& options) {
 
 using Kind = Setting::Kind;
 
-#define WEFT_NUMBER(field, low, high)                                       \
-  [](const Front& front) { return std::to_string(front.options().field); }, \
-      [](std::string_view text, FrontOptions& options) -> Wrong {           \
-        return put_number(text, low, high, &options.field);                 \
+#define WEFT_NUMBER(field, low, high)                                               \
+  [](const RedisFrontend& front) { return std::to_string(front.options().field); }, \
+      [](std::string_view text, FrontendOptions& options) -> Wrong {                \
+        return put_number(text, low, high, &options.field);                         \
       }
-#define WEFT_MEMORY(field, low, high)                                       \
-  [](const Front& front) { return std::to_string(front.options().field); }, \
-      [](std::string_view text, FrontOptions& options) -> Wrong {           \
-        return put_memory(text, low, high, &options.field);                 \
+#define WEFT_MEMORY(field, low, high)                                               \
+  [](const RedisFrontend& front) { return std::to_string(front.options().field); }, \
+      [](std::string_view text, FrontendOptions& options) -> Wrong {                \
+        return put_memory(text, low, high, &options.field);                         \
       }
 
 // What clients and tools ask for; in the order of their names. The ranges are those of config_keys.cc.
 constexpr Setting kSettings[] = {
-    {"appendonly", Kind::kFixed, [](const Front&) -> std::string { return "no"; }},
+    {"appendonly", Kind::kFixed, [](const RedisFrontend&) -> std::string { return "no"; }},
     {"client-output-buffer-limit", Kind::kLive,
-     [](const Front& front) { return "normal " + std::to_string(front.options().output_held_bytes) + " 0 0"; },
+     [](const RedisFrontend& front) { return "normal " + std::to_string(front.options().output_held_bytes) + " 0 0"; },
      put_output_limit},
     {"client-query-buffer-limit", Kind::kLive, WEFT_MEMORY(resp.buffer_bytes_max, 64 * kKiB, 1024 * kMiB)},
     {"client.command_us_max", Kind::kLive, WEFT_NUMBER(command_us_max, 1000, 1'000'000)},
@@ -117,13 +117,14 @@ constexpr Setting kSettings[] = {
     {"client.output_total_bytes", Kind::kLive, WEFT_MEMORY(output_total_bytes, kMiB, kTiB)},
     {"client.pipeline_max", Kind::kLive, WEFT_NUMBER(pipeline_max, 1024, 1'000'000'000)},
     {"client.turn_us", Kind::kLive, WEFT_NUMBER(turn_us, 10, 100'000)},
-    {"cluster-enabled", Kind::kImmutable, [](const Front&) -> std::string { return "yes"; }},
-    {"databases", Kind::kImmutable, [](const Front&) -> std::string { return "1"; }},
+    {"cluster-enabled", Kind::kImmutable, [](const RedisFrontend&) -> std::string { return "yes"; }},
+    {"databases", Kind::kImmutable, [](const RedisFrontend&) -> std::string { return "1"; }},
     {"maxclients", Kind::kLive, WEFT_NUMBER(clients_max, 1, 1'000'000)},
-    {"maxmemory", Kind::kFixed, [](const Front& front) { return std::to_string(front.memory_bytes_max()); }},
-    {"maxmemory-policy", Kind::kFixed, [](const Front&) -> std::string { return "noeviction"; }},
-    {"proto-max-bulk-len", Kind::kFixed, [](const Front& front) { return std::to_string(front.string_bytes_max()); }},
-    {"save", Kind::kFixed, [](const Front&) -> std::string { return ""; }},
+    {"maxmemory", Kind::kFixed, [](const RedisFrontend& front) { return std::to_string(front.memory_bytes_max()); }},
+    {"maxmemory-policy", Kind::kFixed, [](const RedisFrontend&) -> std::string { return "noeviction"; }},
+    {"proto-max-bulk-len", Kind::kFixed,
+     [](const RedisFrontend& front) { return std::to_string(front.string_bytes_max()); }},
+    {"save", Kind::kFixed, [](const RedisFrontend&) -> std::string { return ""; }},
     {"slowlog-log-slower-than", Kind::kLive, WEFT_NUMBER(slowlog_us, -1, std::numeric_limits<int64_t>::max() / 1000)},
     {"slowlog-max-len", Kind::kLive, WEFT_NUMBER(slowlog_length, 0, int64_t{SlowLog::kEntriesMax})},
     {"tcp-keepalive", Kind::kLive, WEFT_NUMBER(keepalive_seconds, 0, 32'767)},
@@ -139,7 +140,7 @@ const Setting* find_setting(std::string_view name) {
   return at == std::end(kSettings) ? nullptr : at;
 }
 
-void config_get(Front& front, Client&, Arguments arguments, RespWriter& reply) {
+void config_get(RedisFrontend& front, Client&, Arguments arguments, RespWriter& reply) {
   std::vector<std::pair<std::string, std::string>> found;
   size_t bytes = 0;
   const Arguments patterns = arguments.subspan(2);
@@ -163,7 +164,7 @@ void config_get(Front& front, Client&, Arguments arguments, RespWriter& reply) {
 }
 
 // As many as the process may have open files, less those that it needs itself.
-Wrong too_many_clients(const Front& front, const FrontOptions& options) {
+Wrong too_many_clients(const RedisFrontend& front, const FrontendOptions& options) {
   constexpr uint64_t kOwn = 64;
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) != 0) return {};
@@ -173,7 +174,7 @@ Wrong too_many_clients(const Front& front, const FrontOptions& options) {
   return "The operating system is not able to handle the specified number of clients, try with " + std::to_string(fit);
 }
 
-Wrong set_one(const Front& front, const Setting& setting, std::string_view value, FrontOptions& options) {
+Wrong set_one(const RedisFrontend& front, const Setting& setting, std::string_view value, FrontendOptions& options) {
   if (setting.kind != Kind::kLive) {
     const bool as_it_is = setting.kind == Kind::kFixed && same_word(setting.get(front), value);
     return as_it_is ? "" : "can't set immutable config";
@@ -184,7 +185,7 @@ Wrong set_one(const Front& front, const Setting& setting, std::string_view value
 }
 
 // All of them, or none.
-void config_set(Front& front, Client&, Arguments arguments, RespWriter& reply) {
+void config_set(RedisFrontend& front, Client&, Arguments arguments, RespWriter& reply) {
   const Arguments pairs = arguments.subspan(2);
   if (pairs.size() % 2 != 0) return reply.error(kSyntaxError);
   std::vector<std::pair<const Setting*, std::string_view>> changes;
@@ -204,8 +205,8 @@ void config_set(Front& front, Client&, Arguments arguments, RespWriter& reply) {
   }
   Wrong wrong;
   const char* of = "";
-  front.shared().live.change([&](FrontOptions& live) {
-    FrontOptions changed = live;
+  front.shared().live.change([&](FrontendOptions& live) {
+    FrontendOptions changed = live;
     for (const auto& [setting, value] : changes) {
       of = setting->name;
       wrong = set_one(front, *setting, value, changed);
@@ -219,12 +220,12 @@ void config_set(Front& front, Client&, Arguments arguments, RespWriter& reply) {
   reply.simple("OK");
 }
 
-void config_resetstat(Front& front, Client&, Arguments, RespWriter& reply) {
+void config_resetstat(RedisFrontend& front, Client&, Arguments, RespWriter& reply) {
   front.shared().stats.reset(front.shared().commands());
   reply.simple("OK");
 }
 
-void config_rewrite(Front&, Client&, Arguments, RespWriter& reply) {
+void config_rewrite(RedisFrontend&, Client&, Arguments, RespWriter& reply) {
   reply.error("ERR The server is running without a config file that it may write: change the node's file");
 }
 

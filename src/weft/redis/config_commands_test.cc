@@ -3,12 +3,12 @@
 
 #include <string>
 
-#include "weft/redis/front_testing.h"
+#include "weft/redis/frontend_testing.h"
 
 namespace weft {
 namespace {
 
-class ConfigCommandsTest : public FrontTest {
+class ConfigCommandsTest : public FrontendTest {
  protected:
   std::string value(const Fd& client, const std::string& name) {
     const std::string reply = ask(client, "CONFIG GET " + name);

@@ -5,7 +5,7 @@
 //
 // Noted is what this worker's clients write, before it is committed. So a cell that has notes since it was looked at
 // last is looked at once more after a while: what was under way has been committed by then. What is missed all the same
-// (a transaction that took longer, a node that was lost with its notes) the sweeper finds (front_sweep.cc).
+// (a transaction that took longer, a node that was lost with its notes) the sweeper finds (expiry_sweeper.cc).
 //
 // A key that this node has no replica of is remembered as it is, if its deadline is near, as long as there is room.
 //

@@ -8,17 +8,17 @@
 #include <string>
 #include <vector>
 
-#include "weft/redis/front_testing.h"
+#include "weft/redis/frontend_testing.h"
 
 namespace weft {
 namespace {
 
-class DigestTest : public FrontTest {
+class DigestTest : public FrontendTest {
  protected:
   static constexpr uint64_t kRecords = 5000;
 
   void SetUp() override {
-    FrontTest::SetUp();
+    FrontendTest::SetUp();
     for (uint64_t i = 0; i < kRecords; ++i) {
       const std::string key = "key" + std::to_string(i);
       for (const auto& node : nodes_) ASSERT_TRUE(node->load(TableId(0), as_bytes(key), as_bytes(key)));

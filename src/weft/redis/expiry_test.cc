@@ -3,12 +3,12 @@
 
 #include <string>
 
-#include "weft/redis/front_testing.h"
+#include "weft/redis/frontend_testing.h"
 
 namespace weft {
 namespace {
 
-class ExpiryTest : public FrontTest {
+class ExpiryTest : public FrontendTest {
  protected:
   void pass_ms(uint64_t ms) { wall_.now += ms * 1'000'000; }
   uint64_t records() const { return nodes_[0]->table(TableId(0))->records(); }

@@ -1,16 +1,16 @@
-// Clients of a node that does not reach the others: every command has an answer, and the answer is true.
+// ConnectionPoller of a node that does not reach the others: every command has an answer, and the answer is true.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <string>
 #include <vector>
 
-#include "weft/redis/front_testing.h"
+#include "weft/redis/frontend_testing.h"
 
 namespace weft {
 namespace {
 
-class FrontAnswerTest : public FrontTest {
+class FrontAnswerTest : public FrontendTest {
  protected:
   static constexpr uint64_t kLongNs = 11'000'000'000;  // limits.answer_ms and some
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "weft/redis/front.h"
+#include "weft/redis/frontend.h"
 
 namespace weft {
 
@@ -50,14 +50,14 @@ void look_at_record(void* context, ByteView key, ByteView value, Word) {
 
 }  // namespace
 
-void Front::note_deadline(std::string_view key, int64_t deadline_ms) {
+void RedisFrontend::note_deadline(std::string_view key, int64_t deadline_ms) {
   const HashedKey hashed = table().hashed(as_bytes(key));
   const bool here = engine_->view().placement(hashed.partition).held_by(engine_->context().self);
   here ? deadlines_.note(hashed.hash, deadline_ms) : deadlines_.note_far(key, deadline_ms, wall_us() / 1000);
 }
 
 // The records of one cell, all of them in a table whose index has grown no more than once since.
-void Front::look_at_cell(size_t cell, std::vector<std::string>* expired) {
+void RedisFrontend::look_at_cell(size_t cell, std::vector<std::string>* expired) {
   const int64_t now_ms = wall_us() / 1000;
   const auto bins = static_cast<int>(table().index_place().bins / deadlines_.cells() + 1);
   Seen seen{&table(), &engine_->view(), engine_->context().self, now_ms, deadlines_.hashes(cell), INT64_MAX, expired};
@@ -68,7 +68,7 @@ void Front::look_at_cell(size_t cell, std::vector<std::string>* expired) {
   deadlines_.looked_at(cell, seen.earliest_ms, now_ms);
 }
 
-Task<void> Front::delete_all(std::vector<std::string> keys) {
+Task<void> RedisFrontend::delete_all(std::vector<std::string> keys) {
   const size_t together = std::min<size_t>(kExpiredTogether, engine_->context().limits.txn_keys_max);
   for (size_t i = 0; i < keys.size(); i += together) {
     const std::span<const std::string> some = std::span(keys).subspan(i, std::min(together, keys.size() - i));
@@ -85,7 +85,7 @@ Task<void> Front::delete_all(std::vector<std::string> keys) {
   }
 }
 
-Task<void> Front::expire_due() {
+Task<void> RedisFrontend::expire_due() {
   while (!engine_->context().views.removed()) {
     co_await session_.sleep_ns(kTickNs);
     if (!engine_->active()) continue;

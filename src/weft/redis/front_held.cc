@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <string>
 
-#include "weft/redis/front.h"
+#include "weft/redis/frontend.h"
 
 namespace weft {
 
@@ -19,7 +19,7 @@ size_t beyond(size_t bytes, size_t kept) { return bytes > kept ? bytes - kept : 
 
 }  // namespace
 
-void Front::shrink_if_idle(Client& client) const {
+void RedisFrontend::shrink_if_idle(Client& client) const {
   if (session_.now_ns() < client.shrinks_ns) return;
   client.shrinks_ns = client.output.empty() ? UINT64_MAX : session_.now_ns() + kIdleNs;
   client.reader.shrink();
@@ -29,7 +29,7 @@ void Front::shrink_if_idle(Client& client) const {
   client.queued.shrink();
 }
 
-size_t Front::buffer_bytes() const {
+size_t RedisFrontend::buffer_bytes() const {
   size_t bytes = 0;
   for (const Client& client : clients_) {
     bytes += client.reader.memory_bytes() + client.output.memory_bytes() + client.reply.capacity();
@@ -48,7 +48,7 @@ size_t Client::input_memory() const {
   return bytes;
 }
 
-void Front::count_held(Client& client) {
+void RedisFrontend::count_held(Client& client) {
   if (client.dead) client.output.drop();
   if (!client.work.running() && client.reader.idle() && client.reader.memory_bytes() > kReaderKeptBytes) {
     client.reader.shrink();
@@ -61,14 +61,14 @@ void Front::count_held(Client& client) {
   client.counted_input = input;
 }
 
-void Front::forget_held(Client& client) {
+void RedisFrontend::forget_held(Client& client) {
   held_output_ -= std::exchange(client.counted_output, 0);
   held_input_ -= std::exchange(client.counted_input, 0);
 }
 
 // True if somebody had to go.
-bool Front::keep_limits() {
-  FrontShared::Counted& counted = shared_->counted[engine_->context().id.value];
+bool RedisFrontend::keep_limits() {
+  FrontendShared::Counted& counted = shared_->counted[engine_->context().id.value];
   counted.output_bytes.store(held_output_, std::memory_order_relaxed);
   counted.input_bytes.store(held_input_, std::memory_order_relaxed);
   const auto workers = static_cast<size_t>(engine_->node()->workers());
@@ -88,7 +88,7 @@ bool Front::keep_limits() {
   return some;
 }
 
-Client* Front::who_holds_most(size_t Client::*counted) {
+Client* RedisFrontend::who_holds_most(size_t Client::*counted) {
   Client* most = nullptr;
   for (Client& client : clients_) {
     if (client.dead || client.*counted == 0) continue;
@@ -97,7 +97,8 @@ Client* Front::who_holds_most(size_t Client::*counted) {
   return most;
 }
 
-void Front::say_closed(const Client& client, const char* why, uint64_t limit, uint64_t held, uint64_t its_own) const {
+void RedisFrontend::say_closed(const Client& client, const char* why, uint64_t limit, uint64_t held,
+                               uint64_t its_own) const {
   if (EventLog* const events = engine_->context().events) {
     events->emit(
         Level::kWarn, "client_closed",
@@ -106,7 +107,7 @@ void Front::say_closed(const Client& client, const char* why, uint64_t limit, ui
 }
 
 // In the middle of a reply there is no place for an error, and who does not read does not hear it: the log has it.
-void Front::close_for_output(Client& client) {
+void RedisFrontend::close_for_output(Client& client) {
   say_closed(client, "client.output_total_bytes: answers that clients have not read", options_.output_total_bytes,
              held_output_, client.counted_output);
   if (!client.output.begun()) {
@@ -117,7 +118,7 @@ void Front::close_for_output(Client& client) {
   lose(client);
 }
 
-void Front::close_for_input(Client& client) {
+void RedisFrontend::close_for_input(Client& client) {
   say_closed(client, "client.input_total_bytes: commands that are not complete yet", options_.input_total_bytes,
              held_input_, client.counted_input);
   if (client.work.running()) return lose(client);
@@ -132,7 +133,7 @@ void Front::close_for_input(Client& client) {
 }
 
 // At once. What it has under way is given up when it comes to its next command.
-void Front::lose(Client& client) {
+void RedisFrontend::lose(Client& client) {
   client.dead = client.lost = true;
   std::string().swap(client.reply);
   count_held(client);

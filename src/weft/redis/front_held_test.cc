@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "weft/redis/client_output.h"
-#include "weft/redis/front_testing.h"
+#include "weft/redis/frontend_testing.h"
 
 namespace weft {
 namespace {
@@ -45,7 +45,7 @@ TEST(ClientOutput, PiecesAreWrittenInOrder) {
   EXPECT_LE(output.memory_bytes(), ClientOutput::kKeptBytes);
 }
 
-class HeldTest : public FrontTest {
+class HeldTest : public FrontendTest {
  protected:
   static constexpr size_t kValueBytes = 60'000;
   static constexpr size_t kHeld = 200'000;
@@ -55,7 +55,7 @@ class HeldTest : public FrontTest {
   void SetUp() override {
     options_.output_held_bytes = kHeld;
     options_.output_total_bytes = options_.input_total_bytes = kTotal;
-    FrontTest::SetUp();
+    FrontendTest::SetUp();
     const Fd client = connect_to(0);
     ASSERT_EQ(ask(client, "SET v " + std::string(kValueBytes, 'x')), "+OK\r\n");
   }

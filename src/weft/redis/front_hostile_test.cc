@@ -13,7 +13,7 @@
 
 #include "weft/base/marks.h"
 #include "weft/base/source_testing.h"
-#include "weft/redis/front_testing.h"
+#include "weft/redis/frontend_testing.h"
 
 namespace weft {
 namespace {
@@ -72,7 +72,7 @@ Script read_script(const std::filesystem::path& path) {
   return out;
 }
 
-class HostileTest : public FrontTest {
+class HostileTest : public FrontendTest {
  protected:
   static constexpr size_t kValueBytes = 60'000;
   // A turn's budget, the ceiling for those who ask for little, and one command on top.

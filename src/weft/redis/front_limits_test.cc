@@ -8,17 +8,17 @@
 #include <string>
 #include <string_view>
 
-#include "weft/redis/front_testing.h"
+#include "weft/redis/frontend_testing.h"
 
 namespace weft {
 namespace {
 
-class FrontLimitsTest : public FrontTest {
+class FrontLimitsTest : public FrontendTest {
  protected:
   void SetUp() override {
     options_.reply_bytes_max = 2000;
     options_.output_held_bytes = 50'000;
-    FrontTest::SetUp();
+    FrontendTest::SetUp();
   }
   static std::string times(std::string_view text, size_t count) {
     std::string out;
@@ -102,7 +102,7 @@ TEST_F(FrontLimitsTest, WhoDoesNotReadWaits) {
 }
 
 // A browser's request, whose body has commands for lines.
-TEST_F(FrontTest, WhoSpeaksHttpIsClosed) {
+TEST_F(FrontendTest, WhoSpeaksHttpIsClosed) {
   for (const std::string line : {"POST / HTTP/1.1", "GET / HTTP/1.1\r\nHost: 127.0.0.1:7379"}) {
     const Fd client = connect_to(0);
     const Fd other = connect_to(0);
@@ -112,12 +112,12 @@ TEST_F(FrontTest, WhoSpeaksHttpIsClosed) {
   }
 }
 
-class PipelineTest : public FrontTest {
+class PipelineTest : public FrontendTest {
  protected:
   static constexpr uint32_t kMax = 1000;
   void SetUp() override {
     options_.pipeline_max = kMax;
-    FrontTest::SetUp();
+    FrontendTest::SetUp();
   }
   // Until the connection ends.
   std::string rest(const Fd& client) {

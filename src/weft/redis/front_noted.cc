@@ -6,28 +6,28 @@
 #include <string>
 #include <string_view>
 
-#include "weft/redis/front.h"
+#include "weft/redis/frontend.h"
 
 namespace weft {
 
-FrontOptions LiveOptions::read(uint64_t* version) const {
+FrontendOptions LiveOptions::read(uint64_t* version) const {
   const std::scoped_lock lock(mutex_);
   if (version != nullptr) *version = this->version();
   return options_;
 }
 
-void Front::note_errors(Client& client) {
+void RedisFrontend::note_errors(Client& client) {
   for (const auto& [command, word] : client.errors.seen) stats_->errors[error_place(word)].add(1);
   client.errors.seen.clear();
 }
 
 // Before it ran.
-void Front::note_rejected(Arguments arguments) {
+void RedisFrontend::note_rejected(Arguments arguments) {
   if (const Command* const command = find_command(arguments)) stats_->rows[command->id].rejected.add(1);
 }
 
 // One that is not about data.
-void Front::note_call(Client& client, const Command& command, Arguments arguments) {
+void RedisFrontend::note_call(Client& client, const Command& command, Arguments arguments) {
   CommandStats::Row& row = stats_->rows[command.id];
   row.calls.add(1);
   if (!client.errors.seen.empty()) row.failed.add(1);
@@ -37,7 +37,7 @@ void Front::note_call(Client& client, const Command& command, Arguments argument
 }
 
 // In a transaction. Of an EXEC that did not commit nothing has happened; the error is that of EXEC.
-void Front::note_ran(const Part& part, const Outcome& outcome) {
+void RedisFrontend::note_ran(const Part& part, const Outcome& outcome) {
   Client& client = *part.client;
   const uint64_t ns = took_ns(client);
   client.began_ns = turns_.now_ns();
@@ -61,7 +61,7 @@ void Front::note_ran(const Part& part, const Outcome& outcome) {
 }
 
 // To whom it concerns; `ns` is UINT64_MAX if it was not slow.
-void Front::show(Client& client, const Command& command, Arguments arguments, uint64_t ns) {
+void RedisFrontend::show(Client& client, const Command& command, Arguments arguments, uint64_t ns) {
   constexpr int64_t kSecondUs = 1'000'000;
   constexpr uint64_t kShowNs = 500;
   constexpr uint64_t kShownByteNs = 2;
@@ -77,7 +77,7 @@ void Front::show(Client& client, const Command& command, Arguments arguments, ui
       options_.slowlog_length);
 }
 
-bool Front::begin_monitor(Client& client) {
+bool RedisFrontend::begin_monitor(Client& client) {
   if (!shared_->monitors.begin(engine_->context().id)) return false;
   client.monitors = monitored_ = true;
   monitors_.push_back(&client);
@@ -85,7 +85,7 @@ bool Front::begin_monitor(Client& client) {
   return true;
 }
 
-void Front::end_monitor(Client& client) {
+void RedisFrontend::end_monitor(Client& client) {
   if (!client.monitors) return;
   client.monitors = false;
   std::string().swap(client.monitored);
@@ -96,7 +96,7 @@ void Front::end_monitor(Client& client) {
 }
 
 // Between two answers of theirs: never in the middle of one.
-void Front::feed_monitors() {
+void RedisFrontend::feed_monitors() {
   const WorkerId self = engine_->context().id;
   if (!shown_.empty()) shared_->monitors.leave(self, shown_);
   const bool whole = monitors_.empty() || shared_->monitors.take(self, &shown_);

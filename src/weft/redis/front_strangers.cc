@@ -19,7 +19,7 @@
 
 #include "weft/base/clock.h"
 #include "weft/redis/address.h"
-#include "weft/redis/front.h"
+#include "weft/redis/frontend.h"
 
 namespace weft {
 
@@ -34,7 +34,7 @@ void count_one(std::atomic<uint64_t>& counter) {  // only this worker counts her
 }  // namespace
 
 // After a change of what it has shown.
-void Front::settle(Client& client) {
+void RedisFrontend::settle(Client& client) {
   const bool stranger = !client.authenticated || !client.stream.ready();
   if (!stranger) return no_stranger(client);
   if (client.stranger) return;
@@ -45,7 +45,7 @@ void Front::settle(Client& client) {
   counted().strangers.store(strangers_.size(), std::memory_order_relaxed);
 }
 
-void Front::no_stranger(Client& client) {
+void RedisFrontend::no_stranger(Client& client) {
   if (!client.stranger) return;
   client.stranger = false;
   strangers_.erase(client.stranger_place);
@@ -53,7 +53,7 @@ void Front::no_stranger(Client& client) {
 }
 
 // What is due for it by the clock.
-void Front::keep_time(Client& client) {
+void RedisFrontend::keep_time(Client& client) {
   const uint64_t now_ns = session_.now_ns();
   if (held_back(client)) {
     look_by(client.waits_until_ns);
@@ -73,7 +73,7 @@ void Front::keep_time(Client& client) {
 }
 
 // A stranger is told why, if it can hear it; who was idle would take it for the answer to its next command.
-void Front::close_for_time(Client& client) {
+void RedisFrontend::close_for_time(Client& client) {
   if (client.stranger) {
     count_one(counted().late);
     const char* const missing = client.stream.ready() ? "no password" : "no TLS handshake";
@@ -91,9 +91,9 @@ void Front::close_for_time(Client& client) {
 }
 
 // For one more than clients_max.
-bool Front::make_room() { return evict_stranger() || ask_another_worker(); }
+bool RedisFrontend::make_room() { return evict_stranger() || ask_another_worker(); }
 
-bool Front::evict_stranger() {
+bool RedisFrontend::evict_stranger() {
   const auto end = std::next(strangers_.begin(), static_cast<ptrdiff_t>(std::min(strangers_.size(), kLookedAt)));
   Client* goes = nullptr;
   ptrdiff_t most = 0;
@@ -115,13 +115,13 @@ bool Front::evict_stranger() {
 
 // It does so soon, so that for a moment there is one more than clients_max; and never if its strangers were let in
 // meanwhile.
-bool Front::ask_another_worker() {
+bool RedisFrontend::ask_another_worker() {
   Node* const node = engine_->node();
   for (int w = 0; w < node->workers(); ++w) {
     const WorkerId id(static_cast<uint8_t>(w));
-    Front* const other = shared_->fronts[id.value];
+    RedisFrontend* const other = shared_->fronts[id.value];
     if (other == nullptr || other == this) continue;
-    FrontShared::Counted& theirs = other->counted();
+    FrontendShared::Counted& theirs = other->counted();
     if (theirs.evictions_asked.fetch_add(1) < theirs.strangers.load(std::memory_order_relaxed)) {
       const auto ask = [other] {
         --other->counted().evictions_asked;
@@ -138,7 +138,7 @@ bool Front::ask_another_worker() {
 }
 
 // As in Redis: under TLS it would not understand.
-void Front::refuse_newcomer(const Fd& socket) {
+void RedisFrontend::refuse_newcomer(const Fd& socket) {
   count_one(counted().refused);
   tell(Told::kRefused, peer_address(socket.get()), "client.clients_max are there, and all were let in",
        options_.clients_max);
@@ -148,7 +148,7 @@ void Front::refuse_newcomer(const Fd& socket) {
   static_cast<void>(send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
 }
 
-void Front::heard_password(Client& client, bool right) {
+void RedisFrontend::heard_password(Client& client, bool right) {
   const uint64_t now_ns = session_.now_ns();
   if (right) {
     client.wrong_passwords = 0;
@@ -168,7 +168,7 @@ void Front::heard_password(Client& client, bool right) {
   look_by(client.waits_until_ns);
 }
 
-void Front::tell(Told what, const std::string& client, std::string_view why, uint64_t limit) {
+void RedisFrontend::tell(Told what, const std::string& client, std::string_view why, uint64_t limit) {
   struct Row {
     Level level;
     const char* event;

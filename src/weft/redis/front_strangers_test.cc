@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "weft/base/event_log.h"
-#include "weft/redis/front_testing.h"
+#include "weft/redis/frontend_testing.h"
 
 namespace weft {
 namespace {
@@ -20,13 +20,13 @@ namespace {
 constexpr uint64_t kSecond = 1'000'000'000;
 constexpr std::string_view kWrong = "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
 
-class StrangersTest : public FrontTest {
+class StrangersTest : public FrontendTest {
  protected:
   static constexpr uint32_t kMax = 4;
   void SetUp() override {
     options_.password = "secret";
     options_.clients_max = kMax;
-    FrontTest::SetUp();
+    FrontendTest::SetUp();
     clock_.step = 0;  // time stands still but for the test
   }
   EventLog* events() override { return &log_; }
@@ -74,7 +74,7 @@ class StrangersTest : public FrontTest {
     }
     return out;
   }
-  FrontShared::Counted& counted() { return shared_[0].counted[0]; }
+  FrontendShared::Counted& counted() { return shared_[0].counted[0]; }
 
   EventLog log_{-1, EventLog::Form::kJson, &wall_};
 };
@@ -238,7 +238,7 @@ TEST_F(StrangersTest, SoAreThoseOfOneAddress) {
 }
 
 // There is nothing to find out.
-TEST_F(FrontTest, WithoutAPasswordNoAnswerIsHeldBack) {
+TEST_F(FrontendTest, WithoutAPasswordNoAnswerIsHeldBack) {
   const Fd client = connect_to(0);
   for (int i = 0; i < 20; ++i) EXPECT_EQ(ask(client, "AUTH somebody x"), kWrong);
   EXPECT_EQ(shared_[0].counted[0].wrong_passwords, 20U);

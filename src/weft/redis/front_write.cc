@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "weft/redis/front.h"
+#include "weft/redis/frontend.h"
 
 namespace weft {
 
@@ -18,7 +18,7 @@ constexpr size_t kSmallBytes = 16 << 10;
 
 }  // namespace
 
-bool Front::flush() {
+bool RedisFrontend::flush() {
   bool busy = false;
   if (monitored_) feed_monitors();
   gathered_ns_ = UINT64_MAX;
@@ -68,8 +68,8 @@ bool Front::flush() {
 
 // By the clock, from the turn's begin until here: a process that had to wait for a core counts as well, and `took_us`
 // far above `estimated_us` says so.
-void Front::end_turn() {
-  FrontShared::Counted& counted = shared_->counted[engine_->context().id.value];
+void RedisFrontend::end_turn() {
+  FrontendShared::Counted& counted = shared_->counted[engine_->context().id.value];
   const uint64_t now_ns = engine_->context().worker->clock_ns();
   const uint64_t took_ns = now_ns - session_.now_ns();
   times_.end(took_ns, *stats_);
@@ -93,7 +93,7 @@ void Front::end_turn() {
 
 // While more commands of a client run, their answers and those before them leave together, if that does not take long:
 // a system call is what an answer costs most.
-bool Front::gathers(Client& client) {
+bool RedisFrontend::gathers(Client& client) {
   if (!client.work.running() || too_much_unread(client)) return false;
   if (client.gathers_until_ns == 0) client.gathers_until_ns = session_.now_ns() + kGatherNs;
   if (session_.now_ns() >= client.gathers_until_ns) return false;
@@ -103,7 +103,7 @@ bool Front::gathers(Client& client) {
 
 // A socket that is closed while something comes takes back what was sent and not yet taken: the error that says why. So
 // who may still be sending is listened to for a while.
-bool Front::goes_on_lingering(Client& client) {
+bool RedisFrontend::goes_on_lingering(Client& client) {
   constexpr int kReads = 16;
   char unwanted[4096];
   if (!client.refused || client.stream.encrypted()) return false;
@@ -124,7 +124,7 @@ bool Front::goes_on_lingering(Client& client) {
 }
 
 // False: the client does not take any more now; the socket says when it does.
-bool Front::write_some(Client& client) {
+bool RedisFrontend::write_some(Client& client) {
   const std::string_view first = client.output.first();
   const std::optional<size_t> n = client.stream.send(first.data(), std::min(first.size(), kWriteBytes));
   if (!n) client.dead = true;

@@ -12,7 +12,7 @@
 
 #include "weft/base/clock.h"
 #include "weft/redis/figures.h"
-#include "weft/redis/front.h"
+#include "weft/redis/frontend.h"
 #include "weft/redis/redis_version.h"
 #include "weft/redis/replicas_here.h"
 
@@ -44,7 +44,7 @@ std::string seconds(const timeval& time) {
 
 std::string port_of(const std::string& address) { return address.substr(address.rfind(':') + 1); }
 
-std::string server_section(Front& front, const Client& client) {
+std::string server_section(RedisFrontend& front, const Client& client) {
   utsname system{};
   uname(&system);
   const uint64_t up_s = (front.session().now_ns() - front.shared().started_ns) / kSecondNs;
@@ -57,13 +57,13 @@ std::string server_section(Front& front, const Client& client) {
          line("weft_worker", front.engine()->context().id.value);
 }
 
-std::string clients_section(Front& front, const Client&) {
+std::string clients_section(RedisFrontend& front, const Client&) {
   return line("connected_clients", front.shared().clients.load()) + line("maxclients", front.options().clients_max) +
          line("blocked_clients", 0);
 }
 
 // What is used is that of records and their index. The limit holds for each partition: one can be full before.
-std::string memory_section(Front& front, const Client&) {
+std::string memory_section(RedisFrontend& front, const Client&) {
   const uint64_t used = front.table().memory_bytes();
   const uint64_t resident = resident_bytes();
   return line("used_memory", used) + line("used_memory_human", human(used)) + line("used_memory_rss", resident) +
@@ -75,13 +75,13 @@ std::string memory_section(Front& front, const Client&) {
          line("weft_partition_records_max", front.table().records_max());
 }
 
-std::string persistence_section(Front& front, const Client&) {
+std::string persistence_section(RedisFrontend& front, const Client&) {
   return line("loading", front.engine()->active() ? 0 : 1) + line("async_loading", 0) +
          line("rdb_bgsave_in_progress", 0) + line("aof_enabled", 0) + line("aof_rewrite_in_progress", 0);
 }
 
-std::string stats_section(Front& front, const Client&) {
-  FrontShared& shared = front.shared();
+std::string stats_section(RedisFrontend& front, const Client&) {
+  FrontendShared& shared = front.shared();
   const uint64_t commands = shared.commands();
   const CommandTotals totals = shared.stats.totals(commands);
   Counters counters;
@@ -94,13 +94,13 @@ std::string stats_section(Front& front, const Client&) {
          line("total_net_input_bytes", totals.read_bytes) + line("total_net_output_bytes", totals.written_bytes) +
          line("rejected_connections", totals.connections_refused) + line("expired_keys", totals.expired_keys) +
          line("evicted_keys", 0) + line("keyspace_hits", totals.hits) + line("keyspace_misses", totals.misses) +
-         line("acl_access_denied_auth", shared.sum(&FrontShared::Counted::wrong_passwords)) +
+         line("acl_access_denied_auth", shared.sum(&FrontendShared::Counted::wrong_passwords)) +
          line("total_error_replies", totals.all_errors()) + line("weft_committed", counters.committed) +
          line("weft_aborted", counters.aborted) + line("weft_rejected", counters.rejected) +
          line("weft_unknown", counters.unknown) + line("weft_turns_too_long", shared.turns_too_long());
 }
 
-std::string replication_section(Front& front, const Client&) {
+std::string replication_section(RedisFrontend& front, const Client&) {
   const std::vector<ClientAddress> replicas = replicas_here(*front.engine());
   std::string text = line("role", "master") + line("connected_slaves", replicas.size());
   for (size_t i = 0; i < replicas.size(); ++i) {
@@ -110,7 +110,7 @@ std::string replication_section(Front& front, const Client&) {
   return text + line("weft_replicas", front.engine()->view().replicas);
 }
 
-std::string cpu_section(Front&, const Client&) {
+std::string cpu_section(RedisFrontend&, const Client&) {
   rusage own{};
   rusage children{};
   rusage thread{};
@@ -124,24 +124,26 @@ std::string cpu_section(Front&, const Client&) {
          line("used_cpu_user_main_thread", seconds(thread.ru_utime));
 }
 
-std::string nothing(Front&, const Client&) { return {}; }
+std::string nothing(RedisFrontend&, const Client&) { return {}; }
 
-std::string commandstats_section(Front& front, const Client&) {
+std::string commandstats_section(RedisFrontend& front, const Client&) {
   return commandstats_text(front.shared().stats.totals(0));
 }
 
-std::string errorstats_section(Front& front, const Client&) { return errorstats_text(front.shared().stats.totals(0)); }
+std::string errorstats_section(RedisFrontend& front, const Client&) {
+  return errorstats_text(front.shared().stats.totals(0));
+}
 
-std::string cluster_section(Front& front, const Client&) {
+std::string cluster_section(RedisFrontend& front, const Client&) {
   return line("cluster_enabled", 1) + line("weft_epoch", front.engine()->view().epoch.value) +
          line("weft_members", front.engine()->view().members.size());
 }
 
 // Of this node: where each node has a replica of everything, that is all. Deadlines as the sweeper counted them last.
-std::string keyspace_section(Front& front, const Client&) {
+std::string keyspace_section(RedisFrontend& front, const Client&) {
   const uint64_t records = front.table().records();
   if (records == 0) return {};
-  const FrontShared& shared = front.shared();
+  const FrontendShared& shared = front.shared();
   return line("db0", "keys=" + std::to_string(records) +
                          ",expires=" + std::to_string(std::min(shared.keys_with_deadline.load(), records)) +
                          ",avg_ttl=" + std::to_string(shared.deadline_mean_ms.load()));
@@ -150,11 +152,11 @@ std::string keyspace_section(Front& front, const Client&) {
 struct Section {
   const char* name;
   bool by_default;
-  std::string (*text)(Front& front, const Client& client);
+  std::string (*text)(RedisFrontend& front, const Client& client);
 };
 constexpr Section kSections[] = {
     {"Server", true, server_section},
-    {"Clients", true, clients_section},
+    {"ConnectionPoller", true, clients_section},
     {"Memory", true, memory_section},
     {"Persistence", true, persistence_section},
     {"Stats", true, stats_section},
@@ -175,7 +177,7 @@ bool asked(Arguments words, const Section& section) {
   });
 }
 
-void info(Front& front, Client& client, Arguments arguments, RespWriter& reply) {
+void info(RedisFrontend& front, Client& client, Arguments arguments, RespWriter& reply) {
   std::string text;
   for (const Section& section : kSections) {
     if (!asked(arguments.subspan(1), section)) continue;

@@ -5,12 +5,12 @@
 #include <string_view>
 
 #include "weft/redis/command_stats.h"
-#include "weft/redis/front_testing.h"
+#include "weft/redis/frontend_testing.h"
 
 namespace weft {
 namespace {
 
-class InfoTest : public FrontTest {
+class InfoTest : public FrontendTest {
  protected:
   // A field of INFO's section, as text; "none" if there is none.
   std::string field(const Fd& client, const std::string& section, const std::string& name) {
@@ -44,15 +44,16 @@ TEST_F(InfoTest, SectionsAreThoseOfRedis) {
     return found;
   };
   const std::string usual =
-      "Server Clients Memory Persistence Stats Replication CPU Modules Errorstats Cluster Keyspace ";
+      "Server ConnectionPoller Memory Persistence Stats Replication CPU Modules Errorstats Cluster Keyspace ";
   const std::string all =
-      "Server Clients Memory Persistence Stats Replication CPU Modules Commandstats Errorstats Cluster Keyspace ";
+      "Server ConnectionPoller Memory Persistence Stats Replication CPU Modules Commandstats Errorstats Cluster "
+      "Keyspace ";
   EXPECT_EQ(headers(""), usual);
   EXPECT_EQ(headers(" default"), usual);
   EXPECT_EQ(headers(" ALL"), all);
   EXPECT_EQ(headers(" everything"), all);
   EXPECT_EQ(headers(" default commandstats"), all);
-  EXPECT_EQ(headers(" clients SERVER"), "Server Clients ");
+  EXPECT_EQ(headers(" clients SERVER"), "Server ConnectionPoller ");
   EXPECT_EQ(ask(client, "INFO nosuch"), "$0\r\n\r\n");
 }
 

@@ -1,7 +1,7 @@
 #include "weft/redis/keyspace.h"
 
 #include "weft/base/marks.h"
-#include "weft/redis/front.h"
+#include "weft/redis/frontend.h"
 
 namespace weft {
 

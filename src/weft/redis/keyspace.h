@@ -19,7 +19,7 @@
 
 namespace weft {
 
-class Front;
+class RedisFrontend;
 
 class Keyspace {
  public:
@@ -29,7 +29,7 @@ class Keyspace {
 
   // `scratch` is used within calls only. `front` is told of deadlines; nullptr: nothing is written.
   Keyspace(Txn* txn, TableId table, int64_t now_us, size_t string_bytes_max, std::string* scratch,
-           Front* front = nullptr)
+           RedisFrontend* front = nullptr)
       : txn_(txn),
         table_(table),
         now_us_(now_us),
@@ -78,7 +78,7 @@ class Keyspace {
   const int64_t now_us_;
   const size_t string_bytes_max_;
   std::string* const scratch_;
-  Front* const front_;
+  RedisFrontend* const front_;
   Code code_ = Code::kOk;
   uint64_t work_ns_ = 0;
   bool counts_ = false;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "weft/redis/command_shown.h"
-#include "weft/redis/front.h"
+#include "weft/redis/frontend.h"
 
 namespace weft {
 
@@ -68,7 +68,7 @@ void append_monitored(std::string* out, const Command& command, Arguments argume
 
 namespace {
 
-void monitor(Front& front, Client& client, Arguments, RespWriter& reply) {
+void monitor(RedisFrontend& front, Client& client, Arguments, RespWriter& reply) {
   if (client.monitors) return;  // and no answer, as Redis
   if (!front.begin_monitor(client)) {
     return reply.error("ERR too many monitors: the limit is " + std::to_string(Monitors::kMonitorsMax));

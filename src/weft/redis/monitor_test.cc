@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "weft/redis/front_testing.h"
+#include "weft/redis/frontend_testing.h"
 
 namespace weft {
 namespace {
 
-class MonitorTest : public FrontTest {
+class MonitorTest : public FrontendTest {
  protected:
   // All that comes, without times and addresses, until a line has this in it.
   std::string until(const Fd& monitor, std::string_view wanted) {
@@ -94,7 +94,7 @@ TEST_F(MonitorTest, WhoIsGoneIsForgotten) {
 // One that does not read loses its connection; nobody else notices.
 TEST_F(MonitorTest, WhoDoesNotReadIsClosed) {
   options_.output_held_bytes = 100'000;
-  FrontTest::SetUp();
+  FrontendTest::SetUp();
   const Fd lazy = connect_to(0);
   const Fd reads = connect_to(0);
   const Fd client = connect_to(0);

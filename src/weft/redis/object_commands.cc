@@ -7,7 +7,7 @@
 
 #include "weft/redis/command_help.h"
 #include "weft/redis/command_text.h"
-#include "weft/redis/front.h"
+#include "weft/redis/frontend.h"
 #include "weft/store/blocks.h"
 #include "weft/store/dlht_bin.h"
 
@@ -64,7 +64,7 @@ void memory_usage(Keyspace& keys, Arguments arguments, RespWriter& reply) {
 }
 
 // What this node has. What Redis counts and is not here is 0.
-void memory_stats(Front& front, Client&, Arguments, RespWriter& reply) {
+void memory_stats(RedisFrontend& front, Client&, Arguments, RespWriter& reply) {
   const Table& table = front.table();
   const uint64_t clients = front.shared().output_bytes() + front.shared().input_bytes();
   const uint64_t data = table.memory_bytes();
@@ -103,7 +103,7 @@ void memory_stats(Front& front, Client&, Arguments, RespWriter& reply) {
   reply.real(1);
 }
 
-void memory_doctor(Front& front, Client&, Arguments, RespWriter& reply) {
+void memory_doctor(RedisFrontend& front, Client&, Arguments, RespWriter& reply) {
   constexpr uint64_t kMuchPercent = 90;
   std::string text;
   const auto look = [&](std::string_view what, uint64_t held, std::string_view limit, uint64_t max) {
@@ -111,12 +111,12 @@ void memory_doctor(Front& front, Client&, Arguments, RespWriter& reply) {
     text.append(" * ").append(what).append(": ").append(std::to_string(held)).append(" bytes; ");
     text.append(limit).append(" is ").append(std::to_string(max)).append(".\n");
   };
-  const FrontOptions& options = front.options();
+  const FrontendOptions& options = front.options();
   look("The store is nearly full", front.table().memory_bytes(), "its limit", front.table().memory_bytes_max());
-  look("Clients do not read their answers", front.shared().output_bytes(), "client.output_total_bytes",
+  look("ConnectionPoller do not read their answers", front.shared().output_bytes(), "client.output_total_bytes",
        options.output_total_bytes);
-  look("Clients sent much of commands that are not complete", front.shared().input_bytes(), "client.input_total_bytes",
-       options.input_total_bytes);
+  look("ConnectionPoller sent much of commands that are not complete", front.shared().input_bytes(),
+       "client.input_total_bytes", options.input_total_bytes);
   if (const uint64_t refused = front.shared().stats.totals(0).errors[error_place("OOM")]; refused != 0) {
     text.append(" * Writes were refused for want of memory: ").append(std::to_string(refused));
     text.append(" times. What values of one size took is not used for other sizes.\n");
@@ -125,9 +125,9 @@ void memory_doctor(Front& front, Client&, Arguments, RespWriter& reply) {
 }
 
 // It is done anyhow, when clients have given much back (server.cc).
-void memory_purge(Front&, Client&, Arguments, RespWriter& reply) { reply.simple("OK"); }
+void memory_purge(RedisFrontend&, Client&, Arguments, RespWriter& reply) { reply.simple("OK"); }
 
-void memory_malloc_stats(Front&, Client&, Arguments, RespWriter& reply) {
+void memory_malloc_stats(RedisFrontend&, Client&, Arguments, RespWriter& reply) {
   reply.bulk("Stats not supported for the current allocator");
 }
 

@@ -37,7 +37,7 @@ TEST(RespReader, Arrays) {
   EXPECT_EQ(heard("*1\r\n$4\r\nPIN"), commands({}));
 }
 
-TEST(RespReader, Lines) {
+TEST(RespReader, HotKeyQueues) {
   EXPECT_EQ(heard("PING\r\n"), commands({{"PING"}}));
   EXPECT_EQ(heard("PING\n"), commands({{"PING"}}));
   EXPECT_EQ(heard("\r\n\n  \t\r\nPING\r\n"), commands({{"PING"}}));

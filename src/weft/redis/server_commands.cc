@@ -4,12 +4,12 @@
 #include "weft/base/clock.h"
 #include "weft/redis/command_help.h"
 #include "weft/redis/command_text.h"
-#include "weft/redis/front.h"
+#include "weft/redis/frontend.h"
 
 namespace weft {
 namespace {
 
-void time_of_day(Front& front, Client&, Arguments, RespWriter& reply) {
+void time_of_day(RedisFrontend& front, Client&, Arguments, RespWriter& reply) {
   const int64_t now_us = front.wall_us();
   reply.array(2);
   reply.bulk(std::to_string(now_us / 1'000'000));
@@ -17,7 +17,7 @@ void time_of_day(Front& front, Client&, Arguments, RespWriter& reply) {
 }
 
 // This connection waits; nobody else does.
-Task<void> debug_sleep(Front& front, Client& client, Arguments arguments) {
+Task<void> debug_sleep(RedisFrontend& front, Client& client, Arguments arguments) {
   constexpr long double kSecondsMax = 3600;
   const auto seconds = parse_real(arguments[2]);
   if (!seconds || *seconds < 0 || *seconds > kSecondsMax) {

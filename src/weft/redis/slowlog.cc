@@ -7,7 +7,7 @@
 #include "weft/redis/command_help.h"
 #include "weft/redis/command_shown.h"
 #include "weft/redis/command_text.h"
-#include "weft/redis/front.h"
+#include "weft/redis/frontend.h"
 
 namespace weft {
 
@@ -55,7 +55,7 @@ std::vector<std::string> slowlog_arguments(const Command& command, Arguments arg
 
 namespace {
 
-void get(Front& front, Client&, Arguments arguments, RespWriter& reply) {
+void get(RedisFrontend& front, Client&, Arguments arguments, RespWriter& reply) {
   constexpr int64_t kCount = 10;
   if (arguments.size() > 3) {
     return reply.error("ERR unknown subcommand or wrong number of arguments for '" + std::string(arguments[1]) +
@@ -78,11 +78,11 @@ void get(Front& front, Client&, Arguments arguments, RespWriter& reply) {
   }
 }
 
-void len(Front& front, Client&, Arguments, RespWriter& reply) {
+void len(RedisFrontend& front, Client&, Arguments, RespWriter& reply) {
   reply.integer(static_cast<int64_t>(front.shared().slowlog.size()));
 }
 
-void reset(Front& front, Client&, Arguments, RespWriter& reply) {
+void reset(RedisFrontend& front, Client&, Arguments, RespWriter& reply) {
   front.shared().slowlog.clear();
   reply.simple("OK");
 }

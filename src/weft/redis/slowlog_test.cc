@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "weft/redis/front_testing.h"
+#include "weft/redis/frontend_testing.h"
 #include "weft/redis/resp_testing.h"
 
 namespace weft {
 namespace {
 
-class SlowLogTest : public FrontTest {
+class SlowLogTest : public FrontendTest {
  protected:
   // The arguments of the newest entries, each in one text.
   std::vector<std::string> logged() {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "weft/run/root.h"
+#include "weft/run/owned_task.h"
 
 namespace weft {
 namespace {
@@ -24,7 +24,7 @@ class TurnsTest : public testing::Test {
   struct Client {
     std::string name;
     Turns::Share share;
-    Root work;
+    OwnedTask work;
   };
 
   // Does so many steps of so much work each, and notes itself in order_ for each.
@@ -39,7 +39,7 @@ class TurnsTest : public testing::Test {
     clients_.push_back(std::make_unique<Client>());
     Client& client = *clients_.back();
     client.name = name;
-    client.work = Root::of(works(&client, steps, ns, where));
+    client.work = OwnedTask::of(works(&client, steps, ns, where));
     client.work.start();
     return client;
   }

@@ -11,15 +11,15 @@
 #include <utility>
 #include <vector>
 
-#include "weft/run/frames.h"
+#include "weft/run/coroutine_frames.h"
 
 namespace weft {
 namespace {
 
 // Starts a task from plain code; what it suspends on must be resumed by the test.
-struct Root {
+struct OwnedTask {
   struct promise_type {
-    Root get_return_object() { return {}; }
+    OwnedTask get_return_object() { return {}; }
     std::suspend_never initial_suspend() noexcept { return {}; }
     std::suspend_never final_suspend() noexcept { return {}; }
     void return_void() {}
@@ -28,11 +28,11 @@ struct Root {
 };
 
 template <class T>
-Root start(Task<T> task, std::optional<T>* out) {
+OwnedTask start(Task<T> task, std::optional<T>* out) {
   out->emplace(co_await task);
 }
 
-Root start(Task<void> task, bool* done) {
+OwnedTask start(Task<void> task, bool* done) {
   co_await task;
   *done = true;
 }

@@ -38,7 +38,7 @@ Thread::~Thread() {
   if (own_bell_ >= 0) close(own_bell_);
 }
 
-void Thread::add_bell(Bell* bell) {
+void Thread::add_bell(WakeupSource* bell) {
   if (own_bell_ < 0) own_bell_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   WEFT_CHECK(own_bell_ >= 0, "eventfd");
   bells_.push_back(bell);
@@ -79,7 +79,7 @@ void Thread::block(uint64_t ns) {
   pollfd fds[kFdsMax];
   nfds_t count = 0;
   fds[count++] = {own_bell_, POLLIN, 0};
-  for (const Bell* bell : bells_) {
+  for (const WakeupSource* bell : bells_) {
     if (count < kFdsMax) fds[count++] = {bell->fd(), POLLIN, 0};
   }
   const timespec timeout = time_of(ns);
@@ -91,13 +91,13 @@ void Thread::block(uint64_t ns) {
 void Thread::sleep(uint64_t deadline_ns) {
   constexpr uint64_t kLongestNs = 1'000'000'000;
   asleep_.store(1, std::memory_order_seq_cst);
-  for (Bell* bell : bells_) bell->set_sleeping(true);
+  for (WakeupSource* bell : bells_) bell->set_sleeping(true);
   const uint64_t now_ns = clock_->now_ns();
   if (!any_pending() && !stopping_.load() && deadline_ns > now_ns) {
     sleeps_.fetch_add(1, std::memory_order_relaxed);
     block(std::min(deadline_ns - now_ns, kLongestNs));
   }
-  for (Bell* bell : bells_) bell->set_sleeping(false);
+  for (WakeupSource* bell : bells_) bell->set_sleeping(false);
   asleep_.store(0, std::memory_order_seq_cst);
 }
 

@@ -16,9 +16,9 @@
 namespace weft {
 
 // What ends a thread's sleep beside wake(): a wire between processes, connections of clients.
-class Bell {
+class WakeupSource {
  public:
-  virtual ~Bell() = default;
+  virtual ~WakeupSource() = default;
   virtual int fd() const = 0;         // readable when one of the thread's workers has something to do
   virtual void set_sleeping(bool) {}  // true comes before the thread's last look at what its workers have to do
 };
@@ -31,7 +31,7 @@ class Thread {
   Thread& operator=(const Thread&) = delete;
 
   void add(Worker* worker) { workers_.push_back(worker); }  // before start
-  void add_bell(Bell* bell);                                // before start; outlives the thread
+  void add_bell(WakeupSource* bell);                        // before start; outlives the thread
   void start(int cpu = -1);                                 // pinned if cpu >= 0
   void stop();                                              // returns when the thread has ended
   void wake();
@@ -50,7 +50,7 @@ class Thread {
   Clock* const clock_;
   const uint64_t spin_ns_;
   std::vector<Worker*> workers_;
-  std::vector<Bell*> bells_;
+  std::vector<WakeupSource*> bells_;
   int own_bell_ = -1;  // an eventfd that wake() rings, if there are others to wait for
   std::thread thread_;
   std::atomic<bool> stopping_{false};

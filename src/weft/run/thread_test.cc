@@ -29,7 +29,7 @@ struct FixedClock final : Clock {
   uint64_t now = 1;
 };
 
-struct TraceDuties final : Duties {
+struct TraceDuties final : WorkerTasks {
   bool table_batch() override { return note("batch"); }
   bool commit_steps() override { return note("commit"); }
   bool flush() override { return note("flush"); }
@@ -49,9 +49,9 @@ struct TraceDuties final : Duties {
   bool waiting = false;
 };
 
-struct Detached {
+struct DetachedTask {
   struct promise_type {
-    Detached get_return_object() { return {}; }
+    DetachedTask get_return_object() { return {}; }
     std::suspend_never initial_suspend() noexcept { return {}; }
     std::suspend_never final_suspend() noexcept { return {}; }
     void return_void() {}
@@ -80,8 +80,8 @@ TEST(Worker, AStepHasItsOrder) {
   std::vector<std::string> trace;
   duties.trace = &trace;
   Worker worker(&clock, nullptr, 8, 8);
-  worker.set_duties(&duties);
-  const auto body = [](Worker* w, std::vector<std::string>* t) -> Detached {
+  worker.set_tasks(&duties);
+  const auto body = [](Worker* w, std::vector<std::string>* t) -> DetachedTask {
     co_await Yield{w};
     t->push_back("client");
   };
@@ -101,9 +101,9 @@ TEST(Worker, TimersWakeInAStepAtTheirTime) {
   FixedClock clock;
   TraceDuties duties;
   Worker worker(&clock, nullptr, 8, 8);
-  worker.set_duties(&duties);
+  worker.set_tasks(&duties);
   std::vector<int> woke;
-  const auto body = [](Worker* w, uint64_t at, int id, std::vector<int>* out) -> Detached {
+  const auto body = [](Worker* w, uint64_t at, int id, std::vector<int>* out) -> DetachedTask {
     co_await Sleep{w, at};
     out->push_back(id);
   };
@@ -128,9 +128,9 @@ TEST(Worker, WhatBecomesReadyInAStepRunsInTheNext) {
   FixedClock clock;
   TraceDuties duties;
   Worker worker(&clock, nullptr, 8, 8);
-  worker.set_duties(&duties);
+  worker.set_tasks(&duties);
   int turns = 0;
-  const auto body = [](Worker* w, int* n) -> Detached {
+  const auto body = [](Worker* w, int* n) -> DetachedTask {
     for (int i = 0; i < 3; ++i) {
       co_await Yield{w};
       ++*n;
@@ -150,7 +150,7 @@ struct Running {
   Worker worker{&clock, nullptr, 64, 64};
   Thread thread;
   explicit Running(uint64_t spin_ns = 20'000) : thread(&clock, spin_ns) {
-    worker.set_duties(&duties);
+    worker.set_tasks(&duties);
     thread.add(&worker);
   }
   void post(const std::function<void()>& call) {
@@ -197,7 +197,7 @@ TEST(Thread, NoWakeUpIsLost) {
 }
 
 // A bell as a wire has one: whoever makes work visible rings if the thread said that it sleeps.
-struct TestBell final : Bell {
+struct TestBell final : WakeupSource {
   const int eventfd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   std::atomic<bool> sleeping{false};
   ~TestBell() override { close(eventfd_); }
@@ -259,7 +259,7 @@ TEST(Thread, ATimerEndsTheSleep) {
   r.thread.start();
   std::atomic<bool> over{false};
   std::atomic<int> woke{0};
-  const auto body = [](Worker* w, std::atomic<bool>* ends, std::atomic<int>* n) -> Detached {
+  const auto body = [](Worker* w, std::atomic<bool>* ends, std::atomic<int>* n) -> DetachedTask {
     while (!*ends) {
       co_await Sleep{w, w->now_ns() + 2'000'000};
       ++*n;
@@ -280,7 +280,7 @@ TEST(Thread, ATimerEndsTheSleep) {
 // not.
 TEST(Thread, ATimerAloneIsNoReasonToSpin) {
   constexpr uint64_t kForeverNs = 3'600'000'000'000;
-  const auto body = [](Worker* w, const std::atomic<bool>* ends, std::atomic<bool>* ended) -> Detached {
+  const auto body = [](Worker* w, const std::atomic<bool>* ends, std::atomic<bool>* ended) -> DetachedTask {
     while (!*ends) co_await Sleep{w, w->now_ns() + 1'000'000};
     *ended = true;
   };
@@ -331,7 +331,7 @@ TEST(Thread, SeveralWorkersTakeTurns) {
   Thread thread(&clock);
   for (int i = 0; i < 3; ++i) {
     workers.push_back(std::make_unique<Worker>(&clock, nullptr, 8, 8));
-    workers.back()->set_duties(&duties);
+    workers.back()->set_tasks(&duties);
     thread.add(workers.back().get());
   }
   thread.start();

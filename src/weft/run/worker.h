@@ -9,16 +9,16 @@
 #include <vector>
 
 #include "weft/base/clock.h"
-#include "weft/run/frames.h"
+#include "weft/run/coroutine_frames.h"
 #include "weft/run/mailbox.h"
 #include "weft/run/timers.h"
 
 namespace weft {
 
 // What a worker does besides running client code. Each call returns true if it did something.
-class Duties {
+class WorkerTasks {
  public:
-  virtual ~Duties() = default;
+  virtual ~WorkerTasks() = default;
   virtual void begin_step() {}                  // the step's clock has just been read
   virtual bool table_batch() = 0;               // prefetch all keys that wait, then execute all
   virtual bool commit_steps() = 0;              // what is due in commits without an answer having come
@@ -33,9 +33,9 @@ class Duties {
 };
 
 // Connections of clients that a worker serves itself. What they ask for runs as coroutines of the worker.
-class Clients {
+class ConnectionPoller {
  public:
-  virtual ~Clients() = default;
+  virtual ~ConnectionPoller() = default;
   virtual bool poll() = 0;                                     // reads what has come; true if something has
   virtual bool flush() = 0;                                    // writes what is answered
   virtual uint64_t deadline_ns() const { return UINT64_MAX; }  // poll() is due then at the latest
@@ -51,8 +51,8 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  void set_duties(Duties* duties) { duties_ = duties; }
-  void set_clients(Clients* clients) { clients_ = clients; }
+  void set_tasks(WorkerTasks* duties) { duties_ = duties; }
+  void set_clients(ConnectionPoller* clients) { clients_ = clients; }
 
   // One turn of the loop: client code, table batch, commit steps, flush, poll. True if anything was done.
   bool step();
@@ -87,8 +87,8 @@ class Worker {
 
   Clock* const clock_;
   Charges* const charges_;
-  Duties* duties_ = nullptr;
-  Clients* clients_ = nullptr;
+  WorkerTasks* duties_ = nullptr;
+  ConnectionPoller* clients_ = nullptr;
   uint64_t now_ns_ = 0;
   uint64_t steps_ = 0;
   bool asleep_ = false;

@@ -22,7 +22,7 @@
 #include "weft/txn/node.h"
 #include "weft/types.h"
 #include "weft/wires/tcp/tls.h"
-#include "weft/wires/verbs/choice.h"
+#include "weft/wires/verbs/device_selector.h"
 
 namespace weft {
 
@@ -35,14 +35,14 @@ inline constexpr std::string_view kStoreTable = "store";  // what the front end'
 enum class FabricKind : uint8_t { kTcp, kShm, kVerbs };
 enum class MembershipKind : uint8_t { kSupervisor, kZooKeeper };
 
-std::string_view fabric_name(FabricKind kind);  // "tcp": as in a file, and as make_mesh knows it
+std::string_view fabric_name(FabricKind kind);  // "tcp": as in a file, and as make_interconnect knows it
 
 struct FabricConfig {
   FabricKind kind = FabricKind::kTcp;
   std::string listen;     // tcp, verbs: host:port, port 0: the kernel chooses; shm: '@' and a name, or a socket's path
   std::string advertise;  // tcp, verbs: what the others connect to; empty: what it listens on
-  VerbsChoice device;     // verbs
-  TcpTlsFiles tls;        // tcp, verbs: all three, or none
+  VerbsDeviceSelector device;  // verbs
+  TcpTlsFiles tls;             // tcp, verbs: all three, or none
   bool has_tls() const { return !tls.ca.empty(); }
 };
 

@@ -22,7 +22,7 @@
 #include "weft/base/clock.h"
 #include "weft/base/fd.h"
 #include "weft/redis/client_stream.h"
-#include "weft/server/site.h"
+#include "weft/server/http_routes.h"
 #include "weft/status.h"
 #include "weft/wires/tcp/tls.h"
 
@@ -37,7 +37,7 @@ struct HttpOptions {
   uint32_t deadline_ms = 5000;  // from accepting a connection until it is closed
 };
 
-class Http final : public Site {
+class Http final : public HttpRoutes {
  public:
   static Result<std::unique_ptr<Http>> create(const HttpOptions& options, Clock* clock);
   ~Http() override;

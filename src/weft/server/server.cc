@@ -18,7 +18,7 @@
 #include "weft/fabric/wire.h"
 #include "weft/redis/address.h"
 #include "weft/txn/row_set.h"
-#include "weft/wires/meshes.h"
+#include "weft/wires/interconnect_factory.h"
 
 namespace weft {
 
@@ -38,9 +38,9 @@ ClusterSpec spec_of_a_process(const ServerOptions& options) {
 }
 
 // What two nodes must have in common beside the name of their cluster.
-Agreement agreement_of(const ServerOptions& options) {
+HandshakeParams agreement_of(const ServerOptions& options) {
   const Options& o = options.spec.options;
-  Agreement agreement;
+  HandshakeParams agreement;
   agreement.cluster = options.cluster;
   agreement.terms = {
       {"wire version", kWireVersion},
@@ -83,12 +83,13 @@ Result<std::unique_ptr<Server>> Server::create(const ServerOptions& options, Mem
   std::unique_ptr<Server> server(new Server(options, membership, clock));
   if (auto bound = server->bind_clients(); !bound) return bound.error();
   if (auto made = server->start_mesh(); !made) return made.error();
-  server->watch_ = std::make_unique<Watch>(
-      options.node, Watch::Sources{[from = server.get()]() -> std::optional<Figures> {
-                                     if (from->node_ == nullptr) return std::nullopt;
-                                     return from->figures();
-                                   },
-                                   options.cluster, options.spec.options.nodes, options.events, options.site, clock});
+  server->watch_ = std::make_unique<StatsCollector>(
+      options.node,
+      StatsCollector::Sources{[from = server.get()]() -> std::optional<Figures> {
+                                if (from->node_ == nullptr) return std::nullopt;
+                                return from->figures();
+                              },
+                              options.cluster, options.spec.options.nodes, options.events, options.site, clock});
   return server;
 }
 
@@ -103,7 +104,7 @@ uint64_t Server::seed(NodeId node, WorkerId worker) {
 Result<void> Server::start_mesh() {
   self_.node = options_.node;
   self_.token = entropy();
-  MeshOptions options;
+  InterconnectOptions options;
   options.kind = options_.fabric;
   options.node = options_.node;
   options.workers = options_.spec.options.workers;
@@ -114,11 +115,11 @@ Result<void> Server::start_mesh() {
   const Options& cluster = options_.spec.options;
   if (RowSet::of(cluster).locks_by_verb()) options.remote_lock_mode = cluster.remote_lock_mode;
   options.agreement = agreement_of(options_);
-  auto mesh = make_mesh(options, &regions_, clock_);
+  auto mesh = make_interconnect(options, &regions_, clock_);
   if (!mesh) return mesh.error();
   mesh_ = std::move(*mesh);
   self_.address = options_.advertise.empty() ? mesh_->address() : options_.advertise;
-  admission_ = std::make_unique<Admission>(self_, AgentOptions::kPaceNs);
+  admission_ = std::make_unique<Admission>(self_, NodeAgentOptions::kPaceNs);
   return {};
 }
 
@@ -185,7 +186,7 @@ Result<Server::End> Server::run(int stop_fd) {
       if (options_.back_off != nullptr) options_.back_off->removed(clock_->now_ns());
       return End::kRemoved;
     }
-    if (const OwnWords* words = mesh_->own_words(); words != nullptr && words->failed()) {
+    if (const LocalAtomics* words = mesh_->local_atomics(); words != nullptr && words->failed()) {
       why_ = "the device does no CAS on this node's own memory any more";
       return End::kDeviceFailed;
     }
@@ -254,10 +255,10 @@ Result<void> Server::start(const View& view) {
   if (!node) return node.error();
   node_ = std::move(*node);
   started_ns_ = clock_->now_ns();
-  AgentOptions agent;
+  NodeAgentOptions agent;
   agent.lease_ns = options_.lease_ns;
   agent.self = self_;
-  agent_ = std::make_unique<Agent>(agent, node_.get(), membership_);
+  agent_ = std::make_unique<NodeAgent>(agent, node_.get(), membership_);
   const auto workers = static_cast<size_t>(node_->workers());
   const size_t cores = std::max(1U, std::thread::hardware_concurrency());
   const size_t threads =
@@ -276,8 +277,8 @@ Result<void> Server::start(const View& view) {
                              }};
     Fd listener(fcntl(client_socket_.get(), F_DUPFD_CLOEXEC, 0));
     if (!listener) return Error{Code::kOs, std::string("clients: ") + strerrordesc_np(errno)};
-    fronts_.push_back(
-        std::make_unique<Front>(options_.front, std::move(listener), node_->engine(id), &wall_, &front_shared_, hooks));
+    fronts_.push_back(std::make_unique<RedisFrontend>(options_.front, std::move(listener), node_->engine(id), &wall_,
+                                                      &front_shared_, hooks));
     node_->worker(id)->set_clients(fronts_.back().get());
     thread_of(w).add_bell(fronts_.back().get());
   }
@@ -296,7 +297,7 @@ void Server::wake_workers() {
   for (const auto& thread : threads_) thread->wake();
 }
 
-// The agent does not take a view that does not fit either (Agent::step).
+// The agent does not take a view that does not fit either (NodeAgent::step).
 std::shared_ptr<const View> Server::usable(const std::shared_ptr<const View>& view) {
   if (view == nullptr) return view;
   const Result<void> fits = check_view(*view, spec_.options);
@@ -342,7 +343,7 @@ Figures Server::figures() const {
   out.commands = front_shared_.commands();
   out.clients_output_bytes = front_shared_.output_bytes();
   out.clients_input_bytes = front_shared_.input_bytes();
-  using Counted = FrontShared::Counted;
+  using Counted = FrontendShared::Counted;
   out.clients_strangers = front_shared_.sum(&Counted::strangers);
   out.clients_late = front_shared_.sum(&Counted::late);
   out.clients_idle = front_shared_.sum(&Counted::idle);

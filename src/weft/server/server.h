@@ -7,8 +7,8 @@
 // outside and says why, and no view changes for it.
 //
 // A process has one Server at a time. One that was removed (it was silent for too long, or another process took its
-// place), or can lock nothing any more because its device does not do it (OwnWords::failed), is thrown away with all
-// its data; a new one joins with an empty store and is filled.
+// place), or can lock nothing any more because its device does not do it (LocalAtomics::failed), is thrown away with
+// all its data; a new one joins with an empty store and is filled.
 #pragma once
 
 #include <array>
@@ -20,18 +20,18 @@
 
 #include "weft/base/clock.h"
 #include "weft/member/admission.h"
-#include "weft/member/agent.h"
 #include "weft/member/membership.h"
+#include "weft/member/node_agent.h"
 #include "weft/redis/figures.h"
-#include "weft/redis/front.h"
+#include "weft/redis/frontend.h"
 #include "weft/run/thread.h"
-#include "weft/server/site.h"
-#include "weft/server/watch.h"
+#include "weft/server/http_routes.h"
+#include "weft/server/stats_collector.h"
 #include "weft/txn/node.h"
 #include "weft/txn/txn_worker.h"
-#include "weft/wires/mesh.h"
+#include "weft/wires/interconnect.h"
 #include "weft/wires/tcp/tls.h"
-#include "weft/wires/verbs/choice.h"
+#include "weft/wires/verbs/device_selector.h"
 
 namespace weft {
 
@@ -43,15 +43,15 @@ struct ServerOptions {
   std::string listen;          // of the mesh: host:port, or a socket ('@name' or a path)
   std::string advertise;       // what the others connect to; empty: what is listened on
   TcpTlsFiles tls;             // of tcp and verbs: all three files, or none
-  VerbsChoice device;          // of verbs
+  VerbsDeviceSelector device;  // of verbs
   int initial_members = 1;     // with fewer members the cluster is not whole
   uint64_t lease_ns = 500'000'000;
   std::string clients;            // host:port where clients are answered; empty: nowhere
   std::string clients_advertise;  // what clients are told of this node (CLUSTER SLOTS); empty: where it listens
   TcpTlsFiles clients_tls;        // certificate and key, or none
-  FrontOptions front;
+  FrontendOptions front;
   EventLog* events = nullptr;   // required
-  Site* site = nullptr;         // where the node shows itself; nullptr: nowhere
+  HttpRoutes* site = nullptr;   // where the node shows itself; nullptr: nowhere
   BackOff* back_off = nullptr;  // of this node's name, in this process; nullptr: it never waits
 };
 
@@ -69,9 +69,9 @@ class Server final : private Environment {
   const std::string& why() const { return why_; }
 
  private:
-  struct MeshBell final : Bell {
-    MeshBell(Mesh* m, WorkerId w) : mesh(m), worker(w) {}
-    Mesh* const mesh;
+  struct MeshBell final : WakeupSource {
+    MeshBell(Interconnect* m, WorkerId w) : mesh(m), worker(w) {}
+    Interconnect* const mesh;
     const WorkerId worker;
     int fd() const override { return mesh->wait_fd(worker); }
     void set_sleeping(bool sleeping) override { mesh->set_sleeping(worker, sleeping); }
@@ -86,14 +86,14 @@ class Server final : private Environment {
   std::shared_ptr<const View> newest_of(const std::shared_ptr<const View>& told) const;
   void follow(const std::shared_ptr<const View>& view);
   void hear_mesh();
-  void say_of_peer(const MeshEvent& event);
+  void say_of_peer(const InterconnectEvent& event);
   bool may_say_refusal();
-  void say_of_joiner(const MeshEvent& event);
+  void say_of_joiner(const InterconnectEvent& event);
   void lose(NodeId peer);
   void rejoin();
   bool may_join(const View& view);
   void turn_clients_away();
-  void hear_answer(const MeshEvent& event);
+  void hear_answer(const InterconnectEvent& event);
   void say_of_view(const View& view) const;
   void say_what_changed();
   void give_memory_back();
@@ -108,7 +108,7 @@ class Server final : private Environment {
   Clock* clock(NodeId) override { return clock_; }
   Charges* charges(NodeId, WorkerId) override { return nullptr; }
   Wire* wire(NodeId, WorkerId worker) override { return mesh_->wire(worker); }
-  OwnWords* own_words(NodeId) override { return mesh_->own_words(); }
+  LocalAtomics* local_atomics(NodeId) override { return mesh_->local_atomics(); }
   Regions* regions(NodeId) override { return &regions_; }
   uint64_t seed(NodeId node, WorkerId worker) override;
   EventLog* events() override { return options_.events; }
@@ -122,14 +122,14 @@ class Server final : private Environment {
   Fd client_socket_;
   WallClock wall_;
   std::unique_ptr<TcpTls> client_tls_;
-  FrontShared front_shared_;
-  std::unique_ptr<Mesh> mesh_;
+  FrontendShared front_shared_;
+  std::unique_ptr<Interconnect> mesh_;
   NodeTables tables_;  // until there is a node
   std::unique_ptr<Node> node_;
-  std::unique_ptr<Agent> agent_;
-  std::unique_ptr<Watch> watch_;
-  std::vector<std::unique_ptr<Front>> fronts_;  // by worker
-  std::vector<std::unique_ptr<Bell>> bells_;
+  std::unique_ptr<NodeAgent> agent_;
+  std::unique_ptr<StatsCollector> watch_;
+  std::vector<std::unique_ptr<RedisFrontend>> fronts_;  // by worker
+  std::vector<std::unique_ptr<WakeupSource>> bells_;
   std::vector<std::unique_ptr<Thread>> threads_;
   std::array<uint32_t, kNodesMax> joined_{};  // incarnations
   std::array<uint32_t, kNodesMax> lost_{};    // of them, those whose connection was lost

@@ -41,7 +41,7 @@ void Server::turn_clients_away() {
   }
 }
 
-void Server::hear_answer(const MeshEvent& event) {
+void Server::hear_answer(const InterconnectEvent& event) {
   const std::string why = admission_->answered(event.peer, event.incarnation, event.why, clock_->now_ns());
   if (why.empty()) return;
   options_.events->emit(
@@ -97,18 +97,18 @@ void Server::rejoin() {
 }
 
 void Server::hear_mesh() {
-  for (const MeshEvent& event : mesh_->take_events()) {
-    if (event.kind == MeshEvent::Kind::kUp) continue;
-    if (event.kind == MeshEvent::Kind::kAnswered) {
+  for (const InterconnectEvent& event : mesh_->take_events()) {
+    if (event.kind == InterconnectEvent::Kind::kUp) continue;
+    if (event.kind == InterconnectEvent::Kind::kAnswered) {
       hear_answer(event);
       continue;
     }
-    if (event.kind == MeshEvent::Kind::kUnreached || event.kind == MeshEvent::Kind::kKnocked) {
+    if (event.kind == InterconnectEvent::Kind::kUnreached || event.kind == InterconnectEvent::Kind::kKnocked) {
       say_of_joiner(event);
       continue;
     }
     const bool member = event.peer.value < kNodesMax && joined_[event.peer.value] == event.incarnation;
-    if (event.kind == MeshEvent::Kind::kDown && member) lose(event.peer);
+    if (event.kind == InterconnectEvent::Kind::kDown && member) lose(event.peer);
     say_of_peer(event);
   }
 }
@@ -124,8 +124,8 @@ bool Server::may_say_refusal() {
 }
 
 // It knocks again and again: what is new is said.
-void Server::say_of_joiner(const MeshEvent& event) {
-  const bool unreached = event.kind == MeshEvent::Kind::kUnreached;
+void Server::say_of_joiner(const InterconnectEvent& event) {
+  const bool unreached = event.kind == InterconnectEvent::Kind::kUnreached;
   Joiner& joiner = joiners_[event.peer.value];
   std::string& said = unreached ? joiner.unreached : joiner.waits;
   const std::string now = event.address + " " + event.why;
@@ -135,8 +135,8 @@ void Server::say_of_joiner(const MeshEvent& event) {
                         {{"peer", event.peer.value}, {"address", event.address}, {"why", event.why}});
 }
 
-void Server::say_of_peer(const MeshEvent& event) {
-  const bool refused = event.kind != MeshEvent::Kind::kDown;
+void Server::say_of_peer(const InterconnectEvent& event) {
+  const bool refused = event.kind != InterconnectEvent::Kind::kDown;
   if (refused && !may_say_refusal()) return;
   if (event.peer.value >= kNodesMax) {
     options_.events->emit(Level::kWarn, "unknown_peer_refused", {{"why", event.why}});

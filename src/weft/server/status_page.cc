@@ -2,7 +2,7 @@
 #include <status_page.inc>
 #include <string_view>
 
-#include "weft/server/watch.h"
+#include "weft/server/stats_collector.h"
 
 namespace weft {
 

@@ -17,7 +17,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "weft/member/agent.h"
+#include "weft/member/node_agent.h"
 #include "weft/member/view_json.h"
 #include "weft/redis/figures.h"
 #include "weft/wires/shm/socket.h"
@@ -72,7 +72,7 @@ Supervisor::Supervisor(const SupervisorOptions& options, Clock* clock, EventLog*
       holder_({options.initial_members > 0 ? options.initial_members : static_cast<int>(options.configs.size()),
                options.replicas, options.partitions}),
       children_(options.configs.size()),
-      back_offs_(options.configs.size(), BackOff(AgentOptions::kPaceNs)) {}
+      back_offs_(options.configs.size(), BackOff(NodeAgentOptions::kPaceNs)) {}
 
 Result<std::unique_ptr<Supervisor>> Supervisor::create(const SupervisorOptions& options, Clock* clock,
                                                        EventLog* events) {
@@ -151,7 +151,7 @@ void Supervisor::accept_nodes() {
     const auto child =
         std::find_if(children_.begin(), children_.end(), [&](const Child& c) { return c.pid == peer.pid; });
     if (child == children_.end() || child->pid == 0) continue;  // not one of ours
-    child->talk = Framed(std::move(socket));
+    child->talk = FramedSocket(std::move(socket));
     if (told_ != nullptr) child->talk.send("{\"view\":" + to_json(*told_) + "}");
     nlohmann::json ended = {{"ended", holder_.ended_incarnations()}};
     child->talk.send(ended.dump());

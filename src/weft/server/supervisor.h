@@ -22,8 +22,8 @@
 #include "weft/base/event_log.h"
 #include "weft/base/fd.h"
 #include "weft/member/admission.h"
-#include "weft/member/framed.h"
-#include "weft/member/view_holder.h"
+#include "weft/member/framed_socket.h"
+#include "weft/member/supervisor_view_store.h"
 #include "weft/status.h"
 
 namespace weft {
@@ -65,7 +65,7 @@ class Supervisor {
   struct Child {
     pid_t pid = 0;
     Fd pidfd;
-    Framed talk;
+    FramedSocket talk;
     uint64_t token = 0;  // 0: it did not say yet
     uint64_t started_ns = 0;
     uint64_t due_ns = 0;  // to be started
@@ -90,7 +90,7 @@ class Supervisor {
   Clock* const clock_;
   EventLog* const events_;
   Fd listener_;
-  ViewHolder holder_;
+  SupervisorViewStore holder_;
   std::vector<Child> children_;
   std::vector<BackOff> back_offs_;  // by node
   std::shared_ptr<const View> told_;

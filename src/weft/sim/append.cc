@@ -6,8 +6,8 @@
 #include <memory>
 #include <optional>
 
-#include "weft/sim/fates.h"
 #include "weft/sim/lists.h"
+#include "weft/sim/outcome_oracle.h"
 #include "weft/sim/workload.h"
 
 namespace weft::sim {
@@ -60,7 +60,7 @@ Code append_step(std::string_view arguments, std::span<const Value> values, Stor
 
 class AppendWorkload final : public Workload {
  public:
-  explicit AppendWorkload(Stage* stage)
+  explicit AppendWorkload(WorkloadContext* stage)
       : Workload(stage), fates_(stage), generation_(stage->config.keys), appended_(stage->config.keys) {}
 
   void declare(ClusterSpec& spec) override;
@@ -122,7 +122,7 @@ class AppendWorkload final : public Workload {
   Task<void> read_all(Client* client, Session session);
   Task<void> read_one(Client* client, Session session, Plan plan, RetryPolicy policy, bool must);
 
-  Fates fates_;
+  OutcomeOracle fates_;
   TableId integers_, bytes_;
   std::vector<uint64_t> generation_;  // by place
   std::vector<uint64_t> appended_;    // to the place's present key
@@ -448,6 +448,6 @@ Task<void> AppendWorkload::finish(Client* client, Session session) {
 
 }  // namespace
 
-std::unique_ptr<Workload> make_append(Stage* stage) { return std::make_unique<AppendWorkload>(stage); }
+std::unique_ptr<Workload> make_append(WorkloadContext* stage) { return std::make_unique<AppendWorkload>(stage); }
 
 }  // namespace weft::sim

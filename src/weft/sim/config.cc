@@ -186,7 +186,7 @@ void draw_verbs(const SimOptions& fixed, SimConfig& config) {
     config.network.atomic_with_cpu = !*fixed.loopback;
     options.remote_lock_mode = *fixed.loopback ? RemoteLockMode::kNicLoopback : RemoteLockMode::kMessages;
   }
-  config.network.own_words = options.remote_lock_mode == RemoteLockMode::kNicLoopback;
+  config.network.local_atomics = options.remote_lock_mode == RemoteLockMode::kNicLoopback;
 }
 
 }  // namespace

@@ -56,10 +56,10 @@ struct SimConfig {
   uint64_t margin_permille = 10;      // what who gives a lease reckons with
   bool visitors = false;              // clients come to nodes whose links fail, while they do
   uint64_t transactions = 0;          // at least so many; 0: each client does workload.txns
-  bool aimed = false;                 // crashes at chosen moments too (aim.h)
+  bool aimed = false;                 // crashes at chosen moments too (crash_injector.h)
   bool aimed_links = false;           // and broken connections
-  bool told_alone = false;            // of these, only Aims::told_alone_
-  bool heard_by_some = false;         // or only Aims::heard_by_some_
+  bool told_alone = false;            // of these, only CrashInjector::told_alone_
+  bool heard_by_some = false;         // or only CrashInjector::heard_by_some_
   uint64_t limit_ns = 2'000'000'000;  // virtual time without progress after which a run counts as stuck
   std::string text() const;           // one line a person can read
 };

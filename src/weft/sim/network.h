@@ -7,7 +7,7 @@
 //   others overtake each other. A channel holds a bounded number of packets from send to release; send() says false
 //   when it is full, and the sender is woken when there is room again.
 // - verbs: verbs.h. Each node has one device, which carries out one CAS or FAA at a time, that of the node's own
-//   OwnWords too.
+//   LocalAtomics too.
 //
 // One simulation is one thread's.
 #pragma once
@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "weft/base/random.h"
-#include "weft/fabric/own_words.h"
+#include "weft/fabric/local_atomics.h"
 #include "weft/fabric/region.h"
 #include "weft/fabric/wire.h"
 #include "weft/sim/events.h"
@@ -42,7 +42,7 @@ struct NetworkConfig {
   uint32_t hasty_percent = 0;     // and so many WRITEs and atomics overtake them, where the wire allows it
   bool atomic_with_cpu = true;    // else a CAS or FAA looks first and stores later
   uint64_t atomic_gap_ns = 1000;  // so much later, at most
-  bool own_words = false;         // and nodes have OwnWords
+  bool local_atomics = false;     // and nodes have LocalAtomics
 };
 
 // Who must know that a worker has something to do: arrived packets, completions, room in a channel.
@@ -65,7 +65,7 @@ class Network {
 
   SimWire* wire(NodeId node, WorkerId worker);
   Regions* regions(NodeId node) { return regions_[node.value].back().get(); }
-  OwnWords* own_words(NodeId node) { return config_.own_words ? &words_[node.value] : nullptr; }
+  LocalAtomics* local_atomics(NodeId node) { return config_.local_atomics ? &words_[node.value] : nullptr; }
   void set_wakeups(Wakeups* wakeups) { wakeups_ = wakeups; }
 
   // The step of this worker ends at `at_ns`: what it sent and posted leaves then.
@@ -100,7 +100,7 @@ class Network {
  private:
   friend class SimWire;
   friend class VerbQueue;
-  class Words final : public OwnWords {
+  class Words final : public LocalAtomics {
    public:
     Words(Network* network, NodeId node) : network_(network), node_(node) {}
     bool swap(RegionId region, uint64_t offset, uint64_t expected, uint64_t desired) override;

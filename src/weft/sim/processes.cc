@@ -18,7 +18,7 @@ constexpr uint64_t kRemoved = 256, kAimed = 512;
 }  // namespace
 
 Processes::Processes(const SimConfig& config, uint64_t seed, Bugs bugs, Events* events, FaultPlan* faults,
-                     Network* network, Keeper* keeper)
+                     Network* network, ProcessHost* keeper)
     : config_(config),
       seed_(seed),
       bugs_(bugs),
@@ -120,12 +120,12 @@ std::vector<std::string> Processes::contradictions() const {
 
 void Processes::start_agent(NodeId id) {
   Process& process = processes_[id.value];
-  AgentOptions options;
+  NodeAgentOptions options;
   options.lease_ns = config_.lease_ns;
   options.drift_permille = config_.margin_permille;
   options.self.node = id;
   options.self.token = process.token;
-  process.agent = std::make_unique<Agent>(options, process.node.get(), membership_.end(id));
+  process.agent = std::make_unique<NodeAgent>(options, process.node.get(), membership_.end(id));
   for (int w = 0; w < config_.options.workers; ++w) keeper_->wake(id, WorkerId(static_cast<uint8_t>(w)));
 }
 

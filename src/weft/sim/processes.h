@@ -12,8 +12,8 @@
 
 #include "weft/base/random.h"
 #include "weft/member/admission.h"
-#include "weft/member/agent.h"
-#include "weft/sim/aim.h"
+#include "weft/member/node_agent.h"
+#include "weft/sim/crash_injector.h"
 #include "weft/sim/events.h"
 #include "weft/sim/membership.h"
 #include "weft/sim/network.h"
@@ -23,12 +23,12 @@
 
 namespace weft {
 
-class Processes final : public Environment, public EventSink, public Aims::Gun {
+class Processes final : public Environment, public EventSink, public CrashInjector::CrashExecutor {
  public:
   // Who steps the workers and has clients at the nodes.
-  class Keeper {
+  class ProcessHost {
    public:
-    virtual ~Keeper() = default;
+    virtual ~ProcessHost() = default;
     virtual void wake(NodeId node, WorkerId worker) = 0;
     virtual void process_ends(NodeId node) = 0;
     virtual void process_starts(NodeId node) = 0;
@@ -38,7 +38,7 @@ class Processes final : public Environment, public EventSink, public Aims::Gun {
 
   // All outlive it.
   Processes(const SimConfig& config, uint64_t seed, Bugs bugs, Events* events, FaultPlan* faults, Network* network,
-            Keeper* keeper);
+            ProcessHost* keeper);
 
   // Makes all nodes, with what the workload loads (those that are no initial_members run later, as new ones), and sets
   // the crashes of the plan. Returns what is wrong, or nothing.
@@ -63,7 +63,7 @@ class Processes final : public Environment, public EventSink, public Aims::Gun {
   bool lost() const;
   bool aims_pending() const { return aims_.pending(); }
   // By crashes of this run.
-  const CrashCells& cells() const { return counter_.cells(); }
+  const CrashCoverage& cells() const { return counter_.cells(); }
   uint64_t crashes() const { return crashes_; }
   uint64_t aimed_crashes() const { return aimed_crashes_; }
   uint64_t breaks() const { return breaks_; }
@@ -76,7 +76,7 @@ class Processes final : public Environment, public EventSink, public Aims::Gun {
   Clock* clock(NodeId id) override { return &clocks_[id.value]; }
   Charges* charges(NodeId id, WorkerId worker) override { return &charges_of(id, worker); }
   Wire* wire(NodeId id, WorkerId worker) override { return network_->wire(id, worker); }
-  OwnWords* own_words(NodeId id) override { return network_->own_words(id); }
+  LocalAtomics* local_atomics(NodeId id) override { return network_->local_atomics(id); }
   Regions* regions(NodeId id) override { return network_->regions(id); }
   uint64_t seed(NodeId id, WorkerId worker) override {
     return mix64(seed_ ^ (uint64_t{id.value} << 8 | worker.value) << 32);
@@ -90,7 +90,7 @@ class Processes final : public Environment, public EventSink, public Aims::Gun {
  private:
   struct Process {
     std::unique_ptr<Node> node;
-    std::unique_ptr<Agent> agent;
+    std::unique_ptr<NodeAgent> agent;
     uint64_t token = 0;
     std::unique_ptr<Admission> admission{};  // of one that was no initial_member
     bool came_in = false;
@@ -111,7 +111,7 @@ class Processes final : public Environment, public EventSink, public Aims::Gun {
   const Member* member_of(NodeId id) const;
   void break_link(NodeId a, NodeId b);
   void tell_broken(NodeId id, NodeId peer, uint32_t incarnation);
-  uint64_t pace_ns() const { return std::min(config_.lease_ns, AgentOptions::kPaceNs); }
+  uint64_t pace_ns() const { return std::min(config_.lease_ns, NodeAgentOptions::kPaceNs); }
   void rejoin(NodeId id);
   void mend(NodeId a, NodeId b);
   void ask_to_join(NodeId id, const View& view);
@@ -126,7 +126,7 @@ class Processes final : public Environment, public EventSink, public Aims::Gun {
   Events* const events_;
   FaultPlan* const faults_;
   Network* const network_;
-  Keeper* const keeper_;
+  ProcessHost* const keeper_;
   Random random_;  // of aimed crashes
   Random link_random_;
   Random join_random_;
@@ -134,7 +134,7 @@ class Processes final : public Environment, public EventSink, public Aims::Gun {
   std::vector<SimCharges> charges_;  // by worker
   ClusterSpec spec_;
   SimMembership membership_;
-  Aims aims_;
+  CrashInjector aims_;
   CrashCounter counter_;
   CommitAudit audit_;
   std::vector<Process> processes_;  // by node

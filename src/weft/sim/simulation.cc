@@ -175,7 +175,7 @@ void Simulation::start_client(NodeId node, WorkerId worker, bool last, int visit
   const bool taken = loop(node, worker).worker->mailbox().post([this, client, last] {
     const Session session(processes_.node(client->node)->engine(client->worker));
     Task<void> task = last ? workload_->finish(client, session) : workload_->run(client, session);
-    roots_.emplace_back(client, Root::of(await(std::move(task), client)));
+    roots_.emplace_back(client, OwnedTask::of(await(std::move(task), client)));
     roots_.back().second.start();
   });
   WEFT_CHECK(taken, "a mailbox has room for a simulation's clients");

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "weft/base/random.h"
-#include "weft/run/root.h"
+#include "weft/run/owned_task.h"
 #include "weft/sim/events.h"
 #include "weft/sim/network.h"
 #include "weft/sim/processes.h"
@@ -19,7 +19,7 @@
 
 namespace weft {
 
-class Simulation final : public EventSink, public Wakeups, public Processes::Keeper {
+class Simulation final : public EventSink, public Wakeups, public Processes::ProcessHost {
  public:
   Simulation(const SimOptions& options, HistorySink* sink);
   ~Simulation() override;
@@ -74,12 +74,12 @@ class Simulation final : public EventSink, public Wakeups, public Processes::Kee
   Events events_;
   FaultPlan faults_;
   Network network_;
-  sim::Stage stage_;
+  sim::WorkloadContext stage_;
   std::unique_ptr<sim::Workload> workload_;
   std::vector<Loop> loops_;
   Processes processes_;
   std::vector<std::unique_ptr<sim::Client>> clients_;
-  std::list<std::pair<sim::Client*, Root>> roots_;  // destroyed before the engines they use
+  std::list<std::pair<sim::Client*, OwnedTask>> roots_;  // destroyed before the engines they use
   uint64_t steps_ = 0;
   uint64_t begun_faults_ = 0;
   bool stopped_ = false;                            // the cluster, as it must

@@ -70,7 +70,8 @@ Code payment_step(std::string_view arguments, std::span<const Value> values, Sto
 
 class SmallBank final : public Workload {
  public:
-  explicit SmallBank(Stage* stage) : Workload(stage), accounts_(std::clamp<uint64_t>(stage->config.keys, 2, 30)) {}
+  explicit SmallBank(WorkloadContext* stage)
+      : Workload(stage), accounts_(std::clamp<uint64_t>(stage->config.keys, 2, 30)) {}
 
   void declare(ClusterSpec& spec) override;
   void load(const std::vector<std::unique_ptr<Node>>& nodes) override;
@@ -283,6 +284,6 @@ Task<void> SmallBank::finish(Client* client, Session session) {
 
 }  // namespace
 
-std::unique_ptr<Workload> make_smallbank(Stage* stage) { return std::make_unique<SmallBank>(stage); }
+std::unique_ptr<Workload> make_smallbank(WorkloadContext* stage) { return std::make_unique<SmallBank>(stage); }
 
 }  // namespace weft::sim

@@ -29,7 +29,8 @@ enum class Kind : uint8_t {
 
 class Tatp final : public Workload {
  public:
-  explicit Tatp(Stage* stage) : Workload(stage), subscribers_(std::clamp<uint64_t>(stage->config.keys, 1, 12)) {}
+  explicit Tatp(WorkloadContext* stage)
+      : Workload(stage), subscribers_(std::clamp<uint64_t>(stage->config.keys, 1, 12)) {}
 
   void declare(ClusterSpec& spec) override;
   void load(const std::vector<std::unique_ptr<Node>>& nodes) override;
@@ -293,6 +294,6 @@ Task<void> Tatp::finish(Client* client, Session session) {
 
 }  // namespace
 
-std::unique_ptr<Workload> make_tatp(Stage* stage) { return std::make_unique<Tatp>(stage); }
+std::unique_ptr<Workload> make_tatp(WorkloadContext* stage) { return std::make_unique<Tatp>(stage); }
 
 }  // namespace weft::sim

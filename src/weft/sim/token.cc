@@ -15,7 +15,7 @@ namespace {
 
 class TokenWorkload final : public Workload {
  public:
-  explicit TokenWorkload(Stage* stage)
+  explicit TokenWorkload(WorkloadContext* stage)
       : Workload(stage),
         places_(std::clamp<uint64_t>(stage->config.keys, 4, 30)),
         tokens_(places_ / 2),
@@ -233,6 +233,6 @@ Task<void> TokenWorkload::finish(Client* client, Session session) {
 
 }  // namespace
 
-std::unique_ptr<Workload> make_token(Stage* stage) { return std::make_unique<TokenWorkload>(stage); }
+std::unique_ptr<Workload> make_token(WorkloadContext* stage) { return std::make_unique<TokenWorkload>(stage); }
 
 }  // namespace weft::sim

@@ -223,9 +223,9 @@ TEST_F(VerbsTest, AWriteTakesItsBytesAtTheDoorbell) {
 TEST_F(VerbsTest, AnAtomicLooksAndThenStores) {
   NetworkConfig config;
   config.atomic_with_cpu = false;
-  config.own_words = true;
+  config.local_atomics = true;
   open(config);
-  OwnWords* const words = network_->own_words(kTarget);
+  LocalAtomics* const words = network_->local_atomics(kTarget);
   const RegionId id = id_;
   uint64_t old = 0;
   Verb swap = verb(VerbKind::kCompareSwap, 0, 8, &old, 1);

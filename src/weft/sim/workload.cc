@@ -4,7 +4,7 @@
 
 namespace weft::sim {
 
-SimOutcome Stage::count(const Outcome& outcome) {
+SimOutcome WorkloadContext::count(const Outcome& outcome) {
   switch (outcome.kind) {
     case OutcomeKind::kCommitted:
       ++committed;
@@ -22,7 +22,7 @@ SimOutcome Stage::count(const Outcome& outcome) {
   return SimOutcome::kInfo;
 }
 
-std::unique_ptr<Workload> make_workload(Stage* stage) {
+std::unique_ptr<Workload> make_workload(WorkloadContext* stage) {
   switch (stage->config.kind) {
     case SimWorkload::kAppend:
       return make_append(stage);

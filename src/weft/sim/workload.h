@@ -32,9 +32,9 @@ struct Client {
 };
 
 // What a workload sees of the run around it.
-class Stage {
+class WorkloadContext {
  public:
-  Stage(const WorkloadConfig& workload, const Events* events, HistorySink* sink)
+  WorkloadContext(const WorkloadConfig& workload, const Events* events, HistorySink* sink)
       : config(workload), events_(events), sink_(sink) {}
 
   const WorkloadConfig config;
@@ -80,7 +80,7 @@ class Stage {
 
 class Workload {
  public:
-  explicit Workload(Stage* stage) : stage_(stage) {}
+  explicit Workload(WorkloadContext* stage) : stage_(stage) {}
   virtual ~Workload() = default;
 
   // Adds tables and declared transactions.
@@ -94,14 +94,14 @@ class Workload {
   virtual void end() {}
 
  protected:
-  Stage* const stage_;
+  WorkloadContext* const stage_;
 };
 
-std::unique_ptr<Workload> make_append(Stage* stage);
-std::unique_ptr<Workload> make_token(Stage* stage);
-std::unique_ptr<Workload> make_smallbank(Stage* stage);
-std::unique_ptr<Workload> make_tatp(Stage* stage);
-std::unique_ptr<Workload> make_workload(Stage* stage);
+std::unique_ptr<Workload> make_append(WorkloadContext* stage);
+std::unique_ptr<Workload> make_token(WorkloadContext* stage);
+std::unique_ptr<Workload> make_smallbank(WorkloadContext* stage);
+std::unique_ptr<Workload> make_tatp(WorkloadContext* stage);
+std::unique_ptr<Workload> make_workload(WorkloadContext* stage);
 
 // Puts a record at every replica of its partition.
 void load_everywhere(const std::vector<std::unique_ptr<Node>>& nodes, TableId table, Key key, std::string_view value);

@@ -56,7 +56,7 @@
 #include "weft/base/bugs.h"
 #include "weft/base/bytes.h"
 #include "weft/base/hash.h"
-#include "weft/fabric/own_words.h"
+#include "weft/fabric/local_atomics.h"
 #include "weft/fabric/region.h"
 #include "weft/options.h"
 #include "weft/status.h"
@@ -261,8 +261,8 @@ class Table {
 
   // From now on the words of records are changed by `words` where a peer's CAS may meet the change (table_remote.cc);
   // `region` is the table's. nullptr: by the processor. While nobody uses the table.
-  void set_own_words(OwnWords* words, RegionId region) {
-    own_words_ = words;
+  void set_local_atomics(LocalAtomics* words, RegionId region) {
+    local_atomics_ = words;
     region_ = region;
   }
 
@@ -370,7 +370,7 @@ class Table {
   const Bugs bugs_;
   void (*const looking_)(void*);
   void* const looking_context_;
-  OwnWords* own_words_ = nullptr;
+  LocalAtomics* local_atomics_ = nullptr;
   RegionId region_;
   const uint64_t records_limit_;
   const uint64_t bytes_limit_;

@@ -46,7 +46,7 @@ inline RecordSlot Table::first_look(const HashedKey& key) const {
 }
 
 inline bool Table::swap(RecordSlot slot, Word expected, Word desired) {
-  if (own_words_ != nullptr) [[unlikely]]
+  if (local_atomics_ != nullptr) [[unlikely]]
     return swap_by_wire(slot, expected, desired);
   return swap_word(at(slot), expected, desired);
 }
@@ -54,8 +54,8 @@ inline bool Table::swap(RecordSlot slot, Word expected, Word desired) {
 // Before a word is changed that this node has not locked: no peer's CAS meets it from now on. False: it is another word
 // by now, look again.
 inline bool Table::claim(RecordSlot slot, Word word) {
-  if (own_words_ == nullptr || word.deleted()) return true;
-  if (word.readable()) return swap_by_wire(slot, word, word.with(kMoved)) || own_words_->failed();
+  if (local_atomics_ == nullptr || word.deleted()) return true;
+  if (word.readable()) return swap_by_wire(slot, word, word.with(kMoved)) || local_atomics_->failed();
   // No peer expects it now; but another worker's raise would let one.
   return swap_word(at(slot), word, word.with(kMoved));
 }

@@ -51,14 +51,14 @@ WEFT_INLINE bool Table::lock_present(const HashedKey& key, RecordSlot slot, Owne
     result->code = Code::kExists;
     return true;
   }
-  if (own_words_ != nullptr && !word.readable()) {
+  if (local_atomics_ != nullptr && !word.readable()) {
     WEFT_MARK_OUTSIDE("table: lock meets what is not raised yet");
     result->code = Code::kLocked;
     return true;
   }
   const Word locked = word.with_owner(owner).with(write == Write::kNone ? kReadLocked : 0);
   if (!swap(slot, word, locked)) {
-    if (own_words_ == nullptr || !own_words_->failed()) return false;
+    if (local_atomics_ == nullptr || !local_atomics_->failed()) return false;
     result->code = Code::kLocked;
     return true;
   }

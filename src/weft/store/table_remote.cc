@@ -1,6 +1,6 @@
 // What peers that reach a table by one-sided verbs leave to do for its node.
 //
-// Words and peers' CAS, where that does not go with the processor's locked instructions (set_own_words). Such a CAS
+// Words and peers' CAS, where that does not go with the processor's locked instructions (set_local_atomics). Such a CAS
 // reads the word and, if it is what it expects, writes it, with the processor's stores in between; a processor's swap
 // is just such a store to it. It expects one of two words: readable, present and unlocked (to lock), or the same locked
 // by the transaction that posts it (to take back a lock that was a mistake). So the processor must change neither:
@@ -25,7 +25,7 @@ namespace weft {
 bool Table::swap_by_wire(RecordSlot slot, Word expected, Word desired) {
   const bool locks = !expected.owner() && desired.owner();
   if (bugs_.has(Bug::kLocksByCpu) && locks) return swap_word(at(slot), expected, desired);
-  return own_words_->swap(region_, slot.offset(), expected.bits, desired.bits);
+  return local_atomics_->swap(region_, slot.offset(), expected.bits, desired.bits);
 }
 
 RecordSlot Table::where(const HashedKey& key) const {

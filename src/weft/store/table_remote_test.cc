@@ -209,9 +209,9 @@ TEST(TableRemote, LookingForLocksCostsWhatIsUsed) {
 }
 
 // A device whose CAS is not atomic against the processor: it looks, and stores later. One at a time.
-class Device final : public OwnWords {
+class Device final : public LocalAtomics {
  public:
-  explicit Device(const TableBox& box) : base_(box.region->base()) { box->set_own_words(this, RegionId(0)); }
+  explicit Device(const TableBox& box) : base_(box.region->base()) { box->set_local_atomics(this, RegionId(0)); }
   // A peer's CAS gets so far.
   void look(RecordSlot slot, Word expected, Word desired) {
     const std::lock_guard guard(mutex_);

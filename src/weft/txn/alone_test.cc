@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "weft/run/root.h"
+#include "weft/run/owned_task.h"
 #include "weft/txn/node_testing.h"
 #include "weft/txn/rows_testing.h"
 
@@ -26,7 +26,7 @@ class AloneTest : public testing::TestWithParam<const char*>, public HandNodes {
   void TearDown() override { work_.clear(); }
 
   void go(Task<void> task) {
-    work_.push_back(Root::of(std::move(task)));
+    work_.push_back(OwnedTask::of(std::move(task)));
     work_.back().start();
   }
   Session session(uint8_t worker) { return Session(engine(0, worker)); }
@@ -57,7 +57,7 @@ class AloneTest : public testing::TestWithParam<const char*>, public HandNodes {
     EXPECT_TRUE(engine(0, 1)->idle());
   }
 
-  std::vector<Root> work_;
+  std::vector<OwnedTask> work_;
 };
 
 TEST_P(AloneTest, SendsNothingAndKeepsNoRecord) {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "weft/base/clock.h"
-#include "weft/run/root.h"
+#include "weft/run/owned_task.h"
 #include "weft/txn/node_testing.h"
 #include "weft/txn/rows_testing.h"
 
@@ -33,7 +33,7 @@ class AnswerTest : public testing::TestWithParam<const char*>, public HandNodes 
   }
 
   void go(Task<void> task) {
-    work_.push_back(Root::of(std::move(task)));
+    work_.push_back(OwnedTask::of(std::move(task)));
     work_.back().start();
   }
   Session session(uint8_t node) { return Session(engine(node)); }
@@ -134,7 +134,7 @@ class AnswerTest : public testing::TestWithParam<const char*>, public HandNodes 
     return found;
   }
 
-  std::vector<Root> work_;
+  std::vector<OwnedTask> work_;
   int unknown_ = 0, nothing_ = 0;
 };
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "weft/base/random.h"
-#include "weft/run/root.h"
+#include "weft/run/owned_task.h"
 #include "weft/txn/messages.h"
 #include "weft/txn/node_testing.h"
 #include "weft/txn/rows_testing.h"
@@ -43,7 +43,7 @@ class OutcomeQueryTest : public testing::TestWithParam<const char*>, public Hand
 
   // Owned here, so that what waits for ever ends before the nodes do.
   void go(Task<void> task) {
-    work_.push_back(Root::of(std::move(task)));
+    work_.push_back(OwnedTask::of(std::move(task)));
     work_.back().start();
   }
 
@@ -87,7 +87,7 @@ class OutcomeQueryTest : public testing::TestWithParam<const char*>, public Hand
   }
 
   Bugs bugs_;
-  std::vector<Root> work_;
+  std::vector<OwnedTask> work_;
   std::vector<KnownOutcome> answers_;  // that the enemy has heard
 };
 

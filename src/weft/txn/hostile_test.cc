@@ -34,13 +34,13 @@ class Hostile : public testing::TestWithParam<const char*>, public HandNodes {
 
   void enemy_hears(std::span<const Message> run) override { heard_ += run.size(); }
 
-  Detached get(Session session, uint64_t key, std::vector<Outcome>* outcomes) {
+  DetachedTask get(Session session, uint64_t key, std::vector<Outcome>* outcomes) {
     Txn txn = co_await session.begin();
     const Value value = co_await txn.get(kTable, key);
     outcomes->push_back(value.code == Code::kOk ? Outcome() : txn.abort(value.code));
   }
 
-  Detached get_one(Session session, uint64_t key, std::vector<Outcome>* outcomes) {
+  DetachedTask get_one(Session session, uint64_t key, std::vector<Outcome>* outcomes) {
     char room[16];
     Task<Session::GetResult> task = session.get_one(kTable, key, room);
     const Session::GetResult one = co_await task;

@@ -156,10 +156,10 @@ Result<void> Node::make_engines(const Options& options, Environment* env) {
     }
     if (auto made = verb_memory_->make(options); !made) return made.error();
   }
-  own_words_ = rows_->locks_by_verb() ? env->own_words(id_) : nullptr;
+  local_atomics_ = rows_->locks_by_verb() ? env->local_atomics(id_) : nullptr;
   for (size_t t = 0; t < tables_.count(); ++t) {
     const TableId id(static_cast<uint16_t>(t));
-    tables_.at(id)->set_own_words(own_words_, NodeTables::region_of(id));
+    tables_.at(id)->set_local_atomics(local_atomics_, NodeTables::region_of(id));
   }
   // Coroutines that may wait at a time: those in transactions, as many again that wait for one, and new ones.
   const size_t coroutines_max = size_t{options.limits.transactions_in_flight_max} * 4 + options.limits.mailbox;

@@ -10,7 +10,7 @@
 #include "weft/base/bugs.h"
 #include "weft/base/clock.h"
 #include "weft/base/event_log.h"
-#include "weft/fabric/own_words.h"
+#include "weft/fabric/local_atomics.h"
 #include "weft/fabric/region.h"
 #include "weft/fabric/wire.h"
 #include "weft/member/agent_host.h"
@@ -53,8 +53,8 @@ class Environment {
   virtual Clock* clock(NodeId node) = 0;
   virtual Charges* charges(NodeId node, WorkerId worker) = 0;  // may be nullptr
   virtual Wire* wire(NodeId node, WorkerId worker) = 0;
-  // nullptr: the node's processor swaps (Mesh::own_words).
-  virtual OwnWords* own_words(NodeId node) {
+  // nullptr: the node's processor swaps (Interconnect::local_atomics).
+  virtual LocalAtomics* local_atomics(NodeId node) {
     (void)node;
     return nullptr;
   }
@@ -99,7 +99,7 @@ class Node final : public AgentHost {
   const PartitionSweep& sweep() const { return sweep_; }
   VerbMemory* verb_memory() { return verb_memory_.get(); }  // nullptr: no row used verbs
   // By which records are locked, here and by peers; nullptr: by the processor.
-  const OwnWords* own_words() const { return own_words_; }
+  const LocalAtomics* local_atomics() const { return local_atomics_; }
 
   ViewChange last_change() const;  // of all workers together
 
@@ -133,7 +133,7 @@ class Node final : public AgentHost {
   PartitionSweep sweep_;
   Regions* regions_ = nullptr;
   EventLog* events_ = nullptr;
-  OwnWords* own_words_ = nullptr;
+  LocalAtomics* local_atomics_ = nullptr;
   std::optional<RowSet> rows_;
   NodeTables tables_;
   std::unique_ptr<VerbMemory> verb_memory_;

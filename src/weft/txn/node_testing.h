@@ -17,7 +17,7 @@
 #include "weft/fabric/port.h"
 #include "weft/fabric/region.h"
 #include "weft/member/view.h"
-#include "weft/run/detached.h"
+#include "weft/run/detached_task.h"
 #include "weft/txn/node.h"
 #include "weft/txn/txn_worker.h"
 
@@ -127,7 +127,7 @@ class HandNodes : public Environment {
     }
   }
 
-  static Detached put(Session session, uint64_t key, std::vector<Outcome>* outcomes) {
+  static DetachedTask put(Session session, uint64_t key, std::vector<Outcome>* outcomes) {
     Task<Outcome> task = session.put_one(kTable, key, "value");
     outcomes->push_back(co_await task);
   }

@@ -80,7 +80,7 @@ class PartTest : public ::testing::Test {
              .counters = {},
              .scratch = std::vector<std::byte>(1024)} {
     clock_.step = 0;
-    worker_.set_duties(&nothing_);
+    worker_.set_tasks(&nothing_);
     port_.set_epoch(port_epoch(view_->epoch, true));
     for (uint8_t n = 1; n < kNodes; ++n) {
       peers_.push_back(std::make_unique<Port>(port_options(NodeId(n)), fabric_.wire(NodeId(n), kWorker), nullptr));
@@ -164,7 +164,7 @@ class PartTest : public ::testing::Test {
     }
   };
 
-  struct Nothing final : Duties {
+  struct Nothing final : WorkerTasks {
     bool table_batch() override { return false; }
     bool commit_steps() override { return false; }
     bool flush() override { return false; }

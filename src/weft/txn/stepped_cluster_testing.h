@@ -17,7 +17,7 @@
 
 #include "weft/fabric/local.h"
 #include "weft/fabric/region.h"
-#include "weft/run/detached.h"
+#include "weft/run/detached_task.h"
 #include "weft/txn/node.h"
 #include "weft/txn/node_testing.h"
 #include "weft/txn/replicas.h"
@@ -222,7 +222,7 @@ class SteppedCluster final : public Environment {
  private:
   static constexpr int kStepsMax = 2'000'000;
 
-  static Detached drive(Session session, const Body* body, std::shared_ptr<bool> done) {
+  static DetachedTask drive(Session session, const Body* body, std::shared_ptr<bool> done) {
     Task<void> task = (*body)(session);
     co_await task;
     *done = true;

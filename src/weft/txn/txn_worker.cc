@@ -94,7 +94,7 @@ TxnWorker::TxnWorker(Node* node, WorkerId id, Worker* worker, Environment* env, 
       outcomes_(ctx_.limits.outcome_bytes),
       acks_(ctx_, outcomes_, slots_.size()),
       credit_(ctx_.nodes, ctx_.limits.credit_bytes),
-      planner_(node->rows(), ctx_.self, ctx_.bugs, ctx_.wire->atomic_with_cpu() || node->own_words() != nullptr),
+      planner_(node->rows(), ctx_.self, ctx_.bugs, ctx_.wire->atomic_with_cpu() || node->local_atomics() != nullptr),
       messages_(ctx_),
       verbs_(node->rows().uses_verbs()
                  ? std::make_unique<OneSided>(ctx_, node->rows(), node->spec().options, *node->verb_memory(),
@@ -128,7 +128,7 @@ TxnWorker::TxnWorker(Node* node, WorkerId id, Worker* worker, Environment* env, 
   if (verbs_ != nullptr && verbs_->log_receiver() != nullptr) services_.push_back(verbs_->log_receiver());
   for (Service* service : services_) recovery_.add_service(service);
   if (ctx_.views.active()) recovery_.start_active();
-  worker->set_duties(this);
+  worker->set_tasks(this);
 }
 
 TxnWorker::~TxnWorker() = default;
@@ -275,7 +275,7 @@ Counters TxnWorker::counters() const {
   all.messages_received = port.messages_received;
   all.steps = ctx_.worker->steps();
   if (verbs_ != nullptr) all.doorbells = verbs_->posts().doorbells();
-  const OwnWords* const own = node_->own_words();
+  const LocalAtomics* const own = node_->local_atomics();
   if (ctx_.id.value == 0 && own != nullptr) all.own_swaps = own->swaps();  // of the node
   return all;
 }

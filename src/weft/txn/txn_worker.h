@@ -44,7 +44,7 @@
 
 namespace weft {
 
-class TxnWorker final : public Duties {
+class TxnWorker final : public WorkerTasks {
  public:
   static Result<std::unique_ptr<TxnWorker>> create(Node* node, WorkerId id, Worker* worker, Environment* env);
   ~TxnWorker() override;

@@ -1,5 +1,5 @@
 // Witness: sees how far commits and recoveries are, at the moment they get there. Null in production; the simulator's
-// check of rule K2 stands behind it (audit.h), and so do its aimed crashes (sim/aim.h).
+// check of rule K2 stands behind it (audit.h), and so do its aimed crashes (sim/crash_injector.h).
 #pragma once
 
 #include "weft/types.h"

@@ -181,7 +181,7 @@ TYPED_TEST(WirePackets, APeerComesBackWithAHigherIncarnation) {
   net.mesh(0).leave(NodeId(1));
   EXPECT_TRUE(net.receive(0).empty());
 
-  auto again = TypeParam::Mesh::create(TypeParam::options(1, 1, 2), &net.node(1).regions, net.clock());
+  auto again = TypeParam::Interconnect::create(TypeParam::options(1, 1, 2), &net.node(1).regions, net.clock());
   ASSERT_TRUE(again);
   net.node(1).mesh = std::move(*again);
   net.join(0, 1, 2), net.join(1, 0);
@@ -206,7 +206,7 @@ TYPED_TEST(WirePackets, JoinsAgainAfterALoss) {
   net.connect(0, 1);
   net.until_polling([] { return true; });
   net.mesh(1).leave(NodeId(0));
-  ASSERT_TRUE(net.until_polling([&] { return net.find(0, MeshEvent::Kind::kDown); }));
+  ASSERT_TRUE(net.until_polling([&] { return net.find(0, InterconnectEvent::Kind::kDown); }));
   net.node(0).events.clear(), net.node(1).events.clear();
   net.join(0, 1);
   net.until_polling([] { return true; });
@@ -229,7 +229,7 @@ TYPED_TEST(WirePackets, WhoIsAdmittedAgainIsWaitedFor) {
   MeshTestNet<TypeParam> net(2);
   net.connect(0, 1);
   net.mesh(1).leave(NodeId(0));
-  ASSERT_TRUE(net.until_polling([&] { return net.find(0, MeshEvent::Kind::kDown); }));
+  ASSERT_TRUE(net.until_polling([&] { return net.find(0, InterconnectEvent::Kind::kDown); }));
   net.mesh(0).leave(NodeId(1));
   net.node(0).events.clear(), net.node(1).events.clear();
   for (const size_t n : {size_t{0}, size_t{1}}) net.admit(n, 1 - n, 0), net.admit(n, 1 - n);
@@ -262,7 +262,8 @@ TYPED_TEST(WirePackets, NothingIsDeliveredAfterLeave) {
     EXPECT_EQ(as_text(packets[i].bytes), "packet") << "handed out: valid until release";
   net.wire(1).release();
   EXPECT_TRUE(net.receive(1).empty());
-  EXPECT_TRUE(net.until_polling([&] { return net.mesh(1).links() == 0 && net.find(0, MeshEvent::Kind::kDown); }));
+  EXPECT_TRUE(
+      net.until_polling([&] { return net.mesh(1).links() == 0 && net.find(0, InterconnectEvent::Kind::kDown); }));
 }
 
 // A port on top: messages larger than a packet, cut and put together, with the sequence checked for each packet.

@@ -28,7 +28,7 @@
 
 #include "weft/base/fd.h"
 #include "weft/base/mapping.h"
-#include "weft/fabric/lane.h"
+#include "weft/fabric/channel_rings.h"
 #include "weft/fabric/region.h"
 #include "weft/types.h"
 
@@ -47,7 +47,7 @@ static_assert(std::atomic<uint32_t>::is_always_lock_free);
 inline constexpr size_t kShmBoardBytes = align_up(sizeof(ShmBoard), 4096);
 
 struct ShmLane {
-  Lane lane;
+  ChannelRings lane;
   alignas(64) std::atomic<uint32_t> inside{0};
 };
 static_assert(sizeof(ShmLane) == 192);

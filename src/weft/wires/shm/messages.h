@@ -22,7 +22,7 @@
 #include "weft/fabric/region.h"
 #include "weft/status.h"
 #include "weft/types.h"
-#include "weft/wires/mesh.h"
+#include "weft/wires/interconnect.h"
 
 namespace weft {
 
@@ -44,7 +44,7 @@ struct ShmHello {
   NodeId to;  // whom the sender takes the receiver for
   uint32_t from_incarnation = 0;
   uint32_t to_incarnation = 0;
-  Agreement agreement;
+  HandshakeParams agreement;
 };
 
 // With it come the descriptors of the board, of the lanes the sender writes, and of each worker's eventfd.

@@ -22,7 +22,7 @@
 namespace weft {
 namespace {
 
-using Kind = MeshEvent::Kind;
+using Kind = InterconnectEvent::Kind;
 constexpr NodeId kParent(0), kChild(1);
 
 // A forked process, killed if the test ends before it does.
@@ -108,7 +108,7 @@ class Stream {
 };
 
 // In the child: connects to the parent. False if that hangs.
-bool meet(ShmNode& self, const MeshPeer& peer) {
+bool meet(ShmNode& self, const InterconnectPeer& peer) {
   self.mesh->join(peer);
   self.wire()->admit(peer.node, peer.incarnation);
   return shm_wait([&] { return self.find(Kind::kUp, peer.node) != nullptr; }, [&] { self.step(); });
@@ -118,8 +118,8 @@ class ShmProcessTest : public ::testing::Test {
  protected:
   // Addresses name the parent's process: made before the fork.
   const ShmOptions parent_options_ = shm_test_options(0);
-  const MeshPeer parent_{kParent, 1, parent_options_.address};
-  MeshPeer child_{kChild, 1, child_options(1).address};
+  const InterconnectPeer parent_{kParent, 1, parent_options_.address};
+  InterconnectPeer child_{kChild, 1, child_options(1).address};
 };
 
 TEST_F(ShmProcessTest, PacketsInOrderBothWays) {
@@ -258,7 +258,7 @@ TEST_F(ShmProcessTest, AKilledPeerIsNoticedLeavesNothingAndComesBack) {
 TEST_F(ShmProcessTest, TheOthersGoOnWhenOneIsKilled) {
   const ShmOptions first = child_options(1);
   ShmOptions second = shm_test_options(2);
-  const MeshPeer third{NodeId(2), 1, second.address};
+  const InterconnectPeer third{NodeId(2), 1, second.address};
   const auto echo = [&](const ShmOptions& options) {
     ShmNode other(options);
     if (!meet(other, options.node == kChild ? third : child_) || !meet(other, parent_)) return 1;

@@ -21,7 +21,7 @@
 namespace weft {
 namespace {
 
-using Kind = MeshEvent::Kind;
+using Kind = InterconnectEvent::Kind;
 constexpr NodeId kNobody(static_cast<uint8_t>(kNodesMax));
 
 // Joins two nodes that differ; both are told why, in the same words.
@@ -92,7 +92,7 @@ TEST(ShmSetupTest, OptionsAreRefusedWithTheLimitAndTheValue) {
   const auto fails = [&](const std::function<void(ShmOptions&)>& change) {
     ShmOptions options = shm_test_options(0);
     change(options);
-    const auto made = ShmMesh::create(options, &clock);
+    const auto made = ShmInterconnect::create(options, &clock);
     return made ? std::string() : made.error().detail;
   };
   EXPECT_EQ(fails([](ShmOptions& o) { o.address = "@" + std::string(200, 'x'); }).find("the socket address"), 0U);
@@ -131,7 +131,7 @@ class ShmStrangerTest : public ::testing::Test {
   // Steps B until it has turned somebody away, and returns why.
   std::string refusal() {
     EXPECT_TRUE(shm_wait([&] { return b_.count(Kind::kRefused) != 0; }, [&] { b_.step(); }));
-    for (const MeshEvent& event : b_.events) {
+    for (const InterconnectEvent& event : b_.events) {
       if (event.kind == Kind::kRefused) return event.why;
     }
     return {};

@@ -20,7 +20,7 @@ constexpr size_t kEventsMax = 1024;  // refusals beyond that are dropped while n
 
 Error os_error(const char* call) { return Error{Code::kOs, std::string(call) + ": " + strerrordesc_np(errno)}; }
 
-void add_term(Agreement& agreement, const char* name, uint64_t value) {
+void add_term(HandshakeParams& agreement, const char* name, uint64_t value) {
   const auto has = [&](const auto& term) { return term.first == name; };
   if (std::none_of(agreement.terms.begin(), agreement.terms.end(), has)) agreement.terms.emplace_back(name, value);
 }
@@ -39,7 +39,7 @@ void silence(const Fd& bell) {
 
 }  // namespace
 
-Result<std::unique_ptr<ShmMesh>> ShmMesh::create(const ShmOptions& options, Clock* clock) {
+Result<std::unique_ptr<ShmInterconnect>> ShmInterconnect::create(const ShmOptions& options, Clock* clock) {
   if (options.node.value >= kNodesMax || options.workers < 1 || options.workers > kWorkersMax) {
     return Error{Code::kBadOption, "node " + std::to_string(options.node.value) + " of at most " +
                                        std::to_string(kNodesMax) + ", workers " + std::to_string(options.workers) +
@@ -50,13 +50,13 @@ Result<std::unique_ptr<ShmMesh>> ShmMesh::create(const ShmOptions& options, Cloc
                                        std::to_string(ShmOutbox::kRingBytesMin) + " to " +
                                        std::to_string(ShmOutbox::kRingBytesMax)};
   }
-  std::unique_ptr<ShmMesh> mesh(new ShmMesh(options, clock));
+  std::unique_ptr<ShmInterconnect> mesh(new ShmInterconnect(options, clock));
   const Result<void> made = mesh->set_up();
   if (!made) return made.error();
   return mesh;
 }
 
-Result<void> ShmMesh::set_up() {
+Result<void> ShmInterconnect::set_up() {
   self_.node = options_.node;
   self_.incarnation = 0;
   self_.workers = static_cast<size_t>(options_.workers);
@@ -92,12 +92,12 @@ Result<void> ShmMesh::set_up() {
   return {};
 }
 
-ShmMesh::~ShmMesh() {
+ShmInterconnect::~ShmInterconnect() {
   if (options_.regions != nullptr && listener_) options_.regions->set_remote_posters(nullptr);
   if (listener_) shm_unlink(options_.address);
 }
 
-Result<void> ShmMesh::listen_to(int fd) {
+Result<void> ShmInterconnect::listen_to(int fd) {
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.fd = fd;
@@ -105,21 +105,21 @@ Result<void> ShmMesh::listen_to(int fd) {
   return {};
 }
 
-void ShmMesh::set_sleeping(WorkerId worker, bool sleeping) {
+void ShmInterconnect::set_sleeping(WorkerId worker, bool sleeping) {
   board_->beds[worker.value].sleeping.store(sleeping ? 1 : 0, std::memory_order_seq_cst);
   if (!sleeping) silence(self_.bells[worker.value]);
 }
 
-void ShmMesh::ring_all_bells() {
+void ShmInterconnect::ring_all_bells() {
   for (const Fd& bell : self_.bells) ring(bell);
 }
 
-void ShmMesh::publish(NodeId peer, uint32_t grants) {
+void ShmInterconnect::publish(NodeId peer, uint32_t grants) {
   board_->grants[peer.value].store(grants, std::memory_order_seq_cst);
 }
 
 // By revoke(), on any thread: also while a link is not up here, since the peer may already think it is.
-bool ShmMesh::inside(NodeId peer) {
+bool ShmInterconnect::inside(NodeId peer) {
   const std::scoped_lock lock(talks_mutex_);
   return std::any_of(talks_.begin(), talks_.end(), [&](const auto& talk) {
     return talk->peer() == peer && talk->link() != nullptr && talk->link()->peer_inside() &&
@@ -128,7 +128,7 @@ bool ShmMesh::inside(NodeId peer) {
 }
 
 // Connections wait in the socket's queue until then.
-void ShmMesh::set_incarnation(uint32_t incarnation) {
+void ShmInterconnect::set_incarnation(uint32_t incarnation) {
   const bool first = self_.incarnation == 0;
   WEFT_CHECK(std::none_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.wanted; }),
              "the incarnation changes while nobody is joined");
@@ -136,7 +136,7 @@ void ShmMesh::set_incarnation(uint32_t incarnation) {
   if (first) WEFT_CHECK(listen_to(listener_.get()), "epoll_ctl");
 }
 
-void ShmMesh::join(const MeshPeer& who) {
+void ShmInterconnect::join(const InterconnectPeer& who) {
   const std::scoped_lock lock(talks_mutex_);
   WEFT_CHECK(who.node != self_.node && who.node.value < kNodesMax && who.incarnation != 0 && self_.incarnation != 0,
              "a peer of this node, which knows its own incarnation");
@@ -150,7 +150,7 @@ void ShmMesh::join(const MeshPeer& who) {
   settle();
 }
 
-void ShmMesh::leave(NodeId node) {
+void ShmInterconnect::leave(NodeId node) {
   const std::scoped_lock lock(talks_mutex_);
   WEFT_CHECK(node.value < kNodesMax, "a node of this cluster");
   Peer& peer = peers_[node.value];
@@ -162,7 +162,7 @@ void ShmMesh::leave(NodeId node) {
   reap();
 }
 
-void ShmMesh::control_step() {
+void ShmInterconnect::control_step() {
   const std::scoped_lock lock(talks_mutex_);
   std::array<epoll_event, 64> ready;
   const int count = epoll_wait(epoll_.get(), ready.data(), static_cast<int>(ready.size()), 0);
@@ -182,23 +182,23 @@ void ShmMesh::control_step() {
   reap();
 }
 
-std::vector<MeshEvent> ShmMesh::take_events() { return std::exchange(events_, {}); }
+std::vector<InterconnectEvent> ShmInterconnect::take_events() { return std::exchange(events_, {}); }
 
-void ShmMesh::accept_all() {
+void ShmInterconnect::accept_all() {
   for (int i = 0; i < kAcceptsPerStep; ++i) {
     Fd socket = shm_accept(listener_.get());
     if (!socket) return;
     if (!listen_to(socket.get())) continue;
-    talks_.push_back(std::make_unique<ShmTalk>(self_, std::move(socket), setup_deadline()));
+    talks_.push_back(std::make_unique<ShmHandshake>(self_, std::move(socket), setup_deadline()));
     const auto strange = [](const auto& t) {
-      return !t->connecting() && t->stage() != ShmTalk::Stage::kUp && t->stage() != ShmTalk::Stage::kOver;
+      return !t->connecting() && t->stage() != ShmHandshake::Stage::kUp && t->stage() != ShmHandshake::Stage::kOver;
     };
     if (static_cast<size_t>(std::count_if(talks_.begin(), talks_.end(), strange)) <= options_.strangers_max) continue;
     (*std::find_if(talks_.begin(), talks_.end(), strange))->refuse("too many set-ups at once");
   }
 }
 
-void ShmMesh::connect_due() {
+void ShmInterconnect::connect_due() {
   for (Peer& peer : peers_) {
     if (!peer.wanted || peer.who.node < self_.node || peer.talk != nullptr || peer.trying != nullptr) continue;
     const uint64_t now = clock_->now_ns();
@@ -206,32 +206,32 @@ void ShmMesh::connect_due() {
     peer.next_try_ns = now + options_.retry_ms * uint64_t{1'000'000};
     Result<Fd> socket = shm_connect(peer.who.address);
     if (!socket || !listen_to((*socket).get())) continue;  // nobody is there yet
-    talks_.push_back(std::make_unique<ShmTalk>(self_, std::move(*socket), setup_deadline(), peer.who));
+    talks_.push_back(std::make_unique<ShmHandshake>(self_, std::move(*socket), setup_deadline(), peer.who));
     peer.trying = talks_.back().get();
   }
 }
 
-void ShmMesh::settle() {
+void ShmInterconnect::settle() {
   std::erase_if(talks_, [this](const auto& talk) { return !settle(*talk); });
 }
 
-bool ShmMesh::settle(ShmTalk& talk) {
-  if (talk.stage() == ShmTalk::Stage::kHeld) decide(talk);
-  if (talk.stage() == ShmTalk::Stage::kUp && peers_[talk.peer().value].talk != &talk) bring_up(talk);
-  if (talk.stage() == ShmTalk::Stage::kUp) {
+bool ShmInterconnect::settle(ShmHandshake& talk) {
+  if (talk.stage() == ShmHandshake::Stage::kHeld) decide(talk);
+  if (talk.stage() == ShmHandshake::Stage::kUp && peers_[talk.peer().value].talk != &talk) bring_up(talk);
+  if (talk.stage() == ShmHandshake::Stage::kUp) {
     talk.share_regions();
     if (const auto broken = talk.link()->broken()) talk.end(*broken);
-  } else if (talk.stage() != ShmTalk::Stage::kOver && clock_->now_ns() >= talk.deadline_ns()) {
+  } else if (talk.stage() != ShmHandshake::Stage::kOver && clock_->now_ns() >= talk.deadline_ns()) {
     talk.refuse("set-up: not finished within " + std::to_string(options_.setup_ms_max) + " ms");
   }
-  if (talk.stage() != ShmTalk::Stage::kOver) return true;
+  if (talk.stage() != ShmHandshake::Stage::kOver) return true;
   bury(talk);
   return false;
 }
 
 // Whether a peer that came and agrees is expected. It may come before we were told to join it, or just after the
 // connection to it was lost: then it waits, as long as a set-up may take.
-void ShmMesh::decide(ShmTalk& talk) {
+void ShmInterconnect::decide(ShmHandshake& talk) {
   const Peer& peer = peers_[talk.peer().value];
   if (!peer.wanted || peer.who.incarnation < talk.incarnation()) return;
   if (peer.who.incarnation > talk.incarnation()) {
@@ -241,7 +241,7 @@ void ShmMesh::decide(ShmTalk& talk) {
   if (peer.talk == nullptr) talk.go_on();
 }
 
-void ShmMesh::bring_up(ShmTalk& talk) {
+void ShmInterconnect::bring_up(ShmHandshake& talk) {
   Peer& peer = peers_[talk.peer().value];
   if (!peer.wanted || peer.talk != nullptr || peer.who.incarnation != talk.incarnation()) {
     return talk.refuse("node " + std::to_string(talk.peer().value) + " is connected already");
@@ -251,15 +251,15 @@ void ShmMesh::bring_up(ShmTalk& talk) {
   peer.last_refusal.clear();
   links_.set(talk.peer(), talk.link());
   ring_all_bells();
-  events_.push_back({MeshEvent::Kind::kUp, talk.peer(), talk.incarnation(), {}});
+  events_.push_back({InterconnectEvent::Kind::kUp, talk.peer(), talk.incarnation(), {}});
 }
 
 // What is to be said about a conversation that ended.
-void ShmMesh::bury(ShmTalk& talk) {
+void ShmInterconnect::bury(ShmHandshake& talk) {
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, talk.socket(), nullptr);
   Peer* const peer = talk.peer().value < kNodesMax ? &peers_[talk.peer().value] : nullptr;
   if (peer != nullptr && peer->talk == &talk) {
-    events_.push_back({MeshEvent::Kind::kDown, talk.peer(), talk.incarnation(), talk.why()});
+    events_.push_back({InterconnectEvent::Kind::kDown, talk.peer(), talk.incarnation(), talk.why()});
     peer->wanted = false;
     return take_down(*peer);
   }
@@ -274,22 +274,22 @@ void ShmMesh::bury(ShmTalk& talk) {
   if (talk.refused()) refused(talk.peer(), talk.incarnation(), talk.why());
 }
 
-void ShmMesh::refused(NodeId peer, uint32_t incarnation, const std::string& why) {
-  if (events_.size() < kEventsMax) events_.push_back({MeshEvent::Kind::kRefused, peer, incarnation, why});
+void ShmInterconnect::refused(NodeId peer, uint32_t incarnation, const std::string& why) {
+  if (events_.size() < kEventsMax) events_.push_back({InterconnectEvent::Kind::kRefused, peer, incarnation, why});
 }
 
 // Withdraws the link from the workers. The bells are rung whatever the flags say: the peer may have died between taking
 // a flag and ringing.
-void ShmMesh::take_down(Peer& peer) {
+void ShmInterconnect::take_down(Peer& peer) {
   retired_.push_back(peer.talk->link());
   links_.set(peer.who.node, nullptr);
   peer.talk = nullptr;
   ring_all_bells();
 }
 
-void ShmMesh::reap() {
+void ShmInterconnect::reap() {
   std::erase_if(talks_, [this](const auto& talk) {
-    if (talk->stage() != ShmTalk::Stage::kOver) return false;
+    if (talk->stage() != ShmHandshake::Stage::kOver) return false;
     bury(*talk);
     return true;
   });

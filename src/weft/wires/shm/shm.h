@@ -1,4 +1,4 @@
-// ShmMesh: the fabric between processes of one host. Packets travel in rings in shared memory, one per (sender,
+// ShmInterconnect: the fabric between processes of one host. Packets travel in rings in shared memory, one per (sender,
 // receiver, worker, flow), and one-sided verbs are loads, stores and locked instructions of the poster in its own
 // mapping of the target's regions.
 //
@@ -48,9 +48,9 @@
 #include "weft/fabric/region.h"
 #include "weft/status.h"
 #include "weft/types.h"
-#include "weft/wires/mesh.h"
+#include "weft/wires/interconnect.h"
+#include "weft/wires/shm/handshake.h"
 #include "weft/wires/shm/link.h"
-#include "weft/wires/shm/talk.h"
 #include "weft/wires/shm/wire.h"
 
 namespace weft {
@@ -62,20 +62,20 @@ struct ShmOptions {
   int workers = 1;
   size_t ring_bytes = 256 << 10;  // per (peer, worker, flow), of what this node sends; committed as it is used
   size_t completions_max = 4096;  // verbs posted whose completions were not polled yet, per worker
-  Agreement agreement;            // "wire version" and "workers" are added where they are not named
+  HandshakeParams agreement;      // "wire version" and "workers" are added where they are not named
   Regions* regions = nullptr;     // outlives the mesh; those that are to be reached are RegionSharing::kShared
   uint32_t setup_ms_max = 5000;   // for a set-up from the first byte to the last
   uint32_t retry_ms = 20;         // between attempts to connect; ten times that after a refusal
   size_t strangers_max = 64;      // accepted connections that are not up yet; beyond that the oldest goes
 };
 
-class ShmMesh final : public Mesh, private RemotePosters {
+class ShmInterconnect final : public Interconnect, private RemotePosters {
  public:
-  static Result<std::unique_ptr<ShmMesh>> create(const ShmOptions& options, Clock* clock);
+  static Result<std::unique_ptr<ShmInterconnect>> create(const ShmOptions& options, Clock* clock);
   // On the control thread, when no worker uses its wire any more.
-  ~ShmMesh() override;
-  ShmMesh(const ShmMesh&) = delete;
-  ShmMesh& operator=(const ShmMesh&) = delete;
+  ~ShmInterconnect() override;
+  ShmInterconnect(const ShmInterconnect&) = delete;
+  ShmInterconnect& operator=(const ShmInterconnect&) = delete;
 
   std::string_view name() const override { return "shm"; }
   const std::string& address() const override { return options_.address; }
@@ -83,38 +83,38 @@ class ShmMesh final : public Mesh, private RemotePosters {
   int wait_fd(WorkerId worker) const override { return self_.bells[worker.value].get(); }
   void set_sleeping(WorkerId worker, bool sleeping) override;
   void set_incarnation(uint32_t incarnation) override;
-  void join(const MeshPeer& peer) override;
+  void join(const InterconnectPeer& peer) override;
   void leave(NodeId peer) override;
   // Always let in: one supervisor started all of them on one host, where who runs is reached, and join() finds out the
   // rest.
-  void knock(const MeshPeer& peer, const MeshKnock&) override {
-    events_.push_back({MeshEvent::Kind::kAnswered, peer.node, peer.incarnation, {}, {}});
+  void knock(const InterconnectPeer& peer, const MeshKnock&) override {
+    events_.push_back({InterconnectEvent::Kind::kAnswered, peer.node, peer.incarnation, {}, {}});
   }
   int control_fd() const override { return epoll_.get(); }
   void control_step() override;
-  std::vector<MeshEvent> take_events() override;
+  std::vector<InterconnectEvent> take_events() override;
 
  private:
   struct Peer {
     bool wanted = false;  // joined and not left; a connection that was lost is not wanted any more
-    MeshPeer who;
-    ShmTalk* talk = nullptr;    // while up
-    ShmTalk* trying = nullptr;  // while this side connects
+    InterconnectPeer who;
+    ShmHandshake* talk = nullptr;    // while up
+    ShmHandshake* trying = nullptr;  // while this side connects
     uint64_t next_try_ns = 0;
     std::string last_refusal;  // an attempt that fails as the last one did is not reported again
   };
 
-  ShmMesh(const ShmOptions& options, Clock* clock) : options_(options), clock_(clock) {}
+  ShmInterconnect(const ShmOptions& options, Clock* clock) : options_(options), clock_(clock) {}
   Result<void> set_up();
   Result<void> listen_to(int fd);
 
   void accept_all();
   void connect_due();
   void settle();
-  bool settle(ShmTalk& talk);  // false: it is over
-  void decide(ShmTalk& talk);
-  void bring_up(ShmTalk& talk);
-  void bury(ShmTalk& talk);
+  bool settle(ShmHandshake& talk);  // false: it is over
+  void decide(ShmHandshake& talk);
+  void bring_up(ShmHandshake& talk);
+  void bury(ShmHandshake& talk);
   void take_down(Peer& peer);
   void reap();
   void ring_all_bells();
@@ -133,10 +133,10 @@ class ShmMesh final : public Mesh, private RemotePosters {
   Fd listener_;
   Fd control_bell_;  // a worker has something to report
   std::array<Peer, kNodesMax> peers_;
-  std::recursive_mutex talks_mutex_;               // revoke() asks from a worker's thread who is inside
-  std::vector<std::unique_ptr<ShmTalk>> talks_;    // every open socket
-  std::vector<std::shared_ptr<ShmLink>> retired_;  // withdrawn, maybe still used by a worker
-  std::vector<MeshEvent> events_;
+  std::recursive_mutex talks_mutex_;                  // revoke() asks from a worker's thread who is inside
+  std::vector<std::unique_ptr<ShmHandshake>> talks_;  // every open socket
+  std::vector<std::shared_ptr<ShmLink>> retired_;     // withdrawn, maybe still used by a worker
+  std::vector<InterconnectEvent> events_;
   ShmLinks links_;
   std::vector<std::unique_ptr<ShmWire>> wires_;
 };

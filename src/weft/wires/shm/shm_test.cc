@@ -22,7 +22,7 @@
 namespace weft {
 namespace {
 
-using Kind = MeshEvent::Kind;
+using Kind = InterconnectEvent::Kind;
 
 std::string drain(Wire* wire, NodeId from) {
   std::string out;
@@ -97,7 +97,7 @@ TEST(ShmTest, JoinMayComeFirstOrLastAndTheSocketMayBeAFile) {
     a.mesh->join({kB, 1, options.address});
     for (int i = 0; i < 3; ++i) a.step();
     ShmNode b(options);
-    EXPECT_FALSE(ShmMesh::create(options, &b.clock)) << "the address is taken";
+    EXPECT_FALSE(ShmInterconnect::create(options, &b.clock)) << "the address is taken";
     EXPECT_TRUE(shm_wait([&] { return b.mesh->control_fd() >= 0 && a.events.empty(); }, [&] { a.step(), b.step(); }));
     b.mesh->join(a.who);
     EXPECT_TRUE(shm_wait([&] { return a.find(Kind::kUp, kB) != nullptr && b.find(Kind::kUp, kA) != nullptr; },

@@ -54,7 +54,7 @@ struct ShmNode {
       options.regions = &regions;
     }
     who = {options.node, options.incarnation, options.address};
-    auto made = ShmMesh::create(options, &clock);
+    auto made = ShmInterconnect::create(options, &clock);
     if (!made) ADD_FAILURE() << made.error().detail;
     mesh = std::move(*made);
   }
@@ -62,17 +62,17 @@ struct ShmNode {
   // A control step; keeps the events.
   void step() {
     mesh->control_step();
-    for (MeshEvent& event : mesh->take_events()) events.push_back(std::move(event));
+    for (InterconnectEvent& event : mesh->take_events()) events.push_back(std::move(event));
   }
-  const MeshEvent* find(MeshEvent::Kind kind, NodeId peer) const {
-    for (const MeshEvent& event : events) {
+  const InterconnectEvent* find(InterconnectEvent::Kind kind, NodeId peer) const {
+    for (const InterconnectEvent& event : events) {
       if (event.kind == kind && event.peer == peer) return &event;
     }
     return nullptr;
   }
-  size_t count(MeshEvent::Kind kind) const {
+  size_t count(InterconnectEvent::Kind kind) const {
     size_t n = 0;
-    for (const MeshEvent& event : events) n += event.kind == kind;
+    for (const InterconnectEvent& event : events) n += event.kind == kind;
     return n;
   }
   ShmWire* wire(int worker = 0) { return mesh->wire(WorkerId(static_cast<uint8_t>(worker))); }
@@ -80,9 +80,9 @@ struct ShmNode {
   RealClock clock;
   std::unique_ptr<Region> region;
   Regions regions;
-  MeshPeer who;
-  std::unique_ptr<ShmMesh> mesh;
-  std::vector<MeshEvent> events;
+  InterconnectPeer who;
+  std::unique_ptr<ShmInterconnect> mesh;
+  std::vector<InterconnectEvent> events;
 };
 
 inline ShmOptions shm_test_options(int node) {
@@ -104,7 +104,7 @@ inline void shm_connect_all(const std::vector<ShmNode*>& nodes, int workers = 1)
   const auto all_up = [&] {
     for (const ShmNode* a : nodes) {
       for (const ShmNode* b : nodes) {
-        if (a != b && a->find(MeshEvent::Kind::kUp, b->who.node) == nullptr) return false;
+        if (a != b && a->find(InterconnectEvent::Kind::kUp, b->who.node) == nullptr) return false;
       }
     }
     return true;

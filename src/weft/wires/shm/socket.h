@@ -24,7 +24,7 @@ struct ShmMessage {
   std::vector<Fd> fds;
 };
 
-enum class ShmSocket { kMessages, kStream };  // the supervisor's are streams (member/framed.h)
+enum class ShmSocket { kMessages, kStream };  // the supervisor's are streams (member/framed_socket.h)
 
 Result<Fd> shm_listen(const std::string& address, ShmSocket kind = ShmSocket::kMessages);
 void shm_unlink(const std::string& address);  // nothing for an abstract name

@@ -13,7 +13,7 @@
 namespace weft {
 namespace {
 
-using Kind = MeshEvent::Kind;
+using Kind = InterconnectEvent::Kind;
 
 Verb verb(VerbKind kind, uint64_t offset, void* local, uint32_t bytes, uint64_t tag) {
   Verb v;

@@ -105,7 +105,7 @@ void ShmWire::take_link(size_t node, const std::shared_ptr<ShmLink>& link) {
   const ShmOutbox& out = link->out();
   const ShmOutbox& in = link->in();
   peer.writers = lane_writers(out.lane(worker_.value).lane, out.buffer(worker_.value), out.ring_bytes());
-  peer.parked = Inbox(id, in.lane(worker_.value).lane, in.buffer(worker_.value), in.ring_bytes());
+  peer.parked = RingReceiver(id, in.lane(worker_.value).lane, in.buffer(worker_.value), in.ring_bytes());
   verbs_.reset(id);
 }
 

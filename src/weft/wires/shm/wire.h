@@ -18,7 +18,7 @@
 #include <memory>
 #include <span>
 
-#include "weft/fabric/lane.h"
+#include "weft/fabric/channel_rings.h"
 #include "weft/fabric/region.h"
 #include "weft/fabric/verb_queue.h"
 #include "weft/fabric/wire.h"
@@ -52,7 +52,7 @@ class ShmWire final : public Wire {
     bool attached = false;  // its inbox is among inboxes_; otherwise it is parked here
     bool broken = false;    // its ring made no sense: nothing more is read from this link
     LaneWriters writers;
-    Inbox parked;
+    RingReceiver parked;
   };
 
   void catch_up();
@@ -68,7 +68,7 @@ class ShmWire final : public Wire {
   uint64_t links_seen_ = 0;
   bool unsettled_ = false;  // an admission or a broken ring waits for the end of the burst
   std::array<Peer, kNodesMax> peers_;
-  Inboxes<true> inboxes_;
+  RingReceiverSet<true> inboxes_;
   LaneCounters counters_;
   VerbQueues verbs_;
 };

@@ -1,4 +1,4 @@
-// The set-up side of TcpMesh: connections that come in and go out, until they are accepted or turned away.
+// The set-up side of TcpInterconnect: connections that come in and go out, until they are accepted or turned away.
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -14,12 +14,12 @@
 namespace weft {
 namespace {}  // namespace
 
-TcpHello TcpMesh::hello_to(NodeId node, uint32_t incarnation, WorkerId worker) const {
+TcpHello TcpInterconnect::hello_to(NodeId node, uint32_t incarnation, WorkerId worker) const {
   const uint32_t grant = regions_ != nullptr ? regions_->grant_of(node) : 0;
   return {options_.self, incarnation_, worker, node, incarnation, grant, options_.agreement};
 }
 
-void TcpMesh::accept_some() {
+void TcpInterconnect::accept_some() {
   for (int i = 0; i < kAcceptsPerStep; ++i) {
     Descriptor socket(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket) {
@@ -37,7 +37,7 @@ void TcpMesh::accept_some() {
 }
 
 // The oldest that has not said a sound hello; if all have, the oldest.
-void TcpMesh::evict_stranger() {
+void TcpInterconnect::evict_stranger() {
   uint64_t oldest = 0;
   for (const auto& [serial, setup] : setups_) {
     const bool silent = setup->stage() < TcpSetup::Stage::kWaiting || setup->stage() == TcpSetup::Stage::kRefusing;
@@ -53,7 +53,7 @@ void TcpMesh::evict_stranger() {
   fail_setup(oldest, "closed to make room for newer connections", it->second->stage() != TcpSetup::Stage::kRefusing);
 }
 
-void TcpMesh::connect(Member& member, WorkerId worker) {
+void TcpInterconnect::connect(Member& member, WorkerId worker) {
   // The other side may let us wait before it answers.
   const uint64_t deadline_ns = clock_->now_ns() + (options_.hello_ms + options_.wait_ms) * kMillisecondNs;
   const uint64_t serial = next_serial_++;
@@ -64,13 +64,13 @@ void TcpMesh::connect(Member& member, WorkerId worker) {
 }
 
 // One that we make.
-void TcpMesh::add_setup(std::unique_ptr<TcpSetup> setup, uint64_t serial) {
+void TcpInterconnect::add_setup(std::unique_ptr<TcpSetup> setup, uint64_t serial) {
   TcpSetup& added = *setups_.emplace(serial, std::move(setup)).first->second;
   resolve(serial, added);
 }
 
 // Members' names do not wait behind those that strangers bring.
-void TcpMesh::resolve(uint64_t serial, TcpSetup& setup) {
+void TcpInterconnect::resolve(uint64_t serial, TcpSetup& setup) {
   HostLookup& lookup = setup.calls_for != 0 ? callers_ : hosts_;
   const auto address = lookup.find(setup.address(), clock_->now_ns());
   if (!address) return;  // the next step asks again
@@ -84,7 +84,7 @@ void TcpMesh::resolve(uint64_t serial, TcpSetup& setup) {
   watch_setup(serial);
 }
 
-void TcpMesh::resolve_setups() {
+void TcpInterconnect::resolve_setups() {
   std::vector<uint64_t> resolving;
   for (const auto& [serial, setup] : setups_) {
     if (setup->stage() == TcpSetup::Stage::kResolving) resolving.push_back(serial);
@@ -94,7 +94,7 @@ void TcpMesh::resolve_setups() {
   }
 }
 
-void TcpMesh::watch_setup(uint64_t serial) {
+void TcpInterconnect::watch_setup(uint64_t serial) {
   epoll_event event{};
   event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
   event.data.u64 = serial;
@@ -102,7 +102,7 @@ void TcpMesh::watch_setup(uint64_t serial) {
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) fail_setup(serial, "no memory for its events", false);
 }
 
-void TcpMesh::on_setup(uint64_t serial, uint32_t events) {
+void TcpInterconnect::on_setup(uint64_t serial, uint32_t events) {
   const auto settled = [&] {
     const auto it = setups_.find(serial);
     return it != setups_.end() &&
@@ -117,7 +117,7 @@ void TcpMesh::on_setup(uint64_t serial, uint32_t events) {
   if (hung_up && settled()) fail_setup(serial, "the other side closed the connection", false);
 }
 
-void TcpMesh::step_setup(uint64_t serial, TcpSetup& setup) {
+void TcpInterconnect::step_setup(uint64_t serial, TcpSetup& setup) {
   const bool connecting = setup.stage() == TcpSetup::Stage::kConnecting;
   TcpFault fault;
   if (!setup.advance(&fault)) {
@@ -141,7 +141,7 @@ void TcpMesh::step_setup(uint64_t serial, TcpSetup& setup) {
   }
 }
 
-void TcpMesh::judge(uint64_t serial, TcpSetup& setup) {
+void TcpInterconnect::judge(uint64_t serial, TcpSetup& setup) {
   if (setup.connected_by_us()) {
     judge_answer(serial, setup);
     return;
@@ -178,7 +178,7 @@ void TcpMesh::judge(uint64_t serial, TcpSetup& setup) {
 }
 
 // What no join() can mend.
-std::string TcpMesh::objection(const TcpSetup& setup, const TcpHello& hello) const {
+std::string TcpInterconnect::objection(const TcpSetup& setup, const TcpHello& hello) const {
   std::string why = difference(options_.self, options_.agreement, hello.node, hello.agreement);
   if (why.empty()) why = setup.identity_fault(options_.agreement.cluster, hello.node);
   if (!why.empty()) return why;
@@ -205,7 +205,7 @@ std::string TcpMesh::objection(const TcpSetup& setup, const TcpHello& hello) con
 }
 
 // A sound hello: accepted if its sender is a member that is not connected, else it goes on waiting.
-void TcpMesh::consider(uint64_t serial, TcpSetup& setup) {
+void TcpInterconnect::consider(uint64_t serial, TcpSetup& setup) {
   Member* const member = member_of(setup.peer);
   if (member == nullptr || member->state != State::kConnecting) return;
   if (member->peer.incarnation != setup.incarnation) {
@@ -233,7 +233,7 @@ void TcpMesh::consider(uint64_t serial, TcpSetup& setup) {
   step_setup(serial, setup);
 }
 
-void TcpMesh::judge_answer(uint64_t serial, TcpSetup& setup) {
+void TcpInterconnect::judge_answer(uint64_t serial, TcpSetup& setup) {
   if (setup.prefix().kind == TcpSaid::kRefusal) {
     fail_setup(serial, tcp_decode_refusal(setup.body()).why, true);
     return;
@@ -264,7 +264,7 @@ void TcpMesh::judge_answer(uint64_t serial, TcpSetup& setup) {
     return;
   }
   if (setup.knocks) {
-    event(MeshEvent::Kind::kAnswered, setup.peer, setup.incarnation, {});
+    event(InterconnectEvent::Kind::kAnswered, setup.peer, setup.incarnation, {});
     close_setup(serial);
     return;
   }
@@ -276,15 +276,15 @@ void TcpMesh::judge_answer(uint64_t serial, TcpSetup& setup) {
   bring_up_if_complete(member);
 }
 
-void TcpMesh::refuse(uint64_t serial, TcpSetup& setup, const std::string& why) {
-  event(MeshEvent::Kind::kRefused, setup.peer, setup.incarnation, setup.address() + ": " + why);
+void TcpInterconnect::refuse(uint64_t serial, TcpSetup& setup, const std::string& why) {
+  event(InterconnectEvent::Kind::kRefused, setup.peer, setup.incarnation, setup.address() + ": " + why);
   setup.set_deadline_ns(clock_->now_ns() + options_.hello_ms * kMillisecondNs);
   setup.say(tcp_encode_refusal(options_.self, why), TcpSetup::Stage::kRefusing);
   step_setup(serial, setup);
 }
 
 // The connection is over. `refused`: that is worth an event.
-void TcpMesh::fail_setup(uint64_t serial, const std::string& why, bool refused) {
+void TcpInterconnect::fail_setup(uint64_t serial, const std::string& why, bool refused) {
   const auto it = setups_.find(serial);
   if (it == setups_.end()) return;
   TcpSetup& setup = *it->second;
@@ -295,19 +295,19 @@ void TcpMesh::fail_setup(uint64_t serial, const std::string& why, bool refused) 
     return;
   }
   if (setup.knocks) {
-    event(MeshEvent::Kind::kAnswered, setup.peer, setup.incarnation, text);
+    event(InterconnectEvent::Kind::kAnswered, setup.peer, setup.incarnation, text);
     close_setup(serial);
     return;
   }
   if (refused && (member == nullptr || member->refused != text)) {
     if (member != nullptr) member->refused = text;
-    event(MeshEvent::Kind::kRefused, setup.peer, setup.incarnation, text);
+    event(InterconnectEvent::Kind::kRefused, setup.peer, setup.incarnation, text);
   }
   if (member != nullptr) back_off(*member);
   close_setup(serial);
 }
 
-void TcpMesh::close_setup(uint64_t serial) {
+void TcpInterconnect::close_setup(uint64_t serial) {
   const auto it = setups_.find(serial);
   if (it == setups_.end()) return;
   const TcpSetup& setup = *it->second;
@@ -318,7 +318,7 @@ void TcpMesh::close_setup(uint64_t serial) {
   setups_.erase(it);
 }
 
-void TcpMesh::expire_setups() {
+void TcpInterconnect::expire_setups() {
   const uint64_t now_ns = clock_->now_ns();
   std::vector<uint64_t> late;
   for (const auto& [serial, setup] : setups_) {

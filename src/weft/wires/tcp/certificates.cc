@@ -12,7 +12,7 @@
 #include <memory>
 #include <vector>
 
-#include "weft/wires/mesh.h"
+#include "weft/wires/interconnect.h"
 
 namespace weft {
 namespace {

@@ -213,8 +213,8 @@ TEST(TcpHelloTest, WhatIsSaidIsUnderstood) {
 }
 
 TEST(TcpHelloTest, DifferencesAreNamedWithBothValues) {
-  const Agreement ours = some_hello().agreement;
-  Agreement theirs = ours;
+  const HandshakeParams ours = some_hello().agreement;
+  HandshakeParams theirs = ours;
   theirs.cluster = "other";
   EXPECT_EQ(difference(NodeId(1), ours, NodeId(2), theirs), "cluster is \"cluster\" at node 1 and \"other\" at node 2");
   theirs = ours;

@@ -66,7 +66,7 @@ Error bad(std::string what) { return {Code::kBadPacket, std::move(what)}; }
 
 }  // namespace
 
-Result<void> tcp_check_agreement(const Agreement& agreement) {
+Result<void> tcp_check_agreement(const HandshakeParams& agreement) {
   const auto limit = [](const std::string& what, size_t value, size_t max) {
     return Error{Code::kBadOption, what + " is " + std::to_string(value) + ", at most " + std::to_string(max)};
   };

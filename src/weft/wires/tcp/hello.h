@@ -24,7 +24,7 @@
 
 #include "weft/base/bytes.h"
 #include "weft/status.h"
-#include "weft/wires/mesh.h"
+#include "weft/wires/interconnect.h"
 
 namespace weft {
 
@@ -45,7 +45,7 @@ struct TcpHello {
   NodeId to_node;
   uint32_t to_incarnation = 0;
   uint32_t grant = 0;  // that the sender's regions give the receiver now; later changes are frames
-  Agreement agreement;
+  HandshakeParams agreement;
   MeshKnock knock{};
 };
 
@@ -58,7 +58,7 @@ struct TcpPrefix {
 };
 
 // An error if ours cannot be said: a name too long, or too many terms.
-Result<void> tcp_check_agreement(const Agreement& agreement);
+Result<void> tcp_check_agreement(const HandshakeParams& agreement);
 
 std::string tcp_encode_hello(const TcpHello& hello);
 std::string tcp_encode_refusal(NodeId from, const std::string& why);

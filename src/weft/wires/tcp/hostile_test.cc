@@ -50,7 +50,7 @@ class TcpHostileTest : public ::testing::Test {
     ASSERT_TRUE(net_.until([&] {
       net_.receive(kVictim);
       heard += hear();
-      return net_.find(kVictim, MeshEvent::Kind::kUp) != nullptr && heard.size() >= kTcpPrefixBytes;
+      return net_.find(kVictim, InterconnectEvent::Kind::kUp) != nullptr && heard.size() >= kTcpPrefixBytes;
     }));
     auto hello = tcp_decode_hello(as_bytes(heard).subspan(kTcpPrefixBytes, as_bytes(heard).size() - kTcpPrefixBytes));
     if (hello) grant_ = hello->grant;
@@ -82,14 +82,15 @@ class TcpHostileTest : public ::testing::Test {
     EXPECT_TRUE(net_.until([&] {
       packets_ += net_.receive(kVictim).size();
       hear();
-      return over_ && net_.find(kVictim, MeshEvent::Kind::kDown) != nullptr;
+      return over_ && net_.find(kVictim, InterconnectEvent::Kind::kDown) != nullptr;
     }));
   }
   void expect_cut_off(const std::string& bytes, const std::string& words) {
     enter();
     if (HasFatalFailure()) return;
     say_and_leave(bytes);
-    EXPECT_NE(net_.find(kVictim, MeshEvent::Kind::kDown, words), nullptr) << words << "; " << net_.all_events(kVictim);
+    EXPECT_NE(net_.find(kVictim, InterconnectEvent::Kind::kDown, words), nullptr)
+        << words << "; " << net_.all_events(kVictim);
   }
   bool friend_undisturbed() {
     EXPECT_TRUE(net_.wire(kFriend).send(node_id(kVictim), Flow::kCommit, as_bytes("friend")));
@@ -165,7 +166,7 @@ TEST_F(TcpHostileTest, RepliesThatNobodyReadsEndAtTheWindow) {
   tcp_send(stream_.fd(), bytes.data(), bytes.size());
   ASSERT_TRUE(net_.until([&] {
     net_.receive(kVictim);
-    return net_.find(kVictim, MeshEvent::Kind::kDown, "replies over the window") != nullptr;
+    return net_.find(kVictim, InterconnectEvent::Kind::kDown, "replies over the window") != nullptr;
   })) << net_.all_events(kVictim);
   EXPECT_TRUE(friend_undisturbed());
 }

@@ -1,5 +1,5 @@
-// Knocks of TcpMesh: a node that is no member asks whether it could be one, and is called back before it is told yes.
-// So a yes means that the two reach each other, both ways, with the certificates that they have for either.
+// Knocks of TcpInterconnect: a node that is no member asks whether it could be one, and is called back before it is
+// told yes. So a yes means that the two reach each other, both ways, with the certificates that they have for either.
 //
 // Whoever can say a sound hello has this node connect to an address of its choice, and say its own hello there; one
 // call at a time for each node's name. With TLS that is only who has the cluster's credentials.
@@ -12,7 +12,7 @@
 
 namespace weft {
 
-void TcpMesh::knock(const MeshPeer& peer, const MeshKnock& as) {
+void TcpInterconnect::knock(const InterconnectPeer& peer, const MeshKnock& as) {
   WEFT_CHECK(incarnation_ == 0 && as.token != 0, "who is a member joins");
   token_ = as.token;
   const uint64_t deadline_ns = clock_->now_ns() + options_.hello_ms * kMillisecondNs;
@@ -24,7 +24,7 @@ void TcpMesh::knock(const MeshPeer& peer, const MeshKnock& as) {
 }
 
 // A knock, or a call because of one of ours; the hello is found right.
-void TcpMesh::hear_knock(uint64_t serial, TcpSetup& setup, const TcpHello& hello) {
+void TcpInterconnect::hear_knock(uint64_t serial, TcpSetup& setup, const TcpHello& hello) {
   const bool knocks = hello.incarnation == 0;
   if (knocks && (hello.knock.token == 0 || hello.knock.address.empty())) {
     refuse(serial, setup, "a knock that does not say whom to call back, and where");
@@ -41,7 +41,7 @@ void TcpMesh::hear_knock(uint64_t serial, TcpSetup& setup, const TcpHello& hello
   step_setup(serial, setup);
 }
 
-void TcpMesh::call_back(uint64_t serial, const TcpHello& hello) {
+void TcpInterconnect::call_back(uint64_t serial, const TcpHello& hello) {
   std::vector<uint64_t> before;
   for (const auto& [other, setup] : setups_) {
     const bool knock = setup->stage() == TcpSetup::Stage::kCalling || setup->calls_for != 0;
@@ -49,13 +49,13 @@ void TcpMesh::call_back(uint64_t serial, const TcpHello& hello) {
   }
   for (const uint64_t other : before) close_setup(other);
   if (!hello.knock.trouble.empty()) {
-    event(MeshEvent::Kind::kKnocked, hello.node, 0, hello.knock.trouble, hello.knock.address);
+    event(InterconnectEvent::Kind::kKnocked, hello.node, 0, hello.knock.trouble, hello.knock.address);
   }
   const uint64_t now_ns = clock_->now_ns();
   TcpSetup& knock = *setups_.find(serial)->second;
   knock.set_stage(TcpSetup::Stage::kCalling);
   knock.set_deadline_ns(now_ns + options_.hello_ms * kMillisecondNs);
-  const MeshPeer peer{hello.node, 0, hello.knock.address};
+  const InterconnectPeer peer{hello.node, 0, hello.knock.address};
   TcpHello call = hello_to(peer.node, 0, WorkerId(0));
   call.knock.token = hello.knock.token;
   auto setup = std::make_unique<TcpSetup>(tls_.get(), now_ns + options_.hello_ms * kMillisecondNs / 2, peer, call);
@@ -66,13 +66,13 @@ void TcpMesh::call_back(uint64_t serial, const TcpHello& hello) {
 }
 
 // Without `why` the one that knocked has answered. The knock may be over by now.
-void TcpMesh::end_call(uint64_t serial, const std::string& why) {
+void TcpInterconnect::end_call(uint64_t serial, const std::string& why) {
   const TcpSetup& call = *setups_.find(serial)->second;
   const uint64_t knock_serial = call.calls_for;
   const NodeId peer = call.peer;
   const std::string address = call.address();
   close_setup(serial);
-  if (!why.empty()) event(MeshEvent::Kind::kUnreached, peer, 0, why, address);
+  if (!why.empty()) event(InterconnectEvent::Kind::kUnreached, peer, 0, why, address);
   const auto it = setups_.find(knock_serial);
   if (it == setups_.end()) return;
   TcpSetup& knock = *it->second;

@@ -15,7 +15,7 @@ TcpSetup::TcpSetup(Descriptor socket, TcpTls* tls, uint64_t deadline_ns)
   tcp_no_delay(stream_.fd());
 }
 
-TcpSetup::TcpSetup(TcpTls* tls, uint64_t deadline_ns, const MeshPeer& to, const TcpHello& hello)
+TcpSetup::TcpSetup(TcpTls* tls, uint64_t deadline_ns, const InterconnectPeer& to, const TcpHello& hello)
     : peer(to.node),
       incarnation(to.incarnation),
       worker(hello.worker),

@@ -1,5 +1,5 @@
 // TcpSetup: a connection that is being set up: connect, TLS handshake, hello and answer. It moves bytes and keeps its
-// place in the exchange; what to make of a hello is TcpMesh's business. Only the control thread uses it.
+// place in the exchange; what to make of a hello is TcpInterconnect's business. Only the control thread uses it.
 //
 // It reads not one byte more than the other side's hello, takes at most kTcpHelloBytesMax of memory whatever comes, and
 // has a deadline.
@@ -35,7 +35,7 @@ class TcpSetup {
   // An accepted connection.
   TcpSetup(Descriptor socket, TcpTls* tls, uint64_t deadline_ns);
   // One that we make, to say `hello`.
-  TcpSetup(TcpTls* tls, uint64_t deadline_ns, const MeshPeer& peer, const TcpHello& hello);
+  TcpSetup(TcpTls* tls, uint64_t deadline_ns, const InterconnectPeer& peer, const TcpHello& hello);
   void connecting(Descriptor socket);  // from kResolving
 
   // Goes on as far as it can; false if the connection is over, `fault` says why. Called when the socket has events,

@@ -14,12 +14,12 @@
 namespace weft {
 namespace {
 
-using Kind = MeshEvent::Kind;
+using Kind = InterconnectEvent::Kind;
 
 // A client that says what it likes.
 class Stranger {
  public:
-  explicit Stranger(const TcpMesh& mesh) : stream_(std::move(*tcp_connect(*tcp_resolve(mesh.address())))) {}
+  explicit Stranger(const TcpInterconnect& mesh) : stream_(std::move(*tcp_connect(*tcp_resolve(mesh.address())))) {}
 
   // As much as the socket takes.
   void say(std::string_view text) { tcp_send(stream_.fd(), text.data(), text.size()); }
@@ -70,7 +70,7 @@ TEST_F(TcpSetupTest, GarbageIsTurnedAwayByName) {
   Stranger stranger(net_.mesh(2));
   stranger.say("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
   ASSERT_TRUE(net_.until([&] { return stranger.closed(); }));
-  const MeshEvent* event = net_.find(2, Kind::kRefused, "GET / HT");
+  const InterconnectEvent* event = net_.find(2, Kind::kRefused, "GET / HT");
   ASSERT_NE(event, nullptr) << net_.all_events(2);
   EXPECT_EQ(event->peer, NodeId(kNodesMax));
   EXPECT_TRUE(undisturbed());
@@ -132,8 +132,8 @@ TEST_F(TcpSetupTest, EachObjectionIsNamed) {
     EXPECT_NE(heard.find(words), std::string::npos) << heard;
     EXPECT_NE(net_.find(2, Kind::kRefused, words), nullptr) << net_.all_events(2);
   };
-  const Agreement same = tcp_test_options(0).agreement;
-  Agreement other = same;
+  const HandshakeParams same = tcp_test_options(0).agreement;
+  HandshakeParams other = same;
   refused(tcp_encode_hello({NodeId(0), 7, WorkerId(0), NodeId(1), 1, 0, same}), "node 1 was meant");
   refused(tcp_encode_hello({NodeId(2), 7, WorkerId(0), NodeId(2), 1, 0, same}), "the smaller id connects");
   refused(tcp_encode_hello({NodeId(5), 7, WorkerId(0), NodeId(2), 1, 0, same}), "the smaller id connects");
@@ -193,7 +193,7 @@ TEST(TcpKnockTest, WhatIsInTheWayIsNamed) {
     if (n == 2) options.agreement.terms[1].second = 8;
     if (n == 3) options.incarnation = 0;
   });
-  const auto answer = [&](const MeshPeer& peer) {
+  const auto answer = [&](const InterconnectPeer& peer) {
     net.node(1).events.clear();
     net.mesh(1).knock(peer, {77, net.mesh(1).address(), {}});
     EXPECT_TRUE(net.until([&] { return net.find(1, Kind::kAnswered) != nullptr; }));
@@ -239,11 +239,11 @@ TEST(TcpKnockTest, WhoIsNotReachedIsNotLetIn) {
       EXPECT_NE(told.find("node " + std::to_string(member) + " does not reach node 1 at " + address), std::string::npos)
           << told;
       EXPECT_NE(told.find(why), std::string::npos) << told;
-      const MeshEvent* event = net.find(member, Kind::kUnreached, why);
+      const InterconnectEvent* event = net.find(member, Kind::kUnreached, why);
       ASSERT_NE(event, nullptr) << net.all_events(member);
       EXPECT_EQ(event->peer, NodeId(1));
       EXPECT_EQ(event->address, address);
-      const MeshEvent* knocked = net.find(member, Kind::kKnocked, "node 2 is away");
+      const InterconnectEvent* knocked = net.find(member, Kind::kKnocked, "node 2 is away");
       ASSERT_NE(knocked, nullptr) << net.all_events(member);
       EXPECT_EQ(knocked->address, address);
     }
@@ -311,7 +311,7 @@ TEST(TcpAgreementTest, TheOneThatConnectsMayJoinLongBefore) {
 
 TEST(TcpAgreementTest, NobodyListensYet) {
   TcpTestNet net(1);
-  auto probe = TcpMesh::create(tcp_test_options(1), nullptr, net.clock());
+  auto probe = TcpInterconnect::create(tcp_test_options(1), nullptr, net.clock());
   ASSERT_TRUE(probe);
   const std::string address = (*probe)->address();
   probe->reset();
@@ -327,7 +327,7 @@ TEST(TcpAgreementTest, NobodyListensYet) {
 TEST(TcpOptionsTest, BadOptionsAreNamed) {
   RealClock clock;
   const auto refused = [&](const TcpOptions& options, const std::string& words) {
-    const auto mesh = TcpMesh::create(options, nullptr, &clock);
+    const auto mesh = TcpInterconnect::create(options, nullptr, &clock);
     ASSERT_FALSE(mesh);
     EXPECT_NE(mesh.error().text().find(words), std::string::npos) << mesh.error().text();
   };
@@ -336,7 +336,7 @@ TEST(TcpOptionsTest, BadOptionsAreNamed) {
   refused(options, "has no port");
   options.listen = "300.0.0.1:0";
   refused(options, "300.0.0.1");
-  auto taken = TcpMesh::create(tcp_test_options(0), nullptr, &clock);
+  auto taken = TcpInterconnect::create(tcp_test_options(0), nullptr, &clock);
   ASSERT_TRUE(taken);
   options.listen = (*taken)->address();
   refused(options, "bind");

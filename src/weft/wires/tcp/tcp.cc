@@ -27,7 +27,8 @@ bool watch(int epoll, int fd, uint64_t data) {
 
 }  // namespace
 
-Result<std::unique_ptr<TcpMesh>> TcpMesh::create(const TcpOptions& options, Regions* regions, Clock* clock) {
+Result<std::unique_ptr<TcpInterconnect>> TcpInterconnect::create(const TcpOptions& options, Regions* regions,
+                                                                 Clock* clock) {
   if (options.self.value >= kNodesMax) {
     return Error{Code::kBadOption,
                  "node " + std::to_string(options.self.value) + ", must be below " + std::to_string(kNodesMax)};
@@ -49,7 +50,8 @@ Result<std::unique_ptr<TcpMesh>> TcpMesh::create(const TcpOptions& options, Regi
   }
   auto listener = tcp_listen(options.listen);
   if (!listener) return listener.error();
-  std::unique_ptr<TcpMesh> mesh(new TcpMesh(options, regions, clock, std::move(*listener), std::move(tls)));
+  std::unique_ptr<TcpInterconnect> mesh(
+      new TcpInterconnect(options, regions, clock, std::move(*listener), std::move(tls)));
   if (!mesh->epoll_ || !mesh->reports_ || !watch(mesh->epoll_.get(), mesh->listener_.get(), kListener) ||
       !watch(mesh->epoll_.get(), mesh->reports_.get(), kNone)) {
     return Error{Code::kOs, "no descriptor for the control thread's events"};
@@ -57,8 +59,8 @@ Result<std::unique_ptr<TcpMesh>> TcpMesh::create(const TcpOptions& options, Regi
   return mesh;
 }
 
-TcpMesh::TcpMesh(const TcpOptions& options, Regions* regions, Clock* clock, Descriptor listener,
-                 std::unique_ptr<TcpTls> tls)
+TcpInterconnect::TcpInterconnect(const TcpOptions& options, Regions* regions, Clock* clock, Descriptor listener,
+                                 std::unique_ptr<TcpTls> tls)
     : options_(options),
       incarnation_(options.incarnation),
       regions_(regions),
@@ -75,15 +77,15 @@ TcpMesh::TcpMesh(const TcpOptions& options, Regions* regions, Clock* clock, Desc
   }
 }
 
-TcpMesh::~TcpMesh() = default;
+TcpInterconnect::~TcpInterconnect() = default;
 
-void TcpMesh::set_incarnation(uint32_t incarnation) {
+void TcpInterconnect::set_incarnation(uint32_t incarnation) {
   WEFT_CHECK(std::all_of(members_.begin(), members_.end(), [](const auto& member) { return member == nullptr; }),
              "the incarnation changes while nobody is joined");
   incarnation_ = incarnation;
 }
 
-void TcpMesh::join(const MeshPeer& peer) {
+void TcpInterconnect::join(const InterconnectPeer& peer) {
   WEFT_CHECK(peer.node != options_.self && peer.node.value < kNodesMax && incarnation_ != 0,
              "one joins other nodes, and knows one's own incarnation");
   if (const Member* const known = member_of(peer.node)) {
@@ -107,7 +109,7 @@ void TcpMesh::join(const MeshPeer& peer) {
   retry_connections();
 }
 
-void TcpMesh::leave(NodeId peer) {
+void TcpInterconnect::leave(NodeId peer) {
   Member* const member = member_of(peer);
   if (member == nullptr) return;
   for (const uint64_t serial : member->setups) close_setup(serial);
@@ -115,7 +117,7 @@ void TcpMesh::leave(NodeId peer) {
   members_[peer.value].reset();
 }
 
-void TcpMesh::control_step() {
+void TcpInterconnect::control_step() {
   std::array<epoll_event, 64> events;
   const int count = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
   for (int i = 0; i < count; ++i) {
@@ -136,7 +138,7 @@ void TcpMesh::control_step() {
   retry_connections();
 }
 
-void TcpMesh::retry_connections() {
+void TcpInterconnect::retry_connections() {
   const uint64_t now_ns = clock_->now_ns();
   for (const auto& member : members_) {
     if (member == nullptr || member->state != State::kConnecting || member->peer.node < options_.self) continue;
@@ -150,12 +152,12 @@ void TcpMesh::retry_connections() {
   }
 }
 
-void TcpMesh::back_off(Member& member) {
+void TcpInterconnect::back_off(Member& member) {
   member.retry_ns = std::clamp(2 * member.retry_ns, kRetryFirstNs, options_.retry_ms_max * kMillisecondNs);
   member.retry_at_ns = clock_->now_ns() + member.retry_ns;
 }
 
-void TcpMesh::bring_up_if_complete(Member& member) {
+void TcpInterconnect::bring_up_if_complete(Member& member) {
   for (const uint64_t serial : member.setups) {
     const auto it = setups_.find(serial);
     if (it == setups_.end() || it->second->stage() != TcpSetup::Stage::kReady) return;
@@ -175,16 +177,16 @@ void TcpMesh::bring_up_if_complete(Member& member) {
     member.links.push_back(links_.back().get());
     wires_[w]->offer(links_.back().get());
   }
-  event(MeshEvent::Kind::kUp, member.peer.node, member.peer.incarnation, {});
+  event(InterconnectEvent::Kind::kUp, member.peer.node, member.peer.incarnation, {});
 }
 
-void TcpMesh::take_down(Member& member, const std::string& why) {
+void TcpInterconnect::take_down(Member& member, const std::string& why) {
   kill_links(member);
   member.state = State::kDown;
-  event(MeshEvent::Kind::kDown, member.peer.node, member.peer.incarnation, why);
+  event(InterconnectEvent::Kind::kDown, member.peer.node, member.peer.incarnation, why);
 }
 
-void TcpMesh::kill_links(Member& member) {
+void TcpInterconnect::kill_links(Member& member) {
   for (size_t w = 0; w < member.links.size(); ++w) {
     TcpLink* const link = member.links[w];
     link->dead.store(true, std::memory_order_seq_cst);
@@ -195,7 +197,7 @@ void TcpMesh::kill_links(Member& member) {
   member.links.clear();
 }
 
-void TcpMesh::watch_links() {
+void TcpInterconnect::watch_links() {
   for (const auto& member : members_) {
     if (member == nullptr) continue;
     for (size_t w = 0; w < member->links.size(); ++w) {
@@ -209,7 +211,7 @@ void TcpMesh::watch_links() {
 }
 
 // A worker that sleeps tells its peer of a new grant when it is woken.
-void TcpMesh::watch_grants() {
+void TcpInterconnect::watch_grants() {
   if (regions_ == nullptr) return;
   for (const auto& member : members_) {
     if (member == nullptr || member->state != State::kUp) continue;
@@ -220,13 +222,14 @@ void TcpMesh::watch_grants() {
   }
 }
 
-void TcpMesh::event(MeshEvent::Kind kind, NodeId peer, uint32_t incarnation, std::string why, std::string address) {
-  const bool of_strangers =
-      kind == MeshEvent::Kind::kRefused || kind == MeshEvent::Kind::kUnreached || kind == MeshEvent::Kind::kKnocked;
+void TcpInterconnect::event(InterconnectEvent::Kind kind, NodeId peer, uint32_t incarnation, std::string why,
+                            std::string address) {
+  const bool of_strangers = kind == InterconnectEvent::Kind::kRefused || kind == InterconnectEvent::Kind::kUnreached ||
+                            kind == InterconnectEvent::Kind::kKnocked;
   if (of_strangers && events_.size() >= kEventsMax) return;
   events_.push_back({kind, peer, incarnation, std::move(why), std::move(address)});
 }
 
-std::vector<MeshEvent> TcpMesh::take_events() { return std::exchange(events_, {}); }
+std::vector<InterconnectEvent> TcpInterconnect::take_events() { return std::exchange(events_, {}); }
 
 }  // namespace weft

@@ -1,5 +1,5 @@
-// TcpMesh: the fabric between processes over tcp, with or without TLS. mesh.h says what a mesh is, tcp_wire.h how a
-// worker's end works, tcp_hello.h what is said before anything is trusted.
+// TcpInterconnect: the fabric between processes over tcp, with or without TLS. mesh.h says what a mesh is, tcp_wire.h
+// how a worker's end works, tcp_hello.h what is said before anything is trusted.
 //
 // Set-up. Of two members the one with the smaller id connects, first for worker 0 and, when that was accepted, for the
 // others; it tries again, less and less often, until it works or leave(). A connection that comes in must say hello in
@@ -31,7 +31,7 @@
 #include <vector>
 
 #include "weft/base/clock.h"
-#include "weft/wires/mesh.h"
+#include "weft/wires/interconnect.h"
 #include "weft/wires/tcp/host_lookup.h"
 #include "weft/wires/tcp/link.h"
 #include "weft/wires/tcp/setup.h"
@@ -47,7 +47,7 @@ struct TcpOptions {
   int workers = 1;
   std::string listen = "127.0.0.1:0";  // host:port; port 0: the kernel chooses, address() tells
   std::optional<TcpTlsFiles> tls;
-  Agreement agreement;
+  HandshakeParams agreement;
   size_t output_bytes_max = 1 << 20;  // per connection: packets and verbs that wait to be written
   size_t completions_max = 4096;      // per worker: verbs posted whose completions were not polled yet
   uint32_t hello_ms = 5000;
@@ -57,14 +57,14 @@ struct TcpOptions {
   HostLookup::Resolve resolve = tcp_resolve;  // may block
 };
 
-class TcpMesh final : public Mesh {
+class TcpInterconnect final : public Interconnect {
  public:
   static constexpr size_t kEventsMax = 256;
 
   // An error names the address or the file. `regions` may be nullptr: then all verbs of peers are refused. Both outlive
   // the mesh.
-  static Result<std::unique_ptr<TcpMesh>> create(const TcpOptions& options, Regions* regions, Clock* clock);
-  ~TcpMesh() override;
+  static Result<std::unique_ptr<TcpInterconnect>> create(const TcpOptions& options, Regions* regions, Clock* clock);
+  ~TcpInterconnect() override;
 
   std::string_view name() const override { return tls_ != nullptr ? "tcp+tls" : "tcp"; }
   const std::string& address() const override { return address_; }
@@ -74,12 +74,12 @@ class TcpMesh final : public Mesh {
   void set_sleeping(WorkerId, bool) override {}
 
   void set_incarnation(uint32_t incarnation) override;
-  void join(const MeshPeer& peer) override;
+  void join(const InterconnectPeer& peer) override;
   void leave(NodeId peer) override;
-  void knock(const MeshPeer& peer, const MeshKnock& as) override;
+  void knock(const InterconnectPeer& peer, const MeshKnock& as) override;
   int control_fd() const override { return epoll_.get(); }
   void control_step() override;
-  std::vector<MeshEvent> take_events() override;
+  std::vector<InterconnectEvent> take_events() override;
 
   size_t strangers() const { return strangers_; }  // connections that came in and are not accepted yet
   size_t links() const { return links_.size(); }   // that are not freed yet
@@ -87,7 +87,7 @@ class TcpMesh final : public Mesh {
  private:
   enum class State : uint8_t { kConnecting, kUp, kDown };
   struct Member {
-    MeshPeer peer;
+    InterconnectPeer peer;
     State state = State::kConnecting;
     std::vector<uint64_t> setups;  // by worker: the serial of its connection that is being set up; 0: none
     std::vector<TcpLink*> links;   // by worker, while up
@@ -98,7 +98,8 @@ class TcpMesh final : public Mesh {
   };
   using Setups = std::map<uint64_t, std::unique_ptr<TcpSetup>>;  // by serial: the oldest first
 
-  TcpMesh(const TcpOptions& options, Regions* regions, Clock* clock, Descriptor listener, std::unique_ptr<TcpTls> tls);
+  TcpInterconnect(const TcpOptions& options, Regions* regions, Clock* clock, Descriptor listener,
+                  std::unique_ptr<TcpTls> tls);
 
   // Set-up, in tcp_accept.cc.
   void accept_some();
@@ -131,7 +132,8 @@ class TcpMesh final : public Mesh {
   void kill_links(Member& member);
   void watch_links();
   void watch_grants();
-  void event(MeshEvent::Kind kind, NodeId peer, uint32_t incarnation, std::string why, std::string address = {});
+  void event(InterconnectEvent::Kind kind, NodeId peer, uint32_t incarnation, std::string why,
+             std::string address = {});
   Member* member_of(NodeId node) { return node.value < kNodesMax ? members_[node.value].get() : nullptr; }
 
   const TcpOptions options_;
@@ -152,7 +154,7 @@ class TcpMesh final : public Mesh {
   uint64_t next_serial_ = 2;  // 0: none, 1: the listener
   size_t strangers_ = 0;
   std::vector<std::unique_ptr<TcpLink>> links_;
-  std::vector<MeshEvent> events_;
+  std::vector<InterconnectEvent> events_;
 };
 
 }  // namespace weft

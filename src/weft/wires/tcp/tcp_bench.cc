@@ -27,7 +27,7 @@ struct Pair {
   RealClock clock;
   std::unique_ptr<Region> region = std::move(*Region::create(2 << 20));
   Regions regions;
-  std::unique_ptr<TcpMesh> a = make(kA), b = make(kB);
+  std::unique_ptr<TcpInterconnect> a = make(kA), b = make(kB);
 
   Pair() {
     regions.add(region.get());
@@ -39,11 +39,11 @@ struct Pair {
     for (bool up = false; !up; up = a->links() == 1 && b->links() == 1) a->control_step(), b->control_step();
     for (int i = 0; i < 10; ++i) receive(a->wire(kW)), receive(b->wire(kW));
   }
-  std::unique_ptr<TcpMesh> make(NodeId self) {
+  std::unique_ptr<TcpInterconnect> make(NodeId self) {
     TcpOptions options;
     options.self = self;
     options.incarnation = 1;
-    return std::move(*TcpMesh::create(options, &regions, &clock));
+    return std::move(*TcpInterconnect::create(options, &regions, &clock));
   }
   static size_t receive(TcpWire* wire) {
     std::array<Packet, 16> packets;

@@ -40,7 +40,8 @@ TEST(TcpWireTest, WaitsForTheConnectionAndForAdmission) {
   EXPECT_TRUE(net.settles(1)) << "nothing to do for a worker that admitted nobody";
   net.wire(1).admit(NodeId(0), 2);
   EXPECT_TRUE(net.receive(1).empty());
-  ASSERT_TRUE(net.until_polling([&] { return net.find(1, MeshEvent::Kind::kDown, "incarnation 2 was admitted"); }));
+  ASSERT_TRUE(
+      net.until_polling([&] { return net.find(1, InterconnectEvent::Kind::kDown, "incarnation 2 was admitted"); }));
 }
 
 TEST(TcpWireTest, AnEarlyPacketIsDeliveredWhenItsSenderIsAdmitted) {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "weft/wires/mesh_testing.h"
+#include "weft/wires/interconnect_testing.h"
 #include "weft/wires/tcp/tcp.h"
 
 namespace weft {
@@ -21,7 +21,7 @@ inline TcpOptions tcp_test_options(size_t node, int workers = 1, uint32_t incarn
 
 struct TcpFabric {
   using Options = TcpOptions;
-  using Mesh = TcpMesh;
+  using Interconnect = TcpInterconnect;
   using Wire = TcpWire;
   static constexpr uint32_t kLoad = 30;  // how many times as much as the slowest fabric is tested with
   static constexpr size_t kVerbsMax = kTcpVerbsMax;

@@ -18,7 +18,7 @@
 namespace weft {
 namespace {
 
-using Kind = MeshEvent::Kind;
+using Kind = InterconnectEvent::Kind;
 
 class TcpTlsTest : public ::testing::Test {
  protected:
@@ -145,11 +145,12 @@ TEST_F(TcpTlsTest, ACertificateThatDoesForNoServerIsFoundOutByAKnock) {
     if (n == 1) options.tls = files("client");
   });
   net.mesh(1).knock({NodeId(0), 4, net.mesh(0).address()}, {77, net.mesh(1).address(), {}});
-  ASSERT_TRUE(net.until([&] { return net.find(1, MeshEvent::Kind::kAnswered) != nullptr; }));
-  const std::string why = net.find(1, MeshEvent::Kind::kAnswered)->why;
+  ASSERT_TRUE(net.until([&] { return net.find(1, InterconnectEvent::Kind::kAnswered) != nullptr; }));
+  const std::string why = net.find(1, InterconnectEvent::Kind::kAnswered)->why;
   EXPECT_NE(why.find("node 0 does not reach node 1 at " + net.mesh(1).address()), std::string::npos) << why;
-  ASSERT_NE(net.find(0, MeshEvent::Kind::kUnreached), nullptr) << net.all_events(0);
-  EXPECT_NE(net.find(0, MeshEvent::Kind::kUnreached)->why.find("certificate"), std::string::npos) << net.all_events(0);
+  ASSERT_NE(net.find(0, InterconnectEvent::Kind::kUnreached), nullptr) << net.all_events(0);
+  EXPECT_NE(net.find(0, InterconnectEvent::Kind::kUnreached)->why.find("certificate"), std::string::npos)
+      << net.all_events(0);
 }
 
 TEST_F(TcpTlsTest, PlainToATlsPort) {
@@ -230,7 +231,8 @@ TEST_F(TcpTlsTest, AuthoritiesThatAreOne) {
 // A client of OpenSSL's own, with whatever settings.
 class TlsClient {
  public:
-  TlsClient(const TcpMesh& mesh, SSL_CTX* context) : socket_(std::move(*tcp_connect(*tcp_resolve(mesh.address())))) {
+  TlsClient(const TcpInterconnect& mesh, SSL_CTX* context)
+      : socket_(std::move(*tcp_connect(*tcp_resolve(mesh.address())))) {
     ssl_.reset(SSL_new(context));
     SSL_set_fd(ssl_.get(), socket_.get());
     SSL_set_connect_state(ssl_.get());

@@ -51,13 +51,13 @@ bool VerbsLink::step(TcpWire& tcp, TcpFault* fault) {
 bool VerbsLink::say_setup(TcpWire& tcp) {
   VerbsMessage message;
   if (!hello_said_) {
-    message.kind = VerbsSaid::kHello;
+    message.kind = VerbsMessageKind::kHello;
     message.place = packets_->place();
     hello_said_ = tcp.send(peer_, Flow::kControl, as_bytes(verbs_encode(message)));
   }
   if (hello_said_ && hello_heard_ && !ready_said_) {
     message = VerbsMessage();
-    message.kind = VerbsSaid::kReady;
+    message.kind = VerbsMessageKind::kReady;
     ready_said_ = tcp.send(peer_, Flow::kControl, as_bytes(verbs_encode(message)));
   }
   return hello_said_;
@@ -72,7 +72,7 @@ bool VerbsLink::announce(TcpFault* fault) {
   if (grant != 0 && !announce_regions(fault)) return false;
   if (announced_ == grant) return true;
   VerbsMessage message;
-  message.kind = VerbsSaid::kGrant;
+  message.kind = VerbsMessageKind::kGrant;
   message.grant = grant;
   if (!talk(message)) return false;
   announced_ = grant;
@@ -85,7 +85,7 @@ bool VerbsLink::announce_regions(TcpFault* fault) {
   for (; regions_told_ < *count; ++regions_told_) {
     const VerbsRegions::Entry entry = shared_->registered->at(regions_told_);
     VerbsMessage message;
-    message.kind = VerbsSaid::kRegion;
+    message.kind = VerbsMessageKind::kRegion;
     message.region = static_cast<uint16_t>(regions_told_);
     message.region_base = entry.base;
     message.region_bytes = entry.bytes;
@@ -97,7 +97,7 @@ bool VerbsLink::announce_regions(TcpFault* fault) {
 
 bool VerbsLink::ask(TcpFault* fault) {
   VerbsMessage message;
-  message.kind = VerbsSaid::kAsk;
+  message.kind = VerbsMessageKind::kAsk;
   message.grant = posted_.wants_queue();
   if (message.grant == 0 || !packets_->has_room()) return true;
   const auto place = posted_.ask(shared_->nic, *shared_->cq, shared_->generation(), shared_->sequence());
@@ -109,24 +109,24 @@ bool VerbsLink::ask(TcpFault* fault) {
 bool VerbsLink::hear(ByteView bytes, bool over_tcp, TcpFault* fault) {
   VerbsMessage message;
   if (!verbs_decode(bytes, &message, fault)) return false;
-  const bool setup = message.kind == VerbsSaid::kHello || message.kind == VerbsSaid::kReady;
+  const bool setup = message.kind == VerbsMessageKind::kHello || message.kind == VerbsMessageKind::kReady;
   if (setup != over_tcp) {
     fault->set("bad verbs message: kind %d where it is not said", static_cast<int>(message.kind));
     return false;
   }
   switch (message.kind) {
-    case VerbsSaid::kHello:
-    case VerbsSaid::kReady:
+    case VerbsMessageKind::kHello:
+    case VerbsMessageKind::kReady:
       return hear_setup(message, fault);
-    case VerbsSaid::kRegion:
+    case VerbsMessageKind::kRegion:
       posted_.set_region(RegionId(message.region), message.region_base, message.region_bytes, message.region_key);
       return true;
-    case VerbsSaid::kGrant:
+    case VerbsMessageKind::kGrant:
       posted_.set_grant(message.grant);
       return true;
-    case VerbsSaid::kAsk:
+    case VerbsMessageKind::kAsk:
       return answer(message, fault);
-    case VerbsSaid::kOpen:
+    case VerbsMessageKind::kOpen:
       if (const auto opened = posted_.open(message.asked, message.place); !opened) return broken(opened.error(), fault);
       return true;
   }
@@ -134,7 +134,7 @@ bool VerbsLink::hear(ByteView bytes, bool over_tcp, TcpFault* fault) {
 }
 
 bool VerbsLink::hear_setup(const VerbsMessage& message, TcpFault* fault) {
-  const bool hello = message.kind == VerbsSaid::kHello;
+  const bool hello = message.kind == VerbsMessageKind::kHello;
   if (hello_heard_ == hello || ready_heard_) {
     fault->set("bad verbs message: %s out of turn", hello ? "a hello" : "ready");
     return false;
@@ -157,7 +157,7 @@ bool VerbsLink::answer(const VerbsMessage& ask, TcpFault* fault) {
   if (!*place) return true;  // the news that this grant is over is on its way
   ++shared_->counters.queues_opened;
   VerbsMessage message;
-  message.kind = VerbsSaid::kOpen;
+  message.kind = VerbsMessageKind::kOpen;
   message.asked = ask.place.number;
   message.place = **place;
   open_answer_ = message;

@@ -16,12 +16,12 @@
 #include "weft/types.h"
 #include "weft/wires/completions.h"
 #include "weft/wires/tcp/wire.h"
+#include "weft/wires/verbs/handshake.h"
+#include "weft/wires/verbs/initiator_queue.h"
 #include "weft/wires/verbs/nic.h"
 #include "weft/wires/verbs/packets.h"
-#include "weft/wires/verbs/posted.h"
 #include "weft/wires/verbs/qp.h"
-#include "weft/wires/verbs/served.h"
-#include "weft/wires/verbs/talk.h"
+#include "weft/wires/verbs/target_queue.h"
 
 namespace weft {
 
@@ -31,7 +31,7 @@ struct VerbsShared {
   Regions* const regions;  // may be nullptr
   VerbsRegions* const registered;
   std::unique_ptr<VerbsCq> cq;
-  std::array<VerbsServed, kNodesMax> served;  // the control thread closes them
+  std::array<VerbsTargetQueue, kNodesMax> served;  // the control thread closes them
   Completions completions;
   VerbsCounters counters;
   Random random;
@@ -44,9 +44,9 @@ struct VerbsShared {
 
 class VerbsLink {
  public:
-  static constexpr size_t kMemoryBytes = VerbsPackets::kMemoryBytes + VerbsPosted::kWindowBytes;
+  static constexpr size_t kMemoryBytes = VerbsPackets::kMemoryBytes + VerbsInitiatorQueue::kWindowBytes;
   // Work that may be in the completion queue at a time.
-  static constexpr size_t kWorkMax = VerbsPackets::kSends + VerbsPackets::kReceives + VerbsPosted::kVerbsMax;
+  static constexpr size_t kWorkMax = VerbsPackets::kSends + VerbsPackets::kReceives + VerbsInitiatorQueue::kVerbsMax;
 
   // `connection` as TcpWire names it. `memory` has kMemoryBytes and outlives it.
   static Result<std::unique_ptr<VerbsLink>> create(VerbsShared* shared, NodeId peer, uint64_t connection,
@@ -58,7 +58,7 @@ class VerbsLink {
   uint64_t connection() const { return connection_; }
   bool up() const { return ready_said_ && ready_heard_; }
   bool waiting() const { return packets_->waiting() || open_answer_.has_value(); }
-  VerbsPosted& posted() { return posted_; }
+  VerbsInitiatorQueue& posted() { return posted_; }
   VerbsPackets& packets() { return *packets_; }
 
   // False if there is no room now.
@@ -84,7 +84,7 @@ class VerbsLink {
   const NodeId peer_;
   const uint64_t connection_;
   std::unique_ptr<VerbsPackets> packets_;
-  VerbsPosted posted_;
+  VerbsInitiatorQueue posted_;
   bool hello_said_ = false;
   bool hello_heard_ = false;
   bool ready_said_ = false;

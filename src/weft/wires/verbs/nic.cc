@@ -29,7 +29,7 @@ const VerbsDevice* first_usable(const VerbsDevices& found) {
   return it == found.devices.end() ? nullptr : &*it;
 }
 
-Result<std::string> choose_device(const VerbsChoice& choice) {
+Result<std::string> choose_device(const VerbsDeviceSelector& choice) {
   const VerbsDevices found = verbs_devices();
   if (!found.problem.empty()) return bad(found.problem);
   if (choice.device.empty()) {
@@ -57,7 +57,7 @@ ibv_context* open_device(const VerbsLibrary& library, const std::string& name) {
 
 }  // namespace
 
-Result<std::unique_ptr<VerbsNic>> VerbsNic::open(const VerbsChoice& choice) {
+Result<std::unique_ptr<VerbsNic>> VerbsNic::open(const VerbsDeviceSelector& choice) {
   const auto library = VerbsLibrary::load();
   if (!library) return library.error();
   const auto name = choose_device(choice);

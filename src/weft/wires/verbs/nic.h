@@ -15,7 +15,7 @@
 
 #include "weft/fabric/region.h"
 #include "weft/status.h"
-#include "weft/wires/verbs/choice.h"
+#include "weft/wires/verbs/device_selector.h"
 #include "weft/wires/verbs/devices.h"
 #include "weft/wires/verbs/library.h"
 
@@ -24,7 +24,7 @@ namespace weft {
 class VerbsNic {
  public:
   // An error names device, port and GID, what is wrong with them, what there is instead and what to do.
-  static Result<std::unique_ptr<VerbsNic>> open(const VerbsChoice& choice);
+  static Result<std::unique_ptr<VerbsNic>> open(const VerbsDeviceSelector& choice);
   ~VerbsNic();
   VerbsNic(const VerbsNic&) = delete;
   VerbsNic& operator=(const VerbsNic&) = delete;

@@ -59,8 +59,8 @@ class VerbsPackets {
                                                       uint16_t generation, std::byte* memory, uint32_t key,
                                                       uint32_t sequence);
 
-  VerbsPlace place() const { return qp_->place(); }
-  Result<void> connect(const VerbsPlace& peer) { return qp_->connect(peer, true); }
+  QpAddress place() const { return qp_->place(); }
+  Result<void> connect(const QpAddress& peer) { return qp_->connect(peer, true); }
   uint16_t generation() const { return generation_; }
 
   // False if there is no buffer free.

@@ -98,8 +98,8 @@ VerbsQp::~VerbsQp() {
   nic_.library().destroy_qp(qp_);
 }
 
-VerbsPlace VerbsQp::place() const {
-  VerbsPlace place;
+QpAddress VerbsQp::place() const {
+  QpAddress place;
   place.number = qp_->qp_num;
   place.sequence = sequence_;
   place.lid = nic_.port().attributes.lid;
@@ -114,7 +114,7 @@ Result<void> VerbsQp::modify(ibv_qp_attr& attributes, int mask, const char* what
   return {};
 }
 
-Result<void> VerbsQp::connect(const VerbsPlace& peer, bool sends) {
+Result<void> VerbsQp::connect(const QpAddress& peer, bool sends) {
   const ibv_device_attr& limits = nic_.device().attributes;
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_RTR;

@@ -21,7 +21,7 @@
 namespace weft {
 
 // Where a queue pair is, for the one that is to be connected with it.
-struct VerbsPlace {
+struct QpAddress {
   uint32_t number = 0;    // of the queue pair, 24 bits
   uint32_t sequence = 0;  // of the first packet that it sends, 24 bits
   uint16_t lid = 0;       // InfiniBand only
@@ -67,11 +67,11 @@ class VerbsQp {
   VerbsQp(const VerbsQp&) = delete;
   VerbsQp& operator=(const VerbsQp&) = delete;
 
-  VerbsPlace place() const;
+  QpAddress place() const;
   uint32_t number() const { return qp_->qp_num; }
   uint32_t inline_bytes() const { return inline_bytes_; }
   // Once. From now on it answers the other end, and with `sends` it may be sent on.
-  Result<void> connect(const VerbsPlace& peer, bool sends);
+  Result<void> connect(const QpAddress& peer, bool sends);
 
   // The chain from `first` with one doorbell; 0 or an errno.
   int post(ibv_send_wr* first) const {

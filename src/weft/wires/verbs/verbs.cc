@@ -4,12 +4,13 @@
 
 namespace weft {
 
-Result<std::unique_ptr<VerbsMesh>> VerbsMesh::create(const VerbsOptions& options, Regions* regions, Clock* clock) {
+Result<std::unique_ptr<VerbsInterconnect>> VerbsInterconnect::create(const VerbsOptions& options, Regions* regions,
+                                                                     Clock* clock) {
   if (options.nodes < 1 || options.nodes > kNodesMax) {
     return Error{Code::kBadOption,
                  "nodes is " + std::to_string(options.nodes) + ", must be 1 to " + std::to_string(kNodesMax)};
   }
-  std::unique_ptr<VerbsMesh> mesh(new VerbsMesh(options.tcp.self, regions));
+  std::unique_ptr<VerbsInterconnect> mesh(new VerbsInterconnect(options.tcp.self, regions));
   auto nic = VerbsNic::open(options.device);
   if (!nic) return nic.error();
   mesh->nic_ = std::move(*nic);
@@ -24,12 +25,12 @@ Result<std::unique_ptr<VerbsMesh>> VerbsMesh::create(const VerbsOptions& options
     // A verb meets the atomics of the target's device, so every node must know how the others lock.
     tcp.agreement.terms.emplace_back("locks (0: verbs, 1: messages, 2: loopback)", with_cpu ? 0 : loopback ? 2 : 1);
     if (loopback) {
-      auto loop = VerbsLoop::create(*mesh->nic_, regions, mesh->registered_.get());
+      auto loop = NicLoopbackAtomics::create(*mesh->nic_, regions, mesh->registered_.get());
       if (!loop) return loop.error();
       mesh->loop_ = std::move(*loop);
     }
   }
-  auto made = TcpMesh::create(tcp, nullptr, clock);
+  auto made = TcpInterconnect::create(tcp, nullptr, clock);
   if (!made) return made.error();
   mesh->tcp_ = std::move(*made);
   for (int w = 0; w < tcp.workers; ++w) {
@@ -42,11 +43,11 @@ Result<std::unique_ptr<VerbsMesh>> VerbsMesh::create(const VerbsOptions& options
   return mesh;
 }
 
-VerbsMesh::~VerbsMesh() {
+VerbsInterconnect::~VerbsInterconnect() {
   if (regions_ != nullptr && !wires_.empty()) regions_->set_remote_posters(nullptr);
 }
 
-void VerbsMesh::set_sleeping(WorkerId worker, bool sleeping) {
+void VerbsInterconnect::set_sleeping(WorkerId worker, bool sleeping) {
   if (sleeping) {
     wires_[worker.value]->arm();
   } else {
@@ -54,12 +55,12 @@ void VerbsMesh::set_sleeping(WorkerId worker, bool sleeping) {
   }
 }
 
-void VerbsMesh::leave(NodeId peer) {
+void VerbsInterconnect::leave(NodeId peer) {
   tcp_->leave(peer);
   for (const auto& wire : wires_) wire->withdraw(peer);
 }
 
-void VerbsMesh::publish(NodeId peer, uint32_t grants) {
+void VerbsInterconnect::publish(NodeId peer, uint32_t grants) {
   if (peer.value >= kNodesMax) return;
   // Pinning a large region takes longer than a lease, so no worker should have to. If it fails, the worker that is to
   // tell the peer meets that again, and reports it.
@@ -70,11 +71,11 @@ void VerbsMesh::publish(NodeId peer, uint32_t grants) {
   }
 }
 
-std::vector<MeshEvent> VerbsMesh::take_events() {
-  std::vector<MeshEvent> events = tcp_->take_events();
+std::vector<InterconnectEvent> VerbsInterconnect::take_events() {
+  std::vector<InterconnectEvent> events = tcp_->take_events();
   for (const auto& wire : wires_) {
     std::string trouble = wire->take_trouble();
-    if (!trouble.empty()) events.push_back({MeshEvent::Kind::kRefused, self_, 0, std::move(trouble)});
+    if (!trouble.empty()) events.push_back({InterconnectEvent::Kind::kRefused, self_, 0, std::move(trouble)});
   }
   return events;
 }

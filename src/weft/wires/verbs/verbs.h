@@ -1,6 +1,6 @@
-// VerbsMesh: the fabric between processes over RDMA. mesh.h says what a mesh is.
+// VerbsInterconnect: the fabric between processes over RDMA. mesh.h says what a mesh is.
 //
-//   verbs.h          this: a TcpMesh, and a VerbsWire on each of its wires
+//   verbs.h          this: a TcpInterconnect, and a VerbsWire on each of its wires
 //   verbs_wire.h     one worker's end
 //   verbs_link.h     one connection between two workers: how it is set up, and what is said
 //   verbs_talk.h     the messages of that
@@ -31,48 +31,48 @@
 #include "weft/base/clock.h"
 #include "weft/fabric/region.h"
 #include "weft/options.h"
-#include "weft/wires/mesh.h"
+#include "weft/wires/interconnect.h"
 #include "weft/wires/tcp/tcp.h"
-#include "weft/wires/verbs/loop.h"
 #include "weft/wires/verbs/nic.h"
+#include "weft/wires/verbs/nic_loopback.h"
 #include "weft/wires/verbs/wire.h"
 
 namespace weft {
 
 struct VerbsOptions {
   TcpOptions tcp;  // of set-up; completions_max is that of the wires
-  VerbsChoice device;
+  VerbsDeviceSelector device;
   std::optional<RemoteLockMode> remote_lock_mode;  // of a row that locks by verbs: all nodes must do it in the same way
   int nodes = kNodesMax;                           // that there may be: completion queues are sized for them
 };
 
-class VerbsMesh final : public Mesh, private RemotePosters {
+class VerbsInterconnect final : public Interconnect, private RemotePosters {
  public:
   // An error names the address, the file, or the device and what to do. `regions` may be nullptr: then all verbs of
   // peers are refused. Both outlive the mesh.
-  static Result<std::unique_ptr<VerbsMesh>> create(const VerbsOptions& options, Regions* regions, Clock* clock);
-  ~VerbsMesh() override;
+  static Result<std::unique_ptr<VerbsInterconnect>> create(const VerbsOptions& options, Regions* regions, Clock* clock);
+  ~VerbsInterconnect() override;
 
   std::string_view name() const override { return "verbs"; }
   const std::string& address() const override { return tcp_->address(); }
   VerbsWire* wire(WorkerId worker) override { return wires_[worker.value].get(); }
-  OwnWords* own_words() override { return loop_.get(); }
+  LocalAtomics* local_atomics() override { return loop_.get(); }
   int wait_fd(WorkerId worker) const override { return wires_[worker.value]->wait_fd(); }
   void set_sleeping(WorkerId worker, bool sleeping) override;
 
   void set_incarnation(uint32_t incarnation) override { tcp_->set_incarnation(incarnation); }
-  void join(const MeshPeer& peer) override { tcp_->join(peer); }
+  void join(const InterconnectPeer& peer) override { tcp_->join(peer); }
   void leave(NodeId peer) override;
-  void knock(const MeshPeer& peer, const MeshKnock& as) override { tcp_->knock(peer, as); }
+  void knock(const InterconnectPeer& peer, const MeshKnock& as) override { tcp_->knock(peer, as); }
   int control_fd() const override { return tcp_->control_fd(); }
   void control_step() override { tcp_->control_step(); }
-  std::vector<MeshEvent> take_events() override;
+  std::vector<InterconnectEvent> take_events() override;
 
   const VerbsNic& nic() const { return *nic_; }
   size_t links() const { return tcp_->links(); }  // tcp connections that are not freed yet
 
  private:
-  VerbsMesh(NodeId self, Regions* regions) : self_(self), regions_(regions) {}
+  VerbsInterconnect(NodeId self, Regions* regions) : self_(self), regions_(regions) {}
   void publish(NodeId peer, uint32_t grants) override;
   bool inside(NodeId) override { return false; }  // publish() has waited
 
@@ -80,8 +80,8 @@ class VerbsMesh final : public Mesh, private RemotePosters {
   Regions* const regions_;
   std::unique_ptr<VerbsNic> nic_;
   std::unique_ptr<VerbsRegions> registered_;
-  std::unique_ptr<VerbsLoop> loop_;
-  std::unique_ptr<TcpMesh> tcp_;
+  std::unique_ptr<NicLoopbackAtomics> loop_;
+  std::unique_ptr<TcpInterconnect> tcp_;
   std::vector<std::unique_ptr<VerbsWire>> wires_;
 };
 

@@ -20,7 +20,7 @@
 namespace weft {
 namespace {
 
-using Kind = MeshEvent::Kind;
+using Kind = InterconnectEvent::Kind;
 
 class VerbsTest : public ::testing::Test {
  protected:
@@ -267,7 +267,7 @@ TEST_F(VerbsTest, SwapsOfAPeerAndOfTheLoopAddUp) {
   constexpr uint64_t kRounds = 200;
   net_ = std::make_unique<VerbsTestNet>(
       2, 1, [](size_t, VerbsOptions& options) { options.remote_lock_mode = RemoteLockMode::kNicLoopback; });
-  OwnWords* const words = net_->mesh(1).own_words();
+  LocalAtomics* const words = net_->mesh(1).local_atomics();
   if (words == nullptr) GTEST_SKIP() << "its atomics go with the processor's";
   const RegionId id = net_->node(1).region_id;
   EXPECT_TRUE(words->swap(id, 192, 0, 1)) << "nobody reaches it yet";
@@ -295,13 +295,13 @@ TEST_F(VerbsTest, NodesMustLockInTheSameWay) {
   VerbsTestNet net(2, 1, [](size_t n, VerbsOptions& options) {
     options.remote_lock_mode = n == 0 ? RemoteLockMode::kNicLoopback : RemoteLockMode::kMessages;
   });
-  if (net.mesh(0).own_words() == nullptr) GTEST_SKIP() << "atomics that go with the processor's need no choice";
+  if (net.mesh(0).local_atomics() == nullptr) GTEST_SKIP() << "atomics that go with the processor's need no choice";
   net.join(0, 1), net.join(1, 0);
   EXPECT_TRUE(net.until([&] { return net.find(0, Kind::kRefused, "loopback) is") != nullptr; })) << net.all_events(0);
 }
 
 TEST_F(VerbsTest, ATcpNodeIsRefusedByName) {
-  auto plain = TcpMesh::create(tcp_test_options(2), nullptr, net_->clock());
+  auto plain = TcpInterconnect::create(tcp_test_options(2), nullptr, net_->clock());
   ASSERT_TRUE(plain);
   net_->mesh(0).join({NodeId(2), 1, (*plain)->address()});
   (*plain)->join({kA, 1, net_->mesh(0).address()});
@@ -335,10 +335,10 @@ TEST_F(VerbsTest, SetUpNeedsTheCredentialsOfTheCluster) {
 
 TEST_F(VerbsTest, AWrongDeviceIsNamedWithWhatThereIs) {
   RealClock clock;
-  const auto refused = [&](const VerbsChoice& choice, const std::string& words) {
+  const auto refused = [&](const VerbsDeviceSelector& choice, const std::string& words) {
     VerbsOptions options = VerbsFabric::options(0, 1, 1);
     options.device = choice;
-    const auto mesh = VerbsMesh::create(options, nullptr, &clock);
+    const auto mesh = VerbsInterconnect::create(options, nullptr, &clock);
     ASSERT_FALSE(mesh);
     EXPECT_NE(mesh.error().text().find(words), std::string::npos) << mesh.error().text();
   };
@@ -357,7 +357,7 @@ TEST_F(VerbsTest, ADeviceThatDoesNotAnswerIsNoticed) {
   options.inline_bytes = 8;
   auto qp = VerbsQp::create(nic, **cq, options);
   ASSERT_TRUE(qp);
-  VerbsPlace nobody = (*qp)->place();
+  QpAddress nobody = (*qp)->place();
   nobody.number = kVerbsNumberMax - 1;
   ASSERT_TRUE((*qp)->connect(nobody, true));
   uint64_t word = 1;

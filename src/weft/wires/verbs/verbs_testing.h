@@ -7,7 +7,7 @@
 #include <string>
 #include <type_traits>
 
-#include "weft/wires/mesh_testing.h"
+#include "weft/wires/interconnect_testing.h"
 #include "weft/wires/tcp/tcp_testing.h"
 #include "weft/wires/verbs/devices.h"
 #include "weft/wires/verbs/verbs.h"
@@ -16,11 +16,11 @@ namespace weft {
 
 struct VerbsFabric {
   using Options = VerbsOptions;
-  using Mesh = VerbsMesh;
+  using Interconnect = VerbsInterconnect;
   using Wire = VerbsWire;
   static constexpr uint32_t kLoad = 1;
-  static constexpr size_t kVerbsMax = VerbsPosted::kVerbsMax;
-  static constexpr size_t kVerbBytesMax = VerbsPosted::kVerbBytesMax;
+  static constexpr size_t kVerbsMax = VerbsInitiatorQueue::kVerbsMax;
+  static constexpr size_t kVerbBytesMax = VerbsInitiatorQueue::kVerbBytesMax;
 
   static Options options(size_t node, int workers, uint32_t incarnation) {
     const VerbsDevices found = verbs_devices();

@@ -238,11 +238,11 @@ void VerbsWire::open_own() {
 
 Result<void> VerbsWire::open_own_queue(uint32_t grant) {
   if (own_ == nullptr) {
-    auto memory = VerbsMemory::create(shared_.nic, VerbsPosted::kWindowBytes);
+    auto memory = VerbsMemory::create(shared_.nic, VerbsInitiatorQueue::kWindowBytes);
     if (!memory) return memory.error();
     memories_[self_.value] = std::move(*memory);
-    own_ = std::make_unique<VerbsPosted>(self_, memories_[self_.value].base(), memories_[self_.value].key(),
-                                         &shared_.completions, &shared_.counters);
+    own_ = std::make_unique<VerbsInitiatorQueue>(self_, memories_[self_.value].base(), memories_[self_.value].key(),
+                                                 &shared_.completions, &shared_.counters);
     own_->set_grant(grant);
   }
   const auto regions = shared_.registered->refresh();
@@ -294,7 +294,7 @@ bool VerbsWire::take(const ibv_wc& wc, Packet* out) {
   const VerbsTag tag = VerbsTag::unpack(wc.wr_id);
   if (tag.work == VerbsWork::kVerb) {
     VerbsLink* const link = tag.peer == self_ ? nullptr : link_of(tag.peer);
-    VerbsPosted* const posted = tag.peer == self_ ? own_.get() : link == nullptr ? nullptr : &link->posted();
+    VerbsInitiatorQueue* const posted = tag.peer == self_ ? own_.get() : link == nullptr ? nullptr : &link->posted();
     if (posted != nullptr && posted->generation() == tag.generation) posted->completed(wc, tag.index);
     return false;
   }

@@ -107,7 +107,7 @@ class VerbsWire final : public Wire {
   // The worker's.
   std::array<VerbsMemory, kNodesMax> memories_;  // by peer, kept for its next connection
   std::array<std::unique_ptr<VerbsLink>, kNodesMax> links_;
-  std::unique_ptr<VerbsPosted> own_;
+  std::unique_ptr<VerbsInitiatorQueue> own_;
   uint32_t own_failed_ = 0;  // the grant under which the loop could not be opened
   uint64_t linked_ = 0;      // bit n: there is a link to node n
   uint32_t polls_ = 0;

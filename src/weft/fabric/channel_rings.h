@@ -1,0 +1,178 @@
+// ChannelRings: the rings from one worker to its counterpart at another node, one per flow, and the reading of them.
+// The local wire has its lanes in plain memory, the shm wire in memory that two processes share.
+//
+//   ChannelRings    the shared words of the rings; their buffers lie elsewhere, one behind the other
+//   RingReceiver   the reading end of one lane
+//   RingReceiverSet all reading ends of one worker: what Wire::poll looks at
+//
+// Each end is used by one worker's thread.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "weft/fabric/ring.h"
+#include "weft/fabric/wire.h"
+#include "weft/types.h"
+
+namespace weft {
+
+// Each line has one writer, and a receiver that polls looks at one line per peer for all flows.
+struct ChannelRings {
+  alignas(64) std::array<std::atomic<uint64_t>, kFlows> tail{};
+  std::array<std::atomic<uint64_t>, kFlows> restart{};
+  alignas(64) std::array<std::atomic<uint64_t>, kFlows> head{};
+
+  RingEnds ends(size_t flow) { return {&tail[flow], &restart[flow], &head[flow]}; }
+};
+static_assert(sizeof(ChannelRings) == 128);
+static_assert(std::atomic<uint64_t>::is_always_lock_free, "lanes lie in memory that two processes share");
+
+// Rings follow each other at a distance that is no multiple of 4 KiB: their hot beginnings must not share cache sets.
+inline constexpr size_t kRingStagger = 320;
+constexpr size_t ring_place(size_t flow, size_t ring_bytes) { return flow * (ring_bytes + kRingStagger); }
+constexpr size_t lane_buffer_bytes(size_t ring_bytes) { return ring_place(kFlows, ring_bytes); }
+
+using LaneWriters = std::array<RingWriter, kFlows>;
+
+// `buffer` has lane_buffer_bytes().
+inline LaneWriters lane_writers(ChannelRings& lane, std::byte* buffer, size_t ring_bytes) {
+  LaneWriters writers;
+  for (size_t flow = 0; flow < kFlows; ++flow) {
+    writers[flow] = RingWriter(buffer + ring_place(flow, ring_bytes), ring_bytes, lane.ends(flow));
+  }
+  return writers;
+}
+
+struct alignas(64) RingReceiver {
+  RingReceiver() = default;
+  RingReceiver(NodeId from, ChannelRings& lane, const std::byte* buffer, size_t ring_bytes)
+      : tails(&lane.tail), peer(from) {
+    for (size_t flow = 0; flow < kFlows; ++flow) {
+      readers[flow] = RingReader(buffer + ring_place(flow, ring_bytes), ring_bytes, lane.ends(flow));
+    }
+  }
+
+  // What poll() looks at first: the published tails against where this end stands.
+  const std::array<std::atomic<uint64_t>, kFlows>* tails = nullptr;
+  std::array<uint64_t, kFlows> cursors{};
+  NodeId peer;
+  std::array<RingReader, kFlows> readers;
+};
+
+// kChecked: the senders are other processes. A ring whose lengths make no sense is left alone from then on, and named
+// by bad().
+template <bool kChecked>
+class RingReceiverSet {
+ public:
+  explicit RingReceiverSet(size_t peers_max) {
+    inboxes_.reserve(peers_max);
+    popped_.reserve(peers_max * kFlows);
+  }
+
+  // Both outside a burst, that is not between poll() and release(). Allocates nothing.
+  void attach(const RingReceiver& inbox) { inboxes_.push_back(inbox); }
+  RingReceiver detach(NodeId peer) {
+    RingReceiver found;
+    for (size_t i = 0; i < inboxes_.size(); ++i) {
+      if (inboxes_[i].peer != peer) continue;
+      found = inboxes_[i];
+      inboxes_[i] = inboxes_.back();
+      inboxes_.pop_back();
+      break;
+    }
+    poll_peer_ = 0;
+    return found;
+  }
+  bool in_burst() const { return !popped_.empty(); }
+
+  size_t poll(std::span<Packet> out) {
+    const size_t peers = inboxes_.size();
+    const size_t first_flow = poll_flow_;
+    size_t count = 0;
+    size_t peer = poll_peer_;
+    for (size_t i = 0; i < peers; ++i, peer = peer + 1 == peers ? 0 : peer + 1) {
+      const RingReceiver& inbox = inboxes_[peer];
+      for (size_t k = 0; k < kFlows; ++k) {
+        const size_t flow = (first_flow + k) % kFlows;
+        if ((*inbox.tails)[flow].load(std::memory_order_acquire) == inbox.cursors[flow]) continue;
+        count += take(peer, flow, out.subspan(count));
+        if (count < out.size()) continue;
+        poll_flow_ = (flow + 1) % kFlows;
+        poll_peer_ = k + 1 == kFlows ? (peer + 1) % peers : peer;
+        return count;
+      }
+    }
+    return count;
+  }
+
+  // Gives what poll() handed out back to the senders.
+  void release() {
+    for (const size_t channel : popped_) inboxes_[channel / kFlows].readers[channel % kFlows].release();
+    popped_.clear();
+  }
+
+  // Ordered after this worker's own seq_cst store that says it sleeps.
+  bool pending() const {
+    for (const RingReceiver& inbox : inboxes_) {
+      for (size_t flow = 0; flow < kFlows; ++flow) {
+        if ((*inbox.tails)[flow].load(std::memory_order_seq_cst) != inbox.cursors[flow]) return true;
+      }
+    }
+    return false;
+  }
+
+  struct Bad {
+    NodeId peer;
+    size_t flow;
+    uint64_t position;  // in the ring, counted from its start
+  };
+  // The ring that the last poll() found broken, if any; nullptr otherwise. The caller detaches that peer.
+  const Bad* bad() const { return is_bad_ ? &bad_ : nullptr; }
+  void forget_bad() { is_bad_ = false; }
+
+ private:
+  size_t take(size_t peer, size_t flow, std::span<Packet> out) {
+    RingReceiver& inbox = inboxes_[peer];
+    RingReader& reader = inbox.readers[flow];
+    size_t count = 0;
+    while (count < out.size() && !reader.empty_now()) {
+      ByteView bytes;
+      if constexpr (kChecked) {
+        bytes = reader.front_checked();
+        if (bytes.data() == nullptr) [[unlikely]] {
+          if (!is_bad_) bad_ = {inbox.peer, flow, reader.cursor()};
+          is_bad_ = true;
+          break;
+        }
+      } else {
+        bytes = reader.front();
+      }
+      reader.pop(bytes);
+      out[count++] = {inbox.peer, bytes};
+    }
+    inbox.cursors[flow] = reader.cursor();
+    popped_.push_back(peer * kFlows + flow);
+    return count;
+  }
+
+  std::vector<RingReceiver> inboxes_;
+  std::vector<size_t> popped_;  // channels with packets handed out since the last release()
+  size_t poll_peer_ = 0;        // the channel after the one that filled the last poll, so that none starves
+  size_t poll_flow_ = 0;
+  Bad bad_{};
+  bool is_bad_ = false;
+};
+
+// What a wire over lanes counts.
+struct LaneCounters {
+  uint64_t packets_sent = 0, packets_refused = 0, packets_received = 0;
+  uint64_t wakes = 0;
+  uint64_t doorbells = 0, verbs = 0, verbs_failed = 0;  // failed: refused or flushed
+};
+
+}  // namespace weft

@@ -1,0 +1,312 @@
+#include "weft/member/node_agent.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "weft/base/marks.h"
+#include "weft/member/view_json.h"
+
+namespace weft {
+
+namespace {
+
+struct LeaseMessage {
+  uint64_t sent_ns;  // by the asker's clock: comes back in the answer
+  uint32_t epoch;
+  uint32_t answer;   // 0: asks, 1: gives, 2: neither, a newer view follows as text; 3: neither, a note follows
+  uint64_t unheard;  // bit n: node n, by who sends this
+};
+static_assert(sizeof(LeaseMessage) == 24);
+constexpr uint32_t kPassesView = 2;
+constexpr uint32_t kNote = 3;
+constexpr size_t kNotesMax = 4;  // of a member, that wait here
+
+ByteView bytes_of(const LeaseMessage& message) {
+  return {reinterpret_cast<const std::byte*>(&message), sizeof message};
+}
+
+}  // namespace
+
+NodeAgent::NodeAgent(const NodeAgentOptions& options, AgentHost* host, Membership* membership)
+    : options_(options),
+      pace_ns_(std::min(options.lease_ns, NodeAgentOptions::kPaceNs)),
+      host_(host),
+      state_(host->state()),
+      membership_(membership),
+      detector_(options.self.node, options.lease_ns, pace_ns_) {
+  if (!state_.views.joins()) view_ = state_.views.first();
+  state_.views.set_token(options_.self.token);
+  state_.lease.set_until(0);
+  host_->set_agent(this);
+}
+
+NodeAgent::~NodeAgent() { host_->set_agent(nullptr); }
+
+bool NodeAgent::in(const View& view) const {
+  const Member* member = view.find(options_.self.node);
+  return member != nullptr && member->token == options_.self.token;
+}
+
+bool NodeAgent::step(uint64_t now_ns) {
+  if (retired_ || (now_ns < next_step_ns_ && !nudged_.load(std::memory_order_acquire))) return false;
+  nudged_.store(false, std::memory_order_release);
+  const uint64_t on_time_ns = next_step_ns_ + options_.lease_ns / 4;
+  if (started_ && now_ns > on_time_ns) detector_.was_away(now_ns - on_time_ns, now_ns);
+  next_step_ns_ = now_ns + pace_ns_ / 16;
+  if (!std::exchange(started_, true)) {
+    detector_.start(now_ns);
+    if (view_ != nullptr) detector_.adopt(*view_, now_ns);
+  }
+  std::shared_ptr<const View> latest = membership_->latest();
+  if (latest != nullptr && !check_view(*latest, host_->cluster_options()))
+    latest = nullptr;  // whoever wrote it is of another configuration
+  if (passed_ != nullptr && (latest == nullptr || passed_->epoch > latest->epoch)) latest = passed_;
+  if (latest == nullptr) latest = view_;
+  if (latest == nullptr) return false;
+  if (view_ == nullptr || latest->epoch > view_->epoch) {
+    if (view_ == nullptr && !in(*latest)) return join(*latest, now_ns);
+    adopt(latest, now_ns);
+    next_step_ns_ = now_ns + 1;  // the worker adopts it before anything is sent in it
+    return true;
+  }
+  if (retired_) return true;
+  if (now_ns >= next_ask_ns_) ask_leases(now_ns);
+  send_notes();
+  // Who was asked may not have been in the view yet: without leases nothing is told, so ask again soon.
+  if (state_.lease.until_ns() <= now_ns) next_ask_ns_ = next_step_ns_ = now_ns + pace_ns_ / 64;
+  suspect(now_ns);
+  offer_whole(now_ns);
+  return true;
+}
+
+bool NodeAgent::join(const View& view, uint64_t now_ns) {
+  const bool welcome = welcome_.load(std::memory_order_acquire) == view.epoch.value;
+  if (now_ns < next_proposal_ns_ || !(welcome || host_->planted_bugs().has(Bug::kHastyJoin))) return false;
+  // The last one of this name has to be removed first: its records are decided without it.
+  if (view.find(options_.self.node) != nullptr) {
+    const Result<View> without = without_members(view, uint64_t{1} << options_.self.node.value);
+    if (without) propose(*without, {Cause::kReplaced, options_.self.node, bit(options_.self.node)}, now_ns);
+  } else {
+    propose(with_member(view, options_.self), {Cause::kJoined, options_.self.node, bit(options_.self.node)}, now_ns);
+  }
+  return true;
+}
+
+void NodeAgent::adopt(const std::shared_ptr<const View>& view, uint64_t now_ns) {
+  uint64_t fenced_after_ns = 0;
+  // In any other view who has lost a member goes on trying to have it removed.
+  const bool again = view_ != nullptr && view_->members == view->members && view_->partitions == view->partitions;
+  for (int n = 0; n < kNodesMax; ++n) {
+    const NodeId id(static_cast<uint8_t>(n));
+    const Member* before = view_ == nullptr ? nullptr : view_->find(id);
+    const Member* now = view->find(id);
+    const bool same = before != nullptr && now != nullptr && before->incarnation == now->incarnation;
+    if (before != nullptr && !same && !membership_->fenced(id, before->incarnation)) {
+      fenced_after_ns = std::max(fenced_after_ns, peer(id).given_until_ns);
+    }
+    peer(id).held_until_ns = 0;  // of an epoch that ended
+    if (same && again && state_.links.is_lost(id, now->incarnation)) {
+      state_.links.reconnect(id, view->epoch);
+    }
+    if (!same) peer(id).given_until_ns = 0;
+  }
+  detector_.adopt(*view, now_ns);
+  told_unheard_ = 0;
+  // Leases given to removed members by an epoch before that was never active count as well.
+  state_.lease.set_fenced_after(std::max(fenced_after_ns, state_.lease.fenced_after_ns()));
+  state_.lease.set_until(0);
+  retired_ = !in(*view);
+  view_ = view;
+  next_ask_ns_ = now_ns;
+  state_.views.publish(view);
+}
+
+void NodeAgent::ask_leases(uint64_t now_ns) {
+  next_ask_ns_ = now_ns + options_.lease_ns / 4;
+  told_unheard_ = detector_.unheard(now_ns);
+  const LeaseMessage ask{now_ns, view_->epoch.value, 0, told_unheard_};
+  for (const Member& member : view_->members) {
+    if (member.node == options_.self.node || host_->control_queued_bytes(member.node) > 0) continue;
+    host_->send_control(member.node, bytes_of(ask));
+  }
+  update_lease();
+}
+
+void NodeAgent::on_message(NodeId from, ByteView message) {
+  if (message.size() < sizeof(LeaseMessage) || view_ == nullptr || retired_) return;
+  const auto lease = load<LeaseMessage>(message.data());
+  if (view_->find(from) == nullptr) return;
+  const uint64_t now_ns = host_->clock_ns();  // not the step's, which may have begun long ago
+  detector_.heard(from, now_ns);
+  if (lease.answer == kPassesView) return take_view(message.subspan(sizeof lease));
+  if (lease.answer == kNote) return take_note(from, message.subspan(sizeof lease));
+  if (lease.epoch < view_->epoch.value) pass_view(from, now_ns);
+  if (lease.epoch != view_->epoch.value) return;
+  if (detector_.heard_here(from, lease.unheard, now_ns)) nudge();
+  if (lease.answer == 0) {
+    const uint64_t permille = host_->planted_bugs().has(Bug::kNoDriftMargin) ? 0 : options_.drift_permille;
+    peer(from).given_until_ns = now_ns + options_.lease_ns + options_.lease_ns * permille / 1000;
+    const LeaseMessage answer{lease.sent_ns, lease.epoch, 1, detector_.unheard(now_ns)};
+    host_->send_control(from, bytes_of(answer));
+    return;
+  }
+  const uint64_t until_ns = lease.sent_ns + options_.lease_ns;
+  peer(from).held_until_ns = std::max(peer(from).held_until_ns, until_ns);
+  update_lease();
+}
+
+// A member that does not know the newest view may only be slow to hear of it, when the membership was away.
+void NodeAgent::pass_view(NodeId to, uint64_t now_ns) {
+  if (now_ns < peer(to).passed_ns + pace_ns_ / 16) return;
+  peer(to).passed_ns = now_ns;
+  const LeaseMessage header{0, view_->epoch.value, kPassesView, 0};
+  const std::string text = to_json(*view_);
+  if (text.size() > host_->cluster_options().limits.credit_bytes / 2) return;
+  std::vector<std::byte> message(sizeof header + text.size());
+  std::memcpy(message.data(), &header, sizeof header);
+  std::memcpy(message.data() + sizeof header, text.data(), text.size());
+  host_->send_control(to, message);
+}
+
+void NodeAgent::take_view(ByteView text) {
+  const Result<View> view = view_from_json(as_text(text));
+  if (!view || view->epoch <= view_->epoch || !check_view(*view, host_->cluster_options())) return;
+  WEFT_MARK("a member passes the view on");
+  passed_ = std::make_shared<const View>(*view);
+  nudge();
+}
+
+void NodeAgent::send_note(const std::string& text) {
+  if (text.size() > kNoteBytesMax) return;
+  const LeaseMessage header{0, 0, kNote, 0};
+  {
+    const std::scoped_lock lock(notes_mutex_);
+    note_.resize(sizeof header + text.size());
+    std::memcpy(note_.data(), &header, sizeof header);
+    std::memcpy(note_.data() + sizeof header, text.data(), text.size());
+  }
+  nudge();
+}
+
+void NodeAgent::send_notes() {
+  const std::scoped_lock lock(notes_mutex_);
+  if (note_.empty()) return;
+  for (const Member& member : view_->members) {
+    if (member.node == options_.self.node || host_->control_queued_bytes(member.node) > 0) continue;
+    host_->send_control(member.node, note_);
+  }
+  note_.clear();
+}
+
+void NodeAgent::take_note(NodeId from, ByteView text) {
+  if (text.size() > kNoteBytesMax) return;
+  const std::scoped_lock lock(notes_mutex_);
+  const auto of_it = std::count_if(notes_.begin(), notes_.end(), [&](const Note& note) { return note.from == from; });
+  if (static_cast<size_t>(of_it) < kNotesMax) notes_.push_back({from, std::string(as_text(text))});
+}
+
+std::vector<NodeAgent::Note> NodeAgent::take_notes() {
+  const std::scoped_lock lock(notes_mutex_);
+  return std::exchange(notes_, {});
+}
+
+void NodeAgent::update_lease() {
+  uint64_t until_ns = UINT64_MAX - 1;  // alone, it needs nobody's; but it is leased
+  for (const Member& member : view_->members) {
+    if (member.node != options_.self.node) until_ns = std::min(until_ns, peer(member.node).held_until_ns);
+  }
+  state_.lease.set_until(until_ns);
+}
+
+Contact NodeAgent::contact_of(const Member& member) const {
+  if (membership_->fenced(member.node, member.incarnation)) return Contact::kEnded;
+  if (state_.links.is_closed(member.node, member.incarnation)) return Contact::kClosed;
+  return state_.links.is_lost(member.node, member.incarnation) ? Contact::kLost : Contact::kOpen;
+}
+
+void NodeAgent::suspect(uint64_t now_ns) {
+  for (const Member& member : view_->members) detector_.set_contact(member.node, contact_of(member), now_ns);
+  const FailureDetector::Verdict verdict = detector_.judge(now_ns);
+  suspects_.store(verdict.silent | verdict.gone, std::memory_order_relaxed);
+  if ((verdict.silent | verdict.gone) == 0) return set_lost({});
+  if ((verdict.silent & ~told_unheard_) != 0) ask_leases(now_ns);  // the others may not hear it either
+  if (verdict.gone == 0 || now_ns < next_proposal_ns_) return;
+  const Result<View> next = without_members(*view_, verdict.gone);
+  if (!next) {
+    WEFT_MARK("a partition has lost its last replica");
+    set_lost(next.error().detail);
+    const Change change{Cause::kReconnect, options_.self.node, verdict.gone};
+    if (may_renew(verdict.gone)) propose(renewed(*view_), change, now_ns);
+    return;
+  }
+  set_lost({});
+  for (const Member& member : view_->members) {
+    if ((verdict.gone & bit(member.node)) != 0) say_suspected(member, verdict, now_ns);
+  }
+  propose(*next, verdict.change, now_ns);
+}
+
+// Of two that have lost each other neither can be removed: if their connection is all that is lost, they get another
+// one, and begin anew in a view that is the same but for its epoch. What the last connection has lost does not matter
+// then: recovery asks for everything that is open. Not where peers reach this node's memory by themselves (shm): what
+// one has begun there could land later.
+bool NodeAgent::may_renew(uint64_t silent) const {
+  if (host_->shares_memory()) return false;
+  return std::any_of(view_->members.begin(), view_->members.end(), [&](const Member& member) {
+    return (silent & bit(member.node)) != 0 && state_.links.is_lost(member.node, member.incarnation);
+  });
+}
+
+// Once of each incarnation: it may be proposed again and again until the view is without it.
+void NodeAgent::say_suspected(const Member& member, const FailureDetector::Verdict& verdict, uint64_t now_ns) {
+  EventLog* const events = host_->events();
+  if (std::exchange(peer(member.node).suspected, member.incarnation) == member.incarnation || events == nullptr) return;
+  const Change& change = verdict.change;
+  const bool link = change.cause == Cause::kLink && (change.of & bit(member.node)) != 0;
+  const auto why = [&]() -> std::string_view {
+    if ((verdict.silent & bit(member.node)) == 0) return "it says that it does not hear this node";
+    switch (detector_.contact(member.node)) {
+      case Contact::kEnded:
+        return "its process has ended";
+      case Contact::kClosed:
+        return "it sent what no member sends";
+      case Contact::kLost:
+        return link ? "the connection to it is lost, and others still hear it" : "the connection to it is lost";
+      case Contact::kOpen:
+        return link ? "its lease has run out here, and others still hear it" : "its lease has run out";
+    }
+    return {};
+  };
+  events->emit_of(options_.self.node.value, Level::kWarn, "member_suspected",
+                  {{"member", static_cast<uint64_t>(member.node.value)},
+                   {"incarnation", member.incarnation},
+                   {"address", member.address},
+                   {"why", why()},
+                   {"silent_ms", (now_ns - std::min(now_ns, detector_.heard_ns(member.node))) / 1'000'000},
+                   {"lease_ms", options_.lease_ns / 1'000'000}});
+}
+
+void NodeAgent::set_lost(const std::string& lost) {
+  const std::scoped_lock lock(lost_mutex_);
+  if (lost_ != lost) lost_ = lost;
+}
+
+void NodeAgent::offer_whole(uint64_t now_ns) {
+  if (now_ns < next_proposal_ns_) return;
+  std::vector<PartitionId> filled;
+  for (size_t p = 0; p < view_->partitions.size(); ++p) {
+    if (view_->partitions[p].filled_at(options_.self.node)) filled.emplace_back(static_cast<uint16_t>(p));
+  }
+  if (filled.empty()) return;
+  if (!host_->filled_in(view_->epoch)) return;
+  propose(with_whole(*view_, options_.self.node, filled), {Cause::kFilled, options_.self.node, 0}, now_ns);
+}
+
+void NodeAgent::propose(View next, Change change, uint64_t now_ns) {
+  next.change = change;
+  next_proposal_ns_ = now_ns + pace_ns_ / 4;
+  membership_->propose(next);
+}
+
+}  // namespace weft

@@ -1,0 +1,358 @@
+// Commands in a transaction: those that came together, or were between MULTI and EXEC. Their keys are read together,
+// then they run one after the other, over as many of the worker's turns as they need.
+#include <algorithm>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "weft/base/marks.h"
+#include "weft/redis/cost.h"
+#include "weft/redis/front_text.h"
+#include "weft/redis/frontend.h"
+
+namespace weft {
+
+namespace {
+
+constexpr int kConflictThreshold = 3;  // attempts of several commands together that meet others; then they are halved
+constexpr size_t kRunKeysMin = 8;      // of commands that run together and meet others
+constexpr uint64_t kNoLeaseNs = 1'000'000;  // between attempts: nothing could be told anyway
+constexpr size_t kLongReply = 16 << 10;
+constexpr std::string_view kOutOfMemory = "OOM command not allowed when used memory > 'maxmemory'. ";
+
+}  // namespace
+
+// Commands of a client on their way to their answers.
+struct RedisFrontend::Running {
+  Client& client;
+  HotKeyQueues::Place self;         // and what is left of them
+  bool stands;                      // in lines, or leads one
+  HotKeyQueues::HotKeyQueue* line;  // that it stands in, or leads
+  uint32_t attempts = 0;            // of what is tried now
+  std::optional<Outcome> met = {};  // why it was tried again last
+  Part& part() { return self.part; }
+  void go_on_to_the_end() { part().count = part().list->size() - part().first; }
+};
+
+// All in one transaction, if that goes well; else in halves, and at last one by one; but what is between MULTI and EXEC
+// is one. Whoever leads a line takes along who stands in it.
+Task<void> RedisFrontend::run_list(Client& client, const CommandList& list, bool exec) {
+  const bool stands = !turns_.heavy(client.share);
+  Running run{client, {{&client, &list, 0, list.size(), exec}, {}}, stands, stands ? lines_.find(list) : nullptr};
+  if (run.line != nullptr) co_await run.line->stand(&run.self);
+  for (bool over = run.self.answered; !over;) {
+    if (turns_.over(client.share) || turns_.full(client.share)) {
+      co_await turns_.wait(client.share, Turns::Where::kOutside);
+    }
+    const uint64_t began_ns = session_.now_ns();
+    const std::span<const Part> parts =
+        run.line == nullptr ? std::span<const Part>(&run.part(), 1)
+                            : run.line->gather(run.self, run_keys_, engine_->context().limits.txn_bytes_max / 2);
+    Attempt tried;
+    Task<Outcome> work = attempt(parts, &tried);
+    Outcome outcome = co_await work;
+    // What it met before is why it has no time left to begin.
+    if (outcome.code == Code::kNoAnswer && outcome.kind == OutcomeKind::kRejected && run.met) outcome = *run.met;
+    if (client.lost && parts.size() == 1) break;
+    if (std::exchange(client.put_off, false) && !outcome.committed()) {
+      WEFT_MARK_OUTSIDE("a transaction that costs much waits for others");
+      leave_line(run);
+      continue;
+    }
+    ++run.attempts;
+    const bool together = parts.size() > 1;
+    // Fewer of them would meet others at the line's key just so.
+    const bool several = together ? !run.line->met_at_its_key(outcome) : run.part().count > 1 && !exec;
+    adapt_to(outcome, several);
+    uint64_t wait_ns = 0;
+    RetryPolicy policy;
+    policy.attempts = several ? kConflictThreshold : UINT32_MAX;
+    const bool late = !outcome.committed() && session_.now_ns() >= answer_by_ns(client);
+    if (!outcome.committed() && !late && session_.should_retry(outcome, policy, run.attempts, began_ns, &wait_ns)) {
+      run.met = outcome;
+      if (!engine_->context().has_lease()) wait_ns = std::max(wait_ns, kNoLeaseNs);
+      if (must_stand(run, outcome, together)) {
+        co_await run.line->stand(&run.self);
+        over = run.self.answered;
+      } else if (wait_ns > 0) {
+        co_await session_.sleep_ns(wait_ns);
+      }
+      continue;
+    }
+    run.attempts = 0;
+    if (make_smaller(run, outcome, tried, together, several && !late)) continue;
+    answer_all(run, parts, outcome, tried);
+    run.met.reset();
+    over = run.part().count == 0;
+    if (over || !too_much_unread(client)) continue;
+    leave_line(run);  // nobody waits for who does not read
+    while (too_much_unread(client) && !client.dead) co_await Unread{this, &client};
+    over = client.dead;
+  }
+  if (run.line != nullptr && !run.self.answered) lines_.leave(run.line, engine_->context().worker);
+}
+
+// For good.
+void RedisFrontend::leave_line(Running& run) {
+  if (run.line != nullptr) lines_.leave(run.line, engine_->context().worker);
+  run.line = nullptr;
+  run.stands = false;
+}
+
+// It has met others and tries again: whether it has to stand in a line before, behind somebody.
+bool RedisFrontend::must_stand(Running& run, const Outcome& outcome, bool together) {
+  bool leads = true;
+  if (run.line != nullptr && !together && !run.line->met_at_its_key(outcome)) {
+    leave_line(run);  // whom it meets elsewhere is nothing that those behind it should wait for
+  } else if (run.line == nullptr && run.stands) {
+    run.line = lines_.of(outcome, options_.table, run.part(), &leads);
+  }
+  if (leads) return false;
+  run.attempts = 0;
+  run.go_on_to_the_end();
+  return true;
+}
+
+// What did not go well is tried with fewer, if there can be fewer.
+bool RedisFrontend::make_smaller(Running& run, const Outcome& outcome, const Attempt& tried, bool together,
+                                 bool several) {
+  if (outcome.kind != OutcomeKind::kAborted && outcome.kind != OutcomeKind::kRejected) return false;
+  if (together) {
+    run.line->split(tried.failed);
+    return true;
+  }
+  if (!several) return false;
+  WEFT_MARK_OUTSIDE("a run of commands is halved");
+  run.part().count = (run.part().count + 1) / 2;
+  return true;
+}
+
+void RedisFrontend::answer_all(Running& run, std::span<const Part> parts, const Outcome& outcome,
+                               const Attempt& tried) {
+  Part& part = run.part();
+  const bool together = parts.size() > 1;
+  if (!together && outcome.committed()) part.count = tried.ran;
+  if (!together) answer(part, outcome);
+  for (const Part& each : parts.subspan(together ? 0 : 1)) answer(each, outcome);
+  if (together) run.line->answered(parts.size() - 1, engine_->context().worker);
+  part.first += part.count;
+  run.go_on_to_the_end();
+}
+
+// The more keys several commands have together, the likelier they meet others, and the more is done in vain.
+void RedisFrontend::adapt_to(const Outcome& outcome, bool several) {
+  const size_t most = engine_->context().limits.txn_keys_max;
+  if (outcome.committed()) {
+    run_keys_ = std::min(run_keys_ + 1, most);
+  } else if (several && outcome.kind == OutcomeKind::kAborted && code_retryable(outcome.code)) {
+    run_keys_ = std::max(run_keys_ - run_keys_ / 4, std::min(kRunKeysMin, most));
+  }
+}
+
+Task<Outcome> RedisFrontend::attempt(std::span<const Part> parts, Attempt* out) {
+  Txn txn = co_await session_.begin(answer_by_ns(*parts.front().client));
+  if (txn.refused()) co_return txn.abort();
+  Task<Code> work = apply(txn, parts, out);
+  const Code code = co_await work;
+  if (code != Code::kOk) co_return txn.abort(code);
+  co_return co_await txn.commit();
+}
+
+// Reads everything that the commands name, then runs them one after the other on what is there. Of commands that need
+// not be in one transaction only so many are run as the client has room for their replies.
+Task<Code> RedisFrontend::apply(Txn& txn, std::span<const Part> parts, Attempt* out) {
+  for (const Part& part : parts) start_reads(txn, part);
+  co_await txn.wait_all();
+  Keyspace keys(&txn, options_.table, wall_us(), string_bytes_max_, &scratch_, this);
+  for (const Part& part : parts) {
+    Client& client = *part.client;
+    const size_t end = part.first + part.count;
+    out->failed = static_cast<size_t>(&part - parts.data());
+    client.reply_too_long = client.watch_failed = false;
+    client.too_much_ns = 0;
+    client.reply.clear();
+    client.reply_errors.seen.clear();
+    Code code = check_watched(txn, part, keys);
+    if (code == Code::kOk && part.exec) code = check_cost(part, keys, parts.size() == 1);
+    size_t next = part.first;
+    while (code == Code::kOk && next < end) {
+      if (turns_.over(client.share)) co_await turns_.wait(parts.front().client->share, Turns::Where::kInside);
+      code = run_some(part, keys, &next);
+      if (code != Code::kOk || next == end || part.exec || !has_enough(client)) continue;
+      if (parts.size() == 1) break;
+      code = Code::kApplication;  // without the others it may be cut
+    }
+    if (code != Code::kOk) co_return code;
+    out->ran = next - part.first;
+  }
+  out->failed = 0;
+  stats_->hits.add(keys.hits());
+  stats_->misses.add(keys.misses());
+  co_return Code::kOk;
+}
+
+void RedisFrontend::start_reads(Txn& txn, const Part& part) {
+  for (const WatchedKey& watched : part.client->watched) {
+    if (part.exec) txn.get_async(options_.table, watched.key);
+  }
+  for (size_t i = part.first; i < part.first + part.count; ++i) {
+    const Command& command = part.list->command(i);
+    const Arguments arguments = part.list->arguments(i);
+    if (command.data == nullptr || (command.reads != nullptr && !command.reads(arguments))) continue;
+    const Intent intent = (command.flags & kWrites) != 0 ? Intent::kUpdate : Intent::kRead;
+    for_each_key(command, arguments, [&](std::string_view key) { txn.get_async(options_.table, key, intent); });
+  }
+}
+
+Code RedisFrontend::check_watched(Txn& txn, const Part& part, Keyspace& keys) {
+  if (!part.exec) return Code::kOk;
+  for (const WatchedKey& watched : part.client->watched) {
+    const Value value = txn.value(txn.get_async(options_.table, watched.key));
+    if (value.code != Code::kOk) return value.code;
+    // A deadline that has passed since makes it another value too.
+    const bool same = value.version == watched.version && value.epoch == watched.epoch &&
+                      keys.find(watched.key).exists == value.found;
+    if (same) continue;
+    part.client->watch_failed = true;
+    return Code::kApplication;
+  }
+  return Code::kOk;
+}
+
+// Before the first of them runs. One that costs more than a turn's work waits outside if enough such are under way:
+// here it would hold one of the engine's slots.
+Code RedisFrontend::check_cost(const Part& part, Keyspace& keys, bool alone) {
+  Client& client = *part.client;
+  uint64_t all_ns = 0;
+  for (size_t i = part.first; i < part.first + part.count; ++i) {
+    const uint64_t ns = cost_ns(part.list->command(i), part.list->arguments(i), keys);
+    if (ns > options_.command_us_max * 1000) return too_much(client, "client.command_us_max", ns);
+    all_ns += ns;
+  }
+  if (all_ns > options_.exec_us_max * 1000) return too_much(client, "client.exec_us_max", all_ns);
+  if (all_ns <= turns_.budget_ns()) return Code::kOk;
+  const bool again = turns_.heavy(client.share);
+  client.share.lately_ns = all_ns;
+  client.put_off = alone && !again && !client.held_runs && turns_.full(client.share);
+  return client.put_off ? Code::kApplication : Code::kOk;
+}
+
+Code RedisFrontend::too_much(Client& client, const char* limit, uint64_t ns) const {
+  client.too_much_of = limit;
+  client.too_much_ns = ns;
+  return Code::kApplication;
+}
+
+// As many as this turn has room for, and one at least; `next` then is behind them.
+Code RedisFrontend::run_some(const Part& part, Keyspace& keys, size_t* next) {
+  Client& client = *part.client;
+  if (client.lost) return Code::kApplication;
+  RespWriter reply(&client.reply, options_.reply_bytes_max);
+  reply.set_version(client.version);
+  reply.set_errors(&client.reply_errors);
+  do {
+    const size_t i = (*next)++;
+    const Command& command = part.list->command(i);
+    const Arguments arguments = part.list->arguments(i);
+    const uint64_t work_before = keys.work_ns();
+    const size_t reply_before = client.reply.size();
+    client.reply_errors.command = i;
+    keys.set_counts((command.flags & kWrites) == 0);
+    if (command.data == nullptr) {
+      command.local(*this, client, arguments, reply);
+    } else if (const std::string why = refusal(command, arguments, keys); !why.empty()) {
+      reply.error(why);
+    } else {
+      command.data(keys, arguments, reply);
+    }
+    // How long memory takes that nobody has touched yet, the clock knows.
+    const size_t replied = client.reply.size() - reply_before;
+    const uint64_t ns = kCommandNs + keys.work_ns() - work_before + Keyspace::bytes_ns(replied);
+    times_.ran(command.id, ns);
+    turns_.charge_command(client.share, ns, command.name, command.data == nullptr || replied >= kLongReply);
+    if (keys.code() != Code::kOk) return keys.code();
+    client.reply_too_long = reply.over();
+    if (reply.over()) return Code::kApplication;
+    // What its first commands have written may make the later ones dearer than they seemed.
+    if (part.exec && keys.work_ns() > options_.exec_us_max * 1000) {
+      return too_much(client, "client.exec_us_max", keys.work_ns());
+    }
+  } while (*next < part.first + part.count && !turns_.over(client.share) && (part.exec || !has_enough(client)));
+  return Code::kOk;
+}
+
+// Why a command is not run that costs too much for one step of a worker; empty: it does not.
+std::string RedisFrontend::refusal(const Command& command, Arguments arguments, Keyspace& keys) const {
+  if (command.cost == nullptr && keys_named(command, arguments.size()) <= kFewKeys) return {};
+  const uint64_t ns = cost_ns(command, arguments, keys);
+  if (ns <= options_.command_us_max * 1000) return {};
+  return "ERR the command takes too much work: " +
+         limit_text("client.command_us_max", options_.command_us_max, ns / 1000);
+}
+
+void RedisFrontend::take_reply(Client& client) {
+  if (client.replies == Client::Replies::kOn && !client.lost) client.output.take(client.reply);
+  drop_reply(client);
+}
+
+void RedisFrontend::answer(const Part& part, const Outcome& outcome) {
+  Client& client = *part.client;
+  RespWriter reply = out(client);
+  note_ran(part, outcome);
+  if (outcome.committed()) {
+    client.read_ns = session_.now_ns();
+    if (part.exec) reply.array(part.count);
+    return take_reply(client);
+  }
+  drop_reply(client);
+  if (part.exec && client.watch_failed && outcome.code == Code::kApplication) return reply.null_array();
+  // Of several that share a transaction each has its answer.
+  const std::string why = failure(client, outcome);
+  // What only reads did not happen, whatever becomes of what others have written in the same transaction.
+  const auto reads = [&](size_t i) { return (part.list->command(i).flags & kWrites) == 0; };
+  Outcome unread = outcome;
+  if (unread.kind == OutcomeKind::kUnknown) unread.kind = OutcomeKind::kAborted;
+  const std::string why_unread = failure(client, unread);
+  const size_t end = part.first + part.count;
+  if (part.exec) {
+    bool all = true;
+    for (size_t i = part.first; i < end; ++i) all = all && reads(i);
+    return reply.error(all ? why_unread : why);
+  }
+  for (size_t i = part.first; i < end; ++i) reply.error(reads(i) ? why_unread : why);
+}
+
+std::string RedisFrontend::no_answer() const {
+  return "TRYAGAIN nothing happened within " + std::to_string(engine_->slots().answer_ns() / 1'000'000) +
+         " ms (limits.answer_ms)";
+}
+
+std::string RedisFrontend::failure(const Client& client, const Outcome& outcome) const {
+  if (client.reply_too_long && outcome.code == Code::kApplication) {
+    return "ERR the reply is too long, and nothing was done: reply_bytes_max is " +
+           std::to_string(options_.reply_bytes_max);
+  }
+  if (client.too_much_ns != 0 && outcome.code == Code::kApplication) {
+    const bool one = std::string_view(client.too_much_of) == "client.command_us_max";
+    return "ERR the transaction takes too much work, and nothing was done: " +
+           limit_text(client.too_much_of, one ? options_.command_us_max : options_.exec_us_max,
+                      client.too_much_ns / 1000);
+  }
+  const std::string trouble = engine_->trouble();
+  const std::string why = trouble.empty() ? trouble : ": " + trouble;
+  if (outcome.kind == OutcomeKind::kUnknown) return "UNKNOWN " + id_text(outcome.id) + " " + outcome.text() + why;
+  const bool over = session_.now_ns() >= answer_by_ns(client);
+  if (outcome.code == Code::kNoAnswer || (over && code_retryable(outcome.code))) {
+    return no_answer() + ": " + outcome.text() + why;
+  }
+  if (outcome.kind == OutcomeKind::kAborted) return "ABORTED " + outcome.text();
+  if (outcome.code == Code::kPeerUnreachable && engine_->context().views.removed()) return std::string(kRemoved);
+  if (outcome.code == Code::kTableFull || outcome.code == Code::kBinFull) {
+    const bool full = outcome.code == Code::kTableFull;
+    return std::string(full ? kOutOfMemory : "ERR ") + outcome.text() + ": " +
+           engine_->context().tables.at(outcome.table)->limit_text(outcome.code);
+  }
+  return "ERR " + outcome.text();
+}
+
+}  // namespace weft

@@ -1,0 +1,211 @@
+// What is done with a command: refused, queued for EXEC, answered at once, or run in a transaction with its neighbours
+// (command_batch.cc).
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "weft/redis/cost.h"
+#include "weft/redis/front_text.h"
+#include "weft/redis/frontend.h"
+
+namespace weft {
+
+namespace {
+
+constexpr size_t kArgumentsMax = 4096;  // of a command that is no list of keys
+
+// A browser may be led to send a request here, with commands for lines of its body: its first lines end it.
+bool speaks_http(std::string_view word) { return same_word(word, "post") || same_word(word, "host:"); }
+
+}  // namespace
+
+RespWriter RedisFrontend::out(Client& client) {
+  const bool wanted = client.replies == Client::Replies::kOn || client.replies == Client::Replies::kSkipNext;
+  const bool heard = wanted && !client.lost;
+  if (!heard) ClientOutput::clear(unheard_);
+  RespWriter writer(heard ? &client.output.last() : &unheard_);
+  writer.set_version(client.version);
+  writer.set_errors(&client.errors);
+  return writer;
+}
+
+// The row; or nullptr and why it is not run, whatever is in the tables. It bounds the work that one command makes.
+const Command* RedisFrontend::admit(const Client& client, Arguments arguments, std::string* why) const {
+  const Command* command = find_command(arguments);
+  if (command == nullptr || (!has_handler(*command) && fits(*command, arguments.size()))) {
+    *why = unknown_command(arguments);
+    return nullptr;
+  }
+  if (!fits(*command, arguments.size())) {
+    *why = wrong_arity(command->name);
+    return nullptr;
+  }
+  if (!client.authenticated && (command->flags & kBeforeAuth) == 0) {
+    *why = "NOAUTH Authentication required.";
+    return nullptr;
+  }
+  const Limits& limits = engine_->context().limits;
+  const size_t keys = keys_named(*command, arguments.size());
+  if (keys > limits.txn_keys_max) {
+    *why = "ERR the command names too many keys: " + limit_text("limits.txn_keys_max", limits.txn_keys_max, keys);
+  } else if (command->keys.last >= 0 && arguments.size() > kArgumentsMax) {
+    *why = "ERR the command has too many arguments: " + limit_text("the limit", kArgumentsMax, arguments.size());
+  }
+  for_each_key(*command, arguments, [&](std::string_view key) {
+    if (key.size() <= limits.key_bytes_max || !why->empty()) return;
+    *why = "ERR the key is too long: " + limit_text("limits.key_bytes_max", limits.key_bytes_max, key.size());
+  });
+  return why->empty() ? command : nullptr;
+}
+
+bool RedisFrontend::joins_batch(const Client& client, const Command& command, Arguments arguments) const {
+  if (command.data == nullptr || client.in_multi || client.replies != Client::Replies::kOn) return false;
+  if (client.batch.empty()) return true;
+  size_t bytes = client.batch.bytes();
+  for (const std::string_view argument : arguments) bytes += argument.size();
+  return client.batch.keys() + keys_named(command, arguments.size()) <= run_keys_ &&
+         bytes <= engine_->context().limits.txn_bytes_max / 2;
+}
+
+void RedisFrontend::count_command(Client& client) {
+  if (client.replies == Client::Replies::kOn) ++client.ahead;
+  // Only this worker counts here.
+  std::atomic<uint64_t>& commands = shared_->counted[engine_->context().id.value].commands;
+  commands.store(commands.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
+Task<void> RedisFrontend::serve(Client& client) {
+  std::string why;
+  if (client.output.empty() && client.batch.empty()) client.ahead = 0;  // what is not answered leaves nothing
+  while (!client.closing && !client.dead) {
+    // Not in the middle of a batch: its bytes are the reader's.
+    if (client.batch.empty() && (too_much_unread(client) || client.waits())) {
+      client.fed = client.held_up = true;
+      co_return;
+    }
+    if (turns_.over(client.share)) {
+      co_await turns_.wait(client.share, Turns::Where::kOutside);
+      continue;
+    }
+    const RespRead read = client.reader.next();
+    const Command* command = nullptr;
+    const bool too_deep = read == RespRead::kCommand && client.ahead >= options_.pipeline_max;
+    if (read == RespRead::kCommand && !too_deep) {
+      count_command(client);
+      why.clear();
+      command = admit(client, client.reader.command(), &why);
+      turns_.charge(client.share, arguments_ns(client.reader.command()), command == nullptr ? "?" : command->name);
+      if (command != nullptr && joins_batch(client, *command, client.reader.command())) {
+        client.batch.add(command, client.reader.command());
+        continue;
+      }
+    }
+    if (!client.batch.empty()) {
+      Task<void> work = run_batch(client);
+      co_await work;
+      // The command behind it stays in the reader meanwhile.
+      while (too_much_unread(client) && !client.dead) co_await Unread{this, &client};
+      if (command != nullptr && joins_batch(client, *command, client.reader.command())) {
+        client.batch.add(command, client.reader.command());
+        continue;
+      }
+    }
+    if (read == RespRead::kMore) co_return;
+    if (read == RespRead::kError) {
+      refuse(client, "ERR " + std::string(client.reader.error()));
+      co_return;
+    }
+    if (too_deep) {
+      refuse(client, "ERR too many commands ahead of their answers: client.pipeline_max is " +
+                         std::to_string(options_.pipeline_max));
+      co_return;
+    }
+    Task<void> work = handle(client, command, client.reader.command(), why);
+    co_await work;
+  }
+}
+
+void RedisFrontend::refuse(Client& client, const std::string& why) {
+  out(client).error(why);
+  note_errors(client);
+  client.closing = client.refused = true;
+}
+
+Task<void> RedisFrontend::handle(Client& client, const Command* command, Arguments arguments, const std::string& why) {
+  if (client.replies == Client::Replies::kSkipNext) client.replies = Client::Replies::kSkip;
+  if (command != nullptr) client.last = command;
+  if (command != nullptr && std::string_view(command->name).starts_with("cluster|")) client.asked_cluster = true;
+  client.active_ns = session_.now_ns();
+  client.began_ns = turns_.now_ns();
+  if (command == nullptr) note_rejected(arguments);
+  if (command == nullptr && speaks_http(arguments[0])) {
+    refuse(client, "ERR this port speaks the Redis protocol, not HTTP");
+  } else if (command == nullptr && same_word(arguments[0], "exec")) {
+    client.end_multi();
+    out(client).error("EXECABORT Transaction discarded because of: " +
+                      (why.starts_with("ERR ") ? why.substr(std::string_view("ERR ").size()) : why));
+  } else if (command == nullptr) {
+    if (client.in_multi) client.multi_is_bad = true;
+    out(client).error(why);
+  } else if (client.in_multi && (command->flags & kNoMulti) != 0) {
+    client.multi_is_bad = true;
+    note_rejected(arguments);
+    out(client).error("ERR Command not allowed inside a transaction");
+  } else if (client.in_multi && (command->flags & kNotQueued) == 0) {
+    queue(client, command, arguments);
+  } else if (command->local != nullptr) {
+    RespWriter reply = out(client);
+    const size_t before = client.output.bytes();
+    command->local(*this, client, arguments, reply);
+    const uint64_t bytes = client.output.bytes() - std::min(before, client.output.bytes());
+    const uint64_t ns = kCommandNs + Keyspace::bytes_ns(bytes);
+    times_.ran(command->id, ns);
+    turns_.charge_command(client.share, ns, command->name, (command->flags & kFast) == 0);
+    note_call(client, *command, arguments);
+  } else if (command->slow != nullptr) {
+    Task<void> work = command->slow(*this, client, arguments);
+    co_await work;
+    stats_->rows[command->id].ns.add(took_ns(client));
+    note_call(client, *command, arguments);
+  } else {
+    client.batch.add(command, arguments);
+    Task<void> work = run_batch(client);
+    co_await work;
+  }
+  note_errors(client);
+  if (client.replies == Client::Replies::kSkip) client.replies = Client::Replies::kOn;
+}
+
+void RedisFrontend::queue(Client& client, const Command* command, Arguments arguments) {
+  RespWriter reply = out(client);
+  size_t bytes = client.queued.bytes();
+  for (const std::string_view argument : arguments) bytes += argument.size();
+  const size_t bytes_max = engine_->context().limits.txn_bytes_max;
+  std::string why;
+  if (client.queued.size() >= options_.multi_max) {
+    why = "ERR too many commands in MULTI: multi_max is " + std::to_string(options_.multi_max);
+  } else if (bytes > bytes_max) {
+    why = "ERR too many bytes in MULTI: " + limit_text("limits.txn_bytes_max", bytes_max, bytes);
+  }
+  if (!why.empty()) {
+    client.multi_is_bad = true;
+    client.queued.clear();
+    note_rejected(arguments);
+    return reply.error(why);
+  }
+  // Nothing of a transaction that EXEC will refuse is kept; its commands are answered as Redis does.
+  if (!client.multi_is_bad) client.queued.copy(command, arguments);
+  reply.simple("QUEUED");
+}
+
+Task<void> RedisFrontend::run_batch(Client& client) {
+  client.last = &client.batch.command(client.batch.size() - 1);
+  client.active_ns = session_.now_ns();
+  client.began_ns = turns_.now_ns();
+  Task<void> work = run_list(client, client.batch, false);
+  co_await work;
+  note_errors(client);
+  client.batch.clear();
+}
+
+}  // namespace weft

@@ -1,0 +1,104 @@
+// The sweeper: worker 0 of a node walks over the node's records, a little at a time, and deletes those of its own
+// partitions (it is their primary) whose deadline has passed, each by a transaction that commits only if the key still
+// is as it was read. Keys that somebody reads are deleted by who reads them (keyspace.h). The larger the table, the
+// shorter it pauses, to come to every key within a minute; but looking takes a twenty-fifth of its time as a rule. What
+// it sees and is not due yet it notes (deadlines.h). Most keys are deleted before it comes to them (front_expire.cc):
+// it is for those that nobody noted.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "weft/redis/frontend.h"
+
+namespace weft {
+
+namespace {
+
+constexpr int kBins = 2048;                      // of a step: well below a millisecond
+constexpr size_t kSliceBytes = size_t{1} << 20;  // of values in it
+constexpr uint64_t kRoundNs = 60'000'000'000;    // over all bins
+constexpr uint64_t kPauseNs = 50'000'000;        // between two steps, at most
+constexpr uint64_t kLongPauseNs = 250'000'000;   // at most, if the last round saw no key that has a deadline
+constexpr uint64_t kShortPauseNs = 1'000'000;    // at least, and if there was much to delete
+constexpr uint64_t kPausesOfAStep = 24;          // as long as the step itself
+constexpr size_t kMuch = 32;
+
+struct Found {
+  const Table* table;
+  const View* view;
+  NodeId self;
+  Deadlines* deadlines;
+  int64_t now_ms;
+  std::vector<std::string> keys;
+  bool any;  // some key has a deadline
+  // Of this round so far: keys whose deadline is still to come, and how long that is, of all of them.
+  uint64_t with_deadline = 0;
+  uint64_t left_ms = 0;
+};
+
+void look_at(void* context, ByteView key, ByteView value, Word) {
+  auto* found = static_cast<Found*>(context);
+  const StoredValue stored = parse_value(as_text(value));
+  if (stored.deadline_ms == kNoDeadline) return;
+  found->any = true;
+  const HashedKey hashed = found->table->hashed(key);
+  const bool primary = found->view->placement(hashed.partition).primary() == found->self;
+  if (stored.deadline_ms > found->now_ms) {
+    ++found->with_deadline;
+    found->left_ms += static_cast<uint64_t>(stored.deadline_ms - found->now_ms);
+    if (primary) found->deadlines->note(hashed.hash, stored.deadline_ms);
+    return;
+  }
+  if (primary) found->keys.emplace_back(as_text(key));
+}
+
+}  // namespace
+
+// Another node may have been here first.
+Task<Code> RedisFrontend::delete_expired(Txn& txn, std::span<const std::string> names, size_t* deleted) {
+  *deleted = 0;
+  for (const std::string& name : names) txn.get_async(options_.table, name, Intent::kUpdate);
+  co_await txn.wait_all();
+  Keyspace keys(&txn, options_.table, wall_us(), string_bytes_max_, &scratch_);
+  for (const std::string& name : names) {
+    const bool found = txn.value(txn.get_async(options_.table, name, Intent::kUpdate)).found;
+    if (!keys.find(name).exists && found) ++*deleted;
+  }
+  co_return keys.code();
+}
+
+Task<void> RedisFrontend::sweep() {
+  uint64_t cursor = 0;
+  uint64_t took_ns = 0;             // the last step
+  uint64_t steps = 0, counted = 0;  // of a round: of the last one, and of the one under way
+  bool saw_deadlines = false;       // the last round
+  Found found{&table(), nullptr, engine_->context().self, &deadlines_, 0, {}, false};
+  while (!engine_->context().views.removed()) {
+    steps = std::max(steps, table().index_place().bins / kBins + 1);
+    const uint64_t least_ns = std::clamp(took_ns * kPausesOfAStep, kShortPauseNs, kPauseNs);
+    const uint64_t most_ns = saw_deadlines || found.any ? kPauseNs : kLongPauseNs;
+    const uint64_t pause_ns = std::clamp(kRoundNs / steps, least_ns, most_ns);
+    co_await session_.sleep_ns(found.keys.size() >= kMuch ? kShortPauseNs : pause_ns);
+    found.keys.clear();
+    if (!engine_->active()) continue;
+    found.view = &engine_->view();
+    found.now_ms = wall_us() / 1000;
+    const uint64_t began_ns = engine_->context().worker->clock_ns();
+    cursor = table().visit_some(cursor, kBins, kSliceBytes, look_at, &found);
+    took_ns = engine_->context().worker->clock_ns() - began_ns;
+    ++counted;
+    if (cursor == 0) {
+      steps = std::exchange(counted, 0);
+      saw_deadlines = std::exchange(found.any, false);
+      const uint64_t keys = std::exchange(found.with_deadline, 0);
+      const uint64_t left_ms = std::exchange(found.left_ms, 0);
+      shared_->keys_with_deadline.store(keys, std::memory_order_relaxed);
+      shared_->deadline_mean_ms.store(left_ms / std::max<uint64_t>(keys, 1), std::memory_order_relaxed);
+    }
+    Task<void> deleting = delete_all(found.keys);
+    co_await deleting;
+  }
+}
+
+}  // namespace weft

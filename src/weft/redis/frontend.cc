@@ -1,0 +1,295 @@
+#include "weft/redis/frontend.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <iterator>
+#include <utility>
+
+#include "weft/redis/address.h"
+
+namespace weft {
+
+namespace {
+
+constexpr uint64_t kAcceptAgainNs = 100'000'000;  // after the process had no file descriptor left
+constexpr int kAccepts = 4;                       // in a turn
+constexpr size_t kReadBytes = 256 << 10;          // at a time
+constexpr uint64_t kReadNs = 1000;                // a system call
+constexpr uint64_t kLookNs = 100'000'000;         // between two looks at all connections
+
+// The table's limit counts the header of a value too.
+size_t string_bytes_of(const Table& table) {
+  const size_t bytes = table.spec().value_bytes_max;
+  return bytes > kValueHeaderBytesMax ? bytes - kValueHeaderBytesMax : 0;
+}
+
+// As Redis does: asked three times, the last ones sooner, then the connection has ended. Who is accepted has it from
+// the socket that listens.
+void keep_alive(int fd, uint32_t seconds) {
+  const int on = seconds != 0 ? 1 : 0, times = 3;
+  const int first = static_cast<int>(seconds), next = std::max(first / times, 1);
+  setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  if (seconds == 0) return;
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &first, sizeof first);
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &next, sizeof next);
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof times);
+}
+
+}  // namespace
+
+uint64_t FrontendShared::sum(std::atomic<uint64_t> Counted::*which) const {
+  uint64_t all = 0;
+  for (const Counted& worker : counted) all += (worker.*which).load(std::memory_order_relaxed);
+  return all;
+}
+
+uint64_t FrontendShared::turn_longest_ns() const {
+  uint64_t longest = 0;
+  for (const Counted& worker : counted) {
+    longest = std::max(longest, worker.turn_longest_ns.load(std::memory_order_relaxed));
+  }
+  return longest;
+}
+
+RedisFrontend::RedisFrontend(const FrontendOptions& options, Fd listener, TxnWorker* engine, Clock* wall,
+                             FrontendShared* shared, NodeHooks hooks)
+    : options_(options),
+      engine_(engine),
+      session_(engine),
+      wall_(wall),
+      shared_(shared),
+      hooks_(std::move(hooks)),
+      string_bytes_max_(string_bytes_of(table())),
+      epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      listener_(std::move(listener)),
+      run_keys_(engine->context().limits.txn_keys_max),
+      turns_(options.turn_us * 1000, std::max<size_t>(engine->context().limits.transactions_in_flight_max / 4, 1),
+             engine->context().worker),
+      events_(64),
+      stats_(shared->stats.of(engine->context().id)),
+      deadlines_(table().spec().capacity, wall_us() / 1000) {
+  if (engine->context().id == WorkerId(0)) shared->live.change([&](FrontendOptions& live) { live = options; });
+  take_options();
+  accepts_anyway_ns_ = engine_->context().worker->clock_ns() + engine_->slots().answer_ns();  // no step has read it yet
+  shared_->fronts[engine_->context().id.value] = this;
+}
+
+RedisFrontend::~RedisFrontend() {
+  while (!monitors_.empty()) end_monitor(*monitors_.back());
+  shared_->clients -= static_cast<uint32_t>(clients_.size());
+  counted().strangers = 0;
+  shared_->fronts[engine_->context().id.value] = nullptr;
+}
+
+void RedisFrontend::take_options() {
+  options_ = shared_->live.read(&options_version_);
+  keep_alive(listener_.get(), options_.keepalive_seconds);  // connections have it from there
+  turns_.set_budget_ns(options_.turn_us * 1000);
+  slow_ns_ = options_.slowlog_us < 0 ? UINT64_MAX : static_cast<uint64_t>(options_.slowlog_us) * 1000;
+  monitored_ = shared_->monitors.any();
+  look_by(session_.now_ns());  // deadlines may be others now
+}
+
+void RedisFrontend::accept_when_active() {
+  if (accepting_ || session_.now_ns() < accepts_again_ns_) return;
+  if (!engine_->active() && session_.now_ns() < accepts_anyway_ns_) return;
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLEXCLUSIVE;
+  event.data.ptr = nullptr;
+  accepting_ = true;
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listener_.get(), &event) != 0) stop_accepting(strerrordesc_np(errno));
+}
+
+// The listener stays readable: it is not looked at for a while.
+void RedisFrontend::stop_accepting(const char* why) {
+  if (accepts_again_ns_ == 0) {
+    if (EventLog* const events = engine_->context().events) {
+      events->emit(Level::kWarn, "clients_not_accepted",
+                   {{"why", why}, {"again_ms", kAcceptAgainNs / 1'000'000}, {"said", "once"}});
+    }
+  }
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener_.get(), nullptr);
+  accepting_ = false;
+  accepts_again_ns_ = session_.now_ns() + kAcceptAgainNs;
+}
+
+// The rest next turn: a crowd at the door keeps nobody waiting who is inside.
+void RedisFrontend::accept_some() {
+  for (int i = 0; i < kAccepts; ++i) {
+    Fd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!socket) {
+      const bool out = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+      if (out) stop_accepting(strerrordesc_np(errno));
+      return;
+    }
+    if (shared_->clients.fetch_add(1) >= options_.clients_max && !make_room()) {
+      --shared_->clients;
+      stats_->connections_refused.add(1);
+      refuse_newcomer(socket);
+      continue;
+    }
+    accept_one(std::move(socket));
+  }
+}
+
+void RedisFrontend::accept_one(Fd socket) {
+  const int one = 1;
+  setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+  Client& client = clients_.emplace_back(ClientStream(std::move(socket), shared_->tls), options_.resp);
+  client.place = std::prev(clients_.end());
+  client.id = ++shared_->last_id;
+  stats_->connections.add(1);
+  client.address = peer_address(client.stream.fd(), &client.source);
+  client.local_address = own_address(client.stream.fd());
+  client.since_ns = client.active_ns = client.read_ns = session_.now_ns();
+  set_authenticated(client, options_.password.empty());
+  keep_time(client);
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+  event.data.ptr = &client;
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, client.stream.fd(), &event) != 0) client.dead = true;
+  if (client.dead) wake(client);  // else the socket says when there is something to read
+}
+
+bool RedisFrontend::poll() {
+  turns_.begin(session_.now_ns());
+  if (shared_->live.version() != options_version_) take_options();
+  accept_when_active();
+  if (engine_->context().id == WorkerId(0) && !sweeper_.running() && engine_->active()) {
+    sweeper_ = OwnedTask::of(sweep());
+    sweeper_.start();
+  }
+  if (!expirer_.running() && engine_->active()) {
+    expirer_ = OwnedTask::of(expire_due());
+    expirer_.start();
+  }
+  const int count = epoll_wait(epoll_.get(), events_.data(), static_cast<int>(events_.size()), 0);
+  for (int i = 0; i < count; ++i) {
+    const epoll_event& event = events_[static_cast<size_t>(i)];
+    if (event.data.ptr == nullptr) {
+      accept_some();
+      continue;
+    }
+    auto& client = *static_cast<Client*>(event.data.ptr);
+    if ((event.events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) client.readable = true;
+    if ((event.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) client.hung_up = true;
+    client.writable = true;
+    wake(client);
+  }
+  bool busy = count > 0;
+  if (session_.now_ns() >= std::max(looks_again_ns_, due_ns_)) look_at_all();
+  busy |= answer_questions();
+  busy |= turns_.go_on();
+  size_t passed_over = awake_.size();  // the first of them
+  for (size_t i = 0; i < awake_.size(); ++i) {
+    Client* const client = awake_[i];
+    if (client->reads_again && (client->dead || !too_much_unread(*client))) {
+      busy = true;
+      std::exchange(client->reads_again, {}).resume();
+      continue;
+    }
+    if (client->work.running() || client->closing || client->dead || too_much_unread(*client) || client->waits()) {
+      continue;
+    }
+    busy |= client->readable || client->fed;
+    if (turns_.over(client->share)) {
+      passed_over = std::min(passed_over, i);
+      continue;
+    }
+    if (client->readable && !client->fed) read_some(*client);
+    go_on(*client);
+  }
+  // They come first next time.
+  std::rotate(awake_.begin(), awake_.begin() + static_cast<ptrdiff_t>(passed_over % std::max<size_t>(awake_.size(), 1)),
+              awake_.end());
+  return busy;
+}
+
+void RedisFrontend::wake(Client& client) {
+  if (client.awake) return;
+  client.awake = true;
+  awake_.push_back(&client);
+}
+
+// What is due for who does nothing.
+void RedisFrontend::look_at_all() {
+  looks_again_ns_ = session_.now_ns() + kLookNs;
+  due_ns_ = UINT64_MAX;
+  for (Client& client : clients_) {
+    if (client.lingers) {
+      look_by(client.lingers_until_ns);
+      if (session_.now_ns() >= client.lingers_until_ns) wake(client);
+    }
+    if (!client.dead) keep_time(client);
+    if (client.closing || client.dead) continue;
+    if (!client.work.running()) {
+      if (client.held) drop_held(client);
+      shrink_if_idle(client);
+      count_held(client);
+    }
+    look_by(client.shrinks_ns);
+    if (client.held) look_by(client.held_until_ns);
+  }
+}
+
+void RedisFrontend::read_some(Client& client) {
+  const std::span<char> room = client.reader.room();
+  client.shrinks_ns = session_.now_ns() + kIdleNs;
+  look_by(client.shrinks_ns);
+  const size_t wanted = std::min(room.size(), kReadBytes);
+  const bool was_ready = client.stream.ready();
+  const std::optional<size_t> n = client.stream.receive(room.data(), wanted);
+  if (!was_ready) {  // a handshake's signature is more than all commands of a turn: the clock knows
+    turns_.charge_command(client.share, kReadNs, "a TLS handshake", true);
+    if (n) settle(client);
+  }
+  if (n && *n > 0) {
+    client.active_ns = session_.now_ns();
+    turns_.charge(client.share, kReadNs + Keyspace::bytes_ns(*n), "reading from a client");
+    client.reader.filled(*n);
+    stats_->read_bytes.add(*n);
+    client.read_ns = session_.now_ns();
+    client.fed = true;
+    // That was all; the socket says when there is more, or the end.
+    if (*n < wanted && !client.hung_up && !client.stream.encrypted()) client.readable = false;
+    return;
+  }
+  client.readable = false;
+  if (!n) client.dead = true;
+}
+
+void RedisFrontend::set_authenticated(Client& client, bool authenticated) {
+  client.authenticated = authenticated;
+  client.reader.set_limits(authenticated ? options_.resp : unauthenticated(options_.resp));
+  settle(client);
+}
+
+void RedisFrontend::go_on(Client& client) {
+  if (!client.fed) return;
+  client.fed = false;
+  if (client.held_up) client.read_ns = session_.now_ns();
+  client.held_up = false;
+  client.work = OwnedTask::of(serve(client));
+  client.work.start();
+}
+
+void RedisFrontend::drop_held(Client& client) const {
+  if (session_.now_ns() < client.held_until_ns) return;
+  client.held.reset();
+  client.held_too_long = true;
+}
+
+uint64_t RedisFrontend::deadline_ns() const {
+  if (turns_.waiting() || !questions_.empty()) return 0;
+  const uint64_t looks_ns = due_ns_ == UINT64_MAX ? due_ns_ : std::max(due_ns_, looks_again_ns_);
+  uint64_t accepts_ns = UINT64_MAX;
+  if (!accepting_) accepts_ns = std::max(accepts_again_ns_, engine_->active() ? 0 : accepts_anyway_ns_);
+  return std::min({gathered_ns_, feeds_ns_, looks_ns, accepts_ns});
+}
+
+}  // namespace weft

@@ -1,0 +1,391 @@
+// RedisFrontend: the clients of one worker. It accepts connections, reads commands (the Redis protocol, resp.h), runs
+// them in transactions of the worker, and writes the answers.
+//
+//   frontend.cc          connections: accepting and reading
+//   front_write.cc    writing answers, and the end of a connection and of a turn
+//   front_strangers.cc  who has not shown yet that it may come, and deadlines of connections
+//   front_held.cc     what clients make the worker hold in memory, and its limits
+//   command_execution.cc      what is done with a command: refused, queued, answered at once, run in a transaction
+//   command_batch.cc     commands in a transaction
+//   turns.h           how much of that is done in one turn of the worker
+//   front_expire.cc   deleting keys soon after their deadline
+//   expiry_sweeper.cc    and those that were missed
+//   multi_exec.cc    MULTI, EXEC, WATCH
+//   front_noted.cc    what is noted of commands that ran: figures, the slow log, monitors; and CONFIG SET's changes
+//   client_list.cc    CLIENT LIST and KILL, over all workers of the node
+//   weft_commands.cc     WEFT ...
+//   commands.h        the commands as rows, and where their files are
+//
+// A connection's commands take effect in the order sent. Those that came together and only touch data run together, in
+// one transaction: their keys are read in one table batch and their messages share packets. If that transaction meets a
+// limit, or others too often, it is halved. Different connections run side by side, but those that meet at a key run
+// together, too (hot_key_queues.h).
+//
+// It belongs to its worker's thread, and to nobody else once that runs. It accepts when its node is active for the
+// first time. The workers of a node share one socket to accept from; whoever is awake takes a connection. When the
+// process has no file descriptor left it says so, and accepts again after a while.
+//
+// WEFT MULTI is a MULTI that answers its transaction's id, so that a client can ask any node how it ended (WEFT
+// OUTCOME) when this one is gone before it answers EXEC. The transaction begins at once, and EXEC runs it once: one
+// that aborts is not tried again, since the next attempt would be another transaction.
+//
+// Limits: whose command is over the reader's limits is closed with an error that names the limit, and so is who has
+// sent more than pipeline_max commands whose answers it has not taken. Who comes when clients_max are there takes the
+// place of one that has not shown yet that it may come, and is told so if there is none (front_strangers.cc).
+// A command that names too many keys, a MULTI that is too large, and a transaction whose reply is too long are refused
+// with the limit and its value, and nothing of them happens. While a command of a connection runs, or more than
+// output_held_bytes of its answers wait to be read, nothing more is read from it, and commands that came together are
+// run in as many transactions as that takes: a client that does not read its answers holds output_held_bytes and one
+// reply. When all clients together hold more than output_total_bytes, or more than input_total_bytes of commands that
+// are not complete, the one that holds most loses its connection; each worker has an equal part of these limits. A
+// connection that was idle for a second gives its buffers back.
+//
+// Time: every command has an answer within limits.answer_ms (txn/coordinator_ends.cc), from when it was read from the
+// socket, or, if others of its connection were ahead of it, from the last success of these; and not counted is how long
+// a client takes to read its answers. Then the answer is -TRYAGAIN, and nothing happened, or -UNKNOWN with the
+// transaction's id. Commands that take many steps (KEYS, FLUSHALL) have that time for each of them.
+//
+// Work: a turn of the worker does turn_us of it, as estimated from what commands touch (cost.h) and checked by the
+// clock; the rest goes on next turn, and who asked for little goes first. No command is so much by itself that others
+// would notice: what costs more than command_us_max, and an EXEC that costs more than exec_us_max, is refused before it
+// runs. A turn that took much longer all the same is said in the log, with the command (turn_too_long).
+#pragma once
+
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "weft/base/clock.h"
+#include "weft/base/fd.h"
+#include "weft/redis/client.h"
+#include "weft/redis/command_stats.h"
+#include "weft/redis/commands.h"
+#include "weft/redis/deadlines.h"
+#include "weft/redis/guesses.h"
+#include "weft/redis/hot_key_queues.h"
+#include "weft/redis/monitor.h"
+#include "weft/redis/resp.h"
+#include "weft/redis/slowlog.h"
+#include "weft/redis/turns.h"
+#include "weft/run/owned_task.h"
+#include "weft/run/thread.h"
+#include "weft/run/worker.h"
+#include "weft/txn/txn_worker.h"
+
+namespace weft {
+
+struct FrontendOptions {
+  TableId table;                     // where the keys are
+  bool debug = false;                // WEFT CUT is allowed
+  std::string password;              // that clients give first; empty: none
+  uint32_t clients_max = 10'000;     // of the node
+  uint32_t handshake_ms = 10'000;    // from connecting until TLS and the password are done
+  uint32_t idle_seconds = 0;         // of a client that asks nothing; then it is closed. 0: never
+  uint32_t keepalive_seconds = 300;  // until the kernel asks who is silent whether it is there; 0: never
+  uint32_t pipeline_max = 100'000;   // commands of a client whose answers have not left
+  uint32_t multi_max = 1024;         // commands between MULTI and EXEC
+  uint32_t multi_held_max = 16;   // transactions begun by WEFT MULTI, at most half of limits.transactions_in_flight_max
+  uint32_t multi_held_ms = 5000;  // until EXEC; then it is dropped
+  size_t reply_bytes_max = size_t{64} << 20;      // of one command, or of one EXEC
+  size_t output_held_bytes = size_t{1} << 20;     // answers that a client did not read; then it is not served any more
+  size_t output_total_bytes = size_t{256} << 20;  // of all clients
+  size_t input_total_bytes = size_t{256} << 20;   // commands that are not complete, and between MULTI and EXEC; of all
+  uint64_t turn_us = 500;                         // work for clients in one turn of the worker
+  uint64_t command_us_max = 10'000;               // of one command
+  uint64_t exec_us_max = 100'000;                 // of one EXEC, over several turns
+  int64_t slowlog_us = 10'000;                    // what takes as long is in SLOWLOG; -1: nothing is
+  uint32_t slowlog_length = 128;                  // so many of them
+  RespLimits resp{.bulk_bytes_max = 16 << 20, .buffer_bytes_max = 64 << 20};
+};
+
+// The options of a node's fronts as CONFIG SET changes them while they run. Each front has its own copy, which it
+// takes anew in its next turn; and then it looks whether somebody monitors.
+class LiveOptions {
+ public:
+  uint64_t version() const { return version_.load(std::memory_order_acquire); }
+  FrontendOptions read(uint64_t* version = nullptr) const;
+  void touch() { version_.fetch_add(1, std::memory_order_release); }
+  // change(FrontendOptions&)
+  template <class F>
+  void change(F change) {
+    const std::scoped_lock lock(mutex_);
+    change(options_);
+    version_.fetch_add(1, std::memory_order_release);
+  }
+
+ private:
+  std::atomic<uint64_t> version_{0};
+  mutable std::mutex mutex_;
+  FrontendOptions options_;
+};
+
+class RedisFrontend;
+class TcpTls;
+struct ClientQuestion;
+
+// What the fronts of a node share. Outlives them.
+struct FrontendShared {
+  // Of one worker, for all to read: a line of its own, so that nobody waits for it.
+  struct alignas(64) Counted {
+    std::atomic<uint64_t> commands{0};
+    std::atomic<uint64_t> output_bytes{0}, input_bytes{0};  // that clients make it hold
+    std::atomic<uint64_t> turns_too_long{0};
+    std::atomic<uint64_t> turn_longest_ns{0};  // of all turns that did something for clients
+    std::atomic<uint64_t> strangers{0};        // connections that are not let in yet
+    std::atomic<uint64_t> evictions_asked{0};  // of these, by other workers
+    std::atomic<uint64_t> evicted{0}, refused{0};
+    std::atomic<uint64_t> late{0}, idle{0};  // closed for client.handshake_ms, client.idle_seconds
+    std::atomic<uint64_t> wrong_passwords{0};
+  };
+
+  std::atomic<uint32_t> clients{0};
+  std::array<Counted, kWorkersMax> counted;  // by worker
+  // Likewise, nullptr where there is none: they enter themselves before the workers run and leave when none does.
+  std::array<RedisFrontend*, kWorkersMax> fronts{};
+  uint64_t sum(std::atomic<uint64_t> Counted::*which) const;
+  uint64_t commands() const { return sum(&Counted::commands); }
+  uint64_t output_bytes() const { return sum(&Counted::output_bytes); }
+  uint64_t input_bytes() const { return sum(&Counted::input_bytes); }
+  uint64_t turns_too_long() const { return sum(&Counted::turns_too_long); }
+  uint64_t turn_longest_ns() const;
+  std::atomic<uint64_t> last_id{0};
+  LiveOptions live;
+  NodeStats stats;
+  SlowLog slowlog;
+  Monitors monitors;
+  // Keys with a deadline, and what is left until then on average, as the sweeper counted them on its last round.
+  std::atomic<uint64_t> keys_with_deadline{0}, deadline_mean_ms{0};
+  TcpTls* tls = nullptr;    // of clients; nullptr: they are not encrypted
+  uint64_t started_ns = 0;  // of the monotonic clock
+  std::string run_id;       // 40 hexadecimal digits: this process
+};
+
+// What a command may ask of the node. Called on the worker's thread.
+struct NodeHooks {
+  std::function<std::string()> status;   // what WEFT STATUS answers
+  std::function<void(NodeId peer)> cut;  // WEFT CUT: closes the connection to a peer, as a broken cable would
+};
+
+class RedisFrontend final : public ConnectionPoller, public WakeupSource {
+ public:
+  // `listener` listens. Whoever connects is accepted once the node is active. `wall` is the time of day, for deadlines.
+  RedisFrontend(const FrontendOptions& options, Fd listener, TxnWorker* engine, Clock* wall, FrontendShared* shared,
+                NodeHooks hooks);
+  ~RedisFrontend() override;
+
+  bool poll() override;
+  bool flush() override;
+  int fd() const override { return epoll_.get(); }
+  uint64_t deadline_ns() const override;
+  size_t buffer_bytes() const;  // of all connections
+
+  // For the commands' rows.
+  const FrontendOptions& options() const { return options_; }
+  const NodeHooks& hooks() const { return hooks_; }
+  TxnWorker* engine() const { return engine_; }
+  Session& session() { return session_; }
+  FrontendShared& shared() { return *shared_; }
+  std::list<Client>& clients() { return clients_; }
+  int64_t wall_us() { return static_cast<int64_t>(wall_->now_ns() / 1000); }
+  size_t string_bytes_max() const { return string_bytes_max_; }
+  std::string& scratch() { return scratch_; }
+  const Table& table() const { return *engine_->context().tables.at(options_.table); }
+  uint64_t memory_bytes_max() const {
+    return table().spec().memory_bytes_max != 0 ? table().spec().memory_bytes_max : table().memory_bytes_max();
+  }
+  void take_options();                 // what CONFIG SET has changed
+  bool begin_monitor(Client& client);  // false: there are enough
+  void end_monitor(Client& client);
+  void set_authenticated(Client& client, bool authenticated);
+  // It said a password. It is let in by set_authenticated(); its next answer may be held back for a while.
+  void heard_password(Client& client, bool right);
+  void note_deadline(std::string_view key, int64_t deadline_ms);
+  // Where a reply goes that was not refused to be heard (CLIENT REPLY).
+  RespWriter out(Client& client);
+  // What is in client.reply goes to the output, or nowhere.
+  void take_reply(Client& client);
+  static void drop_reply(Client& client) { ClientOutput::clear(client.reply); }
+  // Runs the commands of the list and answers them: all in one transaction if `exec`, which is tried until it has an
+  // outcome that is not a conflict; else in one if that goes well.
+  Task<void> run_list(Client& client, const CommandList& list, bool exec);
+  // In the transaction that WEFT MULTI began.
+  Task<void> exec_held(Client& client, const CommandList& list);
+  Turns& turns() { return turns_; }
+  // Asks the fronts of all workers about their clients (client_list.cc).
+  Task<void> ask_workers(const Client& client, std::shared_ptr<ClientQuestion> question, std::string* lines);
+  // When the client's commands have to have their answers.
+  uint64_t answer_by_ns(const Client& client) const { return client.read_ns + engine_->slots().answer_ns(); }
+  // What a client is told of a transaction that did not commit.
+  std::string failure(const Client& client, const Outcome& outcome) const;
+  // Of something that no answer came to in time, and that changed nothing.
+  std::string no_answer() const;
+  // Something is due then, though nobody sends anything.
+  void look_by(uint64_t when_ns) { due_ns_ = std::min(due_ns_, when_ns); }
+  bool walk_runs = false;  // a walk over the tables that blocks others (WEFT DIGEST)
+
+ private:
+  static constexpr uint64_t kIdleNs = 1'000'000'000;  // then a connection gives its buffers back
+
+  // Connections (frontend.cc, front_write.cc, front_held.cc).
+  void accept_when_active();
+  void stop_accepting(const char* why);
+  void accept_some();
+  void accept_one(Fd socket);
+  void wake(Client& client);
+  void look_at_all();
+  void read_some(Client& client);
+  void go_on(Client& client);
+  bool too_much_unread(const Client& client) const { return client.unread_bytes() >= options_.output_held_bytes; }
+  bool held_back(const Client& client) const { return session_.now_ns() < client.waits_until_ns; }
+  void count_command(Client& client);
+  void refuse(Client& client, const std::string& why);
+  bool gathers(Client& client);
+  bool write_some(Client& client);
+  bool goes_on_lingering(Client& client);
+  void end_turn();
+  void drop_held(Client& client) const;
+  void shrink_if_idle(Client& client) const;
+  void count_held(Client& client);
+  void forget_held(Client& client);
+  bool keep_limits();
+  Client* who_holds_most(size_t Client::*counted);
+  void close_for_output(Client& client);
+  void close_for_input(Client& client);
+  void say_closed(const Client& client, const char* why, uint64_t limit, uint64_t held, uint64_t its_own) const;
+  void lose(Client& client);
+  bool answer_questions();
+  void answer_some(ClientQuestion& question);
+
+  // Who is not let in yet, and who stays too long (front_strangers.cc).
+  enum class Told : uint8_t { kLate, kIdle, kEvicted, kRefused, kWrongPassword, kCount };
+  FrontendShared::Counted& counted() { return shared_->counted[engine_->context().id.value]; }
+  void settle(Client& client);
+  void no_stranger(Client& client);
+  void keep_time(Client& client);
+  void close_for_time(Client& client);
+  bool make_room();
+  bool ask_another_worker();
+  bool evict_stranger();
+  void refuse_newcomer(const Fd& socket);
+  void tell(Told what, const std::string& client, std::string_view why, uint64_t limit);
+
+  // What their commands do (command_execution.cc, command_batch.cc).
+  Task<void> serve(Client& client);
+  const Command* admit(const Client& client, Arguments arguments, std::string* why) const;
+  bool joins_batch(const Client& client, const Command& command, Arguments arguments) const;
+  Task<void> handle(Client& client, const Command* command, Arguments arguments, const std::string& why);
+  void queue(Client& client, const Command* command, Arguments arguments);
+  Task<void> run_batch(Client& client);
+  void adapt_to(const Outcome& outcome, bool several);
+  // What came of an attempt to run commands in a transaction.
+  struct Attempt {
+    size_t failed = 0;  // the part that is the reason if it did not go well, and that is not the first
+    size_t ran = 0;     // commands of the first part, if it is alone: as many as its client has room for
+  };
+  // The steps of run_list.
+  struct Running;
+  void leave_line(Running& run);
+  bool must_stand(Running& run, const Outcome& outcome, bool together);
+  bool make_smaller(Running& run, const Outcome& outcome, const Attempt& tried, bool together, bool several);
+  void answer_all(Running& run, std::span<const Part> parts, const Outcome& outcome, const Attempt& tried);
+  Task<Outcome> attempt(std::span<const Part> parts, Attempt* out);
+  static constexpr size_t kExpiredTogether = 32;  // keys of a transaction
+  Task<void> sweep();
+  Task<void> expire_due();
+  void look_at_cell(size_t cell, std::vector<std::string>* expired);
+  Task<void> delete_all(std::vector<std::string> keys);
+  Task<Code> delete_expired(Txn& txn, std::span<const std::string> keys, size_t* deleted);
+  Task<Code> apply(Txn& txn, std::span<const Part> parts, Attempt* out);
+  bool has_enough(const Client& client) const {
+    return client.unread_bytes() + client.reply.size() >= options_.output_held_bytes;
+  }
+  // Goes on when the client has read some of its answers, or is gone.
+  struct [[nodiscard]] Unread {
+    const RedisFrontend* front;
+    Client* client;
+    bool await_ready() const noexcept { return false; }
+    void await_suspend(std::coroutine_handle<> h) const noexcept { client->reads_again = h; }
+    void await_resume() const noexcept { client->read_ns = front->session_.now_ns(); }
+  };
+  void start_reads(Txn& txn, const Part& part);
+  Code check_watched(Txn& txn, const Part& part, Keyspace& keys);
+  Code check_cost(const Part& part, Keyspace& keys, bool alone);
+  Code too_much(Client& client, const char* limit, uint64_t ns) const;
+  Code run_some(const Part& part, Keyspace& keys, size_t* next);
+  std::string refusal(const Command& command, Arguments arguments, Keyspace& keys) const;
+  void answer(const Part& part, const Outcome& outcome);
+
+  // What is noted of them (front_noted.cc).
+  uint64_t took_ns(const Client& client) const {
+    const uint64_t now_ns = turns_.now_ns();
+    return now_ns > client.began_ns ? now_ns - client.began_ns : 0;
+  }
+  bool slow(uint64_t ns) const { return ns >= slow_ns_; }
+  void note_errors(Client& client);
+  void note_rejected(Arguments arguments);
+  void note_call(Client& client, const Command& command, Arguments arguments);
+  void note_ran(const Part& part, const Outcome& outcome);
+  void show(Client& client, const Command& command, Arguments arguments, uint64_t ns);
+  void feed_monitors();
+
+  FrontendOptions options_;
+  uint64_t options_version_ = 0;
+  uint64_t slow_ns_ = UINT64_MAX;  // what is in SLOWLOG
+  TxnWorker* const engine_;
+  Session session_;
+  Clock* const wall_;
+  FrontendShared* const shared_;
+  const NodeHooks hooks_;
+  const size_t string_bytes_max_;
+  Fd epoll_;
+  Fd listener_;
+  bool accepting_ = false;
+  uint64_t accepts_anyway_ns_ = 0;  // though the node is not active
+  uint64_t accepts_again_ns_ = 0;   // 0: it never had to stop
+  std::list<Client> clients_;
+  std::list<Client*> strangers_;  // of these, who is not let in yet; the oldest first
+  Guesses guesses_;
+  struct Said {
+    uint64_t last_ns = 0;
+    uint64_t unsaid = 0;  // since then
+  };
+  std::array<Said, static_cast<size_t>(Told::kCount)> told_{};
+  std::vector<Client*> awake_;         // those with something to do; the others cost nothing
+  uint64_t looks_again_ns_ = 0;        // at all of them, at the earliest
+  uint64_t due_ns_ = UINT64_MAX;       // when something is due for one that does nothing
+  uint64_t gathered_ns_ = UINT64_MAX;  // when answers that wait for others leave
+  size_t held_output_ = 0;             // by clients, as of the last flush
+  size_t held_input_ = 0;
+  size_t run_keys_;  // of commands that run together: fewer while they meet others
+  HotKeyQueues lines_;
+  Turns turns_;
+  uint64_t said_ns_ = 0;  // that a turn took too long
+  std::deque<std::shared_ptr<ClientQuestion>> questions_;
+  Turns::Share questions_share_;
+  std::vector<epoll_event> events_;
+  std::string scratch_;
+  std::string unheard_;  // replies that a client does not want
+  CommandStats* const stats_;
+  TurnTimes times_;
+  bool monitored_ = false;          // somebody monitors this node
+  std::vector<Client*> monitors_;   // here
+  std::string shown_;               // for monitors, in this turn
+  uint64_t feeds_ns_ = UINT64_MAX;  // when monitors here are fed at the latest
+  Deadlines deadlines_;
+  OwnedTask sweeper_, expirer_;
+};
+
+}  // namespace weft

@@ -1,0 +1,345 @@
+// Commands that look at all keys: SCAN, KEYS, DBSIZE, RANDOMKEY, FLUSHALL. They are outside of the transactional
+// guarantee: keys come and go while they walk. A key that is there throughout a SCAN is in it.
+//
+// SCAN's cursor: the partition (12 bits), and how far in the order of hashes the walk is in it (52 bits). Both mean the
+// same at every node, whatever happens to tables and views.
+#include <charconv>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "weft/redis/command_text.h"
+#include "weft/redis/cost.h"
+#include "weft/redis/front_text.h"
+#include "weft/redis/frontend.h"
+#include "weft/redis/glob.h"
+
+namespace weft {
+namespace {
+
+constexpr uint32_t kPageKeys = 256;
+constexpr int64_t kScanKeysDefault = 10;
+constexpr int kScanPages = 256;    // of one SCAN
+constexpr size_t kFlushKeys = 32;  // of one transaction
+constexpr int kPositionBits = 64 - kScanCursorSpare;
+static_assert(kPartitionsMax <= 1 << kScanCursorSpare);
+
+struct Place {
+  size_t partition = 0;
+  uint64_t position = 0;  // in it
+};
+
+uint64_t cursor_of(const Place& at) {
+  return static_cast<uint64_t>(at.partition) << kPositionBits | at.position >> kScanCursorSpare;
+}
+Place place_of(uint64_t cursor) { return {static_cast<size_t>(cursor >> kPositionBits), cursor << kScanCursorSpare}; }
+
+// What came of a page: none if it could not be had, and then the client has been told why.
+enum class Page : uint8_t { kMore, kLast, kNone };
+
+constexpr std::string_view kPartGone = "a part of the keys is deleted";
+
+// `changed`: what has happened already; empty: nothing.
+void refuse_walk(RedisFrontend& front, Client& client, std::string_view changed = {}) {
+  const TxnWorker& engine = *front.engine();
+  std::string why = engine.context().views.removed() ? std::string(kRemoved) : front.no_answer();
+  if (!changed.empty()) {
+    why = "ERR " + std::string(changed) + ", and then no answer came within " +
+          std::to_string(engine.slots().answer_ns() / 1'000'000) + " ms (limits.answer_ms)";
+  }
+  if (!engine.context().views.removed() && !engine.trouble().empty()) why += ": " + engine.trouble();
+  front.out(client).error(why);
+}
+
+// One page from there; `at` is behind it then.
+Task<Page> next_page(RedisFrontend& front, Client& client, Place* at, uint32_t keys, std::vector<KeyItem>* items,
+                     std::string_view changed = {}) {
+  const size_t partitions = front.engine()->view().partitions.size();
+  items->clear();
+  if (at->partition >= partitions) co_return Page::kLast;
+  Task<std::shared_ptr<KeyPage>> walk = front.session().scan_keys(
+      front.options().table, PartitionId(static_cast<uint16_t>(at->partition)), at->position, keys);
+  const std::shared_ptr<KeyPage> page = co_await walk;
+  if (!page->done) {
+    refuse_walk(front, client, changed);
+    co_return Page::kNone;
+  }
+  *items = std::move(page->items);
+  at->position = page->next;
+  if (page->next == 0) ++at->partition;
+  co_return at->partition < partitions ? Page::kMore : Page::kLast;
+}
+
+// What is just being written has no head: it is alive, and of any type.
+bool alive(const KeyItem& item, int64_t now_ms) {
+  const StoredValue value = parse_value(item.value_prefix);
+  return value.deadline_ms == kNoDeadline || value.deadline_ms > now_ms;
+}
+
+bool pattern_fits(std::string_view pattern, RespWriter reply) {
+  if (pattern.size() <= kPatternBytesMax) return true;
+  reply.error("ERR the pattern is too long: " + limit_text("the limit", kPatternBytesMax, pattern.size()));
+  return false;
+}
+
+// Those that are alive and match. A pattern may be much work for every key.
+Task<void> keep_matching(RedisFrontend& front, Client& client, const std::string& pattern,
+                         std::vector<KeyItem>* items) {
+  const int64_t now_ms = front.wall_us() / 1000;
+  size_t kept = 0;
+  for (size_t i = 0; i < items->size(); ++i) {
+    uint64_t ns = kCommandNs / 4;
+    KeyItem& item = (*items)[i];
+    if (alive(item, now_ms) && glob_matches(pattern, item.key, &ns)) {
+      if (kept != i) (*items)[kept] = std::move(item);
+      ++kept;
+    }
+    front.turns().charge(client.share, ns, "matching keys with a pattern");
+    if (front.turns().over(client.share)) {
+      co_await front.turns().wait(client.share, Turns::Where::kOutside);
+    }
+  }
+  items->resize(kept);
+}
+
+struct ScanOptions {
+  int64_t count = kScanKeysDefault;
+  std::string pattern = "*";
+  std::string type;
+};
+
+bool parse(Arguments options, ScanOptions* out, RespWriter reply) {
+  for (size_t i = 0; i < options.size(); i += 2) {
+    const bool more = i + 1 < options.size();
+    if (more && same_word(options[i], "count")) {
+      const auto count = integer_argument(options[i + 1], reply);
+      if (!count) return false;
+      if (*count < 1) {
+        reply.error(kSyntaxError);
+        return false;
+      }
+      out->count = *count;
+    } else if (more && same_word(options[i], "match")) {
+      out->pattern = options[i + 1];
+    } else if (more && same_word(options[i], "type")) {
+      out->type = lower_case(options[i + 1]);
+    } else {
+      reply.error(kSyntaxError);
+      return false;
+    }
+  }
+  return true;
+}
+
+Task<void> scan(RedisFrontend& front, Client& client, Arguments arguments) {
+  uint64_t cursor = 0;
+  const std::string_view text = arguments[1];
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), cursor);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    front.out(client).error("ERR invalid cursor");
+    co_return;
+  }
+  ScanOptions options;
+  if (!parse(arguments.subspan(2), &options, front.out(client))) co_return;
+  if (!pattern_fits(options.pattern, front.out(client))) co_return;
+  Place at = place_of(cursor);
+  const auto wanted = static_cast<uint32_t>(std::min<int64_t>(options.count, kPageKeys));
+  std::vector<KeyItem> items;
+  Page page = Page::kMore;
+  // Pages of a table that is mostly empty may have nothing in them.
+  for (int pages = 0; pages < kScanPages && page == Page::kMore && items.size() < wanted; ++pages) {
+    std::vector<KeyItem> some;
+    Task<Page> work = next_page(front, client, &at, wanted, &some);
+    page = co_await work;
+    if (page == Page::kNone) co_return;
+    items.insert(items.end(), some.begin(), some.end());
+    if (page == Page::kMore) co_await front.session().sleep_ns(1);
+  }
+  std::erase_if(items, [&](const KeyItem& item) {
+    return !options.type.empty() && !item.value_prefix.empty() &&
+           type_name(parse_value(item.value_prefix).type) != options.type;
+  });
+  Task<void> matching = keep_matching(front, client, options.pattern, &items);
+  co_await matching;
+  RespWriter reply = front.out(client);
+  reply.array(2);
+  reply.bulk(std::to_string(page == Page::kMore ? cursor_of(at) : 0));
+  reply.array(items.size());
+  for (const KeyItem& item : items) reply.bulk(item.key);
+}
+
+Task<void> keys(RedisFrontend& front, Client& client, Arguments arguments) {
+  const std::string pattern(arguments[1]);
+  if (!pattern_fits(pattern, front.out(client))) co_return;
+  client.reply.clear();
+  RespWriter found(&client.reply, front.options().reply_bytes_max);
+  size_t count = 0;
+  Place at;
+  std::vector<KeyItem> items;
+  for (Page page = Page::kMore; page == Page::kMore && !client.dead;) {
+    Task<Page> work = next_page(front, client, &at, kPageKeys, &items);
+    page = co_await work;
+    if (page == Page::kNone) {
+      front.drop_reply(client);
+      co_return;
+    }
+    Task<void> matching = keep_matching(front, client, pattern, &items);
+    co_await matching;
+    for (const KeyItem& item : items) found.bulk(item.key);
+    count += items.size();
+    if (found.over()) {
+      front.drop_reply(client);
+      front.out(client).error("ERR the reply is too long: reply_bytes_max is " +
+                              std::to_string(front.options().reply_bytes_max) + "; use SCAN");
+      co_return;
+    }
+    co_await front.session().sleep_ns(1);  // others have their turn between two pages
+  }
+  front.out(client).array(count);
+  front.take_reply(client);
+}
+
+// Nothing: the client has been told why.
+Task<std::optional<uint64_t>> count_keys(RedisFrontend& front, Client& client, size_t partition) {
+  Task<std::shared_ptr<KeyPage>> walk =
+      front.session().scan_keys(front.options().table, PartitionId(static_cast<uint16_t>(partition)), 0, 0);
+  const std::shared_ptr<KeyPage> page = co_await walk;
+  if (!page->done) refuse_walk(front, client);
+  co_return page->done ? std::optional(page->records) : std::nullopt;
+}
+
+// Who looks at the nodes of a cluster one by one adds up what they say: each then counts what it is primary of.
+Task<void> dbsize(RedisFrontend& front, Client& client, Arguments) {
+  uint64_t all = 0;
+  for (size_t p = 0; p < front.engine()->view().partitions.size(); ++p) {
+    if (client.asked_cluster && front.engine()->view().partitions[p].primary() != front.engine()->context().self)
+      continue;
+    Task<std::optional<uint64_t>> work = count_keys(front, client, p);
+    const std::optional<uint64_t> count = co_await work;
+    if (!count) co_return;
+    all += *count;
+  }
+  front.out(client).integer(static_cast<int64_t>(all));
+}
+
+// A partition by its number of keys, and in it a place by chance: keys behind a gap between hashes are likelier.
+Task<void> randomkey(RedisFrontend& front, Client& client, Arguments) {
+  const size_t partitions = front.engine()->view().partitions.size();
+  std::vector<uint64_t> counts;
+  uint64_t all = 0;
+  for (size_t p = 0; p < partitions; ++p) {
+    Task<std::optional<uint64_t>> work = count_keys(front, client, p);
+    const std::optional<uint64_t> count = co_await work;
+    if (!count) co_return;
+    counts.push_back(*count);
+    all += counts.back();
+  }
+  if (all != 0) {
+    uint64_t chosen = front.engine()->random().below(all);
+    Place at;
+    while (chosen >= counts[at.partition]) chosen -= counts[at.partition++];
+    at.position = front.engine()->random().below(UINT64_MAX) >> kScanCursorSpare << kScanCursorSpare;
+    // From there round to there again, over all partitions.
+    for (size_t pages = 0, wrapped = 0; wrapped < partitions + 1 && pages < UINT32_MAX; ++pages) {
+      std::vector<KeyItem> items;
+      Task<Page> work = next_page(front, client, &at, 1, &items);
+      const Page page = co_await work;
+      if (page == Page::kNone) co_return;
+      const int64_t now_ms = front.wall_us() / 1000;
+      std::erase_if(items, [&](const KeyItem& item) { return !alive(item, now_ms); });
+      if (!items.empty()) {
+        front.out(client).bulk(items[front.engine()->random().below(items.size())].key);
+        co_return;
+      }
+      if (at.position == 0) ++wrapped;
+      if (page == Page::kLast) at = {};
+      co_await front.session().sleep_ns(1);
+    }
+  }
+  front.out(client).null();
+}
+
+Task<Code> erase_some(Txn& txn, TableId table, std::span<const KeyItem> items) {
+  for (const KeyItem& item : items) txn.get_async(table, item.key, Intent::kUpdate);
+  co_await txn.wait_all();
+  for (const KeyItem& item : items) {
+    const Value value = txn.value(txn.get_async(table, item.key, Intent::kUpdate));
+    if (value.code != Code::kOk) co_return value.code;
+    if (!value.found) continue;
+    if (const Code code = txn.erase(table, item.key); code != Code::kOk) co_return code;
+  }
+  co_return Code::kOk;
+}
+
+Task<void> flush(RedisFrontend& front, Client& client, Arguments arguments) {
+  const bool known = arguments.size() == 1 || same_word(arguments[1], "sync") || same_word(arguments[1], "async");
+  if (!known || arguments.size() > 2) {
+    front.out(client).error(kSyntaxError);
+    co_return;
+  }
+  Place at;
+  std::vector<KeyItem> items;
+  size_t together = std::min<size_t>(kFlushKeys, front.engine()->context().limits.txn_keys_max);
+  bool some_gone = false;
+  for (Page page = Page::kMore; page == Page::kMore;) {
+    Task<Page> work = next_page(front, client, &at, kPageKeys, &items, some_gone ? kPartGone : std::string_view());
+    page = co_await work;
+    if (page == Page::kNone) co_return;
+    for (size_t i = 0; i < items.size();) {
+      const std::span<const KeyItem> some = std::span(items).subspan(i, std::min(together, items.size() - i));
+      const auto body = [&](Txn& txn) { return erase_some(txn, front.options().table, some); };
+      RetryPolicy policy;
+      policy.attempts = UINT32_MAX;
+      Task<Outcome> running = front.session().run(policy, body);
+      const Outcome outcome = co_await running;
+      some_gone |= outcome.committed();
+      if (outcome.committed()) {
+        i += some.size();
+        continue;
+      }
+      if (outcome.code == Code::kTxnTooLarge && some.size() > 1) {  // it reads what it deletes
+        together = some.size() / 2;
+        continue;
+      }
+      const bool unknown = outcome.kind == OutcomeKind::kUnknown;
+      front.out(client).error((unknown ? "UNKNOWN " + id_text(outcome.id) + " " : "ERR ") +
+                              (some_gone ? std::string(kPartGone) + ": " : "") + outcome.text());
+      co_return;
+    }
+    co_await front.session().sleep_ns(1);
+  }
+  front.out(client).simple("OK");
+}
+
+constexpr Command kWalkCommands[] = {
+    {"dbsize",
+     1,
+     kFast | kNoMulti,
+     {},
+     "walks",
+     "how many keys there are; after CLUSTER ..., of those that this node is primary of",
+     nullptr,
+     nullptr,
+     dbsize},
+    {"flushall", -1, kWrites | kNoMulti, {}, "walks", "deletes all keys", nullptr, nullptr, flush},
+    {"flushdb", -1, kWrites | kNoMulti, {}, "walks", "deletes all keys", nullptr, nullptr, flush},
+    {"keys", 2, kNoMulti, {}, "walks", "all keys that match a pattern", nullptr, nullptr, keys},
+    {"randomkey", 1, kNoMulti, {}, "walks", "one of the keys", nullptr, nullptr, randomkey},
+    {"scan",
+     -2,
+     kNoMulti,
+     {},
+     "walks",
+     "a page of the keys, and where to go on (MATCH COUNT TYPE)",
+     nullptr,
+     nullptr,
+     scan},
+};
+
+}  // namespace
+
+std::span<const Command> walk_commands() { return kWalkCommands; }
+
+}  // namespace weft

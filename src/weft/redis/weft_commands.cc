@@ -1,0 +1,138 @@
+// WEFT ...: what Redis has no words for.
+#include <algorithm>
+#include <charconv>
+
+#include "weft/redis/command_help.h"
+#include "weft/redis/digest.h"
+#include "weft/redis/front_text.h"
+#include "weft/redis/frontend.h"
+
+namespace weft {
+namespace {
+
+constexpr uint64_t kDigestWaitNs = 1'000'000;
+
+// incarnation.worker.sequence
+std::optional<TxnId> parse_id(std::string_view text) {
+  TxnId id;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  const auto number = [&](auto* to, bool last) {
+    const auto [rest, failed] = std::from_chars(at, end, *to);
+    at = last || rest == end ? rest : rest + 1;
+    return failed == std::errc() && (last ? rest == end : rest != end && *rest == '.');
+  };
+  if (!number(&id.incarnation, false) || !number(&id.worker.value, false) || !number(&id.sequence, true)) return {};
+  return id;
+}
+
+void status(RedisFrontend& front, Client&, Arguments, RespWriter& reply) { reply.bulk(front.hooks().status()); }
+
+void cut(RedisFrontend& front, Client&, Arguments arguments, RespWriter& reply) {
+  if (!front.options().debug) return reply.error("ERR WEFT CUT is for tests: client.debug is false");
+  int peer = -1;
+  const std::string_view text = arguments[2];
+  const bool number = std::from_chars(text.data(), text.data() + text.size(), peer).ec == std::errc();
+  if (!number || peer < 0 || peer >= kNodesMax) {
+    return reply.error("ERR a node is 0 to " + std::to_string(kNodesMax - 1));
+  }
+  front.hooks().cut(NodeId(static_cast<uint8_t>(peer)));
+  reply.simple("OK");
+}
+
+Task<void> outcome(RedisFrontend& front, Client& client, Arguments arguments) {
+  const std::optional<TxnId> id = parse_id(arguments[2]);
+  if (!id) {
+    front.out(client).error("ERR an id is incarnation.worker.sequence, as WEFT MULTI answers it");
+    co_return;
+  }
+  Task<TxnStatus> asking = front.session().query_outcome(*id);
+  const TxnStatus fate = co_await asking;
+  const TxnWorker& engine = *front.engine();
+  if (fate != TxnStatus::kPending) {
+    front.out(client).simple(fate == TxnStatus::kCommitted ? "committed"
+                             : fate == TxnStatus::kAborted ? "aborted"
+                                                           : "forgotten");
+  } else if (engine.context().views.removed()) {
+    front.out(client).error("TRYAGAIN this node was removed from the view: ask another node");
+  } else {
+    front.out(client).error("TRYAGAIN the outcome is not known after " +
+                            std::to_string(engine.context().limits.outcome_timeout_ms) +
+                            " ms (limits.outcome_timeout_ms): " +
+                            (engine.active() ? "somebody still has the transaction open" : "the view is not active"));
+  }
+}
+
+// One at a time: each step of the worker does one step of one walk.
+Task<void> digest(RedisFrontend& front, Client& client, Arguments) {
+  while (front.walk_runs) co_await front.session().sleep_ns(kDigestWaitNs);
+  front.walk_runs = true;
+  DigestWalk walk(*front.engine()->node(), front.engine()->view());
+  while (!walk.step()) co_await front.session().sleep_ns(1);
+  front.walk_runs = false;
+  front.out(client).bulk(walk.text());
+}
+
+Task<void> multi(RedisFrontend& front, Client& client, Arguments) {
+  const auto held = std::count_if(front.clients().begin(), front.clients().end(),
+                                  [](const Client& other) { return other.held.has_value() || other.begins; });
+  const uint32_t held_max =
+      std::min(front.options().multi_held_max, front.engine()->context().limits.transactions_in_flight_max / 2);
+  if (held >= static_cast<ptrdiff_t>(held_max)) {
+    front.out(client).error("ERR too many WEFT MULTI: multi_held_max is " + std::to_string(held_max));
+    co_return;
+  }
+  client.begins = true;
+  Txn txn = co_await front.session().begin(front.answer_by_ns(client));
+  client.begins = false;
+  if (txn.refused()) {
+    front.out(client).error(front.failure(client, txn.abort()));
+    co_return;
+  }
+  txn.set_until(0);
+  client.held.emplace(std::move(txn));
+  client.held_until_ns = front.session().now_ns() + uint64_t{front.options().multi_held_ms} * 1'000'000;
+  front.look_by(client.held_until_ns);
+  client.in_multi = true;
+  front.out(client).bulk(id_text(client.held->id()));
+}
+
+constexpr Command kWeftCommands[] = {
+    {"weft", -2, kHasSubcommands, {}, "server", "what Redis has no words for"},
+    {"weft|cut", 3, kAdmin | kNoMulti, {}, "server", "closes the connection to a node, for tests", nullptr, cut},
+    {"weft|digest",
+     2,
+     kAdmin | kNoMulti,
+     {},
+     "server",
+     "sums over what this node holds, to compare nodes with",
+     nullptr,
+     nullptr,
+     digest},
+    {"weft|help", 2, kFast, {}, "server", "what there is", nullptr, reply_help},
+    {"weft|multi",
+     2,
+     kNoMulti,
+     {},
+     "transactions",
+     "MULTI that answers its transaction's id; EXEC tries it once",
+     nullptr,
+     nullptr,
+     multi},
+    {"weft|outcome",
+     3,
+     kNoMulti,
+     {},
+     "transactions",
+     "what became of a transaction: committed, aborted or forgotten",
+     nullptr,
+     nullptr,
+     outcome},
+    {"weft|status", 2, kNoMulti, {}, "server", "the node and its view, as JSON", nullptr, status},
+};
+
+}  // namespace
+
+std::span<const Command> weft_commands() { return kWeftCommands; }
+
+}  // namespace weft

@@ -1,0 +1,61 @@
+// StatsCollector: looks at a node once a second, keeps what the cluster's nodes say of themselves (cluster_stats.h),
+// and answers /status, /metrics and / from it. It belongs to the control thread and reads what workers put out; it asks
+// nothing of them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "weft/base/clock.h"
+#include "weft/base/event_log.h"
+#include "weft/member/node_agent.h"
+#include "weft/redis/figures.h"
+#include "weft/server/cluster_stats.h"
+#include "weft/server/http_routes.h"
+
+namespace weft {
+
+class StatsCollector {
+ public:
+  static constexpr uint64_t kPeriodNs = 1'000'000'000;
+
+  struct Sources {
+    std::function<std::optional<Figures>()> figures;  // nothing while the node has no part in the cluster
+    std::string cluster;
+    int nodes = 0;  // that there may be
+    EventLog* events = nullptr;
+    HttpRoutes* site = nullptr;  // may be nullptr
+    Clock* clock = nullptr;
+  };
+
+  StatsCollector(NodeId self, Sources sources);
+  ~StatsCollector();  // its pages go with it
+  StatsCollector(const StatsCollector&) = delete;
+  StatsCollector& operator=(const StatsCollector&) = delete;
+
+  // Does what is due: takes in what others sent, and once a second a sample, which it returns (empty otherwise).
+  std::string step(NodeAgent* agent);
+  uint64_t due_ns() const { return due_ns_; }  // of the next sample
+
+ private:
+  void say_wrong_passwords();
+  std::string status() const;
+  std::string history() const;
+  std::string metrics() const;
+
+  const NodeId self_;
+  const Sources from_;
+  ClusterStats picture_;
+  std::optional<Figures> before_;
+  uint64_t before_ns_ = 0;
+  uint64_t due_ns_ = 0;
+  uint64_t last_event_ = 0;
+  uint64_t wrong_passwords_ = 0;  // that were said
+};
+
+extern const std::string_view kStatusPage;  // status_page.html
+
+}  // namespace weft

@@ -1,0 +1,243 @@
+#include "weft/sim/crash_injector.h"
+
+#include <bit>
+
+#include "weft/base/hash.h"
+#include "weft/base/marks.h"
+#include "weft/txn/txn_worker.h"
+
+namespace weft {
+
+namespace {
+
+constexpr std::string_view kStruckNames[kVictimRoles] = {"coordinator", "primary",  "backup",
+                                                         "two",         "recovery", "filling"};
+constexpr Phase kCommitPhases[] = {Phase::kLock, Phase::kValidate, Phase::kReplicate, Phase::kUnlock};
+
+struct Parts {
+  uint64_t primaries = 0, backups = 0;
+  uint64_t checked = 0;  // primaries of what is only read: they validate
+  uint64_t filling = 0;  // replicas that fill, and the primaries they copy from
+};
+
+// The nodes that hold what the transaction locks, checks or writes.
+Parts parts_of(const TxnSlot& slot) {
+  Parts parts;
+  for (uint16_t i = 0; i < slot.count; ++i) {
+    const Entry& e = slot.entry(i);
+    if (!e.read && e.write == Write::kNone) continue;
+    const uint64_t primary = bit(e.placement->primary());
+    parts.primaries |= primary;
+    if (e.write == Write::kNone) parts.checked |= primary;
+    if (e.write == Write::kNone && !slot.unanimous) continue;
+    parts.backups |= e.placement->mask & ~primary;
+    if (e.write != Write::kNone && e.placement->filling != 0) parts.filling |= e.placement->filling | primary;
+  }
+  return parts;
+}
+
+bool is_commit(const TxnSlot& slot) {
+  return slot.state == SlotState::kCommitting && slot.committing && !slot.read_only && slot.phase >= Phase::kLock &&
+         slot.phase <= Phase::kUnlock;
+}
+
+// How far a transaction is whose coordinator is gone, by what is left of it.
+Phase phase_of(const LogRecord& record) {
+  if ((record.state & kLogCommitted) != 0) return Phase::kUnlock;
+  return (record.state & kLogReplicated) != 0 ? Phase::kReplicate : Phase::kLock;
+}
+
+}  // namespace
+
+std::string_view victim_role_name(VictimRole struck) { return kStruckNames[static_cast<size_t>(struck)]; }
+
+void CrashCoverage::add(const CrashCoverage& other) {
+  for (size_t p = 0; p < hits.size(); ++p) {
+    for (size_t s = 0; s < hits[p].size(); ++s) hits[p][s] += other.hits[p][s];
+  }
+}
+
+bool has_phase(const Protocol& row, Phase phase) {
+  if (phase == Phase::kLock) return row.lock.at != Replicas::kNone;
+  if (phase == Phase::kValidate) return row.validate;
+  if (phase == Phase::kReplicate) return row.replicates();
+  return phase == Phase::kUnlock;
+}
+
+bool has_phase(const RowSet& rows, Phase phase) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (has_phase(rows.at(i), phase)) return true;
+  }
+  return false;
+}
+
+void CrashCounter::count(NodeId crashing, Epoch epoch, const std::vector<const Node*>& running) {
+  if (epoch != epoch_) before_.clear();
+  epoch_ = epoch;
+  CrashCoverage now;
+  for (const Hit& hit : before_) {
+    if ((hit.nodes & bit(crashing)) != 0) now.at(hit.phase, VictimRole::kTwo) = 1;
+  }
+  for (const Node* node : running) {
+    if (node == nullptr) continue;
+    for (int w = 0; w < node->workers(); ++w) {
+      const TxnWorker* engine = node->engine(WorkerId(static_cast<uint8_t>(w)));
+      if (!engine->active()) continue;
+      engine->slots().for_each([&](const TxnSlot& slot) {
+        if (!is_commit(slot)) return;
+        const Parts parts = parts_of(slot);
+        const uint64_t nodes = bit(node->id()) | parts.primaries | parts.backups;
+        if (node->id() == crashing) now.at(slot.phase, VictimRole::kCoordinator) = 1;
+        if ((parts.primaries & bit(crashing)) != 0) now.at(slot.phase, VictimRole::kPrimary) = 1;
+        if ((parts.backups & bit(crashing)) != 0) now.at(slot.phase, VictimRole::kBackup) = 1;
+        if ((parts.filling & bit(crashing)) != 0) now.at(slot.phase, VictimRole::kFilling) = 1;
+        if ((nodes & bit(crashing)) != 0) before_.push_back({slot.phase, nodes & ~bit(crashing)});
+      });
+    }
+    count_recovery(crashing, *node, now);
+  }
+  cells_.add(now);
+}
+
+void CrashCounter::count_recovery(NodeId crashing, const Node& node, CrashCoverage& now) const {
+  for (int w = 0; w < node.workers(); ++w) {
+    const TxnWorker* engine = node.engine(WorkerId(static_cast<uint8_t>(w)));
+    if (!engine->recovery().deciding() || engine->view().find(crashing) == nullptr) continue;
+    engine->slots().for_each([&](const TxnSlot& slot) {
+      if (is_commit(slot)) now.at(slot.phase, VictimRole::kRecovery) = 1;
+    });
+    engine->records().for_each([&](const LogRecord& record) {
+      if (record.state != 0) now.at(phase_of(record), VictimRole::kRecovery) = 1;
+    });
+  }
+}
+
+CrashInjector::CrashInjector(const SimConfig& config, uint64_t seed, CrashExecutor* gun) : gun_(gun) {
+  link_.countdown = 0;
+  if (config.aimed_links) {
+    Random links(mix64(seed) ^ 0x11c8);
+    const RowSet rows = RowSet::of(config.options);
+    do {
+      link_.phase = kCommitPhases[links.below(std::size(kCommitPhases))];
+    } while (!has_phase(rows, link_.phase));
+    link_.countdown = static_cast<uint32_t>(links.between(1, 60));
+    link_.delay_ns = links.chance(50) ? 0 : links.below(2 * (config.network.base_ns + config.network.jitter_ns));
+    link_.pick = links.next();
+    deaf_ns_ = links.chance(70) ? links.between(config.lease_ns / 2, 4 * config.lease_ns) : 0;
+  }
+  if (!config.aimed) return;
+  Random random(mix64(seed) ^ 0xa13);
+  const RowSet rows = RowSet::of(config.options);
+  const uint64_t trip_ns = config.network.base_ns + config.network.jitter_ns;
+  const auto draw = [&](VictimRole who, uint32_t times) {
+    Aim aim;
+    aim.who = who;
+    do {
+      aim.phase = kCommitPhases[random.below(std::size(kCommitPhases))];
+    } while (!has_phase(rows, aim.phase) && (who != VictimRole::kFilling || aim.phase != Phase::kReplicate));
+    aim.countdown = static_cast<uint32_t>(random.between(1, times));
+    aim.delay_ns = random.chance(30) ? 0 : random.below(random.chance(50) ? trip_ns : 3 * trip_ns);
+    aim.pick = random.next();
+    aim.step = static_cast<Witness::Recovered>(std::min<uint64_t>(random.below(4), 2));
+    aims_.push_back(aim);
+  };
+  if (config.told_alone || random.chance(15)) {
+    told_alone_ = true;
+    draw(random.chance(50) ? VictimRole::kPrimary : VictimRole::kBackup, 20);
+    aims_.back().phase = has_phase(rows, Phase::kReplicate) ? Phase::kReplicate : Phase::kLock;
+    draw(VictimRole::kRecovery, 1);
+    aims_.back().step = Recovered::kCarriedOut;
+    aims_.back().delay_ns = random.below(2 * trip_ns + 1'000);
+    return;
+  }
+  Random some(mix64(seed) ^ 0xa15);
+  if (config.heard_by_some || some.chance(8)) {
+    heard_by_some_ = true;
+    draw(VictimRole::kCoordinator, 40);
+    aims_.back().phase = has_phase(rows, Phase::kReplicate) ? Phase::kReplicate : Phase::kUnlock;
+    draw(VictimRole::kRecovery, 1);
+    aims_.back().step = Recovered::kCarriedOut;
+    aims_.back().delay_ns = some.below(config.network.base_ns);
+    return;
+  }
+  // One of a transaction, or two; then perhaps one of the recovery from that, or of those who fill afterwards.
+  draw(static_cast<VictimRole>(random.below(4)), 60);
+  const uint64_t then = random.below(100);
+  if (then < 30) draw(VictimRole::kRecovery, 2);
+  if (then >= 30 && then < 65) draw(VictimRole::kFilling, 8);
+  // What is met seldom is aimed at more: validations, and commits that replicate only because a partition fills.
+  Random rare(mix64(seed) ^ 0xa14);
+  if (then >= 65 && then < 85) {
+    draw(rare.chance(40) ? VictimRole::kTwo : static_cast<VictimRole>(rare.below(4)), 4);
+    if (!has_phase(rows, Phase::kReplicate)) aims_.back().phase = Phase::kReplicate;
+  }
+  if (has_phase(rows, Phase::kValidate) && rare.chance(40)) {
+    aims_.back().phase = Phase::kValidate;
+    if (then >= 30) return;
+    aims_.front().phase = Phase::kValidate;
+    aims_.front().who = VictimRole::kPrimary;  // the coordinator waits for its answer until there is another view
+    aims_.front().delay_ns = 0;
+  }
+}
+
+void CrashInjector::shoot(uint64_t nodes, int count) {
+  const Aim& aim = aims_[next_++];
+  uint64_t pick = aim.pick;
+  for (; count > 0 && nodes != 0; --count) {
+    uint64_t left = nodes;
+    for (uint64_t skip = pick % static_cast<uint64_t>(std::popcount(nodes)); skip > 0; --skip) left &= left - 1;
+    const NodeId node(static_cast<uint8_t>(std::countr_zero(left)));
+    gun_->shoot(node, aim.delay_ns);
+    nodes &= ~bit(node);
+    pick /= 7;
+  }
+}
+
+// Mostly the coordinator goes, or who has it for a peer; either may be the one that does not hear of it.
+void CrashInjector::aim_at_link(NodeId coordinator, const TxnSlot& slot) {
+  if (link_.countdown == 0 || link_.phase != slot.phase || !is_commit(slot)) return;
+  const Parts parts = parts_of(slot);
+  uint64_t nodes = (parts.primaries | parts.backups) & ~bit(coordinator);
+  if (nodes == 0 || --link_.countdown != 0) return;
+  WEFT_MARK("a broken connection that was aimed");
+  const auto count = static_cast<uint64_t>(std::popcount(nodes));
+  for (uint64_t skip = link_.pick / 2 % count; skip > 0; --skip) nodes &= nodes - 1;
+  const NodeId other(static_cast<uint8_t>(std::countr_zero(nodes)));
+  const bool coordinator_goes = link_.pick % 2 == 0;
+  gun_->sever(coordinator_goes ? other : coordinator, coordinator_goes ? coordinator : other, link_.delay_ns, deaf_ns_);
+}
+
+void CrashInjector::on_phase(NodeId coordinator, WorkerId worker, const TxnSlot& slot) {
+  aim_at_link(coordinator, slot);
+  if (next_ >= aims_.size()) return;
+  Aim& aim = aims_[next_];
+  if (aim.phase != slot.phase || aim.who == VictimRole::kRecovery || !is_commit(slot)) return;
+  if (told_alone_ && slot.engine->view().leader() != coordinator) return;
+  const Parts parts = parts_of(slot);
+  uint64_t nodes = 0;
+  if (aim.who == VictimRole::kCoordinator) nodes = bit(coordinator);
+  if (aim.who == VictimRole::kPrimary) {
+    nodes = (aim.phase == Phase::kValidate ? parts.checked : parts.primaries) & ~bit(coordinator);
+  }
+  if (aim.who == VictimRole::kBackup) nodes = parts.backups & ~bit(coordinator);
+  if (aim.who == VictimRole::kTwo) nodes = bit(coordinator) | parts.primaries | parts.backups;
+  if (aim.who == VictimRole::kFilling) nodes = parts.filling;
+  const int count = aim.who == VictimRole::kTwo ? 2 : 1;
+  if (std::popcount(nodes) < count || --aim.countdown != 0) return;
+  WEFT_MARK("a crash that was aimed");
+  coordinator_ = bit(coordinator);
+  worker_ = worker;
+  shoot(nodes, count);
+}
+
+// Often the coordinator of what is decided: whoever asks for the outcome later finds it gone, and what it told is not.
+void CrashInjector::on_recovery(Recovered step, WorkerId worker, NodeId leader, uint64_t members) {
+  if (next_ >= aims_.size() || (told_alone_ && worker != worker_)) return;
+  Aim& aim = aims_[next_];
+  if (aim.who != VictimRole::kRecovery || aim.step != step || --aim.countdown != 0) return;
+  WEFT_MARK("a crash while recovery decides");
+  const bool known = (members & coordinator_) != 0 && (told_alone_ || aim.pick % 2 == 0);
+  shoot(heard_by_some_ ? bit(leader) : known ? coordinator_ : members, 1);
+}
+
+}  // namespace weft

@@ -1,0 +1,128 @@
+#include "weft/sim/outcome_oracle.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "weft/base/marks.h"
+#include "weft/txn/txn_worker.h"
+
+namespace weft::sim {
+
+namespace {
+
+constexpr uint32_t kAskPercent = 8;       // after a transaction
+constexpr uint32_t kAskLostPercent = 50;  // if there are some whose coordinator has crashed
+constexpr size_t kRecent = 40;
+constexpr int kAskAtEnd = 20;
+
+const char* text_of(TxnStatus fate) {
+  return fate == TxnStatus::kCommitted ? "committed" : fate == TxnStatus::kAborted ? "aborted" : "forgotten";
+}
+
+std::string text_of(const TxnId& id) {
+  return std::to_string(id.incarnation) + "." + std::to_string(id.worker.value) + "." + std::to_string(id.sequence);
+}
+
+}  // namespace
+
+size_t OutcomeOracle::begun(TxnId id) {
+  Entry& entry = entries_.emplace_back();
+  entry.id = id;
+  return entries_.size() - 1;
+}
+
+void OutcomeOracle::told(size_t at, const Outcome& outcome, bool wrote, Session session) {
+  learn(at, outcome.committed() ? TxnStatus::kCommitted : TxnStatus::kAborted, "its coordinator");
+  if (!outcome.committed() || !wrote) return;
+  const View& view = session.engine()->view();
+  Entry& entry = entries_[at];
+  for (const Member& member : view.members) entry.members.push_back(member.incarnation);
+  entry.copies = std::min_element(view.partitions.begin(), view.partitions.end(), [](const auto& a, const auto& b) {
+                   return a.count < b.count;
+                 })->count;
+}
+
+void OutcomeOracle::lost(size_t at, Record record) {
+  Entry& entry = entries_[at];
+  entry.record = std::move(record);
+  if (entry.fate) {
+    settle(entry, *entry.fate == TxnStatus::kCommitted ? SimOutcome::kOk : SimOutcome::kFail);
+  } else {
+    lost_.push_back(at);
+  }
+}
+
+bool OutcomeOracle::wants_to_ask(Random& random) const {
+  if (entries_.empty()) return false;
+  return random.chance(lost_.empty() ? kAskPercent : kAskLostPercent);
+}
+
+Task<void> OutcomeOracle::ask(Client* client, Session session) {
+  Random& random = client->random;
+  size_t at = entries_.size() - 1 - random.below(std::min(entries_.size(), kRecent));
+  if (!lost_.empty() && random.chance(70)) at = lost_[random.below(lost_.size())];
+  Task<void> task = ask_for(client, session, at);
+  co_await task;
+}
+
+Task<void> OutcomeOracle::ask_at_end(Client* client, Session session) {
+  std::vector<size_t> all = lost_;
+  for (int i = 0; i < kAskAtEnd && !entries_.empty(); ++i) all.push_back(client->random.below(entries_.size()));
+  for (const size_t at : all) {
+    Task<void> task = ask_for(client, session, at);
+    co_await task;
+  }
+}
+
+Task<void> OutcomeOracle::ask_for(Client* client, Session session, size_t at) {
+  stage_->doing(client, "asking what became of a transaction");
+  TxnStatus fate = TxnStatus::kPending;
+  while (fate == TxnStatus::kPending) {
+    Task<TxnStatus> task = session.query_outcome(entries_[at].id);
+    fate = co_await task;
+    if (fate == TxnStatus::kPending && session.engine()->context().views.removed()) co_return;  // it has nobody to ask
+  }
+  const std::string who = "n" + std::to_string(session.node().value);
+  if (fate != TxnStatus::kUnknownTxn) {
+    learn(at, fate, who);
+    co_return;
+  }
+  const Entry& entry = entries_[at];
+  // A told commit is at every whole replica of what it wrote, and fewer of those who were members then have left.
+  const View& view = session.engine()->view();
+  const auto gone = std::count_if(entry.members.begin(), entry.members.end(), [&](uint32_t incarnation) {
+    return std::none_of(view.members.begin(), view.members.end(),
+                        [&](const Member& member) { return member.incarnation == incarnation; });
+  });
+  if (gone < entry.copies) {
+    stage_->violation("outcome: " + who + " has forgotten transaction " + text_of(entry.id) +
+                      ", which was told as committed");
+  }
+}
+
+void OutcomeOracle::learn(size_t at, TxnStatus fate, const std::string& who) {
+  Entry& entry = entries_[at];
+  if (entry.fate && *entry.fate != fate) {
+    stage_->violation("outcome: transaction " + text_of(entry.id) + " is " + text_of(fate) + " by " + who + ", was " +
+                      text_of(*entry.fate) + " before");
+    return;
+  }
+  entry.fate = fate;
+  if (entry.record == nullptr) return;
+  if (fate == TxnStatus::kCommitted) WEFT_MARK("a lost client's transaction was committed");
+  if (fate == TxnStatus::kAborted) WEFT_MARK("a lost client's transaction was aborted");
+  std::erase(lost_, at);
+  settle(entry, fate == TxnStatus::kCommitted ? SimOutcome::kOk : SimOutcome::kFail);
+}
+
+void OutcomeOracle::settle(Entry& entry, SimOutcome outcome) {
+  const Record record = std::exchange(entry.record, nullptr);
+  record(outcome);
+}
+
+void OutcomeOracle::end() {
+  for (const size_t at : lost_) settle(entries_[at], SimOutcome::kInfo);
+  lost_.clear();
+}
+
+}  // namespace weft::sim

@@ -1,0 +1,35 @@
+// Choosing a mesh at run time, by name: tcp (with or without TLS), shm or verbs.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "weft/base/clock.h"
+#include "weft/fabric/region.h"
+#include "weft/options.h"
+#include "weft/status.h"
+#include "weft/wires/interconnect.h"
+#include "weft/wires/tcp/tls.h"
+#include "weft/wires/verbs/device_selector.h"
+
+namespace weft {
+
+struct InterconnectOptions {
+  std::string kind = "shm";  // tcp, verbs
+  NodeId node;
+  uint32_t incarnation = 0;  // 0: set_incarnation() says it later
+  int workers = 1;
+  int nodes = kNodesMax;  // that there may be
+  std::string listen;     // tcp, verbs: host:port, port 0: the kernel chooses; shm: '@' and a name, or a socket's path
+  TcpTlsFiles tls;        // tcp, verbs: all three files, or none
+  VerbsDeviceSelector device;                      // verbs
+  std::optional<RemoteLockMode> remote_lock_mode;  // of a row that locks by verbs
+  HandshakeParams agreement;
+};
+
+// An error names what is wrong with its value. Both outlive the mesh.
+Result<std::unique_ptr<Interconnect>> make_interconnect(const InterconnectOptions& options, Regions* regions,
+                                                        Clock* clock);
+
+}  // namespace weft

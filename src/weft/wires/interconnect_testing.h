@@ -1,0 +1,185 @@
+// What the tests of wires between hosts share: meshes on 127.0.0.1 that one thread, or a few, step through. Fabric says
+// which mesh: its types Options, Interconnect and Wire; options(node, workers, incarnation), which makes options for a
+// test; missing(), what this machine lacks for it; and is_up(wire, peer), whether the worker's own part of set-up is
+// done.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "weft/base/bytes.h"
+#include "weft/base/clock.h"
+#include "weft/fabric/region.h"
+#include "weft/wires/interconnect.h"
+
+namespace weft {
+
+inline constexpr uint64_t kMeshTestDeadlineNs = 300'000'000'000;
+
+inline NodeId node_id(size_t n) { return NodeId(static_cast<uint8_t>(n)); }
+inline WorkerId worker_id(size_t w) { return WorkerId(static_cast<uint8_t>(w)); }
+
+template <class Fabric>
+struct MeshTestNode {
+  std::unique_ptr<Region> region;
+  Regions regions;
+  RegionId region_id;
+  std::unique_ptr<typename Fabric::Interconnect> mesh;
+  std::vector<InterconnectEvent> events;
+};
+
+template <class Fabric>
+class MeshTestNet {
+ public:
+  using Options = typename Fabric::Options;
+  using Node = MeshTestNode<Fabric>;
+
+  // Nodes with a region of 2 MiB each, all workers' peers admitted when connect_all() is called.
+  explicit MeshTestNet(
+      size_t nodes, int workers = 1, const std::function<void(size_t, Options&)>& change = [](size_t, Options&) {}) {
+    for (size_t n = 0; n < nodes; ++n) {
+      Options options = Fabric::options(n, workers, 1);
+      change(n, options);
+      add(options);
+    }
+  }
+
+  Node& add(const Options& options) {
+    nodes_.push_back(std::make_unique<Node>());
+    Node& node = *nodes_.back();
+    auto region = Region::create(2 << 20);
+    EXPECT_TRUE(region);
+    node.region = std::move(*region);
+    node.region_id = node.regions.add(node.region.get());
+    auto mesh = Fabric::Interconnect::create(options, &node.regions, &clock_);
+    EXPECT_TRUE(mesh) << mesh.error().text();
+    node.mesh = std::move(*mesh);
+    workers_ = static_cast<size_t>(Fabric::workers(options));
+    return node;
+  }
+
+  Node& node(size_t n) { return *nodes_[n]; }
+  // On that node's region.
+  Verb verb_to(size_t n, VerbKind kind, uint64_t offset, void* local, uint32_t bytes, uint64_t tag) {
+    Verb verb;
+    verb.kind = kind;
+    verb.region = node(n).region_id;
+    verb.offset = offset;
+    verb.bytes = bytes;
+    verb.local = static_cast<std::byte*>(local);
+    verb.tag = tag;
+    return verb;
+  }
+  typename Fabric::Interconnect& mesh(size_t n) { return *nodes_[n]->mesh; }
+  typename Fabric::Wire& wire(size_t n, size_t w = 0) { return *nodes_[n]->mesh->wire(worker_id(w)); }
+  size_t workers() const { return workers_; }
+  Clock* clock() { return &clock_; }
+
+  void join(size_t a, size_t b, uint32_t incarnation = 1) {
+    mesh(a).join({node_id(b), incarnation, mesh(b).address()});
+  }
+  void admit(size_t a, size_t b, uint32_t incarnation = 1) {
+    for (size_t w = 0; w < workers_; ++w) wire(a, w).admit(node_id(b), incarnation);
+  }
+  void grant(size_t a, size_t b) { nodes_[a]->regions.grant(node_id(b)); }
+
+  // Both directions, both up, everybody admitted and granted, and the workers have taken the connections.
+  void connect(size_t a, size_t b) {
+    grant(a, b), grant(b, a);
+    join(a, b), join(b, a);
+    admit(a, b), admit(b, a);
+    EXPECT_TRUE(until([&] { return is_up(a, b) && is_up(b, a); })) << "nodes " << a << " and " << b;
+    for (size_t w = 0; w < workers_; ++w) receive(a, w), receive(b, w);
+    EXPECT_TRUE(until_polling([&] { return links_up(a, b) && links_up(b, a); })) << "nodes " << a << " and " << b;
+  }
+  // The workers' own part of set-up is done.
+  bool links_up(size_t a, size_t b) {
+    for (size_t w = 0; w < workers_; ++w) {
+      if (!Fabric::is_up(wire(a, w), node_id(b))) return false;
+    }
+    return true;
+  }
+
+  void control() {
+    for (const auto& node : nodes_) {
+      if (node->mesh == nullptr) continue;
+      node->mesh->control_step();
+      for (InterconnectEvent& event : node->mesh->take_events()) node->events.push_back(std::move(event));
+    }
+  }
+  // Control steps of all nodes until it holds; false after a long time.
+  bool until(const std::function<bool()>& holds) {
+    const uint64_t deadline_ns = clock_.now_ns() + kMeshTestDeadlineNs;
+    while (!holds()) {
+      if (clock_.now_ns() > deadline_ns) return false;
+      control();
+      std::this_thread::yield();
+    }
+    return true;
+  }
+  // The same, and every wire polls; what arrives is thrown away.
+  bool until_polling(const std::function<bool()>& holds) {
+    return until([&] {
+      for (size_t n = 0; n < nodes_.size(); ++n) {
+        for (size_t w = 0; w < workers_ && nodes_[n]->mesh != nullptr; ++w) receive(n, w);
+      }
+      return holds();
+    });
+  }
+
+  // A worker with nothing left to do may sleep; events of what it did already may still have to be looked at.
+  bool settles(size_t n, size_t w = 0) {
+    return until_polling([&] { return !wire(n, w).pending(); });
+  }
+
+  // What the last event about a peer says of it.
+  bool is_up(size_t a, size_t b, uint32_t incarnation = 1) {
+    bool up = false;
+    for (const InterconnectEvent& event : nodes_[a]->events) {
+      if (event.peer != node_id(b) || event.incarnation != incarnation) continue;
+      if (event.kind == InterconnectEvent::Kind::kUp) up = true;
+      if (event.kind == InterconnectEvent::Kind::kDown) up = false;
+    }
+    return up;
+  }
+  // The first event of a kind whose words contain `words`; nullptr if there is none.
+  const InterconnectEvent* find(size_t a, InterconnectEvent::Kind kind, const std::string& words = {}) {
+    for (const InterconnectEvent& event : nodes_[a]->events) {
+      if (event.kind == kind && event.why.find(words) != std::string::npos) return &event;
+    }
+    return nullptr;
+  }
+  std::string all_events(size_t a) {
+    std::string all;
+    for (const InterconnectEvent& event : nodes_[a]->events) {
+      all += std::to_string(static_cast<int>(event.kind)) + " of node " + std::to_string(event.peer.value) + ": " +
+             event.why + "\n";
+    }
+    return all;
+  }
+
+  // One poll; copies of the packets.
+  std::vector<std::pair<NodeId, std::string>> receive(size_t n, size_t w = 0) {
+    std::vector<std::pair<NodeId, std::string>> got;
+    Packet packets[16];
+    const size_t count = wire(n, w).poll(packets);
+    for (size_t i = 0; i < count; ++i) {
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(packets[i].bytes.data()) % 8, 0U);
+      got.emplace_back(packets[i].source, as_text(packets[i].bytes));
+    }
+    wire(n, w).release();
+    return got;
+  }
+
+ private:
+  RealClock clock_;
+  size_t workers_ = 1;
+  std::vector<std::unique_ptr<Node>> nodes_;
+};
+
+}  // namespace weft

@@ -1,0 +1,111 @@
+#include "weft/wires/verbs/handshake.h"
+
+#include <cstring>
+
+#include "weft/fabric/region.h"
+
+namespace weft {
+namespace {
+
+// The bytes on the wire; fields that a kind has no use for are 0.
+struct Layout {
+  uint8_t version;
+  uint8_t kind;
+  uint16_t region;
+  uint32_t grant;
+  uint32_t asked;
+  uint32_t region_key;
+  uint64_t region_base;
+  uint64_t region_bytes;
+  uint32_t number;
+  uint32_t sequence;
+  uint16_t lid;
+  uint8_t mtu;
+  uint8_t reserved[5];
+  uint8_t gid[16];
+};
+static_assert(sizeof(Layout) == kVerbsMessageBytes);
+
+bool has_place(VerbsMessageKind kind) {
+  return kind == VerbsMessageKind::kHello || kind == VerbsMessageKind::kAsk || kind == VerbsMessageKind::kOpen;
+}
+
+bool check_place(const Layout& in, TcpFault* fault) {
+  if (in.number == 0 || in.number > kVerbsNumberMax || in.sequence > kVerbsNumberMax) {
+    fault->set("bad verbs message: queue pair %u from packet %u, both are at most %u", in.number, in.sequence,
+               kVerbsNumberMax);
+    return false;
+  }
+  if (in.mtu < IBV_MTU_256 || in.mtu > IBV_MTU_4096) {
+    fault->set("bad verbs message: an MTU of kind %u, must be %d to %d", in.mtu, IBV_MTU_256, IBV_MTU_4096);
+    return false;
+  }
+  return true;
+}
+
+bool check_region(const Layout& in, TcpFault* fault) {
+  if (in.region >= Regions::kRegionsMax) {
+    fault->set("bad verbs message: region %u, must be below %zu", in.region, Regions::kRegionsMax);
+    return false;
+  }
+  if (in.region_base > UINT64_MAX - in.region_bytes) {
+    fault->set("bad verbs message: region %u goes round the end of memory", in.region);
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string verbs_encode(const VerbsMessage& message) {
+  Layout out{};
+  out.version = message.version;
+  out.kind = static_cast<uint8_t>(message.kind);
+  out.region = message.region;
+  out.grant = message.grant;
+  out.asked = message.asked;
+  out.region_key = message.region_key;
+  out.region_base = message.region_base;
+  out.region_bytes = message.region_bytes;
+  out.number = message.place.number;
+  out.sequence = message.place.sequence;
+  out.lid = message.place.lid;
+  out.mtu = message.place.mtu;
+  std::memcpy(out.gid, message.place.gid.raw, sizeof out.gid);
+  return {reinterpret_cast<const char*>(&out), sizeof out};
+}
+
+bool verbs_decode(ByteView bytes, VerbsMessage* message, TcpFault* fault) {
+  if (bytes.size() != kVerbsMessageBytes) {
+    fault->set("bad verbs message: %zu bytes, must be %zu", bytes.size(), kVerbsMessageBytes);
+    return false;
+  }
+  const auto in = load<Layout>(bytes.data());
+  if (in.version != kVerbsVersion) {
+    fault->set("verbs version is %u at the other side and %u here", in.version, kVerbsVersion);
+    return false;
+  }
+  if (in.kind < static_cast<uint8_t>(VerbsMessageKind::kHello) ||
+      in.kind > static_cast<uint8_t>(VerbsMessageKind::kOpen)) {
+    fault->set("bad verbs message: kind %u", in.kind);
+    return false;
+  }
+  message->version = in.version;
+  message->kind = static_cast<VerbsMessageKind>(in.kind);
+  if (has_place(message->kind) && !check_place(in, fault)) return false;
+  if (message->kind == VerbsMessageKind::kRegion && !check_region(in, fault)) return false;
+  message->region = in.region;
+  message->grant = in.grant;
+  message->asked = in.asked;
+  message->region_key = in.region_key;
+  message->region_base = in.region_base;
+  message->region_bytes = in.region_bytes;
+  message->place.number = in.number;
+  message->place.sequence = in.sequence;
+  message->place.lid = in.lid;
+  message->place.mtu = in.mtu;
+  std::memcpy(message->place.gid.raw, in.gid, sizeof in.gid);
+  return true;
+}
+
+}  // namespace weft
