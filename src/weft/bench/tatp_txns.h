@@ -12,7 +12,7 @@ Task<Outcome> update_location(Session& session, const Call& call);
 Task<Outcome> insert_forwarding(Session& session, const Call& call, Effect& effect);
 Task<Outcome> delete_forwarding(Session& session, const Call& call, Effect& effect);
 
-// StoredProcedure: changes the subscriber and the facility, or neither if there is no such facility.
+// A stored procedure: changes the subscriber and the facility, or neither if there is no such facility.
 void update_subscriber_keys(std::string_view arguments, StoredProcedure::Keys& keys);
 Code update_subscriber_step(std::string_view arguments, std::span<const Value> values, StoredProcedure::Writes& writes);
 

@@ -326,7 +326,7 @@ TEST(Embedded, AnIdleClusterHardlySteps) {
   EXPECT_LT(steps, 200'000U);
 }
 
-// StoredProcedure transactions.
+// Stored procedures.
 
 struct Transfer {
   uint64_t from, to, amount;

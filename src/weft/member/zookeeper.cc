@@ -274,7 +274,7 @@ void ZookeeperMembership::on_read(const Answer& answer) {
 void ZookeeperMembership::join_initial_members(const Answer& answer) {
   version_ = answer.version;
   first_.clear();
-  report(read_error_, options_.path + " waits for the rest of the initial_members");
+  report(read_error_, options_.path + " waits for the rest of the initial members");
   if (!self_) return;
   Result<std::string> next = found(answer.text, *self_, options_.founding);
   if (!next) return report(read_error_, options_.path + ": " + next.error().detail);

@@ -94,7 +94,7 @@ class OutputTest : public FrontendTest {
   }
 };
 
-// ConnectionPoller that ask and do not read: together they hold no more than the limit, and another is served.
+// Clients that ask and do not read: together they hold no more than the limit, and another is served.
 TEST_F(OutputTest, OfAllClientsOfAWorker) {
   const Fd other = connect_to(0);
   EXPECT_EQ(ask(other, "SET v " + std::string(60, 'x')), "+OK\r\n");

@@ -228,7 +228,7 @@ TEST_F(FrontRunTest, TheClusterAsClientsSeeIt) {
 TEST_F(FrontRunTest, WhatAServerSaysOfItself) {
   const Fd client = connect_to(0);
   const std::string info = ask(client, "INFO");
-  for (const char* part : {"# Server\r\nredis_version:7.0.15\r\n", "\r\n# ConnectionPoller\r\nconnected_clients:1\r\n",
+  for (const char* part : {"# Server\r\nredis_version:7.0.15\r\n", "\r\n# Clients\r\nconnected_clients:1\r\n",
                            "\r\nloading:0\r\n", "\r\n# Cluster\r\ncluster_enabled:1\r\n"}) {
     EXPECT_NE(info.find(part), std::string::npos) << part;
   }

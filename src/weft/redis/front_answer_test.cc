@@ -1,4 +1,4 @@
-// ConnectionPoller of a node that does not reach the others: every command has an answer, and the answer is true.
+// Clients of a node that does not reach the others: every command has an answer, and the answer is true.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -156,7 +156,7 @@ struct Section {
 };
 constexpr Section kSections[] = {
     {"Server", true, server_section},
-    {"ConnectionPoller", true, clients_section},
+    {"Clients", true, clients_section},
     {"Memory", true, memory_section},
     {"Persistence", true, persistence_section},
     {"Stats", true, stats_section},

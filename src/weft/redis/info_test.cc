@@ -44,16 +44,16 @@ TEST_F(InfoTest, SectionsAreThoseOfRedis) {
     return found;
   };
   const std::string usual =
-      "Server ConnectionPoller Memory Persistence Stats Replication CPU Modules Errorstats Cluster Keyspace ";
+      "Server Clients Memory Persistence Stats Replication CPU Modules Errorstats Cluster Keyspace ";
   const std::string all =
-      "Server ConnectionPoller Memory Persistence Stats Replication CPU Modules Commandstats Errorstats Cluster "
+      "Server Clients Memory Persistence Stats Replication CPU Modules Commandstats Errorstats Cluster "
       "Keyspace ";
   EXPECT_EQ(headers(""), usual);
   EXPECT_EQ(headers(" default"), usual);
   EXPECT_EQ(headers(" ALL"), all);
   EXPECT_EQ(headers(" everything"), all);
   EXPECT_EQ(headers(" default commandstats"), all);
-  EXPECT_EQ(headers(" clients SERVER"), "Server ConnectionPoller ");
+  EXPECT_EQ(headers(" clients SERVER"), "Server Clients ");
   EXPECT_EQ(ask(client, "INFO nosuch"), "$0\r\n\r\n");
 }
 

@@ -113,9 +113,9 @@ void memory_doctor(RedisFrontend& front, Client&, Arguments, RespWriter& reply) 
   };
   const FrontendOptions& options = front.options();
   look("The store is nearly full", front.table().memory_bytes(), "its limit", front.table().memory_bytes_max());
-  look("ConnectionPoller do not read their answers", front.shared().output_bytes(), "client.output_total_bytes",
+  look("Clients do not read their answers", front.shared().output_bytes(), "client.output_total_bytes",
        options.output_total_bytes);
-  look("ConnectionPoller sent much of commands that are not complete", front.shared().input_bytes(),
+  look("Clients sent much of commands that are not complete", front.shared().input_bytes(),
        "client.input_total_bytes", options.input_total_bytes);
   if (const uint64_t refused = front.shared().stats.totals(0).errors[error_place("OOM")]; refused != 0) {
     text.append(" * Writes were refused for want of memory: ").append(std::to_string(refused));

@@ -63,8 +63,8 @@ class Http::Pages final : public httplib::Server {
     set_default_headers({{"Cache-Control", "no-store"},
                          {"X-Content-Type-Options", "nosniff"},
                          {"X-Frame-Options", "DENY"},
-                         {"Referrer-RetryPolicy", "no-referrer"},
-                         {"Content-Security-RetryPolicy",
+                         {"Referrer-Policy", "no-referrer"},
+                         {"Content-Security-Policy",
                           "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
                           "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'"}});
     set_payload_max_length(0);

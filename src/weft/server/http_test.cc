@@ -75,7 +75,7 @@ TEST_F(HttpTest, Pages) {
   EXPECT_TRUE(page.starts_with("HTTP/1.1 200 OK\r\n")) << page;
   EXPECT_TRUE(page.ends_with("\r\n\r\n<p>hello")) << page;
   for (const char* header : {"Content-Type: text/html", "Content-Length: 8", "Connection: close",
-                             "Cache-Control: no-store", "Content-Security-RetryPolicy: default-src 'none'"}) {
+                             "Cache-Control: no-store", "Content-Security-Policy: default-src 'none'"}) {
     EXPECT_NE(page.find(header), std::string::npos) << page;
   }
   EXPECT_TRUE(ask("GET /status?x=1 HTTP/1.0\r\n\r\n").ends_with("{\"calls\":1}"));

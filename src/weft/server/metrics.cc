@@ -187,7 +187,7 @@ void add_process(Exposition& out, const ProcessFigures& process, const MetricsEx
   for (int level = 0; level < kLevels; ++level) {
     out.sample({{"level", level_name(static_cast<Level>(level))}}, extra.events[static_cast<size_t>(level)]);
   }
-  out.counter("weft_events_dropped_total", extra.events_dropped, "HotKeyQueues of the log that nobody took.");
+  out.counter("weft_events_dropped_total", extra.events_dropped, "Lines of the log that nobody took.");
   out.counter("weft_http_requests_total", extra.http_requests, "Requests over HTTP that were answered.");
   out.counter("weft_http_wrong_passwords_total", extra.http_wrong_passwords, "Of these, with a wrong password.");
   out.gauge("process_resident_memory_bytes", process.resident_bytes, "Memory of the process that is really there.");
