@@ -8,6 +8,7 @@ namespace weft {
 void ClientAcks::acknowledge(TxnSlot& slot) {
   if (slot.told) return;
   WEFT_CHECK(slot.state != SlotState::kFree && slot.state != SlotState::kExecuting, "what executes has no outcome");
+  WEFT_CHECK((slot.outcome.code == Code::kOk) == slot.outcome.committed(), "what did not commit has a reason");
   slot.told = true;
   const Outcome& out = slot.outcome;
   note(slot);
@@ -39,12 +40,14 @@ void ClientAcks::note(const TxnSlot& slot) {
 }
 
 void ClientAcks::count_single(const TxnSlot& slot) {
+  WEFT_CHECK(slot.single && slot.outcome.code == Code::kOk, "a single read that was answered");
   ++ctx_.counters.committed;
   latency_ns_.record(ctx_.now_ns() - slot.begun_ns);
 }
 
 void ClientAcks::wake(TxnSlot& slot) {
   if (!slot.waiter) return;
+  WEFT_CHECK(slot.state != SlotState::kFree, "nobody waits for a free slot");
   ctx_.worker->ready(slot.waiter);
   slot.waiter = {};
 }
@@ -59,6 +62,7 @@ void ClientAcks::wake_with_lease(TxnSlot& slot) {
 }
 
 void ClientAcks::fail_unacknowledged(TxnSlot& slot) {
+  WEFT_CHECK(slot.state == SlotState::kFinished && slot.told, "it has an outcome that its client waits for");
   if (!slot.waiter || !slot.read_only || (ctx_.views.removed() && ctx_.bugs.has(Bug::kToldRemoved))) return;
   fail(slot, Code::kEpoch, nullptr, Owner());
   wake(slot);

@@ -21,6 +21,7 @@ void CommitCredit::plan(TxnSlot& slot) {
 }
 
 bool CommitCredit::take(TxnSlot& slot) {
+  WEFT_CHECK(slot.outcome.code == Code::kOk && slot.phase == Phase::kExecute, "credit is taken before the first phase");
   uint64_t taken = 0;
   bool ok = true;
   for_each_node(slot.participants, [&](NodeId n) {
@@ -34,6 +35,7 @@ bool CommitCredit::take(TxnSlot& slot) {
     taken |= uint64_t{1} << n.value;
     slot.credit[n.value] += need;
   });
+  WEFT_CHECK(!ok || slot.outcome.code == Code::kOk, "what never fits is not taken");
   if (ok) return true;
   for_each_node(taken, [&](NodeId n) {
     gate_.put_back(n, slot.need[n.value]);
@@ -48,6 +50,9 @@ void CommitCredit::give_back(TxnSlot& slot) {
 
 void CommitCredit::enqueue(TxnSlot& slot) {
   WEFT_CHECK(slot.locked_nodes == 0, "who waits for credit holds no locks");
+  WEFT_CHECK(slot.state == SlotState::kCommitting && slot.phase == Phase::kExecute,
+             "a commit that has sent nothing waits");
+  WEFT_CHECK(slot.next == nullptr && last_ != &slot, "a commit waits in line once");
   (last_ != nullptr ? last_->next : first_) = &slot;
   last_ = &slot;
   slot.next = nullptr;
@@ -55,6 +60,7 @@ void CommitCredit::enqueue(TxnSlot& slot) {
 }
 
 void CommitCredit::pop() {
+  WEFT_CHECK(first_ != nullptr, "somebody waits for credit");
   TxnSlot& slot = *first_;
   first_ = slot.next;
   if (first_ == nullptr) last_ = nullptr;

@@ -36,6 +36,7 @@ void Coordinator::start_commit(TxnSlot& slot) {
     acks_.wake(slot);
     return;
   }
+  WEFT_CHECK(slot.phase == Phase::kExecute && !slot.told, "what executes has no outcome");
   slot.state = SlotState::kCommitting;
   if (slot.reads_pending != 0) {
     slot.commit_wanted = true;
@@ -45,6 +46,7 @@ void Coordinator::start_commit(TxnSlot& slot) {
 }
 
 void Coordinator::abort_by_client(TxnSlot& slot, Code why) {
+  WEFT_CHECK(slot.state == SlotState::kExecuting, "only what executes is given up");
   fail(slot, why == Code::kOk ? Code::kApplication : why, nullptr, Owner());
   slot.told = true;  // whoever gave up knows
   if (!slot.single) acks_.note(slot);
@@ -67,6 +69,7 @@ void Coordinator::detach(TxnSlot& slot) {
 
 void Coordinator::begin_commit(TxnSlot& slot) {
   WEFT_CHECK(slot.state == SlotState::kCommitting && slot.reads_pending == 0, "a commit begins when all reads are in");
+  WEFT_CHECK(slot.phase == Phase::kExecute && !slot.commit_wanted && !slot.told, "a commit begins once");
   plan(slot);
   if (slot.outcome.code == Code::kOk && slot.count == 0) {
     acks_.acknowledge(slot);
@@ -153,12 +156,15 @@ bool Coordinator::run_local_commits() {
 // From phase to phase.
 
 void Coordinator::begin_phases(TxnSlot& slot) {
+  WEFT_CHECK(slot.phase == Phase::kExecute && slot.outcome.code == Code::kOk, "what has failed sends no phase");
   slot.committing = true;
   advance(slot);
 }
 
 void Coordinator::enter(TxnSlot& slot, Phase phase) {
   WEFT_CHECK(phase > slot.phase, "phases follow each other");
+  WEFT_CHECK(slot.outcome.code == Code::kOk || (phase == Phase::kUnlock && !slot.committing),
+             "what has failed only unlocks");
   slot.phase = phase;
   PlanStep step = slot.steps[index_of(phase)];
   if (phase == Phase::kUnlock) step = {slot.locked_nodes, slot.locked_nodes};
@@ -179,6 +185,7 @@ void Coordinator::enter(TxnSlot& slot, Phase phase) {
 // Called when the answers of slot.phase are all in (or there were none to wait for).
 void Coordinator::advance(TxnSlot& slot) {
   WEFT_CHECK(slot.state == SlotState::kCommitting, "only a commit has phases");
+  WEFT_CHECK(slot.phase_over() && slot.reads_pending == 0, "a phase ends when all its answers are in");
   for (;;) {
     if (slot.outcome.code != Code::kOk && slot.phase != Phase::kUnlock) {
       slot.committing = false;
@@ -218,6 +225,7 @@ void Coordinator::release(TxnSlot& slot) {
 
 void Coordinator::finish(TxnSlot& slot) {
   WEFT_CHECK(slot.state == SlotState::kCommitting && slot.told, "what is finished has been acknowledged");
+  WEFT_CHECK(slot.dones_pending == 0 && slot.reads_pending == 0, "a commit finishes once, after its reads");
   slot.state = SlotState::kFinished;
   credit_.give_back(slot);
   slot.participants = slot.locked_nodes = slot.fill_nodes = 0;
@@ -235,6 +243,7 @@ bool Coordinator::send_notices() {
   if (dones_.empty()) return false;
   return dones_.send(slots_.runs_short(), [&](const DoneNotice& notice) {
     TxnSlot& slot = slots_.at(notice.slot);
+    WEFT_CHECK(slot.state == SlotState::kFinished && slot.dones_pending != 0, "notices are of what is finished");
     --slot.dones_pending;
     slots_.free_if_done(slot);
   });

@@ -20,6 +20,7 @@
 namespace weft {
 
 void Coordinator::wait_for(TxnSlot& slot, std::coroutine_handle<> waiter) {
+  WEFT_CHECK(slot.state != SlotState::kFree, "nobody waits for a free slot");
   slot.waiter = waiter;
   slot.due_ns = slot.until_ns != 0 ? slot.until_ns : ctx_.now_ns() + slots_.answer_ns();
   slots_.note_due(slot.due_ns);
@@ -63,6 +64,7 @@ uint64_t Coordinator::silent_nodes(const TxnSlot& slot) const {
 }
 
 void Coordinator::expire(TxnSlot& slot) {
+  WEFT_CHECK(slot.state != SlotState::kFree && slot.waiter, "a wait that is over was one");
   const bool committing = slot.state == SlotState::kCommitting && !slot.commit_wanted;
   if (committing && slot.phase == Phase::kExecute && slot.alone) {  // in the next step it is done
     slots_.note_due(slot.due_ns);
@@ -129,6 +131,7 @@ void Coordinator::drop_queues() {
 }
 
 void Coordinator::freeze(TxnSlot& slot) {
+  WEFT_CHECK(slot.state != SlotState::kFree, "a free slot has nothing to freeze");
   slot.participants = slot.locked_nodes = slot.record_nodes = slot.fill_nodes = 0;
   slot.ring_bytes = 0;
   slot.dones_pending = 0;
@@ -165,6 +168,7 @@ void Coordinator::freeze(TxnSlot& slot) {
 
 void Coordinator::resolve(TxnSlot& slot, bool commits) {
   WEFT_CHECK(slot.state == SlotState::kCommitting, "recovery decides commits");
+  WEFT_CHECK(slot.participants == 0 && slot.phase != Phase::kExecute, "recovery decides what was frozen in a phase");
   slot.committing = commits;
   if (!commits) fail(slot, Code::kEpoch, nullptr, Owner());
   slot.waiting = 0;

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "weft/base/check.h"
 #include "weft/base/inline.h"
 
 namespace weft {
@@ -26,6 +27,10 @@ void LocalCommits::begin_batch() {
 }
 
 void LocalCommits::commit(TxnSlot& slot) {
+  WEFT_CHECK(slot.state == SlotState::kCommitting && slot.alone, "the commit concerns this node alone");
+  WEFT_CHECK(slot.phase == Phase::kExecute && slot.outcome.code == Code::kOk, "a local commit is done in one call");
+  WEFT_CHECK(slot.participants == 0 && slot.locked_nodes == 0, "a local commit holds neither locks nor credit");
+  WEFT_CHECK(slot.count <= locks_.size(), "limits bound a transaction's keys");
   const Owner owner(ctx_.self, ctx_.id, slot.index);
   const uint16_t locked = lock(slot, owner);
   if (slot.outcome.code == Code::kOk) validate(slot, owner);

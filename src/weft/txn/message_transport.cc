@@ -1,5 +1,6 @@
 #include "weft/txn/message_transport.h"
 
+#include "weft/base/check.h"
 #include "weft/base/inline.h"
 #include "weft/txn/key_part.h"
 #include "weft/txn/messages.h"
@@ -75,6 +76,8 @@ WEFT_INLINE void MessageTransport::encode_phase(std::byte* to, const TxnSlot& sl
 }
 
 void MessageTransport::send(const TxnSlot& slot, Phase phase, uint64_t nodes) {
+  WEFT_CHECK(phase > Phase::kExecute && phase < Phase::kDone, "a commit has these phases");
+  WEFT_CHECK((nodes & ~slot.participants) == 0, "a commit speaks to its participants only");
   for_each_node(nodes, [&](NodeId node) {
     std::byte* to = ctx_.port.reserve(node, Flow::kCommit, static_cast<uint8_t>(kKindOf[index_of(phase)]),
                                       phase_bytes(slot, phase, node), slot.index);

@@ -46,6 +46,7 @@ ReadHandle Reads::get_async(TxnSlot& slot, TableId table, Key key, Intent intent
 
 WEFT_INLINE void Reads::begin_read(TxnSlot& slot, uint16_t index, Intent intent) {
   Entry& e = slot.entry(index);
+  WEFT_CHECK(!e.read && slot.state == SlotState::kExecuting, "a transaction that executes reads a key once");
   e.read = true;
   e.done = false;
   slot.done_upto = std::min(slot.done_upto, index);
@@ -62,6 +63,7 @@ WEFT_INLINE void Reads::begin_read(TxnSlot& slot, uint16_t index, Intent intent)
 }
 
 void Reads::start_single(TxnSlot& slot, TableId table, Key key) {
+  WEFT_CHECK(slot.count == 0, "a single read is of the only key");
   slot.single = true;
   get_async(slot, table, key, Intent::kRead);
 }
@@ -119,6 +121,7 @@ void Reads::fail_read(TxnSlot& slot, uint16_t index, Code code) {
 
 bool Reads::send_get(TxnSlot& slot, uint16_t index) {
   Entry& e = slot.entry(index);
+  WEFT_CHECK(!e.done && e.credit == 0, "a primary is asked once for a key");
   const NodeId to = e.placement->primary();
   const auto key_bytes = static_cast<uint32_t>(e.key.bytes.size());
   const uint32_t answer = kGetOverhead + key_bytes + e.table->spec().value_bytes_max;
@@ -197,6 +200,7 @@ bool Reads::run_batch() {
 
 WEFT_INLINE void Reads::read_local(TxnSlot& slot, uint16_t index) {
   Entry& e = slot.entry(index);
+  WEFT_CHECK(!e.done && !e.locks, "a read of this node has no answer yet, and locks nothing");
   const uint32_t value_max = e.table->spec().value_bytes_max;
   std::byte* direct = value_max <= kSmallValue ? keys_.take_bytes(slot, value_max) : nullptr;
   std::byte* to = direct != nullptr ? direct : ctx_.scratch.data();
@@ -238,6 +242,7 @@ WEFT_INLINE void Reads::read_local(TxnSlot& slot, uint16_t index) {
 }
 
 void Reads::complete_read(TxnSlot& slot, uint16_t index) {
+  WEFT_CHECK(slot.reads_pending != 0 && !slot.entry(index).done, "a read has one answer");
   slot.entry(index).done = true;
   --slot.reads_pending;
   while (slot.done_upto < slot.count && slot.entry(slot.done_upto).done) ++slot.done_upto;
@@ -283,6 +288,7 @@ void Reads::on_get_reply(const Batch& batch, std::span<const Message> run) {
       fail(slot, e.code, &e, Owner(reply.holder));
     } else {
       if (e.locks) {
+        WEFT_CHECK((slot.participants >> m.source.value & 1U) != 0, "a lock has credit to be released");
         e.locked = true;
         e.base = e.version;
         slot.locked_nodes |= uint64_t{1} << m.source.value;

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cstring>
 
+#include "weft/base/check.h"
+
 namespace weft {
 
 void fail(TxnSlot& slot, Code code, const Entry* entry, Owner holder) {
+  WEFT_CHECK(code != Code::kOk, "what fails has a reason");
   if (slot.outcome.code != Code::kOk) return;
   Outcome& out = slot.outcome;
   out.code = code;
@@ -26,12 +29,14 @@ void fail(TxnSlot& slot, Code code, const Entry* entry, Owner holder) {
 }
 
 void fail_for_peer(TxnSlot& slot, const Entry* entry, uint64_t nodes) {
+  WEFT_CHECK(nodes != 0, "somebody was lost");
   if (slot.outcome.code != Code::kOk) return;
   fail(slot, Code::kPeerLost, entry, Owner());
   slot.outcome.silent = nodes;
 }
 
 Code reject(TxnSlot& slot, Code code, const Entry* entry, const ExceededLimit& limit) {
+  WEFT_CHECK(code != Code::kOk, "what is rejected has a reason");
   if (slot.rejected == Code::kOk && slot.outcome.code == Code::kOk) {
     slot.rejected = code;
     fail(slot, code, entry, Owner());

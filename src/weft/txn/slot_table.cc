@@ -9,6 +9,7 @@ SlotTable::SlotTable(WorkerContext& ctx, Pool* pool, TxnWorker* engine, uint64_t
                      size_t rotated_rows)
     : ctx_(ctx), pool_(pool), answer_ns_(answer_ns), rotated_rows_(rotated_rows), sequence_(last_sequence) {
   const int count = slots_for(ctx.limits);
+  WEFT_CHECK(count > 0 && count <= kSlotsMax, "a lock names its slot by a byte");
   for (int i = 0; i < count; ++i) {
     auto slot = std::make_unique<TxnSlot>();
     slot->engine = engine;
@@ -28,6 +29,7 @@ TxnSlot* SlotTable::acquire(uint64_t until_ns) {
   if (!has_room() || ctx_.views.recovering()) return nullptr;
   TxnSlot& slot = *slots_[free_.back()];
   WEFT_CHECK(slot.state == SlotState::kFree && !slot.attached, "a slot in the list of free ones is free");
+  WEFT_CHECK(!slot.waiter && slot.dones_pending == 0, "nobody waits for a free slot");
   free_.pop_back();
   ++in_use_;
   reset(slot, until_ns);
@@ -69,6 +71,7 @@ void SlotTable::reset(TxnSlot& slot, uint64_t until_ns) {
 }
 
 void SlotTable::wait(Session::BeginAwaiter* waiter) {
+  WEFT_CHECK(waiter->slot == nullptr && waiter->waiter, "who waits in line has no slot");
   waiter->due_ns = waiter->until_ns != 0 ? waiter->until_ns : ctx_.now_ns() + answer_ns_;
   note_due(waiter->due_ns);
   waiter->next = nullptr;
@@ -84,6 +87,8 @@ void SlotTable::detach(TxnSlot& slot) {
 }
 
 void SlotTable::free(TxnSlot& slot) {
+  WEFT_CHECK(slot.state == SlotState::kFinished && !slot.attached, "nobody holds a slot that is freed");
+  WEFT_CHECK(&slot != &refused_ && free_.size() < slots_.size(), "a slot is freed once");
   WEFT_CHECK(slot.participants == 0 && slot.ring_bytes == 0, "a slot that is freed holds no credit");
   for (int i = 0; i < slot.chunks; ++i) {
     const TxnSlot::Chunk& chunk = slot.chunk[static_cast<size_t>(i)];
@@ -102,6 +107,7 @@ void SlotTable::serve_waiter() {
     begin_first_ = waiter->next;
     if (begin_first_ == nullptr) begin_last_ = nullptr;
     waiter->slot = acquire(waiter->until_ns);
+    WEFT_CHECK(waiter->slot != nullptr, "there was room for the first in line");
     refused = waiter->slot == &refused_;
     ctx_.worker->ready(waiter->waiter);
   }

@@ -10,6 +10,7 @@
 namespace weft {
 
 std::byte* TxnKeys::take_chunk_bytes(TxnSlot& slot, size_t need) {
+  WEFT_CHECK(need != 0 && need % 8 == 0, "pieces of a block are aligned");
   if (need > slot.chunk_left) {
     // Each block at least doubles the last, so that their number stays small.
     const size_t room = Pool::room(std::max(need, size_t{4096} << std::min<int>(slot.chunks, 8)));
@@ -73,6 +74,7 @@ Entry* TxnKeys::find(TxnSlot& slot, const Table* table, const HashedKey& key) {
 
 // nullptr: rejected, and the slot's outcome says why.
 Entry* TxnKeys::find_or_add(TxnSlot& slot, TableId table_id, Key key) {
+  WEFT_CHECK(slot.state == SlotState::kExecuting, "only what executes names keys");
   if (table_id.value >= ctx_.tables.count()) {
     reject(slot, Code::kNoSuchTable, nullptr, {"the number of tables", ctx_.tables.count(), table_id.value});
     return nullptr;
@@ -118,6 +120,8 @@ Entry* TxnKeys::find_or_add(TxnSlot& slot, TableId table_id, Key key) {
 
 void TxnKeys::grow(TxnSlot& slot) {
   const auto capacity = static_cast<uint16_t>(ctx_.limits.txn_keys_max);
+  WEFT_CHECK(slot.places == nullptr && slot.count < capacity, "a transaction grows once, to its limit");
+  WEFT_CHECK(capacity <= TxnSlot::kPlaces / 2 && slot.chunks < TxnSlot::kChunksMax, "limits bound a transaction");
   const size_t room = Pool::room(capacity * sizeof(Entry) + TxnSlot::kPlaces);
   auto* grown = reinterpret_cast<Entry*>(pool_->allocate(room));
   slot.chunk[slot.chunks++] = {reinterpret_cast<std::byte*>(grown), static_cast<uint32_t>(room)};
@@ -130,6 +134,7 @@ void TxnKeys::grow(TxnSlot& slot) {
 }
 
 Code TxnKeys::write(TxnSlot& slot, Entry& e, Write write, std::string_view value) {
+  WEFT_CHECK(write != Write::kNone, "a write writes");
   const uint32_t value_max = std::min(e.table->spec().value_bytes_max, ctx_.limits.value_bytes_max);
   if (value.size() > value_max) {
     return reject(slot, Code::kValueTooLong, &e, {"the table's value_bytes_max", value_max, value.size()});
@@ -159,6 +164,7 @@ Code TxnKeys::write(TxnSlot& slot, Entry& e, Write write, std::string_view value
 }
 
 void TxnKeys::keep_value(TxnSlot& slot, Entry& e, ByteView value) {
+  WEFT_CHECK(e.read && !e.done, "a value is kept for a read that is under way");
   e.value = take_bytes(slot, value.size());
   if (e.value == nullptr) {
     e.code = Code::kTxnTooLarge;
