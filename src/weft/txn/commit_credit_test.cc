@@ -1,0 +1,223 @@
+// A commit has credit for all that it will cause, at all participants, or for nothing, and waits its turn.
+#include "weft/txn/commit_credit.h"
+
+#include "weft/txn/commit_testing.h"
+
+namespace weft {
+namespace {
+
+constexpr uint32_t kCommitCreditLimit = 4096;
+
+Limits commit_credit_limits() {
+  Limits limits;
+  limits.credit_bytes = kCommitCreditLimit;
+  return limits;
+}
+
+class CommitCreditTest : public CommitTest {
+ protected:
+  CommitCreditTest() : CommitTest("dnl4", commit_credit_limits()) {}
+
+  // A commit with these participants, each of which needs so much.
+  TxnSlot& planned(uint64_t participants, uint32_t need) {
+    TxnSlot& slot = begin();
+    slot.state = SlotState::kCommitting;
+    slot.participants = participants;
+    for_each_node(participants, [&](NodeId n) {
+      slot.need[n.value] = need;
+      slot.credit[n.value] = 0;
+    });
+    return slot;
+  }
+  std::vector<TxnSlot*> queue() {
+    std::vector<TxnSlot*> all;
+    for (TxnSlot* at = credit_.first(); at != nullptr; at = at->next) all.push_back(at);
+    return all;
+  }
+  // Three in line.
+  std::vector<TxnSlot*> enqueue_three() {
+    std::vector<TxnSlot*> all;
+    for (int i = 0; i < 3; ++i) all.push_back(&planned(mask_of({1}), 100));
+    for (TxnSlot* slot : all) credit_.enqueue(*slot);
+    return all;
+  }
+
+  CommitCredit credit_{ctx_, gate_};
+};
+
+TEST_F(CommitCreditTest, ACommitNeedsCreditForItsKeysAtTheirReplicasOnly) {
+  TxnSlot& slot = begin();
+  put(slot, key_at(kOne), "12345");  // replicas at 1 and 2
+  slot.participants = mask_of({1, 2});
+  CommitCredit::plan(slot);
+  const uint32_t one_key = slot.need[1];
+  EXPECT_EQ(slot.need[2], one_key);
+  EXPECT_GE(one_key, 3 * (sizeof(CommitRequest) + sizeof(KeyPart) + 8) + 8);
+  put(slot, key_at(kTwo), std::string(64, 'v'));  // replicas at 2 and 0
+  CommitCredit::plan(slot);
+  EXPECT_EQ(slot.need[1], one_key);
+  EXPECT_GE(slot.need[2], one_key + 3 * (sizeof(KeyPart) + 8) + 64);
+}
+
+TEST_F(CommitCreditTest, WhatMessagesAndAnswersTakeFitsIntoWhatIsPlannedInEveryRow) {
+  for (const Protocol& row : kProtocols) {
+    const RowSet rows = *RowSet::parse(row.name);
+    const Planner planner(rows, kSelf, Bugs{}, false);
+    TxnSlot& slot = begin();
+    for (int i = 0; i < 4; ++i) {
+      put(slot, key_at(kOne, i), std::string(64, 'v'));
+      put(slot, key_at(kTwo, i), std::string(1, 'v'));
+    }
+    ASSERT_EQ(reads_.write(slot, kTable, key_at(kOne, 4), Write::kErase, {}), Code::kOk);
+    Entry& read = *keys_.find_or_add(slot, kTable, key_at(kOne, 5));
+    read.read = read.done = read.found = true;
+    slot.participants = planner.plan(slot);
+    CommitCredit::plan(slot);
+    slot.committing = true;
+    for_each_node(slot.participants, [&](NodeId node) {
+      size_t bytes = wire_bytes_max(slot.count * 2 * sizeof(uint64_t));  // versions that the lock's answer brings
+      for (const Phase phase : {Phase::kLock, Phase::kValidate, Phase::kReplicate, Phase::kUnlock}) {
+        bytes += wire_bytes_max(messages_.phase_bytes(slot, phase, node)) + wire_bytes_max(sizeof(PhaseReply));
+      }
+      EXPECT_LE(bytes, slot.need[node.value]) << row.name << " at " << int{node.value};
+    });
+    slot.participants = 0;
+    coordinator_.detach(slot);
+  }
+}
+
+TEST_F(CommitCreditTest, CreditIsTakenAtAllParticipants) {
+  TxnSlot& slot = planned(mask_of({1, 2}), 1000);
+  EXPECT_TRUE(credit_.take(slot));
+  EXPECT_EQ(slot.credit[1], 1000U);
+  for (const NodeId node : {kOne, kTwo}) {
+    EXPECT_TRUE(has_credit(node, kCommitCreditLimit - 1000));
+    EXPECT_FALSE(has_credit(node, kCommitCreditLimit - 999));
+  }
+  EXPECT_TRUE(has_all_credit(kSelf));
+}
+
+TEST_F(CommitCreditTest, CreditIsTakenAtAllParticipantsOrAtNone) {
+  ASSERT_TRUE(gate_.take(kTwo, kCommitCreditLimit));
+  TxnSlot& slot = planned(mask_of({1, 2}), 1000);
+  EXPECT_FALSE(credit_.take(slot));
+  EXPECT_TRUE(has_all_credit(kOne));
+  EXPECT_EQ(slot.credit[1], 0U);
+  EXPECT_EQ(slot.outcome.code, Code::kOk) << "it may get it later";
+  EXPECT_FALSE(gate_.came_back()) << "nobody gains by what it could not use";
+}
+
+TEST_F(CommitCreditTest, AllCreditThatThereIsFits) {
+  TxnSlot& slot = planned(mask_of({1}), kCommitCreditLimit);
+  EXPECT_TRUE(credit_.take(slot));
+  EXPECT_FALSE(has_credit(kOne, 1));
+}
+
+TEST_F(CommitCreditTest, WhatNeverFitsIsRejected) {
+  TxnSlot& slot = planned(mask_of({1, 2}), kCommitCreditLimit);
+  slot.need[2] = kCommitCreditLimit + 1;
+  EXPECT_FALSE(credit_.take(slot));
+  EXPECT_EQ(slot.outcome.kind, OutcomeKind::kRejected);
+  EXPECT_STREQ(slot.outcome.limit_name, "limits.credit_bytes");
+  EXPECT_EQ(slot.outcome.asked, kCommitCreditLimit + 1U);
+  EXPECT_TRUE(has_all_credit(kOne));
+}
+
+TEST_F(CommitCreditTest, WhatItHoldsAlreadyCountsForWhatFits) {
+  TxnSlot& slot = planned(mask_of({1}), kCommitCreditLimit - 99);
+  ASSERT_TRUE(gate_.take(kOne, 100));
+  slot.credit[1] = 100;  // of a lock taken while reading
+  EXPECT_FALSE(credit_.take(slot));
+  EXPECT_EQ(slot.outcome.kind, OutcomeKind::kRejected);
+  EXPECT_EQ(slot.credit[1], 100U);
+}
+
+TEST_F(CommitCreditTest, AllThatWasTakenIsGivenBack) {
+  TxnSlot& slot = planned(mask_of({1, 2}), 1000);
+  ASSERT_TRUE(credit_.take(slot));
+  EXPECT_FALSE(gate_.came_back());
+  credit_.give_back(slot);
+  EXPECT_TRUE(has_all_credit(kOne) && has_all_credit(kTwo));
+  EXPECT_TRUE(gate_.came_back()) << "whoever waits looks again";
+}
+
+TEST_F(CommitCreditTest, CreditIsTakenOnceAndNotByWhatHasFailed) {
+  TxnSlot& slot = planned(mask_of({1}), 1000);
+  fail(slot, Code::kLocked, nullptr, Owner());
+  EXPECT_DEATH((void)credit_.take(slot), "before the first phase");
+}
+
+TEST_F(CommitCreditTest, WhoWaitsIsServedInTurn) {
+  const std::vector<TxnSlot*> all = enqueue_three();
+  EXPECT_EQ(queue(), all);
+  credit_.pop();
+  EXPECT_EQ(credit_.first(), all[1]);
+  credit_.pop();
+  credit_.pop();
+  EXPECT_TRUE(credit_.queue_empty());
+  credit_.enqueue(*all[0]);
+  EXPECT_EQ(queue(), (std::vector<TxnSlot*>{all[0]})) << "the line begins anew";
+}
+
+TEST_F(CommitCreditTest, WhoeverJoinsTheLineIsLookedAt) {
+  credit_.enqueue(planned(mask_of({1}), 100));
+  EXPECT_TRUE(gate_.take_came_back());
+  EXPECT_FALSE(gate_.take_came_back()) << "once";
+}
+
+TEST_F(CommitCreditTest, WhoLeavesTheLineFromTheMiddleLeavesTheOthersInOrder) {
+  const std::vector<TxnSlot*> all = enqueue_three();
+  gate_.take_came_back();
+  credit_.remove(*all[1]);
+  EXPECT_EQ(queue(), (std::vector<TxnSlot*>{all[0], all[2]}));
+  EXPECT_TRUE(gate_.came_back()) << "those behind may have room";
+}
+
+TEST_F(CommitCreditTest, WhoLeavesTheEndOfTheLineIsNotFollowed) {
+  const std::vector<TxnSlot*> all = enqueue_three();
+  credit_.remove(*all[2]);
+  credit_.remove(*all[0]);
+  credit_.enqueue(*all[2]);
+  EXPECT_EQ(queue(), (std::vector<TxnSlot*>{all[1], all[2]}));
+}
+
+TEST_F(CommitCreditTest, ALineThatIsDroppedIsEmpty) {
+  enqueue_three();
+  credit_.drop_queue();
+  EXPECT_TRUE(credit_.queue_empty());
+}
+
+TEST_F(CommitCreditTest, WhoHoldsLocksDoesNotWait) {
+  TxnSlot& slot = planned(mask_of({1}), 100);
+  slot.locked_nodes = mask_of({1});
+  EXPECT_DEATH(credit_.enqueue(slot), "holds no locks");
+}
+
+TEST_F(CommitCreditTest, WhoDoesNotWaitCannotLeaveTheLine) {
+  TxnSlot& slot = planned(mask_of({1}), 100);
+  EXPECT_DEATH(credit_.remove(slot), "waits for credit");
+  EXPECT_DEATH(credit_.pop(), "somebody waits for credit");
+}
+
+TEST_F(CommitCreditTest, WhoWaitsInLineWaitsOnce) {
+  TxnSlot& slot = planned(mask_of({1}), 100);
+  credit_.enqueue(slot);
+  EXPECT_DEATH(credit_.enqueue(slot), "in line once");
+}
+
+TEST_F(CommitCreditTest, TheGateGivesEverythingBackWithItsView) {
+  ASSERT_TRUE(gate_.take(kOne, 1000));
+  gate_.reset();
+  EXPECT_TRUE(has_all_credit(kOne));
+}
+
+TEST_F(CommitCreditTest, TheGateOpensForWhatWasAnsweredNotForWhatWasPutBack) {
+  ASSERT_TRUE(gate_.take(kOne, 1000));
+  gate_.put_back(kOne, 500);
+  EXPECT_FALSE(gate_.came_back());
+  gate_.give(kOne, 500);
+  EXPECT_TRUE(gate_.came_back());
+}
+
+}  // namespace
+}  // namespace weft

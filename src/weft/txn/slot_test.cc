@@ -1,0 +1,122 @@
+// A transaction that fails has one reason, its first, which says enough for a person.
+#include "weft/txn/slot.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+namespace weft {
+namespace {
+
+class SlotTest : public testing::Test {
+ protected:
+  TxnSlot& slot() { return *slot_; }
+  const Outcome& outcome() { return slot_->outcome; }
+  Entry entry(const std::string& key) {
+    Entry entry;
+    entry.table_id = TableId(3);
+    entry.key.bytes = as_bytes(key);
+    return entry;
+  }
+
+ private:
+  std::unique_ptr<TxnSlot> slot_ = std::make_unique<TxnSlot>();
+};
+
+TEST_F(SlotTest, TheFirstReasonStays) {
+  fail(slot(), Code::kLocked, nullptr, Owner());
+  fail(slot(), Code::kVersionMoved, nullptr, Owner());
+  EXPECT_EQ(outcome().code, Code::kLocked);
+  EXPECT_EQ(outcome().kind, OutcomeKind::kAborted);
+}
+
+TEST_F(SlotTest, AFailureNamesItsKeyAndWhoHoldsIt) {
+  const std::string key = "a key";
+  const Entry e = entry(key);
+  fail(slot(), Code::kLocked, &e, Owner(NodeId(2), WorkerId(5), 7));
+  EXPECT_EQ(outcome().table, TableId(3));
+  EXPECT_EQ(outcome().key_bytes, key.size());
+  EXPECT_EQ(std::string(outcome().key_start, key.size()), key);
+  EXPECT_TRUE(outcome().has_holder);
+  EXPECT_EQ(outcome().holder_node, NodeId(2));
+  EXPECT_EQ(outcome().holder_worker, WorkerId(5));
+}
+
+TEST_F(SlotTest, AFailureWithoutAHolderNamesNone) {
+  fail(slot(), Code::kVersionMoved, nullptr, Owner());
+  EXPECT_FALSE(outcome().has_holder);
+  EXPECT_EQ(outcome().key_bytes, 0);
+}
+
+TEST_F(SlotTest, OfALongKeyTheBeginningIsKept) {
+  const std::string key(100, 'k');
+  const Entry e = entry(key);
+  fail(slot(), Code::kLocked, &e, Owner());
+  EXPECT_EQ(outcome().key_bytes, 100);
+  EXPECT_EQ(std::string(outcome().key_start, sizeof outcome().key_start), std::string(32, 'k'));
+}
+
+TEST_F(SlotTest, WhatATableHasNoRoomForIsRejected) {
+  for (const Code code : {Code::kTableFull, Code::kBinFull, Code::kVersionLimit}) {
+    TxnSlot& one = slot();
+    one.outcome = Outcome();
+    fail(one, code, nullptr, Owner());
+    EXPECT_EQ(one.outcome.kind, OutcomeKind::kRejected) << code_name(code);
+    EXPECT_EQ(one.outcome.code, code);
+  }
+}
+
+TEST_F(SlotTest, ALostPeerIsNamed) {
+  fail_for_peer(slot(), nullptr, 0b110);
+  EXPECT_EQ(outcome().code, Code::kPeerLost);
+  EXPECT_EQ(outcome().silent, 0b110U);
+}
+
+TEST_F(SlotTest, APeerThatIsLostLaterIsNotTheReason) {
+  fail(slot(), Code::kLocked, nullptr, Owner());
+  fail_for_peer(slot(), nullptr, 0b110);
+  EXPECT_EQ(outcome().code, Code::kLocked);
+  EXPECT_EQ(outcome().silent, 0U);
+}
+
+TEST_F(SlotTest, ARejectionNamesTheLimitAndWhatWasAsked) {
+  EXPECT_EQ(reject(slot(), Code::kTxnTooLarge, nullptr, {"limits.some", 10, 11}), Code::kTxnTooLarge);
+  EXPECT_EQ(slot().rejected, Code::kTxnTooLarge);
+  EXPECT_EQ(outcome().kind, OutcomeKind::kRejected);
+  EXPECT_STREQ(outcome().limit_name, "limits.some");
+  EXPECT_EQ(outcome().limit, 10U);
+  EXPECT_EQ(outcome().asked, 11U);
+}
+
+TEST_F(SlotTest, ASecondRejectionAnswersItsOwnCodeAndChangesNothing) {
+  reject(slot(), Code::kTxnTooLarge, nullptr, {"limits.some", 10, 11});
+  EXPECT_EQ(reject(slot(), Code::kKeyTooLong, nullptr, {"limits.other", 1, 2}), Code::kKeyTooLong);
+  EXPECT_EQ(slot().rejected, Code::kTxnTooLarge);
+  EXPECT_STREQ(outcome().limit_name, "limits.some");
+}
+
+TEST_F(SlotTest, WhatHasFailedIsNotRejectedAfterwards) {
+  fail(slot(), Code::kLocked, nullptr, Owner());
+  reject(slot(), Code::kTxnTooLarge, nullptr, {"limits.some", 10, 11});
+  EXPECT_EQ(slot().rejected, Code::kOk);
+  EXPECT_EQ(outcome().kind, OutcomeKind::kAborted);
+  EXPECT_EQ(outcome().limit_name, nullptr);
+}
+
+TEST_F(SlotTest, NothingFailsWithoutAReason) {
+  EXPECT_DEATH(fail(slot(), Code::kOk, nullptr, Owner()), "what fails has a reason");
+  EXPECT_DEATH(fail_for_peer(slot(), nullptr, 0), "somebody was lost");
+}
+
+TEST_F(SlotTest, APhaseIsOverWhenNeitherMessagesNorVerbsAreUnanswered) {
+  EXPECT_TRUE(slot().phase_over());
+  slot().waiting = 2;
+  EXPECT_FALSE(slot().phase_over());
+  slot().waiting = 0;
+  slot().posts_waiting = 1;
+  EXPECT_FALSE(slot().phase_over());
+}
+
+}  // namespace
+}  // namespace weft
