@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "weft/run/detached.h"
+#include "weft/run/detached_task.h"
 #include "weft/txn/batch.h"
 #include "weft/txn/client_acks.h"
 #include "weft/txn/coordinator.h"
@@ -49,7 +49,7 @@ class Waiter {
     void await_suspend(std::coroutine_handle<> h) const noexcept { of->handle_ = h; }
     void await_resume() const noexcept {}
   };
-  static Detached run(Waiter* self) {
+  static DetachedTask run(Waiter* self) {
     const Suspend suspend{self};
     co_await suspend;
     self->handle_ = {};

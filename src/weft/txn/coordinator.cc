@@ -186,6 +186,8 @@ void Coordinator::enter(TxnSlot& slot, Phase phase) {
 void Coordinator::advance(TxnSlot& slot) {
   WEFT_CHECK(slot.state == SlotState::kCommitting, "only a commit has phases");
   WEFT_CHECK(slot.phase_over() && slot.reads_pending == 0, "a phase ends when all its answers are in");
+  // In doubt, where views do not change: others may have applied it, so that nobody may abort it any more.
+  if (slot.told && slot.outcome.kind == OutcomeKind::kUnknown) return;
   for (;;) {
     if (slot.outcome.code != Code::kOk && slot.phase != Phase::kUnlock) {
       slot.committing = false;

@@ -702,5 +702,26 @@ TEST_F(CoordinatorLocksWhileReadingTest, WhoHoldsLocksAbortsWithoutCredit) {
   EXPECT_TRUE(has_all_credit(kOne));
 }
 
+TEST_F(CoordinatorFixedViewTest, WhatIsUnknownIsNotAbortedByALaterAnswer) {
+  TxnSlot& slot = begin();
+  put(slot, key_at(kOne));
+  put(slot, key_at(kTwo));
+  Waiter waiter;
+  commit(slot, waiter);
+  answer(kOne, slot, Phase::kLock, Code::kOk, {4});
+  answer(kTwo, slot, Phase::kLock, Code::kOk, {4});
+  ASSERT_EQ(slot.phase, Phase::kReplicate);
+  coordinator_.on_peer_lost(slot, kTwo);
+  EXPECT_EQ(slot.outcome.kind, OutcomeKind::kUnknown);
+  PhaseReply reply{};
+  reply.sequence = static_cast<uint32_t>(slot.sequence);
+  reply.phase = static_cast<uint8_t>(Phase::kReplicate);
+  answer_with(kOne, slot.index, reply);
+  store(port_.reserve(kSelf, Flow::kCommit, static_cast<uint8_t>(Kind::kReply), sizeof reply, slot.index), reply);
+  deliver();
+  for (const Received& one : take_received()) EXPECT_NE(one.kind, Kind::kUnlock) << "at " << int{one.at.value};
+  EXPECT_EQ(slot.state, SlotState::kCommitting);
+}
+
 }  // namespace
 }  // namespace weft
