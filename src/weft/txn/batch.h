@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "weft/base/check.h"
 #include "weft/fabric/message.h"
 #include "weft/txn/log.h"
 
@@ -25,7 +26,10 @@ class KeyBuffer {
       grow();
     return keys_.get() + size_++;
   }
-  void cut(size_t size) { size_ = size; }  // to this many
+  void cut(size_t size) {  // to this many
+    WEFT_CHECK(size <= size_, "keys are cut off, not made");
+    size_ = size;
+  }
   size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
   const KeyRef* data() const { return keys_.get(); }
@@ -65,10 +69,15 @@ struct Batch {
     keys.cut(0);
     logged = 0;
   }
-  const Parsed& of(const Message& message) const { return parsed[static_cast<size_t>(&message - base)]; }
+  const Parsed& of(const Message& message) const {
+    const auto at = static_cast<size_t>(&message - base);
+    WEFT_CHECK(at < parsed.size(), "a message of this burst");
+    return parsed[at];
+  }
   bool ok(const Message& message) const { return of(message).ok; }
   std::span<const KeyRef> keys_of(const Message& message) const {
     const Parsed& p = of(message);
+    WEFT_CHECK(p.ok && p.first_key + p.keys <= keys.size(), "only what is well-formed has keys");
     return {keys.data() + p.first_key, p.keys};
   }
 };

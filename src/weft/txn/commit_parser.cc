@@ -2,6 +2,7 @@
 
 #include <new>
 
+#include "weft/base/check.h"
 #include "weft/txn/key_part.h"
 #include "weft/txn/messages.h"
 #include "weft/txn/notices.h"
@@ -9,6 +10,7 @@
 namespace weft {
 
 bool CommitParser::parse_get(const Message& m, Batch* batch) const {
+  WEFT_CHECK(m.source.value < ctx_.nodes, "the port knows who sent it");
   if (m.spare >= static_cast<size_t>(records_.slots()) || m.body.size() < sizeof(GetRequest)) return false;
   const auto request = load<GetRequest>(m.body.data());
   if (request.table >= ctx_.tables.count() || request.key_bytes > ctx_.limits.key_bytes_max ||
@@ -26,6 +28,7 @@ bool CommitParser::parse_get(const Message& m, Batch* batch) const {
 }
 
 bool CommitParser::parse_keys(const Message& m, Batch* batch, uint16_t* keys) const {
+  WEFT_CHECK(m.source.value < ctx_.nodes, "the port knows who sent it");
   if (m.spare >= static_cast<size_t>(records_.slots()) || m.body.size() < sizeof(CommitRequest)) return false;
   const auto request = load<CommitRequest>(m.body.data());
   if (request.flags > kCommitFlagsMax) return false;
@@ -71,6 +74,7 @@ bool CommitParser::parse_unlock(const Message& m, Batch* batch, uint16_t* keys) 
 }
 
 bool CommitParser::parse_done(const Message& m, Batch* batch) const {
+  WEFT_CHECK(m.source.value < ctx_.nodes, "the port knows who sent it");
   for (const DoneNotice& notice : NoticeQueue::of(m)) {
     if (notice.slot >= static_cast<uint32_t>(records_.slots())) return false;
     prefetch_keys(records_.at(m.source, static_cast<uint8_t>(notice.slot)).applied, batch);

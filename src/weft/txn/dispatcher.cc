@@ -1,5 +1,6 @@
 #include "weft/txn/dispatcher.h"
 
+#include "weft/base/check.h"
 #include "weft/base/inline.h"
 #include "weft/txn/log_receiver.h"
 #include "weft/txn/notices.h"
@@ -70,6 +71,7 @@ WEFT_INLINE Batch::Parsed Dispatcher::parse(const Message& m) {
     batch_.keys.cut(out.first_key);
     ctx_.faults.report(m.source, "a message that does not parse");
   }
+  WEFT_CHECK(!out.ok || batch_.keys.size() == size_t{out.first_key} + out.keys, "a message's keys follow each other");
   return out;
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include "weft/base/check.h"
 #include "weft/txn/batch.h"
 #include "weft/txn/commit_parser.h"
 #include "weft/txn/context.h"
@@ -27,6 +28,7 @@ class Dispatcher {
   template <auto Handler, class Owner>
   void handle(Kind kind, Owner* owner) {
     Route& route = routes_[static_cast<size_t>(kind)];
+    WEFT_CHECK(route.owner == nullptr, "messages of a kind go to one part");
     route.owner = owner;
     ctx_.port.set_handler(
         static_cast<uint8_t>(kind),

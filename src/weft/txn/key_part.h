@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "weft/base/bytes.h"
+#include "weft/base/check.h"
 #include "weft/store/table.h"
 #include "weft/txn/messages.h"
 
@@ -25,12 +26,14 @@ inline std::byte* put_key(std::byte* to, const KeyPart& part, const std::byte* k
   copy_words(to, key, part.key_bytes);
   to += padded(part.key_bytes);
   if ((part.flags & kHasValue) == 0) return to;
+  WEFT_CHECK(value != nullptr || part.value_bytes == 0, "a value that goes along is there");
   copy_words(to, value, part.value_bytes);
   return to + padded(part.value_bytes);
 }
 
 // The same at the end of a buffer, from memory of any size; what pads it is 0.
 inline void append_key(std::vector<std::byte>& to, const KeyPart& part, ByteView key, ByteView value) {
+  WEFT_CHECK(part.key_bytes == key.size(), "a key says how long it is");
   const size_t at = to.size();
   to.resize(at + key_part_bytes(key.size(), value.size()));
   std::byte* bytes = to.data() + at;
@@ -51,6 +54,7 @@ struct KeyPartView {
 
 // Takes the key at `*at`, which is 8-byte aligned, and moves on behind it. False: the bytes up to `end` have none.
 inline bool take_key(const std::byte** at, const std::byte* end, KeyPartView* out) {
+  WEFT_CHECK(*at <= end, "keys are taken up to the end of their message");
   if (static_cast<size_t>(end - *at) < sizeof(KeyPart)) return false;
   const auto* part = reinterpret_cast<const KeyPart*>(*at);
   const size_t value_bytes = (part->flags & kHasValue) != 0 ? part->value_bytes : 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "weft/base/check.h"
 #include "weft/base/marks.h"
 #include "weft/txn/messages.h"
 
@@ -42,6 +43,7 @@ bool LogReceiver::has_entries() const {
 
 // A message that is not part of a burst.
 void LogReceiver::handle(const Message& m, Participant::Origin origin) {
+  WEFT_CHECK(m.source.value < ctx_.nodes && static_cast<Kind>(m.kind) == Kind::kReplicate, "a log entry");
   batch_.begin({&m, 1});
   Batch::Parsed& parsed = batch_.parsed[0];
   parsed = {};
@@ -55,6 +57,7 @@ void LogReceiver::handle(const Message& m, Participant::Origin origin) {
 
 void LogReceiver::defer(const Message& m) {
   WEFT_MARK("a write waits for what it follows");
+  WEFT_CHECK(static_cast<Kind>(m.kind) == Kind::kReplicate, "only what is logged waits");
   deferred_.push_back({m.source, m.spare, {m.body.begin(), m.body.end()}});
 }
 

@@ -12,6 +12,7 @@ namespace weft {
 
 LogWriter::LogWriter(WorkerContext& ctx, const VerbMemory& memory, VerbIssuer& posts, const MessageTransport& messages)
     : ctx_(ctx), memory_(memory), posts_(posts), messages_(messages) {
+  WEFT_CHECK(memory.ring_bytes() >= 4 * kRingAlign && memory.ring_bytes() % kRingAlign == 0, "a ring of entries");
   for (int n = 0; n < ctx.nodes; ++n) rings_.emplace_back(memory.ring_bytes());
 }
 
@@ -38,6 +39,7 @@ void LogWriter::plan(TxnSlot& slot) {
 }
 
 void LogWriter::reserve(TxnSlot& slot) {
+  WEFT_CHECK(slot.ring_bytes == 0, "room in rings is reserved once");
   for_each_node(slot.ring_nodes, [&](NodeId node) {
     if (rings_[node.value].reserve(slot.need_ring)) return;
     WEFT_MARK("no room in a ring");
@@ -56,9 +58,12 @@ void LogWriter::post(TxnSlot& slot, NodeId node) {
   LogRingWriter& ring = rings_[node.value];
   const size_t body = messages_.phase_bytes(slot, Phase::kReplicate, node);
   const size_t bytes = ring_entry_bytes(body);
+  WEFT_CHECK(node != ctx_.self && (slot.ring_nodes >> node.value & 1U) != 0, "the plan logs there by verbs");
+  WEFT_CHECK(bytes <= slot.ring_bytes, "room in rings is reserved first (K3)");
   ring.give_back(slot.ring_bytes);
   WEFT_CHECK(ring.reserve(bytes), "what is written is at most what was reserved");
   const LogRingWriter::Place place = ring.place(bytes);
+  WEFT_CHECK(place.at + bytes <= memory_.ring_bytes(), "an entry does not wrap");
   VerbRequest* post = make_commit_request(posts_, TxnRequest::Purpose::kLog, slot, node, 0, bytes + sizeof(RingHeader));
   Verb verb;
   verb.kind = VerbKind::kWrite;

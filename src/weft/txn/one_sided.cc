@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "weft/base/check.h"
 #include "weft/txn/verb_requests.h"
 
 namespace weft {
@@ -19,6 +20,7 @@ OneSided::OneSided(WorkerContext& ctx, const RowSet& rows, const Options& option
       transport_(ctx, posts_, locations_, log_writer(), slots) {}
 
 void OneSided::connect(Reads& reads, TxnKeys& keys, const CommitParser& parser, Participant& participant) {
+  WEFT_CHECK(!reads_ && !log_receiver_, "parts are connected once");
   reads_.emplace(ctx_, posts_, locations_, planner_, slots_, keys, reads);
   if (log_writer_) log_receiver_.emplace(ctx_, memory_, parser, participant);
 }
@@ -38,6 +40,7 @@ bool OneSided::poll(Coordinator& coordinator) {
 void OneSided::on_posted(VerbRequest& post, Coordinator& coordinator) {
   const TxnRequest::Purpose purpose = post.user_as<TxnRequest>().purpose;
   if (purpose == TxnRequest::Purpose::kRecord || purpose == TxnRequest::Purpose::kBin) {
+    WEFT_CHECK(reads_.has_value(), "parts are connected before verbs are posted");
     reads_->on_posted(post);
     return;
   }
@@ -51,6 +54,7 @@ void OneSided::stop(Epoch next) {
 }
 
 void OneSided::finish_view() {
+  WEFT_CHECK(reads_.has_value() && log_writer_.has_value() == log_receiver_.has_value(), "who writes rings reads them");
   if (log_receiver_) {
     if (!ctx_.bugs.has(Bug::kRingNotDrained)) log_receiver_->drain();
     log_writer_->begin_view();

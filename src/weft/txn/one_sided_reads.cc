@@ -1,5 +1,6 @@
 #include "weft/txn/one_sided_reads.h"
 
+#include "weft/base/check.h"
 #include "weft/base/marks.h"
 #include "weft/txn/verb_requests.h"
 
@@ -24,6 +25,7 @@ OneSidedReads::OneSidedReads(WorkerContext& ctx, VerbIssuer& posts, LocationCach
       indexes_(static_cast<size_t>(ctx.nodes) * ctx.tables.count()) {}
 
 IndexPlace& OneSidedReads::index_of(NodeId node, const Entry& e) {
+  WEFT_CHECK(node.value < ctx_.nodes && ctx_.tables.has(e.table_id.value), "a table of a node");
   return indexes_[node.value * ctx_.tables.count() + e.table_id.value];
 }
 
@@ -36,6 +38,7 @@ void OneSidedReads::on_posted(VerbRequest& post) {
   TxnSlot& slot = slots_.at(of.slot);
   if (slot.state == SlotState::kFree || slot.sequence != of.sequence) return;
   if (of.entry >= slot.count || slot.entry(of.entry).done) return;
+  WEFT_CHECK(slot.reads_pending != 0, "who has no answer waits for one");
   if (of.purpose == TxnRequest::Purpose::kRecord) {
     on_record_read(slot, post);
   } else {
@@ -53,6 +56,7 @@ void OneSidedReads::note_place(const Entry& e, NodeId from, const GetWhere& wher
 bool OneSidedReads::read(TxnSlot& slot, uint16_t index) {
   const Entry& e = slot.entry(index);
   const NodeId primary = e.placement->primary();
+  WEFT_CHECK(e.read && !e.done, "what has its answer is not read again");
   if (primary == ctx_.self) return false;
   const Planner::ReadPlan plan = planner_.plan_reads(slot);
   if (plan.remembered) {
@@ -127,6 +131,7 @@ void OneSidedReads::on_record_read(TxnSlot& slot, VerbRequest& post) {
   auto& of = post.user_as<TxnRequest>();
   Entry& e = slot.entry(of.entry);
   ctx_.charge(Step::kLookup, 1);
+  WEFT_CHECK(of.where.bytes() <= post.bytes, "the copy is of the whole block");
   RecordView view;
   const bool whole = record_whole(post.buffer, of.where.bytes(), &view);
   if (!whole && ++of.torn_reads < kLooksMax) {

@@ -52,6 +52,8 @@ WEFT_INLINE LogRecord* Participant::open_record(const Message& m, Origin origin)
     ctx_.faults.report(m.source, "a slot is used again before its record was truncated");
     return nullptr;
   }
+  WEFT_CHECK(record.state != 0 || (record.locked == nullptr && record.applied == nullptr) || ctx_.bugs.mask != 0,
+             "what has no state has no keys");
   if (record.aborted_here != 0) [[unlikely]]
     note_aborted(record);  // the slot is used again: it is over everywhere
   record.sequence = request.sequence;
@@ -79,6 +81,7 @@ void Participant::note_aborted(LogRecord& record) {
 
 WEFT_INLINE void Participant::reply(const Message& m, Phase phase, Code code, uint8_t index, Owner holder,
                                     std::span<const uint64_t> bases, size_t erased) {
+  WEFT_CHECK(erased <= bases.size() && bases.size() - erased <= UINT8_MAX, "an answer has a version for each key");
   std::byte* at = ctx_.port.reserve(m.source, Flow::kCommit, static_cast<uint8_t>(Kind::kReply),
                                     sizeof(PhaseReply) + bases.size_bytes(), m.spare);
   PhaseReply answer{};
@@ -105,6 +108,7 @@ WEFT_INLINE void Participant::lock_keys(const Message& m, LogRecord& record, std
   std::byte* rest;
   LogPart* part = records_.make_part(keys, 0, &rest);
   std::array<uint64_t, 512> bases;
+  WEFT_CHECK(2 * keys.size() <= bases.size(), "an answer has room for two versions of each key");
   size_t words = keys.size();
   for (size_t i = 0; i < keys.size(); ++i) {
     const KeyRef& ref = keys[i];
@@ -155,6 +159,7 @@ bool Participant::relock_held(LogRecord& record, const KeyRef& ref, Owner owner,
 }
 
 void Participant::release_part(LogPart* part, size_t keys, Owner owner) {
+  WEFT_CHECK(keys <= part->keys, "no more is released than was locked");
   for (size_t i = keys; i > 0; --i) {
     LogKey& key = part->all()[i - 1];
     if (key.table != nullptr) key.table->unlock(key.key, owner, key.locked);
@@ -216,12 +221,15 @@ WEFT_INLINE void Participant::replicate_keys(const Batch& batch, const Message& 
     key.lags = key.staged && !fills && key.write == Write::kPut;
     if (!key.staged && placement.primary() != ctx_.self) apply_key(*record, key, &undo_at);
   }
+  WEFT_CHECK(undo_at <= reinterpret_cast<std::byte*>(part) + part->block_bytes, "there is room for every old value");
   record->state |= kLogReplicated;
   if (origin == Origin::kMessage) acknowledge(m, Phase::kReplicate);
 }
 
 WEFT_INLINE void Participant::apply_key(LogRecord& record, LogKey& key, std::byte** undo_at) {
   const bool small = key.table->spec().value_bytes_max <= kSmallValue;
+  WEFT_CHECK(!key.applied && key.write != Write::kNone, "a write is applied once");
+  WEFT_CHECK(small || ctx_.scratch.size() >= key.table->spec().value_bytes_max, "a value of any table fits");
   std::byte* undo = small ? *undo_at : ctx_.scratch.data();
   const Shown shown = marks_readable_ ? Shown::kWhenRaised : Shown::kAtOnce;
   key.undo = key.in_order ? key.table->apply_among_late(key.key, key.write, key.value, key.version, undo)
@@ -321,6 +329,7 @@ void Participant::on_done(const Batch& batch, std::span<const Message> run) {
 // At a backup, or at a replica that is filling, where a delete stays as a tombstone until it is whole: so that an older
 // copy of the record that comes later is noticed.
 WEFT_INLINE void Participant::finish_key(const LogKey& key) {
+  WEFT_CHECK(!(key.applied && key.staged) && (key.staged || !key.lags), "a write is applied, or waits");
   // A tombstone that was applied goes now, whoever may read it.
   if (key.applied && (marks_readable_ || key.write == Write::kErase)) key.table->raise(key.key, key.version);
   if (key.lags) {
@@ -333,6 +342,7 @@ WEFT_INLINE void Participant::finish_key(const LogKey& key) {
 }
 
 WEFT_INLINE void Participant::finish_record(LogRecord& record) {
+  WEFT_CHECK(record.state != 0, "a record is finished once");
   for (LogPart* part = record.applied; part != nullptr; part = part->next) {
     for (const LogKey& key : part->all()) finish_key(key);
   }
@@ -344,6 +354,7 @@ WEFT_INLINE void Participant::finish_record(LogRecord& record) {
 
 void Participant::commit_record(LogRecord& record, Owner owner, const LogPart* decided) {
   if ((record.state & kLogCommitted) == 0) {
+    WEFT_CHECK(record.decided == nullptr, "one decision at a time");
     record.decided = decided;
     for (LogPart* part = record.locked; part != nullptr; part = part->next) {
       for (LogKey& key : part->all()) commit_key(record, key, owner, {});

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "weft/base/check.h"
 #include "weft/base/inline.h"
 #include "weft/txn/messages.h"
 
@@ -26,6 +27,7 @@ WEFT_INLINE void ReadServer::answer(const Message& m, const KeyRef& ref) {
   if (code == Code::kOk) {
     read = ref.table->read(ref.key, ctx_.scratch.data(), ref.table->spec().value_bytes_max);
     ctx_.touch_record();
+    WEFT_CHECK(read.value_bytes <= ctx_.scratch.size(), "a value of any table fits");
     if (((request.flags & kGetSingle) != 0 && read.word.write_locked()) || read.torn) {
       code = Code::kLocked;
       holder = read.word.owner();
@@ -57,6 +59,8 @@ Code ReadServer::lock(const Message& m, const KeyRef& ref, Owner* holder, Versio
     ctx_.faults.report(m.source, "a slot is used again before its record was truncated");
     return Code::kBusy;
   }
+  WEFT_CHECK(record.state != 0 || (record.locked == nullptr && record.applied == nullptr) || ctx_.bugs.mask != 0,
+             "what has no state has no keys");
   // Room for the largest value: the write is not known yet, and its commit must not fail.
   const LockResult result = ref.table->lock(ref.key, Owner(m.source, ctx_.id, static_cast<uint8_t>(m.spare)),
                                             Write::kPut, std::nullopt, ref.table->spec().value_bytes_max);

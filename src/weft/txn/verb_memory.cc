@@ -21,6 +21,7 @@ size_t VerbMemory::post_bytes() const {
 
 Result<void> VerbMemory::make(const Options& options) {
   options_ = options;
+  WEFT_CHECK(options_.workers > 0 && options_.nodes > 0 && ring_bytes() >= kRingAlign, "options that were checked");
   const auto workers = static_cast<size_t>(options_.workers);
   const size_t bytes = align_up(ring_offset(WorkerId(static_cast<uint8_t>(workers)), NodeId(0)), kHugePageBytes);
   auto posts = Region::create(workers * post_bytes());
@@ -61,6 +62,7 @@ void VerbMemory::stop_access(Epoch epoch) {
 void VerbMemory::grant_access(const View& view) {
   const std::scoped_lock lock(mutex_);
   if (epoch_ > view.epoch || access_) return;
+  WEFT_CHECK(rings_ != nullptr, "memory is there before peers may reach it");
   epoch_ = view.epoch;
   access_ = true;
   if (bugs_.has(Bug::kRevokeLate)) {

@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "weft/base/bugs.h"
+#include "weft/base/check.h"
 #include "weft/fabric/region.h"
 #include "weft/member/view.h"
 #include "weft/options.h"
@@ -31,9 +32,16 @@ class VerbMemory {
   uint64_t ring_offset(WorkerId worker, NodeId writer) const {
     return (uint64_t{worker.value} * static_cast<uint64_t>(options_.nodes) + writer.value) * ring_bytes();
   }
-  const std::byte* ring(WorkerId worker, NodeId writer) const { return rings_->base() + ring_offset(worker, writer); }
+  const std::byte* ring(WorkerId worker, NodeId writer) const {
+    WEFT_CHECK(rings_ != nullptr && ring_offset(worker, writer) + ring_bytes() <= rings_->bytes(),
+               "a ring of the node");
+    return rings_->base() + ring_offset(worker, writer);
+  }
   size_t post_bytes() const;  // of each worker
-  std::byte* posts(WorkerId worker) const { return posts_->base() + worker.value * post_bytes(); }
+  std::byte* posts(WorkerId worker) const {
+    WEFT_CHECK(posts_ != nullptr && (worker.value + 1U) * post_bytes() <= posts_->bytes(), "a worker of the node");
+    return posts_->base() + worker.value * post_bytes();
+  }
 
   // Rule O3: no verb that a peer has posted so far, or posts before the view `epoch` is about to be active, lands after
   // this. By the first worker that adopts it. For all peers: what a member that stays has posted belongs to the view

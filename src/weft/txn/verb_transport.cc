@@ -1,5 +1,6 @@
 #include "weft/txn/verb_transport.h"
 
+#include "weft/base/check.h"
 #include "weft/base/marks.h"
 #include "weft/txn/messages.h"
 #include "weft/txn/plan.h"
@@ -38,6 +39,7 @@ void VerbTransport::post_phase(TxnSlot& slot, Phase phase, PlanStep* step) {
     }
   }
   if (phase == Phase::kReplicate && slot.ring_nodes != 0) {
+    WEFT_CHECK(log_ != nullptr, "only rows that log by verbs plan rings");
     step->send_to &= ~slot.ring_nodes;
     step->await_from &= ~slot.ring_nodes;
     for_each_node(slot.ring_nodes, [&](NodeId node) { log_->post(slot, node); });
@@ -54,6 +56,8 @@ void VerbTransport::send(TxnSlot& slot, Phase phase, VerbRequest* post) {
 void VerbTransport::post_lock(TxnSlot& slot, uint16_t index) {
   const Entry& e = slot.entry(index);
   const NodeId primary = e.placement->primary();
+  WEFT_CHECK(primary != ctx_.self && e.found && e.where && e.write == Write::kPut && !e.verb_locked,
+             "a verb locks a record of another node that was found, for a put");
   VerbRequest* post =
       make_commit_request(posts_, TxnRequest::Purpose::kLock, slot, primary, index, sizeof(uint64_t) + kPrefixBytes);
   Verb swap = verb_on(e, VerbKind::kCompareSwap, post->buffer);
@@ -68,6 +72,7 @@ void VerbTransport::post_lock(TxnSlot& slot, uint16_t index) {
 
 void VerbTransport::post_validate(TxnSlot& slot, uint16_t index) {
   const Entry& e = slot.entry(index);
+  WEFT_CHECK(e.placement->primary() != ctx_.self && e.found && e.where, "a verb checks a record that was found");
   VerbRequest* post =
       make_commit_request(posts_, TxnRequest::Purpose::kValidate, slot, e.placement->primary(), index, kPrefixBytes);
   Verb read = verb_on(e, VerbKind::kRead, post->buffer);
@@ -79,6 +84,7 @@ void VerbTransport::post_validate(TxnSlot& slot, uint16_t index) {
 void VerbTransport::post_install(TxnSlot& slot, uint16_t index) {
   const Entry& e = slot.entry(index);
   const size_t bytes = record_bytes(e.key.bytes.size(), e.new_bytes);
+  WEFT_CHECK(bytes <= e.where.bytes() && e.base == e.version, "what is installed fits its block, and follows it");
   VerbRequest* post =
       make_commit_request(posts_, TxnRequest::Purpose::kInstall, slot, e.placement->primary(), index, bytes);
   record_write(post->buffer, e.key.bytes, {e.new_value, e.new_bytes}, Word(Version(e.base.value + 1), kReadable));
@@ -111,6 +117,7 @@ TxnSlot* VerbTransport::on_posted(const VerbRequest& post) {
   if (of.purpose == TxnRequest::Purpose::kValidate) phase = Phase::kValidate;
   if (of.purpose == TxnRequest::Purpose::kLog) phase = Phase::kReplicate;
   if (slot.state != SlotState::kCommitting || slot.phase != phase || slot.posts_waiting == 0) return nullptr;
+  WEFT_CHECK(of.entry < slot.count, "a post is of a key of its transaction");
   --slot.posts_waiting;
   if (phase == Phase::kLock) on_locked(slot, post);
   if (phase == Phase::kValidate) on_validated(slot, post);

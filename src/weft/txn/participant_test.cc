@@ -1,0 +1,538 @@
+// A participant's part in commits: all keys of a message or none, a record from the first message to the last notice,
+// and nothing that a peer says of what it has not got.
+#include "weft/txn/participant.h"
+
+#include "weft/txn/participant_testing.h"
+#include "weft/txn/outcomes.h"
+
+namespace weft {
+namespace {
+
+class ParticipantTest : public CommitPartTest {
+ protected:
+  static constexpr uint8_t kSlot = 2;
+  using Known = OutcomeLog::Known;
+
+  void handle(Kind kind, const CommitRequest& request, const std::vector<Named>& keys, uint8_t slot = kSlot,
+              NodeId from = kPeer) {
+    const auto body = body_of(request, keys);
+    const Message m = message(kind, slot, body, from);
+    ASSERT_TRUE(parse(m));
+    if (kind == Kind::kLock) participant_.on_lock(batch_, {&m, 1});
+    if (kind == Kind::kValidate) participant_.on_validate(batch_, {&m, 1});
+    if (kind == Kind::kReplicate) participant_.on_replicate(batch_, {&m, 1});
+    if (kind == Kind::kUnlock) participant_.on_unlock(batch_, {&m, 1});
+  }
+  void log_from_ring(uint64_t sequence, const std::vector<Named>& keys) {
+    const auto body = body_of(request(sequence), keys);
+    const Message m = message(Kind::kReplicate, kSlot, body);
+    ASSERT_TRUE(parse(m));
+    participant_.replicate(batch_, m, Participant::Origin::kRing);
+  }
+  void done(uint64_t sequence, uint8_t slot = kSlot) {
+    std::vector<std::byte> body(sizeof(DoneNotice));
+    store(body.data(), DoneNotice{static_cast<uint32_t>(sequence), slot});
+    const Message m = message(Kind::kDone, 0, body);
+    ASSERT_TRUE(parse(m));
+    participant_.on_done(batch_, {&m, 1});
+  }
+  // The one answer since the last call.
+  PhaseReply answer(Phase phase) {
+    const std::vector<Received> got = answers();
+    EXPECT_EQ(got.size(), 1U);
+    if (got.size() != 1) return {};
+    EXPECT_EQ(got[0].kind, Kind::kReply);
+    EXPECT_EQ(got[0].at, kPeer);
+    EXPECT_EQ(got[0].slot, kSlot);
+    const auto reply = got[0].as<PhaseReply>();
+    EXPECT_EQ(reply.phase, static_cast<uint8_t>(phase));
+    last_ = got[0].body;
+    return reply;
+  }
+  Code code(Phase phase) { return static_cast<Code>(answer(phase).code); }
+  uint64_t version_in_answer(size_t i) const {
+    return load<uint64_t>(last_.data() + sizeof(PhaseReply) + i * sizeof(uint64_t));
+  }
+  LogRecord& record() { return records_.at(kPeer, kSlot); }
+  Known known(uint64_t sequence) { return outcomes_.find(ctx_.views.incarnation_of(kPeer), sequence); }
+  // Another transaction's.
+  void lock_elsewhere(uint64_t key) {
+    ASSERT_EQ(table().lock(hashed(key), owner(7, kOther), Write::kPut, std::nullopt, 8).code, Code::kOk);
+  }
+
+  OutcomeLog outcomes_{64 << 10};
+  Participant participant_{ctx_, records_, outcomes_, true};
+  std::vector<std::byte> last_;
+};
+
+TEST_F(ParticipantTest, AllKeysOfAMessageAreLockedOrNone) {
+  const uint64_t a = key_at(kSelf), b = key_at(kSelf, 1), c = key_at(kSelf, 2), d = key_at(kSelf, 3);
+  for (const uint64_t key : {a, b, c}) load_record(key, "old");
+  lock_elsewhere(c);
+  handle(Kind::kLock, request(5),
+         {with_value(a, "new", 0, 0), with_value(d, "made", 0, 1), with_value(b, "new", 0, 2),
+          with_value(c, "new", 0, 3)});
+  const PhaseReply reply = answer(Phase::kLock);
+  EXPECT_EQ(static_cast<Code>(reply.code), Code::kLocked);
+  EXPECT_EQ(reply.index, 3U);
+  EXPECT_EQ(reply.holder, owner(7, kOther).bits);
+  EXPECT_EQ(reply.bases, 0U);
+  for (const uint64_t key : {a, b}) EXPECT_EQ(word_of(key), Word(Version(1), kReadable));
+  EXPECT_FALSE(absence_of(d).owner()) << "what was to be inserted is free again";
+  EXPECT_EQ(value_of(d), "(absent)");
+  EXPECT_EQ(word_of(c).owner(), owner(7, kOther)) << "the other one's lock stays";
+  EXPECT_EQ(records_.open_records(), 0U);
+
+  handle(Kind::kLock, request(5), {with_value(a, "new", 0, 0), with_value(b, "new", 0, 2)});
+  EXPECT_EQ(code(Phase::kLock), Code::kOk);
+  EXPECT_EQ(word_of(a).owner(), owner(kSlot));
+  EXPECT_EQ(word_of(b).owner(), owner(kSlot));
+  EXPECT_EQ(records_.open_records(), 1U);
+}
+
+TEST_F(ParticipantTest, TheAnswerToALockHasTheBasesInTheOrderOfTheKeys) {
+  const uint64_t a = key_at(kSelf), b = key_at(kSelf, 1);
+  load_record(a, "old");
+  Named erase = named(a, Write::kErase, 0);
+  erase.part.flags = kWantsReplaced;
+  handle(Kind::kLock, request(5), {with_value(b, "made", 0, 1), erase});
+  const PhaseReply reply = answer(Phase::kLock);
+  EXPECT_EQ(static_cast<Code>(reply.code), Code::kOk);
+  EXPECT_EQ(reply.bases, 2U);
+  EXPECT_EQ(reply.erased, 1U);
+  EXPECT_EQ(last_.size(), sizeof reply + 3 * sizeof(uint64_t));
+  EXPECT_EQ(version_in_answer(0), 0U) << "an insert follows the absence";
+  EXPECT_EQ(version_in_answer(1), 1U);
+  EXPECT_EQ(version_in_answer(2), 1U) << "the version that the erase replaces";
+}
+
+TEST_F(ParticipantTest, ALockOfAVersionThatMovedIsRefused) {
+  const uint64_t a = key_at(kSelf);
+  load_record(a, "old");
+  Named key = with_value(a, "new", 2);
+  key.part.flags |= kHasVersion;
+  handle(Kind::kLock, request(5), {key});
+  EXPECT_EQ(code(Phase::kLock), Code::kVersionMoved);
+  EXPECT_FALSE(word_of(a).owner());
+  key.part.version = 1;
+  handle(Kind::kLock, request(5), {key});
+  EXPECT_EQ(code(Phase::kLock), Code::kOk);
+}
+
+TEST_F(ParticipantTest, ASlotIsNotUsedAgainBeforeItsRecordIsTruncated) {  // rule K4
+  const uint64_t a = key_at(kSelf), b = key_at(kSelf, 1);
+  load_record(a, "old");
+  load_record(b, "old");
+  handle(Kind::kLock, request(5), {with_value(a, "new")});
+  EXPECT_EQ(code(Phase::kLock), Code::kOk);
+  for (const Kind kind : {Kind::kLock, Kind::kReplicate}) {
+    handle(kind, request(6), {with_value(b, "other", 2)});
+    EXPECT_EQ(take_faults(), (std::vector<NodeId>{kPeer}));
+    EXPECT_TRUE(answers().empty());
+    EXPECT_EQ(word_of(b), Word(Version(1), kReadable));
+    EXPECT_EQ(record().sequence, 5U);
+  }
+  handle(Kind::kLock, request(6), {with_value(b, "other")}, kSlot + 1);
+  EXPECT_TRUE(take_faults().empty()) << "another slot is another transaction";
+  EXPECT_EQ(word_of(b).owner(), owner(kSlot + 1));
+}
+
+TEST_F(ParticipantTest, ACommitInstallsAndItsRecordStaysUntilTheNotice) {  // rule K4
+  const uint64_t a = key_at(kSelf), b = key_at(kSelf, 1);
+  load_record(a, "old");
+  load_record(b, "gone");
+  handle(Kind::kLock, request(5), {with_value(a, "new", 0, 0), named(b, Write::kErase, 1)});
+  EXPECT_EQ(code(Phase::kLock), Code::kOk);
+  EXPECT_EQ(value_of(a), "old") << "not before it is unlocked";
+  handle(Kind::kUnlock, request(5), {});
+  EXPECT_EQ(code(Phase::kUnlock), Code::kOk);
+  EXPECT_EQ(value_of(a), "new");
+  EXPECT_EQ(word_of(a), Word(Version(2), kReadable));
+  EXPECT_EQ(value_of(b), "(absent)");
+  EXPECT_EQ(records_.open_records(), 1U);
+  EXPECT_EQ(record().state, kLogLocked | kLogCommitted);
+  EXPECT_EQ(known(5), Known::kCommitted);
+  done(4);
+  EXPECT_EQ(records_.open_records(), 1U) << "a notice of another transaction";
+  done(5, kSlot + 1);
+  EXPECT_EQ(records_.open_records(), 1U);
+  done(5);
+  EXPECT_EQ(records_.open_records(), 0U);
+  EXPECT_TRUE(record().finished_commit);
+  EXPECT_TRUE(record().was_finished(ctx_.views.incarnation_of(kPeer), 5));
+  EXPECT_FALSE(record().was_finished(ctx_.views.incarnation_of(kPeer), 6));
+  done(5);
+  EXPECT_TRUE(take_faults().empty()) << "a notice that comes twice";
+}
+
+TEST_F(ParticipantTest, AnAbortReleasesAndLeavesAMark) {  // rule K4
+  const uint64_t a = key_at(kSelf), b = key_at(kSelf, 1);
+  load_record(a, "old");
+  handle(Kind::kLock, request(5), {with_value(a, "new", 0, 0), with_value(b, "made", 0, 1, Write::kInsert)});
+  answers();
+  handle(Kind::kUnlock, request(5, false), {});
+  EXPECT_EQ(code(Phase::kUnlock), Code::kOk);
+  EXPECT_EQ(value_of(a), "old");
+  EXPECT_EQ(word_of(a), Word(Version(1), kReadable));
+  EXPECT_EQ(value_of(b), "(absent)");
+  EXPECT_EQ(table().residue().locked, 0U);
+  EXPECT_EQ(records_.open_records(), 0U);
+  EXPECT_TRUE(record().was_finished(ctx_.views.incarnation_of(kPeer), 5));
+  EXPECT_FALSE(record().finished_commit);
+}
+
+TEST_F(ParticipantTest, AnAbortIsKnownWhenItIsFinalOrTheSlotIsUsedAgain) {
+  const uint64_t a = key_at(kSelf);
+  load_record(a, "old");
+  CommitRequest final_one = request(5, false);
+  final_one.flags = kRefusalIsFinal;
+  handle(Kind::kLock, final_one, {with_value(a, "new")});
+  handle(Kind::kUnlock, final_one, {});
+  EXPECT_EQ(known(5), Known::kAborted);
+  handle(Kind::kLock, request(6), {with_value(a, "new")});
+  handle(Kind::kUnlock, request(6, false), {});
+  EXPECT_EQ(known(6), Known::kNothing) << "others may have it locked, and commit it";
+  EXPECT_EQ(record().aborted_here, 6U);
+  handle(Kind::kLock, request(7), {with_value(a, "new")});
+  EXPECT_EQ(known(6), Known::kAborted);
+  EXPECT_EQ(known(7), Known::kNothing);
+}
+
+TEST_F(ParticipantTest, ARefusalIsAnOutcomeOnlyWhereItIsFinal) {
+  const uint64_t a = key_at(kSelf);
+  load_record(a, "old");
+  lock_elsewhere(a);
+  handle(Kind::kLock, request(5), {with_value(a, "new")});
+  EXPECT_EQ(known(5), Known::kNothing);
+  CommitRequest final_one = request(6);
+  final_one.flags = kRefusalIsFinal;
+  handle(Kind::kLock, final_one, {with_value(a, "new")});
+  EXPECT_EQ(known(6), Known::kAborted);
+}
+
+TEST_F(ParticipantTest, AnUnlockOfWhatIsNotLockedIsReportedAndChangesNothing) {
+  const uint64_t a = key_at(kSelf);
+  load_record(a, "old");
+  const auto refused = [&](uint64_t sequence, bool commit) {
+    handle(Kind::kUnlock, request(sequence, commit), {with_value(a, "bad")});
+    EXPECT_EQ(take_faults(), (std::vector<NodeId>{kPeer}));
+    EXPECT_TRUE(answers().empty());
+  };
+  refused(5, true);
+  refused(5, false);
+  EXPECT_EQ(value_of(a), "old");
+  handle(Kind::kLock, request(5), {with_value(a, "new")});
+  answers();
+  refused(6, true);
+  refused(4, false);
+  EXPECT_EQ(word_of(a).owner(), owner(kSlot));
+  handle(Kind::kUnlock, request(5), {});
+  answers();
+  refused(5, true);
+  refused(5, false);
+  EXPECT_EQ(word_of(a), Word(Version(2), kReadable)) << "it was committed once";
+  EXPECT_EQ(value_of(a), "new");
+}
+
+TEST_F(ParticipantTest, AnUnlockBringsTheValueOfALockWithoutOne) {
+  const uint64_t a = key_at(kSelf), b = key_at(kSelf, 1);
+  load_record(a, "old a");
+  load_record(b, "old b");
+  Named lock_a = named(a, Write::kPut, 3), lock_b = named(b, Write::kPut, 4);
+  lock_a.part.value_bytes = lock_b.part.value_bytes = 5;
+  handle(Kind::kLock, request(5), {lock_a, lock_b});
+  answers();
+  handle(Kind::kUnlock, request(5), {with_value(b, "new b", 0, 4)});
+  EXPECT_EQ(value_of(b), "new b");
+  EXPECT_EQ(value_of(a), "old a") << "an update that did not come";
+  EXPECT_EQ(table().residue().locked, 0U);
+}
+
+TEST_F(ParticipantTest, AValueLargerThanWhatWasLockedForIsReportedAndNotInstalled) {
+  const uint64_t a = key_at(kSelf);
+  load_record(a, "old");
+  Named lock = named(a, Write::kPut);
+  lock.part.value_bytes = 4;
+  handle(Kind::kLock, request(5), {lock});
+  handle(Kind::kUnlock, request(5), {with_value(a, "12345")});
+  EXPECT_EQ(take_faults(), (std::vector<NodeId>{kPeer}));
+  EXPECT_EQ(value_of(a), "old");
+  EXPECT_EQ(table().residue().locked, 0U);
+}
+
+TEST_F(ParticipantTest, AKeyLockedForReadingIsUnchangedByTheCommit) {
+  const uint64_t a = key_at(kSelf), b = key_at(kSelf, 1);
+  load_record(a, "old");
+  handle(Kind::kLock, request(5), {named(a, Write::kNone, 0), named(b, Write::kNone, 1)});
+  EXPECT_EQ(code(Phase::kLock), Code::kOk);
+  EXPECT_TRUE(word_of(a).read_locked());
+  EXPECT_EQ(word_of(a).owner(), owner(kSlot));
+  EXPECT_EQ(record().state, kLogLocked) << "rule K1: keys only read have a record too";
+  handle(Kind::kUnlock, request(5), {});
+  EXPECT_EQ(word_of(a), Word(Version(1), kReadable));
+  EXPECT_EQ(value_of(b), "(absent)");
+  EXPECT_EQ(table().residue().locked, 0U);
+}
+
+TEST_F(ParticipantTest, AReadIsValidIfItsVersionIsThereAndNoOtherHasLockedIt) {  // rule G2
+  const uint64_t a = key_at(kSelf), b = key_at(kSelf, 1);
+  load_record(a, "old");
+  load_record(b, "old");
+  Named read_a = named(a, Write::kNone, 8), read_b = named(b, Write::kNone, 9);
+  read_a.part.version = read_b.part.version = 1;
+  handle(Kind::kValidate, request(5), {read_a, read_b});
+  EXPECT_EQ(code(Phase::kValidate), Code::kOk);
+  EXPECT_EQ(known(5), Known::kNothing);
+  read_b.part.version = 2;
+  handle(Kind::kValidate, request(6), {read_a, read_b});
+  PhaseReply reply = answer(Phase::kValidate);
+  EXPECT_EQ(static_cast<Code>(reply.code), Code::kVersionMoved);
+  EXPECT_EQ(reply.index, 9U);
+  EXPECT_EQ(known(6), Known::kAborted) << "nobody can commit it";
+  lock_elsewhere(a);
+  handle(Kind::kValidate, request(7), {read_a});
+  reply = answer(Phase::kValidate);
+  EXPECT_EQ(static_cast<Code>(reply.code), Code::kLocked);
+  EXPECT_EQ(reply.holder, owner(7, kOther).bits);
+  EXPECT_EQ(records_.open_records(), 0U) << "validation leaves no record (rule K1)";
+}
+
+TEST_F(ParticipantTest, ItsOwnLockDoesNotInvalidateARead) {
+  const uint64_t a = key_at(kSelf);
+  load_record(a, "old");
+  handle(Kind::kLock, request(5), {with_value(a, "new")});
+  answers();
+  Named read = named(a, Write::kNone);
+  read.part.version = 1;
+  handle(Kind::kValidate, request(5), {read});
+  EXPECT_EQ(code(Phase::kValidate), Code::kOk);
+  handle(Kind::kValidate, request(5), {read}, kSlot + 1);
+  EXPECT_EQ(static_cast<Code>(answers().at(0).as<PhaseReply>().code), Code::kLocked) << "another slot's does";
+}
+
+TEST_F(ParticipantTest, ABackupHidesWhatItAppliesUntilTheNotice) {  // rule G4
+  const uint64_t a = key_at(kOther), b = key_at(kOther, 1);
+  load_record(a, "old");
+  load_record(b, "gone");
+  Named erase = named(b, Write::kErase, 1);
+  erase.part.version = 2;
+  handle(Kind::kReplicate, request(5), {with_value(a, "new", 2), erase});
+  EXPECT_EQ(code(Phase::kReplicate), Code::kOk);
+  EXPECT_EQ(record().state, kLogReplicated);
+  EXPECT_EQ(word_of(a), Word(Version(2), 0));
+  EXPECT_FALSE(word_of(b).readable());
+  EXPECT_EQ(table().residue().tombstones, 1U);
+  done(5);
+  EXPECT_EQ(word_of(a), Word(Version(2), kReadable));
+  EXPECT_EQ(value_of(a), "new");
+  EXPECT_EQ(value_of(b), "(absent)");
+  EXPECT_EQ(table().residue().tombstones, 0U);
+  EXPECT_EQ(known(5), Known::kCommitted);
+  EXPECT_EQ(records_.open_records(), 0U);
+}
+
+TEST_F(ParticipantTest, ALateNoticeDoesNotShowWhatCameAfter) {  // rule G4
+  const uint64_t a = key_at(kOther);
+  load_record(a, "old");
+  handle(Kind::kReplicate, request(5), {with_value(a, "two", 2)});
+  handle(Kind::kReplicate, request(6), {with_value(a, "three", 3)}, kSlot + 1);
+  done(5);
+  EXPECT_EQ(word_of(a), Word(Version(3), 0));
+}
+
+TEST_F(ParticipantTest, APrimaryOnlyLogsWhatIsReplicatedAndInstallsAtUnlock) {
+  const uint64_t a = key_at(kSelf);
+  load_record(a, "old");
+  Named lock = named(a, Write::kPut);
+  lock.part.value_bytes = 3;
+  handle(Kind::kLock, request(5), {lock});
+  handle(Kind::kReplicate, request(5), {with_value(a, "new", 2)});
+  EXPECT_EQ(value_of(a), "old");
+  EXPECT_EQ(record().state, kLogLocked | kLogReplicated);
+  handle(Kind::kUnlock, request(5), {});
+  EXPECT_EQ(value_of(a), "new");
+  EXPECT_EQ(word_of(a), Word(Version(2), kReadable));
+  done(5);
+  EXPECT_EQ(records_.open_records(), 0U);
+}
+
+TEST_F(ParticipantTest, WhatIsDeferredIsInstalledWhenItIsFinished) {
+  const uint64_t a = key_at(kOther);
+  load_record(a, "old");
+  Named put = with_value(a, "new", 2);
+  put.part.flags |= kDeferred;
+  handle(Kind::kReplicate, request(5), {put});
+  EXPECT_EQ(word_of(a), Word(Version(1), kReadable));
+  EXPECT_TRUE(record().covers(0));
+  done(5);
+  EXPECT_EQ(value_of(a), "new");
+  EXPECT_EQ(word_of(a), Word(Version(2), kReadable));
+}
+
+TEST_F(ParticipantTest, ADeferredPutBringsNothingBackThatIsGone) {
+  const uint64_t a = key_at(kOther);
+  Named put = with_value(a, "late", 2);
+  put.part.flags |= kDeferred;
+  handle(Kind::kReplicate, request(5), {put});
+  done(5);
+  EXPECT_EQ(value_of(a), "(absent)");
+}
+
+TEST_F(ParticipantTest, AReplicaThatFillsKeepsWritesUntilTheyAreFinished) {
+  View next = *view_;
+  next.epoch = Epoch(2);
+  next.partitions[kPeer.value].filling = 1;
+  ctx_.views.stop(false);
+  ctx_.views.adopt(std::make_shared<const View>(next));
+  ctx_.views.activate(2);
+  const uint64_t a = key_at(kPeer);
+  handle(Kind::kReplicate, request(5), {with_value(a, "new", 3)});
+  EXPECT_EQ(value_of(a), "(absent)");
+  EXPECT_EQ(record().state, kLogReplicated);
+  done(5);
+  EXPECT_EQ(value_of(a), "new");
+  EXPECT_EQ(word_of(a), Word(Version(3), kReadable));
+}
+
+TEST_F(ParticipantTest, ARingEntryOfTheSlotsNextTransactionFinishesTheLast) {
+  const uint64_t a = key_at(kOther), b = key_at(kOther, 1);
+  load_record(a, "old");
+  log_from_ring(5, {with_value(a, "new", 2)});
+  EXPECT_TRUE(answers().empty()) << "nobody is answered";
+  EXPECT_EQ(word_of(a), Word(Version(2), 0));
+  log_from_ring(6, {with_value(b, "made", 1)});
+  EXPECT_TRUE(take_faults().empty());
+  EXPECT_EQ(word_of(a), Word(Version(2), kReadable));
+  EXPECT_EQ(known(5), Known::kCommitted);
+  EXPECT_EQ(record().sequence, 6U);
+  done(5);
+  EXPECT_EQ(record().state, kLogReplicated) << "the notice that was overtaken";
+  log_from_ring(5, {with_value(a, "bad", 9)});
+  EXPECT_EQ(take_faults(), (std::vector<NodeId>{kPeer})) << "an earlier one never comes after";
+  EXPECT_EQ(value_of(a), "new");
+}
+
+TEST_F(ParticipantTest, ARingEntryDoesNotEndATransactionThatIsOnlyLocked) {
+  const uint64_t a = key_at(kSelf), b = key_at(kOther);
+  load_record(a, "old");
+  handle(Kind::kLock, request(5), {with_value(a, "new")});
+  log_from_ring(6, {with_value(b, "made", 1)});
+  EXPECT_EQ(take_faults(), (std::vector<NodeId>{kPeer}));
+  EXPECT_EQ(record().sequence, 5U);
+  EXPECT_EQ(word_of(a).owner(), owner(kSlot));
+  EXPECT_EQ(value_of(b), "(absent)");
+}
+
+TEST_F(ParticipantTest, AnUnlockIsAcknowledgedByANoticeWhereTheRowSaysSo) {
+  at(1000);
+  const uint64_t a = key_at(kSelf);
+  load_record(a, "old");
+  CommitRequest passive = request(5);
+  passive.flags = kPiggybackAck;
+  handle(Kind::kLock, passive, {with_value(a, "new")});
+  answers();
+  handle(Kind::kUnlock, passive, {});
+  EXPECT_TRUE(participant_.has_notices());
+  EXPECT_TRUE(answers().empty());
+  EXPECT_EQ(participant_.deadline_ns(), 1000 + NoticeQueue::kRideAlongNs);
+  at(1000 + NoticeQueue::kRideAlongNs);
+  EXPECT_TRUE(participant_.send_notices());
+  const auto got = answers();
+  ASSERT_EQ(got.size(), 1U);
+  EXPECT_EQ(got[0].kind, Kind::kUnlocked);
+  EXPECT_EQ(got[0].as<DoneNotice>().sequence, 5U);
+  EXPECT_EQ(got[0].as<DoneNotice>().slot, kSlot);
+}
+
+TEST_F(ParticipantTest, AnAbortIsAnsweredAtOnceInEveryRow) {
+  const uint64_t a = key_at(kSelf);
+  load_record(a, "old");
+  CommitRequest passive = request(5, false);
+  passive.flags = kPiggybackAck;
+  handle(Kind::kLock, passive, {with_value(a, "new")});
+  answers();
+  handle(Kind::kUnlock, passive, {});
+  EXPECT_FALSE(participant_.has_notices());
+  EXPECT_EQ(code(Phase::kUnlock), Code::kOk);
+}
+
+TEST_F(ParticipantTest, NoticesEndWithTheView) {
+  const uint64_t a = key_at(kSelf);
+  load_record(a, "old");
+  CommitRequest passive = request(5);
+  passive.flags = kPiggybackAck;
+  handle(Kind::kLock, passive, {with_value(a, "new")});
+  handle(Kind::kUnlock, passive, {});
+  participant_.drop_notices();
+  EXPECT_FALSE(participant_.has_notices());
+  EXPECT_EQ(participant_.deadline_ns(), UINT64_MAX);
+}
+
+TEST_F(ParticipantTest, RecoveryTakesBackWhatABackupApplied) {
+  const uint64_t a = key_at(kOther), b = key_at(kOther, 1), c = key_at(kOther, 2);
+  load_record(a, "old");
+  load_record(c, "stays");
+  Named erase = named(c, Write::kErase, 2);
+  erase.part.version = 2;
+  handle(Kind::kReplicate, request(5), {with_value(a, "new", 2), with_value(b, "made", 1, 1, Write::kInsert), erase});
+  participant_.abort_record(record(), owner(kSlot));
+  EXPECT_EQ(value_of(a), "old");
+  EXPECT_EQ(word_of(a).version(), Version(1));
+  EXPECT_EQ(value_of(b), "(absent)");
+  EXPECT_EQ(value_of(c), "stays");
+  EXPECT_EQ(records_.open_records(), 1U) << "the record is left where it is";
+}
+
+TEST_F(ParticipantTest, RecoveryCommitsOnceWhatIsLockedOrApplied) {
+  const uint64_t a = key_at(kSelf), b = key_at(kOther);
+  load_record(a, "old");
+  load_record(b, "old");
+  handle(Kind::kLock, request(5), {with_value(a, "new", 0, 0)});
+  handle(Kind::kReplicate, request(5), {with_value(b, "new", 2, 1)});
+  for (int i = 0; i < 2; ++i) {
+    participant_.commit_record(record(), owner(kSlot), nullptr);
+    EXPECT_EQ(word_of(a), Word(Version(2), kReadable));
+    EXPECT_EQ(word_of(b), Word(Version(2), kReadable));
+    EXPECT_EQ(value_of(a), "new");
+    EXPECT_TRUE((record().state & kLogCommitted) != 0);
+    EXPECT_EQ(record().decided, nullptr);
+  }
+}
+
+TEST_F(ParticipantTest, RecoveryBringsTheValueThatTheRecordHasNot) {
+  const uint64_t a = key_at(kSelf);
+  load_record(a, "old");
+  Named lock = named(a, Write::kPut, 4);
+  lock.part.value_bytes = 7;
+  handle(Kind::kLock, request(5), {lock});
+  const auto body = body_of(request(5), {with_value(a, "decided", 2, 4)});
+  const Message m = message(Kind::kReplicate, kSlot, body);
+  ASSERT_TRUE(parse(m));
+  std::byte* rest;
+  LogPart* decided = records_.make_part(batch_.keys_of(m), 0, &rest);
+  participant_.commit_record(record(), owner(kSlot), decided);
+  EXPECT_EQ(value_of(a), "decided");
+  EXPECT_EQ(record().decided, nullptr) << "it is not this record's";
+  records_.drop_parts(decided);
+}
+
+TEST_F(ParticipantTest, AMessageWithTheMostKeysIsAnsweredWhole) {
+  std::vector<Named> keys;
+  for (int i = 0; i < 200; ++i) {
+    load_record(key_at(kSelf, i), "old");
+    keys.push_back(named(key_at(kSelf, i), Write::kErase, static_cast<uint8_t>(i)));
+    keys.back().part.flags = kWantsReplaced;
+  }
+  handle(Kind::kLock, request(5), keys);
+  const PhaseReply reply = answer(Phase::kLock);
+  ASSERT_EQ(static_cast<Code>(reply.code), Code::kOk);
+  EXPECT_EQ(reply.bases, 200U);
+  EXPECT_EQ(reply.erased, 200U);
+  EXPECT_EQ(last_.size(), sizeof reply + 400 * sizeof(uint64_t));
+  EXPECT_EQ(version_in_answer(399), 1U);
+  handle(Kind::kUnlock, request(5, false), {});
+  EXPECT_EQ(table().residue().locked, 0U);
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,227 @@
+// Answers to the reads of other nodes' transactions, and locks that reads take.
+#include "weft/txn/read_server.h"
+
+#include "weft/txn/participant_testing.h"
+#include "weft/txn/outcomes.h"
+#include "weft/txn/participant.h"
+
+namespace weft {
+namespace {
+
+class ReadServerTest : public CommitPartTest {
+ protected:
+  static constexpr uint8_t kSlot = 3;
+
+  struct Answer {
+    GetReply reply{};
+    GetWhere where{};
+    std::string value;
+  };
+  void get(uint64_t key, uint8_t flags, uint64_t sequence = 5, uint8_t slot = kSlot) {
+    GetRequest get{};
+    get.sequence = static_cast<uint32_t>(sequence);
+    get.sequence_high = static_cast<uint32_t>(sequence >> 32);
+    get.table = kTable.value;
+    get.entry = 9;
+    get.flags = flags;
+    get.key_bytes = 8;
+    std::vector<std::byte> body(sizeof get + 8);
+    store(body.data(), get);
+    store(body.data() + sizeof get, key);
+    const Message m = message(Kind::kGet, slot, body);
+    ASSERT_TRUE(parse(m));
+    server_.on_get(batch_, {&m, 1});
+  }
+  Answer answer() {
+    const auto got = answers();
+    EXPECT_EQ(got.size(), 1U);
+    Answer out;
+    if (got.size() != 1) return out;
+    EXPECT_EQ(got[0].kind, Kind::kGetReply);
+    EXPECT_EQ(got[0].slot, kSlot);
+    out.reply = got[0].as<GetReply>();
+    EXPECT_EQ(out.reply.entry, 9U);
+    size_t at = sizeof(GetReply);
+    if (out.reply.has_where != 0) {
+      out.where = load<GetWhere>(got[0].body.data() + at);
+      at += sizeof(GetWhere);
+    }
+    EXPECT_GE(got[0].body.size(), at + out.reply.value_bytes);
+    out.value.assign(reinterpret_cast<const char*>(got[0].body.data() + at), out.reply.value_bytes);
+    return out;
+  }
+  Code code(const Answer& answer) { return static_cast<Code>(answer.reply.code); }
+  LogRecord& record() { return records_.at(kPeer, kSlot); }
+
+  ReadServer server_{ctx_, records_};
+};
+
+TEST_F(ReadServerTest, ARecordIsAnsweredWithItsWordAndValue) {
+  const uint64_t a = key_at(kSelf);
+  load_record(a, "a value");
+  get(a, 0);
+  const Answer got = answer();
+  EXPECT_EQ(code(got), Code::kOk);
+  EXPECT_EQ(got.reply.sequence, 5U);
+  EXPECT_TRUE(got.reply.found);
+  EXPECT_EQ(Word(got.reply.word), Word(Version(1), kReadable));
+  EXPECT_EQ(got.value, "a value");
+  EXPECT_FALSE(got.reply.has_where);
+  EXPECT_EQ(records_.open_records(), 0U);
+}
+
+TEST_F(ReadServerTest, AbsenceIsAnsweredWithItsVersion) {
+  const uint64_t a = key_at(kSelf);
+  get(a, kGetWhere);
+  const Answer got = answer();
+  EXPECT_EQ(code(got), Code::kOk);
+  EXPECT_FALSE(got.reply.found);
+  EXPECT_EQ(Word(got.reply.word).version(), absence_of(a).version());
+  EXPECT_EQ(got.reply.value_bytes, 0U);
+  EXPECT_TRUE(got.reply.has_where);
+  EXPECT_EQ(got.where.record, 0U) << "rule O2: absence has no place";
+  EXPECT_EQ(got.where.bins, table().index_place().bins);
+}
+
+TEST_F(ReadServerTest, WhereARecordIsIsSaidToWhoAsks) {
+  const uint64_t a = key_at(kSelf);
+  load_record(a, "12345");
+  get(a, kGetWhere);
+  const Answer got = answer();
+  EXPECT_EQ(got.where.record, table().where(hashed(a)).bits);
+  EXPECT_EQ(got.where.index, table().index_place().offset);
+  EXPECT_EQ(got.value, "12345") << "the value comes behind it";
+}
+
+TEST_F(ReadServerTest, ASingleReadOfWhatIsWriteLockedIsRefused) {  // rule G3
+  const uint64_t a = key_at(kSelf);
+  load_record(a, "old");
+  ASSERT_EQ(table().lock(hashed(a), owner(7, kOther), Write::kPut, std::nullopt, 8).code, Code::kOk);
+  get(a, kGetSingle | kGetWhere);
+  Answer got = answer();
+  EXPECT_EQ(code(got), Code::kLocked);
+  EXPECT_EQ(got.reply.holder, owner(7, kOther).bits);
+  EXPECT_EQ(got.reply.value_bytes, 0U);
+  EXPECT_FALSE(got.reply.has_where);
+  get(a, 0);
+  got = answer();
+  EXPECT_EQ(code(got), Code::kOk) << "one that is validated later is answered (rule G2)";
+  EXPECT_EQ(got.value, "old");
+}
+
+TEST_F(ReadServerTest, ALockTakenOnlyForReadingDoesNotRefuseASingleRead) {  // rule G3
+  const uint64_t a = key_at(kSelf);
+  load_record(a, "old");
+  ASSERT_EQ(table().lock(hashed(a), owner(7, kOther), Write::kNone, std::nullopt, 0).code, Code::kOk);
+  get(a, kGetSingle);
+  const Answer got = answer();
+  EXPECT_EQ(code(got), Code::kOk);
+  EXPECT_EQ(got.value, "old");
+}
+
+TEST_F(ReadServerTest, AReadThatLocksLeavesARecordOfItsTransaction) {
+  const uint64_t a = key_at(kSelf);
+  const uint64_t sequence = (uint64_t{3} << 32) + 5;
+  load_record(a, "old");
+  get(a, kGetLocks, sequence);
+  const Answer got = answer();
+  EXPECT_EQ(code(got), Code::kOk);
+  EXPECT_EQ(got.value, "old");
+  EXPECT_EQ(Word(got.reply.word), Word(Version(1), 0)) << "the base, without the lock that it took itself";
+  EXPECT_EQ(word_of(a).owner(), owner(kSlot));
+  EXPECT_EQ(record().state, kLogLocked);
+  EXPECT_EQ(record().sequence, sequence);
+  EXPECT_EQ(record().incarnation, ctx_.views.incarnation_of(kPeer));
+  ASSERT_NE(record().locked, nullptr);
+  EXPECT_EQ(record().locked->all()[0].index, 9U);
+  EXPECT_EQ(record().locked->all()[0].room, table().spec().value_bytes_max);
+}
+
+TEST_F(ReadServerTest, AReadThatCannotLockReadsNothingAndLeavesNoRecord) {
+  const uint64_t a = key_at(kSelf);
+  load_record(a, "old");
+  ASSERT_EQ(table().lock(hashed(a), owner(7, kOther), Write::kPut, std::nullopt, 8).code, Code::kOk);
+  get(a, kGetLocks);
+  const Answer got = answer();
+  EXPECT_EQ(code(got), Code::kLocked);
+  EXPECT_EQ(got.reply.holder, owner(7, kOther).bits);
+  EXPECT_FALSE(got.reply.found);
+  EXPECT_EQ(got.reply.value_bytes, 0U);
+  EXPECT_EQ(records_.open_records(), 0U);
+  EXPECT_EQ(word_of(a).owner(), owner(7, kOther));
+}
+
+TEST_F(ReadServerTest, AReadThatLocksInASlotWhoseRecordIsThereIsReported) {  // rule K4
+  const uint64_t a = key_at(kSelf), b = key_at(kSelf, 1);
+  load_record(a, "old");
+  load_record(b, "old");
+  get(a, kGetLocks, 5);
+  answer();
+  get(b, kGetLocks, 6);
+  const Answer got = answer();
+  EXPECT_EQ(code(got), Code::kBusy);
+  EXPECT_EQ(take_faults(), (std::vector<NodeId>{kPeer}));
+  EXPECT_FALSE(word_of(b).owner());
+  EXPECT_EQ(record().sequence, 5U);
+  get(b, kGetLocks, 5);
+  EXPECT_EQ(code(answer()), Code::kOk) << "another key of the same transaction";
+  EXPECT_EQ(word_of(b).owner(), owner(kSlot));
+  EXPECT_TRUE(take_faults().empty());
+}
+
+TEST_F(ReadServerTest, ALockTakenWhileReadingHasRoomForTheLargestValue) {
+  const uint64_t a = key_at(kSelf), b = key_at(kSelf, 1);
+  load_record(a, "1");
+  const std::string largest(table().spec().value_bytes_max, 'x');
+  OutcomeLog outcomes(64 << 10);
+  Participant participant(ctx_, records_, outcomes, true);
+  for (const uint64_t key : {a, b}) {
+    get(key, kGetLocks);
+    answers();
+    const auto body = body_of(request(5), {with_value(key, largest, 0, 9)});
+    const Message m = message(Kind::kUnlock, kSlot, body);
+    ASSERT_TRUE(parse(m));
+    participant.on_unlock(batch_, {&m, 1});
+    EXPECT_EQ(value_of(key), largest);
+    EXPECT_TRUE(take_faults().empty());
+    std::vector<std::byte> done(sizeof(DoneNotice));
+    store(done.data(), DoneNotice{5, kSlot});
+    const Message notice = message(Kind::kDone, 0, done);
+    ASSERT_TRUE(parse(notice));
+    participant.on_done(batch_, {&notice, 1});
+  }
+}
+
+TEST_F(ReadServerTest, ALockTakenWhileReadingCanBecomeAnErase) {
+  const uint64_t a = key_at(kSelf);
+  load_record(a, "old");
+  OutcomeLog outcomes(64 << 10);
+  Participant participant(ctx_, records_, outcomes, true);
+  get(a, kGetLocks);
+  answers();
+  Named erase = named(a, Write::kErase, 9);
+  erase.part.flags = kHeld;
+  for (const Kind kind : {Kind::kLock, Kind::kUnlock}) {
+    const auto body = body_of(request(5), kind == Kind::kLock ? std::vector<Named>{erase} : std::vector<Named>{});
+    const Message m = message(kind, kSlot, body);
+    ASSERT_TRUE(parse(m));
+    if (kind == Kind::kLock) {
+      participant.on_lock(batch_, {&m, 1});
+    } else {
+      participant.on_unlock(batch_, {&m, 1});
+    }
+    EXPECT_EQ(static_cast<Code>(answers().at(0).as<PhaseReply>().code), Code::kOk);
+  }
+  EXPECT_EQ(value_of(a), "(absent)");
+  EXPECT_EQ(table().residue().locked, 0U);
+}
+
+TEST_F(ReadServerTest, WhatIsNotWellFormedIsNotAnswered) {
+  const Message m = message(Kind::kGet, kSlot, {});
+  ASSERT_FALSE(parse(m));
+  server_.on_get(batch_, {&m, 1});
+  EXPECT_TRUE(answers().empty());
+}
+
+}  // namespace
+}  // namespace weft
