@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "weft/base/check.h"
 #include "weft/base/marks.h"
 #include "weft/member/view_json.h"
 
@@ -94,6 +95,8 @@ bool NodeAgent::join(const View& view, uint64_t now_ns) {
 }
 
 void NodeAgent::adopt(const std::shared_ptr<const View>& view, uint64_t now_ns) {
+  WEFT_CHECK(view_ == nullptr || view->epoch > view_->epoch, "views only grow");
+  WEFT_CHECK(!retired_, "who has retired adopts nothing");
   uint64_t fenced_after_ns = 0;
   // In any other view who has lost a member goes on trying to have it removed.
   const bool again = view_ != nullptr && view_->members == view->members && view_->partitions == view->partitions;
@@ -304,6 +307,8 @@ void NodeAgent::offer_whole(uint64_t now_ns) {
 }
 
 void NodeAgent::propose(View next, Change change, uint64_t now_ns) {
+  WEFT_CHECK(view_ == nullptr || next.epoch.value == view_->epoch.value + 1,
+             "a proposal follows the view it is made of");
   next.change = change;
   next_proposal_ns_ = now_ns + pace_ns_ / 4;
   membership_->propose(next);

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <utility>
 
+#include "weft/base/check.h"
 #include "weft/member/view.h"
 #include "weft/options.h"
 #include "weft/types.h"
@@ -35,7 +36,9 @@ class Lease {
 // The links to the node's peers, by incarnation.
 class PeerLinks {
  public:
-  explicit PeerLinks(int workers) : workers_(static_cast<size_t>(workers)) {}
+  explicit PeerLinks(int workers) : workers_(static_cast<size_t>(workers)) {
+    WEFT_CHECK(workers >= 0 && workers <= kWorkersMax, "a node has not too many workers");
+  }
 
   // A worker has closed its channel to this peer for what it sent: it must be removed.
   void set_closed(NodeId peer, uint32_t incarnation) {
@@ -63,6 +66,7 @@ class PeerLinks {
                        [&](const auto& at) { return at.load(std::memory_order_acquire) >= reconnects(peer); });
   }
   void worker_adopted(Epoch epoch, WorkerId worker) {
+    WEFT_CHECK(worker.value < workers_, "only workers of the node adopt");
     adopted_[worker.value].store(epoch.value, std::memory_order_release);
   }
 
@@ -89,6 +93,7 @@ class ViewBoard {
   // A new view for all workers: each adopts it in its next step.
   void publish(std::shared_ptr<const View> view) {
     const uint32_t epoch = view->epoch.value;
+    WEFT_CHECK(epoch != 0, "epochs begin with 1");
     {
       const std::scoped_lock lock(mutex_);
       // The view before a node joined says what another one of its name had.
@@ -108,9 +113,9 @@ class ViewBoard {
   // Called with the view before and the one that is published. Set before the workers run.
   void set_on_publish(std::function<void(const View&, const View&)> call) { on_publish_ = std::move(call); }
 
-  // The last view in which a worker of this node was active, nullptr: none was. Between Together::kApply, when all of
-  // them have stopped, and the moment the first is active in the new view it does not change, and every worker finds
-  // the same: what one has copied while it filled a partition, decisions of another must know of.
+  // The last view in which a worker of this node was active, nullptr: none was. Between WorkerBarrier::Step::kApply,
+  // when all of them have stopped, and the moment the first is active in the new view it does not change, and every
+  // worker finds the same: what one has copied while it filled a partition, decisions of another must know of.
   void went_active(std::shared_ptr<const View> view) {
     const std::scoped_lock lock(mutex_);
     if (last_active_ == nullptr || last_active_->epoch < view->epoch) last_active_ = std::move(view);

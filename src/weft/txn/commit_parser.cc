@@ -42,6 +42,7 @@ bool CommitParser::parse_keys(const Message& m, Batch* batch, uint16_t* keys) co
     if (in.part->table >= ctx_.tables.count() || in.part->write > static_cast<uint8_t>(Write::kErase)) return false;
     const TableId id(in.part->table);
     Table* table = ctx_.tables.at(id);
+    if (in.part->version > kVersionMax) return false;
     if (!value_makes_sense(kind, *in.part) || !fits_table(*in.part, *table, ctx_.limits.key_bytes_max)) return false;
     const KeyRef& ref = *new (batch->keys.add()) KeyRef{.key = table->hashed(in.key),
                                                         .table = table,

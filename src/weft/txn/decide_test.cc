@@ -108,10 +108,14 @@ TEST(Decide, NeverContradictsWhatWasTold) {
       }
       const bool told = facts.coordinator_lives ? !open.own_report || open.own_ending == Ending::kCommit
                                                 : open.committed != 0 || facts.finished_commit;
-      if (told) EXPECT_EQ(result.ending, Ending::kCommit) << bits;
+      if (told) {
+        EXPECT_EQ(result.ending, Ending::kCommit) << bits;
+      }
       const bool nobody = !facts.coordinator_lives && open.committed == 0 && !facts.finished_commit &&
                           open.replicated == 0 && !(facts.unanimous && open.locked == 7);
-      if (nobody) EXPECT_EQ(result.ending, Ending::kAbort) << bits;
+      if (nobody) {
+        EXPECT_EQ(result.ending, Ending::kAbort) << bits;
+      }
     }
   }
 }

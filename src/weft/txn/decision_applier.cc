@@ -19,6 +19,7 @@ bool DecisionApplier::come_to(WorkerBarrier::Step step) {
 }
 
 DecisionApplier::Progress DecisionApplier::step() {
+  WEFT_CHECK(ctx_.views.recovering(), "decisions are carried out while the worker recovers");
   if (stage_ == Stage::kBegin) {
     if (!come_to(WorkerBarrier::Step::kApply)) return Progress::kWaits;
     carry_out(false);
@@ -87,6 +88,7 @@ void DecisionApplier::install(const LogPart* part, const LogRecord* record, Owne
 // transaction that never came to log. They look for that together: each at every so many-th piece, one at a time, so
 // that leases go on. True when there is none left.
 bool DecisionApplier::free_locks() {
+  WEFT_CHECK(stage_ == Stage::kLocks, "locks are freed when all is carried out");
   const auto workers = static_cast<uint64_t>(ctx_.workers);
   bool looked = false;
   for (; table_ < ctx_.tables.count(); ++table_, piece_ = ctx_.id.value) {

@@ -36,6 +36,7 @@ const char* DecisionLog::write(const RecoveryHeader& header, ByteView keys) {
 
 LogPart* DecisionLog::copy_keys(ByteView keys, uint8_t count) {
   std::byte* copy;
+  WEFT_CHECK(count != 0 && !keys.empty(), "a decision without keys has no part");
   LogPart* part = records_.make_part(count, keys.size(), &copy);
   std::memcpy(copy, keys.data(), keys.size());
   const std::byte* at = copy;

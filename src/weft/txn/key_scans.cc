@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "weft/base/bytes.h"
+#include "weft/base/check.h"
 #include "weft/store/table.h"
 #include "weft/txn/messages.h"
 
@@ -126,6 +127,7 @@ void KeyScans::receive_page(const Message& m) {
 
 uint32_t KeyScans::ask(TableId table, PartitionId partition, uint64_t cursor, uint32_t keys_max,
                        const std::shared_ptr<KeyPage>& page) {
+  WEFT_CHECK(page != nullptr, "who asks has a place for the answer");
   ScanHeader header{};
   header.cursor = cursor;
   header.question = ++questions_;

@@ -47,8 +47,9 @@ struct LogKey : KeyRef {
   LogKey() = default;
   explicit LogKey(const KeyRef& ref) : KeyRef(ref) {}
 
-  ByteView old_value;  // applied: what it replaced
-  Locked locked;       // in a locked part
+  ByteView old_value;            // applied: what it replaced
+  Locked locked;                 // in a locked part
+  bool locked_to_write = false;  // for a put or an insert, whose value may come later
   Undo undo;
   bool staged = false;   // at a replica that is filling, or deferred: installed when it is finished
   bool lags = false;     // deferred at a backup, which had the record then

@@ -23,7 +23,7 @@ enum class Kind : uint8_t {
   kControl,       // for the node's agent: leases
   kOutcomeQuery,  // OutcomeQuery: what became of a transaction   -> kOutcomeReply
   kOutcomeReply,
-  kWalk,      // WalkHeader, ...: keys of a partition, for scans (key_scans.h)
+  kWalk,      // ScanHeader, ...: keys of a partition, for scans (key_scans.h)
   kRingRead,  // RingRead: how far the sender has read the ring that the receiver writes (log_ring.h)
   kUnlocked,  // DoneNotice...: what the sender has unlocked; in place of as many kReply (passive acknowledgement)
 };

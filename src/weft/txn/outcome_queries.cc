@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "weft/base/check.h"
 #include "weft/base/marks.h"
 
 namespace weft {
@@ -69,6 +70,7 @@ void OutcomeQueries::on_ask(const Batch& batch, std::span<const Message> run) {
 }
 
 void OutcomeQueries::ask(TxnId id, Worker* asker, std::shared_ptr<OutcomeAnswer> reply) {
+  WEFT_CHECK(asker != nullptr && reply != nullptr, "who asks has a place for the answer");
   Query& query = queries_.emplace_back();
   query.id = id;
   query.asker = asker;
@@ -107,6 +109,7 @@ void OutcomeQueries::look_at(Query& query) {
   } else if (!ctx_.views.active()) {
     WEFT_MARK("a question waits for recovery");
     query.epoch = 0;
+    query.waiting = 0;  // an answer to the round that ended says nothing
     query.due_ns = now_ns + kOpenNs;
   } else if (query.epoch != ctx_.view().epoch.value || now_ns >= query.due_ns) {
     begin_round(query);
@@ -137,6 +140,7 @@ void OutcomeQueries::hear(Query& query, KnownOutcome standing) {
 
 // All have answered, and nobody knows.
 void OutcomeQueries::end_round(Query& query) {
+  WEFT_CHECK(query.waiting == 0 && !query.fate, "a round ends when all have answered and nobody knows");
   if (query.open) {
     WEFT_MARK("a question about an open transaction");
     query.due_ns = ctx_.now_ns() + kOpenNs;

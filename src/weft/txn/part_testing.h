@@ -21,6 +21,7 @@
 #include "weft/member/view.h"
 #include "weft/run/worker.h"
 #include "weft/store/table.h"
+#include "weft/txn/batch.h"
 #include "weft/txn/context.h"
 #include "weft/txn/log.h"
 #include "weft/txn/messages.h"
@@ -36,6 +37,7 @@ class PartTest : public ::testing::Test {
   static constexpr WorkerId kWorker{0};
   static constexpr TableId kTable{0};
   static constexpr int kNodes = 3;
+  static constexpr uint8_t kChokes = kKindsMax - 1;  // a kind that no part has
 
   // A message that a peer has received.
   struct Received {
@@ -117,6 +119,65 @@ class PartTest : public ::testing::Test {
   }
   // What peers have received since the last call.
   std::vector<Received> take_received() { return std::exchange(received_, {}); }
+
+  // What a peer sends, as the dispatcher hands it to a part: parsed first. Whether it parses; if not, nothing happens.
+  template <auto Parse, auto Handler, class Part>
+  static bool hand_over(Part& part, NodeId from, Kind kind, const std::vector<std::byte>& body) {
+    const Message message{from, static_cast<uint8_t>(kind), 0, body};
+    Batch batch;
+    batch.begin({&message, 1});
+    batch.parsed[0] = {0, 0, (part.*Parse)(message)};
+    (part.*Handler)(batch, {&message, 1});
+    return batch.ok(message);
+  }
+  template <class T>
+  static std::vector<std::byte> bytes_with(const T& header, ByteView rest = {}) {
+    std::vector<std::byte> bytes(sizeof header + rest.size());
+    store(bytes.data(), header);
+    if (!rest.empty()) std::memcpy(bytes.data() + sizeof header, rest.data(), rest.size());
+    return bytes;
+  }
+
+  // A peer takes nothing: more than so many bytes wait for the wire.
+  void choke(NodeId to, size_t more_than) {
+    while (port_.backlog(to, Flow::kRecovery) <= more_than) {
+      port_.reserve(to, Flow::kRecovery, kChokes, 4096);
+      port_.flush();
+    }
+  }
+  // And now it takes everything: what came beside.
+  std::vector<Received> unchoke() {
+    std::vector<Received> beside;
+    for (bool some = true; some;) {
+      deliver();
+      const std::vector<Received> got = take_received();
+      some = !got.empty();
+      for (const Received& r : got) {
+        if (static_cast<uint8_t>(r.kind) != kChokes) beside.push_back(r);
+      }
+    }
+    return beside;
+  }
+
+  // The worker has stopped and is in that view: active, or recovering.
+  void enter(const View& next, bool active = true) {
+    ctx_.views.stop(false);
+    ctx_.views.adopt(std::make_shared<const View>(next));
+    if (active) ctx_.views.activate(next.epoch.value);
+    port_.set_epoch(port_epoch(next.epoch, active));
+    for (const auto& one : peers_) one->set_epoch(port_epoch(next.epoch, active));
+  }
+  // The next view, in which this partition is held by one node and filled by another.
+  View filling_view(PartitionId partition, NodeId primary, NodeId fills) const {
+    View next = ctx_.view();
+    next.epoch = Epoch(next.epoch.value + 1);
+    Placement& placement = next.partitions[partition.value];
+    placement.replicas = {primary};
+    placement.count = 1;
+    placement.mask = uint64_t{1} << primary.value;
+    placement.filling = uint64_t{1} << fills.value;
+    return next;
+  }
 
   // The n-th integer key whose primary is that node.
   uint64_t key_at(NodeId primary, int n = 0) {

@@ -119,6 +119,7 @@ WEFT_INLINE void Participant::lock_keys(const Message& m, LogRecord& record, std
       if (ref.has_version) expected = ref.version;
       result = ref.table->lock(ref.key, owner, ref.write, expected, ref.room);
       key.locked = result.locked;
+      key.locked_to_write = installs(ref.write);
     } else {
       key.table = nullptr;  // the lock stays with the part that took it
     }
@@ -151,7 +152,10 @@ bool Participant::relock_held(LogRecord& record, const KeyRef& ref, Owner owner,
       WEFT_MARK("lock_taken_while_reading_changes_purpose");
       result->code = key.table->relock(key.key, owner, ref.write, ref.room, &key.locked);
       result->locked = key.locked;
-      if (result->code == Code::kOk) key.write = ref.write;
+      if (result->code == Code::kOk) {
+        key.write = ref.write;
+        key.locked_to_write = installs(ref.write);
+      }
       return true;
     }
   }
@@ -306,7 +310,9 @@ void Participant::commit_key(const LogRecord& record, LogKey& key, Owner owner, 
   if (value == nullptr) {
     if (const LogKey* logged = record.find_value(key.index)) value = &logged->value;
   }
-  if (value != nullptr) {
+  if (value != nullptr && !key.locked_to_write) {
+    ctx_.faults.report(owner.node(), "a value for what was not locked to be written");
+  } else if (value != nullptr) {
     if (value->size() <= key.room) {
       key.table->commit(key.key, owner, Write::kPut, *value, key.locked);
       return;

@@ -2,8 +2,8 @@
 // and nothing that a peer says of what it has not got.
 #include "weft/txn/participant.h"
 
-#include "weft/txn/participant_testing.h"
 #include "weft/txn/outcomes.h"
+#include "weft/txn/participant_testing.h"
 
 namespace weft {
 namespace {

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "weft/base/check.h"
 #include "weft/base/marks.h"
 #include "weft/store/table.h"
 
@@ -24,6 +25,7 @@ bool any(const std::vector<bool>& partitions) {
 
 bool PartitionGc::settle() {
   using Stage = PartitionSweep::Stage;
+  WEFT_CHECK(!ctx_.views.active(), "partitions are settled while the worker is stopped");
   PartitionSweep::Progress& at = sweep_.progress();
   const std::unique_lock lock(sweep_.mutex(), std::try_to_lock);
   if (!lock) return false;

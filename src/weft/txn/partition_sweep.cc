@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "weft/base/check.h"
 #include "weft/base/marks.h"
 
 namespace weft {
@@ -10,6 +11,7 @@ namespace weft {
 // A whole replica that is one no more has left, also if it fills now: then a view in between, which this node has not
 // seen, was without it.
 void PartitionSweep::note_view(const View& before, const View& now) {
+  WEFT_CHECK(before.partitions.size() == now.partitions.size(), "views of one cluster have the same partitions");
   const std::scoped_lock lock(stale_mutex_);
   stale_.resize(now.partitions.size());
   for (size_t p = 0; p < now.partitions.size(); ++p) {

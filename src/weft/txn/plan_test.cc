@@ -165,7 +165,9 @@ TEST(Plan, EveryValueIsAtMoreThanFNodesBeforeAnybodySeesIt) {
           if (txn.slot->lock_brings_values) has_value |= e.at[index_of(Phase::kLock)];
           EXPECT_GE(std::popcount(has_value), 3) << row.name << " at " << int{self};
           const uint64_t replicas = has_value & at.mask;
-          if (second) EXPECT_EQ(replicas, at.mask) << row.name << ": another primary may show it";
+          if (second) {
+            EXPECT_EQ(replicas, at.mask) << row.name << ": another primary may show it";
+          }
           const uint64_t gets_value = has_value | e.at[index_of(Phase::kUnlock)];
           EXPECT_EQ(gets_value & at.mask, at.mask) << row.name << ": every replica gets the value in the end";
         }

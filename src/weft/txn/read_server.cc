@@ -74,6 +74,7 @@ Code ReadServer::lock(const Message& m, const KeyRef& ref, Owner* holder, Versio
   LogPart* part = records_.make_part({&ref, 1}, 0, &rest);
   LogKey& key = part->all()[0];
   key.locked = result.locked;
+  key.locked_to_write = true;
   key.room = ref.table->spec().value_bytes_max;
   key.index = request.entry;
   part->next = record.locked;

@@ -1,9 +1,9 @@
 // Answers to the reads of other nodes' transactions, and locks that reads take.
 #include "weft/txn/read_server.h"
 
-#include "weft/txn/participant_testing.h"
 #include "weft/txn/outcomes.h"
 #include "weft/txn/participant.h"
+#include "weft/txn/participant_testing.h"
 
 namespace weft {
 namespace {

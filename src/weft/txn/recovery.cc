@@ -34,6 +34,7 @@ Recovery::Recovery(WorkerContext& ctx, const RecoveredParts& parts, bool verb_lo
       reporter_(ctx, parts.slots, parts.records, decisions_, this) {}
 
 void Recovery::start_active() {
+  WEFT_CHECK(ctx_.views.active(), "the worker starts in an active view");
   ctx_.state.views.went_active(ctx_.views.shared());
   ctx_.port.set_epoch(port_epoch(ctx_.view().epoch, true));
   for (const Member& m : ctx_.view().members) {
@@ -51,6 +52,7 @@ void Recovery::adopt(std::shared_ptr<const View> view) {
   views.stop(views.is_removed_by(*view, ctx_.state.views.token()));
   stop_transactions();
   for (Service* service : services_) service->on_view_ended();
+  WEFT_CHECK(!views.active(), "a worker has stopped when it meets its peers anew");
   if (ctx_.bugs.has(Bug::kForgetsDecisions)) decisions_.forget();
   meet_peers(*view);
   views.adopt(std::move(view));
@@ -145,6 +147,7 @@ bool Recovery::step(uint64_t now_ns) {
       send(ctx_.view().leader(), RecoveryStep::kApplied);
     }
   }
+  WEFT_CHECK(leader_ == nullptr || ctx_.view().leader() == ctx_.self, "the view says who leads");
   if (leader_ != nullptr) {
     busy |= leader_->step(now_ns);
     if (leader_->done()) leader_.reset();
@@ -162,6 +165,8 @@ bool Recovery::step(uint64_t now_ns) {
 uint64_t Recovery::deadline_ns() const { return ctx_.views.recovering() ? ctx_.now_ns() + kStepNs : UINT64_MAX; }
 
 void Recovery::activate() {
+  WEFT_CHECK(progress_.wrote || ctx_.bugs.has(Bug::kNotWritten), "nothing is carried out that is not written");
+  WEFT_CHECK(progress_.applied, "a worker is active when it has carried everything out");
   parts_.slots.for_each([&](TxnSlot& slot) {
     if (slot.state != SlotState::kCommitting) return;
     const Decision* decision =

@@ -29,7 +29,9 @@ RecoveryLeader::RecoveryLeader(std::shared_ptr<const View> view, const Limits& l
       open_max_(open_max),
       host_(host),
       members_(view_->member_mask()),
-      waiting_(members_) {}
+      waiting_(members_) {
+  WEFT_CHECK(members_ != 0 && host_ != nullptr, "a view that is recovered into has members");
+}
 
 const char* RecoveryLeader::on_message(NodeId from, const RecoveryHeader& header, ByteView keys) {
   const NodeId coordinator(header.coordinator);
@@ -143,6 +145,8 @@ void RecoveryLeader::decide_all() {
 }
 
 void RecoveryLeader::tell_members(RecoveryStep step) {
+  WEFT_CHECK(step == RecoveryStep::kWrite || waiting_ == 0 || bugs_.has(Bug::kNotWritten),
+             "all have answered before they are told to go on");
   waiting_ = members_;
   for_each_node(members_, [&](NodeId node) { host_->send(node, recovery_header(step, view_->epoch), {}); });
 }
@@ -209,6 +213,7 @@ bool RecoveryLeader::send_decisions() {
 // With all values, also of keys that the member does not hold: the decision may survive there alone, and must be worth
 // as much as the records it was made from (models/README.md, finding 1).
 void RecoveryLeader::send_decision(NodeId to, const RecoveryId& id, const OpenTransaction& open) {
+  WEFT_CHECK(open.decision != Ending::kOpen, "only what is decided is sent");
   RecoveryHeader header = recovery_header(RecoveryStep::kDecide, view_->epoch);
   header.coordinator = id.coordinator.value;
   header.slot = id.slot;

@@ -2,11 +2,13 @@
 
 #include <span>
 
+#include "weft/base/check.h"
 #include "weft/txn/key_part.h"
 
 namespace weft {
 
 void RecoveryReporter::note_own(const TxnSlot& slot) {
+  WEFT_CHECK(slot.state != SlotState::kFree, "a slot that is free has no transaction");
   for (const OwnTransaction& own : own_) {
     if (own.slot == slot.index) return;
   }
@@ -21,6 +23,7 @@ void RecoveryReporter::note_own(const TxnSlot& slot) {
 }
 
 RecoveryReporter::Sent RecoveryReporter::send() {
+  WEFT_CHECK(own_.size() <= slots_.size(), "each slot is noted once");
   const size_t records = static_cast<size_t>(ctx_.nodes) * static_cast<size_t>(records_.slots());
   const bool forgets = ctx_.bugs.has(Bug::kForgetsDecisions) || ctx_.bugs.has(Bug::kNotWritten);
   const size_t decisions = forgets ? 0 : decisions_.all().size();
@@ -45,6 +48,7 @@ RecoveryReporter::Sent RecoveryReporter::send() {
 // With the writes of what is committed: for some keys the coordinator may be the only one left that has them (rule K2
 // counts it).
 void RecoveryReporter::send_own(const OwnTransaction& own) {
+  WEFT_CHECK(own.slot < slots_.size(), "what was noted has a slot");
   const TxnSlot& slot = slots_.at(own.slot);
   RecoveryHeader header = recovery_header(RecoveryStep::kSlot, ctx_.view().epoch);
   header.coordinator = ctx_.self.value;

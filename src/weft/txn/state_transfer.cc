@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "weft/base/bytes.h"
+#include "weft/base/check.h"
 #include "weft/base/marks.h"
 #include "weft/store/table.h"
 #include "weft/txn/messages.h"
@@ -35,6 +36,7 @@ static_assert(sizeof(FillHeader) == 40);
 }  // namespace
 
 void StateTransfer::on_view_active() {
+  WEFT_CHECK(ctx_.views.active(), "copies are asked for in an active view");
   cursors_.clear();
   for (size_t p = 0; p < ctx_.view().partitions.size(); ++p) {
     if (!ctx_.view().partitions[p].filled_at(ctx_.self) || p % static_cast<size_t>(ctx_.workers) != ctx_.id.value)
@@ -47,7 +49,10 @@ void StateTransfer::on_view_active() {
   if (cursors_.empty()) note_filled();
 }
 
-void StateTransfer::note_filled() { filled_epoch_.store(ctx_.view().epoch.value, std::memory_order_release); }
+void StateTransfer::note_filled() {
+  WEFT_CHECK(cursors_.empty(), "a replica is whole when nothing is left to copy");
+  filled_epoch_.store(ctx_.view().epoch.value, std::memory_order_release);
+}
 
 uint64_t StateTransfer::deadline_ns() const { return cursors_.empty() ? UINT64_MAX : cursors_.back().ask_again_ns; }
 
@@ -73,6 +78,7 @@ bool StateTransfer::step(uint64_t now_ns) {
   header.question = fill.question;
   header.step = static_cast<uint8_t>(FillStep::kAsk);
   const NodeId primary = ctx_.view().placement(fill.partition).primary();
+  WEFT_CHECK(primary != ctx_.self, "nobody fills from itself");
   store(ctx_.port.reserve(primary, Flow::kRecovery, static_cast<uint8_t>(Kind::kFill), sizeof header), header);
   return true;
 }

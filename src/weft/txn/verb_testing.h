@@ -12,7 +12,6 @@
 #include "weft/fabric/region.h"
 #include "weft/fabric/verb_issuer.h"
 #include "weft/txn/client_acks.h"
-#include "weft/txn/participant_testing.h"
 #include "weft/txn/coordinator.h"
 #include "weft/txn/credit_gate.h"
 #include "weft/txn/locations.h"
@@ -21,6 +20,7 @@
 #include "weft/txn/message_transport.h"
 #include "weft/txn/outcomes.h"
 #include "weft/txn/participant.h"
+#include "weft/txn/participant_testing.h"
 #include "weft/txn/plan.h"
 #include "weft/txn/reads.h"
 #include "weft/txn/row_set.h"
@@ -101,11 +101,12 @@ class VerbPartTest : public CommitPartTest {
     Table& at = table_at(e.placement->primary());
     std::vector<std::byte> room(256);
     const ReadResult read = at.read(e.key, room.data(), room.size());
-    e.read = e.done = true;
+    e.read = true;
     e.found = read.found;
     e.version = read.word.version();
     e.where = at.where(hashed(key));
     if (read.found) keys_.keep_value(slot, e, {room.data(), read.value_bytes});
+    e.done = true;
     return e;
   }
 

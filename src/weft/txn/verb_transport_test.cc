@@ -138,7 +138,9 @@ TEST_F(VerbTransportTest, AValueThatIsAnotherOneAtTheSameVersionShows) {
   for (const Phase phase : {Phase::kLock, Phase::kValidate}) {
     TxnSlot& slot = begin();
     Entry& e = read_entry(slot, a);
-    if (phase == Phase::kLock) EXPECT_EQ(keys_.write(slot, e, Write::kPut, "new"), Code::kOk);
+    if (phase == Phase::kLock) {
+      EXPECT_EQ(keys_.write(slot, e, Write::kPut, "new"), Code::kOk);
+    }
     e.by_verb = phase == Phase::kLock ? kLocksByVerb : kCheckedByVerb;
     e.value[0] ^= std::byte{1};
     run(slot, phase);

@@ -26,8 +26,10 @@ class ViewState {
   // A node that starts with its cluster is active at once; one that joins waits for a view that it is in.
   ViewState(NodeId self, std::shared_ptr<const View> view, bool active)
       : self_(self), view_(std::move(view)), active_(active), was_active_(active) {
+    WEFT_CHECK(view_ != nullptr && self.value < kNodesMax, "a worker has a name, and always a view");
     if (!active) return;
     incarnation_ = incarnation_of(self);
+    WEFT_CHECK(incarnation_ != 0, "who starts active is a member");
     active_epoch_ = view_->epoch;
     for (const Member& m : view_->members) {
       if (m.node != self) peer_incarnations_[m.node.value] = m.incarnation;
@@ -53,7 +55,10 @@ class ViewState {
   // Peers whose channel is closed, for what they sent.
   uint64_t lost_peers() const { return lost_peers_; }
   bool is_lost(NodeId node) const { return (lost_peers_ >> node.value & 1U) != 0; }
-  void mark_lost(NodeId node) { lost_peers_ |= uint64_t{1} << node.value; }
+  void mark_lost(NodeId node) {
+    WEFT_CHECK(node != self_, "a node does not lose itself");
+    lost_peers_ |= uint64_t{1} << node.value;
+  }
 
   // The incarnation of the peer whose channel is open; 0: none.
   uint32_t peer_incarnation(NodeId node) const { return peer_incarnations_[node.value]; }
@@ -81,11 +86,14 @@ class ViewState {
     WEFT_CHECK(!active_ && (view->epoch > view_->epoch || !was_active_), "a worker stops, and views only grow");
     old_views_.push_back(std::move(view_));
     view_ = std::move(view);
+    WEFT_CHECK(removed_ || view_->find(self_) != nullptr, "who is not in a view is removed by it");
     if (!removed_ && !was_active_) incarnation_ = view_->find(self_)->incarnation;
   }
   // `oldest_in_use`: of the views that transactions still point into.
   void activate(uint32_t oldest_in_use) {
     WEFT_CHECK(recovering(), "a worker recovers, then it is active");
+    WEFT_CHECK(incarnation_ != 0, "a member has an incarnation");
+    WEFT_CHECK(oldest_in_use <= view_->epoch.value, "no transaction is of a later view");
     active_ = was_active_ = true;
     active_epoch_ = view_->epoch;
     departed_ = 0;

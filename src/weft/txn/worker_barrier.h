@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "weft/base/check.h"
 #include "weft/options.h"
 #include "weft/types.h"
 
@@ -22,10 +23,13 @@ class WorkerBarrier {
   };
   static constexpr size_t kSteps = 4;
 
-  explicit WorkerBarrier(int workers) : workers_(static_cast<size_t>(workers)) {}
+  explicit WorkerBarrier(int workers) : workers_(static_cast<size_t>(workers)) {
+    WEFT_CHECK(workers >= 1 && workers <= kWorkersMax, "a node has workers, and not too many");
+  }
 
   // This worker has come to the step, in the recovery into that view.
   void arrive(Step step, Epoch epoch, WorkerId worker) {
+    WEFT_CHECK(worker.value < workers_, "only workers of the node arrive");
     reached_[static_cast<size_t>(step)][worker.value].store(epoch.value, std::memory_order_release);
   }
   bool all_arrived(Step step, Epoch epoch) const {

@@ -1,0 +1,471 @@
+// The leader of a recovery: reports in, messages out. The order is what keeps a decision from being forgotten
+// (docs/rules.md, recovery): all report, all have it in writing, all have applied it, and only then is the view active.
+#include "weft/txn/recovery_leader.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "weft/fabric/wire.h"
+#include "weft/txn/log.h"
+#include "weft/txn/recovery_testing.h"
+
+namespace weft {
+namespace {
+
+using enum RecoveryStep;
+
+class RecoveryLeaderTest : public testing::Test {
+ protected:
+  static constexpr size_t kOpenMax = 3;
+  static constexpr uint64_t kAskAgain = 2'000'000;
+
+  RecoveryLeaderTest() { lead(Bugs()); }
+
+  // Nodes 0, 1 and 2, of incarnations 1, 2 and 3, in epoch 5. Node 3, of incarnation 4, is gone.
+  void lead(Bugs bugs) {
+    View view = make_view(3, 2, 3);
+    view.epoch = Epoch(5);
+    leader_ = std::make_unique<RecoveryLeader>(std::make_shared<const View>(view), limits_, bugs, kOpenMax, &host_);
+  }
+
+  const char* hear(uint8_t from, const RecoveryHeader& header, ByteView keys = {}) {
+    return leader_->on_message(NodeId(from), header, keys);
+  }
+  void hear(uint8_t from, RecoveryStep step) {
+    RecoveryHeader header = recovery_header(step, Epoch(5));
+    header.served = 1;
+    EXPECT_EQ(hear(from, header), nullptr);
+  }
+  void hear_all(RecoveryStep step) {
+    for (uint8_t n = 0; n < 3; ++n) hear(n, step);
+  }
+  static RecoveryHeader about(RecoveryStep step, uint8_t coordinator, uint32_t incarnation, uint32_t sequence) {
+    RecoveryHeader header = recovery_header(step, Epoch(5));
+    header.coordinator = coordinator;
+    header.incarnation = incarnation;
+    header.sequence = sequence;
+    header.slot = 6;
+    return header;
+  }
+  // Of the coordinator that is gone.
+  static RecoveryHeader record(uint8_t state, uint8_t writes, uint32_t sequence = 100) {
+    RecoveryHeader header = about(kRecord, 3, 4, sequence);
+    header.participants = 0b111;
+    header.state = state;
+    header.writes = writes;
+    return header;
+  }
+
+  // The steps of what was sent, all of them equal.
+  static std::vector<uint8_t> nodes_with(const std::vector<FakeRecoveryHost::Sent>& sent, RecoveryStep step) {
+    std::vector<uint8_t> nodes;
+    for (const auto& s : sent) {
+      if (s.step() == step) nodes.push_back(s.to.value);
+    }
+    return nodes;
+  }
+  // Everybody has reported: what is decided, one for each member and transaction.
+  std::vector<FakeRecoveryHost::Sent> decide() {
+    hear_all(kReported);
+    host_.take();
+    leader_->step(0);
+    std::vector<FakeRecoveryHost::Sent> decisions;
+    for (auto& s : host_.take()) {
+      if (s.step() == kDecide) decisions.push_back(std::move(s));
+    }
+    return decisions;
+  }
+
+  Limits limits_;
+  FakeRecoveryHost host_;
+  std::unique_ptr<RecoveryLeader> leader_;
+  const std::vector<uint8_t> all_{0, 1, 2};
+};
+
+TEST_F(RecoveryLeaderTest, AsksEveryMemberAndAgainOnlyWhoHasNotReported) {
+  EXPECT_TRUE(leader_->step(1000));
+  EXPECT_EQ(nodes_with(host_.take(), kAsk), all_);
+  hear(1, kReported);
+  EXPECT_FALSE(leader_->step(1000 + kAskAgain - 1));
+  EXPECT_TRUE(host_.sent.empty());
+  EXPECT_TRUE(leader_->step(1000 + kAskAgain));
+  EXPECT_EQ(nodes_with(host_.take(), kAsk), (std::vector<uint8_t>{0, 2}));
+}
+
+TEST_F(RecoveryLeaderTest, WhoDoesNotTakeWhatItWasSentIsNotAskedAgain) {
+  host_.full = NodeId(2);
+  host_.queued = kPacketBytesMax;
+  leader_->step(0);
+  EXPECT_EQ(nodes_with(host_.take(), kAsk), (std::vector<uint8_t>{0, 1}));
+  host_.queued = kPacketBytesMax - 1;
+  leader_->step(kAskAgain);
+  EXPECT_EQ(nodes_with(host_.take(), kAsk), all_);
+}
+
+TEST_F(RecoveryLeaderTest, DecidesNothingBeforeEveryMemberHasReported) {
+  hear(1, record(kLogReplicated, 0));
+  hear(0, kReported);
+  hear(1, kReported);
+  leader_->step(0);
+  EXPECT_EQ(nodes_with(host_.take(), kAsk), (std::vector<uint8_t>{2}));
+  EXPECT_FALSE(leader_->decides());
+  hear(2, kReported);
+  EXPECT_TRUE(leader_->step(0));
+  EXPECT_TRUE(leader_->decides());
+  EXPECT_EQ(nodes_with(host_.sent, kDecide), all_);
+}
+
+// A member that reports twice does not stand in for another one.
+TEST_F(RecoveryLeaderTest, AMemberCountsOnceHoweverOftenItReports) {
+  for (int i = 0; i < 3; ++i) hear(1, kReported);
+  leader_->step(0);
+  EXPECT_FALSE(leader_->decides());
+}
+
+TEST_F(RecoveryLeaderTest, WithNothingOpenItGoesThroughAllStepsAllTheSame) {
+  hear_all(kReported);
+  leader_->step(0);
+  EXPECT_EQ(nodes_with(host_.take(), kWrite), all_);
+  hear_all(kWrote);
+  leader_->step(0);
+  EXPECT_EQ(nodes_with(host_.take(), kApply), all_);
+  hear_all(kApplied);
+  leader_->step(0);
+  EXPECT_EQ(nodes_with(host_.take(), kActive), all_);
+  EXPECT_TRUE(leader_->done());
+  EXPECT_FALSE(leader_->decides());
+  using enum Witness::Recovered;
+  EXPECT_EQ(host_.steps, (std::vector<std::pair<Witness::Recovered, uint64_t>>{
+                             {kDecided, 0b111}, {kWritten, 0b111}, {kCarriedOut, 0b111}}));
+}
+
+TEST_F(RecoveryLeaderTest, EveryMemberGetsEveryDecisionBeforeItIsToldThatTheseAreAll) {
+  hear(1, record(kLogReplicated, 0, 100));
+  hear(2, record(kLogReplicated, 0, 101));
+  hear_all(kReported);
+  leader_->step(0);
+  std::vector<int> decisions(3);
+  for (const auto& s : host_.sent) {
+    if (s.step() == kDecide) ++decisions[s.to.value];
+    if (s.step() == kWrite) {
+      EXPECT_EQ(decisions[s.to.value], 2);
+    }
+  }
+  EXPECT_EQ(nodes_with(host_.sent, kWrite), all_);
+}
+
+// Rule: all members have a decision in writing before anybody applies it.
+TEST_F(RecoveryLeaderTest, NobodyAppliesBeforeAllHaveWritten) {
+  hear_all(kReported);
+  leader_->step(0);
+  host_.take();
+  hear(0, kWrote);
+  hear(1, kWrote);
+  hear(1, kWrote);
+  EXPECT_FALSE(leader_->step(0));
+  EXPECT_TRUE(host_.sent.empty());
+  hear(2, kWrote);
+  EXPECT_TRUE(leader_->step(0));
+  EXPECT_EQ(nodes_with(host_.sent, kApply), all_);
+}
+
+TEST_F(RecoveryLeaderTest, NobodyIsActiveBeforeAllHaveApplied) {
+  hear_all(kReported);
+  leader_->step(0);
+  hear_all(kWrote);
+  leader_->step(0);
+  host_.take();
+  hear(0, kApplied);
+  hear(2, kApplied);
+  EXPECT_FALSE(leader_->step(0));
+  EXPECT_EQ(host_.arrivals, 0);
+  EXPECT_TRUE(host_.sent.empty());
+  hear(1, kApplied);
+  EXPECT_TRUE(leader_->step(0));
+  EXPECT_EQ(nodes_with(host_.sent, kActive), all_);
+}
+
+TEST_F(RecoveryLeaderTest, NobodyIsActiveBeforeTheLeadersOtherWorkersAreThere) {
+  host_.others_arrived = false;
+  hear_all(kReported);
+  leader_->step(0);
+  hear_all(kWrote);
+  leader_->step(0);
+  hear_all(kApplied);
+  host_.take();
+  EXPECT_FALSE(leader_->step(0));
+  EXPECT_FALSE(leader_->step(0));
+  EXPECT_EQ(host_.arrivals, 1);
+  EXPECT_TRUE(host_.sent.empty());
+  EXPECT_FALSE(leader_->done());
+  host_.others_arrived = true;
+  EXPECT_TRUE(leader_->step(0));
+  EXPECT_EQ(nodes_with(host_.sent, kActive), all_);
+}
+
+TEST_F(RecoveryLeaderTest, AnswersToQuestionsThatWereNotAskedDoNotCount) {
+  hear_all(kWrote);
+  hear_all(kApplied);
+  leader_->step(0);
+  EXPECT_FALSE(leader_->decides());
+  hear_all(kReported);
+  leader_->step(0);
+  host_.take();
+  hear_all(kApplied);
+  hear_all(kReported);
+  EXPECT_FALSE(leader_->step(0)) << "nobody has written";
+  hear_all(kWrote);
+  leader_->step(0);
+  host_.take();
+  hear_all(kWrote);
+  EXPECT_FALSE(leader_->step(0)) << "nobody has applied";
+  EXPECT_TRUE(host_.sent.empty());
+}
+
+TEST_F(RecoveryLeaderTest, AReportThatComesAfterTheDecisionsChangesNothing) {
+  EXPECT_TRUE(decide().empty());
+  EXPECT_EQ(hear(1, record(kLogCommitted, 0)), nullptr);
+  for (uint32_t s = 0; s < 2 * kOpenMax; ++s) EXPECT_EQ(hear(1, record(kLogCommitted, 0, s)), nullptr);
+  hear_all(kWrote);
+  leader_->step(0);
+  EXPECT_TRUE(nodes_with(host_.take(), kDecide).empty());
+}
+
+TEST_F(RecoveryLeaderTest, DecisionsWaitForAFullQueueAndEachIsSentOnce) {
+  for (uint32_t s = 0; s < kOpenMax; ++s) hear(1, record(kLogReplicated, 0, 100 + s));
+  hear_all(kReported);
+  host_.queued = limits_.credit_bytes / 2 + 1;
+  host_.room = 4;  // all of node 0, one of node 1
+  EXPECT_FALSE(leader_->step(0));
+  EXPECT_FALSE(leader_->step(0));
+  EXPECT_EQ(nodes_with(host_.sent, kDecide), (std::vector<uint8_t>{0, 0, 0, 1}));
+  EXPECT_TRUE(nodes_with(host_.sent, kWrite).empty()) << "not all have been sent";
+  host_.queued = limits_.credit_bytes / 2;
+  EXPECT_TRUE(leader_->step(0));
+  EXPECT_EQ(nodes_with(host_.sent, kDecide), (std::vector<uint8_t>{0, 0, 0, 1, 1, 1, 2, 2, 2}));
+  for (size_t i = 0; i < 9; ++i) EXPECT_EQ(host_.sent[i].header.sequence, 100 + i % 3);
+  EXPECT_EQ(host_.steps.size(), 1U) << "it has decided once";
+}
+
+// Finding 1 of recovery: also of keys that the member does not hold.
+TEST_F(RecoveryLeaderTest, ACommitBringsAllValuesToEveryMember) {
+  std::vector<std::byte> first, second;
+  add_recovery_key(first, 0, 77, Write::kPut, 9, "one");
+  add_recovery_key(second, 1, 78, Write::kErase, 4, "");
+  RecoveryHeader header = record(kLogReplicated, 2);
+  header.sequence_high = 3;
+  header.keys = 1;
+  EXPECT_EQ(hear(1, header, first), nullptr);
+  EXPECT_EQ(hear(2, header, second), nullptr);
+  const auto decisions = decide();
+  ASSERT_EQ(decisions.size(), 3U);
+  for (const auto& d : decisions) {
+    EXPECT_EQ(d.ending(), Ending::kCommit);
+    EXPECT_EQ(d.header.epoch, 5U);
+    EXPECT_EQ(d.header.decided_epoch, 5U);
+    EXPECT_EQ(d.header.coordinator, 3U);
+    EXPECT_EQ(d.header.incarnation, 4U);
+    EXPECT_EQ(d.header.slot, 6U);
+    EXPECT_EQ(d.header.sequence, 100U);
+    EXPECT_EQ(d.header.sequence_high, 3U);
+    EXPECT_EQ(d.header.writes, 2U);
+    const auto keys = recovery_keys(d);
+    ASSERT_EQ(keys.size(), 2U);
+    EXPECT_EQ(keys[0].write(), Write::kPut);
+    EXPECT_EQ(keys[0].part->version, 9U);
+    EXPECT_EQ(as_text(keys[0].value), "one");
+    EXPECT_EQ(keys[1].write(), Write::kErase);
+    EXPECT_EQ(keys[1].part->index, 1U);
+    EXPECT_FALSE(keys[1].has(kHasValue));
+  }
+}
+
+TEST_F(RecoveryLeaderTest, AnAbortBringsNoKeys) {
+  std::vector<std::byte> keys;
+  add_recovery_key(keys, 0, 77, Write::kPut, 9, "one");
+  RecoveryHeader header = record(kLogLocked, 1);
+  header.keys = 1;
+  hear(1, header, keys);
+  const auto decisions = decide();
+  ASSERT_EQ(decisions.size(), 3U);
+  EXPECT_EQ(decisions[0].ending(), Ending::kAbort);
+  EXPECT_EQ(decisions[0].header.keys, 0U);
+  EXPECT_TRUE(decisions[0].keys.empty());
+}
+
+TEST_F(RecoveryLeaderTest, WhatAMemberHasFinishedIsEverywhereAndBringsNoKeys) {
+  std::vector<std::byte> keys;
+  add_recovery_key(keys, 0, 77, Write::kPut, 9, "one");
+  RecoveryHeader header = record(kLogReplicated, 1);
+  header.keys = 1;
+  hear(1, header, keys);
+  RecoveryHeader finished = about(kFinished, 3, 4, 100);
+  finished.ending = static_cast<uint8_t>(Ending::kCommit);
+  hear(2, finished);
+  const auto decisions = decide();
+  ASSERT_EQ(decisions.size(), 3U);
+  EXPECT_EQ(decisions[0].ending(), Ending::kCommit);
+  EXPECT_EQ(decisions[0].header.keys, 0U);
+}
+
+// A slot is used again only when its last transaction was acknowledged by all (rule K4).
+TEST_F(RecoveryLeaderTest, ALaterTransactionOfTheSlotThatIsFinishedMeansThatThisOneCommitted) {
+  hear(1, record(kLogLocked, 0, UINT32_MAX));
+  RecoveryHeader finished = about(kFinished, 3, 4, 2);  // later: sequences wrap
+  finished.ending = static_cast<uint8_t>(Ending::kAbort);
+  hear(2, finished);
+  const auto decisions = decide();
+  ASSERT_EQ(decisions.size(), 3U);
+  EXPECT_EQ(decisions[0].ending(), Ending::kCommit);
+}
+
+TEST_F(RecoveryLeaderTest, WhatIsFinishedSaysNothingOfLaterOnesOfOtherSlotsOrOfOtherIncarnations) {
+  hear(1, record(kLogLocked, 0, 100));
+  RecoveryHeader earlier = about(kFinished, 3, 4, 99);
+  earlier.ending = static_cast<uint8_t>(Ending::kCommit);
+  RecoveryHeader other_slot = about(kFinished, 3, 4, 200);
+  other_slot.slot = 7;
+  other_slot.ending = earlier.ending;
+  RecoveryHeader other_life = about(kFinished, 3, 9, 200);
+  other_life.ending = earlier.ending;
+  hear(0, earlier);
+  hear(1, other_slot);
+  hear(2, other_life);
+  const auto decisions = decide();
+  ASSERT_EQ(decisions.size(), 3U);
+  EXPECT_EQ(decisions[0].ending(), Ending::kAbort);
+}
+
+// Rule: a written decision wins, whatever the records say, and is known by the epoch that decided it first.
+TEST_F(RecoveryLeaderTest, AWrittenDecisionWinsAndKeepsItsEpoch) {
+  RecoveryHeader written = about(kDecided, 3, 4, 100);
+  written.ending = static_cast<uint8_t>(Ending::kAbort);
+  written.decided_epoch = 3;
+  hear(2, written);
+  hear(1, record(kLogReplicated, 0));
+  const auto decisions = decide();
+  ASSERT_EQ(decisions.size(), 3U) << "one transaction";
+  EXPECT_EQ(decisions[0].ending(), Ending::kAbort);
+  EXPECT_EQ(decisions[0].header.decided_epoch, 3U);
+}
+
+TEST_F(RecoveryLeaderTest, ADecisionThatIsReportedWithoutARecordTakesNothingFromTheRecord) {
+  hear(1, record(kLogReplicated, 2));
+  RecoveryHeader written = about(kDecided, 3, 4, 100);
+  written.ending = static_cast<uint8_t>(Ending::kCommit);
+  written.decided_epoch = 3;
+  hear(2, written);
+  const auto decisions = decide();
+  ASSERT_EQ(decisions.size(), 3U);
+  EXPECT_EQ(decisions[0].header.writes, 2U);
+  EXPECT_EQ(decisions[0].header.participants, 0b111U);
+}
+
+TEST_F(RecoveryLeaderTest, AValueThatCameIsNotReplacedByAKeyWithoutOne) {
+  std::vector<std::byte> with, without;
+  add_recovery_key(with, 0, 77, Write::kInsert, 9, "one");
+  add_recovery_key(without, 0, 77, Write::kPut, 8, "", false);
+  RecoveryHeader header = record(kLogReplicated, 1);
+  header.keys = 1;
+  hear(0, header, without);
+  hear(1, header, with);
+  hear(2, header, without);
+  const auto decisions = decide();
+  ASSERT_EQ(decisions.size(), 3U);
+  const auto keys = recovery_keys(decisions[0]);
+  ASSERT_EQ(keys.size(), 1U);
+  EXPECT_EQ(keys[0].write(), Write::kInsert);
+  EXPECT_EQ(keys[0].part->version, 9U);
+  EXPECT_EQ(as_text(keys[0].value), "one");
+}
+
+TEST_F(RecoveryLeaderTest, OnlyItsCoordinatorReportsATransactionAsItsOwn) {
+  EXPECT_STREQ(hear(1, about(kSlot, 2, 3, 100)), "a report of another node's own transactions");
+  EXPECT_TRUE(decide().empty()) << "and nothing is known of it";
+}
+
+// Finding 3 of recovery: it may be the only one that has the values.
+TEST_F(RecoveryLeaderTest, ACoordinatorThatLivesDecidesByWhatItHasTold) {
+  std::vector<std::byte> keys;
+  add_recovery_key(keys, 0, 77, Write::kPut, 9, "one");
+  RecoveryHeader told = about(kSlot, 1, 2, 100);
+  told.ending = static_cast<uint8_t>(Ending::kCommit);
+  told.keys = 1;
+  EXPECT_EQ(hear(1, told, keys), nullptr);
+  RecoveryHeader open = about(kSlot, 2, 3, 200);
+  open.ending = static_cast<uint8_t>(Ending::kOpen);
+  EXPECT_EQ(hear(2, open), nullptr);
+  const auto decisions = decide();
+  ASSERT_EQ(decisions.size(), 6U);
+  EXPECT_EQ(decisions[0].ending(), Ending::kCommit);
+  EXPECT_EQ(recovery_keys(decisions[0]).size(), 1U);
+  EXPECT_EQ(decisions[1].ending(), Ending::kAbort);
+}
+
+// Rule: records belong to an incarnation. The planted bug shows that the test can fail.
+TEST_F(RecoveryLeaderTest, ACoordinatorThatHasComeBackIsNotTheOneThatIsGone) {
+  for (const bool bug : {false, true}) {
+    lead({.mask = bug ? static_cast<uint64_t>(Bug::kOldIncarnation) : 0});
+    RecoveryHeader header = record(kLogLocked, 0);
+    header.coordinator = 1;
+    header.incarnation = 1;  // node 1 has 2 now
+    hear(0, header);
+    const auto decisions = decide();
+    ASSERT_EQ(decisions.size(), 3U);
+    EXPECT_EQ(decisions[0].ending(), bug ? Ending::kCommit : Ending::kAbort);
+  }
+}
+
+// Unanimity asks those that were active: who never served cannot have locked.
+TEST_F(RecoveryLeaderTest, WhoWasNeverActiveHasNoVote) {
+  for (const bool served : {false, true}) {
+    lead(Bugs());
+    RecoveryHeader header = record(kLogLocked, 0);
+    header.unanimous = 1;
+    hear(0, header);
+    hear(1, header);
+    hear(0, kReported);
+    hear(1, kReported);
+    RecoveryHeader reported = recovery_header(kReported, Epoch(5));
+    reported.served = served ? 1 : 0;
+    hear(2, reported);
+    host_.take();
+    leader_->step(0);
+    EXPECT_EQ(host_.sent.at(0).ending(), served ? Ending::kAbort : Ending::kCommit);
+  }
+}
+
+TEST_F(RecoveryLeaderTest, AMemberReportsNoMoreTransactionsThanThereCanBe) {
+  for (uint32_t s = 0; s < kOpenMax; ++s) EXPECT_EQ(hear(1, record(kLogLocked, 0, s)), nullptr);
+  for (uint32_t s = 0; s < kOpenMax; ++s) EXPECT_EQ(hear(1, record(kLogReplicated, 0, s)), nullptr) << "known already";
+  EXPECT_STREQ(hear(1, record(kLogLocked, 0, kOpenMax)), "a report of more transactions than there can be");
+  EXPECT_STREQ(hear(1, about(kDecided, 3, 4, kOpenMax)), "a report of more transactions than there can be");
+  EXPECT_EQ(hear(1, about(kFinished, 3, 4, 1)), nullptr) << "that is about a slot";
+  EXPECT_EQ(hear(2, record(kLogLocked, 0, kOpenMax + 1)), nullptr) << "each has its own share";
+  EXPECT_EQ(decide().size(), 3 * (kOpenMax + 1));
+}
+
+// The test of the order can fail.
+TEST_F(RecoveryLeaderTest, ThePlantedBugAppliesWhatIsNotWritten) {
+  lead({.mask = static_cast<uint64_t>(Bug::kNotWritten)});
+  hear_all(kReported);
+  leader_->step(0);
+  EXPECT_EQ(nodes_with(host_.take(), kApply), all_);
+}
+
+TEST_F(RecoveryLeaderTest, IsOverWhenItHasSaidActive) {
+  hear_all(kReported);
+  leader_->step(0);
+  hear_all(kWrote);
+  leader_->step(0);
+  hear_all(kApplied);
+  leader_->step(0);
+  ASSERT_TRUE(leader_->done());
+  EXPECT_DEATH(leader_->step(0), "a leader ends once");
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,359 @@
+// A replica that fills asks the primary for copies, piece by piece, and says that it is whole when all have come.
+#include "weft/txn/state_transfer.h"
+
+#include <string>
+#include <vector>
+
+#include "weft/txn/part_testing.h"
+
+namespace weft {
+namespace {
+
+// As on the wire (state_transfer.cc).
+struct TransferBytes {
+  uint64_t cursor;
+  uint64_t version;
+  uint32_t epoch;
+  uint16_t partition;
+  uint16_t table;
+  uint16_t key_bytes;
+  uint8_t step;
+  uint8_t spare[5];
+  uint32_t value_bytes;
+  uint32_t question;
+};
+static_assert(sizeof(TransferBytes) == 40);
+enum TransferStep : uint8_t { kTransferAsk, kTransferWords, kTransferRecord, kTransferNext };
+constexpr uint64_t kTransferRecords = uint64_t{1} << 63;
+
+class StateTransferTest : public PartTest {
+ protected:
+  static constexpr NodeId kPrimary{1};
+  static constexpr NodeId kOther{2};
+
+  explicit StateTransferTest(Limits limits = Limits()) : PartTest(limits) {}
+
+  // This node fills the key's partition, whose primary is node 1.
+  void fill() {
+    enter(filling_view(partition_, kPrimary, kSelf));
+    transfer_.on_view_active();
+  }
+  // This node is the primary, and node 2 fills.
+  void serve() { enter(filling_view(partition_, kSelf, kOther)); }
+
+  TransferBytes message(uint8_t step, uint64_t cursor = 0) const {
+    TransferBytes m{};
+    m.cursor = cursor;
+    m.epoch = ctx_.view().epoch.value;
+    m.partition = partition_.value;
+    m.step = step;
+    m.question = 1;
+    return m;
+  }
+  bool hear(const TransferBytes& m, ByteView rest = {}, NodeId from = kPrimary) {
+    return hand_over<&StateTransfer::parse, &StateTransfer::on_message>(transfer_, from, Kind::kFill,
+                                                                        bytes_with(m, rest));
+  }
+  std::vector<std::byte> record_bytes(uint64_t key, const std::string& value) const {
+    std::vector<std::byte> rest(sizeof key + padded(value.size()));
+    store(rest.data(), key);
+    std::memcpy(rest.data() + sizeof key, value.data(), value.size());
+    return rest;
+  }
+  bool hear_record(uint64_t key, const std::string& value, uint64_t version, NodeId from = kPrimary) {
+    TransferBytes m = message(kTransferRecord, kTransferRecords);
+    m.version = version;
+    m.key_bytes = 8;
+    m.value_bytes = static_cast<uint32_t>(value.size());
+    return hear(m, record_bytes(key, value), from);
+  }
+  bool filled() const { return transfer_.filled_in(ctx_.view().epoch); }
+  // The questions that the primary has got.
+  std::vector<TransferBytes> questions() {
+    deliver();
+    std::vector<TransferBytes> out;
+    for (const Received& r : take_received()) {
+      EXPECT_EQ(r.at, kPrimary);
+      EXPECT_EQ(r.kind, Kind::kFill);
+      out.push_back(r.as<TransferBytes>());
+    }
+    return out;
+  }
+
+  const uint64_t key_ = key_at(kSelf);
+  const PartitionId partition_ = hashed(key_).partition;
+  StateTransfer transfer_{ctx_};
+};
+
+TEST_F(StateTransferTest, WhoFillsNothingIsWholeAtOnce) {
+  EXPECT_FALSE(filled());
+  transfer_.on_view_active();
+  EXPECT_TRUE(filled());
+  EXPECT_FALSE(transfer_.filled_in(Epoch(2))) << "in that view";
+  EXPECT_FALSE(transfer_.step(0));
+  EXPECT_EQ(transfer_.deadline_ns(), UINT64_MAX);
+}
+
+TEST_F(StateTransferTest, AsksThePrimaryForTheAbsenceWordsFirst) {
+  fill();
+  EXPECT_FALSE(filled());
+  EXPECT_TRUE(transfer_.step(1000));
+  const std::vector<TransferBytes> asked = questions();
+  ASSERT_EQ(asked.size(), 1U);
+  EXPECT_EQ(asked[0].step, kTransferAsk);
+  EXPECT_EQ(asked[0].cursor, 0U);
+  EXPECT_EQ(asked[0].epoch, ctx_.view().epoch.value);
+  EXPECT_EQ(asked[0].partition, partition_.value);
+  EXPECT_EQ(asked[0].table, kTable.value);
+}
+
+TEST_F(StateTransferTest, HasOneQuestionOpenAndAsksAgainLaterEachTime) {
+  fill();
+  transfer_.step(0);
+  const uint64_t due = transfer_.deadline_ns();
+  EXPECT_FALSE(transfer_.step(due - 1));
+  EXPECT_TRUE(transfer_.step(due));
+  EXPECT_EQ(transfer_.deadline_ns(), due + 2 * due);
+  EXPECT_EQ(questions().size(), 2U);
+}
+
+TEST_F(StateTransferTest, GoesOnWhereTheAnswerSaysAndEndsWithTheLast) {
+  fill();
+  transfer_.step(0);
+  EXPECT_TRUE(hear(message(kTransferNext, 17)));
+  EXPECT_FALSE(filled());
+  EXPECT_TRUE(transfer_.step(1)) << "at once";
+  const std::vector<TransferBytes> asked = questions();
+  ASSERT_EQ(asked.size(), 2U);
+  EXPECT_EQ(asked[1].cursor, 17U);
+  TransferBytes last = message(kTransferNext, 0);
+  last.question = 2;
+  EXPECT_TRUE(hear(last));
+  EXPECT_TRUE(filled());
+  EXPECT_FALSE(transfer_.step(2));
+}
+
+TEST_F(StateTransferTest, AnAnswerToAnEarlierPlaceDoesNotMoveIt) {
+  fill();
+  transfer_.step(0);
+  hear(message(kTransferNext, 17));
+  hear(message(kTransferNext, 0));
+  EXPECT_FALSE(filled()) << "nothing was asked";
+  transfer_.step(1);
+  hear(message(kTransferNext, 0));
+  EXPECT_FALSE(filled()) << "that is the answer to the first question";
+}
+
+TEST_F(StateTransferTest, WhicheverAnswerToARepeatedQuestionComesFirstCounts) {
+  fill();
+  transfer_.step(0);
+  transfer_.step(transfer_.deadline_ns());
+  hear(message(kTransferNext, 0));
+  EXPECT_TRUE(filled());
+}
+
+TEST_F(StateTransferTest, AnAnswerToAQuestionThatWasNotAskedIsIgnored) {
+  fill();
+  transfer_.step(0);
+  for (const uint32_t question : {0U, 2U, UINT32_MAX}) {
+    TransferBytes m = message(kTransferNext, 0);
+    m.question = question;
+    EXPECT_TRUE(hear(m));
+    EXPECT_FALSE(filled()) << question;
+  }
+}
+
+TEST_F(StateTransferTest, InstallsACopyUnlessSomethingNewerIsThere) {
+  fill();
+  EXPECT_TRUE(hear_record(key_, "copy", 5));
+  EXPECT_EQ(value_of(key_), "copy");
+  EXPECT_EQ(word_of(key_).version(), Version(5));
+  hear_record(key_, "older", 4);
+  EXPECT_EQ(value_of(key_), "copy");
+  hear_record(key_, "newer", 6);
+  EXPECT_EQ(value_of(key_), "newer");
+}
+
+TEST_F(StateTransferTest, ACopyThatComesAfterADeleteBringsNothingBack) {
+  fill();
+  table().install(hashed(key_), Write::kErase, {}, Version(9), ctx_.scratch.data());
+  hear_record(key_, "copy", 5);
+  EXPECT_EQ(value_of(key_), "(absent)");
+}
+
+TEST_F(StateTransferTest, AbsenceWordsAreRaisedAndThoseThatDoNotExistIgnored) {
+  fill();
+  const uint32_t words = table().absence_words();
+  ASSERT_GE(words, 2U);
+  const std::vector<uint64_t> versions{30, 31, 32};
+  hear(message(kTransferWords, words - 2), std::as_bytes(std::span(versions)));
+  EXPECT_EQ(table().absence_version(partition_, words - 2), Version(30));
+  EXPECT_EQ(table().absence_version(partition_, words - 1), Version(31));
+  hear(message(kTransferWords, UINT64_MAX), std::as_bytes(std::span(versions)));
+  EXPECT_EQ(table().absence_version(partition_, words - 1), Version(31));
+}
+
+TEST_F(StateTransferTest, OnlyThePrimaryIsBelieved) {
+  fill();
+  transfer_.step(0);
+  hear_record(key_, "copy", 5, kOther);
+  EXPECT_EQ(value_of(key_), "(absent)");
+  hear(message(kTransferNext, 0), {}, kOther);
+  EXPECT_FALSE(filled());
+}
+
+TEST_F(StateTransferTest, WhatIsOfAnotherEpochPartitionOrKeyChangesNothing) {
+  fill();
+  transfer_.step(0);
+  TransferBytes m = message(kTransferNext, 0);
+  --m.epoch;
+  EXPECT_TRUE(hear(m));
+  m = message(kTransferNext, 0);
+  m.partition = static_cast<uint16_t>((partition_.value + 1) % 3);
+  EXPECT_TRUE(hear(m));
+  EXPECT_FALSE(filled());
+  const uint64_t foreign = key_at(NodeId(2));
+  ASSERT_NE(hashed(foreign).partition, partition_);
+  EXPECT_TRUE(hear_record(foreign, "copy", 5));
+  EXPECT_EQ(value_of(foreign), "(absent)");
+}
+
+TEST_F(StateTransferTest, WhoFillsNothingTakesNothing) {
+  enter(filling_view(partition_, kPrimary, kOther));
+  transfer_.on_view_active();
+  hear_record(key_, "copy", 5);
+  EXPECT_EQ(value_of(key_), "(absent)");
+}
+
+TEST_F(StateTransferTest, WhatIsMalformedIsRefusedAndChangesNothing) {
+  fill();
+  transfer_.step(0);
+  const auto refused = [&](const TransferBytes& m, ByteView rest, const char* what) {
+    EXPECT_FALSE(hear(m, rest)) << what;
+    EXPECT_EQ(value_of(key_), "(absent)") << what;
+    EXPECT_FALSE(filled()) << what;
+  };
+  const std::vector<std::byte> rest = record_bytes(key_, "copy");
+  TransferBytes good = message(kTransferRecord);
+  good.version = 5;
+  good.key_bytes = 8;
+  good.value_bytes = 4;
+  TransferBytes m = good;
+  m.step = kTransferNext + 1;
+  refused(m, rest, "step");
+  m = good;
+  m.table = 1;
+  refused(m, rest, "table");
+  m = good;
+  m.partition = 3;
+  refused(m, rest, "partition");
+  m = good;
+  m.key_bytes = 7;
+  refused(m, rest, "an integer key");
+  m = good;
+  m.value_bytes = 65;
+  refused(m, std::vector<std::byte>(8 + 72), "a value that is too large");
+  refused(good, ByteView(rest).subspan(0, rest.size() - 8), "too short");
+  refused(good, {}, "nothing");
+  refused(message(kTransferNext, 0), rest, "more than a header");
+  refused(message(kTransferWords), ByteView(rest).subspan(0, 4), "half a word");
+  const std::vector<std::byte> half(sizeof(TransferBytes) - 1);
+  EXPECT_FALSE((hand_over<&StateTransfer::parse, &StateTransfer::on_message>(transfer_, kPrimary, Kind::kFill, half)));
+  EXPECT_TRUE(hear(good, rest)) << "and this one is whole";
+  EXPECT_EQ(value_of(key_), "copy");
+}
+
+TEST_F(StateTransferTest, AViewChangeBeginsTheCopyingAgain) {
+  fill();
+  transfer_.step(0);
+  hear(message(kTransferNext, 17));
+  View next = ctx_.view();
+  ++next.epoch.value;
+  enter(next, false);
+  EXPECT_FALSE(transfer_.step(1)) << "not while it recovers";
+  ctx_.views.activate(next.epoch.value);
+  transfer_.on_view_active();
+  EXPECT_FALSE(filled());
+  transfer_.step(2);
+  EXPECT_EQ(questions().back().cursor, 0U);
+}
+
+TEST_F(StateTransferTest, APrimaryServesWordsThenRecordsThenSaysThatItWasAll) {
+  serve();
+  load_record(key_, "value");
+  std::vector<TransferBytes> got;
+  std::vector<std::string> values;
+  uint64_t cursor = 0;
+  for (int i = 0; i < 1000; ++i) {
+    TransferBytes ask = message(kTransferAsk, cursor);
+    ask.question = static_cast<uint32_t>(i + 1);
+    EXPECT_TRUE(hear(ask, {}, kOther));
+    deliver();
+    for (const Received& r : take_received()) {
+      EXPECT_EQ(r.at, kOther);
+      got.push_back(r.as<TransferBytes>());
+      EXPECT_EQ(got.back().question, ask.question) << "the number comes back";
+      if (got.back().step == kTransferRecord) {
+        values.emplace_back(reinterpret_cast<const char*>(r.body.data()) + sizeof(TransferBytes) + 8, 5);
+      }
+    }
+    ASSERT_FALSE(got.empty());
+    ASSERT_EQ(got.back().step, kTransferNext);
+    cursor = got.back().cursor;
+    if (cursor == 0) break;
+  }
+  EXPECT_EQ(cursor, 0U);
+  EXPECT_EQ(got.front().step, kTransferWords);
+  EXPECT_EQ(values, (std::vector<std::string>{"value"}));
+  bool records = false;
+  for (const TransferBytes& m : got) {
+    records = records || m.step == kTransferRecord;
+    EXPECT_FALSE(records && m.step == kTransferWords) << "words come first";
+  }
+}
+
+TEST_F(StateTransferTest, ServesOnlyWhoFillsAndOnlyAsPrimary) {
+  serve();
+  hear(message(kTransferAsk), {}, NodeId(1));
+  deliver();
+  EXPECT_TRUE(take_received().empty()) << "node 1 fills nothing";
+  View next = filling_view(partition_, NodeId(1), kOther);
+  enter(next);
+  hear(message(kTransferAsk), {}, kOther);
+  deliver();
+  EXPECT_TRUE(take_received().empty()) << "node 1 is the primary";
+}
+
+TEST_F(StateTransferTest, ACursorThatNobodyWasGivenDoesNoHarm) {
+  serve();
+  for (const uint64_t cursor : {uint64_t{1} << 40, kTransferRecords - 1, kTransferRecords, UINT64_MAX}) {
+    EXPECT_TRUE(hear(message(kTransferAsk, cursor), {}, kOther));
+    deliver();
+    const std::vector<Received> got = take_received();
+    ASSERT_FALSE(got.empty());
+    EXPECT_EQ(got.back().as<TransferBytes>().step, kTransferNext);
+  }
+}
+
+class StateTransferChoked : public StateTransferTest {
+ protected:
+  StateTransferChoked() : StateTransferTest(small()) {}
+  static Limits small() {
+    Limits limits;
+    limits.credit_bytes = 64 << 10;
+    return limits;
+  }
+};
+
+TEST_F(StateTransferChoked, WhoTakesNothingIsNotServedUntilItDoes) {
+  serve();
+  choke(kOther, ctx_.limits.credit_bytes);
+  hear(message(kTransferAsk), {}, kOther);
+  EXPECT_TRUE(unchoke().empty());
+  hear(message(kTransferAsk), {}, kOther);
+  deliver();
+  EXPECT_FALSE(take_received().empty());
+}
+
+}  // namespace
+}  // namespace weft
