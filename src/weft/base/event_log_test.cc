@@ -43,10 +43,11 @@ TEST(EventLog, JsonLines) {
   EventLog events(lines.fd(), EventLog::form_for(lines.fd()), &clock, 2);
   events.emit(Level::kWarn, "peer_disconnected", {{"peer", 1}, {"why", "a \"broken\"\npipe"}, {"fatal", false}});
   events.emit_of(-1, Level::kInfo, "started", {});
-  EXPECT_EQ(lines.take(),
-            "{\"time\":\"2023-11-14T22:13:20.123Z\",\"level\":\"warn\",\"node\":2,\"event\":\"peer_disconnected\",\"peer\":1,"
-            "\"why\":\"a \\\"broken\\\"\\u000apipe\",\"fatal\":false}\n"
-            "{\"time\":\"2023-11-14T22:13:20.123Z\",\"level\":\"info\",\"event\":\"started\"}\n");
+  EXPECT_EQ(
+      lines.take(),
+      "{\"time\":\"2023-11-14T22:13:20.123Z\",\"level\":\"warn\",\"node\":2,\"event\":\"peer_disconnected\",\"peer\":1,"
+      "\"why\":\"a \\\"broken\\\"\\u000apipe\",\"fatal\":false}\n"
+      "{\"time\":\"2023-11-14T22:13:20.123Z\",\"level\":\"info\",\"event\":\"started\"}\n");
 }
 
 TEST(EventLog, ForPeople) {

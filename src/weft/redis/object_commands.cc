@@ -115,8 +115,8 @@ void memory_doctor(RedisFrontend& front, Client&, Arguments, RespWriter& reply) 
   look("The store is nearly full", front.table().memory_bytes(), "its limit", front.table().memory_bytes_max());
   look("Clients do not read their answers", front.shared().output_bytes(), "client.output_total_bytes",
        options.output_total_bytes);
-  look("Clients sent much of commands that are not complete", front.shared().input_bytes(),
-       "client.input_total_bytes", options.input_total_bytes);
+  look("Clients sent much of commands that are not complete", front.shared().input_bytes(), "client.input_total_bytes",
+       options.input_total_bytes);
   if (const uint64_t refused = front.shared().stats.totals(0).errors[error_place("OOM")]; refused != 0) {
     text.append(" * Writes were refused for want of memory: ").append(std::to_string(refused));
     text.append(" times. What values of one size took is not used for other sizes.\n");
