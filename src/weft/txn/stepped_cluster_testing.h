@@ -124,7 +124,7 @@ class SteppedCluster final : public Environment {
   };
   OneValue get_one(NodeId node, TableId table, Key key) {
     OneValue out;
-    out.value.resize(spec_.tables[table.value].value_bytes_max);
+    out.value.resize(table.value < spec_.tables.size() ? spec_.tables[table.value].value_bytes_max : 0);
     on(node, [&](Session& session) -> Task<void> {
       Task<Session::GetResult> task = session.get_one(table, key, {out.value.data(), out.value.size()});
       const Session::GetResult one = co_await task;
