@@ -234,6 +234,25 @@ TEST_F(ParticipantTest, AnUnlockOfWhatIsNotLockedIsReportedAndChangesNothing) {
   EXPECT_EQ(value_of(a), "new");
 }
 
+// Also of a key that is absent, where the table has nothing to install into.
+TEST_F(ParticipantTest, AValueForWhatWasLockedToBeReadIsReportedAndNotInstalled) {
+  for (const bool present : {true, false}) {
+    const uint64_t key = key_at(kSelf, present ? 0 : 1);
+    if (present) load_record(key, "old");
+    const uint64_t sequence = present ? 5 : 6;
+    Named read = named(key, Write::kNone);
+    read.part.value_bytes = 8;  // room that a read does not need
+    handle(Kind::kLock, request(sequence), {read});
+    EXPECT_EQ(code(Phase::kLock), Code::kOk);
+    handle(Kind::kUnlock, request(sequence), {with_value(key, "forged")});
+    EXPECT_EQ(take_faults(), (std::vector<NodeId>{kPeer}));
+    EXPECT_EQ(value_of(key), present ? "old" : "(absent)");
+    EXPECT_EQ(table().residue().locked, 0U);
+    answers();
+    done(sequence);
+  }
+}
+
 TEST_F(ParticipantTest, AnUnlockBringsTheValueOfALockWithoutOne) {
   const uint64_t a = key_at(kSelf), b = key_at(kSelf, 1);
   load_record(a, "old a");
