@@ -137,6 +137,8 @@ TEST_F(CommitParserTest, ACommitMessageThatIsWrongInOneFieldIsRefused) {
     EXPECT_TRUE(refused([](CommitRequest&, KeyPart& p) { p.key_bytes = 16; }));
     EXPECT_TRUE(refused([](CommitRequest&, KeyPart& p) { p.value_bytes = 9; })) << "more than came";
     EXPECT_TRUE(refused([](CommitRequest&, KeyPart& p) { p.value_bytes = UINT32_MAX; }));
+    EXPECT_FALSE(refused([](CommitRequest&, KeyPart& p) { p.version = kVersionMax; }));
+    EXPECT_TRUE(refused([](CommitRequest&, KeyPart& p) { p.version = kVersionMax + 1; }));
   }
 }
 
