@@ -254,7 +254,7 @@ class Session {
   NodeId primary_of(TableId table, Key key) const;
 
   struct [[nodiscard]] BeginAwaiter {
-    TxnWorker* engine;
+    TxnWorker* txn_worker;
     uint64_t until_ns;  // of the transaction
     uint64_t due_ns;    // of this wait
     TxnSlot* slot;
@@ -272,13 +272,13 @@ class Session {
   uint64_t answer_by_ns() const;
 
   struct [[nodiscard]] SleepAwaiter {
-    TxnWorker* engine;
+    TxnWorker* txn_worker;
     uint64_t nanoseconds;
     bool await_ready() const noexcept { return false; }
     void await_suspend(std::coroutine_handle<> h) const noexcept;
     void await_resume() const noexcept {}
   };
-  SleepAwaiter sleep_ns(uint64_t nanoseconds) { return {engine_, nanoseconds}; }
+  SleepAwaiter sleep_ns(uint64_t nanoseconds) { return {txn_worker_, nanoseconds}; }
 
   // Single-key transactions. get_one has no commit phase: it answers the current value, from the primary, or at a
   // backup of this node if the protocol allows that (docs/protocols.md) and the copy is readable; while the key is
@@ -318,11 +318,11 @@ class Session {
   bool should_retry(const Outcome& outcome, const RetryPolicy& policy, uint32_t attempt, uint64_t began_ns,
                     uint64_t* sleep_ns);
 
-  explicit Session(TxnWorker* engine) : engine_(engine) {}
-  TxnWorker* engine() const { return engine_; }
+  explicit Session(TxnWorker* txn_worker) : txn_worker_(txn_worker) {}
+  TxnWorker* txn_worker() const { return txn_worker_; }
 
  private:
-  TxnWorker* engine_;
+  TxnWorker* txn_worker_;
 };
 
 template <class Body>

@@ -26,12 +26,12 @@ class WallClock final : public Clock {
 
 // CPU steps that take virtual time in the simulator. A worker's charges add up to the duration of its step there;
 // elsewhere charge() does nothing.
-enum class Step : uint8_t { kLoop, kResume, kLookup, kMessage, kPacket, kCopyLine, kVerb, kCount };
+enum class CostStep : uint8_t { kLoop, kResume, kLookup, kMessage, kPacket, kCopyLine, kVerb, kCount };
 
-class Charges {
+class CostModel {
  public:
-  virtual ~Charges() = default;
-  virtual void charge(Step step, uint64_t n) = 0;
+  virtual ~CostModel() = default;
+  virtual void charge(CostStep step, uint64_t n) = 0;
 };
 
 }  // namespace weft

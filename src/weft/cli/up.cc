@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "weft/base/clock.h"
-#include "weft/base/entropy.h"
+#include "weft/base/os_random.h"
 #include "weft/base/event_log.h"
 #include "weft/bench/bench.h"
 #include "weft/cli/cluster_flags.h"
@@ -153,7 +153,7 @@ int run_up(UpFlags flags) {
     return refuse("--http-port " + std::to_string(flags.http_port) + ": " + std::to_string(flags.nodes) +
                   " nodes need as many ports from there, up to 65535 (0: no HTTP)");
   }
-  const std::string name = "weft-" + std::to_string(getpid()) + "-" + std::to_string(entropy() % 1'000'000);
+  const std::string name = "weft-" + std::to_string(getpid()) + "-" + std::to_string(os_random() % 1'000'000);
   SupervisorOptions options;
   options.executable = std::filesystem::read_symlink("/proc/self/exe").string();
   options.socket = "@" + name;

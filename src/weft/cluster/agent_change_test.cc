@@ -31,7 +31,7 @@ TEST_F(AgentTest, TwoThatHaveLostEachOtherAndMustStayBeginAnew) {
     EXPECT_NE(agents_[0]->lost(), "");
     ASSERT_EQ(membership_.changes, shares_memory ? 0 : 1);
     if (shares_memory) continue;
-    View again = renewed(before);
+    View again = with_next_epoch(before);
     again.change = {Cause::kReconnect, NodeId(0), 0b010};
     EXPECT_EQ(*membership_.view, again);
     EXPECT_FALSE(nodes_[0]->state().links.may_reconnect(NodeId(1), incarnation));
@@ -99,7 +99,7 @@ TEST_F(AgentTest, WhoIsToJoinWaitsUntilItIsWelcome) {
     nodes_[2].reset();
     run_for(3 * kLeaseNs);
     ASSERT_EQ(membership_.view->member_mask(), 0b011U);
-    start_with_agent(NodeId(2), before_joining(*membership_.view, NodeId(2)), 7, true);
+    start_with_agent(NodeId(2), pre_join_view(*membership_.view, NodeId(2)), 7, true);
     run_for(10 * kLeaseNs);
     EXPECT_EQ(membership_.view->find(NodeId(2)) != nullptr, planted);
     agents_[2]->welcome(Epoch(membership_.view->epoch.value - 1));
@@ -140,7 +140,7 @@ TEST_F(AgentTest, AProcessDoesNotTakeAnothersPlace) {
   own.step(clock_.now);
   nodes_[2]->worker(WorkerId(0))->step();
   EXPECT_TRUE(own.retired());
-  EXPECT_TRUE(engine(2)->context().views.removed());
+  EXPECT_TRUE(txn_worker(2)->context().views.removed());
 }
 
 // Rule E2. The last one is the bug that this is about: the test can fail.
@@ -188,7 +188,7 @@ TEST_F(AgentTest, AReadThatWaitsForTheLeaseIsNotToldAtRemoval) {
     ASSERT_LT(nodes_[2]->state().lease.until_ns(), clock_.now);
     ASSERT_FALSE(agents_[2]->retired());
     std::vector<Outcome> outcomes;
-    read(Session(engine(2)), key_at(NodeId(2)), &outcomes);
+    read(Session(txn_worker(2)), key_at(NodeId(2)), &outcomes);
     run_for(lease_ns_);
     EXPECT_TRUE(outcomes.empty());
     slow_membership_.view = membership_.view;

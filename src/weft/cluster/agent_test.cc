@@ -11,7 +11,7 @@ TEST_F(AgentTest, FoundingMembersStayTogether) {
   run_for(20 * kLeaseNs);
   EXPECT_EQ(membership_.changes, 0);
   std::vector<Outcome> outcomes;
-  put(Session(engine(0)), key_at(NodeId(1)), &outcomes);
+  put(Session(txn_worker(0)), key_at(NodeId(1)), &outcomes);
   run_for(kLeaseNs);
   ASSERT_EQ(outcomes.size(), 1U);
   EXPECT_TRUE(outcomes[0].committed()) << outcomes[0].text();
@@ -71,7 +71,7 @@ TEST_F(AgentTest, MembersPassTheViewOn) {
   ASSERT_NE(agents_[2]->view(), nullptr);
   EXPECT_EQ(agents_[2]->view()->epoch, membership_.view->epoch);
   std::vector<Outcome> outcomes;
-  put(Session(engine(2)), key_at(NodeId(0)), &outcomes);
+  put(Session(txn_worker(2)), key_at(NodeId(0)), &outcomes);
   run_for(kLeaseNs);
   ASSERT_EQ(outcomes.size(), 1U);
   EXPECT_TRUE(outcomes[0].committed()) << outcomes[0].text();
@@ -91,7 +91,7 @@ TEST_F(AgentTest, AViewThatCannotBeIsNotTaken) {
     std::vector<std::byte> message(24 + text.size());
     store(message.data() + 12, uint32_t{2});
     if (!text.empty()) std::memcpy(message.data() + 24, text.data(), text.size());
-    engine(0)->control().send(NodeId(2), message);
+    txn_worker(0)->control().send(NodeId(2), message);
     run_for(2 * kLeaseNs);
     EXPECT_EQ(agents_[2]->view()->epoch, Epoch(1));
   }
@@ -121,7 +121,7 @@ TEST_F(AgentTest, ALeaderThatSkipsStepsIsNotBelieved) {
     header.step = static_cast<uint8_t>(step);
     store(enemy_->reserve(NodeId(1), Flow::kRecovery, static_cast<uint8_t>(Kind::kRecovery), sizeof header), header);
     run_for(kLeaseNs / 4);
-    EXPECT_FALSE(engine(1)->active());
+    EXPECT_FALSE(txn_worker(1)->active());
     EXPECT_TRUE(nodes_[1]->state().links.is_closed(NodeId(0), 1));
     agents_[1].reset();
   }
@@ -214,7 +214,7 @@ TEST_F(AgentTest, APeerThatSendsGarbageIsRemovedAndWhatWaitedForItIsDecided) {
   ASSERT_EQ(membership_.changes, 0);
   std::vector<Outcome> outcomes;
   const uint64_t past = key_at(enemy_id_);  // locked there, replicated at node 2, and about to be unlocked
-  put(Session(engine(0)), past, &outcomes);
+  put(Session(txn_worker(0)), past, &outcomes);
   run_for(kLeaseNs / 4);
   EXPECT_TRUE(outcomes.empty());
   ASSERT_NO_FATAL_FAILURE(send_garbage(NodeId(0), Flow::kCommit));
@@ -224,7 +224,7 @@ TEST_F(AgentTest, APeerThatSendsGarbageIsRemovedAndWhatWaitedForItIsDecided) {
   ASSERT_EQ(outcomes.size(), 1U);
   EXPECT_TRUE(outcomes[0].committed()) << outcomes[0].text();
   std::vector<bool> found;
-  for (const uint8_t n : {uint8_t{0}, uint8_t{2}}) get(Session(engine(n)), past, &found);
+  for (const uint8_t n : {uint8_t{0}, uint8_t{2}}) get(Session(txn_worker(n)), past, &found);
   run_for(kLeaseNs);
   EXPECT_EQ(found, std::vector<bool>(2, true));
 }
@@ -237,7 +237,7 @@ TEST_F(AgentTest, AClosedChannelOfAnyWorkerCounts) {
   run_for(8 * kLeaseNs);
   EXPECT_EQ(membership_.view->find(enemy_id_), nullptr);
   for (const uint8_t n : {uint8_t{0}, uint8_t{2}}) {
-    for (uint8_t w = 0; w < 2; ++w) EXPECT_TRUE(engine(n, w)->active()) << int{n} << " " << int{w};
+    for (uint8_t w = 0; w < 2; ++w) EXPECT_TRUE(txn_worker(n, w)->active()) << int{n} << " " << int{w};
   }
 }
 

@@ -41,7 +41,7 @@ class AgentTest : public testing::Test, public HandNodes {
     clock_.step = 0;
   }
 
-  // Without the enemy's agent and engine if `enemy`.
+  // Without the enemy's agent and worker if `enemy`.
   void start(bool enemy, int workers = 1) {
     spec_ = three_nodes();
     spec_.options.workers = workers;
@@ -80,7 +80,7 @@ class AgentTest : public testing::Test, public HandNodes {
       const auto request = load<CommitRequest>(m.body.data());
       const size_t bases = kind == Kind::kLock ? request.keys : 0U;
       std::byte* at = enemy_->reserve(m.source, Flow::kCommit, static_cast<uint8_t>(Kind::kReply),
-                                      sizeof(PhaseReply) + bases * sizeof(uint64_t), m.spare);
+                                      sizeof(PhaseReply) + bases * sizeof(uint64_t), m.tag);
       PhaseReply reply{};
       reply.sequence = static_cast<uint32_t>(request.sequence);
       if (kind == Kind::kValidate) reply.phase = static_cast<uint8_t>(Phase::kValidate);
@@ -118,7 +118,9 @@ class AgentTest : public testing::Test, public HandNodes {
     return out;
   }
 
-  bool gone_on(size_t node) { return engine(node)->active() && engine(node)->view().epoch == membership_.view->epoch; }
+  bool gone_on(size_t node) {
+    return txn_worker(node)->active() && txn_worker(node)->view().epoch == membership_.view->epoch;
+  }
 
   // The connection of nodes 0 and 2 breaks; node 2 goes, and does not hear of it.
   void lose_node_2() {

@@ -30,10 +30,10 @@ class TestCluster {
  public:
   using Body = std::function<Task<void>(Session&)>;
 
-  // What a key's replicas are; bit n of `mask`: node n.
+  // What a key's replicas are; bit n of `in_sync`: node n.
   struct Place {
     NodeId primary;
-    uint64_t mask = 0;
+    uint64_t in_sync = 0;
   };
 
   // A machine that is busy makes a test slow, and not fail: nobody's wait is over early (txn/answer_test.cc has its
@@ -97,7 +97,7 @@ class TestCluster {
     std::map<uint64_t, Place> out;
     cluster_->visit(table, [&](NodeId node, bool primary, std::string_view key, std::string_view, uint64_t) {
       Place& place = out[integer(key)];
-      place.mask |= uint64_t{1} << node.value;
+      place.in_sync |= uint64_t{1} << node.value;
       if (primary) place.primary = node;
     });
     return out;

@@ -64,17 +64,17 @@ void Cluster::Impl::on_all_workers(const std::function<void(TxnWorker&)>& call) 
   for (const auto& node : nodes) {
     for (int w = 0; w < node->workers(); ++w) {
       const WorkerId id(static_cast<uint8_t>(w));
-      TxnWorker* engine = node->engine(id);
+      TxnWorker* txn_worker = node->txn_worker(id);
       if (!started) {
-        call(*engine);
+        call(*txn_worker);
         continue;
       }
       {
         const std::scoped_lock lock(mutex);
         ++left;
       }
-      const auto report = [this, &call, &left, engine] {
-        call(*engine);
+      const auto report = [this, &call, &left, txn_worker] {
+        call(*txn_worker);
         const std::scoped_lock lock(mutex);
         --left;
         changed.notify_all();
@@ -90,8 +90,8 @@ void Cluster::Impl::on_all_workers(const std::function<void(TxnWorker&)>& call) 
 void Cluster::Impl::drain() {
   for (;;) {
     std::atomic<bool> idle{true};
-    on_all_workers([&](TxnWorker& engine) {
-      if (!engine.idle()) idle = false;
+    on_all_workers([&](TxnWorker& txn_worker) {
+      if (!txn_worker.idle()) idle = false;
     });
     if (idle) return;
     std::this_thread::yield();
@@ -228,10 +228,10 @@ Result<void> Cluster::reconfigure(const Options& options) {
   }
   impl_->spec = std::move(with);
   if (impl_->nodes.empty()) return {};
-  for (const auto& node : impl_->nodes) node->drop_engines();
+  for (const auto& node : impl_->nodes) node->drop_workers();
   if (auto made = impl_->make_fabric(); !made) return made;
   for (const auto& node : impl_->nodes) {
-    if (auto r = node->make_engines(impl_->spec.options, impl_.get()); !r) return r;
+    if (auto r = node->make_workers(impl_->spec.options, impl_.get()); !r) return r;
   }
   return {};
 }
@@ -246,7 +246,7 @@ Cluster::Handle Cluster::spawn(NodeId node, WorkerId worker, std::function<Task<
   }
   handle.state_ = std::make_shared<Handle::State>();
   Node* n = impl_->nodes[node.value].get();
-  const Session session(n->engine(worker));
+  const Session session(n->txn_worker(worker));
   const auto start = [impl = impl_.get(), session, make = std::move(make), state = handle.state_] {
     impl->drive(session, make, state);
   };
@@ -272,13 +272,13 @@ Outcome Cluster::call(NodeId node, ProcedureId procedure, std::string_view argum
 }
 
 TxnStatus Cluster::query_outcome(NodeId node, TxnId id) {
-  TxnStatus fate = TxnStatus::kUnknownTxn;
+  TxnStatus status = TxnStatus::kUnknownTxn;
   const auto body = [&](Session& session) -> Task<void> {
     Task<TxnStatus> task = session.query_outcome(id);
-    fate = co_await task;
+    status = co_await task;
   };
   run_on(node, body);
-  return fate;
+  return status;
 }
 
 Cluster::OneValue Cluster::get_one(NodeId node, TableId table, Key key) {

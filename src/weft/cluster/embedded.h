@@ -52,7 +52,7 @@ struct Cluster::Impl final : Environment {
   bool started = false;    // the threads run
 
   Clock* clock(NodeId) override { return &real_clock; }
-  Charges* charges(NodeId, WorkerId) override { return nullptr; }
+  CostModel* cost_model(NodeId, WorkerId) override { return nullptr; }
   Wire* wire(NodeId node, WorkerId worker) override { return fabric->wire(node, worker); }
   LocalAtomics* local_atomics(NodeId node) override { return fabric->local_atomics(node); }
   Regions* regions(NodeId node) override { return all_regions[node.value].get(); }

@@ -73,8 +73,8 @@ std::string Cluster::audit() const {
 Counters Cluster::counters() const {
   Counters all;
   std::mutex adding;
-  impl_->on_all_workers([&](TxnWorker& engine) {
-    const Counters one = engine.counters();
+  impl_->on_all_workers([&](TxnWorker& txn_worker) {
+    const Counters one = txn_worker.counters();
     const std::scoped_lock lock(adding);
     all.add(one);
   });

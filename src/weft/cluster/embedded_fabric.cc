@@ -4,7 +4,7 @@
 #include <thread>
 #include <utility>
 
-#include "weft/base/entropy.h"
+#include "weft/base/os_random.h"
 #include "weft/wires/interconnect_factory.h"
 
 namespace weft {
@@ -42,7 +42,7 @@ Result<std::unique_ptr<EmbeddedFabric>> EmbeddedFabric::create(const Options& op
 
 Result<void> EmbeddedFabric::make_meshes(const Options& options, const std::vector<std::unique_ptr<Regions>>& regions,
                                          Clock* clock) {
-  const std::string name = "weft-embedded-" + std::to_string(entropy());
+  const std::string name = "weft-embedded-" + std::to_string(os_random());
   for (size_t n = 0; n < regions.size(); ++n) {
     InterconnectOptions mesh;
     mesh.kind = options.fabric;

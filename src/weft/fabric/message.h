@@ -21,7 +21,7 @@ struct MessageHeader {
   uint32_t bytes;  // of this piece's body, without padding
   uint8_t kind;    // chosen by the user of the port, below kKindsMax
   uint8_t piece;   // kWhole, or a piece of a message that spans packets
-  uint16_t spare;  // free for the kind
+  uint16_t tag;    // free for the kind
 };
 static_assert(sizeof(MessageHeader) == 8);
 
@@ -32,7 +32,7 @@ enum Piece : uint8_t { kWhole = 0, kFirst = 1, kMiddle = 2, kLast = 3 };
 struct Message {
   NodeId source;
   uint8_t kind;
-  uint16_t spare;
+  uint16_t tag;
   ByteView body;        // 8-byte aligned; valid until the burst ends
   bool exempt = false;  // of a flow that no epoch holds back
 };

@@ -4,10 +4,10 @@
 
 namespace weft {
 
-Port::Port(const PortOptions& options, Wire* wire, Charges* charges)
+Port::Port(const PortOptions& options, Wire* wire, CostModel* cost_model)
     : batching_(options.batching),
-      sender_(options, wire, charges, &counters_),
-      receiver_(options, wire, charges, &counters_, &sender_) {}
+      sender_(options, wire, cost_model, &counters_),
+      receiver_(options, wire, cost_model, &counters_, &sender_) {}
 
 void Port::set_handler(uint8_t kind, Handler handler, void* context) {
   WEFT_CHECK(kind < kKindsMax && handler != nullptr, "kinds are below kKindsMax");

@@ -32,7 +32,7 @@ namespace weft {
 
 class Port {
  public:
-  Port(const PortOptions& options, Wire* wire, Charges* charges);
+  Port(const PortOptions& options, Wire* wire, CostModel* cost_model);
   Port(const Port&) = delete;
   Port& operator=(const Port&) = delete;
 
@@ -41,8 +41,8 @@ class Port {
   void set_bad_peer(BadPeer hook, void* context);
 
   // Space for the body of a message, to be filled before the next call of this port. 8-byte aligned.
-  std::byte* reserve(NodeId to, Flow flow, uint8_t kind, size_t bytes, uint16_t spare = 0) {
-    return sender_.reserve(to, flow, kind, bytes, spare);
+  std::byte* reserve(NodeId to, Flow flow, uint8_t kind, size_t bytes, uint16_t tag = 0) {
+    return sender_.reserve(to, flow, kind, bytes, tag);
   }
 
   // True if a packet to this peer is open or waiting on this flow: something small can ride along.

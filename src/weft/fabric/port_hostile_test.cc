@@ -81,7 +81,7 @@ const Case kCases[] = {
     {"last too early", 2, [](Bytes& p) { poke<uint8_t>(p, kMessage + 5, kLast); },
      "bytes of all pieces 16328, must be 20000"},
     {"kind changes", 2, [](Bytes& p) { poke<uint8_t>(p, kMessage + 4, 1); }, "kind of a piece 1, must be 2"},
-    {"spare changes", 2, [](Bytes& p) { poke<uint16_t>(p, kMessage + 6, 6); }, "spare of a piece 6, must be 5"},
+    {"tag changes", 2, [](Bytes& p) { poke<uint16_t>(p, kMessage + 6, 6); }, "tag of a fragment 6, must be 5"},
     {"never the last", 3, [](Bytes& p) { poke<uint8_t>(p, kMessage + 5, kMiddle); }, "piece out of place 0"},
 };
 

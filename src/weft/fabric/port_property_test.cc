@@ -126,7 +126,7 @@ class Peer {
 
   void receive(std::span<const Message> run) {
     for (const Message& m : run) {
-      Channel& channel = in_[m.source.value * size_t{kFlows} + m.spare];
+      Channel& channel = in_[m.source.value * size_t{kFlows} + m.tag];
       const size_t bytes = draw_bytes(channel.sizes);
       ASSERT_EQ(m.body.size(), bytes) << "message " << channel.number;
       bool same = true;

@@ -41,7 +41,7 @@ TEST(PortTest, BatchesMessagesIntoOnePacketAndDeliversThemInOneBurst) {
     const auto& got = p.b.got[static_cast<size_t>(i)];
     EXPECT_EQ(got.body, std::to_string(i));
     EXPECT_EQ(got.source, kA);
-    EXPECT_EQ(got.spare, 7);
+    EXPECT_EQ(got.tag, 7);
     EXPECT_EQ(got.run, 10U);
   }
   EXPECT_EQ(p.b.bursts, std::vector<size_t>{20});
@@ -130,7 +130,7 @@ TEST(PortTest, LargeMessagesSpanPacketsAndKeepTheirPlace) {
   ASSERT_EQ(p.b.got.size(), bodies.size());
   for (size_t i = 0; i < bodies.size(); ++i) {
     EXPECT_TRUE(p.b.got[i].body == bodies[i]) << i;
-    EXPECT_EQ(p.b.got[i].spare, static_cast<uint16_t>(sizes[i]));
+    EXPECT_EQ(p.b.got[i].tag, static_cast<uint16_t>(sizes[i]));
   }
   EXPECT_LE(p.a.port.counters().bytes_sent, bound);
   EXPECT_EQ(p.a.port.counters().messages_sent, bodies.size());
@@ -208,10 +208,10 @@ TEST(PortDeathTest, OverrunningTheQueueIsABugOfTheCaller) {
   EXPECT_DEATH(a.send(NodeId(2), Flow::kCommit, 0, "x"), "destination");
 }
 
-class CountingCharges final : public Charges {
+class CountingCharges final : public CostModel {
  public:
-  void charge(Step step, uint64_t n) override { steps[step] += n; }
-  std::map<Step, uint64_t> steps;
+  void charge(CostStep step, uint64_t n) override { steps[step] += n; }
+  std::map<CostStep, uint64_t> steps;
 };
 
 TEST(PortTest, ChargesMessagesAndPacketsAtBothEnds) {
@@ -225,10 +225,10 @@ TEST(PortTest, ChargesMessagesAndPacketsAtBothEnds) {
   a.port.flush();
   while (b.port.poll()) {
   }
-  EXPECT_EQ(sent.steps[Step::kPacket], 3U);
-  EXPECT_EQ(sent.steps[Step::kMessage], 8U);
-  EXPECT_EQ(received.steps[Step::kPacket], 3U);
-  EXPECT_EQ(received.steps[Step::kMessage], 9U);
+  EXPECT_EQ(sent.steps[CostStep::kPacket], 3U);
+  EXPECT_EQ(sent.steps[CostStep::kMessage], 8U);
+  EXPECT_EQ(received.steps[CostStep::kPacket], 3U);
+  EXPECT_EQ(received.steps[CostStep::kMessage], 9U);
 }
 
 TEST(PortEpochTest, OlderIsDroppedNewerWaitsAndExemptFlowsPass) {

@@ -63,7 +63,7 @@ class HandWire final : public Wire {
 struct Got {
   NodeId source;
   uint8_t kind;
-  uint16_t spare;
+  uint16_t tag;
   std::string body;
   size_t burst;  // number of the burst it came in
   size_t run;    // length of its run
@@ -72,8 +72,8 @@ struct Got {
 // A port that handles kinds [0, kinds) and keeps what it got.
 class Listener {
  public:
-  Listener(const PortOptions& options, Wire* wire, Charges* charges = nullptr, uint8_t kinds = 4)
-      : port(options, wire, charges) {
+  Listener(const PortOptions& options, Wire* wire, CostModel* cost_model = nullptr, uint8_t kinds = 4)
+      : port(options, wire, cost_model) {
     for (uint8_t k = 0; k < kinds; ++k) {
       port.set_handler(
           k,
@@ -81,7 +81,7 @@ class Listener {
             auto* self = static_cast<Listener*>(context);
             for (const Message& m : run) {
               self->got.push_back(
-                  {m.source, m.kind, m.spare, std::string(as_text(m.body)), self->bursts.size(), run.size()});
+                  {m.source, m.kind, m.tag, std::string(as_text(m.body)), self->bursts.size(), run.size()});
               if (reinterpret_cast<uintptr_t>(m.body.data()) % 8 != 0) self->errors.emplace_back("misaligned body");
             }
             if (self->on_run) self->on_run(*self, run);
@@ -98,8 +98,8 @@ class Listener {
                       this);
   }
 
-  void send(NodeId to, Flow flow, uint8_t kind, std::string_view body, uint16_t spare = 0) {
-    std::byte* at = port.reserve(to, flow, kind, body.size(), spare);
+  void send(NodeId to, Flow flow, uint8_t kind, std::string_view body, uint16_t tag = 0) {
+    std::byte* at = port.reserve(to, flow, kind, body.size(), tag);
     std::memcpy(at, body.data(), body.size());
   }
 

@@ -16,14 +16,15 @@ constexpr size_t kGatherMax = 2 * Receiver::kBurstMessages + kPacketBytesMax / s
 
 }  // namespace
 
-Receiver::Receiver(const PortOptions& options, Wire* wire, Charges* charges, PortCounters* counters, Sender* sender)
+Receiver::Receiver(const PortOptions& options, Wire* wire, CostModel* cost_model, PortCounters* counters,
+                   Sender* sender)
     : self_(options.self),
       worker_(options.worker),
       nodes_(static_cast<size_t>(options.nodes)),
       message_bytes_max_(options.message_bytes_max),
       held_bytes_max_(options.queued_bytes_max),
       wire_(wire),
-      charges_(charges),
+      cost_model_(cost_model),
       counters_(counters),
       sender_(sender) {
   const size_t channels = nodes_ * kFlows;
@@ -53,7 +54,7 @@ size_t Receiver::gather() {
   if (count_ - own < kBurstMessages) gather_wire();
   counters_->messages_received += count_ - own;
   // A message to the own node is charged once, here; one over the wire at both ends.
-  if (charges_ != nullptr && count_ != 0) charges_->charge(Step::kMessage, count_);
+  if (cost_model_ != nullptr && count_ != 0) cost_model_->charge(CostStep::kMessage, count_);
   return count_;
 }
 
@@ -75,7 +76,7 @@ void Receiver::finish() {
 }
 
 WEFT_INLINE void Receiver::add(NodeId source, const MessageHeader& header, bool exempt, ByteView body) {
-  messages_[count_++] = {source, header.kind, header.spare, body, exempt};
+  messages_[count_++] = {source, header.kind, header.tag, body, exempt};
 }
 
 void Receiver::gather_own() {
@@ -138,7 +139,7 @@ WEFT_INLINE Receiver::Verdict Receiver::admit(const Packet& packet) {
   ++channel.sequence;
   channel.epoch = header.epoch;
   ++counters_->packets_received;
-  if (charges_ != nullptr) charges_->charge(Step::kPacket, 1);
+  if (cost_model_ != nullptr) cost_model_->charge(CostStep::kPacket, 1);
   if (hold_it) {
     hold(packet.source, channel, header, packet.bytes);
   } else {
@@ -242,11 +243,11 @@ bool Receiver::take_piece(NodeId peer, Channel& channel, const MessageHeader& he
     channel.total = total;
     channel.have = 0;
     channel.kind = header.kind;
-    channel.spare = header.spare;
+    channel.tag = header.tag;
     body = body.subspan(sizeof(uint64_t));
   }
   if (header.kind != channel.kind) return refuse(peer, "kind of a piece", header.kind, "must be", channel.kind);
-  if (header.spare != channel.spare) return refuse(peer, "spare of a piece", header.spare, "must be", channel.spare);
+  if (header.tag != channel.tag) return refuse(peer, "tag of a fragment", header.tag, "must be", channel.tag);
   const uint64_t missing = channel.total - channel.have;
   if (body.size() > missing) return refuse(peer, "bytes of a piece", body.size(), "at most", missing);
   if (!body.empty()) std::memcpy(channel.buffer + channel.have, body.data(), body.size());

@@ -39,7 +39,7 @@ class Receiver {
   static constexpr size_t kBurstMessages = 128;
   static constexpr size_t kBurstPackets = 16;
 
-  Receiver(const PortOptions& options, Wire* wire, Charges* charges, PortCounters* counters, Sender* sender);
+  Receiver(const PortOptions& options, Wire* wire, CostModel* cost_model, PortCounters* counters, Sender* sender);
 
   void set_bad_peer(BadPeer hook, void* context);
   // Closes a peer: its packets are well-formed, but a handler found that a message makes no sense.
@@ -74,7 +74,7 @@ class Receiver {
     uint64_t have = 0;
     uint64_t assembled_in = 0;  // the burst in which the buffer was last delivered
     std::byte* buffer = nullptr;
-    uint16_t spare = 0;
+    uint16_t tag = 0;
     uint8_t kind = 0;
   };
   enum class Verdict { kTaken, kLater };
@@ -99,7 +99,7 @@ class Receiver {
   const size_t message_bytes_max_;
   const size_t held_bytes_max_;
   Wire* const wire_;
-  Charges* const charges_;
+  CostModel* const cost_model_;
   PortCounters* const counters_;
   Sender* const sender_;
   Epoch epoch_{1};

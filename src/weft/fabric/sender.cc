@@ -15,7 +15,7 @@ constexpr size_t queue_capacity(size_t bytes) { return align_up(bytes + bytes / 
 
 }  // namespace
 
-Sender::Sender(const PortOptions& options, Wire* wire, Charges* charges, PortCounters* counters)
+Sender::Sender(const PortOptions& options, Wire* wire, CostModel* cost_model, PortCounters* counters)
     : self_(options.self),
       worker_(options.worker),
       nodes_(static_cast<size_t>(options.nodes)),
@@ -23,7 +23,7 @@ Sender::Sender(const PortOptions& options, Wire* wire, Charges* charges, PortCou
       queued_bytes_max_(align_up(options.queued_bytes_max, 8)),
       batching_(options.batching),
       wire_(wire),
-      charges_(charges),
+      cost_model_(cost_model),
       counters_(counters) {
   WEFT_CHECK(options.nodes >= 1 && options.nodes <= kNodesMax && options.self.value < options.nodes,
              "the caller checks its options");
@@ -63,7 +63,7 @@ void Sender::open_own(size_t flow) {
   open.count = 0;
 }
 
-std::byte* Sender::reserve_slow(NodeId to, Flow flow, uint8_t kind, size_t bytes, uint16_t spare) {
+std::byte* Sender::reserve_slow(NodeId to, Flow flow, uint8_t kind, size_t bytes, uint16_t tag) {
   settle();
   WEFT_CHECK(to.value < nodes_, "the destination is a node of this cluster");
   WEFT_CHECK(kind < kKindsMax && bytes <= message_bytes_max_, "the caller keeps message_bytes_max");
@@ -71,10 +71,10 @@ std::byte* Sender::reserve_slow(NodeId to, Flow flow, uint8_t kind, size_t bytes
   Open& open = open_[channel];
   if (to == self_) {
     WEFT_CHECK(sizeof(MessageHeader) + bytes <= open.room, "own-node messages over queued_bytes_max: take credit");
-    return append(open, kind, bytes, spare);
+    return append(open, kind, bytes, tag);
   }
   if (bytes > kWholeBytesMax) {
-    staged_ = {channel, bytes, spare, kind};
+    staged_ = {channel, bytes, tag, kind};
     staged_whole_ = false;
     unsettled_ = true;
     return staging_;
@@ -87,7 +87,7 @@ std::byte* Sender::reserve_slow(NodeId to, Flow flow, uint8_t kind, size_t bytes
     staged_.channel = channel;
     staged_whole_ = unsettled_ = true;
   }
-  return append(open, kind, bytes, spare);
+  return append(open, kind, bytes, tag);
 }
 
 void Sender::settle_slow() {
@@ -109,7 +109,7 @@ void Sender::cut_staged() {
     const size_t bytes = std::min(staged_.bytes - done, first ? kFirstBytesMax : kWholeBytesMax);
     const bool last = done + bytes == staged_.bytes;
     open_packet(channel);
-    std::byte* body = append(open, staged_.kind, bytes + (first ? sizeof(uint64_t) : 0), staged_.spare);
+    std::byte* body = append(open, staged_.kind, bytes + (first ? sizeof(uint64_t) : 0), staged_.tag);
     open.count = first ? 1 : 0;
     const Piece piece = first ? kFirst : last ? kLast : kMiddle;
     store(body - sizeof(MessageHeader) + offsetof(MessageHeader, piece), static_cast<uint8_t>(piece));
@@ -181,9 +181,9 @@ void Sender::count_sent(ByteView packet) {
   counters_->packets_sent += 1;
   counters_->messages_sent += header.count;
   counters_->bytes_sent += packet.size();
-  if (charges_ == nullptr) return;
-  charges_->charge(Step::kPacket, 1);
-  if (header.count != 0) charges_->charge(Step::kMessage, header.count);
+  if (cost_model_ == nullptr) return;
+  cost_model_->charge(CostStep::kPacket, 1);
+  if (header.count != 0) cost_model_->charge(CostStep::kMessage, header.count);
 }
 
 bool Sender::retry_slow() {

@@ -31,14 +31,14 @@ namespace weft {
 
 class Sender {
  public:
-  Sender(const PortOptions& options, Wire* wire, Charges* charges, PortCounters* counters);
+  Sender(const PortOptions& options, Wire* wire, CostModel* cost_model, PortCounters* counters);
 
-  std::byte* reserve(NodeId to, Flow flow, uint8_t kind, size_t bytes, uint16_t spare) {
+  std::byte* reserve(NodeId to, Flow flow, uint8_t kind, size_t bytes, uint16_t tag) {
     Open& open = open_[channel_index(to, flow)];
     if (sizeof(MessageHeader) + bytes > open.room || unsettled_) [[unlikely]] {
-      return reserve_slow(to, flow, kind, bytes, spare);
+      return reserve_slow(to, flow, kind, bytes, tag);
     }
-    return append(open, kind, bytes, spare);
+    return append(open, kind, bytes, tag);
   }
 
   // Finishes what had to wait until its message was filled. Every call of the port begins with it.
@@ -87,17 +87,17 @@ class Sender {
   struct Staged {
     size_t channel = 0;
     size_t bytes = 0;
-    uint16_t spare = 0;
+    uint16_t tag = 0;
     uint8_t kind = 0;
   };
 
-  static std::byte* append(Open& open, uint8_t kind, size_t bytes, uint16_t spare) {
+  static std::byte* append(Open& open, uint8_t kind, size_t bytes, uint16_t tag) {
     const size_t padded = align_up(bytes, 8);
     std::byte* const at = open.next;
     open.next += sizeof(MessageHeader) + padded;
     open.room -= sizeof(MessageHeader) + padded;
     ++open.count;
-    store(at, MessageHeader{static_cast<uint32_t>(bytes), kind, kWhole, spare});
+    store(at, MessageHeader{static_cast<uint32_t>(bytes), kind, kWhole, tag});
     // Padding goes over the wire: never what was in the buffer before.
     if (padded != bytes) store(at + padded, uint64_t{0});
     return at + sizeof(MessageHeader);
@@ -112,7 +112,7 @@ class Sender {
 
   bool is_open(size_t channel) const { return (open_mask_[channel % kFlows] >> (channel / kFlows) & 1U) != 0; }
 
-  std::byte* reserve_slow(NodeId to, Flow flow, uint8_t kind, size_t bytes, uint16_t spare);
+  std::byte* reserve_slow(NodeId to, Flow flow, uint8_t kind, size_t bytes, uint16_t tag);
   void settle_slow();
   bool retry_slow();
   ByteView turn_own(size_t flow);
@@ -133,7 +133,7 @@ class Sender {
   const size_t queued_bytes_max_;
   const bool batching_;
   Wire* const wire_;
-  Charges* const charges_;
+  CostModel* const cost_model_;
   PortCounters* const counters_;
   Epoch epoch_{1};
 

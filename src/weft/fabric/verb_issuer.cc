@@ -20,10 +20,10 @@ uint64_t tag_of(uint32_t generation, uint32_t index, size_t verb) {
 
 }  // namespace
 
-VerbIssuer::VerbIssuer(const VerbIssuerOptions& options, Wire* wire, Charges* charges, std::byte* memory, size_t bytes)
+VerbIssuer::VerbIssuer(const VerbIssuerOptions& options, Wire* wire, CostModel* cost_model, std::byte* memory, size_t bytes)
     : options_(options),
       wire_(wire),
-      charges_(charges),
+      cost_model_(cost_model),
       memory_(memory),
       memory_bytes_(bytes),
       peers_(static_cast<size_t>(options.nodes)),
@@ -171,7 +171,7 @@ void VerbIssuer::flush_peer(NodeId id, uint64_t now_ns) {
     }
     peer.used = true;
     ++doorbells_;
-    if (charges_ != nullptr) charges_->charge(Step::kVerb, verbs);
+    if (cost_model_ != nullptr) cost_model_->charge(CostStep::kVerb, verbs);
     while (peer.queued.first != end) {
       const uint32_t index = pop(peer.queued);
       VerbRequest& request = requests_[index];

@@ -81,7 +81,7 @@ class VerbIssuer {
   static constexpr uint64_t kRetryNs = 20'000;
 
   // `memory`: for the bytes, `bytes` of it. A wire copies from and to it; no peer reaches it.
-  VerbIssuer(const VerbIssuerOptions& options, Wire* wire, Charges* charges, std::byte* memory, size_t bytes);
+  VerbIssuer(const VerbIssuerOptions& options, Wire* wire, CostModel* cost_model, std::byte* memory, size_t bytes);
 
   // One with room for `bytes`; nullptr if there is none now. Fill it, then send it, before the next is made.
   VerbRequest* make(NodeId peer, uint16_t group, size_t bytes);
@@ -136,7 +136,7 @@ class VerbIssuer {
 
   const VerbIssuerOptions options_;
   Wire* const wire_;
-  Charges* const charges_;
+  CostModel* const cost_model_;
   std::byte* const memory_;
   const size_t memory_bytes_;
   size_t used_ = 0;

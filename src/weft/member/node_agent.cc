@@ -240,7 +240,7 @@ void NodeAgent::suspect(uint64_t now_ns) {
     WEFT_MARK("a partition has lost its last replica");
     set_lost(next.error().detail);
     const Change change{Cause::kReconnect, options_.self.node, verdict.gone};
-    if (may_renew(verdict.gone)) propose(renewed(*view_), change, now_ns);
+    if (may_renew(verdict.gone)) propose(with_next_epoch(*view_), change, now_ns);
     return;
   }
   set_lost({});
@@ -299,11 +299,11 @@ void NodeAgent::offer_whole(uint64_t now_ns) {
   if (now_ns < next_proposal_ns_) return;
   std::vector<PartitionId> filled;
   for (size_t p = 0; p < view_->partitions.size(); ++p) {
-    if (view_->partitions[p].filled_at(options_.self.node)) filled.emplace_back(static_cast<uint16_t>(p));
+    if (view_->partitions[p].is_catching_up(options_.self.node)) filled.emplace_back(static_cast<uint16_t>(p));
   }
   if (filled.empty()) return;
   if (!host_->filled_in(view_->epoch)) return;
-  propose(with_whole(*view_, options_.self.node, filled), {Cause::kFilled, options_.self.node, 0}, now_ns);
+  propose(with_replica_in_sync(*view_, options_.self.node, filled), {Cause::kFilled, options_.self.node, 0}, now_ns);
 }
 
 void NodeAgent::propose(View next, Change change, uint64_t now_ns) {

@@ -73,7 +73,7 @@ class MemberAgentTest : public testing::Test {
     for (Member& m : first_.members) m.token = kToken + m.node.value;
   }
   void start(bool joins = false) {
-    host_ = std::make_unique<PlayedHost>(joins ? before_joining(first_, NodeId(0)) : first_, joins);
+    host_ = std::make_unique<PlayedHost>(joins ? pre_join_view(first_, NodeId(0)) : first_, joins);
     host_->now = kStart;
     NodeAgentOptions options;
     options.lease_ns = kLease;
@@ -237,7 +237,7 @@ TEST_F(MemberAgentTest, AViewBeforeThatWasNeverActiveIsFencedToo) {
   step(kStart + 1000);
   const uint64_t fenced = lease().fenced_after_ns();
   ASSERT_NE(fenced, 0U);
-  publish(renewed(*membership_.view));
+  publish(with_next_epoch(*membership_.view));
   step(kStart + 2000);
   EXPECT_EQ(lease().fenced_after_ns(), fenced);
 }
@@ -342,7 +342,7 @@ TEST_F(MemberAgentTest, WhoHasTheLastReplicaIsNotRemoved) {
     p = Placement();
     p.replicas = {NodeId(2)};
     p.count = 1;
-    p.mask = 0b100;
+    p.in_sync = 0b100;
   }
   start();
   step(kStart);
@@ -356,8 +356,8 @@ TEST_F(MemberAgentTest, WhoHasTheLastReplicaIsNotRemoved) {
 TEST_F(MemberAgentTest, AReplicaIsOfferedAsWholeWhenAllIsCopiedInThatView) {
   first_.partitions[0].replicas = {NodeId(1)};
   first_.partitions[0].count = 1;
-  first_.partitions[0].mask = 0b010;
-  first_.partitions[0].filling = 0b001;
+  first_.partitions[0].in_sync = 0b010;
+  first_.partitions[0].catching_up = 0b001;
   start();
   step(kStart);
   give_all(kStart);
@@ -368,13 +368,13 @@ TEST_F(MemberAgentTest, AReplicaIsOfferedAsWholeWhenAllIsCopiedInThatView) {
   host_->filled = Epoch(1);
   step(kStart + kLease / 8);
   ASSERT_EQ(membership_.proposed.size(), 1U);
-  EXPECT_TRUE(membership_.proposed[0].partitions[0].held_by(NodeId(0)));
+  EXPECT_TRUE(membership_.proposed[0].partitions[0].is_in_sync(NodeId(0)));
   EXPECT_EQ(membership_.proposed[0].change.cause, Cause::kFilled);
 }
 
 // A1 of admission.h.
 TEST_F(MemberAgentTest, WhoJoinsWaitsUntilItIsWelcomeInThatView) {
-  View others = before_joining(first_, NodeId(0));
+  View others = pre_join_view(first_, NodeId(0));
   others.epoch = Epoch(3);
   start(true);
   membership_.view = std::make_shared<const View>(others);

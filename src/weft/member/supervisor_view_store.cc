@@ -63,7 +63,7 @@ std::string SupervisorViewStore::lost() const {
   for (size_t p = 0; p < view_->partitions.size(); ++p) {
     const Placement& placement = view_->partitions[p];
     const bool gone = std::all_of(view_->members.begin(), view_->members.end(), [&](const Member& member) {
-      return !placement.held_by(member.node) || ended_.contains(member.token);
+      return !placement.is_in_sync(member.node) || ended_.contains(member.token);
     });
     if (gone) return "partition " + std::to_string(p) + " has lost its last whole replica";
   }

@@ -11,7 +11,7 @@ namespace weft {
 namespace {
 
 void set_replicas(Placement& placement, uint64_t mask, NodeId primary) {
-  placement.mask = mask;
+  placement.in_sync = mask;
   placement.count = 0;
   placement.replicas = {};
   placement.replicas[placement.count++] = primary;
@@ -36,7 +36,7 @@ void spread_primaries(View& view) {
   };
   for (Placement& placement : view.partitions) {
     const NodeId best = poorest(placement);
-    set_replicas(placement, placement.mask, best);
+    set_replicas(placement, placement.in_sync, best);
     ++primaries[best.value];
   }
   for (bool moved = true; moved;) {
@@ -45,7 +45,7 @@ void spread_primaries(View& view) {
       const NodeId from = placement.primary();
       const NodeId to = poorest(placement);
       if (primaries[from.value] < primaries[to.value] + 2) continue;
-      set_replicas(placement, placement.mask, to);
+      set_replicas(placement, placement.in_sync, to);
       --primaries[from.value];
       ++primaries[to.value];
       moved = true;
@@ -57,7 +57,7 @@ void spread_primaries(View& view) {
 PerNode loads_of(const View& view) {
   PerNode loads{};
   for (const Placement& placement : view.partitions) {
-    for (uint64_t left = (placement.mask | placement.filling) & ~placement.leaving; left != 0; left &= left - 1) {
+    for (uint64_t left = (placement.in_sync | placement.catching_up) & ~placement.draining; left != 0; left &= left - 1) {
       ++loads[static_cast<size_t>(std::countr_zero(left))];
     }
   }
@@ -68,14 +68,14 @@ PerNode loads_of(const View& view) {
 void fill_missing(View& view) {
   PerNode held = loads_of(view);
   for (Placement& placement : view.partitions) {
-    while (std::popcount(placement.mask | placement.filling) < view.replicas) {
+    while (std::popcount(placement.in_sync | placement.catching_up) < view.replicas) {
       const Member* best = nullptr;
       for (const Member& m : view.members) {
-        if (!m.holds_data || ((placement.mask | placement.filling) & bit(m.node)) != 0) continue;
+        if (!m.holds_data || ((placement.in_sync | placement.catching_up) & bit(m.node)) != 0) continue;
         if (best == nullptr || held[m.node.value] < held[best->node.value]) best = &m;
       }
       if (best == nullptr) break;
-      placement.filling |= bit(best->node);
+      placement.catching_up |= bit(best->node);
       ++held[best->node.value];
     }
   }
@@ -85,7 +85,7 @@ void fill_missing(View& view) {
 void move_replicas(View& view) {
   const auto missing = [&](const Placement& placement) { return placement.count < view.replicas; };
   if (std::any_of(view.partitions.begin(), view.partitions.end(), missing)) return;
-  const auto moves = [](const Placement& placement) { return placement.leaving != 0; };
+  const auto moves = [](const Placement& placement) { return placement.draining != 0; };
   const size_t most = (view.partitions.size() + 3) / 4;
   PerNode loads = loads_of(view);
   for (auto moving = static_cast<size_t>(std::count_if(view.partitions.begin(), view.partitions.end(), moves));
@@ -98,7 +98,7 @@ void move_replicas(View& view) {
     Placement* best = nullptr;
     NodeId from;
     for (Placement& placement : view.partitions) {
-      if (placement.filling != 0 || placement.held_by(poorest->node)) continue;
+      if (placement.catching_up != 0 || placement.is_in_sync(poorest->node)) continue;
       for (int r = 0; r < placement.count; ++r) {
         const NodeId node = placement.replicas[static_cast<size_t>(r)];
         if (best != nullptr && loads[node.value] <= loads[from.value]) continue;
@@ -108,8 +108,8 @@ void move_replicas(View& view) {
     }
     if (best == nullptr || loads[from.value] < loads[poorest->node.value] + 2) return;
     WEFT_MARK("a replica begins to move");
-    best->filling |= bit(poorest->node);
-    best->leaving |= bit(from);
+    best->catching_up |= bit(poorest->node);
+    best->draining |= bit(from);
     ++loads[poorest->node.value];
     --loads[from.value];
   }
@@ -118,10 +118,10 @@ void move_replicas(View& view) {
 // What every change ends with.
 void arrange(View& view) {
   for (Placement& placement : view.partitions) {
-    if (placement.leaving == 0) continue;
-    if (std::popcount(placement.mask | placement.filling) > view.replicas) continue;
+    if (placement.draining == 0) continue;
+    if (std::popcount(placement.in_sync | placement.catching_up) > view.replicas) continue;
     WEFT_MARK("a replica that was to leave stays");
-    placement.leaving = 0;
+    placement.draining = 0;
   }
   fill_missing(view);
   move_replicas(view);
@@ -163,7 +163,7 @@ std::string Change::text() const {
 
 bool View::whole() const {
   return std::all_of(partitions.begin(), partitions.end(),
-                     [this](const Placement& p) { return p.count >= replicas && p.filling == 0; });
+                     [this](const Placement& p) { return p.count >= replicas && p.catching_up == 0; });
 }
 
 View make_view(int nodes, int replicas, int partitions) {
@@ -181,7 +181,7 @@ View make_view(int nodes, int replicas, int partitions) {
     for (int r = 0; r < replicas; ++r) {
       const NodeId node(static_cast<uint8_t>((first + r) % nodes));
       placement.replicas[static_cast<size_t>(r)] = node;
-      placement.mask |= bit(node);
+      placement.in_sync |= bit(node);
     }
     placement.count = static_cast<uint8_t>(replicas);
     view.partitions.push_back(placement);
@@ -190,7 +190,7 @@ View make_view(int nodes, int replicas, int partitions) {
   return view;
 }
 
-View before_joining(View view, NodeId node) {
+View pre_join_view(View view, NodeId node) {
   std::erase_if(view.members, [&](const Member& m) { return m.node == node; });
   view.epoch = Epoch(1);
   return view;
@@ -203,9 +203,9 @@ Result<View> without_members(const View& view, uint64_t gone) {
   std::erase_if(next.members, [gone](const Member& m) { return (gone & bit(m.node)) != 0; });
   for (size_t p = 0; p < next.partitions.size(); ++p) {
     Placement& placement = next.partitions[p];
-    placement.filling &= ~gone;
-    placement.leaving &= ~gone;
-    const uint64_t left = placement.mask & ~gone;
+    placement.catching_up &= ~gone;
+    placement.draining &= ~gone;
+    const uint64_t left = placement.in_sync & ~gone;
     if (left == 0) {
       return Error{Code::kPeerUnreachable, "partition " + std::to_string(p) +
                                                " has lost its last whole replica (node " +
@@ -231,25 +231,25 @@ View with_member(const View& view, Member member) {
   return next;
 }
 
-View renewed(const View& view) {
+View with_next_epoch(const View& view) {
   View next = view;
   next.epoch = Epoch(view.epoch.value + 1);
   next.change = {};
   return next;
 }
 
-View with_whole(const View& view, NodeId node, const std::vector<PartitionId>& filled) {
+View with_replica_in_sync(const View& view, NodeId node, const std::vector<PartitionId>& filled) {
   View next = view;
   next.epoch = Epoch(view.epoch.value + 1);
   next.change = {};
   for (const PartitionId p : filled) {
     Placement& placement = next.partitions[p.value];
-    WEFT_CHECK(placement.filled_at(node), "only what was filling becomes whole");
-    placement.filling &= ~bit(node);
-    const uint64_t whole = (placement.mask | bit(node)) & ~placement.leaving;
+    WEFT_CHECK(placement.is_catching_up(node), "only a replica that is catching up comes to be in sync");
+    placement.catching_up &= ~bit(node);
+    const uint64_t whole = (placement.in_sync | bit(node)) & ~placement.draining;
     const bool keeps = (whole & bit(placement.primary())) != 0;
     if (!keeps) WEFT_MARK("a primary moves away");
-    placement.leaving = 0;
+    placement.draining = 0;
     set_replicas(placement, whole, keeps ? placement.primary() : node);
   }
   arrange(next);

@@ -21,17 +21,17 @@ inline constexpr int kPartitionsMax = 4096;
 inline constexpr uint32_t kEpochMax = UINT32_MAX / 2;  // ports count two for each view
 
 struct Placement {
-  // replicas[0] is the primary, the others are backups; all of them whole.
+  // replicas[0] is the primary, the others are backups; all of them in sync.
   std::array<NodeId, kReplicasMax> replicas{};
   uint8_t count = 0;
-  uint64_t mask = 0;     // bit n: node n is a whole replica
-  uint64_t filling = 0;  // bit n: node n is becoming one: it gets every write, serves nothing and counts for nothing
-  uint64_t leaving =
-      0;  // bit n: a replica moves; node n is still a whole one, and goes when the one that fills is whole
+  // Bit n: node n ...
+  uint64_t in_sync = 0;      // ... has a complete replica
+  uint64_t catching_up = 0;  // ... is getting one: it receives every write, answers no reads and has no vote
+  uint64_t draining = 0;     // ... is in sync, and leaves when the replica that is catching up is in sync
 
   NodeId primary() const { return replicas[0]; }
-  bool held_by(NodeId n) const { return (mask >> n.value) & 1U; }
-  bool filled_at(NodeId n) const { return (filling >> n.value) & 1U; }
+  bool is_in_sync(NodeId n) const { return (in_sync >> n.value) & 1U; }
+  bool is_catching_up(NodeId n) const { return (catching_up >> n.value) & 1U; }
   friend bool operator==(const Placement&, const Placement&) = default;
 };
 
@@ -105,7 +105,7 @@ struct View {
 View make_view(int nodes, int replicas, int partitions);
 
 // A view to wait with for one that has a place for the node: it is older than any that will come.
-View before_joining(View view, NodeId node);
+View pre_join_view(View view, NodeId node);
 
 // Changes of a view. Each returns the next one: its epoch is one higher, every partition keeps a whole replica (or the
 // answer is an error that names the partition that lost its last), and members that hold data fill what is missing.
@@ -119,8 +119,8 @@ View before_joining(View view, NodeId node);
 // a replica is lost meanwhile, the one that was to leave stays.
 Result<View> without_members(const View& view, uint64_t gone);
 View with_member(const View& view, Member member);  // gets the next incarnation; one with its id has left before
-View renewed(const View& view);                     // the same again: members that have lost each other begin anew
-View with_whole(const View& view, NodeId node, const std::vector<PartitionId>& filled);
+View with_next_epoch(const View& view);                     // the same again: members that have lost each other begin anew
+View with_replica_in_sync(const View& view, NodeId node, const std::vector<PartitionId>& filled);
 
 // Whether nodes of these options are sized for the view: what another configuration has made is not taken.
 Result<void> check_view(const View& view, const Options& options);

@@ -60,8 +60,8 @@ std::string line_of(const Placement& placement) {
     return joined(nodes_of(mask), ", ", [](int node) { return std::to_string(node); });
   };
   return "    {\"replicas\": [" + joined(whole, ", ", [](NodeId node) { return std::to_string(node.value); }) +
-         "], \"filling\": [" + list(placement.filling) + "]" +
-         (placement.leaving != 0 ? ", \"leaving\": [" + list(placement.leaving) + "]" : "") + "}";
+         "], \"filling\": [" + list(placement.catching_up) + "]" +
+         (placement.draining != 0 ? ", \"leaving\": [" + list(placement.draining) + "]" : "") + "}";
 }
 
 std::string line_of(const Change& change) {
@@ -291,22 +291,22 @@ bool Reader::placement(const std::string& where, const Json& in, const View& vie
     NodeId node;
     if (!replica(at(where + ".replicas", i), whole[i], view, out, node)) return false;
     out.replicas[out.count++] = node;
-    out.mask |= uint64_t{1} << node.value;
+    out.in_sync |= uint64_t{1} << node.value;
   }
-  const Json& filling = in["filling"];
-  if (!list(where + ".filling", filling, moves ? 1 : 0, moves ? 1 : view.replicas - whole.size())) return false;
-  for (size_t i = 0; i < filling.size(); ++i) {
+  const Json& catching_up = in["filling"];
+  if (!list(where + ".filling", catching_up, moves ? 1 : 0, moves ? 1 : view.replicas - whole.size())) return false;
+  for (size_t i = 0; i < catching_up.size(); ++i) {
     NodeId node;
-    if (!replica(at(where + ".filling", i), filling[i], view, out, node)) return false;
-    out.filling |= uint64_t{1} << node.value;
+    if (!replica(at(where + ".filling", i), catching_up[i], view, out, node)) return false;
+    out.catching_up |= uint64_t{1} << node.value;
   }
   if (!moves) return true;
-  const Json& leaving = in["leaving"];
+  const Json& draining = in["leaving"];
   NodeId node;
-  if (!list(where + ".leaving", leaving, 1, 1)) return false;
-  if (!integer(at(where + ".leaving", 0), leaving[0], 0, kNodesMax - 1, node.value)) return false;
-  if (!out.held_by(node)) return fail(at(where + ".leaving", 0), leaving[0], "it is no whole replica");
-  out.leaving = uint64_t{1} << node.value;
+  if (!list(where + ".leaving", draining, 1, 1)) return false;
+  if (!integer(at(where + ".leaving", 0), draining[0], 0, kNodesMax - 1, node.value)) return false;
+  if (!out.is_in_sync(node)) return fail(at(where + ".leaving", 0), draining[0], "it is no whole replica");
+  out.draining = uint64_t{1} << node.value;
   return true;
 }
 
@@ -315,7 +315,7 @@ bool Reader::replica(const std::string& where, const Json& in, const View& view,
   const Member* member = view.find(out);
   if (member == nullptr) return fail(where, in, "no member has this id");
   if (!member->holds_data) return fail(where, in, "this member does not hold data");
-  if (so_far.held_by(out) || so_far.filled_at(out)) return fail(where, in, "this partition has it twice");
+  if (so_far.is_in_sync(out) || so_far.is_catching_up(out)) return fail(where, in, "this partition has it twice");
   return true;
 }
 

@@ -37,9 +37,9 @@ View changed(Random& random, const View& view) {
   if (random.chance(50)) {
     std::vector<PartitionId> filled;
     for (size_t p = 0; p < view.partitions.size(); ++p) {
-      if (view.partitions[p].filled_at(node) && random.chance(70)) filled.emplace_back(static_cast<uint16_t>(p));
+      if (view.partitions[p].is_catching_up(node) && random.chance(70)) filled.emplace_back(static_cast<uint16_t>(p));
     }
-    return with_whole(view, node, filled);
+    return with_replica_in_sync(view, node, filled);
   }
   const Result<View> without = without_members(view, uint64_t{1} << node.value);
   return without ? *without : view;
@@ -80,17 +80,17 @@ void expect_invariants(const View& view) {
     ASSERT_GE(placement.count, 1);
     uint64_t mask = 0;
     for (size_t r = 0; r < placement.count; ++r) mask |= uint64_t{1} << placement.replicas[r].value;
-    ASSERT_EQ(mask, placement.mask);
+    ASSERT_EQ(mask, placement.in_sync);
     ASSERT_EQ(std::popcount(mask), placement.count);
-    ASSERT_EQ(mask & placement.filling, 0U);
-    ASSERT_EQ((mask | placement.filling) & ~data, 0U);
-    ASSERT_EQ(placement.leaving & ~mask, 0U);
+    ASSERT_EQ(mask & placement.catching_up, 0U);
+    ASSERT_EQ((mask | placement.catching_up) & ~data, 0U);
+    ASSERT_EQ(placement.draining & ~mask, 0U);
     ASSERT_LE(placement.count, view.replicas);
-    ASSERT_LE(std::popcount(placement.leaving), 1);
-    ASSERT_LE(std::popcount(mask | placement.filling), view.replicas + std::popcount(placement.leaving));
-    if (placement.leaving != 0) {
+    ASSERT_LE(std::popcount(placement.draining), 1);
+    ASSERT_LE(std::popcount(mask | placement.catching_up), view.replicas + std::popcount(placement.draining));
+    if (placement.draining != 0) {
       ASSERT_EQ(placement.count, view.replicas);
-      ASSERT_EQ(std::popcount(placement.filling), 1);
+      ASSERT_EQ(std::popcount(placement.catching_up), 1);
     }
   }
 }
@@ -101,7 +101,7 @@ TEST(ViewJson, ReadsForPeople) {
   view.members[0].address = "10.0.0.1:7400";
   view.members[1].runs_transactions = false;
   view.replicas = 2;
-  view.partitions[0].filling = 2;
+  view.partitions[0].catching_up = 2;
   EXPECT_EQ(to_json(view), R"({
   "epoch": 1,
   "replicas": 2,
@@ -138,8 +138,8 @@ TEST(ViewJson, TheLargestViewFits) {
     member.address = member.clients = std::string(kAddressBytesMax, '"');
   }
   for (Placement& placement : view.partitions) {
-    placement.filling = uint64_t{1} << 62 >> (placement.held_by(NodeId(62)) ? kReplicasMax : 0);
-    placement.leaving = uint64_t{1} << placement.primary().value;
+    placement.catching_up = uint64_t{1} << 62 >> (placement.is_in_sync(NodeId(62)) ? kReplicasMax : 0);
+    placement.draining = uint64_t{1} << placement.primary().value;
   }
   view.change = {Cause::kMisconduct, NodeId(62), (uint64_t{1} << kNodesMax) - 1};
   const std::string text = to_json(view);
@@ -269,8 +269,8 @@ TEST(ViewJson, SaysWhyItCame) {
 
 TEST(ViewJson, AReplicaMoves) {
   View view = make_view(3, 2, 3);
-  view.partitions[0].filling = 4;
-  view.partitions[0].leaving = 2;
+  view.partitions[0].catching_up = 4;
+  view.partitions[0].draining = 2;
   const std::string text = to_json(view);
   EXPECT_NE(text.find(R"({"replicas": [0, 1], "filling": [2], "leaving": [1]})"), std::string::npos) << text;
   const Result<View> back = view_from_json(text);

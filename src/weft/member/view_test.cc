@@ -14,10 +14,10 @@
 namespace weft {
 namespace {
 
-std::vector<PartitionId> filled_at(const View& view, NodeId node) {
+std::vector<PartitionId> is_catching_up(const View& view, NodeId node) {
   std::vector<PartitionId> filled;
   for (size_t p = 0; p < view.partitions.size(); ++p) {
-    if (view.partitions[p].filled_at(node)) filled.emplace_back(static_cast<uint16_t>(p));
+    if (view.partitions[p].is_catching_up(node)) filled.emplace_back(static_cast<uint16_t>(p));
   }
   return filled;
 }
@@ -38,7 +38,7 @@ Spread loads_of(const View& view) {
     if (!m.holds_data) continue;
     int load = 0;
     for (const Placement& p : view.partitions) {
-      load += ((p.mask | p.filling) & ~p.leaving & bit(m.node)) != 0 ? 1 : 0;
+      load += ((p.in_sync | p.catching_up) & ~p.draining & bit(m.node)) != 0 ? 1 : 0;
     }
     spread.take(load);
   }
@@ -51,7 +51,7 @@ int64_t unevenness(const View& view) {
   for (const Member& m : view.members) {
     int64_t load = 0;
     for (const Placement& p : view.partitions) {
-      load += ((p.mask | p.filling) & ~p.leaving & bit(m.node)) != 0 ? 1 : 0;
+      load += ((p.in_sync | p.catching_up) & ~p.draining & bit(m.node)) != 0 ? 1 : 0;
     }
     sum += load * load;
   }
@@ -60,7 +60,7 @@ int64_t unevenness(const View& view) {
 
 size_t moving(const View& view) {
   return static_cast<size_t>(
-      std::count_if(view.partitions.begin(), view.partitions.end(), [](const Placement& p) { return p.leaving != 0; }));
+      std::count_if(view.partitions.begin(), view.partitions.end(), [](const Placement& p) { return p.draining != 0; }));
 }
 
 void expect_legal(const View& view) {
@@ -69,17 +69,17 @@ void expect_legal(const View& view) {
   for (const Placement& p : view.partitions) {
     uint64_t listed = 0;
     for (int r = 0; r < p.count; ++r) listed |= bit(p.replicas[static_cast<size_t>(r)]);
-    ASSERT_EQ(listed, p.mask);
-    ASSERT_EQ(std::popcount(p.mask), p.count);
+    ASSERT_EQ(listed, p.in_sync);
+    ASSERT_EQ(std::popcount(p.in_sync), p.count);
     ASSERT_TRUE(p.count >= 1 && p.count <= view.replicas);
-    ASSERT_EQ(p.mask & p.filling, 0U);
-    ASSERT_EQ((p.mask | p.filling) & ~data, 0U);
-    ASSERT_EQ(p.leaving & ~p.mask, 0U);
-    const int all = std::popcount(p.mask | p.filling);
-    if (p.leaving != 0) {
-      ASSERT_EQ(std::popcount(p.leaving), 1);
+    ASSERT_EQ(p.in_sync & p.catching_up, 0U);
+    ASSERT_EQ((p.in_sync | p.catching_up) & ~data, 0U);
+    ASSERT_EQ(p.draining & ~p.in_sync, 0U);
+    const int all = std::popcount(p.in_sync | p.catching_up);
+    if (p.draining != 0) {
+      ASSERT_EQ(std::popcount(p.draining), 1);
       ASSERT_EQ(p.count, view.replicas);
-      ASSERT_EQ(std::popcount(p.filling), 1);
+      ASSERT_EQ(std::popcount(p.catching_up), 1);
     } else {
       ASSERT_EQ(all, std::min<int>(view.replicas, std::popcount(data)));
     }
@@ -94,25 +94,25 @@ void settle(Random& random, View& view) {
     ASSERT_LT(round, 2'000);
     std::vector<NodeId> fill;
     for (const Member& m : view.members) {
-      if (!filled_at(view, m.node).empty()) fill.push_back(m.node);
+      if (!is_catching_up(view, m.node).empty()) fill.push_back(m.node);
     }
     if (fill.empty()) break;
     const NodeId node = fill[random.below(fill.size())];
-    const View next = with_whole(view, node, filled_at(view, node));
+    const View next = with_replica_in_sync(view, node, is_catching_up(view, node));
     ASSERT_NO_FATAL_FAILURE(expect_legal(next));
     for (size_t p = 0; p < view.partitions.size(); ++p) {
       const Placement& was = view.partitions[p];
       const Placement& is = next.partitions[p];
       ASSERT_GE(is.count, was.count);
-      ASSERT_EQ(is.mask & ~(was.mask | was.filling), 0U);
-      ASSERT_EQ(was.mask & ~is.mask, was.filled_at(node) ? was.leaving : 0U) << "only what was to leave goes";
+      ASSERT_EQ(is.in_sync & ~(was.in_sync | was.catching_up), 0U);
+      ASSERT_EQ(was.in_sync & ~is.in_sync, was.is_catching_up(node) ? was.draining : 0U) << "only what was to leave goes";
     }
     // What leaves and what comes was counted when the move began; only another move that begins changes the sum.
     const int64_t after = unevenness(next);
     ASSERT_LE(after, before);
-    if (moving(next) + filled_at(view, node).size() > moving(view) && after == before) {
+    if (moving(next) + is_catching_up(view, node).size() > moving(view) && after == before) {
       for (size_t p = 0; p < view.partitions.size(); ++p) {
-        ASSERT_TRUE(next.partitions[p].leaving == 0 || view.partitions[p].leaving != 0) << "a move without gain";
+        ASSERT_TRUE(next.partitions[p].draining == 0 || view.partitions[p].draining != 0) << "a move without gain";
       }
     }
     before = after;
@@ -162,26 +162,26 @@ TEST(View, WhoWasToLeaveStaysIfAnotherIsLost) {
   View view = make_view(3, 3, 3);
   view = with_member(view, {NodeId(3), 0, true, true, 7, {}, {}});
   const auto at =
-      std::find_if(view.partitions.begin(), view.partitions.end(), [](const Placement& p) { return p.leaving != 0; });
+      std::find_if(view.partitions.begin(), view.partitions.end(), [](const Placement& p) { return p.draining != 0; });
   ASSERT_NE(at, view.partitions.end());
   const auto p = static_cast<size_t>(at - view.partitions.begin());
-  ASSERT_EQ(at->filling, 8U);
-  const uint64_t leaver = at->leaving;
-  const uint64_t other = at->mask & ~leaver;
+  ASSERT_EQ(at->catching_up, 8U);
+  const uint64_t leaver = at->draining;
+  const uint64_t other = at->in_sync & ~leaver;
   // One that stays is lost: the other two, and the one that fills.
   View lost = *without_members(view, other & (~other + 1));
-  EXPECT_EQ(lost.partitions[p].leaving, 0U);
-  EXPECT_EQ(lost.partitions[p].filling, 8U);
-  lost = with_whole(lost, NodeId(3), filled_at(lost, NodeId(3)));
-  EXPECT_NE(lost.partitions[p].mask & leaver, 0U);
+  EXPECT_EQ(lost.partitions[p].draining, 0U);
+  EXPECT_EQ(lost.partitions[p].catching_up, 8U);
+  lost = with_replica_in_sync(lost, NodeId(3), is_catching_up(lost, NodeId(3)));
+  EXPECT_NE(lost.partitions[p].in_sync & leaver, 0U);
   EXPECT_TRUE(lost.whole());
   // The one that leaves is lost.
   lost = *without_members(view, leaver);
-  EXPECT_EQ(lost.partitions[p].leaving, 0U);
-  EXPECT_EQ(lost.partitions[p].filling, 8U);
+  EXPECT_EQ(lost.partitions[p].draining, 0U);
+  EXPECT_EQ(lost.partitions[p].catching_up, 8U);
   // The one that fills is lost: nothing has happened.
   lost = *without_members(view, 8);
-  EXPECT_EQ(lost.partitions[p].mask, at->mask);
+  EXPECT_EQ(lost.partitions[p].in_sync, at->in_sync);
   EXPECT_TRUE(lost.whole());
 }
 
@@ -208,9 +208,9 @@ TEST(View, RandomChangesStayLegalAndEndEven) {
         const Member joins{node, 0, !random.chance(10), true, random.next(), {}, {}};
         view = with_member(view, joins);
       } else if (random.chance(60)) {
-        std::vector<PartitionId> filled = filled_at(view, node);
+        std::vector<PartitionId> filled = is_catching_up(view, node);
         if (random.chance(20)) std::erase_if(filled, [&](PartitionId) { return random.chance(50); });
-        view = with_whole(view, node, filled);
+        view = with_replica_in_sync(view, node, filled);
       } else if (const Result<View> next = without_members(view, bit(node) | (random.chance(20) ? random.next() : 0));
                  next && !next->members.empty()) {
         view = *next;
@@ -220,7 +220,7 @@ TEST(View, RandomChangesStayLegalAndEndEven) {
       ASSERT_NO_FATAL_FAILURE(settle(random, view)) << "run " << run << ", change " << change;
       ++ends;
       ASSERT_LE(loads_of(view).difference(), 1) << "run " << run << ", change " << change;
-      for (const Placement& p : view.partitions) ASSERT_EQ(p.leaving, 0U);
+      for (const Placement& p : view.partitions) ASSERT_EQ(p.draining, 0U);
       Spread primaries;
       for (const Member& m : view.members) {
         if (!m.holds_data) continue;

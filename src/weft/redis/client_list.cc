@@ -107,7 +107,7 @@ Task<void> RedisFrontend::ask_workers(const Client& client, std::shared_ptr<Clie
                                       std::string* lines) {
   constexpr uint64_t kLookNs = 5'000;
   constexpr uint64_t kLookNsMax = 500'000;
-  Node* const node = engine_->node();
+  Node* const node = txn_worker_->node();
   for (int w = 0; w < node->workers(); ++w) {
     RedisFrontend* const front = shared_->fronts[static_cast<size_t>(w)];
     if (front == nullptr) continue;
@@ -118,7 +118,7 @@ Task<void> RedisFrontend::ask_workers(const Client& client, std::shared_ptr<Clie
       if (front == this) {
         questions_.push_back(question);
       } else {
-        Mailbox& mailbox = front->engine_->context().worker->mailbox();
+        Mailbox& mailbox = front->txn_worker_->context().worker->mailbox();
         while (!mailbox.post([front, question] { front->questions_.push_back(question); }))
           co_await session_.sleep_ns(kLookNs);
         node->state().views.wake();

@@ -54,7 +54,7 @@ std::vector<const Member*> served_by(const View& view, const Placement& placemen
 }
 
 void slots(RedisFrontend& front, Client&, Arguments, RespWriter& reply) {
-  const View& view = front.engine()->view();
+  const View& view = front.txn_worker()->view();
   std::vector<size_t> shown;
   for (size_t p = 0; p < view.partitions.size(); ++p) {
     if (!empty(slots_of(p, view.partitions.size())) && !served_by(view, view.partitions[p]).empty()) shown.push_back(p);
@@ -79,7 +79,7 @@ void slots(RedisFrontend& front, Client&, Arguments, RespWriter& reply) {
 
 // A shard is what the same node is primary of.
 void shards(RedisFrontend& front, Client&, Arguments, RespWriter& reply) {
-  const View& view = front.engine()->view();
+  const View& view = front.txn_worker()->view();
   std::vector<const Member*> primaries;
   for (const Member& member : view.members) {
     if (!member.clients.empty()) primaries.push_back(&member);
@@ -120,13 +120,13 @@ void shards(RedisFrontend& front, Client&, Arguments, RespWriter& reply) {
 }
 
 void nodes(RedisFrontend& front, Client&, Arguments, RespWriter& reply) {
-  const View& view = front.engine()->view();
+  const View& view = front.txn_worker()->view();
   std::string text;
   for (const Member& member : view.members) {
     if (member.clients.empty()) continue;
     const ClientAddress at = clients_at(member);
     text += id_of(member) + " " + at.host + ":" + std::to_string(at.port) + "@" + std::to_string(at.port) + " " +
-            (member.node == front.engine()->context().self ? "myself,master" : "master") + " - 0 0 " +
+            (member.node == front.txn_worker()->context().self ? "myself,master" : "master") + " - 0 0 " +
             std::to_string(view.epoch.value) + " connected";
     for (size_t p = 0; p < view.partitions.size(); ++p) {
       const SlotRange range = slots_of(p, view.partitions.size());
@@ -140,11 +140,11 @@ void nodes(RedisFrontend& front, Client&, Arguments, RespWriter& reply) {
 }
 
 void info(RedisFrontend& front, Client&, Arguments, RespWriter& reply) {
-  const View& view = front.engine()->view();
+  const View& view = front.txn_worker()->view();
   const auto line = [](std::string_view name, uint64_t value) {
     return std::string(name) + ":" + std::to_string(value) + "\r\n";
   };
-  reply.verbatim(std::string("cluster_state:") + (front.engine()->trouble().empty() ? "ok" : "fail") + "\r\n" +
+  reply.verbatim(std::string("cluster_state:") + (front.txn_worker()->trouble().empty() ? "ok" : "fail") + "\r\n" +
                  line("cluster_slots_assigned", kRedisSlots) + line("cluster_slots_ok", kRedisSlots) +
                  line("cluster_slots_pfail", 0) + line("cluster_slots_fail", 0) +
                  line("cluster_known_nodes", view.members.size()) + line("cluster_size", view.members.size()) +
@@ -156,13 +156,13 @@ void keyslot(RedisFrontend&, Client&, Arguments arguments, RespWriter& reply) {
 }
 
 void myid(RedisFrontend& front, Client&, Arguments, RespWriter& reply) {
-  const Member* const self = front.engine()->view().find(front.engine()->context().self);
+  const Member* const self = front.txn_worker()->view().find(front.txn_worker()->context().self);
   self == nullptr ? reply.error("ERR this node was removed from the view") : reply.bulk(id_of(*self));
 }
 
 // Who has a replica of what this node is primary of, and answers clients. Every acknowledged write is at each of them.
 void role(RedisFrontend& front, Client&, Arguments, RespWriter& reply) {
-  const std::vector<ClientAddress> replicas = replicas_here(*front.engine());
+  const std::vector<ClientAddress> replicas = replicas_here(*front.txn_worker());
   reply.array(3);
   reply.bulk("master");
   reply.integer(0);
@@ -184,7 +184,7 @@ void wait(RedisFrontend& front, Client&, Arguments arguments, RespWriter& reply)
   if (!timeout_ms) return;
   if (*timeout_ms < 0) return reply.error("ERR timeout is negative");
   int64_t least = kReplicasMax;
-  for (const Placement& placement : front.engine()->view().partitions) {
+  for (const Placement& placement : front.txn_worker()->view().partitions) {
     least = std::min<int64_t>(least, placement.count - 1);
   }
   reply.integer(least);
@@ -238,15 +238,15 @@ constexpr Command kClusterCommands[] = {
 
 }  // namespace
 
-std::vector<ClientAddress> replicas_here(const TxnWorker& engine) {
-  const View& view = engine.view();
+std::vector<ClientAddress> replicas_here(const TxnWorker& txn_worker) {
+  const View& view = txn_worker.view();
   uint64_t holders = 0;
   for (const Placement& placement : view.partitions) {
-    if (placement.primary() == engine.context().self) holders |= placement.mask;
+    if (placement.primary() == txn_worker.context().self) holders |= placement.in_sync;
   }
   std::vector<ClientAddress> replicas;
   for (const Member& member : view.members) {
-    const bool other = member.node != engine.context().self && (holders >> member.node.value & 1U) != 0;
+    const bool other = member.node != txn_worker.context().self && (holders >> member.node.value & 1U) != 0;
     if (other && !member.clients.empty()) replicas.push_back(clients_at(member));
   }
   return replicas;

@@ -47,7 +47,7 @@ Task<void> RedisFrontend::run_list(Client& client, const CommandList& list, bool
     const uint64_t began_ns = session_.now_ns();
     const std::span<const Part> parts =
         run.line == nullptr ? std::span<const Part>(&run.part(), 1)
-                            : run.line->gather(run.self, run_keys_, engine_->context().limits.txn_bytes_max / 2);
+                            : run.line->gather(run.self, run_keys_, txn_worker_->context().limits.txn_bytes_max / 2);
     Attempt tried;
     Task<Outcome> work = attempt(parts, &tried);
     Outcome outcome = co_await work;
@@ -70,7 +70,7 @@ Task<void> RedisFrontend::run_list(Client& client, const CommandList& list, bool
     const bool late = !outcome.committed() && session_.now_ns() >= answer_by_ns(client);
     if (!outcome.committed() && !late && session_.should_retry(outcome, policy, run.attempts, began_ns, &wait_ns)) {
       run.met = outcome;
-      if (!engine_->context().has_lease()) wait_ns = std::max(wait_ns, kNoLeaseNs);
+      if (!txn_worker_->context().has_lease()) wait_ns = std::max(wait_ns, kNoLeaseNs);
       if (must_stand(run, outcome, together)) {
         co_await run.line->stand(&run.self);
         over = run.self.answered;
@@ -89,12 +89,12 @@ Task<void> RedisFrontend::run_list(Client& client, const CommandList& list, bool
     while (too_much_unread(client) && !client.dead) co_await Unread{this, &client};
     over = client.dead;
   }
-  if (run.line != nullptr && !run.self.answered) lines_.leave(run.line, engine_->context().worker);
+  if (run.line != nullptr && !run.self.answered) lines_.leave(run.line, txn_worker_->context().worker);
 }
 
 // For good.
 void RedisFrontend::leave_line(Running& run) {
-  if (run.line != nullptr) lines_.leave(run.line, engine_->context().worker);
+  if (run.line != nullptr) lines_.leave(run.line, txn_worker_->context().worker);
   run.line = nullptr;
   run.stands = false;
 }
@@ -134,14 +134,14 @@ void RedisFrontend::answer_all(Running& run, std::span<const Part> parts, const 
   if (!together && outcome.committed()) part.count = tried.ran;
   if (!together) answer(part, outcome);
   for (const Part& each : parts.subspan(together ? 0 : 1)) answer(each, outcome);
-  if (together) run.line->answered(parts.size() - 1, engine_->context().worker);
+  if (together) run.line->answered(parts.size() - 1, txn_worker_->context().worker);
   part.first += part.count;
   run.go_on_to_the_end();
 }
 
 // The more keys several commands have together, the likelier they meet others, and the more is done in vain.
 void RedisFrontend::adapt_to(const Outcome& outcome, bool several) {
-  const size_t most = engine_->context().limits.txn_keys_max;
+  const size_t most = txn_worker_->context().limits.txn_keys_max;
   if (outcome.committed()) {
     run_keys_ = std::min(run_keys_ + 1, most);
   } else if (several && outcome.kind == OutcomeKind::kAborted && code_retryable(outcome.code)) {
@@ -220,7 +220,7 @@ Code RedisFrontend::check_watched(Txn& txn, const Part& part, Keyspace& keys) {
 }
 
 // Before the first of them runs. One that costs more than a turn's work waits outside if enough such are under way:
-// here it would hold one of the engine's slots.
+// here it would hold one of the worker's slots.
 Code RedisFrontend::check_cost(const Part& part, Keyspace& keys, bool alone) {
   Client& client = *part.client;
   uint64_t all_ns = 0;
@@ -323,7 +323,7 @@ void RedisFrontend::answer(const Part& part, const Outcome& outcome) {
 }
 
 std::string RedisFrontend::no_answer() const {
-  return "TRYAGAIN nothing happened within " + std::to_string(engine_->slots().answer_ns() / 1'000'000) +
+  return "TRYAGAIN nothing happened within " + std::to_string(txn_worker_->slots().answer_ns() / 1'000'000) +
          " ms (limits.answer_ms)";
 }
 
@@ -338,7 +338,7 @@ std::string RedisFrontend::failure(const Client& client, const Outcome& outcome)
            limit_text(client.too_much_of, one ? options_.command_us_max : options_.exec_us_max,
                       client.too_much_ns / 1000);
   }
-  const std::string trouble = engine_->trouble();
+  const std::string trouble = txn_worker_->trouble();
   const std::string why = trouble.empty() ? trouble : ": " + trouble;
   if (outcome.kind == OutcomeKind::kUnknown) return "UNKNOWN " + id_text(outcome.id) + " " + outcome.text() + why;
   const bool over = session_.now_ns() >= answer_by_ns(client);
@@ -346,11 +346,11 @@ std::string RedisFrontend::failure(const Client& client, const Outcome& outcome)
     return no_answer() + ": " + outcome.text() + why;
   }
   if (outcome.kind == OutcomeKind::kAborted) return "ABORTED " + outcome.text();
-  if (outcome.code == Code::kPeerUnreachable && engine_->context().views.removed()) return std::string(kRemoved);
+  if (outcome.code == Code::kPeerUnreachable && txn_worker_->context().views.removed()) return std::string(kRemoved);
   if (outcome.code == Code::kTableFull || outcome.code == Code::kBinFull) {
     const bool full = outcome.code == Code::kTableFull;
     return std::string(full ? kOutOfMemory : "ERR ") + outcome.text() + ": " +
-           engine_->context().tables.at(outcome.table)->limit_text(outcome.code);
+           txn_worker_->context().tables.at(outcome.table)->limit_text(outcome.code);
   }
   return "ERR " + outcome.text();
 }

@@ -44,7 +44,7 @@ const Command* RedisFrontend::admit(const Client& client, Arguments arguments, s
     *why = "NOAUTH Authentication required.";
     return nullptr;
   }
-  const Limits& limits = engine_->context().limits;
+  const Limits& limits = txn_worker_->context().limits;
   const size_t keys = keys_named(*command, arguments.size());
   if (keys > limits.txn_keys_max) {
     *why = "ERR the command names too many keys: " + limit_text("limits.txn_keys_max", limits.txn_keys_max, keys);
@@ -64,13 +64,13 @@ bool RedisFrontend::joins_batch(const Client& client, const Command& command, Ar
   size_t bytes = client.batch.bytes();
   for (const std::string_view argument : arguments) bytes += argument.size();
   return client.batch.keys() + keys_named(command, arguments.size()) <= run_keys_ &&
-         bytes <= engine_->context().limits.txn_bytes_max / 2;
+         bytes <= txn_worker_->context().limits.txn_bytes_max / 2;
 }
 
 void RedisFrontend::count_command(Client& client) {
   if (client.replies == Client::Replies::kOn) ++client.ahead;
   // Only this worker counts here.
-  std::atomic<uint64_t>& commands = shared_->counted[engine_->context().id.value].commands;
+  std::atomic<uint64_t>& commands = shared_->counted[txn_worker_->context().id.value].commands;
   commands.store(commands.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
@@ -180,7 +180,7 @@ void RedisFrontend::queue(Client& client, const Command* command, Arguments argu
   RespWriter reply = out(client);
   size_t bytes = client.queued.bytes();
   for (const std::string_view argument : arguments) bytes += argument.size();
-  const size_t bytes_max = engine_->context().limits.txn_bytes_max;
+  const size_t bytes_max = txn_worker_->context().limits.txn_bytes_max;
   std::string why;
   if (client.queued.size() >= options_.multi_max) {
     why = "ERR too many commands in MULTI: multi_max is " + std::to_string(options_.multi_max);

@@ -45,9 +45,9 @@ TEST_F(FrontRunTest, OneTransactionForMany) {
     commands += "\r\nSET k" + std::to_string(i) + " v";
     expected += "+OK\r\n";
   }
-  const uint64_t before = engine(0)->counters().committed;
+  const uint64_t before = txn_worker(0)->counters().committed;
   EXPECT_EQ(talk(client, commands, expected.size()), expected);
-  EXPECT_EQ(engine(0)->counters().committed, before + 1);
+  EXPECT_EQ(txn_worker(0)->counters().committed, before + 1);
 }
 
 TEST_F(FrontRunTest, MoreKeysThanATransactionHas) {
@@ -180,13 +180,13 @@ TEST_F(FrontLineTest, FewerTransactionsThanCommands) {
   constexpr size_t kRounds = 20;
   std::vector<Fd> clients;
   for (size_t n = 0; n < kClients; ++n) clients.push_back(connect_to(0));
-  const uint64_t before = engine(0)->counters().committed;
+  const uint64_t before = txn_worker(0)->counters().committed;
   for (size_t round = 0; round < kRounds; ++round) {
     for (const Fd& client : clients) say(client, "INCR hot");
     for (const Fd& client : clients) ASSERT_EQ(lines(client, 1).size(), 1U);
   }
   EXPECT_EQ(ask(clients[0], "GET hot"), "$3\r\n" + std::to_string(kClients * kRounds) + "\r\n");
-  EXPECT_LT(engine(0)->counters().committed - before, kClients * kRounds / 2);
+  EXPECT_LT(txn_worker(0)->counters().committed - before, kClients * kRounds / 2);
 }
 
 TEST_F(FrontRunTest, RepliesThatNobodyWants) {

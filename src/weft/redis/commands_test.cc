@@ -44,7 +44,7 @@ class CommandsTest : public FrontendTest {
     std::string stored;
     store_value(stored, type, kNoDeadline, "whatever");
     bool done = false;
-    write(Session(engine(0)), std::string(key), stored, &done);
+    write(Session(txn_worker(0)), std::string(key), stored, &done);
     for (int i = 0; i < 100 && !done; ++i) steps(1);
     ASSERT_TRUE(done);
   }

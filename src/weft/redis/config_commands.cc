@@ -168,7 +168,7 @@ Wrong too_many_clients(const RedisFrontend& front, const FrontendOptions& option
   constexpr uint64_t kOwn = 64;
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) != 0) return {};
-  const uint64_t own = kOwn + uint64_t{4} * static_cast<uint64_t>(front.engine()->node()->workers()) * kNodesMax;
+  const uint64_t own = kOwn + uint64_t{4} * static_cast<uint64_t>(front.txn_worker()->node()->workers()) * kNodesMax;
   const uint64_t fit = files.rlim_cur > own ? files.rlim_cur - own : 1;
   if (options.clients_max <= std::max<uint64_t>(fit, front.options().clients_max)) return {};
   return "The operating system is not able to handle the specified number of clients, try with " + std::to_string(fit);

@@ -62,7 +62,7 @@ std::string DigestWalk::text() const {
   for (size_t t = 0; t < digests_.size(); ++t) {
     const std::string& name = node_.table(TableId(static_cast<uint16_t>(t)))->spec().name;
     for (size_t p = 0; p < digests_[t].size(); ++p) {
-      if (!view_.partitions[p].held_by(node_.id())) continue;
+      if (!view_.partitions[p].is_in_sync(node_.id())) continue;
       const Digest& digest = digests_[t][p];
       partitions[std::to_string(p)][name] = {
           {"records", digest.records}, {"sum", digest.sum}, {"absence", digest.absence}};

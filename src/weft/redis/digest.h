@@ -37,7 +37,7 @@ class DigestWalk {
   const Node& node_;
   const View view_;
   std::vector<std::vector<Digest>> digests_;  // by table and partition
-  Table::Residue residue_;
+  Table::LeakReport residue_;
   size_t table_ = 0;
   Part part_ = Part::kRecords;
   uint64_t cursor_ = 0;  // of the part: of the index, or which word of absence

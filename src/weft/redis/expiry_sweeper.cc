@@ -73,20 +73,20 @@ Task<void> RedisFrontend::sweep() {
   uint64_t took_ns = 0;             // the last step
   uint64_t steps = 0, counted = 0;  // of a round: of the last one, and of the one under way
   bool saw_deadlines = false;       // the last round
-  Found found{&table(), nullptr, engine_->context().self, &deadlines_, 0, {}, false};
-  while (!engine_->context().views.removed()) {
-    steps = std::max(steps, table().index_place().bins / kBins + 1);
+  Found found{&table(), nullptr, txn_worker_->context().self, &deadlines_, 0, {}, false};
+  while (!txn_worker_->context().views.removed()) {
+    steps = std::max(steps, table().index_address().bins / kBins + 1);
     const uint64_t least_ns = std::clamp(took_ns * kPausesOfAStep, kShortPauseNs, kPauseNs);
     const uint64_t most_ns = saw_deadlines || found.any ? kPauseNs : kLongPauseNs;
     const uint64_t pause_ns = std::clamp(kRoundNs / steps, least_ns, most_ns);
     co_await session_.sleep_ns(found.keys.size() >= kMuch ? kShortPauseNs : pause_ns);
     found.keys.clear();
-    if (!engine_->active()) continue;
-    found.view = &engine_->view();
+    if (!txn_worker_->active()) continue;
+    found.view = &txn_worker_->view();
     found.now_ms = wall_us() / 1000;
-    const uint64_t began_ns = engine_->context().worker->clock_ns();
+    const uint64_t began_ns = txn_worker_->context().worker->clock_ns();
     cursor = table().visit_some(cursor, kBins, kSliceBytes, look_at, &found);
-    took_ns = engine_->context().worker->clock_ns() - began_ns;
+    took_ns = txn_worker_->context().worker->clock_ns() - began_ns;
     ++counted;
     if (cursor == 0) {
       steps = std::exchange(counted, 0);

@@ -64,8 +64,8 @@ ProcessFigures process_figures() {
 Figures::Roles Figures::roles() const {
   Roles out;
   for (const Placement& placement : view->partitions) {
-    if (placement.filled_at(node)) ++out.filling;
-    if (!placement.held_by(node)) continue;
+    if (placement.is_catching_up(node)) ++out.catching_up;
+    if (!placement.is_in_sync(node)) continue;
     ++(placement.primary() == node ? out.primary : out.backup);
   }
   return out;
@@ -79,16 +79,16 @@ Figures figures_of(const Node& node) {
   out.change = node.last_change();
   out.worker_count = node.workers();
   for (int w = 0; w < node.workers(); ++w) {
-    const TxnWorker* const engine = node.engine(WorkerId(static_cast<uint8_t>(w)));
-    const WorkerFigures of_one = engine->figures();
+    const TxnWorker* const txn_worker = node.txn_worker(WorkerId(static_cast<uint8_t>(w)));
+    const WorkerStats of_one = txn_worker->figures();
     out.workers.counters.add(of_one.counters);
     out.workers.in_flight += of_one.in_flight;
-    out.latency_ns.merge(engine->acks().latency_ns());
+    out.latency_ns.merge(txn_worker->acks().latency_ns());
   }
   const Options& options = node.spec().options;
   out.in_flight_max = uint64_t{options.limits.transactions_in_flight_max} * static_cast<uint64_t>(node.workers());
   const Figures::Roles roles = out.roles();
-  const uint64_t held = roles.primary + roles.backup + roles.filling;
+  const uint64_t held = roles.primary + roles.backup + roles.catching_up;
   for (size_t t = 0; t < node.tables().count(); ++t) {
     const Table& table = *node.table(TableId(static_cast<uint16_t>(t)));
     out.records += table.records();

@@ -1,5 +1,5 @@
 // The figures of a node: the one source of what WEFT STATUS, /status and /metrics say. They are gathered from what
-// workers put out for others (txn/worker_figures.h) and from atomic counters, so that nobody is disturbed: any thread
+// workers put out for others (txn/worker_stats.h) and from atomic counters, so that nobody is disturbed: any thread
 // may gather.
 #pragma once
 
@@ -14,9 +14,9 @@
 #include "weft/base/event_log.h"
 #include "weft/base/histogram.h"
 #include "weft/member/view.h"
-#include "weft/txn/change.h"
 #include "weft/txn/node.h"
-#include "weft/txn/worker_figures.h"
+#include "weft/txn/view_change_timing.h"
+#include "weft/txn/worker_stats.h"
 
 namespace weft {
 
@@ -49,7 +49,7 @@ struct Figures {
   std::shared_ptr<const View> view;  // never nullptr
   ViewChange change;
 
-  WorkerFigures workers;  // all of them together
+  WorkerStats workers;  // all of them together
   int worker_count = 0;
   uint64_t in_flight_max = 0;
   Histogram latency_ns;
@@ -65,7 +65,7 @@ struct Figures {
 
   // Partitions of this node, by what it is to them.
   struct Roles {
-    uint64_t primary = 0, backup = 0, filling = 0;
+    uint64_t primary = 0, backup = 0, catching_up = 0;
   };
   Roles roles() const;
 };

@@ -21,7 +21,7 @@ TEST(Figures, Roles) {
   Figures figures = of_node_two();
   EXPECT_EQ(figures.roles().primary, 1U);
   EXPECT_EQ(figures.roles().backup, 2U);
-  EXPECT_EQ(figures.roles().filling, 0U);
+  EXPECT_EQ(figures.roles().catching_up, 0U);
   const Result<View> without = without_members(*figures.view, 1U << 2);
   ASSERT_TRUE(without);
   Member back;
@@ -29,7 +29,7 @@ TEST(Figures, Roles) {
   figures.view = std::make_shared<const View>(with_member(*without, back));
   EXPECT_EQ(figures.roles().primary, 0U);
   EXPECT_EQ(figures.roles().backup, 0U);
-  EXPECT_EQ(figures.roles().filling, 3U);
+  EXPECT_EQ(figures.roles().catching_up, 3U);
 }
 
 TEST(Figures, ASampleIsWhatHappenedSince) {

@@ -46,7 +46,7 @@ class FrontAnswerTest : public FrontendTest {
   std::string key_of(NodeId primary, int n = 0) {
     for (int i = 0;; ++i) {
       const std::string key = "k" + std::to_string(i);
-      if (Session(engine(0)).primary_of(kTable, Key(std::string_view(key))) == primary && n-- == 0) return key;
+      if (Session(txn_worker(0)).primary_of(kTable, Key(std::string_view(key))) == primary && n-- == 0) return key;
     }
   }
   std::string one_alone(const Fd& client, const std::string& command) {
@@ -140,7 +140,7 @@ TEST_F(FrontAnswerTest, WalksAndWhatBegins) {
   EXPECT_EQ(ask(client, "SET a 1"), "+OK\r\n");
   nodes_[0]->state().views.publish(view_without(NodeId(2)));
   steps_alone(3);
-  ASSERT_FALSE(engine(0)->active());
+  ASSERT_FALSE(txn_worker(0)->active());
   const std::string nothing = "-TRYAGAIN nothing happened within 10000 ms (limits.answer_ms): ";
   const std::string why = "the view is not active: not all of its nodes answer";
   for (const char* command : {"SCAN 0", "KEYS *", "DBSIZE", "RANDOMKEY", "FLUSHALL"}) {
@@ -188,7 +188,7 @@ TEST_F(FrontAnswerTest, ALostPeerIsNamed) {
   EXPECT_EQ(ask(client, "PING"), "+PONG\r\n");
   ASSERT_NO_FATAL_FAILURE(send_garbage(NodeId(0), Flow::kCommit));
   steps_alone(5);
-  ASSERT_TRUE(engine(0)->context().port.closed(NodeId(1)));
+  ASSERT_TRUE(txn_worker(0)->context().port.closed(NodeId(1)));
   const std::string heard = one_alone(client, "SET " + key_of(NodeId(1)) + " 1");
   EXPECT_TRUE(
       heard.starts_with("-TRYAGAIN nothing happened within 10000 ms (limits.answer_ms): aborted: the connection "

@@ -52,15 +52,16 @@ void look_at_record(void* context, ByteView key, ByteView value, Word) {
 
 void RedisFrontend::note_deadline(std::string_view key, int64_t deadline_ms) {
   const HashedKey hashed = table().hashed(as_bytes(key));
-  const bool here = engine_->view().placement(hashed.partition).held_by(engine_->context().self);
+  const bool here = txn_worker_->view().placement(hashed.partition).is_in_sync(txn_worker_->context().self);
   here ? deadlines_.note(hashed.hash, deadline_ms) : deadlines_.note_far(key, deadline_ms, wall_us() / 1000);
 }
 
 // The records of one cell, all of them in a table whose index has grown no more than once since.
 void RedisFrontend::look_at_cell(size_t cell, std::vector<std::string>* expired) {
   const int64_t now_ms = wall_us() / 1000;
-  const auto bins = static_cast<int>(table().index_place().bins / deadlines_.cells() + 1);
-  Seen seen{&table(), &engine_->view(), engine_->context().self, now_ms, deadlines_.hashes(cell), INT64_MAX, expired};
+  const auto bins = static_cast<int>(table().index_address().bins / deadlines_.cells() + 1);
+  Seen seen{&table(), &txn_worker_->view(), txn_worker_->context().self, now_ms, deadlines_.hashes(cell), INT64_MAX,
+            expired};
   uint64_t cursor = seen.hashes.first;
   do {
     cursor = table().visit_some(cursor, bins, kCellBytes, look_at_record, &seen);
@@ -69,7 +70,7 @@ void RedisFrontend::look_at_cell(size_t cell, std::vector<std::string>* expired)
 }
 
 Task<void> RedisFrontend::delete_all(std::vector<std::string> keys) {
-  const size_t together = std::min<size_t>(kExpiredTogether, engine_->context().limits.txn_keys_max);
+  const size_t together = std::min<size_t>(kExpiredTogether, txn_worker_->context().limits.txn_keys_max);
   for (size_t i = 0; i < keys.size(); i += together) {
     const std::span<const std::string> some = std::span(keys).subspan(i, std::min(together, keys.size() - i));
     size_t deleted = 0;
@@ -86,25 +87,25 @@ Task<void> RedisFrontend::delete_all(std::vector<std::string> keys) {
 }
 
 Task<void> RedisFrontend::expire_due() {
-  while (!engine_->context().views.removed()) {
+  while (!txn_worker_->context().views.removed()) {
     co_await session_.sleep_ns(kTickNs);
-    if (!engine_->active()) continue;
+    if (!txn_worker_->active()) continue;
     std::vector<std::string> expired = deadlines_.take_far(wall_us() / 1000 - kGraceMs, kFarKeys);
     size_t next = deadlines_.due(wall_us() / 1000) ? 0 : deadlines_.cells();
     if (next == 0) deadlines_.begin_round();
     do {
-      const uint64_t began_ns = engine_->context().worker->clock_ns();
+      const uint64_t began_ns = txn_worker_->context().worker->clock_ns();
       const size_t end = std::min(next + kScanCells, deadlines_.cells());
       uint64_t took_ns = 0;
       while (next < end && took_ns < kCellsNs && expired.size() < kExpiredTogether) {
         next = deadlines_.next_due(next, end, wall_us() / 1000);
         if (next < end) look_at_cell(next++, &expired);
-        took_ns = engine_->context().worker->clock_ns() - began_ns;
+        took_ns = txn_worker_->context().worker->clock_ns() - began_ns;
       }
       Task<void> deleting = delete_all(std::exchange(expired, {}));
       co_await deleting;
       if (next < deadlines_.cells()) co_await session_.sleep_ns(took_ns * kPausesOfALook + 1);
-    } while (next < deadlines_.cells() && engine_->active());
+    } while (next < deadlines_.cells() && txn_worker_->active());
     if (next < deadlines_.cells()) deadlines_.cut_round();
   }
 }

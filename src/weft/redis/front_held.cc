@@ -68,10 +68,10 @@ void RedisFrontend::forget_held(Client& client) {
 
 // True if somebody had to go.
 bool RedisFrontend::keep_limits() {
-  FrontendShared::Counted& counted = shared_->counted[engine_->context().id.value];
+  FrontendShared::Counted& counted = shared_->counted[txn_worker_->context().id.value];
   counted.output_bytes.store(held_output_, std::memory_order_relaxed);
   counted.input_bytes.store(held_input_, std::memory_order_relaxed);
-  const auto workers = static_cast<size_t>(engine_->node()->workers());
+  const auto workers = static_cast<size_t>(txn_worker_->node()->workers());
   bool some = false;
   while (held_output_ > options_.output_total_bytes / workers) {
     Client* const most = who_holds_most(&Client::counted_output);
@@ -99,7 +99,7 @@ Client* RedisFrontend::who_holds_most(size_t Client::*counted) {
 
 void RedisFrontend::say_closed(const Client& client, const char* why, uint64_t limit, uint64_t held,
                                uint64_t its_own) const {
-  if (EventLog* const events = engine_->context().events) {
+  if (EventLog* const events = txn_worker_->context().events) {
     events->emit(
         Level::kWarn, "client_closed",
         {{"client", client.address}, {"why", why}, {"limit", limit}, {"held_bytes", held}, {"its_own_bytes", its_own}});

@@ -173,7 +173,7 @@ uint64_t hits_of(std::string_view mark) {
   return hits;
 }
 
-// More transactions that cost much than the engine has slots: those for others are not taken by them, and all end.
+// More transactions that cost much than the worker has slots: those for others are not taken by them, and all end.
 TEST_F(HostileTest, DearTransactionsLeaveRoom) {
   constexpr size_t kClients = 24;
   constexpr int kCommands = 12;

@@ -78,7 +78,7 @@ void RedisFrontend::show(Client& client, const Command& command, Arguments argum
 }
 
 bool RedisFrontend::begin_monitor(Client& client) {
-  if (!shared_->monitors.begin(engine_->context().id)) return false;
+  if (!shared_->monitors.begin(txn_worker_->context().id)) return false;
   client.monitors = monitored_ = true;
   monitors_.push_back(&client);
   shared_->live.touch();
@@ -91,13 +91,13 @@ void RedisFrontend::end_monitor(Client& client) {
   std::string().swap(client.monitored);
   std::erase(monitors_, &client);
   if (monitors_.empty()) feeds_ns_ = UINT64_MAX;
-  shared_->monitors.end(engine_->context().id);
+  shared_->monitors.end(txn_worker_->context().id);
   shared_->live.touch();
 }
 
 // Between two answers of theirs: never in the middle of one.
 void RedisFrontend::feed_monitors() {
-  const WorkerId self = engine_->context().id;
+  const WorkerId self = txn_worker_->context().id;
   if (!shown_.empty()) shared_->monitors.leave(self, shown_);
   const bool whole = monitors_.empty() || shared_->monitors.take(self, &shown_);
   for (Client* const client : monitors_) {

@@ -116,7 +116,7 @@ bool RedisFrontend::evict_stranger() {
 // It does so soon, so that for a moment there is one more than clients_max; and never if its strangers were let in
 // meanwhile.
 bool RedisFrontend::ask_another_worker() {
-  Node* const node = engine_->node();
+  Node* const node = txn_worker_->node();
   for (int w = 0; w < node->workers(); ++w) {
     const WorkerId id(static_cast<uint8_t>(w));
     RedisFrontend* const other = shared_->fronts[id.value];
@@ -127,7 +127,7 @@ bool RedisFrontend::ask_another_worker() {
         --other->counted().evictions_asked;
         other->evict_stranger();
       };
-      if (node->engine(id)->context().worker->mailbox().post(ask)) {
+      if (node->txn_worker(id)->context().worker->mailbox().post(ask)) {
         node->state().views.wake();
         return true;
       }
@@ -181,7 +181,7 @@ void RedisFrontend::tell(Told what, const std::string& client, std::string_view 
       {Level::kWarn, "client_refused", "limit"},
       {Level::kWarn, "wrong_password", "of_this_connection"},
   }};
-  EventLog* const events = engine_->context().events;
+  EventLog* const events = txn_worker_->context().events;
   Said& said = told_[static_cast<size_t>(what)];
   const uint64_t now_ns = session_.now_ns();
   if (events == nullptr || (said.last_ns != 0 && now_ns < said.last_ns + kSecondNs)) {

@@ -69,8 +69,8 @@ bool RedisFrontend::flush() {
 // By the clock, from the turn's begin until here: a process that had to wait for a core counts as well, and `took_us`
 // far above `estimated_us` says so.
 void RedisFrontend::end_turn() {
-  FrontendShared::Counted& counted = shared_->counted[engine_->context().id.value];
-  const uint64_t now_ns = engine_->context().worker->clock_ns();
+  FrontendShared::Counted& counted = shared_->counted[txn_worker_->context().id.value];
+  const uint64_t now_ns = txn_worker_->context().worker->clock_ns();
   const uint64_t took_ns = now_ns - session_.now_ns();
   times_.end(took_ns, *stats_);
   if (took_ns > counted.turn_longest_ns.load(std::memory_order_relaxed)) {
@@ -78,7 +78,7 @@ void RedisFrontend::end_turn() {
   }
   if (took_ns < kTooLong * turns_.budget_ns()) return;
   counted.turns_too_long.store(counted.turns_too_long.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  EventLog* const events = engine_->context().events;
+  EventLog* const events = txn_worker_->context().events;
   if (events == nullptr || (said_ns_ != 0 && now_ns < said_ns_ + kSaidNs)) return;
   said_ns_ = now_ns;
   const Turns::Longest& longest = turns_.longest();

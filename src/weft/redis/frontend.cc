@@ -56,34 +56,35 @@ uint64_t FrontendShared::turn_longest_ns() const {
   return longest;
 }
 
-RedisFrontend::RedisFrontend(const FrontendOptions& options, Fd listener, TxnWorker* engine, Clock* wall,
+RedisFrontend::RedisFrontend(const FrontendOptions& options, Fd listener, TxnWorker* txn_worker, Clock* wall,
                              FrontendShared* shared, NodeHooks hooks)
     : options_(options),
-      engine_(engine),
-      session_(engine),
+      txn_worker_(txn_worker),
+      session_(txn_worker),
       wall_(wall),
       shared_(shared),
       hooks_(std::move(hooks)),
       string_bytes_max_(string_bytes_of(table())),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       listener_(std::move(listener)),
-      run_keys_(engine->context().limits.txn_keys_max),
-      turns_(options.turn_us * 1000, std::max<size_t>(engine->context().limits.transactions_in_flight_max / 4, 1),
-             engine->context().worker),
+      run_keys_(txn_worker->context().limits.txn_keys_max),
+      turns_(options.turn_us * 1000, std::max<size_t>(txn_worker->context().limits.transactions_in_flight_max / 4, 1),
+             txn_worker->context().worker),
       events_(64),
-      stats_(shared->stats.of(engine->context().id)),
+      stats_(shared->stats.of(txn_worker->context().id)),
       deadlines_(table().spec().capacity, wall_us() / 1000) {
-  if (engine->context().id == WorkerId(0)) shared->live.change([&](FrontendOptions& live) { live = options; });
+  if (txn_worker->context().id == WorkerId(0)) shared->live.change([&](FrontendOptions& live) { live = options; });
   take_options();
-  accepts_anyway_ns_ = engine_->context().worker->clock_ns() + engine_->slots().answer_ns();  // no step has read it yet
-  shared_->fronts[engine_->context().id.value] = this;
+  accepts_anyway_ns_ =
+      txn_worker_->context().worker->clock_ns() + txn_worker_->slots().answer_ns();  // no step has read it yet
+  shared_->fronts[txn_worker_->context().id.value] = this;
 }
 
 RedisFrontend::~RedisFrontend() {
   while (!monitors_.empty()) end_monitor(*monitors_.back());
   shared_->clients -= static_cast<uint32_t>(clients_.size());
   counted().strangers = 0;
-  shared_->fronts[engine_->context().id.value] = nullptr;
+  shared_->fronts[txn_worker_->context().id.value] = nullptr;
 }
 
 void RedisFrontend::take_options() {
@@ -97,7 +98,7 @@ void RedisFrontend::take_options() {
 
 void RedisFrontend::accept_when_active() {
   if (accepting_ || session_.now_ns() < accepts_again_ns_) return;
-  if (!engine_->active() && session_.now_ns() < accepts_anyway_ns_) return;
+  if (!txn_worker_->active() && session_.now_ns() < accepts_anyway_ns_) return;
   epoll_event event{};
   event.events = EPOLLIN | EPOLLEXCLUSIVE;
   event.data.ptr = nullptr;
@@ -108,7 +109,7 @@ void RedisFrontend::accept_when_active() {
 // The listener stays readable: it is not looked at for a while.
 void RedisFrontend::stop_accepting(const char* why) {
   if (accepts_again_ns_ == 0) {
-    if (EventLog* const events = engine_->context().events) {
+    if (EventLog* const events = txn_worker_->context().events) {
       events->emit(Level::kWarn, "clients_not_accepted",
                    {{"why", why}, {"again_ms", kAcceptAgainNs / 1'000'000}, {"said", "once"}});
     }
@@ -160,11 +161,11 @@ bool RedisFrontend::poll() {
   turns_.begin(session_.now_ns());
   if (shared_->live.version() != options_version_) take_options();
   accept_when_active();
-  if (engine_->context().id == WorkerId(0) && !sweeper_.running() && engine_->active()) {
+  if (txn_worker_->context().id == WorkerId(0) && !sweeper_.running() && txn_worker_->active()) {
     sweeper_ = OwnedTask::of(sweep());
     sweeper_.start();
   }
-  if (!expirer_.running() && engine_->active()) {
+  if (!expirer_.running() && txn_worker_->active()) {
     expirer_ = OwnedTask::of(expire_due());
     expirer_.start();
   }
@@ -288,7 +289,7 @@ uint64_t RedisFrontend::deadline_ns() const {
   if (turns_.waiting() || !questions_.empty()) return 0;
   const uint64_t looks_ns = due_ns_ == UINT64_MAX ? due_ns_ : std::max(due_ns_, looks_again_ns_);
   uint64_t accepts_ns = UINT64_MAX;
-  if (!accepting_) accepts_ns = std::max(accepts_again_ns_, engine_->active() ? 0 : accepts_anyway_ns_);
+  if (!accepting_) accepts_ns = std::max(accepts_again_ns_, txn_worker_->active() ? 0 : accepts_anyway_ns_);
   return std::min({gathered_ns_, feeds_ns_, looks_ns, accepts_ns});
 }
 

@@ -182,7 +182,7 @@ struct NodeHooks {
 class RedisFrontend final : public ConnectionPoller, public WakeupSource {
  public:
   // `listener` listens. Whoever connects is accepted once the node is active. `wall` is the time of day, for deadlines.
-  RedisFrontend(const FrontendOptions& options, Fd listener, TxnWorker* engine, Clock* wall, FrontendShared* shared,
+  RedisFrontend(const FrontendOptions& options, Fd listener, TxnWorker* txn_worker, Clock* wall, FrontendShared* shared,
                 NodeHooks hooks);
   ~RedisFrontend() override;
 
@@ -195,14 +195,14 @@ class RedisFrontend final : public ConnectionPoller, public WakeupSource {
   // For the commands' rows.
   const FrontendOptions& options() const { return options_; }
   const NodeHooks& hooks() const { return hooks_; }
-  TxnWorker* engine() const { return engine_; }
+  TxnWorker* txn_worker() const { return txn_worker_; }
   Session& session() { return session_; }
   FrontendShared& shared() { return *shared_; }
   std::list<Client>& clients() { return clients_; }
   int64_t wall_us() { return static_cast<int64_t>(wall_->now_ns() / 1000); }
   size_t string_bytes_max() const { return string_bytes_max_; }
   std::string& scratch() { return scratch_; }
-  const Table& table() const { return *engine_->context().tables.at(options_.table); }
+  const Table& table() const { return *txn_worker_->context().tables.at(options_.table); }
   uint64_t memory_bytes_max() const {
     return table().spec().memory_bytes_max != 0 ? table().spec().memory_bytes_max : table().memory_bytes_max();
   }
@@ -227,7 +227,7 @@ class RedisFrontend final : public ConnectionPoller, public WakeupSource {
   // Asks the fronts of all workers about their clients (client_list.cc).
   Task<void> ask_workers(const Client& client, std::shared_ptr<ClientQuestion> question, std::string* lines);
   // When the client's commands have to have their answers.
-  uint64_t answer_by_ns(const Client& client) const { return client.read_ns + engine_->slots().answer_ns(); }
+  uint64_t answer_by_ns(const Client& client) const { return client.read_ns + txn_worker_->slots().answer_ns(); }
   // What a client is told of a transaction that did not commit.
   std::string failure(const Client& client, const Outcome& outcome) const;
   // Of something that no answer came to in time, and that changed nothing.
@@ -271,7 +271,7 @@ class RedisFrontend final : public ConnectionPoller, public WakeupSource {
 
   // Who is not let in yet, and who stays too long (front_strangers.cc).
   enum class Told : uint8_t { kLate, kIdle, kEvicted, kRefused, kWrongPassword, kCount };
-  FrontendShared::Counted& counted() { return shared_->counted[engine_->context().id.value]; }
+  FrontendShared::Counted& counted() { return shared_->counted[txn_worker_->context().id.value]; }
   void settle(Client& client);
   void no_stranger(Client& client);
   void keep_time(Client& client);
@@ -344,7 +344,7 @@ class RedisFrontend final : public ConnectionPoller, public WakeupSource {
   FrontendOptions options_;
   uint64_t options_version_ = 0;
   uint64_t slow_ns_ = UINT64_MAX;  // what is in SLOWLOG
-  TxnWorker* const engine_;
+  TxnWorker* const txn_worker_;
   Session session_;
   Clock* const wall_;
   FrontendShared* const shared_;

@@ -189,19 +189,19 @@ TEST_F(FrontendTest, ASurvivorKnowsWhatBecameOfIt) {
     first_ = 1;
     const auto next = view_without(NodeId(0));
     for (size_t n = 1; n < kNodes; ++n) nodes_[n]->state().views.publish(next);
-    const std::string fate = ask(other, "WEFT OUTCOME " + id);
+    const std::string status = ask(other, "WEFT OUTCOME " + id);
     const std::string value = ask(other, "GET a");
-    if (fate == "+committed\r\n") {
+    if (status == "+committed\r\n") {
       EXPECT_EQ(value, "$1\r\n1\r\n");
     } else {
-      EXPECT_TRUE(fate == "+aborted\r\n" || fate == "+forgotten\r\n") << fate;
+      EXPECT_TRUE(status == "+aborted\r\n" || status == "+forgotten\r\n") << status;
       EXPECT_EQ(value, "$-1\r\n");
     }
     if (more == 0) {
-      EXPECT_NE(fate, "+committed\r\n");
+      EXPECT_NE(status, "+committed\r\n");
     }
     if (more == 20) {
-      EXPECT_EQ(fate, "+committed\r\n");
+      EXPECT_EQ(status, "+committed\r\n");
     }
   }
 }

@@ -66,7 +66,7 @@ class FrontendTest : public testing::Test, public HandNodes {
     ASSERT_EQ(listen(listener.get(), 256), 0);
     ASSERT_EQ(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&at), &bytes), 0);
     addresses_.push_back(at);
-    fronts_.push_back(std::make_unique<RedisFrontend>(options_, std::move(listener), engine(node, worker), &wall_,
+    fronts_.push_back(std::make_unique<RedisFrontend>(options_, std::move(listener), txn_worker(node, worker), &wall_,
                                                       &shared_[node], NodeHooks{}));
     nodes_[node]->worker(WorkerId(worker))->set_clients(fronts_.back().get());
   }

@@ -53,8 +53,8 @@ std::string server_section(RedisFrontend& front, const Client& client) {
          line("multiplexing_api", "epoll") + line("process_id", static_cast<uint64_t>(getpid())) +
          line("run_id", front.shared().run_id) + line("tcp_port", port_of(client.local_address)) +
          line("server_time_usec", static_cast<uint64_t>(front.wall_us())) + line("uptime_in_seconds", up_s) +
-         line("uptime_in_days", up_s / 86400) + line("weft_node", front.engine()->context().self.value) +
-         line("weft_worker", front.engine()->context().id.value);
+         line("uptime_in_days", up_s / 86400) + line("weft_node", front.txn_worker()->context().self.value) +
+         line("weft_worker", front.txn_worker()->context().id.value);
 }
 
 std::string clients_section(RedisFrontend& front, const Client&) {
@@ -76,7 +76,7 @@ std::string memory_section(RedisFrontend& front, const Client&) {
 }
 
 std::string persistence_section(RedisFrontend& front, const Client&) {
-  return line("loading", front.engine()->active() ? 0 : 1) + line("async_loading", 0) +
+  return line("loading", front.txn_worker()->active() ? 0 : 1) + line("async_loading", 0) +
          line("rdb_bgsave_in_progress", 0) + line("aof_enabled", 0) + line("aof_rewrite_in_progress", 0);
 }
 
@@ -85,9 +85,9 @@ std::string stats_section(RedisFrontend& front, const Client&) {
   const uint64_t commands = shared.commands();
   const CommandTotals totals = shared.stats.totals(commands);
   Counters counters;
-  const Node& node = *front.engine()->node();
+  const Node& node = *front.txn_worker()->node();
   for (int w = 0; w < node.workers(); ++w) {
-    counters.add(node.engine(WorkerId(static_cast<uint8_t>(w)))->figures().counters);
+    counters.add(node.txn_worker(WorkerId(static_cast<uint8_t>(w)))->figures().counters);
   }
   return line("total_connections_received", totals.connections) + line("total_commands_processed", totals.commands) +
          line("instantaneous_ops_per_sec", shared.stats.rate(commands, front.session().now_ns())) +
@@ -101,13 +101,13 @@ std::string stats_section(RedisFrontend& front, const Client&) {
 }
 
 std::string replication_section(RedisFrontend& front, const Client&) {
-  const std::vector<ClientAddress> replicas = replicas_here(*front.engine());
+  const std::vector<ClientAddress> replicas = replicas_here(*front.txn_worker());
   std::string text = line("role", "master") + line("connected_slaves", replicas.size());
   for (size_t i = 0; i < replicas.size(); ++i) {
     text += line("slave" + std::to_string(i), "ip=" + replicas[i].host + ",port=" + std::to_string(replicas[i].port) +
                                                   ",state=online,offset=0,lag=0");
   }
-  return text + line("weft_replicas", front.engine()->view().replicas);
+  return text + line("weft_replicas", front.txn_worker()->view().replicas);
 }
 
 std::string cpu_section(RedisFrontend&, const Client&) {
@@ -135,8 +135,8 @@ std::string errorstats_section(RedisFrontend& front, const Client&) {
 }
 
 std::string cluster_section(RedisFrontend& front, const Client&) {
-  return line("cluster_enabled", 1) + line("weft_epoch", front.engine()->view().epoch.value) +
-         line("weft_members", front.engine()->view().members.size());
+  return line("cluster_enabled", 1) + line("weft_epoch", front.txn_worker()->view().epoch.value) +
+         line("weft_members", front.txn_worker()->view().members.size());
 }
 
 // Of this node: where each node has a replica of everything, that is all. Deadlines as the sweeper counted them last.

@@ -113,7 +113,7 @@ Task<void> watch(RedisFrontend& front, Client& client, Arguments arguments) {
     if (!known) fresh.push_back(key);
   }
   const size_t all = client.watched.size() + fresh.size();
-  const size_t watched_max = front.engine()->context().limits.txn_keys_max;  // EXEC reads them all
+  const size_t watched_max = front.txn_worker()->context().limits.txn_keys_max;  // EXEC reads them all
   if (all > watched_max) {
     front.out(client).error("ERR too many watched keys: " + limit_text("limits.txn_keys_max", watched_max, all));
     co_return;

@@ -14,6 +14,6 @@ struct ClientAddress {
   int64_t port = 0;
 };
 
-std::vector<ClientAddress> replicas_here(const TxnWorker& engine);  // cluster_commands.cc
+std::vector<ClientAddress> replicas_here(const TxnWorker& txn_worker);  // cluster_commands.cc
 
 }  // namespace weft

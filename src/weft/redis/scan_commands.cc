@@ -43,20 +43,20 @@ constexpr std::string_view kPartGone = "a part of the keys is deleted";
 
 // `changed`: what has happened already; empty: nothing.
 void refuse_walk(RedisFrontend& front, Client& client, std::string_view changed = {}) {
-  const TxnWorker& engine = *front.engine();
-  std::string why = engine.context().views.removed() ? std::string(kRemoved) : front.no_answer();
+  const TxnWorker& txn_worker = *front.txn_worker();
+  std::string why = txn_worker.context().views.removed() ? std::string(kRemoved) : front.no_answer();
   if (!changed.empty()) {
     why = "ERR " + std::string(changed) + ", and then no answer came within " +
-          std::to_string(engine.slots().answer_ns() / 1'000'000) + " ms (limits.answer_ms)";
+          std::to_string(txn_worker.slots().answer_ns() / 1'000'000) + " ms (limits.answer_ms)";
   }
-  if (!engine.context().views.removed() && !engine.trouble().empty()) why += ": " + engine.trouble();
+  if (!txn_worker.context().views.removed() && !txn_worker.trouble().empty()) why += ": " + txn_worker.trouble();
   front.out(client).error(why);
 }
 
 // One page from there; `at` is behind it then.
 Task<Page> next_page(RedisFrontend& front, Client& client, Place* at, uint32_t keys, std::vector<KeyItem>* items,
                      std::string_view changed = {}) {
-  const size_t partitions = front.engine()->view().partitions.size();
+  const size_t partitions = front.txn_worker()->view().partitions.size();
   items->clear();
   if (at->partition >= partitions) co_return Page::kLast;
   Task<std::shared_ptr<KeyPage>> walk = front.session().scan_keys(
@@ -213,8 +213,9 @@ Task<std::optional<uint64_t>> count_keys(RedisFrontend& front, Client& client, s
 // Who looks at the nodes of a cluster one by one adds up what they say: each then counts what it is primary of.
 Task<void> dbsize(RedisFrontend& front, Client& client, Arguments) {
   uint64_t all = 0;
-  for (size_t p = 0; p < front.engine()->view().partitions.size(); ++p) {
-    if (client.asked_cluster && front.engine()->view().partitions[p].primary() != front.engine()->context().self)
+  for (size_t p = 0; p < front.txn_worker()->view().partitions.size(); ++p) {
+    if (client.asked_cluster &&
+        front.txn_worker()->view().partitions[p].primary() != front.txn_worker()->context().self)
       continue;
     Task<std::optional<uint64_t>> work = count_keys(front, client, p);
     const std::optional<uint64_t> count = co_await work;
@@ -226,7 +227,7 @@ Task<void> dbsize(RedisFrontend& front, Client& client, Arguments) {
 
 // A partition by its number of keys, and in it a place by chance: keys behind a gap between hashes are likelier.
 Task<void> randomkey(RedisFrontend& front, Client& client, Arguments) {
-  const size_t partitions = front.engine()->view().partitions.size();
+  const size_t partitions = front.txn_worker()->view().partitions.size();
   std::vector<uint64_t> counts;
   uint64_t all = 0;
   for (size_t p = 0; p < partitions; ++p) {
@@ -237,10 +238,10 @@ Task<void> randomkey(RedisFrontend& front, Client& client, Arguments) {
     all += counts.back();
   }
   if (all != 0) {
-    uint64_t chosen = front.engine()->random().below(all);
+    uint64_t chosen = front.txn_worker()->random().below(all);
     Place at;
     while (chosen >= counts[at.partition]) chosen -= counts[at.partition++];
-    at.position = front.engine()->random().below(UINT64_MAX) >> kScanCursorSpare << kScanCursorSpare;
+    at.position = front.txn_worker()->random().below(UINT64_MAX) >> kScanCursorSpare << kScanCursorSpare;
     // From there round to there again, over all partitions.
     for (size_t pages = 0, wrapped = 0; wrapped < partitions + 1 && pages < UINT32_MAX; ++pages) {
       std::vector<KeyItem> items;
@@ -250,7 +251,7 @@ Task<void> randomkey(RedisFrontend& front, Client& client, Arguments) {
       const int64_t now_ms = front.wall_us() / 1000;
       std::erase_if(items, [&](const KeyItem& item) { return !alive(item, now_ms); });
       if (!items.empty()) {
-        front.out(client).bulk(items[front.engine()->random().below(items.size())].key);
+        front.out(client).bulk(items[front.txn_worker()->random().below(items.size())].key);
         co_return;
       }
       if (at.position == 0) ++wrapped;
@@ -281,7 +282,7 @@ Task<void> flush(RedisFrontend& front, Client& client, Arguments arguments) {
   }
   Place at;
   std::vector<KeyItem> items;
-  size_t together = std::min<size_t>(kFlushKeys, front.engine()->context().limits.txn_keys_max);
+  size_t together = std::min<size_t>(kFlushKeys, front.txn_worker()->context().limits.txn_keys_max);
   bool some_gone = false;
   for (Page page = Page::kMore; page == Page::kMore;) {
     Task<Page> work = next_page(front, client, &at, kPageKeys, &items, some_gone ? kPartGone : std::string_view());

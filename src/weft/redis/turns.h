@@ -3,13 +3,13 @@
 // A worker that is away from its loop for longer than a lease is taken for dead, whatever it did meanwhile. So a turn
 // has a budget, in estimated nanoseconds (cost.h) that the clock corrects upwards. Whoever would go on when it is spent
 // waits for a later turn. There are two places to wait: outside, before a transaction has begun, and inside one,
-// between two of its commands, where a slot of the engine's is held. Next goes who has had least so far, as fair
+// between two of its commands, where a slot of the worker's is held. Next goes who has had least so far, as fair
 // queueing has it: a client that comes after a pause starts level with those that are there. So many clients that ask
 // for much share the budget, and one that asks for little does not wait for them: up to kSmallNs are allowed to each
 // client in a turn that is spent, until the turn is kCeiling times as long as it should be.
 //
 // Who waited outside pays what its commands cost lately in advance, so that no more begin than the budget has room for.
-// Of those whose commands cost much none begins while `inside_max` wait inside: the engine's slots are for everybody.
+// Of those whose commands cost much none begins while `inside_max` wait inside: the worker's slots are for everybody.
 //
 // It belongs to its worker's thread.
 #pragma once

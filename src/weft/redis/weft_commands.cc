@@ -47,19 +47,19 @@ Task<void> outcome(RedisFrontend& front, Client& client, Arguments arguments) {
     co_return;
   }
   Task<TxnStatus> asking = front.session().query_outcome(*id);
-  const TxnStatus fate = co_await asking;
-  const TxnWorker& engine = *front.engine();
-  if (fate != TxnStatus::kPending) {
-    front.out(client).simple(fate == TxnStatus::kCommitted ? "committed"
-                             : fate == TxnStatus::kAborted ? "aborted"
-                                                           : "forgotten");
-  } else if (engine.context().views.removed()) {
+  const TxnStatus status = co_await asking;
+  const TxnWorker& txn_worker = *front.txn_worker();
+  if (status != TxnStatus::kPending) {
+    front.out(client).simple(status == TxnStatus::kCommitted ? "committed"
+                             : status == TxnStatus::kAborted ? "aborted"
+                                                             : "forgotten");
+  } else if (txn_worker.context().views.removed()) {
     front.out(client).error("TRYAGAIN this node was removed from the view: ask another node");
   } else {
-    front.out(client).error("TRYAGAIN the outcome is not known after " +
-                            std::to_string(engine.context().limits.outcome_timeout_ms) +
-                            " ms (limits.outcome_timeout_ms): " +
-                            (engine.active() ? "somebody still has the transaction open" : "the view is not active"));
+    front.out(client).error(
+        "TRYAGAIN the outcome is not known after " + std::to_string(txn_worker.context().limits.outcome_timeout_ms) +
+        " ms (limits.outcome_timeout_ms): " +
+        (txn_worker.active() ? "somebody still has the transaction open" : "the view is not active"));
   }
 }
 
@@ -67,7 +67,7 @@ Task<void> outcome(RedisFrontend& front, Client& client, Arguments arguments) {
 Task<void> digest(RedisFrontend& front, Client& client, Arguments) {
   while (front.walk_runs) co_await front.session().sleep_ns(kDigestWaitNs);
   front.walk_runs = true;
-  DigestWalk walk(*front.engine()->node(), front.engine()->view());
+  DigestWalk walk(*front.txn_worker()->node(), front.txn_worker()->view());
   while (!walk.step()) co_await front.session().sleep_ns(1);
   front.walk_runs = false;
   front.out(client).bulk(walk.text());
@@ -77,7 +77,7 @@ Task<void> multi(RedisFrontend& front, Client& client, Arguments) {
   const auto held = std::count_if(front.clients().begin(), front.clients().end(),
                                   [](const Client& other) { return other.held.has_value() || other.begins; });
   const uint32_t held_max =
-      std::min(front.options().multi_held_max, front.engine()->context().limits.transactions_in_flight_max / 2);
+      std::min(front.options().multi_held_max, front.txn_worker()->context().limits.transactions_in_flight_max / 2);
   if (held >= static_cast<ptrdiff_t>(held_max)) {
     front.out(client).error("ERR too many WEFT MULTI: multi_held_max is " + std::to_string(held_max));
     co_return;

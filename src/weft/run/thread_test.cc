@@ -1,5 +1,5 @@
 // Thread and Worker: the order of a step, sleeping and waking, and that idle means idle. The duties here are as small
-// as they can be; the engine's own are tested with the cluster.
+// as they can be; the worker's own are tested with the cluster.
 #include "weft/run/thread.h"
 
 #include <gtest/gtest.h>

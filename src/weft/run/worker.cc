@@ -10,7 +10,7 @@ bool Worker::step() {
     asleep_ = false;
     duties_->after_sleep();
   }
-  if (charges_ != nullptr) charges_->charge(Step::kLoop, 1);
+  if (cost_model_ != nullptr) cost_model_->charge(CostStep::kLoop, 1);
   duties_->begin_step();
   bool heard = mailbox_.drain();
   if (clients_ != nullptr) heard |= clients_->poll();
@@ -29,7 +29,7 @@ bool Worker::run_client_code() {
   while (const std::coroutine_handle<> due = timers_.take_due(now_ns_)) ready_.push_back(due);
   if (ready_.empty()) return false;
   running_.swap(ready_);
-  if (charges_ != nullptr) charges_->charge(Step::kResume, running_.size());
+  if (cost_model_ != nullptr) cost_model_->charge(CostStep::kResume, running_.size());
   for (const std::coroutine_handle<> coroutine : running_) coroutine.resume();
   running_.clear();
   return true;

@@ -43,8 +43,8 @@ class ConnectionPoller {
 
 class Worker {
  public:
-  Worker(Clock* clock, Charges* charges, size_t coroutines_max, size_t mailbox_capacity)
-      : clock_(clock), charges_(charges), timers_(coroutines_max), mailbox_(mailbox_capacity) {
+  Worker(Clock* clock, CostModel* cost_model, size_t coroutines_max, size_t mailbox_capacity)
+      : clock_(clock), cost_model_(cost_model), timers_(coroutines_max), mailbox_(mailbox_capacity) {
     ready_.reserve(coroutines_max);
     running_.reserve(coroutines_max);
   }
@@ -65,7 +65,7 @@ class Worker {
   FramePool& frames() { return frames_; }
   uint64_t now_ns() const { return now_ns_; }  // of the current step
   uint64_t clock_ns() const { return clock_->now_ns(); }
-  Charges* charges() const { return charges_; }
+  CostModel* cost_model() const { return cost_model_; }
 
   bool pending() const { return !ready_.empty() || !mailbox_.empty() || duties_->pending(); }
   uint64_t deadline_ns() const {
@@ -86,7 +86,7 @@ class Worker {
   bool run_client_code();
 
   Clock* const clock_;
-  Charges* const charges_;
+  CostModel* const cost_model_;
   WorkerTasks* duties_ = nullptr;
   ConnectionPoller* clients_ = nullptr;
   uint64_t now_ns_ = 0;

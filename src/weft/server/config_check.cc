@@ -198,7 +198,7 @@ void ConfigChecker::addresses() {
   if (shown_at && meets(http, *fabric)) wrong("http.listen", has_it, kListen);
 }
 
-// What the engine has to say about the rest. What was complained about above is mended first, not to be said twice.
+// What the transactions say about the rest. What was complained about above is mended first, not to be said twice.
 void ConfigChecker::spec() {
   const Limits& limits = c_.options.limits;
   if (!given("store.value_bytes_max")) {

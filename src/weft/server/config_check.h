@@ -1,4 +1,4 @@
-// The second step of reading a configuration: what must hold between keys, with the engine's limits (check_spec) and
+// The second step of reading a configuration: what must hold between keys, with the worker's limits (check_spec) and
 // with the files that are named. Adds the defaults that depend on other keys, and makes relative paths absolute.
 #pragma once
 

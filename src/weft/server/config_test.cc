@@ -164,9 +164,9 @@ TEST(Config, TheSpecIsWhatTheFileSays) {
 TEST(Config, RangesAreThoseOfTheEngine) {
   int compared = 0;
   for (const ConfigKey& key : config_keys()) {
-    const bool engine = key.table == "cluster" || key.table == "limits" || key.name == "threads";
+    const bool txn_worker = key.table == "cluster" || key.table == "limits" || key.name == "threads";
     const bool number = key.type == KeyType::kInteger || key.type == KeyType::kSize;
-    if (!engine || !number || key.name == "hash_seed" || key.name == "lease_ms" || key.name == "initial_members") {
+    if (!txn_worker || !number || key.name == "hash_seed" || key.name == "lease_ms" || key.name == "initial_members") {
       continue;
     }
     const auto fits = [&](int64_t value) {

@@ -93,7 +93,7 @@ void add_cluster(Exposition& out, const Figures& f) {
   out.family("weft_partitions", "gauge", "Partitions of this node, by what it is to them.");
   out.sample({{"role", "primary"}}, roles.primary);
   out.sample({{"role", "backup"}}, roles.backup);
-  out.sample({{"role", "filling"}}, roles.filling);
+  out.sample({{"role", "catching_up"}}, roles.catching_up);
   out.family("weft_view_change_seconds", "gauge",
              "How long this node's workers were stopped by the last change of the view; 0 while they are.");
   const ViewChange& change = f.change;

@@ -13,8 +13,8 @@
 #include <thread>
 
 #include "weft/base/check.h"
-#include "weft/base/entropy.h"
 #include "weft/base/hash.h"
+#include "weft/base/os_random.h"
 #include "weft/fabric/wire.h"
 #include "weft/redis/address.h"
 #include "weft/txn/row_set.h"
@@ -103,7 +103,7 @@ uint64_t Server::seed(NodeId node, WorkerId worker) {
 
 Result<void> Server::start_mesh() {
   self_.node = options_.node;
-  self_.token = entropy();
+  self_.token = os_random();
   InterconnectOptions options;
   options.kind = options_.fabric;
   options.node = options_.node;
@@ -143,7 +143,7 @@ Result<void> Server::bind_clients() {
   front_shared_.started_ns = clock_->now_ns();
   constexpr std::string_view kHex = "0123456789abcdef";
   for (uint64_t i = 0, bits = 0; i < 40; ++i, bits >>= 4) {
-    if (i % 16 == 0) bits = entropy();
+    if (i % 16 == 0) bits = os_random();
     front_shared_.run_id += kHex[bits & 15];
   }
   return {};
@@ -251,7 +251,7 @@ Result<void> Server::start(const View& view) {
   if (auto fits = check_view(view, spec_.options); !fits) return fits.error();
   const bool joins = !in(view) || view.epoch != Epoch(1);
   auto node =
-      Node::create(self_.node, spec_, joins ? before_joining(view, self_.node) : view, this, joins, std::move(tables_));
+      Node::create(self_.node, spec_, joins ? pre_join_view(view, self_.node) : view, this, joins, std::move(tables_));
   if (!node) return node.error();
   node_ = std::move(*node);
   started_ns_ = clock_->now_ns();
@@ -277,8 +277,8 @@ Result<void> Server::start(const View& view) {
                              }};
     Fd listener(fcntl(client_socket_.get(), F_DUPFD_CLOEXEC, 0));
     if (!listener) return Error{Code::kOs, std::string("clients: ") + strerrordesc_np(errno)};
-    fronts_.push_back(std::make_unique<RedisFrontend>(options_.front, std::move(listener), node_->engine(id), &wall_,
-                                                      &front_shared_, hooks));
+    fronts_.push_back(std::make_unique<RedisFrontend>(options_.front, std::move(listener), node_->txn_worker(id),
+                                                      &wall_, &front_shared_, hooks));
     node_->worker(id)->set_clients(fronts_.back().get());
     thread_of(w).add_bell(fronts_.back().get());
   }

@@ -106,7 +106,7 @@ class Server final : private Environment {
   bool in(const View& view) const;
 
   Clock* clock(NodeId) override { return clock_; }
-  Charges* charges(NodeId, WorkerId) override { return nullptr; }
+  CostModel* cost_model(NodeId, WorkerId) override { return nullptr; }
   Wire* wire(NodeId, WorkerId worker) override { return mesh_->wire(worker); }
   LocalAtomics* local_atomics(NodeId) override { return mesh_->local_atomics(); }
   Regions* regions(NodeId) override { return &regions_; }

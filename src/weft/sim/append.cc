@@ -61,12 +61,12 @@ Code append_step(std::string_view arguments, std::span<const Value> values, Stor
 class AppendWorkload final : public Workload {
  public:
   explicit AppendWorkload(WorkloadContext* stage)
-      : Workload(stage), fates_(stage), generation_(stage->config.keys), appended_(stage->config.keys) {}
+      : Workload(stage), outcomes_(stage), generation_(stage->config.keys), appended_(stage->config.keys) {}
 
   void declare(ClusterSpec& spec) override;
   Task<void> run(Client* client, Session session) override;
   Task<void> finish(Client* client, Session session) override;
-  void end() override { fates_.end(); }
+  void end() override { outcomes_.end(); }
 
  private:
   // One operation that a transaction is going to do.
@@ -91,7 +91,7 @@ class AppendWorkload final : public Workload {
     size_t drop_before = SIZE_MAX;
     bool failed = false;  // a read failed, or a value was broken
     bool recorded = false;
-    std::optional<size_t> fate;  // in fates_
+    std::optional<size_t> status;  // in fates_
     bool committing = false;
   };
   // An attempt whose process ends before its outcome is known: recorded when somebody learns it, else as unknown.
@@ -122,7 +122,7 @@ class AppendWorkload final : public Workload {
   Task<void> read_all(Client* client, Session session);
   Task<void> read_one(Client* client, Session session, Plan plan, RetryPolicy policy, bool must);
 
-  OutcomeOracle fates_;
+  OutcomeOracle outcomes_;
   TableId integers_, bytes_;
   std::vector<uint64_t> generation_;  // by place
   std::vector<uint64_t> appended_;    // to the place's present key
@@ -264,10 +264,10 @@ void AppendWorkload::finished(Attempt& attempt, SimOutcome outcome) {
 void AppendWorkload::told(Attempt& attempt, const Outcome& outcome, Session session) {
   const SimOutcome counted = stage_->count(outcome);
   if (outcome.kind == OutcomeKind::kUnknown) return lost(std::move(attempt));
-  if (attempt.fate) {
+  if (attempt.status) {
     const auto appends = [](const SimTxn::Op& op) { return op.append; };
     const bool wrote = std::any_of(attempt.record.ops.begin(), attempt.record.ops.end(), appends);
-    fates_.told(*attempt.fate, outcome, wrote, session);
+    outcomes_.told(*attempt.status, outcome, wrote, session);
   }
   finished(attempt, counted);
 }
@@ -275,8 +275,8 @@ void AppendWorkload::told(Attempt& attempt, const Outcome& outcome, Session sess
 // All its reads are known if it came to its commit: so if somebody says that it committed, it counts as any other.
 void AppendWorkload::lost(Attempt attempt) {
   const auto kept = std::make_shared<Attempt>(std::move(attempt));
-  if (!kept->fate) return finished(*kept, SimOutcome::kInfo);
-  fates_.lost(*kept->fate, [this, kept](SimOutcome outcome) {
+  if (!kept->status) return finished(*kept, SimOutcome::kInfo);
+  outcomes_.lost(*kept->status, [this, kept](SimOutcome outcome) {
     if (outcome == SimOutcome::kOk && !kept->committing) {
       stage_->violation("a transaction counts as committed that its client had not asked to commit");
     }
@@ -296,7 +296,7 @@ Task<void> AppendWorkload::interactive(Client* client, Session session) {
     told(attempt, refused, session);
     co_return;
   }
-  attempt.fate = fates_.begun(txn.id());
+  attempt.status = outcomes_.begun(txn.id());
   Task<void> work = operations(client, session, &txn, &attempt);
   co_await work;
   if (attempt.drop_before != SIZE_MAX && !attempt.failed) {
@@ -304,7 +304,7 @@ Task<void> AppendWorkload::interactive(Client* client, Session session) {
     if (client->random.chance(30)) txn.abort();
     Outcome dropped;
     dropped.kind = OutcomeKind::kAborted;
-    fates_.told(*attempt.fate, dropped, false, session);
+    outcomes_.told(*attempt.status, dropped, false, session);
     finished(attempt, SimOutcome::kFail);
     co_return;
   }
@@ -396,8 +396,8 @@ Task<void> AppendWorkload::run(Client* client, Session session) {
                      : declared_one ? declared(client, session)
                                     : interactive(client, session);
     co_await txn;
-    if (fates_.wants_to_ask(client->random)) {
-      Task<void> ask = fates_.ask(client, session);
+    if (outcomes_.wants_to_ask(client->random)) {
+      Task<void> ask = outcomes_.ask(client, session);
       co_await ask;
     }
     const uint64_t think_ns = stage_->think_ns(client->random);
@@ -433,7 +433,7 @@ Task<void> AppendWorkload::read_all(Client* client, Session session) {
 }
 
 Task<void> AppendWorkload::finish(Client* client, Session session) {
-  Task<void> ask = fates_.ask_at_end(client, session);
+  Task<void> ask = outcomes_.ask_at_end(client, session);
   co_await ask;
   if (client->node == NodeId(0)) {
     Task<void> task = read_all(client, session);

@@ -11,13 +11,13 @@ namespace weft {
 namespace {
 
 constexpr std::string_view kStruckNames[kVictimRoles] = {"coordinator", "primary",  "backup",
-                                                         "two",         "recovery", "filling"};
+                                                         "two",         "recovery", "catching_up"};
 constexpr Phase kCommitPhases[] = {Phase::kLock, Phase::kValidate, Phase::kReplicate, Phase::kUnlock};
 
 struct Parts {
   uint64_t primaries = 0, backups = 0;
-  uint64_t checked = 0;  // primaries of what is only read: they validate
-  uint64_t filling = 0;  // replicas that fill, and the primaries they copy from
+  uint64_t checked = 0;      // primaries of what is only read: they validate
+  uint64_t catching_up = 0;  // replicas that are catching up, and the primaries they copy from
 };
 
 // The nodes that hold what the transaction locks, checks or writes.
@@ -30,8 +30,9 @@ Parts parts_of(const TxnSlot& slot) {
     parts.primaries |= primary;
     if (e.write == Write::kNone) parts.checked |= primary;
     if (e.write == Write::kNone && !slot.unanimous) continue;
-    parts.backups |= e.placement->mask & ~primary;
-    if (e.write != Write::kNone && e.placement->filling != 0) parts.filling |= e.placement->filling | primary;
+    parts.backups |= e.placement->in_sync & ~primary;
+    if (e.write != Write::kNone && e.placement->catching_up != 0)
+      parts.catching_up |= e.placement->catching_up | primary;
   }
   return parts;
 }
@@ -42,9 +43,9 @@ bool is_commit(const TxnSlot& slot) {
 }
 
 // How far a transaction is whose coordinator is gone, by what is left of it.
-Phase phase_of(const LogRecord& record) {
-  if ((record.state & kLogCommitted) != 0) return Phase::kUnlock;
-  return (record.state & kLogReplicated) != 0 ? Phase::kReplicate : Phase::kLock;
+Phase phase_of(const PreparedTxn& record) {
+  if ((record.state & kCommitted) != 0) return Phase::kUnlock;
+  return (record.state & kReplicated) != 0 ? Phase::kReplicate : Phase::kLock;
 }
 
 }  // namespace
@@ -81,16 +82,16 @@ void CrashCounter::count(NodeId crashing, Epoch epoch, const std::vector<const N
   for (const Node* node : running) {
     if (node == nullptr) continue;
     for (int w = 0; w < node->workers(); ++w) {
-      const TxnWorker* engine = node->engine(WorkerId(static_cast<uint8_t>(w)));
-      if (!engine->active()) continue;
-      engine->slots().for_each([&](const TxnSlot& slot) {
+      const TxnWorker* txn_worker = node->txn_worker(WorkerId(static_cast<uint8_t>(w)));
+      if (!txn_worker->active()) continue;
+      txn_worker->slots().for_each([&](const TxnSlot& slot) {
         if (!is_commit(slot)) return;
         const Parts parts = parts_of(slot);
         const uint64_t nodes = bit(node->id()) | parts.primaries | parts.backups;
         if (node->id() == crashing) now.at(slot.phase, VictimRole::kCoordinator) = 1;
         if ((parts.primaries & bit(crashing)) != 0) now.at(slot.phase, VictimRole::kPrimary) = 1;
         if ((parts.backups & bit(crashing)) != 0) now.at(slot.phase, VictimRole::kBackup) = 1;
-        if ((parts.filling & bit(crashing)) != 0) now.at(slot.phase, VictimRole::kFilling) = 1;
+        if ((parts.catching_up & bit(crashing)) != 0) now.at(slot.phase, VictimRole::kCatchingUp) = 1;
         if ((nodes & bit(crashing)) != 0) before_.push_back({slot.phase, nodes & ~bit(crashing)});
       });
     }
@@ -101,12 +102,12 @@ void CrashCounter::count(NodeId crashing, Epoch epoch, const std::vector<const N
 
 void CrashCounter::count_recovery(NodeId crashing, const Node& node, CrashCoverage& now) const {
   for (int w = 0; w < node.workers(); ++w) {
-    const TxnWorker* engine = node.engine(WorkerId(static_cast<uint8_t>(w)));
-    if (!engine->recovery().deciding() || engine->view().find(crashing) == nullptr) continue;
-    engine->slots().for_each([&](const TxnSlot& slot) {
+    const TxnWorker* txn_worker = node.txn_worker(WorkerId(static_cast<uint8_t>(w)));
+    if (!txn_worker->recovery().deciding() || txn_worker->view().find(crashing) == nullptr) continue;
+    txn_worker->slots().for_each([&](const TxnSlot& slot) {
       if (is_commit(slot)) now.at(slot.phase, VictimRole::kRecovery) = 1;
     });
-    engine->records().for_each([&](const LogRecord& record) {
+    txn_worker->records().for_each([&](const PreparedTxn& record) {
       if (record.state != 0) now.at(phase_of(record), VictimRole::kRecovery) = 1;
     });
   }
@@ -134,11 +135,11 @@ CrashInjector::CrashInjector(const SimConfig& config, uint64_t seed, CrashExecut
     aim.who = who;
     do {
       aim.phase = kCommitPhases[random.below(std::size(kCommitPhases))];
-    } while (!has_phase(rows, aim.phase) && (who != VictimRole::kFilling || aim.phase != Phase::kReplicate));
+    } while (!has_phase(rows, aim.phase) && (who != VictimRole::kCatchingUp || aim.phase != Phase::kReplicate));
     aim.countdown = static_cast<uint32_t>(random.between(1, times));
     aim.delay_ns = random.chance(30) ? 0 : random.below(random.chance(50) ? trip_ns : 3 * trip_ns);
     aim.pick = random.next();
-    aim.step = static_cast<Witness::Recovered>(std::min<uint64_t>(random.below(4), 2));
+    aim.step = static_cast<TxnObserver::Recovered>(std::min<uint64_t>(random.below(4), 2));
     aims_.push_back(aim);
   };
   if (config.told_alone || random.chance(15)) {
@@ -164,7 +165,7 @@ CrashInjector::CrashInjector(const SimConfig& config, uint64_t seed, CrashExecut
   draw(static_cast<VictimRole>(random.below(4)), 60);
   const uint64_t then = random.below(100);
   if (then < 30) draw(VictimRole::kRecovery, 2);
-  if (then >= 30 && then < 65) draw(VictimRole::kFilling, 8);
+  if (then >= 30 && then < 65) draw(VictimRole::kCatchingUp, 8);
   // What is met seldom is aimed at more: validations, and commits that replicate only because a partition fills.
   Random rare(mix64(seed) ^ 0xa14);
   if (then >= 65 && then < 85) {
@@ -212,7 +213,7 @@ void CrashInjector::on_phase(NodeId coordinator, WorkerId worker, const TxnSlot&
   if (next_ >= aims_.size()) return;
   Aim& aim = aims_[next_];
   if (aim.phase != slot.phase || aim.who == VictimRole::kRecovery || !is_commit(slot)) return;
-  if (told_alone_ && slot.engine->view().leader() != coordinator) return;
+  if (told_alone_ && slot.txn_worker->view().leader() != coordinator) return;
   const Parts parts = parts_of(slot);
   uint64_t nodes = 0;
   if (aim.who == VictimRole::kCoordinator) nodes = bit(coordinator);
@@ -221,7 +222,7 @@ void CrashInjector::on_phase(NodeId coordinator, WorkerId worker, const TxnSlot&
   }
   if (aim.who == VictimRole::kBackup) nodes = parts.backups & ~bit(coordinator);
   if (aim.who == VictimRole::kTwo) nodes = bit(coordinator) | parts.primaries | parts.backups;
-  if (aim.who == VictimRole::kFilling) nodes = parts.filling;
+  if (aim.who == VictimRole::kCatchingUp) nodes = parts.catching_up;
   const int count = aim.who == VictimRole::kTwo ? 2 : 1;
   if (std::popcount(nodes) < count || --aim.countdown != 0) return;
   WEFT_MARK("a crash that was aimed");

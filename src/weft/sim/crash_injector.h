@@ -17,7 +17,7 @@
 #include "weft/txn/node.h"
 #include "weft/txn/protocol.h"
 #include "weft/txn/row_set.h"
-#include "weft/txn/witness.h"
+#include "weft/txn/txn_observer.h"
 #include "weft/types.h"
 
 namespace weft {
@@ -27,9 +27,9 @@ enum class VictimRole : uint8_t {
   kCoordinator,
   kPrimary,
   kBackup,
-  kTwo,       // two of these, before anybody had a view without the first
-  kRecovery,  // a member of a recovery that has begun to decide it and is not active
-  kFilling,   // a replica that fills a partition it writes to, or the primary it copies from
+  kTwo,         // two of these, before anybody had a view without the first
+  kRecovery,    // a member of a recovery that has begun to decide it and is not active
+  kCatchingUp,  // a replica that is catching up with a partition it writes to, or the primary it copies from
 };
 inline constexpr int kVictimRoles = 6;
 std::string_view victim_role_name(VictimRole struck);
@@ -70,14 +70,14 @@ class CrashCounter {
 struct Aim {
   VictimRole who = VictimRole::kCoordinator;
   Phase phase = Phase::kLock;
-  Witness::Recovered step = Witness::Recovered::kDecided;  // kRecovery: in place of the phase
-  uint32_t countdown = 1;                                  // the so many-th time
+  TxnObserver::Recovered step = TxnObserver::Recovered::kDecided;  // kRecovery: in place of the phase
+  uint32_t countdown = 1;                                          // the so many-th time
   uint64_t delay_ns = 0;
   uint64_t pick = 0;  // of several that fit
 };
 
 // The aims of a run, in order: the next one waits for the one before.
-class CrashInjector final : public Witness {
+class CrashInjector final : public TxnObserver {
  public:
   class CrashExecutor {
    public:
@@ -87,7 +87,7 @@ class CrashInjector final : public Witness {
   };
   CrashInjector(const SimConfig& config, uint64_t seed, CrashExecutor* gun);
 
-  void set_audit(Witness* audit) { audit_ = audit; }
+  void set_audit(TxnObserver* audit) { audit_ = audit; }
   bool pending() const { return next_ < aims_.size() || link_.countdown != 0; }
 
   void on_commit_point(NodeId coordinator, WorkerId worker, const TxnSlot& slot) override {
@@ -101,7 +101,7 @@ class CrashInjector final : public Witness {
   void aim_at_link(NodeId coordinator, const TxnSlot& slot);
 
   CrashExecutor* const gun_;
-  Witness* audit_ = nullptr;
+  TxnObserver* audit_ = nullptr;
   std::vector<Aim> aims_;
   Aim link_;  // countdown 0: none, or over
   uint64_t deaf_ns_ = 0;

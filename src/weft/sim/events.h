@@ -129,9 +129,9 @@ class SimClock final : public Clock {
 };
 
 // Adds up what the running step of one worker costs.
-class SimCharges final : public Charges {
+class SimCostModel final : public CostModel {
  public:
-  void charge(Step step, uint64_t n) override;
+  void charge(CostStep step, uint64_t n) override;
   uint64_t take() {
     const uint64_t total = total_ns_;
     total_ns_ = 0;

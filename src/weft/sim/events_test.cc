@@ -59,14 +59,14 @@ TEST(Events, TraceDependsOnEverythingAnEventIs) {
   EXPECT_NE(base, hash(1, EventKind::kStep, 3, 2));
 }
 
-TEST(SimCharges, AddUpUntilTaken) {
-  SimCharges charges;
-  charges.charge(Step::kLoop, 1);
-  const uint64_t one = charges.take();
+TEST(SimCostModel, AddUpUntilTaken) {
+  SimCostModel cost_model;
+  cost_model.charge(CostStep::kLoop, 1);
+  const uint64_t one = cost_model.take();
   EXPECT_GT(one, 0U);
-  charges.charge(Step::kLoop, 3);
-  EXPECT_EQ(charges.take(), 3 * one);
-  EXPECT_EQ(charges.take(), 0U);
+  cost_model.charge(CostStep::kLoop, 3);
+  EXPECT_EQ(cost_model.take(), 3 * one);
+  EXPECT_EQ(cost_model.take(), 0U);
 }
 
 }  // namespace

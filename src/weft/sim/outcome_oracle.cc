@@ -15,8 +15,8 @@ constexpr uint32_t kAskLostPercent = 50;  // if there are some whose coordinator
 constexpr size_t kRecent = 40;
 constexpr int kAskAtEnd = 20;
 
-const char* text_of(TxnStatus fate) {
-  return fate == TxnStatus::kCommitted ? "committed" : fate == TxnStatus::kAborted ? "aborted" : "forgotten";
+const char* text_of(TxnStatus status) {
+  return status == TxnStatus::kCommitted ? "committed" : status == TxnStatus::kAborted ? "aborted" : "forgotten";
 }
 
 std::string text_of(const TxnId& id) {
@@ -34,7 +34,7 @@ size_t OutcomeOracle::begun(TxnId id) {
 void OutcomeOracle::told(size_t at, const Outcome& outcome, bool wrote, Session session) {
   learn(at, outcome.committed() ? TxnStatus::kCommitted : TxnStatus::kAborted, "its coordinator");
   if (!outcome.committed() || !wrote) return;
-  const View& view = session.engine()->view();
+  const View& view = session.txn_worker()->view();
   Entry& entry = entries_[at];
   for (const Member& member : view.members) entry.members.push_back(member.incarnation);
   entry.copies = std::min_element(view.partitions.begin(), view.partitions.end(), [](const auto& a, const auto& b) {
@@ -45,8 +45,8 @@ void OutcomeOracle::told(size_t at, const Outcome& outcome, bool wrote, Session 
 void OutcomeOracle::lost(size_t at, Record record) {
   Entry& entry = entries_[at];
   entry.record = std::move(record);
-  if (entry.fate) {
-    settle(entry, *entry.fate == TxnStatus::kCommitted ? SimOutcome::kOk : SimOutcome::kFail);
+  if (entry.status) {
+    settle(entry, *entry.status == TxnStatus::kCommitted ? SimOutcome::kOk : SimOutcome::kFail);
   } else {
     lost_.push_back(at);
   }
@@ -76,20 +76,21 @@ Task<void> OutcomeOracle::ask_at_end(Client* client, Session session) {
 
 Task<void> OutcomeOracle::ask_for(Client* client, Session session, size_t at) {
   stage_->doing(client, "asking what became of a transaction");
-  TxnStatus fate = TxnStatus::kPending;
-  while (fate == TxnStatus::kPending) {
+  TxnStatus status = TxnStatus::kPending;
+  while (status == TxnStatus::kPending) {
     Task<TxnStatus> task = session.query_outcome(entries_[at].id);
-    fate = co_await task;
-    if (fate == TxnStatus::kPending && session.engine()->context().views.removed()) co_return;  // it has nobody to ask
+    status = co_await task;
+    if (status == TxnStatus::kPending && session.txn_worker()->context().views.removed())
+      co_return;  // it has nobody to ask
   }
   const std::string who = "n" + std::to_string(session.node().value);
-  if (fate != TxnStatus::kUnknownTxn) {
-    learn(at, fate, who);
+  if (status != TxnStatus::kUnknownTxn) {
+    learn(at, status, who);
     co_return;
   }
   const Entry& entry = entries_[at];
   // A told commit is at every whole replica of what it wrote, and fewer of those who were members then have left.
-  const View& view = session.engine()->view();
+  const View& view = session.txn_worker()->view();
   const auto gone = std::count_if(entry.members.begin(), entry.members.end(), [&](uint32_t incarnation) {
     return std::none_of(view.members.begin(), view.members.end(),
                         [&](const Member& member) { return member.incarnation == incarnation; });
@@ -100,19 +101,19 @@ Task<void> OutcomeOracle::ask_for(Client* client, Session session, size_t at) {
   }
 }
 
-void OutcomeOracle::learn(size_t at, TxnStatus fate, const std::string& who) {
+void OutcomeOracle::learn(size_t at, TxnStatus status, const std::string& who) {
   Entry& entry = entries_[at];
-  if (entry.fate && *entry.fate != fate) {
-    stage_->violation("outcome: transaction " + text_of(entry.id) + " is " + text_of(fate) + " by " + who + ", was " +
-                      text_of(*entry.fate) + " before");
+  if (entry.status && *entry.status != status) {
+    stage_->violation("outcome: transaction " + text_of(entry.id) + " is " + text_of(status) + " by " + who + ", was " +
+                      text_of(*entry.status) + " before");
     return;
   }
-  entry.fate = fate;
+  entry.status = status;
   if (entry.record == nullptr) return;
-  if (fate == TxnStatus::kCommitted) WEFT_MARK("a lost client's transaction was committed");
-  if (fate == TxnStatus::kAborted) WEFT_MARK("a lost client's transaction was aborted");
+  if (status == TxnStatus::kCommitted) WEFT_MARK("a lost client's transaction was committed");
+  if (status == TxnStatus::kAborted) WEFT_MARK("a lost client's transaction was aborted");
   std::erase(lost_, at);
-  settle(entry, fate == TxnStatus::kCommitted ? SimOutcome::kOk : SimOutcome::kFail);
+  settle(entry, status == TxnStatus::kCommitted ? SimOutcome::kOk : SimOutcome::kFail);
 }
 
 void OutcomeOracle::settle(Entry& entry, SimOutcome outcome) {

@@ -33,7 +33,7 @@ class OutcomeOracle {
  private:
   struct Entry {
     TxnId id;
-    std::optional<TxnStatus> fate;
+    std::optional<TxnStatus> status;
     // Of a commit that was told and wrote: the incarnations that were members then, and at how many it is at least.
     std::vector<uint32_t> members;
     int copies = 0;
@@ -41,7 +41,7 @@ class OutcomeOracle {
   };
 
   Task<void> ask_for(Client* client, Session session, size_t at);
-  void learn(size_t at, TxnStatus fate, const std::string& who);
+  void learn(size_t at, TxnStatus status, const std::string& who);
   void settle(Entry& entry, SimOutcome outcome);
 
   WorkloadContext* const stage_;

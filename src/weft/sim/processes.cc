@@ -29,7 +29,7 @@ Processes::Processes(const SimConfig& config, uint64_t seed, Bugs bugs, Events* 
       random_(mix64(seed) ^ 0xa14),
       link_random_(mix64(seed) ^ 0x11c6),
       join_random_(mix64(seed) ^ 0x1019),
-      charges_(static_cast<size_t>(config.options.nodes) * static_cast<size_t>(config.options.workers)),
+      cost_model_(static_cast<size_t>(config.options.nodes) * static_cast<size_t>(config.options.workers)),
       membership_(config.options.nodes, mix64(seed) ^ 0x3e3b, config.network.base_ns * 4, config.supervised, events,
                   faults),
       aims_(config, seed, this),
@@ -107,7 +107,7 @@ std::vector<std::string> Processes::contradictions() const {
   std::vector<std::string> out;
   const auto check = [&](const Process& process) {
     for (int w = 0; process.node != nullptr && w < process.node->workers(); ++w) {
-      const uint64_t wrong = process.node->engine(WorkerId(static_cast<uint8_t>(w)))->outcomes().contradictions();
+      const uint64_t wrong = process.node->txn_worker(WorkerId(static_cast<uint8_t>(w)))->outcomes().contradictions();
       if (wrong == 0) continue;
       out.push_back("n" + std::to_string(process.node->id().value) + "w" + std::to_string(w) + " has noted " +
                     std::to_string(wrong) + " outcomes that contradict what it had noted before");
@@ -212,7 +212,7 @@ void Processes::crash(NodeId id, uint64_t down_ns) {
 
 void Processes::restart(NodeId id) {
   if (processes_[id.value].node != nullptr) network_->renew_regions(id);
-  auto node = Node::create(id, spec_, before_joining(membership_.current(), id), this, true);
+  auto node = Node::create(id, spec_, pre_join_view(membership_.current(), id), this, true);
   WEFT_CHECK(node, "what started once starts again");
   Process& process = processes_[id.value];
   if (process.node != nullptr) ended_.push_back(std::exchange(process, {}));  // a node that had not come yet
@@ -272,8 +272,8 @@ bool Processes::healed() const {
   for (size_t n = 0; n < processes_.size(); ++n) {
     if (down_[n] || processes_[n].node->sweep().has_stale()) return false;
     for (int w = 0; w < config_.options.workers; ++w) {
-      const TxnWorker* engine = processes_[n].node->engine(WorkerId(static_cast<uint8_t>(w)));
-      if (!engine->active() || engine->view().epoch != view.epoch) return false;
+      const TxnWorker* txn_worker = processes_[n].node->txn_worker(WorkerId(static_cast<uint8_t>(w)));
+      if (!txn_worker->active() || txn_worker->view().epoch != view.epoch) return false;
     }
   }
   return true;

@@ -47,7 +47,7 @@ class Processes final : public Environment, public EventSink, public CrashInject
   Node* node(NodeId id) const { return processes_[id.value].node.get(); }
   bool down(NodeId id) const { return down_[id.value]; }
   uint64_t when(NodeId id, uint64_t at_ns) const { return clocks_[id.value].when(at_ns); }
-  SimCharges& charges_of(NodeId id, WorkerId worker) { return charges_[index(id, worker)]; }
+  SimCostModel& cost_model_of(NodeId id, WorkerId worker) { return cost_model_[index(id, worker)]; }
   std::vector<Node*> nodes() const;
   const SimMembership& membership() const { return membership_; }
 
@@ -74,14 +74,14 @@ class Processes final : public Environment, public EventSink, public CrashInject
 
   // Environment
   Clock* clock(NodeId id) override { return &clocks_[id.value]; }
-  Charges* charges(NodeId id, WorkerId worker) override { return &charges_of(id, worker); }
+  CostModel* cost_model(NodeId id, WorkerId worker) override { return &cost_model_of(id, worker); }
   Wire* wire(NodeId id, WorkerId worker) override { return network_->wire(id, worker); }
   LocalAtomics* local_atomics(NodeId id) override { return network_->local_atomics(id); }
   Regions* regions(NodeId id) override { return network_->regions(id); }
   uint64_t seed(NodeId id, WorkerId worker) override {
     return mix64(seed_ ^ (uint64_t{id.value} << 8 | worker.value) << 32);
   }
-  Witness* witness() override { return recovers() && !config_.aimed && !config_.aimed_links ? nullptr : &aims_; }
+  TxnObserver* observer() override { return recovers() && !config_.aimed && !config_.aimed_links ? nullptr : &aims_; }
 
   void on_event(const Event& event) override;
   void shoot(NodeId node, uint64_t delay_ns) override;
@@ -131,7 +131,7 @@ class Processes final : public Environment, public EventSink, public CrashInject
   Random link_random_;
   Random join_random_;
   std::vector<SimClock> clocks_;
-  std::vector<SimCharges> charges_;  // by worker
+  std::vector<SimCostModel> cost_model_;  // by worker
   ClusterSpec spec_;
   SimMembership membership_;
   CrashInjector aims_;

@@ -150,7 +150,7 @@ void Simulation::step(Loop& loop, uint64_t turn) {
   ++steps_;
   const uint64_t now_ns = events_.now_ns();
   const bool busy = loop.worker->step();
-  const uint64_t cost_ns = processes_.charges_of(loop.node, loop.id).take() * faults_.step_factor(loop.node, now_ns);
+  const uint64_t cost_ns = processes_.cost_model_of(loop.node, loop.id).take() * faults_.step_factor(loop.node, now_ns);
   loop.busy_until_ns = now_ns + std::max<uint64_t>(cost_ns, 1) + random_.below(config_.step_jitter_ns + 1);
   network_.depart(loop.node, loop.id, loop.busy_until_ns);
   if (busy) {
@@ -173,7 +173,7 @@ void Simulation::start_client(NodeId node, WorkerId worker, bool last, int visit
   client->visit = visit;
   client->random = Random(mix64(seed_ + client->id * 0x9e3779b97f4a7c15U));
   const bool taken = loop(node, worker).worker->mailbox().post([this, client, last] {
-    const Session session(processes_.node(client->node)->engine(client->worker));
+    const Session session(processes_.node(client->node)->txn_worker(client->worker));
     Task<void> task = last ? workload_->finish(client, session) : workload_->run(client, session);
     roots_.emplace_back(client, OwnedTask::of(await(std::move(task), client)));
     roots_.back().second.start();

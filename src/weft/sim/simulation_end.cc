@@ -16,9 +16,9 @@ std::string uneven(const View& view) {
   size_t least = SIZE_MAX;
   size_t most = 0;
   for (const Member& member : view.members) {
-    const auto held =
-        static_cast<size_t>(std::count_if(view.partitions.begin(), view.partitions.end(),
-                                          [&](const Placement& placement) { return placement.held_by(member.node); }));
+    const auto held = static_cast<size_t>(
+        std::count_if(view.partitions.begin(), view.partitions.end(),
+                      [&](const Placement& placement) { return placement.is_in_sync(member.node); }));
     least = std::min(least, held);
     most = std::max(most, held);
     text += " " + std::to_string(held);
@@ -31,7 +31,7 @@ std::string uneven(const View& view) {
 bool Simulation::idle() const {
   for (const Node* node : processes_.nodes()) {
     for (int w = 0; w < node->workers(); ++w) {
-      if (!node->engine(WorkerId(static_cast<uint8_t>(w)))->idle()) return false;
+      if (!node->txn_worker(WorkerId(static_cast<uint8_t>(w)))->idle()) return false;
     }
   }
   return true;
@@ -43,7 +43,7 @@ void Simulation::check_peers() {
     if (processes_.down(loop.node)) continue;
     for (int n = 0; n < config_.options.nodes; ++n) {
       const NodeId peer(static_cast<uint8_t>(n));
-      if (!processes_.node(loop.node)->engine(loop.id)->context().port.closed(peer)) continue;
+      if (!processes_.node(loop.node)->txn_worker(loop.id)->context().port.closed(peer)) continue;
       stage_.violation("n" + std::to_string(loop.node.value) + "w" + std::to_string(loop.id.value) +
                        " has closed its channel to n" + std::to_string(n));
     }
@@ -61,7 +61,7 @@ void Simulation::quiet_down() {
 
 void Simulation::check_end() {
   check_peers();
-  const View& view = processes_.node(NodeId(0))->engine(WorkerId(0))->view();
+  const View& view = processes_.node(NodeId(0))->txn_worker(WorkerId(0))->view();
   if (const std::string wrong = audit_replicas(processes_.nodes(), view); !wrong.empty()) {
     stage_.violation("replicas: " + wrong);
   }
@@ -82,11 +82,12 @@ std::string Simulation::stuck_text() const {
       text += " n" + std::to_string(loop.node.value) + " is down;";
       continue;
     }
-    const TxnWorker* engine = processes_.node(loop.node)->engine(loop.id);
-    if (engine->idle() && !loop.worker->pending() && engine->active()) continue;
-    if (!engine->active()) {
+    const TxnWorker* txn_worker = processes_.node(loop.node)->txn_worker(loop.id);
+    if (txn_worker->idle() && !loop.worker->pending() && txn_worker->active()) continue;
+    if (!txn_worker->active()) {
       text += " n" + std::to_string(loop.node.value) + "w" + std::to_string(loop.id.value) + " recovers into " +
-              std::to_string(engine->view().epoch.value) + (engine->context().views.removed() ? ", retired;" : ";");
+              std::to_string(txn_worker->view().epoch.value) +
+              (txn_worker->context().views.removed() ? ", retired;" : ";");
       continue;
     }
     text += " n" + std::to_string(loop.node.value) + "w" + std::to_string(loop.id.value) +

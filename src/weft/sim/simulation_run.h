@@ -79,7 +79,7 @@ class Simulation final : public EventSink, public Wakeups, public Processes::Pro
   std::vector<Loop> loops_;
   Processes processes_;
   std::vector<std::unique_ptr<sim::Client>> clients_;
-  std::list<std::pair<sim::Client*, OwnedTask>> roots_;  // destroyed before the engines they use
+  std::list<std::pair<sim::Client*, OwnedTask>> roots_;  // destroyed before the workers they use
   uint64_t steps_ = 0;
   uint64_t begun_faults_ = 0;
   bool stopped_ = false;                            // the cluster, as it must

@@ -40,7 +40,7 @@ void load_everywhere(const std::vector<std::unique_ptr<Node>>& nodes, TableId ta
   const ByteView bytes = as_bytes({key.data(), key.size()});
   const PartitionId partition = nodes[0]->table(table)->hashed(bytes).partition;
   for (const auto& node : nodes) {
-    if (!node->first_view().placement(partition).held_by(node->id())) continue;
+    if (!node->first_view().placement(partition).is_in_sync(node->id())) continue;
     const Result<void> loaded = node->load(table, bytes, as_bytes(value));
     WEFT_CHECK(loaded, "a simulation's tables have room for what it loads");
   }

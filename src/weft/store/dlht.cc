@@ -69,7 +69,7 @@ uint64_t Dlht::bin_number(uint64_t hash, uint64_t bins) {
   return static_cast<uint64_t>((static_cast<Wide>(hash) * bins) >> 64);
 }
 
-uint64_t Dlht::find_in_copy(const std::byte* bin, uint64_t hash, uint64_t bins) {
+uint64_t Dlht::find_in_bin_copy(const std::byte* bin, uint64_t hash, uint64_t bins) {
   const auto header = load<uint64_t>(bin + offsetof(Bin, header));
   if ((header & dlht::kMoved) != 0) return 0;
   const uint64_t low_mask = Index::low_mask_for(bins);

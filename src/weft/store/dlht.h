@@ -179,7 +179,7 @@ class Dlht {
   static uint64_t bin_number(uint64_t hash, uint64_t bins);
   // Of a copy of that bin: the value of an inline slot that has this hash, or 0. No proof that it is absent: it may be
   // in a link bucket, or elsewhere by now.
-  static uint64_t find_in_copy(const std::byte* bin, uint64_t hash, uint64_t bins);
+  static uint64_t find_in_bin_copy(const std::byte* bin, uint64_t hash, uint64_t bins);
 
   uint64_t size() const;  // exact while nobody inserts or erases
   DlhtStats stats() const;

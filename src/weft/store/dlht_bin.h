@@ -27,7 +27,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "weft/base/wide_swap.h"
+#include "weft/base/cas128.h"
 
 namespace weft::dlht {
 
@@ -100,7 +100,7 @@ inline uint64_t value_of(const Slot& slot) { return slot.value.load(std::memory_
 
 // Swaps the slot from (word, value) to (new_word, new_value) in one step.
 inline bool swap(Slot& slot, uint64_t word, uint64_t value, uint64_t new_word, uint64_t new_value) {
-  return swap_wide(&slot, {word, value}, {new_word, new_value});
+  return cas128(&slot, {word, value}, {new_word, new_value});
 }
 
 // One turn of waiting for another thread that is in the middle of moving a bin: soon over, unless it lost its core.

@@ -1,12 +1,12 @@
 #include "weft/store/record.h"
 
-#include "weft/base/wide_swap.h"
+#include "weft/base/cas128.h"
 #include "weft/store/record_inline.h"
 
 namespace weft {
 
 bool swap_word_with_meta(std::byte* record, Word expected, uint64_t meta, Word desired) {
-  return swap_wide(record, {expected.bits, meta}, {desired.bits, meta});
+  return cas128(record, {expected.bits, meta}, {desired.bits, meta});
 }
 
 void record_write(std::byte* record, ByteView key, ByteView value, Word word) {

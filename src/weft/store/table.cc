@@ -105,7 +105,7 @@ HashedKey Table::hashed_otherwise(ByteView key) const {
   return HashedKey{key, hash, PartitionId(static_cast<uint16_t>(partition)), {}};
 }
 
-bool Table::Holds::collides(RecordSlot slot) const {
+bool Table::KeyMatch::collides(RecordSlot slot) const {
   const std::byte* const record = table.at(slot);
   const size_t bytes = key_bytes_of(load_ordered(record + kMetaAt));
   if (value_at(bytes) > slot.bytes()) return false;
@@ -150,8 +150,8 @@ uint64_t Table::visit_some(uint64_t cursor, int bins, size_t bytes_max, Visitor 
   return cursor;
 }
 
-Table::Residue Table::residue() const {
-  Residue out;
+Table::LeakReport Table::residue() const {
+  LeakReport out;
   uint64_t cursor = 0;
   do {
     cursor = residue_some(cursor, INT_MAX, &out);
@@ -162,7 +162,7 @@ Table::Residue Table::residue() const {
   return out;
 }
 
-uint64_t Table::residue_some(uint64_t cursor, int bins, Residue* out) const {
+uint64_t Table::residue_some(uint64_t cursor, int bins, LeakReport* out) const {
   do {
     cursor = index_->scan(cursor, [&](uint64_t, uint64_t slot_value) {
       const Word word = load_word(at(RecordSlot(slot_value)));

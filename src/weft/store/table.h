@@ -36,7 +36,7 @@
 // touches no other's records. (A tag of hash bits would say nothing that the slot does not.)
 //
 // Who may call: any worker, any operation, but for one key locks order the operations at a primary (commit, unlock and
-// relock belong to the lock's owner), and at a backup the primary's lock orders apply; not overwrite, which comes late.
+// relock belong to the lock's owner), and at a backup the primary's lock orders apply; not apply_late_put, which comes late.
 // A reader may race with anything.
 //
 // Batching: hashed(), then prefetch_index() for all keys of a batch, then prefetch_record() for all, then the
@@ -138,14 +138,14 @@ struct ReadResult {
 };
 
 // Where a table's index is in its region, for peers that look into it by one-sided READs.
-struct IndexPlace {
+struct RemoteIndexAddress {
   uint64_t offset = 0;
   uint64_t bins = 0;  // 0: not known
-  friend constexpr bool operator==(const IndexPlace&, const IndexPlace&) = default;
+  friend constexpr bool operator==(const RemoteIndexAddress&, const RemoteIndexAddress&) = default;
 };
 
 // When others may read what a backup applies.
-enum class Shown : uint8_t { kWhenRaised, kAtOnce };
+enum class Shown : uint8_t { kWhenMarked, kAtOnce };
 
 struct Undo {
   bool existed = false;
@@ -201,63 +201,63 @@ class Table {
   // value out (undo must have room for spec().value_bytes_max). Never fails: backups keep headroom over what the
   // primary admits. An erase leaves an unreadable tombstone. Shown::kAtOnce: a put is readable, since nobody asks.
   Undo apply(const HashedKey& key, Write write, ByteView value, Version version, std::byte* undo,
-             Shown shown = Shown::kWhenRaised) {
+             Shown shown = Shown::kWhenMarked) {
     return apply(key, write, value, version, undo, shown, false);
   }
-  // The same where late puts of other workers may come at any moment (overwrite): no lock of a primary keeps these
+  // The same where late puts of other workers may come at any moment (apply_late_put): no lock of a primary keeps these
   // away.
-  Undo apply_among_late(const HashedKey& key, Write write, ByteView value, Version version, std::byte* undo);
+  Undo apply_unordered(const HashedKey& key, Write write, ByteView value, Version version, std::byte* undo);
   // Makes `version` readable; a tombstone of that version is removed. Does nothing if the record moved on.
-  void raise(const HashedKey& key, Version version);
+  void mark_readable(const HashedKey& key, Version version);
 
   // Takes back what apply() did, if the record still is at that version: recovery, while nobody reads.
   void undo(const HashedKey& key, Version version, const Undo& undo, ByteView old_value);
 
-  // Filling a replica (txn/state_transfer.h). install: a write at a version, readable, unless something newer is there;
-  // a delete stays as a tombstone until settle() of its partition. Any worker, any order. `scratch` as for apply.
-  void install(const HashedKey& key, Write write, ByteView value, Version version, std::byte* scratch);
+  // Filling a replica (txn/state_transfer.h). install_if_newer: a write at a version, readable, unless something newer is there;
+  // a delete stays as a tombstone until purge_tombstones() of its partition. Any worker, any order. `scratch` as for apply.
+  void install_if_newer(const HashedKey& key, Write write, ByteView value, Version version, std::byte* scratch);
   // A put that comes late, readable, over an older version of the record; the record was there when it was logged (a
   // backup that lags, txn/participant.h). If it is gone, a delete has come first, and it stays gone.
-  void overwrite(const HashedKey& key, ByteView value, Version version, std::byte* scratch);
+  void apply_late_put(const HashedKey& key, ByteView value, Version version, std::byte* scratch);
   // Of these partitions; from a cursor on, so many bins. Returns where to go on, 0: that was all. While nobody writes.
-  uint64_t settle(const std::vector<bool>& partitions, uint64_t cursor, int bins);
+  uint64_t purge_tombstones(const std::vector<bool>& partitions, uint64_t cursor, int bins);
   // Takes these partitions out of the table, records, tombstones and all: from a cursor on, so many bins; where to go
   // on, 0: that was all. Nobody reads or writes them, and none of their keys is locked; others may be in use. Their
   // blocks serve whoever needs one next.
-  uint64_t discard(const std::vector<bool>& partitions, uint64_t cursor, int bins);
+  uint64_t drop_partitions(const std::vector<bool>& partitions, uint64_t cursor, int bins);
   // And their absence words, so many from `first` on.
-  void discard_absence(PartitionId partition, uint32_t first, uint32_t words);
+  void drop_absence(PartitionId partition, uint32_t first, uint32_t words);
   // Index slots of a partition, whatever they lead to, and absence words that are not as new: for the checks after a
   // run.
-  uint64_t traces(PartitionId partition) const;
+  uint64_t leftovers(PartitionId partition) const;
   // Visits records of a partition from a cursor on, and returns where to go on (0: that was all): what was committed
   // before the call and is not visited now is visited from there. Stops after `bytes` or `bins`.
   using Copy = std::function<void(ByteView key, ByteView value, Version version)>;
-  uint64_t copy_out(PartitionId partition, uint64_t cursor, size_t bytes, int bins, std::byte* value,
+  uint64_t export_records(PartitionId partition, uint64_t cursor, size_t bytes, int bins, std::byte* value,
                     const Copy& copy) const;
   // The same of one bin, from the cursor on, to its end. A record that a peer's verbs are just writing has no value.
-  uint64_t copy_bin(PartitionId partition, uint64_t cursor, std::byte* value, const Copy& copy) const;
+  uint64_t export_bin(PartitionId partition, uint64_t cursor, std::byte* value, const Copy& copy) const;
   uint32_t absence_words() const { return absence_per_partition_; }
   Version absence_version(PartitionId partition, uint32_t index) const;
-  void raise_absence(PartitionId partition, uint32_t index, Version version);
+  void bump_absence_version(PartitionId partition, uint32_t index, Version version);
 
   // For peers that reach the table by one-sided verbs (table_remote.cc). What they read tells them what is there, never
   // that something is not.
-  RecordSlot where(const HashedKey& key) const;  // none: absent, or on its way
-  IndexPlace index_place() const;
-  static uint64_t bin_offset(const IndexPlace& index, uint64_t hash) {
+  RecordSlot locate(const HashedKey& key) const;  // none: absent, or on its way
+  RemoteIndexAddress index_address() const;
+  static uint64_t bin_offset(const RemoteIndexAddress& index, uint64_t hash) {
     return index.offset + Dlht::bin_number(hash, index.bins) * 64;
   }
-  static RecordSlot find_in_copy(const std::byte* bin, const IndexPlace& index, uint64_t hash) {
-    return RecordSlot(Dlht::find_in_copy(bin, hash, index.bins));
+  static RecordSlot find_in_bin_copy(const std::byte* bin, const RemoteIndexAddress& index, uint64_t hash) {
+    return RecordSlot(Dlht::find_in_bin_copy(bin, hash, index.bins));
   }
   // Recovery, of a key that a peer has locked by a verb: installs the value at `version` and unlocks, if the lock is
   // still there. If it is not, the peer has done so itself, and others may have gone on since.
-  void commit_locked(const HashedKey& key, Owner owner, ByteView value, Version version);
+  void recovery_commit(const HashedKey& key, Owner owner, ByteView value, Version version);
   // And unlocks all records that are left, when every transaction is decided and carried out: piece by piece of the
   // memory that was ever used for records (a MiB each), by any worker. Nothing says which words a dead peer has locked.
   uint64_t lock_pieces() const { return blocks_.pieces(); }
-  void free_locks(uint64_t piece);
+  void release_orphaned_locks(uint64_t piece);
 
   // From now on the words of records are changed by `words` where a peer's CAS may meet the change (table_remote.cc);
   // `region` is the table's. nullptr: by the processor. While nobody uses the table.
@@ -279,12 +279,12 @@ class Table {
   // over. Returns where to go on, 0: that was all. Between two calls anybody may write.
   uint64_t visit_some(uint64_t cursor, int bins, size_t bytes, Visitor visitor, void* context) const;
   // How many words (records and absence) are locked, unreadable records, tombstones: for the checks after a run.
-  struct Residue {
+  struct LeakReport {
     uint64_t locked = 0, unreadable = 0, tombstones = 0;
   };
-  Residue residue() const;
+  LeakReport residue() const;
   // The same of some bins, added to `out`; and of an absence word.
-  uint64_t residue_some(uint64_t cursor, int bins, Residue* out) const;
+  uint64_t residue_some(uint64_t cursor, int bins, LeakReport* out) const;
   bool absence_locked(PartitionId partition, uint32_t index) const;
 
   uint64_t records() const;  // present ones
@@ -303,7 +303,7 @@ class Table {
     uint32_t holders;
     Version version;
   };
-  struct Holds;  // the index's Match for byte-string keys
+  struct KeyMatch;  // the index's Match for byte-string keys
 
   Table(const TableOptions& options, Region* region, const TableLayout& layout);
 
@@ -331,7 +331,7 @@ class Table {
   bool take_absence(uint32_t index, Owner owner, bool for_reading, Word* found);
   void release_absence(uint32_t index, Version version);
   void mark_absence(uint32_t index, bool for_reading);
-  void raise_absence(uint32_t index, Version version);
+  void bump_absence_version(uint32_t index, Version version);
 
   // Changes of words that a peer's CAS may meet (table_remote.cc says which).
   bool swap(RecordSlot slot, Word expected, Word desired);
@@ -380,7 +380,7 @@ class Table {
 
   const TableSpec spec_;
   const int partitions_held_;
-  // Of install, overwrite and apply_among_late: no lock of a primary orders what comes to a replica that is filling, or
+  // Of install, overwrite and apply_unordered: no lock of a primary orders what comes to a replica that is filling, or
   // late.
   std::mutex fill_mutex_;
   std::mutex shared_mutex_;

@@ -107,7 +107,7 @@ void Table::mark_absence(uint32_t index, bool for_reading) {
 }
 
 // At backups, where nobody locks: several transactions may raise one word at a time.
-void Table::raise_absence(uint32_t index, Version version) {
+void Table::bump_absence_version(uint32_t index, Version version) {
   std::byte* const at_word = absence_at(index);
   for (;;) {
     const Word word = load_word(at_word);

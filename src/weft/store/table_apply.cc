@@ -135,7 +135,7 @@ WEFT_INLINE bool Table::apply_present(const HashedKey& key, RecordSlot slot, Wri
     WEFT_MARK("table: apply over a tombstone");
     if (!swap_word_with_meta(record, word, meta, word.with(kMoved))) return false;
     // Its own raise will find that the record moved on, so the absence word follows here.
-    raise_absence(absence_index(key), word.version());
+    bump_absence_version(absence_index(key), word.version());
   } else if (!claim(slot, word)) {
     return false;
   }
@@ -154,12 +154,12 @@ WEFT_INLINE bool Table::apply_present(const HashedKey& key, RecordSlot slot, Wri
   return true;
 }
 
-Undo Table::apply_among_late(const HashedKey& key, Write write, ByteView value, Version version, std::byte* undo) {
+Undo Table::apply_unordered(const HashedKey& key, Write write, ByteView value, Version version, std::byte* undo) {
   const std::lock_guard guard(fill_mutex_);
-  return apply(key, write, value, version, undo, Shown::kWhenRaised, false);
+  return apply(key, write, value, version, undo, Shown::kWhenMarked, false);
 }
 
-void Table::overwrite(const HashedKey& key, ByteView value, Version version, std::byte* scratch) {
+void Table::apply_late_put(const HashedKey& key, ByteView value, Version version, std::byte* scratch) {
   const std::lock_guard guard(fill_mutex_);
   for (;;) {
     const RecordSlot slot = find(key);
@@ -168,12 +168,12 @@ void Table::overwrite(const HashedKey& key, ByteView value, Version version, std
       return;
     }
     Undo undo;
-    if (apply_present(key, slot, Write::kPut, value, version, Shown::kWhenRaised, scratch, &undo)) break;
+    if (apply_present(key, slot, Write::kPut, value, version, Shown::kWhenMarked, scratch, &undo)) break;
   }
-  raise(key, version);
+  mark_readable(key, version);
 }
 
-void Table::raise(const HashedKey& key, Version version) {
+void Table::mark_readable(const HashedKey& key, Version version) {
   for (RecordSlot slot = first_look(key);; slot = find(key)) {
     if (!slot) return;
     std::byte* const record = at(slot);
@@ -193,7 +193,7 @@ void Table::raise(const HashedKey& key, Version version) {
       if (swap_word_with_meta(record, word, meta, word.with(kReadable))) return;
       continue;
     }
-    raise_absence(absence_index(key), word.version());
+    bump_absence_version(absence_index(key), word.version());
     if (!swap_word_with_meta(record, word, meta, word.with(kMoved))) continue;
     remove_slot(key, slot);
     release(slot);

@@ -91,7 +91,7 @@ void BM_ReadApplyRaise(benchmark::State& state) {
     const Version next(r.word.version().value + 1);
     uint64_t undo = 0;
     table.apply(key, Write::kPut, key.bytes, next, reinterpret_cast<std::byte*>(&undo));
-    table.raise(key, next);
+    table.mark_readable(key, next);
   });
 }
 

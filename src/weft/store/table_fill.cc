@@ -28,18 +28,18 @@ void Table::undo(const HashedKey& key, Version version, const Undo& undo, ByteVi
   release(slot);
 }
 
-void Table::install(const HashedKey& key, Write write, ByteView value, Version version, std::byte* scratch) {
+void Table::install_if_newer(const HashedKey& key, Write write, ByteView value, Version version, std::byte* scratch) {
   const std::lock_guard guard(fill_mutex_);
-  apply(key, write, value, version, scratch, Shown::kWhenRaised, true);
+  apply(key, write, value, version, scratch, Shown::kWhenMarked, true);
   if (write != Write::kErase) {
-    raise(key, version);
+    mark_readable(key, version);
   } else {
     // Whatever became of the record since: the key was absent at this version once.
-    raise_absence(absence_index(key), version);
+    bump_absence_version(absence_index(key), version);
   }
 }
 
-uint64_t Table::settle(const std::vector<bool>& partitions, uint64_t cursor, int bins) {
+uint64_t Table::purge_tombstones(const std::vector<bool>& partitions, uint64_t cursor, int bins) {
   struct Tombstone {
     std::string key;
     Version version;
@@ -56,11 +56,11 @@ uint64_t Table::settle(const std::vector<bool>& partitions, uint64_t cursor, int
       found.push_back({std::string(as_text({record + kKeyAt, bytes})), word.version()});
     });
   } while (cursor != 0 && --bins > 0);
-  for (const Tombstone& tombstone : found) raise(hashed(as_bytes(tombstone.key)), tombstone.version);
+  for (const Tombstone& tombstone : found) mark_readable(hashed(as_bytes(tombstone.key)), tombstone.version);
   return cursor;
 }
 
-uint64_t Table::discard(const std::vector<bool>& partitions, uint64_t cursor, int bins) {
+uint64_t Table::drop_partitions(const std::vector<bool>& partitions, uint64_t cursor, int bins) {
   struct Found {
     uint64_t hash;
     RecordSlot slot;
@@ -89,7 +89,7 @@ uint64_t Table::discard(const std::vector<bool>& partitions, uint64_t cursor, in
   return cursor;
 }
 
-void Table::discard_absence(PartitionId partition, uint32_t first, uint32_t words) {
+void Table::drop_absence(PartitionId partition, uint32_t first, uint32_t words) {
   const uint32_t end = std::min(absence_per_partition_, first + words);
   for (uint32_t i = first; i < end; ++i) {
     std::byte* const word = absence_at(partition.value * absence_per_partition_ + i);
@@ -97,7 +97,7 @@ void Table::discard_absence(PartitionId partition, uint32_t first, uint32_t word
   }
 }
 
-uint64_t Table::traces(PartitionId partition) const {
+uint64_t Table::leftovers(PartitionId partition) const {
   uint64_t found = 0;
   uint64_t cursor = 0;
   do {
@@ -127,7 +127,7 @@ size_t Table::copy_record(RecordSlot slot, std::byte* value, bool torn_too, cons
   return key_bytes + value_bytes;
 }
 
-uint64_t Table::copy_bin(PartitionId partition, uint64_t cursor, std::byte* value, const Copy& copy) const {
+uint64_t Table::export_bin(PartitionId partition, uint64_t cursor, std::byte* value, const Copy& copy) const {
   std::array<RecordSlot, 64> bin;
   size_t count = 0;
   const uint64_t next = index_->scan(cursor, [&](uint64_t hash, uint64_t slot_value) {
@@ -138,7 +138,7 @@ uint64_t Table::copy_bin(PartitionId partition, uint64_t cursor, std::byte* valu
   return next;
 }
 
-uint64_t Table::copy_out(PartitionId partition, uint64_t cursor, size_t bytes_max, int bins, std::byte* value,
+uint64_t Table::export_records(PartitionId partition, uint64_t cursor, size_t bytes_max, int bins, std::byte* value,
                          const Copy& copy) const {
   struct Found {
     uint64_t hash;
@@ -169,8 +169,8 @@ Version Table::absence_version(PartitionId partition, uint32_t index) const {
   return load_word(absence_at(partition.value * absence_per_partition_ + index)).version();
 }
 
-void Table::raise_absence(PartitionId partition, uint32_t index, Version version) {
-  raise_absence(partition.value * absence_per_partition_ + index, version);
+void Table::bump_absence_version(PartitionId partition, uint32_t index, Version version) {
+  bump_absence_version(partition.value * absence_per_partition_ + index, version);
 }
 
 }  // namespace weft

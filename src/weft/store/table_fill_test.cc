@@ -27,13 +27,13 @@ TEST(TableFill, SettlesSomePartitionsInSlices) {
     const IntegerKey key(k);
     const HashedKey hashed = box->hashed(key.bytes());
     const bool erase = k % 2 == 0;
-    box->install(hashed, erase ? Write::kErase : Write::kPut, as_bytes(erase ? std::string() : value), Version(k + 1),
+    box->install_if_newer(hashed, erase ? Write::kErase : Write::kPut, as_bytes(erase ? std::string() : value), Version(k + 1),
                  scratch.data());
     if (erase && hashed.partition == PartitionId(1)) ++deleted_elsewhere;
   }
   EXPECT_EQ(box->residue().tombstones, 500U);
   int slices = 0;
-  for (uint64_t cursor = 0; slices == 0 || cursor != 0; ++slices) cursor = box->settle({true, false, true}, cursor, 16);
+  for (uint64_t cursor = 0; slices == 0 || cursor != 0; ++slices) cursor = box->purge_tombstones({true, false, true}, cursor, 16);
   EXPECT_GT(slices, 10);
   EXPECT_EQ(box->residue().tombstones, deleted_elsewhere);
   EXPECT_EQ(box->records(), 500U);
@@ -50,14 +50,14 @@ TEST(TableFill, ALatePutBringsNothingBack) {
   std::vector<std::byte> scratch(options.spec.value_bytes_max);
   const IntegerKey name(7);
   const HashedKey key = box->hashed(name.bytes());
-  box->install(key, Write::kInsert, as_bytes("one"), Version(1), scratch.data());
-  box->overwrite(key, as_bytes("three"), Version(3), scratch.data());
-  box->overwrite(key, as_bytes("two"), Version(2), scratch.data());
+  box->install_if_newer(key, Write::kInsert, as_bytes("one"), Version(1), scratch.data());
+  box->apply_late_put(key, as_bytes("three"), Version(3), scratch.data());
+  box->apply_late_put(key, as_bytes("two"), Version(2), scratch.data());
   EXPECT_EQ(get(*box, key), "three");
   box->apply(key, Write::kErase, {}, Version(4), scratch.data());
-  box->overwrite(key, as_bytes("two"), Version(2), scratch.data());
-  box->raise(key, Version(4));
-  box->overwrite(key, as_bytes("two"), Version(2), scratch.data());
+  box->apply_late_put(key, as_bytes("two"), Version(2), scratch.data());
+  box->mark_readable(key, Version(4));
+  box->apply_late_put(key, as_bytes("two"), Version(2), scratch.data());
   EXPECT_EQ(box->records(), 0U);
   EXPECT_EQ(box->residue().tombstones, 0U);
 }
@@ -81,7 +81,7 @@ TEST(TableFill, BinsOfAPartitionOneByOne) {
     uint64_t cursor = 0;
     uint64_t kept = 0;
     do {
-      cursor = box->copy_bin(PartitionId(1), cursor, scratch.data(), [&](ByteView key, ByteView value, Version) {
+      cursor = box->export_bin(PartitionId(1), cursor, scratch.data(), [&](ByteView key, ByteView value, Version) {
         seen.insert(std::string(as_text(key)));
         EXPECT_EQ(as_text(value), "value");
       });
@@ -108,28 +108,28 @@ TEST(TableFill, DiscardsSomePartitionsInSlices) {
       if (hashed.partition == PartitionId(1) && k % 3 != 0) ++stays;
       write(*box, hashed, Write::kInsert, std::string(k % 60, 'v'));
       if (k % 3 == 0) write(*box, hashed, Write::kErase);
-      if (k % 7 == 0) box->install(hashed, Write::kErase, {}, Version(k + 5), scratch.data());  // a tombstone
+      if (k % 7 == 0) box->install_if_newer(hashed, Write::kErase, {}, Version(k + 5), scratch.data());  // a tombstone
       if (k % 7 == 0 && k % 3 != 0 && hashed.partition == PartitionId(1)) --stays;
     }
-    const uint64_t before = box->traces(PartitionId(1));
-    EXPECT_GT(box->traces(PartitionId(0)), 100U);
+    const uint64_t before = box->leftovers(PartitionId(1));
+    EXPECT_GT(box->leftovers(PartitionId(0)), 100U);
     int slices = 0;
     for (uint64_t cursor = 0; slices == 0 || cursor != 0; ++slices) {
-      cursor = box->discard({true, false, true}, cursor, 16);
+      cursor = box->drop_partitions({true, false, true}, cursor, 16);
     }
     EXPECT_GT(slices, 10);
     for (const PartitionId p : {PartitionId(0), PartitionId(2)}) {
-      for (uint32_t i = 0; i < box->absence_words(); i += 10) box->discard_absence(p, i, 10);
-      EXPECT_EQ(box->traces(p), 0U);
+      for (uint32_t i = 0; i < box->absence_words(); i += 10) box->drop_absence(p, i, 10);
+      EXPECT_EQ(box->leftovers(p), 0U);
     }
-    EXPECT_EQ(box->traces(PartitionId(1)), before);
+    EXPECT_EQ(box->leftovers(PartitionId(1)), before);
     EXPECT_EQ(box->records(), stays);
     // All of it once more, with older versions than before, as a replica that fills gets it.
     for (uint64_t k = 0; k < 1'500; ++k) {
       const IntegerKey key(k);
       const HashedKey hashed = box->hashed(key.bytes());
       if (hashed.partition == PartitionId(1)) continue;
-      box->install(hashed, Write::kPut, as_bytes("again"), Version(1), scratch.data());
+      box->install_if_newer(hashed, Write::kPut, as_bytes("again"), Version(1), scratch.data());
       ASSERT_EQ(get(*box, hashed), "again");
       ++stays;
     }

@@ -13,7 +13,7 @@ namespace weft {
 // since the slot was read; answering "not mine" would then hide a key that is there, only at another place. So the
 // answer is no only if the record's key is another one *with this hash*, and otherwise yes: the caller compares the key
 // itself and looks again.
-struct Table::Holds {
+struct Table::KeyMatch {
   const Table& table;
   const HashedKey& key;
   bool operator()(uint64_t slot_value) const {
@@ -25,7 +25,7 @@ struct Table::Holds {
 inline RecordSlot Table::find(const HashedKey& key) const {
   uint64_t value = 0;
   const bool found =
-      integer_keys_ ? index_->get(key.hash, MatchAny{}, &value) : index_->get(key.hash, Holds{*this, key}, &value);
+      integer_keys_ ? index_->get(key.hash, MatchAny{}, &value) : index_->get(key.hash, KeyMatch{*this, key}, &value);
   return found ? RecordSlot(value) : RecordSlot();
 }
 
@@ -62,7 +62,7 @@ inline bool Table::claim(RecordSlot slot, Word word) {
 
 inline InsertCode Table::add_slot(const HashedKey& key, RecordSlot slot) {
   return (integer_keys_ ? index_->insert(key.hash, MatchAny{}, slot.bits)
-                        : index_->insert(key.hash, Holds{*this, key}, slot.bits))
+                        : index_->insert(key.hash, KeyMatch{*this, key}, slot.bits))
       .code;
 }
 

@@ -105,7 +105,7 @@ TEST(TableLimits, ABackupHoldsWhatThePrimaryAdmits) {
     const Version version(r.locked.base.value + 1);
     backup->apply(key, Write::kPut, as_bytes(value), version, undo.data());
     primary->commit(key, kAlice, Write::kPut, as_bytes(value), r.locked);
-    backup->raise(key, version);
+    backup->mark_readable(key, version);
   }
   EXPECT_GT(refused, 0);
 }

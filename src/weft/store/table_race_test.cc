@@ -195,7 +195,7 @@ TEST_P(TableRace, TokensAreConserved) {
       },
       &sum);
   EXPECT_EQ(sum, 3 * kKeys);
-  const Table::Residue residue = box->residue();
+  const Table::LeakReport residue = box->residue();
   EXPECT_EQ(residue.locked + residue.unreadable + residue.tombstones, 0U);
 }
 
@@ -224,7 +224,7 @@ int times_it_falls(const TableOptions& options) {
   for (uint64_t version = 1; version <= 60 * kRounds; ++version) {
     if (version % 64 == 0) box->quiesce(WorkerId(0));
     box->apply(key, version % 2 == 0 ? Write::kErase : Write::kPut, value, Version(version), undo.data());
-    box->raise(key, Version(version));
+    box->mark_readable(key, Version(version));
   }
   box->offline(WorkerId(0));
   stop = true;
@@ -246,7 +246,7 @@ uint64_t told_while_it_goes(TableOptions options) {
   options.looking = [](void* context) {
     auto* const self = static_cast<Other*>(context);
     if (self->table == nullptr || std::exchange(self->done, true)) return;
-    self->table->raise(*self->key, Version(2));
+    self->table->mark_readable(*self->key, Version(2));
   };
   options.looking_context = &other;
   TableBox box(options);
@@ -255,7 +255,7 @@ uint64_t told_while_it_goes(TableOptions options) {
   std::vector<std::byte> buffer(kValueMax);
   const std::vector<std::byte> value = make_value(1, 8);
   box->apply(key, Write::kPut, value, Version(1), buffer.data());
-  box->raise(key, Version(1));
+  box->mark_readable(key, Version(1));
   box->apply(key, Write::kErase, {}, Version(2), buffer.data());
   other.table = &*box;
   other.key = &key;
@@ -316,7 +316,7 @@ void raise_behind(Table& table, const Keys& keys, WorkerId worker, Backup* backu
       for (const uint64_t end = backup->applied[k].load(); next[k] < end;) {
         more = true;
         backup->raising[k].store(++next[k]);
-        table.raise(keys.hashed[k], Version(next[k]));
+        table.mark_readable(keys.hashed[k], Version(next[k]));
       }
     }
   }
@@ -333,7 +333,7 @@ void bring_late(Table& table, const Keys& keys, WorkerId worker, const Backup& b
     if (newest < 2) continue;
     const uint64_t version = newest - 1 - random.below(std::min<uint64_t>(newest - 1, 3));
     const std::vector<std::byte> value = make_value(version, 8 + random.below(kValueMax - 8));
-    table.overwrite(keys.hashed[k], value, Version(version), scratch.data());
+    table.apply_late_put(keys.hashed[k], value, Version(version), scratch.data());
   }
   table.offline(worker);
 }
@@ -371,7 +371,7 @@ TEST_P(TableRace, ABackupIsReadableOnlyWhenRaised) {
   raiser.join();
   reader.join();
   EXPECT_EQ(backup.wrong.load(), 0);
-  const Table::Residue residue = box->residue();
+  const Table::LeakReport residue = box->residue();
   EXPECT_EQ(residue.locked + residue.unreadable + residue.tombstones, 0U);
 }
 
@@ -382,7 +382,7 @@ TEST_P(TableRace, LatePutsChangeNothing) {
   const Keys keys(*box);
   Backup backup;
   const auto apply = [](Table& table, const HashedKey& key, Write write, ByteView value, Version version,
-                        std::byte* undo) { return table.apply_among_late(key, write, value, version, undo); };
+                        std::byte* undo) { return table.apply_unordered(key, write, value, version, undo); };
   std::thread applier([&] { apply_writes(*box, keys, WorkerId(0), apply, &backup); });
   std::thread raiser([&] { raise_behind(*box, keys, WorkerId(1), &backup); });
   std::thread late([&] { bring_late(*box, keys, WorkerId(2), backup); });
@@ -396,7 +396,7 @@ TEST_P(TableRace, LatePutsChangeNothing) {
     if (!r.found) continue;
     EXPECT_EQ(load<uint64_t>(value.data()), backup.applied[k].load());
   }
-  const Table::Residue residue = box->residue();
+  const Table::LeakReport residue = box->residue();
   EXPECT_EQ(residue.locked + residue.unreadable + residue.tombstones, 0U);
 }
 

@@ -28,7 +28,7 @@ bool Table::swap_by_wire(RecordSlot slot, Word expected, Word desired) {
   return local_atomics_->swap(region_, slot.offset(), expected.bits, desired.bits);
 }
 
-RecordSlot Table::where(const HashedKey& key) const {
+RecordSlot Table::locate(const HashedKey& key) const {
   const RecordSlot slot = find(key);
   if (!slot) return slot;
   const std::byte* const record = at(slot);
@@ -36,12 +36,12 @@ RecordSlot Table::where(const HashedKey& key) const {
   return word.deleted() || word.moved() || !key_is(record, key) ? RecordSlot() : slot;
 }
 
-IndexPlace Table::index_place() const {
+RemoteIndexAddress Table::index_address() const {
   const Dlht::Bins bins = index_->bins();
   return {static_cast<uint64_t>(bins.at - base_), bins.count};
 }
 
-void Table::commit_locked(const HashedKey& key, Owner owner, ByteView value, Version version) {
+void Table::recovery_commit(const HashedKey& key, Owner owner, ByteView value, Version version) {
   const RecordSlot slot = find(key);
   if (!slot) return;
   std::byte* const record = at(slot);
@@ -55,7 +55,7 @@ void Table::commit_locked(const HashedKey& key, Owner owner, ByteView value, Ver
   record_write(record, key.bytes, value, Word(version, kReadable));
 }
 
-void Table::free_locks(uint64_t piece) {
+void Table::release_orphaned_locks(uint64_t piece) {
   blocks_.visit(piece, [](std::byte* record) {
     for (Word word = load_word(record); word.owner(); word = load_word(record)) {
       WEFT_MARK("table: a lock by a verb is freed by recovery");

@@ -39,10 +39,10 @@ void erase(Table& table, const HashedKey& key) {
 
 // As a peer does it: the bin, then the record that it names.
 std::string read_remotely(const TableBox& box, const HashedKey& key, RecordSlot* where = nullptr) {
-  const IndexPlace index = box->index_place();
+  const RemoteIndexAddress index = box->index_address();
   std::array<std::byte, 64> bin;
   std::memcpy(bin.data(), box.region->base() + Table::bin_offset(index, key.hash), bin.size());
-  const RecordSlot slot = Table::find_in_copy(bin.data(), index, key.hash);
+  const RecordSlot slot = Table::find_in_bin_copy(bin.data(), index, key.hash);
   if (where != nullptr) *where = slot;
   if (!slot) return "-";
   std::vector<std::byte> copy(slot.bytes());
@@ -63,7 +63,7 @@ TEST(TableRemote, TwoReadsFindMostKeys) {
     const std::string read = read_remotely(box, hashed, &slot);
     if (read == "-") continue;  // in a link bucket
     EXPECT_EQ(read, value);
-    EXPECT_EQ(slot, box->where(hashed));
+    EXPECT_EQ(slot, box->locate(hashed));
     ++found;
   }
   EXPECT_GT(found, 800);
@@ -80,7 +80,7 @@ TEST(TableRemote, AnAddressSaysThatItIsStale) {
   const IntegerKey a(1);
   const IntegerKey b(2);
   const HashedKey first = put(*box, a.bytes(), "first");
-  const RecordSlot where = box->where(first);
+  const RecordSlot where = box->locate(first);
   const auto look = [&] {
     RecordView view;
     if (!record_whole(box.region->base() + where.offset(), where.bytes(), &view)) return std::string("torn");
@@ -90,9 +90,9 @@ TEST(TableRemote, AnAddressSaysThatItIsStale) {
   EXPECT_EQ(load_ordered(box.region->base() + where.offset() + kMetaAt), meta);
   erase(*box, first);
   EXPECT_NE(look(), "first");
-  EXPECT_FALSE(box->where(first));
+  EXPECT_FALSE(box->locate(first));
   put(*box, b.bytes(), "first");  // takes the block, at the same version and with the same value
-  EXPECT_EQ(box->where(box->hashed(b.bytes())), where);
+  EXPECT_EQ(box->locate(box->hashed(b.bytes())), where);
   EXPECT_EQ(look(), "first");
   EXPECT_NE(load_ordered(box.region->base() + where.offset() + kMetaAt), meta) << "the meta word binds the key";
 }
@@ -101,7 +101,7 @@ TEST(TableRemote, ALocalReaderDoesNotWaitForAPeersWrites) {
   const TableBox box(integer_table(100));
   const IntegerKey k(7);
   const HashedKey key = put(*box, k.bytes(), "old");
-  std::byte* const record = box.region->base() + box->where(key).offset();
+  std::byte* const record = box.region->base() + box->locate(key).offset();
   ASSERT_TRUE(swap_word(record, Word(Version(1), kReadable), Word(Version(1), kReadable, kBob)));
   alignas(8) std::array<std::byte, 64> image{};
   record_write(image.data(), k.bytes(), as_bytes("new"), Word(Version(2), kReadable));
@@ -114,12 +114,12 @@ TEST(TableRemote, ALocalReaderDoesNotWaitForAPeersWrites) {
   std::vector<std::string> walked, filled;
   uint64_t cursor = 0;
   do {
-    cursor = box->copy_bin(PartitionId(0), cursor, value.data(), [&](ByteView found, ByteView v, Version) {
+    cursor = box->export_bin(PartitionId(0), cursor, value.data(), [&](ByteView found, ByteView v, Version) {
       walked.push_back(std::string(as_text(found)) + std::string(as_text(v)));
     });
   } while (cursor != 0);
   EXPECT_EQ(walked, std::vector<std::string>{std::string(as_text(k.bytes()))}) << "the key is there all the time";
-  EXPECT_EQ(box->copy_out(PartitionId(0), 0, 1 << 20, 1 << 20, value.data(),
+  EXPECT_EQ(box->export_records(PartitionId(0), 0, 1 << 20, 1 << 20, value.data(),
                           [&](ByteView found, ByteView, Version) { filled.emplace_back(as_text(found)); }),
             0U);
   EXPECT_TRUE(filled.empty()) << "its writer brings it to all who fill";
@@ -145,7 +145,7 @@ TEST(TableRemote, ARecordThatStaysTornCostsWhoReadsIt) {
   EXPECT_FALSE(read.word.owner());
   // But no other replica is filled as if it were not there.
   const auto copy = [](ByteView, ByteView, Version) {};
-  EXPECT_DEATH(box->copy_out(PartitionId(0), 0, 1 << 20, 1 << 20, value.data(), copy),
+  EXPECT_DEATH(box->export_records(PartitionId(0), 0, 1 << 20, 1 << 20, value.data(), copy),
                "a record that nobody writes is whole");
 }
 
@@ -153,17 +153,17 @@ TEST(TableRemote, RecoveryCommitsWhatIsStillLockedOnly) {
   const TableBox box(integer_table(100));
   const IntegerKey k(7);
   const HashedKey key = put(*box, k.bytes(), "old");
-  std::byte* const record = box.region->base() + box->where(key).offset();
-  box->commit_locked(key, kBob, as_bytes("late"), Version(2));
+  std::byte* const record = box.region->base() + box->locate(key).offset();
+  box->recovery_commit(key, kBob, as_bytes("late"), Version(2));
   EXPECT_EQ(get(*box, key), "old") << "nobody holds it";
   swap_word(record, Word(Version(1), kReadable), Word(Version(1), kReadable, kBob));
   store_ordered(record + kMetaAt, 0x1234);  // half-written
-  box->commit_locked(key, kBob, as_bytes("new"), Version(2));
+  box->recovery_commit(key, kBob, as_bytes("new"), Version(2));
   Word word;
   EXPECT_EQ(get(*box, key, &word), "new");
   EXPECT_EQ(word, Word(Version(2), kReadable));
   erase(*box, key);
-  box->commit_locked(key, kBob, as_bytes("again"), Version(3));
+  box->recovery_commit(key, kBob, as_bytes("again"), Version(3));
   EXPECT_EQ(get(*box, key), "-");
 }
 
@@ -177,7 +177,7 @@ TEST(TableRemote, RecoveryFreesLocksAnywhere) {
   std::vector<uint64_t> words;
   for (int k = 0; k < 3000; ++k) names.push_back("key " + std::to_string(k));
   const auto word_of = [&](const std::string& name) {
-    return box.region->base() + box->where(box->hashed(as_bytes(name))).offset();
+    return box.region->base() + box->locate(box->hashed(as_bytes(name))).offset();
   };
   for (const std::string& name : names) {
     const uint64_t bytes = random.chance(5) ? random.below(kValueMax) : random.below(600);
@@ -191,7 +191,7 @@ TEST(TableRemote, RecoveryFreesLocksAnywhere) {
   }
   EXPECT_GT(box->residue().locked, 1000U);
   EXPECT_GT(box->lock_pieces(), 3U);
-  for (uint64_t piece = box->lock_pieces(); piece > 0; --piece) box->free_locks(piece - 1);
+  for (uint64_t piece = box->lock_pieces(); piece > 0; --piece) box->release_orphaned_locks(piece - 1);
   EXPECT_EQ(box->residue().locked, 0U);
   for (size_t i = 0; i < names.size(); ++i) EXPECT_EQ(load_ordered(word_of(names[i])), words[i]) << names[i];
 }
@@ -250,7 +250,7 @@ class Device final : public LocalAtomics {
 class TableDevice : public ::testing::Test {
  protected:
   TableDevice() : box_(integer_table(100)), device_(box_), key_(put(*box_, id_.bytes(), "old")) {
-    where_ = box_->where(key_);
+    where_ = box_->locate(key_);
     EXPECT_EQ(device_.swaps(), 0U) << "nobody expects the word of a record that was not there";
   }
   Word word() const { return load_word(box_.region->base() + where_.offset()); }
@@ -289,7 +289,7 @@ TEST_F(TableDevice, WhatIsNotRaisedYetIsNotLocked) {
   const uint64_t swaps = device_.swaps();
   EXPECT_EQ(box_->lock(key_, kAlice, Write::kPut, std::nullopt, 3).code, Code::kLocked);
   EXPECT_EQ(device_.swaps(), swaps);
-  box_->raise(key_, Version(2));
+  box_->mark_readable(key_, Version(2));
   EXPECT_EQ(box_->lock(key_, kAlice, Write::kPut, std::nullopt, 3).code, Code::kOk);
 }
 
@@ -322,8 +322,8 @@ TEST_F(TableDevice, WithoutTheDeviceNothingIsLocked) {
   EXPECT_EQ(word(), kFree);
   apply(Version(2));
   EXPECT_EQ(get(*box_, key_), "new");
-  box_->raise(key_, Version(2));
-  EXPECT_EQ(box_->discard({true}, 0, 1 << 20), 0U);
+  box_->mark_readable(key_, Version(2));
+  EXPECT_EQ(box_->drop_partitions({true}, 0, 1 << 20), 0U);
   EXPECT_TRUE(word().deleted());
 }
 
@@ -344,8 +344,8 @@ TEST(TableRemote, ABackupsInstallOutlivesALockAfterARaise) {
     for (uint64_t v = 1; v <= kRounds; ++v) {
       while (applying.load() < v) std::this_thread::yield();
       for (uint64_t i = 0; i < v % 10 * 10; ++i) __builtin_ia32_pause();
-      box->raise(key, Version(v));
-      const RecordSlot slot = box->where(key);
+      box->mark_readable(key, Version(v));
+      const RecordSlot slot = box->locate(key);
       if (slot) device.look(slot, Word(Version(v), kReadable), Word(Version(v), kReadable, kBob));
       raised.store(v);
     }
@@ -356,14 +356,14 @@ TEST(TableRemote, ABackupsInstallOutlivesALockAfterARaise) {
     box->apply(key, Write::kPut, as_bytes(value), Version(v + 1), undo.data());
     while (raised.load() < v) std::this_thread::yield();
     device.end();
-    EXPECT_EQ(load_word(box.region->base() + box->where(key).offset()), Word(Version(v + 1), 0)) << v;
+    EXPECT_EQ(load_word(box.region->base() + box->locate(key).offset()), Word(Version(v + 1), 0)) << v;
   }
   other.join();
 }
 
 TEST_F(TableDevice, WhatIsDiscardedStaysDeleted) {
   device_.look(where_, kFree, kBobs);
-  EXPECT_EQ(box_->discard({true}, 0, 1 << 20), 0U);
+  EXPECT_EQ(box_->drop_partitions({true}, 0, 1 << 20), 0U);
   device_.end();
   EXPECT_TRUE(word().deleted());
 }

@@ -29,7 +29,7 @@ class TableTest : public ::testing::TestWithParam<KeyKind> {
 
   HashedKey key(std::string_view eight_bytes) { return box_->hashed(as_bytes(eight_bytes)); }
   bool clean() {
-    const Table::Residue r = box_->residue();
+    const Table::LeakReport r = box_->residue();
     return r.locked == 0 && r.unreadable == 0 && r.tombstones == 0;
   }
   Version version(const HashedKey& k) {
@@ -220,10 +220,10 @@ TEST_P(TableTest, ApplyThenRaise) {
   Word word;
   EXPECT_EQ(get(*box_, k, &word), "one");
   EXPECT_FALSE(word.readable());
-  box_->raise(k, Version(2));
+  box_->mark_readable(k, Version(2));
   get(*box_, k, &word);
   EXPECT_FALSE(word.readable());
-  box_->raise(k, Version(1));
+  box_->mark_readable(k, Version(1));
   get(*box_, k, &word);
   EXPECT_TRUE(word.readable());
 
@@ -232,7 +232,7 @@ TEST_P(TableTest, ApplyThenRaise) {
   EXPECT_TRUE(u.existed);
   EXPECT_EQ(u.version, Version(1));
   EXPECT_EQ(as_text(ByteView(undo.data(), u.value_bytes)), "one");
-  box_->raise(k, Version(1));
+  box_->mark_readable(k, Version(1));
   EXPECT_EQ(get(*box_, k, &word), large);
   EXPECT_FALSE(word.readable());
 
@@ -243,9 +243,9 @@ TEST_P(TableTest, ApplyThenRaise) {
   EXPECT_EQ(word.version(), Version(3));
   EXPECT_EQ(box_->residue().tombstones, 1U);
   EXPECT_EQ(box_->lock(k, kAlice, Write::kPut, std::nullopt, 1).code, Code::kLocked);
-  box_->raise(k, Version(2));
+  box_->mark_readable(k, Version(2));
   EXPECT_EQ(box_->residue().tombstones, 1U);
-  box_->raise(k, Version(3));
+  box_->mark_readable(k, Version(3));
   EXPECT_EQ(get(*box_, k, &word), "-");
   EXPECT_TRUE(word.readable());
   EXPECT_EQ(word.version(), Version(3));
@@ -265,9 +265,9 @@ TEST_P(TableTest, ApplyOverATombstoneAndOutOfDate) {
   EXPECT_EQ(box_->absence(k).version(), Version(2));
   box_->apply(k, Write::kPut, as_bytes("late"), Version(2), undo.data());
   EXPECT_EQ(get(*box_, k), large);
-  box_->raise(k, Version(2));
+  box_->mark_readable(k, Version(2));
   EXPECT_EQ(box_->residue().unreadable, 1U);
-  box_->raise(k, Version(3));
+  box_->mark_readable(k, Version(3));
   EXPECT_EQ(box_->records(), 1U);
   EXPECT_TRUE(clean());
 }
@@ -329,7 +329,7 @@ TEST(TablePlanted, RaiseWithoutVersion) {
   const HashedKey key = box->hashed(k.bytes());
   std::vector<std::byte> undo(64);
   box->apply(key, Write::kPut, as_bytes("v"), Version(2), undo.data());
-  box->raise(key, Version(1));
+  box->mark_readable(key, Version(1));
   EXPECT_EQ(box->residue().unreadable, 0U);
 }
 
@@ -375,7 +375,7 @@ TEST(Table, AWalkInPiecesVisitsEachRecordOnce) {
   }
   const auto walk = [&](int bins, size_t bytes, size_t most) {
     std::set<std::string> keys;
-    Table::Residue residue;
+    Table::LeakReport residue;
     uint64_t cursor = 0, words = 0;
     int calls = 0;
     do {

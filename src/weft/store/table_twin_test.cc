@@ -97,7 +97,7 @@ class Twin {
     const auto present = std::count_if(keys_.begin(), keys_.end(), [](const TwinKey& key) { return key.present; });
     for (const TableBox* box : {&primary_, &backup_}) {
       EXPECT_EQ((*box)->records(), static_cast<uint64_t>(present));
-      const Table::Residue residue = (*box)->residue();
+      const Table::LeakReport residue = (*box)->residue();
       EXPECT_EQ(residue.locked + residue.unreadable + residue.tombstones, 0U);
     }
   }
@@ -231,7 +231,7 @@ class Twin {
 
   void raise_one() {
     const size_t i = random_.below(raises_.size());
-    backup_->raise(keys_[raises_[i].key].hashed, Version(raises_[i].version));
+    backup_->mark_readable(keys_[raises_[i].key].hashed, Version(raises_[i].version));
     raises_.erase(raises_.begin() + static_cast<std::ptrdiff_t>(i));
   }
 

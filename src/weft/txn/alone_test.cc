@@ -29,7 +29,7 @@ class AloneTest : public testing::TestWithParam<const char*>, public HandNodes {
     work_.push_back(OwnedTask::of(std::move(task)));
     work_.back().start();
   }
-  Session session(uint8_t worker) { return Session(engine(0, worker)); }
+  Session session(uint8_t worker) { return Session(txn_worker(0, worker)); }
 
   // Reads some, then waits for the word, then writes the others.
   Task<void> run(Session s, std::vector<uint64_t> reads, std::vector<uint64_t> writes, const bool* go_on,
@@ -51,10 +51,10 @@ class AloneTest : public testing::TestWithParam<const char*>, public HandNodes {
   }
   void expect_no_trace() {
     steps(10);
-    const Table::Residue left = nodes_[0]->table(kTable)->residue();
+    const Table::LeakReport left = nodes_[0]->table(kTable)->residue();
     EXPECT_EQ(left.locked + left.unreadable + left.tombstones, 0U);
-    EXPECT_TRUE(engine(0, 0)->idle());
-    EXPECT_TRUE(engine(0, 1)->idle());
+    EXPECT_TRUE(txn_worker(0, 0)->idle());
+    EXPECT_TRUE(txn_worker(0, 1)->idle());
   }
 
   std::vector<OwnedTask> work_;
@@ -66,7 +66,7 @@ TEST_P(AloneTest, SendsNothingAndKeepsNoRecord) {
   EXPECT_TRUE(ran(0, {}, many).committed());
   EXPECT_TRUE(ran(1, many, {}).committed());
   EXPECT_TRUE(ran(1, {1, 2, 3}, {2, 70}).committed());
-  const Counters counters = engine(0, 0)->counters();
+  const Counters counters = txn_worker(0, 0)->counters();
   EXPECT_EQ(counters.committed, 1U);
   EXPECT_EQ(counters.messages_sent + counters.commit_round_trips, 0U);
   EXPECT_EQ(nodes_[0]->table(kTable)->records(), 61U);
@@ -107,14 +107,14 @@ TEST_P(AloneTest, AbsenceIsValidatedToo) {
 
 TEST_P(AloneTest, ItsOutcomeCanBeAskedFor) {
   const TxnId id = ran(0, {}, {1}).id;
-  std::optional<TxnStatus> fate;
+  std::optional<TxnStatus> status;
   const auto ask = [](Session s, TxnId of, std::optional<TxnStatus>* to) -> Task<void> {
     Task<TxnStatus> asking = s.query_outcome(of);
     *to = co_await asking;
   };
-  go(ask(session(1), id, &fate));
-  for (int i = 0; i < 1000 && !fate; ++i) steps(1);
-  EXPECT_EQ(fate, TxnStatus::kCommitted);
+  go(ask(session(1), id, &status));
+  for (int i = 0; i < 1000 && !status; ++i) steps(1);
+  EXPECT_EQ(status, TxnStatus::kCommitted);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, AloneTest, testing::ValuesIn(all_rows()), row_test_name);

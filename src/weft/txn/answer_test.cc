@@ -36,7 +36,7 @@ class AnswerTest : public testing::TestWithParam<const char*>, public HandNodes 
     work_.push_back(OwnedTask::of(std::move(task)));
     work_.back().start();
   }
-  Session session(uint8_t node) { return Session(engine(node)); }
+  Session session(uint8_t node) { return Session(txn_worker(node)); }
   void steps_of(std::initializer_list<size_t> nodes, int count) {
     for (int i = 0; i < count; ++i) {
       for (const size_t n : nodes) step(n);
@@ -72,9 +72,9 @@ class AnswerTest : public testing::TestWithParam<const char*>, public HandNodes 
     ended->found = one.found;
     ended->outcome = one.outcome;
   }
-  Task<void> ask(Session s, TxnId id, std::optional<TxnStatus>* fate) {
+  Task<void> ask(Session s, TxnId id, std::optional<TxnStatus>* status) {
     Task<TxnStatus> task = s.query_outcome(id);
-    *fate = co_await task;
+    *status = co_await task;
   }
   // Whether the keys are there, all or none of them, seen from a node that runs with these.
   std::optional<bool> there(uint8_t from, const std::vector<uint64_t>& keys, std::initializer_list<size_t> nodes) {
@@ -129,7 +129,7 @@ class AnswerTest : public testing::TestWithParam<const char*>, public HandNodes 
       steps_of({0, 1, 2}, 200);
       clock_.now += kSecondNs;
       steps_of({0, 1, 2}, 200);
-      EXPECT_TRUE(engine(0)->idle()) << "after " << k << " steps";
+      EXPECT_TRUE(txn_worker(0)->idle()) << "after " << k << " steps";
     }
     return found;
   }
@@ -169,8 +169,8 @@ TEST_P(AnswerTest, AReadDidNotHappen) {
       EXPECT_EQ(ended->outcome->code, Code::kNoAnswer) << ended->outcome->text();
     }
     steps_of({0, 1, 2}, 100);
-    EXPECT_TRUE(engine(0)->idle()) << "after " << k << " steps";
-    EXPECT_FALSE(engine(0)->context().port.closed(NodeId(1)) || engine(0)->context().port.closed(NodeId(2)));
+    EXPECT_TRUE(txn_worker(0)->idle()) << "after " << k << " steps";
+    EXPECT_FALSE(txn_worker(0)->context().port.closed(NodeId(1)) || txn_worker(0)->context().port.closed(NodeId(2)));
   }
 }
 
@@ -206,7 +206,7 @@ TEST_P(AnswerTest, ManyMoreThanThereAreSlots) {
   steps_of({0, 1, 2}, 300);
   clock_.now += kSecondNs;
   steps_of({0, 1, 2}, 300);
-  EXPECT_TRUE(engine(0)->idle());
+  EXPECT_TRUE(txn_worker(0)->idle());
   Ended after;
   go(write(session(0), {key_at(NodeId(1), 500)}, false, &after));
   steps_of({0, 1, 2}, 50);
@@ -219,7 +219,7 @@ TEST_P(AnswerTest, WhileTheViewIsNotActive) {
   start();
   nodes_[0]->state().views.publish(view_without(NodeId(2)));
   steps_of({0}, 3);
-  ASSERT_FALSE(engine(0)->active());
+  ASSERT_FALSE(txn_worker(0)->active());
   Ended ended;
   go(read(session(0), {key_at(NodeId(0))}, &ended));
   steps_of({0}, 3);
@@ -228,7 +228,7 @@ TEST_P(AnswerTest, WhileTheViewIsNotActive) {
   ASSERT_TRUE(ended.outcome);
   EXPECT_EQ(ended.outcome->kind, OutcomeKind::kRejected);
   EXPECT_EQ(ended.outcome->code, Code::kNoAnswer);
-  EXPECT_EQ(engine(0)->trouble(), "the view is not active: not all of its nodes answer");
+  EXPECT_EQ(txn_worker(0)->trouble(), "the view is not active: not all of its nodes answer");
 }
 
 // Without a lease a read is not told, nor is a commit: one did not happen, of the other the outcome is unknown, and it
@@ -251,13 +251,13 @@ TEST_P(AnswerTest, WhatIsHeldBackForTheLease) {
   EXPECT_EQ(all.outcome->kind, OutcomeKind::kAborted);
   EXPECT_EQ(written.outcome->kind, OutcomeKind::kUnknown);
   EXPECT_EQ(written.outcome->code, Code::kNoAnswer);
-  EXPECT_EQ(engine(0)->counters().unknown, 1U);
-  EXPECT_EQ(engine(0)->trouble(), "this node has no lease: it does not reach all nodes of the view");
+  EXPECT_EQ(txn_worker(0)->counters().unknown, 1U);
+  EXPECT_EQ(txn_worker(0)->trouble(), "this node has no lease: it does not reach all nodes of the view");
   nodes_[0]->state().lease.set_until(UINT64_MAX);
-  std::optional<TxnStatus> fate;
-  go(ask(session(0), written.outcome->id, &fate));
+  std::optional<TxnStatus> status;
+  go(ask(session(0), written.outcome->id, &status));
   steps_of({0, 1, 2}, 100);
-  EXPECT_EQ(fate, TxnStatus::kCommitted);
+  EXPECT_EQ(status, TxnStatus::kCommitted);
 }
 
 // The waits of an application that thinks for long count one by one; who says until when, has that.

@@ -8,19 +8,19 @@ namespace weft {
 
 namespace {
 
-bool keeps_value(const LogRecord& record, const Entry& e, uint8_t index) {
+bool keeps_value(const PreparedTxn& record, const Entry& e, uint8_t index) {
   if (e.write == Write::kErase) {
     // An erase has no value: its record says so by naming the key.
-    for (const LogPart* list : {record.locked, record.applied}) {
-      for (const LogPart* part = list; part != nullptr; part = part->next) {
-        for (const LogKey& key : part->all()) {
+    for (const PreparedKeys* list : {record.locked, record.applied}) {
+      for (const PreparedKeys* part = list; part != nullptr; part = part->next) {
+        for (const PreparedKey& key : part->all()) {
           if (key.index == index && key.write == Write::kErase) return true;
         }
       }
     }
     return false;
   }
-  const LogKey* key = record.find_value(index);
+  const PreparedKey* key = record.find_value(index);
   return key != nullptr && as_text(key->value) == as_text({e.new_value, e.new_bytes});
 }
 
@@ -28,13 +28,13 @@ bool keeps_value(const LogRecord& record, const Entry& e, uint8_t index) {
 
 void CommitAudit::on_commit_point(NodeId coordinator, WorkerId worker, const TxnSlot& slot) {
   ++commit_points;
-  for (Node* node : nodes_) node->engine(worker)->drain_rings();
+  for (Node* node : nodes_) node->txn_worker(worker)->drain_rings();
   const auto say = [&](const std::string& what) {
     violations.push_back("transaction (node " + std::to_string(coordinator.value) + ", worker " +
                          std::to_string(worker.value) + ", sequence " + std::to_string(slot.sequence) + "): " + what);
   };
-  const auto record_at = [&](NodeId node) -> const LogRecord* {
-    const LogRecord& record = nodes_[node.value]->engine(worker)->records().at(coordinator, slot.index);
+  const auto record_at = [&](NodeId node) -> const PreparedTxn* {
+    const PreparedTxn& record = nodes_[node.value]->txn_worker(worker)->records().at(coordinator, slot.index);
     return record.state != 0 && record.sequence == slot.sequence ? &record : nullptr;
   };
   uint64_t primaries = 0;
@@ -49,7 +49,7 @@ void CommitAudit::on_commit_point(NodeId coordinator, WorkerId worker, const Txn
       uint64_t holders = 0;
       for (int r = 0; r < e.placement->count; ++r) {
         const NodeId node = e.placement->replicas[static_cast<size_t>(r)];
-        const LogRecord* record = record_at(node);
+        const PreparedTxn* record = record_at(node);
         if (record != nullptr && keeps_value(*record, e, index)) holders |= uint64_t{1} << node.value;
       }
       const int counted = std::popcount(holders | uint64_t{1} << coordinator.value);
@@ -57,14 +57,14 @@ void CommitAudit::on_commit_point(NodeId coordinator, WorkerId worker, const Txn
         say("K2: the new value of key " + std::to_string(i) + " is on " + std::to_string(counted) +
             " nodes at the commit point, more than f = " + std::to_string(e.placement->count - 1) + " are needed");
       }
-      if (std::popcount(primaries) > 1 && (e.placement->mask & ~holders) != 0) {
+      if (std::popcount(primaries) > 1 && (e.placement->in_sync & ~holders) != 0) {
         say("K2: a replica of key " + std::to_string(i) + " has no new value, and another primary may show the commit");
       }
     }
     if (!slot.unanimous || (e.write == Write::kNone && !e.read)) continue;
     for (int r = 0; r < e.placement->count; ++r) {
-      const LogRecord* record = record_at(e.placement->replicas[static_cast<size_t>(r)]);
-      if (record == nullptr || (record->state & kLogLocked) == 0) {
+      const PreparedTxn* record = record_at(e.placement->replicas[static_cast<size_t>(r)]);
+      if (record == nullptr || (record->state & kLocked) == 0) {
         say("unanimity: node " + std::to_string(e.placement->replicas[static_cast<size_t>(r)].value) +
             " has no LOCKED record of key " + std::to_string(i));
       }

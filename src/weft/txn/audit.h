@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "weft/txn/node.h"
-#include "weft/txn/witness.h"
+#include "weft/txn/txn_observer.h"
 
 namespace weft {
 
-class CommitAudit final : public Witness {
+class CommitAudit final : public TxnObserver {
  public:
   CommitAudit() = default;
   explicit CommitAudit(std::vector<Node*> nodes) : nodes_(std::move(nodes)) {}

@@ -6,10 +6,10 @@
 namespace weft {
 
 void ClientAcks::acknowledge(TxnSlot& slot) {
-  if (slot.told) return;
+  if (slot.acknowledged) return;
   WEFT_CHECK(slot.state != SlotState::kFree && slot.state != SlotState::kExecuting, "what executes has no outcome");
   WEFT_CHECK((slot.outcome.code == Code::kOk) == slot.outcome.committed(), "what did not commit has a reason");
-  slot.told = true;
+  slot.acknowledged = true;
   const Outcome& out = slot.outcome;
   note(slot);
   Counters& counters = ctx_.counters;
@@ -62,7 +62,7 @@ void ClientAcks::wake_with_lease(TxnSlot& slot) {
 }
 
 void ClientAcks::fail_unacknowledged(TxnSlot& slot) {
-  WEFT_CHECK(slot.state == SlotState::kFinished && slot.told, "it has an outcome that its client waits for");
+  WEFT_CHECK(slot.state == SlotState::kFinished && slot.acknowledged, "it has an outcome that its client waits for");
   if (!slot.waiter || !slot.read_only || (ctx_.views.removed() && ctx_.bugs.has(Bug::kToldRemoved))) return;
   fail(slot, Code::kEpoch, nullptr, Owner());
   wake(slot);
@@ -78,7 +78,7 @@ void ClientAcks::release(bool now) {
     WEFT_MARK("an outcome waits for the lease");
     return;
   }
-  if (!now && !waiting_.empty()) change_.told(ctx_.now_ns());
+  if (!now && !waiting_.empty()) change_.acknowledged(ctx_.now_ns());
   for (const auto& [slot, sequence] : waiting_) {
     if (slot->sequence == sequence) wake(*slot);  // else the application has gone, and the slot is another's
   }

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "weft/base/histogram.h"
-#include "weft/txn/change.h"
 #include "weft/txn/context.h"
 #include "weft/txn/outcomes.h"
 #include "weft/txn/slot.h"
+#include "weft/txn/view_change_timing.h"
 
 namespace weft {
 
@@ -45,8 +45,8 @@ class ClientAcks {
   bool waiting() const { return !waiting_.empty(); }
 
   const Histogram& latency_ns() const { return latency_ns_; }  // of committed transactions, from begin to the outcome
-  ViewChangeWatch& change() { return change_; }
-  const ViewChangeWatch& change() const { return change_; }
+  ViewChangeTiming& change() { return change_; }
+  const ViewChangeTiming& change() const { return change_; }
 
  private:
   struct Waiting {
@@ -59,7 +59,7 @@ class ClientAcks {
   OutcomeLog& outcomes_;
   std::vector<Waiting> waiting_;
   Histogram latency_ns_;
-  ViewChangeWatch change_;
+  ViewChangeTiming change_;
 };
 
 }  // namespace weft

@@ -33,7 +33,7 @@ TEST_F(ClientAcksTest, AnOutcomeIsToldOnce) {
   at(1500);
   acks_.acknowledge(slot);
   acks_.acknowledge(slot);
-  EXPECT_TRUE(slot.told);
+  EXPECT_TRUE(slot.acknowledged);
   EXPECT_TRUE(woken(waiter));
   EXPECT_EQ(ctx_.counters.committed, 1U);
   EXPECT_EQ(acks_.latency_ns().count(), 1U);

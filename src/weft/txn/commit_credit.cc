@@ -15,7 +15,7 @@ void CommitCredit::plan(TxnSlot& slot) {
     const Entry& e = slot.entry(i);
     uint32_t bytes = kKey + 3 * static_cast<uint32_t>(padded(e.key.bytes.size()));
     if (e.write != Write::kNone) bytes += static_cast<uint32_t>(padded(e.new_bytes));
-    for_each_node((e.placement->mask | e.placement->filling) & slot.participants,
+    for_each_node((e.placement->in_sync | e.placement->catching_up) & slot.participants,
                   [&](NodeId n) { slot.need[n.value] += bytes; });
   }
 }

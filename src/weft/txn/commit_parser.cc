@@ -11,7 +11,7 @@ namespace weft {
 
 bool CommitParser::parse_get(const Message& m, Batch* batch) const {
   WEFT_CHECK(m.source.value < ctx_.nodes, "the port knows who sent it");
-  if (m.spare >= static_cast<size_t>(records_.slots()) || m.body.size() < sizeof(GetRequest)) return false;
+  if (m.tag >= static_cast<size_t>(records_.slots()) || m.body.size() < sizeof(GetRequest)) return false;
   const auto request = load<GetRequest>(m.body.data());
   if (request.table >= ctx_.tables.count() || request.key_bytes > ctx_.limits.key_bytes_max ||
       m.body.size() - sizeof request < request.key_bytes) {
@@ -24,15 +24,15 @@ bool CommitParser::parse_get(const Message& m, Batch* batch) const {
   ref.key = table->hashed({m.body.data() + sizeof request, request.key_bytes});
   ref.table = table;
   ref.table_id = id;
-  return ctx_.view().placement(ref.key.partition).held_by(ctx_.self);
+  return ctx_.view().placement(ref.key.partition).is_in_sync(ctx_.self);
 }
 
 bool CommitParser::parse_keys(const Message& m, Batch* batch, uint16_t* keys) const {
   WEFT_CHECK(m.source.value < ctx_.nodes, "the port knows who sent it");
-  if (m.spare >= static_cast<size_t>(records_.slots()) || m.body.size() < sizeof(CommitRequest)) return false;
+  if (m.tag >= static_cast<size_t>(records_.slots()) || m.body.size() < sizeof(CommitRequest)) return false;
   const auto request = load<CommitRequest>(m.body.data());
   if (request.flags > kCommitFlagsMax) return false;
-  if (ctx_.table_batching) __builtin_prefetch(&records_.at(m.source, static_cast<uint8_t>(m.spare)));
+  if (ctx_.table_batching) __builtin_prefetch(&records_.at(m.source, static_cast<uint8_t>(m.tag)));
   const auto kind = static_cast<Kind>(m.kind);
   const std::byte* at = m.body.data() + sizeof request;
   const std::byte* const end = m.body.data() + m.body.size();
@@ -56,13 +56,13 @@ bool CommitParser::parse_keys(const Message& m, Batch* batch, uint16_t* keys) co
                                                         .has_version = in.has(kHasVersion),
                                                         .held = in.has(kHeld),
                                                         .by_verb = in.has(kByVerb),
-                                                        .in_order = in.has(kInOrder),
+                                                        .ordered = in.has(kOrdered),
                                                         .deferred = in.has(kDeferred),
                                                         .wants_replaced = in.has(kWantsReplaced),
-                                                        .follows = in.part->follows};
+                                                        .predecessor_delta = in.part->predecessor_delta};
     const Placement& placement = ctx_.view().placement(ref.key.partition);
-    const bool fills = kind == Kind::kReplicate && placement.filled_at(ctx_.self);
-    if (!placement.held_by(ctx_.self) && !fills) return false;
+    const bool fills = kind == Kind::kReplicate && placement.is_catching_up(ctx_.self);
+    if (!placement.is_in_sync(ctx_.self) && !fills) return false;
   }
   *keys = request.keys;
   return true;
@@ -70,23 +70,23 @@ bool CommitParser::parse_keys(const Message& m, Batch* batch, uint16_t* keys) co
 
 bool CommitParser::parse_unlock(const Message& m, Batch* batch, uint16_t* keys) const {
   if (!parse_keys(m, batch, keys)) return false;
-  prefetch_keys(records_.at(m.source, static_cast<uint8_t>(m.spare)).locked, batch);
+  prefetch_keys(records_.at(m.source, static_cast<uint8_t>(m.tag)).locked, batch);
   return true;
 }
 
 bool CommitParser::parse_done(const Message& m, Batch* batch) const {
   WEFT_CHECK(m.source.value < ctx_.nodes, "the port knows who sent it");
-  for (const DoneNotice& notice : NoticeQueue::of(m)) {
+  for (const TxnCompleteNotice& notice : NoticeQueue::of(m)) {
     if (notice.slot >= static_cast<uint32_t>(records_.slots())) return false;
     prefetch_keys(records_.at(m.source, static_cast<uint8_t>(notice.slot)).applied, batch);
   }
-  return m.body.size() % sizeof(DoneNotice) == 0;
+  return m.body.size() % sizeof(TxnCompleteNotice) == 0;
 }
 
 // Unlock and done name a record; its keys are touched by their handlers. Most know from before where they are.
-void CommitParser::prefetch_keys(const LogPart* part, Batch* batch) const {
+void CommitParser::prefetch_keys(const PreparedKeys* part, Batch* batch) const {
   for (; part != nullptr; part = part->next) {
-    for (const LogKey& key : part->all()) {
+    for (const PreparedKey& key : part->all()) {
       if (key.table == nullptr) continue;
       ++batch->logged;
       if (!ctx_.table_batching) continue;

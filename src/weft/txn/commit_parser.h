@@ -10,7 +10,7 @@ namespace weft {
 
 class CommitParser {
  public:
-  CommitParser(WorkerContext& ctx, LogTable& records) : ctx_(ctx), records_(records) {}
+  CommitParser(WorkerContext& ctx, PreparedTable& records) : ctx_(ctx), records_(records) {}
 
   // True: well-formed; the message's keys are appended to the batch.
   bool parse_get(const Message& message, Batch* batch) const;
@@ -19,10 +19,10 @@ class CommitParser {
   bool parse_done(const Message& message, Batch* batch) const;
 
  private:
-  void prefetch_keys(const LogPart* part, Batch* batch) const;
+  void prefetch_keys(const PreparedKeys* part, Batch* batch) const;
 
   WorkerContext& ctx_;
-  LogTable& records_;
+  PreparedTable& records_;
 };
 
 }  // namespace weft

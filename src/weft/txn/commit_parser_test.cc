@@ -73,7 +73,7 @@ TEST_F(CommitParserTest, AKeyThatThisNodeDoesNotHoldIsRefused) {
 TEST_F(CommitParserTest, AReplicaThatFillsGetsWritesAndNothingElse) {
   View next = *view_;
   next.epoch = Epoch(2);
-  next.partitions[kPeer.value].filling = 1;  // this node
+  next.partitions[kPeer.value].catching_up = 1;  // this node
   ctx_.views.stop(false);
   ctx_.views.adopt(std::make_shared<const View>(next));
   EXPECT_TRUE(parse_named(Kind::kReplicate, with_value(key_at(kPeer), "v", 1)));
@@ -85,8 +85,8 @@ TEST_F(CommitParserTest, AReplicaThatFillsGetsWritesAndNothingElse) {
 
 TEST_F(CommitParserTest, KeysAreAsTheMessageNamesThem) {
   Named first = with_value(key_at(kSelf), "one", 7, 3);
-  first.part.flags |= kHasVersion | kHeld | kByVerb | kInOrder | kDeferred | kWantsReplaced;
-  first.part.follows = 9;
+  first.part.flags |= kHasVersion | kHeld | kByVerb | kOrdered | kDeferred | kWantsReplaced;
+  first.part.predecessor_delta = 9;
   Named second = named(key_at(kSelf, 1), Write::kErase, 4);
   second.part.value_bytes = 64;
   const auto body = body_of(request(5), {first, second});
@@ -100,14 +100,14 @@ TEST_F(CommitParserTest, KeysAreAsTheMessageNamesThem) {
   EXPECT_EQ(a.room, 3U);
   EXPECT_EQ(a.write, Write::kPut);
   EXPECT_EQ(a.index, 3U);
-  EXPECT_EQ(a.follows, 9U);
-  EXPECT_TRUE(a.has_value && a.has_version && a.held && a.by_verb && a.in_order && a.deferred && a.wants_replaced);
+  EXPECT_EQ(a.predecessor_delta, 9U);
+  EXPECT_TRUE(a.has_value && a.has_version && a.held && a.by_verb && a.ordered && a.deferred && a.wants_replaced);
   const KeyRef& b = batch_.keys.data()[1];
   EXPECT_EQ(b.key.hash, hashed(second.key).hash);
   EXPECT_EQ(b.write, Write::kErase);
   EXPECT_EQ(b.room, 64U);
   EXPECT_TRUE(b.value.empty());
-  EXPECT_FALSE(b.has_value || b.has_version || b.held || b.by_verb || b.in_order || b.deferred || b.wants_replaced);
+  EXPECT_FALSE(b.has_value || b.has_version || b.held || b.by_verb || b.ordered || b.deferred || b.wants_replaced);
 }
 
 TEST_F(CommitParserTest, ACommitMessageThatIsWrongInOneFieldIsRefused) {
@@ -163,8 +163,10 @@ TEST_F(CommitParserTest, ARoomLargerThanTheTablesValuesIsRefused) {
 }
 
 TEST_F(CommitParserTest, NoticesNameSlotsAndAreWhole) {
-  std::vector<std::byte> body(3 * sizeof(DoneNotice));
-  const auto put = [&](size_t i, uint32_t slot) { store(body.data() + i * sizeof(DoneNotice), DoneNotice{1, slot}); };
+  std::vector<std::byte> body(3 * sizeof(TxnCompleteNotice));
+  const auto put = [&](size_t i, uint32_t slot) {
+    store(body.data() + i * sizeof(TxnCompleteNotice), TxnCompleteNotice{1, slot});
+  };
   put(0, 0);
   put(1, kSlots - 1);
   put(2, 1);
@@ -181,7 +183,7 @@ TEST_F(CommitParserTest, NoticesNameSlotsAndAreWhole) {
 }
 
 TEST_F(CommitParserTest, KeysOfRecordsThatMessagesNameAreCounted) {
-  LogRecord& record = records_.at(kPeer, 3);
+  PreparedTxn& record = records_.at(kPeer, 3);
   const auto body = body_of(request(5), {with_value(key_at(kSelf), "v", 1), with_value(key_at(kSelf, 1), "w", 1)});
   ASSERT_TRUE(parse(message(Kind::kLock, 3, body)));
   EXPECT_EQ(batch_.logged, 0U);
@@ -203,14 +205,14 @@ TEST(BatchOfMessages, KeysOfEachMessageStayTheirOwnWhileTheBufferGrows) {
     EXPECT_TRUE(batch.keys.empty());
     for (uint32_t i = 0; i < messages.size(); ++i) {
       batch.parsed[i] = {static_cast<uint32_t>(batch.keys.size()), 2, i % 3 != 0};
-      for (uint8_t k = 0; k < 2; ++k) (new (batch.keys.add()) KeyRef())->follows = 2 * i + k;
+      for (uint8_t k = 0; k < 2; ++k) (new (batch.keys.add()) KeyRef())->predecessor_delta = 2 * i + k;
     }
     for (uint32_t i = 0; i < messages.size(); ++i) {
       EXPECT_EQ(batch.ok(messages[i]), i % 3 != 0);
       if (i % 3 == 0) continue;
       ASSERT_EQ(batch.keys_of(messages[i]).size(), 2U);
-      EXPECT_EQ(batch.keys_of(messages[i])[0].follows, 2 * i);
-      EXPECT_EQ(batch.keys_of(messages[i])[1].follows, 2 * i + 1);
+      EXPECT_EQ(batch.keys_of(messages[i])[0].predecessor_delta, 2 * i);
+      EXPECT_EQ(batch.keys_of(messages[i])[1].predecessor_delta, 2 * i + 1);
     }
   }
 }

@@ -1,5 +1,5 @@
 // For tests of the parts that a transaction goes through at its coordinator: all of them on one context
-// (part_testing.h), without an engine. A test plays the application, the loop and the peers.
+// (part_testing.h), without a worker. A test plays the application, the loop and the peers.
 //
 // Three nodes with two replicas: a key whose primary is node n has its backup at node n + 1.
 #pragma once
@@ -84,7 +84,7 @@ class CommitTest : public PartTest {
         reads_(ctx_, rules, planner_, slots_, keys_, gate_, acks_, coordinator_) {
     here_.replicas[0] = kSelf;
     here_.count = 1;
-    here_.mask = 1;
+    here_.in_sync = 1;
     // What this node sends to itself is not answered, unless a test does.
     for (uint8_t kind = 0; kind < kKindsMax; ++kind)
       port_.set_handler(

@@ -17,8 +17,8 @@
 #include "weft/run/worker.h"
 #include "weft/txn/node_tables.h"
 #include "weft/txn/peer_faults.h"
+#include "weft/txn/txn_observer.h"
 #include "weft/txn/view_state.h"
-#include "weft/txn/witness.h"
 
 namespace weft {
 
@@ -28,8 +28,8 @@ struct WorkerContext {
   Worker* const worker;
   Port& port;
   Wire* const wire;
-  Charges* const charges;  // may be nullptr, and so may the next two
-  Witness* const witness;
+  CostModel* const cost_model;  // may be nullptr, and so may the next two
+  TxnObserver* const observer;
   EventLog* const events;
   const Limits limits;
   const Bugs bugs;
@@ -46,15 +46,15 @@ struct WorkerContext {
 
   uint64_t now_ns() const { return worker->now_ns(); }
   const View& view() const { return views.current(); }
-  void charge(Step step, uint64_t n) const {
-    if (charges != nullptr) charges->charge(step, n);
+  void charge(CostStep step, uint64_t n) const {
+    if (cost_model != nullptr) cost_model->charge(step, n);
   }
   // What is here is current.
   bool has_lease() const { return worker->clock_ns() < state.lease.until_ns(); }
   // One record of a table was read, locked or written.
   void touch_record() {
     ++counters.records_touched;
-    charge(Step::kLookup, 1);
+    charge(CostStep::kLookup, 1);
   }
 };
 

@@ -12,17 +12,17 @@ namespace weft {
 
 Coordinator::Coordinator(WorkerContext& ctx, SlotTable& slots, ClientAcks& acks, CreditGate& credit,
                          const Planner& planner, MessageTransport& messages, VerbTransport* verbs,
-                         bool told_before_unlock)
+                         bool acked_before_unlock)
     : ctx_(ctx),
       slots_(slots),
       acks_(acks),
       planner_(planner),
       messages_(messages),
       verbs_(verbs),
-      told_before_unlock_(told_before_unlock),
+      acked_before_unlock_(acked_before_unlock),
       credit_(ctx, credit),
       local_(ctx, slots.size()),
-      dones_(ctx, Kind::kDone, slots.size()) {}
+      complete_notices_(ctx, Kind::kDone, slots.size()) {}
 
 // What the application asks for.
 
@@ -36,7 +36,7 @@ void Coordinator::start_commit(TxnSlot& slot) {
     acks_.wake(slot);
     return;
   }
-  WEFT_CHECK(slot.phase == Phase::kExecute && !slot.told, "what executes has no outcome");
+  WEFT_CHECK(slot.phase == Phase::kExecute && !slot.acknowledged, "what executes has no outcome");
   slot.state = SlotState::kCommitting;
   if (slot.reads_pending != 0) {
     slot.commit_wanted = true;
@@ -48,7 +48,7 @@ void Coordinator::start_commit(TxnSlot& slot) {
 void Coordinator::abort_by_client(TxnSlot& slot, Code why) {
   WEFT_CHECK(slot.state == SlotState::kExecuting, "only what executes is given up");
   fail(slot, why == Code::kOk ? Code::kApplication : why, nullptr, Owner());
-  slot.told = true;  // whoever gave up knows
+  slot.acknowledged = true;  // whoever gave up knows
   if (!slot.single) acks_.note(slot);
   slot.state = SlotState::kDraining;
   if (slot.reads_pending == 0) release(slot);
@@ -69,14 +69,14 @@ void Coordinator::detach(TxnSlot& slot) {
 
 void Coordinator::begin_commit(TxnSlot& slot) {
   WEFT_CHECK(slot.state == SlotState::kCommitting && slot.reads_pending == 0, "a commit begins when all reads are in");
-  WEFT_CHECK(slot.phase == Phase::kExecute && !slot.commit_wanted && !slot.told, "a commit begins once");
+  WEFT_CHECK(slot.phase == Phase::kExecute && !slot.commit_wanted && !slot.acknowledged, "a commit begins once");
   plan(slot);
   if (slot.outcome.code == Code::kOk && slot.count == 0) {
     acks_.acknowledge(slot);
     finish(slot);
     return;
   }
-  if (slot.alone) {
+  if (slot.single_node) {
     local_.add(slot);
   } else if (slot.outcome.code == Code::kOk && credit_.queue_empty() && reserve(slot)) {
     begin_phases(slot);
@@ -94,8 +94,8 @@ void Coordinator::begin_commit(TxnSlot& slot) {
 
 WEFT_INLINE void Coordinator::plan(TxnSlot& slot) {
   const uint64_t nodes = planner_.plan(slot);
-  slot.alone = is_local(slot, nodes);
-  if (slot.alone) return;
+  slot.single_node = is_local(slot, nodes);
+  if (slot.single_node) return;
   for_each_node(nodes & ~slot.participants, [&](NodeId n) { slot.credit[n.value] = 0; });
   slot.participants = nodes;
   if (verbs_ != nullptr) verbs_->plan(slot);
@@ -111,7 +111,7 @@ WEFT_INLINE void Coordinator::plan(TxnSlot& slot) {
 bool Coordinator::is_local(const TxnSlot& slot, uint64_t nodes) const {
   const uint64_t own = uint64_t{1} << ctx_.self.value;
   if (nodes != own || slot.participants != 0 || slot.outcome.code != Code::kOk) return false;
-  return !told_before_unlock_ || !ctx_.port.has_open(ctx_.self, Flow::kCommit);
+  return !acked_before_unlock_ || !ctx_.port.has_open(ctx_.self, Flow::kCommit);
 }
 
 bool Coordinator::reserve(TxnSlot& slot) {
@@ -174,12 +174,12 @@ void Coordinator::enter(TxnSlot& slot, Phase phase) {
   if (slot.phase_over()) return;
   if (phase == Phase::kReplicate) slot.record_nodes |= slot.steps[index_of(phase)].send_to;
   if (step.send_to != 0) messages_.send(slot, phase, step.send_to);
-  const bool remote = (slot.waiting & ~(uint64_t{1} << ctx_.self.value)) != 0 || slot.posts_waiting != 0;
-  if (!slot.told && remote) {
+  const bool remote = (slot.waiting & ~(uint64_t{1} << ctx_.self.value)) != 0 || slot.verbs_pending != 0;
+  if (!slot.acknowledged && remote) {
     ++slot.round_trips;
     ++ctx_.counters.phase_round_trips[index_of(phase)];
   }
-  if (ctx_.witness != nullptr) ctx_.witness->on_phase(ctx_.self, ctx_.id, slot);
+  if (ctx_.observer != nullptr) ctx_.observer->on_phase(ctx_.self, ctx_.id, slot);
 }
 
 // Called when the answers of slot.phase are all in (or there were none to wait for).
@@ -187,16 +187,16 @@ void Coordinator::advance(TxnSlot& slot) {
   WEFT_CHECK(slot.state == SlotState::kCommitting, "only a commit has phases");
   WEFT_CHECK(slot.phase_over() && slot.reads_pending == 0, "a phase ends when all its answers are in");
   // In doubt, where views do not change: others may have applied it, so that nobody may abort it any more.
-  if (slot.told && slot.outcome.kind == OutcomeKind::kUnknown) return;
+  if (slot.acknowledged && slot.outcome.kind == OutcomeKind::kUnknown) return;
   for (;;) {
     if (slot.outcome.code != Code::kOk && slot.phase != Phase::kUnlock) {
       slot.committing = false;
       if (!slot.unanimous || slot.locked_nodes == 0) acks_.acknowledge(slot);
       enter(slot, Phase::kUnlock);
     } else {
-      if (slot.committing && slot.phase == slot.tell_after) {
-        if (ctx_.witness != nullptr && slot.writes != 0 && slot.phase < Phase::kUnlock) {
-          ctx_.witness->on_commit_point(ctx_.self, ctx_.id, slot);
+      if (slot.committing && slot.phase == slot.ack_after) {
+        if (ctx_.observer != nullptr && slot.writes != 0 && slot.phase < Phase::kUnlock) {
+          ctx_.observer->on_commit_point(ctx_.self, ctx_.id, slot);
         }
         acks_.acknowledge(slot);
       }
@@ -207,8 +207,8 @@ void Coordinator::advance(TxnSlot& slot) {
         return;
       }
       const auto next = static_cast<Phase>(static_cast<int>(slot.phase) + 1);
-      if (next == Phase::kUnlock && ctx_.witness != nullptr && !slot.told) {
-        ctx_.witness->on_commit_point(ctx_.self, ctx_.id, slot);
+      if (next == Phase::kUnlock && ctx_.observer != nullptr && !slot.acknowledged) {
+        ctx_.observer->on_commit_point(ctx_.self, ctx_.id, slot);
       }
       enter(slot, next);
       if (next == Phase::kReplicate && ctx_.bugs.has(Bug::kUnlockEarly)) continue;
@@ -226,27 +226,27 @@ void Coordinator::release(TxnSlot& slot) {
 }
 
 void Coordinator::finish(TxnSlot& slot) {
-  WEFT_CHECK(slot.state == SlotState::kCommitting && slot.told, "what is finished has been acknowledged");
-  WEFT_CHECK(slot.dones_pending == 0 && slot.reads_pending == 0, "a commit finishes once, after its reads");
+  WEFT_CHECK(slot.state == SlotState::kCommitting && slot.acknowledged, "what is finished has been acknowledged");
+  WEFT_CHECK(slot.notices_pending == 0 && slot.reads_pending == 0, "a commit finishes once, after its reads");
   slot.state = SlotState::kFinished;
   credit_.give_back(slot);
   slot.participants = slot.locked_nodes = slot.fill_nodes = 0;
   if (slot.ring_bytes != 0) verbs_->give_back(slot);
   if (slot.committing) {
     for_each_node(slot.record_nodes, [&](NodeId n) {
-      dones_.add(n, {static_cast<uint32_t>(slot.sequence), slot.index});
-      ++slot.dones_pending;
+      complete_notices_.add(n, {static_cast<uint32_t>(slot.sequence), slot.index});
+      ++slot.notices_pending;
     });
   }
   slots_.free_if_done(slot);
 }
 
 bool Coordinator::send_notices() {
-  if (dones_.empty()) return false;
-  return dones_.send(slots_.runs_short(), [&](const DoneNotice& notice) {
+  if (complete_notices_.empty()) return false;
+  return complete_notices_.send(slots_.runs_short(), [&](const TxnCompleteNotice& notice) {
     TxnSlot& slot = slots_.at(notice.slot);
-    WEFT_CHECK(slot.state == SlotState::kFinished && slot.dones_pending != 0, "notices are of what is finished");
-    --slot.dones_pending;
+    WEFT_CHECK(slot.state == SlotState::kFinished && slot.notices_pending != 0, "notices are of what is finished");
+    --slot.notices_pending;
     slots_.free_if_done(slot);
   });
 }
@@ -257,7 +257,7 @@ void Coordinator::on_reply(const Batch& batch, std::span<const Message> run) {
   for (const Message& m : run) {
     if (!batch.ok(m)) continue;
     const auto answer = load<PhaseReply>(m.body.data());
-    TxnSlot& slot = slots_.at(m.spare);
+    TxnSlot& slot = slots_.at(m.tag);
     const uint64_t bit = uint64_t{1} << m.source.value;
     if (m.source != ctx_.self && answer.phase < kPhases) ++ctx_.counters.phase_messages[answer.phase];
     if (slot.state != SlotState::kCommitting || static_cast<uint32_t>(slot.sequence) != answer.sequence ||
@@ -311,7 +311,7 @@ void Coordinator::on_unlocked(const Batch& batch, std::span<const Message> run) 
     if (!batch.ok(m)) continue;
     if (m.source != ctx_.self) ++ctx_.counters.phase_messages[index_of(Phase::kUnlock)];
     const uint64_t bit = uint64_t{1} << m.source.value;
-    for (const DoneNotice& notice : NoticeQueue::of(m)) {
+    for (const TxnCompleteNotice& notice : NoticeQueue::of(m)) {
       TxnSlot& slot = slots_.at(notice.slot);
       if (slot.state != SlotState::kCommitting || static_cast<uint32_t>(slot.sequence) != notice.sequence ||
           slot.phase != Phase::kUnlock || (slot.waiting & bit) == 0) {

@@ -6,7 +6,7 @@
 //   answer, credit that came back.
 // - Before its first commit message a transaction holds credit at every participant for all its messages and their
 //   answers (rule K3). A transaction that waits for credit holds no locks, or aborts.
-// - Nothing is acknowledged before the plan says so (told_after in protocol.h).
+// - Nothing is acknowledged before the plan says so (ack_phase in protocol.h).
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ class Coordinator {
  public:
   // `verbs`: nullptr if the row uses none. `told_before_unlock`: the row acknowledges commits before they are unlocked.
   Coordinator(WorkerContext& ctx, SlotTable& slots, ClientAcks& acks, CreditGate& credit, const Planner& planner,
-              MessageTransport& messages, VerbTransport* verbs, bool told_before_unlock);
+              MessageTransport& messages, VerbTransport* verbs, bool acked_before_unlock);
 
   // Called by the application's handle.
   void start_commit(TxnSlot& slot);
@@ -72,8 +72,8 @@ class Coordinator {
   void abandon(TxnSlot& slot);
 
   bool pending() const { return !local_.empty(); }
-  uint64_t deadline_ns() const { return dones_.deadline_ns(); }
-  bool has_notices() const { return !dones_.empty(); }
+  uint64_t deadline_ns() const { return complete_notices_.deadline_ns(); }
+  bool has_notices() const { return !complete_notices_.empty(); }
 
  private:
   bool is_local(const TxnSlot& slot, uint64_t nodes) const;
@@ -94,10 +94,10 @@ class Coordinator {
   const Planner& planner_;
   MessageTransport& messages_;
   VerbTransport* const verbs_;
-  const bool told_before_unlock_;
+  const bool acked_before_unlock_;
   CommitCredit credit_;
   LocalCommits local_;
-  NoticeQueue dones_;
+  NoticeQueue complete_notices_;
 };
 
 }  // namespace weft

@@ -56,17 +56,17 @@ uint64_t Coordinator::silent_nodes(const TxnSlot& slot) const {
   uint64_t nodes = slot.waiting;
   for (uint16_t i = 0; i < slot.count; ++i) {
     const Entry& e = slot.entry(i);
-    const bool posted = slot.posts_waiting != 0 && (e.by_verb >> static_cast<int>(slot.phase) & 1U) != 0;
+    const bool posted = slot.verbs_pending != 0 && (e.by_verb >> static_cast<int>(slot.phase) & 1U) != 0;
     if (!e.done || posted) nodes |= uint64_t{1} << e.placement->primary().value;
   }
-  if (slot.posts_waiting != 0 && slot.phase == Phase::kReplicate) nodes |= slot.ring_nodes;
+  if (slot.verbs_pending != 0 && slot.phase == Phase::kReplicate) nodes |= slot.ring_nodes;
   return nodes & ~(uint64_t{1} << ctx_.self.value);
 }
 
 void Coordinator::expire(TxnSlot& slot) {
   WEFT_CHECK(slot.state != SlotState::kFree && slot.waiter, "a wait that is over was one");
   const bool committing = slot.state == SlotState::kCommitting && !slot.commit_wanted;
-  if (committing && slot.phase == Phase::kExecute && slot.alone) {  // in the next step it is done
+  if (committing && slot.phase == Phase::kExecute && slot.single_node) {  // in the next step it is done
     slots_.note_due(slot.due_ns);
     return;
   }
@@ -127,14 +127,14 @@ void Coordinator::on_peer_lost(TxnSlot& slot, NodeId peer) {
 void Coordinator::drop_queues() {
   local_.clear();
   credit_.drop_queue();
-  dones_.clear();
+  complete_notices_.clear();
 }
 
 void Coordinator::freeze(TxnSlot& slot) {
   WEFT_CHECK(slot.state != SlotState::kFree, "a free slot has nothing to freeze");
   slot.participants = slot.locked_nodes = slot.record_nodes = slot.fill_nodes = 0;
   slot.ring_bytes = 0;
-  slot.dones_pending = 0;
+  slot.notices_pending = 0;
   slot.next = nullptr;
   const bool sent = slot.state == SlotState::kCommitting && slot.phase != Phase::kExecute;
   if (sent && !slot.read_only) return;
@@ -154,7 +154,7 @@ void Coordinator::freeze(TxnSlot& slot) {
   slot.reads_pending = 0;
   slot.commit_wanted = false;
   slot.waiting = 0;
-  slot.posts_waiting = 0;
+  slot.verbs_pending = 0;
   fail(slot, Code::kEpoch, nullptr, Owner());
   if (slot.state == SlotState::kExecuting) {
     acks_.wake(slot);
@@ -172,7 +172,7 @@ void Coordinator::resolve(TxnSlot& slot, bool commits) {
   slot.committing = commits;
   if (!commits) fail(slot, Code::kEpoch, nullptr, Owner());
   slot.waiting = 0;
-  slot.posts_waiting = 0;
+  slot.verbs_pending = 0;
   acks_.acknowledge(slot);
   finish(slot);
 }

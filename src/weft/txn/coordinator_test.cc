@@ -90,7 +90,7 @@ TEST_F(CoordinatorTest, ARefusedLockAbortsAndOnlyWhatWasLockedIsUnlocked) {
   EXPECT_EQ(slot.state, SlotState::kCommitting) << "the slot is kept until the unlock is answered";
   answer(kTwo, slot, Phase::kUnlock);
   EXPECT_EQ(slot.state, SlotState::kFinished);
-  EXPECT_EQ(slot.dones_pending, 0) << "an abort has no notices";
+  EXPECT_EQ(slot.notices_pending, 0) << "an abort has no notices";
 }
 
 TEST_F(CoordinatorTest, AReadThatMovedAbortsBeforeAnythingIsReplicated) {
@@ -216,9 +216,9 @@ TEST_F(CoordinatorTest, AnUnlockMayBeAcknowledgedByANotice) {
   Waiter waiter;
   TxnSlot& slot = put_at_one(waiter);
   to_unlock(slot);
-  const DoneNotice notice{static_cast<uint32_t>(slot.sequence), slot.index};
-  const DoneNotice stale{notice.sequence - 1, slot.index};
-  for (const DoneNotice& one : {stale, notice}) {
+  const TxnCompleteNotice notice{static_cast<uint32_t>(slot.sequence), slot.index};
+  const TxnCompleteNotice stale{notice.sequence - 1, slot.index};
+  for (const TxnCompleteNotice& one : {stale, notice}) {
     EXPECT_FALSE(woken(waiter));
     store(peer(kOne).reserve(kSelf, Flow::kCommit, static_cast<uint8_t>(Kind::kUnlocked), sizeof one), one);
     deliver();
@@ -233,7 +233,7 @@ TEST_F(CoordinatorTest, ASlotIsFreeWhenItsNoticesHaveLeft) {
   to_unlock(slot);
   answer(kOne, slot, Phase::kUnlock);
   sent();
-  EXPECT_EQ(slot.dones_pending, 2) << "the primary and the backup keep records";
+  EXPECT_EQ(slot.notices_pending, 2) << "the primary and the backup keep records";
   coordinator_.detach(slot);
   EXPECT_EQ(slot.state, SlotState::kFinished);
   EXPECT_FALSE(coordinator_.send_notices()) << "nothing to ride on yet";
@@ -466,7 +466,7 @@ TEST_F(CoordinatorTest, WhatCommitsIsFrozenUntilRecoveryHasDecidedIt) {
   EXPECT_TRUE(woken(waiter));
   EXPECT_TRUE(slot.outcome.committed());
   EXPECT_EQ(slot.state, SlotState::kFinished);
-  EXPECT_EQ(slot.dones_pending, 0) << "records end with the recovery";
+  EXPECT_EQ(slot.notices_pending, 0) << "records end with the recovery";
 }
 
 TEST_F(CoordinatorTest, WhatRecoveryDecidesToAbortSaysThatTheViewChanged) {

@@ -106,9 +106,9 @@ TEST(Decide, NeverContradictsWhatWasTold) {
         EXPECT_EQ(result.ending, written);
         continue;
       }
-      const bool told = facts.coordinator_lives ? !open.own_report || open.own_ending == Ending::kCommit
-                                                : open.committed != 0 || facts.finished_commit;
-      if (told) {
+      const bool acknowledged = facts.coordinator_lives ? !open.own_report || open.own_ending == Ending::kCommit
+                                                        : open.committed != 0 || facts.finished_commit;
+      if (acknowledged) {
         EXPECT_EQ(result.ending, Ending::kCommit) << bits;
       }
       const bool nobody = !facts.coordinator_lives && open.committed == 0 && !facts.finished_commit &&

@@ -36,7 +36,7 @@ DecisionApplier::Progress DecisionApplier::step() {
     stage_ = Stage::kLocks;
     piece_ = ctx_.id.value;
   }
-  return free_locks() ? Progress::kDone : Progress::kGoesOn;
+  return release_orphaned_locks() ? Progress::kDone : Progress::kGoesOn;
 }
 
 void DecisionApplier::carry_out(bool commits) {
@@ -45,7 +45,7 @@ void DecisionApplier::carry_out(bool commits) {
     decision.carried_out = true;
     participant_.note_outcome(decision.incarnation, uint64_t{decision.sequence_high} << 32 | decision.sequence,
                               commits);
-    LogRecord& record = records_.at(decision.coordinator, decision.slot);
+    PreparedTxn& record = records_.at(decision.coordinator, decision.slot);
     const bool has_record = record.is(decision.incarnation, decision.sequence);
     const Owner owner(decision.coordinator, ctx_.id, decision.slot);
     const bool open = has_record && !record.ended;
@@ -64,30 +64,30 @@ void DecisionApplier::carry_out(bool commits) {
 
 // What the record has not brought about here itself. What it has may be history already: once the primary is unlocked,
 // later transactions change the key, and finish, while this one's last acknowledgement is still on its way.
-void DecisionApplier::install(const LogPart* part, const LogRecord* record, Owner owner) {
+void DecisionApplier::install(const PreparedKeys* part, const PreparedTxn* record, Owner owner) {
   if (part == nullptr) return;
   const std::shared_ptr<const View> before = ctx_.state.views.last_active();
-  for (const LogKey& key : part->all()) {
+  for (const PreparedKey& key : part->all()) {
     if (record != nullptr && record->covers(key.index)) continue;
     if (record != nullptr && record->locked_by_verb(key.index)) {
-      key.table->commit_locked(key.key, owner, key.value, key.version);
+      key.table->recovery_commit(key.key, owner, key.value, key.version);
       continue;
     }
     const Placement& now = ctx_.view().placement(key.key.partition);
-    const bool fills = now.filled_at(ctx_.self);
+    const bool fills = now.is_catching_up(ctx_.self);
     // What it has just begun to fill, it gets by copying, which comes later.
-    const bool filled_before = before != nullptr && before->placement(key.key.partition).filled_at(ctx_.self);
-    if (!now.held_by(ctx_.self) && !(fills && filled_before)) continue;
-    key.table->install(key.key, key.write, key.value, key.version, ctx_.scratch.data());
+    const bool filled_before = before != nullptr && before->placement(key.key.partition).is_catching_up(ctx_.self);
+    if (!now.is_in_sync(ctx_.self) && !(fills && filled_before)) continue;
+    key.table->install_if_newer(key.key, key.write, key.value, key.version, ctx_.scratch.data());
     // Tombstones of what was filling stay until all workers have brought what they know (PartitionGc::settle).
-    if (!filled_before && key.write == Write::kErase) key.table->raise(key.key, key.version);
+    if (!filled_before && key.write == Write::kErase) key.table->mark_readable(key.key, key.version);
   }
 }
 
 // All workers of the node have carried everything out, so whatever is still locked here was locked by a verb of a
 // transaction that never came to log. They look for that together: each at every so many-th piece, one at a time, so
 // that leases go on. True when there is none left.
-bool DecisionApplier::free_locks() {
+bool DecisionApplier::release_orphaned_locks() {
   WEFT_CHECK(stage_ == Stage::kLocks, "locks are freed when all is carried out");
   const auto workers = static_cast<uint64_t>(ctx_.workers);
   bool looked = false;
@@ -95,7 +95,7 @@ bool DecisionApplier::free_locks() {
     Table* table = ctx_.tables.at(TableId(static_cast<uint16_t>(table_)));
     while (piece_ < table->lock_pieces()) {
       if (looked) return false;
-      table->free_locks(piece_);
+      table->release_orphaned_locks(piece_);
       piece_ += workers;
       looked = true;
     }

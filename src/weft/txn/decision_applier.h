@@ -21,7 +21,7 @@ namespace weft {
 class DecisionApplier {
  public:
   // `verbs`: peers reach the tables by verbs (else nullptr). `verb_locks`: and lock by them.
-  DecisionApplier(WorkerContext& ctx, WorkerBarrier& barrier, LogTable& records, DecisionLog& decisions,
+  DecisionApplier(WorkerContext& ctx, WorkerBarrier& barrier, PreparedTable& records, DecisionLog& decisions,
                   Participant& participant, VerbMemory* verbs, bool verb_locks)
       : ctx_(ctx),
         barrier_(barrier),
@@ -40,12 +40,12 @@ class DecisionApplier {
   enum class Stage : uint8_t { kBegin, kAborts, kCommits, kLocks };  // what is done, or begun
   bool come_to(WorkerBarrier::Step step);
   void carry_out(bool commits);
-  void install(const LogPart* part, const LogRecord* record, Owner owner);
-  bool free_locks();
+  void install(const PreparedKeys* part, const PreparedTxn* record, Owner owner);
+  bool release_orphaned_locks();
 
   WorkerContext& ctx_;
   WorkerBarrier& barrier_;
-  LogTable& records_;
+  PreparedTable& records_;
   DecisionLog& decisions_;
   Participant& participant_;
   VerbMemory* const verbs_;

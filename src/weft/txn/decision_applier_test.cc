@@ -48,7 +48,7 @@ class DecisionApplierTest : public PartTest {
     ASSERT_EQ(decisions_.write(header, keys), nullptr);
   }
   // This node's record of a transaction that has locked a key here.
-  LogRecord& lock_record(uint32_t sequence, const uint64_t& key, bool has_value) {
+  PreparedTxn& lock_record(uint32_t sequence, const uint64_t& key, bool has_value) {
     KeyRef ref;
     ref.key = hashed(key);
     ref.table = &table();
@@ -58,12 +58,12 @@ class DecisionApplierTest : public PartTest {
     ref.has_value = has_value;
     ref.value = has_value ? as_bytes(std::string_view("locked\0\0", 8)).subspan(0, 6) : ByteView();
     std::byte* more;
-    LogRecord& record = records_.at(kCoordinator, kSlotNumber);
+    PreparedTxn& record = records_.at(kCoordinator, kSlotNumber);
     record.sequence = sequence;
     record.incarnation = 2;
-    record.state = kLogLocked;
+    record.state = kLocked;
     record.locked = records_.make_part({&ref, 1}, 0, &more);
-    LogKey& logged = record.locked->all()[0];
+    PreparedKey& logged = record.locked->all()[0];
     const LockResult lock = table().lock(logged.key, owner_, Write::kPut, std::nullopt, 8);
     EXPECT_EQ(lock.code, Code::kOk);
     logged.locked = lock.locked;
@@ -73,7 +73,7 @@ class DecisionApplierTest : public PartTest {
   AppliedProgress step() { return applier_->step(); }
 
   const Owner owner_{kCoordinator, kWorker, kSlotNumber};
-  LogTable records_{kNodes, 4, pool_.get()};
+  PreparedTable records_{kNodes, 4, pool_.get()};
   OutcomeLog outcomes_{1 << 20};
   Participant participant_{ctx_, records_, outcomes_, true};
   DecisionLog decisions_{ctx_, records_};
@@ -98,7 +98,7 @@ TEST_F(DecisionApplierTest, NothingIsDoneBeforeAllWorkersOfTheNodeAreThere) {
 TEST_F(DecisionApplierTest, ACommitIsInstalledWhereThisNodeHoldsTheKeyAndNowhereElse) {
   const uint64_t primary = key_at(kSelf);
   uint64_t foreign = 1;
-  while (ctx_.view().placement(hashed(foreign).partition).held_by(kSelf)) ++foreign;
+  while (ctx_.view().placement(hashed(foreign).partition).is_in_sync(kSelf)) ++foreign;
   decide(Ending::kCommit, 50, primary);
   decide(Ending::kCommit, 51, foreign);
   EXPECT_EQ(step(), AppliedProgress::kDone);
@@ -135,7 +135,7 @@ TEST_F(DecisionApplierTest, ADecisionIsCarriedOutOnceAlsoIfAnotherRecoveryBegins
   decide(Ending::kCommit, 50, key, Write::kPut, 5);
   step();
   EXPECT_TRUE(decisions_.all()[0].carried_out);
-  table().discard({true, true, true}, 0, 1 << 20);
+  table().drop_partitions({true, true, true}, 0, 1 << 20);
   ASSERT_EQ(value_of(key), "(absent)");
   View next = ctx_.view();
   next.epoch = Epoch(3);
@@ -149,9 +149,9 @@ TEST_F(DecisionApplierTest, ADecisionIsCarriedOutOnceAlsoIfAnotherRecoveryBegins
 TEST_F(DecisionApplierTest, WhatTheRecordHasCommittedAlreadyIsNotInstalledOverWhatCameLater) {
   const uint64_t key = key_at(kSelf);
   load_record(key, "old");
-  LogRecord& record = lock_record(50, key, true);
+  PreparedTxn& record = lock_record(50, key, true);
   table().commit(record.locked->all()[0].key, owner_, Write::kPut, as_bytes("mine"), record.locked->all()[0].locked);
-  record.state |= kLogCommitted;
+  record.state |= kCommitted;
   const HashedKey name = hashed(key);
   const LockResult later = table().lock(name, Owner(kSelf, kWorker, 0), Write::kErase, std::nullopt, 0);
   table().commit(name, Owner(kSelf, kWorker, 0), Write::kErase, {}, later.locked);
@@ -171,12 +171,12 @@ TEST_F(DecisionApplierTest, AbortsComeBeforeCommitsWhateverTheOrderTheyWereWritt
   ref.write = Write::kPut;
   ref.version = Version(3);
   std::byte* undo_at;
-  LogRecord& record = records_.at(kCoordinator, kSlotNumber);
+  PreparedTxn& record = records_.at(kCoordinator, kSlotNumber);
   record.sequence = 50;
   record.incarnation = 2;
-  record.state = kLogReplicated;
+  record.state = kReplicated;
   record.applied = records_.make_part({&ref, 1}, 64, &undo_at);
-  LogKey& logged = record.applied->all()[0];
+  PreparedKey& logged = record.applied->all()[0];
   logged.undo = table().apply(logged.key, Write::kPut, as_bytes("abort"), Version(3), undo_at);
   logged.old_value = {undo_at, logged.undo.value_bytes};
   logged.applied = true;

@@ -20,7 +20,7 @@ const char* DecisionLog::write(const RecoveryHeader& header, ByteView keys) {
   // It was carried out before this worker was last active, and others may have gone on since.
   if (header.decided_epoch <= ctx_.views.active_epoch().value && !ctx_.bugs.has(Bug::kDecisionAgain)) return nullptr;
   const NodeId coordinator(header.coordinator);
-  const LogRecord& record = records_.at(coordinator, header.slot);
+  const PreparedTxn& record = records_.at(coordinator, header.slot);
   const bool has_record = record.is(header.incarnation, header.sequence);
   const bool own = coordinator == ctx_.self && header.incarnation == ctx_.views.incarnation();
   if (!has_record && !own && record.was_finished(header.incarnation, header.sequence)) return nullptr;
@@ -34,13 +34,13 @@ const char* DecisionLog::write(const RecoveryHeader& header, ByteView keys) {
   return nullptr;
 }
 
-LogPart* DecisionLog::copy_keys(ByteView keys, uint8_t count) {
+PreparedKeys* DecisionLog::copy_keys(ByteView keys, uint8_t count) {
   std::byte* copy;
   WEFT_CHECK(count != 0 && !keys.empty(), "a decision without keys has no part");
-  LogPart* part = records_.make_part(count, keys.size(), &copy);
+  PreparedKeys* part = records_.make_part(count, keys.size(), &copy);
   std::memcpy(copy, keys.data(), keys.size());
   const std::byte* at = copy;
-  for (LogKey& key : part->all()) {
+  for (PreparedKey& key : part->all()) {
     KeyPartView in;
     WEFT_CHECK(take_key(&at, copy + keys.size(), &in), "a message was parsed when it arrived");
     key.table_id = TableId(in.part->table);
@@ -59,7 +59,7 @@ bool DecisionLog::covers_records() const {
   for (int n = 0; n < ctx_.nodes; ++n) {
     const NodeId node(static_cast<uint8_t>(n));
     for (int s = 0; s < records_.slots(); ++s) {
-      const LogRecord& record = records_.at(node, static_cast<uint8_t>(s));
+      const PreparedTxn& record = records_.at(node, static_cast<uint8_t>(s));
       if (record.state != 0 && find(node, static_cast<uint8_t>(s), record) == nullptr) return false;
     }
   }
@@ -69,7 +69,7 @@ bool DecisionLog::covers_records() const {
 // Finished here too, for those who ask in a later recovery.
 void DecisionLog::finish() {
   for (const Decision& decision : decisions_) {
-    LogRecord& record = records_.at(decision.coordinator, decision.slot);
+    PreparedTxn& record = records_.at(decision.coordinator, decision.slot);
     const bool lives = ctx_.views.incarnation_of(decision.coordinator) == decision.incarnation;
     if (lives && !record.was_finished(decision.incarnation, decision.sequence)) {
       record.finished = decision.sequence;
@@ -84,7 +84,7 @@ void DecisionLog::finish() {
 // The bug: only that a record was brought to an end is still known, as otherwise it could not be touched again.
 void DecisionLog::forget() {
   for (const Decision& decision : decisions_) {
-    LogRecord& record = records_.at(decision.coordinator, decision.slot);
+    PreparedTxn& record = records_.at(decision.coordinator, decision.slot);
     if (decision.carried_out && record.is(decision.incarnation, decision.sequence)) record.ended = true;
     records_.drop_parts(decision.keys);
   }

@@ -14,13 +14,13 @@ namespace weft {
 
 class DecisionLog {
  public:
-  DecisionLog(WorkerContext& ctx, LogTable& records) : ctx_(ctx), records_(records) {}
+  DecisionLog(WorkerContext& ctx, PreparedTable& records) : ctx_(ctx), records_(records) {}
 
   // Writes a decision down that came with these keys, unless it is here or was carried out already. What is wrong with
   // it, or nullptr.
   const char* write(const RecoveryHeader& header, ByteView keys);
   const Decision* find(NodeId coordinator, uint32_t incarnation, uint8_t slot, uint32_t sequence) const;
-  const Decision* find(NodeId coordinator, uint8_t slot, const LogRecord& record) const {
+  const Decision* find(NodeId coordinator, uint8_t slot, const PreparedTxn& record) const {
     return find(coordinator, record.incarnation, slot, static_cast<uint32_t>(record.sequence));
   }
   // Whether every record here is decided.
@@ -41,10 +41,10 @@ class DecisionLog {
   }
 
  private:
-  LogPart* copy_keys(ByteView keys, uint8_t count);
+  PreparedKeys* copy_keys(ByteView keys, uint8_t count);
 
   WorkerContext& ctx_;
-  LogTable& records_;
+  PreparedTable& records_;
   std::vector<Decision> decisions_;
 };
 

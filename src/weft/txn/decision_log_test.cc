@@ -24,9 +24,9 @@ class DecisionLogTest : public PartTest {
     header.ending = static_cast<uint8_t>(ending);
     return header;
   }
-  LogRecord& record() { return records_.at(NodeId(1), 2); }
+  PreparedTxn& record() { return records_.at(NodeId(1), 2); }
 
-  LogTable records_{kNodes, 3, pool_.get()};
+  PreparedTable records_{kNodes, 3, pool_.get()};
   DecisionLog log_{ctx_, records_};
 };
 
@@ -98,7 +98,7 @@ TEST_F(DecisionLogTest, ADecisionOnAnOwnTransactionIsWrittenThoughItsRecordIsFin
   RecoveryHeader header = decision();
   header.coordinator = kSelf.value;
   header.incarnation = ctx_.views.incarnation();
-  LogRecord& own = records_.at(kSelf, 2);
+  PreparedTxn& own = records_.at(kSelf, 2);
   own.finished = 50;
   own.finished_incarnation = header.incarnation;
   log_.write(header, {});
@@ -139,7 +139,7 @@ TEST_F(DecisionLogTest, KeysAreCopied) {
 
 TEST_F(DecisionLogTest, CoversRecordsWhenEachIsDecided) {
   EXPECT_TRUE(log_.covers_records()) << "there is none";
-  record().state = kLogLocked;
+  record().state = kLocked;
   record().sequence = uint64_t{3} << 32 | 50;
   record().incarnation = 2;
   EXPECT_FALSE(log_.covers_records());

@@ -30,8 +30,8 @@ void Dispatcher::on_burst(std::span<const Message> burst) {
 }
 
 void Dispatcher::prefetch_slot(const Message& m) const {
-  if (!ctx_.table_batching || m.spare >= slots_.size()) return;
-  const auto* line = reinterpret_cast<const std::byte*>(&slots_.at(m.spare));
+  if (!ctx_.table_batching || m.tag >= slots_.size()) return;
+  const auto* line = reinterpret_cast<const std::byte*>(&slots_.at(m.tag));
   for (int i = 0; i < TxnSlot::kHotLines; ++i) __builtin_prefetch(line + i * 64);
 }
 
@@ -77,7 +77,7 @@ WEFT_INLINE Batch::Parsed Dispatcher::parse(const Message& m) {
 
 WEFT_INLINE bool Dispatcher::parse_get_reply(const Message& m) const {
   prefetch_slot(m);
-  if (m.spare >= slots_.size() || m.body.size() < sizeof(GetReply)) return false;
+  if (m.tag >= slots_.size() || m.body.size() < sizeof(GetReply)) return false;
   const auto reply = load<GetReply>(m.body.data());
   const size_t where_bytes = reply.has_where != 0 ? sizeof(GetWhere) : 0;
   return reply.code <= static_cast<uint8_t>(Code::kOs) &&
@@ -86,17 +86,17 @@ WEFT_INLINE bool Dispatcher::parse_get_reply(const Message& m) const {
 
 WEFT_INLINE bool Dispatcher::parse_reply(const Message& m) const {
   prefetch_slot(m);
-  if (m.spare >= slots_.size() || m.body.size() < sizeof(PhaseReply)) return false;
+  if (m.tag >= slots_.size() || m.body.size() < sizeof(PhaseReply)) return false;
   const auto reply = load<PhaseReply>(m.body.data());
   return reply.code <= static_cast<uint8_t>(Code::kOs) &&
          (m.body.size() - sizeof reply) / sizeof(uint64_t) >= size_t{reply.bases} + reply.erased;
 }
 
 bool Dispatcher::parse_unlocked(const Message& m) const {
-  for (const DoneNotice& notice : NoticeQueue::of(m)) {
+  for (const TxnCompleteNotice& notice : NoticeQueue::of(m)) {
     if (notice.slot >= slots_.size()) return false;
   }
-  return m.body.size() % sizeof(DoneNotice) == 0;
+  return m.body.size() % sizeof(TxnCompleteNotice) == 0;
 }
 
 }  // namespace weft

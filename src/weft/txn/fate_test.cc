@@ -54,7 +54,7 @@ class OutcomeQueryTest : public testing::TestWithParam<const char*>, public Hand
     for (uint8_t n = 1; n < 3; ++n) nodes_[n]->state().views.publish(next);
   }
 
-  Session session(uint8_t node, uint8_t worker = 0) { return Session(engine(node, worker)); }
+  Session session(uint8_t node, uint8_t worker = 0) { return Session(txn_worker(node, worker)); }
 
   Task<void> write(Session s, std::vector<uint64_t> keys, Outcome* outcome, TxnId* id) {
     Txn txn = co_await s.begin();
@@ -75,15 +75,15 @@ class OutcomeQueryTest : public testing::TestWithParam<const char*>, public Hand
     *found = one.found;
   }
   Task<void> hold(Session s, std::optional<Txn>* to) { to->emplace(co_await s.begin()); }
-  Task<void> ask(Session s, TxnId id, std::optional<TxnStatus>* fate) {
+  Task<void> ask(Session s, TxnId id, std::optional<TxnStatus>* status) {
     Task<TxnStatus> task = s.query_outcome(id);
-    *fate = co_await task;
+    *status = co_await task;
   }
   std::optional<TxnStatus> asked(Session s, TxnId id) {
-    std::optional<TxnStatus> fate;
-    go(ask(s, id, &fate));
-    for (int i = 0; i < 20'000 && !fate; ++i) steps(1);
-    return fate;
+    std::optional<TxnStatus> status;
+    go(ask(s, id, &status));
+    for (int i = 0; i < 20'000 && !status; ++i) steps(1);
+    return status;
   }
 
   Bugs bugs_;
@@ -131,13 +131,13 @@ TEST_P(OutcomeQueryTest, WhoAsksWaitsWhileItIsOpen) {
   std::optional<Txn> txn;
   go(hold(session(0), &txn));
   ASSERT_TRUE(txn);
-  std::optional<TxnStatus> fate;
-  go(ask(session(2), txn->id(), &fate));
+  std::optional<TxnStatus> status;
+  go(ask(session(2), txn->id(), &status));
   steps(3000);
-  EXPECT_FALSE(fate);
+  EXPECT_FALSE(status);
   txn.reset();
   steps(3000);
-  EXPECT_EQ(fate, TxnStatus::kAborted);
+  EXPECT_EQ(status, TxnStatus::kAborted);
 }
 
 TEST_P(OutcomeQueryTest, AnotherWorkersTransactionIsAskedForThere) {
@@ -167,21 +167,21 @@ TEST_P(OutcomeQueryTest, TheCoordinatorStopsAtAnyStep) {
     go(write(session(0), keys, &outcome, &id));
     for (int i = 0; i < stop; ++i) step(static_cast<size_t>(i % 3));
     stop_coordinator();
-    const std::optional<TxnStatus> fate = asked(session(1), id);
-    ASSERT_TRUE(fate) << stop;
-    EXPECT_EQ(asked(session(2), id), fate) << stop;
+    const std::optional<TxnStatus> status = asked(session(1), id);
+    ASSERT_TRUE(status) << stop;
+    EXPECT_EQ(asked(session(2), id), status) << stop;
     for (const uint64_t key : keys) {
       std::optional<bool> found;
       go(get(session(1), key, &found));
       steps(1000);
-      EXPECT_EQ(found, *fate == TxnStatus::kCommitted) << stop;
+      EXPECT_EQ(found, *status == TxnStatus::kCommitted) << stop;
     }
     if (outcome.committed()) {
-      EXPECT_EQ(fate, TxnStatus::kCommitted) << stop;
+      EXPECT_EQ(status, TxnStatus::kCommitted) << stop;
     }
-    committed |= *fate == TxnStatus::kCommitted;
-    aborted |= *fate == TxnStatus::kAborted;
-    for (uint8_t n = 1; n < 3; ++n) EXPECT_EQ(engine(n)->outcomes().contradictions(), 0U);
+    committed |= *status == TxnStatus::kCommitted;
+    aborted |= *status == TxnStatus::kAborted;
+    for (uint8_t n = 1; n < 3; ++n) EXPECT_EQ(txn_worker(n)->outcomes().contradictions(), 0U);
   }
   EXPECT_TRUE(committed);
   EXPECT_TRUE(aborted);
@@ -195,13 +195,13 @@ TEST_P(OutcomeQueryTest, AQuestionOutlivesTheView) {
   go(write(session(0), {key_at(NodeId(1))}, &outcome, &id));
   steps(2);
   first_ = 1;
-  std::optional<TxnStatus> fate;
-  go(ask(session(2), id, &fate));
+  std::optional<TxnStatus> status;
+  go(ask(session(2), id, &status));
   steps(1000);
-  EXPECT_FALSE(fate);
+  EXPECT_FALSE(status);
   stop_coordinator();
   steps(20'000);
-  EXPECT_TRUE(fate);
+  EXPECT_TRUE(status);
 }
 
 // Who recovers does not know yet what becomes of a record whose coordinator is gone, also if somebody asks in the midst
@@ -219,12 +219,12 @@ TEST_P(OutcomeQueryTest, WhoRecoversHasForgottenNothing) {
     const auto next = view_without(NodeId(0));
     nodes_[1]->state().views.publish(next);
     steps(10);
-    ASSERT_FALSE(engine(1)->active());  // it waits for node 2
+    ASSERT_FALSE(txn_worker(1)->active());  // it waits for node 2
     enemy_->set_epoch(port_epoch(next->epoch, false));
     const OutcomeQuery ask{id.sequence, id.incarnation, 1};
     store(enemy_->reserve(NodeId(1), Flow::kExecution, static_cast<uint8_t>(Kind::kOutcomeQuery), sizeof ask), ask);
     steps(10);
-    EXPECT_FALSE(engine(1)->active());
+    EXPECT_FALSE(txn_worker(1)->active());
     EXPECT_EQ(answers_, std::vector{planted ? KnownOutcome::kNothing : KnownOutcome::kOpen});
   }
 }
@@ -241,7 +241,7 @@ TEST_P(OutcomeQueryTest, AnAbortIsNotedWhenItIsFinal) {
   std::vector<TxnId> ids(2 * kRounds);
   const std::vector<uint64_t> keys{key_at(NodeId(1)), key_at(NodeId(2))};
   const auto known = [&](uint8_t node, const TxnId& id) {
-    return engine(node)->outcomes().find(id.incarnation, id.sequence);
+    return txn_worker(node)->outcomes().find(id.incarnation, id.sequence);
   };
   const bool unanimous = nodes_[0]->rows().first().locks_backups();
   for (size_t i = 0; i < outcomes.size(); i += 2) {

@@ -52,7 +52,7 @@ class Hostile : public testing::TestWithParam<const char*>, public HandNodes {
 
 TEST_P(Hostile, ACorruptPacketClosesThePeerAndTheRestGoesOn) {
   std::vector<Outcome> outcomes;
-  const Session session(engine(0));
+  const Session session(txn_worker(0));
   // Waits for the enemy, which does not answer.
   get(session, key_at(enemy_id_), &outcomes);
   put(session, key_at(enemy_id_), &outcomes);
@@ -66,7 +66,7 @@ TEST_P(Hostile, ACorruptPacketClosesThePeerAndTheRestGoesOn) {
     EXPECT_EQ(outcome.silent, uint64_t{1} << enemy_id_.value);
     EXPECT_NE(outcome.text().find("the connection to a node is lost"), std::string::npos) << outcome.text();
   }
-  EXPECT_TRUE(engine(0)->context().port.closed(enemy_id_));
+  EXPECT_TRUE(txn_worker(0)->context().port.closed(enemy_id_));
 
   // What needs it is refused at once; what does not is as before.
   outcomes.clear();
@@ -83,7 +83,7 @@ TEST_P(Hostile, ASingleReadOfWhatOnlyALostPeerHasIsRefused) {
   ASSERT_NO_FATAL_FAILURE(send_garbage(NodeId(0), Flow::kCommit));
   steps(5);
   std::vector<Outcome> outcomes;
-  get_one(Session(engine(0)), key_at(enemy_id_), &outcomes);
+  get_one(Session(txn_worker(0)), key_at(enemy_id_), &outcomes);
   steps(20);
   ASSERT_EQ(outcomes.size(), 1U);
   EXPECT_EQ(outcomes[0].code, Code::kPeerLost) << outcomes[0].text();
@@ -118,7 +118,7 @@ TEST_P(Hostile, MessagesThatMakeNoSense) {
     }
   }
   steps(10);
-  EXPECT_TRUE(engine(2)->context().port.closed(enemy_id_));
+  EXPECT_TRUE(txn_worker(2)->context().port.closed(enemy_id_));
   Random random(1);
   for (int i = 0; i < 300; ++i) {
     const auto kind = static_cast<uint8_t>(random.between(1, static_cast<uint64_t>(Kind::kWalk)));
@@ -129,7 +129,7 @@ TEST_P(Hostile, MessagesThatMakeNoSense) {
   }
   steps(20);
   std::vector<Outcome> outcomes;
-  put(Session(engine(0)), key_at(NodeId(2)), &outcomes);
+  put(Session(txn_worker(0)), key_at(NodeId(2)), &outcomes);
   steps(40);
   ASSERT_EQ(outcomes.size(), 1U);
   EXPECT_TRUE(outcomes[0].committed()) << outcomes[0].text();
@@ -149,14 +149,14 @@ TEST_P(Hostile, QuestionsAndAnswersThatMakeNoSense) {
   send(0, Kind::kOutcomeReply, unasked, sizeof unasked);
   send(0, Kind::kOutcomeQuery, OutcomeQuery{~uint64_t{0}, 0, 5}, sizeof(OutcomeQuery));
   send(0, Kind::kOutcomeQuery, OutcomeQuery{~uint64_t{0}, ~uint32_t{0}, 5}, sizeof(OutcomeQuery));
-  EXPECT_FALSE(engine(0)->context().port.closed(enemy_id_));
+  EXPECT_FALSE(txn_worker(0)->context().port.closed(enemy_id_));
   EXPECT_EQ(heard_, 2U);
   OutcomeReply no_such_standing = unasked;
   no_such_standing.standing = 4;
   send(0, Kind::kOutcomeReply, no_such_standing, sizeof no_such_standing);
-  EXPECT_TRUE(engine(0)->context().port.closed(enemy_id_));
+  EXPECT_TRUE(txn_worker(0)->context().port.closed(enemy_id_));
   send(2, Kind::kOutcomeQuery, OutcomeQuery{1, 1, 1}, 8);
-  EXPECT_TRUE(engine(2)->context().port.closed(enemy_id_));
+  EXPECT_TRUE(txn_worker(2)->context().port.closed(enemy_id_));
 }
 
 // Recovery and filling listen outside of epochs, and while the node is stopped too.
@@ -181,10 +181,10 @@ TEST_P(Hostile, RecoveryMessagesThatMakeNoSense) {
     RecoveryHeader header{};
     header.epoch = 1;
     header.*wrong.field = wrong.value;
-    EXPECT_FALSE(engine(2)->context().port.closed(enemy_id_));
+    EXPECT_FALSE(txn_worker(2)->context().port.closed(enemy_id_));
     send(NodeId(2), Kind::kRecovery, header, wrong.more);
     steps(5);
-    EXPECT_TRUE(engine(2)->context().port.closed(enemy_id_)) << wrong.what;
+    EXPECT_TRUE(txn_worker(2)->context().port.closed(enemy_id_)) << wrong.what;
     start(true);
   }
   // Active nodes do not listen to a recovery that is over.
@@ -195,7 +195,7 @@ TEST_P(Hostile, RecoveryMessagesThatMakeNoSense) {
     send(NodeId(0), Kind::kRecovery, header, 0);
   }
   steps(5);
-  EXPECT_FALSE(engine(0)->context().port.closed(enemy_id_));
+  EXPECT_FALSE(txn_worker(0)->context().port.closed(enemy_id_));
   // While node 0 leads into the next view, the enemy reports things that nobody has, gives orders, and asks for copies.
   const auto next = [&] {
     View view = nodes_[0]->first_view();
@@ -226,14 +226,14 @@ TEST_P(Hostile, RecoveryMessagesThatMakeNoSense) {
     if (i % 10 == 0) steps(1);
   }
   steps(20);
-  EXPECT_TRUE(engine(2)->context().port.closed(enemy_id_)) << "only the leader gives orders";
+  EXPECT_TRUE(txn_worker(2)->context().port.closed(enemy_id_)) << "only the leader gives orders";
   // Without it the others come to the view after.
   Result<View> without = without_members(*next, uint64_t{1} << enemy_id_.value);
   ASSERT_TRUE(without);
   const auto last = std::make_shared<const View>(*without);
   for (const uint8_t n : {uint8_t{0}, uint8_t{2}}) nodes_[n]->state().views.publish(last);
   steps(3000);
-  for (const uint8_t n : {uint8_t{0}, uint8_t{2}}) EXPECT_TRUE(engine(n)->active()) << int{n};
+  for (const uint8_t n : {uint8_t{0}, uint8_t{2}}) EXPECT_TRUE(txn_worker(n)->active()) << int{n};
 }
 
 INSTANTIATE_TEST_SUITE_P(Rows, Hostile, testing::ValuesIn(all_rows()), row_test_name);

@@ -22,7 +22,7 @@ KeyPart key_part_test_part(size_t key_bytes, size_t value_bytes, uint8_t flags) 
   part.write = static_cast<uint8_t>(Write::kInsert);
   part.index = 250;
   part.flags = flags;
-  part.follows = 77;
+  part.predecessor_delta = 77;
   return part;
 }
 

@@ -46,7 +46,7 @@ uint64_t KeyScans::read_page(const Table& table, PartitionId partition, uint64_t
   // The bits that a caller's cursor has no room for do not stop it.
   for (int bins = 0; cursor >> kScanCursorSpare == from || (bins < kPageBins && keys < keys_max && bytes < kPageBytes);
        ++bins) {
-    cursor = table.copy_bin(partition, cursor, ctx_.scratch.data(), [&](ByteView key, ByteView value, Version) {
+    cursor = table.export_bin(partition, cursor, ctx_.scratch.data(), [&](ByteView key, ByteView value, Version) {
       f(key, value);
       ++keys;
       bytes += sizeof(ScanHeader) + key.size();
@@ -81,7 +81,7 @@ void KeyScans::serve_page(const Message& m) {
   if (ctx_.port.backlog(m.source, Flow::kExecution) > ctx_.limits.credit_bytes / 2) return;
   auto header = load<ScanHeader>(m.body.data());
   const PartitionId partition(header.partition);
-  if (!ctx_.view().placement(partition).held_by(ctx_.self) || !ctx_.has_lease()) return;
+  if (!ctx_.view().placement(partition).is_in_sync(ctx_.self) || !ctx_.has_lease()) return;
   const Table& table = *ctx_.tables.at(TableId(header.table));
   const auto send = [&](ScanStep step, size_t bytes) {
     header.step = static_cast<uint8_t>(step);
@@ -149,7 +149,7 @@ void KeyScans::forget(uint32_t question) {
 }
 
 bool KeyScans::scan_here(TableId table, PartitionId partition, uint64_t cursor, uint32_t keys_max, KeyPage* page) {
-  if (!ctx_.view().placement(partition).held_by(ctx_.self)) return false;
+  if (!ctx_.view().placement(partition).is_in_sync(ctx_.self)) return false;
   const Table& from = *ctx_.tables.at(table);
   const auto item = [&](ByteView key, ByteView value) {
     page->items.push_back({std::string(as_text(key)), std::string(as_text(value).substr(0, KeyItem::kPrefixBytes))});

@@ -27,7 +27,7 @@ void LocalCommits::begin_batch() {
 }
 
 void LocalCommits::commit(TxnSlot& slot) {
-  WEFT_CHECK(slot.state == SlotState::kCommitting && slot.alone, "the commit concerns this node alone");
+  WEFT_CHECK(slot.state == SlotState::kCommitting && slot.single_node, "the commit concerns this node alone");
   WEFT_CHECK(slot.phase == Phase::kExecute && slot.outcome.code == Code::kOk, "a local commit is done in one call");
   WEFT_CHECK(slot.participants == 0 && slot.locked_nodes == 0, "a local commit holds neither locks nor credit");
   WEFT_CHECK(slot.count <= locks_.size(), "limits bound a transaction's keys");

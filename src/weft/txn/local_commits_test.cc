@@ -35,7 +35,7 @@ class LocalCommitsTest : public CommitTest {
   void run(TxnSlot& slot) {
     slot.state = SlotState::kCommitting;
     EXPECT_EQ(planner_.plan(slot), mask_of({0}));
-    slot.alone = true;
+    slot.single_node = true;
     local_.commit(slot);
   }
   LockResult lock_by_other(uint64_t key) { return table().lock(hashed(key), kOther, Write::kPut, std::nullopt, 8); }
@@ -160,7 +160,7 @@ TEST_F(LocalCommitsTest, WhatConcernsOthersIsNotCommittedAlone) {
   write(slot, first_, Write::kPut, "1");
   slot.state = SlotState::kCommitting;
   EXPECT_DEATH(local_.commit(slot), "this node alone");
-  slot.alone = true;
+  slot.single_node = true;
   slot.locked_nodes = mask_of({1});
   EXPECT_DEATH(local_.commit(slot), "neither locks nor credit");
 }

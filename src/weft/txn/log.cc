@@ -6,10 +6,10 @@
 
 namespace weft {
 
-const LogKey* LogRecord::find_value(uint8_t index) const {
-  for (const LogPart* list : std::initializer_list<const LogPart*>{locked, applied, decided}) {
-    for (const LogPart* part = list; part != nullptr; part = part->next) {
-      for (const LogKey& key : part->all()) {
+const PreparedKey* PreparedTxn::find_value(uint8_t index) const {
+  for (const PreparedKeys* list : std::initializer_list<const PreparedKeys*>{locked, applied, decided}) {
+    for (const PreparedKeys* part = list; part != nullptr; part = part->next) {
+      for (const PreparedKey& key : part->all()) {
         if (key.index == index && key.has_value) return &key;
       }
     }
@@ -17,62 +17,62 @@ const LogKey* LogRecord::find_value(uint8_t index) const {
   return nullptr;
 }
 
-bool LogRecord::locked_by_verb(uint8_t index) const {
-  for (const LogPart* part = applied; part != nullptr; part = part->next) {
-    for (const LogKey& key : part->all()) {
+bool PreparedTxn::locked_by_verb(uint8_t index) const {
+  for (const PreparedKeys* part = applied; part != nullptr; part = part->next) {
+    for (const PreparedKey& key : part->all()) {
       if (key.index == index && key.by_verb) return true;
     }
   }
   return false;
 }
 
-bool LogRecord::covers(uint8_t index) const {
-  for (const LogPart* list : {locked, applied}) {
-    for (const LogPart* part = list; part != nullptr; part = part->next) {
-      for (const LogKey& key : part->all()) {
-        if (key.index == index && (list == locked || key.applied || key.staged)) return true;
+bool PreparedTxn::covers(uint8_t index) const {
+  for (const PreparedKeys* list : {locked, applied}) {
+    for (const PreparedKeys* part = list; part != nullptr; part = part->next) {
+      for (const PreparedKey& key : part->all()) {
+        if (key.index == index && (list == locked || key.applied || key.deferred_apply)) return true;
       }
     }
   }
   return false;
 }
 
-LogPart* LogTable::make_part(uint32_t keys, size_t bytes, std::byte** bytes_at) {
-  LogPart* part = allocate(keys, bytes, bytes_at);
-  for (LogKey& key : part->all()) new (&key) LogKey();
+PreparedKeys* PreparedTable::make_part(uint32_t keys, size_t bytes, std::byte** bytes_at) {
+  PreparedKeys* part = allocate(keys, bytes, bytes_at);
+  for (PreparedKey& key : part->all()) new (&key) PreparedKey();
   return part;
 }
 
-void LogTable::drop_parts(LogPart* part) {
+void PreparedTable::drop_parts(PreparedKeys* part) {
   while (part != nullptr) {
-    LogPart* next = part->next;
+    PreparedKeys* next = part->next;
     pool_->free(reinterpret_cast<std::byte*>(part), part->block_bytes);
     part = next;
   }
 }
 
-void LogTable::drop(LogRecord& record, bool committed) {
+void PreparedTable::drop(PreparedTxn& record, bool committed) {
   drop_parts(record.locked);
   drop_parts(record.applied);
   const auto finished = static_cast<uint32_t>(record.sequence);
   const uint32_t incarnation = record.incarnation;
-  record = LogRecord();
+  record = PreparedTxn();
   record.finished = finished;
   record.finished_incarnation = incarnation;
   record.finished_commit = committed;
 }
 
-void LogTable::forget(NodeId coordinator) {
+void PreparedTable::forget(NodeId coordinator) {
   for (int slot = 0; slot < slots_; ++slot) {
-    LogRecord& record = at(coordinator, static_cast<uint8_t>(slot));
+    PreparedTxn& record = at(coordinator, static_cast<uint8_t>(slot));
     drop(record, false);
-    record = LogRecord();
+    record = PreparedTxn();
   }
 }
 
-size_t LogTable::open_records() const {
+size_t PreparedTable::open_records() const {
   return static_cast<size_t>(
-      std::count_if(records_.begin(), records_.end(), [](const LogRecord& r) { return r.state != 0; }));
+      std::count_if(records_.begin(), records_.end(), [](const PreparedTxn& r) { return r.state != 0; }));
 }
 
 }  // namespace weft

@@ -1,6 +1,6 @@
 // What a participant keeps of other nodes' transactions (and of its own node's, which take the same path): per
-// coordinating slot one LogRecord with the keys it locked and the keys it applied, from the first commit message until
-// the coordinator says that all participants have acknowledged (rule K4).
+// coordinating slot one PreparedTxn with the keys it locked and the keys it applied, from the first commit message
+// until the coordinator says that all participants have acknowledged (rule K4).
 //
 // A record's parts hold keys and values by copy: the new values of a lock that carries them (redo), the old ones of an
 // applied write (undo). Only the owning worker touches them.
@@ -22,7 +22,7 @@ namespace weft {
 // beside the new value of an applied one. Larger ones go through a scratch buffer.
 inline constexpr uint32_t kSmallValue = 256;
 
-// One key as a message names it. Its bytes are the message's; those of a LogKey are its part's.
+// One key as a message names it. Its bytes are the message's; those of a PreparedKey are its part's.
 struct KeyRef {
   HashedKey key;
   Table* table = nullptr;
@@ -36,54 +36,55 @@ struct KeyRef {
   bool has_version = false;     // the one that was read
   bool held = false;            // locked while it was read
   bool by_verb = false;         // the lock at this primary was taken by a verb
-  bool in_order = false;        // applied on arrival, after what it follows, among writes that are deferred
+  bool ordered = false;         // applied on arrival, after what it follows, among writes that are deferred
   bool deferred = false;        // a backup applies it when the transaction is finished
   bool wants_replaced = false;  // a lock for an erase: the version that it replaces is asked for
-  uint32_t follows = 0;
+  uint32_t predecessor_delta = 0;
 };
 
 // One key of a participant's record.
-struct LogKey : KeyRef {
-  LogKey() = default;
-  explicit LogKey(const KeyRef& ref) : KeyRef(ref) {}
+struct PreparedKey : KeyRef {
+  PreparedKey() = default;
+  explicit PreparedKey(const KeyRef& ref) : KeyRef(ref) {}
 
   ByteView old_value;            // applied: what it replaced
   Locked locked;                 // in a locked part
   bool locked_to_write = false;  // for a put or an insert, whose value may come later
   Undo undo;
-  bool staged = false;   // at a replica that is filling, or deferred: installed when it is finished
-  bool lags = false;     // deferred at a backup, which had the record then
+  bool deferred_apply = false;  // at a replica that is filling, or deferred: installed when it is finished
+  bool late_put = false;        // deferred at a backup, which had the record then
   bool applied = false;  // at a backup: the table has the new version, unreadable, and undo and old_value the old one
 };
 
-// One message's keys: the block holds this header, the LogKeys, and their bytes.
-struct LogPart {
-  LogPart* next;
+// One message's keys: the block holds this header, the PreparedKeys, and their bytes.
+struct PreparedKeys {
+  PreparedKeys* next;
   uint32_t block_bytes;
   uint32_t keys;
-  std::span<LogKey> all() { return {reinterpret_cast<LogKey*>(this + 1), keys}; }
-  std::span<const LogKey> all() const { return {reinterpret_cast<const LogKey*>(this + 1), keys}; }
+  std::span<PreparedKey> all() { return {reinterpret_cast<PreparedKey*>(this + 1), keys}; }
+  std::span<const PreparedKey> all() const { return {reinterpret_cast<const PreparedKey*>(this + 1), keys}; }
 };
-static_assert(sizeof(LogPart) % 8 == 0);
+static_assert(sizeof(PreparedKeys) % 8 == 0);
 
-enum LogState : uint8_t {
-  kLogLocked = 1,
-  kLogReplicated = 2,
-  kLogCommitted = 4,
+enum PreparedState : uint8_t {
+  kLocked = 1,
+  kReplicated = 2,
+  kCommitted = 4,
 };
 
-struct LogRecord {
+struct PreparedTxn {
   uint64_t sequence = 0;
   uint64_t participants = 0;
   uint32_t incarnation = 0;
-  uint8_t state = 0;       // LogState bits; 0: no record
+  uint8_t state = 0;       // PreparedState bits; 0: no record
   bool unanimous = false;  // all locks together commit it
   uint8_t entries = 0;
   uint8_t writes = 0;
   bool ended = false;  // test only (Bug::kForgetsDecisions): an earlier recovery has carried out what it decided
-  LogPart* locked = nullptr;
-  LogPart* applied = nullptr;        // at a backup; at a primary of a row that replicates there, held back until unlock
-  const LogPart* decided = nullptr;  // while recovery commits it: what the decision brought, which is not this record's
+  PreparedKeys* locked = nullptr;
+  PreparedKeys* applied = nullptr;  // at a backup; at a primary of a row that replicates there, held back until unlock
+  const PreparedKeys* decided =
+      nullptr;  // while recovery commits it: what the decision brought, which is not this record's
   // Of the transactions of this slot that are finished here: the last one, and how it ended (rule K4).
   uint32_t finished = 0;
   uint32_t finished_incarnation = 0;  // of the coordinator
@@ -104,65 +105,65 @@ struct LogRecord {
   // Whether key `index` was locked here by a verb.
   bool locked_by_verb(uint8_t index) const;
   // The new value of key `index`, if this record has it.
-  const LogKey* find_value(uint8_t index) const;
+  const PreparedKey* find_value(uint8_t index) const;
 };
 
-class LogTable {
+class PreparedTable {
  public:
-  LogTable(int nodes, int slots, Pool* pool)
+  PreparedTable(int nodes, int slots, Pool* pool)
       : slots_(slots), pool_(pool), records_(static_cast<size_t>(nodes) * static_cast<size_t>(slots)) {}
 
-  LogRecord& at(NodeId coordinator, uint8_t slot) {
+  PreparedTxn& at(NodeId coordinator, uint8_t slot) {
     return records_[size_t{coordinator.value} * static_cast<size_t>(slots_) + slot];
   }
-  const LogRecord& at(NodeId coordinator, uint8_t slot) const {
+  const PreparedTxn& at(NodeId coordinator, uint8_t slot) const {
     return records_[size_t{coordinator.value} * static_cast<size_t>(slots_) + slot];
   }
   int slots() const { return slots_; }
-  template <class F>  // f(const LogRecord&)
+  template <class F>  // f(const PreparedTxn&)
   void for_each(F f) const {
-    for (const LogRecord& record : records_) f(record);
+    for (const PreparedTxn& record : records_) f(record);
   }
 
   // A part with room for `keys` keys and `bytes` bytes of keys and values; `*bytes_at` is where these go.
-  LogPart* make_part(uint32_t keys, size_t bytes, std::byte** bytes_at);
+  PreparedKeys* make_part(uint32_t keys, size_t bytes, std::byte** bytes_at);
   // One whose keys are as a message names them; their keys and values are copied, and `more_bytes` are left at
   // `*more_at`.
-  LogPart* make_part(std::span<const KeyRef> keys, size_t more_bytes, std::byte** more_at);
-  void drop_parts(LogPart* part);
-  void drop(LogRecord& record, bool committed);
+  PreparedKeys* make_part(std::span<const KeyRef> keys, size_t more_bytes, std::byte** more_at);
+  void drop_parts(PreparedKeys* part);
+  void drop(PreparedTxn& record, bool committed);
   // Forgets everything of a coordinator that is gone.
   void forget(NodeId coordinator);
 
   size_t open_records() const;
 
  private:
-  LogPart* allocate(uint32_t keys, size_t bytes, std::byte** bytes_at);
+  PreparedKeys* allocate(uint32_t keys, size_t bytes, std::byte** bytes_at);
 
   const int slots_;
   Pool* const pool_;
-  std::vector<LogRecord> records_;
+  std::vector<PreparedTxn> records_;
 };
 
 // The keys are still to be made.
-inline LogPart* LogTable::allocate(uint32_t keys, size_t bytes, std::byte** bytes_at) {
-  const size_t fixed = sizeof(LogPart) + keys * sizeof(LogKey);
-  auto* part = reinterpret_cast<LogPart*>(pool_->allocate(fixed + bytes));
+inline PreparedKeys* PreparedTable::allocate(uint32_t keys, size_t bytes, std::byte** bytes_at) {
+  const size_t fixed = sizeof(PreparedKeys) + keys * sizeof(PreparedKey);
+  auto* part = reinterpret_cast<PreparedKeys*>(pool_->allocate(fixed + bytes));
   *part = {nullptr, static_cast<uint32_t>(fixed + bytes), keys};
   *bytes_at = reinterpret_cast<std::byte*>(part) + fixed;
   return part;
 }
 
-inline LogPart* LogTable::make_part(std::span<const KeyRef> keys, size_t more_bytes, std::byte** more_at) {
+inline PreparedKeys* PreparedTable::make_part(std::span<const KeyRef> keys, size_t more_bytes, std::byte** more_at) {
   size_t bytes = more_bytes;
   for (const KeyRef& ref : keys) bytes += align_up(ref.key.bytes.size(), 8) + align_up(ref.value.size(), 8);
   std::byte* at;
-  LogPart* part = allocate(static_cast<uint32_t>(keys.size()), bytes, &at);
-  LogKey* key = part->all().data();
+  PreparedKeys* part = allocate(static_cast<uint32_t>(keys.size()), bytes, &at);
+  PreparedKey* key = part->all().data();
   for (const KeyRef& ref : keys) {
     const ByteView name = ref.key.bytes;
     const ByteView value = ref.value;
-    new (key) LogKey(ref);
+    new (key) PreparedKey(ref);
     copy_words(at, name.data(), name.size());
     key->key.bytes = {at, name.size()};
     at += align_up(name.size(), 8);

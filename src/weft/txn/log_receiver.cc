@@ -58,7 +58,7 @@ void LogReceiver::handle(const Message& m, Participant::Origin origin) {
 void LogReceiver::defer(const Message& m) {
   WEFT_MARK("a write waits for what it follows");
   WEFT_CHECK(static_cast<Kind>(m.kind) == Kind::kReplicate, "only what is logged waits");
-  deferred_.push_back({m.source, m.spare, {m.body.begin(), m.body.end()}});
+  deferred_.push_back({m.source, m.tag, {m.body.begin(), m.body.end()}});
 }
 
 uint64_t LogReceiver::deadline_ns() const { return deferred_.empty() ? UINT64_MAX : ctx_.now_ns() + kDeferredStepNs; }

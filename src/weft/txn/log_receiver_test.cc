@@ -47,15 +47,15 @@ class LogReceiverTest : public VerbPartTest {
     return at;
   }
   // By message, of a write that is applied after the version it follows.
-  void replicate_in_order(uint64_t sequence, Named key, uint32_t follows) {
-    key.part.flags |= kInOrder;
-    key.part.follows = follows;
+  void replicate_in_order(uint64_t sequence, Named key, uint32_t predecessor_delta) {
+    key.part.flags |= kOrdered;
+    key.part.predecessor_delta = predecessor_delta;
     const auto body = body_of(request(sequence), {key});
     const Message m = message(Kind::kReplicate, kSlot, body);
     ASSERT_TRUE(parse(m));
     participant_.on_replicate(batch_, {&m, 1});
   }
-  LogRecord& record(NodeId from = kPeer) { return records_.at(from, kSlot); }
+  PreparedTxn& record(NodeId from = kPeer) { return records_.at(from, kSlot); }
 
   LogReceiver receiver_{ctx_, *memory_[0], parser_, participant_};
   std::array<LogRingWriter, kNodes> writers_{LogRingWriter(kRingBytes), LogRingWriter(kRingBytes),
@@ -73,7 +73,7 @@ TEST_F(LogReceiverTest, EntriesComeToTheParticipantAndNobodyIsAnswered) {
   EXPECT_FALSE(receiver_.has_entries());
   EXPECT_EQ(value_of(a), "new");
   EXPECT_EQ(record().sequence, 5U);
-  EXPECT_EQ(record().state, kLogReplicated);
+  EXPECT_EQ(record().state, kReplicated);
   EXPECT_EQ(record(kOther).sequence, 6U) << "the ring says whose it is";
   EXPECT_TRUE(answers().empty());
   EXPECT_TRUE(take_faults().empty());

@@ -18,23 +18,23 @@ class LogTest : public testing::Test {
     return std::move(*pool);
   }
   // A part with one key of that index, whose value (if any) is kept in the part.
-  LogPart* part(uint8_t index, std::string_view value, bool has_value) {
+  PreparedKeys* part(uint8_t index, std::string_view value, bool has_value) {
     std::byte* at;
-    LogPart* made = log_.make_part(1, value.size(), &at);
+    PreparedKeys* made = log_.make_part(1, value.size(), &at);
     if (!value.empty()) std::memcpy(at, value.data(), value.size());
-    LogKey& key = made->all()[0];
+    PreparedKey& key = made->all()[0];
     key.index = index;
     key.value = {at, value.size()};
     key.has_value = has_value;
     return made;
   }
-  static void push(LogPart** list, LogPart* part) {
+  static void push(PreparedKeys** list, PreparedKeys* part) {
     part->next = *list;
     *list = part;
   }
 
   std::unique_ptr<Pool> pool_ = make_pool();
-  LogTable log_{3, 8, pool_.get()};
+  PreparedTable log_{3, 8, pool_.get()};
 };
 
 TEST_F(LogTest, EverySlotOfEveryCoordinatorHasItsRecord) {
@@ -48,8 +48,8 @@ TEST_F(LogTest, EverySlotOfEveryCoordinatorHasItsRecord) {
 }
 
 TEST_F(LogTest, CountsOpenRecords) {
-  log_.at(NodeId(0), 1).state = kLogLocked;
-  log_.at(NodeId(2), 7).state = kLogReplicated | kLogCommitted;
+  log_.at(NodeId(0), 1).state = kLocked;
+  log_.at(NodeId(2), 7).state = kReplicated | kCommitted;
   EXPECT_EQ(log_.open_records(), 2U);
   log_.drop(log_.at(NodeId(0), 1), true);
   EXPECT_EQ(log_.open_records(), 1U);
@@ -58,8 +58,8 @@ TEST_F(LogTest, CountsOpenRecords) {
 TEST_F(LogTest, PartsKeepTheirBytesApart) {
   std::byte* a_bytes;
   std::byte* b_bytes;
-  LogPart* a = log_.make_part(20, 5000, &a_bytes);
-  LogPart* b = log_.make_part(1, 0, &b_bytes);
+  PreparedKeys* a = log_.make_part(20, 5000, &a_bytes);
+  PreparedKeys* b = log_.make_part(1, 0, &b_bytes);
   EXPECT_EQ(a->all().size(), 20U);
   EXPECT_GE(a_bytes, reinterpret_cast<std::byte*>(a->all().data() + 20)) << "bytes follow the keys";
   EXPECT_EQ(reinterpret_cast<uintptr_t>(a_bytes) % 8, 0U);
@@ -71,8 +71,8 @@ TEST_F(LogTest, PartsKeepTheirBytesApart) {
 }
 
 TEST_F(LogTest, FindsANewValueInLockedAndAppliedParts) {
-  LogRecord& record = log_.at(NodeId(1), 2);
-  record.state = kLogLocked;
+  PreparedTxn& record = log_.at(NodeId(1), 2);
+  record.state = kLocked;
   push(&record.locked, part(0, "zero", true));
   push(&record.locked, part(1, "", false));
   push(&record.applied, part(2, "two", true));
@@ -89,10 +89,10 @@ TEST_F(LogTest, FindsANewValueInLockedAndAppliedParts) {
 }
 
 TEST_F(LogTest, DropGivesTheBlocksBackAndEmptiesTheRecord) {
-  LogRecord& record = log_.at(NodeId(1), 2);
+  PreparedTxn& record = log_.at(NodeId(1), 2);
   std::byte* first = nullptr;
   for (int round = 0; round < 10'000; ++round) {  // far more than the pool has room for
-    record.state = kLogLocked;
+    record.state = kLocked;
     record.sequence = static_cast<uint64_t>(round);
     push(&record.locked, part(0, std::string(20'000, 'x'), true));
     push(&record.applied, part(0, std::string(20'000, 'y'), true));

@@ -27,7 +27,7 @@ void LogWriter::plan(TxnSlot& slot) {
     const Entry& e = slot.entry(i);
     const uint64_t to = e.at[static_cast<size_t>(Phase::kReplicate)];
     if (to == 0) continue;
-    if ((e.flags & kInOrder) != 0) by_message |= to;
+    if ((e.flags & kOrdered) != 0) by_message |= to;
     bytes += sizeof(KeyPart) + padded(e.key.bytes.size()) + padded(e.new_bytes);
   }
   slot.ring_nodes = slot.steps[static_cast<size_t>(Phase::kReplicate)].send_to & ~by_message;
@@ -93,7 +93,7 @@ void LogWriter::post(TxnSlot& slot, NodeId node) {
   verb.local = post->buffer;
   post->add(verb);
   count_verbs(ctx_, Phase::kReplicate, *post);
-  ++slot.posts_waiting;
+  ++slot.verbs_pending;
   posts_.send(post);
 }
 

@@ -79,7 +79,7 @@ TEST_F(LogWriterTest, AnEntryIsWhatAReplicateMessageWouldSay) {
   TxnSlot& slot = writes_to(kPeers);
   write(slot);
   EXPECT_EQ(answered_, 2) << "that it is written is the acknowledgement";
-  EXPECT_EQ(slot.posts_waiting, 2U);
+  EXPECT_EQ(slot.verbs_pending, 2U);
   for (const NodeId node : {kPeer, kOther}) {
     ASSERT_TRUE(next(node));
     EXPECT_EQ(entry_.slot, slot.index);
@@ -114,7 +114,7 @@ TEST_F(LogWriterTest, ThisNodeAndKeysInOrderGoByMessage) {
   EXPECT_EQ(slot.ring_nodes, kPeers);
   EXPECT_EQ(ctx_.counters.logs_by_message, 0U) << "the own node costs no message";
   slot.entry(0).at[index_of(Phase::kReplicate)] = 0b10;
-  slot.entry(0).flags = kInOrder;
+  slot.entry(0).flags = kOrdered;
   writer_->plan(slot);
   EXPECT_EQ(slot.ring_nodes, 0b100U);
   EXPECT_EQ(ctx_.counters.logs_by_message, 1U);

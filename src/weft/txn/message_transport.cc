@@ -20,12 +20,12 @@ WEFT_INLINE std::byte* MessageTransport::encode_key(std::byte* to, const Entry& 
   KeyPart part{};
   if (phase == Phase::kReplicate) {
     part.version = e.base.value + 1;
-    part.flags = e.flags & (kInOrder | kDeferred);
+    part.flags = e.flags & (kOrdered | kDeferred);
     // Of no meaning at backups.
     if ((e.by_verb & kLocksByVerb) != 0) part.flags |= kByVerb;
-    if ((e.flags & kInOrder) != 0) {
-      if (e.write == Write::kErase) part.follows = static_cast<uint32_t>(part.version - e.replaced.value);
-      if (e.write == Write::kPut && !e.read) part.follows = 1;
+    if ((e.flags & kOrdered) != 0) {
+      if (e.write == Write::kErase) part.predecessor_delta = static_cast<uint32_t>(part.version - e.replaced.value);
+      if (e.write == Write::kPut && !e.read) part.predecessor_delta = 1;
     }
   } else if (e.read) {
     part.version = e.version.value;

@@ -202,14 +202,14 @@ TEST_F(MessageTransportDnl2Test, WhatIsAppliedInOrderSaysWhatItFollows) {
   ASSERT_EQ(reads_.write(slot, kTable, key_at(kOne, 1), Write::kErase, {}), Code::kOk);
   plan(slot);
   for (int i = 0; i < 2; ++i) {
-    slot.entry(i).flags = kInOrder;
+    slot.entry(i).flags = kOrdered;
     slot.entry(i).base = Version(9);
   }
   slot.entry(1).replaced = Version(7);
   const Taken got = take_apart(send(slot, Phase::kReplicate).at(0));
-  EXPECT_EQ(got.keys.at(0).follows, 1U);
-  EXPECT_EQ(got.keys.at(1).follows, 3U) << "10 follows 7";
-  EXPECT_NE(got.keys[0].flags & kInOrder, 0);
+  EXPECT_EQ(got.keys.at(0).predecessor_delta, 1U);
+  EXPECT_EQ(got.keys.at(1).predecessor_delta, 3U) << "10 follows 7";
+  EXPECT_NE(got.keys[0].flags & kOrdered, 0);
 }
 
 }  // namespace

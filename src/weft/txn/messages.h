@@ -17,7 +17,7 @@ enum class Kind : uint8_t {
   kReplicate,     // CommitRequest, KeyPart...   -> kReply
   kUnlock,        // CommitRequest, KeyPart...   -> kReply
   kReply,         // PhaseReply, bases
-  kDone,          // DoneNotice...: all participants of these have acknowledged; raise and truncate
+  kDone,          // TxnCompleteNotice...: all participants of these have acknowledged; raise and truncate
   kRecovery,      // RecoveryHeader, KeyPart...: into a new view (recovery_types.h)
   kFill,          // FillHeader, ...: copies of a partition for a replica that is filling (state_transfer.h)
   kControl,       // for the node's agent: leases
@@ -25,7 +25,8 @@ enum class Kind : uint8_t {
   kOutcomeReply,
   kWalk,      // ScanHeader, ...: keys of a partition, for scans (key_scans.h)
   kRingRead,  // RingRead: how far the sender has read the ring that the receiver writes (log_ring.h)
-  kUnlocked,  // DoneNotice...: what the sender has unlocked; in place of as many kReply (passive acknowledgement)
+  kUnlocked,  // TxnCompleteNotice...: what the sender has unlocked; in place of as many kReply (passive
+              // acknowledgement)
 };
 
 enum GetFlags : uint8_t {
@@ -75,7 +76,7 @@ struct CommitRequest {
   uint8_t entries;        // keys of the whole transaction
   uint8_t writes;         // written keys of the whole transaction
   uint8_t commit;         // kUnlock: 1 commit, 0 abort
-  uint8_t spare[7];
+  uint8_t tag[7];
 };
 static_assert(sizeof(CommitRequest) == 32);
 
@@ -92,7 +93,7 @@ enum KeyFlags : uint8_t {
   kHasValue = 2,
   kHeld = 4,            // kLock: locked while reading, this is what the lock is for
   kByVerb = 8,          // kReplicate, to the primary: it was locked by a verb
-  kInOrder = 16,        // kReplicate: applied on arrival among writes that are deferred, see `follows`
+  kOrdered = 16,        // kReplicate: applied on arrival among writes that are deferred, see `follows`
   kDeferred = 32,       // kReplicate: a backup applies it when the transaction is finished
   kWantsReplaced = 64,  // kLock of an erase: the answer says which version of the record it replaces
 };
@@ -105,8 +106,8 @@ struct KeyPart {
   uint8_t write;  // Write
   uint8_t index;  // of the key in the transaction
   uint8_t flags;
-  uint8_t spare;
-  uint32_t follows;  // kInOrder: by how much it is above the version that it replaces; 0: it replaces none
+  uint8_t tag;
+  uint32_t predecessor_delta;  // kInOrder: by how much it is above the version that it replaces; 0: it replaces none
 };
 static_assert(sizeof(KeyPart) == 24);
 
@@ -126,11 +127,11 @@ struct RingRead {
 };
 static_assert(sizeof(RingRead) == 8);
 
-struct DoneNotice {
+struct TxnCompleteNotice {
   uint32_t sequence;
   uint32_t slot;
 };
-static_assert(sizeof(DoneNotice) == 8);
+static_assert(sizeof(TxnCompleteNotice) == 8);
 
 // These two travel on a flow that is bound to the epoch: question, answer and what is answered belong to one view.
 struct OutcomeQuery {
@@ -151,7 +152,7 @@ enum class KnownOutcome : uint8_t {
 struct OutcomeReply {
   uint32_t question;
   uint8_t standing;  // KnownOutcome
-  uint8_t spare[3];
+  uint8_t tag[3];
 };
 static_assert(sizeof(OutcomeReply) == 8);
 

@@ -110,7 +110,7 @@ Result<std::unique_ptr<Node>> Node::create(NodeId id, const ClusterSpec& spec, c
                                            bool joins) {
   if (auto r = check_spec(spec); !r) return r.error();
   int held = 0;
-  for (const Placement& p : view.partitions) held += p.held_by(id) ? 1 : 0;
+  for (const Placement& p : view.partitions) held += p.is_in_sync(id) ? 1 : 0;
   auto tables = make_tables(spec, static_cast<int>(view.partitions.size()), held);
   if (!tables) return tables.error();
   return create(id, spec, view, env, joins, std::move(*tables));
@@ -123,7 +123,7 @@ Result<std::unique_ptr<Node>> Node::create(NodeId id, const ClusterSpec& spec, c
   node->regions_ = env->regions(id);
   node->tables_ = std::move(tables);
   node->tables_.register_at(node->regions_);
-  if (auto r = node->make_engines(spec.options, env); !r) return r.error();
+  if (auto r = node->make_workers(spec.options, env); !r) return r.error();
   return node;
 }
 
@@ -138,13 +138,14 @@ Node::Node(NodeId id, const ClusterSpec& spec, const View& view, bool joins)
 
 Node::~Node() = default;
 
-void Node::drop_engines() {
-  for (const auto& engine : engines_) last_sequence_ = std::max(last_sequence_, engine->slots().last_sequence());
-  engines_.clear();
+void Node::drop_workers() {
+  for (const auto& txn_worker : txn_workers_)
+    last_sequence_ = std::max(last_sequence_, txn_worker->slots().last_sequence());
+  txn_workers_.clear();
   workers_.clear();
 }
 
-Result<void> Node::make_engines(const Options& options, Environment* env) {
+Result<void> Node::make_workers(const Options& options, Environment* env) {
   WEFT_CHECK(options.workers == spec_.options.workers, "the number of workers stays: tables are made for it");
   spec_.options = options;
   events_ = env->events();
@@ -165,11 +166,11 @@ Result<void> Node::make_engines(const Options& options, Environment* env) {
   const size_t coroutines_max = size_t{options.limits.transactions_in_flight_max} * 4 + options.limits.mailbox;
   for (int w = 0; w < options.workers; ++w) {
     const WorkerId worker_id(static_cast<uint8_t>(w));
-    workers_.push_back(std::make_unique<Worker>(env->clock(id_), env->charges(id_, worker_id), coroutines_max,
+    workers_.push_back(std::make_unique<Worker>(env->clock(id_), env->cost_model(id_, worker_id), coroutines_max,
                                                 options.limits.mailbox));
-    auto engine = TxnWorker::create(this, worker_id, workers_.back().get(), env);
-    if (!engine) return engine.error();
-    engines_.push_back(std::move(*engine));
+    auto txn_worker = TxnWorker::create(this, worker_id, workers_.back().get(), env);
+    if (!txn_worker) return txn_worker.error();
+    txn_workers_.push_back(std::move(*txn_worker));
   }
   if (rows_->uses_verbs() && !state_.views.joins()) verb_memory_->grant_access(*state_.views.first());
   return {};
@@ -177,7 +178,7 @@ Result<void> Node::make_engines(const Options& options, Environment* env) {
 
 ViewChange Node::last_change() const {
   ViewChange change;
-  for (const auto& engine : engines_) change.add(engine->acks().change().read());
+  for (const auto& txn_worker : txn_workers_) change.add(txn_worker->acks().change().read());
   return change;
 }
 
@@ -198,14 +199,14 @@ Result<void> Node::load(TableId table_id, ByteView key_bytes, ByteView value) {
 uint64_t Node::clock_ns() const { return workers_[0]->clock_ns(); }
 
 bool Node::filled_in(Epoch epoch) const {
-  return std::all_of(engines_.begin(), engines_.end(),
-                     [&](const auto& engine) { return engine->transfer().filled_in(epoch); });
+  return std::all_of(txn_workers_.begin(), txn_workers_.end(),
+                     [&](const auto& txn_worker) { return txn_worker->transfer().filled_in(epoch); });
 }
 
-void Node::set_agent(NodeAgentHook* agent) { engines_[0]->control().set_agent(agent); }
+void Node::set_agent(NodeAgentHook* agent) { txn_workers_[0]->control().set_agent(agent); }
 
-void Node::send_control(NodeId to, ByteView message) { engines_[0]->control().send(to, message); }
+void Node::send_control(NodeId to, ByteView message) { txn_workers_[0]->control().send(to, message); }
 
-size_t Node::control_queued_bytes(NodeId to) const { return engines_[0]->control().queued_bytes(to); }
+size_t Node::control_queued_bytes(NodeId to) const { return txn_workers_[0]->control().queued_bytes(to); }
 
 }  // namespace weft

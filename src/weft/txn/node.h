@@ -1,5 +1,5 @@
-// Node: one server's tables and its workers' engines. Whoever assembles a cluster (cluster/embedded.h in real time,
-// sim/ in virtual time) makes one per server and gives it time, randomness and a network through an Environment.
+// Node: one server's tables and its workers' transactions. Whoever assembles a cluster (cluster/embedded.h in real
+// time, sim/ in virtual time) makes one per server and gives it time, randomness and a network through an Environment.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@
 #include "weft/options.h"
 #include "weft/run/worker.h"
 #include "weft/txn.h"
-#include "weft/txn/change.h"
 #include "weft/txn/node_tables.h"
 #include "weft/txn/partition_sweep.h"
 #include "weft/txn/row_set.h"
+#include "weft/txn/txn_observer.h"
 #include "weft/txn/verb_memory.h"
-#include "weft/txn/witness.h"
+#include "weft/txn/view_change_timing.h"
 #include "weft/txn/worker_barrier.h"
 
 namespace weft {
@@ -51,7 +51,7 @@ class Environment {
  public:
   virtual ~Environment() = default;
   virtual Clock* clock(NodeId node) = 0;
-  virtual Charges* charges(NodeId node, WorkerId worker) = 0;  // may be nullptr
+  virtual CostModel* cost_model(NodeId node, WorkerId worker) = 0;  // may be nullptr
   virtual Wire* wire(NodeId node, WorkerId worker) = 0;
   // nullptr: the node's processor swaps (Interconnect::local_atomics).
   virtual LocalAtomics* local_atomics(NodeId node) {
@@ -60,7 +60,7 @@ class Environment {
   }
   virtual Regions* regions(NodeId node) = 0;  // the node adds its tables' regions
   virtual uint64_t seed(NodeId node, WorkerId worker) = 0;
-  virtual Witness* witness() { return nullptr; }
+  virtual TxnObserver* observer() { return nullptr; }
   virtual EventLog* events() { return nullptr; }  // who wants to be told; nullptr: nobody
 };
 
@@ -86,7 +86,7 @@ class Node final : public AgentHost {
   const NodeTables& tables() const { return tables_; }
   Table* table(TableId id) const { return tables_.at(id); }
   Worker* worker(WorkerId id) const { return workers_[id.value].get(); }
-  TxnWorker* engine(WorkerId id) const { return engines_[id.value].get(); }
+  TxnWorker* txn_worker(WorkerId id) const { return txn_workers_[id.value].get(); }
   int workers() const { return static_cast<int>(workers_.size()); }
 
   const View& first_view() const { return *state_.views.first(); }  // each worker has its own newest
@@ -103,11 +103,11 @@ class Node final : public AgentHost {
 
   ViewChange last_change() const;  // of all workers together
 
-  // While the workers do not run: makes them and their engines anew, with other switches, over the same tables.
-  void drop_engines();
+  // While the workers do not run: makes them anew, with other switches, over the same tables.
+  void drop_workers();
   // The last one that a worker of this node has given: those made anew go on from there, so that no id comes twice.
   uint64_t last_sequence() const { return last_sequence_; }
-  Result<void> make_engines(const Options& options, Environment* env);
+  Result<void> make_workers(const Options& options, Environment* env);
 
   // Puts a record into this node's copy without a transaction, readable, at version 1: for loading before the start.
   Result<void> load(TableId table, ByteView key, ByteView value);
@@ -138,7 +138,7 @@ class Node final : public AgentHost {
   NodeTables tables_;
   std::unique_ptr<VerbMemory> verb_memory_;
   std::vector<std::unique_ptr<Worker>> workers_;
-  std::vector<std::unique_ptr<TxnWorker>> engines_;
+  std::vector<std::unique_ptr<TxnWorker>> txn_workers_;
   uint64_t last_sequence_ = 0;
 };
 

@@ -35,7 +35,7 @@ class HandClock final : public Clock {
 class HandNodes : public Environment {
  public:
   Clock* clock(NodeId) override { return &clock_; }
-  Charges* charges(NodeId, WorkerId) override { return nullptr; }
+  CostModel* cost_model(NodeId, WorkerId) override { return nullptr; }
   Wire* wire(NodeId node, WorkerId worker) override { return fabric_->wire(node, worker); }
   Regions* regions(NodeId node) override { return regions_[node.value].get(); }
   uint64_t seed(NodeId node, WorkerId) override { return node.value; }
@@ -109,7 +109,7 @@ class HandNodes : public Environment {
     }
   }
 
-  TxnWorker* engine(size_t node, uint8_t worker = 0) { return nodes_[node]->engine(WorkerId(worker)); }
+  TxnWorker* txn_worker(size_t node, uint8_t worker = 0) { return nodes_[node]->txn_worker(WorkerId(worker)); }
 
   // The one after view_.
   std::shared_ptr<const View> view_without(NodeId gone) const {

@@ -13,7 +13,7 @@ NoticeQueue::NoticeQueue(WorkerContext& ctx, Kind kind, size_t slots)
   for (Queue& queue : queues_) queue.items.reserve(slots);
 }
 
-void NoticeQueue::add(NodeId to, DoneNotice notice) {
+void NoticeQueue::add(NodeId to, TxnCompleteNotice notice) {
   Queue& queue = queues_[to.value];
   if (queue.items.empty()) queue.oldest_ns = ctx_.now_ns();
   queue.items.push_back(notice);
@@ -43,7 +43,7 @@ bool NoticeQueue::leaves(NodeId node, const Queue& queue, bool at_once) const {
 }
 
 void NoticeQueue::send_to(NodeId node, const Queue& queue) {
-  const size_t bytes = queue.items.size() * sizeof(DoneNotice);
+  const size_t bytes = queue.items.size() * sizeof(TxnCompleteNotice);
   std::memcpy(ctx_.port.reserve(node, Flow::kCommit, static_cast<uint8_t>(kind_), bytes), queue.items.data(), bytes);
   if (node != ctx_.self) ++ctx_.counters.phase_messages[static_cast<int>(Phase::kUnlock)];
   queued_ -= static_cast<uint32_t>(queue.items.size());

@@ -21,7 +21,7 @@ class NoticeQueue {
 
   NoticeQueue(WorkerContext& ctx, Kind kind, size_t slots);
 
-  void add(NodeId to, DoneNotice notice);
+  void add(NodeId to, TxnCompleteNotice notice);
   bool empty() const { return queued_ == 0; }
   // Sends what can ride along or is due; all of it if `at_once`. sent(notice) is called for each that leaves.
   template <class F>
@@ -32,7 +32,7 @@ class NoticeQueue {
       Queue& queue = queues_[node.value];
       if (queue.items.empty() || !leaves(node, queue, at_once)) continue;
       send_to(node, queue);
-      for (const DoneNotice& notice : queue.items) sent(notice);
+      for (const TxnCompleteNotice& notice : queue.items) sent(notice);
       queue.items.clear();
     }
     return queued_ != before;
@@ -40,13 +40,14 @@ class NoticeQueue {
   void clear();
   uint64_t deadline_ns() const;
 
-  static std::span<const DoneNotice> of(const Message& message) {
-    return {reinterpret_cast<const DoneNotice*>(message.body.data()), message.body.size() / sizeof(DoneNotice)};
+  static std::span<const TxnCompleteNotice> of(const Message& message) {
+    return {reinterpret_cast<const TxnCompleteNotice*>(message.body.data()),
+            message.body.size() / sizeof(TxnCompleteNotice)};
   }
 
  private:
   struct Queue {
-    std::vector<DoneNotice> items;
+    std::vector<TxnCompleteNotice> items;
     uint64_t oldest_ns = 0;
   };
   bool leaves(NodeId node, const Queue& queue, bool at_once) const;

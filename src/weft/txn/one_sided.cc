@@ -15,7 +15,7 @@ OneSided::OneSided(WorkerContext& ctx, const RowSet& rows, const Options& option
       slots_(slots),
       locations_(std::move(locations)),
       posts_(VerbIssuerOptions{ctx.nodes, kSlotsMax, options.doorbell_batching, options.pipelined_verbs}, ctx.wire,
-             ctx.charges, memory.posts(ctx.id), memory.post_bytes()),
+             ctx.cost_model, memory.posts(ctx.id), memory.post_bytes()),
       log_writer_(rows.logs_by_verb() ? std::make_optional<LogWriter>(ctx, memory, posts_, messages) : std::nullopt),
       transport_(ctx, posts_, locations_, log_writer(), slots) {}
 

@@ -24,13 +24,13 @@ OneSidedReads::OneSidedReads(WorkerContext& ctx, VerbIssuer& posts, LocationCach
       reads_(reads),
       indexes_(static_cast<size_t>(ctx.nodes) * ctx.tables.count()) {}
 
-IndexPlace& OneSidedReads::index_of(NodeId node, const Entry& e) {
+RemoteIndexAddress& OneSidedReads::index_of(NodeId node, const Entry& e) {
   WEFT_CHECK(node.value < ctx_.nodes && ctx_.tables.has(e.table_id.value), "a table of a node");
   return indexes_[node.value * ctx_.tables.count() + e.table_id.value];
 }
 
 void OneSidedReads::forget_indexes() {
-  for (IndexPlace& index : indexes_) index = IndexPlace();
+  for (RemoteIndexAddress& index : indexes_) index = RemoteIndexAddress();
 }
 
 void OneSidedReads::on_posted(VerbRequest& post) {
@@ -89,7 +89,7 @@ bool OneSidedReads::post_record(TxnSlot& slot, uint16_t index, RecordSlot where,
 bool OneSidedReads::post_bin(TxnSlot& slot, uint16_t index) {
   const Entry& e = slot.entry(index);
   const NodeId primary = e.placement->primary();
-  const IndexPlace& place = index_of(primary, e);
+  const RemoteIndexAddress& place = index_of(primary, e);
   if (place.bins == 0) return false;
   VerbRequest* post = make_request(posts_, TxnRequest::Purpose::kBin, slot, primary, index, kBinBytes);
   if (post == nullptr) return false;
@@ -108,8 +108,8 @@ bool OneSidedReads::post_bin(TxnSlot& slot, uint16_t index) {
 void OneSidedReads::on_bin_read(TxnSlot& slot, const VerbRequest& post) {
   const auto& of = post.user_as<TxnRequest>();
   const Entry& e = slot.entry(of.entry);
-  const IndexPlace& place = index_of(post.peer, e);
-  const RecordSlot where = Table::find_in_copy(post.buffer, place, e.key.hash);
+  const RemoteIndexAddress& place = index_of(post.peer, e);
+  const RecordSlot where = Table::find_in_bin_copy(post.buffer, place, e.key.hash);
   if (!where || !post_record(slot, of.entry, where, false)) {
     WEFT_MARK("a bin leads nowhere");
     look_elsewhere(slot, of.entry, false);
@@ -130,7 +130,7 @@ void OneSidedReads::look_elsewhere(TxnSlot& slot, uint16_t index, bool into_the_
 void OneSidedReads::on_record_read(TxnSlot& slot, VerbRequest& post) {
   auto& of = post.user_as<TxnRequest>();
   Entry& e = slot.entry(of.entry);
-  ctx_.charge(Step::kLookup, 1);
+  ctx_.charge(CostStep::kLookup, 1);
   WEFT_CHECK(of.where.bytes() <= post.bytes, "the copy is of the whole block");
   RecordView view;
   const bool whole = record_whole(post.buffer, of.where.bytes(), &view);

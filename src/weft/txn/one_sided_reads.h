@@ -38,7 +38,7 @@ class OneSidedReads {
   void on_record_read(TxnSlot& slot, VerbRequest& post);
   void on_bin_read(TxnSlot& slot, const VerbRequest& post);
   void look_elsewhere(TxnSlot& slot, uint16_t entry, bool into_the_index);
-  IndexPlace& index_of(NodeId node, const Entry& entry);
+  RemoteIndexAddress& index_of(NodeId node, const Entry& entry);
 
   WorkerContext& ctx_;
   VerbIssuer& posts_;
@@ -47,7 +47,7 @@ class OneSidedReads {
   SlotTable& slots_;
   TxnKeys& keys_;
   Reads& reads_;
-  std::vector<IndexPlace> indexes_;  // by node and table
+  std::vector<RemoteIndexAddress> indexes_;  // by node and table
 };
 
 }  // namespace weft

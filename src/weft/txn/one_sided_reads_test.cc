@@ -44,13 +44,13 @@ class OneSidedReadsTest : public VerbPartTest {
   void note(uint64_t key, RecordSlot where) {
     TxnSlot& slot = begin();
     const Entry& e = *keys_.find_or_add(slot, kTable, key);
-    const IndexPlace index = table_at(kPeer).index_place();
+    const RemoteIndexAddress index = table_at(kPeer).index_address();
     verbs_.note_place(e, kPeer, {where.bits, index.offset, index.bins});
     slot.state = SlotState::kFinished;
     slots_.detach(slot);
     slots_.free_if_done(slot);
   }
-  RecordSlot where(uint64_t key) { return table_at(kPeer).where(hashed(key)); }
+  RecordSlot where(uint64_t key) { return table_at(kPeer).locate(hashed(key)); }
   RecordSlot remembered(uint64_t key) { return cache_.find(kPeer, kTable, hashed(key).hash); }
   uint64_t reads_posted() const { return ctx_.counters.phase_reads[index_of(Phase::kExecute)]; }
 

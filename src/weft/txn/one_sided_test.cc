@@ -55,7 +55,7 @@ TEST_F(OneSidedTest, ACommitGoesThroughByVerbsAlone) {
   run();
   EXPECT_EQ(value_at(kPeer, a), "new");
   EXPECT_EQ(word_at(kPeer, a), Word(Version(2), kReadable));
-  EXPECT_TRUE(slot.told);
+  EXPECT_TRUE(slot.acknowledged);
   EXPECT_EQ(slot.outcome.code, Code::kOk);
   EXPECT_TRUE(answers().empty()) << "no processor but this one was needed";
   std::vector<std::byte> scratch(kRingBytes);
@@ -79,7 +79,7 @@ TEST_F(OneSidedTest, ACommitThatIsRefusedLeavesNothingBehind) {
   coordinator_.start_commit(slot);
   run();
   EXPECT_EQ(slot.outcome.code, Code::kVersionMoved);
-  EXPECT_TRUE(slot.told);
+  EXPECT_TRUE(slot.acknowledged);
   EXPECT_EQ(word_at(kPeer, a), Word(Version(1), kReadable));
   EXPECT_EQ(word_at(kPeer, b), Word(Version(2), kReadable));
   EXPECT_EQ(load<RingHeader>(ring_at(kPeer, kSelf)).epoch, 0U) << "nothing was logged";
@@ -89,7 +89,7 @@ TEST_F(OneSidedTest, AnAnswerToAReadComesToTheReads) {
   const uint64_t a = key_at(kPeer);
   load_at(kPeer, a, "value");
   TxnSlot& first = begin();
-  const IndexPlace index = table_at(kPeer).index_place();
+  const RemoteIndexAddress index = table_at(kPeer).index_address();
   one_.reads().note_place(*keys_.find_or_add(first, kTable, a), kPeer, {0, index.offset, index.bins});
   TxnSlot& slot = begin();
   const ReadHandle handle = reads_.get_async(slot, kTable, a, Intent::kRead);
@@ -113,8 +113,8 @@ TEST_F(OneSidedTest, WhatWaitsForWhatItFollowsIsNotIdle) {
   const uint64_t a = key_at(kOther);
   load_record(a, "one");
   Named put = with_value(a, "three", 3);
-  put.part.flags |= kInOrder;
-  put.part.follows = 1;
+  put.part.flags |= kOrdered;
+  put.part.predecessor_delta = 1;
   const auto body = body_of(request(5), {put});
   const Message m = message(Kind::kReplicate, 3, body);
   ASSERT_TRUE(parse(m));
@@ -133,7 +133,7 @@ TEST_F(OneSidedTest, WhenAViewEndsNoPeersVerbLandsAndNoAnswerComes) {  // rule O
   run();
   EXPECT_EQ(word_at(kPeer, a), Word(Version(1), kReadable)) << "what had not left does not leave";
   EXPECT_FALSE(slot.entry(0).verb_locked);
-  EXPECT_FALSE(slot.told);
+  EXPECT_FALSE(slot.acknowledged);
   EXPECT_EQ(one_.posts().in_flight_count(), 0U);
 }
 
@@ -143,7 +143,7 @@ TEST_F(OneSidedTest, WhatHasLandedIsTakenBeforeTheRingsBeginAnew) {  // rule O3
   one_.stop(Epoch(2));
   one_.finish_view();
   EXPECT_EQ(records_.at(kPeer, 3).sequence, 5U);
-  EXPECT_EQ(records_.at(kPeer, 3).state, kLogReplicated);
+  EXPECT_EQ(records_.at(kPeer, 3).state, kReplicated);
 }
 
 TEST_F(OneSidedTest, RowsThatLogByVerbsHaveAWriterAndAReceiver) {

@@ -39,7 +39,7 @@ class FreedLocks : public testing::TestWithParam<const char*>, public HandNodes 
       ASSERT_EQ(lock.code, Code::kOk);
       table.commit(key, alice, Write::kPut, as_bytes(value), lock.locked);
       if (k % nth != 0) continue;
-      std::byte* const word = base + table.where(key).offset();
+      std::byte* const word = base + table.locate(key).offset();
       const Owner dead(NodeId(2), WorkerId(static_cast<uint8_t>(k % workers())), static_cast<uint8_t>(k % 100));
       store_word(word, load_word(word).with_owner(dead));
     }
@@ -51,7 +51,7 @@ class FreedLocks : public testing::TestWithParam<const char*>, public HandNodes 
     bool all = true;
     for (const size_t n : {size_t{0}, size_t{1}}) {
       for (uint8_t w = 0; w < workers(); ++w) {
-        all = all && engine(n, w)->active() && engine(n, w)->view().epoch == epoch;
+        all = all && txn_worker(n, w)->active() && txn_worker(n, w)->view().epoch == epoch;
       }
     }
     return all;

@@ -36,7 +36,7 @@ KnownOutcome OutcomeQueries::known_outcome(uint32_t incarnation, uint64_t sequen
   for (const Member& member : ctx_.view().members) {
     if (member.incarnation != incarnation) continue;
     for (int s = 0; s < records_.slots(); ++s) {
-      const LogRecord& record = records_.at(member.node, static_cast<uint8_t>(s));
+      const PreparedTxn& record = records_.at(member.node, static_cast<uint8_t>(s));
       if (record.state == 0 || record.incarnation != incarnation || record.sequence != sequence) continue;
       return ctx_.bugs.has(Bug::kOpenIsAborted) ? KnownOutcome::kAborted : KnownOutcome::kOpen;
     }
@@ -82,10 +82,10 @@ bool OutcomeQueries::step(uint64_t now_ns) {
   if (queries_.empty()) return false;
   const size_t before = queries_.size();
   for (Query& query : queries_) {
-    if (!query.fate) look_at(query);
-    if (!query.fate) continue;
-    const auto post = [reply = query.reply, fate = *query.fate] {
-      reply->fate = fate;
+    if (!query.status) look_at(query);
+    if (!query.status) continue;
+    const auto post = [reply = query.reply, status = *query.status] {
+      reply->status = status;
       reply->done = true;
     };
     if (query.asker->mailbox().post(post)) {
@@ -103,9 +103,9 @@ void OutcomeQueries::look_at(Query& query) {
   if (ctx_.views.removed()) {
     // Its own notes are as good as any, but that it has none says nothing: there is nobody else that it could ask.
     hear(query, known_outcome(query.id.incarnation, query.id.sequence));
-    if (!query.fate) query.fate = TxnStatus::kPending;
+    if (!query.status) query.status = TxnStatus::kPending;
   } else if (now_ns >= query.until_ns) {
-    query.fate = TxnStatus::kPending;
+    query.status = TxnStatus::kPending;
   } else if (!ctx_.views.active()) {
     WEFT_MARK("a question waits for recovery");
     query.epoch = 0;
@@ -123,7 +123,7 @@ void OutcomeQueries::begin_round(Query& query) {
   query.open = false;
   query.due_ns = ctx_.now_ns() + kSilentNs;
   hear(query, known_outcome(query.id.incarnation, query.id.sequence));
-  if (query.fate) return;
+  if (query.status) return;
   const OutcomeQuery ask{query.id.sequence, query.id.incarnation, query.number};
   for_each_node(query.waiting, [&](NodeId node) {
     if (ctx_.port.backlog(node, Flow::kExecution) > ctx_.limits.credit_bytes / 2) return;  // asked again when it is due
@@ -133,19 +133,19 @@ void OutcomeQueries::begin_round(Query& query) {
 }
 
 void OutcomeQueries::hear(Query& query, KnownOutcome standing) {
-  if (standing == KnownOutcome::kCommitted) query.fate = TxnStatus::kCommitted;
-  if (standing == KnownOutcome::kAborted) query.fate = TxnStatus::kAborted;
+  if (standing == KnownOutcome::kCommitted) query.status = TxnStatus::kCommitted;
+  if (standing == KnownOutcome::kAborted) query.status = TxnStatus::kAborted;
   if (standing == KnownOutcome::kOpen) query.open = true;
 }
 
 // All have answered, and nobody knows.
 void OutcomeQueries::end_round(Query& query) {
-  WEFT_CHECK(query.waiting == 0 && !query.fate, "a round ends when all have answered and nobody knows");
+  WEFT_CHECK(query.waiting == 0 && !query.status, "a round ends when all have answered and nobody knows");
   if (query.open) {
     WEFT_MARK("a question about an open transaction");
     query.due_ns = ctx_.now_ns() + kOpenNs;
   } else {
-    query.fate = TxnStatus::kUnknownTxn;
+    query.status = TxnStatus::kUnknownTxn;
     query.due_ns = ctx_.now_ns();
   }
 }
@@ -156,11 +156,11 @@ void OutcomeQueries::on_answer(const Batch& batch, std::span<const Message> run)
     const auto answer = load<OutcomeReply>(m.body.data());
     const uint64_t bit = uint64_t{1} << m.source.value;
     for (Query& query : queries_) {
-      if (query.number != answer.question || (query.waiting & bit) == 0 || query.fate) continue;
+      if (query.number != answer.question || (query.waiting & bit) == 0 || query.status) continue;
       query.waiting &= ~bit;
       hear(query, static_cast<KnownOutcome>(answer.standing));
-      if (query.waiting == 0 && !query.fate) end_round(query);
-      if (query.fate) query.due_ns = ctx_.now_ns();
+      if (query.waiting == 0 && !query.status) end_round(query);
+      if (query.status) query.due_ns = ctx_.now_ns();
     }
   }
 }

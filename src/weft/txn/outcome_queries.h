@@ -29,13 +29,13 @@ namespace weft {
 
 // Where the answer to a query comes: it belongs to the worker that asked.
 struct OutcomeAnswer {
-  TxnStatus fate = TxnStatus::kUnknownTxn;
+  TxnStatus status = TxnStatus::kUnknownTxn;
   bool done = false;
 };
 
 class OutcomeQueries final : public Service {
  public:
-  OutcomeQueries(WorkerContext& ctx, const OutcomeLog& outcomes, const SlotTable& slots, const LogTable& records)
+  OutcomeQueries(WorkerContext& ctx, const OutcomeLog& outcomes, const SlotTable& slots, const PreparedTable& records)
       : ctx_(ctx), outcomes_(outcomes), slots_(slots), records_(records) {}
 
   // Of a transaction of this worker's index. The answer is posted to the asker's mailbox.
@@ -60,7 +60,7 @@ class OutcomeQueries final : public Service {
     bool open = false;      // somebody says so
     uint64_t due_ns = 0;    // the next look at it
     uint64_t until_ns = 0;  // then nobody knows
-    std::optional<TxnStatus> fate;
+    std::optional<TxnStatus> status;
   };
   KnownOutcome known_outcome(uint32_t incarnation, uint64_t sequence) const;
   void look_at(Query& query);
@@ -71,7 +71,7 @@ class OutcomeQueries final : public Service {
   WorkerContext& ctx_;
   const OutcomeLog& outcomes_;
   const SlotTable& slots_;
-  const LogTable& records_;
+  const PreparedTable& records_;
   std::vector<Query> queries_;
   uint32_t rounds_ = 0;
 };

@@ -70,7 +70,7 @@ class OutcomeQueriesTest : public PartTest {
 
   OutcomeLog outcomes_{1 << 20};
   SlotTable slots_{ctx_, pool_.get(), nullptr, 1'000'000, 0};
-  LogTable records_{kNodes, 4, pool_.get()};
+  PreparedTable records_{kNodes, 4, pool_.get()};
   OutcomeQueries queries_{ctx_, outcomes_, slots_, records_};
   std::shared_ptr<OutcomeAnswer> answer_;
 };
@@ -95,8 +95,8 @@ TEST_F(OutcomeQueriesTest, ACoordinatorSaysOpenWhileItRunsTheTransaction) {
 }
 
 TEST_F(OutcomeQueriesTest, AParticipantSaysOpenWhileItHasARecord) {
-  LogRecord& record = records_.at(NodeId(1), 3);
-  record.state = kLogLocked;
+  PreparedTxn& record = records_.at(NodeId(1), 3);
+  record.state = kLocked;
   record.incarnation = 2;
   record.sequence = uint64_t{1} << 32 | 77;
   EXPECT_EQ(known(2, record.sequence), KnownOutcome::kOpen);
@@ -129,7 +129,7 @@ TEST_F(OutcomeQueriesTest, AnOwnNoteAnswersWithoutAskingAnybody) {
   ask();
   worker_.mailbox().drain();
   EXPECT_TRUE(answer_->done);
-  EXPECT_EQ(answer_->fate, TxnStatus::kAborted);
+  EXPECT_EQ(answer_->status, TxnStatus::kAborted);
   EXPECT_TRUE(questions().empty());
 }
 
@@ -146,7 +146,7 @@ TEST_F(OutcomeQueriesTest, EveryOtherMemberIsAskedAndOneNoteIsEnough) {
   EXPECT_LE(queries_.deadline_ns(), ctx_.now_ns());
   go_on();
   EXPECT_TRUE(answer_->done);
-  EXPECT_EQ(answer_->fate, TxnStatus::kCommitted);
+  EXPECT_EQ(answer_->status, TxnStatus::kCommitted);
   EXPECT_EQ(queries_.deadline_ns(), UINT64_MAX) << "the question is over";
 }
 
@@ -160,7 +160,7 @@ TEST_F(OutcomeQueriesTest, ItIsForgottenOnlyWhenNobodyHasATrace) {
   hear(NodeId(2), question, KnownOutcome::kNothing);
   go_on();
   EXPECT_TRUE(answer_->done);
-  EXPECT_EQ(answer_->fate, TxnStatus::kUnknownTxn);
+  EXPECT_EQ(answer_->status, TxnStatus::kUnknownTxn);
 }
 
 TEST_F(OutcomeQueriesTest, IfSomebodySaysOpenAllAreAskedAgain) {
@@ -218,10 +218,10 @@ TEST_F(OutcomeQueriesTest, AfterItsTimeNobodyKnows) {
   EXPECT_FALSE(answer_->done);
   go_on(1);
   EXPECT_TRUE(answer_->done);
-  EXPECT_EQ(answer_->fate, TxnStatus::kPending);
+  EXPECT_EQ(answer_->status, TxnStatus::kPending);
   hear(NodeId(1), question, KnownOutcome::kCommitted);
   go_on();
-  EXPECT_EQ(answer_->fate, TxnStatus::kPending) << "an answer is given once";
+  EXPECT_EQ(answer_->status, TxnStatus::kPending) << "an answer is given once";
 }
 
 TEST_F(OutcomeQueriesTest, WhoIsRemovedSaysWhatItNotedAndElseThatItDoesNotKnow) {
@@ -230,10 +230,10 @@ TEST_F(OutcomeQueriesTest, WhoIsRemovedSaysWhatItNotedAndElseThatItDoesNotKnow) 
   ask();
   worker_.mailbox().drain();
   EXPECT_TRUE(answer_->done);
-  EXPECT_EQ(answer_->fate, TxnStatus::kPending) << "that it has no note says nothing";
+  EXPECT_EQ(answer_->status, TxnStatus::kPending) << "that it has no note says nothing";
   ask({2, WorkerId(0), 78});
   worker_.mailbox().drain();
-  EXPECT_EQ(answer_->fate, TxnStatus::kCommitted);
+  EXPECT_EQ(answer_->status, TxnStatus::kCommitted);
 }
 
 TEST_F(OutcomeQueriesTest, AnAnswerWaitsForAFullMailbox) {
@@ -298,7 +298,7 @@ TEST_F(OutcomeQueriesTest, WhoIsAloneAsksNobody) {
   ask();
   go_on();
   EXPECT_TRUE(answer_->done);
-  EXPECT_EQ(answer_->fate, TxnStatus::kUnknownTxn);
+  EXPECT_EQ(answer_->status, TxnStatus::kUnknownTxn);
 }
 
 class OutcomeQueriesForget : public OutcomeQueriesTest {

@@ -63,7 +63,7 @@ class OutcomeLog {
     uint64_t key;         // 0: none
     uint64_t touched_ns;  // by the last note
     uint64_t* bits;
-    uint64_t spare;
+    uint64_t tag;
   };
   static_assert(sizeof(Chunk) == 32);
 

@@ -66,8 +66,8 @@ class PartTest : public ::testing::Test {
              .worker = &worker_,
              .port = port_,
              .wire = fabric_.wire(kSelf, kWorker),
-             .charges = nullptr,
-             .witness = nullptr,
+             .cost_model = nullptr,
+             .observer = nullptr,
              .events = nullptr,
              .limits = limits,
              .bugs = bugs,
@@ -174,8 +174,8 @@ class PartTest : public ::testing::Test {
     Placement& placement = next.partitions[partition.value];
     placement.replicas = {primary};
     placement.count = 1;
-    placement.mask = uint64_t{1} << primary.value;
-    placement.filling = uint64_t{1} << fills.value;
+    placement.in_sync = uint64_t{1} << primary.value;
+    placement.catching_up = uint64_t{1} << fills.value;
     return next;
   }
 
@@ -220,7 +220,7 @@ class PartTest : public ::testing::Test {
     NodeId at;
     void take(std::span<const Message> run) const {
       for (const Message& m : run) {
-        test->received_.push_back({at, static_cast<Kind>(m.kind), m.spare, {m.body.begin(), m.body.end()}});
+        test->received_.push_back({at, static_cast<Kind>(m.kind), m.tag, {m.body.begin(), m.body.end()}});
       }
     }
   };

@@ -33,18 +33,18 @@
 
 namespace weft {
 
-Participant::Participant(WorkerContext& ctx, LogTable& records, OutcomeLog& outcomes, bool marks_readable)
+Participant::Participant(WorkerContext& ctx, PreparedTable& records, OutcomeLog& outcomes, bool marks_readable)
     : ctx_(ctx),
       records_(records),
       outcomes_(outcomes),
       marks_readable_(marks_readable),
-      unlocked_(ctx, Kind::kUnlocked, static_cast<size_t>(SlotTable::slots_for(ctx.limits))) {}
+      unlock_acks_(ctx, Kind::kUnlocked, static_cast<size_t>(SlotTable::slots_for(ctx.limits))) {}
 
 // The record for this message's transaction; nullptr (and the peer is closed) if the slot's last one is still there.
-WEFT_INLINE LogRecord* Participant::open_record(const Message& m, Origin origin) {
+WEFT_INLINE PreparedTxn* Participant::open_record(const Message& m, Origin origin) {
   const auto request = load<CommitRequest>(m.body.data());
-  LogRecord& record = records_.at(m.source, static_cast<uint8_t>(m.spare));
-  if (origin == Origin::kRing && (record.state & (kLogReplicated | kLogCommitted)) != 0 &&
+  PreparedTxn& record = records_.at(m.source, static_cast<uint8_t>(m.tag));
+  if (origin == Origin::kRing && (record.state & (kReplicated | kCommitted)) != 0 &&
       record.sequence < request.sequence) {
     finish_record(record);  // the notice that its last transaction is finished is still on its way
   }
@@ -67,14 +67,14 @@ WEFT_INLINE LogRecord* Participant::open_record(const Message& m, Origin origin)
 
 WEFT_INLINE void Participant::acknowledge(const Message& m, Phase phase) {
   std::byte* at =
-      ctx_.port.reserve(m.source, Flow::kCommit, static_cast<uint8_t>(Kind::kReply), sizeof(PhaseReply), m.spare);
+      ctx_.port.reserve(m.source, Flow::kCommit, static_cast<uint8_t>(Kind::kReply), sizeof(PhaseReply), m.tag);
   PhaseReply answer{};
   answer.sequence = static_cast<uint32_t>(load<CommitRequest>(m.body.data()).sequence);
   answer.phase = static_cast<uint8_t>(phase);
   store(at, answer);
 }
 
-void Participant::note_aborted(LogRecord& record) {
+void Participant::note_aborted(PreparedTxn& record) {
   if (record.aborted_here == 0) return;
   note_outcome(record.finished_incarnation, std::exchange(record.aborted_here, 0), false);
 }
@@ -83,7 +83,7 @@ WEFT_INLINE void Participant::reply(const Message& m, Phase phase, Code code, ui
                                     std::span<const uint64_t> bases, size_t erased) {
   WEFT_CHECK(erased <= bases.size() && bases.size() - erased <= UINT8_MAX, "an answer has a version for each key");
   std::byte* at = ctx_.port.reserve(m.source, Flow::kCommit, static_cast<uint8_t>(Kind::kReply),
-                                    sizeof(PhaseReply) + bases.size_bytes(), m.spare);
+                                    sizeof(PhaseReply) + bases.size_bytes(), m.tag);
   PhaseReply answer{};
   answer.sequence = static_cast<uint32_t>(load<CommitRequest>(m.body.data()).sequence);
   answer.phase = static_cast<uint8_t>(phase);
@@ -99,20 +99,20 @@ WEFT_INLINE void Participant::reply(const Message& m, Phase phase, Code code, ui
 void Participant::on_lock(const Batch& batch, std::span<const Message> run) {
   for (const Message& m : run) {
     if (!batch.ok(m)) continue;
-    if (LogRecord* record = open_record(m, Origin::kMessage)) lock_keys(m, *record, batch.keys_of(m));
+    if (PreparedTxn* record = open_record(m, Origin::kMessage)) lock_keys(m, *record, batch.keys_of(m));
   }
 }
 
-WEFT_INLINE void Participant::lock_keys(const Message& m, LogRecord& record, std::span<const KeyRef> keys) {
+WEFT_INLINE void Participant::lock_keys(const Message& m, PreparedTxn& record, std::span<const KeyRef> keys) {
   const Owner owner = owner_of(m);
   std::byte* rest;
-  LogPart* part = records_.make_part(keys, 0, &rest);
+  PreparedKeys* part = records_.make_part(keys, 0, &rest);
   std::array<uint64_t, 512> bases;
   WEFT_CHECK(2 * keys.size() <= bases.size(), "an answer has room for two versions of each key");
   size_t words = keys.size();
   for (size_t i = 0; i < keys.size(); ++i) {
     const KeyRef& ref = keys[i];
-    LogKey& key = part->all()[i];
+    PreparedKey& key = part->all()[i];
     LockResult result;
     if (!ref.held || !relock_held(record, ref, owner, &result)) {
       std::optional<Version> expected;
@@ -140,14 +140,14 @@ WEFT_INLINE void Participant::lock_keys(const Message& m, LogRecord& record, std
   const auto reads_only = [&] {
     return std::all_of(keys.begin(), keys.end(), [](const KeyRef& ref) { return ref.write == Write::kNone; });
   };
-  if (!ctx_.bugs.has(Bug::kDropReadRecords) || !reads_only()) record.state |= kLogLocked;
+  if (!ctx_.bugs.has(Bug::kDropReadRecords) || !reads_only()) record.state |= kLocked;
   reply(m, Phase::kLock, Code::kOk, 0, Owner(), {bases.data(), words}, words - keys.size());
 }
 
 // A key that was locked while it was read: says what the lock is for. False if there is no such lock.
-bool Participant::relock_held(LogRecord& record, const KeyRef& ref, Owner owner, LockResult* result) {
-  for (LogPart* part = record.locked; part != nullptr; part = part->next) {
-    for (LogKey& key : part->all()) {
+bool Participant::relock_held(PreparedTxn& record, const KeyRef& ref, Owner owner, LockResult* result) {
+  for (PreparedKeys* part = record.locked; part != nullptr; part = part->next) {
+    for (PreparedKey& key : part->all()) {
       if (key.index != ref.index || key.table != ref.table) continue;
       WEFT_MARK("lock_taken_while_reading_changes_purpose");
       result->code = key.table->relock(key.key, owner, ref.write, ref.room, &key.locked);
@@ -162,10 +162,10 @@ bool Participant::relock_held(LogRecord& record, const KeyRef& ref, Owner owner,
   return false;
 }
 
-void Participant::release_part(LogPart* part, size_t keys, Owner owner) {
+void Participant::release_part(PreparedKeys* part, size_t keys, Owner owner) {
   WEFT_CHECK(keys <= part->keys, "no more is released than was locked");
   for (size_t i = keys; i > 0; --i) {
-    LogKey& key = part->all()[i - 1];
+    PreparedKey& key = part->all()[i - 1];
     if (key.table != nullptr) key.table->unlock(key.key, owner, key.locked);
   }
 }
@@ -206,7 +206,7 @@ WEFT_INLINE void Participant::replicate_keys(const Batch& batch, const Message& 
     log_->defer(m);
     return;
   }
-  LogRecord* record = open_record(m, origin);
+  PreparedTxn* record = open_record(m, origin);
   if (record == nullptr) return;
   size_t undo_bytes = 0;
   for (const KeyRef& ref : keys) {
@@ -214,34 +214,34 @@ WEFT_INLINE void Participant::replicate_keys(const Batch& batch, const Message& 
     if (value_max <= kSmallValue) undo_bytes += padded(value_max);
   }
   std::byte* undo_at;
-  LogPart* part = records_.make_part(keys, undo_bytes, &undo_at);
+  PreparedKeys* part = records_.make_part(keys, undo_bytes, &undo_at);
   part->next = record->applied;
   record->applied = part;
-  for (LogKey& key : part->all()) {
+  for (PreparedKey& key : part->all()) {
     const Placement& placement = ctx_.view().placement(key.key.partition);
-    const bool fills = placement.filled_at(ctx_.self);
+    const bool fills = placement.is_catching_up(ctx_.self);
     // A replica that is filling cannot undo: it may not have the old value yet. Nobody reads it, so it waits.
-    key.staged = fills || (key.deferred && placement.primary() != ctx_.self);
-    key.lags = key.staged && !fills && key.write == Write::kPut;
-    if (!key.staged && placement.primary() != ctx_.self) apply_key(*record, key, &undo_at);
+    key.deferred_apply = fills || (key.deferred && placement.primary() != ctx_.self);
+    key.late_put = key.deferred_apply && !fills && key.write == Write::kPut;
+    if (!key.deferred_apply && placement.primary() != ctx_.self) apply_key(*record, key, &undo_at);
   }
   WEFT_CHECK(undo_at <= reinterpret_cast<std::byte*>(part) + part->block_bytes, "there is room for every old value");
-  record->state |= kLogReplicated;
+  record->state |= kReplicated;
   if (origin == Origin::kMessage) acknowledge(m, Phase::kReplicate);
 }
 
-WEFT_INLINE void Participant::apply_key(LogRecord& record, LogKey& key, std::byte** undo_at) {
+WEFT_INLINE void Participant::apply_key(PreparedTxn& record, PreparedKey& key, std::byte** undo_at) {
   const bool small = key.table->spec().value_bytes_max <= kSmallValue;
   WEFT_CHECK(!key.applied && key.write != Write::kNone, "a write is applied once");
   WEFT_CHECK(small || ctx_.scratch.size() >= key.table->spec().value_bytes_max, "a value of any table fits");
   std::byte* undo = small ? *undo_at : ctx_.scratch.data();
-  const Shown shown = marks_readable_ ? Shown::kWhenRaised : Shown::kAtOnce;
-  key.undo = key.in_order ? key.table->apply_among_late(key.key, key.write, key.value, key.version, undo)
-                          : key.table->apply(key.key, key.write, key.value, key.version, undo, shown);
+  const Shown shown = marks_readable_ ? Shown::kWhenMarked : Shown::kAtOnce;
+  key.undo = key.ordered ? key.table->apply_unordered(key.key, key.write, key.value, key.version, undo)
+                         : key.table->apply(key.key, key.write, key.value, key.version, undo, shown);
   if (small) {
     *undo_at += padded(key.undo.value_bytes);
   } else if (key.undo.value_bytes != 0) {
-    LogPart* part = records_.make_part(0, key.undo.value_bytes, &undo);
+    PreparedKeys* part = records_.make_part(0, key.undo.value_bytes, &undo);
     std::memcpy(undo, ctx_.scratch.data(), key.undo.value_bytes);
     part->next = record.applied;
     record.applied = part;
@@ -255,9 +255,10 @@ WEFT_INLINE void Participant::apply_key(LogRecord& record, LogKey& key, std::byt
 bool Participant::predecessors_applied(std::span<const KeyRef> keys) const {
   return std::all_of(keys.begin(), keys.end(), [&](const KeyRef& ref) {
     const Placement& placement = ctx_.view().placement(ref.key.partition);
-    if (ref.follows == 0 || placement.primary() == ctx_.self || placement.filled_at(ctx_.self)) return true;
+    if (ref.predecessor_delta == 0 || placement.primary() == ctx_.self || placement.is_catching_up(ctx_.self))
+      return true;
     const ReadResult read = ref.table->read(ref.key, nullptr, 0);
-    return !read.found || read.word.version().value + ref.follows >= ref.version.value;
+    return !read.found || read.word.version().value + ref.predecessor_delta >= ref.version.value;
   });
 }
 
@@ -265,21 +266,22 @@ void Participant::on_unlock(const Batch& batch, std::span<const Message> run) {
   for (const Message& m : run) {
     if (!batch.ok(m)) continue;
     const auto request = load<CommitRequest>(m.body.data());
-    LogRecord& record = records_.at(m.source, static_cast<uint8_t>(m.spare));
+    PreparedTxn& record = records_.at(m.source, static_cast<uint8_t>(m.tag));
     if (static_cast<uint32_t>(record.sequence) != static_cast<uint32_t>(request.sequence) || record.locked == nullptr ||
-        (record.state & kLogCommitted) != 0) {
+        (record.state & kCommitted) != 0) {
       ctx_.faults.report(m.source, "an unlock of what is not locked");
       continue;
     }
     const Owner owner = owner_of(m);
     if (request.commit != 0) {
-      for (LogPart* part = record.locked; part != nullptr; part = part->next) {
-        for (LogKey& key : part->all()) commit_key(record, key, owner, batch.keys_of(m));
+      for (PreparedKeys* part = record.locked; part != nullptr; part = part->next) {
+        for (PreparedKey& key : part->all()) commit_key(record, key, owner, batch.keys_of(m));
       }
-      record.state |= kLogCommitted;
+      record.state |= kCommitted;
       note_outcome(record.incarnation, request.sequence, true);
     } else {
-      for (LogPart* part = record.locked; part != nullptr; part = part->next) release_part(part, part->keys, owner);
+      for (PreparedKeys* part = record.locked; part != nullptr; part = part->next)
+        release_part(part, part->keys, owner);
       const uint32_t incarnation = record.incarnation;
       records_.drop(record, false);
       if ((request.flags & kRefusalIsFinal) != 0) {
@@ -289,14 +291,15 @@ void Participant::on_unlock(const Batch& batch, std::span<const Message> run) {
       }
     }
     if (request.commit != 0 && (request.flags & kPiggybackAck) != 0 && m.source != ctx_.self) {
-      unlocked_.add(m.source, {static_cast<uint32_t>(request.sequence), m.spare});
+      unlock_acks_.add(m.source, {static_cast<uint32_t>(request.sequence), m.tag});
     } else {
       acknowledge(m, Phase::kUnlock);
     }
   }
 }
 
-void Participant::commit_key(const LogRecord& record, LogKey& key, Owner owner, std::span<const KeyRef> carried) {
+void Participant::commit_key(const PreparedTxn& record, PreparedKey& key, Owner owner,
+                             std::span<const KeyRef> carried) {
   if (key.table == nullptr) return;
   ctx_.touch_record();
   if (key.has_value || key.write == Write::kErase) {
@@ -308,7 +311,7 @@ void Participant::commit_key(const LogRecord& record, LogKey& key, Owner owner, 
     if (ref.index == key.index) value = &ref.value;
   }
   if (value == nullptr) {
-    if (const LogKey* logged = record.find_value(key.index)) value = &logged->value;
+    if (const PreparedKey* logged = record.find_value(key.index)) value = &logged->value;
   }
   if (value != nullptr && !key.locked_to_write) {
     ctx_.faults.report(owner.node(), "a value for what was not locked to be written");
@@ -325,8 +328,8 @@ void Participant::commit_key(const LogRecord& record, LogKey& key, Owner owner, 
 void Participant::on_done(const Batch& batch, std::span<const Message> run) {
   for (const Message& m : run) {
     if (!batch.ok(m)) continue;
-    for (const DoneNotice& notice : NoticeQueue::of(m)) {
-      LogRecord& record = records_.at(m.source, static_cast<uint8_t>(notice.slot));
+    for (const TxnCompleteNotice& notice : NoticeQueue::of(m)) {
+      PreparedTxn& record = records_.at(m.source, static_cast<uint8_t>(notice.slot));
       if (record.state != 0 && static_cast<uint32_t>(record.sequence) == notice.sequence) finish_record(record);
     }
   }
@@ -334,55 +337,56 @@ void Participant::on_done(const Batch& batch, std::span<const Message> run) {
 
 // At a backup, or at a replica that is filling, where a delete stays as a tombstone until it is whole: so that an older
 // copy of the record that comes later is noticed.
-WEFT_INLINE void Participant::finish_key(const LogKey& key) {
-  WEFT_CHECK(!(key.applied && key.staged) && (key.staged || !key.lags), "a write is applied, or waits");
+WEFT_INLINE void Participant::finish_key(const PreparedKey& key) {
+  WEFT_CHECK(!(key.applied && key.deferred_apply) && (key.deferred_apply || !key.late_put),
+             "a write is applied, or waits");
   // A tombstone that was applied goes now, whoever may read it.
-  if (key.applied && (marks_readable_ || key.write == Write::kErase)) key.table->raise(key.key, key.version);
-  if (key.lags) {
-    key.table->overwrite(key.key, key.value, key.version, ctx_.scratch.data());
-  } else if (key.staged) {
-    key.table->install(key.key, key.write, key.value, key.version, ctx_.scratch.data());
+  if (key.applied && (marks_readable_ || key.write == Write::kErase)) key.table->mark_readable(key.key, key.version);
+  if (key.late_put) {
+    key.table->apply_late_put(key.key, key.value, key.version, ctx_.scratch.data());
+  } else if (key.deferred_apply) {
+    key.table->install_if_newer(key.key, key.write, key.value, key.version, ctx_.scratch.data());
   }
-  if (!key.applied && !key.staged) return;
+  if (!key.applied && !key.deferred_apply) return;
   ctx_.touch_record();
 }
 
-WEFT_INLINE void Participant::finish_record(LogRecord& record) {
+WEFT_INLINE void Participant::finish_record(PreparedTxn& record) {
   WEFT_CHECK(record.state != 0, "a record is finished once");
-  for (LogPart* part = record.applied; part != nullptr; part = part->next) {
-    for (const LogKey& key : part->all()) finish_key(key);
+  for (PreparedKeys* part = record.applied; part != nullptr; part = part->next) {
+    for (const PreparedKey& key : part->all()) finish_key(key);
   }
-  if ((record.state & kLogCommitted) == 0) note_outcome(record.incarnation, record.sequence, true);
+  if ((record.state & kCommitted) == 0) note_outcome(record.incarnation, record.sequence, true);
   records_.drop(record, true);
 }
 
 // For recovery.
 
-void Participant::commit_record(LogRecord& record, Owner owner, const LogPart* decided) {
-  if ((record.state & kLogCommitted) == 0) {
+void Participant::commit_record(PreparedTxn& record, Owner owner, const PreparedKeys* decided) {
+  if ((record.state & kCommitted) == 0) {
     WEFT_CHECK(record.decided == nullptr, "one decision at a time");
     record.decided = decided;
-    for (LogPart* part = record.locked; part != nullptr; part = part->next) {
-      for (LogKey& key : part->all()) commit_key(record, key, owner, {});
+    for (PreparedKeys* part = record.locked; part != nullptr; part = part->next) {
+      for (PreparedKey& key : part->all()) commit_key(record, key, owner, {});
     }
     record.decided = nullptr;
-    record.state |= kLogCommitted;
+    record.state |= kCommitted;
   }
-  for (const LogPart* part = record.applied; part != nullptr; part = part->next) {
-    for (const LogKey& key : part->all()) {
-      if (key.staged || !ctx_.bugs.has(Bug::kNoRaiseOnPromotion)) finish_key(key);
+  for (const PreparedKeys* part = record.applied; part != nullptr; part = part->next) {
+    for (const PreparedKey& key : part->all()) {
+      if (key.deferred_apply || !ctx_.bugs.has(Bug::kNoRaiseOnPromotion)) finish_key(key);
     }
   }
 }
 
-void Participant::abort_record(LogRecord& record, Owner owner) {
-  const bool committed = (record.state & kLogCommitted) != 0;
+void Participant::abort_record(PreparedTxn& record, Owner owner) {
+  const bool committed = (record.state & kCommitted) != 0;
   if (committed && ctx_.bugs.has(Bug::kOldEpochAccepted))
     return;  // the notes contradict each other, and that is reported
   WEFT_CHECK(!committed, "what was committed anywhere is decided to commit");
-  for (LogPart* part = record.locked; part != nullptr; part = part->next) release_part(part, part->keys, owner);
-  for (const LogPart* part = record.applied; part != nullptr; part = part->next) {
-    for (const LogKey& key : part->all()) {
+  for (PreparedKeys* part = record.locked; part != nullptr; part = part->next) release_part(part, part->keys, owner);
+  for (const PreparedKeys* part = record.applied; part != nullptr; part = part->next) {
+    for (const PreparedKey& key : part->all()) {
       if (key.applied) key.table->undo(key.key, key.version, key.undo, key.old_value);
     }
   }

@@ -23,7 +23,7 @@ class LogReceiver;
 class Participant {
  public:
   // `marks_readable`: backups hide what they apply until it is finished (RowSet::marks_readable).
-  Participant(WorkerContext& ctx, LogTable& records, OutcomeLog& outcomes, bool marks_readable);
+  Participant(WorkerContext& ctx, PreparedTable& records, OutcomeLog& outcomes, bool marks_readable);
   void set_log(LogReceiver* log) { log_ = log; }  // where writes wait for what they follow
 
   void on_lock(const Batch& batch, std::span<const Message> run);
@@ -38,47 +38,47 @@ class Participant {
 
   // Recovery has decided a transaction: brings its record to that end, and leaves it where it is. `decided`: what came
   // with the decision.
-  void commit_record(LogRecord& record, Owner owner, const LogPart* decided);
-  void abort_record(LogRecord& record, Owner owner);
+  void commit_record(PreparedTxn& record, Owner owner, const PreparedKeys* decided);
+  void abort_record(PreparedTxn& record, Owner owner);
   // How a transaction ended, for those who ask.
   WEFT_INLINE void note_outcome(uint32_t incarnation, uint64_t sequence, bool committed) {
     outcomes_.note(incarnation, sequence, committed, ctx_.now_ns());
   }
   // The abort is now known to have reached all who had locked, or what they had is decided.
-  void note_aborted(LogRecord& record);
+  void note_aborted(PreparedTxn& record);
 
   bool send_notices() {
-    return !unlocked_.empty() && unlocked_.send(false, [](const DoneNotice&) {});
+    return !unlock_acks_.empty() && unlock_acks_.send(false, [](const TxnCompleteNotice&) {});
   }
-  bool has_notices() const { return !unlocked_.empty(); }
-  uint64_t deadline_ns() const { return unlocked_.deadline_ns(); }
+  bool has_notices() const { return !unlock_acks_.empty(); }
+  uint64_t deadline_ns() const { return unlock_acks_.deadline_ns(); }
   // The view ends.
-  void drop_notices() { unlocked_.clear(); }
+  void drop_notices() { unlock_acks_.clear(); }
 
  private:
   Owner owner_of(const Message& message) const {
-    return Owner(message.source, ctx_.id, static_cast<uint8_t>(message.spare));
+    return Owner(message.source, ctx_.id, static_cast<uint8_t>(message.tag));
   }
   void replicate_keys(const Batch& batch, const Message& message, Origin origin);
-  LogRecord* open_record(const Message& message, Origin origin);
+  PreparedTxn* open_record(const Message& message, Origin origin);
   void reply(const Message& message, Phase phase, Code code, uint8_t index, Owner holder,
              std::span<const uint64_t> bases = {}, size_t erased = 0);
   void acknowledge(const Message& message, Phase phase);  // replies that it is done
-  void lock_keys(const Message& message, LogRecord& record, std::span<const KeyRef> keys);
-  bool relock_held(LogRecord& record, const KeyRef& ref, Owner owner, LockResult* result);
-  static void release_part(LogPart* part, size_t keys, Owner owner);
+  void lock_keys(const Message& message, PreparedTxn& record, std::span<const KeyRef> keys);
+  bool relock_held(PreparedTxn& record, const KeyRef& ref, Owner owner, LockResult* result);
+  static void release_part(PreparedKeys* part, size_t keys, Owner owner);
   bool predecessors_applied(std::span<const KeyRef> keys) const;
-  void apply_key(LogRecord& record, LogKey& key, std::byte** undo_at);
-  void commit_key(const LogRecord& record, LogKey& key, Owner owner, std::span<const KeyRef> carried);
-  void finish_record(LogRecord& record);
-  void finish_key(const LogKey& key);
+  void apply_key(PreparedTxn& record, PreparedKey& key, std::byte** undo_at);
+  void commit_key(const PreparedTxn& record, PreparedKey& key, Owner owner, std::span<const KeyRef> carried);
+  void finish_record(PreparedTxn& record);
+  void finish_key(const PreparedKey& key);
 
   WorkerContext& ctx_;
-  LogTable& records_;
+  PreparedTable& records_;
   OutcomeLog& outcomes_;
   const bool marks_readable_;
   LogReceiver* log_ = nullptr;
-  NoticeQueue unlocked_;
+  NoticeQueue unlock_acks_;
 };
 
 }  // namespace weft

@@ -30,8 +30,8 @@ class ParticipantTest : public CommitPartTest {
     participant_.replicate(batch_, m, Participant::Origin::kRing);
   }
   void done(uint64_t sequence, uint8_t slot = kSlot) {
-    std::vector<std::byte> body(sizeof(DoneNotice));
-    store(body.data(), DoneNotice{static_cast<uint32_t>(sequence), slot});
+    std::vector<std::byte> body(sizeof(TxnCompleteNotice));
+    store(body.data(), TxnCompleteNotice{static_cast<uint32_t>(sequence), slot});
     const Message m = message(Kind::kDone, 0, body);
     ASSERT_TRUE(parse(m));
     participant_.on_done(batch_, {&m, 1});
@@ -53,7 +53,7 @@ class ParticipantTest : public CommitPartTest {
   uint64_t version_in_answer(size_t i) const {
     return load<uint64_t>(last_.data() + sizeof(PhaseReply) + i * sizeof(uint64_t));
   }
-  LogRecord& record() { return records_.at(kPeer, kSlot); }
+  PreparedTxn& record() { return records_.at(kPeer, kSlot); }
   Known known(uint64_t sequence) { return outcomes_.find(ctx_.views.incarnation_of(kPeer), sequence); }
   // Another transaction's.
   void lock_elsewhere(uint64_t key) {
@@ -150,7 +150,7 @@ TEST_F(ParticipantTest, ACommitInstallsAndItsRecordStaysUntilTheNotice) {  // ru
   EXPECT_EQ(word_of(a), Word(Version(2), kReadable));
   EXPECT_EQ(value_of(b), "(absent)");
   EXPECT_EQ(records_.open_records(), 1U);
-  EXPECT_EQ(record().state, kLogLocked | kLogCommitted);
+  EXPECT_EQ(record().state, kLocked | kCommitted);
   EXPECT_EQ(known(5), Known::kCommitted);
   done(4);
   EXPECT_EQ(records_.open_records(), 1U) << "a notice of another transaction";
@@ -286,7 +286,7 @@ TEST_F(ParticipantTest, AKeyLockedForReadingIsUnchangedByTheCommit) {
   EXPECT_EQ(code(Phase::kLock), Code::kOk);
   EXPECT_TRUE(word_of(a).read_locked());
   EXPECT_EQ(word_of(a).owner(), owner(kSlot));
-  EXPECT_EQ(record().state, kLogLocked) << "rule K1: keys only read have a record too";
+  EXPECT_EQ(record().state, kLocked) << "rule K1: keys only read have a record too";
   handle(Kind::kUnlock, request(5), {});
   EXPECT_EQ(word_of(a), Word(Version(1), kReadable));
   EXPECT_EQ(value_of(b), "(absent)");
@@ -337,7 +337,7 @@ TEST_F(ParticipantTest, ABackupHidesWhatItAppliesUntilTheNotice) {  // rule G4
   erase.part.version = 2;
   handle(Kind::kReplicate, request(5), {with_value(a, "new", 2), erase});
   EXPECT_EQ(code(Phase::kReplicate), Code::kOk);
-  EXPECT_EQ(record().state, kLogReplicated);
+  EXPECT_EQ(record().state, kReplicated);
   EXPECT_EQ(word_of(a), Word(Version(2), 0));
   EXPECT_FALSE(word_of(b).readable());
   EXPECT_EQ(table().residue().tombstones, 1U);
@@ -367,7 +367,7 @@ TEST_F(ParticipantTest, APrimaryOnlyLogsWhatIsReplicatedAndInstallsAtUnlock) {
   handle(Kind::kLock, request(5), {lock});
   handle(Kind::kReplicate, request(5), {with_value(a, "new", 2)});
   EXPECT_EQ(value_of(a), "old");
-  EXPECT_EQ(record().state, kLogLocked | kLogReplicated);
+  EXPECT_EQ(record().state, kLocked | kReplicated);
   handle(Kind::kUnlock, request(5), {});
   EXPECT_EQ(value_of(a), "new");
   EXPECT_EQ(word_of(a), Word(Version(2), kReadable));
@@ -400,14 +400,14 @@ TEST_F(ParticipantTest, ADeferredPutBringsNothingBackThatIsGone) {
 TEST_F(ParticipantTest, AReplicaThatFillsKeepsWritesUntilTheyAreFinished) {
   View next = *view_;
   next.epoch = Epoch(2);
-  next.partitions[kPeer.value].filling = 1;
+  next.partitions[kPeer.value].catching_up = 1;
   ctx_.views.stop(false);
   ctx_.views.adopt(std::make_shared<const View>(next));
   ctx_.views.activate(2);
   const uint64_t a = key_at(kPeer);
   handle(Kind::kReplicate, request(5), {with_value(a, "new", 3)});
   EXPECT_EQ(value_of(a), "(absent)");
-  EXPECT_EQ(record().state, kLogReplicated);
+  EXPECT_EQ(record().state, kReplicated);
   done(5);
   EXPECT_EQ(value_of(a), "new");
   EXPECT_EQ(word_of(a), Word(Version(3), kReadable));
@@ -425,7 +425,7 @@ TEST_F(ParticipantTest, ARingEntryOfTheSlotsNextTransactionFinishesTheLast) {
   EXPECT_EQ(known(5), Known::kCommitted);
   EXPECT_EQ(record().sequence, 6U);
   done(5);
-  EXPECT_EQ(record().state, kLogReplicated) << "the notice that was overtaken";
+  EXPECT_EQ(record().state, kReplicated) << "the notice that was overtaken";
   log_from_ring(5, {with_value(a, "bad", 9)});
   EXPECT_EQ(take_faults(), (std::vector<NodeId>{kPeer})) << "an earlier one never comes after";
   EXPECT_EQ(value_of(a), "new");
@@ -459,8 +459,8 @@ TEST_F(ParticipantTest, AnUnlockIsAcknowledgedByANoticeWhereTheRowSaysSo) {
   const auto got = answers();
   ASSERT_EQ(got.size(), 1U);
   EXPECT_EQ(got[0].kind, Kind::kUnlocked);
-  EXPECT_EQ(got[0].as<DoneNotice>().sequence, 5U);
-  EXPECT_EQ(got[0].as<DoneNotice>().slot, kSlot);
+  EXPECT_EQ(got[0].as<TxnCompleteNotice>().sequence, 5U);
+  EXPECT_EQ(got[0].as<TxnCompleteNotice>().slot, kSlot);
 }
 
 TEST_F(ParticipantTest, AnAbortIsAnsweredAtOnceInEveryRow) {
@@ -513,7 +513,7 @@ TEST_F(ParticipantTest, RecoveryCommitsOnceWhatIsLockedOrApplied) {
     EXPECT_EQ(word_of(a), Word(Version(2), kReadable));
     EXPECT_EQ(word_of(b), Word(Version(2), kReadable));
     EXPECT_EQ(value_of(a), "new");
-    EXPECT_TRUE((record().state & kLogCommitted) != 0);
+    EXPECT_TRUE((record().state & kCommitted) != 0);
     EXPECT_EQ(record().decided, nullptr);
   }
 }
@@ -528,7 +528,7 @@ TEST_F(ParticipantTest, RecoveryBringsTheValueThatTheRecordHasNot) {
   const Message m = message(Kind::kReplicate, kSlot, body);
   ASSERT_TRUE(parse(m));
   std::byte* rest;
-  LogPart* decided = records_.make_part(batch_.keys_of(m), 0, &rest);
+  PreparedKeys* decided = records_.make_part(batch_.keys_of(m), 0, &rest);
   participant_.commit_record(record(), owner(kSlot), decided);
   EXPECT_EQ(value_of(a), "decided");
   EXPECT_EQ(record().decided, nullptr) << "it is not this record's";

@@ -107,7 +107,7 @@ class CommitPartTest : public PartTest {
   Word absence_of(uint64_t key) { return table().absence(hashed(key)); }
   Owner owner(uint8_t slot, NodeId node = kPeer) const { return {node, kWorker, slot}; }
 
-  LogTable records_{kNodes, kSlots, pool_.get()};
+  PreparedTable records_{kNodes, kSlots, pool_.get()};
   CommitParser parser_{ctx_, records_};
   Batch batch_;
 };

@@ -32,7 +32,7 @@ bool PartitionGc::settle() {
   if (at.epoch != ctx_.view().epoch.value) {
     at.epoch = ctx_.view().epoch.value;
     std::vector<bool> fills = sweep_.stale();
-    for (size_t p = 0; p < fills.size(); ++p) fills[p] = fills[p] && ctx_.view().partitions[p].filled_at(ctx_.self);
+    for (size_t p = 0; p < fills.size(); ++p) fills[p] = fills[p] && ctx_.view().partitions[p].is_catching_up(ctx_.self);
     if (any(fills)) WEFT_MARK("discarded before it fills again");
     at.begin(Stage::kDiscard, std::move(fills));
   }
@@ -41,7 +41,7 @@ bool PartitionGc::settle() {
     std::vector<bool> settled(ctx_.view().partitions.size());
     const std::shared_ptr<const View> before = ctx_.state.views.last_active();
     for (size_t p = 0; before != nullptr && p < settled.size(); ++p) {
-      settled[p] = before->partitions[p].filled_at(ctx_.self) && ctx_.view().partitions[p].held_by(ctx_.self);
+      settled[p] = before->partitions[p].is_catching_up(ctx_.self) && ctx_.view().partitions[p].is_in_sync(ctx_.self);
     }
     const bool nothing = !any(settled);
     at.begin(Stage::kSettle, std::move(settled));
@@ -49,7 +49,7 @@ bool PartitionGc::settle() {
   }
   if (at.stage == Stage::kSettle && at.table < ctx_.tables.count()) {
     at.cursor =
-        ctx_.tables.at(TableId(static_cast<uint16_t>(at.table)))->settle(at.partitions, at.cursor, kStoppedBins);
+        ctx_.tables.at(TableId(static_cast<uint16_t>(at.table)))->purge_tombstones(at.partitions, at.cursor, kStoppedBins);
     if (at.cursor == 0) ++at.table;
     if (at.table < ctx_.tables.count()) return false;
   }
@@ -58,7 +58,7 @@ bool PartitionGc::settle() {
   for (size_t p = 0; p < left.size(); ++p) {
     // What only a later view takes away is still served.
     left[p] =
-        left[p] && !ctx_.view().partitions[p].held_by(ctx_.self) && !ctx_.view().partitions[p].filled_at(ctx_.self);
+        left[p] && !ctx_.view().partitions[p].is_in_sync(ctx_.self) && !ctx_.view().partitions[p].is_catching_up(ctx_.self);
   }
   at.begin(Stage::kReady, std::move(left));  // where step() begins
   return true;
@@ -83,15 +83,15 @@ bool PartitionGc::discard_slice(int bins) {
   if (!nothing && at.table < ctx_.tables.count()) {
     Table* table = ctx_.tables.at(TableId(static_cast<uint16_t>(at.table)));
     if (!at.words) {
-      at.cursor = table->discard(at.partitions, at.cursor, bins);
+      at.cursor = table->drop_partitions(at.partitions, at.cursor, bins);
       at.words = at.cursor == 0;
-      ctx_.charge(Step::kLookup, static_cast<uint64_t>(bins));
+      ctx_.charge(CostStep::kLookup, static_cast<uint64_t>(bins));
       return false;
     }
     const uint32_t words = kWordsPerBin * static_cast<uint32_t>(bins);
     while (at.partition < at.partitions.size() && !at.partitions[at.partition]) ++at.partition;
     if (at.partition < at.partitions.size()) {
-      table->discard_absence(PartitionId(static_cast<uint16_t>(at.partition)), static_cast<uint32_t>(at.cursor), words);
+      table->drop_absence(PartitionId(static_cast<uint16_t>(at.partition)), static_cast<uint32_t>(at.cursor), words);
       at.cursor += words;
       if (at.cursor < table->absence_words()) return false;
       at.cursor = 0;

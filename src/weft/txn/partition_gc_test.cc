@@ -31,7 +31,7 @@ class PartitionGcTest : public PartTest {
     state_.views.went_active(ctx_.views.shared());
     gc_.on_view_active();
   }
-  uint64_t traces(PartitionId partition) { return table().traces(partition); }
+  uint64_t traces(PartitionId partition) { return table().leftovers(partition); }
 
   // The next view, in which this node has no part in that partition.
   View leaving_view(PartitionId partition) {
@@ -106,7 +106,7 @@ TEST_F(PartitionGcTest, WhatThisNodeKeepsIsNotTouched) {
   const uint64_t kept = [&] {
     for (uint64_t key = 1;; ++key) {
       const PartitionId p = hashed(key).partition;
-      if (p != partition_ && view_->placement(p).held_by(kSelf)) return key;
+      if (p != partition_ && view_->placement(p).is_in_sync(kSelf)) return key;
     }
   }();
   load_record(kept, "kept");
@@ -181,7 +181,7 @@ TEST_F(PartitionGcTest, TombstonesStayWhileAReplicaFillsAndGoWhenItIsWhole) {
   settle_all();
   activate();
   std::vector<std::byte> scratch(256);
-  table().install(hashed(key_), Write::kErase, {}, Version(9), scratch.data());
+  table().install_if_newer(hashed(key_), Write::kErase, {}, Version(9), scratch.data());
   ASSERT_EQ(table().residue().tombstones, 1U);
   View again = fills;
   ++again.epoch.value;
@@ -189,7 +189,7 @@ TEST_F(PartitionGcTest, TombstonesStayWhileAReplicaFillsAndGoWhenItIsWhole) {
   settle_all();
   activate();
   EXPECT_EQ(table().residue().tombstones, 1U) << "it fills still";
-  View whole = with_whole(again, kSelf, {partition_});
+  View whole = with_replica_in_sync(again, kSelf, {partition_});
   change(whole);
   settle_all();
   EXPECT_EQ(table().residue().tombstones, 0U);

@@ -32,7 +32,7 @@ uint64_t Planner::plan(TxnSlot& slot) const {
   uint64_t voters = nodes;
   for (uint16_t i = 0; i < slot.count; ++i) {
     Entry& e = slot.entry(i);
-    const uint64_t filling = e.write != Write::kNone ? e.placement->filling : 0;
+    const uint64_t filling = e.write != Write::kNone ? e.placement->catching_up : 0;
     const uint64_t of_key = plan_key(slot, e, row, several_primaries);
     nodes |= of_key;
     voters |= of_key & ~filling;
@@ -40,7 +40,7 @@ uint64_t Planner::plan(TxnSlot& slot) const {
   }
   for (PlanStep& step : slot.steps) step.await_from = step.send_to;  // who is asked answers itself
   slot.fill_only = slot.fill_nodes & ~voters;
-  slot.tell_after = ack_phase(slot, row);
+  slot.ack_after = ack_after(slot, row);
   return nodes;
 }
 
@@ -48,11 +48,11 @@ uint64_t Planner::plan(TxnSlot& slot) const {
 WEFT_INLINE void Planner::resolve_write(TxnSlot& slot, Entry& e) {
   if (e.write == Write::kNone) return;
   if (e.read) {
-    if (e.demand == Demand::kAbsent && e.found) fail(slot, Code::kExists, &e, Owner());
-    if (e.demand == Demand::kPresent && !e.found) fail(slot, Code::kNotFound, &e, Owner());
+    if (e.precondition == Precondition::kAbsent && e.found) fail(slot, Code::kExists, &e, Owner());
+    if (e.precondition == Precondition::kPresent && !e.found) fail(slot, Code::kNotFound, &e, Owner());
     if (e.write == Write::kErase && !e.found) e.write = Write::kNone;  // it never was there, and is not now
   }
-  if (e.write == Write::kPut && e.demand == Demand::kAbsent) e.write = Write::kInsert;
+  if (e.write == Write::kPut && e.precondition == Precondition::kAbsent) e.write = Write::kInsert;
 }
 
 // Returns the nodes this key involves.
@@ -76,13 +76,13 @@ WEFT_INLINE uint64_t Planner::plan_key(TxnSlot& slot, Entry& e, const Protocol& 
 WEFT_INLINE void Planner::plan_write(Entry& e, const Protocol& row, bool several_primaries) const {
   const Placement& replicas = *e.placement;
   const uint64_t primary = uint64_t{1} << replicas.primary().value;
-  const uint64_t lock_at = row.locks_backups() ? replicas.mask : primary;
+  const uint64_t lock_at = row.locks_backups() ? replicas.in_sync : primary;
   const bool by_verb = locks_by_verb(e, row);
   e.flags = key_flags(e, row);
   // A lock taken while reading is enough, but an erase needs more of it.
   if (!by_verb && (!e.locked || e.write == Write::kErase)) e.at[index_of(Phase::kLock)] = lock_at;
   if (row.replicates()) {
-    uint64_t to = replicas.mask & ~primary;
+    uint64_t to = replicas.in_sync & ~primary;
     // K2: a lock that does not carry the value leaves it at the backups and the coordinator; if the coordinator is
     // one of the backups, these are not more than f nodes, and the primary gets it too. It also does if there is
     // another primary: once that one is unlocked the commit is seen, and coordinator and backups may be lost together
@@ -94,7 +94,7 @@ WEFT_INLINE void Planner::plan_write(Entry& e, const Protocol& row, bool several
     e.at[index_of(Phase::kReplicate)] = to;
   }
   // Whoever fills gets the write in any row, before anybody sees it.
-  e.at[index_of(Phase::kReplicate)] |= replicas.filling;
+  e.at[index_of(Phase::kReplicate)] |= replicas.catching_up;
   // The unlock brings the value to those who lock and have not got it.
   const bool lock_brought_it = row.lock_carries_value && !bugs_.has(Bug::kLockWithoutValue);
   if (e.write != Write::kErase && !lock_brought_it)
@@ -107,7 +107,7 @@ WEFT_INLINE void Planner::plan_write(Entry& e, const Protocol& row, bool several
 
 WEFT_INLINE void Planner::plan_read(const TxnSlot& slot, Entry& e, const Protocol& row) const {
   const uint64_t primary = uint64_t{1} << e.placement->primary().value;
-  if (row.locks_reads()) e.at[index_of(Phase::kLock)] = row.locks_backups() ? e.placement->mask : primary;
+  if (row.locks_reads()) e.at[index_of(Phase::kLock)] = row.locks_backups() ? e.placement->in_sync : primary;
   if (!row.validate || bugs_.has(Bug::kSkipValidation)) return;
   const bool reads_word = rows_.at(slot.row).by.validate == Primitive::kOneSided && e.found && e.where;
   if (reads_word && e.placement->primary() != self_) {
@@ -118,9 +118,9 @@ WEFT_INLINE void Planner::plan_read(const TxnSlot& slot, Entry& e, const Protoco
 }
 
 // A replica that is filling may be made whole by the next view: what is told, or seen by others, has reached it.
-Phase Planner::ack_phase(const TxnSlot& slot, const Protocol& row) const {
+Phase Planner::ack_after(const TxnSlot& slot, const Protocol& row) const {
   if (bugs_.has(Bug::kToldEarly) && slot.writes != 0) return Phase::kValidate;
-  const Phase phase = told_after(row);
+  const Phase phase = ack_phase(row);
   return slot.fill_nodes == 0 ? phase : std::max(phase, Phase::kReplicate);
 }
 
@@ -136,8 +136,8 @@ WEFT_INLINE bool Planner::locks_by_verb(const Entry& entry, const Protocol& row)
 // one may be late: Table::overwrite.
 WEFT_INLINE uint8_t Planner::key_flags(const Entry& e, const Protocol& row) {
   if (!row.lazy_backups()) return 0;
-  if (e.write == Write::kErase) return kInOrder | kWantsReplaced;
-  return e.write == Write::kPut && e.read && e.found ? kDeferred : kInOrder;
+  if (e.write == Write::kErase) return kOrdered | kWantsReplaced;
+  return e.write == Write::kPut && e.read && e.found ? kDeferred : kOrdered;
 }
 
 }  // namespace weft

@@ -43,7 +43,7 @@ class Planner {
   void plan_write(Entry& entry, const Protocol& row, bool several_primaries) const;
   void plan_read(const TxnSlot& slot, Entry& entry, const Protocol& row) const;
   static uint8_t key_flags(const Entry& entry, const Protocol& row);
-  Phase ack_phase(const TxnSlot& slot, const Protocol& row) const;
+  Phase ack_after(const TxnSlot& slot, const Protocol& row) const;
   bool locks_by_verb(const Entry& entry, const Protocol& row) const;
 
   const RowSet& rows_;

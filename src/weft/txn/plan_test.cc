@@ -59,10 +59,10 @@ void read_key(const std::vector<std::string>& words, PlannedTxn& txn) {
   for (; i < words.size() && words[i].find_first_not_of("0123456789") == std::string::npos; ++i) {
     const NodeId node(static_cast<uint8_t>(std::stoul(words[i])));
     at.replicas[at.count++] = node;
-    at.mask |= bit(node);
+    at.in_sync |= bit(node);
   }
   if (i < words.size() && words[i] == "filling") {
-    at.filling = uint64_t{1} << std::stoul(words.at(i + 1));
+    at.catching_up = uint64_t{1} << std::stoul(words.at(i + 1));
     i += 2;
   }
   Entry& e = txn.add(words.at(1), at);
@@ -77,11 +77,11 @@ void read_key(const std::vector<std::string>& words, PlannedTxn& txn) {
       txn.slot->participants |= bit(at.primary());
     } else if (what == "put" || what == "insert") {
       e.write = Write::kPut;
-      e.demand = what == "insert" ? Demand::kAbsent : Demand::kNothing;
+      e.precondition = what == "insert" ? Precondition::kAbsent : Precondition::kNothing;
       e.new_bytes = 8;
     } else if (what == "erase") {
       e.write = Write::kErase;
-      e.demand = Demand::kPresent;
+      e.precondition = Precondition::kPresent;
     } else if (what == "place") {
       e.where = RecordSlot(uint64_t{1} << 20 | 4);
     } else {
@@ -100,7 +100,7 @@ std::string key_text(const std::string& name, const Entry& e) {
   add(Phase::kValidate, "validate");
   add(Phase::kReplicate, "replicate");
   add(Phase::kUnlock, "value with unlock");
-  if ((e.flags & kInOrder) != 0) out += " in order;";
+  if ((e.flags & kOrdered) != 0) out += " in order;";
   if ((e.flags & kDeferred) != 0) out += " deferred;";
   if ((e.flags & kWantsReplaced) != 0) out += " asks what it replaces;";
   if (out.back() == ';') out.pop_back();
@@ -127,7 +127,7 @@ std::string run_plan(const std::vector<std::string>& input) {
   }
   out += "involves " + nodes_text(nodes) +
          (slot.fill_only != 0 ? ", without a vote " + nodes_text(slot.fill_only) : "") + "; acknowledged after " +
-         std::string(phase_name(slot.tell_after)) + (slot.read_only ? "; reads only" : "") +
+         std::string(phase_name(slot.ack_after)) + (slot.read_only ? "; reads only" : "") +
          ((slot.flags & kUnanimous) != 0 ? "; by unanimity" : "") +
          ((slot.flags & kRefusalIsFinal) == 0 ? "; refusals are final when acknowledged" : "") +
          ((slot.flags & kPiggybackAck) != 0 ? "; unlocks are acknowledged by notices" : "") + "\n";
@@ -150,7 +150,7 @@ TEST(Plan, EveryValueIsAtMoreThanFNodesBeforeAnybodySeesIt) {
           for (uint8_t r = 0; r < 3; ++r) {
             const NodeId node(static_cast<uint8_t>((primary + r) % 3));
             at.replicas[at.count++] = node;
-            at.mask |= bit(node);
+            at.in_sync |= bit(node);
           }
           Entry& e = txn.add("k", at);
           e.read = e.found = true;
@@ -164,12 +164,12 @@ TEST(Plan, EveryValueIsAtMoreThanFNodesBeforeAnybodySeesIt) {
           uint64_t has_value = uint64_t{1} << self | e.at[index_of(Phase::kReplicate)];
           if (txn.slot->lock_brings_values) has_value |= e.at[index_of(Phase::kLock)];
           EXPECT_GE(std::popcount(has_value), 3) << row.name << " at " << int{self};
-          const uint64_t replicas = has_value & at.mask;
+          const uint64_t replicas = has_value & at.in_sync;
           if (second) {
-            EXPECT_EQ(replicas, at.mask) << row.name << ": another primary may show it";
+            EXPECT_EQ(replicas, at.in_sync) << row.name << ": another primary may show it";
           }
           const uint64_t gets_value = has_value | e.at[index_of(Phase::kUnlock)];
-          EXPECT_EQ(gets_value & at.mask, at.mask) << row.name << ": every replica gets the value in the end";
+          EXPECT_EQ(gets_value & at.in_sync, at.in_sync) << row.name << ": every replica gets the value in the end";
         }
       }
     }

@@ -87,7 +87,7 @@ struct Protocol {
 // - replication to backups only: it is on f, or f + 1 with the coordinator unless that is itself a backup; the rows are
 //   judged by their worst case, so the primaries' unlock answers are needed;
 // - nothing locked: validation.
-constexpr Phase told_after(const Protocol& row) {
+constexpr Phase ack_phase(const Protocol& row) {
   if (row.lock.at == Replicas::kNone) return Phase::kValidate;
   if (row.locks_backups()) return Phase::kLock;
   if (row.replicates_to_primary()) return Phase::kReplicate;
@@ -154,7 +154,7 @@ constexpr std::string_view illegal(const Protocol& row) {
   if ((row.commits == CommitRule::kUnanimous) != (row.refusal == Refusal::kFinalWhenAcknowledged)) {
     return "where locks alone commit, a refusal is final when it is acknowledged, and only there";
   }
-  if (row.unlock_ack == UnlockAck::kPiggybacked && told_after(row) >= Phase::kUnlock)
+  if (row.unlock_ack == UnlockAck::kPiggybacked && ack_phase(row) >= Phase::kUnlock)
     return "who is told after the unlock waits for it";
   if (row.lock_while_reading) {
     if (row.lock_carries_value) return "a lock taken while reading cannot carry the new value";
@@ -179,7 +179,7 @@ constexpr bool backups_serve_single_reads(const Protocol& row) { return row.lock
 
 // Round trips until a commit is told, for a transaction that reads one key, writes another, and holds neither.
 constexpr int round_trips(const Protocol& row) {
-  const Phase told = told_after(row);
+  const Phase told = ack_phase(row);
   int trips = 0;
   if (row.lock.at != Replicas::kNone && !row.lock_while_reading) ++trips;
   if (row.validate) ++trips;

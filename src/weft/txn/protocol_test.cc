@@ -39,12 +39,12 @@ TEST(Protocol, RowsAreThoseOfDandelionsTable4) {
 // Computed, never chosen: these are the paper's figures, and the rules' table.
 static_assert(round_trips(kDnl4) == 4 && round_trips(kDnl2) == 2 && round_trips(kDnl1) == 1);
 static_assert(round_trips(kFasst) == 3 && round_trips(kReadOnly) == 1);
-static_assert(told_after(kDnl4) == Phase::kUnlock && told_after(kFasst) == Phase::kUnlock);
-static_assert(told_after(kDnl2) == Phase::kReplicate && told_after(kDnl1) == Phase::kLock);
-static_assert(told_after(kFarm) == Phase::kUnlock && told_after(kDrtmr) == Phase::kReplicate);
+static_assert(ack_phase(kDnl4) == Phase::kUnlock && ack_phase(kFasst) == Phase::kUnlock);
+static_assert(ack_phase(kDnl2) == Phase::kReplicate && ack_phase(kDnl1) == Phase::kLock);
+static_assert(ack_phase(kFarm) == Phase::kUnlock && ack_phase(kDrtmr) == Phase::kReplicate);
 static_assert(round_trips(kFarm) == 4 && round_trips(kDrtmr) == 3 && round_trips(kDrtmh) == 3);
 static_assert(kFarm.lazy_backups() && kDrtmr.lazy_backups() && !kDnl4.lazy_backups() && !kDnl1.lazy_backups());
-static_assert(told_after(kReadOnly) == Phase::kValidate);
+static_assert(ack_phase(kReadOnly) == Phase::kValidate);
 static_assert(abort_told_after_acks(kDnl1));
 static_assert(!abort_told_after_acks(kDnl4) && !abort_told_after_acks(kDnl2) && !abort_told_after_acks(kFasst));
 

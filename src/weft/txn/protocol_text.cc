@@ -72,7 +72,7 @@ void row_text(std::ostream& out, const Protocol& row) {
   const bool writes = row.lock.at != Replicas::kNone;
   line(out, {std::string(row.name), lock_text(row), row.validate ? "reads" : "-", where(row.replicate),
              writes ? where(row.lock) : "-", writes ? (row.apply == Apply::kOnArrival ? "undo" : "redo") : "-",
-             std::string(phase_name(told_after(row))), abort_told_after_acks(row) ? "all acks" : "at once",
+             std::string(phase_name(ack_phase(row))), abort_told_after_acks(row) ? "all acks" : "at once",
              std::to_string(round_trips(row)), std::to_string(costs(row, 3).messages),
              std::to_string(costs(row, 3).verbs), primitives(row)});
 }

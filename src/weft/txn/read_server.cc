@@ -41,12 +41,12 @@ WEFT_INLINE void ReadServer::answer(const Message& m, const KeyRef& ref) {
   answer.has_where = code == Code::kOk && (request.flags & kGetWhere) != 0;
   const size_t where_bytes = answer.has_where != 0 ? sizeof(GetWhere) : 0;
   std::byte* at = ctx_.port.reserve(m.source, Flow::kExecution, static_cast<uint8_t>(Kind::kGetReply),
-                                    sizeof answer + where_bytes + padded(answer.value_bytes), m.spare);
+                                    sizeof answer + where_bytes + padded(answer.value_bytes), m.tag);
   store(at, answer);
   at += sizeof answer;
   if (answer.has_where != 0) {
-    const IndexPlace index = ref.table->index_place();
-    store(at, GetWhere{ref.table->where(ref.key).bits, index.offset, index.bins});
+    const RemoteIndexAddress index = ref.table->index_address();
+    store(at, GetWhere{ref.table->locate(ref.key).bits, index.offset, index.bins});
     at += sizeof(GetWhere);
   }
   copy_words(at, ctx_.scratch.data(), answer.value_bytes);
@@ -54,7 +54,7 @@ WEFT_INLINE void ReadServer::answer(const Message& m, const KeyRef& ref) {
 
 Code ReadServer::lock(const Message& m, const KeyRef& ref, Owner* holder, Version* base) {
   const auto request = load<GetRequest>(m.body.data());
-  LogRecord& record = records_.at(m.source, static_cast<uint8_t>(m.spare));
+  PreparedTxn& record = records_.at(m.source, static_cast<uint8_t>(m.tag));
   if (record.state != 0 && static_cast<uint32_t>(record.sequence) != request.sequence) {
     ctx_.faults.report(m.source, "a slot is used again before its record was truncated");
     return Code::kBusy;
@@ -62,17 +62,17 @@ Code ReadServer::lock(const Message& m, const KeyRef& ref, Owner* holder, Versio
   WEFT_CHECK(record.state != 0 || (record.locked == nullptr && record.applied == nullptr) || ctx_.bugs.mask != 0,
              "what has no state has no keys");
   // Room for the largest value: the write is not known yet, and its commit must not fail.
-  const LockResult result = ref.table->lock(ref.key, Owner(m.source, ctx_.id, static_cast<uint8_t>(m.spare)),
-                                            Write::kPut, std::nullopt, ref.table->spec().value_bytes_max);
-  ctx_.charge(Step::kLookup, 1);
+  const LockResult result = ref.table->lock(ref.key, Owner(m.source, ctx_.id, static_cast<uint8_t>(m.tag)), Write::kPut,
+                                            std::nullopt, ref.table->spec().value_bytes_max);
+  ctx_.charge(CostStep::kLookup, 1);
   if (result.code != Code::kOk) {
     *holder = result.holder;
     return result.code;
   }
   *base = result.locked.base;
   std::byte* rest;
-  LogPart* part = records_.make_part({&ref, 1}, 0, &rest);
-  LogKey& key = part->all()[0];
+  PreparedKeys* part = records_.make_part({&ref, 1}, 0, &rest);
+  PreparedKey& key = part->all()[0];
   key.locked = result.locked;
   key.locked_to_write = true;
   key.room = ref.table->spec().value_bytes_max;
@@ -82,7 +82,7 @@ Code ReadServer::lock(const Message& m, const KeyRef& ref, Owner* holder, Versio
   record.sequence = uint64_t{request.sequence_high} << 32 | request.sequence;
   record.incarnation = ctx_.views.incarnation_of(m.source);
   record.unanimous = false;  // a lock taken while reading is one of a primary
-  record.state |= kLogLocked;
+  record.state |= kLocked;
   return Code::kOk;
 }
 

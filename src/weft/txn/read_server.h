@@ -13,7 +13,7 @@ namespace weft {
 
 class ReadServer {
  public:
-  ReadServer(WorkerContext& ctx, LogTable& records) : ctx_(ctx), records_(records) {}
+  ReadServer(WorkerContext& ctx, PreparedTable& records) : ctx_(ctx), records_(records) {}
 
   void on_get(const Batch& batch, std::span<const Message> run);
 
@@ -22,7 +22,7 @@ class ReadServer {
   Code lock(const Message& message, const KeyRef& ref, Owner* holder, Version* base);
 
   WorkerContext& ctx_;
-  LogTable& records_;
+  PreparedTable& records_;
 };
 
 }  // namespace weft

@@ -51,7 +51,7 @@ class ReadServerTest : public CommitPartTest {
     return out;
   }
   Code code(const Answer& answer) { return static_cast<Code>(answer.reply.code); }
-  LogRecord& record() { return records_.at(kPeer, kSlot); }
+  PreparedTxn& record() { return records_.at(kPeer, kSlot); }
 
   ReadServer server_{ctx_, records_};
 };
@@ -80,7 +80,7 @@ TEST_F(ReadServerTest, AbsenceIsAnsweredWithItsVersion) {
   EXPECT_EQ(got.reply.value_bytes, 0U);
   EXPECT_TRUE(got.reply.has_where);
   EXPECT_EQ(got.where.record, 0U) << "rule O2: absence has no place";
-  EXPECT_EQ(got.where.bins, table().index_place().bins);
+  EXPECT_EQ(got.where.bins, table().index_address().bins);
 }
 
 TEST_F(ReadServerTest, WhereARecordIsIsSaidToWhoAsks) {
@@ -88,8 +88,8 @@ TEST_F(ReadServerTest, WhereARecordIsIsSaidToWhoAsks) {
   load_record(a, "12345");
   get(a, kGetWhere);
   const Answer got = answer();
-  EXPECT_EQ(got.where.record, table().where(hashed(a)).bits);
-  EXPECT_EQ(got.where.index, table().index_place().offset);
+  EXPECT_EQ(got.where.record, table().locate(hashed(a)).bits);
+  EXPECT_EQ(got.where.index, table().index_address().offset);
   EXPECT_EQ(got.value, "12345") << "the value comes behind it";
 }
 
@@ -129,7 +129,7 @@ TEST_F(ReadServerTest, AReadThatLocksLeavesARecordOfItsTransaction) {
   EXPECT_EQ(got.value, "old");
   EXPECT_EQ(Word(got.reply.word), Word(Version(1), 0)) << "the base, without the lock that it took itself";
   EXPECT_EQ(word_of(a).owner(), owner(kSlot));
-  EXPECT_EQ(record().state, kLogLocked);
+  EXPECT_EQ(record().state, kLocked);
   EXPECT_EQ(record().sequence, sequence);
   EXPECT_EQ(record().incarnation, ctx_.views.incarnation_of(kPeer));
   ASSERT_NE(record().locked, nullptr);
@@ -184,8 +184,8 @@ TEST_F(ReadServerTest, ALockTakenWhileReadingHasRoomForTheLargestValue) {
     participant.on_unlock(batch_, {&m, 1});
     EXPECT_EQ(value_of(key), largest);
     EXPECT_TRUE(take_faults().empty());
-    std::vector<std::byte> done(sizeof(DoneNotice));
-    store(done.data(), DoneNotice{5, kSlot});
+    std::vector<std::byte> done(sizeof(TxnCompleteNotice));
+    store(done.data(), TxnCompleteNotice{5, kSlot});
     const Message notice = message(Kind::kDone, 0, done);
     ASSERT_TRUE(parse(notice));
     participant.on_done(batch_, {&notice, 1});

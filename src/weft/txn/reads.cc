@@ -86,7 +86,7 @@ Code Reads::write(TxnSlot& slot, TableId table, Key key, Write write, std::strin
 WEFT_INLINE void Reads::dispatch(TxnSlot& slot, uint16_t index) {
   const Entry& e = slot.entry(index);
   const bool at_backup = slot.single ? rules_.single_at_backups : rules_.at_backups;
-  const bool here = e.placement->primary() == ctx_.self || (at_backup && e.placement->held_by(ctx_.self));
+  const bool here = e.placement->primary() == ctx_.self || (at_backup && e.placement->is_in_sync(ctx_.self));
   if (here && !e.locks) {
     local_.push_back({&slot, index});
   } else if (ctx_.views.is_lost(e.placement->primary())) {
@@ -267,7 +267,7 @@ void Reads::on_get_reply(const Batch& batch, std::span<const Message> run) {
   for (const Message& m : run) {
     if (!batch.ok(m)) continue;
     const auto reply = load<GetReply>(m.body.data());
-    TxnSlot& slot = slots_.at(m.spare);
+    TxnSlot& slot = slots_.at(m.tag);
     if (static_cast<uint32_t>(slot.sequence) != reply.sequence || reply.entry >= slot.count) {
       ctx_.faults.report(m.source, "an answer to no get");
       continue;

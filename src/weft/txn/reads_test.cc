@@ -358,7 +358,7 @@ TEST_F(ReadsAtBackupsTest, ASingleReadOfWhatIsNotReadableGoesToThePrimary) {
 TEST_F(ReadsAtBackupsTest, ASingleReadOfWhatIsReadableIsAnsweredHere) {
   const uint64_t key = key_at(kTwo);
   apply(key, "value");
-  table().raise(hashed(key), Version(1));
+  table().mark_readable(hashed(key), Version(1));
   TxnSlot& slot = begin();
   reads_.start_single(slot, kTable, key);
   reads_.run_batch();

@@ -187,11 +187,11 @@ void Recovery::activate() {
 }
 
 void Recovery::finish_records() {
-  LogTable& records = parts_.records;
+  PreparedTable& records = parts_.records;
   for (int n = 0; n < ctx_.nodes; ++n) {
     const NodeId node(static_cast<uint8_t>(n));
     for (int s = 0; s < records.slots(); ++s) {
-      LogRecord& record = records.at(node, static_cast<uint8_t>(s));
+      PreparedTxn& record = records.at(node, static_cast<uint8_t>(s));
       if (record.state == 0) continue;
       const Decision* decision = decisions_.find(node, static_cast<uint8_t>(s), record);
       WEFT_CHECK(decision != nullptr && decision->carried_out, "recovery decides every record");
@@ -307,8 +307,8 @@ bool Recovery::all_arrived() const {
   return parts_.barrier.all_arrived(WorkerBarrier::Step::kActive, ctx_.view().epoch);
 }
 
-void Recovery::on_leader_step(Witness::Recovered step, uint64_t members) {
-  if (ctx_.witness != nullptr) ctx_.witness->on_recovery(step, ctx_.id, ctx_.self, members);
+void Recovery::on_leader_step(TxnObserver::Recovered step, uint64_t members) {
+  if (ctx_.observer != nullptr) ctx_.observer->on_recovery(step, ctx_.id, ctx_.self, members);
 }
 
 }  // namespace weft

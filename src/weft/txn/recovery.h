@@ -33,7 +33,7 @@ struct RecoveredParts {
   ClientAcks& acks;
   CreditGate& credit;
   Participant& participant;
-  LogTable& records;
+  PreparedTable& records;
   OneSided* verbs;  // nullptr: the row uses none
   PartitionGc& gc;
   WorkerBarrier& barrier;
@@ -87,7 +87,7 @@ class Recovery final : public Service, private RecoveryHost {
   size_t queued_bytes(NodeId to) const override { return ctx_.port.backlog(to, Flow::kRecovery); }
   void arrive() override;
   bool all_arrived() const override;
-  void on_leader_step(Witness::Recovered step, uint64_t members) override;
+  void on_leader_step(TxnObserver::Recovered step, uint64_t members) override;
   void send(NodeId to, RecoveryStep step) { send(to, recovery_header(step, ctx_.view().epoch), {}); }
 
   WorkerContext& ctx_;

@@ -85,9 +85,9 @@ void RecoveryLeader::hear_record(NodeId from, const RecoveryHeader& header, Byte
     open.writes = header.writes;
     open.participants = header.participants;
   }
-  if ((header.state & kLogLocked) != 0) open.locked |= bit;
-  if ((header.state & kLogReplicated) != 0) open.replicated |= bit;
-  if ((header.state & kLogCommitted) != 0) open.committed |= bit;
+  if ((header.state & kLocked) != 0) open.locked |= bit;
+  if ((header.state & kReplicated) != 0) open.replicated |= bit;
+  if ((header.state & kCommitted) != 0) open.committed |= bit;
   if (static_cast<RecoveryStep>(header.step) == RecoveryStep::kDecided) {
     open.written = static_cast<Ending>(header.ending);
     open.decided_epoch = header.decided_epoch;
@@ -168,7 +168,7 @@ bool RecoveryLeader::step(uint64_t now_ns) {
     if (waiting_ != 0) return gather(now_ns);
     decide_all();
     stage_ = Stage::kDecide;
-    host_->on_leader_step(Witness::Recovered::kDecided, members_);
+    host_->on_leader_step(TxnObserver::Recovered::kDecided, members_);
     to_ = 0;
     next_ = open_.cbegin();
   }
@@ -183,7 +183,7 @@ bool RecoveryLeader::step(uint64_t now_ns) {
   if (stage_ == Stage::kWrite) {
     stage_ = Stage::kApply;
     tell_members(RecoveryStep::kApply);
-    host_->on_leader_step(Witness::Recovered::kWritten, members_);
+    host_->on_leader_step(TxnObserver::Recovered::kWritten, members_);
     return true;
   }
   if (stage_ == Stage::kApply) {
@@ -192,7 +192,7 @@ bool RecoveryLeader::step(uint64_t now_ns) {
   }
   if (!host_->all_arrived()) return false;
   tell_members(RecoveryStep::kActive);  // once; the leader's own worker hears it like the others
-  host_->on_leader_step(Witness::Recovered::kCarriedOut, members_);
+  host_->on_leader_step(TxnObserver::Recovered::kCarriedOut, members_);
   stage_ = Stage::kDone;
   return true;
 }

@@ -106,7 +106,7 @@ TEST_F(RecoveryLeaderTest, WhoDoesNotTakeWhatItWasSentIsNotAskedAgain) {
 }
 
 TEST_F(RecoveryLeaderTest, DecidesNothingBeforeEveryMemberHasReported) {
-  hear(1, record(kLogReplicated, 0));
+  hear(1, record(kReplicated, 0));
   hear(0, kReported);
   hear(1, kReported);
   leader_->step(0);
@@ -137,14 +137,14 @@ TEST_F(RecoveryLeaderTest, WithNothingOpenItGoesThroughAllStepsAllTheSame) {
   EXPECT_EQ(nodes_with(host_.take(), kActive), all_);
   EXPECT_TRUE(leader_->done());
   EXPECT_FALSE(leader_->decides());
-  using enum Witness::Recovered;
-  EXPECT_EQ(host_.steps, (std::vector<std::pair<Witness::Recovered, uint64_t>>{
+  using enum TxnObserver::Recovered;
+  EXPECT_EQ(host_.steps, (std::vector<std::pair<TxnObserver::Recovered, uint64_t>>{
                              {kDecided, 0b111}, {kWritten, 0b111}, {kCarriedOut, 0b111}}));
 }
 
 TEST_F(RecoveryLeaderTest, EveryMemberGetsEveryDecisionBeforeItIsToldThatTheseAreAll) {
-  hear(1, record(kLogReplicated, 0, 100));
-  hear(2, record(kLogReplicated, 0, 101));
+  hear(1, record(kReplicated, 0, 100));
+  hear(2, record(kReplicated, 0, 101));
   hear_all(kReported);
   leader_->step(0);
   std::vector<int> decisions(3);
@@ -227,15 +227,15 @@ TEST_F(RecoveryLeaderTest, AnswersToQuestionsThatWereNotAskedDoNotCount) {
 
 TEST_F(RecoveryLeaderTest, AReportThatComesAfterTheDecisionsChangesNothing) {
   EXPECT_TRUE(decide().empty());
-  EXPECT_EQ(hear(1, record(kLogCommitted, 0)), nullptr);
-  for (uint32_t s = 0; s < 2 * kOpenMax; ++s) EXPECT_EQ(hear(1, record(kLogCommitted, 0, s)), nullptr);
+  EXPECT_EQ(hear(1, record(kCommitted, 0)), nullptr);
+  for (uint32_t s = 0; s < 2 * kOpenMax; ++s) EXPECT_EQ(hear(1, record(kCommitted, 0, s)), nullptr);
   hear_all(kWrote);
   leader_->step(0);
   EXPECT_TRUE(nodes_with(host_.take(), kDecide).empty());
 }
 
 TEST_F(RecoveryLeaderTest, DecisionsWaitForAFullQueueAndEachIsSentOnce) {
-  for (uint32_t s = 0; s < kOpenMax; ++s) hear(1, record(kLogReplicated, 0, 100 + s));
+  for (uint32_t s = 0; s < kOpenMax; ++s) hear(1, record(kReplicated, 0, 100 + s));
   hear_all(kReported);
   host_.queued = limits_.credit_bytes / 2 + 1;
   host_.room = 4;  // all of node 0, one of node 1
@@ -255,7 +255,7 @@ TEST_F(RecoveryLeaderTest, ACommitBringsAllValuesToEveryMember) {
   std::vector<std::byte> first, second;
   add_recovery_key(first, 0, 77, Write::kPut, 9, "one");
   add_recovery_key(second, 1, 78, Write::kErase, 4, "");
-  RecoveryHeader header = record(kLogReplicated, 2);
+  RecoveryHeader header = record(kReplicated, 2);
   header.sequence_high = 3;
   header.keys = 1;
   EXPECT_EQ(hear(1, header, first), nullptr);
@@ -286,7 +286,7 @@ TEST_F(RecoveryLeaderTest, ACommitBringsAllValuesToEveryMember) {
 TEST_F(RecoveryLeaderTest, AnAbortBringsNoKeys) {
   std::vector<std::byte> keys;
   add_recovery_key(keys, 0, 77, Write::kPut, 9, "one");
-  RecoveryHeader header = record(kLogLocked, 1);
+  RecoveryHeader header = record(kLocked, 1);
   header.keys = 1;
   hear(1, header, keys);
   const auto decisions = decide();
@@ -299,7 +299,7 @@ TEST_F(RecoveryLeaderTest, AnAbortBringsNoKeys) {
 TEST_F(RecoveryLeaderTest, WhatAMemberHasFinishedIsEverywhereAndBringsNoKeys) {
   std::vector<std::byte> keys;
   add_recovery_key(keys, 0, 77, Write::kPut, 9, "one");
-  RecoveryHeader header = record(kLogReplicated, 1);
+  RecoveryHeader header = record(kReplicated, 1);
   header.keys = 1;
   hear(1, header, keys);
   RecoveryHeader finished = about(kFinished, 3, 4, 100);
@@ -313,7 +313,7 @@ TEST_F(RecoveryLeaderTest, WhatAMemberHasFinishedIsEverywhereAndBringsNoKeys) {
 
 // A slot is used again only when its last transaction was acknowledged by all (rule K4).
 TEST_F(RecoveryLeaderTest, ALaterTransactionOfTheSlotThatIsFinishedMeansThatThisOneCommitted) {
-  hear(1, record(kLogLocked, 0, UINT32_MAX));
+  hear(1, record(kLocked, 0, UINT32_MAX));
   RecoveryHeader finished = about(kFinished, 3, 4, 2);  // later: sequences wrap
   finished.ending = static_cast<uint8_t>(Ending::kAbort);
   hear(2, finished);
@@ -323,7 +323,7 @@ TEST_F(RecoveryLeaderTest, ALaterTransactionOfTheSlotThatIsFinishedMeansThatThis
 }
 
 TEST_F(RecoveryLeaderTest, WhatIsFinishedSaysNothingOfLaterOnesOfOtherSlotsOrOfOtherIncarnations) {
-  hear(1, record(kLogLocked, 0, 100));
+  hear(1, record(kLocked, 0, 100));
   RecoveryHeader earlier = about(kFinished, 3, 4, 99);
   earlier.ending = static_cast<uint8_t>(Ending::kCommit);
   RecoveryHeader other_slot = about(kFinished, 3, 4, 200);
@@ -345,7 +345,7 @@ TEST_F(RecoveryLeaderTest, AWrittenDecisionWinsAndKeepsItsEpoch) {
   written.ending = static_cast<uint8_t>(Ending::kAbort);
   written.decided_epoch = 3;
   hear(2, written);
-  hear(1, record(kLogReplicated, 0));
+  hear(1, record(kReplicated, 0));
   const auto decisions = decide();
   ASSERT_EQ(decisions.size(), 3U) << "one transaction";
   EXPECT_EQ(decisions[0].ending(), Ending::kAbort);
@@ -353,7 +353,7 @@ TEST_F(RecoveryLeaderTest, AWrittenDecisionWinsAndKeepsItsEpoch) {
 }
 
 TEST_F(RecoveryLeaderTest, ADecisionThatIsReportedWithoutARecordTakesNothingFromTheRecord) {
-  hear(1, record(kLogReplicated, 2));
+  hear(1, record(kReplicated, 2));
   RecoveryHeader written = about(kDecided, 3, 4, 100);
   written.ending = static_cast<uint8_t>(Ending::kCommit);
   written.decided_epoch = 3;
@@ -368,7 +368,7 @@ TEST_F(RecoveryLeaderTest, AValueThatCameIsNotReplacedByAKeyWithoutOne) {
   std::vector<std::byte> with, without;
   add_recovery_key(with, 0, 77, Write::kInsert, 9, "one");
   add_recovery_key(without, 0, 77, Write::kPut, 8, "", false);
-  RecoveryHeader header = record(kLogReplicated, 1);
+  RecoveryHeader header = record(kReplicated, 1);
   header.keys = 1;
   hear(0, header, without);
   hear(1, header, with);
@@ -409,7 +409,7 @@ TEST_F(RecoveryLeaderTest, ACoordinatorThatLivesDecidesByWhatItHasTold) {
 TEST_F(RecoveryLeaderTest, ACoordinatorThatHasComeBackIsNotTheOneThatIsGone) {
   for (const bool bug : {false, true}) {
     lead({.mask = bug ? static_cast<uint64_t>(Bug::kOldIncarnation) : 0});
-    RecoveryHeader header = record(kLogLocked, 0);
+    RecoveryHeader header = record(kLocked, 0);
     header.coordinator = 1;
     header.incarnation = 1;  // node 1 has 2 now
     hear(0, header);
@@ -423,7 +423,7 @@ TEST_F(RecoveryLeaderTest, ACoordinatorThatHasComeBackIsNotTheOneThatIsGone) {
 TEST_F(RecoveryLeaderTest, WhoWasNeverActiveHasNoVote) {
   for (const bool served : {false, true}) {
     lead(Bugs());
-    RecoveryHeader header = record(kLogLocked, 0);
+    RecoveryHeader header = record(kLocked, 0);
     header.unanimous = 1;
     hear(0, header);
     hear(1, header);
@@ -439,12 +439,12 @@ TEST_F(RecoveryLeaderTest, WhoWasNeverActiveHasNoVote) {
 }
 
 TEST_F(RecoveryLeaderTest, AMemberReportsNoMoreTransactionsThanThereCanBe) {
-  for (uint32_t s = 0; s < kOpenMax; ++s) EXPECT_EQ(hear(1, record(kLogLocked, 0, s)), nullptr);
-  for (uint32_t s = 0; s < kOpenMax; ++s) EXPECT_EQ(hear(1, record(kLogReplicated, 0, s)), nullptr) << "known already";
-  EXPECT_STREQ(hear(1, record(kLogLocked, 0, kOpenMax)), "a report of more transactions than there can be");
+  for (uint32_t s = 0; s < kOpenMax; ++s) EXPECT_EQ(hear(1, record(kLocked, 0, s)), nullptr);
+  for (uint32_t s = 0; s < kOpenMax; ++s) EXPECT_EQ(hear(1, record(kReplicated, 0, s)), nullptr) << "known already";
+  EXPECT_STREQ(hear(1, record(kLocked, 0, kOpenMax)), "a report of more transactions than there can be");
   EXPECT_STREQ(hear(1, about(kDecided, 3, 4, kOpenMax)), "a report of more transactions than there can be");
   EXPECT_EQ(hear(1, about(kFinished, 3, 4, 1)), nullptr) << "that is about a slot";
-  EXPECT_EQ(hear(2, record(kLogLocked, 0, kOpenMax + 1)), nullptr) << "each has its own share";
+  EXPECT_EQ(hear(2, record(kLocked, 0, kOpenMax + 1)), nullptr) << "each has its own share";
   EXPECT_EQ(decide().size(), 3 * (kOpenMax + 1));
 }
 

@@ -14,10 +14,10 @@ void RecoveryReporter::note_own(const TxnSlot& slot) {
   }
   Ending ending = Ending::kAbort;
   if (slot.state == SlotState::kFinished) {
-    if (!slot.committing || slot.dones_pending == 0) return;
+    if (!slot.committing || slot.notices_pending == 0) return;
     ending = Ending::kCommit;
   } else if (slot.state == SlotState::kCommitting && slot.committing) {
-    ending = slot.phase == Phase::kUnlock || slot.told ? Ending::kCommit : Ending::kOpen;
+    ending = slot.phase == Phase::kUnlock || slot.acknowledged ? Ending::kCommit : Ending::kOpen;
   }
   own_.push_back({slot.sequence, slot.index, slot.unanimous, ending});
 }
@@ -79,7 +79,7 @@ void RecoveryReporter::send_own(const OwnTransaction& own) {
 }
 
 void RecoveryReporter::send_record(NodeId coordinator, uint8_t slot) {
-  const LogRecord& record = records_.at(coordinator, slot);
+  const PreparedTxn& record = records_.at(coordinator, slot);
   if (record.finished != 0) {
     RecoveryHeader header = recovery_header(RecoveryStep::kFinished, ctx_.view().epoch);
     header.coordinator = coordinator.value;
@@ -101,10 +101,10 @@ void RecoveryReporter::send_record(NodeId coordinator, uint8_t slot) {
   header.unanimous = record.unanimous ? 1 : 0;
   header.writes = record.writes;
   host_->send(leader(), header, {});
-  for (const LogPart* part = record.locked; part != nullptr; part = part->next) {
+  for (const PreparedKeys* part = record.locked; part != nullptr; part = part->next) {
     send_part(header, part, Versions::kOfLocks);
   }
-  for (const LogPart* part = record.applied; part != nullptr; part = part->next) {
+  for (const PreparedKeys* part = record.applied; part != nullptr; part = part->next) {
     send_part(header, part, Versions::kOfWrites);
   }
 }
@@ -121,10 +121,10 @@ void RecoveryReporter::send_decision(const Decision& decision) {
   send_part(header, decision.keys, Versions::kOfWrites);
 }
 
-void RecoveryReporter::send_part(RecoveryHeader header, const LogPart* part, Versions versions) {
+void RecoveryReporter::send_part(RecoveryHeader header, const PreparedKeys* part, Versions versions) {
   std::vector<std::byte> bytes;
   header.keys = 0;
-  for (const LogKey& key : part == nullptr ? std::span<const LogKey>() : part->all()) {
+  for (const PreparedKey& key : part == nullptr ? std::span<const PreparedKey>() : part->all()) {
     if (key.write == Write::kNone || key.table == nullptr) continue;
     KeyPart out{};
     out.version = versions == Versions::kOfLocks ? key.locked.base.value + 1 : key.version.value;

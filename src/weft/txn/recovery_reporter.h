@@ -15,7 +15,7 @@ namespace weft {
 
 class RecoveryReporter {
  public:
-  RecoveryReporter(const WorkerContext& ctx, const SlotTable& slots, const LogTable& records,
+  RecoveryReporter(const WorkerContext& ctx, const SlotTable& slots, const PreparedTable& records,
                    const DecisionLog& decisions, RecoveryHost* host)
       : ctx_(ctx), slots_(slots), records_(records), decisions_(decisions), host_(host) {}
 
@@ -38,12 +38,12 @@ class RecoveryReporter {
   void send_record(NodeId coordinator, uint8_t slot);
   void send_decision(const Decision& decision);
   enum class Versions : uint8_t { kOfLocks, kOfWrites };
-  void send_part(RecoveryHeader header, const LogPart* part, Versions versions);
+  void send_part(RecoveryHeader header, const PreparedKeys* part, Versions versions);
   NodeId leader() const { return ctx_.view().leader(); }
 
   const WorkerContext& ctx_;
   const SlotTable& slots_;
-  const LogTable& records_;
+  const PreparedTable& records_;
   const DecisionLog& decisions_;
   RecoveryHost* const host_;
   std::vector<OwnTransaction> own_;

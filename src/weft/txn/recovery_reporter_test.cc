@@ -33,8 +33,8 @@ class RecoveryReporterTest : public PartTest {
     return sent;
   }
 
-  LogRecord& record(uint8_t state) {
-    LogRecord& record = records_.at(NodeId(1), 2);
+  PreparedTxn& record(uint8_t state) {
+    PreparedTxn& record = records_.at(NodeId(1), 2);
     record.sequence = uint64_t{5} << 32 | 77;
     record.incarnation = 2;
     record.participants = 0b11;
@@ -42,7 +42,7 @@ class RecoveryReporterTest : public PartTest {
     record.writes = 1;
     return record;
   }
-  LogPart* part(Write write, const std::string& value, bool has_value = true) {
+  PreparedKeys* part(Write write, const std::string& value, bool has_value = true) {
     std::byte* more;
     KeyRef ref;
     ref.key = hashed(key_);
@@ -85,7 +85,7 @@ class RecoveryReporterTest : public PartTest {
   std::string padded_;
   static constexpr const char* value_ = "new\0\0\0\0\0";
   SlotTable slots_{ctx_, pool_.get(), nullptr, 1'000'000, uint64_t{7} << 32};
-  LogTable records_{kNodes, 4, pool_.get()};
+  PreparedTable records_{kNodes, 4, pool_.get()};
   DecisionLog decisions_{ctx_, records_};
   FakeRecoveryHost host_;
   RecoveryReporter reporter_{ctx_, slots_, records_, decisions_, &host_};
@@ -94,7 +94,7 @@ class RecoveryReporterTest : public PartTest {
 TEST_F(RecoveryReporterTest, WhoKnowsOfNothingSaysSo) { EXPECT_TRUE(report().empty()); }
 
 TEST_F(RecoveryReporterTest, ARecordIsReportedAndThenItsKeys) {
-  LogRecord& r = record(kLogLocked | kLogReplicated);
+  PreparedTxn& r = record(kLocked | kReplicated);
   r.locked = part(Write::kPut, "", false);
   r.locked->all()[0].locked.base = Version(20);
   r.applied = part(Write::kInsert, "value");
@@ -108,7 +108,7 @@ TEST_F(RecoveryReporterTest, ARecordIsReportedAndThenItsKeys) {
     EXPECT_EQ(s.header.sequence_high, 5U);
     EXPECT_EQ(s.header.incarnation, 2U);
     EXPECT_EQ(s.header.participants, 0b11U);
-    EXPECT_EQ(s.header.state, kLogLocked | kLogReplicated);
+    EXPECT_EQ(s.header.state, kLocked | kReplicated);
     EXPECT_EQ(s.header.writes, 1U);
   }
   EXPECT_EQ(sent[0].header.keys, 0U) << "a record without keys is known, too";
@@ -125,7 +125,7 @@ TEST_F(RecoveryReporterTest, ARecordIsReportedAndThenItsKeys) {
 }
 
 TEST_F(RecoveryReporterTest, AKeyThatWasOnlyReadIsNoWrite) {
-  record(kLogLocked).locked = part(Write::kNone, "", false);
+  record(kLocked).locked = part(Write::kNone, "", false);
   const std::vector<RecoverySent> sent = report();
   ASSERT_EQ(sent.size(), 2U);
   EXPECT_EQ(sent[1].header.keys, 0U);
@@ -133,7 +133,7 @@ TEST_F(RecoveryReporterTest, AKeyThatWasOnlyReadIsNoWrite) {
 }
 
 TEST_F(RecoveryReporterTest, WhatASlotHasFinishedIsReportedBesideItsNextRecord) {
-  LogRecord& r = record(kLogLocked);
+  PreparedTxn& r = record(kLocked);
   r.finished = 70;
   r.finished_incarnation = 2;
   r.finished_commit = true;
@@ -159,9 +159,9 @@ TEST_F(RecoveryReporterTest, WhatStillExecutesOrAbortsIsReportedAsAborted) {
 TEST_F(RecoveryReporterTest, WhatIsInCommitIsOpenUntilItUnlocksOrWasTold) {
   TxnSlot& slot = commit_txn(Phase::kReplicate, true);
   EXPECT_EQ(noted(slot), Ending::kOpen);
-  slot.told = true;
+  slot.acknowledged = true;
   EXPECT_EQ(noted(slot), Ending::kCommit);
-  slot.told = false;
+  slot.acknowledged = false;
   slot.phase = Phase::kUnlock;
   EXPECT_EQ(noted(slot), Ending::kCommit);
 }
@@ -171,7 +171,7 @@ TEST_F(RecoveryReporterTest, WhatIsFinishedIsReportedWhileOthersHaveNotHeardOfIt
   slot.state = SlotState::kFinished;
   reporter_.note_own(slot);
   EXPECT_TRUE(report().empty()) << "everybody has";
-  slot.dones_pending = 1;
+  slot.notices_pending = 1;
   EXPECT_EQ(noted(slot), Ending::kCommit);
   slot.committing = false;
   reporter_.forget_own();

@@ -107,7 +107,7 @@ class RecoveryTest : public PartTest {
   MessageTransport messages_{ctx_};
   Coordinator coordinator_{ctx_, slots_, acks_, credit_, planner_, messages_, nullptr, false};
   Reads reads_{ctx_, ReadRules(), planner_, slots_, keys_, credit_, acks_, coordinator_};
-  LogTable records_{kNodes, static_cast<int>(slots_.size()), pool_.get()};
+  PreparedTable records_{kNodes, static_cast<int>(slots_.size()), pool_.get()};
   Participant participant_{ctx_, records_, outcomes_, true};
   PartitionSweep sweep_{kSelf, Bugs()};
   PartitionGc gc_{ctx_, sweep_};
@@ -193,8 +193,8 @@ TEST_F(RecoveryTest, ALeaderThatSkipsStepsIsNotBelieved) {
 
 TEST_F(RecoveryTest, ARecordThatIsNotDecidedIsNotWrittenOff) {
   begin();
-  LogRecord& record = records_.at(NodeId(2), kSlotNumber);
-  record.state = kLogLocked;
+  PreparedTxn& record = records_.at(NodeId(2), kSlotNumber);
+  record.state = kLocked;
   record.sequence = 50;
   record.incarnation = 3;
   hear(kWrite);

@@ -29,7 +29,7 @@ struct FakeRecoveryHost final : RecoveryHost {
   size_t queued_bytes(NodeId to) const override { return to == full ? queued : 0; }
   void arrive() override { ++arrivals; }
   bool all_arrived() const override { return others_arrived; }
-  void on_leader_step(Witness::Recovered step, uint64_t members) override { steps.emplace_back(step, members); }
+  void on_leader_step(TxnObserver::Recovered step, uint64_t members) override { steps.emplace_back(step, members); }
 
   std::vector<Sent> take() { return std::exchange(sent, {}); }
 
@@ -39,7 +39,7 @@ struct FakeRecoveryHost final : RecoveryHost {
   int room = 0;  // so many messages, then the queue of who gets the last is full
   int arrivals = 0;
   bool others_arrived = true;
-  std::vector<std::pair<Witness::Recovered, uint64_t>> steps;
+  std::vector<std::pair<TxnObserver::Recovered, uint64_t>> steps;
 };
 
 // One key as messages of recovery carry it. Without a value: kErase, or one that only says what was locked.

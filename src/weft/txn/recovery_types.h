@@ -25,7 +25,7 @@
 #include "weft/base/bytes.h"
 #include "weft/store/table.h"
 #include "weft/txn/log.h"
-#include "weft/txn/witness.h"
+#include "weft/txn/txn_observer.h"
 #include "weft/types.h"
 
 namespace weft {
@@ -56,13 +56,13 @@ struct RecoveryHeader {
   uint8_t step;         // RecoveryStep
   uint8_t coordinator;  // NodeId
   uint8_t slot;
-  uint8_t state;      // of a record: LogState bits; of a decision: 0
+  uint8_t state;      // of a record: PreparedState bits; of a decision: 0
   uint8_t unanimous;  // all locks together commit it
   uint8_t writes;     // written keys of the whole transaction
   uint8_t ending;     // Ending
   uint8_t keys;       // KeyParts that follow; version is the new one
   uint8_t served;     // kReported: this worker was active once, so that what it does not know did not reach it
-  uint8_t spare[3];
+  uint8_t tag[3];
   uint32_t sequence_high;  // the other half of the transaction's, for those who note how it ended
 };
 static_assert(sizeof(RecoveryHeader) == 40);
@@ -78,7 +78,7 @@ struct Decision {
   uint32_t sequence_high;
   bool commit;
   bool carried_out = false;
-  LogPart* keys = nullptr;  // all writes of the transaction
+  PreparedKeys* keys = nullptr;  // all writes of the transaction
 };
 
 // One of the worker's own transactions when it stopped.
@@ -132,7 +132,7 @@ class RecoveryHost {
   virtual void arrive() = 0;
   virtual bool all_arrived() const = 0;
   // The leader has come to a step.
-  virtual void on_leader_step(Witness::Recovered step, uint64_t members) = 0;
+  virtual void on_leader_step(TxnObserver::Recovered step, uint64_t members) = 0;
 };
 
 inline RecoveryHeader recovery_header(RecoveryStep step, Epoch epoch) {

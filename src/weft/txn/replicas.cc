@@ -40,7 +40,7 @@ std::vector<Digest> digests_of(const Table& table, size_t partitions) {
 namespace {
 
 std::string residue_of(const Node& node, TableId id) {
-  const Table::Residue residue = node.table(id)->residue();
+  const Table::LeakReport residue = node.table(id)->residue();
   const std::string where = "node " + std::to_string(node.id().value) + " table " + node.table(id)->spec().name;
   if (residue.locked != 0) return where + ": " + std::to_string(residue.locked) + " locks left";
   if (residue.unreadable != 0) return where + ": " + std::to_string(residue.unreadable) + " records unreadable";
@@ -89,8 +89,8 @@ std::string difference(const Table& a, const Table& b, PartitionId partition) {
 // What a node has of partitions that are not its own.
 std::string strays_of(const Node& node, TableId id, const View& view) {
   for (size_t p = 0; p < view.partitions.size(); ++p) {
-    if (view.partitions[p].held_by(node.id())) continue;
-    const uint64_t found = node.table(id)->traces(PartitionId(static_cast<uint16_t>(p)));
+    if (view.partitions[p].is_in_sync(node.id())) continue;
+    const uint64_t found = node.table(id)->leftovers(PartitionId(static_cast<uint16_t>(p)));
     if (found == 0) continue;
     return "node " + std::to_string(node.id().value) + " table " + node.table(id)->spec().name + ": " +
            std::to_string(found) + " records or absence words of partition " + std::to_string(p) +

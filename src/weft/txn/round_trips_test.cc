@@ -28,7 +28,7 @@ class RoundTrips : public testing::TestWithParam<Expected> {
   // A key whose replicas are exactly these nodes.
   static uint64_t key_at(const SteppedCluster& cluster, uint64_t mask, int primary, uint64_t not_this = UINT64_MAX) {
     for (const auto& [key, place] : cluster.places()) {
-      if (place.mask == mask && place.primary.value == primary && key != not_this) return key;
+      if (place.in_sync == mask && place.primary.value == primary && key != not_this) return key;
     }
     ADD_FAILURE() << "no such key";
     return 0;
@@ -121,30 +121,30 @@ TEST_P(RoundTrips, OfIndependentReadsAreThoseOfOne) {
   cluster.load(kKeys, "0");
   std::vector<uint64_t> keys;
   for (const auto& [key, place] : cluster.places()) {
-    if ((place.mask & 1) == 0) keys.push_back(key);
+    if ((place.in_sync & 1) == 0) keys.push_back(key);
   }
   ASSERT_GE(keys.size(), 8U);
   keys.resize(8);
   cluster.start();
   cluster.on(0, [=](Session& session) -> Task<void> {
-    TxnWorker* const engine = session.engine();
+    TxnWorker* const txn_worker = session.txn_worker();
     for (const uint64_t key : keys) {  // so that their places are known
       Txn txn = co_await session.begin();
       co_await txn.get(kT, key);
     }
     const uint64_t reads_each = row.location_cache ? 1 : 2;
-    const auto reads = [&] { return engine->counters().phase_reads[static_cast<int>(Phase::kExecute)]; };
+    const auto reads = [&] { return txn_worker->counters().phase_reads[static_cast<int>(Phase::kExecute)]; };
     Txn txn = co_await session.begin();
-    const uint64_t begun = engine->context().worker->steps();
+    const uint64_t begun = txn_worker->context().worker->steps();
     co_await txn.get(kT, keys[0]);
-    const uint64_t of_one = engine->context().worker->steps() - begun;
+    const uint64_t of_one = txn_worker->context().worker->steps() - begun;
     const uint64_t reads_before = reads();
     std::vector<ReadHandle> tickets;
     for (size_t i = 1; i < keys.size(); ++i) tickets.push_back(txn.get_async(kT, keys[i]));
     EXPECT_FALSE(txn.all_ready()) << "nothing has waited yet";
-    const uint64_t started = engine->context().worker->steps();
+    const uint64_t started = txn_worker->context().worker->steps();
     co_await txn.wait(tickets.front());  // the first use
-    EXPECT_EQ(engine->context().worker->steps() - started, of_one);
+    EXPECT_EQ(txn_worker->context().worker->steps() - started, of_one);
     EXPECT_TRUE(txn.all_ready()) << "the others are there as well";
     EXPECT_EQ(reads() - reads_before, tickets.size() * reads_each);
     for (const ReadHandle ticket : tickets) EXPECT_TRUE(txn.value(ticket).found);
@@ -234,9 +234,9 @@ TEST_P(RoundTrips, AnAbortOfDnl1IsToldAfterTheUnlockAnswers) {
       // Its notices have left: they go after those who wake up, so after the first sleep if that is over late.
       for (int i = 0; i < 2; ++i) co_await session.sleep_ns(20'000'000);
     }
-    const Counters before = session.engine()->counters();
+    const Counters before = session.txn_worker()->counters();
     EXPECT_TRUE(aborted(co_await txn.commit(), Code::kVersionMoved));
-    const Counters after = session.engine()->counters();
+    const Counters after = session.txn_worker()->counters();
     const uint64_t unlocks = phase(after, Phase::kUnlock) - phase(before, Phase::kUnlock);
     const uint64_t locks = phase(after, Phase::kLock) - phase(before, Phase::kLock);
     const std::string_view protocol = GetParam().protocol;

@@ -44,7 +44,7 @@ class RowSet {
   }
   // Some commit is acknowledged before it is unlocked.
   bool acknowledges_before_unlock() const {
-    return any([](const Protocol& row) { return told_after(row) != Phase::kUnlock; });
+    return any([](const Protocol& row) { return ack_phase(row) != Phase::kUnlock; });
   }
   // A backup's table is no older than what is committed: it may answer reads that are validated (rule G6).
   bool backups_answer_reads() const { return !first().lazy_backups(); }

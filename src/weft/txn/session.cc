@@ -17,35 +17,35 @@ constexpr uint64_t kLongestSleepNs = 4'000'000;
 constexpr uint64_t kPeerLostSleepNs = 1'000'000;
 }  // namespace
 
-NodeId Session::node() const { return engine_->context().self; }
-WorkerId Session::worker() const { return engine_->context().id; }
-uint64_t Session::now_ns() const { return engine_->context().worker->now_ns(); }
+NodeId Session::node() const { return txn_worker_->context().self; }
+WorkerId Session::worker() const { return txn_worker_->context().id; }
+uint64_t Session::now_ns() const { return txn_worker_->context().worker->now_ns(); }
 
 NodeId Session::primary_of(TableId table, Key key) const {
-  WEFT_CHECK(table.value < engine_->node()->tables().count(), "the caller names a table that was created");
+  WEFT_CHECK(table.value < txn_worker_->node()->tables().count(), "the caller names a table that was created");
   const HashedKey hashed =
-      engine_->context().tables.at(table)->hashed({reinterpret_cast<const std::byte*>(key.data()), key.size()});
-  return engine_->view().placement(hashed.partition).primary();
+      txn_worker_->context().tables.at(table)->hashed({reinterpret_cast<const std::byte*>(key.data()), key.size()});
+  return txn_worker_->view().placement(hashed.partition).primary();
 }
 
-Session::BeginAwaiter Session::begin(uint64_t until_ns) { return {engine_, until_ns, 0, nullptr, {}, nullptr}; }
+Session::BeginAwaiter Session::begin(uint64_t until_ns) { return {txn_worker_, until_ns, 0, nullptr, {}, nullptr}; }
 
-uint64_t Session::answer_by_ns() const { return now_ns() + engine_->slots().answer_ns(); }
+uint64_t Session::answer_by_ns() const { return now_ns() + txn_worker_->slots().answer_ns(); }
 
 bool Session::BeginAwaiter::await_ready() noexcept {
-  slot = engine->slots().acquire(until_ns);
+  slot = txn_worker->slots().acquire(until_ns);
   return slot != nullptr;
 }
 
 void Session::BeginAwaiter::await_suspend(std::coroutine_handle<> h) noexcept {
   waiter = h;
-  engine->slots().wait(this);
+  txn_worker->slots().wait(this);
 }
 
 Txn Session::BeginAwaiter::await_resume() noexcept { return Txn(slot); }
 
 void Session::SleepAwaiter::await_suspend(std::coroutine_handle<> h) const noexcept {
-  engine->context().worker->sleep_until(engine->context().worker->now_ns() + nanoseconds, h);
+  txn_worker->context().worker->sleep_until(txn_worker->context().worker->now_ns() + nanoseconds, h);
 }
 
 bool Session::should_retry(const Outcome& outcome, const RetryPolicy& policy, uint32_t attempt, uint64_t began_ns,
@@ -53,7 +53,7 @@ bool Session::should_retry(const Outcome& outcome, const RetryPolicy& policy, ui
   if (outcome.kind != OutcomeKind::kAborted || !code_retryable(outcome.code)) return false;
   if (attempt >= policy.attempts) return false;
   const bool lost = outcome.code == Code::kPeerLost;
-  if (lost && !engine_->node()->spec().recovers) return false;  // it stays in the view
+  if (lost && !txn_worker_->node()->spec().recovers) return false;  // it stays in the view
   const uint64_t doubled = uint64_t{policy.backoff_us} << std::min<uint32_t>(attempt - 1, 20);
   uint64_t base_ns = std::min<uint64_t>(doubled, policy.backoff_us_max) * 1000;
   if (attempt >= RetryPolicy::kConflictThreshold) {
@@ -63,7 +63,7 @@ bool Session::should_retry(const Outcome& outcome, const RetryPolicy& policy, ui
     base_ns = std::max(base_ns, std::min(multiple_ns, kLongestSleepNs));
   }
   if (lost) base_ns = std::max(base_ns, kPeerLostSleepNs);
-  *sleep_ns = base_ns == 0 ? 0 : base_ns + engine_->random().below(base_ns + 1);
+  *sleep_ns = base_ns == 0 ? 0 : base_ns + txn_worker_->random().below(base_ns + 1);
   return true;
 }
 
@@ -71,17 +71,17 @@ namespace {
 
 // Starts a single-key read of the slot and waits for it.
 struct SingleAwaiter {
-  TxnWorker* engine;
+  TxnWorker* txn_worker;
   TxnSlot* slot;
   TableId table;
   Key key;
   bool await_ready() const noexcept {
-    engine->reads().start_single(*slot, table, key);
+    txn_worker->reads().start_single(*slot, table, key);
     return slot->rejected != Code::kOk || slot->entry(0).done;
   }
   void await_suspend(std::coroutine_handle<> h) const noexcept {
     slot->wait_upto = 0;
-    engine->coordinator().wait_for(*slot, h);
+    txn_worker->coordinator().wait_for(*slot, h);
   }
   void await_resume() const noexcept {}
 };
@@ -97,7 +97,7 @@ Task<Session::GetResult> Session::get_one(TableId table, Key key, std::span<char
     {
       Txn txn = co_await begin(until_ns);
       TxnSlot& slot = *txn.slot_;
-      co_await SingleAwaiter{engine_, &slot, table, key};
+      co_await SingleAwaiter{txn_worker_, &slot, table, key};
       one.outcome = slot.outcome;
       if (one.outcome.code == Code::kOk) {
         const Entry& e = slot.entry(0);
@@ -106,7 +106,7 @@ Task<Session::GetResult> Session::get_one(TableId table, Key key, std::span<char
           one.bytes = e.value_bytes;
           if (e.value_bytes != 0) std::memcpy(out.data(), e.value, std::min<size_t>(out.size(), e.value_bytes));
         }
-        engine_->acks().count_single(slot);
+        txn_worker_->acks().count_single(slot);
         co_return one;
       }
     }
@@ -139,21 +139,21 @@ Task<Outcome> Session::erase_one(TableId table, Key key) {
 Task<TxnStatus> Session::query_outcome(TxnId id) {
   constexpr uint64_t kLookNs = 5'000;
   constexpr uint64_t kLookNsMax = 500'000;
-  Node* node = engine_->node();
+  Node* node = txn_worker_->node();
   if (id.incarnation == 0 || id.worker.value >= node->workers()) co_return TxnStatus::kUnknownTxn;
   const auto reply = std::make_shared<OutcomeAnswer>();
-  TxnWorker* at = node->engine(id.worker);
-  if (at == engine_) {
-    at->queries().ask(id, engine_->context().worker, reply);
+  TxnWorker* at = node->txn_worker(id.worker);
+  if (at == txn_worker_) {
+    at->queries().ask(id, txn_worker_->context().worker, reply);
   } else {
-    const auto ask = [at, id, asker = engine_->context().worker, reply] { at->queries().ask(id, asker, reply); };
+    const auto ask = [at, id, asker = txn_worker_->context().worker, reply] { at->queries().ask(id, asker, reply); };
     while (!at->context().worker->mailbox().post(ask)) co_await sleep_ns(kLookNs);
     node->state().views.wake();
   }
   for (uint64_t wait_ns = kLookNs; !reply->done; wait_ns = std::min(wait_ns * 2, kLookNsMax)) {
     co_await sleep_ns(wait_ns);
   }
-  co_return reply->fate;
+  co_return reply->status;
 }
 
 Task<std::shared_ptr<KeyPage>> Session::scan_keys(TableId table, PartitionId partition, uint64_t cursor,
@@ -161,8 +161,8 @@ Task<std::shared_ptr<KeyPage>> Session::scan_keys(TableId table, PartitionId par
   constexpr uint64_t kSilentNs = 20'000'000;  // then it is asked again
   constexpr uint64_t kLookNs = 5'000;
   constexpr uint64_t kLookNsMax = 500'000;
-  const ViewState& views = engine_->context().views;
-  KeyScans& scans = engine_->scans();
+  const ViewState& views = txn_worker_->context().views;
+  KeyScans& scans = txn_worker_->scans();
   auto page = std::make_shared<KeyPage>();
   const uint64_t answer_ns = answer_by_ns();
   for (;;) {
@@ -173,7 +173,7 @@ Task<std::shared_ptr<KeyPage>> Session::scan_keys(TableId table, PartitionId par
       continue;
     }
     if (scans.scan_here(table, partition, cursor, keys_max, page.get())) {
-      if (engine_->context().has_lease()) co_return page;
+      if (txn_worker_->context().has_lease()) co_return page;
       *page = {};
       co_await sleep_ns(kLookNsMax);
       continue;
@@ -197,7 +197,7 @@ void StoredProcedure::Keys::add(TableId table, Key key, Intent intent) {
 }
 
 Task<Outcome> Session::call(ProcedureId procedure, std::string_view arguments) {
-  const std::vector<StoredProcedure>& all = engine_->node()->spec().procedures;
+  const std::vector<StoredProcedure>& all = txn_worker_->node()->spec().procedures;
   Outcome outcome;
   if (procedure.value >= all.size()) {
     outcome.kind = OutcomeKind::kRejected;

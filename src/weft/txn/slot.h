@@ -1,10 +1,10 @@
 // TxnSlot: everything a worker keeps of one transaction: what the application read and wrote (Dandelion's TxCache),
 // and where its commit stands. Slots belong to the worker, never to the application's coroutine: a Txn is only a
-// handle, and an application that goes away leaves a slot that the engine finishes by itself.
+// handle, and an application that goes away leaves a slot that the worker finishes by itself.
 //
 // A slot's life:  free -> executing -> committing -> finished -> free
 //                          \-> draining (dropped while reads were under way) -> free
-// It is free again when the application has let go, every answer has come, and every DoneNotice has left.
+// It is free again when the application has let go, every answer has come, and every TxnCompleteNotice has left.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ namespace weft {
 class TxnWorker;
 
 // What the first write of a key demands of the key as it was before: insert that it is absent, erase that it is there.
-enum class Demand : uint8_t { kNothing, kAbsent, kPresent };
+enum class Precondition : uint8_t { kNothing, kAbsent, kPresent };
 
 // One key of a transaction. Until commit, `write` is what the key shall come to (kPut or kErase); the plan makes of it
 // and the demand what is to be done.
@@ -31,7 +31,7 @@ struct Entry {
   const Placement* placement = nullptr;
   TableId table_id;
   Write write = Write::kNone;
-  Demand demand = Demand::kNothing;
+  Precondition precondition = Precondition::kNothing;
   bool read = false;  // a get was started
   bool done = false;  // it has an answer, or needed none
   bool found = false;
@@ -82,29 +82,29 @@ struct alignas(64) TxnSlot {
   uint64_t ring_nodes = 0;     // of those that it replicates to, those where the log is a ring
   uint32_t need_ring = 0;      // that the entry in each of these takes at most
   uint32_t ring_bytes = 0;     // reserved in each, until the entry is written
-  uint16_t posts_waiting = 0;  // of the current phase: posts (posts.h) that are not answered
+  uint16_t verbs_pending = 0;  // of the current phase: posts (posts.h) that are not answered
   // Reads. done_upto: all entries below have their answers.
   uint16_t count = 0;
   uint16_t capacity = kInlineEntries;
   uint16_t done_upto = 0;
   uint16_t reads_pending = 0;
-  uint16_t wait_upto = 0;      // the waiter wants entries 0 .. wait_upto done
-  uint16_t dones_pending = 0;  // DoneNotices that have not left
+  uint16_t wait_upto = 0;        // the waiter wants entries 0 .. wait_upto done
+  uint16_t notices_pending = 0;  // TxnCompleteNotices that have not left
   uint8_t index = 0;
   SlotState state = SlotState::kFree;
   Phase phase = Phase::kExecute;
-  Phase tell_after = Phase::kUnlock;  // of a commit: the phase whose answers allow to tell it
-  bool attached = false;              // an application holds a Txn
-  bool single = false;                // get_one: has no commit phase
-  bool commit_wanted = false;         // commit() was called while reads were under way
-  bool alone = false;                 // its commit concerns this node alone
-  bool read_only = false;             // of the plan: it neither writes nor holds locks
-  bool unanimous = false;             // of the plan: every replica locks, and all locks together commit it
-  bool lock_brings_values = false;    // of the plan: the lock message carries the new values
-  uint8_t row = 0;                    // of the cluster's rows (row_set.h)
-  uint8_t flags = 0;                  // of the plan: CommitFlags
-  bool committing = false;            // the unlock phase commits (else it aborts)
-  bool told = false;
+  Phase ack_after = Phase::kUnlock;  // of a commit: the phase whose answers allow to tell it
+  bool attached = false;             // an application holds a Txn
+  bool single = false;               // get_one: has no commit phase
+  bool commit_wanted = false;        // commit() was called while reads were under way
+  bool single_node = false;          // its commit concerns this node alone
+  bool read_only = false;            // of the plan: it neither writes nor holds locks
+  bool unanimous = false;            // of the plan: every replica locks, and all locks together commit it
+  bool lock_brings_values = false;   // of the plan: the lock message carries the new values
+  uint8_t row = 0;                   // of the cluster's rows (row_set.h)
+  uint8_t flags = 0;                 // of the plan: CommitFlags
+  bool committing = false;           // the unlock phase commits (else it aborts)
+  bool acknowledged = false;
   bool expired = false;  // while executing: what is under way is not waited for any more
   bool left = false;     // in commit: its client was told that the outcome is unknown, and it goes on
   uint8_t writes = 0;
@@ -125,11 +125,11 @@ struct alignas(64) TxnSlot {
   std::byte* chunk_next = nullptr;
   uint16_t last_entry = 0;    // that was looked up
   uint8_t* places = nullptr;  // of many entries: a table from hashes to index + 1, 0: none
-  TxnWorker* engine = nullptr;
-  TxnSlot* next = nullptr;  // in the engine's list of those that wait for credit
+  TxnWorker* txn_worker = nullptr;
+  TxnSlot* next = nullptr;  // in the worker's list of those that wait for credit
 
   std::array<Entry, kInlineEntries> inline_entries;
-  // Keys and values: bytes come from here, then from blocks of the engine's pool.
+  // Keys and values: bytes come from here, then from blocks of the worker's pool.
   alignas(8) std::array<std::byte, kInlineBytes> bytes;
   // Per node, valid for participants.
   std::array<uint32_t, kNodesMax + 1> credit;  // taken
@@ -143,7 +143,7 @@ struct alignas(64) TxnSlot {
   Entry& entry(size_t i) { return entries[i]; }
   const Entry& entry(size_t i) const { return entries[i]; }
   TxnId id(WorkerId worker) const { return {incarnation, worker, sequence}; }
-  bool phase_over() const { return waiting == 0 && posts_waiting == 0; }
+  bool phase_over() const { return waiting == 0 && verbs_pending == 0; }
 };
 
 // Which limit was exceeded, and by what.

@@ -5,19 +5,19 @@
 
 namespace weft {
 
-SlotTable::SlotTable(WorkerContext& ctx, Pool* pool, TxnWorker* engine, uint64_t answer_ns, uint64_t last_sequence,
+SlotTable::SlotTable(WorkerContext& ctx, Pool* pool, TxnWorker* txn_worker, uint64_t answer_ns, uint64_t last_sequence,
                      size_t rotated_rows)
     : ctx_(ctx), pool_(pool), answer_ns_(answer_ns), rotated_rows_(rotated_rows), sequence_(last_sequence) {
   const int count = slots_for(ctx.limits);
   WEFT_CHECK(count > 0 && count <= kSlotsMax, "a lock names its slot by a byte");
   for (int i = 0; i < count; ++i) {
     auto slot = std::make_unique<TxnSlot>();
-    slot->engine = engine;
+    slot->txn_worker = txn_worker;
     slot->index = static_cast<uint8_t>(i);
     slots_.push_back(std::move(slot));
   }
   for (size_t i = slots_.size(); i > 0; --i) free_.push_back(static_cast<uint8_t>(i - 1));
-  refused_.engine = engine;
+  refused_.txn_worker = txn_worker;
   refused_.state = SlotState::kFinished;
   refused_.entries = refused_.inline_entries.data();
   refused_.rejected = refused_.outcome.code = Code::kNoAnswer;
@@ -29,7 +29,7 @@ TxnSlot* SlotTable::acquire(uint64_t until_ns) {
   if (!has_room() || ctx_.views.recovering()) return nullptr;
   TxnSlot& slot = *slots_[free_.back()];
   WEFT_CHECK(slot.state == SlotState::kFree && !slot.attached, "a slot in the list of free ones is free");
-  WEFT_CHECK(!slot.waiter && slot.dones_pending == 0, "nobody waits for a free slot");
+  WEFT_CHECK(!slot.waiter && slot.notices_pending == 0, "nobody waits for a free slot");
   free_.pop_back();
   ++in_use_;
   reset(slot, until_ns);
@@ -40,8 +40,8 @@ TxnSlot* SlotTable::acquire(uint64_t until_ns) {
 void SlotTable::reset(TxnSlot& slot, uint64_t until_ns) {
   slot.state = SlotState::kExecuting;
   slot.attached = true;
-  slot.single = slot.commit_wanted = slot.committing = slot.told = slot.expired = slot.left = false;
-  slot.read_only = slot.unanimous = slot.lock_brings_values = slot.alone = false;
+  slot.single = slot.commit_wanted = slot.committing = slot.acknowledged = slot.expired = slot.left = false;
+  slot.read_only = slot.unanimous = slot.lock_brings_values = slot.single_node = false;
   slot.row = rotated_rows_ < 2 ? uint8_t{0} : static_cast<uint8_t>(sequence_ % rotated_rows_);
   slot.flags = 0;
   slot.until_ns = until_ns;
@@ -58,12 +58,12 @@ void SlotTable::reset(TxnSlot& slot, uint64_t until_ns) {
   slot.waiter = {};
   slot.phase = Phase::kExecute;
   slot.writes = slot.round_trips = 0;
-  slot.dones_pending = 0;
+  slot.notices_pending = 0;
   slot.waiting = slot.locked_nodes = slot.record_nodes = slot.participants = slot.fill_nodes = slot.fill_only = 0;
   slot.steps = {};
   slot.ring_nodes = 0;
   slot.ring_bytes = 0;
-  slot.posts_waiting = 0;
+  slot.verbs_pending = 0;
   slot.outcome = Outcome();
   slot.outcome.id = slot.id(ctx_.id);
   slot.bytes_used = slot.inline_used = slot.chunk_left = 0;

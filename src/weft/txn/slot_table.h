@@ -26,7 +26,7 @@ class SlotTable {
 
   // `answer_ns`: how long who has no deadline waits. `last_sequence`: ids go on from there. `rotated_rows`: test only,
   // transactions take this many rows of the cluster in turn; below 2, the first.
-  SlotTable(WorkerContext& ctx, Pool* pool, TxnWorker* engine, uint64_t answer_ns, uint64_t last_sequence,
+  SlotTable(WorkerContext& ctx, Pool* pool, TxnWorker* txn_worker, uint64_t answer_ns, uint64_t last_sequence,
             size_t rotated_rows = 0);
 
   // nullptr: none is free now. With a deadline that has passed: refused(), a slot that is finished and never changes.
@@ -37,7 +37,7 @@ class SlotTable {
   void detach(TxnSlot& slot);
   // Frees the slot if nothing holds it any more.
   void free_if_done(TxnSlot& slot) {
-    const bool busy = slot.attached || slot.reads_pending != 0 || slot.dones_pending != 0;
+    const bool busy = slot.attached || slot.reads_pending != 0 || slot.notices_pending != 0;
     if (!busy && slot.state == SlotState::kFinished) free(slot);
   }
   // Gives a free slot to the first in line.

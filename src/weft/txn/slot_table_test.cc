@@ -107,14 +107,14 @@ TEST_F(SlotTableTest, AFinishedSlotIsKeptWhileSomethingHoldsIt) {
   TxnSlot& slot = *table_.acquire(0);
   finish(slot);
   EXPECT_EQ(slot.state, SlotState::kFinished) << "the application";
-  slot.reads_pending = slot.dones_pending = 1;
+  slot.reads_pending = slot.notices_pending = 1;
   table_.detach(slot);
   table_.free_if_done(slot);
   EXPECT_EQ(slot.state, SlotState::kFinished) << "a read that was not answered";
   slot.reads_pending = 0;
   table_.free_if_done(slot);
   EXPECT_EQ(slot.state, SlotState::kFinished) << "a notice that has not left";
-  slot.dones_pending = 0;
+  slot.notices_pending = 0;
   EXPECT_FALSE(table_.all_free());
   table_.free_if_done(slot);
   EXPECT_EQ(slot.state, SlotState::kFree);
@@ -198,8 +198,8 @@ TEST_F(SlotTableTest, EachInLineGivesUpAtItsOwnDeadline) {
 TEST_F(SlotTableTest, NothingOfTheLastTransactionIsLeftInASlot) {
   TxnSlot& slot = *table_.acquire(1500);
   slot.round_trips = slot.writes = slot.flags = 3;
-  slot.single = slot.expired = slot.left = slot.told = slot.committing = slot.commit_wanted = true;
-  slot.read_only = slot.unanimous = slot.lock_brings_values = slot.alone = true;
+  slot.single = slot.expired = slot.left = slot.acknowledged = slot.committing = slot.commit_wanted = true;
+  slot.read_only = slot.unanimous = slot.lock_brings_values = slot.single_node = true;
   slot.phase = Phase::kUnlock;
   slot.record_nodes = slot.waiting = slot.fill_only = 7;
   slot.count = slot.done_upto = slot.wait_upto = slot.last_entry = 5;
@@ -212,8 +212,8 @@ TEST_F(SlotTableTest, NothingOfTheLastTransactionIsLeftInASlot) {
   EXPECT_EQ(slot.phase, Phase::kExecute);
   EXPECT_EQ(slot.outcome.code, Code::kOk);
   EXPECT_EQ(slot.round_trips + slot.writes + slot.flags, 0);
-  EXPECT_FALSE(slot.single || slot.expired || slot.left || slot.told || slot.committing || slot.commit_wanted);
-  EXPECT_FALSE(slot.read_only || slot.unanimous || slot.lock_brings_values || slot.alone);
+  EXPECT_FALSE(slot.single || slot.expired || slot.left || slot.acknowledged || slot.committing || slot.commit_wanted);
+  EXPECT_FALSE(slot.read_only || slot.unanimous || slot.lock_brings_values || slot.single_node);
   EXPECT_EQ(slot.record_nodes | slot.waiting | slot.fill_only | slot.steps[1].send_to, 0U);
   EXPECT_EQ(slot.count + slot.done_upto + slot.wait_upto + slot.last_entry, 0);
   EXPECT_EQ(slot.bytes_used + slot.inline_used, 0U);
@@ -238,7 +238,7 @@ TEST_F(SlotTableTest, OnlySlotsInUseAreVisited) {
 TEST_F(SlotTableTest, RunsShortWhenFewerThanAnEighthAreFree) {
   for (int i = 0; i < 8; ++i) {
     TxnSlot& slot = *table_.acquire(0);
-    slot.dones_pending = 1;
+    slot.notices_pending = 1;
     EXPECT_FALSE(table_.runs_short()) << i;
     drop_and_finish(slot);
   }

@@ -114,7 +114,7 @@ TEST_F(SlotTest, APhaseIsOverWhenNeitherMessagesNorVerbsAreUnanswered) {
   slot().waiting = 2;
   EXPECT_FALSE(slot().phase_over());
   slot().waiting = 0;
-  slot().posts_waiting = 1;
+  slot().verbs_pending = 1;
   EXPECT_FALSE(slot().phase_over());
 }
 

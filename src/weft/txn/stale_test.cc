@@ -20,7 +20,7 @@ class StaleTest : public testing::Test, public HandNodes {
     make_network();
     ASSERT_NO_FATAL_FAILURE(start_node(NodeId(0), view_));
     for (size_t p = 0; p < view_.partitions.size(); ++p) {
-      if (view_.partitions[p].held_by(NodeId(0))) held_ = p;
+      if (view_.partitions[p].is_in_sync(NodeId(0))) held_ = p;
     }
   }
 
@@ -32,8 +32,8 @@ class StaleTest : public testing::Test, public HandNodes {
     const NodeId other = placement.primary() == NodeId(0) ? placement.replicas[1] : placement.primary();
     placement.replicas = {other};
     placement.count = 1;
-    placement.mask = uint64_t{1} << other.value;
-    placement.filling = fills ? 1 : 0;
+    placement.in_sync = uint64_t{1} << other.value;
+    placement.catching_up = fills ? 1 : 0;
     nodes_[0]->state().views.publish(std::make_shared<const View>(view));
   }
 

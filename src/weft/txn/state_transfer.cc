@@ -27,7 +27,7 @@ struct FillHeader {
   uint16_t table;
   uint16_t key_bytes;
   uint8_t step;  // FillStep
-  uint8_t spare[5];
+  uint8_t tag[5];
   uint32_t value_bytes;
   uint32_t question;  // kAsk: its number, which comes back
 };
@@ -39,7 +39,7 @@ void StateTransfer::on_view_active() {
   WEFT_CHECK(ctx_.views.active(), "copies are asked for in an active view");
   cursors_.clear();
   for (size_t p = 0; p < ctx_.view().partitions.size(); ++p) {
-    if (!ctx_.view().partitions[p].filled_at(ctx_.self) || p % static_cast<size_t>(ctx_.workers) != ctx_.id.value)
+    if (!ctx_.view().partitions[p].is_catching_up(ctx_.self) || p % static_cast<size_t>(ctx_.workers) != ctx_.id.value)
       continue;
     for (size_t t = 0; t < ctx_.tables.count(); ++t) {
       cursors_.push_back({PartitionId(static_cast<uint16_t>(p)), TableId(static_cast<uint16_t>(t))});
@@ -116,7 +116,8 @@ void StateTransfer::serve_chunk(const Message& m) {
   auto header = load<FillHeader>(m.body.data());
   const PartitionId partition(header.partition);
   const Table* table = ctx_.tables.at(TableId(header.table));
-  if (ctx_.view().placement(partition).primary() != ctx_.self || !ctx_.view().placement(partition).filled_at(m.source))
+  if (ctx_.view().placement(partition).primary() != ctx_.self ||
+      !ctx_.view().placement(partition).is_catching_up(m.source))
     return;
   if (ctx_.port.backlog(m.source, Flow::kRecovery) > ctx_.limits.credit_bytes)
     return;  // a correct one has one question open
@@ -142,19 +143,19 @@ void StateTransfer::serve_chunk(const Message& m) {
   }
   // A cursor of the index has 64 bits, all in use: the lowest one is given up for kRecords.
   const int bins = static_cast<int>(std::min<uint64_t>(std::max(kAnswerBins, table->spec().capacity / 128), 1 << 14));
-  const uint64_t next = table->copy_out(partition, header.cursor << 1, piece, bins, ctx_.scratch.data(),
-                                        [&](ByteView key, ByteView value, Version version) {
-                                          header.version = version.value;
-                                          header.key_bytes = static_cast<uint16_t>(key.size());
-                                          header.value_bytes = static_cast<uint32_t>(value.size());
-                                          std::byte* at =
-                                              send(FillStep::kRecord, padded(key.size()) + padded(value.size()));
-                                          // Padding goes over the wire: never what was in the buffer before.
-                                          std::memset(at, 0, padded(key.size()) + padded(value.size()));
-                                          std::memcpy(at, key.data(), key.size());
-                                          if (!value.empty())
-                                            std::memcpy(at + padded(key.size()), value.data(), value.size());
-                                        });
+  const uint64_t next = table->export_records(partition, header.cursor << 1, piece, bins, ctx_.scratch.data(),
+                                              [&](ByteView key, ByteView value, Version version) {
+                                                header.version = version.value;
+                                                header.key_bytes = static_cast<uint16_t>(key.size());
+                                                header.value_bytes = static_cast<uint32_t>(value.size());
+                                                std::byte* at =
+                                                    send(FillStep::kRecord, padded(key.size()) + padded(value.size()));
+                                                // Padding goes over the wire: never what was in the buffer before.
+                                                std::memset(at, 0, padded(key.size()) + padded(value.size()));
+                                                std::memcpy(at, key.data(), key.size());
+                                                if (!value.empty())
+                                                  std::memcpy(at + padded(key.size()), value.data(), value.size());
+                                              });
   header.version = header.key_bytes = 0;
   header.value_bytes = 0;
   header.cursor = next == 0 ? 0 : next >> 1 | kRecords;
@@ -174,15 +175,15 @@ void StateTransfer::apply_chunk(const Message& m) {
       for (size_t i = 0; i < (m.body.size() - sizeof header) / sizeof(uint64_t); ++i) {
         const uint64_t index = header.cursor + i;
         if (index >= table->absence_words()) break;
-        table->raise_absence(fill.partition, static_cast<uint32_t>(index),
-                             Version(load<uint64_t>(at + i * sizeof(uint64_t))));
+        table->bump_absence_version(fill.partition, static_cast<uint32_t>(index),
+                                    Version(load<uint64_t>(at + i * sizeof(uint64_t))));
       }
       break;
     case FillStep::kRecord: {
       const HashedKey key = table->hashed({at, header.key_bytes});
       if (key.partition != fill.partition) return;
-      table->install(key, Write::kPut, {at + padded(header.key_bytes), header.value_bytes}, Version(header.version),
-                     ctx_.scratch.data());
+      table->install_if_newer(key, Write::kPut, {at + padded(header.key_bytes), header.value_bytes},
+                              Version(header.version), ctx_.scratch.data());
       break;
     }
     case FillStep::kNext:

@@ -18,7 +18,7 @@ struct TransferBytes {
   uint16_t table;
   uint16_t key_bytes;
   uint8_t step;
-  uint8_t spare[5];
+  uint8_t tag[5];
   uint32_t value_bytes;
   uint32_t question;
 };
@@ -176,7 +176,7 @@ TEST_F(StateTransferTest, InstallsACopyUnlessSomethingNewerIsThere) {
 
 TEST_F(StateTransferTest, ACopyThatComesAfterADeleteBringsNothingBack) {
   fill();
-  table().install(hashed(key_), Write::kErase, {}, Version(9), ctx_.scratch.data());
+  table().install_if_newer(hashed(key_), Write::kErase, {}, Version(9), ctx_.scratch.data());
   hear_record(key_, "copy", 5);
   EXPECT_EQ(value_of(key_), "(absent)");
 }

@@ -37,9 +37,9 @@ class SteppedCluster final : public Environment {
     friend class SteppedCluster;
     std::shared_ptr<bool> done_ = std::make_shared<bool>(false);
   };
-  struct Place {  // what a key's replicas are; bit n of `mask`: node n
+  struct Place {  // what a key's replicas are; bit n of `in_sync`: node n
     NodeId primary;
-    uint64_t mask = 0;
+    uint64_t in_sync = 0;
   };
 
   explicit SteppedCluster(const Options& options, const std::vector<TableSpec>& tables = {{.name = "t"}},
@@ -93,7 +93,7 @@ class SteppedCluster final : public Environment {
   Handle spawn(NodeId node, WorkerId worker, Body body) {
     Handle handle;
     bodies_.push_back(std::make_unique<Body>(std::move(body)));
-    drive(Session(nodes_[node.value]->engine(worker)), bodies_.back().get(), handle.done_);
+    drive(Session(nodes_[node.value]->txn_worker(worker)), bodies_.back().get(), handle.done_);
     return handle;
   }
   bool wait(const Handle& handle) {
@@ -166,7 +166,7 @@ class SteppedCluster final : public Environment {
     std::map<uint64_t, Place> out;
     visit(table, [&](NodeId node, bool primary, std::string_view key, std::string_view, uint64_t) {
       Place& place = out[integer(key)];
-      place.mask |= bit(node);
+      place.in_sync |= bit(node);
       if (primary) place.primary = node;
     });
     return out;
@@ -186,7 +186,8 @@ class SteppedCluster final : public Environment {
   Counters counters() const {
     Counters all;
     for (const auto& node : nodes_) {
-      for (int w = 0; w < node->workers(); ++w) all.add(node->engine(WorkerId(static_cast<uint8_t>(w)))->counters());
+      for (int w = 0; w < node->workers(); ++w)
+        all.add(node->txn_worker(WorkerId(static_cast<uint8_t>(w)))->counters());
     }
     return all;
   }
@@ -205,7 +206,7 @@ class SteppedCluster final : public Environment {
     for (int i = 0; i < kStepsMax; ++i) {
       bool idle = true;
       for (const auto& node : nodes_) {
-        for (int w = 0; w < node->workers(); ++w) idle &= node->engine(WorkerId(static_cast<uint8_t>(w)))->idle();
+        for (int w = 0; w < node->workers(); ++w) idle &= node->txn_worker(WorkerId(static_cast<uint8_t>(w)))->idle();
       }
       if (idle) return true;
       step();
@@ -214,7 +215,7 @@ class SteppedCluster final : public Environment {
   }
 
   Clock* clock(NodeId) override { return &clock_; }
-  Charges* charges(NodeId, WorkerId) override { return nullptr; }
+  CostModel* cost_model(NodeId, WorkerId) override { return nullptr; }
   Wire* wire(NodeId node, WorkerId worker) override { return fabric_->wire(node, worker); }
   Regions* regions(NodeId node) override { return regions_[node.value].get(); }
   uint64_t seed(NodeId node, WorkerId worker) override { return uint64_t{node.value} << 8 | worker.value; }

@@ -16,18 +16,18 @@ Txn::Txn(Txn&& other) noexcept : slot_(std::exchange(other.slot_, nullptr)) {}
 
 Txn& Txn::operator=(Txn&& other) noexcept {
   if (this != &other) {
-    if (slot_ != nullptr) slot_->engine->coordinator().detach(*slot_);
+    if (slot_ != nullptr) slot_->txn_worker->coordinator().detach(*slot_);
     slot_ = std::exchange(other.slot_, nullptr);
   }
   return *this;
 }
 
 Txn::~Txn() {
-  if (slot_ != nullptr) slot_->engine->coordinator().detach(*slot_);
+  if (slot_ != nullptr) slot_->txn_worker->coordinator().detach(*slot_);
 }
 
 ReadHandle Txn::get_async(TableId table, Key key, Intent intent) {
-  return slot_->engine->reads().get_async(*slot_, table, key, intent);
+  return slot_->txn_worker->reads().get_async(*slot_, table, key, intent);
 }
 
 bool Txn::WaitAwaiter::await_ready() const noexcept {
@@ -39,7 +39,7 @@ bool Txn::WaitAwaiter::await_ready() const noexcept {
 void Txn::WaitAwaiter::await_suspend(std::coroutine_handle<> h) const noexcept {
   WEFT_CHECK(!slot->waiter, "one coroutine at a time waits for a transaction");
   slot->wait_upto = upto;
-  slot->engine->coordinator().wait_for(*slot, h);
+  slot->txn_worker->coordinator().wait_for(*slot, h);
 }
 
 bool Txn::is_ready(ReadHandle ticket) const { return wait(ticket).await_ready(); }
@@ -77,25 +77,27 @@ Value Txn::GetAwaiter::await_resume() const noexcept {
 }
 
 Code Txn::put(TableId table, Key key, std::string_view value) {
-  return slot_->engine->reads().write(*slot_, table, key, Write::kPut, value);
+  return slot_->txn_worker->reads().write(*slot_, table, key, Write::kPut, value);
 }
 Code Txn::insert(TableId table, Key key, std::string_view value) {
-  return slot_->engine->reads().write(*slot_, table, key, Write::kInsert, value);
+  return slot_->txn_worker->reads().write(*slot_, table, key, Write::kInsert, value);
 }
-Code Txn::erase(TableId table, Key key) { return slot_->engine->reads().write(*slot_, table, key, Write::kErase, {}); }
+Code Txn::erase(TableId table, Key key) {
+  return slot_->txn_worker->reads().write(*slot_, table, key, Write::kErase, {});
+}
 
 Txn::CommitAwaiter Txn::commit() { return {slot_}; }
 
 void Txn::CommitAwaiter::await_suspend(std::coroutine_handle<> h) const noexcept {
   WEFT_CHECK(!slot->waiter, "one coroutine at a time waits for a transaction");
-  slot->engine->coordinator().wait_for(*slot, h);
-  slot->engine->coordinator().start_commit(*slot);
+  slot->txn_worker->coordinator().wait_for(*slot, h);
+  slot->txn_worker->coordinator().start_commit(*slot);
 }
 
 Outcome Txn::CommitAwaiter::await_resume() const noexcept {
   if (!slot->left) return slot->outcome;
   Outcome unknown;
-  unknown.kind = Coordinator::kind_of_left(slot->engine->context().bugs);
+  unknown.kind = Coordinator::kind_of_left(slot->txn_worker->context().bugs);
   unknown.code = Code::kNoAnswer;
   unknown.id = slot->outcome.id;
   unknown.silent = slot->silent;
@@ -103,15 +105,15 @@ Outcome Txn::CommitAwaiter::await_resume() const noexcept {
 }
 
 Outcome Txn::abort(Code why) {
-  if (slot_->state == SlotState::kExecuting) slot_->engine->coordinator().abort_by_client(*slot_, why);
+  if (slot_->state == SlotState::kExecuting) slot_->txn_worker->coordinator().abort_by_client(*slot_, why);
   return slot_->outcome;
 }
 
-TxnId Txn::id() const { return slot_->id(slot_->engine->context().id); }
+TxnId Txn::id() const { return slot_->id(slot_->txn_worker->context().id); }
 
 bool Txn::refused() const { return slot_->state == SlotState::kFinished && slot_->sequence == 0; }
 Code Txn::set_protocol(std::string_view name) {
-  const std::optional<uint8_t> row = slot_->engine->node()->rows().find(name);
+  const std::optional<uint8_t> row = slot_->txn_worker->node()->rows().find(name);
   if (!row || slot_->state != SlotState::kExecuting || slot_->count != 0) return Code::kInvalidArgument;
   slot_->row = *row;
   return Code::kOk;

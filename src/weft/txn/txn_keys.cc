@@ -141,7 +141,9 @@ Code TxnKeys::write(TxnSlot& slot, Entry& e, Write write, std::string_view value
   }
   // What this transaction has written is there for it, or is not.
   if (e.write == Write::kNone) {
-    e.demand = write == Write::kInsert ? Demand::kAbsent : write == Write::kErase ? Demand::kPresent : Demand::kNothing;
+    e.precondition = write == Write::kInsert  ? Precondition::kAbsent
+                     : write == Write::kErase ? Precondition::kPresent
+                                              : Precondition::kNothing;
   } else if (write == Write::kInsert && e.write == Write::kPut) {
     fail(slot, Code::kExists, &e, Owner());
     return Code::kExists;

@@ -170,9 +170,9 @@ TEST_F(TxnKeysTest, TheFirstWriteOfAKeySaysWhatItDemands) {
   EXPECT_EQ(write(put, Write::kPut, "v"), Code::kOk);
   EXPECT_EQ(write(insert, Write::kInsert, "v"), Code::kOk);
   EXPECT_EQ(write(erase, Write::kErase), Code::kOk);
-  EXPECT_EQ(put->demand, Demand::kNothing);
-  EXPECT_EQ(insert->demand, Demand::kAbsent);
-  EXPECT_EQ(erase->demand, Demand::kPresent);
+  EXPECT_EQ(put->precondition, Precondition::kNothing);
+  EXPECT_EQ(insert->precondition, Precondition::kAbsent);
+  EXPECT_EQ(erase->precondition, Precondition::kPresent);
   EXPECT_EQ(insert->write, Write::kPut) << "until commit it is what the key shall come to";
 }
 
@@ -184,7 +184,7 @@ TEST_F(TxnKeysTest, ALaterWriteChangesTheValueButNotTheDemand) {
   EXPECT_EQ(e->new_bytes, 0U);
   EXPECT_EQ(write(e, Write::kInsert, "three"), Code::kOk) << "it is gone for this transaction";
   EXPECT_EQ(new_value(*e), "three");
-  EXPECT_EQ(e->demand, Demand::kAbsent);
+  EXPECT_EQ(e->precondition, Precondition::kAbsent);
 }
 
 TEST_F(TxnKeysTest, AnInsertOfWhatTheTransactionHasWrittenFails) {

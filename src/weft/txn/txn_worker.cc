@@ -66,15 +66,15 @@ TxnWorker::TxnWorker(Node* node, WorkerId id, Worker* worker, Environment* env, 
                      LocationCache locations)
     : random_(env->seed(node->id(), id)),
       pool_(std::move(pool)),
-      port_(port_options(*node, id), env->wire(node->id(), id), env->charges(node->id(), id)),
+      port_(port_options(*node, id), env->wire(node->id(), id), env->cost_model(node->id(), id)),
       node_(node),
       ctx_{.self = node->id(),
            .id = id,
            .worker = worker,
            .port = port_,
            .wire = env->wire(node->id(), id),
-           .charges = env->charges(node->id(), id),
-           .witness = env->witness(),
+           .cost_model = env->cost_model(node->id(), id),
+           .observer = env->observer(),
            .events = env->events(),
            .limits = node->spec().options.limits,
            .bugs = node->spec().bugs,
@@ -191,7 +191,7 @@ void TxnWorker::between_steps() {
   // Every step would be too often: a quiescent mark is a store to a line other workers read.
   if ((ctx_.worker->steps() & 15U) != 0) return;
   quiesce();
-  if (board_.due(ctx_.now_ns())) put_figures();
+  if (board_.due(ctx_.now_ns())) publish_stats();
 }
 
 void TxnWorker::quiesce() {
@@ -199,7 +199,7 @@ void TxnWorker::quiesce() {
 }
 
 void TxnWorker::before_sleep() {
-  put_figures();
+  publish_stats();
   ctx_.tables.for_each([&](Table& table) { table.offline(ctx_.id); });
 }
 

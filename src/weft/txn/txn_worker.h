@@ -40,7 +40,7 @@
 #include "weft/txn/slot_table.h"
 #include "weft/txn/state_transfer.h"
 #include "weft/txn/txn_keys.h"
-#include "weft/txn/worker_figures.h"
+#include "weft/txn/worker_stats.h"
 
 namespace weft {
 
@@ -72,7 +72,7 @@ class TxnWorker final : public WorkerTasks {
   Coordinator& coordinator() { return coordinator_; }
   ClientAcks& acks() { return acks_; }
   const ClientAcks& acks() const { return acks_; }
-  const LogTable& records() const { return records_; }
+  const PreparedTable& records() const { return records_; }
   const OutcomeLog& outcomes() const { return outcomes_; }
   OutcomeQueries& queries() { return queries_; }
   KeyScans& scans() { return scans_; }
@@ -85,8 +85,8 @@ class TxnWorker final : public WorkerTasks {
 
   const View& view() const { return ctx_.view(); }
   bool active() const { return ctx_.views.active(); }
-  Counters counters() const;                               // by the worker's thread, or while it does not run
-  WorkerFigures figures() const { return board_.read(); }  // from any thread
+  Counters counters() const;                             // by the worker's thread, or while it does not run
+  WorkerStats figures() const { return board_.read(); }  // from any thread
   // What keeps this worker from answering, human-readable; empty: nothing that it knows of.
   std::string trouble() const;
   // Takes what peers have logged into this worker's rings. Also for who wants to see the records as they are.
@@ -101,7 +101,7 @@ class TxnWorker final : public WorkerTasks {
   void handle_peer_faults();
   void lose_peer(NodeId peer, const Error& error);
   void quiesce();
-  void put_figures() { board_.put({counters(), slots_.in_use()}, ctx_.now_ns()); }
+  void publish_stats() { board_.put({counters(), slots_.in_use()}, ctx_.now_ns()); }
 
   Random random_;
   const std::unique_ptr<Pool> pool_;
@@ -118,7 +118,7 @@ class TxnWorker final : public WorkerTasks {
   const std::unique_ptr<OneSided> verbs_;  // nullptr: the row uses none
   Coordinator coordinator_;
   Reads reads_;
-  LogTable records_;
+  PreparedTable records_;
   CommitParser parser_;
   Participant participant_;
   ReadServer read_server_;
@@ -130,7 +130,7 @@ class TxnWorker final : public WorkerTasks {
   ControlChannel control_;
   Recovery recovery_;
   std::vector<Service*> services_;  // what is done beside transactions, in this order
-  WorkerFiguresBoard board_;
+  WorkerStatsSnapshot board_;
 };
 
 }  // namespace weft

@@ -88,7 +88,7 @@ class VerbPartTest : public CommitPartTest {
   Word word_at(NodeId node, uint64_t key) { return table_at(node).read(hashed(key), nullptr, 0).word; }
   // The record's own bytes, whatever is in them.
   std::byte* record_at(NodeId node, uint64_t key) {
-    return regions_[node.value].find(RegionId(0))->base() + table_at(node).where(hashed(key)).offset();
+    return regions_[node.value].find(RegionId(0))->base() + table_at(node).locate(hashed(key)).offset();
   }
   std::byte* ring_at(NodeId node, NodeId writer) {
     return regions_[node.value].find(kRings)->base() + memory_[node.value]->ring_offset(kWorker, writer);
@@ -104,7 +104,7 @@ class VerbPartTest : public CommitPartTest {
     e.read = true;
     e.found = read.found;
     e.version = read.word.version();
-    e.where = at.where(hashed(key));
+    e.where = at.locate(hashed(key));
     if (read.found) keys_.keep_value(slot, e, {room.data(), read.value_bytes});
     e.done = true;
     return e;

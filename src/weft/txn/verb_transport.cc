@@ -23,7 +23,7 @@ Word unlocked(const Entry& e) { return {e.version, kReadable}; }
 }  // namespace
 
 void VerbTransport::post_phase(TxnSlot& slot, Phase phase, PlanStep* step) {
-  slot.posts_waiting = 0;
+  slot.verbs_pending = 0;
   const unsigned bit = 1U << static_cast<int>(phase);
   for (uint16_t i = 0; i < slot.count; ++i) {
     const Entry& e = slot.entry(i);
@@ -49,7 +49,7 @@ void VerbTransport::post_phase(TxnSlot& slot, Phase phase, PlanStep* step) {
 
 void VerbTransport::send(TxnSlot& slot, Phase phase, VerbRequest* post) {
   count_verbs(ctx_, phase, *post);
-  ++slot.posts_waiting;
+  ++slot.verbs_pending;
   posts_.send(post);
 }
 
@@ -93,7 +93,7 @@ void VerbTransport::post_install(TxnSlot& slot, uint16_t index) {
   body.bytes = static_cast<uint32_t>(bytes - kMetaAt);
   post->add(body);
   post->add(verb_on(e, VerbKind::kWrite, post->buffer));
-  post->unsignalled = (slot.flags & kPiggybackAck) != 0 && slot.told;
+  post->unsignalled = (slot.flags & kPiggybackAck) != 0 && slot.acknowledged;
   send(slot, Phase::kUnlock, post);
 }
 
@@ -116,9 +116,9 @@ TxnSlot* VerbTransport::on_posted(const VerbRequest& post) {
   if (of.purpose == TxnRequest::Purpose::kLock) phase = Phase::kLock;
   if (of.purpose == TxnRequest::Purpose::kValidate) phase = Phase::kValidate;
   if (of.purpose == TxnRequest::Purpose::kLog) phase = Phase::kReplicate;
-  if (slot.state != SlotState::kCommitting || slot.phase != phase || slot.posts_waiting == 0) return nullptr;
+  if (slot.state != SlotState::kCommitting || slot.phase != phase || slot.verbs_pending == 0) return nullptr;
   WEFT_CHECK(of.entry < slot.count, "a post is of a key of its transaction");
-  --slot.posts_waiting;
+  --slot.verbs_pending;
   if (phase == Phase::kLock) on_locked(slot, post);
   if (phase == Phase::kValidate) on_validated(slot, post);
   if (phase == Phase::kUnlock) slot.entry(of.entry).verb_locked = false;

@@ -9,7 +9,7 @@
 //
 // The primary keeps nothing of such a lock but the word, which names the owner (rule O1). What it needs to finish the
 // transaction without its coordinator it has from the log, which goes there too (protocol.h); locks of transactions
-// that never came to log are found by looking at all words (Table::free_locks).
+// that never came to log are found by looking at all words (Table::release_orphaned_locks).
 #pragma once
 
 #include <cstdint>

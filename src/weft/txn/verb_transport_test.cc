@@ -16,7 +16,7 @@ class VerbTransportTest : public VerbPartTest {
     PlanStep step = slot.steps[index_of(phase)];
     transport_->post_phase(slot, phase, &step);
     left_ = step;
-    posted_ = slot.posts_waiting;
+    posted_ = slot.verbs_pending;
     flush();
   }
   void flush() {
@@ -47,7 +47,7 @@ class VerbTransportTest : public VerbPartTest {
   }
   void set_word(uint64_t key, Word word) { store_word(record_at(kPeer, key), word); }
   bool remembered(uint64_t key) { return bool{cache_.find(kPeer, kTable, hashed(key).hash)}; }
-  void remember(uint64_t key) { cache_.put(kPeer, kTable, hashed(key).hash, table_at(kPeer).where(hashed(key))); }
+  void remember(uint64_t key) { cache_.put(kPeer, kTable, hashed(key).hash, table_at(kPeer).locate(hashed(key))); }
 
   PlanStep left_;
   unsigned posted_ = 0;
@@ -119,7 +119,7 @@ TEST_F(VerbTransportTest, ABlockThatWentToAnotherKeyIsLockedByMistakeAndReleased
   remember(a);
   TxnSlot& slot = begin();
   Entry& e = to_write(slot, a, "new");
-  e.where = table_at(kPeer).where(hashed(b));
+  e.where = table_at(kPeer).locate(hashed(b));
   run(slot, Phase::kLock);
   EXPECT_EQ(slot.outcome.code, Code::kVersionMoved);
   EXPECT_EQ(ctx_.counters.places_stale, 1U);
@@ -261,7 +261,7 @@ TEST_F(VerbTransportTest, OnlyACommitThatIsToldMayGoUnsignalled) {
   slot.flags = kPiggybackAck;
   to_write(slot, a, "new");
   run(slot, Phase::kLock);
-  slot.committing = slot.told = true;
+  slot.committing = slot.acknowledged = true;
   run(slot, Phase::kUnlock);
   EXPECT_EQ(value_at(kPeer, a), "new");
   EXPECT_FALSE(slot.phase_over()) << "nobody has heard of it";
@@ -295,7 +295,7 @@ TEST_F(VerbTransportTest, AnAnswerThatNobodyWaitsForChangesNothing) {
   late([](TxnSlot& slot) { slot.sequence += 100; });
   late([](TxnSlot& slot) { slot.phase = Phase::kValidate; });
   late([](TxnSlot& slot) { slot.state = SlotState::kFinished; });
-  late([](TxnSlot& slot) { slot.posts_waiting = 0; });
+  late([](TxnSlot& slot) { slot.verbs_pending = 0; });
 }
 
 TEST_F(VerbTransportTest, WhatGoesIntoRingsNeedsNoMessage) {

@@ -31,7 +31,7 @@ TEST(ViewState, WhoStartsWithItsClusterIsActiveAtOnce) {
 }
 
 TEST(ViewState, WhoJoinsHasNoIncarnationUntilAViewGivesItOne) {
-  ViewState state(kViewStateSelf, std::make_shared<const View>(before_joining(*view_state_at(1), kViewStateSelf)),
+  ViewState state(kViewStateSelf, std::make_shared<const View>(pre_join_view(*view_state_at(1), kViewStateSelf)),
                   false);
   EXPECT_FALSE(state.active());
   EXPECT_FALSE(state.was_active());
@@ -92,7 +92,7 @@ TEST(ViewState, AViewRemovesWhoIsNotInItAsItWas) {
   EXPECT_FALSE(state.is_removed_by(*view_state_at(2), 7));
   EXPECT_TRUE(state.is_removed_by(*view_state_at(2, 9), 7)) << "another incarnation";
   EXPECT_TRUE(state.is_removed_by(*view_state_at(2, 1, 8), 7)) << "another process";
-  EXPECT_TRUE(state.is_removed_by(before_joining(*view_state_at(2), kViewStateSelf), 7)) << "no member";
+  EXPECT_TRUE(state.is_removed_by(pre_join_view(*view_state_at(2), kViewStateSelf), 7)) << "no member";
 }
 
 TEST(ViewState, WhoNeverServedTakesWhateverIncarnationItGets) {

@@ -13,7 +13,7 @@
 //     an atomic before a READ (or an atomic) in front of it: such a verb is held back here, and with it all behind it,
 //     until those in front of it are done. A device could do that itself (IBV_SEND_FENCE), but a fenced atomic that
 //     Soft-RoCE (Linux 6.1) sends again, because its answer is late, waits for itself, and with it the queue, without
-//     an error. No post of the engine needs this.
+//     an error. No post of the worker needs this.
 // I2: a verb that the contract refuses and a device might not (an offset that is no multiple of 8, a region that is not
 //     there) is posted as a READ beyond the end of a region: the peer's device refuses it in its turn.
 // I3: what is outstanding fits into the window, the send queue and the completions. An unsignalled verb is signalled to

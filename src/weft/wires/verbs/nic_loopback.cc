@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "weft/base/bytes.h"
-#include "weft/base/entropy.h"
+#include "weft/base/os_random.h"
 
 namespace weft {
 namespace {
@@ -16,7 +16,7 @@ constexpr size_t kOldBytes = 4096;  // a page, for 8 bytes
 constexpr size_t kCompletions = 8;  // one is outstanding
 constexpr uint32_t kSequenceMask = 0xffffff;
 
-uint32_t new_sequence() { return static_cast<uint32_t>(entropy()) & kSequenceMask; }
+uint32_t new_sequence() { return static_cast<uint32_t>(os_random()) & kSequenceMask; }
 
 }  // namespace
 

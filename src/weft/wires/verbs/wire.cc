@@ -9,7 +9,7 @@
 
 #include "weft/base/bits.h"
 #include "weft/base/check.h"
-#include "weft/base/entropy.h"
+#include "weft/base/os_random.h"
 
 namespace weft {
 namespace {
@@ -33,7 +33,7 @@ VerbsWire::VerbsWire(const VerbsNic& nic, Regions* regions, VerbsRegions* regist
       tcp_(tcp),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       shared_{nic, regions,          registered, nullptr, {}, Completions(std::max<size_t>(completions_max, 1)),
-              {},  Random(entropy())} {}
+              {},  Random(os_random())} {}
 
 Result<std::unique_ptr<VerbsWire>> VerbsWire::create(const VerbsNic& nic, Regions* regions, VerbsRegions* registered,
                                                      NodeId self, int nodes, size_t completions_max, TcpWire* tcp) {

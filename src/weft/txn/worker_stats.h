@@ -12,32 +12,32 @@
 
 namespace weft {
 
-struct WorkerFigures {
+struct WorkerStats {
   Counters counters;
   uint64_t in_flight = 0;  // transactions that applications hold
 };
 
-class WorkerFiguresBoard {
+class WorkerStatsSnapshot {
  public:
   static constexpr uint64_t kPeriodNs = 20'000'000;
 
   // The worker's thread.
   bool due(uint64_t now_ns) const { return now_ns >= due_ns_; }
-  void put(const WorkerFigures& figures, uint64_t now_ns) {
+  void put(const WorkerStats& figures, uint64_t now_ns) {
     due_ns_ = now_ns + kPeriodNs;
     const auto words = std::bit_cast<Words>(figures);
     for (size_t i = 0; i < words.size(); ++i) words_[i].store(words[i], std::memory_order_relaxed);
   }
   // Any thread.
-  WorkerFigures read() const {
+  WorkerStats read() const {
     Words words;
     for (size_t i = 0; i < words.size(); ++i) words[i] = words_[i].load(std::memory_order_relaxed);
-    return std::bit_cast<WorkerFigures>(words);
+    return std::bit_cast<WorkerStats>(words);
   }
 
  private:
-  static_assert(std::is_trivially_copyable_v<WorkerFigures> && sizeof(WorkerFigures) % sizeof(uint64_t) == 0);
-  using Words = std::array<uint64_t, sizeof(WorkerFigures) / sizeof(uint64_t)>;
+  static_assert(std::is_trivially_copyable_v<WorkerStats> && sizeof(WorkerStats) % sizeof(uint64_t) == 0);
+  using Words = std::array<uint64_t, sizeof(WorkerStats) / sizeof(uint64_t)>;
   std::array<std::atomic<uint64_t>, std::tuple_size_v<Words>> words_{};
   uint64_t due_ns_ = 0;
 };

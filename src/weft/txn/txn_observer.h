@@ -1,5 +1,5 @@
-// Witness: sees how far commits and recoveries are, at the moment they get there. Null in production; the simulator's
-// check of rule K2 stands behind it (audit.h), and so do its aimed crashes (sim/crash_injector.h).
+// TxnObserver: sees how far commits and recoveries are, at the moment they get there. Null in production; the
+// simulator's check of rule K2 stands behind it (audit.h), and so do its aimed crashes (sim/crash_injector.h).
 #pragma once
 
 #include "weft/types.h"
@@ -8,9 +8,9 @@ namespace weft {
 
 struct TxnSlot;
 
-class Witness {
+class TxnObserver {
  public:
-  virtual ~Witness() = default;
+  virtual ~TxnObserver() = default;
   // The coordinator is about to let a commit or unlock leave, or to tell a commit, whichever comes first (rule K2).
   virtual void on_commit_point(NodeId coordinator, WorkerId worker, const TxnSlot& slot) = 0;
   // A phase's messages are on their way.

@@ -5,6 +5,6 @@
 
 namespace weft {
 
-uint64_t entropy();  // never 0
+uint64_t os_random();  // never 0
 
 }  // namespace weft

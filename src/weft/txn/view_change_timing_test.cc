@@ -1,4 +1,4 @@
-#include "weft/txn/change.h"
+#include "weft/txn/view_change_timing.h"
 
 #include <gtest/gtest.h>
 
@@ -25,14 +25,14 @@ TEST(ViewChange, IsNotOverBeforeAllWorkersAreActive) {
 }
 
 TEST(ViewChange, ViewsInARowCountFromTheFirst) {
-  ViewChangeWatch watch;
+  ViewChangeTiming watch;
   EXPECT_EQ(watch.read().epoch, 0U);
   watch.adopted(2, 9, 100);
-  watch.told(110);  // of before
+  watch.acknowledged(110);  // of before
   watch.adopted(3, 0, 150);
   watch.active(200);
-  watch.told(230);
-  watch.told(240);
+  watch.acknowledged(230);
+  watch.acknowledged(240);
   EXPECT_EQ(watch.read().epoch, 3U);
   EXPECT_EQ(watch.read().open, 9U);
   EXPECT_EQ(watch.read().adopted_ns, 100U);

@@ -1,4 +1,4 @@
-// swap_wide: compares and swaps two neighbouring words, 16 bytes, in one step of the hardware.
+// cas128: compares and swaps two neighbouring words, 16 bytes, in one step of the hardware.
 //
 // ThreadSanitizer's runtime would do that under a lock of its own, which accesses to one of the words do not take: what
 // they write between its comparison and its store is lost. So it is kept out of the swap, and shown what the swap does
@@ -14,7 +14,7 @@
 #define WEFT_NOT_INSTRUMENTED [[clang::disable_sanitizer_instrumentation, gnu::noinline]]
 #endif
 #elif defined(__SANITIZE_THREAD__)
-#error "the thread sanitizer is used with clang: see swap_wide"
+#error "the thread sanitizer is used with clang: see cas128"
 #endif
 #ifndef WEFT_NOT_INSTRUMENTED
 #define WEFT_NOT_INSTRUMENTED
@@ -28,12 +28,12 @@ struct TwoWords {
   constexpr Bits bits() const { return static_cast<Bits>(high) << 64 | low; }
 };
 
-WEFT_NOT_INSTRUMENTED inline bool swap_wide_untold(void* at, TwoWords expected, TwoWords desired) {
+WEFT_NOT_INSTRUMENTED inline bool cas128_uninstrumented(void* at, TwoWords expected, TwoWords desired) {
   return __sync_bool_compare_and_swap(static_cast<TwoWords::Bits*>(at), expected.bits(), desired.bits());
 }
 
 // At 16 aligned bytes, the low word first.
-inline bool swap_wide(void* at, TwoWords expected, TwoWords desired) {
+inline bool cas128(void* at, TwoWords expected, TwoWords desired) {
 #ifdef WEFT_CLANG_TSAN
   auto* const words = static_cast<uint64_t*>(at);
   const auto tell = [words] {
@@ -41,11 +41,11 @@ inline bool swap_wide(void* at, TwoWords expected, TwoWords desired) {
     __atomic_fetch_add(&words[1], 0, __ATOMIC_ACQ_REL);
   };
   tell();
-  const bool swapped = swap_wide_untold(at, expected, desired);
+  const bool swapped = cas128_uninstrumented(at, expected, desired);
   tell();
   return swapped;
 #else
-  return swap_wide_untold(at, expected, desired);
+  return cas128_uninstrumented(at, expected, desired);
 #endif
 }
 

@@ -1,4 +1,4 @@
-#include "weft/base/entropy.h"
+#include "weft/base/os_random.h"
 
 #include <sys/random.h>
 
@@ -6,7 +6,7 @@
 
 namespace weft {
 
-uint64_t entropy() {
+uint64_t os_random() {
   uint64_t drawn = 0;
   while (drawn == 0) WEFT_CHECK(getrandom(&drawn, sizeof drawn, 0) == sizeof drawn, "getrandom");
   return drawn;

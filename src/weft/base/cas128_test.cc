@@ -1,4 +1,4 @@
-#include "weft/base/wide_swap.h"
+#include "weft/base/cas128.h"
 
 #include <gtest/gtest.h>
 
@@ -12,11 +12,11 @@ struct alignas(16) Pair {
   std::atomic<uint64_t> low{0}, high{0};
 };
 
-TEST(WideSwap, BothWordsMustBeThere) {
+TEST(Cas128, BothWordsMustBeThere) {
   Pair pair;
-  EXPECT_FALSE(swap_wide(&pair, {1, 0}, {2, 3}));
-  EXPECT_FALSE(swap_wide(&pair, {0, 1}, {2, 3}));
-  EXPECT_TRUE(swap_wide(&pair, {0, 0}, {2, 3}));
+  EXPECT_FALSE(cas128(&pair, {1, 0}, {2, 3}));
+  EXPECT_FALSE(cas128(&pair, {0, 1}, {2, 3}));
+  EXPECT_TRUE(cas128(&pair, {0, 0}, {2, 3}));
   EXPECT_EQ(pair.low, 2U);
   EXPECT_EQ(pair.high, 3U);
 }
@@ -34,25 +34,25 @@ void swap_against_adds(std::atomic<uint64_t> Pair::*added, std::atomic<uint64_t>
   while (!ended) {
     const TwoWords seen{pair.low, pair.high};
     const bool low = swapped == &Pair::low;
-    if (swap_wide(&pair, seen, {seen.low + (low ? 1 : 0), seen.high + (low ? 0 : 1)})) ++swaps;
+    if (cas128(&pair, seen, {seen.low + (low ? 1 : 0), seen.high + (low ? 0 : 1)})) ++swaps;
   }
   adder.join();
   EXPECT_EQ(pair.*added, kAdds);
   EXPECT_EQ(pair.*swapped, swaps);
 }
 
-TEST(WideSwap, OneStepAgainstAccessesToTheLowWord) { swap_against_adds(&Pair::low, &Pair::high); }
-TEST(WideSwap, OneStepAgainstAccessesToTheHighWord) { swap_against_adds(&Pair::high, &Pair::low); }
+TEST(Cas128, OneStepAgainstAccessesToTheLowWord) { swap_against_adds(&Pair::low, &Pair::high); }
+TEST(Cas128, OneStepAgainstAccessesToTheHighWord) { swap_against_adds(&Pair::high, &Pair::low); }
 
 // What was written before a swap is seen by who reads either word after it; a race here is ThreadSanitizer's to tell.
-TEST(WideSwap, OrdersWhatWasWrittenBefore) {
+TEST(Cas128, OrdersWhatWasWrittenBefore) {
   Pair pair;
   int low_payload = 0, high_payload = 0;
   std::thread writer([&] {
     low_payload = 1;
-    EXPECT_TRUE(swap_wide(&pair, {0, 0}, {1, 0}));
+    EXPECT_TRUE(cas128(&pair, {0, 0}, {1, 0}));
     high_payload = 2;
-    EXPECT_TRUE(swap_wide(&pair, {1, 0}, {1, 1}));
+    EXPECT_TRUE(cas128(&pair, {1, 0}, {1, 1}));
   });
   while (pair.low.load(std::memory_order_acquire) == 0) std::this_thread::yield();
   EXPECT_EQ(low_payload, 1);

@@ -26,7 +26,7 @@ struct ViewChange {
   }
 };
 
-class ViewChangeWatch {
+class ViewChangeTiming {
  public:
   void adopted(uint32_t epoch, uint32_t open, uint64_t now_ns) {
     epoch_.store(epoch, std::memory_order_relaxed);
@@ -41,7 +41,7 @@ class ViewChangeWatch {
     active_ns_.store(now_ns, std::memory_order_relaxed);
     untold_ = true;
   }
-  void told(uint64_t now_ns) {
+  void acknowledged(uint64_t now_ns) {
     if (!untold_) return;
     untold_ = false;
     told_ns_.store(now_ns, std::memory_order_relaxed);
