@@ -6,7 +6,7 @@
 
 namespace weft {
 
-enum class Bug : uint64_t {
+enum class PlantedBug : uint64_t {
   kSkipValidation = 1U << 0,        // reads are not validated
   kUnlockEarly = 1U << 1,           // primaries are unlocked before the backups have acknowledged
   kIgnoreVersion = 1U << 2,         // a lock is granted although the version moved
@@ -43,9 +43,9 @@ enum class Bug : uint64_t {
   kUnfitRows = 1UL << 33,           // rows run in one cluster that do not fit
 };
 
-struct Bugs {
+struct PlantedBugs {
   uint64_t mask = 0;
-  constexpr bool has(Bug bug) const { return (mask & static_cast<uint64_t>(bug)) != 0; }
+  constexpr bool has(PlantedBug bug) const { return (mask & static_cast<uint64_t>(bug)) != 0; }
 };
 
 }  // namespace weft

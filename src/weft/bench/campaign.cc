@@ -286,7 +286,7 @@ void run_seeds(const CampaignOptions& options, const std::optional<FaultMask>& f
 // Which seeds find the planted bugs: how a pin is chosen, and how good the campaign is at it.
 int run_planted(const CampaignOptions& options, std::ostream& out) {
   bool all = true;
-  for (const PlantedBug& bug : planted_bugs()) {
+  for (const BugPin& bug : planted_bugs()) {
     const BugFound found = find_bug(bug, options.from, options.seeds.value_or(kSeedsDefault));
     all = all && found.seed && found.false_alarms.empty();
     out << bug.name << ": ";

@@ -53,13 +53,13 @@ struct CampaignOptions {
 int run_campaign(const CampaignOptions& options, std::ostream& out);
 
 // A bug planted on purpose, and where it shows: what is fixed so that few seeds are needed.
-struct PlantedBug {
-  Bug bug;
+struct BugPin {
+  PlantedBug bug;
   std::string_view name;
   SimOptions where;  // its seed is the one that finds it: `weft sim --planted` says which ones do
   std::optional<std::string> sound_protocol{};  // in the place of one that is the bug, when there is none
 };
-const std::vector<PlantedBug>& planted_bugs();
+const std::vector<BugPin>& planted_bugs();
 
 struct BugFound {
   std::optional<uint64_t> seed;  // the first that shows it
@@ -67,6 +67,6 @@ struct BugFound {
   std::vector<std::string> false_alarms;  // of the same seeds without the bug
 };
 // From this seed on. Stops at the first false alarm, too.
-BugFound find_bug(const PlantedBug& bug, uint64_t from, uint64_t seeds);
+BugFound find_bug(const BugPin& bug, uint64_t from, uint64_t seeds);
 
 }  // namespace weft::bench

@@ -157,7 +157,7 @@ class PlantedBugs : public ::testing::TestWithParam<size_t> {};
 
 TEST_P(PlantedBugs, IsCaught) {
   if (kSanitized) GTEST_SKIP() << "in the optimised build";
-  const PlantedBug& bug = planted_bugs()[GetParam()];
+  const BugPin& bug = planted_bugs()[GetParam()];
   const std::string name(bug.name);
   BugFound found = find_bug(bug, bug.where.seed, 1);
   const bool pinned = found.seed.has_value();

@@ -50,10 +50,10 @@ std::string run_broken(const SimOptions& options) {
 
 }  // namespace
 
-const std::vector<PlantedBug>& planted_bugs() {
+const std::vector<BugPin>& planted_bugs() {
   // All data at each of three nodes: what most bugs need is contention, not a rich cluster.
-  const auto bug = [](Bug which, std::string_view name, const char* protocol, SimWorkload workload) {
-    PlantedBug planted{which, name, {}};
+  const auto bug = [](PlantedBug which, std::string_view name, const char* protocol, SimWorkload workload) {
+    BugPin planted{which, name, {}};
     planted.where.protocol = protocol;
     planted.where.workload = workload;
     planted.where.nodes = 3;
@@ -62,13 +62,13 @@ const std::vector<PlantedBug>& planted_bugs() {
     planted.where.bugs.mask = static_cast<uint64_t>(which);
     return planted;
   };
-  const auto pinned = [](uint64_t seed, PlantedBug planted) {
+  const auto pinned = [](uint64_t seed, BugPin planted) {
     planted.where.seed = seed;
     return planted;
   };
   // What only single-key reads at backups can see needs many of them, on few keys with many backups.
-  const auto seen_at_backups = [&](Bug which, std::string_view name) {
-    PlantedBug planted = bug(which, name, "dnl2", SimWorkload::kAppend);
+  const auto seen_at_backups = [&](PlantedBug which, std::string_view name) {
+    BugPin planted = bug(which, name, "dnl2", SimWorkload::kAppend);
     planted.where.local_reads = true;
     planted.where.nodes = 5;
     planted.where.replicas = 5;
@@ -77,12 +77,12 @@ const std::vector<PlantedBug>& planted_bugs() {
     return planted;
   };
   // Some node must hold only keys that are read.
-  PlantedBug reads = bug(Bug::kDropReadRecords, "drop dnl1's read records", "dnl1", SimWorkload::kAppend);
+  BugPin reads = bug(PlantedBug::kDropReadRecords, "drop dnl1's read records", "dnl1", SimWorkload::kAppend);
   reads.where.nodes = 5;
   reads.where.replicas = 2;
   // What recovery must get right.
-  const auto at_crash = [&](Bug which, std::string_view name, const char* protocol, int nodes, int replicas) {
-    PlantedBug planted = bug(which, name, protocol, SimWorkload::kAppend);
+  const auto at_crash = [&](PlantedBug which, std::string_view name, const char* protocol, int nodes, int replicas) {
+    BugPin planted = bug(which, name, protocol, SimWorkload::kAppend);
     planted.where.nodes = nodes;
     planted.where.replicas = replicas;
     FaultMask faults;
@@ -91,33 +91,33 @@ const std::vector<PlantedBug>& planted_bugs() {
     return planted;
   };
   // A recovery must be interrupted, after it has decided, by a crash that takes away what it had decided by.
-  PlantedBug not_written = at_crash(Bug::kNotWritten, "apply what is not written", "dnl1", 5, 5);
+  BugPin not_written = at_crash(PlantedBug::kNotWritten, "apply what is not written", "dnl1", 5, 5);
   not_written.where.transactions = kTransactionsDefault;
-  PlantedBug forgets = at_crash(Bug::kForgetsDecisions, "forget what an earlier recovery has written", "dnl4", 5, 5);
+  BugPin forgets = at_crash(PlantedBug::kForgetsDecisions, "forget what an earlier recovery has written", "dnl4", 5, 5);
   forgets.where.transactions = kTransactionsDefault;
   forgets.where.told_alone = true;
   // A node that is cut off goes on reading its own copy.
-  PlantedBug lease = at_crash(Bug::kNoLeaseCheck, "no look at the lease", "dnl4", 2, 2);
+  BugPin lease = at_crash(PlantedBug::kNoLeaseCheck, "no look at the lease", "dnl4", 2, 2);
   lease.where.faults = FaultMask{};
   lease.where.faults->add(Fault::kCut);
   lease.where.one_percent = 60;
   lease.where.keys = 3;
   // What verbs leave for recovery.
-  PlantedBug misses = at_crash(Bug::kLogMissesPrimary, "log what a verb has locked at backups only", "drtmr", 5, 2);
+  BugPin misses = at_crash(PlantedBug::kLogMissesPrimary, "log what a verb has locked at backups only", "drtmr", 5, 2);
   misses.where.transactions = kTransactionsDefault;
-  PlantedBug drained = at_crash(Bug::kRingNotDrained, "leave the rings undrained", "drtmh", 4, 3);
+  BugPin drained = at_crash(PlantedBug::kRingNotDrained, "leave the rings undrained", "drtmh", 4, 3);
   drained.where.transactions = kTransactionsDefault;
-  PlantedBug late = at_crash(Bug::kRevokeLate, "revoke too late", "drtmr", 4, 3);
+  BugPin late = at_crash(PlantedBug::kRevokeLate, "revoke too late", "drtmr", 4, 3);
   late.where.transactions = kTransactionsDefault;
   // Blocks are reused where keys come and go.
-  PlantedBug reused = bug(Bug::kReusedBlock, "take a reused block for the record", "drtmh", SimWorkload::kToken);
+  BugPin reused = bug(PlantedBug::kReusedBlock, "take a reused block for the record", "drtmh", SimWorkload::kToken);
   // Needs locks of one key at its node and by its peers.
-  PlantedBug by_cpu = bug(Bug::kLocksByCpu, "lock beside a NIC that does not mind", "drtmr", SimWorkload::kAppend);
+  BugPin by_cpu = bug(PlantedBug::kLocksByCpu, "lock beside a NIC that does not mind", "drtmr", SimWorkload::kAppend);
   by_cpu.where.loopback = true;
   by_cpu.where.keys = 3;
   // What only shows when a link fails between two that run: who is removed does not hear of it, and goes on reading.
-  const auto at_links = [&](Bug which, std::string_view name, int nodes, std::string_view list) {
-    PlantedBug planted = at_crash(which, name, "dnl4", nodes, nodes);
+  const auto at_links = [&](PlantedBug which, std::string_view name, int nodes, std::string_view list) {
+    BugPin planted = at_crash(which, name, "dnl4", nodes, nodes);
     planted.where.faults = *parse_faults(list);
     planted.where.local_reads = true;
     planted.where.one_percent = 60;
@@ -125,19 +125,19 @@ const std::vector<PlantedBug>& planted_bugs() {
     return planted;
   };
   // A node must miss a view, or the recovery into one be overtaken by another view.
-  const auto overtaken = [&](Bug which, std::string_view name, int nodes, int replicas, std::string_view list) {
-    PlantedBug planted = at_crash(which, name, "dnl4", nodes, replicas);
+  const auto overtaken = [&](PlantedBug which, std::string_view name, int nodes, int replicas, std::string_view list) {
+    BugPin planted = at_crash(which, name, "dnl4", nodes, replicas);
     planted.where.faults = *parse_faults(list);
     planted.where.transactions = kTransactionsDefault;
     return planted;
   };
   // Some were active and have deleted what a decision put; another was not and has it in writing still.
-  PlantedBug again = overtaken(Bug::kDecisionAgain, "write a decision of an earlier epoch again", 7, 2, "crash");
+  BugPin again = overtaken(PlantedBug::kDecisionAgain, "write a decision of an earlier epoch again", 7, 2, "crash");
   again.where.workload = SimWorkload::kToken;
   again.where.heard_by_some = true;
   // Clients who do not wait for ever, at nodes whose links fail; by rows whose commit points differ.
   const auto too_late = [&](std::string_view name, const char* protocol) {
-    PlantedBug planted = at_crash(Bug::kNothingTooLate, name, protocol, 3, 3);
+    BugPin planted = at_crash(PlantedBug::kNothingTooLate, name, protocol, 3, 3);
     planted.where.faults = *parse_faults("cut,break,one-way,alone");
     planted.where.impatient = true;
     planted.where.transactions = kTransactionsDefault;
@@ -145,35 +145,36 @@ const std::vector<PlantedBug>& planted_bugs() {
   };
   // One locks primaries and applies at backups on arrival, the other locks all replicas: who reads by one of them finds
   // at a backup what the other has not finished.
-  PlantedBug unfit = bug(Bug::kUnfitRows, "run rows in one cluster that do not fit", "dnl4+dnl1", SimWorkload::kAppend);
+  BugPin unfit =
+      bug(PlantedBug::kUnfitRows, "run rows in one cluster that do not fit", "dnl4+dnl1", SimWorkload::kAppend);
   unfit.sound_protocol = "dnl4+fasst";
-  static const std::vector<PlantedBug> kBugs{
-      pinned(1, bug(Bug::kSkipValidation, "skip validation", "dnl4", SimWorkload::kAppend)),
-      pinned(1, bug(Bug::kUnlockEarly, "unlock early", "dnl4", SimWorkload::kAppend)),
-      pinned(2, bug(Bug::kIgnoreVersion, "ignore the version", "dnl4", SimWorkload::kAppend)),
-      pinned(3, seen_at_backups(Bug::kReadUnreadableBackup, "read an unreadable backup")),
-      pinned(12, seen_at_backups(Bug::kRaiseWithoutVersion, "raise without version check")),
-      pinned(2, bug(Bug::kInsertAtZero, "insert at version 0", "dnl4", SimWorkload::kToken)),
+  static const std::vector<BugPin> kBugs{
+      pinned(1, bug(PlantedBug::kSkipValidation, "skip validation", "dnl4", SimWorkload::kAppend)),
+      pinned(1, bug(PlantedBug::kUnlockEarly, "unlock early", "dnl4", SimWorkload::kAppend)),
+      pinned(2, bug(PlantedBug::kIgnoreVersion, "ignore the version", "dnl4", SimWorkload::kAppend)),
+      pinned(3, seen_at_backups(PlantedBug::kReadUnreadableBackup, "read an unreadable backup")),
+      pinned(12, seen_at_backups(PlantedBug::kRaiseWithoutVersion, "raise without version check")),
+      pinned(2, bug(PlantedBug::kInsertAtZero, "insert at version 0", "dnl4", SimWorkload::kToken)),
       pinned(1, reads),
-      pinned(1, bug(Bug::kLockWithoutValue, "lock without the value", "dnl1", SimWorkload::kAppend)),
-      pinned(5, at_crash(Bug::kToldEarly, "tell before it is replicated", "dnl4", 3, 2)),
-      pinned(12, at_crash(Bug::kNoRaiseOnPromotion, "leave a promoted value unreadable", "dnl2", 3, 3)),
-      pinned(1, at_crash(Bug::kFillingServes, "serve while filling", "dnl2", 4, 3)),
-      pinned(2, at_crash(Bug::kOldEpochAccepted, "accept an old epoch", "dnl4", 4, 3)),
+      pinned(1, bug(PlantedBug::kLockWithoutValue, "lock without the value", "dnl1", SimWorkload::kAppend)),
+      pinned(5, at_crash(PlantedBug::kToldEarly, "tell before it is replicated", "dnl4", 3, 2)),
+      pinned(12, at_crash(PlantedBug::kNoRaiseOnPromotion, "leave a promoted value unreadable", "dnl2", 3, 3)),
+      pinned(1, at_crash(PlantedBug::kFillingServes, "serve while filling", "dnl2", 4, 3)),
+      pinned(2, at_crash(PlantedBug::kOldEpochAccepted, "accept an old epoch", "dnl4", 4, 3)),
       pinned(87, not_written),
       pinned(14, forgets),
       pinned(87, lease),
-      pinned(1, at_crash(Bug::kOpenIsAborted, "call an open transaction aborted", "dnl4", 3, 3)),
-      pinned(1, at_crash(Bug::kKeepsStale, "keep what has moved away", "dnl4", 5, 2)),
+      pinned(1, at_crash(PlantedBug::kOpenIsAborted, "call an open transaction aborted", "dnl4", 3, 3)),
+      pinned(1, at_crash(PlantedBug::kKeepsStale, "keep what has moved away", "dnl4", 5, 2)),
       pinned(4, misses),
       pinned(24, drained),
       pinned(1, late),
       pinned(1, reused),
       pinned(6, by_cpu),
-      pinned(5, at_links(Bug::kNoFenceWait, "do not wait for a removed member's leases", 3, "break")),
-      pinned(77, at_links(Bug::kToldRemoved, "tell a held-back read when its node is removed", 3, "break")),
-      pinned(77, at_links(Bug::kToldLate, "tell outcomes after the lease", 3, "break")),
-      pinned(11, overtaken(Bug::kOldIncarnation, "take a new incarnation for the old one", 4, 3,
+      pinned(5, at_links(PlantedBug::kNoFenceWait, "do not wait for a removed member's leases", 3, "break")),
+      pinned(77, at_links(PlantedBug::kToldRemoved, "tell a held-back read when its node is removed", 3, "break")),
+      pinned(77, at_links(PlantedBug::kToldLate, "tell outcomes after the lease", 3, "break")),
+      pinned(11, overtaken(PlantedBug::kOldIncarnation, "take a new incarnation for the old one", 4, 3,
                            "crash,break,one-way,unseen")),
       pinned(190, again),
       pinned(12, too_late("say too late that nothing happened", "dnl4")),
@@ -184,7 +185,7 @@ const std::vector<PlantedBug>& planted_bugs() {
   return kBugs;
 }
 
-BugFound find_bug(const PlantedBug& bug, uint64_t from, uint64_t seeds) {
+BugFound find_bug(const BugPin& bug, uint64_t from, uint64_t seeds) {
   const SmallPages small_pages;
   BugFound found;
   for (uint64_t seed = from; seed - from < seeds && !found.seed && found.false_alarms.empty(); ++seed) {

@@ -92,7 +92,7 @@ TEST_F(AgentTest, WhomNobodyHearsGoesAtOnce) {
 // Node 2 starts again. It comes in when it has everybody's word (admission.h), and for the view that the words are of.
 TEST_F(AgentTest, WhoIsToJoinWaitsUntilItIsWelcome) {
   for (const bool planted : {false, true}) {
-    bugs_.mask = planted ? static_cast<uint64_t>(Bug::kHastyJoin) : 0;
+    bugs_.mask = planted ? static_cast<uint64_t>(PlantedBug::kHastyJoin) : 0;
     start(false);
     run_for(2 * kLeaseNs);
     agents_[2].reset();
@@ -146,7 +146,7 @@ TEST_F(AgentTest, AProcessDoesNotTakeAnothersPlace) {
 // Rule E2. The last one is the bug that this is about: the test can fail.
 TEST_F(AgentTest, ARemovedMemberIsWaitedForAsLongAsItHasALease) {
   for (const bool planted : {false, true}) {
-    bugs_.mask = planted ? static_cast<uint64_t>(Bug::kNoFenceWait) : 0;
+    bugs_.mask = planted ? static_cast<uint64_t>(PlantedBug::kNoFenceWait) : 0;
     ASSERT_NO_FATAL_FAILURE(lose_node_2());
     bool early = false;
     while (clock_.now < nodes_[2]->state().lease.until_ns()) {
@@ -163,7 +163,7 @@ TEST_F(AgentTest, ARemovedMemberIsWaitedForAsLongAsItHasALease) {
 // Who gives a lease waits for longer than it lasts, by as much as the clock of who holds it may be slow.
 TEST_F(AgentTest, ARemovedMembersLeaseIsWaitedForWithAMargin) {
   for (const bool planted : {false, true}) {
-    bugs_.mask = planted ? static_cast<uint64_t>(Bug::kNoDriftMargin) : 0;
+    bugs_.mask = planted ? static_cast<uint64_t>(PlantedBug::kNoDriftMargin) : 0;
     ASSERT_NO_FATAL_FAILURE(lose_node_2());
     run_for(lease_ns_ / 16);  // both have adopted the view without it
     const uint64_t margin_ns = lease_ns_ * NodeAgentOptions().drift_permille / 1000;
@@ -181,7 +181,7 @@ TEST_F(AgentTest, ARemovedMembersLeaseIsWaitedForWithAMargin) {
 // hears that it was removed.
 TEST_F(AgentTest, AReadThatWaitsForTheLeaseIsNotToldAtRemoval) {
   for (const bool planted : {false, true}) {
-    bugs_.mask = planted ? static_cast<uint64_t>(Bug::kToldRemoved) : 0;
+    bugs_.mask = planted ? static_cast<uint64_t>(PlantedBug::kToldRemoved) : 0;
     ASSERT_NO_FATAL_FAILURE(lose_node_2());
     run_for(2 * lease_ns_);
     ASSERT_TRUE(gone_on(0));

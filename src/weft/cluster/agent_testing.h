@@ -138,7 +138,7 @@ class AgentTest : public testing::Test, public HandNodes {
     ASSERT_EQ(membership_.view->find(NodeId(2)), nullptr);
   }
 
-  Bugs bugs_;
+  PlantedBugs bugs_;
   uint64_t lease_ns_ = kLeaseNs;
   EventLog events_{-1, EventLog::Form::kJson, &clock_};
   FakeMembership membership_;

@@ -26,7 +26,7 @@ class AgentHost {
   virtual ~AgentHost() = default;
   virtual NodeState& state() = 0;
   virtual const Options& cluster_options() const = 0;
-  virtual Bugs planted_bugs() const = 0;          // test only
+  virtual PlantedBugs planted_bugs() const = 0;   // test only
   virtual bool shares_memory() const = 0;         // with other processes of the host
   virtual EventLog* events() const = 0;           // nullptr: nobody wants to be told
   virtual uint64_t clock_ns() const = 0;          // now: a step may have begun long ago

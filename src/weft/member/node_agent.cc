@@ -83,7 +83,7 @@ bool NodeAgent::step(uint64_t now_ns) {
 
 bool NodeAgent::join(const View& view, uint64_t now_ns) {
   const bool welcome = welcome_.load(std::memory_order_acquire) == view.epoch.value;
-  if (now_ns < next_proposal_ns_ || !(welcome || host_->planted_bugs().has(Bug::kHastyJoin))) return false;
+  if (now_ns < next_proposal_ns_ || !(welcome || host_->planted_bugs().has(PlantedBug::kHastyJoin))) return false;
   // The last one of this name has to be removed first: its records are decided without it.
   if (view.find(options_.self.node) != nullptr) {
     const Result<View> without = without_members(view, uint64_t{1} << options_.self.node.value);
@@ -148,7 +148,7 @@ void NodeAgent::on_message(NodeId from, ByteView message) {
   if (lease.epoch != view_->epoch.value) return;
   if (detector_.heard_here(from, lease.unheard, now_ns)) nudge();
   if (lease.answer == 0) {
-    const uint64_t permille = host_->planted_bugs().has(Bug::kNoDriftMargin) ? 0 : options_.drift_permille;
+    const uint64_t permille = host_->planted_bugs().has(PlantedBug::kNoDriftMargin) ? 0 : options_.drift_permille;
     peer(from).given_until_ns = now_ns + options_.lease_ns + options_.lease_ns * permille / 1000;
     const LeaseMessage answer{lease.sent_ns, lease.epoch, 1, detector_.unheard(now_ns)};
     host_->send_control(from, bytes_of(answer));

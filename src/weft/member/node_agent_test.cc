@@ -32,7 +32,7 @@ struct PlayedHost final : AgentHost {
   }
   NodeState& state() override { return state_; }
   const Options& cluster_options() const override { return options; }
-  Bugs planted_bugs() const override { return bugs; }
+  PlantedBugs planted_bugs() const override { return bugs; }
   bool shares_memory() const override { return shares; }
   EventLog* events() const override { return nullptr; }
   uint64_t clock_ns() const override { return now; }
@@ -45,7 +45,7 @@ struct PlayedHost final : AgentHost {
 
   NodeState state_;
   Options options;
-  Bugs bugs;
+  PlantedBugs bugs;
   bool shares = false;
   uint64_t now = 0;
   Epoch filled{0};

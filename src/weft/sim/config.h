@@ -82,7 +82,7 @@ struct SimOptions {
   uint64_t transactions = 0;
   bool told_alone = false;     // test only: SimConfig::told_alone
   bool heard_by_some = false;  // test only: SimConfig::heard_by_some
-  Bugs bugs;                   // test only
+  PlantedBugs bugs;            // test only
 };
 
 SimConfig draw_config(const SimOptions& options);

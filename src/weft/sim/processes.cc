@@ -17,7 +17,7 @@ constexpr uint64_t kRemoved = 256, kAimed = 512;
 
 }  // namespace
 
-Processes::Processes(const SimConfig& config, uint64_t seed, Bugs bugs, Events* events, FaultPlan* faults,
+Processes::Processes(const SimConfig& config, uint64_t seed, PlantedBugs bugs, Events* events, FaultPlan* faults,
                      Network* network, ProcessHost* keeper)
     : config_(config),
       seed_(seed),

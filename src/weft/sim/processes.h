@@ -37,8 +37,8 @@ class Processes final : public Environment, public EventSink, public CrashInject
   };
 
   // All outlive it.
-  Processes(const SimConfig& config, uint64_t seed, Bugs bugs, Events* events, FaultPlan* faults, Network* network,
-            ProcessHost* keeper);
+  Processes(const SimConfig& config, uint64_t seed, PlantedBugs bugs, Events* events, FaultPlan* faults,
+            Network* network, ProcessHost* keeper);
 
   // Makes all nodes, with what the workload loads (those that are no initial_members run later, as new ones), and sets
   // the crashes of the plan. Returns what is wrong, or nothing.
@@ -122,7 +122,7 @@ class Processes final : public Environment, public EventSink, public CrashInject
 
   const SimConfig config_;
   const uint64_t seed_;
-  const Bugs bugs_;
+  const PlantedBugs bugs_;
   Events* const events_;
   FaultPlan* const faults_;
   Network* const network_;

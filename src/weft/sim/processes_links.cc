@@ -89,7 +89,7 @@ void Processes::mend(NodeId a, NodeId b) {
 void Processes::ask_to_join(NodeId id, const View& view) {
   Process& process = processes_[id.value];
   const uint64_t now_ns = events_->now_ns();
-  if (bugs_.has(Bug::kHastyJoin) || now_ns < back_offs_[id.value].until_ns()) return;
+  if (bugs_.has(PlantedBug::kHastyJoin) || now_ns < back_offs_[id.value].until_ns()) return;
   const auto trip_ns = [&](NodeId from, NodeId to, uint64_t at_ns) {
     const uint64_t latency_ns = config_.network.base_ns + join_random_.below(config_.network.jitter_ns + 1);
     return faults_->runs_at(to, at_ns + faults_->stretched(from, to, at_ns, latency_ns, join_random_));

@@ -136,7 +136,7 @@ TEST(Simulation, ALinkThatIsDownCostsOneNodeAndNotAViewAfterTheOther) {
     ASSERT_TRUE(result.violations.empty()) << result.config.text() << "\n" << result.violations.front();
     EXPECT_LE(result.removals, result.faults) << "seed " << seed;
     downs += result.faults, removals += result.removals, views += result.views;
-    options.bugs.mask = static_cast<uint64_t>(Bug::kHastyJoin);
+    options.bugs.mask = static_cast<uint64_t>(PlantedBug::kHastyJoin);
     const SimResult hasty = run_simulation(options);
     hasty_removals += hasty.removals, hasty_views += hasty.views;
   }

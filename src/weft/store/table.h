@@ -36,8 +36,8 @@
 // touches no other's records. (A tag of hash bits would say nothing that the slot does not.)
 //
 // Who may call: any worker, any operation, but for one key locks order the operations at a primary (commit, unlock and
-// relock belong to the lock's owner), and at a backup the primary's lock orders apply; not apply_late_put, which comes late.
-// A reader may race with anything.
+// relock belong to the lock's owner), and at a backup the primary's lock orders apply; not apply_late_put, which comes
+// late. A reader may race with anything.
 //
 // Batching: hashed(), then prefetch_index() for all keys of a batch, then prefetch_record() for all, then the
 // operations.
@@ -78,8 +78,8 @@ struct TableOptions {
   int partitions = 1;       // of the cluster
   int partitions_held = 1;  // by this node: sizes the index and the region
   uint64_t hash_seed = 0;
-  int workers = 1;  // of this node
-  Bugs bugs;        // test only
+  int workers = 1;   // of this node
+  PlantedBugs bugs;  // test only
   // Test only: called between a look at an absence word and the search in the index.
   void (*looking)(void* context) = nullptr;
   void* looking_context = nullptr;
@@ -213,8 +213,9 @@ class Table {
   // Takes back what apply() did, if the record still is at that version: recovery, while nobody reads.
   void undo(const HashedKey& key, Version version, const Undo& undo, ByteView old_value);
 
-  // Filling a replica (txn/state_transfer.h). install_if_newer: a write at a version, readable, unless something newer is there;
-  // a delete stays as a tombstone until purge_tombstones() of its partition. Any worker, any order. `scratch` as for apply.
+  // Filling a replica (txn/state_transfer.h). install_if_newer: a write at a version, readable, unless something newer
+  // is there; a delete stays as a tombstone until purge_tombstones() of its partition. Any worker, any order. `scratch`
+  // as for apply.
   void install_if_newer(const HashedKey& key, Write write, ByteView value, Version version, std::byte* scratch);
   // A put that comes late, readable, over an older version of the record; the record was there when it was logged (a
   // backup that lags, txn/participant.h). If it is gone, a delete has come first, and it stays gone.
@@ -234,7 +235,7 @@ class Table {
   // before the call and is not visited now is visited from there. Stops after `bytes` or `bins`.
   using Copy = std::function<void(ByteView key, ByteView value, Version version)>;
   uint64_t export_records(PartitionId partition, uint64_t cursor, size_t bytes, int bins, std::byte* value,
-                    const Copy& copy) const;
+                          const Copy& copy) const;
   // The same of one bin, from the cursor on, to its end. A record that a peer's verbs are just writing has no value.
   uint64_t export_bin(PartitionId partition, uint64_t cursor, std::byte* value, const Copy& copy) const;
   uint32_t absence_words() const { return absence_per_partition_; }
@@ -367,7 +368,7 @@ class Table {
   const uint32_t absence_per_partition_;
   const bool integer_keys_;
   const bool plain_;  // integer keys, partitioned by hash
-  const Bugs bugs_;
+  const PlantedBugs bugs_;
   void (*const looking_)(void*);
   void* const looking_context_;
   LocalAtomics* local_atomics_ = nullptr;

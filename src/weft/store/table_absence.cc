@@ -35,8 +35,8 @@ bool Table::look_absent(const HashedKey& key, Word* word) const {
       record = load_word(found);
       if (!record.deleted() || !key_is(found, key) || load_word(found) != record) return false;
     }
-    const Word after = bugs_.has(Bug::kAbsenceOnce) ? before : load_word(at_word);
-    if (before.version() != after.version() && !bugs_.has(Bug::kAbsenceOnce)) {
+    const Word after = bugs_.has(PlantedBug::kAbsenceOnce) ? before : load_word(at_word);
+    if (before.version() != after.version() && !bugs_.has(PlantedBug::kAbsenceOnce)) {
       WEFT_MARK_OUTSIDE("table: absence moved while looking");
       continue;
     }

@@ -20,7 +20,7 @@ void Table::commit(const HashedKey& key, Owner owner, Write write, ByteView valu
     unlock(key, owner, locked);
     return;
   }
-  WEFT_CHECK(locked.record && (load_word(at(locked.record)).owner() == owner || bugs_.has(Bug::kLocksByCpu)),
+  WEFT_CHECK(locked.record && (load_word(at(locked.record)).owner() == owner || bugs_.has(PlantedBug::kLocksByCpu)),
              "only the holder installs (I2)");
   if (write == Write::kErase) {
     install_erase(key, locked);
@@ -184,7 +184,7 @@ void Table::mark_readable(const HashedKey& key, Version version) {
       WEFT_MARK_OUTSIDE("table: raise looks again");
       continue;
     }
-    if (word.version() != version && !bugs_.has(Bug::kRaiseWithoutVersion)) {
+    if (word.version() != version && !bugs_.has(PlantedBug::kRaiseWithoutVersion)) {
       WEFT_MARK("table: raise of a record that moved on");
       return;
     }

@@ -8,7 +8,7 @@
 namespace weft {
 
 bool Table::version_ok(std::optional<Version> expected, Version found) const {
-  return !expected || *expected == found || bugs_.has(Bug::kIgnoreVersion);
+  return !expected || *expected == found || bugs_.has(PlantedBug::kIgnoreVersion);
 }
 
 LockResult Table::lock(const HashedKey& key, Owner owner, Write write, std::optional<Version> expected,
@@ -122,7 +122,7 @@ bool Table::lock_absent(const HashedKey& key, Owner owner, Write write, std::opt
 // With the absence word held: a record that is in the index, locked and marked deleted. kExists: look again.
 Code Table::make_fresh(const HashedKey& key, Owner owner, uint32_t value_bytes, Locked* locked) {
   if (locked->base.value >= kVersionMax) return Code::kVersionLimit;
-  const Version base = bugs_.has(Bug::kInsertAtZero) ? Version(0) : locked->base;
+  const Version base = bugs_.has(PlantedBug::kInsertAtZero) ? Version(0) : locked->base;
   if (!share(key).add_record(records_limit_)) return Code::kTableFull;
   const RecordSlot slot = allocate(key, value_bytes, bytes_limit_);
   if (!slot) {
@@ -210,7 +210,7 @@ void Table::unlock(const HashedKey& key, Owner owner, const Locked& locked) {
   if (locked.record) {
     std::byte* const record = at(locked.record);
     const Word word = load_word(record);
-    WEFT_CHECK(word.owner() == owner || bugs_.has(Bug::kLocksByCpu), "only the holder unlocks");
+    WEFT_CHECK(word.owner() == owner || bugs_.has(PlantedBug::kLocksByCpu), "only the holder unlocks");
     if (locked.fresh) {
       remove_slot(key, locked.record);
       store_word(record, word.with_owner(Owner()));

@@ -269,7 +269,7 @@ TEST_P(TableRace, AKeyThatGoesWhileItIsLookedFor) { EXPECT_EQ(told_while_it_goes
 
 TEST_P(TableRace, AnAbsenceWordThatIsLookedAtOnce) {
   TableOptions broken = options(1);
-  broken.bugs.mask = static_cast<uint64_t>(Bug::kAbsenceOnce);
+  broken.bugs.mask = static_cast<uint64_t>(PlantedBug::kAbsenceOnce);
   EXPECT_LT(told_while_it_goes(broken), 2U) << "the planted bug is seen";
 }
 

@@ -24,7 +24,7 @@ namespace weft {
 
 bool Table::swap_by_wire(RecordSlot slot, Word expected, Word desired) {
   const bool locks = !expected.owner() && desired.owner();
-  if (bugs_.has(Bug::kLocksByCpu) && locks) return swap_word(at(slot), expected, desired);
+  if (bugs_.has(PlantedBug::kLocksByCpu) && locks) return swap_word(at(slot), expected, desired);
   return local_atomics_->swap(region_, slot.offset(), expected.bits, desired.bits);
 }
 

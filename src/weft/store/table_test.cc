@@ -299,7 +299,7 @@ TEST_P(TableTest, VisitsEveryRecordOnce) {
 
 TEST(TablePlanted, IgnoreVersion) {
   TableOptions options = integer_table(100);
-  options.bugs.mask = static_cast<uint64_t>(Bug::kIgnoreVersion);
+  options.bugs.mask = static_cast<uint64_t>(PlantedBug::kIgnoreVersion);
   TableBox box(options);
   const IntegerKey k(1);
   EXPECT_EQ(box->lock(box->hashed(k.bytes()), kAlice, Write::kPut, Version(99), 1).code, Code::kOk);
@@ -307,7 +307,7 @@ TEST(TablePlanted, IgnoreVersion) {
 
 TEST(TablePlanted, InsertAtZero) {
   TableOptions options = integer_table(100);
-  options.bugs.mask = static_cast<uint64_t>(Bug::kInsertAtZero);
+  options.bugs.mask = static_cast<uint64_t>(PlantedBug::kInsertAtZero);
   TableBox box(options);
   const IntegerKey k(1);
   const HashedKey key = box->hashed(k.bytes());
@@ -323,7 +323,7 @@ TEST(TablePlanted, InsertAtZero) {
 
 TEST(TablePlanted, RaiseWithoutVersion) {
   TableOptions options = integer_table(100);
-  options.bugs.mask = static_cast<uint64_t>(Bug::kRaiseWithoutVersion);
+  options.bugs.mask = static_cast<uint64_t>(PlantedBug::kRaiseWithoutVersion);
   TableBox box(options);
   const IntegerKey k(1);
   const HashedKey key = box->hashed(k.bytes());

@@ -20,7 +20,7 @@ constexpr uint64_t kAnswerNs = 10 * kSecondNs;  // the default
 // Three nodes with two replicas, stepped by hand. Node 0 coordinates.
 class AnswerTest : public testing::TestWithParam<const char*>, public HandNodes {
  protected:
-  void start(Bugs bugs = {}) {
+  void start(PlantedBugs bugs = {}) {
     work_.clear();
     spec_ = three_nodes();
     spec_.options.protocol = GetParam();
@@ -100,7 +100,7 @@ class AnswerTest : public testing::TestWithParam<const char*>, public HandNodes 
   };
   // Node 0 begins to write, and after each number of steps does not hear of the others any more. They come back, or go
   // on without it.
-  std::vector<Lie> lies(bool come_back, Bugs bugs = {}) {
+  std::vector<Lie> lies(bool come_back, PlantedBugs bugs = {}) {
     std::vector<Lie> found;
     for (int k = 0; k < 24; ++k) {
       start(bugs);
@@ -148,7 +148,7 @@ TEST_P(AnswerTest, AndWhenTheyGoOnWithoutThisNode) { EXPECT_EQ(lies(false).size(
 
 // The tests can fail.
 TEST_P(AnswerTest, ThePlantedBugIsCaught) {
-  const Bugs bugs{static_cast<uint64_t>(Bug::kNothingTooLate)};
+  const PlantedBugs bugs{static_cast<uint64_t>(PlantedBug::kNothingTooLate)};
   EXPECT_FALSE(lies(true, bugs).empty() && lies(false, bugs).empty());
 }
 

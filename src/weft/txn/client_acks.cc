@@ -54,7 +54,7 @@ void ClientAcks::wake(TxnSlot& slot) {
 
 void ClientAcks::wake_with_lease(TxnSlot& slot) {
   if (!slot.waiter) return;
-  if (slot.outcome.code == Code::kOk && ctx_.state.lease.in_use() && !ctx_.bugs.has(Bug::kNoLeaseCheck)) {
+  if (slot.outcome.code == Code::kOk && ctx_.state.lease.in_use() && !ctx_.bugs.has(PlantedBug::kNoLeaseCheck)) {
     waiting_.push_back({&slot, slot.sequence});
   } else {
     wake(slot);
@@ -63,7 +63,7 @@ void ClientAcks::wake_with_lease(TxnSlot& slot) {
 
 void ClientAcks::fail_unacknowledged(TxnSlot& slot) {
   WEFT_CHECK(slot.state == SlotState::kFinished && slot.acknowledged, "it has an outcome that its client waits for");
-  if (!slot.waiter || !slot.read_only || (ctx_.views.removed() && ctx_.bugs.has(Bug::kToldRemoved))) return;
+  if (!slot.waiter || !slot.read_only || (ctx_.views.removed() && ctx_.bugs.has(PlantedBug::kToldRemoved))) return;
   fail(slot, Code::kEpoch, nullptr, Owner());
   wake(slot);
 }
@@ -73,7 +73,7 @@ void ClientAcks::forget(const TxnSlot& slot) {
 }
 
 void ClientAcks::release(bool now) {
-  const uint64_t late_ns = ctx_.bugs.has(Bug::kToldLate) ? 2'000'000 : 0;
+  const uint64_t late_ns = ctx_.bugs.has(PlantedBug::kToldLate) ? 2'000'000 : 0;
   if (!now && ctx_.now_ns() >= ctx_.state.lease.until_ns() + late_ns) {
     WEFT_MARK("an outcome waits for the lease");
     return;

@@ -62,7 +62,7 @@ TEST_F(CommitCreditTest, ACommitNeedsCreditForItsKeysAtTheirReplicasOnly) {
 TEST_F(CommitCreditTest, WhatMessagesAndAnswersTakeFitsIntoWhatIsPlannedInEveryRow) {
   for (const Protocol& row : kProtocols) {
     const RowSet rows = *RowSet::parse(row.name);
-    const Planner planner(rows, kSelf, Bugs{}, false);
+    const Planner planner(rows, kSelf, PlantedBugs{}, false);
     TxnSlot& slot = begin();
     for (int i = 0; i < 4; ++i) {
       put(slot, key_at(kOne, i), std::string(64, 'v'));

@@ -72,13 +72,13 @@ class CommitTest : public PartTest {
 
   explicit CommitTest(std::string_view rows = "dnl4", const Limits& limits = Limits(), bool recovers = true,
                       const ReadRules& rules = ReadRules())
-      : PartTest(limits, Bugs{}, recovers),
+      : PartTest(limits, PlantedBugs{}, recovers),
         rows_(*RowSet::parse(rows)),
         slots_(ctx_, pool_.get(), nullptr, kAnswerNs, 0),
         keys_(ctx_, pool_.get()),
         acks_(ctx_, outcomes_, slots_.size()),
         gate_(kNodes, limits.credit_bytes),
-        planner_(rows_, kSelf, Bugs{}, false),
+        planner_(rows_, kSelf, PlantedBugs{}, false),
         messages_(ctx_),
         coordinator_(ctx_, slots_, acks_, gate_, planner_, messages_, nullptr, rows_.acknowledges_before_unlock()),
         reads_(ctx_, rules, planner_, slots_, keys_, gate_, acks_, coordinator_) {

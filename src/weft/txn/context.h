@@ -32,7 +32,7 @@ struct WorkerContext {
   TxnObserver* const observer;
   EventLog* const events;
   const Limits limits;
-  const Bugs bugs;
+  const PlantedBugs bugs;
   const int nodes;
   const int workers;  // of this node
   const bool table_batching;

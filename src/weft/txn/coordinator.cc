@@ -211,7 +211,7 @@ void Coordinator::advance(TxnSlot& slot) {
         ctx_.observer->on_commit_point(ctx_.self, ctx_.id, slot);
       }
       enter(slot, next);
-      if (next == Phase::kReplicate && ctx_.bugs.has(Bug::kUnlockEarly)) continue;
+      if (next == Phase::kReplicate && ctx_.bugs.has(PlantedBug::kUnlockEarly)) continue;
     }
     if (!slot.phase_over()) return;
   }

@@ -59,8 +59,8 @@ class Coordinator {
   bool expire_waits();
 
   // What a client is told that has waited too long for a commit which goes on.
-  static OutcomeKind kind_of_left(Bugs bugs) {
-    return bugs.has(Bug::kNothingTooLate) ? OutcomeKind::kAborted : OutcomeKind::kUnknown;
+  static OutcomeKind kind_of_left(PlantedBugs bugs) {
+    return bugs.has(PlantedBug::kNothingTooLate) ? OutcomeKind::kAborted : OutcomeKind::kUnknown;
   }
 
   // The view ends: what executes is aborted (E3), what commits is frozen until recovery has decided it.

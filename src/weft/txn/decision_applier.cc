@@ -55,7 +55,7 @@ void DecisionApplier::carry_out(bool commits) {
       participant_.abort_record(record, owner);
     }
     if (commits) install(decision.keys, open ? &record : nullptr, owner);
-    if (has_record && ctx_.bugs.has(Bug::kNotWritten)) {
+    if (has_record && ctx_.bugs.has(PlantedBug::kNotWritten)) {
       records_.drop(record, commits);
       record.finished = 0;
     }

@@ -18,7 +18,8 @@ const Decision* DecisionLog::find(NodeId coordinator, uint32_t incarnation, uint
 
 const char* DecisionLog::write(const RecoveryHeader& header, ByteView keys) {
   // It was carried out before this worker was last active, and others may have gone on since.
-  if (header.decided_epoch <= ctx_.views.active_epoch().value && !ctx_.bugs.has(Bug::kDecisionAgain)) return nullptr;
+  if (header.decided_epoch <= ctx_.views.active_epoch().value && !ctx_.bugs.has(PlantedBug::kDecisionAgain))
+    return nullptr;
   const NodeId coordinator(header.coordinator);
   const PreparedTxn& record = records_.at(coordinator, header.slot);
   const bool has_record = record.is(header.incarnation, header.sequence);

@@ -28,7 +28,7 @@ class DecisionLog {
 
   // The view is active: records and decisions of it are finished.
   void finish();
-  // Test only (Bug::kForgetsDecisions).
+  // Test only (PlantedBug::kForgetsDecisions).
   void forget();
 
   bool empty() const { return decisions_.empty(); }

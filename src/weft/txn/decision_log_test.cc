@@ -11,7 +11,7 @@ namespace {
 
 class DecisionLogTest : public PartTest {
  protected:
-  explicit DecisionLogTest(Bugs bugs = {}) : PartTest(Limits(), bugs) {}
+  explicit DecisionLogTest(PlantedBugs bugs = {}) : PartTest(Limits(), bugs) {}
 
   // Of node 1 in its incarnation, decided in the epoch after the active one.
   static RecoveryHeader decision(Ending ending = Ending::kCommit, uint32_t sequence = 50) {
@@ -180,7 +180,7 @@ TEST_F(DecisionLogTest, OfACoordinatorThatIsGoneNothingIsKept) {
 
 class DecisionLogAgain : public DecisionLogTest {
  protected:
-  DecisionLogAgain() : DecisionLogTest({.mask = static_cast<uint64_t>(Bug::kDecisionAgain)}) {}
+  DecisionLogAgain() : DecisionLogTest({.mask = static_cast<uint64_t>(PlantedBug::kDecisionAgain)}) {}
 };
 
 TEST_F(DecisionLogAgain, ThePlantedBugWritesAnOldDecision) {

@@ -86,7 +86,7 @@ class OutcomeQueryTest : public testing::TestWithParam<const char*>, public Hand
     return status;
   }
 
-  Bugs bugs_;
+  PlantedBugs bugs_;
   std::vector<OwnedTask> work_;
   std::vector<KnownOutcome> answers_;  // that the enemy has heard
 };
@@ -209,7 +209,7 @@ TEST_P(OutcomeQueryTest, AQuestionOutlivesTheView) {
 TEST_P(OutcomeQueryTest, WhoRecoversHasForgottenNothing) {
   enemy_id_ = NodeId(2);
   for (const bool planted : {false, true}) {  // the test can fail
-    bugs_.mask = planted ? static_cast<uint64_t>(Bug::kForgetsOpen) : 0;
+    bugs_.mask = planted ? static_cast<uint64_t>(PlantedBug::kForgetsOpen) : 0;
     start(1, true);
     Outcome outcome;
     TxnId id;

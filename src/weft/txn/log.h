@@ -80,7 +80,7 @@ struct PreparedTxn {
   bool unanimous = false;  // all locks together commit it
   uint8_t entries = 0;
   uint8_t writes = 0;
-  bool ended = false;  // test only (Bug::kForgetsDecisions): an earlier recovery has carried out what it decided
+  bool ended = false;  // test only (PlantedBug::kForgetsDecisions): an earlier recovery has carried out what it decided
   PreparedKeys* locked = nullptr;
   PreparedKeys* applied = nullptr;  // at a backup; at a primary of a row that replicates there, held back until unlock
   const PreparedKeys* decided =

@@ -72,7 +72,7 @@ Result<void> check_spec(const ClusterSpec& spec) {
   if (auto r = in_range("workers", o.workers, 1, kWorkersMax); !r) return r;
   if (auto r = in_range("threads", o.threads, 0, o.workers); !r) return r;
   if (auto r = in_range("partitions", o.partitions, 0, kPartitionsMax); !r) return r;
-  if (auto rows = RowSet::parse(o.protocol, spec.bugs.has(Bug::kUnfitRows)); !rows) return rows.error();
+  if (auto rows = RowSet::parse(o.protocol, spec.bugs.has(PlantedBug::kUnfitRows)); !rows) return rows.error();
   if (o.fabric != "local" && o.fabric != "shm" && o.fabric != "tcp" && o.fabric != "verbs") {
     return bad("fabric is \"" + o.fabric + "\", must be local, shm, tcp or verbs");
   }

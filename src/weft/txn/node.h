@@ -36,7 +36,7 @@ struct ClusterSpec {
   Options options;
   std::vector<TableSpec> tables;
   std::vector<StoredProcedure> procedures;
-  Bugs bugs;                   // test only
+  PlantedBugs bugs;            // test only
   bool recovers = false;       // views change, so that a node may come to hold any partition
   bool shares_memory = false;  // with other processes of the host, so that their verbs reach it
   uint64_t answer_ns = 0;      // test only: in the place of limits.answer_ms
@@ -114,7 +114,7 @@ class Node final : public AgentHost {
 
   // For the node's agent.
   const Options& cluster_options() const override { return spec_.options; }
-  Bugs planted_bugs() const override { return spec_.bugs; }
+  PlantedBugs planted_bugs() const override { return spec_.bugs; }
   bool shares_memory() const override { return spec_.shares_memory; }
   EventLog* events() const override { return events_; }
   uint64_t clock_ns() const override;

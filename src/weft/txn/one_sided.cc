@@ -56,7 +56,7 @@ void OneSided::stop(Epoch next) {
 void OneSided::finish_view() {
   WEFT_CHECK(reads_.has_value() && log_writer_.has_value() == log_receiver_.has_value(), "who writes rings reads them");
   if (log_receiver_) {
-    if (!ctx_.bugs.has(Bug::kRingNotDrained)) log_receiver_->drain();
+    if (!ctx_.bugs.has(PlantedBug::kRingNotDrained)) log_receiver_->drain();
     log_writer_->begin_view();
     log_receiver_->begin_view();
   }

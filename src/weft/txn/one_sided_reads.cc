@@ -142,7 +142,7 @@ void OneSidedReads::on_record_read(TxnSlot& slot, VerbRequest& post) {
     return;
   }
   const bool here = whole && !view.word.deleted() && !view.word.moved() &&
-                    (as_text(view.key) == as_text(e.key.bytes) || ctx_.bugs.has(Bug::kReusedBlock));
+                    (as_text(view.key) == as_text(e.key.bytes) || ctx_.bugs.has(PlantedBug::kReusedBlock));
   if (!here) {
     if (of.cached) {
       WEFT_MARK("a record is not where it was");

@@ -9,7 +9,7 @@ namespace {
 
 class OneSidedReadsTest : public VerbPartTest {
  protected:
-  explicit OneSidedReadsTest(Bugs bugs = {}) : VerbPartTest(bugs) { reads_.set_verbs(&verbs_); }
+  explicit OneSidedReadsTest(PlantedBugs bugs = {}) : VerbPartTest(bugs) { reads_.set_verbs(&verbs_); }
 
   // Starts a read, and has all its verbs carried out. The entry.
   Entry& get(uint64_t key, bool single = false) {

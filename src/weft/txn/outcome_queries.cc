@@ -25,7 +25,7 @@ KnownOutcome OutcomeQueries::known_outcome(uint32_t incarnation, uint64_t sequen
     case OutcomeLog::Known::kNothing:
       break;
   }
-  if (!ctx_.views.active() && !ctx_.bugs.has(Bug::kForgetsOpen)) return KnownOutcome::kOpen;
+  if (!ctx_.views.active() && !ctx_.bugs.has(PlantedBug::kForgetsOpen)) return KnownOutcome::kOpen;
   if (incarnation == ctx_.views.incarnation()) {
     for (size_t i = 0; i < slots_.size(); ++i) {
       const TxnSlot& slot = slots_.at(i);
@@ -38,7 +38,7 @@ KnownOutcome OutcomeQueries::known_outcome(uint32_t incarnation, uint64_t sequen
     for (int s = 0; s < records_.slots(); ++s) {
       const PreparedTxn& record = records_.at(member.node, static_cast<uint8_t>(s));
       if (record.state == 0 || record.incarnation != incarnation || record.sequence != sequence) continue;
-      return ctx_.bugs.has(Bug::kOpenIsAborted) ? KnownOutcome::kAborted : KnownOutcome::kOpen;
+      return ctx_.bugs.has(PlantedBug::kOpenIsAborted) ? KnownOutcome::kAborted : KnownOutcome::kOpen;
     }
   }
   return KnownOutcome::kNothing;

@@ -19,7 +19,7 @@ class OutcomeQueriesTest : public PartTest {
     limits.outcome_timeout_ms = 100;
     return limits;
   }
-  explicit OutcomeQueriesTest(Bugs bugs = {}) : PartTest(query_limits(), bugs) {}
+  explicit OutcomeQueriesTest(PlantedBugs bugs = {}) : PartTest(query_limits(), bugs) {}
 
   void SetUp() override {
     state_.views.set_token(0);
@@ -303,7 +303,7 @@ TEST_F(OutcomeQueriesTest, WhoIsAloneAsksNobody) {
 
 class OutcomeQueriesForget : public OutcomeQueriesTest {
  protected:
-  OutcomeQueriesForget() : OutcomeQueriesTest({.mask = static_cast<uint64_t>(Bug::kForgetsOpen)}) {}
+  OutcomeQueriesForget() : OutcomeQueriesTest({.mask = static_cast<uint64_t>(PlantedBug::kForgetsOpen)}) {}
 };
 
 TEST_F(OutcomeQueriesForget, ThePlantedBugHasForgottenWhatIsOpen) {

@@ -53,7 +53,7 @@ class PartTest : public ::testing::Test {
     }
   };
 
-  explicit PartTest(const Limits& limits = Limits(), Bugs bugs = {}, bool recovers = true)
+  explicit PartTest(const Limits& limits = Limits(), PlantedBugs bugs = {}, bool recovers = true)
       : fabric_(LocalOptions{.nodes = kNodes, .workers = 1}),
         tables_(make_tables()),
         view_(std::make_shared<const View>(make_view(kNodes, 2, kNodes))),

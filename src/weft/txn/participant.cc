@@ -140,7 +140,7 @@ WEFT_INLINE void Participant::lock_keys(const Message& m, PreparedTxn& record, s
   const auto reads_only = [&] {
     return std::all_of(keys.begin(), keys.end(), [](const KeyRef& ref) { return ref.write == Write::kNone; });
   };
-  if (!ctx_.bugs.has(Bug::kDropReadRecords) || !reads_only()) record.state |= kLocked;
+  if (!ctx_.bugs.has(PlantedBug::kDropReadRecords) || !reads_only()) record.state |= kLocked;
   reply(m, Phase::kLock, Code::kOk, 0, Owner(), {bases.data(), words}, words - keys.size());
 }
 
@@ -374,14 +374,14 @@ void Participant::commit_record(PreparedTxn& record, Owner owner, const Prepared
   }
   for (const PreparedKeys* part = record.applied; part != nullptr; part = part->next) {
     for (const PreparedKey& key : part->all()) {
-      if (key.deferred_apply || !ctx_.bugs.has(Bug::kNoRaiseOnPromotion)) finish_key(key);
+      if (key.deferred_apply || !ctx_.bugs.has(PlantedBug::kNoRaiseOnPromotion)) finish_key(key);
     }
   }
 }
 
 void Participant::abort_record(PreparedTxn& record, Owner owner) {
   const bool committed = (record.state & kCommitted) != 0;
-  if (committed && ctx_.bugs.has(Bug::kOldEpochAccepted))
+  if (committed && ctx_.bugs.has(PlantedBug::kOldEpochAccepted))
     return;  // the notes contradict each other, and that is reported
   WEFT_CHECK(!committed, "what was committed anywhere is decided to commit");
   for (PreparedKeys* part = record.locked; part != nullptr; part = part->next) release_part(part, part->keys, owner);

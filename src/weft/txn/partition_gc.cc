@@ -32,7 +32,8 @@ bool PartitionGc::settle() {
   if (at.epoch != ctx_.view().epoch.value) {
     at.epoch = ctx_.view().epoch.value;
     std::vector<bool> fills = sweep_.stale();
-    for (size_t p = 0; p < fills.size(); ++p) fills[p] = fills[p] && ctx_.view().partitions[p].is_catching_up(ctx_.self);
+    for (size_t p = 0; p < fills.size(); ++p)
+      fills[p] = fills[p] && ctx_.view().partitions[p].is_catching_up(ctx_.self);
     if (any(fills)) WEFT_MARK("discarded before it fills again");
     at.begin(Stage::kDiscard, std::move(fills));
   }
@@ -48,8 +49,8 @@ bool PartitionGc::settle() {
     if (nothing) at.table = ctx_.tables.count();
   }
   if (at.stage == Stage::kSettle && at.table < ctx_.tables.count()) {
-    at.cursor =
-        ctx_.tables.at(TableId(static_cast<uint16_t>(at.table)))->purge_tombstones(at.partitions, at.cursor, kStoppedBins);
+    at.cursor = ctx_.tables.at(TableId(static_cast<uint16_t>(at.table)))
+                    ->purge_tombstones(at.partitions, at.cursor, kStoppedBins);
     if (at.cursor == 0) ++at.table;
     if (at.table < ctx_.tables.count()) return false;
   }
@@ -57,8 +58,8 @@ bool PartitionGc::settle() {
   std::vector<bool> left = sweep_.stale();
   for (size_t p = 0; p < left.size(); ++p) {
     // What only a later view takes away is still served.
-    left[p] =
-        left[p] && !ctx_.view().partitions[p].is_in_sync(ctx_.self) && !ctx_.view().partitions[p].is_catching_up(ctx_.self);
+    left[p] = left[p] && !ctx_.view().partitions[p].is_in_sync(ctx_.self) &&
+              !ctx_.view().partitions[p].is_catching_up(ctx_.self);
   }
   at.begin(Stage::kReady, std::move(left));  // where step() begins
   return true;
@@ -79,7 +80,7 @@ void PartitionGc::on_view_active() { discards_ = ctx_.id.value == ctx_.workers -
 // are gone.
 bool PartitionGc::discard_slice(int bins) {
   PartitionSweep::Progress& at = sweep_.progress();
-  const bool nothing = !any(at.partitions) || ctx_.bugs.has(Bug::kKeepsStale);
+  const bool nothing = !any(at.partitions) || ctx_.bugs.has(PlantedBug::kKeepsStale);
   if (!nothing && at.table < ctx_.tables.count()) {
     Table* table = ctx_.tables.at(TableId(static_cast<uint16_t>(at.table)));
     if (!at.words) {

@@ -13,7 +13,7 @@ namespace {
 
 class PartitionGcTest : public PartTest {
  protected:
-  explicit PartitionGcTest(Bugs bugs = {}) : PartTest(Limits(), bugs), sweep_(kSelf, bugs) {}
+  explicit PartitionGcTest(PlantedBugs bugs = {}) : PartTest(Limits(), bugs), sweep_(kSelf, bugs) {}
 
   void SetUp() override { state_.views.went_active(view_); }
 
@@ -209,7 +209,7 @@ TEST_F(PartitionGcTest, AnotherViewBeginsTheWalkAnew) {
 
 class PartitionGcKeeps : public PartitionGcTest {
  protected:
-  PartitionGcKeeps() : PartitionGcTest({.mask = static_cast<uint64_t>(Bug::kKeepsStale)}) {}
+  PartitionGcKeeps() : PartitionGcTest({.mask = static_cast<uint64_t>(PlantedBug::kKeepsStale)}) {}
 };
 
 TEST_F(PartitionGcKeeps, ThePlantedBugLeavesWhatIsStale) {

@@ -18,9 +18,10 @@ void PartitionSweep::note_view(const View& before, const View& now) {
     const Placement& was = before.partitions[p];
     const Placement& is = now.partitions[p];
     const bool had = was.is_in_sync(self_) || was.is_catching_up(self_);
-    const bool filled = was.is_catching_up(self_) || bugs_.has(Bug::kFillsStale);
+    const bool filled = was.is_catching_up(self_) || bugs_.has(PlantedBug::kFillsStale);
     const bool goes_on = is.is_in_sync(self_) || (is.is_catching_up(self_) && filled);
-    if (was.is_in_sync(self_) && is.is_catching_up(self_)) WEFT_MARK("a whole replica fills: its node has missed a view");
+    if (was.is_in_sync(self_) && is.is_catching_up(self_))
+      WEFT_MARK("a whole replica fills: its node has missed a view");
     if (had && !goes_on) stale_[p] = true;
   }
   count_stale();

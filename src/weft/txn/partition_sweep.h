@@ -16,7 +16,7 @@ namespace weft {
 
 class PartitionSweep {
  public:
-  PartitionSweep(NodeId self, Bugs bugs) : self_(self), bugs_(bugs) {}
+  PartitionSweep(NodeId self, PlantedBugs bugs) : self_(self), bugs_(bugs) {}
 
   // Partitions of which this node may still have what another view gave it: they are discarded, and before it fills one
   // of them again. From any thread.
@@ -46,7 +46,7 @@ class PartitionSweep {
   void count_stale();
 
   const NodeId self_;
-  const Bugs bugs_;
+  const PlantedBugs bugs_;
   std::mutex mutex_;
   Progress progress_;
   mutable std::mutex stale_mutex_;

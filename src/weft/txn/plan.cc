@@ -22,7 +22,7 @@ uint64_t Planner::plan(TxnSlot& slot) const {
   slot.read_only = slot.writes == 0 && slot.locked_nodes == 0;
   const Protocol& row = slot.read_only ? kReadOnly : rows_.at(slot.row);
   slot.unanimous = row.commits == CommitRule::kUnanimous;
-  slot.lock_brings_values = row.lock_carries_value && !bugs_.has(Bug::kLockWithoutValue);
+  slot.lock_brings_values = row.lock_carries_value && !bugs_.has(PlantedBug::kLockWithoutValue);
   slot.flags =
       static_cast<uint8_t>((slot.unanimous ? kUnanimous : 0) | (row.refusal == Refusal::kFinal ? kRefusalIsFinal : 0) |
                            (row.unlock_ack == UnlockAck::kPiggybacked ? kPiggybackAck : 0));
@@ -90,13 +90,13 @@ WEFT_INLINE void Planner::plan_write(Entry& e, const Protocol& row, bool several
     const bool counted_twice = (to >> self_.value & 1U) != 0;
     const bool lock_misses_it = !row.lock_carries_value && (counted_twice || several_primaries);
     if (row.replicates_to_primary() || lock_misses_it) to |= primary;
-    if (by_verb && bugs_.has(Bug::kLogMissesPrimary)) to &= ~primary;
+    if (by_verb && bugs_.has(PlantedBug::kLogMissesPrimary)) to &= ~primary;
     e.at[index_of(Phase::kReplicate)] = to;
   }
   // Whoever fills gets the write in any row, before anybody sees it.
   e.at[index_of(Phase::kReplicate)] |= replicas.catching_up;
   // The unlock brings the value to those who lock and have not got it.
-  const bool lock_brought_it = row.lock_carries_value && !bugs_.has(Bug::kLockWithoutValue);
+  const bool lock_brought_it = row.lock_carries_value && !bugs_.has(PlantedBug::kLockWithoutValue);
   if (e.write != Write::kErase && !lock_brought_it)
     e.at[index_of(Phase::kUnlock)] = lock_at & ~e.at[index_of(Phase::kReplicate)];
   if (by_verb) {
@@ -108,7 +108,7 @@ WEFT_INLINE void Planner::plan_write(Entry& e, const Protocol& row, bool several
 WEFT_INLINE void Planner::plan_read(const TxnSlot& slot, Entry& e, const Protocol& row) const {
   const uint64_t primary = uint64_t{1} << e.placement->primary().value;
   if (row.locks_reads()) e.at[index_of(Phase::kLock)] = row.locks_backups() ? e.placement->in_sync : primary;
-  if (!row.validate || bugs_.has(Bug::kSkipValidation)) return;
+  if (!row.validate || bugs_.has(PlantedBug::kSkipValidation)) return;
   const bool reads_word = rows_.at(slot.row).by.validate == Primitive::kOneSided && e.found && e.where;
   if (reads_word && e.placement->primary() != self_) {
     e.by_verb = kCheckedByVerb;
@@ -119,7 +119,7 @@ WEFT_INLINE void Planner::plan_read(const TxnSlot& slot, Entry& e, const Protoco
 
 // A replica that is filling may be made whole by the next view: what is told, or seen by others, has reached it.
 Phase Planner::ack_after(const TxnSlot& slot, const Protocol& row) const {
-  if (bugs_.has(Bug::kToldEarly) && slot.writes != 0) return Phase::kValidate;
+  if (bugs_.has(PlantedBug::kToldEarly) && slot.writes != 0) return Phase::kValidate;
   const Phase phase = ack_phase(row);
   return slot.fill_nodes == 0 ? phase : std::max(phase, Phase::kReplicate);
 }

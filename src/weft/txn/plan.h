@@ -19,7 +19,7 @@ inline constexpr uint8_t kCheckedByVerb = 1U << static_cast<int>(Phase::kValidat
 class Planner {
  public:
   // `verbs_lock`: verbs that swap words exclude the processors of the node whose words they are.
-  Planner(const RowSet& rows, NodeId self, Bugs bugs, bool verbs_lock)
+  Planner(const RowSet& rows, NodeId self, PlantedBugs bugs, bool verbs_lock)
       : rows_(rows), self_(self), bugs_(bugs), verbs_lock_(verbs_lock) {}
 
   // Plans the commit of a transaction whose reads are all in. Returns the nodes it involves, in addition to those that
@@ -48,7 +48,7 @@ class Planner {
 
   const RowSet& rows_;
   const NodeId self_;
-  const Bugs bugs_;
+  const PlantedBugs bugs_;
   const bool verbs_lock_;
 };
 

@@ -111,7 +111,7 @@ std::string run_plan(const std::vector<std::string>& input) {
   const std::vector<std::string> first = words_of(input[0]);
   const RowSet rows = *RowSet::parse(first.at(1));
   const NodeId self(static_cast<uint8_t>(std::stoul(first.at(3))));
-  const Planner planner(rows, self, Bugs{}, first.size() > 4 && first[4] == "verbs");
+  const Planner planner(rows, self, PlantedBugs{}, first.size() > 4 && first[4] == "verbs");
   PlannedTxn txn;
   for (size_t i = 1; i < input.size(); ++i) read_key(words_of(input[i]), txn);
   TxnSlot& slot = *txn.slot;
@@ -144,7 +144,7 @@ TEST(Plan, EveryValueIsAtMoreThanFNodesBeforeAnybodySeesIt) {
     for (uint8_t self = 0; self < 4; ++self) {
       for (uint8_t primary = 0; primary < 3; ++primary) {
         for (const bool second : {false, true}) {
-          const Planner planner(rows, NodeId(self), Bugs{}, false);
+          const Planner planner(rows, NodeId(self), PlantedBugs{}, false);
           PlannedTxn txn;
           Placement at;
           for (uint8_t r = 0; r < 3; ++r) {

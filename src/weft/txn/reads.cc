@@ -211,7 +211,7 @@ WEFT_INLINE void Reads::read_local(TxnSlot& slot, uint16_t index) {
   if (!primary) ++ctx_.counters.backup_gets;
   if (slot.single) {
     // Absence too: a tombstone that was not raised is not yet an answer (G4).
-    const bool readable = primary || read.word.readable() || ctx_.bugs.has(Bug::kReadUnreadableBackup);
+    const bool readable = primary || read.word.readable() || ctx_.bugs.has(PlantedBug::kReadUnreadableBackup);
     if (read.word.write_locked() || !readable) {
       if (!primary) {
         WEFT_MARK("single_get_goes_to_primary");

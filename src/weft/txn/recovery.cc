@@ -53,7 +53,7 @@ void Recovery::adopt(std::shared_ptr<const View> view) {
   stop_transactions();
   for (Service* service : services_) service->on_view_ended();
   WEFT_CHECK(!views.active(), "a worker has stopped when it meets its peers anew");
-  if (ctx_.bugs.has(Bug::kForgetsDecisions)) decisions_.forget();
+  if (ctx_.bugs.has(PlantedBug::kForgetsDecisions)) decisions_.forget();
   meet_peers(*view);
   views.adopt(std::move(view));
   ctx_.state.links.worker_adopted(ctx_.view().epoch, ctx_.id);
@@ -62,7 +62,7 @@ void Recovery::adopt(std::shared_ptr<const View> view) {
     retire();
     return;
   }
-  if (!ctx_.bugs.has(Bug::kOldEpochAccepted) || !views.was_active()) {
+  if (!ctx_.bugs.has(PlantedBug::kOldEpochAccepted) || !views.was_active()) {
     ctx_.port.set_epoch(port_epoch(ctx_.view().epoch, false));
   }
   progress_ = Progress();
@@ -138,7 +138,7 @@ bool Recovery::step(uint64_t now_ns) {
     progress_.reported = sent.all;
     busy |= sent.some;
   }
-  const bool fenced = now_ns >= ctx_.state.lease.fenced_after_ns() || ctx_.bugs.has(Bug::kNoFenceWait);
+  const bool fenced = now_ns >= ctx_.state.lease.fenced_after_ns() || ctx_.bugs.has(PlantedBug::kNoFenceWait);
   if (progress_.applying && !progress_.applied && fenced) {
     const DecisionApplier::Progress applied = applier_.step();
     busy |= applied != DecisionApplier::Progress::kWaits;
@@ -165,7 +165,7 @@ bool Recovery::step(uint64_t now_ns) {
 uint64_t Recovery::deadline_ns() const { return ctx_.views.recovering() ? ctx_.now_ns() + kStepNs : UINT64_MAX; }
 
 void Recovery::activate() {
-  WEFT_CHECK(progress_.wrote || ctx_.bugs.has(Bug::kNotWritten), "nothing is carried out that is not written");
+  WEFT_CHECK(progress_.wrote || ctx_.bugs.has(PlantedBug::kNotWritten), "nothing is carried out that is not written");
   WEFT_CHECK(progress_.applied, "a worker is active when it has carried everything out");
   parts_.slots.for_each([&](TxnSlot& slot) {
     if (slot.state != SlotState::kCommitting) return;
@@ -267,7 +267,8 @@ const char* Recovery::on_leader(RecoveryStep step, const RecoveryHeader& header,
       send(ctx_.view().leader(), RecoveryStep::kWrote);
       return nullptr;
     case RecoveryStep::kApply:
-      if (!progress_.wrote && !ctx_.bugs.has(Bug::kNotWritten)) return "decisions to carry out that are not written";
+      if (!progress_.wrote && !ctx_.bugs.has(PlantedBug::kNotWritten))
+        return "decisions to carry out that are not written";
       progress_.applying = true;
       return nullptr;
     case RecoveryStep::kActive:

@@ -21,8 +21,8 @@ bool is_about_transaction(RecoveryStep step) {
 
 }  // namespace
 
-RecoveryLeader::RecoveryLeader(std::shared_ptr<const View> view, const Limits& limits, Bugs bugs, size_t open_max,
-                               RecoveryHost* host)
+RecoveryLeader::RecoveryLeader(std::shared_ptr<const View> view, const Limits& limits, PlantedBugs bugs,
+                               size_t open_max, RecoveryHost* host)
     : view_(std::move(view)),
       limits_(limits),
       bugs_(bugs),
@@ -128,7 +128,7 @@ DecideFacts RecoveryLeader::facts_of(const RecoveryId& id, const OpenTransaction
   });
   const Member* member = view_->find(id.coordinator);
   facts.coordinator_lives =
-      member != nullptr && (member->incarnation == id.incarnation || bugs_.has(Bug::kOldIncarnation));
+      member != nullptr && (member->incarnation == id.incarnation || bugs_.has(PlantedBug::kOldIncarnation));
   facts.was_active = was_active_;
   facts.unanimous = open.unanimous;
   return facts;
@@ -145,7 +145,7 @@ void RecoveryLeader::decide_all() {
 }
 
 void RecoveryLeader::tell_members(RecoveryStep step) {
-  WEFT_CHECK(step == RecoveryStep::kWrite || waiting_ == 0 || bugs_.has(Bug::kNotWritten),
+  WEFT_CHECK(step == RecoveryStep::kWrite || waiting_ == 0 || bugs_.has(PlantedBug::kNotWritten),
              "all have answered before they are told to go on");
   waiting_ = members_;
   for_each_node(members_, [&](NodeId node) { host_->send(node, recovery_header(step, view_->epoch), {}); });
@@ -174,7 +174,7 @@ bool RecoveryLeader::step(uint64_t now_ns) {
   }
   if (stage_ == Stage::kDecide) {
     if (!send_decisions()) return false;
-    const bool skips_writing = bugs_.has(Bug::kNotWritten);
+    const bool skips_writing = bugs_.has(PlantedBug::kNotWritten);
     stage_ = skips_writing ? Stage::kApply : Stage::kWrite;
     tell_members(skips_writing ? RecoveryStep::kApply : RecoveryStep::kWrite);
     return true;

@@ -22,7 +22,7 @@ namespace weft {
 class RecoveryLeader {
  public:
   // `open_max`: more than one member can report.
-  RecoveryLeader(std::shared_ptr<const View> view, const Limits& limits, Bugs bugs, size_t open_max,
+  RecoveryLeader(std::shared_ptr<const View> view, const Limits& limits, PlantedBugs bugs, size_t open_max,
                  RecoveryHost* host);
 
   // A member's message, well-formed and of this epoch. What is wrong with it, or nullptr.
@@ -52,7 +52,7 @@ class RecoveryLeader {
 
   const std::shared_ptr<const View> view_;
   const Limits limits_;
-  const Bugs bugs_;
+  const PlantedBugs bugs_;
   const size_t open_max_;
   RecoveryHost* const host_;
   Stage stage_ = Stage::kGather;

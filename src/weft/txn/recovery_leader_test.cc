@@ -22,10 +22,10 @@ class RecoveryLeaderTest : public testing::Test {
   static constexpr size_t kOpenMax = 3;
   static constexpr uint64_t kAskAgain = 2'000'000;
 
-  RecoveryLeaderTest() { lead(Bugs()); }
+  RecoveryLeaderTest() { lead(PlantedBugs()); }
 
   // Nodes 0, 1 and 2, of incarnations 1, 2 and 3, in epoch 5. Node 3, of incarnation 4, is gone.
-  void lead(Bugs bugs) {
+  void lead(PlantedBugs bugs) {
     View view = make_view(3, 2, 3);
     view.epoch = Epoch(5);
     leader_ = std::make_unique<RecoveryLeader>(std::make_shared<const View>(view), limits_, bugs, kOpenMax, &host_);
@@ -408,7 +408,7 @@ TEST_F(RecoveryLeaderTest, ACoordinatorThatLivesDecidesByWhatItHasTold) {
 // Rule: records belong to an incarnation. The planted bug shows that the test can fail.
 TEST_F(RecoveryLeaderTest, ACoordinatorThatHasComeBackIsNotTheOneThatIsGone) {
   for (const bool bug : {false, true}) {
-    lead({.mask = bug ? static_cast<uint64_t>(Bug::kOldIncarnation) : 0});
+    lead({.mask = bug ? static_cast<uint64_t>(PlantedBug::kOldIncarnation) : 0});
     RecoveryHeader header = record(kLocked, 0);
     header.coordinator = 1;
     header.incarnation = 1;  // node 1 has 2 now
@@ -422,7 +422,7 @@ TEST_F(RecoveryLeaderTest, ACoordinatorThatHasComeBackIsNotTheOneThatIsGone) {
 // Unanimity asks those that were active: who never served cannot have locked.
 TEST_F(RecoveryLeaderTest, WhoWasNeverActiveHasNoVote) {
   for (const bool served : {false, true}) {
-    lead(Bugs());
+    lead(PlantedBugs());
     RecoveryHeader header = record(kLocked, 0);
     header.unanimous = 1;
     hear(0, header);
@@ -450,7 +450,7 @@ TEST_F(RecoveryLeaderTest, AMemberReportsNoMoreTransactionsThanThereCanBe) {
 
 // The test of the order can fail.
 TEST_F(RecoveryLeaderTest, ThePlantedBugAppliesWhatIsNotWritten) {
-  lead({.mask = static_cast<uint64_t>(Bug::kNotWritten)});
+  lead({.mask = static_cast<uint64_t>(PlantedBug::kNotWritten)});
   hear_all(kReported);
   leader_->step(0);
   EXPECT_EQ(nodes_with(host_.take(), kApply), all_);

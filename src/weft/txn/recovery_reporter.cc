@@ -25,7 +25,7 @@ void RecoveryReporter::note_own(const TxnSlot& slot) {
 RecoveryReporter::Sent RecoveryReporter::send() {
   WEFT_CHECK(own_.size() <= slots_.size(), "each slot is noted once");
   const size_t records = static_cast<size_t>(ctx_.nodes) * static_cast<size_t>(records_.slots());
-  const bool forgets = ctx_.bugs.has(Bug::kForgetsDecisions) || ctx_.bugs.has(Bug::kNotWritten);
+  const bool forgets = ctx_.bugs.has(PlantedBug::kForgetsDecisions) || ctx_.bugs.has(PlantedBug::kNotWritten);
   const size_t decisions = forgets ? 0 : decisions_.all().size();
   Sent sent;
   while (next_ < records + own_.size() + decisions) {

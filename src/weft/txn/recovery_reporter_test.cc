@@ -15,7 +15,7 @@ using RecoverySent = FakeRecoveryHost::Sent;
 
 class RecoveryReporterTest : public PartTest {
  protected:
-  explicit RecoveryReporterTest(Bugs bugs = {}) : PartTest(Limits(), bugs) {}
+  explicit RecoveryReporterTest(PlantedBugs bugs = {}) : PartTest(Limits(), bugs) {}
 
   // What is sent until it is all.
   std::vector<RecoverySent> report() {
@@ -299,7 +299,7 @@ TEST_F(RecoveryReporterTest, AnotherRecoveryIsToldEverythingAgain) {
 
 class RecoveryReporterForgets : public RecoveryReporterTest {
  protected:
-  RecoveryReporterForgets() : RecoveryReporterTest({.mask = static_cast<uint64_t>(Bug::kForgetsDecisions)}) {}
+  RecoveryReporterForgets() : RecoveryReporterTest({.mask = static_cast<uint64_t>(PlantedBug::kForgetsDecisions)}) {}
 };
 
 TEST_F(RecoveryReporterForgets, ThePlantedBugReportsNoDecision) {

@@ -103,13 +103,13 @@ class RecoveryTest : public PartTest {
   OutcomeLog outcomes_{1 << 20};
   ClientAcks acks_{ctx_, outcomes_, 16};
   CreditGate credit_{kNodes, 1 << 20};
-  Planner planner_{rows_, kSelf, Bugs(), false};
+  Planner planner_{rows_, kSelf, PlantedBugs(), false};
   MessageTransport messages_{ctx_};
   Coordinator coordinator_{ctx_, slots_, acks_, credit_, planner_, messages_, nullptr, false};
   Reads reads_{ctx_, ReadRules(), planner_, slots_, keys_, credit_, acks_, coordinator_};
   PreparedTable records_{kNodes, static_cast<int>(slots_.size()), pool_.get()};
   Participant participant_{ctx_, records_, outcomes_, true};
-  PartitionSweep sweep_{kSelf, Bugs()};
+  PartitionSweep sweep_{kSelf, PlantedBugs()};
   PartitionGc gc_{ctx_, sweep_};
   WorkerBarrier barrier_{1};
   RecoveryService service_;

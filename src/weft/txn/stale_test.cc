@@ -66,7 +66,7 @@ TEST_F(StaleTest, WhatFillsGoesOnFilling) {
 
 // The test can fail.
 TEST_F(StaleTest, ThePlantedBugIsCaught) {
-  spec_.bugs.mask = static_cast<uint64_t>(Bug::kFillsStale);
+  spec_.bugs.mask = static_cast<uint64_t>(PlantedBug::kFillsStale);
   start();
   publish(2, true);
   EXPECT_FALSE(nodes_[0]->sweep().stale()[held_]);

@@ -45,7 +45,7 @@ void StateTransfer::on_view_active() {
       cursors_.push_back({PartitionId(static_cast<uint16_t>(p)), TableId(static_cast<uint16_t>(t))});
     }
   }
-  if (ctx_.bugs.has(Bug::kFillingServes)) cursors_.clear();
+  if (ctx_.bugs.has(PlantedBug::kFillingServes)) cursors_.clear();
   if (cursors_.empty()) note_filled();
 }
 

@@ -55,7 +55,7 @@ void VerbMemory::stop_access(Epoch epoch) {
   if (epoch_ >= epoch) return;
   epoch_ = epoch;
   access_ = false;
-  if (bugs_.has(Bug::kRevokeLate)) return;
+  if (bugs_.has(PlantedBug::kRevokeLate)) return;
   for (int n = 0; n < options_.nodes; ++n) regions_->revoke(NodeId(static_cast<uint8_t>(n)));
 }
 
@@ -65,7 +65,7 @@ void VerbMemory::grant_access(const View& view) {
   WEFT_CHECK(rings_ != nullptr, "memory is there before peers may reach it");
   epoch_ = view.epoch;
   access_ = true;
-  if (bugs_.has(Bug::kRevokeLate)) {
+  if (bugs_.has(PlantedBug::kRevokeLate)) {
     for (int n = 0; n < options_.nodes; ++n) regions_->revoke(NodeId(static_cast<uint8_t>(n)));
   }
   for (const Member& member : view.members) regions_->grant(member.node);

@@ -21,7 +21,7 @@ namespace weft {
 class VerbMemory {
  public:
   // The ring region is added to `regions`, after those of the tables.
-  VerbMemory(const Options& options, Bugs bugs, bool shared, Regions* regions, RegionId ring_region)
+  VerbMemory(const Options& options, PlantedBugs bugs, bool shared, Regions* regions, RegionId ring_region)
       : options_(options), bugs_(bugs), shared_(shared), regions_(regions), ring_region_(ring_region) {}
 
   // Made for these options; made anew when they change, while no worker runs.
@@ -51,7 +51,7 @@ class VerbMemory {
 
  private:
   Options options_;
-  const Bugs bugs_;
+  const PlantedBugs bugs_;
   const bool shared_;
   Regions* const regions_;
   const RegionId ring_region_;

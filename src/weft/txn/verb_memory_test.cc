@@ -19,7 +19,7 @@ class VerbMemoryTest : public ::testing::Test {
     options_.limits.ring_bytes = 4096;
     view_ = make_view(3, 2, 3);
   }
-  void start(bool shared = false, Bugs bugs = {}) {
+  void start(bool shared = false, PlantedBugs bugs = {}) {
     table_ = std::move(*Region::create(1 << 20));
     regions_.add(table_.get());
     memory_ = std::make_unique<VerbMemory>(options_, bugs, shared, &regions_, RegionId(1));

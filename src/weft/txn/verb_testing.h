@@ -37,7 +37,7 @@ class VerbPartTest : public CommitPartTest {
   static constexpr RegionId kRings{1};  // after the table's
   static constexpr uint32_t kRingBytes = 4096;
 
-  explicit VerbPartTest(Bugs bugs = {}) : CommitPartTest(small_limits(), bugs) {
+  explicit VerbPartTest(PlantedBugs bugs = {}) : CommitPartTest(small_limits(), bugs) {
     for (size_t n = 0; n < kNodes; ++n) {
       const NodeId node(static_cast<uint8_t>(n));
       fabric_.set_regions(node, &regions_[n]);

@@ -134,7 +134,7 @@ void VerbTransport::on_locked(TxnSlot& slot, const VerbRequest& post) {
     e.base = e.version;
     const Word now(load<uint64_t>(post.buffer + sizeof(uint64_t)));
     const auto meta = load<uint64_t>(post.buffer + sizeof(uint64_t) + kMetaAt);
-    if ((now == mine && same_record(e, now, meta)) || ctx_.bugs.has(Bug::kReusedBlock)) return;
+    if ((now == mine && same_record(e, now, meta)) || ctx_.bugs.has(PlantedBug::kReusedBlock)) return;
     WEFT_MARK("a verb has locked a block that went to another key");
     ++ctx_.counters.places_stale;
     locations_.forget(post.peer, e.table_id, e.key.hash);
@@ -158,7 +158,7 @@ void VerbTransport::on_validated(TxnSlot& slot, const VerbRequest& post) {
   const Owner self(ctx_.self, ctx_.id, slot.index);
   if (word.owner() && word.owner() != self) {
     fail(slot, Code::kLocked, &e, word.owner());
-  } else if (!same_record(e, word, meta) && !(ctx_.bugs.has(Bug::kReusedBlock) && word.version() == e.version)) {
+  } else if (!same_record(e, word, meta) && !(ctx_.bugs.has(PlantedBug::kReusedBlock) && word.version() == e.version)) {
     fail(slot, Code::kVersionMoved, &e, Owner());
   }
 }
