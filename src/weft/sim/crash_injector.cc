@@ -38,7 +38,7 @@ Parts parts_of(const TxnSlot& slot) {
 }
 
 bool is_commit(const TxnSlot& slot) {
-  return slot.state == SlotState::kCommitting && slot.committing && !slot.read_only && slot.phase >= Phase::kLock &&
+  return slot.stage == TxnStage::kCommitting && !slot.read_only && slot.phase >= Phase::kLock &&
          slot.phase <= Phase::kUnlock;
 }
 

@@ -59,25 +59,32 @@ struct Batch {
   };
 
   const Message* base = nullptr;
+  size_t messages = 0;
   std::vector<Parsed> parsed;
   KeyBuffer keys;       // of all messages
   uint32_t logged = 0;  // keys of records that messages of this burst name
 
-  void begin(std::span<const Message> messages) {
-    base = messages.data();
-    parsed.resize(messages.size());
+  void begin(std::span<const Message> burst) {
+    base = burst.data();
+    messages = burst.size();
+    parsed.resize(messages);
     keys.cut(0);
     logged = 0;
   }
+  // Message `at` has been parsed. Its keys, if it is well-formed, are those behind `first_key`.
+  void add(size_t at, size_t first_key, bool ok) {
+    if (!ok) [[unlikely]]
+      keys.cut(first_key);
+    parsed[at] = {static_cast<uint32_t>(first_key), static_cast<uint16_t>(keys.size() - first_key), ok};
+  }
   const Parsed& of(const Message& message) const {
     const auto at = static_cast<size_t>(&message - base);
-    WEFT_CHECK(at < parsed.size(), "a message of this burst");
+    WEFT_CHECK(at < messages, "a message of this burst");
     return parsed[at];
   }
   bool ok(const Message& message) const { return of(message).ok; }
   std::span<const KeyRef> keys_of(const Message& message) const {
     const Parsed& p = of(message);
-    WEFT_CHECK(p.ok && p.first_key + p.keys <= keys.size(), "only what is well-formed has keys");
     return {keys.data() + p.first_key, p.keys};
   }
 };

@@ -7,7 +7,7 @@ namespace weft {
 
 void ClientAcks::acknowledge(TxnSlot& slot) {
   if (slot.acknowledged) return;
-  WEFT_CHECK(slot.state != SlotState::kFree && slot.state != SlotState::kExecuting, "what executes has no outcome");
+  WEFT_CHECK(slot.stage > TxnStage::kExecuting, "what executes has no outcome");
   WEFT_CHECK((slot.outcome.code == Code::kOk) == slot.outcome.committed(), "what did not commit has a reason");
   slot.acknowledged = true;
   const Outcome& out = slot.outcome;
@@ -47,7 +47,7 @@ void ClientAcks::count_single(const TxnSlot& slot) {
 
 void ClientAcks::wake(TxnSlot& slot) {
   if (!slot.waiter) return;
-  WEFT_CHECK(slot.state != SlotState::kFree, "nobody waits for a free slot");
+  WEFT_CHECK(slot.stage != TxnStage::kFree, "nobody waits for a free slot");
   ctx_.worker->ready(slot.waiter);
   slot.waiter = {};
 }
@@ -62,7 +62,7 @@ void ClientAcks::wake_with_lease(TxnSlot& slot) {
 }
 
 void ClientAcks::fail_unacknowledged(TxnSlot& slot) {
-  WEFT_CHECK(slot.state == SlotState::kFinished && slot.acknowledged, "it has an outcome that its client waits for");
+  WEFT_CHECK(slot.stage == TxnStage::kFinished && slot.acknowledged, "it has an outcome that its client waits for");
   if (!slot.waiter || !slot.read_only || (ctx_.views.removed() && ctx_.bugs.has(PlantedBug::kToldRemoved))) return;
   fail(slot, Code::kEpoch, nullptr, Owner());
   wake(slot);

@@ -13,7 +13,7 @@ class ClientAcksTest : public CommitTest {
   // A transaction whose client waits, and whose outcome is certain.
   TxnSlot& decided(const Waiter& waiter, Code code = Code::kOk) {
     TxnSlot& slot = begin();
-    slot.state = SlotState::kCommitting;
+    slot.stage = TxnStage::kCommitting;
     slot.waiter = waiter.handle();
     if (code != Code::kOk) fail(slot, code, nullptr, Owner());
     return slot;
@@ -171,7 +171,7 @@ TEST_F(ClientAcksTest, AReadThatWasNotToldFailsWithItsView) {
   TxnSlot& slot = decided(waiter);
   slot.read_only = true;
   acks_.acknowledge(slot);
-  slot.state = SlotState::kFinished;
+  slot.stage = TxnStage::kFinished;
   acks_.fail_unacknowledged(slot);
   EXPECT_TRUE(woken(waiter));
   EXPECT_EQ(slot.outcome.code, Code::kEpoch);
@@ -182,7 +182,7 @@ TEST_F(ClientAcksTest, ACommitThatWasNotToldStaysACommit) {
   Waiter waiter;
   TxnSlot& slot = decided(waiter);
   acks_.acknowledge(slot);
-  slot.state = SlotState::kFinished;
+  slot.stage = TxnStage::kFinished;
   acks_.fail_unacknowledged(slot);
   EXPECT_FALSE(woken(waiter));
   EXPECT_EQ(slot.outcome.code, Code::kOk);

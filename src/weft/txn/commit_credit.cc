@@ -50,8 +50,7 @@ void CommitCredit::give_back(TxnSlot& slot) {
 
 void CommitCredit::enqueue(TxnSlot& slot) {
   WEFT_CHECK(slot.locked_nodes == 0, "who waits for credit holds no locks");
-  WEFT_CHECK(slot.state == SlotState::kCommitting && slot.phase == Phase::kExecute,
-             "a commit that has sent nothing waits");
+  WEFT_CHECK(slot.stage == TxnStage::kAwaitingCredit, "a commit that has sent nothing waits");
   WEFT_CHECK(slot.next == nullptr && last_ != &slot, "a commit waits in line once");
   (last_ != nullptr ? last_->next : first_) = &slot;
   last_ = &slot;

@@ -21,7 +21,7 @@ class CommitCreditTest : public CommitTest {
   // A commit with these participants, each of which needs so much.
   TxnSlot& planned(uint64_t participants, uint32_t need) {
     TxnSlot& slot = begin();
-    slot.state = SlotState::kCommitting;
+    slot.stage = TxnStage::kAwaitingCredit;
     slot.participants = participants;
     for_each_node(participants, [&](NodeId n) {
       slot.need[n.value] = need;
@@ -73,7 +73,7 @@ TEST_F(CommitCreditTest, WhatMessagesAndAnswersTakeFitsIntoWhatIsPlannedInEveryR
     read.read = read.done = read.found = true;
     slot.participants = planner.plan(slot);
     CommitCredit::plan(slot);
-    slot.committing = true;
+    slot.stage = TxnStage::kCommitting;
     for_each_node(slot.participants, [&](NodeId node) {
       size_t bytes = wire_bytes_max(slot.count * 2 * sizeof(uint64_t));  // versions that the lock's answer brings
       for (const Phase phase : {Phase::kLock, Phase::kValidate, Phase::kReplicate, Phase::kUnlock}) {

@@ -10,7 +10,6 @@
 namespace weft {
 
 bool CommitParser::parse_get(const Message& m, Batch* batch) const {
-  WEFT_CHECK(m.source.value < ctx_.nodes, "the port knows who sent it");
   if (m.tag >= static_cast<size_t>(records_.slots()) || m.body.size() < sizeof(GetRequest)) return false;
   const auto request = load<GetRequest>(m.body.data());
   if (request.table >= ctx_.tables.count() || request.key_bytes > ctx_.limits.key_bytes_max ||
@@ -27,7 +26,7 @@ bool CommitParser::parse_get(const Message& m, Batch* batch) const {
   return ctx_.view().placement(ref.key.partition).is_in_sync(ctx_.self);
 }
 
-bool CommitParser::parse_keys(const Message& m, Batch* batch, uint16_t* keys) const {
+bool CommitParser::parse_keys(const Message& m, Batch* batch) const {
   WEFT_CHECK(m.source.value < ctx_.nodes, "the port knows who sent it");
   if (m.tag >= static_cast<size_t>(records_.slots()) || m.body.size() < sizeof(CommitRequest)) return false;
   const auto request = load<CommitRequest>(m.body.data());
@@ -52,30 +51,22 @@ bool CommitParser::parse_keys(const Message& m, Batch* batch, uint16_t* keys) co
                                                         .table_id = id,
                                                         .write = in.write(),
                                                         .index = in.part->index,
-                                                        .has_value = in.has(kHasValue),
-                                                        .has_version = in.has(kHasVersion),
-                                                        .held = in.has(kHeld),
-                                                        .by_verb = in.has(kByVerb),
-                                                        .ordered = in.has(kOrdered),
-                                                        .deferred = in.has(kDeferred),
-                                                        .wants_replaced = in.has(kWantsReplaced),
+                                                        .flags = in.part->flags,
                                                         .predecessor_delta = in.part->predecessor_delta};
     const Placement& placement = ctx_.view().placement(ref.key.partition);
     const bool fills = kind == Kind::kReplicate && placement.is_catching_up(ctx_.self);
     if (!placement.is_in_sync(ctx_.self) && !fills) return false;
   }
-  *keys = request.keys;
   return true;
 }
 
-bool CommitParser::parse_unlock(const Message& m, Batch* batch, uint16_t* keys) const {
-  if (!parse_keys(m, batch, keys)) return false;
+bool CommitParser::parse_unlock(const Message& m, Batch* batch) const {
+  if (!parse_keys(m, batch)) return false;
   prefetch_keys(records_.at(m.source, static_cast<uint8_t>(m.tag)).locked, batch);
   return true;
 }
 
 bool CommitParser::parse_done(const Message& m, Batch* batch) const {
-  WEFT_CHECK(m.source.value < ctx_.nodes, "the port knows who sent it");
   for (const TxnCompleteNotice& notice : NoticeQueue::of(m)) {
     if (notice.slot >= static_cast<uint32_t>(records_.slots())) return false;
     prefetch_keys(records_.at(m.source, static_cast<uint8_t>(notice.slot)).applied, batch);

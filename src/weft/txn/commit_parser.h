@@ -14,8 +14,8 @@ class CommitParser {
 
   // True: well-formed; the message's keys are appended to the batch.
   bool parse_get(const Message& message, Batch* batch) const;
-  bool parse_keys(const Message& message, Batch* batch, uint16_t* keys) const;
-  bool parse_unlock(const Message& message, Batch* batch, uint16_t* keys) const;
+  bool parse_keys(const Message& message, Batch* batch) const;
+  bool parse_unlock(const Message& message, Batch* batch) const;
   bool parse_done(const Message& message, Batch* batch) const;
 
  private:

@@ -41,7 +41,7 @@ TEST_F(CommitParserTest, AGetNamesOneKey) {
   EXPECT_EQ(ref.key.hash, hashed(key).hash);
   EXPECT_EQ(ref.table, &table());
   EXPECT_EQ(ref.write, Write::kNone);
-  EXPECT_FALSE(ref.has_value || ref.has_version || ref.held);
+  EXPECT_FALSE(ref.has(kHasValue) || ref.has(kHasVersion) || ref.has(kHeld));
 }
 
 TEST_F(CommitParserTest, AGetThatIsWrongInOneFieldIsRefused) {
@@ -101,13 +101,15 @@ TEST_F(CommitParserTest, KeysAreAsTheMessageNamesThem) {
   EXPECT_EQ(a.write, Write::kPut);
   EXPECT_EQ(a.index, 3U);
   EXPECT_EQ(a.predecessor_delta, 9U);
-  EXPECT_TRUE(a.has_value && a.has_version && a.held && a.by_verb && a.ordered && a.deferred && a.wants_replaced);
+  EXPECT_TRUE(a.has(kHasValue) && a.has(kHasVersion) && a.has(kHeld) && a.has(kByVerb) && a.has(kOrdered) &&
+              a.has(kDeferred) && a.has(kWantsReplaced));
   const KeyRef& b = batch_.keys.data()[1];
   EXPECT_EQ(b.key.hash, hashed(second.key).hash);
   EXPECT_EQ(b.write, Write::kErase);
   EXPECT_EQ(b.room, 64U);
   EXPECT_TRUE(b.value.empty());
-  EXPECT_FALSE(b.has_value || b.has_version || b.held || b.by_verb || b.ordered || b.deferred || b.wants_replaced);
+  EXPECT_FALSE(b.has(kHasValue) || b.has(kHasVersion) || b.has(kHeld) || b.has(kByVerb) || b.has(kOrdered) ||
+               b.has(kDeferred) || b.has(kWantsReplaced));
 }
 
 TEST_F(CommitParserTest, ACommitMessageThatIsWrongInOneFieldIsRefused) {

@@ -16,8 +16,10 @@
 #include "weft/run/detached_task.h"
 #include "weft/txn/batch.h"
 #include "weft/txn/client_acks.h"
+#include "weft/txn/client_waits.h"
 #include "weft/txn/coordinator.h"
 #include "weft/txn/credit_gate.h"
+#include "weft/txn/interrupted_commits.h"
 #include "weft/txn/message_transport.h"
 #include "weft/txn/outcomes.h"
 #include "weft/txn/part_testing.h"
@@ -105,7 +107,7 @@ class CommitTest : public PartTest {
   }
   // Its client waits for the outcome.
   void commit(TxnSlot& slot, const Waiter& waiter) {
-    coordinator_.wait_for(slot, waiter.handle());
+    waits_.begin(slot, waiter.handle());
     coordinator_.start_commit(slot);
   }
   // Whether the client goes on in the next step.
@@ -180,6 +182,8 @@ class CommitTest : public PartTest {
   Planner planner_;
   MessageTransport messages_;
   Coordinator coordinator_;
+  ClientWaits waits_{ctx_, slots_, acks_, coordinator_};
+  InterruptedCommits interrupted_{ctx_, slots_, acks_, coordinator_};
   Reads reads_;
 
  private:

@@ -27,7 +27,7 @@ Coordinator::Coordinator(WorkerContext& ctx, SlotTable& slots, ClientAcks& acks,
 // What the application asks for.
 
 void Coordinator::start_commit(TxnSlot& slot) {
-  if (slot.state != SlotState::kExecuting) {
+  if (slot.stage != TxnStage::kExecuting) {
     acks_.wake(slot);  // a second commit: the first one's outcome stands
     return;
   }
@@ -37,27 +37,25 @@ void Coordinator::start_commit(TxnSlot& slot) {
     return;
   }
   WEFT_CHECK(slot.phase == Phase::kExecute && !slot.acknowledged, "what executes has no outcome");
-  slot.state = SlotState::kCommitting;
   if (slot.reads_pending != 0) {
-    slot.commit_wanted = true;
+    slot.enter(TxnStage::kAwaitingReads);
     return;
   }
   begin_commit(slot);
 }
 
 void Coordinator::abort_by_client(TxnSlot& slot, Code why) {
-  WEFT_CHECK(slot.state == SlotState::kExecuting, "only what executes is given up");
   fail(slot, why == Code::kOk ? Code::kApplication : why, nullptr, Owner());
   slot.acknowledged = true;  // whoever gave up knows
   if (!slot.single) acks_.note(slot);
-  slot.state = SlotState::kDraining;
-  if (slot.reads_pending == 0) release(slot);
+  slot.enter(TxnStage::kDraining);
+  if (slot.reads_pending == 0) abort(slot);
 }
 
 void Coordinator::detach(TxnSlot& slot) {
   if (&slot == slots_.refused()) return;
   slots_.detach(slot);
-  if (slot.state == SlotState::kExecuting) {
+  if (slot.stage == TxnStage::kExecuting) {
     if (slot.locked_nodes != 0 || slot.reads_pending != 0) WEFT_MARK("dropped_half_way");
     abort_by_client(slot, Code::kApplication);
   }
@@ -68,40 +66,43 @@ void Coordinator::detach(TxnSlot& slot) {
 // From the plan to the first phase.
 
 void Coordinator::begin_commit(TxnSlot& slot) {
-  WEFT_CHECK(slot.state == SlotState::kCommitting && slot.reads_pending == 0, "a commit begins when all reads are in");
-  WEFT_CHECK(slot.phase == Phase::kExecute && !slot.commit_wanted && !slot.acknowledged, "a commit begins once");
-  plan(slot);
+  WEFT_CHECK(slot.reads_pending == 0 && slot.phase == Phase::kExecute && !slot.acknowledged,
+             "a commit begins once, when all reads are in");
+  const bool local = plan(slot);
   if (slot.outcome.code == Code::kOk && slot.count == 0) {
+    slot.enter(TxnStage::kCommitting);
     acks_.acknowledge(slot);
     finish(slot);
-    return;
-  }
-  if (slot.single_node) {
+  } else if (local) {
+    slot.enter(TxnStage::kAwaitingBatch);
     local_.add(slot);
   } else if (slot.outcome.code == Code::kOk && credit_.queue_empty() && reserve(slot)) {
-    begin_phases(slot);
-  } else if (slot.outcome.code != Code::kOk) {
+    slot.enter(TxnStage::kCommitting);
     advance(slot);
+  } else if (slot.outcome.code != Code::kOk) {  // of the plan, or it can never have the credit
+    abort(slot);
   } else if (slot.locked_nodes != 0) {
     WEFT_MARK("no_credit_with_locks_held");
     fail(slot, Code::kBusy, nullptr, Owner());
-    advance(slot);
+    abort(slot);
   } else {
     WEFT_MARK("commit_waits_for_credit");
+    slot.enter(TxnStage::kAwaitingCredit);
     credit_.enqueue(slot);
   }
 }
 
-WEFT_INLINE void Coordinator::plan(TxnSlot& slot) {
+// True if the commit concerns this node alone.
+WEFT_INLINE bool Coordinator::plan(TxnSlot& slot) {
   const uint64_t nodes = planner_.plan(slot);
-  slot.single_node = is_local(slot, nodes);
-  if (slot.single_node) return;
+  if (is_local(slot, nodes)) return true;
   for_each_node(nodes & ~slot.participants, [&](NodeId n) { slot.credit[n.value] = 0; });
   slot.participants = nodes;
   if (verbs_ != nullptr) verbs_->plan(slot);
   CommitCredit::plan(slot);
   const uint64_t lost = nodes & ctx_.views.lost_peers();
   if (lost != 0) fail_for_peer(slot, nullptr, lost);
+  return false;
 }
 
 // What the row replicates to the primary only is not replicated: the value is there when it is installed.
@@ -131,9 +132,10 @@ bool Coordinator::retry_commits() {
     if (!got_it && slot.outcome.code == Code::kOk) break;
     credit_.pop();
     if (got_it) {
-      begin_phases(slot);
-    } else {
+      slot.enter(TxnStage::kCommitting);
       advance(slot);
+    } else {
+      abort(slot);
     }
     busy = true;
   }
@@ -155,16 +157,9 @@ bool Coordinator::run_local_commits() {
 
 // From phase to phase.
 
-void Coordinator::begin_phases(TxnSlot& slot) {
-  WEFT_CHECK(slot.phase == Phase::kExecute && slot.outcome.code == Code::kOk, "what has failed sends no phase");
-  slot.committing = true;
-  advance(slot);
-}
-
 void Coordinator::enter(TxnSlot& slot, Phase phase) {
   WEFT_CHECK(phase > slot.phase, "phases follow each other");
-  WEFT_CHECK(slot.outcome.code == Code::kOk || (phase == Phase::kUnlock && !slot.committing),
-             "what has failed only unlocks");
+  WEFT_CHECK(slot.stage == TxnStage::kCommitting || phase == Phase::kUnlock, "what has failed only unlocks");
   slot.phase = phase;
   PlanStep step = slot.steps[index_of(phase)];
   if (phase == Phase::kUnlock) step = {slot.locked_nodes, slot.locked_nodes};
@@ -184,55 +179,73 @@ void Coordinator::enter(TxnSlot& slot, Phase phase) {
 
 // Called when the answers of slot.phase are all in (or there were none to wait for).
 void Coordinator::advance(TxnSlot& slot) {
-  WEFT_CHECK(slot.state == SlotState::kCommitting, "only a commit has phases");
+  WEFT_CHECK(slot.in_phases(), "only a commit has phases");
   WEFT_CHECK(slot.phase_over() && slot.reads_pending == 0, "a phase ends when all its answers are in");
   // In doubt, where views do not change: others may have applied it, so that nobody may abort it any more.
   if (slot.acknowledged && slot.outcome.kind == OutcomeKind::kUnknown) return;
-  for (;;) {
-    if (slot.outcome.code != Code::kOk && slot.phase != Phase::kUnlock) {
-      slot.committing = false;
-      if (!slot.unanimous || slot.locked_nodes == 0) acks_.acknowledge(slot);
-      enter(slot, Phase::kUnlock);
-    } else {
-      if (slot.committing && slot.phase == slot.ack_after) {
-        if (ctx_.observer != nullptr && slot.writes != 0 && slot.phase < Phase::kUnlock) {
-          ctx_.observer->on_commit_point(ctx_.self, ctx_.id, slot);
-        }
-        acks_.acknowledge(slot);
-      }
-      const bool last = slot.phase == Phase::kUnlock || (slot.read_only && slot.phase == Phase::kValidate);
-      if (last) {
-        acks_.acknowledge(slot);
-        finish(slot);
-        return;
-      }
-      const auto next = static_cast<Phase>(static_cast<int>(slot.phase) + 1);
-      if (next == Phase::kUnlock && ctx_.observer != nullptr && !slot.acknowledged) {
+  if (slot.outcome.code != Code::kOk && slot.phase != Phase::kUnlock) {
+    abort(slot);
+    return;
+  }
+  do {
+    if (slot.stage == TxnStage::kCommitting && slot.phase == slot.ack_after) {
+      if (ctx_.observer != nullptr && slot.writes != 0 && slot.phase < Phase::kUnlock) {
         ctx_.observer->on_commit_point(ctx_.self, ctx_.id, slot);
       }
-      enter(slot, next);
-      if (next == Phase::kReplicate && ctx_.bugs.has(PlantedBug::kUnlockEarly)) continue;
+      acks_.acknowledge(slot);
     }
-    if (!slot.phase_over()) return;
+    const bool last = slot.phase == Phase::kUnlock || (slot.read_only && slot.phase == Phase::kValidate);
+    if (last) {
+      acks_.acknowledge(slot);
+      finish(slot);
+      return;
+    }
+    const auto next = static_cast<Phase>(static_cast<int>(slot.phase) + 1);
+    if (next == Phase::kUnlock && ctx_.observer != nullptr && !slot.acknowledged) {
+      ctx_.observer->on_commit_point(ctx_.self, ctx_.id, slot);
+    }
+    enter(slot, next);
+  } while (slot.phase_over() || (slot.phase == Phase::kReplicate && ctx_.bugs.has(PlantedBug::kUnlockEarly)));
+}
+
+// The transaction has failed, and awaits no answers: unlocks what it has locked. Where every replica locks, a refusal
+// is final only when all have unlocked.
+void Coordinator::abort(TxnSlot& slot) {
+  WEFT_CHECK(slot.outcome.code != Code::kOk && slot.phase != Phase::kUnlock,
+             "what aborts has failed, and not unlocked");
+  if (slot.stage != TxnStage::kAborting) slot.enter(TxnStage::kAborting);
+  if (!slot.unanimous || slot.locked_nodes == 0) acks_.acknowledge(slot);
+  enter(slot, Phase::kUnlock);
+  if (!slot.phase_over()) return;
+  acks_.acknowledge(slot);
+  finish(slot);
+}
+
+void Coordinator::abort_expired(TxnSlot& slot) {
+  switch (slot.stage) {
+    case TxnStage::kAwaitingReads:
+      slot.enter(TxnStage::kDraining);
+      acks_.acknowledge(slot);
+      break;
+    case TxnStage::kAwaitingCredit:
+      credit_.remove(slot);
+      abort(slot);
+      break;
+    default:  // its phase's answers are awaited, and then it unlocks
+      slot.enter(TxnStage::kAborting);
+      acks_.acknowledge(slot);
   }
 }
 
-// A transaction that was given up, when all its reads are in: unlocks what they locked.
-void Coordinator::release(TxnSlot& slot) {
-  WEFT_CHECK(slot.state == SlotState::kDraining && slot.reads_pending == 0, "what is released has been given up");
-  slot.committing = false;
-  slot.state = SlotState::kCommitting;
-  advance(slot);
-}
-
 void Coordinator::finish(TxnSlot& slot) {
-  WEFT_CHECK(slot.state == SlotState::kCommitting && slot.acknowledged, "what is finished has been acknowledged");
-  WEFT_CHECK(slot.notices_pending == 0 && slot.reads_pending == 0, "a commit finishes once, after its reads");
-  slot.state = SlotState::kFinished;
+  WEFT_CHECK(slot.acknowledged && slot.notices_pending == 0 && slot.reads_pending == 0,
+             "a commit finishes once, acknowledged and after its reads");
+  const bool committed = slot.stage == TxnStage::kCommitting;
+  slot.enter(TxnStage::kFinished);
   credit_.give_back(slot);
   slot.participants = slot.locked_nodes = slot.fill_nodes = 0;
   if (slot.ring_bytes != 0) verbs_->give_back(slot);
-  if (slot.committing) {
+  if (committed) {
     for_each_node(slot.record_nodes, [&](NodeId n) {
       complete_notices_.add(n, {static_cast<uint32_t>(slot.sequence), slot.index});
       ++slot.notices_pending;
@@ -245,7 +258,7 @@ bool Coordinator::send_notices() {
   if (complete_notices_.empty()) return false;
   return complete_notices_.send(slots_.runs_short(), [&](const TxnCompleteNotice& notice) {
     TxnSlot& slot = slots_.at(notice.slot);
-    WEFT_CHECK(slot.state == SlotState::kFinished && slot.notices_pending != 0, "notices are of what is finished");
+    WEFT_CHECK(slot.stage == TxnStage::kFinished && slot.notices_pending != 0, "notices are of what is finished");
     --slot.notices_pending;
     slots_.free_if_done(slot);
   });
@@ -260,7 +273,7 @@ void Coordinator::on_reply(const Batch& batch, std::span<const Message> run) {
     TxnSlot& slot = slots_.at(m.tag);
     const uint64_t bit = uint64_t{1} << m.source.value;
     if (m.source != ctx_.self && answer.phase < kPhases) ++ctx_.counters.phase_messages[answer.phase];
-    if (slot.state != SlotState::kCommitting || static_cast<uint32_t>(slot.sequence) != answer.sequence ||
+    if (!slot.in_phases() || static_cast<uint32_t>(slot.sequence) != answer.sequence ||
         static_cast<Phase>(answer.phase) != slot.phase || (slot.waiting & bit) == 0) {
       continue;
     }
@@ -273,36 +286,11 @@ void Coordinator::on_reply(const Batch& batch, std::span<const Message> run) {
       fail(slot, static_cast<Code>(answer.code), answer.index < slot.count ? &slot.entry(answer.index) : nullptr,
            Owner(answer.holder));
     } else if (slot.phase == Phase::kLock) {
-      note_locked(slot, m);
+      slot.locked_nodes |= bit;
+      slot.record_nodes |= bit;
+      MessageTransport::take_lock_versions(slot, m);
     }
     if (slot.phase_over()) advance(slot);
-  }
-}
-
-// A node has locked all its keys: the answer brings their versions.
-WEFT_INLINE void Coordinator::note_locked(TxnSlot& slot, const Message& m) {
-  const auto answer = load<PhaseReply>(m.body.data());
-  const uint64_t bit = uint64_t{1} << m.source.value;
-  slot.locked_nodes |= bit;
-  slot.record_nodes |= bit;
-  const std::byte* bases = m.body.data() + sizeof answer;
-  int n = 0;
-  for (uint16_t i = 0; i < slot.count; ++i) {
-    Entry& e = slot.entry(i);
-    if ((e.at[index_of(Phase::kLock)] & bit) == 0 || n >= answer.bases) continue;
-    const Version base(load<uint64_t>(bases + n++ * sizeof(uint64_t)));
-    if (e.write != Write::kNone && e.base != Version() && e.base != base && !e.locked) {
-      fail(slot, Code::kVersionMoved, &e, Owner());
-    }
-    e.base = base;
-  }
-  bases += answer.bases * sizeof(uint64_t);
-  uint32_t erased = 0;
-  for (uint16_t i = 0; answer.erased != 0 && i < slot.count; ++i) {
-    Entry& e = slot.entry(i);
-    const bool locked_there = (e.at[index_of(Phase::kLock)] & bit) != 0;
-    if (!locked_there || e.write != Write::kErase || erased >= answer.erased) continue;
-    e.replaced = Version(load<uint64_t>(bases + erased++ * sizeof(uint64_t)));
   }
 }
 
@@ -313,7 +301,7 @@ void Coordinator::on_unlocked(const Batch& batch, std::span<const Message> run) 
     const uint64_t bit = uint64_t{1} << m.source.value;
     for (const TxnCompleteNotice& notice : NoticeQueue::of(m)) {
       TxnSlot& slot = slots_.at(notice.slot);
-      if (slot.state != SlotState::kCommitting || static_cast<uint32_t>(slot.sequence) != notice.sequence ||
+      if (!slot.in_phases() || static_cast<uint32_t>(slot.sequence) != notice.sequence ||
           slot.phase != Phase::kUnlock || (slot.waiting & bit) == 0) {
         continue;
       }
@@ -321,6 +309,14 @@ void Coordinator::on_unlocked(const Batch& batch, std::span<const Message> run) 
       if (slot.phase_over()) advance(slot);
     }
   }
+}
+
+// The view ends.
+
+void Coordinator::drop_queues() {
+  local_.clear();
+  credit_.drop_queue();
+  complete_notices_.clear();
 }
 
 }  // namespace weft

@@ -2,8 +2,8 @@
 // answer that came; a phase with nothing to do is passed over, so that fewer keys or local ones cost fewer round trips.
 //
 // What holds:
-// - A slot's commit state changes only here, on the worker's own thread, by an event: a call of the application, an
-//   answer, credit that came back.
+// - A slot goes from stage to stage (TxnStage) by an event: a call of the application, an answer, credit that came
+//   back. It does so here, in client_waits.h and in interrupted_commits.h, on the worker's own thread.
 // - Before its first commit message a transaction holds credit at every participant for all its messages and their
 //   answers (rule K3). A transaction that waits for credit holds no locks, or aborts.
 // - Nothing is acknowledged before the plan says so (ack_phase in protocol.h).
@@ -11,7 +11,6 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "weft/txn/batch.h"
 #include "weft/txn/client_acks.h"
@@ -38,38 +37,26 @@ class Coordinator {
   void abort_by_client(TxnSlot& slot, Code why);  // while executing
   void detach(TxnSlot& slot);                     // the application dropped its handle
 
-  // Called when a transaction's reads are all in: of one whose commit was asked for, or that was given up.
+  // Called when a transaction's reads are all in: of one whose commit was asked for, and of one that was given up.
   void begin_commit(TxnSlot& slot);
-  void release(TxnSlot& slot);
+  void abort(TxnSlot& slot);
 
   // Answers. on_answered: of verbs, when slot.phase_over().
   void on_reply(const Batch& batch, std::span<const Message> run);
   void on_unlocked(const Batch& batch, std::span<const Message> run);
   void on_answered(TxnSlot& slot) { advance(slot); }
-  // The channel to this peer is closed.
-  void on_peer_lost(TxnSlot& slot, NodeId peer);
 
   // Steps of the loop. True if something was done.
   bool run_local_commits();
   bool retry_commits();
   bool send_notices();
 
-  // Waits that have taken too long (answer_ms).
-  void wait_for(TxnSlot& slot, std::coroutine_handle<> waiter);
-  bool expire_waits();
-
-  // What a client is told that has waited too long for a commit which goes on.
-  static OutcomeKind kind_of_left(PlantedBugs bugs) {
-    return bugs.has(PlantedBug::kNothingTooLate) ? OutcomeKind::kAborted : OutcomeKind::kUnknown;
-  }
-
-  // The view ends: what executes is aborted (E3), what commits is frozen until recovery has decided it.
+  // Ends of commits that come from outside (client_waits.h, interrupted_commits.h). abort_expired: its client has
+  // waited too long, and nobody can commit it any more. finish: it is acknowledged, and nothing more is sent.
+  void abort_expired(TxnSlot& slot);
+  void finish(TxnSlot& slot);
+  // The view ends.
   void drop_queues();
-  void freeze(TxnSlot& slot);
-  // Recovery has decided one of those.
-  void resolve(TxnSlot& slot, bool commits);
-  // This node is no member any more: nobody here will learn how those ended that others can bring to their end.
-  void abandon(TxnSlot& slot);
 
   bool pending() const { return !local_.empty(); }
   uint64_t deadline_ns() const { return complete_notices_.deadline_ns(); }
@@ -77,16 +64,10 @@ class Coordinator {
 
  private:
   bool is_local(const TxnSlot& slot, uint64_t nodes) const;
-  void plan(TxnSlot& slot);
+  bool plan(TxnSlot& slot);
   bool reserve(TxnSlot& slot);
-  void begin_phases(TxnSlot& slot);
   void enter(TxnSlot& slot, Phase phase);
   void advance(TxnSlot& slot);
-  void finish(TxnSlot& slot);
-  void expire(TxnSlot& slot);
-  static bool others_may_commit(const TxnSlot& slot);
-  uint64_t silent_nodes(const TxnSlot& slot) const;
-  void note_locked(TxnSlot& slot, const Message& message);
 
   WorkerContext& ctx_;
   SlotTable& slots_;

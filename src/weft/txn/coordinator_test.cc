@@ -87,9 +87,9 @@ TEST_F(CoordinatorTest, ARefusedLockAbortsAndOnlyWhatWasLockedIsUnlocked) {
   ASSERT_EQ(got.size(), 1U);
   EXPECT_EQ(got[0].at, kTwo);
   EXPECT_EQ(got[0].as<CommitRequest>().commit, 0);
-  EXPECT_EQ(slot.state, SlotState::kCommitting) << "the slot is kept until the unlock is answered";
+  EXPECT_EQ(slot.stage, TxnStage::kAborting) << "the slot is kept until the unlock is answered";
   answer(kTwo, slot, Phase::kUnlock);
-  EXPECT_EQ(slot.state, SlotState::kFinished);
+  EXPECT_EQ(slot.stage, TxnStage::kFinished);
   EXPECT_EQ(slot.notices_pending, 0) << "an abort has no notices";
 }
 
@@ -119,7 +119,7 @@ TEST_F(CoordinatorTest, AReadOnlyTransactionIsOverWithItsValidation) {
   EXPECT_TRUE(woken(waiter));
   EXPECT_TRUE(slot.outcome.committed());
   EXPECT_EQ(sent(), "");
-  EXPECT_EQ(slot.state, SlotState::kFinished);
+  EXPECT_EQ(slot.stage, TxnStage::kFinished);
 }
 
 TEST_F(CoordinatorTest, ATransactionWithoutKeysCommitsAtOnce) {
@@ -128,7 +128,7 @@ TEST_F(CoordinatorTest, ATransactionWithoutKeysCommitsAtOnce) {
   commit(slot, waiter);
   EXPECT_TRUE(woken(waiter));
   EXPECT_TRUE(slot.outcome.committed());
-  EXPECT_EQ(slot.state, SlotState::kFinished);
+  EXPECT_EQ(slot.stage, TxnStage::kFinished);
 }
 
 TEST_F(CoordinatorTest, WhatConcernsThisNodeAloneIsCommittedInTheNextBatch) {
@@ -155,7 +155,7 @@ TEST_F(CoordinatorTest, WhatWasRejectedSendsNothing) {
   commit(slot, waiter);
   EXPECT_TRUE(woken(waiter));
   EXPECT_EQ(slot.outcome.kind, OutcomeKind::kRejected);
-  EXPECT_EQ(slot.state, SlotState::kFinished);
+  EXPECT_EQ(slot.stage, TxnStage::kFinished);
   EXPECT_EQ(sent(), "");
   EXPECT_TRUE(has_all_credit(kOne));
 }
@@ -224,7 +224,7 @@ TEST_F(CoordinatorTest, AnUnlockMayBeAcknowledgedByANotice) {
     deliver();
   }
   EXPECT_TRUE(woken(waiter));
-  EXPECT_EQ(slot.state, SlotState::kFinished);
+  EXPECT_EQ(slot.stage, TxnStage::kFinished);
 }
 
 TEST_F(CoordinatorTest, ASlotIsFreeWhenItsNoticesHaveLeft) {
@@ -235,7 +235,7 @@ TEST_F(CoordinatorTest, ASlotIsFreeWhenItsNoticesHaveLeft) {
   sent();
   EXPECT_EQ(slot.notices_pending, 2) << "the primary and the backup keep records";
   coordinator_.detach(slot);
-  EXPECT_EQ(slot.state, SlotState::kFinished);
+  EXPECT_EQ(slot.stage, TxnStage::kFinished);
   EXPECT_FALSE(coordinator_.send_notices()) << "nothing to ride on yet";
   at(1000 + NoticeQueue::kRideAlongNs);
   EXPECT_TRUE(coordinator_.send_notices());
@@ -277,7 +277,7 @@ TEST_F(CoordinatorTest, ACommitWhoseHandleIsDroppedGoesOn) {
 
 TEST_F(CoordinatorTest, TheSlotOfWhoWasRefusedIsNobodys) {
   coordinator_.detach(*slots_.refused());
-  EXPECT_EQ(slots_.refused()->state, SlotState::kFinished);
+  EXPECT_EQ(slots_.refused()->stage, TxnStage::kFinished);
   EXPECT_TRUE(slots_.all_free());
 }
 
@@ -288,8 +288,8 @@ TEST_F(CoordinatorTest, AnAbortOfTheApplicationHasItsReason) {
   TxnSlot& other = begin();
   coordinator_.abort_by_client(other, Code::kBusy);
   EXPECT_EQ(other.outcome.code, Code::kBusy);
-  EXPECT_EQ(other.state, SlotState::kFinished);
-  EXPECT_DEATH(coordinator_.abort_by_client(other, Code::kBusy), "only what executes is given up");
+  EXPECT_EQ(other.stage, TxnStage::kFinished);
+  EXPECT_DEATH(coordinator_.abort_by_client(other, Code::kBusy), "from stage to stage");
 }
 
 // Waits that take too long.
@@ -298,7 +298,7 @@ TEST_F(CoordinatorTest, NoWaitIsOverBeforeItsTime) {
   Waiter waiter;
   put_at_one(waiter);
   at(1000 + kAnswerNs - 1);
-  EXPECT_FALSE(coordinator_.expire_waits());
+  EXPECT_FALSE(waits_.expire());
   EXPECT_FALSE(woken(waiter));
   EXPECT_EQ(slots_.due_ns(), 1000 + kAnswerNs);
 }
@@ -316,17 +316,17 @@ TEST_F(CoordinatorTest, WhatHasOnlyLockedDidNotHappenWhenItsTimeIsOver) {
   TxnSlot& slot = put_at_one(waiter);
   sent();
   at(1000 + kAnswerNs);
-  EXPECT_TRUE(coordinator_.expire_waits());
+  EXPECT_TRUE(waits_.expire());
   EXPECT_TRUE(woken(waiter));
   EXPECT_EQ(slot.outcome.code, Code::kNoAnswer);
   EXPECT_EQ(slot.outcome.kind, OutcomeKind::kAborted);
   EXPECT_EQ(slot.outcome.silent, mask_of({1}));
-  EXPECT_FALSE(slot.committing) << "what it reports to a recovery";
-  EXPECT_EQ(slot.state, SlotState::kCommitting) << "a late answer must not find another transaction";
+  EXPECT_EQ(slot.stage, TxnStage::kAborting) << "what it reports to a recovery";
+  EXPECT_EQ(slot.stage, TxnStage::kAborting) << "a late answer must not find another transaction";
   to_replicate(slot);
   EXPECT_EQ(sent(), "unlock@1") << "and nothing is replicated";
   answer(kOne, slot, Phase::kUnlock);
-  EXPECT_EQ(slot.state, SlotState::kFinished);
+  EXPECT_EQ(slot.stage, TxnStage::kFinished);
   EXPECT_EQ(ctx_.counters.aborted, 1U);
 }
 
@@ -335,7 +335,7 @@ TEST_F(CoordinatorTest, WhatIsReplicatedIsUnknownWhenItsTimeIsOverAndGoesOn) {
   TxnSlot& slot = put_at_one(waiter);
   to_replicate(slot);
   at(1000 + kAnswerNs);
-  EXPECT_TRUE(coordinator_.expire_waits());
+  EXPECT_TRUE(waits_.expire());
   EXPECT_TRUE(woken(waiter));
   EXPECT_TRUE(slot.left);
   EXPECT_EQ(slot.silent, mask_of({2}));
@@ -350,9 +350,9 @@ TEST_F(CoordinatorTest, WhatExecutesIsOverWhenItsTimeIs) {
   TxnSlot& slot = begin();
   reads_.get_async(slot, kTable, key_at(kOne), Intent::kRead);
   Waiter waiter;
-  coordinator_.wait_for(slot, waiter.handle());
+  waits_.begin(slot, waiter.handle());
   at(1000 + kAnswerNs);
-  EXPECT_TRUE(coordinator_.expire_waits());
+  EXPECT_TRUE(waits_.expire());
   EXPECT_TRUE(woken(waiter));
   EXPECT_TRUE(slot.expired);
   EXPECT_EQ(slot.outcome.silent, mask_of({1}));
@@ -360,7 +360,7 @@ TEST_F(CoordinatorTest, WhatExecutesIsOverWhenItsTimeIs) {
   commit(slot, late);
   EXPECT_TRUE(woken(late)) << "the commit is refused at once";
   EXPECT_EQ(slot.outcome.code, Code::kNoAnswer);
-  EXPECT_EQ(slot.state, SlotState::kDraining) << "until the read is in";
+  EXPECT_EQ(slot.stage, TxnStage::kDraining) << "until the read is in";
   EXPECT_EQ(ctx_.counters.aborted, 1U);
 }
 
@@ -369,12 +369,12 @@ TEST_F(CoordinatorTest, ACommitThatWaitsForItsReadsIsGivenUpWhenItsTimeIsOver) {
   reads_.get_async(slot, kTable, key_at(kOne), Intent::kRead);
   Waiter waiter;
   commit(slot, waiter);
-  ASSERT_TRUE(slot.commit_wanted);
+  ASSERT_EQ(slot.stage, TxnStage::kAwaitingReads);
   at(1000 + kAnswerNs);
-  coordinator_.expire_waits();
+  waits_.expire();
   EXPECT_TRUE(woken(waiter));
-  EXPECT_EQ(slot.state, SlotState::kDraining);
-  EXPECT_FALSE(slot.commit_wanted);
+  EXPECT_EQ(slot.stage, TxnStage::kDraining);
+  EXPECT_NE(slot.stage, TxnStage::kAwaitingReads);
   EXPECT_EQ(slot.outcome.code, Code::kNoAnswer);
 }
 
@@ -385,7 +385,7 @@ TEST_F(CoordinatorTest, ALocalCommitIsDoneInTheNextStepWhateverItsTime) {
   Waiter waiter;
   commit(slot, waiter);
   at(1000 + kAnswerNs);
-  coordinator_.expire_waits();
+  waits_.expire();
   EXPECT_FALSE(woken(waiter));
   EXPECT_LE(slots_.due_ns(), 1000 + kAnswerNs) << "it is looked at again";
   coordinator_.run_local_commits();
@@ -397,7 +397,7 @@ TEST_F(CoordinatorTest, ALocalCommitIsDoneInTheNextStepWhateverItsTime) {
 TEST_F(CoordinatorTest, WhereViewsChangeACommitWaitsForRecoveryWhenAPeerIsLost) {
   Waiter waiter;
   TxnSlot& slot = put_at_one(waiter);
-  coordinator_.on_peer_lost(slot, kOne);
+  interrupted_.on_peer_lost(slot, kOne);
   EXPECT_EQ(slot.waiting, mask_of({1}));
   EXPECT_EQ(slot.outcome.code, Code::kOk);
 }
@@ -411,11 +411,11 @@ TEST_F(CoordinatorFixedViewTest, WhatHasReplicatedNothingAbortsWhenAPeerIsLost) 
   Waiter waiter;
   TxnSlot& slot = put_at_one(waiter);
   sent();
-  coordinator_.on_peer_lost(slot, kOne);
+  interrupted_.on_peer_lost(slot, kOne);
   EXPECT_TRUE(woken(waiter));
   EXPECT_EQ(slot.outcome.kind, OutcomeKind::kAborted);
   EXPECT_EQ(slot.outcome.code, Code::kPeerLost);
-  EXPECT_EQ(slot.state, SlotState::kFinished);
+  EXPECT_EQ(slot.stage, TxnStage::kFinished);
   EXPECT_EQ(sent(), "") << "nothing goes to who is lost";
 }
 
@@ -423,7 +423,7 @@ TEST_F(CoordinatorFixedViewTest, WhatIsReplicatedIsUnknownWhenAPeerIsLost) {
   Waiter waiter;
   TxnSlot& slot = put_at_one(waiter);
   to_replicate(slot);
-  coordinator_.on_peer_lost(slot, kTwo);
+  interrupted_.on_peer_lost(slot, kTwo);
   EXPECT_TRUE(woken(waiter));
   EXPECT_EQ(slot.outcome.kind, OutcomeKind::kUnknown);
   EXPECT_EQ(known(slot), OutcomeLog::Known::kNothing);
@@ -432,7 +432,7 @@ TEST_F(CoordinatorFixedViewTest, WhatIsReplicatedIsUnknownWhenAPeerIsLost) {
 TEST_F(CoordinatorFixedViewTest, APeerThatIsNotWaitedForMayBeLost) {
   Waiter waiter;
   TxnSlot& slot = put_at_one(waiter);
-  coordinator_.on_peer_lost(slot, kTwo);
+  interrupted_.on_peer_lost(slot, kTwo);
   EXPECT_EQ(slot.outcome.code, Code::kOk);
   EXPECT_EQ(slot.waiting, mask_of({1}));
 }
@@ -443,11 +443,11 @@ TEST_F(CoordinatorTest, WhatExecutesIsAbortedWithItsView) {
   TxnSlot& slot = begin();
   reads_.get_async(slot, kTable, key_at(kOne), Intent::kRead);
   Waiter waiter;
-  coordinator_.wait_for(slot, waiter.handle());
-  coordinator_.freeze(slot);
+  waits_.begin(slot, waiter.handle());
+  interrupted_.freeze(slot);
   EXPECT_TRUE(woken(waiter));
   EXPECT_EQ(slot.outcome.code, Code::kEpoch);
-  EXPECT_EQ(slot.state, SlotState::kExecuting) << "its client ends it";
+  EXPECT_EQ(slot.stage, TxnStage::kExecuting) << "its client ends it";
   EXPECT_EQ(slot.reads_pending, 0);
   EXPECT_EQ(slot.entry(0).code, Code::kEpoch);
 }
@@ -458,14 +458,14 @@ TEST_F(CoordinatorTest, WhatCommitsIsFrozenUntilRecoveryHasDecidedIt) {
   to_replicate(slot);
   coordinator_.drop_queues();
   gate_.reset();
-  coordinator_.freeze(slot);
+  interrupted_.freeze(slot);
   EXPECT_FALSE(woken(waiter));
   EXPECT_EQ(slot.outcome.code, Code::kOk);
   EXPECT_EQ(slot.phase, Phase::kReplicate);
-  coordinator_.resolve(slot, true);
+  interrupted_.resolve(slot, true);
   EXPECT_TRUE(woken(waiter));
   EXPECT_TRUE(slot.outcome.committed());
-  EXPECT_EQ(slot.state, SlotState::kFinished);
+  EXPECT_EQ(slot.stage, TxnStage::kFinished);
   EXPECT_EQ(slot.notices_pending, 0) << "records end with the recovery";
 }
 
@@ -473,8 +473,8 @@ TEST_F(CoordinatorTest, WhatRecoveryDecidesToAbortSaysThatTheViewChanged) {
   Waiter waiter;
   TxnSlot& slot = put_at_one(waiter);
   gate_.reset();
-  coordinator_.freeze(slot);
-  coordinator_.resolve(slot, false);
+  interrupted_.freeze(slot);
+  interrupted_.resolve(slot, false);
   EXPECT_TRUE(woken(waiter));
   EXPECT_EQ(slot.outcome.code, Code::kEpoch);
   EXPECT_EQ(known(slot), OutcomeLog::Known::kAborted);
@@ -486,19 +486,19 @@ TEST_F(CoordinatorTest, WhatOnlyReadsIsAbortedWithItsView) {
   Waiter waiter;
   commit(slot, waiter);
   gate_.reset();
-  coordinator_.freeze(slot);
+  interrupted_.freeze(slot);
   EXPECT_TRUE(woken(waiter));
   EXPECT_EQ(slot.outcome.code, Code::kEpoch);
-  EXPECT_EQ(slot.state, SlotState::kFinished);
+  EXPECT_EQ(slot.stage, TxnStage::kFinished);
 }
 
 TEST_F(CoordinatorTest, WhatWasGivenUpEndsWithItsView) {
   TxnSlot& slot = begin();
   reads_.get_async(slot, kTable, key_at(kOne), Intent::kRead);
   coordinator_.detach(slot);
-  ASSERT_EQ(slot.state, SlotState::kDraining);
+  ASSERT_EQ(slot.stage, TxnStage::kDraining);
   gate_.reset();
-  coordinator_.freeze(slot);
+  interrupted_.freeze(slot);
   EXPECT_TRUE(slots_.all_free());
 }
 
@@ -510,7 +510,7 @@ TEST_F(CoordinatorTest, ASlotThatWaitsForItsNoticesIsFreeWithItsView) {
   coordinator_.detach(slot);
   ASSERT_FALSE(slots_.all_free());
   coordinator_.drop_queues();
-  coordinator_.freeze(slot);
+  interrupted_.freeze(slot);
   EXPECT_TRUE(slots_.all_free());
   EXPECT_FALSE(coordinator_.send_notices());
 }
@@ -520,20 +520,20 @@ TEST_F(CoordinatorTest, WhatOthersMayCommitIsUnknownAtANodeThatWasRemoved) {
   TxnSlot& slot = put_at_one(waiter);
   to_replicate(slot);
   gate_.reset();
-  coordinator_.freeze(slot);
-  coordinator_.abandon(slot);
+  interrupted_.freeze(slot);
+  interrupted_.abandon(slot);
   EXPECT_TRUE(woken(waiter));
   EXPECT_EQ(slot.outcome.kind, OutcomeKind::kUnknown);
   EXPECT_EQ(slot.outcome.code, Code::kEpoch);
-  EXPECT_EQ(slot.state, SlotState::kFinished);
+  EXPECT_EQ(slot.stage, TxnStage::kFinished);
 }
 
 TEST_F(CoordinatorTest, WhatOthersCannotCommitDidNotHappenAtANodeThatWasRemoved) {
   Waiter waiter;
   TxnSlot& slot = put_at_one(waiter);
   gate_.reset();
-  coordinator_.freeze(slot);
-  coordinator_.abandon(slot);
+  interrupted_.freeze(slot);
+  interrupted_.abandon(slot);
   EXPECT_TRUE(woken(waiter));
   EXPECT_EQ(slot.outcome.kind, OutcomeKind::kAborted);
 }
@@ -541,8 +541,8 @@ TEST_F(CoordinatorTest, WhatOthersCannotCommitDidNotHappenAtANodeThatWasRemoved)
 TEST_F(CoordinatorTest, OnlyWhatWasFrozenIsDecidedByRecovery) {
   Waiter waiter;
   TxnSlot& slot = put_at_one(waiter);
-  EXPECT_DEATH(coordinator_.resolve(slot, true), "what was frozen");
-  EXPECT_DEATH(coordinator_.resolve(begin(), true), "recovery decides commits");
+  EXPECT_DEATH(interrupted_.resolve(slot, true), "what was frozen");
+  EXPECT_DEATH(interrupted_.resolve(begin(), true), "recovery decides commits");
 }
 
 // Where all replicas lock, and their locks together commit it.
@@ -561,7 +561,7 @@ TEST_F(CoordinatorUnanimousTest, ACommitIsToldWhenAllHaveLocked) {
   EXPECT_TRUE(woken(waiter));
   EXPECT_EQ(sent(), "unlock@1 unlock@2");
   EXPECT_EQ(slot.round_trips, 1);
-  EXPECT_EQ(slot.state, SlotState::kCommitting);
+  EXPECT_EQ(slot.stage, TxnStage::kCommitting);
 }
 
 TEST_F(CoordinatorUnanimousTest, AnAbortIsToldWhenAllWhoLockedKnowOfIt) {
@@ -582,18 +582,18 @@ TEST_F(CoordinatorUnanimousTest, ReplicasThatDisagreeOnAVersionAbortIt) {
   answer(kTwo, slot, Phase::kLock, Code::kOk, {5});
   EXPECT_EQ(slot.outcome.code, Code::kVersionMoved);
   EXPECT_EQ(slot.phase, Phase::kUnlock);
-  EXPECT_FALSE(slot.committing);
+  EXPECT_EQ(slot.stage, TxnStage::kAborting);
 }
 
 TEST_F(CoordinatorUnanimousTest, FromTheFirstLockOnTheOutcomeIsUnknownWhenItsTimeIsOver) {
   Waiter waiter;
   TxnSlot& slot = put_at_one(waiter);
   at(1000 + kAnswerNs);
-  coordinator_.expire_waits();
+  waits_.expire();
   EXPECT_TRUE(woken(waiter));
   EXPECT_TRUE(slot.left);
   EXPECT_EQ(slot.outcome.code, Code::kOk);
-  EXPECT_TRUE(slot.committing);
+  EXPECT_EQ(slot.stage, TxnStage::kCommitting);
 }
 
 // With credit for one commit at a time.
@@ -649,10 +649,10 @@ TEST_F(CoordinatorCreditTest, WhoWaitsForCreditLeavesTheLineWhenItsTimeIsOver) {
   sent();
   TxnSlot& second = put_nth(1, b);
   at(1000 + kAnswerNs);
-  coordinator_.expire_waits();
+  waits_.expire();
   EXPECT_TRUE(woken(b));
   EXPECT_EQ(second.outcome.code, Code::kNoAnswer);
-  EXPECT_EQ(second.state, SlotState::kFinished) << "it has sent nothing";
+  EXPECT_EQ(second.stage, TxnStage::kFinished) << "it has sent nothing";
   gate_.reset();
   retry();
   EXPECT_EQ(sent(), "");
@@ -711,7 +711,7 @@ TEST_F(CoordinatorFixedViewTest, WhatIsUnknownIsNotAbortedByALaterAnswer) {
   answer(kOne, slot, Phase::kLock, Code::kOk, {4});
   answer(kTwo, slot, Phase::kLock, Code::kOk, {4});
   ASSERT_EQ(slot.phase, Phase::kReplicate);
-  coordinator_.on_peer_lost(slot, kTwo);
+  interrupted_.on_peer_lost(slot, kTwo);
   EXPECT_EQ(slot.outcome.kind, OutcomeKind::kUnknown);
   PhaseReply reply{};
   reply.sequence = static_cast<uint32_t>(slot.sequence);
@@ -720,7 +720,7 @@ TEST_F(CoordinatorFixedViewTest, WhatIsUnknownIsNotAbortedByALaterAnswer) {
   store(port_.reserve(kSelf, Flow::kCommit, static_cast<uint8_t>(Kind::kReply), sizeof reply, slot.index), reply);
   deliver();
   for (const Received& one : take_received()) EXPECT_NE(one.kind, Kind::kUnlock) << "at " << int{one.at.value};
-  EXPECT_EQ(slot.state, SlotState::kCommitting);
+  EXPECT_EQ(slot.stage, TxnStage::kCommitting);
 }
 
 }  // namespace

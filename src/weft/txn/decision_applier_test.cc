@@ -55,7 +55,7 @@ class DecisionApplierTest : public PartTest {
     ref.table_id = kTable;
     ref.write = Write::kPut;
     ref.room = 8;
-    ref.has_value = has_value;
+    ref.flags = has_value ? kHasValue : 0;
     ref.value = has_value ? as_bytes(std::string_view("locked\0\0", 8)).subspan(0, 6) : ByteView();
     std::byte* more;
     PreparedTxn& record = records_.at(kCoordinator, kSlotNumber);

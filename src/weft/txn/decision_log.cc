@@ -47,7 +47,7 @@ PreparedKeys* DecisionLog::copy_keys(ByteView keys, uint8_t count) {
     key.table_id = TableId(in.part->table);
     key.table = ctx_.tables.at(key.table_id);
     key.key = key.table->hashed(in.key);
-    key.has_value = in.has(kHasValue);
+    key.flags = in.part->flags & kHasValue;
     key.value = in.value;
     key.version = Version(in.part->version);
     key.write = in.write();

@@ -128,13 +128,13 @@ TEST_F(DecisionLogTest, KeysAreCopied) {
   EXPECT_EQ(load<uint64_t>(all[0].key.bytes.data()), 7U);
   EXPECT_EQ(all[0].key.hash, hashed(7).hash);
   EXPECT_EQ(as_text(all[0].value), "value");
-  EXPECT_TRUE(all[0].has_value);
+  EXPECT_TRUE(all[0].has(kHasValue));
   EXPECT_EQ(all[0].version, Version(9));
   EXPECT_EQ(all[0].write, Write::kPut);
   EXPECT_EQ(all[0].index, 4U);
   EXPECT_EQ(all[0].table, &table());
   EXPECT_EQ(all[1].write, Write::kErase);
-  EXPECT_FALSE(all[1].has_value);
+  EXPECT_FALSE(all[1].has(kHasValue));
 }
 
 TEST_F(DecisionLogTest, CoversRecordsWhenEachIsDecided) {

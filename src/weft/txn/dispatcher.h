@@ -57,15 +57,16 @@ class Dispatcher {
   };
 
   void on_burst(std::span<const Message> burst);
-  Batch::Parsed parse(const Message& message);
+  void parse(size_t at, const Message& message);
   bool parse_reply(const Message& message) const;
   bool parse_get_reply(const Message& message) const;
   bool parse_unlocked(const Message& message) const;
-  void prefetch_slot(const Message& message) const;
+  bool prefetch_slot(const Message& message) const;
 
   WorkerContext& ctx_;
   const CommitParser& parser_;
   const SlotTable& slots_;
+  const size_t slot_count_;
   LogReceiver* log_ = nullptr;
   Batch batch_;
   std::array<Route, kKindsMax> routes_;

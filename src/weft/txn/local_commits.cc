@@ -27,18 +27,19 @@ void LocalCommits::begin_batch() {
 }
 
 void LocalCommits::commit(TxnSlot& slot) {
-  WEFT_CHECK(slot.state == SlotState::kCommitting && slot.single_node, "the commit concerns this node alone");
-  WEFT_CHECK(slot.phase == Phase::kExecute && slot.outcome.code == Code::kOk, "a local commit is done in one call");
+  WEFT_CHECK(slot.stage == TxnStage::kAwaitingBatch && slot.phase == Phase::kExecute && slot.outcome.code == Code::kOk,
+             "a local commit is done in one call");
   WEFT_CHECK(slot.participants == 0 && slot.locked_nodes == 0, "a local commit holds neither locks nor credit");
   WEFT_CHECK(slot.count <= locks_.size(), "limits bound a transaction's keys");
   const Owner owner(ctx_.self, ctx_.id, slot.index);
   const uint16_t locked = lock(slot, owner);
   if (slot.outcome.code == Code::kOk) validate(slot, owner);
-  slot.committing = slot.outcome.code == Code::kOk;
+  const bool commits = slot.outcome.code == Code::kOk;
+  slot.enter(commits ? TxnStage::kCommitting : TxnStage::kAborting);
   for (uint16_t i = 0; i < locked; ++i) {
     const Entry& e = slot.entry(i);
     if (e.at[index_of(Phase::kLock)] == 0) continue;
-    if (slot.committing) {
+    if (commits) {
       e.table->commit(e.key, owner, e.write, {e.new_value, e.new_bytes}, locks_[i]);
     } else {
       e.table->unlock(e.key, owner, locks_[i]);

@@ -26,7 +26,7 @@ class LocalCommits {
 
   // Prefetches what those in the queue will touch.
   void begin_batch();
-  // Locks, validates, and installs or releases. Then slot.committing says which.
+  // Locks, validates, and installs or releases. Then slot.stage says which.
   void commit(TxnSlot& slot);
 
  private:

@@ -33,9 +33,8 @@ class LocalCommitsTest : public CommitTest {
     return e;
   }
   void run(TxnSlot& slot) {
-    slot.state = SlotState::kCommitting;
+    slot.stage = TxnStage::kAwaitingBatch;
     EXPECT_EQ(planner_.plan(slot), mask_of({0}));
-    slot.single_node = true;
     local_.commit(slot);
   }
   LockResult lock_by_other(uint64_t key) { return table().lock(hashed(key), kOther, Write::kPut, std::nullopt, 8); }
@@ -52,7 +51,7 @@ TEST_F(LocalCommitsTest, AllWritesAreInstalledAndUnlocked) {
   write(slot, second_, Write::kErase);
   const Version before = word_of(first_).version();
   run(slot);
-  EXPECT_TRUE(slot.committing);
+  EXPECT_EQ(slot.stage, TxnStage::kCommitting);
   EXPECT_EQ(slot.phase, Phase::kUnlock);
   EXPECT_EQ(value_of(first_), "1");
   EXPECT_EQ(word_of(first_).version(), Version(before.value + 1));
@@ -66,7 +65,7 @@ TEST_F(LocalCommitsTest, AKeyThatMovedSinceItWasReadAbortsAll) {
   read(slot, second_).version = Version(77);
   write(slot, second_, Write::kPut, "2");
   run(slot);
-  EXPECT_FALSE(slot.committing);
+  EXPECT_EQ(slot.stage, TxnStage::kAborting);
   EXPECT_EQ(slot.outcome.code, Code::kVersionMoved);
   EXPECT_EQ(value_of(first_), "one");
   EXPECT_EQ(value_of(second_), "two");
@@ -112,7 +111,7 @@ TEST_F(LocalCommitsTest, WhatWasOnlyReadAndIsAsItWasCommits) {
   read(slot, first_);
   read(slot, second_);
   run(slot);
-  EXPECT_TRUE(slot.committing);
+  EXPECT_EQ(slot.stage, TxnStage::kCommitting);
   EXPECT_EQ(slot.outcome.code, Code::kOk);
   EXPECT_EQ(table().residue().locked, 0U);
 }
@@ -158,9 +157,9 @@ TEST_F(LocalCommitsTest, ABatchCountsAllItsKeys) {
 TEST_F(LocalCommitsTest, WhatConcernsOthersIsNotCommittedAlone) {
   TxnSlot& slot = begin();
   write(slot, first_, Write::kPut, "1");
-  slot.state = SlotState::kCommitting;
-  EXPECT_DEATH(local_.commit(slot), "this node alone");
-  slot.single_node = true;
+  slot.stage = TxnStage::kAwaitingCredit;
+  EXPECT_DEATH(local_.commit(slot), "in one call");
+  slot.stage = TxnStage::kAwaitingBatch;
   slot.locked_nodes = mask_of({1});
   EXPECT_DEATH(local_.commit(slot), "neither locks nor credit");
 }

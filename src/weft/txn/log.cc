@@ -10,7 +10,7 @@ const PreparedKey* PreparedTxn::find_value(uint8_t index) const {
   for (const PreparedKeys* list : std::initializer_list<const PreparedKeys*>{locked, applied, decided}) {
     for (const PreparedKeys* part = list; part != nullptr; part = part->next) {
       for (const PreparedKey& key : part->all()) {
-        if (key.index == index && key.has_value) return &key;
+        if (key.index == index && key.has(kHasValue)) return &key;
       }
     }
   }
@@ -20,7 +20,7 @@ const PreparedKey* PreparedTxn::find_value(uint8_t index) const {
 bool PreparedTxn::locked_by_verb(uint8_t index) const {
   for (const PreparedKeys* part = applied; part != nullptr; part = part->next) {
     for (const PreparedKey& key : part->all()) {
-      if (key.index == index && key.by_verb) return true;
+      if (key.index == index && key.has(kByVerb)) return true;
     }
   }
   return false;

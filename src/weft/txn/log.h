@@ -13,6 +13,7 @@
 
 #include "weft/base/bytes.h"
 #include "weft/store/table.h"
+#include "weft/txn/messages.h"
 #include "weft/txn/pool.h"
 #include "weft/types.h"
 
@@ -32,14 +33,10 @@ struct KeyRef {
   TableId table_id;
   Write write = Write::kNone;
   uint8_t index = 0;  // of the key in the transaction
-  bool has_value = false;
-  bool has_version = false;     // the one that was read
-  bool held = false;            // locked while it was read
-  bool by_verb = false;         // the lock at this primary was taken by a verb
-  bool ordered = false;         // applied on arrival, after what it follows, among writes that are deferred
-  bool deferred = false;        // a backup applies it when the transaction is finished
-  bool wants_replaced = false;  // a lock for an erase: the version that it replaces is asked for
+  uint8_t flags = 0;  // KeyFlags
   uint32_t predecessor_delta = 0;
+
+  bool has(KeyFlags flag) const { return (flags & flag) != 0; }
 };
 
 // One key of a participant's record.

@@ -45,10 +45,9 @@ bool LogReceiver::has_entries() const {
 void LogReceiver::handle(const Message& m, Participant::Origin origin) {
   WEFT_CHECK(m.source.value < ctx_.nodes && static_cast<Kind>(m.kind) == Kind::kReplicate, "a log entry");
   batch_.begin({&m, 1});
-  Batch::Parsed& parsed = batch_.parsed[0];
-  parsed = {};
-  parsed.ok = parser_.parse_keys(m, &batch_, &parsed.keys);
-  if (!parsed.ok) {
+  const bool ok = parser_.parse_keys(m, &batch_);
+  batch_.add(0, 0, ok);
+  if (!ok) {
     ctx_.faults.report(m.source, "a log entry that does not parse");
     return;
   }

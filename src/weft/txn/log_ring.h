@@ -32,7 +32,7 @@ struct RingHeader {
   uint32_t bytes;     // of the body; of what is skipped, this header included
   uint16_t slot;      // of the coordinator
   uint8_t skip;
-  uint8_t tag[5];
+  uint8_t unused[5];
   uint64_t check;
 };
 static_assert(sizeof(RingHeader) == 32);

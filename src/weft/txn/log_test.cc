@@ -25,7 +25,7 @@ class LogTest : public testing::Test {
     PreparedKey& key = made->all()[0];
     key.index = index;
     key.value = {at, value.size()};
-    key.has_value = has_value;
+    key.flags = has_value ? kHasValue : 0;
     return made;
   }
   static void push(PreparedKeys** list, PreparedKeys* part) {

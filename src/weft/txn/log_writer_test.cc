@@ -28,7 +28,7 @@ class LogWriterTest : public VerbPartTest {
   // In use no more.
   void end(TxnSlot& slot) {
     slot.participants = slot.ring_bytes = 0;
-    slot.state = SlotState::kFinished;
+    slot.stage = TxnStage::kFinished;
     slots_.detach(slot);
     slots_.free_if_done(slot);
   }

@@ -12,11 +12,12 @@ namespace {
 
 constexpr Kind kKindOf[] = {Kind::kGet, Kind::kLock, Kind::kValidate, Kind::kReplicate, Kind::kUnlock};
 
-}  // namespace
+bool carries_values(const TxnSlot& slot, Phase phase) {
+  return phase == Phase::kLock ? slot.lock_brings_values : phase == Phase::kReplicate || phase == Phase::kUnlock;
+}
 
 // What a phase says of one key; returns the end of it.
-WEFT_INLINE std::byte* MessageTransport::encode_key(std::byte* to, const Entry& e, uint8_t index, Phase phase,
-                                                    bool with_value) {
+WEFT_INLINE std::byte* encode_key(std::byte* to, const Entry& e, uint8_t index, Phase phase, bool with_value) {
   KeyPart part{};
   if (phase == Phase::kReplicate) {
     part.version = e.base.value + 1;
@@ -41,9 +42,9 @@ WEFT_INLINE std::byte* MessageTransport::encode_key(std::byte* to, const Entry& 
   return put_key(to, part, e.key.bytes.data(), e.new_value);
 }
 
-WEFT_INLINE size_t MessageTransport::phase_bytes(const TxnSlot& slot, Phase phase, NodeId node) const {
+WEFT_INLINE size_t bytes_of(const TxnSlot& slot, Phase phase, NodeId node) {
   const bool values = carries_values(slot, phase);
-  const uint16_t count = phase != Phase::kUnlock || slot.committing ? slot.count : 0;
+  const uint16_t count = phase != Phase::kUnlock || slot.stage == TxnStage::kCommitting ? slot.count : 0;
   size_t bytes = sizeof(CommitRequest);
   for (uint16_t i = 0; i < count; ++i) {
     const Entry& e = slot.entry(i);
@@ -53,9 +54,9 @@ WEFT_INLINE size_t MessageTransport::phase_bytes(const TxnSlot& slot, Phase phas
   return bytes;
 }
 
-WEFT_INLINE void MessageTransport::encode_phase(std::byte* to, const TxnSlot& slot, Phase phase, NodeId node) const {
+WEFT_INLINE void encode(std::byte* to, const TxnSlot& slot, Phase phase, NodeId node) {
   const bool values = carries_values(slot, phase);
-  const uint16_t count = phase != Phase::kUnlock || slot.committing ? slot.count : 0;
+  const uint16_t count = phase != Phase::kUnlock || slot.stage == TxnStage::kCommitting ? slot.count : 0;
   CommitRequest request{};
   request.sequence = slot.sequence;
   request.participants = slot.participants & ~slot.fill_only;
@@ -63,7 +64,7 @@ WEFT_INLINE void MessageTransport::encode_phase(std::byte* to, const TxnSlot& sl
   request.flags = slot.flags;
   request.entries = static_cast<uint8_t>(slot.count);
   request.writes = slot.writes;
-  request.commit = slot.committing;
+  request.commit = slot.stage == TxnStage::kCommitting;
   std::byte* const start = to;
   to += sizeof request;
   for (uint16_t i = 0; i < count; ++i) {
@@ -75,15 +76,65 @@ WEFT_INLINE void MessageTransport::encode_phase(std::byte* to, const TxnSlot& sl
   store(start, request);
 }
 
-void MessageTransport::send(const TxnSlot& slot, Phase phase, uint64_t nodes) {
-  WEFT_CHECK(phase > Phase::kExecute && phase < Phase::kDone, "a commit has these phases");
-  WEFT_CHECK((nodes & ~slot.participants) == 0, "a commit speaks to its participants only");
+}  // namespace
+
+size_t MessageTransport::phase_bytes(const TxnSlot& slot, Phase phase, NodeId node) {
+  return bytes_of(slot, phase, node);
+}
+
+void MessageTransport::encode_phase(std::byte* to, const TxnSlot& slot, Phase phase, NodeId node) {
+  encode(to, slot, phase, node);
+}
+
+template <Phase kPhase>
+void MessageTransport::send_phase(const TxnSlot& slot, uint64_t nodes) {
   for_each_node(nodes, [&](NodeId node) {
-    std::byte* to = ctx_.port.reserve(node, Flow::kCommit, static_cast<uint8_t>(kKindOf[index_of(phase)]),
-                                      phase_bytes(slot, phase, node), slot.index);
-    encode_phase(to, slot, phase, node);
-    if (node != ctx_.self) ++ctx_.counters.phase_messages[index_of(phase)];
+    std::byte* to = ctx_.port.reserve(node, Flow::kCommit, static_cast<uint8_t>(kKindOf[index_of(kPhase)]),
+                                      bytes_of(slot, kPhase, node), slot.index);
+    encode(to, slot, kPhase, node);
+    if (node != ctx_.self) ++ctx_.counters.phase_messages[index_of(kPhase)];
   });
+}
+
+void MessageTransport::send(const TxnSlot& slot, Phase phase, uint64_t nodes) {
+  WEFT_CHECK((nodes & ~slot.participants) == 0, "a commit speaks to its participants only");
+  switch (phase) {
+    case Phase::kLock:
+      return send_phase<Phase::kLock>(slot, nodes);
+    case Phase::kValidate:
+      return send_phase<Phase::kValidate>(slot, nodes);
+    case Phase::kReplicate:
+      return send_phase<Phase::kReplicate>(slot, nodes);
+    case Phase::kUnlock:
+      return send_phase<Phase::kUnlock>(slot, nodes);
+    case Phase::kExecute:
+    case Phase::kDone:
+      WEFT_CHECK(false, "a commit has these phases");
+  }
+}
+
+void MessageTransport::take_lock_versions(TxnSlot& slot, const Message& m) {
+  const auto answer = load<PhaseReply>(m.body.data());
+  const uint64_t bit = uint64_t{1} << m.source.value;
+  const std::byte* bases = m.body.data() + sizeof answer;
+  int n = 0;
+  for (uint16_t i = 0; i < slot.count; ++i) {
+    Entry& e = slot.entry(i);
+    if ((e.at[index_of(Phase::kLock)] & bit) == 0 || n >= answer.bases) continue;
+    const Version base(load<uint64_t>(bases + n++ * sizeof(uint64_t)));
+    if (e.write != Write::kNone && e.base != Version() && e.base != base && !e.locked) {
+      fail(slot, Code::kVersionMoved, &e, Owner());
+    }
+    e.base = base;
+  }
+  bases += answer.bases * sizeof(uint64_t);
+  uint32_t erased = 0;
+  for (uint16_t i = 0; answer.erased != 0 && i < slot.count; ++i) {
+    Entry& e = slot.entry(i);
+    const bool locked_there = (e.at[index_of(Phase::kLock)] & bit) != 0;
+    if (!locked_there || e.write != Write::kErase || erased >= answer.erased) continue;
+    e.replaced = Version(load<uint64_t>(bases + erased++ * sizeof(uint64_t)));
+  }
 }
 
 }  // namespace weft

@@ -16,14 +16,16 @@ class MessageTransport {
   void send(const TxnSlot& slot, Phase phase, uint64_t nodes);
 
   // What a phase says to one node, wherever it is written: how many bytes, and these bytes.
-  size_t phase_bytes(const TxnSlot& slot, Phase phase, NodeId node) const;
-  void encode_phase(std::byte* to, const TxnSlot& slot, Phase phase, NodeId node) const;
+  static size_t phase_bytes(const TxnSlot& slot, Phase phase, NodeId node);
+  static void encode_phase(std::byte* to, const TxnSlot& slot, Phase phase, NodeId node);
+
+  // A node has locked all its keys: takes their versions out of its answer. What was written blindly, and locked at
+  // several replicas, must have the same version at all of them.
+  static void take_lock_versions(TxnSlot& slot, const Message& answer);
 
  private:
-  static bool carries_values(const TxnSlot& slot, Phase phase) {
-    return phase == Phase::kLock ? slot.lock_brings_values : phase == Phase::kReplicate || phase == Phase::kUnlock;
-  }
-  static std::byte* encode_key(std::byte* to, const Entry& entry, uint8_t index, Phase phase, bool with_value);
+  template <Phase kPhase>
+  void send_phase(const TxnSlot& slot, uint64_t nodes);
 
   WorkerContext& ctx_;
 };

@@ -31,9 +31,8 @@ class MessageTransportTest : public CommitTest {
     return out;
   }
   void plan(TxnSlot& slot) {
-    slot.state = SlotState::kCommitting;
+    slot.stage = TxnStage::kCommitting;
     slot.participants = planner_.plan(slot);
-    slot.committing = true;
   }
   // Sends one phase as it was planned, and takes what came of it.
   std::vector<Received> send(const TxnSlot& slot, Phase phase) {
@@ -147,7 +146,7 @@ TEST_F(MessageTransportTest, AnUnlockThatAbortsNamesNoKeys) {
   put(slot, key_at(kOne), "v");
   plan(slot);
   slot.entry(0).at[index_of(Phase::kUnlock)] = mask_of({1});
-  slot.committing = false;
+  slot.stage = TxnStage::kAborting;
   messages_.send(slot, Phase::kUnlock, mask_of({1}));
   deliver();
   const Taken got = take_apart(take_received().at(0));

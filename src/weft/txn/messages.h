@@ -76,7 +76,7 @@ struct CommitRequest {
   uint8_t entries;        // keys of the whole transaction
   uint8_t writes;         // written keys of the whole transaction
   uint8_t commit;         // kUnlock: 1 commit, 0 abort
-  uint8_t tag[7];
+  uint8_t unused[7];
 };
 static_assert(sizeof(CommitRequest) == 32);
 
@@ -93,7 +93,7 @@ enum KeyFlags : uint8_t {
   kHasValue = 2,
   kHeld = 4,            // kLock: locked while reading, this is what the lock is for
   kByVerb = 8,          // kReplicate, to the primary: it was locked by a verb
-  kOrdered = 16,        // kReplicate: applied on arrival among writes that are deferred, see `follows`
+  kOrdered = 16,        // kReplicate: applied on arrival among writes that are deferred, see `predecessor_delta`
   kDeferred = 32,       // kReplicate: a backup applies it when the transaction is finished
   kWantsReplaced = 64,  // kLock of an erase: the answer says which version of the record it replaces
 };
@@ -106,8 +106,8 @@ struct KeyPart {
   uint8_t write;  // Write
   uint8_t index;  // of the key in the transaction
   uint8_t flags;
-  uint8_t tag;
-  uint32_t predecessor_delta;  // kInOrder: by how much it is above the version that it replaces; 0: it replaces none
+  uint8_t unused;
+  uint32_t predecessor_delta;  // kOrdered: by how much it is above the version that it replaces; 0: it replaces none
 };
 static_assert(sizeof(KeyPart) == 24);
 
@@ -152,7 +152,7 @@ enum class KnownOutcome : uint8_t {
 struct OutcomeReply {
   uint32_t question;
   uint8_t standing;  // KnownOutcome
-  uint8_t tag[3];
+  uint8_t unused[3];
 };
 static_assert(sizeof(OutcomeReply) == 8);
 

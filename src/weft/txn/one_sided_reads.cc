@@ -36,7 +36,7 @@ void OneSidedReads::forget_indexes() {
 void OneSidedReads::on_posted(VerbRequest& post) {
   const auto& of = post.user_as<TxnRequest>();
   TxnSlot& slot = slots_.at(of.slot);
-  if (slot.state == SlotState::kFree || slot.sequence != of.sequence) return;
+  if (slot.stage == TxnStage::kFree || slot.sequence != of.sequence) return;
   if (of.entry >= slot.count || slot.entry(of.entry).done) return;
   WEFT_CHECK(slot.reads_pending != 0, "who has no answer waits for one");
   if (of.purpose == TxnRequest::Purpose::kRecord) {

@@ -46,7 +46,7 @@ class OneSidedReadsTest : public VerbPartTest {
     const Entry& e = *keys_.find_or_add(slot, kTable, key);
     const RemoteIndexAddress index = table_at(kPeer).index_address();
     verbs_.note_place(e, kPeer, {where.bits, index.offset, index.bins});
-    slot.state = SlotState::kFinished;
+    slot.stage = TxnStage::kFinished;
     slots_.detach(slot);
     slots_.free_if_done(slot);
   }

@@ -29,7 +29,7 @@ KnownOutcome OutcomeQueries::known_outcome(uint32_t incarnation, uint64_t sequen
   if (incarnation == ctx_.views.incarnation()) {
     for (size_t i = 0; i < slots_.size(); ++i) {
       const TxnSlot& slot = slots_.at(i);
-      const bool ended = slot.state == SlotState::kFree || slot.state == SlotState::kFinished;
+      const bool ended = slot.stage == TxnStage::kFree || slot.stage == TxnStage::kFinished;
       if (!ended && slot.sequence == sequence) return KnownOutcome::kOpen;
     }
   }

@@ -88,9 +88,9 @@ TEST_F(OutcomeQueriesTest, ACoordinatorSaysOpenWhileItRunsTheTransaction) {
   const uint32_t self = ctx_.views.incarnation();
   EXPECT_EQ(known(self, slot.sequence), KnownOutcome::kOpen);
   EXPECT_EQ(known(self + 1, slot.sequence), KnownOutcome::kNothing) << "another coordinator's";
-  slot.state = SlotState::kCommitting;
+  slot.stage = TxnStage::kCommitting;
   EXPECT_EQ(known(self, slot.sequence), KnownOutcome::kOpen);
-  slot.state = SlotState::kFinished;
+  slot.stage = TxnStage::kFinished;
   EXPECT_EQ(known(self, slot.sequence), KnownOutcome::kNothing);
 }
 

@@ -4,15 +4,9 @@
 // Validation: every key that was only read is still at the version that was read, at its primary, and not locked by
 // another transaction (rule G2).
 //
-// Replication: a backup applies the write at once, unreadable, and logs what it replaced (undo). A primary that gets
-// the values in this phase only logs them; it installs at unlock, under its lock.
-//
-// Lazy backups redo: they keep the writes in their record and install them when the transaction is finished. These
-// installs come in any order, so a put only ever replaces an older version of what is there, and brings back nothing
-// that is gone. What is not a put of something that was there (an insert, a delete, a blind put) comes by message and
-// is applied before it is acknowledged, with an undo log as elsewhere, and after what it replaces has been installed
-// here. A ring entry of a slot's next transaction may overtake the notice that its last one is finished. It says the
-// same: a slot is used again only when that notice has left.
+// Replication logs the writes and applies them at backups (backup_writes.h). A ring entry of a slot's next transaction
+// may overtake the notice that the slot's last transaction is finished. It says the same: a slot is used again only
+// when that notice has left.
 //
 // Unlocking installs and releases (commit), or releases and forgets (abort). The record of a commit stays until the
 // coordinator's notice that every participant has acknowledged (rule K4); that notice also marks readable what was
@@ -37,7 +31,7 @@ Participant::Participant(WorkerContext& ctx, PreparedTable& records, OutcomeLog&
     : ctx_(ctx),
       records_(records),
       outcomes_(outcomes),
-      marks_readable_(marks_readable),
+      backup_(ctx, records, marks_readable),
       unlock_acks_(ctx, Kind::kUnlocked, static_cast<size_t>(SlotTable::slots_for(ctx.limits))) {}
 
 // The record for this message's transaction; nullptr (and the peer is closed) if the slot's last one is still there.
@@ -114,9 +108,9 @@ WEFT_INLINE void Participant::lock_keys(const Message& m, PreparedTxn& record, s
     const KeyRef& ref = keys[i];
     PreparedKey& key = part->all()[i];
     LockResult result;
-    if (!ref.held || !relock_held(record, ref, owner, &result)) {
+    if (!ref.has(kHeld) || !relock_held(record, ref, owner, &result)) {
       std::optional<Version> expected;
-      if (ref.has_version) expected = ref.version;
+      if (ref.has(kHasVersion)) expected = ref.version;
       result = ref.table->lock(ref.key, owner, ref.write, expected, ref.room);
       key.locked = result.locked;
       key.locked_to_write = installs(ref.write);
@@ -133,7 +127,7 @@ WEFT_INLINE void Participant::lock_keys(const Message& m, PreparedTxn& record, s
       return;
     }
     bases[i] = result.locked.base.value;
-    if (ref.wants_replaced) bases[words++] = result.replaced.value;
+    if (ref.has(kWantsReplaced)) bases[words++] = result.replaced.value;
   }
   part->next = record.locked;
   record.locked = part;
@@ -194,72 +188,21 @@ void Participant::on_validate(const Batch& batch, std::span<const Message> run) 
 
 void Participant::on_replicate(const Batch& batch, std::span<const Message> run) {
   for (const Message& m : run) {
-    if (batch.ok(m)) replicate_keys(batch, m, Origin::kMessage);
+    if (batch.ok(m)) replicate(batch, m, Origin::kMessage);
   }
 }
 
-void Participant::replicate(const Batch& batch, const Message& m, Origin origin) { replicate_keys(batch, m, origin); }
-
-WEFT_INLINE void Participant::replicate_keys(const Batch& batch, const Message& m, Origin origin) {
+void Participant::replicate(const Batch& batch, const Message& m, Origin origin) {
   const std::span<const KeyRef> keys = batch.keys_of(m);
-  if (origin == Origin::kMessage && log_ != nullptr && !predecessors_applied(keys)) {
+  if (origin == Origin::kMessage && log_ != nullptr && !backup_.predecessors_applied(keys)) {
     log_->defer(m);
     return;
   }
   PreparedTxn* record = open_record(m, origin);
   if (record == nullptr) return;
-  size_t undo_bytes = 0;
-  for (const KeyRef& ref : keys) {
-    const size_t value_max = ref.table->spec().value_bytes_max;
-    if (value_max <= kSmallValue) undo_bytes += padded(value_max);
-  }
-  std::byte* undo_at;
-  PreparedKeys* part = records_.make_part(keys, undo_bytes, &undo_at);
-  part->next = record->applied;
-  record->applied = part;
-  for (PreparedKey& key : part->all()) {
-    const Placement& placement = ctx_.view().placement(key.key.partition);
-    const bool fills = placement.is_catching_up(ctx_.self);
-    // A replica that is filling cannot undo: it may not have the old value yet. Nobody reads it, so it waits.
-    key.deferred_apply = fills || (key.deferred && placement.primary() != ctx_.self);
-    key.late_put = key.deferred_apply && !fills && key.write == Write::kPut;
-    if (!key.deferred_apply && placement.primary() != ctx_.self) apply_key(*record, key, &undo_at);
-  }
-  WEFT_CHECK(undo_at <= reinterpret_cast<std::byte*>(part) + part->block_bytes, "there is room for every old value");
+  backup_.add(*record, keys);
   record->state |= kReplicated;
   if (origin == Origin::kMessage) acknowledge(m, Phase::kReplicate);
-}
-
-WEFT_INLINE void Participant::apply_key(PreparedTxn& record, PreparedKey& key, std::byte** undo_at) {
-  const bool small = key.table->spec().value_bytes_max <= kSmallValue;
-  WEFT_CHECK(!key.applied && key.write != Write::kNone, "a write is applied once");
-  WEFT_CHECK(small || ctx_.scratch.size() >= key.table->spec().value_bytes_max, "a value of any table fits");
-  std::byte* undo = small ? *undo_at : ctx_.scratch.data();
-  const Shown shown = marks_readable_ ? Shown::kWhenMarked : Shown::kAtOnce;
-  key.undo = key.ordered ? key.table->apply_unordered(key.key, key.write, key.value, key.version, undo)
-                         : key.table->apply(key.key, key.write, key.value, key.version, undo, shown);
-  if (small) {
-    *undo_at += padded(key.undo.value_bytes);
-  } else if (key.undo.value_bytes != 0) {
-    PreparedKeys* part = records_.make_part(0, key.undo.value_bytes, &undo);
-    std::memcpy(undo, ctx_.scratch.data(), key.undo.value_bytes);
-    part->next = record.applied;
-    record.applied = part;
-  }
-  key.old_value = {undo, key.undo.value_bytes};
-  key.applied = true;
-  ctx_.touch_record();
-}
-
-// Whether all that these writes follow is installed at this backup.
-bool Participant::predecessors_applied(std::span<const KeyRef> keys) const {
-  return std::all_of(keys.begin(), keys.end(), [&](const KeyRef& ref) {
-    const Placement& placement = ctx_.view().placement(ref.key.partition);
-    if (ref.predecessor_delta == 0 || placement.primary() == ctx_.self || placement.is_catching_up(ctx_.self))
-      return true;
-    const ReadResult read = ref.table->read(ref.key, nullptr, 0);
-    return !read.found || read.word.version().value + ref.predecessor_delta >= ref.version.value;
-  });
 }
 
 void Participant::on_unlock(const Batch& batch, std::span<const Message> run) {
@@ -302,7 +245,7 @@ void Participant::commit_key(const PreparedTxn& record, PreparedKey& key, Owner 
                              std::span<const KeyRef> carried) {
   if (key.table == nullptr) return;
   ctx_.touch_record();
-  if (key.has_value || key.write == Write::kErase) {
+  if (key.has(kHasValue) || key.write == Write::kErase) {
     key.table->commit(key.key, owner, key.write, key.value, key.locked);
     return;
   }
@@ -335,27 +278,9 @@ void Participant::on_done(const Batch& batch, std::span<const Message> run) {
   }
 }
 
-// At a backup, or at a replica that is filling, where a delete stays as a tombstone until it is whole: so that an older
-// copy of the record that comes later is noticed.
-WEFT_INLINE void Participant::finish_key(const PreparedKey& key) {
-  WEFT_CHECK(!(key.applied && key.deferred_apply) && (key.deferred_apply || !key.late_put),
-             "a write is applied, or waits");
-  // A tombstone that was applied goes now, whoever may read it.
-  if (key.applied && (marks_readable_ || key.write == Write::kErase)) key.table->mark_readable(key.key, key.version);
-  if (key.late_put) {
-    key.table->apply_late_put(key.key, key.value, key.version, ctx_.scratch.data());
-  } else if (key.deferred_apply) {
-    key.table->install_if_newer(key.key, key.write, key.value, key.version, ctx_.scratch.data());
-  }
-  if (!key.applied && !key.deferred_apply) return;
-  ctx_.touch_record();
-}
-
-WEFT_INLINE void Participant::finish_record(PreparedTxn& record) {
+void Participant::finish_record(PreparedTxn& record) {
   WEFT_CHECK(record.state != 0, "a record is finished once");
-  for (PreparedKeys* part = record.applied; part != nullptr; part = part->next) {
-    for (const PreparedKey& key : part->all()) finish_key(key);
-  }
+  backup_.finish(record);
   if ((record.state & kCommitted) == 0) note_outcome(record.incarnation, record.sequence, true);
   records_.drop(record, true);
 }
@@ -374,7 +299,7 @@ void Participant::commit_record(PreparedTxn& record, Owner owner, const Prepared
   }
   for (const PreparedKeys* part = record.applied; part != nullptr; part = part->next) {
     for (const PreparedKey& key : part->all()) {
-      if (key.deferred_apply || !ctx_.bugs.has(PlantedBug::kNoRaiseOnPromotion)) finish_key(key);
+      if (key.deferred_apply || !ctx_.bugs.has(PlantedBug::kNoRaiseOnPromotion)) backup_.finish_key(key);
     }
   }
 }
@@ -385,11 +310,7 @@ void Participant::abort_record(PreparedTxn& record, Owner owner) {
     return;  // the notes contradict each other, and that is reported
   WEFT_CHECK(!committed, "what was committed anywhere is decided to commit");
   for (PreparedKeys* part = record.locked; part != nullptr; part = part->next) release_part(part, part->keys, owner);
-  for (const PreparedKeys* part = record.applied; part != nullptr; part = part->next) {
-    for (const PreparedKey& key : part->all()) {
-      if (key.applied) key.table->undo(key.key, key.version, key.undo, key.old_value);
-    }
-  }
+  BackupWrites::undo(record);
 }
 
 }  // namespace weft

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "weft/base/inline.h"
+#include "weft/txn/backup_writes.h"
 #include "weft/txn/batch.h"
 #include "weft/txn/context.h"
 #include "weft/txn/log.h"
@@ -59,7 +60,6 @@ class Participant {
   Owner owner_of(const Message& message) const {
     return Owner(message.source, ctx_.id, static_cast<uint8_t>(message.tag));
   }
-  void replicate_keys(const Batch& batch, const Message& message, Origin origin);
   PreparedTxn* open_record(const Message& message, Origin origin);
   void reply(const Message& message, Phase phase, Code code, uint8_t index, Owner holder,
              std::span<const uint64_t> bases = {}, size_t erased = 0);
@@ -67,16 +67,13 @@ class Participant {
   void lock_keys(const Message& message, PreparedTxn& record, std::span<const KeyRef> keys);
   bool relock_held(PreparedTxn& record, const KeyRef& ref, Owner owner, LockResult* result);
   static void release_part(PreparedKeys* part, size_t keys, Owner owner);
-  bool predecessors_applied(std::span<const KeyRef> keys) const;
-  void apply_key(PreparedTxn& record, PreparedKey& key, std::byte** undo_at);
   void commit_key(const PreparedTxn& record, PreparedKey& key, Owner owner, std::span<const KeyRef> carried);
   void finish_record(PreparedTxn& record);
-  void finish_key(const PreparedKey& key);
 
   WorkerContext& ctx_;
   PreparedTable& records_;
   OutcomeLog& outcomes_;
-  const bool marks_readable_;
+  BackupWrites backup_;
   LogReceiver* log_ = nullptr;
   NoticeQueue unlock_acks_;
 };

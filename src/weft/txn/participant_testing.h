@@ -74,23 +74,22 @@ class CommitPartTest : public PartTest {
   // Takes a message apart, as the dispatcher would.
   bool parse(const Message& m) {
     batch_.begin({&m, 1});
-    Batch::Parsed& parsed = batch_.parsed[0];
-    parsed = {};
+    bool ok = false;
     switch (static_cast<Kind>(m.kind)) {
       case Kind::kGet:
-        parsed.ok = parser_.parse_get(m, &batch_);
-        parsed.keys = 1;
+        ok = parser_.parse_get(m, &batch_);
         break;
       case Kind::kUnlock:
-        parsed.ok = parser_.parse_unlock(m, &batch_, &parsed.keys);
+        ok = parser_.parse_unlock(m, &batch_);
         break;
       case Kind::kDone:
-        parsed.ok = parser_.parse_done(m, &batch_);
+        ok = parser_.parse_done(m, &batch_);
         break;
       default:
-        parsed.ok = parser_.parse_keys(m, &batch_, &parsed.keys);
+        ok = parser_.parse_keys(m, &batch_);
     }
-    return parsed.ok;
+    batch_.add(0, 0, ok);
+    return ok;
   }
 
   // Of what was reported since the last call.

@@ -34,7 +34,7 @@ class PlannedTxn {
   PlannedTxn() : slot(std::make_unique<TxnSlot>()) {
     slot->entries = slot->inline_entries.data();
     names.reserve(TxnSlot::kInlineEntries);
-    slot->state = SlotState::kCommitting;
+    slot->stage = TxnStage::kCommitting;
   }
 
   Entry& add(const std::string& name, const Placement& at) {

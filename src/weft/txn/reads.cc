@@ -36,7 +36,7 @@ Reads::Reads(WorkerContext& ctx, const ReadRules& rules, const Planner& planner,
 
 ReadHandle Reads::get_async(TxnSlot& slot, TableId table, Key key, Intent intent) {
   constexpr ReadHandle kNone{UINT16_MAX};
-  if (slot.state != SlotState::kExecuting) return kNone;
+  if (slot.stage != TxnStage::kExecuting) return kNone;
   const Entry* e = keys_.find_or_add(slot, table, key);
   if (e == nullptr) return kNone;
   const auto index = static_cast<uint16_t>(e - slot.entries);
@@ -46,7 +46,7 @@ ReadHandle Reads::get_async(TxnSlot& slot, TableId table, Key key, Intent intent
 
 WEFT_INLINE void Reads::begin_read(TxnSlot& slot, uint16_t index, Intent intent) {
   Entry& e = slot.entry(index);
-  WEFT_CHECK(!e.read && slot.state == SlotState::kExecuting, "a transaction that executes reads a key once");
+  WEFT_CHECK(!e.read && slot.stage == TxnStage::kExecuting, "a transaction that executes reads a key once");
   e.read = true;
   e.done = false;
   slot.done_upto = std::min(slot.done_upto, index);
@@ -69,7 +69,7 @@ void Reads::start_single(TxnSlot& slot, TableId table, Key key) {
 }
 
 Code Reads::write(TxnSlot& slot, TableId table, Key key, Write write, std::string_view value) {
-  if (slot.state != SlotState::kExecuting) return Code::kInvalidArgument;
+  if (slot.stage != TxnStage::kExecuting) return Code::kInvalidArgument;
   Entry* e = keys_.find_or_add(slot, table, key);
   if (e == nullptr) return slot.outcome.code;
   if (!e->read) e->done = true;
@@ -246,11 +246,8 @@ void Reads::complete_read(TxnSlot& slot, uint16_t index) {
   slot.entry(index).done = true;
   --slot.reads_pending;
   while (slot.done_upto < slot.count && slot.entry(slot.done_upto).done) ++slot.done_upto;
-  if (slot.commit_wanted) {
-    if (slot.reads_pending == 0) {
-      slot.commit_wanted = false;
-      coordinator_.begin_commit(slot);
-    }
+  if (slot.stage == TxnStage::kAwaitingReads) {
+    if (slot.reads_pending == 0) coordinator_.begin_commit(slot);
     return;
   }
   if (slot.done_upto > slot.wait_upto) {
@@ -260,7 +257,7 @@ void Reads::complete_read(TxnSlot& slot, uint16_t index) {
       acks_.wake(slot);
     }
   }
-  if (slot.state == SlotState::kDraining && slot.reads_pending == 0) coordinator_.release(slot);
+  if (slot.stage == TxnStage::kDraining && slot.reads_pending == 0) coordinator_.abort(slot);
 }
 
 void Reads::on_get_reply(const Batch& batch, std::span<const Message> run) {

@@ -170,7 +170,7 @@ TEST_F(ReadsTest, TheClientGoesOnWhenAllUpToWhatItWaitsForAreIn) {
   get(slot, key_at(kOne, 1));
   Waiter waiter;
   slot.wait_upto = 1;
-  coordinator_.wait_for(slot, waiter.handle());
+  waits_.begin(slot, waiter.handle());
   answer_found(kTwo, slot, 1, 1, "b");
   EXPECT_FALSE(woken(waiter)) << "the first is missing";
   EXPECT_EQ(slot.done_upto, 0);
@@ -185,12 +185,12 @@ TEST_F(ReadsTest, ACommitThatWasAskedForBeginsWithTheLastAnswer) {
   get(slot, key_at(kTwo));
   Waiter waiter;
   commit(slot, waiter);
-  EXPECT_TRUE(slot.commit_wanted);
+  EXPECT_EQ(slot.stage, TxnStage::kAwaitingReads);
   EXPECT_EQ(sent(), "get@1 get@2");
   answer_found(kOne, slot, 0, 1, "a");
   EXPECT_EQ(sent(), "");
   answer_found(kTwo, slot, 1, 1, "b");
-  EXPECT_FALSE(slot.commit_wanted);
+  EXPECT_NE(slot.stage, TxnStage::kAwaitingReads);
   EXPECT_EQ(sent(), "validate@1 validate@2");
 }
 
@@ -198,7 +198,7 @@ TEST_F(ReadsTest, WhatWasGivenUpEndsWithTheLastAnswer) {
   TxnSlot& slot = begin();
   get(slot, key_at(kOne));
   coordinator_.detach(slot);
-  EXPECT_EQ(slot.state, SlotState::kDraining);
+  EXPECT_EQ(slot.stage, TxnStage::kDraining);
   EXPECT_FALSE(slots_.all_free()) << "a late answer must not find another transaction there";
   answer_found(kOne, slot, 0, 1, "a");
   EXPECT_TRUE(slots_.all_free());
@@ -206,7 +206,7 @@ TEST_F(ReadsTest, WhatWasGivenUpEndsWithTheLastAnswer) {
 
 TEST_F(ReadsTest, AfterTheEndNothingIsReadOrWritten) {
   TxnSlot& slot = begin();
-  slot.state = SlotState::kCommitting;
+  slot.stage = TxnStage::kCommitting;
   EXPECT_EQ(reads_.get_async(slot, kTable, key_at(kOne), Intent::kRead).index, UINT16_MAX);
   EXPECT_EQ(reads_.write(slot, kTable, key_at(kOne), Write::kPut, "v"), Code::kInvalidArgument);
   EXPECT_EQ(slot.count, 0);
@@ -283,7 +283,7 @@ TEST_F(ReadsTest, ASingleReadIsToldUnderALease) {
   TxnSlot& slot = begin();
   reads_.start_single(slot, kTable, key);
   Waiter waiter;
-  coordinator_.wait_for(slot, waiter.handle());
+  waits_.begin(slot, waiter.handle());
   reads_.run_batch();
   EXPECT_FALSE(woken(waiter));
   acks_.begin_step();

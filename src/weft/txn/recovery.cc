@@ -94,7 +94,7 @@ void Recovery::stop_transactions() {
   parts_.credit.reset();
   parts_.slots.for_each([&](TxnSlot& slot) {
     reporter_.note_own(slot);
-    parts_.coordinator.freeze(slot);
+    parts_.interrupted.freeze(slot);
   });
 }
 
@@ -122,7 +122,7 @@ void Recovery::meet_peers(const View& next) {
 
 void Recovery::retire() {
   WEFT_MARK("retired");
-  parts_.slots.for_each([&](TxnSlot& slot) { parts_.coordinator.abandon(slot); });
+  parts_.slots.for_each([&](TxnSlot& slot) { parts_.interrupted.abandon(slot); });
   parts_.acks.release_all();
   parts_.slots.serve_waiters();
 }
@@ -168,11 +168,11 @@ void Recovery::activate() {
   WEFT_CHECK(progress_.wrote || ctx_.bugs.has(PlantedBug::kNotWritten), "nothing is carried out that is not written");
   WEFT_CHECK(progress_.applied, "a worker is active when it has carried everything out");
   parts_.slots.for_each([&](TxnSlot& slot) {
-    if (slot.state != SlotState::kCommitting) return;
+    if (!slot.in_phases()) return;
     const Decision* decision =
         decisions_.find(ctx_.self, ctx_.views.incarnation(), slot.index, static_cast<uint32_t>(slot.sequence));
     WEFT_CHECK(decision != nullptr, "recovery decides every commit of a member");
-    parts_.coordinator.resolve(slot, decision->commit);
+    parts_.interrupted.resolve(slot, decision->commit);
   });
   finish_records();
   decisions_.finish();
@@ -284,7 +284,7 @@ const char* Recovery::on_leader(RecoveryStep step, const RecoveryHeader& header,
 bool Recovery::all_decided() const {
   bool own = true;
   parts_.slots.for_each([&](const TxnSlot& slot) {
-    if (slot.state != SlotState::kCommitting) return;
+    if (!slot.in_phases()) return;
     own = own && decisions_.find(ctx_.self, ctx_.views.incarnation(), slot.index,
                                  static_cast<uint32_t>(slot.sequence)) != nullptr;
   });

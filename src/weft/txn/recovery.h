@@ -15,6 +15,7 @@
 #include "weft/txn/coordinator.h"
 #include "weft/txn/decision_applier.h"
 #include "weft/txn/decision_log.h"
+#include "weft/txn/interrupted_commits.h"
 #include "weft/txn/one_sided.h"
 #include "weft/txn/participant.h"
 #include "weft/txn/partition_gc.h"
@@ -30,6 +31,7 @@ struct RecoveredParts {
   SlotTable& slots;
   Reads& reads;
   Coordinator& coordinator;
+  InterruptedCommits& interrupted;
   ClientAcks& acks;
   CreditGate& credit;
   Participant& participant;

@@ -8,15 +8,15 @@
 namespace weft {
 
 void RecoveryReporter::note_own(const TxnSlot& slot) {
-  WEFT_CHECK(slot.state != SlotState::kFree, "a slot that is free has no transaction");
+  WEFT_CHECK(slot.stage != TxnStage::kFree, "a slot that is free has no transaction");
   for (const OwnTransaction& own : own_) {
     if (own.slot == slot.index) return;
   }
   Ending ending = Ending::kAbort;
-  if (slot.state == SlotState::kFinished) {
-    if (!slot.committing || slot.notices_pending == 0) return;
+  if (slot.stage == TxnStage::kFinished) {
+    if (slot.notices_pending == 0) return;  // it did not commit, or all know
     ending = Ending::kCommit;
-  } else if (slot.state == SlotState::kCommitting && slot.committing) {
+  } else if (slot.stage == TxnStage::kCommitting) {
     ending = slot.phase == Phase::kUnlock || slot.acknowledged ? Ending::kCommit : Ending::kOpen;
   }
   own_.push_back({slot.sequence, slot.index, slot.unanimous, ending});
@@ -59,7 +59,7 @@ void RecoveryReporter::send_own(const OwnTransaction& own) {
   header.unanimous = own.unanimous ? 1 : 0;
   header.ending = static_cast<uint8_t>(own.ending);
   std::vector<std::byte> bytes;
-  const bool same = slot.state == SlotState::kCommitting && static_cast<uint32_t>(slot.sequence) == header.sequence;
+  const bool same = slot.in_phases() && static_cast<uint32_t>(slot.sequence) == header.sequence;
   for (uint16_t i = 0; same && i < slot.count; ++i) {
     const Entry& e = slot.entry(i);
     if (e.write == Write::kNone || own.ending != Ending::kCommit) continue;
@@ -133,8 +133,8 @@ void RecoveryReporter::send_part(RecoveryHeader header, const PreparedKeys* part
     out.key_bytes = static_cast<uint16_t>(key.key.bytes.size());
     out.write = static_cast<uint8_t>(key.write);
     out.index = key.index;
-    if (key.has_value) out.flags |= kHasValue;
-    append_key(bytes, out, key.key.bytes, key.has_value ? key.value : ByteView());
+    if (key.has(kHasValue)) out.flags |= kHasValue;
+    append_key(bytes, out, key.key.bytes, key.has(kHasValue) ? key.value : ByteView());
     ++header.keys;
   }
   host_->send(leader(), header, bytes);

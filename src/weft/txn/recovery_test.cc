@@ -106,6 +106,7 @@ class RecoveryTest : public PartTest {
   Planner planner_{rows_, kSelf, PlantedBugs(), false};
   MessageTransport messages_{ctx_};
   Coordinator coordinator_{ctx_, slots_, acks_, credit_, planner_, messages_, nullptr, false};
+  InterruptedCommits interrupted_{ctx_, slots_, acks_, coordinator_};
   Reads reads_{ctx_, ReadRules(), planner_, slots_, keys_, credit_, acks_, coordinator_};
   PreparedTable records_{kNodes, static_cast<int>(slots_.size()), pool_.get()};
   Participant participant_{ctx_, records_, outcomes_, true};
@@ -113,10 +114,10 @@ class RecoveryTest : public PartTest {
   PartitionGc gc_{ctx_, sweep_};
   WorkerBarrier barrier_{1};
   RecoveryService service_;
-  Recovery recovery_{
-      ctx_,
-      {slots_, reads_, coordinator_, acks_, credit_, participant_, records_, nullptr, gc_, barrier_, nullptr},
-      false};
+  Recovery recovery_{ctx_,
+                     {slots_, reads_, coordinator_, interrupted_, acks_, credit_, participant_, records_, nullptr, gc_,
+                      barrier_, nullptr},
+                     false};
 };
 
 TEST_F(RecoveryTest, APublishedViewStopsTheWorker) {
@@ -217,9 +218,8 @@ TEST_F(RecoveryTest, ARecordThatIsNotDecidedIsNotWrittenOff) {
 TEST_F(RecoveryTest, ACommitOfThisWorkerIsResolvedAsItWasDecided) {
   for (const Ending ending : {Ending::kAbort, Ending::kCommit}) {
     TxnSlot& slot = *slots_.acquire(0);
-    slot.state = SlotState::kCommitting;
+    slot.stage = TxnStage::kCommitting;
     slot.phase = Phase::kReplicate;
-    slot.committing = true;
     begin();
     hear(kWrite);
     EXPECT_NE(fault(), "") << "it is not decided";
@@ -236,7 +236,7 @@ TEST_F(RecoveryTest, ACommitOfThisWorkerIsResolvedAsItWasDecided) {
     step_until_active();
     ASSERT_TRUE(ctx_.views.active());
     EXPECT_EQ(slot.outcome.committed(), ending == Ending::kCommit);
-    EXPECT_EQ(slot.state, SlotState::kFinished);
+    EXPECT_EQ(slot.stage, TxnStage::kFinished);
     told();
   }
 }

@@ -81,7 +81,7 @@ struct SingleAwaiter {
   }
   void await_suspend(std::coroutine_handle<> h) const noexcept {
     slot->wait_upto = 0;
-    txn_worker->coordinator().wait_for(*slot, h);
+    txn_worker->client_waits().begin(*slot, h);
   }
   void await_resume() const noexcept {}
 };

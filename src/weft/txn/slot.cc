@@ -28,6 +28,12 @@ void fail(TxnSlot& slot, Code code, const Entry* entry, Owner holder) {
   }
 }
 
+bool others_may_commit(const TxnSlot& slot) {
+  if (!slot.in_phases() && slot.stage != TxnStage::kFinished) return false;
+  if (slot.read_only || slot.phase == Phase::kExecute) return false;
+  return slot.phase >= Phase::kReplicate || slot.unanimous;
+}
+
 void fail_for_peer(TxnSlot& slot, const Entry* entry, uint64_t nodes) {
   WEFT_CHECK(nodes != 0, "somebody was lost");
   if (slot.outcome.code != Code::kOk) return;

@@ -2,15 +2,16 @@
 // and where its commit stands. Slots belong to the worker, never to the application's coroutine: a Txn is only a
 // handle, and an application that goes away leaves a slot that the worker finishes by itself.
 //
-// A slot's life:  free -> executing -> committing -> finished -> free
-//                          \-> draining (dropped while reads were under way) -> free
-// It is free again when the application has let go, every answer has come, and every TxnCompleteNotice has left.
+// A slot's life, stage by stage (TxnStage): free, executing, perhaps waiting for reads or credit, committing or
+// aborting, finished, free. It is free again when the application has dropped its handle, every answer has come, and
+// every TxnCompleteNotice has left.
 #pragma once
 
 #include <array>
 #include <coroutine>
 #include <cstdint>
 
+#include "weft/base/check.h"
 #include "weft/member/view.h"
 #include "weft/store/table.h"
 #include "weft/txn.h"
@@ -60,7 +61,49 @@ struct PlanStep {
   uint64_t await_from = 0;
 };
 
-enum class SlotState : uint8_t { kFree, kExecuting, kCommitting, kFinished, kDraining };
+// Where a transaction stands. While it commits or aborts, TxnSlot::phase says which messages are in flight.
+enum class TxnStage : uint8_t {
+  kFree,
+  kExecuting,       // the application reads and writes
+  kDraining,        // given up; reads are in flight
+  kAwaitingReads,   // commit() was called; reads are in flight
+  kAwaitingCredit,  // planned; has sent nothing
+  kAwaitingBatch,   // planned; concerns this node alone, and commits in the worker's next batch
+  kCommitting,      // commits, unless a phase fails
+  kAborting,        // will not commit: its last phase's answers are awaited, then its locks are released
+  kFinished,        // has an outcome; its notices, or its application, may still need the slot
+};
+
+// The stages that may follow each stage, as bits.
+constexpr uint16_t stages_after(TxnStage stage) {
+  using enum TxnStage;
+  const auto set = [](auto... next) { return static_cast<uint16_t>((0U | ... | (1U << static_cast<int>(next)))); };
+  switch (stage) {
+    case kFree:
+      return set(kExecuting);
+    case kExecuting:
+      return set(kDraining, kAwaitingReads, kAwaitingCredit, kAwaitingBatch, kCommitting, kAborting);
+    case kDraining:
+      return set(kAborting);
+    case kAwaitingReads:
+      return set(kDraining, kAwaitingCredit, kAwaitingBatch, kCommitting, kAborting);
+    case kAwaitingCredit:
+    case kAwaitingBatch:
+      return set(kCommitting, kAborting);
+    case kCommitting:
+      return set(kAborting, kFinished);
+    case kAborting:
+      return set(kFinished);
+    case kFinished:
+      return set(kFree);
+  }
+  return 0;
+}
+inline constexpr std::array<uint16_t, 9> kStagesAfter = [] {
+  std::array<uint16_t, 9> after{};
+  for (size_t i = 0; i < after.size(); ++i) after[i] = stages_after(static_cast<TxnStage>(i));
+  return after;
+}();
 
 struct alignas(64) TxnSlot {
   static constexpr int kInlineEntries = 8;
@@ -91,19 +134,16 @@ struct alignas(64) TxnSlot {
   uint16_t wait_upto = 0;        // the waiter wants entries 0 .. wait_upto done
   uint16_t notices_pending = 0;  // TxnCompleteNotices that have not left
   uint8_t index = 0;
-  SlotState state = SlotState::kFree;
+  TxnStage stage = TxnStage::kFree;
   Phase phase = Phase::kExecute;
   Phase ack_after = Phase::kUnlock;  // of a commit: the phase whose answers allow to tell it
   bool attached = false;             // an application holds a Txn
   bool single = false;               // get_one: has no commit phase
-  bool commit_wanted = false;        // commit() was called while reads were under way
-  bool single_node = false;          // its commit concerns this node alone
   bool read_only = false;            // of the plan: it neither writes nor holds locks
   bool unanimous = false;            // of the plan: every replica locks, and all locks together commit it
   bool lock_brings_values = false;   // of the plan: the lock message carries the new values
   uint8_t row = 0;                   // of the cluster's rows (row_set.h)
   uint8_t flags = 0;                 // of the plan: CommitFlags
-  bool committing = false;           // the unlock phase commits (else it aborts)
   bool acknowledged = false;
   bool expired = false;  // while executing: what is under way is not waited for any more
   bool left = false;     // in commit: its client was told that the outcome is unknown, and it goes on
@@ -144,6 +184,13 @@ struct alignas(64) TxnSlot {
   const Entry& entry(size_t i) const { return entries[i]; }
   TxnId id(WorkerId worker) const { return {incarnation, worker, sequence}; }
   bool phase_over() const { return waiting == 0 && verbs_pending == 0; }
+  bool in_phases() const { return stage == TxnStage::kCommitting || stage == TxnStage::kAborting; }
+  // Every change of a stage, and that it is one that may happen.
+  void enter(TxnStage to) {
+    WEFT_CHECK((kStagesAfter[static_cast<size_t>(stage)] >> static_cast<int>(to) & 1U) != 0,
+               "a transaction goes from stage to stage as slot.h says");
+    stage = to;
+  }
 };
 
 // Which limit was exceeded, and by what.
@@ -152,6 +199,9 @@ struct ExceededLimit {
   uint64_t is = 0, asked = 0;
 };
 
+// Whether others may commit it whatever this node does. A finished commit that waits for the lease to be acknowledged
+// is one of those, too.
+bool others_may_commit(const TxnSlot& slot);
 // The transaction will not commit: the first reason stays.
 void fail(TxnSlot& slot, Code code, const Entry* entry, Owner holder);
 // The same because of peers whose channel is closed.

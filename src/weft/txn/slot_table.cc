@@ -18,7 +18,7 @@ SlotTable::SlotTable(WorkerContext& ctx, Pool* pool, TxnWorker* txn_worker, uint
   }
   for (size_t i = slots_.size(); i > 0; --i) free_.push_back(static_cast<uint8_t>(i - 1));
   refused_.txn_worker = txn_worker;
-  refused_.state = SlotState::kFinished;
+  refused_.stage = TxnStage::kFinished;
   refused_.entries = refused_.inline_entries.data();
   refused_.rejected = refused_.outcome.code = Code::kNoAnswer;
   refused_.outcome.kind = OutcomeKind::kRejected;
@@ -28,8 +28,7 @@ TxnSlot* SlotTable::acquire(uint64_t until_ns) {
   if (until_ns != 0 && ctx_.now_ns() >= until_ns) return &refused_;
   if (!has_room() || ctx_.views.recovering()) return nullptr;
   TxnSlot& slot = *slots_[free_.back()];
-  WEFT_CHECK(slot.state == SlotState::kFree && !slot.attached, "a slot in the list of free ones is free");
-  WEFT_CHECK(!slot.waiter && slot.notices_pending == 0, "nobody waits for a free slot");
+  WEFT_CHECK(!slot.attached && !slot.waiter && slot.notices_pending == 0, "nobody needs a free slot");
   free_.pop_back();
   ++in_use_;
   reset(slot, until_ns);
@@ -38,10 +37,10 @@ TxnSlot* SlotTable::acquire(uint64_t until_ns) {
 }
 
 void SlotTable::reset(TxnSlot& slot, uint64_t until_ns) {
-  slot.state = SlotState::kExecuting;
+  slot.enter(TxnStage::kExecuting);
   slot.attached = true;
-  slot.single = slot.commit_wanted = slot.committing = slot.acknowledged = slot.expired = slot.left = false;
-  slot.read_only = slot.unanimous = slot.lock_brings_values = slot.single_node = false;
+  slot.single = slot.acknowledged = slot.expired = slot.left = false;
+  slot.read_only = slot.unanimous = slot.lock_brings_values = false;
   slot.row = rotated_rows_ < 2 ? uint8_t{0} : static_cast<uint8_t>(sequence_ % rotated_rows_);
   slot.flags = 0;
   slot.until_ns = until_ns;
@@ -87,19 +86,18 @@ void SlotTable::detach(TxnSlot& slot) {
 }
 
 void SlotTable::free(TxnSlot& slot) {
-  WEFT_CHECK(slot.state == SlotState::kFinished && !slot.attached, "nobody holds a slot that is freed");
-  WEFT_CHECK(&slot != &refused_ && free_.size() < slots_.size(), "a slot is freed once");
+  WEFT_CHECK(!slot.attached && &slot != &refused_, "nobody holds a slot that is freed");
   WEFT_CHECK(slot.participants == 0 && slot.ring_bytes == 0, "a slot that is freed holds no credit");
   for (int i = 0; i < slot.chunks; ++i) {
     const TxnSlot::Chunk& chunk = slot.chunk[static_cast<size_t>(i)];
     pool_->free(chunk.block, chunk.bytes);
   }
-  slot.state = SlotState::kFree;
+  slot.enter(TxnStage::kFree);
   free_.push_back(slot.index);
   serve_waiter();
 }
 
-void SlotTable::serve_waiter() {
+void SlotTable::serve_first() {
   if (ctx_.views.recovering()) return;
   for (bool refused = true; refused;) {
     if (begin_first_ == nullptr || !has_room()) return;

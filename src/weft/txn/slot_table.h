@@ -38,10 +38,12 @@ class SlotTable {
   // Frees the slot if nothing holds it any more.
   void free_if_done(TxnSlot& slot) {
     const bool busy = slot.attached || slot.reads_pending != 0 || slot.notices_pending != 0;
-    if (!busy && slot.state == SlotState::kFinished) free(slot);
+    if (!busy && slot.stage == TxnStage::kFinished) free(slot);
   }
   // Gives a free slot to the first in line.
-  void serve_waiter();
+  void serve_waiter() {
+    if (begin_first_ != nullptr) serve_first();
+  }
   void serve_waiters() {
     while (begin_first_ != nullptr && has_room()) serve_waiter();
   }
@@ -59,13 +61,13 @@ class SlotTable {
   template <class F>  // f(TxnSlot&): those in use
   void for_each(F f) {
     for (const auto& slot : slots_) {
-      if (slot->state != SlotState::kFree) f(*slot);
+      if (slot->stage != TxnStage::kFree) f(*slot);
     }
   }
   template <class F>  // f(const TxnSlot&): those in use
   void for_each(F f) const {
     for (const auto& slot : slots_) {
-      if (slot->state != SlotState::kFree) f(static_cast<const TxnSlot&>(*slot));
+      if (slot->stage != TxnStage::kFree) f(static_cast<const TxnSlot&>(*slot));
     }
   }
   bool all_free() const { return free_.size() == slots_.size(); }
@@ -77,6 +79,7 @@ class SlotTable {
   bool has_room() const { return in_use_ < ctx_.limits.transactions_in_flight_max && !free_.empty(); }
   void reset(TxnSlot& slot, uint64_t until_ns);
   void free(TxnSlot& slot);
+  void serve_first();
 
   WorkerContext& ctx_;
   Pool* const pool_;

@@ -24,7 +24,7 @@ class SlotTableTest : public PartTest {
   SlotTableTest() : PartTest(slot_table_limits()) { at(1000); }
 
   void finish(TxnSlot& slot) {
-    slot.state = SlotState::kFinished;
+    slot.stage = TxnStage::kFinished;
     table_.free_if_done(slot);
   }
   void drop_and_finish(TxnSlot& slot) {
@@ -67,7 +67,7 @@ TEST_F(SlotTableTest, WhoseDeadlineHasPassedIsRefused) {
   EXPECT_EQ(table_.acquire(1000), table_.refused());
   EXPECT_NE(table_.acquire(1001), table_.refused());
   const TxnSlot& refused = *table_.refused();
-  EXPECT_EQ(refused.state, SlotState::kFinished);
+  EXPECT_EQ(refused.stage, TxnStage::kFinished);
   EXPECT_EQ(refused.outcome.kind, OutcomeKind::kRejected);
   EXPECT_EQ(refused.outcome.code, Code::kNoAnswer);
   EXPECT_EQ(table_.in_use(), 1U) << "who is refused holds nothing";
@@ -93,11 +93,11 @@ TEST_F(SlotTableTest, AtANodeThatWasRemovedATransactionBeginsAndIsRejected) {
 TEST_F(SlotTableTest, ADroppedHandleMakesRoomForAnotherBeforeTheSlotIsFree) {
   TxnSlot& first = *table_.acquire(0);
   table_.acquire(0);
-  first.state = SlotState::kCommitting;
+  first.stage = TxnStage::kCommitting;
   table_.detach(first);
   table_.free_if_done(first);
   EXPECT_EQ(table_.in_use(), 1U);
-  EXPECT_EQ(first.state, SlotState::kCommitting) << "its commit goes on";
+  EXPECT_EQ(first.stage, TxnStage::kCommitting) << "its commit goes on";
   const TxnSlot* third = table_.acquire(0);
   ASSERT_NE(third, nullptr);
   EXPECT_NE(third, &first);
@@ -106,18 +106,18 @@ TEST_F(SlotTableTest, ADroppedHandleMakesRoomForAnotherBeforeTheSlotIsFree) {
 TEST_F(SlotTableTest, AFinishedSlotIsKeptWhileSomethingHoldsIt) {
   TxnSlot& slot = *table_.acquire(0);
   finish(slot);
-  EXPECT_EQ(slot.state, SlotState::kFinished) << "the application";
+  EXPECT_EQ(slot.stage, TxnStage::kFinished) << "the application";
   slot.reads_pending = slot.notices_pending = 1;
   table_.detach(slot);
   table_.free_if_done(slot);
-  EXPECT_EQ(slot.state, SlotState::kFinished) << "a read that was not answered";
+  EXPECT_EQ(slot.stage, TxnStage::kFinished) << "a read that was not answered";
   slot.reads_pending = 0;
   table_.free_if_done(slot);
-  EXPECT_EQ(slot.state, SlotState::kFinished) << "a notice that has not left";
+  EXPECT_EQ(slot.stage, TxnStage::kFinished) << "a notice that has not left";
   slot.notices_pending = 0;
   EXPECT_FALSE(table_.all_free());
   table_.free_if_done(slot);
-  EXPECT_EQ(slot.state, SlotState::kFree);
+  EXPECT_EQ(slot.stage, TxnStage::kFree);
   EXPECT_TRUE(table_.all_free());
 }
 
@@ -198,8 +198,8 @@ TEST_F(SlotTableTest, EachInLineGivesUpAtItsOwnDeadline) {
 TEST_F(SlotTableTest, NothingOfTheLastTransactionIsLeftInASlot) {
   TxnSlot& slot = *table_.acquire(1500);
   slot.round_trips = slot.writes = slot.flags = 3;
-  slot.single = slot.expired = slot.left = slot.acknowledged = slot.committing = slot.commit_wanted = true;
-  slot.read_only = slot.unanimous = slot.lock_brings_values = slot.single_node = true;
+  slot.single = slot.expired = slot.left = slot.acknowledged = true;
+  slot.read_only = slot.unanimous = slot.lock_brings_values = true;
   slot.phase = Phase::kUnlock;
   slot.record_nodes = slot.waiting = slot.fill_only = 7;
   slot.count = slot.done_upto = slot.wait_upto = slot.last_entry = 5;
@@ -208,12 +208,12 @@ TEST_F(SlotTableTest, NothingOfTheLastTransactionIsLeftInASlot) {
   fail(slot, Code::kLocked, nullptr, Owner());
   drop_and_finish(slot);
   ASSERT_EQ(table_.acquire(0), &slot);
-  EXPECT_EQ(slot.state, SlotState::kExecuting);
+  EXPECT_EQ(slot.stage, TxnStage::kExecuting);
   EXPECT_EQ(slot.phase, Phase::kExecute);
   EXPECT_EQ(slot.outcome.code, Code::kOk);
   EXPECT_EQ(slot.round_trips + slot.writes + slot.flags, 0);
-  EXPECT_FALSE(slot.single || slot.expired || slot.left || slot.acknowledged || slot.committing || slot.commit_wanted);
-  EXPECT_FALSE(slot.read_only || slot.unanimous || slot.lock_brings_values || slot.single_node);
+  EXPECT_FALSE(slot.single || slot.expired || slot.left || slot.acknowledged);
+  EXPECT_FALSE(slot.read_only || slot.unanimous || slot.lock_brings_values);
   EXPECT_EQ(slot.record_nodes | slot.waiting | slot.fill_only | slot.steps[1].send_to, 0U);
   EXPECT_EQ(slot.count + slot.done_upto + slot.wait_upto + slot.last_entry, 0);
   EXPECT_EQ(slot.bytes_used + slot.inline_used, 0U);

@@ -18,7 +18,7 @@ struct TransferBytes {
   uint16_t table;
   uint16_t key_bytes;
   uint8_t step;
-  uint8_t tag[5];
+  uint8_t unused[5];
   uint32_t value_bytes;
   uint32_t question;
 };

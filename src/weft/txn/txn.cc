@@ -39,7 +39,7 @@ bool Txn::WaitAwaiter::await_ready() const noexcept {
 void Txn::WaitAwaiter::await_suspend(std::coroutine_handle<> h) const noexcept {
   WEFT_CHECK(!slot->waiter, "one coroutine at a time waits for a transaction");
   slot->wait_upto = upto;
-  slot->txn_worker->coordinator().wait_for(*slot, h);
+  slot->txn_worker->client_waits().begin(*slot, h);
 }
 
 bool Txn::is_ready(ReadHandle ticket) const { return wait(ticket).await_ready(); }
@@ -90,14 +90,14 @@ Txn::CommitAwaiter Txn::commit() { return {slot_}; }
 
 void Txn::CommitAwaiter::await_suspend(std::coroutine_handle<> h) const noexcept {
   WEFT_CHECK(!slot->waiter, "one coroutine at a time waits for a transaction");
-  slot->txn_worker->coordinator().wait_for(*slot, h);
+  slot->txn_worker->client_waits().begin(*slot, h);
   slot->txn_worker->coordinator().start_commit(*slot);
 }
 
 Outcome Txn::CommitAwaiter::await_resume() const noexcept {
   if (!slot->left) return slot->outcome;
   Outcome unknown;
-  unknown.kind = Coordinator::kind_of_left(slot->txn_worker->context().bugs);
+  unknown.kind = ClientWaits::abandoned_kind(slot->txn_worker->context().bugs);
   unknown.code = Code::kNoAnswer;
   unknown.id = slot->outcome.id;
   unknown.silent = slot->silent;
@@ -105,16 +105,16 @@ Outcome Txn::CommitAwaiter::await_resume() const noexcept {
 }
 
 Outcome Txn::abort(Code why) {
-  if (slot_->state == SlotState::kExecuting) slot_->txn_worker->coordinator().abort_by_client(*slot_, why);
+  if (slot_->stage == TxnStage::kExecuting) slot_->txn_worker->coordinator().abort_by_client(*slot_, why);
   return slot_->outcome;
 }
 
 TxnId Txn::id() const { return slot_->id(slot_->txn_worker->context().id); }
 
-bool Txn::refused() const { return slot_->state == SlotState::kFinished && slot_->sequence == 0; }
+bool Txn::refused() const { return slot_->stage == TxnStage::kFinished && slot_->sequence == 0; }
 Code Txn::set_protocol(std::string_view name) {
   const std::optional<uint8_t> row = slot_->txn_worker->node()->rows().find(name);
-  if (!row || slot_->state != SlotState::kExecuting || slot_->count != 0) return Code::kInvalidArgument;
+  if (!row || slot_->stage != TxnStage::kExecuting || slot_->count != 0) return Code::kInvalidArgument;
   slot_->row = *row;
   return Code::kOk;
 }

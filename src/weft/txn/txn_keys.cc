@@ -74,7 +74,7 @@ Entry* TxnKeys::find(TxnSlot& slot, const Table* table, const HashedKey& key) {
 
 // nullptr: rejected, and the slot's outcome says why.
 Entry* TxnKeys::find_or_add(TxnSlot& slot, TableId table_id, Key key) {
-  WEFT_CHECK(slot.state == SlotState::kExecuting, "only what executes names keys");
+  WEFT_CHECK(slot.stage == TxnStage::kExecuting, "only what executes names keys");
   if (table_id.value >= ctx_.tables.count()) {
     reject(slot, Code::kNoSuchTable, nullptr, {"the number of tables", ctx_.tables.count(), table_id.value});
     return nullptr;
@@ -92,7 +92,7 @@ Entry* TxnKeys::find_or_add(TxnSlot& slot, TableId table_id, Key key) {
     if (Entry* e = guess(slot, table, {key.data(), key.size()})) return e;
   }
   const HashedKey hashed = table->hashed({reinterpret_cast<const std::byte*>(key.data()), key.size()});
-  if (Entry* e = find(slot, table, hashed)) {
+  if (Entry* e = slot.count != 0 ? find(slot, table, hashed) : nullptr) {
     slot.last_entry = static_cast<uint16_t>(e - slot.entries);
     return e;
   }

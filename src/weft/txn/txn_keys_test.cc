@@ -249,7 +249,7 @@ TEST_F(TxnKeysTest, AReadWithoutBytesLeftRejectsTheTransaction) {
 }
 
 TEST_F(TxnKeysTest, OnlyWhatExecutesNamesKeys) {
-  slot_->state = SlotState::kCommitting;
+  slot_->stage = TxnStage::kCommitting;
   EXPECT_DEATH(add(1), "only what executes names keys");
 }
 

@@ -32,7 +32,7 @@ void VerbTransport::post_phase(TxnSlot& slot, Phase phase, PlanStep* step) {
       post_lock(slot, i);
     } else if (phase == Phase::kValidate) {
       post_validate(slot, i);
-    } else if (e.verb_locked && slot.committing) {
+    } else if (e.verb_locked && slot.stage == TxnStage::kCommitting) {
       post_install(slot, i);
     } else if (e.verb_locked) {
       post_release(slot, i);
@@ -111,12 +111,12 @@ void VerbTransport::post_release(TxnSlot& slot, uint16_t index) {
 TxnSlot* VerbTransport::on_posted(const VerbRequest& post) {
   const auto& of = post.user_as<TxnRequest>();
   TxnSlot& slot = slots_.at(of.slot);
-  if (slot.state == SlotState::kFree || slot.sequence != of.sequence) return nullptr;
+  if (slot.stage == TxnStage::kFree || slot.sequence != of.sequence) return nullptr;
   Phase phase = Phase::kUnlock;
   if (of.purpose == TxnRequest::Purpose::kLock) phase = Phase::kLock;
   if (of.purpose == TxnRequest::Purpose::kValidate) phase = Phase::kValidate;
   if (of.purpose == TxnRequest::Purpose::kLog) phase = Phase::kReplicate;
-  if (slot.state != SlotState::kCommitting || slot.phase != phase || slot.verbs_pending == 0) return nullptr;
+  if (!slot.in_phases() || slot.phase != phase || slot.verbs_pending == 0) return nullptr;
   WEFT_CHECK(of.entry < slot.count, "a post is of a key of its transaction");
   --slot.verbs_pending;
   if (phase == Phase::kLock) on_locked(slot, post);

@@ -11,7 +11,7 @@ class VerbTransportTest : public VerbPartTest {
  protected:
   // Posts a phase and has it answered.
   void run(TxnSlot& slot, Phase phase) {
-    slot.state = SlotState::kCommitting;
+    if (!slot.in_phases()) slot.stage = TxnStage::kAborting;
     slot.phase = phase;
     PlanStep step = slot.steps[index_of(phase)];
     transport_->post_phase(slot, phase, &step);
@@ -216,7 +216,7 @@ TEST_F(VerbTransportTest, ACommitWritesTheRecordAndUnlocksIt) {
   TxnSlot& slot = begin();
   const Entry& e = to_write(slot, a, "new");
   run(slot, Phase::kLock);
-  slot.committing = true;
+  slot.stage = TxnStage::kCommitting;
   run(slot, Phase::kUnlock);
   EXPECT_EQ(posted_, 1U);
   EXPECT_TRUE(slot.phase_over());
@@ -231,7 +231,7 @@ TEST_F(VerbTransportTest, ACommitOrAnAbortTouchesOnlyWhatAVerbHasLocked) {
   for (const bool commits : {true, false}) {
     TxnSlot& slot = begin();
     to_write(slot, a, "new");
-    slot.committing = commits;
+    slot.stage = commits ? TxnStage::kCommitting : TxnStage::kAborting;
     run(slot, Phase::kUnlock);
     EXPECT_EQ(posted_, 0U);
     EXPECT_EQ(word_at(kPeer, a), Word(Version(1), kReadable));
@@ -261,7 +261,8 @@ TEST_F(VerbTransportTest, OnlyACommitThatIsToldMayGoUnsignalled) {
   slot.flags = kPiggybackAck;
   to_write(slot, a, "new");
   run(slot, Phase::kLock);
-  slot.committing = slot.acknowledged = true;
+  slot.stage = TxnStage::kCommitting;
+  slot.acknowledged = true;
   run(slot, Phase::kUnlock);
   EXPECT_EQ(value_at(kPeer, a), "new");
   EXPECT_FALSE(slot.phase_over()) << "nobody has heard of it";
@@ -270,7 +271,7 @@ TEST_F(VerbTransportTest, OnlyACommitThatIsToldMayGoUnsignalled) {
   to_write(other, b, "new");
   run(other, Phase::kLock);
   EXPECT_TRUE(slot.phase_over()) << "a later one to the same peer confirms it";
-  other.committing = true;
+  other.stage = TxnStage::kCommitting;
   run(other, Phase::kUnlock);
   EXPECT_TRUE(other.phase_over()) << "who is not told waits for it";
 }
@@ -282,7 +283,7 @@ TEST_F(VerbTransportTest, AnAnswerThatNobodyWaitsForChangesNothing) {
     concerned_.clear();
     TxnSlot& slot = begin();
     const Entry& e = to_write(slot, a, "new");
-    slot.state = SlotState::kCommitting;
+    slot.stage = TxnStage::kCommitting;
     slot.phase = Phase::kLock;
     PlanStep step;
     transport_->post_phase(slot, Phase::kLock, &step);
@@ -294,7 +295,7 @@ TEST_F(VerbTransportTest, AnAnswerThatNobodyWaitsForChangesNothing) {
   };
   late([](TxnSlot& slot) { slot.sequence += 100; });
   late([](TxnSlot& slot) { slot.phase = Phase::kValidate; });
-  late([](TxnSlot& slot) { slot.state = SlotState::kFinished; });
+  late([](TxnSlot& slot) { slot.stage = TxnStage::kFinished; });
   late([](TxnSlot& slot) { slot.verbs_pending = 0; });
 }
 

@@ -1,0 +1,83 @@
+#include "weft/txn/client_waits.h"
+
+#include "weft/base/check.h"
+#include "weft/base/marks.h"
+
+namespace weft {
+
+void ClientWaits::begin(TxnSlot& slot, std::coroutine_handle<> waiter) {
+  WEFT_CHECK(slot.stage != TxnStage::kFree, "nobody waits for a free slot");
+  slot.waiter = waiter;
+  slot.due_ns = slot.until_ns != 0 ? slot.until_ns : ctx_.now_ns() + slots_.answer_ns();
+  slots_.note_due(slot.due_ns);
+}
+
+bool ClientWaits::expire() {
+  const uint64_t now_ns = ctx_.now_ns();
+  if (now_ns < slots_.due_ns()) return false;
+  bool some = false;
+  slots_.reset_due();
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    TxnSlot& slot = slots_.at(i);
+    if (!slot.waiter) continue;
+    if (now_ns < slot.due_ns) {
+      slots_.note_due(slot.due_ns);
+    } else {
+      expire(slot);
+      some = true;
+    }
+  }
+  slots_.expire_waiters(now_ns);
+  return some;
+}
+
+// Nodes, other than this one, that have not answered.
+uint64_t ClientWaits::silent_nodes(const TxnSlot& slot) const {
+  uint64_t nodes = slot.waiting;
+  for (uint16_t i = 0; i < slot.count; ++i) {
+    const Entry& e = slot.entry(i);
+    const bool posted = slot.verbs_pending != 0 && (e.by_verb >> static_cast<int>(slot.phase) & 1U) != 0;
+    if (!e.done || posted) nodes |= uint64_t{1} << e.placement->primary().value;
+  }
+  if (slot.verbs_pending != 0 && slot.phase == Phase::kReplicate) nodes |= slot.ring_nodes;
+  return nodes & ~(uint64_t{1} << ctx_.self.value);
+}
+
+void ClientWaits::expire(TxnSlot& slot) {
+  WEFT_CHECK(slot.stage != TxnStage::kFree && slot.waiter, "a wait that expires has a client");
+  if (slot.stage == TxnStage::kAwaitingBatch) {  // it commits in this step or the next
+    slots_.note_due(slot.due_ns);
+    return;
+  }
+  acks_.forget(slot);
+  const uint64_t silent = silent_nodes(slot);
+  if (others_may_commit(slot)) {
+    WEFT_MARK("a wait is over: unknown");
+    slot.left = true;
+    slot.silent = silent;
+    acks_.count_unknown();
+    acks_.wake(slot);
+    return;
+  }
+  WEFT_MARK("a wait is over: it did not happen");
+  if (slot.outcome.code == Code::kOk) {
+    fail(slot, Code::kNoAnswer, nullptr, Owner());
+    slot.outcome.silent = silent;
+  }
+  switch (slot.stage) {
+    case TxnStage::kExecuting:
+      slot.expired = true;
+      ++ctx_.counters.aborted;
+      ++ctx_.counters.aborts_by_code[static_cast<int>(Code::kNoAnswer)];
+      acks_.wake(slot);
+      break;
+    case TxnStage::kDraining:  // its client gave it up before, and waits for a read all the same
+    case TxnStage::kFinished:
+      acks_.wake(slot);
+      break;
+    default:
+      coordinator_.abort_expired(slot);
+  }
+}
+
+}  // namespace weft

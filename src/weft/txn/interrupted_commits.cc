@@ -1,0 +1,81 @@
+#include "weft/txn/interrupted_commits.h"
+
+#include "weft/base/check.h"
+
+namespace weft {
+
+void InterruptedCommits::on_peer_lost(TxnSlot& slot, NodeId peer) {
+  const uint64_t bit = uint64_t{1} << peer.value;
+  if (!slot.in_phases() || (slot.waiting & bit) == 0 || ctx_.recovers) return;
+  fail_for_peer(slot, nullptr, bit);
+  slot.waiting &= ~bit;
+  slot.locked_nodes &= ~bit;
+  if (slot.phase < Phase::kReplicate && !slot.unanimous) {
+    if (slot.phase_over()) coordinator_.on_answered(slot);
+    return;
+  }
+  slot.outcome.kind = OutcomeKind::kUnknown;
+  acks_.acknowledge(slot);
+}
+
+void InterruptedCommits::freeze(TxnSlot& slot) {
+  WEFT_CHECK(slot.stage != TxnStage::kFree, "a free slot has nothing to freeze");
+  slot.participants = slot.locked_nodes = slot.record_nodes = slot.fill_nodes = 0;
+  slot.ring_bytes = 0;
+  slot.notices_pending = 0;
+  slot.next = nullptr;
+  const bool sent = slot.in_phases() && slot.phase != Phase::kExecute;
+  if (sent && !slot.read_only) return;
+  if (slot.stage == TxnStage::kFinished) {
+    acks_.fail_unacknowledged(slot);
+    slots_.free_if_done(slot);
+    return;
+  }
+  for (uint16_t i = 0; i < slot.count; ++i) {
+    Entry& e = slot.entry(i);
+    if (!e.done) e.code = Code::kEpoch;
+    e.done = true;
+    e.locked = false;
+    e.credit = 0;
+  }
+  slot.done_upto = slot.count;
+  slot.reads_pending = 0;
+  slot.waiting = 0;
+  slot.verbs_pending = 0;
+  fail(slot, Code::kEpoch, nullptr, Owner());
+  if (slot.stage == TxnStage::kExecuting) {
+    acks_.wake(slot);
+    return;
+  }
+  if (slot.stage != TxnStage::kAborting) slot.enter(TxnStage::kAborting);
+  acks_.acknowledge(slot);
+  coordinator_.finish(slot);
+}
+
+void InterruptedCommits::resolve(TxnSlot& slot, bool commits) {
+  WEFT_CHECK(slot.in_phases(), "recovery decides commits");
+  WEFT_CHECK(slot.participants == 0 && slot.phase != Phase::kExecute, "recovery decides what was frozen in a phase");
+  WEFT_CHECK(slot.stage == TxnStage::kCommitting || !commits || ctx_.bugs.mask != 0,
+             "recovery does not commit what its coordinator aborts");
+  if (!commits) {
+    fail(slot, Code::kEpoch, nullptr, Owner());
+    if (slot.stage != TxnStage::kAborting) slot.enter(TxnStage::kAborting);
+  }
+  slot.waiting = 0;
+  slot.verbs_pending = 0;
+  acks_.acknowledge(slot);
+  coordinator_.finish(slot);
+}
+
+void InterruptedCommits::abandon(TxnSlot& slot) {
+  if (!slot.in_phases()) return;
+  fail(slot, Code::kEpoch, nullptr, Owner());
+  if (others_may_commit(slot)) {
+    slot.outcome.code = Code::kEpoch;
+    slot.outcome.kind = OutcomeKind::kUnknown;
+  }
+  acks_.acknowledge(slot);
+  coordinator_.finish(slot);
+}
+
+}  // namespace weft

@@ -1,0 +1,159 @@
+#include "weft/txn/txn_parts.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "weft/txn/protocol.h"
+
+namespace weft {
+
+namespace {
+
+size_t pool_bytes(const Options& options) {
+  const Limits& limits = options.limits;
+  const size_t held = size_t{limits.credit_bytes} * static_cast<size_t>(options.nodes) * 2 +
+                      size_t{limits.txn_bytes_max} * static_cast<size_t>(SlotTable::slots_for(limits)) * 2;
+  // Blocks stay in their size class, and undo logs hold old values of any size: reserve plenty, only what is touched
+  // costs memory.
+  return held * 8 + (256U << 20);
+}
+
+PortOptions port_options(const Node& node, WorkerId id) {
+  const Options& options = node.spec().options;
+  PortOptions port;
+  port.self = node.id();
+  port.worker = id;
+  port.nodes = options.nodes;
+  // A commit message can carry a whole transaction and, for each of its keys, what describes it; an answer one value.
+  port.message_bytes_max = size_t{options.limits.txn_bytes_max} + size_t{options.limits.txn_keys_max} * 64 +
+                           options.limits.value_bytes_max + 4096;
+  // Requests under our own credit, and answers under the peer's. Recovery sends without credit, while less than half of
+  // it waits, messages that carry whole transactions.
+  port.queued_bytes_max = size_t{options.limits.credit_bytes} * 4 + 8 * kPacketBytesMax;
+  if (node.spec().recovers) port.queued_bytes_max += wire_bytes_max(port.message_bytes_max);
+  port.batching = options.network_batching;
+  return port;
+}
+
+size_t largest_value(const ClusterSpec& spec) {
+  size_t bytes = 0;
+  for (const TableSpec& table : spec.tables) bytes = std::max<size_t>(bytes, table.value_bytes_max);
+  return bytes;
+}
+
+uint64_t answer_ns(const ClusterSpec& spec) {
+  return spec.answer_ns != 0 ? spec.answer_ns : spec.options.limits.answer_ms * uint64_t{1'000'000};
+}
+
+ReadRules read_rules(const Node& node) {
+  const bool local = node.spec().options.local_reads;
+  return {local && node.rows().backups_answer_reads(), local && node.rows().backups_answer_single_reads()};
+}
+
+}  // namespace
+
+Result<TxnMemory> TxnMemory::create(const Node& node) {
+  auto pool = Pool::create(pool_bytes(node.spec().options));
+  if (!pool) return pool.error();
+  const bool remembers = node.rows().remembers_locations();
+  auto locations = LocationCache::create(remembers ? node.spec().options.limits.location_bytes : 0);
+  if (!locations) return locations.error();
+  return TxnMemory{std::move(*pool), std::move(*locations)};
+}
+
+TxnParts::TxnParts(TxnWorker* self, Node* node, WorkerId id, Worker* worker, Environment* env, TxnMemory memory)
+    : random_(env->seed(node->id(), id)),
+      pool_(std::move(memory.pool)),
+      port_(port_options(*node, id), env->wire(node->id(), id), env->cost_model(node->id(), id)),
+      node_(node),
+      ctx_{.self = node->id(),
+           .id = id,
+           .worker = worker,
+           .port = port_,
+           .wire = env->wire(node->id(), id),
+           .cost_model = env->cost_model(node->id(), id),
+           .observer = env->observer(),
+           .events = env->events(),
+           .limits = node->spec().options.limits,
+           .bugs = node->spec().bugs,
+           .nodes = node->spec().options.nodes,
+           .workers = node->spec().options.workers,
+           .table_batching = node->spec().options.table_batching,
+           .recovers = node->spec().recovers,
+           .tables = node->tables(),
+           .state = node->state(),
+           .views = ViewState(node->id(), node->state().views.first(), !node->state().views.joins()),
+           .faults = PeerFaults(node->id()),
+           .counters = {},
+           .scratch = std::vector<std::byte>(padded(largest_value(node->spec())) + 8)},
+      slots_(ctx_, pool_.get(), self, answer_ns(node->spec()), node->last_sequence(),
+             node->spec().rotates_rows ? node->rows().size() : 0),
+      keys_(ctx_, pool_.get()),
+      outcomes_(ctx_.limits.outcome_bytes),
+      acks_(ctx_, outcomes_, slots_.size()),
+      credit_(ctx_.nodes, ctx_.limits.credit_bytes),
+      planner_(node->rows(), ctx_.self, ctx_.bugs, ctx_.wire->atomic_with_cpu() || node->local_atomics() != nullptr),
+      messages_(ctx_),
+      verbs_(node->rows().uses_verbs()
+                 ? std::make_unique<OneSided>(ctx_, node->rows(), node->spec().options, *node->verb_memory(),
+                                              std::move(memory.locations), planner_, messages_, slots_)
+                 : nullptr),
+      coordinator_(ctx_, slots_, acks_, credit_, planner_, messages_, verbs_ ? &verbs_->transport() : nullptr,
+                   node->rows().acknowledges_before_unlock()),
+      client_waits_(ctx_, slots_, acks_, coordinator_),
+      interrupted_(ctx_, slots_, acks_, coordinator_),
+      reads_(ctx_, read_rules(*node), planner_, slots_, keys_, credit_, acks_, coordinator_),
+      records_(ctx_.nodes, static_cast<int>(slots_.size()), pool_.get()),
+      parser_(ctx_, records_),
+      participant_(ctx_, records_, outcomes_, node->rows().marks_readable()),
+      read_server_(ctx_, records_),
+      dispatcher_(ctx_, parser_, slots_),
+      transfer_(ctx_),
+      gc_(ctx_, node->sweep()),
+      queries_(ctx_, outcomes_, slots_, records_),
+      scans_(ctx_),
+      control_(ctx_),
+      recovery_(ctx_,
+                {slots_, reads_, coordinator_, interrupted_, acks_, credit_, participant_, records_, verbs_.get(), gc_,
+                 node->barrier(), verbs_ ? node->verb_memory() : nullptr},
+                node->rows().locks_by_verb()) {
+  if (verbs_ != nullptr) {
+    verbs_->connect(reads_, keys_, parser_, participant_);
+    reads_.set_verbs(&verbs_->reads());
+    participant_.set_log(verbs_->log_receiver());
+    dispatcher_.set_log(verbs_->log_receiver());
+  }
+  register_handlers();
+  services_ = {&recovery_, &transfer_, &gc_, &queries_};
+  if (verbs_ != nullptr && verbs_->log_receiver() != nullptr) services_.push_back(verbs_->log_receiver());
+  for (Service* service : services_) recovery_.add_service(service);
+  if (ctx_.views.active()) recovery_.start_active();
+}
+
+TxnParts::~TxnParts() = default;
+
+void TxnParts::register_handlers() {
+  dispatcher_.handle<&ReadServer::on_get>(Kind::kGet, &read_server_);
+  dispatcher_.handle<&Reads::on_get_reply>(Kind::kGetReply, &reads_);
+  dispatcher_.handle<&Participant::on_lock>(Kind::kLock, &participant_);
+  dispatcher_.handle<&Participant::on_validate>(Kind::kValidate, &participant_);
+  dispatcher_.handle<&Participant::on_replicate>(Kind::kReplicate, &participant_);
+  dispatcher_.handle<&Participant::on_unlock>(Kind::kUnlock, &participant_);
+  dispatcher_.handle<&Coordinator::on_reply>(Kind::kReply, &coordinator_);
+  dispatcher_.handle<&Participant::on_done>(Kind::kDone, &participant_);
+  dispatcher_.handle<&Coordinator::on_unlocked>(Kind::kUnlocked, &coordinator_);
+  dispatcher_.handle<&Recovery::parse, &Recovery::on_message>(Kind::kRecovery, &recovery_);
+  dispatcher_.handle<&StateTransfer::parse, &StateTransfer::on_message>(Kind::kFill, &transfer_);
+  dispatcher_.handle<&ControlChannel::parse, &ControlChannel::on_message>(Kind::kControl, &control_);
+  dispatcher_.handle<&KeyScans::parse, &KeyScans::on_message>(Kind::kWalk, &scans_);
+  dispatcher_.handle<&OutcomeQueries::parse_ask, &OutcomeQueries::on_ask>(Kind::kOutcomeQuery, &queries_);
+  dispatcher_.handle<&OutcomeQueries::parse_answer, &OutcomeQueries::on_answer>(Kind::kOutcomeReply, &queries_);
+  if (verbs_ != nullptr && verbs_->log_writer() != nullptr) {
+    dispatcher_.handle<&LogWriter::parse, &LogWriter::on_ring_read>(Kind::kRingRead, verbs_->log_writer());
+  }
+  port_.set_bad_peer([](void* self, NodeId peer,
+                        const Error& error) { static_cast<TxnParts*>(self)->ctx_.faults.closed(peer, error); },
+                     this);
+}
+
+}  // namespace weft
