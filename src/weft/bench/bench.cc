@@ -118,8 +118,8 @@ std::string Bench::check() const {
   if (tally_.failed != 0) {
     return fmt::format("{} transactions ended without an answer, the first: {}", tally_.failed, failure_);
   }
-  const auto walk = [this](TableId table, const Cluster::Visit& visit) { cluster_->visit(table, visit); };
-  std::string wrong = workload_->check(walk, tally_);
+  const auto visit_table = [this](TableId table, const Cluster::Visit& visit) { cluster_->visit(table, visit); };
+  std::string wrong = workload_->check(visit_table, tally_);
   if (wrong.empty()) wrong = cluster_->audit();
   return wrong;
 }

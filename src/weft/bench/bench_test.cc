@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "weft/base/sanitized.h"
-#include "weft/bench/ladder.h"
+#include "weft/bench/ablation.h"
 #include "weft/bench/phases.h"
 #include "weft/txn/protocol.h"
 
@@ -84,11 +84,11 @@ TEST(Bench, TheCheckComparesWithWhatWasCommitted) {
   ASSERT_TRUE(opened) << opened.error().text();
   Bench& bench = **opened;
   ASSERT_TRUE(bench.run(brief()));
-  const auto walk = [&](TableId table, const Cluster::Visit& visit) { bench.cluster().visit(table, visit); };
-  EXPECT_EQ(bench.workload().check(walk, bench.tally()), "");
+  const auto visit_table = [&](TableId table, const Cluster::Visit& visit) { bench.cluster().visit(table, visit); };
+  EXPECT_EQ(bench.workload().check(visit_table, bench.tally()), "");
   Tally forgotten = bench.tally();
   forgotten.net += 500;
-  EXPECT_NE(bench.workload().check(walk, forgotten), "");
+  EXPECT_NE(bench.workload().check(visit_table, forgotten), "");
 }
 
 TEST(Bench, OpenLoopRunsAboutAsManyAsArrive) {
@@ -192,15 +192,15 @@ TEST(Bench, SwitchesAreKnownByName) {
   EXPECT_NE(bad.error().detail.find("turbo"), std::string::npos);
 }
 
-TEST(Ladder, PrintsEveryTable) {
+TEST(Ablation, PrintsEveryTable) {
   if (kSanitized) GTEST_SKIP() << "in the optimised build";
-  LadderOptions options;
+  AblationOptions options;
   options.bench = small("");
   options.seconds = 0.05;
   options.label = "a label";
   std::ostringstream out;
   Progress progress(stderr);
-  const auto wrong = run_ladder(options, out, progress);
+  const auto wrong = run_ablation(options, out, progress);
   ASSERT_TRUE(wrong) << wrong.error().text();
   EXPECT_EQ(*wrong, "");
   const std::string text = out.str();

@@ -122,7 +122,7 @@ struct Sums {
   uint64_t crashes = 0, views = 0, lost = 0;
   uint64_t fewest = UINT64_MAX, without_fault = 0;  // transactions of a run; of those that were not cut short
   std::map<std::string, uint64_t> by_protocol, by_workload;
-  std::map<std::string, CrashCoverage> cells;  // by protocol
+  std::map<std::string, CrashCoverage> coverage;  // by protocol
   std::vector<Failure> failures;
 
   void add(const SimOptions& options, const SimResult& result) {
@@ -138,7 +138,7 @@ struct Sums {
     refused_sends += result.refused_sends;
     if (result.lost == 0) fewest = std::min(fewest, result.transactions());
     if (result.faults == 0) ++without_fault;
-    cells[result.config.options.protocol].add(result.cells);
+    coverage[result.config.options.protocol].add(result.coverage);
     ++by_protocol[result.config.options.protocol];
     ++by_workload[std::string(workload_name(result.config.workload.kind))];
     if (!result.violations.empty()) failures.push_back({options, result.violations.front(), result.config.text()});
@@ -193,13 +193,13 @@ void print_marks(std::ostream& out) {
 }
 
 // What the crashes hit. A cell that a campaign should have filled better is marked.
-void print_cells(const std::map<std::string, CrashCoverage>& cells, std::ostream& out) {
+void print_coverage(const std::map<std::string, CrashCoverage>& coverage, std::ostream& out) {
   constexpr uint64_t kEnough = 100;
   out << "crashes, by what they hit: a commit in this phase, and of its nodes\n" << std::left << std::setw(20) << "";
   for (int s = 0; s < kVictimRoles; ++s) out << std::setw(13) << victim_role_name(static_cast<VictimRole>(s));
   out << '\n';
   size_t few = 0;
-  for (const auto& [name, of_row] : cells) {
+  for (const auto& [name, of_row] : coverage) {
     for (int p = static_cast<int>(Phase::kLock); p < kPhases; ++p) {
       const auto phase = static_cast<Phase>(p);
       const bool expected = has_phase(*RowSet::parse(name, true), phase);
@@ -385,7 +385,7 @@ int run_campaign(const CampaignOptions& options, std::ostream& out) {
     out << "fewest transactions in a run: " << tally.fewest << "; runs without a fault: " << tally.without_fault
         << '\n';
   }
-  if (tally.crashes != 0) print_cells(tally.cells, out);
+  if (tally.crashes != 0) print_coverage(tally.coverage, out);
   print_marks(out);
   print_failures(tally.failures, out);
   out << (tally.failures.empty() ? "clean\n" : "VIOLATIONS in " + std::to_string(tally.failures.size()) + " runs\n");

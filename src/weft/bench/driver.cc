@@ -17,7 +17,7 @@ constexpr uint64_t kBusyWaitNs = 1'000;         // before asking again for budge
 constexpr uint64_t kSleepSliceNs = 10'000'000;  // a client that waits for its turn looks up this often
 constexpr int kTicksPerSecond = 4;
 
-enum class Stage : uint32_t { kWarmup, kMeasure, kStop };
+enum class RunPhase : uint32_t { kWarmup, kMeasure, kStop };
 
 // One thread adds, any thread reads.
 class Cell {
@@ -54,7 +54,7 @@ struct alignas(64) State {
 
 struct Run {
   const Workload* workload;
-  std::atomic<Stage> phase{Stage::kWarmup};
+  std::atomic<RunPhase> phase{RunPhase::kWarmup};
   uint64_t calls = UINT64_MAX;                 // that each client makes, unless it is stopped before
   std::vector<std::unique_ptr<State>> states;  // by node, then worker
 };
@@ -81,13 +81,13 @@ Task<void> transact(Session& session, const Run& run, State& state, const Call& 
     Effect effect;
     Task<Outcome> work = run.workload->attempt(session, call, effect);
     const Outcome outcome = co_await work;
-    const Stage phase = run.phase.load(std::memory_order_relaxed);
+    const RunPhase phase = run.phase.load(std::memory_order_relaxed);
     if (outcome.committed()) {
       const uint64_t now_ns = session.now_ns();
-      count_commit(state, call, effect, now_ns > started_ns ? now_ns - started_ns : 0, phase == Stage::kMeasure);
+      count_commit(state, call, effect, now_ns > started_ns ? now_ns - started_ns : 0, phase == RunPhase::kMeasure);
       co_return;
     }
-    if (phase == Stage::kMeasure) {
+    if (phase == RunPhase::kMeasure) {
       state.aborted.add(1);
       state.aborts_by_code[static_cast<size_t>(outcome.code)].add(1);
     }
@@ -101,18 +101,18 @@ Task<void> transact(Session& session, const Run& run, State& state, const Call& 
       count_failure(state, *run.workload, call, outcome);
       co_return;
     }
-    if (phase == Stage::kStop) co_return;  // it did not happen; nobody waits for it any more
+    if (phase == RunPhase::kStop) co_return;  // it did not happen; nobody waits for it any more
     if (wait_ns > 0) co_await session.sleep_ns(wait_ns);
   }
 }
 
 Task<void> client(Session& session, const Run& run, State& state, uint64_t seed) {
   Random random(seed);
-  for (uint64_t n = 0; n < run.calls && run.phase.load(std::memory_order_relaxed) != Stage::kStop; ++n) {
+  for (uint64_t n = 0; n < run.calls && run.phase.load(std::memory_order_relaxed) != RunPhase::kStop; ++n) {
     uint64_t started_ns = session.now_ns();
     if (state.arrivals.mean_gap_ns > 0) {
       started_ns = state.arrivals.take(started_ns);
-      while (session.now_ns() < started_ns && run.phase.load(std::memory_order_relaxed) != Stage::kStop) {
+      while (session.now_ns() < started_ns && run.phase.load(std::memory_order_relaxed) != RunPhase::kStop) {
         co_await session.sleep_ns(std::min(started_ns - session.now_ns(), kSleepSliceNs));
       }
     }
@@ -161,16 +161,16 @@ uint64_t committed_of(const Run& run) {
 double ratio(uint64_t a, uint64_t b) { return b == 0 ? 0 : static_cast<double>(a) / static_cast<double>(b); }
 
 // The calling thread's side: time, phases and progress.
-class Watch {
+class Measurement {
  public:
-  Watch(Cluster& cluster, Run& run, const DriveOptions& options, Clock& clock)
+  Measurement(Cluster& cluster, Run& run, const DriveOptions& options, Clock& clock)
       : cluster_(cluster), run_(run), options_(options), clock_(clock) {}
 
   void warm_up() { pause(clock_.now_ns(), options_.warmup_seconds); }
 
   void begin() {
     before_ = cluster_.counters();
-    run_.phase.store(Stage::kMeasure, std::memory_order_relaxed);
+    run_.phase.store(RunPhase::kMeasure, std::memory_order_relaxed);
     begin_ns_ = clock_.now_ns();
   }
 
@@ -196,7 +196,7 @@ class Watch {
 
  private:
   void end(DriveResult& result) {
-    run_.phase.store(Stage::kStop, std::memory_order_relaxed);
+    run_.phase.store(RunPhase::kStop, std::memory_order_relaxed);
     result.seconds = static_cast<double>(clock_.now_ns() - begin_ns_) / 1e9;
     result.counters = counters_between(before_, cluster_.counters());
   }
@@ -225,7 +225,7 @@ class Watch {
   }
 
   void report(double seconds, double tps) {
-    Live live{.seconds = seconds, .tps = tps};
+    LiveStats live{.seconds = seconds, .tps = tps};
     Histogram latency;
     uint64_t aborted = 0;
     for (const auto& state : run_.states) {
@@ -264,19 +264,19 @@ Counters counters_between(const Counters& before, const Counters& after) {
 DriveResult drive(Cluster& cluster, const Workload& workload, const DriveOptions& options, Clock& clock) {
   DriveResult result;
   Run run{.workload = &workload, .states = {}};
-  Watch watch(cluster, run, options, clock);
+  Measurement measurement(cluster, run, options, clock);
   if (options.transactions != 0) {
     const uint64_t clients = clients_of(cluster.options(), options);
     run.calls = (options.transactions + clients - 1) / clients;
-    watch.begin();
+    measurement.begin();
   }
   const std::vector<Cluster::Handle> handles = spawn_clients(cluster, run, options, clock.now_ns());
   if (options.transactions != 0) {
-    watch.wait_for(handles, result);
+    measurement.wait_for(handles, result);
   } else {
-    watch.warm_up();
-    watch.begin();
-    watch.measure(result);
+    measurement.warm_up();
+    measurement.begin();
+    measurement.measure(result);
   }
   for (const Cluster::Handle& handle : handles) handle.wait();
 

@@ -23,7 +23,7 @@
 namespace weft::bench {
 
 // What a progress line shows.
-struct Live {
+struct LiveStats {
   double seconds = 0;  // measured so far
   double tps = 0;      // of the last interval
   double p50_us = 0, p99_us = 0;
@@ -40,8 +40,8 @@ struct DriveOptions {
   bool alone = false;  // one client in the whole cluster: the latency of a transaction that meets no other
   int slices = 5;      // the measured time is cut into this many, for the spread
   uint64_t seed = 1;
-  const std::atomic<bool>* interrupted = nullptr;  // set: end now, in order
-  std::function<void(const Live&)> on_progress;    // a few times a second, on the calling thread
+  const std::atomic<bool>* interrupted = nullptr;     // set: end now, in order
+  std::function<void(const LiveStats&)> on_progress;  // a few times a second, on the calling thread
 };
 
 struct DriveResult {

@@ -165,8 +165,8 @@ MachineLimits measure_limits(uint64_t memory_bytes, int threads, Clock& clock) {
   return limits;
 }
 
-Possible possible(const MachineLimits& limits, const Report& report) {
-  Possible out;
+Attainable attainable(const MachineLimits& limits, const Report& report) {
+  Attainable out;
   out.messages = report.messages_per_txn;
   out.touches = report.touches_per_txn;
   out.switches = kSwitchesPerAttempt * report.attempts_per_txn;

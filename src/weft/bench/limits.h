@@ -26,12 +26,12 @@ struct MachineLimits {
 // Takes about three seconds and `memory_bytes` of memory.
 MachineLimits measure_limits(uint64_t memory_bytes, int threads, Clock& clock);
 
-struct Possible {
+struct Attainable {
   double messages = 0, touches = 0, switches = 0;  // a committed transaction, as counted
   double ns = 0;                                   // their cost together
   double tps_per_core = 0;
   double reached = 0;  // the report's median rate a thread as a part of it
 };
-Possible possible(const MachineLimits& limits, const Report& report);
+Attainable attainable(const MachineLimits& limits, const Report& report);
 
 }  // namespace weft::bench

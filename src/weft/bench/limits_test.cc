@@ -22,7 +22,7 @@ TEST(Limits, ThePossibleRateIsTheSumOfTheCosts) {
   report.attempts_per_txn = 1;
   report.threads = 2;
   report.tps_median = 2 * 960'000;
-  const Possible p = possible(limits, report);
+  const Attainable p = attainable(limits, report);
   EXPECT_DOUBLE_EQ(p.ns, 100 + 400 + 4 * 5);
   EXPECT_DOUBLE_EQ(p.tps_per_core, 1e9 / 520);
   EXPECT_NEAR(p.reached, 0.4992, 1e-9);

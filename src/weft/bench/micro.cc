@@ -95,15 +95,15 @@ Task<Outcome> Micro::many(Session& session, const Call& call) const {
   std::array<uint64_t, kKeysMax> keys;
   const uint32_t count = keys_of(call, keys);
   Txn txn = co_await session.begin();
-  std::array<ReadHandle, kKeysMax> tickets;
+  std::array<ReadHandle, kKeysMax> handles;
   for (uint32_t i = 0; i < gets_; ++i) {
-    tickets[i] = txn.get_async(kRecords, keys[i], i < puts_ ? Intent::kUpdate : Intent::kRead);
+    handles[i] = txn.get_async(kRecords, keys[i], i < puts_ ? Intent::kUpdate : Intent::kRead);
   }
   if (gets_ > 0) co_await txn.wait_all();
   for (uint32_t i = 0; i < count; ++i) {
     Record record{0, keys[i]};
     if (i < gets_) {
-      const Value value = txn.value(tickets[i]);
+      const Value value = txn.value(handles[i]);
       if (!value) {
         Outcome outcome;
         outcome.kind = OutcomeKind::kAborted;
@@ -119,9 +119,9 @@ Task<Outcome> Micro::many(Session& session, const Call& call) const {
   co_return co_await txn.commit();
 }
 
-std::string Micro::check(const Walk& walk, const Tally& tally) const {
+std::string Micro::check(const VisitTable& visit_table, const Tally& tally) const {
   uint64_t records = 0, moved = 0, counted = 0, misplaced = 0;
-  walk(kRecords, [&](NodeId, bool primary, std::string_view key, std::string_view value, uint64_t version) {
+  visit_table(kRecords, [&](NodeId, bool primary, std::string_view key, std::string_view value, uint64_t version) {
     if (!primary) return;
     const Record record = record_of(value);
     uint64_t own = 0;

@@ -23,7 +23,7 @@ class Micro final : public Workload {
   Result<void> load(const Put& put, Random& random) override;
   Call draw(Random& random) const override;
   Task<Outcome> attempt(Session& session, const Call& call, Effect& effect) const override;
-  std::string check(const Walk& walk, const Tally& tally) const override;
+  std::string check(const VisitTable& visit_table, const Tally& tally) const override;
 
   // The keys of a transaction, distinct: those read first, then those put blindly. All of them follow from the call.
   uint32_t keys_of(const Call& call, std::array<uint64_t, kKeysMax>& keys) const;

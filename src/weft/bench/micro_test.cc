@@ -29,7 +29,7 @@ TEST(Micro, KeysAreDistinctInRangeAndTheSameAgain) {
 
 TEST(Micro, CheckComparesVersionsWithPuts) {
   Micro micro(4, 2, 32);
-  const auto walk = [](uint64_t version, uint64_t counter) {
+  const auto visit_table = [](uint64_t version, uint64_t counter) {
     return [=](TableId, const Cluster::Visit& visit) {
       for (uint64_t key = 0; key < 32; ++key) {
         const uint64_t record[2] = {key == 0 ? counter : 0, key};
@@ -40,9 +40,9 @@ TEST(Micro, CheckComparesVersionsWithPuts) {
   };
   Tally tally;
   tally.net = 6;
-  EXPECT_EQ(micro.check(walk(7, 6), tally), "");
-  EXPECT_NE(micro.check(walk(6, 6), tally), "");
-  EXPECT_NE(micro.check(walk(7, 5), tally), "");
+  EXPECT_EQ(micro.check(visit_table(7, 6), tally), "");
+  EXPECT_NE(micro.check(visit_table(6, 6), tally), "");
+  EXPECT_NE(micro.check(visit_table(7, 5), tally), "");
 }
 
 }  // namespace

@@ -8,8 +8,8 @@
 #include <numeric>
 #include <span>
 
+#include "weft/bench/interleaved_runs.h"
 #include "weft/bench/machine.h"
-#include "weft/bench/turns.h"
 #include "weft/txn/protocol.h"
 
 namespace weft::bench {
@@ -84,7 +84,7 @@ class Phases {
     fmt::print(out_,
                "- All setups of a workload take turns, three rounds of {:.1f} seconds each after half a second of "
                "warm-up; the figures are those of the round with the median rate.\n\n",
-               options_.seconds / Turns::kRounds);
+               options_.seconds / InterleavedRuns::kRounds);
   }
 
   Result<std::string> load(const PhasesOptions::Load& load) {
@@ -96,7 +96,7 @@ class Phases {
     progress_.say("loading " + load.workload);
     auto bench = Bench::open(bench_options, nullptr);
     if (!bench) return bench.error();
-    Turns turns((*bench).get(), &progress_, options_.bench.seed);
+    InterleavedRuns turns((*bench).get(), &progress_, options_.bench.seed);
     auto reports = turns.measure(setups(bench_options.cluster), options_.seconds);
     if (!reports) return reports.error();
     progress_.say("checking " + load.workload);

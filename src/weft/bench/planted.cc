@@ -73,7 +73,7 @@ const std::vector<BugPin>& planted_bugs() {
     planted.where.nodes = 5;
     planted.where.replicas = 5;
     planted.where.keys = 3;
-    planted.where.one_percent = 60;
+    planted.where.single_key_percent = 60;
     return planted;
   };
   // Some node must hold only keys that are read.
@@ -95,12 +95,12 @@ const std::vector<BugPin>& planted_bugs() {
   not_written.where.transactions = kTransactionsDefault;
   BugPin forgets = at_crash(PlantedBug::kForgetsDecisions, "forget what an earlier recovery has written", "dnl4", 5, 5);
   forgets.where.transactions = kTransactionsDefault;
-  forgets.where.told_alone = true;
+  forgets.where.leader_crashes_after_ack = true;
   // A node that is cut off goes on reading its own copy.
   BugPin lease = at_crash(PlantedBug::kNoLeaseCheck, "no look at the lease", "dnl4", 2, 2);
   lease.where.faults = FaultMask{};
   lease.where.faults->add(Fault::kCut);
-  lease.where.one_percent = 60;
+  lease.where.single_key_percent = 60;
   lease.where.keys = 3;
   // What verbs leave for recovery.
   BugPin misses = at_crash(PlantedBug::kLogMissesPrimary, "log what a verb has locked at backups only", "drtmr", 5, 2);
@@ -120,7 +120,7 @@ const std::vector<BugPin>& planted_bugs() {
     BugPin planted = at_crash(which, name, "dnl4", nodes, nodes);
     planted.where.faults = *parse_faults(list);
     planted.where.local_reads = true;
-    planted.where.one_percent = 60;
+    planted.where.single_key_percent = 60;
     planted.where.keys = 3;
     return planted;
   };
@@ -134,7 +134,7 @@ const std::vector<BugPin>& planted_bugs() {
   // Some were active and have deleted what a decision put; another was not and has it in writing still.
   BugPin again = overtaken(PlantedBug::kDecisionAgain, "write a decision of an earlier epoch again", 7, 2, "crash");
   again.where.workload = SimWorkload::kToken;
-  again.where.heard_by_some = true;
+  again.where.leader_crashes_activating = true;
   // Clients who do not wait for ever, at nodes whose links fail; by rows whose commit points differ.
   const auto too_late = [&](std::string_view name, const char* protocol) {
     BugPin planted = at_crash(PlantedBug::kNothingTooLate, name, protocol, 3, 3);

@@ -23,7 +23,7 @@ void Progress::clear() {
   dirty_ = false;
 }
 
-std::string Progress::line(const Live& live) {
+std::string Progress::line(const LiveStats& live) {
   return fmt::format(
       "{:5.1f} s  {:>8} txn/s  p50 {} us  p99 {} us  aborts {:.1f} %  {:.1f} messages a packet  {:.1f} keys a batch",
       live.seconds, millions(live.tps), micros(live.p50_us), micros(live.p99_us), 100 * live.abort_share, live.nw_batch,

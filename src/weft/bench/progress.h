@@ -17,10 +17,12 @@ class Progress {
 
   bool shown() const { return shown_; }
   void say(const std::string& text);
-  void show(const std::string& label, const Live& live) { say(label.empty() ? line(live) : label + "  " + line(live)); }
+  void show(const std::string& label, const LiveStats& live) {
+    say(label.empty() ? line(live) : label + "  " + line(live));
+  }
   void clear();
 
-  static std::string line(const Live& live);
+  static std::string line(const LiveStats& live);
 
  private:
   std::FILE* const to_;

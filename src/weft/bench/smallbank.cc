@@ -197,11 +197,11 @@ Task<Outcome> SmallBank::attempt(Session& session, const Call& call, Effect& eff
                       {reinterpret_cast<const char*>(&call), sizeof call});
 }
 
-std::string SmallBank::check(const Walk& walk, const Tally& tally) const {
+std::string SmallBank::check(const VisitTable& visit_table, const Tally& tally) const {
   int64_t cents = 0;
   uint64_t records = 0;
   for (const TableId table : {kSavings, kChecking}) {
-    walk(table, [&](NodeId, bool primary, std::string_view, std::string_view value, uint64_t) {
+    visit_table(table, [&](NodeId, bool primary, std::string_view, std::string_view value, uint64_t) {
       if (!primary) return;
       cents += cents_of(value);
       ++records;

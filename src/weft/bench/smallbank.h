@@ -26,7 +26,7 @@ class SmallBank final : public Workload {
   Result<void> load(const Put& put, Random& random) override;
   Call draw(Random& random) const override;
   Task<Outcome> attempt(Session& session, const Call& call, Effect& effect) const override;
-  std::string check(const Walk& walk, const Tally& tally) const override;
+  std::string check(const VisitTable& visit_table, const Tally& tally) const override;
 
   uint64_t hot() const { return hot_; }
 

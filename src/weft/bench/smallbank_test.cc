@@ -77,7 +77,7 @@ struct Ledger {
       return Result<void>();
     };
   }
-  Workload::Walk walk() {
+  Workload::VisitTable visit_table() {
     return [this](TableId table, const Cluster::Visit& visit) {
       for (const auto& [key, value] : rows) {
         if (key.first != table.value) continue;
@@ -96,12 +96,12 @@ TEST(SmallBank, CheckFindsAMissingCent) {
   ASSERT_TRUE(bank.load(ledger.put(), random));
   ASSERT_EQ(ledger.rows.size(), 200U);
   Tally tally;
-  EXPECT_EQ(bank.check(ledger.walk(), tally), "");
+  EXPECT_EQ(bank.check(ledger.visit_table(), tally), "");
   tally.net = 1;
-  EXPECT_NE(bank.check(ledger.walk(), tally), "");
+  EXPECT_NE(bank.check(ledger.visit_table(), tally), "");
   tally.net = 0;
   ledger.rows.erase(ledger.rows.begin());
-  EXPECT_NE(bank.check(ledger.walk(), tally), "");
+  EXPECT_NE(bank.check(ledger.visit_table(), tally), "");
 }
 
 }  // namespace

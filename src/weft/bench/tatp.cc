@@ -144,13 +144,13 @@ Task<Outcome> Tatp::attempt(Session& session, const Call& call, Effect& effect) 
   }
 }
 
-std::string Tatp::check(const Walk& walk, const Tally& tally) const {
+std::string Tatp::check(const VisitTable& visit_table, const Tally& tally) const {
   std::vector<bool> subscribers(subscribers_), facilities(subscribers_ * kTypes);
   uint64_t count[5] = {};
   std::string wrong;
   // Counts a table's rows at their primaries and calls `row(key, value)`, which says whether the row may be there.
   const auto each = [&](TableId table, const char* what, const auto& row) {
-    walk(table, [&](NodeId, bool primary, std::string_view key_bytes, std::string_view value, uint64_t) {
+    visit_table(table, [&](NodeId, bool primary, std::string_view key_bytes, std::string_view value, uint64_t) {
       if (!primary) return;
       ++count[table.value];
       const uint64_t key = row_of<uint64_t>(key_bytes);

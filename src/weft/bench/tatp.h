@@ -38,7 +38,7 @@ class Tatp final : public Workload {
   Result<void> load(const Put& put, Random& random) override;
   Call draw(Random& random) const override;
   Task<Outcome> attempt(Session& session, const Call& call, Effect& effect) const override;
-  std::string check(const Walk& walk, const Tally& tally) const override;
+  std::string check(const VisitTable& visit_table, const Tally& tally) const override;
 
   // NURand's A, by the number of subscribers.
   static uint64_t spread(uint64_t subscribers);

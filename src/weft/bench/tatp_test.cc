@@ -62,7 +62,7 @@ struct Rows {
       return Result<void>();
     };
   }
-  Workload::Walk walk() const {
+  Workload::VisitTable visit_table() const {
     return [this](TableId table, const Cluster::Visit& visit) {
       for (const auto& [key, value] : rows) {
         if (key.first == table.value) visit(NodeId(0), true, bytes_of(key.second), value, 1);
@@ -106,14 +106,14 @@ TEST(Tatp, CheckFindsBrokenReferences) {
   Random random(5);
   ASSERT_TRUE(tatp.load(rows.put(), random));
   Tally tally;
-  EXPECT_EQ(tatp.check(rows.walk(), tally), "");
+  EXPECT_EQ(tatp.check(rows.visit_table(), tally), "");
   tally.net = 1;
-  EXPECT_NE(tatp.check(rows.walk(), tally), "") << "a forwarding fewer than committed";
+  EXPECT_NE(tatp.check(rows.visit_table(), tally), "") << "a forwarding fewer than committed";
   tally.net = 0;
   for (const TableId table : {Tatp::kSubscriber, Tatp::kSecondary, Tatp::kAccess, Tatp::kFacility, Tatp::kForwarding}) {
     Rows broken = rows;
     broken.rows.erase(broken.rows.lower_bound({table.value, 0}));
-    EXPECT_NE(tatp.check(broken.walk(), tally), "") << "a row lost from table " << table.value;
+    EXPECT_NE(tatp.check(broken.visit_table(), tally), "") << "a row lost from table " << table.value;
   }
   Rows orphan = rows;
   uint64_t facility = 0;
@@ -122,7 +122,7 @@ TEST(Tatp, CheckFindsBrokenReferences) {
   forwarding.end_time = 8;
   orphan.rows[{Tatp::kForwarding.value, tatp::forwarding_key(facility, 0)}] = bytes_of(forwarding);
   tally.net = 1;
-  EXPECT_NE(tatp.check(orphan.walk(), tally).find("forwarding without its facility"), std::string::npos);
+  EXPECT_NE(tatp.check(orphan.visit_table(), tally).find("forwarding without its facility"), std::string::npos);
 }
 
 }  // namespace

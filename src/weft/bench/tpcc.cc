@@ -43,7 +43,7 @@ void new_order_keys(std::string_view bytes, StoredProcedure::Keys& keys) {
   keys.add(Tpcc::kWarehouse, key_of(order.warehouse, 0, 0));
   keys.add(Tpcc::kDistrict, key_of(order.warehouse, order.district, 0), Intent::kUpdate);
   keys.add(Tpcc::kCustomer, key_of(order.warehouse, order.district, order.customer));
-  const HotKeyQueues lines = draw_lines(order);
+  const DrawnLines lines = draw_lines(order);
   for (uint32_t i = 0; i < lines.count; ++i) {
     keys.add(Tpcc::kStock, key_of(lines.line[i].supplier, 0, lines.line[i].item), Intent::kUpdate);
   }
@@ -64,7 +64,7 @@ Code new_order_step(std::string_view bytes, std::span<const Value> values, Store
   const auto warehouse = row_of<Warehouse>(values[0].bytes);
   auto district = row_of<District>(values[1].bytes);
   const auto customer = row_of<Customer>(values[2].bytes);
-  const HotKeyQueues lines = draw_lines(order);
+  const DrawnLines lines = draw_lines(order);
   const uint32_t number = district.next_order++;
   writes.put(Tpcc::kDistrict, key_of(order.warehouse, order.district, 0), bytes_of(district));
 
@@ -101,9 +101,9 @@ Code new_order_step(std::string_view bytes, std::span<const Value> values, Store
 
 }  // namespace
 
-HotKeyQueues tpcc::draw_lines(const Arguments& arguments) {
+DrawnLines tpcc::draw_lines(const Arguments& arguments) {
   Random random(arguments.seed);
-  HotKeyQueues lines;
+  DrawnLines lines;
   const auto wanted = static_cast<uint32_t>(random.between(kLinesMin, kLinesMax));
   while (lines.count < wanted) {
     Line line{};

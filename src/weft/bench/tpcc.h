@@ -31,7 +31,7 @@ class Tpcc final : public Workload {
   Result<void> load(const Put& put, Random& random) override;
   Call draw(Random& random) const override;
   Task<Outcome> attempt(Session& session, const Call& call, Effect& effect) const override;
-  std::string check(const Walk& walk, const Tally& tally) const override;
+  std::string check(const VisitTable& visit_table, const Tally& tally) const override;
 
   // Of a customer or an item, from 1: the benchmark's NURand.
   uint32_t draw_customer(Random& random) const;

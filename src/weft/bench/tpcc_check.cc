@@ -93,11 +93,11 @@ std::string compare(const Found& found, uint32_t warehouse_count, uint32_t items
 
 }  // namespace
 
-std::string Tpcc::check(const Walk& walk, const Tally& tally) const {
+std::string Tpcc::check(const VisitTable& visit_table, const Tally& tally) const {
   Found found(warehouses_, items_);
   std::string wrong;
   const auto each = [&](TableId table, const auto& row) {
-    walk(table, [&](NodeId, bool primary, std::string_view key_bytes, std::string_view value, uint64_t) {
+    visit_table(table, [&](NodeId, bool primary, std::string_view key_bytes, std::string_view value, uint64_t) {
       if (!primary || !wrong.empty()) return;
       const auto key = row_of<uint64_t>(key_bytes);
       if (warehouse_of(key) >= warehouses_ || district_of(key) > kDistricts) {

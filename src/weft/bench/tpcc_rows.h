@@ -116,11 +116,11 @@ struct Line {
   uint32_t quantity;
 };
 
-struct HotKeyQueues {
+struct DrawnLines {
   uint32_t count = 0;
   std::array<Line, kLinesMax> line;
 };
 
-HotKeyQueues draw_lines(const Arguments& arguments);
+DrawnLines draw_lines(const Arguments& arguments);
 
 }  // namespace weft::bench::tpcc

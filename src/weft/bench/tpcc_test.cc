@@ -27,7 +27,7 @@ Arguments arguments(uint64_t seed) {
 }
 
 TEST(Tpcc, LinesFollowFromTheSeed) {
-  const HotKeyQueues a = draw_lines(arguments(7)), b = draw_lines(arguments(7));
+  const DrawnLines a = draw_lines(arguments(7)), b = draw_lines(arguments(7));
   ASSERT_EQ(a.count, b.count);
   for (uint32_t i = 0; i < a.count; ++i) {
     EXPECT_EQ(a.line[i].item, b.line[i].item);
@@ -39,7 +39,7 @@ TEST(Tpcc, LinesFollowFromTheSeed) {
 TEST(Tpcc, EveryLineComesFromAnotherWarehouse) {
   std::set<uint32_t> suppliers, counts;
   for (uint64_t seed = 0; seed < 500; ++seed) {
-    const HotKeyQueues lines = draw_lines(arguments(seed));
+    const DrawnLines lines = draw_lines(arguments(seed));
     counts.insert(lines.count);
     std::set<std::pair<uint32_t, uint32_t>> distinct;
     for (uint32_t i = 0; i < lines.count; ++i) {
@@ -187,8 +187,8 @@ TEST(Tpcc, RunsOnEveryProtocol) {
     }
     (*cluster)->stop();
     EXPECT_GT(tally.committed[0], 0U) << protocol;
-    const auto walk = [&](TableId t, const Cluster::Visit& visit) { (*cluster)->visit(t, visit); };
-    EXPECT_EQ(tpcc.check(walk, tally), "") << protocol;
+    const auto visit_table = [&](TableId t, const Cluster::Visit& visit) { (*cluster)->visit(t, visit); };
+    EXPECT_EQ(tpcc.check(visit_table, tally), "") << protocol;
     EXPECT_EQ((*cluster)->audit(), "") << protocol;
   }
 }

@@ -61,7 +61,7 @@ class Workload {
  public:
   using Put = std::function<Result<void>(TableId table, Key key, std::string_view value)>;
   // Visits every record of a table at every replica, as Cluster::visit.
-  using Walk = std::function<void(TableId table, const Cluster::Visit& visit)>;
+  using VisitTable = std::function<void(TableId table, const Cluster::Visit& visit)>;
 
   virtual ~Workload() = default;
 
@@ -76,7 +76,7 @@ class Workload {
   virtual Task<Outcome> attempt(Session& session, const Call& call, Effect& effect) const = 0;
 
   // What is wrong with the tables after `tally` was committed to them, or nothing. While nothing runs.
-  virtual std::string check(const Walk& walk, const Tally& tally) const = 0;
+  virtual std::string check(const VisitTable& visit_table, const Tally& tally) const = 0;
 };
 
 enum class Skew : uint8_t { kHot, kNone };

@@ -5,8 +5,8 @@
 #include <iostream>
 #include <memory>
 
+#include "weft/bench/ablation.h"
 #include "weft/bench/bench.h"
-#include "weft/bench/ladder.h"
 #include "weft/bench/phases.h"
 #include "weft/bench/progress.h"
 #include "weft/cli/cluster_flags.h"
@@ -82,7 +82,7 @@ int run_one(const BenchFlags& flags, const bench::BenchOptions& options) {
   drive.rate = flags.rate;
   drive.seed = flags.seed;
   drive.interrupted = &watch_interrupts();
-  if (progress.shown()) drive.on_progress = [&](const bench::Live& live) { progress.show(flags.workload, live); };
+  if (progress.shown()) drive.on_progress = [&](const bench::LiveStats& live) { progress.show(flags.workload, live); };
   auto report = (*opened)->run(drive);
   if (!report) return fail(report.error());
   progress.say("checking");
@@ -98,12 +98,12 @@ int run_one(const BenchFlags& flags, const bench::BenchOptions& options) {
 }
 
 int run_all(const BenchFlags& flags, const bench::BenchOptions& options, bool seconds_given) {
-  bench::LadderOptions ladder;
-  ladder.bench = options;
-  ladder.seconds = seconds_given ? flags.seconds : kAllSeconds;
-  ladder.label = flags.label;
+  bench::AblationOptions ablation;
+  ablation.bench = options;
+  ablation.seconds = seconds_given ? flags.seconds : kAllSeconds;
+  ablation.label = flags.label;
   bench::Progress progress(stderr);
-  auto wrong = run_ladder(ladder, std::cout, progress);
+  auto wrong = run_ablation(ablation, std::cout, progress);
   progress.clear();
   if (!wrong) return fail(wrong.error());
   return wrong->empty() ? bench::kExitDone : wrong_result(*wrong);

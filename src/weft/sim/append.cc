@@ -6,7 +6,7 @@
 #include <memory>
 #include <optional>
 
-#include "weft/sim/lists.h"
+#include "weft/sim/list_value.h"
 #include "weft/sim/outcome_oracle.h"
 #include "weft/sim/workload.h"
 
@@ -60,8 +60,8 @@ Code append_step(std::string_view arguments, std::span<const Value> values, Stor
 
 class AppendWorkload final : public Workload {
  public:
-  explicit AppendWorkload(WorkloadContext* stage)
-      : Workload(stage), outcomes_(stage), generation_(stage->config.keys), appended_(stage->config.keys) {}
+  explicit AppendWorkload(WorkloadContext* context)
+      : Workload(context), outcomes_(context), generation_(context->config.keys), appended_(context->config.keys) {}
 
   void declare(ClusterSpec& spec) override;
   Task<void> run(Client* client, Session session) override;
@@ -81,7 +81,7 @@ class AppendWorkload final : public Workload {
     bool reread = false;  // read again after the write
     Intent intent = Intent::kRead;
     uint64_t element = 0;
-    ReadHandle ticket;
+    ReadHandle handle;
     Key key() const { return bytes.empty() ? Key(number) : Key(std::string_view(bytes)); }
   };
   struct Attempt {
@@ -99,8 +99,8 @@ class AppendWorkload final : public Workload {
     AppendWorkload* workload;
     Attempt* attempt;
     ~Unfinished() {
-      if (attempt->recorded || !workload->stage_->crashing) return;
-      ++workload->stage_->unknown;
+      if (attempt->recorded || !workload->context_->crashing) return;
+      ++workload->context_->unknown;
       workload->lost(std::move(*attempt));
     }
   };
@@ -108,12 +108,12 @@ class AppendWorkload final : public Workload {
   Plan plan_for(Random& random, uint64_t place, bool may_append);
   Attempt plan_txn(Client* client);
   uint32_t pad_of(uint64_t number) const {
-    return mix64(number * 7 + 3) % 100 < stage_->config.large_percent ? stage_->config.large_bytes : 0;
+    return mix64(number * 7 + 3) % 100 < context_->config.large_percent ? context_->config.large_bytes : 0;
   }
   bool read(Attempt& attempt, const Plan& plan, const Value& value, List& list);
   void write(Attempt& attempt, const Plan& plan, Txn& txn, List& list, bool found);
   void finished(Attempt& attempt, SimOutcome outcome);
-  void told(Attempt& attempt, const Outcome& outcome, Session session);
+  void acknowledged(Attempt& attempt, const Outcome& outcome, Session session);
   void lost(Attempt attempt);
   Task<void> interactive(Client* client, Session session);
   Task<void> operations(Client* client, Session session, Txn* txn, Attempt* attempt);
@@ -133,9 +133,9 @@ void AppendWorkload::declare(ClusterSpec& spec) {
   integers_ = TableId(static_cast<uint16_t>(spec.tables.size()));
   TableSpec table;
   table.name = "lists";
-  table.value_bytes_max = static_cast<uint32_t>(list_bytes(kElementsMax, stage_->config.large_bytes));
+  table.value_bytes_max = static_cast<uint32_t>(list_bytes(kElementsMax, context_->config.large_bytes));
   table.value_bytes_max = std::min(table.value_bytes_max, spec.options.limits.value_bytes_max);
-  table.capacity = stage_->config.capacity;
+  table.capacity = context_->config.capacity;
   spec.tables.push_back(table);
   bytes_ = TableId(static_cast<uint16_t>(spec.tables.size()));
   table.name = "named lists";
@@ -150,14 +150,14 @@ AppendWorkload::Plan AppendWorkload::plan_for(Random& random, uint64_t place, bo
   plan.number = place + generation_[place] * generation_.size();
   plan.table = integers_;
   plan.name = std::to_string(plan.number);
-  if (stage_->config.byte_keys && place % 2 == 1) {
+  if (context_->config.byte_keys && place % 2 == 1) {
     plan.table = bytes_;
     plan.bytes = "list " + plan.name;
     if (place % 3 == 0) plan.bytes += std::string(10 + plan.number % 300, '.');
   }
-  plan.append = may_append && !random.chance(stage_->config.read_percent);
+  plan.append = may_append && !random.chance(context_->config.read_percent);
   plan.intent = plan.append && !random.chance(20) ? Intent::kUpdate : Intent::kRead;
-  plan.blind = plan.append && appended_[place] == 0 && random.chance(stage_->config.blind_percent);
+  plan.blind = plan.append && appended_[place] == 0 && random.chance(context_->config.blind_percent);
   plan.reread = plan.append && random.chance(20);
   if (plan.append) plan.element = ++elements_;
   return plan;
@@ -167,9 +167,9 @@ AppendWorkload::Attempt AppendWorkload::plan_txn(Client* client) {
   Random& random = client->random;
   Attempt attempt;
   attempt.record.process = client->id;
-  const uint64_t keys = random.between(1, std::min<uint64_t>(stage_->config.keys_per_txn, stage_->config.keys));
+  const uint64_t keys = random.between(1, std::min<uint64_t>(context_->config.keys_per_txn, context_->config.keys));
   while (attempt.plans.size() < keys) {
-    const uint64_t place = stage_->choose(random, generation_.size());
+    const uint64_t place = context_->choose(random, generation_.size());
     const auto same = [&](const Plan& plan) { return plan.place == place; };
     // With a strong skew the hot tenth may be used up.
     if (std::any_of(attempt.plans.begin(), attempt.plans.end(), same)) {
@@ -179,7 +179,7 @@ AppendWorkload::Attempt AppendWorkload::plan_txn(Client* client) {
     attempt.plans.push_back(plan_for(random, place, true));
   }
   attempt.async = random.chance(40);
-  if (random.chance(stage_->config.drop_percent)) attempt.drop_before = random.below(attempt.plans.size() + 1);
+  if (random.chance(context_->config.drop_percent)) attempt.drop_before = random.below(attempt.plans.size() + 1);
   return attempt;
 }
 
@@ -189,8 +189,8 @@ bool AppendWorkload::read(Attempt& attempt, const Plan& plan, const Value& value
     return false;
   }
   if (value.found && !decode_list(value.bytes, list)) {
-    stage_->violation("torn value: a read of key " + plan.name + " gave " + std::to_string(value.bytes.size()) +
-                      " bytes that no transaction wrote");
+    context_->violation("torn value: a read of key " + plan.name + " gave " + std::to_string(value.bytes.size()) +
+                        " bytes that no transaction wrote");
     attempt.failed = true;
     return false;
   }
@@ -210,10 +210,10 @@ void AppendWorkload::write(Attempt& attempt, const Plan& plan, Txn& txn, List& l
 Task<void> AppendWorkload::operations(Client* client, Session session, Txn* txn, Attempt* attempt) {
   if (attempt->async) {
     for (Plan& plan : attempt->plans) {
-      if (!plan.blind) plan.ticket = txn->get_async(plan.table, plan.key(), plan.intent);
+      if (!plan.blind) plan.handle = txn->get_async(plan.table, plan.key(), plan.intent);
     }
     if (attempt->drop_before == 0) co_return;  // dropped with reads under way
-    stage_->doing(client, "reading several keys");
+    context_->doing(client, "reading several keys");
     co_await txn->wait_all();
   }
   for (size_t i = 0; i < attempt->plans.size() && i != attempt->drop_before; ++i) {
@@ -221,10 +221,10 @@ Task<void> AppendWorkload::operations(Client* client, Session session, Txn* txn,
     List list;
     bool found = false;
     if (!plan.blind) {
-      stage_->doing(client, "reading a key");
-      if (!attempt->async) attempt->plans[i].ticket = txn->get_async(plan.table, plan.key(), plan.intent);
-      co_await txn->wait(plan.ticket);
-      const Value value = txn->value(plan.ticket);
+      context_->doing(client, "reading a key");
+      if (!attempt->async) attempt->plans[i].handle = txn->get_async(plan.table, plan.key(), plan.intent);
+      co_await txn->wait(plan.handle);
+      const Value value = txn->value(plan.handle);
       found = value.found;
       if (!read(*attempt, plan, value, list)) co_return;
     }
@@ -237,8 +237,8 @@ Task<void> AppendWorkload::operations(Client* client, Session session, Txn* txn,
         if (!read(*attempt, plan, value, again)) co_return;
       }
     }
-    stage_->doing(client, "thinking");
-    const uint64_t think_ns = stage_->think_ns(client->random);
+    context_->doing(client, "thinking");
+    const uint64_t think_ns = context_->think_ns(client->random);
     if (think_ns > 0) co_await session.sleep_ns(think_ns);
   }
 }
@@ -246,7 +246,7 @@ Task<void> AppendWorkload::operations(Client* client, Session session, Txn* txn,
 void AppendWorkload::finished(Attempt& attempt, SimOutcome outcome) {
   SimTxn& record = attempt.record;
   attempt.recorded = true;
-  record.complete = stage_->stamp();
+  record.complete = context_->stamp();
   record.outcome = outcome;
   if (outcome != SimOutcome::kOk) std::erase_if(record.ops, [](const SimTxn::Op& op) { return !op.append; });
   if (outcome == SimOutcome::kOk) {
@@ -258,16 +258,16 @@ void AppendWorkload::finished(Attempt& attempt, SimOutcome outcome) {
       ++generation_[plan.place];
     }
   }
-  if (stage_->sink() != nullptr && !record.ops.empty()) stage_->sink()->txn(record);
+  if (context_->sink() != nullptr && !record.ops.empty()) context_->sink()->txn(record);
 }
 
-void AppendWorkload::told(Attempt& attempt, const Outcome& outcome, Session session) {
-  const SimOutcome counted = stage_->count(outcome);
+void AppendWorkload::acknowledged(Attempt& attempt, const Outcome& outcome, Session session) {
+  const SimOutcome counted = context_->count(outcome);
   if (outcome.kind == OutcomeKind::kUnknown) return lost(std::move(attempt));
   if (attempt.status) {
     const auto appends = [](const SimTxn::Op& op) { return op.append; };
     const bool wrote = std::any_of(attempt.record.ops.begin(), attempt.record.ops.end(), appends);
-    outcomes_.told(*attempt.status, outcome, wrote, session);
+    outcomes_.acknowledged(*attempt.status, outcome, wrote, session);
   }
   finished(attempt, counted);
 }
@@ -278,7 +278,7 @@ void AppendWorkload::lost(Attempt attempt) {
   if (!kept->status) return finished(*kept, SimOutcome::kInfo);
   outcomes_.lost(*kept->status, [this, kept](SimOutcome outcome) {
     if (outcome == SimOutcome::kOk && !kept->committing) {
-      stage_->violation("a transaction counts as committed that its client had not asked to commit");
+      context_->violation("a transaction counts as committed that its client had not asked to commit");
     }
     finished(*kept, outcome);
   });
@@ -287,59 +287,59 @@ void AppendWorkload::lost(Attempt attempt) {
 Task<void> AppendWorkload::interactive(Client* client, Session session) {
   Attempt attempt = plan_txn(client);
   const Unfinished unfinished{this, &attempt};
-  attempt.record.invoke = stage_->stamp();
-  stage_->doing(client, "beginning a transaction");
+  attempt.record.invoke = context_->stamp();
+  context_->doing(client, "beginning a transaction");
   // Some are given a time for all of it, others for each wait.
   Txn txn = co_await session.begin(client->id % 2 == 0 ? session.answer_by_ns() : 0);
   if (txn.refused()) {
     const Outcome refused = co_await txn.commit();
-    told(attempt, refused, session);
+    acknowledged(attempt, refused, session);
     co_return;
   }
   attempt.status = outcomes_.begun(txn.id());
   Task<void> work = operations(client, session, &txn, &attempt);
   co_await work;
   if (attempt.drop_before != SIZE_MAX && !attempt.failed) {
-    ++stage_->dropped;
+    ++context_->dropped;
     if (client->random.chance(30)) txn.abort();
     Outcome dropped;
     dropped.kind = OutcomeKind::kAborted;
-    outcomes_.told(*attempt.status, dropped, false, session);
+    outcomes_.acknowledged(*attempt.status, dropped, false, session);
     finished(attempt, SimOutcome::kFail);
     co_return;
   }
-  stage_->doing(client, "committing");
+  context_->doing(client, "committing");
   attempt.committing = true;
   const Outcome outcome = co_await txn.commit();
   if (attempt.failed && outcome.committed()) {
-    stage_->violation("committed although a read or write had failed: " + outcome.text());
+    context_->violation("committed although a read or write had failed: " + outcome.text());
   }
-  told(attempt, outcome, session);
+  acknowledged(attempt, outcome, session);
 }
 
 Task<void> AppendWorkload::read_one(Client* client, Session session, Plan plan, RetryPolicy policy, bool must) {
   Attempt attempt;
   attempt.record.process = client->id;
-  attempt.record.invoke = stage_->stamp();
-  std::vector<char> room(list_bytes(kElementsMax, stage_->config.large_bytes));
-  stage_->doing(client, "reading one key");
+  attempt.record.invoke = context_->stamp();
+  std::vector<char> room(list_bytes(kElementsMax, context_->config.large_bytes));
+  context_->doing(client, "reading one key");
   Task<Session::GetResult> task = session.get_one(plan.table, plan.key(), room, policy, must ? UINT64_MAX : 0);
   const Session::GetResult one = co_await task;
-  SimOutcome outcome = stage_->count(one.outcome);
+  SimOutcome outcome = context_->count(one.outcome);
   if (one.outcome.committed()) {
     List list;
     const Value value{Code::kOk, one.found, {room.data(), one.bytes}};
     if (!read(attempt, plan, value, list)) outcome = SimOutcome::kFail;
   } else if (must && one.outcome.code != Code::kPeerUnreachable) {  // a node may be removed even now, and start again
-    stage_->violation("final read of key " + plan.name + " at node " + std::to_string(client->node.value) +
-                      " fails: " + one.outcome.text());
+    context_->violation("final read of key " + plan.name + " at node " + std::to_string(client->node.value) +
+                        " fails: " + one.outcome.text());
   }
   finished(attempt, outcome);
 }
 
 Task<void> AppendWorkload::single(Client* client, Session session) {
   Random& random = client->random;
-  const uint64_t place = stage_->choose(random, generation_.size());
+  const uint64_t place = context_->choose(random, generation_.size());
   Plan plan = plan_for(random, place, appended_[place] == 0);
   if (!plan.append) {
     Task<void> task = read_one(client, session, std::move(plan), RetryPolicy{.attempts = 20, .backoff_us = 1}, false);
@@ -349,16 +349,16 @@ Task<void> AppendWorkload::single(Client* client, Session session) {
   // The only list that a blind write can know is that of a key that is not there.
   Attempt attempt;
   attempt.record.process = client->id;
-  attempt.record.invoke = stage_->stamp();
+  attempt.record.invoke = context_->stamp();
   attempt.record.ops.push_back({true, plan.name, plan.element, {}});
   const Unfinished unfinished{this, &attempt};
   const List list{plan.element};
   const std::string value = encode_list(list, pad_of(plan.number));
-  stage_->doing(client, "inserting one key");
+  context_->doing(client, "inserting one key");
   Task<Outcome> task = session.insert_one(plan.table, plan.key(), value);
   attempt.plans.push_back(plan);
   const Outcome outcome = co_await task;
-  finished(attempt, stage_->count(outcome));
+  finished(attempt, context_->count(outcome));
 }
 
 Task<void> AppendWorkload::declared(Client* client, Session session) {
@@ -367,7 +367,7 @@ Task<void> AppendWorkload::declared(Client* client, Session session) {
   attempt.record.process = client->id;
   std::string arguments = integer_value(integers_.value);
   for (uint64_t n = random.between(1, 3); n > 0; --n) {
-    const uint64_t place = stage_->choose(random, generation_.size());
+    const uint64_t place = context_->choose(random, generation_.size());
     const auto same = [&](const Plan& plan) { return plan.place == place; };
     if (std::any_of(attempt.plans.begin(), attempt.plans.end(), same)) continue;
     Plan plan = plan_for(random, place, true);
@@ -381,17 +381,17 @@ Task<void> AppendWorkload::declared(Client* client, Session session) {
   }
   if (attempt.plans.empty()) co_return;
   const Unfinished unfinished{this, &attempt};
-  attempt.record.invoke = stage_->stamp();
-  stage_->doing(client, "in a declared transaction");
+  attempt.record.invoke = context_->stamp();
+  context_->doing(client, "in a declared transaction");
   Task<Outcome> task = session.call(ProcedureId(0), arguments);
   const Outcome outcome = co_await task;
-  finished(attempt, stage_->count(outcome));
+  finished(attempt, context_->count(outcome));
 }
 
 Task<void> AppendWorkload::run(Client* client, Session session) {
-  for (int i = 0; stage_->another(*client, i); ++i) {
-    const bool one = client->random.chance(stage_->config.one_percent);
-    const bool declared_one = client->random.chance(stage_->config.declared_percent);
+  for (int i = 0; context_->another(*client, i); ++i) {
+    const bool one = client->random.chance(context_->config.single_key_percent);
+    const bool declared_one = client->random.chance(context_->config.declared_percent);
     Task<void> txn = one            ? single(client, session)
                      : declared_one ? declared(client, session)
                                     : interactive(client, session);
@@ -400,7 +400,7 @@ Task<void> AppendWorkload::run(Client* client, Session session) {
       Task<void> ask = outcomes_.ask(client, session);
       co_await ask;
     }
-    const uint64_t think_ns = stage_->think_ns(client->random);
+    const uint64_t think_ns = context_->think_ns(client->random);
     if (think_ns > 0) co_await session.sleep_ns(think_ns);
   }
 }
@@ -415,9 +415,9 @@ Task<void> AppendWorkload::read_all(Client* client, Session session) {
       generation_[place] = last;
       Outcome outcome;
       for (uint32_t n = 0; n < kInsist.attempts; ++n) {
-        attempt.record = SimTxn{client->id, stage_->stamp(), 0, SimOutcome::kOk, {}};
+        attempt.record = SimTxn{client->id, context_->stamp(), 0, SimOutcome::kOk, {}};
         attempt.failed = false;
-        stage_->doing(client, "reading everything at the end");
+        context_->doing(client, "reading everything at the end");
         Txn txn = co_await session.begin();
         Task<void> work = operations(client, session, &txn, &attempt);
         co_await work;
@@ -426,8 +426,8 @@ Task<void> AppendWorkload::read_all(Client* client, Session session) {
         co_await session.sleep_ns(2000 * (1 + n % 50));
       }
       if (!outcome.committed() && outcome.code != Code::kPeerUnreachable)
-        stage_->violation("final read never commits: " + outcome.text());
-      finished(attempt, stage_->count(outcome));
+        context_->violation("final read never commits: " + outcome.text());
+      finished(attempt, context_->count(outcome));
     }
   }
 }
@@ -448,6 +448,6 @@ Task<void> AppendWorkload::finish(Client* client, Session session) {
 
 }  // namespace
 
-std::unique_ptr<Workload> make_append(WorkloadContext* stage) { return std::make_unique<AppendWorkload>(stage); }
+std::unique_ptr<Workload> make_append(WorkloadContext* context) { return std::make_unique<AppendWorkload>(context); }
 
 }  // namespace weft::sim

@@ -74,7 +74,7 @@ WorkloadConfig draw_workload(Random& random) {
   workload.hot_percent = percent(random, 40, 90);
   workload.keys_per_txn = static_cast<uint32_t>(random.between(1, 6));
   workload.read_percent = static_cast<uint32_t>(random.between(10, 90));
-  workload.one_percent = percent(random, 70, 80);
+  workload.single_key_percent = percent(random, 70, 80);
   workload.declared_percent = percent(random, 40, 40);
   workload.think_percent = percent(random, 40, 30);
   workload.think_ns = pick<uint64_t>(random, {1'000, 20'000, 300'000});
@@ -92,8 +92,8 @@ WorkloadConfig draw_workload(Random& random) {
 void draw_campaign(const SimOptions& fixed, SimConfig& config) {
   Random random(mix64(fixed.seed) ^ 0xa12);
   config.transactions = fixed.transactions;
-  config.told_alone = fixed.told_alone;
-  config.heard_by_some = fixed.heard_by_some;
+  config.leader_crashes_after_ack = fixed.leader_crashes_after_ack;
+  config.leader_crashes_activating = fixed.leader_crashes_activating;
   config.workload.until_enough = true;
   if (random.chance(80)) {
     config.options.nodes = std::max(config.options.nodes, 2);
@@ -140,7 +140,7 @@ void take_fixed(const SimOptions& fixed, SimConfig& config) {
   if (fixed.nodes) options.nodes = *fixed.nodes;
   if (fixed.replicas) options.replicas = *fixed.replicas;
   if (fixed.keys) config.workload.keys = *fixed.keys;
-  if (fixed.one_percent) config.workload.one_percent = *fixed.one_percent;
+  if (fixed.single_key_percent) config.workload.single_key_percent = *fixed.single_key_percent;
   if (fixed.limit_ns) config.limit_ns = *fixed.limit_ns;
   options.replicas = std::min(options.replicas, options.nodes);
   if (options.replicas < 2) config.faults.bits &= FaultMask::timing().bits;
@@ -244,10 +244,10 @@ std::string SimConfig::text() const {
       << faults_text(faults) << " within " << fault_horizon_ns << " ns; " << w.clients << " clients a worker, "
       << (transactions != 0 ? transactions : static_cast<uint64_t>(w.txns))
       << (transactions != 0 ? " txns in all, " : " txns each, ") << w.keys << " keys, hot " << w.hot_percent << " %, "
-      << w.keys_per_txn << " keys a txn, reads " << w.read_percent << " %, one " << w.one_percent << " %, declared "
-      << w.declared_percent << " %, think " << w.think_percent << " % " << w.think_ns << " ns, drop " << w.drop_percent
-      << " %, blind " << w.blind_percent << " %, large " << w.large_percent << " % " << w.large_bytes << " B, room for "
-      << w.capacity << (w.byte_keys ? ", byte keys" : "") << (w.conserving ? ", conserving" : "");
+      << w.keys_per_txn << " keys a txn, reads " << w.read_percent << " %, one " << w.single_key_percent
+      << " %, declared " << w.declared_percent << " %, think " << w.think_percent << " % " << w.think_ns << " ns, drop "
+      << w.drop_percent << " %, blind " << w.blind_percent << " %, large " << w.large_percent << " % " << w.large_bytes
+      << " B, room for " << w.capacity << (w.byte_keys ? ", byte keys" : "") << (w.conserving ? ", conserving" : "");
   if (!network.atomic_with_cpu)
     out << "; locks by " << (o.remote_lock_mode == RemoteLockMode::kNicLoopback ? "loopback" : "messages");
   return out.str();

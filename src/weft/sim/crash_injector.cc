@@ -10,8 +10,8 @@ namespace weft {
 
 namespace {
 
-constexpr std::string_view kStruckNames[kVictimRoles] = {"coordinator", "primary",  "backup",
-                                                         "two",         "recovery", "catching_up"};
+constexpr std::string_view kRoleNames[kVictimRoles] = {"coordinator", "primary",  "backup",
+                                                       "two",         "recovery", "catching_up"};
 constexpr Phase kCommitPhases[] = {Phase::kLock, Phase::kValidate, Phase::kReplicate, Phase::kUnlock};
 
 struct Parts {
@@ -50,7 +50,7 @@ Phase phase_of(const PreparedTxn& record) {
 
 }  // namespace
 
-std::string_view victim_role_name(VictimRole struck) { return kStruckNames[static_cast<size_t>(struck)]; }
+std::string_view victim_role_name(VictimRole role) { return kRoleNames[static_cast<size_t>(role)]; }
 
 void CrashCoverage::add(const CrashCoverage& other) {
   for (size_t p = 0; p < hits.size(); ++p) {
@@ -97,7 +97,7 @@ void CrashCounter::count(NodeId crashing, Epoch epoch, const std::vector<const N
     }
     count_recovery(crashing, *node, now);
   }
-  cells_.add(now);
+  coverage_.add(now);
 }
 
 void CrashCounter::count_recovery(NodeId crashing, const Node& node, CrashCoverage& now) const {
@@ -113,7 +113,7 @@ void CrashCounter::count_recovery(NodeId crashing, const Node& node, CrashCovera
   }
 }
 
-CrashInjector::CrashInjector(const SimConfig& config, uint64_t seed, CrashExecutor* gun) : gun_(gun) {
+CrashInjector::CrashInjector(const SimConfig& config, uint64_t seed, CrashExecutor* executor) : executor_(executor) {
   link_.countdown = 0;
   if (config.aimed_links) {
     Random links(mix64(seed) ^ 0x11c8);
@@ -131,34 +131,34 @@ CrashInjector::CrashInjector(const SimConfig& config, uint64_t seed, CrashExecut
   const RowSet rows = RowSet::of(config.options);
   const uint64_t trip_ns = config.network.base_ns + config.network.jitter_ns;
   const auto draw = [&](VictimRole who, uint32_t times) {
-    Aim aim;
-    aim.who = who;
+    CrashTarget target;
+    target.who = who;
     do {
-      aim.phase = kCommitPhases[random.below(std::size(kCommitPhases))];
-    } while (!has_phase(rows, aim.phase) && (who != VictimRole::kCatchingUp || aim.phase != Phase::kReplicate));
-    aim.countdown = static_cast<uint32_t>(random.between(1, times));
-    aim.delay_ns = random.chance(30) ? 0 : random.below(random.chance(50) ? trip_ns : 3 * trip_ns);
-    aim.pick = random.next();
-    aim.step = static_cast<TxnObserver::Recovered>(std::min<uint64_t>(random.below(4), 2));
-    aims_.push_back(aim);
+      target.phase = kCommitPhases[random.below(std::size(kCommitPhases))];
+    } while (!has_phase(rows, target.phase) && (who != VictimRole::kCatchingUp || target.phase != Phase::kReplicate));
+    target.countdown = static_cast<uint32_t>(random.between(1, times));
+    target.delay_ns = random.chance(30) ? 0 : random.below(random.chance(50) ? trip_ns : 3 * trip_ns);
+    target.pick = random.next();
+    target.step = static_cast<TxnObserver::Recovered>(std::min<uint64_t>(random.below(4), 2));
+    targets_.push_back(target);
   };
-  if (config.told_alone || random.chance(15)) {
-    told_alone_ = true;
+  if (config.leader_crashes_after_ack || random.chance(15)) {
+    leader_crashes_after_ack_ = true;
     draw(random.chance(50) ? VictimRole::kPrimary : VictimRole::kBackup, 20);
-    aims_.back().phase = has_phase(rows, Phase::kReplicate) ? Phase::kReplicate : Phase::kLock;
+    targets_.back().phase = has_phase(rows, Phase::kReplicate) ? Phase::kReplicate : Phase::kLock;
     draw(VictimRole::kRecovery, 1);
-    aims_.back().step = Recovered::kCarriedOut;
-    aims_.back().delay_ns = random.below(2 * trip_ns + 1'000);
+    targets_.back().step = Recovered::kCarriedOut;
+    targets_.back().delay_ns = random.below(2 * trip_ns + 1'000);
     return;
   }
   Random some(mix64(seed) ^ 0xa15);
-  if (config.heard_by_some || some.chance(8)) {
-    heard_by_some_ = true;
+  if (config.leader_crashes_activating || some.chance(8)) {
+    leader_crashes_activating_ = true;
     draw(VictimRole::kCoordinator, 40);
-    aims_.back().phase = has_phase(rows, Phase::kReplicate) ? Phase::kReplicate : Phase::kUnlock;
+    targets_.back().phase = has_phase(rows, Phase::kReplicate) ? Phase::kReplicate : Phase::kUnlock;
     draw(VictimRole::kRecovery, 1);
-    aims_.back().step = Recovered::kCarriedOut;
-    aims_.back().delay_ns = some.below(config.network.base_ns);
+    targets_.back().step = Recovered::kCarriedOut;
+    targets_.back().delay_ns = some.below(config.network.base_ns);
     return;
   }
   // One of a transaction, or two; then perhaps one of the recovery from that, or of those who fill afterwards.
@@ -170,32 +170,32 @@ CrashInjector::CrashInjector(const SimConfig& config, uint64_t seed, CrashExecut
   Random rare(mix64(seed) ^ 0xa14);
   if (then >= 65 && then < 85) {
     draw(rare.chance(40) ? VictimRole::kTwo : static_cast<VictimRole>(rare.below(4)), 4);
-    if (!has_phase(rows, Phase::kReplicate)) aims_.back().phase = Phase::kReplicate;
+    if (!has_phase(rows, Phase::kReplicate)) targets_.back().phase = Phase::kReplicate;
   }
   if (has_phase(rows, Phase::kValidate) && rare.chance(40)) {
-    aims_.back().phase = Phase::kValidate;
+    targets_.back().phase = Phase::kValidate;
     if (then >= 30) return;
-    aims_.front().phase = Phase::kValidate;
-    aims_.front().who = VictimRole::kPrimary;  // the coordinator waits for its answer until there is another view
-    aims_.front().delay_ns = 0;
+    targets_.front().phase = Phase::kValidate;
+    targets_.front().who = VictimRole::kPrimary;  // the coordinator waits for its answer until there is another view
+    targets_.front().delay_ns = 0;
   }
 }
 
-void CrashInjector::shoot(uint64_t nodes, int count) {
-  const Aim& aim = aims_[next_++];
-  uint64_t pick = aim.pick;
+void CrashInjector::crash_some(uint64_t nodes, int count) {
+  const CrashTarget& target = targets_[next_++];
+  uint64_t pick = target.pick;
   for (; count > 0 && nodes != 0; --count) {
     uint64_t left = nodes;
     for (uint64_t skip = pick % static_cast<uint64_t>(std::popcount(nodes)); skip > 0; --skip) left &= left - 1;
     const NodeId node(static_cast<uint8_t>(std::countr_zero(left)));
-    gun_->shoot(node, aim.delay_ns);
+    executor_->crash_after(node, target.delay_ns);
     nodes &= ~bit(node);
     pick /= 7;
   }
 }
 
 // Mostly the coordinator goes, or who has it for a peer; either may be the one that does not hear of it.
-void CrashInjector::aim_at_link(NodeId coordinator, const TxnSlot& slot) {
+void CrashInjector::count_down_to_link(NodeId coordinator, const TxnSlot& slot) {
   if (link_.countdown == 0 || link_.phase != slot.phase || !is_commit(slot)) return;
   const Parts parts = parts_of(slot);
   uint64_t nodes = (parts.primaries | parts.backups) & ~bit(coordinator);
@@ -205,40 +205,41 @@ void CrashInjector::aim_at_link(NodeId coordinator, const TxnSlot& slot) {
   for (uint64_t skip = link_.pick / 2 % count; skip > 0; --skip) nodes &= nodes - 1;
   const NodeId other(static_cast<uint8_t>(std::countr_zero(nodes)));
   const bool coordinator_goes = link_.pick % 2 == 0;
-  gun_->sever(coordinator_goes ? other : coordinator, coordinator_goes ? coordinator : other, link_.delay_ns, deaf_ns_);
+  executor_->sever_after(coordinator_goes ? other : coordinator, coordinator_goes ? coordinator : other, link_.delay_ns,
+                         deaf_ns_);
 }
 
 void CrashInjector::on_phase(NodeId coordinator, WorkerId worker, const TxnSlot& slot) {
-  aim_at_link(coordinator, slot);
-  if (next_ >= aims_.size()) return;
-  Aim& aim = aims_[next_];
-  if (aim.phase != slot.phase || aim.who == VictimRole::kRecovery || !is_commit(slot)) return;
-  if (told_alone_ && slot.txn_worker->view().leader() != coordinator) return;
+  count_down_to_link(coordinator, slot);
+  if (next_ >= targets_.size()) return;
+  CrashTarget& target = targets_[next_];
+  if (target.phase != slot.phase || target.who == VictimRole::kRecovery || !is_commit(slot)) return;
+  if (leader_crashes_after_ack_ && slot.txn_worker->view().leader() != coordinator) return;
   const Parts parts = parts_of(slot);
   uint64_t nodes = 0;
-  if (aim.who == VictimRole::kCoordinator) nodes = bit(coordinator);
-  if (aim.who == VictimRole::kPrimary) {
-    nodes = (aim.phase == Phase::kValidate ? parts.checked : parts.primaries) & ~bit(coordinator);
+  if (target.who == VictimRole::kCoordinator) nodes = bit(coordinator);
+  if (target.who == VictimRole::kPrimary) {
+    nodes = (target.phase == Phase::kValidate ? parts.checked : parts.primaries) & ~bit(coordinator);
   }
-  if (aim.who == VictimRole::kBackup) nodes = parts.backups & ~bit(coordinator);
-  if (aim.who == VictimRole::kTwo) nodes = bit(coordinator) | parts.primaries | parts.backups;
-  if (aim.who == VictimRole::kCatchingUp) nodes = parts.catching_up;
-  const int count = aim.who == VictimRole::kTwo ? 2 : 1;
-  if (std::popcount(nodes) < count || --aim.countdown != 0) return;
+  if (target.who == VictimRole::kBackup) nodes = parts.backups & ~bit(coordinator);
+  if (target.who == VictimRole::kTwo) nodes = bit(coordinator) | parts.primaries | parts.backups;
+  if (target.who == VictimRole::kCatchingUp) nodes = parts.catching_up;
+  const int count = target.who == VictimRole::kTwo ? 2 : 1;
+  if (std::popcount(nodes) < count || --target.countdown != 0) return;
   WEFT_MARK("a crash that was aimed");
   coordinator_ = bit(coordinator);
   worker_ = worker;
-  shoot(nodes, count);
+  crash_some(nodes, count);
 }
 
 // Often the coordinator of what is decided: whoever asks for the outcome later finds it gone, and what it told is not.
 void CrashInjector::on_recovery(Recovered step, WorkerId worker, NodeId leader, uint64_t members) {
-  if (next_ >= aims_.size() || (told_alone_ && worker != worker_)) return;
-  Aim& aim = aims_[next_];
-  if (aim.who != VictimRole::kRecovery || aim.step != step || --aim.countdown != 0) return;
+  if (next_ >= targets_.size() || (leader_crashes_after_ack_ && worker != worker_)) return;
+  CrashTarget& target = targets_[next_];
+  if (target.who != VictimRole::kRecovery || target.step != step || --target.countdown != 0) return;
   WEFT_MARK("a crash while recovery decides");
-  const bool known = (members & coordinator_) != 0 && (told_alone_ || aim.pick % 2 == 0);
-  shoot(heard_by_some_ ? bit(leader) : known ? coordinator_ : members, 1);
+  const bool known = (members & coordinator_) != 0 && (leader_crashes_after_ack_ || target.pick % 2 == 0);
+  crash_some(leader_crashes_activating_ ? bit(leader) : known ? coordinator_ : members, 1);
 }
 
 }  // namespace weft

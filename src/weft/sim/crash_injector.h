@@ -32,15 +32,15 @@ enum class VictimRole : uint8_t {
   kCatchingUp,  // a replica that is catching up with a partition it writes to, or the primary it copies from
 };
 inline constexpr int kVictimRoles = 6;
-std::string_view victim_role_name(VictimRole struck);
+std::string_view victim_role_name(VictimRole role);
 
 // By phase and who: crashes that hit such a transaction.
 struct CrashCoverage {
   std::array<std::array<uint64_t, kVictimRoles>, kPhases> hits{};
   void add(const CrashCoverage& other);
-  uint64_t& at(Phase phase, VictimRole struck) { return hits[static_cast<size_t>(phase)][static_cast<size_t>(struck)]; }
-  uint64_t at(Phase phase, VictimRole struck) const {
-    return hits[static_cast<size_t>(phase)][static_cast<size_t>(struck)];
+  uint64_t& at(Phase phase, VictimRole role) { return hits[static_cast<size_t>(phase)][static_cast<size_t>(role)]; }
+  uint64_t at(Phase phase, VictimRole role) const {
+    return hits[static_cast<size_t>(phase)][static_cast<size_t>(role)];
   }
 };
 
@@ -53,7 +53,7 @@ class CrashCounter {
  public:
   // `epoch`: the newest view's. `running`: by node, nullptr if it does not run.
   void count(NodeId crashing, Epoch epoch, const std::vector<const Node*>& running);
-  const CrashCoverage& cells() const { return cells_; }
+  const CrashCoverage& coverage() const { return coverage_; }
 
  private:
   struct Hit {  // a transaction that a crash has hit
@@ -62,12 +62,12 @@ class CrashCounter {
   };
   void count_recovery(NodeId crashing, const Node& node, CrashCoverage& now) const;
 
-  CrashCoverage cells_;
+  CrashCoverage coverage_;
   Epoch epoch_;
   std::vector<Hit> before_;  // by crashes in this epoch
 };
 
-struct Aim {
+struct CrashTarget {
   VictimRole who = VictimRole::kCoordinator;
   Phase phase = Phase::kLock;
   TxnObserver::Recovered step = TxnObserver::Recovered::kDecided;  // kRecovery: in place of the phase
@@ -82,13 +82,13 @@ class CrashInjector final : public TxnObserver {
   class CrashExecutor {
    public:
     virtual ~CrashExecutor() = default;
-    virtual void shoot(NodeId node, uint64_t delay_ns) = 0;
-    virtual void sever(NodeId a, NodeId deaf, uint64_t delay_ns, uint64_t deaf_ns) = 0;
+    virtual void crash_after(NodeId node, uint64_t delay_ns) = 0;
+    virtual void sever_after(NodeId a, NodeId deaf, uint64_t delay_ns, uint64_t deaf_ns) = 0;
   };
-  CrashInjector(const SimConfig& config, uint64_t seed, CrashExecutor* gun);
+  CrashInjector(const SimConfig& config, uint64_t seed, CrashExecutor* executor);
 
   void set_audit(TxnObserver* audit) { audit_ = audit; }
-  bool pending() const { return next_ < aims_.size() || link_.countdown != 0; }
+  bool pending() const { return next_ < targets_.size() || link_.countdown != 0; }
 
   void on_commit_point(NodeId coordinator, WorkerId worker, const TxnSlot& slot) override {
     if (audit_ != nullptr) audit_->on_commit_point(coordinator, worker, slot);
@@ -97,21 +97,21 @@ class CrashInjector final : public TxnObserver {
   void on_recovery(Recovered step, WorkerId worker, NodeId leader, uint64_t members) override;
 
  private:
-  void shoot(uint64_t nodes, int count);
-  void aim_at_link(NodeId coordinator, const TxnSlot& slot);
+  void crash_some(uint64_t nodes, int count);
+  void count_down_to_link(NodeId coordinator, const TxnSlot& slot);
 
-  CrashExecutor* const gun_;
+  CrashExecutor* const executor_;
   TxnObserver* audit_ = nullptr;
-  std::vector<Aim> aims_;
-  Aim link_;  // countdown 0: none, or over
+  std::vector<CrashTarget> targets_;
+  CrashTarget link_;  // countdown 0: none, or over
   uint64_t deaf_ns_ = 0;
   size_t next_ = 0;
   // The first aim hits a transaction whose coordinator leads the recovery, which decides it, tells it, and crashes
   // before the others hear that the view is active: they must come to the same decision.
-  bool told_alone_ = false;
+  bool leader_crashes_after_ack_ = false;
   // The second aim hits the leader when it says that the view is active: some hear that, and go on; others come into
   // the next view with decisions in writing that those have carried out.
-  bool heard_by_some_ = false;
+  bool leader_crashes_activating_ = false;
   uint64_t coordinator_ = 0;  // bit n: of the transaction that the first aim hit
   WorkerId worker_;           // and its worker
 };

@@ -37,11 +37,11 @@ enum class EventKind : uint8_t {
   kCrash,
   kRestart,
   kSwap,
-  kBreak,   // a connection
-  kTold,    // one end of it
-  kVisit,   // a client
-  kMend,    // a connection is there again
-  kAnswer,  // of a member, to a node that is to join
+  kBreak,      // a connection
+  kBreakSeen,  // one end of it
+  kVisit,      // a client
+  kMend,       // a connection is there again
+  kAnswer,     // of a member, to a node that is to join
 };
 
 struct Event {

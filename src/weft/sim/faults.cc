@@ -96,14 +96,14 @@ FaultPlan FaultPlan::draw(Random& random, FaultMask mask, int nodes, uint64_t ho
   return plan;
 }
 
-uint64_t FaultPlan::links_whole_ns(uint64_t now_ns) const {
-  uint64_t whole_ns = now_ns;
+uint64_t FaultPlan::links_drained_ns(uint64_t now_ns) const {
+  uint64_t drained_ns = now_ns;
   for (const FaultWindow& window : windows_) {
     const bool holds_back = window.fault == Fault::kCut || window.fault == Fault::kOneWay ||
                             window.fault == Fault::kAlone || window.fault == Fault::kDown;
-    if (holds_back && window.from_ns < now_ns) whole_ns = std::max(whole_ns, window.to_ns);
+    if (holds_back && window.from_ns < now_ns) drained_ns = std::max(drained_ns, window.to_ns);
   }
-  return whole_ns;
+  return drained_ns;
 }
 
 uint64_t FaultPlan::runs_at(NodeId node, uint64_t at_ns) const {
@@ -132,17 +132,17 @@ bool FaultPlan::membership_away(uint64_t at_ns) const {
                      [&](const FaultWindow& window) { return window.fault == Fault::kAway && holds(window, at_ns); });
 }
 
-uint64_t FaultPlan::hears_at(NodeId node, uint64_t at_ns) const {
-  uint64_t hears_ns = at_ns;
+uint64_t FaultPlan::membership_reachable_at(NodeId node, uint64_t at_ns) const {
+  uint64_t reachable_ns = at_ns;
   for (const FaultWindow& window : windows_) {
     const bool deaf = (window.fault == Fault::kCut && window.a == node) ||
                       (window.fault == Fault::kUnseen && window.a == node) ||
                       (window.fault == Fault::kBreak && window.b == node && window.factor % 2 == 0);
     if (deaf && holds(window, at_ns)) {
-      hears_ns = std::max(hears_ns, std::min(window.to_ns, healed_ns_));
+      reachable_ns = std::max(reachable_ns, std::min(window.to_ns, healed_ns_));
     }
   }
-  return hears_ns;
+  return reachable_ns;
 }
 
 uint64_t FaultPlan::link_up_at(NodeId a, NodeId b, uint64_t at_ns) const {
@@ -158,7 +158,7 @@ uint64_t FaultPlan::link_up_at(NodeId a, NodeId b, uint64_t at_ns) const {
   return at_ns;
 }
 
-uint64_t FaultPlan::stretched(NodeId a, NodeId b, uint64_t at_ns, uint64_t latency_ns, Random& random) const {
+uint64_t FaultPlan::latency_with_faults(NodeId a, NodeId b, uint64_t at_ns, uint64_t latency_ns, Random& random) const {
   for (const FaultWindow& window : windows_) {
     if (!holds(window, at_ns)) continue;
     if (window.fault == Fault::kSlowLink && window.a == a && window.b == b) latency_ns *= window.factor;

@@ -72,17 +72,17 @@ class FaultPlan {
   void heal(uint64_t now_ns) { healed_ns_ = now_ns; }
 
   // When what was sent over links that were cut before `now_ns` has arrived: what is sent later does not overtake it.
-  uint64_t links_whole_ns(uint64_t now_ns) const;
+  uint64_t links_drained_ns(uint64_t now_ns) const;
   // The first moment from `at_ns` on at which the node runs.
   uint64_t runs_at(NodeId node, uint64_t at_ns) const;
   uint64_t step_factor(NodeId node, uint64_t at_ns) const;
   bool membership_away(uint64_t at_ns) const;
   // When a node that is cut off from membership hears of it again; at_ns if it is not cut off.
-  uint64_t hears_at(NodeId node, uint64_t at_ns) const;
+  uint64_t membership_reachable_at(NodeId node, uint64_t at_ns) const;
   // The first moment from `at_ns` on at which the link between these two is not down.
   uint64_t link_up_at(NodeId a, NodeId b, uint64_t at_ns) const;
   // What a latency becomes on the way from a to b.
-  uint64_t stretched(NodeId a, NodeId b, uint64_t at_ns, uint64_t latency_ns, Random& random) const;
+  uint64_t latency_with_faults(NodeId a, NodeId b, uint64_t at_ns, uint64_t latency_ns, Random& random) const;
 
  private:
   bool holds(const FaultWindow& window, uint64_t at_ns) const {

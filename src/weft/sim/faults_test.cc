@@ -50,42 +50,42 @@ TEST(Faults, SlownessHoldsInItsWindowOnly) {
   EXPECT_EQ(plan.step_factor(NodeId(1), 15), 5U);
   EXPECT_EQ(plan.step_factor(NodeId(1), 20), 1U);
   EXPECT_EQ(plan.step_factor(NodeId(0), 15), 1U);
-  EXPECT_EQ(plan.stretched(NodeId(0), NodeId(1), 15, 100, random), 300U);
-  EXPECT_EQ(plan.stretched(NodeId(1), NodeId(0), 15, 100, random), 100U);
+  EXPECT_EQ(plan.latency_with_faults(NodeId(0), NodeId(1), 15, 100, random), 300U);
+  EXPECT_EQ(plan.latency_with_faults(NodeId(1), NodeId(0), 15, 100, random), 100U);
   plan.add({Fault::kBurst, 30, 40, NodeId(0), NodeId(0), 2});
-  EXPECT_LE(plan.stretched(NodeId(1), NodeId(0), 35, 100, random), 2100U);
+  EXPECT_LE(plan.latency_with_faults(NodeId(1), NodeId(0), 35, 100, random), 2100U);
 }
 
 TEST(Faults, LinksFailInOneDirectionOrToMembershipOnly) {
   FaultPlan plan;
   Random random(1);
   plan.add({Fault::kOneWay, 10, 20, NodeId(0), NodeId(1), 1});
-  EXPECT_EQ(plan.stretched(NodeId(0), NodeId(1), 12, 100, random), 108U);
-  EXPECT_EQ(plan.stretched(NodeId(1), NodeId(0), 12, 100, random), 100U);
-  EXPECT_EQ(plan.stretched(NodeId(0), NodeId(1), 20, 100, random), 100U);
-  EXPECT_EQ(plan.links_whole_ns(15), 20U);
+  EXPECT_EQ(plan.latency_with_faults(NodeId(0), NodeId(1), 12, 100, random), 108U);
+  EXPECT_EQ(plan.latency_with_faults(NodeId(1), NodeId(0), 12, 100, random), 100U);
+  EXPECT_EQ(plan.latency_with_faults(NodeId(0), NodeId(1), 20, 100, random), 100U);
+  EXPECT_EQ(plan.links_drained_ns(15), 20U);
   plan.add({Fault::kUnseen, 30, 40, NodeId(2), NodeId(0), 1});
-  EXPECT_EQ(plan.hears_at(NodeId(2), 31), 40U);
-  EXPECT_EQ(plan.hears_at(NodeId(0), 31), 31U);
-  EXPECT_EQ(plan.stretched(NodeId(2), NodeId(0), 31, 100, random), 100U);
+  EXPECT_EQ(plan.membership_reachable_at(NodeId(2), 31), 40U);
+  EXPECT_EQ(plan.membership_reachable_at(NodeId(0), 31), 31U);
+  EXPECT_EQ(plan.latency_with_faults(NodeId(2), NodeId(0), 31, 100, random), 100U);
   plan.add({Fault::kAlone, 50, 60, NodeId(2), NodeId(0), 1});
-  EXPECT_EQ(plan.stretched(NodeId(2), NodeId(1), 55, 100, random), 105U);
-  EXPECT_EQ(plan.stretched(NodeId(1), NodeId(2), 55, 100, random), 105U);
-  EXPECT_EQ(plan.stretched(NodeId(0), NodeId(1), 55, 100, random), 100U);
-  EXPECT_EQ(plan.hears_at(NodeId(2), 55), 55U);
+  EXPECT_EQ(plan.latency_with_faults(NodeId(2), NodeId(1), 55, 100, random), 105U);
+  EXPECT_EQ(plan.latency_with_faults(NodeId(1), NodeId(2), 55, 100, random), 105U);
+  EXPECT_EQ(plan.latency_with_faults(NodeId(0), NodeId(1), 55, 100, random), 100U);
+  EXPECT_EQ(plan.membership_reachable_at(NodeId(2), 55), 55U);
   // Nothing goes through a link that is down, either way, and who is at its ends hears of membership.
   plan.add({Fault::kDown, 62, 68, NodeId(0), NodeId(1), 1});
-  EXPECT_EQ(plan.stretched(NodeId(0), NodeId(1), 65, 100, random), 103U);
-  EXPECT_EQ(plan.stretched(NodeId(1), NodeId(0), 65, 100, random), 103U);
-  EXPECT_EQ(plan.stretched(NodeId(1), NodeId(2), 65, 100, random), 100U);
-  EXPECT_EQ(plan.hears_at(NodeId(0), 65), 65U);
-  EXPECT_EQ(plan.links_whole_ns(66), 68U);
+  EXPECT_EQ(plan.latency_with_faults(NodeId(0), NodeId(1), 65, 100, random), 103U);
+  EXPECT_EQ(plan.latency_with_faults(NodeId(1), NodeId(0), 65, 100, random), 103U);
+  EXPECT_EQ(plan.latency_with_faults(NodeId(1), NodeId(2), 65, 100, random), 100U);
+  EXPECT_EQ(plan.membership_reachable_at(NodeId(0), 65), 65U);
+  EXPECT_EQ(plan.links_drained_ns(66), 68U);
   // Who has lost a peer hears of membership or not.
   plan.add({Fault::kBreak, 70, 80, NodeId(0), NodeId(1), 2});
   plan.add({Fault::kBreak, 90, 99, NodeId(0), NodeId(1), 3});
-  EXPECT_EQ(plan.hears_at(NodeId(1), 75), 80U);
-  EXPECT_EQ(plan.hears_at(NodeId(0), 75), 75U);
-  EXPECT_EQ(plan.hears_at(NodeId(1), 95), 95U);
+  EXPECT_EQ(plan.membership_reachable_at(NodeId(1), 75), 80U);
+  EXPECT_EQ(plan.membership_reachable_at(NodeId(0), 75), 75U);
+  EXPECT_EQ(plan.membership_reachable_at(NodeId(1), 95), 95U);
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ class SimMembership final : public EventSink {
 
   void start(const View& first);
   const View& current() const { return *current_; }
-  Membership* end(NodeId node) { return ends_[node.value].get(); }
+  Membership* endpoint(NodeId node) { return endpoints_[node.value].get(); }
   // A node starts: it knows nothing, and is told the newest view. A process has ended: no more news for it.
   void restarted(NodeId node);
   void ended(NodeId node, uint32_t incarnation);
@@ -31,11 +31,11 @@ class SimMembership final : public EventSink {
   void on_event(const Event& event) override;
 
  private:
-  class End final : public Membership {
+  class Endpoint final : public Membership {
    public:
-    End(SimMembership* service, NodeId node) : service_(service), node_(node) {}
+    Endpoint(SimMembership* service, NodeId node) : service_(service), node_(node) {}
     std::shared_ptr<const View> latest() override { return latest_; }
-    void propose(const View& next) override { service_->take(node_, next); }
+    void propose(const View& next) override { service_->receive_proposal(node_, next); }
     bool fenced(NodeId node, uint32_t incarnation) override {
       return service_->supervised_ && service_->ended_.count({node.value, incarnation}) != 0;
     }
@@ -47,9 +47,9 @@ class SimMembership final : public EventSink {
     std::shared_ptr<const View> latest_;
   };
 
-  void take(NodeId from, const View& next);
-  void tell(NodeId node);
-  void tell_all();
+  void receive_proposal(NodeId from, const View& next);
+  void send_view(NodeId node);
+  void broadcast_view();
 
   const uint64_t latency_ns_;
   const bool supervised_;
@@ -57,9 +57,9 @@ class SimMembership final : public EventSink {
   const FaultPlan* const faults_;
   Random random_;
   std::shared_ptr<const View> current_;
-  std::vector<std::unique_ptr<End>> ends_;
+  std::vector<std::unique_ptr<Endpoint>> endpoints_;
   std::vector<View> proposals_;
-  std::vector<std::shared_ptr<const View>> news_;
+  std::vector<std::shared_ptr<const View>> sent_views_;
   std::vector<uint64_t> lives_;  // of each node: news of an earlier life is not delivered
   std::set<std::pair<uint8_t, uint32_t>> ended_;
   uint64_t changes_ = 0;

@@ -22,7 +22,7 @@ Network::Network(const NetworkConfig& config, int nodes, int workers, uint64_t s
       incarnations_(static_cast<size_t>(nodes)),
       severed_(static_cast<size_t>(nodes) * static_cast<size_t>(nodes)),
       atomics_(static_cast<size_t>(nodes)) {
-  for (int n = 0; n < nodes; ++n) words_.emplace_back(this, NodeId(static_cast<uint8_t>(n)));
+  for (int n = 0; n < nodes; ++n) local_atomics_.emplace_back(this, NodeId(static_cast<uint8_t>(n)));
   for (auto& of_node : regions_) of_node.push_back(std::make_unique<Regions>());
   for (int n = 0; n < nodes; ++n) {
     for (int w = 0; w < workers; ++w) {
@@ -43,7 +43,7 @@ void Network::finish_atomic(NodeId node) {
   if (begun != nullptr) begun->land_atomic();
 }
 
-bool Network::Words::swap(RegionId region, uint64_t offset, uint64_t expected, uint64_t desired) {
+bool Network::SimLocalAtomics::swap(RegionId region, uint64_t offset, uint64_t expected, uint64_t desired) {
   network_->finish_atomic(node_);
   ++swaps_;
   std::byte* const word = network_->regions(node_)->find(region)->base() + offset;
@@ -57,7 +57,7 @@ void Network::depart(NodeId node, WorkerId worker, uint64_t at_ns) { wire(node, 
 uint64_t Network::latency(NodeId from, NodeId to, uint64_t at_ns) {
   uint64_t latency_ns = config_.base_ns + random_.below(config_.jitter_ns + 1);
   if (random_.below(1000) < config_.tail_permille) latency_ns += random_.below(config_.tail_ns + 1);
-  return faults_ == nullptr ? latency_ns : faults_->stretched(from, to, at_ns, latency_ns, random_);
+  return faults_ == nullptr ? latency_ns : faults_->latency_with_faults(from, to, at_ns, latency_ns, random_);
 }
 
 std::string Network::text() const {
@@ -69,7 +69,7 @@ std::string Network::text() const {
         if (channel.holding == 0) continue;
         text += " n" + std::to_string(wire->node_.value) + "w" + std::to_string(wire->worker_.value) + "->n" +
                 std::to_string(peer) + " flow " + std::to_string(flow) + ": " + std::to_string(channel.holding) +
-                " packets (" + std::to_string(channel.under_way.size()) + " not arrived);";
+                " packets (" + std::to_string(channel.in_flight.size()) + " not arrived);";
       }
     }
     if (!wire->arrived_.empty()) {
@@ -107,7 +107,7 @@ bool SimWire::send(NodeId to, Flow flow, ByteView packet) {
   }
   ++out.holding;
   ++out.waiting;
-  out.under_way.push_back({Bytes(packet.begin(), packet.end()), network_->incarnations_[node_.value],
+  out.in_flight.push_back({Bytes(packet.begin(), packet.end()), network_->incarnations_[node_.value],
                            admitted_[to.value], network_->severed(node_, to)});
   outbox_.emplace_back(to, flow);
   return true;
@@ -129,19 +129,19 @@ void SimWire::on_event(const Event& event) {
   const NodeId source(static_cast<uint8_t>(event.a));
   const auto flow = static_cast<Flow>(event.b);
   Channel& in = network_->wire(source, worker_)->channel(node_, flow);
-  WEFT_CHECK(in.under_way.size() > in.waiting, "what arrives has departed");
+  WEFT_CHECK(in.in_flight.size() > in.waiting, "what arrives has departed");
   Trace& trace = network_->events_->trace();
   trace.fold(node_.value);
   trace.fold(worker_.value);
-  Sent sent = std::move(in.under_way.front());
-  in.under_way.pop_front();
+  Sent sent = std::move(in.in_flight.front());
+  in.in_flight.pop_front();
   trace.fold(hash_bytes(sent.bytes.data(), sent.bytes.size(), 0));
   ++network_->packets_;
   if (sent.lost) {
-    let_go(source, flow);
+    release_place(source, flow);
     return;
   }
-  if (!sort({source, flow, sent.from, sent.to, std::move(sent.bytes)})) return;
+  if (!route({source, flow, sent.from, sent.to, std::move(sent.bytes)})) return;
   network_->wake(node_, worker_);
 }
 
@@ -157,11 +157,11 @@ size_t SimWire::poll(std::span<Packet> out) {
 }
 
 void SimWire::release() {
-  for (const Arrived& packet : lent_) let_go(packet.source, packet.flow);
+  for (const Arrived& packet : lent_) release_place(packet.source, packet.flow);
   lent_.clear();
 }
 
-void SimWire::let_go(NodeId source, Flow flow) {
+void SimWire::release_place(NodeId source, Flow flow) {
   Channel& in = network_->wire(source, worker_)->channel(node_, flow);
   --in.holding;
   if (!in.refused) return;
@@ -171,11 +171,11 @@ void SimWire::let_go(NodeId source, Flow flow) {
 
 // Whether it can be delivered now. What comes from or goes to an earlier incarnation is dropped, what belongs to a
 // later one waits: a real connection is made when both ends are there.
-bool SimWire::sort(Arrived packet) {
+bool SimWire::route(Arrived packet) {
   const uint32_t self = network_->incarnations_[node_.value];
   const uint32_t peer = admitted_[packet.source.value];
   if (packet.to < self || packet.from < peer) {
-    let_go(packet.source, packet.flow);
+    release_place(packet.source, packet.flow);
     return false;
   }
   const bool now = packet.to == self && packet.from == peer;
@@ -183,19 +183,19 @@ bool SimWire::sort(Arrived packet) {
   return now;
 }
 
-void SimWire::sort_again() {
+void SimWire::route_again() {
   std::deque<Arrived> all;
   all.swap(arrived_);
   std::move(early_.begin(), early_.end(), std::back_inserter(all));
   early_.clear();
-  for (Arrived& packet : all) sort(std::move(packet));
+  for (Arrived& packet : all) route(std::move(packet));
 }
 
 void SimWire::drop_from(NodeId peer) {
   for (std::deque<Arrived>* queue : {&arrived_, &early_}) {
     std::erase_if(*queue, [&](const Arrived& packet) {
       if (packet.source != peer) return false;
-      let_go(peer, packet.flow);
+      release_place(peer, packet.flow);
       return true;
     });
   }
@@ -208,14 +208,14 @@ void SimWire::admit(NodeId peer, uint32_t incarnation) {
   } else {
     admitted_[peer.value] = 2 * incarnation;
   }
-  sort_again();
+  route_again();
 }
 
 // `incarnation` 0: the process has ended.
 void Network::set_incarnation(NodeId node, uint32_t incarnation) {
   uint32_t& is = incarnations_[node.value];
   is = incarnation == 0 ? is | 1U : 2 * incarnation;
-  if (incarnation == 0) renew_regions(node);
+  if (incarnation == 0) start_regions(node);
   for (int w = 0; w < workers_; ++w) {
     SimWire* end = wire(node, WorkerId(static_cast<uint8_t>(w)));
     if (incarnation == 0) {
@@ -224,7 +224,7 @@ void Network::set_incarnation(NodeId node, uint32_t incarnation) {
       for (const auto& queue : end->queues_) queue->process_ended();
       std::fill(end->admitted_.begin(), end->admitted_.end(), 0);
     }
-    end->sort_again();
+    end->route_again();
   }
 }
 
@@ -234,7 +234,7 @@ void Network::sever(NodeId a, NodeId b) {
     for (int w = 0; w < workers_; ++w) {
       SimWire* const end = wire(from, WorkerId(static_cast<uint8_t>(w)));
       for (int flow = 0; flow < kFlows; ++flow) {
-        for (SimWire::Sent& sent : end->channel(to, static_cast<Flow>(flow)).under_way) sent.lost = true;
+        for (SimWire::Sent& sent : end->channel(to, static_cast<Flow>(flow)).in_flight) sent.lost = true;
       }
       end->queues_[to.value]->lose_unsent(0);
       end->lost_[to.value] = true;
@@ -249,16 +249,16 @@ void Network::mend(NodeId a, NodeId b) {
   }
 }
 
-void Network::hang_up(NodeId node, NodeId peer) {
+void Network::drop_undelivered(NodeId node, NodeId peer) {
   for (int w = 0; w < workers_; ++w) wire(node, WorkerId(static_cast<uint8_t>(w)))->drop_from(peer);
 }
 
 void Network::lose_unsent(NodeId node, Random& random) {
   for (int w = 0; w < workers_; ++w) {
     for (SimWire::Channel& channel : wire(node, WorkerId(static_cast<uint8_t>(w)))->channels_) {
-      if (channel.under_way.empty() || random.chance(50)) continue;
-      const size_t kept = random.below(channel.under_way.size() + 1);
-      for (size_t i = kept; i < channel.under_way.size(); ++i) channel.under_way[i].lost = true;
+      if (channel.in_flight.empty() || random.chance(50)) continue;
+      const size_t kept = random.below(channel.in_flight.size() + 1);
+      for (size_t i = kept; i < channel.in_flight.size(); ++i) channel.in_flight[i].lost = true;
     }
     for (const auto& queue : wire(node, WorkerId(static_cast<uint8_t>(w)))->queues_) {
       if (queue->not_arrived() == 0 || random.chance(50)) continue;

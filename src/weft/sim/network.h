@@ -65,7 +65,7 @@ class Network {
 
   SimWire* wire(NodeId node, WorkerId worker);
   Regions* regions(NodeId node) { return regions_[node.value].back().get(); }
-  LocalAtomics* local_atomics(NodeId node) { return config_.local_atomics ? &words_[node.value] : nullptr; }
+  LocalAtomics* local_atomics(NodeId node) { return config_.local_atomics ? &local_atomics_[node.value] : nullptr; }
   void set_wakeups(Wakeups* wakeups) { wakeups_ = wakeups; }
 
   // The step of this worker ends at `at_ns`: what it sent and posted leaves then.
@@ -75,7 +75,7 @@ class Network {
   void set_incarnation(NodeId node, uint32_t incarnation);
 
   // The next process of this node is about to start: it has regions of its own.
-  void renew_regions(NodeId node) { regions_[node.value].push_back(std::make_unique<Regions>()); }
+  void start_regions(NodeId node) { regions_[node.value].push_back(std::make_unique<Regions>()); }
 
   // The connection between these two processes breaks: what is under way is lost, and all that they send from now on,
   // until they have admitted each other again and it is mended. Who has admitted the other waits for that.
@@ -86,7 +86,7 @@ class Network {
            incarnations_[a.value] != 0;
   }
   // This end hears of it: what came and was not polled yet is thrown away.
-  void hang_up(NodeId node, NodeId peer);
+  void drop_undelivered(NodeId node, NodeId peer);
 
   // A process is about to end: of what it has sent and has not arrived, some of the last is lost with it.
   void lose_unsent(NodeId node, Random& random);
@@ -100,9 +100,9 @@ class Network {
  private:
   friend class SimWire;
   friend class VerbQueue;
-  class Words final : public LocalAtomics {
+  class SimLocalAtomics final : public LocalAtomics {
    public:
-    Words(Network* network, NodeId node) : network_(network), node_(node) {}
+    SimLocalAtomics(Network* network, NodeId node) : network_(network), node_(node) {}
     bool swap(RegionId region, uint64_t offset, uint64_t expected, uint64_t desired) override;
     uint64_t swaps() const override { return swaps_; }
 
@@ -131,8 +131,8 @@ class Network {
   std::vector<uint32_t> incarnations_;                          // doubled, plus 1 when it has ended
   std::vector<std::pair<uint32_t, uint32_t>> severed_;          // by (node, node): incarnations, doubled
   std::vector<std::unique_ptr<SimWire>> wires_;
-  std::vector<VerbQueue*> atomics_;  // by node: whose atomic its device has begun
-  std::vector<Words> words_;         // by node
+  std::vector<VerbQueue*> atomics_;             // by node: whose atomic its device has begun
+  std::vector<SimLocalAtomics> local_atomics_;  // by node
   uint64_t packets_ = 0;
   uint64_t verbs_ = 0;
   uint64_t refused_sends_ = 0;
@@ -166,7 +166,7 @@ class SimWire final : public Wire, public EventSink {
     bool lost = false;
   };
   struct Channel {               // to one peer on one flow
-    std::deque<Sent> under_way;  // handed over, not yet arrived
+    std::deque<Sent> in_flight;  // handed over, not yet arrived
     uint32_t holding = 0;        // from send to release
     uint32_t waiting = 0;        // at the end of under_way: not yet departed
     uint64_t last_arrival_ns = 0;
@@ -179,10 +179,10 @@ class SimWire final : public Wire, public EventSink {
     Bytes bytes;
   };
 
-  void let_go(NodeId source, Flow flow);  // a packet of that channel is through
-  bool sort(Arrived packet);
+  void release_place(NodeId source, Flow flow);  // a packet of that channel is through
+  bool route(Arrived packet);
   void drop_from(NodeId peer);
-  void sort_again();
+  void route_again();
   Channel& channel(NodeId to, Flow flow) { return channels_[size_t{to.value} * kFlows + static_cast<size_t>(flow)]; }
   void depart(uint64_t at_ns);
   void complete(const Completion& completion);

@@ -31,7 +31,7 @@ size_t OutcomeOracle::begun(TxnId id) {
   return entries_.size() - 1;
 }
 
-void OutcomeOracle::told(size_t at, const Outcome& outcome, bool wrote, Session session) {
+void OutcomeOracle::acknowledged(size_t at, const Outcome& outcome, bool wrote, Session session) {
   learn(at, outcome.committed() ? TxnStatus::kCommitted : TxnStatus::kAborted, "its coordinator");
   if (!outcome.committed() || !wrote) return;
   const View& view = session.txn_worker()->view();
@@ -46,7 +46,7 @@ void OutcomeOracle::lost(size_t at, Record record) {
   Entry& entry = entries_[at];
   entry.record = std::move(record);
   if (entry.status) {
-    settle(entry, *entry.status == TxnStatus::kCommitted ? SimOutcome::kOk : SimOutcome::kFail);
+    record_outcome(entry, *entry.status == TxnStatus::kCommitted ? SimOutcome::kOk : SimOutcome::kFail);
   } else {
     lost_.push_back(at);
   }
@@ -75,7 +75,7 @@ Task<void> OutcomeOracle::ask_at_end(Client* client, Session session) {
 }
 
 Task<void> OutcomeOracle::ask_for(Client* client, Session session, size_t at) {
-  stage_->doing(client, "asking what became of a transaction");
+  context_->doing(client, "asking what became of a transaction");
   TxnStatus status = TxnStatus::kPending;
   while (status == TxnStatus::kPending) {
     Task<TxnStatus> task = session.query_outcome(entries_[at].id);
@@ -96,16 +96,16 @@ Task<void> OutcomeOracle::ask_for(Client* client, Session session, size_t at) {
                         [&](const Member& member) { return member.incarnation == incarnation; });
   });
   if (gone < entry.copies) {
-    stage_->violation("outcome: " + who + " has forgotten transaction " + text_of(entry.id) +
-                      ", which was told as committed");
+    context_->violation("outcome: " + who + " has forgotten transaction " + text_of(entry.id) +
+                        ", which was told as committed");
   }
 }
 
 void OutcomeOracle::learn(size_t at, TxnStatus status, const std::string& who) {
   Entry& entry = entries_[at];
   if (entry.status && *entry.status != status) {
-    stage_->violation("outcome: transaction " + text_of(entry.id) + " is " + text_of(status) + " by " + who + ", was " +
-                      text_of(*entry.status) + " before");
+    context_->violation("outcome: transaction " + text_of(entry.id) + " is " + text_of(status) + " by " + who +
+                        ", was " + text_of(*entry.status) + " before");
     return;
   }
   entry.status = status;
@@ -113,16 +113,16 @@ void OutcomeOracle::learn(size_t at, TxnStatus status, const std::string& who) {
   if (status == TxnStatus::kCommitted) WEFT_MARK("a lost client's transaction was committed");
   if (status == TxnStatus::kAborted) WEFT_MARK("a lost client's transaction was aborted");
   std::erase(lost_, at);
-  settle(entry, status == TxnStatus::kCommitted ? SimOutcome::kOk : SimOutcome::kFail);
+  record_outcome(entry, status == TxnStatus::kCommitted ? SimOutcome::kOk : SimOutcome::kFail);
 }
 
-void OutcomeOracle::settle(Entry& entry, SimOutcome outcome) {
+void OutcomeOracle::record_outcome(Entry& entry, SimOutcome outcome) {
   const Record record = std::exchange(entry.record, nullptr);
   record(outcome);
 }
 
 void OutcomeOracle::end() {
-  for (const size_t at : lost_) settle(entries_[at], SimOutcome::kInfo);
+  for (const size_t at : lost_) record_outcome(entries_[at], SimOutcome::kInfo);
   lost_.clear();
 }
 

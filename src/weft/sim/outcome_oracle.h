@@ -17,11 +17,11 @@ class OutcomeOracle {
  public:
   using Record = std::function<void(SimOutcome)>;
 
-  explicit OutcomeOracle(WorkloadContext* stage) : stage_(stage) {}
+  explicit OutcomeOracle(WorkloadContext* context) : context_(context) {}
 
   size_t begun(TxnId id);
   // Committed, aborted or rejected.
-  void told(size_t at, const Outcome& outcome, bool wrote, Session session);
+  void acknowledged(size_t at, const Outcome& outcome, bool wrote, Session session);
   // Its client does not know. `record` is called once: when another client has learned it, or at the end.
   void lost(size_t at, Record record);
 
@@ -42,9 +42,9 @@ class OutcomeOracle {
 
   Task<void> ask_for(Client* client, Session session, size_t at);
   void learn(size_t at, TxnStatus status, const std::string& who);
-  void settle(Entry& entry, SimOutcome outcome);
+  void record_outcome(Entry& entry, SimOutcome outcome);
 
-  WorkloadContext* const stage_;
+  WorkloadContext* const context_;
   std::vector<Entry> entries_;
   std::vector<size_t> lost_;
 };

@@ -18,21 +18,21 @@ constexpr uint64_t kRemoved = 256, kAimed = 512;
 }  // namespace
 
 Processes::Processes(const SimConfig& config, uint64_t seed, PlantedBugs bugs, Events* events, FaultPlan* faults,
-                     Network* network, ProcessHost* keeper)
+                     Network* network, ProcessHost* host)
     : config_(config),
       seed_(seed),
       bugs_(bugs),
       events_(events),
       faults_(faults),
       network_(network),
-      keeper_(keeper),
+      host_(host),
       random_(mix64(seed) ^ 0xa14),
       link_random_(mix64(seed) ^ 0x11c6),
       join_random_(mix64(seed) ^ 0x1019),
       cost_model_(static_cast<size_t>(config.options.nodes) * static_cast<size_t>(config.options.workers)),
       membership_(config.options.nodes, mix64(seed) ^ 0x3e3b, config.network.base_ns * 4, config.supervised, events,
                   faults),
-      aims_(config, seed, this),
+      crash_injector_(config, seed, this),
       processes_(static_cast<size_t>(config.options.nodes)),
       back_offs_(static_cast<size_t>(config.options.nodes), BackOff(pace_ns())),
       down_(static_cast<size_t>(config.options.nodes)) {
@@ -65,7 +65,7 @@ std::string Processes::start(sim::Workload& workload, Random& random) {
   // Who has the value is looked up by node: of a run in which nodes come back, the crashes themselves are the test.
   if (!recovers()) {
     audit_.set_nodes(nodes);
-    aims_.set_audit(&audit_);
+    crash_injector_.set_audit(&audit_);
   }
   workload.load(loaded);
   for (size_t n = 0; n < loaded.size(); ++n) {
@@ -99,7 +99,7 @@ void Processes::set_clocks() {
 
 void Processes::set_wake(NodeId id) {
   processes_[id.value].node->state().views.set_wake([this, id] {
-    for (int w = 0; w < config_.options.workers; ++w) keeper_->wake(id, WorkerId(static_cast<uint8_t>(w)));
+    for (int w = 0; w < config_.options.workers; ++w) host_->wake(id, WorkerId(static_cast<uint8_t>(w)));
   });
 }
 
@@ -125,8 +125,8 @@ void Processes::start_agent(NodeId id) {
   options.drift_permille = config_.margin_permille;
   options.self.node = id;
   options.self.token = process.token;
-  process.agent = std::make_unique<NodeAgent>(options, process.node.get(), membership_.end(id));
-  for (int w = 0; w < config_.options.workers; ++w) keeper_->wake(id, WorkerId(static_cast<uint8_t>(w)));
+  process.agent = std::make_unique<NodeAgent>(options, process.node.get(), membership_.endpoint(id));
+  for (int w = 0; w < config_.options.workers; ++w) host_->wake(id, WorkerId(static_cast<uint8_t>(w)));
 }
 
 void Processes::set_crashes(Random& random) {
@@ -140,7 +140,7 @@ void Processes::set_crashes(Random& random) {
   }
 }
 
-void Processes::shoot(NodeId node, uint64_t delay_ns) {
+void Processes::crash_after(NodeId node, uint64_t delay_ns) {
   const uint64_t down_ns = random_.between(10'000, random_.chance(70) ? 1'000'000 : 10'000'000);
   events_->set(events_->now_ns() + delay_ns, EventKind::kCrash, this, node.value | kAimed, down_ns);
 }
@@ -171,7 +171,7 @@ void Processes::on_event(const Event& event) {
     mend(id, NodeId(static_cast<uint8_t>(event.b)));
     return;
   }
-  if (event.kind == EventKind::kTold) {
+  if (event.kind == EventKind::kBreakSeen) {
     tell_broken(id, NodeId(static_cast<uint8_t>(event.a >> 8)), static_cast<uint32_t>(event.b));
     return;
   }
@@ -203,7 +203,7 @@ void Processes::crash(NodeId id, uint64_t down_ns) {
   if (const View* view = process.agent->view()) {
     if (const Member* member = view->find(id)) membership_.ended(id, member->incarnation);
   }
-  keeper_->process_ends(id);
+  host_->process_ends(id);
   network_->set_incarnation(id, 0);
   process.agent.reset();
   ended_.push_back(std::move(process));
@@ -211,7 +211,7 @@ void Processes::crash(NodeId id, uint64_t down_ns) {
 }
 
 void Processes::restart(NodeId id) {
-  if (processes_[id.value].node != nullptr) network_->renew_regions(id);
+  if (processes_[id.value].node != nullptr) network_->start_regions(id);
   auto node = Node::create(id, spec_, pre_join_view(membership_.current(), id), this, true);
   WEFT_CHECK(node, "what started once starts again");
   Process& process = processes_[id.value];
@@ -223,16 +223,16 @@ void Processes::restart(NodeId id) {
   process.admission = std::make_unique<Admission>(self, pace_ns());
   down_[id.value] = false;
   membership_.restarted(id);
-  keeper_->process_starts(id);
+  host_->process_starts(id);
   set_wake(id);
   start_agent(id);
-  keeper_->process_started(id);
+  host_->process_started(id);
 }
 
-void Processes::look_at(NodeId id) {
+void Processes::check_process(NodeId id) {
   Process& process = processes_[id.value];
   if (process.agent == nullptr) return;
-  if (const std::shared_ptr<const View> view = membership_.end(id)->latest()) {
+  if (const std::shared_ptr<const View> view = membership_.endpoint(id)->latest()) {
     const Member* member = view->find(id);
     const bool in = member != nullptr && member->token == process.token;
     if (in) network_->set_incarnation(id, member->incarnation);

@@ -38,7 +38,7 @@ class Processes final : public Environment, public EventSink, public CrashInject
 
   // All outlive it.
   Processes(const SimConfig& config, uint64_t seed, PlantedBugs bugs, Events* events, FaultPlan* faults,
-            Network* network, ProcessHost* keeper);
+            Network* network, ProcessHost* host);
 
   // Makes all nodes, with what the workload loads (those that are no initial_members run later, as new ones), and sets
   // the crashes of the plan. Returns what is wrong, or nothing.
@@ -52,7 +52,7 @@ class Processes final : public Environment, public EventSink, public CrashInject
   const SimMembership& membership() const { return membership_; }
 
   // Before a step: a process that has joined has an incarnation; one that was removed ends, and another one starts.
-  void look_at(NodeId id);
+  void check_process(NodeId id);
   // No process crashes from now on.
   void begin_healing() { healing_ = true; }
   bool healing() const { return healing_; }
@@ -61,9 +61,9 @@ class Processes final : public Environment, public EventSink, public CrashInject
   // More than f replicas of a partition are gone, by crashes and by removal of the silent together: nothing runs any
   // more that has it whole. The cluster stops, as it must.
   bool lost() const;
-  bool aims_pending() const { return aims_.pending(); }
+  bool crash_targets_pending() const { return crash_injector_.pending(); }
   // By crashes of this run.
-  const CrashCoverage& cells() const { return counter_.cells(); }
+  const CrashCoverage& coverage() const { return counter_.coverage(); }
   uint64_t crashes() const { return crashes_; }
   uint64_t aimed_crashes() const { return aimed_crashes_; }
   uint64_t breaks() const { return breaks_; }
@@ -81,11 +81,13 @@ class Processes final : public Environment, public EventSink, public CrashInject
   uint64_t seed(NodeId id, WorkerId worker) override {
     return mix64(seed_ ^ (uint64_t{id.value} << 8 | worker.value) << 32);
   }
-  TxnObserver* observer() override { return recovers() && !config_.aimed && !config_.aimed_links ? nullptr : &aims_; }
+  TxnObserver* observer() override {
+    return recovers() && !config_.aimed && !config_.aimed_links ? nullptr : &crash_injector_;
+  }
 
   void on_event(const Event& event) override;
-  void shoot(NodeId node, uint64_t delay_ns) override;
-  void sever(NodeId a, NodeId deaf, uint64_t delay_ns, uint64_t deaf_ns) override;
+  void crash_after(NodeId node, uint64_t delay_ns) override;
+  void sever_after(NodeId a, NodeId deaf, uint64_t delay_ns, uint64_t deaf_ns) override;
 
  private:
   struct Process {
@@ -126,7 +128,7 @@ class Processes final : public Environment, public EventSink, public CrashInject
   Events* const events_;
   FaultPlan* const faults_;
   Network* const network_;
-  ProcessHost* const keeper_;
+  ProcessHost* const host_;
   Random random_;  // of aimed crashes
   Random link_random_;
   Random join_random_;
@@ -134,7 +136,7 @@ class Processes final : public Environment, public EventSink, public CrashInject
   std::vector<SimCostModel> cost_model_;  // by worker
   ClusterSpec spec_;
   SimMembership membership_;
-  CrashInjector aims_;
+  CrashInjector crash_injector_;
   CrashCounter counter_;
   CommitAudit audit_;
   std::vector<Process> processes_;  // by node

@@ -14,11 +14,11 @@ void Processes::set_breaks() {
   }
 }
 
-void Processes::sever(NodeId a, NodeId deaf, uint64_t delay_ns, uint64_t deaf_ns) {
+void Processes::sever_after(NodeId a, NodeId deaf, uint64_t delay_ns, uint64_t deaf_ns) {
   const uint64_t from_ns = events_->now_ns() + delay_ns;
   const FaultWindow window{Fault::kBreak, from_ns, from_ns + deaf_ns + 1, a, deaf, 2};
   faults_->add(window);
-  keeper_->link_fails(window);
+  host_->link_fails(window);
   events_->set(from_ns, EventKind::kBreak, this, a.value, deaf.value);
 }
 
@@ -38,23 +38,23 @@ void Processes::break_link(NodeId a, NodeId b) {
   ++breaks_;
   network_->sever(a, b);
   const uint64_t trip_ns = config_.network.base_ns + config_.network.jitter_ns;
-  const auto told = [&](NodeId id, const Member& peer) {
+  const auto notify_end = [&](NodeId id, const Member& peer) {
     const uint64_t delay_ns = link_random_.below(link_random_.chance(70) ? trip_ns + 1 : config_.lease_ns);
-    events_->set(events_->now_ns() + delay_ns, EventKind::kTold, this, id.value | uint64_t{peer.node.value} << 8,
+    events_->set(events_->now_ns() + delay_ns, EventKind::kBreakSeen, this, id.value | uint64_t{peer.node.value} << 8,
                  peer.incarnation);
   };
-  told(a, *at_b);
-  told(b, *at_a);
+  notify_end(a, *at_b);
+  notify_end(b, *at_a);
 }
 
 // As Server::lose() does.
 void Processes::tell_broken(NodeId id, NodeId peer, uint32_t incarnation) {
   if (down_[id.value] || !network_->severed(id, peer)) return;
-  network_->hang_up(id, peer);
+  network_->drop_undelivered(id, peer);
   processes_[id.value].lost[peer.value] = incarnation;
   processes_[id.value].node->state().links.set_lost(peer, incarnation);
   processes_[id.value].agent->nudge();
-  keeper_->wake(id, WorkerId(0));
+  host_->wake(id, WorkerId(0));
 }
 
 // As Server::rejoin() does. The connection is there when both ends want it.
@@ -92,7 +92,7 @@ void Processes::ask_to_join(NodeId id, const View& view) {
   if (bugs_.has(PlantedBug::kHastyJoin) || now_ns < back_offs_[id.value].until_ns()) return;
   const auto trip_ns = [&](NodeId from, NodeId to, uint64_t at_ns) {
     const uint64_t latency_ns = config_.network.base_ns + join_random_.below(config_.network.jitter_ns + 1);
-    return faults_->runs_at(to, at_ns + faults_->stretched(from, to, at_ns, latency_ns, join_random_));
+    return faults_->runs_at(to, at_ns + faults_->latency_with_faults(from, to, at_ns, latency_ns, join_random_));
   };
   for (const Member& member : process.admission->due(view, now_ns)) {
     uint64_t at_ns = now_ns;
@@ -110,7 +110,7 @@ void Processes::answered(NodeId id, NodeId from, uint32_t incarnation, uint64_t 
   const Member* const member = member_of(from);
   const bool there = member != nullptr && member->incarnation == incarnation;
   process.admission->answered(from, incarnation, there ? "" : "nobody is there", events_->now_ns());
-  keeper_->wake(id, WorkerId(0));
+  host_->wake(id, WorkerId(0));
 }
 
 }  // namespace weft

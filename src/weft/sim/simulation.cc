@@ -32,11 +32,11 @@ Simulation::Simulation(const SimOptions& options, HistorySink* sink)
       faults_(draw_faults(config_, options.seed)),
       network_(config_.network, config_.options.nodes, config_.options.workers, mix64(options.seed) ^ 0x3e7, &events_,
                &faults_),
-      stage_(config_.workload, &events_, sink),
-      workload_(sim::make_workload(&stage_)),
+      context_(config_.workload, &events_, sink),
+      workload_(sim::make_workload(&context_)),
       processes_(config_, options.seed, options.bugs, &events_, &faults_, &network_, this) {
   network_.set_wakeups(this);
-  stage_.wants_more = [this] { return wants_more(); };
+  context_.wants_more = [this] { return wants_more(); };
   for (int n = 0; n < config_.options.nodes; ++n) {
     for (int w = 0; w < config_.options.workers; ++w) {
       loops_.push_back({});
@@ -46,12 +46,12 @@ Simulation::Simulation(const SimOptions& options, HistorySink* sink)
   }
 }
 
-Simulation::~Simulation() { roots_.clear(); }
+Simulation::~Simulation() { client_tasks_.clear(); }
 
 bool Simulation::build() {
   const std::string wrong = processes_.start(*workload_, random_);
   if (!wrong.empty()) {
-    stage_.violation(wrong);
+    context_.violation(wrong);
     return false;
   }
   for (Loop& loop : loops_) loop.worker = processes_.node(loop.node)->worker(loop.id);
@@ -59,16 +59,16 @@ bool Simulation::build() {
 }
 
 void Simulation::process_ends(NodeId id) {
-  stage_.crashing = true;
-  for (auto root = roots_.begin(); root != roots_.end();) {
+  context_.crashing = true;
+  for (auto root = client_tasks_.begin(); root != client_tasks_.end();) {
     if (root->first->node != id) {
       ++root;
       continue;
     }
     root->first->done = true;
-    root = roots_.erase(root);
+    root = client_tasks_.erase(root);
   }
-  stage_.crashing = false;
+  context_.crashing = false;
   for (const auto& client : clients_) {
     if (client->node == id) client->done = true;  // also those that wait in a mailbox
   }
@@ -121,14 +121,14 @@ void Simulation::link_fails(const FaultWindow& window) {
 bool Simulation::heal() {
   processes_.begin_healing();
   faults_.heal(events_.now_ns());
-  const uint64_t quiet_ns = faults_.links_whole_ns(events_.now_ns());
+  const uint64_t quiet_ns = faults_.links_drained_ns(events_.now_ns());
   progress();
   while (recovers() && (!processes_.healed() || events_.now_ns() < quiet_ns)) {
     if (stops()) return false;
     if (stuck() || !events_.run_one()) {
       const View& view = processes_.membership().current();
-      stage_.violation("never whole again: epoch " + std::to_string(view.epoch.value) + ", " +
-                       std::to_string(view.members.size()) + " members; " + stuck_text());
+      context_.violation("never whole again: epoch " + std::to_string(view.epoch.value) + ", " +
+                         std::to_string(view.members.size()) + " members; " + stuck_text());
       return false;
     }
   }
@@ -146,7 +146,7 @@ void Simulation::schedule(Loop& loop, uint64_t at_ns) {
 void Simulation::step(Loop& loop, uint64_t turn) {
   if (turn != loop.turn) return;
   loop.due_ns = UINT64_MAX;
-  if (recovers()) processes_.look_at(loop.node);
+  if (recovers()) processes_.check_process(loop.node);
   ++steps_;
   const uint64_t now_ns = events_.now_ns();
   const bool busy = loop.worker->step();
@@ -175,8 +175,8 @@ void Simulation::start_client(NodeId node, WorkerId worker, bool last, int visit
   const bool taken = loop(node, worker).worker->mailbox().post([this, client, last] {
     const Session session(processes_.node(client->node)->txn_worker(client->worker));
     Task<void> task = last ? workload_->finish(client, session) : workload_->run(client, session);
-    roots_.emplace_back(client, OwnedTask::of(await(std::move(task), client)));
-    roots_.back().second.start();
+    client_tasks_.emplace_back(client, OwnedTask::of(await(std::move(task), client)));
+    client_tasks_.back().second.start();
   });
   WEFT_CHECK(taken, "a mailbox has room for a simulation's clients");
   schedule(loop(node, worker), events_.now_ns() + random_.below(1000));
@@ -190,13 +190,14 @@ uint64_t Simulation::faults_begun() const {
 
 // In a run that is to have a number of transactions, and a fault: until then, and some longer for aims to be reached.
 bool Simulation::wants_more() const {
-  const uint64_t have = stage_.transactions();
-  if (have < config_.transactions || (processes_.aims_pending() && have < 2 * config_.transactions)) return true;
+  const uint64_t have = context_.transactions();
+  if (have < config_.transactions || (processes_.crash_targets_pending() && have < 2 * config_.transactions))
+    return true;
   return faults_begun() == 0 && config_.faults.bits != 0 && have < 200 * config_.transactions;
 }
 
 void Simulation::progress() {
-  ended_then_ = stage_.transactions();
+  ended_then_ = context_.transactions();
   progress_ns_ = events_.now_ns();
   progress_events_ = events_.ran();
 }
@@ -205,7 +206,7 @@ void Simulation::progress() {
 // but not for ever.
 bool Simulation::stuck() {
   constexpr uint64_t kLimits = 10;  // all in all
-  if (stage_.transactions() != ended_then_) progress();
+  if (context_.transactions() != ended_then_) progress();
   if (events_.now_ns() > kLimits * config_.limit_ns || events_.ran() > kLimits * kEventsMax) return true;
   return events_.next_ns() > progress_ns_ + config_.limit_ns || events_.ran() > progress_events_ + kEventsMax;
 }
@@ -225,7 +226,7 @@ bool Simulation::run_clients() {
     if (stops()) return false;
     if (stuck() || !events_.run_one()) {
       check_peers();
-      stage_.violation(stuck_text());
+      context_.violation(stuck_text());
       return false;
     }
   }
@@ -243,9 +244,9 @@ SimResult Simulation::run() {
   begun_faults_ = faults_begun();
   finished = finished && heal();
   if (!finished && stopped_) {
-    stage_.crashing = true;  // what was under way ends here, unknown
-    roots_.clear();
-    stage_.crashing = false;
+    context_.crashing = true;  // what was under way ends here, unknown
+    client_tasks_.clear();
+    context_.crashing = false;
   }
   if (finished) {
     for (int n = 0; n < config_.options.nodes; ++n) {

@@ -32,9 +32,9 @@ struct SimResult {
   uint64_t refused_sends = 0;  // back-pressure: the wire had no room
   uint64_t faults = 0;         // windows that began before the clients were done, skew, and aimed crashes
   uint64_t crashes = 0, views = 0;
-  uint64_t removals = 0;  // of processes that ran
-  CrashCoverage cells;    // what the crashes hit
-  uint64_t lost = 0;      // 1: the run ended with the last replica of a partition, its checks did not
+  uint64_t removals = 0;   // of processes that ran
+  CrashCoverage coverage;  // what the crashes hit
+  uint64_t lost = 0;       // 1: the run ended with the last replica of a partition, its checks did not
   uint64_t committed = 0, aborted = 0, rejected = 0, unknown = 0, dropped = 0;
   uint64_t transactions() const { return committed + aborted + rejected + unknown + dropped; }
 };

@@ -44,8 +44,8 @@ void Simulation::check_peers() {
     for (int n = 0; n < config_.options.nodes; ++n) {
       const NodeId peer(static_cast<uint8_t>(n));
       if (!processes_.node(loop.node)->txn_worker(loop.id)->context().port.closed(peer)) continue;
-      stage_.violation("n" + std::to_string(loop.node.value) + "w" + std::to_string(loop.id.value) +
-                       " has closed its channel to n" + std::to_string(n));
+      context_.violation("n" + std::to_string(loop.node.value) + "w" + std::to_string(loop.id.value) +
+                         " has closed its channel to n" + std::to_string(n));
     }
   }
 }
@@ -56,16 +56,16 @@ void Simulation::quiet_down() {
   const uint64_t events_max = events_.ran() + kEventsMax;
   while (events_.next_ns() <= until_ns && events_.ran() <= events_max) events_.run_one();
   if (idle()) return;
-  stage_.violation("not idle long after the last transaction:" + stuck_text());
+  context_.violation("not idle long after the last transaction:" + stuck_text());
 }
 
 void Simulation::check_end() {
   check_peers();
   const View& view = processes_.node(NodeId(0))->txn_worker(WorkerId(0))->view();
   if (const std::string wrong = audit_replicas(processes_.nodes(), view); !wrong.empty()) {
-    stage_.violation("replicas: " + wrong);
+    context_.violation("replicas: " + wrong);
   }
-  if (const std::string wrong = uneven(view); !wrong.empty()) stage_.violation(wrong);
+  if (const std::string wrong = uneven(view); !wrong.empty()) context_.violation(wrong);
 }
 
 std::string Simulation::stuck_text() const {
@@ -99,10 +99,10 @@ std::string Simulation::stuck_text() const {
 
 SimResult Simulation::result() {
   workload_->end();
-  for (const std::string& wrong : processes_.contradictions()) stage_.violation(wrong);
+  for (const std::string& wrong : processes_.contradictions()) context_.violation(wrong);
   SimResult result;
   result.config = config_;
-  result.violations = stage_.violations;
+  result.violations = context_.violations;
   for (const std::string& violation : processes_.commit_point_violations())
     result.violations.push_back("commit point: " + violation);
   result.trace_hash = events_.trace().hash();
@@ -114,14 +114,14 @@ SimResult Simulation::result() {
   result.faults = begun_faults_;
   result.crashes = processes_.crashes();
   result.removals = processes_.removals();
-  result.cells = processes_.cells();
+  result.coverage = processes_.coverage();
   result.views = processes_.membership().changes();
   result.lost = stopped_ ? 1 : 0;
-  result.committed = stage_.committed;
-  result.aborted = stage_.aborted;
-  result.rejected = stage_.rejected;
-  result.unknown = stage_.unknown;
-  result.dropped = stage_.dropped;
+  result.committed = context_.committed;
+  result.aborted = context_.aborted;
+  result.rejected = context_.rejected;
+  result.unknown = context_.unknown;
+  result.dropped = context_.dropped;
   return result;
 }
 

@@ -74,12 +74,12 @@ class Simulation final : public EventSink, public Wakeups, public Processes::Pro
   Events events_;
   FaultPlan faults_;
   Network network_;
-  sim::WorkloadContext stage_;
+  sim::WorkloadContext context_;
   std::unique_ptr<sim::Workload> workload_;
   std::vector<Loop> loops_;
   Processes processes_;
   std::vector<std::unique_ptr<sim::Client>> clients_;
-  std::list<std::pair<sim::Client*, OwnedTask>> roots_;  // destroyed before the workers they use
+  std::list<std::pair<sim::Client*, OwnedTask>> client_tasks_;  // destroyed before the workers they use
   uint64_t steps_ = 0;
   uint64_t begun_faults_ = 0;
   bool stopped_ = false;                            // the cluster, as it must

@@ -70,8 +70,8 @@ Code payment_step(std::string_view arguments, std::span<const Value> values, Sto
 
 class SmallBank final : public Workload {
  public:
-  explicit SmallBank(WorkloadContext* stage)
-      : Workload(stage), accounts_(std::clamp<uint64_t>(stage->config.keys, 2, 30)) {}
+  explicit SmallBank(WorkloadContext* context)
+      : Workload(context), accounts_(std::clamp<uint64_t>(context->config.keys, 2, 30)) {}
 
   void declare(ClusterSpec& spec) override;
   void load(const std::vector<std::unique_ptr<Node>>& nodes) override;
@@ -130,17 +130,17 @@ SmallBank::Order SmallBank::draw(Client* client) {
     for (const Share& share : kMix) {
       if (dice < share.percent) {
         order.kind = share.kind;
-        chosen = share.conserving || !stage_->config.conserving;
+        chosen = share.conserving || !context_->config.conserving;
         break;
       }
       dice -= share.percent;
     }
   }
-  order.a = stage_->choose(random, accounts_);
+  order.a = context_->choose(random, accounts_);
   do {
     order.b = random.below(accounts_);
   } while (order.b == order.a);
-  order.think_ns = stage_->think_ns(random);
+  order.think_ns = context_->think_ns(random);
   return order;
 }
 
@@ -158,8 +158,8 @@ Task<Code> SmallBank::amalgamate(Txn* txn, Order* order) {
   const ReadHandle checking = txn->get_async(checking_, order->a, Intent::kUpdate);
   const ReadHandle other = txn->get_async(checking_, order->b, Intent::kUpdate);
   co_await txn->wait_all();
-  for (const ReadHandle ticket : {savings, checking, other}) {
-    const Value value = txn->value(ticket);
+  for (const ReadHandle handle : {savings, checking, other}) {
+    const Value value = txn->value(handle);
     if (!value) co_return value.code == Code::kOk ? Code::kNotFound : value.code;
   }
   const int64_t all = cents(txn->value(savings)) + cents(txn->value(checking)) + cents(txn->value(other));
@@ -197,15 +197,15 @@ Task<Code> SmallBank::write_check(Txn* txn, Order* order) {
 }
 
 Task<Code> SmallBank::sum(Txn* txn, int64_t* total) {
-  std::vector<ReadHandle> tickets;
+  std::vector<ReadHandle> handles;
   for (uint64_t account = 0; account < accounts_; ++account) {
-    tickets.push_back(txn->get_async(savings_, account));
-    tickets.push_back(txn->get_async(checking_, account));
+    handles.push_back(txn->get_async(savings_, account));
+    handles.push_back(txn->get_async(checking_, account));
   }
   co_await txn->wait_all();
   *total = 0;
-  for (const ReadHandle ticket : tickets) {
-    const Value value = txn->value(ticket);
+  for (const ReadHandle handle : handles) {
+    const Value value = txn->value(handle);
     if (!value) co_return value.code == Code::kOk ? Code::kNotFound : value.code;
     *total += cents(value);
   }
@@ -233,27 +233,27 @@ Task<Code> SmallBank::body(Session session, Txn* txn, Order* order) {
 
 void SmallBank::check_total(int64_t total, const char* when) {
   if (total == total_) return;
-  stage_->violation("the bank's total is " + std::to_string(total) + " cents " + when + ", it should be " +
-                    std::to_string(total_));
+  context_->violation("the bank's total is " + std::to_string(total) + " cents " + when + ", it should be " +
+                      std::to_string(total_));
 }
 
 // The balance transaction, of all accounts.
 Task<void> SmallBank::audit(Client* client, Session session, RetryPolicy policy, bool must) {
   int64_t total = 0;
   auto work = [this, &total](Txn& txn) { return sum(&txn, &total); };
-  stage_->doing(client, "reading all accounts");
+  context_->doing(client, "reading all accounts");
   Task<Outcome> task = session.run(policy, work, must ? UINT64_MAX : 0);
   const Outcome outcome = co_await task;
-  stage_->count(outcome);
-  if (outcome.committed() && stage_->config.conserving) check_total(total, "in a reader");
+  context_->count(outcome);
+  if (outcome.committed() && context_->config.conserving) check_total(total, "in a reader");
   if (!must || outcome.code == Code::kPeerUnreachable) co_return;  // closed: removed even now
-  if (!outcome.committed()) stage_->violation("final sum never commits: " + outcome.text());
-  if (outcome.committed() && stage_->unknown == 0) check_total(total, "at the end");
+  if (!outcome.committed()) context_->violation("final sum never commits: " + outcome.text());
+  if (outcome.committed() && context_->unknown == 0) check_total(total, "at the end");
 }
 
 Task<void> SmallBank::run(Client* client, Session session) {
   const RetryPolicy policy{.attempts = 20, .backoff_us = 1, .backoff_us_max = 100};
-  for (int i = 0; stage_->another(*client, i); ++i) {
+  for (int i = 0; context_->another(*client, i); ++i) {
     Order order = draw(client);
     if (order.kind == Kind::kBalance) {
       Task<void> task = audit(client, session, policy, false);
@@ -261,19 +261,19 @@ Task<void> SmallBank::run(Client* client, Session session) {
       continue;
     }
     Outcome outcome;
-    if (order.kind == Kind::kPayment && client->random.chance(stage_->config.declared_percent)) {
+    if (order.kind == Kind::kPayment && client->random.chance(context_->config.declared_percent)) {
       const Payment payment_arguments{checking_.value, order.a, order.b};
       const std::string arguments(reinterpret_cast<const char*>(&payment_arguments), sizeof payment_arguments);
-      stage_->doing(client, "in a declared payment");
+      context_->doing(client, "in a declared payment");
       Task<Outcome> task = session.call(ProcedureId(0), arguments);
       outcome = co_await task;
     } else {
       auto work = [this, session, &order](Txn& txn) { return body(session, &txn, &order); };
-      stage_->doing(client, "in a bank transaction");
+      context_->doing(client, "in a bank transaction");
       Task<Outcome> task = session.run(policy, work);
       outcome = co_await task;
     }
-    if (stage_->count(outcome) == SimOutcome::kOk) total_ += order.brings;
+    if (context_->count(outcome) == SimOutcome::kOk) total_ += order.brings;
   }
 }
 
@@ -284,6 +284,6 @@ Task<void> SmallBank::finish(Client* client, Session session) {
 
 }  // namespace
 
-std::unique_ptr<Workload> make_smallbank(WorkloadContext* stage) { return std::make_unique<SmallBank>(stage); }
+std::unique_ptr<Workload> make_smallbank(WorkloadContext* context) { return std::make_unique<SmallBank>(context); }
 
 }  // namespace weft::sim

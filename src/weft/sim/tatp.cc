@@ -29,8 +29,8 @@ enum class Kind : uint8_t {
 
 class Tatp final : public Workload {
  public:
-  explicit Tatp(WorkloadContext* stage)
-      : Workload(stage), subscribers_(std::clamp<uint64_t>(stage->config.keys, 1, 12)) {}
+  explicit Tatp(WorkloadContext* context)
+      : Workload(context), subscribers_(std::clamp<uint64_t>(context->config.keys, 1, 12)) {}
 
   void declare(ClusterSpec& spec) override;
   void load(const std::vector<std::unique_ptr<Node>>& nodes) override;
@@ -113,11 +113,11 @@ Tatp::Order Tatp::draw(Client* client) {
                : dice < 89 ? Kind::kInsertForwarding
                : dice < 96 ? Kind::kDeleteForwarding
                            : Kind::kFacility;
-  order.subscriber = stage_->choose(random, subscribers_);
+  order.subscriber = context_->choose(random, subscribers_);
   order.type = random.below(kTypes);
   order.time = random.below(kStartTimes);
   order.location = random.next();
-  order.think_ns = stage_->think_ns(random);
+  order.think_ns = context_->think_ns(random);
   return order;
 }
 
@@ -137,8 +137,8 @@ Task<Code> Tatp::destination(Txn* txn, Order* order) {
   co_await txn->wait_all();
   const Value here = txn->value(at);
   if (here.code != Code::kOk) co_return here.code;
-  for (const ReadHandle ticket : forwards) {
-    const Value value = txn->value(ticket);
+  for (const ReadHandle handle : forwards) {
+    const Value value = txn->value(handle);
     if (value.code != Code::kOk) co_return value.code;
     if (value.found && !here.found) order->dangling = true;
   }
@@ -233,35 +233,35 @@ Task<void> Tatp::one(Client* client, Session session, Order order) {
   char room[40] = {};
   const bool subscriber = order.kind == Kind::kSubscriber;
   const RetryPolicy policy{.attempts = 50, .backoff_us = 1};
-  stage_->doing(client, "reading one record");
+  context_->doing(client, "reading one record");
   const TableId table = subscriber ? subscriber_ : access_;
   const uint64_t key = subscriber ? order.subscriber : facility(order);
   Task<Session::GetResult> task = session.get_one(table, key, room, policy);
   const Session::GetResult result = co_await task;
-  stage_->count(result.outcome);
+  context_->count(result.outcome);
   if (!result.outcome.committed()) co_return;
   const bool expected = subscriber || (order.subscriber + order.type) % 8 < 5;
   const uint32_t bytes = !expected ? 0 : subscriber ? 40 : 16;
   if (result.found != expected || result.bytes != bytes) {
-    stage_->violation(std::string(subscriber ? "subscriber " : "access info ") + std::to_string(key) + " has " +
-                      std::to_string(result.bytes) + " bytes, not " + std::to_string(bytes));
+    context_->violation(std::string(subscriber ? "subscriber " : "access info ") + std::to_string(key) + " has " +
+                        std::to_string(result.bytes) + " bytes, not " + std::to_string(bytes));
   }
 }
 
 void Tatp::judge(const Outcome& outcome, const Order& order) {
-  if (stage_->count(outcome) != SimOutcome::kOk) return;
+  if (context_->count(outcome) != SimOutcome::kOk) return;
   if (order.dangling) {
-    stage_->violation("a committed reader saw call forwarding of facility " + std::to_string(facility(order)) +
-                      ", which is not there");
+    context_->violation("a committed reader saw call forwarding of facility " + std::to_string(facility(order)) +
+                        ", which is not there");
   }
   if (order.stray) {
-    stage_->violation("the number of subscriber " + std::to_string(order.subscriber) + " leads elsewhere");
+    context_->violation("the number of subscriber " + std::to_string(order.subscriber) + " leads elsewhere");
   }
 }
 
 Task<void> Tatp::run(Client* client, Session session) {
   const RetryPolicy policy{.attempts = 20, .backoff_us = 1, .backoff_us_max = 100};
-  for (int i = 0; stage_->another(*client, i); ++i) {
+  for (int i = 0; context_->another(*client, i); ++i) {
     Order order = draw(client);
     if (order.kind == Kind::kSubscriber || order.kind == Kind::kAccess) {
       Task<void> task = one(client, session, order);
@@ -269,7 +269,7 @@ Task<void> Tatp::run(Client* client, Session session) {
       continue;
     }
     auto work = [this, session, &order](Txn& txn) { return body(session, &txn, &order); };
-    stage_->doing(client, "in a subscriber transaction");
+    context_->doing(client, "in a subscriber transaction");
     Task<Outcome> task = session.run(policy, work);
     const Outcome outcome = co_await task;
     judge(outcome, order);
@@ -282,18 +282,18 @@ Task<void> Tatp::finish(Client* client, Session session) {
   for (order.subscriber = 0; order.subscriber < subscribers_; ++order.subscriber) {
     for (order.type = 0; order.type < kTypes; ++order.type) {
       auto work = [this, session, &order](Txn& txn) { return body(session, &txn, &order); };
-      stage_->doing(client, "reading everything at the end");
+      context_->doing(client, "reading everything at the end");
       Task<Outcome> task = session.run(kInsist, work, UINT64_MAX);
       const Outcome outcome = co_await task;
       judge(outcome, order);
       if (outcome.code == Code::kPeerUnreachable) co_return;  // removed even now
-      if (!outcome.committed()) stage_->violation("final read never commits: " + outcome.text());
+      if (!outcome.committed()) context_->violation("final read never commits: " + outcome.text());
     }
   }
 }
 
 }  // namespace
 
-std::unique_ptr<Workload> make_tatp(WorkloadContext* stage) { return std::make_unique<Tatp>(stage); }
+std::unique_ptr<Workload> make_tatp(WorkloadContext* context) { return std::make_unique<Tatp>(context); }
 
 }  // namespace weft::sim

@@ -15,9 +15,9 @@ namespace {
 
 class TokenWorkload final : public Workload {
  public:
-  explicit TokenWorkload(WorkloadContext* stage)
-      : Workload(stage),
-        places_(std::clamp<uint64_t>(stage->config.keys, 4, 30)),
+  explicit TokenWorkload(WorkloadContext* context)
+      : Workload(context),
+        places_(std::clamp<uint64_t>(context->config.keys, 4, 30)),
         tokens_(places_ / 2),
         peeks_(places_) {}
 
@@ -60,29 +60,29 @@ void TokenWorkload::load(const std::vector<std::unique_ptr<Node>>& nodes) {
     start.push_back({t + 1, t});
     load_everywhere(nodes, table_, t, integer_value(t + 1));
   }
-  if (stage_->sink() != nullptr) stage_->sink()->token_start(start);
+  if (context_->sink() != nullptr) context_->sink()->token_start(start);
 }
 
 Task<void> TokenWorkload::move(Client* client, Session session) {
   Random& random = client->random;
   SimTokenMove record;
-  record.invoke = stage_->stamp();
-  record.from = stage_->choose(random, places_);
-  record.to = stage_->choose(random, places_);
-  const bool drop = random.chance(stage_->config.drop_percent);
+  record.invoke = context_->stamp();
+  record.from = context_->choose(random, places_);
+  record.to = context_->choose(random, places_);
+  const bool drop = random.chance(context_->config.drop_percent);
   // Erase and insert check presence and absence themselves: the place to go to needs no read.
-  const bool blind = random.chance(stage_->config.blind_percent);
-  stage_->doing(client, "beginning a move");
+  const bool blind = random.chance(context_->config.blind_percent);
+  context_->doing(client, "beginning a move");
   Txn txn = co_await session.begin();
-  stage_->doing(client, "reading the place of a token");
+  context_->doing(client, "reading the place of a token");
   const Value here = co_await txn.get(table_, record.from, random.chance(80) ? Intent::kUpdate : Intent::kRead);
   if (!here || record.from == record.to) {
     const Outcome outcome = co_await txn.commit();
-    stage_->count(outcome);
+    context_->count(outcome);
     co_return;
   }
   record.token = integer_of(here);
-  const uint64_t think_ns = stage_->think_ns(random);
+  const uint64_t think_ns = context_->think_ns(random);
   if (think_ns > 0) co_await session.sleep_ns(think_ns);
   if (!blind) {
     const Value there = co_await txn.get(table_, record.to, random.chance(50) ? Intent::kUpdate : Intent::kRead);
@@ -100,40 +100,40 @@ Task<void> TokenWorkload::move(Client* client, Session session) {
     TokenWorkload* workload;
     SimTokenMove* record;
     ~Unfinished() {
-      if (record->complete == 0 && workload->stage_->crashing) workload->finished(*record, SimOutcome::kInfo);
+      if (record->complete == 0 && workload->context_->crashing) workload->finished(*record, SimOutcome::kInfo);
     }
   };
   const Unfinished unfinished{this, &record};
   if (drop) {
-    ++stage_->dropped;
+    ++context_->dropped;
   } else {
-    stage_->doing(client, "committing a move");
+    context_->doing(client, "committing a move");
     const Outcome outcome = co_await txn.commit();
-    result = stage_->count(outcome);
+    result = context_->count(outcome);
   }
   finished(record, result);
 }
 
 void TokenWorkload::finished(SimTokenMove& record, SimOutcome outcome) {
-  record.complete = stage_->stamp();
+  record.complete = context_->stamp();
   record.outcome = outcome;
   if (outcome != SimOutcome::kFail) moves_.push_back(record);
-  if (stage_->sink() != nullptr) stage_->sink()->token_move(record);
+  if (context_->sink() != nullptr) context_->sink()->token_move(record);
 }
 
 Task<Outcome> TokenWorkload::look(Client* client, Session session, std::vector<SimTokenAt>* found) {
   found->clear();
-  stage_->doing(client, "beginning to count");
+  context_->doing(client, "beginning to count");
   Txn txn = co_await session.begin();
-  std::vector<ReadHandle> tickets;
-  for (uint64_t place = 0; place < places_; ++place) tickets.push_back(txn.get_async(table_, place));
-  stage_->doing(client, "reading all places");
+  std::vector<ReadHandle> handles;
+  for (uint64_t place = 0; place < places_; ++place) handles.push_back(txn.get_async(table_, place));
+  context_->doing(client, "reading all places");
   co_await txn.wait_all();
   for (uint64_t place = 0; place < places_; ++place) {
-    const Value value = txn.value(tickets[place]);
+    const Value value = txn.value(handles[place]);
     if (value) found->push_back({integer_of(value), place});
   }
-  stage_->doing(client, "committing a count");
+  context_->doing(client, "committing a count");
   const Outcome outcome = co_await txn.commit();
   co_return outcome;
 }
@@ -141,20 +141,20 @@ Task<Outcome> TokenWorkload::look(Client* client, Session session, std::vector<S
 Task<void> TokenWorkload::peek(Client* client, Session session) {
   char room[8] = {};
   Peek record;
-  record.invoke = stage_->stamp();
-  stage_->doing(client, "reading one place");
+  record.invoke = context_->stamp();
+  context_->doing(client, "reading one place");
   const RetryPolicy policy{.attempts = 20, .backoff_us = 1};
-  const uint64_t place = stage_->choose(client->random, places_);
+  const uint64_t place = context_->choose(client->random, places_);
   Task<Session::GetResult> task = session.get_one(table_, place, room, policy);
   const Session::GetResult one = co_await task;
-  stage_->count(one.outcome);
+  context_->count(one.outcome);
   if (!one.outcome.committed()) co_return;
-  record.complete = stage_->stamp();
+  record.complete = context_->stamp();
   if (one.found) {
     record.token = integer_of({Code::kOk, true, {room, one.bytes}});
     if (one.bytes != 8 || record.token == 0 || record.token > tokens_) {
-      stage_->violation("place " + std::to_string(place) + " holds token " + std::to_string(record.token) +
-                        ", which is none");
+      context_->violation("place " + std::to_string(place) + " holds token " + std::to_string(record.token) +
+                          ", which is none");
     }
   }
   peeks_[place].push_back(record);
@@ -176,9 +176,9 @@ void TokenWorkload::check_peeks() {
       for (const Peek& before : peeks) {
         if (before.complete > after.invoke) break;
         if (before.token == after.token || explained(place, before, after)) continue;
-        stage_->violation("place " + std::to_string(place) + ": token " + std::to_string(before.token) + " at " +
-                          std::to_string(before.complete) + ", token " + std::to_string(after.token) + " at " +
-                          std::to_string(after.invoke) + " (0 is none), and no move explains it");
+        context_->violation("place " + std::to_string(place) + ": token " + std::to_string(before.token) + " at " +
+                            std::to_string(before.complete) + ", token " + std::to_string(after.token) + " at " +
+                            std::to_string(after.invoke) + " (0 is none), and no move explains it");
         return;
       }
     }
@@ -186,22 +186,23 @@ void TokenWorkload::check_peeks() {
 }
 
 Task<void> TokenWorkload::run(Client* client, Session session) {
-  for (int i = 0; stage_->another(*client, i); ++i) {
-    if (client->random.chance(stage_->config.one_percent)) {
+  for (int i = 0; context_->another(*client, i); ++i) {
+    if (client->random.chance(context_->config.single_key_percent)) {
       Task<void> task = peek(client, session);
       co_await task;
-    } else if (client->random.chance(stage_->config.read_percent / 2)) {
+    } else if (client->random.chance(context_->config.read_percent / 2)) {
       SimTokenRead read;
-      read.invoke = stage_->stamp();
+      read.invoke = context_->stamp();
       Task<Outcome> task = look(client, session, &read.found);
       const Outcome outcome = co_await task;
-      read.complete = stage_->stamp();
-      if (stage_->count(outcome) == SimOutcome::kOk && stage_->sink() != nullptr) stage_->sink()->token_read(read);
+      read.complete = context_->stamp();
+      if (context_->count(outcome) == SimOutcome::kOk && context_->sink() != nullptr)
+        context_->sink()->token_read(read);
     } else {
       Task<void> task = move(client, session);
       co_await task;
     }
-    const uint64_t think_ns = stage_->think_ns(client->random);
+    const uint64_t think_ns = context_->think_ns(client->random);
     if (think_ns > 0) co_await session.sleep_ns(think_ns);
   }
 }
@@ -211,28 +212,28 @@ Task<void> TokenWorkload::finish(Client* client, Session session) {
   SimTokenRead read;
   Outcome outcome;
   for (uint32_t n = 0; n < kInsist.attempts; ++n) {
-    read.invoke = stage_->stamp();
+    read.invoke = context_->stamp();
     Task<Outcome> task = look(client, session, &read.found);
     outcome = co_await task;
     if (outcome.committed() || outcome.code == Code::kPeerUnreachable) break;
     co_await session.sleep_ns(2000 * (1 + n % 50));
   }
-  stage_->count(outcome);
-  read.complete = stage_->stamp();
+  context_->count(outcome);
+  read.complete = context_->stamp();
   if (outcome.code == Code::kPeerUnreachable) co_return;  // removed even now
   if (!outcome.committed()) {
-    stage_->violation("final count never commits: " + outcome.text());
-  } else if (stage_->sink() != nullptr) {
+    context_->violation("final count never commits: " + outcome.text());
+  } else if (context_->sink() != nullptr) {
     if (client->node == NodeId(0)) {
-      stage_->sink()->token_end(read.found);
+      context_->sink()->token_end(read.found);
     } else {
-      stage_->sink()->token_read(read);
+      context_->sink()->token_read(read);
     }
   }
 }
 
 }  // namespace
 
-std::unique_ptr<Workload> make_token(WorkloadContext* stage) { return std::make_unique<TokenWorkload>(stage); }
+std::unique_ptr<Workload> make_token(WorkloadContext* context) { return std::make_unique<TokenWorkload>(context); }
 
 }  // namespace weft::sim

@@ -22,18 +22,18 @@ SimOutcome WorkloadContext::count(const Outcome& outcome) {
   return SimOutcome::kInfo;
 }
 
-std::unique_ptr<Workload> make_workload(WorkloadContext* stage) {
-  switch (stage->config.kind) {
+std::unique_ptr<Workload> make_workload(WorkloadContext* context) {
+  switch (context->config.kind) {
     case SimWorkload::kAppend:
-      return make_append(stage);
+      return make_append(context);
     case SimWorkload::kToken:
-      return make_token(stage);
+      return make_token(context);
     case SimWorkload::kSmallBank:
-      return make_smallbank(stage);
+      return make_smallbank(context);
     case SimWorkload::kTatp:
       break;
   }
-  return make_tatp(stage);
+  return make_tatp(context);
 }
 
 void load_everywhere(const std::vector<std::unique_ptr<Node>>& nodes, TableId table, Key key, std::string_view value) {

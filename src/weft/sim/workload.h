@@ -80,7 +80,7 @@ class WorkloadContext {
 
 class Workload {
  public:
-  explicit Workload(WorkloadContext* stage) : stage_(stage) {}
+  explicit Workload(WorkloadContext* context) : context_(context) {}
   virtual ~Workload() = default;
 
   // Adds tables and declared transactions.
@@ -94,14 +94,14 @@ class Workload {
   virtual void end() {}
 
  protected:
-  WorkloadContext* const stage_;
+  WorkloadContext* const context_;
 };
 
-std::unique_ptr<Workload> make_append(WorkloadContext* stage);
-std::unique_ptr<Workload> make_token(WorkloadContext* stage);
-std::unique_ptr<Workload> make_smallbank(WorkloadContext* stage);
-std::unique_ptr<Workload> make_tatp(WorkloadContext* stage);
-std::unique_ptr<Workload> make_workload(WorkloadContext* stage);
+std::unique_ptr<Workload> make_append(WorkloadContext* context);
+std::unique_ptr<Workload> make_token(WorkloadContext* context);
+std::unique_ptr<Workload> make_smallbank(WorkloadContext* context);
+std::unique_ptr<Workload> make_tatp(WorkloadContext* context);
+std::unique_ptr<Workload> make_workload(WorkloadContext* context);
 
 // Puts a record at every replica of its partition.
 void load_everywhere(const std::vector<std::unique_ptr<Node>>& nodes, TableId table, Key key, std::string_view value);

@@ -1,4 +1,4 @@
-#include "weft/bench/ladder.h"
+#include "weft/bench/ablation.h"
 
 #include <fmt/format.h>
 #include <fmt/ostream.h>
@@ -6,9 +6,9 @@
 #include <iterator>
 #include <vector>
 
+#include "weft/bench/interleaved_runs.h"
 #include "weft/bench/limits.h"
 #include "weft/bench/machine.h"
-#include "weft/bench/turns.h"
 
 namespace weft::bench {
 namespace {
@@ -22,7 +22,7 @@ constexpr Rung kRungs[] = {{"none", false, false, false},
                            {"+ table batching", true, true, false},
                            {"+ local reads", true, true, true}};
 
-void heading(std::ostream& out, const LadderOptions& options) {
+void heading(std::ostream& out, const AblationOptions& options) {
   const Machine machine = describe_machine();
   const Options& cluster = options.bench.cluster;
   fmt::print(out, "# Performance\n\n");
@@ -41,7 +41,7 @@ void heading(std::ostream& out, const LadderOptions& options) {
       "figures are those of the round with the median rate, the spread is that of the rounds. Transactions that answer "
       "no (no such row, no money) commit what "
       "they read and count.\n\n",
-      options.seconds / Turns::kRounds);
+      options.seconds / InterleavedRuns::kRounds);
 }
 
 std::string spread(const Report& r) { return millions(r.tps_min) + " – " + millions(r.tps_max); }
@@ -51,9 +51,9 @@ double abort_percent(const Report& r) {
   return attempts == 0 ? 0 : 100 * static_cast<double>(r.aborted) / static_cast<double>(attempts);
 }
 
-class Ladder {
+class Ablation {
  public:
-  Ladder(const LadderOptions& options, std::ostream& out, Progress& progress)
+  Ablation(const AblationOptions& options, std::ostream& out, Progress& progress)
       : options_(options), out_(out), progress_(progress) {}
 
   Result<std::string> workload(const std::string& name) {
@@ -66,7 +66,7 @@ class Ladder {
     fmt::print(out_, "## {}\n\n", name);
     fmt::print(out_, "{} in the cluster, {:.2f} GiB of tables over all nodes.\n\n", population(name),
                static_cast<double>(bench_->table_bytes()) / static_cast<double>(uint64_t{1} << 30));
-    Turns turns(bench_.get(), &progress_, options_.bench.seed);
+    InterleavedRuns turns(bench_.get(), &progress_, options_.bench.seed);
     auto reports = turns.measure(setups(), options_.seconds);
     if (!reports) return reports.error();
     const Report& best = reports->front();
@@ -141,7 +141,7 @@ class Ladder {
     out_.flush();
   }
 
-  Result<void> alone(Turns& turns) {
+  Result<void> alone(InterleavedRuns& turns) {
     fmt::print(out_,
                "### One transaction in flight\n\n"
                "| protocol | p50 µs | p90 µs | p99 µs | p99.9 µs | txn/s |\n|---|---|---|---|---|---|\n");
@@ -162,7 +162,7 @@ class Ladder {
     progress_.say("measuring the machine's limits");
     const MachineLimits limits = measure_limits(bench_->table_bytes(), best.threads, clock_);
     progress_.clear();
-    const Possible p = possible(limits, best);
+    const Attainable p = attainable(limits, best);
     fmt::print(out_,
                "### The machine's limit ({})\n\n"
                "| | a thread can | ns each | a transaction needs | ns |\n|---|---|---|---|---|\n",
@@ -183,7 +183,7 @@ class Ladder {
     out_.flush();
   }
 
-  const LadderOptions& options_;
+  const AblationOptions& options_;
   std::ostream& out_;
   Progress& progress_;
   RealClock clock_;
@@ -192,11 +192,11 @@ class Ladder {
 
 }  // namespace
 
-Result<std::string> run_ladder(const LadderOptions& options, std::ostream& out, Progress& progress) {
+Result<std::string> run_ablation(const AblationOptions& options, std::ostream& out, Progress& progress) {
   heading(out, options);
-  Ladder ladder(options, out, progress);
+  Ablation ablation(options, out, progress);
   for (const std::string& name : options.workloads) {
-    auto wrong = ladder.workload(name);
+    auto wrong = ablation.workload(name);
     if (!wrong || !wrong->empty()) return wrong;
   }
   return std::string();

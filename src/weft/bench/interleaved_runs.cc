@@ -1,10 +1,10 @@
-#include "weft/bench/turns.h"
+#include "weft/bench/interleaved_runs.h"
 
 #include <algorithm>
 
 namespace weft::bench {
 
-Result<std::vector<Report>> Turns::measure(const std::vector<Setup>& setups, double seconds) {
+Result<std::vector<Report>> InterleavedRuns::measure(const std::vector<Setup>& setups, double seconds) {
   std::vector<std::vector<Report>> rounds(setups.size());
   for (int round = 0; round < kRounds; ++round) {
     for (size_t i = 0; i < setups.size(); ++i) {
@@ -24,7 +24,7 @@ Result<std::vector<Report>> Turns::measure(const std::vector<Setup>& setups, dou
   return out;
 }
 
-Result<Report> Turns::run(const Setup& setup, double seconds, bool alone) {
+Result<Report> InterleavedRuns::run(const Setup& setup, double seconds, bool alone) {
   if (auto changed = bench_->change(setup.cluster); !changed) return changed.error();
   DriveOptions drive;
   drive.seconds = std::max(0.02, seconds);
@@ -32,7 +32,7 @@ Result<Report> Turns::run(const Setup& setup, double seconds, bool alone) {
   drive.alone = alone;
   drive.seed = ++seed_;
   if (progress_->shown()) {
-    drive.on_progress = [&](const Live& live) {
+    drive.on_progress = [&](const LiveStats& live) {
       progress_->show(bench_->workload().name() + " " + setup.name + (alone ? " alone" : ""), live);
     };
   }

@@ -14,7 +14,7 @@
 
 namespace weft::bench {
 
-struct LadderOptions {
+struct AblationOptions {
   BenchOptions bench;  // its workload is ignored
   std::vector<std::string> workloads = {"smallbank", "tatp"};
   std::vector<std::string> protocols = {"dnl4", "dnl2", "dnl1", "fasst"};
@@ -23,6 +23,6 @@ struct LadderOptions {
 };
 
 // Writes to `out` as figures come in. What a check found wrong, or nothing; an error if a cluster could not be made.
-Result<std::string> run_ladder(const LadderOptions& options, std::ostream& out, Progress& progress);
+Result<std::string> run_ablation(const AblationOptions& options, std::ostream& out, Progress& progress);
 
 }  // namespace weft::bench

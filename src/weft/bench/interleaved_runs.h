@@ -1,5 +1,5 @@
-// Turns: setups of one loaded workload that are measured by turns, so that a machine that slows down for a while slows
-// all of them. Of each, the round with the median rate counts; its spread is that of the rounds.
+// InterleavedRuns: setups of one loaded workload that are measured by turns, so that a machine that slows down for a
+// while slows all of them. Of each, the round with the median rate counts; its spread is that of the rounds.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@ struct Setup {
   Options cluster;
 };
 
-class Turns {
+class InterleavedRuns {
  public:
   static constexpr int kRounds = 3;
 
-  Turns(Bench* bench, Progress* progress, uint64_t seed) : bench_(bench), progress_(progress), seed_(seed) {}
+  InterleavedRuns(Bench* bench, Progress* progress, uint64_t seed) : bench_(bench), progress_(progress), seed_(seed) {}
 
   // One after the other, kRounds times; `seconds` is the time of each setup over all rounds.
   Result<std::vector<Report>> measure(const std::vector<Setup>& setups, double seconds);
