@@ -1,5 +1,5 @@
-// List-append: a key's value is the list of all elements ever appended to it, so a read tells everything that happened
-// to the key before. Elements are unique in a run, failed attempts included.
+// List-append: a key's value is the list of all elements ever appended to it, so a read shows everything that happened
+// to the key before. Elements are unique in a run, including those of failed attempts.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -15,9 +15,9 @@ namespace weft::sim {
 namespace {
 
 constexpr uint64_t kRetireAfter = 64;   // appends to a key; then its place gets a new key
-constexpr uint64_t kElementsMax = 150;  // room for those that were under way when a key was retired
+constexpr uint64_t kElementsMax = 150;  // room for appends that were in flight when the key was retired
 
-// Arguments of the declared append: the table, then these.
+// Arguments of the stored procedure `append`: the table, then these.
 struct DeclaredPart {
   uint64_t key;
   uint64_t element;
@@ -75,7 +75,7 @@ class AppendWorkload final : public Workload {
     uint64_t number = 0;  // the key: place + generation * places
     TableId table;
     std::string bytes;  // the key of the byte table, or empty
-    std::string name;   // in the history
+    std::string name;   // its name in the history
     bool append = false;
     bool blind = false;   // insert without a read
     bool reread = false;  // read again after the write
@@ -91,10 +91,11 @@ class AppendWorkload final : public Workload {
     size_t drop_before = SIZE_MAX;
     bool failed = false;  // a read failed, or a value was broken
     bool recorded = false;
-    std::optional<size_t> status;  // in fates_
+    std::optional<size_t> status;  // its entry in outcomes_
     bool committing = false;
   };
-  // An attempt whose process ends before its outcome is known: recorded when somebody learns it, else as unknown.
+  // An attempt whose process ends before its outcome is known. It is recorded when somebody learns the outcome, else as
+  // unknown.
   struct Unfinished {
     AppendWorkload* workload;
     Attempt* attempt;
@@ -171,7 +172,7 @@ AppendWorkload::Attempt AppendWorkload::plan_txn(Client* client) {
   while (attempt.plans.size() < keys) {
     const uint64_t place = context_->choose(random, generation_.size());
     const auto same = [&](const Plan& plan) { return plan.place == place; };
-    // With a strong skew the hot tenth may be used up.
+    // With strong skew all keys of the hot tenth may be in use.
     if (std::any_of(attempt.plans.begin(), attempt.plans.end(), same)) {
       if (random.chance(50)) break;
       continue;
@@ -212,7 +213,7 @@ Task<void> AppendWorkload::operations(Client* client, Session session, Txn* txn,
     for (Plan& plan : attempt->plans) {
       if (!plan.blind) plan.handle = txn->get_async(plan.table, plan.key(), plan.intent);
     }
-    if (attempt->drop_before == 0) co_return;  // dropped with reads under way
+    if (attempt->drop_before == 0) co_return;  // abandoned with reads in flight
     context_->doing(client, "reading several keys");
     co_await txn->wait_all();
   }
@@ -251,7 +252,7 @@ void AppendWorkload::finished(Attempt& attempt, SimOutcome outcome) {
   if (outcome != SimOutcome::kOk) std::erase_if(record.ops, [](const SimTxn::Op& op) { return !op.append; });
   if (outcome == SimOutcome::kOk) {
     for (const Plan& plan : attempt.plans) {
-      // Retired meanwhile: the place has another key now.
+      // The key may have been retired meanwhile: then its place has another key.
       if (!plan.append || plan.number != plan.place + generation_[plan.place] * generation_.size()) continue;
       if (++appended_[plan.place] < kRetireAfter) continue;
       appended_[plan.place] = 0;
@@ -272,7 +273,8 @@ void AppendWorkload::acknowledged(Attempt& attempt, const Outcome& outcome, Sess
   finished(attempt, counted);
 }
 
-// All its reads are known if it came to its commit: so if somebody says that it committed, it counts as any other.
+// If the attempt reached its commit, all its reads are known; so if somebody learns that it committed, it counts like
+// any other.
 void AppendWorkload::lost(Attempt attempt) {
   const auto kept = std::make_shared<Attempt>(std::move(attempt));
   if (!kept->status) return finished(*kept, SimOutcome::kInfo);
@@ -289,7 +291,7 @@ Task<void> AppendWorkload::interactive(Client* client, Session session) {
   const Unfinished unfinished{this, &attempt};
   attempt.record.invoke = context_->stamp();
   context_->doing(client, "beginning a transaction");
-  // Some are given a time for all of it, others for each wait.
+  // Some transactions have one deadline for the whole, others one for each wait.
   Txn txn = co_await session.begin(client->id % 2 == 0 ? session.answer_by_ns() : 0);
   if (txn.refused()) {
     const Outcome refused = co_await txn.commit();
@@ -330,7 +332,7 @@ Task<void> AppendWorkload::read_one(Client* client, Session session, Plan plan, 
     List list;
     const Value value{Code::kOk, one.found, {room.data(), one.bytes}};
     if (!read(attempt, plan, value, list)) outcome = SimOutcome::kFail;
-  } else if (must && one.outcome.code != Code::kPeerUnreachable) {  // a node may be removed even now, and start again
+  } else if (must && one.outcome.code != Code::kPeerUnreachable) {  // a node may still be removed now, and start again
     context_->violation("final read of key " + plan.name + " at node " + std::to_string(client->node.value) +
                         " fails: " + one.outcome.text());
   }
@@ -346,7 +348,7 @@ Task<void> AppendWorkload::single(Client* client, Session session) {
     co_await task;
     co_return;
   }
-  // The only list that a blind write can know is that of a key that is not there.
+  // A blind write knows the list only if the key does not exist.
   Attempt attempt;
   attempt.record.process = client->id;
   attempt.record.invoke = context_->stamp();

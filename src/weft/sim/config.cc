@@ -39,13 +39,13 @@ Options draw_cluster(Random& random) {
   return options;
 }
 
-// Small limits, but such that the workload's last readers fit in.
+// Small limits, but large enough for the workload's last readers.
 void draw_limits(Random& random, const WorkloadConfig& workload, Limits& limits) {
   const bool little_credit = random.chance(30);
   const bool little_room = random.chance(20);
   const uint32_t times = pick<uint32_t>(random, {1, 2, 4});
   const uint32_t value = workload.kind == SimWorkload::kAppend ? 5'000 + workload.large_bytes : 16'000;
-  limits.transfer_chunk_bytes = 1024;  // filling takes some time, small as the tables are
+  limits.transfer_chunk_bytes = 1024;  // so that state transfer takes some time although the tables are small
   if (little_credit) limits.credit_bytes = std::max<uint32_t>(value * times, 4096);
   if (little_room) limits.txn_bytes_max = value * 2 * times;
 }
@@ -88,7 +88,7 @@ WorkloadConfig draw_workload(Random& random) {
   return workload;
 }
 
-// What a run of a campaign has beside: mostly crashes.
+// What a run of a campaign has in addition: usually crashes.
 void draw_campaign(const SimOptions& fixed, SimConfig& config) {
   Random random(mix64(fixed.seed) ^ 0xa12);
   config.transactions = fixed.transactions;
@@ -102,8 +102,8 @@ void draw_campaign(const SimOptions& fixed, SimConfig& config) {
   }
 }
 
-// From a source of their own: what was drawn before these existed stays. The same for all that follow. Returns whether
-// views change at all.
+// These draws have their own random source, and so have all that follow, so that a seed still draws the same for what
+// existed before them. Returns whether views change at all.
 bool draw_recovery(uint64_t seed, SimConfig& config) {
   Random recovery(mix64(seed) ^ 0x4ec0);
   const bool recovers = recovery.chance(70);
@@ -112,7 +112,7 @@ bool draw_recovery(uint64_t seed, SimConfig& config) {
     if (recovery.chance(percent_on) && recovers) config.faults.add(static_cast<Fault>(i));
   }
   config.lease_ns = pick<uint64_t>(recovery, {100'000, 400'000, 2'000'000});
-  // A lease that an ordinary round trip outlasts would have a healthy cluster change its view for ever.
+  // If an ordinary round trip outlasted a lease, a healthy cluster would change its view for ever.
   const NetworkConfig& net = config.network;
   config.lease_ns +=
       10 * (net.base_ns + net.jitter_ns) + (net.tail_permille != 0 ? 4 * net.tail_ns : 0) + 50 * config.step_jitter_ns;
@@ -130,7 +130,7 @@ void draw_links(uint64_t seed, bool recovers, Random& links, SimConfig& config) 
   if (downs.chance(25) && recovers && link_faults) config.faults.add(Fault::kDown);
 }
 
-// What the caller has decided in the place of the seed, and what follows from that.
+// What the caller has fixed instead of the seed, and what follows from that.
 void take_fixed(const SimOptions& fixed, SimConfig& config) {
   Options& options = config.options;
   if (fixed.protocol) options.protocol = *fixed.protocol;
@@ -150,14 +150,14 @@ void take_fixed(const SimOptions& fixed, SimConfig& config) {
 
 void draw_joiners_and_patience(const SimOptions& fixed, SimConfig& config) {
   const Options& options = config.options;
-  // Nodes that come later.
+  // Nodes that join later.
   Random growth(mix64(fixed.seed) ^ 0x9409);
   config.initial_members = options.nodes;
   if (growth.chance(25) && config.faults.recovers()) {
     config.initial_members =
         static_cast<int>(growth.between(static_cast<uint64_t>(options.replicas), static_cast<uint64_t>(options.nodes)));
   }
-  // Clients that do not wait for ever: twice the lease is the least that a node takes.
+  // Clients that do not wait for ever. A node accepts no less than twice the lease.
   Random patience(mix64(fixed.seed) ^ 0xa45e);
   const bool impatient = patience.chance(60) && config.faults.recovers();
   const uint64_t leases = pick<uint64_t>(patience, {2, 2, 3, 5, 10});
@@ -166,7 +166,7 @@ void draw_joiners_and_patience(const SimOptions& fixed, SimConfig& config) {
 
 void draw_verbs(const SimOptions& fixed, SimConfig& config) {
   Options& options = config.options;
-  // What only rows with verbs look at.
+  // What only rows with verbs use.
   Random verbs(mix64(fixed.seed) ^ 0x0e51);
   options.limits.ring_bytes = pick<uint32_t>(verbs, {4096, 8192, 65536, 65536});
   options.limits.location_bytes = pick<uint32_t>(verbs, {0, 64, 1024, 65536, 65536});
@@ -177,7 +177,7 @@ void draw_verbs(const SimOptions& fixed, SimConfig& config) {
   config.network.late_percent = pick<uint32_t>(verbs, {0, 10, 50});
   config.network.late_ns = pick<uint64_t>(verbs, {500, 3'000, 20'000});
   config.network.hasty_percent = pick<uint32_t>(verbs, {50, 100});
-  // How locks are taken where atomic verbs do not go with the processor's.
+  // How locks are taken where atomic verbs are not atomic with the processor's.
   Random locks(mix64(fixed.seed) ^ 0x10cb);
   config.network.atomic_with_cpu = locks.chance(70);
   config.network.atomic_gap_ns = pick<uint64_t>(locks, {0, 1'000, 10'000});
@@ -209,8 +209,8 @@ SimConfig draw_config(const SimOptions& fixed) {
   draw_links(fixed.seed, recovers, links, config);
   if (fixed.transactions != 0) draw_campaign(fixed, config);
   take_fixed(fixed, config);
-  // Clocks so far apart that only the margin keeps a removed member's lease shorter than the time that is waited for
-  // it.
+  // Clocks drift so far apart that only the margin keeps a removed member's lease shorter than the time that the others
+  // wait for it.
   if (config.faults.has(Fault::kBreak) && links.chance(30)) {
     config.drift_permille = 300;
     config.margin_permille = config.drift_permille + 1;

@@ -1,5 +1,5 @@
-// What one seed decides before its run starts: the cluster, the network, the faults, the workload. Swarm style: each
-// feature is on or off per seed, so that rare combinations meet often.
+// What a seed decides before its run starts: the cluster, the network, the faults, the workload. This is swarm testing:
+// each seed turns every feature on or off, so that rare combinations occur often.
 #pragma once
 
 #include <cstdint>
@@ -23,22 +23,22 @@ struct WorkloadConfig {
   SimWorkload kind = SimWorkload::kAppend;
   int clients = 4;           // per worker
   int txns = 30;             // per client
-  uint32_t keys = 10;        // live keys, token places, accounts or subscribers
-  uint32_t hot_percent = 0;  // of choices that fall on the first tenth of the keys
+  uint32_t keys = 10;        // live keys, places for tokens, accounts or subscribers
+  uint32_t hot_percent = 0;  // of the choices, those that fall on the first tenth of the keys
   uint32_t keys_per_txn = 4;
   uint32_t read_percent = 50;       // of operations
-  uint32_t single_key_percent = 0;  // transactions that are a single-key fast path
-  uint32_t declared_percent = 0;    // transactions that are declared
-  uint32_t think_percent = 0;       // operations that are followed by a sleep
+  uint32_t single_key_percent = 0;  // transactions that are a single-key operation (get_one, insert_one)
+  uint32_t declared_percent = 0;    // transactions that call a stored procedure
+  uint32_t think_percent = 0;       // operations followed by a sleep
   uint64_t think_ns = 0;            // up to this long
-  uint32_t drop_percent = 0;        // transactions that the application drops half-way
-  uint32_t blind_percent = 0;       // writes of new keys without a read before
+  uint32_t drop_percent = 0;        // transactions that the application abandons half-way
+  uint32_t blind_percent = 0;       // writes of new keys that are not read first
   uint32_t large_percent = 0;       // keys with large values
   uint32_t large_bytes = 0;         // their size
-  uint64_t capacity = 1024;         // append: of each table; a small one gets full
+  uint64_t capacity = 1024;         // append: of each table; a small one fills up
   bool byte_keys = false;           // half of the keys are byte strings
-  bool until_enough = false;        // clients go on until the run has enough transactions, whatever txns says
-  bool conserving = false;          // smallbank: only what keeps the total, so that any reader can check it
+  bool until_enough = false;        // clients continue until the run has enough transactions; txns is ignored
+  bool conserving = false;  // smallbank: only transactions that keep the total, so that every reader can check it
 };
 
 struct SimConfig {
@@ -46,25 +46,25 @@ struct SimConfig {
   NetworkConfig network;
   FaultMask faults;
   uint64_t fault_horizon_ns = 0;
-  uint64_t step_jitter_ns = 0;  // added to each step, at most
+  uint64_t step_jitter_ns = 0;  // at most this is added to each step
   WorkloadConfig workload;
   uint64_t lease_ns = 400'000;
-  uint64_t answer_ns = 0;                  // that clients wait (Limits::answer_ms); 0: longer than any run
+  uint64_t answer_ns = 0;                  // how long clients wait (Limits::answer_ms); 0: longer than any run
   int initial_members = 1;                 // nodes of the first view; the others join later
-  bool supervised = false;                 // the membership sees processes end
-  uint64_t drift_permille = 5;             // with skew: clocks run apart by so much, at most
-  uint64_t margin_permille = 10;           // what who gives a lease reckons with
-  bool visitors = false;                   // clients come to nodes whose links fail, while they do
-  uint64_t transactions = 0;               // at least so many; 0: each client does workload.txns
-  bool aimed = false;                      // crashes at chosen moments too (crash_injector.h)
-  bool aimed_links = false;                // and broken connections
-  bool leader_crashes_after_ack = false;   // of these, only CrashInjector::leader_crashes_after_ack_
+  bool supervised = false;                 // the membership sees when a process ends
+  uint64_t drift_permille = 5;             // with skew: the most that clocks drift apart
+  uint64_t margin_permille = 10;           // drift that the granter of a lease allows for
+  bool visitors = false;                   // new clients arrive at nodes whose links fail, while they fail
+  uint64_t transactions = 0;               // at least this many; 0: each client runs workload.txns
+  bool aimed = false;                      // also crashes at chosen moments (crash_injector.h)
+  bool aimed_links = false;                // and breaks of connections at chosen moments
+  bool leader_crashes_after_ack = false;   // of the crashes, only CrashInjector::leader_crashes_after_ack_
   bool leader_crashes_activating = false;  // or only CrashInjector::leader_crashes_activating_
-  uint64_t limit_ns = 2'000'000'000;       // virtual time without progress after which a run counts as stuck
-  std::string text() const;                // one line a person can read
+  uint64_t limit_ns = 2'000'000'000;       // a run without progress for this much virtual time is stuck
+  std::string text() const;                // one line for a person
 };
 
-// What is fixed from outside; the seed draws the rest, and draws the same rest.
+// What the caller fixes. The seed draws the rest, and draws it as if nothing were fixed.
 struct SimOptions {
   uint64_t seed = 1;
   std::optional<std::string> protocol;
@@ -77,8 +77,8 @@ struct SimOptions {
   std::optional<uint32_t> single_key_percent;
   std::optional<uint64_t> limit_ns;
   std::optional<bool> impatient;  // SimConfig::answer_ns is short
-  std::optional<bool> loopback;   // atomic verbs do not go with the processor's, and all locks are by verbs
-  // A run of a campaign: at least so many transactions and one fault, and crashes that are aimed. 0: as drawn.
+  std::optional<bool> loopback;   // atomic verbs are not atomic with the processor's, and verbs take all locks
+  // A run of a campaign: at least this many transactions, at least one fault, and aimed crashes. 0: as the seed draws.
   uint64_t transactions = 0;
   bool leader_crashes_after_ack = false;   // test only: SimConfig::leader_crashes_after_ack
   bool leader_crashes_activating = false;  // test only: SimConfig::leader_crashes_activating

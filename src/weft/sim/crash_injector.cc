@@ -16,11 +16,11 @@ constexpr Phase kCommitPhases[] = {Phase::kLock, Phase::kValidate, Phase::kRepli
 
 struct Parts {
   uint64_t primaries = 0, backups = 0;
-  uint64_t checked = 0;      // primaries of what is only read: they validate
+  uint64_t checked = 0;      // primaries of keys that are only read: they validate
   uint64_t catching_up = 0;  // replicas that are catching up, and the primaries they copy from
 };
 
-// The nodes that hold what the transaction locks, checks or writes.
+// The nodes that hold the keys that the transaction locks, validates or writes.
 Parts parts_of(const TxnSlot& slot) {
   Parts parts;
   for (uint16_t i = 0; i < slot.count; ++i) {
@@ -42,7 +42,7 @@ bool is_commit(const TxnSlot& slot) {
          slot.phase <= Phase::kUnlock;
 }
 
-// How far a transaction is whose coordinator is gone, by what is left of it.
+// The phase of a transaction whose coordinator is gone, as far as its record shows.
 Phase phase_of(const PreparedTxn& record) {
   if ((record.state & kCommitted) != 0) return Phase::kUnlock;
   return (record.state & kReplicated) != 0 ? Phase::kReplicate : Phase::kLock;
@@ -161,12 +161,14 @@ CrashInjector::CrashInjector(const SimConfig& config, uint64_t seed, CrashExecut
     targets_.back().delay_ns = some.below(config.network.base_ns);
     return;
   }
-  // One of a transaction, or two; then perhaps one of the recovery from that, or of those who fill afterwards.
+  // First one or two nodes of a transaction; then perhaps one of the recovery from that crash, or a replica that
+  // catches up afterwards.
   draw(static_cast<VictimRole>(random.below(4)), 60);
   const uint64_t then = random.below(100);
   if (then < 30) draw(VictimRole::kRecovery, 2);
   if (then >= 30 && then < 65) draw(VictimRole::kCatchingUp, 8);
-  // What is met seldom is aimed at more: validations, and commits that replicate only because a partition fills.
+  // Rare situations are targeted more often: validations, and commits that replicate only because a replica is catching
+  // up.
   Random rare(mix64(seed) ^ 0xa14);
   if (then >= 65 && then < 85) {
     draw(rare.chance(40) ? VictimRole::kTwo : static_cast<VictimRole>(rare.below(4)), 4);
@@ -176,7 +178,7 @@ CrashInjector::CrashInjector(const SimConfig& config, uint64_t seed, CrashExecut
     targets_.back().phase = Phase::kValidate;
     if (then >= 30) return;
     targets_.front().phase = Phase::kValidate;
-    targets_.front().who = VictimRole::kPrimary;  // the coordinator waits for its answer until there is another view
+    targets_.front().who = VictimRole::kPrimary;  // the coordinator waits for its answer until the next view
     targets_.front().delay_ns = 0;
   }
 }
@@ -194,7 +196,8 @@ void CrashInjector::crash_some(uint64_t nodes, int count) {
   }
 }
 
-// Mostly the coordinator goes, or who has it for a peer; either may be the one that does not hear of it.
+// Breaks the link between the coordinator and one of the transaction's other nodes. Either of them may be the one that
+// is cut off from membership.
 void CrashInjector::count_down_to_link(NodeId coordinator, const TxnSlot& slot) {
   if (link_.countdown == 0 || link_.phase != slot.phase || !is_commit(slot)) return;
   const Parts parts = parts_of(slot);
@@ -232,7 +235,8 @@ void CrashInjector::on_phase(NodeId coordinator, WorkerId worker, const TxnSlot&
   crash_some(nodes, count);
 }
 
-// Often the coordinator of what is decided: whoever asks for the outcome later finds it gone, and what it told is not.
+// Often crashes the coordinator of the transaction that is decided: clients that query the outcome later find it gone,
+// but what it acknowledged must stand.
 void CrashInjector::on_recovery(Recovered step, WorkerId worker, NodeId leader, uint64_t members) {
   if (next_ >= targets_.size() || (leader_crashes_after_ack_ && worker != worker_)) return;
   CrashTarget& target = targets_[next_];

@@ -1,10 +1,10 @@
-// CrashInjector: crashes at the moments that matter. Beside those at random times, a campaign crashes a node when the
-// n-th transaction enters a phase of its commit (its coordinator, a primary or a backup of one of its keys, or two of
-// them at once), while a recovery is between deciding and active, or while a replica fills. The seed draws which. In
-// the same way it breaks the connection between a transaction's coordinator and one of its other nodes, and has one of
-// the two hear nothing of membership for a while: it is the one that goes, and does not know.
+// CrashInjector crashes nodes at the moments that matter. Besides crashes at random times, a campaign crashes a node
+// when the n-th transaction enters a phase of its commit (its coordinator, a primary or a backup of one of its keys, or
+// two of them at once), while a recovery is between deciding and active, or while a replica is catching up. The seed
+// draws which. In the same way it breaks the connection between a transaction's coordinator and another of its nodes,
+// and cuts one of the two off from membership for a while: that one is removed and does not know it.
 //
-// Every crash, aimed or not, is counted by what it hit: CrashCoverage.
+// CrashCoverage counts every crash, aimed or not, by what it hit.
 #pragma once
 
 #include <array>
@@ -22,19 +22,20 @@
 
 namespace weft {
 
-// Who crashed, as a transaction sees it that was in some phase of its commit.
+// Which node crashed, from the point of view of a transaction that was in some phase of its commit.
 enum class VictimRole : uint8_t {
   kCoordinator,
   kPrimary,
   kBackup,
-  kTwo,         // two of these, before anybody had a view without the first
-  kRecovery,    // a member of a recovery that has begun to decide it and is not active
-  kCatchingUp,  // a replica that is catching up with a partition it writes to, or the primary it copies from
+  kTwo,         // two of these, before any node had a view without the first
+  kRecovery,    // a member of a recovery that has begun to decide the transaction and is not active yet
+  kCatchingUp,  // a replica that is catching up on a partition that the transaction writes, or the primary it copies
+                // from
 };
 inline constexpr int kVictimRoles = 6;
 std::string_view victim_role_name(VictimRole role);
 
-// By phase and who: crashes that hit such a transaction.
+// Crashes that hit such a transaction, by phase and role.
 struct CrashCoverage {
   std::array<std::array<uint64_t, kVictimRoles>, kPhases> hits{};
   void add(const CrashCoverage& other);
@@ -44,39 +45,39 @@ struct CrashCoverage {
   }
 };
 
-// Whether commits of a row pass through the phase (while a partition fills, all replicate).
+// Whether commits of a row have the phase. (While a replica of a partition is catching up, every row replicates.)
 bool has_phase(const Protocol& row, Phase phase);
 bool has_phase(const RowSet& rows, Phase phase);
 
-// What a crash hits; given the nodes that run, it looks at them just before.
+// Counts what a crash hits: it looks at the running nodes just before the crash.
 class CrashCounter {
  public:
-  // `epoch`: the newest view's. `running`: by node, nullptr if it does not run.
+  // `epoch` is the newest view's. `running` has the nodes by id, nullptr for a node that does not run.
   void count(NodeId crashing, Epoch epoch, const std::vector<const Node*>& running);
   const CrashCoverage& coverage() const { return coverage_; }
 
  private:
   struct Hit {  // a transaction that a crash has hit
     Phase phase;
-    uint64_t nodes;  // that take part
+    uint64_t nodes;  // the participants
   };
   void count_recovery(NodeId crashing, const Node& node, CrashCoverage& now) const;
 
   CrashCoverage coverage_;
   Epoch epoch_;
-  std::vector<Hit> before_;  // by crashes in this epoch
+  std::vector<Hit> before_;  // hit by crashes in this epoch
 };
 
 struct CrashTarget {
   VictimRole who = VictimRole::kCoordinator;
   Phase phase = Phase::kLock;
-  TxnObserver::Recovered step = TxnObserver::Recovered::kDecided;  // kRecovery: in place of the phase
-  uint32_t countdown = 1;                                          // the so many-th time
+  TxnObserver::Recovered step = TxnObserver::Recovered::kDecided;  // kRecovery: used in place of the phase
+  uint32_t countdown = 1;                                          // crash when it has happened this many times
   uint64_t delay_ns = 0;
-  uint64_t pick = 0;  // of several that fit
+  uint64_t pick = 0;  // chooses one of several that fit
 };
 
-// The aims of a run, in order: the next one waits for the one before.
+// The crash targets of a run, one after the other: each waits until the one before was hit.
 class CrashInjector final : public TxnObserver {
  public:
   class CrashExecutor {
@@ -103,16 +104,16 @@ class CrashInjector final : public TxnObserver {
   CrashExecutor* const executor_;
   TxnObserver* audit_ = nullptr;
   std::vector<CrashTarget> targets_;
-  CrashTarget link_;  // countdown 0: none, or over
+  CrashTarget link_;  // the link to break; countdown 0: none, or done
   uint64_t deaf_ns_ = 0;
   size_t next_ = 0;
-  // The first aim hits a transaction whose coordinator leads the recovery, which decides it, tells it, and crashes
-  // before the others hear that the view is active: they must come to the same decision.
+  // The first target is a transaction whose coordinator leads the recovery. The leader decides the transaction,
+  // acknowledges it, and crashes before the others hear that the view is active: they must reach the same decision.
   bool leader_crashes_after_ack_ = false;
-  // The second aim hits the leader when it says that the view is active: some hear that, and go on; others come into
-  // the next view with decisions in writing that those have carried out.
+  // The second target is the leader when it says that the view is active. Some members hear that and continue; others
+  // enter the next view with written decisions that the first have already applied.
   bool leader_crashes_activating_ = false;
-  uint64_t coordinator_ = 0;  // bit n: of the transaction that the first aim hit
+  uint64_t coordinator_ = 0;  // bit n: node n coordinates the transaction that the first target hit
   WorkerId worker_;           // and its worker
 };
 

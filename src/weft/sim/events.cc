@@ -6,8 +6,7 @@ namespace weft {
 
 namespace {
 
-// Nanoseconds of one server core, coarse: the sizes of the machine table in orders of magnitude. Profiles of real
-// hardware replace them.
+// Nanoseconds on one server core, by order of magnitude. Profiles of real hardware can replace them.
 constexpr std::array<uint64_t, static_cast<size_t>(CostStep::kCount)> kCostNs = [] {
   std::array<uint64_t, static_cast<size_t>(CostStep::kCount)> cost{};
   cost[static_cast<size_t>(CostStep::kLoop)] = 60;

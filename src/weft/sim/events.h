@@ -1,9 +1,10 @@
-// Virtual time: a queue of events, run one at a time in order of their time and, at one time, in the order they were
-// set. Every event that runs is folded into a trace hash, so that two runs of a seed can be compared.
+// Virtual time: a queue of events. They run one at a time in order of their time; events of the same time run in the
+// order in which they were set. Every event that runs is folded into a trace hash, so that two runs of a seed can be
+// compared.
 //
-// I1: what an event is and when it runs depends on numbers only, never on an address.
+// I1: what an event does and when it runs depends on numbers only, never on an address.
 //
-// One simulation is one thread's; simulations share nothing.
+// One thread runs a simulation; simulations share nothing.
 #pragma once
 
 #include <algorithm>
@@ -37,18 +38,18 @@ enum class EventKind : uint8_t {
   kCrash,
   kRestart,
   kSwap,
-  kBreak,      // a connection
-  kBreakSeen,  // one end of it
-  kVisit,      // a client
-  kMend,       // a connection is there again
-  kAnswer,     // of a member, to a node that is to join
+  kBreak,      // a connection breaks
+  kBreakSeen,  // one end of it notices
+  kVisit,      // a new client arrives
+  kMend,       // a connection is restored
+  kAnswer,     // a member's answer to a node that wants to join
 };
 
 struct Event {
   uint64_t at_ns;
   uint64_t order;
   EventKind kind;
-  uint64_t a, b;  // numbers that mean something to the sink
+  uint64_t a, b;  // their meaning is the sink's
 };
 
 class EventSink {
@@ -105,7 +106,7 @@ class Events {
   Trace trace_;
 };
 
-// A node's clock. All clocks agree until a fault plan says otherwise: skew is added to what the node sees.
+// A node's clock. All clocks agree unless a fault plan says otherwise: skew and drift are added to what the node sees.
 class SimClock final : public Clock {
  public:
   explicit SimClock(const Events* events) : events_(events) {}
@@ -115,7 +116,7 @@ class SimClock final : public Clock {
   }
   void set_skew(uint64_t skew_ns) { skew_ns_ = skew_ns; }  // only forward: clocks are monotonic
   void set_drift(uint64_t permille) { drift_permille_ = permille; }
-  // When this clock will show at least that.
+  // The (global) time at which this clock shows at least `shows_ns`.
   uint64_t when(uint64_t shows_ns) const {
     if (shows_ns == UINT64_MAX || shows_ns <= skew_ns_) return shows_ns == UINT64_MAX ? shows_ns : 0;
     const uint64_t apart_ns = shows_ns - skew_ns_;
@@ -128,7 +129,7 @@ class SimClock final : public Clock {
   uint64_t drift_permille_ = 0;
 };
 
-// Adds up what the running step of one worker costs.
+// Adds up the cost of a worker's current step.
 class SimCostModel final : public CostModel {
  public:
   void charge(CostStep step, uint64_t n) override;

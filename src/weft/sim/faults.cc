@@ -14,18 +14,19 @@ NodeId any_node(Random& random, int nodes) {
   return NodeId(static_cast<uint8_t>(random.below(static_cast<uint64_t>(nodes))));
 }
 
-// Two nodes, if there are two. Who is removed mostly does not hear of it before its leases have run out.
+// Draws two nodes, if there are two. The node that is removed usually does not hear of it before its leases have
+// expired.
 void draw_link(Random& random, int nodes, uint64_t lease_ns, FaultWindow& window) {
   const uint64_t others = static_cast<uint64_t>(std::max(nodes - 1, 1));
   window.b = NodeId(static_cast<uint8_t>((window.a.value + 1 + random.below(others)) % static_cast<uint64_t>(nodes)));
   window.factor = static_cast<uint32_t>(random.between(1, 100));
   window.to_ns = window.from_ns + random.between(lease_ns / 4, 4 * lease_ns);
-  // Of two that have lost each other the younger goes, at first the one with the larger id: more often that is the one
-  // that does not hear of it.
+  // Of two members that have lost each other the younger is removed, at first the one with the larger id. More often
+  // that is the one that is cut off from membership.
   if (window.fault == Fault::kBreak && window.factor % 8 != 0 && window.b < window.a) std::swap(window.a, window.b);
 }
 
-// One that stays down, or one that flaps: down and up again for about as long, several times.
+// A link that stays down, or one that flaps: down and up again for about as long, several times.
 void draw_down(Random& random, uint64_t lease_ns, const FaultWindow& window, FaultPlan& plan) {
   const bool flaps = random.chance(50);
   FaultWindow down = window;
@@ -81,7 +82,7 @@ FaultPlan FaultPlan::draw(Random& random, FaultMask mask, int nodes, uint64_t ho
       if (fault == Fault::kSlowNode) window.factor = static_cast<uint32_t>(random.between(2, 50));
       if (fault == Fault::kSlowLink) window.factor = static_cast<uint32_t>(random.between(2, 30));
       if (fault == Fault::kBurst) window.factor = static_cast<uint32_t>(random.between(1, 100));
-      // Longer than leases: a silent node is removed, a short cut only delays.
+      // Longer than some leases, so that a silent node is removed; a short cut only delays.
       if (fault == Fault::kCrash || fault == Fault::kCut || fault == Fault::kAway) {
         window.to_ns = window.from_ns + random.between(100'000, 20'000'000);
       }
@@ -107,7 +108,7 @@ uint64_t FaultPlan::links_drained_ns(uint64_t now_ns) const {
 }
 
 uint64_t FaultPlan::runs_at(NodeId node, uint64_t at_ns) const {
-  // Windows may touch or overlap: look again from the end of the one that holds.
+  // Windows may touch or overlap: start again from the end of a window that is in effect.
   for (bool moved = true; moved;) {
     moved = false;
     for (const FaultWindow& window : windows_) {

@@ -73,14 +73,14 @@ TEST(Faults, LinksFailInOneDirectionOrToMembershipOnly) {
   EXPECT_EQ(plan.latency_with_faults(NodeId(1), NodeId(2), 55, 100, random), 105U);
   EXPECT_EQ(plan.latency_with_faults(NodeId(0), NodeId(1), 55, 100, random), 100U);
   EXPECT_EQ(plan.membership_reachable_at(NodeId(2), 55), 55U);
-  // Nothing goes through a link that is down, either way, and who is at its ends hears of membership.
+  // Nothing passes a link that is down, in either direction; both ends still reach membership.
   plan.add({Fault::kDown, 62, 68, NodeId(0), NodeId(1), 1});
   EXPECT_EQ(plan.latency_with_faults(NodeId(0), NodeId(1), 65, 100, random), 103U);
   EXPECT_EQ(plan.latency_with_faults(NodeId(1), NodeId(0), 65, 100, random), 103U);
   EXPECT_EQ(plan.latency_with_faults(NodeId(1), NodeId(2), 65, 100, random), 100U);
   EXPECT_EQ(plan.membership_reachable_at(NodeId(0), 65), 65U);
   EXPECT_EQ(plan.links_drained_ns(66), 68U);
-  // Who has lost a peer hears of membership or not.
+  // A node that has lost a peer reaches membership or not, depending on the factor.
   plan.add({Fault::kBreak, 70, 80, NodeId(0), NodeId(1), 2});
   plan.add({Fault::kBreak, 90, 99, NodeId(0), NodeId(1), 3});
   EXPECT_EQ(plan.membership_reachable_at(NodeId(1), 75), 80U);

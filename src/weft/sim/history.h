@@ -1,6 +1,6 @@
-// What a simulation records, as plain data: a sink gets it while the run goes on. Checking it is somebody else's work.
+// What a simulation records, as plain data. A sink receives it during the run; others check it.
 //
-// Times are virtual nanoseconds made strictly increasing: a simulation runs one thing after another, so the order of
+// Times are virtual nanoseconds, made strictly increasing. A simulation does one thing after another, so the order of
 // the times is the order in which things happened.
 #pragma once
 
@@ -18,7 +18,7 @@ struct SimTxn {
     bool append = false;
     std::string key;
     uint64_t element = 0;        // of an append
-    std::vector<uint64_t> list;  // of a read; only of committed transactions
+    std::vector<uint64_t> list;  // that a read returned; only in committed transactions
   };
   uint64_t process = 0;
   uint64_t invoke = 0;
@@ -41,7 +41,7 @@ struct SimTokenMove {
   SimOutcome outcome = SimOutcome::kOk;
 };
 
-// A committed reader of all keys.
+// A committed transaction that read all keys.
 struct SimTokenRead {
   uint64_t invoke = 0;
   uint64_t complete = 0;

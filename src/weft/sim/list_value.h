@@ -3,7 +3,7 @@
 //   0       4       8                     8 + 8 * count     end
 //   | count | pad   | elements ...        | pad bytes       |
 //
-// Pad bytes make a value large, and depend on the count, so that a mixture of two versions shows.
+// Pad bytes make a value large. They depend on the count, so that a mixture of two versions is detected.
 #pragma once
 
 #include <cstddef>

@@ -4,8 +4,8 @@ namespace weft {
 
 namespace {
 
-constexpr uint64_t kProposal = 0, kView = 1, kResend = 2;  // Event::a: what, and for news the node
-constexpr uint64_t kResendNs = 200'000;                    // news are repeated: whoever missed some while it was away
+constexpr uint64_t kProposal = 0, kView = 1, kResend = 2;  // Event::a: the kind, and for a view the node
+constexpr uint64_t kResendNs = 200'000;                    // views are sent again, for nodes that missed one
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// The simulator's membership: one service that holds the view, far enough away that proposals and news travel. It can
-// be away for a while: then nothing is accepted and nothing is told, and what was said meanwhile is lost.
+// The simulator's membership: one service that holds the view. Proposals to it and views from it take time. It can be
+// away for a while: then it accepts nothing and sends nothing, and messages that reach it or leave it are lost.
 #pragma once
 
 #include <memory>
@@ -16,14 +16,15 @@ namespace weft {
 
 class SimMembership final : public EventSink {
  public:
-  // `supervised`: it sees at once that a process has ended.
+  // `supervised`: it knows at once when a process has ended.
   SimMembership(int nodes, uint64_t seed, uint64_t latency_ns, bool supervised, Events* events,
                 const FaultPlan* faults);
 
   void start(const View& first);
   const View& current() const { return *current_; }
   Membership* endpoint(NodeId node) { return endpoints_[node.value].get(); }
-  // A node starts: it knows nothing, and is told the newest view. A process has ended: no more news for it.
+  // restarted: a node starts, knows nothing, and is sent the newest view. ended: a process has ended and is sent
+  // nothing any more.
   void restarted(NodeId node);
   void ended(NodeId node, uint32_t incarnation);
   uint64_t changes() const { return changes_; }
@@ -60,7 +61,7 @@ class SimMembership final : public EventSink {
   std::vector<std::unique_ptr<Endpoint>> endpoints_;
   std::vector<View> proposals_;
   std::vector<std::shared_ptr<const View>> sent_views_;
-  std::vector<uint64_t> lives_;  // of each node: news of an earlier life is not delivered
+  std::vector<uint64_t> lives_;  // by node: a view that was sent to an earlier process is not delivered
   std::set<std::pair<uint8_t, uint32_t>> ended_;
   uint64_t changes_ = 0;
 };

@@ -169,8 +169,8 @@ void SimWire::release_place(NodeId source, Flow flow) {
   network_->wake(source, worker_);
 }
 
-// Whether it can be delivered now. What comes from or goes to an earlier incarnation is dropped, what belongs to a
-// later one waits: a real connection is made when both ends are there.
+// Returns whether the packet can be delivered now. A packet from or to an earlier incarnation is dropped; one of a
+// later incarnation waits, as a real connection is made only when both ends are there.
 bool SimWire::route(Arrived packet) {
   const uint32_t self = network_->incarnations_[node_.value];
   const uint32_t peer = admitted_[packet.source.value];
@@ -204,7 +204,7 @@ void SimWire::drop_from(NodeId peer) {
 void SimWire::admit(NodeId peer, uint32_t incarnation) {
   lost_[peer.value] = false;
   if (incarnation == 0) {
-    admitted_[peer.value] |= 1U;  // gone for good: above its incarnation, below the next of its name
+    admitted_[peer.value] |= 1U;  // gone for good: above its incarnation, below that of the node's next process
   } else {
     admitted_[peer.value] = 2 * incarnation;
   }

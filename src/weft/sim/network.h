@@ -1,15 +1,14 @@
 // The sim wire: packets and one-sided verbs in virtual time.
 //
-// A Network is shared by all nodes of a simulation and gives each worker its SimWire. What a worker hands over during a
+// All nodes of a simulation share a Network, which gives each worker its SimWire. What a worker sends or posts during a
 // step leaves when the step ends (depart). Then:
 // - a packet arrives after a latency drawn for it. Packets of one (sender, receiver, worker, flow) keep their order;
-// all
-//   others overtake each other. A channel holds a bounded number of packets from send to release; send() says false
-//   when it is full, and the sender is woken when there is room again.
-// - verbs: verbs.h. Each node has one device, which carries out one CAS or FAA at a time, that of the node's own
-//   LocalAtomics too.
+//   all others may overtake each other. A channel holds a bounded number of packets from send to release; send()
+//   returns false when it is full, and the sender is woken when there is room again.
+// - verbs behave as verbs.h says. Each node has one device, which executes one CAS or FAA at a time, including those of
+//   the node's own LocalAtomics.
 //
-// One simulation is one thread's.
+// One thread runs a simulation.
 #pragma once
 
 #include <cstdint>
@@ -30,22 +29,22 @@
 namespace weft {
 
 struct NetworkConfig {
-  uint64_t base_ns = 1500;        // latency of a packet or verb, one way
-  uint64_t jitter_ns = 500;       // plus up to this
-  uint32_t tail_permille = 0;     // and this often
-  uint64_t tail_ns = 0;           // up to this more
-  uint32_t channel_packets = 64;  // under way per (sender, receiver, worker, flow)
+  uint64_t base_ns = 1500;        // one-way latency of a packet or verb
+  uint64_t jitter_ns = 500;       // at most this much more
+  uint32_t tail_permille = 0;     // this often it is late
+  uint64_t tail_ns = 0;           // by at most this much more
+  uint32_t channel_packets = 64;  // in flight per (sender, receiver, worker, flow)
   uint32_t queue_verbs = 128;     // posted and not completed, per (sender, receiver, worker)
-  uint64_t line_gap_ns = 40;      // before each line of a verb, at most
-  uint32_t late_percent = 0;      // of READs and atomics: late at the target,
-  uint64_t late_ns = 3000;        // by so much, at most,
-  uint32_t hasty_percent = 0;     // and so many WRITEs and atomics overtake them, where the wire allows it
-  bool atomic_with_cpu = true;    // else a CAS or FAA looks first and stores later
-  uint64_t atomic_gap_ns = 1000;  // so much later, at most
-  bool local_atomics = false;     // and nodes have LocalAtomics
+  uint64_t line_gap_ns = 40;      // at most this long before each line of a verb
+  uint32_t late_percent = 0;      // this share of READs and atomics is late at the target,
+  uint64_t late_ns = 3000;        // by at most this much,
+  uint32_t hasty_percent = 0;     // and this share of WRITEs and atomics overtakes them, where the wire allows it
+  bool atomic_with_cpu = true;    // else a CAS or FAA loads first and stores later
+  uint64_t atomic_gap_ns = 1000;  // at most this much later
+  bool local_atomics = false;     // whether nodes have LocalAtomics
 };
 
-// Who must know that a worker has something to do: arrived packets, completions, room in a channel.
+// Told when a worker has something to do: packets or completions have arrived, or a channel has room.
 class Wakeups {
  public:
   virtual ~Wakeups() = default;
@@ -68,33 +67,34 @@ class Network {
   LocalAtomics* local_atomics(NodeId node) { return config_.local_atomics ? &local_atomics_[node.value] : nullptr; }
   void set_wakeups(Wakeups* wakeups) { wakeups_ = wakeups; }
 
-  // The step of this worker ends at `at_ns`: what it sent and posted leaves then.
+  // The step of this worker ends at `at_ns`; what it sent and posted leaves then.
   void depart(NodeId node, WorkerId worker, uint64_t at_ns);
 
-  // A node has an incarnation once it is a member; 0 before, and after its process has ended: nothing reaches it then.
+  // A node has an incarnation while it is a member. 0: not yet a member, or its process has ended; nothing reaches it.
   void set_incarnation(NodeId node, uint32_t incarnation);
 
-  // The next process of this node is about to start: it has regions of its own.
+  // The next process of this node is about to start; it gets new regions.
   void start_regions(NodeId node) { regions_[node.value].push_back(std::make_unique<Regions>()); }
 
-  // The connection between these two processes breaks: what is under way is lost, and all that they send from now on,
-  // until they have admitted each other again and it is mended. Who has admitted the other waits for that.
+  // sever: the connection between these two processes breaks. What is in flight is lost, and so is all that they send
+  // until they have admitted each other again and mend() restores it. An end that has admitted the other waits for
+  // that.
   void sever(NodeId a, NodeId b);
   void mend(NodeId a, NodeId b);
   bool severed(NodeId a, NodeId b) const {
     return severed_[pair(a, b)] == std::pair(incarnations_[a.value], incarnations_[b.value]) &&
            incarnations_[a.value] != 0;
   }
-  // This end hears of it: what came and was not polled yet is thrown away.
+  // This end notices the break: packets that have arrived and were not polled yet are dropped.
   void drop_undelivered(NodeId node, NodeId peer);
 
-  // A process is about to end: of what it has sent and has not arrived, some of the last is lost with it.
+  // A process is about to end: of what it has sent and has not arrived, some of the most recent is lost with it.
   void lose_unsent(NodeId node, Random& random);
 
   uint64_t packets() const { return packets_; }
   uint64_t verbs() const { return verbs_; }
   uint64_t refused_sends() const { return refused_sends_; }
-  // What is under way, for a person who looks for a stuck transaction.
+  // What is in flight, for a person who looks for a stuck transaction.
   std::string text() const;
 
  private:
@@ -112,7 +112,7 @@ class Network {
     uint64_t swaps_ = 0;
   };
 
-  // The atomic that this node's device has begun is done now, if there is one.
+  // Completes the atomic that this node's device has begun, if there is one.
   void finish_atomic(NodeId node);
   uint64_t latency(NodeId from, NodeId to, uint64_t at_ns);
   size_t pair(NodeId a, NodeId b) const { return size_t{a.value} * static_cast<size_t>(nodes_) + b.value; }
@@ -127,11 +127,11 @@ class Network {
   const FaultPlan* const faults_;
   Random random_;
   Wakeups* wakeups_ = nullptr;
-  std::vector<std::vector<std::unique_ptr<Regions>>> regions_;  // by node: of each of its processes, the last one runs
+  std::vector<std::vector<std::unique_ptr<Regions>>> regions_;  // by node, then by process: the last one runs
   std::vector<uint32_t> incarnations_;                          // doubled, plus 1 when it has ended
   std::vector<std::pair<uint32_t, uint32_t>> severed_;          // by (node, node): incarnations, doubled
   std::vector<std::unique_ptr<SimWire>> wires_;
-  std::vector<VerbQueue*> atomics_;             // by node: whose atomic its device has begun
+  std::vector<VerbQueue*> atomics_;             // by node: the queue whose atomic its device has begun
   std::vector<SimLocalAtomics> local_atomics_;  // by node
   uint64_t packets_ = 0;
   uint64_t verbs_ = 0;
@@ -153,7 +153,7 @@ class SimWire final : public Wire, public EventSink {
   bool atomic_with_cpu() const override { return network_->config_.atomic_with_cpu; }
   bool pending() const override { return !arrived_.empty() || !completions_.empty(); }
 
-  void on_event(const Event& event) override;  // a packet arrives here
+  void on_event(const Event& event) override;  // a packet arrives at this wire
 
  private:
   friend class Network;
@@ -166,9 +166,9 @@ class SimWire final : public Wire, public EventSink {
     bool lost = false;
   };
   struct Channel {               // to one peer on one flow
-    std::deque<Sent> in_flight;  // handed over, not yet arrived
+    std::deque<Sent> in_flight;  // sent, not yet arrived
     uint32_t holding = 0;        // from send to release
-    uint32_t waiting = 0;        // at the end of under_way: not yet departed
+    uint32_t waiting = 0;        // at the end of in_flight: not yet departed
     uint64_t last_arrival_ns = 0;
     bool refused = false;  // a send found no room since the last release
   };
@@ -179,7 +179,7 @@ class SimWire final : public Wire, public EventSink {
     Bytes bytes;
   };
 
-  void release_place(NodeId source, Flow flow);  // a packet of that channel is through
+  void release_place(NodeId source, Flow flow);  // frees the place of a packet in that channel
   bool route(Arrived packet);
   void drop_from(NodeId peer);
   void route_again();
@@ -193,10 +193,10 @@ class SimWire final : public Wire, public EventSink {
   std::vector<Channel> channels_;                // by (peer, flow)
   std::vector<std::pair<NodeId, Flow>> outbox_;  // packets of this step, in order
   std::vector<uint32_t> admitted_;               // by peer; doubled, plus 1 when it is gone
-  std::vector<bool> lost_;                       // by peer: the connection was, since it was admitted
+  std::vector<bool> lost_;                       // by peer: the connection has broken since the peer was admitted
   std::deque<Arrived> arrived_;
-  std::deque<Arrived> early_;                       // from, or for, an incarnation that is not admitted yet
-  std::vector<Arrived> lent_;                       // given out by poll, until release
+  std::deque<Arrived> early_;                       // from or to an incarnation that is not admitted yet
+  std::vector<Arrived> lent_;                       // returned by poll and not yet released
   std::vector<std::unique_ptr<VerbQueue>> queues_;  // by peer
   std::deque<Completion> completions_;
 };

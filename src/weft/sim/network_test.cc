@@ -1,4 +1,4 @@
-// The sim wire's packets, alone and under real ports.
+// Packets of the sim wire, by themselves and under real ports.
 #include "weft/sim/network.h"
 
 #include <gtest/gtest.h>
@@ -72,7 +72,7 @@ TEST(Network, KeepsOrderWithinAChannelAndBreaksItAcross) {
   EXPECT_FALSE(std::is_sorted(arrivals.begin(), arrivals.end()));
 }
 
-// Between these two processes, in both directions, and not for the next one of a name.
+// Between these two processes, in both directions; but not for a node's next process.
 TEST(Network, ABrokenConnectionIsBrokenForGood) {
   Events events;
   Network network({.base_ns = 100, .jitter_ns = 0}, 3, 1, 1, &events, nullptr);
@@ -138,7 +138,7 @@ TEST(Network, AFullChannelRefusesAndWakesTheSenderWhenThereIsRoom) {
   while (events.run_one()) {
   }
   EXPECT_EQ(waker.woken.count({1, 1}), 3U);
-  // Room is made by release, not by arrival.
+  // A channel has room again after release, not after arrival.
   EXPECT_FALSE(from->send(NodeId(1), Flow::kCommit, packet(NodeId(0), Flow::kCommit, 2)));
   Packet out[8];
   EXPECT_EQ(to->poll(out), 3U);
@@ -148,7 +148,7 @@ TEST(Network, AFullChannelRefusesAndWakesTheSenderWhenThereIsRoom) {
   EXPECT_TRUE(from->send(NodeId(1), Flow::kCommit, packet(NodeId(0), Flow::kCommit, 2)));
 }
 
-// A ring of ports that pass messages of all sizes on, over channels of a few packets.
+// A ring of ports that forward messages of all sizes, over channels of a few packets.
 struct Relay {
   Port* port = nullptr;
   NodeId self;

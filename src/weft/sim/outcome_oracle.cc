@@ -10,8 +10,8 @@ namespace weft::sim {
 
 namespace {
 
-constexpr uint32_t kAskPercent = 8;       // after a transaction
-constexpr uint32_t kAskLostPercent = 50;  // if there are some whose coordinator has crashed
+constexpr uint32_t kAskPercent = 8;       // chance that a client asks after a transaction
+constexpr uint32_t kAskLostPercent = 50;  // the same, if there are transactions whose coordinator has crashed
 constexpr size_t kRecent = 40;
 constexpr int kAskAtEnd = 20;
 
@@ -81,7 +81,7 @@ Task<void> OutcomeOracle::ask_for(Client* client, Session session, size_t at) {
     Task<TxnStatus> task = session.query_outcome(entries_[at].id);
     status = co_await task;
     if (status == TxnStatus::kPending && session.txn_worker()->context().views.removed())
-      co_return;  // it has nobody to ask
+      co_return;  // its node was removed: it has nobody to ask
   }
   const std::string who = "n" + std::to_string(session.node().value);
   if (status != TxnStatus::kUnknownTxn) {
@@ -89,7 +89,8 @@ Task<void> OutcomeOracle::ask_for(Client* client, Session session, size_t at) {
     co_return;
   }
   const Entry& entry = entries_[at];
-  // A told commit is at every whole replica of what it wrote, and fewer of those who were members then have left.
+  // An acknowledged commit is at every in-sync replica of what it wrote. It may be forgotten only if at least as many
+  // of the members of that time have left as it had replicas.
   const View& view = session.txn_worker()->view();
   const auto gone = std::count_if(entry.members.begin(), entry.members.end(), [&](uint32_t incarnation) {
     return std::none_of(view.members.begin(), view.members.end(),

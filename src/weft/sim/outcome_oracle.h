@@ -1,7 +1,7 @@
-// OutcomeOracle: a workload's transactions by their ids, what their clients were told of them, and what survivors
-// answer to other clients who ask for them, while they run, after they were told, and after their coordinator has
-// crashed. All that is said of one must agree; and what was told as committed, and wrote, is known for as long as a
-// replica of it is a member.
+// OutcomeOracle keeps a workload's transactions by id, with the outcomes that were acknowledged to their clients. Other
+// clients query the outcomes while the transactions run, after they were acknowledged, and after their coordinator has
+// crashed. All answers about one transaction must agree. A commit that was acknowledged and wrote something must be
+// known as long as a replica of it is a member.
 #pragma once
 
 #include <functional>
@@ -20,9 +20,9 @@ class OutcomeOracle {
   explicit OutcomeOracle(WorkloadContext* context) : context_(context) {}
 
   size_t begun(TxnId id);
-  // Committed, aborted or rejected.
+  // The client has an outcome: committed, aborted or rejected.
   void acknowledged(size_t at, const Outcome& outcome, bool wrote, Session session);
-  // Its client does not know. `record` is called once: when another client has learned it, or at the end.
+  // The client does not know the outcome. `record` is called once: when another client has learned it, or at the end.
   void lost(size_t at, Record record);
 
   bool wants_to_ask(Random& random) const;
@@ -34,7 +34,7 @@ class OutcomeOracle {
   struct Entry {
     TxnId id;
     std::optional<TxnStatus> status;
-    // Of a commit that was told and wrote: the incarnations that were members then, and at how many it is at least.
+    // Of an acknowledged commit that wrote: the incarnations that were members then, and the least number of replicas.
     std::vector<uint32_t> members;
     int copies = 0;
     Record record;

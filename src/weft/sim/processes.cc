@@ -12,7 +12,7 @@ namespace weft {
 
 namespace {
 
-// Of a crash event's number, beside the node.
+// Bits of a crash event's number, beside the node.
 constexpr uint64_t kRemoved = 256, kAimed = 512;
 
 }  // namespace
@@ -62,7 +62,8 @@ std::string Processes::start(sim::Workload& workload, Random& random) {
     loaded.push_back(std::move(*node));
     nodes.push_back(loaded.back().get());
   }
-  // Who has the value is looked up by node: of a run in which nodes come back, the crashes themselves are the test.
+  // The audit finds the values by node, so it does not work in runs in which nodes come back. There the crashes
+  // themselves are the test.
   if (!recovers()) {
     audit_.set_nodes(nodes);
     crash_injector_.set_audit(&audit_);
@@ -133,7 +134,7 @@ void Processes::set_crashes(Random& random) {
   for (const FaultWindow& window : faults_->windows()) {
     if (window.fault != Fault::kCrash) continue;
     events_->set(window.from_ns, EventKind::kCrash, this, window.a.value, window.to_ns - window.from_ns);
-    // Often two at once, or one while the first is being recovered from.
+    // Often two nodes at once, or a second one during the recovery from the first.
     if (window.factor % 2 == 0 || window.a == window.b) continue;
     events_->set(window.from_ns + random.below(config_.lease_ns * 3), EventKind::kCrash, this, window.b.value,
                  window.to_ns - window.from_ns);
@@ -145,7 +146,7 @@ void Processes::crash_after(NodeId node, uint64_t delay_ns) {
   events_->set(events_->now_ns() + delay_ns, EventKind::kCrash, this, node.value | kAimed, down_ns);
 }
 
-// No more than f at a time: every partition keeps a whole replica that runs.
+// No more than f at a time: every partition keeps an in-sync replica that runs.
 bool Processes::may_crash(NodeId id) const {
   if (down_[id.value]) return false;
   const View& view = membership_.current();
@@ -190,7 +191,7 @@ void Processes::on_event(const Event& event) {
     ++aimed_crashes_;
     network_->lose_unsent(id, random_);
   }
-  back_offs_[id.value] = BackOff(pace_ns());  // the next process does not know of this one
+  back_offs_[id.value] = BackOff(pace_ns());  // the next process knows nothing of this one
   crash(id, event.b);
 }
 
@@ -215,7 +216,7 @@ void Processes::restart(NodeId id) {
   auto node = Node::create(id, spec_, pre_join_view(membership_.current(), id), this, true);
   WEFT_CHECK(node, "what started once starts again");
   Process& process = processes_[id.value];
-  if (process.node != nullptr) ended_.push_back(std::exchange(process, {}));  // a node that had not come yet
+  if (process.node != nullptr) ended_.push_back(std::exchange(process, {}));  // of a node that had not started yet
   process.node = std::move(*node);
   process.token = ++tokens_;
   Member self;
@@ -252,7 +253,7 @@ bool Processes::lost() const {
                      [this](const Placement& placement) { return !runs_somewhere(placement, NodeId(kNodesMax)); });
 }
 
-// Whether a whole replica of it runs, at another node than this one.
+// Whether an in-sync replica of the partition runs at a node other than `but`.
 bool Processes::runs_somewhere(const Placement& placement, NodeId but) const {
   const View& view = membership_.current();
   for (int r = 0; r < placement.count; ++r) {

@@ -1,6 +1,6 @@
-// The processes of a simulated cluster: which nodes run, their views and leases, how they crash and start again. One
-// process lives from start to crash and stays as it was then until the run ends; the next one of its name is another
-// incarnation.
+// The processes of a simulated cluster: which nodes run, their views and leases, how they crash and start again. A
+// process lives from its start to its crash; its state at the crash is kept until the run ends. The next process of the
+// node is another incarnation.
 #pragma once
 
 #include <algorithm>
@@ -25,23 +25,23 @@ namespace weft {
 
 class Processes final : public Environment, public EventSink, public CrashInjector::CrashExecutor {
  public:
-  // Who steps the workers and has clients at the nodes.
+  // Steps the workers and runs the clients of the nodes.
   class ProcessHost {
    public:
     virtual ~ProcessHost() = default;
     virtual void wake(NodeId node, WorkerId worker) = 0;
     virtual void process_ends(NodeId node) = 0;
     virtual void process_starts(NodeId node) = 0;
-    virtual void process_started(NodeId node) = 0;  // and has an agent
+    virtual void process_started(NodeId node) = 0;  // and its agent is there
     virtual void link_fails(const FaultWindow& window) = 0;
   };
 
-  // All outlive it.
+  // All pointers must outlive this object.
   Processes(const SimConfig& config, uint64_t seed, PlantedBugs bugs, Events* events, FaultPlan* faults,
             Network* network, ProcessHost* host);
 
-  // Makes all nodes, with what the workload loads (those that are no initial_members run later, as new ones), and sets
-  // the crashes of the plan. Returns what is wrong, or nothing.
+  // Makes all nodes and loads the workload's data (nodes that are not initial members start later, empty), and
+  // schedules the crashes of the plan. Returns an error text, or nothing.
   std::string start(sim::Workload& workload, Random& random);
 
   Node* node(NodeId id) const { return processes_[id.value].node.get(); }
@@ -51,24 +51,26 @@ class Processes final : public Environment, public EventSink, public CrashInject
   std::vector<Node*> nodes() const;
   const SimMembership& membership() const { return membership_; }
 
-  // Before a step: a process that has joined has an incarnation; one that was removed ends, and another one starts.
+  // Called before a step: gives a process that has joined its incarnation; ends one that was removed, so that another
+  // starts.
   void check_process(NodeId id);
-  // No process crashes from now on.
+  // From now on no process crashes.
   void begin_healing() { healing_ = true; }
   bool healing() const { return healing_; }
-  // All nodes are members and active, and nothing is missing, filling or to be discarded.
+  // All nodes are members and active; no replica is missing or catching up, and no dropped partition is left.
   bool healed() const;
-  // More than f replicas of a partition are gone, by crashes and by removal of the silent together: nothing runs any
-  // more that has it whole. The cluster stops, as it must.
+  // More than f replicas of a partition are gone, by crashes and by removal of silent members together: no in-sync
+  // replica of it runs any more. The cluster must stop.
   bool lost() const;
   bool crash_targets_pending() const { return crash_injector_.pending(); }
-  // By crashes of this run.
+  // What the crashes of this run hit.
   const CrashCoverage& coverage() const { return counter_.coverage(); }
   uint64_t crashes() const { return crashes_; }
   uint64_t aimed_crashes() const { return aimed_crashes_; }
   uint64_t breaks() const { return breaks_; }
-  uint64_t removals() const { return removals_; }  // of processes that ran
-  // Nobody learns of one transaction that it was committed and that it was aborted: who did, also before it ended.
+  uint64_t removals() const { return removals_; }  // of running processes
+  // Where one node learned that a transaction was committed and another that it was aborted, including processes that
+  // have ended. There must be none.
   std::vector<std::string> contradictions() const;
   const std::vector<std::string>& commit_point_violations() const { return audit_.violations; }
 
@@ -94,10 +96,10 @@ class Processes final : public Environment, public EventSink, public CrashInject
     std::unique_ptr<Node> node;
     std::unique_ptr<NodeAgent> agent;
     uint64_t token = 0;
-    std::unique_ptr<Admission> admission{};  // of one that was no initial_member
+    std::unique_ptr<Admission> admission{};  // of a process that has to join
     bool came_in = false;
-    std::array<uint32_t, kNodesMax> lost{};   // by peer: the incarnation, as in Server
-    std::array<uint32_t, kNodesMax> wants{};  // and who is to be connected again
+    std::array<uint32_t, kNodesMax> lost{};   // by peer: the incarnation to which the connection is lost, as in Server
+    std::array<uint32_t, kNodesMax> wants{};  // by peer: the incarnation to connect to again
   };
 
   bool recovers() const { return config_.faults.recovers(); }
@@ -129,7 +131,7 @@ class Processes final : public Environment, public EventSink, public CrashInject
   FaultPlan* const faults_;
   Network* const network_;
   ProcessHost* const host_;
-  Random random_;  // of aimed crashes
+  Random random_;  // for aimed crashes
   Random link_random_;
   Random join_random_;
   std::vector<SimClock> clocks_;

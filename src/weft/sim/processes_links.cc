@@ -1,4 +1,4 @@
-// Connections between simulated processes: how they break, and how a node that is to join asks for them.
+// Connections between simulated processes: how they break, and how a node that wants to join asks for them.
 #include <algorithm>
 
 #include "weft/base/marks.h"
@@ -22,14 +22,15 @@ void Processes::sever_after(NodeId a, NodeId deaf, uint64_t delay_ns, uint64_t d
   events_->set(from_ns, EventKind::kBreak, this, a.value, deaf.value);
 }
 
-// The member that this process is, in the newest view; nullptr if it does not run or is none.
+// This process's entry in the newest view; nullptr if it does not run or is not a member.
 const Member* Processes::member_of(NodeId id) const {
   if (down_[id.value]) return nullptr;
   const Member* const member = membership_.current().find(id);
   return member != nullptr && member->token == processes_[id.value].token ? member : nullptr;
 }
 
-// Of two members that have lost each other one must go, or both begin anew. Each end notices in its own time.
+// Of two members that have lost each other, one must be removed or both must reconnect. Each end notices at its own
+// time.
 void Processes::break_link(NodeId a, NodeId b) {
   const Member* const at_a = member_of(a);
   const Member* const at_b = member_of(b);
@@ -57,7 +58,7 @@ void Processes::tell_broken(NodeId id, NodeId peer, uint32_t incarnation) {
   host_->wake(id, WorkerId(0));
 }
 
-// As Server::rejoin() does. The connection is there when both ends want it.
+// As Server::rejoin() does. The connection is made when both ends want it.
 void Processes::rejoin(NodeId id) {
   Process& process = processes_[id.value];
   for (size_t n = 0; n < processes_.size(); ++n) {

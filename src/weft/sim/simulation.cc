@@ -11,7 +11,7 @@ namespace {
 
 using sim::Client;
 
-constexpr uint64_t kBlockedStepNs = 500;  // until a worker that waits for room in a channel looks again
+constexpr uint64_t kBlockedStepNs = 500;  // until a worker that waits for room in a channel tries again
 
 Task<void> await(Task<void> task, Client* client) {
   co_await task;
@@ -70,7 +70,7 @@ void Simulation::process_ends(NodeId id) {
   }
   context_.crashing = false;
   for (const auto& client : clients_) {
-    if (client->node == id) client->done = true;  // also those that wait in a mailbox
+    if (client->node == id) client->done = true;  // also clients that still wait in a mailbox
   }
   for (int w = 0; w < config_.options.workers; ++w) {
     Loop& of = loop(id, WorkerId(static_cast<uint8_t>(w)));
@@ -101,8 +101,8 @@ void Simulation::on_event(const Event& event) {
   }
 }
 
-// Those who are at a node whose links fail soon wait for an outcome, all of them: only who comes later sees what it
-// says later.
+// All clients that are at a node when its links fail soon wait for an outcome. Only clients that arrive later see what
+// the node answers later.
 void Simulation::link_fails(const FaultWindow& window) {
   if (!config_.visitors || !FaultMask::links().has(window.fault)) return;
   Random random(mix64(seed_ ^ window.from_ns) ^ 0x11c7);
@@ -110,7 +110,7 @@ void Simulation::link_fails(const FaultWindow& window) {
   for (uint64_t n = random.between(4, 24); n > 0; --n) {
     const NodeId node = random.chance(50) ? window.a : window.b;
     const WorkerId worker(static_cast<uint8_t>(random.below(static_cast<uint64_t>(config_.options.workers))));
-    // Often about when the leases run out that were given last.
+    // Often about when the last leases expire.
     const uint64_t after_ns =
         random.chance(50) ? random.below(long_ns) : config_.lease_ns / 2 + random.below(config_.lease_ns);
     events_.set(window.from_ns + after_ns, EventKind::kVisit, this,
@@ -188,7 +188,8 @@ uint64_t Simulation::faults_begun() const {
   return begun;
 }
 
-// In a run that is to have a number of transactions, and a fault: until then, and some longer for aims to be reached.
+// In a run that must have a number of transactions and a fault: until it has, and somewhat longer if crash targets are
+// left.
 bool Simulation::wants_more() const {
   const uint64_t have = context_.transactions();
   if (have < config_.transactions || (processes_.crash_targets_pending() && have < 2 * config_.transactions))
@@ -202,22 +203,22 @@ void Simulation::progress() {
   progress_events_ = events_.ran();
 }
 
-// Transactions that keep getting into each other's way make a run slow, not stuck, so long as one ends now and then;
-// but not for ever.
+// Transactions that keep conflicting make a run slow, not stuck, as long as one ends now and then; but there is a
+// limit.
 bool Simulation::stuck() {
-  constexpr uint64_t kLimits = 10;  // all in all
+  constexpr uint64_t kLimits = 10;  // in total, in units of the limits without progress
   if (context_.transactions() != ended_then_) progress();
   if (events_.now_ns() > kLimits * config_.limit_ns || events_.ran() > kLimits * kEventsMax) return true;
   return events_.next_ns() > progress_ns_ + config_.limit_ns || events_.ran() > progress_events_ + kEventsMax;
 }
 
-// Faults have taken more than the cluster can bear.
+// Whether faults have taken more replicas than the cluster can lose.
 bool Simulation::stops() {
   if (!stopped_ && recovers()) stopped_ = processes_.lost();
   return stopped_;
 }
 
-// Until all clients are done; false if they are stuck.
+// Runs until all clients are done; false if they are stuck.
 bool Simulation::run_clients() {
   const auto done = [this] {
     return std::all_of(clients_.begin(), clients_.end(), [](const auto& client) { return client->done; });
@@ -244,7 +245,7 @@ SimResult Simulation::run() {
   begun_faults_ = faults_begun();
   finished = finished && heal();
   if (!finished && stopped_) {
-    context_.crashing = true;  // what was under way ends here, unknown
+    context_.crashing = true;  // transactions in progress end here, unknown
     client_tasks_.clear();
     context_.crashing = false;
   }

@@ -1,4 +1,4 @@
-// What must hold when the clients of a run are done, and what to say of those that are stuck.
+// What must hold when the clients of a run are done, and the description of clients that are stuck.
 #include <algorithm>
 #include <string>
 
@@ -10,7 +10,7 @@ namespace weft {
 
 namespace {
 
-// Whether some node has two replicas more than another.
+// Describes the load if some node has two replicas more than another; else empty.
 std::string uneven(const View& view) {
   std::string text;
   size_t least = SIZE_MAX;
@@ -37,7 +37,7 @@ bool Simulation::idle() const {
   return true;
 }
 
-// Nobody here sends malformed packets.
+// No node of a simulation sends malformed packets, so no channel may be closed.
 void Simulation::check_peers() {
   for (const Loop& loop : loops_) {
     if (processes_.down(loop.node)) continue;
@@ -50,7 +50,7 @@ void Simulation::check_peers() {
   }
 }
 
-// What rides on later messages goes alone after a while: lets it.
+// What is piggybacked on later messages is sent alone after a while: waits for that.
 void Simulation::quiet_down() {
   const uint64_t until_ns = events_.now_ns() + kQuietNs;
   const uint64_t events_max = events_.ran() + kEventsMax;

@@ -1,5 +1,5 @@
-// Simulation: one run of a simulated cluster, from the seed to its result. simulation.cc has the cluster and its
-// clients in virtual time; simulation_end.cc what is looked at when they are done, or stuck.
+// Simulation: one run of a simulated cluster, from the seed to its result. simulation.cc runs the cluster and its
+// clients in virtual time; simulation_end.cc has the checks for when they are done, or stuck.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,9 @@ class Simulation final : public EventSink, public Wakeups, public Processes::Pro
   void link_fails(const FaultWindow& window) override;
 
  private:
-  static constexpr uint64_t kQuietNs = 100'000'000;  // more than any ride-along timer, after the last client is done
-  // Without progress; a run of some hundred transactions needs a hundredth.
+  static constexpr uint64_t kQuietNs =
+      100'000'000;  // after the last client is done; longer than any timer of a piggybacked message
+  // Without progress. A run of a few hundred transactions needs a hundredth of this.
   static constexpr uint64_t kEventsMax = 20'000'000;
 
   struct Loop {  // one worker
@@ -42,8 +43,8 @@ class Simulation final : public EventSink, public Wakeups, public Processes::Pro
     WorkerId id;
     Worker* worker = nullptr;
     uint64_t busy_until_ns = 0;
-    uint64_t due_ns = UINT64_MAX;  // of the step that is scheduled
-    uint64_t turn = 0;             // names it; events of earlier turns are void
+    uint64_t due_ns = UINT64_MAX;  // when the next step is scheduled
+    uint64_t turn = 0;             // identifies the scheduled step; events of earlier turns are ignored
   };
 
   Loop& loop(NodeId node, WorkerId worker) {
@@ -82,9 +83,9 @@ class Simulation final : public EventSink, public Wakeups, public Processes::Pro
   std::list<std::pair<sim::Client*, OwnedTask>> client_tasks_;  // destroyed before the workers they use
   uint64_t steps_ = 0;
   uint64_t begun_faults_ = 0;
-  bool stopped_ = false;                            // the cluster, as it must
-  uint64_t progress_ns_ = 0, progress_events_ = 0;  // of the last progress
-  uint64_t ended_then_ = 0;                         // transactions that had ended
+  bool stopped_ = false;                            // the cluster had to stop
+  uint64_t progress_ns_ = 0, progress_events_ = 0;  // at the last progress
+  uint64_t ended_then_ = 0;                         // transactions that had ended then
 };
 
 }  // namespace weft

@@ -50,7 +50,7 @@ TEST(SimConfig, WhatIsFixedLeavesTheRestAsItWas) {
   EXPECT_EQ(fixed.faults, FaultMask{});
   fixed.options.protocol = free.options.protocol;
   fixed.faults = free.faults;
-  fixed.workload.conserving = free.workload.conserving;  // what recovers only moves money
+  fixed.workload.conserving = free.workload.conserving;  // runs with recovery only move money
   EXPECT_EQ(fixed.text(), free.text());
 }
 
@@ -101,15 +101,15 @@ TEST(Simulation, HistoriesAreRecorded) {
   EXPECT_GT(token.start, 0U);
   EXPECT_EQ(token.start, token.end);
   EXPECT_GT(token.moves, 0U);
-  EXPECT_GE(token.reads, 2U);  // at least the last readers of the other nodes
+  EXPECT_GE(token.reads, 2U);  // at least the last readers at the other nodes
 }
 
-// Seed 1794815894241 with drtmh-nc: clients that keep getting into each other's way take long, all in all.
+// Seed 1794815894241 with drtmh-nc: clients that keep conflicting take long in total, without being stuck.
 TEST(Simulation, ARunThatGoesOnIsNotStuck) {
   SimOptions options;
   options.seed = 5;
   options.nodes = 3;
-  options.faults = FaultMask{};  // nobody waits for a lease meanwhile
+  options.faults = FaultMask{};  // so that nobody waits for a lease
   const SimResult whole = run_simulation(options);
   ASSERT_TRUE(whole.violations.empty()) << whole.violations.front();
   options.limit_ns = whole.virtual_ns / 2;
@@ -118,9 +118,9 @@ TEST(Simulation, ARunThatGoesOnIsNotStuck) {
   EXPECT_EQ(watched.trace_hash, whole.trace_hash);
 }
 
-// Two nodes of five do not reach each other for long, or again and again. One of them goes, and comes back when it is
-// reached: at most one is removed each time that the link goes down. Without everybody's word (the bug) it is let in,
-// removed and let in again as long as the link is down.
+// Two of five nodes do not reach each other for a long time, or again and again. One of them is removed and comes back
+// when it is reachable: at most one removal each time the link goes down. With the bug, it joins without the agreement
+// of every member, and is let in and removed again as long as the link is down.
 TEST(Simulation, ALinkThatIsDownCostsOneNodeAndNotAViewAfterTheOther) {
   uint64_t downs = 0, removals = 0, views = 0, hasty_removals = 0, hasty_views = 0;
   for (uint64_t seed = 1; seed <= (kSanitized ? 3 : 12); ++seed) {
@@ -146,7 +146,7 @@ TEST(Simulation, ALinkThatIsDownCostsOneNodeAndNotAViewAfterTheOther) {
   EXPECT_GT(hasty_views, 2 * views) << downs << " downs";
 }
 
-// Nobody gets anywhere in so short a time: the watchdog says who waits.
+// Nobody makes progress in so short a time: the watchdog names the clients that wait.
 TEST(Simulation, ARunThatDoesNotEndIsStuck) {
   SimOptions options;
   options.seed = 5;

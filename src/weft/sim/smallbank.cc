@@ -1,6 +1,6 @@
-// SmallBank, small: two tables of balances in cents, the usual mix. The bank's total at the end is what it was at the
-// start plus what committed transactions brought in; in a conserving run nothing comes in, and every reader of all
-// accounts must find the total.
+// A small SmallBank: two tables of balances in cents, the usual mix. The bank's total at the end must be the total at
+// the start plus what committed transactions brought in. In a conserving run nothing comes in, and every reader of all
+// accounts must find the same total.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -12,7 +12,7 @@ namespace weft::sim {
 
 namespace {
 
-constexpr int64_t kStartCents = 2'000;  // little, so that overdrafts happen
+constexpr int64_t kStartCents = 2'000;  // small, so that overdrafts happen
 constexpr int64_t kDepositCents = 130;
 constexpr int64_t kPaymentCents = 500;
 constexpr int64_t kSavingsCents = 2'020;
@@ -33,7 +33,7 @@ constexpr std::array<Share, 6> kMix{{{Kind::kAmalgamate, 15, true},
 int64_t cents(const Value& value) { return static_cast<int64_t>(integer_of(value)); }
 std::string balance(int64_t amount) { return integer_value(static_cast<uint64_t>(amount)); }
 
-// The declared payment's arguments.
+// Arguments of the stored procedure `payment`.
 struct Payment {
   uint64_t table;
   uint64_t from;
@@ -79,7 +79,7 @@ class SmallBank final : public Workload {
   Task<void> finish(Client* client, Session session) override;
 
  private:
-  // One transaction's choices, and what it brings in.
+  // What was drawn for one transaction, and what it brings in.
   struct Order {
     Kind kind = Kind::kBalance;
     uint64_t a = 0, b = 0;
@@ -98,7 +98,7 @@ class SmallBank final : public Workload {
 
   const uint64_t accounts_;
   TableId savings_, checking_;
-  int64_t total_ = 0;  // of what has committed
+  int64_t total_ = 0;  // according to what has committed
 };
 
 void SmallBank::declare(ClusterSpec& spec) {
@@ -237,7 +237,7 @@ void SmallBank::check_total(int64_t total, const char* when) {
                       std::to_string(total_));
 }
 
-// The balance transaction, of all accounts.
+// The balance transaction, over all accounts.
 Task<void> SmallBank::audit(Client* client, Session session, RetryPolicy policy, bool must) {
   int64_t total = 0;
   auto work = [this, &total](Txn& txn) { return sum(&txn, &total); };
@@ -246,7 +246,7 @@ Task<void> SmallBank::audit(Client* client, Session session, RetryPolicy policy,
   const Outcome outcome = co_await task;
   context_->count(outcome);
   if (outcome.committed() && context_->config.conserving) check_total(total, "in a reader");
-  if (!must || outcome.code == Code::kPeerUnreachable) co_return;  // closed: removed even now
+  if (!must || outcome.code == Code::kPeerUnreachable) co_return;  // the node was removed just now
   if (!outcome.committed()) context_->violation("final sum never commits: " + outcome.text());
   if (outcome.committed() && context_->unknown == 0) check_total(total, "at the end");
 }

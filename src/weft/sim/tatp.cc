@@ -1,9 +1,9 @@
-// TATP, small: subscribers, a secondary index from their number, access info, special facilities and call forwarding,
-// in the usual mix. In the benchmark facilities never go; here they do, with all that forwards from them, so that the
-// referential rules can be broken:
-//   R1  a call forwarding belongs to a facility that is there;
+// A small TATP: subscribers, a secondary index by their number, access info, special facilities and call forwarding, in
+// the usual mix. In the benchmark facilities are never deleted; here they are, with all that forwards from them, so
+// that the referential rules can be broken:
+//   R1  a call forwarding belongs to a facility that exists;
 //   R2  every subscriber is found by its number, under its own id.
-// Every committed transaction that sees both sides of a rule checks it, and a reader of everything at the end.
+// Every committed transaction that sees both sides of a rule checks it, and so does a reader of everything at the end.
 #include <algorithm>
 #include <vector>
 
@@ -24,7 +24,7 @@ enum class Kind : uint8_t {
   kUpdateLocation,
   kInsertForwarding,
   kDeleteForwarding,
-  kFacility,  // adds a facility, or removes it with what forwards from it
+  kFacility,  // adds a facility, or removes it with all that forwards from it
 };
 
 class Tatp final : public Workload {
@@ -46,7 +46,7 @@ class Tatp final : public Workload {
     uint64_t location = 0;
     uint64_t think_ns = 0;
     bool dangling = false;  // saw a call forwarding without its facility
-    bool stray = false;     // saw a number that leads elsewhere
+    bool stray = false;     // saw a number that leads to another subscriber
   };
   uint64_t facility(const Order& order) const { return order.subscriber * kTypes + order.type; }
   uint64_t forwarding(const Order& order, uint64_t time) const { return facility(order) * kStartTimes + time; }
@@ -286,7 +286,7 @@ Task<void> Tatp::finish(Client* client, Session session) {
       Task<Outcome> task = session.run(kInsist, work, UINT64_MAX);
       const Outcome outcome = co_await task;
       judge(outcome, order);
-      if (outcome.code == Code::kPeerUnreachable) co_return;  // removed even now
+      if (outcome.code == Code::kPeerUnreachable) co_return;  // the node was removed just now
       if (!outcome.committed()) context_->violation("final read never commits: " + outcome.text());
     }
   }

@@ -1,9 +1,9 @@
 // Token: N tokens lie on places, at most one on each. A mover erases a token's record and inserts it at another place;
-// a reader looks at every place in one transaction and must find each token once. It is the workload that revisits
-// absence: keys come and go all the time.
+// a reader reads every place in one transaction and must find each token exactly once. This workload tests absence:
+// keys come and go all the time.
 //
-// Single-key reads of places are checked in pairs: where one found something else than an earlier one of the same place
-// (one that had completed before it was invoked), a move that did not fail must explain the change.
+// Single-key reads of places are checked in pairs: where a read found something else than an earlier read of the same
+// place (one that had completed before this one was invoked), a move that did not fail must explain the change.
 #include <algorithm>
 #include <vector>
 
@@ -42,7 +42,7 @@ class TokenWorkload final : public Workload {
   struct Peek {
     uint64_t invoke = 0;
     uint64_t complete = 0;
-    uint64_t token = 0;  // 0: none there
+    uint64_t token = 0;  // 0: none
   };
   bool explained(uint64_t place, const Peek& before, const Peek& after) const;
   void check_peeks();
@@ -50,7 +50,7 @@ class TokenWorkload final : public Workload {
   const uint64_t places_;
   const uint64_t tokens_;
   TableId table_;
-  std::vector<SimTokenMove> moves_;       // that did not fail
+  std::vector<SimTokenMove> moves_;       // moves that did not fail
   std::vector<std::vector<Peek>> peeks_;  // by place, in order of completion
 };
 
@@ -70,7 +70,7 @@ Task<void> TokenWorkload::move(Client* client, Session session) {
   record.from = context_->choose(random, places_);
   record.to = context_->choose(random, places_);
   const bool drop = random.chance(context_->config.drop_percent);
-  // Erase and insert check presence and absence themselves: the place to go to needs no read.
+  // Erase and insert check presence and absence themselves, so the destination need not be read.
   const bool blind = random.chance(context_->config.blind_percent);
   context_->doing(client, "beginning a move");
   Txn txn = co_await session.begin();
@@ -91,7 +91,7 @@ Task<void> TokenWorkload::move(Client* client, Session session) {
   txn.erase(table_, record.from);
   txn.insert(table_, record.to, integer_value(record.token));
   if (random.chance(10)) {
-    // There and back again: what the first write demands of the place stands, and nothing else changes.
+    // Move there and back: the precondition of the first write stays, and nothing else changes.
     txn.erase(table_, record.to);
     txn.insert(table_, record.to, integer_value(record.token));
   }
@@ -160,7 +160,8 @@ Task<void> TokenWorkload::peek(Client* client, Session session) {
   peeks_[place].push_back(record);
 }
 
-// Some move of this place can have taken effect after `before` and no later than `after`, and left what `after` found.
+// Whether some move of this place can have taken effect after `before` and no later than `after`, and left what `after`
+// found.
 bool TokenWorkload::explained(uint64_t place, const Peek& before, const Peek& after) const {
   return std::any_of(moves_.begin(), moves_.end(), [&](const SimTokenMove& move) {
     const bool fits = after.token == 0 ? move.from == place : move.to == place && move.token == after.token;
@@ -220,7 +221,7 @@ Task<void> TokenWorkload::finish(Client* client, Session session) {
   }
   context_->count(outcome);
   read.complete = context_->stamp();
-  if (outcome.code == Code::kPeerUnreachable) co_return;  // removed even now
+  if (outcome.code == Code::kPeerUnreachable) co_return;  // the node was removed just now
   if (!outcome.committed()) {
     context_->violation("final count never commits: " + outcome.text());
   } else if (context_->sink() != nullptr) {

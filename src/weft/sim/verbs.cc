@@ -16,7 +16,7 @@ bool atomic(const Verb& verb) { return verb.kind == VerbKind::kCompareSwap || ve
 
 // The lines of the target's memory that a verb touches, counted from the first.
 uint32_t lines_of(const Verb& verb) {
-  if (verb.bytes == 0) return 1;  // its grant and offset are checked like any other's
+  if (verb.bytes == 0) return 1;  // its grant and offset are checked like those of any other verb
   return static_cast<uint32_t>((verb.offset + verb.bytes - 1) / kLine - verb.offset / kLine + 1);
 }
 
@@ -123,7 +123,7 @@ void VerbQueue::start_some(bool at_once) {
     const bool late = posted.verb.kind != VerbKind::kWrite && network()->random_.below(100) < config.late_percent;
     if (late) in_ns += network()->random_.below(config.late_ns + 1);
     if (i > answered_) WEFT_MARK("a verb overtakes another of its queue");
-    // An event of its own, so that others can come between two verbs.
+    // The start is an event of its own, so that other events can come between two verbs.
     if (at_once && !late) return start(posted);  // nothing has arrived behind it
     set(in_ns, EventKind::kVerb, posted);
   }
@@ -134,7 +134,7 @@ void VerbQueue::start(Posted& posted) {
   const bool cut_off = posted.lost || network()->severed(wire_->node_, to_);
   if (posted.flushed || cut_off) {
     posted.status = VerbStatus::kFlushed;
-    if (cut_off) break_behind(posted);  // also what would start when there is a connection again
+    if (cut_off) break_behind(posted);  // also verbs that would start when the connection is back
     finish(posted);
   } else if (atomic(posted.verb)) {
     do_atomic(posted);
@@ -158,7 +158,7 @@ void VerbQueue::do_line(Posted& posted) {
   const uint64_t end = std::min(verb.offset + verb.bytes, (verb.offset / kLine + line + 1) * kLine);
   {
     const Regions::Section section(*network()->regions(to_), wire_->node_);
-    // The whole range is resolved for each line: a verb that ends outside its region leaves nothing inside.
+    // The whole range is resolved for each line: a verb that ends outside its region writes nothing inside.
     std::byte* memory = section.resolve(verb.region, verb.offset, verb.bytes);
     if (memory == nullptr || section.grant() != posted.grant || network()->regions(to_) != posted.target) {
       refuse(posted);
@@ -180,7 +180,7 @@ void VerbQueue::do_line(Posted& posted) {
   }
 }
 
-// nullptr: refused.
+// nullptr: the verb is refused.
 std::byte* VerbQueue::reached(const Posted& posted, const Regions::Section& section) const {
   std::byte* const memory = section.resolve(posted.verb.region, posted.verb.offset, 8);
   const bool granted = section.grant() == posted.grant && network()->regions(to_) == posted.target;
@@ -243,7 +243,7 @@ void VerbQueue::refuse(Posted& posted) {
   finish(posted);
 }
 
-// Nothing that was posted behind it has an effect, until the queue is reset.
+// Nothing posted behind it takes effect until the queue is reset.
 void VerbQueue::break_behind(const Posted& posted) {
   broken_generation_ = std::max(broken_generation_, posted.generation);
   for (Posted& behind : verbs_) {
@@ -264,7 +264,7 @@ void VerbQueue::finish(Posted& posted) {
 void VerbQueue::respond() {
   Posted& posted = verbs_.front();
   const Verb& verb = posted.verb;
-  // It may have landed; that it did is lost.
+  // The verb may have taken effect; its completion is lost.
   const bool lost = network()->severed(wire_->node_, to_) || posted.generation <= failed_generation_;
   if (lost && posted.status == VerbStatus::kDone) posted.status = VerbStatus::kFlushed;
   if (posted.status != VerbStatus::kDone) failed_generation_ = std::max(failed_generation_, posted.generation);

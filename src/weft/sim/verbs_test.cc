@@ -91,8 +91,9 @@ TEST_F(VerbsTest, OnePostTakesEffectInOrder) {
   EXPECT_EQ(load<uint64_t>(region_->base()), 42U);
 }
 
-// I1, for every two kinds: the second is before the first if and only if the wire allows it, and the answers keep the
-// order of posting. When a verb took effect is told by what it read or left: the test counts in the word that is read.
+// I1, for every two kinds: the second takes effect before the first if and only if the wire allows it, and the answers
+// keep the order of posting. What a verb read or wrote shows when it took effect: the test counts up in the word that
+// is read.
 TEST_F(VerbsTest, AVerbOvertakesWhatItMay) {
   open({.jitter_ns = 700, .queue_verbs = 16, .line_gap_ns = 100, .late_percent = 50, .hasty_percent = 80});
   using enum VerbKind;
@@ -106,7 +107,7 @@ TEST_F(VerbsTest, AVerbOvertakesWhatItMay) {
       std::vector<Verb> verbs;
       for (size_t i = 0; i < 2; ++i) {
         verbs.push_back(verb(kinds[i], kOffsets[i], 8, &local[i], i + 1));
-        verbs.back().operand = 1;  // of an atomic; a CAS expects 0
+        verbs.back().operand = 1;  // for an atomic; a CAS expects 0
         store(region_->base() + kOffsets[i], uint64_t{0});
       }
       verbs[1].follows = follows;
@@ -147,7 +148,7 @@ TEST_F(VerbsTest, AVerbOvertakesWhatItMay) {
   }
 }
 
-// A READ that a WRITE overtakes in its middle sees some of it.
+// A READ that a WRITE overtakes in the middle sees part of the WRITE.
 TEST_F(VerbsTest, AWriteOvertakesAReadInItsMiddle) {
   open({.jitter_ns = 700, .queue_verbs = 16, .line_gap_ns = 100, .late_percent = 0, .hasty_percent = 100});
   constexpr uint32_t kBytes = 2048;
@@ -168,7 +169,7 @@ TEST_F(VerbsTest, AWriteOvertakesAReadInItsMiddle) {
   EXPECT_GT(torn, 0);
 }
 
-// I3: what has overtaken a verb that is refused then is said to be flushed: nobody knows that it landed.
+// I3: a verb that has overtaken one that is then refused is reported as flushed: nobody knows that it took effect.
 TEST_F(VerbsTest, WhatOvertookARefusedVerbIsFlushed) {
   open({.jitter_ns = 0, .queue_verbs = 16, .line_gap_ns = 100, .late_percent = 100, .hasty_percent = 100});
   uint64_t back = 9;
@@ -183,7 +184,7 @@ TEST_F(VerbsTest, WhatOvertookARefusedVerbIsFlushed) {
   EXPECT_EQ(done[0].status, VerbStatus::kRefused);
   EXPECT_EQ(done[1].status, VerbStatus::kFlushed);
   EXPECT_EQ(back, 9U);
-  // And nothing overtakes one that goes nowhere.
+  // And nothing overtakes a verb whose target does not resolve.
   network_->regions(kTarget)->grant(kInitiator);
   wire()->reset(kTarget);
   value = 6;
@@ -219,7 +220,7 @@ TEST_F(VerbsTest, AWriteTakesItsBytesAtTheDoorbell) {
   EXPECT_EQ(load<uint64_t>(region_->base()), 1U);
 }
 
-// I2: where atomics do not go with the processor's.
+// I2: where atomics are not atomic with the processor's.
 TEST_F(VerbsTest, AnAtomicLooksAndThenStores) {
   NetworkConfig config;
   config.atomic_with_cpu = false;
@@ -255,7 +256,7 @@ TEST_F(VerbsTest, AnAtomicLooksAndThenStores) {
   EXPECT_EQ(load<uint64_t>(region_->base()), 9U) << "nothing lands after it was revoked";
 }
 
-// I2: a long READ sees lines of different moments, each line whole.
+// I2: a long READ sees lines of different times; no line is torn.
 TEST_F(VerbsTest, LongReadsAreTornByLineInAnyOrder) {
   constexpr uint32_t kBytes = 1024;
   int torn = 0;
@@ -277,8 +278,8 @@ TEST_F(VerbsTest, LongReadsAreTornByLineInAnyOrder) {
   EXPECT_TRUE(backwards);
 }
 
-// A table installs new versions of a record while READs of it are under way: what the record's check calls whole is one
-// version, from 8 bytes to 64 KiB.
+// A table installs new versions of a record while READs of it are in flight: a copy that passes the record's check is
+// one version, from 8 bytes to 64 KiB.
 TEST_F(VerbsTest, AReadOfARecordIsWholeOrSeenToBeTorn) {
   for (const uint32_t bytes : {8U, 40U, 300U, 4'000U, 65'536U}) {
     TableOptions options;
@@ -307,7 +308,7 @@ TEST_F(VerbsTest, AReadOfARecordIsWholeOrSeenToBeTorn) {
       auto* const local = reinterpret_cast<std::byte*>(copy.data());
       const uint64_t offset = slot.offset();
       ASSERT_TRUE(post({verb(VerbKind::kRead, offset, static_cast<uint32_t>(slot.bytes()), local, 1)}));
-      // Now and then nobody writes, so that long reads too have a chance.
+      // Now and then nothing writes, so that long reads have a chance too.
       for (int event = 0; events_.run_one(); ++event) {
         if (round % 3 != 0 && event % 2 == 0) install();
       }
@@ -340,8 +341,8 @@ TEST_F(VerbsTest, SixtyFourBytesWithinALineAreWhole) {
   }
 }
 
-// I3: a revoked peer's verbs do not land, not even the rest of one that has begun.
-// Nor if access is granted again before the verb comes to the target.
+// I3: a revoked peer's verbs do not land, not even the rest of one that has begun. Nor if access is granted again
+// before the verb reaches the target.
 TEST_F(VerbsTest, NothingLandsAfterRevoke) {
   for (int events_before = 0; events_before < 40; ++events_before) {
     std::memset(region_->base(), 0, 4096);
@@ -365,7 +366,7 @@ TEST_F(VerbsTest, NothingLandsAfterRevoke) {
 
 TEST_F(VerbsTest, ARefusedVerbBreaksTheQueueUntilReset) {
   uint64_t value = 5;
-  // Outside the region, by one byte.
+  // One byte outside the region.
   ASSERT_TRUE(
       post({verb(VerbKind::kWrite, region_->bytes() - 7, 8, &value, 1), verb(VerbKind::kWrite, 0, 8, &value, 2)}));
   auto done = run_all();
@@ -387,8 +388,8 @@ TEST_F(VerbsTest, ARefusedVerbBreaksTheQueueUntilReset) {
   EXPECT_EQ(load<uint64_t>(region_->base()), 5U);
 }
 
-// What was posted while there was no connection has no effect when there is one again: the second part of a post would
-// land without the first.
+// What was posted while there was no connection takes no effect when it is back: the second part of a post would take
+// effect without the first.
 TEST_F(VerbsTest, WhatIsBehindACutVerbIsFlushedAlsoWhenTheConnectionIsBack) {
   for (const NodeId node : {kInitiator, kTarget}) network_->set_incarnation(node, 1);
   network_->sever(kInitiator, kTarget);

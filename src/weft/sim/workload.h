@@ -1,5 +1,5 @@
-// Workloads of a simulation: coroutines over Session and Txn, as an application would write them, that record what they
-// saw and know what must hold of it.
+// Workloads of a simulation: coroutines over Session and Txn, as an application would write them. They record what they
+// saw and check what must hold.
 //
 // A workload's coroutines run inside the simulation's events, one at a time. A Client outlives its coroutine.
 #pragma once
@@ -28,10 +28,10 @@ struct Client {
   const char* doing = "waiting for its worker";
   uint64_t since_ns = 0;
   bool done = false;
-  int visit = 0;  // it comes for so many transactions; 0: as all others do
+  int visit = 0;  // it runs this many transactions; 0: as many as all others
 };
 
-// What a workload sees of the run around it.
+// What a workload knows of the run.
 class WorkloadContext {
  public:
   WorkloadContext(const WorkloadConfig& workload, const Events* events, HistorySink* sink)
@@ -40,18 +40,19 @@ class WorkloadContext {
   const WorkloadConfig config;
   uint64_t committed = 0, aborted = 0, rejected = 0, unknown = 0, dropped = 0;
   std::vector<std::string> violations;
-  std::function<bool()> wants_more;  // asked only in a run that is to have a number of transactions
-  bool crashing = false;             // a process is ending: what its clients had under way is recorded as unknown
+  std::function<bool()> wants_more;  // called only in a run that must reach a number of transactions
+  bool crashing =
+      false;  // a process is ending: transactions of its clients that are in progress are recorded as unknown
 
-  // Whether a client that has done so many goes on with another transaction.
+  // Whether a client that has run `done` transactions runs another.
   bool another(const Client& client, int done) const {
     if (client.visit != 0) return done < client.visit;
     return config.until_enough ? wants_more() : done < config.txns;
   }
   uint64_t transactions() const { return committed + aborted + rejected + unknown + dropped; }
-  // Strictly increasing: see history.h.
+  // Strictly increasing (history.h).
   uint64_t stamp() { return last_ = std::max(last_ + 1, events_->now_ns()); }
-  HistorySink* sink() const { return sink_; }  // nullptr: nobody listens
+  HistorySink* sink() const { return sink_; }  // nullptr: nothing is recorded
   void violation(std::string text) {
     if (violations.size() < kViolationsMax) violations.push_back(std::move(text));
   }
@@ -66,7 +67,7 @@ class WorkloadContext {
     const bool hot = random.chance(config.hot_percent);
     return random.below(hot ? std::max<uint64_t>(n / 10, 1) : n);
   }
-  // How long an application thinks before its next operation; mostly not at all.
+  // How long an application waits before its next operation; usually 0.
   uint64_t think_ns(Random& random) const {
     return random.chance(config.think_percent) ? random.between(1, config.think_ns) : 0;
   }
@@ -83,14 +84,14 @@ class Workload {
   explicit Workload(WorkloadContext* context) : context_(context) {}
   virtual ~Workload() = default;
 
-  // Adds tables and declared transactions.
+  // Adds tables and stored procedures.
   virtual void declare(ClusterSpec& spec) = 0;
   // Fills the tables before the start.
   virtual void load(const std::vector<std::unique_ptr<Node>>&) {}
   virtual Task<void> run(Client* client, Session session) = 0;
-  // One client per node, when all clients are done: reads everything, checks what must hold at the end.
+  // Runs as one client per node when all other clients are done: reads everything and checks what must hold at the end.
   virtual Task<void> finish(Client* client, Session session) = 0;
-  // When nothing runs any more, also if it did not come to its end.
+  // Called when nothing runs any more, also if the run did not complete.
   virtual void end() {}
 
  protected:
@@ -103,7 +104,7 @@ std::unique_ptr<Workload> make_smallbank(WorkloadContext* context);
 std::unique_ptr<Workload> make_tatp(WorkloadContext* context);
 std::unique_ptr<Workload> make_workload(WorkloadContext* context);
 
-// Puts a record at every replica of its partition.
+// Stores a record at every replica of its partition.
 void load_everywhere(const std::vector<std::unique_ptr<Node>>& nodes, TableId table, Key key, std::string_view value);
 
 // A value that is one integer.
@@ -114,7 +115,7 @@ inline uint64_t integer_of(const Value& value) {
   return integer;
 }
 
-// How a workload tries again what must succeed in the end.
+// How a workload retries what must succeed in the end.
 inline constexpr RetryPolicy kInsist{.attempts = 10'000, .backoff_us = 2, .backoff_us_max = 200};
 
 }  // namespace weft::sim
