@@ -1,6 +1,6 @@
-// A small bank on Weft, with nothing but the public headers: a replicated cluster in this process, transfers from
-// blocking code, a coroutine that moves money on a worker of its own, a conflict and what it says, and the sum at the
-// end, which must be what it was at the beginning.
+// A small bank on Weft, with only the public headers: a replicated cluster in this process, transfers from blocking
+// code, coroutines that move money on the workers, a conflict and its outcome, and a sum at the end that must equal the
+// one at the beginning.
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -110,7 +110,7 @@ int main() {
   }
   if (auto started = cluster.start(); !started) return complain("start", started.error());
 
-  // Blocking code: any thread may do this. The policy says how to go on after a conflict.
+  // Blocking code: any thread may do this. The policy says how to retry after a conflict.
   const weft::RetryPolicy patient{.attempts = 100, .backoff_us = 10, .backoff_us_max = 1'000};
   Transfer small{tables, 1, 2, 250};
   std::printf("250 from 1 to 2:     %s\n", cluster.run(weft::NodeId(0), patient, small).text().c_str());
@@ -128,7 +128,7 @@ int main() {
   for (const weft::Cluster::Handle& handle : handles) handle.wait();
   std::printf("three savers:        %d transfers committed\n", committed[0] + committed[1] + committed[2]);
 
-  // An outcome says which key it met and who held it.
+  // An outcome names the key of the conflict and the holder of its lock.
   weft::Outcome first, second;
   cluster
       .spawn(weft::NodeId(2), weft::WorkerId(0),

@@ -7,8 +7,8 @@
 //   auto body = [&](weft::Txn& txn) -> weft::Task<weft::Code> { ... };
 //   weft::Outcome outcome = (*cluster)->run(weft::NodeId(0), {}, body);
 //
-// open, create_table, declare, start, stop and the destructor belong to one thread. run, call and spawn may be used by
-// any thread that is not a worker.
+// One thread calls open, create_table, declare, start, stop and the destructor. Any thread that is not a worker may
+// call run, call and spawn.
 #pragma once
 
 #include <functional>
@@ -21,28 +21,28 @@
 
 namespace weft {
 
-// Counted by the workers, added up over the cluster (or one worker) when asked for.
+// Counted by the workers; the sum over the cluster (or over one worker).
 struct Counters {
   uint64_t committed = 0, aborted = 0, rejected = 0;
-  uint64_t unknown = 0;  // told as such; those that end here later are counted with their end, too
+  uint64_t unknown = 0;  // reported to the client as unknown; if they end here later, their outcome is counted too
   uint64_t aborts_by_code[32] = {};
   uint64_t commit_round_trips = 0;  // of committed transactions that had a commit phase
   uint64_t commits_counted = 0;
-  uint64_t abort_round_trips = 0;  // of aborts in the commit phase, until they were told
+  uint64_t abort_round_trips = 0;  // of aborts in the commit phase, until they were acknowledged
   uint64_t aborts_counted = 0;
   uint64_t phase_messages[5] = {};     // network messages of the coordinator per phase: execute, lock, validate,
-                                       // replicate, unlock; answers counted with their phase
-  uint64_t phase_round_trips[5] = {};  // by phase, those that a client waited for: of commits and of aborts in them
-  uint64_t phase_reads[5] = {}, phase_writes[5] = {}, phase_swaps[5] = {};  // one-sided verbs, in the same way
-  uint64_t places_known = 0;                                                // gets whose record's place was remembered
-  uint64_t places_stale = 0;                                                // of these, where it was not there any more
-  uint64_t reads_torn = 0;       // READs that met a record half-written, and were repeated
-  uint64_t logs_by_message = 0;  // to a node with a ring: no room, too large, or an insert or delete
-  uint64_t own_swaps = 0;        // CAS verbs of nodes on their own memory (RemoteLockMode::kNicLoopback)
+                                       // replicate, unlock; answers count with their phase
+  uint64_t phase_round_trips[5] = {};  // by phase: those that a client waited for, of commits and of aborts in them
+  uint64_t phase_reads[5] = {}, phase_writes[5] = {}, phase_swaps[5] = {};  // one-sided verbs, by phase
+  uint64_t places_known = 0;     // gets that found the record's place in the location cache
+  uint64_t places_stale = 0;     // of these, where the record was no longer there
+  uint64_t reads_torn = 0;       // READs that found a half-written record and were retried
+  uint64_t logs_by_message = 0;  // although the node has a ring: no room, too large, or an insert or delete
+  uint64_t own_swaps = 0;        // CAS verbs of a node on its own memory (RemoteLockMode::kNicLoopback)
   uint64_t doorbells = 0;
   uint64_t packets_sent = 0, messages_sent = 0, bytes_sent = 0;
   uint64_t packets_received = 0, messages_received = 0;
-  uint64_t table_batches = 0, table_batched = 0;  // batches with work in them, and the keys in them
+  uint64_t table_batches = 0, table_batched = 0;  // batches that were not empty, and the keys in them
   uint64_t records_touched = 0;
   uint64_t local_gets = 0, remote_gets = 0, backup_gets = 0;
   uint64_t steps = 0;
@@ -50,7 +50,7 @@ struct Counters {
 };
 
 struct TableUse {
-  uint64_t records = 0;  // copies, over all nodes
+  uint64_t records = 0;  // of all nodes, each replica counted
   uint64_t memory_bytes = 0;
 };
 
@@ -65,17 +65,17 @@ class Cluster {
   Result<TableId> create_table(const TableSpec& spec);            // before start
   Result<ProcedureId> declare(const StoredProcedure& procedure);  // before start
   Result<void> start();
-  void stop();  // waits for what runs on the workers to end; idempotent
+  void stop();  // waits until everything that runs on the workers has ended; idempotent
 
   const Options& options() const;
-  // While stopped: changes protocol, limits and switches for the next start; nodes, replicas, workers, partitions and
-  // the hash seed stay, and so does the data.
+  // While stopped: changes the protocol, limits and switches for the next start. Nodes, replicas, workers, partitions,
+  // the hash seed and the data stay.
   Result<void> reconfigure(const Options& options);
 
-  // Runs a coroutine on a worker of a node. `make` is called there, and its task is awaited there; done() may be waited
-  // for from outside. While the cluster does not run, or if it has no such node or worker, nothing is called and the
-  // handle is done at once; the calls below answer kRejected, kClosed then. They run on worker 0 of the node. A body
-  // that throws ends the process.
+  // Runs a coroutine on a worker of a node. `make` is called there, and its task is awaited there; other threads may
+  // wait for the handle. If the cluster does not run, or has no such node or worker, nothing is called and the handle
+  // is done at once; the calls below return kRejected with kPeerUnreachable then. They run on worker 0 of the node. A
+  // body that throws ends the process.
   class Handle {
    public:
     Handle() = default;
@@ -107,18 +107,19 @@ class Cluster {
   Outcome insert_one(NodeId node, TableId table, Key key, std::string_view value);
   Outcome erase_one(NodeId node, TableId table, Key key);
 
-  // What became of a transaction, asked for at that node (Session::outcome). kUnknownTxn while the cluster does not
+  // The outcome of a transaction, queried at that node (Session::query_outcome). kUnknownTxn while the cluster does not
   // run.
   TxnStatus query_outcome(NodeId node, TxnId id);
 
-  // Fills a table before start(), without transactions: puts the record at every replica of its partition.
+  // Loads a record before start(), without a transaction: stores it at every replica of its partition.
   Result<void> load(TableId table, Key key, std::string_view value);
 
-  // After stop(), or while nothing runs: visits every record of a table at every replica's node.
+  // After stop(), or while nothing runs: visits every record of a table at every replica.
   using Visit =
       std::function<void(NodeId node, bool primary, std::string_view key, std::string_view value, uint64_t version)>;
   void visit(TableId table, const Visit& visit) const;
-  // Replicas equal, no lock left, everything readable: the text of the first thing that is wrong, or empty.
+  // Checks that replicas are equal, no lock is left and everything is readable. Returns the first thing that is wrong,
+  // or an empty string.
   std::string audit() const;
 
   Counters counters() const;

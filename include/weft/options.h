@@ -1,4 +1,4 @@
-// What a cluster and its tables are made of: plain data, checked when the cluster opens.
+// Options of a cluster and its tables: plain data, checked when the cluster opens.
 #pragma once
 
 #include <cstddef>
@@ -9,27 +9,27 @@
 
 namespace weft {
 
-// Everything that is sized at start-up. What outgrows a limit waits or is rejected with the limit's name and value.
+// Everything that is sized at start-up. Work that exceeds a limit waits or is rejected with the limit's name and value.
 struct Limits {
-  uint32_t transactions_in_flight_max = 64;  // transactions a worker runs at a time, up to 200
+  uint32_t transactions_in_flight_max = 64;  // transactions that a worker runs at a time, up to 200
   uint32_t key_bytes_max = 512;              // up to 2,047
   uint32_t value_bytes_max = 64 << 10;       // up to 1,048,576
   uint32_t txn_keys_max = 64;                // keys read or written by one transaction, up to 250
   uint32_t txn_bytes_max = 1 << 20;          // keys and values one transaction holds
-  uint32_t credit_bytes = 2 << 20;           // per worker and peer: messages and answers under way
-  uint32_t transfer_chunk_bytes = 64 << 10;  // copies that a primary sends in one piece to a replica that fills
+  uint32_t credit_bytes = 2 << 20;           // per worker and peer: messages and answers in flight
+  uint32_t transfer_chunk_bytes = 64 << 10;  // what a primary sends at a time to a replica that is catching up
   uint32_t mailbox = 1024;                   // calls from other threads that wait for a worker
-  uint32_t outcome_bytes = 16 << 20;     // per worker: four outcomes of decided transactions a byte, kept for a minute
-  uint32_t outcome_timeout_ms = 10'000;  // that Session::outcome waits for an answer, up to 600,000
-  uint32_t answer_ms = 10'000;           // that a transaction waits for the other nodes (kNoAnswer), up to 600,000
-  uint32_t ring_bytes = 256 << 10;    // rows that log by verbs: of a worker's ring at each other node, 4 KiB to 64 MiB
-  uint32_t location_bytes = 4 << 20;  // rows that read by verbs: of a worker's cache of where records are; 0: none
+  uint32_t outcome_bytes = 16 << 20;  // per worker: outcomes of decided transactions, four per byte, kept for a minute
+  uint32_t outcome_timeout_ms = 10'000;  // how long Session::query_outcome waits for an answer, up to 600,000
+  uint32_t answer_ms = 10'000;           // how long a transaction waits for the other nodes (kNoAnswer), up to 600,000
+  uint32_t ring_bytes = 256 << 10;       // rows that log by verbs: a worker's ring at each other node, 4 KiB to 64 MiB
+  uint32_t location_bytes = 4 << 20;  // rows that read by verbs: size of a worker's cache of record locations; 0: none
 };
 
-// How records are locked by rows that do it with one-sided verbs, where a NIC's atomics do not go with the processor's.
+// How rows that lock by one-sided verbs lock records where a NIC's atomics are not atomic with the processor's.
 enum class RemoteLockMode : uint8_t {
-  kMessages,     // the processor of the record's node locks, whoever asks
-  kNicLoopback,  // the NIC of the record's node locks, whoever asks: the node itself through a queue pair to itself
+  kMessages,     // the processor of the record's node takes every lock
+  kNicLoopback,  // the NIC of the record's node takes every lock; the node itself uses a queue pair to itself
 };
 
 enum class KeyKind : uint8_t { kInteger, kBytes };  // 8-byte integers, or byte strings
@@ -42,13 +42,13 @@ struct TableSpec {
   uint64_t capacity = 1 << 16;    // records in the cluster, replicas not counted
   uint64_t memory_bytes_max = 0;  // per node; 0: derived from capacity and value_bytes_max
   PartitionBy partition = PartitionBy::kHash;
-  uint32_t prefix_bytes = 0;  // for kPrefix: the first bytes of the key choose the partition. Those of an integer key
-                              // are a number (the low bytes), and neighbours go to different partitions
+  uint32_t prefix_bytes = 0;  // for kPrefix: the first bytes of the key choose the partition. For an integer key these
+                              // are its low bytes, taken as a number; neighbours go to different partitions
 };
 
-// Files with certificates, for a fabric that is encrypted. All three, or none.
+// Certificate files for an encrypted fabric. All three, or none.
 struct Tls {
-  std::string ca;           // of the cluster's authority
+  std::string ca;           // of the cluster's certificate authority
   std::string certificate;  // of this node
   std::string key;
 };
@@ -57,23 +57,23 @@ struct Options {
   int nodes = 3;
   int replicas = 3;
   int workers = 1;     // event loops per node
-  int threads = 0;     // threads that run all of them; 0: one per worker index, at most the cores
+  int threads = 0;     // threads that run all workers; 0: one per worker index, at most as many as cores
   int partitions = 0;  // 0: one per node
   int partition_count() const { return partitions > 0 ? partitions : nodes; }
-  // A row of `weft protocols`; or several that fit, joined by +: transactions take the first unless they say otherwise
-  // (Txn::set_protocol).
+  // A row of `weft protocols`; or several compatible ones, joined by +: a transaction uses the first unless it says
+  // otherwise (Txn::set_protocol).
   std::string protocol = "dnl4";
-  std::string fabric = "local";  // of an embedded cluster: local; shm, tcp or verbs to measure them
-  Tls tls;                       // of tcp
+  std::string fabric = "local";  // of an embedded cluster: usually local; shm, tcp or verbs to measure them
+  Tls tls;                       // for tcp
   uint64_t hash_seed = 0x5eed;
   Limits limits;
   bool network_batching = true;
   bool table_batching = true;
-  bool local_reads = true;  // transactions read at a backup of this node when it has one
-  // Rows with one-sided verbs.
+  bool local_reads = true;  // transactions read at this node's backup when it has one
+  // For rows with one-sided verbs.
   bool doorbell_batching = true;  // verbs of one step to one peer share a doorbell
-  bool pipelined_verbs = true;    // a transaction has several verbs under way at a time
-  bool piggyback_acks = true;     // commit acknowledgements that the row lets wait are waited for by later ones
+  bool pipelined_verbs = true;    // a transaction has several verbs in flight at a time
+  bool piggyback_acks = true;     // commit acknowledgements that the row allows to be late come with later ones
   RemoteLockMode remote_lock_mode = RemoteLockMode::kMessages;
   bool pin_threads = false;
 };

@@ -1,4 +1,4 @@
-// What can go wrong, in one table: codes, their texts, and whether trying again can help.
+// Error codes, their texts, and whether a retry can help.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ enum class Code : uint8_t {
   // Why a transaction aborted.
   kLocked,        // another transaction holds the key
   kVersionMoved,  // the key changed after it was read
-  kNotFound,      // erase of a key that is not there
-  kExists,        // insert of a key that is there
+  kNotFound,      // erase of a key that does not exist
+  kExists,        // insert of a key that exists
   kEpoch,         // the view changed
   kApplication,   // the application said so
   // Why a transaction was rejected: nothing was started.
@@ -31,9 +31,9 @@ enum class Code : uint8_t {
   kBusy,             // no budget (transactions in flight, credit, log space)
   kInvalidArgument,  // a call out of order, for example a put after commit
   kPeerUnreachable,  // the cluster is closing
-  // What the rest of the cluster did not do.
+  // The rest of the cluster did not answer.
   kNoAnswer,  // within Limits::answer_ms
-  kPeerLost,  // the connection to a node is lost, and the view still has it
+  kPeerLost,  // the connection to a node is lost, but the node is still in the view
   // Configuration and input.
   kBadOption,
   kBadPacket,

@@ -1,4 +1,4 @@
-// The names of things: strong integer types, so that a node is not a worker and swapped arguments do not compile.
+// Identifiers as strong integer types, so that swapped arguments do not compile.
 #pragma once
 
 #include <compare>
@@ -25,7 +25,7 @@ inline constexpr int kNodesMax = 63;    // the record word has 6 bits for an own
 inline constexpr int kWorkersMax = 64;  // and 6 for its worker
 inline constexpr int kSlotsMax = 256;   // and 8 for its slot
 
-// Names one transaction for ever: the incarnation is given to a node when it joins and never reused.
+// Identifies one transaction for ever: a node gets its incarnation when it joins, and incarnations are never reused.
 struct TxnId {
   uint32_t incarnation = 0;
   WorkerId worker;

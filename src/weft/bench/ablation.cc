@@ -91,7 +91,7 @@ class Ablation {
     return with_commas(all) + (name == "tatp" ? " subscribers" : name == "smallbank" ? " accounts" : " records");
   }
 
-  // Every protocol with everything on, then the first one's rungs below that.
+  // Every protocol with everything on, then the first protocol with fewer and fewer switches on.
   std::vector<Setup> setups() const {
     std::vector<Setup> all;
     for (const std::string& name : options_.protocols) {

@@ -1,8 +1,8 @@
-// The figures of docs/performance.md, from one command, as Markdown. The questions: how many transactions a second does
-// each protocol run, and how long do they take; what are network batching, table batching and local reads worth; what
-// is the latency of a transaction that is alone; and what part of the machine's own limit is that?
+// The figures of docs/performance.md, from one command, as Markdown: throughput and latency of each protocol; what
+// network batching, table batching and local reads are each worth (an ablation); the latency of a transaction without
+// any other load; and the share of the machine's own limit that the throughput reaches.
 //
-// Each workload is loaded once and all its runs use that load; its check covers them together.
+// Each workload is loaded once and all its runs use that load; its check covers all of them.
 #pragma once
 
 #include <ostream>
@@ -18,11 +18,12 @@ struct AblationOptions {
   BenchOptions bench;  // its workload is ignored
   std::vector<std::string> workloads = {"smallbank", "tatp"};
   std::vector<std::string> protocols = {"dnl4", "dnl2", "dnl1", "fasst"};
-  double seconds = 8;  // a run
+  double seconds = 8;  // of each run
   std::string label;   // in the heading: the commit
 };
 
-// Writes to `out` as figures come in. What a check found wrong, or nothing; an error if a cluster could not be made.
+// Writes to `out` as figures come in. Returns what a check found wrong, or nothing; an error if a cluster could not be
+// made.
 Result<std::string> run_ablation(const AblationOptions& options, std::ostream& out, Progress& progress);
 
 }  // namespace weft::bench

@@ -13,7 +13,8 @@ namespace {
 
 constexpr uint64_t kKeysPerNodeMax = uint64_t{1} << 32;
 
-// What the tables will need, at least: replicas, a header of 16 bytes and the key beside the value, half a bin.
+// The least memory that the tables need: for each replica of a record the value, a header of 16 bytes, the key, and
+// half a bin.
 uint64_t memory_needed(const std::vector<TableSpec>& specs, int replicas) {
   uint64_t bytes = 0;
   for (const TableSpec& spec : specs) bytes += spec.capacity * (spec.value_bytes_max + 16 + 8 + 32);
@@ -30,7 +31,7 @@ Result<void> check_request(const BenchOptions& options) {
   return {};
 }
 
-// A machine that is busy makes a benchmark slow, and not wrong.
+// On a busy machine a benchmark may be slow, but must not fail.
 Options patient(Options cluster) {
   cluster.limits.answer_ms = 600'000;
   return cluster;

@@ -1,5 +1,5 @@
-// Bench: a workload loaded into an embedded cluster, and runs on it. Loaded once; several runs may follow one another
-// with another protocol, other switches or more in flight; the check at the end covers all of them.
+// Bench: a workload loaded into an embedded cluster, and runs on it. It is loaded once; several runs may follow with
+// another protocol, other switches or more transactions in flight. The check at the end covers all of them.
 //
 // Belongs to one thread, which is not a worker.
 #pragma once
@@ -29,15 +29,16 @@ struct BenchOptions {
 
 class Bench {
  public:
-  // kBadOption for what the user got wrong, another code for what the machine did not give. `out` hears of the loading;
-  // may be nullptr.
+  // Returns kBadOption for an error of the user, another code if the machine lacks something. Progress of the load is
+  // written to `out`, which may be nullptr.
   static Result<std::unique_ptr<Bench>> open(const BenchOptions& options, std::ostream* out);
 
-  // Takes over protocol, limits and switches of `cluster` for the runs that follow.
+  // Uses the protocol, limits and switches of `cluster` for the runs that follow.
   Result<void> change(const Options& cluster);
   Result<Report> run(const DriveOptions& options);
 
-  // The workload's check, the cluster's audit, and that no transaction failed: what is wrong, or nothing.
+  // Runs the workload's check and the cluster's audit, and checks that no transaction failed. Returns what is wrong, or
+  // nothing.
   std::string check() const;
 
   const Workload& workload() const { return *workload_; }
@@ -60,8 +61,9 @@ class Bench {
 inline constexpr int kExitDone = 0, kExitFailed = 1, kExitBadRequest = 2;
 int exit_status(const Error& error);
 
-// "nw-batch,ht-batch,local-reads,coroutines,outstanding,doorbells,passive-acks" into the switches of `options`;
-// kBadOption names what is not one of them.
+// Turns the listed switches of `options` off:
+// "nw-batch,ht-batch,local-reads,coroutines,outstanding,doorbells,passive-acks". kBadOption names what is not one of
+// them.
 Result<void> switch_off(std::string_view list, Options* options);
 
 }  // namespace weft::bench

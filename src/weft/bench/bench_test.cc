@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kWorkloads[] = {"smallbank", "tatp", "micro-4-2", "micro-1-0", "micro-0-1", "micro-2-4"};
 
-// Few keys and several workers: transactions meet.
+// Few keys and several workers, so that transactions conflict.
 BenchOptions small(const std::string& workload) {
   BenchOptions options;
   options.workload = workload;
@@ -33,7 +33,7 @@ DriveOptions brief() {
   return options;
 }
 
-// Runs until something has committed: how long that takes on a busy machine is not what these tests are about.
+// Runs until something has committed. These tests do not depend on how long that takes on a busy machine.
 auto run_some(Bench& bench, const DriveOptions& options) {
   auto report = bench.run(options);
   for (int i = 0; i < 100 && report && report->committed == 0; ++i) report = bench.run(options);
@@ -78,7 +78,7 @@ TEST(Bench, SwitchesChangeOnOneLoad) {
   EXPECT_EQ(bench.check(), "");
 }
 
-// The check is not a formality: forget what one transaction did, and it says so.
+// The check notices if the effect of one transaction is missing.
 TEST(Bench, TheCheckComparesWithWhatWasCommitted) {
   auto opened = Bench::open(small("smallbank"), nullptr);
   ASSERT_TRUE(opened) << opened.error().text();
@@ -98,16 +98,16 @@ TEST(Bench, OpenLoopRunsAboutAsManyAsArrive) {
   options.seconds = 0.5;
   options.rate = 2'000;
   auto report = run_some(**opened, options);
-  // What a pause held up comes at once, but not every time.
+  // Transactions that a pause has delayed come all at once, but not every time.
   for (int i = 0; i < 10 && report && report->tps >= 2 * options.rate; ++i) report = run_some(**opened, options);
   ASSERT_TRUE(report) << report.error().text();
   EXPECT_GT(report->committed, 0U);
-  // A closed loop would run a hundred times as many; twice the rate is no matter of chance.
+  // A closed loop would run a hundred times as many; twice the rate does not happen by chance.
   EXPECT_LT(report->tps, 2 * options.rate);
   EXPECT_EQ((*opened)->check(), "");
 }
 
-// So that what two builds do for them can be compared, instruction by instruction.
+// So that two builds can be compared, instruction by instruction.
 TEST(Bench, AFixedNumberOfTransactions) {
   auto opened = Bench::open(small("smallbank"), nullptr);
   ASSERT_TRUE(opened) << opened.error().text();

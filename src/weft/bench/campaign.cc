@@ -25,7 +25,7 @@ namespace weft::bench {
 
 namespace {
 
-constexpr uint64_t kTwiceEvery = 16;  // every so many seeds one is run twice
+constexpr uint64_t kTwiceEvery = 16;  // one of this many seeds is run twice
 constexpr size_t kFailuresShown = 5;
 constexpr uint64_t kSeedsDefault = 100;
 
@@ -79,7 +79,7 @@ class Recorder final : public HistorySink {
   CheckedRun* const run_;
 };
 
-// A failed check ends the process; whoever looks at it needs the seeds that were running.
+// A failed check ends the process. To debug it one needs the seeds that were running.
 constexpr int kThreadsMax = 64;
 std::atomic<uint64_t> running_seeds[kThreadsMax];
 
@@ -97,7 +97,7 @@ void on_abort(int) {
   }
 }
 
-// While it lives, an abort says which seeds were running.
+// While such an object exists, an abort prints the seeds that were running.
 class NameSeedsOnAbort {
  public:
   NameSeedsOnAbort() : before_(std::signal(SIGABRT, on_abort)) {}
@@ -115,12 +115,13 @@ struct Failure {
   std::string config;
 };
 
-// What the threads of a campaign add up, under one lock.
+// Sums over the threads of a campaign, under one lock.
 struct Sums {
   std::mutex mutex;
   uint64_t runs = 0, twice = 0, transactions = 0, committed = 0, events = 0, faults = 0, refused_sends = 0;
   uint64_t crashes = 0, views = 0, lost = 0;
-  uint64_t fewest = UINT64_MAX, without_fault = 0;  // transactions of a run; of those that were not cut short
+  uint64_t fewest = UINT64_MAX,
+           without_fault = 0;  // fewest transactions in a run that was not cut short; runs without a fault
   std::map<std::string, uint64_t> by_protocol, by_workload;
   std::map<std::string, CrashCoverage> coverage;  // by protocol
   std::vector<Failure> failures;
@@ -175,7 +176,7 @@ void run_seed(const SimOptions& run, bool twice, Sums& tally) {
 }
 
 void print_marks(std::ostream& out) {
-  std::map<std::string, uint64_t> hits;  // a name may stand at several places
+  std::map<std::string, uint64_t> hits;  // several places may have the same name
   for (const Mark& mark : all_marks()) {
     if (mark.in_campaign) hits[mark.name] += mark.hits.load(std::memory_order_relaxed);
   }
@@ -192,7 +193,7 @@ void print_marks(std::ostream& out) {
   if (!missed.empty()) out << "marks not hit:" << missed << '\n';
 }
 
-// What the crashes hit. A cell that a campaign should have filled better is marked.
+// Prints what the crashes hit, and marks cells that a campaign should have covered better.
 void print_coverage(const std::map<std::string, CrashCoverage>& coverage, std::ostream& out) {
   constexpr uint64_t kEnough = 100;
   out << "crashes, by what they hit: a commit in this phase, and of its nodes\n" << std::left << std::setw(20) << "";
@@ -283,7 +284,7 @@ void run_seeds(const CampaignOptions& options, const std::optional<FaultMask>& f
   for (std::thread& thread : threads) thread.join();
 }
 
-// Which seeds find the planted bugs: how a pin is chosen, and how good the campaign is at it.
+// Prints which seeds find the planted bugs: to choose a pin, and to see how well the campaign finds them.
 int run_planted(const CampaignOptions& options, std::ostream& out) {
   bool all = true;
   for (const BugPin& bug : planted_bugs()) {
@@ -307,7 +308,8 @@ CheckedRun run_checked(const SimOptions& options) {
   Recorder recorder(&run);
   run.result = run_simulation(options, &recorder);
   std::vector<std::string>& violations = run.result.violations;
-  // The history of a run that did not end has no last read; the checker knows what to do with that, the token's not.
+  // The history of a run that did not complete has no last read. The list-append checker allows that, the token checker
+  // does not.
   if (run.result.config.workload.kind == SimWorkload::kAppend) {
     const Verdict verdict = check(run.history);
     if (!verdict.valid()) violations.push_back(describe(verdict, run.history));
@@ -329,7 +331,7 @@ SimOptions with_fewest_faults(const SimOptions& failing) {
     fewer.faults->bits &= ~(1U << i);
     if (!run_checked(fewer).result.violations.empty()) fewest = fewer;
   }
-  // As short as it was, if nothing could go.
+  // If no fault could be removed, return the original, whose command line is shorter.
   return *fewest.faults == draw_config(failing).faults ? failing : fewest;
 }
 

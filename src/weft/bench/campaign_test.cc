@@ -66,7 +66,7 @@ TEST(Campaign, CommandsSayWhatIsFixed) {
   EXPECT_EQ(command_for(options), "weft sim --seed 9 --protocol dnl2 --faults none");
 }
 
-// Transactions take the rows in turn, through all faults that a seed draws.
+// Transactions use the rows in turn, under all faults that a seed draws.
 TEST(Campaign, RowsThatFitRunInOneCluster) {
   for (const char* rows : {"dnl4+fasst", "farm+drtmr+drtmh+drtmh-nc"}) {
     for (uint64_t seed = 1; seed <= (kSanitized ? 4 : 20); ++seed) {
@@ -79,8 +79,8 @@ TEST(Campaign, RowsThatFitRunInOneCluster) {
   }
 }
 
-// Seeds that found something while recovery was made. What each of them does changes with the code; they stay. All of
-// them run in the optimised build, the first ones everywhere.
+// Seeds that found a bug while recovery was developed. What a seed does changes with the code; they are kept anyway.
+// All of them run in the optimised build, the first ones in every build.
 TEST(Campaign, SeedsThatFailedOnce) {
   struct Failed {
     uint64_t seed;
@@ -113,7 +113,7 @@ TEST(Campaign, SeedsThatFailedOnce) {
     options.protocol = protocol;
     runs_clean(options);
   }
-  // A verb landed over a connection that came back after the one before it was lost.
+  // A verb took effect over a connection that came back, after the verb before it was lost.
   for (const char* protocol : {"drtmr", "drtmh-nc"}) {
     SimOptions options;
     options.seed = 910096;
@@ -121,7 +121,7 @@ TEST(Campaign, SeedsThatFailedOnce) {
     options.faults = *parse_faults("down,break,one-way,pause");
     runs_clean(options);
   }
-  // Of campaigns: three hundred transactions, aimed crashes.
+  // From campaigns: three hundred transactions, aimed crashes.
   for (const auto& [seed, protocol] :
        {Failed{1794750074142, "dnl1"}, Failed{1794750074142, "dnl4"}, Failed{20572, "fasst"}, Failed{21308, "fasst"},
         Failed{92, "dnl1"}, Failed{92, "dnl4"}, Failed{59, "drtmr"}, Failed{69, "drtmr"}, Failed{100, "drtmr"},
@@ -136,7 +136,7 @@ TEST(Campaign, SeedsThatFailedOnce) {
   }
 }
 
-// Rows that lock by verbs, on a network whose atomics do not go with the processor's.
+// Rows that lock by verbs, on a network whose atomics are not atomic with the processor's.
 TEST(Campaign, LocksByLoopback) {
   for (const char* protocol : {"drtmr", "drtmh", "drtmh-nc"}) {
     for (uint64_t seed = 1; seed <= (kSanitized ? 2 : 10); ++seed) {
@@ -151,8 +151,9 @@ TEST(Campaign, LocksByLoopback) {
   }
 }
 
-// The campaign can fail: each bug is found, and the seed that finds it is clean without it. A change of what seeds do
-// may take a bug away from its seed: then others are tried, and the test asks for the pin to follow.
+// The campaign can fail: each bug is found, and the seed that finds it is clean without the bug. If a change makes
+// seeds do something else, a seed may no longer find its bug: then the test tries other seeds and asks for the pin to
+// be updated.
 class PlantedBugs : public ::testing::TestWithParam<size_t> {};
 
 TEST_P(PlantedBugs, IsCaught) {

@@ -11,10 +11,10 @@
 namespace weft::bench {
 namespace {
 
-// Trying again: at once would let two transactions meet for ever, so wait a little, then longer.
+// If retries were immediate, two transactions could conflict for ever: back off a little, then longer.
 constexpr RetryPolicy kPolicy{.attempts = 1'000'000, .backoff_us = 1, .backoff_us_max = 128};
-constexpr uint64_t kBusyWaitNs = 1'000;         // before asking again for budget
-constexpr uint64_t kSleepSliceNs = 10'000'000;  // a client that waits for its turn looks up this often
+constexpr uint64_t kBusyWaitNs = 1'000;         // before a retry after kBusy
+constexpr uint64_t kSleepSliceNs = 10'000'000;  // the longest sleep of a client that waits for its arrival time
 constexpr int kTicksPerSecond = 4;
 
 enum class RunPhase : uint32_t { kWarmup, kMeasure, kStop };
@@ -29,7 +29,7 @@ class Cell {
   std::atomic<uint64_t> value_{0};
 };
 
-// The arrivals of one worker, drawn one after another by whichever client is free.
+// The arrivals at one worker; whichever client is free draws the next.
 struct Arrivals {
   double mean_gap_ns = 0;  // 0: closed loop
   double next_ns = 0;
@@ -55,7 +55,7 @@ struct alignas(64) State {
 struct Run {
   const Workload* workload;
   std::atomic<RunPhase> phase{RunPhase::kWarmup};
-  uint64_t calls = UINT64_MAX;                 // that each client makes, unless it is stopped before
+  uint64_t calls = UINT64_MAX;                 // transactions that each client runs, unless it is stopped before
   std::vector<std::unique_ptr<State>> states;  // by node, then worker
 };
 
@@ -74,7 +74,7 @@ void count_failure(State& state, const Workload& workload, const Call& call, con
   state.failure = std::string(workload.kinds()[call.kind].name) + ": " + outcome.text();
 }
 
-// Runs one transaction until it has an outcome that stays.
+// Runs one transaction until it has a final outcome.
 Task<void> transact(Session& session, const Run& run, State& state, const Call& call, uint64_t started_ns) {
   for (uint32_t attempt = 1;; ++attempt) {
     const uint64_t began_ns = session.now_ns();
@@ -101,7 +101,7 @@ Task<void> transact(Session& session, const Run& run, State& state, const Call& 
       count_failure(state, *run.workload, call, outcome);
       co_return;
     }
-    if (phase == RunPhase::kStop) co_return;  // it did not happen; nobody waits for it any more
+    if (phase == RunPhase::kStop) co_return;  // the run is over, so the abort is not retried
     if (wait_ns > 0) co_await session.sleep_ns(wait_ns);
   }
 }
@@ -160,7 +160,7 @@ uint64_t committed_of(const Run& run) {
 
 double ratio(uint64_t a, uint64_t b) { return b == 0 ? 0 : static_cast<double>(a) / static_cast<double>(b); }
 
-// The calling thread's side: time, phases and progress.
+// The calling thread's part: time, phases of the run, and progress.
 class Measurement {
  public:
   Measurement(Cluster& cluster, Run& run, const DriveOptions& options, Clock& clock)
@@ -186,7 +186,7 @@ class Measurement {
     end(result);
   }
 
-  // Until the clients have run what they were to run.
+  // Waits until the clients have run all their transactions.
   void wait_for(const std::vector<Cluster::Handle>& handles, DriveResult& result) {
     const auto done = [](const Cluster::Handle& handle) { return handle.done(); };
     while (!ended() && !std::all_of(handles.begin(), handles.end(), done)) pause(clock_.now_ns(), 1e-3);
@@ -210,7 +210,7 @@ class Measurement {
     }
   }
 
-  // Waits until `until_seconds` after the beginning, reporting on the way.
+  // Waits until `until_seconds` after the beginning, reporting progress meanwhile.
   void ticks(double until_seconds) {
     const auto elapsed = [&] { return static_cast<double>(clock_.now_ns() - begin_ns_) / 1e9; };
     while (!ended() && elapsed() < until_seconds) {
@@ -252,7 +252,7 @@ class Measurement {
 }  // namespace
 
 Counters counters_between(const Counters& before, const Counters& after) {
-  // Counters are 64-bit counts throughout, so they subtract as an array and no field is forgotten.
+  // All fields of Counters are 64-bit counts, so they are subtracted as an array and no field is forgotten.
   static_assert(std::is_trivially_copyable_v<Counters> && sizeof(Counters) % sizeof(uint64_t) == 0);
   using Raw = std::array<uint64_t, sizeof(Counters) / sizeof(uint64_t)>;
   const Raw a = std::bit_cast<Raw>(before), b = std::bit_cast<Raw>(after);

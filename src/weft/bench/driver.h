@@ -1,9 +1,8 @@
-// The driver: client coroutines that run a workload's transactions on every worker of a cluster, for a while, and what
-// they counted.
+// The driver: client coroutines run a workload's transactions on every worker of a cluster for some time, and count.
 //
-// Closed loop: `inflight` clients a worker, each with one transaction at a time. Open loop (`rate`): transactions
-// arrive by a Poisson process whatever the store does, and latency counts from when one was meant to start, so that a
-// store that falls behind is seen to.
+// Closed loop: transactions_in_flight_max clients per worker, each with one transaction at a time. Open loop (`rate`):
+// transactions arrive by a Poisson process whatever the store does. Latency counts from the intended start, so that it
+// shows when the store falls behind.
 //
 // Clients of a worker share that worker's State and nothing else; the calling thread reads the states while they run.
 #pragma once
@@ -27,7 +26,7 @@ struct LiveStats {
   double seconds = 0;  // measured so far
   double tps = 0;      // of the last interval
   double p50_us = 0, p99_us = 0;
-  double abort_share = 0;  // of the attempts
+  double abort_share = 0;  // share of the attempts
   double nw_batch = 0, ht_batch = 0;
 };
 
@@ -35,29 +34,29 @@ struct DriveOptions {
   double rate = 0;  // transactions a second over the whole cluster; 0: closed loop
   double warmup_seconds = 0.5;
   double seconds = 5;
-  uint64_t transactions =
-      0;               // run so many (or a few more: each client the same number), however long it takes; 0: by time
-  bool alone = false;  // one client in the whole cluster: the latency of a transaction that meets no other
-  int slices = 5;      // the measured time is cut into this many, for the spread
+  uint64_t transactions = 0;  // run this many (or a few more: the same number for each client); 0: by time
+  bool alone = false;         // one client in the whole cluster: the latency of a transaction without conflicts or load
+  int slices = 5;             // the measured time is divided into this many, for the spread
   uint64_t seed = 1;
-  const std::atomic<bool>* interrupted = nullptr;     // set: end now, in order
+  const std::atomic<bool>* interrupted = nullptr;     // when set: end the run now, cleanly
   std::function<void(const LiveStats&)> on_progress;  // a few times a second, on the calling thread
 };
 
 struct DriveResult {
   // Of the measured time.
   double seconds = 0;
-  uint64_t committed = 0, refused = 0, aborted = 0;  // refused ones are among the committed; aborted: attempts
+  uint64_t committed = 0, refused = 0,
+           aborted = 0;  // refused ones are also counted as committed; aborted counts attempts
   std::array<uint64_t, 32> aborts_by_code{};
   Histogram latency_ns;
   std::vector<double> slice_tps;
   Counters counters;
   // Of the whole run.
   Tally tally;
-  std::string failure;  // a transaction that ended without commit and answer: what it said
+  std::string failure;  // outcome of a transaction that ended without commit and without an answer
 };
 
-// The cluster is started; the clients have ended when this returns.
+// The cluster must be started. All clients have ended when this returns.
 DriveResult drive(Cluster& cluster, const Workload& workload, const DriveOptions& options, Clock& clock);
 
 // The difference of two readings of the counters.

@@ -1,5 +1,5 @@
-// InterleavedRuns: setups of one loaded workload that are measured by turns, so that a machine that slows down for a
-// while slows all of them. Of each, the round with the median rate counts; its spread is that of the rounds.
+// InterleavedRuns measures several setups of one loaded workload in turn, so that a machine that slows down for a while
+// slows all of them. Each setup reports its round with the median rate; the spread is that of its rounds.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class InterleavedRuns {
 
   InterleavedRuns(Bench* bench, Progress* progress, uint64_t seed) : bench_(bench), progress_(progress), seed_(seed) {}
 
-  // One after the other, kRounds times; `seconds` is the time of each setup over all rounds.
+  // Runs the setups one after the other, kRounds times; `seconds` is the time of each setup over all rounds.
   Result<std::vector<Report>> measure(const std::vector<Setup>& setups, double seconds);
   // `alone`: one client in the whole cluster.
   Result<Report> run(const Setup& setup, double seconds, bool alone = false);
@@ -30,7 +30,7 @@ class InterleavedRuns {
  private:
   Bench* const bench_;
   Progress* const progress_;
-  uint64_t seed_;  // every run draws something else
+  uint64_t seed_;  // differs for every run
 };
 
 }  // namespace weft::bench

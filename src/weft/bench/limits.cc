@@ -24,14 +24,14 @@ constexpr size_t kMessages = 16;  // in a packet
 constexpr size_t kTouchBatch = 24;
 constexpr uint64_t kMemoryMin = 1 << 20, kMemoryMax = uint64_t{4} << 30;
 
-// A transaction that commits at its first attempt: into its coroutine, out of it, and once for reads and for the
-// commit.
+// Of a transaction that commits at its first attempt: into its coroutine, out of it, once for the reads and once for
+// the commit.
 constexpr double kSwitchesPerAttempt = 4;
 
 // Keeps a result alive without storing it anywhere.
 void keep(uint64_t value) { asm volatile("" : : "r"(value)); }
 
-// The time of one of `count` operations when every thread does them at once; the median of the repeats.
+// The time per operation when every thread does `count` of them at the same time; the median of the repeats.
 double time_each(int threads, uint64_t count, Clock& clock, const std::function<void(int thread)>& work) {
   std::vector<double> each;
   for (int repeat = 0; repeat < kRepeats; ++repeat) {
@@ -81,7 +81,7 @@ double time_messages(int threads, Clock& clock) {
   return time_each(threads, kPackets * kMessages, clock, work);
 }
 
-// The first half of the memory is index lines, each naming a random line of the second half.
+// The first half of the memory has index lines, each of which names a random line of the second half.
 void fill_index(std::byte* memory, uint64_t lines) {
   Random random(7);
   for (uint64_t i = 0; i < lines; ++i) store_shared(memory + i * kLine, lines + random.below(lines));

@@ -1,4 +1,5 @@
-// What the machine can do, measured in the same run as what the store does: the three things a transaction is made of.
+// The limits of the machine, measured in the same run as the store: the cost of the three things a transaction consists
+// of.
 //
 //   ring message    64 bytes into a packet of 16, through a ring and out again, both ends on one thread (workers of one
 //                   index share a thread)
@@ -6,8 +7,8 @@
 //                   much memory as the tables have
 //   switch          one resume of a suspended coroutine, 64 taking turns
 //
-// Their cost times how often a transaction needs them is the least a core must spend on one. What is left out (copying
-// keys and values, locks, checksums, the loop itself) is what separates the store from it.
+// Their cost times how often a transaction needs them is a lower bound of what a core spends on a transaction. It
+// leaves out copying keys and values, locks, checksums, and the loop itself.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ namespace weft::bench {
 
 struct MachineLimits {
   int threads = 0;
-  uint64_t memory_bytes = 0;                           // that the touches spread over
+  uint64_t memory_bytes = 0;                           // that the record touches are spread over
   double message_ns = 0, touch_ns = 0, switch_ns = 0;  // median of the repeats, all threads at work at the same time
 };
 
@@ -27,10 +28,10 @@ struct MachineLimits {
 MachineLimits measure_limits(uint64_t memory_bytes, int threads, Clock& clock);
 
 struct Attainable {
-  double messages = 0, touches = 0, switches = 0;  // a committed transaction, as counted
-  double ns = 0;                                   // their cost together
+  double messages = 0, touches = 0, switches = 0;  // per committed transaction, as counted
+  double ns = 0;                                   // their total cost
   double tps_per_core = 0;
-  double reached = 0;  // the report's median rate a thread as a part of it
+  double reached = 0;  // the report's median rate per thread, as a share of it
 };
 Attainable attainable(const MachineLimits& limits, const Report& report);
 

@@ -1,4 +1,4 @@
-// What machine this is: for the heading of figures, and to refuse a load that does not fit into its memory.
+// Describes this machine: for the heading of figures, and to refuse a load that does not fit into its memory.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct Machine {
 };
 Machine describe_machine();
 
-// What the kernel would give now without swapping; 0 if it does not say.
+// The memory that the kernel could give now without swapping; 0 if unknown.
 uint64_t memory_available_bytes();
 
 }  // namespace weft::bench

@@ -47,7 +47,7 @@ Result<void> Micro::load(const Put& put, Random&) {
   return {};
 }
 
-// A call names its keys by a seed: there may be more of them than a call has room for.
+// A call has a seed instead of its keys, since there may be more keys than a call has room for.
 Call Micro::draw(Random& random) const {
   Call call;
   call.a[0] = random.next();

@@ -2,8 +2,9 @@
 // distinct. The first P of the keys read are the ones written (so that micro-4-2 has keys that are only read and keys
 // that are read and written); puts beyond the gets are blind. micro-1-0 and micro-0-1 are the single-key operations.
 //
-// A record holds a counter that a read-and-written key adds 1 to, and its own key. The check: versions moved as often
-// as puts were committed, every record still has its key, and (without blind puts) the counters add up to the same.
+// A record holds a counter, to which a transaction that reads and writes the key adds 1, and its own key. The check:
+// the sum of version increments equals the number of committed puts, every record still has its key, and (without blind
+// puts) the counters have the same sum.
 #pragma once
 
 #include "weft/bench/workload.h"
@@ -25,7 +26,8 @@ class Micro final : public Workload {
   Task<Outcome> attempt(Session& session, const Call& call, Effect& effect) const override;
   std::string check(const VisitTable& visit_table, const Tally& tally) const override;
 
-  // The keys of a transaction, distinct: those read first, then those put blindly. All of them follow from the call.
+  // The distinct keys of a transaction: first those that are read, then those that are put blindly. The call determines
+  // them.
   uint32_t keys_of(const Call& call, std::array<uint64_t, kKeysMax>& keys) const;
 
  private:

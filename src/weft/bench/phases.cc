@@ -33,10 +33,10 @@ constexpr Comparison kComparisons[] = {
     {"the same, acknowledged at once", "drtmr-m", "drtmr", "verbs", false},
 };
 
-// The rows that the paper compares, as they are; fasst first, for the others are told in multiples of it.
+// The rows that the paper compares, as they are; fasst is first, since the others are given as multiples of it.
 constexpr const char* kDesigns[] = {"fasst", "farm", "drtmr", "drtmh-nc", "drtmh"};
 
-// DrTM+H's ladder: each rung has what those above it have.
+// DrTM+H's optimisations one by one: each rung adds one to those before it.
 struct PhaseRung {
   const char* name;
   bool coroutines, outstanding, doorbells, passive_acks;
@@ -52,7 +52,7 @@ double sum(const std::map<std::string, double>& by_phase) {
                          [](double all, const auto& p) { return all + p.second; });
 }
 
-// Of two medians with their spreads: which is higher, and whether the spreads are apart.
+// Which of two medians is higher, and whether their spreads overlap.
 std::string verdict(const Report& messages, const Report& verbs) {
   const bool by_verbs = verbs.tps_median >= messages.tps_median;
   const Report& better = by_verbs ? verbs : messages;
@@ -102,7 +102,7 @@ class Phases {
     progress_.say("checking " + load.workload);
     std::string wrong = (*bench)->check();
     progress_.clear();
-    if (!wrong.empty()) return wrong;  // figures of runs that went wrong would be read as figures
+    if (!wrong.empty()) return wrong;  // print no figures of runs that went wrong
     fmt::print(out_, "## {}, {} transactions in flight a worker\n\n", load.workload, load.inflight);
     rows(*reports);
     comparisons();
@@ -113,7 +113,7 @@ class Phases {
   }
 
  private:
-  // Every row once, then the rungs below the last, which is the last design as it is.
+  // Every row once, then all rungs but the last, which is the last design as it is.
   std::vector<Setup> setups(const Options& cluster) {
     std::vector<Setup> all;
     const auto add = [&](const char* row, bool passive_acks) {

@@ -16,8 +16,9 @@ namespace {
 
 constexpr int kFoundSome = 2;  // exit status of a run's process
 
-// What a run with a bug in it says first; empty: nothing. A WEFT_CHECK is a way to find it, too: the run has a process
-// of its own, which says on one pipe what it found, or what was checked. Any other end is not the bug's.
+// The first violation of a run with a bug in it, or empty. A failed WEFT_CHECK counts as finding the bug, too: the run
+// has a process of its own, which writes the violation or the failed check to a pipe. Any other end of the process is
+// an error of the test.
 std::string run_broken(const SimOptions& options) {
   std::array<int, 2> ends{};
   WEFT_CHECK(pipe2(ends.data(), O_CLOEXEC) == 0, "a pipe");
@@ -51,7 +52,7 @@ std::string run_broken(const SimOptions& options) {
 }  // namespace
 
 const std::vector<BugPin>& planted_bugs() {
-  // All data at each of three nodes: what most bugs need is contention, not a rich cluster.
+  // All data at each of three nodes: most bugs need contention, not a complex cluster.
   const auto bug = [](PlantedBug which, std::string_view name, const char* protocol, SimWorkload workload) {
     BugPin planted{which, name, {}};
     planted.where.protocol = protocol;
@@ -66,7 +67,7 @@ const std::vector<BugPin>& planted_bugs() {
     planted.where.seed = seed;
     return planted;
   };
-  // What only single-key reads at backups can see needs many of them, on few keys with many backups.
+  // Bugs that only single-key reads at backups can see need many such reads, on few keys with many backups.
   const auto seen_at_backups = [&](PlantedBug which, std::string_view name) {
     BugPin planted = bug(which, name, "dnl2", SimWorkload::kAppend);
     planted.where.local_reads = true;
@@ -80,7 +81,7 @@ const std::vector<BugPin>& planted_bugs() {
   BugPin reads = bug(PlantedBug::kDropReadRecords, "drop dnl1's read records", "dnl1", SimWorkload::kAppend);
   reads.where.nodes = 5;
   reads.where.replicas = 2;
-  // What recovery must get right.
+  // Bugs of recovery.
   const auto at_crash = [&](PlantedBug which, std::string_view name, const char* protocol, int nodes, int replicas) {
     BugPin planted = bug(which, name, protocol, SimWorkload::kAppend);
     planted.where.nodes = nodes;
@@ -90,19 +91,19 @@ const std::vector<BugPin>& planted_bugs() {
     planted.where.faults = faults;
     return planted;
   };
-  // A recovery must be interrupted, after it has decided, by a crash that takes away what it had decided by.
+  // A crash must interrupt a recovery after it has decided, and take away the evidence for the decision.
   BugPin not_written = at_crash(PlantedBug::kNotWritten, "apply what is not written", "dnl1", 5, 5);
   not_written.where.transactions = kTransactionsDefault;
   BugPin forgets = at_crash(PlantedBug::kForgetsDecisions, "forget what an earlier recovery has written", "dnl4", 5, 5);
   forgets.where.transactions = kTransactionsDefault;
   forgets.where.leader_crashes_after_ack = true;
-  // A node that is cut off goes on reading its own copy.
+  // A node that is cut off continues to read its own copy.
   BugPin lease = at_crash(PlantedBug::kNoLeaseCheck, "no look at the lease", "dnl4", 2, 2);
   lease.where.faults = FaultMask{};
   lease.where.faults->add(Fault::kCut);
   lease.where.single_key_percent = 60;
   lease.where.keys = 3;
-  // What verbs leave for recovery.
+  // Bugs in the recovery of what verbs have done.
   BugPin misses = at_crash(PlantedBug::kLogMissesPrimary, "log what a verb has locked at backups only", "drtmr", 5, 2);
   misses.where.transactions = kTransactionsDefault;
   BugPin drained = at_crash(PlantedBug::kRingNotDrained, "leave the rings undrained", "drtmh", 4, 3);
@@ -111,11 +112,12 @@ const std::vector<BugPin>& planted_bugs() {
   late.where.transactions = kTransactionsDefault;
   // Blocks are reused where keys come and go.
   BugPin reused = bug(PlantedBug::kReusedBlock, "take a reused block for the record", "drtmh", SimWorkload::kToken);
-  // Needs locks of one key at its node and by its peers.
+  // Needs a key that its own node and its peers lock.
   BugPin by_cpu = bug(PlantedBug::kLocksByCpu, "lock beside a NIC that does not mind", "drtmr", SimWorkload::kAppend);
   by_cpu.where.loopback = true;
   by_cpu.where.keys = 3;
-  // What only shows when a link fails between two that run: who is removed does not hear of it, and goes on reading.
+  // Bugs that show only when a link fails between two running nodes: the removed one does not hear of it and continues
+  // to read.
   const auto at_links = [&](PlantedBug which, std::string_view name, int nodes, std::string_view list) {
     BugPin planted = at_crash(which, name, "dnl4", nodes, nodes);
     planted.where.faults = *parse_faults(list);
@@ -124,18 +126,19 @@ const std::vector<BugPin>& planted_bugs() {
     planted.where.keys = 3;
     return planted;
   };
-  // A node must miss a view, or the recovery into one be overtaken by another view.
+  // A node must miss a view, or another view must come during the recovery into one.
   const auto overtaken = [&](PlantedBug which, std::string_view name, int nodes, int replicas, std::string_view list) {
     BugPin planted = at_crash(which, name, "dnl4", nodes, replicas);
     planted.where.faults = *parse_faults(list);
     planted.where.transactions = kTransactionsDefault;
     return planted;
   };
-  // Some were active and have deleted what a decision put; another was not and has it in writing still.
+  // Some nodes were active and have deleted what a decision put; another was not active and still has the written
+  // decision.
   BugPin again = overtaken(PlantedBug::kDecisionAgain, "write a decision of an earlier epoch again", 7, 2, "crash");
   again.where.workload = SimWorkload::kToken;
   again.where.leader_crashes_activating = true;
-  // Clients who do not wait for ever, at nodes whose links fail; by rows whose commit points differ.
+  // Clients that do not wait for ever, at nodes whose links fail; with rows whose commit points differ.
   const auto too_late = [&](std::string_view name, const char* protocol) {
     BugPin planted = at_crash(PlantedBug::kNothingTooLate, name, protocol, 3, 3);
     planted.where.faults = *parse_faults("cut,break,one-way,alone");
@@ -143,7 +146,7 @@ const std::vector<BugPin>& planted_bugs() {
     planted.where.transactions = kTransactionsDefault;
     return planted;
   };
-  // One locks primaries and applies at backups on arrival, the other locks all replicas: who reads by one of them finds
+  // One row locks primaries and applies at backups on arrival, the other locks all replicas: a reader by one row finds
   // at a backup what the other has not finished.
   BugPin unfit =
       bug(PlantedBug::kUnfitRows, "run rows in one cluster that do not fit", "dnl4+dnl1", SimWorkload::kAppend);

@@ -1,4 +1,4 @@
-// The progress line: rewritten in place on a terminal, nothing at all in a pipe.
+// The progress line: rewritten in place on a terminal; nothing is written to a pipe.
 #pragma once
 
 #include <cstdio>

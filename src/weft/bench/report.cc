@@ -64,7 +64,7 @@ Report make_report(const std::string& workload, const Options& options, const Dr
   report.touches_per_txn = per(c.records_touched, result.committed);
   report.attempts_per_txn = per(result.committed + result.aborted, result.committed);
   report.commit_round_trips = per(c.commit_round_trips, c.commits_counted);
-  report.local_share = per(c.local_gets, c.local_gets + c.remote_gets);  // those at a backup are local ones
+  report.local_share = per(c.local_gets, c.local_gets + c.remote_gets);  // local_gets includes those at a backup
   for (size_t i = 0; i < result.aborts_by_code.size(); ++i) {
     if (result.aborts_by_code[i] == 0) continue;
     report.abort_reasons[std::string(code_name(static_cast<Code>(i)))] = result.aborts_by_code[i];

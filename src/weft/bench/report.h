@@ -1,4 +1,4 @@
-// Report: what one run of a benchmark found, as data, as one JSON object, and as text for a person.
+// Report: the results of one run of a benchmark, as data, as one JSON object, and as text for a person.
 #pragma once
 
 #include <cstdint>
@@ -21,20 +21,20 @@ struct Report {
   double tps = 0, tps_per_thread = 0;
   double tps_min = 0, tps_median = 0, tps_max = 0;  // over the slices of the measured time
   double p50_us = 0, p90_us = 0, p99_us = 0, p999_us = 0;
-  double nw_batch = 0, ht_batch = 0;  // messages a packet, keys a table batch
+  double nw_batch = 0, ht_batch = 0;  // messages per packet, keys per table batch
   double packets_per_txn = 0, messages_per_txn = 0, bytes_per_txn = 0;
   double reads_per_txn = 0, writes_per_txn = 0, swaps_per_txn = 0;  // one-sided verbs
   double doorbells_per_txn = 0;
-  std::map<std::string, double> messages_by_phase, verbs_by_phase;  // of a transaction; no zeros
+  std::map<std::string, double> messages_by_phase, verbs_by_phase;  // per transaction; without zeros
   double touches_per_txn = 0, attempts_per_txn = 0;
   double commit_round_trips = 0;
-  double local_share = 0;                         // of the reads that stayed on their node
-  std::map<std::string, uint64_t> abort_reasons;  // attempts, by the name of the code; no zeros
+  double local_share = 0;                         // share of the reads that stayed on their node
+  std::map<std::string, uint64_t> abort_reasons;  // attempts, by the name of the code; without zeros
 };
 
 Report make_report(const std::string& workload, const Options& options, const DriveResult& result);
 
-// The keys of the design: {"workload": ..., "abort_reasons": {}}. One line.
+// One line of JSON: {"workload": ..., "abort_reasons": {}, ...}.
 std::string to_json(const Report& report);
 void print_text(std::ostream& out, const Report& report);
 

@@ -1,4 +1,4 @@
-// JSON of a report. The only file of this room that knows the JSON library: it is slow to compile.
+// JSON of a report. Only this file of the room includes the JSON library, which is slow to compile.
 #include <nlohmann/json.hpp>
 
 #include "weft/bench/report.h"

@@ -79,7 +79,7 @@ TEST(Report, WithoutAbortsTheReasonsAreAnEmptyObject) {
   EXPECT_EQ(nlohmann::json::parse(to_json(Report{}))["abort_reasons"], nlohmann::json::object());
 }
 
-// The histogram keeps values to 1/64; a quantile is never reported too fast.
+// The histogram is accurate to 1/64; it never reports a quantile that is too low.
 TEST(Report, PercentilesAreThoseOfTheRecordedLatencies) {
   const Report report = sample_report();
   const auto close = [](double got, double exact) {

@@ -1,11 +1,11 @@
-// SmallPages: while it lives, this process gets no huge pages.
+// SmallPages: while such an object exists, this process gets no huge pages.
 #pragma once
 
 #include <sys/prctl.h>
 
 namespace weft::bench {
 
-// Regions of simulated nodes are small and many: huge pages would cost more than all the rest.
+// Simulated nodes have many small regions: huge pages would cost more than everything else.
 class SmallPages {
  public:
   SmallPages() : before_(prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0)) { prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0); }

@@ -14,14 +14,14 @@ constexpr TxnKind kMix[] = {{"amalgamate", 15},   {"balance", 15},          {"de
 constexpr int64_t kPayment = 500;  // send-payment and write-check, in cents
 constexpr int64_t kDeposit = 130;  // deposit-checking
 constexpr int64_t kSavingsDeposit = 2020;
-constexpr int64_t kOverdraft = kPayment - 100;  // what an uncovered check takes, as in the published codes
+constexpr int64_t kOverdraft = kPayment - 100;  // what an uncovered check takes, as in the published code
 constexpr int64_t kFirstBalanceMin = 1'000'000;
 constexpr int64_t kFirstBalanceMax = 5'000'000;
 
 constexpr TableId kSavings = SmallBank::kSavings;
 constexpr TableId kChecking = SmallBank::kChecking;
 
-// A balance is its 8 bytes.
+// A balance is stored as 8 bytes.
 int64_t cents_of(std::string_view bytes) {
   int64_t cents = 0;
   std::memcpy(&cents, bytes.data(), std::min(bytes.size(), sizeof cents));
@@ -42,7 +42,7 @@ Call call_of(std::string_view arguments) {
   return call;
 }
 
-// Accounts are never deleted: one that is not there is lost, and the outcome says so.
+// Accounts are never deleted: a missing one was lost, and the outcome says so.
 Code all_found(std::span<const Value> values) {
   for (const Value& value : values) {
     if (value.code != Code::kOk) return value.code;
@@ -95,7 +95,7 @@ void send_payment_keys(std::string_view arguments, StoredProcedure::Keys& keys) 
   keys.add(kChecking, call.a[1], Intent::kUpdate);
 }
 
-// Without money it commits the two reads and writes nothing: the total does not change either way.
+// Without enough money it commits the two reads and writes nothing: the total does not change either way.
 Code send_payment_step(std::string_view arguments, std::span<const Value> values, StoredProcedure::Writes& writes) {
   if (const Code code = all_found(values); code != Code::kOk) return code;
   const Call call = call_of(arguments);
@@ -117,7 +117,7 @@ Code transact_savings_step(std::string_view arguments, std::span<const Value> va
   return Code::kOk;
 }
 
-// Interactive, because the teller must know whether the check was covered: a declared transaction does not say.
+// Interactive, because the caller must know whether the check was covered: a stored procedure does not return that.
 Task<Outcome> write_check(Session& session, uint64_t account, Effect& effect) {
   Txn txn = co_await session.begin();
   const ReadHandle savings_read = txn.get_async(kSavings, account);
@@ -159,7 +159,7 @@ std::vector<TableSpec> SmallBank::tables() const {
   return specs;
 }
 
-// In the order of Kind; write-check has none and is the last.
+// In the order of Kind; write-check is the last kind and has no procedure.
 std::vector<StoredProcedure> SmallBank::procedures() const {
   return {{"amalgamate", amalgamate_keys, amalgamate_step},
           {"balance", balance_keys, balance_step},

@@ -1,8 +1,8 @@
 // SmallBank: accounts with a savings and a checking balance. Six kinds of transactions, in the mix of FaSST, DrTM+H,
 // FORD and SMART; by default 90 % of them touch only the hot 4 % of the accounts.
 //
-// Money is whole cents, so the check is exact: all balances together are what was loaded plus what the committed
-// transactions brought in or took out.
+// Money is whole cents, so the check is exact: the sum of all balances is what was loaded plus what the committed
+// transactions brought in, less what they took out.
 #pragma once
 
 #include "weft/bench/workload.h"

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kDraws = 200'000;
 
-// A share of kDraws, to within one per cent of all: six standard deviations and more.
+// A share of kDraws, to within one per cent of all: more than six standard deviations.
 void expect_share(int count, double percent) { EXPECT_NEAR(100.0 * count / kDraws, percent, 1.0); }
 
 TEST(SmallBank, DrawsTheMix) {
@@ -44,7 +44,7 @@ TEST(SmallBank, HotOrNotIsDrawnOncePerTransaction) {
     const Call call = bank.draw(random);
     mixed += (call.a[0] < bank.hot()) != (call.a[1] < bank.hot()) ? 1 : 0;
   }
-  // Only among the 10 % that draw from all accounts: one of two falls on a hot one by chance.
+  // Only among the 10 % that draw from all accounts: one of the two is a hot one by chance.
   expect_share(mixed, 10 * 2 * 0.04 * 0.96);
 }
 
@@ -66,7 +66,7 @@ TEST(SmallBank, TheTwoAccountsDiffer) {
   }
 }
 
-// A bank in a map: what check() reads.
+// A bank in a map, for check() to read.
 struct Ledger {
   std::map<std::pair<uint16_t, uint64_t>, std::string> rows;
   Workload::Put put() {

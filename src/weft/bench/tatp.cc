@@ -48,8 +48,8 @@ std::vector<TableSpec> Tatp::tables() const {
     out.capacity = capacity;
     return out;
   };
-  // A subscriber has 2.5 access rows and facilities in the mean; forwardings stay around half of the 7.5 that fit,
-  // where inserts and deletes balance. The rest is room for chance.
+  // A subscriber has 2.5 access rows and facilities on average; the forwardings stay around half of the 7.5 that are
+  // possible, where inserts and deletes balance. The rest is headroom.
   const uint64_t rows = subscribers_ * 3 + 16;
   return {spec("subscriber", sizeof(Subscriber), subscribers_), spec("secondary", sizeof(Secondary), subscribers_),
           spec("access", sizeof(Access), rows), spec("facility", sizeof(Facility), rows),

@@ -9,7 +9,7 @@
 //   forwarding        facility's key, start 0, 8 or 16     16 bytes; a facility has 0 to 3
 //
 // The check: every access row, facility and telephone number has its subscriber and every forwarding its facility, rows
-// know their keys, and there are as many forwardings as were loaded and inserted less those deleted.
+// contain their keys, and there are as many forwardings as were loaded and inserted, less those deleted.
 #pragma once
 
 #include "weft/bench/workload.h"

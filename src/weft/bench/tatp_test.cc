@@ -72,7 +72,7 @@ struct Rows {
   bool has(TableId table, uint64_t key) const { return rows.contains({table.value, key}); }
 };
 
-// The shares of transactions that find what they ask for, which the benchmark's definition states.
+// The shares of transactions that find what they look for, as the benchmark's definition states them.
 TEST(Tatp, LoadedRowsGiveTheStatedSuccessRates) {
   constexpr uint64_t kSubscribers = 20'000;
   Tatp tatp(kSubscribers);

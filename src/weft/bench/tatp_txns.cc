@@ -12,7 +12,7 @@ namespace {
 constexpr TableId kSubscriber = Tatp::kSubscriber, kSecondary = Tatp::kSecondary, kAccess = Tatp::kAccess;
 constexpr TableId kFacility = Tatp::kFacility, kForwarding = Tatp::kForwarding;
 
-// A read that failed, or a row that every subscriber has and is not there.
+// A read failed, or a row that every subscriber has is missing.
 Outcome give_up(Txn& txn, Code code) {
   Outcome outcome;
   outcome.kind = OutcomeKind::kAborted;
@@ -22,7 +22,7 @@ Outcome give_up(Txn& txn, Code code) {
   return outcome;
 }
 
-// The read was of an older copy, and the primary said "no" instead: the same answer, later.
+// The read was of an older copy, and the primary refused the write: the same answer, later.
 void answered_at_primary(const Outcome& outcome, Effect& effect) {
   if (outcome.code == Code::kExists || outcome.code == Code::kNotFound) effect.refused = true;
 }
@@ -48,7 +48,7 @@ Task<Outcome> get_access(Session& session, const Call& call, Effect& effect) {
   co_return one.outcome;
 }
 
-// The facility and the forwardings that start no later travel together: one round.
+// The facility and the forwardings that start no later are read together, in one round trip.
 Task<Outcome> get_new_destination(Session& session, const Call& call, Effect& effect) {
   const uint64_t facility_id = facility_key(call.a[0], call.a[1]);
   Txn txn = co_await session.begin();

@@ -1,4 +1,4 @@
-// The seven transactions of TATP, one attempt each. See workload.h for what a refusal is.
+// The seven transactions of TATP, one attempt each. workload.h says what a refusal is.
 #pragma once
 
 #include "weft/bench/workload.h"

@@ -15,7 +15,7 @@ constexpr TxnKind kMix[] = {{"new-order", 100}};
 
 constexpr uint64_t kCustomerSpread = 1'023, kCustomerShift = 259;
 constexpr uint64_t kItemSpread = 8'191, kItemShift = 7'911;
-constexpr int64_t kDistrictYtd = 3'000'000;  // a warehouse has that of its districts
+constexpr int64_t kDistrictYtd = 3'000'000;  // a warehouse has the sum over its districts
 constexpr uint32_t kTaxMax = 2'000;
 constexpr uint32_t kDiscountMax = 5'000;
 
@@ -49,7 +49,7 @@ void new_order_keys(std::string_view bytes, StoredProcedure::Keys& keys) {
   }
 }
 
-// What a line costs, with the taxes and the customer's discount.
+// The price of a line, with taxes and the customer's discount.
 int64_t amount_of(const Line& line, uint32_t taxes, uint32_t discount) {
   const int64_t plain = line.quantity * price_of(line.item);
   return plain * (10'000 + taxes) / 10'000 * (10'000 - discount) / 10'000;
@@ -58,7 +58,7 @@ int64_t amount_of(const Line& line, uint32_t taxes, uint32_t discount) {
 Code new_order_step(std::string_view bytes, std::span<const Value> values, StoredProcedure::Writes& writes) {
   for (const Value& value : values) {
     if (value.code != Code::kOk) return value.code;
-    if (!value.found) return Code::kNotFound;  // nothing of it is ever deleted
+    if (!value.found) return Code::kNotFound;  // none of these rows is ever deleted
   }
   const auto order = row_of<Arguments>(bytes);
   const auto warehouse = row_of<Warehouse>(values[0].bytes);
@@ -141,7 +141,7 @@ std::vector<TableSpec> Tpcc::tables() const {
     out.prefix_bytes = 2;
     return out;
   };
-  // Every partition has as many warehouses: the bench counts them by the node, and a node has one partition.
+  // Every partition has the same number of warehouses: the bench counts them per node, and a node has one partition.
   const uint64_t warehouses = warehouses_, districts = warehouses * kDistricts, orders = districts * kOrders;
   return {spec("warehouse", sizeof(Warehouse), warehouses),
           spec("district", sizeof(District), districts),

@@ -3,11 +3,11 @@
 // district, changes the stock of 5 to 15 items, and inserts the order, its new-order row and its lines.
 //
 // The customer's warehouse is one whose primary is the coordinator's node; no order is rolled back on purpose. Tables
-// start without orders. All are hash tables, partitioned by the warehouse (tpcc_rows.h); the capacity for orders bounds
-// how long one cluster can run, and what comes after is rejected with the table's limit.
+// start without orders. All are hash tables, partitioned by warehouse (tpcc_rows.h). The capacity for orders limits how
+// long one cluster can run; later orders are rejected with the table's limit.
 //
-// The check: the consistency conditions of the benchmark that new-order can break (3.3.2.1 to 3.3.2.7), every line's
-// supplier has booked it, and there is one order for every commit.
+// The check: the consistency conditions of the benchmark that new-order can break (3.3.2.1 to 3.3.2.7) hold, every
+// line's supplier has booked it, and there is one order for every commit.
 #pragma once
 
 #include "weft/bench/workload.h"
@@ -21,7 +21,7 @@ class Tpcc final : public Workload {
   static constexpr uint32_t kCustomers = 3'000;  // of a district
   static constexpr uint32_t kOrders = 3'000;     // of a district, at most
 
-  // Tests take fewer items and customers.
+  // Tests use fewer items and customers.
   explicit Tpcc(uint32_t warehouses, uint32_t items = kItems, uint32_t customers = kCustomers);
 
   std::string name() const override { return "tpcc-no"; }
@@ -33,7 +33,7 @@ class Tpcc final : public Workload {
   Task<Outcome> attempt(Session& session, const Call& call, Effect& effect) const override;
   std::string check(const VisitTable& visit_table, const Tally& tally) const override;
 
-  // Of a customer or an item, from 1: the benchmark's NURand.
+  // The number of a customer or an item, from 1, drawn by the benchmark's NURand.
   uint32_t draw_customer(Random& random) const;
   static uint32_t draw_item(Random& random, uint32_t items);
 

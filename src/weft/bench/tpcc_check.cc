@@ -40,7 +40,7 @@ std::string place(uint32_t warehouse, uint32_t district) {
   return "warehouse " + std::to_string(warehouse) + ", district " + std::to_string(district);
 }
 
-// Conditions 2, 3, 5, 6 and 7 for one district, and that no number is left out: empty if they hold.
+// Checks conditions 2, 3, 5, 6 and 7 for one district, and that no order number is missing. Empty if they hold.
 std::string wrong_with(const DistrictSeen& district) {
   if (!district.there) return "has no row";
   const auto newest = static_cast<uint32_t>(std::max<size_t>(district.orders.size(), 1) - 1);
@@ -61,7 +61,7 @@ std::string wrong_with(const DistrictSeen& district) {
   return {};
 }
 
-// What a walk over all tables has found.
+// What was found in all tables.
 struct Found {
   Found(uint32_t warehouse_count, uint32_t items)
       : ytd(warehouse_count),
@@ -69,13 +69,13 @@ struct Found {
         booked(size_t{warehouse_count} * items),
         ordered(booked.size()) {}
 
-  std::vector<int64_t> ytd;  // the warehouse's less those of its districts
+  std::vector<int64_t> ytd;  // the warehouse's, less those of its districts
   std::vector<DistrictSeen> districts;
   std::vector<StockSeen> booked, ordered;
   uint64_t warehouses = 0, customers = 0, stocks = 0, orders = 0;
 };
 
-// What does not fit together.
+// Returns the first contradiction, or nothing.
 std::string compare(const Found& found, uint32_t warehouse_count, uint32_t items) {
   for (uint32_t w = 0; w < warehouse_count; ++w) {
     if (found.ytd[w] != 0) return "tpcc-no: the districts of warehouse " + std::to_string(w) + " do not add up to it";

@@ -95,12 +95,12 @@ struct OrderLine {
 };
 static_assert(sizeof(OrderLine) == 48);
 
-// Item rows never change and every node has all of them; ours follow from the item's number.
+// Item rows never change and every node has all of them, so they are computed from the item's number.
 constexpr int64_t price_of(uint32_t item) {
   return 100 + static_cast<int64_t>((item * uint64_t{2'654'435'761}) % 9'901);
 }
 
-// The argument of the declared transaction: the lines follow from the seed, so that keys and step see the same.
+// The argument of the stored procedure. The lines are drawn from the seed, so that `keys` and `execute` see the same.
 struct Arguments {
   uint64_t entered;
   uint64_t seed;

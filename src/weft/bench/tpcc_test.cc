@@ -55,7 +55,7 @@ TEST(Tpcc, EveryLineComesFromAnotherWarehouse) {
   EXPECT_EQ(counts.size(), kLinesMax - kLinesMin + 1);
 }
 
-// Condition by condition: what a broken store would leave behind is found.
+// Condition by condition: the check finds what a broken store would leave behind.
 class TpccCheck : public testing::Test {
  protected:
   void SetUp() override {

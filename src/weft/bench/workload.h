@@ -1,13 +1,13 @@
-// Workload: what a benchmark runs: its tables and their first contents, one transaction at a time, and the check that
-// says afterwards whether the store kept its word. It knows sessions and transactions and no cluster, so that the
-// driver (driver.h) runs it in real time and a simulation in virtual time.
+// Workload: what a benchmark runs: its tables and their initial contents, its transactions, and the check whether the
+// tables are right afterwards. It uses sessions and transactions but no cluster, so that the driver (driver.h) can run
+// it in real time and a simulation in virtual time.
 //
-// A transaction is drawn first (plain data) and then attempted, the same one again after every abort that trying again
-// can help. An answer of "no" (no such row, no money) is an answer too: such a transaction commits what it read, so
-// that the answer holds, and says `refused`.
+// A transaction is drawn first (plain data) and then attempted; the same one is retried after every retryable abort.
+// "No" (no such row, no money) is an answer too: such a transaction commits its reads, so that the answer is valid, and
+// sets `refused`.
 //
-// Table and procedure ids are the order in which tables() and procedures() list them: steps of declared transactions
-// are plain functions and know their tables by constants.
+// Table and procedure ids follow the order of tables() and procedures(): stored procedures are plain functions and know
+// their tables by constants.
 //
 // draw, attempt and check may be called by any thread at any time after load; attempt runs on its session's worker.
 #pragma once
@@ -36,21 +36,21 @@ struct TxnKind {
   uint32_t percent;  // of the mix
 };
 
-// One transaction to run: its kind and what was drawn for it. Also the argument bytes of a declared one.
+// One transaction to run: its kind and what was drawn for it. Also the argument bytes of a stored procedure.
 struct Call {
   uint64_t kind = 0;
   std::array<uint64_t, 4> a{};
 };
 
-// What one attempt did, if it had an outcome.
+// The effect of one attempt, if it had an outcome.
 struct Effect {
   bool refused = false;  // the answer is "no"
-  int64_t net = 0;       // what the workload's check adds up over the committed ones
+  int64_t net = 0;       // added up over the committed transactions, for the workload's check
 };
 
-// Added up over the clients, whole run, warm-up included: what check() compares the tables with.
+// Sums over all clients and the whole run, including the warm-up. check() compares the tables with them.
 struct Tally {
-  std::array<uint64_t, kKindsOfTxnMax> committed{};  // with a "no" or not
+  std::array<uint64_t, kKindsOfTxnMax> committed{};  // including those that answered "no"
   std::array<uint64_t, kKindsOfTxnMax> refused{};
   int64_t net = 0;
   uint64_t failed = 0;  // ended without a commit and without an answer
@@ -72,10 +72,10 @@ class Workload {
   virtual Result<void> load(const Put& put, Random& random) = 0;
 
   virtual Call draw(Random& random) const = 0;
-  // `session`, `call` and `effect` must stay until the task is done.
+  // `session`, `call` and `effect` must live until the task is done.
   virtual Task<Outcome> attempt(Session& session, const Call& call, Effect& effect) const = 0;
 
-  // What is wrong with the tables after `tally` was committed to them, or nothing. While nothing runs.
+  // Returns what is wrong with the tables after the transactions in `tally`, or nothing. Called while nothing runs.
   virtual std::string check(const VisitTable& visit_table, const Tally& tally) const = 0;
 };
 
@@ -88,11 +88,11 @@ struct WorkloadOptions {
 
 // "smallbank", "tatp", "tpcc-no" or "micro-G-P". kBadOption names what was given and what there is.
 Result<std::unique_ptr<Workload>> make_workload(std::string_view name, const WorkloadOptions& options);
-// Per node, when the user does not say: by the name of a workload that exists.
+// Keys per node if the user gives no number. The workload must exist.
 uint64_t default_keys(std::string_view name);
 std::string workload_names();  // for messages: "smallbank, tatp, tpcc-no and micro-G-P (...)"
 
-// Which of `kinds` a number from [0, 100) falls on.
+// The index in `kinds` that a number from [0, 100) falls on.
 size_t pick_kind(std::span<const TxnKind> kinds, uint64_t percent);
 
 }  // namespace weft::bench

@@ -34,8 +34,8 @@ void check_valid(benchmark::State& state) {
 }
 BENCHMARK(check_valid)->Arg(10'000)->Arg(100'000)->Arg(300'000)->Unit(benchmark::kMillisecond);
 
-// From transaction `first` on, every `step`th that begins with a read only reads, and finds nothing. The final read
-// of all keys still has everything, and there are no info transactions, so only the cycle search can tell.
+// From transaction `first` on, every `step`th transaction that is a single read finds nothing. The final read of all
+// keys still has everything, and there are no info transactions, so only the cycle search can find it.
 History history_with_stale_reads(int64_t txns, size_t first, size_t step) {
   History history =
       checking::RandomHistory(1, {.txns = static_cast<size_t>(txns), .live_keys = 32, .overlap = 40, .info_percent = 0})

@@ -16,7 +16,7 @@ using checking::Edge;
 using checking::HistoryIndex;
 using checking::kNobody;
 
-// What the transaction appended to the key that no read has: where an edge into an unseen chain ends.
+// The element that the transaction appended to the key and no read has: the end of an edge into an unseen chain.
 std::string unseen_element(const HistoryIndex& index, uint32_t txn, uint32_t key) {
   for (const TxnRecord::Op& op : index.txn(txn).ops) {
     if (op.kind != TxnRecord::Op::Kind::kAppend || op.key != index.keys.name(key)) continue;
@@ -47,8 +47,8 @@ std::string why(const HistoryIndex& index, const Edge& edge, uint32_t to) {
   }
 }
 
-// Edges around a cycle become links between transactions: the edges out of junctions vanish into the one before.
-// Begins with the transaction of the lowest number, so that equal cycles read alike.
+// Turns the edges of a cycle into links between transactions: edges out of junctions are merged into the edge before.
+// Begins with the transaction of the lowest number, so that equal cycles have equal texts.
 std::vector<Verdict::Link> links_of(const HistoryIndex& index, const DependencyGraph& graph,
                                     const std::vector<uint32_t>& cycle) {
   std::vector<const Edge*> edges;

@@ -1,4 +1,5 @@
-// Is a list-append history strictly serializable? Knows histories and nothing of the store that made them.
+// Checks whether a list-append history is strictly serializable. It knows nothing of the store that produced the
+// history.
 //
 // Every list read is a state of its key, so the longest read gives the order of a key's appends and every other read
 // must be a prefix of it. From the orders follow the dependencies: ww (appended next), wr (read the append), rw (read
@@ -22,8 +23,8 @@
 
 namespace weft {
 
-// A check names one: what a list shows by itself before what a transaction shows, that before what two show, and
-// cycles last, from the strongest class to the weakest.
+// A check reports the first it finds: first what a list shows by itself, then what one transaction shows, then what two
+// show, and cycles last, from the strongest class to the weakest.
 enum class Anomaly : uint8_t {
   kNone,
   kDuplicateElement,    // one element twice: in a read, or appended twice
@@ -33,7 +34,8 @@ enum class Anomaly : uint8_t {
   kInfoGone,            // a read misses the append of an info transaction that an earlier read had
   kIncompatibleOrders,  // neither of two reads of a key is a prefix of the other
   kIntermediateRead,    // G1b: a read ends in an append its writer followed by another to the key
-  kLostAppend,  // no read has the ok append, though one was invoked after it completed; or only a later one of its txn
+  kLostAppend,  // no read has an append of an ok transaction, though one was invoked after it completed; or reads have
+                // only a later append of that transaction
   kG0,          // a cycle of ww
   kG1c,         // a cycle of ww and wr
   kGSingle,     // a cycle with exactly one rw
@@ -47,7 +49,7 @@ std::string_view dependency_name(Dependency dependency);  // "ww"
 
 struct Verdict {
   struct Link {
-    size_t from = 0;  // transactions, counted from 0
+    size_t from = 0;  // indices of transactions, from 0
     size_t to = 0;
     Dependency kind = Dependency::kWw;
     std::string why;  // names the key and the elements, or the times
@@ -56,8 +58,8 @@ struct Verdict {
   Anomaly anomaly = Anomaly::kNone;
   Anomaly cycle_class = Anomaly::kNone;  // kG0 to kG2 if there is a cycle: its class without its rt edges
   std::string summary;                   // one line: what was read where
-  std::vector<Link> cycle;               // each link starts where the one before ends
-  std::vector<size_t> txns;              // those that show it, in the order of the cycle
+  std::vector<Link> cycle;               // each link starts where the previous one ends
+  std::vector<size_t> txns;              // the transactions that show it, in the order of the cycle
 
   // What was checked.
   size_t ok = 0;
@@ -72,7 +74,8 @@ struct Verdict {
 
 Verdict check(const History& history);
 
-// Several lines for a person: the anomaly, its cycle, the transactions. Transaction i is called T<i + 1>, its line.
+// Several lines for a person: the anomaly, its cycle, the transactions. Transaction i is called T<i + 1>, after its
+// line.
 std::string describe(const Verdict& verdict, const History& history);
 
 // What `weft check FILE` does. 0: valid, 1: an anomaly, 2: not a history.

@@ -63,8 +63,8 @@ const TxnRecord& writer(const History& history, const std::string& key, int64_t 
   return history.txns.front();
 }
 
-// Each returns false if the history offers nothing to break in its way. The final read of all keys is the witness
-// that makes every one of them an anomaly for certain.
+// Each returns false if the history has nothing that it could break. The final read of all keys proves that each of
+// them is an anomaly.
 using Mutation = bool (*)(History&, Random&);
 
 bool swap_elements(History& history, Random& random) {
@@ -213,8 +213,8 @@ class NaiveTwin {
   std::map<std::string, std::vector<int64_t>> lists_;
 };
 
-// A few transactions whose reads are plausible: prefixes of one random order per key, with the reader's own appends
-// where they belong, now and then damaged.
+// A few transactions with plausible reads: prefixes of one random order per key, with the reader's own appends where
+// they belong, sometimes damaged.
 History small_history(Random& random) {
   History history;
   const std::string keys[] = {"x", "y"};
@@ -280,7 +280,7 @@ TEST(CheckerProperty, AgreesWithTheNaiveTwin) {
   }
 }
 
-// A whole history of lost updates: one component of thousands of transactions, and still an answer.
+// A history of lost updates only: one component of thousands of transactions, and the checker still answers.
 TEST(CheckerProperty, AHistoryThatIsOneBigCycle) {
   History history;
   for (int64_t i = 0; i < 5000; ++i) {

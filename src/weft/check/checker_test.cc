@@ -77,7 +77,7 @@ TEST(Checker, InfoTransactionsMayHaveHappenedAtAnyLaterTime) {
 }
 
 TEST(Checker, UnseenAppendsComeLast) {
-  // Both read x empty and append to it; nobody looked again, and one of them must have seen the other.
+  // Both read x empty and append to it. Nobody read x later, but one of them must have seen the other.
   EXPECT_EQ(found(ok(R"(["r","x",[]],["append","x",1])")), "valid");
   EXPECT_EQ(found(ok(R"(["r","x",[]],["append","x",1])") + ok(R"(["r","x",[]],["append","x",2])")), "G2: rw rw");
   EXPECT_EQ(found(ok(R"(["r","x",[]],["append","x",1])") + ok(R"(["append","x",2])") + ok(R"(["r","x",[]])")), "valid");
@@ -140,7 +140,7 @@ TEST(Checker, InternalInconsistency) {
             "internal inconsistency");
   // Sees the future.
   EXPECT_EQ(found(ok(R"(["r","x",[1]],["append","x",1])")), "internal inconsistency");
-  // Its appends land the other way round.
+  // Its appends are in the opposite order.
   EXPECT_EQ(found(ok(R"(["append","x",1],["append","x",2])") + ok(R"(["r","x",[2,1]])")), "internal inconsistency");
 }
 
@@ -165,13 +165,13 @@ TEST(Checker, InfoAppendSeenAndThenGone) {
   const std::string writer = info(R"(["append","x",1])");
   EXPECT_EQ(found(writer + ok(200, 210, R"(["r","x",[1]])") + ok(220, 230, R"(["r","x",[]])")),
             "info append seen and then gone");
-  // Another append took its place, in a read as long or longer.
+  // Another append is in its place, in a read that is at least as long.
   const std::string other = ok(0, 300, R"(["append","x",2])") + ok(0, 300, R"(["append","x",3])");
   EXPECT_EQ(found(writer + other + ok(200, 210, R"(["r","x",[1]])") + ok(220, 230, R"(["r","x",[2]])")),
             "info append seen and then gone");
   EXPECT_EQ(found(writer + other + ok(200, 210, R"(["r","x",[1]])") + ok(220, 230, R"(["r","x",[2,3]])")),
             "info append seen and then gone");
-  // Seen by a read that overlaps: not gone, only not there yet.
+  // Seen by an overlapping read: not gone, only not there yet.
   EXPECT_EQ(found(writer + ok(200, 225, R"(["r","x",[1]])") + ok(220, 230, R"(["r","x",[]])")), "valid");
 }
 
@@ -206,7 +206,7 @@ TEST(Checker, GSingle) {
   EXPECT_EQ(
       found(ok(R"(["append","x",1],["append","y",1])") + ok(R"(["r","x",[]],["r","y",[1]])") + ok(R"(["r","x",[1]])")),
       "G-single: wr rw");
-  // The append missed is one that nobody saw.
+  // The missed append is one that nobody saw.
   EXPECT_EQ(found(ok(R"(["append","x",1],["append","y",1])") + ok(R"(["r","x",[]],["r","y",[1]])")), "G-single: wr rw");
   EXPECT_EQ(found(info(R"(["append","x",1],["append","y",1])") + ok(R"(["r","x",[]],["r","y",[1]])")),
             "G-single: wr rw");

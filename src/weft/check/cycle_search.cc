@@ -94,7 +94,7 @@ bool CycleSearch::path(uint32_t from, uint32_t to, EdgeMask mask, const std::vec
       weight = reached_[to].distance;
       break;
     }
-    // A path around returns over an edge; it ends the search when no cheaper edge back can follow.
+    // A path around returns over an edge back to its start; the search ends when no cheaper edge back can follow.
     if (around && last != kNobody && reached_[node].distance >= weight) break;
     for (uint32_t e = graph_.edges_begin(node); e < graph_.edges_end(node) && budget_ > 0; ++e, --budget_) {
       const Edge& edge = graph_.edges()[e];

@@ -39,7 +39,7 @@ class CycleSearch {
   uint64_t budget_ = 0;
 
   struct Reached {
-    uint32_t search = 0;  // the search that wrote this
+    uint32_t search = 0;  // the search that wrote this entry
     uint32_t distance = 0;
     uint32_t edge = 0;
     bool done = false;

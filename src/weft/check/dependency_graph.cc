@@ -74,7 +74,7 @@ void DependencyGraph::add_unseen(const HistoryIndex& index) {
   }
   const ByKey readers = group(index.keys.size(), pairs);
 
-  std::vector<uint32_t> rank(txns_, kNobody);  // in the unseen of the key at hand
+  std::vector<uint32_t> rank(txns_, kNobody);  // in the unseen appends of the current key
   for (uint32_t key = 0; key < index.keys.size(); ++key) {
     const std::span<const uint32_t> late = unseen.of(key);
     const uint32_t size = index.order_size(key);
@@ -105,7 +105,7 @@ void DependencyGraph::add_unseen(const HistoryIndex& index) {
 void DependencyGraph::add_real_time(const HistoryIndex& index) {
   struct Event {
     uint64_t time;
-    bool completion;  // after the invocations of the same nanosecond: those overlap
+    bool completion;  // sorted after invocations of the same nanosecond, which overlap
     uint32_t txn;
   };
   std::vector<Event> events;

@@ -24,7 +24,7 @@ bool is_prefix(std::span<const int64_t> list, std::span<const int64_t> of) {
   return list.size() <= of.size() && std::equal(list.begin(), list.end(), of.begin());
 }
 
-// Looks up every element of a list. `stamps` has a number per append: the last list it was met in.
+// Looks up every element of a list. `stamps` has a number per append: the last list in which it occurred.
 class ElementCheck {
  public:
   explicit ElementCheck(const HistoryIndex& index) : index_(index), stamps_(index.appends.size(), 0) {}
@@ -89,8 +89,8 @@ Finding check_elements(HistoryIndex& index, std::optional<ReadAt>& odd) {
   return std::nullopt;
 }
 
-// Walks a transaction's operations as if nobody else ran: what a key must read as is what the last read found and
-// what was appended since.
+// Goes through a transaction's operations as if no other transaction ran: a read of a key must return what the last
+// read found and what was appended since.
 class InternalCheck {
  public:
   explicit InternalCheck(HistoryIndex& index) : index_(index), keys_(index.keys.size()) {}
@@ -163,7 +163,7 @@ class InternalCheck {
   std::vector<State> keys_;
 };
 
-// Of two reads that disagree, did the later one lose an info append that the earlier one has?
+// Of two reads that disagree, checks whether the later one misses an info append that the earlier one has.
 Finding check_gone(const HistoryIndex& index, const ReadAt& earlier, const ReadAt& later) {
   if (index.txn(earlier.txn).complete >= index.txn(later.txn).invoke) return std::nullopt;
   const std::vector<int64_t>& before = index.list(earlier);
@@ -191,7 +191,7 @@ Finding check_orders(const HistoryIndex& index, const ReadAt& odd) {
                      " read " + std::to_string(*at.first));
 }
 
-// A read that stops just before an info append, invoked after another that has the append had completed.
+// Finds a read that stops just before an info append and was invoked after another read that has the append completed.
 Finding check_info_gone(const HistoryIndex& index) {
   // Per key and position: the read that was first to complete among those that have the position.
   std::vector<uint32_t> first(index.order_append.size(), kNobody);
@@ -236,7 +236,7 @@ Finding check_intermediate(const HistoryIndex& index) {
   return std::nullopt;
 }
 
-// A transaction's appends to one key are seen in the order it made them.
+// A transaction's appends to one key must be seen in the order in which it made them.
 Finding check_program_order(const HistoryIndex& index) {
   for (const Append& append : index.appends) {
     if (append.previous == kNobody || append.position == kNobody) continue;

@@ -4,7 +4,7 @@
 //
 // ok       it committed. Every read is the list the transaction saw; a key never appended to reads as [].
 // fail     it never happened. What it read, list or null, is ignored.
-// info     nobody knows. Its reads are null, and "complete" is null or a number that orders nothing.
+// info     its outcome is unknown. Its reads are null, and "complete" is null or a number that orders nothing.
 //
 // Times are nanoseconds of one clock. An element is appended to a key at most once in a history, failed attempts
 // included: that is how a read names its writers. Keys are bytes; those above 0x7f pass through as they are.
@@ -56,7 +56,7 @@ struct History {
 // One line, newline included. An info transaction's completion is written as null.
 void append_json(const TxnRecord& record, std::string& out);
 
-// What a record breaks of the rules above ("expected ..."), or nothing. The reader applies it to every line.
+// Which of the rules above a record breaks ("expected ..."), or nothing. The reader applies it to every line.
 std::optional<std::string> fault_of(const TxnRecord& record);
 
 // The first element appended to one key by two operations, if any.
@@ -72,7 +72,7 @@ std::optional<DoubleAppend> double_append(const History& history);
 Result<History> read_history(const std::string& path);
 Result<History> parse_history(std::string_view text, std::string_view name);
 
-// How a report calls the transaction of a history that has this index.
+// The name of the transaction with this index in a report.
 std::string txn_name(size_t index);
 
 }  // namespace weft

@@ -18,7 +18,7 @@ class LineParser {
  public:
   explicit LineParser(std::string_view line) : begin_(line.data()), at_(begin_), end_(begin_ + line.size()) {}
 
-  // The whole line is one transaction. If not, fault() says what was expected, what was found and where.
+  // Parses the whole line as one transaction. On failure fault() says what was expected, what was found and where.
   bool parse(TxnRecord& out);
   const std::string& fault() const { return fault_; }
 

@@ -159,7 +159,7 @@ TEST(History, EveryPrefixOfALineIsRefused) {
   }
 }
 
-// Whatever the reader accepts, the writer writes so that the reader reads the same.
+// Whatever the reader accepts, the writer writes in a form that the reader reads as the same.
 void accepts_only_what_it_can_write(const std::string& text) {
   const Result<History> history = parse_history(text, "h");
   if (!history) {

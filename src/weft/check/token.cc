@@ -9,7 +9,7 @@
 namespace weft {
 namespace {
 
-// When a token was first on its way to a key, by any move that did not fail.
+// When the first move of a token to a key was invoked, of the moves that did not fail.
 using Arrivals = std::map<TokenAt, uint64_t>;
 
 std::string text(const TokenAt& at) {

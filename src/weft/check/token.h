@@ -1,5 +1,5 @@
-// The checker of the token workload: N tokens lie on keys, at most one on each; a transaction moves a token by
-// deleting its key and inserting another; readers look at all keys in one transaction. What must hold:
+// The checker of the token workload: N tokens lie on keys, at most one on each; a transaction moves a token by deleting
+// its key and inserting another; readers read all keys in one transaction. What must hold:
 //
 //   I1  every committed reader, and the final state, finds each of the N tokens exactly once, and no other;
 //   I2  it finds a token only where it began or where a move that did not fail put it, and the move was invoked
@@ -7,7 +7,7 @@
 //   I3  the committed moves of a token explain its final key: moves into a key, and its start there, less moves out
 //       of it are 1 at the final key and 0 elsewhere. (Not asked of tokens with a move of unknown outcome.)
 //
-// List-append histories never revisit absence; this workload does little else. Pure functions: any thread.
+// List-append histories never delete keys; this workload does little else. Pure functions: any thread.
 #pragma once
 
 #include <cstddef>
@@ -30,11 +30,11 @@ struct TokenMove {
   uint64_t from = 0;
   uint64_t to = 0;
   uint64_t invoke = 0;
-  uint64_t complete = 0;  // of kInfo: ignored
+  uint64_t complete = 0;  // ignored for kInfo
   TxnRecord::Type type = TxnRecord::Type::kOk;
 };
 
-// A committed reader of all keys.
+// A committed transaction that read all keys.
 struct TokenRead {
   uint64_t invoke = 0;
   uint64_t complete = 0;

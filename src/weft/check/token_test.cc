@@ -12,7 +12,7 @@ namespace {
 
 using Type = TxnRecord::Type;
 
-// Two tokens; the first moves 1 -> 3 -> 5 while readers look.
+// Two tokens; the first moves 1 -> 3 -> 5 while readers read.
 TokenRun good_run() {
   return {.start = {{0, 1}, {1, 2}},
           .moves = {{.token = 0, .from = 1, .to = 3, .invoke = 10, .complete = 20},

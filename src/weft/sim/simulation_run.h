@@ -33,8 +33,7 @@ class Simulation final : public EventSink, public Wakeups, public Processes::Pro
   void link_fails(const FaultWindow& window) override;
 
  private:
-  static constexpr uint64_t kQuietNs =
-      100'000'000;  // after the last client is done; longer than any timer of a piggybacked message
+  static constexpr uint64_t kQuietNs = 100'000'000;  // longer than any timer of a piggybacked message
   // Without progress. A run of a few hundred transactions needs a hundredth of this.
   static constexpr uint64_t kEventsMax = 20'000'000;
 

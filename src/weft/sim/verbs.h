@@ -92,8 +92,7 @@ class VerbQueue final : public EventSink {
   uint64_t looked_ = 0;  // number of the atomic that has loaded last
   uint64_t generation_ = 1;
   uint64_t broken_generation_ = 0;  // what was posted in this generation or an earlier one is flushed
-  uint64_t failed_generation_ =
-      0;  // a failure in this generation was reported to the sender: all behind it have failed too
+  uint64_t failed_generation_ = 0;  // a failure in it was reported to the sender: all behind it have failed too
   uint64_t last_request_ns_ = 0;
   uint64_t last_response_ns_ = 0;
 };

@@ -41,8 +41,7 @@ class WorkloadContext {
   uint64_t committed = 0, aborted = 0, rejected = 0, unknown = 0, dropped = 0;
   std::vector<std::string> violations;
   std::function<bool()> wants_more;  // called only in a run that must reach a number of transactions
-  bool crashing =
-      false;  // a process is ending: transactions of its clients that are in progress are recorded as unknown
+  bool crashing = false;  // a process is ending: its clients' transactions in progress are recorded as unknown
 
   // Whether a client that has run `done` transactions runs another.
   bool another(const Client& client, int done) const {
