@@ -31,7 +31,7 @@ Result<std::unique_ptr<Membership>> make_membership(const NodeConfig& config, Cl
     options.path = config.membership.path;
     options.auth = config.membership.auth;
     const Options& o = config.options;
-    options.founding = {config.initial_members, o.replicas, o.partition_count()};
+    options.bootstrap = {config.initial_members, o.replicas, o.partition_count()};
     auto kept = ZookeeperMembership::open(options, clock);
     if (!kept) return kept.error();
     return std::unique_ptr<Membership>(std::move(*kept));
@@ -137,8 +137,8 @@ int run_server(const std::string& path) {
                {"cluster", config.cluster},
                {"clients", config.client.listen},
                {"http", http == nullptr ? "off" : config.http.listen}});
-  BackOff back_off(NodeAgentOptions::kPaceNs);
-  options.back_off = &back_off;
+  JoinBackoff join_backoff(NodeAgentOptions::kPaceNs);
+  options.join_backoff = &join_backoff;
   // A node that was removed starts over, with nothing of what it had.
   for (;;) {
     const auto server = Server::create(options, membership->get(), &clock);
@@ -160,8 +160,8 @@ int run_server(const std::string& path) {
     }
     events.emit(Level::kWarn, "removed",
                 {{"why", (*server)->why()},
-                 {"removals", back_off.removals()},
-                 {"asks_again_ms", back_off.wait_ns() / 1'000'000}});
+                 {"removals", join_backoff.removals()},
+                 {"asks_again_ms", join_backoff.wait_ns() / 1'000'000}});
   }
 }
 

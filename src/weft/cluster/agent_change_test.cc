@@ -28,7 +28,7 @@ TEST_F(AgentTest, TwoThatHaveLostEachOtherAndMustStayBeginAnew) {
     const uint32_t incarnation = before.find(NodeId(1))->incarnation;
     nodes_[0]->state().links.set_lost(NodeId(1), incarnation);
     for (int i = 0; i < 2; ++i) agents_[0]->step(clock_.now += kLeaseNs / 2);  // notices; it is node 1's to go
-    EXPECT_NE(agents_[0]->lost(), "");
+    EXPECT_NE(agents_[0]->unavailable_reason(), "");
     ASSERT_EQ(membership_.changes, shares_memory ? 0 : 1);
     if (shares_memory) continue;
     View again = with_next_epoch(before);
@@ -56,7 +56,7 @@ TEST_F(AgentTest, OfTwoThatHaveLostEachOtherTheYoungerGoes) {
     const View before = *membership_.view;
     const auto lose = [&](uint8_t at, uint8_t of) {
       nodes_[at]->state().links.set_lost(NodeId(of), before.find(NodeId(of))->incarnation);
-      agents_[at]->nudge();
+      agents_[at]->notify();
       run_for(kLeaseNs / 64);
     };
     younger_notices_first ? lose(2, 1) : lose(1, 2);
@@ -82,7 +82,7 @@ TEST_F(AgentTest, WhomNobodyHearsGoesAtOnce) {
   nodes_[0].reset();
   for (const size_t n : {1U, 2U}) {
     nodes_[n]->state().links.set_lost(NodeId(0), incarnation);
-    agents_[n]->nudge();
+    agents_[n]->notify();
   }
   run_for(kLeaseNs / 4);
   EXPECT_EQ(membership_.view->find(NodeId(0)), nullptr);
@@ -102,10 +102,10 @@ TEST_F(AgentTest, WhoIsToJoinWaitsUntilItIsWelcome) {
     start_with_agent(NodeId(2), pre_join_view(*membership_.view, NodeId(2)), 7, true);
     run_for(10 * kLeaseNs);
     EXPECT_EQ(membership_.view->find(NodeId(2)) != nullptr, planted);
-    agents_[2]->welcome(Epoch(membership_.view->epoch.value - 1));
+    agents_[2]->allow_join(Epoch(membership_.view->epoch.value - 1));
     run_for(10 * kLeaseNs);
     EXPECT_EQ(membership_.view->find(NodeId(2)) != nullptr, planted);
-    agents_[2]->welcome(membership_.view->epoch);
+    agents_[2]->allow_join(membership_.view->epoch);
     run_for(10 * kLeaseNs);
     ASSERT_NE(membership_.view->find(NodeId(2)), nullptr);
     EXPECT_EQ(membership_.view->find(NodeId(2))->token, 7U);

@@ -6,7 +6,7 @@
 namespace weft {
 namespace {
 
-TEST_F(AgentTest, FoundingMembersStayTogether) {
+TEST_F(AgentTest, InitialMembersStayTogether) {
   start(false);
   run_for(20 * kLeaseNs);
   EXPECT_EQ(membership_.changes, 0);
@@ -36,24 +36,24 @@ TEST_F(AgentTest, WhoIsSilentIsSuspectedUntilTheViewIsWithoutIt) {
 TEST_F(AgentTest, NotesReachTheOthersAndAreBounded) {
   start(false);
   run_for(kLeaseNs);
-  agents_[0]->send_note("overwritten");
-  agents_[0]->send_note("hello");
-  agents_[1]->send_note(std::string(NodeAgent::kNoteBytesMax + 1, 'x'));
+  agents_[0]->send_gossip("overwritten");
+  agents_[0]->send_gossip("hello");
+  agents_[1]->send_gossip(std::string(NodeAgent::kGossipBytesMax + 1, 'x'));
   run_for(kLeaseNs);
   for (const size_t to : {1U, 2U}) {
-    const std::vector<NodeAgent::Note> notes = agents_[to]->take_notes();
+    const std::vector<NodeAgent::Gossip> notes = agents_[to]->take_gossip();
     ASSERT_EQ(notes.size(), 1U);
     EXPECT_EQ(notes[0].from, NodeId(0));
     EXPECT_EQ(notes[0].text, "hello");
-    EXPECT_TRUE(agents_[to]->take_notes().empty());
+    EXPECT_TRUE(agents_[to]->take_gossip().empty());
   }
-  EXPECT_TRUE(agents_[0]->take_notes().empty());
+  EXPECT_TRUE(agents_[0]->take_gossip().empty());
   // Whom nobody asks keeps a few, and goes on.
   for (int i = 0; i < 20; ++i) {
-    agents_[0]->send_note(std::to_string(i));
+    agents_[0]->send_gossip(std::to_string(i));
     run_for(kLeaseNs);
   }
-  EXPECT_EQ(agents_[1]->take_notes().size(), 4U);
+  EXPECT_EQ(agents_[1]->take_gossip().size(), 4U);
   EXPECT_EQ(membership_.changes, 0);
 }
 

@@ -133,7 +133,7 @@ class AgentTest : public testing::Test, public HandNodes {
     ASSERT_EQ(membership_.changes, 0);
     ASSERT_GT(nodes_[2]->state().lease.until_ns(), clock_.now + lease_ns_ / 2);
     nodes_[0]->state().links.set_closed(NodeId(2), membership_.view->find(NodeId(2))->incarnation);
-    agents_[0]->nudge();
+    agents_[0]->notify();
     run_for(lease_ns_ / 16);
     ASSERT_EQ(membership_.view->find(NodeId(2)), nullptr);
   }

@@ -4,58 +4,58 @@
 
 namespace weft {
 
-void BackOff::removed(uint64_t now_ns) {
-  const bool calm = came_in_ns_ != 0 && now_ns - came_in_ns_ >= kCalm * pace_ns_;
-  removals_ = calm ? 1 : removals_ + 1;
-  came_in_ns_ = 0;
+void JoinBackoff::removed(uint64_t now_ns) {
+  const bool stable = joined_ns_ != 0 && now_ns - joined_ns_ >= kStablePaces * pace_ns_;
+  removals_ = stable ? 1 : removals_ + 1;
+  joined_ns_ = 0;
   // The first time may have been a single stall.
   const uint64_t doublings = std::min<uint64_t>(removals_, 16) - 1;
-  wait_ns_ = doublings == 0 ? 0 : std::min((kFirst * pace_ns_) << (doublings - 1), kMost * pace_ns_);
+  wait_ns_ = doublings == 0 ? 0 : std::min((kFirstPaces * pace_ns_) << (doublings - 1), kMostPaces * pace_ns_);
   until_ns_ = now_ns + wait_ns_;
 }
 
 std::vector<Member> Admission::due(const View& view, uint64_t now_ns) {
   std::vector<Member> out;
   for (const Member& member : view.members) {
-    if (was_here(member) || member.node.value >= kNodesMax) continue;
-    Word& word = words_[member.node.value];
-    if (word.incarnation != member.incarnation) {
-      word = Word();
-      word.incarnation = member.incarnation;
+    if (has_own_address(member) || member.node.value >= kNodesMax) continue;
+    Approval& approval = approvals_[member.node.value];
+    if (approval.incarnation != member.incarnation) {
+      approval = Approval();
+      approval.incarnation = member.incarnation;
     }
-    if (word.open || now_ns < word.again_ns) continue;
-    word.open = true;
-    word.wait_ns = std::clamp(2 * word.wait_ns, pace_ns_ / kAskFirst, kAskMost * pace_ns_);
-    word.again_ns = now_ns + word.wait_ns;
+    if (approval.open || now_ns < approval.again_ns) continue;
+    approval.open = true;
+    approval.wait_ns = std::clamp(2 * approval.wait_ns, pace_ns_ / kFirstRetryDivisor, kRetryPacesMax * pace_ns_);
+    approval.again_ns = now_ns + approval.wait_ns;
     out.push_back(member);
   }
   return out;
 }
 
 std::string Admission::answered(NodeId from, uint32_t incarnation, const std::string& answer, uint64_t now_ns) {
-  Word& word = words_[from.value];
-  if (word.incarnation != incarnation || !word.open) return {};
-  word.open = false;
-  word.runs = from == self_.node && answer.empty();
-  const std::string why = word.runs ? "it runs there already; it has to end first" : answer;
-  word.given_until_ns = why.empty() ? now_ns + kWord * pace_ns_ : 0;
+  Approval& approval = approvals_[from.value];
+  if (approval.incarnation != incarnation || !approval.open) return {};
+  approval.open = false;
+  approval.runs = from == self_.node && answer.empty();
+  const std::string why = approval.runs ? "it runs there already; it has to end first" : answer;
+  approval.given_until_ns = why.empty() ? now_ns + kApprovalPaces * pace_ns_ : 0;
   if (why.empty()) {
-    word.wait_ns = 0;
-    word.again_ns = now_ns + kWord * pace_ns_ / 2;
+    approval.wait_ns = 0;
+    approval.again_ns = now_ns + kApprovalPaces * pace_ns_ / 2;
   }
-  const bool news = word.said != why;
-  word.said = why;
+  const bool news = approval.obstacle != why;
+  approval.obstacle = why;
   return news ? why : std::string();
 }
 
-bool Admission::may_go_on(const View& view, uint64_t now_ns) const {
+bool Admission::may_propose(const View& view, uint64_t now_ns) const {
   const auto has_given = [&](const Member& member) { return given(member, now_ns); };
   const Member* const last = view.find(self_.node);
   if (last == nullptr) return std::all_of(view.members.begin(), view.members.end(), has_given);
-  if (was_here(*last)) return std::any_of(view.members.begin(), view.members.end(), has_given);
+  if (has_own_address(*last)) return std::any_of(view.members.begin(), view.members.end(), has_given);
   // Its last process may be somewhere else, and run: then it answers.
-  const Word& of_last = words_[self_.node.value];
-  if (of_last.incarnation != last->incarnation || of_last.open || of_last.runs || of_last.said.empty()) {
+  const Approval& of_last = approvals_[self_.node.value];
+  if (of_last.incarnation != last->incarnation || of_last.open || of_last.runs || of_last.obstacle.empty()) {
     return false;
   }
   return view.members.size() > 1 && std::all_of(view.members.begin(), view.members.end(), [&](const Member& member) {
@@ -63,13 +63,14 @@ bool Admission::may_go_on(const View& view, uint64_t now_ns) const {
          });
 }
 
-std::string Admission::trouble(const View& view, uint64_t now_ns) const {
+std::string Admission::obstacle(const View& view, uint64_t now_ns) const {
   for (const Member& member : view.members) {
-    const Word& word = words_[member.node.value];
-    if (was_here(member) || given(member, now_ns) || word.incarnation != member.incarnation || word.said.empty()) {
+    const Approval& approval = approvals_[member.node.value];
+    if (has_own_address(member) || given(member, now_ns) || approval.incarnation != member.incarnation ||
+        approval.obstacle.empty()) {
       continue;
     }
-    return "node " + std::to_string(member.node.value) + ": " + word.said;
+    return "node " + std::to_string(member.node.value) + ": " + approval.obstacle;
   }
   return {};
 }

@@ -22,15 +22,15 @@
 namespace weft {
 
 // How long a node stays outside that was removed while it ran (A2). It outlives the node's lives.
-class BackOff {
+class JoinBackoff {
  public:
   // In paces (NodeAgentOptions::kPaceNs).
-  static constexpr uint64_t kFirst = 2, kMost = 64;
-  static constexpr uint64_t kCalm = 60;  // a member for so long starts anew
+  static constexpr uint64_t kFirstPaces = 2, kMostPaces = 64;
+  static constexpr uint64_t kStablePaces = 60;  // a member for so long starts anew
 
-  explicit BackOff(uint64_t pace_ns) : pace_ns_(pace_ns) {}
+  explicit JoinBackoff(uint64_t pace_ns) : pace_ns_(pace_ns) {}
 
-  void came_in(uint64_t now_ns) { came_in_ns_ = now_ns; }
+  void joined(uint64_t now_ns) { joined_ns_ = now_ns; }
   void removed(uint64_t now_ns);
   uint64_t until_ns() const { return until_ns_; }
   uint64_t wait_ns() const { return wait_ns_; }    // of the last time
@@ -38,7 +38,7 @@ class BackOff {
 
  private:
   uint64_t pace_ns_;
-  uint64_t came_in_ns_ = 0;
+  uint64_t joined_ns_ = 0;
   uint64_t until_ns_ = 0;
   uint64_t wait_ns_ = 0;
   uint32_t removals_ = 0;
@@ -48,9 +48,9 @@ class Admission {
  public:
   // In paces: a word counts for so long, and is asked for again in good time; who has not given it is asked again after
   // up to so many.
-  static constexpr uint64_t kWord = 4;
-  static constexpr uint64_t kAskMost = 4;
-  static constexpr uint64_t kAskFirst = 5;  // the first time after a part of a pace, one of so many
+  static constexpr uint64_t kApprovalPaces = 4;
+  static constexpr uint64_t kRetryPacesMax = 4;
+  static constexpr uint64_t kFirstRetryDivisor = 5;  // the first time after a part of a pace, one of so many
 
   // `self`: node and address.
   Admission(const Member& self, uint64_t pace_ns) : self_(self), pace_ns_(pace_ns) {}
@@ -61,30 +61,32 @@ class Admission {
   std::string answered(NodeId from, uint32_t incarnation, const std::string& answer, uint64_t now_ns);
   // Whether the next change may be proposed: to remove the last process of this node, if it is in the view still and
   // does not answer any more, or else to let this one in.
-  bool may_go_on(const View& view, uint64_t now_ns) const;
+  bool may_propose(const View& view, uint64_t now_ns) const;
   // What keeps it outside, for people: the first member that has not given its word, and why. Empty if all have.
-  std::string trouble(const View& view, uint64_t now_ns) const;
+  std::string obstacle(const View& view, uint64_t now_ns) const;
 
  private:
-  struct Word {
+  struct Approval {
     uint32_t incarnation = 0;  // that was asked
     bool open = false;         // no answer yet
     bool runs = false;         // the last process of this node's name answers
     uint64_t given_until_ns = 0;
     uint64_t again_ns = 0;  // ask again
     uint64_t wait_ns = 0;
-    std::string said;  // what was in the way
+    std::string obstacle;  // what was in the way
   };
   // Another process cannot be where this one is.
-  bool was_here(const Member& member) const { return member.node == self_.node && member.address == self_.address; }
+  bool has_own_address(const Member& member) const {
+    return member.node == self_.node && member.address == self_.address;
+  }
   bool given(const Member& member, uint64_t now_ns) const {
-    const Word& word = words_[member.node.value];
-    return word.incarnation == member.incarnation && now_ns < word.given_until_ns;
+    const Approval& approval = approvals_[member.node.value];
+    return approval.incarnation == member.incarnation && now_ns < approval.given_until_ns;
   }
 
   const Member self_;
   const uint64_t pace_ns_;
-  std::array<Word, kNodesMax + 1> words_{};
+  std::array<Approval, kNodesMax + 1> approvals_{};
 };
 
 }  // namespace weft

@@ -31,7 +31,7 @@ class AdmissionTest : public testing::Test {
     const NodeId id(static_cast<uint8_t>(node));
     return admission_.answered(id, view_.find(id)->incarnation, why, now_);
   }
-  bool may_go_on() { return admission_.may_go_on(view_, now_); }
+  bool may_propose() { return admission_.may_propose(view_, now_); }
 
   View view_;
   Member self_;
@@ -50,18 +50,18 @@ TEST_F(AdmissionTest, WaitsForEveryMembersWord) {
   EXPECT_EQ(asked(), (std::vector<int>{0, 1, 2, 3}));
   EXPECT_TRUE(asked().empty());  // all are open
   for (const int node : {0, 1, 3}) says(node);
-  EXPECT_FALSE(may_go_on());
+  EXPECT_FALSE(may_propose());
   EXPECT_EQ(says(2, "host2: refused"), "host2: refused");
-  EXPECT_FALSE(may_go_on());
-  EXPECT_EQ(admission_.trouble(view_, now_), "node 2: host2: refused");
-  now_ += kPace / Admission::kAskFirst;
+  EXPECT_FALSE(may_propose());
+  EXPECT_EQ(admission_.obstacle(view_, now_), "node 2: host2: refused");
+  now_ += kPace / Admission::kFirstRetryDivisor;
   EXPECT_EQ(asked(), (std::vector<int>{2}));
   EXPECT_EQ(says(2, "host2: refused"), "");  // nothing new
   now_ += kPace;
   EXPECT_EQ(asked(), (std::vector<int>{2}));
   EXPECT_EQ(says(2), "");
-  EXPECT_TRUE(may_go_on());
-  EXPECT_EQ(admission_.trouble(view_, now_), "");
+  EXPECT_TRUE(may_propose());
+  EXPECT_EQ(admission_.obstacle(view_, now_), "");
 }
 
 // Who is not there is asked less and less often, but again and again; the words of the others do not run out meanwhile.
@@ -72,49 +72,49 @@ TEST_F(AdmissionTest, AsksAgainAndAgain) {
       says(node, node == 2 ? "no answer in time" : "");
       questions += node == 2 ? 1 : 0;
     }
-    EXPECT_FALSE(may_go_on());
+    EXPECT_FALSE(may_propose());
   }
   EXPECT_GT(questions, 20);
   EXPECT_LT(questions, 40);
-  now_ += Admission::kAskMost * kPace;
+  now_ += Admission::kRetryPacesMax * kPace;
   for (const int node : asked()) says(node);
-  EXPECT_TRUE(may_go_on());
+  EXPECT_TRUE(may_propose());
 }
 
 TEST_F(AdmissionTest, AWordRunsOutAndBelongsToAnIncarnation) {
   for (const int node : asked()) says(node);
-  ASSERT_TRUE(may_go_on());
-  now_ += Admission::kWord * kPace;
-  EXPECT_FALSE(may_go_on());
+  ASSERT_TRUE(may_propose());
+  now_ += Admission::kApprovalPaces * kPace;
+  EXPECT_FALSE(may_propose());
   for (const int node : asked()) says(node);
-  ASSERT_TRUE(may_go_on());
+  ASSERT_TRUE(may_propose());
   view_.members[1].incarnation = 9;  // it came back
-  EXPECT_FALSE(may_go_on());
+  EXPECT_FALSE(may_propose());
   admission_.answered(NodeId(1), 2, "", now_);  // a late answer of the one before
   EXPECT_EQ(asked(), (std::vector<int>{1}));
   says(1);
-  EXPECT_TRUE(may_go_on());
+  EXPECT_TRUE(may_propose());
 }
 
 // A3: nobody has to wait for a member that does not answer when the view is without it.
 TEST_F(AdmissionTest, AMemberThatIsRemovedIsNotWaitedFor) {
   asked();
   for (const int node : {0, 1, 3}) says(node);
-  ASSERT_FALSE(may_go_on());
+  ASSERT_FALSE(may_propose());
   view_ = *without_members(view_, 0b100);
-  EXPECT_TRUE(may_go_on());
+  EXPECT_TRUE(may_propose());
 }
 
 TEST_F(AdmissionTest, TheLastProcessOfItsNameIsRemovedFirst) {
   view_ = with_member(view_, self_);
   EXPECT_EQ(asked(), (std::vector<int>{0, 1, 2, 3}));  // nobody else can be where it is
-  EXPECT_FALSE(may_go_on());
+  EXPECT_FALSE(may_propose());
   says(0);
-  EXPECT_TRUE(may_go_on());  // to remove that one
+  EXPECT_TRUE(may_propose());  // to remove that one
   view_ = *without_members(view_, 0b10000);
-  EXPECT_FALSE(may_go_on());  // to come in
+  EXPECT_FALSE(may_propose());  // to come in
   for (const int node : {1, 2, 3}) says(node);
-  EXPECT_TRUE(may_go_on());
+  EXPECT_TRUE(may_propose());
 }
 
 // Its last process is somewhere else. As long as it answers it runs; and one that some member does not reach does not
@@ -125,41 +125,42 @@ TEST_F(AdmissionTest, OneThatRunsElsewhereIsNotReplaced) {
   EXPECT_EQ(asked(), (std::vector<int>{0, 1, 2, 3, 4}));
   for (const int node : {0, 1, 2}) says(node);
   EXPECT_EQ(says(4), "it runs there already; it has to end first");
-  EXPECT_FALSE(may_go_on());
+  EXPECT_FALSE(may_propose());
   now_ += kPace;
   for (const int node : asked()) says(node, "elsewhere: no answer in time");
   now_ += kPace;
   asked();
   says(4, "elsewhere: no answer in time");
-  EXPECT_FALSE(may_go_on());
+  EXPECT_FALSE(may_propose());
   says(3);
   now_ += kPace;
   for (const int node : asked()) says(node, node == 4 ? "elsewhere: no answer in time" : "");
-  EXPECT_TRUE(may_go_on());
+  EXPECT_TRUE(may_propose());
 }
 
 // A2.
-TEST(BackOffTest, GrowsAndStartsAnewAfterATimeOfCalm) {
-  BackOff back_off(kPace);
+TEST(JoinBackoffTest, GrowsAndStartsAnewAfterATimeOfCalm) {
+  JoinBackoff join_backoff(kPace);
   uint64_t now = kBegan;
-  EXPECT_LT(back_off.until_ns(), now);  // a new process
-  back_off.came_in(now);
-  back_off.removed(now += kPace);
-  EXPECT_EQ(back_off.until_ns(), now);  // the first time
+  EXPECT_LT(join_backoff.until_ns(), now);  // a new process
+  join_backoff.joined(now);
+  join_backoff.removed(now += kPace);
+  EXPECT_EQ(join_backoff.until_ns(), now);  // the first time
   uint64_t waited = 0;
   for (uint32_t n = 2; n < 40; ++n) {
-    back_off.came_in(now += back_off.wait_ns());
-    back_off.removed(now += kPace);
-    EXPECT_EQ(back_off.removals(), n);
-    EXPECT_EQ(back_off.until_ns(), now + back_off.wait_ns());
-    EXPECT_EQ(back_off.wait_ns(), n == 2 ? BackOff::kFirst * kPace : std::min(2 * waited, BackOff::kMost * kPace));
-    waited = back_off.wait_ns();
+    join_backoff.joined(now += join_backoff.wait_ns());
+    join_backoff.removed(now += kPace);
+    EXPECT_EQ(join_backoff.removals(), n);
+    EXPECT_EQ(join_backoff.until_ns(), now + join_backoff.wait_ns());
+    EXPECT_EQ(join_backoff.wait_ns(),
+              n == 2 ? JoinBackoff::kFirstPaces * kPace : std::min(2 * waited, JoinBackoff::kMostPaces * kPace));
+    waited = join_backoff.wait_ns();
   }
-  EXPECT_EQ(waited, BackOff::kMost * kPace);
-  back_off.came_in(now);
-  back_off.removed(now += BackOff::kCalm * kPace);
-  EXPECT_EQ(back_off.removals(), 1U);
-  EXPECT_EQ(back_off.until_ns(), now);
+  EXPECT_EQ(waited, JoinBackoff::kMostPaces * kPace);
+  join_backoff.joined(now);
+  join_backoff.removed(now += JoinBackoff::kStablePaces * kPace);
+  EXPECT_EQ(join_backoff.removals(), 1U);
+  EXPECT_EQ(join_backoff.until_ns(), now);
 }
 
 }  // namespace

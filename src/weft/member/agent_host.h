@@ -30,7 +30,7 @@ class AgentHost {
   virtual bool shares_memory() const = 0;         // with other processes of the host
   virtual EventLog* events() const = 0;           // nullptr: nobody wants to be told
   virtual uint64_t clock_ns() const = 0;          // now: a step may have begun long ago
-  virtual bool filled_in(Epoch epoch) const = 0;  // all that this node fills in that view is copied
+  virtual bool caught_up(Epoch epoch) const = 0;  // all that this node fills in that view is copied
   // The agent runs on the thread of worker 0: nullptr ends that. Its messages go to the agents of other nodes.
   virtual void set_agent(NodeAgentHook* agent) = 0;
   virtual void send_control(NodeId to, ByteView message) = 0;

@@ -9,7 +9,7 @@
 namespace weft {
 
 void FailureDetector::start(uint64_t now_ns) {
-  for (Peer& peer : peers_) peer.heard_ns = peer.here_ns = now_ns;
+  for (Peer& peer : peers_) peer.heard_ns = peer.current_view_heard_ns = now_ns;
 }
 
 void FailureDetector::adopt(const View& view, uint64_t now_ns) {
@@ -17,7 +17,7 @@ void FailureDetector::adopt(const View& view, uint64_t now_ns) {
     for_each_node(view.change.of, [&](NodeId gone) {
       for (const auto& [end, other] : {std::pair(gone, view.change.by), std::pair(view.change.by, gone)}) {
         Peer& peer = peers_[end.value];
-        if (now_ns > peer.links_ns + kRemembersPaces * pace_ns_) peer.links = 0;
+        if (now_ns > peer.links_ns + kLinkMemoryPaces * pace_ns_) peer.links = 0;
         peer.links |= bit(other);
         peer.links_ns = now_ns;
       }
@@ -30,7 +30,7 @@ void FailureDetector::adopt(const View& view, uint64_t now_ns) {
     const uint32_t incarnation = member == nullptr ? 0 : member->incarnation;
     peer.unheard = 0;  // said in a view that ended
     if (std::exchange(peer.incarnation, incarnation) == incarnation) continue;
-    peer.heard_ns = peer.here_ns = now_ns;
+    peer.heard_ns = peer.current_view_heard_ns = now_ns;
     peer.contact = Contact::kOpen;
   }
 }
@@ -42,20 +42,20 @@ void FailureDetector::set_contact(NodeId node, Contact contact, uint64_t now_ns)
 
 void FailureDetector::heard(NodeId node, uint64_t now_ns) { peers_[node.value].heard_ns = now_ns; }
 
-bool FailureDetector::heard_here(NodeId node, uint64_t unheard, uint64_t now_ns) {
+bool FailureDetector::heard_in_current_view(NodeId node, uint64_t unheard, uint64_t now_ns) {
   Peer& peer = peers_[node.value];
-  peer.here_ns = now_ns;
+  peer.current_view_heard_ns = now_ns;
   if ((peer.unheard & unheard & bit(self_)) == 0) peer.deaf_from_ns = now_ns;
   return std::exchange(peer.unheard, unheard) != unheard;
 }
 
 // A quarter of a lease counts all the same (the agent sees to it), so that one that is late at every step still notices
 // who is gone, after a few of them.
-void FailureDetector::was_away(uint64_t for_ns, uint64_t now_ns) {
+void FailureDetector::on_local_stall(uint64_t for_ns, uint64_t now_ns) {
   WEFT_MARK("a node that was away itself suspects nobody yet");
   for (Peer& peer : peers_) {
     peer.heard_ns = std::min(peer.heard_ns + for_ns, now_ns);
-    peer.here_ns = std::min(peer.here_ns + for_ns, now_ns);
+    peer.current_view_heard_ns = std::min(peer.current_view_heard_ns + for_ns, now_ns);
     peer.deaf_from_ns = std::min(peer.deaf_from_ns + for_ns, now_ns);
   }
 }
@@ -64,12 +64,12 @@ void FailureDetector::was_away(uint64_t for_ns, uint64_t now_ns) {
 uint64_t FailureDetector::silent_from_ns(const Peer& peer) const {
   if (peer.contact == Contact::kEnded) return 0;
   if (peer.contact != Contact::kOpen) return peer.contact_ns;
-  return std::min(peer.heard_ns + lease_ns_, peer.here_ns + 2 * lease_ns_);
+  return std::min(peer.heard_ns + lease_ns_, peer.current_view_heard_ns + 2 * lease_ns_);
 }
 
 // F3. Who does not hear this node says so early, and must go on saying it until its lease would be over.
 uint64_t FailureDetector::lost_from_ns(const Peer& peer) const {
-  const bool deaf = (peer.unheard & bit(self_)) != 0 && peer.here_ns >= peer.deaf_from_ns + early_ns();
+  const bool deaf = (peer.unheard & bit(self_)) != 0 && peer.current_view_heard_ns >= peer.deaf_from_ns + early_ns();
   return std::min(silent_from_ns(peer), deaf ? peer.deaf_from_ns + early_ns() : UINT64_MAX);
 }
 
@@ -98,7 +98,7 @@ uint64_t FailureDetector::lost_links(NodeId node, uint64_t lost_here) const {
 bool FailureDetector::loses_to(NodeId a, NodeId b, uint64_t lost_here, uint64_t now_ns) const {
   const auto rank = [&](NodeId node, NodeId other) {
     const Peer& peer = peers_[node.value];
-    const bool late = now_ns > peer.links_ns + kRemembersPaces * pace_ns_;
+    const bool late = now_ns > peer.links_ns + kLinkMemoryPaces * pace_ns_;
     const uint64_t links = (late ? 0 : peer.links) | lost_links(node, lost_here);
     return std::pair(std::popcount(links & ~bit(other)), peer.incarnation);
   };

@@ -34,7 +34,7 @@ enum class Contact : uint8_t {
 
 class FailureDetector {
  public:
-  static constexpr uint64_t kRemembersPaces = 120;  // which links were lost
+  static constexpr uint64_t kLinkMemoryPaces = 120;  // which links were lost
 
   // `pace_ns`: what is short, whatever the lease.
   FailureDetector(NodeId self, uint64_t lease_ns, uint64_t pace_ns)
@@ -45,9 +45,9 @@ class FailureDetector {
   void set_contact(NodeId node, Contact contact, uint64_t now_ns);
   void heard(NodeId node, uint64_t now_ns);
   // In the view that is adopted, with those that it does not hear itself. Whether that is news.
-  bool heard_here(NodeId node, uint64_t unheard, uint64_t now_ns);
+  bool heard_in_current_view(NodeId node, uint64_t unheard, uint64_t now_ns);
   // What the others sent meanwhile is not read yet.
-  void was_away(uint64_t for_ns, uint64_t now_ns);
+  void on_local_stall(uint64_t for_ns, uint64_t now_ns);
 
   struct Verdict {
     uint64_t silent = 0;  // bit n: node n
@@ -63,11 +63,11 @@ class FailureDetector {
   struct Peer {
     uint32_t incarnation = 0;  // 0: no member
     Contact contact = Contact::kOpen;
-    uint64_t heard_ns = 0;      // the last time: of any view
-    uint64_t here_ns = 0;       // and of the view that was the newest here then
-    uint64_t contact_ns = 0;    // when its connection was found to be lost or closed
-    uint64_t unheard = 0;       // whom it does not hear, as it says
-    uint64_t deaf_from_ns = 0;  // unheard has this node: since when it says so
+    uint64_t heard_ns = 0;               // the last time: of any view
+    uint64_t current_view_heard_ns = 0;  // and of the view that was the newest here then
+    uint64_t contact_ns = 0;             // when its connection was found to be lost or closed
+    uint64_t unheard = 0;                // whom it does not hear, as it says
+    uint64_t deaf_from_ns = 0;           // unheard has this node: since when it says so
     uint64_t links = 0;  // members with which it has lost a link while others heard it; of its node, not of the process
     uint64_t links_ns = 0;  // the last of them
   };

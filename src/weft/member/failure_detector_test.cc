@@ -35,7 +35,7 @@ class FailureDetectorTest : public testing::Test {
   }
   bool hear(int node, uint64_t unheard) {
     detector_->heard(NodeId(static_cast<uint8_t>(node)), now_);
-    return detector_->heard_here(NodeId(static_cast<uint8_t>(node)), unheard, now_);
+    return detector_->heard_in_current_view(NodeId(static_cast<uint8_t>(node)), unheard, now_);
   }
   void lose(int node, Contact contact = Contact::kLost) {
     detector_->set_contact(NodeId(static_cast<uint8_t>(node)), contact, now_);
@@ -201,7 +201,7 @@ TEST_F(FailureDetectorTest, WhoDoesNotHearForAMomentIsNotLost) {
   hear(1, 0);
   hear(2, bits({0}));
   now_ += 3 * kLease;
-  detector_->was_away(3 * kLease, now_);
+  detector_->on_local_stall(3 * kLease, now_);
   hear(1, 0);
   hear(2, bits({0}));
   EXPECT_EQ(verdict().gone, 0U);
@@ -229,14 +229,14 @@ TEST_F(FailureDetectorTest, WhoHearsNobodyGoesAndNotTheOthers) {
 TEST_F(FailureDetectorTest, LostLinksAreForgotten) {
   be(2, 4);
   link_lost(0, 1);
-  now_ += FailureDetector::kRemembersPaces * kLease + 1;
+  now_ += FailureDetector::kLinkMemoryPaces * kLease + 1;
   hear_all_but(0);
   lose(0);
   now_ += kShort;
   EXPECT_EQ(verdict().gone, 0U);
   be(2, 4);  // one more does not bring the old ones back: node 0 and node 2 have lost as many of late
   link_lost(0, 1);
-  now_ += FailureDetector::kRemembersPaces * kLease + 1;
+  now_ += FailureDetector::kLinkMemoryPaces * kLease + 1;
   link_lost(0, 3);
   link_lost(2, 3);
   hear_all_but(0);

@@ -31,7 +31,7 @@ void FramedSocket::flush() {
   }
 }
 
-void FramedSocket::fill() {
+void FramedSocket::read_available() {
   char bytes[64 << 10];
   for (;;) {
     const ssize_t n = recv(fd(), bytes, sizeof bytes, MSG_DONTWAIT);
@@ -58,7 +58,7 @@ bool FramedSocket::receive(std::string* text) {
         return true;
       }
     }
-    if (round == 0 && open()) fill();
+    if (round == 0 && open()) read_available();
   }
   return false;
 }

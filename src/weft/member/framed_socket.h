@@ -31,7 +31,7 @@ class FramedSocket {
   bool receive(std::string* text);
 
  private:
-  void fill();
+  void read_available();
 
   Fd socket_;
   std::string input_;

@@ -14,7 +14,7 @@ constexpr size_t kTextBytesMax = 64 << 10;
 
 Error bad(const std::string& what) { return {Code::kBadOption, "initial_members: " + what}; }
 
-Result<Member> founder_of(const nlohmann::json& json, int nodes) {
+Result<Member> initial_member_of(const nlohmann::json& json, int nodes) {
   const auto text_of = [&](const char* name) {
     const auto field = json.find(name);
     return field != json.end() && field->is_string() ? field->get<std::string>() : std::string();
@@ -37,9 +37,9 @@ Result<Member> founder_of(const nlohmann::json& json, int nodes) {
 }
 
 // The list's numbers, or nothing if they are those of `founding`.
-std::string difference(const nlohmann::json& json, const Founding& founding) {
-  for (const auto& [name, here] : {std::pair{"first", founding.nodes}, std::pair{"replicas", founding.replicas},
-                                   std::pair{"partitions", founding.partitions}}) {
+std::string difference(const nlohmann::json& json, const BootstrapOptions& bootstrap) {
+  for (const auto& [name, here] : {std::pair{"first", bootstrap.nodes}, std::pair{"replicas", bootstrap.replicas},
+                                   std::pair{"partitions", bootstrap.partitions}}) {
     const auto field = json.find(name);
     if (field == json.end() || !field->is_number_unsigned()) return std::string("no ") + name;
     if (field->get<uint64_t>() == static_cast<uint64_t>(here)) continue;
@@ -50,16 +50,16 @@ std::string difference(const nlohmann::json& json, const Founding& founding) {
   return {};
 }
 
-Result<std::vector<Member>> initial_members_of(std::string_view text, const Founding& founding) {
+Result<std::vector<Member>> initial_members_of(std::string_view text, const BootstrapOptions& bootstrap) {
   std::vector<Member> initial_members;
   if (text.empty()) return initial_members;
   if (text.size() > kTextBytesMax) return bad(std::to_string(text.size()) + " bytes");
   const auto json = nlohmann::json::parse(text, nullptr, false);
   if (!json.is_object() || !json.contains("initial_members") || !json["initial_members"].is_array())
     return bad("no list");
-  if (const std::string differs = difference(json, founding); !differs.empty()) return bad(differs);
+  if (const std::string differs = difference(json, bootstrap); !differs.empty()) return bad(differs);
   for (const auto& entry : json["initial_members"]) {
-    const Result<Member> initial_member = founder_of(entry, founding.nodes);
+    const Result<Member> initial_member = initial_member_of(entry, bootstrap.nodes);
     if (!initial_member) return initial_member.error();
     const bool twice = std::any_of(initial_members.begin(), initial_members.end(),
                                    [&](const Member& m) { return m.node == initial_member->node; });
@@ -71,8 +71,8 @@ Result<std::vector<Member>> initial_members_of(std::string_view text, const Foun
 
 }  // namespace
 
-View first_view(const Founding& founding, const std::vector<Member>& initial_members) {
-  View view = make_view(founding.nodes, founding.replicas, founding.partitions);
+View first_view(const BootstrapOptions& bootstrap, const std::vector<Member>& initial_members) {
+  View view = make_view(bootstrap.nodes, bootstrap.replicas, bootstrap.partitions);
   for (const Member& initial_member : initial_members) {
     view.members[initial_member.node.value].token = initial_member.token;
     view.members[initial_member.node.value].address = initial_member.address;
@@ -86,10 +86,10 @@ bool is_initial_members(std::string_view text) {
   return json.is_object() && json.contains("initial_members");
 }
 
-Result<std::string> found(std::string_view text, const Member& self, const Founding& founding) {
-  Result<std::vector<Member>> initial_members = initial_members_of(text, founding);
+Result<std::string> add_initial_member(std::string_view text, const Member& self, const BootstrapOptions& bootstrap) {
+  Result<std::vector<Member>> initial_members = initial_members_of(text, bootstrap);
   if (!initial_members) return initial_members.error();
-  if (self.node.value >= founding.nodes) return std::string();  // it joins later
+  if (self.node.value >= bootstrap.nodes) return std::string();  // it joins later
   const auto place = std::find_if(initial_members->begin(), initial_members->end(),
                                   [&](const Member& m) { return m.node == self.node; });
   if (place == initial_members->end()) {
@@ -99,16 +99,16 @@ Result<std::string> found(std::string_view text, const Member& self, const Found
   } else {
     return std::string();
   }
-  if (initial_members->size() == static_cast<size_t>(founding.nodes)) {
-    std::string text_of_view = to_json(first_view(founding, *initial_members));
+  if (initial_members->size() == static_cast<size_t>(bootstrap.nodes)) {
+    std::string text_of_view = to_json(first_view(bootstrap, *initial_members));
     const Result<View> back = view_from_json(text_of_view);
     if (!back) return bad("no view can be made of them: " + back.error().detail);
     return text_of_view;
   }
   nlohmann::json json = {{"initial_members", nlohmann::json::array()},
-                         {"first", founding.nodes},
-                         {"replicas", founding.replicas},
-                         {"partitions", founding.partitions}};
+                         {"first", bootstrap.nodes},
+                         {"replicas", bootstrap.replicas},
+                         {"partitions", bootstrap.partitions}};
   for (const Member& m : *initial_members) {
     json["initial_members"].push_back({{"node", m.node.value}, {"token", token_text(m.token)}, {"address", m.address}});
     if (!m.clients.empty()) json["initial_members"].back()["clients"] = m.clients;

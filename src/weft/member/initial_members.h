@@ -18,17 +18,17 @@
 
 namespace weft {
 
-struct Founding {
+struct BootstrapOptions {
   int nodes = 0;  // of the first view; 0: this process founds nothing
   int replicas = 1;
   int partitions = 1;
 };
 
-View first_view(const Founding& founding, const std::vector<Member>& initial_members);
+View first_view(const BootstrapOptions& bootstrap, const std::vector<Member>& initial_members);
 
 bool is_initial_members(std::string_view text);
 // What the text becomes when `self` has seen it (empty: there is none yet); nothing if it stays. An error names what is
 // wrong with it.
-Result<std::string> found(std::string_view text, const Member& self, const Founding& founding);
+Result<std::string> add_initial_member(std::string_view text, const Member& self, const BootstrapOptions& bootstrap);
 
 }  // namespace weft

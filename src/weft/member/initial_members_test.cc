@@ -9,7 +9,7 @@
 namespace weft {
 namespace {
 
-const Founding kThree{3, 2, 6};
+const BootstrapOptions kThree{3, 2, 6};
 
 Member initial_member(int node, uint64_t token) {
   Member member;
@@ -20,14 +20,14 @@ Member initial_member(int node, uint64_t token) {
 }
 
 TEST(InitialMembers, WhoCompletesTheListWritesTheFirstView) {
-  const std::string one = *found("", initial_member(1, 0xa7), kThree);
+  const std::string one = *add_initial_member("", initial_member(1, 0xa7), kThree);
   EXPECT_TRUE(is_initial_members(one));
   EXPECT_NE(one.find("00000000000000a7"), std::string::npos);
-  EXPECT_EQ(*found(one, initial_member(1, 0xa7), kThree), "") << "it is there already";
-  const std::string two = *found(one, initial_member(0, UINT64_MAX), kThree);
+  EXPECT_EQ(*add_initial_member(one, initial_member(1, 0xa7), kThree), "") << "it is there already";
+  const std::string two = *add_initial_member(one, initial_member(0, UINT64_MAX), kThree);
   EXPECT_TRUE(is_initial_members(two));
-  const std::string again = *found(two, initial_member(1, 9), kThree);  // node 1 was started again
-  const std::string text = *found(again, initial_member(2, 3), kThree);
+  const std::string again = *add_initial_member(two, initial_member(1, 9), kThree);  // node 1 was started again
+  const std::string text = *add_initial_member(again, initial_member(2, 3), kThree);
   EXPECT_FALSE(is_initial_members(text));
   const Result<View> view = view_from_json(text);
   ASSERT_TRUE(view) << view.error().text();
@@ -38,15 +38,17 @@ TEST(InitialMembers, WhoCompletesTheListWritesTheFirstView) {
   EXPECT_EQ(view->find(NodeId(2))->address, "10.0.0.2:7400");
 }
 
-TEST(InitialMembers, ANodeBeyondTheFirstOnesAddsNothing) { EXPECT_EQ(*found("", initial_member(3, 1), kThree), ""); }
+TEST(InitialMembers, ANodeBeyondTheFirstOnesAddsNothing) {
+  EXPECT_EQ(*add_initial_member("", initial_member(3, 1), kThree), "");
+}
 
 TEST(InitialMembers, OneNodeAloneIsACluster) {
-  EXPECT_TRUE(view_from_json(*found("", initial_member(0, 1), {1, 1, 1})));
+  EXPECT_TRUE(view_from_json(*add_initial_member("", initial_member(0, 1), {1, 1, 1})));
 }
 
 TEST(InitialMembers, WhatIsWrongIsNamed) {
   const auto error = [](std::string_view text) {
-    const auto next = found(text, initial_member(0, 1), kThree);
+    const auto next = add_initial_member(text, initial_member(0, 1), kThree);
     return next ? std::string("accepted") : next.error().detail;
   };
   const std::string numbers = R"("first":3,"replicas":2,"partitions":6,)";
@@ -63,28 +65,29 @@ TEST(InitialMembers, WhatIsWrongIsNamed) {
 }
 
 TEST(InitialMembers, WhoHasOtherNumbersChangesNothing) {
-  const std::string one = *found("", initial_member(1, 1), kThree);
-  const auto error = [&](const Founding& founding) {
-    const auto next = found(one, initial_member(0, 1), founding);
+  const std::string one = *add_initial_member("", initial_member(1, 1), kThree);
+  const auto error = [&](const BootstrapOptions& bootstrap) {
+    const auto next = add_initial_member(one, initial_member(0, 1), bootstrap);
     return next ? std::string("accepted") : next.error().detail;
   };
   EXPECT_EQ(error({4, 2, 6}), "initial_members: cluster.initial_members is 3 at the others and 4 here");
   EXPECT_EQ(error({3, 3, 6}), "initial_members: cluster.replicas is 2 at the others and 3 here");
   EXPECT_EQ(error({3, 2, 3}), "initial_members: cluster.partitions is 6 at the others and 3 here");
   EXPECT_EQ(error(kThree), "accepted");
-  const auto unknown = found(R"({"initial_members":[]})", initial_member(0, 1), kThree);
+  const auto unknown = add_initial_member(R"({"initial_members":[]})", initial_member(0, 1), kThree);
   ASSERT_FALSE(unknown);
   EXPECT_EQ(unknown.error().detail, "initial_members: no first");
 }
 
 TEST(InitialMembers, MutatedTextsNeverDoHarm) {
   Random random(5);
-  const std::string two = *found(*found("", initial_member(1, 2), kThree), initial_member(2, 3), kThree);
+  const std::string two =
+      *add_initial_member(*add_initial_member("", initial_member(1, 2), kThree), initial_member(2, 3), kThree);
   for (int i = 0; i < (kSanitized ? 1'000 : 20'000); ++i) {
     std::string text = two;
     for (uint64_t n = random.between(1, 4); n > 0; --n)
       text[random.below(text.size())] = static_cast<char>(random.next());
-    const auto next = found(text, initial_member(0, 1), kThree);
+    const auto next = add_initial_member(text, initial_member(0, 1), kThree);
     if (!next || next->empty() || is_initial_members(*next)) continue;
     EXPECT_TRUE(view_from_json(*next)) << text;
   }

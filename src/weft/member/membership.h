@@ -37,10 +37,10 @@ class Membership {
   // What the node says of its last second (redis/figures.h), for a provider that wants to know. By the control thread.
   virtual void take_sample(const std::string& sample) { (void)sample; }
   // The provider has ended, and the cluster ends with it: the text says how.
-  virtual std::string ended() { return {}; }
+  virtual std::string termination_reason() { return {}; }
   virtual std::string state() { return "ok"; }  // for people
   // What keeps it from having a view or changing it, beside being away; empty if nothing does.
-  virtual std::string trouble() { return {}; }
+  virtual std::string status_error() { return {}; }
 };
 
 }  // namespace weft

@@ -19,9 +19,9 @@ struct LeaseMessage {
   uint64_t unheard;  // bit n: node n, by who sends this
 };
 static_assert(sizeof(LeaseMessage) == 24);
-constexpr uint32_t kPassesView = 2;
-constexpr uint32_t kNote = 3;
-constexpr size_t kNotesMax = 4;  // of a member, that wait here
+constexpr uint32_t kForwardsView = 2;
+constexpr uint32_t kGossip = 3;
+constexpr size_t kGossipMax = 4;  // of a member, that wait here
 
 ByteView bytes_of(const LeaseMessage& message) {
   return {reinterpret_cast<const std::byte*>(&message), sizeof message};
@@ -50,10 +50,10 @@ bool NodeAgent::in(const View& view) const {
 }
 
 bool NodeAgent::step(uint64_t now_ns) {
-  if (retired_ || (now_ns < next_step_ns_ && !nudged_.load(std::memory_order_acquire))) return false;
-  nudged_.store(false, std::memory_order_release);
+  if (retired_ || (now_ns < next_step_ns_ && !notified_.load(std::memory_order_acquire))) return false;
+  notified_.store(false, std::memory_order_release);
   const uint64_t on_time_ns = next_step_ns_ + options_.lease_ns / 4;
-  if (started_ && now_ns > on_time_ns) detector_.was_away(now_ns - on_time_ns, now_ns);
+  if (started_ && now_ns > on_time_ns) detector_.on_local_stall(now_ns - on_time_ns, now_ns);
   next_step_ns_ = now_ns + pace_ns_ / 16;
   if (!std::exchange(started_, true)) {
     detector_.start(now_ns);
@@ -62,7 +62,7 @@ bool NodeAgent::step(uint64_t now_ns) {
   std::shared_ptr<const View> latest = membership_->latest();
   if (latest != nullptr && !check_view(*latest, host_->cluster_options()))
     latest = nullptr;  // whoever wrote it is of another configuration
-  if (passed_ != nullptr && (latest == nullptr || passed_->epoch > latest->epoch)) latest = passed_;
+  if (forwarded_ != nullptr && (latest == nullptr || forwarded_->epoch > latest->epoch)) latest = forwarded_;
   if (latest == nullptr) latest = view_;
   if (latest == nullptr) return false;
   if (view_ == nullptr || latest->epoch > view_->epoch) {
@@ -73,17 +73,17 @@ bool NodeAgent::step(uint64_t now_ns) {
   }
   if (retired_) return true;
   if (now_ns >= next_ask_ns_) ask_leases(now_ns);
-  send_notes();
+  flush_gossip();
   // Who was asked may not have been in the view yet: without leases nothing is told, so ask again soon.
   if (state_.lease.until_ns() <= now_ns) next_ask_ns_ = next_step_ns_ = now_ns + pace_ns_ / 64;
-  suspect(now_ns);
-  offer_whole(now_ns);
+  check_failures(now_ns);
+  propose_in_sync(now_ns);
   return true;
 }
 
 bool NodeAgent::join(const View& view, uint64_t now_ns) {
-  const bool welcome = welcome_.load(std::memory_order_acquire) == view.epoch.value;
-  if (now_ns < next_proposal_ns_ || !(welcome || host_->planted_bugs().has(PlantedBug::kHastyJoin))) return false;
+  const bool allowed = join_allowed_epoch_.load(std::memory_order_acquire) == view.epoch.value;
+  if (now_ns < next_proposal_ns_ || !(allowed || host_->planted_bugs().has(PlantedBug::kHastyJoin))) return false;
   // The last one of this name has to be removed first: its records are decided without it.
   if (view.find(options_.self.node) != nullptr) {
     const Result<View> without = without_members(view, uint64_t{1} << options_.self.node.value);
@@ -115,7 +115,7 @@ void NodeAgent::adopt(const std::shared_ptr<const View>& view, uint64_t now_ns) 
     if (!same) peer(id).given_until_ns = 0;
   }
   detector_.adopt(*view, now_ns);
-  told_unheard_ = 0;
+  announced_unheard_ = 0;
   // Leases given to removed members by an epoch before that was never active count as well.
   state_.lease.set_fenced_after(std::max(fenced_after_ns, state_.lease.fenced_after_ns()));
   state_.lease.set_until(0);
@@ -127,8 +127,8 @@ void NodeAgent::adopt(const std::shared_ptr<const View>& view, uint64_t now_ns) 
 
 void NodeAgent::ask_leases(uint64_t now_ns) {
   next_ask_ns_ = now_ns + options_.lease_ns / 4;
-  told_unheard_ = detector_.unheard(now_ns);
-  const LeaseMessage ask{now_ns, view_->epoch.value, 0, told_unheard_};
+  announced_unheard_ = detector_.unheard(now_ns);
+  const LeaseMessage ask{now_ns, view_->epoch.value, 0, announced_unheard_};
   for (const Member& member : view_->members) {
     if (member.node == options_.self.node || host_->control_queued_bytes(member.node) > 0) continue;
     host_->send_control(member.node, bytes_of(ask));
@@ -142,11 +142,11 @@ void NodeAgent::on_message(NodeId from, ByteView message) {
   if (view_->find(from) == nullptr) return;
   const uint64_t now_ns = host_->clock_ns();  // not the step's, which may have begun long ago
   detector_.heard(from, now_ns);
-  if (lease.answer == kPassesView) return take_view(message.subspan(sizeof lease));
-  if (lease.answer == kNote) return take_note(from, message.subspan(sizeof lease));
-  if (lease.epoch < view_->epoch.value) pass_view(from, now_ns);
+  if (lease.answer == kForwardsView) return take_view(message.subspan(sizeof lease));
+  if (lease.answer == kGossip) return receive_gossip(from, message.subspan(sizeof lease));
+  if (lease.epoch < view_->epoch.value) forward_view(from, now_ns);
   if (lease.epoch != view_->epoch.value) return;
-  if (detector_.heard_here(from, lease.unheard, now_ns)) nudge();
+  if (detector_.heard_in_current_view(from, lease.unheard, now_ns)) notify();
   if (lease.answer == 0) {
     const uint64_t permille = host_->planted_bugs().has(PlantedBug::kNoDriftMargin) ? 0 : options_.drift_permille;
     peer(from).given_until_ns = now_ns + options_.lease_ns + options_.lease_ns * permille / 1000;
@@ -160,10 +160,10 @@ void NodeAgent::on_message(NodeId from, ByteView message) {
 }
 
 // A member that does not know the newest view may only be slow to hear of it, when the membership was away.
-void NodeAgent::pass_view(NodeId to, uint64_t now_ns) {
-  if (now_ns < peer(to).passed_ns + pace_ns_ / 16) return;
-  peer(to).passed_ns = now_ns;
-  const LeaseMessage header{0, view_->epoch.value, kPassesView, 0};
+void NodeAgent::forward_view(NodeId to, uint64_t now_ns) {
+  if (now_ns < peer(to).forwarded_ns + pace_ns_ / 16) return;
+  peer(to).forwarded_ns = now_ns;
+  const LeaseMessage header{0, view_->epoch.value, kForwardsView, 0};
   const std::string text = to_json(*view_);
   if (text.size() > host_->cluster_options().limits.credit_bytes / 2) return;
   std::vector<std::byte> message(sizeof header + text.size());
@@ -176,42 +176,43 @@ void NodeAgent::take_view(ByteView text) {
   const Result<View> view = view_from_json(as_text(text));
   if (!view || view->epoch <= view_->epoch || !check_view(*view, host_->cluster_options())) return;
   WEFT_MARK("a member passes the view on");
-  passed_ = std::make_shared<const View>(*view);
-  nudge();
+  forwarded_ = std::make_shared<const View>(*view);
+  notify();
 }
 
-void NodeAgent::send_note(const std::string& text) {
-  if (text.size() > kNoteBytesMax) return;
-  const LeaseMessage header{0, 0, kNote, 0};
+void NodeAgent::send_gossip(const std::string& text) {
+  if (text.size() > kGossipBytesMax) return;
+  const LeaseMessage header{0, 0, kGossip, 0};
   {
-    const std::scoped_lock lock(notes_mutex_);
-    note_.resize(sizeof header + text.size());
-    std::memcpy(note_.data(), &header, sizeof header);
-    std::memcpy(note_.data() + sizeof header, text.data(), text.size());
+    const std::scoped_lock lock(gossip_mutex_);
+    outgoing_gossip_.resize(sizeof header + text.size());
+    std::memcpy(outgoing_gossip_.data(), &header, sizeof header);
+    std::memcpy(outgoing_gossip_.data() + sizeof header, text.data(), text.size());
   }
-  nudge();
+  notify();
 }
 
-void NodeAgent::send_notes() {
-  const std::scoped_lock lock(notes_mutex_);
-  if (note_.empty()) return;
+void NodeAgent::flush_gossip() {
+  const std::scoped_lock lock(gossip_mutex_);
+  if (outgoing_gossip_.empty()) return;
   for (const Member& member : view_->members) {
     if (member.node == options_.self.node || host_->control_queued_bytes(member.node) > 0) continue;
-    host_->send_control(member.node, note_);
+    host_->send_control(member.node, outgoing_gossip_);
   }
-  note_.clear();
+  outgoing_gossip_.clear();
 }
 
-void NodeAgent::take_note(NodeId from, ByteView text) {
-  if (text.size() > kNoteBytesMax) return;
-  const std::scoped_lock lock(notes_mutex_);
-  const auto of_it = std::count_if(notes_.begin(), notes_.end(), [&](const Note& note) { return note.from == from; });
-  if (static_cast<size_t>(of_it) < kNotesMax) notes_.push_back({from, std::string(as_text(text))});
+void NodeAgent::receive_gossip(NodeId from, ByteView text) {
+  if (text.size() > kGossipBytesMax) return;
+  const std::scoped_lock lock(gossip_mutex_);
+  const auto of_it = std::count_if(received_gossip_.begin(), received_gossip_.end(),
+                                   [&](const Gossip& note) { return note.from == from; });
+  if (static_cast<size_t>(of_it) < kGossipMax) received_gossip_.push_back({from, std::string(as_text(text))});
 }
 
-std::vector<NodeAgent::Note> NodeAgent::take_notes() {
-  const std::scoped_lock lock(notes_mutex_);
-  return std::exchange(notes_, {});
+std::vector<NodeAgent::Gossip> NodeAgent::take_gossip() {
+  const std::scoped_lock lock(gossip_mutex_);
+  return std::exchange(received_gossip_, {});
 }
 
 void NodeAgent::update_lease() {
@@ -228,24 +229,24 @@ Contact NodeAgent::contact_of(const Member& member) const {
   return state_.links.is_lost(member.node, member.incarnation) ? Contact::kLost : Contact::kOpen;
 }
 
-void NodeAgent::suspect(uint64_t now_ns) {
+void NodeAgent::check_failures(uint64_t now_ns) {
   for (const Member& member : view_->members) detector_.set_contact(member.node, contact_of(member), now_ns);
   const FailureDetector::Verdict verdict = detector_.judge(now_ns);
   suspects_.store(verdict.silent | verdict.gone, std::memory_order_relaxed);
-  if ((verdict.silent | verdict.gone) == 0) return set_lost({});
-  if ((verdict.silent & ~told_unheard_) != 0) ask_leases(now_ns);  // the others may not hear it either
+  if ((verdict.silent | verdict.gone) == 0) return set_unavailable_reason({});
+  if ((verdict.silent & ~announced_unheard_) != 0) ask_leases(now_ns);  // the others may not hear it either
   if (verdict.gone == 0 || now_ns < next_proposal_ns_) return;
   const Result<View> next = without_members(*view_, verdict.gone);
   if (!next) {
     WEFT_MARK("a partition has lost its last replica");
-    set_lost(next.error().detail);
+    set_unavailable_reason(next.error().detail);
     const Change change{Cause::kReconnect, options_.self.node, verdict.gone};
     if (may_renew(verdict.gone)) propose(with_next_epoch(*view_), change, now_ns);
     return;
   }
-  set_lost({});
+  set_unavailable_reason({});
   for (const Member& member : view_->members) {
-    if ((verdict.gone & bit(member.node)) != 0) say_suspected(member, verdict, now_ns);
+    if ((verdict.gone & bit(member.node)) != 0) log_suspected(member, verdict, now_ns);
   }
   propose(*next, verdict.change, now_ns);
 }
@@ -262,7 +263,7 @@ bool NodeAgent::may_renew(uint64_t silent) const {
 }
 
 // Once of each incarnation: it may be proposed again and again until the view is without it.
-void NodeAgent::say_suspected(const Member& member, const FailureDetector::Verdict& verdict, uint64_t now_ns) {
+void NodeAgent::log_suspected(const Member& member, const FailureDetector::Verdict& verdict, uint64_t now_ns) {
   EventLog* const events = host_->events();
   if (std::exchange(peer(member.node).suspected, member.incarnation) == member.incarnation || events == nullptr) return;
   const Change& change = verdict.change;
@@ -290,20 +291,21 @@ void NodeAgent::say_suspected(const Member& member, const FailureDetector::Verdi
                    {"lease_ms", options_.lease_ns / 1'000'000}});
 }
 
-void NodeAgent::set_lost(const std::string& lost) {
-  const std::scoped_lock lock(lost_mutex_);
-  if (lost_ != lost) lost_ = lost;
+void NodeAgent::set_unavailable_reason(const std::string& reason) {
+  const std::scoped_lock lock(unavailable_mutex_);
+  if (unavailable_reason_ != reason) unavailable_reason_ = reason;
 }
 
-void NodeAgent::offer_whole(uint64_t now_ns) {
+void NodeAgent::propose_in_sync(uint64_t now_ns) {
   if (now_ns < next_proposal_ns_) return;
-  std::vector<PartitionId> filled;
+  std::vector<PartitionId> caught_up;
   for (size_t p = 0; p < view_->partitions.size(); ++p) {
-    if (view_->partitions[p].is_catching_up(options_.self.node)) filled.emplace_back(static_cast<uint16_t>(p));
+    if (view_->partitions[p].is_catching_up(options_.self.node)) caught_up.emplace_back(static_cast<uint16_t>(p));
   }
-  if (filled.empty()) return;
-  if (!host_->filled_in(view_->epoch)) return;
-  propose(with_replica_in_sync(*view_, options_.self.node, filled), {Cause::kFilled, options_.self.node, 0}, now_ns);
+  if (caught_up.empty()) return;
+  if (!host_->caught_up(view_->epoch)) return;
+  propose(with_replica_in_sync(*view_, options_.self.node, caught_up), {Cause::kCaughtUp, options_.self.node, 0},
+          now_ns);
 }
 
 void NodeAgent::propose(View next, Change change, uint64_t now_ns) {

@@ -40,41 +40,41 @@ class NodeAgent final : public NodeAgentHook {
   NodeAgent& operator=(const NodeAgent&) = delete;
 
   bool step(uint64_t now_ns) override;
-  uint64_t deadline_ns() const override { return nudged_.load(std::memory_order_acquire) ? 0 : next_step_ns_; }
+  uint64_t deadline_ns() const override { return notified_.load(std::memory_order_acquire) ? 0 : next_step_ns_; }
   void on_message(NodeId from, ByteView message) override;
 
   const View* view() const { return view_.get(); }  // adopted; nullptr before the first. By the worker's thread.
 
   // Notes: short texts that members' control threads give each other (server/cluster_stats.h), one way and without
   // promise. They are no part of the agent's business and only use its way. From any thread.
-  static constexpr size_t kNoteBytesMax = 16 << 10;
-  void send_note(const std::string& text);  // to all members, at the next step; the last one counts
-  struct Note {
+  static constexpr size_t kGossipBytesMax = 16 << 10;
+  void send_gossip(const std::string& text);  // to all members, at the next step; the last one counts
+  struct Gossip {
     NodeId from;
     std::string text;
   };
-  std::vector<Note> take_notes();  // what came since; of each member a few at most
+  std::vector<Gossip> take_gossip();  // what came since; of each member a few at most
 
   // From any thread: a node that is no member may propose the view that follows this one, to replace the last process
   // of its name or to come in itself (admission.h).
-  void welcome(Epoch epoch) { welcome_.store(epoch.value, std::memory_order_release); }
+  void allow_join(Epoch epoch) { join_allowed_epoch_.store(epoch.value, std::memory_order_release); }
 
   // From any thread.
-  void nudge() { nudged_.store(true, std::memory_order_release); }  // the membership has news: look at the next step
+  void notify() { notified_.store(true, std::memory_order_release); }  // the membership has news: look at the next step
   bool retired() const { return retired_.load(std::memory_order_acquire); }
   // Members of the view that were silent for too long, bit n: node n.
   uint64_t suspects() const { return suspects_.load(std::memory_order_relaxed); }
   // Who is silent has the last whole replica of a partition: the text says which. The cluster waits for it.
-  std::string lost() const {
-    const std::scoped_lock lock(lost_mutex_);
-    return lost_;
+  std::string unavailable_reason() const {
+    const std::scoped_lock lock(unavailable_mutex_);
+    return unavailable_reason_;
   }
 
  private:
   struct Peer {
     uint64_t held_until_ns = 0;   // the lease that this node holds of it
     uint64_t given_until_ns = 0;  // and the one it gave
-    uint64_t passed_ns = 0;       // when the view was last passed on to it
+    uint64_t forwarded_ns = 0;    // when the view was last passed on to it
     uint32_t suspected = 0;       // the incarnation that was last said to be
   };
 
@@ -82,18 +82,18 @@ class NodeAgent final : public NodeAgentHook {
   void adopt(const std::shared_ptr<const View>& view, uint64_t now_ns);
   bool join(const View& view, uint64_t now_ns);
   void ask_leases(uint64_t now_ns);
-  void pass_view(NodeId to, uint64_t now_ns);
+  void forward_view(NodeId to, uint64_t now_ns);
   void take_view(ByteView text);
-  void send_notes();
-  void take_note(NodeId from, ByteView text);
+  void flush_gossip();
+  void receive_gossip(NodeId from, ByteView text);
   void update_lease();
   Contact contact_of(const Member& member) const;
   bool may_renew(uint64_t silent) const;
-  void say_suspected(const Member& member, const FailureDetector::Verdict& verdict, uint64_t now_ns);
-  void suspect(uint64_t now_ns);
-  void offer_whole(uint64_t now_ns);
+  void log_suspected(const Member& member, const FailureDetector::Verdict& verdict, uint64_t now_ns);
+  void check_failures(uint64_t now_ns);
+  void propose_in_sync(uint64_t now_ns);
   void propose(View next, Change change, uint64_t now_ns);
-  void set_lost(const std::string& lost);
+  void set_unavailable_reason(const std::string& reason);
   Peer& peer(NodeId node) { return peers_[node.value]; }
 
   const NodeAgentOptions options_;
@@ -102,23 +102,23 @@ class NodeAgent final : public NodeAgentHook {
   NodeState& state_;
   Membership* const membership_;
   std::shared_ptr<const View> view_;
-  std::shared_ptr<const View> passed_;  // by another member; the membership may not have told it yet
+  std::shared_ptr<const View> forwarded_;  // by another member; the membership may not have told it yet
   FailureDetector detector_;
-  uint64_t told_unheard_ = 0;  // to the others
+  uint64_t announced_unheard_ = 0;  // to the others
   std::array<Peer, kNodesMax + 1> peers_{};
   uint64_t next_step_ns_ = 0;
   uint64_t next_ask_ns_ = 0;
   uint64_t next_proposal_ns_ = 0;
-  std::atomic<uint32_t> welcome_{0};
-  std::atomic<bool> nudged_{false};
+  std::atomic<uint32_t> join_allowed_epoch_{0};
+  std::atomic<bool> notified_{false};
   std::atomic<bool> retired_{false};
   std::atomic<uint64_t> suspects_{0};
-  mutable std::mutex notes_mutex_;
-  std::vector<std::byte> note_;  // to send, the header included
-  std::vector<Note> notes_;      // that came
-  mutable std::mutex lost_mutex_;
+  mutable std::mutex gossip_mutex_;
+  std::vector<std::byte> outgoing_gossip_;  // to send, the header included
+  std::vector<Gossip> received_gossip_;     // that came
+  mutable std::mutex unavailable_mutex_;
   bool started_ = false;
-  std::string lost_;
+  std::string unavailable_reason_;
 };
 
 }  // namespace weft

@@ -23,7 +23,7 @@ struct AgentBytes {
   uint64_t unheard;
 };
 static_assert(sizeof(AgentBytes) == 24);
-enum AgentAnswer : uint32_t { kAgentAsks, kAgentGives, kAgentPasses, kAgentNote };
+enum AgentAnswer : uint32_t { kAgentAsks, kAgentGives, kAgentForwards, kAgentGossip };
 
 struct PlayedHost final : AgentHost {
   explicit PlayedHost(const View& view, bool joins) : state_(view, joins, 1) {
@@ -36,7 +36,7 @@ struct PlayedHost final : AgentHost {
   bool shares_memory() const override { return shares; }
   EventLog* events() const override { return nullptr; }
   uint64_t clock_ns() const override { return now; }
-  bool filled_in(Epoch epoch) const override { return epoch == filled; }
+  bool caught_up(Epoch epoch) const override { return epoch == filled; }
   void set_agent(NodeAgentHook* hook) override { agent = hook; }
   void send_control(NodeId to, ByteView message) override {
     sent.emplace_back(to, std::vector<std::byte>(message.begin(), message.end()));
@@ -107,7 +107,7 @@ class MemberAgentTest : public testing::Test {
   }
   void publish(const View& next) {
     membership_.view = std::make_shared<const View>(next);
-    agent_->nudge();
+    agent_->notify();
   }
   Lease& lease() { return host_->state_.lease; }
 
@@ -154,10 +154,10 @@ TEST_F(MemberAgentTest, AsksFourTimesInALeaseAndSoonerWhileItHasNone) {
   give_all(kStart);
   step(leased);
   EXPECT_EQ(sent(kAgentAsks).size(), 2U);
-  agent_->nudge();
+  agent_->notify();
   step(leased + kLease / 4 - 1);
   EXPECT_TRUE(sent(kAgentAsks).empty());
-  agent_->nudge();
+  agent_->notify();
   step(leased + kLease / 4);
   EXPECT_EQ(sent(kAgentAsks).size(), 2U);
 }
@@ -297,7 +297,7 @@ TEST_F(MemberAgentTest, WhoHearsOfAnOlderViewPassesItsOwnOnNowAndThen) {
   hear(1, {1, 3, kAgentAsks, 0});
   ASSERT_EQ(host_->sent.size(), 1U) << "once, and no lease";
   const std::vector<std::byte>& bytes = host_->sent[0].second;
-  EXPECT_EQ(load<AgentBytes>(bytes.data()).answer, kAgentPasses);
+  EXPECT_EQ(load<AgentBytes>(bytes.data()).answer, kAgentForwards);
   const Result<View> passed = view_from_json(as_text(ByteView(bytes).subspan(sizeof(AgentBytes))));
   ASSERT_TRUE(passed);
   EXPECT_EQ(passed->epoch, Epoch(4));
@@ -311,12 +311,12 @@ TEST_F(MemberAgentTest, AViewThatAMemberPassesOnIsTakenIfItIsOne) {
   step(kStart);
   View later = first_;
   later.epoch = Epoch(4);
-  hear(1, {0, 9, kAgentPasses, 0}, "{");
-  hear(1, {0, 9, kAgentPasses, 0}, to_json(first_));
-  hear(9, {0, 9, kAgentPasses, 0}, to_json(later));
+  hear(1, {0, 9, kAgentForwards, 0}, "{");
+  hear(1, {0, 9, kAgentForwards, 0}, to_json(first_));
+  hear(9, {0, 9, kAgentForwards, 0}, to_json(later));
   step(kStart + kLease / 16);
   EXPECT_EQ(agent_->view()->epoch, Epoch(1));
-  hear(1, {0, 9, kAgentPasses, 0}, to_json(later));
+  hear(1, {0, 9, kAgentForwards, 0}, to_json(later));
   EXPECT_EQ(agent_->deadline_ns(), 0U) << "at once";
   step(kStart + kLease / 16 + 1);
   EXPECT_EQ(agent_->view()->epoch, Epoch(4));
@@ -350,7 +350,7 @@ TEST_F(MemberAgentTest, WhoHasTheLastReplicaIsNotRemoved) {
   membership_.ended = NodeId(2);
   for (uint64_t at = kStart + kLease / 16; at < kStart + kLease / 2; at += kLease / 16) step(at);
   EXPECT_TRUE(membership_.proposed.empty());
-  EXPECT_NE(agent_->lost(), "");
+  EXPECT_NE(agent_->unavailable_reason(), "");
 }
 
 TEST_F(MemberAgentTest, AReplicaIsOfferedAsWholeWhenAllIsCopiedInThatView) {
@@ -369,7 +369,7 @@ TEST_F(MemberAgentTest, AReplicaIsOfferedAsWholeWhenAllIsCopiedInThatView) {
   step(kStart + kLease / 8);
   ASSERT_EQ(membership_.proposed.size(), 1U);
   EXPECT_TRUE(membership_.proposed[0].partitions[0].is_in_sync(NodeId(0)));
-  EXPECT_EQ(membership_.proposed[0].change.cause, Cause::kFilled);
+  EXPECT_EQ(membership_.proposed[0].change.cause, Cause::kCaughtUp);
 }
 
 // A1 of admission.h.
@@ -379,10 +379,10 @@ TEST_F(MemberAgentTest, WhoJoinsWaitsUntilItIsWelcomeInThatView) {
   start(true);
   membership_.view = std::make_shared<const View>(others);
   step(kStart);
-  agent_->welcome(Epoch(2));
+  agent_->allow_join(Epoch(2));
   step(kStart + kLease);
   EXPECT_TRUE(membership_.proposed.empty());
-  agent_->welcome(Epoch(3));
+  agent_->allow_join(Epoch(3));
   step(kStart + 2 * kLease);
   ASSERT_EQ(membership_.proposed.size(), 1U);
   EXPECT_EQ(membership_.proposed[0].epoch, Epoch(4));
@@ -397,7 +397,7 @@ TEST_F(MemberAgentTest, WhoJoinsHasTheLastProcessOfItsNameRemovedFirst) {
   others.members[0].token = 9;
   start(true);
   membership_.view = std::make_shared<const View>(others);
-  agent_->welcome(Epoch(1));
+  agent_->allow_join(Epoch(1));
   step(kStart);
   ASSERT_EQ(membership_.proposed.size(), 1U);
   EXPECT_EQ(membership_.proposed[0].find(NodeId(0)), nullptr);
@@ -408,22 +408,22 @@ TEST_F(MemberAgentTest, NotesAreBoundedAndTheLastOneCounts) {
   start();
   step(kStart);
   host_->sent.clear();
-  agent_->send_note("first");
-  agent_->send_note("second");
-  agent_->send_note(std::string(NodeAgent::kNoteBytesMax + 1, 'x'));
+  agent_->send_gossip("first");
+  agent_->send_gossip("second");
+  agent_->send_gossip(std::string(NodeAgent::kGossipBytesMax + 1, 'x'));
   step(kStart + 1);
   std::vector<std::string> notes;
   for (const auto& [to, bytes] : host_->sent) {
-    if (load<AgentBytes>(bytes.data()).answer == kAgentNote) {
+    if (load<AgentBytes>(bytes.data()).answer == kAgentGossip) {
       notes.emplace_back(as_text(ByteView(bytes).subspan(sizeof(AgentBytes))));
     }
   }
   EXPECT_EQ(notes, (std::vector<std::string>{"second", "second"}));
-  for (int i = 0; i < 9; ++i) hear(1, {0, 0, kAgentNote, 0}, std::to_string(i));
-  hear(2, {0, 0, kAgentNote, 0}, std::string(NodeAgent::kNoteBytesMax + 1, 'x'));
-  hear(2, {0, 0, kAgentNote, 0}, std::string(NodeAgent::kNoteBytesMax, 'x'));
-  EXPECT_EQ(agent_->take_notes().size(), 4U + 1U);
-  EXPECT_TRUE(agent_->take_notes().empty());
+  for (int i = 0; i < 9; ++i) hear(1, {0, 0, kAgentGossip, 0}, std::to_string(i));
+  hear(2, {0, 0, kAgentGossip, 0}, std::string(NodeAgent::kGossipBytesMax + 1, 'x'));
+  hear(2, {0, 0, kAgentGossip, 0}, std::string(NodeAgent::kGossipBytesMax, 'x'));
+  EXPECT_EQ(agent_->take_gossip().size(), 4U + 1U);
+  EXPECT_TRUE(agent_->take_gossip().empty());
 }
 
 }  // namespace

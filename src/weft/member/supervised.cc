@@ -21,8 +21,8 @@ Result<std::unique_ptr<SupervisedMembership>> SupervisedMembership::connect(cons
 SupervisedMembership::SupervisedMembership(Fd socket)
     : supervisor_(std::move(socket)),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
-      bell_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  for (const int fd : {supervisor_.fd(), bell_.get()}) {
+      wakeup_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  for (const int fd : {supervisor_.fd(), wakeup_.get()}) {
     epoll_event event{};
     event.events = EPOLLIN;
     WEFT_CHECK(epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0, "epoll_ctl");
@@ -42,7 +42,7 @@ void SupervisedMembership::propose(const View& next) {
     outgoing_.push_back("{\"propose\":" + to_json(next) + "}");
   }
   const uint64_t one = 1;
-  if (write(bell_.get(), &one, sizeof one) != sizeof one) return;  // it rings already
+  if (write(wakeup_.get(), &one, sizeof one) != sizeof one) return;  // it rings already
 }
 
 bool SupervisedMembership::fenced(NodeId, uint32_t incarnation) {
@@ -60,7 +60,7 @@ void SupervisedMembership::announce(const Member& self) {
 void SupervisedMembership::control_step() {
   uint64_t rung = 0;
   std::vector<std::string> outgoing;
-  if (read(bell_.get(), &rung, sizeof rung) == sizeof rung) {
+  if (read(wakeup_.get(), &rung, sizeof rung) == sizeof rung) {
     const std::scoped_lock lock(mutex_);
     outgoing.swap(outgoing_);
   }
@@ -89,14 +89,14 @@ void SupervisedMembership::take(std::string_view text) {
   end("the supervisor sent a message of an unknown kind");
 }
 
-std::string SupervisedMembership::ended() {
+std::string SupervisedMembership::termination_reason() {
   const std::scoped_lock lock(mutex_);
-  return ended_;
+  return termination_reason_;
 }
 
 void SupervisedMembership::end(const std::string& why) {
   const std::scoped_lock lock(mutex_);
-  if (ended_.empty()) ended_ = why;
+  if (termination_reason_.empty()) termination_reason_ = why;
   supervisor_.close();
 }
 

@@ -37,7 +37,7 @@ class SupervisedMembership final : public Membership {
   int control_fd() const override { return epoll_.get(); }
   void control_step() override;
   void take_sample(const std::string& sample) override { supervisor_.send(R"({"sample":)" + sample + "}"); }
-  std::string ended() override;
+  std::string termination_reason() override;
 
  private:
   explicit SupervisedMembership(Fd socket);
@@ -46,12 +46,12 @@ class SupervisedMembership final : public Membership {
 
   FramedSocket supervisor_;
   Fd epoll_;
-  Fd bell_;  // something is to be proposed
+  Fd wakeup_;  // something is to be proposed
   std::mutex mutex_;
   std::shared_ptr<const View> view_;
   std::vector<std::string> outgoing_;
   std::unordered_set<uint32_t> ended_incarnations_;
-  std::string ended_;
+  std::string termination_reason_;
 };
 
 }  // namespace weft

@@ -126,21 +126,22 @@ TEST_F(SupervisedTest, SaysWhatItIsAndHearsTheView) {
 }
 
 TEST_F(SupervisedTest, EndsWithItsSupervisor) {
-  EXPECT_EQ(node_->ended(), "");
+  EXPECT_EQ(node_->termination_reason(), "");
   supervisor_.close();
-  EXPECT_TRUE(until([&] { return node_->ended() == "the supervisor has ended"; }));
+  EXPECT_TRUE(until([&] { return node_->termination_reason() == "the supervisor has ended"; }));
   node_->propose(make_view(3, 2, 3));  // nobody hears it
   node_->control_step();
 }
 
 TEST_F(SupervisedTest, WhatMakesNoSenseEndsIt) {
   supervisor_.send("{\"view\":{\"epoch\":1}}");
-  EXPECT_TRUE(until([&] { return node_->ended().starts_with("the supervisor sent a view that cannot be"); }));
+  EXPECT_TRUE(
+      until([&] { return node_->termination_reason().starts_with("the supervisor sent a view that cannot be"); }));
 }
 
 TEST_F(SupervisedTest, AnUnknownMessageEndsIt) {
   supervisor_.send("nonsense");
-  EXPECT_TRUE(until([&] { return node_->ended() == "the supervisor sent a message of an unknown kind"; }));
+  EXPECT_TRUE(until([&] { return node_->termination_reason() == "the supervisor sent a message of an unknown kind"; }));
 }
 
 TEST(Supervised, WithoutASupervisorThereIsAnError) {

@@ -10,7 +10,7 @@ void SupervisorViewStore::announce(const Member& self) {
   if (!std::all_of(announced_.begin(), announced_.end(), [](const auto& member) { return member.has_value(); })) return;
   std::vector<Member> initial_members;
   for (const auto& member : announced_) initial_members.push_back(*member);
-  accept(first_view(founding_, initial_members));
+  accept(first_view(bootstrap_, initial_members));
 }
 
 bool SupervisorViewStore::propose(const View& next) {
@@ -23,13 +23,13 @@ void SupervisorViewStore::accept(const View& next) {
   next_ = std::make_shared<const View>(next);
   for (const Member& member : next.members) {
     incarnations_[member.token] = member.incarnation;
-    if (ended_.contains(member.token)) ended_incarnations_.insert(member.incarnation);
+    if (ended_tokens_.contains(member.token)) ended_incarnations_.insert(member.incarnation);
   }
   publish_if_fenced();
 }
 
-void SupervisorViewStore::ended(uint64_t token) {
-  ended_.insert(token);
+void SupervisorViewStore::process_ended(uint64_t token) {
+  ended_tokens_.insert(token);
   if (view_ == nullptr) {
     for (auto& member : announced_) {
       if (member && member->token == token) member.reset();
@@ -41,29 +41,29 @@ void SupervisorViewStore::ended(uint64_t token) {
   publish_if_fenced();
 }
 
-std::vector<uint64_t> SupervisorViewStore::to_end() const {
+std::vector<uint64_t> SupervisorViewStore::processes_to_kill() const {
   std::vector<uint64_t> tokens;
   if (next_ == nullptr || view_ == nullptr) return tokens;
   for (const Member& member : view_->members) {
     const Member* still = next_->find(member.node);
     const bool stays = still != nullptr && still->token == member.token;
-    if (!stays && !ended_.contains(member.token)) tokens.push_back(member.token);
+    if (!stays && !ended_tokens_.contains(member.token)) tokens.push_back(member.token);
   }
   return tokens;
 }
 
 void SupervisorViewStore::publish_if_fenced() {
-  if (next_ == nullptr || !to_end().empty()) return;
+  if (next_ == nullptr || !processes_to_kill().empty()) return;
   view_ = std::move(next_);
   next_ = nullptr;
 }
 
-std::string SupervisorViewStore::lost() const {
+std::string SupervisorViewStore::lost_partition() const {
   if (view_ == nullptr) return {};
   for (size_t p = 0; p < view_->partitions.size(); ++p) {
     const Placement& placement = view_->partitions[p];
     const bool gone = std::all_of(view_->members.begin(), view_->members.end(), [&](const Member& member) {
-      return !placement.is_in_sync(member.node) || ended_.contains(member.token);
+      return !placement.is_in_sync(member.node) || ended_tokens_.contains(member.token);
     });
     if (gone) return "partition " + std::to_string(p) + " has lost its last whole replica";
   }

@@ -17,81 +17,81 @@ Member process(int node, uint64_t token) {
 
 // Three nodes that are there, with tokens 10, 11, 12.
 SupervisorViewStore formed(int replicas = 2) {
-  SupervisorViewStore holder({3, replicas, 3});
-  for (int n = 0; n < 3; ++n) holder.announce(process(n, 10 + static_cast<uint64_t>(n)));
-  return holder;
+  SupervisorViewStore view_store({3, replicas, 3});
+  for (int n = 0; n < 3; ++n) view_store.announce(process(n, 10 + static_cast<uint64_t>(n)));
+  return view_store;
 }
 
 TEST(SupervisorViewStore, TheFirstViewHasWhoeverCameLastForEachNode) {
-  SupervisorViewStore holder({3, 2, 6});
-  holder.announce(process(0, 1));
-  holder.announce(process(1, 2));
-  holder.announce(process(1, 3));  // started again
-  holder.announce(process(0, 4));
-  holder.ended(4);  // and ended before there was a view
-  holder.announce(process(2, 5));
-  EXPECT_EQ(holder.view(), nullptr);
-  holder.announce(process(7, 6));  // no such node
-  holder.announce(process(0, 7));
-  ASSERT_NE(holder.view(), nullptr);
-  EXPECT_EQ(holder.view()->epoch, Epoch(1));
-  EXPECT_EQ(holder.view()->partitions.size(), 6U);
-  EXPECT_EQ(holder.view()->find(NodeId(0))->token, 7U);
-  EXPECT_EQ(holder.view()->find(NodeId(1))->token, 3U);
-  EXPECT_EQ(holder.view()->find(NodeId(1))->address, "@node1/3");
-  const auto first = holder.view();
-  holder.announce(process(0, 8));  // later ones join by a proposal
-  EXPECT_EQ(holder.view(), first);
+  SupervisorViewStore view_store({3, 2, 6});
+  view_store.announce(process(0, 1));
+  view_store.announce(process(1, 2));
+  view_store.announce(process(1, 3));  // started again
+  view_store.announce(process(0, 4));
+  view_store.process_ended(4);  // and ended before there was a view
+  view_store.announce(process(2, 5));
+  EXPECT_EQ(view_store.view(), nullptr);
+  view_store.announce(process(7, 6));  // no such node
+  view_store.announce(process(0, 7));
+  ASSERT_NE(view_store.view(), nullptr);
+  EXPECT_EQ(view_store.view()->epoch, Epoch(1));
+  EXPECT_EQ(view_store.view()->partitions.size(), 6U);
+  EXPECT_EQ(view_store.view()->find(NodeId(0))->token, 7U);
+  EXPECT_EQ(view_store.view()->find(NodeId(1))->token, 3U);
+  EXPECT_EQ(view_store.view()->find(NodeId(1))->address, "@node1/3");
+  const auto first = view_store.view();
+  view_store.announce(process(0, 8));  // later ones join by a proposal
+  EXPECT_EQ(view_store.view(), first);
 }
 
 TEST(SupervisorViewStore, OneOfTwoProposalsWins) {
-  SupervisorViewStore holder = formed();
-  const View without1 = *without_members(*holder.view(), 1U << 1);
-  const View without2 = *without_members(*holder.view(), 1U << 2);
-  holder.ended(11);
-  EXPECT_TRUE(holder.propose(without1));
-  EXPECT_FALSE(holder.propose(without2));
-  EXPECT_EQ(*holder.view(), without1);
-  EXPECT_FALSE(holder.propose(without1));
+  SupervisorViewStore view_store = formed();
+  const View without1 = *without_members(*view_store.view(), 1U << 1);
+  const View without2 = *without_members(*view_store.view(), 1U << 2);
+  view_store.process_ended(11);
+  EXPECT_TRUE(view_store.propose(without1));
+  EXPECT_FALSE(view_store.propose(without2));
+  EXPECT_EQ(*view_store.view(), without1);
+  EXPECT_FALSE(view_store.propose(without1));
   View far = without1;
   far.epoch = Epoch(9);
-  EXPECT_FALSE(holder.propose(far));
+  EXPECT_FALSE(view_store.propose(far));
 }
 
 TEST(SupervisorViewStore, AViewWithoutAMemberIsPublishedWhenItsProcessHasEnded) {
-  SupervisorViewStore holder = formed();
-  const auto first = holder.view();
+  SupervisorViewStore view_store = formed();
+  const auto first = view_store.view();
   const View next = *without_members(*first, 1U << 1);
-  EXPECT_TRUE(holder.propose(next));
-  EXPECT_EQ(holder.view(), first);
-  EXPECT_EQ(holder.to_end(), std::vector<uint64_t>{11});
-  EXPECT_FALSE(holder.propose(*without_members(*first, 1U << 2))) << "a change is under way";
-  holder.ended(11);
-  EXPECT_EQ(*holder.view(), next);
-  EXPECT_TRUE(holder.to_end().empty());
-  EXPECT_TRUE(holder.ended_incarnations().contains(first->find(NodeId(1))->incarnation));
+  EXPECT_TRUE(view_store.propose(next));
+  EXPECT_EQ(view_store.view(), first);
+  EXPECT_EQ(view_store.processes_to_kill(), std::vector<uint64_t>{11});
+  EXPECT_FALSE(view_store.propose(*without_members(*first, 1U << 2))) << "a change is under way";
+  view_store.process_ended(11);
+  EXPECT_EQ(*view_store.view(), next);
+  EXPECT_TRUE(view_store.processes_to_kill().empty());
+  EXPECT_TRUE(view_store.ended_incarnations().contains(first->find(NodeId(1))->incarnation));
   // The same node comes back as another.
-  EXPECT_TRUE(holder.propose(with_member(*holder.view(), process(1, 20))));
-  EXPECT_EQ(holder.view()->find(NodeId(1))->token, 20U);
-  EXPECT_FALSE(holder.ended_incarnations().contains(holder.view()->find(NodeId(1))->incarnation));
+  EXPECT_TRUE(view_store.propose(with_member(*view_store.view(), process(1, 20))));
+  EXPECT_EQ(view_store.view()->find(NodeId(1))->token, 20U);
+  EXPECT_FALSE(view_store.ended_incarnations().contains(view_store.view()->find(NodeId(1))->incarnation));
 }
 
 TEST(SupervisorViewStore, AProcessThatEndedBeforeItsJoinWasAcceptedIsKnownToHave) {
-  SupervisorViewStore holder = formed();
-  holder.ended(11);
-  EXPECT_TRUE(holder.propose(*without_members(*holder.view(), 1U << 1)));
-  holder.ended(20);
-  EXPECT_TRUE(holder.propose(with_member(*holder.view(), process(1, 20))));
-  EXPECT_TRUE(holder.ended_incarnations().contains(holder.view()->find(NodeId(1))->incarnation));
+  SupervisorViewStore view_store = formed();
+  view_store.process_ended(11);
+  EXPECT_TRUE(view_store.propose(*without_members(*view_store.view(), 1U << 1)));
+  view_store.process_ended(20);
+  EXPECT_TRUE(view_store.propose(with_member(*view_store.view(), process(1, 20))));
+  EXPECT_TRUE(view_store.ended_incarnations().contains(view_store.view()->find(NodeId(1))->incarnation));
 }
 
 TEST(SupervisorViewStore, APartitionWithoutALivingReplicaIsNamed) {
-  SupervisorViewStore holder = formed();
-  EXPECT_EQ(holder.lost(), "");
-  holder.ended(10);
-  EXPECT_EQ(holder.lost(), "");
-  holder.ended(11);  // partition 0 is at nodes 0 and 1
-  EXPECT_EQ(holder.lost(), "partition 0 has lost its last whole replica");
+  SupervisorViewStore view_store = formed();
+  EXPECT_EQ(view_store.lost_partition(), "");
+  view_store.process_ended(10);
+  EXPECT_EQ(view_store.lost_partition(), "");
+  view_store.process_ended(11);  // partition 0 is at nodes 0 and 1
+  EXPECT_EQ(view_store.lost_partition(), "partition 0 has lost its last whole replica");
 }
 
 }  // namespace

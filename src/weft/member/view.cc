@@ -57,7 +57,8 @@ void spread_primaries(View& view) {
 PerNode loads_of(const View& view) {
   PerNode loads{};
   for (const Placement& placement : view.partitions) {
-    for (uint64_t left = (placement.in_sync | placement.catching_up) & ~placement.draining; left != 0; left &= left - 1) {
+    for (uint64_t left = (placement.in_sync | placement.catching_up) & ~placement.draining; left != 0;
+         left &= left - 1) {
       ++loads[static_cast<size_t>(std::countr_zero(left))];
     }
   }
@@ -155,13 +156,13 @@ std::string Change::text() const {
       return "it sent " + node + " what no member sends";
     case Cause::kReconnect:
       return node + " has lost a member that must stay";
-    case Cause::kFilled:
+    case Cause::kCaughtUp:
       return node + " has filled its replicas";
   }
   return {};
 }
 
-bool View::whole() const {
+bool View::fully_replicated() const {
   return std::all_of(partitions.begin(), partitions.end(),
                      [this](const Placement& p) { return p.count >= replicas && p.catching_up == 0; });
 }
@@ -238,11 +239,11 @@ View with_next_epoch(const View& view) {
   return next;
 }
 
-View with_replica_in_sync(const View& view, NodeId node, const std::vector<PartitionId>& filled) {
+View with_replica_in_sync(const View& view, NodeId node, const std::vector<PartitionId>& caught_up) {
   View next = view;
   next.epoch = Epoch(view.epoch.value + 1);
   next.change = {};
-  for (const PartitionId p : filled) {
+  for (const PartitionId p : caught_up) {
     Placement& placement = next.partitions[p.value];
     WEFT_CHECK(placement.is_catching_up(node), "only a replica that is catching up comes to be in sync");
     placement.catching_up &= ~bit(node);

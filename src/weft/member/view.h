@@ -56,7 +56,7 @@ enum class Cause : uint8_t {
   kLink,        // only the link between two is lost
   kMisconduct,  // a member sent what none sends
   kReconnect,   // two that have lost each other begin anew
-  kFilled,      // a replica is whole
+  kCaughtUp,    // a replica is whole
 };
 inline constexpr int kCauses = 9;
 std::string_view cause_name(Cause cause);  // "link"
@@ -95,7 +95,7 @@ struct View {
                             [](const Member& a, const Member& b) { return a.incarnation < b.incarnation; })
         ->node;
   }
-  bool whole() const;  // every partition has all its replicas, and none moves
+  bool fully_replicated() const;  // every partition has all its replicas, and none moves
   friend bool operator==(const View&, const View&) = default;
 };
 
@@ -119,8 +119,8 @@ View pre_join_view(View view, NodeId node);
 // a replica is lost meanwhile, the one that was to leave stays.
 Result<View> without_members(const View& view, uint64_t gone);
 View with_member(const View& view, Member member);  // gets the next incarnation; one with its id has left before
-View with_next_epoch(const View& view);                     // the same again: members that have lost each other begin anew
-View with_replica_in_sync(const View& view, NodeId node, const std::vector<PartitionId>& filled);
+View with_next_epoch(const View& view);             // the same again: members that have lost each other begin anew
+View with_replica_in_sync(const View& view, NodeId node, const std::vector<PartitionId>& caught_up);
 
 // Whether nodes of these options are sized for the view: what another configuration has made is not taken.
 Result<void> check_view(const View& view, const Options& options);

@@ -35,11 +35,12 @@ View changed(Random& random, const View& view) {
   const bool there = view.find(node) != nullptr;
   if (!there) return with_member(view, draw_member(random, node));
   if (random.chance(50)) {
-    std::vector<PartitionId> filled;
+    std::vector<PartitionId> caught_up;
     for (size_t p = 0; p < view.partitions.size(); ++p) {
-      if (view.partitions[p].is_catching_up(node) && random.chance(70)) filled.emplace_back(static_cast<uint16_t>(p));
+      if (view.partitions[p].is_catching_up(node) && random.chance(70))
+        caught_up.emplace_back(static_cast<uint16_t>(p));
     }
-    return with_replica_in_sync(view, node, filled);
+    return with_replica_in_sync(view, node, caught_up);
   }
   const Result<View> without = without_members(view, uint64_t{1} << node.value);
   return without ? *without : view;

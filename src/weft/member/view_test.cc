@@ -15,11 +15,11 @@ namespace weft {
 namespace {
 
 std::vector<PartitionId> is_catching_up(const View& view, NodeId node) {
-  std::vector<PartitionId> filled;
+  std::vector<PartitionId> caught_up;
   for (size_t p = 0; p < view.partitions.size(); ++p) {
-    if (view.partitions[p].is_catching_up(node)) filled.emplace_back(static_cast<uint16_t>(p));
+    if (view.partitions[p].is_catching_up(node)) caught_up.emplace_back(static_cast<uint16_t>(p));
   }
-  return filled;
+  return caught_up;
 }
 
 struct Spread {
@@ -59,8 +59,8 @@ int64_t unevenness(const View& view) {
 }
 
 size_t moving(const View& view) {
-  return static_cast<size_t>(
-      std::count_if(view.partitions.begin(), view.partitions.end(), [](const Placement& p) { return p.draining != 0; }));
+  return static_cast<size_t>(std::count_if(view.partitions.begin(), view.partitions.end(),
+                                           [](const Placement& p) { return p.draining != 0; }));
 }
 
 void expect_legal(const View& view) {
@@ -105,7 +105,8 @@ void settle(Random& random, View& view) {
       const Placement& is = next.partitions[p];
       ASSERT_GE(is.count, was.count);
       ASSERT_EQ(is.in_sync & ~(was.in_sync | was.catching_up), 0U);
-      ASSERT_EQ(was.in_sync & ~is.in_sync, was.is_catching_up(node) ? was.draining : 0U) << "only what was to leave goes";
+      ASSERT_EQ(was.in_sync & ~is.in_sync, was.is_catching_up(node) ? was.draining : 0U)
+          << "only what was to leave goes";
     }
     // What leaves and what comes was counted when the move began; only another move that begins changes the sum.
     const int64_t after = unevenness(next);
@@ -120,7 +121,7 @@ void settle(Random& random, View& view) {
   }
   const auto data =
       std::count_if(view.members.begin(), view.members.end(), [](const Member& m) { return m.holds_data; });
-  ASSERT_EQ(view.whole(), data >= view.replicas);
+  ASSERT_EQ(view.fully_replicated(), data >= view.replicas);
 }
 
 TEST(View, TheFirstOneIsEven) {
@@ -129,7 +130,7 @@ TEST(View, TheFirstOneIsEven) {
       for (int partitions = 1; partitions <= 40; ++partitions) {
         const View view = make_view(nodes, replicas, partitions);
         ASSERT_NO_FATAL_FAILURE(expect_legal(view));
-        ASSERT_TRUE(view.whole());
+        ASSERT_TRUE(view.fully_replicated());
         ASSERT_LE(loads_of(view).difference(), 1) << nodes << " nodes, " << replicas << " x " << partitions;
         Spread primaries;
         for (const Member& m : view.members) {
@@ -147,13 +148,13 @@ TEST(View, ANodeThatComesBackGetsItsShare) {
   view = *without_members(view, 1U << 2);
   Random random(1);
   settle(random, view);
-  ASSERT_TRUE(view.whole());
+  ASSERT_TRUE(view.fully_replicated());
   view = with_member(view, {NodeId(2), 0, true, true, 7, {}, {}});
   EXPECT_EQ(moving(view), 2U) << "a quarter of five, rounded up";
-  EXPECT_FALSE(view.whole());
+  EXPECT_FALSE(view.fully_replicated());
   for (const Placement& p : view.partitions) EXPECT_EQ(p.count, 3);
   settle(random, view);
-  EXPECT_TRUE(view.whole());
+  EXPECT_TRUE(view.fully_replicated());
   EXPECT_EQ(loads_of(view).most, 3);
   EXPECT_EQ(loads_of(view).least, 3);
 }
@@ -174,7 +175,7 @@ TEST(View, WhoWasToLeaveStaysIfAnotherIsLost) {
   EXPECT_EQ(lost.partitions[p].catching_up, 8U);
   lost = with_replica_in_sync(lost, NodeId(3), is_catching_up(lost, NodeId(3)));
   EXPECT_NE(lost.partitions[p].in_sync & leaver, 0U);
-  EXPECT_TRUE(lost.whole());
+  EXPECT_TRUE(lost.fully_replicated());
   // The one that leaves is lost.
   lost = *without_members(view, leaver);
   EXPECT_EQ(lost.partitions[p].draining, 0U);
@@ -182,7 +183,7 @@ TEST(View, WhoWasToLeaveStaysIfAnotherIsLost) {
   // The one that fills is lost: nothing has happened.
   lost = *without_members(view, 8);
   EXPECT_EQ(lost.partitions[p].in_sync, at->in_sync);
-  EXPECT_TRUE(lost.whole());
+  EXPECT_TRUE(lost.fully_replicated());
 }
 
 TEST(View, NothingMovesWhileSomethingIsMissing) {
@@ -208,9 +209,9 @@ TEST(View, RandomChangesStayLegalAndEndEven) {
         const Member joins{node, 0, !random.chance(10), true, random.next(), {}, {}};
         view = with_member(view, joins);
       } else if (random.chance(60)) {
-        std::vector<PartitionId> filled = is_catching_up(view, node);
-        if (random.chance(20)) std::erase_if(filled, [&](PartitionId) { return random.chance(50); });
-        view = with_replica_in_sync(view, node, filled);
+        std::vector<PartitionId> caught_up = is_catching_up(view, node);
+        if (random.chance(20)) std::erase_if(caught_up, [&](PartitionId) { return random.chance(50); });
+        view = with_replica_in_sync(view, node, caught_up);
       } else if (const Result<View> next = without_members(view, bit(node) | (random.chance(20) ? random.next() : 0));
                  next && !next->members.empty()) {
         view = *next;

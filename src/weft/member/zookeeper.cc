@@ -74,8 +74,8 @@ ZookeeperMembership::ZookeeperMembership(const ZookeeperOptions& options, Clock*
       clock_(clock),
       control_(clock) {
   status_.since_ns = clock_->now_ns();
-  control_.every_ms(kTickMs, [this] { go_on(); });
-  control_.post([this] { go_on(); });
+  control_.every_ms(kTickMs, [this] { advance(); });
+  control_.post([this] { advance(); });
   control_.start();
 }
 
@@ -97,16 +97,16 @@ void ZookeeperMembership::propose(const View& next) {
     proposal_ = next;
     if (waiting) return;
   }
-  control_.post([this] { go_on(); });
+  control_.post([this] { advance(); });
 }
 
 void ZookeeperMembership::announce(const Member& self) {
-  if (self.node.value >= options_.founding.nodes) return;  // it joins later
+  if (self.node.value >= options_.bootstrap.nodes) return;  // it joins later
   control_.post([this, self] {
     if (latest_ != nullptr) return;
     self_ = self;
     stale_ = true;
-    go_on();
+    advance();
   });
 }
 
@@ -119,7 +119,7 @@ void ZookeeperMembership::bootstrap(const View& first) {
     }
     first_ = std::move(text);
     stale_ = true;
-    go_on();
+    advance();
   });
 }
 
@@ -137,12 +137,12 @@ void ZookeeperMembership::post(std::function<void()> call) {
   control_.post([this, generation = generation_.load(), call = std::move(call)] {
     if (generation != generation_) return;
     call();
-    go_on();
+    advance();
   });
 }
 
 // Runs after every event and every tick, and decides what is done next.
-void ZookeeperMembership::go_on() {
+void ZookeeperMembership::advance() {
   const uint64_t now_ns = clock_->now_ns();
   if (handle_ == nullptr && now_ns >= connect_ns_) connect();
   if (operation_ != Operation::kNone) return;
@@ -155,7 +155,7 @@ void ZookeeperMembership::go_on() {
     const std::scoped_lock lock(mutex_);
     proposal.swap(proposal_);
   }
-  if (proposal) offer(*proposal);
+  if (proposal) submit(*proposal);
 }
 
 void ZookeeperMembership::connect() {
@@ -194,9 +194,9 @@ void ZookeeperMembership::on_session(int state) {
   }
 }
 
-void ZookeeperMembership::offer(const View& next) {
+void ZookeeperMembership::submit(const View& next) {
   if (!status_.connected || latest_ == nullptr || !read_error_.empty()) return count(&ZookeeperStatus::dropped);
-  if (next.epoch.value != latest_->epoch.value + 1) return count(&ZookeeperStatus::outrun);
+  if (next.epoch.value != latest_->epoch.value + 1) return count(&ZookeeperStatus::superseded);
   next_ = to_json(next);
   if (const Result<View> back = view_from_json(next_); !back) {  // what nobody can read would be the last view
     count(&ZookeeperStatus::dropped);
@@ -218,7 +218,7 @@ int ZookeeperMembership::send(Operation operation) {
   switch (operation) {
     case Operation::kRead:
       return zoo_aget(handle_, path, 1, &To::got, this);
-    case Operation::kLook:
+    case Operation::kExists:
       return zoo_aexists(handle_, path, 1, &To::done, this);
     case Operation::kCreate: {
       const std::string data = creating_ == names_ ? first_ : "";
@@ -226,8 +226,9 @@ int ZookeeperMembership::send(Operation operation) {
       return zoo_acreate(handle_, first_names(creating_).c_str(), data.data(), static_cast<int>(data.size()), acl,
                          ZOO_PERSISTENT, &To::created, this);
     }
-    case Operation::kFound:
-      return zoo_aset(handle_, path, founding_.data(), static_cast<int>(founding_.size()), version_, &To::done, this);
+    case Operation::kJoinInitial:
+      return zoo_aset(handle_, path, updated_initial_members_.data(), static_cast<int>(updated_initial_members_.size()),
+                      version_, &To::done, this);
     case Operation::kSet:
       return zoo_aset(handle_, path, next_.data(), static_cast<int>(next_.size()), version_, &To::done, this);
     case Operation::kNone:
@@ -240,11 +241,11 @@ void ZookeeperMembership::on_answer(const Answer& answer) {
   switch (std::exchange(operation_, Operation::kNone)) {
     case Operation::kRead:
       return on_read(answer);
-    case Operation::kLook:
-      return on_look(answer);
+    case Operation::kExists:
+      return on_exists(answer);
     case Operation::kCreate:
       return on_create(answer);
-    case Operation::kFound:
+    case Operation::kJoinInitial:
       stale_ = true;  // whatever the answer, reading decides
       if (answer.code != ZOK && answer.code != ZBADVERSION) retry("writing " + options_.path, answer.code);
       return;
@@ -263,9 +264,9 @@ void ZookeeperMembership::on_read(const Answer& answer) {
   } else if (answer.code != ZNONODE) {
     retry("reading " + options_.path, answer.code);
   } else if (first_.empty() && !(self_ && latest_ == nullptr)) {
-    start(Operation::kLook);  // reading leaves no watch where nothing is; looking does
+    start(Operation::kExists);  // reading leaves no watch where nothing is; looking does
   } else {
-    if (first_.empty()) first_ = *found({}, *self_, options_.founding);
+    if (first_.empty()) first_ = *add_initial_member({}, *self_, options_.bootstrap);
     creating_ = names_;
     start(Operation::kCreate);
   }
@@ -276,13 +277,13 @@ void ZookeeperMembership::join_initial_members(const Answer& answer) {
   first_.clear();
   report(read_error_, options_.path + " waits for the rest of the initial members");
   if (!self_) return;
-  Result<std::string> next = found(answer.text, *self_, options_.founding);
+  Result<std::string> next = add_initial_member(answer.text, *self_, options_.bootstrap);
   if (!next) return report(read_error_, options_.path + ": " + next.error().detail);
-  founding_ = std::move(*next);
-  if (!founding_.empty()) start(Operation::kFound);
+  updated_initial_members_ = std::move(*next);
+  if (!updated_initial_members_.empty()) start(Operation::kJoinInitial);
 }
 
-void ZookeeperMembership::on_look(const Answer& answer) {
+void ZookeeperMembership::on_exists(const Answer& answer) {
   if (answer.code == ZOK) {
     stale_ = true;
   } else if (answer.code == ZNONODE) {
@@ -315,7 +316,7 @@ void ZookeeperMembership::on_set(const Answer& answer) {
   if (answer.code == ZOK) {
     count(&ZookeeperStatus::accepted);
   } else if (answer.code == ZBADVERSION) {
-    count(&ZookeeperStatus::outrun);
+    count(&ZookeeperStatus::superseded);
   } else if (!of_connection(answer.code)) {
     report(write_error_, "writing " + options_.path + ": " + zerror(answer.code));
   }

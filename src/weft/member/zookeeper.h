@@ -34,7 +34,7 @@ struct ZookeeperOptions {
   std::string hosts;              // host:port of its servers, with commas between them
   std::string path;               // of the node that has the view, for example /weft/shop/view
   std::string auth{};             // user:password for its digest scheme: what is created is then for that user only
-  Founding founding{};            // of a process that may be in the first view
+  BootstrapOptions bootstrap{};   // of a process that may be in the first view
   int session_timeout_ms = 6000;  // a server that is silent for two thirds of it is left for another
 };
 
@@ -42,13 +42,13 @@ Result<void> check_options(const ZookeeperOptions& options);  // an error names 
 
 struct ZookeeperStatus {
   bool connected = false;
-  uint64_t since_ns = 0;  // by the clock that was given
-  uint64_t sessions = 0;  // begun so far: one, if none expired
-  uint64_t accepted = 0;  // proposals that became the view
-  uint64_t outrun = 0;    // that came too late: somebody else was faster
-  uint64_t dropped = 0;   // that were not sent: ZooKeeper away, a view that is none, or a newer proposal
-  std::string error;      // what is wrong with the view or the access to it; empty if nothing is
-  std::string text;       // state and error, in a line for people
+  uint64_t since_ns = 0;    // by the clock that was given
+  uint64_t sessions = 0;    // begun so far: one, if none expired
+  uint64_t accepted = 0;    // proposals that became the view
+  uint64_t superseded = 0;  // that came too late: somebody else was faster
+  uint64_t dropped = 0;     // that were not sent: ZooKeeper away, a view that is none, or a newer proposal
+  std::string error;        // what is wrong with the view or the access to it; empty if nothing is
+  std::string text;         // state and error, in a line for people
 };
 
 class ZookeeperMembership final : public Membership {
@@ -66,7 +66,7 @@ class ZookeeperMembership final : public Membership {
   // The initial_members' list (initial_members.h) is kept where the view will be. Nothing without options.founding.
   void announce(const Member& self) override;
   std::string state() override { return status().text; }
-  std::string trouble() override { return status().error; }
+  std::string status_error() override { return status().error; }
   // Makes `first` the view if there is none, as soon as ZooKeeper can be reached. Whoever is first wins; latest() says
   // who it was.
   void bootstrap(const View& first);
@@ -75,7 +75,7 @@ class ZookeeperMembership final : public Membership {
  private:
   friend struct ZookeeperCallbacks;
 
-  enum class Operation : uint8_t { kNone, kRead, kLook, kCreate, kFound, kSet };
+  enum class Operation : uint8_t { kNone, kRead, kExists, kCreate, kJoinInitial, kSet };
   struct Answer {
     int code = 0;
     int32_t version = 0;  // of the node, where the answer has it
@@ -88,16 +88,16 @@ class ZookeeperMembership final : public Membership {
   void post(std::function<void()> call);
 
   // All that follows: on the control thread.
-  void go_on();
+  void advance();
   void connect();
   void disconnect(uint64_t again_in_ns);
   void on_session(int state);
-  void offer(const View& next);
+  void submit(const View& next);
   void start(Operation operation);
   int send(Operation operation);
   void on_answer(const Answer& answer);
   void on_read(const Answer& answer);
-  void on_look(const Answer& answer);
+  void on_exists(const Answer& answer);
   void on_create(const Answer& answer);
   void on_set(const Answer& answer);
   void accept(const Answer& answer);
@@ -123,7 +123,7 @@ class ZookeeperMembership final : public Membership {
   int32_t version_ = 0;                     // of the node, when it had latest_
   std::string first_;                       // what bootstrap() wants, as text; empty when there is a view
   std::optional<Member> self_;              // that is to be a initial_member
-  std::string founding_;                    // what the list of initial_members becomes
+  std::string updated_initial_members_;     // what the list of initial_members becomes
   size_t creating_ = 0;                     // kCreate: so many names of the path
   std::string next_;                        // kSet: the view, as text
   std::string read_error_, write_error_;

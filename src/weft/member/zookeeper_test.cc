@@ -158,9 +158,9 @@ TEST_F(Zookeeper, AChangeReachesTheOthers) {
 
   // Not the next epoch: nothing happens, and it is counted.
   a->propose(with);
-  ASSERT_TRUE(comes_true([&] { return a->status().outrun == 1; }));
+  ASSERT_TRUE(comes_true([&] { return a->status().superseded == 1; }));
   a->propose(next_of(next_of(with, 1), 1));
-  ASSERT_TRUE(comes_true([&] { return a->status().outrun == 2; }));
+  ASSERT_TRUE(comes_true([&] { return a->status().superseded == 2; }));
   // What nobody could read is not written.
   View broken = next_of(with, 1);
   broken.partitions.clear();
@@ -195,7 +195,7 @@ TEST_F(Zookeeper, OfRacingChangesOneWins) {
     for (const Provider& provider : providers) {
       const ZookeeperStatus status = provider->status();
       accepted += status.accepted;
-      others += status.outrun + status.dropped;
+      others += status.superseded + status.dropped;
     }
     return accepted + others == kRounds * providers.size();
   }));

@@ -1,6 +1,6 @@
 // ClusterStats: what one node knows of all nodes' figures. Every node takes a sample of itself once a second and sends
-// it to the other members as a note over the fabric (NodeAgent::send_note), with the events since the last one. So any
-// node can show the whole cluster, and for that needs no address beside those of the fabric, no second kind of
+// it to the other members as a note over the fabric (NodeAgent::send_gossip), with the events since the last one. So
+// any node can show the whole cluster, and for that needs no address beside those of the fabric, no second kind of
 // connection and no trust beyond what members have: with TLS between nodes, samples are under it too. A node that is
 // gone is one that the view is without, or that sends no samples any more.
 //

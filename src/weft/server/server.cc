@@ -169,21 +169,21 @@ Result<Server::End> Server::run(int stop_fd) {
   pollfd stop{stop_fd, POLLIN, 0};
   while (poll(&stop, 1, 0) == 0) {
     membership_->control_step();
-    if (why_ = membership_->ended(); !why_.empty()) return End::kMembershipEnded;
+    if (why_ = membership_->termination_reason(); !why_.empty()) return End::kMembershipEnded;
     std::shared_ptr<const View> view = membership_->latest();
     if (view != nullptr && node_ == nullptr && (in(*view) || may_join(*view))) {
       if (auto started = start(*view); !started) return started.error();
     }
     if (node_ != nullptr) view = usable(view);
     if (view != nullptr && node_ != nullptr && incarnation_ == 0 && !in(*view) && may_join(*view)) {
-      agent_->welcome(view->epoch);
+      agent_->allow_join(view->epoch);
     }
     if (const std::shared_ptr<const View> newest = newest_of(view); newest != nullptr && newest != followed_) {
       follow(newest);
     }
     if (node_ != nullptr && agent_->retired()) {
       why_ = "the view is without this node: " + node_->state().views.published()->change.text();
-      if (options_.back_off != nullptr) options_.back_off->removed(clock_->now_ns());
+      if (options_.join_backoff != nullptr) options_.join_backoff->removed(clock_->now_ns());
       return End::kRemoved;
     }
     if (const LocalAtomics* words = mesh_->local_atomics(); words != nullptr && words->failed()) {
@@ -321,7 +321,7 @@ void Server::say_of_view(const View& view) const {
 }
 
 bool Server::whole(const View& view) const {
-  return view.whole() && view.members.size() >= static_cast<size_t>(options_.initial_members);
+  return view.fully_replicated() && view.members.size() >= static_cast<size_t>(options_.initial_members);
 }
 
 // From any thread, when there is a node.
@@ -330,7 +330,7 @@ Figures Server::figures() const {
   out.cluster = options_.cluster;
   out.fabric = mesh_->name();
   out.membership = membership_->state();
-  out.stopped = agent_->lost();
+  out.stopped = agent_->unavailable_reason();
   // A view change ends all leases, and a node that has just started has none yet.
   const uint64_t lease_ns = std::max({node_->state().lease.until_ns(), out.change.adopted_ns, started_ns_});
   const uint64_t now_ns = clock_->now_ns();
@@ -361,8 +361,8 @@ void Server::say_what_changed() {
     said = std::move(text);
     if (!said.empty()) options_.events->emit(level, event, {{"why", said}});
   };
-  if (node_ != nullptr) say(said_, agent_->lost(), Level::kError, "stopped");
-  say(said_trouble_, membership_->trouble(), Level::kWarn, "membership_trouble");
+  if (node_ != nullptr) say(said_, agent_->unavailable_reason(), Level::kError, "stopped");
+  say(said_trouble_, membership_->status_error(), Level::kWarn, "membership_trouble");
   say(said_misfit_, misfit_, Level::kWarn, "view_not_taken");
 }
 

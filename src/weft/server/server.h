@@ -50,9 +50,9 @@ struct ServerOptions {
   std::string clients_advertise;  // what clients are told of this node (CLUSTER SLOTS); empty: where it listens
   TcpTlsFiles clients_tls;        // certificate and key, or none
   FrontendOptions front;
-  EventLog* events = nullptr;   // required
-  HttpRoutes* site = nullptr;   // where the node shows itself; nullptr: nowhere
-  BackOff* back_off = nullptr;  // of this node's name, in this process; nullptr: it never waits
+  EventLog* events = nullptr;           // required
+  HttpRoutes* site = nullptr;           // where the node shows itself; nullptr: nowhere
+  JoinBackoff* join_backoff = nullptr;  // of this node's name, in this process; nullptr: it never waits
 };
 
 class Server final : private Environment {

@@ -17,12 +17,12 @@ constexpr uint64_t kRefusalsSaid = 10;  // a second
 // joins only if it has every member's word.
 bool Server::may_join(const View& view) {
   const uint64_t now_ns = clock_->now_ns();
-  if (options_.back_off != nullptr && now_ns < options_.back_off->until_ns()) return false;
-  const std::string trouble = admission_->trouble(view, now_ns);
+  if (options_.join_backoff != nullptr && now_ns < options_.join_backoff->until_ns()) return false;
+  const std::string trouble = admission_->obstacle(view, now_ns);
   for (const Member& member : admission_->due(view, now_ns)) {
     mesh_->knock({member.node, member.incarnation, member.address}, {self_.token, self_.address, trouble});
   }
-  return admission_->may_go_on(view, now_ns);
+  return admission_->may_propose(view, now_ns);
 }
 
 // Who asks a node that has been outside for long: it may stay there for as long as a link is down.
@@ -56,7 +56,7 @@ void Server::follow(const std::shared_ptr<const View>& view) {
   if (in(*view) && incarnation_ == 0) {
     incarnation_ = view->find(self_.node)->incarnation;
     mesh_->set_incarnation(incarnation_);
-    if (options_.back_off != nullptr) options_.back_off->came_in(clock_->now_ns());
+    if (options_.join_backoff != nullptr) options_.join_backoff->joined(clock_->now_ns());
   }
   if (incarnation_ != 0) {
     for (uint8_t n = 0; n < kNodesMax; ++n) {
@@ -70,7 +70,7 @@ void Server::follow(const std::shared_ptr<const View>& view) {
       lost_[n] = 0;
     }
   }
-  if (agent_ != nullptr) agent_->nudge();
+  if (agent_ != nullptr) agent_->notify();
   wake_workers();
 }
 
@@ -80,7 +80,7 @@ void Server::lose(NodeId peer) {
   mesh_->leave(peer);
   lost_[peer.value] = joined_[peer.value];
   node_->state().links.set_lost(peer, joined_[peer.value]);
-  agent_->nudge();
+  agent_->notify();
   wake_workers();
 }
 

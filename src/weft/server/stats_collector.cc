@@ -36,7 +36,7 @@ std::string StatsCollector::step(NodeAgent* agent) {
   const uint64_t now_ns = from_.clock->now_ns();
   const uint64_t wall_ms = from_.events->wall_ms();
   if (agent != nullptr) {
-    for (const NodeAgent::Note& note : agent->take_notes()) picture_.add_note(note.from, note.text, wall_ms, now_ns);
+    for (const NodeAgent::Gossip& note : agent->take_gossip()) picture_.add_note(note.from, note.text, wall_ms, now_ns);
   }
   if (from_.events->last() != last_event_) {
     const std::vector<LoggedEvent> events = from_.events->since(last_event_);
@@ -54,7 +54,7 @@ std::string StatsCollector::step(NodeAgent* agent) {
   before_ns_ = now_ns;
   const std::string text = dump(sample);
   const std::string note = picture_.add_own(std::move(sample), wall_ms, now_ns);
-  if (agent != nullptr) agent->send_note(note);
+  if (agent != nullptr) agent->send_gossip(note);
   return text;
 }
 

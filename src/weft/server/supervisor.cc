@@ -69,10 +69,10 @@ Supervisor::Supervisor(const SupervisorOptions& options, Clock* clock, EventLog*
     : options_(options),
       clock_(clock),
       events_(events),
-      holder_({options.initial_members > 0 ? options.initial_members : static_cast<int>(options.configs.size()),
-               options.replicas, options.partitions}),
+      view_store_({options.initial_members > 0 ? options.initial_members : static_cast<int>(options.configs.size()),
+                   options.replicas, options.partitions}),
       children_(options.configs.size()),
-      back_offs_(options.configs.size(), BackOff(NodeAgentOptions::kPaceNs)) {}
+      join_backoffs_(options.configs.size(), JoinBackoff(NodeAgentOptions::kPaceNs)) {}
 
 Result<std::unique_ptr<Supervisor>> Supervisor::create(const SupervisorOptions& options, Clock* clock,
                                                        EventLog* events) {
@@ -139,7 +139,7 @@ bool Supervisor::step(int stop_fd, int timeout_ms) {
   fence();
   tell_changes();
   start_due();
-  if (why_.empty()) why_ = holder_.lost();
+  if (why_.empty()) why_ = view_store_.lost_partition();
   return why_.empty();
 }
 
@@ -153,7 +153,7 @@ void Supervisor::accept_nodes() {
     if (child == children_.end() || child->pid == 0) continue;  // not one of ours
     child->talk = FramedSocket(std::move(socket));
     if (told_ != nullptr) child->talk.send("{\"view\":" + to_json(*told_) + "}");
-    nlohmann::json ended = {{"ended", holder_.ended_incarnations()}};
+    nlohmann::json ended = {{"ended", view_store_.ended_incarnations()}};
     child->talk.send(ended.dump());
   }
 }
@@ -165,7 +165,7 @@ void Supervisor::hear(size_t node) {
   for (std::string text; child.talk.receive(&text);) take(node, text);
   // A node that does not talk to its supervisor any more is not one of the cluster. Before there is one it ends by
   // itself, and its status says why.
-  if (!child.talk.open() && child.pid != 0 && holder_.view() != nullptr) kill(child.pid, SIGKILL);
+  if (!child.talk.open() && child.pid != 0 && view_store_.view() != nullptr) kill(child.pid, SIGKILL);
 }
 
 void Supervisor::take(size_t node, std::string_view text) {
@@ -174,7 +174,7 @@ void Supervisor::take(size_t node, std::string_view text) {
   if (message.is_object() && message.contains("propose")) {
     const Result<View> next = view_from_json(message["propose"].dump());
     if (next) {
-      holder_.propose(*next);
+      view_store_.propose(*next);
       return;
     }
     say(node, Level::kError, "view_refused", {{"why", next.error().detail}});
@@ -195,13 +195,13 @@ void Supervisor::take(size_t node, std::string_view text) {
     return child.talk.close();
   }
   // A process that was removed and starts over is a new one to the view, and the old one has ended.
-  if (child.token != 0) holder_.ended(child.token);
+  if (child.token != 0) view_store_.process_ended(child.token);
   Member self;
   self.node = NodeId(static_cast<uint8_t>(node));
   self.token = child.token = (*announce)["token"].get<uint64_t>();
   self.address = (*announce)["address"].get<std::string>();
   if (has("clients", &nlohmann::json::is_string)) self.clients = (*announce)["clients"].get<std::string>();
-  holder_.announce(self);
+  view_store_.announce(self);
 }
 
 void Supervisor::reap(size_t node) {
@@ -209,7 +209,7 @@ void Supervisor::reap(size_t node) {
   if (child.pid == 0) return;
   siginfo_t info{};
   if (waitid(P_PID, static_cast<id_t>(child.pid), &info, WEXITED | WNOHANG) != 0 || info.si_pid == 0) return;
-  if (holder_.view() == nullptr && info.si_code == CLD_EXITED) {
+  if (view_store_.view() == nullptr && info.si_code == CLD_EXITED) {
     // It would not start the next time either: a port in use, memory that is not there.
     why_ = "node " + std::to_string(node) + " could not start: it " + how_it_ended(info) + " before the cluster was up";
   }
@@ -218,13 +218,13 @@ void Supervisor::reap(size_t node) {
   const uint32_t died_young = young ? child.died_young + 1 : 0;
   uint32_t wait_ms = std::min(options_.restart_ms << std::min(died_young, 10U), kRestartMsMax);
   if (child.fenced) {
-    back_offs_[node].came_in(child.started_ns);
-    back_offs_[node].removed(now_ns);
-    wait_ms = std::max(wait_ms, static_cast<uint32_t>(back_offs_[node].wait_ns() / kMs));
+    join_backoffs_[node].joined(child.started_ns);
+    join_backoffs_[node].removed(now_ns);
+    wait_ms = std::max(wait_ms, static_cast<uint32_t>(join_backoffs_[node].wait_ns() / kMs));
   }
   say(node, Level::kWarn, "process_ended",
       {{"pid", child.pid}, {"how", how_it_ended(info)}, {"starts_again_ms", wait_ms}});
-  if (child.token != 0) holder_.ended(child.token);
+  if (child.token != 0) view_store_.process_ended(child.token);
   if (info.si_code == CLD_EXITED && info.si_status == kCannotStart)
     why_ = "node " + std::to_string(node) + " cannot start";
   child = Child();
@@ -233,12 +233,12 @@ void Supervisor::reap(size_t node) {
 }
 
 void Supervisor::fence() {
-  for (const uint64_t token : holder_.to_end()) {
+  for (const uint64_t token : view_store_.processes_to_kill()) {
     for (size_t n = 0; n < children_.size(); ++n) {
       Child& child = children_[n];
       if (child.token != token || child.pid == 0 || std::exchange(child.fenced, true)) continue;
       say(n, Level::kWarn, "process_fenced",
-          {{"pid", child.pid}, {"why", "the view is without it: " + holder_.next()->change.text()}});
+          {{"pid", child.pid}, {"why", "the view is without it: " + view_store_.next()->change.text()}});
       kill(child.pid, SIGKILL);
     }
   }
@@ -248,13 +248,13 @@ void Supervisor::tell_changes() {
   const auto tell = [&](const std::string& text) {
     for (Child& child : children_) child.talk.send(text);
   };
-  if (holder_.ended_incarnations().size() != told_ended_) {
-    told_ended_ = holder_.ended_incarnations().size();
-    const nlohmann::json ended = {{"ended", holder_.ended_incarnations()}};
+  if (view_store_.ended_incarnations().size() != told_ended_) {
+    told_ended_ = view_store_.ended_incarnations().size();
+    const nlohmann::json ended = {{"ended", view_store_.ended_incarnations()}};
     tell(ended.dump());
   }
-  if (holder_.view() != told_) {
-    told_ = holder_.view();
+  if (view_store_.view() != told_) {
+    told_ = view_store_.view();
     tell("{\"view\":" + to_json(*told_) + "}");
   }
 }

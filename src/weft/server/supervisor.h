@@ -36,7 +36,7 @@ struct SupervisorOptions {
   int replicas = 1;
   int partitions = 1;
   uint32_t restart_ms = 100;  // before a process that died is started again; doubled while it dies young, up to 5 s.
-                              // One that was removed while it ran waits as BackOff says
+                              // One that was removed while it ran waits as JoinBackoff says
   uint32_t stop_ms = 5000;    // for processes to end when told to
 };
 
@@ -55,7 +55,7 @@ class Supervisor {
   void stop();
   const std::string& why() const { return why_; }
 
-  std::shared_ptr<const View> view() const { return holder_.view(); }
+  std::shared_ptr<const View> view() const { return view_store_.view(); }
   pid_t pid(NodeId node) const { return children_[node.value].pid; }  // 0: it does not run
   uint64_t starts() const { return starts_; }
   // What the node said of its last second (kSampleKeys); null if it says nothing.
@@ -90,9 +90,9 @@ class Supervisor {
   Clock* const clock_;
   EventLog* const events_;
   Fd listener_;
-  SupervisorViewStore holder_;
+  SupervisorViewStore view_store_;
   std::vector<Child> children_;
-  std::vector<BackOff> back_offs_;  // by node
+  std::vector<JoinBackoff> join_backoffs_;  // by node
   std::shared_ptr<const View> told_;
   size_t told_ended_ = 0;
   uint64_t starts_ = 0;

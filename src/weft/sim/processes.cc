@@ -34,7 +34,7 @@ Processes::Processes(const SimConfig& config, uint64_t seed, PlantedBugs bugs, E
                   faults),
       crash_injector_(config, seed, this),
       processes_(static_cast<size_t>(config.options.nodes)),
-      back_offs_(static_cast<size_t>(config.options.nodes), BackOff(pace_ns())),
+      join_backoffs_(static_cast<size_t>(config.options.nodes), JoinBackoff(pace_ns())),
       down_(static_cast<size_t>(config.options.nodes)) {
   for (int n = 0; n < config_.options.nodes; ++n) clocks_.emplace_back(events_);
 }
@@ -179,7 +179,7 @@ void Processes::on_event(const Event& event) {
   if ((event.a & kRemoved) != 0) {
     if (down_[id.value] || !processes_[id.value].agent->retired()) return;
     ++removals_;
-    back_offs_[id.value].removed(events_->now_ns());
+    join_backoffs_[id.value].removed(events_->now_ns());
     crash(id, event.b);
     return;
   }
@@ -191,7 +191,7 @@ void Processes::on_event(const Event& event) {
     ++aimed_crashes_;
     network_->lose_unsent(id, random_);
   }
-  back_offs_[id.value] = BackOff(pace_ns());  // the next process knows nothing of this one
+  join_backoffs_[id.value] = JoinBackoff(pace_ns());  // the next process does not know of this one
   crash(id, event.b);
 }
 
@@ -237,7 +237,7 @@ void Processes::check_process(NodeId id) {
     const Member* member = view->find(id);
     const bool in = member != nullptr && member->token == process.token;
     if (in) network_->set_incarnation(id, member->incarnation);
-    if (in && !std::exchange(process.came_in, true)) back_offs_[id.value].came_in(events_->now_ns());
+    if (in && !std::exchange(process.came_in, true)) join_backoffs_[id.value].joined(events_->now_ns());
     if (!in && process.agent->view() == nullptr) ask_to_join(id, *view);
   }
   rejoin(id);
@@ -269,7 +269,7 @@ bool Processes::runs_somewhere(const Placement& placement, NodeId but) const {
 
 bool Processes::healed() const {
   const View& view = membership_.current();
-  if (view.members.size() != processes_.size() || !view.whole()) return false;
+  if (view.members.size() != processes_.size() || !view.fully_replicated()) return false;
   for (size_t n = 0; n < processes_.size(); ++n) {
     if (down_[n] || processes_[n].node->sweep().has_stale()) return false;
     for (int w = 0; w < config_.options.workers; ++w) {

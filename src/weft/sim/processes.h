@@ -143,7 +143,7 @@ class Processes final : public Environment, public EventSink, public CrashInject
   CommitAudit audit_;
   std::vector<Process> processes_;  // by node
   std::vector<Process> ended_;
-  std::vector<BackOff> back_offs_;  // by node
+  std::vector<JoinBackoff> join_backoffs_;  // by node
   std::vector<bool> down_;
   uint64_t tokens_ = 0;
   uint64_t crashes_ = 0, aimed_crashes_ = 0, breaks_ = 0, removals_ = 0;

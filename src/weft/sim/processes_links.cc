@@ -54,7 +54,7 @@ void Processes::tell_broken(NodeId id, NodeId peer, uint32_t incarnation) {
   network_->drop_undelivered(id, peer);
   processes_[id.value].lost[peer.value] = incarnation;
   processes_[id.value].node->state().links.set_lost(peer, incarnation);
-  processes_[id.value].agent->nudge();
+  processes_[id.value].agent->notify();
   host_->wake(id, WorkerId(0));
 }
 
@@ -90,7 +90,7 @@ void Processes::mend(NodeId a, NodeId b) {
 void Processes::ask_to_join(NodeId id, const View& view) {
   Process& process = processes_[id.value];
   const uint64_t now_ns = events_->now_ns();
-  if (bugs_.has(PlantedBug::kHastyJoin) || now_ns < back_offs_[id.value].until_ns()) return;
+  if (bugs_.has(PlantedBug::kHastyJoin) || now_ns < join_backoffs_[id.value].until_ns()) return;
   const auto trip_ns = [&](NodeId from, NodeId to, uint64_t at_ns) {
     const uint64_t latency_ns = config_.network.base_ns + join_random_.below(config_.network.jitter_ns + 1);
     return faults_->runs_at(to, at_ns + faults_->latency_with_faults(from, to, at_ns, latency_ns, join_random_));
@@ -101,8 +101,8 @@ void Processes::ask_to_join(NodeId id, const View& view) {
     events_->set(at_ns, EventKind::kAnswer, this, id.value | uint64_t{member.node.value} << 8,
                  member.incarnation | process.token << 32);
   }
-  if (!process.admission->may_go_on(view, now_ns)) return;
-  process.agent->welcome(view.epoch);
+  if (!process.admission->may_propose(view, now_ns)) return;
+  process.agent->allow_join(view.epoch);
 }
 
 void Processes::answered(NodeId id, NodeId from, uint32_t incarnation, uint64_t token) {

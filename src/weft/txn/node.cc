@@ -198,7 +198,7 @@ Result<void> Node::load(TableId table_id, ByteView key_bytes, ByteView value) {
 
 uint64_t Node::clock_ns() const { return workers_[0]->clock_ns(); }
 
-bool Node::filled_in(Epoch epoch) const {
+bool Node::caught_up(Epoch epoch) const {
   return std::all_of(txn_workers_.begin(), txn_workers_.end(),
                      [&](const auto& txn_worker) { return txn_worker->transfer().filled_in(epoch); });
 }

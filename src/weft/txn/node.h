@@ -118,7 +118,7 @@ class Node final : public AgentHost {
   bool shares_memory() const override { return spec_.shares_memory; }
   EventLog* events() const override { return events_; }
   uint64_t clock_ns() const override;
-  bool filled_in(Epoch epoch) const override;
+  bool caught_up(Epoch epoch) const override;
   void set_agent(NodeAgentHook* agent) override;
   void send_control(NodeId to, ByteView message) override;
   size_t control_queued_bytes(NodeId to) const override;
