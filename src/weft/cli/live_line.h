@@ -10,7 +10,7 @@
 
 namespace weft::cli {
 
-// `samples`: by node, kSampleKeys of redis/figures.h; null for one that says nothing.
+// `samples`: by node, kSampleKeys of redis/node_stats.h; null for one that says nothing.
 // At most `width` characters long.
 std::string live_line(const View& view, const std::vector<nlohmann::json>& samples, size_t width);
 

@@ -130,7 +130,7 @@ int run_server(const std::string& path) {
   }
   ServerOptions options = options_of(config);
   options.events = &events;
-  options.site = http.get();
+  options.http_routes = http.get();
   fit_files(&options);
   events.emit(Level::kInfo, "started",
               {{"pid", getpid()},

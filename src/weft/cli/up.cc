@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "weft/base/clock.h"
-#include "weft/base/os_random.h"
 #include "weft/base/event_log.h"
+#include "weft/base/os_random.h"
 #include "weft/bench/bench.h"
 #include "weft/cli/cluster_flags.h"
 #include "weft/cli/commands.h"

@@ -101,10 +101,10 @@ void Cluster::Impl::drain() {
 void Cluster::Impl::supervise() {
   for (size_t t = 0; t < threads.size(); ++t) {
     const uint64_t turns = threads[t]->turns();
-    if (turns == turns_seen[t] && !threads[t]->asleep()) {
+    if (turns == iterations_seen[t] && !threads[t]->asleep()) {
       said.emit(Level::kWarn, "worker_stalled", {{"thread", t}, {"turns", turns}});
     }
-    turns_seen[t] = turns;
+    iterations_seen[t] = turns;
   }
 }
 
@@ -174,7 +174,7 @@ Result<void> Cluster::start() {
     for (const auto& node : impl_->nodes) {
       impl_->thread_of(WorkerId(static_cast<uint8_t>(w))).add(node->worker(WorkerId(static_cast<uint8_t>(w))));
     }
-    for (WakeupSource* bell : impl_->fabric->bells(WorkerId(static_cast<uint8_t>(w)))) {
+    for (WakeupSource* bell : impl_->fabric->wakeup_sources(WorkerId(static_cast<uint8_t>(w)))) {
       impl_->thread_of(WorkerId(static_cast<uint8_t>(w))).add_bell(bell);
     }
   }
@@ -184,7 +184,7 @@ Result<void> Cluster::start() {
     });
   }
   const int cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-  impl_->turns_seen.assign(impl_->threads.size(), UINT64_MAX);
+  impl_->iterations_seen.assign(impl_->threads.size(), UINT64_MAX);
   for (int t = 0; t < threads; ++t) {
     impl_->threads[static_cast<size_t>(t)]->start(impl_->spec.options.pin_threads ? t % cores : -1);
   }

@@ -43,7 +43,7 @@ struct Cluster::Impl final : Environment {
   std::unique_ptr<EmbeddedFabric> fabric;
   std::vector<std::unique_ptr<Node>> nodes;
   std::vector<std::unique_ptr<Thread>> threads;
-  std::vector<uint64_t> turns_seen;  // of each thread, when the supervisor last looked
+  std::vector<uint64_t> iterations_seen;  // of each thread, when the supervisor last looked
   Control control{&real_clock};
   std::mutex mutex;
   std::condition_variable changed;

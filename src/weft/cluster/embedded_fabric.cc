@@ -13,8 +13,8 @@ namespace {
 constexpr uint64_t kConnectNs = 10'000'000'000;
 }
 
-struct EmbeddedFabric::MeshBell final : WakeupSource {
-  MeshBell(Interconnect* m, WorkerId w) : mesh(m), worker(w) {}
+struct EmbeddedFabric::InterconnectWakeup final : WakeupSource {
+  InterconnectWakeup(Interconnect* m, WorkerId w) : mesh(m), worker(w) {}
   Interconnect* const mesh;
   const WorkerId worker;
   int fd() const override { return mesh->wait_fd(worker); }
@@ -26,7 +26,7 @@ Result<std::unique_ptr<EmbeddedFabric>> EmbeddedFabric::create(const Options& op
                                                                Clock* clock) {
   std::unique_ptr<EmbeddedFabric> fabric(new EmbeddedFabric);
   if (options.fabric != "local") {
-    if (auto made = fabric->make_meshes(options, regions, clock); !made) return made.error();
+    if (auto made = fabric->make_interconnects(options, regions, clock); !made) return made.error();
     if (auto connected = fabric->connect(clock); !connected) return connected.error();
     return fabric;
   }
@@ -40,8 +40,8 @@ Result<std::unique_ptr<EmbeddedFabric>> EmbeddedFabric::create(const Options& op
   return fabric;
 }
 
-Result<void> EmbeddedFabric::make_meshes(const Options& options, const std::vector<std::unique_ptr<Regions>>& regions,
-                                         Clock* clock) {
+Result<void> EmbeddedFabric::make_interconnects(const Options& options,
+                                                const std::vector<std::unique_ptr<Regions>>& regions, Clock* clock) {
   const std::string name = "weft-embedded-" + std::to_string(os_random());
   for (size_t n = 0; n < regions.size(); ++n) {
     InterconnectOptions mesh;
@@ -56,29 +56,30 @@ Result<void> EmbeddedFabric::make_meshes(const Options& options, const std::vect
     mesh.remote_lock_mode = options.remote_lock_mode;
     auto made = make_interconnect(mesh, regions[n].get(), clock);
     if (!made) return made.error();
-    meshes_.push_back(std::move(*made));
+    interconnects_.push_back(std::move(*made));
   }
-  bells_.resize(static_cast<size_t>(options.workers));
-  for (size_t w = 0; w < bells_.size(); ++w) {
-    for (const auto& mesh : meshes_) {
-      bells_[w].push_back(std::make_unique<MeshBell>(mesh.get(), WorkerId(static_cast<uint8_t>(w))));
+  wakeup_sources_.resize(static_cast<size_t>(options.workers));
+  for (size_t w = 0; w < wakeup_sources_.size(); ++w) {
+    for (const auto& mesh : interconnects_) {
+      wakeup_sources_[w].push_back(std::make_unique<InterconnectWakeup>(mesh.get(), WorkerId(static_cast<uint8_t>(w))));
     }
   }
   return {};
 }
 
 Result<void> EmbeddedFabric::connect(Clock* clock) {
-  for (size_t a = 0; a < meshes_.size(); ++a) {
-    for (size_t b = 0; b < meshes_.size(); ++b) {
+  for (size_t a = 0; a < interconnects_.size(); ++a) {
+    for (size_t b = 0; b < interconnects_.size(); ++b) {
       if (a == b) continue;
-      meshes_[a]->join({NodeId(static_cast<uint8_t>(b)), static_cast<uint32_t>(b) + 1, meshes_[b]->address()});
+      interconnects_[a]->join(
+          {NodeId(static_cast<uint8_t>(b)), static_cast<uint32_t>(b) + 1, interconnects_[b]->address()});
     }
   }
-  size_t missing = meshes_.size() * (meshes_.size() - 1);
+  size_t missing = interconnects_.size() * (interconnects_.size() - 1);
   std::string why = "no answer";
   for (const uint64_t end_ns = clock->now_ns() + kConnectNs; missing > 0;) {
     if (clock->now_ns() > end_ns) return Error{Code::kOs, "the nodes do not get connected: " + why};
-    for (const auto& mesh : meshes_) {
+    for (const auto& mesh : interconnects_) {
       mesh->control_step();
       for (const InterconnectEvent& event : mesh->take_events()) {
         if (event.kind == InterconnectEvent::Kind::kUp) {
@@ -95,20 +96,20 @@ Result<void> EmbeddedFabric::connect(Clock* clock) {
 
 Wire* EmbeddedFabric::wire(NodeId node, WorkerId worker) {
   if (local_ != nullptr) return local_->wire(node, worker);
-  return meshes_[node.value]->wire(worker);
+  return interconnects_[node.value]->wire(worker);
 }
 
-std::string_view EmbeddedFabric::name() const { return local_ != nullptr ? "local" : meshes_.front()->name(); }
+std::string_view EmbeddedFabric::name() const { return local_ != nullptr ? "local" : interconnects_.front()->name(); }
 
-std::vector<WakeupSource*> EmbeddedFabric::bells(WorkerId worker) {
+std::vector<WakeupSource*> EmbeddedFabric::wakeup_sources(WorkerId worker) {
   std::vector<WakeupSource*> out;
   if (local_ != nullptr) return out;
-  for (const auto& bell : bells_[worker.value]) out.push_back(bell.get());
+  for (const auto& bell : wakeup_sources_[worker.value]) out.push_back(bell.get());
   return out;
 }
 
 void EmbeddedFabric::control_step() {
-  for (const auto& mesh : meshes_) {
+  for (const auto& mesh : interconnects_) {
     mesh->control_step();
     mesh->take_events();
   }

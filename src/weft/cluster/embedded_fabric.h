@@ -25,22 +25,23 @@ class EmbeddedFabric {
 
   Wire* wire(NodeId node, WorkerId worker);
   LocalAtomics* local_atomics(NodeId node) {
-    return local_ != nullptr ? nullptr : meshes_[node.value]->local_atomics();
+    return local_ != nullptr ? nullptr : interconnects_[node.value]->local_atomics();
   }
   std::string_view name() const;  // what is really in use
   // What wakes the threads of these workers; none for local, where all workers of an index share a thread.
-  std::vector<WakeupSource*> bells(WorkerId worker);
+  std::vector<WakeupSource*> wakeup_sources(WorkerId worker);
   void control_step();  // often, by the control thread
 
  private:
-  struct MeshBell;
+  struct InterconnectWakeup;
   EmbeddedFabric() = default;
-  Result<void> make_meshes(const Options& options, const std::vector<std::unique_ptr<Regions>>& regions, Clock* clock);
+  Result<void> make_interconnects(const Options& options, const std::vector<std::unique_ptr<Regions>>& regions,
+                                  Clock* clock);
   Result<void> connect(Clock* clock);
 
   std::unique_ptr<LocalFabric> local_;
-  std::vector<std::unique_ptr<Interconnect>> meshes_;              // by node
-  std::vector<std::vector<std::unique_ptr<WakeupSource>>> bells_;  // by worker
+  std::vector<std::unique_ptr<Interconnect>> interconnects_;                // by node
+  std::vector<std::vector<std::unique_ptr<WakeupSource>>> wakeup_sources_;  // by worker
 };
 
 }  // namespace weft

@@ -34,7 +34,8 @@ class Membership {
   // has threads of its own.
   virtual int control_fd() const { return -1; }
   virtual void control_step() {}
-  // What the node says of its last second (redis/figures.h), for a provider that wants to know. By the control thread.
+  // What the node says of its last second (redis/node_stats.h), for a provider that wants to know. By the control
+  // thread.
   virtual void take_sample(const std::string& sample) { (void)sample; }
   // The provider has ended, and the cluster ends with it: the text says how.
   virtual std::string termination_reason() { return {}; }

@@ -5,8 +5,8 @@
 
 #include "weft/redis/command_help.h"
 #include "weft/redis/command_text.h"
-#include "weft/redis/front_text.h"
 #include "weft/redis/frontend.h"
+#include "weft/redis/frontend_text.h"
 #include "weft/redis/redis_version.h"
 
 namespace weft {
@@ -60,7 +60,7 @@ bool password_is_right(RedisFrontend& front, Client& client, std::string_view us
   const bool same =
       wanted.size() == password.size() && CRYPTO_memcmp(wanted.data(), password.data(), wanted.size()) == 0;
   const bool right = user == "default" && (wanted.empty() || same);
-  front.heard_password(client, right);
+  front.on_password(client, right);
   return right;
 }
 

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "weft/redis/command_text.h"
-#include "weft/redis/front_text.h"
 #include "weft/redis/frontend.h"
+#include "weft/redis/frontend_text.h"
 
 namespace weft {
 
@@ -62,7 +62,7 @@ std::string client_line(const Client& client, uint64_t now_ns) {
 }
 
 // A page. Called by the front whose connections are asked for.
-void RedisFrontend::answer_some(ClientQuestion& question) {
+void RedisFrontend::answer_some(ClientQuery& question) {
   constexpr size_t kLines = 64;
   constexpr size_t kLooked = 512;
   constexpr uint64_t kLineNs = 1500, kLookedNs = 50, kPassedNs = 20;
@@ -85,26 +85,27 @@ void RedisFrontend::answer_some(ClientQuestion& question) {
       lose(client);
     }
   }
-  turns_.charge(questions_share_, lines * kLineNs + looked * kLookedNs + passed * kPassedNs, "listing clients");
+  scheduler_.charge(client_queries_share_, lines * kLineNs + looked * kLookedNs + passed * kPassedNs,
+                    "listing clients");
   question.over = at == clients_.end();
   question.done.store(true, std::memory_order_release);
 }
 
 // A page or two in a turn: however many ask, the worker's own clients have the rest of it.
-bool RedisFrontend::answer_questions() {
+bool RedisFrontend::answer_client_queries() {
   constexpr int kPagesOfATurn = 2;
-  if (questions_.empty()) return false;
+  if (client_queries_.empty()) return false;
   int pages = 0;
   do {
-    answer_some(*questions_.front());
-    questions_.pop_front();
-  } while (++pages < kPagesOfATurn && !questions_.empty() && !turns_.over(questions_share_));
+    answer_some(*client_queries_.front());
+    client_queries_.pop_front();
+  } while (++pages < kPagesOfATurn && !client_queries_.empty() && !scheduler_.over(client_queries_share_));
   return true;
 }
 
 // All workers, one after the other. What they say of a page goes to `lines`; nullptr: nobody wants to know.
-Task<void> RedisFrontend::ask_workers(const Client& client, std::shared_ptr<ClientQuestion> question,
-                                      std::string* lines) {
+Task<void> RedisFrontend::query_workers(const Client& client, std::shared_ptr<ClientQuery> question,
+                                        std::string* lines) {
   constexpr uint64_t kLookNs = 5'000;
   constexpr uint64_t kLookNsMax = 500'000;
   Node* const node = txn_worker_->node();
@@ -116,10 +117,10 @@ Task<void> RedisFrontend::ask_workers(const Client& client, std::shared_ptr<Clie
     while (!question->over && !client.dead) {
       question->done.store(false, std::memory_order_relaxed);
       if (front == this) {
-        questions_.push_back(question);
+        client_queries_.push_back(question);
       } else {
         Mailbox& mailbox = front->txn_worker_->context().worker->mailbox();
-        while (!mailbox.post([front, question] { front->questions_.push_back(question); }))
+        while (!mailbox.post([front, question] { front->client_queries_.push_back(question); }))
           co_await session_.sleep_ns(kLookNs);
         node->state().views.wake();
       }
@@ -159,7 +160,7 @@ bool take_ids(Arguments texts, ClientFilter* filter, RespWriter reply) {
 }
 
 Task<void> client_list(RedisFrontend& front, Client& client, Arguments arguments) {
-  const auto question = std::make_shared<ClientQuestion>();
+  const auto question = std::make_shared<ClientQuery>();
   RespWriter reply = front.out(client);
   if (arguments.size() == 4 && same_word(arguments[2], "type")) {
     if (!take_type(arguments[3], &question->filter, reply)) co_return;
@@ -170,7 +171,7 @@ Task<void> client_list(RedisFrontend& front, Client& client, Arguments arguments
     co_return;
   }
   client.reply.clear();
-  Task<void> asking = front.ask_workers(client, question, &client.reply);
+  Task<void> asking = front.query_workers(client, question, &client.reply);
   co_await asking;
   const std::string text = std::exchange(client.reply, {});
   if (text.size() > front.options().reply_bytes_max) {
@@ -216,7 +217,7 @@ bool take_option(std::string_view option, std::string_view value, const Client& 
 }
 
 Task<void> client_kill(RedisFrontend& front, Client& client, Arguments arguments) {
-  const auto question = std::make_shared<ClientQuestion>();
+  const auto question = std::make_shared<ClientQuery>();
   question->kills = true;
   question->asker = client.id;
   const bool old_form = arguments.size() == 3;
@@ -233,7 +234,7 @@ Task<void> client_kill(RedisFrontend& front, Client& client, Arguments arguments
       if (!take_option(arguments[i], arguments[i + 1], client, &question->filter, front.out(client))) co_return;
     }
   }
-  Task<void> asking = front.ask_workers(client, question, nullptr);
+  Task<void> asking = front.query_workers(client, question, nullptr);
   co_await asking;
   RespWriter reply = front.out(client);
   if (!old_form) {

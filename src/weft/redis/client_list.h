@@ -23,7 +23,7 @@ struct ClientFilter {
   bool fits(const Client& client) const;
 };
 
-struct ClientQuestion {
+struct ClientQuery {
   ClientFilter filter;
   bool kills = false;
   uint64_t asker = 0;  // its own connection ends when it has its answer

@@ -188,9 +188,9 @@ TEST_F(TlsTest, ThereIsADeadlineForTheHandshake) {
   SSL_set_connect_state(ssl.get());
   const Fd quiet = connect_to(0);
   steps(10);
-  EXPECT_EQ(shared_[0].counted[0].strangers, 2U);
+  EXPECT_EQ(shared_[0].counted[0].unauthenticated, 2U);
   ASSERT_TRUE(until(client, [&] { return SSL_do_handshake(ssl.get()) == 1; }));
-  ASSERT_TRUE(until(client, [&] { return shared_[0].counted[0].strangers == 1; }));
+  ASSERT_TRUE(until(client, [&] { return shared_[0].counted[0].unauthenticated == 1; }));
   clock_.now += 10'000'000'000;
   steps(10);
   EXPECT_EQ(shared_[0].counted[0].late, 1U);
@@ -219,7 +219,7 @@ TEST_F(TlsTest, SilentStrangersMakeRoom) {
   SSL_set_fd(ssl.get(), client.get());
   SSL_set_connect_state(ssl.get());
   ASSERT_TRUE(until(client, [&] { return SSL_do_handshake(ssl.get()) == 1; }));
-  ASSERT_TRUE(until(client, [&] { return shared_[0].counted[0].strangers == 2; }));
+  ASSERT_TRUE(until(client, [&] { return shared_[0].counted[0].unauthenticated == 2; }));
 }
 
 TEST_F(TlsTest, WhoSpeaksPlainlyIsClosed) {

@@ -7,8 +7,8 @@
 
 #include "weft/base/marks.h"
 #include "weft/redis/cost.h"
-#include "weft/redis/front_text.h"
 #include "weft/redis/frontend.h"
+#include "weft/redis/frontend_text.h"
 
 namespace weft {
 
@@ -25,45 +25,46 @@ constexpr std::string_view kOutOfMemory = "OOM command not allowed when used mem
 // Commands of a client on their way to their answers.
 struct RedisFrontend::Running {
   Client& client;
-  HotKeyQueues::Place self;         // and what is left of them
-  bool stands;                      // in lines, or leads one
-  HotKeyQueues::HotKeyQueue* line;  // that it stands in, or leads
-  uint32_t attempts = 0;            // of what is tried now
-  std::optional<Outcome> met = {};  // why it was tried again last
-  Part& part() { return self.part; }
-  void go_on_to_the_end() { part().count = part().list->size() - part().first; }
+  HotKeyQueues::Waiter self;         // and what is left of them
+  bool stands;                       // in lines, or leads one
+  HotKeyQueues::HotKeyQueue* queue;  // that it stands in, or leads
+  uint32_t attempts = 0;             // of what is tried now
+  std::optional<Outcome> met = {};   // why it was tried again last
+  CommandBatch& batch() { return self.batch; }
+  void go_on_to_the_end() { batch().count = batch().list->size() - batch().first; }
 };
 
 // All in one transaction, if that goes well; else in halves, and at last one by one; but what is between MULTI and EXEC
 // is one. Whoever leads a line takes along who stands in it.
 Task<void> RedisFrontend::run_list(Client& client, const CommandList& list, bool exec) {
-  const bool stands = !turns_.heavy(client.share);
-  Running run{client, {{&client, &list, 0, list.size(), exec}, {}}, stands, stands ? lines_.find(list) : nullptr};
-  if (run.line != nullptr) co_await run.line->stand(&run.self);
+  const bool stands = !scheduler_.heavy(client.share);
+  Running run{client, {{&client, &list, 0, list.size(), exec}, {}}, stands, stands ? hot_keys_.find(list) : nullptr};
+  if (run.queue != nullptr) co_await run.queue->enqueue(&run.self);
   for (bool over = run.self.answered; !over;) {
-    if (turns_.over(client.share) || turns_.full(client.share)) {
-      co_await turns_.wait(client.share, Turns::Where::kOutside);
+    if (scheduler_.over(client.share) || scheduler_.full(client.share)) {
+      co_await scheduler_.wait(client.share, FairScheduler::WaitPoint::kBeforeTxn);
     }
     const uint64_t began_ns = session_.now_ns();
-    const std::span<const Part> parts =
-        run.line == nullptr ? std::span<const Part>(&run.part(), 1)
-                            : run.line->gather(run.self, run_keys_, txn_worker_->context().limits.txn_bytes_max / 2);
+    const std::span<const CommandBatch> batches =
+        run.queue == nullptr
+            ? std::span<const CommandBatch>(&run.batch(), 1)
+            : run.queue->form_batch(run.self, batch_keys_limit_, txn_worker_->context().limits.txn_bytes_max / 2);
     Attempt tried;
-    Task<Outcome> work = attempt(parts, &tried);
+    Task<Outcome> work = attempt(batches, &tried);
     Outcome outcome = co_await work;
     // What it met before is why it has no time left to begin.
     if (outcome.code == Code::kNoAnswer && outcome.kind == OutcomeKind::kRejected && run.met) outcome = *run.met;
-    if (client.lost && parts.size() == 1) break;
-    if (std::exchange(client.put_off, false) && !outcome.committed()) {
+    if (client.lost && batches.size() == 1) break;
+    if (std::exchange(client.postponed, false) && !outcome.committed()) {
       WEFT_MARK_OUTSIDE("a transaction that costs much waits for others");
-      leave_line(run);
+      leave_queue(run);
       continue;
     }
     ++run.attempts;
-    const bool together = parts.size() > 1;
+    const bool together = batches.size() > 1;
     // Fewer of them would meet others at the line's key just so.
-    const bool several = together ? !run.line->met_at_its_key(outcome) : run.part().count > 1 && !exec;
-    adapt_to(outcome, several);
+    const bool several = together ? !run.queue->conflicted_on_key(outcome) : run.batch().count > 1 && !exec;
+    adapt_batch_size(outcome, several);
     uint64_t wait_ns = 0;
     RetryPolicy policy;
     policy.attempts = several ? kConflictThreshold : UINT32_MAX;
@@ -71,8 +72,8 @@ Task<void> RedisFrontend::run_list(Client& client, const CommandList& list, bool
     if (!outcome.committed() && !late && session_.should_retry(outcome, policy, run.attempts, began_ns, &wait_ns)) {
       run.met = outcome;
       if (!txn_worker_->context().has_lease()) wait_ns = std::max(wait_ns, kNoLeaseNs);
-      if (must_stand(run, outcome, together)) {
-        co_await run.line->stand(&run.self);
+      if (must_queue(run, outcome, together)) {
+        co_await run.queue->enqueue(&run.self);
         over = run.self.answered;
       } else if (wait_ns > 0) {
         co_await session_.sleep_ns(wait_ns);
@@ -80,32 +81,32 @@ Task<void> RedisFrontend::run_list(Client& client, const CommandList& list, bool
       continue;
     }
     run.attempts = 0;
-    if (make_smaller(run, outcome, tried, together, several && !late)) continue;
-    answer_all(run, parts, outcome, tried);
+    if (shrink_batch(run, outcome, tried, together, several && !late)) continue;
+    answer_all(run, batches, outcome, tried);
     run.met.reset();
-    over = run.part().count == 0;
+    over = run.batch().count == 0;
     if (over || !too_much_unread(client)) continue;
-    leave_line(run);  // nobody waits for who does not read
+    leave_queue(run);  // nobody waits for who does not read
     while (too_much_unread(client) && !client.dead) co_await Unread{this, &client};
     over = client.dead;
   }
-  if (run.line != nullptr && !run.self.answered) lines_.leave(run.line, txn_worker_->context().worker);
+  if (run.queue != nullptr && !run.self.answered) hot_keys_.leave(run.queue, txn_worker_->context().worker);
 }
 
 // For good.
-void RedisFrontend::leave_line(Running& run) {
-  if (run.line != nullptr) lines_.leave(run.line, txn_worker_->context().worker);
-  run.line = nullptr;
+void RedisFrontend::leave_queue(Running& run) {
+  if (run.queue != nullptr) hot_keys_.leave(run.queue, txn_worker_->context().worker);
+  run.queue = nullptr;
   run.stands = false;
 }
 
 // It has met others and tries again: whether it has to stand in a line before, behind somebody.
-bool RedisFrontend::must_stand(Running& run, const Outcome& outcome, bool together) {
+bool RedisFrontend::must_queue(Running& run, const Outcome& outcome, bool together) {
   bool leads = true;
-  if (run.line != nullptr && !together && !run.line->met_at_its_key(outcome)) {
-    leave_line(run);  // whom it meets elsewhere is nothing that those behind it should wait for
-  } else if (run.line == nullptr && run.stands) {
-    run.line = lines_.of(outcome, options_.table, run.part(), &leads);
+  if (run.queue != nullptr && !together && !run.queue->conflicted_on_key(outcome)) {
+    leave_queue(run);  // whom it meets elsewhere is nothing that those behind it should wait for
+  } else if (run.queue == nullptr && run.stands) {
+    run.queue = hot_keys_.of(outcome, options_.table, run.batch(), &leads);
   }
   if (leads) return false;
   run.attempts = 0;
@@ -114,45 +115,45 @@ bool RedisFrontend::must_stand(Running& run, const Outcome& outcome, bool togeth
 }
 
 // What did not go well is tried with fewer, if there can be fewer.
-bool RedisFrontend::make_smaller(Running& run, const Outcome& outcome, const Attempt& tried, bool together,
+bool RedisFrontend::shrink_batch(Running& run, const Outcome& outcome, const Attempt& tried, bool together,
                                  bool several) {
   if (outcome.kind != OutcomeKind::kAborted && outcome.kind != OutcomeKind::kRejected) return false;
   if (together) {
-    run.line->split(tried.failed);
+    run.queue->split(tried.failed);
     return true;
   }
   if (!several) return false;
   WEFT_MARK_OUTSIDE("a run of commands is halved");
-  run.part().count = (run.part().count + 1) / 2;
+  run.batch().count = (run.batch().count + 1) / 2;
   return true;
 }
 
-void RedisFrontend::answer_all(Running& run, std::span<const Part> parts, const Outcome& outcome,
+void RedisFrontend::answer_all(Running& run, std::span<const CommandBatch> batches, const Outcome& outcome,
                                const Attempt& tried) {
-  Part& part = run.part();
-  const bool together = parts.size() > 1;
-  if (!together && outcome.committed()) part.count = tried.ran;
-  if (!together) answer(part, outcome);
-  for (const Part& each : parts.subspan(together ? 0 : 1)) answer(each, outcome);
-  if (together) run.line->answered(parts.size() - 1, txn_worker_->context().worker);
-  part.first += part.count;
+  CommandBatch& batch = run.batch();
+  const bool together = batches.size() > 1;
+  if (!together && outcome.committed()) batch.count = tried.ran;
+  if (!together) answer(batch, outcome);
+  for (const CommandBatch& each : batches.subspan(together ? 0 : 1)) answer(each, outcome);
+  if (together) run.queue->answered(batches.size() - 1, txn_worker_->context().worker);
+  batch.first += batch.count;
   run.go_on_to_the_end();
 }
 
 // The more keys several commands have together, the likelier they meet others, and the more is done in vain.
-void RedisFrontend::adapt_to(const Outcome& outcome, bool several) {
+void RedisFrontend::adapt_batch_size(const Outcome& outcome, bool several) {
   const size_t most = txn_worker_->context().limits.txn_keys_max;
   if (outcome.committed()) {
-    run_keys_ = std::min(run_keys_ + 1, most);
+    batch_keys_limit_ = std::min(batch_keys_limit_ + 1, most);
   } else if (several && outcome.kind == OutcomeKind::kAborted && code_retryable(outcome.code)) {
-    run_keys_ = std::max(run_keys_ - run_keys_ / 4, std::min(kRunKeysMin, most));
+    batch_keys_limit_ = std::max(batch_keys_limit_ - batch_keys_limit_ / 4, std::min(kRunKeysMin, most));
   }
 }
 
-Task<Outcome> RedisFrontend::attempt(std::span<const Part> parts, Attempt* out) {
-  Txn txn = co_await session_.begin(answer_by_ns(*parts.front().client));
+Task<Outcome> RedisFrontend::attempt(std::span<const CommandBatch> batches, Attempt* out) {
+  Txn txn = co_await session_.begin(answer_by_ns(*batches.front().client));
   if (txn.refused()) co_return txn.abort();
-  Task<Code> work = apply(txn, parts, out);
+  Task<Code> work = apply(txn, batches, out);
   const Code code = co_await work;
   if (code != Code::kOk) co_return txn.abort(code);
   co_return co_await txn.commit();
@@ -160,30 +161,32 @@ Task<Outcome> RedisFrontend::attempt(std::span<const Part> parts, Attempt* out) 
 
 // Reads everything that the commands name, then runs them one after the other on what is there. Of commands that need
 // not be in one transaction only so many are run as the client has room for their replies.
-Task<Code> RedisFrontend::apply(Txn& txn, std::span<const Part> parts, Attempt* out) {
-  for (const Part& part : parts) start_reads(txn, part);
+Task<Code> RedisFrontend::apply(Txn& txn, std::span<const CommandBatch> batches, Attempt* out) {
+  for (const CommandBatch& batch : batches) start_reads(txn, batch);
   co_await txn.wait_all();
   Keyspace keys(&txn, options_.table, wall_us(), string_bytes_max_, &scratch_, this);
-  for (const Part& part : parts) {
-    Client& client = *part.client;
-    const size_t end = part.first + part.count;
-    out->failed = static_cast<size_t>(&part - parts.data());
+  for (const CommandBatch& batch : batches) {
+    Client& client = *batch.client;
+    const size_t end = batch.first + batch.count;
+    out->failed = static_cast<size_t>(&batch - batches.data());
     client.reply_too_long = client.watch_failed = false;
     client.too_much_ns = 0;
     client.reply.clear();
     client.reply_errors.seen.clear();
-    Code code = check_watched(txn, part, keys);
-    if (code == Code::kOk && part.exec) code = check_cost(part, keys, parts.size() == 1);
-    size_t next = part.first;
+    Code code = check_watched(txn, batch, keys);
+    if (code == Code::kOk && batch.exec) code = check_cost(batch, keys, batches.size() == 1);
+    size_t next = batch.first;
     while (code == Code::kOk && next < end) {
-      if (turns_.over(client.share)) co_await turns_.wait(parts.front().client->share, Turns::Where::kInside);
-      code = run_some(part, keys, &next);
-      if (code != Code::kOk || next == end || part.exec || !has_enough(client)) continue;
-      if (parts.size() == 1) break;
+      if (scheduler_.over(client.share)) {
+        co_await scheduler_.wait(batches.front().client->share, FairScheduler::WaitPoint::kInsideTxn);
+      }
+      code = run_some(batch, keys, &next);
+      if (code != Code::kOk || next == end || batch.exec || !has_enough(client)) continue;
+      if (batches.size() == 1) break;
       code = Code::kApplication;  // without the others it may be cut
     }
     if (code != Code::kOk) co_return code;
-    out->ran = next - part.first;
+    out->ran = next - batch.first;
   }
   out->failed = 0;
   stats_->hits.add(keys.hits());
@@ -191,29 +194,29 @@ Task<Code> RedisFrontend::apply(Txn& txn, std::span<const Part> parts, Attempt* 
   co_return Code::kOk;
 }
 
-void RedisFrontend::start_reads(Txn& txn, const Part& part) {
-  for (const WatchedKey& watched : part.client->watched) {
-    if (part.exec) txn.get_async(options_.table, watched.key);
+void RedisFrontend::start_reads(Txn& txn, const CommandBatch& batch) {
+  for (const WatchedKey& watched : batch.client->watched) {
+    if (batch.exec) txn.get_async(options_.table, watched.key);
   }
-  for (size_t i = part.first; i < part.first + part.count; ++i) {
-    const Command& command = part.list->command(i);
-    const Arguments arguments = part.list->arguments(i);
+  for (size_t i = batch.first; i < batch.first + batch.count; ++i) {
+    const Command& command = batch.list->command(i);
+    const Arguments arguments = batch.list->arguments(i);
     if (command.data == nullptr || (command.reads != nullptr && !command.reads(arguments))) continue;
     const Intent intent = (command.flags & kWrites) != 0 ? Intent::kUpdate : Intent::kRead;
     for_each_key(command, arguments, [&](std::string_view key) { txn.get_async(options_.table, key, intent); });
   }
 }
 
-Code RedisFrontend::check_watched(Txn& txn, const Part& part, Keyspace& keys) {
-  if (!part.exec) return Code::kOk;
-  for (const WatchedKey& watched : part.client->watched) {
+Code RedisFrontend::check_watched(Txn& txn, const CommandBatch& batch, Keyspace& keys) {
+  if (!batch.exec) return Code::kOk;
+  for (const WatchedKey& watched : batch.client->watched) {
     const Value value = txn.value(txn.get_async(options_.table, watched.key));
     if (value.code != Code::kOk) return value.code;
     // A deadline that has passed since makes it another value too.
     const bool same = value.version == watched.version && value.epoch == watched.epoch &&
                       keys.find(watched.key).exists == value.found;
     if (same) continue;
-    part.client->watch_failed = true;
+    batch.client->watch_failed = true;
     return Code::kApplication;
   }
   return Code::kOk;
@@ -221,20 +224,20 @@ Code RedisFrontend::check_watched(Txn& txn, const Part& part, Keyspace& keys) {
 
 // Before the first of them runs. One that costs more than a turn's work waits outside if enough such are under way:
 // here it would hold one of the worker's slots.
-Code RedisFrontend::check_cost(const Part& part, Keyspace& keys, bool alone) {
-  Client& client = *part.client;
+Code RedisFrontend::check_cost(const CommandBatch& batch, Keyspace& keys, bool alone) {
+  Client& client = *batch.client;
   uint64_t all_ns = 0;
-  for (size_t i = part.first; i < part.first + part.count; ++i) {
-    const uint64_t ns = cost_ns(part.list->command(i), part.list->arguments(i), keys);
+  for (size_t i = batch.first; i < batch.first + batch.count; ++i) {
+    const uint64_t ns = cost_ns(batch.list->command(i), batch.list->arguments(i), keys);
     if (ns > options_.command_us_max * 1000) return too_much(client, "client.command_us_max", ns);
     all_ns += ns;
   }
   if (all_ns > options_.exec_us_max * 1000) return too_much(client, "client.exec_us_max", all_ns);
-  if (all_ns <= turns_.budget_ns()) return Code::kOk;
-  const bool again = turns_.heavy(client.share);
-  client.share.lately_ns = all_ns;
-  client.put_off = alone && !again && !client.held_runs && turns_.full(client.share);
-  return client.put_off ? Code::kApplication : Code::kOk;
+  if (all_ns <= scheduler_.budget_ns()) return Code::kOk;
+  const bool again = scheduler_.heavy(client.share);
+  client.share.recent_cost_ns = all_ns;
+  client.postponed = alone && !again && !client.open_txn_runs && scheduler_.full(client.share);
+  return client.postponed ? Code::kApplication : Code::kOk;
 }
 
 Code RedisFrontend::too_much(Client& client, const char* limit, uint64_t ns) const {
@@ -244,16 +247,16 @@ Code RedisFrontend::too_much(Client& client, const char* limit, uint64_t ns) con
 }
 
 // As many as this turn has room for, and one at least; `next` then is behind them.
-Code RedisFrontend::run_some(const Part& part, Keyspace& keys, size_t* next) {
-  Client& client = *part.client;
+Code RedisFrontend::run_some(const CommandBatch& batch, Keyspace& keys, size_t* next) {
+  Client& client = *batch.client;
   if (client.lost) return Code::kApplication;
   RespWriter reply(&client.reply, options_.reply_bytes_max);
   reply.set_version(client.version);
   reply.set_errors(&client.reply_errors);
   do {
     const size_t i = (*next)++;
-    const Command& command = part.list->command(i);
-    const Arguments arguments = part.list->arguments(i);
+    const Command& command = batch.list->command(i);
+    const Arguments arguments = batch.list->arguments(i);
     const uint64_t work_before = keys.work_ns();
     const size_t reply_before = client.reply.size();
     client.reply_errors.command = i;
@@ -269,15 +272,15 @@ Code RedisFrontend::run_some(const Part& part, Keyspace& keys, size_t* next) {
     const size_t replied = client.reply.size() - reply_before;
     const uint64_t ns = kCommandNs + keys.work_ns() - work_before + Keyspace::bytes_ns(replied);
     times_.ran(command.id, ns);
-    turns_.charge_command(client.share, ns, command.name, command.data == nullptr || replied >= kLongReply);
+    scheduler_.charge_command(client.share, ns, command.name, command.data == nullptr || replied >= kLongReply);
     if (keys.code() != Code::kOk) return keys.code();
     client.reply_too_long = reply.over();
     if (reply.over()) return Code::kApplication;
     // What its first commands have written may make the later ones dearer than they seemed.
-    if (part.exec && keys.work_ns() > options_.exec_us_max * 1000) {
+    if (batch.exec && keys.work_ns() > options_.exec_us_max * 1000) {
       return too_much(client, "client.exec_us_max", keys.work_ns());
     }
-  } while (*next < part.first + part.count && !turns_.over(client.share) && (part.exec || !has_enough(client)));
+  } while (*next < batch.first + batch.count && !scheduler_.over(client.share) && (batch.exec || !has_enough(client)));
   return Code::kOk;
 }
 
@@ -295,31 +298,31 @@ void RedisFrontend::take_reply(Client& client) {
   drop_reply(client);
 }
 
-void RedisFrontend::answer(const Part& part, const Outcome& outcome) {
-  Client& client = *part.client;
+void RedisFrontend::answer(const CommandBatch& batch, const Outcome& outcome) {
+  Client& client = *batch.client;
   RespWriter reply = out(client);
-  note_ran(part, outcome);
+  note_ran(batch, outcome);
   if (outcome.committed()) {
     client.read_ns = session_.now_ns();
-    if (part.exec) reply.array(part.count);
+    if (batch.exec) reply.array(batch.count);
     return take_reply(client);
   }
   drop_reply(client);
-  if (part.exec && client.watch_failed && outcome.code == Code::kApplication) return reply.null_array();
+  if (batch.exec && client.watch_failed && outcome.code == Code::kApplication) return reply.null_array();
   // Of several that share a transaction each has its answer.
   const std::string why = failure(client, outcome);
   // What only reads did not happen, whatever becomes of what others have written in the same transaction.
-  const auto reads = [&](size_t i) { return (part.list->command(i).flags & kWrites) == 0; };
+  const auto reads = [&](size_t i) { return (batch.list->command(i).flags & kWrites) == 0; };
   Outcome unread = outcome;
   if (unread.kind == OutcomeKind::kUnknown) unread.kind = OutcomeKind::kAborted;
   const std::string why_unread = failure(client, unread);
-  const size_t end = part.first + part.count;
-  if (part.exec) {
+  const size_t end = batch.first + batch.count;
+  if (batch.exec) {
     bool all = true;
-    for (size_t i = part.first; i < end; ++i) all = all && reads(i);
+    for (size_t i = batch.first; i < end; ++i) all = all && reads(i);
     return reply.error(all ? why_unread : why);
   }
-  for (size_t i = part.first; i < end; ++i) reply.error(reads(i) ? why_unread : why);
+  for (size_t i = batch.first; i < end; ++i) reply.error(reads(i) ? why_unread : why);
 }
 
 std::string RedisFrontend::no_answer() const {

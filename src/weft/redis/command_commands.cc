@@ -8,8 +8,8 @@
 #include "weft/redis/command_access.h"
 #include "weft/redis/command_help.h"
 #include "weft/redis/command_text.h"
-#include "weft/redis/front_text.h"
 #include "weft/redis/frontend.h"
+#include "weft/redis/frontend_text.h"
 #include "weft/redis/glob.h"
 
 namespace weft {

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "weft/redis/cost.h"
-#include "weft/redis/front_text.h"
 #include "weft/redis/frontend.h"
+#include "weft/redis/frontend_text.h"
 
 namespace weft {
 
@@ -63,12 +63,12 @@ bool RedisFrontend::joins_batch(const Client& client, const Command& command, Ar
   if (client.batch.empty()) return true;
   size_t bytes = client.batch.bytes();
   for (const std::string_view argument : arguments) bytes += argument.size();
-  return client.batch.keys() + keys_named(command, arguments.size()) <= run_keys_ &&
+  return client.batch.keys() + keys_named(command, arguments.size()) <= batch_keys_limit_ &&
          bytes <= txn_worker_->context().limits.txn_bytes_max / 2;
 }
 
 void RedisFrontend::count_command(Client& client) {
-  if (client.replies == Client::Replies::kOn) ++client.ahead;
+  if (client.replies == Client::Replies::kOn) ++client.pipelined;
   // Only this worker counts here.
   std::atomic<uint64_t>& commands = shared_->counted[txn_worker_->context().id.value].commands;
   commands.store(commands.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -76,25 +76,25 @@ void RedisFrontend::count_command(Client& client) {
 
 Task<void> RedisFrontend::serve(Client& client) {
   std::string why;
-  if (client.output.empty() && client.batch.empty()) client.ahead = 0;  // what is not answered leaves nothing
+  if (client.output.empty() && client.batch.empty()) client.pipelined = 0;  // what is not answered leaves nothing
   while (!client.closing && !client.dead) {
     // Not in the middle of a batch: its bytes are the reader's.
-    if (client.batch.empty() && (too_much_unread(client) || client.waits())) {
-      client.fed = client.held_up = true;
+    if (client.batch.empty() && (too_much_unread(client) || client.is_delayed())) {
+      client.has_input = client.blocked_on_output = true;
       co_return;
     }
-    if (turns_.over(client.share)) {
-      co_await turns_.wait(client.share, Turns::Where::kOutside);
+    if (scheduler_.over(client.share)) {
+      co_await scheduler_.wait(client.share, FairScheduler::WaitPoint::kBeforeTxn);
       continue;
     }
     const RespRead read = client.reader.next();
     const Command* command = nullptr;
-    const bool too_deep = read == RespRead::kCommand && client.ahead >= options_.pipeline_max;
+    const bool too_deep = read == RespRead::kCommand && client.pipelined >= options_.pipeline_max;
     if (read == RespRead::kCommand && !too_deep) {
       count_command(client);
       why.clear();
       command = admit(client, client.reader.command(), &why);
-      turns_.charge(client.share, arguments_ns(client.reader.command()), command == nullptr ? "?" : command->name);
+      scheduler_.charge(client.share, arguments_ns(client.reader.command()), command == nullptr ? "?" : command->name);
       if (command != nullptr && joins_batch(client, *command, client.reader.command())) {
         client.batch.add(command, client.reader.command());
         continue;
@@ -136,7 +136,7 @@ Task<void> RedisFrontend::handle(Client& client, const Command* command, Argumen
   if (command != nullptr) client.last = command;
   if (command != nullptr && std::string_view(command->name).starts_with("cluster|")) client.asked_cluster = true;
   client.active_ns = session_.now_ns();
-  client.began_ns = turns_.now_ns();
+  client.began_ns = scheduler_.now_ns();
   if (command == nullptr) note_rejected(arguments);
   if (command == nullptr && speaks_http(arguments[0])) {
     refuse(client, "ERR this port speaks the Redis protocol, not HTTP");
@@ -160,7 +160,7 @@ Task<void> RedisFrontend::handle(Client& client, const Command* command, Argumen
     const uint64_t bytes = client.output.bytes() - std::min(before, client.output.bytes());
     const uint64_t ns = kCommandNs + Keyspace::bytes_ns(bytes);
     times_.ran(command->id, ns);
-    turns_.charge_command(client.share, ns, command->name, (command->flags & kFast) == 0);
+    scheduler_.charge_command(client.share, ns, command->name, (command->flags & kFast) == 0);
     note_call(client, *command, arguments);
   } else if (command->slow != nullptr) {
     Task<void> work = command->slow(*this, client, arguments);
@@ -201,7 +201,7 @@ void RedisFrontend::queue(Client& client, const Command* command, Arguments argu
 Task<void> RedisFrontend::run_batch(Client& client) {
   client.last = &client.batch.command(client.batch.size() - 1);
   client.active_ns = session_.now_ns();
-  client.began_ns = turns_.now_ns();
+  client.began_ns = scheduler_.now_ns();
   Task<void> work = run_list(client, client.batch, false);
   co_await work;
   note_errors(client);

@@ -56,13 +56,13 @@ uint64_t CommandTotals::all_errors() const {
   return all;
 }
 
-CommandStats* NodeStats::of(WorkerId worker) {
+CommandStats* NodeCommandStats::of(WorkerId worker) {
   std::unique_ptr<CommandStats>& stats = workers_[worker.value];
   if (stats == nullptr) stats = std::make_unique<CommandStats>();
   return stats.get();
 }
 
-CommandTotals NodeStats::all(uint64_t commands) const {
+CommandTotals NodeCommandStats::all(uint64_t commands) const {
   CommandTotals totals;
   totals.commands = commands;
   for (const auto& worker : workers_) {
@@ -71,19 +71,19 @@ CommandTotals NodeStats::all(uint64_t commands) const {
   return totals;
 }
 
-CommandTotals NodeStats::totals(uint64_t commands) const {
+CommandTotals NodeCommandStats::totals(uint64_t commands) const {
   const std::scoped_lock lock(mutex_);
   CommandTotals totals = all(commands);
   totals.subtract(before_);
   return totals;
 }
 
-void NodeStats::reset(uint64_t commands) {
+void NodeCommandStats::reset(uint64_t commands) {
   const std::scoped_lock lock(mutex_);
   before_ = all(commands);
 }
 
-uint64_t NodeStats::rate(uint64_t commands, uint64_t now_ns) {
+uint64_t NodeCommandStats::rate(uint64_t commands, uint64_t now_ns) {
   constexpr uint64_t kWhileNs = 100'000'000;
   constexpr double kNsOfSecond = 1e9;
   const std::scoped_lock lock(mutex_);
@@ -97,7 +97,7 @@ uint64_t NodeStats::rate(uint64_t commands, uint64_t now_ns) {
   return rate_;
 }
 
-void TurnTimes::end(uint64_t took_ns, CommandStats& to) {
+void IterationTimes::end(uint64_t took_ns, CommandStats& to) {
   if (count_ == 1) {  // mostly
     to.rows[ids_[0]].ns.add(took_ns);
     of_[ids_[0]] = 0;

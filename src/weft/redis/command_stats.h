@@ -68,7 +68,7 @@ struct CommandTotals {
   uint64_t all_errors() const;
 };
 
-class NodeStats {
+class NodeCommandStats {
  public:
   // Made when it is asked for first: before the workers' threads run.
   CommandStats* of(WorkerId worker);
@@ -88,7 +88,7 @@ class NodeStats {
 };
 
 // What the commands of a turn cost. It belongs to its worker.
-class TurnTimes {
+class IterationTimes {
  public:
   bool some() const { return count_ != 0; }
   // A command ran; `ns` is estimated, and not 0.

@@ -36,7 +36,7 @@ TEST_F(ConfigCommandsTest, LimitsChangeAtOnce) {
   EXPECT_EQ(value(client, "client-output-buffer-limit"), "normal 8192 0 0");
   EXPECT_EQ(fronts_[0]->options().output_held_bytes, 8192U);
   EXPECT_EQ(ask(client, "CONFIG SET client.turn_us 100"), "+OK\r\n");
-  EXPECT_EQ(fronts_[0]->turns().budget_ns(), 100'000U);
+  EXPECT_EQ(fronts_[0]->scheduler().budget_ns(), 100'000U);
 }
 
 // A node's file says more: nothing beyond it, and nothing by halves.

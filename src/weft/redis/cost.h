@@ -1,6 +1,6 @@
 // What a command costs, in nanoseconds of a processor of today: known before it runs, from its arguments and the
 // lengths of the values that its keys hold. It is an estimate, made for one purpose: that nobody can ask for so much
-// that others notice (turns.h). Commands without `cost` read or write their values once or twice.
+// that others notice (fair_scheduler.h). Commands without `cost` read or write their values once or twice.
 #pragma once
 
 #include <cstdint>

@@ -15,8 +15,8 @@ bool DigestWalk::step() {
     const Table& table;
     std::vector<Digest>& digests;
   } context{table, digests_[table_]};
-  switch (part_) {
-    case Part::kRecords:
+  switch (stage_) {
+    case Stage::kRecords:
       cursor_ = table.visit_some(
           cursor_, kBins, kBytes,
           [](void* p, ByteView key, ByteView value, Word word) {
@@ -25,16 +25,16 @@ bool DigestWalk::step() {
             add_record(c->digests[hashed.partition.value], hashed, value, word);
           },
           &context);
-      if (cursor_ == 0) part_ = Part::kWords;
+      if (cursor_ == 0) stage_ = Stage::kWords;
       break;
-    case Part::kWords:
+    case Stage::kWords:
       cursor_ = table.residue_some(cursor_, kBins, &residue_);
-      if (cursor_ == 0) part_ = Part::kAbsence;
+      if (cursor_ == 0) stage_ = Stage::kAbsence;
       break;
-    case Part::kAbsence:
+    case Stage::kAbsence:
       if (!step_absence(table, digests_[table_])) break;
       cursor_ = 0;
-      part_ = Part::kRecords;
+      stage_ = Stage::kRecords;
       ++table_;
       break;
   }

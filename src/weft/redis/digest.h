@@ -31,7 +31,7 @@ class DigestWalk {
   std::string text() const;
 
  private:
-  enum class Part : uint8_t { kRecords, kWords, kAbsence };
+  enum class Stage : uint8_t { kRecords, kWords, kAbsence };
   bool step_absence(const Table& table, std::vector<Digest>& digests);
 
   const Node& node_;
@@ -39,7 +39,7 @@ class DigestWalk {
   std::vector<std::vector<Digest>> digests_;  // by table and partition
   Table::LeakReport residue_;
   size_t table_ = 0;
-  Part part_ = Part::kRecords;
+  Stage stage_ = Stage::kRecords;
   uint64_t cursor_ = 0;  // of the part: of the index, or which word of absence
 };
 

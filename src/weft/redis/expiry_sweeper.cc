@@ -2,7 +2,7 @@
 // partitions (it is their primary) whose deadline has passed, each by a transaction that commits only if the key still
 // is as it was read. Keys that somebody reads are deleted by who reads them (keyspace.h). The larger the table, the
 // shorter it pauses, to come to every key within a minute; but looking takes a twenty-fifth of its time as a rule. What
-// it sees and is not due yet it notes (deadlines.h). Most keys are deleted before it comes to them (front_expire.cc):
+// it sees and is not due yet it notes (deadlines.h). Most keys are deleted before it comes to them (active_expiry.cc):
 // it is for those that nobody noted.
 #include <algorithm>
 #include <string>

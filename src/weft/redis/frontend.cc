@@ -67,9 +67,10 @@ RedisFrontend::RedisFrontend(const FrontendOptions& options, Fd listener, TxnWor
       string_bytes_max_(string_bytes_of(table())),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       listener_(std::move(listener)),
-      run_keys_(txn_worker->context().limits.txn_keys_max),
-      turns_(options.turn_us * 1000, std::max<size_t>(txn_worker->context().limits.transactions_in_flight_max / 4, 1),
-             txn_worker->context().worker),
+      batch_keys_limit_(txn_worker->context().limits.txn_keys_max),
+      scheduler_(options.turn_us * 1000,
+                 std::max<size_t>(txn_worker->context().limits.transactions_in_flight_max / 4, 1),
+                 txn_worker->context().worker),
       events_(64),
       stats_(shared->stats.of(txn_worker->context().id)),
       deadlines_(table().spec().capacity, wall_us() / 1000) {
@@ -83,17 +84,17 @@ RedisFrontend::RedisFrontend(const FrontendOptions& options, Fd listener, TxnWor
 RedisFrontend::~RedisFrontend() {
   while (!monitors_.empty()) end_monitor(*monitors_.back());
   shared_->clients -= static_cast<uint32_t>(clients_.size());
-  counted().strangers = 0;
+  counted().unauthenticated = 0;
   shared_->fronts[txn_worker_->context().id.value] = nullptr;
 }
 
 void RedisFrontend::take_options() {
   options_ = shared_->live.read(&options_version_);
   keep_alive(listener_.get(), options_.keepalive_seconds);  // connections have it from there
-  turns_.set_budget_ns(options_.turn_us * 1000);
+  scheduler_.set_budget_ns(options_.turn_us * 1000);
   slow_ns_ = options_.slowlog_us < 0 ? UINT64_MAX : static_cast<uint64_t>(options_.slowlog_us) * 1000;
   monitored_ = shared_->monitors.any();
-  look_by(session_.now_ns());  // deadlines may be others now
+  schedule_scan(session_.now_ns());  // deadlines may be others now
 }
 
 void RedisFrontend::accept_when_active() {
@@ -149,7 +150,7 @@ void RedisFrontend::accept_one(Fd socket) {
   client.local_address = own_address(client.stream.fd());
   client.since_ns = client.active_ns = client.read_ns = session_.now_ns();
   set_authenticated(client, options_.password.empty());
-  keep_time(client);
+  check_deadlines(client);
   epoll_event event{};
   event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
   event.data.ptr = &client;
@@ -158,7 +159,7 @@ void RedisFrontend::accept_one(Fd socket) {
 }
 
 bool RedisFrontend::poll() {
-  turns_.begin(session_.now_ns());
+  scheduler_.begin(session_.now_ns());
   if (shared_->live.version() != options_version_) take_options();
   accept_when_active();
   if (txn_worker_->context().id == WorkerId(0) && !sweeper_.running() && txn_worker_->active()) {
@@ -183,79 +184,81 @@ bool RedisFrontend::poll() {
     wake(client);
   }
   bool busy = count > 0;
-  if (session_.now_ns() >= std::max(looks_again_ns_, due_ns_)) look_at_all();
-  busy |= answer_questions();
-  busy |= turns_.go_on();
-  size_t passed_over = awake_.size();  // the first of them
-  for (size_t i = 0; i < awake_.size(); ++i) {
-    Client* const client = awake_[i];
-    if (client->reads_again && (client->dead || !too_much_unread(*client))) {
+  if (session_.now_ns() >= std::max(next_scan_ns_, due_ns_)) scan_clients();
+  busy |= answer_client_queries();
+  busy |= scheduler_.resume_waiting();
+  size_t passed_over = active_clients_.size();  // the first of them
+  for (size_t i = 0; i < active_clients_.size(); ++i) {
+    Client* const client = active_clients_[i];
+    if (client->output_waiter && (client->dead || !too_much_unread(*client))) {
       busy = true;
-      std::exchange(client->reads_again, {}).resume();
+      std::exchange(client->output_waiter, {}).resume();
       continue;
     }
-    if (client->work.running() || client->closing || client->dead || too_much_unread(*client) || client->waits()) {
+    if (client->work.running() || client->closing || client->dead || too_much_unread(*client) || client->is_delayed()) {
       continue;
     }
-    busy |= client->readable || client->fed;
-    if (turns_.over(client->share)) {
+    busy |= client->readable || client->has_input;
+    if (scheduler_.over(client->share)) {
       passed_over = std::min(passed_over, i);
       continue;
     }
-    if (client->readable && !client->fed) read_some(*client);
-    go_on(*client);
+    if (client->readable && !client->has_input) read_some(*client);
+    resume(*client);
   }
   // They come first next time.
-  std::rotate(awake_.begin(), awake_.begin() + static_cast<ptrdiff_t>(passed_over % std::max<size_t>(awake_.size(), 1)),
-              awake_.end());
+  std::rotate(
+      active_clients_.begin(),
+      active_clients_.begin() + static_cast<ptrdiff_t>(passed_over % std::max<size_t>(active_clients_.size(), 1)),
+      active_clients_.end());
   return busy;
 }
 
 void RedisFrontend::wake(Client& client) {
-  if (client.awake) return;
-  client.awake = true;
-  awake_.push_back(&client);
+  if (client.active) return;
+  client.active = true;
+  active_clients_.push_back(&client);
 }
 
 // What is due for who does nothing.
-void RedisFrontend::look_at_all() {
-  looks_again_ns_ = session_.now_ns() + kLookNs;
+void RedisFrontend::scan_clients() {
+  next_scan_ns_ = session_.now_ns() + kLookNs;
   due_ns_ = UINT64_MAX;
   for (Client& client : clients_) {
-    if (client.lingers) {
-      look_by(client.lingers_until_ns);
-      if (session_.now_ns() >= client.lingers_until_ns) wake(client);
+    if (client.lingering) {
+      schedule_scan(client.linger_until_ns);
+      if (session_.now_ns() >= client.linger_until_ns) wake(client);
     }
-    if (!client.dead) keep_time(client);
+    if (!client.dead) check_deadlines(client);
     if (client.closing || client.dead) continue;
     if (!client.work.running()) {
-      if (client.held) drop_held(client);
+      if (client.open_txn) drop_open_txn(client);
       shrink_if_idle(client);
-      count_held(client);
+      count_memory(client);
     }
-    look_by(client.shrinks_ns);
-    if (client.held) look_by(client.held_until_ns);
+    schedule_scan(client.shrinks_ns);
+    if (client.open_txn) schedule_scan(client.open_txn_until_ns);
   }
 }
 
 void RedisFrontend::read_some(Client& client) {
   const std::span<char> room = client.reader.room();
   client.shrinks_ns = session_.now_ns() + kIdleNs;
-  look_by(client.shrinks_ns);
+  schedule_scan(client.shrinks_ns);
   const size_t wanted = std::min(room.size(), kReadBytes);
   const bool was_ready = client.stream.ready();
   const std::optional<size_t> n = client.stream.receive(room.data(), wanted);
   if (!was_ready) {  // a handshake's signature is more than all commands of a turn: the clock knows
-    turns_.charge_command(client.share, kReadNs, "a TLS handshake", true);
+    scheduler_.charge_command(client.share, kReadNs, "a TLS handshake", true);
     if (n) settle(client);
   }
   if (n && *n > 0) {
     client.active_ns = session_.now_ns();
-    turns_.charge(client.share, kReadNs + Keyspace::bytes_ns(*n), "reading from a client");
+    scheduler_.charge(client.share, kReadNs + Keyspace::bytes_ns(*n), "reading from a client");
     client.reader.filled(*n);
     stats_->read_bytes.add(*n);
     client.read_ns = session_.now_ns();
-    client.fed = true;
+    client.has_input = true;
     // That was all; the socket says when there is more, or the end.
     if (*n < wanted && !client.hung_up && !client.stream.encrypted()) client.readable = false;
     return;
@@ -270,27 +273,27 @@ void RedisFrontend::set_authenticated(Client& client, bool authenticated) {
   settle(client);
 }
 
-void RedisFrontend::go_on(Client& client) {
-  if (!client.fed) return;
-  client.fed = false;
-  if (client.held_up) client.read_ns = session_.now_ns();
-  client.held_up = false;
+void RedisFrontend::resume(Client& client) {
+  if (!client.has_input) return;
+  client.has_input = false;
+  if (client.blocked_on_output) client.read_ns = session_.now_ns();
+  client.blocked_on_output = false;
   client.work = OwnedTask::of(serve(client));
   client.work.start();
 }
 
-void RedisFrontend::drop_held(Client& client) const {
-  if (session_.now_ns() < client.held_until_ns) return;
-  client.held.reset();
-  client.held_too_long = true;
+void RedisFrontend::drop_open_txn(Client& client) const {
+  if (session_.now_ns() < client.open_txn_until_ns) return;
+  client.open_txn.reset();
+  client.open_txn_expired = true;
 }
 
 uint64_t RedisFrontend::deadline_ns() const {
-  if (turns_.waiting() || !questions_.empty()) return 0;
-  const uint64_t looks_ns = due_ns_ == UINT64_MAX ? due_ns_ : std::max(due_ns_, looks_again_ns_);
+  if (scheduler_.waiting() || !client_queries_.empty()) return 0;
+  const uint64_t looks_ns = due_ns_ == UINT64_MAX ? due_ns_ : std::max(due_ns_, next_scan_ns_);
   uint64_t accepts_ns = UINT64_MAX;
   if (!accepting_) accepts_ns = std::max(accepts_again_ns_, txn_worker_->active() ? 0 : accepts_anyway_ns_);
-  return std::min({gathered_ns_, feeds_ns_, looks_ns, accepts_ns});
+  return std::min({coalesced_until_ns_, monitors_flush_ns_, looks_ns, accepts_ns});
 }
 
 }  // namespace weft

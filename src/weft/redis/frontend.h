@@ -2,18 +2,17 @@
 // them in transactions of the worker, and writes the answers.
 //
 //   frontend.cc          connections: accepting and reading
-//   front_write.cc    writing answers, and the end of a connection and of a turn
-//   front_strangers.cc  who has not shown yet that it may come, and deadlines of connections
-//   front_held.cc     what clients make the worker hold in memory, and its limits
+//   frontend_write.cc    writing answers, and the end of a connection and of a turn
+//   unauthenticated_clients.cc  who has not shown yet that it may come, and deadlines of connections
+//   client_memory.cc     what clients make the worker hold in memory, and its limits
 //   command_execution.cc      what is done with a command: refused, queued, answered at once, run in a transaction
 //   command_batch.cc     commands in a transaction
-//   turns.h           how much of that is done in one turn of the worker
-//   front_expire.cc   deleting keys soon after their deadline
+//   fair_scheduler.h           how much of that is done in one turn of the worker
+//   active_expiry.cc   deleting keys soon after their deadline
 //   expiry_sweeper.cc    and those that were missed
 //   multi_exec.cc    MULTI, EXEC, WATCH
-//   front_noted.cc    what is noted of commands that ran: figures, the slow log, monitors; and CONFIG SET's changes
-//   client_list.cc    CLIENT LIST and KILL, over all workers of the node
-//   weft_commands.cc     WEFT ...
+//   command_accounting.cc    what is noted of commands that ran: figures, the slow log, monitors; and CONFIG SET's
+//   changes client_list.cc    CLIENT LIST and KILL, over all workers of the node weft_commands.cc     WEFT ...
 //   commands.h        the commands as rows, and where their files are
 //
 // A connection's commands take effect in the order sent. Those that came together and only touch data run together, in
@@ -31,7 +30,7 @@
 //
 // Limits: whose command is over the reader's limits is closed with an error that names the limit, and so is who has
 // sent more than pipeline_max commands whose answers it has not taken. Who comes when clients_max are there takes the
-// place of one that has not shown yet that it may come, and is told so if there is none (front_strangers.cc).
+// place of one that has not shown yet that it may come, and is told so if there is none (unauthenticated_clients.cc).
 // A command that names too many keys, a MULTI that is too large, and a transaction whose reply is too long are refused
 // with the limit and its value, and nothing of them happens. While a command of a connection runs, or more than
 // output_held_bytes of its answers wait to be read, nothing more is read from it, and commands that came together are
@@ -74,12 +73,12 @@
 #include "weft/redis/command_stats.h"
 #include "weft/redis/commands.h"
 #include "weft/redis/deadlines.h"
-#include "weft/redis/guesses.h"
+#include "weft/redis/fair_scheduler.h"
 #include "weft/redis/hot_key_queues.h"
 #include "weft/redis/monitor.h"
+#include "weft/redis/password_throttle.h"
 #include "weft/redis/resp.h"
 #include "weft/redis/slowlog.h"
-#include "weft/redis/turns.h"
 #include "weft/run/owned_task.h"
 #include "weft/run/thread.h"
 #include "weft/run/worker.h"
@@ -134,7 +133,7 @@ class LiveOptions {
 
 class RedisFrontend;
 class TcpTls;
-struct ClientQuestion;
+struct ClientQuery;
 
 // What the fronts of a node share. Outlives them.
 struct FrontendShared {
@@ -144,7 +143,7 @@ struct FrontendShared {
     std::atomic<uint64_t> output_bytes{0}, input_bytes{0};  // that clients make it hold
     std::atomic<uint64_t> turns_too_long{0};
     std::atomic<uint64_t> turn_longest_ns{0};  // of all turns that did something for clients
-    std::atomic<uint64_t> strangers{0};        // connections that are not let in yet
+    std::atomic<uint64_t> unauthenticated{0};  // connections that are not let in yet
     std::atomic<uint64_t> evictions_asked{0};  // of these, by other workers
     std::atomic<uint64_t> evicted{0}, refused{0};
     std::atomic<uint64_t> late{0}, idle{0};  // closed for client.handshake_ms, client.idle_seconds
@@ -163,7 +162,7 @@ struct FrontendShared {
   uint64_t turn_longest_ns() const;
   std::atomic<uint64_t> last_id{0};
   LiveOptions live;
-  NodeStats stats;
+  NodeCommandStats stats;
   SlowLog slowlog;
   Monitors monitors;
   // Keys with a deadline, and what is left until then on average, as the sweeper counted them on its last round.
@@ -211,7 +210,7 @@ class RedisFrontend final : public ConnectionPoller, public WakeupSource {
   void end_monitor(Client& client);
   void set_authenticated(Client& client, bool authenticated);
   // It said a password. It is let in by set_authenticated(); its next answer may be held back for a while.
-  void heard_password(Client& client, bool right);
+  void on_password(Client& client, bool right);
   void note_deadline(std::string_view key, int64_t deadline_ms);
   // Where a reply goes that was not refused to be heard (CLIENT REPLY).
   RespWriter out(Client& client);
@@ -222,10 +221,10 @@ class RedisFrontend final : public ConnectionPoller, public WakeupSource {
   // outcome that is not a conflict; else in one if that goes well.
   Task<void> run_list(Client& client, const CommandList& list, bool exec);
   // In the transaction that WEFT MULTI began.
-  Task<void> exec_held(Client& client, const CommandList& list);
-  Turns& turns() { return turns_; }
+  Task<void> exec_open_txn(Client& client, const CommandList& list);
+  FairScheduler& scheduler() { return scheduler_; }
   // Asks the fronts of all workers about their clients (client_list.cc).
-  Task<void> ask_workers(const Client& client, std::shared_ptr<ClientQuestion> question, std::string* lines);
+  Task<void> query_workers(const Client& client, std::shared_ptr<ClientQuery> question, std::string* lines);
   // When the client's commands have to have their answers.
   uint64_t answer_by_ns(const Client& client) const { return client.read_ns + txn_worker_->slots().answer_ns(); }
   // What a client is told of a transaction that did not commit.
@@ -233,54 +232,54 @@ class RedisFrontend final : public ConnectionPoller, public WakeupSource {
   // Of something that no answer came to in time, and that changed nothing.
   std::string no_answer() const;
   // Something is due then, though nobody sends anything.
-  void look_by(uint64_t when_ns) { due_ns_ = std::min(due_ns_, when_ns); }
-  bool walk_runs = false;  // a walk over the tables that blocks others (WEFT DIGEST)
+  void schedule_scan(uint64_t when_ns) { due_ns_ = std::min(due_ns_, when_ns); }
+  bool scan_running = false;  // a walk over the tables that blocks others (WEFT DIGEST)
 
  private:
   static constexpr uint64_t kIdleNs = 1'000'000'000;  // then a connection gives its buffers back
 
-  // Connections (frontend.cc, front_write.cc, front_held.cc).
+  // Connections (frontend.cc, frontend_write.cc, client_memory.cc).
   void accept_when_active();
   void stop_accepting(const char* why);
   void accept_some();
   void accept_one(Fd socket);
   void wake(Client& client);
-  void look_at_all();
+  void scan_clients();
   void read_some(Client& client);
-  void go_on(Client& client);
+  void resume(Client& client);
   bool too_much_unread(const Client& client) const { return client.unread_bytes() >= options_.output_held_bytes; }
-  bool held_back(const Client& client) const { return session_.now_ns() < client.waits_until_ns; }
+  bool reply_delayed(const Client& client) const { return session_.now_ns() < client.delayed_until_ns; }
   void count_command(Client& client);
   void refuse(Client& client, const std::string& why);
-  bool gathers(Client& client);
+  bool coalesces_replies(Client& client);
   bool write_some(Client& client);
-  bool goes_on_lingering(Client& client);
+  bool keeps_lingering(Client& client);
   void end_turn();
-  void drop_held(Client& client) const;
+  void drop_open_txn(Client& client) const;
   void shrink_if_idle(Client& client) const;
-  void count_held(Client& client);
-  void forget_held(Client& client);
-  bool keep_limits();
-  Client* who_holds_most(size_t Client::*counted);
+  void count_memory(Client& client);
+  void forget_memory(Client& client);
+  bool enforce_memory_limits();
+  Client* largest_holder(size_t Client::*counted);
   void close_for_output(Client& client);
   void close_for_input(Client& client);
-  void say_closed(const Client& client, const char* why, uint64_t limit, uint64_t held, uint64_t its_own) const;
+  void log_closed(const Client& client, const char* why, uint64_t limit, uint64_t held, uint64_t its_own) const;
   void lose(Client& client);
-  bool answer_questions();
-  void answer_some(ClientQuestion& question);
+  bool answer_client_queries();
+  void answer_some(ClientQuery& question);
 
-  // Who is not let in yet, and who stays too long (front_strangers.cc).
-  enum class Told : uint8_t { kLate, kIdle, kEvicted, kRefused, kWrongPassword, kCount };
+  // Who is not let in yet, and who stays too long (unauthenticated_clients.cc).
+  enum class Rejection : uint8_t { kLate, kIdle, kEvicted, kRefused, kWrongPassword, kCount };
   FrontendShared::Counted& counted() { return shared_->counted[txn_worker_->context().id.value]; }
   void settle(Client& client);
-  void no_stranger(Client& client);
-  void keep_time(Client& client);
+  void forget_unauthenticated(Client& client);
+  void check_deadlines(Client& client);
   void close_for_time(Client& client);
   bool make_room();
   bool ask_another_worker();
-  bool evict_stranger();
+  bool evict_unauthenticated();
   void refuse_newcomer(const Fd& socket);
-  void tell(Told what, const std::string& client, std::string_view why, uint64_t limit);
+  void log_rejection(Rejection what, const std::string& client, std::string_view why, uint64_t limit);
 
   // What their commands do (command_execution.cc, command_batch.cc).
   Task<void> serve(Client& client);
@@ -289,7 +288,7 @@ class RedisFrontend final : public ConnectionPoller, public WakeupSource {
   Task<void> handle(Client& client, const Command* command, Arguments arguments, const std::string& why);
   void queue(Client& client, const Command* command, Arguments arguments);
   Task<void> run_batch(Client& client);
-  void adapt_to(const Outcome& outcome, bool several);
+  void adapt_batch_size(const Outcome& outcome, bool several);
   // What came of an attempt to run commands in a transaction.
   struct Attempt {
     size_t failed = 0;  // the part that is the reason if it did not go well, and that is not the first
@@ -297,18 +296,18 @@ class RedisFrontend final : public ConnectionPoller, public WakeupSource {
   };
   // The steps of run_list.
   struct Running;
-  void leave_line(Running& run);
-  bool must_stand(Running& run, const Outcome& outcome, bool together);
-  bool make_smaller(Running& run, const Outcome& outcome, const Attempt& tried, bool together, bool several);
-  void answer_all(Running& run, std::span<const Part> parts, const Outcome& outcome, const Attempt& tried);
-  Task<Outcome> attempt(std::span<const Part> parts, Attempt* out);
+  void leave_queue(Running& run);
+  bool must_queue(Running& run, const Outcome& outcome, bool together);
+  bool shrink_batch(Running& run, const Outcome& outcome, const Attempt& tried, bool together, bool several);
+  void answer_all(Running& run, std::span<const CommandBatch> batches, const Outcome& outcome, const Attempt& tried);
+  Task<Outcome> attempt(std::span<const CommandBatch> batches, Attempt* out);
   static constexpr size_t kExpiredTogether = 32;  // keys of a transaction
   Task<void> sweep();
   Task<void> expire_due();
   void look_at_cell(size_t cell, std::vector<std::string>* expired);
   Task<void> delete_all(std::vector<std::string> keys);
   Task<Code> delete_expired(Txn& txn, std::span<const std::string> keys, size_t* deleted);
-  Task<Code> apply(Txn& txn, std::span<const Part> parts, Attempt* out);
+  Task<Code> apply(Txn& txn, std::span<const CommandBatch> batches, Attempt* out);
   bool has_enough(const Client& client) const {
     return client.unread_bytes() + client.reply.size() >= options_.output_held_bytes;
   }
@@ -317,29 +316,29 @@ class RedisFrontend final : public ConnectionPoller, public WakeupSource {
     const RedisFrontend* front;
     Client* client;
     bool await_ready() const noexcept { return false; }
-    void await_suspend(std::coroutine_handle<> h) const noexcept { client->reads_again = h; }
+    void await_suspend(std::coroutine_handle<> h) const noexcept { client->output_waiter = h; }
     void await_resume() const noexcept { client->read_ns = front->session_.now_ns(); }
   };
-  void start_reads(Txn& txn, const Part& part);
-  Code check_watched(Txn& txn, const Part& part, Keyspace& keys);
-  Code check_cost(const Part& part, Keyspace& keys, bool alone);
+  void start_reads(Txn& txn, const CommandBatch& batch);
+  Code check_watched(Txn& txn, const CommandBatch& batch, Keyspace& keys);
+  Code check_cost(const CommandBatch& batch, Keyspace& keys, bool alone);
   Code too_much(Client& client, const char* limit, uint64_t ns) const;
-  Code run_some(const Part& part, Keyspace& keys, size_t* next);
+  Code run_some(const CommandBatch& batch, Keyspace& keys, size_t* next);
   std::string refusal(const Command& command, Arguments arguments, Keyspace& keys) const;
-  void answer(const Part& part, const Outcome& outcome);
+  void answer(const CommandBatch& batch, const Outcome& outcome);
 
-  // What is noted of them (front_noted.cc).
+  // What is noted of them (command_accounting.cc).
   uint64_t took_ns(const Client& client) const {
-    const uint64_t now_ns = turns_.now_ns();
+    const uint64_t now_ns = scheduler_.now_ns();
     return now_ns > client.began_ns ? now_ns - client.began_ns : 0;
   }
   bool slow(uint64_t ns) const { return ns >= slow_ns_; }
   void note_errors(Client& client);
   void note_rejected(Arguments arguments);
   void note_call(Client& client, const Command& command, Arguments arguments);
-  void note_ran(const Part& part, const Outcome& outcome);
+  void note_ran(const CommandBatch& batch, const Outcome& outcome);
   void show(Client& client, const Command& command, Arguments arguments, uint64_t ns);
-  void feed_monitors();
+  void flush_monitors();
 
   FrontendOptions options_;
   uint64_t options_version_ = 0;
@@ -356,34 +355,34 @@ class RedisFrontend final : public ConnectionPoller, public WakeupSource {
   uint64_t accepts_anyway_ns_ = 0;  // though the node is not active
   uint64_t accepts_again_ns_ = 0;   // 0: it never had to stop
   std::list<Client> clients_;
-  std::list<Client*> strangers_;  // of these, who is not let in yet; the oldest first
-  Guesses guesses_;
-  struct Said {
+  std::list<Client*> unauthenticated_;  // of these, who is not let in yet; the oldest first
+  PasswordThrottle password_throttle_;
+  struct LogThrottle {
     uint64_t last_ns = 0;
-    uint64_t unsaid = 0;  // since then
+    uint64_t suppressed = 0;  // since then
   };
-  std::array<Said, static_cast<size_t>(Told::kCount)> told_{};
-  std::vector<Client*> awake_;         // those with something to do; the others cost nothing
-  uint64_t looks_again_ns_ = 0;        // at all of them, at the earliest
-  uint64_t due_ns_ = UINT64_MAX;       // when something is due for one that does nothing
-  uint64_t gathered_ns_ = UINT64_MAX;  // when answers that wait for others leave
-  size_t held_output_ = 0;             // by clients, as of the last flush
-  size_t held_input_ = 0;
-  size_t run_keys_;  // of commands that run together: fewer while they meet others
-  HotKeyQueues lines_;
-  Turns turns_;
+  std::array<LogThrottle, static_cast<size_t>(Rejection::kCount)> rejection_log_{};
+  std::vector<Client*> active_clients_;       // those with something to do; the others cost nothing
+  uint64_t next_scan_ns_ = 0;                 // at all of them, at the earliest
+  uint64_t due_ns_ = UINT64_MAX;              // when something is due for one that does nothing
+  uint64_t coalesced_until_ns_ = UINT64_MAX;  // when answers that wait for others leave
+  size_t output_memory_ = 0;                  // by clients, as of the last flush
+  size_t input_memory_ = 0;
+  size_t batch_keys_limit_;  // of commands that run together: fewer while they meet others
+  HotKeyQueues hot_keys_;
+  FairScheduler scheduler_;
   uint64_t said_ns_ = 0;  // that a turn took too long
-  std::deque<std::shared_ptr<ClientQuestion>> questions_;
-  Turns::Share questions_share_;
+  std::deque<std::shared_ptr<ClientQuery>> client_queries_;
+  FairScheduler::Share client_queries_share_;
   std::vector<epoll_event> events_;
   std::string scratch_;
   std::string unheard_;  // replies that a client does not want
   CommandStats* const stats_;
-  TurnTimes times_;
-  bool monitored_ = false;          // somebody monitors this node
-  std::vector<Client*> monitors_;   // here
-  std::string shown_;               // for monitors, in this turn
-  uint64_t feeds_ns_ = UINT64_MAX;  // when monitors here are fed at the latest
+  IterationTimes times_;
+  bool monitored_ = false;                   // somebody monitors this node
+  std::vector<Client*> monitors_;            // here
+  std::string shown_;                        // for monitors, in this turn
+  uint64_t monitors_flush_ns_ = UINT64_MAX;  // when monitors here are fed at the latest
   Deadlines deadlines_;
   OwnedTask sweeper_, expirer_;
 };

@@ -12,9 +12,9 @@ namespace {
 
 // What a watch says is each transaction's own affair: if it fails, that would be everybody's abort. Commands about the
 // connection may have been carried out when the transaction is not.
-bool goes_along(const HotKeyQueues::Place& place) {
-  const Part& part = place.part;
-  return !place.alone && part.list->only_data() && (!part.exec || part.client->watched.empty());
+bool goes_along(const HotKeyQueues::Waiter& waiter) {
+  const CommandBatch& batch = waiter.batch;
+  return !waiter.alone && batch.list->only_data() && (!batch.exec || batch.client->watched.empty());
 }
 
 // As much of a key as an outcome says.
@@ -25,65 +25,67 @@ bool is_key(std::string_view key, const Outcome& outcome) {
 
 }  // namespace
 
-std::span<const Part> HotKeyQueues::HotKeyQueue::gather(const Place& leader, size_t keys_max, size_t bytes_max) {
-  parts_.assign(1, leader.part);
-  if (!goes_along(leader)) return parts_;
-  size_t keys = leader.part.list->keys();
-  size_t bytes = leader.part.list->bytes();
-  for (const Place* place : waiting_) {
-    const CommandList& list = *place->part.list;
+std::span<const CommandBatch> HotKeyQueues::HotKeyQueue::form_batch(const Waiter& leader, size_t keys_max,
+                                                                    size_t bytes_max) {
+  batches_.assign(1, leader.batch);
+  if (!goes_along(leader)) return batches_;
+  size_t keys = leader.batch.list->keys();
+  size_t bytes = leader.batch.list->bytes();
+  for (const Waiter* waiter : waiting_) {
+    const CommandList& list = *waiter->batch.list;
     keys += list.keys();
     bytes += list.bytes();
-    if (keys > keys_max || bytes > bytes_max || parts_.size() >= parts_max_ || !goes_along(*place)) break;
+    if (keys > keys_max || bytes > bytes_max || batches_.size() >= batches_max_ || !goes_along(*waiter)) break;
     WEFT_MARK_OUTSIDE("commands of several connections run together");
-    parts_.push_back(place->part);
+    batches_.push_back(waiter->batch);
   }
-  return parts_;
+  return batches_;
 }
 
-void HotKeyQueues::HotKeyQueue::split(size_t part) {
+void HotKeyQueues::HotKeyQueue::split(size_t batch) {
   WEFT_MARK_OUTSIDE("connections that ran together are split");
-  if (part != 0) {
-    waiting_[part - 1]->alone = true;
+  if (batch != 0) {
+    waiting_[batch - 1]->alone = true;
   } else {
-    parts_max_ = (parts_.size() + 1) / 2;
+    batches_max_ = (batches_.size() + 1) / 2;
   }
 }
 
-bool HotKeyQueues::HotKeyQueue::met_at_its_key(const Outcome& outcome) const {
+bool HotKeyQueues::HotKeyQueue::conflicted_on_key(const Outcome& outcome) const {
   return outcome.key_bytes == 0 || is_key(key_, outcome);
 }
 
 void HotKeyQueues::HotKeyQueue::answered(size_t count, Worker* worker) {
-  if (parts_max_ != SIZE_MAX) ++parts_max_;
+  if (batches_max_ != SIZE_MAX) ++batches_max_;
   for (; count != 0; --count) {
-    Place* const place = waiting_.front();
+    Waiter* const waiter = waiting_.front();
     waiting_.pop_front();
-    place->answered = true;
-    worker->ready(place->waiter);
+    waiter->answered = true;
+    worker->ready(waiter->handle);
   }
 }
 
 HotKeyQueues::HotKeyQueue* HotKeyQueues::find(const CommandList& list) {
-  if (lines_.empty()) [[likely]]
+  if (hot_keys_.empty()) [[likely]]
     return nullptr;
   HotKeyQueue* found = nullptr;
   for (size_t i = 0; i < list.size() && found == nullptr; ++i) {
     for_each_key(list.command(i), list.arguments(i), [&](std::string_view key) {
-      const auto line = found == nullptr ? lines_.find(key) : lines_.end();
-      if (line != lines_.end()) found = &line->second;
+      const auto queue = found == nullptr ? hot_keys_.find(key) : hot_keys_.end();
+      if (queue != hot_keys_.end()) found = &queue->second;
     });
   }
   return found;
 }
 
-HotKeyQueues::HotKeyQueue* HotKeyQueues::of(const Outcome& outcome, TableId table, const Part& part, bool* leads) {
+HotKeyQueues::HotKeyQueue* HotKeyQueues::of(const Outcome& outcome, TableId table, const CommandBatch& batch,
+                                            bool* leads) {
   if (outcome.key_bytes == 0 || outcome.table != table) return nullptr;
   HotKeyQueue* found = nullptr;
-  for (size_t i = part.first; i < part.first + part.count && found == nullptr; ++i) {
-    for_each_key(part.list->command(i), part.list->arguments(i), [&](std::string_view key) {
+  for (size_t i = batch.first; i < batch.first + batch.count && found == nullptr; ++i) {
+    for_each_key(batch.list->command(i), batch.list->arguments(i), [&](std::string_view key) {
       if (found != nullptr || !is_key(key, outcome)) return;
-      const auto [at, made] = lines_.try_emplace(std::string(key));
+      const auto [at, made] = hot_keys_.try_emplace(std::string(key));
       found = &at->second;
       found->key_ = at->first;
       *leads = made;
@@ -92,14 +94,14 @@ HotKeyQueues::HotKeyQueue* HotKeyQueues::of(const Outcome& outcome, TableId tabl
   return found;
 }
 
-void HotKeyQueues::leave(HotKeyQueue* line, Worker* worker) {
-  if (line->waiting_.empty()) {
-    lines_.erase(lines_.find(line->key_));
+void HotKeyQueues::leave(HotKeyQueue* queue, Worker* worker) {
+  if (queue->waiting_.empty()) {
+    hot_keys_.erase(hot_keys_.find(queue->key_));
     return;
   }
-  Place* const next = line->waiting_.front();
-  line->waiting_.pop_front();
-  worker->ready(next->waiter);
+  Waiter* const next = queue->waiting_.front();
+  queue->waiting_.pop_front();
+  worker->ready(next->handle);
 }
 
 }  // namespace weft

@@ -32,7 +32,7 @@ namespace weft {
 struct Client;
 
 // Commands of one connection that run in one transaction.
-struct Part {
+struct CommandBatch {
   Client* client = nullptr;
   const CommandList* list = nullptr;
   size_t first = 0, count = 0;
@@ -41,59 +41,59 @@ struct Part {
 
 class HotKeyQueues {
  public:
-  struct Place {
-    Part part;
-    std::coroutine_handle<> waiter;
+  struct Waiter {
+    CommandBatch batch;
+    std::coroutine_handle<> handle;
     bool answered = false;  // by one who took it along; else it leads when it goes on
     bool alone = false;     // it spoils what it goes along with
   };
 
   class HotKeyQueue {
    public:
-    struct Stand {
-      HotKeyQueue* line;
-      Place* place;
+    struct Enqueue {
+      HotKeyQueue* queue;
+      Waiter* waiter;
       bool await_ready() const noexcept { return false; }
       void await_suspend(std::coroutine_handle<> h) const {
-        place->waiter = h;
-        line->waiting_.push_back(place);
+        waiter->handle = h;
+        queue->waiting_.push_back(waiter);
       }
       void await_resume() const noexcept {}
     };
-    Stand stand(Place* place) { return {this, place}; }
+    Enqueue enqueue(Waiter* waiter) { return {this, waiter}; }
 
     // The leader's commands, and those of the next in line, as long as they have so many keys and bytes together. Who
     // would not go along takes nobody along either.
-    std::span<const Part> gather(const Place& leader, size_t keys_max, size_t bytes_max);
+    std::span<const CommandBatch> form_batch(const Waiter& leader, size_t keys_max, size_t bytes_max);
     // The first so many have their answers.
     void answered(size_t count, Worker* worker);
     // What was gathered did not go well, because of that part; 0: of the leader, or of nobody alone.
-    void split(size_t part);
+    void split(size_t batch);
     // False: those behind the leader would not have met whom it met.
-    bool met_at_its_key(const Outcome& outcome) const;
+    bool conflicted_on_key(const Outcome& outcome) const;
 
    private:
     friend class HotKeyQueues;
     std::string_view key_;  // in the map
-    std::deque<Place*> waiting_;
-    std::vector<Part> parts_;      // under way
-    size_t parts_max_ = SIZE_MAX;  // that go together: fewer when that went wrong
+    std::deque<Waiter*> waiting_;
+    std::vector<CommandBatch> batches_;  // under way
+    size_t batches_max_ = SIZE_MAX;      // that go together: fewer when that went wrong
   };
 
   // The line of a key of the list; nullptr if there is none.
   HotKeyQueue* find(const CommandList& list);
   // The line of the key that the transaction has met others at: a new one if there is none, which the caller leads.
   // nullptr: it is no key of the commands.
-  HotKeyQueue* of(const Outcome& outcome, TableId table, const Part& part, bool* leads);
+  HotKeyQueue* of(const Outcome& outcome, TableId table, const CommandBatch& batch, bool* leads);
   // The leader has all its answers.
-  void leave(HotKeyQueue* line, Worker* worker);
+  void leave(HotKeyQueue* queue, Worker* worker);
 
  private:
   struct Hash {
     using is_transparent = void;  // NOLINT(readability-identifier-naming): the library looks for it
     size_t operator()(std::string_view key) const { return std::hash<std::string_view>()(key); }
   };
-  std::unordered_map<std::string, HotKeyQueue, Hash, std::equal_to<>> lines_;
+  std::unordered_map<std::string, HotKeyQueue, Hash, std::equal_to<>> hot_keys_;
 };
 
 }  // namespace weft

@@ -1,5 +1,5 @@
 // INFO: a node as monitoring sees it, in the fields that Redis has, as far as they mean something here; what is only
-// Weft's begins with weft_. Figures are those of the whole node, whatever worker answers.
+// Weft's begins with weft_. NodeStats are those of the whole node, whatever worker answers.
 #include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "weft/base/clock.h"
-#include "weft/redis/figures.h"
 #include "weft/redis/frontend.h"
+#include "weft/redis/node_stats.h"
 #include "weft/redis/redis_version.h"
 #include "weft/redis/replicas_here.h"
 

@@ -189,7 +189,7 @@ TEST_F(FullStoreTest, IsOutOfMemoryAsRedisIs) {
 
 TEST(CommandStats, ATurnIsDividedByWhatCommandsCost) {
   CommandStats stats;
-  TurnTimes times;
+  IterationTimes times;
   EXPECT_FALSE(times.some());
   times.ran(3, 100);
   times.ran(5, 500);
@@ -213,7 +213,7 @@ TEST(CommandStats, ErrorsAreKnownByTheirFirstWord) {
 }
 
 TEST(CommandStats, ANodeIsAllItsWorkers) {
-  NodeStats node;
+  NodeCommandStats node;
   node.of(WorkerId(0))->connections.add(2);
   node.of(WorkerId(3))->connections.add(5);
   node.of(WorkerId(3))->rows[7].calls.add(1);

@@ -4,29 +4,29 @@
 // a change of the view a watched key counts as changed.
 #include <algorithm>
 
-#include "weft/redis/front_text.h"
 #include "weft/redis/frontend.h"
+#include "weft/redis/frontend_text.h"
 
 namespace weft {
 
 void Client::end_multi() {
-  in_multi = multi_is_bad = held_too_long = false;
+  in_multi = multi_is_bad = open_txn_expired = false;
   queued.clear();
-  held.reset();
+  open_txn.reset();
   watched.clear();
 }
 
 // Once: another attempt would be another transaction than the one whose id the client has.
-Task<void> RedisFrontend::exec_held(Client& client, const CommandList& list) {
-  Txn txn = std::move(*client.held);
-  client.held.reset();
+Task<void> RedisFrontend::exec_open_txn(Client& client, const CommandList& list) {
+  Txn txn = std::move(*client.open_txn);
+  client.open_txn.reset();
   txn.set_until(answer_by_ns(client));
-  const Part part{&client, &list, 0, list.size(), true};
+  const CommandBatch part{&client, &list, 0, list.size(), true};
   Attempt tried;
-  client.held_runs = true;
+  client.open_txn_runs = true;
   Task<Code> work = apply(txn, {&part, 1}, &tried);
   const Code code = co_await work;
-  client.held_runs = false;
+  client.open_txn_runs = false;
   Outcome outcome;
   if (code == Code::kOk) {
     outcome = co_await txn.commit();
@@ -51,20 +51,21 @@ void discard(RedisFrontend&, Client& client, Arguments, RespWriter& reply) {
 }
 
 Task<void> exec(RedisFrontend& front, Client& client, Arguments) {
-  if (!client.in_multi || client.multi_is_bad || client.held_too_long) {
+  if (!client.in_multi || client.multi_is_bad || client.open_txn_expired) {
     RespWriter reply = front.out(client);
     if (!client.in_multi) {
       reply.error("ERR EXEC without MULTI");
       co_return;
     }
-    client.held_too_long ? reply.error("ABORTED the transaction was dropped: multi_held_ms is " +
-                                       std::to_string(front.options().multi_held_ms))
-                         : reply.error("EXECABORT Transaction discarded because of previous errors.");
+    client.open_txn_expired ? reply.error("ABORTED the transaction was dropped: multi_held_ms is " +
+                                          std::to_string(front.options().multi_held_ms))
+                            : reply.error("EXECABORT Transaction discarded because of previous errors.");
     client.end_multi();
     co_return;
   }
   client.queued.seal();
-  Task<void> work = client.held ? front.exec_held(client, client.queued) : front.run_list(client, client.queued, true);
+  Task<void> work =
+      client.open_txn ? front.exec_open_txn(client, client.queued) : front.run_list(client, client.queued, true);
   co_await work;
   client.end_multi();
 }

@@ -12,8 +12,8 @@
 
 #include "weft/redis/command_text.h"
 #include "weft/redis/cost.h"
-#include "weft/redis/front_text.h"
 #include "weft/redis/frontend.h"
+#include "weft/redis/frontend_text.h"
 #include "weft/redis/glob.h"
 
 namespace weft {
@@ -96,9 +96,9 @@ Task<void> keep_matching(RedisFrontend& front, Client& client, const std::string
       if (kept != i) (*items)[kept] = std::move(item);
       ++kept;
     }
-    front.turns().charge(client.share, ns, "matching keys with a pattern");
-    if (front.turns().over(client.share)) {
-      co_await front.turns().wait(client.share, Turns::Where::kOutside);
+    front.scheduler().charge(client.share, ns, "matching keys with a pattern");
+    if (front.scheduler().over(client.share)) {
+      co_await front.scheduler().wait(client.share, FairScheduler::WaitPoint::kBeforeTxn);
     }
   }
   items->resize(kept);

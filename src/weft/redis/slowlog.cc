@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "weft/redis/command_help.h"
-#include "weft/redis/command_shown.h"
+#include "weft/redis/command_redaction.h"
 #include "weft/redis/command_text.h"
 #include "weft/redis/frontend.h"
 

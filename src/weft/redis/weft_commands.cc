@@ -4,8 +4,8 @@
 
 #include "weft/redis/command_help.h"
 #include "weft/redis/digest.h"
-#include "weft/redis/front_text.h"
 #include "weft/redis/frontend.h"
+#include "weft/redis/frontend_text.h"
 
 namespace weft {
 namespace {
@@ -65,36 +65,36 @@ Task<void> outcome(RedisFrontend& front, Client& client, Arguments arguments) {
 
 // One at a time: each step of the worker does one step of one walk.
 Task<void> digest(RedisFrontend& front, Client& client, Arguments) {
-  while (front.walk_runs) co_await front.session().sleep_ns(kDigestWaitNs);
-  front.walk_runs = true;
+  while (front.scan_running) co_await front.session().sleep_ns(kDigestWaitNs);
+  front.scan_running = true;
   DigestWalk walk(*front.txn_worker()->node(), front.txn_worker()->view());
   while (!walk.step()) co_await front.session().sleep_ns(1);
-  front.walk_runs = false;
+  front.scan_running = false;
   front.out(client).bulk(walk.text());
 }
 
 Task<void> multi(RedisFrontend& front, Client& client, Arguments) {
   const auto held = std::count_if(front.clients().begin(), front.clients().end(),
-                                  [](const Client& other) { return other.held.has_value() || other.begins; });
+                                  [](const Client& other) { return other.open_txn.has_value() || other.awaits_txn; });
   const uint32_t held_max =
       std::min(front.options().multi_held_max, front.txn_worker()->context().limits.transactions_in_flight_max / 2);
   if (held >= static_cast<ptrdiff_t>(held_max)) {
     front.out(client).error("ERR too many WEFT MULTI: multi_held_max is " + std::to_string(held_max));
     co_return;
   }
-  client.begins = true;
+  client.awaits_txn = true;
   Txn txn = co_await front.session().begin(front.answer_by_ns(client));
-  client.begins = false;
+  client.awaits_txn = false;
   if (txn.refused()) {
     front.out(client).error(front.failure(client, txn.abort()));
     co_return;
   }
   txn.set_until(0);
-  client.held.emplace(std::move(txn));
-  client.held_until_ns = front.session().now_ns() + uint64_t{front.options().multi_held_ms} * 1'000'000;
-  front.look_by(client.held_until_ns);
+  client.open_txn.emplace(std::move(txn));
+  client.open_txn_until_ns = front.session().now_ns() + uint64_t{front.options().multi_held_ms} * 1'000'000;
+  front.schedule_scan(client.open_txn_until_ns);
   client.in_multi = true;
-  front.out(client).bulk(id_text(client.held->id()));
+  front.out(client).bulk(id_text(client.open_txn->id()));
 }
 
 constexpr Command kWeftCommands[] = {

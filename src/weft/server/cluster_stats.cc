@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "weft/redis/figures.h"
+#include "weft/redis/node_stats.h"
 
 namespace weft {
 
@@ -42,7 +42,7 @@ void ClusterStats::add_own(const std::vector<LoggedEvent>& events) {
     nlohmann::json parsed = nlohmann::json::parse(event.json(), nullptr, false);
     if (!sound(parsed)) continue;
     add_event(parsed);
-    if (unsent_.size() < kNoteEvents) unsent_.push_back({{"number", event.number}, {"event", std::move(parsed)}});
+    if (unsent_.size() < kGossipEvents) unsent_.push_back({{"number", event.number}, {"event", std::move(parsed)}});
   }
 }
 
@@ -52,7 +52,7 @@ std::string ClusterStats::add_own(nlohmann::json sample, uint64_t wall_ms, uint6
   return note.dump();
 }
 
-bool ClusterStats::add_note(NodeId from, std::string_view text, uint64_t wall_ms, uint64_t now_ns) {
+bool ClusterStats::add_gossip(NodeId from, std::string_view text, uint64_t wall_ms, uint64_t now_ns) {
   const nlohmann::json note = nlohmann::json::parse(text, nullptr, false);
   if (!note.is_object() || !note.contains("sample") || from.value >= kNodesMax) return false;
   nlohmann::json sample = checked_sample(note["sample"]);
@@ -66,7 +66,7 @@ bool ClusterStats::add_note(NodeId from, std::string_view text, uint64_t wall_ms
   size_t taken = 0;
   for (const nlohmann::json& said : note["events"]) {
     if (!said.is_object() || !said.contains("number") || !said["number"].is_number_unsigned() ||
-        !said.contains("event") || !sound(said["event"]) || ++taken > kNoteEvents) {
+        !said.contains("event") || !sound(said["event"]) || ++taken > kGossipEvents) {
       continue;
     }
     const auto number = said["number"].get<uint64_t>();

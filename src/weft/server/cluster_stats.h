@@ -24,7 +24,7 @@ class ClusterStats {
  public:
   static constexpr size_t kSamples = 300;         // of each node: five minutes
   static constexpr size_t kEvents = 200;          // of all nodes
-  static constexpr size_t kNoteEvents = 8;        // in one note
+  static constexpr size_t kGossipEvents = 8;      // in one note
   static constexpr size_t kEventBytesMax = 1024;  // of one, as JSON
 
   explicit ClusterStats(NodeId self) : self_(self) {}
@@ -34,7 +34,7 @@ class ClusterStats {
   // This node's own sample. Returns the note for the others.
   std::string add_own(nlohmann::json sample, uint64_t wall_ms, uint64_t now_ns);
   // What another member sent; false if it is no note.
-  bool add_note(NodeId from, std::string_view text, uint64_t wall_ms, uint64_t now_ns);
+  bool add_gossip(NodeId from, std::string_view text, uint64_t wall_ms, uint64_t now_ns);
 
   // {"0": {"age_ms", "sample": {...}}}: of every node that was ever heard.
   nlohmann::json latest(uint64_t now_ns) const;

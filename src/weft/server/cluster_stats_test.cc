@@ -5,7 +5,7 @@
 #include <string>
 
 #include "weft/base/random.h"
-#include "weft/redis/figures.h"
+#include "weft/redis/node_stats.h"
 
 namespace weft {
 namespace {
@@ -21,7 +21,7 @@ TEST(ClusterStats, AnotherNodeShowsWhatANodeSaid) {
   one.add_own({event(1, "first"), event(2, "second")});
   const std::string note =
       one.add_own({{"committed_s", 42.5}, {"pid", 7}, {"aborts", {{"locked", 3}}}}, 1000, 5'000'000);
-  ASSERT_TRUE(two.add_note(NodeId(1), note, 2000, 6'000'000));
+  ASSERT_TRUE(two.add_gossip(NodeId(1), note, 2000, 6'000'000));
   const json latest = two.latest(9'000'000);
   ASSERT_EQ(latest.size(), 1U);
   EXPECT_EQ(latest["1"]["age_ms"], 3);
@@ -38,25 +38,25 @@ TEST(ClusterStats, AnEventIsShownOnceAndANewProcessCountsAnew) {
   ClusterStats one(NodeId(1)), two(NodeId(2));
   one.add_own({event(1, "a")});
   const std::string note = one.add_own(nlohmann::json{{"pid", 7}}, 0, 0);
-  EXPECT_TRUE(two.add_note(NodeId(1), note, 0, 0));
-  EXPECT_TRUE(two.add_note(NodeId(1), note, 0, 0));
+  EXPECT_TRUE(two.add_gossip(NodeId(1), note, 0, 0));
+  EXPECT_TRUE(two.add_gossip(NodeId(1), note, 0, 0));
   EXPECT_EQ(two.events().size(), 1U);
   ClusterStats after(NodeId(1));
   after.add_own({event(1, "b")});
-  EXPECT_TRUE(two.add_note(NodeId(1), after.add_own(nlohmann::json{{"pid", 8}}, 0, 0), 0, 0));
+  EXPECT_TRUE(two.add_gossip(NodeId(1), after.add_own(nlohmann::json{{"pid", 8}}, 0, 0), 0, 0));
   EXPECT_EQ(two.events().size(), 2U);
 }
 
 TEST(ClusterStats, OnlyWhatIsKnownGetsIn) {
   ClusterStats picture(NodeId(0));
   for (const std::string text : {"", "{", "[]", "7", "{}", "{\"sample\":7}", "{\"sample\":null}", "{\"sample\":[1]}"}) {
-    EXPECT_FALSE(picture.add_note(NodeId(1), text, 0, 0)) << text;
+    EXPECT_FALSE(picture.add_gossip(NodeId(1), text, 0, 0)) << text;
   }
-  EXPECT_FALSE(picture.add_note(NodeId(kNodesMax), "{\"sample\":{}}", 0, 0));
+  EXPECT_FALSE(picture.add_gossip(NodeId(kNodesMax), "{\"sample\":{}}", 0, 0));
   const json note = {
       {"sample", {{"committed_s", "<b>much</b>"}, {"p50_us", 5}, {"<script>", 1}, {"aborts", {{"x", "y"}, {"z", 1}}}}},
       {"events", {1, "x", {{"number", -1}}, {{"number", 1}, {"event", {{"event", json::array()}}}}}}};
-  ASSERT_TRUE(picture.add_note(NodeId(1), note.dump(), 9, 0));
+  ASSERT_TRUE(picture.add_gossip(NodeId(1), note.dump(), 9, 0));
   const json sample = picture.latest(0)["1"]["sample"];
   EXPECT_EQ(sample, (json{{"p50_us", 5}, {"at_ms", 9}, {"aborts", {{"z", 1}}}}));
   EXPECT_TRUE(picture.events().empty());
@@ -73,7 +73,7 @@ TEST(ClusterStats, WhateverComesItStands) {
       bad[random.below(bad.size())] = static_cast<char>(random.below(256));
     }
     ClusterStats picture(NodeId(0));
-    picture.add_note(NodeId(1), bad, 1, 1);
+    picture.add_gossip(NodeId(1), bad, 1, 1);
     EXPECT_FALSE(picture.history().empty());
     EXPECT_LE(picture.events().size(), 1U);
   }
@@ -91,7 +91,7 @@ TEST(ClusterStats, IsBounded) {
   EXPECT_EQ(history["nodes"]["0"].back()[1], 399);
   EXPECT_EQ(picture.events().size(), ClusterStats::kEvents);
   sender.add_own(many);
-  EXPECT_TRUE(picture.add_note(NodeId(1), sender.add_own(nlohmann::json{{"pid", 1}}, 1, 1), 1, 1));
+  EXPECT_TRUE(picture.add_gossip(NodeId(1), sender.add_own(nlohmann::json{{"pid", 1}}, 1, 1), 1, 1));
   EXPECT_EQ(picture.events()[0]["node"], 1);
 }
 

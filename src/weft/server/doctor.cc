@@ -213,17 +213,17 @@ Finding turns(const nlohmann::json& status) {
 // What is not of the type that it should be makes the library throw.
 std::vector<Finding> diagnose_node(const nlohmann::json& status) try {
   const std::string stopped = status.value("stopped", "");
-  const bool whole = status.value("whole", false);
+  const bool fully_replicated = status.value("whole", false);
   const uint64_t cut_off_ms = status.value("cut_off_ms", uint64_t{0});
   const nlohmann::json suspects = status.value("suspects", nlohmann::json::array());
-  std::string found = whole ? "the cluster is whole" : "a partition has fewer replicas than it should";
+  std::string found = fully_replicated ? "the cluster is whole" : "a partition has fewer replicas than it should";
   if (!suspects.empty()) found = "it suspects nodes that it does not hear: " + suspects.dump();
   if (cut_off_ms != 0) {
     found =
         "it is cut off since " + std::to_string(cut_off_ms) + " ms: it has no lease, and does not reach all members";
   }
   if (!stopped.empty()) found = stopped;
-  return {{"node", whole ? Grade::kGood : Grade::kPoor, found, ""}, turns(status)};
+  return {{"node", fully_replicated ? Grade::kGood : Grade::kPoor, found, ""}, turns(status)};
 } catch (const nlohmann::json::exception&) {
   return {{"node", Grade::kPoor, "what it says is no node's /status", "give the host:port of its HTTP (http.listen)"}};
 }

@@ -150,7 +150,7 @@ uint64_t Http::wrong_passwords() const { return pages_->wrong_passwords; }
 
 uint16_t Http::port() const { return port_of(listener_.get()); }
 
-void Http::show(const std::string& path, std::string_view type, Text text) {
+void Http::route(const std::string& path, std::string_view type, Text text) {
   if (text) {
     pages_->pages[path] = {std::string(type), std::move(text)};
   } else {

@@ -42,7 +42,7 @@ class Http final : public HttpRoutes {
   static Result<std::unique_ptr<Http>> create(const HttpOptions& options, Clock* clock);
   ~Http() override;
 
-  void show(const std::string& path, std::string_view type, Text text) override;
+  void route(const std::string& path, std::string_view type, Text text) override;
   int fd() const override { return epoll_.get(); }
   void step() override;
   uint64_t requests() const override { return requests_; }

@@ -15,7 +15,7 @@ class HttpRoutes {
 
   virtual ~HttpRoutes() = default;
   // GET `path` answers what `text` gives then. An empty function takes the page away.
-  virtual void show(const std::string& path, std::string_view type, Text text) = 0;
+  virtual void route(const std::string& path, std::string_view type, Text text) = 0;
   virtual int fd() const = 0;  // readable when step() has something to do
   virtual void step() = 0;
   virtual uint64_t requests() const = 0;         // that were answered

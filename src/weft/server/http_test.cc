@@ -26,8 +26,8 @@ class HttpTest : public testing::Test {
     auto made = Http::create(options, &clock_);
     ASSERT_TRUE(made) << made.error().text();
     http_ = std::move(*made);
-    http_->show("/", "text/html", [] { return std::string("<p>hello"); });
-    http_->show("/status", "application/json", [this] { return "{\"calls\":" + std::to_string(++calls_) + "}"; });
+    http_->route("/", "text/html", [] { return std::string("<p>hello"); });
+    http_->route("/status", "application/json", [this] { return "{\"calls\":" + std::to_string(++calls_) + "}"; });
   }
   Fd connect() const {
     Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -81,7 +81,7 @@ TEST_F(HttpTest, Pages) {
   EXPECT_TRUE(ask("GET /status?x=1 HTTP/1.0\r\n\r\n").ends_with("{\"calls\":1}"));
   EXPECT_TRUE(ask("GET /status HTTP/1.1\r\nHost: x\r\nConnection: keep-alive\r\n\r\n").ends_with("{\"calls\":2}"));
   EXPECT_EQ(http_->requests(), 3U);
-  http_->show("/status", {}, {});
+  http_->route("/status", {}, {});
   EXPECT_TRUE(ask("GET /status HTTP/1.1\r\nHost: x\r\n\r\n").starts_with("HTTP/1.1 404 "));
 }
 
@@ -163,7 +163,7 @@ TEST_F(HttpTest, WhoIsSlowHasItsTime) {
 }
 
 TEST_F(HttpTest, WhoDoesNotReadHasItsTime) {
-  http_->show("/large", "text/plain", [] { return std::string(64 << 20, 'x'); });
+  http_->route("/large", "text/plain", [] { return std::string(64 << 20, 'x'); });
   const Fd socket = connect();
   say(socket, "GET /large HTTP/1.1\r\nHost: x\r\n\r\n");
   for (int i = 0; i < 100; ++i) http_->step();
@@ -174,7 +174,7 @@ TEST_F(HttpTest, WhoDoesNotReadHasItsTime) {
 }
 
 TEST_F(HttpTest, TooManyAreToldSo) {
-  http_->show("/large", "text/plain", [] { return std::string(64 << 20, 'x'); });
+  http_->route("/large", "text/plain", [] { return std::string(64 << 20, 'x'); });
   std::list<Fd> held;
   for (int i = 0; i < 4; ++i) {
     held.push_back(connect());

@@ -86,7 +86,7 @@ class HttpTlsTest : public testing::Test {
     auto made = Http::create(options, &clock_);
     ASSERT_TRUE(made) << made.error().text();
     http_ = std::move(*made);
-    http_->show("/", "text/html", [] { return std::string("<p>hello"); });
+    http_->route("/", "text/html", [] { return std::string("<p>hello"); });
   }
   std::string ask(const std::string& more = {}) {
     return Visitor(http_->port(), context_.get()).ask(*http_, "GET / HTTP/1.1\r\nHost: x\r\n" + more + "\r\n");
@@ -110,7 +110,7 @@ TEST_F(HttpTlsTest, APageAndAProperEnd) {
 
 TEST_F(HttpTlsTest, ALongPage) {
   make({});
-  http_->show("/", "text/plain", [] { return std::string(4 << 20, 'x'); });
+  http_->route("/", "text/plain", [] { return std::string(4 << 20, 'x'); });
   const std::string page = ask();
   EXPECT_GT(page.size(), 4U << 20);
   EXPECT_TRUE(page.ends_with("xxx")) << page.substr(page.size() - 10);

@@ -75,21 +75,21 @@ class Exposition {
   std::string text_;
 };
 
-void add_cluster(Exposition& out, const Figures& f) {
+void add_cluster(Exposition& out, const NodeStats& f) {
   out.family("weft_info", "gauge", "Always 1; the labels say what this node is.");
   out.sample(
       {{"cluster", f.cluster}, {"node", std::to_string(f.node.value)}, {"fabric", f.fabric}, {"protocol", f.protocol}},
       1);
   out.gauge("weft_epoch", f.view->epoch.value, "The epoch of the newest view that this node knows.");
   out.gauge("weft_members", f.view->members.size(), "Members of that view.");
-  out.gauge("weft_fully_replicated", f.whole ? 1 : 0,
+  out.gauge("weft_fully_replicated", f.fully_replicated ? 1 : 0,
             "1 if every partition has all its replicas, none moves, and all members answer.");
   out.family("weft_cut_off_seconds", "gauge",
              "How long this node has had no lease: what is asked of it waits, up to limits.answer_ms; 0: it has one.");
   out.sample({}, number(static_cast<double>(f.cut_off_ns) / 1e9));
-  out.gauge("weft_unavailable", f.stopped.empty() ? 0 : 1,
+  out.gauge("weft_unavailable", f.unavailable_reason.empty() ? 0 : 1,
             "1 if the cluster waits for a lost node that has the last replica of a partition.");
-  const Figures::Roles roles = f.roles();
+  const NodeStats::Roles roles = f.roles();
   out.family("weft_partitions", "gauge", "Partitions of this node, by what it is to them.");
   out.sample({{"role", "primary"}}, roles.primary);
   out.sample({{"role", "backup"}}, roles.backup);
@@ -101,7 +101,7 @@ void add_cluster(Exposition& out, const Figures& f) {
   out.sample({}, number(static_cast<double>(stopped_ns) / 1e9));
 }
 
-void add_transactions(Exposition& out, const Figures& f) {
+void add_transactions(Exposition& out, const NodeStats& f) {
   const Counters& c = f.workers.counters;
   out.family("weft_transactions_total", "counter", "Transactions that began at this node, by outcome.");
   out.sample({{"outcome", "committed"}}, c.committed);
@@ -141,7 +141,7 @@ void add_transactions(Exposition& out, const Figures& f) {
               "CAS verbs to the node itself (fabric.remote_lock_mode = \"loopback\").");
 }
 
-void add_batches(Exposition& out, const Figures& f) {
+void add_batches(Exposition& out, const NodeStats& f) {
   const Counters& c = f.workers.counters;
   out.counter("weft_packets_sent_total", c.packets_sent, "Packets sent to other nodes.");
   out.counter("weft_messages_sent_total", c.messages_sent, "Messages in them; by packets: the batch size.");
@@ -156,13 +156,13 @@ void add_batches(Exposition& out, const Figures& f) {
   out.sample({{"from", "remote"}}, c.remote_gets);
 }
 
-void add_clients(Exposition& out, const Figures& f) {
+void add_clients(Exposition& out, const NodeStats& f) {
   out.gauge("weft_clients", f.clients, "Connections of clients.");
   out.gauge("weft_clients_max", f.clients_max, "At most so many: client.clients_max.");
   out.counter("weft_commands_total", f.commands, "Commands of clients.");
   out.gauge("weft_clients_output_bytes", f.clients_output_bytes, "Memory for answers that clients have not read.");
   out.gauge("weft_clients_input_bytes", f.clients_input_bytes, "Memory for commands that are not complete.");
-  out.gauge("weft_clients_unauthenticated", f.clients_strangers,
+  out.gauge("weft_clients_unauthenticated", f.clients_unauthenticated,
             "Connections whose TLS handshake or password is still to come.");
   out.family("weft_clients_closed_total", "counter", "Connections of clients that the node has closed, by reason.");
   out.sample({{"reason", "handshake"}}, f.clients_late);
@@ -175,14 +175,14 @@ void add_clients(Exposition& out, const Figures& f) {
   out.sample({}, number(static_cast<double>(f.turn_longest_ns) / 1e9));
 }
 
-void add_memory(Exposition& out, const Figures& f) {
+void add_memory(Exposition& out, const NodeStats& f) {
   out.gauge("weft_records", f.records, "Records that this node holds, as primary or backup.");
   out.gauge("weft_records_max", f.records_max, "At most so many in the partitions that it holds.");
   out.gauge("weft_memory_bytes", f.memory_bytes, "Memory of records and their index.");
   out.gauge("weft_memory_bytes_max", f.memory_bytes_max, "At most so much: store.memory_bytes_max.");
 }
 
-void add_process(Exposition& out, const ProcessFigures& process, const MetricsExtra& extra) {
+void add_process(Exposition& out, const ProcessStats& process, const MetricsExtra& extra) {
   out.family("weft_events_total", "counter", "EventLog that this process has said, by level.");
   for (int level = 0; level < kLevels; ++level) {
     out.sample({{"level", level_name(static_cast<Level>(level))}}, extra.events[static_cast<size_t>(level)]);
@@ -199,13 +199,13 @@ void add_process(Exposition& out, const ProcessFigures& process, const MetricsEx
 
 }  // namespace
 
-std::string metrics_text(const Figures& figures, const ProcessFigures& process, const MetricsExtra& extra) {
+std::string metrics_text(const NodeStats& node_stats, const ProcessStats& process, const MetricsExtra& extra) {
   Exposition out;
-  add_cluster(out, figures);
-  add_transactions(out, figures);
-  add_batches(out, figures);
-  add_clients(out, figures);
-  add_memory(out, figures);
+  add_cluster(out, node_stats);
+  add_transactions(out, node_stats);
+  add_batches(out, node_stats);
+  add_clients(out, node_stats);
+  add_memory(out, node_stats);
   add_process(out, process, extra);
   return out.take();
 }

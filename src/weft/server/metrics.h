@@ -6,7 +6,7 @@
 #include <string>
 
 #include "weft/base/event_log.h"
-#include "weft/redis/figures.h"
+#include "weft/redis/node_stats.h"
 
 namespace weft {
 
@@ -17,6 +17,6 @@ struct MetricsExtra {
   uint64_t http_wrong_passwords = 0;
 };
 
-std::string metrics_text(const Figures& figures, const ProcessFigures& process, const MetricsExtra& extra);
+std::string metrics_text(const NodeStats& node_stats, const ProcessStats& process, const MetricsExtra& extra);
 
 }  // namespace weft

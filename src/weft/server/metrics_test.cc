@@ -90,14 +90,14 @@ std::map<std::string, double> parse(const std::string& text) {
   return out;
 }
 
-Figures some_figures() {
-  Figures out;
+NodeStats some_figures() {
+  NodeStats out;
   out.cluster = "a\"b\\c\nd";
   out.node = NodeId(1);
   out.fabric = "tcp";
   out.protocol = "dnl4";
   out.view = std::make_shared<const View>(make_view(3, 2, 6));
-  out.whole = true;
+  out.fully_replicated = true;
   out.workers.counters.committed = 5;
   out.clients = 3;
   out.clients_max = 10;
@@ -113,7 +113,7 @@ Figures some_figures() {
 TEST(Metrics, EveryLineIsOfTheFormat) {
   MetricsExtra extra;
   extra.events = {7, 1, 0};
-  const auto samples = parse(metrics_text(some_figures(), process_figures(), extra));
+  const auto samples = parse(metrics_text(some_figures(), process_stats(), extra));
   EXPECT_EQ(samples.at("weft_transactions_total{outcome=\"committed\"}"), 5);
   EXPECT_EQ(samples.at("weft_aborts_total{reason=\"locked\"}"), 2);
   EXPECT_EQ(samples.at("weft_events_total{level=\"info\"}"), 7);

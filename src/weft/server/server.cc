@@ -74,22 +74,22 @@ Server::Server(const ServerOptions& options, Membership* membership, Clock* cloc
       spec_(spec_of_a_process(options)),
       membership_(membership),
       clock_(clock),
-      news_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  WEFT_CHECK(news_, "eventfd");
+      wakeup_eventfd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  WEFT_CHECK(wakeup_eventfd_, "eventfd");
 }
 
 Result<std::unique_ptr<Server>> Server::create(const ServerOptions& options, Membership* membership, Clock* clock) {
   if (auto legal = check_spec(options.spec); !legal) return legal.error();
   std::unique_ptr<Server> server(new Server(options, membership, clock));
   if (auto bound = server->bind_clients(); !bound) return bound.error();
-  if (auto made = server->start_mesh(); !made) return made.error();
-  server->watch_ = std::make_unique<StatsCollector>(
+  if (auto made = server->start_interconnect(); !made) return made.error();
+  server->stats_collector_ = std::make_unique<StatsCollector>(
       options.node,
-      StatsCollector::Sources{[from = server.get()]() -> std::optional<Figures> {
+      StatsCollector::Sources{[from = server.get()]() -> std::optional<NodeStats> {
                                 if (from->node_ == nullptr) return std::nullopt;
-                                return from->figures();
+                                return from->node_stats();
                               },
-                              options.cluster, options.spec.options.nodes, options.events, options.site, clock});
+                              options.cluster, options.spec.options.nodes, options.events, options.http_routes, clock});
   return server;
 }
 
@@ -101,7 +101,7 @@ uint64_t Server::seed(NodeId node, WorkerId worker) {
   return mix64(self_.token ^ (size_t{node.value} << 8 | worker.value));
 }
 
-Result<void> Server::start_mesh() {
+Result<void> Server::start_interconnect() {
   self_.node = options_.node;
   self_.token = os_random();
   InterconnectOptions options;
@@ -115,10 +115,10 @@ Result<void> Server::start_mesh() {
   const Options& cluster = options_.spec.options;
   if (RowSet::of(cluster).locks_by_verb()) options.remote_lock_mode = cluster.remote_lock_mode;
   options.agreement = agreement_of(options_);
-  auto mesh = make_interconnect(options, &regions_, clock_);
-  if (!mesh) return mesh.error();
-  mesh_ = std::move(*mesh);
-  self_.address = options_.advertise.empty() ? mesh_->address() : options_.advertise;
+  auto interconnect = make_interconnect(options, &regions_, clock_);
+  if (!interconnect) return interconnect.error();
+  interconnect_ = std::move(*interconnect);
+  self_.address = options_.advertise.empty() ? interconnect_->address() : options_.advertise;
   admission_ = std::make_unique<Admission>(self_, NodeAgentOptions::kPaceNs);
   return {};
 }
@@ -171,11 +171,11 @@ Result<Server::End> Server::run(int stop_fd) {
     membership_->control_step();
     if (why_ = membership_->termination_reason(); !why_.empty()) return End::kMembershipEnded;
     std::shared_ptr<const View> view = membership_->latest();
-    if (view != nullptr && node_ == nullptr && (in(*view) || may_join(*view))) {
+    if (view != nullptr && node_ == nullptr && (in(*view) || preflight_join(*view))) {
       if (auto started = start(*view); !started) return started.error();
     }
     if (node_ != nullptr) view = usable(view);
-    if (view != nullptr && node_ != nullptr && incarnation_ == 0 && !in(*view) && may_join(*view)) {
+    if (view != nullptr && node_ != nullptr && incarnation_ == 0 && !in(*view) && preflight_join(*view)) {
       agent_->allow_join(view->epoch);
     }
     if (const std::shared_ptr<const View> newest = newest_of(view); newest != nullptr && newest != followed_) {
@@ -186,62 +186,63 @@ Result<Server::End> Server::run(int stop_fd) {
       if (options_.join_backoff != nullptr) options_.join_backoff->removed(clock_->now_ns());
       return End::kRemoved;
     }
-    if (const LocalAtomics* words = mesh_->local_atomics(); words != nullptr && words->failed()) {
+    if (const LocalAtomics* words = interconnect_->local_atomics(); words != nullptr && words->failed()) {
       why_ = "the device does no CAS on this node's own memory any more";
       return End::kDeviceFailed;
     }
     for_each_node(cut_.exchange(0), [&](NodeId peer) { lose(peer); });
     if (node_ != nullptr) rejoin();
-    if (node_ == nullptr && client_socket_) turn_clients_away();
-    mesh_->control_step();
-    hear_mesh();
-    say_what_changed();
-    if (const std::string sample = watch_->step(agent_.get()); !sample.empty()) membership_->take_sample(sample);
-    if (options_.site != nullptr) options_.site->step();
-    give_memory_back();
+    if (node_ == nullptr && client_socket_) reject_clients();
+    interconnect_->control_step();
+    handle_interconnect_events();
+    log_changes();
+    if (const std::string sample = stats_collector_->step(agent_.get()); !sample.empty())
+      membership_->take_sample(sample);
+    if (options_.http_routes != nullptr) options_.http_routes->step();
+    release_memory();
     wait(stop_fd);
   }
   return End::kStopped;
 }
 
 // What clients held and is free again stays with the allocator unless it is told. Here, since it takes a while.
-void Server::give_memory_back() {
+void Server::release_memory() {
   constexpr uint64_t kMuch = 16 << 20;
   constexpr uint64_t kPauseNs = 1'000'000'000;
   const uint64_t now_ns = clock_->now_ns();
   const uint64_t held = front_shared_.output_bytes() + front_shared_.input_bytes();
   clients_held_ = std::max(clients_held_, held);
-  if (clients_held_ - held < kMuch || now_ns < gives_back_ns_) return;
-  gives_back_ns_ = now_ns + kPauseNs;
+  if (clients_held_ - held < kMuch || now_ns < release_memory_ns_) return;
+  release_memory_ns_ = now_ns + kPauseNs;
   clients_held_ = held;
   malloc_trim(0);
 }
 
 void Server::wait(int stop_fd) {
   // A descriptor of -1 is not looked at.
-  pollfd fds[5] = {{mesh_->control_fd(), POLLIN, 0},
+  pollfd fds[5] = {{interconnect_->control_fd(), POLLIN, 0},
                    {membership_->control_fd(), POLLIN, 0},
-                   {news_.get(), POLLIN, 0},
+                   {wakeup_eventfd_.get(), POLLIN, 0},
                    {stop_fd, POLLIN, 0},
-                   {options_.site == nullptr ? -1 : options_.site->fd(), POLLIN, 0}};
+                   {options_.http_routes == nullptr ? -1 : options_.http_routes->fd(), POLLIN, 0}};
   const uint64_t now_ns = clock_->now_ns();
   int timeout_ms = kControlStepMs;
   // What a recovery changes (grants) does not ring.
   const std::shared_ptr<const View> active = node_ == nullptr ? nullptr : node_->state().views.last_active();
   const bool settled = active != nullptr && followed_ != nullptr && active->epoch == followed_->epoch;
   if (settled && membership_->control_fd() >= 0 && now_ns >= quiet_from_ns_) {
-    const uint64_t sample_ms = (std::max(watch_->due_ns(), now_ns) - now_ns) / 1'000'000 + 1;
+    const uint64_t sample_ms = (std::max(stats_collector_->due_ns(), now_ns) - now_ns) / 1'000'000 + 1;
     timeout_ms = static_cast<int>(std::min<uint64_t>(kQuietStepMs, sample_ms));
   }
   if (poll(fds, 5, timeout_ms) <= 0) return;
   if ((fds[0].revents | fds[1].revents | fds[2].revents) != 0) quiet_from_ns_ = now_ns + kQuietAfterNs;
   uint64_t rung = 0;
-  if (fds[2].revents != 0 && read(news_.get(), &rung, sizeof rung) != sizeof rung) return;
+  if (fds[2].revents != 0 && read(wakeup_eventfd_.get(), &rung, sizeof rung) != sizeof rung) return;
 }
 
-void Server::ring() {
+void Server::notify() {
   const uint64_t one = 1;
-  if (write(news_.get(), &one, sizeof one) != sizeof one) return;  // it rings already
+  if (write(wakeup_eventfd_.get(), &one, sizeof one) != sizeof one) return;  // it rings already
 }
 
 // A initial_member may miss the first view, if others join at once. Nothing can have been written to its partitions
@@ -267,13 +268,13 @@ Result<void> Server::start(const View& view) {
   for (size_t w = 0; w < workers; ++w) {
     const WorkerId id(static_cast<uint8_t>(w));
     thread_of(w).add(node_->worker(id));
-    bells_.push_back(std::make_unique<MeshBell>(mesh_.get(), id));
-    thread_of(w).add_bell(bells_.back().get());
+    wakeup_sources_.push_back(std::make_unique<InterconnectWakeup>(interconnect_.get(), id));
+    thread_of(w).add_bell(wakeup_sources_.back().get());
     if (!client_socket_) continue;
-    const NodeHooks hooks = {[this] { return status_json(figures()).dump(); },
+    const NodeHooks hooks = {[this] { return status_json(node_stats()).dump(); },
                              [this](NodeId peer) {
                                cut_.fetch_or(uint64_t{1} << peer.value);
-                               ring();
+                               notify();
                              }};
     Fd listener(fcntl(client_socket_.get(), F_DUPFD_CLOEXEC, 0));
     if (!listener) return Error{Code::kOs, std::string("clients: ") + strerrordesc_np(errno)};
@@ -284,7 +285,7 @@ Result<void> Server::start(const View& view) {
   }
   node_->state().views.set_wake([this] {
     wake_workers();
-    ring();
+    notify();
   });
   follow(membership_->latest());
   for (size_t t = 0; t < threads_.size(); ++t) {
@@ -301,7 +302,7 @@ void Server::wake_workers() {
 std::shared_ptr<const View> Server::usable(const std::shared_ptr<const View>& view) {
   if (view == nullptr) return view;
   const Result<void> fits = check_view(*view, spec_.options);
-  misfit_ = fits ? std::string() : fits.error().detail;
+  rejected_view_reason_ = fits ? std::string() : fits.error().detail;
   return fits ? view : nullptr;
 }
 
@@ -311,40 +312,40 @@ std::shared_ptr<const View> Server::newest_of(const std::shared_ptr<const View>&
   return adopted != nullptr && (told == nullptr || adopted->epoch > told->epoch) ? adopted : told;
 }
 
-void Server::say_of_view(const View& view) const {
+void Server::log_view(const View& view) const {
   std::string members;
   for (const Member& member : view.members) {
     members += (members.empty() ? "" : ",") + std::to_string(member.node.value);
   }
   options_.events->emit(Level::kInfo, "view",
-                        {{"epoch", view.epoch.value}, {"members", members}, {"whole", whole(view)}});
+                        {{"epoch", view.epoch.value}, {"members", members}, {"whole", fully_replicated(view)}});
 }
 
-bool Server::whole(const View& view) const {
+bool Server::fully_replicated(const View& view) const {
   return view.fully_replicated() && view.members.size() >= static_cast<size_t>(options_.initial_members);
 }
 
 // From any thread, when there is a node.
-Figures Server::figures() const {
-  Figures out = figures_of(*node_);
+NodeStats Server::node_stats() const {
+  NodeStats out = node_stats_of(*node_);
   out.cluster = options_.cluster;
-  out.fabric = mesh_->name();
+  out.fabric = interconnect_->name();
   out.membership = membership_->state();
-  out.stopped = agent_->unavailable_reason();
+  out.unavailable_reason = agent_->unavailable_reason();
   // A view change ends all leases, and a node that has just started has none yet.
   const uint64_t lease_ns = std::max({node_->state().lease.until_ns(), out.change.adopted_ns, started_ns_});
   const uint64_t now_ns = clock_->now_ns();
   if (node_->state().lease.until_ns() <= now_ns)
     out.cut_off_ns = std::max<uint64_t>(now_ns - std::min(now_ns, lease_ns), 1);
   out.suspects = agent_->suspects();
-  out.whole = whole(*out.view) && out.cut_off_ns == 0 && out.suspects == 0;
+  out.fully_replicated = fully_replicated(*out.view) && out.cut_off_ns == 0 && out.suspects == 0;
   out.clients = front_shared_.clients.load(std::memory_order_relaxed);
   out.clients_max = fronts_.empty() ? options_.front.clients_max : front_shared_.live.read().clients_max;
   out.commands = front_shared_.commands();
   out.clients_output_bytes = front_shared_.output_bytes();
   out.clients_input_bytes = front_shared_.input_bytes();
   using Counted = FrontendShared::Counted;
-  out.clients_strangers = front_shared_.sum(&Counted::strangers);
+  out.clients_unauthenticated = front_shared_.sum(&Counted::unauthenticated);
   out.clients_late = front_shared_.sum(&Counted::late);
   out.clients_idle = front_shared_.sum(&Counted::idle);
   out.clients_evicted = front_shared_.sum(&Counted::evicted);
@@ -355,15 +356,15 @@ Figures Server::figures() const {
   return out;
 }
 
-void Server::say_what_changed() {
-  const auto say = [&](std::string& said, std::string text, Level level, const char* event) {
+void Server::log_changes() {
+  const auto log_if_changed = [&](std::string& said, std::string text, Level level, const char* event) {
     if (text == said) return;
     said = std::move(text);
     if (!said.empty()) options_.events->emit(level, event, {{"why", said}});
   };
-  if (node_ != nullptr) say(said_, agent_->unavailable_reason(), Level::kError, "stopped");
-  say(said_trouble_, membership_->status_error(), Level::kWarn, "membership_trouble");
-  say(said_misfit_, misfit_, Level::kWarn, "view_not_taken");
+  if (node_ != nullptr) log_if_changed(logged_unavailable_, agent_->unavailable_reason(), Level::kError, "stopped");
+  log_if_changed(logged_membership_error_, membership_->status_error(), Level::kWarn, "membership_trouble");
+  log_if_changed(logged_rejected_view_, rejected_view_reason_, Level::kWarn, "view_not_taken");
 }
 
 }  // namespace weft

@@ -2,7 +2,7 @@
 // workers' threads, and then is the node's control thread: it makes and ends connections as the views say, watches the
 // membership and the workers, and ends when it is told to, is removed, its device fails, or the membership ends.
 //
-// A node that is to join asks the members first whether they agree with it and reach it (may_join,
+// A node that is to join asks the members first whether they agree with it and reach it (preflight_join,
 // member/admission.h): one that is configured otherwise, has the wrong certificates, or is not where it says, stays
 // outside and says why, and no view changes for it.
 //
@@ -22,8 +22,8 @@
 #include "weft/member/admission.h"
 #include "weft/member/membership.h"
 #include "weft/member/node_agent.h"
-#include "weft/redis/figures.h"
 #include "weft/redis/frontend.h"
+#include "weft/redis/node_stats.h"
 #include "weft/run/thread.h"
 #include "weft/server/http_routes.h"
 #include "weft/server/stats_collector.h"
@@ -51,7 +51,7 @@ struct ServerOptions {
   TcpTlsFiles clients_tls;        // certificate and key, or none
   FrontendOptions front;
   EventLog* events = nullptr;           // required
-  HttpRoutes* site = nullptr;           // where the node shows itself; nullptr: nowhere
+  HttpRoutes* http_routes = nullptr;    // where the node shows itself; nullptr: nowhere
   JoinBackoff* join_backoff = nullptr;  // of this node's name, in this process; nullptr: it never waits
 };
 
@@ -69,46 +69,46 @@ class Server final : private Environment {
   const std::string& why() const { return why_; }
 
  private:
-  struct MeshBell final : WakeupSource {
-    MeshBell(Interconnect* m, WorkerId w) : mesh(m), worker(w) {}
-    Interconnect* const mesh;
+  struct InterconnectWakeup final : WakeupSource {
+    InterconnectWakeup(Interconnect* m, WorkerId w) : interconnect(m), worker(w) {}
+    Interconnect* const interconnect;
     const WorkerId worker;
-    int fd() const override { return mesh->wait_fd(worker); }
-    void set_sleeping(bool sleeping) override { mesh->set_sleeping(worker, sleeping); }
+    int fd() const override { return interconnect->wait_fd(worker); }
+    void set_sleeping(bool sleeping) override { interconnect->set_sleeping(worker, sleeping); }
   };
 
   Server(const ServerOptions& options, Membership* membership, Clock* clock);
-  Result<void> start_mesh();
+  Result<void> start_interconnect();
   Result<void> bind_clients();
   Result<void> make_tables();
   Result<void> start(const View& view);
   std::shared_ptr<const View> usable(const std::shared_ptr<const View>& view);
   std::shared_ptr<const View> newest_of(const std::shared_ptr<const View>& told) const;
   void follow(const std::shared_ptr<const View>& view);
-  void hear_mesh();
-  void say_of_peer(const InterconnectEvent& event);
-  bool may_say_refusal();
-  void say_of_joiner(const InterconnectEvent& event);
+  void handle_interconnect_events();
+  void log_peer_event(const InterconnectEvent& event);
+  bool may_log_refusal();
+  void log_joiner_event(const InterconnectEvent& event);
   void lose(NodeId peer);
   void rejoin();
-  bool may_join(const View& view);
-  void turn_clients_away();
-  void hear_answer(const InterconnectEvent& event);
-  void say_of_view(const View& view) const;
-  void say_what_changed();
-  void give_memory_back();
-  Figures figures() const;
-  bool whole(const View& view) const;
+  bool preflight_join(const View& view);
+  void reject_clients();
+  void on_probe_reply(const InterconnectEvent& event);
+  void log_view(const View& view) const;
+  void log_changes();
+  void release_memory();
+  NodeStats node_stats() const;
+  bool fully_replicated(const View& view) const;
   void wait(int stop_fd);
-  void ring();  // from any thread: the control thread has something to do
+  void notify();  // from any thread: the control thread has something to do
   void wake_workers();
   Thread& thread_of(size_t worker) { return *threads_[worker % threads_.size()]; }
   bool in(const View& view) const;
 
   Clock* clock(NodeId) override { return clock_; }
   CostModel* cost_model(NodeId, WorkerId) override { return nullptr; }
-  Wire* wire(NodeId, WorkerId worker) override { return mesh_->wire(worker); }
-  LocalAtomics* local_atomics(NodeId) override { return mesh_->local_atomics(); }
+  Wire* wire(NodeId, WorkerId worker) override { return interconnect_->wire(worker); }
+  LocalAtomics* local_atomics(NodeId) override { return interconnect_->local_atomics(); }
   Regions* regions(NodeId) override { return &regions_; }
   uint64_t seed(NodeId node, WorkerId worker) override;
   EventLog* events() override { return options_.events; }
@@ -123,13 +123,13 @@ class Server final : private Environment {
   WallClock wall_;
   std::unique_ptr<TcpTls> client_tls_;
   FrontendShared front_shared_;
-  std::unique_ptr<Interconnect> mesh_;
+  std::unique_ptr<Interconnect> interconnect_;
   NodeTables tables_;  // until there is a node
   std::unique_ptr<Node> node_;
   std::unique_ptr<NodeAgent> agent_;
-  std::unique_ptr<StatsCollector> watch_;
+  std::unique_ptr<StatsCollector> stats_collector_;
   std::vector<std::unique_ptr<RedisFrontend>> fronts_;  // by worker
-  std::vector<std::unique_ptr<WakeupSource>> bells_;
+  std::vector<std::unique_ptr<WakeupSource>> wakeup_sources_;
   std::vector<std::unique_ptr<Thread>> threads_;
   std::array<uint32_t, kNodesMax> joined_{};  // incarnations
   std::array<uint32_t, kNodesMax> lost_{};    // of them, those whose connection was lost
@@ -143,17 +143,17 @@ class Server final : private Environment {
     uint64_t count = 0;  // in it
   } refusals_;
   uint64_t clients_held_ = 0;  // the most since memory was given back
-  uint64_t gives_back_ns_ = 0;
+  uint64_t release_memory_ns_ = 0;
   uint64_t quiet_from_ns_ = 0;  // the control thread looks less often then
-  Fd news_;                     // an eventfd: ring()
+  Fd wakeup_eventfd_;           // an eventfd: ring()
   uint64_t started_ns_ = 0;     // the node
   uint32_t incarnation_ = 0;
   std::atomic<uint64_t> cut_{0};  // bit n: the connection to node n is to be closed
   std::shared_ptr<const View> followed_;
-  std::string said_;
-  std::string said_trouble_;
-  std::string misfit_;  // why the membership's newest view is not taken; empty: it is
-  std::string said_misfit_;
+  std::string logged_unavailable_;
+  std::string logged_membership_error_;
+  std::string rejected_view_reason_;  // why the membership's newest view is not taken; empty: it is
+  std::string logged_rejected_view_;
   std::string why_;
 };
 

@@ -15,18 +15,18 @@ constexpr uint64_t kRefusalsSaid = 10;  // a second
 
 // Whoever joins takes the place of the last process of its node, and every member waits for it in the next view. So it
 // joins only if it has every member's word.
-bool Server::may_join(const View& view) {
+bool Server::preflight_join(const View& view) {
   const uint64_t now_ns = clock_->now_ns();
   if (options_.join_backoff != nullptr && now_ns < options_.join_backoff->until_ns()) return false;
   const std::string trouble = admission_->obstacle(view, now_ns);
   for (const Member& member : admission_->due(view, now_ns)) {
-    mesh_->knock({member.node, member.incarnation, member.address}, {self_.token, self_.address, trouble});
+    interconnect_->knock({member.node, member.incarnation, member.address}, {self_.token, self_.address, trouble});
   }
   return admission_->may_propose(view, now_ns);
 }
 
 // Who asks a node that has been outside for long: it may stay there for as long as a link is down.
-void Server::turn_clients_away() {
+void Server::reject_clients() {
   if (clock_->now_ns() < front_shared_.started_ns + uint64_t{spec_.options.limits.answer_ms} * 1'000'000) return;
   constexpr std::string_view kText =
       "-CLUSTERDOWN this node is in no view of the cluster, and its log says why: ask another node\r\n";
@@ -41,7 +41,7 @@ void Server::turn_clients_away() {
   }
 }
 
-void Server::hear_answer(const InterconnectEvent& event) {
+void Server::on_probe_reply(const InterconnectEvent& event) {
   const std::string why = admission_->answered(event.peer, event.incarnation, event.why, clock_->now_ns());
   if (why.empty()) return;
   options_.events->emit(
@@ -51,11 +51,11 @@ void Server::hear_answer(const InterconnectEvent& event) {
 
 // The connections are those of the newest view, at once: what a removed member sends is not heard any more.
 void Server::follow(const std::shared_ptr<const View>& view) {
-  if (followed_ == nullptr || followed_->epoch != view->epoch) say_of_view(*view);
+  if (followed_ == nullptr || followed_->epoch != view->epoch) log_view(*view);
   followed_ = view;
   if (in(*view) && incarnation_ == 0) {
     incarnation_ = view->find(self_.node)->incarnation;
-    mesh_->set_incarnation(incarnation_);
+    interconnect_->set_incarnation(incarnation_);
     if (options_.join_backoff != nullptr) options_.join_backoff->joined(clock_->now_ns());
   }
   if (incarnation_ != 0) {
@@ -63,8 +63,8 @@ void Server::follow(const std::shared_ptr<const View>& view) {
       const Member* member = in(*view) ? view->find(NodeId(n)) : nullptr;
       const uint32_t wanted = member == nullptr || member->node == self_.node ? 0 : member->incarnation;
       if (joined_[n] == wanted) continue;
-      if (joined_[n] != 0) mesh_->leave(NodeId(n));
-      if (wanted != 0) mesh_->join({member->node, member->incarnation, member->address});
+      if (joined_[n] != 0) interconnect_->leave(NodeId(n));
+      if (wanted != 0) interconnect_->join({member->node, member->incarnation, member->address});
       joiners_[n] = {};
       joined_[n] = wanted;
       lost_[n] = 0;
@@ -77,7 +77,7 @@ void Server::follow(const std::shared_ptr<const View>& view) {
 // Members are always fully connected: of two that have lost each other one must go, or both begin anew (rejoin).
 void Server::lose(NodeId peer) {
   if (node_ == nullptr || joined_[peer.value] == 0) return;
-  mesh_->leave(peer);
+  interconnect_->leave(peer);
   lost_[peer.value] = joined_[peer.value];
   node_->state().links.set_lost(peer, joined_[peer.value]);
   agent_->notify();
@@ -90,31 +90,31 @@ void Server::rejoin() {
     if (lost_[n] == 0 || !node_->state().links.may_reconnect(NodeId(n), lost_[n])) continue;
     const Member* const member = followed_->find(NodeId(n));
     if (member != nullptr && member->incarnation == lost_[n]) {
-      mesh_->join({member->node, member->incarnation, member->address});
+      interconnect_->join({member->node, member->incarnation, member->address});
     }
     lost_[n] = 0;
   }
 }
 
-void Server::hear_mesh() {
-  for (const InterconnectEvent& event : mesh_->take_events()) {
+void Server::handle_interconnect_events() {
+  for (const InterconnectEvent& event : interconnect_->take_events()) {
     if (event.kind == InterconnectEvent::Kind::kUp) continue;
     if (event.kind == InterconnectEvent::Kind::kAnswered) {
-      hear_answer(event);
+      on_probe_reply(event);
       continue;
     }
     if (event.kind == InterconnectEvent::Kind::kUnreached || event.kind == InterconnectEvent::Kind::kKnocked) {
-      say_of_joiner(event);
+      log_joiner_event(event);
       continue;
     }
     const bool member = event.peer.value < kNodesMax && joined_[event.peer.value] == event.incarnation;
     if (event.kind == InterconnectEvent::Kind::kDown && member) lose(event.peer);
-    say_of_peer(event);
+    log_peer_event(event);
   }
 }
 
 // Anybody can come to a port and be refused: of that a few lines a second are enough.
-bool Server::may_say_refusal() {
+bool Server::may_log_refusal() {
   const uint64_t second = clock_->now_ns() / 1'000'000'000;
   if (second != refusals_.second && refusals_.count > kRefusalsSaid) {
     options_.events->emit(Level::kWarn, "refusals_suppressed", {{"count", refusals_.count - kRefusalsSaid}});
@@ -124,20 +124,20 @@ bool Server::may_say_refusal() {
 }
 
 // It knocks again and again: what is new is said.
-void Server::say_of_joiner(const InterconnectEvent& event) {
+void Server::log_joiner_event(const InterconnectEvent& event) {
   const bool unreached = event.kind == InterconnectEvent::Kind::kUnreached;
   Joiner& joiner = joiners_[event.peer.value];
   std::string& said = unreached ? joiner.unreached : joiner.waits;
   const std::string now = event.address + " " + event.why;
-  if (said == now || !may_say_refusal()) return;
+  if (said == now || !may_log_refusal()) return;
   said = now;
   options_.events->emit(Level::kWarn, unreached ? "joiner_unreached" : "joiner_waits",
                         {{"peer", event.peer.value}, {"address", event.address}, {"why", event.why}});
 }
 
-void Server::say_of_peer(const InterconnectEvent& event) {
+void Server::log_peer_event(const InterconnectEvent& event) {
   const bool refused = event.kind != InterconnectEvent::Kind::kDown;
-  if (refused && !may_say_refusal()) return;
+  if (refused && !may_log_refusal()) return;
   if (event.peer.value >= kNodesMax) {
     options_.events->emit(Level::kWarn, "unknown_peer_refused", {{"why", event.why}});
     return;

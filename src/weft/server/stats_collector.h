@@ -12,7 +12,7 @@
 #include "weft/base/clock.h"
 #include "weft/base/event_log.h"
 #include "weft/member/node_agent.h"
-#include "weft/redis/figures.h"
+#include "weft/redis/node_stats.h"
 #include "weft/server/cluster_stats.h"
 #include "weft/server/http_routes.h"
 
@@ -23,11 +23,11 @@ class StatsCollector {
   static constexpr uint64_t kPeriodNs = 1'000'000'000;
 
   struct Sources {
-    std::function<std::optional<Figures>()> figures;  // nothing while the node has no part in the cluster
+    std::function<std::optional<NodeStats>()> node_stats;  // nothing while the node has no part in the cluster
     std::string cluster;
     int nodes = 0;  // that there may be
     EventLog* events = nullptr;
-    HttpRoutes* site = nullptr;  // may be nullptr
+    HttpRoutes* http_routes = nullptr;  // may be nullptr
     Clock* clock = nullptr;
   };
 
@@ -48,8 +48,8 @@ class StatsCollector {
 
   const NodeId self_;
   const Sources from_;
-  ClusterStats picture_;
-  std::optional<Figures> before_;
+  ClusterStats cluster_stats_;
+  std::optional<NodeStats> before_;
   uint64_t before_ns_ = 0;
   uint64_t due_ns_ = 0;
   uint64_t last_event_ = 0;

@@ -19,7 +19,7 @@
 
 #include "weft/member/node_agent.h"
 #include "weft/member/view_json.h"
-#include "weft/redis/figures.h"
+#include "weft/redis/node_stats.h"
 #include "weft/wires/shm/socket.h"
 
 namespace weft {
@@ -103,7 +103,7 @@ Result<void> Supervisor::start(size_t node) {
   if (!child.pidfd) return Error{Code::kOs, os_text("pidfd_open")};
   child.started_ns = clock_->now_ns();
   ++starts_;
-  say(node, Level::kInfo, "process_started", {{"pid", pid}});
+  log(node, Level::kInfo, "process_started", {{"pid", pid}});
   return {};
 }
 
@@ -133,11 +133,11 @@ bool Supervisor::step(int stop_fd, int timeout_ms) {
   poll(fds.data(), fds.size(), timeout_ms);
   accept_nodes();
   for (size_t n = 0; n < children_.size(); ++n) {
-    hear(n);
+    read_messages(n);
     reap(n);
   }
   fence();
-  tell_changes();
+  broadcast_changes();
   start_due();
   if (why_.empty()) why_ = view_store_.lost_partition();
   return why_.empty();
@@ -152,13 +152,13 @@ void Supervisor::accept_nodes() {
         std::find_if(children_.begin(), children_.end(), [&](const Child& c) { return c.pid == peer.pid; });
     if (child == children_.end() || child->pid == 0) continue;  // not one of ours
     child->talk = FramedSocket(std::move(socket));
-    if (told_ != nullptr) child->talk.send("{\"view\":" + to_json(*told_) + "}");
+    if (broadcast_view_ != nullptr) child->talk.send("{\"view\":" + to_json(*broadcast_view_) + "}");
     nlohmann::json ended = {{"ended", view_store_.ended_incarnations()}};
     child->talk.send(ended.dump());
   }
 }
 
-void Supervisor::hear(size_t node) {
+void Supervisor::read_messages(size_t node) {
   Child& child = children_[node];
   if (!child.talk.open()) return;
   child.talk.flush();
@@ -177,7 +177,7 @@ void Supervisor::take(size_t node, std::string_view text) {
       view_store_.propose(*next);
       return;
     }
-    say(node, Level::kError, "view_refused", {{"why", next.error().detail}});
+    log(node, Level::kError, "view_refused", {{"why", next.error().detail}});
     return child.talk.close();
   }
   if (message.is_object() && message.contains("sample")) {
@@ -191,7 +191,7 @@ void Supervisor::take(size_t node, std::string_view text) {
   };
   if (announce == message.end() || !announce->is_object() || !has("token", &nlohmann::json::is_number_unsigned) ||
       !has("address", &nlohmann::json::is_string)) {
-    say(node, Level::kError, "message_refused", {{"why", "its kind is not known"}});
+    log(node, Level::kError, "message_refused", {{"why", "its kind is not known"}});
     return child.talk.close();
   }
   // A process that was removed and starts over is a new one to the view, and the old one has ended.
@@ -222,7 +222,7 @@ void Supervisor::reap(size_t node) {
     join_backoffs_[node].removed(now_ns);
     wait_ms = std::max(wait_ms, static_cast<uint32_t>(join_backoffs_[node].wait_ns() / kMs));
   }
-  say(node, Level::kWarn, "process_ended",
+  log(node, Level::kWarn, "process_ended",
       {{"pid", child.pid}, {"how", how_it_ended(info)}, {"starts_again_ms", wait_ms}});
   if (child.token != 0) view_store_.process_ended(child.token);
   if (info.si_code == CLD_EXITED && info.si_status == kCannotStart)
@@ -237,29 +237,29 @@ void Supervisor::fence() {
     for (size_t n = 0; n < children_.size(); ++n) {
       Child& child = children_[n];
       if (child.token != token || child.pid == 0 || std::exchange(child.fenced, true)) continue;
-      say(n, Level::kWarn, "process_fenced",
+      log(n, Level::kWarn, "process_fenced",
           {{"pid", child.pid}, {"why", "the view is without it: " + view_store_.next()->change.text()}});
       kill(child.pid, SIGKILL);
     }
   }
 }
 
-void Supervisor::tell_changes() {
-  const auto tell = [&](const std::string& text) {
+void Supervisor::broadcast_changes() {
+  const auto broadcast = [&](const std::string& text) {
     for (Child& child : children_) child.talk.send(text);
   };
-  if (view_store_.ended_incarnations().size() != told_ended_) {
-    told_ended_ = view_store_.ended_incarnations().size();
+  if (view_store_.ended_incarnations().size() != broadcast_ended_) {
+    broadcast_ended_ = view_store_.ended_incarnations().size();
     const nlohmann::json ended = {{"ended", view_store_.ended_incarnations()}};
-    tell(ended.dump());
+    broadcast(ended.dump());
   }
-  if (view_store_.view() != told_) {
-    told_ = view_store_.view();
-    tell("{\"view\":" + to_json(*told_) + "}");
+  if (view_store_.view() != broadcast_view_) {
+    broadcast_view_ = view_store_.view();
+    broadcast("{\"view\":" + to_json(*broadcast_view_) + "}");
   }
 }
 
-void Supervisor::say(size_t node, Level level, std::string_view event, std::initializer_list<EventField> fields) {
+void Supervisor::log(size_t node, Level level, std::string_view event, std::initializer_list<EventField> fields) {
   events_->emit_of(static_cast<int>(node), level, event, fields);
 }
 

@@ -79,12 +79,12 @@ class Supervisor {
   Result<void> start(size_t node);
   void start_due();
   void accept_nodes();
-  void hear(size_t node);
+  void read_messages(size_t node);
   void take(size_t node, std::string_view text);
   void reap(size_t node);
   void fence();
-  void tell_changes();
-  void say(size_t node, Level level, std::string_view event, std::initializer_list<EventField> fields);
+  void broadcast_changes();
+  void log(size_t node, Level level, std::string_view event, std::initializer_list<EventField> fields);
 
   const SupervisorOptions options_;
   Clock* const clock_;
@@ -93,8 +93,8 @@ class Supervisor {
   SupervisorViewStore view_store_;
   std::vector<Child> children_;
   std::vector<JoinBackoff> join_backoffs_;  // by node
-  std::shared_ptr<const View> told_;
-  size_t told_ended_ = 0;
+  std::shared_ptr<const View> broadcast_view_;
+  size_t broadcast_ended_ = 0;
   uint64_t starts_ = 0;
   std::string why_;
 };

@@ -37,10 +37,10 @@ void RedisFrontend::note_call(Client& client, const Command& command, Arguments 
 }
 
 // In a transaction. Of an EXEC that did not commit nothing has happened; the error is that of EXEC.
-void RedisFrontend::note_ran(const Part& part, const Outcome& outcome) {
+void RedisFrontend::note_ran(const CommandBatch& part, const Outcome& outcome) {
   Client& client = *part.client;
   const uint64_t ns = took_ns(client);
-  client.began_ns = turns_.now_ns();
+  client.began_ns = scheduler_.now_ns();
   if (part.exec && !outcome.committed()) return;
   const bool full = outcome.code == Code::kTableFull;
   const size_t end = part.first + part.count;
@@ -70,7 +70,7 @@ void RedisFrontend::show(Client& client, const Command& command, Arguments argum
   if (monitored_ && (command.flags & kAdmin) == 0) {
     append_monitored(&shown_, command, arguments, client.address, now_us);
   }
-  turns_.charge(client.share, kShowNs + kShownByteNs * (shown_.size() - before), "showing a command");
+  scheduler_.charge(client.share, kShowNs + kShownByteNs * (shown_.size() - before), "showing a command");
   if (ns == UINT64_MAX) return;
   shared_->slowlog.add(
       {0, now_us / kSecondUs, ns / 1000, slowlog_arguments(command, arguments), client.address, client.name},
@@ -90,13 +90,13 @@ void RedisFrontend::end_monitor(Client& client) {
   client.monitors = false;
   std::string().swap(client.monitored);
   std::erase(monitors_, &client);
-  if (monitors_.empty()) feeds_ns_ = UINT64_MAX;
+  if (monitors_.empty()) monitors_flush_ns_ = UINT64_MAX;
   shared_->monitors.end(txn_worker_->context().id);
   shared_->live.touch();
 }
 
 // Between two answers of theirs: never in the middle of one.
-void RedisFrontend::feed_monitors() {
+void RedisFrontend::flush_monitors() {
   const WorkerId self = txn_worker_->context().id;
   if (!shown_.empty()) shared_->monitors.leave(self, shown_);
   const bool whole = monitors_.empty() || shared_->monitors.take(self, &shown_);
@@ -110,12 +110,12 @@ void RedisFrontend::feed_monitors() {
     }
     const size_t held = client->unread_bytes() + client->monitored.size();
     if (whole && held <= options_.output_held_bytes) continue;
-    say_closed(*client, "client.output_held_bytes: a monitor that does not read what it asked for",
-               options_.output_held_bytes, held_output_, held);
+    log_closed(*client, "client.output_held_bytes: a monitor that does not read what it asked for",
+               options_.output_held_bytes, output_memory_, held);
     lose(*client);
   }
   ClientOutput::clear(shown_);
-  if (!monitors_.empty()) feeds_ns_ = session_.now_ns() + Monitors::kLookNs;
+  if (!monitors_.empty()) monitors_flush_ns_ = session_.now_ns() + Monitors::kLookNs;
 }
 
 }  // namespace weft

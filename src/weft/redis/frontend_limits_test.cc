@@ -85,17 +85,17 @@ TEST_F(FrontLimitsTest, WhoDoesNotReadWaits) {
   steps(10);
   EXPECT_FALSE(fronts_[0]->poll()) << said;
   EXPECT_FALSE(fronts_[0]->flush());  // nothing to do but to wait
-  std::string unsaid = said % asks.size() == 0 ? "" : asks.substr(said % asks.size());
-  const size_t rounds = said / asks.size() + (unsaid.empty() ? 0 : 1);
+  std::string suppressed = said % asks.size() == 0 ? "" : asks.substr(said % asks.size());
+  const size_t rounds = said / asks.size() + (suppressed.empty() ? 0 : 1);
   const std::string round = times("$60\r\n" + std::string(60, 'x') + "\r\n", 10) + "+PONG\r\n";
   std::string heard;
   while (heard.size() < rounds * round.size()) {
     const std::string more = answer(client);
     ASSERT_FALSE(more.empty()) << heard.size() << " of " << rounds * round.size();
     heard += more;
-    if (unsaid.empty()) continue;
-    const ssize_t n = send(client.get(), unsaid.data(), unsaid.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (n > 0) unsaid.erase(0, static_cast<size_t>(n));
+    if (suppressed.empty()) continue;
+    const ssize_t n = send(client.get(), suppressed.data(), suppressed.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n > 0) suppressed.erase(0, static_cast<size_t>(n));
   }
   EXPECT_EQ(heard, times(round, rounds));
   EXPECT_EQ(ask(client, "PING"), "+PONG\r\n");

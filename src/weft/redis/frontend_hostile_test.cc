@@ -76,7 +76,7 @@ class HostileTest : public FrontendTest {
  protected:
   static constexpr size_t kValueBytes = 60'000;
   // A turn's budget, the ceiling for those who ask for little, and one command on top.
-  static constexpr uint64_t kTurnNs = 500'000 * Turns::kCeiling + 2'000'000;
+  static constexpr uint64_t kTurnNs = 500'000 * FairScheduler::kCeiling + 2'000'000;
 
   void shape(ClusterSpec& spec) override {
     spec.options.limits.transactions_in_flight_max = 16;
@@ -85,7 +85,7 @@ class HostileTest : public FrontendTest {
   }
   void step_and_look() {
     steps(1);
-    longest_ns_ = std::max(longest_ns_, fronts_[0]->turns().spent_ns());
+    longest_ns_ = std::max(longest_ns_, fronts_[0]->scheduler().spent_ns());
     held_ = std::max(held_, fronts_[0]->buffer_bytes());
   }
   // Whatever has come.
@@ -139,16 +139,16 @@ TEST_F(HostileTest, NobodyElseNotices) {
     const Fd other = connect_to(0);
     for (const auto& [key, bytes] : script.values) ASSERT_NO_FATAL_FAILURE(set(hostile, key, bytes));
     ASSERT_EQ(ask(other, "SET mine 1"), "+OK\r\n");
-    std::string unsaid;
-    for (const std::string& command : script.commands) unsaid += command + "\r\n";
-    unsaid += "ECHO all-is-answered\r\n";
+    std::string suppressed;
+    for (const std::string& command : script.commands) suppressed += command + "\r\n";
+    suppressed += "ECHO all-is-answered\r\n";
     std::vector<std::string> wanted = script.answers;
     wanted.emplace_back("all-is-answered");
     std::string heard;
     int asked = 0;
     for (int idle = 0; !wanted.empty() && idle < 20'000; ++idle) {
-      const ssize_t n = send(hostile.get(), unsaid.data(), unsaid.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-      if (n > 0) unsaid.erase(0, static_cast<size_t>(n));
+      const ssize_t n = send(hostile.get(), suppressed.data(), suppressed.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (n > 0) suppressed.erase(0, static_cast<size_t>(n));
       step_and_look();
       if (asked < 20) {
         EXPECT_LE(turns_until(other, "PING", "+PONG\r\n"), 3);

@@ -4,9 +4,10 @@
 // for both. When clients_max are there it is who goes, for whoever comes: the oldest, or, if many come from one place,
 // the oldest from there, so that those from elsewhere stay. A client that was let in is never sent away for another.
 //
-// A wrong password is answered late (guesses.h), and until then nothing is done for its connection: it holds neither a
-// coroutine nor a timer, and may be closed meanwhile. A right one from where many wrong ones come is answered as late:
-// else a silence would tell that it was wrong, and nobody would wait for the answer. It is let in at once, though.
+// A wrong password is answered late (password_throttle.h), and until then nothing is done for its connection: it holds
+// neither a coroutine nor a timer, and may be closed meanwhile. A right one from where many wrong ones come is answered
+// as late: else a silence would tell that it was wrong, and nobody would wait for the answer. It is let in at once,
+// though.
 //
 // What happens to strangers is counted, and said once a second at most, with how much was not said: they cannot fill
 // the log.
@@ -35,49 +36,50 @@ void count_one(std::atomic<uint64_t>& counter) {  // only this worker counts her
 
 // After a change of what it has shown.
 void RedisFrontend::settle(Client& client) {
-  const bool stranger = !client.authenticated || !client.stream.ready();
-  if (!stranger) return no_stranger(client);
-  if (client.stranger) return;
-  client.stranger = true;
-  client.stranger_place = strangers_.insert(strangers_.end(), &client);
-  client.stranger_until_ns = session_.now_ns() + options_.handshake_ms * kMillisecondNs;
-  look_by(client.stranger_until_ns);
-  counted().strangers.store(strangers_.size(), std::memory_order_relaxed);
+  const bool unauthenticated = !client.authenticated || !client.stream.ready();
+  if (!unauthenticated) return forget_unauthenticated(client);
+  if (client.unauthenticated) return;
+  client.unauthenticated = true;
+  client.unauthenticated_place = unauthenticated_.insert(unauthenticated_.end(), &client);
+  client.authenticate_until_ns = session_.now_ns() + options_.handshake_ms * kMillisecondNs;
+  schedule_scan(client.authenticate_until_ns);
+  counted().unauthenticated.store(unauthenticated_.size(), std::memory_order_relaxed);
 }
 
-void RedisFrontend::no_stranger(Client& client) {
-  if (!client.stranger) return;
-  client.stranger = false;
-  strangers_.erase(client.stranger_place);
-  counted().strangers.store(strangers_.size(), std::memory_order_relaxed);
+void RedisFrontend::forget_unauthenticated(Client& client) {
+  if (!client.unauthenticated) return;
+  client.unauthenticated = false;
+  unauthenticated_.erase(client.unauthenticated_place);
+  counted().unauthenticated.store(unauthenticated_.size(), std::memory_order_relaxed);
 }
 
 // What is due for it by the clock.
-void RedisFrontend::keep_time(Client& client) {
+void RedisFrontend::check_deadlines(Client& client) {
   const uint64_t now_ns = session_.now_ns();
-  if (held_back(client)) {
-    look_by(client.waits_until_ns);
-  } else if (client.waits()) {
-    if (client.output.empty()) client.waits_until_ns = 0;  // else when it is written
+  if (reply_delayed(client)) {
+    schedule_scan(client.delayed_until_ns);
+  } else if (client.is_delayed()) {
+    if (client.output.empty()) client.delayed_until_ns = 0;  // else when it is written
     wake(client);
   }
   const uint64_t idle_ns = options_.idle_seconds * kSecondNs;
   uint64_t until_ns = UINT64_MAX;
-  if (client.stranger) {
-    until_ns = client.stranger_until_ns;
+  if (client.unauthenticated) {
+    until_ns = client.authenticate_until_ns;
   } else if (idle_ns != 0 && !client.monitors) {
     until_ns = (client.work.running() ? now_ns : client.active_ns) + idle_ns;
   }
   if (now_ns >= until_ns) return close_for_time(client);
-  look_by(until_ns);
+  schedule_scan(until_ns);
 }
 
 // A stranger is told why, if it can hear it; who was idle would take it for the answer to its next command.
 void RedisFrontend::close_for_time(Client& client) {
-  if (client.stranger) {
+  if (client.unauthenticated) {
     count_one(counted().late);
     const char* const missing = client.stream.ready() ? "no password" : "no TLS handshake";
-    tell(Told::kLate, client.address, std::string(missing) + " within client.handshake_ms", options_.handshake_ms);
+    log_rejection(Rejection::kLate, client.address, std::string(missing) + " within client.handshake_ms",
+                  options_.handshake_ms);
     if (client.stream.ready() && client.output.empty()) {
       const std::string text = "-ERR " + std::string(missing) + " in time: client.handshake_ms is " +
                                std::to_string(options_.handshake_ms) + "\r\n";
@@ -85,21 +87,22 @@ void RedisFrontend::close_for_time(Client& client) {
     }
   } else {
     count_one(counted().idle);
-    tell(Told::kIdle, client.address, "idle for client.idle_seconds", options_.idle_seconds);
+    log_rejection(Rejection::kIdle, client.address, "idle for client.idle_seconds", options_.idle_seconds);
   }
   lose(client);
 }
 
 // For one more than clients_max.
-bool RedisFrontend::make_room() { return evict_stranger() || ask_another_worker(); }
+bool RedisFrontend::make_room() { return evict_unauthenticated() || ask_another_worker(); }
 
-bool RedisFrontend::evict_stranger() {
-  const auto end = std::next(strangers_.begin(), static_cast<ptrdiff_t>(std::min(strangers_.size(), kLookedAt)));
+bool RedisFrontend::evict_unauthenticated() {
+  const auto end =
+      std::next(unauthenticated_.begin(), static_cast<ptrdiff_t>(std::min(unauthenticated_.size(), kLookedAt)));
   Client* goes = nullptr;
   ptrdiff_t most = 0;
-  for (auto at = strangers_.begin(); at != end; ++at) {
+  for (auto at = unauthenticated_.begin(); at != end; ++at) {
     const auto alike = [&](const Client* other) { return other->source == (*at)->source; };
-    const ptrdiff_t from_there = std::count_if(strangers_.begin(), end, alike);
+    const ptrdiff_t from_there = std::count_if(unauthenticated_.begin(), end, alike);
     if (from_there > most) {
       goes = *at;
       most = from_there;
@@ -107,8 +110,9 @@ bool RedisFrontend::evict_stranger() {
   }
   if (goes == nullptr) return false;
   count_one(counted().evicted);
-  tell(Told::kEvicted, goes->address, "not let in yet, and another came at client.clients_max", options_.clients_max);
-  no_stranger(*goes);
+  log_rejection(Rejection::kEvicted, goes->address, "not let in yet, and another came at client.clients_max",
+                options_.clients_max);
+  forget_unauthenticated(*goes);
   lose(*goes);
   return true;
 }
@@ -122,10 +126,10 @@ bool RedisFrontend::ask_another_worker() {
     RedisFrontend* const other = shared_->fronts[id.value];
     if (other == nullptr || other == this) continue;
     FrontendShared::Counted& theirs = other->counted();
-    if (theirs.evictions_asked.fetch_add(1) < theirs.strangers.load(std::memory_order_relaxed)) {
+    if (theirs.evictions_asked.fetch_add(1) < theirs.unauthenticated.load(std::memory_order_relaxed)) {
       const auto ask = [other] {
         --other->counted().evictions_asked;
-        other->evict_stranger();
+        other->evict_unauthenticated();
       };
       if (node->txn_worker(id)->context().worker->mailbox().post(ask)) {
         node->state().views.wake();
@@ -140,41 +144,42 @@ bool RedisFrontend::ask_another_worker() {
 // As in Redis: under TLS it would not understand.
 void RedisFrontend::refuse_newcomer(const Fd& socket) {
   count_one(counted().refused);
-  tell(Told::kRefused, peer_address(socket.get()), "client.clients_max are there, and all were let in",
-       options_.clients_max);
+  log_rejection(Rejection::kRefused, peer_address(socket.get()), "client.clients_max are there, and all were let in",
+                options_.clients_max);
   if (shared_->tls != nullptr) return;
   const std::string text =
       "-ERR max number of clients reached: clients_max is " + std::to_string(options_.clients_max) + "\r\n";
   static_cast<void>(send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
 }
 
-void RedisFrontend::heard_password(Client& client, bool right) {
+void RedisFrontend::on_password(Client& client, bool right) {
   const uint64_t now_ns = session_.now_ns();
   if (right) {
     client.wrong_passwords = 0;
   } else {
     ++client.wrong_passwords;
-    guesses_.wrong(client.source, now_ns);
+    password_throttle_.wrong(client.source, now_ns);
     count_one(counted().wrong_passwords);
-    tell(Told::kWrongPassword, client.address, "AUTH or HELLO with a wrong password or user", client.wrong_passwords);
+    log_rejection(Rejection::kWrongPassword, client.address, "AUTH or HELLO with a wrong password or user",
+                  client.wrong_passwords);
   }
   if (options_.password.empty()) return;  // there is nothing to find out
-  const uint64_t own_ns = right ? 0 : Guesses::delay_ns(client.wrong_passwords);
+  const uint64_t own_ns = right ? 0 : PasswordThrottle::delay_ns(client.wrong_passwords);
   // Who has the password is let in in time, whatever others at its address do.
-  const uint64_t delay_ns =
-      std::min(std::max(own_ns, guesses_.delay_of(client.source, now_ns)), options_.handshake_ms * kMillisecondNs / 4);
+  const uint64_t delay_ns = std::min(std::max(own_ns, password_throttle_.delay_of(client.source, now_ns)),
+                                     options_.handshake_ms * kMillisecondNs / 4);
   if (delay_ns == 0) return;
-  client.waits_until_ns = now_ns + delay_ns;
-  look_by(client.waits_until_ns);
+  client.delayed_until_ns = now_ns + delay_ns;
+  schedule_scan(client.delayed_until_ns);
 }
 
-void RedisFrontend::tell(Told what, const std::string& client, std::string_view why, uint64_t limit) {
+void RedisFrontend::log_rejection(Rejection what, const std::string& client, std::string_view why, uint64_t limit) {
   struct Row {
     Level level;
     const char* event;
     const char* limit;
   };
-  constexpr std::array<Row, static_cast<size_t>(Told::kCount)> kTold = {{
+  constexpr std::array<Row, static_cast<size_t>(Rejection::kCount)> kTold = {{
       {Level::kWarn, "client_late", "limit"},
       {Level::kInfo, "client_idle", "limit"},
       {Level::kWarn, "client_evicted", "limit"},
@@ -182,15 +187,15 @@ void RedisFrontend::tell(Told what, const std::string& client, std::string_view 
       {Level::kWarn, "wrong_password", "of_this_connection"},
   }};
   EventLog* const events = txn_worker_->context().events;
-  Said& said = told_[static_cast<size_t>(what)];
+  LogThrottle& said = rejection_log_[static_cast<size_t>(what)];
   const uint64_t now_ns = session_.now_ns();
   if (events == nullptr || (said.last_ns != 0 && now_ns < said.last_ns + kSecondNs)) {
-    ++said.unsaid;
+    ++said.suppressed;
     return;
   }
   const Row& row = kTold[static_cast<size_t>(what)];
   events->emit(row.level, row.event,
-               {{"client", client}, {"why", why}, {row.limit, limit}, {"unsaid", std::exchange(said.unsaid, 0)}});
+               {{"client", client}, {"why", why}, {row.limit, limit}, {"unsaid", std::exchange(said.suppressed, 0)}});
   said.last_ns = now_ns;
 }
 

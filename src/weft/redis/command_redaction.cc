@@ -1,4 +1,4 @@
-#include "weft/redis/command_shown.h"
+#include "weft/redis/command_redaction.h"
 
 #include <algorithm>
 

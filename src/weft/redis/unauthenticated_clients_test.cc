@@ -60,7 +60,7 @@ class StrangersTest : public FrontendTest {
     return "still there";
   }
   // So many connections have answers that are held back.
-  size_t held_back() const {
+  size_t reply_delayed() const {
     size_t count = 0;
     for (const Client& client : fronts_[0]->clients()) {
       if (!client.output.empty()) ++count;
@@ -83,7 +83,7 @@ TEST_F(StrangersTest, ThereIsADeadlineForThePassword) {
   const Fd good = let_in();
   const Fd quiet = silent();
   const Fd chatty = silent();
-  EXPECT_EQ(counted().strangers, 2U);
+  EXPECT_EQ(counted().unauthenticated, 2U);
   EXPECT_LE(fronts_[0]->deadline_ns(), clock_.now + 10 * kSecond);
   clock_.now += 9 * kSecond;
   EXPECT_EQ(ask(chatty, "PING"), "-NOAUTH Authentication required.\r\n");
@@ -94,7 +94,7 @@ TEST_F(StrangersTest, ThereIsADeadlineForThePassword) {
   EXPECT_EQ(last_words(quiet), why);
   EXPECT_EQ(last_words(chatty), why);
   EXPECT_EQ(ask(good, "PING"), "+PONG\r\n");
-  EXPECT_EQ(counted().strangers, 0U);
+  EXPECT_EQ(counted().unauthenticated, 0U);
   EXPECT_EQ(counted().late, 2U);
   ASSERT_EQ(said("client_late").size(), 1U);  // and one that was not said
   EXPECT_NE(said("client_late")[0].find("no password within client.handshake_ms"), std::string::npos);
@@ -107,7 +107,7 @@ TEST_F(StrangersTest, ResetMakesAStrangerAgain) {
   const Fd client = let_in();
   clock_.now += 60 * kSecond;
   EXPECT_EQ(ask(client, "RESET"), "+RESET\r\n");
-  EXPECT_EQ(counted().strangers, 1U);
+  EXPECT_EQ(counted().unauthenticated, 1U);
   clock_.now += 9 * kSecond;
   EXPECT_EQ(last_words(client), "still there");
   EXPECT_EQ(ask(client, "AUTH secret"), "+OK\r\n");
@@ -123,28 +123,28 @@ TEST_F(StrangersTest, OneThatIsAboutToBeClosedGoesInTime) {
   const Fd client = silent();
   say(client, "AUTH wrong\r\n*11");
   steps(5);
-  EXPECT_EQ(counted().strangers, 1U);
+  EXPECT_EQ(counted().unauthenticated, 1U);
   clock_.now += 10 * kSecond;
   EXPECT_NE(last_words(client), "still there");
   EXPECT_EQ(shared_[0].clients, 0U);
 }
 
 TEST_F(StrangersTest, AGoodClientGetsInThoughTheyFillTheNode) {
-  std::vector<Fd> strangers;
-  for (uint32_t i = 0; i < kMax; ++i) strangers.push_back(silent());
+  std::vector<Fd> unauthenticated;
+  for (uint32_t i = 0; i < kMax; ++i) unauthenticated.push_back(silent());
   EXPECT_EQ(shared_[0].clients, kMax);
   const Fd good = let_in();
   EXPECT_EQ(shared_[0].clients, kMax);
-  EXPECT_EQ(last_words(strangers[0]), "");
-  for (uint32_t i = 1; i < kMax; ++i) EXPECT_EQ(last_words(strangers[i]), "still there") << i;
-  for (int i = 0; i < 20; ++i) strangers.push_back(silent());
+  EXPECT_EQ(last_words(unauthenticated[0]), "");
+  for (uint32_t i = 1; i < kMax; ++i) EXPECT_EQ(last_words(unauthenticated[i]), "still there") << i;
+  for (int i = 0; i < 20; ++i) unauthenticated.push_back(silent());
   EXPECT_EQ(ask(good, "SET a 1"), "+OK\r\n");
   EXPECT_EQ(shared_[0].clients, kMax);
   EXPECT_EQ(counted().evicted, 21U);
   EXPECT_EQ(counted().refused, 0U);
   ASSERT_EQ(said("client_evicted").size(), 1U);
   clock_.now += kSecond;
-  strangers.push_back(silent());
+  unauthenticated.push_back(silent());
   ASSERT_EQ(said("client_evicted").size(), 2U);
   EXPECT_NE(said("client_evicted")[1].find("\"unsaid\":20"), std::string::npos);
 }
@@ -180,16 +180,16 @@ TEST_F(StrangersTest, AWrongPasswordIsAnsweredLaterEachTime) {
   for (int i = 0; i < 5; ++i) {
     say(client, "AUTH nonsense");
     steps(10);
-    ASSERT_EQ(held_back(), 1U) << i;
+    ASSERT_EQ(reply_delayed(), 1U) << i;
     EXPECT_EQ(ask(other, "PING"), "+PONG\r\n");
     EXPECT_FALSE(fronts_[0]->poll());  // it does not spin
-    const uint64_t due = fronts_[0]->clients().front().waits_until_ns;
+    const uint64_t due = fronts_[0]->clients().front().delayed_until_ns;
     EXPECT_GT(due - clock_.now, before);
     EXPECT_LE(fronts_[0]->deadline_ns(), std::max(due, clock_.now + kSecond / 10));
     before = due - clock_.now;
     clock_.now = due - 1;
     steps(10);
-    ASSERT_EQ(held_back(), 1U) << i;
+    ASSERT_EQ(reply_delayed(), 1U) << i;
     clock_.now += kSecond / 10;  // it is looked at ten times a second
     EXPECT_EQ(answer(client), kWrong);
   }
@@ -219,18 +219,18 @@ TEST_F(StrangersTest, NoSecondPasswordIsTriedMeanwhile) {
 
 // A connection each, and no patience.
 TEST_F(StrangersTest, SoAreThoseOfOneAddress) {
-  for (uint32_t i = 0; i < Guesses::kFree + 10; ++i) {
+  for (uint32_t i = 0; i < PasswordThrottle::kFree + 10; ++i) {
     const Fd client = silent();
     say(client, "AUTH nonsense");
     steps(5);
   }
-  EXPECT_EQ(counted().wrong_passwords, Guesses::kFree + 10);
+  EXPECT_EQ(counted().wrong_passwords, PasswordThrottle::kFree + 10);
   const Fd client = silent();
   say(client, "AUTH secret");
   steps(10);
   const Client& last = fronts_[0]->clients().back();
   EXPECT_FALSE(last.output.empty());  // and a silence says nothing
-  EXPECT_FALSE(last.stranger);
+  EXPECT_FALSE(last.unauthenticated);
   const Fd other = connect_from("127.0.0.2");
   EXPECT_EQ(ask(other, "AUTH secret"), "+OK\r\n");
   clock_.now += kSecond;
@@ -242,7 +242,7 @@ TEST_F(FrontendTest, WithoutAPasswordNoAnswerIsHeldBack) {
   const Fd client = connect_to(0);
   for (int i = 0; i < 20; ++i) EXPECT_EQ(ask(client, "AUTH somebody x"), kWrong);
   EXPECT_EQ(shared_[0].counted[0].wrong_passwords, 20U);
-  EXPECT_EQ(shared_[0].counted[0].strangers, 0U);
+  EXPECT_EQ(shared_[0].counted[0].unauthenticated, 0U);
 }
 
 class IdleTest : public StrangersTest {
@@ -308,8 +308,8 @@ class WorkersTest : public StrangersTest {
 };
 
 TEST_F(WorkersTest, TheStrangersOfAnotherWorkerMakeRoom) {
-  std::vector<Fd> strangers;
-  for (uint32_t i = 0; i < kMax; ++i) strangers.push_back(silent());
+  std::vector<Fd> unauthenticated;
+  for (uint32_t i = 0; i < kMax; ++i) unauthenticated.push_back(silent());
   addresses_[0] = first_door_;
   std::vector<Fd> good;
   for (uint32_t i = 0; i < kMax; ++i) {

@@ -27,23 +27,23 @@ inline constexpr std::array<std::string_view, 5> kPhaseNames = {"execute", "lock
 inline constexpr Code kLastReason = Code::kPeerLost;
 
 // Of this process, as the kernel has it.
-struct ProcessFigures {
+struct ProcessStats {
   uint64_t resident_bytes = 0;
   double cpu_seconds = 0;
   uint64_t open_files = 0;
   uint64_t open_files_max = 0;
 };
-ProcessFigures process_figures();
+ProcessStats process_stats();
 uint64_t resident_bytes();  // alone, which takes little
 
-struct Figures {
+struct NodeStats {
   std::string cluster;
   NodeId node;
   std::string fabric;                // the one really in use
   std::string protocol;              // a row of `weft protocols`
   std::string membership;            // its state
-  std::string stopped;               // what the node waits for; empty if nothing
-  bool whole = false;                // and in touch with all members
+  std::string unavailable_reason;    // what the node waits for; empty if nothing
+  bool fully_replicated = false;     // and in touch with all members
   uint64_t cut_off_ns = 0;           // it has had no lease for so long: it tells nobody that something is current
   uint64_t suspects = 0;             // bit n: node n is a member, and was silent for too long
   std::shared_ptr<const View> view;  // never nullptr
@@ -57,7 +57,7 @@ struct Figures {
   uint64_t commands = 0;  // of clients
   uint64_t clients_output_bytes = 0, clients_input_bytes = 0;
   uint64_t turns_too_long = 0, turn_longest_ns = 0;
-  uint64_t clients_strangers = 0;  // not let in yet
+  uint64_t clients_unauthenticated = 0;  // not let in yet
   uint64_t clients_late = 0, clients_idle = 0, clients_evicted = 0, clients_refused = 0;
   uint64_t wrong_passwords = 0;
   uint64_t records = 0, records_max = 0;
@@ -71,10 +71,10 @@ struct Figures {
 };
 
 // All that the node knows by itself; who asks fills in the rest.
-Figures figures_of(const Node& node);
+NodeStats node_stats_of(const Node& node);
 
 // The first part of WEFT STATUS and of /status.
-nlohmann::json status_json(const Figures& figures);
+nlohmann::json status_json(const NodeStats& node_stats);
 
 // What one node says of its last second, to people and to the other nodes: rates and levels, by name. The rows of
 // kSampleKeys; `aborts` is an object from reason to rate.
@@ -85,7 +85,7 @@ inline constexpr std::array<std::string_view, 30> kSampleKeys = {
     "msg_execute",   "msg_lock",   "msg_validate", "msg_replicate", "msg_unlock",       "in_flight",
     "in_flight_max", "records",    "records_max",  "memory_bytes",  "memory_bytes_max", "resident_bytes"};
 
-nlohmann::json sample_of(const Figures& before, const Figures& now, double seconds);
+nlohmann::json sample_of(const NodeStats& before, const NodeStats& now, double seconds);
 // A sample that came from elsewhere: its rows that are numbers, and nothing else. Not an object: nothing.
 nlohmann::json checked_sample(const nlohmann::json& sample);
 

@@ -1,12 +1,12 @@
-#include "weft/redis/guesses.h"
+#include "weft/redis/password_throttle.h"
 
 #include "weft/base/hash.h"
 
 namespace weft {
 
-size_t Guesses::set_of(uint64_t source) { return mix64(source) % kSets; }
+size_t PasswordThrottle::set_of(uint64_t source) { return mix64(source) % kSets; }
 
-void Guesses::wrong(uint64_t source, uint64_t now_ns) {
+void PasswordThrottle::wrong(uint64_t source, uint64_t now_ns) {
   Set& set = sets_[set_of(source)];
   Bucket* bucket = std::find_if(set.begin(), set.end(), [&](const Bucket& b) { return b.source == source; });
   if (bucket == set.end()) {
@@ -17,7 +17,7 @@ void Guesses::wrong(uint64_t source, uint64_t now_ns) {
   bucket->empty_ns = now_ns + std::min(left_ns(*bucket, now_ns) + kLeakNs, kFull * kLeakNs);
 }
 
-uint64_t Guesses::delay_of(uint64_t source, uint64_t now_ns) const {
+uint64_t PasswordThrottle::delay_of(uint64_t source, uint64_t now_ns) const {
   for (const Bucket& bucket : sets_[set_of(source)]) {
     if (bucket.source != source) continue;
     const auto level = static_cast<uint32_t>((left_ns(bucket, now_ns) + kLeakNs - 1) / kLeakNs);

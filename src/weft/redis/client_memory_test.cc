@@ -151,10 +151,10 @@ TEST_F(HeldTest, UnfinishedCommandsHaveATotal) {
   for (int i = 0; i < 8; ++i) {
     culprits.push_back(connect_to(0));
     say(culprits.back(), "*2\r\n$4\r\nECHO\r\n$900000\r\n");
-    std::string unsaid(600'000, 'x');
-    for (int step = 0; step < 2000 && !unsaid.empty(); ++step) {
-      const ssize_t n = send(culprits.back().get(), unsaid.data(), unsaid.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-      if (n > 0) unsaid.erase(0, static_cast<size_t>(n));
+    std::string suppressed(600'000, 'x');
+    for (int step = 0; step < 2000 && !suppressed.empty(); ++step) {
+      const ssize_t n = send(culprits.back().get(), suppressed.data(), suppressed.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (n > 0) suppressed.erase(0, static_cast<size_t>(n));
       steps(1);
       ASSERT_LE(shared_[0].input_bytes(), kTotal);
     }

@@ -1,4 +1,4 @@
-#include "weft/redis/figures.h"
+#include "weft/redis/node_stats.h"
 
 #include <dirent.h>
 #include <sys/resource.h>
@@ -45,8 +45,8 @@ uint64_t resident_bytes() {
   return read ? resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) : 0;
 }
 
-ProcessFigures process_figures() {
-  ProcessFigures out;
+ProcessStats process_stats() {
+  ProcessStats out;
   out.resident_bytes = resident_bytes();
   rusage use{};
   if (getrusage(RUSAGE_SELF, &use) == 0) {
@@ -61,7 +61,7 @@ ProcessFigures process_figures() {
   return out;
 }
 
-Figures::Roles Figures::roles() const {
+NodeStats::Roles NodeStats::roles() const {
   Roles out;
   for (const Placement& placement : view->partitions) {
     if (placement.is_catching_up(node)) ++out.catching_up;
@@ -71,8 +71,8 @@ Figures::Roles Figures::roles() const {
   return out;
 }
 
-Figures figures_of(const Node& node) {
-  Figures out;
+NodeStats node_stats_of(const Node& node) {
+  NodeStats out;
   out.node = node.id();
   out.protocol = node.rows().names();
   out.view = node.state().views.published() != nullptr ? node.state().views.published() : node.state().views.first();
@@ -87,7 +87,7 @@ Figures figures_of(const Node& node) {
   }
   const Options& options = node.spec().options;
   out.in_flight_max = uint64_t{options.limits.transactions_in_flight_max} * static_cast<uint64_t>(node.workers());
-  const Figures::Roles roles = out.roles();
+  const NodeStats::Roles roles = out.roles();
   const uint64_t held = roles.primary + roles.backup + roles.catching_up;
   for (size_t t = 0; t < node.tables().count(); ++t) {
     const Table& table = *node.table(TableId(static_cast<uint16_t>(t)));
@@ -99,26 +99,26 @@ Figures figures_of(const Node& node) {
   return out;
 }
 
-nlohmann::json status_json(const Figures& figures) {
+nlohmann::json status_json(const NodeStats& node_stats) {
   nlohmann::json status;
-  status["cluster"] = figures.cluster;
-  status["node"] = figures.node.value;
+  status["cluster"] = node_stats.cluster;
+  status["node"] = node_stats.node.value;
   status["pid"] = getpid();
-  status["fabric"] = figures.fabric;
-  status["membership"] = figures.membership;
-  status["protocol"] = figures.protocol;
-  status["whole"] = figures.whole;
-  status["stopped"] = figures.stopped;
-  status["cut_off_ms"] = figures.cut_off_ns == 0 ? 0 : std::max<uint64_t>(figures.cut_off_ns / 1'000'000, 1);
+  status["fabric"] = node_stats.fabric;
+  status["membership"] = node_stats.membership;
+  status["protocol"] = node_stats.protocol;
+  status["whole"] = node_stats.fully_replicated;
+  status["stopped"] = node_stats.unavailable_reason;
+  status["cut_off_ms"] = node_stats.cut_off_ns == 0 ? 0 : std::max<uint64_t>(node_stats.cut_off_ns / 1'000'000, 1);
   status["suspects"] = nlohmann::json::array();
-  for_each_node(figures.suspects, [&](NodeId node) { status["suspects"].push_back(node.value); });
-  const ViewChange& change = figures.change;
+  for_each_node(node_stats.suspects, [&](NodeId node) { status["suspects"].push_back(node.value); });
+  const ViewChange& change = node_stats.change;
   status["change"] = {{"epoch", change.epoch},
                       {"open", change.open},
                       {"adopted_ns", change.adopted_ns},
                       {"active_ns", change.active_ns},
                       {"told_ns", change.told_ns}};
-  const Counters& counters = figures.workers.counters;
+  const Counters& counters = node_stats.workers.counters;
   nlohmann::json aborts = nlohmann::json::object();
   for (int code = 1; code <= static_cast<int>(kLastReason); ++code) {
     if (counters.aborts_by_code[code] == 0) continue;
@@ -126,7 +126,7 @@ nlohmann::json status_json(const Figures& figures) {
   }
   uint64_t swaps = counters.own_swaps;
   for (const uint64_t of_phase : counters.phase_swaps) swaps += of_phase;
-  const auto us = [&](double q) { return rounded(static_cast<double>(figures.latency_ns.quantile(q)) / 1000); };
+  const auto us = [&](double q) { return rounded(static_cast<double>(node_stats.latency_ns.quantile(q)) / 1000); };
   status["figures"] = {{"committed", counters.committed},
                        {"aborted", counters.aborted},
                        {"rejected", counters.rejected},
@@ -134,26 +134,26 @@ nlohmann::json status_json(const Figures& figures) {
                        {"aborts", aborts},
                        {"swaps", swaps},  // CAS verbs
                        {"latency_us", {{"p50", us(0.5)}, {"p90", us(0.9)}, {"p99", us(0.99)}, {"p999", us(0.999)}}},
-                       {"in_flight", figures.workers.in_flight},
-                       {"in_flight_max", figures.in_flight_max},
-                       {"clients", figures.clients},
-                       {"clients_max", figures.clients_max},
-                       {"commands", figures.commands},
-                       {"clients_output_bytes", figures.clients_output_bytes},
-                       {"clients_input_bytes", figures.clients_input_bytes},
-                       {"clients_unauthenticated", figures.clients_strangers},
-                       {"wrong_passwords", figures.wrong_passwords},
-                       {"turns_too_long", figures.turns_too_long},
-                       {"turn_longest_us", figures.turn_longest_ns / 1000},
-                       {"records", figures.records},
-                       {"records_max", figures.records_max},
-                       {"memory_bytes", figures.memory_bytes},
-                       {"memory_bytes_max", figures.memory_bytes_max}};
-  status["view"] = nlohmann::json::parse(to_json(*figures.view));
+                       {"in_flight", node_stats.workers.in_flight},
+                       {"in_flight_max", node_stats.in_flight_max},
+                       {"clients", node_stats.clients},
+                       {"clients_max", node_stats.clients_max},
+                       {"commands", node_stats.commands},
+                       {"clients_output_bytes", node_stats.clients_output_bytes},
+                       {"clients_input_bytes", node_stats.clients_input_bytes},
+                       {"clients_unauthenticated", node_stats.clients_unauthenticated},
+                       {"wrong_passwords", node_stats.wrong_passwords},
+                       {"turns_too_long", node_stats.turns_too_long},
+                       {"turn_longest_us", node_stats.turn_longest_ns / 1000},
+                       {"records", node_stats.records},
+                       {"records_max", node_stats.records_max},
+                       {"memory_bytes", node_stats.memory_bytes},
+                       {"memory_bytes_max", node_stats.memory_bytes_max}};
+  status["view"] = nlohmann::json::parse(to_json(*node_stats.view));
   return status;
 }
 
-nlohmann::json sample_of(const Figures& before, const Figures& now, double seconds) {
+nlohmann::json sample_of(const NodeStats& before, const NodeStats& now, double seconds) {
   const Counters& a = before.workers.counters;
   const Counters& b = now.workers.counters;
   const auto rate = [&](uint64_t from, uint64_t to) {
@@ -180,7 +180,7 @@ nlohmann::json sample_of(const Figures& before, const Figures& now, double secon
       {"records_max", now.records_max},
       {"memory_bytes", now.memory_bytes},
       {"memory_bytes_max", now.memory_bytes_max},
-      {"resident_bytes", process_figures().resident_bytes},
+      {"resident_bytes", process_stats().resident_bytes},
   };
   const uint64_t commits = b.commits_counted - a.commits_counted;
   out["round_trips"] = rounded(ratio(b.commit_round_trips - a.commit_round_trips, commits));

@@ -48,39 +48,39 @@ size_t Client::input_memory() const {
   return bytes;
 }
 
-void RedisFrontend::count_held(Client& client) {
+void RedisFrontend::count_memory(Client& client) {
   if (client.dead) client.output.drop();
   if (!client.work.running() && client.reader.idle() && client.reader.memory_bytes() > kReaderKeptBytes) {
     client.reader.shrink();
   }
   const size_t output = client.dead ? 0 : client.output_memory();
   const size_t input = client.dead ? 0 : client.input_memory();
-  held_output_ += output - client.counted_output;
-  held_input_ += input - client.counted_input;
+  output_memory_ += output - client.counted_output;
+  input_memory_ += input - client.counted_input;
   client.counted_output = output;
   client.counted_input = input;
 }
 
-void RedisFrontend::forget_held(Client& client) {
-  held_output_ -= std::exchange(client.counted_output, 0);
-  held_input_ -= std::exchange(client.counted_input, 0);
+void RedisFrontend::forget_memory(Client& client) {
+  output_memory_ -= std::exchange(client.counted_output, 0);
+  input_memory_ -= std::exchange(client.counted_input, 0);
 }
 
 // True if somebody had to go.
-bool RedisFrontend::keep_limits() {
+bool RedisFrontend::enforce_memory_limits() {
   FrontendShared::Counted& counted = shared_->counted[txn_worker_->context().id.value];
-  counted.output_bytes.store(held_output_, std::memory_order_relaxed);
-  counted.input_bytes.store(held_input_, std::memory_order_relaxed);
+  counted.output_bytes.store(output_memory_, std::memory_order_relaxed);
+  counted.input_bytes.store(input_memory_, std::memory_order_relaxed);
   const auto workers = static_cast<size_t>(txn_worker_->node()->workers());
   bool some = false;
-  while (held_output_ > options_.output_total_bytes / workers) {
-    Client* const most = who_holds_most(&Client::counted_output);
+  while (output_memory_ > options_.output_total_bytes / workers) {
+    Client* const most = largest_holder(&Client::counted_output);
     if (most == nullptr) break;
     close_for_output(*most);
     some = true;
   }
-  while (held_input_ > options_.input_total_bytes / workers) {
-    Client* const most = who_holds_most(&Client::counted_input);
+  while (input_memory_ > options_.input_total_bytes / workers) {
+    Client* const most = largest_holder(&Client::counted_input);
     if (most == nullptr || most->closing) break;
     close_for_input(*most);
     some = true;
@@ -88,7 +88,7 @@ bool RedisFrontend::keep_limits() {
   return some;
 }
 
-Client* RedisFrontend::who_holds_most(size_t Client::*counted) {
+Client* RedisFrontend::largest_holder(size_t Client::*counted) {
   Client* most = nullptr;
   for (Client& client : clients_) {
     if (client.dead || client.*counted == 0) continue;
@@ -97,7 +97,7 @@ Client* RedisFrontend::who_holds_most(size_t Client::*counted) {
   return most;
 }
 
-void RedisFrontend::say_closed(const Client& client, const char* why, uint64_t limit, uint64_t held,
+void RedisFrontend::log_closed(const Client& client, const char* why, uint64_t limit, uint64_t held,
                                uint64_t its_own) const {
   if (EventLog* const events = txn_worker_->context().events) {
     events->emit(
@@ -108,8 +108,8 @@ void RedisFrontend::say_closed(const Client& client, const char* why, uint64_t l
 
 // In the middle of a reply there is no place for an error, and who does not read does not hear it: the log has it.
 void RedisFrontend::close_for_output(Client& client) {
-  say_closed(client, "client.output_total_bytes: answers that clients have not read", options_.output_total_bytes,
-             held_output_, client.counted_output);
+  log_closed(client, "client.output_total_bytes: answers that clients have not read", options_.output_total_bytes,
+             output_memory_, client.counted_output);
   if (!client.output.begun()) {
     const std::string text = "-ERR clients do not read their answers: client.output_total_bytes is " +
                              std::to_string(options_.output_total_bytes) + "\r\n";
@@ -119,16 +119,16 @@ void RedisFrontend::close_for_output(Client& client) {
 }
 
 void RedisFrontend::close_for_input(Client& client) {
-  say_closed(client, "client.input_total_bytes: commands that are not complete yet", options_.input_total_bytes,
-             held_input_, client.counted_input);
+  log_closed(client, "client.input_total_bytes: commands that are not complete yet", options_.input_total_bytes,
+             input_memory_, client.counted_input);
   if (client.work.running()) return lose(client);
   client.end_multi();
   client.queued.shrink();
   client.reader = RespReader(options_.resp);
-  client.fed = false;
+  client.has_input = false;
   refuse(client, "ERR clients have sent too much of commands that are not complete: client.input_total_bytes is " +
                      std::to_string(options_.input_total_bytes));
-  count_held(client);
+  count_memory(client);
   wake(client);
 }
 
@@ -136,7 +136,7 @@ void RedisFrontend::close_for_input(Client& client) {
 void RedisFrontend::lose(Client& client) {
   client.dead = client.lost = true;
   std::string().swap(client.reply);
-  count_held(client);
+  count_memory(client);
   wake(client);
 }
 

@@ -1,4 +1,4 @@
-// Guesses: wrong passwords by where they came from, and how long an answer is held back for them.
+// PasswordThrottle: wrong passwords by where they came from, and how long an answer is held back for them.
 //
 // A source is a leaky bucket: each wrong password fills it by one, and one leaks out every second. The first few cost
 // nothing, so that a program that tries an old password again and again does not slow down the others on its host; then
@@ -15,7 +15,7 @@
 
 namespace weft {
 
-class Guesses {
+class PasswordThrottle {
  public:
   static constexpr uint32_t kFree = 8;   // of a source, before it waits
   static constexpr uint32_t kFull = 32;  // what a bucket holds at most: so it is empty after half a minute

@@ -1,4 +1,4 @@
-#include "weft/redis/figures.h"
+#include "weft/redis/node_stats.h"
 
 #include <gtest/gtest.h>
 
@@ -10,31 +10,31 @@
 namespace weft {
 namespace {
 
-Figures of_node_two() {
-  Figures out;
+NodeStats of_node_two() {
+  NodeStats out;
   out.node = NodeId(2);
   out.view = std::make_shared<const View>(make_view(3, 3, 3));
   return out;
 }
 
-TEST(Figures, Roles) {
-  Figures figures = of_node_two();
-  EXPECT_EQ(figures.roles().primary, 1U);
-  EXPECT_EQ(figures.roles().backup, 2U);
-  EXPECT_EQ(figures.roles().catching_up, 0U);
-  const Result<View> without = without_members(*figures.view, 1U << 2);
+TEST(NodeStats, Roles) {
+  NodeStats node_stats = of_node_two();
+  EXPECT_EQ(node_stats.roles().primary, 1U);
+  EXPECT_EQ(node_stats.roles().backup, 2U);
+  EXPECT_EQ(node_stats.roles().catching_up, 0U);
+  const Result<View> without = without_members(*node_stats.view, 1U << 2);
   ASSERT_TRUE(without);
   Member back;
   back.node = NodeId(2);
-  figures.view = std::make_shared<const View>(with_member(*without, back));
-  EXPECT_EQ(figures.roles().primary, 0U);
-  EXPECT_EQ(figures.roles().backup, 0U);
-  EXPECT_EQ(figures.roles().catching_up, 3U);
+  node_stats.view = std::make_shared<const View>(with_member(*without, back));
+  EXPECT_EQ(node_stats.roles().primary, 0U);
+  EXPECT_EQ(node_stats.roles().backup, 0U);
+  EXPECT_EQ(node_stats.roles().catching_up, 3U);
 }
 
-TEST(Figures, ASampleIsWhatHappenedSince) {
-  const Figures before = of_node_two();
-  Figures now = of_node_two();
+TEST(NodeStats, ASampleIsWhatHappenedSince) {
+  const NodeStats before = of_node_two();
+  NodeStats now = of_node_two();
   Counters& c = now.workers.counters;
   c.committed = c.commits_counted = 1000;
   c.commit_round_trips = 3000;
@@ -61,16 +61,16 @@ TEST(Figures, ASampleIsWhatHappenedSince) {
 }
 
 // What a node says of itself is what others take of it.
-TEST(Figures, EveryKeyOfASampleIsKnown) {
-  const Figures figures = of_node_two();
-  nlohmann::json sample = sample_of(figures, figures, 1.0);
+TEST(NodeStats, EveryKeyOfASampleIsKnown) {
+  const NodeStats node_stats = of_node_two();
+  nlohmann::json sample = sample_of(node_stats, node_stats, 1.0);
   sample["at_ms"] = 1;
   EXPECT_EQ(checked_sample(sample), sample);
   EXPECT_EQ(sample.size(), kSampleKeys.size() + 1);  // and the aborts
   EXPECT_TRUE(checked_sample(nlohmann::json::array()).is_null());
 }
 
-TEST(Figures, Status) {
+TEST(NodeStats, Status) {
   const nlohmann::json status = status_json(of_node_two());
   EXPECT_EQ(status["node"], 2);
   EXPECT_EQ(status["figures"]["committed"], 0);

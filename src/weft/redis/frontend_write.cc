@@ -20,49 +20,49 @@ constexpr size_t kSmallBytes = 16 << 10;
 
 bool RedisFrontend::flush() {
   bool busy = false;
-  if (monitored_) feed_monitors();
-  gathered_ns_ = UINT64_MAX;
+  if (monitored_) flush_monitors();
+  coalesced_until_ns_ = UINT64_MAX;
   size_t written = 0;
   Client* first_left = nullptr;  // who was passed over, since enough was written
   const auto rests = [&](Client* client) {
-    const bool can_write = !client->output.empty() && client->writable && !client->dead && !held_back(*client);
+    const bool can_write = !client->output.empty() && client->writable && !client->dead && !reply_delayed(*client);
     const bool enough = written >= kTurnBytes && client->output.bytes() > kSmallBytes;
     if (can_write && enough) {
       busy = true;
       if (first_left == nullptr) first_left = client;
-    } else if (can_write && !gathers(*client)) {
+    } else if (can_write && !coalesces_replies(*client)) {
       const size_t before = client->output.bytes();
       busy |= write_some(*client);
       written += before - client->output.bytes();
     }
-    count_held(*client);
-    const bool writes_more = !client->output.empty() && client->writable && !held_back(*client);
+    count_memory(*client);
+    const bool writes_more = !client->output.empty() && client->writable && !reply_delayed(*client);
     if (client->work.running()) {
       // A transaction that runs for a client that went away runs to its end.
-      if (!client->reads_again || client->dead) return false;
-      client->awake = writes_more || !too_much_unread(*client);
-      return !client->awake;
+      if (!client->output_waiter || client->dead) return false;
+      client->active = writes_more || !too_much_unread(*client);
+      return !client->active;
     }
-    if (client->dead || (client->closing && client->output.empty() && !goes_on_lingering(*client))) {
-      forget_held(*client);
-      no_stranger(*client);
+    if (client->dead || (client->closing && client->output.empty() && !keeps_lingering(*client))) {
+      forget_memory(*client);
+      forget_unauthenticated(*client);
       end_monitor(*client);
       clients_.erase(client->place);
       --shared_->clients;
       return true;
     }
     // Else the socket says when there is something to do.
-    const bool goes_on = (client->readable || client->fed) && !too_much_unread(*client) && !client->waits();
-    client->awake = writes_more || goes_on;
-    return !client->awake;
+    const bool goes_on = (client->readable || client->has_input) && !too_much_unread(*client) && !client->is_delayed();
+    client->active = writes_more || goes_on;
+    return !client->active;
   };
-  std::erase_if(awake_, rests);
+  std::erase_if(active_clients_, rests);
   if (first_left != nullptr) {
-    const auto at = std::find(awake_.begin(), awake_.end(), first_left);
-    if (at != awake_.end()) std::rotate(awake_.begin(), at, awake_.end());
+    const auto at = std::find(active_clients_.begin(), active_clients_.end(), first_left);
+    if (at != active_clients_.end()) std::rotate(active_clients_.begin(), at, active_clients_.end());
   }
-  if (turns_.spent_ns() != 0) end_turn();
-  busy |= keep_limits();
+  if (scheduler_.spent_ns() != 0) end_turn();
+  busy |= enforce_memory_limits();
   return busy;
 }
 
@@ -76,16 +76,16 @@ void RedisFrontend::end_turn() {
   if (took_ns > counted.turn_longest_ns.load(std::memory_order_relaxed)) {
     counted.turn_longest_ns.store(took_ns, std::memory_order_relaxed);
   }
-  if (took_ns < kTooLong * turns_.budget_ns()) return;
+  if (took_ns < kTooLong * scheduler_.budget_ns()) return;
   counted.turns_too_long.store(counted.turns_too_long.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   EventLog* const events = txn_worker_->context().events;
   if (events == nullptr || (said_ns_ != 0 && now_ns < said_ns_ + kSaidNs)) return;
   said_ns_ = now_ns;
-  const Turns::Longest& longest = turns_.longest();
+  const FairScheduler::Longest& longest = scheduler_.longest();
   events->emit(Level::kWarn, "turn_too_long",
                {{"took_us", took_ns / 1000},
                 {"budget_us", options_.turn_us},
-                {"estimated_us", turns_.spent_ns() / 1000},
+                {"estimated_us", scheduler_.spent_ns() / 1000},
                 {"command", longest.what.empty() ? "none" : longest.what},
                 {"command_took_us", longest.took_ns / 1000},
                 {"command_estimated_us", longest.estimated_ns / 1000}});
@@ -93,27 +93,27 @@ void RedisFrontend::end_turn() {
 
 // While more commands of a client run, their answers and those before them leave together, if that does not take long:
 // a system call is what an answer costs most.
-bool RedisFrontend::gathers(Client& client) {
+bool RedisFrontend::coalesces_replies(Client& client) {
   if (!client.work.running() || too_much_unread(client)) return false;
-  if (client.gathers_until_ns == 0) client.gathers_until_ns = session_.now_ns() + kGatherNs;
-  if (session_.now_ns() >= client.gathers_until_ns) return false;
-  gathered_ns_ = std::min(gathered_ns_, client.gathers_until_ns);
+  if (client.coalesce_until_ns == 0) client.coalesce_until_ns = session_.now_ns() + kGatherNs;
+  if (session_.now_ns() >= client.coalesce_until_ns) return false;
+  coalesced_until_ns_ = std::min(coalesced_until_ns_, client.coalesce_until_ns);
   return true;
 }
 
 // A socket that is closed while something comes takes back what was sent and not yet taken: the error that says why. So
 // who may still be sending is listened to for a while.
-bool RedisFrontend::goes_on_lingering(Client& client) {
+bool RedisFrontend::keeps_lingering(Client& client) {
   constexpr int kReads = 16;
   char unwanted[4096];
   if (!client.refused || client.stream.encrypted()) return false;
-  if (!client.lingers) {
-    client.lingers = true;
-    client.lingers_until_ns = session_.now_ns() + kLingerNs;
-    look_by(client.lingers_until_ns);
+  if (!client.lingering) {
+    client.lingering = true;
+    client.linger_until_ns = session_.now_ns() + kLingerNs;
+    schedule_scan(client.linger_until_ns);
     client.stream.end();
   }
-  if (session_.now_ns() >= client.lingers_until_ns) return false;
+  if (session_.now_ns() >= client.linger_until_ns) return false;
   for (int i = 0; i < kReads; ++i) {
     const std::optional<size_t> n = client.stream.receive(unwanted, sizeof unwanted);
     if (!n) return false;
@@ -133,11 +133,11 @@ bool RedisFrontend::write_some(Client& client) {
     return client.dead;
   }
   client.output.wrote(*n);
-  client.waits_until_ns = 0;
+  client.delayed_until_ns = 0;
   client.active_ns = session_.now_ns();
   stats_->written_bytes.add(*n);
-  client.ahead = client.batch.size();  // it reads, if slowly
-  if (client.output.empty()) client.gathers_until_ns = 0;
+  client.pipelined = client.batch.size();  // it reads, if slowly
+  if (client.output.empty()) client.coalesce_until_ns = 0;
   return true;
 }
 
