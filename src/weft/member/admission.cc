@@ -8,7 +8,7 @@ void JoinBackoff::removed(uint64_t now_ns) {
   const bool stable = joined_ns_ != 0 && now_ns - joined_ns_ >= kStablePaces * pace_ns_;
   removals_ = stable ? 1 : removals_ + 1;
   joined_ns_ = 0;
-  // The first time may have been a single stall.
+  // The first removal may have been a single stall.
   const uint64_t doublings = std::min<uint64_t>(removals_, 16) - 1;
   wait_ns_ = doublings == 0 ? 0 : std::min((kFirstPaces * pace_ns_) << (doublings - 1), kMostPaces * pace_ns_);
   until_ns_ = now_ns + wait_ns_;
@@ -53,7 +53,7 @@ bool Admission::may_propose(const View& view, uint64_t now_ns) const {
   const Member* const last = view.find(self_.node);
   if (last == nullptr) return std::all_of(view.members.begin(), view.members.end(), has_given);
   if (has_own_address(*last)) return std::any_of(view.members.begin(), view.members.end(), has_given);
-  // Its last process may be somewhere else, and run: then it answers.
+  // The previous process may run at another address: then it answers.
   const Approval& of_last = approvals_[self_.node.value];
   if (of_last.incarnation != last->incarnation || of_last.open || of_last.runs || of_last.obstacle.empty()) {
     return false;

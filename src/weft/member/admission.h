@@ -1,14 +1,15 @@
-// Admission: how a process that is no member gets into the view. It asks every member for its word: that it is there,
-// agrees with this node, and that the two reach each other, both ways (Interconnect::knock). Only when it has the word
-// of all of them may a view with it be proposed: members are always fully connected, so one that a single member does
-// not reach would be removed at once, and every view change stops everybody for a moment.
+// Admission: how a process that is not a member gets into the view. It asks every member for approval: that the member
+// is up, that its configuration agrees with this node's, and that the two reach each other in both directions
+// (Interconnect::knock). A view with the new node may be proposed only after every member has approved. Members are
+// always fully connected, so a node that a single member cannot reach would be removed at once, and every view change
+// stops everybody for a moment.
 //
-// A1: a view that lets a node in has only members that gave it their word shortly before.
-// A2: who was removed while it ran waits before it asks again, longer each time, unless it was a member for long. A
-//     process that was started anew waits for nothing.
-// A3: a member that is silent keeps nobody out for long: the others remove it.
+// A1: a view that admits a node has only members that approved it shortly before.
+// A2: a node that was removed while it ran waits before it asks again, longer each time, unless it had been a member
+//     for long. A newly started process does not wait.
+// A3: a silent member keeps nobody out for long: the others remove it.
 //
-// Pure: it neither asks nor waits itself. The control thread's.
+// Pure logic: it neither sends nor waits. Owned by the control thread.
 #pragma once
 
 #include <array>
@@ -21,20 +22,20 @@
 
 namespace weft {
 
-// How long a node stays outside that was removed while it ran (A2). It outlives the node's lives.
+// How long a node that was removed while it ran stays outside (A2). It outlives the node's incarnations.
 class JoinBackoff {
  public:
   // In paces (NodeAgentOptions::kPaceNs).
   static constexpr uint64_t kFirstPaces = 2, kMostPaces = 64;
-  static constexpr uint64_t kStablePaces = 60;  // a member for so long starts anew
+  static constexpr uint64_t kStablePaces = 60;  // a node that was a member for this long starts over
 
   explicit JoinBackoff(uint64_t pace_ns) : pace_ns_(pace_ns) {}
 
   void joined(uint64_t now_ns) { joined_ns_ = now_ns; }
   void removed(uint64_t now_ns);
   uint64_t until_ns() const { return until_ns_; }
-  uint64_t wait_ns() const { return wait_ns_; }    // of the last time
-  uint32_t removals() const { return removals_; }  // with no calm in between
+  uint64_t wait_ns() const { return wait_ns_; }    // the last wait
+  uint32_t removals() const { return removals_; }  // since it was last stable
 
  private:
   uint64_t pace_ns_;
@@ -46,36 +47,36 @@ class JoinBackoff {
 
 class Admission {
  public:
-  // In paces: a word counts for so long, and is asked for again in good time; who has not given it is asked again after
-  // up to so many.
+  // In paces: how long an approval is valid (it is renewed before it expires), and the longest interval between
+  // retries to a member that has not approved.
   static constexpr uint64_t kApprovalPaces = 4;
   static constexpr uint64_t kRetryPacesMax = 4;
-  static constexpr uint64_t kFirstRetryDivisor = 5;  // the first time after a part of a pace, one of so many
+  static constexpr uint64_t kFirstRetryDivisor = 5;  // the first retry comes after this fraction of a pace
 
   // `self`: node and address.
   Admission(const Member& self, uint64_t pace_ns) : self_(self), pace_ns_(pace_ns) {}
 
-  // Whom to ask now. Each question gets an answer, also if that is that none came.
+  // Which members to ask now. Every question gets an answered() call, even if no reply came.
   std::vector<Member> due(const View& view, uint64_t now_ns);
-  // `answer` is empty if it gave its word. Returns what is in the way, if that is something else than before.
+  // `answer` is empty if the member approved. Returns the obstacle if it differs from the last one.
   std::string answered(NodeId from, uint32_t incarnation, const std::string& answer, uint64_t now_ns);
-  // Whether the next change may be proposed: to remove the last process of this node, if it is in the view still and
-  // does not answer any more, or else to let this one in.
+  // Whether the next change may be proposed: the removal of this node's previous process if that is still in the view
+  // and no longer answers, otherwise the admission of this one.
   bool may_propose(const View& view, uint64_t now_ns) const;
-  // What keeps it outside, for people: the first member that has not given its word, and why. Empty if all have.
+  // What keeps the node out, for people: the first member that has not approved, and why. Empty if all have.
   std::string obstacle(const View& view, uint64_t now_ns) const;
 
  private:
   struct Approval {
-    uint32_t incarnation = 0;  // that was asked
+    uint32_t incarnation = 0;  // of the member that was asked
     bool open = false;         // no answer yet
-    bool runs = false;         // the last process of this node's name answers
+    bool runs = false;         // the previous process of this node still answers
     uint64_t given_until_ns = 0;
-    uint64_t again_ns = 0;  // ask again
+    uint64_t again_ns = 0;  // when to ask again
     uint64_t wait_ns = 0;
-    std::string obstacle;  // what was in the way
+    std::string obstacle;  // why it did not approve
   };
-  // Another process cannot be where this one is.
+  // No other process can have this one's address.
   bool has_own_address(const Member& member) const {
     return member.node == self_.node && member.address == self_.address;
   }

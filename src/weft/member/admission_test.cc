@@ -1,4 +1,4 @@
-// Who gets in, when, and how long one that was removed waits: by a clock that the test sets.
+// Who is admitted, when, and how long a removed node waits, by a clock that the test sets.
 #include "weft/member/admission.h"
 
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ class AdmissionTest : public testing::Test {
 // A1.
 TEST_F(AdmissionTest, WaitsForEveryMembersWord) {
   EXPECT_EQ(asked(), (std::vector<int>{0, 1, 2, 3}));
-  EXPECT_TRUE(asked().empty());  // all are open
+  EXPECT_TRUE(asked().empty());  // all questions are open
   for (const int node : {0, 1, 3}) says(node);
   EXPECT_FALSE(may_propose());
   EXPECT_EQ(says(2, "host2: refused"), "host2: refused");
@@ -64,7 +64,8 @@ TEST_F(AdmissionTest, WaitsForEveryMembersWord) {
   EXPECT_EQ(admission_.obstacle(view_, now_), "");
 }
 
-// Who is not there is asked less and less often, but again and again; the words of the others do not run out meanwhile.
+// A member that is not there is asked less and less often, but never dropped; the approvals of the others do not
+// expire meanwhile.
 TEST_F(AdmissionTest, AsksAgainAndAgain) {
   int questions = 0;
   for (int i = 0; i < 1000; ++i, now_ += kPace / 10) {
@@ -90,13 +91,13 @@ TEST_F(AdmissionTest, AWordRunsOutAndBelongsToAnIncarnation) {
   ASSERT_TRUE(may_propose());
   view_.members[1].incarnation = 9;  // it came back
   EXPECT_FALSE(may_propose());
-  admission_.answered(NodeId(1), 2, "", now_);  // a late answer of the one before
+  admission_.answered(NodeId(1), 2, "", now_);  // a late answer of the previous process
   EXPECT_EQ(asked(), (std::vector<int>{1}));
   says(1);
   EXPECT_TRUE(may_propose());
 }
 
-// A3: nobody has to wait for a member that does not answer when the view is without it.
+// A3: once the view is without a member that does not answer, nobody has to wait for it.
 TEST_F(AdmissionTest, AMemberThatIsRemovedIsNotWaitedFor) {
   asked();
   for (const int node : {0, 1, 3}) says(node);
@@ -107,18 +108,18 @@ TEST_F(AdmissionTest, AMemberThatIsRemovedIsNotWaitedFor) {
 
 TEST_F(AdmissionTest, TheLastProcessOfItsNameIsRemovedFirst) {
   view_ = with_member(view_, self_);
-  EXPECT_EQ(asked(), (std::vector<int>{0, 1, 2, 3}));  // nobody else can be where it is
+  EXPECT_EQ(asked(), (std::vector<int>{0, 1, 2, 3}));  // no other process can have its address
   EXPECT_FALSE(may_propose());
   says(0);
   EXPECT_TRUE(may_propose());  // to remove that one
   view_ = *without_members(view_, 0b10000);
-  EXPECT_FALSE(may_propose());  // to come in
+  EXPECT_FALSE(may_propose());  // to join
   for (const int node : {1, 2, 3}) says(node);
   EXPECT_TRUE(may_propose());
 }
 
-// Its last process is somewhere else. As long as it answers it runs; and one that some member does not reach does not
-// take its place.
+// Its previous process is at another address. It runs as long as it answers, and a node that some member does not
+// reach does not replace it.
 TEST_F(AdmissionTest, OneThatRunsElsewhereIsNotReplaced) {
   self_.address = "elsewhere";
   view_ = with_member(view_, self_);

@@ -1,5 +1,5 @@
-// AgentHost: what a node's agent needs of the node it runs at. It knows no transactions: a node that runs none can be
-// one.
+// AgentHost: what a node's agent needs from the node that it runs on. It knows nothing of transactions, so a node that
+// runs none can be a host.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace weft {
 
-// The agent, as the worker sees it that runs it.
+// The agent, as seen by the worker that runs it.
 class NodeAgentHook : public Service {
  public:
   virtual void on_message(NodeId from, ByteView message) = 0;
@@ -28,10 +28,10 @@ class AgentHost {
   virtual const Options& cluster_options() const = 0;
   virtual PlantedBugs planted_bugs() const = 0;   // test only
   virtual bool shares_memory() const = 0;         // with other processes of the host
-  virtual EventLog* events() const = 0;           // nullptr: nobody wants to be told
-  virtual uint64_t clock_ns() const = 0;          // now: a step may have begun long ago
-  virtual bool caught_up(Epoch epoch) const = 0;  // all that this node fills in that view is copied
-  // The agent runs on the thread of worker 0: nullptr ends that. Its messages go to the agents of other nodes.
+  virtual EventLog* events() const = 0;           // nullptr: events are discarded
+  virtual uint64_t clock_ns() const = 0;          // the current time; a step may have begun long ago
+  virtual bool caught_up(Epoch epoch) const = 0;  // this node has caught up on all its partitions in that view
+  // The agent runs on the thread of worker 0; nullptr detaches it. Its messages go to the agents of other nodes.
   virtual void set_agent(NodeAgentHook* agent) = 0;
   virtual void send_control(NodeId to, ByteView message) = 0;
   virtual size_t control_queued_bytes(NodeId to) const = 0;

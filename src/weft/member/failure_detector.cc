@@ -28,7 +28,7 @@ void FailureDetector::adopt(const View& view, uint64_t now_ns) {
     Peer& peer = peers_[n];
     const Member* const member = view.find(NodeId(static_cast<uint8_t>(n)));
     const uint32_t incarnation = member == nullptr ? 0 : member->incarnation;
-    peer.unheard = 0;  // said in a view that ended
+    peer.unheard = 0;  // announced in an earlier view
     if (std::exchange(peer.incarnation, incarnation) == incarnation) continue;
     peer.heard_ns = peer.current_view_heard_ns = now_ns;
     peer.contact = Contact::kOpen;
@@ -49,8 +49,8 @@ bool FailureDetector::heard_in_current_view(NodeId node, uint64_t unheard, uint6
   return std::exchange(peer.unheard, unheard) != unheard;
 }
 
-// A quarter of a lease counts all the same (the agent sees to it), so that one that is late at every step still notices
-// who is gone, after a few of them.
+// A quarter of a lease counts all the same (the agent ensures it), so that a node that is late at every step still
+// notices failures, after a few of them.
 void FailureDetector::on_local_stall(uint64_t for_ns, uint64_t now_ns) {
   WEFT_MARK("a node that was away itself suspects nobody yet");
   for (Peer& peer : peers_) {
@@ -67,14 +67,16 @@ uint64_t FailureDetector::silent_from_ns(const Peer& peer) const {
   return std::min(peer.heard_ns + lease_ns_, peer.current_view_heard_ns + 2 * lease_ns_);
 }
 
-// F3. Who does not hear this node says so early, and must go on saying it until its lease would be over.
+// F3. A member that does not hear this node announces it early, and must keep announcing it until its lease would be
+// over.
 uint64_t FailureDetector::lost_from_ns(const Peer& peer) const {
   const bool deaf = (peer.unheard & bit(self_)) != 0 && peer.current_view_heard_ns >= peer.deaf_from_ns + early_ns();
   return std::min(silent_from_ns(peer), deaf ? peer.deaf_from_ns + early_ns() : UINT64_MAX);
 }
 
-// Members ask each other four times in a lease. When the first of them has not heard a dead one for a lease, what the
-// others told last is up to a quarter old, and what they knew then another quarter behind: they say so early.
+// Members ask each other four times in a lease. When the first of them has not heard a dead member for a lease, the
+// others' last announcements are up to a quarter old, and what they knew then is another quarter behind. So they
+// announce early.
 uint64_t FailureDetector::unheard(uint64_t now_ns) const {
   uint64_t mask = 0;
   for_each_node(others(), [&](NodeId node) {
@@ -85,7 +87,7 @@ uint64_t FailureDetector::unheard(uint64_t now_ns) const {
   return mask;
 }
 
-// The members that it does not hear or that do not hear it, as far as that is known here.
+// The members that it does not hear or that do not hear it, as far as this node knows.
 uint64_t FailureDetector::lost_links(NodeId node, uint64_t lost_here) const {
   uint64_t lost = node == self_ ? lost_here : peers_[node.value].unheard;
   if (node != self_ && (lost_here & bit(node)) != 0) lost |= bit(self_);
@@ -108,7 +110,7 @@ bool FailureDetector::loses_to(NodeId a, NodeId b, uint64_t lost_here, uint64_t 
 FailureDetector::Verdict FailureDetector::judge(uint64_t now_ns) const {
   Verdict verdict;
   uint64_t since_ns = 0;
-  uint64_t ended = 0, closed = 0, lost = 0;  // lost: a link, so that others may hear it
+  uint64_t ended = 0, closed = 0, lost = 0;  // lost: only the link, so others may hear it
   for_each_node(others(), [&](NodeId node) {
     const Peer& peer = peers_[node.value];
     if (now_ns > silent_from_ns(peer)) verdict.silent |= bit(node);
@@ -127,7 +129,7 @@ FailureDetector::Verdict FailureDetector::judge(uint64_t now_ns) const {
   for_each_node(lost, [&](NodeId node) {
     const Peer& peer = peers_[node.value];
     const bool silent = (verdict.silent & bit(node)) != 0;
-    bool heard = !silent;  // by somebody whom this one hears
+    bool heard = !silent;  // by a member that this one hears
     for_each_node(witnesses & ~bit(node),
                   [&](NodeId other) { heard = heard || (peers_[other.value].unheard & bit(node)) == 0; });
     const bool stays = loses_to(node, self_, lost, now_ns);

@@ -1,19 +1,22 @@
-// FailureDetector: whom a member takes for gone, and which of two that have lost each other goes.
+// FailureDetector: which members this member considers failed, and which of two members that lost each other is
+// removed.
 //
 // F1: a member is silent at once when its process has ended, when it sent what no correct member sends, or when the
-//     connection to it is lost; else when it was not heard of for a lease, or not in the newest view for two.
-// F2: members tell each other whom they do not hear. Whom nobody hears any more goes at once.
-// F3: a link is lost if either end does not hear the other; then one of the two goes: the one that has lost links with
-//     more other members, now or of late, else the younger. The end that stays proposes that, after the short time in
-//     which others may find out that they do not hear it either; the end that is to go waits for a lease, in case the
-//     other one cannot.
-// F4: of two halves the smaller goes: the more are lost here, the longer it waits for somebody who misses fewer.
+//     connection to it is lost. Otherwise it is silent when it was not heard for one lease, or not in the newest view
+//     for two.
+// F2: members tell each other whom they do not hear. A member that nobody hears is removed at once.
+// F3: a link is lost if either end does not hear the other. Then one of the two is removed: the one that has lost
+//     links with more other members, now or recently, otherwise the younger. The end that stays proposes this after a
+//     short time in which others may find that they do not hear it either. The end that is to go waits for a lease, in
+//     case the other one cannot propose.
+// F4: of two halves the smaller is removed: the more members are lost here, the longer this one waits for a member
+//     that misses fewer.
 //
-// A view change does not start the count anew: members that come and go all the time do not hide one that is silent.
-// The time that this node itself did not run does not count: after a stall of the whole machine the first to wake would
-// remove all others.
+// A view change does not restart the count, so members that join and leave all the time do not hide a silent one. Time
+// during which this node itself did not run does not count; otherwise, after a stall of the whole machine, the first
+// node to wake would remove all others.
 //
-// Pure: it neither sends nor proposes. The agent's.
+// Pure logic: it neither sends nor proposes. Owned by the agent.
 #pragma once
 
 #include <array>
@@ -24,60 +27,60 @@
 
 namespace weft {
 
-// What is known of a member without hearing it.
+// What is known about a member other than by hearing it.
 enum class Contact : uint8_t {
   kOpen,    // nothing is wrong with its connection
-  kLost,    // the connection is
-  kClosed,  // for what it sent
-  kEnded,   // its process
+  kLost,    // its connection is lost
+  kClosed,  // its connection was closed because of what it sent
+  kEnded,   // its process has ended
 };
 
 class FailureDetector {
  public:
-  static constexpr uint64_t kLinkMemoryPaces = 120;  // which links were lost
+  static constexpr uint64_t kLinkMemoryPaces = 120;  // how long lost links are remembered
 
-  // `pace_ns`: what is short, whatever the lease.
+  // `pace_ns`: a short interval, independent of the lease.
   FailureDetector(NodeId self, uint64_t lease_ns, uint64_t pace_ns)
       : self_(self), lease_ns_(lease_ns), pace_ns_(pace_ns) {}
 
-  void start(uint64_t now_ns);  // nobody was silent before
+  void start(uint64_t now_ns);  // nobody counts as silent before
   void adopt(const View& view, uint64_t now_ns);
   void set_contact(NodeId node, Contact contact, uint64_t now_ns);
   void heard(NodeId node, uint64_t now_ns);
-  // In the view that is adopted, with those that it does not hear itself. Whether that is news.
+  // Heard in the adopted view, with the members that it does not hear itself. Returns whether that is new.
   bool heard_in_current_view(NodeId node, uint64_t unheard, uint64_t now_ns);
-  // What the others sent meanwhile is not read yet.
+  // This node did not run; what the others sent in that time has not been read yet.
   void on_local_stall(uint64_t for_ns, uint64_t now_ns);
 
   struct Verdict {
     uint64_t silent = 0;  // bit n: node n
     uint64_t gone = 0;    // to be removed now; not all of them need be silent here
-    Change change;        // why
+    Change change;        // the reason
   };
   Verdict judge(uint64_t now_ns) const;
-  uint64_t unheard(uint64_t now_ns) const;  // to tell the others
+  uint64_t unheard(uint64_t now_ns) const;  // to be announced to the others
   uint64_t heard_ns(NodeId node) const { return peers_[node.value].heard_ns; }
   Contact contact(NodeId node) const { return peers_[node.value].contact; }
 
  private:
   struct Peer {
-    uint32_t incarnation = 0;  // 0: no member
+    uint32_t incarnation = 0;  // 0: not a member
     Contact contact = Contact::kOpen;
-    uint64_t heard_ns = 0;               // the last time: of any view
-    uint64_t current_view_heard_ns = 0;  // and of the view that was the newest here then
-    uint64_t contact_ns = 0;             // when its connection was found to be lost or closed
-    uint64_t unheard = 0;                // whom it does not hear, as it says
-    uint64_t deaf_from_ns = 0;           // unheard has this node: since when it says so
-    uint64_t links = 0;  // members with which it has lost a link while others heard it; of its node, not of the process
-    uint64_t links_ns = 0;  // the last of them
+    uint64_t heard_ns = 0;               // last heard, in any view
+    uint64_t current_view_heard_ns = 0;  // last heard in the view that was the newest here then
+    uint64_t contact_ns = 0;             // when its connection was found lost or closed
+    uint64_t unheard = 0;                // whom it does not hear, according to itself
+    uint64_t deaf_from_ns = 0;           // since when `unheard` includes this node
+    uint64_t links = 0;     // members with which it has lost a link while others heard it; per node, not per process
+    uint64_t links_ns = 0;  // when the last of them was lost
   };
   uint64_t silent_from_ns(const Peer& peer) const;
-  // When the link with it counts as lost, because it is silent or because it does not hear this node.
+  // When the link to it counts as lost, because it is silent or because it does not hear this node.
   uint64_t lost_from_ns(const Peer& peer) const;
   uint64_t lost_links(NodeId node, uint64_t lost_here) const;
   bool loses_to(NodeId a, NodeId b, uint64_t lost_here, uint64_t now_ns) const;
   uint64_t others() const { return members_ & ~bit(self_); }
-  // Members say early whom they do not hear: so much before a lease is over.
+  // Members announce whom they do not hear this long before a lease is over.
   uint64_t early_ns() const { return lease_ns_ - lease_ns_ * 3 / 8; }
 
   const NodeId self_;

@@ -41,7 +41,7 @@ class FailureDetectorTest : public testing::Test {
     detector_->set_contact(NodeId(static_cast<uint8_t>(node)), contact, now_);
   }
   FailureDetector::Verdict verdict() const { return detector_->judge(now_); }
-  // A view that removes `gone` since only its link with `by` was lost; then it comes back, as the youngest.
+  // A view that removes `gone` because only its link with `by` was lost; then it comes back, as the youngest.
   void link_lost(int by, int gone) {
     view_.epoch = Epoch(view_.epoch.value + 1);
     view_.change = {Cause::kLink, NodeId(static_cast<uint8_t>(by)), bits({gone})};
@@ -61,7 +61,7 @@ TEST_F(FailureDetectorTest, SilenceCountsAfterALeaseAndWhoIsNotInTheViewAfterTwo
   be(0, 2);
   now_ += kLease;
   EXPECT_EQ(verdict().silent, 0U);
-  detector_->heard(NodeId(1), now_);  // of an older view
+  detector_->heard(NodeId(1), now_);  // in an older view
   now_ += kLease;
   EXPECT_EQ(verdict().silent, 0U);
   ++now_;
@@ -71,7 +71,7 @@ TEST_F(FailureDetectorTest, SilenceCountsAfterALeaseAndWhoIsNotInTheViewAfterTwo
   EXPECT_EQ(verdict().change, (Change{Cause::kUnheard, NodeId(0), bits({1})}));
 }
 
-// Who it is that has failed nobody can say: so the elder stays, if it can say so itself.
+// Nobody can say which of the two has failed, so the older stays, if it can propose that itself.
 TEST_F(FailureDetectorTest, OfTwoMembersTheYoungerGoes) {
   for (const int self : {0, 1}) {
     be(self, 2);
@@ -95,7 +95,7 @@ TEST_F(FailureDetectorTest, WhoHasEndedOrMisbehavedGoesAtOnce) {
   EXPECT_EQ(verdict().change.cause, Cause::kMisconduct);
 }
 
-// Of one that has died everybody says so, and nobody waits, however old it was.
+// Everybody reports a dead member, and nobody waits, however old it was.
 TEST_F(FailureDetectorTest, WhomNobodyHearsGoesAtOnce) {
   be(2, 4);
   lose(0);
@@ -110,7 +110,7 @@ TEST_F(FailureDetectorTest, WhomNobodyHearsGoesAtOnce) {
   EXPECT_EQ(verdict().change, (Change{Cause::kUnheard, NodeId(2), bits({0})}));
 }
 
-// Two die at once: those that are left are enough.
+// Two die at once: the remaining members suffice.
 TEST_F(FailureDetectorTest, WhoIsSilentToNeedNotBeHeard) {
   be(0, 5);
   lose(3);
@@ -135,10 +135,10 @@ TEST_F(FailureDetectorTest, OfTwoThatHaveLostEachOtherTheYoungerGoes) {
   now_ += kLong - 1;
   EXPECT_EQ(verdict().gone, 0U);
   ++now_;
-  EXPECT_EQ(verdict().gone, bits({0}));  // it is still there: the other end cannot
+  EXPECT_EQ(verdict().gone, bits({0}));  // still there, so the other end cannot propose
 }
 
-// The oldest has a bad port: it costs the first that it loses, and then the oldest itself.
+// The oldest has a bad port: it costs the first member that it loses, and then the oldest itself.
 TEST_F(FailureDetectorTest, WhoLosesOneAfterTheOtherGoes) {
   be(2, 4);
   link_lost(0, 1);
@@ -154,7 +154,7 @@ TEST_F(FailureDetectorTest, WhoLosesOneAfterTheOtherGoes) {
   EXPECT_EQ(verdict().gone, 0U);
 }
 
-// The same link again: not the older one's fault.
+// The same link again is not the older one's fault.
 TEST_F(FailureDetectorTest, AFlappingLinkCostsTheYoungerEndEachTime) {
   be(0, 3);
   for (int i = 0; i < 3; ++i) {
@@ -165,7 +165,7 @@ TEST_F(FailureDetectorTest, AFlappingLinkCostsTheYoungerEndEachTime) {
   }
 }
 
-// What node 0 sends to node 2 is lost. Node 2 says that it does not hear node 0, early, and goes on saying so.
+// What node 0 sends to node 2 is lost. Node 2 announces early that it does not hear node 0, and keeps announcing it.
 TEST_F(FailureDetectorTest, ALinkThatIsLostOneWayIsLost) {
   be(0, 3);
   for (int i = 0; i < 3; ++i) {
@@ -197,7 +197,7 @@ TEST_F(FailureDetectorTest, WhoDoesNotHearForAMomentIsNotLost) {
     now_ += kLease / 4;
     EXPECT_EQ(verdict().gone, 0U) << i;
   }
-  // Nor while this node did not run: what it reads then was said before.
+  // Nor while this node did not run: what it then reads was sent before.
   hear(1, 0);
   hear(2, bits({0}));
   now_ += 3 * kLease;
@@ -207,15 +207,15 @@ TEST_F(FailureDetectorTest, WhoDoesNotHearForAMomentIsNotLost) {
   EXPECT_EQ(verdict().gone, 0U);
 }
 
-// A node whose receiver is dead says of everybody that it does not hear them, and everybody hears it.
+// A node whose receiver is dead reports that it hears nobody, while everybody hears it.
 TEST_F(FailureDetectorTest, WhoHearsNobodyGoesAndNotTheOthers) {
-  be(0, 3);  // the eldest is deaf: it costs itself all the same
+  be(0, 3);  // the oldest is deaf: it is removed all the same
   now_ += kLease + 1;
   EXPECT_EQ(verdict().silent, bits({1, 2}));
   now_ += kLease - 2;
   EXPECT_EQ(verdict().gone, 0U);
   now_ += 2;
-  EXPECT_EQ(verdict().gone, bits({1, 2}));  // it is still there: so the others cannot
+  EXPECT_EQ(verdict().gone, bits({1, 2}));  // still there, so the others cannot propose
   EXPECT_EQ(verdict().change.cause, Cause::kUnheard);
   be(2, 3);
   for (int i = 0; i < 4; ++i) {
@@ -234,7 +234,7 @@ TEST_F(FailureDetectorTest, LostLinksAreForgotten) {
   lose(0);
   now_ += kShort;
   EXPECT_EQ(verdict().gone, 0U);
-  be(2, 4);  // one more does not bring the old ones back: node 0 and node 2 have lost as many of late
+  be(2, 4);  // one more does not bring back the old ones: nodes 0 and 2 have recently lost equally many
   link_lost(0, 1);
   now_ += FailureDetector::kLinkMemoryPaces * kLease + 1;
   link_lost(0, 3);
@@ -254,7 +254,7 @@ TEST_F(FailureDetectorTest, WhoHearsNobodyWaitsForThoseWhoDo) {
   EXPECT_EQ(verdict().gone, 0U);
 }
 
-// A dead one that nobody sees end: whoever notices first has the others' word already.
+// A dead member whose end nobody sees: whoever notices first already has the others' reports.
 TEST_F(FailureDetectorTest, SilenceIsToldEarly) {
   be(1, 3);
   now_ += kLease * 3 / 8;

@@ -39,7 +39,7 @@ void FramedSocket::read_available() {
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
     if (n <= 0) return close();
     input_.append(bytes, static_cast<size_t>(n));
-    if (input_.size() > kBytesMax + kLengthBytes) return;  // take what is there first
+    if (input_.size() > kBytesMax + kLengthBytes) return;  // consume what is buffered first
   }
 }
 

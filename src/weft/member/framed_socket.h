@@ -1,5 +1,5 @@
-// FramedSocket: messages of text over a stream socket that does not block: four bytes of length, then the text. Both
-// ends are processes of one user (the supervisor and its nodes), the lengths are checked all the same.
+// FramedSocket: text messages over a non-blocking stream socket: four bytes of length, then the text. Both ends are
+// processes of one user (the supervisor and its nodes); lengths are checked all the same.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace weft {
 
 class FramedSocket {
  public:
-  static constexpr size_t kBytesMax = 4 << 20;  // of one message, and of what waits to be written
+  static constexpr size_t kBytesMax = 4 << 20;  // of one message, and of the pending output
 
   FramedSocket() = default;
   explicit FramedSocket(Fd socket) : socket_(std::move(socket)) {}
@@ -23,11 +23,11 @@ class FramedSocket {
   void close() { socket_.reset(); }
   bool wants_to_write() const { return !output_.empty(); }
 
-  // Sends as much as goes without waiting; the rest waits for flush(). A message over the limit, or an end that does
+  // Sends as much as possible without blocking; flush() sends the rest. A message over the limit, or a peer that does
   // not read, closes the connection.
   void send(std::string_view text);
   void flush();
-  // One message if a whole one is there. At the other side's end, or after what cannot be, open() turns false.
+  // Takes one message if a complete one has arrived. At end of stream, or after malformed input, open() becomes false.
   bool receive(std::string* text);
 
  private:

@@ -36,7 +36,7 @@ Result<Member> initial_member_of(const nlohmann::json& json, int nodes) {
   return member;
 }
 
-// The list's numbers, or nothing if they are those of `founding`.
+// How the list's numbers differ from those of `bootstrap`; empty if they do not.
 std::string difference(const nlohmann::json& json, const BootstrapOptions& bootstrap) {
   for (const auto& [name, here] : {std::pair{"first", bootstrap.nodes}, std::pair{"replicas", bootstrap.replicas},
                                    std::pair{"partitions", bootstrap.partitions}}) {

@@ -1,12 +1,12 @@
-// The beginning of a cluster: its nodes say that they are there, and when all have, there is a first view. Where a
-// membership keeps only one text, that text is the list of initial_members until it is a view:
+// Bootstrap of a cluster: its nodes announce themselves, and when all have, the first view is made. A membership that
+// keeps only one text keeps the list of initial members in it until it becomes a view:
 //
 //   {"initial_members": [{"node": 0, "token": "00000000000000a7", "address": "10.0.0.1:7400"}],
 //    "first": 3, "replicas": 2, "partitions": 6}
 //
-// The numbers are those of the first initial_member; who has others is none, and changes nothing.
-// Whoever finds himself missing adds himself, and whoever completes the list writes the first view instead. A process
-// that starts again takes the place of the one before it.
+// The numbers are those of the first initial member; a process with other numbers is not an initial member and changes
+// nothing. A process that is missing from the list adds itself, and the one that completes the list writes the first
+// view instead. A restarted process replaces the one before it.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@
 namespace weft {
 
 struct BootstrapOptions {
-  int nodes = 0;  // of the first view; 0: this process founds nothing
+  int nodes = 0;  // of the first view; 0: this process does not bootstrap
   int replicas = 1;
   int partitions = 1;
 };
@@ -27,8 +27,8 @@ struct BootstrapOptions {
 View first_view(const BootstrapOptions& bootstrap, const std::vector<Member>& initial_members);
 
 bool is_initial_members(std::string_view text);
-// What the text becomes when `self` has seen it (empty: there is none yet); nothing if it stays. An error names what is
-// wrong with it.
+// The text that follows `text` (empty: there is none yet) once `self` has seen it; empty if it does not change. An
+// error names what is wrong with the text.
 Result<std::string> add_initial_member(std::string_view text, const Member& self, const BootstrapOptions& bootstrap);
 
 }  // namespace weft

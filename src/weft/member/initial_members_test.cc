@@ -26,7 +26,7 @@ TEST(InitialMembers, WhoCompletesTheListWritesTheFirstView) {
   EXPECT_EQ(*add_initial_member(one, initial_member(1, 0xa7), kThree), "") << "it is there already";
   const std::string two = *add_initial_member(one, initial_member(0, UINT64_MAX), kThree);
   EXPECT_TRUE(is_initial_members(two));
-  const std::string again = *add_initial_member(two, initial_member(1, 9), kThree);  // node 1 was started again
+  const std::string again = *add_initial_member(two, initial_member(1, 9), kThree);  // node 1 was restarted
   const std::string text = *add_initial_member(again, initial_member(2, 3), kThree);
   EXPECT_FALSE(is_initial_members(text));
   const Result<View> view = view_from_json(text);

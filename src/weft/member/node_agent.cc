@@ -13,15 +13,15 @@ namespace weft {
 namespace {
 
 struct LeaseMessage {
-  uint64_t sent_ns;  // by the asker's clock: comes back in the answer
+  uint64_t sent_ns;  // by the requester's clock; returned in the answer
   uint32_t epoch;
-  uint32_t answer;   // 0: asks, 1: gives, 2: neither, a newer view follows as text; 3: neither, a note follows
-  uint64_t unheard;  // bit n: node n, by who sends this
+  uint32_t answer;   // 0: request, 1: grant, 2: a newer view follows as text, 3: gossip follows
+  uint64_t unheard;  // bit n: the sender does not hear node n
 };
 static_assert(sizeof(LeaseMessage) == 24);
 constexpr uint32_t kForwardsView = 2;
 constexpr uint32_t kGossip = 3;
-constexpr size_t kGossipMax = 4;  // of a member, that wait here
+constexpr size_t kGossipMax = 4;  // per member, waiting here
 
 ByteView bytes_of(const LeaseMessage& message) {
   return {reinterpret_cast<const std::byte*>(&message), sizeof message};
@@ -61,7 +61,7 @@ bool NodeAgent::step(uint64_t now_ns) {
   }
   std::shared_ptr<const View> latest = membership_->latest();
   if (latest != nullptr && !check_view(*latest, host_->cluster_options()))
-    latest = nullptr;  // whoever wrote it is of another configuration
+    latest = nullptr;  // it was written by another configuration
   if (forwarded_ != nullptr && (latest == nullptr || forwarded_->epoch > latest->epoch)) latest = forwarded_;
   if (latest == nullptr) latest = view_;
   if (latest == nullptr) return false;
@@ -74,7 +74,8 @@ bool NodeAgent::step(uint64_t now_ns) {
   if (retired_) return true;
   if (now_ns >= next_ask_ns_) ask_leases(now_ns);
   flush_gossip();
-  // Who was asked may not have been in the view yet: without leases nothing is told, so ask again soon.
+  // The members asked may not have been in the view yet. Nothing can be acknowledged without leases, so ask again
+  // soon.
   if (state_.lease.until_ns() <= now_ns) next_ask_ns_ = next_step_ns_ = now_ns + pace_ns_ / 64;
   check_failures(now_ns);
   propose_in_sync(now_ns);
@@ -84,7 +85,7 @@ bool NodeAgent::step(uint64_t now_ns) {
 bool NodeAgent::join(const View& view, uint64_t now_ns) {
   const bool allowed = join_allowed_epoch_.load(std::memory_order_acquire) == view.epoch.value;
   if (now_ns < next_proposal_ns_ || !(allowed || host_->planted_bugs().has(PlantedBug::kHastyJoin))) return false;
-  // The last one of this name has to be removed first: its records are decided without it.
+  // The previous process of this node has to be removed first: its records are decided without it.
   if (view.find(options_.self.node) != nullptr) {
     const Result<View> without = without_members(view, uint64_t{1} << options_.self.node.value);
     if (without) propose(*without, {Cause::kReplaced, options_.self.node, bit(options_.self.node)}, now_ns);
@@ -98,7 +99,7 @@ void NodeAgent::adopt(const std::shared_ptr<const View>& view, uint64_t now_ns) 
   WEFT_CHECK(view_ == nullptr || view->epoch > view_->epoch, "views only grow");
   WEFT_CHECK(!retired_, "who has retired adopts nothing");
   uint64_t fenced_after_ns = 0;
-  // In any other view who has lost a member goes on trying to have it removed.
+  // In any other view, a member that has lost another keeps trying to have it removed.
   const bool again = view_ != nullptr && view_->members == view->members && view_->partitions == view->partitions;
   for (int n = 0; n < kNodesMax; ++n) {
     const NodeId id(static_cast<uint8_t>(n));
@@ -108,7 +109,7 @@ void NodeAgent::adopt(const std::shared_ptr<const View>& view, uint64_t now_ns) 
     if (before != nullptr && !same && !membership_->fenced(id, before->incarnation)) {
       fenced_after_ns = std::max(fenced_after_ns, peer(id).given_until_ns);
     }
-    peer(id).held_until_ns = 0;  // of an epoch that ended
+    peer(id).held_until_ns = 0;  // from an earlier epoch
     if (same && again && state_.links.is_lost(id, now->incarnation)) {
       state_.links.reconnect(id, view->epoch);
     }
@@ -116,7 +117,7 @@ void NodeAgent::adopt(const std::shared_ptr<const View>& view, uint64_t now_ns) 
   }
   detector_.adopt(*view, now_ns);
   announced_unheard_ = 0;
-  // Leases given to removed members by an epoch before that was never active count as well.
+  // Leases granted to removed members in an earlier epoch that was never active count as well.
   state_.lease.set_fenced_after(std::max(fenced_after_ns, state_.lease.fenced_after_ns()));
   state_.lease.set_until(0);
   retired_ = !in(*view);
@@ -140,7 +141,7 @@ void NodeAgent::on_message(NodeId from, ByteView message) {
   if (message.size() < sizeof(LeaseMessage) || view_ == nullptr || retired_) return;
   const auto lease = load<LeaseMessage>(message.data());
   if (view_->find(from) == nullptr) return;
-  const uint64_t now_ns = host_->clock_ns();  // not the step's, which may have begun long ago
+  const uint64_t now_ns = host_->clock_ns();  // not the step's time, which may be long ago
   detector_.heard(from, now_ns);
   if (lease.answer == kForwardsView) return take_view(message.subspan(sizeof lease));
   if (lease.answer == kGossip) return receive_gossip(from, message.subspan(sizeof lease));
@@ -159,7 +160,7 @@ void NodeAgent::on_message(NodeId from, ByteView message) {
   update_lease();
 }
 
-// A member that does not know the newest view may only be slow to hear of it, when the membership was away.
+// A member that does not know the newest view may only be slow to learn of it, if the membership was unavailable.
 void NodeAgent::forward_view(NodeId to, uint64_t now_ns) {
   if (now_ns < peer(to).forwarded_ns + pace_ns_ / 16) return;
   peer(to).forwarded_ns = now_ns;
@@ -216,7 +217,7 @@ std::vector<NodeAgent::Gossip> NodeAgent::take_gossip() {
 }
 
 void NodeAgent::update_lease() {
-  uint64_t until_ns = UINT64_MAX - 1;  // alone, it needs nobody's; but it is leased
+  uint64_t until_ns = UINT64_MAX - 1;  // a single node needs no lease of others, but is leased
   for (const Member& member : view_->members) {
     if (member.node != options_.self.node) until_ns = std::min(until_ns, peer(member.node).held_until_ns);
   }
@@ -251,10 +252,10 @@ void NodeAgent::check_failures(uint64_t now_ns) {
   propose(*next, verdict.change, now_ns);
 }
 
-// Of two that have lost each other neither can be removed: if their connection is all that is lost, they get another
-// one, and begin anew in a view that is the same but for its epoch. What the last connection has lost does not matter
-// then: recovery asks for everything that is open. Not where peers reach this node's memory by themselves (shm): what
-// one has begun there could land later.
+// Of two members that have lost each other neither can be removed. If only their connection is lost they get a new
+// one, and start over in a view that differs only in its epoch. What the old connection lost does not matter then:
+// recovery asks for everything that is open. This does not work where peers access this node's memory directly (shm):
+// an access that was begun there could land later.
 bool NodeAgent::may_renew(uint64_t silent) const {
   if (host_->shares_memory()) return false;
   return std::any_of(view_->members.begin(), view_->members.end(), [&](const Member& member) {
@@ -262,7 +263,7 @@ bool NodeAgent::may_renew(uint64_t silent) const {
   });
 }
 
-// Once of each incarnation: it may be proposed again and again until the view is without it.
+// Once per incarnation: the removal may be proposed many times until the view is without it.
 void NodeAgent::log_suspected(const Member& member, const FailureDetector::Verdict& verdict, uint64_t now_ns) {
   EventLog* const events = host_->events();
   if (std::exchange(peer(member.node).suspected, member.incarnation) == member.incarnation || events == nullptr) return;

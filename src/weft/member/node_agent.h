@@ -1,13 +1,14 @@
-// NodeAgent: what a node does for its membership, on the thread of its worker 0: it holds and gives leases, notices
-// members that are silent, proposes views, and has its workers adopt new ones.
+// NodeAgent: a node's part in the membership, on the thread of its worker 0. It holds and grants leases, detects
+// silent members, proposes views, and has its workers adopt new ones.
 //
-// Leases (rule E1): every member asks every other for one, four times in its duration. Who asks counts from sending,
-// who gives from answering; the node may say that something is current until the first of those it holds runs out. A
-// member that adopts a new view gives no more leases in the old one, and counts itself stopped only when those it gave
-// to removed members have run out or the membership says that they are fenced (rule E2).
+// Leases (rule E1): every member asks every other for a lease, four times in the lease's duration. The holder counts
+// from sending the request, the granter from answering it. The node may claim that something is current until the
+// first lease that it holds expires. A member that adopts a new view grants no more leases in the old one. It counts
+// itself as stopped only when the leases that it granted to removed members have expired or the membership says that
+// they are fenced (rule E2).
 //
-// Whom to propose for removal says failure_detector.h. Who hears of an older view passes its own on: only one member
-// has to reach the membership.
+// failure_detector.h decides whom to propose for removal. A member that sees another with an older view forwards its
+// own, so only one member has to reach the membership.
 #pragma once
 
 #include <array>
@@ -26,14 +27,14 @@ namespace weft {
 
 struct NodeAgentOptions {
   uint64_t lease_ns = 500'000'000;
-  static constexpr uint64_t kPaceNs = 500'000'000;  // a longer lease makes nothing slower but noticing who is silent
-  uint64_t drift_permille = 10;                     // clocks of two nodes run apart by at most this
-  Member self;                                      // node, token and address: to join with
+  static constexpr uint64_t kPaceNs = 500'000'000;  // a longer lease slows down nothing but failure detection
+  uint64_t drift_permille = 10;                     // the clocks of two nodes drift by at most this
+  Member self;                                      // node, token and address to join with
 };
 
 class NodeAgent final : public NodeAgentHook {
  public:
-  // Both outlive the agent. Registers itself with the node; the workers do not run yet.
+  // Both pointers outlive the agent. Registers itself with the host, before the workers run.
   NodeAgent(const NodeAgentOptions& options, AgentHost* host, Membership* membership);
   ~NodeAgent() override;
   NodeAgent(const NodeAgent&) = delete;
@@ -43,28 +44,30 @@ class NodeAgent final : public NodeAgentHook {
   uint64_t deadline_ns() const override { return notified_.load(std::memory_order_acquire) ? 0 : next_step_ns_; }
   void on_message(NodeId from, ByteView message) override;
 
-  const View* view() const { return view_.get(); }  // adopted; nullptr before the first. By the worker's thread.
+  const View* view() const { return view_.get(); }  // adopted; nullptr before the first. Only on the worker's thread.
 
-  // Notes: short texts that members' control threads give each other (server/cluster_stats.h), one way and without
-  // promise. They are no part of the agent's business and only use its way. From any thread.
+  // Gossip: short texts that members' control threads send each other (server/cluster_stats.h), one way and best
+  // effort. The agent only transports them. From any thread.
   static constexpr size_t kGossipBytesMax = 16 << 10;
-  void send_gossip(const std::string& text);  // to all members, at the next step; the last one counts
+  void send_gossip(const std::string& text);  // to all members at the next step; the last one counts
   struct Gossip {
     NodeId from;
     std::string text;
   };
-  std::vector<Gossip> take_gossip();  // what came since; of each member a few at most
+  std::vector<Gossip> take_gossip();  // received since the last call; at most a few from each member
 
-  // From any thread: a node that is no member may propose the view that follows this one, to replace the last process
-  // of its name or to come in itself (admission.h).
+  // From any thread: a node that is not a member may propose the view that follows this one, to replace the previous
+  // process of its node or to join itself (admission.h).
   void allow_join(Epoch epoch) { join_allowed_epoch_.store(epoch.value, std::memory_order_release); }
 
   // From any thread.
-  void notify() { notified_.store(true, std::memory_order_release); }  // the membership has news: look at the next step
+  // the membership has news: handle it at the next step
+  void notify() { notified_.store(true, std::memory_order_release); }
   bool retired() const { return retired_.load(std::memory_order_acquire); }
-  // Members of the view that were silent for too long, bit n: node n.
+  // Members of the view that were silent for too long; bit n: node n.
   uint64_t suspects() const { return suspects_.load(std::memory_order_relaxed); }
-  // Who is silent has the last whole replica of a partition: the text says which. The cluster waits for it.
+  // Not empty: a silent member has the last in-sync replica of a partition, which the text names. The cluster waits
+  // for it.
   std::string unavailable_reason() const {
     const std::scoped_lock lock(unavailable_mutex_);
     return unavailable_reason_;
@@ -72,10 +75,10 @@ class NodeAgent final : public NodeAgentHook {
 
  private:
   struct Peer {
-    uint64_t held_until_ns = 0;   // the lease that this node holds of it
-    uint64_t given_until_ns = 0;  // and the one it gave
-    uint64_t forwarded_ns = 0;    // when the view was last passed on to it
-    uint32_t suspected = 0;       // the incarnation that was last said to be
+    uint64_t held_until_ns = 0;   // the lease that this node holds from it
+    uint64_t given_until_ns = 0;  // the lease that this node granted to it
+    uint64_t forwarded_ns = 0;    // when the view was last forwarded to it
+    uint32_t suspected = 0;       // the incarnation last logged as suspected
   };
 
   bool in(const View& view) const;
@@ -97,12 +100,12 @@ class NodeAgent final : public NodeAgentHook {
   Peer& peer(NodeId node) { return peers_[node.value]; }
 
   const NodeAgentOptions options_;
-  const uint64_t pace_ns_;  // what is done again and again is timed by it, whatever the lease
+  const uint64_t pace_ns_;  // interval of periodic work, independent of the lease
   AgentHost* const host_;
   NodeState& state_;
   Membership* const membership_;
   std::shared_ptr<const View> view_;
-  std::shared_ptr<const View> forwarded_;  // by another member; the membership may not have told it yet
+  std::shared_ptr<const View> forwarded_;  // by another member; the membership may not have delivered it yet
   FailureDetector detector_;
   uint64_t announced_unheard_ = 0;  // to the others
   std::array<Peer, kNodesMax + 1> peers_{};
@@ -114,8 +117,8 @@ class NodeAgent final : public NodeAgentHook {
   std::atomic<bool> retired_{false};
   std::atomic<uint64_t> suspects_{0};
   mutable std::mutex gossip_mutex_;
-  std::vector<std::byte> outgoing_gossip_;  // to send, the header included
-  std::vector<Gossip> received_gossip_;     // that came
+  std::vector<std::byte> outgoing_gossip_;  // including the header
+  std::vector<Gossip> received_gossip_;
   mutable std::mutex unavailable_mutex_;
   bool started_ = false;
   std::string unavailable_reason_;

@@ -1,5 +1,5 @@
-// An agent alone: what it sends, gives, holds and proposes, with a node and a membership that are played. Agents of
-// whole nodes are in cluster/agent_test.cc.
+// An agent alone: what it sends, grants, holds and proposes, with a fake node and a fake membership. Agents of
+// complete nodes are in cluster/agent_test.cc.
 #include "weft/member/node_agent.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 namespace weft {
 namespace {
 
-// As on the wire (agent.cc).
+// As on the wire (node_agent.cc).
 struct AgentBytes {
   uint64_t sent_ns;
   uint32_t epoch;
@@ -100,7 +100,7 @@ class MemberAgentTest : public testing::Test {
     if (!text.empty()) std::memcpy(bytes.data() + sizeof message, text.data(), text.size());
     agent_->on_message(NodeId(from), bytes);
   }
-  // Both others give the lease that was asked for then.
+  // Both others grant the lease that was requested at that time.
   void give_all(uint64_t sent_ns, uint32_t epoch = 1) {
     hear(1, {sent_ns, epoch, kAgentGives, 0});
     hear(2, {sent_ns, epoch, kAgentGives, 0});
@@ -126,7 +126,7 @@ TEST_F(MemberAgentTest, RegistersWithItsNodeAndHasNoLeaseAtFirst) {
   EXPECT_EQ(host_->agent, nullptr);
 }
 
-// Rule E1: who asks counts from sending, and the first that runs out ends it.
+// Rule E1: the holder counts from sending, and the first lease that expires ends it.
 TEST_F(MemberAgentTest, ALeaseCountsFromAskingAndNeedsEveryMember) {
   start();
   EXPECT_TRUE(step(kStart));
@@ -204,7 +204,7 @@ TEST_F(MemberAgentTest, WhatIsTooShortIsIgnored) {
   EXPECT_TRUE(host_->sent.empty());
 }
 
-// Rule E2: who gives counts from answering, with a margin for clocks that run apart.
+// Rule E2: the granter counts from answering, with a margin for clock drift.
 TEST_F(MemberAgentTest, ALeaseThatWasGivenToARemovedMemberIsWaitedFor) {
   start();
   step(kStart);

@@ -1,5 +1,5 @@
-// NodeState: what a node's agent, its workers and its control thread tell each other: which view is the newest, until
-// when there is a lease, which peers are lost. Small atomics and one mutex; any thread may use it.
+// NodeState: state shared by a node's agent, its workers and its control thread: the newest view, when the lease
+// expires, which peers are lost. Small atomics and one mutex; any thread may use it.
 #pragma once
 
 #include <algorithm>
@@ -18,13 +18,13 @@
 
 namespace weft {
 
-// The lease (rule E1): until when this node may say that something is current. Until the first is set, always.
+// The lease (rule E1): until when this node may claim that something is current. Unlimited until first set.
 class Lease {
  public:
   void set_until(uint64_t ns) { until_ns_.store(ns, std::memory_order_release); }
   uint64_t until_ns() const { return until_ns_.load(std::memory_order_acquire); }
   bool in_use() const { return until_ns() != UINT64_MAX; }
-  // Leases that this node gave to members that are removed have run out then (rule E2).
+  // When the leases that this node granted to removed members have expired (rule E2).
   void set_fenced_after(uint64_t ns) { fenced_after_ns_.store(ns, std::memory_order_release); }
   uint64_t fenced_after_ns() const { return fenced_after_ns_.load(std::memory_order_acquire); }
 
@@ -40,21 +40,21 @@ class PeerLinks {
     WEFT_CHECK(workers >= 0 && workers <= kWorkersMax, "a node has not too many workers");
   }
 
-  // A worker has closed its channel to this peer for what it sent: it must be removed.
+  // A worker has closed its channel to this peer because of what it sent: the peer must be removed.
   void set_closed(NodeId peer, uint32_t incarnation) {
     closed_[peer.value].store(incarnation, std::memory_order_release);
   }
   bool is_closed(NodeId peer, uint32_t incarnation) const {
     return closed_[peer.value].load(std::memory_order_acquire) == incarnation && incarnation != 0;
   }
-  // The connection to this peer is lost. One of the two must be removed; if neither can be, they are connected again
-  // for a view that has both.
+  // The connection to this peer is lost. One of the two must be removed; if neither can be, they reconnect in a view
+  // that has both.
   void set_lost(NodeId peer, uint32_t incarnation) { lost_[peer.value].store(incarnation, std::memory_order_release); }
   bool is_lost(NodeId peer, uint32_t incarnation) const {
     return lost_[peer.value].load(std::memory_order_acquire) == incarnation && incarnation != 0;
   }
-  // Before that view is published: the workers begin anew with the peer when they adopt it, and only when all of them
-  // have may there be a connection again (may_reconnect): both ends of one count packets from 0.
+  // Called before that view is published. The workers reset their state of the peer when they adopt it, and only when
+  // all of them have may the nodes reconnect (may_reconnect): both ends of a connection count packets from 0.
   void reconnect(NodeId peer, Epoch epoch) {
     reconnects_[peer.value].store(epoch.value, std::memory_order_release);
     lost_[peer.value].store(0, std::memory_order_release);
@@ -86,17 +86,17 @@ class ViewBoard {
 
   const std::shared_ptr<const View>& first() const { return first_; }
   bool joins() const { return joins_; }
-  // By which this process finds itself in a view (Member::token). Set before the workers run.
+  // Identifies this process in a view (Member::token). Set before the workers run.
   void set_token(uint64_t token) { token_ = token; }
   uint64_t token() const { return token_; }
 
-  // A new view for all workers: each adopts it in its next step.
+  // Publishes a new view to all workers: each adopts it in its next step.
   void publish(std::shared_ptr<const View> view) {
     const uint32_t epoch = view->epoch.value;
     WEFT_CHECK(epoch != 0, "epochs begin with 1");
     {
       const std::scoped_lock lock(mutex_);
-      // The view before a node joined says what another one of its name had.
+      // Before a node joins, its first view describes what an earlier process of the node held.
       if (on_publish_ && (published_ != nullptr || !joins_)) {
         on_publish_(published_ != nullptr ? *published_ : *first_, *view);
       }
@@ -110,12 +110,13 @@ class ViewBoard {
     const std::scoped_lock lock(mutex_);
     return published_;
   }
-  // Called with the view before and the one that is published. Set before the workers run.
+  // Called with the previous view and the one being published. Set before the workers run.
   void set_on_publish(std::function<void(const View&, const View&)> call) { on_publish_ = std::move(call); }
 
-  // The last view in which a worker of this node was active, nullptr: none was. Between WorkerBarrier::Step::kApply,
-  // when all of them have stopped, and the moment the first is active in the new view it does not change, and every
-  // worker finds the same: what one has copied while it filled a partition, decisions of another must know of.
+  // The last view in which a worker of this node was active; nullptr: none. It does not change between
+  // WorkerBarrier::Step::kApply, when all workers have stopped, and the moment the first is active in the new view, so
+  // every worker sees the same: decisions of one must take into account what another has copied while it caught up on
+  // a partition.
   void went_active(std::shared_ptr<const View> view) {
     const std::scoped_lock lock(mutex_);
     if (last_active_ == nullptr || last_active_->epoch < view->epoch) last_active_ = std::move(view);
@@ -125,7 +126,7 @@ class ViewBoard {
     return last_active_;
   }
 
-  // Wakes the threads that run this node's workers; publish() does that too. Set before they run.
+  // Wakes the threads that run this node's workers; publish() does so too. Set before they run.
   void set_wake(std::function<void()> wake) { wake_ = std::move(wake); }
   void wake() const {
     if (wake_) wake_();

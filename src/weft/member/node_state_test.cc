@@ -1,4 +1,4 @@
-// What a node's agent, workers and control thread tell each other.
+// The state shared by a node's agent, workers and control thread.
 #include "weft/member/node_state.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ std::shared_ptr<const View> node_state_view(uint32_t epoch) {
   return std::make_shared<const View>(view);
 }
 
-// Rule E1: who has no leases yet needs none.
+// Rule E1: a node that has no leases yet needs none.
 TEST(Lease, IsForEverUntilTheFirstIsSet) {
   Lease lease;
   EXPECT_FALSE(lease.in_use());
@@ -47,7 +47,7 @@ TEST(PeerLinks, WhoIsNoMemberIsNeitherLostNorClosed) {
   EXPECT_FALSE(links.is_closed(NodeId(1), 0));
 }
 
-// Both ends of a connection count packets from 0: no worker may be left that goes on counting.
+// Both ends of a connection count packets from 0, so no worker may continue an old count.
 TEST(PeerLinks, AConnectionComesBackWhenAllWorkersHaveBegunAnew) {
   PeerLinks links(2);
   links.set_lost(NodeId(1), 5);
@@ -97,7 +97,7 @@ TEST(ViewBoard, TellsEachViewTogetherWithTheOneBefore) {
   EXPECT_EQ(told, (std::vector<std::pair<uint32_t, uint32_t>>{{1, 2}, {2, 5}}));
 }
 
-// The view before a node joined says what another one of its name had.
+// Before a node joins, its first view describes what an earlier process of the node held.
 TEST(ViewBoard, OfWhoJoinsTheFirstViewSaysNothing) {
   ViewBoard board(*node_state_view(1), true);
   EXPECT_TRUE(board.joins());
@@ -109,7 +109,7 @@ TEST(ViewBoard, OfWhoJoinsTheFirstViewSaysNothing) {
   EXPECT_EQ(told, (std::vector<std::pair<uint32_t, uint32_t>>{{4, 5}}));
 }
 
-// Finding 10 of recovery: all workers of a node find the same.
+// Finding 10 of recovery: all workers of a node see the same view.
 TEST(ViewBoard, TheLastActiveViewNeverGoesBack) {
   ViewBoard board(*node_state_view(1), false);
   board.went_active(node_state_view(2));

@@ -42,7 +42,7 @@ void SupervisedMembership::propose(const View& next) {
     outgoing_.push_back("{\"propose\":" + to_json(next) + "}");
   }
   const uint64_t one = 1;
-  if (write(wakeup_.get(), &one, sizeof one) != sizeof one) return;  // it rings already
+  if (write(wakeup_.get(), &one, sizeof one) != sizeof one) return;  // already signalled
 }
 
 bool SupervisedMembership::fenced(NodeId, uint32_t incarnation) {

@@ -1,14 +1,14 @@
-// SupervisedMembership: a node's end of the membership that the supervisor of a one-host cluster holds
-// (server/supervisor.h). They talk JSON over a unix socket:
+// SupervisedMembership: a node's end of the membership that the supervisor of a one-host cluster keeps
+// (server/supervisor.h). They exchange JSON over a unix socket:
 //
 //   node to supervisor   {"announce": {"node", "token", "address", "clients"}}, {"propose": VIEW},
 //                        {"sample": FIGURES}
 //   supervisor to node   {"view": VIEW}, {"ended": [incarnation, ...]}
 //
-// The supervisor sees processes end, and kills the process of a member that a new view is without before it says so:
-// every removed member is fenced when its removal is known. When the supervisor ends, the cluster does.
+// The supervisor sees processes end. Before it announces a view without a member it kills that member's process, so
+// every removed member is fenced by the time its removal is known. When the supervisor ends, so does the cluster.
 //
-// latest, propose and fenced may be called on any thread; the socket is the control thread's.
+// latest, propose and fenced may be called on any thread; the control thread owns the socket.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,7 @@ class SupervisedMembership final : public Membership {
 
   FramedSocket supervisor_;
   Fd epoll_;
-  Fd wakeup_;  // something is to be proposed
+  Fd wakeup_;  // readable when there is something to propose
   std::mutex mutex_;
   std::shared_ptr<const View> view_;
   std::vector<std::string> outgoing_;

@@ -1,4 +1,4 @@
-// A node's end of the supervisor's membership, against a supervisor played by hand; and the framing under both.
+// A node's end of the supervisor's membership, against a supervisor played by the test; and the framing below both.
 #include "weft/member/supervised.h"
 
 #include <gtest/gtest.h>
@@ -110,7 +110,7 @@ TEST_F(SupervisedTest, SaysWhatItIsAndHearsTheView) {
   supervisor_.send("{\"view\":" + to_json(view) + "}");
   ASSERT_TRUE(until([&] { return node_->latest() != nullptr; }));
   EXPECT_EQ(*node_->latest(), view);
-  // What is older changes nothing.
+  // An older view changes nothing.
   view.epoch = Epoch(4);
   supervisor_.send("{\"view\":" + to_json(view) + "}");
   supervisor_.send("{\"ended\":[2,7]}");
@@ -129,7 +129,7 @@ TEST_F(SupervisedTest, EndsWithItsSupervisor) {
   EXPECT_EQ(node_->termination_reason(), "");
   supervisor_.close();
   EXPECT_TRUE(until([&] { return node_->termination_reason() == "the supervisor has ended"; }));
-  node_->propose(make_view(3, 2, 3));  // nobody hears it
+  node_->propose(make_view(3, 2, 3));  // nobody receives it
   node_->control_step();
 }
 

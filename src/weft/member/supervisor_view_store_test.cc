@@ -15,7 +15,7 @@ Member process(int node, uint64_t token) {
   return member;
 }
 
-// Three nodes that are there, with tokens 10, 11, 12.
+// Three announced nodes, with tokens 10, 11, 12.
 SupervisorViewStore formed(int replicas = 2) {
   SupervisorViewStore view_store({3, replicas, 3});
   for (int n = 0; n < 3; ++n) view_store.announce(process(n, 10 + static_cast<uint64_t>(n)));
@@ -26,7 +26,7 @@ TEST(SupervisorViewStore, TheFirstViewHasWhoeverCameLastForEachNode) {
   SupervisorViewStore view_store({3, 2, 6});
   view_store.announce(process(0, 1));
   view_store.announce(process(1, 2));
-  view_store.announce(process(1, 3));  // started again
+  view_store.announce(process(1, 3));  // restarted
   view_store.announce(process(0, 4));
   view_store.process_ended(4);  // and ended before there was a view
   view_store.announce(process(2, 5));
@@ -70,7 +70,7 @@ TEST(SupervisorViewStore, AViewWithoutAMemberIsPublishedWhenItsProcessHasEnded) 
   EXPECT_EQ(*view_store.view(), next);
   EXPECT_TRUE(view_store.processes_to_kill().empty());
   EXPECT_TRUE(view_store.ended_incarnations().contains(first->find(NodeId(1))->incarnation));
-  // The same node comes back as another.
+  // The same node comes back as another process.
   EXPECT_TRUE(view_store.propose(with_member(*view_store.view(), process(1, 20))));
   EXPECT_EQ(view_store.view()->find(NodeId(1))->token, 20U);
   EXPECT_FALSE(view_store.ended_incarnations().contains(view_store.view()->find(NodeId(1))->incarnation));

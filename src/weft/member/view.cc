@@ -22,8 +22,8 @@ void set_replicas(Placement& placement, uint64_t mask, NodeId primary) {
 
 using PerNode = std::array<int, kNodesMax + 1>;
 
-// Each partition's primary becomes, of its whole replicas, the one with the fewest so far; then whoever has two more
-// than another replica of one of its partitions gives that one up.
+// Each partition's primary becomes the in-sync replica with the fewest primaries so far. Then a node that has two more
+// primaries than another replica of one of its partitions hands that partition over.
 void spread_primaries(View& view) {
   PerNode primaries{};
   const auto poorest = [&](const Placement& placement) {
@@ -53,7 +53,7 @@ void spread_primaries(View& view) {
   }
 }
 
-// Replicas that each member has, whole or filling, and keeps.
+// Replicas that each member has, in sync or catching up, and keeps.
 PerNode loads_of(const View& view) {
   PerNode loads{};
   for (const Placement& placement : view.partitions) {
@@ -65,7 +65,7 @@ PerNode loads_of(const View& view) {
   return loads;
 }
 
-// Gives every partition that misses a replica another member to fill, the one with the fewest.
+// Assigns every partition that misses a replica to another member, the one with the fewest, to catch up.
 void fill_missing(View& view) {
   PerNode held = loads_of(view);
   for (Placement& placement : view.partitions) {
@@ -82,7 +82,8 @@ void fill_missing(View& view) {
   }
 }
 
-// Lets the poorest member fill a partition of the richest that it can take one of, as long as that makes things even.
+// Lets the member with the fewest replicas catch up on a suitable partition of the one with the most, as long as that
+// evens out the load.
 void move_replicas(View& view) {
   const auto missing = [&](const Placement& placement) { return placement.count < view.replicas; };
   if (std::any_of(view.partitions.begin(), view.partitions.end(), missing)) return;
@@ -116,7 +117,7 @@ void move_replicas(View& view) {
   }
 }
 
-// What every change ends with.
+// The last step of every change.
 void arrange(View& view) {
   for (Placement& placement : view.partitions) {
     if (placement.draining == 0) continue;

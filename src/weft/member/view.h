@@ -1,4 +1,4 @@
-// View: plain data that says who is in the cluster and which node holds which partition. Made by cluster/, read by all.
+// View: plain data that says who is in the cluster and which node holds which partition. Made by member/, read by all.
 #pragma once
 
 #include <algorithm>
@@ -40,23 +40,23 @@ struct Member {
   uint32_t incarnation = 0;  // given at join, never reused in this cluster
   bool holds_data = true;
   bool runs_transactions = true;
-  uint64_t token = 0;   // drawn by the process that joined, so that it finds itself
-  std::string address;  // of its mesh, where there is one
+  uint64_t token = 0;   // chosen by the process that joined, to recognize itself
+  std::string address;  // of its interconnect, where there is one
   std::string clients;  // host:port where it answers clients; empty: nowhere
   friend bool operator==(const Member&, const Member&) = default;
 };
 
-// Why a view came, for people, and for who judges the next failure (member/failure_detector.h).
+// Why a view was made, for people and for judging the next failure (member/failure_detector.h).
 enum class Cause : uint8_t {
   kNone,
   kJoined,
   kReplaced,    // a process makes room for the next one of its node
-  kEnded,       // a process has
+  kEnded,       // a process has ended
   kUnheard,     // nobody hears a member
   kLink,        // only the link between two is lost
-  kMisconduct,  // a member sent what none sends
-  kReconnect,   // two that have lost each other begin anew
-  kCaughtUp,    // a replica is whole
+  kMisconduct,  // a member sent what no correct member sends
+  kReconnect,   // two that have lost each other start over
+  kCaughtUp,    // a replica is in sync
 };
 inline constexpr int kCauses = 9;
 std::string_view cause_name(Cause cause);  // "link"
@@ -71,11 +71,11 @@ struct Change {
 
 struct View {
   Epoch epoch{1};
-  uint8_t replicas = 1;               // of each partition, when nothing is missing
+  uint8_t replicas = 1;               // of each partition when fully replicated
   uint32_t next_incarnation = 1;      // for the next member
   std::vector<Member> members;        // by node id
   std::vector<Placement> partitions;  // by PartitionId
-  Change change;                      // that led to it
+  Change change;                      // the change that led to it
 
   const Placement& placement(PartitionId p) const { return partitions[p.value]; }
   const Member* find(NodeId node) const {
@@ -89,40 +89,43 @@ struct View {
     for (const Member& m : members) mask |= uint64_t{1} << m.node.value;
     return mask;
   }
-  // Who leads recovery into this view: the member that has been there longest, so never one that has just come.
+  // The leader of recovery into this view: the oldest member, so never one that has just joined.
   NodeId leader() const {
     return std::min_element(members.begin(), members.end(),
                             [](const Member& a, const Member& b) { return a.incarnation < b.incarnation; })
         ->node;
   }
-  bool fully_replicated() const;  // every partition has all its replicas, and none moves
+  bool fully_replicated() const;  // every partition has all its replicas, and none is moving
   friend bool operator==(const View&, const View&) = default;
 };
 
-// The first view of a fresh cluster: partition p has its primary at node p mod nodes and its backups at the following
-// ones. What is left when partitions is no multiple of nodes goes round the nodes, replica by replica, so that no node
-// has two replicas more than another.
+// The first view of a new cluster: partition p has its primary at node p mod nodes and its backups at the following
+// ones. If partitions is not a multiple of nodes, the remainder is distributed round robin, replica by replica, so
+// that no node has two replicas more than another.
 View make_view(int nodes, int replicas, int partitions);
 
-// A view to wait with for one that has a place for the node: it is older than any that will come.
+// A placeholder view for a node that waits for one that includes it: older than any view that will come.
 View pre_join_view(View view, NodeId node);
 
-// Changes of a view. Each returns the next one: its epoch is one higher, every partition keeps a whole replica (or the
-// answer is an error that names the partition that lost its last), and members that hold data fill what is missing.
-// Whoever fills goes on filling; primaries are spread evenly over the whole replicas.
+// Changes of a view. Each returns the next one: its epoch is one higher, every partition keeps an in-sync replica (or
+// the result is an error that names the partition that lost its last), and members that hold data catch up on what is
+// missing. A replica that is catching up continues to; primaries are spread evenly over the in-sync replicas.
 //
-// When nothing is missing, replicas move from the members that have most to those that have least: the poorer one fills
-// in addition, and when it is whole the richer one's replica goes in the same view. So a partition never has fewer
-// whole replicas than before, and one more that fills at most. A move begins only if the two differ by two or more,
-// counting what fills and not what leaves: then each makes the sum of squares smaller, none is taken back, and when
-// nothing moves any more no two members differ by more than one. At most a quarter of the partitions move at a time. If
-// a replica is lost meanwhile, the one that was to leave stays.
+// When nothing is missing, replicas move from the members with the most to those with the fewest: the latter catches
+// up in addition, and when it is in sync the former's replica is dropped in the same view. So a partition never has
+// fewer in-sync replicas than before, and at most one more that is catching up. A move begins only if the two members
+// differ by two or more, counting replicas that are catching up and not those that are draining. Hence every move
+// makes the sum of squares smaller, none is reversed, and when nothing moves any more no two members differ by more
+// than one. At most a quarter of the partitions move at a time. If a replica is lost meanwhile, the draining one
+// stays.
 Result<View> without_members(const View& view, uint64_t gone);
-View with_member(const View& view, Member member);  // gets the next incarnation; one with its id has left before
-View with_next_epoch(const View& view);             // the same again: members that have lost each other begin anew
+// gets the next incarnation; a previous member with its id has left
+View with_member(const View& view, Member member);
+// the same members again: those that have lost each other start over
+View with_next_epoch(const View& view);
 View with_replica_in_sync(const View& view, NodeId node, const std::vector<PartitionId>& caught_up);
 
-// Whether nodes of these options are sized for the view: what another configuration has made is not taken.
+// Whether nodes with these options are sized for the view; a view made by another configuration is rejected.
 Result<void> check_view(const View& view, const Options& options);
 
 }  // namespace weft

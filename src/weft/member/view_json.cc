@@ -19,7 +19,7 @@ constexpr size_t kTokenDigits = 16;
 constexpr std::string_view kData = "data", kTransactions = "transactions";
 constexpr size_t kDepthMax = 4;  // the view, a list, a member or a partition, a list in it
 
-// The longest lines: every number with its most digits, every character of an address escaped.
+// The longest lines: every number with the most digits, every character of an address escaped.
 constexpr size_t kMemberLineMax = 160 + 4 * kAddressBytesMax, kPartitionLineMax = 72 + 4 * (kReplicasMax + 2);
 static_assert(512 + 4 * kNodesMax + kNodesMax * kMemberLineMax + kPartitionsMax * kPartitionLineMax <
               kViewTextBytesMax);
@@ -69,8 +69,7 @@ std::string line_of(const Change& change) {
          R"(, "of": [)" + joined(nodes_of(change.of), ", ", [](int node) { return std::to_string(node); }) + "]}";
 }
 
-// What the tree of values would not show any more: where the text stops being JSON, fields that are there twice, and
-// lists in lists without end.
+// What the parsed tree no longer shows: where the text stops being JSON, duplicate fields, and unlimited nesting.
 class Syntax final : public nlohmann::json_sax<Json> {
  public:
   const std::string& fault() const { return fault_; }
@@ -109,11 +108,11 @@ class Syntax final : public nlohmann::json_sax<Json> {
     return false;
   }
 
-  std::vector<std::set<std::string>> open_;  // the fields seen, of each object that is open
+  std::vector<std::set<std::string>> open_;  // fields seen, for each open object
   std::string fault_;
 };
 
-// Takes the tree apart. Each function is false when something does not hold; fault() says what, the first time.
+// Reads the tree. Each function returns false when something is invalid; fault() says what, the first time.
 class Reader {
  public:
   bool read(const Json& in, View& out);
@@ -212,7 +211,7 @@ bool Reader::read(const Json& in, View& out) {
   return true;
 }
 
-// Of nodes that may be members no more.
+// Its nodes may no longer be members.
 bool Reader::change(const Json& in, Change& out) {
   if (!fields("change", in, {"cause", "by", "of"})) return false;
   const Json& cause = in["cause"];

@@ -15,10 +15,10 @@
 //     ]
 //   }
 //
-// `replicas` of a partition are the whole ones, the primary first. While a replica moves, the partition has a third
-// field, `"leaving": [0]`, with the whole replica that goes when the one that fills is whole. A token is 64 bits, in
-// hex because many readers of JSON keep numbers as doubles. A member that answers clients has `"clients": "host:port"`
-// too.
+// `replicas` of a partition are those in sync, the primary first; `filling` are those catching up. While a replica
+// moves, the partition has a third field, `"leaving": [0]`: the in-sync replica that is dropped when the one that is
+// catching up is in sync. A token is 64 bits, in hex because many readers of JSON keep numbers as doubles. A member
+// that answers clients also has `"clients": "host:port"`.
 #pragma once
 
 #include <cstddef>
@@ -35,12 +35,12 @@ inline constexpr size_t kViewTextBytesMax = 768 << 10;  // ZooKeeper's limit of 
 
 std::string to_json(const View& view);
 
-// The text is input, not truth. What comes out is a view that the changes of view.h could have made:
+// The text is untrusted input. The result is a view that the changes of view.h could have made:
 // V1: at least one member; members in the order of their ids, below kNodesMax, each once.
 // V2: incarnations are given once: 1 or more, all different, all below next_incarnation.
-// V3: 1 to kPartitionsMax partitions, each with a whole replica.
-// V4: replicas, whole or filling, are members that hold data, each once, `replicas` of them at most; with one that is
-//     leaving, which is a whole one, `replicas` whole ones and another one that fills.
+// V3: 1 to kPartitionsMax partitions, each with an in-sync replica.
+// V4: replicas, in sync or catching up, are members that hold data, each once, at most `replicas` of them. A partition
+//     with a draining replica, which is in sync, has `replicas` in-sync ones and another that is catching up.
 // An error names the field and the value.
 Result<View> view_from_json(std::string_view text);
 

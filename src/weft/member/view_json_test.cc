@@ -1,5 +1,5 @@
-// Views as text: what is written reads back the same, and what was not written by us gives an error or a view that
-// holds V1 to V4 of view_json.h, never anything else.
+// Views as text: what we write reads back the same, and any other text gives an error or a view that satisfies V1 to
+// V4 of view_json.h.
 #include "weft/member/view_json.h"
 
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ View draw_view(Random& random) {
   return view;
 }
 
-// V1 to V4, written down a second time.
+// V1 to V4, written a second time.
 void expect_invariants(const View& view) {
   ASSERT_GE(view.epoch.value, 1U);
   ASSERT_TRUE(view.replicas >= 1 && view.replicas <= kReplicasMax);
@@ -157,7 +157,8 @@ TEST(ViewJson, OrderOfFieldsAndSpaceDoNotMatter) {
   EXPECT_EQ(*back, view);
 }
 
-// A view of nodes 0, 1 and 2, of which 2 holds no data, with 2 replicas and two partitions, node 1 filling the second.
+// A view of nodes 0, 1 and 2, of which 2 holds no data, with 2 replicas and two partitions; node 1 is catching up on
+// the second.
 nlohmann::json good() {
   View view = make_view(2, 2, 2);
   Member third = {NodeId(2), 0, false, true, 0xabc, "host:1", {}};
@@ -168,7 +169,7 @@ nlohmann::json good() {
 
 struct Broken {
   const char* path;   // a JSON pointer
-  const char* value;  // what stands there instead; "" removes it
+  const char* value;  // replaces what is there; "" removes it
   const char* says;   // part of the error
 };
 
@@ -321,7 +322,7 @@ std::string mutated(Random& random, std::string text) {
       case 4:
         text.insert(at, text.substr(random.below(text.size()), random.between(1, 60)));
         break;
-      default:  // another digit for a digit: stays JSON, says something else
+      default:  // another digit for a digit: still JSON, with another meaning
         if (const size_t digit = text.find_first_of("0123456789", at); digit != std::string::npos) {
           text[digit] = static_cast<char>('0' + random.below(10));
         }

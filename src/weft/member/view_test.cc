@@ -1,5 +1,5 @@
-// Changes of a view, in random sequences: each keeps placements legal and takes no whole replica away before there is
-// another, and when nothing happens any more, replicas have moved until no two members differ by more than one.
+// Changes of a view, in random sequences: each keeps placements legal and drops no in-sync replica before there is
+// another. When nothing happens any more, replicas have moved until no two members differ by more than one.
 #include "weft/member/view.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ struct Spread {
   int difference() const { return most - least; }
 };
 
-// Replicas at each member that holds data, without those that leave.
+// Replicas at each member that holds data, without those that are draining.
 Spread loads_of(const View& view) {
   Spread spread;
   for (const Member& m : view.members) {
@@ -87,7 +87,7 @@ void expect_legal(const View& view) {
   ASSERT_LE(moving(view), (view.partitions.size() + 3) / 4);
 }
 
-// Whoever fills becomes whole, one member after the other, until nobody fills.
+// Replicas that are catching up become in sync, one member after the other, until none is left.
 void settle(Random& random, View& view) {
   int64_t before = unevenness(view);
   for (int round = 0;; ++round) {
@@ -108,7 +108,8 @@ void settle(Random& random, View& view) {
       ASSERT_EQ(was.in_sync & ~is.in_sync, was.is_catching_up(node) ? was.draining : 0U)
           << "only what was to leave goes";
     }
-    // What leaves and what comes was counted when the move began; only another move that begins changes the sum.
+    // Draining and catching-up replicas were counted when the move began; only another move that begins changes the
+    // sum.
     const int64_t after = unevenness(next);
     ASSERT_LE(after, before);
     if (moving(next) + is_catching_up(view, node).size() > moving(view) && after == before) {
@@ -169,18 +170,18 @@ TEST(View, WhoWasToLeaveStaysIfAnotherIsLost) {
   ASSERT_EQ(at->catching_up, 8U);
   const uint64_t leaver = at->draining;
   const uint64_t other = at->in_sync & ~leaver;
-  // One that stays is lost: the other two, and the one that fills.
+  // A replica that stays is lost: the other two remain, and the one that is catching up.
   View lost = *without_members(view, other & (~other + 1));
   EXPECT_EQ(lost.partitions[p].draining, 0U);
   EXPECT_EQ(lost.partitions[p].catching_up, 8U);
   lost = with_replica_in_sync(lost, NodeId(3), is_catching_up(lost, NodeId(3)));
   EXPECT_NE(lost.partitions[p].in_sync & leaver, 0U);
   EXPECT_TRUE(lost.fully_replicated());
-  // The one that leaves is lost.
+  // The draining replica is lost.
   lost = *without_members(view, leaver);
   EXPECT_EQ(lost.partitions[p].draining, 0U);
   EXPECT_EQ(lost.partitions[p].catching_up, 8U);
-  // The one that fills is lost: nothing has happened.
+  // The replica that is catching up is lost: nothing has happened.
   lost = *without_members(view, 8);
   EXPECT_EQ(lost.partitions[p].in_sync, at->in_sync);
   EXPECT_TRUE(lost.fully_replicated());

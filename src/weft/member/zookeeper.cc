@@ -11,7 +11,7 @@
 
 namespace weft {
 
-// What the C client's threads call: they post and return.
+// Called by the C client's threads: they post and return.
 struct ZookeeperCallbacks {
   static ZookeeperMembership* self(const void* context) {
     return static_cast<ZookeeperMembership*>(const_cast<void*>(context));
@@ -23,7 +23,7 @@ struct ZookeeperCallbacks {
     m->post([m, code, version, text = std::move(text)] { m->on_answer({code, version, text}); });
   }
 
-  // Sessions begin and end, or the node has changed.
+  // A session begins or ends, or the node has changed.
   static void watched(_zhandle* /*handle*/, int type, int state, const char* /*path*/, void* context) {
     ZookeeperMembership* const m = self(context);
     m->post([m, type, state] {
@@ -44,12 +44,12 @@ struct ZookeeperCallbacks {
 
 namespace {
 
-constexpr uint32_t kTickMs = 100;                 // how exactly the following are kept
+constexpr uint32_t kTickMs = 100;                 // precision of the following
 constexpr uint64_t kRetryNs = 250'000'000;        // after an error that no event will end
-constexpr uint64_t kRecheckNs = 10'000'000'000;   // between reads without cause
-constexpr uint64_t kReconnectNs = 1'000'000'000;  // after a session that could not be made
+constexpr uint64_t kRecheckNs = 10'000'000'000;   // between reads without an event
+constexpr uint64_t kReconnectNs = 1'000'000'000;  // after a session could not be made
 
-// The connection was lost, and with it the answer: status() says that ZooKeeper is away.
+// The connection was lost, and with it the answer: status() reports ZooKeeper as unavailable.
 bool of_connection(int code) {
   return code == ZCONNECTIONLOSS || code == ZOPERATIONTIMEOUT || code == ZSESSIONEXPIRED || code == ZCLOSING ||
          code == ZINVALIDSTATE || code == ZSESSIONMOVED;
@@ -141,7 +141,7 @@ void ZookeeperMembership::post(std::function<void()> call) {
   });
 }
 
-// Runs after every event and every tick, and decides what is done next.
+// Runs after every event and every tick, and decides what to do next.
 void ZookeeperMembership::advance() {
   const uint64_t now_ns = clock_->now_ns();
   if (handle_ == nullptr && now_ns >= connect_ns_) connect();
@@ -167,7 +167,7 @@ void ZookeeperMembership::connect() {
     return;
   }
   count(&ZookeeperStatus::sessions);
-  zoo_set_servers_resolution_delay(handle_, -1);  // names are looked up when a server is lost, not at every turn
+  zoo_set_servers_resolution_delay(handle_, -1);  // names are resolved when a server is lost, not every time
   if (!options_.auth.empty()) {
     zoo_add_auth(handle_, "digest", options_.auth.data(), static_cast<int>(options_.auth.size()), nullptr, nullptr);
   }
@@ -198,7 +198,7 @@ void ZookeeperMembership::submit(const View& next) {
   if (!status_.connected || latest_ == nullptr || !read_error_.empty()) return count(&ZookeeperStatus::dropped);
   if (next.epoch.value != latest_->epoch.value + 1) return count(&ZookeeperStatus::superseded);
   next_ = to_json(next);
-  if (const Result<View> back = view_from_json(next_); !back) {  // what nobody can read would be the last view
+  if (const Result<View> back = view_from_json(next_); !back) {  // an unreadable text would be the last view
     count(&ZookeeperStatus::dropped);
     return report(write_error_,
                   "the proposal of epoch " + std::to_string(next.epoch.value) + ": " + back.error().detail);
@@ -246,7 +246,7 @@ void ZookeeperMembership::on_answer(const Answer& answer) {
     case Operation::kCreate:
       return on_create(answer);
     case Operation::kJoinInitial:
-      stale_ = true;  // whatever the answer, reading decides
+      stale_ = true;  // whatever the answer, a read decides
       if (answer.code != ZOK && answer.code != ZBADVERSION) retry("writing " + options_.path, answer.code);
       return;
     case Operation::kSet:
@@ -264,7 +264,7 @@ void ZookeeperMembership::on_read(const Answer& answer) {
   } else if (answer.code != ZNONODE) {
     retry("reading " + options_.path, answer.code);
   } else if (first_.empty() && !(self_ && latest_ == nullptr)) {
-    start(Operation::kExists);  // reading leaves no watch where nothing is; looking does
+    start(Operation::kExists);  // a read leaves no watch on a missing node; exists does
   } else {
     if (first_.empty()) first_ = *add_initial_member({}, *self_, options_.bootstrap);
     creating_ = names_;
@@ -294,7 +294,7 @@ void ZookeeperMembership::on_exists(const Answer& answer) {
   }
 }
 
-// From the last name up until there is something to create it in, and down again: one may have the right to create
+// Goes from the last name up until there is a node to create it in, and down again: one may have the right to create
 // below a node and not beside it.
 void ZookeeperMembership::on_create(const Answer& answer) {
   const bool there = answer.code == ZOK || answer.code == ZNODEEXISTS;
@@ -325,7 +325,7 @@ void ZookeeperMembership::on_set(const Answer& answer) {
 void ZookeeperMembership::retry(const std::string& what, int code) {
   read_ns_ = clock_->now_ns() + kRetryNs;
   if (!of_connection(code)) report(read_error_, what + ": " + zerror(code));
-  // Its client does not always give the password to a server that comes up while it connects: a new session does.
+  // The C client does not always send the password to a server that comes up while it connects: a new session does.
   if ((code == ZNOAUTH || code == ZINVALIDACL) && !options_.auth.empty()) disconnect(kReconnectNs);
 }
 

@@ -1,4 +1,4 @@
-// What can be said about the options without asking ZooKeeper.
+// What can be checked of the options without asking ZooKeeper.
 #include <algorithm>
 #include <charconv>
 #include <string_view>
@@ -63,7 +63,7 @@ Result<void> check_options(const ZookeeperOptions& options) {
   }
   const size_t colon = options.auth.find(':');
   if (!options.auth.empty() && (colon == std::string::npos || colon == 0)) {
-    return Error{Code::kBadOption, "zookeeper auth: expected user:password"};  // and no word of it
+    return Error{Code::kBadOption, "zookeeper auth: expected user:password"};  // without showing it
   }
   return {};
 }

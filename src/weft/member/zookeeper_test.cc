@@ -27,7 +27,7 @@ namespace {
 
 using Provider = std::unique_ptr<ZookeeperMembership>;
 
-constexpr int kSessionMs = 10'000;  // as long as the server allows: a busy machine does not end one
+constexpr int kSessionMs = 10'000;  // as long as the server allows, so that a busy machine does not end one
 constexpr int kShortSessionMs = 1000;
 const std::string kPath = "/weft/test/view";
 
@@ -67,7 +67,7 @@ class Zookeeper : public ::testing::Test {
   static bool says(const Provider& provider, const std::string& part) {
     return comes_true([&] { return provider->status().text.find(part) != std::string::npos; });
   }
-  // As an agent does: asks until the answer is there.
+  // Retries until the view has changed, as an agent does.
   void change(const Provider& provider, uint64_t mark) {
     ASSERT_TRUE(comes_true([&] {
       const auto latest = provider->latest();
@@ -161,7 +161,7 @@ TEST_F(Zookeeper, AChangeReachesTheOthers) {
   ASSERT_TRUE(comes_true([&] { return a->status().superseded == 1; }));
   a->propose(next_of(next_of(with, 1), 1));
   ASSERT_TRUE(comes_true([&] { return a->status().superseded == 2; }));
-  // What nobody could read is not written.
+  // An unreadable view is not written.
   View broken = next_of(with, 1);
   broken.partitions.clear();
   a->propose(broken);
@@ -204,7 +204,7 @@ TEST_F(Zookeeper, OfRacingChangesOneWins) {
   EXPECT_EQ(stranger.get(kPath).second, static_cast<int32_t>(kRounds));
 }
 
-// Z3, and Z1 over restarts of the server: somebody proposes all the time, and what was proposed is a view of one epoch
+// Z3, and Z1 over restarts of the server: a client proposes all the time, and every proposal is the view of one epoch
 // or of none, the same for all.
 TEST_F(Zookeeper, TheServerDiesAndComesBack) {
   std::vector<Provider> providers;
@@ -262,7 +262,7 @@ TEST_F(Zookeeper, TheServerDiesAndComesBack) {
 TEST_F(Zookeeper, ASessionExpires) {
   const Provider a = begin(kShortSessionMs);
   uint64_t mark = 0;
-  // The server may hear of the session again before it has looked at the time; so more than once, if it must be.
+  // The server may hear from the session before it has checked the time, so this may take more than one round.
   for (int round = 0; round < 10 && a->status().sessions == 1; ++round) {
     server_.pause();
     const uint64_t paused_ns = clock_.now_ns();
@@ -308,7 +308,7 @@ TEST_F(Zookeeper, WhatAStrangerWritesChangesNothing) {
   ASSERT_TRUE(comes_true([&] { return a->status().error.empty(); }));
   ASSERT_NO_FATAL_FAILURE(change(a, 8));
 
-  // Removed, it is not made anew: a first view after a later one would be a second cluster.
+  // After its removal it is not created again: a first view after a later one would be a second cluster.
   const View last = *a->latest();
   ASSERT_TRUE(stranger.remove(kPath));
   ASSERT_TRUE(says(a, kPath + " was removed")) << a->status().text;
@@ -339,7 +339,7 @@ TEST_F(Zookeeper, RightsAreKeptAndMissingOnesNamed) {
   const Provider c = open("/hers/x/y/view");
   c->bootstrap(first_);
   ASSERT_TRUE(says(c, "creating /hers/x: not authenticated")) << c->status().text;
-  // And where one may create below a node but not beside it, that is enough.
+  // The right to create below a node, without the right to create beside it, is enough.
   const Provider d = open("/hers/x/y/view", "alice:secret");
   d->bootstrap(first_);
   ASSERT_TRUE(reaches(d, 1)) << d->status().text;

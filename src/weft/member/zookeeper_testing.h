@@ -1,6 +1,6 @@
 // A real ZooKeeper server for tests, from Debian's packages `zookeeper` and `default-jre-headless`: one Java process
-// with its data in a folder of its own, on a port that the kernel chose and that stays reserved while it is down. It
-// ends with the thread that started it, however that ends. And a plain client, for what a stranger does.
+// with its data in its own folder, on a port that the kernel chose and that stays reserved while it is down. It ends
+// with the thread that started it, however that ends. Also a plain client, for writes from outside.
 #pragma once
 
 #define THREADED  // the C client's header: with the calls that wait
@@ -29,7 +29,7 @@
 
 namespace weft {
 
-// Whether it came true within five minutes, which is for machines that do many other things at the same time.
+// Whether it became true within five minutes, which is long enough for a busy machine.
 inline bool comes_true(const std::function<bool()>& condition) {
   RealClock clock;
   const uint64_t end_ns = clock.now_ns() + 300'000'000'000;
@@ -43,7 +43,7 @@ inline bool comes_true(const std::function<bool()>& condition) {
 class ZookeeperServer {
  public:
   ZookeeperServer() {
-    zoo_set_debug_level(static_cast<ZooLogLevel>(0));  // strangers are silent too
+    zoo_set_debug_level(static_cast<ZooLogLevel>(0));  // plain clients log nothing either
     std::string folder = std::filesystem::temp_directory_path() / "weft-zookeeper-XXXXXX";
     WEFT_CHECK(mkdtemp(folder.data()) != nullptr, "a folder for the server");
     folder_ = folder;
@@ -62,14 +62,14 @@ class ZookeeperServer {
 
   std::string hosts() const { return "127.0.0.1:" + std::to_string(port_); }
 
-  // Returns when it answers. With the data it had before.
+  // Returns when the server answers. It keeps its earlier data.
   void start() {
     const std::string config = folder_ / "zoo.cfg", log = folder_ / "log";
     std::vector<std::string> words = {"java",
                                       "-Xmx64m",
                                       "-XX:+UseSerialGC",
                                       "-XX:TieredStopAtLevel=1",
-                                      "-Dzookeeper.forceSync=no",  // it is killed, the machine's memory stays
+                                      "-Dzookeeper.forceSync=no",  // it is killed, but the machine's memory survives
                                       "-cp",
                                       "/usr/share/java/zookeeper.jar",
                                       "org.apache.zookeeper.server.ZooKeeperServerMain",
@@ -124,7 +124,7 @@ class ZookeeperServer {
   bool answers() const {
     const Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const sockaddr_in address = localhost(port_);
-    const timeval patience{1, 0};  // who asks while it starts may get no answer
+    const timeval patience{1, 0};  // a server that is starting may not answer
     setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) return false;
     if (write(fd.get(), "srvr", 4) != 4) return false;
@@ -144,7 +144,7 @@ class ZookeeperServer {
   pid_t pid_ = -1;
 };
 
-// Waits for every answer. Reads and writes what it likes.
+// Waits for every answer. Reads and writes anything.
 class ZookeeperStranger {
  public:
   explicit ZookeeperStranger(const std::string& hosts, const std::string& auth = {})
