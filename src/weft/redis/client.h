@@ -1,4 +1,4 @@
-// Client: one connection of a client, and what its commands have said about it. It belongs to the RedisFrontend that
+// Client: one client connection and the state that its commands have set. It is owned by the RedisFrontend that
 // accepted it.
 #pragma once
 
@@ -20,7 +20,7 @@
 
 namespace weft {
 
-// A key that WATCH named, as it was then. A version says nothing in another epoch.
+// A key named by WATCH, as it was then. Versions of different epochs cannot be compared.
 struct WatchedKey {
   std::string key;
   Version version;
@@ -31,19 +31,19 @@ struct Client {
   ClientStream stream;
   RespReader reader;
   ClientOutput output;
-  uint64_t coalesce_until_ns = 0;  // then the output leaves, though more is under way; 0: it is new
-  size_t counted_output = 0;       // what it makes the node hold, in the front's sums
+  uint64_t coalesce_until_ns = 0;  // then the output is sent, though more is in progress; 0: it is new
+  size_t counted_output = 0;       // the memory that the frontend's totals count for it
   size_t counted_input = 0;
-  std::coroutine_handle<> output_waiter;  // goes on when it has read some of its answers
-  std::string reply;                      // of the transaction under way
+  std::coroutine_handle<> output_waiter;  // resumes when the client has read some of its replies
+  std::string reply;                      // of the transaction in progress
   RespErrors reply_errors;                // in it
-  RespErrors errors;                      // in what was answered, and not counted yet
+  RespErrors errors;                      // in replies that were given but not counted yet
   bool reply_too_long = false;            // so the transaction is aborted
-  const char* too_much_of = "";           // likewise: a limit of work
-  uint64_t too_much_ns = 0;               // and what was asked for; 0: not too much
-  bool postponed = false;                 // the transaction begins again when there is room for it
+  const char* too_much_of = "";           // likewise: the work limit that was exceeded
+  uint64_t too_much_ns = 0;               // the work that was asked for; 0: not too much
+  bool postponed = false;                 // the transaction starts again when there is room for it
   FairScheduler::Share share;             // of the worker's time
-  CommandList batch;                      // came together, and are run together
+  CommandList batch;                      // commands that arrived together and run together
   CommandList queued;                     // between MULTI and EXEC
   std::vector<WatchedKey> watched;
   bool watch_failed = false;
@@ -51,56 +51,57 @@ struct Client {
   bool multi_is_bad = false;
   bool awaits_txn = false;      // WEFT MULTI waits for its transaction
   std::optional<Txn> open_txn;  // begun by WEFT MULTI
-  bool open_txn_runs = false;   // that one is at its EXEC
+  bool open_txn_runs = false;   // its EXEC is running
   uint64_t open_txn_until_ns = 0;
   bool open_txn_expired = false;     // and dropped
-  uint64_t shrinks_ns = UINT64_MAX;  // when it has been idle for long
-  bool active = false;               // in the front's list of those that it looks at
+  uint64_t shrinks_ns = UINT64_MAX;  // when it has been idle long enough to release buffers
+  bool active = false;               // in the frontend's list of active clients
   bool readable = false;
   bool writable = true;
   bool hung_up = false;
-  bool has_input = false;          // there may be commands in what came
-  bool blocked_on_output = false;  // these wait for it to read its answers
-  bool closing = false;            // when the output is written
-  bool refused = false;            // with an error that it is to hear
-  bool lingering = false;          // it is, and what still comes is thrown away
+  bool has_input = false;          // the input may contain commands
+  bool blocked_on_output = false;  // its commands wait for it to read its replies
+  bool closing = false;            // once the output is written
+  bool refused = false;            // with an error that it should receive
+  bool lingering = false;          // waiting for that; further input is discarded
   uint64_t linger_until_ns = 0;
   bool dead = false;
-  bool lost = false;  // it held too much, and nothing more is done for it
+  bool lost = false;  // it held too much memory; nothing more is done for it
 
   uint64_t id = 0;
   std::string name;
   std::string address, local_address;  // host:port
   int version = 2;                     // of the protocol
   bool authenticated = false;
-  uint64_t source = 0;           // its address in a word, the same for all who may be one (unauthenticated_clients.cc)
+  // its address as a word, equal for addresses that may be one client (unauthenticated_clients.cc)
+  uint64_t source = 0;
   bool unauthenticated = false;  // TLS or the password is still to come
   uint64_t authenticate_until_ns = 0;
   uint32_t wrong_passwords = 0;
-  uint64_t delayed_until_ns = 0;  // after one: its answer leaves then, and nothing is done for it before; 0: not
+  uint64_t delayed_until_ns = 0;  // after a wrong password: its reply is sent then, and nothing else before; 0: none
   enum class Replies : uint8_t { kOn, kOff, kSkip, kSkipNext } replies = Replies::kOn;
   bool no_evict = false;
-  bool asked_cluster = false;  // CLUSTER ...: it adds up what the nodes say, see DBSIZE
+  bool asked_cluster = false;  // it used CLUSTER ..., so it adds up the nodes' numbers, see DBSIZE
   uint64_t since_ns = 0, active_ns = 0;
-  uint64_t read_ns = 0;   // the time of its commands began: they came, or it had an answer, or took some
-  uint64_t began_ns = 0;  // what it waits for now, by FairScheduler::now_ns
+  uint64_t read_ns = 0;   // start of the answer time: commands arrived, a reply was given, or the client read some
+  uint64_t began_ns = 0;  // start of the current wait, by FairScheduler::now_ns
   bool monitors = false;  // MONITOR
-  std::string monitored;  // what waits until the answers before it are there
+  std::string monitored;  // output that waits for earlier replies
   const Command* last = nullptr;
-  uint64_t pipelined = 0;  // commands since answers left last
+  uint64_t pipelined = 0;  // commands since replies were last sent
 
-  std::list<Client>::iterator place;                   // in the front's list
-  std::list<Client*>::iterator unauthenticated_place;  // in that of strangers
+  std::list<Client>::iterator place;                   // in the frontend's list of clients
+  std::list<Client*>::iterator unauthenticated_place;  // in its list of unauthenticated clients
 
   OwnedTask work;
 
   Client(ClientStream s, const RespLimits& limits) : stream(std::move(s)), reader(limits) {}
   size_t unread_bytes() const { return output.bytes(); }
   bool is_delayed() const { return delayed_until_ns != 0; }
-  // With the room in buffers; beyond what every connection may keep (client_memory.cc).
+  // Including spare buffer capacity, beyond what every connection may keep (client_memory.cc).
   size_t output_memory() const;
   size_t input_memory() const;
-  // As after connecting, but for who it is: RESET.
+  // RESET: the state after connecting, except for its identity.
   void reset();
   void end_multi();
 };

@@ -1,7 +1,8 @@
-// What CLIENT LIST and CLIENT KILL ask of every worker of the node: a question goes to a worker's front (by its
-// mailbox), is answered there a page at a time, within the budget of its turns, and whoever asked reads the answer.
+// CLIENT LIST and CLIENT KILL over all workers of the node: a query is posted to a worker's frontend (by its mailbox)
+// and answered there a page at a time, within the budget of its turns; then the requester reads the answer.
 //
-// A question belongs to who asks until it is posted, then to the front that answers, and from `done` on to who asked.
+// The requester owns a query until it is posted, then the frontend that answers it does, and after `done` the
+// requester again.
 #pragma once
 
 #include <atomic>
@@ -14,9 +15,9 @@ namespace weft {
 
 struct Client;
 
-// Those that have all of it. What is not said fits everybody.
+// Matches clients that satisfy every given field.
 struct ClientFilter {
-  std::optional<std::vector<uint64_t>> ids;  // in order
+  std::optional<std::vector<uint64_t>> ids;  // sorted
   std::string address, local_address;
   bool nobody = false;  // a type that no client here has
   uint64_t without = 0;
@@ -26,10 +27,10 @@ struct ClientFilter {
 struct ClientQuery {
   ClientFilter filter;
   bool kills = false;
-  uint64_t asker = 0;  // its own connection ends when it has its answer
+  uint64_t asker = 0;  // its own connection is closed after its reply
 
-  uint64_t after = 0;  // connections up to this number are done
-  bool over = false;   // all are
+  uint64_t after = 0;  // connections up to this id are done
+  bool over = false;   // all connections are done
   uint64_t found = 0;
   std::string lines;  // of this page, unless it kills
   std::atomic<bool> done{false};

@@ -1,5 +1,5 @@
-// ClientOutput: answers that wait to be written, in pieces, so that a long reply is neither copied nor kept longer than
-// it takes to write it.
+// ClientOutput: replies that wait to be written, in pieces, so that a long reply is neither copied nor kept longer
+// than it takes to write it.
 #pragma once
 
 #include <cstddef>
@@ -15,19 +15,19 @@ namespace weft {
 class ClientOutput {
  public:
   static constexpr size_t kPieceBytes = 64 << 10;
-  static constexpr size_t kKeptBytes = 16 << 10;  // of a buffer that is empty
+  static constexpr size_t kKeptBytes = 16 << 10;  // of an empty buffer
 
   bool empty() const { return bytes() == 0; }
   size_t bytes() const { return full_bytes_ + last_.size() - sent_; }
   size_t memory_bytes() const { return full_memory_ + heap_bytes(last_); }
-  bool begun() const { return begun_; }  // some of what was here is written
+  bool begun() const { return begun_; }  // part of the content has been written
 
-  // Where the next reply goes, at the end. Until the next call of a member that is not const.
+  // The buffer for the next reply, at the end. Valid until the next call of a non-const member.
   std::string& last() {
     if (last_.size() >= kPieceBytes) seal();
     return last_;
   }
-  // All of the reply, which is empty then.
+  // Appends all of the reply, and empties it.
   void take(std::string& reply) {
     const bool whole = empty() || reply.size() >= kPieceBytes;
     if (!whole) {
@@ -39,7 +39,7 @@ class ClientOutput {
     clear(reply);
   }
 
-  // What is written next, and that so much of it was.
+  // What to write next, and how much of it was written.
   std::string_view first() const { return std::string_view(next_ < full_.size() ? full_[next_] : last_).substr(sent_); }
   void wrote(size_t bytes) {
     begun_ = true;

@@ -1,4 +1,4 @@
-// ClientStream: a client's socket, with or without TLS. It does not block: 0 bytes mean that there are none now.
+// ClientStream: a client's socket, with or without TLS. It does not block: 0 bytes means would block.
 #pragma once
 
 #include <cstddef>
@@ -21,15 +21,15 @@ class ClientStream {
 
   int fd() const { return socket_.get(); }
   bool encrypted() const { return encrypted_; }
-  bool ready() const;  // TLS, if there is any, has got to know the other end
-  // What a handshake costs has been spent: the other side has said hello, and the answer was signed.
+  bool ready() const;  // the TLS handshake, if any, is complete
+  // The cost of a handshake has been spent: the peer has sent its hello, and the answer was signed.
   bool greeted() const;
-  // Nothing: the connection is at its end.
+  // Nothing: the connection has ended.
   std::optional<size_t> receive(char* to, size_t bytes);
   std::optional<size_t> send(const char* from, size_t bytes);
-  // Nothing is sent any more; the other end hears so.
+  // Shuts down sending; the peer sees the end of the stream.
   void end();
-  // Nor is anything heard.
+  // Shuts down receiving, too.
   void cut();
 
  private:

@@ -1,5 +1,5 @@
-// CommandList: commands that wait to be run together, in the order in which they came: those of one read from a socket,
-// whose bytes stay in the reader, or those between MULTI and EXEC, whose bytes are copied.
+// CommandList: commands that wait to be run together, in order of arrival: those of one read from a socket, whose
+// bytes stay in the reader, or those between MULTI and EXEC, whose bytes are copied.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ class CommandList {
  public:
   bool empty() const { return items_.empty(); }
   size_t size() const { return items_.size(); }
-  size_t keys() const { return keys_; }    // that they name, each as often as it is named
+  size_t keys() const { return keys_; }    // that they name, counting repetitions
   size_t bytes() const { return bytes_; }  // of their arguments
   bool only_data() const { return only_data_; }
 
@@ -26,7 +26,7 @@ class CommandList {
     note(command, arguments);
     words_.insert(words_.end(), arguments.begin(), arguments.end());
   }
-  // They need not. A list has all its commands from add(), or all from copy().
+  // Copies the arguments' bytes. A list has all its commands from add(), or all from copy().
   void copy(const Command* command, Arguments arguments) {
     note(command, arguments);
     for (const std::string_view argument : arguments) {
@@ -34,7 +34,7 @@ class CommandList {
       sizes_.push_back(argument.size());
     }
   }
-  // Behind the last copy(), before the first arguments().
+  // After the last copy(), before the first arguments().
   void seal() {
     size_t at = 0;
     for (const size_t size : sizes_) {
@@ -86,7 +86,7 @@ class CommandList {
   std::vector<size_t> sizes_;  // of copies_, until sealed
   size_t keys_ = 0;
   size_t bytes_ = 0;
-  bool only_data_ = true;  // not about the connection or the node
+  bool only_data_ = true;  // none is about the connection or the node
 };
 
 }  // namespace weft

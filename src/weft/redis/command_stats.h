@@ -1,9 +1,9 @@
-// What a worker counts of its clients' commands, for INFO: calls, time, errors, connections. Its worker alone writes,
-// by plain stores; any thread reads. CONFIG RESETSTAT writes nothing there: it keeps what was counted until then, and
-// INFO says what came since.
+// What a worker counts of its clients' commands, for INFO: calls, time, errors, connections. Only its worker writes,
+// with plain stores; any thread reads. CONFIG RESETSTAT does not write to the counters: it remembers their values, and
+// INFO shows the difference.
 //
-// Time: no clock is read for a command. A turn of the worker, whose length is known, is divided among the commands that
-// ran in it, by what each was estimated to cost (cost.h).
+// Time: no clock is read for a command. The length of a worker's turn is known, and is divided among the commands that
+// ran in it in proportion to their estimated costs (cost.h).
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ namespace weft {
 
 inline constexpr size_t kCommandsMax = 256;  // rows of commands.h
 
-// The first words of errors, as INFO errorstats says them; the last is for those that are not in the list.
+// The first words of errors, as in INFO errorstats; the last is for those that are not in the list.
 inline constexpr std::array<std::string_view, 21> kErrorNames = {
     "ABORTED",  "BUSY",    "BUSYKEY",  "CLUSTERDOWN", "ERR",       "EXECABORT",  "INPROG",
     "LOADING",  "MISCONF", "NOAUTH",   "NOPERM",      "NOPROTO",   "NOREPLICAS", "OOM",
@@ -50,7 +50,7 @@ struct CommandStats {
   Counter hits, misses;  // of keys that were only read
 };
 
-// Of all workers, at a moment.
+// The sum over all workers at one moment.
 struct CommandTotals {
   struct Row {
     uint64_t calls = 0, ns = 0, rejected = 0, failed = 0;
@@ -70,12 +70,12 @@ struct CommandTotals {
 
 class NodeCommandStats {
  public:
-  // Made when it is asked for first: before the workers' threads run.
+  // Created on first use, before the workers' threads run.
   CommandStats* of(WorkerId worker);
-  // What came since the last reset(). `commands` is counted elsewhere (FrontendShared), since the start.
+  // Counts since the last reset(). `commands` is counted elsewhere (FrontendShared), since the start.
   CommandTotals totals(uint64_t commands) const;
   void reset(uint64_t commands);
-  // Commands a second since somebody asked last, if that is a while ago; else what the answer was then.
+  // Commands per second since the last call if that is a while ago; otherwise the previous result.
   uint64_t rate(uint64_t commands, uint64_t now_ns);
 
  private:
@@ -83,29 +83,29 @@ class NodeCommandStats {
 
   std::array<std::unique_ptr<CommandStats>, kWorkersMax> workers_;
   mutable std::mutex mutex_;
-  CommandTotals before_;  // the reset
+  CommandTotals before_;  // at the last reset
   uint64_t asked_ns_ = 0, asked_commands_ = 0, rate_ = 0;
 };
 
-// What the commands of a turn cost. It belongs to its worker.
+// The costs of a turn's commands. It is owned by its worker.
 class IterationTimes {
  public:
   bool some() const { return count_ != 0; }
-  // A command ran; `ns` is estimated, and not 0.
+  // A command ran; `ns` is its estimated cost, and not 0.
   void ran(size_t id, uint64_t ns) {
     if (of_[id] == 0) ids_[count_++] = static_cast<uint16_t>(id);
     of_[id] += ns;
   }
-  // The turn took so long.
+  // The turn ended and took this long.
   void end(uint64_t took_ns, CommandStats& to);
 
  private:
   std::array<uint64_t, kCommandsMax> of_{};
-  std::array<uint16_t, kCommandsMax> ids_{};  // of those that are not 0
+  std::array<uint16_t, kCommandsMax> ids_{};  // with a cost that is not 0
   size_t count_ = 0;
 };
 
-// The lines of INFO's sections of these names.
+// The lines of these sections of INFO.
 std::string commandstats_text(const CommandTotals& totals);
 std::string errorstats_text(const CommandTotals& totals);
 

@@ -1,10 +1,10 @@
 // The commands of clients, as rows. Three kinds:
-// - data: a pure step from what its keys hold to a reply and writes (keyspace.h). It runs in a transaction: alone, with
-//   others that came with it, or between MULTI and EXEC. What it replies counts when the transaction has committed. It
-//   may run several times; the keys it names have been read before, unless `reads` says that it needs none of them.
-// - local: about the connection or the node, answered at once; between MULTI and EXEC it has its turn like the others.
+// - data: a pure function from the values of its keys to a reply and writes (keyspace.h). It runs in a transaction:
+//   alone, batched with others, or between MULTI and EXEC. Its reply counts once the transaction has committed. It may
+//   run several times; the keys it names have been read before, unless `reads` says that it needs none of them.
+// - local: about the connection or the node, answered at once; between MULTI and EXEC it runs in order like the others.
 // - slow: about the connection or the node, and takes a while.
-// A command with subcommands is a row of its own, mostly without a handler; its subcommands are rows named "client|id".
+// A command with subcommands has its own row, mostly without a handler; its subcommands are rows named "client|id".
 #pragma once
 
 #include <cstdint>
@@ -25,23 +25,23 @@ struct Client;
 using Arguments = std::span<const std::string_view>;  // the command's name is the first
 
 enum CommandFlags : uint32_t {
-  kWrites = 1,       // changes data; else, with keys, it reads them only
-  kFast = 2,         // takes as long however large the values are
+  kWrites = 1,       // changes data; otherwise it only reads its keys
+  kFast = 2,         // takes constant time, however large the values are
   kMayGrow = 4,      // may need more memory
   kNoMulti = 8,      // refused between MULTI and EXEC
   kNotQueued = 16,   // between MULTI and EXEC it is run at once
-  kBeforeAuth = 32,  // allowed to who has given no password yet
+  kBeforeAuth = 32,  // allowed before authentication
   kAdmin = 64,
   kHasSubcommands = 128,
 };
 
-// As Redis counts: the first argument that is a key, the last one (-1: of all), and from one to the next. 0: no keys.
+// As in Redis: the first argument that is a key, the last one (-1: the last of all), and the step. 0: no keys.
 struct KeyRange {
   int first = 0, last = 0, step = 0;
 };
 inline constexpr KeyRange kOneKey{1, 1, 1};
 
-// For Command::reads: it writes what it writes whatever is there.
+// For Command::reads: what it writes does not depend on the old values.
 inline bool reads_nothing(Arguments) { return false; }
 
 struct Command {
@@ -57,12 +57,12 @@ struct Command {
   KeyRange keys;        //
   const char* group;    // of docs/redis.md
   const char* summary;  // for a person
-  Data data = nullptr;  // one of the three, or none: it has subcommands
+  Data data = nullptr;  // at most one of the three; none: it has subcommands
   Local local = nullptr;
   Slow slow = nullptr;
-  Reads reads = nullptr;  // of data: whether its keys are read first; nullptr: they are
-  Cost cost = nullptr;    // of data: nanoseconds beside what every command costs, see cost.h
-  uint16_t id = 0;        // its place in all_commands(), which writes it
+  Reads reads = nullptr;  // data: whether its keys are read first; nullptr: they are
+  Cost cost = nullptr;    // data: nanoseconds in addition to the cost of any command, see cost.h
+  uint16_t id = 0;        // its index in all_commands(), which sets it
 };
 
 // The groups, each in the file that has its commands.
@@ -88,16 +88,16 @@ std::span<const Command> slowlog_commands();      // slowlog.cc
 std::span<const Command> cluster_commands();      // cluster_commands.cc
 std::span<const Command> weft_commands();         // weft_commands.cc
 
-bool same_word(std::string_view a, std::string_view b);  // in any case
+bool same_word(std::string_view a, std::string_view b);  // ignoring case
 const std::vector<const Command*>& all_commands();       // in the order of their names
-// In any case; nullptr if there is none. With its subcommand, if it has some.
+// Ignoring case; with its subcommand, if it has any. nullptr if there is none.
 const Command* find_command(std::string_view name);
 const Command* find_command(Arguments arguments);
 inline bool has_handler(const Command& command) {
   return command.data != nullptr || command.local != nullptr || command.slow != nullptr;
 }
 bool fits(const Command& command, size_t arguments);
-size_t keys_named(const Command& command, size_t arguments);  // by that many arguments, each as often as it is named
+size_t keys_named(const Command& command, size_t arguments);  // given the number of arguments, counting repetitions
 // f(std::string_view key): each key that the arguments name.
 template <class F>
 void for_each_key(const Command& command, Arguments arguments, F f) {

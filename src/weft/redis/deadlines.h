@@ -1,17 +1,17 @@
-// Deadlines: where in the table keys are whose deadline will have passed, and when: so that they can be deleted soon
-// after it without a walk over everything. It remembers no keys, and costs the same however many there are: the hashes
-// of keys are divided into cells, and each cell knows the earliest deadline that was noted of a key in it. When that
-// has come, the cell's records are looked at, and what they say is what the cell knows then.
+// Deadlines: where in the table keys will expire, and when, so that they can be deleted soon afterwards without a scan
+// of everything. It remembers no keys, and its cost does not depend on their number: key hashes are divided into
+// cells, and each cell knows the earliest deadline noted for a key in it. When that has passed, the cell's records are
+// examined, and their earliest deadline becomes the cell's.
 //
-// Noted is what this worker's clients write, before it is committed. So a cell that has notes since it was looked at
-// last is looked at once more after a while: what was under way has been committed by then. What is missed all the same
-// (a transaction that took longer, a node that was lost with its notes) the sweeper finds (expiry_sweeper.cc).
+// Deadlines are noted when this worker's clients write, before the commit. So a cell with new notes since it was last
+// examined is examined again after a while: what was in flight has committed by then. The sweeper (expiry_sweeper.cc)
+// finds what is missed all the same (a transaction that took longer, a node that was lost with its notes).
 //
-// A key that this node has no replica of is remembered as it is, if its deadline is near, as long as there is room.
+// A key of which this node has no replica is remembered itself, if its deadline is near and there is room.
 //
 //   cell   | the deadline, in steps since the base (31) | nothing was noted since it was looked at (1) |
 //
-// It belongs to its worker's thread.
+// It is owned by its worker's thread.
 #pragma once
 
 #include <algorithm>
@@ -26,27 +26,27 @@ namespace weft {
 
 class Deadlines {
  public:
-  static constexpr int64_t kStepMs = 64;        // deadlines are rounded up to that
-  static constexpr int64_t kSettleMs = 1000;    // until a cell with notes is looked at again
-  static constexpr size_t kFarMax = 32'768;     // keys that are elsewhere
-  static constexpr int64_t kFarMs = 120'000;    // whose deadline is that near
+  static constexpr int64_t kStepMs = 64;        // deadlines are rounded up to a multiple of this
+  static constexpr int64_t kSettleMs = 1000;    // until a cell with new notes is examined again
+  static constexpr size_t kFarMax = 32'768;     // keys without a replica on this node
+  static constexpr int64_t kFarMs = 120'000;    // how near their deadline must be
   static constexpr size_t kCellsMax = 1 << 18;  // one MiB
 
-  // Some for each key of a table of that capacity. Deadlines before `base_ms` count as that.
+  // Several cells per key of a table of that capacity. Deadlines before `base_ms` count as that.
   Deadlines(uint64_t capacity, int64_t base_ms);
 
   size_t cells() const { return cells_.size(); }
-  // A key with this hash will be gone then, if it is written.
+  // A key with this hash will expire then, if its write commits.
   void note(uint64_t hash, int64_t deadline_ms);
   void note_far(std::string_view key, int64_t deadline_ms, int64_t now_ms);
 
   bool due(int64_t now_ms) const { return earliest_ms_ <= now_ms; }
-  // A round over all cells: begin, then the first cell from `from` on that is due, cells() if there is none; those that
-  // are not due are counted for the next round's earliest.
+  // A round over all cells: begin, then the first due cell from `from` on, or cells() if there is none; cells that are
+  // not due count for the next round's earliest deadline.
   void begin_round() { earliest_ms_ = INT64_MAX; }
   size_t next_due(size_t from, size_t to, int64_t now_ms);
-  void cut_round() { earliest_ms_ = INT64_MIN; }  // it was not gone to its end
-  // The hashes of a cell, the last one included.
+  void cut_round() { earliest_ms_ = INT64_MIN; }  // the round was not completed
+  // The hashes of a cell, both ends included.
   struct Hashes {
     uint64_t first, last;
   };
@@ -54,10 +54,10 @@ class Deadlines {
     const auto at = static_cast<uint64_t>(cell);
     return {at << shift_, ((at + 1) << shift_) - 1};
   }
-  // Its records were looked at, just now: the earliest that somebody has to look again, INT64_MAX if nobody has.
+  // Its records were examined just now: the earliest deadline left in it, INT64_MAX if there is none.
   void looked_at(size_t cell, int64_t earliest_ms, int64_t now_ms);
 
-  // Up to so many keys that are elsewhere and were to be gone by then.
+  // Up to `most` remembered keys without a replica on this node that have expired by then.
   std::vector<std::string> take_far(int64_t until_ms, size_t most);
 
  private:
@@ -73,7 +73,7 @@ class Deadlines {
   const int64_t base_ms_;
   int shift_;  // of a hash: the rest is the cell
   std::vector<uint32_t> cells_;
-  int64_t earliest_ms_ = INT64_MAX;  // of all cells, or before it
+  int64_t earliest_ms_ = INT64_MAX;  // of all cells, or earlier
   std::multimap<int64_t, std::string> far_;
 };
 

@@ -1,8 +1,8 @@
-// What a node holds, in a text that can be compared between nodes while nothing is written: WEFT DIGEST.
+// WEFT DIGEST: what a node holds, as a text that can be compared between nodes while nothing is written.
 //
-// A walk over all tables takes long; a worker that did it at once would give no leases meanwhile, and its node would be
-// removed. So it goes in steps, each bounded in bins and bytes, and the worker does its other work between them. What
-// is written meanwhile may or may not be in it: then the text says nothing, but nothing breaks.
+// A scan of all tables takes long; a worker that did it at once would grant no leases meanwhile, and its node would be
+// removed. So it is done in steps, each bounded in bins and bytes, and the worker does its other work in between.
+// Concurrent writes may or may not be included: then the text is meaningless, but nothing breaks.
 #pragma once
 
 #include <cstddef>
@@ -16,16 +16,16 @@
 
 namespace weft {
 
-// Belongs to a worker's thread, which may hold on to nothing of a table between two steps.
+// Owned by a worker's thread. It holds no references into a table between two steps.
 class DigestWalk {
  public:
-  static constexpr int kBins = 256;                  // of a step, or so many words of absence
-  static constexpr size_t kBytes = size_t{1} << 20;  // of values in a step, but for those of one bin
+  static constexpr int kBins = 256;                  // per step, or this many absence words
+  static constexpr size_t kBytes = size_t{1} << 20;  // of values per step, except that a bin is never split
 
-  // The node outlives it. Of the partitions of which the node has a whole replica in this view.
+  // The node outlives it. Covers the partitions of which the node has an in-sync replica in this view.
   DigestWalk(const Node& node, const View& view);
 
-  // Goes on; true: that was all.
+  // Continues; returns true at the end.
   bool step();
   // {"node", "epoch", "locked", "unreadable", "partitions": {"3": {"store": {"records", "sum", "absence"}}}}
   std::string text() const;
@@ -40,7 +40,7 @@ class DigestWalk {
   Table::LeakReport residue_;
   size_t table_ = 0;
   Stage stage_ = Stage::kRecords;
-  uint64_t cursor_ = 0;  // of the part: of the index, or which word of absence
+  uint64_t cursor_ = 0;  // of the stage: in the index, or the absence word
 };
 
 }  // namespace weft

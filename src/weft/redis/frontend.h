@@ -1,53 +1,54 @@
 // RedisFrontend: the clients of one worker. It accepts connections, reads commands (the Redis protocol, resp.h), runs
-// them in transactions of the worker, and writes the answers.
+// them in transactions of the worker, and writes the replies.
 //
-//   frontend.cc          connections: accepting and reading
-//   frontend_write.cc    writing answers, and the end of a connection and of a turn
-//   unauthenticated_clients.cc  who has not shown yet that it may come, and deadlines of connections
-//   client_memory.cc     what clients make the worker hold in memory, and its limits
-//   command_execution.cc      what is done with a command: refused, queued, answered at once, run in a transaction
-//   command_batch.cc     commands in a transaction
-//   fair_scheduler.h           how much of that is done in one turn of the worker
-//   active_expiry.cc   deleting keys soon after their deadline
-//   expiry_sweeper.cc    and those that were missed
-//   multi_exec.cc    MULTI, EXEC, WATCH
-//   command_accounting.cc    what is noted of commands that ran: figures, the slow log, monitors; and CONFIG SET's
-//   changes client_list.cc    CLIENT LIST and KILL, over all workers of the node weft_commands.cc     WEFT ...
-//   commands.h        the commands as rows, and where their files are
+//   frontend.cc                 connections: accepting and reading
+//   frontend_write.cc           writing replies, and the end of a connection and of a turn
+//   unauthenticated_clients.cc  connections that have not authenticated yet, and deadlines of connections
+//   client_memory.cc            the memory that clients make the worker hold, and its limits
+//   command_execution.cc        dispatch of a command: refused, queued, answered at once, or run in a transaction
+//   command_batch.cc            commands in a transaction
+//   fair_scheduler.h            how much work one turn of the worker does
+//   active_expiry.cc            deletes keys soon after their deadline
+//   expiry_sweeper.cc           deletes expired keys that active expiry missed
+//   multi_exec.cc               MULTI, EXEC, WATCH
+//   command_accounting.cc       statistics, slow log and monitors; and applying CONFIG SET
+//   client_list.cc              CLIENT LIST and KILL, over all workers of the node
+//   weft_commands.cc            WEFT ...
+//   commands.h                  the commands as rows, and where their files are
 //
-// A connection's commands take effect in the order sent. Those that came together and only touch data run together, in
-// one transaction: their keys are read in one table batch and their messages share packets. If that transaction meets a
-// limit, or others too often, it is halved. Different connections run side by side, but those that meet at a key run
-// together, too (hot_key_queues.h).
+// A turn is one iteration of the worker's loop. A connection's commands take effect in the order sent. Commands that
+// arrived together and only touch data run in one transaction: their keys are read in one table batch and their
+// messages share packets. If that transaction exceeds a limit, or conflicts too often, it is halved. Different
+// connections run concurrently, but those that conflict on a key are batched, too (hot_key_queues.h).
 //
-// It belongs to its worker's thread, and to nobody else once that runs. It accepts when its node is active for the
-// first time. The workers of a node share one socket to accept from; whoever is awake takes a connection. When the
-// process has no file descriptor left it says so, and accepts again after a while.
+// It is owned by its worker's thread once that runs. It starts accepting when its node is active for the first time.
+// The workers of a node share one listening socket; any worker that is awake takes a connection. When the process has
+// no file descriptor left it logs that and accepts again after a while.
 //
-// WEFT MULTI is a MULTI that answers its transaction's id, so that a client can ask any node how it ended (WEFT
-// OUTCOME) when this one is gone before it answers EXEC. The transaction begins at once, and EXEC runs it once: one
-// that aborts is not tried again, since the next attempt would be another transaction.
+// WEFT MULTI is a MULTI that returns its transaction's id, so that a client can ask any node for the outcome (WEFT
+// OUTCOME) if this node fails before it answers EXEC. The transaction begins at once, and EXEC runs it once: an abort
+// is not retried, since the next attempt would be another transaction.
 //
-// Limits: whose command is over the reader's limits is closed with an error that names the limit, and so is who has
-// sent more than pipeline_max commands whose answers it has not taken. Who comes when clients_max are there takes the
-// place of one that has not shown yet that it may come, and is told so if there is none (unauthenticated_clients.cc).
-// A command that names too many keys, a MULTI that is too large, and a transaction whose reply is too long are refused
-// with the limit and its value, and nothing of them happens. While a command of a connection runs, or more than
-// output_held_bytes of its answers wait to be read, nothing more is read from it, and commands that came together are
-// run in as many transactions as that takes: a client that does not read its answers holds output_held_bytes and one
-// reply. When all clients together hold more than output_total_bytes, or more than input_total_bytes of commands that
-// are not complete, the one that holds most loses its connection; each worker has an equal part of these limits. A
-// connection that was idle for a second gives its buffers back.
+// Limits: a client whose command exceeds the reader's limits is closed with an error that names the limit, and so is
+// one that has sent more than pipeline_max commands without taking the replies. When clients_max are connected, a new
+// client replaces one that has not authenticated yet, or is refused if there is none (unauthenticated_clients.cc). A
+// command that names too many keys, a MULTI that is too large, and a transaction whose reply is too long are refused
+// with the limit and its value, and have no effect. While a command of a connection runs, or more than
+// output_held_bytes of its replies are unread, nothing more is read from it, and its batched commands are run in as
+// many transactions as that takes. So a client that does not read holds output_held_bytes and one reply. When all
+// clients together hold more than output_total_bytes, or more than input_total_bytes of incomplete commands, the one
+// that holds most is disconnected; each worker has an equal share of these limits. A connection that was idle for a
+// second releases its buffers.
 //
-// Time: every command has an answer within limits.answer_ms (txn/coordinator_ends.cc), from when it was read from the
-// socket, or, if others of its connection were ahead of it, from the last success of these; and not counted is how long
-// a client takes to read its answers. Then the answer is -TRYAGAIN, and nothing happened, or -UNKNOWN with the
-// transaction's id. Commands that take many steps (KEYS, FLUSHALL) have that time for each of them.
+// Time: every command is answered within limits.answer_ms (txn/coordinator_ends.cc) of being read from the socket, or,
+// if others of its connection were ahead of it, of the last success of these; the time that a client takes to read its
+// replies does not count. After that the reply is -TRYAGAIN, and nothing happened, or -UNKNOWN with the transaction's
+// id. Commands that take many steps (KEYS, FLUSHALL) have that time for each step.
 //
-// Work: a turn of the worker does turn_us of it, as estimated from what commands touch (cost.h) and checked by the
-// clock; the rest goes on next turn, and who asked for little goes first. No command is so much by itself that others
-// would notice: what costs more than command_us_max, and an EXEC that costs more than exec_us_max, is refused before it
-// runs. A turn that took much longer all the same is said in the log, with the command (turn_too_long).
+// Work: a turn does turn_us of work, as estimated from what commands touch (cost.h) and checked by the clock. The rest
+// continues in the next turn; clients that asked for little go first. No single command may be so expensive that
+// others would notice: what costs more than command_us_max, and an EXEC that costs more than exec_us_max, is refused
+// before it runs. A turn that took much longer all the same is logged, with the command (turn_too_long).
 #pragma once
 
 #include <sys/epoll.h>
@@ -87,31 +88,32 @@
 namespace weft {
 
 struct FrontendOptions {
-  TableId table;                     // where the keys are
+  TableId table;                     // that holds the keys
   bool debug = false;                // WEFT CUT is allowed
-  std::string password;              // that clients give first; empty: none
+  std::string password;              // required of clients; empty: none
   uint32_t clients_max = 10'000;     // of the node
-  uint32_t handshake_ms = 10'000;    // from connecting until TLS and the password are done
-  uint32_t idle_seconds = 0;         // of a client that asks nothing; then it is closed. 0: never
-  uint32_t keepalive_seconds = 300;  // until the kernel asks who is silent whether it is there; 0: never
-  uint32_t pipeline_max = 100'000;   // commands of a client whose answers have not left
+  uint32_t handshake_ms = 10'000;    // from connecting until TLS and authentication are done
+  uint32_t idle_seconds = 0;         // a client that sends nothing for this long is closed; 0: never
+  uint32_t keepalive_seconds = 300;  // until the kernel probes a silent client; 0: never
+  uint32_t pipeline_max = 100'000;   // commands of a client whose replies have not been sent
   uint32_t multi_max = 1024;         // commands between MULTI and EXEC
   uint32_t multi_held_max = 16;   // transactions begun by WEFT MULTI, at most half of limits.transactions_in_flight_max
-  uint32_t multi_held_ms = 5000;  // until EXEC; then it is dropped
+  uint32_t multi_held_ms = 5000;  // until EXEC; then the transaction is dropped
   size_t reply_bytes_max = size_t{64} << 20;      // of one command, or of one EXEC
-  size_t output_held_bytes = size_t{1} << 20;     // answers that a client did not read; then it is not served any more
+  size_t output_held_bytes = size_t{1} << 20;     // unread replies of a client; beyond that it is not served
   size_t output_total_bytes = size_t{256} << 20;  // of all clients
-  size_t input_total_bytes = size_t{256} << 20;   // commands that are not complete, and between MULTI and EXEC; of all
-  uint64_t turn_us = 500;                         // work for clients in one turn of the worker
-  uint64_t command_us_max = 10'000;               // of one command
-  uint64_t exec_us_max = 100'000;                 // of one EXEC, over several turns
-  int64_t slowlog_us = 10'000;                    // what takes as long is in SLOWLOG; -1: nothing is
-  uint32_t slowlog_length = 128;                  // so many of them
+  // incomplete commands, and those between MULTI and EXEC; of all clients
+  size_t input_total_bytes = size_t{256} << 20;
+  uint64_t turn_us = 500;            // work for clients in one turn of the worker
+  uint64_t command_us_max = 10'000;  // of one command
+  uint64_t exec_us_max = 100'000;    // of one EXEC, over several turns
+  int64_t slowlog_us = 10'000;       // commands that take this long are in SLOWLOG; -1: none
+  uint32_t slowlog_length = 128;     // entries
   RespLimits resp{.bulk_bytes_max = 16 << 20, .buffer_bytes_max = 64 << 20};
 };
 
-// The options of a node's fronts as CONFIG SET changes them while they run. Each front has its own copy, which it
-// takes anew in its next turn; and then it looks whether somebody monitors.
+// The options of a node's frontends, which CONFIG SET changes at run time. Each frontend has its own copy and
+// refreshes it in its next turn; then it also checks whether there are monitors.
 class LiveOptions {
  public:
   uint64_t version() const { return version_.load(std::memory_order_acquire); }
@@ -135,24 +137,24 @@ class RedisFrontend;
 class TcpTls;
 struct ClientQuery;
 
-// What the fronts of a node share. Outlives them.
+// State shared by the frontends of a node. Outlives them.
 struct FrontendShared {
-  // Of one worker, for all to read: a line of its own, so that nobody waits for it.
+  // Counters of one worker, read by all; on its own cache line to avoid contention.
   struct alignas(64) Counted {
     std::atomic<uint64_t> commands{0};
-    std::atomic<uint64_t> output_bytes{0}, input_bytes{0};  // that clients make it hold
+    std::atomic<uint64_t> output_bytes{0}, input_bytes{0};  // held for clients
     std::atomic<uint64_t> turns_too_long{0};
     std::atomic<uint64_t> turn_longest_ns{0};  // of all turns that did something for clients
-    std::atomic<uint64_t> unauthenticated{0};  // connections that are not let in yet
-    std::atomic<uint64_t> evictions_asked{0};  // of these, by other workers
+    std::atomic<uint64_t> unauthenticated{0};  // connections that have not authenticated yet
+    std::atomic<uint64_t> evictions_asked{0};  // of those, by other workers
     std::atomic<uint64_t> evicted{0}, refused{0};
-    std::atomic<uint64_t> late{0}, idle{0};  // closed for client.handshake_ms, client.idle_seconds
+    std::atomic<uint64_t> late{0}, idle{0};  // closed because of client.handshake_ms, client.idle_seconds
     std::atomic<uint64_t> wrong_passwords{0};
   };
 
   std::atomic<uint32_t> clients{0};
   std::array<Counted, kWorkersMax> counted;  // by worker
-  // Likewise, nullptr where there is none: they enter themselves before the workers run and leave when none does.
+  // By worker; nullptr: none. Frontends register before the workers run and unregister when none does.
   std::array<RedisFrontend*, kWorkersMax> fronts{};
   uint64_t sum(std::atomic<uint64_t> Counted::*which) const;
   uint64_t commands() const { return sum(&Counted::commands); }
@@ -165,22 +167,22 @@ struct FrontendShared {
   NodeCommandStats stats;
   SlowLog slowlog;
   Monitors monitors;
-  // Keys with a deadline, and what is left until then on average, as the sweeper counted them on its last round.
+  // Keys with a deadline, and the mean time left, as counted by the sweeper in its last round.
   std::atomic<uint64_t> keys_with_deadline{0}, deadline_mean_ms{0};
-  TcpTls* tls = nullptr;    // of clients; nullptr: they are not encrypted
+  TcpTls* tls = nullptr;    // for clients; nullptr: no encryption
   uint64_t started_ns = 0;  // of the monotonic clock
-  std::string run_id;       // 40 hexadecimal digits: this process
+  std::string run_id;       // 40 hexadecimal digits that identify this process
 };
 
 // What a command may ask of the node. Called on the worker's thread.
 struct NodeHooks {
-  std::function<std::string()> status;   // what WEFT STATUS answers
+  std::function<std::string()> status;   // the reply to WEFT STATUS
   std::function<void(NodeId peer)> cut;  // WEFT CUT: closes the connection to a peer, as a broken cable would
 };
 
 class RedisFrontend final : public ConnectionPoller, public WakeupSource {
  public:
-  // `listener` listens. Whoever connects is accepted once the node is active. `wall` is the time of day, for deadlines.
+  // `listener` listens. Connections are accepted once the node is active. `wall` is the time of day, for deadlines.
   RedisFrontend(const FrontendOptions& options, Fd listener, TxnWorker* txn_worker, Clock* wall, FrontendShared* shared,
                 NodeHooks hooks);
   ~RedisFrontend() override;
@@ -205,38 +207,38 @@ class RedisFrontend final : public ConnectionPoller, public WakeupSource {
   uint64_t memory_bytes_max() const {
     return table().spec().memory_bytes_max != 0 ? table().spec().memory_bytes_max : table().memory_bytes_max();
   }
-  void take_options();                 // what CONFIG SET has changed
-  bool begin_monitor(Client& client);  // false: there are enough
+  void take_options();                 // applies what CONFIG SET has changed
+  bool begin_monitor(Client& client);  // false: there are too many
   void end_monitor(Client& client);
   void set_authenticated(Client& client, bool authenticated);
-  // It said a password. It is let in by set_authenticated(); its next answer may be held back for a while.
+  // The client sent a password. set_authenticated() admits it; its next reply may be delayed.
   void on_password(Client& client, bool right);
   void note_deadline(std::string_view key, int64_t deadline_ms);
-  // Where a reply goes that was not refused to be heard (CLIENT REPLY).
+  // Where replies go unless the client turned them off (CLIENT REPLY).
   RespWriter out(Client& client);
-  // What is in client.reply goes to the output, or nowhere.
+  // Moves client.reply to the output, or drops it.
   void take_reply(Client& client);
   static void drop_reply(Client& client) { ClientOutput::clear(client.reply); }
-  // Runs the commands of the list and answers them: all in one transaction if `exec`, which is tried until it has an
-  // outcome that is not a conflict; else in one if that goes well.
+  // Runs the commands of the list and answers them. With `exec`, all run in one transaction, which is retried until
+  // its outcome is not a conflict; otherwise in one transaction if possible.
   Task<void> run_list(Client& client, const CommandList& list, bool exec);
-  // In the transaction that WEFT MULTI began.
+  // Runs them in the transaction that WEFT MULTI began.
   Task<void> exec_open_txn(Client& client, const CommandList& list);
   FairScheduler& scheduler() { return scheduler_; }
-  // Asks the fronts of all workers about their clients (client_list.cc).
+  // Asks the frontends of all workers about their clients (client_list.cc).
   Task<void> query_workers(const Client& client, std::shared_ptr<ClientQuery> question, std::string* lines);
-  // When the client's commands have to have their answers.
+  // The deadline for answering the client's commands.
   uint64_t answer_by_ns(const Client& client) const { return client.read_ns + txn_worker_->slots().answer_ns(); }
-  // What a client is told of a transaction that did not commit.
+  // The error reply for a transaction that did not commit.
   std::string failure(const Client& client, const Outcome& outcome) const;
-  // Of something that no answer came to in time, and that changed nothing.
+  // The error reply for something that timed out without effect.
   std::string no_answer() const;
-  // Something is due then, though nobody sends anything.
+  // Requests a scan of idle clients at that time.
   void schedule_scan(uint64_t when_ns) { due_ns_ = std::min(due_ns_, when_ns); }
-  bool scan_running = false;  // a walk over the tables that blocks others (WEFT DIGEST)
+  bool scan_running = false;  // a scan of the tables that excludes others (WEFT DIGEST)
 
  private:
-  static constexpr uint64_t kIdleNs = 1'000'000'000;  // then a connection gives its buffers back
+  static constexpr uint64_t kIdleNs = 1'000'000'000;  // then a connection releases its buffers
 
   // Connections (frontend.cc, frontend_write.cc, client_memory.cc).
   void accept_when_active();
@@ -268,7 +270,7 @@ class RedisFrontend final : public ConnectionPoller, public WakeupSource {
   bool answer_client_queries();
   void answer_some(ClientQuery& question);
 
-  // Who is not let in yet, and who stays too long (unauthenticated_clients.cc).
+  // Clients that are not authenticated yet, and clients that stay too long (unauthenticated_clients.cc).
   enum class Rejection : uint8_t { kLate, kIdle, kEvicted, kRefused, kWrongPassword, kCount };
   FrontendShared::Counted& counted() { return shared_->counted[txn_worker_->context().id.value]; }
   void settle(Client& client);
@@ -281,7 +283,7 @@ class RedisFrontend final : public ConnectionPoller, public WakeupSource {
   void refuse_newcomer(const Fd& socket);
   void log_rejection(Rejection what, const std::string& client, std::string_view why, uint64_t limit);
 
-  // What their commands do (command_execution.cc, command_batch.cc).
+  // Command execution (command_execution.cc, command_batch.cc).
   Task<void> serve(Client& client);
   const Command* admit(const Client& client, Arguments arguments, std::string* why) const;
   bool joins_batch(const Client& client, const Command& command, Arguments arguments) const;
@@ -289,10 +291,11 @@ class RedisFrontend final : public ConnectionPoller, public WakeupSource {
   void queue(Client& client, const Command* command, Arguments arguments);
   Task<void> run_batch(Client& client);
   void adapt_batch_size(const Outcome& outcome, bool several);
-  // What came of an attempt to run commands in a transaction.
+  // The result of an attempt to run commands in a transaction.
   struct Attempt {
-    size_t failed = 0;  // the part that is the reason if it did not go well, and that is not the first
-    size_t ran = 0;     // commands of the first part, if it is alone: as many as its client has room for
+    size_t failed = 0;  // the batch that made it fail, if not the first
+    // commands of the first batch that ran, if it is the only one: as many as its client has room for
+    size_t ran = 0;
   };
   // The steps of run_list.
   struct Running;
@@ -301,7 +304,7 @@ class RedisFrontend final : public ConnectionPoller, public WakeupSource {
   bool shrink_batch(Running& run, const Outcome& outcome, const Attempt& tried, bool together, bool several);
   void answer_all(Running& run, std::span<const CommandBatch> batches, const Outcome& outcome, const Attempt& tried);
   Task<Outcome> attempt(std::span<const CommandBatch> batches, Attempt* out);
-  static constexpr size_t kExpiredTogether = 32;  // keys of a transaction
+  static constexpr size_t kExpiredTogether = 32;  // keys per transaction
   Task<void> sweep();
   Task<void> expire_due();
   void look_at_cell(size_t cell, std::vector<std::string>* expired);
@@ -311,7 +314,7 @@ class RedisFrontend final : public ConnectionPoller, public WakeupSource {
   bool has_enough(const Client& client) const {
     return client.unread_bytes() + client.reply.size() >= options_.output_held_bytes;
   }
-  // Goes on when the client has read some of its answers, or is gone.
+  // Resumes when the client has read some of its replies, or is gone.
   struct [[nodiscard]] Unread {
     const RedisFrontend* front;
     Client* client;
@@ -327,7 +330,7 @@ class RedisFrontend final : public ConnectionPoller, public WakeupSource {
   std::string refusal(const Command& command, Arguments arguments, Keyspace& keys) const;
   void answer(const CommandBatch& batch, const Outcome& outcome);
 
-  // What is noted of them (command_accounting.cc).
+  // Accounting (command_accounting.cc).
   uint64_t took_ns(const Client& client) const {
     const uint64_t now_ns = scheduler_.now_ns();
     return now_ns > client.began_ns ? now_ns - client.began_ns : 0;
@@ -342,7 +345,7 @@ class RedisFrontend final : public ConnectionPoller, public WakeupSource {
 
   FrontendOptions options_;
   uint64_t options_version_ = 0;
-  uint64_t slow_ns_ = UINT64_MAX;  // what is in SLOWLOG
+  uint64_t slow_ns_ = UINT64_MAX;  // the threshold of SLOWLOG
   TxnWorker* const txn_worker_;
   Session session_;
   Clock* const wall_;
@@ -352,37 +355,37 @@ class RedisFrontend final : public ConnectionPoller, public WakeupSource {
   Fd epoll_;
   Fd listener_;
   bool accepting_ = false;
-  uint64_t accepts_anyway_ns_ = 0;  // though the node is not active
+  uint64_t accepts_anyway_ns_ = 0;  // from then on it accepts though the node is not active
   uint64_t accepts_again_ns_ = 0;   // 0: it never had to stop
   std::list<Client> clients_;
-  std::list<Client*> unauthenticated_;  // of these, who is not let in yet; the oldest first
+  std::list<Client*> unauthenticated_;  // clients that are not authenticated yet, the oldest first
   PasswordThrottle password_throttle_;
   struct LogThrottle {
     uint64_t last_ns = 0;
     uint64_t suppressed = 0;  // since then
   };
   std::array<LogThrottle, static_cast<size_t>(Rejection::kCount)> rejection_log_{};
-  std::vector<Client*> active_clients_;       // those with something to do; the others cost nothing
-  uint64_t next_scan_ns_ = 0;                 // at all of them, at the earliest
-  uint64_t due_ns_ = UINT64_MAX;              // when something is due for one that does nothing
-  uint64_t coalesced_until_ns_ = UINT64_MAX;  // when answers that wait for others leave
-  size_t output_memory_ = 0;                  // by clients, as of the last flush
+  std::vector<Client*> active_clients_;       // clients with work to do; idle ones cost nothing
+  uint64_t next_scan_ns_ = 0;                 // the earliest time for the next scan of all clients
+  uint64_t due_ns_ = UINT64_MAX;              // when something is due for an idle client
+  uint64_t coalesced_until_ns_ = UINT64_MAX;  // when coalesced replies are sent
+  size_t output_memory_ = 0;                  // held for clients, as of the last flush
   size_t input_memory_ = 0;
-  size_t batch_keys_limit_;  // of commands that run together: fewer while they meet others
+  size_t batch_keys_limit_;  // of commands that run together; shrinks while they conflict
   HotKeyQueues hot_keys_;
   FairScheduler scheduler_;
-  uint64_t said_ns_ = 0;  // that a turn took too long
+  uint64_t said_ns_ = 0;  // when a long turn was last logged
   std::deque<std::shared_ptr<ClientQuery>> client_queries_;
   FairScheduler::Share client_queries_share_;
   std::vector<epoll_event> events_;
   std::string scratch_;
-  std::string unheard_;  // replies that a client does not want
+  std::string unheard_;  // replies that a client turned off
   CommandStats* const stats_;
   IterationTimes times_;
   bool monitored_ = false;                   // somebody monitors this node
-  std::vector<Client*> monitors_;            // here
+  std::vector<Client*> monitors_;            // the monitors of this worker
   std::string shown_;                        // for monitors, in this turn
-  uint64_t monitors_flush_ns_ = UINT64_MAX;  // when monitors here are fed at the latest
+  uint64_t monitors_flush_ns_ = UINT64_MAX;  // when this worker's monitors are flushed at the latest
   Deadlines deadlines_;
   OwnedTask sweeper_, expirer_;
 };

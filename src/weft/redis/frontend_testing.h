@@ -1,5 +1,5 @@
-// What the tests of the front end share: three nodes in this thread, stepped by hand, a front at each, and clients over
-// real sockets.
+// Shared by the tests of the frontend: three nodes in this thread, stepped by hand, a frontend at each, and clients
+// over real sockets.
 #pragma once
 
 #include <arpa/inet.h>
@@ -29,10 +29,10 @@ class FrontendTest : public testing::Test, public HandNodes {
   static constexpr size_t kNodes = 3;
   static constexpr uint64_t kWallNs = 1'800'000'000'000'000'000;  // when a test begins
 
-  // What is special about a test's cluster.
+  // Lets a test change its cluster.
   virtual void shape(ClusterSpec&) {}
 
-  // All anew.
+  // Starts over.
   void SetUp() override {
     fronts_.clear();
     addresses_.clear();
@@ -55,7 +55,7 @@ class FrontendTest : public testing::Test, public HandNodes {
     steps(3);
   }
 
-  // Of a worker of a node, with a door of its own: connect_to() takes the place of its address in `addresses_`.
+  // Adds the frontend of a worker with its own listener; connect_to() takes the index of its address in `addresses_`.
   void add_front(size_t node, uint8_t worker) {
     Fd listener(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     sockaddr_in at{};
@@ -70,7 +70,7 @@ class FrontendTest : public testing::Test, public HandNodes {
                                                       &shared_[node], NodeHooks{}));
     nodes_[node]->worker(WorkerId(worker))->set_clients(fronts_.back().get());
   }
-  // Where that of node 0's second worker is, after add_front(0, 1).
+  // The index of node 0's second worker, after add_front(0, 1).
   static constexpr size_t kSecondWorker = kNodes;
 
   Fd connect_to(size_t node) {
@@ -82,14 +82,14 @@ class FrontendTest : public testing::Test, public HandNodes {
     const std::string text = std::string(line) + "\r\n";
     EXPECT_EQ(send(client.get(), text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
   }
-  // The answer as it comes over the wire; empty if none comes.
+  // The raw reply; empty if none comes.
   std::string answer(const Fd& client) {
     char bytes[65536];
     for (int i = 0; i < 5000; ++i) {
       steps(1);
       const ssize_t n = recv(client.get(), bytes, sizeof bytes, MSG_DONTWAIT);
       if (n > 0) return {bytes, static_cast<size_t>(n)};
-      if (i > 1000) usleep(50);  // the kernel may take its time
+      if (i > 1000) usleep(50);  // the kernel may be slow
     }
     return {};
   }
@@ -97,7 +97,7 @@ class FrontendTest : public testing::Test, public HandNodes {
     say(client, line);
     return answer(client);
   }
-  // The id that WEFT MULTI answers; the commands are queued after it.
+  // The id that WEFT MULTI returns; the commands are queued after it.
   std::string begin(const Fd& client, std::initializer_list<std::string_view> commands = {}) {
     const std::string bulk = ask(client, "WEFT MULTI");
     EXPECT_EQ(bulk.substr(0, 1), "$") << bulk;
@@ -106,7 +106,7 @@ class FrontendTest : public testing::Test, public HandNodes {
     return bulk.substr(at, bulk.size() - at - 2);
   }
 
-  HandClock wall_;  // stands still but for the test
+  HandClock wall_;  // advanced only by the test
   std::array<FrontendShared, kNodes> shared_;
   std::vector<sockaddr_in> addresses_;
   std::vector<std::unique_ptr<RedisFrontend>> fronts_;

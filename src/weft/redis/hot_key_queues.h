@@ -1,15 +1,15 @@
-// HotKeyQueues: for keys that several connections of one worker come to at the same time.
+// HotKeyQueues: group commit for keys that several connections of one worker access at the same time.
 //
-// A lock that is held by another is no lock to wait for: the transaction aborts and is tried again. Left to themselves,
-// many connections at one key would mostly abort each other. So the first one that meets another at a key opens a line
-// for it, which it leads, and whoever of this worker comes to the key then stands in it. The leader takes along those
-// behind it, in one transaction: the more wait, the more each transaction does. When all that the leader has to do is
-// done the next one leads; the line ends when nobody is there.
+// A transaction does not wait for a lock that another one holds: it aborts and is retried. Without queues, many
+// connections at one key would mostly abort each other. So the first one that conflicts on a key opens a queue for it
+// and becomes its leader, and other connections of this worker that come to the key then join the queue. The leader
+// runs the commands of those behind it in its own transaction: the more wait, the more each transaction does. When all
+// commands of the leader are done the next one leads; an empty queue is removed.
 //
-// Who leads waits for nobody, and nobody stands in two lines, so no line waits for another. Who leads and meets others
-// elsewhere gives up the lead, and goes on without a line. A transaction of several connections that fails does
-// nothing, and all of them are still in line; then fewer go along: none behind the one that is the reason, if that is
-// known.
+// A leader waits for nobody, and nobody is in two queues, so no queue waits for another. A leader that conflicts on
+// another key gives up the lead and continues without a queue. A transaction of several connections that fails has no
+// effect, and all of them stay in the queue; then fewer join the next batch: none behind the one that caused the
+// failure, if that is known.
 #pragma once
 
 #include <coroutine>
@@ -36,7 +36,7 @@ struct CommandBatch {
   Client* client = nullptr;
   const CommandList* list = nullptr;
   size_t first = 0, count = 0;
-  bool exec = false;  // what was between MULTI and EXEC
+  bool exec = false;  // the commands between MULTI and EXEC
 };
 
 class HotKeyQueues {
@@ -44,8 +44,8 @@ class HotKeyQueues {
   struct Waiter {
     CommandBatch batch;
     std::coroutine_handle<> handle;
-    bool answered = false;  // by one who took it along; else it leads when it goes on
-    bool alone = false;     // it spoils what it goes along with
+    bool answered = false;  // by a leader that ran its commands; otherwise it leads when it resumes
+    bool alone = false;     // it makes a shared batch fail, so it runs alone
   };
 
   class HotKeyQueue {
@@ -62,30 +62,30 @@ class HotKeyQueues {
     };
     Enqueue enqueue(Waiter* waiter) { return {this, waiter}; }
 
-    // The leader's commands, and those of the next in line, as long as they have so many keys and bytes together. Who
-    // would not go along takes nobody along either.
+    // The leader's commands and those of the next waiters, up to the given number of keys and bytes together. A leader
+    // that could not join a batch does not take others along either.
     std::span<const CommandBatch> form_batch(const Waiter& leader, size_t keys_max, size_t bytes_max);
-    // The first so many have their answers.
+    // The first `count` waiters have their replies.
     void answered(size_t count, Worker* worker);
-    // What was gathered did not go well, because of that part; 0: of the leader, or of nobody alone.
+    // The batch failed because of this member; 0: because of the leader, or of no single one.
     void split(size_t batch);
-    // False: those behind the leader would not have met whom it met.
+    // False: those behind the leader would not have had the conflict that it had.
     bool conflicted_on_key(const Outcome& outcome) const;
 
    private:
     friend class HotKeyQueues;
     std::string_view key_;  // in the map
     std::deque<Waiter*> waiting_;
-    std::vector<CommandBatch> batches_;  // under way
-    size_t batches_max_ = SIZE_MAX;      // that go together: fewer when that went wrong
+    std::vector<CommandBatch> batches_;  // in progress
+    size_t batches_max_ = SIZE_MAX;      // per transaction; shrinks after failures
   };
 
-  // The line of a key of the list; nullptr if there is none.
+  // The queue of a key of the list; nullptr if there is none.
   HotKeyQueue* find(const CommandList& list);
-  // The line of the key that the transaction has met others at: a new one if there is none, which the caller leads.
-  // nullptr: it is no key of the commands.
+  // The queue of the key on which the transaction conflicted: a new one, which the caller leads, if there is none.
+  // nullptr: it is not a key of the commands.
   HotKeyQueue* of(const Outcome& outcome, TableId table, const CommandBatch& batch, bool* leads);
-  // The leader has all its answers.
+  // The leader has all its replies.
   void leave(HotKeyQueue* queue, Worker* worker);
 
  private:

@@ -1,12 +1,12 @@
-// Keyspace: the keys of a transaction as the commands of clients see them: values with a type and a deadline, and no
-// value whose deadline has passed.
+// Keyspace: the keys of a transaction as clients' commands see them: values with a type and a deadline, and no value
+// whose deadline has passed.
 //
-// Whoever finds an expired key deletes it in the same transaction, which commits only if the key still is as it was
-// read. So nobody is told that a key is gone before it is, and two nodes whose clocks differ cannot tell contradicting
-// stories.
+// A command that finds an expired key deletes it in the same transaction, which commits only if the key is still as it
+// was read. So nobody is told that a key is gone before it is, and two nodes whose clocks differ cannot give
+// contradicting answers.
 //
-// What fails (a limit of the transaction, a read that could not be made) is kept in code(): the transaction is to be
-// given up, and what was replied means nothing.
+// A failure (a limit of the transaction, a failed read) is kept in code(): then the transaction must be aborted, and
+// its replies are void.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ class Keyspace {
     bool exists = false;
   };
 
-  // `scratch` is used within calls only. `front` is told of deadlines; nullptr: nothing is written.
+  // `scratch` is used within calls only. `front` is notified of deadlines; nullptr: nothing is written.
   Keyspace(Txn* txn, TableId table, int64_t now_us, size_t string_bytes_max, std::string* scratch,
            RedisFrontend* front = nullptr)
       : txn_(txn),
@@ -42,29 +42,29 @@ class Keyspace {
   size_t string_bytes_max() const { return string_bytes_max_; }
   Code code() const { return code_; }
 
-  // What the commands have cost so far, in nanoseconds of a processor of today, beside their replies: bytes that were
-  // written, and what those commands added that look at more than they reply.
+  // The cost of the commands so far, in nanoseconds of a current processor, not counting replies: bytes written, and
+  // what commands that examine more than they reply have added.
   uint64_t work_ns() const { return work_ns_; }
   void add_work(uint64_t ns) { work_ns_ += ns; }
   static constexpr uint64_t bytes_ns(uint64_t bytes) { return bytes / 4; }
   size_t bytes_of(std::string_view key) const;  // of the value that was read or written; 0 if there is none
 
-  // Keys that were looked for and were there, or were not, by commands that only read.
+  // Keys that commands which only read found, or did not find.
   void set_counts(bool on) { counts_ = on; }
   uint64_t hits() const { return hits_; }
   uint64_t misses() const { return misses_; }
 
-  // The key was read before, and that read is done. The bytes stay until the key is written.
+  // The key has been read before, and that read is complete. The bytes are valid until the key is written.
   Found find(std::string_view key);
-  // False: it holds something else than a string, and the reply says so.
+  // False: it holds something other than a string, and the reply says so.
   bool find_string(std::string_view key, Found* found, RespWriter& reply);
 
-  // False: it is over a limit, and the reply says so.
+  // False: it exceeds a limit, and the reply says so.
   bool put(std::string_view key, std::string_view bytes, int64_t deadline_ms, RespWriter& reply);
-  void put(std::string_view key, const StoredValue& value);  // that was found, or is not longer than one
-  void erase(std::string_view key);                          // that was found
+  void put(std::string_view key, const StoredValue& value);  // a value that was found, or one that is no longer
+  void erase(std::string_view key);                          // of a key that was found
 
-  // False, and the reply says so: a string of that length is over the limit.
+  // False: a string of that length exceeds the limit, and the reply says so.
   bool fits(uint64_t bytes, RespWriter& reply) const;
 
  private:

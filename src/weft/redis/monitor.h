@@ -1,8 +1,9 @@
-// Monitors: how the commands of all workers of a node come to the connections that said MONITOR, each of which belongs
-// to one worker. A worker gathers what its clients ran in a turn, gives it to its own monitors, and leaves it for those
-// workers that have some; they look at least every kLookNs. While nobody monitors, a worker looks at one flag a turn.
+// Monitors: passes the commands of all workers of a node to the connections that sent MONITOR, each of which belongs
+// to one worker. A worker collects what its clients ran in a turn, writes it to its own monitors, and leaves it for
+// other workers that have monitors; those check at least every kLookNs. While nobody monitors, a worker checks one
+// flag per turn.
 //
-// What is left for a worker is bounded: if it does not come to take it, its monitors are told that they missed some,
+// What is left for a worker is bounded: if it does not take it in time, its monitors are told that they missed some,
 // and closed.
 #pragma once
 
@@ -21,17 +22,18 @@ namespace weft {
 
 class Monitors {
  public:
-  static constexpr uint32_t kMonitorsMax = 16;      // of a node: each costs what a client costs that runs every command
+  // of a node: each costs as much as a client that runs every command
+  static constexpr uint32_t kMonitorsMax = 16;
   static constexpr size_t kLeftBytesMax = 4 << 20;  // for one worker
   static constexpr uint64_t kLookNs = 1'000'000;
 
   // Any thread.
   bool any() const { return count_.load(std::memory_order_relaxed) != 0; }
-  // A worker's thread. False: there are enough.
+  // On a worker's thread. False: there are too many.
   bool begin(WorkerId worker);
   void end(WorkerId worker);
-  void leave(WorkerId from, std::string_view lines);  // for all workers with monitors but this one
-  // False: something is missing.
+  void leave(WorkerId from, std::string_view lines);  // for all other workers with monitors
+  // False: some lines were lost.
   bool take(WorkerId worker, std::string* lines);
 
  private:

@@ -1,6 +1,6 @@
-// The figures of a node: the one source of what WEFT STATUS, /status and /metrics say. They are gathered from what
-// workers put out for others (txn/worker_stats.h) and from atomic counters, so that nobody is disturbed: any thread
-// may gather.
+// The statistics of a node: the single source of WEFT STATUS, /status and /metrics. They are collected from what
+// workers publish (txn/worker_stats.h) and from atomic counters, without disturbing anybody: any thread may collect
+// them.
 #pragma once
 
 #include <array>
@@ -20,13 +20,13 @@
 
 namespace weft {
 
-// What is said of the phases of a transaction, by Phase.
+// The names of a transaction's phases, by Phase.
 inline constexpr std::array<std::string_view, 5> kPhaseNames = {"execute", "lock", "validate", "replicate", "unlock"};
 
-// Reasons of aborts and rejections, as metrics count them: those that a transaction can have.
+// Reasons of aborts and rejections that metrics count: those that a transaction can have.
 inline constexpr Code kLastReason = Code::kPeerLost;
 
-// Of this process, as the kernel has it.
+// Of this process, as reported by the kernel.
 struct ProcessStats {
   uint64_t resident_bytes = 0;
   double cpu_seconds = 0;
@@ -34,22 +34,22 @@ struct ProcessStats {
   uint64_t open_files_max = 0;
 };
 ProcessStats process_stats();
-uint64_t resident_bytes();  // alone, which takes little
+uint64_t resident_bytes();  // only this one, which is cheap
 
 struct NodeStats {
   std::string cluster;
   NodeId node;
-  std::string fabric;                // the one really in use
+  std::string fabric;                // the one actually in use
   std::string protocol;              // a row of `weft protocols`
   std::string membership;            // its state
   std::string unavailable_reason;    // what the node waits for; empty if nothing
-  bool fully_replicated = false;     // and in touch with all members
-  uint64_t cut_off_ns = 0;           // it has had no lease for so long: it tells nobody that something is current
-  uint64_t suspects = 0;             // bit n: node n is a member, and was silent for too long
+  bool fully_replicated = false;     // and connected to all members
+  uint64_t cut_off_ns = 0;           // how long it has had no lease, and claims nothing to be current
+  uint64_t suspects = 0;             // bit n: node n is a member that was silent for too long
   std::shared_ptr<const View> view;  // never nullptr
   ViewChange change;
 
-  WorkerStats workers;  // all of them together
+  WorkerStats workers;  // the sum of all
   int worker_count = 0;
   uint64_t in_flight_max = 0;
   Histogram latency_ns;
@@ -57,26 +57,26 @@ struct NodeStats {
   uint64_t commands = 0;  // of clients
   uint64_t clients_output_bytes = 0, clients_input_bytes = 0;
   uint64_t turns_too_long = 0, turn_longest_ns = 0;
-  uint64_t clients_unauthenticated = 0;  // not let in yet
+  uint64_t clients_unauthenticated = 0;  // not authenticated yet
   uint64_t clients_late = 0, clients_idle = 0, clients_evicted = 0, clients_refused = 0;
   uint64_t wrong_passwords = 0;
   uint64_t records = 0, records_max = 0;
   uint64_t memory_bytes = 0, memory_bytes_max = 0;
 
-  // Partitions of this node, by what it is to them.
+  // Partitions of this node, by its role.
   struct Roles {
     uint64_t primary = 0, backup = 0, catching_up = 0;
   };
   Roles roles() const;
 };
 
-// All that the node knows by itself; who asks fills in the rest.
+// What the node knows by itself; the caller fills in the rest.
 NodeStats node_stats_of(const Node& node);
 
 // The first part of WEFT STATUS and of /status.
 nlohmann::json status_json(const NodeStats& node_stats);
 
-// What one node says of its last second, to people and to the other nodes: rates and levels, by name. The rows of
+// A node's statistics of its last second, for people and for the other nodes: rates and levels, by name. The rows of
 // kSampleKeys; `aborts` is an object from reason to rate.
 inline constexpr std::array<std::string_view, 30> kSampleKeys = {
     "at_ms",         "pid",        "epoch",        "committed_s",   "aborted_s",        "rejected_s",
@@ -86,7 +86,7 @@ inline constexpr std::array<std::string_view, 30> kSampleKeys = {
     "in_flight_max", "records",    "records_max",  "memory_bytes",  "memory_bytes_max", "resident_bytes"};
 
 nlohmann::json sample_of(const NodeStats& before, const NodeStats& now, double seconds);
-// A sample that came from elsewhere: its rows that are numbers, and nothing else. Not an object: nothing.
+// A sample from elsewhere: only those of its rows that are numbers. Null if it is not an object.
 nlohmann::json checked_sample(const nlohmann::json& sample);
 
 }  // namespace weft

@@ -1,16 +1,16 @@
-// RESP, the Redis protocol, at the server's end: RespReader takes commands out of what a client sends, RespWriter
-// appends replies. Both belong to one connection and are used by one thread; neither does I/O.
+// RESP, the Redis protocol, on the server side: RespReader parses commands from a client's bytes, RespWriter appends
+// replies. Both belong to one connection and are used by one thread; neither does I/O.
 //
 // A command is an array of bulk strings, or a line as a person types it into telnet, with Redis's rules of quoting:
 //
 //   *2\r\n$3\r\nGET\r\n$3\r\nkey\r\n          GET "key"\r\n
 //
-// What comes out depends on the bytes only, never on how they were divided into reads, and the work is linear in them.
-// Errors have Redis's texts where Redis has one, followed by limit and value where a limit is the reason. It is
-// stricter in two places: a count ends with both \r and \n, and so does a bulk string.
+// The result depends on the bytes only, never on how they were divided into reads, and the work is linear in them.
+// Errors have Redis's texts where Redis has one, followed by limit and value if a limit was exceeded. It is stricter
+// in two places: a count ends with both \r and \n, and so does a bulk string.
 //
-// Memory: the buffer grows by doubling, as bytes come and whatever lengths are announced, to at most buffer_bytes_max;
-// arguments take 16 bytes each, as they come. Commands that are no larger than those before allocate nothing.
+// Memory: the buffer doubles as bytes arrive, regardless of announced lengths, up to buffer_bytes_max; arguments take
+// 16 bytes each as they arrive. Commands that are not larger than earlier ones allocate nothing.
 #pragma once
 
 #include <algorithm>
@@ -31,10 +31,10 @@ struct RespLimits {
   size_t bulk_bytes_max = 512 << 20;  // of one argument
   size_t line_bytes_max = 64 << 10;   // of an inline command, and of a count
   size_t buffer_bytes_max = 1 << 30;  // of one command as it is sent
-  bool unauthenticated = false;       // of who gave no password yet; errors say so
+  bool unauthenticated = false;       // for clients before authentication; errors say so
 };
 
-// As in Redis: who gave no password yet cannot make the server keep much.
+// As in Redis: a client that is not authenticated cannot make the server buffer much.
 constexpr RespLimits unauthenticated(RespLimits limits) {
   constexpr size_t kArguments = 10, kBytes = 16 << 10;
   limits.arguments_max = std::min(limits.arguments_max, kArguments);
@@ -46,9 +46,9 @@ constexpr RespLimits unauthenticated(RespLimits limits) {
 }
 
 enum class RespRead : uint8_t {
-  kCommand,  // command() has it
-  kMore,     // what came is used up
-  kError,    // error() says why; nothing more comes out, the connection is to be closed
+  kCommand,  // command() returns it
+  kMore,     // more input is needed
+  kError,    // error() says why; there is no further output, and the connection should be closed
 };
 
 class RespReader {
@@ -56,24 +56,24 @@ class RespReader {
   static constexpr size_t kRoomBytes = 16 << 10;
 
   explicit RespReader(const RespLimits& limits = {}) : limits_(limits) {}
-  // From the next count on; before the first bytes, or between two commands.
+  // Takes effect from the next count on; call it before the first bytes, or between two commands.
   void set_limits(const RespLimits& limits) { limits_ = limits; }
 
-  // Where the next bytes go, then how many came. The room is `least` bytes or more, fewer only near buffer_bytes_max;
-  // after next() has said kMore there is none only if the machine gave no memory.
+  // The space for the next bytes, then how many arrived. The space is at least `least` bytes, less only near
+  // buffer_bytes_max; after next() returned kMore it is empty only if memory is exhausted.
   std::span<char> room(size_t least = kRoomBytes);
   void filled(size_t bytes);
 
   RespRead next();
-  // After kCommand: at least one argument, valid until a member that is not const is called. The bytes they point to
-  // stay where they are until room() or shrink(), whatever next() finds behind them.
+  // After kCommand: at least one argument, valid until the next call of a non-const member. The bytes that they point
+  // to stay in place until room() or shrink(), whatever next() finds after them.
   std::span<const std::string_view> command() const { return arguments_; }
   std::string_view error() const { return error_; }  // "Protocol error: ..."
 
-  bool idle() const { return begin_ == end_ && arguments_.empty(); }  // nothing came that was not given out
-  size_t unread_bytes() const { return end_ - begin_; }  // that came, with those of the command given out last
+  bool idle() const { return begin_ == end_ && arguments_.empty(); }  // all input was returned as commands
+  size_t unread_bytes() const { return end_ - begin_; }  // received, including those of the last returned command
   size_t memory_bytes() const { return capacity_ + arguments_.capacity() * sizeof(std::string_view); }
-  // Gives back what the bytes at hand do not need, for a connection that is idle.
+  // Releases buffer space that the remaining bytes do not need, for an idle connection.
   void shrink();
 
  private:
@@ -99,31 +99,32 @@ class RespReader {
   RespLimits limits_;
   std::unique_ptr<char, Frees> memory_;
   size_t capacity_ = 0;
-  size_t begin_ = 0;             // of the command that is being read
-  size_t at_ = 0;                // what is read next
-  size_t seen_ = 0;              // where the search for the end of a line goes on, or has ended
-  size_t end_ = 0;               // of what came
-  size_t left_ = 0;              // arguments of the array that are still to come
+  size_t begin_ = 0;             // of the command being parsed
+  size_t at_ = 0;                // what is parsed next
+  size_t seen_ = 0;              // where the search for the end of a line continues, or ended
+  size_t end_ = 0;               // of the received bytes
+  size_t left_ = 0;              // arguments of the array still to come
   size_t bulk_bytes_ = kNoBulk;  // of the next one
-  bool given_ = false;           // the command between begin_ and at_ was given out
+  bool given_ = false;           // the command between begin_ and at_ was returned
   std::vector<std::string_view> arguments_;
   std::string error_;
 
   static constexpr size_t kNoBulk = SIZE_MAX;  // its length is still to come
 };
 
-// Errors that were replied, by their first word: what is in the buffer need not be looked at again.
+// Error replies by their first word, so that the buffer need not be parsed again.
 struct RespErrors {
-  size_t command = 0;  // which one of several is answered
+  size_t command = 0;  // the index of the command being answered
   std::vector<std::pair<size_t, std::string>> seen;
   void add(std::string_view text) { seen.emplace_back(command, text.substr(0, text.find(' '))); }
 };
 
-// Replies, appended to a buffer that belongs to the connection. Where RESP3 has a form of its own (null, map, set,
-// push, boolean, double, verbatim text), version 2 gets what Redis sends there. Counts are of what follows.
+// Replies, appended to a buffer that belongs to the connection. Where RESP3 has its own form (null, map, set, push,
+// boolean, double, verbatim text), version 2 gets what Redis sends there. Counts are those of the elements that
+// follow.
 //
-// A string that would make the buffer longer than bytes_max is left out: over() says so, and what is in the buffer is
-// no reply then.
+// A string that would make the buffer longer than bytes_max is left out: then over() is true, and the buffer does not
+// hold a valid reply.
 class RespWriter {
  public:
   explicit RespWriter(std::string* out, size_t bytes_max = SIZE_MAX) : out_(out), bytes_max_(bytes_max) {}
@@ -134,8 +135,8 @@ class RespWriter {
   void set_version(int version) { version_ = version; }
   void set_errors(RespErrors* errors) { errors_ = errors; }
 
-  void simple(std::string_view text) { line('+', text); }  // a line break in it becomes a space
-  void error(std::string_view text) {                      // "ERR ..."; the same
+  void simple(std::string_view text) { line('+', text); }  // line breaks become spaces
+  void error(std::string_view text) {                      // "ERR ..."; likewise
     line('-', text);
     if (errors_ != nullptr) errors_->add(text);
   }
