@@ -1,9 +1,9 @@
-// Deleting keys soon after their deadline: those that clients of this worker wrote, and that the sweeper has seen
-// (deadlines.h). Each worker looks for itself. Whoever is primary of a key deletes it when it is due; another replica,
-// or the node that wrote it, a moment later, if the primary did not know. Either way by a transaction that commits only
-// if the key still is as it was read.
+// Active expiry: deletes keys soon after their deadline, if clients of this worker wrote them or the sweeper has seen
+// them (deadlines.h). Each worker works for itself. The primary of a key deletes it when it is due; another replica,
+// or the node that wrote it, does so a moment later, in case the primary did not know. Either way a transaction
+// deletes it, which commits only if the key is still as it was read.
 //
-// Looking takes a quarter of the worker's time at most, and a part of a turn at a time.
+// Examining cells takes at most a quarter of the worker's time, and only a part of a turn at a time.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -15,12 +15,12 @@ namespace weft {
 namespace {
 
 constexpr uint64_t kTickNs = 100'000'000;
-constexpr uint64_t kCellsNs = 100'000;  // in one turn
-constexpr uint64_t kPausesOfALook = 3;  // as long as the look itself
-constexpr size_t kScanCells = 1 << 15;  // in one turn
+constexpr uint64_t kCellsNs = 100'000;  // per turn
+constexpr uint64_t kPausesOfALook = 3;  // each as long as the examination itself
+constexpr size_t kScanCells = 1 << 15;  // per turn
 constexpr int64_t kGraceMs = 300;       // for the primary
-constexpr int64_t kAgainMs = 1000;      // after a delete that failed
-constexpr size_t kFarKeys = 1024;       // in one tick
+constexpr int64_t kAgainMs = 1000;      // after a failed delete
+constexpr size_t kFarKeys = 1024;       // per tick
 constexpr size_t kCellBytes = size_t{1} << 20;
 
 struct Seen {
@@ -56,7 +56,7 @@ void RedisFrontend::note_deadline(std::string_view key, int64_t deadline_ms) {
   here ? deadlines_.note(hashed.hash, deadline_ms) : deadlines_.note_far(key, deadline_ms, wall_us() / 1000);
 }
 
-// The records of one cell, all of them in a table whose index has grown no more than once since.
+// The records of one cell; complete if the table's index has grown at most once since.
 void RedisFrontend::look_at_cell(size_t cell, std::vector<std::string>* expired) {
   const int64_t now_ms = wall_us() / 1000;
   const auto bins = static_cast<int>(table().index_address().bins / deadlines_.cells() + 1);

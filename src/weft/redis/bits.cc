@@ -1,4 +1,4 @@
-// Single bits, counting and searching them, and operations on whole strings of them.
+// Single bits, counting and searching them, and operations on entire bit strings.
 #include "weft/redis/bits.h"
 
 #include <algorithm>
@@ -66,7 +66,7 @@ int64_t count_bits(std::string_view bytes) {
   return count;
 }
 
-// A range with both ends, of bits or of bytes, negative ones from the end; empty if first > last.
+// A range of bits or bytes, both ends included, negative ones counting from the end; empty if first > last.
 struct Range {
   int64_t first, last;
 };
@@ -76,7 +76,7 @@ Range clamp(int64_t first, int64_t last, int64_t all) {
   return {std::max<int64_t>(first, 0), std::min(std::max<int64_t>(last, 0), all - 1)};
 }
 
-// BIT or BYTE; false: the reply says that it is neither.
+// BIT or BYTE; false: it is neither, and the reply says so.
 bool parse_unit(std::string_view word, bool* bits, RespWriter& reply) {
   *bits = same_word(word, "bit");
   if (*bits || same_word(word, "byte")) return true;
@@ -105,7 +105,7 @@ void bitcount(Keyspace& keys, Arguments arguments, RespWriter& reply) {
     return reply.integer(
         count_bits(bytes.substr(static_cast<size_t>(range.first), static_cast<size_t>(range.last - range.first + 1))));
   }
-  // Whole bytes, without the bits of the first and the last one that are outside.
+  // Entire bytes, without the bits of the first and the last one that are outside the range.
   const auto from = static_cast<size_t>(range.first / 8);
   const auto to = static_cast<size_t>(range.last / 8);
   int64_t count = count_bits(bytes.substr(from, to - from + 1));
@@ -115,7 +115,7 @@ void bitcount(Keyspace& keys, Arguments arguments, RespWriter& reply) {
   reply.integer(count);
 }
 
-// The first bit that is so in the range of bits; -1: there is none.
+// The first bit with the wanted value in the range of bits; -1: there is none.
 int64_t find_bit(std::string_view bytes, bool wanted, Range range) {
   const char none = wanted ? '\0' : '\xff';
   for (int64_t at = range.first; at <= range.last;) {
@@ -158,12 +158,12 @@ void bitpos(Keyspace& keys, Arguments arguments, RespWriter& reply) {
   if (range.first > range.last) return reply.integer(-1);
   if (!bits) range = {range.first * 8, range.last * 8 + 7};
   const int64_t at = find_bit(found.bytes, *bit == 1, range);
-  // Without an end, the string goes on with zeros.
+  // Without an explicit end, the string continues with zeros.
   reply.integer(at < 0 && *bit == 0 && arguments.size() <= 4 ? all * 8 : at);
 }
 
-// A key that is named again changes nothing (AND, OR), or takes back what it did (XOR). So each value is looked at
-// once, and the work is bounded by what a transaction holds.
+// A key that is named again changes nothing (AND, OR), or cancels itself (XOR). So each value is read once, and the
+// work is bounded by what a transaction holds.
 void add_source(std::vector<std::string_view>& values, std::string_view value, bool toggles) {
   const auto same = [&](std::string_view other) { return other.data() == value.data(); };
   const auto at = std::find_if(values.begin(), values.end(), same);
@@ -174,7 +174,7 @@ void add_source(std::vector<std::string_view>& values, std::string_view value, b
   }
 }
 
-// The first bytes of `out`, as many as `value` has.
+// Only the first bytes of `out`, as many as `value` has.
 template <class F>
 void combine(std::string& out, std::string_view value, F f) {
   size_t at = 0;

@@ -1,4 +1,4 @@
-// BITFIELD: integers of any width at any place in a string.
+// BITFIELD: integers of any width at any offset in a string.
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -97,8 +97,9 @@ void write_field(std::string& bytes, const FieldStep& step, FieldValue value) {
   for (uint64_t i = 0; i < step.bits; ++i) set_bit(bytes, step.at + i, (low >> (step.bits - 1 - i) & 1) != 0);
 }
 
-// Into the range of the field, by the rule; false: it does not fit, and the rule is to fail. Redis finds out in 64 bits
-// how far a signed number is from the upper end: one that is set far below the lower end counts as above it.
+// Brings the value into the range of the field by the overflow rule; false: it does not fit, and the rule is to fail.
+// Redis computes in 64 bits how far a signed number is from the upper end: a SET far below the lower end counts as
+// above it.
 bool bring_into_range(const FieldStep& step, FieldValue* value) {
   const FieldValue high = (FieldValue{1} << (step.is_signed ? step.bits - 1 : step.bits)) - 1;
   const FieldValue low = step.is_signed ? -high - 1 : 0;

@@ -46,7 +46,7 @@ void select(RedisFrontend&, Client&, Arguments arguments, RespWriter& reply) {
   const auto database = integer_argument(arguments[1], reply);
   if (!database) return;
   if (*database == 0) return reply.simple("OK");
-  // Redis has sixteen as a rule: who relies on them should hear why this fails.
+  // Redis usually has sixteen databases: clients that rely on them should be told why this fails.
   *database > 0 && *database < 16
       ? reply.error("ERR DB index is out of range: there is database 0 alone, asked for " + std::to_string(*database))
       : reply.error("ERR DB index is out of range");
@@ -54,7 +54,7 @@ void select(RedisFrontend&, Client&, Arguments arguments, RespWriter& reply) {
 
 constexpr std::string_view kWrongPassword = "WRONGPASS invalid username-password pair or user is disabled.";
 
-// There is one user. The time that it takes says nothing about where the password differs.
+// There is one user. The comparison takes constant time, so it does not reveal where the password differs.
 bool password_is_right(RedisFrontend& front, Client& client, std::string_view user, std::string_view password) {
   const std::string& wanted = front.options().password;
   const bool same =
@@ -77,7 +77,7 @@ void auth(RedisFrontend& front, Client& client, Arguments arguments, RespWriter&
   reply.simple("OK");
 }
 
-// CLIENT LIST says the names of all.
+// CLIENT LIST shows the names of all.
 bool set_name(Client& client, std::string_view name, RespWriter& reply) {
   constexpr size_t kNameBytesMax = 256;
   if (name.size() > kNameBytesMax) {
@@ -150,7 +150,7 @@ void client_setname(RedisFrontend&, Client& client, Arguments arguments, RespWri
   if (set_name(client, arguments[2], reply)) reply.simple("OK");
 }
 
-// What a library calls itself is taken and not kept.
+// The library's name is accepted and not kept.
 void client_setinfo(RedisFrontend&, Client&, Arguments arguments, RespWriter& reply) {
   if (same_word(arguments[2], "lib-name") || same_word(arguments[2], "lib-ver")) return reply.simple("OK");
   reply.error("ERR Unrecognized option '" + std::string(arguments[2]) + "'");

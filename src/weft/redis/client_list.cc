@@ -1,4 +1,4 @@
-// CLIENT INFO, LIST and KILL: connections of the whole node, whichever worker has them.
+// CLIENT INFO, LIST and KILL: connections of the entire node, on any worker.
 #include "weft/redis/client_list.h"
 #include "weft/base/clock.h"
 
@@ -61,13 +61,13 @@ std::string client_line(const Client& client, uint64_t now_ns) {
   return line;
 }
 
-// A page. Called by the front whose connections are asked for.
+// One page. Called by the frontend that owns the connections.
 void RedisFrontend::answer_some(ClientQuery& question) {
   constexpr size_t kLines = 64;
   constexpr size_t kLooked = 512;
   constexpr uint64_t kLineNs = 1500, kLookedNs = 50, kPassedNs = 20;
   size_t lines = 0, looked = 0, passed = 0;
-  // They stand in the order of their numbers.
+  // They are sorted by id.
   auto at = clients_.begin();
   for (; at != clients_.end() && at->id <= question.after; ++at) ++passed;
   for (; at != clients_.end() && lines < kLines && looked < kLooked; ++at, ++looked) {
@@ -81,7 +81,7 @@ void RedisFrontend::answer_some(ClientQuery& question) {
     } else if (client.id == question.asker) {
       client.closing = true;
     } else {
-      client.stream.cut();  // it hears so now, whatever it has under way
+      client.stream.cut();  // the peer sees it now, whatever it has in flight
       lose(client);
     }
   }
@@ -91,7 +91,7 @@ void RedisFrontend::answer_some(ClientQuery& question) {
   question.done.store(true, std::memory_order_release);
 }
 
-// A page or two in a turn: however many ask, the worker's own clients have the rest of it.
+// A page or two per turn: however many ask, the worker's own clients get the rest of it.
 bool RedisFrontend::answer_client_queries() {
   constexpr int kPagesOfATurn = 2;
   if (client_queries_.empty()) return false;
@@ -103,7 +103,7 @@ bool RedisFrontend::answer_client_queries() {
   return true;
 }
 
-// All workers, one after the other. What they say of a page goes to `lines`; nullptr: nobody wants to know.
+// All workers, one after the other. Their pages are appended to `lines`; nullptr: not wanted.
 Task<void> RedisFrontend::query_workers(const Client& client, std::shared_ptr<ClientQuery> question,
                                         std::string* lines) {
   constexpr uint64_t kLookNs = 5'000;
@@ -186,7 +186,7 @@ void client_info(RedisFrontend& front, Client& client, Arguments, RespWriter& re
   reply.verbatim(client_line(client, front.session().now_ns()));
 }
 
-// False, and the reply says why: an option of CLIENT KILL and its value.
+// An option of CLIENT KILL and its value. False: it is wrong, and the reply says why.
 bool take_option(std::string_view option, std::string_view value, const Client& client, ClientFilter* filter,
                  RespWriter reply) {
   if (same_word(option, "id")) {
@@ -244,7 +244,7 @@ Task<void> client_kill(RedisFrontend& front, Client& client, Arguments arguments
   }
 }
 
-// The other nodes' clients would go on writing the same keys, so that nothing could rely on it.
+// The other nodes' clients would continue to write the same keys, so nothing could rely on it.
 void client_pause(RedisFrontend&, Client&, Arguments, RespWriter& reply) {
   reply.error("ERR CLIENT PAUSE is not supported: the other nodes would go on serving the same keys");
 }

@@ -1,9 +1,9 @@
-// What clients make a worker hold in memory, and its limits.
+// The memory that clients make a worker hold, and its limits.
 //
-// Counted is what is really there, buffers with the room in them, of every connection that is not lost already, beyond
-// the little that each may keep; and at every turn, so that a limit is passed by no more than one turn's work and one
-// reply. Who holds most goes first, and nobody else: what it held is free at once, but for what a transaction under way
-// still looks at.
+// It counts what is really allocated, including spare buffer capacity, of every connection that is not closed for it
+// already, beyond the little that each may keep. It does so every turn, so a limit is exceeded by at most one turn's
+// work and one reply. Only the client that holds most is closed: its memory is free at once, except for what a
+// transaction in progress still uses.
 #include <algorithm>
 #include <string>
 
@@ -13,7 +13,7 @@ namespace weft {
 
 namespace {
 
-constexpr size_t kReaderKeptBytes = 64 << 10;  // of one that is in use, and has nothing in it
+constexpr size_t kReaderKeptBytes = 64 << 10;  // of a reader that is in use and empty
 
 size_t beyond(size_t bytes, size_t kept) { return bytes > kept ? bytes - kept : 0; }
 
@@ -66,7 +66,7 @@ void RedisFrontend::forget_memory(Client& client) {
   input_memory_ -= std::exchange(client.counted_input, 0);
 }
 
-// True if somebody had to go.
+// Returns whether a client had to be closed.
 bool RedisFrontend::enforce_memory_limits() {
   FrontendShared::Counted& counted = shared_->counted[txn_worker_->context().id.value];
   counted.output_bytes.store(output_memory_, std::memory_order_relaxed);
@@ -106,7 +106,7 @@ void RedisFrontend::log_closed(const Client& client, const char* why, uint64_t l
   }
 }
 
-// In the middle of a reply there is no place for an error, and who does not read does not hear it: the log has it.
+// An error cannot be inserted into a partial reply, and a client that does not read would not see it: it is logged.
 void RedisFrontend::close_for_output(Client& client) {
   log_closed(client, "client.output_total_bytes: answers that clients have not read", options_.output_total_bytes,
              output_memory_, client.counted_output);
@@ -132,7 +132,7 @@ void RedisFrontend::close_for_input(Client& client) {
   wake(client);
 }
 
-// At once. What it has under way is given up when it comes to its next command.
+// Closes it at once. Work in progress is aborted when it comes to its next command.
 void RedisFrontend::lose(Client& client) {
   client.dead = client.lost = true;
   std::string().swap(client.reply);

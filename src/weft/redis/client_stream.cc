@@ -54,7 +54,7 @@ bool ClientStream::greeted() const { return tls_ == nullptr || SSL_get_state(tls
 void ClientStream::end() {
   if (tls_ != nullptr && SSL_in_init(tls_.get()) == 0) {
     ERR_clear_error();
-    SSL_shutdown(tls_.get());  // else the other side cannot tell the end from one that was cut
+    SSL_shutdown(tls_.get());  // otherwise the peer cannot tell the end from a truncation
     ERR_clear_error();
   }
   shutdown(socket_.get(), SHUT_WR);

@@ -1,5 +1,5 @@
-// CLUSTER: the view, as clients of a Redis cluster want to see it. Any node answers for any key, so nobody is ever
-// moved; who follows the slots talks to the primary of its keys and saves a hop.
+// CLUSTER: the view, as clients of a Redis cluster expect it. Any node answers for any key, so there is never a MOVED
+// redirection; a client that follows the slots talks to the primary of its keys and saves a hop.
 //
 // Slots are CRC16 of the key, 16384 of them; partition p of n has those from p * 16384 / n on, rounded up.
 #include <algorithm>
@@ -24,7 +24,7 @@ SlotRange slots_of(size_t partition, size_t partitions) {
 }
 bool empty(const SlotRange& range) { return range.first > range.last; }
 
-// Forty hexadecimal digits that name a member for ever.
+// Forty hexadecimal digits that identify a member permanently.
 std::string id_of(const Member& member) {
   constexpr std::string_view kHex = "0123456789abcdef";
   std::string id(40, '0');
@@ -38,7 +38,7 @@ ClientAddress clients_at(const Member& member) {
   if (colon == std::string::npos) return {};
   ClientAddress at{member.clients.substr(0, colon), parse_integer(member.clients.substr(colon + 1)).value_or(0)};
   if (at.host.starts_with('[') && at.host.ends_with(']')) at.host = at.host.substr(1, at.host.size() - 2);
-  // Who listens everywhere does not know how it is reached: empty means where the client has asked.
+  // A node that listens on all addresses does not know its own: empty means the one that the client used.
   if (at.host == "0.0.0.0" || at.host == "::") at.host.clear();
   return at;
 }
@@ -77,7 +77,7 @@ void slots(RedisFrontend& front, Client&, Arguments, RespWriter& reply) {
   }
 }
 
-// A shard is what the same node is primary of.
+// A shard is the set of partitions with the same primary.
 void shards(RedisFrontend& front, Client&, Arguments, RespWriter& reply) {
   const View& view = front.txn_worker()->view();
   std::vector<const Member*> primaries;
@@ -160,7 +160,8 @@ void myid(RedisFrontend& front, Client&, Arguments, RespWriter& reply) {
   self == nullptr ? reply.error("ERR this node was removed from the view") : reply.bulk(id_of(*self));
 }
 
-// Who has a replica of what this node is primary of, and answers clients. Every acknowledged write is at each of them.
+// The nodes that have a replica of a partition whose primary is this node, and answer clients. Every acknowledged
+// write is on each of them.
 void role(RedisFrontend& front, Client&, Arguments, RespWriter& reply) {
   const std::vector<ClientAddress> replicas = replicas_here(*front.txn_worker());
   reply.array(3);
@@ -175,8 +176,8 @@ void role(RedisFrontend& front, Client&, Arguments, RespWriter& reply) {
   }
 }
 
-// What was answered is at all replicas already, so there is nothing to wait for: how many that are beside the primary,
-// of the partition that has fewest now.
+// Acknowledged writes are on all replicas already, so there is nothing to wait for. The reply is the number of
+// replicas besides the primary, for the partition that currently has the fewest.
 void wait(RedisFrontend& front, Client&, Arguments arguments, RespWriter& reply) {
   constexpr std::string_view kNotATimeout = "ERR timeout is not an integer or out of range";
   if (!integer_argument(arguments[1], reply)) return;

@@ -21,11 +21,11 @@ constexpr CategoryRow kCategories[] = {
     {"connection", "connection"},
 };
 
-// Of other groups, and connections' all the same.
+// Of other groups, but in the connection category all the same.
 constexpr std::string_view kOfConnections[] = {"readonly", "readwrite", "asking", "wait"};
 constexpr std::string_view kDangerous[] = {"flushall", "flushdb", "keys", "info", "role"};
 
-// As Redis orders them.
+// In the order of Redis.
 constexpr std::string_view kOrder[] = {"keyspace", "read", "write",     "string",     "bitmap",     "admin",
                                        "fast",     "slow", "dangerous", "connection", "transaction"};
 
@@ -48,7 +48,7 @@ constexpr KeyUse kVaries{"RW access update variable_flags", "RW access update va
 constexpr KeyUse kAdjust{"RW update", "RW update"};
 constexpr KeyUse kRemove{"RM delete", "RM delete"};
 
-// What is in none of these rows is read (kRead) or changed (kChange).
+// Commands without a row here read their keys (kRead) or change them (kChange).
 constexpr UseRow kUses[] = {
     {"append", {"RW insert", "RW insert"}},
     {"bitfield", kVaries},

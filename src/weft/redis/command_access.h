@@ -1,5 +1,5 @@
-// What clients want to know of a command beside its row: the categories of access lists that it is in, and what it does
-// with the keys that it names, in Redis's words.
+// What clients ask about a command beyond its row: its ACL categories, and what it does with the keys that it names,
+// in Redis's words.
 #pragma once
 
 #include <string_view>
@@ -17,7 +17,7 @@ struct KeyUse {
   std::string_view first, others;
 };
 KeyUse key_use(const Command& command);
-// By what these arguments make of it: SET with GET reads, too.
+// For these arguments: SET with GET also reads.
 KeyUse key_use(const Command& command, Arguments arguments);
 std::vector<std::string_view> words_of(std::string_view text);
 

@@ -1,7 +1,8 @@
-// What is noted of commands that ran: INFO's figures, the slow log and monitors. And what CONFIG SET has changed.
+// Accounting of commands that ran: INFO's statistics, the slow log and monitors. Also applies what CONFIG SET has
+// changed.
 //
-// How long a command took, for the slow log, is from when its turn came until it is answered: with the time that its
-// transaction waited for others and for other nodes. Commands that ran together took as long as they did together.
+// For the slow log a command takes from when its turn came until it is answered, including the time that its
+// transaction waited for others and for other nodes. Commands that ran together took as long as all of them together.
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -21,22 +22,23 @@ void RedisFrontend::note_errors(Client& client) {
   client.errors.seen.clear();
 }
 
-// Before it ran.
+// A command that was refused before it ran.
 void RedisFrontend::note_rejected(Arguments arguments) {
   if (const Command* const command = find_command(arguments)) stats_->rows[command->id].rejected.add(1);
 }
 
-// One that is not about data.
+// A command that is not about data.
 void RedisFrontend::note_call(Client& client, const Command& command, Arguments arguments) {
   CommandStats::Row& row = stats_->rows[command.id];
   row.calls.add(1);
   if (!client.errors.seen.empty()) row.failed.add(1);
   const uint64_t ns = took_ns(client);
-  const bool is_slow = slow(ns) && std::string_view(command.name) != "exec";  // what it ran is there
+  // the commands that it ran are listed themselves
+  const bool is_slow = slow(ns) && std::string_view(command.name) != "exec";
   if (monitored_ || is_slow) show(client, command, arguments, is_slow ? ns : UINT64_MAX);
 }
 
-// In a transaction. Of an EXEC that did not commit nothing has happened; the error is that of EXEC.
+// Commands that ran in a transaction. An EXEC that did not commit had no effect; the error counts for EXEC.
 void RedisFrontend::note_ran(const CommandBatch& part, const Outcome& outcome) {
   Client& client = *part.client;
   const uint64_t ns = took_ns(client);
@@ -60,7 +62,7 @@ void RedisFrontend::note_ran(const CommandBatch& part, const Outcome& outcome) {
   }
 }
 
-// To whom it concerns; `ns` is UINT64_MAX if it was not slow.
+// Passes it to the slow log and monitors; `ns` is UINT64_MAX if it was not slow.
 void RedisFrontend::show(Client& client, const Command& command, Arguments arguments, uint64_t ns) {
   constexpr int64_t kSecondUs = 1'000'000;
   constexpr uint64_t kShowNs = 500;
@@ -95,7 +97,7 @@ void RedisFrontend::end_monitor(Client& client) {
   shared_->live.touch();
 }
 
-// Between two answers of theirs: never in the middle of one.
+// Between two replies of theirs, never in the middle of one.
 void RedisFrontend::flush_monitors() {
   const WorkerId self = txn_worker_->context().id;
   if (!shown_.empty()) shared_->monitors.leave(self, shown_);

@@ -1,4 +1,4 @@
-// Commands in a transaction: those that came together, or were between MULTI and EXEC. Their keys are read together,
+// Commands in a transaction: those that arrived together, or between MULTI and EXEC. Their keys are read together,
 // then they run one after the other, over as many of the worker's turns as they need.
 #include <algorithm>
 #include <optional>
@@ -14,28 +14,28 @@ namespace weft {
 
 namespace {
 
-constexpr int kConflictThreshold = 3;  // attempts of several commands together that meet others; then they are halved
-constexpr size_t kRunKeysMin = 8;      // of commands that run together and meet others
-constexpr uint64_t kNoLeaseNs = 1'000'000;  // between attempts: nothing could be told anyway
+constexpr int kConflictThreshold = 3;       // attempts of a batch that conflict before it is halved
+constexpr size_t kRunKeysMin = 8;           // of a batch that conflicts
+constexpr uint64_t kNoLeaseNs = 1'000'000;  // between attempts: nothing could be acknowledged anyway
 constexpr size_t kLongReply = 16 << 10;
 constexpr std::string_view kOutOfMemory = "OOM command not allowed when used memory > 'maxmemory'. ";
 
 }  // namespace
 
-// Commands of a client on their way to their answers.
+// A client's commands while they run.
 struct RedisFrontend::Running {
   Client& client;
-  HotKeyQueues::Waiter self;         // and what is left of them
-  bool stands;                       // in lines, or leads one
-  HotKeyQueues::HotKeyQueue* queue;  // that it stands in, or leads
-  uint32_t attempts = 0;             // of what is tried now
-  std::optional<Outcome> met = {};   // why it was tried again last
+  HotKeyQueues::Waiter self;         // and its remaining commands
+  bool stands;                       // may wait in a queue, or lead one
+  HotKeyQueues::HotKeyQueue* queue;  // that it waits in, or leads
+  uint32_t attempts = 0;             // of the current batch
+  std::optional<Outcome> met = {};   // why it was last retried
   CommandBatch& batch() { return self.batch; }
   void go_on_to_the_end() { batch().count = batch().list->size() - batch().first; }
 };
 
-// All in one transaction, if that goes well; else in halves, and at last one by one; but what is between MULTI and EXEC
-// is one. Whoever leads a line takes along who stands in it.
+// Runs all in one transaction if possible, otherwise in halves, and finally one by one; but the commands between MULTI
+// and EXEC always run in one. The leader of a queue takes along those that wait in it.
 Task<void> RedisFrontend::run_list(Client& client, const CommandList& list, bool exec) {
   const bool stands = !scheduler_.heavy(client.share);
   Running run{client, {{&client, &list, 0, list.size(), exec}, {}}, stands, stands ? hot_keys_.find(list) : nullptr};
@@ -52,7 +52,7 @@ Task<void> RedisFrontend::run_list(Client& client, const CommandList& list, bool
     Attempt tried;
     Task<Outcome> work = attempt(batches, &tried);
     Outcome outcome = co_await work;
-    // What it met before is why it has no time left to begin.
+    // The earlier conflict is why it has no time left to begin.
     if (outcome.code == Code::kNoAnswer && outcome.kind == OutcomeKind::kRejected && run.met) outcome = *run.met;
     if (client.lost && batches.size() == 1) break;
     if (std::exchange(client.postponed, false) && !outcome.committed()) {
@@ -62,7 +62,7 @@ Task<void> RedisFrontend::run_list(Client& client, const CommandList& list, bool
     }
     ++run.attempts;
     const bool together = batches.size() > 1;
-    // Fewer of them would meet others at the line's key just so.
+    // A smaller batch would conflict on the queue's key just the same.
     const bool several = together ? !run.queue->conflicted_on_key(outcome) : run.batch().count > 1 && !exec;
     adapt_batch_size(outcome, several);
     uint64_t wait_ns = 0;
@@ -86,25 +86,25 @@ Task<void> RedisFrontend::run_list(Client& client, const CommandList& list, bool
     run.met.reset();
     over = run.batch().count == 0;
     if (over || !too_much_unread(client)) continue;
-    leave_queue(run);  // nobody waits for who does not read
+    leave_queue(run);  // nobody waits for a client that does not read
     while (too_much_unread(client) && !client.dead) co_await Unread{this, &client};
     over = client.dead;
   }
   if (run.queue != nullptr && !run.self.answered) hot_keys_.leave(run.queue, txn_worker_->context().worker);
 }
 
-// For good.
+// Permanently.
 void RedisFrontend::leave_queue(Running& run) {
   if (run.queue != nullptr) hot_keys_.leave(run.queue, txn_worker_->context().worker);
   run.queue = nullptr;
   run.stands = false;
 }
 
-// It has met others and tries again: whether it has to stand in a line before, behind somebody.
+// It conflicted and retries: whether it has to wait in a queue first, behind others.
 bool RedisFrontend::must_queue(Running& run, const Outcome& outcome, bool together) {
   bool leads = true;
   if (run.queue != nullptr && !together && !run.queue->conflicted_on_key(outcome)) {
-    leave_queue(run);  // whom it meets elsewhere is nothing that those behind it should wait for
+    leave_queue(run);  // its conflicts elsewhere are no reason for those behind it to wait
   } else if (run.queue == nullptr && run.stands) {
     run.queue = hot_keys_.of(outcome, options_.table, run.batch(), &leads);
   }
@@ -114,7 +114,7 @@ bool RedisFrontend::must_queue(Running& run, const Outcome& outcome, bool togeth
   return true;
 }
 
-// What did not go well is tried with fewer, if there can be fewer.
+// Retries a failed batch with fewer commands, if possible.
 bool RedisFrontend::shrink_batch(Running& run, const Outcome& outcome, const Attempt& tried, bool together,
                                  bool several) {
   if (outcome.kind != OutcomeKind::kAborted && outcome.kind != OutcomeKind::kRejected) return false;
@@ -140,7 +140,7 @@ void RedisFrontend::answer_all(Running& run, std::span<const CommandBatch> batch
   run.go_on_to_the_end();
 }
 
-// The more keys several commands have together, the likelier they meet others, and the more is done in vain.
+// The more keys a batch has, the more likely it conflicts, and the more work is wasted.
 void RedisFrontend::adapt_batch_size(const Outcome& outcome, bool several) {
   const size_t most = txn_worker_->context().limits.txn_keys_max;
   if (outcome.committed()) {
@@ -159,8 +159,8 @@ Task<Outcome> RedisFrontend::attempt(std::span<const CommandBatch> batches, Atte
   co_return co_await txn.commit();
 }
 
-// Reads everything that the commands name, then runs them one after the other on what is there. Of commands that need
-// not be in one transaction only so many are run as the client has room for their replies.
+// Reads all keys that the commands name, then runs the commands one after the other. Commands that need not be in one
+// transaction are run only while the client has room for their replies.
 Task<Code> RedisFrontend::apply(Txn& txn, std::span<const CommandBatch> batches, Attempt* out) {
   for (const CommandBatch& batch : batches) start_reads(txn, batch);
   co_await txn.wait_all();
@@ -183,7 +183,7 @@ Task<Code> RedisFrontend::apply(Txn& txn, std::span<const CommandBatch> batches,
       code = run_some(batch, keys, &next);
       if (code != Code::kOk || next == end || batch.exec || !has_enough(client)) continue;
       if (batches.size() == 1) break;
-      code = Code::kApplication;  // without the others it may be cut
+      code = Code::kApplication;  // alone it may be cut short
     }
     if (code != Code::kOk) co_return code;
     out->ran = next - batch.first;
@@ -212,7 +212,7 @@ Code RedisFrontend::check_watched(Txn& txn, const CommandBatch& batch, Keyspace&
   for (const WatchedKey& watched : batch.client->watched) {
     const Value value = txn.value(txn.get_async(options_.table, watched.key));
     if (value.code != Code::kOk) return value.code;
-    // A deadline that has passed since makes it another value too.
+    // If its deadline has passed since, the value has changed, too.
     const bool same = value.version == watched.version && value.epoch == watched.epoch &&
                       keys.find(watched.key).exists == value.found;
     if (same) continue;
@@ -222,8 +222,8 @@ Code RedisFrontend::check_watched(Txn& txn, const CommandBatch& batch, Keyspace&
   return Code::kOk;
 }
 
-// Before the first of them runs. One that costs more than a turn's work waits outside if enough such are under way:
-// here it would hold one of the worker's slots.
+// Before the first command runs. A transaction that costs more than a turn's work waits outside if enough such are in
+// progress: here it would hold one of the worker's slots.
 Code RedisFrontend::check_cost(const CommandBatch& batch, Keyspace& keys, bool alone) {
   Client& client = *batch.client;
   uint64_t all_ns = 0;
@@ -246,7 +246,7 @@ Code RedisFrontend::too_much(Client& client, const char* limit, uint64_t ns) con
   return Code::kApplication;
 }
 
-// As many as this turn has room for, and one at least; `next` then is behind them.
+// Runs as many as this turn has room for, and at least one; `next` then is after them.
 Code RedisFrontend::run_some(const CommandBatch& batch, Keyspace& keys, size_t* next) {
   Client& client = *batch.client;
   if (client.lost) return Code::kApplication;
@@ -268,7 +268,7 @@ Code RedisFrontend::run_some(const CommandBatch& batch, Keyspace& keys, size_t* 
     } else {
       command.data(keys, arguments, reply);
     }
-    // How long memory takes that nobody has touched yet, the clock knows.
+    // Only the clock knows how long untouched memory takes.
     const size_t replied = client.reply.size() - reply_before;
     const uint64_t ns = kCommandNs + keys.work_ns() - work_before + Keyspace::bytes_ns(replied);
     times_.ran(command.id, ns);
@@ -276,7 +276,7 @@ Code RedisFrontend::run_some(const CommandBatch& batch, Keyspace& keys, size_t* 
     if (keys.code() != Code::kOk) return keys.code();
     client.reply_too_long = reply.over();
     if (reply.over()) return Code::kApplication;
-    // What its first commands have written may make the later ones dearer than they seemed.
+    // What its first commands wrote may make the later ones more expensive than estimated.
     if (batch.exec && keys.work_ns() > options_.exec_us_max * 1000) {
       return too_much(client, "client.exec_us_max", keys.work_ns());
     }
@@ -284,7 +284,7 @@ Code RedisFrontend::run_some(const CommandBatch& batch, Keyspace& keys, size_t* 
   return Code::kOk;
 }
 
-// Why a command is not run that costs too much for one step of a worker; empty: it does not.
+// Why a command that costs too much for one step of a worker is not run; empty: it does not.
 std::string RedisFrontend::refusal(const Command& command, Arguments arguments, Keyspace& keys) const {
   if (command.cost == nullptr && keys_named(command, arguments.size()) <= kFewKeys) return {};
   const uint64_t ns = cost_ns(command, arguments, keys);
@@ -309,9 +309,9 @@ void RedisFrontend::answer(const CommandBatch& batch, const Outcome& outcome) {
   }
   drop_reply(client);
   if (batch.exec && client.watch_failed && outcome.code == Code::kApplication) return reply.null_array();
-  // Of several that share a transaction each has its answer.
+  // Each of several that share a transaction has its own reply.
   const std::string why = failure(client, outcome);
-  // What only reads did not happen, whatever becomes of what others have written in the same transaction.
+  // Reads had no effect, whatever happens to the writes of others in the same transaction.
   const auto reads = [&](size_t i) { return (batch.list->command(i).flags & kWrites) == 0; };
   Outcome unread = outcome;
   if (unread.kind == OutcomeKind::kUnknown) unread.kind = OutcomeKind::kAborted;

@@ -1,4 +1,4 @@
-// COMMAND: what clients want to know about the commands, from the rows.
+// COMMAND: what clients ask about the commands, from the rows.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -39,7 +39,7 @@ std::vector<std::string_view> flags_of(const Command& command) {
   return flags;
 }
 
-// Where the keys are, from one place to another.
+// The positions of the keys.
 void reply_spec(std::string_view use, int first, int last, int step, RespWriter& reply) {
   const std::vector<std::string_view> words = words_of(use);
   reply.map(3);
@@ -106,7 +106,7 @@ std::vector<const Command*> top_level() {
   return found;
 }
 
-// Those that are named, or all; nullptr for a name that there is not.
+// The named commands, or all; nullptr for an unknown name.
 std::vector<const Command*> named(Arguments names) {
   if (names.empty()) return top_level();
   std::vector<const Command*> found;
@@ -121,7 +121,7 @@ void reply_rows(const std::vector<const Command*>& commands, RespWriter& reply) 
 
 void command(RedisFrontend&, Client&, Arguments, RespWriter& reply) { reply_rows(top_level(), reply); }
 
-// False, and the reply says so: more names than anybody needs, each a long answer.
+// False: there are too many names, each with a long answer, and the reply says so.
 bool few_names(Arguments arguments, RespWriter& reply) {
   constexpr size_t kNamesMax = 512;
   if (arguments.size() - 2 <= kNamesMax) return true;
@@ -153,7 +153,7 @@ void command_docs(RedisFrontend&, Client&, Arguments arguments, RespWriter& repl
   }
 }
 
-// Without a filter, those that are no subcommands.
+// Without a filter, all that are not subcommands.
 void command_list(RedisFrontend&, Client&, Arguments arguments, RespWriter& reply) {
   std::vector<const Command*> commands = top_level();
   if (arguments.size() == 5 && same_word(arguments[2], "filterby")) {
@@ -181,7 +181,7 @@ void command_list(RedisFrontend&, Client&, Arguments arguments, RespWriter& repl
   for (const Command* command : commands) reply.bulk(command->name);
 }
 
-// The command that the arguments are about; nullptr, and the reply says why: it names no keys.
+// The command that the arguments are about. nullptr: it names no keys, and the reply says so.
 const Command* with_keys(Arguments about, RespWriter& reply) {
   const Command* const found = find_command(about);
   const char* why = nullptr;

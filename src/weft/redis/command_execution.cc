@@ -1,4 +1,4 @@
-// What is done with a command: refused, queued for EXEC, answered at once, or run in a transaction with its neighbours
+// Dispatch of a command: refused, queued for EXEC, answered at once, or run in a transaction with its neighbours
 // (command_batch.cc).
 #include <algorithm>
 #include <string_view>
@@ -12,9 +12,9 @@ namespace weft {
 
 namespace {
 
-constexpr size_t kArgumentsMax = 4096;  // of a command that is no list of keys
+constexpr size_t kArgumentsMax = 4096;  // of a command whose arguments are not a list of keys
 
-// A browser may be led to send a request here, with commands for lines of its body: its first lines end it.
+// A browser may be tricked into sending a request here, with commands as lines of its body: its first lines close it.
 bool speaks_http(std::string_view word) { return same_word(word, "post") || same_word(word, "host:"); }
 
 }  // namespace
@@ -29,7 +29,7 @@ RespWriter RedisFrontend::out(Client& client) {
   return writer;
 }
 
-// The row; or nullptr and why it is not run, whatever is in the tables. It bounds the work that one command makes.
+// The row; or nullptr and the reason, if it is refused regardless of the data. This bounds the work of one command.
 const Command* RedisFrontend::admit(const Client& client, Arguments arguments, std::string* why) const {
   const Command* command = find_command(arguments);
   if (command == nullptr || (!has_handler(*command) && fits(*command, arguments.size()))) {
@@ -69,16 +69,16 @@ bool RedisFrontend::joins_batch(const Client& client, const Command& command, Ar
 
 void RedisFrontend::count_command(Client& client) {
   if (client.replies == Client::Replies::kOn) ++client.pipelined;
-  // Only this worker counts here.
+  // Only this worker writes this counter.
   std::atomic<uint64_t>& commands = shared_->counted[txn_worker_->context().id.value].commands;
   commands.store(commands.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
 Task<void> RedisFrontend::serve(Client& client) {
   std::string why;
-  if (client.output.empty() && client.batch.empty()) client.pipelined = 0;  // what is not answered leaves nothing
+  if (client.output.empty() && client.batch.empty()) client.pipelined = 0;  // without a reply nothing is pending
   while (!client.closing && !client.dead) {
-    // Not in the middle of a batch: its bytes are the reader's.
+    // Not in the middle of a batch: its bytes are in the reader's buffer.
     if (client.batch.empty() && (too_much_unread(client) || client.is_delayed())) {
       client.has_input = client.blocked_on_output = true;
       co_return;
@@ -103,7 +103,7 @@ Task<void> RedisFrontend::serve(Client& client) {
     if (!client.batch.empty()) {
       Task<void> work = run_batch(client);
       co_await work;
-      // The command behind it stays in the reader meanwhile.
+      // The command after it stays in the reader meanwhile.
       while (too_much_unread(client) && !client.dead) co_await Unread{this, &client};
       if (command != nullptr && joins_batch(client, *command, client.reader.command())) {
         client.batch.add(command, client.reader.command());
@@ -193,7 +193,7 @@ void RedisFrontend::queue(Client& client, const Command* command, Arguments argu
     note_rejected(arguments);
     return reply.error(why);
   }
-  // Nothing of a transaction that EXEC will refuse is kept; its commands are answered as Redis does.
+  // The commands of a transaction that EXEC will refuse are not kept, but answered as Redis does.
   if (!client.multi_is_bad) client.queued.copy(command, arguments);
   reply.simple("QUEUED");
 }

@@ -8,7 +8,7 @@ namespace weft {
 
 namespace {
 
-// AUTH user password, anywhere in HELLO: also where that is no correct one.
+// AUTH user password, anywhere in HELLO, even if the command is malformed.
 void redact_hello(std::vector<std::string_view>& words) {
   for (size_t i = 1; i < words.size(); ++i) {
     if (!same_word(words[i], "auth")) continue;

@@ -1,4 +1,4 @@
-// A command as people are shown it (MONITOR, SLOWLOG): without passwords.
+// A command as shown to people (MONITOR, SLOWLOG): without passwords.
 #pragma once
 
 #include <string>
@@ -11,9 +11,9 @@ namespace weft {
 
 inline constexpr std::string_view kRedacted = "(redacted)";
 
-// With "(redacted)" in place of what is secret, as Redis has it.
+// With "(redacted)" in place of secrets, as in Redis.
 std::vector<std::string_view> without_secrets(const Command& command, Arguments arguments);
-// In quotes, with what is not printable escaped; bytes beyond the first `bytes_max` are counted only.
+// Quoted, with non-printable bytes escaped; bytes beyond the first `bytes_max` are only counted.
 void append_quoted(std::string* out, std::string_view text, size_t bytes_max);
 
 }  // namespace weft

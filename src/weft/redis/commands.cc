@@ -18,7 +18,7 @@ char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + '
 
 constexpr size_t kNameBytesMax = 48;
 
-// In one place, each with its id.
+// All rows in one vector, each with its id.
 std::vector<Command> gather() {
   std::vector<Command> all;
   for (const auto group :
@@ -43,7 +43,7 @@ std::vector<const Command*> places(const std::vector<Command>& commands) {
   return all;
 }
 
-// Every client's every command is looked up: by a hash of its name.
+// Every command of every client is looked up, so by a hash of its name.
 class Names {
  public:
   explicit Names(const std::vector<const Command*>& all) {
@@ -69,7 +69,7 @@ class Names {
     const Command* command = nullptr;
   };
 
-  // In any case: the bit in which the cases of a letter differ does not count.
+  // Ignores case: the bit that differs between the cases of a letter does not count.
   static size_t home(std::string_view name) {
     constexpr uint32_t kCase = 0x20;
     uint32_t hash = static_cast<uint32_t>(name.size());
@@ -122,7 +122,7 @@ size_t keys_named(const Command& command, size_t arguments) {
   const int64_t last = command.keys.last < 0 ? count + command.keys.last : command.keys.last;
   if (last < command.keys.first) return 0;
   const int64_t steps = last - command.keys.first;
-  return static_cast<size_t>(command.keys.step == 1 ? steps : steps / command.keys.step) + 1;  // few divide
+  return static_cast<size_t>(command.keys.step == 1 ? steps : steps / command.keys.step) + 1;  // divisions are rare
 }
 
 std::string wrong_arity(std::string_view name) {
@@ -132,7 +132,8 @@ std::string wrong_arity(std::string_view name) {
 std::string unknown_command(Arguments arguments) {
   constexpr size_t kShownMax = 128;
   std::string text;
-  const bool one_word = arguments[0].find('|') == std::string_view::npos;  // a row's name is no command of a client's
+  // a row's name is not a command that clients may send
+  const bool one_word = arguments[0].find('|') == std::string_view::npos;
   const Command* const known = one_word ? find_command(arguments[0]) : nullptr;
   if (known != nullptr && arguments.size() > 1) {
     std::string upper(arguments[0]);

@@ -1,6 +1,6 @@
-// CONFIG: a node's settings by the names that Redis has for them, and those that Redis does not know by the names of
-// docs/configuration.md. What can change while the node runs is changed for all its workers, until it starts anew; the
-// node's file stays as it is.
+// CONFIG: a node's settings, by their Redis names, or by those of docs/configuration.md where Redis has none. A
+// setting that can change at run time is changed for all workers of the node, until it restarts; the node's file stays
+// as it is.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -27,8 +27,8 @@ using Wrong = std::string;
 struct Setting {
   enum class Kind : uint8_t {
     kLive,       // `set` changes it
-    kFixed,      // it may be set to what it is: Redis could change it
-    kImmutable,  // it may not be set, as in Redis
+    kFixed,      // may only be set to its current value; Redis could change it
+    kImmutable,  // may not be set, as in Redis
   };
 
   const char* name;
@@ -73,7 +73,7 @@ Wrong put_memory(std::string_view text, int64_t low, int64_t high, T* to) {
   return put(parse_memory(text), low, high, to, "argument must be a memory value");
 }
 
-// normal HARD SOFT SECONDS: there are no clients of another class, and no soft limit.
+// normal HARD SOFT SECONDS: there are no other client classes, and there is no soft limit.
 Wrong put_output_limit(std::string_view text, FrontendOptions& options) {
   std::vector<std::string_view> words;
   for (size_t at = 0; at < text.size();) {
@@ -103,7 +103,7 @@ using Kind = Setting::Kind;
         return put_memory(text, low, high, &options.field);                         \
       }
 
-// What clients and tools ask for; in the order of their names. The ranges are those of config_keys.cc.
+// The settings that clients and tools ask for, sorted by name. The ranges are those of config_keys.cc.
 constexpr Setting kSettings[] = {
     {"appendonly", Kind::kFixed, [](const RedisFrontend&) -> std::string { return "no"; }},
     {"client-output-buffer-limit", Kind::kLive,
@@ -153,7 +153,7 @@ void config_get(RedisFrontend& front, Client&, Arguments arguments, RespWriter& 
       return glob_matches(lower_case(pattern), setting.name);
     });
     if (at == patterns.end()) continue;
-    // One that is named is answered by that name.
+    // A setting that is asked for by name is returned under that name.
     found.emplace_back(same_word(*at, setting.name) ? std::string(*at) : setting.name, setting.get(front));
   }
   reply.map(found.size());
@@ -163,7 +163,7 @@ void config_get(RedisFrontend& front, Client&, Arguments arguments, RespWriter& 
   }
 }
 
-// As many as the process may have open files, less those that it needs itself.
+// At most the process's limit of open files, less those that it needs itself.
 Wrong too_many_clients(const RedisFrontend& front, const FrontendOptions& options) {
   constexpr uint64_t kOwn = 64;
   rlimit files{};
@@ -184,7 +184,7 @@ Wrong set_one(const RedisFrontend& front, const Setting& setting, std::string_vi
   return wrong;
 }
 
-// All of them, or none.
+// All or nothing.
 void config_set(RedisFrontend& front, Client&, Arguments arguments, RespWriter& reply) {
   const Arguments pairs = arguments.subspan(2);
   if (pairs.size() % 2 != 0) return reply.error(kSyntaxError);

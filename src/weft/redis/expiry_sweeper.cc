@@ -1,9 +1,9 @@
-// The sweeper: worker 0 of a node walks over the node's records, a little at a time, and deletes those of its own
-// partitions (it is their primary) whose deadline has passed, each by a transaction that commits only if the key still
-// is as it was read. Keys that somebody reads are deleted by who reads them (keyspace.h). The larger the table, the
-// shorter it pauses, to come to every key within a minute; but looking takes a twenty-fifth of its time as a rule. What
-// it sees and is not due yet it notes (deadlines.h). Most keys are deleted before it comes to them (active_expiry.cc):
-// it is for those that nobody noted.
+// The sweeper: worker 0 of a node scans the node's records, a little at a time, and deletes expired ones of partitions
+// whose primary it is, each in a transaction that commits only if the key is still as it was read. Keys that somebody
+// reads are deleted by the reader (keyspace.h). The larger the table, the shorter the pauses, so that every key is
+// reached within a minute; but normally scanning takes at most a twenty-fifth of its time. It notes the deadlines that
+// it sees and that are not due yet (deadlines.h). Most keys are deleted before it comes to them (active_expiry.cc): it
+// is for those that nobody noted.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -15,13 +15,13 @@ namespace weft {
 
 namespace {
 
-constexpr int kBins = 2048;                      // of a step: well below a millisecond
-constexpr size_t kSliceBytes = size_t{1} << 20;  // of values in it
+constexpr int kBins = 2048;                      // per step: well below a millisecond
+constexpr size_t kSliceBytes = size_t{1} << 20;  // of values per step
 constexpr uint64_t kRoundNs = 60'000'000'000;    // over all bins
 constexpr uint64_t kPauseNs = 50'000'000;        // between two steps, at most
 constexpr uint64_t kLongPauseNs = 250'000'000;   // at most, if the last round saw no key that has a deadline
 constexpr uint64_t kShortPauseNs = 1'000'000;    // at least, and if there was much to delete
-constexpr uint64_t kPausesOfAStep = 24;          // as long as the step itself
+constexpr uint64_t kPausesOfAStep = 24;          // each as long as the step itself
 constexpr size_t kMuch = 32;
 
 struct Found {
@@ -32,7 +32,7 @@ struct Found {
   int64_t now_ms;
   std::vector<std::string> keys;
   bool any;  // some key has a deadline
-  // Of this round so far: keys whose deadline is still to come, and how long that is, of all of them.
+  // In this round so far: the keys with a future deadline, and the total time left of all of them.
   uint64_t with_deadline = 0;
   uint64_t left_ms = 0;
 };
@@ -55,7 +55,7 @@ void look_at(void* context, ByteView key, ByteView value, Word) {
 
 }  // namespace
 
-// Another node may have been here first.
+// Another node may have deleted them first.
 Task<Code> RedisFrontend::delete_expired(Txn& txn, std::span<const std::string> names, size_t* deleted) {
   *deleted = 0;
   for (const std::string& name : names) txn.get_async(options_.table, name, Intent::kUpdate);
@@ -70,9 +70,9 @@ Task<Code> RedisFrontend::delete_expired(Txn& txn, std::span<const std::string> 
 
 Task<void> RedisFrontend::sweep() {
   uint64_t cursor = 0;
-  uint64_t took_ns = 0;             // the last step
-  uint64_t steps = 0, counted = 0;  // of a round: of the last one, and of the one under way
-  bool saw_deadlines = false;       // the last round
+  uint64_t took_ns = 0;             // of the last step
+  uint64_t steps = 0, counted = 0;  // per round: of the last one, and so far in this one
+  bool saw_deadlines = false;       // in the last round
   Found found{&table(), nullptr, txn_worker_->context().self, &deadlines_, 0, {}, false};
   while (!txn_worker_->context().views.removed()) {
     steps = std::max(steps, table().index_address().bins / kBins + 1);

@@ -57,7 +57,7 @@ void FairScheduler::enqueue(Share* share, WaitPoint where, std::coroutine_handle
   (where == WaitPoint::kInsideTxn ? inside_ : outside).emplace(share->virtual_ns, std::pair(share, h));
 }
 
-// Of those who may go on, the queue of who has had least; nullptr: there is nobody.
+// Of the clients that may continue, the queue of the one that has had least; nullptr: there are none.
 FairScheduler::Waiting* FairScheduler::next() {
   Waiting* least = nullptr;
   for (Waiting* const waiting : {&inside_, &outside_, &large_}) {
@@ -75,7 +75,7 @@ bool FairScheduler::resume_waiting() {
     const auto [share, coroutine] = from->begin()->second;
     virtual_ns_ = std::max(virtual_ns_, from->begin()->first);
     from->erase(from->begin());
-    share->worked_ns = began_ns_;  // it has asked all the time
+    share->worked_ns = began_ns_;  // waiting counts as activity
     enter(*share);
     if (from != &inside_) {
       share->prepaid_ns = std::min(share->recent_cost_ns, budget_ns_);

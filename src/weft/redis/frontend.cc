@@ -16,20 +16,20 @@ namespace weft {
 
 namespace {
 
-constexpr uint64_t kAcceptAgainNs = 100'000'000;  // after the process had no file descriptor left
-constexpr int kAccepts = 4;                       // in a turn
+constexpr uint64_t kAcceptAgainNs = 100'000'000;  // after the process ran out of file descriptors
+constexpr int kAccepts = 4;                       // per turn
 constexpr size_t kReadBytes = 256 << 10;          // at a time
 constexpr uint64_t kReadNs = 1000;                // a system call
-constexpr uint64_t kLookNs = 100'000'000;         // between two looks at all connections
+constexpr uint64_t kLookNs = 100'000'000;         // between two scans of all connections
 
-// The table's limit counts the header of a value too.
+// The table's limit includes the header of a value.
 size_t string_bytes_of(const Table& table) {
   const size_t bytes = table.spec().value_bytes_max;
   return bytes > kValueHeaderBytesMax ? bytes - kValueHeaderBytesMax : 0;
 }
 
-// As Redis does: asked three times, the last ones sooner, then the connection has ended. Who is accepted has it from
-// the socket that listens.
+// As in Redis: three probes, the last ones sooner, then the connection has ended. Accepted sockets inherit it from the
+// listener.
 void keep_alive(int fd, uint32_t seconds) {
   const int on = seconds != 0 ? 1 : 0, times = 3;
   const int first = static_cast<int>(seconds), next = std::max(first / times, 1);
@@ -90,11 +90,11 @@ RedisFrontend::~RedisFrontend() {
 
 void RedisFrontend::take_options() {
   options_ = shared_->live.read(&options_version_);
-  keep_alive(listener_.get(), options_.keepalive_seconds);  // connections have it from there
+  keep_alive(listener_.get(), options_.keepalive_seconds);  // connections inherit it
   scheduler_.set_budget_ns(options_.turn_us * 1000);
   slow_ns_ = options_.slowlog_us < 0 ? UINT64_MAX : static_cast<uint64_t>(options_.slowlog_us) * 1000;
   monitored_ = shared_->monitors.any();
-  schedule_scan(session_.now_ns());  // deadlines may be others now
+  schedule_scan(session_.now_ns());  // deadlines may have changed
 }
 
 void RedisFrontend::accept_when_active() {
@@ -107,7 +107,7 @@ void RedisFrontend::accept_when_active() {
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listener_.get(), &event) != 0) stop_accepting(strerrordesc_np(errno));
 }
 
-// The listener stays readable: it is not looked at for a while.
+// The listener stays readable: it is ignored for a while.
 void RedisFrontend::stop_accepting(const char* why) {
   if (accepts_again_ns_ == 0) {
     if (EventLog* const events = txn_worker_->context().events) {
@@ -120,7 +120,7 @@ void RedisFrontend::stop_accepting(const char* why) {
   accepts_again_ns_ = session_.now_ns() + kAcceptAgainNs;
 }
 
-// The rest next turn: a crowd at the door keeps nobody waiting who is inside.
+// The rest follow in the next turn: a burst of new connections does not delay those that are served.
 void RedisFrontend::accept_some() {
   for (int i = 0; i < kAccepts; ++i) {
     Fd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
@@ -155,7 +155,7 @@ void RedisFrontend::accept_one(Fd socket) {
   event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
   event.data.ptr = &client;
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, client.stream.fd(), &event) != 0) client.dead = true;
-  if (client.dead) wake(client);  // else the socket says when there is something to read
+  if (client.dead) wake(client);  // otherwise the socket reports input
 }
 
 bool RedisFrontend::poll() {
@@ -187,7 +187,7 @@ bool RedisFrontend::poll() {
   if (session_.now_ns() >= std::max(next_scan_ns_, due_ns_)) scan_clients();
   busy |= answer_client_queries();
   busy |= scheduler_.resume_waiting();
-  size_t passed_over = active_clients_.size();  // the first of them
+  size_t passed_over = active_clients_.size();  // the first one that had to wait
   for (size_t i = 0; i < active_clients_.size(); ++i) {
     Client* const client = active_clients_[i];
     if (client->output_waiter && (client->dead || !too_much_unread(*client))) {
@@ -220,7 +220,7 @@ void RedisFrontend::wake(Client& client) {
   active_clients_.push_back(&client);
 }
 
-// What is due for who does nothing.
+// Handles what is due for idle clients.
 void RedisFrontend::scan_clients() {
   next_scan_ns_ = session_.now_ns() + kLookNs;
   due_ns_ = UINT64_MAX;
@@ -248,7 +248,7 @@ void RedisFrontend::read_some(Client& client) {
   const size_t wanted = std::min(room.size(), kReadBytes);
   const bool was_ready = client.stream.ready();
   const std::optional<size_t> n = client.stream.receive(room.data(), wanted);
-  if (!was_ready) {  // a handshake's signature is more than all commands of a turn: the clock knows
+  if (!was_ready) {  // a handshake's signature costs more than all commands of a turn: measure it
     scheduler_.charge_command(client.share, kReadNs, "a TLS handshake", true);
     if (n) settle(client);
   }
@@ -259,7 +259,7 @@ void RedisFrontend::read_some(Client& client) {
     stats_->read_bytes.add(*n);
     client.read_ns = session_.now_ns();
     client.has_input = true;
-    // That was all; the socket says when there is more, or the end.
+    // That was all; the socket reports more input, or the end.
     if (*n < wanted && !client.hung_up && !client.stream.encrypted()) client.readable = false;
     return;
   }

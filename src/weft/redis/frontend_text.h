@@ -1,4 +1,4 @@
-// Texts that the front end's files share.
+// Texts shared by the frontend's files.
 #pragma once
 
 #include <cstdint>

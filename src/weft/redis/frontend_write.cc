@@ -1,4 +1,4 @@
-// Writing answers, and the end of a connection and of a turn.
+// Writing replies, and the end of a connection and of a turn.
 #include <algorithm>
 #include <string_view>
 
@@ -8,12 +8,13 @@ namespace weft {
 
 namespace {
 
-constexpr uint64_t kTooLong = 20;              // a turn of so many times its budget is worth a word
-constexpr uint64_t kSaidNs = 1'000'000'000;    // between two of them
-constexpr uint64_t kGatherNs = 5'000'000;      // answers wait for those behind them
-constexpr uint64_t kLingerNs = 1'000'000'000;  // for a client to hear why its connection ends
-constexpr size_t kWriteBytes = 256 << 10;      // to one client at a time. The same each time: TLS asks for that
-constexpr size_t kTurnBytes = 1 << 20;         // to all; then only those go on that have little to write
+constexpr uint64_t kTooLong = 20;              // a turn of this many times its budget is logged
+constexpr uint64_t kSaidNs = 1'000'000'000;    // between two such log entries
+constexpr uint64_t kGatherNs = 5'000'000;      // replies wait for those of later commands
+constexpr uint64_t kLingerNs = 1'000'000'000;  // for a client to read why its connection ends
+// per write to a client. Always the same size: TLS requires that of retries
+constexpr size_t kWriteBytes = 256 << 10;
+constexpr size_t kTurnBytes = 1 << 20;  // to all; after that only clients with little output continue
 constexpr size_t kSmallBytes = 16 << 10;
 
 }  // namespace
@@ -23,7 +24,7 @@ bool RedisFrontend::flush() {
   if (monitored_) flush_monitors();
   coalesced_until_ns_ = UINT64_MAX;
   size_t written = 0;
-  Client* first_left = nullptr;  // who was passed over, since enough was written
+  Client* first_left = nullptr;  // the first one that was skipped because enough was written
   const auto rests = [&](Client* client) {
     const bool can_write = !client->output.empty() && client->writable && !client->dead && !reply_delayed(*client);
     const bool enough = written >= kTurnBytes && client->output.bytes() > kSmallBytes;
@@ -38,7 +39,7 @@ bool RedisFrontend::flush() {
     count_memory(*client);
     const bool writes_more = !client->output.empty() && client->writable && !reply_delayed(*client);
     if (client->work.running()) {
-      // A transaction that runs for a client that went away runs to its end.
+      // A transaction of a client that disconnected runs to its end.
       if (!client->output_waiter || client->dead) return false;
       client->active = writes_more || !too_much_unread(*client);
       return !client->active;
@@ -51,7 +52,7 @@ bool RedisFrontend::flush() {
       --shared_->clients;
       return true;
     }
-    // Else the socket says when there is something to do.
+    // Otherwise the socket reports when there is something to do.
     const bool goes_on = (client->readable || client->has_input) && !too_much_unread(*client) && !client->is_delayed();
     client->active = writes_more || goes_on;
     return !client->active;
@@ -66,8 +67,8 @@ bool RedisFrontend::flush() {
   return busy;
 }
 
-// By the clock, from the turn's begin until here: a process that had to wait for a core counts as well, and `took_us`
-// far above `estimated_us` says so.
+// By the clock, from the start of the turn until here: time in which the process waited for a core counts as well, and
+// shows as `took_us` far above `estimated_us`.
 void RedisFrontend::end_turn() {
   FrontendShared::Counted& counted = shared_->counted[txn_worker_->context().id.value];
   const uint64_t now_ns = txn_worker_->context().worker->clock_ns();
@@ -91,8 +92,8 @@ void RedisFrontend::end_turn() {
                 {"command_estimated_us", longest.estimated_ns / 1000}});
 }
 
-// While more commands of a client run, their answers and those before them leave together, if that does not take long:
-// a system call is what an answer costs most.
+// While more commands of a client run, their replies are sent together with those before them, if that does not take
+// long: a system call is the largest part of a reply's cost.
 bool RedisFrontend::coalesces_replies(Client& client) {
   if (!client.work.running() || too_much_unread(client)) return false;
   if (client.coalesce_until_ns == 0) client.coalesce_until_ns = session_.now_ns() + kGatherNs;
@@ -101,8 +102,8 @@ bool RedisFrontend::coalesces_replies(Client& client) {
   return true;
 }
 
-// A socket that is closed while something comes takes back what was sent and not yet taken: the error that says why. So
-// who may still be sending is listened to for a while.
+// Closing a socket with unread input discards what was sent and not yet received: the error that says why. So input of
+// a client that may still be sending is read for a while.
 bool RedisFrontend::keeps_lingering(Client& client) {
   constexpr int kReads = 16;
   char unwanted[4096];
@@ -123,20 +124,20 @@ bool RedisFrontend::keeps_lingering(Client& client) {
   return true;
 }
 
-// False: the client does not take any more now; the socket says when it does.
+// False: the client takes no more now; the socket reports when it does.
 bool RedisFrontend::write_some(Client& client) {
   const std::string_view first = client.output.first();
   const std::optional<size_t> n = client.stream.send(first.data(), std::min(first.size(), kWriteBytes));
   if (!n) client.dead = true;
   if (!n || *n == 0) {
-    client.writable = false;  // until the socket says so
+    client.writable = false;  // until the socket reports otherwise
     return client.dead;
   }
   client.output.wrote(*n);
   client.delayed_until_ns = 0;
   client.active_ns = session_.now_ns();
   stats_->written_bytes.add(*n);
-  client.pipelined = client.batch.size();  // it reads, if slowly
+  client.pipelined = client.batch.size();  // it does read, if slowly
   if (client.output.empty()) client.coalesce_until_ns = 0;
   return true;
 }

@@ -7,7 +7,7 @@ namespace weft {
 
 namespace {
 
-// Whether the class that begins at pattern[at], behind '[', has the character; `at` then is behind it.
+// Whether the class that begins at pattern[at], after '[', contains the character; `at` then is after the class.
 bool class_has(std::string_view pattern, size_t* at, char c) {
   const bool inverted = *at < pattern.size() && pattern[*at] == '^';
   if (inverted) ++*at;
@@ -27,21 +27,21 @@ bool class_has(std::string_view pattern, size_t* at, char c) {
       ++*at;
     }
   }
-  if (*at < pattern.size()) ++*at;  // an open class ends with the pattern
+  if (*at < pattern.size()) ++*at;  // an unclosed class ends with the pattern
   return found != inverted;
 }
 
 }  // namespace
 
-// One star to go back to is enough: what an earlier one could match in addition, the last one can too. So the work is
-// the product of the lengths at most, whatever the pattern.
+// Backtracking to the last star is enough: whatever an earlier one could match in addition, the last one can, too. So
+// the work is at most the product of the lengths, whatever the pattern.
 bool glob_matches(std::string_view pattern, std::string_view text, uint64_t* steps) {
   uint64_t unasked = 0;
   if (steps == nullptr) steps = &unasked;
   constexpr size_t kNone = std::string_view::npos;
   size_t p = 0;
   size_t t = 0;
-  size_t star = kNone;  // behind the last star
+  size_t star = kNone;  // after the last star
   size_t star_text = 0;
   while (t < text.size()) {
     bool matches = false;

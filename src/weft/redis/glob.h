@@ -1,4 +1,4 @@
-// Patterns as Redis has them: * ? [abc] [^a-z] and a backslash before any of these.
+// Patterns as in Redis: * ? [abc] [^a-z] and a backslash before any of these.
 #pragma once
 
 #include <cstddef>
@@ -7,10 +7,10 @@
 
 namespace weft {
 
-// The work of a match is the product of the lengths at most, so patterns have a limit, too.
+// The work of a match is at most the product of the lengths, so patterns have a limit, too.
 inline constexpr size_t kPatternBytesMax = 1024;
 
-// `steps`, if given, is increased by the work that it was: some nanoseconds each.
+// `steps`, if given, is increased by the work done: some nanoseconds each.
 bool glob_matches(std::string_view pattern, std::string_view text, uint64_t* steps = nullptr);
 
 }  // namespace weft

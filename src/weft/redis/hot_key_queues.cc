@@ -10,14 +10,14 @@ namespace weft {
 
 namespace {
 
-// What a watch says is each transaction's own affair: if it fails, that would be everybody's abort. Commands about the
-// connection may have been carried out when the transaction is not.
+// A watch concerns one transaction only: if it failed, it would abort everybody's. Commands about the connection may
+// have taken effect though the transaction has not.
 bool goes_along(const HotKeyQueues::Waiter& waiter) {
   const CommandBatch& batch = waiter.batch;
   return !waiter.alone && batch.list->only_data() && (!batch.exec || batch.client->watched.empty());
 }
 
-// As much of a key as an outcome says.
+// Compares as much of a key as an outcome reports.
 bool is_key(std::string_view key, const Outcome& outcome) {
   return key.size() == outcome.key_bytes &&
          key.starts_with(std::string_view(outcome.key_start, std::min(key.size(), sizeof outcome.key_start)));

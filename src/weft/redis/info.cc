@@ -1,5 +1,5 @@
-// INFO: a node as monitoring sees it, in the fields that Redis has, as far as they mean something here; what is only
-// Weft's begins with weft_. NodeStats are those of the whole node, whatever worker answers.
+// INFO: a node as monitoring sees it, in Redis's fields, as far as they mean something here; fields of Weft only begin
+// with weft_. Statistics are those of the entire node, whichever worker answers.
 #include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -62,7 +62,7 @@ std::string clients_section(RedisFrontend& front, const Client&) {
          line("blocked_clients", 0);
 }
 
-// What is used is that of records and their index. The limit holds for each partition: one can be full before.
+// Used memory is that of records and their index. The limit holds for each partition: one can be full earlier.
 std::string memory_section(RedisFrontend& front, const Client&) {
   const uint64_t used = front.table().memory_bytes();
   const uint64_t resident = resident_bytes();
@@ -139,7 +139,7 @@ std::string cluster_section(RedisFrontend& front, const Client&) {
          line("weft_members", front.txn_worker()->view().members.size());
 }
 
-// Of this node: where each node has a replica of everything, that is all. Deadlines as the sweeper counted them last.
+// Of this node: everything, if each node has a replica of everything. Deadlines are those of the sweeper's last round.
 std::string keyspace_section(RedisFrontend& front, const Client&) {
   const uint64_t records = front.table().records();
   if (records == 0) return {};

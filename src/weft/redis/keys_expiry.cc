@@ -1,4 +1,4 @@
-// Deadlines of keys. They are absolute, in milliseconds, whatever the command counts in.
+// Deadlines of keys. They are absolute, in milliseconds, whatever unit the command uses.
 #include <string>
 
 #include "weft/redis/command_text.h"

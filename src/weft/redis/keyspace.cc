@@ -55,7 +55,7 @@ bool Keyspace::put(std::string_view key, std::string_view bytes, int64_t deadlin
 }
 
 void Keyspace::put(std::string_view key, const StoredValue& value) {
-  add_work(2 * bytes_ns(value.bytes.size()));  // into the scratch, and from there
+  add_work(2 * bytes_ns(value.bytes.size()));  // into the scratch buffer, and out of it
   store_value(*scratch_, value.type, value.deadline_ms, value.bytes);
   note(txn_->put(table_, key, *scratch_));
   if (value.deadline_ms != kNoDeadline && front_ != nullptr) front_->note_deadline(key, value.deadline_ms);

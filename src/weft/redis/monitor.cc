@@ -69,7 +69,7 @@ void append_monitored(std::string* out, const Command& command, Arguments argume
 namespace {
 
 void monitor(RedisFrontend& front, Client& client, Arguments, RespWriter& reply) {
-  if (client.monitors) return;  // and no answer, as Redis
+  if (client.monitors) return;  // without a reply, as in Redis
   if (!front.begin_monitor(client)) {
     return reply.error("ERR too many monitors: the limit is " + std::to_string(Monitors::kMonitorsMax));
   }

@@ -1,7 +1,7 @@
 // MULTI, EXEC, DISCARD, WATCH and UNWATCH. EXEC is one transaction over all keys, wherever they are, which are read
-// together before the first command runs. WATCH is optimistic: it notes the versions of its keys, and the transaction
-// of EXEC, which reads them too, commits only if they are the same. Versions are compared within one epoch only: across
-// a change of the view a watched key counts as changed.
+// together before the first command runs. WATCH is optimistic: it records the versions of its keys, and the
+// transaction of EXEC, which reads them too, commits only if they are the same. Versions are compared within one epoch
+// only: after a view change a watched key counts as changed.
 #include <algorithm>
 
 #include "weft/redis/frontend.h"
@@ -16,7 +16,7 @@ void Client::end_multi() {
   watched.clear();
 }
 
-// Once: another attempt would be another transaction than the one whose id the client has.
+// Only once: another attempt would be another transaction than the one whose id the client has.
 Task<void> RedisFrontend::exec_open_txn(Client& client, const CommandList& list) {
   Txn txn = std::move(*client.open_txn);
   client.open_txn.reset();
@@ -71,7 +71,7 @@ Task<void> exec(RedisFrontend& front, Client& client, Arguments) {
 }
 
 struct Noted {
-  bool expired = false;  // and deleted: its version is another one now
+  bool expired = false;  // and deleted, so its version changes
   std::vector<WatchedKey> keys;
 };
 
@@ -91,9 +91,9 @@ Task<Code> note_keys(RedisFrontend& front, Txn& txn, Arguments names, Noted* out
   co_return keys.code();
 }
 
-// Without a commit: what is noted need not have been so at one moment. A version that has passed is found out by EXEC;
-// one that a replica here has and its primary has not yet is of a write that holds the primary's lock, so no read can
-// follow that sees an older one. False: a key could not be read, or is to be deleted.
+// Without a commit: the recorded versions need not have been current at one moment. EXEC detects a version that is out
+// of date. A version that a replica here has and its primary does not have yet belongs to a write that holds the
+// primary's lock, so no later read can see an older one. False: a key could not be read, or must be deleted.
 Task<bool> note_quickly(RedisFrontend& front, Arguments names, uint64_t until_ns, Noted* out) {
   Txn txn = co_await front.session().begin(until_ns);
   Task<Code> work = note_keys(front, txn, names, out);

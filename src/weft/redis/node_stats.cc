@@ -24,12 +24,12 @@ uint64_t open_files() {
   if (folder == nullptr) return 0;
   while (readdir(folder) != nullptr) ++count;  // NOLINT(concurrency-mt-unsafe): its own stream
   closedir(folder);
-  return count > 3 ? count - 3 : 0;  // ".", ".." and the folder itself
+  return count > 3 ? count - 3 : 0;  // ".", ".." and the directory itself
 }
 
 double ratio(uint64_t a, uint64_t b) { return b == 0 ? 0.0 : static_cast<double>(a) / static_cast<double>(b); }
 
-// Three places are enough for people, and keep a sample short.
+// Three decimal places are enough for people, and keep a sample short.
 double rounded(double value) {
   return static_cast<double>(static_cast<int64_t>(value * 1000 + (value < 0 ? -0.5 : 0.5))) / 1000;
 }

@@ -1,7 +1,7 @@
 // OBJECT and MEMORY: what tools ask about a key and about the memory of a node.
 //
-// A string's encoding is what Redis chooses for its bytes when it is SET: Redis keeps a string that APPEND or SETRANGE
-// has made as raw, which is not to be seen here.
+// A string's encoding is what Redis chooses for its bytes on SET. Redis keeps a string made by APPEND or SETRANGE as
+// raw, which is not visible here.
 #include <algorithm>
 #include <string>
 
@@ -26,7 +26,7 @@ void object_encoding(Keyspace& keys, Arguments arguments, RespWriter& reply) {
   found.exists ? reply.bulk(encoding_of(found)) : reply.null();
 }
 
-// Redis shares small integers, and says so by this number. Nothing is shared here, but the answer is what tools know.
+// Redis shares small integers, and shows that by this number. Nothing is shared here, but tools expect this reply.
 void object_refcount(Keyspace& keys, Arguments arguments, RespWriter& reply) {
   constexpr int64_t kShared = 2147483647;
   constexpr int64_t kSharedIntegers = 10'000;
@@ -63,7 +63,7 @@ void memory_usage(Keyspace& keys, Arguments arguments, RespWriter& reply) {
   reply.integer(static_cast<int64_t>(block_bytes(block_class_of(record)) + sizeof(dlht::Slot)));
 }
 
-// What this node has. What Redis counts and is not here is 0.
+// Of this node. What Redis counts and does not exist here is 0.
 void memory_stats(RedisFrontend& front, Client&, Arguments, RespWriter& reply) {
   const Table& table = front.table();
   const uint64_t clients = front.shared().output_bytes() + front.shared().input_bytes();
@@ -124,7 +124,7 @@ void memory_doctor(RedisFrontend& front, Client&, Arguments, RespWriter& reply) 
   reply.verbatim(text.empty() ? "I found no memory problem in this node.\n" : "I found this in this node:\n" + text);
 }
 
-// It is done anyhow, when clients have given much back (server.cc).
+// It happens anyway when clients have released much memory (server.cc).
 void memory_purge(RedisFrontend&, Client&, Arguments, RespWriter& reply) { reply.simple("OK"); }
 
 void memory_malloc_stats(RedisFrontend&, Client&, Arguments, RespWriter& reply) {

@@ -1,4 +1,5 @@
-// The other nodes that have replicas of what this one is primary of, as clients reach them: ROLE and INFO say it.
+// The other nodes that have replicas of partitions whose primary is this node, at the addresses for clients: for ROLE
+// and INFO.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@ namespace weft {
 class TxnWorker;
 
 struct ClientAddress {
-  std::string host;  // empty: where the client has asked
+  std::string host;  // empty: the address that the client used
   int64_t port = 0;
 };
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kEnd = "\r\n";
 
-// A number as Redis writes it: no plus, no space, no zero in front, no minus zero.
+// A number as Redis writes it: no plus, no spaces, no leading zeros, no minus zero.
 bool parse_number(std::string_view text, int64_t& value) {
   const char* const end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, value);
@@ -38,14 +38,14 @@ char unescaped(char c) {
 
 }  // namespace
 
-// Bytes that came.
+// Received bytes.
 
 std::span<char> RespReader::room(size_t least) {
   retire();
   if (begin_ == end_) begin_ = at_ = seen_ = end_ = 0;
   if (capacity_ - end_ < least) {
     const size_t pending = end_ - begin_;
-    // Moving pays if as much was given out as is moved; else more memory does.
+    // Moving pays if at least as much was consumed as is moved; otherwise allocate more memory.
     if (begin_ >= pending && capacity_ - pending >= least) {
       compact();
     } else {
@@ -96,14 +96,14 @@ bool RespReader::resize(size_t capacity) {
   return true;
 }
 
-// The arguments read so far were at `from`, where memory_ begins now.
+// The arguments parsed so far were in memory that began at `from`; it begins at memory_ now.
 void RespReader::rebase(uintptr_t from) {
   for (std::string_view& argument : arguments_) {
     argument = {memory_.get() + (reinterpret_cast<uintptr_t>(argument.data()) - from), argument.size()};
   }
 }
 
-// Commands in them.
+// Parsing of commands.
 
 void RespReader::retire() {
   if (!given_) return;
@@ -135,7 +135,7 @@ RespReader::Step RespReader::fail(std::string_view what) {
   return Step::kFailed;
 }
 
-// Done when `last` is at seen_. A line that may still become too long is not.
+// Done when `last` is at seen_. An unterminated line that may still become too long is not.
 RespReader::Step RespReader::find(char last, std::string_view too_long) {
   const size_t limit = std::min(end_, at_ + limits_.line_bytes_max + 1);
   const char* const base = memory_.get();
@@ -167,7 +167,7 @@ RespReader::Step RespReader::number_line(std::string_view too_long, std::string_
   return Step::kDone;
 }
 
-// Most counts have one digit or two: these are read at once. False: nothing happened, and number_line() has to look.
+// Most counts have one or two digits: these are parsed directly. False: nothing was consumed, use number_line().
 bool RespReader::short_count(size_t high, size_t& value) {
   constexpr size_t kBytes = 5;  // "$12\r\n"
   if (end_ - at_ < kBytes || limits_.line_bytes_max < kBytes) return false;
@@ -188,7 +188,7 @@ bool RespReader::short_count(size_t high, size_t& value) {
 
 RespReader::Step RespReader::read_count() {
   if (short_count(limits_.arguments_max, left_)) return Step::kDone;
-  // An array of none, or of -1, is nothing.
+  // An array of length 0 or -1 is ignored.
   return number_line("too big mbulk count string", "multibulk", INT64_MIN, limits_.arguments_max, left_);
 }
 
@@ -238,7 +238,7 @@ RespReader::Step RespReader::read_inline() {
   return Step::kDone;
 }
 
-// The arguments of a line, unquoted in place. False if a quote is not closed, or something follows it at once.
+// The arguments of a line, unquoted in place. False if a quote is not closed, or something follows it directly.
 bool RespReader::split_line(char* from, const char* end) {
   for (;;) {
     while (from != end && is_space(*from)) ++from;
@@ -250,12 +250,12 @@ bool RespReader::split_line(char* from, const char* end) {
 bool RespReader::take_word(char*& from, const char* end) {
   char* const word = from;
   char* to = from;  // never ahead of `from`
-  char quote = 0;   // the one that is open
+  char quote = 0;   // the open quote
   for (; from != end; ++from) {
     const char c = *from;
     const size_t rest = static_cast<size_t>(end - from) - 1;
     if (quote == 0) {
-      if (c == ' ' || c == '\t' || c == '\r') break;  // sic: \v and \f only separate in front of a word
+      if (c == ' ' || c == '\t' || c == '\r') break;  // sic: \v and \f separate only before a word
       if (c == '"' || c == '\'') {
         quote = c;
       } else {

@@ -1,8 +1,8 @@
-// Commands that look at all keys: SCAN, KEYS, DBSIZE, RANDOMKEY, FLUSHALL. They are outside of the transactional
-// guarantee: keys come and go while they walk. A key that is there throughout a SCAN is in it.
+// Commands that visit all keys: SCAN, KEYS, DBSIZE, RANDOMKEY, FLUSHALL. They are outside of the transactional
+// guarantee: keys come and go during the scan. A key that exists throughout a SCAN is in it.
 //
-// SCAN's cursor: the partition (12 bits), and how far in the order of hashes the walk is in it (52 bits). Both mean the
-// same at every node, whatever happens to tables and views.
+// SCAN's cursor: the partition (12 bits), and the position in hash order within it (52 bits). Both mean the same on
+// every node, whatever happens to tables and views.
 #include <charconv>
 #include <memory>
 #include <optional>
@@ -21,8 +21,8 @@ namespace {
 
 constexpr uint32_t kPageKeys = 256;
 constexpr int64_t kScanKeysDefault = 10;
-constexpr int kScanPages = 256;    // of one SCAN
-constexpr size_t kFlushKeys = 32;  // of one transaction
+constexpr int kScanPages = 256;    // per SCAN
+constexpr size_t kFlushKeys = 32;  // per transaction
 constexpr int kPositionBits = 64 - kScanCursorSpare;
 static_assert(kPartitionsMax <= 1 << kScanCursorSpare);
 
@@ -36,12 +36,12 @@ uint64_t cursor_of(const Place& at) {
 }
 Place place_of(uint64_t cursor) { return {static_cast<size_t>(cursor >> kPositionBits), cursor << kScanCursorSpare}; }
 
-// What came of a page: none if it could not be had, and then the client has been told why.
+// The result of fetching a page; kNone: it failed, and the client has been told why.
 enum class Page : uint8_t { kMore, kLast, kNone };
 
 constexpr std::string_view kPartGone = "a part of the keys is deleted";
 
-// `changed`: what has happened already; empty: nothing.
+// `changed`: what has already been changed; empty: nothing.
 void refuse_walk(RedisFrontend& front, Client& client, std::string_view changed = {}) {
   const TxnWorker& txn_worker = *front.txn_worker();
   std::string why = txn_worker.context().views.removed() ? std::string(kRemoved) : front.no_answer();
@@ -53,7 +53,7 @@ void refuse_walk(RedisFrontend& front, Client& client, std::string_view changed 
   front.out(client).error(why);
 }
 
-// One page from there; `at` is behind it then.
+// One page from there; `at` is moved past it.
 Task<Page> next_page(RedisFrontend& front, Client& client, Place* at, uint32_t keys, std::vector<KeyItem>* items,
                      std::string_view changed = {}) {
   const size_t partitions = front.txn_worker()->view().partitions.size();
@@ -72,7 +72,7 @@ Task<Page> next_page(RedisFrontend& front, Client& client, Place* at, uint32_t k
   co_return at->partition < partitions ? Page::kMore : Page::kLast;
 }
 
-// What is just being written has no head: it is alive, and of any type.
+// A key that is being written has no value prefix: it counts as alive, and as any type.
 bool alive(const KeyItem& item, int64_t now_ms) {
   const StoredValue value = parse_value(item.value_prefix);
   return value.deadline_ms == kNoDeadline || value.deadline_ms > now_ms;
@@ -84,7 +84,7 @@ bool pattern_fits(std::string_view pattern, RespWriter reply) {
   return false;
 }
 
-// Those that are alive and match. A pattern may be much work for every key.
+// Keeps those that are alive and match. A pattern may be much work for every key.
 Task<void> keep_matching(RedisFrontend& front, Client& client, const std::string& pattern,
                          std::vector<KeyItem>* items) {
   const int64_t now_ms = front.wall_us() / 1000;
@@ -148,7 +148,7 @@ Task<void> scan(RedisFrontend& front, Client& client, Arguments arguments) {
   const auto wanted = static_cast<uint32_t>(std::min<int64_t>(options.count, kPageKeys));
   std::vector<KeyItem> items;
   Page page = Page::kMore;
-  // Pages of a table that is mostly empty may have nothing in them.
+  // Pages of a sparse table may be empty.
   for (int pages = 0; pages < kScanPages && page == Page::kMore && items.size() < wanted; ++pages) {
     std::vector<KeyItem> some;
     Task<Page> work = next_page(front, client, &at, wanted, &some);
@@ -195,7 +195,7 @@ Task<void> keys(RedisFrontend& front, Client& client, Arguments arguments) {
                               std::to_string(front.options().reply_bytes_max) + "; use SCAN");
       co_return;
     }
-    co_await front.session().sleep_ns(1);  // others have their turn between two pages
+    co_await front.session().sleep_ns(1);  // others run between two pages
   }
   front.out(client).array(count);
   front.take_reply(client);
@@ -210,7 +210,8 @@ Task<std::optional<uint64_t>> count_keys(RedisFrontend& front, Client& client, s
   co_return page->done ? std::optional(page->records) : std::nullopt;
 }
 
-// Who looks at the nodes of a cluster one by one adds up what they say: each then counts what it is primary of.
+// A client that asks the nodes of a cluster one by one adds up the replies: then each node counts its primary
+// partitions only.
 Task<void> dbsize(RedisFrontend& front, Client& client, Arguments) {
   uint64_t all = 0;
   for (size_t p = 0; p < front.txn_worker()->view().partitions.size(); ++p) {
@@ -225,7 +226,8 @@ Task<void> dbsize(RedisFrontend& front, Client& client, Arguments) {
   front.out(client).integer(static_cast<int64_t>(all));
 }
 
-// A partition by its number of keys, and in it a place by chance: keys behind a gap between hashes are likelier.
+// Chooses a partition by its number of keys, and a random position in it: keys after a gap between hashes are more
+// likely.
 Task<void> randomkey(RedisFrontend& front, Client& client, Arguments) {
   const size_t partitions = front.txn_worker()->view().partitions.size();
   std::vector<uint64_t> counts;
@@ -242,7 +244,7 @@ Task<void> randomkey(RedisFrontend& front, Client& client, Arguments) {
     Place at;
     while (chosen >= counts[at.partition]) chosen -= counts[at.partition++];
     at.position = front.txn_worker()->random().below(UINT64_MAX) >> kScanCursorSpare << kScanCursorSpare;
-    // From there round to there again, over all partitions.
+    // From there around to there again, over all partitions.
     for (size_t pages = 0, wrapped = 0; wrapped < partitions + 1 && pages < UINT32_MAX; ++pages) {
       std::vector<KeyItem> items;
       Task<Page> work = next_page(front, client, &at, 1, &items);

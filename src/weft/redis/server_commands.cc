@@ -16,7 +16,7 @@ void time_of_day(RedisFrontend& front, Client&, Arguments, RespWriter& reply) {
   reply.bulk(std::to_string(now_us % 1'000'000));
 }
 
-// This connection waits; nobody else does.
+// Only this connection waits.
 Task<void> debug_sleep(RedisFrontend& front, Client& client, Arguments arguments) {
   constexpr long double kSecondsMax = 3600;
   const auto seconds = parse_real(arguments[2]);

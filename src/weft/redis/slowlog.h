@@ -1,5 +1,5 @@
-// SlowLog: the commands of a node's clients that took long, for SLOWLOG. All workers of the node share it; who has
-// nothing slow to say never comes here.
+// SlowLog: the commands of a node's clients that took long, for SLOWLOG. All workers of the node share it; only slow
+// commands touch it.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ namespace weft {
 class SlowLog {
  public:
   static constexpr size_t kEntriesMax = 1024;
-  // As Redis keeps them.
+  // As in Redis.
   static constexpr size_t kArgumentsMax = 32;
   static constexpr size_t kArgumentBytesMax = 128;
 
@@ -29,7 +29,7 @@ class SlowLog {
     std::string address, name;  // of the client
   };
 
-  // Gives the entry its id, and forgets the oldest beyond `length`.
+  // Gives the entry its id, and drops the oldest beyond `length`.
   void add(Entry entry, size_t length);
   void set_length(size_t length);
   std::vector<Entry> newest(size_t count) const;
@@ -42,7 +42,7 @@ class SlowLog {
   uint64_t next_id_ = 0;
 };
 
-// Cut to what an entry keeps.
+// Truncated to what an entry keeps.
 std::vector<std::string> slowlog_arguments(const Command& command, Arguments arguments);
 
 }  // namespace weft

@@ -16,7 +16,7 @@ void get(Keyspace& keys, Arguments arguments, RespWriter& reply) {
   if (keys.find_string(arguments[1], &found, reply)) reply_string(found, reply);
 }
 
-// Here another type counts as nothing.
+// Here a value of another type counts as missing.
 void mget(Keyspace& keys, Arguments arguments, RespWriter& reply) {
   reply.array(arguments.size() - 1);
   for (const std::string_view key : arguments.subspan(1)) {

@@ -1,8 +1,9 @@
 // LCS: the longest common subsequence of two strings.
 //
-// The textbook has a table at(i, j): the length for the first i bytes of a and the first j of b. Neighbours in a row
-// differ by 0 or 1, so a row is kept as these differences, a bit each, and one is made of the one before by an addition
-// over whole words (Hyyro, "Bit-parallel LCS-length computation revisited"): 64 cells in a few instructions.
+// The textbook algorithm has a table at(i, j): the length for the first i bytes of a and the first j of b. Neighbours
+// in a row differ by 0 or 1, so a row is stored as these differences, a bit each, and is computed from the previous
+// row by an addition over machine words (Hyyro, "Bit-parallel LCS-length computation revisited"): 64 cells in a few
+// instructions.
 #include "weft/redis/strings_lcs.h"
 
 #include <algorithm>
@@ -20,7 +21,7 @@ constexpr size_t kWordBits = 64;
 
 size_t words_for(std::string_view b) { return (b.size() + kWordBits - 1) / kWordBits; }
 
-// For each byte of `a` that occurs, where it is in `b`: a bit for each place.
+// For each byte that occurs in `a`, its positions in `b`: a bit for each.
 class Places {
  public:
   Places(std::string_view a, std::string_view b) : words_(words_for(b)) {
@@ -66,8 +67,8 @@ size_t zeros(const uint64_t* row, size_t bits) {
   return count;
 }
 
-// From the end, as Redis walks: a match, else up if the cell above has more than the one to the left. Since the larger
-// of the two is the cell itself, that is so exactly if the one to the left has less.
+// From the end, as Redis walks: a match, otherwise up if the cell above has more than the one to the left. Since the
+// larger of the two is the cell itself, that is so exactly if the one to the left has less.
 void walk(std::string_view a, std::string_view b, const std::vector<uint64_t>& rows, Lcs* out) {
   const size_t words = words_for(b);
   size_t i = a.size();

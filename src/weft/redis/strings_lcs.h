@@ -1,4 +1,4 @@
-// What LCS computes, apart from the command.
+// The computation of LCS, separate from the command.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@ struct LcsMatch {
 
 struct Lcs {
   size_t length = 0;
-  std::string common;             // and the next, if they were asked for
-  std::vector<LcsMatch> matches;  // runs of neighbours, the last one first, as Redis finds them
+  std::string common;             // this and the next field: if requested
+  std::vector<LcsMatch> matches;  // runs of adjacent bytes, the last one first, as Redis finds them
 };
 
 Lcs longest_common_subsequence(std::string_view a, std::string_view b, bool with_matches);

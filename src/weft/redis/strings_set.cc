@@ -1,4 +1,4 @@
-// SET and GETEX with their options, and the older commands that do a part of it.
+// SET and GETEX with their options, and the older commands that do a part of the same.
 #include <string>
 
 #include "weft/redis/command_text.h"
@@ -15,7 +15,7 @@ struct SetOptions {
   std::string_view amount;
 };
 
-// What SET (or GETEX) takes behind its key and value; false: a syntax error.
+// The options of SET (or GETEX) after its key and value; false: a syntax error.
 bool parse_options(Arguments options, bool of_set, SetOptions* out) {
   for (size_t i = 0; i < options.size(); ++i) {
     const std::string_view word = options[i];
@@ -24,7 +24,7 @@ bool parse_options(Arguments options, bool of_set, SetOptions* out) {
     const bool milliseconds = same_word(word, "px") || same_word(word, "pxat");
     const Unit unit = seconds ? Unit::kSeconds : Unit::kMilliseconds;
     const bool absolute = word.size() == 4;
-    // The same one may come again, and then counts.
+    // The same option may be repeated; the last one counts.
     const bool other = out->unit != Unit::kNone && (out->unit != unit || out->absolute != absolute);
     if (of_set && same_word(word, "nx") && !out->if_present) {
       out->if_absent = true;
@@ -47,7 +47,7 @@ bool parse_options(Arguments options, bool of_set, SetOptions* out) {
   return true;
 }
 
-// Of the options that give one; false: the reply says what is wrong.
+// The deadline from the options that give one; false: the reply says what is wrong.
 bool option_deadline(const SetOptions& options, int64_t now_ms, std::string_view command, RespWriter& reply,
                      int64_t* deadline_ms) {
   if (options.unit == Unit::kNone) return true;

@@ -1,16 +1,17 @@
-// Who has not shown yet that it may come, and deadlines of connections.
+// Connections that have not authenticated yet, and deadlines of connections.
 //
-// A stranger is a connection whose TLS handshake is not over, or that has not given the password. It has handshake_ms
-// for both. When clients_max are there it is who goes, for whoever comes: the oldest, or, if many come from one place,
-// the oldest from there, so that those from elsewhere stay. A client that was let in is never sent away for another.
+// A connection is unauthenticated until its TLS handshake is complete and it has given the password. It has
+// handshake_ms for both. When clients_max are connected, a new connection replaces an unauthenticated one: the oldest,
+// or, if many come from one source, the oldest of that source, so that those from elsewhere stay. An authenticated
+// client is never evicted for another.
 //
 // A wrong password is answered late (password_throttle.h), and until then nothing is done for its connection: it holds
-// neither a coroutine nor a timer, and may be closed meanwhile. A right one from where many wrong ones come is answered
-// as late: else a silence would tell that it was wrong, and nobody would wait for the answer. It is let in at once,
-// though.
+// neither a coroutine nor a timer, and may be closed meanwhile. A right password from a source of many wrong ones is
+// answered equally late: otherwise silence would reveal that a password was wrong, and nobody would wait for the
+// reply. It takes effect at once, though.
 //
-// What happens to strangers is counted, and said once a second at most, with how much was not said: they cannot fill
-// the log.
+// What happens to these connections is counted, and logged at most once a second, with the number of suppressed
+// entries: they cannot fill the log.
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -26,15 +27,15 @@ namespace weft {
 
 namespace {
 
-constexpr size_t kLookedAt = 16;  // of the oldest strangers, to see where most come from
+constexpr size_t kLookedAt = 16;  // of the oldest, to find the most frequent source
 
-void count_one(std::atomic<uint64_t>& counter) {  // only this worker counts here
+void count_one(std::atomic<uint64_t>& counter) {  // only this worker writes the counter
   counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
 }  // namespace
 
-// After a change of what it has shown.
+// Call after its authentication state may have changed.
 void RedisFrontend::settle(Client& client) {
   const bool unauthenticated = !client.authenticated || !client.stream.ready();
   if (!unauthenticated) return forget_unauthenticated(client);
@@ -53,13 +54,13 @@ void RedisFrontend::forget_unauthenticated(Client& client) {
   counted().unauthenticated.store(unauthenticated_.size(), std::memory_order_relaxed);
 }
 
-// What is due for it by the clock.
+// Handles what is due for it by the clock.
 void RedisFrontend::check_deadlines(Client& client) {
   const uint64_t now_ns = session_.now_ns();
   if (reply_delayed(client)) {
     schedule_scan(client.delayed_until_ns);
   } else if (client.is_delayed()) {
-    if (client.output.empty()) client.delayed_until_ns = 0;  // else when it is written
+    if (client.output.empty()) client.delayed_until_ns = 0;  // otherwise when it is written
     wake(client);
   }
   const uint64_t idle_ns = options_.idle_seconds * kSecondNs;
@@ -73,7 +74,8 @@ void RedisFrontend::check_deadlines(Client& client) {
   schedule_scan(until_ns);
 }
 
-// A stranger is told why, if it can hear it; who was idle would take it for the answer to its next command.
+// An unauthenticated client is told why, if it can receive it; an idle client would take it for the reply to its next
+// command.
 void RedisFrontend::close_for_time(Client& client) {
   if (client.unauthenticated) {
     count_one(counted().late);
@@ -92,7 +94,7 @@ void RedisFrontend::close_for_time(Client& client) {
   lose(client);
 }
 
-// For one more than clients_max.
+// Makes room for one more than clients_max.
 bool RedisFrontend::make_room() { return evict_unauthenticated() || ask_another_worker(); }
 
 bool RedisFrontend::evict_unauthenticated() {
@@ -117,8 +119,8 @@ bool RedisFrontend::evict_unauthenticated() {
   return true;
 }
 
-// It does so soon, so that for a moment there is one more than clients_max; and never if its strangers were let in
-// meanwhile.
+// The other worker does so soon, so for a moment there is one client more than clients_max; and not at all if its
+// unauthenticated clients were authenticated meanwhile.
 bool RedisFrontend::ask_another_worker() {
   Node* const node = txn_worker_->node();
   for (int w = 0; w < node->workers(); ++w) {
@@ -141,7 +143,7 @@ bool RedisFrontend::ask_another_worker() {
   return false;
 }
 
-// As in Redis: under TLS it would not understand.
+// As in Redis: under TLS the client would not understand it.
 void RedisFrontend::refuse_newcomer(const Fd& socket) {
   count_one(counted().refused);
   log_rejection(Rejection::kRefused, peer_address(socket.get()), "client.clients_max are there, and all were let in",
@@ -163,9 +165,9 @@ void RedisFrontend::on_password(Client& client, bool right) {
     log_rejection(Rejection::kWrongPassword, client.address, "AUTH or HELLO with a wrong password or user",
                   client.wrong_passwords);
   }
-  if (options_.password.empty()) return;  // there is nothing to find out
+  if (options_.password.empty()) return;  // there is nothing to guess
   const uint64_t own_ns = right ? 0 : PasswordThrottle::delay_ns(client.wrong_passwords);
-  // Who has the password is let in in time, whatever others at its address do.
+  // A client with the right password is admitted in time, whatever others at its address do.
   const uint64_t delay_ns = std::min(std::max(own_ns, password_throttle_.delay_of(client.source, now_ns)),
                                      options_.handshake_ms * kMillisecondNs / 4);
   if (delay_ns == 0) return;

@@ -1,4 +1,4 @@
-// A value of the clients' table as it is stored: a byte that says its type and whether it has a deadline, the deadline
+// The stored form of a value of the clients' table: a byte with its type and whether it has a deadline, the deadline
 // if it has one, and the bytes.
 //
 //   byte 0        bits 0-3: the type, bit 4: a deadline follows, bits 5-7: 0
@@ -26,7 +26,7 @@ struct StoredValue {
   std::string_view bytes;
 };
 
-// What is no stored value is of an unknown type: nothing but deleting or replacing it makes sense.
+// Bytes that are not a stored value have an unknown type: they can only be deleted or replaced.
 inline StoredValue parse_value(std::string_view stored) {
   constexpr uint8_t kDeadline = 16;
   StoredValue value;
@@ -44,7 +44,7 @@ inline StoredValue parse_value(std::string_view stored) {
   return {static_cast<ValueType>(type), deadline_ms, stored.substr(kValueHeaderBytesMax)};
 }
 
-// In place of what `to` held.
+// Replaces the content of `to`.
 inline void store_value(std::string& to, ValueType type, int64_t deadline_ms, std::string_view bytes) {
   constexpr char kDeadline = 16;
   const bool has_deadline = deadline_ms != kNoDeadline;

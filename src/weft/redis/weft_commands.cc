@@ -1,4 +1,4 @@
-// WEFT ...: what Redis has no words for.
+// WEFT ...: commands that Redis does not have.
 #include <algorithm>
 #include <charconv>
 
@@ -63,7 +63,7 @@ Task<void> outcome(RedisFrontend& front, Client& client, Arguments arguments) {
   }
 }
 
-// One at a time: each step of the worker does one step of one walk.
+// One at a time: each step of the worker does one step of one scan.
 Task<void> digest(RedisFrontend& front, Client& client, Arguments) {
   while (front.scan_running) co_await front.session().sleep_ns(kDigestWaitNs);
   front.scan_running = true;
