@@ -1,4 +1,4 @@
-// CLIENT LIST and KILL at a node with two workers, each with connections of its own.
+// CLIENT LIST and KILL at a node with two workers, each with its own connections.
 #include "weft/redis/client_list.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 class ClientListTest : public FrontendTest {
  protected:
   void shape(ClusterSpec& spec) override { spec.options.workers = 2; }
-  // A front of the other worker of node 0, where connect_to(kOther) leads.
+  // A frontend of the other worker of node 0, which connect_to(kOther) connects to.
   void SetUp() override {
     ASSERT_NO_FATAL_FAILURE(FrontendTest::SetUp());
     ASSERT_NO_FATAL_FAILURE(add_front(0, 1));
@@ -25,7 +25,7 @@ class ClientListTest : public FrontendTest {
 
   static constexpr size_t kOther = kSecondWorker;
 
-  // All that comes of a bulk string, which may be long.
+  // An entire bulk string, which may be long.
   std::string ask_long(const Fd& client, std::string_view line) {
     std::string all = ask(client, line);
     const size_t wanted = all.starts_with('$') ? std::stoul(all.substr(1)) + all.find("\r\n") + 4 : all.size();
@@ -128,7 +128,7 @@ TEST_F(ClientListTest, WhoIsKilledIsGone) {
     EXPECT_TRUE(closed(third));
     EXPECT_EQ(ask(fourth, "PING"), "+PONG\r\n");
   }
-  // Itself, when it has its answer.
+  // It kills itself after its reply.
   EXPECT_EQ(ask(killer, "CLIENT KILL ID " + id_of(killer)), ":0\r\n");
   EXPECT_EQ(ask(killer, "CLIENT KILL SKIPME no ID " + id_of(killer)), ":1\r\n");
   EXPECT_TRUE(closed(killer));
@@ -138,7 +138,7 @@ TEST_F(ClientListTest, WhoIsKilledIsGone) {
   EXPECT_TRUE(closed(other));
 }
 
-// A transaction that is under way comes to its end, and its connection is gone at once.
+// A transaction in progress completes, and its connection is gone at once.
 TEST_F(ClientListTest, WhoWaitsIsKilledToo) {
   const Fd killer = connect_to(kOther);
   const Fd sleeper = connect_to(0);

@@ -1,4 +1,5 @@
-// What clients make a node hold in memory is bounded while commands run, too, and who holds most pays for it.
+// The memory that clients make a node hold is bounded while commands run, too, and the client that holds most is
+// closed.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -50,7 +51,7 @@ class HeldTest : public FrontendTest {
   static constexpr size_t kValueBytes = 60'000;
   static constexpr size_t kHeld = 200'000;
   static constexpr size_t kTotal = 2'000'000;
-  static constexpr size_t kSlack = 1'000'000;  // a turn's work, one reply, and the room in buffers
+  static constexpr size_t kSlack = 1'000'000;  // a turn's work, one reply, and spare buffer capacity
 
   void SetUp() override {
     options_.output_held_bytes = kHeld;
@@ -82,7 +83,7 @@ class HeldTest : public FrontendTest {
   }
 };
 
-// Commands that came together are not all run together.
+// Commands that arrived together do not all run together.
 TEST_F(HeldTest, OneClientHoldsSoMuchWhileItsCommandsRun) {
   const Fd client = who_does_not_read();
   say(client, gets(1000));
@@ -93,7 +94,7 @@ TEST_F(HeldTest, OneClientHoldsSoMuchWhileItsCommandsRun) {
   }
   EXPECT_LE(most, kHeld + kSlack);
   EXPECT_GE(most, kHeld);
-  // And it gets everything, once it reads.
+  // It gets everything once it reads.
   size_t heard = 0;
   const size_t wanted = 1000 * (kValueBytes + std::string("$60000\r\n\r\n").size());
   for (int idle = 0; heard < wanted && idle < 20'000; ++idle) {
@@ -122,10 +123,10 @@ TEST_F(HeldTest, WhoHoldsMostIsClosedAndNobodyElse) {
   for (int i = 0; i < 3000; ++i) {
     steps(1);
     most = std::max(most, fronts_[0]->buffer_bytes());
-    if (i % 100 == 99) usleep(1000);  // the kernel may take its time
+    if (i % 100 == 99) usleep(1000);  // the kernel may be slow
   }
   // 40 times kHeld would be four times as much.
-  EXPECT_LE(most, kTotal + 2 * kSlack);  // with the little that each of them may keep
+  EXPECT_LE(most, kTotal + 2 * kSlack);  // including the little that each of them may keep
   for (const Fd& client : innocent) EXPECT_EQ(ask(client, "PING"), "+PONG\r\n");
   EXPECT_LT(shared_[0].clients.load(), 51U);
   EXPECT_GE(shared_[0].clients.load(), 11U + kTotal / (kHeld + kSlack));
@@ -143,7 +144,7 @@ TEST_F(HeldTest, UnfinishedCommandsHaveATotal) {
   std::vector<Fd> innocent;
   for (int i = 0; i < 5; ++i) {
     innocent.push_back(connect_to(0));
-    say(innocent.back(), "*2\r\n$4\r\nECHO\r\n$5\r\nhe");  // \r\n behind it belongs to the argument
+    say(innocent.back(), "*2\r\n$4\r\nECHO\r\n$5\r\nhe");  // the \r\n after it is part of the argument
     steps(2);
   }
   std::vector<Fd> culprits;
@@ -174,7 +175,7 @@ TEST_F(HeldTest, UnfinishedCommandsHaveATotal) {
   for (const Fd& client : innocent) EXPECT_EQ(ask(client, "o"), "$5\r\nhe\r\no\r\n");
 }
 
-// Between MULTI and EXEC commands wait, too.
+// Commands between MULTI and EXEC wait, too.
 TEST_F(HeldTest, QueuedCommandsCount) {
   std::vector<Fd> clients;
   std::vector<std::string> heard(6);

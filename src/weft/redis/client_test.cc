@@ -1,4 +1,4 @@
-// Who may come, and how: passwords, TLS, and limits of a node and a worker.
+// Authentication, TLS, and the limits of a node and a worker.
 #include "weft/redis/client.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ class PasswordTest : public FrontendTest {
     options_.password = "secret";
     FrontendTest::SetUp();
   }
-  // An answer that is held back for a while.
+  // A reply that is delayed.
   std::string ask_late(const Fd& client, std::string_view line) {
     say(client, line);
     steps(10);
@@ -55,7 +55,7 @@ TEST_F(PasswordTest, IsGivenFirst) {
   EXPECT_EQ(ask(client, "PING"), "+PONG\r\n");
 }
 
-// Who gave no password yet makes the server keep no more than it needs to hear one.
+// Before authentication a client makes the server buffer no more than a password needs.
 TEST_F(PasswordTest, LittleIsReadBefore) {
   const auto unauthenticated = [](const std::string& what) { return "-ERR Protocol error: " + what + "\r\n"; };
   EXPECT_EQ(ask(connect_to(0), "*11"),
@@ -71,7 +71,7 @@ TEST_F(PasswordTest, LittleIsReadBefore) {
 }
 
 TEST_F(FrontendTest, SoManyClientsOfANode) {
-  // As many as another worker of the node has left over.
+  // As many as another worker of the node leaves.
   shared_[0].clients = options_.clients_max - 2;
   const Fd one = connect_to(0);
   const Fd two = connect_to(0);
@@ -94,7 +94,7 @@ class OutputTest : public FrontendTest {
   }
 };
 
-// Clients that ask and do not read: together they hold no more than the limit, and another is served.
+// Clients that send commands and do not read: together they hold no more than the limit, and another is served.
 TEST_F(OutputTest, OfAllClientsOfAWorker) {
   const Fd other = connect_to(0);
   EXPECT_EQ(ask(other, "SET v " + std::string(60, 'x')), "+OK\r\n");
@@ -131,7 +131,7 @@ class TlsTest : public FrontendTest {
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  // Steps of the client, each of which waits for a millisecond at most, and of the server in between.
+  // Steps of the client, each of which waits at most a millisecond, and of the server in between.
   template <class Step>
   bool until(const Fd& client, Step step) {
     const timeval patience{0, 1000};
@@ -179,7 +179,7 @@ TEST_F(TlsTest, CommandsAndRepliesAreEncrypted) {
   EXPECT_EQ(heard, expected);
 }
 
-// Without a password the handshake is all that there is to show.
+// Without a password the handshake is all that is required.
 TEST_F(TlsTest, ThereIsADeadlineForTheHandshake) {
   const Owned<SSL_CTX> context(SSL_CTX_new(TLS_client_method()));
   const Fd client = connect_to(0);
@@ -203,7 +203,7 @@ TEST_F(TlsTest, ThereIsADeadlineForTheHandshake) {
   EXPECT_EQ(std::string(bytes, static_cast<size_t>(n)), "+PONG\r\n");
 }
 
-// Those who say nothing fill the node, and another gets in.
+// Silent connections fill the node, and another client gets in.
 TEST_F(TlsTest, SilentStrangersMakeRoom) {
   shared_[0].clients = options_.clients_max - 3;
   std::vector<Fd> quiet;

@@ -1,5 +1,5 @@
-// Commands that come together run together: in order, split where a limit or others are in the way, and with nobody
-// noticing but for the time that it takes.
+// Commands that arrive together run together: in order, split where a limit or a conflict requires it, and without any
+// visible difference except for the time.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 class FrontRunTest : public FrontendTest {
  protected:
-  // All of it, until so many bytes have come.
+  // Reads until that many bytes have arrived.
   std::string talk(const Fd& client, const std::string& commands, size_t bytes) {
     say(client, commands);
     std::string heard;
@@ -102,12 +102,12 @@ TEST_F(FrontRunTest, WhoMeetsOthersIsTriedAgain) {
   }
 }
 
-// Many connections of all nodes at one key, in pipelines and in MULTI, with a watch and without, and some whose replies
-// are too long: each number is given once, and to each connection in order.
+// Many connections of all nodes at one key, in pipelines and in MULTI, with and without a watch, and some whose
+// replies are too long: each number is given once, and to each connection in order.
 class FrontLineTest : public FrontRunTest {
  protected:
   void shape(ClusterSpec&) override { options_.reply_bytes_max = 200; }
-  // So many lines; empty if they do not come.
+  // That many lines; empty if they do not come.
   std::vector<std::string> lines(const Fd& client, size_t count) {
     std::string heard;
     while (static_cast<size_t>(std::count(heard.begin(), heard.end(), '\n')) < count) {
@@ -130,7 +130,7 @@ TEST_F(FrontLineTest, EachHasItsOwnAnswer) {
   std::vector<Fd> clients;
   for (size_t n = 0; n < kClients; ++n) clients.push_back(connect_to(n % kNodes));
   ask(clients[0], "SET long " + std::string(60, 'x'));
-  // Together the replies are too long, so it is run in pieces.
+  // Together the replies are too long, so the batch is run in pieces.
   std::string halved = "INCR hot";
   for (int i = 0; i < 6; ++i) halved += "\r\nGET long";
   halved += "\r\nINCR hot";
@@ -174,7 +174,7 @@ TEST_F(FrontLineTest, EachHasItsOwnAnswer) {
   EXPECT_EQ(ask(clients[0], "INCR hot"), ":" + std::to_string(given.size() + 1) + "\r\n");
 }
 
-// Who stands in line goes along with its leader.
+// Waiters in a queue run in the transaction of its leader.
 TEST_F(FrontLineTest, FewerTransactionsThanCommands) {
   constexpr size_t kClients = 32;
   constexpr size_t kRounds = 20;
@@ -215,12 +215,12 @@ TEST_F(FrontRunTest, TheClusterAsClientsSeeIt) {
   const Fd client = connect_to(1);
   EXPECT_EQ(ask(client, "CLUSTER KEYSLOT foo"), ":12182\r\n");
   EXPECT_EQ(ask(client, "CLUSTER KEYSLOT {foo}bar"), ":12182\r\n");
-  EXPECT_EQ(ask(client, "CLUSTER SLOTS"), "*0\r\n");  // nobody says where its clients are
+  EXPECT_EQ(ask(client, "CLUSTER SLOTS"), "*0\r\n");  // no node announces an address for clients
   EXPECT_NE(ask(client, "CLUSTER INFO").find("cluster_state:ok\r\n"), std::string::npos);
   EXPECT_EQ(ask(client, "CLUSTER MYID").substr(0, 5), "$40\r\n");
   EXPECT_EQ(ask(client, "READONLY"), "+OK\r\n");
   EXPECT_EQ(ask(client, "ROLE"), "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n");
-  EXPECT_EQ(ask(client, "WAIT 5 0"), ":2\r\n");  // three replicas, and one is the primary
+  EXPECT_EQ(ask(client, "WAIT 5 0"), ":2\r\n");  // three replicas, one of them the primary
   EXPECT_EQ(ask(client, "SELECT 3"), "-ERR DB index is out of range: there is database 0 alone, asked for 3\r\n");
   EXPECT_NE(ask(client, "CLUSTER HELP").find("SHARDS"), std::string::npos);
 }

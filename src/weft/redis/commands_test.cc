@@ -1,5 +1,5 @@
 // Every command, with the replies that Redis gives (commands_script.txt, recorded from redis-server 7.0.15 by
-// tests/redis_record.py), and what Redis has no answer to.
+// tests/redis_record.py), and cases that Redis does not have.
 #include "weft/redis/commands.h"
 
 #include <gtest/gtest.h>
@@ -131,7 +131,7 @@ TEST_F(CommandsTest, OtherTypesAreRefused) {
   EXPECT_EQ(ask(client, "SETNX l 1"), ":0\r\n");
   EXPECT_EQ(ask(client, "MSETNX l 1 m 1"), ":0\r\n");
   EXPECT_EQ(ask(client, "SET l 1 NX"), "$-1\r\n");
-  // What does not look at the value works on any.
+  // Commands that ignore the value work on any type.
   EXPECT_EQ(ask(client, "EXPIRE l 100"), ":1\r\n");
   EXPECT_EQ(ask(client, "TTL l"), ":100\r\n");
   EXPECT_EQ(ask(client, "RENAME l m"), "+OK\r\n");
@@ -234,7 +234,7 @@ TEST(Glob, MatchesAsRedisDoes) {
            {"**a", "a", true},     {"a\\", "a\\", true},    {"*?", "", false},           {"abc", "abcd", false}}) {
     EXPECT_EQ(glob_matches(pattern, text), matches) << pattern << " " << text;
   }
-  // A pattern that makes others exponential.
+  // A pattern that is exponential in naive implementations.
   std::string pattern;
   for (int i = 0; i < 40; ++i) pattern += "a*";
   EXPECT_FALSE(glob_matches(pattern + "b", std::string(5000, 'a')));

@@ -39,7 +39,7 @@ TEST_F(ConfigCommandsTest, LimitsChangeAtOnce) {
   EXPECT_EQ(fronts_[0]->scheduler().budget_ns(), 100'000U);
 }
 
-// A node's file says more: nothing beyond it, and nothing by halves.
+// A node's file sets the bounds: nothing beyond them, and nothing in part.
 TEST_F(ConfigCommandsTest, WhatCannotBeIsRefused) {
   const Fd client = connect_to(0);
   EXPECT_EQ(ask(client, "CONFIG SET client.pipeline_max 1"),

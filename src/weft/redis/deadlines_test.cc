@@ -33,14 +33,14 @@ TEST(Deadlines, ACellIsDueWhenItsEarliestKeyIs) {
   ASSERT_LT(cell, none);
   EXPECT_LE(deadlines.hashes(cell).first, hash);
   EXPECT_GE(deadlines.hashes(cell).last, hash);
-  // What was noted may not be there yet: it is looked at again before the next of its keys.
+  // A noted write may not be committed yet: the cell is examined again before the next of its keys is due.
   deadlines.looked_at(cell, kBaseMs + 5000, then);
   EXPECT_EQ(first_due(deadlines, then + Deadlines::kSettleMs - 1), none);
   EXPECT_EQ(first_due(deadlines, then + Deadlines::kSettleMs + Deadlines::kStepMs), cell);
   deadlines.looked_at(cell, kBaseMs + 5000, then + Deadlines::kSettleMs);
   EXPECT_EQ(first_due(deadlines, kBaseMs + 4999), none);
   EXPECT_EQ(first_due(deadlines, kBaseMs + 5000 + Deadlines::kStepMs), cell);
-  // Nothing was noted since: what the records say is true.
+  // Nothing was noted since: the records are authoritative.
   deadlines.looked_at(cell, INT64_MAX, kBaseMs + 6000);
   EXPECT_EQ(first_due(deadlines, kBaseMs * 2), none);
   EXPECT_FALSE(deadlines.due(kBaseMs * 2));
@@ -56,7 +56,7 @@ TEST(Deadlines, AnyDeadlineIsTaken) {
   EXPECT_EQ(deadlines.next_due(1, deadlines.cells(), kBaseMs + 1'000'000'000), deadlines.cells());
 }
 
-// Against a map of keys: nobody is due for longer than a step and a round, whatever else is noted meanwhile.
+// Against a map of keys: no key stays due for longer than a step and a round, whatever else is noted meanwhile.
 TEST(Deadlines, NobodyIsForgotten) {
   Random random(7);
   Deadlines deadlines(2000, kBaseMs);

@@ -1,4 +1,4 @@
-// WEFT DIGEST: its sum is whole, and its walk is in small steps, between which others are served.
+// WEFT DIGEST: its sum is complete, and its scan runs in small steps, between which others are served.
 #include "weft/redis/digest.h"
 
 #include <gtest/gtest.h>
@@ -75,7 +75,7 @@ TEST_F(DigestTest, OthersAreServedMeanwhile) {
   std::string answers[2];
   int served = 0;
   for (int i = 0; i < 5000 && (answers[0].empty() || answers[1].empty()); ++i) {
-    // Writes of what is there, of what is new, and of what was there: the walk meets all of them.
+    // Writes of existing, new and deleted keys: the scan meets all of them.
     const std::string n = std::to_string(i);
     const bool erase = i % 3 == 2;
     say(other, erase ? "DEL key" + n : (i % 3 == 0 ? "SET key" : "SET new") + n + " other");

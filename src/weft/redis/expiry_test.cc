@@ -1,4 +1,4 @@
-// Deadlines: a key that is past its own is deleted before anybody is told so, by who reads it or by the sweeper.
+// Deadlines: an expired key is deleted before anybody is told so, by its reader or by the sweeper.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -92,12 +92,12 @@ TEST_F(ExpiryTest, WhatNobodyReadsIsSweptAway) {
   EXPECT_EQ(records(), 250U);
 }
 
-// Of a table so large that the sweeper is at it for long.
+// A table so large that the sweeper needs long for it.
 class SoonTest : public ExpiryTest {
  protected:
   void shape(ClusterSpec& spec) override { spec.tables[0].capacity = 500'000; }
 
-  // Half of them at once, through each node; then a second and a little.
+  // Half of them expire at once, written through each node; then a second and a little.
   void write_and_wait() {
     for (size_t n = 0; n < kNodes; ++n) {
       const Fd client = connect_to(n);
@@ -115,7 +115,7 @@ class SoonTest : public ExpiryTest {
       steps(200);
     }
     EXPECT_EQ(ask(client, "DBSIZE"), ":150\r\n");
-    // A deadline that is moved, and one that is taken away.
+    // A deadline that is moved, and one that is removed.
     EXPECT_EQ(ask(client, "PEXPIRE k1.1 100"), ":1\r\n");
     EXPECT_EQ(ask(client, "PEXPIRE k1.3 100"), ":1\r\n");
     EXPECT_EQ(ask(client, "PERSIST k1.3"), ":1\r\n");
@@ -127,7 +127,7 @@ class SoonTest : public ExpiryTest {
     EXPECT_EQ(ask(client, "DBSIZE"), ":149\r\n");
     uint64_t expired = 0;
     for (const auto& front : fronts_) expired += front->shared().stats.totals(0).expired_keys;
-    EXPECT_EQ(expired, 151U);  // each counted once, by who deleted it
+    EXPECT_EQ(expired, 151U);  // each counted once, by the node that deleted it
     EXPECT_EQ(ask(client, "GET k1.3"), "$1\r\nv\r\n");
   }
 };
@@ -154,7 +154,7 @@ TEST_F(ExpiryTest, AWatchedKeyThatExpiresHasChanged) {
   pass_ms(100);
   EXPECT_EQ(ask(client, "EXEC"), "*-1\r\n");
   EXPECT_EQ(ask(client, "GET l"), "$-1\r\n");
-  // One that has expired before is watched as absent.
+  // A key that had already expired is watched as absent.
   ask(client, "SET k v PX 100");
   pass_ms(100);
   EXPECT_EQ(ask(client, "WATCH k"), "+OK\r\n");

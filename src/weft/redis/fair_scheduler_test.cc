@@ -27,7 +27,7 @@ class TurnsTest : public testing::Test {
     OwnedTask work;
   };
 
-  // Does so many steps of so much work each, and notes itself in order_ for each.
+  // Does that many steps of that much work each, and appends its name to order_ for each.
   Task<void> works(Client* client, int steps, uint64_t ns, FairScheduler::WaitPoint where) {
     for (int i = 0; i < steps; ++i) {
       if (scheduler_.over(client->share)) co_await scheduler_.wait(client->share, where);
@@ -70,11 +70,11 @@ TEST_F(TurnsTest, WhatIsLeftGoesOnNextTurn) {
 TEST_F(TurnsTest, WhoHadLeastGoesOnFirst) {
   scheduler_.begin(clock_.now);
   start("a", 20, kBudgetNs);
-  start("b", 20, kBudgetNs / 2);  // what it costs is not known before, so it goes on once
+  start("b", 20, kBudgetNs / 2);  // its cost is not known before, so it runs once
   start("c", 20, kBudgetNs / 4);
   for (int i = 0; i < 9; ++i) turn();
   const auto count = [&](char c) { return std::count(order_.begin(), order_.end(), c); };
-  // Shares are equal, so who asks for less each time has more turns.
+  // Shares are equal, so a client that asks for less each time runs more often.
   EXPECT_GE(count('b'), 2 * count('a') - 2) << order_;
   EXPECT_GE(count('c'), 2 * count('b') - 3) << order_;
 }
@@ -97,7 +97,7 @@ TEST_F(TurnsTest, WhoAsksForLittleDoesNotWait) {
   EXPECT_FALSE(clients_.back()->work.running());
 }
 
-// No more are inside, each with something that others need, than there may be.
+// No more clients than allowed are inside transactions, where each holds something that others need.
 TEST_F(TurnsTest, WhoAsksForMuchWaitsOutside) {
   scheduler_.begin(clock_.now);
   start("a", 10, kBudgetNs);
@@ -122,10 +122,11 @@ TEST_F(TurnsTest, TheClockCorrectsTheEstimate) {
   EXPECT_EQ(scheduler_.longest().estimated_ns, 10U);
 }
 
-// Who once asked for much, and for nothing since, does not queue up behind those who do now. To wait is to ask.
+// A client that was expensive once, and idle since, does not queue behind those that are expensive now. Waiting counts
+// as activity.
 TEST_F(TurnsTest, WhatWasAskedForIsForgottenWithTime) {
   scheduler_.begin(clock_.now);
-  for (const char* name : {"a", "b"}) start(name, 1000, kBudgetNs);  // they fill the places inside
+  for (const char* name : {"a", "b"}) start(name, 1000, kBudgetNs);  // they fill the places inside transactions
   FairScheduler::Share idle;
   Client& waits = start("w", 1, kBudgetNs, FairScheduler::WaitPoint::kBeforeTxn);
   waits.share.recent_cost_ns = idle.recent_cost_ns = 64 * FairScheduler::kSmallNs;

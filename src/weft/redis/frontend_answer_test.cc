@@ -1,4 +1,4 @@
-// Clients of a node that does not reach the others: every command has an answer, and the answer is true.
+// Clients of a node that does not reach the others: every command is answered, and the answer is true.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,13 +12,13 @@ namespace {
 
 class FrontAnswerTest : public FrontendTest {
  protected:
-  static constexpr uint64_t kLongNs = 11'000'000'000;  // limits.answer_ms and some
+  static constexpr uint64_t kLongNs = 11'000'000'000;  // limits.answer_ms and a bit more
 
-  // Nobody runs but node 0.
+  // Only node 0 runs.
   void steps_alone(int count) {
     for (int i = 0; i < count; ++i) step(0);
   }
-  // So many lines that come while nobody else runs.
+  // That many lines, read while nobody else runs.
   std::vector<std::string> lines_alone(const Fd& client, size_t count) {
     std::string heard;
     char bytes[65536];
@@ -26,7 +26,7 @@ class FrontAnswerTest : public FrontendTest {
       steps_alone(1);
       const ssize_t n = recv(client.get(), bytes, sizeof bytes, MSG_DONTWAIT);
       if (n > 0) heard.append(bytes, static_cast<size_t>(n));
-      if (i > 1000) usleep(50);  // the kernel may take its time
+      if (i > 1000) usleep(50);  // the kernel may be slow
     }
     std::vector<std::string> all;
     for (size_t at = 0; at < heard.size(); at = heard.find('\n', at) + 1) {
@@ -73,10 +73,10 @@ TEST_F(FrontAnswerTest, NothingHappenedOrUnknownAndNeverUnknownOfARead) {
                                                                                : "1"))
         << command;
   }
-  // Locks were asked for at the primary, and nothing was replicated.
+  // Locks were requested at the primary, and nothing was replicated.
   EXPECT_EQ(one_alone(client, "SET " + key_of(NodeId(1)) + " 2"),
             nothing + "aborted: no answer in time, waited for node 1");
-  // The primary is here, and the backups may have it.
+  // The primary is here, and the backups may have the write.
   const std::string unknown = one_alone(client, "SET " + key_of(NodeId(0)) + " 2");
   EXPECT_TRUE(unknown.starts_with("-UNKNOWN ")) << unknown;
   EXPECT_TRUE(unknown.ends_with(" unknown: no answer in time, waited for node 1 and 2")) << unknown;
@@ -90,7 +90,7 @@ TEST_F(FrontAnswerTest, NothingHappenedOrUnknownAndNeverUnknownOfARead) {
   EXPECT_EQ(ask(client, "WEFT OUTCOME " + unknown.substr(id, unknown.find(' ', id) - id)), "+committed\r\n");
 }
 
-// Those behind it in the pipeline have waited as long: they do not wait once more.
+// Those after it in the pipeline have waited equally long: they do not wait again.
 TEST_F(FrontAnswerTest, AllOfAPipeline) {
   const Fd client = connect_to(0);
   const std::string key = key_of(NodeId(1));
@@ -111,7 +111,7 @@ TEST_F(FrontAnswerTest, AllOfAPipeline) {
   EXPECT_EQ(ask(client, "GET " + key), "$-1\r\n");
 }
 
-// What reads and runs together with what writes is not unknown either.
+// A read that runs together with a write is not unknown either.
 TEST_F(FrontAnswerTest, AReadBesideAWrite) {
   const Fd client = connect_to(0);
   const std::string key = key_of(NodeId(0));
@@ -125,7 +125,7 @@ TEST_F(FrontAnswerTest, AReadBesideAWrite) {
   EXPECT_TRUE(heard[1].starts_with("-UNKNOWN ")) << heard[1];
 }
 
-// While nothing is wrong but that it is much, time counts from the last success.
+// As long as there is only much to do and nothing fails, time counts from the last success.
 TEST_F(FrontAnswerTest, ASuccessAheadGivesTimeAnew) {
   const Fd client = connect_to(0);
   EXPECT_EQ(ask(client, "SET a 1"), "+OK\r\n");
@@ -182,7 +182,7 @@ TEST_F(FrontAnswerTest, ManyConnections) {
   EXPECT_EQ(answered, clients.size());
 }
 
-// A peer that sends what no peer sends is not "the cluster is closing".
+// A peer that violates the protocol is not reported as "the cluster is closing".
 TEST_F(FrontAnswerTest, ALostPeerIsNamed) {
   const Fd client = connect_to(0);
   EXPECT_EQ(ask(client, "PING"), "+PONG\r\n");

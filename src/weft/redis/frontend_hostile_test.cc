@@ -1,5 +1,5 @@
-// tests/hostile: what a hostile client sends, replayed. Bounds are in units of estimated work and in turns, never in
-// time: the clock goes on only when it is read.
+// tests/hostile: input of hostile clients, replayed. Bounds are in units of estimated work and in turns, never in
+// time: the clock advances only when it is read.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
@@ -23,7 +23,7 @@ struct Script {
   std::vector<std::string> commands;
   std::vector<std::string> answers;
   bool unread = false;
-  size_t held_bytes_max = 8 << 20;  // output_held_bytes, one reply, and the room in buffers
+  size_t held_bytes_max = 8 << 20;  // output_held_bytes, one reply, and spare buffer capacity
 };
 
 size_t number_in(std::string_view text) {
@@ -75,7 +75,7 @@ Script read_script(const std::filesystem::path& path) {
 class HostileTest : public FrontendTest {
  protected:
   static constexpr size_t kValueBytes = 60'000;
-  // A turn's budget, the ceiling for those who ask for little, and one command on top.
+  // A turn's budget, the ceiling for cheap clients, and one command on top.
   static constexpr uint64_t kTurnNs = 500'000 * FairScheduler::kCeiling + 2'000'000;
 
   void shape(ClusterSpec& spec) override {
@@ -88,14 +88,14 @@ class HostileTest : public FrontendTest {
     longest_ns_ = std::max(longest_ns_, fronts_[0]->scheduler().spent_ns());
     held_ = std::max(held_, fronts_[0]->buffer_bytes());
   }
-  // Whatever has come.
+  // Reads whatever has arrived.
   static void hear(const Fd& client, std::string* heard) {
     char bytes[65536];
     for (ssize_t n = 0; (n = recv(client.get(), bytes, sizeof bytes, MSG_DONTWAIT)) > 0;) {
       heard->append(bytes, static_cast<size_t>(n));
     }
   }
-  // What is still to be found in what has come is looked for; the end of that is kept. True if something has come.
+  // Searches what has arrived for the next expected texts, and keeps the rest. Returns whether something has arrived.
   static bool look_for(std::vector<std::string>* wanted, std::string* heard) {
     constexpr size_t kKept = 256;
     const bool more = heard->size() > kKept;
@@ -108,7 +108,7 @@ class HostileTest : public FrontendTest {
     for (size_t i = 0; i < bytes; ++i) value[i] = static_cast<char>('a' + (i * 7919 >> 3) % 5);
     ASSERT_EQ(ask(client, "SET " + key + " " + value), "+OK\r\n");
   }
-  // How many turns it takes until the client has its answer.
+  // How many turns it takes until the client has its reply.
   int turns_until(const Fd& client, std::string_view command, std::string_view answer) {
     say(client, command);
     std::string heard;
@@ -116,7 +116,7 @@ class HostileTest : public FrontendTest {
       step_and_look();
       hear(client, &heard);
       if (heard == answer) return turn;
-      if (turn > 1000) usleep(50);  // the kernel may take its time
+      if (turn > 1000) usleep(50);  // the kernel may be slow
     }
     ADD_FAILURE() << command << " is not answered: " << heard;
     return 20'000;
@@ -173,7 +173,7 @@ uint64_t hits_of(std::string_view mark) {
   return hits;
 }
 
-// More transactions that cost much than the worker has slots: those for others are not taken by them, and all end.
+// More expensive transactions than the worker has slots: they do not take those of others, and all end.
 TEST_F(HostileTest, DearTransactionsLeaveRoom) {
   constexpr size_t kClients = 24;
   constexpr int kCommands = 12;

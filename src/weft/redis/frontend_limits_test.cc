@@ -1,4 +1,4 @@
-// What one client can make a node hold or do is bounded, and who comes to a limit is told its name.
+// What one client can make a node hold or do is bounded, and an error names the limit.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -64,7 +64,7 @@ TEST_F(FrontLimitsTest, AReplyThatIsTooLongAbortsItsTransaction) {
   EXPECT_EQ(ask(client, "STRLEN v"), ":60\r\n");
 }
 
-// Who does not read is not served any more, holds little, and gets everything once it reads.
+// A client that does not read is not served further, holds little, and gets everything once it reads.
 TEST_F(FrontLimitsTest, WhoDoesNotReadWaits) {
   const Fd client = connect_to(0);
   const Fd other = connect_to(0);
@@ -84,7 +84,7 @@ TEST_F(FrontLimitsTest, WhoDoesNotReadWaits) {
   EXPECT_EQ(ask(other, "PING"), "+PONG\r\n");
   steps(10);
   EXPECT_FALSE(fronts_[0]->poll()) << said;
-  EXPECT_FALSE(fronts_[0]->flush());  // nothing to do but to wait
+  EXPECT_FALSE(fronts_[0]->flush());  // nothing to do but wait
   std::string suppressed = said % asks.size() == 0 ? "" : asks.substr(said % asks.size());
   const size_t rounds = said / asks.size() + (suppressed.empty() ? 0 : 1);
   const std::string round = times("$60\r\n" + std::string(60, 'x') + "\r\n", 10) + "+PONG\r\n";
@@ -101,7 +101,7 @@ TEST_F(FrontLimitsTest, WhoDoesNotReadWaits) {
   EXPECT_EQ(ask(client, "PING"), "+PONG\r\n");
 }
 
-// A browser's request, whose body has commands for lines.
+// A browser's request, whose body has commands as lines.
 TEST_F(FrontendTest, WhoSpeaksHttpIsClosed) {
   for (const std::string line : {"POST / HTTP/1.1", "GET / HTTP/1.1\r\nHost: 127.0.0.1:7379"}) {
     const Fd client = connect_to(0);
@@ -134,7 +134,7 @@ class PipelineTest : public FrontendTest {
   }
 };
 
-// Who sends and does not read is told how many commands it may be ahead of their answers, behind these.
+// A client that sends and does not read is told, after its replies, how many commands it may pipeline.
 TEST_F(PipelineTest, SoManyCommandsAheadOfTheirAnswers) {
   const Fd client = connect_to(0);
   const Fd other = connect_to(0);
@@ -161,10 +161,10 @@ TEST_F(PipelineTest, SoManyCommandsAheadOfTheirAnswers) {
   const std::string error = "-ERR too many commands ahead of their answers: client.pipeline_max is 1000\r\n";
   ASSERT_GT(heard.size(), error.size());
   EXPECT_EQ(heard.substr(heard.size() - error.size()), error);
-  EXPECT_EQ((heard.size() - error.size()) % 67, 0U);  // whole answers before it
+  EXPECT_EQ((heard.size() - error.size()) % 67, 0U);  // complete replies before it
 }
 
-// Commands without an answer are not ahead of any.
+// Commands without a reply do not count as pipelined.
 TEST_F(PipelineTest, WhatIsNotAnsweredIsNotCounted) {
   const Fd client = connect_to(0);
   std::string asks;
@@ -176,7 +176,7 @@ TEST_F(PipelineTest, WhatIsNotAnsweredIsNotCounted) {
   EXPECT_EQ(ask(client, "PING"), "+PONG\r\n");
 }
 
-// Who reads its answers may send as many as it likes.
+// A client that reads its replies may send as many as it likes.
 TEST_F(PipelineTest, WhoReadsIsNotCounted) {
   const Fd client = connect_to(0);
   std::string asks = "PING";
@@ -193,7 +193,7 @@ TEST_F(PipelineTest, WhoReadsIsNotCounted) {
   }
 }
 
-// Commands that need nobody else are run some at a time: another client is not kept waiting.
+// Commands that need no other node are run some at a time: another client does not have to wait.
 TEST_F(PipelineTest, OthersHaveTheirTurn) {
   const Fd client = connect_to(0);
   const Fd other = connect_to(0);
@@ -223,7 +223,7 @@ TEST_F(FrontLimitsTest, AMultiHoldsSoManyBytes) {
   EXPECT_EQ(ask(client, "SET k 1"), "+QUEUED\r\n");
   EXPECT_TRUE(ask(client, "EXEC").starts_with("-EXECABORT"));
   EXPECT_EQ(ask(client, "GET k"), "$-1\r\n");
-  // It counts anew each time.
+  // It counts from zero each time.
   for (const char* end : {"DISCARD", "EXEC"}) {
     EXPECT_EQ(ask(client, "MULTI"), "+OK\r\n");
     fill();

@@ -1,4 +1,4 @@
-// The front end's own commands, over real sockets: three nodes in this thread, stepped by hand, a front at each.
+// The frontend's own commands, over real sockets: three nodes in this thread, stepped by hand, a frontend at each.
 #include "weft/redis/frontend.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ TEST_F(FrontendTest, ItIsRunOnce) {
   const Fd other = connect_to(2);
   EXPECT_EQ(ask(other, "SET a 1"), "+OK\r\n");
   begin(client, {"INCR a"});
-  // EXEC and another's write of the same key meet: whoever loses is not tried again here.
+  // EXEC conflicts with another client's write of the same key: the loser is not retried here.
   int aborts = 0;
   for (int i = 0; i < 200 && aborts == 0; ++i) {
     const Fd one = connect_to(0);
@@ -116,7 +116,7 @@ TEST_F(FrontendTest, BadIdsAreRefusedByTheirForm) {
   EXPECT_EQ(ask(client, "WEFT MULTI"), "-ERR Command not allowed inside a transaction\r\n");
 }
 
-// A view that never becomes active: who asks is told so, not left waiting.
+// A view that never becomes active: clients are told so, not left waiting.
 TEST_F(FrontendTest, AnOutcomeThatNobodyCanTellIsNotWaitedForForEver) {
   const Fd client = connect_to(0);
   const Fd other = connect_to(1);
@@ -124,7 +124,7 @@ TEST_F(FrontendTest, AnOutcomeThatNobodyCanTellIsNotWaitedForForEver) {
   const std::string open = begin(other);
   first_ = 1;
   const auto next = view_without(NodeId(0));
-  nodes_[1]->state().views.publish(next);  // and node 2 never hears of it
+  nodes_[1]->state().views.publish(next);  // and node 2 never learns of it
   const Fd asks = connect_to(1);
   EXPECT_EQ(ask(asks, "WEFT OUTCOME " + id), "");
   clock_.now += 10'000'000'000;
@@ -176,7 +176,7 @@ TEST_F(FrontendTest, AnIdleConnectionGivesItsBuffersBack) {
   for (const Fd& client : clients) EXPECT_EQ(ask(client, "PING"), "+PONG\r\n");
 }
 
-// The coordinator is gone before it answers: another node knows.
+// The coordinator fails before it answers: another node knows the outcome.
 TEST_F(FrontendTest, ASurvivorKnowsWhatBecameOfIt) {
   for (const int more : {0, 1, 2, 3, 5, 8, 20}) {
     SCOPED_TRACE(more);

@@ -12,7 +12,7 @@ namespace {
 
 class InfoTest : public FrontendTest {
  protected:
-  // A field of INFO's section, as text; "none" if there is none.
+  // A field of an INFO section, as text; "none" if there is none.
   std::string field(const Fd& client, const std::string& section, const std::string& name) {
     const std::string info = ask(client, "INFO " + section);
     const size_t at = info.find("\r\n" + name + ":");
@@ -20,7 +20,7 @@ class InfoTest : public FrontendTest {
     const size_t from = at + name.size() + 3;
     return info.substr(from, info.find("\r\n", from) - from);
   }
-  // The same of a command, without its times.
+  // The same for a command, without its times.
   std::string calls(const Fd& client, const std::string& command) {
     const std::string text = field(client, "commandstats", "cmdstat_" + command);
     const size_t usec = text.find(",usec="), rest = text.find(",rejected_calls=");
@@ -69,8 +69,8 @@ TEST_F(InfoTest, CommandsAreCounted) {
   EXPECT_EQ(field(client, "errorstats", "errorstat_ERR"), "count=2");
 
   ask(client, "GET");        // refused before it ran
-  ask(client, "NOSUCH");     // no command at all
-  ask(client, "CLIENT");     // one that has subcommands
+  ask(client, "NOSUCH");     // not a command
+  ask(client, "CLIENT");     // has subcommands
   ask(client, "CLIENT ID");  // and one of them
   ask(client, "SELECT 9");   // not about data, and wrong
   ask(client, "SCAN nosuch");
@@ -100,7 +100,7 @@ TEST_F(InfoTest, TransactionsAreCountedWhenTheyAreDone) {
   EXPECT_EQ(calls(client, "set"), counted(2, 1, 0));
   EXPECT_EQ(calls(client, "exec"), counted(2, 0, 1));
   EXPECT_EQ(field(client, "errorstats", "errorstat_EXECABORT"), "count=1");
-  // What a watched key's change undoes was not run.
+  // Commands that a changed watched key undoes did not run.
   ask(client, "WATCH a");
   ask(client, "SET a 1");
   ask(client, "MULTI");
@@ -148,7 +148,7 @@ TEST_F(InfoTest, WhatRedisCliStatReads) {
   EXPECT_EQ(field(client, "cpu", "used_cpu_user").find('.'), field(client, "cpu", "used_cpu_user").size() - 7);
 }
 
-// As the sweeper counts them: after a round of its own.
+// As counted by the sweeper, after its round.
 TEST_F(InfoTest, KeysWithADeadline) {
   const Fd client = connect_to(0);
   ask(client, "SET a 1");
@@ -224,7 +224,7 @@ TEST(CommandStats, ANodeIsAllItsWorkers) {
   EXPECT_EQ(node.totals(11).commands, 2U);
   EXPECT_EQ(node.totals(11).connections, 0U);
   EXPECT_EQ(node.totals(11).rows[7].calls, 2U);
-  // Since somebody asked last.
+  // Since the last request.
   EXPECT_EQ(node.rate(100, 1'000'000'000), 0U);
   EXPECT_EQ(node.rate(150, 1'050'000'000), 0U);
   EXPECT_EQ(node.rate(300, 3'000'000'000), 100U);

@@ -14,7 +14,7 @@ namespace {
 
 class MonitorTest : public FrontendTest {
  protected:
-  // All that comes, without times and addresses, until a line has this in it.
+  // Everything that arrives, without times and addresses, until a line contains this.
   std::string until(const Fd& monitor, std::string_view wanted) {
     std::string all;
     for (int i = 0; i < 100 && all.find(wanted) == std::string::npos; ++i) all += answer(monitor);
@@ -45,7 +45,7 @@ TEST_F(MonitorTest, SeesWhatIsRun) {
             "\"set\" \"a\" \"x \\x01\\n\\\"\"\n\"MULTI\"\n\"GET\" \"a\"\n\"EXEC\"\n"
             "\"AUTH\" \"(redacted)\" \"(redacted)\"\n\"HELLO\" \"2\" \"AUTH\" \"(redacted)\" \"(redacted)\"\n"
             "\"PING\"\n");
-  // It may ask for something itself, and end it.
+  // A monitor may send commands itself, and end monitoring.
   EXPECT_EQ(ask(monitor, "ECHO hi").substr(0, 8), "$2\r\nhi\r\n");
   EXPECT_NE(ask(monitor, "RESET").find("+RESET\r\n"), std::string::npos);
   EXPECT_FALSE(shared_[0].monitors.any());
@@ -91,7 +91,7 @@ TEST_F(MonitorTest, WhoIsGoneIsForgotten) {
   EXPECT_FALSE(shared_[0].monitors.any());
 }
 
-// One that does not read loses its connection; nobody else notices.
+// A monitor that does not read is disconnected; nobody else notices.
 TEST_F(MonitorTest, WhoDoesNotReadIsClosed) {
   options_.output_held_bytes = 100'000;
   FrontendTest::SetUp();
@@ -133,7 +133,7 @@ TEST_F(MonitorWorkersTest, SeeTheWholeNode) {
   const Fd client = connect_to(0);
   ask(client, "ECHO here");
   EXPECT_EQ(until(other, "here"), "\"ECHO\" \"here\"\n");
-  // And so do INFO, CONFIG and SLOWLOG.
+  // So do INFO, CONFIG and SLOWLOG.
   EXPECT_NE(ask(connect_to(kSecondWorker), "INFO commandstats").find("cmdstat_echo:calls=2,"), std::string::npos);
   EXPECT_EQ(ask(client, "CONFIG SET slowlog-log-slower-than 0"), "+OK\r\n");
   const Fd last = connect_to(kSecondWorker);

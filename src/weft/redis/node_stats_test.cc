@@ -60,7 +60,7 @@ TEST(NodeStats, ASampleIsWhatHappenedSince) {
   EXPECT_EQ(idle["p99_us"], 0);
 }
 
-// What a node says of itself is what others take of it.
+// What a node reports about itself is what others accept.
 TEST(NodeStats, EveryKeyOfASampleIsKnown) {
   const NodeStats node_stats = of_node_two();
   nlohmann::json sample = sample_of(node_stats, node_stats, 1.0);

@@ -41,7 +41,7 @@ TEST(PasswordThrottle, AFewCostNothingAndTimeForgives) {
   EXPECT_EQ(guesses.delay_of(1, now + PasswordThrottle::kFull * kLeak), 0U);
 }
 
-// A program with an old password, which tries again every second.
+// A program with an old password that retries every second.
 TEST(PasswordThrottle, WhoTriesOnceASecondSlowsNobodyDown) {
   PasswordThrottle guesses;
   for (uint64_t second = 1; second < 1000; ++second) {
@@ -50,7 +50,7 @@ TEST(PasswordThrottle, WhoTriesOnceASecondSlowsNobodyDown) {
   }
 }
 
-// Sources beyond what the table holds take the place of those that did little.
+// Sources beyond the table's size replace those with few wrong passwords.
 TEST(PasswordThrottle, ManySourcesDoNotHideTheWorst) {
   PasswordThrottle guesses;
   const uint64_t now = 100 * kLeak;

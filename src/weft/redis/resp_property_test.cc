@@ -1,4 +1,4 @@
-// The reader against a naive twin, over any division of any bytes.
+// The reader against a naive implementation, over any division of any bytes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ using Conversation = RespConversation;
 
 bool naive_space(char c) { return std::string_view(" \t\n\v\f\r").find(c) != std::string_view::npos; }
 
-// What is between two quotes, unescaped; `at` is behind the first, then behind the second.
+// The text between two quotes, unescaped; `at` is after the first, then after the second.
 std::optional<std::string> naive_quoted(const std::string& line, size_t& at, char quote) {
   std::string text;
   for (; at < line.size(); ++at) {
@@ -64,7 +64,7 @@ std::optional<RespCommand> naive_line(const std::string& line) {
   }
 }
 
-// The number of a line "*3\r\n" at `at`; an error text, or nothing if the line is not whole.
+// The number of a line "*3\r\n" at `at`; an error text, or nothing if the line is incomplete.
 struct NaiveNumber {
   std::optional<int64_t> value;
   std::string error;
@@ -97,7 +97,7 @@ Heard naive(const std::string& all, const RespLimits& limits) {
   const std::string too_long = "the command has more than " + std::to_string(limits.buffer_bytes_max) + " bytes";
   for (size_t at = 0; at < all.size();) {
     const size_t begin = at;
-    const std::string bytes = all.substr(0, begin + limits.buffer_bytes_max);  // what a command can be in
+    const std::string bytes = all.substr(0, begin + limits.buffer_bytes_max);  // the most that a command can occupy
     const auto wait = [&] { return bytes.size() - begin >= limits.buffer_bytes_max ? fail(too_long) : out; };
     if (bytes[at] != '*') {
       const size_t end = bytes.find('\n', at);
@@ -188,7 +188,7 @@ void hear_in_pieces(Conversation& conversation, const std::string& bytes, Random
   const uint64_t longest = random.chance(30) ? 1 : random.chance(50) ? 20 : bytes.size();
   for (size_t at = 0; at < bytes.size();) {
     const size_t part = std::min<size_t>(random.between(1, longest), bytes.size() - at);
-    // Of its own length and exactly as long, so that reading past its end is seen.
+    // In its own buffer of exactly its length, so that reading past its end is detected.
     const std::vector<char> piece(bytes.begin() + static_cast<ptrdiff_t>(at),
                                   bytes.begin() + static_cast<ptrdiff_t>(at + part));
     ASSERT_NO_FATAL_FAILURE(conversation.hear({piece.data(), piece.size()}, random.between(1, 64)));

@@ -1,5 +1,5 @@
-// SCAN returns every key that is there from its start to its end, whatever else happens: at nodes that have no replica
-// of some partitions, while others come and go, while the index grows, and through a change of the view.
+// SCAN returns every key that exists from its start to its end, whatever else happens: at nodes that have no replica
+// of some partitions, while others come and go, while the index grows, and through a view change.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -21,7 +21,7 @@ class WalkTest : public FrontendTest {
   void fill(const Fd& client, const std::string& prefix, int count) {
     for (int i = 0; i < count; ++i) ASSERT_EQ(ask(client, "SET " + prefix + std::to_string(i) + " v"), "+OK\r\n");
   }
-  // The strings of a reply, as they come.
+  // The strings of a reply, in order.
   static std::vector<std::string> bulks(const std::string& reply) {
     std::vector<std::string> out;
     for (size_t at = reply.find('$'); at != std::string::npos && at < reply.size();) {
@@ -36,7 +36,7 @@ class WalkTest : public FrontendTest {
     }
     return out;
   }
-  // One page; the next cursor.
+  // One page; returns the next cursor.
   std::string scan(const Fd& client, const std::string& cursor, const std::string& options,
                    std::set<std::string>* seen) {
     const std::vector<std::string> reply = bulks(ask(client, "SCAN " + cursor + " " + options));
@@ -47,7 +47,7 @@ class WalkTest : public FrontendTest {
   }
 };
 
-// A transaction of as many keys as a page has would be over its limit of bytes.
+// A transaction of as many keys as a page has would exceed its limit of bytes.
 class SmallTransactions : public WalkTest {
  protected:
   void shape(ClusterSpec& spec) override {
@@ -65,7 +65,7 @@ TEST_F(SmallTransactions, LargeValuesAreFlushed) {
   EXPECT_EQ(ask(client, "DBSIZE"), ":0\r\n");
 }
 
-// Others may have gone on without it: what it has is not what there is.
+// Others may have continued without it: its data may be out of date.
 TEST_F(WalkTest, NothingIsSaidWithoutALease) {
   const Fd client = connect_to(0);
   fill(client, "k", 3);
@@ -108,7 +108,7 @@ TEST_F(WalkTest, AllKeysAtAnyNode) {
   EXPECT_EQ(ask(client, "KEYS *"), "*0\r\n");
 }
 
-// Tools that know a cluster ask each of its masters and add up.
+// Cluster-aware tools ask each master and add up.
 TEST_F(WalkTest, WhoAsksForTheClusterCountsWhatANodeIsPrimaryOf) {
   const Fd client = connect_to(0);
   fill(client, "k", 300);

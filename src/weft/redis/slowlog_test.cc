@@ -13,7 +13,7 @@ namespace {
 
 class SlowLogTest : public FrontendTest {
  protected:
-  // The arguments of the newest entries, each in one text.
+  // The arguments of the newest entries, each as one text.
   std::vector<std::string> logged() {
     std::vector<std::string> out;
     for (const SlowLog::Entry& entry : shared_[0].slowlog.newest(SlowLog::kEntriesMax)) {

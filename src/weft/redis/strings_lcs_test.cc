@@ -9,7 +9,7 @@
 namespace weft {
 namespace {
 
-// By the table that every textbook has, and the walk of Redis.
+// By the textbook table, and the walk of Redis.
 Lcs by_the_book(std::string_view a, std::string_view b) {
   std::vector<std::vector<size_t>> at(a.size() + 1, std::vector<size_t>(b.size() + 1));
   for (size_t i = 1; i <= a.size(); ++i) {

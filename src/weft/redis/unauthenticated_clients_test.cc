@@ -1,4 +1,4 @@
-// Who has not shown yet that it may come keeps nobody else out, and nobody can try passwords quickly.
+// Unauthenticated connections keep nobody else out, and nobody can try passwords quickly.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -27,7 +27,7 @@ class StrangersTest : public FrontendTest {
     options_.password = "secret";
     options_.clients_max = kMax;
     FrontendTest::SetUp();
-    clock_.step = 0;  // time stands still but for the test
+    clock_.step = 0;  // only the test advances time
   }
   EventLog* events() override { return &log_; }
 
@@ -47,7 +47,7 @@ class StrangersTest : public FrontendTest {
     EXPECT_EQ(ask(client, "AUTH secret"), "+OK\r\n");
     return client;
   }
-  // What the client hears until the connection ends; "still there" if it does not.
+  // What the client receives until the connection ends; "still there" if it does not.
   std::string last_words(const Fd& client) {
     std::string heard;
     char bytes[1024];
@@ -59,7 +59,7 @@ class StrangersTest : public FrontendTest {
     }
     return "still there";
   }
-  // So many connections have answers that are held back.
+  // That many connections have delayed replies.
   size_t reply_delayed() const {
     size_t count = 0;
     for (const Client& client : fronts_[0]->clients()) {
@@ -96,7 +96,7 @@ TEST_F(StrangersTest, ThereIsADeadlineForThePassword) {
   EXPECT_EQ(ask(good, "PING"), "+PONG\r\n");
   EXPECT_EQ(counted().unauthenticated, 0U);
   EXPECT_EQ(counted().late, 2U);
-  ASSERT_EQ(said("client_late").size(), 1U);  // and one that was not said
+  ASSERT_EQ(said("client_late").size(), 1U);  // and one that was suppressed
   EXPECT_NE(said("client_late")[0].find("no password within client.handshake_ms"), std::string::npos);
   clock_.now += 100 * kSecond;
   EXPECT_EQ(last_words(good), "still there");
@@ -118,7 +118,7 @@ TEST_F(StrangersTest, ResetMakesAStrangerAgain) {
   EXPECT_NE(last_words(client), "still there");
 }
 
-// Who does not read its answers, and has been refused, has a deadline as well.
+// A client that does not read its replies, and has been refused, has a deadline as well.
 TEST_F(StrangersTest, OneThatIsAboutToBeClosedGoesInTime) {
   const Fd client = silent();
   say(client, "AUTH wrong\r\n*11");
@@ -165,7 +165,7 @@ TEST_F(StrangersTest, WhoWasLetInStays) {
   good.push_back(let_in());
 }
 
-// However many come from one place, one from elsewhere has its time.
+// However many come from one source, a client from elsewhere has its full time.
 TEST_F(StrangersTest, ThoseFromElsewhereStay) {
   const Fd other = connect_from("127.0.0.2");  // the oldest
   std::vector<Fd> crowd;
@@ -190,7 +190,7 @@ TEST_F(StrangersTest, AWrongPasswordIsAnsweredLaterEachTime) {
     clock_.now = due - 1;
     steps(10);
     ASSERT_EQ(reply_delayed(), 1U) << i;
-    clock_.now += kSecond / 10;  // it is looked at ten times a second
+    clock_.now += kSecond / 10;  // it is checked ten times a second
     EXPECT_EQ(answer(client), kWrong);
   }
   EXPECT_EQ(ask(client, "AUTH secret"), "+OK\r\n");
@@ -217,7 +217,7 @@ TEST_F(StrangersTest, NoSecondPasswordIsTriedMeanwhile) {
   ASSERT_EQ(said("wrong_password").size(), 2U);
 }
 
-// A connection each, and no patience.
+// One connection per attempt, without waiting.
 TEST_F(StrangersTest, SoAreThoseOfOneAddress) {
   for (uint32_t i = 0; i < PasswordThrottle::kFree + 10; ++i) {
     const Fd client = silent();
@@ -229,7 +229,7 @@ TEST_F(StrangersTest, SoAreThoseOfOneAddress) {
   say(client, "AUTH secret");
   steps(10);
   const Client& last = fronts_[0]->clients().back();
-  EXPECT_FALSE(last.output.empty());  // and a silence says nothing
+  EXPECT_FALSE(last.output.empty());  // and silence reveals nothing
   EXPECT_FALSE(last.unauthenticated);
   const Fd other = connect_from("127.0.0.2");
   EXPECT_EQ(ask(other, "AUTH secret"), "+OK\r\n");
@@ -237,7 +237,7 @@ TEST_F(StrangersTest, SoAreThoseOfOneAddress) {
   EXPECT_EQ(answer(client), "+OK\r\n");
 }
 
-// There is nothing to find out.
+// There is nothing to guess.
 TEST_F(FrontendTest, WithoutAPasswordNoAnswerIsHeldBack) {
   const Fd client = connect_to(0);
   for (int i = 0; i < 20; ++i) EXPECT_EQ(ask(client, "AUTH somebody x"), kWrong);
@@ -294,7 +294,7 @@ TEST_F(IdleTest, TheKernelAsksWhoIsSilent) {
   EXPECT_NE(ask(client, "CONFIG GET timeout").find("\r\n30\r\n"), std::string::npos);
 }
 
-// The first node has two workers, each with a front and a door of its own.
+// The first node has two workers, each with its own frontend and listener.
 class WorkersTest : public StrangersTest {
  protected:
   void shape(ClusterSpec& spec) override { spec.options.workers = 2; }
