@@ -1,4 +1,4 @@
-// What `up` and `bench` let a user say about the cluster.
+// The cluster options of `up` and `bench`.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct ClusterFlags {
   std::optional<int> replicas;  // not given: three, or as many as there are nodes
   std::optional<int> threads;   // not given: one per core
   void add_to(CLI::App& command);
-  // kBadOption for what the cluster itself would take for "choose for me".
+  // kBadOption for values that the cluster itself would take for "choose for me".
   Result<Options> options() const;
 };
 

@@ -1,5 +1,5 @@
-// The subcommands of `weft`. Each adds itself to the command line and, when it was the one asked for, runs and leaves
-// its exit status: 0 done, 1 what ran went wrong, 2 the request was wrong.
+// The subcommands of `weft`. Each adds itself to the command line and, if it was requested, runs and sets the exit
+// status: 0 success, 1 the run failed, 2 the request was wrong.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ void add_check(CLI::App& app, int* status);
 void add_protocols(CLI::App& app, int* status);
 void add_doctor(CLI::App& app, int* status);
 
-// Says on stderr why a request cannot be carried out; returns the exit status for it.
+// Writes to stderr why a request cannot be served; returns the exit status for it.
 int refuse(const std::string& why);
 
 }  // namespace weft::cli

@@ -26,7 +26,7 @@ struct DoctorFlags {
   bool json = false;
 };
 
-// What a node says of itself.
+// What a node reports about itself.
 Result<nlohmann::json> status_of(const DoctorFlags& flags) {
   HttpTarget target{flags.node, flags.ca, {}};
   if (!flags.password_file.empty()) {

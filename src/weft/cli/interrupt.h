@@ -1,4 +1,5 @@
-// Ctrl-C and termination as a flag: the first one asks a run to end in order, a second one ends the process at once.
+// Ctrl-C and termination as a flag: the first signal asks a run to end in order, a second one ends the process at
+// once.
 #pragma once
 
 #include <atomic>
@@ -7,11 +8,11 @@
 
 namespace weft::cli {
 
-// Installs the handlers; the flag is set when a signal came. The main thread calls it, once.
+// Installs the handlers; a signal sets the flag. The main thread calls it, once.
 const std::atomic<bool>& watch_interrupts();
 
-// For a process that waits for descriptors: readable when a signal came that asks it to end. Before any thread starts.
-// A connection that breaks is no signal then either.
+// For a process that waits on descriptors: readable when a signal asks it to end. Call it before any thread starts. It
+// also ignores SIGPIPE.
 Fd stop_signals();
 
 }  // namespace weft::cli

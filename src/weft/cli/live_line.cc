@@ -41,7 +41,7 @@ std::string live_line(const View& view, const std::vector<nlohmann::json>& sampl
                   view.epoch.value, std::min(answering, view.members.size()), samples.size(),
                   view.fully_replicated() && answering == samples.size() ? "whole" : "healing", grouped(committed),
                   latency(p50), latency(p99), grouped(aborted), memory_max > 0 ? 100 * memory / memory_max : 0.0);
-  // One that wraps could not be rewritten.
+  // A line that wraps could not be rewritten.
   if (line.size() > width) line.resize(width);
   return line;
 }

@@ -1,4 +1,4 @@
-// One line of live figures of a cluster, at the bottom of a terminal, rewritten once a second.
+// One line of live statistics of a cluster, at the bottom of a terminal, rewritten once a second.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace weft::cli {
 
-// `samples`: by node, kSampleKeys of redis/node_stats.h; null for one that says nothing.
-// At most `width` characters long.
+// `samples`: by node, kSampleKeys of redis/node_stats.h; null for a node that reports none. At most `width` characters
+// long.
 std::string live_line(const View& view, const std::vector<nlohmann::json>& samples, size_t width);
 
 }  // namespace weft::cli

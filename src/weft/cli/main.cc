@@ -1,4 +1,4 @@
-// The one command. Subcommands are in files of their names.
+// The weft command. Each subcommand is in the file of its name.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <iostream>

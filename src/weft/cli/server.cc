@@ -1,4 +1,4 @@
-// `weft server`: one node of a cluster, as its file says.
+// `weft server`: one node of a cluster, as configured by its file.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -75,8 +75,8 @@ ServerOptions options_of(const NodeConfig& config) {
   return options;
 }
 
-// As many open files as this process may have, and no more clients than those are enough for: who is one too many is
-// told so.
+// As many open files as this process may have, and no more clients than those suffice for: further clients are
+// refused.
 void fit_files(ServerOptions* options) {
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
@@ -85,7 +85,7 @@ void fit_files(ServerOptions* options) {
   if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
   const Options& o = options->spec.options;
   const auto workers = static_cast<rlim_t>(o.workers);
-  const rlim_t own = 64 + 4 * workers * static_cast<rlim_t>(o.nodes);  // for the fabric and all the rest
+  const rlim_t own = 64 + 4 * workers * static_cast<rlim_t>(o.nodes);  // for the fabric and everything else
   const rlim_t fit = std::max<rlim_t>(files.rlim_cur > own ? files.rlim_cur - own : 0, 1);
   if (fit >= options->front.clients_max) return;
   options->events->emit(Level::kWarn, "clients_limited",
@@ -96,7 +96,7 @@ void fit_files(ServerOptions* options) {
   options->front.clients_max = static_cast<uint32_t>(fit);
 }
 
-// It was asked for what cannot be: an address in use, memory that is not there.
+// The request cannot be satisfied: an address in use, not enough memory.
 int cannot_start(EventLog& events, const Error& error) {
   events.emit(Level::kError, "cannot_start", {{"why", error.text()}});
   return bench::kExitBadRequest;
@@ -139,7 +139,7 @@ int run_server(const std::string& path) {
                {"http", http == nullptr ? "off" : config.http.listen}});
   JoinBackoff join_backoff(NodeAgentOptions::kPaceNs);
   options.join_backoff = &join_backoff;
-  // A node that was removed starts over, with nothing of what it had.
+  // A node that was removed starts over, without its data.
   for (;;) {
     const auto server = Server::create(options, membership->get(), &clock);
     if (!server) return cannot_start(events, server.error());

@@ -11,7 +11,7 @@ std::string ports(int first, int nodes) {
   return std::to_string(first) + (nodes > 1 ? " to " + std::to_string(first + nodes - 1) : "");
 }
 
-// One word of a shell.
+// Quotes a word for a shell.
 std::string word(const std::string& text) {
   constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+,:@%";
   if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) return text;
@@ -20,7 +20,7 @@ std::string word(const std::string& text) {
   return out + "'";
 }
 
-// What redis-cli has to be told beside the port, and what a person has to say before.
+// The arguments that redis-cli needs besides the port, and what a person has to do before.
 struct Way {
   std::string cli = "redis-cli";
   std::string before;

@@ -34,7 +34,7 @@ namespace {
 
 constexpr int kHttpBeside = 1000;
 constexpr uint64_t kLineNs = 1'000'000'000;
-constexpr size_t kLineColumns = 79;  // of a terminal that does not say how wide it is
+constexpr size_t kLineColumns = 79;  // of a terminal of unknown width
 
 struct UpFlags {
   int nodes = 3;
@@ -48,14 +48,14 @@ struct UpFlags {
   std::string memory = "1GiB";
   uint64_t capacity = StoreConfig().capacity;
   std::string protocol = "dnl4";
-  std::string password, password_file, tls_certificate, tls_key;  // of clients
+  std::string password, password_file, tls_certificate, tls_key;  // for clients
   bool password_given = false;
   bool debug = false;
   std::string config;             // a file with keys for all nodes
   std::vector<std::string> sets;  // key=value
 };
 
-// What differs between the nodes, or has a flag that more than a node's file depends on.
+// Keys that differ between the nodes, or have a flag because more than a node's file depends on them.
 constexpr std::string_view kOwn[] = {
     "cluster.name",      "cluster.nodes",    "cluster.initial_members", "cluster.replicas", "cluster.partitions",
     "node.id",           "fabric.kind",      "fabric.listen",           "fabric.advertise", "membership.kind",
@@ -91,7 +91,7 @@ NodeConfig config_of(const UpFlags& flags, const std::string& name, int node) {
   return config;
 }
 
-// What the file and the settings say, on top of the flags; an error, or nothing.
+// Applies the file and the settings on top of the flags; returns an error, or nothing.
 std::string change(NodeConfig& config, const UpFlags& flags) {
   const NodeConfig before = config;
   std::vector<std::string> errors;
@@ -113,7 +113,7 @@ std::string change(NodeConfig& config, const UpFlags& flags) {
 
 void warn(const std::string& text) { std::fprintf(stderr, "weft: warning: %s\n", text.c_str()); }
 
-// At once: the nodes write to the same terminal, and a command must not be torn by one of their lines.
+// In one write: the nodes write to the same terminal, and their lines must not split a command.
 void say(const std::string& text) {
   std::cout << std::flush;
   for (size_t done = 0; done < text.size();) {
@@ -168,7 +168,7 @@ int run_up(UpFlags flags) {
     const LoadedConfig sound = parse_config(text, "the configuration of node " + std::to_string(n));
     if (!sound) return refuse(sound.errors.front());
     for (size_t i = 0; i < sound.warnings.size() && n == 0; ++i) warn(sound.warnings[i]);
-    // With absolute paths, for the nodes read it elsewhere, and with what the password's file says.
+    // With absolute paths, since the nodes read it elsewhere, and with the password from its file.
     options.configs.push_back(to_toml(sound.config));
     if (n == 0) first = sound.config;
   }

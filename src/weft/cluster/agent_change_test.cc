@@ -1,4 +1,4 @@
-// Who comes in, who goes, and who stays although it has lost a peer: what the agent sees to when the view changes.
+// Who joins, who is removed, and who stays although it has lost a peer: what the agent does when the view changes.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -9,8 +9,8 @@
 namespace weft {
 namespace {
 
-// Each has the only replica of some partition, so neither can go: they begin anew in a view that is the same, once. Not
-// where they write into each other's memory.
+// Each has the only replica of some partition, so neither can be removed: they start over in a view that is the same,
+// once. Not where they write into each other's memory.
 TEST_F(AgentTest, TwoThatHaveLostEachOtherAndMustStayBeginAnew) {
   for (const bool shares_memory : {false, true}) {
     spec_ = three_nodes();
@@ -27,7 +27,7 @@ TEST_F(AgentTest, TwoThatHaveLostEachOtherAndMustStayBeginAnew) {
     const View before = *membership_.view;
     const uint32_t incarnation = before.find(NodeId(1))->incarnation;
     nodes_[0]->state().links.set_lost(NodeId(1), incarnation);
-    for (int i = 0; i < 2; ++i) agents_[0]->step(clock_.now += kLeaseNs / 2);  // notices; it is node 1's to go
+    for (int i = 0; i < 2; ++i) agents_[0]->step(clock_.now += kLeaseNs / 2);  // notices; node 1 is the one to go
     EXPECT_NE(agents_[0]->unavailable_reason(), "");
     ASSERT_EQ(membership_.changes, shares_memory ? 0 : 1);
     if (shares_memory) continue;
@@ -47,7 +47,7 @@ TEST_F(AgentTest, TwoThatHaveLostEachOtherAndMustStayBeginAnew) {
   }
 }
 
-// Nodes 1 and 2 lose each other, both notice at once, and node 0 hears both: the younger goes, and hears why.
+// Nodes 1 and 2 lose each other, both notice at once, and node 0 hears both: the younger is removed, and learns why.
 TEST_F(AgentTest, OfTwoThatHaveLostEachOtherTheYoungerGoes) {
   for (const bool younger_notices_first : {true, false}) {
     start(false);
@@ -72,7 +72,7 @@ TEST_F(AgentTest, OfTwoThatHaveLostEachOtherTheYoungerGoes) {
   }
 }
 
-// The oldest dies, and the two that are left have its connection closed: they wait for nothing.
+// The oldest dies, and the other two see its connection closed: they do not wait.
 TEST_F(AgentTest, WhomNobodyHearsGoesAtOnce) {
   lease_ns_ = 64 * kLeaseNs;
   start(false);
@@ -89,7 +89,8 @@ TEST_F(AgentTest, WhomNobodyHearsGoesAtOnce) {
   EXPECT_EQ(membership_.view->change.cause, Cause::kUnheard);
 }
 
-// Node 2 starts again. It comes in when it has everybody's word (admission.h), and for the view that the words are of.
+// Node 2 restarts. It joins when everybody has approved it (admission.h), and only into the view that the approvals
+// are for.
 TEST_F(AgentTest, WhoIsToJoinWaitsUntilItIsWelcome) {
   for (const bool planted : {false, true}) {
     bugs_.mask = planted ? static_cast<uint64_t>(PlantedBug::kHastyJoin) : 0;
@@ -113,7 +114,7 @@ TEST_F(AgentTest, WhoIsToJoinWaitsUntilItIsWelcome) {
   }
 }
 
-// It was to be a member, and sees only the view in which another process of its name is one.
+// It was to be a member, and sees only a view in which another process of its node is one.
 TEST_F(AgentTest, AProcessDoesNotTakeAnothersPlace) {
   start(false);
   run_for(2 * kLeaseNs);
@@ -143,7 +144,7 @@ TEST_F(AgentTest, AProcessDoesNotTakeAnothersPlace) {
   EXPECT_TRUE(txn_worker(2)->context().views.removed());
 }
 
-// Rule E2. The last one is the bug that this is about: the test can fail.
+// Rule E2. The last case is the planted bug that this is about: the test can fail.
 TEST_F(AgentTest, ARemovedMemberIsWaitedForAsLongAsItHasALease) {
   for (const bool planted : {false, true}) {
     bugs_.mask = planted ? static_cast<uint64_t>(PlantedBug::kNoFenceWait) : 0;
@@ -160,15 +161,15 @@ TEST_F(AgentTest, ARemovedMemberIsWaitedForAsLongAsItHasALease) {
   }
 }
 
-// Who gives a lease waits for longer than it lasts, by as much as the clock of who holds it may be slow.
+// The granter of a lease waits for longer than it lasts, by as much as the holder's clock may be slow.
 TEST_F(AgentTest, ARemovedMembersLeaseIsWaitedForWithAMargin) {
   for (const bool planted : {false, true}) {
     bugs_.mask = planted ? static_cast<uint64_t>(PlantedBug::kNoDriftMargin) : 0;
     ASSERT_NO_FATAL_FAILURE(lose_node_2());
     run_for(lease_ns_ / 16);  // both have adopted the view without it
     const uint64_t margin_ns = lease_ns_ * NodeAgentOptions().drift_permille / 1000;
-    ASSERT_GT(margin_ns, kLeaseNs / 16);  // what an answer may have taken in these steps
-    // What it holds ends with the first of the two leases.
+    ASSERT_GT(margin_ns, kLeaseNs / 16);  // the time that an answer may have taken in these steps
+    // Its lease ends with the first of the two that it holds.
     const uint64_t waited_ns =
         std::min(nodes_[0]->state().lease.fenced_after_ns(), nodes_[1]->state().lease.fenced_after_ns());
     ASSERT_GT(waited_ns, clock_.now);
@@ -177,8 +178,8 @@ TEST_F(AgentTest, ARemovedMembersLeaseIsWaitedForWithAMargin) {
   }
 }
 
-// Its lease is over, the others have gone on: what a client reads here now is held back, and not told when the node
-// hears that it was removed.
+// Its lease has expired, and the others have continued: a client's read here is held back, and not acknowledged when
+// the node learns that it was removed.
 TEST_F(AgentTest, AReadThatWaitsForTheLeaseIsNotToldAtRemoval) {
   for (const bool planted : {false, true}) {
     bugs_.mask = planted ? static_cast<uint64_t>(PlantedBug::kToldRemoved) : 0;

@@ -48,7 +48,7 @@ TEST_F(AgentTest, NotesReachTheOthersAndAreBounded) {
     EXPECT_TRUE(agents_[to]->take_gossip().empty());
   }
   EXPECT_TRUE(agents_[0]->take_gossip().empty());
-  // Whom nobody asks keeps a few, and goes on.
+  // A member that does not take its gossip keeps a few messages, and continues.
   for (int i = 0; i < 20; ++i) {
     agents_[0]->send_gossip(std::to_string(i));
     run_for(kLeaseNs);
@@ -57,7 +57,8 @@ TEST_F(AgentTest, NotesReachTheOthersAndAreBounded) {
   EXPECT_EQ(membership_.changes, 0);
 }
 
-// Node 2's membership is away: it hears from the others that node 1 is gone, and is not taken for lost itself.
+// Node 2's membership is unavailable: it learns from the others that node 1 is gone, and is not considered lost
+// itself.
 TEST_F(AgentTest, MembersPassTheViewOn) {
   slow_ = NodeId(2);
   slow_membership_.away = true;
@@ -77,7 +78,7 @@ TEST_F(AgentTest, MembersPassTheViewOn) {
   EXPECT_TRUE(outcomes[0].committed()) << outcomes[0].text();
 }
 
-// What a peer passes on is looked at like anything from a wire.
+// A forwarded view is checked like any other input.
 TEST_F(AgentTest, AViewThatCannotBeIsNotTaken) {
   start(false);
   run_for(2 * kLeaseNs);
@@ -96,7 +97,7 @@ TEST_F(AgentTest, AViewThatCannotBeIsNotTaken) {
     EXPECT_EQ(agents_[2]->view()->epoch, Epoch(1));
   }
   EXPECT_EQ(membership_.changes, 0);
-  // Nor what somebody has written into the membership itself.
+  // So is what somebody has written into the membership itself.
   for (const View& wrong : {strange, large}) {
     membership_.view = std::make_shared<const View>(wrong);
     run_for(2 * kLeaseNs);
@@ -104,7 +105,7 @@ TEST_F(AgentTest, AViewThatCannotBeIsNotTaken) {
   }
 }
 
-// Whoever leads a recovery leads it step by step, or is shut out.
+// The leader of a recovery proceeds step by step, or is cut off.
 TEST_F(AgentTest, ALeaderThatSkipsStepsIsNotBelieved) {
   for (const RecoveryStep step : {RecoveryStep::kActive, RecoveryStep::kApply}) {
     enemy_id_ = NodeId(0);
@@ -127,7 +128,7 @@ TEST_F(AgentTest, ALeaderThatSkipsStepsIsNotBelieved) {
   }
 }
 
-// The machine does not run for a while: the first to wake removes nobody. One that stays away is removed then.
+// The machine does not run for a while: the first node to wake removes nobody. One that stays away is then removed.
 TEST_F(AgentTest, WhoWasAwayItselfSuspectsNobodyYet) {
   start(false);
   run_for(2 * kLeaseNs);
@@ -142,11 +143,11 @@ TEST_F(AgentTest, WhoWasAwayItselfSuspectsNobodyYet) {
   EXPECT_NE(membership_.view->find(NodeId(1)), nullptr);
 }
 
-// Once by each that proposes it, with how long nothing was heard of it.
+// Once by each member that proposes it, with how long nothing was heard of it.
 TEST_F(AgentTest, WhoseLeaseRanOutIsSaidOnce) {
   start(false);
   run_for(2 * kLeaseNs);
-  membership_.away = true;  // it is proposed again and again
+  membership_.away = true;  // it is proposed repeatedly
   agents_[2].reset();
   nodes_[2].reset();
   run_for(4 * kLeaseNs);
@@ -157,7 +158,7 @@ TEST_F(AgentTest, WhoseLeaseRanOutIsSaidOnce) {
       << suspected()[0];
 }
 
-// A lease for machines that are busy: who hangs is waited for, who has ended is not.
+// A lease for busy machines: a node that hangs is waited for, one that has ended is not.
 TEST_F(AgentTest, ALongLeaseDoesNotDelayTheRemovalOfWhoHasEnded) {
   lease_ns_ = 4 * NodeAgentOptions::kPaceNs;
   start(false);
@@ -178,7 +179,7 @@ TEST_F(AgentTest, ALongLeaseDoesNotDelayTheRemovalOfWhoHasEnded) {
   EXPECT_NE(suspected()[0].find("its process has ended"), std::string::npos) << suspected()[0];
 }
 
-// A node that has little of its core, and is late all the time.
+// A node that gets little of its core, and is always late.
 TEST_F(AgentTest, WhoIsAlwaysLateNoticesSilenceAllTheSame) {
   start(false);
   run_for(2 * kLeaseNs);
@@ -192,7 +193,7 @@ TEST_F(AgentTest, WhoIsAlwaysLateNoticesSilenceAllTheSame) {
   EXPECT_NE(membership_.view->find(NodeId(1)), nullptr);
 }
 
-// A member that comes and goes makes view after view; another one that is silent is noticed all the same.
+// A member that joins and leaves makes view after view; another one that is silent is noticed all the same.
 TEST_F(AgentTest, ASilentMemberIsRemovedThoughViewsChangeAllTheTime) {
   start(false);
   run_for(2 * kLeaseNs);
@@ -207,7 +208,7 @@ TEST_F(AgentTest, ASilentMemberIsRemovedThoughViewsChangeAllTheTime) {
   EXPECT_EQ(membership_.view->find(NodeId(2)), nullptr);
 }
 
-// Its leases go on, so only what it sent tells against it.
+// Its leases continue, so only what it sent tells against it.
 TEST_F(AgentTest, APeerThatSendsGarbageIsRemovedAndWhatWaitedForItIsDecided) {
   start(true);
   run_for(5 * kLeaseNs);

@@ -1,4 +1,4 @@
-// What the tests of agents share: three nodes over a local fabric with an agent each, stepped by hand.
+// Shared by the tests of agents: three nodes over a local fabric with an agent each, stepped by hand.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ class FakeMembership final : public Membership {
     ++changes;
   }
   bool fenced(NodeId node, uint32_t) override { return node == ended; }
-  NodeId ended{kNodesMax};  // its process
+  NodeId ended{kNodesMax};  // whose process has ended
   std::shared_ptr<const View> view;
   int changes = 0;
   bool away = false;
@@ -35,7 +35,7 @@ class FakeMembership final : public Membership {
 
 class AgentTest : public testing::Test, public HandNodes {
  protected:
-  // Time goes on only between steps, and began long ago.
+  // Time advances only between steps, and began long ago.
   AgentTest() {
     clock_.now = 5'000'000'000;
     clock_.step = 0;
@@ -67,7 +67,7 @@ class AgentTest : public testing::Test, public HandNodes {
     agents_[id.value] = std::make_unique<NodeAgent>(options, nodes_[id.value].get(), membership);
   }
 
-  // The enemy keeps its leases, and its promises up to the unlock.
+  // The enemy keeps its leases, and follows the protocol up to the unlock.
   void enemy_hears(std::span<const Message> run) override {
     for (const Message& m : run) {
       const auto kind = static_cast<Kind>(m.kind);
@@ -122,9 +122,9 @@ class AgentTest : public testing::Test, public HandNodes {
     return txn_worker(node)->active() && txn_worker(node)->view().epoch == membership_.view->epoch;
   }
 
-  // The connection of nodes 0 and 2 breaks; node 2 goes, and does not hear of it.
+  // The connection of nodes 0 and 2 breaks; node 2 is removed, and does not learn of it.
   void lose_node_2() {
-    lease_ns_ = 10 * kLeaseNs;  // a leader asks again after 2 ms
+    lease_ns_ = 10 * kLeaseNs;  // a leader retries after 2 ms
     slow_ = NodeId(2);
     slow_membership_.away = true;
     membership_.changes = 0;
@@ -142,7 +142,7 @@ class AgentTest : public testing::Test, public HandNodes {
   uint64_t lease_ns_ = kLeaseNs;
   EventLog events_{-1, EventLog::Form::kJson, &clock_};
   FakeMembership membership_;
-  NodeId slow_{kNodesMax};  // whose membership does not hear of changes
+  NodeId slow_{kNodesMax};  // whose membership does not see changes
   FakeMembership slow_membership_;
   std::unique_ptr<NodeAgent> agents_[3];
 };

@@ -25,7 +25,7 @@ class Bank : public testing::TestWithParam<Shape> {
     if (a.code != Code::kOk) co_return a.code;
     const Value b = co_await txn.get(kT, to, Intent::kUpdate);
     if (b.code != Code::kOk) co_return b.code;
-    // What was read need not be consistent before the commit says so, so there may be too little.
+    // Reads need not be consistent before the commit confirms them, so the balance may be too small.
     if (integer(a.bytes) < amount) co_return Code::kOk;
     const uint64_t left = integer(a.bytes) - amount;
     const uint64_t more = integer(b.bytes) + amount;
@@ -34,7 +34,7 @@ class Bank : public testing::TestWithParam<Shape> {
     co_return Code::kOk;
   }
 
-  // Moves a token from one place to another by erase and insert; nothing if there is none, or the place is taken.
+  // Moves a token from one place to another by erase and insert; does nothing if there is none, or the place is taken.
   static Task<Code> move_token(Txn& txn, uint64_t from, uint64_t to, uint64_t) {
     const Value a = co_await txn.get(kT, from, Intent::kUpdate);
     if (a.code != Code::kOk) co_return a.code;
@@ -62,7 +62,7 @@ class Bank : public testing::TestWithParam<Shape> {
     }
   }
 
-  // Adds everything up: balances, or one for each token that is there.
+  // Adds everything up: balances, or one for each token that exists.
   static Task<void> reader(Session& session, uint64_t keys, int rounds, bool tokens, uint64_t expected, Tally& tally) {
     for (int i = 0; i < rounds; ++i) {
       uint64_t sum = 0;

@@ -1,8 +1,8 @@
-// What the tests of the embedded cluster share: a cluster that is stopped and audited at the end of every test, and
-// waiting that gives up instead of hanging for ever.
+// Shared by the tests of the embedded cluster: a cluster that is stopped and audited at the end of every test, and
+// waits that time out instead of hanging for ever.
 //
-// Coroutines here are lambdas handed to TestCluster::on(); they live in the cluster until they end, so they may capture
-// what outlives the test's call. Only EXPECT, never ASSERT, inside of them.
+// Coroutines here are lambdas passed to TestCluster::on(); they live in the cluster until they end, so they may
+// capture what outlives the test's call. Use only EXPECT, never ASSERT, inside of them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -30,13 +30,13 @@ class TestCluster {
  public:
   using Body = std::function<Task<void>(Session&)>;
 
-  // What a key's replicas are; bit n of `in_sync`: node n.
+  // Where a key's replicas are; bit n of `in_sync`: node n.
   struct Place {
     NodeId primary;
     uint64_t in_sync = 0;
   };
 
-  // A machine that is busy makes a test slow, and not fail: nobody's wait is over early (txn/answer_test.cc has its
+  // A busy machine makes a test slow, but does not make it fail: no wait times out early (txn/answer_test.cc has its
   // own clock).
   explicit TestCluster(Options options, const std::vector<TableSpec>& tables = {{.name = "t"}}) {
     options.limits.answer_ms = 600'000;
@@ -81,7 +81,7 @@ class TestCluster {
     return *this;
   }
 
-  // False, and a failure of the test, if the coroutine does not end in two minutes.
+  // False, and the test fails, if the coroutine does not end within two minutes.
   bool wait(const Cluster::Handle& handle) {
     for (int i = 0; i < 120'000 && !handle.done(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     if (handle.done()) return true;
@@ -92,7 +92,7 @@ class TestCluster {
   bool on(NodeId node, const Body& body) { return wait(cluster_->spawn(node, WorkerId(0), body)); }
   bool on(int node, const Body& body) { return on(NodeId(static_cast<uint8_t>(node)), body); }
 
-  // Where the keys that are there now have their replicas. While nothing runs.
+  // Where the existing keys have their replicas. Only while nothing runs.
   std::map<uint64_t, Place> places(TableId table = TableId(0)) const {
     std::map<uint64_t, Place> out;
     cluster_->visit(table, [&](NodeId node, bool primary, std::string_view key, std::string_view, uint64_t) {
@@ -103,7 +103,7 @@ class TestCluster {
     return out;
   }
 
-  // While nothing runs: the primaries' copies.
+  // The primaries' copies. Only while nothing runs.
   std::map<std::string, std::string> contents(TableId table = TableId(0)) const {
     std::map<std::string, std::string> out;
     cluster_->visit(table, [&](NodeId, bool primary, std::string_view key, std::string_view value, uint64_t) {

@@ -1,4 +1,4 @@
-// Conflicts, who is named for them, trying again, and transactions that are dropped half-way.
+// Conflicts, the holder that they name, retries, and transactions that are dropped half-way.
 #include <atomic>
 #include <string>
 #include <type_traits>
@@ -17,7 +17,7 @@ class Conflict : public testing::TestWithParam<Shape> {
 };
 INSTANTIATE_TEST_SUITE_P(Few, Conflict, testing::ValuesIn(few_shapes()), shape_name);
 
-// The row whose reads can fail, because they lock.
+// The protocol whose reads can fail, because they lock.
 class LocksWhileReading : public Conflict {};
 INSTANTIATE_TEST_SUITE_P(Fasst, LocksWhileReading, testing::Values(Shape{"fasst", 3, 3}, Shape{"fasst", 5, 2}),
                          shape_name);
@@ -177,7 +177,7 @@ TEST_P(Conflict, RunDoesNotRepeatWhatRepeatingCannotHelp) {
   EXPECT_EQ(cluster_->get_one(NodeId(0), kT, 0).value, "0");
 }
 
-// A body that hands on why its read failed loses nothing: the outcome still says who was in the way.
+// A body that returns the reason of its failed read loses nothing: the outcome still names the holder.
 TEST_P(LocksWhileReading, RunNamesKeyAndHolderThoughTheBodyGaveUp) {
   cluster_.load(1, "0").start();
   cluster_.on(0, [](Session& session) -> Task<void> {
@@ -259,7 +259,7 @@ TEST_P(Conflict, DroppedAfterItsReads) {
   cluster_.on(last_, [](Session& session) -> Task<void> {
     for (int i = 0; i < 50; ++i) {
       Txn txn = co_await session.begin();
-      // A lock of the round before may still be on its way out; it must be gone soon.
+      // A lock of the previous round may still be in the process of being released; it must be gone soon.
       for (uint64_t k = 0; k < 16; ++k) {
         if ((co_await txn.get(kT, k, Intent::kUpdate)).code == Code::kOk) continue;
         txn = co_await session.begin();
@@ -307,8 +307,8 @@ TEST(Dropped, WaitingForAReadOfAnAbortedTransactionEnds) {
   });
 }
 
-// Each of these takes some credit for an unlock that is then not needed. Together they take many times what there is,
-// so a leak shows as a cluster that stands still.
+// Each of these takes some credit for an unlock that is then not needed. Together they take many times the available
+// credit, so a leak shows as a cluster that makes no progress.
 TEST(Dropped, WhileALockIsRefusedGivesItsCreditBack) {
   Options options;
   options.protocol = "fasst";

@@ -86,7 +86,7 @@ void Cluster::Impl::on_all_workers(const std::function<void(TxnWorker&)>& call) 
   changed.wait(lock, [&] { return left == 0; });
 }
 
-// What the applications left behind (unlocks, notices) goes on until the workers have nothing open.
+// What the applications left behind (unlocks, notices) is processed until the workers have nothing open.
 void Cluster::Impl::drain() {
   for (;;) {
     std::atomic<bool> idle{true};

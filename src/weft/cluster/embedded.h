@@ -1,5 +1,5 @@
-// The inside of an embedded cluster (include/weft/cluster.h), shared by embedded.cc (making, starting, stopping,
-// running) and embedded_data.cc (loading, walking, counting).
+// The implementation of an embedded cluster (include/weft/cluster.h), shared by embedded.cc (making, starting,
+// stopping, running) and embedded_data.cc (loading, scanning, counting).
 #pragma once
 
 #include <unistd.h>
@@ -43,12 +43,12 @@ struct Cluster::Impl final : Environment {
   std::unique_ptr<EmbeddedFabric> fabric;
   std::vector<std::unique_ptr<Node>> nodes;
   std::vector<std::unique_ptr<Thread>> threads;
-  std::vector<uint64_t> iterations_seen;  // of each thread, when the supervisor last looked
+  std::vector<uint64_t> iterations_seen;  // of each thread, when supervise() last checked
   Control control{&real_clock};
   std::mutex mutex;
   std::condition_variable changed;
   size_t running = 0;      // spawned coroutines that have not ended
-  bool accepting = false;  // spawn takes coroutines
+  bool accepting = false;  // spawn accepts coroutines
   bool started = false;    // the threads run
 
   Clock* clock(NodeId) override { return &real_clock; }

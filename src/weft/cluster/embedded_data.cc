@@ -1,4 +1,4 @@
-// What an embedded cluster holds: loading it before the start, walking and auditing it, counting.
+// The data of an embedded cluster: loading it before the start, scanning, auditing and counting it.
 #include <mutex>
 
 #include "weft/cluster/embedded.h"

@@ -1,5 +1,5 @@
-// What joins the nodes of an embedded cluster: rings in plain memory (local), or, to measure what they cost, the meshes
-// that join processes (shm, tcp), each node with one of its own.
+// Connects the nodes of an embedded cluster: rings in plain memory (local), or, to measure their cost, the
+// interconnects that connect processes (shm, tcp), one per node.
 #pragma once
 
 #include <memory>
@@ -27,10 +27,10 @@ class EmbeddedFabric {
   LocalAtomics* local_atomics(NodeId node) {
     return local_ != nullptr ? nullptr : interconnects_[node.value]->local_atomics();
   }
-  std::string_view name() const;  // what is really in use
-  // What wakes the threads of these workers; none for local, where all workers of an index share a thread.
+  std::string_view name() const;  // what is actually in use
+  // Wakes the threads of these workers; none for local, where all workers of an index share a thread.
   std::vector<WakeupSource*> wakeup_sources(WorkerId worker);
-  void control_step();  // often, by the control thread
+  void control_step();  // called often, by the control thread
 
  private:
   struct InterconnectWakeup;

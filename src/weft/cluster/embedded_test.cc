@@ -56,7 +56,7 @@ TEST(Embedded, BadOptionsAreRefusedByNameAndValue) {
   }
 }
 
-// What options.h says in its comments and what is checked must be the same.
+// What options.h documents and what is checked must be the same.
 TEST(Embedded, TheDocumentedLimitOfTransactionsInFlightIsAdmitted) {
   Options options;
   options.limits.transactions_in_flight_max = 200;
@@ -149,7 +149,7 @@ TEST(EmbeddedDeathTest, LoadRefusesAStringForAnIntegerTable) {
   EXPECT_EXIT(load_a_short_key(), testing::ExitedWithCode(0), "");
 }
 
-// The table may have to grow; nobody who has stopped may be waited for.
+// The table may have to grow; it must not wait for workers that have stopped.
 TEST(Embedded, LoadGoesOnAfterAStop) {
   TestCluster cluster({}, {{.name = "t", .capacity = 20'000}});
   cluster.load(10, "v").start();
@@ -169,7 +169,7 @@ TEST(Embedded, TablesGrowUnderTransactionsOfTwoThreads) {
   for (uint8_t w = 0; w < 2; ++w) {
     handles.push_back(cluster->spawn(NodeId(w), WorkerId(w), [w](Session& session) -> Task<void> {
       for (uint64_t k = 0; k < 300; ++k) {
-        // Absent keys share words, so that inserts of different keys may disturb each other: try again.
+        // Absent keys share words, so inserts of different keys may conflict: retry.
         auto body = [=](Txn& txn) -> Task<Code> {
           for (uint64_t i = 0; i < 30; ++i) txn.insert(kT, (k * 30 + i) * 2 + w, "v");
           co_return Code::kOk;
@@ -227,7 +227,7 @@ TEST(Embedded, ReconfigureKeepsTheDataAndChangesTheProtocol) {
         const Value v = co_await txn.get(kT, k, Intent::kUpdate);
         if (v.code != Code::kOk) co_return v.code;
         EXPECT_EQ(integer(v.bytes), rounds - 1);
-        if (k % 5 == 0) {  // through absence, so that its versions must agree too
+        if (k % 5 == 0) {  // through absence, so that its versions must agree, too
           txn.erase(kT, k);
           txn.insert(kT, 1000 * rounds + k, "passing");
         }
@@ -311,7 +311,7 @@ TEST(Embedded, AHandleThatIsNobodysIsDone) {
   handle.wait();
 }
 
-// A loop that finds nothing to do must not go on looking.
+// A loop that finds nothing to do must not keep polling.
 TEST(Embedded, AnIdleClusterHardlySteps) {
   Options options;
   options.nodes = 5;
@@ -404,7 +404,7 @@ TEST(Embedded, AStoppedClusterSaysSo) {
   EXPECT_TRUE(cluster->spawn(NodeId(0), WorkerId(0), [](Session&) -> Task<void> { co_return; }).done());
 }
 
-// A record of up to 64 KiB goes by one verb, and its log entry if that is no longer; what is longer goes by message.
+// A record of up to 64 KiB takes one verb, and so does its log entry if that is no longer; longer ones take messages.
 TEST(Embedded, ValuesAroundTheLargestVerb) {
   for (const char* fabric : {"shm", "tcp"}) {
     for (const char* protocol : {"farm", "drtmr"}) {

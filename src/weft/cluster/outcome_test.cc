@@ -1,4 +1,4 @@
-// What became of a transaction, asked for by its id: at any node, for any worker, across threads.
+// Outcomes of transactions, queried by their ids: at any node, for any worker, across threads.
 #include <vector>
 
 #include "weft/cluster/cluster_testing.h"
@@ -49,7 +49,7 @@ TEST(OutcomeOfCluster, NothingIsKnownWhileItDoesNotRun) {
   EXPECT_EQ(cluster->query_outcome(NodeId(0), outcome.id), TxnStatus::kUnknownTxn);
 }
 
-// The workers are made anew, and with them what they know: an id of before must not be one of after.
+// The workers are recreated, and their state with them: no earlier id may be reused.
 TEST(OutcomeOfCluster, NoIdIsGivenTwice) {
   TestCluster cluster({});
   cluster.start();

@@ -1,5 +1,5 @@
-// What waits: reads for their answers, coroutines for a transaction, transactions for credit, posts for the mailbox.
-// Everything that waits must get its turn.
+// Everything that waits: reads for their answers, coroutines for a transaction, transactions for credit, posts for the
+// mailbox. Everything that waits must make progress.
 #include <atomic>
 #include <string>
 #include <thread>
@@ -118,7 +118,7 @@ TEST_P(Waiting, TheLeastCreditThatIsAdmitted) {
   all_finish(options, {.name = "t", .value_bytes_max = 8}, 30, 1000, 8);
 }
 
-// The value is as large as the least credit allows, so that hardly anything fits beside anything else.
+// The value is as large as the least credit allows, so that hardly anything fits next to anything else.
 TEST_P(Waiting, TheLeastCreditWithTheLargestValuesItAdmits) {
   Options options = GetParam().options();
   options.limits.credit_bytes = 8192;
@@ -135,7 +135,7 @@ TEST_P(Waiting, TheLeastCreditWithTheLargestValuesItAdmits) {
   all_finish(options, with_value(largest), 10, 1000, 64);
 }
 
-// One get of a transaction waits for credit, another of the same one gets it and locks: the first must not go on
+// One get of a transaction waits for credit, another of the same one gets it and locks: the first must not keep
 // waiting.
 TEST_P(Waiting, SeveralGetsAtOnceWithLittleCredit) {
   Options options = GetParam().options();
@@ -188,7 +188,7 @@ TEST_P(Waiting, AMailboxOfOneAndManyThreads) {
       for (uint64_t i = 0; i < 50; ++i) {
         const auto key = static_cast<uint64_t>(t) * 1000 + i;
         const NodeId node(static_cast<uint8_t>(i % static_cast<uint64_t>(options.nodes)));
-        // Two new keys may share a word of absence, and then one of the two meets a lock.
+        // Two new keys may share an absence word, and then one of the two meets a lock.
         EXPECT_TRUE(committed(retried([&] { return cluster->put_one(node, kT, key, bytes_of(key)); })));
         EXPECT_EQ(cluster->get_one(node, kT, key).value, bytes_of(key));
         EXPECT_GT(cluster->counters().committed, 0U);
@@ -198,7 +198,7 @@ TEST_P(Waiting, AMailboxOfOneAndManyThreads) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// More sleepers than transactions, mailbox and all: a limit may make them wait, it may not end the process.
+// More sleepers than transactions, mailbox and all: a limit may make them wait, but must not end the process.
 void sleep_in_many_coroutines() {
   {
     Options options;

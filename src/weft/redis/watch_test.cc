@@ -10,7 +10,7 @@ namespace {
 
 class WatchTest : public FrontendTest {
  protected:
-  // What EXEC answers if `between` is done by another client between WATCH k and it.
+  // The reply to EXEC if another client does `between` between WATCH k and EXEC.
   std::string exec_after(const std::string& between) {
     const Fd client = connect_to(0);
     const Fd other = connect_to(1);
@@ -31,7 +31,7 @@ TEST_F(WatchTest, AChangeOfAnybodyCounts) {
   EXPECT_EQ(exec_after("SET k 1"), kNil);
   EXPECT_EQ(exec_after(""), kDone);
   EXPECT_EQ(exec_after("SET other 1"), kDone);
-  EXPECT_EQ(exec_after("SET k 1"), kNil);  // to what it was
+  EXPECT_EQ(exec_after("SET k 1"), kNil);  // to the same value
   EXPECT_EQ(exec_after("EXPIRE k 100"), kNil);
   EXPECT_EQ(exec_after("APPEND k 1"), kNil);
   EXPECT_EQ(exec_after("RENAME k l"), kNil);
@@ -75,7 +75,7 @@ TEST_F(WatchTest, ItEndsWithExecDiscardUnwatchAndReset) {
   EXPECT_EQ(changes(), kDone);
 }
 
-// No version of one epoch means anything in another.
+// Versions of different epochs cannot be compared.
 TEST_F(WatchTest, AnotherViewCountsAsAChange) {
   const Fd client = connect_to(0);
   ask(client, "SET k 1");
@@ -101,7 +101,7 @@ TEST_F(WatchTest, SoManyKeys) {
   EXPECT_EQ(ask(client, "EXEC"), "*0\r\n");
 }
 
-// Many clients that each add one under WATCH: none is lost.
+// Many clients that each add one under WATCH: no update is lost.
 TEST_F(WatchTest, NoUpdateIsLost) {
   constexpr int kClients = 6;
   std::vector<Fd> clients;

@@ -9,7 +9,7 @@ namespace weft {
 
 namespace {
 
-// An event as a note carries it, or nothing if it cannot be one: flat, of bounded length, with what the page shows.
+// Whether an event of received gossip is acceptable: flat, of bounded length, with what the page shows.
 bool sound(const nlohmann::json& event) {
   if (!event.is_object() ||
       event.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).size() > ClusterStats::kEventBytesMax) {
@@ -109,7 +109,7 @@ nlohmann::json ClusterStats::history() const {
 }
 
 nlohmann::json ClusterStats::events() const {
-  // Those of other nodes come up to a second late.
+  // Events of other nodes arrive up to a second late.
   std::vector<const nlohmann::json*> order;
   for (auto event = events_.rbegin(); event != events_.rend(); ++event) order.push_back(&*event);
   std::stable_sort(order.begin(), order.end(), [](const nlohmann::json* a, const nlohmann::json* b) {

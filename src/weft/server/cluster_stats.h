@@ -1,10 +1,10 @@
-// ClusterStats: what one node knows of all nodes' figures. Every node takes a sample of itself once a second and sends
-// it to the other members as a note over the fabric (NodeAgent::send_gossip), with the events since the last one. So
-// any node can show the whole cluster, and for that needs no address beside those of the fabric, no second kind of
-// connection and no trust beyond what members have: with TLS between nodes, samples are under it too. A node that is
-// gone is one that the view is without, or that sends no samples any more.
+// ClusterStats: what one node knows of all nodes' statistics. Every node samples itself once a second and gossips the
+// sample to the other members over the fabric (NodeAgent::send_gossip), with the events since the last one. So any
+// node can show the entire cluster, and needs for that no address besides those of the fabric, no second kind of
+// connection and no trust beyond what members have: with TLS between nodes, samples are encrypted, too. A node that is
+// gone is one that is not in the view, or no longer sends samples.
 //
-// What comes in a note is checked: only numbers of known names, texts of bounded length. Belongs to the control thread.
+// Received gossip is checked: only numbers of known names, texts of bounded length. Owned by the control thread.
 #pragma once
 
 #include <array>
@@ -22,21 +22,21 @@ namespace weft {
 
 class ClusterStats {
  public:
-  static constexpr size_t kSamples = 300;         // of each node: five minutes
+  static constexpr size_t kSamples = 300;         // per node: five minutes
   static constexpr size_t kEvents = 200;          // of all nodes
-  static constexpr size_t kGossipEvents = 8;      // in one note
+  static constexpr size_t kGossipEvents = 8;      // in one message
   static constexpr size_t kEventBytesMax = 1024;  // of one, as JSON
 
   explicit ClusterStats(NodeId self) : self_(self) {}
 
-  // What happened here. The next note has it too.
+  // Events of this node. The next gossip includes them.
   void add_own(const std::vector<LoggedEvent>& events);
-  // This node's own sample. Returns the note for the others.
+  // This node's own sample. Returns the gossip for the others.
   std::string add_own(nlohmann::json sample, uint64_t wall_ms, uint64_t now_ns);
-  // What another member sent; false if it is no note.
+  // What another member sent; false if it is malformed.
   bool add_gossip(NodeId from, std::string_view text, uint64_t wall_ms, uint64_t now_ns);
 
-  // {"0": {"age_ms", "sample": {...}}}: of every node that was ever heard.
+  // {"0": {"age_ms", "sample": {...}}}: for every node that was ever heard.
   nlohmann::json latest(uint64_t now_ns) const;
   // {"keys": [...], "nodes": {"0": [[...], ...]}}: rows of kHistoryKeys, oldest first.
   nlohmann::json history() const;

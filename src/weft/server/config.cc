@@ -22,7 +22,7 @@
 namespace weft {
 namespace {
 
-// Not more than kConfigBytesMax of it. A pipe that nobody writes to would be waited for for ever.
+// At most kConfigBytesMax of it. Refuses pipes: reading one that nobody writes to would block for ever.
 Result<std::string> read_file(const std::string& path) {
   const auto os_error = [] { return Error{Code::kOs, std::string("cannot be read: ") + strerrordesc_np(errno)}; };
   const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
@@ -55,7 +55,7 @@ Result<std::string> read_file(const std::string& path) {
   return text;
 }
 
-// A path in the file `file`, or typed in its place.
+// A path in the file `file`, or typed instead of it.
 void make_absolute(std::string& path, const std::string& file) {
   if (path.empty() || path.starts_with('/')) return;
   std::error_code ignored;
@@ -67,7 +67,7 @@ void make_absolute(std::string& path, const std::string& file) {
 Result<PasswordFile> read_password_file(const std::string& path) {
   const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat status {};
-  std::array<char, kPasswordBytesMax + 2> bytes;  // with the end of the line, at least one of them
+  std::array<char, kPasswordBytesMax + 2> bytes;  // including the line end, at least one byte of it
   const auto os_error = [] { return Error{Code::kOs, strerrordesc_np(errno)}; };
   if (!fd || fstat(fd.get(), &status) != 0) return os_error();
   if (!S_ISREG(status.st_mode)) return Error{Code::kBadFile, "it is no regular file"};
@@ -86,7 +86,7 @@ Result<PasswordFile> read_password_file(const std::string& path) {
   if (out.password.size() > kPasswordBytesMax) {
     return Error{Code::kBadFile, "its first line has more than " + std::to_string(kPasswordBytesMax) + " bytes"};
   }
-  // With an access list, as systemd gives to credentials, the group's bits are the list's mask.
+  // With an access control list, as systemd uses for credentials, the group's bits are the list's mask.
   const bool listed = fgetxattr(fd.get(), "system.posix_acl_access", nullptr, 0) > 0;
   const unsigned others = status.st_mode & (listed ? S_IRWXO : S_IRWXG | S_IRWXO);
   if (others != 0) {
@@ -105,7 +105,7 @@ LoadedConfig load_config(const std::string& path) {
 }
 
 LoadedConfig parse_config(std::string_view text, const std::string& path) {
-  std::error_code ignored;  // a working directory that is gone leaves the path as it is
+  std::error_code ignored;  // if the working directory is gone the path stays as it is
   const std::filesystem::path absolute = std::filesystem::absolute(path, ignored);
   ReadConfig read = read_config(text);
   if (read.syntax) check_config(read, absolute.parent_path().string());

@@ -7,8 +7,8 @@
 //   config_check.h   what must hold between keys, and with the machine
 //   config_text.cc   from the data to a text
 //
-// docs/configuration.md is for who writes a file, examples/node.toml is one. No thread-safety is needed: a process
-// reads its configuration before it has threads.
+// docs/configuration.md is for those who write a file, examples/node.toml is one. No thread-safety is needed: a
+// process reads its configuration before it has threads.
 #pragma once
 
 #include <cstddef>
@@ -28,9 +28,9 @@ namespace weft {
 
 inline constexpr size_t kConfigBytesMax = 1 << 20;        // of a file
 inline constexpr size_t kConfigLineBytesMax = 4096;       // bounds how deep a dotted key can nest
-inline constexpr size_t kConfigErrorsMax = 100;           // that are said; the rest is counted
+inline constexpr size_t kConfigErrorsMax = 100;           // that are reported; the rest is counted
 inline constexpr size_t kPasswordBytesMax = 4096;         // of the first line of a file
-inline constexpr std::string_view kStoreTable = "store";  // what the front end's table is called
+inline constexpr std::string_view kStoreTable = "store";  // the name of the frontend's table
 
 enum class FabricKind : uint8_t { kTcp, kShm, kVerbs };
 enum class MembershipKind : uint8_t { kSupervisor, kZooKeeper };
@@ -56,10 +56,10 @@ struct MembershipConfig {
 
 struct ClientConfig {
   std::string listen = "127.0.0.1:7379";
-  std::string advertise;      // what clients are told of this node; empty: where it listens
-  std::string password;       // that clients give first; empty: none
-  std::string password_file;  // has it in its first line. Empty once the file is checked: `password` has it then
-  TcpTlsFiles tls;            // certificate and key, or none; with `ca` clients show one too
+  std::string advertise;      // the address announced to clients; empty: where it listens
+  std::string password;       // required of clients; empty: none
+  std::string password_file;  // holds it in its first line. Empty once the file is checked: then `password` has it
+  TcpTlsFiles tls;            // certificate and key, or none; with `ca` clients must present a certificate, too
   uint32_t clients_max = 10'000;
   uint32_t handshake_ms = 10'000;
   uint32_t idle_seconds = 0;
@@ -79,10 +79,10 @@ struct ClientConfig {
 };
 
 struct HttpConfig {
-  std::string listen;         // host:port; empty: nothing is shown over HTTP
-  std::string password;       // that visitors give; empty: none
+  std::string listen;         // host:port; empty: no HTTP
+  std::string password;       // required of HTTP clients; empty: none
   std::string password_file;  // as that of clients
-  bool open = false;          // elsewhere than on loopback it may be without a password or TLS
+  bool open = false;          // allows addresses other than loopback without a password or TLS
   TcpTlsFiles tls;            // as those of clients
   bool has_tls() const { return !tls.certificate.empty() || !tls.key.empty() || !tls.ca.empty(); }
 };
@@ -93,8 +93,8 @@ struct StoreConfig {
   uint32_t value_bytes_max = 64 << 10;
 };
 
-// A supervisor sees at once when a process ends: the lease is only for one that hangs, and may be longer than what a
-// busy machine keeps a process waiting.
+// A supervisor sees at once when a process ends: the lease is only for a process that hangs, and may be longer than a
+// busy machine delays a process.
 inline constexpr uint32_t kLeaseMs = 500;
 inline constexpr uint32_t kSupervisedLeaseMs = 2000;
 
@@ -111,41 +111,41 @@ struct NodeConfig {
   StoreConfig store;
 };
 
-// Without errors the configuration holds. Each error is `path:line:column: text`, in the order of the file; what is
-// about the file as a whole is `path: text`.
+// Without errors the configuration is valid. Each error is `path:line:column: text`, in the order of the file; errors
+// about the entire file are `path: text`.
 struct LoadedConfig {
   NodeConfig config;
   std::vector<std::string> errors;
-  std::vector<std::string> warnings{};  // `path: text`: it holds, and somebody should know
+  std::vector<std::string> warnings{};  // `path: text`: valid, but somebody should know
   explicit operator bool() const { return errors.empty(); }
 };
 
-// The first line of a file, which must be one, and what is to be said about who else may read it.
+// The password in the first line of a file, which must be a valid one, and a warning about who else may read the file.
 struct PasswordFile {
   std::string password;
   std::string warning;  // empty: nothing
 };
 Result<PasswordFile> read_password_file(const std::string& path);
 
-// Paths in the file that are relative are taken from the file's folder, and are absolute afterwards.
+// Relative paths in the file start at the file's folder, and are made absolute.
 LoadedConfig load_config(const std::string& path);
-// The same for a text that came from somewhere else; `path` names it in errors and gives the folder.
+// The same for a text from elsewhere; `path` names it in errors and determines the folder.
 LoadedConfig parse_config(std::string_view text, const std::string& path);
 
-// Changes the keys that the text gives, and no other; what is wrong with it, as in LoadedConfig. Checked alone: two
-// keys may still not go together. Relative paths of files become absolute as above; of one key, they begin where the
-// process is.
+// Changes only the keys that the text gives; returns its errors, as in LoadedConfig. Keys are checked alone: two may
+// still contradict each other. Relative paths become absolute as above; for a single key they start at the working
+// directory.
 std::vector<std::string> change_config(NodeConfig& config, std::string_view text, const std::string& path);
 std::vector<std::string> change_config_by_file(NodeConfig& config, const std::string& path);
 // The same for one key as a person types it: `cluster.lease_ms=500`, `client.password=secret`,
 // `limits.transfer_chunk_bytes=64KiB`.
 std::vector<std::string> set_key(NodeConfig& config, const std::string& assignment);
 
-// With every key that its kinds of fabric and membership have. Reading it again gives the same configuration, from
-// whatever folder if the paths in it are absolute. Strings are UTF-8.
+// With every key that applies to its kinds of fabric and membership. Reading it again gives the same configuration,
+// from any folder if its paths are absolute. Strings are UTF-8.
 std::string to_toml(const NodeConfig& config);
 
-// What the nodes agree on: the options and the one table that clients use.
+// What the nodes must agree on: the options and the one table that clients use.
 ClusterSpec spec_of(const NodeConfig& config);
 
 // The tables of docs/configuration.md: every key with its type, default and meaning.

@@ -146,7 +146,8 @@ void ConfigChecker::membership() {
   }
 }
 
-// It takes a lease to notice that a node is silent, and some more to go on without it: nothing is to fail for that.
+// It takes a lease to detect a silent node, and some more time to continue without it: no command should fail for
+// that.
 void ConfigChecker::answer_limit() {
   uint32_t& answer_ms = c_.options.limits.answer_ms;
   if (!given("limits.answer_ms")) {
@@ -173,7 +174,7 @@ void ConfigChecker::hosts() {
   }
 }
 
-// No two of the process's own addresses are the same.
+// All addresses of the process must be different.
 void ConfigChecker::addresses() {
   HostPort client, http;
   const bool served = sound("client.listen") && host_port("client.listen", kListen, client);
@@ -198,7 +199,7 @@ void ConfigChecker::addresses() {
   if (shown_at && meets(http, *fabric)) wrong("http.listen", has_it, kListen);
 }
 
-// What the transactions say about the rest. What was complained about above is mended first, not to be said twice.
+// Constraints of the transaction layer. Keys with errors above are reset first, so that nothing is reported twice.
 void ConfigChecker::spec() {
   const Limits& limits = c_.options.limits;
   if (!given("store.value_bytes_max")) {

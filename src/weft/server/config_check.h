@@ -1,5 +1,5 @@
-// The second step of reading a configuration: what must hold between keys, with the worker's limits (check_spec) and
-// with the files that are named. Adds the defaults that depend on other keys, and makes relative paths absolute.
+// The second step of reading a configuration: constraints between keys, with the worker's limits (check_spec) and with
+// the named files. Adds defaults that depend on other keys, and makes relative paths absolute.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace weft {
 
-// `folder` is where relative paths begin.
+// `folder` is where relative paths start.
 void check_config(ReadConfig& read, const std::string& folder);
 
 }  // namespace weft

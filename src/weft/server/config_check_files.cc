@@ -1,4 +1,4 @@
-// Files that a configuration names: certificates, keys, passwords; and where nobody may come in without them.
+// Files that a configuration names: certificates, keys, passwords; and where they are required.
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -19,7 +19,7 @@ constexpr std::string_view kHttpOpen = "that, or http.open = true: whoever reach
 constexpr std::string_view kNamed = "that among its alternative names, or fabric.tls.any_node = true";
 constexpr std::string_view kPem = "the path of a PEM file";
 
-// What keeps the file from being read, or nothing.
+// Why the file cannot be read; empty if it can.
 std::string unreadable(const std::string& path) {
   const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status {};
@@ -64,7 +64,7 @@ void ConfigChecker::http() {
   if (const std::string why = http_fault(c_.http); !why.empty()) wrong("http.listen", why, kHttpOpen);
 }
 
-// What makes a client, or a visitor, must not make a node.
+// An authority that admits clients, or HTTP clients, must not admit nodes.
 void ConfigChecker::authorities() {
   if (!c_.fabric.tls.any_node || !sound("fabric.tls.any_node") || !sound("fabric.tls.ca")) return;
   if (const std::string key = shared_authority(c_); !key.empty()) {

@@ -1,5 +1,5 @@
-// ConfigChecker: what check_config() does, apart so that it can stand in two files: what the keys mean together
-// (config_check.cc), and the files that they name (config_check_files.cc).
+// ConfigChecker: the implementation of check_config(), in its own class so that it can be split into two files:
+// constraints between keys (config_check.cc), and the files that they name (config_check_files.cc).
 #pragma once
 
 #include <filesystem>
@@ -37,7 +37,7 @@ class ConfigChecker {
   bool sound(std::string_view key) const { return read_.is_sound(key); }
   void fault(std::string_view key, const std::string& text) { read_.fault(key, std::string(key) + text); }
 
-  // True if the key has a value that can be looked at further; an error if it is missing.
+  // True if the key has a value that can be checked further; reports an error if it is missing.
   bool required(std::string_view key, std::string_view expected) {
     if (!sound(key) || !sound(key.substr(0, key.rfind('.')))) return false;
     if (given(key)) return true;
@@ -45,7 +45,7 @@ class ConfigChecker {
     return false;
   }
 
-  // Of a key whose value is a string.
+  // For a key whose value is a string.
   std::string& text_of(std::string_view key) { return std::get<Field<std::string>>(find_key(key)->field)(c_); }
 
   void wrong(std::string_view key, const std::string& why, std::string_view expected) {
@@ -53,7 +53,7 @@ class ConfigChecker {
     fault(key, " is " + found + " (" + why + "), expected " + std::string(expected));
   }
 
-  // An error if a key is given that means nothing beside the others.
+  // Reports an error if a key is given that does not apply.
   void only_for(std::string_view key, bool applies, std::string_view with) {
     if (applies || !given(key) || !sound(key)) return;
     fault(key, " is given, expected only with " + std::string(with));

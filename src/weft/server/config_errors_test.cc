@@ -1,4 +1,4 @@
-// Every class of error, with its exact words.
+// Every class of error, with its exact text.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -18,9 +18,9 @@ namespace {
 using Texts = std::vector<std::string>;
 
 Texts errors_of(const std::string& text) { return parse_config(text, "n.toml").errors; }
-// Of the smallest file and something more, which begins at line 11.
+// Of the smallest file and an addition, which begins at line 11.
 Texts errors_with(const std::string& more) { return errors_of(std::string(kMinimalConfig) + more); }
-// The smallest file without its [fabric] and [membership], and something more, which begins at line 5.
+// The smallest file without its [fabric] and [membership], and an addition, which begins at line 5.
 Texts errors_between(const std::string& more) {
   return errors_of("[cluster]\nname = \"orders\"\n[node]\nid = 0\n" + more);
 }
@@ -87,7 +87,7 @@ TEST(ConfigErrors, Names) {
   EXPECT_EQ(name(long_name), Texts{"n.toml:1:16: cluster.name is \"" + long_name + "\" (it has 65 bytes" + expected});
 }
 
-// Whoever has a file of an earlier version is told what to write.
+// A user of an old file is told what to write.
 TEST(ConfigErrors, AnOldKeyNamesTheNewOne) {
   EXPECT_EQ(errors_with("[limits]\ninflight = 3"),
             Texts{"n.toml:12:1: limits.inflight is not a key: it is called limits.transactions_in_flight_max now"});
@@ -328,7 +328,7 @@ TEST(ConfigErrors, OneAddressForTwo) {
             "a path"});
 }
 
-// Who wants it open says so.
+// Opening it must be explicit.
 TEST(ConfigErrors, HttpElsewhereThanOnLoopback) {
   const std::string expected = "), expected that, or http.open = true: whoever reaches the address may look";
   EXPECT_EQ(errors_with("[http]\nlisten = \"10.0.0.1:8379\""),
@@ -486,7 +486,7 @@ TEST(ConfigErrors, WhoseCertificatesAre) {
             " (it names weft://orders/node/1, expected weft://orders/node/0), expected that among its alternative "
             "names, or fabric.tls.any_node = true"});
 
-  // One authority for nodes and clients: only with names, and not without a word.
+  // One authority for nodes and clients: only with names, and never silently.
   const std::string clients = "[client.tls]\ncertificate = \"node.pem\"\nkey = \"node.key\"\nca = ";
   const LoadedConfig one = load("node", clients + "\"ca.pem\"");
   EXPECT_EQ(one.errors, Texts{});

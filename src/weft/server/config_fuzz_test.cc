@@ -1,4 +1,4 @@
-// Whatever a file holds: a configuration or errors, and each error one line with its place.
+// Any file content gives a configuration or errors, and each error is one line with its position.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -59,7 +59,7 @@ TEST(ConfigFuzz, MutatedBytes) {
   }
 }
 
-// Values of other types and ranges, so that the text still is TOML.
+// Values of other types and ranges, such that the text is still TOML.
 TEST(ConfigFuzz, MutatedValues) {
   const std::string sound = example();
   constexpr const char* kValues[] = {"0",
@@ -120,7 +120,7 @@ TEST(ConfigFuzz, Garbage) {
     expect_an_answer(text);
   }
   expect_an_answer(std::string("\xef\xbb\xbf", 3) + std::string(kMinimalConfig));
-  for (unsigned c = 0x80; c < 0x3400; ++c) {  // every character of these, outside of a string
+  for (unsigned c = 0x80; c < 0x3400; ++c) {  // each of these characters, outside of a string
     std::string text = "x =  = 1\n";
     const auto add = [&](unsigned bits) { text.insert(text.end() - 5, static_cast<char>(bits)); };
     if (c < 0x800) add(0xc0 | c >> 6);
@@ -134,7 +134,7 @@ TEST(ConfigFuzz, Garbage) {
                             "n.toml"));
 }
 
-// What nests as deep as the limit of a line lets it.
+// Nesting as deep as the limit of a line allows.
 TEST(ConfigFuzz, Depth) {
   const auto times = [](const std::string& part, size_t count) {
     std::string out;

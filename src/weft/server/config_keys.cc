@@ -54,7 +54,7 @@ struct Keys {
 // NOLINTNEXTLINE(bugprone-macro-parentheses): a member's name
 #define WEFT_FIELD(member) [](NodeConfig& c) -> decltype(auto) { return (c.member); }
 
-// The ranges of [cluster] and [limits] are those of check_spec (txn/node.cc); config_test.cc holds them together.
+// The ranges of [cluster] and [limits] are those of check_spec (txn/node.cc); config_test.cc keeps them in step.
 std::vector<ConfigKey> make_keys() {
   Keys keys;
   keys.table = "cluster";

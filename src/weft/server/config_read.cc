@@ -16,7 +16,7 @@ ConfigPosition position_of(const toml::source_region& region) {
   return {std::max<uint32_t>(1, region.begin.line), std::max<uint32_t>(1, region.begin.column)};
 }
 
-// One line, whatever a file has in its keys.
+// One line, whatever a file's keys contain.
 std::string printable(std::string_view text) {
   std::string out = shown(text);
   return out.front() == '"' && out.back() == '"' ? out.substr(1, out.size() - 2) : out;
@@ -36,7 +36,7 @@ std::string found(const toml::node& node, bool secret) {
   return "a date or time";
 }
 
-// How many letters must change, come or go.
+// The edit distance.
 size_t distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
@@ -53,7 +53,7 @@ size_t distance(std::string_view a, std::string_view b) {
 
 constexpr size_t kNameBytesCompared = 40;
 
-// Another table's key of nearly this name counts as one letter further away.
+// A similar key of another table counts as one letter further away.
 std::string nearest_key(std::string_view table, std::string_view name) {
   if (name.size() > kNameBytesCompared) return {};
   const ConfigKey* best = nullptr;
@@ -93,7 +93,7 @@ bool is_table(std::string_view name) {
                      [&](const ConfigKey& key) { return key.table == name; });
 }
 
-// What a size or an integer says, if it is in the key's range.
+// The value of a size or an integer, if it is in the key's range.
 bool number(const ConfigKey& key, const toml::node& node, uint64_t& out) {
   if (const auto* integer = node.as_integer()) {
     if (integer->get() < 0) return false;
@@ -105,7 +105,7 @@ bool number(const ConfigKey& key, const toml::node& node, uint64_t& out) {
   return out >= key.low && out <= key.high;
 }
 
-// True if the value is what the key wants; then it is set.
+// Sets the value and returns true if it is valid for the key.
 bool assign(const ConfigKey& key, const toml::node& node, NodeConfig& config) {
   return std::visit(
       [&](auto field) {

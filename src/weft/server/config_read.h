@@ -32,7 +32,7 @@ class ConfigErrors {
   std::vector<One> found_;
 };
 
-// What a text says, and where.
+// The values in a text, and their positions.
 struct ReadConfig {
   struct Given {
     ConfigPosition at;
@@ -43,13 +43,13 @@ struct ReadConfig {
   std::map<std::string, Given, std::less<>> given;  // keys and tables, by their full names
   ConfigErrors errors;
   std::vector<std::string> warnings;
-  bool syntax = true;  // false: it is no TOML, and nothing else is known
+  bool syntax = true;  // false: it is not TOML, and nothing else is known
 
-  // Of the first of these that is given; of the file's beginning if none is.
+  // The position of the first of these that is given; the start of the file if none is.
   ConfigPosition position(std::initializer_list<std::string_view> names) const;
   bool is_given(std::string_view name) const { return given.contains(name); }
-  bool is_sound(std::string_view name) const;  // not given is sound
-  // An error about a key that is given or not, which takes its table's place then.
+  bool is_sound(std::string_view name) const;  // true if not given
+  // Reports an error about a key; if it is not given, at the position of its table.
   void fault(std::string_view key, const std::string& text);
 };
 

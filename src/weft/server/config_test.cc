@@ -124,7 +124,7 @@ TEST(Config, APasswordInAFile) {
     ASSERT_TRUE(loaded) << joined(loaded.errors);
     EXPECT_EQ(loaded.config.client.password, "pass word");
     EXPECT_EQ(loaded.warnings, std::vector<std::string>());
-    // Whoever gets it on from here needs no file.
+    // A copy that is passed on needs no password file.
     const NodeConfig again = sound(to_toml(loaded.config));
     EXPECT_EQ(again.client.password, "pass word");
   }
@@ -160,7 +160,7 @@ TEST(Config, TheSpecIsWhatTheFileSays) {
   EXPECT_TRUE(check_spec(spec));
 }
 
-// Every range that check_spec has is the key's own: its ends are taken, and what is beyond is refused.
+// Every range of check_spec is the key's own: its ends are accepted, and values beyond are refused.
 TEST(Config, RangesAreThoseOfTheEngine) {
   int compared = 0;
   for (const ConfigKey& key : config_keys()) {
@@ -195,7 +195,7 @@ TEST(Config, RangesAreThoseOfTheEngine) {
   EXPECT_EQ(compared, 18);
 }
 
-// A node that is silent is noticed after a lease: until then, and until the others have gone on, nothing fails.
+// A silent node is detected after a lease: until then, and until the others have continued, no command fails.
 TEST(Config, AnswersTakeTwoLeasesOrMore) {
   EXPECT_EQ(sound(std::string(kMinimalConfig)).options.limits.answer_ms, 10'000U);
   const std::string text =
@@ -214,7 +214,7 @@ TEST(Config, EveryProtocolIsAChoice) {
   }
 }
 
-// A configuration that holds, drawn at random.
+// A random valid configuration.
 NodeConfig drawn(Random& random) {
   NodeConfig c;
   for (const ConfigKey& key : config_keys()) {
@@ -305,7 +305,7 @@ TEST(Config, TheExampleHolds) {
   EXPECT_EQ(loaded.config.membership.hosts, "zk1:2181,zk2:2181,zk3:2181");
 }
 
-// Each key stands in its table, set or behind a '#', and what is behind a '#' is right too.
+// Each key is in its table, set or commented out, and values that are commented out are valid, too.
 TEST(Config, TheExampleHasEveryKey) {
   std::string text = file_text(source_path("examples/node.toml"));
   for (const ConfigKey& key : config_keys()) {

@@ -1,4 +1,4 @@
-// What the tests of the configuration share.
+// Shared by the tests of the configuration.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 
 namespace weft {
 
-// The least that holds. Ten lines; the errors of what is added begin at line 11.
+// The smallest valid configuration. Ten lines; errors in what is appended begin at line 11.
 inline constexpr std::string_view kMinimalConfig = R"([cluster]
 name = "orders"
 [node]
@@ -27,7 +27,7 @@ socket = "/run/weft.sock"
 
 )";
 
-// A folder of the test's own, gone with it.
+// The test's own folder, removed with it.
 class ConfigFolder {
  public:
   ConfigFolder() {

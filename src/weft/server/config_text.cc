@@ -7,7 +7,7 @@
 namespace weft {
 namespace {
 
-// Whether a key means something beside the kinds of fabric and membership.
+// Whether a key applies to the kinds of fabric and membership.
 bool applies(const ConfigKey& key, const NodeConfig& config) {
   if (key.secret && value_text(key, config) == toml_string("")) return false;
   const bool shm = config.fabric.kind == FabricKind::kShm;

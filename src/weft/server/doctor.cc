@@ -210,7 +210,7 @@ Finding turns(const nlohmann::json& status) {
 
 }  // namespace
 
-// What is not of the type that it should be makes the library throw.
+// The library throws if a value has another type than expected.
 std::vector<Finding> diagnose_node(const nlohmann::json& status) try {
   const std::string stopped = status.value("stopped", "");
   const bool fully_replicated = status.value("whole", false);

@@ -1,5 +1,5 @@
-// What `weft doctor` knows: what a machine offers a node, how good that is, and what to do about it. The facts are
-// gathered in one place and judged in another, so that every judgement can be tested without such a machine.
+// The knowledge of `weft doctor`: what a machine offers a node, how good that is, and what to do about it. The facts
+// are collected in one place and judged in another, so that every judgement can be tested without such a machine.
 #pragma once
 
 #include <cstdint>
@@ -31,12 +31,12 @@ struct MachineFacts {
   bool pidfd = false, memfd = false;
   std::vector<std::string> rdma_devices;
   bool verbs_library = false;
-  bool rdma_works = false;              // a device has a port that works
-  std::vector<std::string> rdma_lines;  // what there is of devices, ports and GIDs, what is in the way, and the fix
-  std::vector<int> ports, ports_taken;  // that were asked for, and of them those in use
+  bool rdma_works = false;              // a device has a working port
+  std::vector<std::string> rdma_lines;  // devices, ports and GIDs, what is in the way, and how to fix it
+  std::vector<int> ports, ports_taken;  // the requested ones, and those of them in use
 };
 
-// `root`: where /proc and /sys are; empty but for tests.
+// `root`: where /proc and /sys are; empty except in tests.
 MachineFacts gather_facts(const std::string& root, const std::vector<int>& ports);
 
 enum class Grade : uint8_t { kGood, kNote, kPoor, kBad };  // kBad: it will not run
@@ -50,7 +50,7 @@ struct Finding {
 };
 std::vector<Finding> diagnose(const MachineFacts& facts);
 
-// Of a node that runs: `status` is what its /status says.
+// For a running node: `status` is the content of its /status.
 std::vector<Finding> diagnose_node(const nlohmann::json& status);
 
 }  // namespace weft

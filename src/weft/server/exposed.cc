@@ -6,7 +6,7 @@
 namespace weft {
 namespace {
 
-// An address that cannot be read is complained about elsewhere.
+// An invalid address is reported elsewhere.
 bool on_loopback(const std::string& address) {
   const Result<HostPort> at = parse_host_port(address);
   return !at || at->is_loopback();
@@ -20,7 +20,7 @@ bool clients_are_open(const ClientConfig& client) {
   return client.password.empty() && client.tls.ca.empty() && !on_loopback(client.listen);
 }
 
-// What HTTP lacks that an address for everybody should have.
+// What HTTP lacks for a public address.
 std::string missing_of(const HttpConfig& http) {
   const bool nobody_asked = http.password.empty() && http.tls.ca.empty();
   if (nobody_asked && !http.has_tls()) return "http.password and [http.tls] are";

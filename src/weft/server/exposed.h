@@ -1,6 +1,6 @@
-// What a configuration leaves open: it works, and whoever reaches an address can do more than its owner may think. What
-// must not be is an error of the configuration; the rest a node says when it starts (event `exposed`), so that nobody
-// is open without knowing. docs/operations.md, Security, has a row for each.
+// What a configuration leaves open: it works, but whoever reaches an address can do more than its owner may think.
+// What must not be open is a configuration error; the rest is logged when a node starts (event `exposed`), so that
+// nobody is open without knowing. docs/operations.md, Security, has a row for each.
 #pragma once
 
 #include <string>
@@ -11,18 +11,18 @@
 namespace weft {
 
 struct Exposure {
-  std::string key;  // that would close it
+  std::string key;  // the key that would close it
   std::string why;
 };
 
-// Of a configuration that holds.
+// Of a valid configuration.
 std::vector<Exposure> exposures(const NodeConfig& config);
 
-// The key of an authority, of clients or of visitors, that fabric.tls.ca trusts too; empty: there is none.
+// The CA key, of clients or of HTTP, whose authority fabric.tls.ca trusts as well; empty: there is none.
 std::string shared_authority(const NodeConfig& config);
 
-// What keeps HTTP from being shown where it is to be; empty: nothing. Loopback may do without a password and TLS, any
-// other address may not, unless http.open says so.
+// Why HTTP must not be served at the configured address; empty: it may. Loopback needs neither a password nor TLS, any
+// other address does, unless http.open is set.
 std::string http_fault(const HttpConfig& http);
 
 }  // namespace weft

@@ -53,7 +53,7 @@ TEST(Exposed, ClientsWithoutAPassword) {
   NodeConfig config = closed();
   config.client.listen = "0.0.0.0:7379";
   EXPECT_EQ(keys_of(config), Keys{"client.password"});
-  config.client.tls = {"", "certificate", "key"};  // it hides what is said, and lets everybody say it
+  config.client.tls = {"", "certificate", "key"};  // it encrypts, but admits everybody
   EXPECT_EQ(keys_of(config), Keys{"client.password"});
   config.client.tls.ca = "ca";
   EXPECT_EQ(keys_of(config), Keys{});
@@ -90,7 +90,7 @@ TEST(Exposed, HttpElsewhereThanOnLoopback) {
   }
 }
 
-// Who opens it hears of it.
+// Opening it is logged.
 TEST(Exposed, HttpThatIsOpen) {
   NodeConfig config = closed();
   config.http.listen = "10.0.0.1:8379";

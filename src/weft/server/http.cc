@@ -20,11 +20,11 @@ namespace weft {
 namespace {
 
 constexpr int kBacklog = 64;
-constexpr uint64_t kAcceptAgainNs = 100'000'000;  // when there was no descriptor for a connection
+constexpr uint64_t kAcceptAgainNs = 100'000'000;  // after there was no descriptor for a connection
 constexpr size_t kReadBytes = 4096;
 constexpr int kGreetingsPerStep = 4;  // of TLS: each costs a signature
 
-// A request that is all there, and the answer to it.
+// A complete request, and the answer to it.
 class MemoryStream final : public httplib::Stream {
  public:
   MemoryStream(std::string_view input, std::string* output) : input_(input), output_(output) {}
@@ -74,7 +74,7 @@ class Http::Pages final : public httplib::Server {
     });
   }
 
-  // Always leaves an answer.
+  // Always writes an answer.
   void answer(std::string_view request, std::string* output) {
     MemoryStream stream(request, output);
     bool closed = false;
@@ -179,7 +179,7 @@ void Http::step() {
   accept_some(now_ns);
 }
 
-// Who came first and has not asked anything yet goes: silent strangers keep nobody out.
+// Closes the oldest connection that has not sent anything yet: silent connections keep nobody out.
 bool Http::make_room() {
   const auto silent = std::find_if(connections_.begin(), connections_.end(),
                                    [](const Connection& connection) { return !connection.answered; });
@@ -195,12 +195,12 @@ void Http::accept_some(uint64_t now_ns) {
     event.events = EPOLLIN;
     accepting_ = epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listener_.get(), &event) == 0;
   }
-  // At most so many in a step: the thread has more to do than this.
+  // At most this many per step: the thread has more to do.
   for (uint32_t i = 0; i < options_.connections_max; ++i) {
     Fd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket) {
       if (errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM) return;
-      // The listener stays readable: it is not looked at for a while.
+      // The listener stays readable: it is ignored for a while.
       epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener_.get(), nullptr);
       accepting_ = false;
       accepts_again_ns_ = now_ns + kAcceptAgainNs;
@@ -227,7 +227,7 @@ void Http::read_some(Connection& connection) {
   for (int i = 0; i < 8; ++i) {
     const std::optional<size_t> got = connection.stream.receive(buffer.data(), buffer.size());
     if (!got) {
-      // The end of what it sends: fine behind a request, else nobody waits for an answer.
+      // End of input: fine after a request, otherwise nobody waits for an answer.
       if (!connection.answered || connection.sent == connection.output.size()) connection.dead = true;
       return;
     }
@@ -261,8 +261,8 @@ void Http::refuse(Connection& connection, std::string_view status, std::string_v
   connection.output += '\n';
 }
 
-// When all is written it is said so; the connection then ends when the other side does, or when its time is over. To
-// close it with bytes unread would take the answer away from a client that is still sending.
+// When all is written, the sending side is shut down; the connection ends when the peer closes it, or at its deadline.
+// Closing it with unread input would discard the answer of a client that is still sending.
 void Http::write_some(Connection& connection) {
   if (!connection.answered || connection.sent == connection.output.size()) return;
   while (connection.sent < connection.output.size()) {

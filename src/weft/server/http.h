@@ -1,14 +1,13 @@
-// Http: a site over HTTP, for the control thread of a node. Bytes come and go without blocking, bounded in number and
-// time; what they mean is cpp-httplib's business, to which a request is given when its head is complete and which
-// answers into memory. So there are no threads for it, and a client that is slow or silent costs a descriptor until its
-// time is over.
+// Http: an HTTP server for the control thread of a node. I/O does not block and is bounded in bytes and time.
+// cpp-httplib interprets a request once its head is complete, and answers into memory. So there are no threads for it,
+// and a slow or silent client costs a descriptor until its deadline.
 //
-// It is for looking: GET and HEAD, one request a connection. Over the limits: a connection more than connections_max is
-// answered 503, a head longer than request_bytes_max 431, one that is not complete in time 408. With a password, who
-// does not give it gets 401 and learns nothing else; with a certificate, TLS is spoken (client_stream.h), and of the
-// handshakes only a few in a step, since one can cost milliseconds.
+// It is read-only: GET and HEAD, one request per connection. Over the limits: connections beyond connections_max are
+// answered 503, a head longer than request_bytes_max 431, one that is not complete in time 408. With a password, a
+// client that does not give it gets 401 and learns nothing else. With a certificate, TLS is used (client_stream.h),
+// with only a few handshakes per step, since one can cost milliseconds.
 //
-// A library of its own, weft_http: who embeds Weft needs no HTTP.
+// A library of its own, weft_http: applications that embed Weft need no HTTP.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +30,7 @@ namespace weft {
 struct HttpOptions {
   std::string listen;         // host:port; port 0: the kernel chooses
   std::string password = {};  // empty: none
-  TcpTlsFiles tls = {};       // certificate and key, or none; with `ca` visitors show one too
+  TcpTlsFiles tls = {};       // certificate and key, or none; with `ca` clients must present a certificate, too
   uint32_t connections_max = 64;
   size_t request_bytes_max = 8192;
   uint32_t deadline_ms = 5000;  // from accepting a connection until it is closed
@@ -58,7 +57,7 @@ class Http final : public HttpRoutes {
     std::string input;
     std::string output;
     size_t sent = 0;
-    bool answered = false;  // the rest of what comes is not looked at
+    bool answered = false;  // further input is ignored
     bool dead = false;
   };
 

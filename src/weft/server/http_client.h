@@ -1,4 +1,4 @@
-// A page of a node, for commands of a person: it blocks, for some seconds at most.
+// Fetches a page of a node, for interactive commands: it blocks, for some seconds at most.
 #pragma once
 
 #include <string>
@@ -8,12 +8,13 @@
 namespace weft {
 
 struct HttpTarget {
-  std::string node;      // host:port, or http:// or https:// and that
-  std::string ca;        // https: PEM file of who signed the node's certificate; empty: whom the machine trusts
+  std::string node;  // host:port, or http:// or https:// and that
+  // https: PEM file of the authority of the node's certificate; empty: those that the machine trusts
+  std::string ca;
   std::string password;  // empty: none is given
 };
 
-// An error's detail says what is in the way, and what to do.
+// An error's detail says what is wrong, and what to do.
 Result<std::string> http_get(const HttpTarget& target, const std::string& path);
 
 }  // namespace weft

@@ -20,7 +20,7 @@ Digest digest_of(std::string_view text) {
   return digest;
 }
 
-// Nothing if it is no base64.
+// Nothing if it is not base64.
 std::optional<std::string> decoded(std::string_view base64) {
   while (base64.ends_with(' ')) base64.remove_suffix(1);
   if (base64.empty() || base64.size() % 4 != 0) return {};
@@ -34,7 +34,7 @@ std::optional<std::string> decoded(std::string_view base64) {
   return out;
 }
 
-// What follows `scheme` and blanks, if the header begins so; a scheme's letters may be large or small.
+// What follows `scheme` and spaces, if the header begins with it; the scheme ignores case.
 std::optional<std::string_view> after(std::string_view header, std::string_view scheme) {
   if (header.size() <= scheme.size() || header[scheme.size()] != ' ') return {};
   const auto same = [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b; };

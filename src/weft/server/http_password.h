@@ -1,4 +1,4 @@
-// Who may look at a site with a password: HTTP Basic, with any name, or Bearer.
+// Password check of HTTP requests: Basic, with any user name, or Bearer.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@ namespace weft {
 
 enum class PasswordGiven : uint8_t { kNone, kWrong, kRight };
 
-// `header`: what Authorization says; empty if there is none. The time that it takes says nothing about where a wrong
-// password differs, nor how long the right one is.
+// `header`: the value of Authorization; empty if there is none. Its running time reveals neither where a wrong
+// password differs nor how long the right one is.
 PasswordGiven password_given(std::string_view header, std::string_view wanted);
 
 }  // namespace weft

@@ -128,7 +128,7 @@ TEST_F(HttpTest, WithoutThePasswordNothingIsSaid) {
     EXPECT_NE(text.find("WWW-Authenticate: Basic realm=\"weft\""), std::string::npos) << text;
     EXPECT_EQ(text.find("/status"), std::string::npos) << text;
   }
-  EXPECT_EQ(http_->wrong_passwords(), 0U);  // none was given: a browser asks its user then
+  EXPECT_EQ(http_->wrong_passwords(), 0U);  // none was given: then a browser asks its user
   EXPECT_TRUE(
       ask("GET /status HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer guess\r\n\r\n").starts_with("HTTP/1.1 401 "));
   EXPECT_EQ(http_->wrong_passwords(), 1U);

@@ -24,7 +24,7 @@ class StandingClock final : public Clock {
   uint64_t now = 1;
 };
 
-// A visitor with OpenSSL's own client.
+// A client based on OpenSSL.
 class Visitor {
  public:
   Visitor(uint16_t port, SSL_CTX* context) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -39,7 +39,7 @@ class Visitor {
     SSL_set_fd(ssl_.get(), socket_.get());
     SSL_set_connect_state(ssl_.get());
   }
-  // Everything until the end, which is a proper one, or "cut".
+  // Everything until a proper end, or "cut".
   std::string ask(Http& http, const std::string& request) {
     std::string out;
     bool asked = false;
@@ -134,7 +134,7 @@ TEST_F(HttpTlsTest, VisitorsWithACertificate) {
   EXPECT_TRUE(ask().starts_with("HTTP/1.1 200 "));
 }
 
-// Whoever speaks no TLS, or says nothing, does not keep others from being answered.
+// A client that does not speak TLS, or is silent, does not keep others from being answered.
 TEST_F(HttpTlsTest, WhoSpeaksNoTls) {
   make({});
   std::list<Fd> rude;
@@ -186,7 +186,7 @@ TEST(HttpPassword, BasicAndBearer) {
         "Basic eDpzZWNyZXR4", "Basic OnNlY3JldA== x"}) {  // "secret" without a colon, one letter too many
     EXPECT_EQ(password_given(wrong, "secret"), kWrong) << wrong;
   }
-  // What is behind the first colon is the password.
+  // Everything after the first colon is the password.
   EXPECT_EQ(password_given("Basic dTphOmI=", "a:b"), kRight);
 }
 

@@ -1,4 +1,4 @@
-// /metrics: a node's figures in Prometheus's text format, version 0.0.4. docs/operations.md explains every name.
+// /metrics: a node's statistics in Prometheus's text format, version 0.0.4. docs/operations.md explains every name.
 #pragma once
 
 #include <array>

@@ -18,7 +18,7 @@ bool is_name(std::string_view text) {
          text.find_first_not_of("abcdefghijklmnopqrstuvwxyz_0123456789") == std::string_view::npos;
 }
 
-// Takes a word from the front of a line, up to one of these characters; it stays.
+// Takes a word from the front of a line, up to one of these characters, which stays.
 std::string_view take(std::string_view& line, std::string_view until) {
   const size_t end = std::min(line.find_first_of(until), line.size());
   const std::string_view word = line.substr(0, end);

@@ -1,20 +1,20 @@
-// A load over the Redis protocol, the same for Redis and for Weft (scripts/redis_compare.py):
+// A load generator for the Redis protocol, the same for Redis and for Weft (scripts/redis_compare.py):
 //
 //   redis_load set|get|incr|mset|transfer --port 7379[,7380,...] [--clients 50] [--pipeline 1] [--keys 100000]
 //              [--seconds 5] [--wait]
 //
-// One thread, one connection a client, the connections over the ports in turn. set, get, incr and mset (of ten) send
-// `pipeline` commands at a time. transfer moves money between two accounts as a client of Redis writes it:
+// One thread, one connection per client, the connections spread over the ports. set, get, incr and mset (of ten) send
+// `pipeline` commands at a time. transfer moves money between two accounts the way a client of Redis does it:
 //
 //   WATCH a b, MGET a b        -> the balances
 //   MULTI, SET a, SET b, EXEC  -> nil if somebody else was faster: try again
 //
-// and ends with a look at all accounts: what was there at the start must be there at the end. --wait asks Redis for
-// one replica's acknowledgement after every batch or EXEC; Weft has those of all replicas before it answers. Latency is
-// that of a batch, or of a transfer with its tries. Prints one JSON object.
+// and ends with a check of all accounts: the total must not have changed. --wait asks Redis for one replica's
+// acknowledgement after every batch or EXEC; Weft has those of all replicas before it answers. Latency is that of a
+// batch, or of a transfer with its retries. Prints one JSON object.
 //
-// A server that is fast is not to wait for its client: commands of a pipeline are written without copies, and their
-// answers are counted, not kept.
+// A fast server should not have to wait for its client: commands of a pipeline are written without copies, and their
+// replies are counted, not kept.
 #include <arpa/inet.h>
 #include <hiredis/hiredis.h>
 #include <netinet/in.h>
@@ -63,7 +63,7 @@ using Reply = std::unique_ptr<redisReply, Freed>;
 
 std::string name_of(uint64_t account) { return "key:" + std::to_string(account); }
 
-// Answers in what came, each whole.
+// Counts complete replies in the input.
 class Answers {
  public:
   void feed(std::string_view bytes) { bytes_.append(bytes); }
@@ -147,7 +147,7 @@ class Client {
     }
   }
 
-  // One batch, or one transfer, from now on.
+  // Starts one batch, or one transfer.
   void begin(const Flags& flags, uint64_t now_ns) {
     began_ns_ = now_ns;
     seen_ = 0;
@@ -163,14 +163,14 @@ class Client {
     wait_for_replica(flags);
     send();
   }
-  // Of a batch that is not a transfer: takes what has come; true if all answers are there.
+  // For a batch that is not a transfer: handles input; true if all replies have arrived.
   bool count_answers() {
     char bytes[16384];
     answers_.feed({bytes, receive(bytes, sizeof bytes)});
     seen_ += answers_.take();
     return seen_ == wanted_;
   }
-  // Of a transfer: takes an answer; true if that was the last one.
+  // For a transfer: handles a reply; true if it was the last one.
   bool take(const Flags& flags, const redisReply& reply, uint64_t* conflicts) {
     ++seen_;
     if (!changing_) {
@@ -255,7 +255,7 @@ class Client {
   int fd_ = -1;
   std::string out_;
   uint64_t from_ = 0, to_ = 0, began_ns_ = 0;
-  int seen_ = 0, wanted_ = 0;  // answers of this step
+  int seen_ = 0, wanted_ = 0;  // replies of this step
   bool changing_ = false, moved_ = false;
 };
 

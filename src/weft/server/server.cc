@@ -25,7 +25,7 @@ namespace weft {
 namespace {
 
 constexpr int kControlStepMs = 20;
-// Of a node that nothing has happened to for a while: then whatever does happen rings.
+// For a node to which nothing has happened for a while: then every event notifies the control thread.
 constexpr int kQuietStepMs = 100;
 constexpr uint64_t kQuietAfterNs = 2'000'000'000;
 constexpr int kBacklog = 512;
@@ -37,7 +37,7 @@ ClusterSpec spec_of_a_process(const ServerOptions& options) {
   return spec;
 }
 
-// What two nodes must have in common beside the name of their cluster.
+// What two nodes must have in common besides the name of their cluster.
 HandshakeParams agreement_of(const ServerOptions& options) {
   const Options& o = options.spec.options;
   HandshakeParams agreement;
@@ -123,7 +123,7 @@ Result<void> Server::start_interconnect() {
   return {};
 }
 
-// Who comes before the node is active waits in the backlog, and not for longer than for any other answer.
+// Clients that connect before the node is active wait in the backlog, but not longer than for any other answer.
 Result<void> Server::bind_clients() {
   if (options_.clients.empty()) return {};
   Result<Fd> socket = listen_on(options_.clients, kBacklog);
@@ -154,7 +154,7 @@ bool Server::in(const View& view) const {
   return member != nullptr && member->token == self_.token;
 }
 
-// Before it is in a view, as a initial_member or by joining: from then on the others wait for its leases.
+// Before it is in a view, as an initial member or by joining: from then on the others wait for its leases.
 Result<void> Server::make_tables() {
   const int partitions = options_.spec.options.partition_count();
   auto tables = Node::make_tables(spec_, partitions, partitions);
@@ -205,7 +205,8 @@ Result<Server::End> Server::run(int stop_fd) {
   return End::kStopped;
 }
 
-// What clients held and is free again stays with the allocator unless it is told. Here, since it takes a while.
+// The allocator keeps memory that clients held and freed unless it is told to release it. Done here, since it takes a
+// while.
 void Server::release_memory() {
   constexpr uint64_t kMuch = 16 << 20;
   constexpr uint64_t kPauseNs = 1'000'000'000;
@@ -219,7 +220,7 @@ void Server::release_memory() {
 }
 
 void Server::wait(int stop_fd) {
-  // A descriptor of -1 is not looked at.
+  // A descriptor of -1 is ignored.
   pollfd fds[5] = {{interconnect_->control_fd(), POLLIN, 0},
                    {membership_->control_fd(), POLLIN, 0},
                    {wakeup_eventfd_.get(), POLLIN, 0},
@@ -227,7 +228,7 @@ void Server::wait(int stop_fd) {
                    {options_.http_routes == nullptr ? -1 : options_.http_routes->fd(), POLLIN, 0}};
   const uint64_t now_ns = clock_->now_ns();
   int timeout_ms = kControlStepMs;
-  // What a recovery changes (grants) does not ring.
+  // What recovery changes (grants) does not notify.
   const std::shared_ptr<const View> active = node_ == nullptr ? nullptr : node_->state().views.last_active();
   const bool settled = active != nullptr && followed_ != nullptr && active->epoch == followed_->epoch;
   if (settled && membership_->control_fd() >= 0 && now_ns >= quiet_from_ns_) {
@@ -242,12 +243,12 @@ void Server::wait(int stop_fd) {
 
 void Server::notify() {
   const uint64_t one = 1;
-  if (write(wakeup_eventfd_.get(), &one, sizeof one) != sizeof one) return;  // it rings already
+  if (write(wakeup_eventfd_.get(), &one, sizeof one) != sizeof one) return;  // already signalled
 }
 
-// A initial_member may miss the first view, if others join at once. Nothing can have been written to its partitions
-// without it, and no later view is active without it: it comes to the newest one like a node that joins, and what it
-// has, nothing, is what a whole replica has.
+// An initial member may miss the first view, if others join at once. Nothing can have been written to its partitions
+// without it, and no later view is active without it. So it adopts the newest view like a node that joins, and its
+// empty store is what an in-sync replica holds.
 Result<void> Server::start(const View& view) {
   if (auto fits = check_view(view, spec_.options); !fits) return fits.error();
   const bool joins = !in(view) || view.epoch != Epoch(1);
@@ -298,7 +299,7 @@ void Server::wake_workers() {
   for (const auto& thread : threads_) thread->wake();
 }
 
-// The agent does not take a view that does not fit either (NodeAgent::step).
+// The agent does not adopt an unusable view either (NodeAgent::step).
 std::shared_ptr<const View> Server::usable(const std::shared_ptr<const View>& view) {
   if (view == nullptr) return view;
   const Result<void> fits = check_view(*view, spec_.options);
@@ -306,7 +307,7 @@ std::shared_ptr<const View> Server::usable(const std::shared_ptr<const View>& vi
   return fits ? view : nullptr;
 }
 
-// Another member may have passed a view on that the membership has not told yet.
+// Another member may have forwarded a view that the membership has not delivered yet.
 std::shared_ptr<const View> Server::newest_of(const std::shared_ptr<const View>& told) const {
   const std::shared_ptr<const View> adopted = node_ == nullptr ? nullptr : node_->state().views.published();
   return adopted != nullptr && (told == nullptr || adopted->epoch > told->epoch) ? adopted : told;

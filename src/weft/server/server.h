@@ -1,14 +1,14 @@
-// Server: one node of a cluster of processes. It waits for a view that has a place for it, makes the node and its
-// workers' threads, and then is the node's control thread: it makes and ends connections as the views say, watches the
-// membership and the workers, and ends when it is told to, is removed, its device fails, or the membership ends.
+// Server: one node of a multi-process cluster. It waits for a view that includes it, makes the node and its workers'
+// threads, and then acts as the node's control thread: it opens and closes connections as the views require, monitors
+// the membership and the workers, and ends when it is stopped, removed, its device fails, or the membership ends.
 //
-// A node that is to join asks the members first whether they agree with it and reach it (preflight_join,
-// member/admission.h): one that is configured otherwise, has the wrong certificates, or is not where it says, stays
-// outside and says why, and no view changes for it.
+// A node that joins first asks the members whether they agree with it and reach it (preflight_join,
+// member/admission.h). One with another configuration, the wrong certificates, or the wrong address stays outside and
+// logs why, and no view changes for it.
 //
-// A process has one Server at a time. One that was removed (it was silent for too long, or another process took its
-// place), or can lock nothing any more because its device does not do it (LocalAtomics::failed), is thrown away with
-// all its data; a new one joins with an empty store and is filled.
+// A process has one Server at a time. One that was removed (it was silent for too long, or another process replaced
+// it), or can no longer lock because its device fails to (LocalAtomics::failed), is discarded with all its data; a new
+// one joins with an empty store and catches up.
 #pragma once
 
 #include <array>
@@ -36,35 +36,35 @@
 namespace weft {
 
 struct ServerOptions {
-  std::string cluster = "weft";  // its name: both ends of a connection agree on it
+  std::string cluster = "weft";  // its name; both ends of a connection must agree on it
   NodeId node;
   ClusterSpec spec;
   std::string fabric = "shm";  // tcp, verbs
-  std::string listen;          // of the mesh: host:port, or a socket ('@name' or a path)
-  std::string advertise;       // what the others connect to; empty: what is listened on
+  std::string listen;          // of the interconnect: host:port, or a socket ('@name' or a path)
+  std::string advertise;       // the address for the others; empty: where it listens
   TcpTlsFiles tls;             // of tcp and verbs: all three files, or none
   VerbsDeviceSelector device;  // of verbs
-  int initial_members = 1;     // with fewer members the cluster is not whole
+  int initial_members = 1;     // with fewer members the cluster does not count as fully replicated
   uint64_t lease_ns = 500'000'000;
-  std::string clients;            // host:port where clients are answered; empty: nowhere
-  std::string clients_advertise;  // what clients are told of this node (CLUSTER SLOTS); empty: where it listens
+  std::string clients;            // host:port for clients; empty: none
+  std::string clients_advertise;  // the address announced to clients (CLUSTER SLOTS); empty: where it listens
   TcpTlsFiles clients_tls;        // certificate and key, or none
   FrontendOptions front;
   EventLog* events = nullptr;           // required
-  HttpRoutes* http_routes = nullptr;    // where the node shows itself; nullptr: nowhere
-  JoinBackoff* join_backoff = nullptr;  // of this node's name, in this process; nullptr: it never waits
+  HttpRoutes* http_routes = nullptr;    // where the node serves its pages; nullptr: nowhere
+  JoinBackoff* join_backoff = nullptr;  // for this node, in this process; nullptr: it never waits
 };
 
 class Server final : private Environment {
  public:
   enum class End : uint8_t { kStopped, kRemoved, kDeviceFailed, kMembershipEnded };
 
-  // Checks the options and takes the addresses; clients may connect, and wait until the node is active. The membership
+  // Checks the options and binds the addresses; clients may connect, and wait until the node is active. The membership
   // and the clock outlive the server.
   static Result<std::unique_ptr<Server>> create(const ServerOptions& options, Membership* membership, Clock* clock);
   ~Server() override;
 
-  // Until stop_fd is readable, or it cannot go on; why() says more. An error: it could not start.
+  // Runs until stop_fd is readable, or it cannot continue; why() says more. An error: it could not start.
   Result<End> run(int stop_fd);
   const std::string& why() const { return why_; }
 
@@ -100,7 +100,7 @@ class Server final : private Environment {
   NodeStats node_stats() const;
   bool fully_replicated(const View& view) const;
   void wait(int stop_fd);
-  void notify();  // from any thread: the control thread has something to do
+  void notify();  // from any thread: the control thread has work to do
   void wake_workers();
   Thread& thread_of(size_t worker) { return *threads_[worker % threads_.size()]; }
   bool in(const View& view) const;
@@ -132,27 +132,27 @@ class Server final : private Environment {
   std::vector<std::unique_ptr<WakeupSource>> wakeup_sources_;
   std::vector<std::unique_ptr<Thread>> threads_;
   std::array<uint32_t, kNodesMax> joined_{};  // incarnations
-  std::array<uint32_t, kNodesMax> lost_{};    // of them, those whose connection was lost
+  std::array<uint32_t, kNodesMax> lost_{};    // those of them whose connection was lost
   std::unique_ptr<Admission> admission_;
   struct Joiner {
-    std::string unreached, waits;  // what was last said of one that is to join and cannot
+    std::string unreached, waits;  // what was last logged about a node that cannot join
   };
   std::array<Joiner, kNodesMax> joiners_;  // by node
   struct Refusals {
     uint64_t second = 0;
-    uint64_t count = 0;  // in it
+    uint64_t count = 0;  // in that second
   } refusals_;
-  uint64_t clients_held_ = 0;  // the most since memory was given back
+  uint64_t clients_held_ = 0;  // the most since memory was released
   uint64_t release_memory_ns_ = 0;
-  uint64_t quiet_from_ns_ = 0;  // the control thread looks less often then
-  Fd wakeup_eventfd_;           // an eventfd: ring()
-  uint64_t started_ns_ = 0;     // the node
+  uint64_t quiet_from_ns_ = 0;  // from then on the control thread polls less often
+  Fd wakeup_eventfd_;           // signalled by notify()
+  uint64_t started_ns_ = 0;     // when the node started
   uint32_t incarnation_ = 0;
   std::atomic<uint64_t> cut_{0};  // bit n: the connection to node n is to be closed
   std::shared_ptr<const View> followed_;
   std::string logged_unavailable_;
   std::string logged_membership_error_;
-  std::string rejected_view_reason_;  // why the membership's newest view is not taken; empty: it is
+  std::string rejected_view_reason_;  // why the membership's newest view is rejected; empty: it is not
   std::string logged_rejected_view_;
   std::string why_;
 };

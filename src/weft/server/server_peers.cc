@@ -1,4 +1,4 @@
-// A node and its peers: how it gets in, whom it is connected with, and what it says of those that it is not.
+// A node and its peers: how it joins, whom it is connected to, and what it logs about those that it is not.
 #include <sys/socket.h>
 
 #include <string>
@@ -9,12 +9,12 @@ namespace weft {
 
 namespace {
 
-constexpr uint64_t kRefusalsSaid = 10;  // a second
+constexpr uint64_t kRefusalsSaid = 10;  // per second
 
 }  // namespace
 
-// Whoever joins takes the place of the last process of its node, and every member waits for it in the next view. So it
-// joins only if it has every member's word.
+// A node that joins replaces the previous process of its node, and every member waits for it in the next view. So it
+// joins only with every member's approval.
 bool Server::preflight_join(const View& view) {
   const uint64_t now_ns = clock_->now_ns();
   if (options_.join_backoff != nullptr && now_ns < options_.join_backoff->until_ns()) return false;
@@ -25,7 +25,7 @@ bool Server::preflight_join(const View& view) {
   return admission_->may_propose(view, now_ns);
 }
 
-// Who asks a node that has been outside for long: it may stay there for as long as a link is down.
+// Answers clients of a node that has been outside for long: it may stay outside for as long as a link is down.
 void Server::reject_clients() {
   if (clock_->now_ns() < front_shared_.started_ns + uint64_t{spec_.options.limits.answer_ms} * 1'000'000) return;
   constexpr std::string_view kText =
@@ -37,7 +37,7 @@ void Server::reject_clients() {
     char asked[4096];
     if (client_tls_ != nullptr || send(socket.get(), kText.data(), kText.size(), MSG_NOSIGNAL) < 0) continue;
     shutdown(socket.get(), SHUT_WR);
-    if (recv(socket.get(), asked, sizeof asked, 0) < 0) continue;  // what is not read would take the answer with it
+    if (recv(socket.get(), asked, sizeof asked, 0) < 0) continue;  // unread input would discard the answer
   }
 }
 
@@ -49,7 +49,7 @@ void Server::on_probe_reply(const InterconnectEvent& event) {
       {{"peer", event.peer.value}, {"incarnation", event.incarnation}, {"address", self_.address}, {"why", why}});
 }
 
-// The connections are those of the newest view, at once: what a removed member sends is not heard any more.
+// The connections follow the newest view at once: a removed member is not heard any more.
 void Server::follow(const std::shared_ptr<const View>& view) {
   if (followed_ == nullptr || followed_->epoch != view->epoch) log_view(*view);
   followed_ = view;
@@ -74,7 +74,8 @@ void Server::follow(const std::shared_ptr<const View>& view) {
   wake_workers();
 }
 
-// Members are always fully connected: of two that have lost each other one must go, or both begin anew (rejoin).
+// Members are always fully connected: of two that have lost each other one must be removed, or both start over
+// (rejoin).
 void Server::lose(NodeId peer) {
   if (node_ == nullptr || joined_[peer.value] == 0) return;
   interconnect_->leave(peer);
@@ -84,7 +85,7 @@ void Server::lose(NodeId peer) {
   wake_workers();
 }
 
-// When all workers know that they begin anew with a member.
+// Reconnects when all workers know that they start over with a member.
 void Server::rejoin() {
   for (uint8_t n = 0; n < kNodesMax; ++n) {
     if (lost_[n] == 0 || !node_->state().links.may_reconnect(NodeId(n), lost_[n])) continue;
@@ -113,7 +114,7 @@ void Server::handle_interconnect_events() {
   }
 }
 
-// Anybody can come to a port and be refused: of that a few lines a second are enough.
+// Anybody can connect to a port and be refused: a few log lines per second are enough for that.
 bool Server::may_log_refusal() {
   const uint64_t second = clock_->now_ns() / 1'000'000'000;
   if (second != refusals_.second && refusals_.count > kRefusalsSaid) {
@@ -123,7 +124,7 @@ bool Server::may_log_refusal() {
   return ++refusals_.count <= kRefusalsSaid;
 }
 
-// It knocks again and again: what is new is said.
+// It probes repeatedly: only what is new is logged.
 void Server::log_joiner_event(const InterconnectEvent& event) {
   const bool unreached = event.kind == InterconnectEvent::Kind::kUnreached;
   Joiner& joiner = joiners_[event.peer.value];

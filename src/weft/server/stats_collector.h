@@ -1,6 +1,6 @@
-// StatsCollector: looks at a node once a second, keeps what the cluster's nodes say of themselves (cluster_stats.h),
-// and answers /status, /metrics and / from it. It belongs to the control thread and reads what workers put out; it asks
-// nothing of them.
+// StatsCollector: samples a node once a second, keeps what the cluster's nodes report about themselves
+// (cluster_stats.h), and serves /status, /metrics and / from it. It is owned by the control thread and reads what
+// workers publish; it asks nothing of them.
 #pragma once
 
 #include <cstdint>
@@ -23,20 +23,20 @@ class StatsCollector {
   static constexpr uint64_t kPeriodNs = 1'000'000'000;
 
   struct Sources {
-    std::function<std::optional<NodeStats>()> node_stats;  // nothing while the node has no part in the cluster
+    std::function<std::optional<NodeStats>()> node_stats;  // nothing while the node is not in the cluster
     std::string cluster;
-    int nodes = 0;  // that there may be
+    int nodes = 0;  // the largest possible number
     EventLog* events = nullptr;
     HttpRoutes* http_routes = nullptr;  // may be nullptr
     Clock* clock = nullptr;
   };
 
   StatsCollector(NodeId self, Sources sources);
-  ~StatsCollector();  // its pages go with it
+  ~StatsCollector();  // removes its pages
   StatsCollector(const StatsCollector&) = delete;
   StatsCollector& operator=(const StatsCollector&) = delete;
 
-  // Does what is due: takes in what others sent, and once a second a sample, which it returns (empty otherwise).
+  // Does what is due: handles received gossip, and once a second takes a sample, which it returns (empty otherwise).
   std::string step(NodeAgent* agent);
   uint64_t due_ns() const { return due_ns_; }  // of the next sample
 
@@ -53,7 +53,7 @@ class StatsCollector {
   uint64_t before_ns_ = 0;
   uint64_t due_ns_ = 0;
   uint64_t last_event_ = 0;
-  uint64_t wrong_passwords_ = 0;  // that were said
+  uint64_t wrong_passwords_ = 0;  // already logged
 };
 
 extern const std::string_view kStatusPage;  // status_page.html

@@ -163,8 +163,8 @@ void Supervisor::read_messages(size_t node) {
   if (!child.talk.open()) return;
   child.talk.flush();
   for (std::string text; child.talk.receive(&text);) take(node, text);
-  // A node that does not talk to its supervisor any more is not one of the cluster. Before there is one it ends by
-  // itself, and its status says why.
+  // A node that no longer talks to its supervisor is killed. Before there is a view it ends by itself, and its exit
+  // status says why.
   if (!child.talk.open() && child.pid != 0 && view_store_.view() != nullptr) kill(child.pid, SIGKILL);
 }
 
@@ -194,7 +194,7 @@ void Supervisor::take(size_t node, std::string_view text) {
     log(node, Level::kError, "message_refused", {{"why", "its kind is not known"}});
     return child.talk.close();
   }
-  // A process that was removed and starts over is a new one to the view, and the old one has ended.
+  // A process that was removed and starts over counts as a new one for the view; the old one has ended.
   if (child.token != 0) view_store_.process_ended(child.token);
   Member self;
   self.node = NodeId(static_cast<uint8_t>(node));
@@ -210,7 +210,7 @@ void Supervisor::reap(size_t node) {
   siginfo_t info{};
   if (waitid(P_PID, static_cast<id_t>(child.pid), &info, WEXITED | WNOHANG) != 0 || info.si_pid == 0) return;
   if (view_store_.view() == nullptr && info.si_code == CLD_EXITED) {
-    // It would not start the next time either: a port in use, memory that is not there.
+    // It would not start the next time either: a port in use, not enough memory.
     why_ = "node " + std::to_string(node) + " could not start: it " + how_it_ended(info) + " before the cluster was up";
   }
   const uint64_t now_ns = clock_->now_ns();

@@ -1,11 +1,12 @@
-// Supervisor: starts the processes of a one-host cluster, holds their view, starts again those that died, and ends them
-// when it ends: SIGTERM to each, SIGKILL to who does not go. If it is killed itself the kernel kills its children.
+// Supervisor: starts the processes of a one-host cluster, keeps their view, restarts those that died, and stops them
+// when it ends: SIGTERM to each, SIGKILL to those that do not exit. If it is killed itself the kernel kills its
+// children.
 //
-// It is the embedded membership (member/supervised.h has the nodes' end). It sees processes end, so that a crash is
-// known at once; a process whose node a new view is without is killed before that view is told to anybody. That fence
-// is what the shm wire needs.
+// It is the embedded membership (member/supervised.h is the nodes' end). It sees processes end, so that a crash is
+// known at once. A process whose node a new view does not include is killed before anybody learns of that view. The
+// shm wire needs this fence.
 //
-// One thread; no other may call it, and the process must have no others that hold locks when it starts children.
+// Single-threaded; when it starts children, no other thread of the process may hold locks.
 #pragma once
 
 #include <sys/types.h>
@@ -42,7 +43,7 @@ struct SupervisorOptions {
 
 class Supervisor {
  public:
-  static constexpr int kCannotStart = 2;  // a node that exits with it would again: the cluster ends
+  static constexpr int kCannotStart = 2;  // a node that exits with it would do so again: the cluster ends
 
   static Result<std::unique_ptr<Supervisor>> create(const SupervisorOptions& options, Clock* clock, EventLog* events);
   ~Supervisor();  // stops
@@ -50,7 +51,7 @@ class Supervisor {
   Supervisor& operator=(const Supervisor&) = delete;
 
   // Does what is due and waits for more, until stop_fd is readable (if it is not -1) or timeout_ms have passed. False:
-  // the cluster cannot go on, why() says.
+  // the cluster cannot continue, why() says why.
   bool step(int stop_fd, int timeout_ms);
   void stop();
   const std::string& why() const { return why_; }
@@ -58,7 +59,7 @@ class Supervisor {
   std::shared_ptr<const View> view() const { return view_store_.view(); }
   pid_t pid(NodeId node) const { return children_[node.value].pid; }  // 0: it does not run
   uint64_t starts() const { return starts_; }
-  // What the node said of its last second (kSampleKeys); null if it says nothing.
+  // The node's statistics of its last second (kSampleKeys); null if it reports none.
   nlohmann::json sample(NodeId node) const;
 
  private:
@@ -66,10 +67,10 @@ class Supervisor {
     pid_t pid = 0;
     Fd pidfd;
     FramedSocket talk;
-    uint64_t token = 0;  // 0: it did not say yet
+    uint64_t token = 0;  // 0: not announced yet
     uint64_t started_ns = 0;
-    uint64_t due_ns = 0;  // to be started
-    bool fenced = false;  // killed because it was removed: that is said once, and not its fault
+    uint64_t due_ns = 0;  // when to start it
+    bool fenced = false;  // killed because it was removed: logged once, and not its fault
     uint32_t died_young = 0;
     nlohmann::json sample;
     uint64_t sample_ns = 0;

@@ -1,8 +1,8 @@
-// toml++ as we use it: its headers alone, without exceptions (a syntax error is a value), and with what a text can
-// trip over in version 3.3 of Debian 12 taken out. Included by config_read.cc only.
+// toml++ as we use it: header-only, without exceptions (a syntax error is a value), and with workarounds for texts
+// that break version 3.3 of Debian 12. Included by config_read.cc only.
 //
-// Assertions are off: they are about the text, not about the parser's state. "[=]" trips one, and the code behind it
-// reports the error well. With NDEBUG they would be assumptions that the compiler may build on.
+// Assertions are off: they are about the text, not about the parser's state. "[=]" fails one, and the code after it
+// reports the error well. With NDEBUG they would be assumptions that the compiler may exploit.
 //
 // The classification of characters says "unreachable" where it should say "no", for example for a letter with an
 // accent outside of a string (marzer/tomlplusplus issue 190).

@@ -1,4 +1,4 @@
-// What somebody should know when a node starts, though its configuration holds. What it leaves open: exposed.h.
+// Warnings to log when a node starts, though its configuration is valid. What it leaves open: exposed.h.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ struct StartWarning {
 
 inline constexpr const char* kRootWarning = "it runs as root and needs no right of root's: give it a user of its own";
 
-// `root`: the process may do everything.
+// `root`: the process has all privileges.
 std::vector<StartWarning> start_warnings(const LoadedConfig& loaded, bool root);
 
 }  // namespace weft
