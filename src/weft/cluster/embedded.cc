@@ -102,7 +102,7 @@ void Cluster::Impl::supervise() {
   for (size_t t = 0; t < threads.size(); ++t) {
     const uint64_t turns = threads[t]->turns();
     if (turns == iterations_seen[t] && !threads[t]->asleep()) {
-      said.emit(Level::kWarn, "worker_stalled", {{"thread", t}, {"turns", turns}});
+      event_log.emit(Level::kWarn, "worker_stalled", {{"thread", t}, {"turns", turns}});
     }
     iterations_seen[t] = turns;
   }

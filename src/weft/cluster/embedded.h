@@ -38,7 +38,7 @@ struct Cluster::Impl final : Environment {
   ClusterSpec spec;
   RealClock real_clock;
   WallClock wall_clock;
-  EventLog said{STDERR_FILENO, EventLog::form_for(STDERR_FILENO), &wall_clock};
+  EventLog event_log{STDERR_FILENO, EventLog::form_for(STDERR_FILENO), &wall_clock};
   std::vector<std::unique_ptr<Regions>> all_regions;
   std::unique_ptr<EmbeddedFabric> fabric;
   std::vector<std::unique_ptr<Node>> nodes;
@@ -60,7 +60,7 @@ struct Cluster::Impl final : Environment {
     return mix64(spec.options.hash_seed + size_t{node.value} * 1000 + worker.value);
   }
 
-  EventLog* events() override { return &said; }
+  EventLog* events() override { return &event_log; }
 
   int thread_count() const {
     if (spec.options.threads > 0) return spec.options.threads;

@@ -57,7 +57,7 @@ void RedisFrontend::note_deadline(std::string_view key, int64_t deadline_ms) {
 }
 
 // The records of one cell; complete if the table's index has grown at most once since.
-void RedisFrontend::look_at_cell(size_t cell, std::vector<std::string>* expired) {
+void RedisFrontend::examine_cell(size_t cell, std::vector<std::string>* expired) {
   const int64_t now_ms = wall_us() / 1000;
   const auto bins = static_cast<int>(table().index_address().bins / deadlines_.cells() + 1);
   Seen seen{&table(), &txn_worker_->view(), txn_worker_->context().self, now_ms, deadlines_.hashes(cell), INT64_MAX,
@@ -66,7 +66,7 @@ void RedisFrontend::look_at_cell(size_t cell, std::vector<std::string>* expired)
   do {
     cursor = table().visit_some(cursor, bins, kCellBytes, look_at_record, &seen);
   } while (cursor != 0 && cursor <= seen.hashes.last);
-  deadlines_.looked_at(cell, seen.earliest_ms, now_ms);
+  deadlines_.examined(cell, seen.earliest_ms, now_ms);
 }
 
 Task<void> RedisFrontend::delete_all(std::vector<std::string> keys) {
@@ -99,7 +99,7 @@ Task<void> RedisFrontend::expire_due() {
       uint64_t took_ns = 0;
       while (next < end && took_ns < kCellsNs && expired.size() < kExpiredTogether) {
         next = deadlines_.next_due(next, end, wall_us() / 1000);
-        if (next < end) look_at_cell(next++, &expired);
+        if (next < end) examine_cell(next++, &expired);
         took_ns = txn_worker_->context().worker->clock_ns() - began_ns;
       }
       Task<void> deleting = delete_all(std::exchange(expired, {}));

@@ -66,7 +66,7 @@ struct Client {
   bool lingering = false;          // waiting for that; further input is discarded
   uint64_t linger_until_ns = 0;
   bool dead = false;
-  bool lost = false;  // it held too much memory; nothing more is done for it
+  bool dropped = false;  // it held too much memory; nothing more is done for it
 
   uint64_t id = 0;
   std::string name;

@@ -62,33 +62,33 @@ std::string client_line(const Client& client, uint64_t now_ns) {
 }
 
 // One page. Called by the frontend that owns the connections.
-void RedisFrontend::answer_some(ClientQuery& question) {
+void RedisFrontend::answer_some(ClientQuery& query) {
   constexpr size_t kLines = 64;
   constexpr size_t kLooked = 512;
   constexpr uint64_t kLineNs = 1500, kLookedNs = 50, kPassedNs = 20;
   size_t lines = 0, looked = 0, passed = 0;
   // They are sorted by id.
   auto at = clients_.begin();
-  for (; at != clients_.end() && at->id <= question.after; ++at) ++passed;
+  for (; at != clients_.end() && at->id <= query.after; ++at) ++passed;
   for (; at != clients_.end() && lines < kLines && looked < kLooked; ++at, ++looked) {
     Client& client = *at;
-    question.after = client.id;
-    if (!question.filter.fits(client)) continue;
+    query.after = client.id;
+    if (!query.filter.fits(client)) continue;
     ++lines;
-    ++question.found;
-    if (!question.kills) {
-      question.lines += client_line(client, session_.now_ns());
-    } else if (client.id == question.asker) {
+    ++query.found;
+    if (!query.kills) {
+      query.lines += client_line(client, session_.now_ns());
+    } else if (client.id == query.asker) {
       client.closing = true;
     } else {
       client.stream.cut();  // the peer sees it now, whatever it has in flight
-      lose(client);
+      drop(client);
     }
   }
   scheduler_.charge(client_queries_share_, lines * kLineNs + looked * kLookedNs + passed * kPassedNs,
                     "listing clients");
-  question.over = at == clients_.end();
-  question.done.store(true, std::memory_order_release);
+  query.over = at == clients_.end();
+  query.done.store(true, std::memory_order_release);
 }
 
 // A page or two per turn: however many ask, the worker's own clients get the rest of it.
@@ -104,32 +104,31 @@ bool RedisFrontend::answer_client_queries() {
 }
 
 // All workers, one after the other. Their pages are appended to `lines`; nullptr: not wanted.
-Task<void> RedisFrontend::query_workers(const Client& client, std::shared_ptr<ClientQuery> question,
-                                        std::string* lines) {
+Task<void> RedisFrontend::query_workers(const Client& client, std::shared_ptr<ClientQuery> query, std::string* lines) {
   constexpr uint64_t kLookNs = 5'000;
   constexpr uint64_t kLookNsMax = 500'000;
   Node* const node = txn_worker_->node();
   for (int w = 0; w < node->workers(); ++w) {
     RedisFrontend* const front = shared_->fronts[static_cast<size_t>(w)];
     if (front == nullptr) continue;
-    question->after = 0;
-    question->over = false;
-    while (!question->over && !client.dead) {
-      question->done.store(false, std::memory_order_relaxed);
+    query->after = 0;
+    query->over = false;
+    while (!query->over && !client.dead) {
+      query->done.store(false, std::memory_order_relaxed);
       if (front == this) {
-        client_queries_.push_back(question);
+        client_queries_.push_back(query);
       } else {
         Mailbox& mailbox = front->txn_worker_->context().worker->mailbox();
-        while (!mailbox.post([front, question] { front->client_queries_.push_back(question); }))
+        while (!mailbox.post([front, query] { front->client_queries_.push_back(query); }))
           co_await session_.sleep_ns(kLookNs);
         node->state().views.wake();
       }
-      for (uint64_t wait_ns = kLookNs; !question->done.load(std::memory_order_acquire);) {
+      for (uint64_t wait_ns = kLookNs; !query->done.load(std::memory_order_acquire);) {
         co_await session_.sleep_ns(wait_ns);
         wait_ns = std::min(wait_ns * 2, kLookNsMax);
       }
-      if (lines != nullptr) lines->append(question->lines);
-      question->lines.clear();
+      if (lines != nullptr) lines->append(query->lines);
+      query->lines.clear();
       if (lines != nullptr && lines->size() > options_.reply_bytes_max) co_return;
     }
   }
@@ -160,18 +159,18 @@ bool take_ids(Arguments texts, ClientFilter* filter, RespWriter reply) {
 }
 
 Task<void> client_list(RedisFrontend& front, Client& client, Arguments arguments) {
-  const auto question = std::make_shared<ClientQuery>();
+  const auto query = std::make_shared<ClientQuery>();
   RespWriter reply = front.out(client);
   if (arguments.size() == 4 && same_word(arguments[2], "type")) {
-    if (!take_type(arguments[3], &question->filter, reply)) co_return;
+    if (!take_type(arguments[3], &query->filter, reply)) co_return;
   } else if (arguments.size() > 3 && same_word(arguments[2], "id")) {
-    if (!take_ids(arguments.subspan(3), &question->filter, reply)) co_return;
+    if (!take_ids(arguments.subspan(3), &query->filter, reply)) co_return;
   } else if (arguments.size() != 2) {
     reply.error(kSyntaxError);
     co_return;
   }
   client.reply.clear();
-  Task<void> asking = front.query_workers(client, question, &client.reply);
+  Task<void> asking = front.query_workers(client, query, &client.reply);
   co_await asking;
   const std::string text = std::exchange(client.reply, {});
   if (text.size() > front.options().reply_bytes_max) {
@@ -217,30 +216,30 @@ bool take_option(std::string_view option, std::string_view value, const Client& 
 }
 
 Task<void> client_kill(RedisFrontend& front, Client& client, Arguments arguments) {
-  const auto question = std::make_shared<ClientQuery>();
-  question->kills = true;
-  question->asker = client.id;
+  const auto query = std::make_shared<ClientQuery>();
+  query->kills = true;
+  query->asker = client.id;
   const bool old_form = arguments.size() == 3;
   if (old_form) {
-    question->filter.address = arguments[2];
-    question->filter.nobody = arguments[2].empty();
+    query->filter.address = arguments[2];
+    query->filter.nobody = arguments[2].empty();
   } else {
-    question->filter.without = client.id;
+    query->filter.without = client.id;
     if (arguments.size() % 2 != 0) {
       front.out(client).error(kSyntaxError);
       co_return;
     }
     for (size_t i = 2; i < arguments.size(); i += 2) {
-      if (!take_option(arguments[i], arguments[i + 1], client, &question->filter, front.out(client))) co_return;
+      if (!take_option(arguments[i], arguments[i + 1], client, &query->filter, front.out(client))) co_return;
     }
   }
-  Task<void> asking = front.query_workers(client, question, nullptr);
+  Task<void> asking = front.query_workers(client, query, nullptr);
   co_await asking;
   RespWriter reply = front.out(client);
   if (!old_form) {
-    reply.integer(static_cast<int64_t>(question->found));
+    reply.integer(static_cast<int64_t>(query->found));
   } else {
-    question->found == 0 ? reply.error("ERR No such client") : reply.simple("OK");
+    query->found == 0 ? reply.error("ERR No such client") : reply.simple("OK");
   }
 }
 

@@ -115,13 +115,13 @@ void RedisFrontend::close_for_output(Client& client) {
                              std::to_string(options_.output_total_bytes) + "\r\n";
     static_cast<void>(client.stream.send(text.data(), text.size()));
   }
-  lose(client);
+  drop(client);
 }
 
 void RedisFrontend::close_for_input(Client& client) {
   log_closed(client, "client.input_total_bytes: commands that are not complete yet", options_.input_total_bytes,
              input_memory_, client.counted_input);
-  if (client.work.running()) return lose(client);
+  if (client.work.running()) return drop(client);
   client.end_multi();
   client.queued.shrink();
   client.reader = RespReader(options_.resp);
@@ -133,8 +133,8 @@ void RedisFrontend::close_for_input(Client& client) {
 }
 
 // Closes it at once. Work in progress is aborted when it comes to its next command.
-void RedisFrontend::lose(Client& client) {
-  client.dead = client.lost = true;
+void RedisFrontend::drop(Client& client) {
+  client.dead = client.dropped = true;
   std::string().swap(client.reply);
   count_memory(client);
   wake(client);

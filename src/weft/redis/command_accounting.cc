@@ -39,17 +39,17 @@ void RedisFrontend::note_call(Client& client, const Command& command, Arguments 
 }
 
 // Commands that ran in a transaction. An EXEC that did not commit had no effect; the error counts for EXEC.
-void RedisFrontend::note_ran(const CommandBatch& part, const Outcome& outcome) {
-  Client& client = *part.client;
+void RedisFrontend::note_ran(const CommandBatch& batch, const Outcome& outcome) {
+  Client& client = *batch.client;
   const uint64_t ns = took_ns(client);
   client.began_ns = scheduler_.now_ns();
-  if (part.exec && !outcome.committed()) return;
+  if (batch.exec && !outcome.committed()) return;
   const bool full = outcome.code == Code::kTableFull;
-  const size_t end = part.first + part.count;
-  const auto row = [&](size_t i) -> CommandStats::Row& { return stats_->rows[part.list->command(i).id]; };
-  for (size_t i = part.first; i < end && !full; ++i) row(i).calls.add(1);
+  const size_t end = batch.first + batch.count;
+  const auto row = [&](size_t i) -> CommandStats::Row& { return stats_->rows[batch.list->command(i).id]; };
+  for (size_t i = batch.first; i < end && !full; ++i) row(i).calls.add(1);
   if (!outcome.committed()) {
-    for (size_t i = part.first; i < end; ++i) (full ? row(i).rejected : row(i).failed).add(1);
+    for (size_t i = batch.first; i < end; ++i) (full ? row(i).rejected : row(i).failed).add(1);
   } else {
     for (const auto& [i, word] : client.reply_errors.seen) {
       stats_->errors[error_place(word)].add(1);
@@ -57,8 +57,8 @@ void RedisFrontend::note_ran(const CommandBatch& part, const Outcome& outcome) {
     }
   }
   if (full || (!monitored_ && !slow(ns))) return;
-  for (size_t i = part.first; i < end; ++i) {
-    show(client, part.list->command(i), part.list->arguments(i), slow(ns) ? ns : UINT64_MAX);
+  for (size_t i = batch.first; i < end; ++i) {
+    show(client, batch.list->command(i), batch.list->arguments(i), slow(ns) ? ns : UINT64_MAX);
   }
 }
 
@@ -114,10 +114,10 @@ void RedisFrontend::flush_monitors() {
     if (whole && held <= options_.output_held_bytes) continue;
     log_closed(*client, "client.output_held_bytes: a monitor that does not read what it asked for",
                options_.output_held_bytes, output_memory_, held);
-    lose(*client);
+    drop(*client);
   }
   ClientOutput::clear(shown_);
-  if (!monitors_.empty()) monitors_flush_ns_ = session_.now_ns() + Monitors::kLookNs;
+  if (!monitors_.empty()) monitors_flush_ns_ = session_.now_ns() + Monitors::kPollNs;
 }
 
 }  // namespace weft

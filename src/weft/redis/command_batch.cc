@@ -15,7 +15,7 @@ namespace weft {
 namespace {
 
 constexpr int kConflictThreshold = 3;       // attempts of a batch that conflict before it is halved
-constexpr size_t kRunKeysMin = 8;           // of a batch that conflicts
+constexpr size_t kBatchKeysMin = 8;         // of a batch that conflicts
 constexpr uint64_t kNoLeaseNs = 1'000'000;  // between attempts: nothing could be acknowledged anyway
 constexpr size_t kLongReply = 16 << 10;
 constexpr std::string_view kOutOfMemory = "OOM command not allowed when used memory > 'maxmemory'. ";
@@ -25,20 +25,21 @@ constexpr std::string_view kOutOfMemory = "OOM command not allowed when used mem
 // A client's commands while they run.
 struct RedisFrontend::Running {
   Client& client;
-  HotKeyQueues::Waiter self;         // and its remaining commands
-  bool stands;                       // may wait in a queue, or lead one
-  HotKeyQueues::HotKeyQueue* queue;  // that it waits in, or leads
-  uint32_t attempts = 0;             // of the current batch
-  std::optional<Outcome> met = {};   // why it was last retried
+  HotKeyQueues::Waiter self;                  // and its remaining commands
+  bool may_queue;                             // may wait in a queue, or lead one
+  HotKeyQueues::HotKeyQueue* queue;           // that it waits in, or leads
+  uint32_t attempts = 0;                      // of the current batch
+  std::optional<Outcome> last_conflict = {};  // why it was last retried
   CommandBatch& batch() { return self.batch; }
-  void go_on_to_the_end() { batch().count = batch().list->size() - batch().first; }
+  void take_rest() { batch().count = batch().list->size() - batch().first; }
 };
 
 // Runs all in one transaction if possible, otherwise in halves, and finally one by one; but the commands between MULTI
 // and EXEC always run in one. The leader of a queue takes along those that wait in it.
 Task<void> RedisFrontend::run_list(Client& client, const CommandList& list, bool exec) {
-  const bool stands = !scheduler_.heavy(client.share);
-  Running run{client, {{&client, &list, 0, list.size(), exec}, {}}, stands, stands ? hot_keys_.find(list) : nullptr};
+  const bool may_queue = !scheduler_.heavy(client.share);
+  Running run{
+      client, {{&client, &list, 0, list.size(), exec}, {}}, may_queue, may_queue ? hot_keys_.find(list) : nullptr};
   if (run.queue != nullptr) co_await run.queue->enqueue(&run.self);
   for (bool over = run.self.answered; !over;) {
     if (scheduler_.over(client.share) || scheduler_.full(client.share)) {
@@ -53,8 +54,9 @@ Task<void> RedisFrontend::run_list(Client& client, const CommandList& list, bool
     Task<Outcome> work = attempt(batches, &tried);
     Outcome outcome = co_await work;
     // The earlier conflict is why it has no time left to begin.
-    if (outcome.code == Code::kNoAnswer && outcome.kind == OutcomeKind::kRejected && run.met) outcome = *run.met;
-    if (client.lost && batches.size() == 1) break;
+    if (outcome.code == Code::kNoAnswer && outcome.kind == OutcomeKind::kRejected && run.last_conflict)
+      outcome = *run.last_conflict;
+    if (client.dropped && batches.size() == 1) break;
     if (std::exchange(client.postponed, false) && !outcome.committed()) {
       WEFT_MARK_OUTSIDE("a transaction that costs much waits for others");
       leave_queue(run);
@@ -70,7 +72,7 @@ Task<void> RedisFrontend::run_list(Client& client, const CommandList& list, bool
     policy.attempts = several ? kConflictThreshold : UINT32_MAX;
     const bool late = !outcome.committed() && session_.now_ns() >= answer_by_ns(client);
     if (!outcome.committed() && !late && session_.should_retry(outcome, policy, run.attempts, began_ns, &wait_ns)) {
-      run.met = outcome;
+      run.last_conflict = outcome;
       if (!txn_worker_->context().has_lease()) wait_ns = std::max(wait_ns, kNoLeaseNs);
       if (must_queue(run, outcome, together)) {
         co_await run.queue->enqueue(&run.self);
@@ -83,7 +85,7 @@ Task<void> RedisFrontend::run_list(Client& client, const CommandList& list, bool
     run.attempts = 0;
     if (shrink_batch(run, outcome, tried, together, several && !late)) continue;
     answer_all(run, batches, outcome, tried);
-    run.met.reset();
+    run.last_conflict.reset();
     over = run.batch().count == 0;
     if (over || !too_much_unread(client)) continue;
     leave_queue(run);  // nobody waits for a client that does not read
@@ -97,7 +99,7 @@ Task<void> RedisFrontend::run_list(Client& client, const CommandList& list, bool
 void RedisFrontend::leave_queue(Running& run) {
   if (run.queue != nullptr) hot_keys_.leave(run.queue, txn_worker_->context().worker);
   run.queue = nullptr;
-  run.stands = false;
+  run.may_queue = false;
 }
 
 // It conflicted and retries: whether it has to wait in a queue first, behind others.
@@ -105,12 +107,12 @@ bool RedisFrontend::must_queue(Running& run, const Outcome& outcome, bool togeth
   bool leads = true;
   if (run.queue != nullptr && !together && !run.queue->conflicted_on_key(outcome)) {
     leave_queue(run);  // its conflicts elsewhere are no reason for those behind it to wait
-  } else if (run.queue == nullptr && run.stands) {
+  } else if (run.queue == nullptr && run.may_queue) {
     run.queue = hot_keys_.of(outcome, options_.table, run.batch(), &leads);
   }
   if (leads) return false;
   run.attempts = 0;
-  run.go_on_to_the_end();
+  run.take_rest();
   return true;
 }
 
@@ -137,7 +139,7 @@ void RedisFrontend::answer_all(Running& run, std::span<const CommandBatch> batch
   for (const CommandBatch& each : batches.subspan(together ? 0 : 1)) answer(each, outcome);
   if (together) run.queue->answered(batches.size() - 1, txn_worker_->context().worker);
   batch.first += batch.count;
-  run.go_on_to_the_end();
+  run.take_rest();
 }
 
 // The more keys a batch has, the more likely it conflicts, and the more work is wasted.
@@ -146,7 +148,7 @@ void RedisFrontend::adapt_batch_size(const Outcome& outcome, bool several) {
   if (outcome.committed()) {
     batch_keys_limit_ = std::min(batch_keys_limit_ + 1, most);
   } else if (several && outcome.kind == OutcomeKind::kAborted && code_retryable(outcome.code)) {
-    batch_keys_limit_ = std::max(batch_keys_limit_ - batch_keys_limit_ / 4, std::min(kRunKeysMin, most));
+    batch_keys_limit_ = std::max(batch_keys_limit_ - batch_keys_limit_ / 4, std::min(kBatchKeysMin, most));
   }
 }
 
@@ -249,7 +251,7 @@ Code RedisFrontend::too_much(Client& client, const char* limit, uint64_t ns) con
 // Runs as many as this turn has room for, and at least one; `next` then is after them.
 Code RedisFrontend::run_some(const CommandBatch& batch, Keyspace& keys, size_t* next) {
   Client& client = *batch.client;
-  if (client.lost) return Code::kApplication;
+  if (client.dropped) return Code::kApplication;
   RespWriter reply(&client.reply, options_.reply_bytes_max);
   reply.set_version(client.version);
   reply.set_errors(&client.reply_errors);
@@ -294,7 +296,7 @@ std::string RedisFrontend::refusal(const Command& command, Arguments arguments, 
 }
 
 void RedisFrontend::take_reply(Client& client) {
-  if (client.replies == Client::Replies::kOn && !client.lost) client.output.take(client.reply);
+  if (client.replies == Client::Replies::kOn && !client.dropped) client.output.take(client.reply);
   drop_reply(client);
 }
 

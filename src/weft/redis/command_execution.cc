@@ -21,9 +21,9 @@ bool speaks_http(std::string_view word) { return same_word(word, "post") || same
 
 RespWriter RedisFrontend::out(Client& client) {
   const bool wanted = client.replies == Client::Replies::kOn || client.replies == Client::Replies::kSkipNext;
-  const bool heard = wanted && !client.lost;
-  if (!heard) ClientOutput::clear(unheard_);
-  RespWriter writer(heard ? &client.output.last() : &unheard_);
+  const bool heard = wanted && !client.dropped;
+  if (!heard) ClientOutput::clear(discarded_replies_);
+  RespWriter writer(heard ? &client.output.last() : &discarded_replies_);
   writer.set_version(client.version);
   writer.set_errors(&client.errors);
   return writer;

@@ -23,7 +23,7 @@ std::vector<Command> gather() {
   std::vector<Command> all;
   for (const auto group :
        {string_commands,  set_commands,     counter_commands, lcs_commands,    bit_commands,    field_commands,
-        key_commands,     expiry_commands,  walk_commands,    multi_commands,  client_commands, client_list_commands,
+        key_commands,     expiry_commands,  scan_commands,    multi_commands,  client_commands, client_list_commands,
         object_commands,  server_commands,  command_commands, config_commands, info_commands,   monitor_commands,
         slowlog_commands, cluster_commands, weft_commands}) {
     for (const Command& command : group()) all.push_back(command);

@@ -74,7 +74,7 @@ std::span<const Command> bit_commands();          // bits.cc
 std::span<const Command> field_commands();        // bits_field.cc
 std::span<const Command> key_commands();          // keys.cc
 std::span<const Command> expiry_commands();       // keys_expiry.cc
-std::span<const Command> walk_commands();         // scan_commands.cc
+std::span<const Command> scan_commands();         // scan_commands.cc
 std::span<const Command> multi_commands();        // multi_exec.cc
 std::span<const Command> client_commands();       // client_commands.cc
 std::span<const Command> client_list_commands();  // client_list.cc

@@ -33,7 +33,7 @@ size_t Deadlines::next_due(size_t from, size_t to, int64_t now_ms) {
   return to;
 }
 
-void Deadlines::looked_at(size_t at, int64_t earliest_ms, int64_t now_ms) {
+void Deadlines::examined(size_t at, int64_t earliest_ms, int64_t now_ms) {
   uint32_t& cell = cells_[at];
   const bool settled = cell != kNever && (cell & 1U) != 0;
   const uint32_t found = earliest_ms == INT64_MAX ? kNever : step_of(earliest_ms) << 1 | 1U;

@@ -55,7 +55,7 @@ class Deadlines {
     return {at << shift_, ((at + 1) << shift_) - 1};
   }
   // Its records were examined just now: the earliest deadline left in it, INT64_MAX if there is none.
-  void looked_at(size_t cell, int64_t earliest_ms, int64_t now_ms);
+  void examined(size_t cell, int64_t earliest_ms, int64_t now_ms);
 
   // Up to `most` remembered keys without a replica on this node that have expired by then.
   std::vector<std::string> take_far(int64_t until_ms, size_t most);

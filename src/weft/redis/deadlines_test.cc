@@ -34,14 +34,14 @@ TEST(Deadlines, ACellIsDueWhenItsEarliestKeyIs) {
   EXPECT_LE(deadlines.hashes(cell).first, hash);
   EXPECT_GE(deadlines.hashes(cell).last, hash);
   // A noted write may not be committed yet: the cell is examined again before the next of its keys is due.
-  deadlines.looked_at(cell, kBaseMs + 5000, then);
+  deadlines.examined(cell, kBaseMs + 5000, then);
   EXPECT_EQ(first_due(deadlines, then + Deadlines::kSettleMs - 1), none);
   EXPECT_EQ(first_due(deadlines, then + Deadlines::kSettleMs + Deadlines::kStepMs), cell);
-  deadlines.looked_at(cell, kBaseMs + 5000, then + Deadlines::kSettleMs);
+  deadlines.examined(cell, kBaseMs + 5000, then + Deadlines::kSettleMs);
   EXPECT_EQ(first_due(deadlines, kBaseMs + 4999), none);
   EXPECT_EQ(first_due(deadlines, kBaseMs + 5000 + Deadlines::kStepMs), cell);
   // Nothing was noted since: the records are authoritative.
-  deadlines.looked_at(cell, INT64_MAX, kBaseMs + 6000);
+  deadlines.examined(cell, INT64_MAX, kBaseMs + 6000);
   EXPECT_EQ(first_due(deadlines, kBaseMs * 2), none);
   EXPECT_FALSE(deadlines.due(kBaseMs * 2));
 }
@@ -83,7 +83,7 @@ TEST(Deadlines, NobodyIsForgotten) {
           ++at;
         }
       }
-      deadlines.looked_at(cell, earliest_ms, now_ms);
+      deadlines.examined(cell, earliest_ms, now_ms);
       cell = deadlines.next_due(cell + 1, deadlines.cells(), now_ms);
     }
     for (const auto& [hash, deadline_ms] : keys) ASSERT_GT(deadline_ms, now_ms - Deadlines::kStepMs) << hash;

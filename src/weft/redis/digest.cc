@@ -5,10 +5,10 @@
 
 namespace weft {
 
-DigestWalk::DigestWalk(const Node& node, const View& view)
+DigestScan::DigestScan(const Node& node, const View& view)
     : node_(node), view_(view), digests_(node.tables().count(), std::vector<Digest>(view.partitions.size())) {}
 
-bool DigestWalk::step() {
+bool DigestScan::step() {
   if (table_ >= node_.tables().count()) return true;
   const Table& table = *node_.table(TableId(static_cast<uint16_t>(table_)));
   struct Context {
@@ -41,7 +41,7 @@ bool DigestWalk::step() {
   return table_ >= node_.tables().count();
 }
 
-bool DigestWalk::step_absence(const Table& table, std::vector<Digest>& digests) {
+bool DigestScan::step_absence(const Table& table, std::vector<Digest>& digests) {
   const uint64_t all = uint64_t{table.absence_words()} * view_.partitions.size();
   const uint64_t end = std::min(all, cursor_ + kBins);
   for (; cursor_ < end; ++cursor_) {
@@ -53,7 +53,7 @@ bool DigestWalk::step_absence(const Table& table, std::vector<Digest>& digests) 
   return cursor_ == all;
 }
 
-std::string DigestWalk::text() const {
+std::string DigestScan::text() const {
   nlohmann::json all = {{"node", node_.id().value},
                         {"epoch", view_.epoch.value},
                         {"locked", residue_.locked},

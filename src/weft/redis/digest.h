@@ -17,13 +17,13 @@
 namespace weft {
 
 // Owned by a worker's thread. It holds no references into a table between two steps.
-class DigestWalk {
+class DigestScan {
  public:
   static constexpr int kBins = 256;                  // per step, or this many absence words
   static constexpr size_t kBytes = size_t{1} << 20;  // of values per step, except that a bin is never split
 
   // The node outlives it. Covers the partitions of which the node has an in-sync replica in this view.
-  DigestWalk(const Node& node, const View& view);
+  DigestScan(const Node& node, const View& view);
 
   // Continues; returns true at the end.
   bool step();

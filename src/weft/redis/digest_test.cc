@@ -36,11 +36,11 @@ TEST_F(DigestTest, EachStepIsBoundedAndTheSumIsWhole) {
   constexpr uint64_t kSlotsOfABin = 15;
   std::string texts[2];
   for (size_t n : {0U, 1U}) {
-    DigestWalk walk(*nodes_[n], view_);
+    DigestScan walk(*nodes_[n], view_);
     int steps = 1;
     for (uint64_t before = 0; !walk.step(); ++steps) {
       const uint64_t now = records(nlohmann::json::parse(walk.text()));
-      EXPECT_LE(now - before, kSlotsOfABin * DigestWalk::kBins);
+      EXPECT_LE(now - before, kSlotsOfABin * DigestScan::kBins);
       before = now;
     }
     EXPECT_GT(steps, 10);

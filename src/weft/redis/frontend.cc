@@ -20,7 +20,7 @@ constexpr uint64_t kAcceptAgainNs = 100'000'000;  // after the process ran out o
 constexpr int kAccepts = 4;                       // per turn
 constexpr size_t kReadBytes = 256 << 10;          // at a time
 constexpr uint64_t kReadNs = 1000;                // a system call
-constexpr uint64_t kLookNs = 100'000'000;         // between two scans of all connections
+constexpr uint64_t kScanNs = 100'000'000;         // between two scans of all connections
 
 // The table's limit includes the header of a value.
 size_t string_bytes_of(const Table& table) {
@@ -222,7 +222,7 @@ void RedisFrontend::wake(Client& client) {
 
 // Handles what is due for idle clients.
 void RedisFrontend::scan_clients() {
-  next_scan_ns_ = session_.now_ns() + kLookNs;
+  next_scan_ns_ = session_.now_ns() + kScanNs;
   due_ns_ = UINT64_MAX;
   for (Client& client : clients_) {
     if (client.lingering) {

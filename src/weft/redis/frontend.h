@@ -226,7 +226,7 @@ class RedisFrontend final : public ConnectionPoller, public WakeupSource {
   Task<void> exec_open_txn(Client& client, const CommandList& list);
   FairScheduler& scheduler() { return scheduler_; }
   // Asks the frontends of all workers about their clients (client_list.cc).
-  Task<void> query_workers(const Client& client, std::shared_ptr<ClientQuery> question, std::string* lines);
+  Task<void> query_workers(const Client& client, std::shared_ptr<ClientQuery> query, std::string* lines);
   // The deadline for answering the client's commands.
   uint64_t answer_by_ns(const Client& client) const { return client.read_ns + txn_worker_->slots().answer_ns(); }
   // The error reply for a transaction that did not commit.
@@ -266,9 +266,9 @@ class RedisFrontend final : public ConnectionPoller, public WakeupSource {
   void close_for_output(Client& client);
   void close_for_input(Client& client);
   void log_closed(const Client& client, const char* why, uint64_t limit, uint64_t held, uint64_t its_own) const;
-  void lose(Client& client);
+  void drop(Client& client);
   bool answer_client_queries();
-  void answer_some(ClientQuery& question);
+  void answer_some(ClientQuery& query);
 
   // Clients that are not authenticated yet, and clients that stay too long (unauthenticated_clients.cc).
   enum class Rejection : uint8_t { kLate, kIdle, kEvicted, kRefused, kWrongPassword, kCount };
@@ -307,7 +307,7 @@ class RedisFrontend final : public ConnectionPoller, public WakeupSource {
   static constexpr size_t kExpiredTogether = 32;  // keys per transaction
   Task<void> sweep();
   Task<void> expire_due();
-  void look_at_cell(size_t cell, std::vector<std::string>* expired);
+  void examine_cell(size_t cell, std::vector<std::string>* expired);
   Task<void> delete_all(std::vector<std::string> keys);
   Task<Code> delete_expired(Txn& txn, std::span<const std::string> keys, size_t* deleted);
   Task<Code> apply(Txn& txn, std::span<const CommandBatch> batches, Attempt* out);
@@ -374,12 +374,12 @@ class RedisFrontend final : public ConnectionPoller, public WakeupSource {
   size_t batch_keys_limit_;  // of commands that run together; shrinks while they conflict
   HotKeyQueues hot_keys_;
   FairScheduler scheduler_;
-  uint64_t said_ns_ = 0;  // when a long turn was last logged
+  uint64_t long_turn_logged_ns_ = 0;  // when a long turn was last logged
   std::deque<std::shared_ptr<ClientQuery>> client_queries_;
   FairScheduler::Share client_queries_share_;
   std::vector<epoll_event> events_;
   std::string scratch_;
-  std::string unheard_;  // replies that a client turned off
+  std::string discarded_replies_;  // replies that a client turned off
   CommandStats* const stats_;
   IterationTimes times_;
   bool monitored_ = false;                   // somebody monitors this node

@@ -8,10 +8,10 @@ namespace weft {
 
 namespace {
 
-constexpr uint64_t kTooLong = 20;              // a turn of this many times its budget is logged
-constexpr uint64_t kSaidNs = 1'000'000'000;    // between two such log entries
-constexpr uint64_t kGatherNs = 5'000'000;      // replies wait for those of later commands
-constexpr uint64_t kLingerNs = 1'000'000'000;  // for a client to read why its connection ends
+constexpr uint64_t kTooLong = 20;                   // a turn of this many times its budget is logged
+constexpr uint64_t kLogIntervalNs = 1'000'000'000;  // between two such log entries
+constexpr uint64_t kCoalesceNs = 5'000'000;         // replies wait for those of later commands
+constexpr uint64_t kLingerNs = 1'000'000'000;       // for a client to read why its connection ends
 // per write to a client. Always the same size: TLS requires that of retries
 constexpr size_t kWriteBytes = 256 << 10;
 constexpr size_t kTurnBytes = 1 << 20;  // to all; after that only clients with little output continue
@@ -80,8 +80,8 @@ void RedisFrontend::end_turn() {
   if (took_ns < kTooLong * scheduler_.budget_ns()) return;
   counted.turns_too_long.store(counted.turns_too_long.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   EventLog* const events = txn_worker_->context().events;
-  if (events == nullptr || (said_ns_ != 0 && now_ns < said_ns_ + kSaidNs)) return;
-  said_ns_ = now_ns;
+  if (events == nullptr || (long_turn_logged_ns_ != 0 && now_ns < long_turn_logged_ns_ + kLogIntervalNs)) return;
+  long_turn_logged_ns_ = now_ns;
   const FairScheduler::Longest& longest = scheduler_.longest();
   events->emit(Level::kWarn, "turn_too_long",
                {{"took_us", took_ns / 1000},
@@ -96,7 +96,7 @@ void RedisFrontend::end_turn() {
 // long: a system call is the largest part of a reply's cost.
 bool RedisFrontend::coalesces_replies(Client& client) {
   if (!client.work.running() || too_much_unread(client)) return false;
-  if (client.coalesce_until_ns == 0) client.coalesce_until_ns = session_.now_ns() + kGatherNs;
+  if (client.coalesce_until_ns == 0) client.coalesce_until_ns = session_.now_ns() + kCoalesceNs;
   if (session_.now_ns() >= client.coalesce_until_ns) return false;
   coalesced_until_ns_ = std::min(coalesced_until_ns_, client.coalesce_until_ns);
   return true;

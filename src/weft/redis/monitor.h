@@ -1,6 +1,6 @@
 // Monitors: passes the commands of all workers of a node to the connections that sent MONITOR, each of which belongs
 // to one worker. A worker collects what its clients ran in a turn, writes it to its own monitors, and leaves it for
-// other workers that have monitors; those check at least every kLookNs. While nobody monitors, a worker checks one
+// other workers that have monitors; those check at least every kPollNs. While nobody monitors, a worker checks one
 // flag per turn.
 //
 // What is left for a worker is bounded: if it does not take it in time, its monitors are told that they missed some,
@@ -25,7 +25,7 @@ class Monitors {
   // of a node: each costs as much as a client that runs every command
   static constexpr uint32_t kMonitorsMax = 16;
   static constexpr size_t kLeftBytesMax = 4 << 20;  // for one worker
-  static constexpr uint64_t kLookNs = 1'000'000;
+  static constexpr uint64_t kPollNs = 1'000'000;
 
   // Any thread.
   bool any() const { return count_.load(std::memory_order_relaxed) != 0; }

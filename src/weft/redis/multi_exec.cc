@@ -21,10 +21,10 @@ Task<void> RedisFrontend::exec_open_txn(Client& client, const CommandList& list)
   Txn txn = std::move(*client.open_txn);
   client.open_txn.reset();
   txn.set_until(answer_by_ns(client));
-  const CommandBatch part{&client, &list, 0, list.size(), true};
+  const CommandBatch batch{&client, &list, 0, list.size(), true};
   Attempt tried;
   client.open_txn_runs = true;
-  Task<Code> work = apply(txn, {&part, 1}, &tried);
+  Task<Code> work = apply(txn, {&batch, 1}, &tried);
   const Code code = co_await work;
   client.open_txn_runs = false;
   Outcome outcome;
@@ -33,7 +33,7 @@ Task<void> RedisFrontend::exec_open_txn(Client& client, const CommandList& list)
   } else {
     outcome = txn.abort(code);
   }
-  answer(part, outcome);
+  answer(batch, outcome);
 }
 
 namespace {

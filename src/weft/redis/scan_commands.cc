@@ -42,7 +42,7 @@ enum class Page : uint8_t { kMore, kLast, kNone };
 constexpr std::string_view kPartGone = "a part of the keys is deleted";
 
 // `changed`: what has already been changed; empty: nothing.
-void refuse_walk(RedisFrontend& front, Client& client, std::string_view changed = {}) {
+void refuse_scan(RedisFrontend& front, Client& client, std::string_view changed = {}) {
   const TxnWorker& txn_worker = *front.txn_worker();
   std::string why = txn_worker.context().views.removed() ? std::string(kRemoved) : front.no_answer();
   if (!changed.empty()) {
@@ -63,7 +63,7 @@ Task<Page> next_page(RedisFrontend& front, Client& client, Place* at, uint32_t k
       front.options().table, PartitionId(static_cast<uint16_t>(at->partition)), at->position, keys);
   const std::shared_ptr<KeyPage> page = co_await walk;
   if (!page->done) {
-    refuse_walk(front, client, changed);
+    refuse_scan(front, client, changed);
     co_return Page::kNone;
   }
   *items = std::move(page->items);
@@ -206,7 +206,7 @@ Task<std::optional<uint64_t>> count_keys(RedisFrontend& front, Client& client, s
   Task<std::shared_ptr<KeyPage>> walk =
       front.session().scan_keys(front.options().table, PartitionId(static_cast<uint16_t>(partition)), 0, 0);
   const std::shared_ptr<KeyPage> page = co_await walk;
-  if (!page->done) refuse_walk(front, client);
+  if (!page->done) refuse_scan(front, client);
   co_return page->done ? std::optional(page->records) : std::nullopt;
 }
 
@@ -343,6 +343,6 @@ constexpr Command kWalkCommands[] = {
 
 }  // namespace
 
-std::span<const Command> walk_commands() { return kWalkCommands; }
+std::span<const Command> scan_commands() { return kWalkCommands; }
 
 }  // namespace weft

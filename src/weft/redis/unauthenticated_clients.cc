@@ -91,7 +91,7 @@ void RedisFrontend::close_for_time(Client& client) {
     count_one(counted().idle);
     log_rejection(Rejection::kIdle, client.address, "idle for client.idle_seconds", options_.idle_seconds);
   }
-  lose(client);
+  drop(client);
 }
 
 // Makes room for one more than clients_max.
@@ -115,7 +115,7 @@ bool RedisFrontend::evict_unauthenticated() {
   log_rejection(Rejection::kEvicted, goes->address, "not let in yet, and another came at client.clients_max",
                 options_.clients_max);
   forget_unauthenticated(*goes);
-  lose(*goes);
+  drop(*goes);
   return true;
 }
 

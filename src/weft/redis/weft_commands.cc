@@ -67,7 +67,7 @@ Task<void> outcome(RedisFrontend& front, Client& client, Arguments arguments) {
 Task<void> digest(RedisFrontend& front, Client& client, Arguments) {
   while (front.scan_running) co_await front.session().sleep_ns(kDigestWaitNs);
   front.scan_running = true;
-  DigestWalk walk(*front.txn_worker()->node(), front.txn_worker()->view());
+  DigestScan walk(*front.txn_worker()->node(), front.txn_worker()->view());
   while (!walk.step()) co_await front.session().sleep_ns(1);
   front.scan_running = false;
   front.out(client).bulk(walk.text());

@@ -190,7 +190,7 @@ Result<Server::End> Server::run(int stop_fd) {
       why_ = "the device does no CAS on this node's own memory any more";
       return End::kDeviceFailed;
     }
-    for_each_node(cut_.exchange(0), [&](NodeId peer) { lose(peer); });
+    for_each_node(cut_.exchange(0), [&](NodeId peer) { on_peer_lost(peer); });
     if (node_ != nullptr) rejoin();
     if (node_ == nullptr && client_socket_) reject_clients();
     interconnect_->control_step();

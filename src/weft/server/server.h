@@ -89,7 +89,7 @@ class Server final : private Environment {
   void log_peer_event(const InterconnectEvent& event);
   bool may_log_refusal();
   void log_joiner_event(const InterconnectEvent& event);
-  void lose(NodeId peer);
+  void on_peer_lost(NodeId peer);
   void rejoin();
   bool preflight_join(const View& view);
   void reject_clients();

@@ -9,7 +9,7 @@ namespace weft {
 
 namespace {
 
-constexpr uint64_t kRefusalsSaid = 10;  // per second
+constexpr uint64_t kRefusalsLoggedMax = 10;  // per second
 
 }  // namespace
 
@@ -76,7 +76,7 @@ void Server::follow(const std::shared_ptr<const View>& view) {
 
 // Members are always fully connected: of two that have lost each other one must be removed, or both start over
 // (rejoin).
-void Server::lose(NodeId peer) {
+void Server::on_peer_lost(NodeId peer) {
   if (node_ == nullptr || joined_[peer.value] == 0) return;
   interconnect_->leave(peer);
   lost_[peer.value] = joined_[peer.value];
@@ -109,7 +109,7 @@ void Server::handle_interconnect_events() {
       continue;
     }
     const bool member = event.peer.value < kNodesMax && joined_[event.peer.value] == event.incarnation;
-    if (event.kind == InterconnectEvent::Kind::kDown && member) lose(event.peer);
+    if (event.kind == InterconnectEvent::Kind::kDown && member) on_peer_lost(event.peer);
     log_peer_event(event);
   }
 }
@@ -117,11 +117,11 @@ void Server::handle_interconnect_events() {
 // Anybody can connect to a port and be refused: a few log lines per second are enough for that.
 bool Server::may_log_refusal() {
   const uint64_t second = clock_->now_ns() / 1'000'000'000;
-  if (second != refusals_.second && refusals_.count > kRefusalsSaid) {
-    options_.events->emit(Level::kWarn, "refusals_suppressed", {{"count", refusals_.count - kRefusalsSaid}});
+  if (second != refusals_.second && refusals_.count > kRefusalsLoggedMax) {
+    options_.events->emit(Level::kWarn, "refusals_suppressed", {{"count", refusals_.count - kRefusalsLoggedMax}});
   }
   if (second != refusals_.second) refusals_ = {second, 0};
-  return ++refusals_.count <= kRefusalsSaid;
+  return ++refusals_.count <= kRefusalsLoggedMax;
 }
 
 // It probes repeatedly: only what is new is logged.
