@@ -100,7 +100,7 @@ void Cluster::Impl::drain() {
 
 void Cluster::Impl::supervise() {
   for (size_t t = 0; t < threads.size(); ++t) {
-    const uint64_t turns = threads[t]->turns();
+    const uint64_t turns = threads[t]->iterations();
     if (turns == iterations_seen[t] && !threads[t]->asleep()) {
       event_log.emit(Level::kWarn, "worker_stalled", {{"thread", t}, {"turns", turns}});
     }
@@ -175,7 +175,7 @@ Result<void> Cluster::start() {
       impl_->thread_of(WorkerId(static_cast<uint8_t>(w))).add(node->worker(WorkerId(static_cast<uint8_t>(w))));
     }
     for (WakeupSource* bell : impl_->fabric->wakeup_sources(WorkerId(static_cast<uint8_t>(w)))) {
-      impl_->thread_of(WorkerId(static_cast<uint8_t>(w))).add_bell(bell);
+      impl_->thread_of(WorkerId(static_cast<uint8_t>(w))).add_wakeup_source(bell);
     }
   }
   for (const auto& node : impl_->nodes) {

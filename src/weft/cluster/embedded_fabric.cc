@@ -52,7 +52,7 @@ Result<void> EmbeddedFabric::make_interconnects(const Options& options,
     mesh.nodes = options.nodes;
     mesh.listen = options.fabric == "shm" ? "@" + name + "-" + std::to_string(n) : "127.0.0.1:0";
     mesh.tls = {options.tls.ca, options.tls.certificate, options.tls.key};
-    mesh.agreement.cluster = name;
+    mesh.params.cluster = name;
     mesh.remote_lock_mode = options.remote_lock_mode;
     auto made = make_interconnect(mesh, regions[n].get(), clock);
     if (!made) return made.error();

@@ -34,26 +34,26 @@ static_assert(std::atomic<uint64_t>::is_always_lock_free, "lanes lie in memory t
 
 // Rings follow each other at a distance that is no multiple of 4 KiB: their hot beginnings must not share cache sets.
 inline constexpr size_t kRingStagger = 320;
-constexpr size_t ring_place(size_t flow, size_t ring_bytes) { return flow * (ring_bytes + kRingStagger); }
-constexpr size_t lane_buffer_bytes(size_t ring_bytes) { return ring_place(kFlows, ring_bytes); }
+constexpr size_t ring_offset(size_t flow, size_t ring_bytes) { return flow * (ring_bytes + kRingStagger); }
+constexpr size_t channel_buffer_bytes(size_t ring_bytes) { return ring_offset(kFlows, ring_bytes); }
 
-using LaneWriters = std::array<RingWriter, kFlows>;
+using RingWriters = std::array<RingWriter, kFlows>;
 
-// `buffer` has lane_buffer_bytes().
-inline LaneWriters lane_writers(ChannelRings& lane, std::byte* buffer, size_t ring_bytes) {
-  LaneWriters writers;
+// `buffer` has channel_buffer_bytes().
+inline RingWriters ring_writers(ChannelRings& rings, std::byte* buffer, size_t ring_bytes) {
+  RingWriters writers;
   for (size_t flow = 0; flow < kFlows; ++flow) {
-    writers[flow] = RingWriter(buffer + ring_place(flow, ring_bytes), ring_bytes, lane.ends(flow));
+    writers[flow] = RingWriter(buffer + ring_offset(flow, ring_bytes), ring_bytes, rings.ends(flow));
   }
   return writers;
 }
 
 struct alignas(64) RingReceiver {
   RingReceiver() = default;
-  RingReceiver(NodeId from, ChannelRings& lane, const std::byte* buffer, size_t ring_bytes)
-      : tails(&lane.tail), peer(from) {
+  RingReceiver(NodeId from, ChannelRings& rings, const std::byte* buffer, size_t ring_bytes)
+      : tails(&rings.tail), peer(from) {
     for (size_t flow = 0; flow < kFlows; ++flow) {
-      readers[flow] = RingReader(buffer + ring_place(flow, ring_bytes), ring_bytes, lane.ends(flow));
+      readers[flow] = RingReader(buffer + ring_offset(flow, ring_bytes), ring_bytes, rings.ends(flow));
     }
   }
 
@@ -70,19 +70,19 @@ template <bool kChecked>
 class RingReceiverSet {
  public:
   explicit RingReceiverSet(size_t peers_max) {
-    inboxes_.reserve(peers_max);
+    receivers_.reserve(peers_max);
     popped_.reserve(peers_max * kFlows);
   }
 
   // Both outside a burst, that is not between poll() and release(). Allocates nothing.
-  void attach(const RingReceiver& inbox) { inboxes_.push_back(inbox); }
+  void attach(const RingReceiver& receiver) { receivers_.push_back(receiver); }
   RingReceiver detach(NodeId peer) {
     RingReceiver found;
-    for (size_t i = 0; i < inboxes_.size(); ++i) {
-      if (inboxes_[i].peer != peer) continue;
-      found = inboxes_[i];
-      inboxes_[i] = inboxes_.back();
-      inboxes_.pop_back();
+    for (size_t i = 0; i < receivers_.size(); ++i) {
+      if (receivers_[i].peer != peer) continue;
+      found = receivers_[i];
+      receivers_[i] = receivers_.back();
+      receivers_.pop_back();
       break;
     }
     poll_peer_ = 0;
@@ -91,15 +91,15 @@ class RingReceiverSet {
   bool in_burst() const { return !popped_.empty(); }
 
   size_t poll(std::span<Packet> out) {
-    const size_t peers = inboxes_.size();
+    const size_t peers = receivers_.size();
     const size_t first_flow = poll_flow_;
     size_t count = 0;
     size_t peer = poll_peer_;
     for (size_t i = 0; i < peers; ++i, peer = peer + 1 == peers ? 0 : peer + 1) {
-      const RingReceiver& inbox = inboxes_[peer];
+      const RingReceiver& receiver = receivers_[peer];
       for (size_t k = 0; k < kFlows; ++k) {
         const size_t flow = (first_flow + k) % kFlows;
-        if ((*inbox.tails)[flow].load(std::memory_order_acquire) == inbox.cursors[flow]) continue;
+        if ((*receiver.tails)[flow].load(std::memory_order_acquire) == receiver.cursors[flow]) continue;
         count += take(peer, flow, out.subspan(count));
         if (count < out.size()) continue;
         poll_flow_ = (flow + 1) % kFlows;
@@ -112,15 +112,15 @@ class RingReceiverSet {
 
   // Gives what poll() handed out back to the senders.
   void release() {
-    for (const size_t channel : popped_) inboxes_[channel / kFlows].readers[channel % kFlows].release();
+    for (const size_t channel : popped_) receivers_[channel / kFlows].readers[channel % kFlows].release();
     popped_.clear();
   }
 
   // Ordered after this worker's own seq_cst store that says it sleeps.
   bool pending() const {
-    for (const RingReceiver& inbox : inboxes_) {
+    for (const RingReceiver& receiver : receivers_) {
       for (size_t flow = 0; flow < kFlows; ++flow) {
-        if ((*inbox.tails)[flow].load(std::memory_order_seq_cst) != inbox.cursors[flow]) return true;
+        if ((*receiver.tails)[flow].load(std::memory_order_seq_cst) != receiver.cursors[flow]) return true;
       }
     }
     return false;
@@ -137,15 +137,15 @@ class RingReceiverSet {
 
  private:
   size_t take(size_t peer, size_t flow, std::span<Packet> out) {
-    RingReceiver& inbox = inboxes_[peer];
-    RingReader& reader = inbox.readers[flow];
+    RingReceiver& receiver = receivers_[peer];
+    RingReader& reader = receiver.readers[flow];
     size_t count = 0;
     while (count < out.size() && !reader.empty_now()) {
       ByteView bytes;
       if constexpr (kChecked) {
         bytes = reader.front_checked();
         if (bytes.data() == nullptr) [[unlikely]] {
-          if (!is_bad_) bad_ = {inbox.peer, flow, reader.cursor()};
+          if (!is_bad_) bad_ = {receiver.peer, flow, reader.cursor()};
           is_bad_ = true;
           break;
         }
@@ -153,14 +153,14 @@ class RingReceiverSet {
         bytes = reader.front();
       }
       reader.pop(bytes);
-      out[count++] = {inbox.peer, bytes};
+      out[count++] = {receiver.peer, bytes};
     }
-    inbox.cursors[flow] = reader.cursor();
+    receiver.cursors[flow] = reader.cursor();
     popped_.push_back(peer * kFlows + flow);
     return count;
   }
 
-  std::vector<RingReceiver> inboxes_;
+  std::vector<RingReceiver> receivers_;
   std::vector<size_t> popped_;  // channels with packets handed out since the last release()
   size_t poll_peer_ = 0;        // the channel after the one that filled the last poll, so that none starves
   size_t poll_flow_ = 0;
@@ -169,7 +169,7 @@ class RingReceiverSet {
 };
 
 // What a wire over lanes counts.
-struct LaneCounters {
+struct WireCounters {
   uint64_t packets_sent = 0, packets_refused = 0, packets_received = 0;
   uint64_t wakes = 0;
   uint64_t doorbells = 0, verbs = 0, verbs_failed = 0;  // failed: refused or flushed

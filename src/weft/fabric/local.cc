@@ -5,40 +5,40 @@
 namespace weft {
 
 LocalWire::LocalWire(LocalFabric& fabric, NodeId self, WorkerId worker, size_t completions_max)
-    : fabric_(fabric), self_(self), worker_(worker), inboxes_(fabric.nodes_), verbs_(completions_max, &counters_) {
+    : fabric_(fabric), self_(self), worker_(worker), receivers_(fabric.nodes_), verbs_(completions_max, &counters_) {
   for (size_t n = 0; n < fabric.nodes_; ++n) {
     const NodeId peer(static_cast<uint8_t>(n));
-    const size_t out = fabric.lane_index(self, peer, worker);
-    const size_t in = fabric.lane_index(peer, self, worker);
-    writers_.push_back(lane_writers(fabric.lanes_[out], fabric.buffer(out), fabric.ring_bytes_));
-    inboxes_.attach(RingReceiver(peer, fabric.lanes_[in], fabric.buffer(in), fabric.ring_bytes_));
+    const size_t out = fabric.rings_index(self, peer, worker);
+    const size_t in = fabric.rings_index(peer, self, worker);
+    writers_.push_back(ring_writers(fabric.rings_[out], fabric.buffer(out), fabric.ring_bytes_));
+    receivers_.attach(RingReceiver(peer, fabric.rings_[in], fabric.buffer(in), fabric.ring_bytes_));
   }
 }
 
 bool LocalWire::send(NodeId to, Flow flow, ByteView packet) {
   WEFT_CHECK(to != self_ && to.value < fabric_.nodes_, "a wire goes to the other nodes");
   WEFT_CHECK(frame_bytes(packet.size()) <= fabric_.ring_bytes_ / 2, "a packet is at most half a ring");
-  LocalFabric::Bed& bed = fabric_.beds_[fabric_.worker_index(to, worker_)];
-  if (!writers_[to.value][static_cast<size_t>(flow)].write(packet, bed.wake != nullptr)) {
+  LocalFabric::SleepState& state = fabric_.sleep_states_[fabric_.worker_index(to, worker_)];
+  if (!writers_[to.value][static_cast<size_t>(flow)].write(packet, state.wake != nullptr)) {
     ++counters_.packets_refused;
     return false;
   }
   ++counters_.packets_sent;
   // One of several senders takes the flag and wakes.
-  if (bed.wake != nullptr && bed.sleeping.load(std::memory_order_seq_cst) && bed.sleeping.exchange(false)) {
+  if (state.wake != nullptr && state.sleeping.load(std::memory_order_seq_cst) && state.sleeping.exchange(false)) {
     ++counters_.wakes;
-    bed.wake(bed.context);
+    state.wake(state.context);
   }
   return true;
 }
 
 size_t LocalWire::poll(std::span<Packet> out) {
-  const size_t count = inboxes_.poll(out);
+  const size_t count = receivers_.poll(out);
   counters_.packets_received += count;
   return count;
 }
 
-void LocalWire::release() { inboxes_.release(); }
+void LocalWire::release() { receivers_.release(); }
 
 bool LocalWire::post(NodeId to, std::span<const Verb> verbs) {
   WEFT_CHECK(to.value < fabric_.nodes_, "a node of this fabric");
@@ -51,7 +51,7 @@ size_t LocalWire::poll_completions(std::span<Completion> out) { return verbs_.po
 
 void LocalWire::reset(NodeId to) { verbs_.reset(to); }
 
-bool LocalWire::pending() const { return verbs_.pending() || inboxes_.pending(); }
+bool LocalWire::pending() const { return verbs_.pending() || receivers_.pending(); }
 
 LocalFabric::LocalFabric(const LocalOptions& options)
     : nodes_(static_cast<size_t>(options.nodes)),
@@ -60,10 +60,10 @@ LocalFabric::LocalFabric(const LocalOptions& options)
   WEFT_CHECK(options.nodes >= 1 && options.nodes <= kNodesMax && options.workers >= 1 &&
                  options.workers <= kWorkersMax && ring_bytes_ >= 4 * kPacketBytesMax,
              "the caller checks its options");
-  const size_t lanes = nodes_ * nodes_ * workers_;
-  memory_ = Mapping::or_throw(lanes * lane_buffer_bytes(ring_bytes_));
-  lanes_ = std::make_unique<ChannelRings[]>(lanes);
-  beds_ = std::make_unique<Bed[]>(nodes_ * workers_);
+  const size_t channels = nodes_ * nodes_ * workers_;
+  memory_ = Mapping::or_throw(channels * channel_buffer_bytes(ring_bytes_));
+  rings_ = std::make_unique<ChannelRings[]>(channels);
+  sleep_states_ = std::make_unique<SleepState[]>(nodes_ * workers_);
   for (size_t n = 0; n < nodes_; ++n) {
     for (size_t w = 0; w < workers_; ++w) {
       wires_.emplace_back(new LocalWire(*this, NodeId(static_cast<uint8_t>(n)), WorkerId(static_cast<uint8_t>(w)),
@@ -77,7 +77,7 @@ size_t LocalFabric::worker_index(NodeId node, WorkerId worker) const {
   return node.value * workers_ + worker.value;
 }
 
-size_t LocalFabric::lane_index(NodeId from, NodeId to, WorkerId worker) const {
+size_t LocalFabric::rings_index(NodeId from, NodeId to, WorkerId worker) const {
   return (worker.value * nodes_ + from.value) * nodes_ + to.value;
 }
 
@@ -87,13 +87,13 @@ void LocalFabric::set_regions(NodeId node, Regions* regions) {
 }
 
 void LocalFabric::set_wake(NodeId node, WorkerId worker, void (*wake)(void*), void* context) {
-  Bed& bed = beds_[worker_index(node, worker)];
-  bed.wake = wake;
-  bed.context = context;
+  SleepState& state = sleep_states_[worker_index(node, worker)];
+  state.wake = wake;
+  state.context = context;
 }
 
 void LocalFabric::set_sleeping(NodeId node, WorkerId worker, bool sleeping) {
-  beds_[worker_index(node, worker)].sleeping.store(sleeping, std::memory_order_seq_cst);
+  sleep_states_[worker_index(node, worker)].sleeping.store(sleeping, std::memory_order_seq_cst);
 }
 
 }  // namespace weft

@@ -48,7 +48,7 @@ class LocalWire final : public Wire {
   void reset(NodeId to) override;
   bool pending() const override;
 
-  const LaneCounters& counters() const { return counters_; }
+  const WireCounters& counters() const { return counters_; }
 
  private:
   friend class LocalFabric;
@@ -57,9 +57,9 @@ class LocalWire final : public Wire {
   LocalFabric& fabric_;
   const NodeId self_;
   const WorkerId worker_;
-  std::vector<LaneWriters> writers_;  // by node
-  RingReceiverSet<false> inboxes_;
-  LaneCounters counters_;
+  std::vector<RingWriters> writers_;  // by node
+  RingReceiverSet<false> receivers_;
+  WireCounters counters_;
   VerbQueues verbs_;
 };
 
@@ -82,22 +82,22 @@ class LocalFabric {
  private:
   friend class LocalWire;
 
-  struct alignas(64) Bed {
+  struct alignas(64) SleepState {
     std::atomic<bool> sleeping{false};
     void (*wake)(void*) = nullptr;
     void* context = nullptr;
   };
 
   size_t worker_index(NodeId node, WorkerId worker) const;
-  size_t lane_index(NodeId from, NodeId to, WorkerId worker) const;
-  std::byte* buffer(size_t lane) const { return memory_.base() + lane * lane_buffer_bytes(ring_bytes_); }
+  size_t rings_index(NodeId from, NodeId to, WorkerId worker) const;
+  std::byte* buffer(size_t rings) const { return memory_.base() + rings * channel_buffer_bytes(ring_bytes_); }
 
   const size_t nodes_;
   const size_t workers_;
   const size_t ring_bytes_;
   Mapping memory_;
-  std::unique_ptr<ChannelRings[]> lanes_;
-  std::unique_ptr<Bed[]> beds_;
+  std::unique_ptr<ChannelRings[]> rings_;
+  std::unique_ptr<SleepState[]> sleep_states_;
   std::array<Regions*, kNodesMax + 1> regions_{};
   std::vector<std::unique_ptr<LocalWire>> wires_;
 };

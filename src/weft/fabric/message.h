@@ -18,39 +18,39 @@ namespace weft {
 //   | bytes    | kind | piece | spare  | body ...
 //
 struct MessageHeader {
-  uint32_t bytes;  // of this piece's body, without padding
-  uint8_t kind;    // chosen by the user of the port, below kKindsMax
-  uint8_t piece;   // kWhole, or a piece of a message that spans packets
-  uint16_t tag;    // free for the kind
+  uint32_t bytes;    // of this piece's body, without padding
+  uint8_t kind;      // chosen by the user of the port, below kKindsMax
+  uint8_t fragment;  // kWhole, or a piece of a message that spans packets
+  uint16_t tag;      // free for the kind
 };
 static_assert(sizeof(MessageHeader) == 8);
 
 // The pieces of one message follow each other on their channel with nothing between, each at the beginning of its
 // packet; whole messages may follow the last piece. kFirst's body starts with the u64 total.
-enum Piece : uint8_t { kWhole = 0, kFirst = 1, kMiddle = 2, kLast = 3 };
+enum Fragment : uint8_t { kUnfragmented = 0, kFirst = 1, kMiddle = 2, kLast = 3 };
 
 struct Message {
   NodeId source;
   uint8_t kind;
   uint16_t tag;
-  ByteView body;        // 8-byte aligned; valid until the burst ends
-  bool exempt = false;  // of a flow that no epoch holds back
+  ByteView body;           // 8-byte aligned; valid until the burst ends
+  bool any_epoch = false;  // of a flow that no epoch holds back
 };
 
 inline constexpr int kKindsMax = 32;
 
 // Body bytes that fit into one packet: alone as a whole message or a later piece, and beside the total in the first.
-inline constexpr size_t kWholeBytesMax = kPacketBytesMax - sizeof(PacketHeader) - sizeof(MessageHeader);
-inline constexpr size_t kFirstBytesMax = kWholeBytesMax - sizeof(uint64_t);
-static_assert(kWholeBytesMax % 8 == 0 && kFirstBytesMax % 8 == 0);
+inline constexpr size_t kUnfragmentedBytesMax = kPacketBytesMax - sizeof(PacketHeader) - sizeof(MessageHeader);
+inline constexpr size_t kFirstBytesMax = kUnfragmentedBytesMax - sizeof(uint64_t);
+static_assert(kUnfragmentedBytesMax % 8 == 0 && kFirstBytesMax % 8 == 0);
 
 // The most wire bytes that a message with a body of `bytes` can take: nothing rides with it, and it pays for the
 // headers of all its packets. What a channel sends is at most the sum of this over its messages.
 constexpr size_t wire_bytes_max(size_t bytes) {
   constexpr size_t kHeaders = sizeof(PacketHeader) + sizeof(MessageHeader);
-  if (bytes <= kWholeBytesMax) return kHeaders + align_up(bytes, 8);
+  if (bytes <= kUnfragmentedBytesMax) return kHeaders + align_up(bytes, 8);
   const size_t rest = bytes - kFirstBytesMax;
-  const size_t packets = (rest + kWholeBytesMax - 1) / kWholeBytesMax;
+  const size_t packets = (rest + kUnfragmentedBytesMax - 1) / kUnfragmentedBytesMax;
   return kPacketBytesMax + packets * kHeaders + align_up(rest, 8);
 }
 

@@ -24,7 +24,7 @@ void Port::set_bad_peer(BadPeer hook, void* context) { receiver_.set_bad_peer(ho
 
 bool Port::poll() {
   WEFT_CHECK(!delivering_, "a handler does not poll");
-  sender_.settle();
+  sender_.post_staged();
   sender_.retry();
   const bool any = receiver_.gather() != 0;
   if (any) {
@@ -62,10 +62,10 @@ void Port::announce(std::span<const Message> burst) {
   if (hook_ != nullptr) hook_(hook_context_, burst);
 }
 
-void Port::renew(NodeId peer) {
+void Port::reset_peer(NodeId peer) {
   WEFT_CHECK(!delivering_, "a handler does not renew a peer");
-  sender_.renew(peer);
-  receiver_.renew(peer);
+  sender_.reset_peer(peer);
+  receiver_.reset_peer(peer);
 }
 
 void Port::set_epoch(Epoch epoch) {

@@ -55,7 +55,7 @@ class Port {
   bool poll();
   // True if poll() or flush() has something to do now. Packets that the wire refused count: nothing wakes a worker when
   // the wire has room again, so one that has such packets goes on trying.
-  bool pending() const { return sender_.pending() || sender_.own_pending() || receiver_.pending(); }
+  bool pending() const { return sender_.pending() || sender_.loopback_pending() || receiver_.pending(); }
 
   // Packets of older epochs are dropped and counted, newer ones wait here, up to queued_bytes_max per peer, until that
   // epoch is set; the recovery and control flows are exempt. May be called by a handler: what is left of the burst and
@@ -65,9 +65,9 @@ class Port {
 
   // A peer comes back as another incarnation, or is gone: its channels start anew in both directions, open. Not while
   // a handler runs.
-  void renew(NodeId peer);
+  void reset_peer(NodeId peer);
   // Bytes to this peer that wait for the wire: who sends without credit (recovery) keeps this small.
-  size_t backlog(NodeId to, Flow flow) const { return sender_.backlog(to, flow); }
+  size_t queued_bytes(NodeId to, Flow flow) const { return sender_.queued_bytes(to, flow); }
 
   // For handlers: closes a peer whose message is well-formed as a packet and makes no sense otherwise.
   void reject(NodeId peer, const Error& error) { receiver_.reject(peer, error); }

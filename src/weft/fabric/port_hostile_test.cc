@@ -77,7 +77,7 @@ const Case kCases[] = {
      "message bytes 2097152, at most 1048576"},
     {"total small", 1, [](Bytes& p) { poke<uint64_t>(p, kMessage + 8, 100); }, "bytes of a piece 8160, at most 100"},
     {"first again", 2, [](Bytes& p) { poke<uint8_t>(p, kMessage + 5, kFirst); }, "piece out of place 1"},
-    {"whole between", 2, [](Bytes& p) { poke<uint8_t>(p, kMessage + 5, kWhole); }, "piece out of place 0"},
+    {"whole between", 2, [](Bytes& p) { poke<uint8_t>(p, kMessage + 5, kUnfragmented); }, "piece out of place 0"},
     {"last too early", 2, [](Bytes& p) { poke<uint8_t>(p, kMessage + 5, kLast); },
      "bytes of all pieces 16328, must be 20000"},
     {"kind changes", 2, [](Bytes& p) { poke<uint8_t>(p, kMessage + 4, 1); }, "kind of a piece 1, must be 2"},

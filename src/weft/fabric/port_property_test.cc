@@ -31,10 +31,10 @@ size_t draw_bytes(Random& random) {
     case 2:
     case 3:
     case 4:
-      return kWholeBytesMax - 8 + random.below(17);
+      return kUnfragmentedBytesMax - 8 + random.below(17);
     case 5:
     case 6:
-      return kFirstBytesMax + kWholeBytesMax - 8 + random.below(17);
+      return kFirstBytesMax + kUnfragmentedBytesMax - 8 + random.below(17);
     case 7:
     case 8:
       return random.between(1000, 60'000);

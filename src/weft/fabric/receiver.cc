@@ -48,7 +48,7 @@ void Receiver::set_bad_peer(BadPeer hook, void* context) {
 
 size_t Receiver::gather() {
   count_ = 0;
-  gather_own();
+  gather_loopback();
   const size_t own = count_;
   gather_held();
   if (count_ - own < kBurstMessages) gather_wire();
@@ -75,18 +75,18 @@ void Receiver::finish() {
   }
 }
 
-WEFT_INLINE void Receiver::add(NodeId source, const MessageHeader& header, bool exempt, ByteView body) {
-  messages_[count_++] = {source, header.kind, header.tag, body, exempt};
+WEFT_INLINE void Receiver::add(NodeId source, const MessageHeader& header, bool any_epoch, ByteView body) {
+  messages_[count_++] = {source, header.kind, header.tag, body, any_epoch};
 }
 
-void Receiver::gather_own() {
+void Receiver::gather_loopback() {
   for (size_t flow = 0; flow < kFlows && count_ < kBurstMessages; ++flow) {
-    ByteView& left = own_left_[flow];
-    if (left.empty()) left = sender_->take_own(static_cast<Flow>(flow));
-    const bool exempt = !bound_to_epoch(static_cast<Flow>(flow));
+    ByteView& left = loopback_left_[flow];
+    if (left.empty()) left = sender_->take_loopback(static_cast<Flow>(flow));
+    const bool any_epoch = !bound_to_epoch(static_cast<Flow>(flow));
     while (!left.empty() && count_ < kBurstMessages) {
       const auto header = load<MessageHeader>(left.data());
-      add(self_, header, exempt, left.subspan(sizeof header, header.bytes));
+      add(self_, header, any_epoch, left.subspan(sizeof header, header.bytes));
       left = left.subspan(sizeof header + align_up(header.bytes, 8));
     }
   }
@@ -173,7 +173,7 @@ bool Receiver::must_wait(const Channel& channel, ByteView packet) const {
   if (channel.assembled_in != burst_) [[likely]]
     return false;
   return packet.size() >= sizeof(PacketHeader) + sizeof(MessageHeader) &&
-         load<MessageHeader>(packet.data() + sizeof(PacketHeader)).piece == kFirst;
+         load<MessageHeader>(packet.data() + sizeof(PacketHeader)).fragment == kFirst;
 }
 
 void Receiver::hold(NodeId peer, Channel& channel, const PacketHeader& header, ByteView packet) {
@@ -200,7 +200,7 @@ void Receiver::open(NodeId peer, Channel& channel, ByteView packet) {
 }
 
 WEFT_INLINE bool Receiver::take_messages(NodeId peer, Channel& channel, const PacketHeader& header, ByteView packet) {
-  const bool exempt = !bound_to_epoch(static_cast<Flow>(header.flow));
+  const bool any_epoch = !bound_to_epoch(static_cast<Flow>(header.flow));
   ByteView left = packet.subspan(sizeof header);
   if (left.empty()) return refuse(peer, "packet bytes", packet.size(), "more than", sizeof header);
   uint32_t begun = 0;
@@ -212,14 +212,14 @@ WEFT_INLINE bool Receiver::take_messages(NodeId peer, Channel& channel, const Pa
       return refuse(peer, "kind without handler", message.kind, "kinds below", kKindsMax);
     }
     const ByteView body = left.subspan(sizeof message, message.bytes);
-    if (message.piece == kWhole && channel.total == 0) [[likely]] {
-      add(peer, message, exempt, body);
+    if (message.fragment == kUnfragmented && channel.total == 0) [[likely]] {
+      add(peer, message, any_epoch, body);
       ++begun;
     } else {
       const size_t assembled = channel.assembled_in;
-      if (!take_piece(peer, channel, message, body, at_front)) return false;
-      if (message.piece == kFirst) ++begun;
-      if (channel.assembled_in != assembled) add(peer, message, exempt, {channel.buffer, channel.have});
+      if (!take_fragment(peer, channel, message, body, at_front)) return false;
+      if (message.fragment == kFirst) ++begun;
+      if (channel.assembled_in != assembled) add(peer, message, any_epoch, {channel.buffer, channel.have});
     }
     left = left.subspan(sizeof message + align_up(message.bytes, 8));
   }
@@ -227,12 +227,12 @@ WEFT_INLINE bool Receiver::take_messages(NodeId peer, Channel& channel, const Pa
   return true;
 }
 
-bool Receiver::take_piece(NodeId peer, Channel& channel, const MessageHeader& header, ByteView body, bool at_front) {
-  if (header.piece > kLast) return refuse(peer, "piece", header.piece, "at most", kLast);
-  const bool first = header.piece == kFirst;
-  if (!at_front || header.piece == kWhole || first != (channel.total == 0)) {
+bool Receiver::take_fragment(NodeId peer, Channel& channel, const MessageHeader& header, ByteView body, bool at_front) {
+  if (header.fragment > kLast) return refuse(peer, "piece", header.fragment, "at most", kLast);
+  const bool first = header.fragment == kFirst;
+  if (!at_front || header.fragment == kUnfragmented || first != (channel.total == 0)) {
     const uint64_t missing = channel.total == 0 ? 0 : channel.total - channel.have;
-    return refuse(peer, "piece out of place", header.piece, "bytes of a message still missing:", missing);
+    return refuse(peer, "piece out of place", header.fragment, "bytes of a message still missing:", missing);
   }
   if (first) {
     if (body.size() < sizeof(uint64_t)) return refuse(peer, "first piece", body.size(), "at least", sizeof(uint64_t));
@@ -252,7 +252,7 @@ bool Receiver::take_piece(NodeId peer, Channel& channel, const MessageHeader& he
   if (body.size() > missing) return refuse(peer, "bytes of a piece", body.size(), "at most", missing);
   if (!body.empty()) std::memcpy(channel.buffer + channel.have, body.data(), body.size());
   channel.have += body.size();
-  if (header.piece != kLast) return true;
+  if (header.fragment != kLast) return true;
   if (channel.have != channel.total) {
     return refuse(peer, "bytes of all pieces", channel.have, "must be", channel.total);
   }
@@ -268,13 +268,13 @@ void Receiver::set_epoch(Epoch epoch) {
     if (bound_to_epoch(static_cast<Flow>(c % kFlows))) channels_[c].total = 0;
   }
   for (size_t flow = 0; flow < kFlows; ++flow) {
-    if (!bound_to_epoch(static_cast<Flow>(flow)) || own_left_[flow].empty()) continue;
+    if (!bound_to_epoch(static_cast<Flow>(flow)) || loopback_left_[flow].empty()) continue;
     counters_->dropped_old_epoch += 1;
-    own_left_[flow] = {};
+    loopback_left_[flow] = {};
   }
 }
 
-void Receiver::renew(NodeId peer) {
+void Receiver::reset_peer(NodeId peer) {
   closed_mask_ &= ~bit(peer.value);
   for (size_t flow = 0; flow < kFlows; ++flow) {
     Channel& channel = channels_[channel_index(peer, static_cast<Flow>(flow))];
@@ -294,13 +294,13 @@ void Receiver::renew(NodeId peer) {
 
 void Receiver::drop_stale(size_t from) {
   for (size_t i = from; i < count_; ++i) {
-    if (!messages_[i].exempt) messages_[i].kind = kDropped;
+    if (!messages_[i].any_epoch) messages_[i].kind = kDropped;
   }
 }
 
 bool Receiver::pending() const {
   if (packet_next_ < packet_count_ || wire_->pending()) return true;
-  for (const ByteView& left : own_left_) {
+  for (const ByteView& left : loopback_left_) {
     if (!left.empty()) return true;
   }
   for (size_t flow = 0; flow < kFlows; ++flow) {

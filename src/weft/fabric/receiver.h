@@ -52,7 +52,7 @@ class Receiver {
   void finish();
 
   // The peer starts anew, as another incarnation: so does this side. Between polls.
-  void renew(NodeId peer);
+  void reset_peer(NodeId peer);
 
   void set_epoch(Epoch epoch);
   // Marks messages bound to an epoch in [from, messages().size()) of the burst under way as kDropped. They stay where
@@ -79,7 +79,7 @@ class Receiver {
   };
   enum class Verdict { kTaken, kLater };
 
-  void gather_own();
+  void gather_loopback();
   void gather_held();
   void gather_wire();
   Verdict admit(const Packet& packet);
@@ -88,8 +88,8 @@ class Receiver {
   void hold(NodeId peer, Channel& channel, const PacketHeader& header, ByteView packet);
   void open(NodeId peer, Channel& channel, ByteView packet);
   bool take_messages(NodeId peer, Channel& channel, const PacketHeader& header, ByteView packet);
-  bool take_piece(NodeId peer, Channel& channel, const MessageHeader& header, ByteView body, bool at_front);
-  void add(NodeId source, const MessageHeader& header, bool exempt, ByteView body);
+  bool take_fragment(NodeId peer, Channel& channel, const MessageHeader& header, ByteView body, bool at_front);
+  void add(NodeId source, const MessageHeader& header, bool any_epoch, ByteView body);
   // Closes the peer; returns false so that a check can end with it.
   bool refuse(NodeId peer, const char* what, uint64_t value, const char* rule, uint64_t other);
 
@@ -116,7 +116,7 @@ class Receiver {
   std::array<Packet, kBurstPackets> packets_;   // what the wire handed out: [packet_next_, packet_count_) is left
   size_t packet_next_ = 0;
   size_t packet_count_ = 0;
-  std::array<ByteView, kFlows> own_left_;
+  std::array<ByteView, kFlows> loopback_left_;
 
   uint64_t burst_ = 1;
   std::unique_ptr<Message[]> messages_;

@@ -51,20 +51,20 @@ Sender::Sender(const PortOptions& options, Wire* wire, CostModel* cost_model, Po
     waiting_[c].set_up(carve(queue), queue);
   }
   for (size_t flow = 0; flow < kFlows; ++flow) {
-    own_areas_[flow] = {carve(own), carve(own)};
-    open_own(flow);
+    loopback_buffers_[flow] = {carve(own), carve(own)};
+    open_loopback(flow);
   }
 }
 
-void Sender::open_own(size_t flow) {
+void Sender::open_loopback(size_t flow) {
   Open& open = open_[channel_index(self_, static_cast<Flow>(flow))];
-  open.base = open.next = own_areas_[flow][own_filling_[flow]];
+  open.base = open.next = loopback_buffers_[flow][loopback_active_[flow]];
   open.room = queued_bytes_max_;
   open.count = 0;
 }
 
 std::byte* Sender::reserve_slow(NodeId to, Flow flow, uint8_t kind, size_t bytes, uint16_t tag) {
-  settle();
+  post_staged();
   WEFT_CHECK(to.value < nodes_, "the destination is a node of this cluster");
   WEFT_CHECK(kind < kKindsMax && bytes <= message_bytes_max_, "the caller keeps message_bytes_max");
   const size_t channel = channel_index(to, flow);
@@ -73,10 +73,10 @@ std::byte* Sender::reserve_slow(NodeId to, Flow flow, uint8_t kind, size_t bytes
     WEFT_CHECK(sizeof(MessageHeader) + bytes <= open.room, "own-node messages over queued_bytes_max: take credit");
     return append(open, kind, bytes, tag);
   }
-  if (bytes > kWholeBytesMax) {
+  if (bytes > kUnfragmentedBytesMax) {
     staged_ = {channel, bytes, tag, kind};
-    staged_whole_ = false;
-    unsettled_ = true;
+    staged_in_packet_ = false;
+    has_staged_ = true;
     return staging_;
   }
   if (sizeof(MessageHeader) + bytes > open.room) {
@@ -85,34 +85,34 @@ std::byte* Sender::reserve_slow(NodeId to, Flow flow, uint8_t kind, size_t bytes
   }
   if (!batching_) {
     staged_.channel = channel;
-    staged_whole_ = unsettled_ = true;
+    staged_in_packet_ = has_staged_ = true;
   }
   return append(open, kind, bytes, tag);
 }
 
-void Sender::settle_slow() {
-  unsettled_ = false;
-  if (staged_whole_) {
+void Sender::post_staged_slow() {
+  has_staged_ = false;
+  if (staged_in_packet_) {
     post_open(staged_.channel);
   } else {
-    cut_staged();
+    fragment_staged();
   }
 }
 
-void Sender::cut_staged() {
+void Sender::fragment_staged() {
   const size_t channel = staged_.channel;
   Open& open = open_[channel];
   if (is_open(channel)) post_open(channel);
   size_t done = 0;
   while (done < staged_.bytes) {
     const bool first = done == 0;
-    const size_t bytes = std::min(staged_.bytes - done, first ? kFirstBytesMax : kWholeBytesMax);
+    const size_t bytes = std::min(staged_.bytes - done, first ? kFirstBytesMax : kUnfragmentedBytesMax);
     const bool last = done + bytes == staged_.bytes;
     open_packet(channel);
     std::byte* body = append(open, staged_.kind, bytes + (first ? sizeof(uint64_t) : 0), staged_.tag);
     open.count = first ? 1 : 0;
-    const Piece piece = first ? kFirst : last ? kLast : kMiddle;
-    store(body - sizeof(MessageHeader) + offsetof(MessageHeader, piece), static_cast<uint8_t>(piece));
+    const Fragment fragment = first ? kFirst : last ? kLast : kMiddle;
+    store(body - sizeof(MessageHeader) + offsetof(MessageHeader, fragment), static_cast<uint8_t>(fragment));
     if (first) {
       store(body, uint64_t{staged_.bytes});
       body += sizeof(uint64_t);
@@ -207,7 +207,7 @@ bool Sender::retry_slow() {
 }
 
 bool Sender::flush() {
-  settle();
+  post_staged();
   bool sent = retry();
   for (size_t flow = 0; flow < kFlows; ++flow) {
     for (uint64_t left = open_mask_[flow] & ~waiting_mask_[flow]; left != 0; left &= left - 1) {
@@ -225,12 +225,12 @@ bool Sender::flush() {
 bool Sender::has_open(NodeId to, Flow flow) const {
   if (to == self_) return open_[channel_index(to, flow)].count != 0;
   const auto f = static_cast<size_t>(flow);
-  const bool staged = unsettled_ && staged_.channel == channel_index(to, flow);
+  const bool staged = has_staged_ && staged_.channel == channel_index(to, flow);
   return staged || ((open_mask_[f] | waiting_mask_[f]) & bit(to.value)) != 0;
 }
 
 void Sender::set_epoch(Epoch epoch) {
-  settle();
+  post_staged();
   for (size_t flow = 0; flow < kFlows; ++flow) {
     if (!bound_to_epoch(static_cast<Flow>(flow))) continue;
     for (uint64_t left = open_mask_[flow] | waiting_mask_[flow]; left != 0; left &= left - 1) {
@@ -238,7 +238,7 @@ void Sender::set_epoch(Epoch epoch) {
     }
     if (open_[channel_index(self_, static_cast<Flow>(flow))].count != 0) {
       counters_->dropped_old_epoch += 1;
-      open_own(flow);
+      open_loopback(flow);
     }
   }
   epoch_ = epoch;
@@ -263,7 +263,7 @@ void Sender::drop_unsent(size_t channel) {
 }
 
 void Sender::close(NodeId peer) {
-  settle();
+  post_staged();
   closed_mask_ |= bit(peer.value);
   for (size_t flow = 0; flow < kFlows; ++flow) {
     const size_t channel = channel_index(peer, static_cast<Flow>(flow));
@@ -276,27 +276,27 @@ void Sender::close(NodeId peer) {
   waiting_bytes_[peer.value] = 0;
 }
 
-void Sender::renew(NodeId peer) {
+void Sender::reset_peer(NodeId peer) {
   close(peer);
   closed_mask_ &= ~bit(peer.value);
   for (size_t flow = 0; flow < kFlows; ++flow) open_[channel_index(peer, static_cast<Flow>(flow))].sequence = 0;
 }
 
-size_t Sender::backlog(NodeId to, Flow flow) const {
+size_t Sender::queued_bytes(NodeId to, Flow flow) const {
   if (to != self_) return waiting_bytes_[to.value];
   const Open& open = open_[channel_index(to, flow)];
   return static_cast<size_t>(open.next - open.base);
 }
 
-ByteView Sender::turn_own(size_t flow) {
+ByteView Sender::swap_loopback(size_t flow) {
   const Open& open = open_[channel_index(self_, static_cast<Flow>(flow))];
   const ByteView filled(open.base, static_cast<size_t>(open.next - open.base));
-  own_filling_[flow] ^= 1;
-  open_own(flow);
+  loopback_active_[flow] ^= 1;
+  open_loopback(flow);
   return filled;
 }
 
-bool Sender::own_pending() const {
+bool Sender::loopback_pending() const {
   for (size_t flow = 0; flow < kFlows; ++flow) {
     if (open_[channel_index(self_, static_cast<Flow>(flow))].count != 0) return true;
   }

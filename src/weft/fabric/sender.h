@@ -5,10 +5,12 @@
 // the wire refuses, the open packet stays open and goes on filling, so that back-pressure makes packets fuller.
 //
 // A message over kWholeBytesMax is written by the caller into one staging buffer and cut into pieces at the next call
-// of the port, when it is filled; so is, with batching off, the single message of a packet sent. settle() does both.
+// of the port, when it is filled; so is, with batching off, the single message of a packet sent. post_staged() does
+// both.
 //
-// Messages to the own node are written, whole whatever their size, into one of two areas per flow; take_own() hands
-// out what one area holds and turns to the other, so handlers can send to their own node while its messages are read.
+// Messages to the own node are written, whole whatever their size, into one of two areas per flow; take_loopback()
+// hands out what one area holds and turns to the other, so handlers can send to their own node while its messages are
+// read.
 //
 // I1: per channel, sequence numbers leave in order without a gap: the wire gets a packet only when none waits.
 // I2: nothing is allocated after construction; all buffers are parts of one mapping, committed when first used.
@@ -35,23 +37,23 @@ class Sender {
 
   std::byte* reserve(NodeId to, Flow flow, uint8_t kind, size_t bytes, uint16_t tag) {
     Open& open = open_[channel_index(to, flow)];
-    if (sizeof(MessageHeader) + bytes > open.room || unsettled_) [[unlikely]] {
+    if (sizeof(MessageHeader) + bytes > open.room || has_staged_) [[unlikely]] {
       return reserve_slow(to, flow, kind, bytes, tag);
     }
     return append(open, kind, bytes, tag);
   }
 
   // Finishes what had to wait until its message was filled. Every call of the port begins with it.
-  void settle() {
-    if (unsettled_) [[unlikely]]
-      settle_slow();
+  void post_staged() {
+    if (has_staged_) [[unlikely]]
+      post_staged_slow();
   }
 
   bool has_open(NodeId to, Flow flow) const;
   bool flush();
   // Offers packets that wait to the wire again; true if it took one.
   bool retry() { return any(waiting_mask_) && retry_slow(); }
-  bool pending() const { return unsettled_ || any(open_mask_) || any(waiting_mask_); }
+  bool pending() const { return has_staged_ || any(open_mask_) || any(waiting_mask_); }
 
   // What was written in the old epoch and has not left is dropped, also what waits for the own node: whoever would get
   // it has stopped as well or is about to, and the credit that paid for its room is given out anew.
@@ -60,17 +62,17 @@ class Sender {
   void close(NodeId peer);
 
   // The peer starts anew, as another incarnation: so does this side. What was on the way to the old one is dropped.
-  void renew(NodeId peer);
+  void reset_peer(NodeId peer);
   // Bytes that wait for the wire, or in the own node's area of this flow.
-  size_t backlog(NodeId to, Flow flow) const;
+  size_t queued_bytes(NodeId to, Flow flow) const;
 
   // The own node's messages on a flow since the last call, as they lie in a packet. The caller is through with what
   // the last call returned.
-  ByteView take_own(Flow flow) {
+  ByteView take_loopback(Flow flow) {
     const Open& open = open_[channel_index(self_, flow)];
-    return open.next == open.base ? ByteView() : turn_own(static_cast<size_t>(flow));
+    return open.next == open.base ? ByteView() : swap_loopback(static_cast<size_t>(flow));
   }
-  bool own_pending() const;
+  bool loopback_pending() const;
 
  private:
   // Zero bytes are a valid Open without a packet: the array lies in the mapping, one for every value of NodeId, so
@@ -97,7 +99,7 @@ class Sender {
     open.next += sizeof(MessageHeader) + padded;
     open.room -= sizeof(MessageHeader) + padded;
     ++open.count;
-    store(at, MessageHeader{static_cast<uint32_t>(bytes), kind, kWhole, tag});
+    store(at, MessageHeader{static_cast<uint32_t>(bytes), kind, kUnfragmented, tag});
     // Padding goes over the wire: never what was in the buffer before.
     if (padded != bytes) store(at + padded, uint64_t{0});
     return at + sizeof(MessageHeader);
@@ -113,10 +115,10 @@ class Sender {
   bool is_open(size_t channel) const { return (open_mask_[channel % kFlows] >> (channel / kFlows) & 1U) != 0; }
 
   std::byte* reserve_slow(NodeId to, Flow flow, uint8_t kind, size_t bytes, uint16_t tag);
-  void settle_slow();
+  void post_staged_slow();
   bool retry_slow();
-  ByteView turn_own(size_t flow);
-  void cut_staged();
+  ByteView swap_loopback(size_t flow);
+  void fragment_staged();
   void open_packet(size_t channel);
   void close_packet(size_t channel);
   ByteView seal(size_t channel);
@@ -124,7 +126,7 @@ class Sender {
   void post_open(size_t channel);
   void drop_unsent(size_t channel);
   void count_sent(ByteView packet);
-  void open_own(size_t flow);
+  void open_loopback(size_t flow);
 
   const NodeId self_;
   const WorkerId worker_;
@@ -139,8 +141,8 @@ class Sender {
 
   Mapping memory_;
   Open* open_ = nullptr;
-  bool unsettled_ = false;
-  bool staged_whole_ = false;  // what is unsettled is one whole message in an open packet (batching off)
+  bool has_staged_ = false;
+  bool staged_in_packet_ = false;  // what is unsettled is one whole message in an open packet (batching off)
   Staged staged_;
   std::byte* staging_ = nullptr;
   std::unique_ptr<FrameQueue[]> waiting_;        // by channel
@@ -148,8 +150,8 @@ class Sender {
   std::array<uint64_t, kFlows> open_mask_{};     // bit n: a packet to node n is open
   std::array<uint64_t, kFlows> waiting_mask_{};  // bit n: packets to node n wait
   uint64_t closed_mask_ = 0;
-  std::array<std::array<std::byte*, 2>, kFlows> own_areas_{};
-  std::array<uint8_t, kFlows> own_filling_{};
+  std::array<std::array<std::byte*, 2>, kFlows> loopback_buffers_{};
+  std::array<uint8_t, kFlows> loopback_active_{};
 };
 
 }  // namespace weft

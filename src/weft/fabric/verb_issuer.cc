@@ -20,7 +20,8 @@ uint64_t tag_of(uint32_t generation, uint32_t index, size_t verb) {
 
 }  // namespace
 
-VerbIssuer::VerbIssuer(const VerbIssuerOptions& options, Wire* wire, CostModel* cost_model, std::byte* memory, size_t bytes)
+VerbIssuer::VerbIssuer(const VerbIssuerOptions& options, Wire* wire, CostModel* cost_model, std::byte* memory,
+                       size_t bytes)
     : options_(options),
       wire_(wire),
       cost_model_(cost_model),
@@ -102,7 +103,7 @@ void VerbIssuer::send(VerbRequest* request) {
     // On every wire, so that what only some refuse shows on all.
     WEFT_CHECK(request->verb[i].bytes <= kVerbBytesMax, "what is longer goes by message");
     request->verb[i].signalled = i + 1 == request->verbs && !request->unsignalled;
-    request->verb[i].follows = i != 0;
+    request->verb[i].ordered_after_previous = i != 0;
     request->verb[i].tag = tag_of(request->generation, request->index, i);
   }
   push(peers_[request->peer.value].queued, request->index);

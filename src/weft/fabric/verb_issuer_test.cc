@@ -123,7 +123,7 @@ class MeasuringWire final : public Wire {
   void release() override {}
   bool post(NodeId to, std::span<const Verb> verbs) override {
     size_t bytes = 0;
-    for (const Verb& verb : verbs) bytes += verb.bytes, follow += verb.follows ? 1 : 0;
+    for (const Verb& verb : verbs) bytes += verb.bytes, follow += verb.ordered_after_previous ? 1 : 0;
     most = std::max(most, bytes);
     return wire_->post(to, verbs);
   }

@@ -4,7 +4,7 @@
 
 namespace weft {
 
-VerbQueues::VerbQueues(size_t completions_max, LaneCounters* counters)
+VerbQueues::VerbQueues(size_t completions_max, WireCounters* counters)
     : counters_(counters), completions_(std::max<size_t>(completions_max, 1)) {}
 
 bool VerbQueues::accept(size_t verbs) {

@@ -1,7 +1,7 @@
 // VerbQueues: one worker's one-sided verbs on a wire where the poster carries them out itself, at once: local and shm.
 //
-// How one is carried out: carry_out.h. Verbs of one post take effect in order. A refused verb breaks the queue to that
-// peer: what is posted until reset() is flushed.
+// How one is carried out: execute_verb.h. Verbs of one post take effect in order. A refused verb breaks the queue to
+// that peer: what is posted until reset() is flushed.
 //
 // Used by the worker that owns it.
 #pragma once
@@ -12,8 +12,8 @@
 #include <span>
 #include <vector>
 
-#include "weft/fabric/carry_out.h"
 #include "weft/fabric/channel_rings.h"
+#include "weft/fabric/execute_verb.h"
 #include "weft/fabric/nodes.h"
 #include "weft/fabric/wire.h"
 #include "weft/types.h"
@@ -22,7 +22,7 @@ namespace weft {
 
 class VerbQueues {
  public:
-  VerbQueues(size_t completions_max, LaneCounters* counters);
+  VerbQueues(size_t completions_max, WireCounters* counters);
 
   // Access is how the target's memory is reached:
   //   std::byte* resolve(RegionId, uint64_t offset, uint64_t bytes): nullptr if not granted or outside the region
@@ -39,7 +39,7 @@ class VerbQueues {
       }
       order(before, verb.kind);
       before = verb.kind;
-      if (!carry_out(verb, verb.offset % 8 == 0 ? access.resolve(verb.region, verb.offset, reach(verb)) : nullptr) ||
+      if (!execute_verb(verb, verb.offset % 8 == 0 ? access.resolve(verb.region, verb.offset, reach(verb)) : nullptr) ||
           !access.holds()) {
         refuse(to, verb.tag);
       } else if (verb.signalled) {
@@ -62,7 +62,7 @@ class VerbQueues {
   void refuse(NodeId to, uint64_t tag);
   void complete(NodeId peer, VerbStatus status, uint64_t tag);
 
-  LaneCounters* const counters_;
+  WireCounters* const counters_;
   uint64_t broken_ = 0;                  // bit n: a verb to node n was refused
   std::vector<Completion> completions_;  // a ring: [head_, tail_)
   size_t head_ = 0;

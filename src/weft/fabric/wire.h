@@ -56,7 +56,8 @@ enum class VerbKind : uint8_t { kRead, kWrite, kCompareSwap, kFetchAdd };
 struct Verb {
   VerbKind kind = VerbKind::kRead;
   bool signalled = true;  // an unsignalled verb reports no completion of its own unless it fails
-  bool follows = true;    // takes effect after those before it in its post; false: they are no business of its own
+  bool ordered_after_previous =
+      true;  // takes effect after those before it in its post; false: they are no business of its own
   RegionId region;
   uint64_t offset = 0;
   uint32_t bytes = 0;
@@ -99,7 +100,7 @@ class Wire {
   // From now on this end exchanges packets and verbs with that incarnation of the peer only; 0: with nobody. What came
   // from an earlier incarnation and was not polled yet is thrown away, and its verbs are flushed. Wires on which a node
   // cannot come back as another (local) ignore it.
-  virtual void admit(NodeId peer, uint32_t incarnation) {
+  virtual void accept_incarnation(NodeId peer, uint32_t incarnation) {
     (void)peer;
     (void)incarnation;
   }

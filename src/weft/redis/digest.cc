@@ -28,7 +28,7 @@ bool DigestScan::step() {
       if (cursor_ == 0) stage_ = Stage::kWords;
       break;
     case Stage::kWords:
-      cursor_ = table.residue_some(cursor_, kBins, &residue_);
+      cursor_ = table.leak_report_some(cursor_, kBins, &residue_);
       if (cursor_ == 0) stage_ = Stage::kAbsence;
       break;
     case Stage::kAbsence:

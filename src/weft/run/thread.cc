@@ -35,13 +35,13 @@ void futex_wake(std::atomic<uint32_t>* word) {
 
 Thread::~Thread() {
   stop();
-  if (own_bell_ >= 0) close(own_bell_);
+  if (wakeup_eventfd_ >= 0) close(wakeup_eventfd_);
 }
 
-void Thread::add_bell(WakeupSource* bell) {
-  if (own_bell_ < 0) own_bell_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  WEFT_CHECK(own_bell_ >= 0, "eventfd");
-  bells_.push_back(bell);
+void Thread::add_wakeup_source(WakeupSource* source) {
+  if (wakeup_eventfd_ < 0) wakeup_eventfd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  WEFT_CHECK(wakeup_eventfd_ >= 0, "eventfd");
+  wakeup_sources_.push_back(source);
 }
 
 void Thread::start(int cpu) {
@@ -60,9 +60,9 @@ void Thread::wake() {
   // Pairs with sleep(): whoever made work visible before this load is seen by any_pending() if the load says awake.
   if (asleep_.load(std::memory_order_seq_cst) == 0) return;
   asleep_.store(0, std::memory_order_seq_cst);
-  if (own_bell_ < 0) return futex_wake(&asleep_);
+  if (wakeup_eventfd_ < 0) return futex_wake(&asleep_);
   const uint64_t one = 1;
-  if (write(own_bell_, &one, sizeof one) != sizeof one) return;  // it rings already
+  if (write(wakeup_eventfd_, &one, sizeof one) != sizeof one) return;  // it rings already
 }
 
 bool Thread::any_pending() const {
@@ -74,30 +74,30 @@ bool Thread::expects_more() const {
 }
 
 void Thread::block(uint64_t ns) {
-  if (bells_.empty()) return futex_wait(&asleep_, 1, ns);
+  if (wakeup_sources_.empty()) return futex_wait(&asleep_, 1, ns);
   constexpr size_t kFdsMax = 1 + 64;
   pollfd fds[kFdsMax];
   nfds_t count = 0;
-  fds[count++] = {own_bell_, POLLIN, 0};
-  for (const WakeupSource* bell : bells_) {
-    if (count < kFdsMax) fds[count++] = {bell->fd(), POLLIN, 0};
+  fds[count++] = {wakeup_eventfd_, POLLIN, 0};
+  for (const WakeupSource* source : wakeup_sources_) {
+    if (count < kFdsMax) fds[count++] = {source->fd(), POLLIN, 0};
   }
   const timespec timeout = time_of(ns);
   ppoll(fds, count, &timeout, nullptr);
   uint64_t rung = 0;
-  if ((fds[0].revents & POLLIN) != 0 && read(own_bell_, &rung, sizeof rung) != sizeof rung) return;
+  if ((fds[0].revents & POLLIN) != 0 && read(wakeup_eventfd_, &rung, sizeof rung) != sizeof rung) return;
 }
 
 void Thread::sleep(uint64_t deadline_ns) {
   constexpr uint64_t kLongestNs = 1'000'000'000;
   asleep_.store(1, std::memory_order_seq_cst);
-  for (WakeupSource* bell : bells_) bell->set_sleeping(true);
+  for (WakeupSource* source : wakeup_sources_) source->set_sleeping(true);
   const uint64_t now_ns = clock_->now_ns();
   if (!any_pending() && !stopping_.load() && deadline_ns > now_ns) {
     sleeps_.fetch_add(1, std::memory_order_relaxed);
     block(std::min(deadline_ns - now_ns, kLongestNs));
   }
-  for (WakeupSource* bell : bells_) bell->set_sleeping(false);
+  for (WakeupSource* source : wakeup_sources_) source->set_sleeping(false);
   asleep_.store(0, std::memory_order_seq_cst);
 }
 
@@ -112,7 +112,7 @@ void Thread::run(int cpu) {
   while (!stopping_.load(std::memory_order_relaxed)) {
     bool busy = false;
     for (Worker* worker : workers_) busy |= worker->step();
-    turns_.store(turns_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    iterations_.store(iterations_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     if (busy) {
       idle_since_ns = 0;
       continue;

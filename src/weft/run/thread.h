@@ -31,13 +31,13 @@ class Thread {
   Thread& operator=(const Thread&) = delete;
 
   void add(Worker* worker) { workers_.push_back(worker); }  // before start
-  void add_bell(WakeupSource* bell);                        // before start; outlives the thread
+  void add_wakeup_source(WakeupSource* source);             // before start; outlives the thread
   void start(int cpu = -1);                                 // pinned if cpu >= 0
   void stop();                                              // returns when the thread has ended
   void wake();
 
   uint64_t sleeps() const { return sleeps_.load(std::memory_order_relaxed); }
-  uint64_t turns() const { return turns_.load(std::memory_order_relaxed); }
+  uint64_t iterations() const { return iterations_.load(std::memory_order_relaxed); }
   bool asleep() const { return asleep_.load(std::memory_order_relaxed) != 0; }
 
  private:
@@ -50,13 +50,13 @@ class Thread {
   Clock* const clock_;
   const uint64_t spin_ns_;
   std::vector<Worker*> workers_;
-  std::vector<WakeupSource*> bells_;
-  int own_bell_ = -1;  // an eventfd that wake() rings, if there are others to wait for
+  std::vector<WakeupSource*> wakeup_sources_;
+  int wakeup_eventfd_ = -1;  // an eventfd that wake() rings, if there are others to wait for
   std::thread thread_;
   std::atomic<bool> stopping_{false};
   std::atomic<uint32_t> asleep_{0};  // 1 while in sleep(); a futex
   std::atomic<uint64_t> sleeps_{0};
-  std::atomic<uint64_t> turns_{0};
+  std::atomic<uint64_t> iterations_{0};
 };
 
 }  // namespace weft

@@ -29,7 +29,7 @@ struct FixedClock final : Clock {
   uint64_t now = 1;
 };
 
-struct TraceDuties final : WorkerTasks {
+struct TraceTasks final : WorkerTasks {
   bool table_batch() override { return note("batch"); }
   bool commit_steps() override { return note("commit"); }
   bool flush() override { return note("flush"); }
@@ -76,11 +76,11 @@ struct Yield {
 
 TEST(Worker, AStepHasItsOrder) {
   FixedClock clock;
-  TraceDuties duties;
+  TraceTasks tasks;
   std::vector<std::string> trace;
-  duties.trace = &trace;
+  tasks.trace = &trace;
   Worker worker(&clock, nullptr, 8, 8);
-  worker.set_tasks(&duties);
+  worker.set_tasks(&tasks);
   const auto body = [](Worker* w, std::vector<std::string>* t) -> DetachedTask {
     co_await Yield{w};
     t->push_back("client");
@@ -99,9 +99,9 @@ TEST(Worker, AStepHasItsOrder) {
 
 TEST(Worker, TimersWakeInAStepAtTheirTime) {
   FixedClock clock;
-  TraceDuties duties;
+  TraceTasks tasks;
   Worker worker(&clock, nullptr, 8, 8);
-  worker.set_tasks(&duties);
+  worker.set_tasks(&tasks);
   std::vector<int> woke;
   const auto body = [](Worker* w, uint64_t at, int id, std::vector<int>* out) -> DetachedTask {
     co_await Sleep{w, at};
@@ -117,7 +117,7 @@ TEST(Worker, TimersWakeInAStepAtTheirTime) {
   EXPECT_TRUE(worker.step());
   EXPECT_EQ(woke, (std::vector<int>{1, 2}));
   EXPECT_EQ(worker.deadline_ns(), 30U);
-  duties.deadline = 20;
+  tasks.deadline = 20;
   EXPECT_EQ(worker.deadline_ns(), 20U) << "the duties' deadline counts too";
   clock.now = 100;
   worker.step();
@@ -126,9 +126,9 @@ TEST(Worker, TimersWakeInAStepAtTheirTime) {
 
 TEST(Worker, WhatBecomesReadyInAStepRunsInTheNext) {
   FixedClock clock;
-  TraceDuties duties;
+  TraceTasks tasks;
   Worker worker(&clock, nullptr, 8, 8);
-  worker.set_tasks(&duties);
+  worker.set_tasks(&tasks);
   int turns = 0;
   const auto body = [](Worker* w, int* n) -> DetachedTask {
     for (int i = 0; i < 3; ++i) {
@@ -146,11 +146,11 @@ TEST(Worker, WhatBecomesReadyInAStepRunsInTheNext) {
 
 struct Running {
   RealClock clock;
-  TraceDuties duties;
+  TraceTasks tasks;
   Worker worker{&clock, nullptr, 64, 64};
   Thread thread;
   explicit Running(uint64_t spin_ns = 20'000) : thread(&clock, spin_ns) {
-    worker.set_tasks(&duties);
+    worker.set_tasks(&tasks);
     thread.add(&worker);
   }
   void post(const std::function<void()>& call) {
@@ -217,8 +217,8 @@ struct TestBell final : WakeupSource {
 TEST(Thread, ABellEndsTheSleep) {
   Running r;
   TestBell bells[2];
-  r.thread.add_bell(&bells[0]);
-  r.thread.add_bell(&bells[1]);
+  r.thread.add_wakeup_source(&bells[0]);
+  r.thread.add_wakeup_source(&bells[1]);
   r.thread.start();
   std::atomic<int> ran{0};
   for (int i = 1; i <= 1000; ++i) {
@@ -293,8 +293,8 @@ TEST(Thread, ATimerAloneIsNoReasonToSpin) {
   r.post([&] { ran = true; });
   until([&] { return ran.load(); });
   const uint64_t sleeps = r.thread.sleeps();
-  const uint64_t turns = r.thread.turns();
-  until([&] { return r.thread.turns() >= turns + 1000; });
+  const uint64_t turns = r.thread.iterations();
+  until([&] { return r.thread.iterations() >= turns + 1000; });
   EXPECT_EQ(r.thread.sleeps(), sleeps) << "somebody asked";
   over = true;
   until([&] { return ended.load(); });
@@ -303,9 +303,9 @@ TEST(Thread, ATimerAloneIsNoReasonToSpin) {
 
 TEST(Thread, WhoWaitsForAnswersSpins) {
   Running r(3'600'000'000'000);
-  r.duties.waiting = true;
+  r.tasks.waiting = true;
   r.thread.start();
-  until([&] { return r.thread.turns() >= 1000; });
+  until([&] { return r.thread.iterations() >= 1000; });
   EXPECT_EQ(r.thread.sleeps(), 0U);
   r.thread.stop();
 }
@@ -314,24 +314,24 @@ TEST(Thread, IdleMeansIdle) {
   Running r;
   r.thread.start();
   until([&] { return r.thread.asleep(); });
-  const uint64_t turns = r.thread.turns();
+  const uint64_t turns = r.thread.iterations();
   const uint64_t sleeps = r.thread.sleeps();
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   // A thread that does not sleep makes millions of turns in this time. One that sleeps spins once around each wake-up,
   // and there is at most one a second; how many turns a spin has depends on the machine, so allow one spin of many.
   EXPECT_LT(r.thread.sleeps() - sleeps, 5U);
-  EXPECT_LT(r.thread.turns() - turns, 20'000U);
+  EXPECT_LT(r.thread.iterations() - turns, 20'000U);
   r.thread.stop();
 }
 
 TEST(Thread, SeveralWorkersTakeTurns) {
   RealClock clock;
-  TraceDuties duties;
+  TraceTasks tasks;
   std::vector<std::unique_ptr<Worker>> workers;
   Thread thread(&clock);
   for (int i = 0; i < 3; ++i) {
     workers.push_back(std::make_unique<Worker>(&clock, nullptr, 8, 8));
-    workers.back()->set_tasks(&duties);
+    workers.back()->set_tasks(&tasks);
     thread.add(workers.back().get());
   }
   thread.start();

@@ -8,19 +8,19 @@ bool Worker::step() {
   ++steps_;
   if (asleep_) {
     asleep_ = false;
-    duties_->after_sleep();
+    tasks_->after_sleep();
   }
   if (cost_model_ != nullptr) cost_model_->charge(CostStep::kLoop, 1);
-  duties_->begin_step();
+  tasks_->begin_step();
   bool heard = mailbox_.drain();
   if (clients_ != nullptr) heard |= clients_->poll();
   bool busy = run_client_code();
-  busy |= duties_->table_batch();
-  busy |= duties_->commit_steps();
-  busy |= duties_->flush();
+  busy |= tasks_->table_batch();
+  busy |= tasks_->commit_steps();
+  busy |= tasks_->flush();
   if (clients_ != nullptr) busy |= clients_->flush();
-  heard |= duties_->poll();
-  duties_->between_steps();
+  heard |= tasks_->poll();
+  tasks_->between_steps();
   heard_ |= heard;
   return busy || heard;
 }

@@ -51,7 +51,7 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  void set_tasks(WorkerTasks* duties) { duties_ = duties; }
+  void set_tasks(WorkerTasks* tasks) { tasks_ = tasks; }
   void set_clients(ConnectionPoller* clients) { clients_ = clients; }
 
   // One turn of the loop: client code, table batch, commit steps, flush, poll. True if anything was done.
@@ -67,18 +67,18 @@ class Worker {
   uint64_t clock_ns() const { return clock_->now_ns(); }
   CostModel* cost_model() const { return cost_model_; }
 
-  bool pending() const { return !ready_.empty() || !mailbox_.empty() || duties_->pending(); }
+  bool pending() const { return !ready_.empty() || !mailbox_.empty() || tasks_->pending(); }
   uint64_t deadline_ns() const {
     const uint64_t clients_ns = clients_ != nullptr ? clients_->deadline_ns() : UINT64_MAX;
-    return std::min({timers_.next_ns(), duties_->deadline_ns(), clients_ns});
+    return std::min({timers_.next_ns(), tasks_->deadline_ns(), clients_ns});
   }
   // Somebody asked or answered since the last sleep, or is about to: worth a spin. What only timers do is not.
-  bool expects_more() const { return heard_ || duties_->waits(); }
+  bool expects_more() const { return heard_ || tasks_->waits(); }
   // The caller does not call step() for a while; the next step() ends it.
   void before_sleep() {
     asleep_ = true;
     heard_ = false;
-    duties_->before_sleep();
+    tasks_->before_sleep();
   }
   uint64_t steps() const { return steps_; }
 
@@ -87,7 +87,7 @@ class Worker {
 
   Clock* const clock_;
   CostModel* const cost_model_;
-  WorkerTasks* duties_ = nullptr;
+  WorkerTasks* tasks_ = nullptr;
   ConnectionPoller* clients_ = nullptr;
   uint64_t now_ns_ = 0;
   uint64_t steps_ = 0;

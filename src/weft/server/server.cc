@@ -42,7 +42,7 @@ HandshakeParams agreement_of(const ServerOptions& options) {
   const Options& o = options.spec.options;
   HandshakeParams agreement;
   agreement.cluster = options.cluster;
-  agreement.terms = {
+  agreement.fields = {
       {"wire version", kWireVersion},
       {"cluster.nodes", static_cast<uint64_t>(o.nodes)},
       {"cluster.replicas", static_cast<uint64_t>(o.replicas)},
@@ -61,8 +61,8 @@ HandshakeParams agreement_of(const ServerOptions& options) {
       {"tables", options.spec.tables.size()},
   };
   for (const TableSpec& table : options.spec.tables) {
-    agreement.terms.emplace_back("table " + table.name + " capacity", table.capacity);
-    agreement.terms.emplace_back("table " + table.name + " value_bytes_max", table.value_bytes_max);
+    agreement.fields.emplace_back("table " + table.name + " capacity", table.capacity);
+    agreement.fields.emplace_back("table " + table.name + " value_bytes_max", table.value_bytes_max);
   }
   return agreement;
 }
@@ -114,7 +114,7 @@ Result<void> Server::start_interconnect() {
   options.device = options_.device;
   const Options& cluster = options_.spec.options;
   if (RowSet::of(cluster).locks_by_verb()) options.remote_lock_mode = cluster.remote_lock_mode;
-  options.agreement = agreement_of(options_);
+  options.params = agreement_of(options_);
   auto interconnect = make_interconnect(options, &regions_, clock_);
   if (!interconnect) return interconnect.error();
   interconnect_ = std::move(*interconnect);
@@ -270,7 +270,7 @@ Result<void> Server::start(const View& view) {
     const WorkerId id(static_cast<uint8_t>(w));
     thread_of(w).add(node_->worker(id));
     wakeup_sources_.push_back(std::make_unique<InterconnectWakeup>(interconnect_.get(), id));
-    thread_of(w).add_bell(wakeup_sources_.back().get());
+    thread_of(w).add_wakeup_source(wakeup_sources_.back().get());
     if (!client_socket_) continue;
     const NodeHooks hooks = {[this] { return status_json(node_stats()).dump(); },
                              [this](NodeId peer) {
@@ -282,7 +282,7 @@ Result<void> Server::start(const View& view) {
     fronts_.push_back(std::make_unique<RedisFrontend>(options_.front, std::move(listener), node_->txn_worker(id),
                                                       &wall_, &front_shared_, hooks));
     node_->worker(id)->set_clients(fronts_.back().get());
-    thread_of(w).add_bell(fronts_.back().get());
+    thread_of(w).add_wakeup_source(fronts_.back().get());
   }
   node_->state().views.set_wake([this] {
     wake_workers();

@@ -20,7 +20,7 @@ bool Server::preflight_join(const View& view) {
   if (options_.join_backoff != nullptr && now_ns < options_.join_backoff->until_ns()) return false;
   const std::string trouble = admission_->obstacle(view, now_ns);
   for (const Member& member : admission_->due(view, now_ns)) {
-    interconnect_->knock({member.node, member.incarnation, member.address}, {self_.token, self_.address, trouble});
+    interconnect_->probe({member.node, member.incarnation, member.address}, {self_.token, self_.address, trouble});
   }
   return admission_->may_propose(view, now_ns);
 }
@@ -100,11 +100,11 @@ void Server::rejoin() {
 void Server::handle_interconnect_events() {
   for (const InterconnectEvent& event : interconnect_->take_events()) {
     if (event.kind == InterconnectEvent::Kind::kUp) continue;
-    if (event.kind == InterconnectEvent::Kind::kAnswered) {
+    if (event.kind == InterconnectEvent::Kind::kProbeReply) {
       on_probe_reply(event);
       continue;
     }
-    if (event.kind == InterconnectEvent::Kind::kUnreached || event.kind == InterconnectEvent::Kind::kKnocked) {
+    if (event.kind == InterconnectEvent::Kind::kUnreached || event.kind == InterconnectEvent::Kind::kProbed) {
       log_joiner_event(event);
       continue;
     }

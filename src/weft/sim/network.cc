@@ -201,7 +201,7 @@ void SimWire::drop_from(NodeId peer) {
   }
 }
 
-void SimWire::admit(NodeId peer, uint32_t incarnation) {
+void SimWire::accept_incarnation(NodeId peer, uint32_t incarnation) {
   lost_[peer.value] = false;
   if (incarnation == 0) {
     admitted_[peer.value] |= 1U;  // gone for good: above its incarnation, below that of the node's next process

@@ -149,7 +149,7 @@ class SimWire final : public Wire, public EventSink {
   bool post(NodeId to, std::span<const Verb> verbs) override;
   size_t poll_completions(std::span<Completion> out) override;
   void reset(NodeId to) override;
-  void admit(NodeId peer, uint32_t incarnation) override;
+  void accept_incarnation(NodeId peer, uint32_t incarnation) override;
   bool atomic_with_cpu() const override { return network_->config_.atomic_with_cpu; }
   bool pending() const override { return !arrived_.empty() || !completions_.empty(); }
 

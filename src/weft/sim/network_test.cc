@@ -78,7 +78,8 @@ TEST(Network, ABrokenConnectionIsBrokenForGood) {
   Network network({.base_ns = 100, .jitter_ns = 0}, 3, 1, 1, &events, nullptr);
   for (uint8_t n = 0; n < 3; ++n) {
     network.set_incarnation(NodeId(n), n + 1);
-    for (uint8_t peer = 0; peer < 3; ++peer) network.wire(NodeId(n), WorkerId(0))->admit(NodeId(peer), peer + 1);
+    for (uint8_t peer = 0; peer < 3; ++peer)
+      network.wire(NodeId(n), WorkerId(0))->accept_incarnation(NodeId(peer), peer + 1);
   }
   const auto arrives = [&](uint8_t from, uint8_t to, bool breaks) {
     SimWire* const sender = network.wire(NodeId(from), WorkerId(0));
@@ -100,8 +101,9 @@ TEST(Network, ABrokenConnectionIsBrokenForGood) {
   EXPECT_TRUE(arrives(2, 1, false));
   network.set_incarnation(NodeId(1), 0);
   network.set_incarnation(NodeId(1), 9);
-  network.wire(NodeId(0), WorkerId(0))->admit(NodeId(1), 9);
-  for (uint8_t peer = 0; peer < 3; peer += 2) network.wire(NodeId(1), WorkerId(0))->admit(NodeId(peer), peer + 1);
+  network.wire(NodeId(0), WorkerId(0))->accept_incarnation(NodeId(1), 9);
+  for (uint8_t peer = 0; peer < 3; peer += 2)
+    network.wire(NodeId(1), WorkerId(0))->accept_incarnation(NodeId(peer), peer + 1);
   EXPECT_TRUE(arrives(0, 1, false));
   EXPECT_TRUE(arrives(1, 0, false));
 }

@@ -28,7 +28,7 @@ bool VerbQueue::post(std::span<const Verb> verbs) {
   const uint32_t grant = target->grant_of(wire_->node_);
   ++chains_;
   for (const Verb& verb : verbs) {
-    if (!verb.follows) ++chains_;
+    if (!verb.ordered_after_previous) ++chains_;
     Posted& posted = verbs_.emplace_back();
     posted.verb = verb;
     posted.generation = generation_;

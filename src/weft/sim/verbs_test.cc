@@ -110,7 +110,7 @@ TEST_F(VerbsTest, AVerbOvertakesWhatItMay) {
         verbs.back().operand = 1;  // for an atomic; a CAS expects 0
         store(region_->base() + kOffsets[i], uint64_t{0});
       }
-      verbs[1].follows = follows;
+      verbs[1].ordered_after_previous = follows;
       if (together) {
         EXPECT_TRUE(post(verbs));
       } else {
@@ -314,7 +314,7 @@ TEST_F(VerbsTest, AReadOfARecordIsWholeOrSeenToBeTorn) {
       }
       ASSERT_EQ(slot.offset(), offset) << "a value of the same size stays where it is";
       RecordView view;
-      if (!record_whole(local, slot.bytes(), &view)) {
+      if (!parse_record_copy(local, slot.bytes(), &view)) {
         ++torn;
       } else {
         ++whole;
@@ -395,7 +395,7 @@ TEST_F(VerbsTest, WhatIsBehindACutVerbIsFlushedAlsoWhenTheConnectionIsBack) {
   network_->sever(kInitiator, kTarget);
   uint64_t value = 5;
   std::vector<Verb> verbs{verb(VerbKind::kWrite, 0, 8, &value, 1), verb(VerbKind::kWrite, 8, 8, &value, 2)};
-  verbs[1].follows = true;
+  verbs[1].ordered_after_previous = true;
   ASSERT_TRUE(post(verbs));
   ASSERT_TRUE(events_.run_one());  // the first one arrives
   network_->mend(kInitiator, kTarget);

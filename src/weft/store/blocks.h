@@ -112,14 +112,14 @@ class Blocks {
   uint64_t slab_bytes_used() const { return cursor_.load(std::memory_order_relaxed) - begin_; }
 
   // A walk over all blocks that there are, free ones too: piece by piece, by anybody in any order.
-  static constexpr uint64_t kPieceBytes = 1 << 20;
-  uint64_t pieces() const { return (slab_bytes_used() + kPieceBytes - 1) / kPieceBytes; }
+  static constexpr uint64_t kChunkBytes = 1 << 20;
+  uint64_t chunks() const { return (slab_bytes_used() + kChunkBytes - 1) / kChunkBytes; }
   // Of the slabs that begin in this piece: visit(std::byte* block).
   template <class Visit>
-  void visit(uint64_t piece, Visit visit) const {
-    constexpr uint64_t kGrains = kPieceBytes / kSlabGrain;
-    const uint64_t end = std::min((piece + 1) * kGrains, (end_ - begin_) / kSlabGrain + 1);
-    for (uint64_t grain = piece * kGrains; grain < end; ++grain) {
+  void visit(uint64_t chunk, Visit visit) const {
+    constexpr uint64_t kGrains = kChunkBytes / kSlabGrain;
+    const uint64_t end = std::min((chunk + 1) * kGrains, (end_ - begin_) / kSlabGrain + 1);
+    for (uint64_t grain = chunk * kGrains; grain < end; ++grain) {
       const uint32_t entry = __atomic_load_n(map_ + grain, __ATOMIC_ACQUIRE);
       if (entry == 0) continue;
       std::byte* const slab = base_ + begin_ + grain * kSlabGrain + (entry >> 8) * 64;

@@ -57,7 +57,7 @@ TEST(Blocks, AWalkComesToEachOnce) {
   constexpr uint64_t kEnd = 64 << 20;
   auto region = std::move(*Region::create(kEnd));
   Blocks blocks(region->base(), kBegin, kEnd);
-  EXPECT_EQ(blocks.pieces(), 0U);
+  EXPECT_EQ(blocks.chunks(), 0U);
   Random random(1);
   std::set<uint64_t> held;
   uint64_t allocated = 0;
@@ -70,8 +70,8 @@ TEST(Blocks, AWalkComesToEachOnce) {
   }
   std::set<uint64_t> seen;
   uint64_t in_use = 0;
-  for (uint64_t piece = 0; piece < blocks.pieces(); ++piece) {
-    blocks.visit(piece, [&](std::byte* block) {
+  for (uint64_t chunk = 0; chunk < blocks.chunks(); ++chunk) {
+    blocks.visit(chunk, [&](std::byte* block) {
       const auto offset = static_cast<uint64_t>(block - region->base());
       EXPECT_TRUE(seen.insert(offset).second);
       if (load_word(block).deleted()) return;
@@ -80,8 +80,8 @@ TEST(Blocks, AWalkComesToEachOnce) {
     });
   }
   EXPECT_EQ(in_use, allocated);
-  EXPECT_GT(blocks.pieces(), 20U) << "with slabs of all sizes";
-  blocks.visit(blocks.pieces() + 1, [](std::byte*) { FAIL(); });
+  EXPECT_GT(blocks.chunks(), 20U) << "with slabs of all sizes";
+  blocks.visit(blocks.chunks() + 1, [](std::byte*) { FAIL(); });
 }
 
 // I4: a freed block comes back for its own class only.

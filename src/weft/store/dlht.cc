@@ -223,7 +223,7 @@ Dlht::Snapshot Dlht::snapshot(uint64_t cursor) const {
 
 // ---- Bins.
 
-Dlht::Place Dlht::writable(uint64_t hash) const {
+Dlht::BinRef Dlht::writable(uint64_t hash) const {
   Index* index = current();
   for (uint32_t spins = 0;; ++spins) {
     Bin& bin = index->bin_of(hash);
@@ -239,20 +239,20 @@ Dlht::Place Dlht::writable(uint64_t hash) const {
 }
 
 // Makes sure that the bin has the link bucket of this slot. False: there is none left.
-bool Dlht::attach(const Place& place, int number) {
+bool Dlht::attach(const BinRef& ref, int number) {
   if (number < dlht::kInlineSlots) return true;
   const bool single = number < dlht::kPairFirst;
-  uint64_t links = place.bin->links.load(std::memory_order_acquire);
+  uint64_t links = ref.bin->links.load(std::memory_order_acquire);
   if ((single ? dlht::single_of(links) : dlht::pair_of(links)) != 0) return true;
-  const uint32_t link = single ? place.index->take_single() : place.index->take_pair();
+  const uint32_t link = single ? ref.index->take_single() : ref.index->take_pair();
   if (link == 0) return false;
   const uint64_t add = single ? uint64_t{link} : uint64_t{link} << 32;
   for (;;) {
     if ((single ? dlht::single_of(links) : dlht::pair_of(links)) != 0) {
-      single ? place.index->give_single(link) : place.index->give_pair(link);
+      single ? ref.index->give_single(link) : ref.index->give_pair(link);
       return true;
     }
-    if (place.bin->links.compare_exchange_weak(links, links | add, std::memory_order_acq_rel)) return true;
+    if (ref.bin->links.compare_exchange_weak(links, links | add, std::memory_order_acq_rel)) return true;
   }
 }
 

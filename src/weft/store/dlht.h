@@ -192,7 +192,7 @@ class Dlht {
   static constexpr uint64_t kHelpQuiesce = 64;
   static constexpr size_t kCounters = 32;
 
-  enum class Look : uint8_t { kFound, kAbsent, kChanged };
+  enum class Lookup : uint8_t { kFound, kAbsent, kChanged };
   struct Found {
     Slot* slot;
     int number;
@@ -208,7 +208,7 @@ class Dlht {
     size_t count = 0;
     uint64_t next = 0;
   };
-  struct Place {  // a bin that can be changed, its index, and its header when it was looked at
+  struct BinRef {  // a bin that can be changed, its index, and its header when it was looked at
     Index* index;
     Bin* bin;
     uint64_t header;
@@ -228,26 +228,26 @@ class Dlht {
 
   static uint64_t inline_hits(const Bin& bin, uint64_t header, uint64_t want, uint64_t mask);
   template <class Match>
-  static Look find(const Index& index, Bin& bin, uint64_t header, uint64_t hash, uint64_t mask, Match& match,
-                   Found* found);
+  static Lookup find(const Index& index, Bin& bin, uint64_t header, uint64_t hash, uint64_t mask, Match& match,
+                     Found* found);
   template <class Match>
   bool get_slowly(const Index* index, uint64_t hash, Match& match, uint64_t* value) const;
   template <class Match>
-  bool find_live(uint64_t hash, Match& match, Place* place, Found* found);
+  bool find_live(uint64_t hash, Match& match, BinRef* ref, Found* found);
   template <class Match>
-  Look publish(const Place& place, int number, uint64_t hash, Match& match, uint64_t value, Found* found);
+  Lookup publish(const BinRef& ref, int number, uint64_t hash, Match& match, uint64_t value, Found* found);
   Snapshot snapshot(uint64_t cursor) const;
   void run_gets(std::span<DlhtRequest> requests) const;
   void run_one(DlhtRequest& request);
 
-  Place writable(uint64_t hash) const;
-  bool attach(const Place& place, int number);
+  BinRef writable(uint64_t hash) const;
+  bool attach(const BinRef& ref, int number);
   void detach(Index& index, Bin& bin);
   void detach(Index& index, Bin& bin, uint64_t slots);
   // Called when a bin has no room. kInserted: try again.
-  InsertCode make_room(const Place& place, uint64_t hash, bool links_out);
+  InsertCode make_room(const BinRef& ref, uint64_t hash, bool links_out);
 
-  static bool full(const Place& place);
+  static bool full(const BinRef& ref);
   bool half_full(const Index& index) const;
   bool begin_resize(Index& index);
   void move_bin(Index& from, uint64_t number);

@@ -100,9 +100,9 @@ class HotKeyQueues {
     for (uint64_t i = 0; i < times; ++i) {
       const std::byte* const next = at_ + random.below(count_) * 64;
       __builtin_prefetch(next);
-      const std::byte*& place = ahead[i % kBatch];
-      sum += load_shared(place);
-      place = next;
+      const std::byte*& ref = ahead[i % kBatch];
+      sum += load_shared(ref);
+      ref = next;
     }
     return sum;
   }

@@ -20,8 +20,8 @@ inline uint64_t Dlht::inline_hits(const Bin& bin, uint64_t header, uint64_t want
 }
 
 template <class Match>
-inline Dlht::Look Dlht::find(const Index& index, Bin& bin, uint64_t header, uint64_t hash, uint64_t mask, Match& match,
-                             Found* found) {
+inline Dlht::Lookup Dlht::find(const Index& index, Bin& bin, uint64_t header, uint64_t hash, uint64_t mask,
+                               Match& match, Found* found) {
   const uint64_t want = index.low(hash);
   uint64_t rest = inline_hits(bin, header, want, mask);
   uint64_t links = 0;
@@ -36,12 +36,12 @@ inline Dlht::Look Dlht::find(const Index& index, Bin& bin, uint64_t header, uint
     if ((word & mask) != want) continue;
     const uint64_t value = dlht::value_of(slot);
     // Only now is it certain that the value belongs to the word, so that Match may follow it.
-    if (bin.header.load(std::memory_order_acquire) != header) return Look::kChanged;
+    if (bin.header.load(std::memory_order_acquire) != header) return Lookup::kChanged;
     if (!match(value)) continue;
     *found = {&slot, number, word, value};
-    return Look::kFound;
+    return Lookup::kFound;
   }
-  return bin.header.load(std::memory_order_acquire) == header ? Look::kAbsent : Look::kChanged;
+  return bin.header.load(std::memory_order_acquire) == header ? Lookup::kAbsent : Lookup::kChanged;
 }
 
 template <class Match>
@@ -75,27 +75,27 @@ bool Dlht::get_slowly(const Index* index, uint64_t hash, Match& match, uint64_t*
     }
     const uint64_t mask = (header & dlht::kMoving) != 0 ? index->lenient() : index->strict();
     Found found;
-    const Look look = find(*index, bin, header, hash, mask, match, &found);
-    if (look == Look::kChanged) continue;
-    if (look == Look::kFound) *value = found.value;
-    return look == Look::kFound;
+    const Lookup look = find(*index, bin, header, hash, mask, match, &found);
+    if (look == Lookup::kChanged) continue;
+    if (look == Lookup::kFound) *value = found.value;
+    return look == Lookup::kFound;
   }
 }
 
 template <class Match>
-bool Dlht::find_live(uint64_t hash, Match& match, Place* place, Found* found) {
+bool Dlht::find_live(uint64_t hash, Match& match, BinRef* ref, Found* found) {
   for (;;) {
-    *place = writable(hash);
-    const Look look = find(*place->index, *place->bin, place->header, hash, place->index->strict(), match, found);
-    if (look != Look::kChanged) return look == Look::kFound;
+    *ref = writable(hash);
+    const Lookup look = find(*ref->index, *ref->bin, ref->header, hash, ref->index->strict(), match, found);
+    if (look != Lookup::kChanged) return look == Lookup::kFound;
   }
 }
 
 template <class Match>
 bool Dlht::put(uint64_t hash, Match match, uint64_t value, uint64_t* old) {
-  Place place;
+  BinRef ref;
   Found found;
-  while (find_live(hash, match, &place, &found)) {
+  while (find_live(hash, match, &ref, &found)) {
     if (dlht::swap(*found.slot, found.word, found.value, found.word, value)) {
       *old = found.value;
       return true;
@@ -112,14 +112,14 @@ inline bool Dlht::compare_put(uint64_t hash, uint64_t old_value, uint64_t new_va
 
 template <class Match>
 bool Dlht::erase(uint64_t hash, Match match, uint64_t* old) {
-  Place place;
+  BinRef ref;
   Found found;
-  while (find_live(hash, match, &place, &found)) {
+  while (find_live(hash, match, &ref, &found)) {
     if (!dlht::swap(*found.slot, found.word, found.value, found.word | dlht::kDead, found.value)) continue;
     *old = found.value;
     // The slot is ours to empty: nobody else changes the state of a valid slot, not even a mover.
-    place.bin->header.fetch_add(dlht::kVersionOne - dlht::with(dlht::kValid, found.number), std::memory_order_acq_rel);
-    if (found.number >= dlht::kInlineSlots) detach(*place.index, *place.bin);
+    ref.bin->header.fetch_add(dlht::kVersionOne - dlht::with(dlht::kValid, found.number), std::memory_order_acq_rel);
+    if (found.number >= dlht::kInlineSlots) detach(*ref.index, *ref.bin);
     count(-1);
     return true;
   }
@@ -131,24 +131,24 @@ InsertResult Dlht::insert(uint64_t hash, Match match, uint64_t value) {
   if (current()->next.load(std::memory_order_relaxed) != nullptr) [[unlikely]]
     help_resize(kHelpInsert);
   for (;;) {
-    const Place place = writable(hash);
+    const BinRef ref = writable(hash);
     Found found;
-    Look look = find(*place.index, *place.bin, place.header, hash, place.index->strict(), match, &found);
-    if (look == Look::kChanged) continue;
-    if (look == Look::kFound) return {InsertCode::kExists, found.value};
-    const int number = dlht::first_empty(place.header);
-    const bool attached = number >= 0 && attach(place, number);
+    Lookup look = find(*ref.index, *ref.bin, ref.header, hash, ref.index->strict(), match, &found);
+    if (look == Lookup::kChanged) continue;
+    if (look == Lookup::kFound) return {InsertCode::kExists, found.value};
+    const int number = dlht::first_empty(ref.header);
+    const bool attached = number >= 0 && attach(ref, number);
     if (!attached) {
-      const InsertCode code = make_room(place, hash, number >= 0);
+      const InsertCode code = make_room(ref, hash, number >= 0);
       if (code != InsertCode::kInserted) return {code, 0};
       continue;
     }
-    uint64_t header = place.header;
+    uint64_t header = ref.header;
     const uint64_t reserved = header + dlht::kVersionOne + dlht::with(dlht::kTrying, number);
-    if (!place.bin->header.compare_exchange_strong(header, reserved, std::memory_order_acq_rel)) continue;
-    look = publish({place.index, place.bin, reserved}, number, hash, match, value, &found);
-    if (look == Look::kChanged) continue;
-    if (look == Look::kFound) return {InsertCode::kExists, found.value};
+    if (!ref.bin->header.compare_exchange_strong(header, reserved, std::memory_order_acq_rel)) continue;
+    look = publish({ref.index, ref.bin, reserved}, number, hash, match, value, &found);
+    if (look == Lookup::kChanged) continue;
+    if (look == Lookup::kFound) return {InsertCode::kExists, found.value};
     count(1);
     return {InsertCode::kInserted, value};
   }
@@ -157,27 +157,27 @@ InsertResult Dlht::insert(uint64_t hash, Match match, uint64_t value) {
 // Fills and publishes a slot that is ours in a bin with this header. kAbsent: published. kFound: the key came in
 // between. kChanged: the bin is being moved; the slot stays behind with it.
 template <class Match>
-Dlht::Look Dlht::publish(const Place& place, int number, uint64_t hash, Match& match, uint64_t value, Found* found) {
-  Bin& bin = *place.bin;
-  Slot& slot = place.index->slot(bin, bin.links.load(std::memory_order_acquire), number);
-  const uint64_t word = place.index->low(hash) | place.index->next_tag(slot.word.load(std::memory_order_relaxed));
+Dlht::Lookup Dlht::publish(const BinRef& ref, int number, uint64_t hash, Match& match, uint64_t value, Found* found) {
+  Bin& bin = *ref.bin;
+  Slot& slot = ref.index->slot(bin, bin.links.load(std::memory_order_acquire), number);
+  const uint64_t word = ref.index->low(hash) | ref.index->next_tag(slot.word.load(std::memory_order_relaxed));
   slot.value.store(value, std::memory_order_release);
   slot.word.store(word, std::memory_order_release);
-  uint64_t header = place.header;
+  uint64_t header = ref.header;
   constexpr uint64_t kPublish = dlht::kValid - dlht::kTrying;
   while (!bin.header.compare_exchange_strong(header, header + dlht::kVersionOne + (kPublish << (2 * number)),
                                              std::memory_order_acq_rel)) {
     for (;; header = bin.header.load(std::memory_order_acquire)) {
-      if ((header & dlht::kStateMask) != 0) return Look::kChanged;
-      const Look look = find(*place.index, bin, header, hash, place.index->strict(), match, found);
-      if (look == Look::kAbsent) break;
-      if (look == Look::kChanged) continue;
+      if ((header & dlht::kStateMask) != 0) return Lookup::kChanged;
+      const Lookup look = find(*ref.index, bin, header, hash, ref.index->strict(), match, found);
+      if (look == Lookup::kAbsent) break;
+      if (look == Lookup::kChanged) continue;
       slot.word.store(word | dlht::kDead, std::memory_order_release);
       bin.header.fetch_add(dlht::kVersionOne - dlht::with(dlht::kTrying, number), std::memory_order_acq_rel);
-      return Look::kFound;
+      return Lookup::kFound;
     }
   }
-  return Look::kAbsent;
+  return Lookup::kAbsent;
 }
 
 template <class Visit>

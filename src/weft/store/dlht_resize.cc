@@ -23,24 +23,24 @@ bool Dlht::half_full(const Index& index) const { return size() * 2 >= Index::cap
 
 // Whether all 15 slots of the bin hold keys. Slots that others are just filling or emptying are waited for: they may
 // turn out to be room. False: there is some, or the bin is on the move.
-bool Dlht::full(const Place& place) {
+bool Dlht::full(const BinRef& ref) {
   for (uint32_t spins = 0;; ++spins) {
-    const uint64_t header = place.bin->header.load(std::memory_order_acquire);
+    const uint64_t header = ref.bin->header.load(std::memory_order_acquire);
     if ((header & dlht::kStateMask) != 0 || dlht::first_empty(header) >= 0) return false;
-    const uint64_t links = place.bin->links.load(std::memory_order_acquire);
+    const uint64_t links = ref.bin->links.load(std::memory_order_acquire);
     int live = 0;
     for (int i = 0; i < dlht::kBinSlots; ++i) {
-      const uint64_t word = place.index->slot(*place.bin, links, i).word.load(std::memory_order_acquire);
+      const uint64_t word = ref.index->slot(*ref.bin, links, i).word.load(std::memory_order_acquire);
       live += dlht::valid(header, i) && (word & dlht::kDead) == 0;
     }
-    if (live == dlht::kBinSlots && place.bin->header.load(std::memory_order_acquire) == header) return true;
+    if (live == dlht::kBinSlots && ref.bin->header.load(std::memory_order_acquire) == header) return true;
     dlht::wait_a_little(spins);
   }
 }
 
-InsertCode Dlht::make_room(const Place& place, uint64_t hash, bool links_out) {
-  if (!links_out && !full(place)) return InsertCode::kInserted;
-  Index& index = *place.index;
+InsertCode Dlht::make_room(const BinRef& ref, uint64_t hash, bool links_out) {
+  if (!links_out && !full(ref)) return InsertCode::kInserted;
+  Index& index = *ref.index;
   if (index.next.load(std::memory_order_acquire) == nullptr) {
     // The newest index: the current one, or the one that a resize is filling. That one keeps links for the rest of the
     // resize, so when they run out they may be there again once it has ended.

@@ -113,12 +113,12 @@ ByteTable::~ByteTable() {
     cursor = index_->scan(cursor, [this](uint64_t, uint64_t value) { free(at(value)); });
   } while (cursor != 0);
   for (Limbo& limbo : limbo_) {
-    for (Piece* const piece : limbo.fresh) free(piece);
-    for (Piece* const piece : limbo.waiting) free(piece);
+    for (Entry* const entry : limbo.fresh) free(entry);
+    for (Entry* const entry : limbo.waiting) free(entry);
   }
 }
 
-Result<ByteTable::Piece*> ByteTable::make(ByteView key, ByteView value) {
+Result<ByteTable::Entry*> ByteTable::make(ByteView key, ByteView value) {
   if (key.size() > options_.key_bytes_max) {
     return Error{Code::kKeyTooLong,
                  "a key of " + bytes_text(key.size()) + ": the limit is " + bytes_text(options_.key_bytes_max)};
@@ -127,23 +127,23 @@ Result<ByteTable::Piece*> ByteTable::make(ByteView key, ByteView value) {
     return Error{Code::kValueTooLong,
                  "a value of " + bytes_text(value.size()) + ": the limit is " + bytes_text(options_.value_bytes_max)};
   }
-  const size_t bytes = sizeof(Piece) + key.size() + value.size();
+  const size_t bytes = sizeof(Entry) + key.size() + value.size();
   if (!memory_.reserve(bytes)) return no_room(memory_.limit(), memory_.used(), "a record of " + bytes_text(bytes));
   void* const memory = ::operator new(bytes, std::nothrow);
   if (memory == nullptr) {
     memory_.release(bytes);
     return Error{Code::kNoMemory, "the system has no " + bytes_text(bytes) + " for a record"};
   }
-  Piece* const piece = new (memory) Piece{static_cast<uint32_t>(key.size()), static_cast<uint32_t>(value.size())};
-  std::byte* const data = reinterpret_cast<std::byte*>(piece + 1);
+  Entry* const entry = new (memory) Entry{static_cast<uint32_t>(key.size()), static_cast<uint32_t>(value.size())};
+  std::byte* const data = reinterpret_cast<std::byte*>(entry + 1);
   std::copy(key.begin(), key.end(), data);
   std::copy(value.begin(), value.end(), data + key.size());
-  return piece;
+  return entry;
 }
 
-void ByteTable::free(Piece* piece) {
-  memory_.release(piece->bytes());
-  ::operator delete(piece);
+void ByteTable::free(Entry* entry) {
+  memory_.release(entry->bytes());
+  ::operator delete(entry);
 }
 
 Error ByteTable::refused(InsertCode code, ByteView key) const {
@@ -162,31 +162,31 @@ bool ByteTable::get(ByteView key, std::vector<std::byte>* value) const {
 }
 
 Result<bool> ByteTable::put(int reader, ByteView key, ByteView value) {
-  const Result<Piece*> piece = make(key, value);
-  if (!piece) return piece.error();
+  const Result<Entry*> entry = make(key, value);
+  if (!entry) return entry.error();
   const uint64_t h = hash(key);
   const auto match = [key](uint64_t v) { return std::ranges::equal(at(v)->key(), key); };
   for (;;) {
     uint64_t old;
-    if (index_->put(h, match, reinterpret_cast<uint64_t>(*piece), &old)) {
+    if (index_->put(h, match, reinterpret_cast<uint64_t>(*entry), &old)) {
       retire(reader, old);
       return false;
     }
-    const InsertCode code = index_->insert(h, match, reinterpret_cast<uint64_t>(*piece)).code;
+    const InsertCode code = index_->insert(h, match, reinterpret_cast<uint64_t>(*entry)).code;
     if (code == InsertCode::kInserted) return true;
     if (code == InsertCode::kExists) continue;  // somebody inserted it in between: replace that
-    free(*piece);
+    free(*entry);
     return refused(code, key);
   }
 }
 
 Result<bool> ByteTable::insert(ByteView key, ByteView value) {
-  const Result<Piece*> piece = make(key, value);
-  if (!piece) return piece.error();
+  const Result<Entry*> entry = make(key, value);
+  if (!entry) return entry.error();
   const auto match = [key](uint64_t v) { return std::ranges::equal(at(v)->key(), key); };
-  const InsertCode code = index_->insert(hash(key), match, reinterpret_cast<uint64_t>(*piece)).code;
+  const InsertCode code = index_->insert(hash(key), match, reinterpret_cast<uint64_t>(*entry)).code;
   if (code == InsertCode::kInserted) return true;
-  free(*piece);  // nobody has seen it: Match is called with published values only
+  free(*entry);  // nobody has seen it: Match is called with published values only
   if (code == InsertCode::kExists) return false;
   return refused(code, key);
 }
@@ -204,7 +204,7 @@ void ByteTable::quiesce(int reader) {
   index_->quiesce(reader);
   Limbo& limbo = limbo_[static_cast<size_t>(reader)];
   if (!limbo.waiting.empty() && index_->quiescence().passed(limbo.ticket)) {
-    for (Piece* const piece : limbo.waiting) free(piece);
+    for (Entry* const entry : limbo.waiting) free(entry);
     limbo.waiting.clear();
   }
   if (limbo.waiting.empty() && !limbo.fresh.empty()) {

@@ -117,8 +117,8 @@ class ByteTable {
   template <class Visit>
   uint64_t scan(uint64_t cursor, Visit visit) const {
     return index_->scan(cursor, [&](uint64_t, uint64_t value) {
-      const Piece* const piece = at(value);
-      visit(piece->key(), piece->value());
+      const Entry* const entry = at(value);
+      visit(entry->key(), entry->value());
     });
   }
 
@@ -130,29 +130,29 @@ class ByteTable {
 
  private:
   // Key and value follow it.
-  struct Piece {
+  struct Entry {
     uint32_t key_bytes;
     uint32_t value_bytes;
     const std::byte* data() const { return reinterpret_cast<const std::byte*>(this + 1); }
     ByteView key() const { return {data(), key_bytes}; }
     ByteView value() const { return {data() + key_bytes, value_bytes}; }
-    size_t bytes() const { return sizeof(Piece) + key_bytes + value_bytes; }
+    size_t bytes() const { return sizeof(Entry) + key_bytes + value_bytes; }
   };
   // Pieces that a reader has unlinked: those of its current round, and those of the round before, which are freed
   // when all readers have passed the ticket.
   struct alignas(64) Limbo {
-    std::vector<Piece*> fresh;
-    std::vector<Piece*> waiting;
+    std::vector<Entry*> fresh;
+    std::vector<Entry*> waiting;
     uint64_t ticket = 0;
   };
 
   explicit ByteTable(const RawTableOptions& options)
       : options_(options), memory_(options.memory_bytes_max), limbo_(static_cast<size_t>(options.readers)) {}
 
-  static Piece* at(uint64_t value) { return reinterpret_cast<Piece*>(value); }
+  static Entry* at(uint64_t value) { return reinterpret_cast<Entry*>(value); }
   uint64_t hash(ByteView key) const { return hash_bytes(key.data(), key.size(), options_.hash_seed); }
-  Result<Piece*> make(ByteView key, ByteView value);
-  void free(Piece* piece);
+  Result<Entry*> make(ByteView key, ByteView value);
+  void free(Entry* entry);
   void retire(int reader, uint64_t value) { limbo_[static_cast<size_t>(reader)].fresh.push_back(at(value)); }
   Error refused(InsertCode code, ByteView key) const;
 

@@ -21,8 +21,8 @@ uint64_t record_meta_of(ByteView key, ByteView value, Version version) {
   return record_meta(sum.finish(Word(version, 0)), lens);
 }
 
-Look record_read(const std::byte* record, size_t block_bytes, ByteView key, std::byte* value, size_t value_max,
-                 Word* word, uint32_t* value_bytes) {
+RecordStatus record_read(const std::byte* record, size_t block_bytes, ByteView key, std::byte* value, size_t value_max,
+                         Word* word, uint32_t* value_bytes) {
   return record_read_inline(record, block_bytes, key, value, value_max, word, value_bytes);
 }
 
@@ -33,7 +33,7 @@ bool record_key_is(const std::byte* record, ByteView key) {
   return differs == 0;
 }
 
-bool record_whole(const std::byte* copy, size_t bytes, RecordView* view) {
+bool parse_record_copy(const std::byte* copy, size_t bytes, RecordView* view) {
   if (bytes < sizeof(RecordHeader)) return false;
   view->word = Word(load<uint64_t>(copy));
   const uint64_t meta = load<uint64_t>(copy + kMetaAt);

@@ -138,12 +138,12 @@ void record_write(std::byte* record, ByteView key, ByteView value, Word word);
 // after it has read the word, has read the word in that time.
 uint64_t record_meta_of(ByteView key, ByteView value, Version version);
 
-enum class Look : uint8_t { kWhole, kTorn, kOtherKey };
+enum class RecordStatus : uint8_t { kConsistent, kTorn, kOtherKey };
 
 // Takes a consistent copy of a record that others may be writing: its word, its value (at most `value_max` bytes of it)
 // and the value's length. kTorn, kOtherKey: look the key up again.
-Look record_read(const std::byte* record, size_t block_bytes, ByteView key, std::byte* value, size_t value_max,
-                 Word* word, uint32_t* value_bytes);
+RecordStatus record_read(const std::byte* record, size_t block_bytes, ByteView key, std::byte* value, size_t value_max,
+                         Word* word, uint32_t* value_bytes);
 
 // Whether the block holds this key. While another installs here the answer may be no: look again.
 bool record_key_is(const std::byte* record, ByteView key);
@@ -158,6 +158,6 @@ struct RecordView {
 // Whether `bytes` bytes that a one-sided READ copied from a record, line by line in any order, are one whole version.
 // `copy` is 8-byte aligned, and may be longer than the record (the READ takes the whole block). The views point into
 // it.
-bool record_whole(const std::byte* copy, size_t bytes, RecordView* view);
+bool parse_record_copy(const std::byte* copy, size_t bytes, RecordView* view);
 
 }  // namespace weft

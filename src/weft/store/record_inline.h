@@ -75,13 +75,14 @@ WEFT_INLINE inline void record_write_inline(std::byte* record, ByteView key, Byt
   store_word(record, word);
 }
 
-WEFT_INLINE inline Look record_read_inline(const std::byte* record, size_t block_bytes, ByteView key, std::byte* value,
-                                           size_t value_max, Word* word, uint32_t* value_bytes) {
+WEFT_INLINE inline RecordStatus record_read_inline(const std::byte* record, size_t block_bytes, ByteView key,
+                                                   std::byte* value, size_t value_max, Word* word,
+                                                   uint32_t* value_bytes) {
   *word = load_word(record);
   const uint64_t meta = load_ordered(record + kMetaAt);
-  if (key_bytes_of(meta) != key.size()) return meta == kMetaTorn ? Look::kTorn : Look::kOtherKey;
+  if (key_bytes_of(meta) != key.size()) return meta == kMetaTorn ? RecordStatus::kTorn : RecordStatus::kOtherKey;
   const size_t length = value_bytes_of(meta);
-  if (record_bytes(key.size(), length) > block_bytes) return Look::kTorn;
+  if (record_bytes(key.size(), length) > block_bytes) return RecordStatus::kTorn;
 
   RecordChecksum sum(static_cast<uint32_t>(meta >> 32));
   uint64_t differs = 0;
@@ -90,7 +91,7 @@ WEFT_INLINE inline Look record_read_inline(const std::byte* record, size_t block
     differs |= w ^ load_ordered(key_from + at);
     sum.add(w);
   });
-  if (differs != 0) return Look::kOtherKey;
+  if (differs != 0) return RecordStatus::kOtherKey;
 
   const std::byte* const value_from = record + value_at(key.size());
   const size_t whole = std::min(length, value_max) / 8 * 8;
@@ -105,9 +106,10 @@ WEFT_INLINE inline Look record_read_inline(const std::byte* record, size_t block
     sum.add(w);
     if (i < value_max) std::memcpy(value + i, &w, std::min({size_t{8}, length - i, value_max - i}));
   }
-  if (load_ordered(record + kMetaAt) != meta || sum.finish(*word) != static_cast<uint32_t>(meta)) return Look::kTorn;
+  if (load_ordered(record + kMetaAt) != meta || sum.finish(*word) != static_cast<uint32_t>(meta))
+    return RecordStatus::kTorn;
   *value_bytes = static_cast<uint32_t>(length);
-  return Look::kWhole;
+  return RecordStatus::kConsistent;
 }
 
 }  // namespace weft

@@ -46,12 +46,12 @@ TEST(Record, EveryLengthComesBack) {
       uint32_t length = 0;
       ASSERT_EQ(record_read(record, kBlockBytesMax, as_bytes(key), reinterpret_cast<std::byte*>(copy.data()),
                             value_bytes, &word, &length),
-                Look::kWhole);
+                RecordStatus::kConsistent);
       EXPECT_EQ(copy, value + ".");
       EXPECT_EQ(word, written);
       EXPECT_EQ(length, value_bytes);
       RecordView view;
-      ASSERT_TRUE(record_whole(record, record_bytes(key_bytes, value_bytes), &view));
+      ASSERT_TRUE(parse_record_copy(record, record_bytes(key_bytes, value_bytes), &view));
       EXPECT_EQ(as_text(view.key), key);
       EXPECT_EQ(as_text(view.value), value);
     }
@@ -67,7 +67,7 @@ TEST(Record, AShortBufferGetsTheBeginning) {
     uint32_t length = 0;
     ASSERT_EQ(record_read(memory[0].bytes, 128, as_bytes("key"), reinterpret_cast<std::byte*>(copy.data()), room, &word,
                           &length),
-              Look::kWhole);
+              RecordStatus::kConsistent);
     EXPECT_EQ(copy, std::string("0123456789abcdef").substr(0, room) + std::string(17 - room, '.'));
     EXPECT_EQ(length, 16U);
   }
@@ -92,7 +92,7 @@ TEST(Record, AnyMixOfTwoVersionsIsTorn) {
         is_after = is_after && std::memcmp(mixed + i * 8, after + i * 8, 8) == 0;
       }
       RecordView view;
-      EXPECT_EQ(record_whole(mixed, words * 8, &view), is_before || is_after) << mask;
+      EXPECT_EQ(parse_record_copy(mixed, words * 8, &view), is_before || is_after) << mask;
     }
   }
 }
@@ -100,12 +100,12 @@ TEST(Record, AnyMixOfTwoVersionsIsTorn) {
 TEST(Record, BadLengthsAreNotWhole) {
   alignas(16) std::byte copy[32] = {};
   RecordView view;
-  EXPECT_FALSE(record_whole(copy, 8, &view));
+  EXPECT_FALSE(parse_record_copy(copy, 8, &view));
   store<uint64_t>(copy + kMetaAt, kMetaTorn);
-  EXPECT_FALSE(record_whole(copy, 32, &view));
+  EXPECT_FALSE(parse_record_copy(copy, 32, &view));
   record_write(copy, as_bytes("12345678"), as_bytes("v"), Word(Version(1), 0));
-  EXPECT_TRUE(record_whole(copy, 32, &view));
-  EXPECT_FALSE(record_whole(copy, 24, &view));
+  EXPECT_TRUE(parse_record_copy(copy, 32, &view));
+  EXPECT_FALSE(parse_record_copy(copy, 24, &view));
 }
 
 TEST(Record, SwapWithMetaFailsForAnotherKey) {
@@ -167,14 +167,14 @@ TEST_P(WholeOrTorn, ReadersNeverAcceptAMix) {
   for (size_t round = 0; round < rounds || whole_local == 0; ++round) {
     Word word;
     uint32_t length = 0;
-    if (record_read(record, block, key, value.data(), size, &word, &length) == Look::kWhole) {
+    if (record_read(record, block, key, value.data(), size, &word, &length) == RecordStatus::kConsistent) {
       ++whole_local;
       ASSERT_TRUE(filled(ByteView(value.data(), length), word.version().value));
     }
     for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
     for (const size_t i : order) copy_from_shared(copy[i].bytes, record + i * 64, 64);
     RecordView view;
-    if (record_whole(copy[0].bytes, block, &view)) {
+    if (parse_record_copy(copy[0].bytes, block, &view)) {
       ++whole_remote;
       ASSERT_EQ(as_text(view.key), "the key.");
       ASSERT_TRUE(filled(view.value, view.word.version().value));

@@ -69,7 +69,7 @@ Table::Table(const TableOptions& options, Region* region, const TableLayout& lay
       bytes_limit_(layout.bytes_per_partition),
       memory_bytes_max_(options.spec.memory_bytes_max != 0 ? options.spec.memory_bytes_max : layout.end),
       blocks_(region->base(), layout.blocks_at, layout.end),
-      shares_(new Share[static_cast<size_t>(options.partitions)]),
+      usage_(new PartitionUsage[static_cast<size_t>(options.partitions)]),
       spec_(options.spec),
       partitions_held_(options.partitions_held) {
   shared_.reserve(64);
@@ -150,11 +150,11 @@ uint64_t Table::visit_some(uint64_t cursor, int bins, size_t bytes_max, Visitor 
   return cursor;
 }
 
-Table::LeakReport Table::residue() const {
+Table::LeakReport Table::leak_report() const {
   LeakReport out;
   uint64_t cursor = 0;
   do {
-    cursor = residue_some(cursor, INT_MAX, &out);
+    cursor = leak_report_some(cursor, INT_MAX, &out);
   } while (cursor != 0);
   for (uint32_t i = 0; i < partitions_ * absence_per_partition_; ++i) {
     if (load_word(absence_at(i)).owner()) ++out.locked;
@@ -162,7 +162,7 @@ Table::LeakReport Table::residue() const {
   return out;
 }
 
-uint64_t Table::residue_some(uint64_t cursor, int bins, LeakReport* out) const {
+uint64_t Table::leak_report_some(uint64_t cursor, int bins, LeakReport* out) const {
   do {
     cursor = index_->scan(cursor, [&](uint64_t, uint64_t slot_value) {
       const Word word = load_word(at(RecordSlot(slot_value)));
@@ -180,7 +180,7 @@ bool Table::absence_locked(PartitionId partition, uint32_t index) const {
 
 uint64_t Table::records() const {
   uint64_t sum = 0;
-  for (uint32_t i = 0; i < partitions_; ++i) sum += shares_[i].records();
+  for (uint32_t i = 0; i < partitions_; ++i) sum += usage_[i].records();
   return sum;
 }
 

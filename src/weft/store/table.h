@@ -111,10 +111,10 @@ struct HashedKey {
 
 // What a lock holds at this replica; given back to commit() or unlock(). Plain data, kept in the participant's record.
 struct Locked {
-  RecordSlot record;     // none: locked for reading, and absent
-  RecordSlot spare;      // a block that was allocated for a value that outgrows the record's
-  uint32_t absence = 0;  // index of the absence word + 1, 0: not locked
-  bool fresh = false;    // the record was made by this lock (it is in the index, marked deleted, until committed)
+  RecordSlot record;        // none: locked for reading, and absent
+  RecordSlot larger_block;  // a block that was allocated for a value that outgrows the record's
+  uint32_t absence = 0;     // index of the absence word + 1, 0: not locked
+  bool fresh = false;       // the record was made by this lock (it is in the index, marked deleted, until committed)
   Version base;
 };
 
@@ -145,7 +145,7 @@ struct RemoteIndexAddress {
 };
 
 // When others may read what a backup applies.
-enum class Shown : uint8_t { kWhenMarked, kAtOnce };
+enum class Visibility : uint8_t { kWhenMarked, kImmediate };
 
 struct Undo {
   bool existed = false;
@@ -199,10 +199,11 @@ class Table {
 
   // At a backup: installs the write at `version`, unreadable, over whatever older version is there, and copies the old
   // value out (undo must have room for spec().value_bytes_max). Never fails: backups keep headroom over what the
-  // primary admits. An erase leaves an unreadable tombstone. Shown::kAtOnce: a put is readable, since nobody asks.
+  // primary admits. An erase leaves an unreadable tombstone. Visibility::kImmediate: a put is readable, since nobody
+  // asks.
   Undo apply(const HashedKey& key, Write write, ByteView value, Version version, std::byte* undo,
-             Shown shown = Shown::kWhenMarked) {
-    return apply(key, write, value, version, undo, shown, false);
+             Visibility visibility = Visibility::kWhenMarked) {
+    return apply(key, write, value, version, undo, visibility, false);
   }
   // The same where late puts of other workers may come at any moment (apply_late_put): no lock of a primary keeps these
   // away.
@@ -257,8 +258,8 @@ class Table {
   void recovery_commit(const HashedKey& key, Owner owner, ByteView value, Version version);
   // And unlocks all records that are left, when every transaction is decided and carried out: piece by piece of the
   // memory that was ever used for records (a MiB each), by any worker. Nothing says which words a dead peer has locked.
-  uint64_t lock_pieces() const { return blocks_.pieces(); }
-  void release_orphaned_locks(uint64_t piece);
+  uint64_t lock_chunks() const { return blocks_.chunks(); }
+  void release_orphaned_locks(uint64_t chunk);
 
   // From now on the words of records are changed by `words` where a peer's CAS may meet the change (table_remote.cc);
   // `region` is the table's. nullptr: by the processor. While nobody uses the table.
@@ -283,13 +284,13 @@ class Table {
   struct LeakReport {
     uint64_t locked = 0, unreadable = 0, tombstones = 0;
   };
-  LeakReport residue() const;
+  LeakReport leak_report() const;
   // The same of some bins, added to `out`; and of an absence word.
-  uint64_t residue_some(uint64_t cursor, int bins, LeakReport* out) const;
+  uint64_t leak_report_some(uint64_t cursor, int bins, LeakReport* out) const;
   bool absence_locked(PartitionId partition, uint32_t index) const;
 
   uint64_t records() const;  // present ones
-  uint64_t records(PartitionId partition) const { return shares_[partition.value].records(); }
+  uint64_t records(PartitionId partition) const { return usage_[partition.value].records(); }
   uint64_t records_max() const { return records_limit_; }  // of a partition
   uint64_t memory_bytes() const;                           // committed: index, blocks, absence words
   uint64_t memory_bytes_max() const { return memory_bytes_max_; }
@@ -314,21 +315,21 @@ class Table {
   // table_inline.h: the index and the blocks.
   std::byte* at(RecordSlot slot) const { return base_ + slot.offset(); }
   RecordSlot find(const HashedKey& key) const;
-  RecordSlot first_look(const HashedKey& key) const;  // the hint if it holds, else find
+  RecordSlot first_lookup(const HashedKey& key) const;  // the hint if it holds, else find
   bool key_is(const std::byte* record, const HashedKey& key) const;
   InsertCode add_slot(const HashedKey& key, RecordSlot slot);
   void remove_slot(const HashedKey& key, RecordSlot slot);
   RecordSlot allocate(const HashedKey& key, uint32_t value_bytes, uint64_t limit);
   void release(RecordSlot slot);
   bool fits(RecordSlot slot, const HashedKey& key, size_t value_bytes) const;
-  Share& share(const HashedKey& key) { return shares_[key.partition.value]; }
+  PartitionUsage& usage(const HashedKey& key) { return usage_[key.partition.value]; }
 
   size_t copy_record(RecordSlot slot, std::byte* value, bool torn_too, const Copy& copy) const;
 
   // table_absence.cc
   uint32_t absence_index(const HashedKey& key) const;
   std::byte* absence_at(uint32_t index) const { return absence_ + size_t{index} * sizeof(uint64_t); }
-  bool look_absent(const HashedKey& key, Word* word) const;
+  bool read_absence(const HashedKey& key, Word* word) const;
   bool take_absence(uint32_t index, Owner owner, bool for_reading, Word* found);
   void release_absence(uint32_t index, Version version);
   void mark_absence(uint32_t index, bool for_reading);
@@ -336,8 +337,8 @@ class Table {
 
   // Changes of words that a peer's CAS may meet (table_remote.cc says which).
   bool swap(RecordSlot slot, Word expected, Word desired);
-  bool claim(RecordSlot slot, Word word);
-  bool swap_by_wire(RecordSlot slot, Word expected, Word desired);
+  bool mark_moved(RecordSlot slot, Word word);
+  bool cas_through_wire(RecordSlot slot, Word expected, Word desired);
 
   // table_lock.cc: false, look the key up again.
   bool lock_present(const HashedKey& key, RecordSlot slot, Owner owner, Write write, std::optional<Version> expected,
@@ -351,12 +352,12 @@ class Table {
   // table_apply.cc: false, look the key up again.
   void install_erase(const HashedKey& key, const Locked& locked);
   void replace(const HashedKey& key, RecordSlot old_slot, RecordSlot new_slot, ByteView value, Word word);
-  Undo apply(const HashedKey& key, Write write, ByteView value, Version version, std::byte* undo, Shown shown,
-             bool filling);
-  bool apply_absent(const HashedKey& key, Write write, ByteView value, Version version, Shown shown, bool filling,
-                    Undo* undo);
-  bool apply_present(const HashedKey& key, RecordSlot slot, Write write, ByteView value, Version version, Shown shown,
-                     std::byte* old_value, Undo* undo);
+  Undo apply(const HashedKey& key, Write write, ByteView value, Version version, std::byte* undo, Visibility visibility,
+             bool catching_up);
+  bool apply_absent(const HashedKey& key, Write write, ByteView value, Version version, Visibility visibility,
+                    bool catching_up, Undo* undo);
+  bool apply_present(const HashedKey& key, RecordSlot slot, Write write, ByteView value, Version version,
+                     Visibility visibility, std::byte* old_value, Undo* undo);
 
   IndexExtents extents_;  // outlives the index
   // What the hot path reads.
@@ -377,13 +378,13 @@ class Table {
   const uint64_t bytes_limit_;
   const uint64_t memory_bytes_max_;
   Blocks blocks_;
-  std::unique_ptr<Share[]> shares_;  // by partition
+  std::unique_ptr<PartitionUsage[]> usage_;  // by partition
 
   const TableSpec spec_;
   const int partitions_held_;
   // Of install, overwrite and apply_unordered: no lock of a primary orders what comes to a replica that is filling, or
   // late.
-  std::mutex fill_mutex_;
+  std::mutex catch_up_mutex_;
   std::mutex shared_mutex_;
   std::vector<SharedAbsence> shared_;  // absence words that several keys of one transaction hold; almost always empty
 };

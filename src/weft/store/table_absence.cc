@@ -22,7 +22,7 @@ Word Table::absence(const HashedKey& key) const { return load_word(absence_at(ab
 // The word is read before and after the index. If its version stands still, no delete of this key was completed in
 // between, so the key was absent at this version when the index said so. Whoever holds the word on either side, or the
 // record that is being inserted or deleted, counts as the holder: an insert or delete may be decided already.
-bool Table::look_absent(const HashedKey& key, Word* word) const {
+bool Table::read_absence(const HashedKey& key, Word* word) const {
   const std::byte* const at_word = absence_at(absence_index(key));
   for (;;) {
     const Word before = load_word(at_word);

@@ -1,6 +1,6 @@
 // Installing: commit where the key was locked, apply and raise at a backup.
 //
-// The order of the stores is what readers (look_absent, read) rely on:
+// The order of the stores is what readers (read_absence, read) rely on:
 //   insert   record word (present), then the absence word is released
 //   delete   record word (deleted, still owned), index slot, absence word raised and released, block freed
 //   outgrown new record (complete, still owned), index slot, old word (moved), new word (unlocked), old block freed
@@ -29,10 +29,10 @@ void Table::commit(const HashedKey& key, Owner owner, Write write, ByteView valu
   const Word word(Version(locked.base.value + 1), kReadable);
   if (fits(locked.record, key, value.size())) [[likely]] {
     record_write_inline(at(locked.record), key.bytes, value, word);
-    if (locked.spare) release(locked.spare);
+    if (locked.larger_block) release(locked.larger_block);
   } else {
-    WEFT_CHECK(locked.spare && fits(locked.spare, key, value.size()), "lock() reserved the space");
-    replace(key, locked.record, locked.spare, value, word);
+    WEFT_CHECK(locked.larger_block && fits(locked.larger_block, key, value.size()), "lock() reserved the space");
+    replace(key, locked.record, locked.larger_block, value, word);
   }
   if (locked.absence != 0) release_absence(locked.absence - 1, Version(0));
 }
@@ -47,8 +47,8 @@ void Table::install_erase(const HashedKey& key, const Locked& locked) {
   release_absence(locked.absence - 1, version);
   store_word(record, Word(version, kDeleted));
   release(locked.record);
-  if (locked.spare) release(locked.spare);
-  share(key).remove_record();
+  if (locked.larger_block) release(locked.larger_block);
+  usage(key).remove_record();
 }
 
 void Table::replace(const HashedKey& key, RecordSlot old_slot, RecordSlot new_slot, ByteView value, Word word) {
@@ -67,20 +67,20 @@ void Table::replace(const HashedKey& key, RecordSlot old_slot, RecordSlot new_sl
 
 namespace {
 
-uint64_t flags_of(Write write, Shown shown) {
+uint64_t flags_of(Write write, Visibility visibility) {
   if (write == Write::kErase) return kDeleted;
-  return shown == Shown::kAtOnce ? kReadable : 0;
+  return visibility == Visibility::kImmediate ? kReadable : 0;
 }
 
 }  // namespace
 
-Undo Table::apply(const HashedKey& key, Write write, ByteView value, Version version, std::byte* undo, Shown shown,
-                  bool filling) {
+Undo Table::apply(const HashedKey& key, Write write, ByteView value, Version version, std::byte* undo,
+                  Visibility visibility, bool catching_up) {
   WEFT_CHECK(write != Write::kNone && value.size() <= spec_.value_bytes_max, "a write within value_bytes_max");
   Undo result;
-  for (RecordSlot slot = first_look(key);; slot = find(key)) {
-    const bool done = slot ? apply_present(key, slot, write, value, version, shown, undo, &result)
-                           : apply_absent(key, write, value, version, shown, filling, &result);
+  for (RecordSlot slot = first_lookup(key);; slot = find(key)) {
+    const bool done = slot ? apply_present(key, slot, write, value, version, visibility, undo, &result)
+                           : apply_absent(key, write, value, version, visibility, catching_up, &result);
     if (done) return result;
     WEFT_MARK_OUTSIDE("table: apply looks again");
   }
@@ -88,18 +88,18 @@ Undo Table::apply(const HashedKey& key, Write write, ByteView value, Version ver
 
 // A replica that is filling leaves a tombstone in any case: its absence word says nothing of a key that is still to
 // come.
-bool Table::apply_absent(const HashedKey& key, Write write, ByteView value, Version version, Shown shown, bool filling,
-                         Undo* undo) {
+bool Table::apply_absent(const HashedKey& key, Write write, ByteView value, Version version, Visibility visibility,
+                         bool catching_up, Undo* undo) {
   const bool erase = write == Write::kErase;
   *undo = Undo{false, load_word(absence_at(absence_index(key))).version(), 0};
-  if (erase && !filling && undo->version >= version) {
+  if (erase && !catching_up && undo->version >= version) {
     WEFT_MARK_OUTSIDE("table: apply of an older delete ignored");
     return true;
   }
   const ByteView installed = erase ? ByteView() : value;
-  const RecordSlot slot = allocate(key, static_cast<uint32_t>(installed.size()), Share::kNoLimit);
+  const RecordSlot slot = allocate(key, static_cast<uint32_t>(installed.size()), PartitionUsage::kNoLimit);
   WEFT_CHECK(bool{slot}, "backups keep headroom over what the primary admits");
-  record_write(at(slot), key.bytes, installed, Word(version, flags_of(write, shown)));
+  record_write(at(slot), key.bytes, installed, Word(version, flags_of(write, visibility)));
   const InsertCode inserted = add_slot(key, slot);
   if (inserted == InsertCode::kExists) {
     store_word(at(slot), Word(version, kDeleted));
@@ -107,12 +107,12 @@ bool Table::apply_absent(const HashedKey& key, Write write, ByteView value, Vers
     return false;
   }
   WEFT_CHECK(inserted == InsertCode::kInserted, "backups keep headroom over what the primary admits");
-  if (!erase) share(key).add_record(Share::kNoLimit);
+  if (!erase) usage(key).add_record(PartitionUsage::kNoLimit);
   return true;
 }
 
 WEFT_INLINE bool Table::apply_present(const HashedKey& key, RecordSlot slot, Write write, ByteView value,
-                                      Version version, Shown shown, std::byte* old_value, Undo* undo) {
+                                      Version version, Visibility visibility, std::byte* old_value, Undo* undo) {
   std::byte* const record = at(slot);
   const Word word = load_word(record);
   const uint64_t meta = load_ordered(record + kMetaAt);
@@ -136,31 +136,31 @@ WEFT_INLINE bool Table::apply_present(const HashedKey& key, RecordSlot slot, Wri
     if (!swap_word_with_meta(record, word, meta, word.with(kMoved))) return false;
     // Its own raise will find that the record moved on, so the absence word follows here.
     bump_absence_version(absence_index(key), word.version());
-  } else if (!claim(slot, word)) {
+  } else if (!mark_moved(slot, word)) {
     return false;
   }
   const bool erase = write == Write::kErase;
   const ByteView installed = erase ? ByteView() : value;
-  const Word next(version, flags_of(write, shown));
-  if (undo->existed && erase) share(key).remove_record();
-  if (!undo->existed && !erase) share(key).add_record(Share::kNoLimit);
+  const Word next(version, flags_of(write, visibility));
+  if (undo->existed && erase) usage(key).remove_record();
+  if (!undo->existed && !erase) usage(key).add_record(PartitionUsage::kNoLimit);
   if (fits(slot, key, installed.size())) {
     record_write_inline(record, key.bytes, installed, next);
     return true;
   }
-  const RecordSlot larger = allocate(key, static_cast<uint32_t>(installed.size()), Share::kNoLimit);
+  const RecordSlot larger = allocate(key, static_cast<uint32_t>(installed.size()), PartitionUsage::kNoLimit);
   WEFT_CHECK(bool{larger}, "backups keep headroom over what the primary admits");
   replace(key, slot, larger, installed, next);
   return true;
 }
 
 Undo Table::apply_unordered(const HashedKey& key, Write write, ByteView value, Version version, std::byte* undo) {
-  const std::lock_guard guard(fill_mutex_);
-  return apply(key, write, value, version, undo, Shown::kWhenMarked, false);
+  const std::lock_guard guard(catch_up_mutex_);
+  return apply(key, write, value, version, undo, Visibility::kWhenMarked, false);
 }
 
 void Table::apply_late_put(const HashedKey& key, ByteView value, Version version, std::byte* scratch) {
-  const std::lock_guard guard(fill_mutex_);
+  const std::lock_guard guard(catch_up_mutex_);
   for (;;) {
     const RecordSlot slot = find(key);
     if (!slot) {
@@ -168,13 +168,13 @@ void Table::apply_late_put(const HashedKey& key, ByteView value, Version version
       return;
     }
     Undo undo;
-    if (apply_present(key, slot, Write::kPut, value, version, Shown::kWhenMarked, scratch, &undo)) break;
+    if (apply_present(key, slot, Write::kPut, value, version, Visibility::kWhenMarked, scratch, &undo)) break;
   }
   mark_readable(key, version);
 }
 
 void Table::mark_readable(const HashedKey& key, Version version) {
-  for (RecordSlot slot = first_look(key);; slot = find(key)) {
+  for (RecordSlot slot = first_lookup(key);; slot = find(key)) {
     if (!slot) return;
     std::byte* const record = at(slot);
     const Word word = load_word(record);

@@ -36,7 +36,7 @@ inline bool Table::key_is(const std::byte* record, const HashedKey& key) const {
 
 // A hint is as good as a fresh look if the block still is this key's and in use: a key has one block at a time, and a
 // block that was given up says so. Whatever happens after this look happens after a look into the index, too.
-inline RecordSlot Table::first_look(const HashedKey& key) const {
+inline RecordSlot Table::first_lookup(const HashedKey& key) const {
   if (key.hint) {
     const std::byte* const record = at(key.hint);
     const Word word = load_word(record);
@@ -47,15 +47,15 @@ inline RecordSlot Table::first_look(const HashedKey& key) const {
 
 inline bool Table::swap(RecordSlot slot, Word expected, Word desired) {
   if (local_atomics_ != nullptr) [[unlikely]]
-    return swap_by_wire(slot, expected, desired);
+    return cas_through_wire(slot, expected, desired);
   return swap_word(at(slot), expected, desired);
 }
 
 // Before a word is changed that this node has not locked: no peer's CAS meets it from now on. False: it is another word
 // by now, look again.
-inline bool Table::claim(RecordSlot slot, Word word) {
+inline bool Table::mark_moved(RecordSlot slot, Word word) {
   if (local_atomics_ == nullptr || word.deleted()) return true;
-  if (word.readable()) return swap_by_wire(slot, word, word.with(kMoved)) || local_atomics_->failed();
+  if (word.readable()) return cas_through_wire(slot, word, word.with(kMoved)) || local_atomics_->failed();
   // No peer expects it now; but another worker's raise would let one.
   return swap_word(at(slot), word, word.with(kMoved));
 }
@@ -74,17 +74,17 @@ inline void Table::remove_slot(const HashedKey& key, RecordSlot slot) {
 
 inline RecordSlot Table::allocate(const HashedKey& key, uint32_t value_bytes, uint64_t limit) {
   const int block_class = block_class_of(record_bytes(key.bytes.size(), value_bytes));
-  if (!share(key).add_block(block_class, limit)) return RecordSlot();
+  if (!usage(key).add_block(block_class, limit)) return RecordSlot();
   const uint64_t offset = blocks_.allocate(block_class);
   if (offset == 0) {
-    share(key).remove_block(block_class);
+    usage(key).remove_block(block_class);
     return RecordSlot();
   }
   return RecordSlot(key.partition, block_class, offset);
 }
 
 inline void Table::release(RecordSlot slot) {
-  shares_[slot.partition().value].remove_block(slot.block_class());
+  usage_[slot.partition().value].remove_block(slot.block_class());
   blocks_.free(slot.offset(), slot.block_class());
 }
 

@@ -47,7 +47,7 @@ TEST(TableLimits, RecordsPerPartition) {
       << box->limit_text(code);
   EXPECT_NE(box->limit_text(code).find("table t"), std::string::npos);
   EXPECT_EQ(box->records(), admitted);
-  EXPECT_EQ(box->residue().locked, 0U);
+  EXPECT_EQ(box->leak_report().locked, 0U);
 
   const IntegerKey known(0);
   EXPECT_EQ(write(*box, box->hashed(known.bytes()), Write::kPut, "w"), Code::kOk);
@@ -79,7 +79,7 @@ TEST(TableLimits, BytesOfRecords) {
   EXPECT_EQ(write(*box, box->hashed(as_bytes(small)), Write::kPut, std::string(4000, 'v')), Code::kTableFull);
   EXPECT_EQ(get(*box, box->hashed(as_bytes(small))), "-");
   EXPECT_EQ(get(*box, first), "short");
-  EXPECT_EQ(box->residue().locked, 0U);
+  EXPECT_EQ(box->leak_report().locked, 0U);
 }
 
 // Sizes that drift through the classes: blocks never change their class, so the peaks add up, and the primary refuses
@@ -157,7 +157,7 @@ TEST(TableLimits, ABinFullOfCollidingKeys) {
   EXPECT_EQ(admitted, 16U);
   EXPECT_NE(box->limit_text(code).find("at most 15"), std::string::npos);
   EXPECT_EQ(box->records(), 15U);
-  EXPECT_EQ(box->residue().locked, 0U);
+  EXPECT_EQ(box->leak_report().locked, 0U);
 }
 
 TEST(TableLimits, AtMost96BytesARecord) {

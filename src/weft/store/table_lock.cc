@@ -15,7 +15,7 @@ LockResult Table::lock(const HashedKey& key, Owner owner, Write write, std::opti
                        uint32_t value_bytes) {
   WEFT_CHECK(value_bytes <= spec_.value_bytes_max, "the caller enforces value_bytes_max");
   LockResult result;
-  for (RecordSlot slot = first_look(key);; slot = find(key)) {
+  for (RecordSlot slot = first_lookup(key);; slot = find(key)) {
     const bool done = slot ? lock_present(key, slot, owner, write, expected, value_bytes, &result)
                            : lock_absent(key, owner, write, expected, value_bytes, &result);
     if (done) return result;
@@ -83,7 +83,7 @@ bool Table::lock_absent(const HashedKey& key, Owner owner, Write write, std::opt
                         uint32_t value_bytes, LockResult* result) {
   if (write == Write::kErase) {
     Word word;
-    if (!look_absent(key, &word)) return false;
+    if (!read_absence(key, &word)) return false;
     const bool locked = word.owner() && word.owner() != owner;
     result->code = locked                                  ? Code::kLocked
                    : !version_ok(expected, word.version()) ? Code::kVersionMoved
@@ -123,10 +123,10 @@ bool Table::lock_absent(const HashedKey& key, Owner owner, Write write, std::opt
 Code Table::make_fresh(const HashedKey& key, Owner owner, uint32_t value_bytes, Locked* locked) {
   if (locked->base.value >= kVersionMax) return Code::kVersionLimit;
   const Version base = bugs_.has(PlantedBug::kInsertAtZero) ? Version(0) : locked->base;
-  if (!share(key).add_record(records_limit_)) return Code::kTableFull;
+  if (!usage(key).add_record(records_limit_)) return Code::kTableFull;
   const RecordSlot slot = allocate(key, value_bytes, bytes_limit_);
   if (!slot) {
-    share(key).remove_record();
+    usage(key).remove_record();
     return Code::kTableFull;
   }
   record_write(at(slot), key.bytes, ByteView(), Word(base, kDeleted, owner));
@@ -139,7 +139,7 @@ Code Table::make_fresh(const HashedKey& key, Owner owner, uint32_t value_bytes, 
   }
   store_word(at(slot), Word(base, kDeleted));
   release(slot);
-  share(key).remove_record();
+  usage(key).remove_record();
   switch (inserted) {
     case InsertCode::kExists:
       return Code::kExists;
@@ -174,11 +174,11 @@ WEFT_INLINE Code Table::reserve(const HashedKey& key, Owner owner, Write write, 
   }
   if (locked->base.value >= kVersionMax) return Code::kVersionLimit;
   if (fits(locked->record, key, value_bytes)) return Code::kOk;
-  if (locked->spare && fits(locked->spare, key, value_bytes)) return Code::kOk;
-  const RecordSlot spare = allocate(key, value_bytes, bytes_limit_);
-  if (!spare) return Code::kTableFull;
-  if (locked->spare) release(locked->spare);
-  locked->spare = spare;
+  if (locked->larger_block && fits(locked->larger_block, key, value_bytes)) return Code::kOk;
+  const RecordSlot larger_block = allocate(key, value_bytes, bytes_limit_);
+  if (!larger_block) return Code::kTableFull;
+  if (locked->larger_block) release(locked->larger_block);
+  locked->larger_block = larger_block;
   return Code::kOk;
 }
 
@@ -215,12 +215,12 @@ void Table::unlock(const HashedKey& key, Owner owner, const Locked& locked) {
       remove_slot(key, locked.record);
       store_word(record, word.with_owner(Owner()));
       release(locked.record);
-      share(key).remove_record();
+      usage(key).remove_record();
     } else {
       store_word(record, word.with_owner(Owner()).without(kReadLocked));
     }
   }
-  if (locked.spare) release(locked.spare);
+  if (locked.larger_block) release(locked.larger_block);
   if (locked.absence != 0) release_absence(locked.absence - 1, Version(0));
 }
 

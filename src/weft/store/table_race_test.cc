@@ -97,7 +97,7 @@ void install(Table& table, Owner owner, Random* random, const Held& held) {
     if (!held.locked.fresh) table.commit(*held.key, owner, Write::kErase, ByteView(), held.locked);
     return;
   }
-  const size_t room = held.locked.spare ? held.locked.spare.bytes() : held.locked.record.bytes();
+  const size_t room = held.locked.larger_block ? held.locked.larger_block.bytes() : held.locked.record.bytes();
   const size_t most = std::min<size_t>(kValueMax, room - record_bytes(held.key->bytes.size(), 0));
   table.commit(*held.key, owner, Write::kPut, make_value(held.tokens, 8 + random->below(most - 7)), held.locked);
 }
@@ -195,7 +195,7 @@ TEST_P(TableRace, TokensAreConserved) {
       },
       &sum);
   EXPECT_EQ(sum, 3 * kKeys);
-  const Table::LeakReport residue = box->residue();
+  const Table::LeakReport residue = box->leak_report();
   EXPECT_EQ(residue.locked + residue.unreadable + residue.tombstones, 0U);
 }
 
@@ -371,7 +371,7 @@ TEST_P(TableRace, ABackupIsReadableOnlyWhenRaised) {
   raiser.join();
   reader.join();
   EXPECT_EQ(backup.wrong.load(), 0);
-  const Table::LeakReport residue = box->residue();
+  const Table::LeakReport residue = box->leak_report();
   EXPECT_EQ(residue.locked + residue.unreadable + residue.tombstones, 0U);
 }
 
@@ -396,7 +396,7 @@ TEST_P(TableRace, LatePutsChangeNothing) {
     if (!r.found) continue;
     EXPECT_EQ(load<uint64_t>(value.data()), backup.applied[k].load());
   }
-  const Table::LeakReport residue = box->residue();
+  const Table::LeakReport residue = box->leak_report();
   EXPECT_EQ(residue.locked + residue.unreadable + residue.tombstones, 0U);
 }
 

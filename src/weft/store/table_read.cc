@@ -9,11 +9,11 @@ namespace weft {
 namespace {
 
 // Between two looks at a record that is being installed: the writer needs a moment, or the processor.
-class Patience {
+class Backoff {
  public:
-  bool lost() const { return looks_ >= 128; }
+  bool exhausted() const { return attempts_ >= 128; }
   void wait() {
-    if (++looks_ < 64) {
+    if (++attempts_ < 64) {
       __builtin_ia32_pause();
     } else {
       std::this_thread::yield();
@@ -21,31 +21,31 @@ class Patience {
   }
 
  private:
-  int looks_ = 0;
+  int attempts_ = 0;
 };
 
 }  // namespace
 
 ReadResult Table::read(const HashedKey& key, std::byte* value, size_t value_max) const {
   ReadResult result;
-  RecordSlot slot = first_look(key);
-  for (Patience patience;; patience.wait(), slot = find(key)) {
+  RecordSlot slot = first_lookup(key);
+  for (Backoff backoff;; backoff.wait(), slot = find(key)) {
     if (slot) {
-      const Look look =
+      const RecordStatus look =
           record_read_inline(at(slot), slot.bytes(), key.bytes, value, value_max, &result.word, &result.value_bytes);
-      if (look == Look::kWhole && !result.word.deleted() && !result.word.moved()) {
+      if (look == RecordStatus::kConsistent && !result.word.deleted() && !result.word.moved()) {
         result.found = true;
         return result;
       }
       // Somebody is slow to install it. Or it stays so, by a fault of a peer: that costs whoever reads it, and not this
       // worker.
-      if (look == Look::kTorn && patience.lost()) {
+      if (look == RecordStatus::kTorn && backoff.exhausted()) {
         WEFT_MARK("table: torn by a peer's verb");
         result.torn = true;
         return result;
       }
     }
-    if (look_absent(key, &result.word)) {
+    if (read_absence(key, &result.word)) {
       result.value_bytes = 0;
       return result;
     }
@@ -54,8 +54,8 @@ ReadResult Table::read(const HashedKey& key, std::byte* value, size_t value_max)
 }
 
 Code Table::validate(const HashedKey& key, Version expected, Owner self, Owner* holder) const {
-  RecordSlot slot = first_look(key);
-  for (Patience patience;; patience.wait(), slot = find(key)) {
+  RecordSlot slot = first_lookup(key);
+  for (Backoff backoff;; backoff.wait(), slot = find(key)) {
     Word word;
     if (slot) {
       const std::byte* const record = at(slot);
@@ -64,7 +64,7 @@ Code Table::validate(const HashedKey& key, Version expected, Owner self, Owner* 
       // key and come back, this key was deleted meanwhile, and its version is another.
       if (!key_is(record, key) || load_word(record) != word || (word.moved() && !word.deleted())) continue;
     }
-    if ((!slot || word.deleted()) && !look_absent(key, &word)) continue;
+    if ((!slot || word.deleted()) && !read_absence(key, &word)) continue;
     if (word.owner() && word.owner() != self) {
       if (holder != nullptr) *holder = word.owner();
       return Code::kLocked;

@@ -22,7 +22,7 @@
 
 namespace weft {
 
-bool Table::swap_by_wire(RecordSlot slot, Word expected, Word desired) {
+bool Table::cas_through_wire(RecordSlot slot, Word expected, Word desired) {
   const bool locks = !expected.owner() && desired.owner();
   if (bugs_.has(PlantedBug::kLocksByCpu) && locks) return swap_word(at(slot), expected, desired);
   return local_atomics_->swap(region_, slot.offset(), expected.bits, desired.bits);
@@ -55,8 +55,8 @@ void Table::recovery_commit(const HashedKey& key, Owner owner, ByteView value, V
   record_write(record, key.bytes, value, Word(version, kReadable));
 }
 
-void Table::release_orphaned_locks(uint64_t piece) {
-  blocks_.visit(piece, [](std::byte* record) {
+void Table::release_orphaned_locks(uint64_t chunk) {
+  blocks_.visit(chunk, [](std::byte* record) {
     for (Word word = load_word(record); word.owner(); word = load_word(record)) {
       WEFT_MARK("table: a lock by a verb is freed by recovery");
       if (swap_word(record, word, word.with_owner(Owner()))) break;

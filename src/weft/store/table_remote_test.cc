@@ -48,7 +48,7 @@ std::string read_remotely(const TableBox& box, const HashedKey& key, RecordSlot*
   std::vector<std::byte> copy(slot.bytes());
   std::memcpy(copy.data(), box.region->base() + slot.offset(), copy.size());
   RecordView view;
-  if (!record_whole(copy.data(), copy.size(), &view) || as_text(view.key) != as_text(key.bytes)) return "other";
+  if (!parse_record_copy(copy.data(), copy.size(), &view) || as_text(view.key) != as_text(key.bytes)) return "other";
   return view.word.deleted() || view.word.moved() ? "gone" : std::string(as_text(view.value));
 }
 
@@ -83,7 +83,7 @@ TEST(TableRemote, AnAddressSaysThatItIsStale) {
   const RecordSlot where = box->locate(first);
   const auto look = [&] {
     RecordView view;
-    if (!record_whole(box.region->base() + where.offset(), where.bytes(), &view)) return std::string("torn");
+    if (!parse_record_copy(box.region->base() + where.offset(), where.bytes(), &view)) return std::string("torn");
     return view.word.deleted() ? std::string("deleted") : std::string(as_text(view.value));
   };
   const uint64_t meta = record_meta_of(a.bytes(), as_bytes("first"), Version(1));
@@ -120,7 +120,7 @@ TEST(TableRemote, ALocalReaderDoesNotWaitForAPeersWrites) {
   } while (cursor != 0);
   EXPECT_EQ(walked, std::vector<std::string>{std::string(as_text(k.bytes()))}) << "the key is there all the time";
   EXPECT_EQ(box->export_records(PartitionId(0), 0, 1 << 20, 1 << 20, value.data(),
-                          [&](ByteView found, ByteView, Version) { filled.emplace_back(as_text(found)); }),
+                                [&](ByteView found, ByteView, Version) { filled.emplace_back(as_text(found)); }),
             0U);
   EXPECT_TRUE(filled.empty()) << "its writer brings it to all who fill";
   store_word(record, Word(Version(2), kReadable));
@@ -189,23 +189,23 @@ TEST(TableRemote, RecoveryFreesLocksAnywhere) {
                       static_cast<uint8_t>(random.below(200)));
     ASSERT_TRUE(swap_word(word, Word(words.back()), Word(words.back()).with_owner(owner)));
   }
-  EXPECT_GT(box->residue().locked, 1000U);
-  EXPECT_GT(box->lock_pieces(), 3U);
-  for (uint64_t piece = box->lock_pieces(); piece > 0; --piece) box->release_orphaned_locks(piece - 1);
-  EXPECT_EQ(box->residue().locked, 0U);
+  EXPECT_GT(box->leak_report().locked, 1000U);
+  EXPECT_GT(box->lock_chunks(), 3U);
+  for (uint64_t chunk = box->lock_chunks(); chunk > 0; --chunk) box->release_orphaned_locks(chunk - 1);
+  EXPECT_EQ(box->leak_report().locked, 0U);
   for (size_t i = 0; i < names.size(); ++i) EXPECT_EQ(load_ordered(word_of(names[i])), words[i]) << names[i];
 }
 
 // What looking for locks costs depends on the memory that records have taken, not on how many there may be.
 TEST(TableRemote, LookingForLocksCostsWhatIsUsed) {
   const TableBox box(integer_table(1'000'000, 1000));
-  EXPECT_EQ(box->lock_pieces(), 0U);
+  EXPECT_EQ(box->lock_chunks(), 0U);
   const std::string value(1000, 'v');
   for (uint64_t k = 0; k < 4000; ++k) {
     const IntegerKey id(k);
     put(*box, id.bytes(), value);
   }
-  EXPECT_EQ(box->lock_pieces(), 5U) << "4,000 records of 1,136 bytes";
+  EXPECT_EQ(box->lock_chunks(), 5U) << "4,000 records of 1,136 bytes";
 }
 
 // A device whose CAS is not atomic against the processor: it looks, and stores later. One at a time.

@@ -70,13 +70,13 @@ Result<TableLayout> table_layout(const TableOptions& options) {
   return out;
 }
 
-bool Share::add_record(uint64_t limit) {
+bool PartitionUsage::add_record(uint64_t limit) {
   if (records_.fetch_add(1, std::memory_order_relaxed) < limit) return true;
   records_.fetch_sub(1, std::memory_order_relaxed);
   return false;
 }
 
-bool Share::add_block(int block_class, uint64_t limit) {
+bool PartitionUsage::add_block(int block_class, uint64_t limit) {
   const auto c = static_cast<size_t>(block_class);
   const uint64_t bytes = block_bytes(block_class);
   const uint32_t live = live_[c].fetch_add(1, std::memory_order_relaxed) + 1;

@@ -13,7 +13,7 @@
 //            had of it; the sum of these peaks is what is limited, not the bytes just now in use. A backup's peaks
 //            differ by what is in flight, and the block area has 25 % and some slabs of each class in addition.
 //
-// Thread-safety: Share and IndexExtents may be used by any thread.
+// Thread-safety: PartitionUsage and IndexExtents may be used by any thread.
 #pragma once
 
 #include <array>
@@ -48,7 +48,7 @@ struct TableLayout {
 Result<TableLayout> table_layout(const TableOptions& options);
 
 // What one partition holds at this node.
-class alignas(64) Share {
+class alignas(64) PartitionUsage {
  public:
   // Takes one record into account; false if there are `limit` already.
   bool add_record(uint64_t limit);

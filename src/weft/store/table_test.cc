@@ -29,7 +29,7 @@ class TableTest : public ::testing::TestWithParam<KeyKind> {
 
   HashedKey key(std::string_view eight_bytes) { return box_->hashed(as_bytes(eight_bytes)); }
   bool clean() {
-    const Table::LeakReport r = box_->residue();
+    const Table::LeakReport r = box_->leak_report();
     return r.locked == 0 && r.unreadable == 0 && r.tombstones == 0;
   }
   Version version(const HashedKey& k) {
@@ -171,7 +171,7 @@ TEST_P(TableTest, OutgrownValuesMove) {
     ASSERT_EQ(get(*box_, k), value);
   }
   const LockResult held = box_->lock(k, kAlice, Write::kPut, std::nullopt, 4096);
-  ASSERT_TRUE(held.locked.spare);
+  ASSERT_TRUE(held.locked.larger_block);
   box_->unlock(k, kAlice, held.locked);
   EXPECT_EQ(get(*box_, k), value);
   EXPECT_EQ(box_->records(), 1U);
@@ -241,10 +241,10 @@ TEST_P(TableTest, ApplyThenRaise) {
   EXPECT_EQ(get(*box_, k, &word), "-");
   EXPECT_FALSE(word.readable());
   EXPECT_EQ(word.version(), Version(3));
-  EXPECT_EQ(box_->residue().tombstones, 1U);
+  EXPECT_EQ(box_->leak_report().tombstones, 1U);
   EXPECT_EQ(box_->lock(k, kAlice, Write::kPut, std::nullopt, 1).code, Code::kLocked);
   box_->mark_readable(k, Version(2));
-  EXPECT_EQ(box_->residue().tombstones, 1U);
+  EXPECT_EQ(box_->leak_report().tombstones, 1U);
   box_->mark_readable(k, Version(3));
   EXPECT_EQ(get(*box_, k, &word), "-");
   EXPECT_TRUE(word.readable());
@@ -266,7 +266,7 @@ TEST_P(TableTest, ApplyOverATombstoneAndOutOfDate) {
   box_->apply(k, Write::kPut, as_bytes("late"), Version(2), undo.data());
   EXPECT_EQ(get(*box_, k), large);
   box_->mark_readable(k, Version(2));
-  EXPECT_EQ(box_->residue().unreadable, 1U);
+  EXPECT_EQ(box_->leak_report().unreadable, 1U);
   box_->mark_readable(k, Version(3));
   EXPECT_EQ(box_->records(), 1U);
   EXPECT_TRUE(clean());
@@ -330,7 +330,7 @@ TEST(TablePlanted, RaiseWithoutVersion) {
   std::vector<std::byte> undo(64);
   box->apply(key, Write::kPut, as_bytes("v"), Version(2), undo.data());
   box->mark_readable(key, Version(1));
-  EXPECT_EQ(box->residue().unreadable, 0U);
+  EXPECT_EQ(box->leak_report().unreadable, 0U);
 }
 
 TEST(TablePlacement, EveryNodeAgreesAndPartitionsAreEven) {
@@ -391,7 +391,7 @@ TEST(Table, AWalkInPiecesVisitsEachRecordOnce) {
     } while (cursor != 0);
     EXPECT_EQ(keys.size(), size_t{kRecords});
     do {
-      words = box->residue_some(words, bins, &residue);
+      words = box->leak_report_some(words, bins, &residue);
     } while (words != 0);
     EXPECT_EQ(residue.locked + residue.unreadable + residue.tombstones, 0U);
     return calls;

@@ -97,7 +97,7 @@ class Twin {
     const auto present = std::count_if(keys_.begin(), keys_.end(), [](const TwinKey& key) { return key.present; });
     for (const TableBox* box : {&primary_, &backup_}) {
       EXPECT_EQ((*box)->records(), static_cast<uint64_t>(present));
-      const Table::LeakReport residue = (*box)->residue();
+      const Table::LeakReport residue = (*box)->leak_report();
       EXPECT_EQ(residue.locked + residue.unreadable + residue.tombstones, 0U);
     }
   }

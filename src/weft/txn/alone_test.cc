@@ -51,7 +51,7 @@ class AloneTest : public testing::TestWithParam<const char*>, public HandNodes {
   }
   void expect_no_trace() {
     steps(10);
-    const Table::LeakReport left = nodes_[0]->table(kTable)->residue();
+    const Table::LeakReport left = nodes_[0]->table(kTable)->leak_report();
     EXPECT_EQ(left.locked + left.unreadable + left.tombstones, 0U);
     EXPECT_TRUE(txn_worker(0, 0)->idle());
     EXPECT_TRUE(txn_worker(0, 1)->idle());

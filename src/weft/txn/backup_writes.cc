@@ -43,9 +43,9 @@ WEFT_INLINE void BackupWrites::apply(PreparedTxn& record, PreparedKey& key, std:
   const bool small = key.table->spec().value_bytes_max <= kSmallValue;
   WEFT_CHECK(!key.applied && key.write != Write::kNone, "a write is applied once");
   std::byte* undo = small ? *undo_at : ctx_.scratch.data();
-  const Shown shown = marks_readable_ ? Shown::kWhenMarked : Shown::kAtOnce;
+  const Visibility visibility = marks_readable_ ? Visibility::kWhenMarked : Visibility::kImmediate;
   key.undo = key.has(kOrdered) ? key.table->apply_unordered(key.key, key.write, key.value, key.version, undo)
-                               : key.table->apply(key.key, key.write, key.value, key.version, undo, shown);
+                               : key.table->apply(key.key, key.write, key.value, key.version, undo, visibility);
   if (small) {
     *undo_at += padded(key.undo.value_bytes);
   } else if (key.undo.value_bytes != 0) {

@@ -27,7 +27,7 @@ class ControlChannel {
     std::memcpy(at, message.data(), message.size());
   }
   // Of what was sent there and has not left yet.
-  size_t queued_bytes(NodeId to) const { return ctx_.port.backlog(to, Flow::kControl); }
+  size_t queued_bytes(NodeId to) const { return ctx_.port.queued_bytes(to, Flow::kControl); }
 
   bool parse(const Message&) const { return true; }  // the agent does
   void on_message(const Batch&, std::span<const Message> run) {

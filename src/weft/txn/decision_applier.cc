@@ -93,7 +93,7 @@ bool DecisionApplier::release_orphaned_locks() {
   bool looked = false;
   for (; table_ < ctx_.tables.count(); ++table_, piece_ = ctx_.id.value) {
     Table* table = ctx_.tables.at(TableId(static_cast<uint16_t>(table_)));
-    while (piece_ < table->lock_pieces()) {
+    while (piece_ < table->lock_chunks()) {
       if (looked) return false;
       table->release_orphaned_locks(piece_);
       piece_ += workers;

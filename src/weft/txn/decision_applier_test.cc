@@ -114,7 +114,7 @@ TEST_F(DecisionApplierTest, AnAbortInstallsNothingAndFreesItsLocks) {
   decide(Ending::kAbort, 50, key);
   EXPECT_EQ(step(), AppliedProgress::kDone);
   EXPECT_EQ(value_of(key), "old");
-  EXPECT_EQ(table().residue().locked, 0U);
+  EXPECT_EQ(table().leak_report().locked, 0U);
   EXPECT_EQ(outcomes_.find(2, 50), OutcomeLog::Known::kAborted);
 }
 
@@ -125,7 +125,7 @@ TEST_F(DecisionApplierTest, ACommitEndsALockWithTheValueThatTheDecisionBrought) 
   decide(Ending::kCommit, 50, key);
   EXPECT_EQ(step(), AppliedProgress::kDone);
   EXPECT_EQ(value_of(key), "new");
-  EXPECT_EQ(table().residue().locked, 0U);
+  EXPECT_EQ(table().leak_report().locked, 0U);
   EXPECT_EQ(outcomes_.find(2, 50), OutcomeLog::Known::kCommitted);
 }
 
@@ -210,7 +210,7 @@ TEST_F(DecisionApplierTest, ADeleteLeavesATombstoneOnlyWhereItWasFilling) {
   const uint64_t key = key_at(kSelf);
   decide(Ending::kCommit, 50, key, Write::kErase, 7, "");
   step();
-  EXPECT_EQ(table().residue().tombstones, 0U);
+  EXPECT_EQ(table().leak_report().tombstones, 0U);
   View fills = filling_view(hashed(key).partition, NodeId(1), kSelf);
   state_.views.went_active(std::make_shared<const View>(fills));
   ++fills.epoch.value;
@@ -218,7 +218,7 @@ TEST_F(DecisionApplierTest, ADeleteLeavesATombstoneOnlyWhereItWasFilling) {
   applier_->begin();
   decide(Ending::kCommit, 51, key, Write::kErase, 9, "");
   step();
-  EXPECT_EQ(table().residue().tombstones, 1U);
+  EXPECT_EQ(table().leak_report().tombstones, 1U);
 }
 
 TEST_F(DecisionApplierTest, TheOutcomeIsNotedByTheWholeSequence) {
@@ -243,11 +243,11 @@ TEST_F(DecisionApplierTest, LocksOfVerbsAreFreedAfterAllWorkersHaveCarriedOutThe
   ASSERT_EQ(table().lock(hashed(key), owner_, Write::kPut, std::nullopt, 3).code, Code::kOk);
   barrier_->arrive(WorkerBarrier::Step::kApply, Epoch(2), WorkerId(1));
   EXPECT_EQ(step(), AppliedProgress::kWaits);
-  EXPECT_EQ(table().residue().locked, 1U);
+  EXPECT_EQ(table().leak_report().locked, 1U);
   barrier_->arrive(WorkerBarrier::Step::kFree, Epoch(2), WorkerId(1));
   int steps = 0;
   while (step() == AppliedProgress::kGoesOn) ASSERT_LT(++steps, 1000);
-  EXPECT_EQ(table().residue().locked, 0U);
+  EXPECT_EQ(table().leak_report().locked, 0U);
   EXPECT_EQ(value_of(key), "old");
 }
 

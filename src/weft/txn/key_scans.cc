@@ -78,7 +78,7 @@ void KeyScans::on_message(const Batch& batch, std::span<const Message> run) {
 
 void KeyScans::serve_page(const Message& m) {
   // Nobody holds credit for this. Who is not answered asks again.
-  if (ctx_.port.backlog(m.source, Flow::kExecution) > ctx_.limits.credit_bytes / 2) return;
+  if (ctx_.port.queued_bytes(m.source, Flow::kExecution) > ctx_.limits.credit_bytes / 2) return;
   auto header = load<ScanHeader>(m.body.data());
   const PartitionId partition(header.partition);
   if (!ctx_.view().placement(partition).is_in_sync(ctx_.self) || !ctx_.has_lease()) return;
@@ -136,7 +136,7 @@ uint32_t KeyScans::ask(TableId table, PartitionId partition, uint64_t cursor, ui
   header.partition = partition.value;
   header.step = static_cast<uint8_t>(ScanStep::kAsk);
   const NodeId to = ctx_.view().placement(partition).primary();
-  if (ctx_.port.backlog(to, Flow::kExecution) <= ctx_.limits.credit_bytes / 2) {
+  if (ctx_.port.queued_bytes(to, Flow::kExecution) <= ctx_.limits.credit_bytes / 2) {
     store(ctx_.port.reserve(to, Flow::kExecution, static_cast<uint8_t>(Kind::kWalk), sizeof header), header);
   }
   page->items.clear();

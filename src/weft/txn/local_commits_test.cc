@@ -56,7 +56,7 @@ TEST_F(LocalCommitsTest, AllWritesAreInstalledAndUnlocked) {
   EXPECT_EQ(value_of(first_), "1");
   EXPECT_EQ(word_of(first_).version(), Version(before.value + 1));
   EXPECT_EQ(value_of(second_), "(absent)");
-  EXPECT_EQ(table().residue().locked, 0U);
+  EXPECT_EQ(table().leak_report().locked, 0U);
 }
 
 TEST_F(LocalCommitsTest, AKeyThatMovedSinceItWasReadAbortsAll) {
@@ -69,7 +69,7 @@ TEST_F(LocalCommitsTest, AKeyThatMovedSinceItWasReadAbortsAll) {
   EXPECT_EQ(slot.outcome.code, Code::kVersionMoved);
   EXPECT_EQ(value_of(first_), "one");
   EXPECT_EQ(value_of(second_), "two");
-  EXPECT_EQ(table().residue().locked, 0U) << "what it had locked is released";
+  EXPECT_EQ(table().leak_report().locked, 0U) << "what it had locked is released";
 }
 
 TEST_F(LocalCommitsTest, ALockOfAnotherAbortsAllAndIsLeftAlone) {
@@ -113,7 +113,7 @@ TEST_F(LocalCommitsTest, WhatWasOnlyReadAndIsAsItWasCommits) {
   run(slot);
   EXPECT_EQ(slot.stage, TxnStage::kCommitting);
   EXPECT_EQ(slot.outcome.code, Code::kOk);
-  EXPECT_EQ(table().residue().locked, 0U);
+  EXPECT_EQ(table().leak_report().locked, 0U);
 }
 
 TEST_F(LocalCommitsTest, AbsenceThatWasReadIsValidated) {
@@ -135,7 +135,7 @@ TEST_F(LocalCommitsTest, WhatIsThereIsNotInsertedAndWhatIsNotThereIsNotErased) {
   run(erase);
   EXPECT_EQ(erase.outcome.code, Code::kNotFound);
   EXPECT_EQ(value_of(first_), "one");
-  EXPECT_EQ(table().residue().locked, 0U);
+  EXPECT_EQ(table().leak_report().locked, 0U);
 }
 
 TEST_F(LocalCommitsTest, ABatchCountsAllItsKeys) {

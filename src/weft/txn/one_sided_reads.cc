@@ -133,7 +133,7 @@ void OneSidedReads::on_record_read(TxnSlot& slot, VerbRequest& post) {
   ctx_.charge(CostStep::kLookup, 1);
   WEFT_CHECK(of.where.bytes() <= post.bytes, "the copy is of the whole block");
   RecordView view;
-  const bool whole = record_whole(post.buffer, of.where.bytes(), &view);
+  const bool whole = parse_record_copy(post.buffer, of.where.bytes(), &view);
   if (!whole && ++of.torn_reads < kLooksMax) {
     WEFT_MARK("a record is read while it is written");
     ++ctx_.counters.reads_torn;

@@ -46,7 +46,7 @@ class FreedLocks : public testing::TestWithParam<const char*>, public HandNodes 
   }
 
   uint64_t workers() const { return static_cast<uint64_t>(spec_.options.workers); }
-  uint64_t locked() const { return nodes_[0]->table(kTable)->residue().locked; }
+  uint64_t locked() const { return nodes_[0]->table(kTable)->leak_report().locked; }
   bool active_in(Epoch epoch) {
     bool all = true;
     for (const size_t n : {size_t{0}, size_t{1}}) {
@@ -86,7 +86,7 @@ class FreedLocks : public testing::TestWithParam<const char*>, public HandNodes 
 TEST_P(FreedLocks, AllOfThemAndWithoutAPause) {
   start(100'000, 2);
   fill(2000, 3);
-  const uint64_t pieces = nodes_[0]->table(kTable)->lock_pieces();
+  const uint64_t pieces = nodes_[0]->table(kTable)->lock_chunks();
   EXPECT_GE(pieces, 8U);
   EXPECT_EQ(locked(), 667U);
   const Steps steps = recover();

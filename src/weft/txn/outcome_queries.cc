@@ -59,7 +59,7 @@ void OutcomeQueries::on_ask(const Batch& batch, std::span<const Message> run) {
   for (const Message& m : run) {
     if (!batch.ok(m)) continue;
     // Nobody holds credit for this. Who is not answered asks again.
-    if (ctx_.port.backlog(m.source, Flow::kExecution) > ctx_.limits.credit_bytes / 2) continue;
+    if (ctx_.port.queued_bytes(m.source, Flow::kExecution) > ctx_.limits.credit_bytes / 2) continue;
     const auto ask = load<OutcomeQuery>(m.body.data());
     OutcomeReply answer{};
     answer.question = ask.question;
@@ -126,7 +126,8 @@ void OutcomeQueries::begin_round(Query& query) {
   if (query.status) return;
   const OutcomeQuery ask{query.id.sequence, query.id.incarnation, query.number};
   for_each_node(query.waiting, [&](NodeId node) {
-    if (ctx_.port.backlog(node, Flow::kExecution) > ctx_.limits.credit_bytes / 2) return;  // asked again when it is due
+    if (ctx_.port.queued_bytes(node, Flow::kExecution) > ctx_.limits.credit_bytes / 2)
+      return;  // asked again when it is due
     store(ctx_.port.reserve(node, Flow::kExecution, static_cast<uint8_t>(Kind::kOutcomeQuery), sizeof ask), ask);
   });
   if (query.waiting == 0) end_round(query);

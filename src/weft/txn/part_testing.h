@@ -140,7 +140,7 @@ class PartTest : public ::testing::Test {
 
   // A peer takes nothing: more than so many bytes wait for the wire.
   void choke(NodeId to, size_t more_than) {
-    while (port_.backlog(to, Flow::kRecovery) <= more_than) {
+    while (port_.queued_bytes(to, Flow::kRecovery) <= more_than) {
       port_.reserve(to, Flow::kRecovery, kChokes, 4096);
       port_.flush();
     }

@@ -175,7 +175,7 @@ TEST_F(ParticipantTest, AnAbortReleasesAndLeavesAMark) {  // rule K4
   EXPECT_EQ(value_of(a), "old");
   EXPECT_EQ(word_of(a), Word(Version(1), kReadable));
   EXPECT_EQ(value_of(b), "(absent)");
-  EXPECT_EQ(table().residue().locked, 0U);
+  EXPECT_EQ(table().leak_report().locked, 0U);
   EXPECT_EQ(records_.open_records(), 0U);
   EXPECT_TRUE(record().was_finished(ctx_.views.incarnation_of(kPeer), 5));
   EXPECT_FALSE(record().finished_commit);
@@ -247,7 +247,7 @@ TEST_F(ParticipantTest, AValueForWhatWasLockedToBeReadIsReportedAndNotInstalled)
     handle(Kind::kUnlock, request(sequence), {with_value(key, "forged")});
     EXPECT_EQ(take_faults(), (std::vector<NodeId>{kPeer}));
     EXPECT_EQ(value_of(key), present ? "old" : "(absent)");
-    EXPECT_EQ(table().residue().locked, 0U);
+    EXPECT_EQ(table().leak_report().locked, 0U);
     answers();
     done(sequence);
   }
@@ -264,7 +264,7 @@ TEST_F(ParticipantTest, AnUnlockBringsTheValueOfALockWithoutOne) {
   handle(Kind::kUnlock, request(5), {with_value(b, "new b", 0, 4)});
   EXPECT_EQ(value_of(b), "new b");
   EXPECT_EQ(value_of(a), "old a") << "an update that did not come";
-  EXPECT_EQ(table().residue().locked, 0U);
+  EXPECT_EQ(table().leak_report().locked, 0U);
 }
 
 TEST_F(ParticipantTest, AValueLargerThanWhatWasLockedForIsReportedAndNotInstalled) {
@@ -276,7 +276,7 @@ TEST_F(ParticipantTest, AValueLargerThanWhatWasLockedForIsReportedAndNotInstalle
   handle(Kind::kUnlock, request(5), {with_value(a, "12345")});
   EXPECT_EQ(take_faults(), (std::vector<NodeId>{kPeer}));
   EXPECT_EQ(value_of(a), "old");
-  EXPECT_EQ(table().residue().locked, 0U);
+  EXPECT_EQ(table().leak_report().locked, 0U);
 }
 
 TEST_F(ParticipantTest, AKeyLockedForReadingIsUnchangedByTheCommit) {
@@ -290,7 +290,7 @@ TEST_F(ParticipantTest, AKeyLockedForReadingIsUnchangedByTheCommit) {
   handle(Kind::kUnlock, request(5), {});
   EXPECT_EQ(word_of(a), Word(Version(1), kReadable));
   EXPECT_EQ(value_of(b), "(absent)");
-  EXPECT_EQ(table().residue().locked, 0U);
+  EXPECT_EQ(table().leak_report().locked, 0U);
 }
 
 TEST_F(ParticipantTest, AReadIsValidIfItsVersionIsThereAndNoOtherHasLockedIt) {  // rule G2
@@ -340,12 +340,12 @@ TEST_F(ParticipantTest, ABackupHidesWhatItAppliesUntilTheNotice) {  // rule G4
   EXPECT_EQ(record().state, kReplicated);
   EXPECT_EQ(word_of(a), Word(Version(2), 0));
   EXPECT_FALSE(word_of(b).readable());
-  EXPECT_EQ(table().residue().tombstones, 1U);
+  EXPECT_EQ(table().leak_report().tombstones, 1U);
   done(5);
   EXPECT_EQ(word_of(a), Word(Version(2), kReadable));
   EXPECT_EQ(value_of(a), "new");
   EXPECT_EQ(value_of(b), "(absent)");
-  EXPECT_EQ(table().residue().tombstones, 0U);
+  EXPECT_EQ(table().leak_report().tombstones, 0U);
   EXPECT_EQ(known(5), Known::kCommitted);
   EXPECT_EQ(records_.open_records(), 0U);
 }
@@ -550,7 +550,7 @@ TEST_F(ParticipantTest, AMessageWithTheMostKeysIsAnsweredWhole) {
   EXPECT_EQ(last_.size(), sizeof reply + 400 * sizeof(uint64_t));
   EXPECT_EQ(version_in_answer(399), 1U);
   handle(Kind::kUnlock, request(5, false), {});
-  EXPECT_EQ(table().residue().locked, 0U);
+  EXPECT_EQ(table().leak_report().locked, 0U);
 }
 
 }  // namespace

@@ -182,17 +182,17 @@ TEST_F(PartitionGcTest, TombstonesStayWhileAReplicaFillsAndGoWhenItIsWhole) {
   activate();
   std::vector<std::byte> scratch(256);
   table().install_if_newer(hashed(key_), Write::kErase, {}, Version(9), scratch.data());
-  ASSERT_EQ(table().residue().tombstones, 1U);
+  ASSERT_EQ(table().leak_report().tombstones, 1U);
   View again = fills;
   ++again.epoch.value;
   change(again);
   settle_all();
   activate();
-  EXPECT_EQ(table().residue().tombstones, 1U) << "it fills still";
+  EXPECT_EQ(table().leak_report().tombstones, 1U) << "it fills still";
   View whole = with_replica_in_sync(again, kSelf, {partition_});
   change(whole);
   settle_all();
-  EXPECT_EQ(table().residue().tombstones, 0U);
+  EXPECT_EQ(table().leak_report().tombstones, 0U);
 }
 
 TEST_F(PartitionGcTest, AnotherViewBeginsTheWalkAnew) {

@@ -213,7 +213,7 @@ TEST_F(ReadServerTest, ALockTakenWhileReadingCanBecomeAnErase) {
     EXPECT_EQ(static_cast<Code>(answers().at(0).as<PhaseReply>().code), Code::kOk);
   }
   EXPECT_EQ(value_of(a), "(absent)");
-  EXPECT_EQ(table().residue().locked, 0U);
+  EXPECT_EQ(table().leak_report().locked, 0U);
 }
 
 TEST_F(ReadServerTest, WhatIsNotWellFormedIsNotAnswered) {

@@ -38,7 +38,7 @@ void Recovery::start_active() {
   ctx_.state.views.went_active(ctx_.views.shared());
   ctx_.port.set_epoch(port_epoch(ctx_.view().epoch, true));
   for (const Member& m : ctx_.view().members) {
-    if (m.node != ctx_.self) ctx_.wire->admit(m.node, m.incarnation);
+    if (m.node != ctx_.self) ctx_.wire->accept_incarnation(m.node, m.incarnation);
   }
   for (Service* service : services_) service->on_view_active();
 }
@@ -109,14 +109,14 @@ void Recovery::meet_peers(const View& next) {
     if (same && is != 0 && ctx_.state.links.reconnects(node) > ctx_.view().epoch.value) {
       // The same two processes get another connection: nothing of the last one, and nothing that waits for it.
       WEFT_MARK("two that have lost each other begin anew");
-      ctx_.port.renew(node);
-      ctx_.wire->admit(node, 0);
-      ctx_.wire->admit(node, is);
+      ctx_.port.reset_peer(node);
+      ctx_.wire->accept_incarnation(node, 0);
+      ctx_.wire->accept_incarnation(node, is);
     }
     if (same) continue;
     ctx_.views.replace_peer(node, is);
-    ctx_.port.renew(node);  // first: what it still sends to the old one must not reach the new one
-    ctx_.wire->admit(node, is);
+    ctx_.port.reset_peer(node);  // first: what it still sends to the old one must not reach the new one
+    ctx_.wire->accept_incarnation(node, is);
   }
 }
 

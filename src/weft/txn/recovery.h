@@ -86,7 +86,7 @@ class Recovery final : public Service, private RecoveryHost {
   uint32_t oldest_epoch_in_use() const;
 
   void send(NodeId to, const RecoveryHeader& header, ByteView keys) override;
-  size_t queued_bytes(NodeId to) const override { return ctx_.port.backlog(to, Flow::kRecovery); }
+  size_t queued_bytes(NodeId to) const override { return ctx_.port.queued_bytes(to, Flow::kRecovery); }
   void arrive() override;
   bool all_arrived() const override;
   void on_leader_step(TxnObserver::Recovered step, uint64_t members) override;

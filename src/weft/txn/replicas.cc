@@ -40,7 +40,7 @@ std::vector<Digest> digests_of(const Table& table, size_t partitions) {
 namespace {
 
 std::string residue_of(const Node& node, TableId id) {
-  const Table::LeakReport residue = node.table(id)->residue();
+  const Table::LeakReport residue = node.table(id)->leak_report();
   const std::string where = "node " + std::to_string(node.id().value) + " table " + node.table(id)->spec().name;
   if (residue.locked != 0) return where + ": " + std::to_string(residue.locked) + " locks left";
   if (residue.unreadable != 0) return where + ": " + std::to_string(residue.unreadable) + " records unreadable";

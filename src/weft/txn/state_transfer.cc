@@ -119,7 +119,7 @@ void StateTransfer::serve_chunk(const Message& m) {
   if (ctx_.view().placement(partition).primary() != ctx_.self ||
       !ctx_.view().placement(partition).is_catching_up(m.source))
     return;
-  if (ctx_.port.backlog(m.source, Flow::kRecovery) > ctx_.limits.credit_bytes)
+  if (ctx_.port.queued_bytes(m.source, Flow::kRecovery) > ctx_.limits.credit_bytes)
     return;  // a correct one has one question open
   const auto send = [&](FillStep step, size_t bytes) {
     header.step = static_cast<uint8_t>(step);

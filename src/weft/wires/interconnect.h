@@ -8,8 +8,8 @@
 // Who calls what: the control thread calls join, leave, control_step, take_events and stop; a worker calls its own
 // Wire and set_sleeping. A connection is made on the control thread and then handed to the workers' wires.
 //
-// Wires of a mesh carry nothing from or to a peer until the worker said Wire::admit(peer, incarnation), so that what a
-// new incarnation sends early waits, and what an old one left behind is thrown away.
+// Wires of a mesh carry nothing from or to a peer until the worker said Wire::accept_incarnation(peer, incarnation), so
+// that what a new incarnation sends early waits, and what an old one left behind is thrown away.
 #pragma once
 
 #include <cstdint>
@@ -28,11 +28,11 @@ inline constexpr int kAcceptsPerStep = 64;  // no stranger keeps the control thr
 
 // What both ends of a connection must agree on, by name: a difference is refused with the name and both values.
 struct HandshakeParams {
-  std::string cluster;                                  // its id
-  std::vector<std::pair<std::string, uint64_t>> terms;  // wire version, workers, limits, hash seed
+  std::string cluster;                                   // its id
+  std::vector<std::pair<std::string, uint64_t>> fields;  // wire version, workers, limits, hash seed
 };
 // Empty if both mean the same; else what differs, by name and with both values.
-std::string difference(NodeId a, const HandshakeParams& of_a, NodeId b, const HandshakeParams& of_b);
+std::string mismatch(NodeId a, const HandshakeParams& of_a, NodeId b, const HandshakeParams& of_b);
 // Text of another process goes into our events: nothing but printable ASCII of it.
 std::string printable(std::string text);
 
@@ -43,7 +43,7 @@ struct InterconnectPeer {
 };
 
 // What a node that is no member yet says of itself when it knocks, so that who hears it can call back.
-struct MeshKnock {
+struct JoinProbe {
   uint64_t token = 0;   // drawn by the process: who answers a call has it
   std::string address;  // where it means to be reached
   std::string trouble;  // what keeps it outside so far, for the logs of the others; empty: nothing that it knows of
@@ -51,20 +51,20 @@ struct MeshKnock {
 
 struct InterconnectEvent {
   enum class Kind : uint8_t {
-    kUp,         // all workers are connected to this peer
-    kDown,       // a connection that was up is lost; it is made again only by another join()
-    kRefused,    // somebody was turned away, or turned us away: `why` names what differs. For a peer we connect to,
-                 // trying goes on.
-    kAnswered,   // a knock() is over: without `why` the peer is there, agrees, and has reached this node in turn; else
-                 // that says what is in the way
-    kUnreached,  // somebody knocked, and is not reached at `address`, where it means to be: `why`
-    kKnocked,    // somebody knocked, means to be reached at `address`, and says what keeps it outside: `why`
+    kUp,          // all workers are connected to this peer
+    kDown,        // a connection that was up is lost; it is made again only by another join()
+    kRefused,     // somebody was turned away, or turned us away: `why` names what differs. For a peer we connect to,
+                  // trying goes on.
+    kProbeReply,  // a knock() is over: without `why` the peer is there, agrees, and has reached this node in turn; else
+                  // that says what is in the way
+    kUnreached,   // somebody knocked, and is not reached at `address`, where it means to be: `why`
+    kProbed,      // somebody knocked, means to be reached at `address`, and says what keeps it outside: `why`
   };
   Kind kind;
   NodeId peer;  // what it says of itself; kNodesMax if it did not get that far
   uint32_t incarnation = 0;
   std::string why;
-  std::string address{};  // of kUnreached and kKnocked
+  std::string address{};  // of kUnreached and kProbed
 };
 
 class Interconnect {
@@ -92,8 +92,8 @@ class Interconnect {
 
   // Asks a peer whether it is there, in this incarnation, agrees with this node, and reaches it where that means to be
   // reached, whoever of the two has the smaller id; nothing is connected by that. For a node that has no incarnation
-  // yet. One event kAnswered comes of it.
-  virtual void knock(const InterconnectPeer& peer, const MeshKnock& as) = 0;
+  // yet. One event kProbeReply comes of it.
+  virtual void probe(const InterconnectPeer& peer, const JoinProbe& as) = 0;
 
   // Readable when control_step() has something to do; it never blocks. Call it every 20 ms anyway, or every
   // 100 ms where nothing happens.

@@ -16,7 +16,7 @@ Result<std::unique_ptr<Interconnect>> make_shm(const InterconnectOptions& option
   shm.node = options.node;
   shm.incarnation = options.incarnation;
   shm.workers = options.workers;
-  shm.agreement = options.agreement;
+  shm.params = options.params;
   shm.regions = regions;
   auto mesh = ShmInterconnect::create(shm, clock);
   if (!mesh) return mesh.error();
@@ -30,7 +30,7 @@ TcpOptions tcp_options(const InterconnectOptions& options) {
   tcp.workers = options.workers;
   tcp.listen = options.listen;
   if (!options.tls.ca.empty()) tcp.tls = options.tls;
-  tcp.agreement = options.agreement;
+  tcp.params = options.params;
   return tcp;
 }
 

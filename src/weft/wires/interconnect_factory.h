@@ -25,7 +25,7 @@ struct InterconnectOptions {
   TcpTlsFiles tls;        // tcp, verbs: all three files, or none
   VerbsDeviceSelector device;                      // verbs
   std::optional<RemoteLockMode> remote_lock_mode;  // of a row that locks by verbs
-  HandshakeParams agreement;
+  HandshakeParams params;
 };
 
 // An error names what is wrong with its value. Both outlive the mesh.

@@ -19,13 +19,13 @@
 
 namespace weft {
 
-inline constexpr uint64_t kMeshTestDeadlineNs = 300'000'000'000;
+inline constexpr uint64_t kInterconnectTestDeadlineNs = 300'000'000'000;
 
 inline NodeId node_id(size_t n) { return NodeId(static_cast<uint8_t>(n)); }
 inline WorkerId worker_id(size_t w) { return WorkerId(static_cast<uint8_t>(w)); }
 
 template <class Fabric>
-struct MeshTestNode {
+struct InterconnectTestNode {
   std::unique_ptr<Region> region;
   Regions regions;
   RegionId region_id;
@@ -34,13 +34,13 @@ struct MeshTestNode {
 };
 
 template <class Fabric>
-class MeshTestNet {
+class InterconnectTestNet {
  public:
   using Options = typename Fabric::Options;
-  using Node = MeshTestNode<Fabric>;
+  using Node = InterconnectTestNode<Fabric>;
 
   // Nodes with a region of 2 MiB each, all workers' peers admitted when connect_all() is called.
-  explicit MeshTestNet(
+  explicit InterconnectTestNet(
       size_t nodes, int workers = 1, const std::function<void(size_t, Options&)>& change = [](size_t, Options&) {}) {
     for (size_t n = 0; n < nodes; ++n) {
       Options options = Fabric::options(n, workers, 1);
@@ -83,8 +83,8 @@ class MeshTestNet {
   void join(size_t a, size_t b, uint32_t incarnation = 1) {
     mesh(a).join({node_id(b), incarnation, mesh(b).address()});
   }
-  void admit(size_t a, size_t b, uint32_t incarnation = 1) {
-    for (size_t w = 0; w < workers_; ++w) wire(a, w).admit(node_id(b), incarnation);
+  void accept_incarnation(size_t a, size_t b, uint32_t incarnation = 1) {
+    for (size_t w = 0; w < workers_; ++w) wire(a, w).accept_incarnation(node_id(b), incarnation);
   }
   void grant(size_t a, size_t b) { nodes_[a]->regions.grant(node_id(b)); }
 
@@ -92,7 +92,7 @@ class MeshTestNet {
   void connect(size_t a, size_t b) {
     grant(a, b), grant(b, a);
     join(a, b), join(b, a);
-    admit(a, b), admit(b, a);
+    accept_incarnation(a, b), accept_incarnation(b, a);
     EXPECT_TRUE(until([&] { return is_up(a, b) && is_up(b, a); })) << "nodes " << a << " and " << b;
     for (size_t w = 0; w < workers_; ++w) receive(a, w), receive(b, w);
     EXPECT_TRUE(until_polling([&] { return links_up(a, b) && links_up(b, a); })) << "nodes " << a << " and " << b;
@@ -114,7 +114,7 @@ class MeshTestNet {
   }
   // Control steps of all nodes until it holds; false after a long time.
   bool until(const std::function<bool()>& holds) {
-    const uint64_t deadline_ns = clock_.now_ns() + kMeshTestDeadlineNs;
+    const uint64_t deadline_ns = clock_.now_ns() + kInterconnectTestDeadlineNs;
     while (!holds()) {
       if (clock_.now_ns() > deadline_ns) return false;
       control();

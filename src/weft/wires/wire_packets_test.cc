@@ -27,7 +27,7 @@ class WirePackets : public ::testing::Test {
 TYPED_TEST_SUITE(WirePackets, HostFabrics, HostFabricNames);
 
 TYPED_TEST(WirePackets, CarriesPacketsBothWays) {
-  MeshTestNet<TypeParam> net(2);
+  InterconnectTestNet<TypeParam> net(2);
   net.connect(0, 1);
   ASSERT_TRUE(net.wire(0).send(NodeId(1), Flow::kExecution, as_bytes("to one")));
   EXPECT_TRUE(net.wire(0).pending()) << "it is not written yet";
@@ -51,7 +51,7 @@ TYPED_TEST(WirePackets, CarriesPacketsBothWays) {
 TYPED_TEST(WirePackets, KeepsTheOrderOfEachFlowUnderLoad) {
   constexpr size_t kNodes = 3, kWorkers = 2;
   constexpr uint32_t kPackets = 50 * TypeParam::kLoad;  // per (from, to, worker, flow)
-  MeshTestNet<TypeParam> net(kNodes, kWorkers);
+  InterconnectTestNet<TypeParam> net(kNodes, kWorkers);
   net.connect(0, 1), net.connect(0, 2), net.connect(1, 2);
   Random random(1);
   struct Channel {
@@ -99,7 +99,7 @@ TYPED_TEST(WirePackets, KeepsTheOrderOfEachFlowUnderLoad) {
 }
 
 TYPED_TEST(WirePackets, AFullOutputRefusesAndGoesOnLater) {
-  MeshTestNet<TypeParam> net(2, 1, [](size_t, typename TypeParam::Options& options) {
+  InterconnectTestNet<TypeParam> net(2, 1, [](size_t, typename TypeParam::Options& options) {
     TypeParam::tcp(options).output_bytes_max = 4 * kPacketBytesMax;
   });
   net.connect(0, 1);
@@ -126,7 +126,7 @@ TYPED_TEST(WirePackets, AFullOutputRefusesAndGoesOnLater) {
 }
 
 TYPED_TEST(WirePackets, AFloodOfOnePeerDoesNotStarveAnother) {
-  MeshTestNet<TypeParam> net(3);
+  InterconnectTestNet<TypeParam> net(3);
   net.connect(0, 1), net.connect(1, 2);
   const std::string packet(1000, 'f');
   constexpr size_t kBefore = 400;  // packets of the flood that may come first
@@ -154,7 +154,7 @@ TYPED_TEST(WirePackets, AFloodOfOnePeerDoesNotStarveAnother) {
 }
 
 TYPED_TEST(WirePackets, AKilledPeerIsReportedAndWhatIsSentGoesNowhere) {
-  MeshTestNet<TypeParam> net(3, 2);
+  InterconnectTestNet<TypeParam> net(3, 2);
   net.connect(0, 1), net.connect(0, 2), net.connect(1, 2);
   net.until_polling([] { return true; });
   ASSERT_TRUE(net.wire(0).send(NodeId(1), Flow::kCommit, as_bytes("x")));
@@ -171,7 +171,7 @@ TYPED_TEST(WirePackets, AKilledPeerIsReportedAndWhatIsSentGoesNowhere) {
 }
 
 TYPED_TEST(WirePackets, APeerComesBackWithAHigherIncarnation) {
-  MeshTestNet<TypeParam> net(2);
+  InterconnectTestNet<TypeParam> net(2);
   net.connect(0, 1);
   // Left behind by the old incarnation, not polled.
   ASSERT_TRUE(net.wire(1).send(NodeId(0), Flow::kCommit, as_bytes("old")));
@@ -185,13 +185,13 @@ TYPED_TEST(WirePackets, APeerComesBackWithAHigherIncarnation) {
   ASSERT_TRUE(again);
   net.node(1).mesh = std::move(*again);
   net.join(0, 1, 2), net.join(1, 0);
-  net.admit(1, 0);
+  net.accept_incarnation(1, 0);
   ASSERT_TRUE(net.until([&] { return net.is_up(0, 1, 2) && net.is_up(1, 0); })) << net.all_events(0);
   bool sent = false;
   const auto send = [&] { return sent = sent || net.wire(1).send(NodeId(0), Flow::kCommit, as_bytes("new")); };
   for (int i = 0; i < 3; ++i) send(), net.receive(1);
   EXPECT_TRUE(net.receive(0).empty()) << "not admitted yet";
-  net.admit(0, 1, 2);
+  net.accept_incarnation(0, 1, 2);
   std::string got;
   ASSERT_TRUE(net.until([&] {
     send(), net.receive(1);
@@ -202,7 +202,7 @@ TYPED_TEST(WirePackets, APeerComesBackWithAHigherIncarnation) {
 }
 
 TYPED_TEST(WirePackets, JoinsAgainAfterALoss) {
-  MeshTestNet<TypeParam> net(2, 2);
+  InterconnectTestNet<TypeParam> net(2, 2);
   net.connect(0, 1);
   net.until_polling([] { return true; });
   net.mesh(1).leave(NodeId(0));
@@ -226,13 +226,13 @@ TYPED_TEST(WirePackets, JoinsAgainAfterALoss) {
 // Two that have lost each other and begin anew (Node::reconnect): who has admitted the other again loses nothing of
 // what it sends, also before there is a connection.
 TYPED_TEST(WirePackets, WhoIsAdmittedAgainIsWaitedFor) {
-  MeshTestNet<TypeParam> net(2);
+  InterconnectTestNet<TypeParam> net(2);
   net.connect(0, 1);
   net.mesh(1).leave(NodeId(0));
   ASSERT_TRUE(net.until_polling([&] { return net.find(0, InterconnectEvent::Kind::kDown); }));
   net.mesh(0).leave(NodeId(1));
   net.node(0).events.clear(), net.node(1).events.clear();
-  for (const size_t n : {size_t{0}, size_t{1}}) net.admit(n, 1 - n, 0), net.admit(n, 1 - n);
+  for (const size_t n : {size_t{0}, size_t{1}}) net.accept_incarnation(n, 1 - n, 0), net.accept_incarnation(n, 1 - n);
   EXPECT_FALSE(net.wire(0).send(NodeId(1), Flow::kCommit, as_bytes("first")));
   net.receive(0);
   EXPECT_FALSE(net.wire(0).send(NodeId(1), Flow::kCommit, as_bytes("first")));
@@ -248,7 +248,7 @@ TYPED_TEST(WirePackets, WhoIsAdmittedAgainIsWaitedFor) {
 }
 
 TYPED_TEST(WirePackets, NothingIsDeliveredAfterLeave) {
-  MeshTestNet<TypeParam> net(2);
+  InterconnectTestNet<TypeParam> net(2);
   net.connect(0, 1);
   net.receive(0), net.receive(1);
   for (int i = 0; i < 50; ++i) ASSERT_TRUE(net.wire(0).send(NodeId(1), Flow::kCommit, as_bytes("packet")));
@@ -269,7 +269,7 @@ TYPED_TEST(WirePackets, NothingIsDeliveredAfterLeave) {
 // A port on top: messages larger than a packet, cut and put together, with the sequence checked for each packet.
 TYPED_TEST(WirePackets, PortsWorkOverIt) {
   constexpr uint64_t kMessages = 100 * TypeParam::kLoad;
-  MeshTestNet<TypeParam> net(2);
+  InterconnectTestNet<TypeParam> net(2);
   net.connect(0, 1);
   struct Sink {
     uint64_t next = 0;
@@ -310,7 +310,7 @@ TYPED_TEST(WirePackets, PortsWorkOverIt) {
 // A worker that blocks on its descriptor without a timeout: a lost wake-up hangs the test.
 TYPED_TEST(WirePackets, ASleepingWorkerIsWoken) {
   constexpr uint64_t kPackets = 100 * TypeParam::kLoad;
-  MeshTestNet<TypeParam> net(2);
+  InterconnectTestNet<TypeParam> net(2);
   net.connect(0, 1);
   std::atomic<bool> stop{false};
   std::thread echo([&] {

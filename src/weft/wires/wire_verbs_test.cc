@@ -25,7 +25,7 @@ class WireVerbs : public ::testing::Test {
  protected:
   void SetUp() override {
     if (const std::string missing = Fabric::missing(); !missing.empty()) GTEST_SKIP() << missing;
-    net_ = std::make_unique<MeshTestNet<Fabric>>(
+    net_ = std::make_unique<InterconnectTestNet<Fabric>>(
         2, 1, [](size_t, typename Fabric::Options& options) { Fabric::tcp(options).completions_max = 2048; });
     net_->connect(0, 1);
   }
@@ -57,7 +57,7 @@ class WireVerbs : public ::testing::Test {
   }
   std::byte* memory() { return net_->node(1).region->base(); }
 
-  std::unique_ptr<MeshTestNet<Fabric>> net_;
+  std::unique_ptr<InterconnectTestNet<Fabric>> net_;
   std::vector<Completion> done_;
 };
 TYPED_TEST_SUITE(WireVerbs, HostFabrics, HostFabricNames);
@@ -237,7 +237,7 @@ TYPED_TEST(WireVerbs, NothingLandsAfterRevokeReturns) {
     for (int i = 0; i < 20; ++i) std::this_thread::yield();
     for (size_t at = 0; at < 4096; at += 8) EXPECT_EQ(load_shared(this->memory() + at), 0U) << "landed later";
     regions.grant(kA);
-    const uint64_t deadline_ns = this->net_->clock()->now_ns() + kMeshTestDeadlineNs;
+    const uint64_t deadline_ns = this->net_->clock()->now_ns() + kInterconnectTestDeadlineNs;
     while (load_shared(this->memory()) == 0 && this->net_->clock()->now_ns() < deadline_ns) std::this_thread::yield();
     EXPECT_NE(load_shared(this->memory()), 0U) << "goes on under the new grant";
   }
@@ -249,7 +249,7 @@ TYPED_TEST(WireVerbs, NothingLandsAfterRevokeReturns) {
 // join, leave and lost connections on the control thread while workers send, poll and sleep on theirs.
 TYPED_TEST(WireVerbs, ComingAndGoingWhileWorkersWork) {
   constexpr size_t kWorkers = 2;
-  MeshTestNet<TypeParam> net(2, kWorkers);
+  InterconnectTestNet<TypeParam> net(2, kWorkers);
   net.grant(0, 1), net.grant(1, 0);
   std::atomic<bool> stop{false};
   std::atomic<uint64_t> received{0};
@@ -259,7 +259,7 @@ TYPED_TEST(WireVerbs, ComingAndGoingWhileWorkersWork) {
     for (size_t w = 0; w < kWorkers; ++w) {
       threads.emplace_back([&, n, w] {
         typename TypeParam::Wire& wire = net.wire(n, w);
-        wire.admit(node_id(1 - n), 1);
+        wire.accept_incarnation(node_id(1 - n), 1);
         std::array<Packet, 16> packets;
         std::vector<Completion> out(64);
         uint64_t old = 0;

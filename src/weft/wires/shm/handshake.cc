@@ -45,12 +45,12 @@ ShmHandshake::ShmHandshake(const ShmSelf& self, Fd socket, uint64_t deadline_ns,
       incarnation_(to.incarnation) {
   const Result<void> user = shm_check_user(socket_.get());
   if (!user) refuse(user.error().detail);
-  say(shm_encode(hello()));
+  send(shm_encode(hello()));
 }
 
-ShmHello ShmHandshake::hello() const { return {self_.node, peer_, self_.incarnation, incarnation_, self_.agreement}; }
+ShmHello ShmHandshake::hello() const { return {self_.node, peer_, self_.incarnation, incarnation_, self_.params}; }
 
-void ShmHandshake::say(ByteView message, std::span<const int> fds) {
+void ShmHandshake::send(ByteView message, std::span<const int> fds) {
   if (stage_ != Stage::kOver && !shm_send(socket_.get(), message, fds)) end("the socket takes no more");
 }
 
@@ -104,7 +104,7 @@ void ShmHandshake::take(ShmMessage& message) {
     case ShmKind::kDone:
       if (!sharing || !link_->has_base() || peer_done_) break;
       peer_done_ = true;
-      return say(shm_encode(ShmKind::kReady));
+      return send(shm_encode(ShmKind::kReady));
     case ShmKind::kReady:
       if (!sharing || !peer_done_) break;
       stage_ = Stage::kUp;
@@ -122,7 +122,7 @@ void ShmHandshake::take_hello(ByteView message) {
                   " answered");
   }
   peer_ = hello.from;
-  const std::string differs = difference(self_.node, self_.agreement, peer_, hello.agreement);
+  const std::string differs = mismatch(self_.node, self_.params, peer_, hello.params);
   if (!differs.empty()) return refuse(differs);
   if (hello.to != self_.node || hello.to_incarnation != self_.incarnation) {
     return refuse("incarnation: " + member_text(peer_, hello.from_incarnation) + " means " +
@@ -145,7 +145,7 @@ void ShmHandshake::take_hello(ByteView message) {
 void ShmHandshake::go_on() {
   if (stage_ != Stage::kHeld) return;
   stage_ = Stage::kSharing;
-  if (!connecting_) say(shm_encode(hello()));
+  if (!connecting_) send(shm_encode(hello()));
   share();
 }
 
@@ -156,11 +156,11 @@ void ShmHandshake::share() {
   Mapping memory = Mapping::of_file((*file).get(), bytes);
   if (memory.base() == nullptr) return refuse("no address space for rings of " + std::to_string(bytes) + " bytes");
   link_ = std::make_shared<ShmLink>(peer_, incarnation_, ShmOutbox(std::move(memory), self_.workers, self_.ring_bytes));
-  std::vector<int> fds = {self_.board.get(), (*file).get()};
-  for (const Fd& bell : self_.bells) fds.push_back(bell.get());
-  say(shm_encode(ShmBase{static_cast<uint32_t>(self_.workers), self_.ring_bytes}), fds);
+  std::vector<int> fds = {self_.control.get(), (*file).get()};
+  for (const Fd& bell : self_.eventfds) fds.push_back(bell.get());
+  send(shm_encode(ShmBase{static_cast<uint32_t>(self_.workers), self_.ring_bytes}), fds);
   share_regions();
-  say(shm_encode(ShmKind::kDone));
+  send(shm_encode(ShmKind::kDone));
 }
 
 void ShmHandshake::share_regions() {
@@ -176,7 +176,7 @@ void ShmHandshake::share_regions() {
       entries.push_back({id, region->bytes()});
       fds.push_back(region->fd());
     }
-    if (!entries.empty()) say(shm_encode(entries), fds);
+    if (!entries.empty()) send(shm_encode(entries), fds);
   }
 }
 
@@ -193,19 +193,20 @@ void ShmHandshake::take_base(ShmMessage& message) {
     return refuse("ring bytes: " + std::to_string(ring_bytes) + " is no size of a ring");
   }
   const size_t bytes = ShmOutbox::bytes(self_.workers, ring_bytes);
-  for (const auto& [fd, expected] : {std::pair(message.fds[0].get(), kShmBoardBytes), {message.fds[1].get(), bytes}}) {
+  for (const auto& [fd, expected] :
+       {std::pair(message.fds[0].get(), kShmControlBytes), {message.fds[1].get(), bytes}}) {
     const Result<void> right = check_memory_file(fd, expected);
     if (!right) return refuse(right.error().detail);
   }
-  Mapping board = Mapping::of_file(message.fds[0].get(), kShmBoardBytes);
+  Mapping control = Mapping::of_file(message.fds[0].get(), kShmControlBytes);
   Mapping rings = Mapping::of_file(message.fds[1].get(), bytes);
-  if (board.base() == nullptr || rings.base() == nullptr) {
+  if (control.base() == nullptr || rings.base() == nullptr) {
     return refuse("no address space for rings of " + std::to_string(bytes) + " bytes");
   }
-  std::vector<Fd> bells;
-  for (size_t i = kBaseFds; i < message.fds.size(); ++i) bells.push_back(std::move(message.fds[i]));
-  if (!std::all_of(bells.begin(), bells.end(), is_bell)) return refuse("a worker's bell is no eventfd");
-  link_->set_base(ShmOutbox(std::move(rings), self_.workers, ring_bytes), std::move(board), std::move(bells));
+  std::vector<Fd> eventfds;
+  for (size_t i = kBaseFds; i < message.fds.size(); ++i) eventfds.push_back(std::move(message.fds[i]));
+  if (!std::all_of(eventfds.begin(), eventfds.end(), is_bell)) return refuse("a worker's bell is no eventfd");
+  link_->set_base(ShmOutbox(std::move(rings), self_.workers, ring_bytes), std::move(control), std::move(eventfds));
 }
 
 void ShmHandshake::take_regions(ShmMessage& message) {

@@ -30,10 +30,10 @@ struct ShmSelf {
   uint32_t incarnation = 0;
   size_t workers = 1;
   size_t ring_bytes = 0;
-  HandshakeParams agreement;
+  HandshakeParams params;
   Regions* regions = nullptr;
-  Fd board;               // memory file of its ShmBoard
-  std::vector<Fd> bells;  // an eventfd per worker
+  Fd control;                // memory file of its ShmControlBlock
+  std::vector<Fd> eventfds;  // an eventfd per worker
 };
 
 class ShmHandshake {
@@ -74,7 +74,7 @@ class ShmHandshake {
   void take_base(ShmMessage& message);
   void take_regions(ShmMessage& message);
   void share();
-  void say(ByteView message, std::span<const int> fds = {});
+  void send(ByteView message, std::span<const int> fds = {});
   ShmHello hello() const;
 
   const ShmSelf& self_;

@@ -7,27 +7,27 @@
 namespace weft {
 
 size_t ShmOutbox::bytes(size_t workers, size_t ring_bytes) {
-  return align_up(workers * sizeof(ShmLane), 4096) + align_up(workers * lane_buffer_bytes(ring_bytes), 4096);
+  return align_up(workers * sizeof(ShmChannel), 4096) + align_up(workers * channel_buffer_bytes(ring_bytes), 4096);
 }
 
 ShmOutbox::ShmOutbox(Mapping memory, size_t workers, size_t ring_bytes)
     : memory_(std::move(memory)), workers_(workers), ring_bytes_(ring_bytes) {}
 
 std::byte* ShmOutbox::buffer(size_t worker) const {
-  return memory_.base() + align_up(workers_ * sizeof(ShmLane), 4096) + worker * lane_buffer_bytes(ring_bytes_);
+  return memory_.base() + align_up(workers_ * sizeof(ShmChannel), 4096) + worker * channel_buffer_bytes(ring_bytes_);
 }
 
 bool ShmOutbox::anyone_inside() const {
   for (size_t worker = 0; worker < workers_; ++worker) {
-    if (lane(worker).inside.load(std::memory_order_seq_cst) != 0) return true;
+    if (channel(worker).inside.load(std::memory_order_seq_cst) != 0) return true;
   }
   return false;
 }
 
-void ShmLink::set_base(ShmOutbox in, Mapping board, std::vector<Fd> bells) {
+void ShmLink::set_base(ShmOutbox in, Mapping control, std::vector<Fd> eventfds) {
   in_ = std::move(in);
-  board_ = std::move(board);
-  bells_ = std::move(bells);
+  control_ = std::move(control);
+  eventfds_ = std::move(eventfds);
 }
 
 bool ShmLink::add_region(RegionId id, Mapping memory) {
@@ -48,10 +48,10 @@ std::byte* ShmLink::resolve(RegionId id, uint64_t offset, uint64_t bytes) const 
   return base + offset;
 }
 
-void ShmLink::ring_bell(size_t worker) const {
+void ShmLink::wake(size_t worker) const {
   const uint64_t one = 1;
   // Fails only when the counter is full, and then it is readable anyway.
-  (void)!write(bells_[worker].get(), &one, sizeof one);
+  (void)!write(eventfds_[worker].get(), &one, sizeof one);
 }
 
 void ShmLink::report_broken(WorkerId worker, size_t flow, uint64_t position) {

@@ -34,23 +34,23 @@
 
 namespace weft {
 
-struct ShmBed {
+struct ShmSleepFlag {
   alignas(64) std::atomic<uint32_t> sleeping{0};
 };
 
-struct ShmBoard {
-  std::array<ShmBed, kWorkersMax> beds;
+struct ShmControlBlock {
+  std::array<ShmSleepFlag, kWorkersMax> sleep_flags;
   alignas(64) std::array<std::atomic<uint32_t>, kNodesMax + 1> grants;  // as Regions counts: odd while granted
 };
-static_assert(sizeof(ShmBoard) == 64 * kWorkersMax + 4 * (kNodesMax + 1));
+static_assert(sizeof(ShmControlBlock) == 64 * kWorkersMax + 4 * (kNodesMax + 1));
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
-inline constexpr size_t kShmBoardBytes = align_up(sizeof(ShmBoard), 4096);
+inline constexpr size_t kShmControlBytes = align_up(sizeof(ShmControlBlock), 4096);
 
-struct ShmLane {
-  ChannelRings lane;
+struct ShmChannel {
+  ChannelRings rings;
   alignas(64) std::atomic<uint32_t> inside{0};
 };
-static_assert(sizeof(ShmLane) == 192);
+static_assert(sizeof(ShmChannel) == 192);
 
 class ShmOutbox {
  public:
@@ -62,7 +62,7 @@ class ShmOutbox {
   ShmOutbox(Mapping memory, size_t workers, size_t ring_bytes);
 
   bool mapped() const { return memory_.base() != nullptr; }
-  ShmLane& lane(size_t worker) const { return reinterpret_cast<ShmLane*>(memory_.base())[worker]; }
+  ShmChannel& channel(size_t worker) const { return reinterpret_cast<ShmChannel*>(memory_.base())[worker]; }
   std::byte* buffer(size_t worker) const;
   size_t ring_bytes() const { return ring_bytes_; }
   bool anyone_inside() const;
@@ -82,7 +82,7 @@ class ShmLink {
 
   // By the control thread: the first before any worker has the link, the second at any time. False: the id is not one,
   // or is taken.
-  void set_base(ShmOutbox in, Mapping board, std::vector<Fd> bells);
+  void set_base(ShmOutbox in, Mapping control, std::vector<Fd> eventfds);
   bool add_region(RegionId id, Mapping memory);
   bool has_base() const { return in_.mapped(); }
   // Whether the peer is in the middle of an access to our regions.
@@ -93,9 +93,9 @@ class ShmLink {
   uint32_t incarnation() const { return incarnation_; }
   const ShmOutbox& out() const { return out_; }
   const ShmOutbox& in() const { return in_; }
-  ShmBoard& board() const { return *reinterpret_cast<ShmBoard*>(board_.base()); }
+  ShmControlBlock& control() const { return *reinterpret_cast<ShmControlBlock*>(control_.base()); }
   std::byte* resolve(RegionId id, uint64_t offset, uint64_t bytes) const;
-  void ring_bell(size_t worker) const;
+  void wake(size_t worker) const;
 
   // A worker found lengths in the peer's ring that cannot be; the control thread asks and closes the link.
   void report_broken(WorkerId worker, size_t flow, uint64_t position);
@@ -113,8 +113,8 @@ class ShmLink {
   const uint32_t incarnation_;
   const ShmOutbox out_;
   ShmOutbox in_;
-  Mapping board_;
-  std::vector<Fd> bells_;  // of the peer's workers
+  Mapping control_;
+  std::vector<Fd> eventfds_;  // of the peer's workers
   std::array<Window, Regions::kRegionsMax> windows_;
   std::atomic<uint8_t> report_{kNone};
   WorkerId broken_worker_;

@@ -8,7 +8,7 @@ namespace weft {
 namespace {
 
 constexpr size_t kTextBytesMax = 1024;
-constexpr size_t kTermsMax = 256;
+constexpr size_t kFieldsMax = 256;
 
 class Encoder {
  public:
@@ -77,9 +77,9 @@ std::vector<std::byte> shm_encode(ShmKind kind) { return Encoder(kind).take(); }
 std::vector<std::byte> shm_encode(const ShmHello& hello) {
   Encoder out(ShmKind::kHello);
   out.put(hello.from.value).put(hello.to.value).put(hello.from_incarnation).put(hello.to_incarnation);
-  out.text(hello.agreement.cluster);
-  out.put(static_cast<uint16_t>(hello.agreement.terms.size()));
-  for (const auto& [name, value] : hello.agreement.terms) out.text(name).put(value);
+  out.text(hello.params.cluster);
+  out.put(static_cast<uint16_t>(hello.params.fields.size()));
+  for (const auto& [name, value] : hello.params.fields) out.text(name).put(value);
   return out.take();
 }
 
@@ -118,13 +118,13 @@ Result<ShmHello> shm_decode_hello(ByteView message) {
   hello.to = NodeId(in.get<uint8_t>());
   hello.from_incarnation = in.get<uint32_t>();
   hello.to_incarnation = in.get<uint32_t>();
-  hello.agreement.cluster = in.text();
-  const auto terms = in.get<uint16_t>();
-  if (terms > kTermsMax) return malformed("a hello with too many terms", message);
-  for (size_t i = 0; i < terms && !in.failed(); ++i) {
+  hello.params.cluster = in.text();
+  const auto fields = in.get<uint16_t>();
+  if (fields > kFieldsMax) return malformed("a hello with too many terms", message);
+  for (size_t i = 0; i < fields && !in.failed(); ++i) {
     std::string name = in.text();
     const auto value = in.get<uint64_t>();
-    hello.agreement.terms.emplace_back(std::move(name), value);
+    hello.params.fields.emplace_back(std::move(name), value);
   }
   if (!in.whole() || hello.from.value >= kNodesMax) return malformed("a malformed hello", message);
   return hello;

@@ -44,7 +44,7 @@ struct ShmHello {
   NodeId to;  // whom the sender takes the receiver for
   uint32_t from_incarnation = 0;
   uint32_t to_incarnation = 0;
-  HandshakeParams agreement;
+  HandshakeParams params;
 };
 
 // With it come the descriptors of the board, of the lanes the sender writes, and of each worker's eventfd.

@@ -110,7 +110,7 @@ class Stream {
 // In the child: connects to the parent. False if that hangs.
 bool meet(ShmNode& self, const InterconnectPeer& peer) {
   self.mesh->join(peer);
-  self.wire()->admit(peer.node, peer.incarnation);
+  self.wire()->accept_incarnation(peer.node, peer.incarnation);
   return shm_wait([&] { return self.find(Kind::kUp, peer.node) != nullptr; }, [&] { self.step(); });
 }
 

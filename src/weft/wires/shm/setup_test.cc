@@ -39,21 +39,21 @@ void expect_refused(const ShmOptions& a_options, const ShmOptions& b_options, co
 
 TEST(ShmSetupTest, RefusesByNameWithBothValues) {
   ShmOptions a = shm_test_options(0), b = shm_test_options(1);
-  a.agreement.cluster = "alpha";
-  b.agreement.cluster = "beta";
+  a.params.cluster = "alpha";
+  b.params.cluster = "beta";
   expect_refused(a, b, "cluster is \"beta\" at node 1 and \"alpha\" at node 0");
-  b.agreement.cluster = "alpha";
+  b.params.cluster = "alpha";
   b.workers = 2;
   expect_refused(a, b, "workers is 2 at node 1 and 1 at node 0");
   b.workers = 1;
-  a.agreement.terms = {{"wire version", 7}};
+  a.params.fields = {{"wire version", 7}};
   expect_refused(a, b, "wire version is " + std::to_string(kWireVersion) + " at node 1 and 7 at node 0");
-  a.agreement.terms = {{"value_bytes_max", 1024}, {"hash seed", 5}};
-  b.agreement.terms = {{"hash seed", 6}, {"value_bytes_max", 1024}};
+  a.params.fields = {{"value_bytes_max", 1024}, {"hash seed", 5}};
+  b.params.fields = {{"hash seed", 6}, {"value_bytes_max", 1024}};
   expect_refused(a, b, "hash seed is 6 at node 1 and 5 at node 0");
-  b.agreement.terms = {{"hash seed", 5}};
+  b.params.fields = {{"hash seed", 5}};
   expect_refused(a, b, "value_bytes_max is not known at node 1 and 1024 at node 0");
-  b.agreement.terms = {{"hash seed", 5}, {"value_bytes_max", 1024}, {"more", 1}};
+  b.params.fields = {{"hash seed", 5}, {"value_bytes_max", 1024}, {"more", 1}};
   expect_refused(a, b, "more is 1 at node 1 and not known at node 0");
 }
 
@@ -195,7 +195,7 @@ TEST_F(ShmStrangerTest, ACutOrChangedHelloIsTurnedAway) {
 TEST_F(ShmStrangerTest, WhatIsSharedIsChecked) {
   const Fd bell(eventfd(0, EFD_NONBLOCK));
   const Fd blocking(eventfd(0, 0));
-  Fd board = std::move(*make_memory_file("b", kShmBoardBytes));
+  Fd control = std::move(*make_memory_file("b", kShmControlBytes));
   const size_t ring = 32 << 10;
   Fd rings = std::move(*make_memory_file("r", ShmOutbox::bytes(1, ring)));
   const Fd soft(memfd_create("soft", MFD_ALLOW_SEALING));
@@ -203,18 +203,20 @@ TEST_F(ShmStrangerTest, WhatIsSharedIsChecked) {
   const auto base = [&](const ShmBase& said, const std::vector<int>& fds) {
     return refusal_after_hello([&](int socket) { EXPECT_TRUE(shm_send(socket, shm_encode(said), fds)); });
   };
-  EXPECT_NE(base({2, ring}, {board.get(), rings.get(), bell.get()}).find("workers: 1 at node 1, 2"), std::string::npos);
-  EXPECT_NE(base({1, ring}, {board.get(), rings.get()}).find("2 descriptors"), std::string::npos);
-  EXPECT_NE(base({1, 100}, {board.get(), rings.get(), bell.get()}).find("ring bytes: 100"), std::string::npos);
-  EXPECT_NE(base({1, uint64_t{1} << 60}, {board.get(), rings.get(), bell.get()}).find("ring bytes"), std::string::npos);
-  EXPECT_NE(base({1, 2 * ring}, {board.get(), rings.get(), bell.get()}).find("was announced"), std::string::npos);
+  EXPECT_NE(base({2, ring}, {control.get(), rings.get(), bell.get()}).find("workers: 1 at node 1, 2"),
+            std::string::npos);
+  EXPECT_NE(base({1, ring}, {control.get(), rings.get()}).find("2 descriptors"), std::string::npos);
+  EXPECT_NE(base({1, 100}, {control.get(), rings.get(), bell.get()}).find("ring bytes: 100"), std::string::npos);
+  EXPECT_NE(base({1, uint64_t{1} << 60}, {control.get(), rings.get(), bell.get()}).find("ring bytes"),
+            std::string::npos);
+  EXPECT_NE(base({1, 2 * ring}, {control.get(), rings.get(), bell.get()}).find("was announced"), std::string::npos);
   EXPECT_NE(base({1, ring}, {rings.get(), rings.get(), bell.get()}).find("was announced"), std::string::npos);
-  EXPECT_NE(base({1, ring}, {board.get(), soft.get(), bell.get()}).find("not sealed"), std::string::npos);
-  EXPECT_NE(base({1, ring}, {board.get(), rings.get(), blocking.get()}).find("eventfd"), std::string::npos);
-  EXPECT_NE(base({1, ring}, {board.get(), rings.get(), board.get()}).find("eventfd"), std::string::npos);
+  EXPECT_NE(base({1, ring}, {control.get(), soft.get(), bell.get()}).find("not sealed"), std::string::npos);
+  EXPECT_NE(base({1, ring}, {control.get(), rings.get(), blocking.get()}).find("eventfd"), std::string::npos);
+  EXPECT_NE(base({1, ring}, {control.get(), rings.get(), control.get()}).find("eventfd"), std::string::npos);
   const auto region = [&](const ShmRegionEntry& entry, const std::vector<int>& fds) {
     return refusal_after_hello([&](int socket) {
-      const std::vector<int> good = {board.get(), rings.get(), bell.get()};
+      const std::vector<int> good = {control.get(), rings.get(), bell.get()};
       EXPECT_TRUE(shm_send(socket, shm_encode(ShmBase{1, ring}), good));
       EXPECT_TRUE(shm_send(socket, shm_encode(std::span(&entry, 1)), fds));
     });
@@ -271,8 +273,8 @@ TEST_F(ShmStrangerTest, StrangersDoNotDisturbGoodPeersAndAreBounded) {
     b_.mesh->join(a.who);
     ASSERT_TRUE(shm_wait([&] { return a.find(Kind::kUp, kB) != nullptr && b_.find(Kind::kUp, kA) != nullptr; },
                          [&] { a.step(), b_.step(); }));
-    a.wire()->admit(kB, 1);
-    b_.wire()->admit(kA, 1);
+    a.wire()->accept_incarnation(kB, 1);
+    b_.wire()->accept_incarnation(kA, 1);
     ASSERT_TRUE(a.wire()->send(kB, Flow::kCommit, shm_text("hello")));
     EXPECT_TRUE(b_.wire()->pending());
     // All the silent ones go after setup_ms_max.

@@ -20,9 +20,9 @@ constexpr size_t kEventsMax = 1024;  // refusals beyond that are dropped while n
 
 Error os_error(const char* call) { return Error{Code::kOs, std::string(call) + ": " + strerrordesc_np(errno)}; }
 
-void add_term(HandshakeParams& agreement, const char* name, uint64_t value) {
-  const auto has = [&](const auto& term) { return term.first == name; };
-  if (std::none_of(agreement.terms.begin(), agreement.terms.end(), has)) agreement.terms.emplace_back(name, value);
+void add_term(HandshakeParams& params, const char* name, uint64_t value) {
+  const auto has = [&](const auto& field) { return field.first == name; };
+  if (std::none_of(params.fields.begin(), params.fields.end(), has)) params.fields.emplace_back(name, value);
 }
 
 Fd make_bell() { return Fd(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)); }
@@ -61,32 +61,32 @@ Result<void> ShmInterconnect::set_up() {
   self_.incarnation = 0;
   self_.workers = static_cast<size_t>(options_.workers);
   self_.ring_bytes = align_up(options_.ring_bytes, 4096);
-  self_.agreement = options_.agreement;
+  self_.params = options_.params;
   self_.regions = options_.regions;
-  add_term(self_.agreement, "wire version", kWireVersion);
-  add_term(self_.agreement, "workers", self_.workers);
+  add_term(self_.params, "wire version", kWireVersion);
+  add_term(self_.params, "workers", self_.workers);
 
-  Result<Fd> board = make_memory_file("weft board", kShmBoardBytes);
-  if (!board) return board.error();
-  self_.board = std::move(*board);
-  board_memory_ = Mapping::of_file(self_.board.get(), kShmBoardBytes);
-  if (board_memory_.base() == nullptr) return os_error("mmap of the board");
-  board_ = new (board_memory_.base()) ShmBoard();
+  Result<Fd> control = make_memory_file("weft board", kShmControlBytes);
+  if (!control) return control.error();
+  self_.control = std::move(*control);
+  control_memory_ = Mapping::of_file(self_.control.get(), kShmControlBytes);
+  if (control_memory_.base() == nullptr) return os_error("mmap of the board");
+  control_ = new (control_memory_.base()) ShmControlBlock();
 
   epoll_ = Fd(epoll_create1(EPOLL_CLOEXEC));
-  control_bell_ = make_bell();
-  if (!epoll_ || !control_bell_) return os_error("epoll or eventfd");
+  control_eventfd_ = make_bell();
+  if (!epoll_ || !control_eventfd_) return os_error("epoll or eventfd");
   for (size_t w = 0; w < self_.workers; ++w) {
-    self_.bells.push_back(make_bell());
-    if (!self_.bells.back()) return os_error("eventfd");
+    self_.eventfds.push_back(make_bell());
+    if (!self_.eventfds.back()) return os_error("eventfd");
     wires_.push_back(std::make_unique<ShmWire>(self_.node, WorkerId(static_cast<uint8_t>(w)), options_.completions_max,
-                                               &links_, options_.regions, control_bell_.get()));
+                                               &links_, options_.regions, control_eventfd_.get()));
   }
   Result<Fd> listener = shm_listen(options_.address);
   if (!listener) return listener.error();
   listener_ = std::move(*listener);
   if (options_.incarnation != 0) set_incarnation(options_.incarnation);
-  const Result<void> hearing = listen_to(control_bell_.get());
+  const Result<void> hearing = listen_to(control_eventfd_.get());
   if (!hearing) return hearing.error();
   if (options_.regions != nullptr) options_.regions->set_remote_posters(this);
   return {};
@@ -106,24 +106,24 @@ Result<void> ShmInterconnect::listen_to(int fd) {
 }
 
 void ShmInterconnect::set_sleeping(WorkerId worker, bool sleeping) {
-  board_->beds[worker.value].sleeping.store(sleeping ? 1 : 0, std::memory_order_seq_cst);
-  if (!sleeping) silence(self_.bells[worker.value]);
+  control_->sleep_flags[worker.value].sleeping.store(sleeping ? 1 : 0, std::memory_order_seq_cst);
+  if (!sleeping) silence(self_.eventfds[worker.value]);
 }
 
-void ShmInterconnect::ring_all_bells() {
-  for (const Fd& bell : self_.bells) ring(bell);
+void ShmInterconnect::wake_all() {
+  for (const Fd& bell : self_.eventfds) ring(bell);
 }
 
 void ShmInterconnect::publish(NodeId peer, uint32_t grants) {
-  board_->grants[peer.value].store(grants, std::memory_order_seq_cst);
+  control_->grants[peer.value].store(grants, std::memory_order_seq_cst);
 }
 
 // By revoke(), on any thread: also while a link is not up here, since the peer may already think it is.
 bool ShmInterconnect::inside(NodeId peer) {
-  const std::scoped_lock lock(talks_mutex_);
-  return std::any_of(talks_.begin(), talks_.end(), [&](const auto& talk) {
-    return talk->peer() == peer && talk->link() != nullptr && talk->link()->peer_inside() &&
-           !shm_hung_up(talk->socket());
+  const std::scoped_lock lock(handshakes_mutex_);
+  return std::any_of(handshakes_.begin(), handshakes_.end(), [&](const auto& handshake) {
+    return handshake->peer() == peer && handshake->link() != nullptr && handshake->link()->peer_inside() &&
+           !shm_hung_up(handshake->socket());
   });
 }
 
@@ -137,7 +137,7 @@ void ShmInterconnect::set_incarnation(uint32_t incarnation) {
 }
 
 void ShmInterconnect::join(const InterconnectPeer& who) {
-  const std::scoped_lock lock(talks_mutex_);
+  const std::scoped_lock lock(handshakes_mutex_);
   WEFT_CHECK(who.node != self_.node && who.node.value < kNodesMax && who.incarnation != 0 && self_.incarnation != 0,
              "a peer of this node, which knows its own incarnation");
   Peer& peer = peers_[who.node.value];
@@ -147,38 +147,39 @@ void ShmInterconnect::join(const InterconnectPeer& who) {
   peer.wanted = true;
   peer.who = who;
   connect_due();
-  settle();
+  step_handshakes();
 }
 
 void ShmInterconnect::leave(NodeId node) {
-  const std::scoped_lock lock(talks_mutex_);
+  const std::scoped_lock lock(handshakes_mutex_);
   WEFT_CHECK(node.value < kNodesMax, "a node of this cluster");
   Peer& peer = peers_[node.value];
-  if (peer.talk != nullptr) take_down(peer);
+  if (peer.handshake != nullptr) take_down(peer);
   peer = Peer();
-  for (const auto& talk : talks_) {
-    if (talk->peer() == node) talk->end("left");
+  for (const auto& handshake : handshakes_) {
+    if (handshake->peer() == node) handshake->end("left");
   }
   reap();
 }
 
 void ShmInterconnect::control_step() {
-  const std::scoped_lock lock(talks_mutex_);
+  const std::scoped_lock lock(handshakes_mutex_);
   std::array<epoll_event, 64> ready;
   const int count = epoll_wait(epoll_.get(), ready.data(), static_cast<int>(ready.size()), 0);
   for (int i = 0; i < count; ++i) {
     const int fd = ready[static_cast<size_t>(i)].data.fd;
     if (fd == listener_.get()) {
       accept_all();
-    } else if (fd == control_bell_.get()) {
-      silence(control_bell_);
+    } else if (fd == control_eventfd_.get()) {
+      silence(control_eventfd_);
     } else {
-      const auto talk = std::find_if(talks_.begin(), talks_.end(), [&](const auto& t) { return t->socket() == fd; });
-      if (talk != talks_.end()) (*talk)->read();
+      const auto handshake =
+          std::find_if(handshakes_.begin(), handshakes_.end(), [&](const auto& t) { return t->socket() == fd; });
+      if (handshake != handshakes_.end()) (*handshake)->read();
     }
   }
   connect_due();
-  settle();
+  step_handshakes();
   reap();
 }
 
@@ -189,89 +190,92 @@ void ShmInterconnect::accept_all() {
     Fd socket = shm_accept(listener_.get());
     if (!socket) return;
     if (!listen_to(socket.get())) continue;
-    talks_.push_back(std::make_unique<ShmHandshake>(self_, std::move(socket), setup_deadline()));
+    handshakes_.push_back(std::make_unique<ShmHandshake>(self_, std::move(socket), setup_deadline()));
     const auto strange = [](const auto& t) {
       return !t->connecting() && t->stage() != ShmHandshake::Stage::kUp && t->stage() != ShmHandshake::Stage::kOver;
     };
-    if (static_cast<size_t>(std::count_if(talks_.begin(), talks_.end(), strange)) <= options_.strangers_max) continue;
-    (*std::find_if(talks_.begin(), talks_.end(), strange))->refuse("too many set-ups at once");
+    if (static_cast<size_t>(std::count_if(handshakes_.begin(), handshakes_.end(), strange)) <= options_.strangers_max)
+      continue;
+    (*std::find_if(handshakes_.begin(), handshakes_.end(), strange))->refuse("too many set-ups at once");
   }
 }
 
 void ShmInterconnect::connect_due() {
   for (Peer& peer : peers_) {
-    if (!peer.wanted || peer.who.node < self_.node || peer.talk != nullptr || peer.trying != nullptr) continue;
+    if (!peer.wanted || peer.who.node < self_.node || peer.handshake != nullptr || peer.trying != nullptr) continue;
     const uint64_t now = clock_->now_ns();
     if (now < peer.next_try_ns) continue;
     peer.next_try_ns = now + options_.retry_ms * uint64_t{1'000'000};
     Result<Fd> socket = shm_connect(peer.who.address);
     if (!socket || !listen_to((*socket).get())) continue;  // nobody is there yet
-    talks_.push_back(std::make_unique<ShmHandshake>(self_, std::move(*socket), setup_deadline(), peer.who));
-    peer.trying = talks_.back().get();
+    handshakes_.push_back(std::make_unique<ShmHandshake>(self_, std::move(*socket), setup_deadline(), peer.who));
+    peer.trying = handshakes_.back().get();
   }
 }
 
-void ShmInterconnect::settle() {
-  std::erase_if(talks_, [this](const auto& talk) { return !settle(*talk); });
+void ShmInterconnect::step_handshakes() {
+  std::erase_if(handshakes_, [this](const auto& handshake) { return !step_handshake(*handshake); });
 }
 
-bool ShmInterconnect::settle(ShmHandshake& talk) {
-  if (talk.stage() == ShmHandshake::Stage::kHeld) decide(talk);
-  if (talk.stage() == ShmHandshake::Stage::kUp && peers_[talk.peer().value].talk != &talk) bring_up(talk);
-  if (talk.stage() == ShmHandshake::Stage::kUp) {
-    talk.share_regions();
-    if (const auto broken = talk.link()->broken()) talk.end(*broken);
-  } else if (talk.stage() != ShmHandshake::Stage::kOver && clock_->now_ns() >= talk.deadline_ns()) {
-    talk.refuse("set-up: not finished within " + std::to_string(options_.setup_ms_max) + " ms");
+bool ShmInterconnect::step_handshake(ShmHandshake& handshake) {
+  if (handshake.stage() == ShmHandshake::Stage::kHeld) decide(handshake);
+  if (handshake.stage() == ShmHandshake::Stage::kUp && peers_[handshake.peer().value].handshake != &handshake)
+    bring_up(handshake);
+  if (handshake.stage() == ShmHandshake::Stage::kUp) {
+    handshake.share_regions();
+    if (const auto broken = handshake.link()->broken()) handshake.end(*broken);
+  } else if (handshake.stage() != ShmHandshake::Stage::kOver && clock_->now_ns() >= handshake.deadline_ns()) {
+    handshake.refuse("set-up: not finished within " + std::to_string(options_.setup_ms_max) + " ms");
   }
-  if (talk.stage() != ShmHandshake::Stage::kOver) return true;
-  bury(talk);
+  if (handshake.stage() != ShmHandshake::Stage::kOver) return true;
+  drop_handshake(handshake);
   return false;
 }
 
 // Whether a peer that came and agrees is expected. It may come before we were told to join it, or just after the
 // connection to it was lost: then it waits, as long as a set-up may take.
-void ShmInterconnect::decide(ShmHandshake& talk) {
-  const Peer& peer = peers_[talk.peer().value];
-  if (!peer.wanted || peer.who.incarnation < talk.incarnation()) return;
-  if (peer.who.incarnation > talk.incarnation()) {
-    return talk.refuse("incarnation: node " + std::to_string(talk.peer().value) + " is expected in " +
-                       std::to_string(peer.who.incarnation) + " and came in " + std::to_string(talk.incarnation()));
+void ShmInterconnect::decide(ShmHandshake& handshake) {
+  const Peer& peer = peers_[handshake.peer().value];
+  if (!peer.wanted || peer.who.incarnation < handshake.incarnation()) return;
+  if (peer.who.incarnation > handshake.incarnation()) {
+    return handshake.refuse("incarnation: node " + std::to_string(handshake.peer().value) + " is expected in " +
+                            std::to_string(peer.who.incarnation) + " and came in " +
+                            std::to_string(handshake.incarnation()));
   }
-  if (peer.talk == nullptr) talk.go_on();
+  if (peer.handshake == nullptr) handshake.go_on();
 }
 
-void ShmInterconnect::bring_up(ShmHandshake& talk) {
-  Peer& peer = peers_[talk.peer().value];
-  if (!peer.wanted || peer.talk != nullptr || peer.who.incarnation != talk.incarnation()) {
-    return talk.refuse("node " + std::to_string(talk.peer().value) + " is connected already");
+void ShmInterconnect::bring_up(ShmHandshake& handshake) {
+  Peer& peer = peers_[handshake.peer().value];
+  if (!peer.wanted || peer.handshake != nullptr || peer.who.incarnation != handshake.incarnation()) {
+    return handshake.refuse("node " + std::to_string(handshake.peer().value) + " is connected already");
   }
-  peer.talk = &talk;
+  peer.handshake = &handshake;
   peer.trying = nullptr;
   peer.last_refusal.clear();
-  links_.set(talk.peer(), talk.link());
-  ring_all_bells();
-  events_.push_back({InterconnectEvent::Kind::kUp, talk.peer(), talk.incarnation(), {}});
+  links_.set(handshake.peer(), handshake.link());
+  wake_all();
+  events_.push_back({InterconnectEvent::Kind::kUp, handshake.peer(), handshake.incarnation(), {}});
 }
 
 // What is to be said about a conversation that ended.
-void ShmInterconnect::bury(ShmHandshake& talk) {
-  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, talk.socket(), nullptr);
-  Peer* const peer = talk.peer().value < kNodesMax ? &peers_[talk.peer().value] : nullptr;
-  if (peer != nullptr && peer->talk == &talk) {
-    events_.push_back({InterconnectEvent::Kind::kDown, talk.peer(), talk.incarnation(), talk.why()});
+void ShmInterconnect::drop_handshake(ShmHandshake& handshake) {
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, handshake.socket(), nullptr);
+  Peer* const peer = handshake.peer().value < kNodesMax ? &peers_[handshake.peer().value] : nullptr;
+  if (peer != nullptr && peer->handshake == &handshake) {
+    events_.push_back({InterconnectEvent::Kind::kDown, handshake.peer(), handshake.incarnation(), handshake.why()});
     peer->wanted = false;
     return take_down(*peer);
   }
-  const bool ours = peer != nullptr && peer->trying == &talk;
+  const bool ours = peer != nullptr && peer->trying == &handshake;
   if (ours) {
     peer->trying = nullptr;
-    const uint64_t pause = options_.retry_ms * uint64_t{1'000'000} * (talk.refused() ? 10 : 1);
+    const uint64_t pause = options_.retry_ms * uint64_t{1'000'000} * (handshake.refused() ? 10 : 1);
     peer->next_try_ns = clock_->now_ns() + pause;
-    if (!talk.refused() || talk.why() == peer->last_refusal) return;
-    peer->last_refusal = talk.why();
+    if (!handshake.refused() || handshake.why() == peer->last_refusal) return;
+    peer->last_refusal = handshake.why();
   }
-  if (talk.refused()) refused(talk.peer(), talk.incarnation(), talk.why());
+  if (handshake.refused()) refused(handshake.peer(), handshake.incarnation(), handshake.why());
 }
 
 void ShmInterconnect::refused(NodeId peer, uint32_t incarnation, const std::string& why) {
@@ -281,16 +285,16 @@ void ShmInterconnect::refused(NodeId peer, uint32_t incarnation, const std::stri
 // Withdraws the link from the workers. The bells are rung whatever the flags say: the peer may have died between taking
 // a flag and ringing.
 void ShmInterconnect::take_down(Peer& peer) {
-  retired_.push_back(peer.talk->link());
+  retired_.push_back(peer.handshake->link());
   links_.set(peer.who.node, nullptr);
-  peer.talk = nullptr;
-  ring_all_bells();
+  peer.handshake = nullptr;
+  wake_all();
 }
 
 void ShmInterconnect::reap() {
-  std::erase_if(talks_, [this](const auto& talk) {
-    if (talk->stage() != ShmHandshake::Stage::kOver) return false;
-    bury(*talk);
+  std::erase_if(handshakes_, [this](const auto& handshake) {
+    if (handshake->stage() != ShmHandshake::Stage::kOver) return false;
+    drop_handshake(*handshake);
     return true;
   });
   std::erase_if(retired_, [](const auto& link) { return link.use_count() == 1; });

@@ -62,7 +62,7 @@ struct ShmOptions {
   int workers = 1;
   size_t ring_bytes = 256 << 10;  // per (peer, worker, flow), of what this node sends; committed as it is used
   size_t completions_max = 4096;  // verbs posted whose completions were not polled yet, per worker
-  HandshakeParams agreement;      // "wire version" and "workers" are added where they are not named
+  HandshakeParams params;         // "wire version" and "workers" are added where they are not named
   Regions* regions = nullptr;     // outlives the mesh; those that are to be reached are RegionSharing::kShared
   uint32_t setup_ms_max = 5000;   // for a set-up from the first byte to the last
   uint32_t retry_ms = 20;         // between attempts to connect; ten times that after a refusal
@@ -80,15 +80,15 @@ class ShmInterconnect final : public Interconnect, private RemotePosters {
   std::string_view name() const override { return "shm"; }
   const std::string& address() const override { return options_.address; }
   ShmWire* wire(WorkerId worker) override { return wires_[worker.value].get(); }
-  int wait_fd(WorkerId worker) const override { return self_.bells[worker.value].get(); }
+  int wait_fd(WorkerId worker) const override { return self_.eventfds[worker.value].get(); }
   void set_sleeping(WorkerId worker, bool sleeping) override;
   void set_incarnation(uint32_t incarnation) override;
   void join(const InterconnectPeer& peer) override;
   void leave(NodeId peer) override;
   // Always let in: one supervisor started all of them on one host, where who runs is reached, and join() finds out the
   // rest.
-  void knock(const InterconnectPeer& peer, const MeshKnock&) override {
-    events_.push_back({InterconnectEvent::Kind::kAnswered, peer.node, peer.incarnation, {}, {}});
+  void probe(const InterconnectPeer& peer, const JoinProbe&) override {
+    events_.push_back({InterconnectEvent::Kind::kProbeReply, peer.node, peer.incarnation, {}, {}});
   }
   int control_fd() const override { return epoll_.get(); }
   void control_step() override;
@@ -98,8 +98,8 @@ class ShmInterconnect final : public Interconnect, private RemotePosters {
   struct Peer {
     bool wanted = false;  // joined and not left; a connection that was lost is not wanted any more
     InterconnectPeer who;
-    ShmHandshake* talk = nullptr;    // while up
-    ShmHandshake* trying = nullptr;  // while this side connects
+    ShmHandshake* handshake = nullptr;  // while up
+    ShmHandshake* trying = nullptr;     // while this side connects
     uint64_t next_try_ns = 0;
     std::string last_refusal;  // an attempt that fails as the last one did is not reported again
   };
@@ -110,14 +110,14 @@ class ShmInterconnect final : public Interconnect, private RemotePosters {
 
   void accept_all();
   void connect_due();
-  void settle();
-  bool settle(ShmHandshake& talk);  // false: it is over
-  void decide(ShmHandshake& talk);
-  void bring_up(ShmHandshake& talk);
-  void bury(ShmHandshake& talk);
+  void step_handshakes();
+  bool step_handshake(ShmHandshake& handshake);  // false: it is over
+  void decide(ShmHandshake& handshake);
+  void bring_up(ShmHandshake& handshake);
+  void drop_handshake(ShmHandshake& handshake);
   void take_down(Peer& peer);
   void reap();
-  void ring_all_bells();
+  void wake_all();
   void refused(NodeId peer, uint32_t incarnation, const std::string& why);
   uint64_t setup_deadline() { return clock_->now_ns() + options_.setup_ms_max * uint64_t{1'000'000}; }
 
@@ -127,15 +127,15 @@ class ShmInterconnect final : public Interconnect, private RemotePosters {
   const ShmOptions options_;
   Clock* const clock_;
   ShmSelf self_;
-  Mapping board_memory_;
-  ShmBoard* board_ = nullptr;
+  Mapping control_memory_;
+  ShmControlBlock* control_ = nullptr;
   Fd epoll_;
   Fd listener_;
-  Fd control_bell_;  // a worker has something to report
+  Fd control_eventfd_;  // a worker has something to report
   std::array<Peer, kNodesMax> peers_;
-  std::recursive_mutex talks_mutex_;                  // revoke() asks from a worker's thread who is inside
-  std::vector<std::unique_ptr<ShmHandshake>> talks_;  // every open socket
-  std::vector<std::shared_ptr<ShmLink>> retired_;     // withdrawn, maybe still used by a worker
+  std::recursive_mutex handshakes_mutex_;                  // revoke() asks from a worker's thread who is inside
+  std::vector<std::unique_ptr<ShmHandshake>> handshakes_;  // every open socket
+  std::vector<std::shared_ptr<ShmLink>> retired_;          // withdrawn, maybe still used by a worker
   std::vector<InterconnectEvent> events_;
   ShmLinks links_;
   std::vector<std::unique_ptr<ShmWire>> wires_;

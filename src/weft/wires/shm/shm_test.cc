@@ -111,14 +111,14 @@ TEST(ShmTest, JoinMayComeFirstOrLastAndTheSocketMayBeAFile) {
 TEST(ShmTest, NothingIsCarriedWithoutAdmissionAndEarlyPacketsWait) {
   ShmNode a(shm_test_options(0)), b(shm_test_options(1));
   shm_connect_all({&a, &b});
-  b.wire()->admit(kA, 0);
+  b.wire()->accept_incarnation(kA, 0);
   ASSERT_TRUE(a.wire()->send(kB, Flow::kCommit, shm_text("early")));
   EXPECT_FALSE(b.wire()->pending());
   EXPECT_EQ(drain(b.wire(), kA), "");
   EXPECT_FALSE(b.wire()->send(kA, Flow::kCommit, shm_text("no")));
-  b.wire()->admit(kA, 2);
+  b.wire()->accept_incarnation(kA, 2);
   EXPECT_EQ(drain(b.wire(), kA), "") << "another incarnation";
-  b.wire()->admit(kA, 1);
+  b.wire()->accept_incarnation(kA, 1);
   EXPECT_TRUE(b.wire()->pending());
   EXPECT_EQ(drain(b.wire(), kA), "early");
   EXPECT_TRUE(b.wire()->send(kA, Flow::kCommit, shm_text("yes")));
@@ -132,7 +132,7 @@ TEST(ShmTest, AnAdmissionThatEndsInTheMiddleOfABurstKeepsThePacketsHandedOut) {
   ASSERT_TRUE(a.wire()->send(kB, Flow::kCommit, shm_text("two")));
   std::vector<Packet> packets(1);
   ASSERT_EQ(b.wire()->poll(packets), 1U);
-  b.wire()->admit(kA, 0);
+  b.wire()->accept_incarnation(kA, 0);
   a.mesh.reset();
   b.step();
   EXPECT_NE(b.find(Kind::kDown, kA), nullptr);
@@ -189,11 +189,11 @@ TEST(ShmTest, AHigherIncarnationReplacesTheOld) {
   EXPECT_TRUE(
       shm_wait([&] { return a.events.size() == 2 && young.events.size() == 1; }, [&] { a.step(), young.step(); }));
   EXPECT_EQ(a.events.back().incarnation, 2U);
-  young.wire()->admit(kA, 1);
+  young.wire()->accept_incarnation(kA, 1);
   ASSERT_TRUE(young.wire()->send(kA, Flow::kCommit, shm_text("young")));
   EXPECT_EQ(drain(a.wire(), kB), "") << "incarnation 1 is admitted and gone";
   EXPECT_FALSE(a.wire()->send(kB, Flow::kCommit, shm_text("no")));
-  a.wire()->admit(kB, 2);
+  a.wire()->accept_incarnation(kB, 2);
   EXPECT_EQ(drain(a.wire(), kB), "young");
   // The old one finds out, and is turned away when it tries again.
   EXPECT_TRUE(shm_wait([&] { return old->find(Kind::kDown, kA) != nullptr; }, [&] { old->step(); }));

@@ -45,7 +45,7 @@ inline bool shm_wait(const std::function<bool()>& holds, const std::function<voi
 struct ShmNode {
   explicit ShmNode(ShmOptions options) : ShmNode(std::move(options), true) {}
   ShmNode(ShmOptions options, bool with_region) {
-    options.agreement.cluster = options.agreement.cluster.empty() ? "test" : options.agreement.cluster;
+    options.params.cluster = options.params.cluster.empty() ? "test" : options.params.cluster;
     if (with_region) {
       auto made = Region::create(2 << 20, RegionKind::kHost, RegionSharing::kShared);
       EXPECT_TRUE(made);
@@ -98,7 +98,7 @@ inline void shm_connect_all(const std::vector<ShmNode*>& nodes, int workers = 1)
     for (ShmNode* b : nodes) {
       if (a == b) continue;
       a->mesh->join(b->who);
-      for (int w = 0; w < workers; ++w) a->wire(w)->admit(b->who.node, b->who.incarnation);
+      for (int w = 0; w < workers; ++w) a->wire(w)->accept_incarnation(b->who.node, b->who.incarnation);
     }
   }
   const auto all_up = [&] {

@@ -13,7 +13,7 @@ namespace {
 class Visit {
  public:
   Visit(const ShmLink& link, WorkerId worker, NodeId self)
-      : link_(link), inside_(link.out().lane(worker.value).inside), grants_(link.board().grants[self.value]) {
+      : link_(link), inside_(link.out().channel(worker.value).inside), grants_(link.control().grants[self.value]) {
     inside_.store(1, std::memory_order_seq_cst);
     grant_ = grants_.load(std::memory_order_seq_cst);
   }
@@ -44,8 +44,8 @@ ShmWire::ShmWire(NodeId self, WorkerId worker, size_t completions_max, ShmLinks*
       worker_(worker),
       links_(links),
       regions_(regions),
-      control_bell_(control_bell),
-      inboxes_(kNodesMax),
+      control_eventfd_(control_bell),
+      receivers_(kNodesMax),
       verbs_(completions_max, &counters_) {}
 
 bool ShmWire::send(NodeId to, Flow flow, ByteView packet) {
@@ -63,40 +63,40 @@ bool ShmWire::send(NodeId to, Flow flow, ByteView packet) {
   ++counters_.packets_sent;
   // One of several senders takes the flag and wakes. Should it die in between, the sleeper's control thread sees the
   // socket close and wakes all its workers.
-  std::atomic<uint32_t>& sleeping = peer.link->board().beds[worker_.value].sleeping;
+  std::atomic<uint32_t>& sleeping = peer.link->control().sleep_flags[worker_.value].sleeping;
   if (sleeping.load(std::memory_order_seq_cst) != 0 && sleeping.exchange(0) != 0) {
     ++counters_.wakes;
-    peer.link->ring_bell(worker_.value);
+    peer.link->wake(worker_.value);
   }
   return true;
 }
 
 size_t ShmWire::poll(std::span<Packet> out) {
-  if (unsettled_ || links_->version() != links_seen_) [[unlikely]]
+  if (links_changed_ || links_->version() != links_seen_) [[unlikely]]
     catch_up();
-  const size_t count = inboxes_.poll(out);
+  const size_t count = receivers_.poll(out);
   counters_.packets_received += count;
-  if (inboxes_.bad() != nullptr) [[unlikely]] {
+  if (receivers_.bad() != nullptr) [[unlikely]] {
     report_bad();
     if (count == 0) release();  // the caller need not
   }
   return count;
 }
 
-void ShmWire::release() { inboxes_.release(); }
+void ShmWire::release() { receivers_.release(); }
 
 void ShmWire::catch_up() {
   links_seen_ = links_->look([this](size_t node, const std::shared_ptr<ShmLink>& link) {
     if (peers_[node].link != link) take_link(node, link);
   });
-  unsettled_ = false;
-  for (size_t node = 0; node < peers_.size(); ++node) settle(node);
+  links_changed_ = false;
+  for (size_t node = 0; node < peers_.size(); ++node) sync_link(node);
 }
 
 void ShmWire::take_link(size_t node, const std::shared_ptr<ShmLink>& link) {
   Peer& peer = peers_[node];
   const NodeId id(static_cast<uint8_t>(node));
-  if (peer.attached) inboxes_.detach(id);
+  if (peer.attached) receivers_.detach(id);
   peer.attached = peer.open = peer.broken = false;
   peer.writers = {};
   peer.parked = {};
@@ -104,33 +104,33 @@ void ShmWire::take_link(size_t node, const std::shared_ptr<ShmLink>& link) {
   if (link == nullptr) return;
   const ShmOutbox& out = link->out();
   const ShmOutbox& in = link->in();
-  peer.writers = lane_writers(out.lane(worker_.value).lane, out.buffer(worker_.value), out.ring_bytes());
-  peer.parked = RingReceiver(id, in.lane(worker_.value).lane, in.buffer(worker_.value), in.ring_bytes());
+  peer.writers = ring_writers(out.channel(worker_.value).rings, out.buffer(worker_.value), out.ring_bytes());
+  peer.parked = RingReceiver(id, in.channel(worker_.value).rings, in.buffer(worker_.value), in.ring_bytes());
   verbs_.reset(id);
 }
 
-void ShmWire::settle(size_t node) {
+void ShmWire::sync_link(size_t node) {
   Peer& peer = peers_[node];
   peer.open = peer.link != nullptr && !peer.broken && peer.link->incarnation() == peer.admitted;
   if (peer.open == peer.attached) return;
   if (peer.open) {
-    inboxes_.attach(peer.parked);
+    receivers_.attach(peer.parked);
   } else {
-    peer.parked = inboxes_.detach(NodeId(static_cast<uint8_t>(node)));
+    peer.parked = receivers_.detach(NodeId(static_cast<uint8_t>(node)));
   }
   peer.attached = peer.open;
 }
 
 void ShmWire::report_bad() {
-  const auto& bad = *inboxes_.bad();
+  const auto& bad = *receivers_.bad();
   Peer& peer = peers_[bad.peer.value];
   peer.broken = true;
   peer.open = false;
-  unsettled_ = true;
+  links_changed_ = true;
   peer.link->report_broken(worker_, bad.flow, bad.position);
-  inboxes_.forget_bad();
+  receivers_.forget_bad();
   const uint64_t one = 1;
-  (void)!write(control_bell_, &one, sizeof one);
+  (void)!write(control_eventfd_, &one, sizeof one);
 }
 
 bool ShmWire::post(NodeId to, std::span<const Verb> verbs) {
@@ -148,19 +148,19 @@ size_t ShmWire::poll_completions(std::span<Completion> out) { return verbs_.poll
 
 void ShmWire::reset(NodeId to) { verbs_.reset(to); }
 
-void ShmWire::admit(NodeId id, uint32_t incarnation) {
+void ShmWire::accept_incarnation(NodeId id, uint32_t incarnation) {
   WEFT_CHECK(id.value < kNodesMax, "a node of this cluster");
   Peer& peer = peers_[id.value];
   if (peer.admitted == incarnation) return;
   peer.admitted = incarnation;
   peer.open = false;
   verbs_.reset(id);
-  unsettled_ = true;
-  if (!inboxes_.in_burst()) catch_up();
+  links_changed_ = true;
+  if (!receivers_.in_burst()) catch_up();
 }
 
 bool ShmWire::pending() const {
-  return unsettled_ || links_->version() != links_seen_ || verbs_.pending() || inboxes_.pending();
+  return links_changed_ || links_->version() != links_seen_ || verbs_.pending() || receivers_.pending();
 }
 
 }  // namespace weft

@@ -39,10 +39,10 @@ class ShmWire final : public Wire {
   bool post(NodeId to, std::span<const Verb> verbs) override;
   size_t poll_completions(std::span<Completion> out) override;
   void reset(NodeId to) override;
-  void admit(NodeId peer, uint32_t incarnation) override;
+  void accept_incarnation(NodeId peer, uint32_t incarnation) override;
   bool pending() const override;
 
-  const LaneCounters& counters() const { return counters_; }
+  const WireCounters& counters() const { return counters_; }
 
  private:
   struct Peer {
@@ -51,25 +51,25 @@ class ShmWire final : public Wire {
     bool open = false;      // the link is there and admitted: packets and verbs may go
     bool attached = false;  // its inbox is among inboxes_; otherwise it is parked here
     bool broken = false;    // its ring made no sense: nothing more is read from this link
-    LaneWriters writers;
+    RingWriters writers;
     RingReceiver parked;
   };
 
   void catch_up();
   void take_link(size_t node, const std::shared_ptr<ShmLink>& link);
-  void settle(size_t node);
+  void sync_link(size_t node);
   void report_bad();
 
   const NodeId self_;
   const WorkerId worker_;
   ShmLinks* const links_;
   Regions* const regions_;
-  const int control_bell_;
+  const int control_eventfd_;
   uint64_t links_seen_ = 0;
-  bool unsettled_ = false;  // an admission or a broken ring waits for the end of the burst
+  bool links_changed_ = false;  // an admission or a broken ring waits for the end of the burst
   std::array<Peer, kNodesMax> peers_;
-  RingReceiverSet<true> inboxes_;
-  LaneCounters counters_;
+  RingReceiverSet<true> receivers_;
+  WireCounters counters_;
   VerbQueues verbs_;
 };
 

@@ -16,7 +16,7 @@ namespace {}  // namespace
 
 TcpHello TcpInterconnect::hello_to(NodeId node, uint32_t incarnation, WorkerId worker) const {
   const uint32_t grant = regions_ != nullptr ? regions_->grant_of(node) : 0;
-  return {options_.self, incarnation_, worker, node, incarnation, grant, options_.agreement};
+  return {options_.self, incarnation_, worker, node, incarnation, grant, options_.params};
 }
 
 void TcpInterconnect::accept_some() {
@@ -123,19 +123,19 @@ void TcpInterconnect::step_setup(uint64_t serial, TcpSetup& setup) {
   if (!setup.advance(&fault)) {
     // That nobody listens yet is no news.
     const bool unreachable = connecting && setup.stage() == TcpSetup::Stage::kConnecting;
-    if (setup.stage() == TcpSetup::Stage::kTalking && !setup.connected_by_us()) {
+    if (setup.stage() == TcpSetup::Stage::kExchanging && !setup.connected_by_us()) {
       refuse(serial, setup, fault.text);
     } else {
       fail_setup(serial, fault.text, !unreachable && setup.stage() != TcpSetup::Stage::kRefusing);
     }
     return;
   }
-  if (setup.stage() == TcpSetup::Stage::kHeard) {
+  if (setup.stage() == TcpSetup::Stage::kReceived) {
     judge(serial, setup);
-  } else if (setup.all_said() && setup.stage() == TcpSetup::Stage::kRefusing) {
+  } else if (setup.all_sent() && setup.stage() == TcpSetup::Stage::kRefusing) {
     setup.drain();
     close_setup(serial);
-  } else if (setup.all_said() && setup.stage() == TcpSetup::Stage::kAnswering) {
+  } else if (setup.all_sent() && setup.stage() == TcpSetup::Stage::kAnswering) {
     setup.set_stage(TcpSetup::Stage::kReady);
     bring_up_if_complete(*member_of(setup.peer));
   }
@@ -146,7 +146,7 @@ void TcpInterconnect::judge(uint64_t serial, TcpSetup& setup) {
     judge_answer(serial, setup);
     return;
   }
-  if (setup.prefix().kind != TcpSaid::kHello) {
+  if (setup.prefix().kind != TcpMessageKind::kHello) {
     refuse(serial, setup, "a refusal where a hello was expected");
     return;
   }
@@ -168,8 +168,8 @@ void TcpInterconnect::judge(uint64_t serial, TcpSetup& setup) {
     refuse(serial, setup, why);
     return;
   }
-  if (hello->incarnation == 0 || hello->knock.token != 0) {
-    hear_knock(serial, setup, *hello);
+  if (hello->incarnation == 0 || hello->probe.token != 0) {
+    on_probe(serial, setup, *hello);
     return;
   }
   setup.set_stage(TcpSetup::Stage::kWaiting);
@@ -179,15 +179,15 @@ void TcpInterconnect::judge(uint64_t serial, TcpSetup& setup) {
 
 // What no join() can mend.
 std::string TcpInterconnect::objection(const TcpSetup& setup, const TcpHello& hello) const {
-  std::string why = difference(options_.self, options_.agreement, hello.node, hello.agreement);
-  if (why.empty()) why = setup.identity_fault(options_.agreement.cluster, hello.node);
+  std::string why = mismatch(options_.self, options_.params, hello.node, hello.params);
+  if (why.empty()) why = setup.identity_fault(options_.params.cluster, hello.node);
   if (!why.empty()) return why;
   if (hello.to_node != options_.self) {
     return "this is node " + std::to_string(options_.self.value) + ", and node " + std::to_string(hello.to_node.value) +
            " was meant";
   }
-  const bool calls_back = hello.incarnation != 0 && hello.knock.token != 0;
-  if (calls_back && hello.knock.token == token_) return {};
+  const bool calls_back = hello.incarnation != 0 && hello.probe.token != 0;
+  if (calls_back && hello.probe.token == token_) return {};
   if (calls_back) return "another process than this one has knocked, and is called back here";
   if (hello.node >= options_.self && hello.incarnation != 0) {
     return "node " + std::to_string(hello.node.value) + " does not connect to node " +
@@ -226,15 +226,15 @@ void TcpInterconnect::consider(uint64_t serial, TcpSetup& setup) {
   close_setup(std::exchange(member->setups[setup.worker.value], serial));
   --strangers_;
   const TcpHello answer = hello_to(setup.peer, setup.incarnation, setup.worker);
-  setup.grant_heard = hello->grant;
-  setup.grant_said = answer.grant;
-  setup.say(tcp_encode_hello(answer), TcpSetup::Stage::kAnswering);
+  setup.grant_received = hello->grant;
+  setup.grant_sent = answer.grant;
+  setup.send(tcp_encode_hello(answer), TcpSetup::Stage::kAnswering);
   setup.set_deadline_ns(clock_->now_ns() + options_.hello_ms * kMillisecondNs);
   step_setup(serial, setup);
 }
 
 void TcpInterconnect::judge_answer(uint64_t serial, TcpSetup& setup) {
-  if (setup.prefix().kind == TcpSaid::kRefusal) {
+  if (setup.prefix().kind == TcpMessageKind::kRefusal) {
     fail_setup(serial, tcp_decode_refusal(setup.body()).why, true);
     return;
   }
@@ -245,15 +245,15 @@ void TcpInterconnect::judge_answer(uint64_t serial, TcpSetup& setup) {
           " and " + std::to_string(setup.prefix().version) + " at the other side";
   } else if (!hello) {
     why = hello.error().detail;
-  } else if (setup.calls_for != 0 && hello->node == setup.peer && hello->knock.token != setup.token) {
+  } else if (setup.calls_for != 0 && hello->node == setup.peer && hello->probe.token != setup.token) {
     why = "another process of node " + std::to_string(setup.peer.value) + " answers there";
   } else if (hello->node != setup.peer || hello->worker != setup.worker ||
              (setup.calls_for == 0 && hello->incarnation != setup.incarnation)) {
     why = "it is " + member_text(hello->node, hello->incarnation) + ", and " +
           member_text(setup.peer, setup.incarnation) + " was meant";
   } else {
-    why = difference(options_.self, options_.agreement, hello->node, hello->agreement);
-    if (why.empty()) why = setup.identity_fault(options_.agreement.cluster, hello->node);
+    why = mismatch(options_.self, options_.params, hello->node, hello->params);
+    if (why.empty()) why = setup.identity_fault(options_.params.cluster, hello->node);
   }
   if (!why.empty()) {
     fail_setup(serial, why, true);
@@ -263,13 +263,13 @@ void TcpInterconnect::judge_answer(uint64_t serial, TcpSetup& setup) {
     end_call(serial, {});
     return;
   }
-  if (setup.knocks) {
-    event(InterconnectEvent::Kind::kAnswered, setup.peer, setup.incarnation, {});
+  if (setup.probes) {
+    event(InterconnectEvent::Kind::kProbeReply, setup.peer, setup.incarnation, {});
     close_setup(serial);
     return;
   }
   Member& member = *member_of(setup.peer);
-  setup.grant_heard = hello->grant;
+  setup.grant_received = hello->grant;
   setup.set_stage(TcpSetup::Stage::kReady);
   member.retry_ns = 0;
   retry_connections();
@@ -279,7 +279,7 @@ void TcpInterconnect::judge_answer(uint64_t serial, TcpSetup& setup) {
 void TcpInterconnect::refuse(uint64_t serial, TcpSetup& setup, const std::string& why) {
   event(InterconnectEvent::Kind::kRefused, setup.peer, setup.incarnation, setup.address() + ": " + why);
   setup.set_deadline_ns(clock_->now_ns() + options_.hello_ms * kMillisecondNs);
-  setup.say(tcp_encode_refusal(options_.self, why), TcpSetup::Stage::kRefusing);
+  setup.send(tcp_encode_refusal(options_.self, why), TcpSetup::Stage::kRefusing);
   step_setup(serial, setup);
 }
 
@@ -294,8 +294,8 @@ void TcpInterconnect::fail_setup(uint64_t serial, const std::string& why, bool r
     end_call(serial, why);
     return;
   }
-  if (setup.knocks) {
-    event(InterconnectEvent::Kind::kAnswered, setup.peer, setup.incarnation, text);
+  if (setup.probes) {
+    event(InterconnectEvent::Kind::kProbeReply, setup.peer, setup.incarnation, text);
     close_setup(serial);
     return;
   }

@@ -3,7 +3,7 @@
 #include <cstdarg>
 #include <cstdio>
 
-#include "weft/fabric/carry_out.h"
+#include "weft/fabric/execute_verb.h"
 
 namespace weft {
 namespace {

@@ -202,10 +202,10 @@ TEST(TcpHelloTest, WhatIsSaidIsUnderstood) {
   EXPECT_EQ(hello->to_node, NodeId(5));
   EXPECT_EQ(hello->to_incarnation, 4U);
   EXPECT_EQ(hello->grant, 1U);
-  EXPECT_EQ(hello->knock.token, 99U);
-  EXPECT_EQ(hello->knock.address, "host:1");
-  EXPECT_EQ(hello->knock.trouble, "no?way");
-  EXPECT_EQ(difference(NodeId(3), some_hello().agreement, NodeId(5), hello->agreement), "");
+  EXPECT_EQ(hello->probe.token, 99U);
+  EXPECT_EQ(hello->probe.address, "host:1");
+  EXPECT_EQ(hello->probe.trouble, "no?way");
+  EXPECT_EQ(mismatch(NodeId(3), some_hello().params, NodeId(5), hello->params), "");
   const auto refusal =
       tcp_decode_refusal(as_bytes(tcp_encode_refusal(NodeId(2), "no\nthanks")).subspan(kTcpPrefixBytes));
   EXPECT_EQ(refusal.node, NodeId(2));
@@ -213,16 +213,16 @@ TEST(TcpHelloTest, WhatIsSaidIsUnderstood) {
 }
 
 TEST(TcpHelloTest, DifferencesAreNamedWithBothValues) {
-  const HandshakeParams ours = some_hello().agreement;
+  const HandshakeParams ours = some_hello().params;
   HandshakeParams theirs = ours;
   theirs.cluster = "other";
-  EXPECT_EQ(difference(NodeId(1), ours, NodeId(2), theirs), "cluster is \"cluster\" at node 1 and \"other\" at node 2");
+  EXPECT_EQ(mismatch(NodeId(1), ours, NodeId(2), theirs), "cluster is \"cluster\" at node 1 and \"other\" at node 2");
   theirs = ours;
-  theirs.terms[1].second = 5;
-  EXPECT_EQ(difference(NodeId(1), ours, NodeId(2), theirs), "hash_seed is 4660 at node 1 and 5 at node 2");
-  theirs.terms.pop_back();
-  EXPECT_EQ(difference(NodeId(1), ours, NodeId(2), theirs), "hash_seed is 4660 at node 1 and not known at node 2");
-  EXPECT_EQ(difference(NodeId(2), theirs, NodeId(1), ours), "hash_seed is not known at node 2 and 4660 at node 1");
+  theirs.fields[1].second = 5;
+  EXPECT_EQ(mismatch(NodeId(1), ours, NodeId(2), theirs), "hash_seed is 4660 at node 1 and 5 at node 2");
+  theirs.fields.pop_back();
+  EXPECT_EQ(mismatch(NodeId(1), ours, NodeId(2), theirs), "hash_seed is 4660 at node 1 and not known at node 2");
+  EXPECT_EQ(mismatch(NodeId(2), theirs, NodeId(1), ours), "hash_seed is not known at node 2 and 4660 at node 1");
 }
 
 TEST(TcpHelloTest, NoHelloIsTooStrange) {

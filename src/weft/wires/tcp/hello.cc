@@ -14,7 +14,7 @@ void put(std::string& out, T value) {
   std::memcpy(out.data() + at, &value, sizeof value);
 }
 
-std::string begin(TcpSaid kind) {
+std::string begin(TcpMessageKind kind) {
   std::string out(kTcpMagic, 8);
   put(out, uint32_t{0});
   put(out, kTcpVersion);
@@ -66,24 +66,24 @@ Error bad(std::string what) { return {Code::kBadPacket, std::move(what)}; }
 
 }  // namespace
 
-Result<void> tcp_check_agreement(const HandshakeParams& agreement) {
+Result<void> tcp_check_params(const HandshakeParams& params) {
   const auto limit = [](const std::string& what, size_t value, size_t max) {
     return Error{Code::kBadOption, what + " is " + std::to_string(value) + ", at most " + std::to_string(max)};
   };
-  if (agreement.cluster.size() > kTcpNameBytesMax) {
-    return limit("size of the cluster id", agreement.cluster.size(), kTcpNameBytesMax);
+  if (params.cluster.size() > kTcpNameBytesMax) {
+    return limit("size of the cluster id", params.cluster.size(), kTcpNameBytesMax);
   }
-  if (agreement.terms.size() > kTcpTermsMax) {
-    return limit("number of agreed terms", agreement.terms.size(), kTcpTermsMax);
+  if (params.fields.size() > kTcpFieldsMax) {
+    return limit("number of agreed terms", params.fields.size(), kTcpFieldsMax);
   }
-  for (const auto& [name, value] : agreement.terms) {
+  for (const auto& [name, value] : params.fields) {
     if (name.size() > kTcpNameBytesMax) return limit("size of the name of term " + name, name.size(), kTcpNameBytesMax);
   }
   return {};
 }
 
 std::string tcp_encode_hello(const TcpHello& hello) {
-  std::string out = begin(TcpSaid::kHello);
+  std::string out = begin(TcpMessageKind::kHello);
   put(out, hello.node.value);
   put(out, hello.worker.value);
   put(out, hello.to_node.value);
@@ -91,17 +91,17 @@ std::string tcp_encode_hello(const TcpHello& hello) {
   put(out, hello.incarnation);
   put(out, hello.to_incarnation);
   put(out, hello.grant);
-  put(out, static_cast<uint16_t>(hello.agreement.cluster.size()));
-  put(out, static_cast<uint16_t>(hello.agreement.terms.size()));
-  out += hello.agreement.cluster;
-  for (const auto& [name, value] : hello.agreement.terms) {
+  put(out, static_cast<uint16_t>(hello.params.cluster.size()));
+  put(out, static_cast<uint16_t>(hello.params.fields.size()));
+  out += hello.params.cluster;
+  for (const auto& [name, value] : hello.params.fields) {
     put(out, static_cast<uint16_t>(name.size()));
     out += name;
     put(out, value);
   }
-  const std::string address = hello.knock.address.substr(0, kTcpAddressBytesMax);
-  const std::string trouble = hello.knock.trouble.substr(0, kTcpTroubleBytesMax);
-  put(out, hello.knock.token);
+  const std::string address = hello.probe.address.substr(0, kTcpAddressBytesMax);
+  const std::string trouble = hello.probe.trouble.substr(0, kTcpTroubleBytesMax);
+  put(out, hello.probe.token);
   put(out, static_cast<uint16_t>(address.size()));
   put(out, static_cast<uint16_t>(trouble.size()));
   out += address;
@@ -110,7 +110,7 @@ std::string tcp_encode_hello(const TcpHello& hello) {
 }
 
 std::string tcp_encode_refusal(NodeId from, const std::string& why) {
-  std::string out = begin(TcpSaid::kRefusal);
+  std::string out = begin(TcpMessageKind::kRefusal);
   put(out, from.value);
   out += why.substr(0, kTcpRefusalBytesMax);
   return finish(std::move(out));
@@ -132,8 +132,8 @@ Result<TcpPrefix> tcp_decode_prefix(ByteView bytes) {
   prefix.bytes = taker.take<uint32_t>();
   prefix.version = taker.take<uint16_t>();
   const auto kind = taker.take<uint8_t>();
-  prefix.kind = static_cast<TcpSaid>(kind);
-  if (kind != static_cast<uint8_t>(TcpSaid::kHello) && kind != static_cast<uint8_t>(TcpSaid::kRefusal)) {
+  prefix.kind = static_cast<TcpMessageKind>(kind);
+  if (kind != static_cast<uint8_t>(TcpMessageKind::kHello) && kind != static_cast<uint8_t>(TcpMessageKind::kRefusal)) {
     return bad("neither hello nor refusal but kind " + std::to_string(kind));
   }
   if (prefix.bytes < kTcpPrefixBytes || prefix.bytes > kTcpHelloBytesMax) {
@@ -154,16 +154,16 @@ Result<TcpHello> tcp_decode_hello(ByteView body) {
   hello.to_incarnation = taker.take<uint32_t>();
   hello.grant = taker.take<uint32_t>();
   const auto cluster_bytes = taker.take<uint16_t>();
-  const auto terms = taker.take<uint16_t>();
+  const auto fields = taker.take<uint16_t>();
   if (cluster_bytes > kTcpNameBytesMax) {
     return bad("a cluster id of " + std::to_string(cluster_bytes) + " bytes, at most " +
                std::to_string(kTcpNameBytesMax));
   }
-  if (terms > kTcpTermsMax) {
-    return bad(std::to_string(terms) + " agreed terms, at most " + std::to_string(kTcpTermsMax));
+  if (fields > kTcpFieldsMax) {
+    return bad(std::to_string(fields) + " agreed terms, at most " + std::to_string(kTcpFieldsMax));
   }
-  hello.agreement.cluster = taker.take_text(cluster_bytes);
-  for (size_t i = 0; i < terms && taker.ok(); ++i) {
+  hello.params.cluster = taker.take_text(cluster_bytes);
+  for (size_t i = 0; i < fields && taker.ok(); ++i) {
     const auto name_bytes = taker.take<uint16_t>();
     if (name_bytes > kTcpNameBytesMax) {
       return bad("a term's name of " + std::to_string(name_bytes) + " bytes, at most " +
@@ -171,9 +171,9 @@ Result<TcpHello> tcp_decode_hello(ByteView body) {
     }
     std::string name = taker.take_text(name_bytes);
     const auto value = taker.take<uint64_t>();
-    hello.agreement.terms.emplace_back(std::move(name), value);
+    hello.params.fields.emplace_back(std::move(name), value);
   }
-  hello.knock.token = taker.take<uint64_t>();
+  hello.probe.token = taker.take<uint64_t>();
   const auto address_bytes = taker.take<uint16_t>();
   const auto trouble_bytes = taker.take<uint16_t>();
   if (address_bytes > kTcpAddressBytesMax || trouble_bytes > kTcpTroubleBytesMax) {
@@ -181,8 +181,8 @@ Result<TcpHello> tcp_decode_hello(ByteView body) {
                std::to_string(kTcpAddressBytesMax) + ", and a trouble of " + std::to_string(trouble_bytes) +
                ", at most " + std::to_string(kTcpTroubleBytesMax));
   }
-  hello.knock.address = printable(taker.take_text(address_bytes));
-  hello.knock.trouble = printable(taker.take_text(trouble_bytes));
+  hello.probe.address = printable(taker.take_text(address_bytes));
+  hello.probe.trouble = printable(taker.take_text(trouble_bytes));
   if (!taker.ok()) return bad("a hello that ends too early");
   if (!taker.at_end()) return bad("a hello with bytes behind its end");
   if (hello.node.value >= kNodesMax) {

@@ -33,7 +33,7 @@ inline constexpr uint16_t kTcpVersion = 2;        // of the exchange and the fra
 inline constexpr size_t kTcpPrefixBytes = 16;
 inline constexpr size_t kTcpHelloBytesMax = 8192;  // prefix included
 inline constexpr size_t kTcpNameBytesMax = 64;     // of a term's name and of the cluster's id
-inline constexpr size_t kTcpTermsMax = 64;
+inline constexpr size_t kTcpFieldsMax = 64;
 inline constexpr size_t kTcpRefusalBytesMax = 512;
 inline constexpr size_t kTcpAddressBytesMax = 260;  // a host name of 253 and a port
 inline constexpr size_t kTcpTroubleBytesMax = 256;
@@ -45,20 +45,20 @@ struct TcpHello {
   NodeId to_node;
   uint32_t to_incarnation = 0;
   uint32_t grant = 0;  // that the sender's regions give the receiver now; later changes are frames
-  HandshakeParams agreement;
-  MeshKnock knock{};
+  HandshakeParams params;
+  JoinProbe probe{};
 };
 
-enum class TcpSaid : uint8_t { kHello = 1, kRefusal = 2 };
+enum class TcpMessageKind : uint8_t { kHello = 1, kRefusal = 2 };
 
 struct TcpPrefix {
   uint32_t bytes;  // of the whole, prefix included
   uint16_t version;
-  TcpSaid kind;
+  TcpMessageKind kind;
 };
 
 // An error if ours cannot be said: a name too long, or too many terms.
-Result<void> tcp_check_agreement(const HandshakeParams& agreement);
+Result<void> tcp_check_params(const HandshakeParams& params);
 
 std::string tcp_encode_hello(const TcpHello& hello);
 std::string tcp_encode_refusal(NodeId from, const std::string& why);

@@ -39,13 +39,12 @@ class TcpHostileTest : public ::testing::Test {
     net_.mesh(kVictim).leave(kHostile);
     net_.node(kVictim).events.clear();
     net_.mesh(kVictim).join({kHostile, ++incarnation_, "127.0.0.1:1"});
-    net_.wire(kVictim).admit(kHostile, incarnation_);
+    net_.wire(kVictim).accept_incarnation(kHostile, incarnation_);
     net_.grant(kVictim, 0);
     auto socket = tcp_connect(*tcp_resolve(net_.mesh(kVictim).address()));
     ASSERT_TRUE(socket);
     stream_ = TcpStream(std::move(*socket));
-    send(
-        tcp_encode_hello({kHostile, incarnation_, WorkerId(0), node_id(kVictim), 1, 0, tcp_test_options(0).agreement}));
+    send(tcp_encode_hello({kHostile, incarnation_, WorkerId(0), node_id(kVictim), 1, 0, tcp_test_options(0).params}));
     std::string heard;
     ASSERT_TRUE(net_.until([&] {
       net_.receive(kVictim);
@@ -207,7 +206,7 @@ TEST_F(TcpHostileTest, RandomHellosFromASocket) {
     ASSERT_TRUE(socket);
     stream_ = TcpStream(std::move(*socket));
     std::string bytes =
-        tcp_encode_hello({kHostile, 1, WorkerId(0), node_id(kVictim), 1, 0, tcp_test_options(0).agreement});
+        tcp_encode_hello({kHostile, 1, WorkerId(0), node_id(kVictim), 1, 0, tcp_test_options(0).params});
     for (uint64_t flips = random.between(1, 4); flips != 0; --flips) {
       bytes[random.below(bytes.size())] = static_cast<char>(random.next());
     }

@@ -19,7 +19,7 @@ TcpSetup::TcpSetup(TcpTls* tls, uint64_t deadline_ns, const InterconnectPeer& to
     : peer(to.node),
       incarnation(to.incarnation),
       worker(hello.worker),
-      grant_said(hello.grant),
+      grant_sent(hello.grant),
       tls_(tls),
       by_us_(true),
       stream_(Descriptor()),
@@ -59,14 +59,14 @@ bool TcpSetup::advance(TcpFault* fault) {
     const TcpIo io = stream_.handshake(fault);
     if (io == TcpIo::kClosed) return false;
     if (io == TcpIo::kAgain) return true;
-    stage_ = Stage::kTalking;
+    stage_ = Stage::kExchanging;
   }
   if (!write(fault)) return false;
-  return stage_ != Stage::kTalking || read(fault);
+  return stage_ != Stage::kExchanging || read(fault);
 }
 
 bool TcpSetup::write(TcpFault* fault) {
-  while (!all_said()) {
+  while (!all_sent()) {
     const ByteView left = as_bytes(std::string_view(out_).substr(out_done_));
     const TcpStream::Moved moved = stream_.write(left.data(), left.size(), fault);
     if (moved.io == TcpIo::kClosed) return false;
@@ -89,7 +89,7 @@ bool TcpSetup::read(TcpFault* fault) {
         in_.resize(prefix_.bytes);
       }
       if (in_done_ == in_.size()) {
-        stage_ = Stage::kHeard;
+        stage_ = Stage::kReceived;
         return true;
       }
     }

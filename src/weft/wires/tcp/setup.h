@@ -23,8 +23,8 @@ class TcpSetup {
     kResolving,   // until the address of its peer is known
     kConnecting,  // until the socket is writable
     kHandshake,   // of TLS
-    kTalking,     // our hello goes out (if we connected), theirs comes in
-    kHeard,       // theirs is here, to be judged by the mesh
+    kExchanging,  // our hello goes out (if we connected), theirs comes in
+    kReceived,    // theirs is here, to be judged by the mesh
     kWaiting,     // it is sound, but its sender is no member here, or not yet
     kCalling,     // it is a knock, and its sender is called back before the answer
     kAnswering,   // accepted: our hello goes out
@@ -42,7 +42,7 @@ class TcpSetup {
   // and after say().
   bool advance(TcpFault* fault);
   // What goes out next, and in which stage that puts it.
-  void say(std::string text, Stage stage) {
+  void send(std::string text, Stage stage) {
     out_ = std::move(text);
     out_done_ = 0;
     stage_ = stage;
@@ -52,7 +52,7 @@ class TcpSetup {
   void drain();
 
   Stage stage() const { return stage_; }
-  bool all_said() const { return out_done_ == out_.size(); }
+  bool all_sent() const { return out_done_ == out_.size(); }
   bool connected_by_us() const { return by_us_; }
   int fd() const { return stream_.fd(); }
   TcpStream take_stream() { return std::move(stream_); }
@@ -72,11 +72,11 @@ class TcpSetup {
   NodeId peer{kNodesMax};
   uint32_t incarnation = 0;
   WorkerId worker;
-  bool knocks = false;       // we connected only to ask
-  uint64_t calls_for = 0;    // we connected to call back who knocked, by that set-up
-  uint64_t token = 0;        // of it
-  uint32_t grant_said = 0;   // in our hello
-  uint32_t grant_heard = 0;  // in theirs
+  bool probes = false;          // we connected only to ask
+  uint64_t calls_for = 0;       // we connected to call back who knocked, by that set-up
+  uint64_t token = 0;           // of it
+  uint32_t grant_sent = 0;      // in our hello
+  uint32_t grant_received = 0;  // in theirs
 
  private:
   bool begin_tls(TcpFault* fault);

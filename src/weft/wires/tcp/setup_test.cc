@@ -41,7 +41,7 @@ class Stranger {
 };
 
 std::string sound_hello(size_t from, size_t to, uint32_t incarnation = 1) {
-  return tcp_encode_hello({node_id(from), incarnation, WorkerId(0), node_id(to), 1, 0, tcp_test_options(0).agreement});
+  return tcp_encode_hello({node_id(from), incarnation, WorkerId(0), node_id(to), 1, 0, tcp_test_options(0).params});
 }
 
 // Two good peers and packets between them, which must go on whatever strangers do.
@@ -132,7 +132,7 @@ TEST_F(TcpSetupTest, EachObjectionIsNamed) {
     EXPECT_NE(heard.find(words), std::string::npos) << heard;
     EXPECT_NE(net_.find(2, Kind::kRefused, words), nullptr) << net_.all_events(2);
   };
-  const HandshakeParams same = tcp_test_options(0).agreement;
+  const HandshakeParams same = tcp_test_options(0).params;
   HandshakeParams other = same;
   refused(tcp_encode_hello({NodeId(0), 7, WorkerId(0), NodeId(1), 1, 0, same}), "node 1 was meant");
   refused(tcp_encode_hello({NodeId(2), 7, WorkerId(0), NodeId(2), 1, 0, same}), "the smaller id connects");
@@ -141,7 +141,7 @@ TEST_F(TcpSetupTest, EachObjectionIsNamed) {
   refused(tcp_encode_hello({NodeId(0), 7, WorkerId(0), NodeId(2), 9, 0, same}), "incarnation 9 was meant");
   refused(tcp_encode_hello({NodeId(0), 6, WorkerId(0), NodeId(2), 1, 0, same}), "was followed by incarnation 7");
   refused(tcp_encode_hello({NodeId(63), 6, WorkerId(0), NodeId(2), 1, 0, same}), "node 63, must be below 63");
-  other.terms[0].second = 12;
+  other.fields[0].second = 12;
   refused(tcp_encode_hello({NodeId(0), 7, WorkerId(0), NodeId(2), 1, 0, other}),
           "workers is 1 at node 2 and 12 at node 0");
   refused(tcp_encode_refusal(NodeId(0), "you"), "a refusal where a hello was expected");
@@ -157,7 +157,7 @@ TEST_F(TcpSetupTest, EachObjectionIsNamed) {
 
 TEST(TcpAgreementTest, ADifferenceIsRefusedByNameAtBothSides) {
   TcpTestNet net(2, 1, [](size_t n, TcpOptions& options) {
-    if (n == 1) options.agreement.terms[1].second = 8;
+    if (n == 1) options.params.fields[1].second = 8;
   });
   net.join(0, 1), net.join(1, 0);
   const std::string words = "hash_seed is 8 at node 1 and 7 at node 0";
@@ -175,11 +175,11 @@ TEST(TcpKnockTest, WhoAgreesIsToldSo) {
     options.hello_ms = 300;
   });
   for (const size_t n : {size_t{0}, size_t{2}}) {
-    net.mesh(1).knock({node_id(n), 4, net.mesh(n).address()}, {77, net.mesh(1).address(), {}});
-    ASSERT_TRUE(net.until([&] { return net.find(1, Kind::kAnswered) != nullptr; }));
-    EXPECT_EQ(net.find(1, Kind::kAnswered)->why, "");
-    EXPECT_EQ(net.find(1, Kind::kAnswered)->peer, node_id(n));
-    EXPECT_EQ(net.find(1, Kind::kAnswered)->incarnation, 4U);
+    net.mesh(1).probe({node_id(n), 4, net.mesh(n).address()}, {77, net.mesh(1).address(), {}});
+    ASSERT_TRUE(net.until([&] { return net.find(1, Kind::kProbeReply) != nullptr; }));
+    EXPECT_EQ(net.find(1, Kind::kProbeReply)->why, "");
+    EXPECT_EQ(net.find(1, Kind::kProbeReply)->peer, node_id(n));
+    EXPECT_EQ(net.find(1, Kind::kProbeReply)->incarnation, 4U);
     EXPECT_TRUE(net.until([&] { return net.mesh(n).strangers() == 0; }));
     EXPECT_EQ(net.find(n, Kind::kRefused), nullptr) << net.all_events(n);
     net.node(1).events.clear();
@@ -190,14 +190,14 @@ TEST(TcpKnockTest, WhatIsInTheWayIsNamed) {
   TcpTestNet net(4, 1, [](size_t n, TcpOptions& options) {
     options.incarnation = n == 1 ? 0 : 4;
     options.hello_ms = 300;
-    if (n == 2) options.agreement.terms[1].second = 8;
+    if (n == 2) options.params.fields[1].second = 8;
     if (n == 3) options.incarnation = 0;
   });
   const auto answer = [&](const InterconnectPeer& peer) {
     net.node(1).events.clear();
-    net.mesh(1).knock(peer, {77, net.mesh(1).address(), {}});
-    EXPECT_TRUE(net.until([&] { return net.find(1, Kind::kAnswered) != nullptr; }));
-    return net.find(1, Kind::kAnswered)->why;
+    net.mesh(1).probe(peer, {77, net.mesh(1).address(), {}});
+    EXPECT_TRUE(net.until([&] { return net.find(1, Kind::kProbeReply) != nullptr; }));
+    return net.find(1, Kind::kProbeReply)->why;
   };
   const auto has = [](const std::string& text, const std::string& words) {
     EXPECT_NE(text.find(words), std::string::npos) << text;
@@ -222,9 +222,9 @@ TEST(TcpKnockTest, WhoIsNotReachedIsNotLetIn) {
   const auto deaf = tcp_listen("127.0.0.1:0");
   const auto answer = [&](size_t member, const std::string& address, uint64_t token) {
     net.node(1).events.clear(), net.node(member).events.clear();
-    net.mesh(1).knock({node_id(member), 4, net.mesh(member).address()}, {token, address, "node 2 is away"});
-    EXPECT_TRUE(net.until([&] { return net.find(1, Kind::kAnswered) != nullptr; }));
-    return net.find(1, Kind::kAnswered)->why;
+    net.mesh(1).probe({node_id(member), 4, net.mesh(member).address()}, {token, address, "node 2 is away"});
+    EXPECT_TRUE(net.until([&] { return net.find(1, Kind::kProbeReply) != nullptr; }));
+    return net.find(1, Kind::kProbeReply)->why;
   };
   for (const size_t member : {size_t{0}, size_t{3}}) {
     struct {
@@ -243,9 +243,9 @@ TEST(TcpKnockTest, WhoIsNotReachedIsNotLetIn) {
       ASSERT_NE(event, nullptr) << net.all_events(member);
       EXPECT_EQ(event->peer, NodeId(1));
       EXPECT_EQ(event->address, address);
-      const InterconnectEvent* knocked = net.find(member, Kind::kKnocked, "node 2 is away");
-      ASSERT_NE(knocked, nullptr) << net.all_events(member);
-      EXPECT_EQ(knocked->address, address);
+      const InterconnectEvent* probed = net.find(member, Kind::kProbed, "node 2 is away");
+      ASSERT_NE(probed, nullptr) << net.all_events(member);
+      EXPECT_EQ(probed->address, address);
     }
     EXPECT_EQ(answer(member, net.mesh(1).address(), 78), "");
   }
@@ -269,11 +269,11 @@ TEST(TcpKnockTest, ANameThatIsNotLookedUpHoldsNobodyUp) {
     };
   });
   names->known = net.mesh(2).address();
-  net.mesh(1).knock({NodeId(0), 4, net.mesh(0).address()}, {77, "unknown:1", {}});
+  net.mesh(1).probe({NodeId(0), 4, net.mesh(0).address()}, {77, "unknown:1", {}});
   net.mesh(0).join({NodeId(2), 4, "known:1"});
   net.mesh(2).join({NodeId(0), 4, net.mesh(0).address()});
   EXPECT_TRUE(net.until([&] { return net.is_up(0, 2, 4) && net.is_up(2, 0, 4); })) << net.all_events(0);
-  ASSERT_TRUE(net.until([&] { return net.find(1, Kind::kAnswered) != nullptr; }));
+  ASSERT_TRUE(net.until([&] { return net.find(1, Kind::kProbeReply) != nullptr; }));
   EXPECT_TRUE(net.until([&] { return net.find(0, Kind::kUnreached, "its name was not looked up in time") != nullptr; }))
       << net.all_events(0);
   names->over = true;
@@ -286,15 +286,15 @@ TEST(TcpKnockTest, WhoKnocksAnswersItself) {
   TcpOptions twin = tcp_test_options(1);
   twin.incarnation = 0;
   net.add(twin);
-  net.mesh(1).knock({NodeId(0), 4, net.mesh(0).address()}, {77, net.mesh(2).address(), {}});
-  ASSERT_TRUE(net.until([&] { return net.find(1, Kind::kAnswered) != nullptr; }));
-  const std::string why = net.find(1, Kind::kAnswered)->why;
+  net.mesh(1).probe({NodeId(0), 4, net.mesh(0).address()}, {77, net.mesh(2).address(), {}});
+  ASSERT_TRUE(net.until([&] { return net.find(1, Kind::kProbeReply) != nullptr; }));
+  const std::string why = net.find(1, Kind::kProbeReply)->why;
   EXPECT_NE(why.find("another process than this one has knocked"), std::string::npos) << why;
 }
 
 TEST(TcpAgreementTest, AnotherClusterIsRefused) {
   TcpTestNet net(2, 1, [](size_t n, TcpOptions& options) {
-    if (n == 1) options.agreement.cluster = "staging";
+    if (n == 1) options.params.cluster = "staging";
   });
   net.join(0, 1), net.join(1, 0);
   const std::string words = "cluster is \"staging\" at node 1 and \"test\" at node 0";
@@ -343,7 +343,7 @@ TEST(TcpOptionsTest, BadOptionsAreNamed) {
   options = tcp_test_options(0, 65);
   refused(options, "workers is 65");
   options = tcp_test_options(0);
-  options.agreement.cluster = std::string(65, 'c');
+  options.params.cluster = std::string(65, 'c');
   refused(options, "cluster id is 65");
 }
 

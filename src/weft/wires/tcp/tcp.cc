@@ -41,7 +41,7 @@ Result<std::unique_ptr<TcpInterconnect>> TcpInterconnect::create(const TcpOption
     return Error{Code::kBadOption, "output_bytes_max is " + std::to_string(options.output_bytes_max) +
                                        ", must be at least " + std::to_string(4 * kPacketBytesMax)};
   }
-  if (const auto sayable = tcp_check_agreement(options.agreement); !sayable) return sayable.error();
+  if (const auto sayable = tcp_check_params(options.params); !sayable) return sayable.error();
   std::unique_ptr<TcpTls> tls;
   if (options.tls) {
     auto made = TcpTls::create(*options.tls);
@@ -169,8 +169,8 @@ void TcpInterconnect::bring_up_if_complete(Member& member) {
     epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, it->second->fd(), nullptr);
     auto link = std::make_unique<TcpLink>(it->second->take_stream(), member.peer.node, member.peer.incarnation,
                                           options_.output_bytes_max, regions_, wires_[w]->completions());
-    link->posted.set_grant(it->second->grant_heard);
-    link->served.set_announced(it->second->grant_said);
+    link->posted.set_grant(it->second->grant_received);
+    link->served.set_announced(it->second->grant_sent);
     links_.push_back(std::move(link));
     setups_.erase(it);
     member.setups[w] = 0;
@@ -225,7 +225,7 @@ void TcpInterconnect::watch_grants() {
 void TcpInterconnect::event(InterconnectEvent::Kind kind, NodeId peer, uint32_t incarnation, std::string why,
                             std::string address) {
   const bool of_strangers = kind == InterconnectEvent::Kind::kRefused || kind == InterconnectEvent::Kind::kUnreached ||
-                            kind == InterconnectEvent::Kind::kKnocked;
+                            kind == InterconnectEvent::Kind::kProbed;
   if (of_strangers && events_.size() >= kEventsMax) return;
   events_.push_back({kind, peer, incarnation, std::move(why), std::move(address)});
 }

@@ -47,7 +47,7 @@ struct TcpOptions {
   int workers = 1;
   std::string listen = "127.0.0.1:0";  // host:port; port 0: the kernel chooses, address() tells
   std::optional<TcpTlsFiles> tls;
-  HandshakeParams agreement;
+  HandshakeParams params;
   size_t output_bytes_max = 1 << 20;  // per connection: packets and verbs that wait to be written
   size_t completions_max = 4096;      // per worker: verbs posted whose completions were not polled yet
   uint32_t hello_ms = 5000;
@@ -76,7 +76,7 @@ class TcpInterconnect final : public Interconnect {
   void set_incarnation(uint32_t incarnation) override;
   void join(const InterconnectPeer& peer) override;
   void leave(NodeId peer) override;
-  void knock(const InterconnectPeer& peer, const MeshKnock& as) override;
+  void probe(const InterconnectPeer& peer, const JoinProbe& as) override;
   int control_fd() const override { return epoll_.get(); }
   void control_step() override;
   std::vector<InterconnectEvent> take_events() override;
@@ -113,7 +113,7 @@ class TcpInterconnect final : public Interconnect {
   void step_setup(uint64_t serial, TcpSetup& setup);
   void judge(uint64_t serial, TcpSetup& setup);
   void judge_answer(uint64_t serial, TcpSetup& setup);
-  void hear_knock(uint64_t serial, TcpSetup& setup, const TcpHello& hello);
+  void on_probe(uint64_t serial, TcpSetup& setup, const TcpHello& hello);
   void call_back(uint64_t serial, const TcpHello& hello);
   void end_call(uint64_t serial, const std::string& why);
   std::string objection(const TcpSetup& setup, const TcpHello& hello) const;

@@ -34,8 +34,8 @@ struct Pair {
     regions.grant(kA);
     a->join({kB, 1, b->address()});
     b->join({kA, 1, a->address()});
-    a->wire(kW)->admit(kB, 1);
-    b->wire(kW)->admit(kA, 1);
+    a->wire(kW)->accept_incarnation(kB, 1);
+    b->wire(kW)->accept_incarnation(kA, 1);
     for (bool up = false; !up; up = a->links() == 1 && b->links() == 1) a->control_step(), b->control_step();
     for (int i = 0; i < 10; ++i) receive(a->wire(kW)), receive(b->wire(kW));
   }

@@ -24,7 +24,7 @@ TEST(TcpWireTest, APacketAloneIsOneWrite) {
 
 TEST(TcpWireTest, WaitsForTheConnectionAndForAdmission) {
   TcpTestNet net(2);
-  net.wire(0).admit(NodeId(1), 1);
+  net.wire(0).accept_incarnation(NodeId(1), 1);
   EXPECT_FALSE(net.wire(0).send(NodeId(1), Flow::kCommit, as_bytes("x"))) << "not connected yet: try again";
   net.join(0, 1), net.join(1, 0);
   ASSERT_TRUE(net.until([&] { return net.is_up(0, 1) && net.is_up(1, 0); }));
@@ -38,7 +38,7 @@ TEST(TcpWireTest, WaitsForTheConnectionAndForAdmission) {
     EXPECT_TRUE(net.receive(1).empty());
   }
   EXPECT_TRUE(net.settles(1)) << "nothing to do for a worker that admitted nobody";
-  net.wire(1).admit(NodeId(0), 2);
+  net.wire(1).accept_incarnation(NodeId(0), 2);
   EXPECT_TRUE(net.receive(1).empty());
   ASSERT_TRUE(
       net.until_polling([&] { return net.find(1, InterconnectEvent::Kind::kDown, "incarnation 2 was admitted"); }));
@@ -46,14 +46,14 @@ TEST(TcpWireTest, WaitsForTheConnectionAndForAdmission) {
 
 TEST(TcpWireTest, AnEarlyPacketIsDeliveredWhenItsSenderIsAdmitted) {
   TcpTestNet net(2);
-  net.wire(0).admit(NodeId(1), 1);
+  net.wire(0).accept_incarnation(NodeId(1), 1);
   net.join(0, 1), net.join(1, 0);
   ASSERT_TRUE(net.until([&] { return net.is_up(0, 1) && net.is_up(1, 0); }));
   net.receive(0);
   ASSERT_TRUE(net.wire(0).send(NodeId(1), Flow::kCommit, as_bytes("early")));
   net.receive(0);
   net.receive(1);
-  net.wire(1).admit(NodeId(0), 1);
+  net.wire(1).accept_incarnation(NodeId(0), 1);
   std::string got;
   ASSERT_TRUE(net.until([&] {
     for (auto& [from, text] : net.receive(1)) got += text;
@@ -77,7 +77,7 @@ TEST(TcpWakeTest, OutputThatWaitsForTheSocketWakesASleeper) {
   EXPECT_EQ(::poll(&events, 1, 0), 0) << "full, and the other side reads nothing: sleep";
   uint64_t received = 0;
   std::thread reader([&] {
-    const uint64_t deadline_ns = net.clock()->now_ns() + kMeshTestDeadlineNs;
+    const uint64_t deadline_ns = net.clock()->now_ns() + kInterconnectTestDeadlineNs;
     while (received < sent && net.clock()->now_ns() < deadline_ns) received += net.receive(1).size();
   });
   while (net.wire(0).counters().bytes_written < sent * kPacketBytesMax) {

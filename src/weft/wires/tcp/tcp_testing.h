@@ -15,7 +15,7 @@ inline TcpOptions tcp_test_options(size_t node, int workers = 1, uint32_t incarn
   options.self = node_id(node);
   options.incarnation = incarnation;
   options.workers = workers;
-  options.agreement = {"test", {{"workers", static_cast<uint64_t>(workers)}, {"hash_seed", 7}}};
+  options.params = {"test", {{"workers", static_cast<uint64_t>(workers)}, {"hash_seed", 7}}};
   return options;
 }
 
@@ -35,6 +35,6 @@ struct TcpFabric {
   static std::string missing() { return {}; }
   static bool is_up(const Wire&, NodeId) { return true; }
 };
-using TcpTestNet = MeshTestNet<TcpFabric>;
+using TcpTestNet = InterconnectTestNet<TcpFabric>;
 
 }  // namespace weft

@@ -109,7 +109,7 @@ TEST_F(TcpTlsTest, ThreadsAtBothEnds) {
   std::atomic<bool> done{false};
   const auto run = [&](size_t n) {
     uint64_t sent = 0, received = 0;
-    const uint64_t deadline_ns = net.clock()->now_ns() + kMeshTestDeadlineNs;
+    const uint64_t deadline_ns = net.clock()->now_ns() + kInterconnectTestDeadlineNs;
     while ((received < kPackets || sent < kPackets || !done.load()) && net.clock()->now_ns() < deadline_ns) {
       for (int i = 0; i < 16 && sent < kPackets; ++i) {
         sent += net.wire(n).send(node_id(1 - n), Flow::kCommit, as_bytes("some small packet")) ? 1 : 0;
@@ -144,9 +144,9 @@ TEST_F(TcpTlsTest, ACertificateThatDoesForNoServerIsFoundOutByAKnock) {
     options.incarnation = n == 0 ? 4 : 0;
     if (n == 1) options.tls = files("client");
   });
-  net.mesh(1).knock({NodeId(0), 4, net.mesh(0).address()}, {77, net.mesh(1).address(), {}});
-  ASSERT_TRUE(net.until([&] { return net.find(1, InterconnectEvent::Kind::kAnswered) != nullptr; }));
-  const std::string why = net.find(1, InterconnectEvent::Kind::kAnswered)->why;
+  net.mesh(1).probe({NodeId(0), 4, net.mesh(0).address()}, {77, net.mesh(1).address(), {}});
+  ASSERT_TRUE(net.until([&] { return net.find(1, InterconnectEvent::Kind::kProbeReply) != nullptr; }));
+  const std::string why = net.find(1, InterconnectEvent::Kind::kProbeReply)->why;
   EXPECT_NE(why.find("node 0 does not reach node 1 at " + net.mesh(1).address()), std::string::npos) << why;
   ASSERT_NE(net.find(0, InterconnectEvent::Kind::kUnreached), nullptr) << net.all_events(0);
   EXPECT_NE(net.find(0, InterconnectEvent::Kind::kUnreached)->why.find("certificate"), std::string::npos)

@@ -1,7 +1,7 @@
 #include "weft/wires/tcp/verbs.h"
 
 #include "weft/base/check.h"
-#include "weft/fabric/carry_out.h"
+#include "weft/fabric/execute_verb.h"
 
 namespace weft {
 namespace {
@@ -158,7 +158,7 @@ bool TcpVerbServer::land(const TcpFrame& frame, std::byte* returned) {
   verb.compare = request.compare;
   verb.local = verb.kind == VerbKind::kWrite ? const_cast<std::byte*>(frame.data.data()) : returned;  // only read
   const Regions::Section section(*regions_, peer_);
-  return section.grant() == request.grant && carry_out(section, verb);
+  return section.grant() == request.grant && execute_verb(section, verb);
 }
 
 bool TcpVerbServer::announce(TcpOutput& output) {

@@ -110,13 +110,13 @@ TEST_F(TcpVerbsTest, AnotherAdmissionFlushes) {
   const Verb add = verb(VerbKind::kFetchAdd, 0, &word, 8, 5);
   ASSERT_TRUE(net_.wire(0).post(kB, {&add, 1}));
   net_.receive(0);
-  net_.wire(0).admit(kB, 0);
+  net_.wire(0).accept_incarnation(kB, 0);
   take_completions();
   ASSERT_EQ(done_.size(), 1U);
   EXPECT_EQ(done_[0].status, VerbStatus::kFlushed);
   done_.clear();
   word = 7;
-  net_.wire(0).admit(kB, 1);
+  net_.wire(0).accept_incarnation(kB, 1);
   ASSERT_TRUE(net_.until_polling([&] { return load_shared(memory()) == 0 && !net_.wire(0).pending(); }));
   for (int i = 0; i < 10; ++i) net_.until_polling([] { return true; });
   EXPECT_EQ(word, 7U) << "the late reply is ignored";

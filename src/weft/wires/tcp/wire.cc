@@ -97,7 +97,7 @@ void TcpWire::reset(NodeId to) {
   if (TcpLink* const link = slot_of(to).link) link->posted.reset();
 }
 
-void TcpWire::admit(NodeId peer, uint32_t incarnation) {
+void TcpWire::accept_incarnation(NodeId peer, uint32_t incarnation) {
   Slot& slot = slot_of(peer);
   if (slot.admitted == incarnation) return;
   slot.admitted = incarnation;

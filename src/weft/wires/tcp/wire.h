@@ -59,7 +59,7 @@ class TcpWire final : public Wire {
   bool post(NodeId to, std::span<const Verb> verbs) override;
   size_t poll_completions(std::span<Completion> out) override { return completions_.poll(out); }
   void reset(NodeId to) override;
-  void admit(NodeId peer, uint32_t incarnation) override;
+  void accept_incarnation(NodeId peer, uint32_t incarnation) override;
   bool pending() const override;
 
   const TcpCounters& counters() const { return counters_; }

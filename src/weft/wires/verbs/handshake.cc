@@ -26,11 +26,11 @@ struct Layout {
 };
 static_assert(sizeof(Layout) == kVerbsMessageBytes);
 
-bool has_place(VerbsMessageKind kind) {
+bool has_address(VerbsMessageKind kind) {
   return kind == VerbsMessageKind::kHello || kind == VerbsMessageKind::kAsk || kind == VerbsMessageKind::kOpen;
 }
 
-bool check_place(const Layout& in, TcpFault* fault) {
+bool check_address(const Layout& in, TcpFault* fault) {
   if (in.number == 0 || in.number > kVerbsNumberMax || in.sequence > kVerbsNumberMax) {
     fault->set("bad verbs message: queue pair %u from packet %u, both are at most %u", in.number, in.sequence,
                kVerbsNumberMax);
@@ -67,11 +67,11 @@ std::string verbs_encode(const VerbsMessage& message) {
   out.region_key = message.region_key;
   out.region_base = message.region_base;
   out.region_bytes = message.region_bytes;
-  out.number = message.place.number;
-  out.sequence = message.place.sequence;
-  out.lid = message.place.lid;
-  out.mtu = message.place.mtu;
-  std::memcpy(out.gid, message.place.gid.raw, sizeof out.gid);
+  out.number = message.address.number;
+  out.sequence = message.address.sequence;
+  out.lid = message.address.lid;
+  out.mtu = message.address.mtu;
+  std::memcpy(out.gid, message.address.gid.raw, sizeof out.gid);
   return {reinterpret_cast<const char*>(&out), sizeof out};
 }
 
@@ -92,7 +92,7 @@ bool verbs_decode(ByteView bytes, VerbsMessage* message, TcpFault* fault) {
   }
   message->version = in.version;
   message->kind = static_cast<VerbsMessageKind>(in.kind);
-  if (has_place(message->kind) && !check_place(in, fault)) return false;
+  if (has_address(message->kind) && !check_address(in, fault)) return false;
   if (message->kind == VerbsMessageKind::kRegion && !check_region(in, fault)) return false;
   message->region = in.region;
   message->grant = in.grant;
@@ -100,11 +100,11 @@ bool verbs_decode(ByteView bytes, VerbsMessage* message, TcpFault* fault) {
   message->region_key = in.region_key;
   message->region_base = in.region_base;
   message->region_bytes = in.region_bytes;
-  message->place.number = in.number;
-  message->place.sequence = in.sequence;
-  message->place.lid = in.lid;
-  message->place.mtu = in.mtu;
-  std::memcpy(message->place.gid.raw, in.gid, sizeof in.gid);
+  message->address.number = in.number;
+  message->address.sequence = in.sequence;
+  message->address.lid = in.lid;
+  message->address.mtu = in.mtu;
+  std::memcpy(message->address.gid.raw, in.gid, sizeof in.gid);
   return true;
 }
 

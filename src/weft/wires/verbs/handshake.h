@@ -38,7 +38,7 @@ struct VerbsMessage {
   uint32_t region_key = 0;  // of kRegion
   uint64_t region_base = 0;
   uint64_t region_bytes = 0;
-  QpAddress place{};  // of kHello, kAsk and kOpen
+  QpAddress address{};  // of kHello, kAsk and kOpen
 };
 inline constexpr size_t kVerbsMessageBytes = 64;
 

@@ -19,21 +19,21 @@ VerbsMessage sample(VerbsMessageKind kind) {
   message.region_key = 9;
   message.region_base = uint64_t{1} << 40;
   message.region_bytes = 2 << 20;
-  message.place = {17, 19, 21, IBV_MTU_1024, {}};
-  message.place.gid.raw[15] = 23;
+  message.address = {17, 19, 21, IBV_MTU_1024, {}};
+  message.address.gid.raw[15] = 23;
   return message;
 }
 
 TEST(VerbsTalkTest, WhatIsSaidIsHeard) {
   for (uint8_t kind = 1; kind <= 6; ++kind) {
-    const VerbsMessage said = sample(static_cast<VerbsMessageKind>(kind));
-    const std::string bytes = verbs_encode(said);
+    const VerbsMessage messages = sample(static_cast<VerbsMessageKind>(kind));
+    const std::string bytes = verbs_encode(messages);
     ASSERT_EQ(bytes.size(), kVerbsMessageBytes);
     VerbsMessage heard;
     TcpFault fault;
     ASSERT_TRUE(verbs_decode(as_bytes(bytes), &heard, &fault)) << fault.text;
     EXPECT_EQ(verbs_encode(heard), bytes);
-    EXPECT_EQ(heard.place.gid.raw[15], 23);
+    EXPECT_EQ(heard.address.gid.raw[15], 23);
     EXPECT_EQ(heard.region_base, uint64_t{1} << 40);
   }
 }
@@ -58,11 +58,11 @@ TEST(VerbsTalkTest, NonsenseIsNamed) {
           "verbs version is 2 at the other side and 1");
   refused(verbs_encode(sample(static_cast<VerbsMessageKind>(0))), "kind 0");
   refused(verbs_encode(sample(static_cast<VerbsMessageKind>(7))), "kind 7");
-  refused(changed(VerbsMessageKind::kHello, [](auto& m) { m.place.number = 1 << 24; }), "queue pair 16777216");
-  refused(changed(VerbsMessageKind::kAsk, [](auto& m) { m.place.number = 0; }), "queue pair 0");
-  refused(changed(VerbsMessageKind::kOpen, [](auto& m) { m.place.sequence = 1 << 24; }), "from packet 16777216");
-  refused(changed(VerbsMessageKind::kHello, [](auto& m) { m.place.mtu = 6; }), "an MTU of kind 6, must be 1 to 5");
-  refused(changed(VerbsMessageKind::kHello, [](auto& m) { m.place.mtu = 0; }), "an MTU of kind 0");
+  refused(changed(VerbsMessageKind::kHello, [](auto& m) { m.address.number = 1 << 24; }), "queue pair 16777216");
+  refused(changed(VerbsMessageKind::kAsk, [](auto& m) { m.address.number = 0; }), "queue pair 0");
+  refused(changed(VerbsMessageKind::kOpen, [](auto& m) { m.address.sequence = 1 << 24; }), "from packet 16777216");
+  refused(changed(VerbsMessageKind::kHello, [](auto& m) { m.address.mtu = 6; }), "an MTU of kind 6, must be 1 to 5");
+  refused(changed(VerbsMessageKind::kHello, [](auto& m) { m.address.mtu = 0; }), "an MTU of kind 0");
   refused(changed(VerbsMessageKind::kRegion, [](auto& m) { m.region = Regions::kRegionsMax; }),
           "region 256, must be below 256");
   refused(changed(VerbsMessageKind::kRegion, [](auto& m) { m.region_base = ~uint64_t{0}; }), "goes round the end");

@@ -5,7 +5,7 @@
 
 #include "weft/base/bytes.h"
 #include "weft/base/check.h"
-#include "weft/fabric/carry_out.h"
+#include "weft/fabric/execute_verb.h"
 #include "weft/wires/verbs/packets.h"
 
 namespace weft {
@@ -28,7 +28,7 @@ ibv_wr_opcode opcode_of(VerbKind kind) {
   return IBV_WR_RDMA_READ;
 }
 
-// Bytes that the device moves: a WRITE is padded with zeroes (carry_out.h).
+// Bytes that the device moves: a WRITE is padded with zeroes (execute_verb.h).
 uint32_t moved_bytes(const Verb& verb) {
   return static_cast<uint32_t>(verb.kind == VerbKind::kWrite ? align_up(verb.bytes, 8) : reach(verb));
 }
@@ -70,7 +70,7 @@ bool VerbsInitiatorQueue::post(std::span<const Verb> verbs) {
   }
   WEFT_CHECK(verbs.size() <= kVerbsMax, "one post fits into an empty queue");
   if (verbs.empty()) return true;
-  const bool nowhere = broken_ || (heard_grant_ && grant_ == 0);
+  const bool nowhere = broken_ || (received_grant_ && grant_ == 0);
   if (!nowhere) {
     if (!open_ || posted_ - retired_ + verbs.size() > kVerbsMax) return false;
     if (posted_ == retired_) window_head_ = window_tail_ = 0;
@@ -114,7 +114,7 @@ void VerbsInitiatorQueue::post_nowhere(std::span<const Verb> verbs) {
 }
 
 bool VerbsInitiatorQueue::Order::waits(const Verb& verb) {
-  if (!verb.follows) read = atomic = false;
+  if (!verb.ordered_after_previous) read = atomic = false;
   const bool must = (verb.kind == VerbKind::kWrite && (read || atomic)) || (is_atomic(verb.kind) && read);
   if (must) read = atomic = false;
   read |= verb.kind == VerbKind::kRead;
@@ -231,7 +231,7 @@ void VerbsInitiatorQueue::close() {
 
 void VerbsInitiatorQueue::flush() {
   fail(VerbStatus::kFlushed);
-  broken_ = heard_grant_ = false;
+  broken_ = received_grant_ = false;
   grant_ = 0;
   std::fill(remotes_.begin(), remotes_.end(), Remote());
 }
@@ -241,8 +241,8 @@ void VerbsInitiatorQueue::set_region(RegionId region, uint64_t base, uint64_t by
 }
 
 void VerbsInitiatorQueue::set_grant(uint32_t grant) {
-  if (heard_grant_ && grant == grant_) return;
-  heard_grant_ = true;
+  if (received_grant_ && grant == grant_) return;
+  received_grant_ = true;
   grant_ = grant;
   fail(VerbStatus::kRefused);
 }
@@ -257,12 +257,12 @@ Result<QpAddress> VerbsInitiatorQueue::ask(const VerbsNic& nic, const VerbsCq& c
   if (!made) return made.error();
   qp_ = std::move(*made);
   generation_ = generation;
-  return qp_->place();
+  return qp_->address();
 }
 
-Result<void> VerbsInitiatorQueue::open(uint32_t asked, const QpAddress& place) {
+Result<void> VerbsInitiatorQueue::open(uint32_t asked, const QpAddress& address) {
   if (qp_ == nullptr || open_ || asked != qp_->number()) return {};  // an answer to an earlier question
-  auto connected = qp_->connect(place, true);
+  auto connected = qp_->connect(address, true);
   open_ = static_cast<bool>(connected);
   return connected;
 }

@@ -67,7 +67,7 @@ class VerbsInitiatorQueue {
   void set_region(RegionId region, uint64_t base, uint64_t bytes, uint32_t key);
   void set_grant(uint32_t grant);
   // The other end of the queue that asked.
-  Result<void> open(uint32_t asked, const QpAddress& place);
+  Result<void> open(uint32_t asked, const QpAddress& address);
 
   // A queue under this grant is to be asked for; 0: not now.
   uint32_t wants_queue() const { return qp_ == nullptr && !broken_ ? grant_ : 0; }
@@ -127,7 +127,7 @@ class VerbsInitiatorQueue {
 
   std::unique_ptr<VerbsQp> qp_;
   bool open_ = false;
-  bool heard_grant_ = false;
+  bool received_grant_ = false;
   bool broken_ = false;
   uint32_t grant_ = 0;
   uint16_t generation_ = 0;

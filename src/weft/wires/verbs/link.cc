@@ -36,9 +36,9 @@ bool VerbsLink::send(ByteView packet) {
 }
 
 bool VerbsLink::step(TcpWire& tcp, TcpFault* fault) {
-  if (!say_setup(tcp) || !up()) return true;
+  if (!send_setup(tcp) || !up()) return true;
   if (!announce(fault) && fault->text[0] != '\0') return false;
-  if (open_answer_ && talk(*open_answer_)) open_answer_.reset();
+  if (open_answer_ && send_control(*open_answer_)) open_answer_.reset();
   if (!ask(fault)) return false;
   if (const int error = packets_->post(); error != 0) {
     fault->set("%.100s: sends are not taken: %s", shared_->nic.name().c_str(), tcp_error_text(error));
@@ -48,33 +48,33 @@ bool VerbsLink::step(TcpWire& tcp, TcpFault* fault) {
 }
 
 // False if there was no room.
-bool VerbsLink::say_setup(TcpWire& tcp) {
+bool VerbsLink::send_setup(TcpWire& tcp) {
   VerbsMessage message;
-  if (!hello_said_) {
+  if (!hello_sent_) {
     message.kind = VerbsMessageKind::kHello;
-    message.place = packets_->place();
-    hello_said_ = tcp.send(peer_, Flow::kControl, as_bytes(verbs_encode(message)));
+    message.address = packets_->address();
+    hello_sent_ = tcp.send(peer_, Flow::kControl, as_bytes(verbs_encode(message)));
   }
-  if (hello_said_ && hello_heard_ && !ready_said_) {
+  if (hello_sent_ && hello_received_ && !ready_sent_) {
     message = VerbsMessage();
     message.kind = VerbsMessageKind::kReady;
-    ready_said_ = tcp.send(peer_, Flow::kControl, as_bytes(verbs_encode(message)));
+    ready_sent_ = tcp.send(peer_, Flow::kControl, as_bytes(verbs_encode(message)));
   }
-  return hello_said_;
+  return hello_sent_;
 }
 
 // False if there is no room now, or with a fault.
 bool VerbsLink::announce(TcpFault* fault) {
   const uint32_t grant = shared_->grant_to(peer_);
   const size_t regions = grant == 0 ? 0 : shared_->registered->added();
-  if (announced_ == grant && regions_told_ >= regions) [[likely]]
+  if (announced_ == grant && regions_announced_ >= regions) [[likely]]
     return true;
   if (grant != 0 && !announce_regions(fault)) return false;
   if (announced_ == grant) return true;
   VerbsMessage message;
   message.kind = VerbsMessageKind::kGrant;
   message.grant = grant;
-  if (!talk(message)) return false;
+  if (!send_control(message)) return false;
   announced_ = grant;
   return true;
 }
@@ -82,15 +82,15 @@ bool VerbsLink::announce(TcpFault* fault) {
 bool VerbsLink::announce_regions(TcpFault* fault) {
   const auto count = shared_->registered->refresh();
   if (!count) return broken(count.error(), fault);
-  for (; regions_told_ < *count; ++regions_told_) {
-    const VerbsRegions::Entry entry = shared_->registered->at(regions_told_);
+  for (; regions_announced_ < *count; ++regions_announced_) {
+    const VerbsRegions::Entry entry = shared_->registered->at(regions_announced_);
     VerbsMessage message;
     message.kind = VerbsMessageKind::kRegion;
-    message.region = static_cast<uint16_t>(regions_told_);
+    message.region = static_cast<uint16_t>(regions_announced_);
     message.region_base = entry.base;
     message.region_bytes = entry.bytes;
     message.region_key = entry.key;
-    if (!talk(message)) return false;
+    if (!send_control(message)) return false;
   }
   return true;
 }
@@ -100,13 +100,13 @@ bool VerbsLink::ask(TcpFault* fault) {
   message.kind = VerbsMessageKind::kAsk;
   message.grant = posted_.wants_queue();
   if (message.grant == 0 || !packets_->has_room()) return true;
-  const auto place = posted_.ask(shared_->nic, *shared_->cq, shared_->generation(), shared_->sequence());
-  if (!place) return broken(place.error(), fault);
-  message.place = *place;
-  return talk(message);
+  const auto address = posted_.ask(shared_->nic, *shared_->cq, shared_->generation(), shared_->sequence());
+  if (!address) return broken(address.error(), fault);
+  message.address = *address;
+  return send_control(message);
 }
 
-bool VerbsLink::hear(ByteView bytes, bool over_tcp, TcpFault* fault) {
+bool VerbsLink::on_message(ByteView bytes, bool over_tcp, TcpFault* fault) {
   VerbsMessage message;
   if (!verbs_decode(bytes, &message, fault)) return false;
   const bool setup = message.kind == VerbsMessageKind::kHello || message.kind == VerbsMessageKind::kReady;
@@ -117,7 +117,7 @@ bool VerbsLink::hear(ByteView bytes, bool over_tcp, TcpFault* fault) {
   switch (message.kind) {
     case VerbsMessageKind::kHello:
     case VerbsMessageKind::kReady:
-      return hear_setup(message, fault);
+      return on_setup_message(message, fault);
     case VerbsMessageKind::kRegion:
       posted_.set_region(RegionId(message.region), message.region_base, message.region_bytes, message.region_key);
       return true;
@@ -127,39 +127,40 @@ bool VerbsLink::hear(ByteView bytes, bool over_tcp, TcpFault* fault) {
     case VerbsMessageKind::kAsk:
       return answer(message, fault);
     case VerbsMessageKind::kOpen:
-      if (const auto opened = posted_.open(message.asked, message.place); !opened) return broken(opened.error(), fault);
+      if (const auto opened = posted_.open(message.asked, message.address); !opened)
+        return broken(opened.error(), fault);
       return true;
   }
   return true;
 }
 
-bool VerbsLink::hear_setup(const VerbsMessage& message, TcpFault* fault) {
+bool VerbsLink::on_setup_message(const VerbsMessage& message, TcpFault* fault) {
   const bool hello = message.kind == VerbsMessageKind::kHello;
-  if (hello_heard_ == hello || ready_heard_) {
+  if (hello_received_ == hello || ready_received_) {
     fault->set("bad verbs message: %s out of turn", hello ? "a hello" : "ready");
     return false;
   }
   if (!hello) {
-    ready_heard_ = true;
+    ready_received_ = true;
     return true;
   }
-  hello_heard_ = true;
-  const auto connected = packets_->connect(message.place);
+  hello_received_ = true;
+  const auto connected = packets_->connect(message.address);
   return connected ? true : broken(connected.error(), fault);
 }
 
 bool VerbsLink::answer(const VerbsMessage& ask, TcpFault* fault) {
   open_answer_.reset();
   if (shared_->regions == nullptr) return true;
-  const auto place = shared_->served[peer_.value].open(shared_->nic, *shared_->cq, *shared_->regions, peer_, ask.grant,
-                                                       ask.place, shared_->sequence());
-  if (!place) return broken(place.error(), fault);
-  if (!*place) return true;  // the news that this grant is over is on its way
+  const auto address = shared_->served[peer_.value].open(shared_->nic, *shared_->cq, *shared_->regions, peer_,
+                                                         ask.grant, ask.address, shared_->sequence());
+  if (!address) return broken(address.error(), fault);
+  if (!*address) return true;  // the news that this grant is over is on its way
   ++shared_->counters.queues_opened;
   VerbsMessage message;
   message.kind = VerbsMessageKind::kOpen;
-  message.asked = ask.place.number;
-  message.place = **place;
+  message.asked = ask.address.number;
+  message.address = **address;
   open_answer_ = message;
   return true;
 }

@@ -56,7 +56,7 @@ class VerbsLink {
   VerbsLink& operator=(const VerbsLink&) = delete;
 
   uint64_t connection() const { return connection_; }
-  bool up() const { return ready_said_ && ready_heard_; }
+  bool up() const { return ready_sent_ && ready_received_; }
   bool waiting() const { return packets_->waiting() || open_answer_.has_value(); }
   VerbsInitiatorQueue& posted() { return posted_; }
   VerbsPackets& packets() { return *packets_; }
@@ -66,15 +66,15 @@ class VerbsLink {
   // Says what is due and hands it to the device. False if the connection is broken, `fault` says why.
   bool step(TcpWire& tcp, TcpFault* fault);
   // A message that came over tcp, or between packets.
-  bool hear(ByteView bytes, bool over_tcp, TcpFault* fault);
+  bool on_message(ByteView bytes, bool over_tcp, TcpFault* fault);
 
  private:
   VerbsLink(VerbsShared* shared, NodeId peer, uint64_t connection, std::unique_ptr<VerbsPackets> packets,
             const VerbsMemory& memory);
-  bool hear_setup(const VerbsMessage& message, TcpFault* fault);
+  bool on_setup_message(const VerbsMessage& message, TcpFault* fault);
   bool answer(const VerbsMessage& ask, TcpFault* fault);
-  bool say_setup(TcpWire& tcp);
-  bool talk(const VerbsMessage& message) { return packets_->talk(as_bytes(verbs_encode(message))); }
+  bool send_setup(TcpWire& tcp);
+  bool send_control(const VerbsMessage& message) { return packets_->send_control(as_bytes(verbs_encode(message))); }
   bool announce(TcpFault* fault);
   bool announce_regions(TcpFault* fault);
   bool ask(TcpFault* fault);
@@ -85,12 +85,12 @@ class VerbsLink {
   const uint64_t connection_;
   std::unique_ptr<VerbsPackets> packets_;
   VerbsInitiatorQueue posted_;
-  bool hello_said_ = false;
-  bool hello_heard_ = false;
-  bool ready_said_ = false;
-  bool ready_heard_ = false;
+  bool hello_sent_ = false;
+  bool hello_received_ = false;
+  bool ready_sent_ = false;
+  bool ready_received_ = false;
   std::optional<uint32_t> announced_;  // the grant that the peer was told of
-  size_t regions_told_ = 0;
+  size_t regions_announced_ = 0;
   std::optional<VerbsMessage> open_answer_;  // to the last question of the peer
 };
 

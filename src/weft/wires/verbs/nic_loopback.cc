@@ -44,8 +44,8 @@ Result<void> NicLoopbackAtomics::open() {
   options.remote_access = IBV_ACCESS_REMOTE_ATOMIC;
   auto served = VerbsQp::create(nic_, *cq_, options);
   if (!served) return served.error();
-  if (const auto connected = (*served)->connect((*posted)->place(), false); !connected) return connected.error();
-  if (const auto connected = (*posted)->connect((*served)->place(), true); !connected) return connected.error();
+  if (const auto connected = (*served)->connect((*posted)->address(), false); !connected) return connected.error();
+  if (const auto connected = (*posted)->connect((*served)->address(), true); !connected) return connected.error();
   posted_ = std::move(*posted);
   served_ = std::move(*served);
   return {};

@@ -59,13 +59,13 @@ class VerbsPackets {
                                                       uint16_t generation, std::byte* memory, uint32_t key,
                                                       uint32_t sequence);
 
-  QpAddress place() const { return qp_->place(); }
+  QpAddress address() const { return qp_->address(); }
   Result<void> connect(const QpAddress& peer) { return qp_->connect(peer, true); }
   uint16_t generation() const { return generation_; }
 
   // False if there is no buffer free.
   bool send(ByteView packet) { return add(packet, IBV_WR_SEND); }
-  bool talk(ByteView message) { return add(message, IBV_WR_SEND_WITH_IMM); }
+  bool send_control(ByteView message) { return add(message, IBV_WR_SEND_WITH_IMM); }
   bool has_room() const { return made_ - done_ != kSends; }
   bool waiting() const { return first_ != nullptr; }
   // What send() and talk() have gathered; 0 or an errno.
@@ -75,7 +75,7 @@ class VerbsPackets {
 
   // What a RECEIVE with this index brought. Stays valid until give_back().
   ByteView received(uint32_t index, uint32_t bytes) const { return {receive_buffer(index), bytes}; }
-  static bool is_talk(const ibv_wc& wc) { return (wc.wc_flags & IBV_WC_WITH_IMM) != 0; }
+  static bool is_control(const ibv_wc& wc) { return (wc.wc_flags & IBV_WC_WITH_IMM) != 0; }
   // Posted again by the next repost(); 0 or an errno.
   void give_back(uint32_t index);
   int repost();

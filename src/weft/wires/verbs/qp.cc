@@ -98,14 +98,14 @@ VerbsQp::~VerbsQp() {
   nic_.library().destroy_qp(qp_);
 }
 
-QpAddress VerbsQp::place() const {
-  QpAddress place;
-  place.number = qp_->qp_num;
-  place.sequence = sequence_;
-  place.lid = nic_.port().attributes.lid;
-  place.mtu = static_cast<uint8_t>(nic_.port().attributes.active_mtu);
-  place.gid = nic_.gid().gid;
-  return place;
+QpAddress VerbsQp::address() const {
+  QpAddress address;
+  address.number = qp_->qp_num;
+  address.sequence = sequence_;
+  address.lid = nic_.port().attributes.lid;
+  address.mtu = static_cast<uint8_t>(nic_.port().attributes.active_mtu);
+  address.gid = nic_.gid().gid;
+  return address;
 }
 
 Result<void> VerbsQp::modify(ibv_qp_attr& attributes, int mask, const char* what) const {

@@ -67,7 +67,7 @@ class VerbsQp {
   VerbsQp(const VerbsQp&) = delete;
   VerbsQp& operator=(const VerbsQp&) = delete;
 
-  QpAddress place() const;
+  QpAddress address() const;
   uint32_t number() const { return qp_->qp_num; }
   uint32_t inline_bytes() const { return inline_bytes_; }
   // Once. From now on it answers the other end, and with `sends` it may be sent on.

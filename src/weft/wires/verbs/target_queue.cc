@@ -17,7 +17,7 @@ Result<std::optional<QpAddress>> VerbsTargetQueue::open(const VerbsNic& nic, con
   if (!made) return made.error();
   if (const auto connected = (*made)->connect(asker, false); !connected) return connected.error();
   qp_ = std::move(*made);
-  return std::optional(qp_->place());
+  return std::optional(qp_->address());
 }
 
 void VerbsTargetQueue::close() {

@@ -18,12 +18,12 @@ Result<std::unique_ptr<VerbsInterconnect>> VerbsInterconnect::create(const Verbs
 
   // Nodes of which one has verbs and the other has not do not understand each other: they find out by name.
   TcpOptions tcp = options.tcp;
-  tcp.agreement.terms.emplace_back("fabric verbs", kVerbsVersion);
+  tcp.params.fields.emplace_back("fabric verbs", kVerbsVersion);
   if (options.remote_lock_mode) {
     const bool with_cpu = mesh->nic_->atomic_with_cpu();
     const bool loopback = !with_cpu && *options.remote_lock_mode == RemoteLockMode::kNicLoopback;
     // A verb meets the atomics of the target's device, so every node must know how the others lock.
-    tcp.agreement.terms.emplace_back("locks (0: verbs, 1: messages, 2: loopback)", with_cpu ? 0 : loopback ? 2 : 1);
+    tcp.params.fields.emplace_back("locks (0: verbs, 1: messages, 2: loopback)", with_cpu ? 0 : loopback ? 2 : 1);
     if (loopback) {
       auto loop = NicLoopbackAtomics::create(*mesh->nic_, regions, mesh->registered_.get());
       if (!loop) return loop.error();

@@ -63,7 +63,7 @@ class VerbsInterconnect final : public Interconnect, private RemotePosters {
   void set_incarnation(uint32_t incarnation) override { tcp_->set_incarnation(incarnation); }
   void join(const InterconnectPeer& peer) override { tcp_->join(peer); }
   void leave(NodeId peer) override;
-  void knock(const InterconnectPeer& peer, const MeshKnock& as) override { tcp_->knock(peer, as); }
+  void probe(const InterconnectPeer& peer, const JoinProbe& as) override { tcp_->probe(peer, as); }
   int control_fd() const override { return tcp_->control_fd(); }
   void control_step() override { tcp_->control_step(); }
   std::vector<InterconnectEvent> take_events() override;

@@ -57,13 +57,13 @@ class VerbsTest : public ::testing::Test {
 
 TEST_F(VerbsTest, AnEarlyPacketWaitsUntilItsSenderIsAdmitted) {
   net_->join(0, 1), net_->join(1, 0);
-  net_->admit(0, 1);
+  net_->accept_incarnation(0, 1);
   ASSERT_TRUE(net_->until([&] { return net_->is_up(0, 1) && net_->is_up(1, 0); }));
   for (int i = 0; i < 50; ++i) net_->until_polling([] { return true; });
   EXPECT_FALSE(net_->wire(0).send(kB, Flow::kCommit, as_bytes("early"))) << "the other side has not admitted us yet";
   EXPECT_TRUE(net_->wire(1).send(kA, Flow::kCommit, as_bytes("x"))) << "admitted nobody: goes nowhere";
   EXPECT_EQ(net_->wire(1).counters().packets_dropped, 1U);
-  net_->admit(1, 0);
+  net_->accept_incarnation(1, 0);
   std::string got;
   bool sent = false;
   ASSERT_TRUE(net_->until([&] {
@@ -185,7 +185,7 @@ TEST_F(VerbsTest, AnotherAdmissionFlushesAndEndsTheConnection) {
   const Verb add = verb(VerbKind::kFetchAdd, 0, &word, 8, 1);
   ASSERT_EQ(one(0, kB, add), VerbStatus::kDone);
   ASSERT_TRUE(net_->wire(0).post(kB, {&add, 1}));
-  net_->wire(0).admit(kB, 0);
+  net_->wire(0).accept_incarnation(kB, 0);
   std::vector<Completion> out(2);
   ASSERT_EQ(net_->wire(0).poll_completions(out), 1U);
   EXPECT_EQ(out[0].status, VerbStatus::kFlushed);
@@ -357,7 +357,7 @@ TEST_F(VerbsTest, ADeviceThatDoesNotAnswerIsNoticed) {
   options.inline_bytes = 8;
   auto qp = VerbsQp::create(nic, **cq, options);
   ASSERT_TRUE(qp);
-  QpAddress nobody = (*qp)->place();
+  QpAddress nobody = (*qp)->address();
   nobody.number = kVerbsNumberMax - 1;
   ASSERT_TRUE((*qp)->connect(nobody, true));
   uint64_t word = 1;

@@ -35,7 +35,7 @@ struct VerbsFabric {
   static std::string missing() { return verbs_devices().problem; }
   static bool is_up(const Wire& wire, NodeId peer) { return wire.up(peer); }
 };
-using VerbsTestNet = MeshTestNet<VerbsFabric>;
+using VerbsTestNet = InterconnectTestNet<VerbsFabric>;
 
 // For tests that are the same for all wires between hosts.
 using HostFabrics = ::testing::Types<TcpFabric, VerbsFabric>;

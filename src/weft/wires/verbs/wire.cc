@@ -32,8 +32,10 @@ VerbsWire::VerbsWire(const VerbsNic& nic, Regions* regions, VerbsRegions* regist
     : self_(self),
       tcp_(tcp),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
-      shared_{nic, regions,          registered, nullptr, {}, Completions(std::max<size_t>(completions_max, 1)),
-              {},  Random(os_random())} {}
+      shared_{nic,        regions,
+              registered, nullptr,
+              {},         Completions(std::max<size_t>(completions_max, 1)),
+              {},         Random(os_random())} {}
 
 Result<std::unique_ptr<VerbsWire>> VerbsWire::create(const VerbsNic& nic, Regions* regions, VerbsRegions* registered,
                                                      NodeId self, int nodes, size_t completions_max, TcpWire* tcp) {
@@ -71,8 +73,8 @@ size_t VerbsWire::poll(std::span<Packet> out) {
   drop_ended();
   if (tcp_->has_changes() || news_.load(std::memory_order_relaxed) || ++polls_ % kTcpEvery == 0) {
     news_.store(false, std::memory_order_seq_cst);
-    hear_tcp();
-    open_own();
+    receive_tcp();
+    open_loopback();
   }
   step_links();
   const size_t count = take_work(out);
@@ -108,8 +110,8 @@ void VerbsWire::give_back() {
 bool VerbsWire::post(NodeId to, std::span<const Verb> verbs) {
   WEFT_CHECK(to.value < kNodesMax, "a node of this cluster");
   if (to == self_) {
-    open_own();
-    if (own_ != nullptr) return own_->post(verbs);
+    open_loopback();
+    if (loopback_ != nullptr) return loopback_->post(verbs);
   } else if (VerbsLink* const link = link_of(to)) {
     if (tcp_->connection(to) == link->connection()) return link->posted().post(verbs);
     link->posted().flush();  // in the order of posting, also when the connection has just ended
@@ -123,16 +125,16 @@ bool VerbsWire::post(NodeId to, std::span<const Verb> verbs) {
 
 void VerbsWire::reset(NodeId to) {
   if (to == self_) {
-    if (own_ != nullptr) own_->reset();
-    open_own();
+    if (loopback_ != nullptr) loopback_->reset();
+    open_loopback();
   } else if (VerbsLink* const link = link_of(to)) {
     link->posted().reset();
     news_.store(true, std::memory_order_seq_cst);  // a new queue may have to be asked for
   }
 }
 
-void VerbsWire::admit(NodeId peer, uint32_t incarnation) {
-  tcp_->admit(peer, incarnation);
+void VerbsWire::accept_incarnation(NodeId peer, uint32_t incarnation) {
+  tcp_->accept_incarnation(peer, incarnation);
   if (link_of(peer) != nullptr && tcp_->connection(peer) == 0) {
     TcpFault fault;
     fault.set("incarnation %u was admitted instead", incarnation);
@@ -183,15 +185,15 @@ void VerbsWire::drop_ended() {
   linked_ &= ~ended;
 }
 
-void VerbsWire::hear_tcp() {
-  std::array<Packet, 16> said;
-  const size_t count = tcp_->poll(said);
+void VerbsWire::receive_tcp() {
+  std::array<Packet, 16> messages;
+  const size_t count = tcp_->poll(messages);
   drop_ended();
   open_links();
   for (size_t i = 0; i < count; ++i) {
-    VerbsLink* const link = link_of(said[i].source);
+    VerbsLink* const link = link_of(messages[i].source);
     TcpFault fault;
-    if (link != nullptr && !link->hear(said[i].bytes, true, &fault)) give_up(said[i].source, fault);
+    if (link != nullptr && !link->on_message(messages[i].bytes, true, &fault)) give_up(messages[i].source, fault);
   }
   tcp_->release();
 }
@@ -224,41 +226,41 @@ Result<void> VerbsWire::open_link(NodeId peer, uint64_t connection) {
 }
 
 // The loop to the own node follows its grant to itself.
-void VerbsWire::open_own() {
+void VerbsWire::open_loopback() {
   const uint32_t grant = shared_.grant_to(self_);
-  if (own_ != nullptr) own_->set_grant(grant);
-  if (grant == 0 || grant == own_failed_ || (own_ != nullptr && own_->wants_queue() == 0)) return;
-  const auto opened = open_own_queue(grant);
+  if (loopback_ != nullptr) loopback_->set_grant(grant);
+  if (grant == 0 || grant == loopback_failed_grant_ || (loopback_ != nullptr && loopback_->wants_queue() == 0)) return;
+  const auto opened = open_loopback_queue(grant);
   if (opened) return;
-  own_failed_ = grant;
-  if (own_ != nullptr) own_->set_grant(0);
+  loopback_failed_grant_ = grant;
+  if (loopback_ != nullptr) loopback_->set_grant(0);
   const std::scoped_lock lock(trouble_mutex_);
   trouble_ = "verbs to the own node: " + opened.error().detail;
 }
 
-Result<void> VerbsWire::open_own_queue(uint32_t grant) {
-  if (own_ == nullptr) {
+Result<void> VerbsWire::open_loopback_queue(uint32_t grant) {
+  if (loopback_ == nullptr) {
     auto memory = VerbsMemory::create(shared_.nic, VerbsInitiatorQueue::kWindowBytes);
     if (!memory) return memory.error();
     memories_[self_.value] = std::move(*memory);
-    own_ = std::make_unique<VerbsInitiatorQueue>(self_, memories_[self_.value].base(), memories_[self_.value].key(),
-                                                 &shared_.completions, &shared_.counters);
-    own_->set_grant(grant);
+    loopback_ = std::make_unique<VerbsInitiatorQueue>(
+        self_, memories_[self_.value].base(), memories_[self_.value].key(), &shared_.completions, &shared_.counters);
+    loopback_->set_grant(grant);
   }
   const auto regions = shared_.registered->refresh();
   if (!regions) return regions.error();
   for (size_t region = 0; region < *regions; ++region) {
     const VerbsRegions::Entry entry = shared_.registered->at(region);
-    own_->set_region(RegionId(static_cast<uint16_t>(region)), entry.base, entry.bytes, entry.key);
+    loopback_->set_region(RegionId(static_cast<uint16_t>(region)), entry.base, entry.bytes, entry.key);
   }
-  const auto asked = own_->ask(shared_.nic, *shared_.cq, shared_.generation(), shared_.sequence());
+  const auto asked = loopback_->ask(shared_.nic, *shared_.cq, shared_.generation(), shared_.sequence());
   if (!asked) return asked.error();
   const auto answer = shared_.served[self_.value].open(shared_.nic, *shared_.cq, *shared_.regions, self_, grant, *asked,
                                                        shared_.sequence());
   if (!answer) return answer.error();
   if (!*answer) return {};  // the grant has just ended: the next look sees that
   ++shared_.counters.queues_opened;
-  return own_->open(asked->number, **answer);
+  return loopback_->open(asked->number, **answer);
 }
 
 std::string VerbsWire::take_trouble() {
@@ -294,7 +296,9 @@ bool VerbsWire::take(const ibv_wc& wc, Packet* out) {
   const VerbsTag tag = VerbsTag::unpack(wc.wr_id);
   if (tag.work == VerbsWork::kVerb) {
     VerbsLink* const link = tag.peer == self_ ? nullptr : link_of(tag.peer);
-    VerbsInitiatorQueue* const posted = tag.peer == self_ ? own_.get() : link == nullptr ? nullptr : &link->posted();
+    VerbsInitiatorQueue* const posted = tag.peer == self_ ? loopback_.get()
+                                        : link == nullptr ? nullptr
+                                                          : &link->posted();
     if (posted != nullptr && posted->generation() == tag.generation) posted->completed(wc, tag.index);
     return false;
   }
@@ -316,8 +320,8 @@ bool VerbsWire::take_packet_work(VerbsLink& link, const VerbsTag& tag, const ibv
   }
   handed_.push_back({tag.peer, tag.generation, tag.index});
   const ByteView bytes = link.packets().received(tag.index, wc.byte_len);
-  if (VerbsPackets::is_talk(wc)) {
-    if (!link.hear(bytes, false, &fault)) give_up(tag.peer, fault);
+  if (VerbsPackets::is_control(wc)) {
+    if (!link.on_message(bytes, false, &fault)) give_up(tag.peer, fault);
     return false;
   }
   if (bytes.empty()) {

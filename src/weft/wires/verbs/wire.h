@@ -52,7 +52,7 @@ class VerbsWire final : public Wire {
   bool post(NodeId to, std::span<const Verb> verbs) override;
   size_t poll_completions(std::span<Completion> out) override { return shared_.completions.poll(out); }
   void reset(NodeId to) override;
-  void admit(NodeId peer, uint32_t incarnation) override;
+  void accept_incarnation(NodeId peer, uint32_t incarnation) override;
   bool pending() const override;
   bool atomic_with_cpu() const override { return shared_.nic.atomic_with_cpu(); }
 
@@ -83,12 +83,12 @@ class VerbsWire final : public Wire {
             TcpWire* tcp);
   VerbsLink* link_of(NodeId peer) { return links_[peer.value].get(); }
   void drop_ended();
-  void hear_tcp();
+  void receive_tcp();
   void open_links();
   Result<void> open_link(NodeId peer, uint64_t connection);
   void step_links();
-  void open_own();
-  Result<void> open_own_queue(uint32_t grant);
+  void open_loopback();
+  Result<void> open_loopback_queue(uint32_t grant);
   void give_back();
   size_t take_work(std::span<Packet> out);
   bool take(const ibv_wc& wc, Packet* out);
@@ -107,9 +107,9 @@ class VerbsWire final : public Wire {
   // The worker's.
   std::array<VerbsMemory, kNodesMax> memories_;  // by peer, kept for its next connection
   std::array<std::unique_ptr<VerbsLink>, kNodesMax> links_;
-  std::unique_ptr<VerbsInitiatorQueue> own_;
-  uint32_t own_failed_ = 0;  // the grant under which the loop could not be opened
-  uint64_t linked_ = 0;      // bit n: there is a link to node n
+  std::unique_ptr<VerbsInitiatorQueue> loopback_;
+  uint32_t loopback_failed_grant_ = 0;  // the grant under which the loop could not be opened
+  uint64_t linked_ = 0;                 // bit n: there is a link to node n
   uint32_t polls_ = 0;
   std::vector<Handed> handed_;  // receives to post again at release()
   mutable std::array<ibv_wc, 16> work_;

@@ -27,15 +27,16 @@ TEST(TableFill, SettlesSomePartitionsInSlices) {
     const IntegerKey key(k);
     const HashedKey hashed = box->hashed(key.bytes());
     const bool erase = k % 2 == 0;
-    box->install_if_newer(hashed, erase ? Write::kErase : Write::kPut, as_bytes(erase ? std::string() : value), Version(k + 1),
-                 scratch.data());
+    box->install_if_newer(hashed, erase ? Write::kErase : Write::kPut, as_bytes(erase ? std::string() : value),
+                          Version(k + 1), scratch.data());
     if (erase && hashed.partition == PartitionId(1)) ++deleted_elsewhere;
   }
-  EXPECT_EQ(box->residue().tombstones, 500U);
+  EXPECT_EQ(box->leak_report().tombstones, 500U);
   int slices = 0;
-  for (uint64_t cursor = 0; slices == 0 || cursor != 0; ++slices) cursor = box->purge_tombstones({true, false, true}, cursor, 16);
+  for (uint64_t cursor = 0; slices == 0 || cursor != 0; ++slices)
+    cursor = box->purge_tombstones({true, false, true}, cursor, 16);
   EXPECT_GT(slices, 10);
-  EXPECT_EQ(box->residue().tombstones, deleted_elsewhere);
+  EXPECT_EQ(box->leak_report().tombstones, deleted_elsewhere);
   EXPECT_EQ(box->records(), 500U);
   // An older copy that comes late would bring a deleted key back, so settling is for when all has come; absence stays
   // above it either way.
@@ -59,7 +60,7 @@ TEST(TableFill, ALatePutBringsNothingBack) {
   box->mark_readable(key, Version(4));
   box->apply_late_put(key, as_bytes("two"), Version(2), scratch.data());
   EXPECT_EQ(box->records(), 0U);
-  EXPECT_EQ(box->residue().tombstones, 0U);
+  EXPECT_EQ(box->leak_report().tombstones, 0U);
 }
 
 // A walk bin by bin visits each record of its partition once, also if the lowest bits of a cursor are lost on the way.
@@ -134,7 +135,7 @@ TEST(TableFill, DiscardsSomePartitionsInSlices) {
       ++stays;
     }
     EXPECT_EQ(box->records(), stays);
-    EXPECT_EQ(box->residue().locked, 0U);
+    EXPECT_EQ(box->leak_report().locked, 0U);
   }
 }
 

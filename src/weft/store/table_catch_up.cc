@@ -18,19 +18,19 @@ void Table::undo(const HashedKey& key, Version version, const Undo& undo, ByteVi
   const bool present = !word.deleted();
   if (undo.existed) {
     WEFT_CHECK(fits(slot, key, old_value.size()), "an apply never makes the block smaller");
-    if (!present) share(key).add_record(Share::kNoLimit);
+    if (!present) usage(key).add_record(PartitionUsage::kNoLimit);
     record_write(record, key.bytes, old_value, Word(undo.version, kReadable));
     return;
   }
-  if (present) share(key).remove_record();
+  if (present) usage(key).remove_record();
   store_word(record, Word(version, kDeleted));
   remove_slot(key, slot);
   release(slot);
 }
 
 void Table::install_if_newer(const HashedKey& key, Write write, ByteView value, Version version, std::byte* scratch) {
-  const std::lock_guard guard(fill_mutex_);
-  apply(key, write, value, version, scratch, Shown::kWhenMarked, true);
+  const std::lock_guard guard(catch_up_mutex_);
+  apply(key, write, value, version, scratch, Visibility::kWhenMarked, true);
   if (write != Write::kErase) {
     mark_readable(key, version);
   } else {
@@ -81,8 +81,8 @@ uint64_t Table::drop_partitions(const std::vector<bool>& partitions, uint64_t cu
     }
     std::byte* const record = at(slot);
     Word word = load_word(record);
-    while (!claim(slot, word)) word = load_word(record);
-    if (!word.deleted()) shares_[slot.partition().value].remove_record();
+    while (!mark_moved(slot, word)) word = load_word(record);
+    if (!word.deleted()) usage_[slot.partition().value].remove_record();
     store_word(record, Word(word.version(), kDeleted));  // for who remembers where the key was
     release(slot);
   }
@@ -139,7 +139,7 @@ uint64_t Table::export_bin(PartitionId partition, uint64_t cursor, std::byte* va
 }
 
 uint64_t Table::export_records(PartitionId partition, uint64_t cursor, size_t bytes_max, int bins, std::byte* value,
-                         const Copy& copy) const {
+                               const Copy& copy) const {
   struct Found {
     uint64_t hash;
     RecordSlot slot;

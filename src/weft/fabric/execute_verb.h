@@ -19,7 +19,7 @@ constexpr uint64_t reach(const Verb& verb) { return is_atomic(verb.kind) ? 8 : v
 
 // `target` is nullptr if there is no grant or the range is outside the region. False if it is refused; nothing was
 // touched then.
-inline bool carry_out(const Verb& verb, std::byte* target) {
+inline bool execute_verb(const Verb& verb, std::byte* target) {
   if (target == nullptr) return false;
   auto* const word = reinterpret_cast<uint64_t*>(target);
   switch (verb.kind) {
@@ -42,8 +42,8 @@ inline bool carry_out(const Verb& verb, std::byte* target) {
   return true;
 }
 
-inline bool carry_out(const Regions::Section& section, const Verb& verb) {
-  return verb.offset % 8 == 0 && carry_out(verb, section.resolve(verb.region, verb.offset, reach(verb)));
+inline bool execute_verb(const Regions::Section& section, const Verb& verb) {
+  return verb.offset % 8 == 0 && execute_verb(verb, section.resolve(verb.region, verb.offset, reach(verb)));
 }
 
 }  // namespace weft
