@@ -1,9 +1,9 @@
-// ChannelRings: the rings from one worker to its counterpart at another node, one per flow, and the reading of them.
-// The local wire has its lanes in plain memory, the shm wire in memory that two processes share.
+// ChannelRings: the rings from one worker to its counterpart at another node, one per flow, and their readers. The
+// local wire keeps them in plain memory, the shm wire in memory that two processes share.
 //
-//   ChannelRings    the shared words of the rings; their buffers lie elsewhere, one behind the other
-//   RingReceiver   the reading end of one lane
-//   RingReceiverSet all reading ends of one worker: what Wire::poll looks at
+//   ChannelRings     the shared words of the rings; their buffers lie elsewhere, one behind the other
+//   RingReceiver     the reading end of one ChannelRings
+//   RingReceiverSet  all reading ends of one worker: what Wire::poll reads
 //
 // Each end is used by one worker's thread.
 #pragma once
@@ -21,7 +21,7 @@
 
 namespace weft {
 
-// Each line has one writer, and a receiver that polls looks at one line per peer for all flows.
+// Each cache line has one writer. A polling receiver reads one cache line per peer for all flows.
 struct ChannelRings {
   alignas(64) std::array<std::atomic<uint64_t>, kFlows> tail{};
   std::array<std::atomic<uint64_t>, kFlows> restart{};
@@ -32,14 +32,14 @@ struct ChannelRings {
 static_assert(sizeof(ChannelRings) == 128);
 static_assert(std::atomic<uint64_t>::is_always_lock_free, "lanes lie in memory that two processes share");
 
-// Rings follow each other at a distance that is no multiple of 4 KiB: their hot beginnings must not share cache sets.
+// The distance between two rings is not a multiple of 4 KiB, so that their hot beginnings do not share cache sets.
 inline constexpr size_t kRingStagger = 320;
 constexpr size_t ring_offset(size_t flow, size_t ring_bytes) { return flow * (ring_bytes + kRingStagger); }
 constexpr size_t channel_buffer_bytes(size_t ring_bytes) { return ring_offset(kFlows, ring_bytes); }
 
 using RingWriters = std::array<RingWriter, kFlows>;
 
-// `buffer` has channel_buffer_bytes().
+// `buffer` has channel_buffer_bytes() bytes.
 inline RingWriters ring_writers(ChannelRings& rings, std::byte* buffer, size_t ring_bytes) {
   RingWriters writers;
   for (size_t flow = 0; flow < kFlows; ++flow) {
@@ -57,15 +57,14 @@ struct alignas(64) RingReceiver {
     }
   }
 
-  // What poll() looks at first: the published tails against where this end stands.
+  // poll() first compares the published tails with this end's cursors.
   const std::array<std::atomic<uint64_t>, kFlows>* tails = nullptr;
   std::array<uint64_t, kFlows> cursors{};
   NodeId peer;
   std::array<RingReader, kFlows> readers;
 };
 
-// kChecked: the senders are other processes. A ring whose lengths make no sense is left alone from then on, and named
-// by bad().
+// kChecked: the senders are other processes. A ring with invalid lengths is not read any more, and bad() names it.
 template <bool kChecked>
 class RingReceiverSet {
  public:
@@ -74,7 +73,7 @@ class RingReceiverSet {
     popped_.reserve(peers_max * kFlows);
   }
 
-  // Both outside a burst, that is not between poll() and release(). Allocates nothing.
+  // attach and detach are called outside a burst, that is, not between poll() and release(). Neither allocates.
   void attach(const RingReceiver& receiver) { receivers_.push_back(receiver); }
   RingReceiver detach(NodeId peer) {
     RingReceiver found;
@@ -110,13 +109,13 @@ class RingReceiverSet {
     return count;
   }
 
-  // Gives what poll() handed out back to the senders.
+  // Returns the space of the packets that poll() handed out to the senders.
   void release() {
     for (const size_t channel : popped_) receivers_[channel / kFlows].readers[channel % kFlows].release();
     popped_.clear();
   }
 
-  // Ordered after this worker's own seq_cst store that says it sleeps.
+  // Ordered after the seq_cst store by which this worker marks itself as sleeping.
   bool pending() const {
     for (const RingReceiver& receiver : receivers_) {
       for (size_t flow = 0; flow < kFlows; ++flow) {
@@ -131,7 +130,7 @@ class RingReceiverSet {
     size_t flow;
     uint64_t position;  // in the ring, counted from its start
   };
-  // The ring that the last poll() found broken, if any; nullptr otherwise. The caller detaches that peer.
+  // The ring that the last poll() found broken; nullptr if none was. The caller detaches that peer.
   const Bad* bad() const { return is_bad_ ? &bad_ : nullptr; }
   void forget_bad() { is_bad_ = false; }
 
@@ -162,13 +161,13 @@ class RingReceiverSet {
 
   std::vector<RingReceiver> receivers_;
   std::vector<size_t> popped_;  // channels with packets handed out since the last release()
-  size_t poll_peer_ = 0;        // the channel after the one that filled the last poll, so that none starves
+  size_t poll_peer_ = 0;  // the next poll starts behind the channel that filled the last one, so that none starves
   size_t poll_flow_ = 0;
   Bad bad_{};
   bool is_bad_ = false;
 };
 
-// What a wire over lanes counts.
+// Counters of a wire that is made of rings.
 struct WireCounters {
   uint64_t packets_sent = 0, packets_refused = 0, packets_received = 0;
   uint64_t wakes = 0;

@@ -1,15 +1,15 @@
-// Credit: how many bytes a worker may have under way with each peer. What makes Port::reserve never fail.
+// Credit: how many bytes a worker may have in flight to each peer. Because of it Port::reserve never fails.
 //
-// Before its first commit message a transaction takes credit at every participant for all that it will cause there:
-// its own messages (wire_bytes_max of each), their answers, and the log space they fill. It gives the credit back when
-// the last answer is in and the log entry is truncated. A transaction that gets no credit waits or is rejected; it has
-// sent nothing, so nobody waits for it.
+// Before its first commit message a transaction takes credit at every participant for everything it will cause there:
+// its messages (wire_bytes_max of each), the replies, and the log space they use. It returns the credit when the last
+// reply has arrived and the log entry is truncated. A transaction that gets no credit waits or is rejected; it has sent
+// nothing, so nobody waits for it.
 //
-// Why two full rings never wait for each other: what waits for the wire to a peer is at most what this side has credit
-// for plus answers to what the peer has credit for, and a port's queue holds both (queue_bytes_for). So a handler can
-// always answer, so a worker always goes on polling, so every ring drains.
+// Two full rings never wait for each other: the packets queued for a peer are at most those this side has credit for
+// plus replies to those the peer has credit for, and a port's queue has room for both (queue_bytes_for). So a handler
+// can always reply, a worker always continues to poll, and every ring drains.
 //
-// Plain data of one worker.
+// Used by one worker only.
 #pragma once
 
 #include <algorithm>
@@ -25,10 +25,10 @@ namespace weft {
 
 class Credit {
  public:
-  // `limit` bytes for each of `nodes` peers, the own node included.
+  // `limit` bytes for each of `nodes` nodes, this node included.
   Credit(int nodes, uint64_t limit);
 
-  // False if the peer's budget does not have that much left; then nothing was taken. What never fits() must be
+  // False if the peer's remaining budget is too small; nothing is taken then. A request that does not fit() must be
   // rejected, not retried.
   [[nodiscard]] bool take(NodeId peer, uint32_t bytes) {
     WEFT_CHECK(peer.value < in_use_.size(), "a node of this cluster");
@@ -45,7 +45,7 @@ class Credit {
     in_use_[peer.value] -= bytes;
   }
 
-  // Everything is given back: what was under way is dropped.
+  // Returns all credit: everything in flight was dropped.
   void reset() { std::fill(in_use_.begin(), in_use_.end(), 0); }
 
   bool fits(uint32_t bytes) const { return bytes <= limit_; }
@@ -53,7 +53,7 @@ class Credit {
   uint64_t in_use(NodeId peer) const;
   uint64_t refused() const { return refused_; }
 
-  // PortOptions::queued_bytes_max for a cluster whose workers all have this limit.
+  // The value of PortOptions::queued_bytes_max for a cluster in which every worker has this limit.
   static constexpr size_t queue_bytes_for(uint64_t limit) { return 2 * limit; }
 
  private:

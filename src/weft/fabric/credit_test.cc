@@ -36,7 +36,7 @@ TEST(CreditDeathTest, GivingWhatWasNotTaken) {
   EXPECT_DEATH(credit.give(NodeId(0), 11), "give back");
 }
 
-// A node that asks all others, as much as its credit allows, and answers them.
+// A node that sends requests to all others, as far as its credit allows, and replies to theirs.
 class Node {
  public:
   static constexpr uint8_t kAsk = 0, kAnswer = 1;
@@ -74,7 +74,7 @@ class Node {
 
   static uint32_t cost(size_t bytes) { return static_cast<uint32_t>(2 * wire_bytes_max(bytes)); }
 
-  // Asks every other node until its credit is gone.
+  // Sends requests to every other node until its credit is used up.
   void ask_all(size_t bytes) {
     for (int n = 0; n < nodes_; ++n) {
       const NodeId peer(static_cast<uint8_t>(n));
@@ -104,7 +104,7 @@ class Node {
   uint64_t answers_ = 0;
 };
 
-// Every ring is full of requests and every credit is used up before anybody polls; then all answers get through.
+// Every ring is full of requests and every credit is used up before anybody polls; then all replies get through.
 TEST(CreditTest, FullRingsNeverWaitForEachOther) {
   for (const bool batching : {true, false}) {
     for (const size_t bytes : {size_t{0}, size_t{40}, size_t{5000}, size_t{100'000}}) {

@@ -1,9 +1,9 @@
-// One one-sided verb, carried out on memory that this process can reach: what the wires that have no hardware for it
-// do, at the poster (local, shm) or at the target (tcp).
+// Executes one one-sided verb on memory that this process can reach. Wires without RDMA hardware use it, at the
+// initiator (local, shm) or at the target (tcp).
 //
-// Real loads and stores of 8 bytes (base/bytes.h), and locked instructions for the atomic verbs. The offset is a
-// multiple of 8, else the verb is refused; a WRITE whose length is not a multiple of 8 zeroes the rest of its last
-// word, since shared objects are padded to 8; `bytes` of the atomic verbs is ignored.
+// READ and WRITE use loads and stores of 8 bytes (base/bytes.h); the atomic verbs use locked instructions and ignore
+// `bytes`. The offset must be a multiple of 8, else the verb is refused. A WRITE whose length is not a multiple of 8
+// zeroes the rest of its last word, since shared objects are padded to 8.
 #pragma once
 
 #include "weft/base/bytes.h"
@@ -14,11 +14,11 @@ namespace weft {
 
 constexpr bool is_atomic(VerbKind kind) { return kind == VerbKind::kCompareSwap || kind == VerbKind::kFetchAdd; }
 
-// The bytes of the target that it touches.
+// How many bytes of the target the verb touches.
 constexpr uint64_t reach(const Verb& verb) { return is_atomic(verb.kind) ? 8 : verb.bytes; }
 
-// `target` is nullptr if there is no grant or the range is outside the region. False if it is refused; nothing was
-// touched then.
+// `target` is nullptr if there is no grant or the range is outside the region. False if the verb is refused; nothing
+// was touched then.
 inline bool execute_verb(const Verb& verb, std::byte* target) {
   if (target == nullptr) return false;
   auto* const word = reinterpret_cast<uint64_t*>(target);

@@ -24,7 +24,7 @@ bool LocalWire::send(NodeId to, Flow flow, ByteView packet) {
     return false;
   }
   ++counters_.packets_sent;
-  // One of several senders takes the flag and wakes.
+  // Only one of several senders clears the flag and wakes the worker.
   if (state.wake != nullptr && state.sleeping.load(std::memory_order_seq_cst) && state.sleeping.exchange(false)) {
     ++counters_.wakes;
     state.wake(state.context);

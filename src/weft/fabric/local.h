@@ -1,14 +1,13 @@
-// The local wire: nodes in one process, joined by single-producer rings in plain memory.
+// The local wire: nodes in one process, connected by single-producer rings in plain memory.
 //
-// LocalFabric owns the rings: for each worker index, from each node to each other, one per flow. It outlives the ports
-// on it. A LocalWire is one worker's end, used by that worker's thread only; two ends may be on one thread or on two.
+// LocalFabric owns the rings: one per worker index, ordered pair of nodes, and flow. It outlives the ports on it. A
+// LocalWire is one worker's end, used by that worker's thread only; two ends may be on one thread or on two.
 //
-// One-sided verbs are carried out at once by the poster (verb_queue.h), inside a Section of the target's Regions.
+// The initiator executes one-sided verbs at once (verb_queue.h), inside a Section of the target's Regions.
 //
-// Sleeping: a worker that is about to block says set_sleeping(true), looks at pending() once more, and only then
-// blocks; a sender publishes its packet and then looks at the flag. All four are sequentially consistent, so one of the
-// two sees the other, and no wake-up is lost. A worker without a wake hook never sleeps, and sends to it skip the
-// fence.
+// Sleeping: a worker that is about to block calls set_sleeping(true), checks pending() once more, and only then blocks.
+// A sender publishes its packet and then reads the flag. All four accesses are sequentially consistent, so one side
+// sees the other and no wake-up is lost. A worker without a wake hook never sleeps, and sends to it skip the fence.
 #pragma once
 
 #include <array>
@@ -31,7 +30,7 @@ namespace weft {
 struct LocalOptions {
   int nodes = 1;
   int workers = 1;
-  size_t ring_bytes = 256 << 10;  // per (sender, receiver, worker, flow); committed as it is used
+  size_t ring_bytes = 256 << 10;  // per (sender, receiver, worker, flow); pages are committed when first used
   size_t completions_max = 4096;  // verbs posted whose completions were not polled yet, per worker
 };
 
@@ -39,7 +38,7 @@ class LocalFabric;
 
 class LocalWire final : public Wire {
  public:
-  // Takes any bytes up to half a ring: what is in them is checked by the port that receives them.
+  // Accepts any bytes up to half a ring; the receiving port checks their content.
   bool send(NodeId to, Flow flow, ByteView packet) override;
   size_t poll(std::span<Packet> out) override;
   void release() override;
@@ -71,12 +70,12 @@ class LocalFabric {
 
   LocalWire* wire(NodeId node, WorkerId worker) { return wires_[worker_index(node, worker)].get(); }
 
-  // Both before any worker runs. A node without regions refuses all verbs. The hook may be called by any worker's
-  // thread, and once more after its worker woke.
+  // Call both before any worker runs. A node without regions refuses all verbs. Any worker's thread may call the hook,
+  // even once after the sleeping worker has woken up.
   void set_regions(NodeId node, Regions* regions);
   void set_wake(NodeId node, WorkerId worker, void (*wake)(void*), void* context);
 
-  // By the worker itself.
+  // Called by the worker itself.
   void set_sleeping(NodeId node, WorkerId worker, bool sleeping);
 
  private:

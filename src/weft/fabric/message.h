@@ -1,4 +1,4 @@
-// What a port is made with and what it carries: messages, their layout in a packet, options and counters. Plain data.
+// Types of a port: messages and their layout in a packet, handlers, options and counters. Plain data.
 #pragma once
 
 #include <cstddef>
@@ -15,18 +15,18 @@ namespace weft {
 // A message in a packet: 8-byte aligned, padded to 8.
 //
 //   0          4      5       6        8
-//   | bytes    | kind | piece | spare  | body ...
+//   | bytes    | kind | frag. | tag    | body ...
 //
 struct MessageHeader {
-  uint32_t bytes;    // of this piece's body, without padding
+  uint32_t bytes;    // of this fragment's body, without padding
   uint8_t kind;      // chosen by the user of the port, below kKindsMax
-  uint8_t fragment;  // kWhole, or a piece of a message that spans packets
-  uint16_t tag;      // free for the kind
+  uint8_t fragment;  // a Fragment
+  uint16_t tag;      // free for use by the kind
 };
 static_assert(sizeof(MessageHeader) == 8);
 
-// The pieces of one message follow each other on their channel with nothing between, each at the beginning of its
-// packet; whole messages may follow the last piece. kFirst's body starts with the u64 total.
+// The fragments of one message follow each other on their channel with nothing in between, each at the beginning of its
+// packet; unfragmented messages may follow the last one. The body of kFirst starts with the total size, a u64.
 enum Fragment : uint8_t { kUnfragmented = 0, kFirst = 1, kMiddle = 2, kLast = 3 };
 
 struct Message {
@@ -34,18 +34,19 @@ struct Message {
   uint8_t kind;
   uint16_t tag;
   ByteView body;           // 8-byte aligned; valid until the burst ends
-  bool any_epoch = false;  // of a flow that no epoch holds back
+  bool any_epoch = false;  // its flow is delivered in any epoch
 };
 
 inline constexpr int kKindsMax = 32;
 
-// Body bytes that fit into one packet: alone as a whole message or a later piece, and beside the total in the first.
+// Body bytes that fit into one packet: of an unfragmented message or a later fragment, and of a first fragment, which
+// also carries the total size.
 inline constexpr size_t kUnfragmentedBytesMax = kPacketBytesMax - sizeof(PacketHeader) - sizeof(MessageHeader);
 inline constexpr size_t kFirstBytesMax = kUnfragmentedBytesMax - sizeof(uint64_t);
 static_assert(kUnfragmentedBytesMax % 8 == 0 && kFirstBytesMax % 8 == 0);
 
-// The most wire bytes that a message with a body of `bytes` can take: nothing rides with it, and it pays for the
-// headers of all its packets. What a channel sends is at most the sum of this over its messages.
+// Upper bound of the wire bytes of a message with a body of `bytes`: it shares its packets with no other message, so
+// all their headers count. A channel sends at most the sum of this over its messages.
 constexpr size_t wire_bytes_max(size_t bytes) {
   constexpr size_t kHeaders = sizeof(PacketHeader) + sizeof(MessageHeader);
   if (bytes <= kUnfragmentedBytesMax) return kHeaders + align_up(bytes, 8);
@@ -54,14 +55,14 @@ constexpr size_t wire_bytes_max(size_t bytes) {
   return kPacketBytesMax + packets * kHeaders + align_up(rest, 8);
 }
 
-// Gets runs of messages: consecutive messages of one burst that have the same kind, in order of arrival per channel.
+// Receives a run: consecutive messages of one burst that have the same kind, in order of arrival per channel.
 using Handler = void (*)(void* context, std::span<const Message> run);
 
-// Sees a whole burst before any handler runs: the place to compute hashes and prefetch. Does not call the port.
+// Called with the whole burst before any handler runs, to compute hashes and prefetch. Must not call the port.
 using BurstHook = void (*)(void* context, std::span<const Message> burst);
 
-// Called when a peer sent something that is not a well-formed packet. The channel to that peer is closed: nothing more
-// of it is delivered, and what is sent to it goes nowhere. The hook takes note; it does not call the port.
+// Called when a peer sent a malformed packet. That peer is closed: nothing more from it is delivered, and messages to
+// it are thrown away. The hook only takes note; it must not call the port.
 using BadPeer = void (*)(void* context, NodeId peer, const Error& error);
 
 struct PortOptions {
@@ -69,21 +70,21 @@ struct PortOptions {
   WorkerId worker;
   int nodes = 1;
   size_t message_bytes_max = 1 << 20;
-  size_t queued_bytes_max = 8 << 20;  // per peer: packets that wait for the wire, or here for their epoch
-  bool batching = true;               // off: every message is a packet of its own, sent at once
+  size_t queued_bytes_max = 8 << 20;  // per peer: packets that wait for the wire, or at the receiver for their epoch
+  bool batching = true;               // off: every message is a separate packet, sent at once
 };
 
 struct PortCounters {
   uint64_t packets_sent = 0, messages_sent = 0, bytes_sent = 0;
   uint64_t packets_received = 0, messages_received = 0;
-  uint64_t bursts = 0, burst_messages = 0;  // polls that delivered something, and what they delivered (own included)
+  uint64_t bursts = 0, burst_messages = 0;  // polls that delivered messages, and how many (loopback included)
   uint64_t dropped_old_epoch = 0, held_new_epoch = 0;
 };
 
 constexpr size_t channel_index(NodeId node, Flow flow) {
   return size_t{node.value} * kFlows + static_cast<size_t>(flow);
 }
-// Whether an epoch other than the port's own holds a packet of this flow back.
+// Whether packets of this flow are delivered only in the epoch they were sent in.
 constexpr bool bound_to_epoch(Flow flow) { return flow < Flow::kRecovery; }
 
 }  // namespace weft

@@ -1,4 +1,4 @@
-// Nodes and workers of tests of a wire.
+// Nodes and workers for the tests of wires.
 #pragma once
 
 #include "weft/types.h"

@@ -1,4 +1,4 @@
-// Sets of nodes, and nodes in texts. A set is a mask, bit n: node n.
+// Sets of nodes, and nodes as text. A set is a bit mask; bit n stands for node n.
 #pragma once
 
 #include <bit>

@@ -2,7 +2,7 @@
 // cost, alone and many to a doorbell?
 //
 //   Messages/batching/burst  64-byte messages from one node to another on one thread: reserve, flush, poll, handler.
-//   OwnNode                  the same to the own node.
+//   OwnNode                  the same to the local node.
 //   Ring/burst               the ring alone under it, one frame per message: what the port adds is the difference.
 //   AcrossThreads            two threads, the sender as fast as the ring takes it.
 //   EmptyPoll/nodes          a poll that finds nothing.
@@ -126,7 +126,7 @@ void BM_AcrossThreads(benchmark::State& state) {
   for (auto _ : state) {
     for (uint64_t i = 0; i < burst; ++i) fill(a.reserve(kB, Flow::kCommit, 0, kBody), sent++);
     a.flush();
-    // What a transaction's credit does: bound what is under way.
+    // Bounds what is in flight, as a transaction's credit does.
     while (sent - taken.load(std::memory_order_acquire) > 2048) a.flush();
   }
   while (taken.load() != sent) a.flush();

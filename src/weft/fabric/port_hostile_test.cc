@@ -1,5 +1,5 @@
-// What a port does with packets no honest peer sends: each is refused with an error that names the fault, and whatever
-// bytes arrive, nothing is read outside the packet and nothing ill-formed is delivered.
+// Packets that no honest peer sends: a port refuses each with an error that names the fault. Whatever bytes arrive, it
+// reads nothing outside the packet and delivers nothing malformed.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -18,7 +18,7 @@ using testing::Listener;
 
 constexpr PortOptions kOptionsB{.self = kB, .worker = kW0, .nodes = 3, .queued_bytes_max = 64 << 10};
 
-// Packets that an honest port at A sends to B: small messages, then one of three pieces with small ones behind it.
+// Packets that an honest port at A sends to B: small messages, then one of three fragments with small ones behind it.
 std::vector<Bytes> honest_packets() {
   HandWire wire;
   Listener a({.self = kA, .worker = kW0, .nodes = 3}, &wire);
@@ -41,7 +41,7 @@ constexpr size_t kMessage = sizeof(PacketHeader);  // where a packet's first mes
 
 struct Case {
   const char* name;
-  size_t packet;  // which of the honest packets is spoilt
+  size_t packet;  // which of the honest packets is corrupted
   void (*spoil)(Bytes&);
   const char* error;
 };

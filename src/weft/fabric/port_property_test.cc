@@ -1,5 +1,5 @@
 // Random messages of random sizes over random flows between several ports on the local wire: every message arrives
-// once, whole, and in order on its channel. On one thread with random interleaving, and across threads.
+// once, complete, and in order on its channel. On one thread with random interleaving, and across threads.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -43,8 +43,8 @@ size_t draw_bytes(Random& random) {
   }
 }
 
-// Sends numbered messages to all nodes, itself included, as far as its credit goes, and checks what it gets. Both ends
-// of a channel draw the lengths from the same seed, and the bytes follow from the number.
+// Sends numbered messages to all nodes, itself included, as far as its credit allows, and checks what it receives. Both
+// ends of a channel draw the lengths from the same seed, and the bytes follow from the number.
 class Peer {
  public:
   Peer(int nodes, uint8_t self, LocalFabric& fabric, uint64_t seed, bool batching, uint64_t per_channel)
@@ -180,7 +180,7 @@ TEST(PortPropertyTest, TwoThreads) {
     Peer b(3, 1, fabric, 5, batching, 400);
     Peer c(3, 2, fabric, 5, batching, 400);
     std::atomic<int> done{0};
-    // Each goes on until all have everything: the others may still wait for its answers.
+    // Each continues until all have everything: the others may still wait for its replies.
     const auto run = [&done](std::initializer_list<Peer*> peers) {
       bool told = false;
       while (done.load() != 2) {

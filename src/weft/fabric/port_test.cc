@@ -295,7 +295,7 @@ TEST(PortEpochTest, WhatHasNotLeftEndsWithItsEpoch) {
   EXPECT_EQ(p.a.port.counters().dropped_old_epoch, 2U);
 }
 
-// Credit starts anew with the epoch, so the room it stands for must be free; and the peer sees no gap.
+// Credit is reset with the epoch, so the room it stands for must be free; and the peer sees no gap.
 TEST(PortEpochTest, AFullQueueOfTheOldEpochLeavesRoomForTheNewOne) {
   HandWire from, to;
   Listener a({.self = kA, .worker = kW0, .nodes = 2, .queued_bytes_max = 64 << 10}, &from);
@@ -304,7 +304,7 @@ TEST(PortEpochTest, AFullQueueOfTheOldEpochLeavesRoomForTheNewOne) {
     for (int i = 0; i < 2; ++i) a.send(kB, Flow::kCommit, 0, std::string(25'000, byte));
     a.port.flush();
   };
-  from.room = 2;  // the first message is cut
+  from.room = 2;  // only some fragments of the first message are sent
   a.send(kB, Flow::kControl, 0, "exempt");
   fill_queue('x');
   a.port.set_epoch(Epoch(2));
@@ -340,7 +340,7 @@ TEST(PortEpochTest, AHandlerThatSetsTheEpochEndsTheOldOnesOfItsBurst) {
   EXPECT_FALSE(p.b.port.pending());
 }
 
-// The burst hook keeps something for each message by its place.
+// The burst hook keeps something for each message by its position.
 TEST(PortEpochTest, MessagesKeepTheirPlacesWhenOthersAreDropped) {
   HandWire wire;
   struct Seen {

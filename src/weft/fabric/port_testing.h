@@ -1,5 +1,5 @@
-// For the port's tests: a wire whose packets are heap blocks of exactly their size (so that the address sanitizer sees
-// a read one byte past the end), and ports that write down what they get.
+// For the port's tests: a wire whose packets are heap blocks of exactly their size (so that AddressSanitizer sees a
+// read one byte past the end), and ports that record what they receive.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ namespace weft::testing {
 
 using Bytes = std::vector<std::byte>;
 
-// A wire to hand-made packets: what the test puts into `in` arrives, what the port sends lands in `out`. It has no
+// A wire for hand-made packets: the port receives what the test puts into `in`, and what it sends lands in `out`. No
 // one-sided verbs.
 class HandWire final : public Wire {
  public:
@@ -69,7 +69,7 @@ struct Got {
   size_t run;    // length of its run
 };
 
-// A port that handles kinds [0, kinds) and keeps what it got.
+// A port that handles kinds [0, kinds) and keeps what it received.
 class Listener {
  public:
   Listener(const PortOptions& options, Wire* wire, CostModel* cost_model = nullptr, uint8_t kinds = 4)

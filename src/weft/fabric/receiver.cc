@@ -11,7 +11,7 @@
 namespace weft {
 namespace {
 
-// The own node's share, the wire's share less one, and one packet of empty messages on top.
+// The loopback share, the wire's share less one, and one packet of empty messages on top.
 constexpr size_t kGatherMax = 2 * Receiver::kBurstMessages + kPacketBytesMax / sizeof(MessageHeader);
 
 }  // namespace
@@ -53,7 +53,7 @@ size_t Receiver::gather() {
   gather_held();
   if (count_ - own < kBurstMessages) gather_wire();
   counters_->messages_received += count_ - own;
-  // A message to the own node is charged once, here; one over the wire at both ends.
+  // A loopback message is charged once, here; one over the wire at both ends.
   if (cost_model_ != nullptr && count_ != 0) cost_model_->charge(CostStep::kMessage, count_);
   return count_;
 }
@@ -124,7 +124,7 @@ void Receiver::gather_wire() {
 
 WEFT_INLINE Receiver::Verdict Receiver::admit(const Packet& packet) {
   WEFT_CHECK(packet.source.value < nodes_ && packet.source != self_, "a wire names the node at its other end");
-  if (closed(packet.source) || packet.bytes.data() == nullptr) return Verdict::kTaken;  // or renewed since
+  if (closed(packet.source) || packet.bytes.data() == nullptr) return Verdict::kTaken;  // or reset since
   if (packet.bytes.size() < sizeof(PacketHeader)) {
     refuse(packet.source, "packet bytes", packet.bytes.size(), "at least", sizeof(PacketHeader));
     return Verdict::kTaken;
@@ -168,7 +168,7 @@ WEFT_INLINE bool Receiver::check_header(const Packet& packet, const PacketHeader
   return true;
 }
 
-// The buffer holds a message of this very burst and the packet begins another one.
+// True if the reassembly buffer holds a message of this burst and the packet begins another one.
 bool Receiver::must_wait(const Channel& channel, ByteView packet) const {
   if (channel.assembled_in != burst_) [[likely]]
     return false;
@@ -188,7 +188,7 @@ void Receiver::hold(NodeId peer, Channel& channel, const PacketHeader& header, B
   ++counters_->held_new_epoch;
 }
 
-// A packet whose turn has come: in order on its channel, of this epoch, an older one or an exempt flow.
+// For a packet that is next: in order on its channel, of this epoch, an older one or an exempt flow.
 void Receiver::open(NodeId peer, Channel& channel, ByteView packet) {
   const auto header = load<PacketHeader>(packet.data());
   if (bound_to_epoch(static_cast<Flow>(header.flow)) && header.epoch < epoch_.value) {
@@ -264,7 +264,7 @@ bool Receiver::take_fragment(NodeId peer, Channel& channel, const MessageHeader&
 void Receiver::set_epoch(Epoch epoch) {
   epoch_ = epoch;
   for (size_t c = 0; c < nodes_ * kFlows; ++c) {
-    // The rest of a message begun in the old epoch will be dropped: its pieces all carry one epoch.
+    // The rest of a message begun in the old epoch will be dropped: its fragments all carry one epoch.
     if (bound_to_epoch(static_cast<Flow>(c % kFlows))) channels_[c].total = 0;
   }
   for (size_t flow = 0; flow < kFlows; ++flow) {

@@ -1,20 +1,20 @@
-// The receiving half of a port: takes packets off the wire, checks them, puts pieces together, holds packets of a later
-// epoch, and gathers the messages of a burst.
+// The receiving half of a port: takes packets off the wire, checks them, reassembles fragments, holds packets of a
+// later epoch, and gathers the messages of a burst.
 //
-// What comes off a wire is input, not truth. A packet is checked whole before any of it is delivered; one that is not
-// well-formed closes its peer with an Error that names what was wrong, and neither it nor anything later from that peer
-// is delivered. The peer is the one the wire names, never what the packet says of itself.
+// Received bytes are untrusted. A packet is checked completely before any of it is delivered; a malformed packet closes
+// its peer with an Error that names what was wrong, and neither it nor anything later from that peer is delivered. The
+// peer is the one that the wire names, never the one in the packet.
 //
-// A burst is up to kBurstMessages messages of the own node and about as many from the wire: packets are taken one by
-// one until that many are gathered, so the last packet may bring more. What the wire handed out beyond that waits here.
+// A burst is up to kBurstMessages loopback messages and about as many from the wire: packets are taken one by one until
+// that many are gathered, so the last packet may bring more. The packets beyond that wait here.
 //
-// Packets of a later epoch are copied into a queue per channel, bounded by queued_bytes_max for each: a peer that keeps
-// its credit cannot send more, so one that overflows the queue is closed. (Leaving them in the wire would need a wire
-// that can skip a channel, and would stop the exempt flows on wires that have one queue for all.)
+// Packets of a later epoch are copied into a queue per channel, bounded by queued_bytes_max for each: a peer that
+// respects its credit cannot send more, so one that overflows the queue is closed. (Leaving them in the wire would need
+// a wire that can skip a channel, and would stop the exempt flows on wires that have one queue for all.)
 //
 // I1: per channel, messages are delivered in the order they were sent; packets that waited go before newer ones.
 // I2: a gathered message's bytes do not change until finish(): not the wire's (released there), not the reassembly
-//     buffer (a channel assembles at most one message in a burst), not the own areas (taken again in the next gather).
+// buffer (a channel assembles at most one message in a burst), not the loopback buffers (swapped in the next gather).
 #pragma once
 
 #include <array>
@@ -42,7 +42,7 @@ class Receiver {
   Receiver(const PortOptions& options, Wire* wire, CostModel* cost_model, PortCounters* counters, Sender* sender);
 
   void set_bad_peer(BadPeer hook, void* context);
-  // Closes a peer: its packets are well-formed, but a handler found that a message makes no sense.
+  // Closes a peer whose packets are well-formed but whose message a handler found invalid.
   void reject(NodeId peer, const Error& error);
   void allow_kind(uint8_t kind) { kinds_ |= uint32_t{1} << kind; }
 
@@ -51,12 +51,12 @@ class Receiver {
   std::span<const Message> messages() const { return {messages_.get(), count_}; }
   void finish();
 
-  // The peer starts anew, as another incarnation: so does this side. Between polls.
+  // Resets the channels of a peer that starts anew as another incarnation. Between polls.
   void reset_peer(NodeId peer);
 
   void set_epoch(Epoch epoch);
-  // Marks messages bound to an epoch in [from, messages().size()) of the burst under way as kDropped. They stay where
-  // they are: the burst hook may have kept something for each place.
+  // Marks the epoch-bound messages in [from, messages().size()) of the current burst as kDropped. They keep their
+  // positions: the burst hook may have kept something for each.
   static constexpr uint8_t kDropped = kKindsMax;
   void drop_stale(size_t from);
 
@@ -69,7 +69,7 @@ class Receiver {
     FrameQueue held;
     uint32_t sequence = 0;  // of the next packet
     uint32_t epoch = 0;     // of the last packet
-    // The message that is being put together; total == 0: none.
+    // The message that is being reassembled; total == 0: none.
     uint64_t total = 0;
     uint64_t have = 0;
     uint64_t assembled_in = 0;  // the burst in which the buffer was last delivered
@@ -112,7 +112,7 @@ class Receiver {
   std::unique_ptr<Channel[]> channels_;
   std::vector<size_t> held_bytes_;              // by node
   std::array<uint64_t, kFlows> held_mask_{};    // bit n: packets of node n wait for their epoch
-  std::array<uint64_t, kFlows> popped_mask_{};  // bit n: some of them are in the burst under way
+  std::array<uint64_t, kFlows> popped_mask_{};  // bit n: some of them are in the current burst
   std::array<Packet, kBurstPackets> packets_;   // what the wire handed out: [packet_next_, packet_count_) is left
   size_t packet_next_ = 0;
   size_t packet_count_ = 0;

@@ -48,7 +48,7 @@ void Region::prefault(size_t offset, size_t bytes) {
 #ifdef MADV_POPULATE_WRITE
   if (madvise(first, static_cast<size_t>(end - first), MADV_POPULATE_WRITE) == 0) return;
 #endif
-  // An atomic OR of nothing writes without losing what another thread stores at the same time.
+  // An atomic OR with zero writes without losing what another thread stores at the same time.
   for (std::byte* page = first; page < end; page += kPageBytes) {
     __atomic_fetch_or(reinterpret_cast<uint64_t*>(page), 0, __ATOMIC_RELAXED);
   }
@@ -72,7 +72,7 @@ void Region::discard(size_t offset, size_t bytes) {
     zero_shared(first, last);
     return;
   }
-  // Of shared memory this process would only drop its own view; the pages go when a hole is made in the file.
+  // For shared memory MADV_DONTNEED would only drop this process's view; punching a hole in the file frees the pages.
   const int advice = file_ ? MADV_REMOVE : MADV_DONTNEED;
   if (madvise(first, static_cast<size_t>(last - first), advice) != 0) zero_shared(first, last);
 }
@@ -106,8 +106,9 @@ void Regions::grant(NodeId peer) {
   if (posters_ != nullptr) posters_->publish(peer, grants.load(std::memory_order_relaxed));
 }
 
-// A Section counts itself in and then looks at the grant; we end the grant and then look at the count. All four are
-// sequentially consistent, so either the Section sees the gate closed or we see the Section and wait for it.
+// A Section increments the count and then reads the grant; revoke() ends the grant and then reads the count. All four
+// accesses are sequentially consistent, so either the Section sees the gate closed or revoke() sees the Section and
+// waits for it.
 void Regions::revoke(NodeId peer) {
   WEFT_CHECK(peer.value <= kNodesMax, "a node of this cluster");
   Gate& gate = gates_[peer.value];
@@ -132,7 +133,7 @@ uint32_t Regions::grant_of(NodeId peer) const {
 }
 
 Regions::Section::Section(Regions& regions, NodeId peer) : regions_(regions), peer_(peer) {
-  // A closed gate is not entered at all, so that a peer that keeps knocking cannot hold up revoke().
+  // A closed gate is not entered at all, so that a peer that keeps trying cannot delay revoke().
   if (!regions.granted(peer)) return;
   Gate& gate = regions.gates_[peer.value];
   gate.inside.fetch_add(1, std::memory_order_seq_cst);

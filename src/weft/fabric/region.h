@@ -1,4 +1,4 @@
-// A region: memory that a node registers for one-sided access. Things in it are addressed by (region, offset).
+// A region: memory that a node registers for one-sided access. Its content is addressed by (region, offset).
 //
 // The memory is reserved once, on huge pages where the kernel gives them, and stays at one address until the region is
 // destroyed. It is private to the process, or a memory file that the shm wire hands to the other processes of the host.
@@ -44,11 +44,11 @@ class Region {
 
   // Touches [offset, offset + bytes) so that no page fault is left for the data path.
   void prefault(size_t offset, size_t bytes);
-  // Gives the pages of [offset, offset + bytes) back to the kernel; the range reads as zero afterwards, also where it
-  // covers a page only in part. Both numbers are multiples of 8.
+  // Returns the pages of [offset, offset + bytes) to the kernel; the range reads as zero afterwards, also where it
+  // covers only part of a page. Both numbers are multiples of 8.
   void discard(size_t offset, size_t bytes);
-  // A NIC is about to hold the pages: from now on discard() only zeroes. A page given back and touched again would be
-  // another one, and the NIC would go on reading and writing the old.
+  // Called before a NIC registers the pages: from now on discard() only zeroes. A page that was returned and touched
+  // again would be a different one, and the NIC would continue to use the old one.
   void pin();
 
  private:
@@ -57,18 +57,19 @@ class Region {
   const Mapping mapping_;
   const Fd file_;
   const RegionKind kind_;
-  std::mutex pages_;  // held while pages are given back
+  std::mutex pages_;  // held while pages are returned
   bool pinned_ = false;
 };
 
-// Posters outside this process, whose accesses no Section sees: the shm wire tells them of a grant in memory that it
-// shares with them, the verbs wire opens and closes the queue pairs that serve them.
+// Initiators outside this process, whose accesses no Section covers: the shm wire publishes grants to them in shared
+// memory, the verbs wire opens and closes the queue pairs that serve them.
 class RemotePosters {
  public:
   virtual ~RemotePosters() = default;
-  // `grants` as in Regions: odd while the peer has a grant. From now on no access begins under an earlier one.
+  // `grants` as in Regions: odd while the peer has a grant. After this no access begins under an earlier grant.
   virtual void publish(NodeId peer, uint32_t grants) = 0;
-  // Whether an access of this peer may be under way that began before the last publish(). False once it has died.
+  // Whether an access by this peer that began before the last publish() may still be in progress. False once the peer
+  // has died.
   virtual bool inside(NodeId peer) = 0;
 };
 
@@ -79,26 +80,27 @@ class Regions {
 
   // The region must outlive this object. Ids count from 0.
   RegionId add(Region* region);
-  // In place of one that nobody posts to any more.
+  // Replaces a region that nobody accesses any more.
   void replace(RegionId id, Region* region);
   Region* find(RegionId id) const;  // nullptr if there is none
   size_t count() const { return count_.load(std::memory_order_acquire); }
 
   // Peers have no access until granted. After revoke(peer) returns, nothing that peer posted earlier lands: the wires
-  // of this process enter a Section around every access they carry out for a peer, and those of other processes are
-  // waited for unless they have died (RemotePosters).
+  // of this process enter a Section around every access they execute for a peer, and revoke() waits for those of other
+  // processes unless they have died (RemotePosters).
   void grant(NodeId peer);
   void revoke(NodeId peer);
   bool granted(NodeId peer) const { return grant_of(peer) != 0; }
-  // Names the peer's present grant; 0 if it has none. A wire that carries a verb out later than it was posted compares:
-  // what was posted under one grant does not land under the next.
+  // The number of the peer's current grant; 0 if it has none. A wire that executes a verb later than it was posted
+  // compares it: a verb posted under one grant does not land under the next.
   uint32_t grant_of(NodeId peer) const;
 
-  // Told of every grant from now on, and of the present ones at once; nullptr: nobody is. Must outlive its being set.
+  // `posters` learns of the current grants at once and of every later one; nullptr: nobody does. It must outlive being
+  // set.
   void set_remote_posters(RemotePosters* posters);
 
-  // An access, or several, that a wire carries out for a peer: revoke(peer) waits until it is destroyed. Short, and
-  // never opened by a thread that is inside revoke.
+  // One or more accesses that a wire executes for a peer: revoke(peer) waits until it is destroyed. Keep it short, and
+  // never open one inside revoke.
   class Section {
    public:
     Section(Regions& regions, NodeId peer);
@@ -118,8 +120,8 @@ class Regions {
 
  private:
   struct alignas(64) Gate {
-    std::atomic<uint32_t> grants{0};  // granted and revoked so often: odd while granted
-    std::atomic<uint32_t> inside{0};  // accesses under way for this peer
+    std::atomic<uint32_t> grants{0};  // number of grants and revokes: odd while granted
+    std::atomic<uint32_t> inside{0};  // accesses in progress for this peer
   };
   std::array<std::atomic<Region*>, kRegionsMax> regions_{};
   std::atomic<uint16_t> count_{0};

@@ -114,7 +114,7 @@ TEST(RegionsTest, ResolvesOnlyInsideAndOnlyWhatIsGranted) {
   EXPECT_EQ(Regions::Section(regions, peer).resolve(id, 0, 8), nullptr);
 }
 
-// What the shm wire is told, and that revoke waits for it.
+// The shm wire learns of grants, and revoke waits for it.
 TEST(RegionsTest, RemotePostersHearOfGrantsAndAreWaitedFor) {
   struct Posters final : RemotePosters {
     void publish(NodeId peer, uint32_t grants) override { published[peer.value] = grants; }
@@ -137,7 +137,7 @@ TEST(RegionsTest, RemotePostersHearOfGrantsAndAreWaitedFor) {
   EXPECT_EQ(posters.published[5], 2U);
 }
 
-// After revoke returns, plain stores of the owner race with nothing: the sanitizer would see it.
+// After revoke returns, plain stores of the owner race with nothing; ThreadSanitizer would report a race.
 TEST(RegionsTest, NothingLandsAfterRevoke) {
   auto region = Region::create(2 << 20);
   ASSERT_TRUE(region);

@@ -1,19 +1,21 @@
 // A single-producer, single-consumer ring of byte frames: a RingWriter and a RingReader over one buffer, each used by
 // one thread (or both by the same). FrameQueue joins the two for a queue inside one worker.
 //
-// A frame lies contiguous and 8-byte aligned behind a word with its length; a frame that does not fit before the end
-// of the buffer goes to the beginning, with a skip word where it would have been.
+// A frame is contiguous and 8-byte aligned, behind a word with its length. A frame that does not fit before the end of
+// the buffer goes to the beginning, and a skip word stands where it would have been.
 //
-// Positions count bytes since the start and never go back; an origin maps them into the buffer: place = position -
-// origin. Each side keeps its own. The producer publishes `tail` (written so far), the consumer `head` (given back).
+// Positions count bytes since the start and never decrease; an origin maps them into the buffer: place = position -
+// origin. Each side keeps its own. The producer publishes `tail` (written so far), the consumer `head` (released so
+// far).
 //
 // Restart: a ring that is nearly always nearly empty would still walk through its whole buffer and evict everything
-// else from the cache. So, past kRestartBytes, the producer looks whether the ring is empty (head == tail == P), and if
-// so goes on at place 0: its origin becomes P, and it stores P into `restart` before it publishes the next tail. The
-// consumer, when it stands at position `restart` and a frame is there, takes that as its origin too.
+// else from the cache. So, past kRestartBytes, the producer checks whether the ring is empty (head == tail == P), and
+// if so continues at place 0: its origin becomes P, and it stores P into `restart` before it publishes the next tail.
+// When the consumer is at position `restart` and there is a frame, it takes that as its origin too.
 //
 // I1: a frame is overwritten only after the consumer's release() of it was seen (acquire of head).
-// I2: at most one restart is outstanding: the next one needs an empty ring, so the consumer has passed the last.
+// I2: at most one restart is outstanding: the next one needs an empty ring, so the consumer has passed the
+//     previous one.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +28,7 @@
 
 namespace weft {
 
-// The shared words of one ring. tail and restart belong to the producer's cache line, head to the consumer's.
+// The shared words of one ring. tail and restart are on the producer's cache line, head is on the consumer's.
 struct RingEnds {
   std::atomic<uint64_t>* tail;
   std::atomic<uint64_t>* restart;
@@ -45,7 +47,7 @@ class RingWriter {
   RingWriter(std::byte* buffer, size_t capacity, RingEnds ends) : buffer_(buffer), capacity_(capacity), ends_(ends) {}
 
   // Copies a frame in and publishes it; false if there is no room. `fenced` publishes with sequential consistency: a
-  // load that follows (of a flag that says whether the consumer sleeps) cannot come before it.
+  // later load (of the flag that says whether the consumer sleeps) cannot be reordered before it.
   bool write(ByteView frame, bool fenced = false) {
     const size_t need = frame_bytes(frame.size());
     uint64_t place = tail_ - origin_;
@@ -92,7 +94,7 @@ class RingReader {
   RingReader(const std::byte* buffer, size_t capacity, RingEnds ends)
       : buffer_(buffer), capacity_(capacity), ends_(ends) {}
 
-  // Whether no frame is left, looking at the shared tail only if none is known of.
+  // Whether no frame is left. Reads the shared tail only if no frame is known.
   bool empty_now() {
     if (cursor_ != tail_seen_) return false;
     tail_seen_ = ends_.tail->load(std::memory_order_acquire);
@@ -100,7 +102,7 @@ class RingReader {
   }
   bool empty() const { return ends_.tail->load(std::memory_order_acquire) == cursor_; }
 
-  // The oldest frame not popped yet; only when not empty. Valid until release().
+  // The oldest frame not popped yet; call it only when the ring is not empty. Valid until release().
   ByteView front() {
     if (ends_.restart->load(std::memory_order_relaxed) == cursor_) origin_ = cursor_;
     uint64_t place = cursor_ - origin_;
@@ -111,8 +113,8 @@ class RingReader {
     }
     return {buffer_ + place + 8, load<uint64_t>(buffer_ + place)};
   }
-  // front() where the producer is another process: what it wrote is believed only as far as it stays inside the buffer
-  // and before the tail that empty_now() saw. data() == nullptr: it does not.
+  // front() where the producer is another process and not trusted: data() is nullptr if the frame is not inside the
+  // buffer and before the tail that empty_now() saw.
   ByteView front_checked() {
     if (tail_seen_ - cursor_ > capacity_) return {};
     if (ends_.restart->load(std::memory_order_relaxed) == cursor_) origin_ = cursor_;
@@ -128,11 +130,11 @@ class RingReader {
     if (length > capacity_ || frame_bytes(length) > std::min(capacity_ - place, tail_seen_ - cursor_)) return {};
     return {buffer_ + place + 8, length};
   }
-  // Steps over the frame that front() returned; its bytes stay until release().
+  // Skips the frame that front() returned; its bytes stay valid until release().
   void pop(ByteView front) { cursor_ += frame_bytes(front.size()); }
   // Position of the next frame: the ring is empty while the published tail equals it.
   uint64_t cursor() const { return cursor_; }
-  // Gives all popped frames back to the producer.
+  // Returns the space of all popped frames to the producer.
   void release() { ends_.head->store(cursor_, std::memory_order_release); }
 
  private:
@@ -144,7 +146,7 @@ class RingReader {
   RingEnds ends_{};
 };
 
-// Both ends in one hand: a bounded FIFO of frames in memory given by the owner. Does not move once set up.
+// Both ends together: a bounded FIFO of frames in memory that the owner provides. Not movable once set up.
 class FrameQueue {
  public:
   FrameQueue() = default;

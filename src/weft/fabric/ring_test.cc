@@ -21,7 +21,7 @@ struct Shared {
   RingEnds ends() { return {&tail, &restart, &head}; }
 };
 
-// Frame i: its bytes follow from i alone, so that both sides know them.
+// Frame i: its bytes depend on i only, so that both sides know them.
 std::vector<std::byte> frame(uint64_t i, size_t bytes) {
   std::vector<std::byte> out(bytes);
   for (size_t k = 0; k < bytes; ++k) out[k] = static_cast<std::byte>(i * 131 + k);
@@ -157,7 +157,7 @@ TEST(RingTest, TheCheckedFrontReadsWhatAnHonestProducerWrote) {
   }
 }
 
-// A producer that writes anything into the words it shares: the reader says no, or returns bytes of the buffer.
+// Whatever a producer writes into the shared words, the reader refuses or returns bytes of the buffer.
 TEST(RingTest, TheCheckedFrontStaysInsideTheRingWhateverTheProducerWrote) {
   Random random(12);
   uint64_t refused = 0, taken = 0;

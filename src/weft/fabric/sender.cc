@@ -31,7 +31,7 @@ Sender::Sender(const PortOptions& options, Wire* wire, CostModel* cost_model, Po
   const size_t opens = align_up(kOpens * sizeof(Open), 4096);
   const size_t staging = align_up(message_bytes_max_, 4096);
   const size_t queue = queue_capacity(queued_bytes_max_);
-  // The areas of the own node are staggered by some lines, so that their hot beginnings do not share cache sets.
+  // The loopback buffers are staggered by some cache lines, so that their hot beginnings do not share cache sets.
   const size_t own = align_up(queued_bytes_max_, 4096) + 320;
   memory_ = Mapping::or_throw(opens + staging + channels * (kPacketBytesMax + 320 + queue) + 2 * kFlows * own);
 
@@ -119,7 +119,7 @@ void Sender::fragment_staged() {
     }
     std::memcpy(body, staging_ + done, bytes);
     done += bytes;
-    // Other messages may ride behind the last piece.
+    // Other messages may follow the last fragment in its packet.
     if (!last || !batching_) post_open(channel);
   }
 }
@@ -147,7 +147,7 @@ ByteView Sender::seal(size_t channel) {
   return {open.base, bytes};
 }
 
-// False leaves the packet open and unsealed. Only when nothing waits on this channel.
+// If false, the packet stays open and unsealed. Call it only when nothing waits on this channel.
 bool Sender::send_open(size_t channel) {
   const ByteView packet = seal(channel);
   if (!wire_->send(node_of(channel), flow_of(channel), packet)) return false;
@@ -157,7 +157,7 @@ bool Sender::send_open(size_t channel) {
   return true;
 }
 
-// The open packet leaves, for the wire or for the queue.
+// Hands the open packet to the wire or to the queue.
 void Sender::post_open(size_t channel) {
   const NodeId to = node_of(channel);
   if ((closed_mask_ & bit(to.value)) != 0) {
@@ -244,7 +244,7 @@ void Sender::set_epoch(Epoch epoch) {
   epoch_ = epoch;
 }
 
-// What has not left on this channel: the packets that wait, and the open one. Their sequence numbers are used again.
+// Drops what was not sent on this channel: the waiting packets and the open one. Their sequence numbers are reused.
 void Sender::drop_unsent(size_t channel) {
   const NodeId to = node_of(channel);
   FrameQueue& queue = waiting_[channel];

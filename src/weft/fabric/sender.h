@@ -1,19 +1,21 @@
-// The sending half of a port: one open packet per (destination, flow), packets that wait for the wire, and the areas
-// through which a worker's messages to its own node go.
+// The sending half of a port: one open packet per (destination, flow), packets that wait for the wire, and the loopback
+// buffers for messages to the local node.
 //
-// A packet is sealed (given its sequence number and epoch) when it leaves for the wire or for the waiting queue. While
-// the wire refuses, the open packet stays open and goes on filling, so that back-pressure makes packets fuller.
+// A packet is sealed (given its sequence number and epoch) when it goes to the wire or to the waiting queue. While the
+// wire refuses packets, the open packet stays open and takes more messages, so that back-pressure makes packets fuller.
 //
-// A message over kWholeBytesMax is written by the caller into one staging buffer and cut into pieces at the next call
-// of the port, when it is filled; so is, with batching off, the single message of a packet sent. post_staged() does
-// both.
+// The caller writes a message over kUnfragmentedBytesMax into a staging buffer; the next call of the port, when it is
+// filled, splits it into fragments. With batching off, the next call likewise sends the packet with its single message.
+// post_staged() does both.
 //
-// Messages to the own node are written, whole whatever their size, into one of two areas per flow; take_loopback()
-// hands out what one area holds and turns to the other, so handlers can send to their own node while its messages are
-// read.
+// Messages to the local node are written, unfragmented whatever their size, into one of two loopback buffers per flow;
+// take_loopback() hands out the content of one and switches to the other, so handlers can send loopback messages while
+// others are read.
 //
-// I1: per channel, sequence numbers leave in order without a gap: the wire gets a packet only when none waits.
-// I2: nothing is allocated after construction; all buffers are parts of one mapping, committed when first used.
+// I1: per channel, packets are sent in order of their sequence numbers without a gap: a new packet goes to the wire
+//     only when none waits.
+// I2: nothing is allocated after construction; all buffers are parts of one mapping, whose pages are committed when
+//     first used.
 #pragma once
 
 #include <array>
@@ -43,7 +45,7 @@ class Sender {
     return append(open, kind, bytes, tag);
   }
 
-  // Finishes what had to wait until its message was filled. Every call of the port begins with it.
+  // Sends what had to wait until the caller had filled its message. Every call of the port begins with it.
   void post_staged() {
     if (has_staged_) [[unlikely]]
       post_staged_slow();
@@ -51,23 +53,23 @@ class Sender {
 
   bool has_open(NodeId to, Flow flow) const;
   bool flush();
-  // Offers packets that wait to the wire again; true if it took one.
+  // Offers the waiting packets to the wire again; true if it took one.
   bool retry() { return any(waiting_mask_) && retry_slow(); }
   bool pending() const { return has_staged_ || any(open_mask_) || any(waiting_mask_); }
 
-  // What was written in the old epoch and has not left is dropped, also what waits for the own node: whoever would get
-  // it has stopped as well or is about to, and the credit that paid for its room is given out anew.
+  // Drops what was written in the old epoch and not sent, loopback messages too: the receiver has stopped as well or is
+  // about to, and the credit that paid for the room is reissued.
   void set_epoch(Epoch epoch);
-  // From now on what is sent to this peer is thrown away.
+  // From now on messages to this peer are thrown away.
   void close(NodeId peer);
 
-  // The peer starts anew, as another incarnation: so does this side. What was on the way to the old one is dropped.
+  // Resets the channels of a peer that starts anew as another incarnation. Messages to the old one are dropped.
   void reset_peer(NodeId peer);
-  // Bytes that wait for the wire, or in the own node's area of this flow.
+  // Bytes that wait for the wire; for the local node, those in this flow's loopback buffer.
   size_t queued_bytes(NodeId to, Flow flow) const;
 
-  // The own node's messages on a flow since the last call, as they lie in a packet. The caller is through with what
-  // the last call returned.
+  // The loopback messages on a flow since the last call, laid out as in a packet. The caller has finished with what the
+  // last call returned.
   ByteView take_loopback(Flow flow) {
     const Open& open = open_[channel_index(self_, flow)];
     return open.next == open.base ? ByteView() : swap_loopback(static_cast<size_t>(flow));
@@ -75,8 +77,8 @@ class Sender {
   bool loopback_pending() const;
 
  private:
-  // Zero bytes are a valid Open without a packet: the array lies in the mapping, one for every value of NodeId, so
-  // that a wrong destination finds no room and is caught on the slow path.
+  // All-zero bytes are a valid Open without a packet: the array is in the mapping and has an element for every value of
+  // NodeId, so that a wrong destination finds no room and is caught on the slow path.
   struct Open {
     std::byte* next;  // where the next message goes
     size_t room;      // bytes left, a multiple of 8; 0 if nothing is open
@@ -100,7 +102,7 @@ class Sender {
     open.room -= sizeof(MessageHeader) + padded;
     ++open.count;
     store(at, MessageHeader{static_cast<uint32_t>(bytes), kind, kUnfragmented, tag});
-    // Padding goes over the wire: never what was in the buffer before.
+    // Padding is sent over the wire, so it must not be what was in the buffer before.
     if (padded != bytes) store(at + padded, uint64_t{0});
     return at + sizeof(MessageHeader);
   }
@@ -142,7 +144,7 @@ class Sender {
   Mapping memory_;
   Open* open_ = nullptr;
   bool has_staged_ = false;
-  bool staged_in_packet_ = false;  // what is unsettled is one whole message in an open packet (batching off)
+  bool staged_in_packet_ = false;  // the staged message is a single one in an open packet (batching off)
   Staged staged_;
   std::byte* staging_ = nullptr;
   std::unique_ptr<FrameQueue[]> waiting_;        // by channel

@@ -10,8 +10,8 @@ namespace weft {
 namespace {
 
 constexpr size_t kRequestsMax = size_t{1} << 24;
-// The first request of a doorbell goes whatever its size; those behind it add at most kVerbBytesMax. Half of what a
-// wire takes: headers are beside it.
+// A doorbell takes its first request whatever its size; the others add at most kVerbBytesMax. That is half of what a
+// wire takes, which leaves room for headers.
 static_assert((VerbRequest::kVerbsMax + 1) * kVerbBytesMax <= kPostBytesMax / 2);
 
 uint64_t tag_of(uint32_t generation, uint32_t index, size_t verb) {
@@ -100,7 +100,7 @@ void VerbIssuer::release(uint32_t index) {
 void VerbIssuer::send(VerbRequest* request) {
   WEFT_CHECK(request->verbs > 0, "a request is filled, then sent");
   for (size_t i = 0; i < request->verbs; ++i) {
-    // On every wire, so that what only some refuse shows on all.
+    // Checked on every wire, so that a request which only some wires refuse fails on all.
     WEFT_CHECK(request->verb[i].bytes <= kVerbBytesMax, "what is longer goes by message");
     request->verb[i].signalled = i + 1 == request->verbs && !request->unsignalled;
     request->verb[i].ordered_after_previous = i != 0;
@@ -126,7 +126,7 @@ bool VerbIssuer::flush(uint64_t now_ns) {
       WEFT_MARK("refused verbs are posted again");
       wire_->reset(id);
       peer.broken = false;
-      // What failed was posted before whatever waits.
+      // Failed requests were posted before the queued ones.
       if (peer.failed.first != kNone) {
         requests_[peer.failed.last].next = peer.queued.first;
         if (peer.queued.first == kNone) peer.queued.last = peer.failed.last;
@@ -209,7 +209,7 @@ void VerbIssuer::flush_unsignalled(NodeId id, uint64_t now_ns) {
   word.local = request->buffer;
   word.tag = tag_of(request->generation, request->index, 0);
   request->add(word);
-  // At once: what is queued may wait for just those that it asks for.
+  // Posted at once: the queued requests may wait for just those that it probes.
   if (!wire_->post(id, {&word, 1})) {
     release(request->index);
     return;
@@ -245,7 +245,7 @@ bool VerbIssuer::poll(uint64_t now_ns, void (*answered)(void*, VerbRequest&), vo
       const auto verb = static_cast<size_t>(done.tag & 0xff);
       any = true;
       if (index >= requests_.size() || requests_[index].generation != static_cast<uint32_t>(done.tag >> 32)) continue;
-      if (!requests_[index].live) continue;  // answered already
+      if (!requests_[index].live) continue;  // complete already
       Peer& peer = peers_[done.peer.value];
       if (done.status != VerbStatus::kDone) {
         ++refused_;
@@ -254,7 +254,7 @@ bool VerbIssuer::poll(uint64_t now_ns, void (*answered)(void*, VerbRequest&), vo
         peer.retry_ns = now_ns + kRetryNs;
       }
       if (verb + 1 != requests_[index].verbs) continue;
-      // Whatever was posted to this peer before it is done as well.
+      // Every request posted to this peer before it is complete as well.
       while (peer.in_flight.first != kNone) {
         const uint32_t first = pop(peer.in_flight);
         answer(peer, first, answered, context);

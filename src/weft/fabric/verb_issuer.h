@@ -1,18 +1,18 @@
-// VerbIssuer: the one-sided operations that a worker has in flight, each a few verbs to one peer that belong together,
-// with the bytes they read or write. A request keeps its bytes until its verbs are done or never will be, whatever
-// becomes of who made it meanwhile: an application's memory is never a verb's.
+// VerbIssuer: the one-sided requests that a worker has in flight. Each is a few verbs to one peer that belong together,
+// with the bytes they read or write. A request keeps its bytes until its verbs are complete or never will be, whatever
+// becomes of its issuer meanwhile: a verb never uses an application's memory.
 //
-// Verbs of one step to one peer share a doorbell. Those of a request take effect in order. Of requests to a peer no
-// order may be relied on before the first is answered: a NIC may carry out a WRITE or a CAS before a READ that was
-// posted earlier. They are done in order, though. So only the last verb of a request is signalled, and an *unsignalled*
-// request (DrTM+H's passive acknowledgement) signals none: that it is done is known when a later one to the same peer
-// is; if none comes within a millisecond, a READ of a word is sent.
+// Verbs of one step to one peer share a doorbell. The verbs of a request take effect in order. Two requests to a peer
+// may take effect in any order until the first is complete: a NIC may execute a WRITE or a CAS before a READ that was
+// posted earlier. They complete in order, though. So only the last verb of a request is signalled, and an *unsignalled*
+// request (DrTM+H's passive acknowledgement) signals none: it is known to be complete when a later one to the same peer
+// is. If none follows within a millisecond, the issuer sends a READ of one word.
 //
-// A verb is refused while the peer does not grant access: it has come to another view, or is about to. The requests to
-// that peer are tried again, in their order, until the view changes here too (drop); what was done twice then has no
-// other effect than once.
+// A verb is refused while the peer does not grant access, because it has changed its view or is about to. The requests
+// to that peer are retried in order until the view changes here too (drop); executing one of them twice has the same
+// effect as once.
 //
-// It knows nothing of transactions. Only the owning worker uses it.
+// It knows nothing about transactions. Only the owning worker uses it.
 #pragma once
 
 #include <array>
@@ -30,20 +30,20 @@
 
 namespace weft {
 
-// A few verbs to one peer that belong together. Who makes it keeps what it needs to know of it in `user`.
+// A few verbs to one peer that belong together. The issuer's caller keeps its state for it in `user`.
 struct VerbRequest {
   static constexpr size_t kVerbsMax = 3;
   static constexpr size_t kUserBytes = 32;
 
   NodeId peer;
   uint8_t verbs = 0;
-  bool live = false;         // made, and not answered
-  bool unsignalled = false;  // known to be done when a later one to the same peer is
-  bool probe = false;        // the issuer's own: asks whether those before it are done
+  bool live = false;         // made, and not complete
+  bool unsignalled = false;  // known to be complete when a later one to the same peer is
+  bool probe = false;        // made by the issuer itself, to learn whether those before it are complete
   bool failed = false;
   bool abandoned = false;  // nobody waits for it any more
-  bool reposted = false;   // the same once more
-  bool retried = false;    // posted before, and refused: some of it may have been done then
+  bool reposted = false;   // repeat() posted it once more
+  bool retried = false;    // posted before and refused: some of its verbs may have been executed then
   uint16_t group = 0;
   uint32_t index = 0;
   uint32_t generation = 0;
@@ -69,8 +69,8 @@ struct VerbRequest {
 
 struct VerbIssuerOptions {
   int nodes = 1;
-  int groups = 1;                 // requests name one, below this
-  bool doorbell_batching = true;  // off: every request has its own
+  int groups = 1;                 // a request's group is below this
+  bool doorbell_batching = true;  // off: every request has its own doorbell
   bool pipelined_verbs = true;    // off: a group has one request in flight at a time
 };
 
@@ -80,26 +80,26 @@ class VerbIssuer {
   static constexpr uint64_t kUnsignalledNs = 1'000'000;
   static constexpr uint64_t kRetryNs = 20'000;
 
-  // `memory`: for the bytes, `bytes` of it. A wire copies from and to it; no peer reaches it.
+  // `memory` (of `bytes`) holds the requests' bytes. A wire copies from and to it; no peer can access it.
   VerbIssuer(const VerbIssuerOptions& options, Wire* wire, CostModel* cost_model, std::byte* memory, size_t bytes);
 
-  // One with room for `bytes`; nullptr if there is none now. Fill it, then send it, before the next is made.
+  // A request with room for `bytes`; nullptr if there is no memory now. Fill it and send it before making the next.
   VerbRequest* make(NodeId peer, uint16_t group, size_t bytes);
   void send(VerbRequest* request);
-  // The same once more, for one that was just answered.
+  // Sends a request that has just completed once more.
   void repeat(VerbRequest& request);
 
-  // Hands what was sent to the wire; true if there was something.
+  // Hands the sent requests to the wire; true if there were any.
   bool flush(uint64_t now_ns);
-  // Calls answered(context, VerbRequest&) for each that is done and has somebody who waits.
+  // Calls answered(context, VerbRequest&) for each completed request that is not abandoned.
   bool poll(uint64_t now_ns, void (*answered)(void*, VerbRequest&), void* context);
-  // Nobody waits any more; what has not left does not leave.
+  // Abandons all requests; those not posted yet are not posted.
   void drop();
 
   bool pending() const { return unsent_ != 0; }
   uint64_t deadline_ns() const;
   size_t in_flight_count() const { return live_; }
-  // Unsignalled ones that nothing behind them confirms yet are confirmed now, not in a millisecond.
+  // Probes now, not in a millisecond, for unsignalled requests that no later request confirms.
   void flush_unsignalled_now() { probe_now_ = true; }
   uint64_t doorbells() const { return doorbells_; }
   uint64_t refused() const { return refused_; }
@@ -116,7 +116,7 @@ class VerbIssuer {
   struct Peer {
     List queued, in_flight, failed;
     bool broken = false;
-    bool used = false;  // so that its queue may need a reset
+    bool used = false;  // its queue may need a reset
     uint64_t retry_ns = 0;
   };
 

@@ -1,5 +1,5 @@
-// VerbIssuer on the local wire: bytes arrive, doorbells are shared, unsignalled ones are confirmed, refused ones tried
-// again.
+// VerbIssuer on the local wire: bytes arrive, doorbells are shared, unsignalled requests are confirmed, refused ones
+// are retried.
 #include "weft/fabric/verb_issuer.h"
 
 #include <gtest/gtest.h>
@@ -114,7 +114,7 @@ TEST_F(VerbIssuerTest, OrAskedForAfterAMillisecond) {
   EXPECT_EQ(answered_.size(), 2U);
 }
 
-// Notes how large posts are, and how many of their verbs follow others.
+// Records how large posts are, and how many of their verbs are ordered after others.
 class MeasuringWire final : public Wire {
  public:
   explicit MeasuringWire(Wire* wire) : wire_(wire) {}
@@ -159,7 +159,7 @@ TEST_F(VerbIssuerTest, ADoorbellStaysWithinWhatEveryWireTakes) {
   EXPECT_EQ(answered_.size(), 300U);
   EXPECT_GE(wire.most, VerbRequest::kVerbsMax * kVerbBytesMax);
   EXPECT_LE(wire.most, kPostBytesMax / 2);
-  // Of a doorbell's posts each is for itself: nothing of one waits for another's.
+  // The requests of one doorbell are independent: no verb of one waits for another's.
   EXPECT_EQ(wire.follow, 300 * (VerbRequest::kVerbsMax - 1));
 }
 

@@ -1,9 +1,9 @@
-// VerbQueues: one worker's one-sided verbs on a wire where the poster carries them out itself, at once: local and shm.
+// VerbQueues: one worker's one-sided verbs on a wire where the initiator executes them itself, at once: local and shm.
 //
-// How one is carried out: execute_verb.h. Verbs of one post take effect in order. A refused verb breaks the queue to
-// that peer: what is posted until reset() is flushed.
+// execute_verb.h executes one. The verbs of one post take effect in order. A refused verb breaks the queue to that
+// peer: verbs posted until reset() are flushed.
 //
-// Used by the worker that owns it.
+// Only the owning worker uses it.
 #pragma once
 
 #include <atomic>
@@ -26,7 +26,7 @@ class VerbQueues {
 
   // Access is how the target's memory is reached:
   //   std::byte* resolve(RegionId, uint64_t offset, uint64_t bytes): nullptr if not granted or outside the region
-  //   bool holds(): whether the grant that resolve() found still stands, asked after the verb
+  //   bool holds(): whether the grant that resolve() found still stands, called after the verb
   // False if there is no room for the completions; then nothing was done.
   template <class Access>
   bool post(NodeId to, std::span<const Verb> verbs, const Access& access) {
@@ -48,7 +48,7 @@ class VerbQueues {
     }
     return true;
   }
-  // To a peer that cannot be reached.
+  // For a peer that cannot be reached: refuses the verbs.
   bool post_nowhere(NodeId to, std::span<const Verb> verbs);
 
   size_t poll(std::span<Completion> out);
@@ -70,7 +70,7 @@ class VerbQueues {
   uint64_t fences_ = 0;
 };
 
-// Aligned relaxed accesses stay in order on x86 but for a store before a load and what the compiler does.
+// On x86 aligned relaxed accesses stay in order, except a store before a load and what the compiler reorders.
 inline void VerbQueues::order(VerbKind before, VerbKind after) {
   std::atomic_signal_fence(std::memory_order_seq_cst);
   if (before == VerbKind::kWrite && after == VerbKind::kRead) {

@@ -1,9 +1,9 @@
-// Wire: what carries packets and one-sided verbs under a port. One wire object per worker; only that worker calls it.
+// Wire: the transport of packets and one-sided verbs below a port. One object per worker; only that worker calls it.
 //
-// Packets are delivered reliably and in order per (sender, receiver, flow). A wire knows nothing of what is in them
-// beyond the PacketHeader. One-sided verbs act on a peer's regions without its worker: those of one post() go to one
-// peer over one queue, take effect in order, and cost one doorbell. Those of two posts are done, and reported, in
-// order; but a WRITE or an atomic may take effect before a READ or an atomic of an earlier post that is not done yet.
+// Packets are delivered reliably and in order per (sender, receiver, flow). A wire knows nothing of their content
+// beyond the PacketHeader. One-sided verbs act on a peer's regions without its worker: the verbs of one post() go to
+// one peer over one queue, take effect in order, and cost one doorbell. Two posts complete, and are reported, in order;
+// but a WRITE or an atomic may take effect before a READ or an atomic of an earlier post that is not complete yet.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace weft {
 
-// Flows keep apart what must not share a packet; each is its own ordered channel.
+// Flows separate messages that must not share a packet; each is an ordered channel.
 enum class Flow : uint8_t { kExecution, kCommit, kRecovery, kControl };
 inline constexpr int kFlows = 4;
 
@@ -47,7 +47,7 @@ struct Packet {
 };
 
 inline constexpr size_t kVerbBytesMax = 64 << 10;  // of one READ or WRITE
-inline constexpr size_t kPostBytesMax = 1 << 20;   // of all verbs of one post(), with some room for what goes beside
+inline constexpr size_t kPostBytesMax = 1 << 20;   // of all verbs of one post(), with some room for headers
 
 enum class VerbKind : uint8_t { kRead, kWrite, kCompareSwap, kFetchAdd };
 
@@ -55,16 +55,15 @@ enum class VerbKind : uint8_t { kRead, kWrite, kCompareSwap, kFetchAdd };
 // `local` must stay valid until the completion of this or of a later signalled verb of the same peer.
 struct Verb {
   VerbKind kind = VerbKind::kRead;
-  bool signalled = true;  // an unsignalled verb reports no completion of its own unless it fails
-  bool ordered_after_previous =
-      true;  // takes effect after those before it in its post; false: they are no business of its own
+  bool signalled = true;               // an unsignalled verb reports a completion only if it fails
+  bool ordered_after_previous = true;  // takes effect after those before it in its post; false: in any order
   RegionId region;
   uint64_t offset = 0;
   uint32_t bytes = 0;
   std::byte* local = nullptr;
   uint64_t operand = 0;  // kCompareSwap: the new value; kFetchAdd: the addend
   uint64_t compare = 0;  // kCompareSwap only
-  uint64_t tag = 0;      // comes back in the completion
+  uint64_t tag = 0;      // returned in the completion
 };
 
 enum class VerbStatus : uint8_t {
@@ -83,11 +82,11 @@ class Wire {
  public:
   virtual ~Wire() = default;
 
-  // Copies the packet and takes it for delivery; false if there is no room now (nothing was taken, try again later).
+  // Copies the packet and accepts it for delivery; false if there is no room now (nothing was taken, retry later).
   virtual bool send(NodeId to, Flow flow, ByteView packet) = 0;
 
-  // Fills `out` with packets that arrived, oldest first per channel, and returns how many. Their bytes stay valid
-  // until release(), which the caller must call before the next poll.
+  // Fills `out` with received packets, oldest first per channel, and returns how many. Their bytes stay valid until
+  // release(), which the caller must call before the next poll.
   virtual size_t poll(std::span<Packet> out) = 0;
   virtual void release() = 0;
 
@@ -97,17 +96,17 @@ class Wire {
   // Reopens the queue to a peer after a refused verb.
   virtual void reset(NodeId to) = 0;
 
-  // From now on this end exchanges packets and verbs with that incarnation of the peer only; 0: with nobody. What came
-  // from an earlier incarnation and was not polled yet is thrown away, and its verbs are flushed. Wires on which a node
-  // cannot come back as another (local) ignore it.
+  // From now on this end exchanges packets and verbs with that incarnation of the peer only; 0: with none. Packets of
+  // an earlier incarnation that were not polled yet are thrown away, and its verbs are flushed. Wires on which a node
+  // cannot come back as another incarnation (local) ignore it.
   virtual void accept_incarnation(NodeId peer, uint32_t incarnation) {
     (void)peer;
     (void)incarnation;
   }
 
-  // Whether kCompareSwap and kFetchAdd are atomic against the target's own locked instructions. Where they are not, a
-  // word that remote verbs change is changed by verbs only, the target's own included: post() takes the own node too,
-  // once Regions granted it to itself, and on the verbs wire goes through the NIC.
+  // Whether kCompareSwap and kFetchAdd are atomic with the locked instructions of the target's CPU. Where they are not,
+  // a word that remote verbs change is changed by verbs only, at the target itself too: post() accepts the local node,
+  // once Regions granted it access to itself, and on the verbs wire goes through the NIC.
   virtual bool atomic_with_cpu() const { return true; }
 
   // True if poll or poll_completions would return something now.
