@@ -18,10 +18,10 @@ class FixedClock final : public Clock {
 };
 
 // What was written to a pipe.
-class HotKeyQueues {
+class LogLines {
  public:
-  HotKeyQueues() { EXPECT_EQ(pipe2(ends_, O_NONBLOCK | O_CLOEXEC), 0); }
-  ~HotKeyQueues() {
+  LogLines() { EXPECT_EQ(pipe2(ends_, O_NONBLOCK | O_CLOEXEC), 0); }
+  ~LogLines() {
     close(ends_[0]);
     close(ends_[1]);
   }
@@ -39,7 +39,7 @@ class HotKeyQueues {
 
 TEST(EventLog, JsonLines) {
   FixedClock clock;
-  HotKeyQueues lines;
+  LogLines lines;
   EventLog events(lines.fd(), EventLog::form_for(lines.fd()), &clock, 2);
   events.emit(Level::kWarn, "peer_disconnected", {{"peer", 1}, {"why", "a \"broken\"\npipe"}, {"fatal", false}});
   events.emit_of(-1, Level::kInfo, "started", {});
@@ -52,7 +52,7 @@ TEST(EventLog, JsonLines) {
 
 TEST(EventLog, ForPeople) {
   FixedClock clock;
-  HotKeyQueues lines;
+  LogLines lines;
   EventLog events(lines.fd(), EventLog::Form::kPeople, &clock, 0);
   events.emit(Level::kInfo, "view", {{"epoch", 7}, {"members", "0,1,2"}, {"note", "two words"}, {"empty", ""}});
   const std::string line = lines.take();
@@ -63,7 +63,7 @@ TEST(EventLog, ForPeople) {
 
 TEST(EventLog, WhateverTheTextItIsJson) {
   FixedClock clock;
-  HotKeyQueues lines;
+  LogLines lines;
   EventLog events(lines.fd(), EventLog::Form::kJson, &clock);
   std::string all;
   for (int c = 0; c < 256; ++c) all += static_cast<char>(c);
@@ -79,7 +79,7 @@ TEST(EventLog, WhateverTheTextItIsJson) {
 
 TEST(EventLog, NobodyWaitsForWhoReads) {
   FixedClock clock;
-  HotKeyQueues lines;
+  LogLines lines;
   EventLog events(lines.fd(), EventLog::Form::kJson, &clock);
   const std::string long_text(1000, 'x');
   while (events.dropped() < 3) events.emit(Level::kInfo, "much", {{"text", long_text}});
@@ -92,7 +92,7 @@ TEST(EventLog, NobodyWaitsForWhoReads) {
 
 TEST(EventLog, ALineHasALimit) {
   FixedClock clock;
-  HotKeyQueues lines;
+  LogLines lines;
   EventLog events(lines.fd(), EventLog::Form::kJson, &clock);
   events.emit(Level::kError, "long", {{"text", std::string(5000, 'x')}});
   const nlohmann::json line = nlohmann::json::parse(lines.take());

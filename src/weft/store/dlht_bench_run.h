@@ -78,14 +78,14 @@ double rate(uint64_t ops, Body body) {
 
 // Random reads of 64-byte lines in `bytes` of memory on huge pages: what the machine can do at most. Plainly, one load
 // after the other, as many at once as the core sees ahead; and with each line prefetched kBatch reads ahead.
-class HotKeyQueues {
+class CacheLineReads {
  public:
-  explicit HotKeyQueues(size_t bytes) : memory_(SIZE_MAX), count_(bytes / 64), at_(memory_.allocate(count_ * 64)) {
+  explicit CacheLineReads(size_t bytes) : memory_(SIZE_MAX), count_(bytes / 64), at_(memory_.allocate(count_ * 64)) {
     for (size_t i = 0; i < count_; ++i) store_shared(at_ + i * 64, i);
   }
-  ~HotKeyQueues() { memory_.free(at_, count_ * 64); }
-  HotKeyQueues(const HotKeyQueues&) = delete;
-  HotKeyQueues& operator=(const HotKeyQueues&) = delete;
+  ~CacheLineReads() { memory_.free(at_, count_ * 64); }
+  CacheLineReads(const CacheLineReads&) = delete;
+  CacheLineReads& operator=(const CacheLineReads&) = delete;
 
   uint64_t read(uint64_t times, Random& random) const {
     uint64_t sum = 0;
@@ -179,7 +179,7 @@ std::vector<Figure> measure(const Plan& plan) {
   samples.add("load", load);
   samples.add("bytes a key", bytes / static_cast<double>(plan.keys));
   if constexpr (Map::kBatches) {
-    const HotKeyQueues lines(plan.keys * 50);
+    const CacheLineReads lines(plan.keys * 50);
     uint64_t sum = 0;
     for (int i = 0; i < plan.repeats; ++i) {
       samples.add("reads", rate(plan.ops, [&] { sum += lines.read(plan.ops, random); }));
