@@ -28,7 +28,8 @@ uint64_t Blocks::allocate(int block_class) {
   uint64_t head = list.head.load(std::memory_order_acquire);
   while ((head & kLinkMask) != 0) {
     const uint64_t offset = (head & kLinkMask) * kBlockAlign;
-    // Another thread may have taken the block and be writing there: then this is no link, and the tag has moved on.
+    // Another thread may have allocated the block and be writing there: then this is not a link, and the tag has
+    // changed.
     const uint64_t link = load_shared(base_ + offset + kMetaAt) & kLinkMask;
     if (list.head.compare_exchange_weak(head, next_tag(head) | link, std::memory_order_acq_rel,
                                         std::memory_order_acquire)) {
@@ -58,7 +59,8 @@ uint64_t Blocks::cut(int block_class) {
       return 0;
     }
   } while (!cursor_.compare_exchange_weak(at, at + slab, std::memory_order_relaxed));
-  // The first block is the caller's, the others are chained in address order. Each says deleted before anyone finds it.
+  // The first block goes to the caller, the others are chained in address order. Each is marked deleted before anyone
+  // finds it.
   const uint64_t last = at + (slab / bytes - 1) * bytes;
   for (uint64_t block = at; block <= last; block += bytes) {
     store_word(base_ + block, Word(Version(0), kDeleted));

@@ -1,17 +1,17 @@
 // Blocks: the memory of records, in size classes.
 //
-// Slabs of one class are cut from the block area of a region by an atomic cursor and never change their class (I4 of
-// record.h): whoever holds an old offset, a remote reader too, always finds a record header there. Freed blocks go to
-// their class's free list, a Treiber stack of offsets:
+// Slabs of one class are allocated from the block area of a region by an atomic cursor and never change their class (I4
+// of record.h): a holder of an old offset, also a remote reader, always finds a record header there. Freed blocks go to
+// the free list of their class, a Treiber stack of offsets:
 //
 //   head of a list     | tag (24)      | offset / 16 (40) |    the tag counts changes, against ABA
 //   meta of a free one | ones (24)     | next / 16 (40)   |    the ones are lengths that no record has
 //
-// The word and the key of a free block stay as the one who freed it left them (deleted or moved).
+// The word (deleted or moved) and the key of a free block stay as they were when it was freed.
 //
-// The area begins with a map of its slabs, so that a walk over all blocks costs what was ever cut and not what there is
-// room for. It has an entry of 16 bits for each grain of half a slab; every slab is longer, so at most one begins
-// there:
+// The area begins with a map of its slabs, so that a walk over all blocks costs only what was ever allocated, not what
+// there is room for. It has an entry of 16 bits for each grain of half a slab; every slab is longer, so at most one
+// begins there:
 //
 //   | offset of the slab in its grain / 64 (8) | class + 1 (8) |    0: none begins here
 //
@@ -96,25 +96,25 @@ static_assert([] {
 
 class Blocks {
  public:
-  // Cuts its slabs from [begin, end) of the region at `base`, which is zeroed; both are multiples of 64, and begin is
-  // not 0.
+  // Allocates its slabs from [begin, end) of the region at `base`, which is zeroed. Both are multiples of 64, and begin
+  // is not 0.
   Blocks(std::byte* base, uint64_t begin, uint64_t end);
-  // What the map takes of an area of so many bytes.
+  // Size of the map for an area of so many bytes.
   static constexpr uint64_t map_bytes(uint64_t area) {
     return align_up((area / kSlabGrain + 1) * sizeof(uint16_t), 64);
   }
 
-  // An offset, or 0 if the area is used up. The block's word says deleted or moved, or is 0 if it was never used.
+  // An offset, or 0 if the area is used up. The block's word is deleted or moved, or 0 if it was never used.
   uint64_t allocate(int block_class);
-  // The block's word says deleted or moved. From here on its meta word belongs to the list.
+  // The block's word must be deleted or moved. From now on its meta word belongs to the free list.
   void free(uint64_t offset, int block_class);
 
   uint64_t slab_bytes_used() const { return cursor_.load(std::memory_order_relaxed) - begin_; }
 
-  // A walk over all blocks that there are, free ones too: piece by piece, by anybody in any order.
+  // A walk over all allocated blocks, free ones too, in chunks: by any thread, in any order.
   static constexpr uint64_t kChunkBytes = 1 << 20;
   uint64_t chunks() const { return (slab_bytes_used() + kChunkBytes - 1) / kChunkBytes; }
-  // Of the slabs that begin in this piece: visit(std::byte* block).
+  // Calls visit(std::byte* block) for each block of the slabs that begin in this chunk.
   template <class Visit>
   void visit(uint64_t chunk, Visit visit) const {
     constexpr uint64_t kGrains = kChunkBytes / kSlabGrain;

@@ -45,8 +45,8 @@ Dlht::~Dlht() {
   drop(index);
 }
 
-// Threads count in different lines, so that they do not take turns on one. Where a thread keeps its thread-local data
-// tells it apart from the others; two that share a line are slower, not wrong.
+// Threads count on different cache lines, so that they do not contend. The address of its thread-local data selects a
+// thread's line; two that share a line are slower, not wrong.
 void Dlht::count(int64_t change) {
   static thread_local char here;
   const uint64_t line = mix64(reinterpret_cast<uintptr_t>(&here)) % kCounters;
@@ -110,12 +110,12 @@ void Dlht::prefetch_links(uint64_t hash) const {
 
 namespace {
 
-// So many requests are between two stages of a batch. More lines on their way at once are more than a core can wait
-// for, and the first could be evicted again.
+// The number of requests between two stages of a batch. A core cannot have more cache misses outstanding, and the first
+// lines could be evicted again.
 constexpr size_t kAhead = 24;
 
-// Three stages over n requests, each kAhead behind the one before: a short batch goes through them one after the other,
-// a long one keeps all three going, so that memory is never idle.
+// Runs three stages over n requests, each kAhead requests behind the previous one: a short batch passes them one after
+// the other, a long one keeps all three busy, so that memory is never idle.
 template <class First, class Second, class Third>
 void in_stages(size_t n, First first, Second second, Third third) {
   if (n <= kAhead) {
@@ -161,7 +161,7 @@ void Dlht::run_one(DlhtRequest& request) {
   }
 }
 
-// Gets among themselves have no order, so those whose keys are in the bin itself are done in the second stage, and only
+// Gets need no order among themselves, so those whose keys are in the bin itself finish in the second stage, and only
 // the others wait for their links.
 void Dlht::run_gets(std::span<DlhtRequest> requests) const {
   static_assert(kAhead <= 64, "one bit for each request between the second and the third stage");
@@ -211,7 +211,7 @@ Dlht::Snapshot Dlht::snapshot(uint64_t cursor) const {
       const Slot& slot = index->slot(bin, links, std::countr_zero(rest) / 2);
       const uint64_t word = slot.word.load(std::memory_order_acquire);
       const uint64_t hash = index->hash_of(first, word);
-      // A cursor in the middle of a bin comes from an index with smaller bins, never from this walk's past.
+      // A cursor in the middle of a bin comes from an index with smaller bins; lower hashes were visited there.
       if ((word & dlht::kDead) != 0 || hash < cursor) continue;
       out.entries[out.count++] = {hash, dlht::value_of(slot)};
     }
@@ -238,7 +238,7 @@ Dlht::BinRef Dlht::writable(uint64_t hash) const {
   }
 }
 
-// Makes sure that the bin has the link bucket of this slot. False: there is none left.
+// Ensures that the bin has the link bucket of this slot. False: no bucket is left.
 bool Dlht::attach(const BinRef& ref, int number) {
   if (number < dlht::kInlineSlots) return true;
   const bool single = number < dlht::kPairFirst;
@@ -258,12 +258,12 @@ bool Dlht::attach(const BinRef& ref, int number) {
 
 void Dlht::detach(Index& index, Bin& bin) {
   detach(index, bin, dlht::kPairBits);
-  // A single without its pair can go; with it, it would leave a hole that a resize must reckon with.
+  // A single link without a pair can be detached; with one, it would leave a hole that a resize must handle.
   if (dlht::pair_of(bin.links.load(std::memory_order_acquire)) == 0) detach(index, bin, dlht::kSingleBits);
 }
 
-// Gives the single or the pair back if all its slots are empty: takes them all, so that no insert can, cuts the link,
-// and leaves the slots empty, for links to come.
+// Returns the single link or the pair to the arena if all its slots are empty: reserves them all, so that no insert
+// can, detaches the link, and leaves the slots empty for later links.
 void Dlht::detach(Index& index, Bin& bin, uint64_t slots) {
   const bool single = slots == dlht::kSingleBits;
   const uint64_t trying = slots & dlht::kSlotsLow;

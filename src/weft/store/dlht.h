@@ -1,58 +1,59 @@
 // DLHT: a concurrent hash index of 16-byte slots in 64-byte bins with bounded chaining.
 //
-// Who may call: any number of threads at once. A thread that calls anything but create(), the statistics and the
-// destructor is one of the `readers` of the options and is online (quiesce.h): between two calls of quiesce() it may
-// hold on to an index that was replaced. No operation takes a lock; see "waiting" below.
+// Thread-safety: any number of threads may call it at once. A thread that calls anything but create(), the statistics
+// and the destructor is one of the `readers` of the options and is online (quiesce.h): between two calls of quiesce()
+// it may keep using an index that was replaced. No operation takes a lock; see "Waiting" below.
 //
-// Keys are known by their 64-bit hash alone. For 8-byte keys the hash is a bijection of the key (hash_u64), so the hash
-// is the key, and MatchAny says so. For longer keys several slots can have the same hash; their values lead to the
-// keys, and `Match` decides by the value: `bool match(uint64_t value)`. It is called only with values that a slot of
-// this hash had during the operation, so what they lead to must stay readable until the caller quiesces.
+// The index knows keys only by their 64-bit hash. For 8-byte keys the hash is a bijection of the key (hash_u64), so the
+// hash identifies the key: use MatchAny. For longer keys several slots can have the same hash; their values refer to
+// the keys, and `Match` decides by the value: `bool match(uint64_t value)`. It is called only with values that a slot
+// of this hash had during the operation, so what they refer to must stay readable until the caller quiesces.
 //
-// The layout is drawn in dlht_bin.h. Versions, tags and states make every operation a few loads and at most three
+// dlht_bin.h shows the layout. With versions, tags and states every operation takes a few loads and at most three
 // atomic instructions:
 //
-//   get     loads the header, compares the words of its valid slots, loads the value, loads the header again; starts
-//           anew if it changed. No slot is filled or emptied for another key without a change of the header (the
-//           version), so an unchanged header means that word and value are of one filling of the slot. In that filling
-//           the value changes only while the word is alive; a key that was erased in between keeps its last value.
-//           Takes effect when it loads the value, or just before that erase. A miss: no slot became valid between the
-//           two loads of the header, and each was seen without the key, so the key was absent at the second.
-//   put     finds the slot as get does, then swaps (word, old value) for (word, new value), 16 bytes in one step: its
-//           effect. The word has a tag that is new for every filling of the slot, so the swap fails if the key was
-//           erased, the slot reused (for the same key and value, too), or the key moved to a new index.
-//   erase   finds the slot, swaps (word, value) for (word + dead, value): its effect, and that value is the one
-//           returned. Then it makes the slot empty in the header, so that it can be used again at once. A link bucket
-//           that has become empty goes back to the arena.
-//   insert  looks for the key under one header; takes an empty slot by changing the header (empty -> trying, version +
-//           1), fills it, publishes it by changing the header (trying -> valid, version + 1): its effect. Both
-//           changes compare the whole header, so nothing was published since the key was last looked for: if a change
-//           fails, it looks again. So there is never a key twice.
+//   get     loads the header, compares the words of its valid slots, loads the value, loads the header again, and
+//           retries if it changed. No slot is filled or emptied for another key without a change of the header (the
+//           version), so an unchanged header means that word and value belong to one filling of the slot. In that
+//           filling the value changes only while the word is live; a key that was erased in between keeps its last
+//           value. Takes effect when it loads the value, or just before that erase. On a miss no slot became valid
+//           between the two loads of the header, and each was seen without the key, so the key was absent at the
+//           second.
+//   put     finds the slot as get does, then replaces (word, old value) by (word, new value) with a 16-byte CAS, at
+//           which it takes effect. The word has a tag that is new for every filling of the slot, so the CAS fails if
+//           the key was erased, the slot reused (even for the same key and value), or the key moved to a new index.
+//   erase   finds the slot and replaces (word, value) by (word + dead, value) with a CAS, at which it takes effect; it
+//           returns that value. Then it marks the slot empty in the header, so that it can be reused at once. A link
+//           bucket that has become empty returns to the arena.
+//   insert  searches for the key under one header; reserves an empty slot by changing the header (empty -> trying,
+//           version + 1), fills it, and publishes it by changing the header (trying -> valid, version + 1), at which it
+//           takes effect. Both changes compare the whole header, so nothing was published since the last search; if a
+//           change fails, it searches again. So no key is there twice.
 //
-// Links are attached before a slot in them is taken and detached only when all their slots were taken from the header
-// by whoever detaches them; a header that is unchanged since the links were read means that they were still the bin's.
-// A late swap on a link bucket that is by now another bin's fails by its tag.
+// Links are attached before a slot in them is reserved, and detached only by a thread that has reserved all their slots
+// in the header. If the header is unchanged since the links were read, they still belonged to the bin. A late CAS on a
+// link bucket that now belongs to another bin fails because of its tag.
 //
-// Resize. When a bin has no slot left (or the arena no link) and the table is at least half full, the inserter hangs a
-// larger index to the current one (`next`). Bins are moved one by one, by whoever comes along: inserts and quiesce()
-// take a few each. Moving a bin: set its state to moving (from now on no header change of an insert succeeds); swap
-// each live slot to frozen, which fixes its value (from now on no put and no erase succeeds); copy it; set the state
-// to moved. Operations go to the next index only over a moved bin, and never skip an index, so the bins that are being
-// filled are nobody else's until then, and every key is in exactly one place where changes can take effect. When all
-// bins are moved, `next` becomes the current index, and the old one is freed once all readers have quiesced.
+// Resize. When a bin has no slot left (or the arena no link) and the table is at least half full, the inserter links a
+// larger index to the current one (`next`). Bins are moved one by one by any thread: inserts and quiesce() move a few
+// each. Moving a bin: set its state to moving (from now on no header change of an insert succeeds); CAS each live slot
+// to frozen, which fixes its value (from now on no put and no erase succeeds); copy it; set the state to moved.
+// Operations reach the next index only through a moved bin, and never skip an index, so no other thread uses the bins
+// that are being filled until then, and every key has exactly one slot where changes can take effect. When all bins are
+// moved, `next` becomes the current index, and the old one is freed once all readers have quiesced.
 //
 // Waiting. A get never waits: in a moving bin it reads frozen slots like live ones (the bin was not yet moved when it
-// looked at the header again, so nothing newer exists). A put, insert or erase waits if its very bin is being moved by
-// another thread; an insert also if every slot of its bin is taken, and others are just filling or emptying some. Only
-// an insert into a new index that runs out of links before the old one is moved has to move the rest of the bins
-// itself; it then waits for the bins that others are just moving.
+// loaded the header again, so nothing newer exists). A put, insert or erase waits if another thread is moving its bin;
+// an insert also waits if every slot of its bin is in use and other threads are just filling or emptying some. Only an
+// insert into a new index that runs out of links before the old one is moved has to move the remaining bins itself; it
+// then waits for the bins that other threads are moving.
 //
-// A full bin in a table that is less than half full is a matter of colliding hashes, which no resize mends: kBinFull.
+// A full bin in a table that is less than half full is due to colliding hashes, which no resize can fix: kBinFull.
 //
-// Wrap-around: a get would be deceived if a header came back to the same value, that is after 2^32 changes of one bin
-// between two of its loads; a put or erase if the slot was filled a multiple of 2^tag times (2^4 in the smallest table,
-// 2^24 for 100 M keys) between its load and its swap, the last time with the same key and value, and that insert is
-// in the few instructions before its publication.
+// Wrap-around: a get would go wrong if a header returned to the same value, that is, after 2^32 changes of one bin
+// between two of its loads. A put or erase would go wrong if the slot was filled a multiple of 2^tag times (2^4 in the
+// smallest table, 2^24 for 100 M keys) between its load and its CAS, the last time with the same key and value, and
+// that insert is in the few instructions before its publication.
 #pragma once
 
 #include <array>
@@ -71,8 +72,8 @@
 
 namespace weft {
 
-// Where an index takes its memory: extents of a region, or the heap of a raw table. Called rarely (creation, resize,
-// reclamation), from any thread. Memory comes zeroed and 64-byte aligned.
+// The source of an index's memory: extents of a region, or the heap for a raw table. Called rarely (creation, resize,
+// reclamation), from any thread. The memory is zeroed and 64-byte aligned.
 class IndexMemory {
  public:
   virtual ~IndexMemory() = default;
@@ -91,7 +92,7 @@ enum class InsertCode : uint8_t { kInserted, kExists, kBinFull, kNoMemory };
 
 struct InsertResult {
   InsertCode code;
-  uint64_t value;  // kExists: the value that is there
+  uint64_t value;  // kExists: the existing value
 };
 
 struct MatchAny {
@@ -104,7 +105,7 @@ struct DlhtRequest {  // of the batch API, for integer keys
   DlhtOp op;
   bool ok = false;  // found, replaced, inserted, erased
   InsertCode insert = InsertCode::kInserted;
-  uint64_t key;    // the caller's own; not looked at
+  uint64_t key;    // for the caller; ignored
   uint64_t hash;   // hash_u64(key)
   uint64_t value;  // in: put, insert; out: get, erase
 };
@@ -132,7 +133,7 @@ class Dlht {
   template <class Match>
   bool get(uint64_t hash, Match match, uint64_t* value) const;
 
-  // Replaces the value of a key that is there and hands out the one it replaced.
+  // Replaces the value of an existing key and returns the old one.
   template <class Match>
   bool put(uint64_t hash, Match match, uint64_t value, uint64_t* old);
   // Replaces old_value by new_value if a slot of this hash has it.
@@ -144,41 +145,41 @@ class Dlht {
   template <class Match>
   bool erase(uint64_t hash, Match match, uint64_t* old);
 
-  // For callers that batch on their own: first the bins of all their keys, then the links of those that have any.
+  // For callers with their own batches: prefetch the bins of all keys first, then the links of those that have any.
   void prefetch(uint64_t hash) const { __builtin_prefetch(&current()->bin_of(hash)); }
   void prefetch_links(uint64_t hash) const;
 
   // Executes the requests in order, with their memory accesses overlapped: prefetches their bins, then their links. A
-  // batch of 24 does well; a longer one does better, for its end and its beginning overlap.
+  // batch of 24 does well; a longer one does better, because its stages overlap.
   void run(std::span<DlhtRequest> requests);
 
-  // One step of a walk: visits the keys of one bin, by hash and value, and returns where to go on; 0 to begin with, 0
-  // when the walk is over. The cursor is a position in hash order, which a resize does not change: every key that is
-  // present throughout the walk is visited exactly once, one that comes or goes meanwhile at most once for each time
-  // that it is there.
+  // One step of a walk: visits the keys of one bin, by hash and value, and returns the next cursor. Start with 0; the
+  // walk is over when it returns 0. The cursor is a position in hash order, which a resize does not change: every key
+  // that is present throughout the walk is visited exactly once; one that is inserted or erased meanwhile, at most once
+  // each time it is present.
   template <class Visit>  // visit(uint64_t hash, uint64_t value)
   uint64_t scan(uint64_t cursor, Visit visit) const;
 
-  // Readers call this now and then, between operations. Also does a little of a resize that is under way, and frees
-  // what may be freed.
+  // Readers call this regularly, between operations. It also does a little of a resize in progress, and frees what may
+  // be freed.
   void quiesce(int reader);
-  void offline(int reader) { quiescence_.offline(reader); }  // quiesce() ends it
-  Quiescence& quiescence() { return quiescence_; }           // for what else its readers hold on to
+  void offline(int reader) { quiescence_.offline(reader); }  // until the next quiesce()
+  Quiescence& quiescence() { return quiescence_; }           // for other memory that its readers use
 
-  // Moves up to `bins` bins if a resize is under way; false if none is.
+  // Moves up to `bins` bins if a resize is in progress; false if none is.
   bool help_resize(uint64_t bins);
 
-  // For peers that read bins by one-sided READs: where the bins are now, and how many. A resize moves them; whoever
-  // reads at an old place finds nothing, or a value that leads to no record of its key.
+  // For peers that read bins by one-sided READs: where the bins are now, and how many. A resize moves them; a READ at
+  // an old address finds nothing, or a value that refers to no record of its key.
   struct Bins {
     const std::byte* at;
     uint64_t count;
   };
   Bins bins() const;
-  // The number of the hash's bin among so many.
+  // The number of the hash's bin in an index with that many bins.
   static uint64_t bin_number(uint64_t hash, uint64_t bins);
-  // Of a copy of that bin: the value of an inline slot that has this hash, or 0. No proof that it is absent: it may be
-  // in a link bucket, or elsewhere by now.
+  // In a copy of that bin, the value of an inline slot that has this hash, or 0. 0 does not prove absence: the key may
+  // be in a link bucket, or elsewhere by now.
   static uint64_t find_in_bin_copy(const std::byte* bin, uint64_t hash, uint64_t bins);
 
   uint64_t size() const;  // exact while nobody inserts or erases
@@ -208,7 +209,7 @@ class Dlht {
     size_t count = 0;
     uint64_t next = 0;
   };
-  struct BinRef {  // a bin that can be changed, its index, and its header when it was looked at
+  struct BinRef {  // a bin that can be changed, its index, and the header that was read
     Index* index;
     Bin* bin;
     uint64_t header;
@@ -244,7 +245,7 @@ class Dlht {
   bool attach(const BinRef& ref, int number);
   void detach(Index& index, Bin& bin);
   void detach(Index& index, Bin& bin, uint64_t slots);
-  // Called when a bin has no room. kInserted: try again.
+  // Called when a bin has no room. kInserted: retry.
   InsertCode make_room(const BinRef& ref, uint64_t hash, bool links_out);
 
   static bool full(const BinRef& ref);
@@ -263,7 +264,7 @@ class Dlht {
   Quiescence quiescence_;
   std::unique_ptr<Counter[]> counters_;
 
-  std::mutex mutex_;  // below: growing and freeing, never on the way of an operation that has room
+  std::mutex mutex_;  // for growing and freeing below; never taken by an operation that has room
   std::vector<Retired> retired_;
   std::atomic<size_t> retired_count_{0};
   std::atomic<size_t> bytes_{0};

@@ -1,11 +1,11 @@
 // How close do batched gets of a DLHT come to the machine's rate of random reads, and what do the four operations cost
-// next to the maps that one could pick instead (absl::flat_hash_map, tbb::concurrent_hash_map, libcuckoo)? 8-byte keys
-// and values, uniform, one thread; each map in a process of its own, all with huge pages. And what does a resize by
+// compared with the maps that one could use instead (absl::flat_hash_map, tbb::concurrent_hash_map, libcuckoo)? 8-byte
+// keys and values, uniform, one thread; each map in a separate process, all with huge pages. And what does a resize by
 // another thread do to the latency of gets?
 //
 //   dlht_bench [--keys N]... [--repeats N] [--quick] [--json]
 //
-// Rates are millions a second: median of the repeats, and lowest to highest.
+// Rates are in millions per second: median of the repeats, and lowest to highest.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -98,8 +98,8 @@ std::vector<Figure> measure_named(const std::string& name, const Plan& plan) {
   return {};
 }
 
-// Runs this program again for one map, with a malloc that asks for huge pages as our own tables do, and reads the
-// figures that it prints.
+// Runs this program again for one map, with a malloc that uses huge pages as our tables do, and reads the figures that
+// it prints.
 std::optional<Table> run_child(const Arguments& arguments, const std::string& map, uint64_t keys) {
   std::string command = "GLIBC_TUNABLES=glibc.malloc.hugetlb=1 /proc/" + std::to_string(getpid()) + "/exe --only '" +
                         map + "' --keys " + std::to_string(keys) + " --repeats " + std::to_string(arguments.repeats);

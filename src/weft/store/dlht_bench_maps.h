@@ -1,4 +1,4 @@
-// The maps that dlht_bench compares, behind one shape: 8-byte keys and values, created for a number of keys.
+// The maps that dlht_bench compares, behind one interface: 8-byte keys and values, created for a number of keys.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -67,7 +67,8 @@ class AbslMap {
   absl::flat_hash_map<uint64_t, uint64_t> map_;
 };
 
-// Its own hash of an integer is the integer, which would make of the dense keys here a plain array: it gets ours.
+// TBB's hash of an integer is the integer itself, which would turn the dense keys here into a plain array, so it gets
+// ours.
 class TbbMap {
  public:
   static constexpr const char* kName = "tbb::concurrent_hash_map";

@@ -1,4 +1,4 @@
-// What dlht_bench measures of one map, in a process of its own.
+// What dlht_bench measures of one map, in a separate process.
 #pragma once
 
 #include <unistd.h>
@@ -21,7 +21,7 @@
 namespace weft::dlht_bench {
 
 inline constexpr size_t kBatch = 24;
-inline constexpr size_t kLongBatch = 240;  // as a worker collects from many transactions
+inline constexpr size_t kLongBatch = 240;  // what a worker collects from many transactions
 
 struct Plan {
   uint64_t keys = 0;
@@ -67,7 +67,7 @@ inline uint64_t resident_bytes() {
   return pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
-// Millions a second.
+// Millions per second.
 template <class Body>
 double rate(uint64_t ops, Body body) {
   RealClock clock;
@@ -76,8 +76,8 @@ double rate(uint64_t ops, Body body) {
   return static_cast<double>(ops) * 1e3 / static_cast<double>(clock.now_ns() - from);
 }
 
-// Random reads of 64-byte lines in `bytes` of memory on huge pages: what the machine can do at most. Plainly, one load
-// after the other, as many at once as the core sees ahead; and with each line prefetched kBatch reads ahead.
+// Random reads of 64-byte lines in `bytes` of memory on huge pages: the upper bound of the machine. Measured plainly,
+// one load after the other, as many at once as the core sees ahead; and with each line prefetched kBatch reads ahead.
 class CacheLineReads {
  public:
   explicit CacheLineReads(size_t bytes) : memory_(SIZE_MAX), count_(bytes / 64), at_(memory_.allocate(count_ * 64)) {
@@ -113,7 +113,7 @@ class CacheLineReads {
   std::byte* const at_;
 };
 
-// Batched requests, whatever they are.
+// Batched requests of any kind.
 template <class Map, class Make>
 void batches(Map& map, size_t size, uint64_t ops, Make make) {
   std::vector<DlhtRequest> requests(size);
@@ -135,7 +135,7 @@ void measure_once(Map& map, const Plan& plan, Random& random, Samples* samples) 
   samples->add("put", rate(ops, [&] {
                  for (uint64_t i = 0; i < ops; ++i) WEFT_CHECK(map.put(random.below(n), i), "the key is there");
                }));
-  // Keys all over the table go, and come back, so that its size is what it was created for.
+  // Keys all over the table are erased and inserted again, so that the table keeps the size it was created for.
   const uint64_t some = std::min(ops, n / 8 / kLongBatch * kLongBatch);
   const uint64_t start = random.below(n);
   const auto key = [&](uint64_t i) { return (start + i * 7) % n; };
@@ -164,8 +164,8 @@ void measure_once(Map& map, const Plan& plan, Random& random, Samples* samples) 
   }
 }
 
-// For the map that batches, the machine's read rate is measured in turn with it, on as much memory: neighbours and the
-// clock of the processor change from second to second.
+// For the map that batches, the machine's read rate is measured alternately with it, on as much memory: other tenants
+// and the CPU's clock rate change from second to second.
 template <class Map>
 std::vector<Figure> measure(const Plan& plan) {
   Random random(plan.keys);
@@ -213,14 +213,16 @@ inline std::vector<Figure> measure_resize(const Plan& plan) {
         const uint64_t from = clock.now_ns();
         WEFT_CHECK(table->get(random.below(plan.keys), &value), "the key is there");
         histograms[static_cast<size_t>(now)].record(clock.now_ns() - from);
-        if (i % 64 == 0) table->index().quiescence().quiesce(1);  // without helping: it is the bystander
+        if (i % 64 == 0) table->index().quiescence().quiesce(1);  // without helping the resize
       }
       table->offline(1);
     });
     Random random(8);
     uint64_t value = 0;
     uint64_t next = plan.keys;
-    while (!table->index().stats().resizing) {  // up to the brink: the next that finds no room begins the resize
+    while (!table->index()
+                .stats()
+                .resizing) {  // fills the table until the next insert that finds no room begins the resize
       WEFT_CHECK(*table->insert(next, next), "the key is new");
       ++next;
     }

@@ -1,5 +1,5 @@
-// The bytes of a DLHT index: bins, link buckets, the header word and the slot word. See dlht.h for what is done with
-// them. Everything here is shared between threads and touched by atomics only.
+// The bytes of a DLHT index: bins, link buckets, the header word and the slot word. dlht.h explains the operations on
+// them. Everything here is shared between threads and accessed by atomics only.
 //
 //   bin (64 bytes)                             link bucket (64 bytes)
 //    0        8        16      32      48       0       16      32      48
@@ -15,9 +15,9 @@
 //   word    63     62       61 .. L    L-1 .. 0
 //          | dead | frozen | tag      | low bits of the hash |
 //
-// The bin's number implies the high bits of the hash (bins are in hash order), so a word needs only the low L ones, and
-// the bits that are free then hold a tag, which grows each time the slot is filled. So a word never repeats in a slot
-// (but for the tag's wrap), and a compare-and-swap of a slot needs no help from the header to be safe.
+// The bin's number implies the high bits of the hash (bins are in hash order), so a word needs only the low L bits. The
+// free bits hold a tag, which is incremented each time the slot is filled. So a word never repeats in a slot (except
+// when the tag wraps), and a compare-and-swap of a slot is safe without the header.
 #pragma once
 
 #include <sched.h>
@@ -92,18 +92,18 @@ constexpr uint32_t pair_of(uint64_t links) { return static_cast<uint32_t>(links 
 
 // ---- Slot word.
 
-inline constexpr uint64_t kDead = uint64_t{1} << 63;    // erased; the header will say so too
-inline constexpr uint64_t kFrozen = uint64_t{1} << 62;  // its key has gone to the next index
+inline constexpr uint64_t kDead = uint64_t{1} << 63;    // erased; the header will soon show it too
+inline constexpr uint64_t kFrozen = uint64_t{1} << 62;  // its key was moved to the next index
 inline constexpr int kWordFlagBits = 2;
 
 inline uint64_t value_of(const Slot& slot) { return slot.value.load(std::memory_order_acquire); }
 
-// Swaps the slot from (word, value) to (new_word, new_value) in one step.
+// Replaces (word, value) by (new_word, new_value) with one 16-byte CAS.
 inline bool swap(Slot& slot, uint64_t word, uint64_t value, uint64_t new_word, uint64_t new_value) {
   return cas128(&slot, {word, value}, {new_word, new_value});
 }
 
-// One turn of waiting for another thread that is in the middle of moving a bin: soon over, unless it lost its core.
+// One step of waiting for another thread that is moving a bin: soon over, unless it was preempted.
 inline void wait_a_little(uint32_t spins) {
   if (spins % 64 == 63) {
     sched_yield();

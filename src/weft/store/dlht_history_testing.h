@@ -1,10 +1,10 @@
-// Recorded histories of one key's operations, and whether they are linearizable. For tests.
+// Records histories of one key's operations and checks whether they are linearizable. For tests.
 //
-// The search goes through the history in time and keeps every state that some order of the operations so far allows:
-// the key's value (or its absence), and which of the operations under way have already taken effect. An operation
-// may take effect any time between its invocation and its response; when it responds, the states in which it has not
-// are dropped. There are few operations under way (one for each thread), so the set stays small, however long the
-// history is. The history is linearizable exactly if the set never becomes empty.
+// The check goes through the history in time and keeps every state that some order of the operations so far allows: the
+// key's value (or its absence), and which of the operations in progress have already taken effect. An operation may
+// take effect any time between its invocation and its response; when it responds, the states in which it has not are
+// dropped. Few operations are in progress at a time (one per thread), so the set stays small, however long the history
+// is. The history is linearizable exactly if the set never becomes empty.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ struct KeyOp {
   bool ok = false;        // found, replaced, inserted, erased
   uint64_t expected = 0;  // kComparePut
   uint64_t value = 0;     // written
-  uint64_t got = 0;       // by get; the old one by put and erase; the one that is there by a failed insert
+  uint64_t got = 0;       // by get; the old value by put and erase; the existing one by a failed insert
   uint64_t invoked = 0;
   uint64_t responded = 0;
   int thread = 0;
@@ -31,7 +31,7 @@ struct KeyOp {
 
 using KeyState = std::optional<uint64_t>;
 
-// What the key is after `op` took effect on it; nothing if it could not have had op's result then.
+// The key's state after `op` took effect; nothing if op's result was impossible in `state`.
 inline std::optional<KeyState> apply(const KeyOp& op, const KeyState& state) {
   switch (op.kind) {
     case KeyOp::kGet:

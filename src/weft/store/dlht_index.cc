@@ -11,11 +11,12 @@ namespace {
 __extension__ using Wide = unsigned __int128;
 
 // A table for N keys has 5N/8 bins, 1.6 keys in each. Freshly filled (Poisson), one bin in 13 has more than three keys.
-// After long churn more bins have a link, about one in six: a key that came when three others were there stays in the
-// link when they go, and the link stays with it. So there is one link for four bins. Together 50 bytes a key.
+// After long churn more bins have a link, about one in six: a key inserted when the bin had three others stays in the
+// link when they are erased, and keeps the link. So there is one link for four bins. In total 50 bytes per key.
 uint32_t links_for(uint64_t bins) { return static_cast<uint32_t>(bins / 4 + 16); }
 
-// Low bits of a hash that tell apart the hashes of one bin: a bin covers at most ceil(2^64 / bins) consecutive ones.
+// The low bits of a hash that distinguish the hashes of one bin: a bin covers at most ceil(2^64 / bins) consecutive
+// ones.
 int low_bits_for(uint64_t bins) {
   const uint64_t widest = ~uint64_t{0} / bins + 1;
   return static_cast<int>(std::bit_width(widest - 1));
@@ -28,7 +29,7 @@ uint64_t Index::capacity_of(uint64_t bins) { return bins * 8 / 5; }
 size_t Index::bytes_for(uint64_t bins) { return 64 * (bins + 1 + links_for(bins)); }
 uint64_t Index::low_mask_for(uint64_t bins) { return (uint64_t{1} << low_bits_for(bins)) - 1; }
 
-// The memory is zeroed, which is the state of empty bins; making objects one by one would only touch every page.
+// The memory is zeroed, which is the state of empty bins; constructing objects one by one would only touch every page.
 Index::Index(std::byte* memory, uint64_t bins, uint32_t kept_links)
     : bins_(reinterpret_cast<Bin*>(memory)),
       links_(reinterpret_cast<LinkBucket*>(memory + 64 * bins)),
@@ -49,8 +50,8 @@ uint64_t Index::first_hash(uint64_t number) const {
   return static_cast<uint64_t>(((static_cast<Wide>(number) << 64) + bin_count_ - 1) / bin_count_);
 }
 
-// Links that n keys of one bin need in the next index, at most: they end up in several bins of it. 15 keys in three
-// links can become 8 and 7 in four; 11 keys in a pair without a single (it had been given back while the pair was
+// An upper bound of the links that the keys of a bin need in the next index, where they end up in several bins. 15 keys
+// in three links can become 8 and 7 in four; 11 keys in a pair without a single (which was detached while the pair was
 // attached) can become 8 and 3 in three. So three for every two are enough.
 uint32_t Index::kept_links() const { return link_count_ + link_count_ / 2 + 2; }
 
@@ -100,7 +101,7 @@ uint32_t Index::take_pair() {
   return take_low(2);
 }
 
-// A free link's first slot is dead (or was never used), so that nobody looks at its value: it holds the next link.
+// A free link's first slot is dead (or was never used), so nobody reads its value: it holds the next link.
 void Index::push(std::atomic<uint64_t>* list, uint32_t link) {
   given_.fetch_add(list == &free_pairs_ ? 2 : 1, std::memory_order_relaxed);
   uint64_t old = list->load(std::memory_order_acquire);

@@ -1,4 +1,4 @@
-// The operations of Dlht that take a Match; included by dlht.h only. The essay there says why they are right.
+// The operations of Dlht that take a Match; included by dlht.h only, which explains why they are correct.
 //
 // Memory order: headers are loaded with acquire and changed by read-modify-writes; words and values are loaded with
 // acquire and stored with release. A reader that has seen a word or value of a later filling therefore sees, in its
@@ -9,8 +9,8 @@
 
 namespace weft {
 
-// The valid bits of the inline slots whose words fit. All three are compared without a branch: which slot a key is in
-// cannot be predicted.
+// The valid bits of the inline slots whose words match. All three are compared without a branch, because it cannot be
+// predicted which slot a key is in.
 inline uint64_t Dlht::inline_hits(const Bin& bin, uint64_t header, uint64_t want, uint64_t mask) {
   uint64_t hits = 0;
   for (int i = 0; i < dlht::kInlineSlots; ++i) {
@@ -35,7 +35,7 @@ inline Dlht::Lookup Dlht::find(const Index& index, Bin& bin, uint64_t header, ui
     const uint64_t word = slot.word.load(std::memory_order_acquire);
     if ((word & mask) != want) continue;
     const uint64_t value = dlht::value_of(slot);
-    // Only now is it certain that the value belongs to the word, so that Match may follow it.
+    // Only now is it certain that the value belongs to the word, so that Match may dereference it.
     if (bin.header.load(std::memory_order_acquire) != header) return Lookup::kChanged;
     if (!match(value)) continue;
     *found = {&slot, number, word, value};
@@ -117,7 +117,8 @@ bool Dlht::erase(uint64_t hash, Match match, uint64_t* old) {
   while (find_live(hash, match, &ref, &found)) {
     if (!dlht::swap(*found.slot, found.word, found.value, found.word | dlht::kDead, found.value)) continue;
     *old = found.value;
-    // The slot is ours to empty: nobody else changes the state of a valid slot, not even a mover.
+    // Only this thread may empty the slot: nobody else changes the state of a valid slot, not even a thread that moves
+    // the bin.
     ref.bin->header.fetch_add(dlht::kVersionOne - dlht::with(dlht::kValid, found.number), std::memory_order_acq_rel);
     if (found.number >= dlht::kInlineSlots) detach(*ref.index, *ref.bin);
     count(-1);
@@ -154,8 +155,8 @@ InsertResult Dlht::insert(uint64_t hash, Match match, uint64_t value) {
   }
 }
 
-// Fills and publishes a slot that is ours in a bin with this header. kAbsent: published. kFound: the key came in
-// between. kChanged: the bin is being moved; the slot stays behind with it.
+// Fills and publishes a slot that this thread reserved in a bin with this header. kAbsent: published. kFound: another
+// thread inserted the key meanwhile. kChanged: the bin is being moved; the slot is abandoned with it.
 template <class Match>
 Dlht::Lookup Dlht::publish(const BinRef& ref, int number, uint64_t hash, Match& match, uint64_t value, Found* found) {
   Bin& bin = *ref.bin;

@@ -1,4 +1,4 @@
-// Resize of a Dlht: who may begin one, how a bin is moved, and how it ends. The essay in dlht.h says why this is safe.
+// Resize of a Dlht: when one begins, how a bin is moved, and how it ends. dlht.h explains why this is safe.
 #include <algorithm>
 #include <memory>
 
@@ -9,10 +9,11 @@
 namespace weft {
 namespace {
 
-// Small indexes grow by much, for they will soon be too small again; large ones by little, for the memory.
+// Small indexes grow by a large factor, because they will soon be too small again; large ones by a small factor, to
+// save memory.
 constexpr uint64_t kGrowEightfoldBelow = 4 << 20;  // bytes
 constexpr uint64_t kGrowFourfoldBelow = 256 << 20;
-// Below this many bins the arena of an index twice the size would not do for the links kept for the resize.
+// Below this many bins the arena of an index twice the size has too few links for those kept for the resize.
 constexpr uint64_t kDoubleFromBins = 1024;
 
 uint64_t growth(size_t bytes) { return bytes < kGrowEightfoldBelow ? 8 : bytes < kGrowFourfoldBelow ? 4 : 2; }
@@ -21,8 +22,8 @@ uint64_t growth(size_t bytes) { return bytes < kGrowEightfoldBelow ? 8 : bytes <
 
 bool Dlht::half_full(const Index& index) const { return size() * 2 >= Index::capacity_of(index.bin_count()); }
 
-// Whether all 15 slots of the bin hold keys. Slots that others are just filling or emptying are waited for: they may
-// turn out to be room. False: there is some, or the bin is on the move.
+// Whether all 15 slots of the bin hold keys. Waits for slots that other threads are just filling or emptying: they may
+// become free. False: there is room, or the bin is being moved.
 bool Dlht::full(const BinRef& ref) {
   for (uint32_t spins = 0;; ++spins) {
     const uint64_t header = ref.bin->header.load(std::memory_order_acquire);
@@ -42,8 +43,8 @@ InsertCode Dlht::make_room(const BinRef& ref, uint64_t hash, bool links_out) {
   if (!links_out && !full(ref)) return InsertCode::kInserted;
   Index& index = *ref.index;
   if (index.next.load(std::memory_order_acquire) == nullptr) {
-    // The newest index: the current one, or the one that a resize is filling. That one keeps links for the rest of the
-    // resize, so when they run out they may be there again once it has ended.
+    // The newest index: the current one, or the one that a resize is filling. The latter keeps links for the rest of
+    // the resize, so when links run out there may be some again once it has ended.
     Index* const current_index = current();
     const bool filling = current_index != &index;
     if (filling && links_out) {
@@ -93,13 +94,13 @@ bool Dlht::help_resize(uint64_t bins) {
   return true;
 }
 
-// Moves all bins that nobody has begun with, then waits for the rest.
+// Moves all bins that no thread has taken, then waits for the rest.
 void Dlht::finish_resize(Index& from) {
   for (uint64_t number = 0; number < from.bin_count(); ++number) move_bin(from, number);
   for (uint32_t spins = 0; current() == &from; ++spins) dlht::wait_a_little(spins);
 }
 
-// Whoever sets the state to moving moves the bin; for the others this does nothing.
+// The thread that sets the state to moving moves the bin; for others this does nothing.
 void Dlht::move_bin(Index& from, uint64_t number) {
   Bin& bin = from.bin(number);
   if ((bin.header.load(std::memory_order_relaxed) & dlht::kStateMask) != 0) return;
@@ -110,7 +111,7 @@ void Dlht::move_bin(Index& from, uint64_t number) {
   if (from.moved.fetch_add(1, std::memory_order_acq_rel) + 1 == from.bin_count()) switch_to_next(from);
 }
 
-// The bins of `to` are ours alone until this bin is moved, so plain loads and stores would do.
+// Only this thread uses the bins of `to` until this bin is moved, so plain loads and stores would do.
 void Dlht::move_keys(Index& from, Index& to, uint64_t number, uint64_t header) {
   if ((header & dlht::kValidBits) == 0) return;
   Bin& bin = from.bin(number);
@@ -124,7 +125,7 @@ void Dlht::move_keys(Index& from, Index& to, uint64_t number, uint64_t header) {
       value = dlht::value_of(slot);
       word = slot.word.load(std::memory_order_acquire);
     } while ((word & dlht::kDead) == 0 && !dlht::swap(slot, word, value, word | dlht::kFrozen, value));
-    if ((word & dlht::kDead) != 0) continue;  // erased, and the header is about to say so
+    if ((word & dlht::kDead) != 0) continue;  // erased, and the header is about to show it
 
     const uint64_t hash = from.hash_of(first, word);
     Bin& child = to.bin_of(hash);

@@ -1,5 +1,4 @@
-// What the tests of Dlht share. The indexes' memory is from the heap, so that AddressSanitizer sees what is used after
-// it was freed.
+// Shared by the tests of Dlht. The indexes' memory is from the heap, so that AddressSanitizer sees uses after free.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -51,7 +50,7 @@ inline std::unique_ptr<Dlht> make_dlht(TestMemory* memory, uint64_t capacity, bo
 // The i-th of many hashes that share bin `bin` of 64, and of any power of two up to 2^20.
 inline uint64_t colliding(uint64_t bin, uint64_t i) { return bin << 58 | i; }
 
-// What a walk finds; no key twice.
+// The keys and values that a walk finds; checks that no key is visited twice.
 inline std::map<uint64_t, uint64_t> contents(const Dlht& table) {
   std::map<uint64_t, uint64_t> out;
   uint64_t cursor = 0;

@@ -1,19 +1,18 @@
-// Quiescence: when may memory be freed that lock-free readers may still look at? When every reader has said, after the
-// memory was unlinked, that it holds on to nothing.
+// Quiescence: decides when memory that lock-free readers may still use can be freed: when every reader has declared,
+// after the memory was unlinked, that it holds no pointers (quiescent-state-based reclamation).
 //
-// There is a fixed number of readers, named 0 .. readers - 1; each is one thread at a time (or one peer, whose
-// acknowledgements somebody passes on). A reader is online at first. While online it may hold pointers between two
-// calls of quiesce(); while offline it must hold and touch nothing. quiesce() brings it online again.
+// There is a fixed number of readers, 0 .. readers - 1; each is one thread at a time (or one peer, whose
+// acknowledgements some thread forwards). A reader is online at first. While online it may hold pointers between two
+// calls of quiesce(); while offline it must hold and access nothing. quiesce() brings it online again.
 //
 //   unlink the memory; ticket = mark(); ... later, when passed(ticket): free it
 //
-// mark() and passed() may be called by any thread; quiesce() and offline() only by the reader itself. Nobody ever
-// waits.
+// mark() and passed() may be called by any thread; quiesce() and offline() only by the reader itself. No call waits.
 //
-// Why it is right: mark() raises the epoch after the unlinking. A reader stores the epoch that it sees, and looks again
-// after it has stored it. So a reader whose number is at or above the ticket saw the raise, and everything before it;
-// and one that passed() saw offline and that comes back later reads the epoch after its store, sees the raise too, and
-// finds nothing that was unlinked.
+// Why it is correct: mark() increments the epoch after the unlinking. A reader stores the epoch that it reads, and
+// reads the epoch again after the store. So a reader whose number is at or above the ticket saw the increment, and
+// everything before it. A reader that passed() saw offline and that comes back later reads the epoch after its store,
+// sees the increment too, and finds nothing that was unlinked.
 #pragma once
 
 #include <atomic>

@@ -45,7 +45,7 @@ bool MappedMemory::reserve(size_t bytes) {
 
 std::byte* MappedMemory::allocate(size_t bytes) {
   if (!reserve(bytes)) return nullptr;
-  // A huge page must be aligned to its size: map one more, and give back what is left over on both sides.
+  // A huge page must be aligned to its size: map one more, and unmap the rest on both sides.
   const size_t mapped = align_up(bytes, kPage);
   const size_t slack = bytes >= kHugePage ? kHugePage : 0;
   void* const at = mmap(nullptr, mapped + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -174,7 +174,7 @@ Result<bool> ByteTable::put(int reader, ByteView key, ByteView value) {
     }
     const InsertCode code = index_->insert(h, match, reinterpret_cast<uint64_t>(*entry)).code;
     if (code == InsertCode::kInserted) return true;
-    if (code == InsertCode::kExists) continue;  // somebody inserted it in between: replace that
+    if (code == InsertCode::kExists) continue;  // another thread inserted it meanwhile: replace that
     free(*entry);
     return refused(code, key);
   }
@@ -186,7 +186,7 @@ Result<bool> ByteTable::insert(ByteView key, ByteView value) {
   const auto match = [key](uint64_t v) { return std::ranges::equal(at(v)->key(), key); };
   const InsertCode code = index_->insert(hash(key), match, reinterpret_cast<uint64_t>(*entry)).code;
   if (code == InsertCode::kInserted) return true;
-  free(*entry);  // nobody has seen it: Match is called with published values only
+  free(*entry);  // no reader has seen it: Match is called with published values only
   if (code == InsertCode::kExists) return false;
   return refused(code, key);
 }

@@ -1,12 +1,12 @@
-// Raw tables: a Dlht with memory of its own, for programs that want a fast concurrent map and no transactions.
+// Raw tables: a Dlht with its own memory, for programs that want a fast concurrent map without transactions.
 //
 //   RawTable   8-byte keys to 8-byte values, both in the index: one cache line for most operations.
-//   ByteTable  byte strings to byte strings. The index holds the hash and a pointer to an immutable piece of heap with
-//              key and value; writing replaces the piece, and the old one is freed when all readers have quiesced.
+//   ByteTable  byte strings to byte strings. The index holds the hash and a pointer to an immutable heap entry with key
+//              and value; a write replaces the entry, and the old one is freed when all readers have quiesced.
 //
-// Threads: as for Dlht. A thread is one of the readers, by its number, and calls quiesce() now and then; or offline()
-// before it goes away for long. Memory (index and pieces) never exceeds memory_bytes_max: what would is refused, with
-// an error that names the limit and the value, and the table is as before.
+// Threads: as for Dlht. A thread is one of the readers, by its number, and calls quiesce() regularly, or offline()
+// before it is idle for long. Memory (index and entries) never exceeds memory_bytes_max: an operation that would exceed
+// it fails with an error that names the limit and the value, and leaves the table unchanged.
 #pragma once
 
 #include <atomic>
@@ -24,7 +24,7 @@
 
 namespace weft {
 
-// Anonymous memory on huge pages where the kernel gives them, up to a limit.
+// Anonymous memory, on huge pages where the kernel provides them, up to a limit.
 class MappedMemory final : public IndexMemory {
  public:
   explicit MappedMemory(size_t limit) : limit_(limit) {}
@@ -60,7 +60,7 @@ class RawTable {
   bool put(uint64_t key, uint64_t value, uint64_t* old) { return index_->put(hash(key), MatchAny(), value, old); }
   bool compare_put(uint64_t key, uint64_t old, uint64_t value) { return index_->compare_put(hash(key), old, value); }
   bool erase(uint64_t key, uint64_t* old) { return index_->erase(hash(key), MatchAny(), old); }
-  // False: the key is there. Errors: kBinFull, kNoMemory.
+  // False: the key exists. Errors: kBinFull, kNoMemory.
   Result<bool> insert(uint64_t key, uint64_t value);
 
   // Executes the requests in order, by their keys, with their memory accesses overlapped.
@@ -80,7 +80,7 @@ class RawTable {
 
   // The inverse of mix64: the hash of an 8-byte key is the key.
   static constexpr uint64_t unmix64(uint64_t x) {
-    uint64_t inverse = 0xd6e8feb86659fd93U;  // Newton: each step doubles the number of right low bits, from 3
+    uint64_t inverse = 0xd6e8feb86659fd93U;  // Newton: each step doubles the number of correct low bits, from 3
     for (int i = 0; i < 5; ++i) inverse *= 2 - 0xd6e8feb86659fd93U * inverse;
     x ^= x >> 32;
     x *= inverse;
@@ -105,15 +105,15 @@ class ByteTable {
   static Result<std::unique_ptr<ByteTable>> create(const RawTableOptions& options);
   ~ByteTable();
 
-  // Copies the value out. False: the key is not there.
+  // Copies the value to `value`. False: the key does not exist.
   bool get(ByteView key, std::vector<std::byte>* value) const;
   // Inserts or replaces. True: the key is new. Errors: kKeyTooLong, kValueTooLong, kBinFull, kNoMemory.
   Result<bool> put(int reader, ByteView key, ByteView value);
-  // False: the key is there, and stays as it is. Errors as above.
+  // False: the key exists and is not changed. Errors as above.
   Result<bool> insert(ByteView key, ByteView value);
   bool erase(int reader, ByteView key);
 
-  // visit(ByteView key, ByteView value); the views are good until the caller quiesces.
+  // visit(ByteView key, ByteView value); the views are valid until the caller quiesces.
   template <class Visit>
   uint64_t scan(uint64_t cursor, Visit visit) const {
     return index_->scan(cursor, [&](uint64_t, uint64_t value) {
@@ -138,7 +138,7 @@ class ByteTable {
     ByteView value() const { return {data() + key_bytes, value_bytes}; }
     size_t bytes() const { return sizeof(Entry) + key_bytes + value_bytes; }
   };
-  // Pieces that a reader has unlinked: those of its current round, and those of the round before, which are freed
+  // Entries that a reader has unlinked: those of its current round, and those of the previous round, which are freed
   // when all readers have passed the ticket.
   struct alignas(64) Limbo {
     std::vector<Entry*> fresh;

@@ -14,21 +14,21 @@
 //   check  32-bit checksum over version, deleted, lens, key and value (not over owner and the other flags)
 //   lens   key bytes (11 bits) | value bytes (21 bits)
 //
-// check and lens are one 64-bit word, the *meta* word: an install first makes it kMetaTorn, then writes the value, then
-// the new meta word, then the word. A local reader that met any byte of a newer install therefore finds the meta word
-// changed at its end, so it does not depend on the checksum's luck; a NIC, which may copy lines in any order, depends
-// on the checksum alone. On x86 the ordered loads and stores this takes are plain ones.
+// check and lens are one 64-bit word, the *meta* word: an install first sets it to kMetaTorn, then writes the value,
+// then the new meta word, then the word. So a local reader that read any byte of a newer install finds the meta word
+// changed at its end and does not depend on the checksum; a NIC, which may copy cache lines in any order, depends on
+// the checksum alone. On x86 the ordered loads and stores that this needs are plain ones.
 //
-// What holds:
+// Invariants:
 // I1: version and value change together: one install writes value, check and word, in this order, and a reader whose
-//     check does not fit its word's version has a torn or stale copy and looks again.
+//     check does not match its word's version has a torn or stale copy and retries.
 // I2: only the holder of the lock installs at a primary; at a backup of an undo row only the transaction that holds the
 //     primary's lock does.
-// I3: readable is lowered in the same step that installs at a backup, where anybody may ask for it there.
-// I4: a block belongs to one size class of one table for the life of the region; a freed block's word says deleted, an
-//     outgrown one's says moved. Only the meta word of a free block is used otherwise (blocks.h), so that its word
-//     and key stay what they were. Deleted and moved together: a tombstone that somebody is just replacing or removing.
-// I5: versions of a key never repeat, through delete and insert (absence words in table.h).
+// I3: an install at a backup clears readable in the same step, where clients may read from that backup.
+// I4: a block belongs to one size class of one table for the life of the region; a freed block's word is deleted, an
+//     outgrown one's is moved. Only the meta word of a free block has another use (blocks.h), so that its word and key
+//     stay what they were. Deleted and moved together mark a tombstone that is being replaced or removed.
+// I5: versions of a key never repeat, across delete and insert too (absence words in table.h).
 #pragma once
 
 #include <cstddef>
@@ -48,7 +48,7 @@ inline constexpr uint64_t kOwnerMask = uint64_t{0xfffff} << kOwnerShift;
 inline constexpr int kVersionShift = 24;
 inline constexpr uint64_t kVersionMax = (uint64_t{1} << 40) - 1;
 
-// Who holds a lock: a member's worker and its slot. 20 bits, 0 = nobody.
+// The holder of a lock: a node's worker and its slot. 20 bits, 0 = none.
 struct Owner {
   uint32_t bits = 0;
   constexpr Owner() = default;
@@ -62,8 +62,8 @@ struct Owner {
   friend constexpr bool operator==(Owner, Owner) = default;
 };
 
-// A record word, taken apart. Absence words have the same layout; of the flags they use kReadLocked, and kMoved for
-// "several keys of the owner's transaction hold this word" (table_absence.cc).
+// A decoded record word. Absence words have the same layout; of the flags they use kReadLocked, and kMoved for "several
+// keys of the owner's transaction hold this word" (table_absence.cc).
 struct Word {
   uint64_t bits = 0;
   constexpr Word() = default;
@@ -110,7 +110,7 @@ constexpr size_t record_bytes(size_t key_bytes, size_t value_bytes) {
   return value_at(key_bytes) + align_up(value_bytes, 8);
 }
 
-// Words of shared memory, in order: see the note on the meta word above.
+// Ordered accesses to words of shared memory: see the note on the meta word above.
 inline uint64_t load_ordered(const std::byte* from) {
   return __atomic_load_n(reinterpret_cast<const uint64_t*>(from), __ATOMIC_ACQUIRE);
 }
@@ -125,39 +125,39 @@ inline bool swap_word(std::byte* record, Word expected, Word desired) {
                                      __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 }
 
-// Swaps the word only if the meta word is `meta` too. The check in it binds the key: a block that was freed and given
-// to another key meanwhile fails, even if that key's word looks the same.
+// Replaces the word only if the meta word is `meta` too. The check in it identifies the key: the swap fails on a block
+// that was freed and given to another key meanwhile, even if that key's word looks the same.
 bool swap_word_with_meta(std::byte* record, Word expected, uint64_t meta, Word desired);
 
 // Writes key and value, then check and lens, then the word. The caller is the only writer of this block.
 void record_write(std::byte* record, ByteView key, ByteView value, Word word);
 
-// The meta word of a whole record with this key, value and version: read after the word, or in one step with it, it
-// says that the word was this record's too, and that the block still holds just that (I4: blocks are reused). For a
-// version of a key is in one block, for one time without a gap: a reader that knows it from before, and finds it there
-// after it has read the word, has read the word in that time.
+// The meta word of a complete record with this key, value and version. Read after the word, or in one step with it, it
+// proves that the word was this record's too, and that the block still holds it (I4: blocks are reused). For a version
+// of a key is in one block, during one interval: a reader that knew it before, and finds it there after it has read the
+// word, has read the word within that interval.
 uint64_t record_meta_of(ByteView key, ByteView value, Version version);
 
 enum class RecordStatus : uint8_t { kConsistent, kTorn, kOtherKey };
 
-// Takes a consistent copy of a record that others may be writing: its word, its value (at most `value_max` bytes of it)
-// and the value's length. kTorn, kOtherKey: look the key up again.
+// Takes a consistent copy of a record that other threads may be writing: its word, its value (at most `value_max` bytes
+// of it) and the value's length. On kTorn and kOtherKey look the key up again.
 RecordStatus record_read(const std::byte* record, size_t block_bytes, ByteView key, std::byte* value, size_t value_max,
                          Word* word, uint32_t* value_bytes);
 
-// Whether the block holds this key. While another installs here the answer may be no: look again.
+// Whether the block holds this key. May be false while another thread installs here: retry then.
 bool record_key_is(const std::byte* record, ByteView key);
 
-// A copy of a record, taken apart.
+// A parsed copy of a record.
 struct RecordView {
   Word word;
   ByteView key;
   ByteView value;
 };
 
-// Whether `bytes` bytes that a one-sided READ copied from a record, line by line in any order, are one whole version.
-// `copy` is 8-byte aligned, and may be longer than the record (the READ takes the whole block). The views point into
-// it.
+// Parses `bytes` bytes that a one-sided READ copied from a record, cache line by cache line in any order; false if they
+// are not one consistent version. `copy` is 8-byte aligned and may be longer than the record (the READ takes the whole
+// block). The views point into it.
 bool parse_record_copy(const std::byte* copy, size_t bytes, RecordView* view);
 
 }  // namespace weft

@@ -1,7 +1,7 @@
-// Writing and reading of records, to become part of a table's hot operations. Only for record.cc and table_*.cc.
+// Writing and reading records, to be inlined into a table's hot operations. Only for record.cc and table_*.cc.
 //
-// The checksum is ours because it is computed while the words are copied, one pass over shared memory: one multiply per
-// 8 bytes, independent of each other.
+// We use our own checksum because it is computed while the words are copied, in one pass over shared memory: one
+// multiply per 8 bytes, independent of each other.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace weft {
 
 __extension__ using Wide = unsigned __int128;
 
-// Sums a mixed term per word. Each word is mixed with its position, so that words that trade places show.
+// Sums a mixed term per word. Each word is mixed with its position, so that swapped words are detected.
 class RecordChecksum {
  public:
   explicit RecordChecksum(uint32_t lens) { add(lens); }
@@ -24,7 +24,7 @@ class RecordChecksum {
     salt_ += kSalt;
   }
 
-  // Version and deleted go in last, by exclusive or: two successive versions of the same bytes always differ.
+  // Version and deleted are XORed in last, so that two successive versions of the same bytes always differ.
   uint32_t finish(Word word) const {
     uint64_t mixed = sum_ ^ sum_ >> 29;
     mixed *= kFinish;

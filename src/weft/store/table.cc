@@ -1,4 +1,4 @@
-// Making a table, placing keys, and looking over all of it.
+// Creating a table, hashing keys, and walks over all records.
 #include "weft/store/table.h"
 
 #include <array>
@@ -9,7 +9,7 @@
 namespace weft {
 namespace {
 
-constexpr auto kCrc16 = [] {  // CCITT, as Redis has it: polynomial 0x1021, nothing reflected
+constexpr auto kCrc16 = [] {  // CCITT, as in Redis: polynomial 0x1021, nothing reflected
   std::array<uint16_t, 256> table{};
   for (uint32_t i = 0; i < 256; ++i) {
     uint32_t crc = i << 8;
@@ -50,7 +50,7 @@ Result<std::unique_ptr<Table>> Table::create(const TableOptions& options, Region
 
 size_t Table::region_bytes(const TableOptions& options) {
   const Result<TableLayout> layout = table_layout(options);
-  return layout ? (*layout).end : 1;  // create() will say what is wrong
+  return layout ? (*layout).end : 1;  // create() will return the error
 }
 
 Table::Table(const TableOptions& options, Region* region, const TableLayout& layout)
@@ -111,7 +111,7 @@ bool Table::KeyMatch::collides(RecordSlot slot) const {
   if (value_at(bytes) > slot.bytes()) return false;
   std::array<std::byte, kKeyBytesMax + 1> copy;
   copy_from_shared(copy.data(), record + kKeyAt, bytes);
-  // It may be our key by now: an install that was under way when it was compared has been completed.
+  // It may be our key by now: an install that was in progress at the comparison has completed.
   if (as_text(ByteView(copy.data(), bytes)) == as_text(key.bytes)) return false;
   return hash_bytes(copy.data(), bytes, table.seed_) == key.hash;
 }
@@ -127,7 +127,7 @@ void Table::visit(Visitor visitor, void* context) const {
 }
 
 uint64_t Table::visit_some(uint64_t cursor, int bins, size_t bytes_max, Visitor visitor, void* context) const {
-  // Not set to zero: a walk may be of a few bins.
+  // Not zeroed: a walk may cover only a few bins.
   const size_t value_room = align_up(spec_.value_bytes_max, 8);
   const auto key = std::make_unique_for_overwrite<std::byte[]>(kKeyBytesMax + 1);
   const auto value = std::make_unique_for_overwrite<std::byte[]>(value_room);
@@ -139,7 +139,7 @@ uint64_t Table::visit_some(uint64_t cursor, int bins, size_t bytes_max, Visitor 
       const size_t bytes = key_bytes_of(load_ordered(record + kMetaAt));
       if (value_at(bytes) > slot.bytes()) return;
       copy_from_shared(key.get(), record + kKeyAt, bytes);
-      // read() finds the key wherever it went since.
+      // read() finds the key wherever it was moved since.
       const HashedKey found = hashed(ByteView(key.get(), bytes));
       const ReadResult result = read(found, value.get(), value_room);
       if (!result.found) return;

@@ -1,19 +1,19 @@
-// Table: one node's share of a transactional table: the records of every partition it holds, in one index (DLHT) over
-// records out of line in a region, plus one array of absence words per partition.
+// Table: one node's part of a transactional table: the records of every partition it holds, in one index (DLHT) of
+// records that are out of line in a region, plus one array of absence words per partition.
 //
-// It knows records, versions and locks, not transactions, rows or the network. Every operation is lock-free against
-// the others (of other workers of this node) except that a reader of a record that is just being installed looks again.
+// It knows records, versions and locks, not transactions, rows or the network. Operations of different workers do not
+// block each other, except that a reader of a record that is being installed retries.
 //
-// Absence has a version: each (partition, hash of the key) has an absence word. Whoever inserts or deletes a key locks
-// it too; a delete leaves it at the version of the delete, an insert leaves it as it was. So a read that found nothing
-// returns the absence word's version and is validated like any other, and a key's versions never repeat (I5):
-//   A1: an insert follows the absence word (base = its version), which stands still from the lock to the commit, so the
-//       new record's version is above every version at which the key was seen absent.
-//   A2: a delete follows both (base = the greater of the record's version and the absence word's) and raises the word
-//       to its version, so absence is then above every version at which the key was seen present.
-//   A3: puts only go up from the insert's version, and the word is never lowered.
-// An insert need not raise the word: the record itself is above it, and raising it would have readers of other keys
-// conflict for nothing. Keys that share an absence word can disturb each other (a false conflict), never deceive.
+// Absence has a version: each (partition, hash of the key) has an absence word. Inserting or deleting a key locks its
+// absence word too; a delete sets it to the version of the delete, an insert leaves it unchanged. So a read that found
+// nothing returns the absence word's version and is validated like any other, and a key's versions never repeat (I5):
+//   A1: an insert follows the absence word (base = its version), which does not change from the lock to the commit, so
+//       the new record's version is above every version at which the key was seen absent.
+//   A2: a delete follows both (base = the greater of the record's version and the absence word's) and sets the word to
+//       its version, so absence is then above every version at which the key was seen present.
+//   A3: puts only increase the version from the insert's on, and the word never decreases.
+// An insert need not bump the word: the record itself is above it, and a bump would cause needless conflicts for
+// readers of other keys. Keys that share an absence word can cause each other false conflicts, never wrong results.
 // Several keys of one transaction may share one: table_absence.cc.
 //
 // Versions: lock() returns the *base*: the version that the new one must follow. The transaction's new version of that
@@ -22,9 +22,10 @@
 // The life of a key at a primary, or at any replica of a row that locks all replicas:
 //   lock -> commit (installs, unlocks) | unlock (nothing happened)
 // and at a backup of a row that replicates:
-//   apply (installs unreadable, hands out the old version and value for the undo log) -> raise
-// There a delete is a tombstone in the index until raised, and only then the absence word follows: all keys of its
-// transaction have been applied here by then, so nobody sees another key of it absent at a version that it will have.
+//   apply (installs unreadable, returns the old version and value for the undo log) -> mark_readable
+// There a delete is a tombstone in the index until it is marked readable, and only then the absence word follows: by
+// then all keys of its transaction have been applied here, so nobody sees another key of it absent at a version that it
+// will have.
 //
 // The index has one slot per key. It knows keys by their 64-bit hash, which for integers is as good as the key; the
 // full key is always compared in the record. The slot value is
@@ -32,12 +33,12 @@
 //    63         48 47      40 39                     0
 //   | partition   | class    | offset / 16            |
 //
-// so that a one-sided READ of the slot knows where the record is and how long its block is, and a walk of one partition
-// touches no other's records. (A tag of hash bits would say nothing that the slot does not.)
+// so that a one-sided READ of the slot tells where the record is and how long its block is, and a walk of one partition
+// touches no other's records. (A tag of hash bits would add nothing to what the slot has.)
 //
-// Who may call: any worker, any operation, but for one key locks order the operations at a primary (commit, unlock and
-// relock belong to the lock's owner), and at a backup the primary's lock orders apply; not apply_late_put, which comes
-// late. A reader may race with anything.
+// Thread-safety: any worker may call any operation, but the operations on one key are ordered: by its lock at a primary
+// (only the lock's owner calls commit, unlock and relock), and by the primary's lock at a backup (apply, but not
+// apply_late_put, which comes late). A reader may race with anything.
 //
 // Batching: hashed(), then prefetch_index() for all keys of a batch, then prefetch_record() for all, then the
 // operations.
@@ -80,7 +81,7 @@ struct TableOptions {
   uint64_t hash_seed = 0;
   int workers = 1;   // of this node
   PlantedBugs bugs;  // test only
-  // Test only: called between a look at an absence word and the search in the index.
+  // Test only: called between reading an absence word and searching the index.
   void (*looking)(void* context) = nullptr;
   void* looking_context = nullptr;
 };
@@ -106,13 +107,13 @@ struct HashedKey {
   ByteView bytes;  // an integer key is its 8 bytes, little endian
   uint64_t hash = 0;
   PartitionId partition;
-  mutable RecordSlot hint;  // where prefetch_record found it: saves the next look into the index, proves nothing
+  mutable RecordSlot hint;  // where prefetch_record found it: saves the next index lookup, but may be stale
 };
 
-// What a lock holds at this replica; given back to commit() or unlock(). Plain data, kept in the participant's record.
+// What a lock holds at this replica; passed to commit() or unlock(). Plain data, kept in the participant's record.
 struct Locked {
   RecordSlot record;        // none: locked for reading, and absent
-  RecordSlot larger_block;  // a block that was allocated for a value that outgrows the record's
+  RecordSlot larger_block;  // allocated for a value that does not fit the record's block
   uint32_t absence = 0;     // index of the absence word + 1, 0: not locked
   bool fresh = false;       // the record was made by this lock (it is in the index, marked deleted, until committed)
   Version base;
@@ -120,31 +121,31 @@ struct Locked {
 
 struct LockResult {
   Code code = Code::kOk;  // kOk, kLocked, kVersionMoved, kNotFound, kExists, kTableFull, kBinFull, kVersionLimit
-  Owner holder;           // kLocked: who
-  Version replaced;       // of a record that was there
+  Owner holder;           // kLocked: the owner
+  Version replaced;       // of the existing record
   Locked locked;
 };
 
 struct ReadResult {
   bool found = false;
-  // Of the record. If there is none, the absence word, and readable says whether a backup may serve the absence: it is
-  // missing (and deleted is set) while an unraised tombstone is there. A record that is being inserted or deleted lends
-  // its owner.
+  // The record's word. If there is no record, the absence word; readable then says whether a backup may serve the
+  // absence: it is clear (and deleted is set) while there is a tombstone not marked readable yet. The owner is that of
+  // a record being inserted or deleted, if there is one.
   Word word;
   uint32_t value_bytes = 0;
-  // It is there, and somebody has been installing a new version the whole time that we looked: a peer by one-sided
-  // WRITEs, which take their time and may never end if it dies. `word` says who; nothing else holds.
+  // The record exists, but a new version was being installed the whole time: by a peer's one-sided WRITEs, which are
+  // slow and may never finish if it dies. `word` names the owner; nothing else is valid.
   bool torn = false;
 };
 
-// Where a table's index is in its region, for peers that look into it by one-sided READs.
+// Where a table's index is in its region, for peers that search it by one-sided READs.
 struct RemoteIndexAddress {
   uint64_t offset = 0;
   uint64_t bins = 0;  // 0: not known
   friend constexpr bool operator==(const RemoteIndexAddress&, const RemoteIndexAddress&) = default;
 };
 
-// When others may read what a backup applies.
+// When a write that a backup applies becomes readable.
 enum class Visibility : uint8_t { kWhenMarked, kImmediate };
 
 struct Undo {
@@ -156,21 +157,21 @@ struct Undo {
 class Table {
  public:
   static Result<std::unique_ptr<Table>> create(const TableOptions& options, Region* region);
-  // How large a region create() needs.
+  // The size of the region that create() needs.
   static size_t region_bytes(const TableOptions& options);
   ~Table();
 
   const TableSpec& spec() const { return spec_; }
   bool integer_keys() const { return integer_keys_; }
 
-  // Any node computes the same.
+  // The result is the same at every node.
   [[gnu::always_inline]] HashedKey hashed(ByteView key) const {
     if (!plain_) return hashed_otherwise(key);
     const uint64_t hash = hash_u64(load<uint64_t>(key.data()), seed_);
     return {key, hash, PartitionId(static_cast<uint16_t>(reduce(mix64(hash ^ kPartitionSalt), partitions_))), {}};
   }
   void prefetch_index(uint64_t hash) const { index_->prefetch(hash); }
-  void prefetch_record(const HashedKey& key) const;  // looks into the (prefetched) bin, prefetches the record
+  void prefetch_record(const HashedKey& key) const;  // searches the (prefetched) bin, prefetches the record
   void prefetch_slot(RecordSlot slot) const {
     const std::byte* const record = at(slot);
     const size_t bytes = slot.bytes();
@@ -178,74 +179,77 @@ class Table {
     for (size_t i = 64; i < bytes && i < 256; i += 64) __builtin_prefetch(record + i);
   }
 
-  // Copies the value (at most `value_max` bytes) of the newest whole version. Locked and unreadable ones too: the word
-  // says so, and the caller decides. A deleted record counts as absent.
+  // Copies the value (at most `value_max` bytes) of the newest consistent version, also of a locked or unreadable
+  // record: the word says so, and the caller decides. A deleted record counts as absent.
   ReadResult read(const HashedKey& key, std::byte* value, size_t value_max) const;
 
-  // Whether the key still is at `expected` and not locked by another than `self`: kOk, kLocked, kVersionMoved.
+  // Whether the key is still at version `expected` and not locked by another owner than `self`: kOk, kLocked,
+  // kVersionMoved.
   Code validate(const HashedKey& key, Version expected, Owner self, Owner* holder) const;
 
-  // Locks the key for `owner`, without waiting. `expected`: the version that was read, if it was. A write reserves all
-  // the space that its commit needs, so that commit() cannot fail. For Write::kNone the word is marked read-locked.
+  // Locks the key for `owner`, without waiting. `expected`: the version that was read, if any. A write reserves all the
+  // space that its commit needs, so that commit() cannot fail. For Write::kNone the word is marked read-locked.
   LockResult lock(const HashedKey& key, Owner owner, Write write, std::optional<Version> expected,
                   uint32_t value_bytes);
   // Changes what a lock is for, once more is known (lock-while-reading: first kPut with no value, then the real write).
-  // kOk or an error of lock(), in which case the lock is as before.
+  // Returns kOk or an error of lock(), in which case the lock is unchanged.
   Code relock(const HashedKey& key, Owner owner, Write write, uint32_t value_bytes, Locked* locked);
 
   // Installs the write at base + 1 and unlocks. Write::kNone only unlocks.
   void commit(const HashedKey& key, Owner owner, Write write, ByteView value, const Locked& locked);
   void unlock(const HashedKey& key, Owner owner, const Locked& locked);
 
-  // At a backup: installs the write at `version`, unreadable, over whatever older version is there, and copies the old
-  // value out (undo must have room for spec().value_bytes_max). Never fails: backups keep headroom over what the
-  // primary admits. An erase leaves an unreadable tombstone. Visibility::kImmediate: a put is readable, since nobody
-  // asks.
+  // At a backup: installs the write at `version`, unreadable, over any older version, and copies the old value to
+  // `undo` (which must have room for spec().value_bytes_max). Never fails: backups keep headroom over what the primary
+  // admits. An erase leaves an unreadable tombstone. Visibility::kImmediate: a put is readable at once, for rows in
+  // which nobody reads from backups.
   Undo apply(const HashedKey& key, Write write, ByteView value, Version version, std::byte* undo,
              Visibility visibility = Visibility::kWhenMarked) {
     return apply(key, write, value, version, undo, visibility, false);
   }
-  // The same where late puts of other workers may come at any moment (apply_late_put): no lock of a primary keeps these
-  // away.
+  // The same where late puts of other workers may come at any time (apply_late_put), since no primary's lock excludes
+  // them.
   Undo apply_unordered(const HashedKey& key, Write write, ByteView value, Version version, std::byte* undo);
-  // Makes `version` readable; a tombstone of that version is removed. Does nothing if the record moved on.
+  // Makes `version` readable; a tombstone of that version is removed. Does nothing if the record has another version by
+  // now.
   void mark_readable(const HashedKey& key, Version version);
 
-  // Takes back what apply() did, if the record still is at that version: recovery, while nobody reads.
+  // Undoes apply(), if the record is still at that version. For recovery, while nobody reads.
   void undo(const HashedKey& key, Version version, const Undo& undo, ByteView old_value);
 
-  // Filling a replica (txn/state_transfer.h). install_if_newer: a write at a version, readable, unless something newer
-  // is there; a delete stays as a tombstone until purge_tombstones() of its partition. Any worker, any order. `scratch`
-  // as for apply.
+  // For a replica that is catching up (txn/state_transfer.h): installs a write at a version, readable, unless the
+  // record is newer; a delete stays as a tombstone until purge_tombstones() of its partition. By any worker, in any
+  // order. `scratch` is like `undo` of apply.
   void install_if_newer(const HashedKey& key, Write write, ByteView value, Version version, std::byte* scratch);
-  // A put that comes late, readable, over an older version of the record; the record was there when it was logged (a
-  // backup that lags, txn/participant.h). If it is gone, a delete has come first, and it stays gone.
+  // Installs a late put, readable, over an older version of the record (a backup that lags, txn/participant.h). The
+  // record existed when the put was logged; if it is gone, a delete came first, and it stays deleted.
   void apply_late_put(const HashedKey& key, ByteView value, Version version, std::byte* scratch);
-  // Of these partitions; from a cursor on, so many bins. Returns where to go on, 0: that was all. While nobody writes.
+  // Removes the tombstones of these partitions, in `bins` bins from the cursor on. Returns the next cursor, 0 at the
+  // end. While nobody writes.
   uint64_t purge_tombstones(const std::vector<bool>& partitions, uint64_t cursor, int bins);
-  // Takes these partitions out of the table, records, tombstones and all: from a cursor on, so many bins; where to go
-  // on, 0: that was all. Nobody reads or writes them, and none of their keys is locked; others may be in use. Their
-  // blocks serve whoever needs one next.
+  // Removes these partitions with their records and tombstones, in `bins` bins from the cursor on. Returns the next
+  // cursor, 0 at the end. Nobody reads or writes them, and none of their keys is locked; other partitions may be in
+  // use. Their blocks are freed for reuse.
   uint64_t drop_partitions(const std::vector<bool>& partitions, uint64_t cursor, int bins);
-  // And their absence words, so many from `first` on.
+  // Resets `words` of their absence words from `first` on.
   void drop_absence(PartitionId partition, uint32_t first, uint32_t words);
-  // Index slots of a partition, whatever they lead to, and absence words that are not as new: for the checks after a
-  // run.
+  // Counts the index slots of a partition, whatever they refer to, and the absence words that are not zero: for the
+  // checks after a run.
   uint64_t leftovers(PartitionId partition) const;
-  // Visits records of a partition from a cursor on, and returns where to go on (0: that was all): what was committed
-  // before the call and is not visited now is visited from there. Stops after `bytes` or `bins`.
+  // Visits records of a partition from the cursor on, and returns the next cursor (0 at the end): records committed
+  // before the call and not visited now are visited from there. Stops after `bytes` or `bins`.
   using Copy = std::function<void(ByteView key, ByteView value, Version version)>;
   uint64_t export_records(PartitionId partition, uint64_t cursor, size_t bytes, int bins, std::byte* value,
                           const Copy& copy) const;
-  // The same of one bin, from the cursor on, to its end. A record that a peer's verbs are just writing has no value.
+  // The same for one bin, from the cursor to its end. A record that a peer's verbs are just writing has no value.
   uint64_t export_bin(PartitionId partition, uint64_t cursor, std::byte* value, const Copy& copy) const;
   uint32_t absence_words() const { return absence_per_partition_; }
   Version absence_version(PartitionId partition, uint32_t index) const;
   void bump_absence_version(PartitionId partition, uint32_t index, Version version);
 
-  // For peers that reach the table by one-sided verbs (table_remote.cc). What they read tells them what is there, never
-  // that something is not.
-  RecordSlot locate(const HashedKey& key) const;  // none: absent, or on its way
+  // For peers that reach the table by one-sided verbs (table_remote.cc). What they read can prove that a record exists,
+  // never that it does not.
+  RecordSlot locate(const HashedKey& key) const;  // none: absent, or being moved
   RemoteIndexAddress index_address() const;
   static uint64_t bin_offset(const RemoteIndexAddress& index, uint64_t hash) {
     return index.offset + Dlht::bin_number(hash, index.bins) * 64;
@@ -253,39 +257,39 @@ class Table {
   static RecordSlot find_in_bin_copy(const std::byte* bin, const RemoteIndexAddress& index, uint64_t hash) {
     return RecordSlot(Dlht::find_in_bin_copy(bin, hash, index.bins));
   }
-  // Recovery, of a key that a peer has locked by a verb: installs the value at `version` and unlocks, if the lock is
-  // still there. If it is not, the peer has done so itself, and others may have gone on since.
+  // For recovery of a key that a peer has locked by a verb: installs the value at `version` and unlocks, if the lock is
+  // still held. If not, the peer has done so itself, and other transactions may have written since.
   void recovery_commit(const HashedKey& key, Owner owner, ByteView value, Version version);
-  // And unlocks all records that are left, when every transaction is decided and carried out: piece by piece of the
-  // memory that was ever used for records (a MiB each), by any worker. Nothing says which words a dead peer has locked.
+  // Unlocks all records that are still locked, once every transaction is decided and applied, in chunks (of 1 MiB) of
+  // the memory that was ever used for records, by any worker. Nothing records which words a dead peer has locked.
   uint64_t lock_chunks() const { return blocks_.chunks(); }
   void release_orphaned_locks(uint64_t chunk);
 
-  // From now on the words of records are changed by `words` where a peer's CAS may meet the change (table_remote.cc);
-  // `region` is the table's. nullptr: by the processor. While nobody uses the table.
+  // From now on `words` changes the words of records where a peer's CAS may race with the change (table_remote.cc);
+  // nullptr: the CPU does. `region` is the table's. Call it while nobody uses the table.
   void set_local_atomics(LocalAtomics* words, RegionId region) {
     local_atomics_ = words;
     region_ = region;
   }
 
-  // For each worker: between two calls of quiesce the worker may hold on to an old index; a worker that sleeps must be
-  // offline, and must not touch the table then.
+  // Per worker: between two calls of quiesce the worker may keep using an old index; a worker that sleeps must be
+  // offline, and must not access the table then.
   void quiesce(WorkerId worker);
   void offline(WorkerId worker);
 
-  // Visits every record that is present (not deleted) at some moment of the walk; consistent only while nobody writes.
-  // The callback gets key, value and word.
+  // Visits every record that is present (not deleted) at some time during the walk; consistent only while nobody
+  // writes. The callback gets key, value and word.
   using Visitor = void (*)(void* context, ByteView key, ByteView value, Word word);
   void visit(Visitor visitor, void* context) const;
-  // The same a little at a time: from a cursor on (0: from the beginning), until so many bins, or bytes of values, are
-  // over. Returns where to go on, 0: that was all. Between two calls anybody may write.
+  // The same in steps: from the cursor on (0 at first), until that many bins, or bytes of values, are visited. Returns
+  // the next cursor, 0 at the end. Others may write between two calls.
   uint64_t visit_some(uint64_t cursor, int bins, size_t bytes, Visitor visitor, void* context) const;
-  // How many words (records and absence) are locked, unreadable records, tombstones: for the checks after a run.
+  // The number of locked words (records and absence), unreadable records, and tombstones: for the checks after a run.
   struct LeakReport {
     uint64_t locked = 0, unreadable = 0, tombstones = 0;
   };
   LeakReport leak_report() const;
-  // The same of some bins, added to `out`; and of an absence word.
+  // The same for some bins, added to `out`; and for an absence word.
   uint64_t leak_report_some(uint64_t cursor, int bins, LeakReport* out) const;
   bool absence_locked(PartitionId partition, uint32_t index) const;
 
@@ -340,7 +344,7 @@ class Table {
   bool mark_moved(RecordSlot slot, Word word);
   bool cas_through_wire(RecordSlot slot, Word expected, Word desired);
 
-  // table_lock.cc: false, look the key up again.
+  // table_lock.cc. On false look the key up again.
   bool lock_present(const HashedKey& key, RecordSlot slot, Owner owner, Write write, std::optional<Version> expected,
                     uint32_t value_bytes, LockResult* result);
   bool lock_absent(const HashedKey& key, Owner owner, Write write, std::optional<Version> expected,
@@ -349,7 +353,7 @@ class Table {
   Code reserve(const HashedKey& key, Owner owner, Write write, uint32_t value_bytes, Locked* locked, Owner* holder);
   bool version_ok(std::optional<Version> expected, Version found) const;
 
-  // table_apply.cc: false, look the key up again.
+  // table_apply.cc. On false look the key up again.
   void install_erase(const HashedKey& key, const Locked& locked);
   void replace(const HashedKey& key, RecordSlot old_slot, RecordSlot new_slot, ByteView value, Word word);
   Undo apply(const HashedKey& key, Write write, ByteView value, Version version, std::byte* undo, Visibility visibility,
@@ -382,11 +386,11 @@ class Table {
 
   const TableSpec spec_;
   const int partitions_held_;
-  // Of install, overwrite and apply_unordered: no lock of a primary orders what comes to a replica that is filling, or
-  // late.
+  // Held by install_if_newer, apply_late_put and apply_unordered: no primary's lock orders writes to a replica that is
+  // catching up, or late writes.
   std::mutex catch_up_mutex_;
   std::mutex shared_mutex_;
-  std::vector<SharedAbsence> shared_;  // absence words that several keys of one transaction hold; almost always empty
+  std::vector<SharedAbsence> shared_;  // absence words held by several keys of one transaction; almost always empty
 };
 
 }  // namespace weft

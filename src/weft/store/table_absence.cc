@@ -1,12 +1,12 @@
-// Absence words: looking, locking, raising.
+// Absence words: reading, locking, bumping.
 //
 // Several keys of one transaction may share an absence word. Its owner may take it again; the word is then flagged
 // (kMoved) and counted in a small list. It is released when the last of these keys is committed or unlocked, at the
-// greatest version that any of them deleted at. Until then it stands still, at its old version and locked, in whatever
-// order the keys are committed. That is what A1 of table.h needs: if the first key's delete raised the word at once, a
-// reader could see a second key, whose insert is still to come, absent at a version which that key will have later.
-// The replicas agree: at a backup each delete raises the word to its version when it is raised, so that the word ends
-// at the same maximum, and all keys of the transaction have been applied there before the first is raised.
+// greatest version of their deletes. Until then it does not change: it stays locked at its old version, in whatever
+// order the keys are committed. A1 of table.h needs that: if the first key's delete bumped the word at once, a reader
+// could see a second key, whose insert is still to come, absent at a version which that key will have later. The
+// replicas agree: at a backup each delete bumps the word to its version when it is marked readable, so that the word
+// ends at the same maximum, and all keys of the transaction have been applied there before the first is marked.
 //
 // The list has a mutex: two keys of one transaction at one absence word are rare (about k * k / 2 / words for k keys).
 #include "weft/base/marks.h"
@@ -16,12 +16,12 @@ namespace weft {
 
 Word Table::absence(const HashedKey& key) const { return load_word(absence_at(absence_index(key))).without(kMoved); }
 
-// A consistent look at a key that seems absent: its absence word, with the flags that ReadResult promises. False: the
-// key is there, or on its way to another block; look it up again.
+// A consistent read of a key that seems absent: its absence word, with the flags that ReadResult promises. False: the
+// key exists, or is being moved to another block; look it up again.
 //
-// The word is read before and after the index. If its version stands still, no delete of this key was completed in
-// between, so the key was absent at this version when the index said so. Whoever holds the word on either side, or the
-// record that is being inserted or deleted, counts as the holder: an insert or delete may be decided already.
+// The word is read before and after the index. If its version has not changed, no delete of this key completed in
+// between, so the key was absent at this version when the index was read. The holder of the word in either read, or of
+// the record that is being inserted or deleted, counts as the holder: an insert or delete may be decided already.
 bool Table::read_absence(const HashedKey& key, Word* word) const {
   const std::byte* const at_word = absence_at(absence_index(key));
   for (;;) {
@@ -95,7 +95,7 @@ void Table::release_absence(uint32_t index, Version version) {
   shared_.pop_back();
 }
 
-// A shared word stays as its keys' strongest lock made it.
+// A shared word keeps the strongest lock of its keys.
 void Table::mark_absence(uint32_t index, bool for_reading) {
   std::byte* const at_word = absence_at(index);
   const Word word = load_word(at_word);
@@ -106,7 +106,7 @@ void Table::mark_absence(uint32_t index, bool for_reading) {
   }
 }
 
-// At backups, where nobody locks: several transactions may raise one word at a time.
+// For backups, where nobody locks: several transactions may bump one word at a time.
 void Table::bump_absence_version(uint32_t index, Version version) {
   std::byte* const at_word = absence_at(index);
   for (;;) {

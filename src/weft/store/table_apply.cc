@@ -1,13 +1,13 @@
-// Installing: commit where the key was locked, apply and raise at a backup.
+// Installing: commit where the key was locked; apply and mark_readable at a backup.
 //
-// The order of the stores is what readers (read_absence, read) rely on:
+// Readers (read_absence, read) rely on the order of the stores:
 //   insert   record word (present), then the absence word is released
-//   delete   record word (deleted, still owned), index slot, absence word raised and released, block freed
+//   delete   record word (deleted, still owned), index slot, absence word bumped and released, block freed
 //   outgrown new record (complete, still owned), index slot, old word (moved), new word (unlocked), old block freed
-// At a backup the primary's lock keeps other installs of the key away, but a raise of an older version may come from
-// another worker at any moment. It changes a word only together with the meta word (swap_word_with_meta), so it never
-// hits a newer version or another key. A tombstone goes to whoever first marks it moved: the raise that removes it, or
-// the apply that replaces it.
+// At a backup the primary's lock excludes other installs of the key, but another worker may mark an older version
+// readable at any time. It changes a word only together with the meta word (swap_word_with_meta), so it never changes a
+// newer version or another key. A tombstone belongs to whoever first marks it moved: the mark_readable that removes it,
+// or the apply that replaces it.
 #include "weft/base/inline.h"
 #include "weft/base/marks.h"
 #include "weft/store/record_inline.h"
@@ -52,8 +52,8 @@ void Table::install_erase(const HashedKey& key, const Locked& locked) {
 }
 
 void Table::replace(const HashedKey& key, RecordSlot old_slot, RecordSlot new_slot, ByteView value, Word word) {
-  // The new block is locked until the index leads to it: it may have been this key's in an earlier life, and somebody
-  // who remembers that could otherwise lock it, and move or delete the record, before the slot is switched.
+  // The new block is locked until the index refers to it: it may have held this key before, and a worker that remembers
+  // it could otherwise lock it, and move or delete the record, before the slot is switched.
   std::byte* const old = at(old_slot);
   std::byte* const larger = at(new_slot);
   const Word before = load_word(old);
@@ -86,7 +86,7 @@ Undo Table::apply(const HashedKey& key, Write write, ByteView value, Version ver
   }
 }
 
-// A replica that is filling leaves a tombstone in any case: its absence word says nothing of a key that is still to
+// A replica that is catching up always leaves a tombstone: its absence word says nothing about a key that is still to
 // come.
 bool Table::apply_absent(const HashedKey& key, Write write, ByteView value, Version version, Visibility visibility,
                          bool catching_up, Undo* undo) {
@@ -118,7 +118,7 @@ WEFT_INLINE bool Table::apply_present(const HashedKey& key, RecordSlot slot, Wri
   const uint64_t meta = load_ordered(record + kMetaAt);
   if (!key_is(record, key)) return false;
   if (word.moved()) {
-    // Another worker's raise is removing this tombstone. It frees the block; the slot may be removed by both.
+    // Another worker's mark_readable is removing this tombstone. It frees the block; both may remove the slot.
     if (word.deleted()) remove_slot(key, slot);
     return false;
   }
@@ -134,7 +134,7 @@ WEFT_INLINE bool Table::apply_present(const HashedKey& key, RecordSlot slot, Wri
   if (word.deleted()) {
     WEFT_MARK("table: apply over a tombstone");
     if (!swap_word_with_meta(record, word, meta, word.with(kMoved))) return false;
-    // Its own raise will find that the record moved on, so the absence word follows here.
+    // The mark_readable of this tombstone will find a newer record, so the absence word is bumped here.
     bump_absence_version(absence_index(key), word.version());
   } else if (!mark_moved(slot, word)) {
     return false;

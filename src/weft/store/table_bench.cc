@@ -1,5 +1,5 @@
 // What does one operation of a table cost, alone and in a batch that prefetches, on tables of 1 M and of 20 M records?
-// The largest fits no cache, so the difference between the two columns is what table batching can be worth.
+// The largest fits no cache, so the difference between the two columns is what batching can gain.
 #include <benchmark/benchmark.h>
 
 #include <memory>
@@ -83,7 +83,7 @@ void BM_LockCommit(benchmark::State& state) {
   });
 }
 
-// Versions must rise: the old one is read first, as part of the batch's work.
+// Versions must increase: the old one is read first, as part of the batch's work.
 void BM_ReadApplyRaise(benchmark::State& state) {
   run(state, [](Table& table, const HashedKey& key) {
     uint64_t value = 0;

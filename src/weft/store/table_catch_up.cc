@@ -1,4 +1,4 @@
-// What recovery and filling do to a table: taking an applied write back, copying a partition, discarding one.
+// Operations of recovery and state transfer: undoing an applied write, exporting a partition, dropping one.
 #include <algorithm>
 #include <array>
 #include <vector>
@@ -34,7 +34,7 @@ void Table::install_if_newer(const HashedKey& key, Write write, ByteView value, 
   if (write != Write::kErase) {
     mark_readable(key, version);
   } else {
-    // Whatever became of the record since: the key was absent at this version once.
+    // Whatever happened to the record since, the key was once absent at this version.
     bump_absence_version(absence_index(key), version);
   }
 }
@@ -83,7 +83,7 @@ uint64_t Table::drop_partitions(const std::vector<bool>& partitions, uint64_t cu
     Word word = load_word(record);
     while (!mark_moved(slot, word)) word = load_word(record);
     if (!word.deleted()) usage_[slot.partition().value].remove_record();
-    store_word(record, Word(word.version(), kDeleted));  // for who remembers where the key was
+    store_word(record, Word(word.version(), kDeleted));  // for readers with an old hint to this block
     release(slot);
   }
   return cursor;
@@ -93,7 +93,7 @@ void Table::drop_absence(PartitionId partition, uint32_t first, uint32_t words) 
   const uint32_t end = std::min(absence_per_partition_, first + words);
   for (uint32_t i = first; i < end; ++i) {
     std::byte* const word = absence_at(partition.value * absence_per_partition_ + i);
-    if (load_word(word).bits != 0) store_word(word, Word());  // what was never written takes no memory
+    if (load_word(word).bits != 0) store_word(word, Word());  // pages never written stay uncommitted
   }
 }
 
@@ -110,7 +110,7 @@ uint64_t Table::leftovers(PartitionId partition) const {
   return found;
 }
 
-// What is at the slot now, if that still is a record with a value; its bytes.
+// Copies the record at the slot, if it still has a value; returns its bytes.
 size_t Table::copy_record(RecordSlot slot, std::byte* value, bool torn_too, const Copy& copy) const {
   std::array<std::byte, kKeyBytesMax + 1> key;
   const std::byte* const record = at(slot);
@@ -119,7 +119,7 @@ size_t Table::copy_record(RecordSlot slot, std::byte* value, bool torn_too, cons
   copy_from_shared(key.data(), record + kKeyAt, key_bytes);
   const HashedKey hashed_key = hashed(ByteView(key.data(), key_bytes));
   const ReadResult result = read(hashed_key, value, spec_.value_bytes_max);
-  // Else a replica that fills would never get it, and nobody would know.
+  // Otherwise a replica that is catching up would never get it, and nobody would notice.
   WEFT_CHECK(!result.torn || torn_too || result.word.owner(), "a record that nobody writes is whole");
   if (!result.found && !(result.torn && torn_too)) return 0;
   const size_t value_bytes = result.torn ? 0 : result.value_bytes;
@@ -152,10 +152,11 @@ uint64_t Table::export_records(PartitionId partition, uint64_t cursor, size_t by
     });
     std::sort(bin.begin(), bin.end(), [](const Found& a, const Found& b) { return a.hash < b.hash; });
     for (const Found& found : bin) {
-      // The caller's cursors have no lowest bit: what shares all others is visited together.
+      // The caller's cursors have no lowest bit, so hashes that differ only in it are visited together.
       if (copied >= bytes_max && found.hash >> 1 != cursor >> 1) return found.hash & ~uint64_t{1};
       cursor = found.hash;
-      // A torn one is being committed by a transaction of this view, which has brought it to all who fill.
+      // A torn record is being committed by a transaction of this view, which has sent it to all replicas that are
+      // catching up.
       copied += copy_record(found.slot, value, false, copy);
     }
     if (next == 0) return 0;

@@ -9,10 +9,10 @@
 
 namespace weft {
 
-// Slots that carry the hash of a byte-string key. The record behind a slot may have been freed and given to another key
-// since the slot was read; answering "not mine" would then hide a key that is there, only at another place. So the
-// answer is no only if the record's key is another one *with this hash*, and otherwise yes: the caller compares the key
-// itself and looks again.
+// Matches slots that have the hash of a byte-string key. The record of a slot may have been freed and given to another
+// key since the slot was read; "no match" would then hide a key that exists in another block. So it does not match only
+// if the record's key is another one *with this hash*; otherwise it does, and the caller compares the key itself and
+// retries.
 struct Table::KeyMatch {
   const Table& table;
   const HashedKey& key;
@@ -34,8 +34,9 @@ inline bool Table::key_is(const std::byte* record, const HashedKey& key) const {
   return load_ordered(record + kKeyAt) == load<uint64_t>(key.bytes.data());
 }
 
-// A hint is as good as a fresh look if the block still is this key's and in use: a key has one block at a time, and a
-// block that was given up says so. Whatever happens after this look happens after a look into the index, too.
+// A hint is as good as an index lookup if the block is still this key's and in use: a key has one block at a time, and
+// the word of an abandoned block is deleted or moved. Whatever happens after this check would also happen after an
+// index lookup.
 inline RecordSlot Table::first_lookup(const HashedKey& key) const {
   if (key.hint) {
     const std::byte* const record = at(key.hint);
@@ -51,12 +52,12 @@ inline bool Table::swap(RecordSlot slot, Word expected, Word desired) {
   return swap_word(at(slot), expected, desired);
 }
 
-// Before a word is changed that this node has not locked: no peer's CAS meets it from now on. False: it is another word
-// by now, look again.
+// Call before changing a word that this node has not locked: from now on no peer's CAS can match it. False: the word
+// has changed; retry.
 inline bool Table::mark_moved(RecordSlot slot, Word word) {
   if (local_atomics_ == nullptr || word.deleted()) return true;
   if (word.readable()) return cas_through_wire(slot, word, word.with(kMoved)) || local_atomics_->failed();
-  // No peer expects it now; but another worker's raise would let one.
+  // No peer's CAS expects this word now, but it could after another worker's mark_readable().
   return swap_word(at(slot), word, word.with(kMoved));
 }
 

@@ -1,6 +1,6 @@
 // Locking and unlocking, at a primary or at any replica of a row that locks all replicas. Nothing here waits: a lock
-// that is held by another is an answer. So there is no deadlock, whatever order keys, records and absence words are
-// locked in.
+// that another holds is returned as a result. So there is no deadlock, whatever the order in which keys, records and
+// absence words are locked.
 #include "weft/base/inline.h"
 #include "weft/base/marks.h"
 #include "weft/store/table_inline.h"
@@ -29,14 +29,14 @@ WEFT_INLINE bool Table::lock_present(const HashedKey& key, RecordSlot slot, Owne
   std::byte* const record = at(slot);
   const Word word = load_word(record);
   if (word.owner()) {
-    // Perhaps the block is another key's by now; then this is a false conflict, and the next try finds the right one.
+    // The block may belong to another key by now; then this is a false conflict, and the next attempt finds the right
+    // one.
     result->code = Code::kLocked;
     result->holder = word.owner();
     return true;
   }
   if (word.deleted()) {
-    // Freed since we looked, or a tombstone that nobody has raised yet: it belongs to a transaction that is not
-    // finished.
+    // Freed since the lookup, or a tombstone not marked readable yet, of a transaction that is not finished.
     if (find(key) != slot) return false;
     WEFT_MARK_OUTSIDE("table: lock meets a tombstone");
     result->code = Code::kLocked;
@@ -63,8 +63,8 @@ WEFT_INLINE bool Table::lock_present(const HashedKey& key, RecordSlot slot, Owne
     return true;
   }
   if (!key_is(record, key)) {
-    // The block went to another key with just this word. Its backup may have been applied to meanwhile, so no plain
-    // store: whoever changed the word has unlocked it too.
+    // The block went to another key with the same word. That key may be a backup's and an apply may have changed it
+    // meanwhile, so no plain store: whoever changed the word has unlocked it too.
     WEFT_MARK_OUTSIDE("table: locked a block that went to another key");
     swap(slot, locked, word);
     return false;
@@ -103,7 +103,7 @@ bool Table::lock_absent(const HashedKey& key, Owner owner, Write write, std::opt
   locked.base = word.version();
   bool done = true;
   if (write == Write::kNone) {
-    // Between the look into the index and the lock somebody may have inserted it. From now on nobody can.
+    // Somebody may have inserted the key between the index lookup and the lock. From now on nobody can.
     done = !find(key);
     if (!version_ok(expected, word.version())) result->code = Code::kVersionMoved;
   } else if (!version_ok(expected, word.version())) {
@@ -119,7 +119,7 @@ bool Table::lock_absent(const HashedKey& key, Owner owner, Write write, std::opt
   return done;
 }
 
-// With the absence word held: a record that is in the index, locked and marked deleted. kExists: look again.
+// With the absence word held: creates a record that is in the index, locked and marked deleted. kExists: retry.
 Code Table::make_fresh(const HashedKey& key, Owner owner, uint32_t value_bytes, Locked* locked) {
   if (locked->base.value >= kVersionMax) return Code::kVersionLimit;
   const Version base = bugs_.has(PlantedBug::kInsertAtZero) ? Version(0) : locked->base;
@@ -150,7 +150,7 @@ Code Table::make_fresh(const HashedKey& key, Owner owner, uint32_t value_bytes, 
   }
 }
 
-// With the record locked: what else the write needs. Changes nothing if it fails.
+// With the record locked: reserves what else the write needs. Changes nothing if it fails.
 WEFT_INLINE Code Table::reserve(const HashedKey& key, Owner owner, Write write, uint32_t value_bytes, Locked* locked,
                                 Owner* holder) {
   if (write == Write::kNone) return Code::kOk;

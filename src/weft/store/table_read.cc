@@ -8,7 +8,7 @@
 namespace weft {
 namespace {
 
-// Between two looks at a record that is being installed: the writer needs a moment, or the processor.
+// Waits between two reads of a record that is being installed: the writer needs a moment, or the CPU.
 class Backoff {
  public:
   bool exhausted() const { return attempts_ >= 128; }
@@ -37,7 +37,7 @@ ReadResult Table::read(const HashedKey& key, std::byte* value, size_t value_max)
         result.found = true;
         return result;
       }
-      // Somebody is slow to install it. Or it stays so, by a fault of a peer: that costs whoever reads it, and not this
+      // The install is slow, or will never finish because of a faulty peer: that must fail the read, not block this
       // worker.
       if (look == RecordStatus::kTorn && backoff.exhausted()) {
         WEFT_MARK("table: torn by a peer's verb");
@@ -60,8 +60,8 @@ Code Table::validate(const HashedKey& key, Version expected, Owner self, Owner* 
     if (slot) {
       const std::byte* const record = at(slot);
       word = load_word(record);
-      // The word is this key's if the block was this key's between two looks at the word: had the block gone to another
-      // key and come back, this key was deleted meanwhile, and its version is another.
+      // The word is this key's if the block was this key's between two reads of the word: if the block had gone to
+      // another key and come back, this key was deleted meanwhile, and its version is different.
       if (!key_is(record, key) || load_word(record) != word || (word.moved() && !word.deleted())) continue;
     }
     if ((!slot || word.deleted()) && !read_absence(key, &word)) continue;
@@ -73,7 +73,7 @@ Code Table::validate(const HashedKey& key, Version expected, Owner self, Owner* 
   }
 }
 
-// By the hash alone: to compare the key would be to wait for the record. Whoever follows the hint compares it.
+// By the hash only: comparing the key would wait for the record. The user of the hint compares it.
 [[gnu::flatten]] void Table::prefetch_record(const HashedKey& key) const {
   uint64_t value = 0;
   if (!key.hint && index_->get(key.hash, MatchAny{}, &value)) key.hint = RecordSlot(value);

@@ -1,21 +1,21 @@
-// What peers that reach a table by one-sided verbs leave to do for its node.
+// What the local node does for peers that access a table by one-sided verbs.
 //
-// Words and peers' CAS, where that does not go with the processor's locked instructions (set_local_atomics). Such a CAS
-// reads the word and, if it is what it expects, writes it, with the processor's stores in between; a processor's swap
-// is just such a store to it. It expects one of two words: readable, present and unlocked (to lock), or the same locked
-// by the transaction that posts it (to take back a lock that was a mistake). So the processor must change neither:
-//   W1: a record is locked by a CAS through the wire, and by nothing else; one that is not readable yet is not locked.
-//   W2: what is changed without a lock, because it is a backup's or nobody's any more, is claimed first: marked moved
-//       by a CAS through the wire, whatever lock a peer has put there by mistake (the block was another key's when it
-//       looked). A word that is not readable no CAS expects, so the processor itself marks it: a raise by another
-//       worker between the look and the change would make it a word that a CAS expects, and that CAS would store an
-//       old version over the new one. One that is deleted no CAS expects and nobody makes readable; it needs no claim.
-//       That is all: a CAS that matched has been stored before the claim by the wire is done, for the device does one
-//       at a time; what comes later meets a word that is moved, then one that is not readable, or deleted.
-//       If the device has failed the claim is left out: the node is on its way out of the view with all it has, and
-//       what a CAS may still tear its checksum shows.
-//   W3: whoever holds a lock rightly unlocks by a plain store or a WRITE: no CAS of another expects its word. Recovery
-//       stands in for owners whose verbs do not land any more.
+// Record words where a peer's CAS is not atomic with the CPU's locked instructions (set_local_atomics). Such a CAS reads
+// the word and, if it is as expected, writes it; the CPU's stores, also those of its own CAS instructions, may come in
+// between. It expects one of two words: readable, present and unlocked (to lock), or the same locked by the transaction
+// that posts it (to undo a mistaken lock). So the CPU must change neither:
+//   W1: a record is locked only by a CAS through the wire; one that is not readable yet is not locked.
+//   W2: a word that is changed without a lock, because it is a backup's or of a dropped partition, is first marked
+//       moved (mark_moved): by a CAS through the wire, whatever lock a peer has put there by mistake (the block was
+//       another key's when it looked). No CAS expects a word that is not readable, so the CPU itself marks it:
+//       otherwise another worker's mark_readable between the read and the change would make it a word that a CAS
+//       expects, and that CAS would store an old version over the new one. No CAS expects a deleted word and nobody
+//       makes it readable, so it need not be marked. That is enough: a CAS that matched has stored before the one that
+//       marks completes, for the device executes one at a time; later ones find a word that is moved, then one that is
+//       not readable, or deleted. If the device has failed the word is not marked: the node is about to leave the view
+//       with all it has, and the checksum detects what a CAS may still tear.
+//   W3: the rightful holder of a lock unlocks by a plain store or a WRITE: no CAS of another expects its word. Recovery
+//       acts for owners whose verbs do not land any more.
 #include "weft/base/marks.h"
 #include "weft/store/record_inline.h"
 #include "weft/store/table_inline.h"

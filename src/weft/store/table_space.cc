@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kAbsenceMin = 64;
-constexpr uint64_t kKeyBytesPlanned = 512;  // of byte-string keys, if the memory limit is left to us
+constexpr uint64_t kKeyBytesPlanned = 512;  // of byte-string keys, if no memory limit is given
 constexpr uint64_t kSlabsInAddition = 8;    // per class, for what is in flight at backups
 constexpr uint64_t kSmallIndex = 1 << 16;   // keys; a small index may grow by a large factor
 
@@ -47,7 +47,7 @@ Result<TableLayout> table_layout(const TableOptions& options) {
   out.blocks_at = out.index_at + align_up(index_area_bytes(out.keys), kPage);
   out.bytes_per_partition = out.records_per_partition * planned_record_bytes(spec);
   if (spec.memory_bytes_max != 0) {
-    // Index and absence words come first; a fifth of the rest is the backups' headroom.
+    // Index and absence words are subtracted first; a fifth of the rest is the backups' headroom.
     const uint64_t fixed =
         align_up(Dlht::bytes_for(out.keys), kPage) + held * out.absence_per_partition * sizeof(uint64_t);
     const uint64_t smallest = fixed + held * kSlabBytes;
@@ -65,7 +65,7 @@ Result<TableLayout> table_layout(const TableOptions& options) {
                           ? block_class_of(record_bytes(sizeof(uint64_t), spec.value_bytes_max))
                           : block_class_of(record_bytes(kKeyBytesMax, spec.value_bytes_max));
   for (int c = 0; c <= largest; ++c) blocks += kSlabsInAddition * slab_bytes(c);
-  blocks += Blocks::map_bytes(blocks + blocks / 1024);  // and of itself
+  blocks += Blocks::map_bytes(blocks + blocks / 1024);  // and for the map itself
   out.end = out.blocks_at + align_up(blocks, kPage);
   return out;
 }

@@ -1,4 +1,4 @@
-// How a table divides its region, and the limits it keeps.
+// How a table divides its region, and the limits it enforces.
 //
 //   0        4 KiB            index            blocks                                          end
 //   | unused | absence words  | index extents  | map of the slabs, slabs of blocks ->          |
@@ -6,12 +6,12 @@
 //
 // Address space is reserved for the worst case; pages are committed when first touched.
 //
-// Limits are kept per partition and enforced where the partition is locked, so that its backups never meet them:
+// Limits are per partition and enforced where the partition is locked, so that its backups never reach them:
 //   records  capacity / partitions * 1.1 + 6 * sqrt(capacity / partitions) + 64: a table filled to its capacity does
-//            not fail for the skew of its hash
-//   bytes    of blocks. Slabs never change their class, so what a partition can need of a class is the most it ever
-//            had of it; the sum of these peaks is what is limited, not the bytes just now in use. A backup's peaks
-//            differ by what is in flight, and the block area has 25 % and some slabs of each class in addition.
+//            not fail because of hash skew
+//   bytes    of blocks. Slabs never change their class, so a partition needs as much of a class as it ever had; the
+//            limit applies to the sum of these peaks, not to the bytes currently in use. A backup's peaks differ by
+//            what is in flight, so the block area has 25 % and some slabs of each class in addition.
 //
 // Thread-safety: PartitionUsage and IndexExtents may be used by any thread.
 #pragma once
@@ -47,15 +47,15 @@ struct TableLayout {
 // An error if the specification cannot be met (a value limit beyond the layout's, a memory limit that is too small).
 Result<TableLayout> table_layout(const TableOptions& options);
 
-// What one partition holds at this node.
+// The records and blocks that one partition uses at this node.
 class alignas(64) PartitionUsage {
  public:
-  // Takes one record into account; false if there are `limit` already.
+  // Counts one more record; false if there are `limit` already.
   bool add_record(uint64_t limit);
   void remove_record() { records_.fetch_sub(1, std::memory_order_relaxed); }
   uint64_t records() const { return records_.load(std::memory_order_relaxed); }
 
-  // Takes one block into account; false if the sum of peaks would pass `limit` bytes.
+  // Counts one more block; false if the sum of peaks would exceed `limit` bytes.
   bool add_block(int block_class, uint64_t limit);
   void remove_block(int block_class) {
     live_[static_cast<size_t>(block_class)].fetch_sub(1, std::memory_order_relaxed);
@@ -70,8 +70,8 @@ class alignas(64) PartitionUsage {
   std::array<std::atomic<uint32_t>, kBlockClasses> peak_{};
 };
 
-// Extents for the index: first fit among the gaps of the area, in pages. What is freed goes back to the kernel, and
-// therefore is zero when it is used again.
+// Extents for the index: first fit among the gaps of the area, in pages. Freed memory returns to the kernel and is
+// therefore zero when it is used again.
 class IndexExtents final : public IndexMemory {
  public:
   IndexExtents(Region* region, uint64_t begin, uint64_t end);

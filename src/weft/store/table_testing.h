@@ -1,4 +1,4 @@
-// What the tests and the benchmark of the table share: a table with its region, and keys and values as bytes.
+// Shared by the tests and the benchmark of the table: a table with its region, and keys and values as bytes.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,7 @@ inline TableOptions bytes_table(uint64_t capacity, uint32_t value_bytes_max = 64
   return options;
 }
 
-// Keeps the key's bytes at one place.
+// Owns the key's bytes.
 struct IntegerKey {
   explicit IntegerKey(uint64_t k) : value(k) {}
   ByteView bytes() const { return {reinterpret_cast<const std::byte*>(&value), sizeof value}; }
