@@ -52,7 +52,7 @@ TEST(Blocks, AreDistinctAndSayDeleted) {
   EXPECT_LE(blocks.slab_bytes_used(), (1U << 20) - kBegin);
 }
 
-// A walk comes to every block once: those in use, those that are free, and none that is not one.
+// A walk visits every block once, those in use and free ones, and nothing else.
 TEST(Blocks, AWalkComesToEachOnce) {
   constexpr uint64_t kEnd = 64 << 20;
   auto region = std::move(*Region::create(kEnd));
@@ -84,7 +84,7 @@ TEST(Blocks, AWalkComesToEachOnce) {
   blocks.visit(blocks.chunks() + 1, [](std::byte*) { FAIL(); });
 }
 
-// I4: a freed block comes back for its own class only.
+// I4: a freed block is reused for its own class only.
 TEST(Blocks, KeepTheirClass) {
   auto region = std::move(*Region::create(4 << 20));
   Blocks blocks(region->base(), kBegin, 4 << 20);

@@ -1,5 +1,5 @@
 // Concurrent histories of a Dlht on few keys are recorded and checked for linearizability: in one crowded bin, on link
-// buckets that come and go, and while the table is being resized under them.
+// buckets that are attached and detached, and while the table is being resized.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ TEST(LinearizableTest, GoodHistories) {
   for (const uint64_t got : {5U, 6U}) {
     EXPECT_EQ(check_linearizable({op(KeyOp::kPut, 0, 1, 4, true, 5, 6), op(KeyOp::kGet, 1, 2, 3, true, got)}, 5), "");
   }
-  // Takes effect in the other order than invoked.
+  // Take effect in another order than invoked.
   EXPECT_EQ(check_linearizable({op(KeyOp::kErase, 0, 1, 6, true, 7), op(KeyOp::kInsert, 1, 2, 3, true, 0, 7)}), "");
 }
 
@@ -46,11 +46,11 @@ TEST(LinearizableTest, BadHistories) {
   EXPECT_NE(check_linearizable({op(KeyOp::kInsert, 0, 1, 3, true, 0, 1), op(KeyOp::kInsert, 1, 2, 4, true, 0, 2)}), "");
   // A key that is gone while nobody erases it.
   EXPECT_NE(check_linearizable({op(KeyOp::kGet, 0, 1, 2, false)}, 5), "");
-  // Seen, unseen, while one insert is under way.
+  // Present, then absent, during a single insert.
   EXPECT_NE(check_linearizable({op(KeyOp::kInsert, 0, 1, 9, true, 0, 1), op(KeyOp::kGet, 1, 2, 3, true, 1),
                                 op(KeyOp::kGet, 1, 4, 5, false)}),
             "");
-  // The erase hands out a value that a put had replaced.
+  // The erase returns a value that a put had replaced.
   EXPECT_NE(check_linearizable({op(KeyOp::kPut, 0, 1, 2, true, 5, 6), op(KeyOp::kErase, 1, 3, 4, true, 5)}, 5), "");
   // Two compare-puts from the same value.
   EXPECT_NE(check_linearizable(
@@ -66,7 +66,7 @@ struct Shape {
   int rounds;
   int ops;           // of one thread in a round
   uint64_t keys;     // recorded ones
-  uint64_t fillers;  // keys that share the bins and come and go, not recorded
+  uint64_t fillers;  // keys in the same bins that are inserted and erased, not recorded
   bool one_bin;      // all in one bin
   bool few_values;   // so that a slot often gets the same key and value again
   uint64_t grow;     // keys that one more thread inserts meanwhile

@@ -1,5 +1,5 @@
 // A Dlht under load from several threads while it is resized again and again: nothing is lost, nothing is seen twice,
-// no get fails; and an old index is freed when it may be, not before.
+// no get fails; and an old index is freed as soon as it may be, not before.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -15,8 +15,8 @@
 namespace weft {
 namespace {
 
-// Every thread owns keys of its own and knows what is in them, so that any loss is seen at once, at scale, through many
-// resizes that all of them help with.
+// Every thread has its own keys and knows their values, so that any loss shows at once, at scale, through many resizes
+// that all of them help with.
 TEST(DlhtResizeTest, NothingIsLostThroughManyResizes) {
   constexpr int kThreads = 3;
   constexpr uint64_t kKeys = 20000;
@@ -53,7 +53,7 @@ TEST(DlhtResizeTest, NothingIsLostThroughManyResizes) {
   EXPECT_GE(table->stats().resizes, 2U);
 }
 
-// Keys that nobody touches are there for every get, whatever is moved at that moment.
+// Every get finds the keys that nobody changes, whatever is being moved.
 TEST(DlhtResizeTest, StableKeysAreSeenThroughResizes) {
   constexpr uint64_t kStable = 48;
   for (uint64_t round = 0; round < 40 && !::testing::Test::HasFatalFailure(); ++round) {
@@ -98,8 +98,8 @@ TEST(DlhtResizeTest, StableKeysAreSeenThroughResizes) {
   }
 }
 
-// Threads count in two keys while their bins are moved again and again: an increment that lands in a slot whose key has
-// already been copied would be lost.
+// Threads increment two keys while their bins are moved again and again: an increment in a slot whose key has already
+// been copied would be lost.
 TEST(DlhtResizeTest, NoIncrementIsLostWhileBinsAreMoved) {
   constexpr int kThreads = 2;
   for (uint64_t round = 0; round < 40; ++round) {
@@ -137,7 +137,7 @@ TEST(DlhtResizeTest, NoIncrementIsLostWhileBinsAreMoved) {
   }
 }
 
-// Two keys take turns in the slots of one bin: a value never shows up under the other key.
+// Two keys alternate in the slots of one bin: no key ever shows the other's value.
 TEST(DlhtResizeTest, ASlotThatIsReusedShowsNoOtherKeysValue) {
   TestMemory memory;
   auto table = std::move(*Dlht::create({.capacity = 96, .readers = 2}, &memory));
@@ -168,7 +168,7 @@ TEST(DlhtResizeTest, ASlotThatIsReusedShowsNoOtherKeysValue) {
   }
 }
 
-// A walk goes on through resizes and sees every key that is there all the time exactly once.
+// A walk continues through resizes and visits every key that is present throughout exactly once.
 TEST(DlhtResizeTest, WalkThroughResizes) {
   TestMemory memory;
   auto table = std::move(*Dlht::create({.capacity = 96, .readers = 2}, &memory));

@@ -1,5 +1,5 @@
-// A Dlht and a std::map do the same random operations, one by one and in batches: on few keys, on crowded bins, on full
-// ones, and through resizes.
+// A Dlht and a std::map execute the same random operations, one by one and in batches: on few keys, on crowded bins, on
+// full ones, and through resizes.
 #include <gtest/gtest.h>
 
 #include <map>

@@ -38,8 +38,8 @@ TEST(QuiescenceTest, OfflineReadersAreNotWaitedFor) {
   EXPECT_TRUE(quiescence.passed(later));
 }
 
-// Readers follow a pointer that a writer keeps replacing; a replaced object is freed when its ticket has passed. A
-// reader that were overlooked would read freed memory, which AddressSanitizer and ThreadSanitizer see.
+// Readers follow a pointer that a writer keeps replacing; a replaced object is freed when its ticket has passed. If a
+// reader were missed it would read freed memory, which AddressSanitizer and ThreadSanitizer report.
 TEST(QuiescenceTest, NoReaderSeesFreedMemory) {
   constexpr int kReaders = 3;
   struct Node {

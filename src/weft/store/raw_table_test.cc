@@ -97,7 +97,7 @@ TEST(ByteTableTest, KeysAndValuesOfAllSizes) {
   std::map<std::string, std::string> twin;
   Random random(4);
   for (int i = 0; i < 20000; ++i) {
-    // Short keys, 8-byte ones, long ones; values from none to the limit, mostly short.
+    // Short, 8-byte and long keys; values from empty to the limit, mostly short.
     const std::string key(random.chance(50) ? 8 : random.below(40), static_cast<char>('a' + random.below(26)));
     const std::string value(random.chance(1) ? random.below((64 << 10) + 1) : random.below(30),
                             static_cast<char>('A' + random.below(26)));
@@ -164,8 +164,8 @@ TEST(ByteTableTest, LimitsAreNamed) {
   EXPECT_TRUE(table->put(0, as_bytes("second"), as_bytes(large))) << "its memory is back";
 }
 
-// Readers copy values out while others replace and erase them; freed pieces would be seen by AddressSanitizer, torn or
-// foreign ones by the pattern.
+// Readers copy values out while others replace and erase them; AddressSanitizer would report freed entries, and the
+// pattern shows torn or foreign ones.
 TEST(ByteTableTest, ConcurrentReadersSeeWholeValues) {
   constexpr int kWriters = 2;
   constexpr int kReaders = 2;

@@ -1,4 +1,4 @@
-// Locks of one record's word by the processor and by CAS verbs, on wires whose atomics go with the processor's.
+// Locking one record's word by the CPU and by CAS verbs, on wires whose atomics are atomic with the CPU's.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -19,7 +19,7 @@ constexpr NodeId kPeer(0), kHome(1);
 constexpr uint64_t kOffset = 4096;
 constexpr uint64_t kLocksEach = kSanitized ? 2'000 : 200'000;
 
-// What the lock protects. Each access alone is whole; an update is lost if two are inside.
+// What the lock protects. Each access alone is atomic; an update is lost if two threads are inside.
 struct Guarded {
   std::atomic<uint64_t> updates{0};
   std::atomic<int> inside{0};
@@ -47,7 +47,7 @@ void lock_by_processor(std::byte* record, Owner owner, Guarded& guarded) {
   }
 }
 
-// These wires are done with a verb when post() returns.
+// On these wires a verb is complete when post() returns.
 void post_one(Wire* wire, VerbKind kind, uint64_t* local, uint64_t compare = 0, uint64_t operand = 0) {
   Verb verb;
   verb.kind = kind;
@@ -80,7 +80,7 @@ void lock_by_verbs(Wire* wire, Owner owner, Guarded& guarded) {
   }
 }
 
-// Two threads of each kind. `record` is where the home node's processor has it.
+// Two threads of each kind. `record` is its address in the home node.
 void expect_exclusion(std::byte* record, const std::vector<Wire*>& wires) {
   ASSERT_EQ(wires.size(), 2U);
   store_word(record, Word(Version(1), kReadable));
@@ -109,7 +109,7 @@ TEST(RecordLock, IsOneLockForProcessorAndVerbsOverLocal) {
   expect_exclusion(region->base() + kOffset, {fabric.wire(kPeer, WorkerId(0)), fabric.wire(kPeer, WorkerId(1))});
 }
 
-// The peer has the memory at another address.
+// The peer maps the memory at another address.
 TEST(RecordLock, IsOneLockForProcessorAndVerbsOverShm) {
   ShmOptions peer_options = shm_test_options(0);
   ShmOptions home_options = shm_test_options(1);

@@ -73,7 +73,7 @@ TEST(Record, AShortBufferGetsTheBeginning) {
   }
 }
 
-// I1: whatever part of an older version is mixed in, the check does not fit.
+// I1: whatever part of an older version is mixed in, the check does not match.
 TEST(Record, AnyMixOfTwoVersionsIsTorn) {
   alignas(16) std::byte before[64] = {};
   alignas(16) std::byte after[64] = {};
@@ -133,7 +133,7 @@ bool filled(ByteView value, uint64_t version) {
 
 class WholeOrTorn : public ::testing::TestWithParam<size_t> {};
 
-// I1, with a writer at work: a local reader, and one that copies lines in any order as a NIC may.
+// I1, with a concurrent writer: a local reader, and one that copies cache lines in any order as a NIC may.
 TEST_P(WholeOrTorn, ReadersNeverAcceptAMix) {
   const size_t size = GetParam();
   const size_t block = align_up(record_bytes(8, size), 64);
@@ -148,7 +148,7 @@ TEST_P(WholeOrTorn, ReadersNeverAcceptAMix) {
   std::thread writer([&] {
     std::vector<std::byte> value(size);
     for (uint64_t version = 2; !stop.load(); ++version) {
-      // Lengths change too, so that what is beyond the end is of an older version.
+      // Lengths change too, so that the bytes beyond the end are of an older version.
       value.resize(version % 3 == 0 ? align_up(size / 2, 8) : size);
       fill(&value, version);
       record_write(record, key, value, Word(Version(version), kReadable));

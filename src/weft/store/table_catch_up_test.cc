@@ -1,4 +1,4 @@
-// What filling and leaving replicas do to a table.
+// What replicas that catch up or are dropped do to a table.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -15,7 +15,7 @@ using testing::IntegerKey;
 using testing::TableBox;
 using testing::write;
 
-// A replica that was filling: tombstones of what is whole now go, a little at a time; those of the others stay.
+// A replica that was catching up: the tombstones of partitions in sync are purged in steps; those of others stay.
 TEST(TableFill, SettlesSomePartitionsInSlices) {
   TableOptions options = testing::integer_table(4'000);
   options.partitions = options.partitions_held = 3;
@@ -38,13 +38,13 @@ TEST(TableFill, SettlesSomePartitionsInSlices) {
   EXPECT_GT(slices, 10);
   EXPECT_EQ(box->leak_report().tombstones, deleted_elsewhere);
   EXPECT_EQ(box->records(), 500U);
-  // An older copy that comes late would bring a deleted key back, so settling is for when all has come; absence stays
-  // above it either way.
+  // A late older copy would bring a deleted key back, so tombstones are purged only when everything has arrived;
+  // absence stays above it either way.
   const IntegerKey first(0);
   EXPECT_GE(box->absence(box->hashed(first.bytes())).version(), Version(1));
 }
 
-// A put that comes late replaces what is older, never what is newer, and does not bring back what was deleted.
+// A late put replaces an older version, never a newer one, and does not bring back a deleted key.
 TEST(TableFill, ALatePutBringsNothingBack) {
   TableOptions options = testing::integer_table(100);
   TableBox box(options);
@@ -63,7 +63,7 @@ TEST(TableFill, ALatePutBringsNothingBack) {
   EXPECT_EQ(box->leak_report().tombstones, 0U);
 }
 
-// A walk bin by bin visits each record of its partition once, also if the lowest bits of a cursor are lost on the way.
+// A walk bin by bin visits each record of its partition once, even if the lowest bits of a cursor are lost.
 TEST(TableFill, BinsOfAPartitionOneByOne) {
   TableOptions options = testing::bytes_table(4'000);
   options.partitions = options.partitions_held = 3;
@@ -86,7 +86,7 @@ TEST(TableFill, BinsOfAPartitionOneByOne) {
         seen.insert(std::string(as_text(key)));
         EXPECT_EQ(as_text(value), "value");
       });
-      // As a caller does that keeps the upper bits: what is behind them is walked over again.
+      // Like a caller that keeps only the upper bits: the rest is walked again.
       if ((cursor & ~lost) > kept) kept = cursor = cursor & ~lost;
     } while (cursor != 0);
     EXPECT_EQ(seen.size(), there) << lost;
@@ -94,8 +94,8 @@ TEST(TableFill, BinsOfAPartitionOneByOne) {
   }
 }
 
-// A replica that left: nothing of its partition stays, in slices, and the others are as they were. What comes back is
-// as new: absence says nothing of before.
+// A dropped replica: nothing of its partition remains, in steps, and the others are unchanged. When it comes back it is
+// as new: absence words remember nothing.
 TEST(TableFill, DiscardsSomePartitionsInSlices) {
   for (const bool bytes : {false, true}) {
     TableOptions options = bytes ? testing::bytes_table(4'000) : testing::integer_table(4'000);
@@ -125,7 +125,7 @@ TEST(TableFill, DiscardsSomePartitionsInSlices) {
     }
     EXPECT_EQ(box->leftovers(PartitionId(1)), before);
     EXPECT_EQ(box->records(), stays);
-    // All of it once more, with older versions than before, as a replica that fills gets it.
+    // All of it again, with older versions than before, as a replica that catches up receives it.
     for (uint64_t k = 0; k < 1'500; ++k) {
       const IntegerKey key(k);
       const HashedKey hashed = box->hashed(key.bytes());

@@ -1,4 +1,4 @@
-// What a table refuses, what it names, and what it takes per record.
+// What a table refuses, which limits it names, and how much memory a record takes.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -72,7 +72,7 @@ TEST(TableLimits, BytesOfRecords) {
   EXPECT_LE(box->memory_bytes(), options.spec.memory_bytes_max);
   EXPECT_NE(box->limit_text(code).find("memory_bytes_max 1048576"), std::string::npos) << box->limit_text(code);
 
-  // A value that outgrows its block is refused too, and stays as it was.
+  // A value that outgrows its block is refused too, and the old one stays.
   const HashedKey first = box->hashed(as_bytes("key0"));
   EXPECT_EQ(write(*box, first, Write::kPut, "short"), Code::kOk);
   const std::string small = "another";
@@ -83,7 +83,7 @@ TEST(TableLimits, BytesOfRecords) {
 }
 
 // Sizes that drift through the classes: blocks never change their class, so the peaks add up, and the primary refuses
-// before a backup, which takes what it is given, could run out.
+// before a backup, which cannot refuse, could run out.
 TEST(TableLimits, ABackupHoldsWhatThePrimaryAdmits) {
   TableOptions options = integer_table(500, 2048);
   options.spec.memory_bytes_max = 1 << 20;
@@ -126,7 +126,7 @@ TEST(TableLimits, BadSpecificationsNameTheLimit) {
       << too_small.error().detail;
 }
 
-// Integer hashes are a bijection: keys can be made for hashes of one bin.
+// Integer hashes are a bijection, so keys can be computed for hashes of one bin.
 constexpr uint64_t inverse(uint64_t odd) {
   uint64_t x = odd;
   for (int i = 0; i < 6; ++i) x *= 2 - odd * x;

@@ -1,5 +1,5 @@
-// Threads against one table: small transactions that move tokens between keys, and backups that are applied to, raised
-// and read at once. Run under TSan too.
+// Threads on one table: small transactions that move tokens between keys, and backups where writes are applied, marked
+// readable and read concurrently. Also run under TSan.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -24,7 +24,7 @@ constexpr int kRounds = kSanitized ? 4000 : 60000;
 constexpr uint32_t kKeys = 12;
 constexpr uint32_t kValueMax = 3000;
 
-// A value holds a number, and bytes that follow from it and from the length.
+// A value holds a number, and bytes that are derived from it and from the length.
 std::vector<std::byte> make_value(uint64_t number, size_t bytes) {
   std::vector<std::byte> value(std::max<size_t>(bytes, 8));
   store<uint64_t>(value.data(), number);
@@ -78,7 +78,7 @@ bool hold(Table& table, const HashedKey& key, Owner owner, Held* held) {
   return true;
 }
 
-// Gives back a lock with a new number of tokens; none at all is absence.
+// Releases a lock with a new number of tokens; zero tokens means absent.
 bool settle(Table& table, Owner owner, Random* random, Held* held) {
   if (held->tokens == 0) {
     if (held->locked.fresh) {
@@ -136,7 +136,7 @@ void move_tokens(Table& table, const Keys& keys, int thread, std::atomic<uint64_
   table.offline(WorkerId(static_cast<uint8_t>(thread)));
 }
 
-// A key's version never falls, through delete and insert, and one version names one state.
+// A key's version never decreases, across delete and insert too, and one version names one state.
 void watch(Table& table, const Keys& keys, int thread, const std::atomic<bool>* stop, std::atomic<int>* wrong) {
   Random random(7);
   struct Seen {
@@ -151,7 +151,7 @@ void watch(Table& table, const Keys& keys, int thread, const std::atomic<bool>* 
     const auto k = static_cast<uint32_t>(random.below(kKeys));
     const ReadResult r = table.read(keys.hashed[k], value.data(), value.size());
     if (r.found && !good_value(ByteView(value.data(), r.value_bytes))) wrong->fetch_add(1);
-    if (!r.found && r.word.owner()) continue;  // see table_apply.cc: a delete that is just being installed
+    if (!r.found && r.word.owner()) continue;  // a delete that is just being installed, see table_apply.cc
     const Seen now{r.word.version().value, r.found, r.found ? load<uint64_t>(value.data()) : 0};
     Seen& last = seen[k];
     if (now.version < last.version) wrong->fetch_add(1);
@@ -199,7 +199,8 @@ TEST_P(TableRace, TokensAreConserved) {
   EXPECT_EQ(residue.locked + residue.unreadable + residue.tombstones, 0U);
 }
 
-// A key comes and goes at a backup, as fast as one thread can; how often another one sees its version fall.
+// One thread inserts and deletes a key at a backup as fast as it can. Returns how often another sees its version
+// decrease.
 int times_it_falls(const TableOptions& options) {
   TableBox box(options);
   const Keys keys(*box);
@@ -212,7 +213,7 @@ int times_it_falls(const TableOptions& options) {
     for (int i = 0; !stop.load(std::memory_order_relaxed); ++i) {
       if (i % 64 == 0) box->quiesce(WorkerId(1));
       const ReadResult r = box->read(key, value.data(), value.size());
-      // What is not readable yet may be seen early: in a block that was this key's before, and is not in the index yet.
+      // An unreadable version may be seen early: in a block that was this key's before and is not in the index yet.
       if (!r.word.readable()) continue;
       if (r.word.version().value < last) falls.fetch_add(1);
       last = r.word.version().value;
@@ -232,11 +233,11 @@ int times_it_falls(const TableOptions& options) {
   return falls.load();
 }
 
-// A reader sees a tombstone and looks at the absence word; then the word follows and the tombstone goes; then the
-// reader searches. Absent as of before the key came, that would be older than what the same reader has seen of it.
+// A reader sees a tombstone and reads the absence word; then the word is bumped and the tombstone removed; then the
+// reader searches. An absence from before the insert would be older than what the same reader has seen of the key.
 TEST_P(TableRace, AKeyThatComesAndGoes) { EXPECT_EQ(times_it_falls(options(2)), 0); }
 
-// The same without a second thread: what it does is done while the reader looks. The version that the reader is told.
+// The same without a second thread: its steps are executed during the read. Returns the version that the reader gets.
 uint64_t told_while_it_goes(TableOptions options) {
   struct Other {
     Table* table;
@@ -273,8 +274,8 @@ TEST_P(TableRace, AnAbsenceWordThatIsLookedAtOnce) {
   EXPECT_LT(told_while_it_goes(broken), 2U) << "the planted bug is seen";
 }
 
-// A backup as others see it: versions up to `applied` have come, in order; those up to `raising` were raised, or are
-// just being raised.
+// A backup as others see it: versions up to `applied` were applied, in order; those up to `raising` were marked
+// readable, or are just being marked.
 struct Backup {
   std::array<std::atomic<uint64_t>, kKeys> applied{};
   std::array<std::atomic<uint64_t>, kKeys> raising{};
@@ -285,7 +286,7 @@ struct Backup {
 
 using Apply = Undo (*)(Table&, const HashedKey&, Write, ByteView, Version, std::byte*);
 
-// As the primary's locks order it.
+// In the order of the primary's locks.
 void apply_writes(Table& table, const Keys& keys, WorkerId worker, Apply apply, Backup* backup) {
   Random random(1);
   std::vector<std::byte> undo(kValueMax);
@@ -338,8 +339,8 @@ void bring_late(Table& table, const Keys& keys, WorkerId worker, const Backup& b
   table.offline(worker);
 }
 
-// G4: one thread applies (as the primary's locks order it), another raises late, a third reads. What is readable was
-// raised, and a raise of an old version changes nothing.
+// G4: one thread applies (in the order of the primary's locks), another marks readable later, a third reads. Only
+//     marked versions are readable, and marking an old version changes nothing.
 TEST_P(TableRace, ABackupIsReadableOnlyWhenRaised) {
   TableBox box(options(3));
   const Keys keys(*box);
@@ -375,8 +376,8 @@ TEST_P(TableRace, ABackupIsReadableOnlyWhenRaised) {
   EXPECT_EQ(residue.locked + residue.unreadable + residue.tombstones, 0U);
 }
 
-// A backup that lags: one thread applies what must come in order, another raises, and two bring puts that are older
-// than that. These change nothing, whatever they meet.
+// A backup that lags: one thread applies writes in order, another marks them readable, and two apply older late puts.
+// These change nothing, whatever they find.
 TEST_P(TableRace, LatePutsChangeNothing) {
   TableBox box(options(4));
   const Keys keys(*box);

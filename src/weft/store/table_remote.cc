@@ -1,9 +1,9 @@
 // What the local node does for peers that access a table by one-sided verbs.
 //
-// Record words where a peer's CAS is not atomic with the CPU's locked instructions (set_local_atomics). Such a CAS reads
-// the word and, if it is as expected, writes it; the CPU's stores, also those of its own CAS instructions, may come in
-// between. It expects one of two words: readable, present and unlocked (to lock), or the same locked by the transaction
-// that posts it (to undo a mistaken lock). So the CPU must change neither:
+// Record words where a peer's CAS is not atomic with the CPU's locked instructions (set_local_atomics). Such a CAS
+// reads the word and, if it is as expected, writes it; the CPU's stores, also those of its own CAS instructions, may
+// come in between. It expects one of two words: readable, present and unlocked (to lock), or the same locked by the
+// transaction that posts it (to undo a mistaken lock). So the CPU must change neither:
 //   W1: a record is locked only by a CAS through the wire; one that is not readable yet is not locked.
 //   W2: a word that is changed without a lock, because it is a backup's or of a dropped partition, is first marked
 //       moved (mark_moved): by a CAS through the wire, whatever lock a peer has put there by mistake (the block was

@@ -1,4 +1,4 @@
-// What a peer sees of a table through copies of its bytes, and what its verbs leave for recovery to do.
+// What a peer sees of a table in copies of its bytes, and what its verbs leave for recovery to do.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -37,7 +37,7 @@ void erase(Table& table, const HashedKey& key) {
   table.commit(key, kAlice, Write::kErase, {}, lock.locked);
 }
 
-// As a peer does it: the bin, then the record that it names.
+// Reads as a peer does: the bin, then the record that it refers to.
 std::string read_remotely(const TableBox& box, const HashedKey& key, RecordSlot* where = nullptr) {
   const RemoteIndexAddress index = box->index_address();
   std::array<std::byte, 64> bin;
@@ -91,7 +91,7 @@ TEST(TableRemote, AnAddressSaysThatItIsStale) {
   erase(*box, first);
   EXPECT_NE(look(), "first");
   EXPECT_FALSE(box->locate(first));
-  put(*box, b.bytes(), "first");  // takes the block, at the same version and with the same value
+  put(*box, b.bytes(), "first");  // reuses the block, at the same version and with the same value
   EXPECT_EQ(box->locate(box->hashed(b.bytes())), where);
   EXPECT_EQ(look(), "first");
   EXPECT_NE(load_ordered(box.region->base() + where.offset() + kMetaAt), meta) << "the meta word binds the key";
@@ -129,8 +129,7 @@ TEST(TableRemote, ALocalReaderDoesNotWaitForAPeersWrites) {
   EXPECT_EQ(word.version(), Version(2));
 }
 
-// A peer's fault: the bytes are not those of the word, and nobody holds the lock. The reader is told, and does not
-// wait.
+// A peer's fault: the bytes do not match the word, and nobody holds the lock. The read reports it and does not wait.
 TEST(TableRemote, ARecordThatStaysTornCostsWhoReadsIt) {
   const TableBox box(bytes_table(100));
   const HashedKey key = put(*box.table, as_bytes(std::string_view("torn")), "value");
@@ -143,7 +142,7 @@ TEST(TableRemote, ARecordThatStaysTornCostsWhoReadsIt) {
   EXPECT_TRUE(read.torn);
   EXPECT_FALSE(read.found);
   EXPECT_FALSE(read.word.owner());
-  // But no other replica is filled as if it were not there.
+  // But it is not silently left out when another replica catches up.
   const auto copy = [](ByteView, ByteView, Version) {};
   EXPECT_DEATH(box->export_records(PartitionId(0), 0, 1 << 20, 1 << 20, value.data(), copy),
                "a record that nobody writes is whole");
@@ -167,8 +166,7 @@ TEST(TableRemote, RecoveryCommitsWhatIsStillLockedOnly) {
   EXPECT_EQ(get(*box, key), "-");
 }
 
-// Wherever a record is: in blocks of any size, at the beginning of a slab, at its end and after it. What is not locked,
-// and all but the lock of what is, stays as it was.
+// Wherever a record is: in blocks of any size, at the beginning of a slab, at its end and after it. Only locks change.
 TEST(TableRemote, RecoveryFreesLocksAnywhere) {
   constexpr uint32_t kValueMax = 40'000;
   const TableBox box(bytes_table(3000, kValueMax));
@@ -196,7 +194,7 @@ TEST(TableRemote, RecoveryFreesLocksAnywhere) {
   for (size_t i = 0; i < names.size(); ++i) EXPECT_EQ(load_ordered(word_of(names[i])), words[i]) << names[i];
 }
 
-// What looking for locks costs depends on the memory that records have taken, not on how many there may be.
+// The cost of finding locks depends on the memory that records have used, not on the capacity.
 TEST(TableRemote, LookingForLocksCostsWhatIsUsed) {
   const TableBox box(integer_table(1'000'000, 1000));
   EXPECT_EQ(box->lock_chunks(), 0U);
@@ -208,11 +206,11 @@ TEST(TableRemote, LookingForLocksCostsWhatIsUsed) {
   EXPECT_EQ(box->lock_chunks(), 5U) << "4,000 records of 1,136 bytes";
 }
 
-// A device whose CAS is not atomic against the processor: it looks, and stores later. One at a time.
+// A device whose CAS is not atomic with the CPU: it reads, and stores later. It executes one at a time.
 class Device final : public LocalAtomics {
  public:
   explicit Device(const TableBox& box) : base_(box.region->base()) { box->set_local_atomics(this, RegionId(0)); }
-  // A peer's CAS gets so far.
+  // The first half of a peer's CAS: the read and the comparison.
   void look(RecordSlot slot, Word expected, Word desired) {
     const std::lock_guard guard(mutex_);
     if (load_word(base_ + slot.offset()) == expected) begun_ = {base_ + slot.offset(), desired};
@@ -313,7 +311,7 @@ TEST_F(TableDevice, ABackupsInstallOutlivesTheEndOfALockByMistake) {
   EXPECT_EQ(word(), Word(Version(2), 0));
 }
 
-// Nothing is locked any more, and nobody waits for it.
+// Nothing can be locked any more, and nobody waits for it.
 TEST_F(TableDevice, WithoutTheDeviceNothingIsLocked) {
   device_.fail();
   const LockResult lock = box_->lock(key_, kAlice, Write::kPut, std::nullopt, 3);
@@ -327,8 +325,8 @@ TEST_F(TableDevice, WithoutTheDeviceNothingIsLocked) {
   EXPECT_TRUE(word().deleted());
 }
 
-// Another worker raises what a backup's install finds not readable yet, and a peer's CAS looks at that moment. The
-// value is long, so that copying it away for the undo gives them the time, if there is a processor for them.
+// Another worker marks a record readable that a backup's install found unreadable, and a peer's CAS reads it at that
+// moment. The value is long, so that copying it for the undo gives them time, if there is a CPU for them.
 TEST(TableRemote, ABackupsInstallOutlivesALockAfterARaise) {
   constexpr uint32_t kBytes = 1 << 20;
   const TableBox box(integer_table(4, kBytes));

@@ -62,7 +62,7 @@ TEST_P(TableTest, InsertPutErase) {
   EXPECT_TRUE(clean());
 }
 
-// G1, I5: through delete and insert the version only rises.
+// G1, I5: the version only increases, across delete and insert too.
 TEST_P(TableTest, VersionsNeverRepeat) {
   const HashedKey k = key("account1");
   Version last = version(k);
@@ -210,7 +210,7 @@ TEST_P(TableTest, RelockChangesWhatALockIsFor) {
   EXPECT_TRUE(clean());
 }
 
-// G4: apply lowers readable, raise names its version.
+// G4: apply clears readable, mark_readable names its version.
 TEST_P(TableTest, ApplyThenRaise) {
   const HashedKey k = key("account1");
   std::vector<std::byte> undo(4096);
@@ -399,7 +399,7 @@ TEST(Table, AWalkInPiecesVisitsEachRecordOnce) {
   EXPECT_EQ(walk(INT_MAX, SIZE_MAX, kRecords), 1);
   EXPECT_GT(walk(1, SIZE_MAX, kSlotsOfABin), kRecords / static_cast<int>(kSlotsOfABin));
   EXPECT_GT(walk(4, SIZE_MAX, 4 * kSlotsOfABin), kRecords / static_cast<int>(4 * kSlotsOfABin));
-  EXPECT_GT(walk(INT_MAX, 1, kSlotsOfABin), kRecords / static_cast<int>(kSlotsOfABin));  // a bin at least
+  EXPECT_GT(walk(INT_MAX, 1, kSlotsOfABin), kRecords / static_cast<int>(kSlotsOfABin));  // at least a bin
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
-// A table against a naive twin: random transactions of several keys, interleaved, with a backup that follows late.
+// A table against a naive model: random transactions of several keys, interleaved, with a backup that lags.
 //
-// The twin is a few maps and knows the rules of table.h only. Every answer of lock() must be the twin's; and over the
-// whole run a version names one state of its key (G1, I5), wherever it was read, at the primary or at the backup.
+// The model is a few maps and implements only the rules of table.h. Every result of lock() must equal the model's; and
+// over the whole run a version names one state of its key (G1, I5), wherever it was read, at the primary or at the
+// backup.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -241,8 +242,8 @@ class Twin {
     *value = std::string(as_text(ByteView(buffer.data(), r.value_bytes)));
     const std::string state = r.found ? "+" + *value : "-";
     const auto k = static_cast<uint32_t>(&key - keys_.data());
-    // Absence that is locked for a change may be seen once at the version that the record just had: it cannot be
-    // validated, and is gone when it is unlocked.
+    // Absence that is locked for a change may be read at the version that the record just had: it cannot be validated,
+    // and has changed when it is unlocked.
     if (r.found || !r.word.owner()) {
       const auto known = states_.emplace(std::pair(k, r.word.version().value), state);
       EXPECT_EQ(known.first->second, state) << key.bytes << " at version " << r.word.version().value;
@@ -250,7 +251,7 @@ class Twin {
     return r.found;
   }
 
-  // G1 at both, and G2: what validates at the primary is what is there.
+  // G1 at both, and G2: a version validates at the primary only if it is the current one.
   void look() {
     const TwinKey& key = keys_[random_.below(kKeys)];
     std::string value;
@@ -280,7 +281,7 @@ class TableTwin : public ::testing::TestWithParam<int> {};
 
 TEST_P(TableTwin, AgreesAndReplicasEndEqual) {
   const auto seed = static_cast<uint64_t>(GetParam());
-  // Few absence words and many keys: they are shared all the time.
+  // Few absence words and many keys, so that they are often shared.
   TableOptions options = seed % 2 == 0 ? integer_table(200, kValueMax) : bytes_table(200, kValueMax);
   options.partitions = seed % 3 == 0 ? 2 : 1;
   options.partitions_held = options.partitions;
@@ -291,7 +292,7 @@ TEST_P(TableTwin, AgreesAndReplicasEndEqual) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, TableTwin, ::testing::Range(1, 17));
 
-// The case that needs care: one transaction deletes K1 and inserts K2, and both share an absence word.
+// The difficult case: one transaction deletes K1 and inserts K2, and both share an absence word.
 TEST(TableAbsence, OneTransactionsKeysMayShareAWord) {
   TableBox box(integer_table(100));
   std::map<uint32_t, uint64_t> by_word;
