@@ -1,7 +1,7 @@
-// Completions: those of one wire that nobody has polled yet, on wires where a verb is done some time after it was
-// posted (tcp, verbs). Every verb that is outstanding has its place reserved.
+// Completions: the completions of one wire that were not polled yet, on wires where a verb completes some time after it
+// was posted (tcp, verbs). Every outstanding verb has an entry reserved.
 //
-// Used by the worker that owns the wire.
+// Only the worker that owns the wire uses it.
 #pragma once
 
 #include <cstddef>

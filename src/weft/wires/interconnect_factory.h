@@ -1,4 +1,4 @@
-// Choosing a mesh at run time, by name: tcp (with or without TLS), shm or verbs.
+// Creates an interconnect by name: tcp (with or without TLS), shm or verbs.
 #pragma once
 
 #include <memory>
@@ -18,9 +18,9 @@ namespace weft {
 struct InterconnectOptions {
   std::string kind = "shm";  // tcp, verbs
   NodeId node;
-  uint32_t incarnation = 0;  // 0: set_incarnation() says it later
+  uint32_t incarnation = 0;  // 0: set_incarnation() sets it later
   int workers = 1;
-  int nodes = kNodesMax;  // that there may be
+  int nodes = kNodesMax;  // at most
   std::string listen;     // tcp, verbs: host:port, port 0: the kernel chooses; shm: '@' and a name, or a socket's path
   TcpTlsFiles tls;        // tcp, verbs: all three files, or none
   VerbsDeviceSelector device;                      // verbs
@@ -28,7 +28,7 @@ struct InterconnectOptions {
   HandshakeParams params;
 };
 
-// An error names what is wrong with its value. Both outlive the mesh.
+// An error names the wrong option and its value. `regions` and `clock` must outlive the interconnect.
 Result<std::unique_ptr<Interconnect>> make_interconnect(const InterconnectOptions& options, Regions* regions,
                                                         Clock* clock);
 

@@ -1,7 +1,7 @@
-// What the tests of wires between hosts share: meshes on 127.0.0.1 that one thread, or a few, step through. Fabric says
-// which mesh: its types Options, Interconnect and Wire; options(node, workers, incarnation), which makes options for a
-// test; missing(), what this machine lacks for it; and is_up(wire, peer), whether the worker's own part of set-up is
-// done.
+// Shared by the tests of wires between hosts: interconnects on 127.0.0.1 that one thread, or a few, step through.
+// Fabric defines which one: its types Options, Interconnect and Wire; options(node, workers, incarnation), which makes
+// options for a test; missing(), what this machine lacks for it; and is_up(wire, peer), whether the worker's part of
+// the set-up is done.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ class InterconnectTestNet {
   using Options = typename Fabric::Options;
   using Node = InterconnectTestNode<Fabric>;
 
-  // Nodes with a region of 2 MiB each, all workers' peers admitted when connect_all() is called.
+  // Nodes with a region of 2 MiB each; connect_all() makes every worker accept all peers.
   explicit InterconnectTestNet(
       size_t nodes, int workers = 1, const std::function<void(size_t, Options&)>& change = [](size_t, Options&) {}) {
     for (size_t n = 0; n < nodes; ++n) {
@@ -64,7 +64,7 @@ class InterconnectTestNet {
   }
 
   Node& node(size_t n) { return *nodes_[n]; }
-  // On that node's region.
+  // A verb on that node's region.
   Verb verb_to(size_t n, VerbKind kind, uint64_t offset, void* local, uint32_t bytes, uint64_t tag) {
     Verb verb;
     verb.kind = kind;
@@ -88,7 +88,8 @@ class InterconnectTestNet {
   }
   void grant(size_t a, size_t b) { nodes_[a]->regions.grant(node_id(b)); }
 
-  // Both directions, both up, everybody admitted and granted, and the workers have taken the connections.
+  // Connects both directions and waits until both are up, accepted and granted, and the workers have taken the
+  // connections.
   void connect(size_t a, size_t b) {
     grant(a, b), grant(b, a);
     join(a, b), join(b, a);
@@ -97,7 +98,7 @@ class InterconnectTestNet {
     for (size_t w = 0; w < workers_; ++w) receive(a, w), receive(b, w);
     EXPECT_TRUE(until_polling([&] { return links_up(a, b) && links_up(b, a); })) << "nodes " << a << " and " << b;
   }
-  // The workers' own part of set-up is done.
+  // Whether the workers' part of the set-up is done.
   bool links_up(size_t a, size_t b) {
     for (size_t w = 0; w < workers_; ++w) {
       if (!Fabric::is_up(wire(a, w), node_id(b))) return false;
@@ -112,7 +113,7 @@ class InterconnectTestNet {
       for (InterconnectEvent& event : node->mesh->take_events()) node->events.push_back(std::move(event));
     }
   }
-  // Control steps of all nodes until it holds; false after a long time.
+  // Runs control steps of all nodes until it holds; false after a long time.
   bool until(const std::function<bool()>& holds) {
     const uint64_t deadline_ns = clock_.now_ns() + kInterconnectTestDeadlineNs;
     while (!holds()) {
@@ -122,7 +123,7 @@ class InterconnectTestNet {
     }
     return true;
   }
-  // The same, and every wire polls; what arrives is thrown away.
+  // The same, and polls every wire; received packets are thrown away.
   bool until_polling(const std::function<bool()>& holds) {
     return until([&] {
       for (size_t n = 0; n < nodes_.size(); ++n) {
@@ -132,12 +133,12 @@ class InterconnectTestNet {
     });
   }
 
-  // A worker with nothing left to do may sleep; events of what it did already may still have to be looked at.
+  // Whether a worker with nothing left to do may sleep, after it has handled events of what it did before.
   bool settles(size_t n, size_t w = 0) {
     return until_polling([&] { return !wire(n, w).pending(); });
   }
 
-  // What the last event about a peer says of it.
+  // Whether the last event about a peer says that it is up.
   bool is_up(size_t a, size_t b, uint32_t incarnation = 1) {
     bool up = false;
     for (const InterconnectEvent& event : nodes_[a]->events) {
@@ -147,7 +148,7 @@ class InterconnectTestNet {
     }
     return up;
   }
-  // The first event of a kind whose words contain `words`; nullptr if there is none.
+  // The first event of a kind whose text contains `words`; nullptr if there is none.
   const InterconnectEvent* find(size_t a, InterconnectEvent::Kind kind, const std::string& words = {}) {
     for (const InterconnectEvent& event : nodes_[a]->events) {
       if (event.kind == kind && event.why.find(words) != std::string::npos) return &event;

@@ -106,7 +106,7 @@ TYPED_TEST(WirePackets, AFullOutputRefusesAndGoesOnLater) {
   net.receive(0);
   const std::string packet(kPacketBytesMax, 'x');
   uint64_t sent = 0;
-  ASSERT_TRUE(net.until([&] {  // until the socket's buffers and the output are full: nobody polls at the other side
+  ASSERT_TRUE(net.until([&] {  // until the socket's buffers and the output are full: the other side does not poll
     if (net.wire(0).send(NodeId(1), Flow::kCommit, as_bytes(packet))) {
       ++sent;
       return false;
@@ -131,7 +131,7 @@ TYPED_TEST(WirePackets, AFloodOfOnePeerDoesNotStarveAnother) {
   const std::string packet(1000, 'f');
   constexpr size_t kBefore = 400;  // packets of the flood that may come first
   size_t least = kBefore;
-  for (int i = 0; i < 10 && least >= kBefore; ++i) {  // the small one may be late for reasons of the machine's
+  for (int i = 0; i < 10 && least >= kBefore; ++i) {  // the small one may be late because of the machine
     size_t flooded = 0;
     bool seen = false;
     ASSERT_TRUE(net.wire(2).send(NodeId(1), Flow::kControl, as_bytes("small")));
@@ -223,8 +223,8 @@ TYPED_TEST(WirePackets, JoinsAgainAfterALoss) {
   }));
 }
 
-// Two that have lost each other and begin anew (Node::reconnect): who has admitted the other again loses nothing of
-// what it sends, also before there is a connection.
+// Two nodes that have lost each other and reconnect (Node::reconnect): one that has accepted the other again loses
+// nothing of what it sends, even before there is a connection.
 TYPED_TEST(WirePackets, WhoIsAdmittedAgainIsWaitedFor) {
   InterconnectTestNet<TypeParam> net(2);
   net.connect(0, 1);
@@ -266,7 +266,7 @@ TYPED_TEST(WirePackets, NothingIsDeliveredAfterLeave) {
       net.until_polling([&] { return net.mesh(1).links() == 0 && net.find(0, InterconnectEvent::Kind::kDown); }));
 }
 
-// A port on top: messages larger than a packet, cut and put together, with the sequence checked for each packet.
+// A port on top: messages larger than a packet, fragmented and reassembled, with the sequence checked for each packet.
 TYPED_TEST(WirePackets, PortsWorkOverIt) {
   constexpr uint64_t kMessages = 100 * TypeParam::kLoad;
   InterconnectTestNet<TypeParam> net(2);

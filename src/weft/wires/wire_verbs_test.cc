@@ -33,7 +33,7 @@ class WireVerbs : public ::testing::Test {
   Verb verb(VerbKind kind, uint64_t offset, void* local, uint32_t bytes, uint64_t tag) {
     return net_->verb_to(1, kind, offset, local, bytes, tag);
   }
-  // When there is room: a queue may have to be opened first.
+  // Posts when there is room: a queue may have to be opened first.
   void post(std::span<const Verb> verbs) {
     EXPECT_TRUE(net_->until_polling([&] { return net_->wire(0).post(kB, verbs); }));
   }
@@ -42,7 +42,7 @@ class WireVerbs : public ::testing::Test {
     const size_t count = net_->wire(0).poll_completions(out);
     done_.insert(done_.end(), out.begin(), out.begin() + static_cast<std::ptrdiff_t>(count));
   }
-  // Everything posted so far, as completions come.
+  // Waits for the completions of everything posted so far.
   std::vector<Completion> completions(size_t count) {
     EXPECT_TRUE(net_->until_polling([&] {
       take_completions();
@@ -164,7 +164,7 @@ TYPED_TEST(WireVerbs, WithoutAGrantNothingLands) {
   this->net_->wire(0).reset(kB);
   EXPECT_EQ(this->one(write), VerbStatus::kRefused);
   EXPECT_EQ(load_shared(this->memory()), 0U);
-  // A packet sent after the grant comes after the news of it.
+  // A packet sent after the grant arrives after the message about it.
   this->net_->wire(0).reset(kB);
   this->net_->node(1).regions.grant(kA);
   ASSERT_TRUE(this->net_->wire(1).send(kA, Flow::kControl, as_bytes("granted")));
@@ -212,7 +212,7 @@ TYPED_TEST(WireVerbs, TwoFullEndsDoNotWaitForEachOther) {
   }));
 }
 
-// The writer, the target and the one who revokes are three threads.
+// The writer, the target and the revoker are three threads.
 TYPED_TEST(WireVerbs, NothingLandsAfterRevokeReturns) {
   std::atomic<bool> stop{false};
   std::thread target([&] {
@@ -253,7 +253,7 @@ TYPED_TEST(WireVerbs, ComingAndGoingWhileWorkersWork) {
   net.grant(0, 1), net.grant(1, 0);
   std::atomic<bool> stop{false};
   std::atomic<uint64_t> received{0};
-  std::array<std::atomic<uint64_t>, 2> left{};  // odd: the peer was left, and nothing of it may come
+  std::array<std::atomic<uint64_t>, 2> left{};  // odd: the peer was left, and nothing from it may arrive
   std::vector<std::thread> threads;
   for (size_t n = 0; n < 2; ++n) {
     for (size_t w = 0; w < kWorkers; ++w) {
@@ -273,7 +273,7 @@ TYPED_TEST(WireVerbs, ComingAndGoingWhileWorkersWork) {
           wire.post(node_id(1 - n), {&add, 1});
           const uint64_t before = left[n].load(std::memory_order_seq_cst);
           const size_t count = wire.poll(packets);
-          // What began after leave() returned, and ended before the next join(), brought nothing.
+          // A poll that began after leave() returned, and ended before the next join(), delivered nothing.
           if (before % 2 == 1 && left[n].load(std::memory_order_seq_cst) == before) {
             EXPECT_EQ(count, 0U);
           }

@@ -15,10 +15,10 @@
 namespace weft {
 namespace {
 
-constexpr int kMessagesPerRead = 32;  // no peer keeps the control thread to itself
-constexpr size_t kBaseFds = 2;        // board and outbox; then the bells
+constexpr int kMessagesPerRead = 32;  // so that no peer monopolizes the control thread
+constexpr size_t kBaseFds = 2;        // control block and outbox; then the eventfds
 
-// A worker writes to it without looking: it must be one, and never block.
+// A worker writes to it unconditionally, so it must be an eventfd and never block.
 bool is_bell(const Fd& fd) {
   std::array<char, 64> target{};
   const std::string link = "/proc/self/fd/" + std::to_string(fd.get());
@@ -172,7 +172,7 @@ void ShmHandshake::share_regions() {
     for (; regions_shared_ < count && entries.size() < kShmRegionsPerMessage; ++regions_shared_) {
       const RegionId id(static_cast<uint16_t>(regions_shared_));
       const Region* const region = self_.regions->find(id);
-      if (region->fd() < 0) continue;  // private: verbs on it are refused over there
+      if (region->fd() < 0) continue;  // private: the peer refuses verbs on it
       entries.push_back({id, region->bytes()});
       fds.push_back(region->fd());
     }

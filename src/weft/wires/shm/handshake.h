@@ -1,9 +1,9 @@
-// ShmHandshake: the conversation with one peer over its unix socket. First the set-up (shm_messages.h), which ends with
-// both sides having mapped what the other shares; then silence, but for regions that are added later, until the socket
-// closes: that is how a peer's death is noticed.
+// ShmHandshake: the message exchange with one peer over its unix socket. First the set-up (messages.h), at the end of
+// which both sides have mapped what the other shares. After that nothing is sent except regions that are added later;
+// when the socket closes, the peer has died.
 //
-// It does what it is told by its own socket and decides nothing about who may come: an accepted conversation stops at
-// kHeld when the peer's hello was found right, and the mesh lets it go on.
+// It only handles its socket and does not decide who may connect: an accepted handshake stops at kHeld when the peer's
+// hello was found valid, and the interconnect lets it continue.
 //
 // Used by the control thread only.
 #pragma once
@@ -24,7 +24,7 @@
 
 namespace weft {
 
-// What a node says of itself and shares, the same with every peer. Belongs to the mesh.
+// What a node tells and shares, the same with every peer. Owned by the interconnect.
 struct ShmSelf {
   NodeId node;
   uint32_t incarnation = 0;
@@ -39,23 +39,23 @@ struct ShmSelf {
 class ShmHandshake {
  public:
   enum class Stage : uint8_t {
-    kHello,    // the peer has not said who it is
-    kHeld,     // accepted, it said who it is and agrees; go_on() lets it in
+    kHello,    // the peer has not sent its hello
+    kHeld,     // accepted, and its hello is valid; go_on() lets it in
     kSharing,  // memory is exchanged
     kUp,
-    kOver,  // why() and refused() say how it ended
+    kOver,  // ended: see why() and refused()
   };
 
-  // The first waits for a hello, the second says it to the peer it connected to.
+  // The first waits for a hello, the second sends one to the peer it connected to.
   ShmHandshake(const ShmSelf& self, Fd socket, uint64_t deadline_ns);
   ShmHandshake(const ShmSelf& self, Fd socket, uint64_t deadline_ns, const InterconnectPeer& to);
 
   void read();
   void go_on();
-  // Ends it; refuse() tells the peer first.
+  // Both end it; refuse() tells the peer first.
   void refuse(const std::string& why);
   void end(const std::string& why);
-  // Regions that were added since the last look.
+  // Shares the regions that were added since the last call.
   void share_regions();
 
   int socket() const { return socket_.get(); }

@@ -1,19 +1,19 @@
 // ShmLink: the memory that two processes share, as one of them sees it, and how it is handed to the workers.
 //
-// Each node has a board: a sleeping flag per worker, and the grants it gives. Every peer maps it. For each peer it also
-// has an outbox: the lanes it writes, worker by worker, and beside each lane a word that says whether that worker is
-// inside one of the peer's regions right now. So a word is written by one process, but for the heads of the lanes,
-// which are the reader's, and the sleeping flags, which a sender takes down when it wakes the sleeper.
+// Each node has a control block: a sleeping flag per worker, and the grants it gives. Every peer maps it. For each peer
+// it also has an outbox: the rings it writes, worker by worker, and beside them a word that says whether that worker is
+// currently inside one of the peer's regions. So each word is written by one process, except the heads of the rings,
+// which the reader writes, and the sleeping flags, which a sender clears when it wakes the sleeper.
 //
-//   outbox:  | ShmLane of worker 0 | of worker 1 | ... | to 4 KiB | buffers of worker 0 | of worker 1 | ...
+//   outbox:  | ShmChannel of worker 0 | of worker 1 | ... | to 4 KiB | buffers of worker 0 | of worker 1 | ...
 //
-// Life: the control thread makes a link, and ShmLinks offers it to the workers. A worker takes a reference when it next
-// polls and drops it in the poll after the link was withdrawn, when nothing it was handed lies in the rings any more.
-// The control thread, which keeps a reference of its own, unmaps when that is the only one left. So no worker waits for
-// the control thread nor the other way round, and nothing is unmapped under a reader.
+// Lifetime: the control thread makes a link, and ShmLinks publishes it to the workers. A worker takes a reference when
+// it next polls, and drops it in the poll after the link was withdrawn, when it uses no packet in the rings any more.
+// The control thread, which keeps its own reference, unmaps when that is the only one left. So neither waits for the
+// other, and nothing is unmapped under a reader.
 //
-// A process that dies leaves whole frames only, since a frame counts when the tail is published behind it. It may leave
-// its `inside` words set: they are looked at only while its socket is open.
+// A process that dies leaves only complete frames, since a frame counts when the tail is published behind it. It may
+// leave its `inside` words set: they are read only while its socket is open.
 #pragma once
 
 #include <array>
@@ -80,15 +80,15 @@ class ShmLink {
   ShmLink(const ShmLink&) = delete;
   ShmLink& operator=(const ShmLink&) = delete;
 
-  // By the control thread: the first before any worker has the link, the second at any time. False: the id is not one,
-  // or is taken.
+  // Called by the control thread: the first before any worker has the link, the second at any time. False: the id is
+  // invalid or in use.
   void set_base(ShmOutbox in, Mapping control, std::vector<Fd> eventfds);
   bool add_region(RegionId id, Mapping memory);
   bool has_base() const { return in_.mapped(); }
-  // Whether the peer is in the middle of an access to our regions.
+  // Whether the peer is currently accessing our regions.
   bool peer_inside() const { return in_.mapped() && in_.anyone_inside(); }
 
-  // By any thread that has a reference.
+  // Called by any thread that has a reference.
   NodeId peer() const { return peer_; }
   uint32_t incarnation() const { return incarnation_; }
   const ShmOutbox& out() const { return out_; }
@@ -97,7 +97,7 @@ class ShmLink {
   std::byte* resolve(RegionId id, uint64_t offset, uint64_t bytes) const;
   void wake(size_t worker) const;
 
-  // A worker found lengths in the peer's ring that cannot be; the control thread asks and closes the link.
+  // A worker reports invalid lengths in the peer's ring; the control thread checks for it and closes the link.
   void report_broken(WorkerId worker, size_t flow, uint64_t position);
   std::optional<std::string> broken() const;
 
@@ -122,13 +122,13 @@ class ShmLink {
   uint64_t broken_position_ = 0;
 };
 
-// What the control thread offers to all workers of its node: at most one link per peer.
+// The links that the control thread publishes to all workers of its node: at most one per peer.
 class ShmLinks {
  public:
   using Table = std::array<std::shared_ptr<ShmLink>, kNodesMax>;
 
   void set(NodeId peer, std::shared_ptr<ShmLink> link);
-  // Changes with every set(). Ordered after a worker's own seq_cst store that says it sleeps.
+  // Changes with every set(). Ordered after the seq_cst store by which a worker marks itself as sleeping.
   uint64_t version() const { return version_.load(std::memory_order_seq_cst); }
   // Calls take(peer, link) for each peer, link null or not; returns the version they belong to. Allocates nothing.
   template <class Take>

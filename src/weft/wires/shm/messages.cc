@@ -34,7 +34,7 @@ class Encoder {
   std::vector<std::byte> bytes_;
 };
 
-// Reads zeroes once something did not fit; whole() tells.
+// Returns zeroes after a read beyond the end; whole() tells.
 class Decoder {
  public:
   explicit Decoder(ByteView message)

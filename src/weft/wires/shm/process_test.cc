@@ -1,5 +1,5 @@
-// The shm mesh between real processes: children are forked while this process has one thread, run a mesh of their own
-// in one loop, and are killed in the middle of it. A child ends by _exit; 0 says that all went well there.
+// The shm interconnect between real processes: children are forked while this process has one thread, run their own
+// interconnect in one loop, and are killed in the middle of it. A child ends by _exit; 0 means success.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/close_range.h>
@@ -30,7 +30,7 @@ class Child {
  public:
   explicit Child(const std::function<int()>& body) : pid_(fork()) {
     if (pid_ != 0) return;
-    // The parent's sockets and bells are not the child's: held open here, they would hide the parent's death.
+    // Closes the parent's sockets and eventfds: held open in the child, they would hide the parent's death.
     syscall(SYS_close_range, 3U, ~0U, 0U);
     _exit(body());
   }
@@ -63,7 +63,7 @@ ShmOptions child_options(uint32_t incarnation) {
   return options;
 }
 
-// Packets that say their place in their channel, as many as the ring takes; and what came, checked.
+// Sends packets numbered per channel, as many as the ring takes, and checks what it receives.
 class Stream {
  public:
   explicit Stream(NodeId peer) : peer_(peer) {}
@@ -116,7 +116,7 @@ bool meet(ShmNode& self, const InterconnectPeer& peer) {
 
 class ShmProcessTest : public ::testing::Test {
  protected:
-  // Addresses name the parent's process: made before the fork.
+  // Addresses contain the parent's process id, so they are made before the fork.
   const ShmOptions parent_options_ = shm_test_options(0);
   const InterconnectPeer parent_{kParent, 1, parent_options_.address};
   InterconnectPeer child_{kChild, 1, child_options(1).address};
@@ -138,7 +138,7 @@ TEST_F(ShmProcessTest, PacketsInOrderBothWays) {
     ShmNode self(options);
     if (!meet(self, parent_)) return 1;
     if (!both(self, kParent)) return 2;
-    // Leaving would take what the parent has not polled yet with it.
+    // Leaving now would lose what the parent has not polled yet.
     return shm_wait([&] { return self.find(Kind::kDown, kParent) != nullptr; }, [&] { self.step(); }) ? 0 : 3;
   });
   {
@@ -169,7 +169,7 @@ TEST_F(ShmProcessTest, VerbsOfAllSizesAndAtomicsBesideTheOwner) {
       self.wire()->post(kParent, {&v, 1});
       return self.wire()->poll_completions(done) == 1 && done[0].status == VerbStatus::kDone;
     };
-    // The grant comes when the parent sees us.
+    // The parent grants access when it sees us.
     if (!shm_wait(
             [&] {
               self.wire()->reset(kParent);
@@ -191,7 +191,7 @@ TEST_F(ShmProcessTest, VerbsOfAllSizesAndAtomicsBesideTheOwner) {
   });
   ShmNode self(parent_options_);
   ASSERT_TRUE(meet(self, child_));
-  self.regions.grant(kChild);  // not before: the child would be done and gone, with nobody here to have seen it
+  self.regions.grant(kChild);  // not earlier: the child would finish and exit before it was seen here
   auto* const words = reinterpret_cast<uint64_t*>(self.region->base());
   for (uint64_t i = 0; i < kAdds; ++i) __atomic_fetch_add(words, 1, __ATOMIC_SEQ_CST);
   EXPECT_TRUE(shm_wait([&] { return __atomic_load_n(words + 1, __ATOMIC_SEQ_CST) == 1; }, [&] { self.step(); }));
@@ -200,7 +200,7 @@ TEST_F(ShmProcessTest, VerbsOfAllSizesAndAtomicsBesideTheOwner) {
   EXPECT_EQ(child.result(), 0);
 }
 
-// The child is killed wherever it is: in the middle of a frame, of a verb, of ringing.
+// The child is killed at any point: in the middle of a frame, of a verb, of a wake-up.
 TEST_F(ShmProcessTest, AKilledPeerIsNoticedLeavesNothingAndComesBack) {
   ShmNode self(parent_options_);
   self.regions.grant(kChild);
@@ -239,7 +239,7 @@ TEST_F(ShmProcessTest, AKilledPeerIsNoticedLeavesNothingAndComesBack) {
     ASSERT_TRUE(shm_wait([&] { return stream.received() > 500; }, traffic));
     for (uint32_t i = 0; i < 100 * incarnation; ++i) traffic();
     child.kill_now();
-    if (incarnation % 2 == 0) self.regions.revoke(kChild);  // before anybody was told: it does not hang
+    if (incarnation % 2 == 0) self.regions.revoke(kChild);  // before anyone learned of the death: it does not hang
     traffic();
     self.step();
     ASSERT_NE(self.find(Kind::kDown, kChild), nullptr) << "at once: the next control step";
@@ -254,7 +254,7 @@ TEST_F(ShmProcessTest, AKilledPeerIsNoticedLeavesNothingAndComesBack) {
   }
 }
 
-// A third node does not notice that another died, but for being told.
+// A third node does not notice that another died, except by its event.
 TEST_F(ShmProcessTest, TheOthersGoOnWhenOneIsKilled) {
   const ShmOptions first = child_options(1);
   ShmOptions second = shm_test_options(2);
@@ -302,7 +302,7 @@ TEST_F(ShmProcessTest, TheOthersGoOnWhenOneIsKilled) {
 TEST_F(ShmProcessTest, ASleepingWorkerIsWokenAcrossProcesses) {
   constexpr uint64_t kRounds = 2000;
   const ShmOptions options = child_options(1);
-  // Each waits for the other's packet, asleep, and answers. False: a wake-up was lost.
+  // Each sleeps until the other's packet arrives, and replies. False: a wake-up was lost.
   const auto ping_pong = [](ShmNode& self, NodeId peer, bool begins) {
     std::array<Packet, 4> packets;
     std::array<std::byte, 8> ball{};

@@ -1,4 +1,4 @@
-// Who is let in, and what strangers can do to those who are.
+// Who may connect, and what strangers can do to connected peers.
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -24,7 +24,7 @@ namespace {
 using Kind = InterconnectEvent::Kind;
 constexpr NodeId kNobody(static_cast<uint8_t>(kNodesMax));
 
-// Joins two nodes that differ; both are told why, in the same words.
+// Joins two nodes that differ; both report the reason, in the same words.
 void expect_refused(const ShmOptions& a_options, const ShmOptions& b_options, const std::string& why) {
   ShmNode a(a_options), b(b_options);
   a.mesh->join(b.who);
@@ -69,7 +69,7 @@ TEST(ShmSetupTest, TheWrongIncarnationIsRefusedAndTheRightOneComesLater) {
   a.mesh->join(b.who);
   EXPECT_TRUE(shm_wait([&] { return a.find(Kind::kUp, kB) != nullptr && b.find(Kind::kUp, kA) != nullptr; },
                        [&] { a.step(), b.step(); }));
-  // A second one that says it is A, and an older A.
+  // A second node that claims to be A, and an older A.
   for (const uint32_t incarnation : {1U, 2U}) {
     b.events.clear();
     if (incarnation == 2) b.mesh->join({kA, 9, a.who.address});
@@ -128,7 +128,7 @@ class ShmStrangerTest : public ::testing::Test {
     EXPECT_TRUE(socket);
     return std::move(*socket);
   }
-  // Steps B until it has turned somebody away, and returns why.
+  // Steps B until it has refused somebody, and returns why.
   std::string refusal() {
     EXPECT_TRUE(shm_wait([&] { return b_.count(Kind::kRefused) != 0; }, [&] { b_.step(); }));
     for (const InterconnectEvent& event : b_.events) {
@@ -136,7 +136,7 @@ class ShmStrangerTest : public ::testing::Test {
     }
     return {};
   }
-  // What B answers to a hello that is right, up to here; `next` says what follows.
+  // B's refusal after a valid hello; `next` sends what follows.
   std::string refusal_after_hello(const std::function<void(int)>& next) {
     b_.events.clear();
     b_.mesh->join({kA, 1, "@nowhere"});
@@ -232,7 +232,7 @@ TEST_F(ShmStrangerTest, WhatIsSharedIsChecked) {
             std::string::npos);
 }
 
-// A peer that dies at any point of the set-up leaves nothing and can come again.
+// A peer that dies at any point of the set-up leaves nothing behind and can connect again.
 TEST_F(ShmStrangerTest, ASetUpThatBreaksOffAnywhereLeavesNothing) {
   const ShmTraces before = ShmTraces::now();
   ShmOptions options = shm_test_options(0);
@@ -256,7 +256,7 @@ TEST_F(ShmStrangerTest, ASetUpThatBreaksOffAnywhereLeavesNothing) {
   shm_connect_all({&a, &b_});
 }
 
-// Those who say nothing, say half and hang up do not keep a good peer out, and go after their time.
+// Strangers that send nothing, or half a message, or hang up do not keep a good peer out, and are dropped in time.
 TEST_F(ShmStrangerTest, StrangersDoNotDisturbGoodPeersAndAreBounded) {
   const ShmTraces before = ShmTraces::now();
   {
@@ -277,7 +277,7 @@ TEST_F(ShmStrangerTest, StrangersDoNotDisturbGoodPeersAndAreBounded) {
     b_.wire()->accept_incarnation(kA, 1);
     ASSERT_TRUE(a.wire()->send(kB, Flow::kCommit, shm_text("hello")));
     EXPECT_TRUE(b_.wire()->pending());
-    // All the silent ones go after setup_ms_max.
+    // All the silent ones are dropped after setup_ms_max.
     ASSERT_TRUE(shm_wait([&] { return b_.count(Kind::kRefused) >= 30; }, [&] { b_.step(); }));
     EXPECT_NE(b_.find(Kind::kRefused, kNobody), nullptr);
     EXPECT_EQ(b_.find(Kind::kDown, kA), nullptr);

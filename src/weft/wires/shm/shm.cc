@@ -16,7 +16,7 @@
 namespace weft {
 namespace {
 
-constexpr size_t kEventsMax = 1024;  // refusals beyond that are dropped while nobody takes events
+constexpr size_t kEventsMax = 1024;  // further refusals are dropped until the events are taken
 
 Error os_error(const char* call) { return Error{Code::kOs, std::string(call) + ": " + strerrordesc_np(errno)}; }
 
@@ -118,7 +118,7 @@ void ShmInterconnect::publish(NodeId peer, uint32_t grants) {
   control_->grants[peer.value].store(grants, std::memory_order_seq_cst);
 }
 
-// By revoke(), on any thread: also while a link is not up here, since the peer may already think it is.
+// Called by revoke() on any thread. Also covers a link that is not up here, since the peer may already consider it up.
 bool ShmInterconnect::inside(NodeId peer) {
   const std::scoped_lock lock(handshakes_mutex_);
   return std::any_of(handshakes_.begin(), handshakes_.end(), [&](const auto& handshake) {
@@ -232,7 +232,7 @@ bool ShmInterconnect::step_handshake(ShmHandshake& handshake) {
   return false;
 }
 
-// Whether a peer that came and agrees is expected. It may come before we were told to join it, or just after the
+// Decides whether a peer that connected and agrees is expected. It may connect before our join(), or just after the
 // connection to it was lost: then it waits, as long as a set-up may take.
 void ShmInterconnect::decide(ShmHandshake& handshake) {
   const Peer& peer = peers_[handshake.peer().value];
@@ -258,7 +258,7 @@ void ShmInterconnect::bring_up(ShmHandshake& handshake) {
   events_.push_back({InterconnectEvent::Kind::kUp, handshake.peer(), handshake.incarnation(), {}});
 }
 
-// What is to be said about a conversation that ended.
+// Reports the events of a handshake that ended.
 void ShmInterconnect::drop_handshake(ShmHandshake& handshake) {
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, handshake.socket(), nullptr);
   Peer* const peer = handshake.peer().value < kNodesMax ? &peers_[handshake.peer().value] : nullptr;
@@ -282,8 +282,8 @@ void ShmInterconnect::refused(NodeId peer, uint32_t incarnation, const std::stri
   if (events_.size() < kEventsMax) events_.push_back({InterconnectEvent::Kind::kRefused, peer, incarnation, why});
 }
 
-// Withdraws the link from the workers. The bells are rung whatever the flags say: the peer may have died between taking
-// a flag and ringing.
+// Withdraws the link from the workers. Wakes all of them whatever their flags say: the peer may have died between
+// clearing a flag and writing the eventfd.
 void ShmInterconnect::take_down(Peer& peer) {
   retired_.push_back(peer.handshake->link());
   links_.set(peer.who.node, nullptr);

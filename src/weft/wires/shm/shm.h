@@ -1,35 +1,37 @@
-// ShmInterconnect: the fabric between processes of one host. Packets travel in rings in shared memory, one per (sender,
-// receiver, worker, flow), and one-sided verbs are loads, stores and locked instructions of the poster in its own
-// mapping of the target's regions.
+// ShmInterconnect: the fabric between processes of one host. Packets go through rings in shared memory, one per
+// (sender, receiver, worker, flow), and one-sided verbs are loads, stores and locked instructions of the initiator in
+// its own mapping of the target's regions.
 //
-//   shm.h           this: who is connected, and what happens when that changes (control thread)
-//   shm_talk.h      the conversation with one peer over its unix socket (control thread)
-//   shm_messages.h  what is said there
-//   shm_link.h      the shared memory of one connection, and when it is unmapped
-//   shm_wire.h      one worker's end
+//   shm.h        this: who is connected, and what happens when that changes (control thread)
+//   handshake.h  the message exchange with one peer over its unix socket (control thread)
+//   messages.h   those messages
+//   link.h       the shared memory of one connection, and when it is unmapped
+//   wire.h       one worker's end
 //
 // Nothing is left behind: memory is memfds passed over the socket, which is abstract or unlinked. When the processes
-// are gone, so is everything (but the file of a socket with a path, if its process was killed; the next one replaces
+// are gone, so is everything (except the file of a socket with a path, if its process was killed; the next one replaces
 // it).
 //
-// The socket stays open, and its end is the peer's death: kDown comes with the next control_step(). Workers are woken,
-// and drop the link in their next poll; what the peer sent and nobody polled is gone with it.
+// The socket stays open, and its close means that the peer has died: the next control_step() reports kDown. Workers are
+// woken and drop the link in their next poll; packets of the peer that were not polled are lost.
 //
-// Trust: only processes of the same user are talked to. What they say on the socket is checked; a length in a ring that
-// cannot be closes the link (kDown names it); packets are checked by the port. A peer can still write anything into the
-// memory it shares with us, and no mapping can be taken away from it.
+// Trust: only processes of the same user may connect. Their messages on the socket are checked; an invalid length in a
+// ring closes the link (kDown names it); the port checks packets. A peer can still write anything into the memory it
+// shares with us, and no mapping can be taken away from it.
 //
-// Grants: Regions::grant and revoke reach peers through the board. revoke(peer) stops new accesses and waits for those
-// under way, as on other wires; it returns when the peer died, and does not when it is stopped in the middle of one:
-// the supervisor kills such a process. It does not wait for a peer whose connection ended while it lives, by leave() or
-// by the peer's own: so either revoke comes before leave, or the process has ended (the supervisor's SIGKILL and wait).
+// Grants: Regions::grant and revoke reach peers through the control block. revoke(peer) stops new accesses and waits
+// for those in progress, as on other wires. It returns if the peer died, but not if the peer is stopped in the middle
+// of an access: the supervisor kills such a process. It does not wait for a living peer whose connection ended, by
+// leave() here or there: so either revoke comes before leave, or the process has ended (the supervisor's SIGKILL and
+// wait).
 //
-// leave(peer): a poll that begins after it returns delivers nothing of that peer.
+// leave(peer): a poll that begins after it returns delivers nothing from that peer.
 //
-// Sleeping is as in local.h, with the flag on the board and an eventfd as the bell. A process that is stopped, not
-// dead, between taking the flag and ringing lets its receiver sleep until its own next deadline.
+// Sleeping works as in local.h, with the flag in the control block and an eventfd for the wake-up. If a process is
+// stopped, not dead, between clearing the flag and writing the eventfd, its receiver sleeps until the receiver's next
+// deadline.
 //
-// A process that has a mesh does not fork without exec: the child would hold the socket open, and deaths would go
+// A process that uses it must not fork without exec: the child would hold the socket open, and deaths would go
 // unnoticed.
 #pragma once
 
@@ -58,12 +60,12 @@ namespace weft {
 struct ShmOptions {
   std::string address;  // '@' and an abstract name, or the path of a socket
   NodeId node;
-  uint32_t incarnation = 1;  // 0: set_incarnation() says it later
+  uint32_t incarnation = 1;  // 0: set_incarnation() sets it later
   int workers = 1;
-  size_t ring_bytes = 256 << 10;  // per (peer, worker, flow), of what this node sends; committed as it is used
+  size_t ring_bytes = 256 << 10;  // per (peer, worker, flow), of what this node sends; committed when first used
   size_t completions_max = 4096;  // verbs posted whose completions were not polled yet, per worker
   HandshakeParams params;         // "wire version" and "workers" are added where they are not named
-  Regions* regions = nullptr;     // outlives the mesh; those that are to be reached are RegionSharing::kShared
+  Regions* regions = nullptr;     // outlives the interconnect; those that peers access are RegionSharing::kShared
   uint32_t setup_ms_max = 5000;   // for a set-up from the first byte to the last
   uint32_t retry_ms = 20;         // between attempts to connect; ten times that after a refusal
   size_t strangers_max = 64;      // accepted connections that are not up yet; beyond that the oldest goes
@@ -72,7 +74,7 @@ struct ShmOptions {
 class ShmInterconnect final : public Interconnect, private RemotePosters {
  public:
   static Result<std::unique_ptr<ShmInterconnect>> create(const ShmOptions& options, Clock* clock);
-  // On the control thread, when no worker uses its wire any more.
+  // Called on the control thread, when no worker uses its wire any more.
   ~ShmInterconnect() override;
   ShmInterconnect(const ShmInterconnect&) = delete;
   ShmInterconnect& operator=(const ShmInterconnect&) = delete;
@@ -85,8 +87,8 @@ class ShmInterconnect final : public Interconnect, private RemotePosters {
   void set_incarnation(uint32_t incarnation) override;
   void join(const InterconnectPeer& peer) override;
   void leave(NodeId peer) override;
-  // Always let in: one supervisor started all of them on one host, where who runs is reached, and join() finds out the
-  // rest.
+  // Always succeeds: one supervisor started all nodes on one host, where a running process can be reached, and join()
+  // finds out the rest.
   void probe(const InterconnectPeer& peer, const JoinProbe&) override {
     events_.push_back({InterconnectEvent::Kind::kProbeReply, peer.node, peer.incarnation, {}, {}});
   }
@@ -101,7 +103,7 @@ class ShmInterconnect final : public Interconnect, private RemotePosters {
     ShmHandshake* handshake = nullptr;  // while up
     ShmHandshake* trying = nullptr;     // while this side connects
     uint64_t next_try_ns = 0;
-    std::string last_refusal;  // an attempt that fails as the last one did is not reported again
+    std::string last_refusal;  // an attempt that fails like the last one is not reported again
   };
 
   ShmInterconnect(const ShmOptions& options, Clock* clock) : options_(options), clock_(clock) {}
@@ -131,9 +133,9 @@ class ShmInterconnect final : public Interconnect, private RemotePosters {
   ShmControlBlock* control_ = nullptr;
   Fd epoll_;
   Fd listener_;
-  Fd control_eventfd_;  // a worker has something to report
+  Fd control_eventfd_;  // written when a worker has something to report
   std::array<Peer, kNodesMax> peers_;
-  std::recursive_mutex handshakes_mutex_;                  // revoke() asks from a worker's thread who is inside
+  std::recursive_mutex handshakes_mutex_;                  // revoke() calls inside() from a worker's thread
   std::vector<std::unique_ptr<ShmHandshake>> handshakes_;  // every open socket
   std::vector<std::shared_ptr<ShmLink>> retired_;          // withdrawn, maybe still used by a worker
   std::vector<InterconnectEvent> events_;

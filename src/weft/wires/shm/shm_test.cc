@@ -195,11 +195,11 @@ TEST(ShmTest, AHigherIncarnationReplacesTheOld) {
   EXPECT_FALSE(a.wire()->send(kB, Flow::kCommit, shm_text("no")));
   a.wire()->accept_incarnation(kB, 2);
   EXPECT_EQ(drain(a.wire(), kB), "young");
-  // The old one finds out, and is turned away when it tries again.
+  // The old one finds out, and is refused when it connects again.
   EXPECT_TRUE(shm_wait([&] { return old->find(Kind::kDown, kA) != nullptr; }, [&] { old->step(); }));
 }
 
-// Two threads a node, both directions, all flows; every packet says its place in its channel.
+// Two threads per node, both directions, all flows; packets are numbered per channel.
 TEST(ShmTest, PacketsStayInOrderUnderLoadBothWays) {
   constexpr uint64_t kPackets = 20'000;
   ShmOptions options[2] = {shm_test_options(0), shm_test_options(1)};
@@ -278,7 +278,7 @@ TEST(ShmTest, NoWakeUpIsLost) {
   EXPECT_GT(a.wire()->counters().wakes, 0U);
 }
 
-// Workers go on polling while the control thread ends and makes links: nothing is unmapped under them.
+// Workers keep polling while the control thread ends and makes links: nothing is unmapped under them.
 TEST(ShmTest, LinksComeAndGoUnderRunningWorkers) {
   ShmNode a(shm_test_options(0)), b(shm_test_options(1));
   shm_connect_all({&a, &b});
@@ -322,13 +322,13 @@ TEST(ShmTest, LinksComeAndGoUnderRunningWorkers) {
   worker_b.join();
 }
 
-// A peer that writes nonsense into the rings it shares: the link ends with a name, others go on.
+// A peer writes invalid data into the rings it shares: its link ends with a named reason, others continue.
 TEST(ShmTest, ABadLengthInARingClosesTheLinkByName) {
   ShmNode a(shm_test_options(0)), b(shm_test_options(1)), c(shm_test_options(2));
   shm_connect_all({&a, &b, &c});
   ASSERT_TRUE(a.wire()->send(kB, Flow::kCommit, shm_text("good")));
   ASSERT_TRUE(a.wire()->send(kB, Flow::kCommit, shm_text("evil")));
-  // Found by what is in it: the mapping of the rings that A writes and B reads.
+  // Finds the mapping of the rings that A writes and B reads by its content.
   std::ifstream maps("/proc/self/maps");
   int hit = 0;
   for (std::string line; std::getline(maps, line);) {

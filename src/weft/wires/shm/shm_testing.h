@@ -1,4 +1,4 @@
-// What the tests of the shm mesh share: a node with its mesh, stepped by hand, and waiting with a generous deadline.
+// Shared by the tests of the shm interconnect: a node, stepped by hand, and waiting with a generous deadline.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,14 +24,14 @@ namespace weft {
 
 inline constexpr uint64_t kShmTestNs = 300'000'000'000;
 
-// Every test has names of its own, also beside another run of the same program.
+// Every test has its own names, also when the same program runs twice at once.
 inline std::string shm_test_address(int node) {
   const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
   return "@weft/" + std::to_string(getpid()) + "/" + std::string(test->name()).substr(0, 60) + "/" +
          std::to_string(node);
 }
 
-// Steps until it holds; false after five minutes: only for a hang.
+// Steps until it holds; false after five minutes, which means a hang.
 inline bool shm_wait(const std::function<bool()>& holds, const std::function<void()>& step) {
   RealClock clock;
   for (const uint64_t end = clock.now_ns() + kShmTestNs; !holds();) {
@@ -92,7 +92,7 @@ inline ShmOptions shm_test_options(int node) {
   return options;
 }
 
-// Joins all, waits until each has all the others, and admits them at every worker.
+// Joins all, waits until each is connected to all others, and accepts them at every worker.
 inline void shm_connect_all(const std::vector<ShmNode*>& nodes, int workers = 1) {
   for (ShmNode* a : nodes) {
     for (ShmNode* b : nodes) {
@@ -121,7 +121,7 @@ inline void shm_connect_all(const std::vector<ShmNode*>& nodes, int workers = 1)
   }
 }
 
-// What this process has open and mapped of ours: "fd" and "map" lines that a leak would add to.
+// Counts what this process has open and mapped: the "fd" and "map" lines that a leak would add to.
 struct ShmTraces {
   size_t fds = 0;
   size_t maps = 0;

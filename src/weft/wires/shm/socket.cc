@@ -33,7 +33,7 @@ Result<Address> parse(const std::string& text) {
   address.name.sun_family = AF_UNIX;
   std::memcpy(address.name.sun_path, text.data(), text.size());
   if (is_abstract(text)) address.name.sun_path[0] = '\0';
-  // An abstract name is as long as it is said to be; a path ends with its zero.
+  // An abstract name has an explicit length; a path is zero-terminated.
   address.bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + text.size() + (is_abstract(text) ? 0 : 1));
   return address;
 }
@@ -121,7 +121,7 @@ ShmReceived shm_receive(int socket, ShmMessage& out) {
   alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(kShmMessageFdsMax * sizeof(int))> control;
   msghdr message{};
   ssize_t got = 0;
-  // A peer that closed with something of ours unread makes one call fail; what it sent before is still there.
+  // If the peer closed with unread data of ours, one call fails; what it sent before can still be read.
   bool again = true;
   for (bool reset_seen = false; again;) {
     message.msg_iov = &part;
@@ -143,7 +143,7 @@ ShmReceived shm_receive(int socket, ShmMessage& out) {
     }
   }
   if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) return ShmReceived::kCut;
-  if (got == 0) return ShmReceived::kEnd;  // or a message with nothing in it: no peer sends that
+  if (got == 0) return ShmReceived::kEnd;  // or an empty message, which no peer sends
   out.bytes.resize(static_cast<size_t>(got));
   return ShmReceived::kMessage;
 }

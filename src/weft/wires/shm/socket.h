@@ -1,8 +1,8 @@
-// The unix sockets over which shm nodes set their links up: SOCK_SEQPACKET, so that a message arrives whole with its
+// The unix sockets over which shm nodes set up their links: SOCK_SEQPACKET, so that a message arrives complete with its
 // file descriptors or not at all. Everything here is non-blocking.
 //
 // An address that begins with '@' is a name of the abstract namespace: nothing in the file system, gone with its
-// process. Any other is a path; the file is unlinked by who listens, and one that a killed process left is replaced.
+// process. Any other is a path; the listener unlinks the file, and replaces one that a killed process left.
 #pragma once
 
 #include <cstddef>
@@ -24,12 +24,12 @@ struct ShmMessage {
   std::vector<Fd> fds;
 };
 
-enum class ShmSocket { kMessages, kStream };  // the supervisor's are streams (member/framed_socket.h)
+enum class ShmSocket { kMessages, kStream };  // the supervisor uses streams (member/framed_socket.h)
 
 Result<Fd> shm_listen(const std::string& address, ShmSocket kind = ShmSocket::kMessages);
 void shm_unlink(const std::string& address);  // nothing for an abstract name
 Result<Fd> shm_connect(const std::string& address, ShmSocket kind = ShmSocket::kMessages);
-Fd shm_accept(int listener);  // empty if nobody waits
+Fd shm_accept(int listener);  // empty if no connection waits
 
 // Whether the process at the other end runs as the same user as this one (SO_PEERCRED).
 Result<void> shm_check_user(int socket);
@@ -40,7 +40,7 @@ bool shm_send(int socket, ByteView bytes, std::span<const int> fds = {});
 enum class ShmReceived {
   kMessage,
   kNothing,
-  kCut,  // longer than a message may be, or its descriptors are more than this process may open
+  kCut,  // the message is too long, or has more descriptors than this process may open
   kEnd,
 };
 ShmReceived shm_receive(int socket, ShmMessage& out);

@@ -193,7 +193,7 @@ TEST_F(ShmVerbTest, AtomicsAddUpWithALocalWriter) {
   EXPECT_EQ(load_shared(b_.region->base()), 2 * 8 * kRounds);
 }
 
-// Every word of a READ is one that was written: 8 bytes are never torn, whatever the length.
+// Every word of a READ was written as such: 8 bytes are never torn, whatever the length.
 TEST_F(ShmVerbTest, ReadsBesideALocalWriterTearOnlyBetweenWords) {
   std::atomic<bool> stop{false};
   std::thread writer([&] {

@@ -9,7 +9,7 @@
 namespace weft {
 namespace {
 
-// The poster's stay in the regions of one peer.
+// The time that the initiator is inside the regions of one peer.
 class Visit {
  public:
   Visit(const ShmLink& link, WorkerId worker, NodeId self)
@@ -25,7 +25,7 @@ class Visit {
     return grant_ % 2 == 1 && holds() ? link_.resolve(id, offset, bytes) : nullptr;
   }
   bool holds() const {
-    std::atomic_signal_fence(std::memory_order_seq_cst);  // after the accesses before it
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // not before the accesses above
     return grants_.load(std::memory_order_seq_cst) == grant_;
   }
 
@@ -61,8 +61,8 @@ bool ShmWire::send(NodeId to, Flow flow, ByteView packet) {
     return false;
   }
   ++counters_.packets_sent;
-  // One of several senders takes the flag and wakes. Should it die in between, the sleeper's control thread sees the
-  // socket close and wakes all its workers.
+  // Only one of several senders clears the flag and wakes the worker. If it dies in between, the sleeper's control
+  // thread sees the socket close and wakes all its workers.
   std::atomic<uint32_t>& sleeping = peer.link->control().sleep_flags[worker_.value].sleeping;
   if (sleeping.load(std::memory_order_seq_cst) != 0 && sleeping.exchange(0) != 0) {
     ++counters_.wakes;
@@ -78,7 +78,7 @@ size_t ShmWire::poll(std::span<Packet> out) {
   counters_.packets_received += count;
   if (receivers_.bad() != nullptr) [[unlikely]] {
     report_bad();
-    if (count == 0) release();  // the caller need not
+    if (count == 0) release();  // the caller need not call it
   }
   return count;
 }

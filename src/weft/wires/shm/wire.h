@@ -1,13 +1,14 @@
-// ShmWire: one worker's end of the shm mesh. Packets go through rings in memory shared with the peer's process; verbs
-// are carried out at once by the poster in its own mapping of the peer's region (verb_queue.h).
+// ShmWire: one worker's end of the shm interconnect. Packets go through rings in memory shared with the peer's process;
+// the initiator executes verbs at once in its own mapping of the peer's region (verb_queue.h).
 //
-// Around the verbs of one post() the poster says that it is inside (a word in its own outbox) and then looks at the
-// grant on the target's board; the target ends the grant and then looks whether somebody is inside, all sequentially
-// consistent: as in Regions, but across processes. The grant is looked at again after every verb, for the one case in
-// which the target does not wait: it left while this process lives. Then the verb may have landed and is refused.
+// For the verbs of one post() the initiator first marks itself as inside (a word in its own outbox) and then reads the
+// grant in the target's control block; the target ends the grant and then checks whether somebody is inside. All
+// accesses are sequentially consistent, as in Regions, but across processes. The grant is read again after every verb,
+// for the one case in which the target does not wait: it left while this process lives. Then the verb may have landed
+// and is refused.
 //
-// A peer whose link is missing, or is of an incarnation that was not admitted, takes no packets (send says no room) and
-// refuses verbs. Its packets stay in its rings.
+// A peer without a link, or in an incarnation that was not accepted, takes no packets (send returns false) and refuses
+// verbs. Its packets stay in its rings.
 //
 // Only the owning worker calls it.
 #pragma once
@@ -29,10 +30,10 @@ namespace weft {
 
 class ShmWire final : public Wire {
  public:
-  // `regions` are the own node's and may be nullptr; `control_bell` is an eventfd that the control thread listens to.
+  // `regions` are this node's and may be nullptr; `control_bell` is an eventfd that the control thread waits for.
   ShmWire(NodeId self, WorkerId worker, size_t completions_max, ShmLinks* links, Regions* regions, int control_bell);
 
-  // Takes any bytes up to half a ring: what is in them is checked by the port that receives them.
+  // Accepts any bytes up to half a ring; the receiving port checks their content.
   bool send(NodeId to, Flow flow, ByteView packet) override;
   size_t poll(std::span<Packet> out) override;
   void release() override;
@@ -48,9 +49,9 @@ class ShmWire final : public Wire {
   struct Peer {
     std::shared_ptr<ShmLink> link;
     uint32_t admitted = 0;  // its incarnation
-    bool open = false;      // the link is there and admitted: packets and verbs may go
-    bool attached = false;  // its inbox is among inboxes_; otherwise it is parked here
-    bool broken = false;    // its ring made no sense: nothing more is read from this link
+    bool open = false;      // the link exists and is accepted: packets and verbs may be sent
+    bool attached = false;  // its receiver is in receivers_; otherwise it is kept here
+    bool broken = false;    // its ring was invalid: nothing more is read from this link
     RingWriters writers;
     RingReceiver parked;
   };
@@ -66,7 +67,7 @@ class ShmWire final : public Wire {
   Regions* const regions_;
   const int control_eventfd_;
   uint64_t links_seen_ = 0;
-  bool links_changed_ = false;  // an admission or a broken ring waits for the end of the burst
+  bool links_changed_ = false;  // an accepted incarnation or a broken ring waits for the end of the burst
   std::array<Peer, kNodesMax> peers_;
   RingReceiverSet<true> receivers_;
   WireCounters counters_;
