@@ -1,4 +1,4 @@
-// Which RDMA device, port and GID a node speaks from. Plain data.
+// Which RDMA device, port and GID a node uses. Plain data.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 namespace weft {
 
 struct VerbsDeviceSelector {
-  std::string device;  // empty: the first that has a port that works
+  std::string device;  // empty: the first with a working port
   int port = 1;
   int gid_index = -1;  // -1: VerbsPort::best_gid
 };

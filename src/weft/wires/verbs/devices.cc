@@ -11,7 +11,7 @@
 namespace weft {
 namespace {
 
-constexpr int kGidsMax = 256;  // looked at, per port
+constexpr int kGidsMax = 256;  // queried per port
 
 std::string gid_type(const std::string& device, int port, int index) {
   std::ifstream file("/sys/class/infiniband/" + device + "/ports/" + std::to_string(port) + "/gid_attrs/types/" +

@@ -1,7 +1,7 @@
-// The RDMA devices of this machine, as a person wants to see them: what there is, what is in the way, and the fix.
-// `weft doctor` prints it, and the errors of the verbs wire say the same words.
+// Describes the RDMA devices of this machine for people: what there is, what is wrong, and the fix. `weft doctor`
+// prints it, and the errors of the verbs wire use the same words.
 //
-// Looks at the machine anew each time; any thread may call it.
+// Queries the machine each time; any thread may call it.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -18,7 +18,7 @@ struct VerbsGid {
   int index = 0;
   ibv_gid gid{};
   std::string text;  // fe80::1, ::ffff:10.0.0.1
-  std::string type;  // "IB/RoCE v1", "RoCE v2", as the kernel says it; empty if it does not
+  std::string type;  // "IB/RoCE v1", "RoCE v2", as the kernel reports it; empty if it does not
 
   bool is_v2() const { return type == "RoCE v2"; }
   bool is_ipv4() const;
@@ -32,8 +32,8 @@ struct VerbsPort {
   std::string problem;         // why it cannot be used, and what to do; empty if it can
 
   bool is_ethernet() const { return attributes.link_layer == IBV_LINK_LAYER_ETHERNET; }
-  // The one to use if nobody says: on Ethernet the first of RoCE v2 with an IPv4 address, else the first of RoCE v2,
-  // else the first; on InfiniBand the first. nullptr if there is none.
+  // The default GID: on Ethernet the first of RoCE v2 with an IPv4 address, else the first of RoCE v2, else the first;
+  // on InfiniBand the first. nullptr if there is none.
   const VerbsGid* best_gid() const;
   const VerbsGid* find_gid(int index) const;
 };
@@ -45,7 +45,7 @@ struct VerbsDevice {
   std::string problem;  // why it cannot be opened, and what to do
 
   const VerbsPort* find_port(int number) const;
-  bool usable() const;  // a port is
+  bool usable() const;  // some port is
 };
 
 struct VerbsDevices {
@@ -58,7 +58,7 @@ struct VerbsDevices {
 
 VerbsDevices verbs_devices();
 
-// Of a device that is open.
+// Describes an open device.
 VerbsDevice verbs_describe(const VerbsLibrary& library, ibv_context* context, const std::string& name);
 
 // One line per device, port and problem, for people.

@@ -1,4 +1,4 @@
-// What is said where there is no RDMA: on most machines that run these tests.
+// The reports on a machine without RDMA, as most machines that run these tests.
 #include "weft/wires/verbs/devices.h"
 
 #include <gtest/gtest.h>

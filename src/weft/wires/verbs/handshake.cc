@@ -7,7 +7,7 @@
 namespace weft {
 namespace {
 
-// The bytes on the wire; fields that a kind has no use for are 0.
+// The bytes on the wire; fields that a kind does not use are 0.
 struct Layout {
   uint8_t version;
   uint8_t kind;

@@ -1,16 +1,17 @@
-// What two workers of the verbs wire say to each other over their tcp connection, where the cluster's credentials hold:
-// which queue pairs to connect, and who may reach which memory. Each message is a packet of the TcpWire beneath.
+// The messages that two workers of the verbs wire exchange: which queue pairs to connect, and who may access which
+// memory. hello and ready are packets of the TcpWire below, where the cluster's credentials hold; the others go over
+// the queue pair for packets, in order with these.
 //
-//   hello   where the sender's queue pair for packets is; the first message of either side
-//   ready   it is connected: packets may come
+//   hello   the address of the sender's queue pair for packets; the first message of either side
+//   ready   that queue pair is connected: packets may be sent
 //   region  one of the sender's regions: its address, size and key
 //   grant   the number of the grant that the sender's regions give the receiver; 0: none, and its queue is closed
-//   ask     the receiver of a grant wants a queue for its verbs under that grant, and says where its end is. Asked
-//           again, the queue before is closed.
-//   open    the answer: where the other end is. `asked` is the number of the queue pair that asked, so that an answer
-//           to an earlier question is not taken for one to the last.
+//   ask     the receiver of a grant requests a queue for its verbs under that grant, and gives the address of its end.
+//           A new request closes the previous queue.
+//   open    the reply to ask: the address of the other end. `asked` is the number of the requesting queue pair, so that
+//           a reply to an earlier request is not taken for one to the last.
 //
-// Pure functions; what they decode comes from a peer, and is checked.
+// Pure functions; what they decode comes from a peer and is checked.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +26,7 @@
 namespace weft {
 
 inline constexpr uint8_t kVerbsVersion = 1;
-inline constexpr uint32_t kVerbsNumberMax = (1U << 24) - 1;  // of a queue pair, and of a packet
+inline constexpr uint32_t kVerbsNumberMax = (1U << 24) - 1;  // of queue pair numbers and packet sequence numbers
 
 enum class VerbsMessageKind : uint8_t { kHello = 1, kReady = 2, kRegion = 3, kGrant = 4, kAsk = 5, kOpen = 6 };
 
@@ -43,7 +44,7 @@ struct VerbsMessage {
 inline constexpr size_t kVerbsMessageBytes = 64;
 
 std::string verbs_encode(const VerbsMessage& message);
-// False if it makes no sense; `fault` says why.
+// False if it is invalid; `fault` says why.
 bool verbs_decode(ByteView bytes, VerbsMessage* message, TcpFault* fault);
 
 }  // namespace weft

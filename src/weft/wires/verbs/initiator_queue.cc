@@ -49,7 +49,7 @@ VerbsInitiatorQueue::VerbsInitiatorQueue(NodeId peer, std::byte* window, uint32_
 
 VerbsInitiatorQueue::~VerbsInitiatorQueue() { flush(); }
 
-// A WRITE that goes inline from where it is takes nothing of the window; but what is held back goes later.
+// A WRITE that is sent inline at once uses no window; one that is held back is sent later and does.
 size_t VerbsInitiatorQueue::staged_bytes(const Verb& verb) const {
   const uint32_t bytes = moved_bytes(verb);
   if (verb.kind == VerbKind::kWrite && bytes == verb.bytes && bytes <= qp_->inline_bytes() && !holds_) return 0;
@@ -92,7 +92,7 @@ bool VerbsInitiatorQueue::post(std::span<const Verb> verbs) {
   return true;
 }
 
-// Hands over what need not wait.
+// Hands the device what need not wait.
 void VerbsInitiatorQueue::send() {
   while (sent_ != posted_ && (!at(sent_).waits || retired_ == sent_)) {
     ibv_send_wr* const first = &works_[sent_ % kVerbsMax];
@@ -141,7 +141,7 @@ void VerbsInitiatorQueue::put(const Verb& verb, bool waits) {
   work.opcode = opcode_of(verb.kind);
   if (verb.kind == VerbKind::kWrite && part.length <= qp_->inline_bytes()) work.send_flags |= IBV_SEND_INLINE;
   if (waits) {
-    // The one in front is of the same post, and not sent yet: its completion is what this one waits for.
+    // The previous verb is of the same post and not sent yet; this one waits for its completion.
     works_[(posted_ - 1) % kVerbsMax].send_flags |= IBV_SEND_SIGNALED;
     ++counters_->held;
   }
@@ -173,7 +173,7 @@ void VerbsInitiatorQueue::aim(const Verb& verb, ibv_send_wr& work, ibv_sge& part
     }
     return;
   }
-  // I2. Nothing comes back, so it may aim at any window.
+  // I2. Nothing is returned, so any window will do.
   if (remote == nullptr || remote->bytes == 0) remote = &remotes_.front();
   part = {reinterpret_cast<uint64_t>(window_), 8, key_};
   work.num_sge = 1;
@@ -191,7 +191,7 @@ void VerbsInitiatorQueue::count(VerbKind kind) {
 
 void VerbsInitiatorQueue::completed(const ibv_wc& wc, uint32_t index) {
   if (index - retired_ >= posted_ - retired_) return;
-  while (retired_ != index) retire(VerbStatus::kDone);  // the queue is in order: those before it are done
+  while (retired_ != index) retire(VerbStatus::kDone);  // the queue is in order: those before it are complete
   if (wc.status == IBV_WC_SUCCESS) {
     retire(VerbStatus::kDone);
     if (sent_ != posted_) send();
@@ -213,7 +213,7 @@ void VerbsInitiatorQueue::retire(VerbStatus status) {
   }
 }
 
-// The queue is over.
+// Ends the queue.
 void VerbsInitiatorQueue::fail(VerbStatus first) {
   close();
   broken_ |= retired_ != posted_;
@@ -261,7 +261,7 @@ Result<QpAddress> VerbsInitiatorQueue::ask(const VerbsNic& nic, const VerbsCq& c
 }
 
 Result<void> VerbsInitiatorQueue::open(uint32_t asked, const QpAddress& address) {
-  if (qp_ == nullptr || open_ || asked != qp_->number()) return {};  // an answer to an earlier question
+  if (qp_ == nullptr || open_ || asked != qp_->number()) return {};  // a reply to an earlier ask
   auto connected = qp_->connect(address, true);
   open_ = static_cast<bool>(connected);
   return connected;

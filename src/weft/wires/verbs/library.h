@@ -1,7 +1,7 @@
-// libibverbs, loaded when the first RDMA device is asked for: a machine without rdma-core runs everything else.
+// libibverbs, loaded when an RDMA device is first used: everything else runs without rdma-core.
 //
-// What is here are the functions that the library exports. Posting and polling are inline in its header and go through
-// the table of the device's own driver, so they need nothing from here.
+// These are the functions that the library exports. Posting and polling are inline in its header and go through the
+// function table of the device's driver, so they are not needed here.
 //
 // Loaded once, and never unloaded; any thread may use it.
 #pragma once

@@ -31,7 +31,7 @@ bool VerbsLink::broken(const Error& error, TcpFault* fault) const {
 }
 
 bool VerbsLink::send(ByteView packet) {
-  TcpFault fault;  // if it cannot be announced the next step() meets that again, and says so
+  TcpFault fault;  // if it cannot be announced the next step() fails again, and reports it
   return up() && announce(&fault) && packets_->send(packet);
 }
 
@@ -155,7 +155,7 @@ bool VerbsLink::answer(const VerbsMessage& ask, TcpFault* fault) {
   const auto address = shared_->served[peer_.value].open(shared_->nic, *shared_->cq, *shared_->regions, peer_,
                                                          ask.grant, ask.address, shared_->sequence());
   if (!address) return broken(address.error(), fault);
-  if (!*address) return true;  // the news that this grant is over is on its way
+  if (!*address) return true;  // the message that this grant has ended is on its way
   ++shared_->counters.queues_opened;
   VerbsMessage message;
   message.kind = VerbsMessageKind::kOpen;

@@ -1,10 +1,11 @@
-// VerbsLink: one connection between two workers of the verbs wire, from the tcp connection beneath it to its end.
+// VerbsLink: one connection between two workers of the verbs wire; it lives as long as the tcp connection below.
 //
-// Set-up: both say hello over tcp, connect their queue pair for packets when they hear the other's, and say ready. When
-// both have said it, packets go. From then on the two talk over that queue pair, between the packets, and tcp only
-// shows the other process's end. A packet that is sent after a grant is heard after the news of it.
+// Set-up: both send hello over tcp, connect their queue pair for packets when they receive the other's, and send ready.
+// When both have sent it, packets may be sent. From then on the two exchange messages over that queue pair, between the
+// packets, and tcp only shows when the other process ends. A packet sent after a grant arrives after the message about
+// the grant.
 //
-// Only the worker that has the connection uses it.
+// Only the worker that owns the connection uses it.
 #pragma once
 
 #include <array>
@@ -25,7 +26,7 @@
 
 namespace weft {
 
-// What the links of one worker share.
+// Shared by the links of one worker.
 struct VerbsShared {
   const VerbsNic& nic;
   Regions* const regions;  // may be nullptr
@@ -45,7 +46,7 @@ struct VerbsShared {
 class VerbsLink {
  public:
   static constexpr size_t kMemoryBytes = VerbsPackets::kMemoryBytes + VerbsInitiatorQueue::kWindowBytes;
-  // Work that may be in the completion queue at a time.
+  // The number of completions that may be in the completion queue at a time.
   static constexpr size_t kWorkMax = VerbsPackets::kSends + VerbsPackets::kReceives + VerbsInitiatorQueue::kVerbsMax;
 
   // `connection` as TcpWire names it. `memory` has kMemoryBytes and outlives it.
@@ -63,9 +64,9 @@ class VerbsLink {
 
   // False if there is no room now.
   bool send(ByteView packet);
-  // Says what is due and hands it to the device. False if the connection is broken, `fault` says why.
+  // Sends the messages that are due and hands them to the device. False if the connection is broken; `fault` says why.
   bool step(TcpWire& tcp, TcpFault* fault);
-  // A message that came over tcp, or between packets.
+  // Handles a message received over tcp, or between packets.
   bool on_message(ByteView bytes, bool over_tcp, TcpFault* fault);
 
  private:
@@ -89,9 +90,9 @@ class VerbsLink {
   bool hello_received_ = false;
   bool ready_sent_ = false;
   bool ready_received_ = false;
-  std::optional<uint32_t> announced_;  // the grant that the peer was told of
+  std::optional<uint32_t> announced_;  // the grant that was announced to the peer
   size_t regions_announced_ = 0;
-  std::optional<VerbsMessage> open_answer_;  // to the last question of the peer
+  std::optional<VerbsMessage> open_answer_;  // the reply to the peer's last ask, not sent yet
 };
 
 }  // namespace weft

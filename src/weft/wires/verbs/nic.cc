@@ -14,7 +14,7 @@ Error bad(std::string what) { return {Code::kBadOption, std::move(what)}; }
 
 std::string os_text() { return strerrordesc_np(errno); }
 
-// Whether this process may pin that much is the usual trouble.
+// The usual cause is the limit on locked memory.
 std::string memory_problem(size_t bytes, int error) {
   std::string text = std::string("cannot register ") + std::to_string(bytes) + " bytes: " + strerrordesc_np(error);
   rlimit locked{};

@@ -1,7 +1,7 @@
-// VerbsNic: an RDMA device that is open, with the port and the GID that this node speaks from, and the one protection
-// domain that all its workers share.
+// VerbsNic: an open RDMA device, with the port and the GID that this node uses, and the one protection domain that all
+// its workers share.
 //
-// Made once at start-up. Its functions may be called by any thread, as those of libibverbs.
+// Created once at start-up. Any thread may call its functions, like those of libibverbs.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -23,7 +23,7 @@ namespace weft {
 
 class VerbsNic {
  public:
-  // An error names device, port and GID, what is wrong with them, what there is instead and what to do.
+  // An error names device, port and GID, what is wrong with them, the alternatives and what to do.
   static Result<std::unique_ptr<VerbsNic>> open(const VerbsDeviceSelector& choice);
   ~VerbsNic();
   VerbsNic(const VerbsNic&) = delete;
@@ -53,7 +53,7 @@ class VerbsNic {
   std::string name_;
 };
 
-// Memory of this process that the NIC may read and write, and no peer: buffers of the wire.
+// Memory of this process that the NIC may access and peers may not: buffers of the wire.
 class VerbsMemory {
  public:
   VerbsMemory() = default;
@@ -72,8 +72,8 @@ class VerbsMemory {
   ibv_mr* registration_ = nullptr;
 };
 
-// The registrations of a node's regions, one each, made when the first peer is granted access: registering pins all of
-// a region's memory.
+// The registrations of a node's regions, one each, made when the first peer is granted access, because registering pins
+// all of a region's memory.
 class VerbsRegions {
  public:
   VerbsRegions(const VerbsNic& nic, Regions* regions) : nic_(nic), regions_(regions) {}  // regions may be nullptr
@@ -81,12 +81,13 @@ class VerbsRegions {
   VerbsRegions(const VerbsRegions&) = delete;
   VerbsRegions& operator=(const VerbsRegions&) = delete;
 
-  // Registers what was added since the last call; how many there are, or an error that names the region and the fix.
+  // Registers the regions added since the last call; returns how many there are, or an error that names the region and
+  // the fix.
   Result<size_t> refresh();
   size_t added() const { return regions_ == nullptr ? 0 : regions_->count(); }
-  // How many are, by the last refresh().
+  // How many are registered, as of the last refresh().
   size_t registered() const { return registered_.load(std::memory_order_acquire); }
-  // Below what refresh() returned.
+  // For indexes below what refresh() returned.
   struct Entry {
     uint64_t base;
     uint64_t bytes;

@@ -11,8 +11,8 @@ namespace weft {
 namespace {
 
 constexpr int kTriesMax = 3;
-constexpr int kSpinsMax = 256;      // longer than a NIC takes; a software device may need this processor for its part
-constexpr size_t kOldBytes = 4096;  // a page, for 8 bytes
+constexpr int kSpinsMax = 256;      // longer than a NIC takes; a software device may need this CPU
+constexpr size_t kOldBytes = 4096;  // a page, although 8 bytes are used
 constexpr size_t kCompletions = 8;  // one is outstanding
 constexpr uint32_t kSequenceMask = 0xffffff;
 
@@ -63,7 +63,7 @@ bool NicLoopbackAtomics::swap(RegionId region, uint64_t offset, uint64_t expecte
     if (posted_ != nullptr && swap_once(entry, offset, expected, desired)) {
       const auto old = load<uint64_t>(old_.base());
       return old == expected ||
-             (tries != 0 && old == desired);  // it may have been done when it was said to have failed
+             (tries != 0 && old == desired);  // it may have been executed although it was reported as failed
     }
     static_cast<void>(open());
   }

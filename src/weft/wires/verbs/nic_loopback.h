@@ -1,12 +1,12 @@
-// NicLoopbackAtomics: a node's CAS verbs on its own memory: a queue pair from its device to the same device.
+// NicLoopbackAtomics: a node's CAS verbs on its own memory, over a queue pair from its device to the same device.
 //
-// A swap is posted and waited for, a few microseconds on a NIC. One at a time, whichever worker asks. Nobody else posts
-// here, so no grant is needed, and it stays open while views change. What no peer reaches yet, because it is not
-// registered, is swapped by the processor.
+// A swap posts a verb and waits for it, a few microseconds on a NIC; one at a time over all workers. Nothing else is
+// posted here, so no grant is needed, and the queue pair stays open while views change. Memory that is not registered
+// yet, so that no peer can access it, is swapped by the CPU.
 //
-// A device that fails is tried again with a new queue pair. If it goes on failing nothing is swapped any more, and that
-// is said (failed): locks cannot be taken in any other way that is safe. The server then gives its place in the view up
-// and begins anew, with a device that is opened again (server/server.cc).
+// If the device fails, it retries with a new queue pair. If it keeps failing, nothing is swapped any more and failed()
+// returns true: there is no other safe way to take locks. The server then leaves the view and starts again with a newly
+// opened device (server/server.cc).
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,7 @@ namespace weft {
 
 class NicLoopbackAtomics final : public LocalAtomics {
  public:
-  // All outlive it.
+  // All arguments outlive it.
   static Result<std::unique_ptr<NicLoopbackAtomics>> create(const VerbsNic& nic, const Regions* regions,
                                                             const VerbsRegions* registered);
 
@@ -34,7 +34,7 @@ class NicLoopbackAtomics final : public LocalAtomics {
   NicLoopbackAtomics(const VerbsNic& nic, const Regions* regions, const VerbsRegions* registered)
       : nic_(nic), regions_(regions), registered_(registered) {}
   Result<void> open();
-  // Leaves what the word was in old_; false if the device does not do it.
+  // Stores the previous word in old_; false if the device fails.
   bool swap_once(const VerbsRegions::Entry& region, uint64_t offset, uint64_t expected, uint64_t desired);
 
   const VerbsNic& nic_;
@@ -43,7 +43,7 @@ class NicLoopbackAtomics final : public LocalAtomics {
   std::mutex mutex_;
   VerbsMemory old_;
   std::unique_ptr<VerbsCq> cq_;
-  std::unique_ptr<VerbsQp> served_;  // destroyed before the completion queue, as the other end is
+  std::unique_ptr<VerbsQp> served_;  // destroyed before the completion queue, like the other end
   std::unique_ptr<VerbsQp> posted_;
   std::atomic<uint64_t> swaps_{0};
   std::atomic<bool> failed_{false};

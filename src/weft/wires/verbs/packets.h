@@ -1,17 +1,17 @@
-// VerbsPackets: packets between two workers over one queue pair. SEND and RECEIVE: the receiver keeps kReceives buffers
-// posted, the sender has kSends of its own.
+// VerbsPackets: packets between two workers over one queue pair, by SEND and RECEIVE: the receiver keeps kReceives
+// buffers posted, the sender has kSends buffers.
 //
 // Sending: send() copies into the next buffer and adds to a chain; post() hands the chain to the device with one
-// doorbell. One SEND in kSignalEvery is signalled: its completion frees the buffers of all before it. Small packets go
-// inline, without the device reading the buffer.
+// doorbell. One SEND in kSignalEvery is signalled: its completion frees the buffers of all before it. Small packets are
+// sent inline, so that the device does not read the buffer.
 //
-// Back-pressure: a receiver without a free buffer makes the sender's device wait and try again (RNR), the sender's
-// buffers fill, and send() says so.
+// Back-pressure: a receiver without a free buffer makes the sender's device wait and retry (RNR), the sender's buffers
+// fill up, and send() returns false.
 //
-// Talk (verbs_talk.h) travels between the packets, in their order: what is said before a packet is heard before it. It
-// is marked by its immediate data.
+// Control messages (handshake.h) are sent between the packets and in order with them. They are marked by immediate
+// data.
 //
-// Only the worker that has the connection uses it.
+// Only the worker that owns the connection uses it.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -29,12 +29,12 @@
 
 namespace weft {
 
-// What a work request carries, to find its way back from the completion queue.
+// The id of a work request, by which its completion is matched.
 enum class VerbsWork : uint8_t { kSend = 1, kReceive = 2, kVerb = 3 };
 struct VerbsTag {
   VerbsWork work;
   NodeId peer;
-  uint16_t generation;  // of the queue pair: what an earlier one left in the completion queue is ignored
+  uint16_t generation;  // of the queue pair: completions that an earlier one left are ignored
   uint32_t index;
 
   uint64_t pack() const {
@@ -63,20 +63,20 @@ class VerbsPackets {
   Result<void> connect(const QpAddress& peer) { return qp_->connect(peer, true); }
   uint16_t generation() const { return generation_; }
 
-  // False if there is no buffer free.
+  // False if no buffer is free.
   bool send(ByteView packet) { return add(packet, IBV_WR_SEND); }
   bool send_control(ByteView message) { return add(message, IBV_WR_SEND_WITH_IMM); }
   bool has_room() const { return made_ - done_ != kSends; }
   bool waiting() const { return first_ != nullptr; }
-  // What send() and talk() have gathered; 0 or an errno.
+  // Posts what send() and send_control() have gathered; returns 0 or an errno.
   int post();
-  // The SEND with this index and all before it are done.
+  // The SEND with this index and all before it are complete.
   void sent(uint32_t index) { done_ = index + 1; }
 
-  // What a RECEIVE with this index brought. Stays valid until give_back().
+  // The bytes of the RECEIVE with this index. Valid until give_back().
   ByteView received(uint32_t index, uint32_t bytes) const { return {receive_buffer(index), bytes}; }
   static bool is_control(const ibv_wc& wc) { return (wc.wc_flags & IBV_WC_WITH_IMM) != 0; }
-  // Posted again by the next repost(); 0 or an errno.
+  // Returns a buffer; the next repost() posts it again and returns 0 or an errno.
   void give_back(uint32_t index);
   int repost();
 

@@ -9,14 +9,14 @@
 namespace weft {
 namespace {
 
-// A packet that is not acknowledged is sent again after 4.096 us * 2^15 (134 ms), six times: a host that died shows
-// after a second. Seven would be for ever on some devices. Leases are shorter, and see most deaths before.
+// A packet that is not acknowledged is sent again after 4.096 us * 2^15 (134 ms), six times: a dead host is detected
+// after a second. Seven means forever on some devices. Leases are shorter and detect most deaths earlier.
 constexpr uint8_t kAckTimeout = 15;
 constexpr uint8_t kRetries = 6;
-// A receiver that has no buffer free makes its sender wait, for as long as it lives: that is the back-pressure.
+// A receiver without a free buffer makes its sender wait, as long as it lives: this is the back-pressure.
 constexpr uint8_t kReceiverRetries = 7;    // for ever
 constexpr uint8_t kReceiverWait = 8;       // 160 us
-constexpr uint8_t kReadsOutstanding = 16;  // READs and atomics under way; more wait in the queue
+constexpr uint8_t kReadsOutstanding = 16;  // READs and atomics in flight; more wait in the queue
 
 Error os_error(const VerbsNic& nic, const std::string& what, int error) {
   return {Code::kOs, nic.name() + ": " + what + ": " + strerrordesc_np(error)};
@@ -63,7 +63,7 @@ Result<std::unique_ptr<VerbsQp>> VerbsQp::create(const VerbsNic& nic, const Verb
   wanted.cap.max_send_sge = wanted.cap.max_recv_sge = 1;
   wanted.qp_type = IBV_QPT_RC;
   ibv_qp* made = nullptr;
-  // No call says how many bytes a device takes inline: it is asked for less until it agrees.
+  // No call tells how many inline bytes a device supports, so we try fewer until it accepts.
   for (uint32_t bytes = options.inline_bytes; made == nullptr; bytes /= 2) {
     ibv_qp_init_attr attributes = wanted;
     attributes.cap.max_inline_data = bytes;
@@ -91,7 +91,7 @@ Result<std::unique_ptr<VerbsQp>> VerbsQp::create(const VerbsNic& nic, const Verb
 }
 
 VerbsQp::~VerbsQp() {
-  // Some devices finish what they have begun before they destroy a queue pair that still works.
+  // Some devices complete the work in progress before they destroy a queue pair that is not in the error state.
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_ERR;
   nic_.library().modify_qp(qp_, &attributes, IBV_QP_STATE);

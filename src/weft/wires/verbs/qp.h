@@ -1,10 +1,10 @@
-// VerbsQp: one reliable-connected queue pair, from its making to its end. A queue pair is connected once and never used
-// again after it failed: who goes on makes a new one, so that nothing of the old can be taken for something of the new.
+// VerbsQp: one reliable-connected queue pair. It is connected once and never reused after a failure: make a new one
+// instead, so that nothing of the old one can be taken for something of the new one.
 //
 // VerbsCq: the completion queue of one worker, and the descriptor that wakes it.
 //
-// Destroying a queue pair is the fence of this wire: when it returns the device has let go of it, and nothing that was
-// posted to it or came for it touches memory any more.
+// Destroying a queue pair is the fence of this wire: when it returns, the device has released it, and nothing that was
+// posted to it or arrives for it accesses memory any more.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -20,7 +20,7 @@
 
 namespace weft {
 
-// Where a queue pair is, for the one that is to be connected with it.
+// The address of a queue pair, for the one that connects to it.
 struct QpAddress {
   uint32_t number = 0;    // of the queue pair, 24 bits
   uint32_t sequence = 0;  // of the first packet that it sends, 24 bits
@@ -38,11 +38,11 @@ class VerbsCq {
 
   ibv_cq* queue() const { return queue_; }
   int fd() const { return channel_->fd; }
-  // How many were taken; negative if the queue is broken.
+  // Returns how many were polled; negative if the queue is broken.
   int poll(std::span<ibv_wc> out) const { return ibv_poll_cq(queue_, static_cast<int>(out.size()), out.data()); }
   // The descriptor becomes readable with the next completion.
   void arm() const { ibv_req_notify_cq(queue_, 0); }
-  // What made it readable is done with.
+  // Consumes the event that made it readable.
   void disarm();
 
  private:
@@ -57,11 +57,11 @@ class VerbsQp {
   struct Options {
     uint32_t sends = 1;
     uint32_t receives = 1;
-    uint32_t inline_bytes = 0;  // as many as the device takes, up to this
+    uint32_t inline_bytes = 0;  // at most; fewer if the device supports fewer
     int remote_access = 0;      // IBV_ACCESS_REMOTE_*: what the other end may do here
     uint32_t sequence = 0;      // of the first packet it sends
   };
-  // It can take receives, and is not connected.
+  // The new queue pair accepts receives, and is not connected.
   static Result<std::unique_ptr<VerbsQp>> create(const VerbsNic& nic, const VerbsCq& cq, const Options& options);
   ~VerbsQp();
   VerbsQp(const VerbsQp&) = delete;
@@ -70,10 +70,10 @@ class VerbsQp {
   QpAddress address() const;
   uint32_t number() const { return qp_->qp_num; }
   uint32_t inline_bytes() const { return inline_bytes_; }
-  // Once. From now on it answers the other end, and with `sends` it may be sent on.
+  // Called once. From now on it responds to the other end, and with `sends` it can send.
   Result<void> connect(const QpAddress& peer, bool sends);
 
-  // The chain from `first` with one doorbell; 0 or an errno.
+  // Posts the chain from `first` with one doorbell; returns 0 or an errno.
   int post(ibv_send_wr* first) const {
     ibv_send_wr* failed = nullptr;
     return ibv_post_send(qp_, first, &failed);

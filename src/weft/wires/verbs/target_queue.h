@@ -1,9 +1,9 @@
-// VerbsTargetQueue: the end of one peer's queue for verbs at the node whose memory they reach, for one worker.
+// VerbsTargetQueue: the target's end of one peer's queue for verbs, for one worker.
 //
-// The worker opens it when the peer asks and has a grant; the control thread closes it when the grant ends. Both hold a
-// lock: either the worker sees that there is no grant any more, or the control thread sees the queue pair and destroys
-// it. So when Regions::revoke returns, nothing that the peer posted earlier lands. No other queue pair lets a peer
-// touch memory.
+// The worker opens it when the peer asks and has a grant; the control thread closes it when the grant ends. Both take a
+// lock: either the worker sees that the grant has ended, or the control thread sees the queue pair and destroys it. So
+// when Regions::revoke returns, nothing that the peer posted earlier lands. No other queue pair gives a peer access to
+// memory.
 #pragma once
 
 #include <memory>
@@ -19,8 +19,8 @@ namespace weft {
 
 class VerbsTargetQueue {
  public:
-  // A new queue for the end at `asker`, under this grant; the one before is closed. Nothing if that is not the peer's
-  // grant any more.
+  // Opens a new queue for the end at `asker`, under this grant, and closes the previous one. Empty if the peer's grant
+  // is a different one by now.
   Result<std::optional<QpAddress>> open(const VerbsNic& nic, const VerbsCq& cq, const Regions& regions, NodeId peer,
                                         uint32_t grant, const QpAddress& asker, uint32_t sequence);
   void close();

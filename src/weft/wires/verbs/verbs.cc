@@ -16,13 +16,13 @@ Result<std::unique_ptr<VerbsInterconnect>> VerbsInterconnect::create(const Verbs
   mesh->nic_ = std::move(*nic);
   mesh->registered_ = std::make_unique<VerbsRegions>(*mesh->nic_, regions);
 
-  // Nodes of which one has verbs and the other has not do not understand each other: they find out by name.
+  // A node with verbs and one without cannot work together; the handshake names the difference.
   TcpOptions tcp = options.tcp;
   tcp.params.fields.emplace_back("fabric verbs", kVerbsVersion);
   if (options.remote_lock_mode) {
     const bool with_cpu = mesh->nic_->atomic_with_cpu();
     const bool loopback = !with_cpu && *options.remote_lock_mode == RemoteLockMode::kNicLoopback;
-    // A verb meets the atomics of the target's device, so every node must know how the others lock.
+    // A verb uses the atomics of the target's device, so every node must know how the others lock.
     tcp.params.fields.emplace_back("locks (0: verbs, 1: messages, 2: loopback)", with_cpu ? 0 : loopback ? 2 : 1);
     if (loopback) {
       auto loop = NicLoopbackAtomics::create(*mesh->nic_, regions, mesh->registered_.get());
@@ -62,8 +62,8 @@ void VerbsInterconnect::leave(NodeId peer) {
 
 void VerbsInterconnect::publish(NodeId peer, uint32_t grants) {
   if (peer.value >= kNodesMax) return;
-  // Pinning a large region takes longer than a lease, so no worker should have to. If it fails, the worker that is to
-  // tell the peer meets that again, and reports it.
+  // Pinning a large region takes longer than a lease, so no worker should have to. If it fails, the worker that
+  // announces to the peer fails again, and reports it.
   if (grants % 2 == 1) static_cast<void>(registered_->refresh());
   for (const auto& wire : wires_) {
     if (grants % 2 == 0) wire->revoke(peer);

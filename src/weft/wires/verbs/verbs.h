@@ -1,23 +1,23 @@
-// VerbsInterconnect: the fabric between processes over RDMA. mesh.h says what a mesh is.
+// VerbsInterconnect: the fabric between processes over RDMA (interconnect.h).
 //
-//   verbs.h          this: a TcpInterconnect, and a VerbsWire on each of its wires
-//   verbs_wire.h     one worker's end
-//   verbs_link.h     one connection between two workers: how it is set up, and what is said
-//   verbs_talk.h     the messages of that
-//   verbs_packets.h  packets: SEND and RECEIVE on one queue pair
-//   verbs_posted.h   one-sided verbs: the poster's end of a queue pair
-//   verbs_served.h   and the end at the node whose memory they reach
-//   verbs_loop.h     a node's CAS verbs on its own memory
-//   verbs_qp.h       queue pairs and completion queues
-//   verbs_nic.h      the device that is open, its port and GID, and registered memory
-//   verbs_devices.h  what devices there are
-//   verbs_library.h  libibverbs, loaded at run time
+//   verbs.h            this: a TcpInterconnect, and a VerbsWire on each of its wires
+//   wire.h             one worker's end
+//   link.h             one connection between two workers: its set-up and its messages
+//   handshake.h        the encoding of those messages
+//   packets.h          packets: SEND and RECEIVE on one queue pair
+//   initiator_queue.h  one-sided verbs: the initiator's end of a queue pair
+//   target_queue.h     one-sided verbs: the target's end
+//   nic_loopback.h     a node's CAS verbs on its own memory
+//   qp.h               queue pairs and completion queues
+//   nic.h              the open device, its port and GID, and registered memory
+//   devices.h          the devices of the machine
+//   library.h          libibverbs, loaded at run time
 //
-// Who connects, who agrees, TLS, knocking, refusals and their words are those of tcp.h: set-up runs over tcp. TLS
-// guards set-up only: what the devices send each other is not encrypted.
+// Connecting, the handshake, TLS, join probes, refusals and their texts are those of tcp.h: set-up runs over tcp. TLS
+// protects set-up only: the traffic between the devices is not encrypted.
 //
-// A peer's death shows when its tcp connection closes, or when its device does not answer (verbs_qp.h says how long
-// that takes); both are kDown, with device, port and GID.
+// A peer's death shows when its tcp connection closes, or when its device does not respond (qp.cc says how long that
+// takes); both are kDown, with device, port and GID.
 //
 // Grants: Regions::revoke(peer) destroys the peer's queue pairs at this node before it returns.
 #pragma once
@@ -40,16 +40,16 @@
 namespace weft {
 
 struct VerbsOptions {
-  TcpOptions tcp;  // of set-up; completions_max is that of the wires
+  TcpOptions tcp;  // for set-up; completions_max applies to the wires
   VerbsDeviceSelector device;
-  std::optional<RemoteLockMode> remote_lock_mode;  // of a row that locks by verbs: all nodes must do it in the same way
-  int nodes = kNodesMax;                           // that there may be: completion queues are sized for them
+  std::optional<RemoteLockMode> remote_lock_mode;  // of a row that locks by verbs: the same at all nodes
+  int nodes = kNodesMax;                           // at most: completion queues are sized for them
 };
 
 class VerbsInterconnect final : public Interconnect, private RemotePosters {
  public:
   // An error names the address, the file, or the device and what to do. `regions` may be nullptr: then all verbs of
-  // peers are refused. Both outlive the mesh.
+  // peers are refused. `regions` and `clock` outlive the interconnect.
   static Result<std::unique_ptr<VerbsInterconnect>> create(const VerbsOptions& options, Regions* regions, Clock* clock);
   ~VerbsInterconnect() override;
 

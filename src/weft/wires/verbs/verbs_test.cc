@@ -1,4 +1,4 @@
-// What only the verbs wire has. The tests that all wires between hosts share: wire_packets_test.cc, wire_verbs_test.cc.
+// Specific to the verbs wire. wire_packets_test.cc and wire_verbs_test.cc have the tests for all wires between hosts.
 #include "weft/wires/verbs/verbs.h"
 
 #include <gtest/gtest.h>
@@ -83,7 +83,7 @@ TEST_F(VerbsTest, WhatWasPostedUnderOneGrantDoesNotLandUnderTheNext) {
   store_shared(memory(), 0);
   net_->node(1).regions.revoke(kA);
   net_->node(1).regions.grant(kA);
-  // Node 0 has not heard of either.
+  // Node 0 has received neither message.
   ASSERT_TRUE(net_->wire(0).post(kB, {&write, 1}));
   EXPECT_EQ(completions(0, 1).at(0).status, VerbStatus::kRefused);
   EXPECT_EQ(load_shared(memory()), 0U);
@@ -92,7 +92,7 @@ TEST_F(VerbsTest, WhatWasPostedUnderOneGrantDoesNotLandUnderTheNext) {
   EXPECT_EQ(load_shared(memory()), 42U);
 }
 
-// I1 of verbs_posted.h, without the device's fence: on Soft-RoCE a fenced atomic may wait for itself for ever.
+// I1 of initiator_queue.h, without the device's fence: on Soft-RoCE a fenced atomic may wait for itself forever.
 TEST_F(VerbsTest, WhatFollowsAReadIsHeldBackUntilItIsDone) {
   constexpr uint64_t kRounds = 300;
   constexpr uint32_t kLong = 64 << 10;
@@ -111,7 +111,7 @@ TEST_F(VerbsTest, WhatFollowsAReadIsHeldBackUntilItIsDone) {
     verbs[1].operand = i + 1;
     verbs[4].operand = 1;
     word = i + 1;
-    // Behind them in the queue, and what it writes is taken now.
+    // It is behind them in the queue, but the bytes that it writes are copied now.
     uint64_t other = i + 1;
     const Verb write = verb(VerbKind::kWrite, 32, &other, 8, 6);
     ASSERT_TRUE(net_->until_polling([&] { return net_->wire(0).post(kB, verbs); }));
@@ -134,7 +134,7 @@ TEST_F(VerbsTest, WhatFollowsAReadIsHeldBackUntilItIsDone) {
   EXPECT_EQ(net_->wire(0).counters().held, kHeld * kRounds);
 }
 
-// With many such posts under way at a time, and a queue that is lost in the middle of them.
+// With many such posts in flight at a time, and a queue that is lost in the middle of them.
 TEST_F(VerbsTest, WhatIsHeldBackIsFlushedWithTheQueue) {
   constexpr uint64_t kPosts = 20;
   net_->connect(0, 1);
@@ -209,7 +209,7 @@ TEST_F(VerbsTest, ALateRegionIsReachedAndDiscardKeepsThePages) {
   EXPECT_EQ(load_shared((*later)->base() + 4096), 0U);
   ASSERT_EQ(one(0, kB, write), VerbStatus::kDone);
   EXPECT_EQ(load_shared((*later)->base() + 4096), 42U) << "the device and the process still mean the same page";
-  net_->node(1).mesh.reset();  // before the region goes
+  net_->node(1).mesh.reset();  // before the region is destroyed
 }
 
 TEST_F(VerbsTest, OwnRegionsAreReachedThroughTheDevice) {
@@ -232,7 +232,7 @@ TEST_F(VerbsTest, OwnRegionsAreReachedThroughTheDevice) {
   EXPECT_EQ(old, 99U);
 }
 
-// Where a device's atomics do not go with the CPU's, they still go with each other.
+// Where a device's atomics are not atomic with the CPU's, they are still atomic with each other.
 TEST_F(VerbsTest, AtomicsOfAPeerAndOfTheOwnNodeAddUp) {
   constexpr uint64_t kRounds = 300;
   net_->connect(0, 1);
@@ -262,7 +262,7 @@ TEST_F(VerbsTest, AtomicsOfAPeerAndOfTheOwnNodeAddUp) {
   EXPECT_EQ(net_->wire(0).atomic_with_cpu(), net_->mesh(0).nic().device().attributes.atomic_cap == IBV_ATOMIC_GLOB);
 }
 
-// The same where the node does it at once, from any thread: what locks its own records.
+// The same with the synchronous swaps from any thread, by which a node locks its own records.
 TEST_F(VerbsTest, SwapsOfAPeerAndOfTheLoopAddUp) {
   constexpr uint64_t kRounds = 200;
   net_ = std::make_unique<VerbsTestNet>(
@@ -348,7 +348,7 @@ TEST_F(VerbsTest, AWrongDeviceIsNamedWithWhatThereIs) {
   refused({name, 1, 200}, "device " + name + " port 1: there is no GID 200: there are ");
 }
 
-// A host that is gone closes no connection: its device just does not answer.
+// A dead host closes no connection: its device just does not respond.
 TEST_F(VerbsTest, ADeviceThatDoesNotAnswerIsNoticed) {
   const VerbsNic& nic = net_->mesh(0).nic();
   auto cq = VerbsCq::create(nic, 16);

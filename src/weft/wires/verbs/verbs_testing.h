@@ -1,5 +1,5 @@
-// What the tests of the verbs wire share. They run where there is an RDMA device; tests/verbs_vm.sh makes two software
-// devices in a virtual machine. Nodes take the devices in turn.
+// Shared by the tests of the verbs wire. They run where there is an RDMA device; tests/verbs_vm_test.sh makes two
+// software devices in a virtual machine. Nodes use the devices alternately.
 #pragma once
 
 #include <cstddef>

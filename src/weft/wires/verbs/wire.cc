@@ -79,8 +79,8 @@ size_t VerbsWire::poll(std::span<Packet> out) {
   step_links();
   const size_t count = take_work(out);
   shared_.counters.packets_received += count;
-  if (count == 0) give_back();  // those of talk: the caller need not release
-  step_links();                 // what was said in answer
+  if (count == 0) give_back();  // those of control messages: the caller need not call release()
+  step_links();                 // sends the replies
   gate_.store(gate + 2, std::memory_order_release);
   return count;
 }
@@ -90,7 +90,7 @@ void VerbsWire::release() {
   step_links();
 }
 
-// Receives are posted again.
+// Posts the receives again.
 void VerbsWire::give_back() {
   if (handed_.empty()) return;
   for (const Handed& handed : handed_) {
@@ -114,7 +114,7 @@ bool VerbsWire::post(NodeId to, std::span<const Verb> verbs) {
     if (loopback_ != nullptr) return loopback_->post(verbs);
   } else if (VerbsLink* const link = link_of(to)) {
     if (tcp_->connection(to) == link->connection()) return link->posted().post(verbs);
-    link->posted().flush();  // in the order of posting, also when the connection has just ended
+    link->posted().flush();  // keeps the order of posting, also when the connection has just ended
   }
   if (!shared_.completions.reserve(verbs.size())) return false;
   for (const Verb& verb : verbs) shared_.completions.add({to, VerbStatus::kFlushed, verb.tag});
@@ -129,7 +129,7 @@ void VerbsWire::reset(NodeId to) {
     open_loopback();
   } else if (VerbsLink* const link = link_of(to)) {
     link->posted().reset();
-    news_.store(true, std::memory_order_seq_cst);  // a new queue may have to be asked for
+    news_.store(true, std::memory_order_seq_cst);  // it may be necessary to ask for a new queue
   }
 }
 
@@ -153,7 +153,7 @@ bool VerbsWire::pending() const {
     news_.store(true, std::memory_order_seq_cst);
     return true;
   }
-  // What came after the queue was armed rings no bell if it was there before: it is taken now, and kept for poll().
+  // A completion that was in the queue before it was armed raises no event: it is taken now, and kept for poll().
   const int count = shared_.cq->poll(work_);
   work_next_ = 0;
   work_count_ = count > 0 ? static_cast<size_t>(count) : 0;
@@ -174,8 +174,8 @@ void VerbsWire::wake() {
   tcp_->wake();
 }
 
-// Links whose connection beneath is gone, or has been replaced. Packets of theirs that are handed out stay where they
-// are: the memory is kept.
+// Drops links whose connection below is gone or was replaced. Packets handed out from them stay valid: the memory is
+// kept.
 void VerbsWire::drop_ended() {
   uint64_t ended = 0;
   for_each(linked_, [&](NodeId peer) {
@@ -225,7 +225,7 @@ Result<void> VerbsWire::open_link(NodeId peer, uint64_t connection) {
   return {};
 }
 
-// The loop to the own node follows its grant to itself.
+// Opens and closes the loopback with the node's grant to itself.
 void VerbsWire::open_loopback() {
   const uint32_t grant = shared_.grant_to(self_);
   if (loopback_ != nullptr) loopback_->set_grant(grant);
@@ -258,7 +258,7 @@ Result<void> VerbsWire::open_loopback_queue(uint32_t grant) {
   const auto answer = shared_.served[self_.value].open(shared_.nic, *shared_.cq, *shared_.regions, self_, grant, *asked,
                                                        shared_.sequence());
   if (!answer) return answer.error();
-  if (!*answer) return {};  // the grant has just ended: the next look sees that
+  if (!*answer) return {};  // the grant has just ended: the next call sees that
   ++shared_.counters.queues_opened;
   return loopback_->open(asked->number, **answer);
 }
@@ -291,7 +291,7 @@ size_t VerbsWire::take_work(std::span<Packet> out) {
   return count;
 }
 
-// True if it brought a packet.
+// True if it delivered a packet.
 bool VerbsWire::take(const ibv_wc& wc, Packet* out) {
   const VerbsTag tag = VerbsTag::unpack(wc.wr_id);
   if (tag.work == VerbsWork::kVerb) {
@@ -333,7 +333,7 @@ bool VerbsWire::take_packet_work(VerbsLink& link, const VerbsTag& tag, const ibv
   return true;
 }
 
-// The link itself goes when the connection beneath does, at the next poll.
+// The link itself is dropped with the connection below, at the next poll.
 void VerbsWire::give_up(NodeId peer, const TcpFault& fault) {
   tcp_->give_up(peer, fault);
   news_.store(true, std::memory_order_seq_cst);

@@ -1,20 +1,21 @@
-// VerbsWire: a worker's end of its RDMA connections, one to the same worker of each peer, and one to its own node.
+// VerbsWire: a worker's end of its RDMA connections, one to the same worker of each peer, and one to the local node.
 //
-// It sits on a TcpWire, which makes and ends connections, knows who is admitted, and reports what is lost; on each of
-// its connections a VerbsLink sets up the queue pairs. tcp.h and tcp_wire.h say what holds of connections, admission
-// and loss, and it holds here: send() waits while the admitted incarnation is not connected, and what is sent to one
-// that is lost goes nowhere. An incarnation that is not admitted any more is disconnected for good.
+// It sits on a TcpWire, which makes and ends connections, knows the accepted incarnations, and reports lost
+// connections; on each connection a VerbsLink sets up the queue pairs. What tcp/tcp.h and tcp/wire.h say about
+// connections, accepted incarnations and loss holds here too: send() waits while the accepted incarnation is not
+// connected, and packets to one that is lost are dropped. An incarnation that is not accepted any more is disconnected
+// for good.
 //
-// Writing: send() gathers, poll() and release() hand what waits to the device, one doorbell for each peer. post() hands
-// verbs over at once.
+// Writing: send() gathers; poll() and release() hand what waits to the device, with one doorbell per peer. post() hands
+// over verbs at once.
 //
-// Reading: one completion queue for everything. A worker that is busy looks at tcp in one poll of kTcpEvery.
+// Reading: one completion queue for everything. A busy worker checks tcp in one of kTcpEvery polls.
 //
-// The own node is reached by verbs only, through the NIC, once its Regions grant it to itself: the two queue pairs of
-// that loop are both here.
+// The local node is accessed by verbs only, through the NIC (loopback), once its Regions grant it access to itself;
+// both queue pairs of the loopback are here.
 //
-// Threads: the worker calls what Wire has, and arm and disarm; the control thread calls withdraw, revoke and wake. As
-// in TcpWire a gate that is odd inside poll() makes withdraw() sharp.
+// Threads: the worker calls the functions of Wire, and arm and disarm; the control thread calls withdraw, revoke and
+// wake. As in TcpWire, a gate that is odd inside poll() makes withdraw() take effect at once.
 #pragma once
 
 #include <array>
@@ -40,8 +41,8 @@ class VerbsWire final : public Wire {
  public:
   static constexpr uint32_t kTcpEvery = 32;
 
-  // For at most `nodes` nodes; the completion queue also holds what a connection that ended has left there. All but
-  // `self` outlive it.
+  // For at most `nodes` nodes; the completion queue also holds completions that an ended connection left. All pointers
+  // outlive it.
   static Result<std::unique_ptr<VerbsWire>> create(const VerbsNic& nic, Regions* regions, VerbsRegions* registered,
                                                    NodeId self, int nodes, size_t completions_max, TcpWire* tcp);
   ~VerbsWire() override;
@@ -59,18 +60,18 @@ class VerbsWire final : public Wire {
   const VerbsCounters& counters() const { return shared_.counters; }
   bool up(NodeId peer) const { return links_[peer.value] != nullptr && links_[peer.value]->up(); }
 
-  // Before the last look at pending() and the sleep; and after it.
+  // arm() comes before the last check of pending() and the sleep; disarm() after it.
   void arm() { shared_.cq->arm(); }
   void disarm() { shared_.cq->disarm(); }
 
-  // The control thread's.
+  // For the control thread.
   int wait_fd() const { return epoll_.get(); }
-  // After the connection beneath was withdrawn: no poll() that begins later delivers anything of the peer, and none of
-  // its verbs lands.
+  // Called after the connection below was withdrawn: no poll() that begins later delivers anything from the peer, and
+  // none of its verbs lands.
   void withdraw(NodeId peer);
   void revoke(NodeId peer) { shared_.served[peer.value].close(); }  // its grant has ended
   void wake();                 // grants have changed; the worker polls once more, if it is asleep
-  std::string take_trouble();  // what kept the loop to the own node from being opened; empty: nothing
+  std::string take_trouble();  // why the loopback could not be opened; empty: no error
 
  private:
   struct Handed {
@@ -100,20 +101,20 @@ class VerbsWire final : public Wire {
   Fd epoll_;
   VerbsShared shared_;
   std::atomic<uint64_t> gate_{0};
-  mutable std::atomic<bool> news_{true};  // tcp or the grants are to be looked at now
+  mutable std::atomic<bool> news_{true};  // tcp or the grants must be checked now
   std::mutex trouble_mutex_;
   std::string trouble_;
 
-  // The worker's.
+  // For the worker.
   std::array<VerbsMemory, kNodesMax> memories_;  // by peer, kept for its next connection
   std::array<std::unique_ptr<VerbsLink>, kNodesMax> links_;
   std::unique_ptr<VerbsInitiatorQueue> loopback_;
-  uint32_t loopback_failed_grant_ = 0;  // the grant under which the loop could not be opened
+  uint32_t loopback_failed_grant_ = 0;  // the grant under which the loopback could not be opened
   uint64_t linked_ = 0;                 // bit n: there is a link to node n
   uint32_t polls_ = 0;
   std::vector<Handed> handed_;  // receives to post again at release()
   mutable std::array<ibv_wc, 16> work_;
-  mutable size_t work_next_ = 0;  // of those that were taken from the queue
+  mutable size_t work_next_ = 0;  // next of those that were taken from the queue
   mutable size_t work_count_ = 0;
 };
 
