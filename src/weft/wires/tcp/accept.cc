@@ -1,4 +1,4 @@
-// The set-up side of TcpInterconnect: connections that come in and go out, until they are accepted or turned away.
+// The set-up side of TcpInterconnect: incoming and outgoing connections, until they are accepted or refused.
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -23,7 +23,7 @@ void TcpInterconnect::accept_some() {
   for (int i = 0; i < kAcceptsPerStep; ++i) {
     Descriptor socket(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket) {
-      // Out of descriptors: the next step finds room if a stranger can go.
+      // Out of descriptors: evict a stranger, so that the next step finds one.
       if (errno == EMFILE || errno == ENFILE) evict_stranger();
       return;
     }
@@ -36,7 +36,7 @@ void TcpInterconnect::accept_some() {
   }
 }
 
-// The oldest that has not said a sound hello; if all have, the oldest.
+// Closes the oldest that has not sent a valid hello; if all have, the oldest.
 void TcpInterconnect::evict_stranger() {
   uint64_t oldest = 0;
   for (const auto& [serial, setup] : setups_) {
@@ -54,7 +54,7 @@ void TcpInterconnect::evict_stranger() {
 }
 
 void TcpInterconnect::connect(Member& member, WorkerId worker) {
-  // The other side may let us wait before it answers.
+  // The other side may make us wait before it replies.
   const uint64_t deadline_ns = clock_->now_ns() + (options_.hello_ms + options_.wait_ms) * kMillisecondNs;
   const uint64_t serial = next_serial_++;
   member.setups[worker.value] = serial;
@@ -63,20 +63,20 @@ void TcpInterconnect::connect(Member& member, WorkerId worker) {
             serial);
 }
 
-// One that we make.
+// Adds an outgoing one.
 void TcpInterconnect::add_setup(std::unique_ptr<TcpSetup> setup, uint64_t serial) {
   TcpSetup& added = *setups_.emplace(serial, std::move(setup)).first->second;
   resolve(serial, added);
 }
 
-// Members' names do not wait behind those that strangers bring.
+// Members' names do not wait behind names from strangers.
 void TcpInterconnect::resolve(uint64_t serial, TcpSetup& setup) {
   HostLookup& lookup = setup.calls_for != 0 ? callers_ : hosts_;
   const auto address = lookup.find(setup.address(), clock_->now_ns());
-  if (!address) return;  // the next step asks again
+  if (!address) return;  // the next step retries
   Result<Descriptor> socket = *address ? tcp_connect(**address) : Result<Descriptor>(address->error());
   if (!socket) {
-    // Nobody there is no news; an address that makes no sense is.
+    // That nobody listens is not reported; an invalid address is.
     fail_setup(serial, socket.error().detail, socket.error().code == Code::kBadOption);
     return;
   }
@@ -112,7 +112,7 @@ void TcpInterconnect::on_setup(uint64_t serial, uint32_t events) {
   const auto it = setups_.find(serial);
   if (it == setups_.end()) return;
   if (!settled()) step_setup(serial, *it->second);
-  // One that waits does not read: this event is all that it will hear of the end.
+  // A set-up that waits does not read, so this event is the only sign that the connection ended.
   const bool hung_up = (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
   if (hung_up && settled()) fail_setup(serial, "the other side closed the connection", false);
 }
@@ -121,7 +121,7 @@ void TcpInterconnect::step_setup(uint64_t serial, TcpSetup& setup) {
   const bool connecting = setup.stage() == TcpSetup::Stage::kConnecting;
   TcpFault fault;
   if (!setup.advance(&fault)) {
-    // That nobody listens yet is no news.
+    // That nobody listens yet is not reported.
     const bool unreachable = connecting && setup.stage() == TcpSetup::Stage::kConnecting;
     if (setup.stage() == TcpSetup::Stage::kExchanging && !setup.connected_by_us()) {
       refuse(serial, setup, fault.text);
@@ -177,7 +177,7 @@ void TcpInterconnect::judge(uint64_t serial, TcpSetup& setup) {
   consider(serial, setup);
 }
 
-// What no join() can mend.
+// A fault that no later join() can fix.
 std::string TcpInterconnect::objection(const TcpSetup& setup, const TcpHello& hello) const {
   std::string why = mismatch(options_.self, options_.params, hello.node, hello.params);
   if (why.empty()) why = setup.identity_fault(options_.params.cluster, hello.node);
@@ -204,7 +204,7 @@ std::string TcpInterconnect::objection(const TcpSetup& setup, const TcpHello& he
   return {};
 }
 
-// A sound hello: accepted if its sender is a member that is not connected, else it goes on waiting.
+// For a valid hello: accepts it if its sender is a member that is not connected; else it keeps waiting.
 void TcpInterconnect::consider(uint64_t serial, TcpSetup& setup) {
   Member* const member = member_of(setup.peer);
   if (member == nullptr || member->state != State::kConnecting) return;
@@ -216,13 +216,13 @@ void TcpInterconnect::consider(uint64_t serial, TcpSetup& setup) {
     }
     return;
   }
-  // The incarnation of this node may have been unknown when the hello came.
+  // This node's incarnation may have been unknown when the hello arrived.
   auto hello = tcp_decode_hello(setup.body());
   if (const std::string why = objection(setup, *hello); !why.empty()) {
     refuse(serial, setup, why);
     return;
   }
-  // One that came again is the one that counts: its sender gave the other up.
+  // The newest connection counts: its sender has abandoned the earlier one.
   close_setup(std::exchange(member->setups[setup.worker.value], serial));
   --strangers_;
   const TcpHello answer = hello_to(setup.peer, setup.incarnation, setup.worker);
@@ -283,7 +283,7 @@ void TcpInterconnect::refuse(uint64_t serial, TcpSetup& setup, const std::string
   step_setup(serial, setup);
 }
 
-// The connection is over. `refused`: that is worth an event.
+// Ends the connection. `refused`: with an event.
 void TcpInterconnect::fail_setup(uint64_t serial, const std::string& why, bool refused) {
   const auto it = setups_.find(serial);
   if (it == setups_.end()) return;

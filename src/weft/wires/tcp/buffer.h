@@ -1,7 +1,7 @@
-// The two byte queues of a connection: what waits to be written, and what was read. Each lies in one piece and starts
-// over at the beginning of its memory whenever it is empty, so that a connection that keeps up stays in the cache.
+// The two byte queues of a connection: bytes that wait to be written, and bytes that were read. Each is contiguous and
+// restarts at the beginning of its memory whenever it is empty, so that a connection that keeps up stays in the cache.
 //
-// Only the worker that has the connection uses them.
+// Only the worker that owns the connection uses them.
 #pragma once
 
 #include <cstddef>
@@ -24,10 +24,10 @@ class TcpOutput {
   bool fits(size_t bytes) const { return size() + bytes <= bytes_max_; }
   bool fits_reply(size_t bytes) const { return size() + bytes <= bytes_max_ + kTcpVerbWindowBytes; }
 
-  // Space at the end, which commit() then adds to the queue. It fits.
+  // Space at the end, which commit() then adds to the queue. The caller has checked that it fits.
   std::byte* prepare(size_t bytes) {
     if (head_ == tail_) head_ = tail_ = 0;
-    // The memory is twice what may wait, so what is moved is never more than what came since the last move.
+    // The memory is twice what may wait, so a move never copies more than was added since the last move.
     if (tail_ + bytes > memory_.bytes()) {
       std::memmove(memory_.base(), memory_.base() + head_, size());
       tail_ -= head_;
@@ -49,7 +49,7 @@ class TcpOutput {
   size_t tail_ = 0;
 };
 
-// What is popped stays where it is until make_room().
+// Popped bytes stay valid until make_room().
 class TcpInput {
  public:
   static constexpr size_t kBytes = 256 << 10;
@@ -60,9 +60,9 @@ class TcpInput {
   ByteView waiting() const { return {memory_.base() + head_, tail_ - head_}; }
   void pop(size_t bytes) { head_ += bytes; }
 
-  // Whether a whole frame can be read behind what is there, without moving anything.
+  // Whether there is room for a whole frame behind the bytes, without moving anything.
   bool has_room() const { return kBytes - tail_ >= kTcpFrameBytesMax; }
-  // Moves what waits (at most a part of a frame) to the front if it has to.
+  // Moves the remaining bytes (at most part of a frame) to the front if necessary.
   void make_room() {
     if (head_ == tail_) {
       head_ = tail_ = 0;

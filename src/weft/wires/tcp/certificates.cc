@@ -36,7 +36,7 @@ std::vector<Held<X509>> certificates_in(const std::string& file) {
     while (X509* one = PEM_read_bio_X509(from, nullptr, nullptr, nullptr)) out.emplace_back(one);
   }
   BIO_free(from);
-  ERR_clear_error();  // of the end of the file
+  ERR_clear_error();  // set at the end of the file
   return out;
 }
 

@@ -114,7 +114,7 @@ TcpDecoded tcp_decode(ByteView bytes, TcpFrame* frame, TcpFault* fault) {
 }
 
 std::byte* tcp_put_frame(std::byte* at, TcpFrameKind kind, Flow flow, size_t payload) {
-  // The padding lies in the last word, which a payload that fills it overwrites.
+  // The padding is in the last word; the payload overwrites the rest of that word.
   if (payload % 8 != 0) store(at + tcp_frame_bytes(payload) - 8, uint64_t{0});
   store(at, TcpFrameHeader{static_cast<uint32_t>(payload), static_cast<uint8_t>(kind), static_cast<uint8_t>(flow), 0});
   return at + sizeof(TcpFrameHeader);

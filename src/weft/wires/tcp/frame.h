@@ -1,18 +1,17 @@
-// What two workers say to each other on a tcp connection after the hello (tcp_hello.h): frames, each a header and a
-// payload that is padded to 8 bytes, so that every frame of the stream begins at a multiple of 8.
+// What two workers exchange on a tcp connection after the hello (hello.h): frames, each a header and a payload that is
+// padded to 8 bytes, so that every frame of the stream begins at a multiple of 8.
 //
 //   0         4      5      6          8
 //   | bytes   | kind | flow | reserved | payload ... | padding |
 //
-//   packet   what Wire::send took, 1 to kPacketBytesMax bytes, on its flow
+//   packet   a packet given to Wire::send, 1 to kPacketBytesMax bytes, on its flow
 //   request  a TcpVerbRequest, and a WRITE's bytes
 //   reply    a TcpVerbReply, and what a READ or an atomic verb returns
 //   grant    a TcpGrant: which grant the sender's regions now give the receiver. A request names the grant it was
-//   posted
-//            under, as far as the poster knew, and lands under that one only.
+//            posted under, as far as the initiator knew, and lands under that one only.
 //
-// Integers are little-endian, as x86 has them. tcp_decode() is pure, and believes nothing: all that a frame says of
-// itself is checked there, and what depends on the state of the connection (sequence, window) where that state is.
+// Integers are little-endian, as on x86. tcp_decode() is pure and trusts nothing: it checks everything within a frame.
+// What depends on the state of the connection (sequence, window) is checked where that state is.
 #pragma once
 
 #include <cstddef>
@@ -25,9 +24,9 @@ namespace weft {
 
 inline constexpr size_t kTcpVerbBytesMax = kVerbBytesMax;
 inline constexpr size_t kTcpVerbsMax = 1024;  // outstanding, per connection and direction
-// The most bytes of replies, headers included, that outstanding verbs of one connection may call for. The target keeps
-// that much room for them in its output, so that replies never wait for requests and two full ends never wait for each
-// other.
+// The most bytes of replies, headers included, that the outstanding verbs of one connection may need. The target
+// reserves that much room for them in its output, so that replies never wait for requests and two full ends never wait
+// for each other.
 inline constexpr size_t kTcpVerbWindowBytes = 1 << 20;
 
 enum class TcpFrameKind : uint8_t { kPacket = 1, kRequest = 2, kReply = 3, kGrant = 4 };
@@ -46,10 +45,10 @@ struct TcpVerbRequest {
   uint64_t compare;
   uint32_t bytes;       // to read or write; 8 for the atomic verbs
   uint32_t grant;       // under which it was posted, as last announced by the target; 0: none
-  uint32_t generation;  // counts resets of the queue: what was posted before one stays flushed
+  uint32_t generation;  // counts resets of the queue: verbs posted before one stay flushed
   uint16_t region;
   uint8_t kind;     // VerbKind
-  uint8_t replies;  // 1: a reply is wanted also if it is done; 0 (WRITE only): one only if it fails
+  uint8_t replies;  // 1: a reply is wanted also on success; 0 (WRITE only): only on failure
 };
 static_assert(sizeof(TcpVerbRequest) == 40);
 
@@ -70,7 +69,7 @@ constexpr size_t tcp_frame_bytes(size_t payload) { return sizeof(TcpFrameHeader)
 inline constexpr size_t kTcpFrameBytesMax = tcp_frame_bytes(sizeof(TcpVerbRequest) + kTcpVerbBytesMax);
 static_assert(kTcpFrameBytesMax > tcp_frame_bytes(kPacketBytesMax));
 
-// What went wrong with a connection, in words; fixed size, so that a worker can say it without allocating.
+// A text that says what went wrong with a connection; of fixed size, so that a worker can set it without allocating.
 struct TcpFault {
   char text[192] = {};
   [[gnu::format(printf, 2, 3)]] void set(const char* format, ...);
@@ -87,8 +86,8 @@ struct TcpFrame {
 };
 
 enum class TcpDecoded : uint8_t {
-  kFrame,    // `frame` is the first one in `bytes`, and sound
-  kPartial,  // not all of it is there yet
+  kFrame,    // `frame` is the first one in `bytes`, and valid
+  kPartial,  // incomplete
   kBad,      // `fault` says what is wrong
 };
 

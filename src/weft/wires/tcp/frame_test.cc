@@ -60,7 +60,7 @@ Bytes random_frame(Random& random) {
   return out;
 }
 
-// Decodes from an allocation that ends where the bytes end, so that the address sanitizer sees one byte too many.
+// Decodes from an allocation that ends where the bytes end, so that AddressSanitizer sees a read beyond the end.
 TcpDecoded decode(const Bytes& bytes, TcpFrame* frame, TcpFault* fault) {
   const auto exact = std::make_unique<std::byte[]>(bytes.size());
   std::memcpy(exact.get(), bytes.data(), bytes.size());

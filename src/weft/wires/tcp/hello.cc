@@ -29,7 +29,7 @@ std::string finish(std::string out) {
   return out;
 }
 
-// Takes from the front of a body; once something is missing, everything after is 0 and ok() says so.
+// Reads from the front of a body; once something is missing, every later value is 0 and ok() is false.
 class Taker {
  public:
   explicit Taker(ByteView bytes) : bytes_(bytes) {}

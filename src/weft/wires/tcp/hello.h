@@ -1,20 +1,20 @@
-// The set-up exchange of a tcp connection. The side that connects says hello: which worker of which node in which
-// incarnation it is, whom it means to reach, and what it thinks the cluster is. The other side answers with its own
-// hello, which is the acceptance, or with a refusal in words, and closes.
+// The handshake of a tcp connection. The side that connects sends a hello: which worker of which node in which
+// incarnation it is, whom it wants to reach, and the parameters of its cluster. The other side replies with its own
+// hello, which accepts the connection, or sends a refusal with a text and closes.
 //
 //   0          8        12        14     15
 //   | magic    | bytes  | version | kind | 0 | body ...
 //
 //   hello    node u8, worker u8, to_node u8, 0, incarnation u32, to_incarnation u32, grant u32, cluster size u16,
-//            terms u16, the cluster's id, then for each term: name size u16, name, value u64; then token u64,
+//            fields u16, the cluster's id, then for each field: name size u16, name, value u64; then token u64,
 //            address size u16, trouble size u16, address, trouble
-//            An incarnation of 0 is a knock: the sender is no member and only asks whether it could be one. Who hears
-//            it calls back: a hello of its own to the address, with the token, which only the process that knocked
-//            answers. Then the knock is answered; either answer ends its connection. In all other hellos token,
-//            address and trouble are empty.
-//   refusal  node u8, text. The same in every version, so that a version can be refused.
+//            An incarnation of 0 is a probe: the sender is not a member and only asks whether it could be one. The
+//            receiver calls back: it sends its own hello to the address, with the token, to which only the probing
+//            process replies. Then it replies to the probe; any reply ends the probe's connection. In all other hellos
+//            token, address and trouble are empty.
+//   refusal  node u8, text. The same in every version, so that another version can be refused.
 //
-// Nothing is read beyond the exchange: frames (tcp_frame.h) may follow at once. Pure functions; what they decode comes
+// Nothing is read beyond the handshake: frames (frame.h) may follow at once. Pure functions; what they decode comes
 // from anybody who can reach the port.
 #pragma once
 
@@ -32,7 +32,7 @@ inline constexpr char kTcpMagic[9] = "weft-tcp";  // 8 bytes without the 0
 inline constexpr uint16_t kTcpVersion = 2;        // of the exchange and the frames
 inline constexpr size_t kTcpPrefixBytes = 16;
 inline constexpr size_t kTcpHelloBytesMax = 8192;  // prefix included
-inline constexpr size_t kTcpNameBytesMax = 64;     // of a term's name and of the cluster's id
+inline constexpr size_t kTcpNameBytesMax = 64;     // of a field's name and of the cluster's id
 inline constexpr size_t kTcpFieldsMax = 64;
 inline constexpr size_t kTcpRefusalBytesMax = 512;
 inline constexpr size_t kTcpAddressBytesMax = 260;  // a host name of 253 and a port
@@ -44,7 +44,7 @@ struct TcpHello {
   WorkerId worker;
   NodeId to_node;
   uint32_t to_incarnation = 0;
-  uint32_t grant = 0;  // that the sender's regions give the receiver now; later changes are frames
+  uint32_t grant = 0;  // that the sender's regions currently give the receiver; later changes are sent as frames
   HandshakeParams params;
   JoinProbe probe{};
 };
@@ -52,12 +52,12 @@ struct TcpHello {
 enum class TcpMessageKind : uint8_t { kHello = 1, kRefusal = 2 };
 
 struct TcpPrefix {
-  uint32_t bytes;  // of the whole, prefix included
+  uint32_t bytes;  // in total, prefix included
   uint16_t version;
   TcpMessageKind kind;
 };
 
-// An error if ours cannot be said: a name too long, or too many terms.
+// An error if our own parameters cannot be encoded: a name too long, or too many fields.
 Result<void> tcp_check_params(const HandshakeParams& params);
 
 std::string tcp_encode_hello(const TcpHello& hello);
@@ -65,9 +65,9 @@ std::string tcp_encode_refusal(NodeId from, const std::string& why);
 
 // `bytes` are the first kTcpPrefixBytes.
 Result<TcpPrefix> tcp_decode_prefix(ByteView bytes);
-// `body` is all behind the prefix.
+// `body` is everything after the prefix.
 Result<TcpHello> tcp_decode_hello(ByteView body);
-// What the other side said of itself, and why it refuses, printable.
+// Which node the other side claims to be, and why it refuses, printable.
 struct TcpRefusal {
   NodeId node;
   std::string why;

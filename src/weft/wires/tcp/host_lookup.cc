@@ -24,10 +24,10 @@ class HostLookup::Answer {
   std::optional<Result<SocketAddress>> found_;
 };
 
-// Also of those whom nobody asks for any more.
+// Also takes the answers that nobody asks for any more.
 void HostLookup::take_answers(uint64_t now_ns) {
   for (auto& [address, lookup] : lookups_) {
-    // Of one that nobody has asked for meanwhile nobody knows when it came.
+    // If nobody polled meanwhile, the time of the answer is unknown.
     if (lookup.known_ns == 0 && lookup.answer->get()) lookup.known_ns = std::min(now_ns, lookup.asked_ns + kStepNs);
   }
   std::erase_if(lookups_, [&](const auto& lookup) {

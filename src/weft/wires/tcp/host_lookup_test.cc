@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint64_t kNow = 1'000'000'000;
 
-// Names that are held back until the test lets them go. Shared with threads that may outlive the test.
+// Answers are held back until the test releases them. Shared with threads that may outlive the test.
 class NameServer {
  public:
   void hold(const std::string& address) {
@@ -67,7 +67,7 @@ TEST_F(HostLookupTest, NumbersAndNonsenseAreKnownAtOnce) {
   }
   for (const char* nonsense : {"", "host", "127.0.0.1:port", "host:"}) {
     const auto found = lookup_.find(nonsense, kNow);
-    if (!found) continue;  // of a name, that its port is none is found out with it
+    if (!found) continue;  // for a name, an invalid port is found only by the lookup
     EXPECT_FALSE(*found) << nonsense;
   }
   EXPECT_FALSE(*lookup_.find("nonsense", kNow));
@@ -96,7 +96,7 @@ TEST_F(HostLookupTest, ANameThatTakesLongHoldsUpNoOther) {
   EXPECT_TRUE(wait_for("slow:80"));
 }
 
-// Nobody knows when it came. That it has come shows in the room that there is for another name.
+// The time of such an answer is unknown. That it has arrived shows because there is room for another name.
 TEST_F(HostLookupTest, AnAnswerThatNobodyWaitedForIsNotUsed) {
   for (size_t i = 1; i < HostLookup::kLookupsMax; ++i) {
     const std::string address = "slow" + std::to_string(i) + ":80";
@@ -109,7 +109,7 @@ TEST_F(HostLookupTest, AnAnswerThatNobodyWaitedForIsNotUsed) {
   EXPECT_FALSE(lookup_.find("here:80", later).has_value()) << "it is looked up again";
 }
 
-// Also if nobody asks for those any more.
+// Also if nobody asks for the others any more.
 TEST_F(HostLookupTest, SoManyAtATime) {
   for (size_t i = 0; i < HostLookup::kLookupsMax; ++i) {
     const std::string address = "slow" + std::to_string(i) + ":80";

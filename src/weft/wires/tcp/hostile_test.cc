@@ -1,5 +1,5 @@
-// A peer that got in and then sends anything: it is cut off with a reason, or what it says makes sense; nobody else
-// notices. From a real socket, under the sanitizers.
+// A peer that was accepted and then sends anything: it is disconnected with a reason, unless what it sends is valid;
+// nobody else is affected. From a real socket, under the sanitizers.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
@@ -34,7 +34,7 @@ class TcpHostileTest : public ::testing::Test {
  protected:
   TcpHostileTest() { net_.connect(kFriend, kVictim); }
 
-  // The hostile peer says a sound hello and is let in.
+  // The hostile peer sends a valid hello and is accepted.
   void enter() {
     net_.mesh(kVictim).leave(kHostile);
     net_.node(kVictim).events.clear();
@@ -54,7 +54,7 @@ class TcpHostileTest : public ::testing::Test {
     auto hello = tcp_decode_hello(as_bytes(heard).subspan(kTcpPrefixBytes, as_bytes(heard).size() - kTcpPrefixBytes));
     if (hello) grant_ = hello->grant;
   }
-  // Waits for room, so that all of it gets there; gives up when the victim has closed.
+  // Waits for room, so that all of it is sent; gives up when the victim has closed.
   void send(const std::string& bytes) {
     for (size_t done = 0; done < bytes.size();) {
       const ssize_t sent = tcp_send(stream_.fd(), bytes.data() + done, bytes.size() - done);
@@ -73,7 +73,7 @@ class TcpHostileTest : public ::testing::Test {
     net_.control();
     return net_.receive(kVictim).size();
   }
-  // Says it, closes its sending side, and reads until the victim is done with it.
+  // Sends it, closes the sending side, and reads until the victim has closed.
   void say_and_leave(const std::string& bytes) {
     send(bytes);
     shutdown(stream_.fd(), SHUT_WR);
@@ -183,7 +183,7 @@ TEST_F(TcpHostileTest, RandomStreamsFromASocket) {
       bytes[random.below(bytes.size())] = static_cast<char>(random.next());
     }
     if (random.chance(30)) bytes.resize(random.below(bytes.size()) + 1);
-    if (random.chance(20)) {  // in pieces, so that frames arrive by halves
+    if (random.chance(20)) {  // in parts, so that frames arrive in halves
       const size_t cut = random.below(bytes.size());
       send(bytes.substr(0, cut));
       serve();

@@ -1,8 +1,9 @@
-// Knocks of TcpInterconnect: a node that is no member asks whether it could be one, and is called back before it is
-// told yes. So a yes means that the two reach each other, both ways, with the certificates that they have for either.
+// Join probes of TcpInterconnect: a node that is not a member asks whether it could be one, and is called back before
+// it gets a positive reply. So a positive reply means that the two reach each other, both ways, with the certificates
+// that they use for either direction.
 //
-// Whoever can say a sound hello has this node connect to an address of its choice, and say its own hello there; one
-// call at a time for each node's name. With TLS that is only who has the cluster's credentials.
+// Whoever can send a valid hello can make this node connect to an address of its choice and send its own hello there,
+// one call at a time per node id. With TLS that needs the cluster's credentials.
 #include <utility>
 #include <vector>
 
@@ -23,14 +24,14 @@ void TcpInterconnect::probe(const InterconnectPeer& peer, const JoinProbe& as) {
   add_setup(std::move(setup), next_serial_++);
 }
 
-// A knock, or a call because of one of ours; the hello is found right.
+// Handles a probe, or a call because of one of ours; the hello was found valid.
 void TcpInterconnect::on_probe(uint64_t serial, TcpSetup& setup, const TcpHello& hello) {
   const bool probes = hello.incarnation == 0;
   if (probes && (hello.probe.token == 0 || hello.probe.address.empty())) {
     refuse(serial, setup, "a knock that does not say whom to call back, and where");
     return;
   }
-  // Who is no member itself has nothing to say; that it is none is in its hello.
+  // A node that is not a member itself cannot judge; its hello says that it is none.
   if (probes && incarnation_ != 0) {
     call_back(serial, hello);
     return;
@@ -65,7 +66,7 @@ void TcpInterconnect::call_back(uint64_t serial, const TcpHello& hello) {
   add_setup(std::move(setup), next_serial_++);
 }
 
-// Without `why` the one that knocked has answered. The knock may be over by now.
+// Without `why` the sender of the probe has answered. The probe's connection may have ended by now.
 void TcpInterconnect::end_call(uint64_t serial, const std::string& why) {
   const TcpSetup& call = *setups_.find(serial)->second;
   const uint64_t probe_serial = call.calls_for;

@@ -1,10 +1,10 @@
-// TcpLink: one connection between two workers, from the hello to its end. The control thread makes it, offers it to the
-// worker's TcpWire, and frees it; in between it is the worker's.
+// TcpLink: one connection between two workers after the hello. The control thread makes it, offers it to the worker's
+// TcpWire, and frees it; in between the worker owns it.
 //
-// The end of a link: the control thread may say `dead` at any time, after which the worker delivers nothing more of it
-// (TcpWire says how that is made sure of), or the worker says `lost` when the connection failed, with the reason in
-// `fault`. Either way the worker lets go of it in its next poll and says `released`, and only then the control thread
-// closes the socket and frees the memory.
+// How a link ends: the control thread may set `dead` at any time, after which the worker delivers nothing more from it
+// (TcpWire explains how that is ensured), or the worker sets `lost` when the connection failed, with the reason in
+// `fault`. Either way the worker drops it in its next poll and sets `released`, and only then the control thread closes
+// the socket and frees the memory.
 #pragma once
 
 #include <atomic>
@@ -35,20 +35,20 @@ class TcpLink {
   const NodeId peer;
   const uint32_t incarnation;
 
-  std::atomic<bool> dead{false};      // by the control thread
-  std::atomic<bool> lost{false};      // by the worker, after `fault`
-  std::atomic<bool> released{false};  // by the worker, its last access
+  std::atomic<bool> dead{false};      // set by the control thread
+  std::atomic<bool> lost{false};      // set by the worker, after `fault`
+  std::atomic<bool> released{false};  // set by the worker, as its last access
 
-  // The rest is the worker's.
+  // Only the worker uses the rest.
   TcpFault fault;
   TcpStream stream;
   TcpOutput output;
   TcpInput input;
   TcpVerbQueue posted;
   TcpVerbServer served;
-  bool readable = true;  // what the socket last said; events are edge-triggered
+  bool readable = true;  // as of the last event; events are edge-triggered
   bool writable = true;
-  bool hung_up = false;  // reading on until the end will show it
+  bool hung_up = false;  // further reads will reach the end
 };
 
 }  // namespace weft

@@ -102,7 +102,7 @@ bool TcpSetup::read(TcpFault* fault) {
       fault->set("%.140s during the hello%s", before.text, maybe_tls ? " (does it expect TLS?)" : "");
       return false;
     }
-    // Only a read that brings nothing shows that the end is not there already: its event may have come with the bytes.
+    // Only a read that returns nothing shows that the end was not reached: its event may have come with the bytes.
     if (moved.io == TcpIo::kAgain && moved.bytes == 0) return true;
   }
 }

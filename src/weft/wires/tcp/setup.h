@@ -1,7 +1,7 @@
-// TcpSetup: a connection that is being set up: connect, TLS handshake, hello and answer. It moves bytes and keeps its
-// place in the exchange; what to make of a hello is TcpInterconnect's business. Only the control thread uses it.
+// TcpSetup: a connection that is being set up: connect, TLS handshake, hello and reply. It moves bytes and keeps the
+// stage of the handshake; TcpInterconnect decides about a hello. Only the control thread uses it.
 //
-// It reads not one byte more than the other side's hello, takes at most kTcpHelloBytesMax of memory whatever comes, and
+// It reads not one byte beyond the other side's hello, uses at most kTcpHelloBytesMax of memory whatever arrives, and
 // has a deadline.
 #pragma once
 
@@ -23,32 +23,32 @@ class TcpSetup {
     kResolving,   // until the address of its peer is known
     kConnecting,  // until the socket is writable
     kHandshake,   // of TLS
-    kExchanging,  // our hello goes out (if we connected), theirs comes in
-    kReceived,    // theirs is here, to be judged by the mesh
-    kWaiting,     // it is sound, but its sender is no member here, or not yet
-    kCalling,     // it is a knock, and its sender is called back before the answer
-    kAnswering,   // accepted: our hello goes out
-    kRefusing,    // the refusal goes out, or the answer to a knock, and that is the end
+    kExchanging,  // sends our hello (if we connected), receives theirs
+    kReceived,    // received theirs, which the interconnect checks
+    kWaiting,     // it is valid, but its sender is not a member here, or not yet
+    kCalling,     // it is a probe, and its sender is called back before the reply
+    kAnswering,   // accepted: sends our hello
+    kRefusing,    // sends the refusal, or the reply to a probe, and ends
     kReady,       // waits for the connections of the other workers
   };
 
   // An accepted connection.
   TcpSetup(Descriptor socket, TcpTls* tls, uint64_t deadline_ns);
-  // One that we make, to say `hello`.
+  // One that we make, to send `hello`.
   TcpSetup(TcpTls* tls, uint64_t deadline_ns, const InterconnectPeer& peer, const TcpHello& hello);
   void connecting(Descriptor socket);  // from kResolving
 
-  // Goes on as far as it can; false if the connection is over, `fault` says why. Called when the socket has events,
-  // and after say().
+  // Continues as far as possible; false if the connection has ended, `fault` says why. Called when the socket has
+  // events, and after send().
   bool advance(TcpFault* fault);
-  // What goes out next, and in which stage that puts it.
+  // Sends this text next, in this stage.
   void send(std::string text, Stage stage) {
     out_ = std::move(text);
     out_done_ = 0;
     stage_ = stage;
   }
   void set_stage(Stage stage) { stage_ = stage; }
-  // Reads away what is left, so that closing does not reset the connection before the refusal was read.
+  // Discards unread input, so that closing does not reset the connection before the refusal was read.
   void drain();
 
   Stage stage() const { return stage_; }
@@ -59,22 +59,22 @@ class TcpSetup {
   uint64_t deadline_ns() const { return deadline_ns_; }
   void set_deadline_ns(uint64_t deadline_ns) { deadline_ns_ = deadline_ns; }
   const std::string& address() const { return address_; }
-  // What keeps who is at the other end from being that node; empty: nothing. Behind the handshake.
+  // Why the other end cannot be that node; empty: it can. Call it after the TLS handshake.
   std::string identity_fault(const std::string& cluster, NodeId node) const {
     return tls_ == nullptr ? "" : tls_->identity_fault(stream_.ssl(), cluster, node);
   }
 
-  // From kHeard on.
+  // From kReceived on.
   const TcpPrefix& prefix() const { return prefix_; }
   ByteView body() const { return as_bytes(std::string_view(in_).substr(kTcpPrefixBytes)); }
 
-  // Whose it is: known from the start if we connected, else when the mesh has judged the hello.
+  // The other end: known from the start if we connected, else when the interconnect has checked the hello.
   NodeId peer{kNodesMax};
   uint32_t incarnation = 0;
   WorkerId worker;
-  bool probes = false;          // we connected only to ask
-  uint64_t calls_for = 0;       // we connected to call back who knocked, by that set-up
-  uint64_t token = 0;           // of it
+  bool probes = false;          // we connected only to probe
+  uint64_t calls_for = 0;       // we connected to call back the sender of a probe; the serial of the probe's set-up
+  uint64_t token = 0;           // of that probe
   uint32_t grant_sent = 0;      // in our hello
   uint32_t grant_received = 0;  // in theirs
 
@@ -91,7 +91,7 @@ class TcpSetup {
   Stage stage_;
   std::string out_;
   size_t out_done_ = 0;
-  std::string in_;  // prefix and body; as long as what is expected
+  std::string in_;  // prefix and body; has the expected size
   size_t in_done_ = 0;
   TcpPrefix prefix_{};
 };

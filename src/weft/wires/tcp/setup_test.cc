@@ -1,4 +1,4 @@
-// Who gets in and who does not, and that those who do not disturb nobody.
+// Who is accepted and who is not, and that those who are not disturb nobody.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
@@ -16,14 +16,14 @@ namespace {
 
 using Kind = InterconnectEvent::Kind;
 
-// A client that says what it likes.
+// A client that sends arbitrary bytes.
 class Stranger {
  public:
   explicit Stranger(const TcpInterconnect& mesh) : stream_(std::move(*tcp_connect(*tcp_resolve(mesh.address())))) {}
 
-  // As much as the socket takes.
+  // Sends as much as the socket takes.
   void say(std::string_view text) { tcp_send(stream_.fd(), text.data(), text.size()); }
-  // What came so far; `over` when the other side has closed.
+  // What was received so far; `over` is set when the other side has closed.
   std::string hear(bool* over) {
     char buffer[4096];
     const ssize_t got = tcp_recv(stream_.fd(), buffer, sizeof buffer);
@@ -44,7 +44,7 @@ std::string sound_hello(size_t from, size_t to, uint32_t incarnation = 1) {
   return tcp_encode_hello({node_id(from), incarnation, WorkerId(0), node_id(to), 1, 0, tcp_test_options(0).params});
 }
 
-// Two good peers and packets between them, which must go on whatever strangers do.
+// Two good peers and packets between them, which must continue whatever strangers do.
 class TcpSetupTest : public ::testing::Test {
  protected:
   TcpSetupTest() { net_.connect(1, 2); }
@@ -168,7 +168,7 @@ TEST(TcpAgreementTest, ADifferenceIsRefusedByNameAtBothSides) {
   EXPECT_FALSE(net.is_up(0, 1) || net.is_up(1, 0));
 }
 
-// A knock connects nobody, and comes to one answer whoever has the smaller id.
+// A probe connects nobody, and gets one reply whichever side has the smaller id.
 TEST(TcpKnockTest, WhoAgreesIsToldSo) {
   TcpTestNet net(3, 1, [](size_t n, TcpOptions& options) {
     options.incarnation = n == 1 ? 0 : 4;
@@ -213,7 +213,8 @@ TEST(TcpKnockTest, WhatIsInTheWayIsNamed) {
   has(answer({NodeId(0), 4, tcp_local_address(deaf->get())}), "no hello in time");
 }
 
-// It reaches the member, and the member does not reach it: it is told so, and the member says whom, where and why.
+// It reaches the member, but the member does not reach it: the reply says so, and the member reports whom, where and
+// why.
 TEST(TcpKnockTest, WhoIsNotReachedIsNotLetIn) {
   TcpTestNet net(4, 1, [](size_t n, TcpOptions& options) {
     options.incarnation = n == 0 || n == 3 ? 4 : 0;
@@ -251,8 +252,8 @@ TEST(TcpKnockTest, WhoIsNotReachedIsNotLetIn) {
   }
 }
 
-// The name servers do not know the one that knocks and do not say so: that costs neither the member's other connections
-// nor its control thread. A member whose name they know is found.
+// The name servers do not answer for the node that probes: that delays neither the member's other connections nor its
+// control thread. A member whose name they know is found.
 TEST(TcpKnockTest, ANameThatIsNotLookedUpHoldsNobodyUp) {
   struct Names {
     std::atomic<bool> over = false;

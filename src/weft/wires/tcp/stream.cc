@@ -42,7 +42,7 @@ Result<HostPort> split(const std::string& address) {
   return HostPort{std::move(host), address.substr(colon + 1)};
 }
 
-// What getaddrinfo returns.
+// Returns the result of getaddrinfo.
 int look_up(const HostPort& at, int flags, SocketAddress& out) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
@@ -144,7 +144,7 @@ TcpStream::Moved TcpStream::write(const std::byte* from, size_t bytes, TcpFault*
   return {0, TcpIo::kClosed};
 }
 
-// A record at a time, until there is no whole one left: only that says that the socket is drained.
+// Reads a record at a time until no complete one is left: only then the socket is drained.
 TcpStream::Moved TcpStream::read_tls(std::byte* to, size_t bytes, TcpFault* fault) {
   size_t done = 0;
   while (done < bytes) {
@@ -157,7 +157,7 @@ TcpStream::Moved TcpStream::read_tls(std::byte* to, size_t bytes, TcpFault* faul
     }
     const int error = SSL_get_error(ssl_, result);
     if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) return {done, TcpIo::kAgain};
-    if (done != 0) return {done, TcpIo::kDone};  // the next read meets the error again
+    if (done != 0) return {done, TcpIo::kDone};  // the next read gets the error again
     if (error == SSL_ERROR_ZERO_RETURN) {
       fault->set("the other side closed the connection");
     } else {

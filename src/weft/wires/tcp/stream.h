@@ -1,6 +1,6 @@
-// A connected, non-blocking socket, with or without TLS on it; and the addresses such sockets have.
+// A connected, non-blocking socket, with or without TLS, and socket addresses.
 //
-// One thread at a time: the control thread until the hello is exchanged, then the worker it is handed to.
+// Used by one thread at a time: the control thread until the hello is exchanged, then the worker.
 #pragma once
 
 #include <sys/socket.h>
@@ -20,7 +20,7 @@ struct ssl_st;
 
 namespace weft {
 
-// A file descriptor that is closed when it goes.
+// Owns a file descriptor.
 class Descriptor {
  public:
   Descriptor() = default;
@@ -40,9 +40,9 @@ class Descriptor {
 };
 
 enum class TcpIo : uint8_t {
-  kDone,    // more may go at once
-  kAgain,   // the socket has no more, or takes no more, for now
-  kClosed,  // it is over; the fault says why
+  kDone,    // more may be possible at once
+  kAgain,   // the socket has no more data, or no more room, for now
+  kClosed,  // the connection has ended; the fault says why
 };
 
 class TcpStream {
@@ -63,16 +63,16 @@ class TcpStream {
   }
 
   int fd() const { return socket_.get(); }
-  // Takes the object over. From here on everything goes through it, beginning with its handshake.
+  // Takes ownership of `ssl`. From now on all data goes through it, beginning with its handshake.
   void start_tls(ssl_st* ssl) { ssl_ = ssl; }
   bool tls() const { return ssl_ != nullptr; }
   const ssl_st* ssl() const { return ssl_; }
 
-  // kDone at once without TLS.
+  // Without TLS returns kDone at once.
   TcpIo handshake(TcpFault* fault);
-  // Bytes may have been moved whatever `io` says.
+  // Bytes may have been moved whatever `io` is.
   Moved read(std::byte* to, size_t bytes, TcpFault* fault);
-  // After kAgain the same bytes come first in the next write, and no fewer.
+  // After kAgain the next write must begin with the same bytes, and must not be shorter.
   Moved write(const std::byte* from, size_t bytes, TcpFault* fault);
 
  private:
@@ -83,11 +83,11 @@ class TcpStream {
   ssl_st* ssl_ = nullptr;
 };
 
-// What strerror says, for any thread.
+// Like strerror, but thread-safe.
 const char* tcp_error_text(int error);
 
-// recv and send that do not return for a signal. With edge-triggered events, "not now" must mean that the socket is
-// drained or full: only then it will say when that changes. Writing to a closed socket raises no SIGPIPE.
+// recv and send that retry after a signal. With edge-triggered events EAGAIN must mean that the socket is drained or
+// full: only then it reports when that changes. Writing to a closed socket raises no SIGPIPE.
 ssize_t tcp_recv(int fd, void* to, size_t bytes);
 ssize_t tcp_send(int fd, const void* from, size_t bytes);
 
@@ -95,19 +95,19 @@ struct SocketAddress {
   sockaddr_storage storage{};
   socklen_t bytes = 0;
 };
-// "host:port", "[v6]:port". A name is looked up, which may block for long.
+// Resolves "host:port" or "[v6]:port". Looking up a name may block for long.
 Result<SocketAddress> tcp_resolve(const std::string& address);
-// What needs no looking up: the host is a number, or the text makes no sense. Nothing: it is a name.
+// The result if no lookup is needed: the host is numeric, or the text is invalid. Empty: it is a name.
 std::optional<Result<SocketAddress>> tcp_address_of_number(const std::string& address);
-// Port 0 lets the kernel choose. May block as tcp_resolve().
+// Port 0 lets the kernel choose. May block like tcp_resolve().
 Result<Descriptor> tcp_listen(const std::string& address);
-// Begins to connect; the socket is writable when that has ended, and tcp_connected() says how.
+// Begins to connect; the socket becomes writable at the end, and tcp_connected() returns the result.
 Result<Descriptor> tcp_connect(const SocketAddress& address);
 Result<void> tcp_connected(int fd);
-// What the socket is bound to, and what is at its other end.
+// The addresses of the socket's two ends.
 std::string tcp_local_address(int fd);
 std::string tcp_peer_address(int fd);
-// Sends at once, does not wait to fill a segment.
+// Sends at once instead of waiting to fill a segment.
 void tcp_no_delay(int fd);
 
 }  // namespace weft

@@ -97,7 +97,7 @@ void TcpInterconnect::join(const InterconnectPeer& peer) {
   member->peer = peer;
   member->setups.resize(wires_.size());
   members_[peer.node.value] = std::move(member);
-  // Some of its connections may be waiting for this.
+  // Some connections of this peer may be waiting for the join.
   std::vector<uint64_t> waiting;
   for (const auto& [serial, setup] : setups_) {
     if (setup->stage() == TcpSetup::Stage::kWaiting && setup->peer == peer.node) waiting.push_back(serial);
@@ -145,7 +145,7 @@ void TcpInterconnect::retry_connections() {
     if (member->retry_at_ns > now_ns) continue;
     for (size_t w = 0; w < wires_.size(); ++w) {
       if (member->setups[w] == 0) connect(*member, WorkerId(static_cast<uint8_t>(w)));
-      // The first connection finds out whether the peer is there and agrees; the others follow.
+      // The first connection finds out whether the peer is running and agrees; the others follow.
       const auto it = setups_.find(member->setups[w]);
       if (it == setups_.end() || (w == 0 && it->second->stage() != TcpSetup::Stage::kReady)) break;
     }
@@ -190,7 +190,8 @@ void TcpInterconnect::kill_links(Member& member) {
   for (size_t w = 0; w < member.links.size(); ++w) {
     TcpLink* const link = member.links[w];
     link->dead.store(true, std::memory_order_seq_cst);
-    // The peer learns of it now, also if this worker is asleep. The descriptor itself lives until the link is freed.
+    // The peer learns of it now, even if this worker is asleep. The descriptor itself stays open until the link is
+    // freed.
     shutdown(link->stream.fd(), SHUT_RDWR);
     if (wires_[w]->withdraw(link)) link->released.store(true, std::memory_order_relaxed);
   }
@@ -210,7 +211,7 @@ void TcpInterconnect::watch_links() {
   std::erase_if(links_, [](const auto& link) { return link->released.load(std::memory_order_acquire); });
 }
 
-// A worker that sleeps tells its peer of a new grant when it is woken.
+// Wakes workers, since a sleeping worker announces a new grant to its peer only when it is woken.
 void TcpInterconnect::watch_grants() {
   if (regions_ == nullptr) return;
   for (const auto& member : members_) {

@@ -1,23 +1,24 @@
-// TcpInterconnect: the fabric between processes over tcp, with or without TLS. mesh.h says what a mesh is, tcp_wire.h
-// how a worker's end works, tcp_hello.h what is said before anything is trusted.
+// TcpInterconnect: the fabric between processes over tcp, with or without TLS. interconnect.h has the contract, wire.h
+// is a worker's end, hello.h the handshake before anything is trusted.
 //
 // Set-up. Of two members the one with the smaller id connects, first for worker 0 and, when that was accepted, for the
-// others; it tries again, less and less often, until it works or leave(). A connection that comes in must say hello in
-// hello_ms, and is accepted if its node and incarnation were joined. One that says a sound hello too early waits, up to
-// wait_ms. At most strangers_max connections are in these states: one more closes the oldest, so that those who know
-// what to say, which takes them a round trip, get through a crowd of those who do not.
-// A knock is answered when the one that knocked was called back and has answered; that has half of hello_ms, so that
-// the knock is still there to be told what went wrong. A node that knocks again is called once at a time.
-// When the connections of all workers are there they go to the wires, and the peer is up.
+// others; it retries with back-off until it succeeds or leave() is called. An incoming connection must send a hello
+// within hello_ms, and is accepted if its node and incarnation were joined. One with a valid hello that comes too early
+// waits, up to wait_ms. At most strangers_max connections are in these states: one more closes the oldest, so that
+// those who can send a hello, which takes them a round trip, get through a crowd of those who cannot. A probe gets its
+// reply when its sender was called back and has answered; the call has half of hello_ms, so that the probe's connection
+// still exists to report what went wrong. There is one call at a time to a node that probes again. When the connections
+// of all workers are accepted they go to the wires, and the peer is up.
 //
-// Events. kRefused comes at both ends with the same words; repeated words for one member come once. Of the rest at most
-// kEventsMax wait for take_events(), then they are dropped: strangers can cause any number.
-// A bad frame or verb of a peer, and a lost connection, are kDown, with what was wrong.
+// Events. kRefused is reported at both ends with the same text; a repeated text for one member only once. Of the rest
+// at most kEventsMax wait for take_events(); more are dropped, because strangers can cause any number. A bad frame or
+// verb of a peer, and a lost connection, are kDown, with what was wrong.
 //
-// leave(): waits for no peer, and for a worker only as long as it is inside a poll(); TcpWire says what holds after it.
-// A worker that never polls again is no obstacle, except that its end of the socket stays open until the mesh goes.
+// leave(): waits for no peer, and for a worker only while it is inside a poll(); TcpWire says what holds afterwards. A
+// worker that never polls again does not block it, but its end of the socket stays open until the interconnect is
+// destroyed.
 //
-// The mesh outlives no worker that uses its wires: stop the workers, then destroy it.
+// Stop the workers that use its wires before destroying it.
 #pragma once
 
 #include <array>
@@ -43,7 +44,7 @@ namespace weft {
 
 struct TcpOptions {
   NodeId self;
-  uint32_t incarnation = 0;  // 0: set_incarnation() says it later
+  uint32_t incarnation = 0;  // 0: set_incarnation() sets it later
   int workers = 1;
   std::string listen = "127.0.0.1:0";  // host:port; port 0: the kernel chooses, address() tells
   std::optional<TcpTlsFiles> tls;
@@ -61,8 +62,8 @@ class TcpInterconnect final : public Interconnect {
  public:
   static constexpr size_t kEventsMax = 256;
 
-  // An error names the address or the file. `regions` may be nullptr: then all verbs of peers are refused. Both outlive
-  // the mesh.
+  // An error names the address or the file. `regions` may be nullptr: then all verbs of peers are refused. `regions`
+  // and `clock` outlive the interconnect.
   static Result<std::unique_ptr<TcpInterconnect>> create(const TcpOptions& options, Regions* regions, Clock* clock);
   ~TcpInterconnect() override;
 
@@ -70,7 +71,7 @@ class TcpInterconnect final : public Interconnect {
   const std::string& address() const override { return address_; }
   TcpWire* wire(WorkerId worker) override { return wires_[worker.value].get(); }
   int wait_fd(WorkerId worker) const override { return wires_[worker.value]->wait_fd(); }
-  // Nothing to do: the kernel says when a sleeper's descriptor is readable.
+  // Nothing to do: the kernel wakes a sleeper when its descriptor is readable.
   void set_sleeping(WorkerId, bool) override {}
 
   void set_incarnation(uint32_t incarnation) override;
@@ -81,7 +82,7 @@ class TcpInterconnect final : public Interconnect {
   void control_step() override;
   std::vector<InterconnectEvent> take_events() override;
 
-  size_t strangers() const { return strangers_; }  // connections that came in and are not accepted yet
+  size_t strangers() const { return strangers_; }  // incoming connections that are not accepted yet
   size_t links() const { return links_.size(); }   // that are not freed yet
 
  private:
@@ -94,14 +95,14 @@ class TcpInterconnect final : public Interconnect {
     uint64_t retry_at_ns = 0;
     uint64_t retry_ns = 0;
     std::string refused;  // what was reported last
-    uint32_t grant = 0;   // when last looked at
+    uint32_t grant = 0;   // when last checked
   };
   using Setups = std::map<uint64_t, std::unique_ptr<TcpSetup>>;  // by serial: the oldest first
 
   TcpInterconnect(const TcpOptions& options, Regions* regions, Clock* clock, Descriptor listener,
                   std::unique_ptr<TcpTls> tls);
 
-  // Set-up, in tcp_accept.cc.
+  // Set-up, in accept.cc and join_probe.cc.
   void accept_some();
   void evict_stranger();
   void connect(Member& member, WorkerId worker);
@@ -138,19 +139,19 @@ class TcpInterconnect final : public Interconnect {
 
   const TcpOptions options_;
   uint32_t incarnation_;
-  uint64_t token_ = 0;  // of the last knock
+  uint64_t token_ = 0;  // of our last probe
   Regions* const regions_;
   Clock* const clock_;
   std::unique_ptr<TcpTls> tls_;  // outlives all streams
   Descriptor listener_;
   Descriptor epoll_;
-  Descriptor reports_;  // an eventfd that the wires ring
+  Descriptor reports_;  // an eventfd that the wires write
   std::string address_;
   std::vector<std::unique_ptr<TcpWire>> wires_;
   std::array<std::unique_ptr<Member>, kNodesMax> members_;
   Setups setups_;
   HostLookup hosts_;          // of members
-  HostLookup callers_;        // of those who knock
+  HostLookup callers_;        // of nodes that probe
   uint64_t next_serial_ = 2;  // 0: none, 1: the listener
   size_t strangers_ = 0;
   std::vector<std::unique_ptr<TcpLink>> links_;

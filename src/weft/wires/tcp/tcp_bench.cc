@@ -1,8 +1,8 @@
 // The question: what does a packet over tcp cost, alone and in a stream, and what is gathering output worth?
 //
-//   RoundTrip              one 64-byte packet there and one back, both ends on one thread: what two processes need on
-//                          top is the wake-up.
-//   Stream/bytes/gathered  packets one way, that many sent before each poll: packets a second on one thread, and the
+//   RoundTrip              one 64-byte packet there and one back, both ends on one thread: two processes also need the
+//                          wake-ups.
+//   Stream/bytes/gathered  packets one way, that many sent before each poll: packets per second on one thread, and the
 //                          write calls it took.
 //   EmptyPoll              a poll that finds nothing.
 //   Verbs/doorbell         READs of 64 bytes, that many in one post, both ends on one thread.

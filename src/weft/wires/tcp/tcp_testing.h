@@ -1,4 +1,4 @@
-// What the tests of the tcp wire share.
+// Shared by the tests of the tcp wire.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ struct TcpFabric {
   using Options = TcpOptions;
   using Interconnect = TcpInterconnect;
   using Wire = TcpWire;
-  static constexpr uint32_t kLoad = 30;  // how many times as much as the slowest fabric is tested with
+  static constexpr uint32_t kLoad = 30;  // load factor relative to the slowest fabric
   static constexpr size_t kVerbsMax = kTcpVerbsMax;
   static constexpr size_t kVerbBytesMax = kTcpVerbBytesMax;
 

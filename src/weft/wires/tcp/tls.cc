@@ -62,7 +62,7 @@ BIO_METHOD* make_method() {
 }
 
 std::string last_reason() {
-  // Where the operating system said no, the first error has its reason; else the last one is the most telling.
+  // If a system call failed, the first error has its reason; else the last one is the most informative.
   const unsigned long first = ERR_peek_error();
   if (ERR_SYSTEM_ERROR(first)) return tcp_error_text(ERR_GET_REASON(first));
   const unsigned long code = ERR_peek_last_error();
@@ -98,7 +98,7 @@ Result<std::unique_ptr<TcpTls>> TcpTls::create(const TcpTlsFiles& files, bool pe
   SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   SSL_CTX_set_read_ahead(context, 1);
   SSL_CTX_set_default_read_buffer_len(context, kReadAheadBytes);
-  // A key that needs a passphrase is an error, not a question on the terminal.
+  // A key that needs a passphrase is an error, not a prompt on the terminal.
   SSL_CTX_set_default_passwd_cb(context, [](char*, int, int, void*) { return 0; });
   if (peers_show_one && SSL_CTX_load_verify_file(context, files.ca.c_str()) != 1) {
     return file_error("CA file", files.ca);

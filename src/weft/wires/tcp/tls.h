@@ -1,8 +1,8 @@
-// TLS 1.3 with certificates on both sides: a node shows which node of the cluster it is by a certificate that the
-// cluster's authority signed and that names it (certificates.h), and lets nobody in who cannot. The handshake checks
-// the signature; the name is compared with what the hello says (identity_fault). No older protocol, no session tickets.
+// TLS 1.3 with certificates on both sides: a node proves which node of the cluster it is by a certificate that the
+// cluster's authority signed and that names it (certificates.h), and refuses peers that cannot. The handshake checks
+// the signature; identity_fault compares the name with the hello. No older protocol, no session tickets.
 //
-// Made once at start-up and used by the control thread; the SSL objects it makes belong to their streams.
+// Created once at start-up and used by the control thread; the SSL objects it makes belong to their streams.
 #pragma once
 
 #include <memory>
@@ -21,16 +21,16 @@ namespace weft {
 // PEM files.
 struct TcpTlsFiles {
   std::string ca;           // certificates of the authority
-  std::string certificate;  // of this node, with what is between it and the authority
+  std::string certificate;  // of this node, with the chain up to the authority
   std::string key;          // its private key
-  bool any_node = false;    // between nodes: whoever has a certificate may be any of them
+  bool any_node = false;    // between nodes: any certificate is good for any node
 };
 
 class TcpTls {
  public:
   // An error names the file.
   static Result<std::unique_ptr<TcpTls>> create(const TcpTlsFiles& files);
-  // For a server whose clients need no certificate, unless there is an authority that must have signed one.
+  // For a server. Its clients need a certificate only if `files` names an authority, which must have signed it.
   static Result<std::unique_ptr<TcpTls>> create_for_clients(const TcpTlsFiles& files) {
     return create(files, !files.ca.empty());
   }
@@ -38,7 +38,7 @@ class TcpTls {
   TcpTls(const TcpTls&) = delete;
   TcpTls& operator=(const TcpTls&) = delete;
 
-  // What keeps the other side of a handshake that is over from being that node; empty: nothing.
+  // After the handshake: why the other side cannot be that node; empty: it can.
   std::string identity_fault(const ssl_st* ssl, const std::string& cluster, NodeId node) const;
 
   // For a connected socket, which must outlive it. nullptr if there is no memory.
@@ -56,7 +56,7 @@ class TcpTls {
   const bool any_node_;
 };
 
-// What OpenSSL has to say about an error of SSL_get_error, in `fault`.
+// Sets `fault` to OpenSSL's text for an error of SSL_get_error.
 void tls_fault(const ssl_st* ssl, int error, const char* doing, TcpFault* fault);
 
 }  // namespace weft

@@ -50,7 +50,7 @@ class TcpTlsTest : public ::testing::Test {
   std::function<void(size_t, TcpOptions&)> with_tls() {
     return [this](size_t n, TcpOptions& options) { options.tls = files(n % 2 == 0 ? "node" : "node2"); };
   }
-  // Node 0 connects and node 1 accepts: both get nowhere, and say so.
+  // Node 0 connects and node 1 accepts: both fail, and report it.
   void expect_refused(TcpTestNet& net, const std::string& words_0, const std::string& words_1) {
     net.join(0, 1), net.join(1, 0);
     ASSERT_TRUE(net.until([&] { return net.find(0, Kind::kRefused) && net.find(1, Kind::kRefused); }));
@@ -136,7 +136,7 @@ TEST_F(TcpTlsTest, AForeignAcceptorIsNotTrusted) {
   expect_refused(net, "certificate verify failed", "TLS");
 }
 
-// Its certificate does for a client only: it gets through to a member, and the member not to it.
+// Its certificate is valid for a client only: it reaches a member, but the member does not reach it.
 TEST_F(TcpTlsTest, ACertificateThatDoesForNoServerIsFoundOutByAKnock) {
   write("client", Credential("client", &authority_, "URI:weft://test/node/1", "clientAuth"));
   TcpTestNet net(2, 1, [&](size_t n, TcpOptions& options) {
@@ -221,14 +221,14 @@ TEST_F(TcpTlsTest, AuthoritiesThatAreOne) {
   const Credential between("between", &authority_);
   write_certificate("between", between);
   EXPECT_TRUE(trusts_authority(file("ca"), file("ca")));
-  EXPECT_TRUE(trusts_authority(file("ca"), file("between")));  // what it signs may come with its own certificate
+  EXPECT_TRUE(trusts_authority(file("ca"), file("between")));  // what it signs may include its certificate
   EXPECT_FALSE(trusts_authority(file("ca"), file("other_ca")));
   EXPECT_FALSE(trusts_authority(file("ca"), file("no_such")));
   EXPECT_TRUE(has_root(file("ca")));
   EXPECT_FALSE(has_root(file("node")));
 }
 
-// A client of OpenSSL's own, with whatever settings.
+// A plain OpenSSL client with arbitrary settings.
 class TlsClient {
  public:
   TlsClient(const TcpInterconnect& mesh, SSL_CTX* context)
@@ -237,7 +237,7 @@ class TlsClient {
     SSL_set_fd(ssl_.get(), socket_.get());
     SSL_set_connect_state(ssl_.get());
   }
-  // True when it is over, one way or the other; `in` says which.
+  // True when the handshake has ended; `in` says whether it succeeded.
   bool over(bool* in) {
     char byte;
     ERR_clear_error();

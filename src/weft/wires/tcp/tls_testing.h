@@ -25,12 +25,12 @@ struct Frees {
 template <class T>
 using Owned = std::unique_ptr<T, Frees>;
 
-// A key and its certificate, signed by `authority`, or by itself; for every use, or for the one named.
+// A key and its certificate, signed by `authority` or self-signed; for any usage, or the one named.
 struct Credential {
   Owned<EVP_PKEY> key;
   Owned<X509> certificate;
 
-  // `names`: the subject's alternative ones, `usage`: what the key is for; as openssl writes them.
+  // `names`: the subject's alternative names; `usage`: the extended key usage; in openssl's syntax.
   explicit Credential(const char* name, const Credential* authority = nullptr, const char* names = nullptr,
                       const char* usage = nullptr)
       : key(EVP_EC_gen("P-256")), certificate(X509_new()) {

@@ -6,7 +6,8 @@
 namespace weft {
 namespace {
 
-// An unsignalled WRITE asks for a reply now and then, so that the queue does not fill with verbs that are long done.
+// From time to time an unsignalled WRITE asks for a reply, so that the queue does not fill with verbs that completed
+// long ago.
 constexpr uint32_t kSilentMax = kTcpVerbsMax / 8;
 
 constexpr size_t reply_bytes(size_t returned) { return tcp_frame_bytes(sizeof(TcpVerbReply) + returned); }
@@ -127,7 +128,7 @@ bool TcpVerbServer::serve(const TcpFrame& frame, TcpOutput& output, TcpFault* fa
     fault->set("bad verb request: replies over the window of %zu bytes", kTcpVerbWindowBytes);
     return false;
   }
-  // The reply is written where it will be sent from, first as if all went well.
+  // The reply is written directly into the output, first as a success.
   std::byte* const at = output.prepare(reply_bytes(returned));
   std::byte* const body = tcp_put_frame(at, TcpFrameKind::kReply, Flow{}, sizeof(TcpVerbReply) + returned);
   VerbStatus status = VerbStatus::kFlushed;
@@ -144,7 +145,7 @@ bool TcpVerbServer::serve(const TcpFrame& frame, TcpOutput& output, TcpFault* fa
   return true;
 }
 
-// Entering and leaving a Section are locked instructions: they also order what lands here as the queue has to (a load
+// Entering and leaving a Section are locked instructions: they also keep the verbs in order, as the queue must (a load
 // does not pass the store of the verb before it).
 bool TcpVerbServer::land(const TcpFrame& frame, std::byte* returned) {
   if (regions_ == nullptr) return false;

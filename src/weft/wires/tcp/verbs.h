@@ -1,16 +1,17 @@
-// One-sided verbs over tcp: the poster's queue on one connection, and the target's end of it.
+// One-sided verbs over tcp: the initiator's queue on one connection, and the target's end of it.
 //
-// The poster numbers its requests; the target answers in order, with the number. A WRITE that nobody wants to hear of
-// (unsignalled) gets no reply unless it fails: the reply of a later request says that it is done.
+// The initiator numbers its requests; the target replies in order, with the number. An unsignalled WRITE gets no reply
+// unless it fails: the reply to a later request shows that it is complete.
 //
 // I1: verbs of a connection take effect in the order they were posted.
-// I2: a verb lands only under the grant it was posted under. The target tells its poster the number of the grant it
-//     gives, each request carries what the poster knew then, and the target compares inside a Regions::Section. So what
-//     is still in a socket when the grant is revoked does not land under a later one. A verb posted before the news of
-//     a new grant has come is refused, though it was posted later: the poster resets the queue and tries again.
-// I3: a refused verb breaks the queue: the target flushes what comes behind it with the same generation, the poster
-//     what is posted until reset(), which begins the next generation.
-// I4: the replies of what is outstanding fit into kTcpVerbWindowBytes.
+// I2: a verb lands only under the grant it was posted under. The target sends the initiator the number of its grant,
+//     each request carries the last number that the initiator knew, and the target compares it inside a
+//     Regions::Section. So a request that is still in a socket when the grant is revoked does not land under a later
+//     one. A verb posted after a new grant was given but before the initiator learned of it is refused: the initiator
+//     resets the queue and retries.
+// I3: a refused verb breaks the queue: the target flushes later verbs of the same generation, the initiator those
+//     posted until reset(), which begins the next generation.
+// I4: the replies of the outstanding verbs fit into kTcpVerbWindowBytes.
 #pragma once
 
 #include <cstddef>
@@ -26,26 +27,26 @@
 
 namespace weft {
 
-// The poster's side.
+// The initiator's side.
 class TcpVerbQueue {
  public:
   TcpVerbQueue(NodeId peer, Completions* completions);
 
-  // Takes all verbs, into `output`, or none. What the peer's grant is must have been announced before.
+  // Adds all verbs to `output`, or none. The peer's grant must have been announced before.
   bool post(std::span<const Verb> verbs, TcpOutput& output);
-  // False if the reply makes no sense; `fault` says why.
+  // False if the reply is invalid; `fault` says why.
   bool take_reply(const TcpFrame& frame, TcpFault* fault);
   void set_grant(uint32_t grant) { grant_ = grant; }
   void reset();
-  // Reports everything outstanding as flushed; replies that still come are ignored, and nothing is written through
-  // Verb::local any more.
+  // Reports all outstanding verbs as flushed; later replies are ignored, and nothing is written through Verb::local any
+  // more.
   void flush();
 
  private:
   struct Pending {
     std::byte* local;
     uint64_t tag;
-    uint32_t bytes;  // that its reply brings if it is done
+    uint32_t bytes;  // of its reply on success
     uint32_t generation;
     VerbKind kind;
     bool signalled;
@@ -62,8 +63,8 @@ class TcpVerbQueue {
   std::unique_ptr<Pending[]> pending_;  // [retired_, posted_)
   uint32_t posted_ = 0;
   uint32_t retired_ = 0;
-  uint32_t silent_ = 0;      // posted since the last one that gets a reply
-  size_t window_bytes_ = 0;  // that the replies of what is outstanding may take
+  uint32_t silent_ = 0;      // posted since the last one with a reply
+  size_t window_bytes_ = 0;  // that the replies of the outstanding verbs may take
   uint32_t grant_ = 0;
   uint32_t generation_ = 1;
   bool broken_ = false;
@@ -74,11 +75,11 @@ class TcpVerbServer {
  public:
   TcpVerbServer(NodeId peer, Regions* regions) : peer_(peer), regions_(regions) {}  // regions may be nullptr
 
-  // Carries a request out and puts its reply, if there is one, into `output`. False if the peer overran its window.
+  // Executes a request and adds its reply, if there is one, to `output`. False if the peer exceeded its window.
   bool serve(const TcpFrame& frame, TcpOutput& output, TcpFault* fault);
-  // Tells the peer its grant if that changed. False if there is no room now.
+  // Announces the grant to the peer if it changed. False if there is no room now.
   bool announce(TcpOutput& output);
-  void set_announced(uint32_t grant) { announced_ = grant; }  // in the hello
+  void set_announced(uint32_t grant) { announced_ = grant; }  // announced in the hello
 
  private:
   bool land(const TcpFrame& frame, std::byte* returned);

@@ -30,7 +30,7 @@ class TcpVerbsTest : public ::testing::Test {
     const size_t count = net_.wire(0).poll_completions(out);
     done_.insert(done_.end(), out.begin(), out.begin() + static_cast<std::ptrdiff_t>(count));
   }
-  // Everything posted so far, as completions come.
+  // Waits for the completions of everything posted so far.
   std::vector<Completion> completions(size_t count) {
     EXPECT_TRUE(net_.until_polling([&] {
       take_completions();
@@ -49,7 +49,7 @@ class TcpVerbsTest : public ::testing::Test {
   std::vector<Completion> done_;
 };
 
-// A reset while refusals of the generation before are still on their way.
+// A reset while refusals of the previous generation are still on their way.
 TEST_F(TcpVerbsTest, AResetQueueIsNotBrokenByLateReplies) {
   uint64_t word = 1;
   const Verb good = verb(VerbKind::kWrite, 0, &word, 8, 1);
@@ -71,8 +71,8 @@ TEST_F(TcpVerbsTest, WhatWasPostedUnderOneGrantDoesNotLandUnderTheNext) {
   const Verb write = verb(VerbKind::kWrite, 0, &word, 8, 1);
   ASSERT_EQ(one(write), VerbStatus::kDone);
   store_shared(memory(), 0);
-  // Written to the socket, and not read there when the grant changes. Reset and posted again, so that it is not the
-  // first of its generation either.
+  // Written to the socket, but not read by the target when the grant changes. Reset and posted again, so that it is not
+  // the first of its generation either.
   const Verb bad = verb(VerbKind::kRead, 1 << 30, &word, 8, 2);
   ASSERT_EQ(one(bad), VerbStatus::kRefused);
   net_.wire(0).reset(kB);

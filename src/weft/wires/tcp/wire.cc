@@ -15,11 +15,11 @@
 namespace weft {
 namespace {
 
-constexpr uint64_t kBell = kNodesMax;  // what the bell's events carry; those of a link carry its peer
+constexpr uint64_t kBell = kNodesMax;  // the id of the wake-up eventfd's events; those of a link carry its peer
 
 void ring(int eventfd) {
   const uint64_t one = 1;
-  // It can only fail if it was rung 2^64 times and nobody listened.
+  // It can only fail if it was written 2^64 times and never read.
   if (write(eventfd, &one, sizeof one) != sizeof one) return;
 }
 
@@ -64,7 +64,7 @@ bool TcpWire::send(NodeId to, Flow flow, ByteView packet) {
     return !wait;
   }
   const size_t bytes = tcp_frame_bytes(packet.size());
-  // A packet that follows a grant must not arrive before the news of it.
+  // A packet that follows a grant must not arrive before its announcement.
   if (!link->served.announce(link->output) || !link->output.fits(bytes)) {
     ++counters_.packets_refused;
     return false;
@@ -102,7 +102,7 @@ void TcpWire::accept_incarnation(NodeId peer, uint32_t incarnation) {
   if (slot.admitted == incarnation) return;
   slot.admitted = incarnation;
   reconsider_ = true;
-  // Whoever is admitted anew is waited for, also if a connection to it was lost before.
+  // A newly accepted incarnation is waited for, even if a connection to it was lost before.
   const bool dead = slot.link != nullptr && slot.link->dead.load(std::memory_order_seq_cst);
   slot.past = dead ? slot.link : nullptr;
   slot.lost = 0;
@@ -166,7 +166,7 @@ void TcpWire::release() { write_waiting(); }
 bool TcpWire::pending() const {
   if (!completions_.empty() || ready_ != 0 || has_changes()) return true;
   if ((waiting_ & active_ & ~blocked_) != 0) return true;
-  // Events that were not asked for yet; asking here would use them up.
+  // Checks for events that were not fetched yet; fetching them here would consume them.
   pollfd events{epoll_.get(), POLLIN, 0};
   return ::poll(&events, 1, 0) > 0;
 }
@@ -186,7 +186,7 @@ void TcpWire::look() {
       link->writable = true;
       blocked_ &= ~bit(peer);
     }
-    // TLS may have to write before it can go on reading.
+    // TLS may have to write before it can continue to read.
     if ((event.events & EPOLLIN) != 0 || hung_up || link->stream.tls()) link->readable = true;
     if ((active_ & bit(peer)) != 0) {
       if (link->readable) ready_ |= bit(peer);
@@ -243,7 +243,7 @@ bool TcpWire::fill(TcpLink& link) {
   return moved.bytes != 0;
 }
 
-// Hands out packets and carries out verbs until the buffer holds no whole frame, `out` is full or the link had its
+// Hands out packets and executes verbs until the buffer holds no complete frame, `out` is full or the link has used its
 // share. Keeps the link ready_ if there is more to do.
 size_t TcpWire::serve(TcpLink& link, std::span<Packet> out) {
   const uint64_t mask = bit(link.peer.value);
@@ -263,7 +263,7 @@ size_t TcpWire::serve(TcpLink& link, std::span<Packet> out) {
         ready_ &= ~mask;
         return count;
       }
-      // What was handed out lies in the buffer, so nothing in it may move now.
+      // Packets handed out are in the buffer, so nothing in it may be moved now.
       if (filled || (count != 0 && !link.input.has_room())) return count;
       if (count == 0) link.input.make_room();
       filled = true;
@@ -341,7 +341,7 @@ void TcpWire::install(size_t peer, TcpLink* link) {
   }
 }
 
-// Nothing more is done with the link, but what was handed out of it lies in its buffer: the next poll lets go of it.
+// The link is not used any more, but packets handed out are in its buffer, so the next poll drops it.
 void TcpWire::fail(TcpLink& link, const TcpFault& fault) {
   const uint64_t mask = bit(link.peer.value);
   active_ &= ~mask;

@@ -1,27 +1,28 @@
 // TcpWire: a worker's end of its tcp connections, one to the same worker of each peer.
 //
 // Writing: send() and post() only append to the connection's output, unless kEagerBytes have gathered; poll() begins by
-// writing everything that waits, one system call per connection. A worker's loop polls right after it flushes, so that
-// costs no time, and the packets of all flows to a peer share a segment. release() writes as well, since a port takes
-// several turns to work off what one poll brought. Output that waits for a socket that takes more is pending().
+// writing all output, with one system call per connection. A worker's loop polls right after it flushes, so this adds
+// no delay, and the packets of all flows to a peer share a segment. release() writes as well, since a port needs
+// several iterations to handle what one poll returned. Output that waits for a socket that has room again is pending().
 //
-// Reading: events are edge-triggered, so that a socket costs an epoll_ctl once in its life; what they said is kept in
-// the link. poll() asks for events once, and then reads at most once from each connection that has something, into the
-// connection's buffer, from which packets are handed out in place. Connections take turns, and one poll serves at most
-// kVerbWorkBytes of verbs of one peer, so that none starves.
+// Reading: events are edge-triggered, so that a socket needs only one epoll_ctl; the link keeps their state. poll()
+// gets events once, and then reads at most once from each readable connection into the connection's buffer, from which
+// packets are handed out in place. Connections are served round-robin, and one poll executes at most kVerbWorkBytes of
+// verbs of one peer, so that none starves.
 //
-// Whom it talks to: a link is used only while its incarnation is the admitted one. Until then nothing of it is read
-// (what the peer sends waits in the socket, and then at the peer). Links of an incarnation before the admitted one are
-// closed. send() waits (returns false) while the admitted incarnation is not connected yet. When its connection is
-// lost, and while nobody is admitted, packets are taken and go nowhere, counted as dropped: the loss was reported, and
-// what a port above still holds must not keep its worker awake for ever. Verbs posted without a connection are flushed.
+// Incarnations: a link is used only while its incarnation is the accepted one. Until then nothing is read from it (what
+// the peer sends waits in the socket, and then at the peer). Links of an incarnation before the accepted one are
+// closed. send() waits (returns false) while the accepted incarnation is not connected yet. When its connection is
+// lost, and while no incarnation is accepted, packets are taken and dropped, and counted as such: the loss was
+// reported, and packets that a port still holds must not keep its worker awake forever. Verbs posted without a
+// connection are flushed.
 //
-// Threads: the worker calls what Wire has; the control thread calls offer, withdraw and wake. A gate makes withdraw
-// sharp: it is odd while the worker is inside poll(). The worker passes it and then looks for changes, the control
-// thread notes its change and then looks at the gate, all sequentially consistent: either the worker sees the change
-// and drops the link before it does anything with it, or the control thread sees the worker inside and waits until it
-// is out. So after withdraw() returns, no poll() delivers anything of the link, and no verb of it lands. Packets that a
-// poll() has handed out before that are the worker's; their bytes stay valid until release().
+// Threads: the worker calls the functions of Wire; the control thread calls offer, withdraw and wake. A gate makes
+// withdraw take effect at once: it is odd while the worker is inside poll(). The worker enters it and then checks for
+// changes, the control thread records its change and then reads the gate, all sequentially consistent: either the
+// worker sees the change and drops the link before it uses it, or the control thread sees the worker inside and waits
+// until it is out. So after withdraw() returns, no poll() delivers anything from the link, and no verb of it lands.
+// Packets that a poll() handed out before belong to the worker; their bytes stay valid until release().
 #pragma once
 
 #include <array>
@@ -48,9 +49,9 @@ class TcpWire final : public Wire {
  public:
   static constexpr size_t kEagerBytes = 64 << 10;
   static constexpr size_t kVerbWorkBytes = 256 << 10;
-  static constexpr size_t kTlsReadBytes = 64 << 10;  // decrypting takes time; a plain read takes what is there
+  static constexpr size_t kTlsReadBytes = 64 << 10;  // decrypting takes time; a plain read takes all there is
 
-  // `reports` is an eventfd: written when the control thread has to look after a link of this wire.
+  // `reports` is an eventfd that is written when the control thread must handle a link of this wire.
   TcpWire(NodeId self, size_t completions_max, int reports);
 
   bool send(NodeId to, Flow flow, ByteView packet) override;
@@ -64,21 +65,21 @@ class TcpWire final : public Wire {
 
   const TcpCounters& counters() const { return counters_; }
 
-  // For a wire that sets its own connections up over this one (verbs).
-  // Names the connection in use; 0 if there is none. Another one has another name.
+  // For a wire that sets up its own connections over this one (verbs). A number that identifies the connection in use;
+  // 0 if there is none. It is unique per connection.
   uint64_t connection(NodeId peer) const;
-  // Nobody is admitted, or the admitted incarnation was connected and is no more.
+  // True if no incarnation is accepted, or the accepted one was connected and is not any more.
   bool is_lost(NodeId peer) const;
-  // A connection has come or gone, and the next poll() takes note.
+  // True if a connection was added or lost, which the next poll() handles.
   bool has_changes() const { return reconsider_ || changes_.load(std::memory_order_seq_cst) != seen_changes_; }
-  // The connection is of no use any more, `fault` says why: as if it had failed here.
+  // Fails the connection for the reason in `fault`, as if it had failed here.
   void give_up(NodeId peer, const TcpFault& fault);
 
-  // The control thread's.
+  // For the control thread.
   int wait_fd() const { return epoll_.get(); }
   Completions* completions() { return &completions_; }
   void offer(TcpLink* link);
-  // After `dead` was set on it. True if the worker never got the link; else it will say `released`.
+  // Call it after setting `dead`. True if the worker never got the link; else the worker will set `released`.
   bool withdraw(TcpLink* link);
   void wake();  // the worker polls once more, if it is asleep
 
@@ -86,9 +87,9 @@ class TcpWire final : public Wire {
   struct Slot {
     TcpLink* link = nullptr;
     uint32_t admitted = 0;
-    uint32_t lost = 0;        // the incarnation whose link was let go of last
-    TcpLink* past = nullptr;  // this link, if it was dead when the incarnation was admitted
-    uint64_t connection = 0;  // counts what was activated
+    uint32_t lost = 0;        // the incarnation whose link was dropped last
+    TcpLink* past = nullptr;  // this link, if it was dead when the incarnation was accepted
+    uint64_t connection = 0;  // counts activated links
   };
 
   Slot& slot_of(NodeId peer);
@@ -116,16 +117,16 @@ class TcpWire final : public Wire {
   std::atomic<uint64_t> changes_{0};
   std::atomic<uint64_t> gate_{0};
 
-  // The worker's. Bit n of a mask: the link to node n ...
+  // For the worker. Bit n of a mask: the link to node n ...
   std::array<Slot, kNodesMax> slots_{};
   uint64_t seen_changes_ = 0;
   uint64_t connections_ = 0;
-  bool reconsider_ = false;  // a link failed, or another incarnation was admitted
-  uint64_t active_ = 0;      // is the admitted one and works
+  bool reconsider_ = false;  // a link failed, or another incarnation was accepted
+  uint64_t active_ = 0;      // is of the accepted incarnation and works
   uint64_t ready_ = 0;       // and may have something to read or to decode
   uint64_t waiting_ = 0;     // has output
-  uint64_t blocked_ = 0;     // whose socket takes no more
-  size_t first_ = 0;         // the peer that is served first
+  uint64_t blocked_ = 0;     // has a full socket
+  size_t first_ = 0;         // the peer to serve first
   Completions completions_;
   TcpCounters counters_;
 };
