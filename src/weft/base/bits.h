@@ -1,4 +1,4 @@
-// Sets of small numbers as bits of a word.
+// Sets of small numbers as bit masks.
 #pragma once
 
 #include <bit>

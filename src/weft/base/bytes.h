@@ -1,9 +1,9 @@
 // Bytes: views, alignment, and copying memory that other threads or NICs may be writing.
 //
 // Shared bytes (records, rings that cross threads) are copied only by copy_from_shared and copy_to_shared: atomic
-// 8-byte accesses, so that a race is a torn copy that the checksum finds, never undefined behaviour; out of shared
-// memory in the order of the addresses. Both sides must be 8-byte aligned on the shared end and lengths are rounded up
-// to 8 there: shared objects are padded to 8 bytes.
+// 8-byte accesses, so that a race is a torn copy that the checksum detects, never undefined behaviour. Copies out of
+// shared memory go in address order. The shared end must be 8-byte aligned, and lengths are rounded up to 8 there:
+// shared objects are padded to 8 bytes.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@
 
 namespace weft {
 
-// What a string takes beside itself: a short one is in it.
+// The heap memory of a string: none for a short one, which is stored inside.
 inline size_t heap_bytes(const std::string& text) {
   return text.capacity() > std::string().capacity() ? text.capacity() : 0;
 }
@@ -56,7 +56,7 @@ inline void copy_words(std::byte* to, const std::byte* from, size_t bytes) {
   for (size_t i = 0; i < bytes; i += 8) store(to + i, load<uint64_t>(from + i));
 }
 
-// memcpy, for what is most often one word.
+// memcpy for what is usually one word.
 inline void copy_bytes(std::byte* to, const void* from, size_t bytes) {
   if (bytes == 8) [[likely]] {
     std::memcpy(to, from, 8);

@@ -1,8 +1,8 @@
-// cas128: compares and swaps two neighbouring words, 16 bytes, in one step of the hardware.
+// cas128: compares and swaps two adjacent words, 16 bytes, in one hardware instruction.
 //
-// ThreadSanitizer's runtime would do that under a lock of its own, which accesses to one of the words do not take: what
-// they write between its comparison and its store is lost. So it is kept out of the swap, and shown what the swap does
-// to the order of things by additions of zero to both words, before and after.
+// ThreadSanitizer's runtime would do that under its own lock, which accesses to one of the words do not take: what they
+// write between its comparison and its store would be lost. So the swap is not instrumented; atomic additions of zero
+// to both words, before and after, show ThreadSanitizer the ordering of the swap.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,7 @@ WEFT_NOT_INSTRUMENTED inline bool cas128_uninstrumented(void* at, TwoWords expec
   return __sync_bool_compare_and_swap(static_cast<TwoWords::Bits*>(at), expected.bits(), desired.bits());
 }
 
-// At 16 aligned bytes, the low word first.
+// `at` is 16-byte aligned, the low word first.
 inline bool cas128(void* at, TwoWords expected, TwoWords desired) {
 #ifdef WEFT_CLANG_TSAN
   auto* const words = static_cast<uint64_t*>(at);

@@ -21,7 +21,7 @@ TEST(Cas128, BothWordsMustBeThere) {
   EXPECT_EQ(pair.high, 3U);
 }
 
-// One thread changes one word by itself, another changes the other one by swaps of both: nothing is lost.
+// One thread changes one word alone, another changes the other word by swaps of both: nothing is lost.
 void swap_against_adds(std::atomic<uint64_t> Pair::*added, std::atomic<uint64_t> Pair::*swapped) {
   constexpr uint64_t kAdds = 2'000'000;
   Pair pair;
@@ -44,7 +44,8 @@ void swap_against_adds(std::atomic<uint64_t> Pair::*added, std::atomic<uint64_t>
 TEST(Cas128, OneStepAgainstAccessesToTheLowWord) { swap_against_adds(&Pair::low, &Pair::high); }
 TEST(Cas128, OneStepAgainstAccessesToTheHighWord) { swap_against_adds(&Pair::high, &Pair::low); }
 
-// What was written before a swap is seen by who reads either word after it; a race here is ThreadSanitizer's to tell.
+// A thread that reads either word after a swap sees what was written before the swap; ThreadSanitizer would report a
+// race.
 TEST(Cas128, OrdersWhatWasWrittenBefore) {
   Pair pair;
   int low_payload = 0, high_payload = 0;

@@ -1,5 +1,5 @@
-// WEFT_CHECK is for our own bugs and stays on in release builds; an error (status.h) is for the world's faults.
-// What comes from a peer, a file or a user is never checked with it.
+// WEFT_CHECK is for our own bugs and stays on in release builds; an error (status.h) is for everything else. Input from
+// a peer, a file or a user is never checked with it.
 #pragma once
 
 namespace weft {

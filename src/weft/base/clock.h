@@ -1,4 +1,4 @@
-// Time comes in by constructor: real time here, virtual time in sim/.
+// Clocks are passed to constructors: real time here, virtual time in sim/.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,10 @@ class RealClock final : public Clock {
 
 class WallClock final : public Clock {
  public:
-  uint64_t now_ns() override;  // since 1970: to tell people when, never to measure
+  uint64_t now_ns() override;  // since 1970: for display, never to measure
 };
 
-// CPU steps that take virtual time in the simulator. A worker's charges add up to the duration of its step there;
+// CPU steps that take virtual time in the simulator. There the charges add up to the duration of a worker's step;
 // elsewhere charge() does nothing.
 enum class CostStep : uint8_t { kLoop, kResume, kLookup, kMessage, kPacket, kCopyLine, kVerb, kCount };
 

@@ -10,7 +10,7 @@ namespace weft {
 
 namespace {
 
-// How many bytes of UTF-8 begin here, 0 if they are none. Overlong forms and surrogates are none.
+// The length of the UTF-8 sequence that begins here, 0 if it is not valid. Overlong forms and surrogates are invalid.
 size_t utf8_length(std::string_view text) {
   const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
   const auto tail = [&](size_t n) {
@@ -133,7 +133,7 @@ void EventLog::write_line(const LoggedEvent& event) {
   }
   LoggedEvent said = event;
   if (dropped_ > dropped_said_) said.fields.emplace_back("dropped", dropped_ - dropped_said_);
-  // On a terminal a line of figures may stand where this one goes.
+  // On a terminal this overwrites a progress line that may be there.
   std::string line =
       form_ == Form::kJson ? said.json() : "\r\x1b[K" + stamp(event.wall_ms, "%H:%M:%S", false) + " " + said.text();
   if (line.size() + 1 > kLineBytesMax) {

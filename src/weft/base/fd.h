@@ -1,4 +1,4 @@
-// Fd: a file descriptor with one owner, closed when the owner goes.
+// Fd: an owned file descriptor, closed by its destructor.
 #pragma once
 
 #include <unistd.h>

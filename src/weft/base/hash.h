@@ -1,4 +1,4 @@
-// Hashing, seeded per cluster. One function for every key, whether an 8-byte integer or a byte string, so that all
+// Hashing, seeded per cluster. The same function for every key, whether an 8-byte integer or a byte string, so that all
 // nodes place a key alike.
 #pragma once
 

@@ -25,7 +25,7 @@ TEST(Hash, EachBitMovesHalfOfTheOthers) {
   }
 }
 
-// Keys are often 0, 1, 2, ...: the bins they fall into must not be.
+// Keys are often 0, 1, 2, ...: their bins must not be.
 TEST(Hash, SequentialKeysSpread) {
   constexpr uint32_t kBins = 1024;
   constexpr uint32_t kKeys = kBins * 64;
@@ -38,7 +38,7 @@ TEST(Hash, SequentialKeysSpread) {
     }
     double chi_squared = 0;
     for (const int n : bins) chi_squared += (n - 64.0) * (n - 64.0) / 64.0;
-    // 1023 degrees of freedom: mean 1023, deviation 45; far above is a bad spread.
+    // 1023 degrees of freedom: mean 1023, deviation 45; far above means a bad spread.
     EXPECT_LT(chi_squared, 1023 + 6 * 45.0) << "seed " << seed;
   }
 }

@@ -1,11 +1,11 @@
 // A latency histogram of fixed size: log-linear buckets over the whole range of 64 bits.
 //
-// Every power of two is cut into 64 buckets, so values below 128 are kept exactly and a larger one is known to 1/64
-// (1.6 %). A quantile is the upper edge of its bucket (at most the largest value seen): it may be reported a little
-// too slow, never too fast.
+// Every power of two is divided into 64 buckets, so values below 128 are exact and a larger one is known to 1/64 (1.6
+// %). A quantile is the upper edge of its bucket (at most the largest value seen): it may be a little too high, never
+// too low.
 //
-// One thread records; any thread may at the same time read it or merge it into its own. Such a reader sees every
-// counter whole, but a record that is just happening perhaps in some of them only. Nothing allocates.
+// One thread records; at the same time any thread may read it or merge it into its own. Such a reader sees no torn
+// counter, but a concurrent record perhaps in some of the counters only. Nothing allocates.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ inline constexpr int kSubBits = 6;
 inline constexpr uint64_t kSubBuckets = uint64_t{1} << kSubBits;
 inline constexpr size_t kBuckets = (64 - kSubBits + 1) * kSubBuckets;
 
-// Values below 64 are their own bucket; above, the top seven bits of the value choose it.
+// A value below 64 is its own bucket; above, the top seven bits of the value select it.
 constexpr size_t bucket_of(uint64_t value) {
   if (value < kSubBuckets) return value;
   const int shift = static_cast<int>(std::bit_width(value)) - 1 - kSubBits;
@@ -55,24 +55,24 @@ class Histogram {
     if (value > max_.load(std::memory_order_relaxed)) max_.store(value, std::memory_order_relaxed);
   }
 
-  void merge(const Histogram& other);  // to be called by the thread that records here
+  void merge(const Histogram& other);  // only by the thread that records here
   void clear();                        // likewise
-  // Takes out what was in an earlier copy of it, so that what came since remains; max() stays. Likewise.
+  // Subtracts an earlier copy of it, so that what was recorded since remains; max() stays. Likewise.
   void subtract(const Histogram& earlier);
 
   uint64_t count() const;
-  uint64_t count_upto(uint64_t value) const;  // whose bucket ends there or below
+  uint64_t count_upto(uint64_t value) const;  // values whose bucket ends there or below
   uint64_t sum() const { return sum_.load(std::memory_order_relaxed); }
   uint64_t max() const { return max_.load(std::memory_order_relaxed); }
   double mean() const;  // exact; 0 when empty
 
-  // The smallest edge that at least `q` of the values do not pass, 0 <= q <= 1; 0 when empty.
+  // The smallest edge that at least a fraction `q` of the values do not exceed, 0 <= q <= 1; 0 when empty.
   uint64_t quantile(double q) const;
 
  private:
   using Counter = std::atomic<uint64_t>;
 
-  // There is one writer, so a load and a store do: no locked instruction.
+  // There is one writer, so a load and a store suffice: no locked instruction.
   static void add(Counter& counter, uint64_t n) {
     counter.store(counter.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
   }

@@ -40,7 +40,7 @@ TEST(Histogram, TakesTheWholeRange) {
   EXPECT_EQ(h.quantile(1), ~uint64_t{0});
 }
 
-// The naive twin keeps every value and sorts them.
+// The naive model keeps every value and sorts them.
 TEST(Histogram, QuantilesAgreeWithSortedValues) {
   Random random(1);
   for (int round = 0; round < 20; ++round) {

@@ -1,7 +1,7 @@
-// WEFT_INLINE marks the definition of a function that is apart from its one hot caller only for the reader's sake. A
-// transaction takes some hundred such steps, and as calls they would be a good part of what it costs. It is a wish:
-// clang, which builds what is measured, grants it; g++ follows its own judgement, for it would want `inline` as well,
-// and then no mark (marks.h) could be in the function.
+// WEFT_INLINE marks the definition of a function that is separate from its one hot caller only for readability. A
+// transaction takes some hundred such steps, and as calls they would be a good part of its cost. It is a hint: clang,
+// which builds what is measured, always inlines; g++ decides itself, because it would need `inline` as well, and then
+// no mark (marks.h) could be in the function.
 #pragma once
 
 #ifdef __clang__

@@ -18,7 +18,7 @@ Mapping::Mapping(int fd, size_t bytes, Pages pages) {
   const size_t align = pages == Pages::kHuge ? kHugePageBytes : 4096;
   if (bytes == 0 || bytes > SIZE_MAX / 2) return;
   bytes = align_up(bytes, align);
-  // mmap aligns to 4 KiB only: take one huge page more and give back what sticks out on both sides.
+  // mmap aligns to 4 KiB only: map one huge page more and unmap the excess on both sides.
   const size_t slack = pages == Pages::kHuge ? align : 0;
   const int access = PROT_READ | PROT_WRITE;
   const bool reserve_only = fd >= 0;

@@ -1,5 +1,6 @@
-// Coverage marks on rare branches. A mark in a function body registers itself at link time, so that a campaign can say
-// which marks no seed has reached. Only in .cc files, outside inline functions and templates. Any thread may hit one.
+// Coverage marks on rare branches. A mark in a function body registers itself at link time, so that a campaign can
+// report which marks no seed has reached. Only in .cc files, outside inline functions and templates. Any thread may hit
+// one.
 //
 //   WEFT_MARK(name)          the simulator's campaign must reach it
 //   WEFT_MARK_OUTSIDE(name)  it cannot: the branch needs workers on several threads, or a table at its limits; the

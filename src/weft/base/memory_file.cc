@@ -12,7 +12,7 @@
 namespace weft {
 namespace {
 
-// Newer kernels may be set to refuse memory that could be executed; older ones do not know the flag.
+// Newer kernels may be configured to refuse memory that could be executed; older ones do not know the flag.
 constexpr unsigned kNoExecSeal = 8;  // MFD_NOEXEC_SEAL
 
 constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW;

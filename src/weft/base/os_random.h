@@ -1,4 +1,5 @@
-// What the operating system draws: for names that must differ between processes. Not for anything a test repeats.
+// Random numbers from the operating system, for names that must differ between processes. Not for anything that must be
+// reproducible.
 #pragma once
 
 #include <cstdint>

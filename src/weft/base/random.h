@@ -1,4 +1,4 @@
-// A seeded random source (xoshiro256**, seeded by splitmix64). Comes in by constructor; there is no global one.
+// A seeded random source (xoshiro256**, seeded by splitmix64). Passed to constructors; there is no global one.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ class Random {
     return result;
   }
 
-  // Uniform in [0, n), n > 0. The bias is below n / 2^64 for n up to 2^32 and unimportant above.
+  // Uniform in [0, n), n > 0. The bias is below n / 2^64 for n up to 2^32 and irrelevant above.
   uint64_t below(uint64_t n) {
     __extension__ using Wide = unsigned __int128;
     return static_cast<uint64_t>((static_cast<Wide>(next()) * n) >> 64);

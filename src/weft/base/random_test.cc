@@ -8,7 +8,7 @@
 namespace weft {
 namespace {
 
-// A seed is what a failing run is repeated from: the sequence may never change.
+// A failing run is repeated from its seed, so the sequence may never change.
 TEST(Random, SameSeedSameSequenceForEver) {
   Random a(42);
   Random b(42);

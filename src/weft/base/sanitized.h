@@ -1,4 +1,4 @@
-// Whether this is a build with a sanitizer: tests that only repeat themselves repeat less then.
+// Whether this is a build with a sanitizer, in which tests that repeat a case repeat it less often.
 #pragma once
 
 namespace weft {

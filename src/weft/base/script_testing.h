@@ -1,7 +1,7 @@
-// Tests by script: a text file of cases, each some lines of input, a line "----", and the output that was recorded, up
-// to an empty line. Lines that begin with # say what a case is about, for readers. A test gives a function from
-// input to output; where they differ it fails with both. With WEFT_RECORD set in the environment the outputs are
-// written into the file instead, to be read in the diff.
+// Script tests: a text file of cases, each some lines of input, a line "----", and the recorded output, up to an empty
+// line. Lines that begin with # describe a case for readers. A test provides a function from input to output; where the
+// output differs it fails with both. With WEFT_RECORD set in the environment the outputs are written into the file
+// instead, to be reviewed in the diff.
 #pragma once
 
 #include <gtest/gtest.h>

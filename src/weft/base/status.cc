@@ -9,11 +9,11 @@ namespace {
 struct Row {
   std::string_view name;
   std::string_view text;
-  bool retryable = false;  // the same transaction, run again, can succeed without anybody changing anything
+  bool retryable = false;  // the same transaction can succeed when retried, without any other change
 };
 
-// A switch without a default, so that a code without a row does not compile. Codes also come off the wire: a number
-// that is none of ours gets a row too.
+// A switch without a default, so that a code without a row does not compile. Codes also come off the wire, so an
+// unknown number gets a row too.
 constexpr Row row_of(Code code) {
   switch (code) {
     case Code::kOk:

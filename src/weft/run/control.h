@@ -1,6 +1,6 @@
-// Control: a thread beside workers that runs what other threads post to it and what is due periodically. The embedded
-// cluster and the ZooKeeper client have one each; a server's control thread is its main thread (server/server.cc). It
-// reaches workers only through their mailboxes.
+// Control: a thread beside the workers that runs functions which other threads post to it, and periodic jobs. The
+// embedded cluster and the ZooKeeper client have one each; a server's control thread is its main thread
+// (server/server.cc). It reaches workers only through their mailboxes.
 #pragma once
 
 #include <condition_variable>
@@ -25,7 +25,7 @@ class Control {
   void every_ms(uint32_t period_ms, std::function<void()> job) { jobs_.push_back({period_ms, 0, std::move(job)}); }
 
   void start();
-  void stop();  // idempotent; what was posted before is run
+  void stop();  // idempotent; runs what was posted before
   void post(std::function<void()> call);
 
  private:

@@ -68,7 +68,7 @@ TEST(Control, PeriodicJobsRunAgainAndAgain) {
   EXPECT_GE(fast, slow.load());
 }
 
-// Supervision must not stop because somebody keeps the control thread busy.
+// Periodic jobs must not stop because callers keep the control thread busy.
 TEST(Control, PeriodicJobsRunAlthoughCallsKeepComing) {
   RealClock clock;
   Control control(&clock);

@@ -1,6 +1,6 @@
-// Coroutine frames of one worker: free lists by size class over blocks that are never given back, so that after the
-// first few transactions the worker loop allocates nothing. Only the owning worker uses a pool; a Scope makes it the
-// pool of the running thread while the worker's code runs.
+// Coroutine frames of one worker: free lists by size class over blocks that are never freed, so that after the first
+// few transactions the worker loop allocates nothing. Only the owning worker uses a pool; a Scope makes it the pool of
+// the running thread while the worker's code runs.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// DetachedTask: a coroutine of its own. It starts at once, nobody awaits it, and it ends by itself.
+// DetachedTask: an independent coroutine. It starts at once, nobody awaits it, and it destroys itself at its end.
 #pragma once
 
 #include <coroutine>

@@ -1,4 +1,4 @@
-// Mailbox: how a foreign thread reaches a worker. Bounded; any thread posts, the worker takes.
+// Mailbox: a bounded queue of calls to a worker. Any thread posts; the worker runs them.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@ class Mailbox {
 
   explicit Mailbox(size_t capacity) : capacity_(capacity) { calls_.reserve(capacity); }
 
-  // False if the mailbox is full; nothing was taken.
+  // False if the mailbox is full; nothing was posted then.
   bool post(Call call) {
     const std::scoped_lock lock(mutex_);
     if (calls_.size() >= capacity_) return false;
@@ -26,7 +26,7 @@ class Mailbox {
 
   bool empty() const { return count_.load(std::memory_order_seq_cst) == 0; }
 
-  // Runs what was posted before this call; returns true if there was something.
+  // Runs what was posted before this call; returns true if there was anything.
   bool drain() {
     if (empty()) return false;
     {

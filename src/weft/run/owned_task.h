@@ -1,5 +1,5 @@
-// OwnedTask: the outermost coroutine of a line of work that somebody owns. It awaits a task; destroying it, finished or
-// not, destroys all that the task awaits.
+// OwnedTask: an outermost coroutine that has an owner. It awaits a task; destroying it, finished or not, destroys the
+// task and all that it awaits.
 #pragma once
 
 #include <coroutine>

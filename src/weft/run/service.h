@@ -1,5 +1,5 @@
-// Service: something a worker does beside transactions, a little in every turn of its loop. A virtual call once per
-// turn, never per message.
+// Service: background work of a worker, a little in every iteration of its loop. One virtual call per iteration, never
+// per message.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ class Service {
  public:
   virtual ~Service() = default;
   virtual bool step(uint64_t now_ns) = 0;    // true if it did something
-  virtual uint64_t deadline_ns() const = 0;  // of the next step at the latest; UINT64_MAX: none is due
+  virtual uint64_t deadline_ns() const = 0;  // the latest time of the next step; UINT64_MAX: none is due
   virtual void on_view_ended() {}            // drop what belongs to the view that ends
   virtual void on_view_active() {}           // the worker's view is active
 };

@@ -1,5 +1,5 @@
 // Task: values, nesting, moves, laziness, destruction before, during and after the run. Everything here runs on the
-// test's own thread, so frames come from the heap unless a test opens a pool.
+// test's thread, so frames come from the heap unless a test opens a pool.
 #include "weft/task.h"
 
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ struct Gate {
   void await_resume() const noexcept {}
 };
 
-// Counts its copies that live: a double destruction or a leak shows as a count other than zero.
+// Counts its live copies: a double destruction or a leak shows as a count other than zero.
 struct Counted {
   explicit Counted(int* count) : live(count) { ++*live; }
   Counted(const Counted& other) : live(other.live) { ++*live; }
@@ -133,7 +133,7 @@ TEST(Task, ParametersAndLocalsDieExactlyOnce) {
   EXPECT_EQ(live, 0);
 }
 
-// g++ 12 destroys a temporary inside a co_await operand twice; a task in a variable is what task.h asks for.
+// g++ 12 destroys a temporary inside a co_await operand twice; so task.h requires a task in a variable.
 TEST(Task, CapturedStateOfANamedBodyDiesExactlyOnce) {
   int live = 0;
   {
@@ -163,7 +163,7 @@ TEST(Task, ASuspendedTaskThatIsDroppedDestroysItsLocals) {
   struct Holder {
     std::optional<Task<void>> task;
   };
-  // A coroutine of its own awaits the task, so that the task can be destroyed from outside while it waits.
+  // A separate coroutine awaits the task, so that the task can be destroyed from outside while it waits.
   struct Watcher {
     struct promise_type {
       Watcher get_return_object() { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }

@@ -57,12 +57,12 @@ void Thread::stop() {
 }
 
 void Thread::wake() {
-  // Pairs with sleep(): whoever made work visible before this load is seen by any_pending() if the load says awake.
+  // Pairs with sleep(): if this load returns awake, any_pending() sees the work that the caller made visible before it.
   if (asleep_.load(std::memory_order_seq_cst) == 0) return;
   asleep_.store(0, std::memory_order_seq_cst);
   if (wakeup_eventfd_ < 0) return futex_wake(&asleep_);
   const uint64_t one = 1;
-  if (write(wakeup_eventfd_, &one, sizeof one) != sizeof one) return;  // it rings already
+  if (write(wakeup_eventfd_, &one, sizeof one) != sizeof one) return;  // it is readable already
 }
 
 bool Thread::any_pending() const {
@@ -120,7 +120,7 @@ void Thread::run(int cpu) {
     const uint64_t now_ns = clock_->now_ns();
     if (idle_since_ns == 0) idle_since_ns = now_ns;
     if (now_ns - idle_since_ns < spin_ns_ && expects_more()) {
-      sched_yield();  // what this thread waits for may itself wait for the core
+      sched_yield();  // the thread that this one waits for may need the core
       continue;
     }
     uint64_t deadline_ns = UINT64_MAX;

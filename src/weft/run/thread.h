@@ -1,6 +1,6 @@
-// Thread: runs several workers round-robin. It spins while there is work, and briefly after if somebody asked or
-// answered; then it sleeps until a wake(), a bell, or the earliest deadline of its workers. A timer alone is no reason
-// to spin: leases and sweeps would cost more in spinning than in work.
+// Thread: runs several workers round-robin. It spins while there is work, and briefly afterwards if requests or replies
+// arrived; then it sleeps until a wake(), a wakeup source, or the earliest deadline of its workers. A timer alone is no
+// reason to spin: leases and sweeps would cost more in spinning than in work.
 //
 // wake() may be called from any thread and costs one load while the thread is awake.
 #pragma once
@@ -15,12 +15,12 @@
 
 namespace weft {
 
-// What ends a thread's sleep beside wake(): a wire between processes, connections of clients.
+// What ends a thread's sleep besides wake(): a wire between processes, or client connections.
 class WakeupSource {
  public:
   virtual ~WakeupSource() = default;
   virtual int fd() const = 0;         // readable when one of the thread's workers has something to do
-  virtual void set_sleeping(bool) {}  // true comes before the thread's last look at what its workers have to do
+  virtual void set_sleeping(bool) {}  // called with true before the thread's last check for work
 };
 
 class Thread {
@@ -51,7 +51,7 @@ class Thread {
   const uint64_t spin_ns_;
   std::vector<Worker*> workers_;
   std::vector<WakeupSource*> wakeup_sources_;
-  int wakeup_eventfd_ = -1;  // an eventfd that wake() rings, if there are others to wait for
+  int wakeup_eventfd_ = -1;  // written by wake(), if there are wakeup sources
   std::thread thread_;
   std::atomic<bool> stopping_{false};
   std::atomic<uint32_t> asleep_{0};  // 1 while in sleep(); a futex

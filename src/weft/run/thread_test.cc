@@ -1,5 +1,5 @@
-// Thread and Worker: the order of a step, sleeping and waking, and that idle means idle. The duties here are as small
-// as they can be; the worker's own are tested with the cluster.
+// Thread and Worker: the order of a step, sleeping and waking, and that an idle thread sleeps. The tasks here are
+// minimal; the real ones are tested with the cluster.
 #include "weft/run/thread.h"
 
 #include <gtest/gtest.h>
@@ -181,8 +181,8 @@ TEST(Thread, StopsWhileItSleeps) {
   }
 }
 
-// A post and the decision to sleep race at every round: the poster waits for its call, and the spin is as short as the
-// time between two posts.
+// A post and the decision to sleep race in every round: the posting thread waits for its call, and the spin is as short
+// as the time between two posts.
 TEST(Thread, NoWakeUpIsLost) {
   Running r;
   r.thread.start();
@@ -196,7 +196,7 @@ TEST(Thread, NoWakeUpIsLost) {
   r.thread.stop();
 }
 
-// A bell as a wire has one: whoever makes work visible rings if the thread said that it sleeps.
+// A wakeup source like that of a wire: whoever makes work visible notifies it if the thread is marked as sleeping.
 struct TestBell final : WakeupSource {
   const int eventfd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   std::atomic<bool> sleeping{false};
@@ -224,7 +224,7 @@ TEST(Thread, ABellEndsTheSleep) {
   for (int i = 1; i <= 1000; ++i) {
     if (i % 5 == 0) until([&] { return r.thread.asleep(); });
     if (i % 3 == 0) {
-      r.post([&] { ++ran; });  // wake() works beside bells
+      r.post([&] { ++ran; });  // wake() works beside wakeup sources
     } else {
       while (!r.worker.mailbox().post([&] { ++ran; })) std::this_thread::yield();
       bells[i % 2].ring();
@@ -276,8 +276,8 @@ TEST(Thread, ATimerEndsTheSleep) {
   r.thread.stop();
 }
 
-// With a spin that never ends: who is woken by a timer sleeps again at once, who is asked or waits for answers does
-// not.
+// With a spin that never ends: a thread woken by a timer sleeps again at once; one with requests or outstanding replies
+// does not.
 TEST(Thread, ATimerAloneIsNoReasonToSpin) {
   constexpr uint64_t kForeverNs = 3'600'000'000'000;
   const auto body = [](Worker* w, const std::atomic<bool>* ends, std::atomic<bool>* ended) -> DetachedTask {
@@ -317,8 +317,9 @@ TEST(Thread, IdleMeansIdle) {
   const uint64_t turns = r.thread.iterations();
   const uint64_t sleeps = r.thread.sleeps();
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  // A thread that does not sleep makes millions of turns in this time. One that sleeps spins once around each wake-up,
-  // and there is at most one a second; how many turns a spin has depends on the machine, so allow one spin of many.
+  // A thread that does not sleep makes millions of iterations in this time. One that sleeps spins once around each
+  // wake-up, and there is at most one per second; the iterations of a spin depend on the machine, so allow one long
+  // spin.
   EXPECT_LT(r.thread.sleeps() - sleeps, 5U);
   EXPECT_LT(r.thread.iterations() - turns, 20'000U);
   r.thread.stop();

@@ -1,5 +1,5 @@
 // Timers of one worker: a binary heap of deadlines. Ties fire in the order they were set. Sized for the transactions in
-// flight; an application that puts more coroutines to sleep than that makes it grow.
+// flight; it grows if an application puts more coroutines to sleep.
 #pragma once
 
 #include <algorithm>

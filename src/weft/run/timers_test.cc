@@ -11,7 +11,7 @@
 namespace weft {
 namespace {
 
-// Timers never look into the handle, so a number will do.
+// Timers never dereference the handle, so a number will do.
 std::coroutine_handle<> handle(uintptr_t n) {
   return std::coroutine_handle<>::from_address(reinterpret_cast<void*>(n));
 }

@@ -1,4 +1,4 @@
-// What tests of threads share.
+// Shared by tests of threads.
 #pragma once
 
 #include <functional>
@@ -6,7 +6,7 @@
 
 namespace weft {
 
-// Waits for another thread without asserting how long it takes; the test's own time limit ends a hang.
+// Waits for another thread without asserting how long it takes; the test's time limit ends a hang.
 inline void until(const std::function<bool()>& done) {
   while (!done()) std::this_thread::yield();
 }

@@ -1,6 +1,6 @@
-// Worker: one event loop. step() is the whole loop, in its fixed order; a Thread (thread.h) or the simulator calls it.
+// Worker: one event loop. step() is one iteration, in a fixed order; a Thread (thread.h) or the simulator calls it.
 //
-// Everything but the mailbox belongs to whoever calls step().
+// Only the caller of step() uses anything but the mailbox.
 #pragma once
 
 #include <algorithm>
@@ -20,25 +20,25 @@ class WorkerTasks {
  public:
   virtual ~WorkerTasks() = default;
   virtual void begin_step() {}                  // the step's clock has just been read
-  virtual bool table_batch() = 0;               // prefetch all keys that wait, then execute all
-  virtual bool commit_steps() = 0;              // what is due in commits without an answer having come
-  virtual bool flush() = 0;                     // hand packets to the wire
-  virtual bool poll() = 0;                      // deliver what arrived
+  virtual bool table_batch() = 0;               // prefetches all waiting keys, then executes all
+  virtual bool commit_steps() = 0;              // commit steps that are due without a reply
+  virtual bool flush() = 0;                     // hands packets to the wire
+  virtual bool poll() = 0;                      // delivers received messages
   virtual void between_steps() = 0;             // no reference into a table is held
-  virtual void before_sleep() = 0;              // this worker will not touch its tables until the next step
+  virtual void before_sleep() = 0;              // this worker will not access its tables until the next step
   virtual void after_sleep() = 0;               // it will again
   virtual bool pending() const = 0;             // a step now would do something
-  virtual uint64_t deadline_ns() const = 0;     // a step is due then at the latest
-  virtual bool waits() const { return false; }  // for others' answers, which come soon
+  virtual uint64_t deadline_ns() const = 0;     // the latest time of the next step
+  virtual bool waits() const { return false; }  // for replies, which will come soon
 };
 
-// Connections of clients that a worker serves itself. What they ask for runs as coroutines of the worker.
+// Client connections that a worker serves itself. Their requests run as coroutines of the worker.
 class ConnectionPoller {
  public:
   virtual ~ConnectionPoller() = default;
-  virtual bool poll() = 0;                                     // reads what has come; true if something has
-  virtual bool flush() = 0;                                    // writes what is answered
-  virtual uint64_t deadline_ns() const { return UINT64_MAX; }  // poll() is due then at the latest
+  virtual bool poll() = 0;                                     // reads what has arrived; true if there was anything
+  virtual bool flush() = 0;                                    // writes the replies
+  virtual uint64_t deadline_ns() const { return UINT64_MAX; }  // the latest time of the next poll()
 };
 
 class Worker {
@@ -54,7 +54,7 @@ class Worker {
   void set_tasks(WorkerTasks* tasks) { tasks_ = tasks; }
   void set_clients(ConnectionPoller* clients) { clients_ = clients; }
 
-  // One turn of the loop: client code, table batch, commit steps, flush, poll. True if anything was done.
+  // One iteration of the loop: client code, table batch, commit steps, flush, poll. True if anything was done.
   bool step();
 
   // Resumes a coroutine in the next step's client code.
@@ -72,9 +72,9 @@ class Worker {
     const uint64_t clients_ns = clients_ != nullptr ? clients_->deadline_ns() : UINT64_MAX;
     return std::min({timers_.next_ns(), tasks_->deadline_ns(), clients_ns});
   }
-  // Somebody asked or answered since the last sleep, or is about to: worth a spin. What only timers do is not.
+  // Requests or replies arrived since the last sleep, or will soon: worth spinning for. Timers alone are not.
   bool expects_more() const { return heard_ || tasks_->waits(); }
-  // The caller does not call step() for a while; the next step() ends it.
+  // The caller will not call step() for a while; the next step() ends this.
   void before_sleep() {
     asleep_ = true;
     heard_ = false;
