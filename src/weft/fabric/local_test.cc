@@ -238,20 +238,20 @@ TEST_F(VerbTest, NothingLandsAfterRevokeReturns) {
 TEST(LocalWakeTest, NoWakeUpIsLost) {
   constexpr uint64_t kPackets = 20'000;
   LocalFabric fabric({.nodes = 2});
-  struct Bell {
+  struct Wakeup {
     std::mutex mutex;
-    std::condition_variable bell;
-    bool rung = false;
-  } bell;
+    std::condition_variable condition;
+    bool notified = false;
+  } wakeup;
   fabric.set_wake(
       kB, kW0,
       [](void* context) {
-        auto* b = static_cast<Bell*>(context);
+        auto* b = static_cast<Wakeup*>(context);
         const std::lock_guard lock(b->mutex);
-        b->rung = true;
-        b->bell.notify_one();
+        b->notified = true;
+        b->condition.notify_one();
       },
-      &bell);
+      &wakeup);
   std::thread sender([&] {
     for (uint64_t i = 0; i < kPackets; ++i) {
       std::byte packet[8];
@@ -269,9 +269,9 @@ TEST(LocalWakeTest, NoWakeUpIsLost) {
     if (n != 0) continue;
     fabric.set_sleeping(kB, kW0, true);
     if (!b->pending()) {
-      std::unique_lock lock(bell.mutex);
-      bell.bell.wait(lock, [&] { return bell.rung; });
-      bell.rung = false;
+      std::unique_lock lock(wakeup.mutex);
+      wakeup.condition.wait(lock, [&] { return wakeup.notified; });
+      wakeup.notified = false;
     }
     fabric.set_sleeping(kB, kW0, false);
   }

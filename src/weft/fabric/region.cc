@@ -103,7 +103,7 @@ void Regions::grant(NodeId peer) {
   WEFT_CHECK(peer.value <= kNodesMax, "a node of this cluster");
   std::atomic<uint32_t>& grants = gates_[peer.value].grants;
   if (grants.load(std::memory_order_relaxed) % 2 == 0) grants.fetch_add(1, std::memory_order_seq_cst);
-  if (posters_ != nullptr) posters_->publish(peer, grants.load(std::memory_order_relaxed));
+  if (initiators_ != nullptr) initiators_->publish(peer, grants.load(std::memory_order_relaxed));
 }
 
 // A Section increments the count and then reads the grant; revoke() ends the grant and then reads the count. All four
@@ -113,16 +113,16 @@ void Regions::revoke(NodeId peer) {
   WEFT_CHECK(peer.value <= kNodesMax, "a node of this cluster");
   Gate& gate = gates_[peer.value];
   if (gate.grants.load(std::memory_order_relaxed) % 2 == 1) gate.grants.fetch_add(1, std::memory_order_seq_cst);
-  if (posters_ != nullptr) posters_->publish(peer, gate.grants.load(std::memory_order_relaxed));
+  if (initiators_ != nullptr) initiators_->publish(peer, gate.grants.load(std::memory_order_relaxed));
   while (gate.inside.load(std::memory_order_seq_cst) != 0) sched_yield();
-  while (posters_ != nullptr && posters_->inside(peer)) sched_yield();
+  while (initiators_ != nullptr && initiators_->inside(peer)) sched_yield();
 }
 
-void Regions::set_remote_posters(RemotePosters* posters) {
-  posters_ = posters;
-  if (posters == nullptr) return;
+void Regions::set_remote_initiators(RemoteInitiators* initiators) {
+  initiators_ = initiators;
+  if (initiators == nullptr) return;
   for (size_t peer = 0; peer < gates_.size(); ++peer) {
-    posters->publish(NodeId(static_cast<uint8_t>(peer)), gates_[peer].grants.load(std::memory_order_relaxed));
+    initiators->publish(NodeId(static_cast<uint8_t>(peer)), gates_[peer].grants.load(std::memory_order_relaxed));
   }
 }
 

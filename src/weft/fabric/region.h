@@ -5,7 +5,7 @@
 // Access by peers is off until granted; see Regions::grant and revoke.
 //
 // Thread-safety: base(), bytes() and fd() never change; discard and pin may be called by any thread. add and
-// set_remote_posters belong to the node's control thread; grant and revoke may be called by any thread, by one at a
+// set_remote_initiators belong to the node's control thread; grant and revoke may be called by any thread, by one at a
 // time; resolve() by any worker or wire.
 #pragma once
 
@@ -63,9 +63,9 @@ class Region {
 
 // Initiators outside this process, whose accesses no Section covers: the shm wire publishes grants to them in shared
 // memory, the verbs wire opens and closes the queue pairs that serve them.
-class RemotePosters {
+class RemoteInitiators {
  public:
-  virtual ~RemotePosters() = default;
+  virtual ~RemoteInitiators() = default;
   // `grants` as in Regions: odd while the peer has a grant. After this no access begins under an earlier grant.
   virtual void publish(NodeId peer, uint32_t grants) = 0;
   // Whether an access by this peer that began before the last publish() may still be in progress. False once the peer
@@ -87,7 +87,7 @@ class Regions {
 
   // Peers have no access until granted. After revoke(peer) returns, nothing that peer posted earlier lands: the wires
   // of this process enter a Section around every access they execute for a peer, and revoke() waits for those of other
-  // processes unless they have died (RemotePosters).
+  // processes unless they have died (RemoteInitiators).
   void grant(NodeId peer);
   void revoke(NodeId peer);
   bool granted(NodeId peer) const { return grant_of(peer) != 0; }
@@ -95,9 +95,9 @@ class Regions {
   // compares it: a verb posted under one grant does not land under the next.
   uint32_t grant_of(NodeId peer) const;
 
-  // `posters` learns of the current grants at once and of every later one; nullptr: nobody does. It must outlive being
-  // set.
-  void set_remote_posters(RemotePosters* posters);
+  // `initiators` learns of the current grants at once and of every later one; nullptr: nobody does. It must outlive
+  // being set.
+  void set_remote_initiators(RemoteInitiators* initiators);
 
   // One or more accesses that a wire executes for a peer: revoke(peer) waits until it is destroyed. Keep it short, and
   // never open one inside revoke.
@@ -126,7 +126,7 @@ class Regions {
   std::array<std::atomic<Region*>, kRegionsMax> regions_{};
   std::atomic<uint16_t> count_{0};
   mutable std::array<Gate, kNodesMax + 1> gates_;
-  RemotePosters* posters_ = nullptr;
+  RemoteInitiators* initiators_ = nullptr;
 };
 
 }  // namespace weft

@@ -116,25 +116,25 @@ TEST(RegionsTest, ResolvesOnlyInsideAndOnlyWhatIsGranted) {
 
 // The shm wire learns of grants, and revoke waits for it.
 TEST(RegionsTest, RemotePostersHearOfGrantsAndAreWaitedFor) {
-  struct Posters final : RemotePosters {
+  struct TestInitiators final : RemoteInitiators {
     void publish(NodeId peer, uint32_t grants) override { published[peer.value] = grants; }
     bool inside(NodeId) override { return --visits > 0; }
     std::array<uint32_t, kNodesMax + 1> published{};
     int visits = 3;
-  } posters;
+  } initiators;
   Regions regions;
   regions.grant(NodeId(5));
-  regions.set_remote_posters(&posters);
-  EXPECT_EQ(posters.published[5], regions.grant_of(NodeId(5)));
-  EXPECT_EQ(posters.published[6], 0U);
+  regions.set_remote_initiators(&initiators);
+  EXPECT_EQ(initiators.published[5], regions.grant_of(NodeId(5)));
+  EXPECT_EQ(initiators.published[6], 0U);
   regions.grant(NodeId(6));
-  EXPECT_EQ(posters.published[6], 1U);
+  EXPECT_EQ(initiators.published[6], 1U);
   regions.revoke(NodeId(5));
-  EXPECT_EQ(posters.published[5], 2U);
-  EXPECT_EQ(posters.visits, 0);
-  regions.set_remote_posters(nullptr);
+  EXPECT_EQ(initiators.published[5], 2U);
+  EXPECT_EQ(initiators.visits, 0);
+  regions.set_remote_initiators(nullptr);
   regions.grant(NodeId(5));
-  EXPECT_EQ(posters.published[5], 2U);
+  EXPECT_EQ(initiators.published[5], 2U);
 }
 
 // After revoke returns, plain stores of the owner race with nothing; ThreadSanitizer would report a race.

@@ -22,15 +22,15 @@ class VerbIssuerTest : public ::testing::Test {
  protected:
   VerbIssuerTest() {
     target_ = std::move(*Region::create(1 << 20));
-    own_ = std::move(*Region::create(1 << 20));
+    buffers_ = std::move(*Region::create(1 << 20));
     regions_.add(target_.get());
     fabric_.set_regions(kB, &regions_);
     regions_.grant(kA);
     make({2, 8, true, true});
   }
   void make(const VerbIssuerOptions& options) {
-    issuer_ =
-        std::make_unique<VerbIssuer>(options, fabric_.wire(kA, WorkerId(0)), nullptr, own_->base(), own_->bytes());
+    issuer_ = std::make_unique<VerbIssuer>(options, fabric_.wire(kA, WorkerId(0)), nullptr, buffers_->base(),
+                                           buffers_->bytes());
   }
   VerbRequest* write(uint64_t offset, uint64_t value, bool passive = false) {
     VerbRequest* post = issuer_->make(kB, 3, 8);
@@ -55,7 +55,7 @@ class VerbIssuerTest : public ::testing::Test {
   uint64_t at(uint64_t offset) const { return load<uint64_t>(target_->base() + offset); }
 
   LocalFabric fabric_{LocalOptions{.nodes = 2, .workers = 1}};
-  std::unique_ptr<Region> target_, own_;
+  std::unique_ptr<Region> target_, buffers_;
   Regions regions_;
   std::unique_ptr<VerbIssuer> issuer_;
   std::vector<uint32_t> answered_;
@@ -139,9 +139,9 @@ class MeasuringWire final : public Wire {
 
 TEST_F(VerbIssuerTest, ADoorbellStaysWithinWhatEveryWireTakes) {
   MeasuringWire wire(fabric_.wire(kA, WorkerId(0)));
-  own_ = std::move(*Region::create(64 << 20));
-  issuer_ =
-      std::make_unique<VerbIssuer>(VerbIssuerOptions{2, 8, true, true}, &wire, nullptr, own_->base(), own_->bytes());
+  buffers_ = std::move(*Region::create(64 << 20));
+  issuer_ = std::make_unique<VerbIssuer>(VerbIssuerOptions{2, 8, true, true}, &wire, nullptr, buffers_->base(),
+                                         buffers_->bytes());
   for (const size_t bytes : {size_t{8}, kVerbBytesMax / 4, kVerbBytesMax}) {
     for (int i = 0; i < 100; ++i) {
       VerbRequest* post = issuer_->make(kB, 3, VerbRequest::kVerbsMax * bytes);

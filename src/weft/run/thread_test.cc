@@ -197,10 +197,10 @@ TEST(Thread, NoWakeUpIsLost) {
 }
 
 // A wakeup source like that of a wire: whoever makes work visible notifies it if the thread is marked as sleeping.
-struct TestBell final : WakeupSource {
+struct TestWakeupSource final : WakeupSource {
   const int eventfd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   std::atomic<bool> sleeping{false};
-  ~TestBell() override { close(eventfd_); }
+  ~TestWakeupSource() override { close(eventfd_); }
   int fd() const override { return eventfd_; }
   void set_sleeping(bool now) override {
     sleeping.store(now);
@@ -216,9 +216,9 @@ struct TestBell final : WakeupSource {
 
 TEST(Thread, ABellEndsTheSleep) {
   Running r;
-  TestBell bells[2];
-  r.thread.add_wakeup_source(&bells[0]);
-  r.thread.add_wakeup_source(&bells[1]);
+  TestWakeupSource sources[2];
+  r.thread.add_wakeup_source(&sources[0]);
+  r.thread.add_wakeup_source(&sources[1]);
   r.thread.start();
   std::atomic<int> ran{0};
   for (int i = 1; i <= 1000; ++i) {
@@ -227,7 +227,7 @@ TEST(Thread, ABellEndsTheSleep) {
       r.post([&] { ++ran; });  // wake() works beside wakeup sources
     } else {
       while (!r.worker.mailbox().post([&] { ++ran; })) std::this_thread::yield();
-      bells[i % 2].ring();
+      sources[i % 2].ring();
     }
     until([&] { return ran >= i; });
   }

@@ -18,9 +18,9 @@ Result<std::unique_ptr<Interconnect>> make_shm(const InterconnectOptions& option
   shm.workers = options.workers;
   shm.params = options.params;
   shm.regions = regions;
-  auto mesh = ShmInterconnect::create(shm, clock);
-  if (!mesh) return mesh.error();
-  return std::unique_ptr<Interconnect>(std::move(*mesh));
+  auto interconnect = ShmInterconnect::create(shm, clock);
+  if (!interconnect) return interconnect.error();
+  return std::unique_ptr<Interconnect>(std::move(*interconnect));
 }
 
 TcpOptions tcp_options(const InterconnectOptions& options) {
@@ -35,9 +35,9 @@ TcpOptions tcp_options(const InterconnectOptions& options) {
 }
 
 Result<std::unique_ptr<Interconnect>> make_tcp(const InterconnectOptions& options, Regions* regions, Clock* clock) {
-  auto mesh = TcpInterconnect::create(tcp_options(options), regions, clock);
-  if (!mesh) return mesh.error();
-  return std::unique_ptr<Interconnect>(std::move(*mesh));
+  auto interconnect = TcpInterconnect::create(tcp_options(options), regions, clock);
+  if (!interconnect) return interconnect.error();
+  return std::unique_ptr<Interconnect>(std::move(*interconnect));
 }
 
 Result<std::unique_ptr<Interconnect>> make_verbs(const InterconnectOptions& options, Regions* regions, Clock* clock) {
@@ -46,9 +46,9 @@ Result<std::unique_ptr<Interconnect>> make_verbs(const InterconnectOptions& opti
   verbs.device = options.device;
   verbs.remote_lock_mode = options.remote_lock_mode;
   verbs.nodes = options.nodes;
-  auto mesh = VerbsInterconnect::create(verbs, regions, clock);
-  if (!mesh) return mesh.error();
-  return std::unique_ptr<Interconnect>(std::move(*mesh));
+  auto interconnect = VerbsInterconnect::create(verbs, regions, clock);
+  if (!interconnect) return interconnect.error();
+  return std::unique_ptr<Interconnect>(std::move(*interconnect));
 }
 
 }  // namespace

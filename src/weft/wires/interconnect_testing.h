@@ -29,7 +29,7 @@ struct InterconnectTestNode {
   std::unique_ptr<Region> region;
   Regions regions;
   RegionId region_id;
-  std::unique_ptr<typename Fabric::Interconnect> mesh;
+  std::unique_ptr<typename Fabric::Interconnect> interconnect;
   std::vector<InterconnectEvent> events;
 };
 
@@ -56,9 +56,9 @@ class InterconnectTestNet {
     EXPECT_TRUE(region);
     node.region = std::move(*region);
     node.region_id = node.regions.add(node.region.get());
-    auto mesh = Fabric::Interconnect::create(options, &node.regions, &clock_);
-    EXPECT_TRUE(mesh) << mesh.error().text();
-    node.mesh = std::move(*mesh);
+    auto interconnect = Fabric::Interconnect::create(options, &node.regions, &clock_);
+    EXPECT_TRUE(interconnect) << interconnect.error().text();
+    node.interconnect = std::move(*interconnect);
     workers_ = static_cast<size_t>(Fabric::workers(options));
     return node;
   }
@@ -75,13 +75,13 @@ class InterconnectTestNet {
     verb.tag = tag;
     return verb;
   }
-  typename Fabric::Interconnect& mesh(size_t n) { return *nodes_[n]->mesh; }
-  typename Fabric::Wire& wire(size_t n, size_t w = 0) { return *nodes_[n]->mesh->wire(worker_id(w)); }
+  typename Fabric::Interconnect& interconnect(size_t n) { return *nodes_[n]->interconnect; }
+  typename Fabric::Wire& wire(size_t n, size_t w = 0) { return *nodes_[n]->interconnect->wire(worker_id(w)); }
   size_t workers() const { return workers_; }
   Clock* clock() { return &clock_; }
 
   void join(size_t a, size_t b, uint32_t incarnation = 1) {
-    mesh(a).join({node_id(b), incarnation, mesh(b).address()});
+    interconnect(a).join({node_id(b), incarnation, interconnect(b).address()});
   }
   void accept_incarnation(size_t a, size_t b, uint32_t incarnation = 1) {
     for (size_t w = 0; w < workers_; ++w) wire(a, w).accept_incarnation(node_id(b), incarnation);
@@ -108,9 +108,9 @@ class InterconnectTestNet {
 
   void control() {
     for (const auto& node : nodes_) {
-      if (node->mesh == nullptr) continue;
-      node->mesh->control_step();
-      for (InterconnectEvent& event : node->mesh->take_events()) node->events.push_back(std::move(event));
+      if (node->interconnect == nullptr) continue;
+      node->interconnect->control_step();
+      for (InterconnectEvent& event : node->interconnect->take_events()) node->events.push_back(std::move(event));
     }
   }
   // Runs control steps of all nodes until it holds; false after a long time.
@@ -127,7 +127,7 @@ class InterconnectTestNet {
   bool until_polling(const std::function<bool()>& holds) {
     return until([&] {
       for (size_t n = 0; n < nodes_.size(); ++n) {
-        for (size_t w = 0; w < workers_ && nodes_[n]->mesh != nullptr; ++w) receive(n, w);
+        for (size_t w = 0; w < workers_ && nodes_[n]->interconnect != nullptr; ++w) receive(n, w);
       }
       return holds();
     });

@@ -158,7 +158,7 @@ TYPED_TEST(WirePackets, AKilledPeerIsReportedAndWhatIsSentGoesNowhere) {
   net.connect(0, 1), net.connect(0, 2), net.connect(1, 2);
   net.until_polling([] { return true; });
   ASSERT_TRUE(net.wire(0).send(NodeId(1), Flow::kCommit, as_bytes("x")));
-  net.node(1).mesh.reset();
+  net.node(1).interconnect.reset();
   ASSERT_TRUE(net.until_polling([&] { return !net.is_up(0, 1) && !net.is_up(2, 1); }));
   EXPECT_TRUE(net.is_up(0, 2) && net.is_up(2, 0));
   net.until_polling([] { return true; });
@@ -167,7 +167,7 @@ TYPED_TEST(WirePackets, AKilledPeerIsReportedAndWhatIsSentGoesNowhere) {
     EXPECT_GE(net.wire(0, w).counters().packets_dropped, 3000U);
     EXPECT_TRUE(net.settles(0, w));
   }
-  EXPECT_TRUE(net.until_polling([&] { return net.mesh(0).links() == 2; })) << "those to node 1 are freed";
+  EXPECT_TRUE(net.until_polling([&] { return net.interconnect(0).links() == 2; })) << "those to node 1 are freed";
 }
 
 TYPED_TEST(WirePackets, APeerComesBackWithAHigherIncarnation) {
@@ -176,14 +176,14 @@ TYPED_TEST(WirePackets, APeerComesBackWithAHigherIncarnation) {
   // Left behind by the old incarnation, not polled.
   ASSERT_TRUE(net.wire(1).send(NodeId(0), Flow::kCommit, as_bytes("old")));
   net.receive(1);
-  net.node(1).mesh.reset();
+  net.node(1).interconnect.reset();
   ASSERT_TRUE(net.until_polling([&] { return !net.is_up(0, 1); }));
-  net.mesh(0).leave(NodeId(1));
+  net.interconnect(0).leave(NodeId(1));
   EXPECT_TRUE(net.receive(0).empty());
 
   auto again = TypeParam::Interconnect::create(TypeParam::options(1, 1, 2), &net.node(1).regions, net.clock());
   ASSERT_TRUE(again);
-  net.node(1).mesh = std::move(*again);
+  net.node(1).interconnect = std::move(*again);
   net.join(0, 1, 2), net.join(1, 0);
   net.accept_incarnation(1, 0);
   ASSERT_TRUE(net.until([&] { return net.is_up(0, 1, 2) && net.is_up(1, 0); })) << net.all_events(0);
@@ -205,7 +205,7 @@ TYPED_TEST(WirePackets, JoinsAgainAfterALoss) {
   InterconnectTestNet<TypeParam> net(2, 2);
   net.connect(0, 1);
   net.until_polling([] { return true; });
-  net.mesh(1).leave(NodeId(0));
+  net.interconnect(1).leave(NodeId(0));
   ASSERT_TRUE(net.until_polling([&] { return net.find(0, InterconnectEvent::Kind::kDown); }));
   net.node(0).events.clear(), net.node(1).events.clear();
   net.join(0, 1);
@@ -228,9 +228,9 @@ TYPED_TEST(WirePackets, JoinsAgainAfterALoss) {
 TYPED_TEST(WirePackets, WhoIsAdmittedAgainIsWaitedFor) {
   InterconnectTestNet<TypeParam> net(2);
   net.connect(0, 1);
-  net.mesh(1).leave(NodeId(0));
+  net.interconnect(1).leave(NodeId(0));
   ASSERT_TRUE(net.until_polling([&] { return net.find(0, InterconnectEvent::Kind::kDown); }));
-  net.mesh(0).leave(NodeId(1));
+  net.interconnect(0).leave(NodeId(1));
   net.node(0).events.clear(), net.node(1).events.clear();
   for (const size_t n : {size_t{0}, size_t{1}}) net.accept_incarnation(n, 1 - n, 0), net.accept_incarnation(n, 1 - n);
   EXPECT_FALSE(net.wire(0).send(NodeId(1), Flow::kCommit, as_bytes("first")));
@@ -256,14 +256,14 @@ TYPED_TEST(WirePackets, NothingIsDeliveredAfterLeave) {
   std::array<Packet, 4> packets;
   size_t count = 0;
   ASSERT_TRUE(net.until([&] { return (count = net.wire(1).poll(packets)) != 0; }));
-  net.mesh(1).leave(NodeId(0));
+  net.interconnect(1).leave(NodeId(0));
   net.control();
   for (size_t i = 0; i < count; ++i)
     EXPECT_EQ(as_text(packets[i].bytes), "packet") << "handed out: valid until release";
   net.wire(1).release();
   EXPECT_TRUE(net.receive(1).empty());
-  EXPECT_TRUE(
-      net.until_polling([&] { return net.mesh(1).links() == 0 && net.find(0, InterconnectEvent::Kind::kDown); }));
+  EXPECT_TRUE(net.until_polling(
+      [&] { return net.interconnect(1).links() == 0 && net.find(0, InterconnectEvent::Kind::kDown); }));
 }
 
 // A port on top: messages larger than a packet, fragmented and reassembled, with the sequence checked for each packet.
@@ -323,12 +323,12 @@ TYPED_TEST(WirePackets, ASleepingWorkerIsWoken) {
         ++echoed;
       }
       wire.release();
-      net.mesh(1).set_sleeping(WorkerId(0), true);
+      net.interconnect(1).set_sleeping(WorkerId(0), true);
       if (!wire.pending() && echoed < kPackets) {
-        pollfd events{net.mesh(1).wait_fd(WorkerId(0)), POLLIN, 0};
+        pollfd events{net.interconnect(1).wait_fd(WorkerId(0)), POLLIN, 0};
         ::poll(&events, 1, -1);
       }
-      net.mesh(1).set_sleeping(WorkerId(0), false);
+      net.interconnect(1).set_sleeping(WorkerId(0), false);
     }
     while (!stop.load()) {
       wire.poll(packets);

@@ -293,10 +293,10 @@ TYPED_TEST(WireVerbs, ComingAndGoingWhileWorkersWork) {
     EXPECT_TRUE(net.until([&] { return received.load() > before + 20; }));
     const size_t first = size_t{round % 2};
     for (const size_t n : {first, 1 - first}) {
-      net.mesh(n).leave(node_id(1 - n));
+      net.interconnect(n).leave(node_id(1 - n));
       left[n].fetch_add(1);
     }
-    EXPECT_TRUE(net.until([&] { return net.mesh(0).links() == 0 && net.mesh(1).links() == 0; }));
+    EXPECT_TRUE(net.until([&] { return net.interconnect(0).links() == 0 && net.interconnect(1).links() == 0; }));
     for (size_t n = 0; n < 2; ++n) left[n].fetch_add(1);
   }
   stop.store(true);

@@ -19,7 +19,7 @@ constexpr int kMessagesPerRead = 32;  // so that no peer monopolizes the control
 constexpr size_t kBaseFds = 2;        // control block and outbox; then the eventfds
 
 // A worker writes to it unconditionally, so it must be an eventfd and never block.
-bool is_bell(const Fd& fd) {
+bool is_eventfd(const Fd& fd) {
   std::array<char, 64> target{};
   const std::string link = "/proc/self/fd/" + std::to_string(fd.get());
   const ssize_t got = readlink(link.c_str(), target.data(), target.size());
@@ -157,7 +157,7 @@ void ShmHandshake::share() {
   if (memory.base() == nullptr) return refuse("no address space for rings of " + std::to_string(bytes) + " bytes");
   link_ = std::make_shared<ShmLink>(peer_, incarnation_, ShmOutbox(std::move(memory), self_.workers, self_.ring_bytes));
   std::vector<int> fds = {self_.control.get(), (*file).get()};
-  for (const Fd& bell : self_.eventfds) fds.push_back(bell.get());
+  for (const Fd& event_fd : self_.eventfds) fds.push_back(event_fd.get());
   send(shm_encode(ShmBase{static_cast<uint32_t>(self_.workers), self_.ring_bytes}), fds);
   share_regions();
   send(shm_encode(ShmKind::kDone));
@@ -205,7 +205,7 @@ void ShmHandshake::take_base(ShmMessage& message) {
   }
   std::vector<Fd> eventfds;
   for (size_t i = kBaseFds; i < message.fds.size(); ++i) eventfds.push_back(std::move(message.fds[i]));
-  if (!std::all_of(eventfds.begin(), eventfds.end(), is_bell)) return refuse("a worker's bell is no eventfd");
+  if (!std::all_of(eventfds.begin(), eventfds.end(), is_eventfd)) return refuse("a worker's bell is no eventfd");
   link_->set_base(ShmOutbox(std::move(rings), self_.workers, ring_bytes), std::move(control), std::move(eventfds));
 }
 

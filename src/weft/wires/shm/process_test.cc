@@ -109,7 +109,7 @@ class Stream {
 
 // In the child: connects to the parent. False if that hangs.
 bool meet(ShmNode& self, const InterconnectPeer& peer) {
-  self.mesh->join(peer);
+  self.interconnect->join(peer);
   self.wire()->accept_incarnation(peer.node, peer.incarnation);
   return shm_wait([&] { return self.find(Kind::kUp, peer.node) != nullptr; }, [&] { self.step(); });
 }
@@ -205,7 +205,7 @@ TEST_F(ShmProcessTest, AKilledPeerIsNoticedLeavesNothingAndComesBack) {
   ShmNode self(parent_options_);
   self.regions.grant(kChild);
   self.step();
-  const ShmTraces before = ShmTraces::now();
+  const ShmLeakCounts before = ShmLeakCounts::now();
   for (uint32_t incarnation = 1; incarnation <= 8; ++incarnation) {
     const ShmOptions options = child_options(incarnation);
     child_.incarnation = incarnation;
@@ -250,7 +250,7 @@ TEST_F(ShmProcessTest, AKilledPeerIsNoticedLeavesNothingAndComesBack) {
     self.step();
     EXPECT_FALSE(stream.wrong()) << "half a frame was delivered";
     EXPECT_FALSE(self.wire()->send(kChild, Flow::kCommit, shm_text("gone")));
-    EXPECT_EQ(ShmTraces::now(), before) << "incarnation " << incarnation;
+    EXPECT_EQ(ShmLeakCounts::now(), before) << "incarnation " << incarnation;
   }
 }
 
@@ -318,12 +318,12 @@ TEST_F(ShmProcessTest, ASleepingWorkerIsWokenAcrossProcesses) {
         if (!self.wire()->send(peer, Flow::kControl, ball)) return false;
       }
       if (n != 0) continue;
-      self.mesh->set_sleeping(kW0, true);
+      self.interconnect->set_sleeping(kW0, true);
       if (!self.wire()->pending()) {
-        pollfd bell{.fd = self.mesh->wait_fd(kW0), .events = POLLIN, .revents = 0};
-        if (poll(&bell, 1, 30'000) != 1) return false;
+        pollfd event_fd{.fd = self.interconnect->wait_fd(kW0), .events = POLLIN, .revents = 0};
+        if (poll(&event_fd, 1, 30'000) != 1) return false;
       }
-      self.mesh->set_sleeping(kW0, false);
+      self.interconnect->set_sleeping(kW0, false);
     }
     return true;
   };
@@ -353,15 +353,15 @@ TEST_F(ShmProcessTest, ADeathWakesASleepingWorker) {
   ShmNode self(parent_options_);
   ASSERT_TRUE(meet(self, child_));
   self.wire()->poll({});
-  self.mesh->set_sleeping(kW0, false);
-  self.mesh->set_sleeping(kW0, true);
+  self.interconnect->set_sleeping(kW0, false);
+  self.interconnect->set_sleeping(kW0, true);
   ASSERT_FALSE(self.wire()->pending());
   child.kill_now();
   ASSERT_TRUE(shm_wait([&] { return self.find(Kind::kDown, kChild) != nullptr; }, [&] { self.step(); }));
-  pollfd bell{.fd = self.mesh->wait_fd(kW0), .events = POLLIN, .revents = 0};
-  EXPECT_EQ(poll(&bell, 1, 0), 1);
-  self.mesh->set_sleeping(kW0, false);
-  EXPECT_EQ(poll(&bell, 1, 0), 0) << "silent again";
+  pollfd event_fd{.fd = self.interconnect->wait_fd(kW0), .events = POLLIN, .revents = 0};
+  EXPECT_EQ(poll(&event_fd, 1, 0), 1);
+  self.interconnect->set_sleeping(kW0, false);
+  EXPECT_EQ(poll(&event_fd, 1, 0), 0) << "silent again";
 }
 
 }  // namespace

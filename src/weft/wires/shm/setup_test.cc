@@ -27,8 +27,8 @@ constexpr NodeId kNobody(static_cast<uint8_t>(kNodesMax));
 // Joins two nodes that differ; both report the reason, in the same words.
 void expect_refused(const ShmOptions& a_options, const ShmOptions& b_options, const std::string& why) {
   ShmNode a(a_options), b(b_options);
-  a.mesh->join(b.who);
-  b.mesh->join(a.who);
+  a.interconnect->join(b.who);
+  b.interconnect->join(a.who);
   ASSERT_TRUE(shm_wait([&] { return a.find(Kind::kRefused, kB) != nullptr && b.find(Kind::kRefused, kA) != nullptr; },
                        [&] { a.step(), b.step(); }));
   EXPECT_EQ(a.find(Kind::kRefused, kB)->why, why);
@@ -59,26 +59,26 @@ TEST(ShmSetupTest, RefusesByNameWithBothValues) {
 
 TEST(ShmSetupTest, TheWrongIncarnationIsRefusedAndTheRightOneComesLater) {
   ShmNode a(shm_test_options(0)), b(shm_test_options(1));
-  a.mesh->join({kB, 2, b.who.address});
-  b.mesh->join(a.who);
+  a.interconnect->join({kB, 2, b.who.address});
+  b.interconnect->join(a.who);
   ASSERT_TRUE(shm_wait([&] { return !a.events.empty() && !b.events.empty(); }, [&] { a.step(), b.step(); }));
   EXPECT_EQ(a.events[0].kind, Kind::kRefused);
   EXPECT_EQ(a.events[0].why,
             "incarnation: node 0 incarnation 1 means node 1 incarnation 2, this is node 1 incarnation 1");
   EXPECT_EQ(b.events[0].why, a.events[0].why);
-  a.mesh->join(b.who);
+  a.interconnect->join(b.who);
   EXPECT_TRUE(shm_wait([&] { return a.find(Kind::kUp, kB) != nullptr && b.find(Kind::kUp, kA) != nullptr; },
                        [&] { a.step(), b.step(); }));
   // A second node that claims to be A, and an older A.
   for (const uint32_t incarnation : {1U, 2U}) {
     b.events.clear();
-    if (incarnation == 2) b.mesh->join({kA, 9, a.who.address});
+    if (incarnation == 2) b.interconnect->join({kA, 9, a.who.address});
     ShmOptions options = shm_test_options(0);
     options.address += "/other";
     options.incarnation = incarnation;
     options.setup_ms_max = 100;
     ShmNode other(options);
-    other.mesh->join(b.who);
+    other.interconnect->join(b.who);
     ASSERT_TRUE(shm_wait([&] { return other.find(Kind::kRefused, kB) != nullptr; }, [&] { other.step(), b.step(); }));
     EXPECT_EQ(other.find(Kind::kUp, kB), nullptr);
     EXPECT_EQ(other.find(Kind::kRefused, kB)->why, incarnation == 1
@@ -105,11 +105,11 @@ TEST(ShmSetupTest, WhoConnectsBeforeTheIncarnationIsKnownWaits) {
   ShmOptions options = shm_test_options(1);
   options.incarnation = 0;
   ShmNode a(shm_test_options(0)), b(options);
-  a.mesh->join({kB, 7, b.who.address});
+  a.interconnect->join({kB, 7, b.who.address});
   for (int i = 0; i < 1000; ++i) a.step(), b.step();
   EXPECT_TRUE(a.events.empty());
-  b.mesh->set_incarnation(7);
-  b.mesh->join(a.who);
+  b.interconnect->set_incarnation(7);
+  b.interconnect->join(a.who);
   EXPECT_TRUE(shm_wait([&] { return a.find(Kind::kUp, kB) != nullptr && b.find(Kind::kUp, kA) != nullptr; },
                        [&] { a.step(), b.step(); }));
 }
@@ -139,7 +139,7 @@ class ShmStrangerTest : public ::testing::Test {
   // B's refusal after a valid hello; `next` sends what follows.
   std::string refusal_after_hello(const std::function<void(int)>& next) {
     b_.events.clear();
-    b_.mesh->join({kA, 1, "@nowhere"});
+    b_.interconnect->join({kA, 1, "@nowhere"});
     const Fd socket = connect();
     const ShmHello hello{kA, kB, 1, 1, {"test", {{"wire version", kWireVersion}, {"workers", 1}}}};
     EXPECT_TRUE(shm_send(socket.get(), shm_encode(hello)));
@@ -149,7 +149,7 @@ class ShmStrangerTest : public ::testing::Test {
     EXPECT_TRUE(shm_decode_hello(answer.bytes));
     next(socket.get());
     std::string why = refusal();
-    b_.mesh->leave(kA);
+    b_.interconnect->leave(kA);
     return why;
   }
 
@@ -193,7 +193,7 @@ TEST_F(ShmStrangerTest, ACutOrChangedHelloIsTurnedAway) {
 }
 
 TEST_F(ShmStrangerTest, WhatIsSharedIsChecked) {
-  const Fd bell(eventfd(0, EFD_NONBLOCK));
+  const Fd event_fd(eventfd(0, EFD_NONBLOCK));
   const Fd blocking(eventfd(0, 0));
   Fd control = std::move(*make_memory_file("b", kShmControlBytes));
   const size_t ring = 32 << 10;
@@ -203,20 +203,20 @@ TEST_F(ShmStrangerTest, WhatIsSharedIsChecked) {
   const auto base = [&](const ShmBase& said, const std::vector<int>& fds) {
     return refusal_after_hello([&](int socket) { EXPECT_TRUE(shm_send(socket, shm_encode(said), fds)); });
   };
-  EXPECT_NE(base({2, ring}, {control.get(), rings.get(), bell.get()}).find("workers: 1 at node 1, 2"),
+  EXPECT_NE(base({2, ring}, {control.get(), rings.get(), event_fd.get()}).find("workers: 1 at node 1, 2"),
             std::string::npos);
   EXPECT_NE(base({1, ring}, {control.get(), rings.get()}).find("2 descriptors"), std::string::npos);
-  EXPECT_NE(base({1, 100}, {control.get(), rings.get(), bell.get()}).find("ring bytes: 100"), std::string::npos);
-  EXPECT_NE(base({1, uint64_t{1} << 60}, {control.get(), rings.get(), bell.get()}).find("ring bytes"),
+  EXPECT_NE(base({1, 100}, {control.get(), rings.get(), event_fd.get()}).find("ring bytes: 100"), std::string::npos);
+  EXPECT_NE(base({1, uint64_t{1} << 60}, {control.get(), rings.get(), event_fd.get()}).find("ring bytes"),
             std::string::npos);
-  EXPECT_NE(base({1, 2 * ring}, {control.get(), rings.get(), bell.get()}).find("was announced"), std::string::npos);
-  EXPECT_NE(base({1, ring}, {rings.get(), rings.get(), bell.get()}).find("was announced"), std::string::npos);
-  EXPECT_NE(base({1, ring}, {control.get(), soft.get(), bell.get()}).find("not sealed"), std::string::npos);
+  EXPECT_NE(base({1, 2 * ring}, {control.get(), rings.get(), event_fd.get()}).find("was announced"), std::string::npos);
+  EXPECT_NE(base({1, ring}, {rings.get(), rings.get(), event_fd.get()}).find("was announced"), std::string::npos);
+  EXPECT_NE(base({1, ring}, {control.get(), soft.get(), event_fd.get()}).find("not sealed"), std::string::npos);
   EXPECT_NE(base({1, ring}, {control.get(), rings.get(), blocking.get()}).find("eventfd"), std::string::npos);
   EXPECT_NE(base({1, ring}, {control.get(), rings.get(), control.get()}).find("eventfd"), std::string::npos);
   const auto region = [&](const ShmRegionEntry& entry, const std::vector<int>& fds) {
     return refusal_after_hello([&](int socket) {
-      const std::vector<int> good = {control.get(), rings.get(), bell.get()};
+      const std::vector<int> good = {control.get(), rings.get(), event_fd.get()};
       EXPECT_TRUE(shm_send(socket, shm_encode(ShmBase{1, ring}), good));
       EXPECT_TRUE(shm_send(socket, shm_encode(std::span(&entry, 1)), fds));
     });
@@ -234,21 +234,21 @@ TEST_F(ShmStrangerTest, WhatIsSharedIsChecked) {
 
 // A peer that dies at any point of the set-up leaves nothing behind and can connect again.
 TEST_F(ShmStrangerTest, ASetUpThatBreaksOffAnywhereLeavesNothing) {
-  const ShmTraces before = ShmTraces::now();
+  const ShmLeakCounts before = ShmLeakCounts::now();
   ShmOptions options = shm_test_options(0);
   bool was_up = false;
   for (int steps = 0; steps < 16; ++steps) {
-    b_.mesh->join({kA, 1, options.address});
+    b_.interconnect->join({kA, 1, options.address});
     {
       ShmNode a(options);
-      a.mesh->join(b_.who);
+      a.interconnect->join(b_.who);
       for (int i = 0; i < steps; ++i) (i % 2 == 0 ? b_ : a).step();
       was_up = was_up || a.find(Kind::kUp, kB) != nullptr;
     }
     for (int i = 0; i < 3; ++i) b_.step();
     b_.wire()->poll({});
     b_.step();
-    EXPECT_EQ(ShmTraces::now(), before) << steps;
+    EXPECT_EQ(ShmLeakCounts::now(), before) << steps;
   }
   EXPECT_TRUE(was_up) << "the last ones got through";
   b_.events.clear();
@@ -258,7 +258,7 @@ TEST_F(ShmStrangerTest, ASetUpThatBreaksOffAnywhereLeavesNothing) {
 
 // Strangers that send nothing, or half a message, or hang up do not keep a good peer out, and are dropped in time.
 TEST_F(ShmStrangerTest, StrangersDoNotDisturbGoodPeersAndAreBounded) {
-  const ShmTraces before = ShmTraces::now();
+  const ShmLeakCounts before = ShmLeakCounts::now();
   {
     std::vector<Fd> strangers;
     for (int i = 0; i < 40; ++i) {
@@ -266,11 +266,11 @@ TEST_F(ShmStrangerTest, StrangersDoNotDisturbGoodPeersAndAreBounded) {
       if (i % 4 == 0) shm_send(strangers.back().get(), shm_text("GET / HTTP/1.1"));
       if (i % 4 == 1) strangers.pop_back();
       b_.step();
-      EXPECT_LE(ShmTraces::now().fds, before.fds + strangers.size() + 8) << "B keeps strangers_max";
+      EXPECT_LE(ShmLeakCounts::now().fds, before.fds + strangers.size() + 8) << "B keeps strangers_max";
     }
     ShmNode a(shm_test_options(0));
-    a.mesh->join(b_.who);
-    b_.mesh->join(a.who);
+    a.interconnect->join(b_.who);
+    b_.interconnect->join(a.who);
     ASSERT_TRUE(shm_wait([&] { return a.find(Kind::kUp, kB) != nullptr && b_.find(Kind::kUp, kA) != nullptr; },
                          [&] { a.step(), b_.step(); }));
     a.wire()->accept_incarnation(kB, 1);
@@ -285,7 +285,7 @@ TEST_F(ShmStrangerTest, StrangersDoNotDisturbGoodPeersAndAreBounded) {
   ASSERT_TRUE(shm_wait([&] { return b_.find(Kind::kDown, kA) != nullptr; }, [&] { b_.step(); }));
   b_.wire()->poll({});
   b_.step();
-  EXPECT_EQ(ShmTraces::now(), before);
+  EXPECT_EQ(ShmLeakCounts::now(), before);
 }
 
 TEST_F(ShmStrangerTest, ALivePeerThatSpeaksOutOfTurnIsClosedByName) {

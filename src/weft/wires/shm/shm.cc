@@ -25,16 +25,16 @@ void add_term(HandshakeParams& params, const char* name, uint64_t value) {
   if (std::none_of(params.fields.begin(), params.fields.end(), has)) params.fields.emplace_back(name, value);
 }
 
-Fd make_bell() { return Fd(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)); }
+Fd make_eventfd() { return Fd(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)); }
 
-void ring(const Fd& bell) {
+void ring(const Fd& event_fd) {
   const uint64_t one = 1;
-  (void)!write(bell.get(), &one, sizeof one);
+  (void)!write(event_fd.get(), &one, sizeof one);
 }
 
-void silence(const Fd& bell) {
+void silence(const Fd& event_fd) {
   uint64_t count = 0;
-  (void)!read(bell.get(), &count, sizeof count);
+  (void)!read(event_fd.get(), &count, sizeof count);
 }
 
 }  // namespace
@@ -50,10 +50,10 @@ Result<std::unique_ptr<ShmInterconnect>> ShmInterconnect::create(const ShmOption
                                        std::to_string(ShmOutbox::kRingBytesMin) + " to " +
                                        std::to_string(ShmOutbox::kRingBytesMax)};
   }
-  std::unique_ptr<ShmInterconnect> mesh(new ShmInterconnect(options, clock));
-  const Result<void> made = mesh->set_up();
+  std::unique_ptr<ShmInterconnect> interconnect(new ShmInterconnect(options, clock));
+  const Result<void> made = interconnect->set_up();
   if (!made) return made.error();
-  return mesh;
+  return interconnect;
 }
 
 Result<void> ShmInterconnect::set_up() {
@@ -74,10 +74,10 @@ Result<void> ShmInterconnect::set_up() {
   control_ = new (control_memory_.base()) ShmControlBlock();
 
   epoll_ = Fd(epoll_create1(EPOLL_CLOEXEC));
-  control_eventfd_ = make_bell();
+  control_eventfd_ = make_eventfd();
   if (!epoll_ || !control_eventfd_) return os_error("epoll or eventfd");
   for (size_t w = 0; w < self_.workers; ++w) {
-    self_.eventfds.push_back(make_bell());
+    self_.eventfds.push_back(make_eventfd());
     if (!self_.eventfds.back()) return os_error("eventfd");
     wires_.push_back(std::make_unique<ShmWire>(self_.node, WorkerId(static_cast<uint8_t>(w)), options_.completions_max,
                                                &links_, options_.regions, control_eventfd_.get()));
@@ -88,12 +88,12 @@ Result<void> ShmInterconnect::set_up() {
   if (options_.incarnation != 0) set_incarnation(options_.incarnation);
   const Result<void> hearing = listen_to(control_eventfd_.get());
   if (!hearing) return hearing.error();
-  if (options_.regions != nullptr) options_.regions->set_remote_posters(this);
+  if (options_.regions != nullptr) options_.regions->set_remote_initiators(this);
   return {};
 }
 
 ShmInterconnect::~ShmInterconnect() {
-  if (options_.regions != nullptr && listener_) options_.regions->set_remote_posters(nullptr);
+  if (options_.regions != nullptr && listener_) options_.regions->set_remote_initiators(nullptr);
   if (listener_) shm_unlink(options_.address);
 }
 
@@ -111,7 +111,7 @@ void ShmInterconnect::set_sleeping(WorkerId worker, bool sleeping) {
 }
 
 void ShmInterconnect::wake_all() {
-  for (const Fd& bell : self_.eventfds) ring(bell);
+  for (const Fd& event_fd : self_.eventfds) ring(event_fd);
 }
 
 void ShmInterconnect::publish(NodeId peer, uint32_t grants) {

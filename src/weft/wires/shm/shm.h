@@ -71,7 +71,7 @@ struct ShmOptions {
   size_t strangers_max = 64;      // accepted connections that are not up yet; beyond that the oldest goes
 };
 
-class ShmInterconnect final : public Interconnect, private RemotePosters {
+class ShmInterconnect final : public Interconnect, private RemoteInitiators {
  public:
   static Result<std::unique_ptr<ShmInterconnect>> create(const ShmOptions& options, Clock* clock);
   // Called on the control thread, when no worker uses its wire any more.

@@ -41,7 +41,7 @@ TEST(ShmTest, CarriesPacketsPerWorkerAndFlowInOrder) {
   for (ShmOptions& o : options) o.workers = 2;
   ShmNode a(options[0]), b(options[1]), c(options[2]);
   shm_connect_all({&a, &b, &c}, 2);
-  EXPECT_EQ(a.mesh->name(), "shm");
+  EXPECT_EQ(a.interconnect->name(), "shm");
   EXPECT_FALSE(b.wire()->pending());
   for (int i = 0; i < 10; ++i) {
     ASSERT_TRUE(a.wire()->send(kB, Flow::kExecution, shm_text("e" + std::to_string(i))));
@@ -94,12 +94,13 @@ TEST(ShmTest, JoinMayComeFirstOrLastAndTheSocketMayBeAFile) {
   EXPECT_EQ(access(options.address.c_str(), F_OK), 0) << "as a killed process leaves it";
   {
     ShmNode a(shm_test_options(0));
-    a.mesh->join({kB, 1, options.address});
+    a.interconnect->join({kB, 1, options.address});
     for (int i = 0; i < 3; ++i) a.step();
     ShmNode b(options);
     EXPECT_FALSE(ShmInterconnect::create(options, &b.clock)) << "the address is taken";
-    EXPECT_TRUE(shm_wait([&] { return b.mesh->control_fd() >= 0 && a.events.empty(); }, [&] { a.step(), b.step(); }));
-    b.mesh->join(a.who);
+    EXPECT_TRUE(
+        shm_wait([&] { return b.interconnect->control_fd() >= 0 && a.events.empty(); }, [&] { a.step(), b.step(); }));
+    b.interconnect->join(a.who);
     EXPECT_TRUE(shm_wait([&] { return a.find(Kind::kUp, kB) != nullptr && b.find(Kind::kUp, kA) != nullptr; },
                          [&] { a.step(), b.step(); }));
     EXPECT_EQ(a.events.size() + b.events.size(), 2U);
@@ -133,7 +134,7 @@ TEST(ShmTest, AnAdmissionThatEndsInTheMiddleOfABurstKeepsThePacketsHandedOut) {
   std::vector<Packet> packets(1);
   ASSERT_EQ(b.wire()->poll(packets), 1U);
   b.wire()->accept_incarnation(kA, 0);
-  a.mesh.reset();
+  a.interconnect.reset();
   b.step();
   EXPECT_NE(b.find(Kind::kDown, kA), nullptr);
   EXPECT_EQ(as_text(packets[0].bytes), "one") << "still mapped";
@@ -144,14 +145,14 @@ TEST(ShmTest, AnAdmissionThatEndsInTheMiddleOfABurstKeepsThePacketsHandedOut) {
 }
 
 TEST(ShmTest, LeaveEndsItOnBothSidesAndJoinMakesItAgain) {
-  const ShmTraces before = ShmTraces::now();
+  const ShmLeakCounts before = ShmLeakCounts::now();
   {
     ShmNode a(shm_test_options(0)), b(shm_test_options(1)), c(shm_test_options(2));
-    const ShmTraces alone = ShmTraces::now();
+    const ShmLeakCounts alone = ShmLeakCounts::now();
     shm_connect_all({&a, &b, &c});
     for (int round = 0; round < 3; ++round) {
       ASSERT_TRUE(a.wire()->send(kB, Flow::kCommit, shm_text("stale")));
-      b.mesh->leave(kA);
+      b.interconnect->leave(kA);
       EXPECT_EQ(drain(b.wire(), kA), "");
       ASSERT_TRUE(shm_wait([&] { return a.find(Kind::kDown, kB) != nullptr; }, [&] { a.step(); }));
       EXPECT_EQ(b.find(Kind::kDown, kA), nullptr) << "it knows";
@@ -166,13 +167,13 @@ TEST(ShmTest, LeaveEndsItOnBothSidesAndJoinMakesItAgain) {
       b.events.clear();
     }
     for (ShmNode* node : {&a, &b, &c}) {
-      for (const NodeId peer : {kA, kB, kC}) node->mesh->leave(peer);
+      for (const NodeId peer : {kA, kB, kC}) node->interconnect->leave(peer);
       drain(node->wire(), kA);
       node->step();
     }
-    EXPECT_EQ(ShmTraces::now(), alone) << "links leave nothing";
+    EXPECT_EQ(ShmLeakCounts::now(), alone) << "links leave nothing";
   }
-  EXPECT_EQ(ShmTraces::now(), before);
+  EXPECT_EQ(ShmLeakCounts::now(), before);
 }
 
 TEST(ShmTest, AHigherIncarnationReplacesTheOld) {
@@ -184,8 +185,8 @@ TEST(ShmTest, AHigherIncarnationReplacesTheOld) {
   options.incarnation = 2;
   options.address += "/again";
   ShmNode young(options);
-  a.mesh->join(young.who);
-  young.mesh->join(a.who);
+  a.interconnect->join(young.who);
+  young.interconnect->join(a.who);
   EXPECT_TRUE(
       shm_wait([&] { return a.events.size() == 2 && young.events.size() == 1; }, [&] { a.step(), young.step(); }));
   EXPECT_EQ(a.events.back().incarnation, 2U);
@@ -252,7 +253,7 @@ TEST(ShmTest, NoWakeUpIsLost) {
   constexpr uint64_t kPackets = 5'000;
   ShmNode a(shm_test_options(0)), b(shm_test_options(1));
   shm_connect_all({&a, &b});
-  b.mesh->set_sleeping(kW0, true);  // the first packet wakes it, however fast the others come
+  b.interconnect->set_sleeping(kW0, true);  // the first packet wakes it, however fast the others come
   std::thread sender([&] {
     for (uint64_t i = 0; i < kPackets; ++i) {
       std::byte packet[8];
@@ -267,12 +268,12 @@ TEST(ShmTest, NoWakeUpIsLost) {
     for (size_t i = 0; i < n; ++i) ASSERT_EQ(load<uint64_t>(packets[i].bytes.data()), next++);
     b.wire()->release();
     if (n != 0) continue;
-    b.mesh->set_sleeping(kW0, true);
+    b.interconnect->set_sleeping(kW0, true);
     if (!b.wire()->pending()) {
-      pollfd bell{.fd = b.mesh->wait_fd(kW0), .events = POLLIN, .revents = 0};
-      poll(&bell, 1, -1);
+      pollfd event_fd{.fd = b.interconnect->wait_fd(kW0), .events = POLLIN, .revents = 0};
+      poll(&event_fd, 1, -1);
     }
-    b.mesh->set_sleeping(kW0, false);
+    b.interconnect->set_sleeping(kW0, false);
   }
   sender.join();
   EXPECT_GT(a.wire()->counters().wakes, 0U);
@@ -282,7 +283,7 @@ TEST(ShmTest, NoWakeUpIsLost) {
 TEST(ShmTest, LinksComeAndGoUnderRunningWorkers) {
   ShmNode a(shm_test_options(0)), b(shm_test_options(1));
   shm_connect_all({&a, &b});
-  const ShmTraces before = ShmTraces::now();
+  const ShmLeakCounts before = ShmLeakCounts::now();
   std::atomic<bool> stop{false};
   const auto work = [&](ShmNode& self, NodeId peer) {
     std::vector<Packet> packets(8);
@@ -306,17 +307,17 @@ TEST(ShmTest, LinksComeAndGoUnderRunningWorkers) {
   for (int round = 0; round < 50; ++round) {
     ShmNode& leaver = round % 2 == 0 ? a : b;
     ShmNode& left = round % 2 == 0 ? b : a;
-    leaver.mesh->leave(left.who.node);
+    leaver.interconnect->leave(left.who.node);
     EXPECT_TRUE(shm_wait([&] { return left.find(Kind::kDown, leaver.who.node) != nullptr; }, [&] { left.step(); }));
     a.events.clear();
     b.events.clear();
-    a.mesh->join(b.who);
-    b.mesh->join(a.who);
+    a.interconnect->join(b.who);
+    b.interconnect->join(a.who);
     EXPECT_TRUE(shm_wait([&] { return a.find(Kind::kUp, kB) != nullptr && b.find(Kind::kUp, kA) != nullptr; },
                          [&] { a.step(), b.step(); }));
   }
   // The workers drop the last of the old links in their next polls.
-  EXPECT_TRUE(shm_wait([&] { return ShmTraces::now() == before; }, [&] { a.step(), b.step(); }));
+  EXPECT_TRUE(shm_wait([&] { return ShmLeakCounts::now() == before; }, [&] { a.step(), b.step(); }));
   stop.store(true);
   worker_a.join();
   worker_b.join();

@@ -56,13 +56,13 @@ struct ShmNode {
     who = {options.node, options.incarnation, options.address};
     auto made = ShmInterconnect::create(options, &clock);
     if (!made) ADD_FAILURE() << made.error().detail;
-    mesh = std::move(*made);
+    interconnect = std::move(*made);
   }
 
   // A control step; keeps the events.
   void step() {
-    mesh->control_step();
-    for (InterconnectEvent& event : mesh->take_events()) events.push_back(std::move(event));
+    interconnect->control_step();
+    for (InterconnectEvent& event : interconnect->take_events()) events.push_back(std::move(event));
   }
   const InterconnectEvent* find(InterconnectEvent::Kind kind, NodeId peer) const {
     for (const InterconnectEvent& event : events) {
@@ -75,13 +75,13 @@ struct ShmNode {
     for (const InterconnectEvent& event : events) n += event.kind == kind;
     return n;
   }
-  ShmWire* wire(int worker = 0) { return mesh->wire(WorkerId(static_cast<uint8_t>(worker))); }
+  ShmWire* wire(int worker = 0) { return interconnect->wire(WorkerId(static_cast<uint8_t>(worker))); }
 
   RealClock clock;
   std::unique_ptr<Region> region;
   Regions regions;
   InterconnectPeer who;
-  std::unique_ptr<ShmInterconnect> mesh;
+  std::unique_ptr<ShmInterconnect> interconnect;
   std::vector<InterconnectEvent> events;
 };
 
@@ -97,7 +97,7 @@ inline void shm_connect_all(const std::vector<ShmNode*>& nodes, int workers = 1)
   for (ShmNode* a : nodes) {
     for (ShmNode* b : nodes) {
       if (a == b) continue;
-      a->mesh->join(b->who);
+      a->interconnect->join(b->who);
       for (int w = 0; w < workers; ++w) a->wire(w)->accept_incarnation(b->who.node, b->who.incarnation);
     }
   }
@@ -122,17 +122,17 @@ inline void shm_connect_all(const std::vector<ShmNode*>& nodes, int workers = 1)
 }
 
 // Counts what this process has open and mapped: the "fd" and "map" lines that a leak would add to.
-struct ShmTraces {
+struct ShmLeakCounts {
   size_t fds = 0;
   size_t maps = 0;
-  static ShmTraces now() {
-    ShmTraces traces;
+  static ShmLeakCounts now() {
+    ShmLeakCounts traces;
     for (const auto& fd : std::filesystem::directory_iterator("/proc/self/fd")) traces.fds += !fd.path().empty();
     std::ifstream maps("/proc/self/maps");
     for (std::string line; std::getline(maps, line);) traces.maps += line.find("weft ") != std::string::npos;
     return traces;
   }
-  friend bool operator==(const ShmTraces&, const ShmTraces&) = default;
+  friend bool operator==(const ShmLeakCounts&, const ShmLeakCounts&) = default;
 };
 
 inline std::vector<std::byte> shm_text(std::string_view s) {

@@ -243,7 +243,7 @@ TEST_F(ShmVerbTest, NothingLandsAfterRevokeReturns) {
 TEST_F(ShmVerbTest, ALostPeerRefusesAndANewIncarnationTakesVerbsAgain) {
   uint64_t word = 5;
   const Verb v = verb(VerbKind::kWrite, 0, &word, 8, 1);
-  b_.mesh.reset();
+  b_.interconnect.reset();
   EXPECT_TRUE(shm_wait([&] { return a_.find(Kind::kDown, kB) != nullptr; }, [&] { a_.step(); }));
   a_.wire()->poll({});
   EXPECT_EQ(one(v), VerbStatus::kRefused);

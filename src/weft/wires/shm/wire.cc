@@ -39,12 +39,12 @@ class Visit {
 }  // namespace
 
 ShmWire::ShmWire(NodeId self, WorkerId worker, size_t completions_max, ShmLinks* links, Regions* regions,
-                 int control_bell)
+                 int control_eventfd)
     : self_(self),
       worker_(worker),
       links_(links),
       regions_(regions),
-      control_eventfd_(control_bell),
+      control_eventfd_(control_eventfd),
       receivers_(kNodesMax),
       verbs_(completions_max, &counters_) {}
 
@@ -111,7 +111,7 @@ void ShmWire::take_link(size_t node, const std::shared_ptr<ShmLink>& link) {
 
 void ShmWire::sync_link(size_t node) {
   Peer& peer = peers_[node];
-  peer.open = peer.link != nullptr && !peer.broken && peer.link->incarnation() == peer.admitted;
+  peer.open = peer.link != nullptr && !peer.broken && peer.link->incarnation() == peer.accepted;
   if (peer.open == peer.attached) return;
   if (peer.open) {
     receivers_.attach(peer.parked);
@@ -151,8 +151,8 @@ void ShmWire::reset(NodeId to) { verbs_.reset(to); }
 void ShmWire::accept_incarnation(NodeId id, uint32_t incarnation) {
   WEFT_CHECK(id.value < kNodesMax, "a node of this cluster");
   Peer& peer = peers_[id.value];
-  if (peer.admitted == incarnation) return;
-  peer.admitted = incarnation;
+  if (peer.accepted == incarnation) return;
+  peer.accepted = incarnation;
   peer.open = false;
   verbs_.reset(id);
   links_changed_ = true;

@@ -30,8 +30,8 @@ namespace weft {
 
 class ShmWire final : public Wire {
  public:
-  // `regions` are this node's and may be nullptr; `control_bell` is an eventfd that the control thread waits for.
-  ShmWire(NodeId self, WorkerId worker, size_t completions_max, ShmLinks* links, Regions* regions, int control_bell);
+  // `regions` are this node's and may be nullptr; `control_eventfd` is an eventfd that the control thread waits for.
+  ShmWire(NodeId self, WorkerId worker, size_t completions_max, ShmLinks* links, Regions* regions, int control_eventfd);
 
   // Accepts any bytes up to half a ring; the receiving port checks their content.
   bool send(NodeId to, Flow flow, ByteView packet) override;
@@ -48,7 +48,7 @@ class ShmWire final : public Wire {
  private:
   struct Peer {
     std::shared_ptr<ShmLink> link;
-    uint32_t admitted = 0;  // its incarnation
+    uint32_t accepted = 0;  // its incarnation
     bool open = false;      // the link exists and is accepted: packets and verbs may be sent
     bool attached = false;  // its receiver is in receivers_; otherwise it is kept here
     bool broken = false;    // its ring was invalid: nothing more is read from this link

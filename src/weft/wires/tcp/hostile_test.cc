@@ -36,12 +36,12 @@ class TcpHostileTest : public ::testing::Test {
 
   // The hostile peer sends a valid hello and is accepted.
   void enter() {
-    net_.mesh(kVictim).leave(kHostile);
+    net_.interconnect(kVictim).leave(kHostile);
     net_.node(kVictim).events.clear();
-    net_.mesh(kVictim).join({kHostile, ++incarnation_, "127.0.0.1:1"});
+    net_.interconnect(kVictim).join({kHostile, ++incarnation_, "127.0.0.1:1"});
     net_.wire(kVictim).accept_incarnation(kHostile, incarnation_);
     net_.grant(kVictim, 0);
-    auto socket = tcp_connect(*tcp_resolve(net_.mesh(kVictim).address()));
+    auto socket = tcp_connect(*tcp_resolve(net_.interconnect(kVictim).address()));
     ASSERT_TRUE(socket);
     stream_ = TcpStream(std::move(*socket));
     send(tcp_encode_hello({kHostile, incarnation_, WorkerId(0), node_id(kVictim), 1, 0, tcp_test_options(0).params}));
@@ -196,13 +196,14 @@ TEST_F(TcpHostileTest, RandomStreamsFromASocket) {
   }
   EXPECT_TRUE(friend_undisturbed());
   EXPECT_GT(packets_, 500U) << "sound ones are delivered";
-  EXPECT_TRUE(net_.until_polling([&] { return net_.mesh(kVictim).links() <= 2; })) << "and nothing is left behind";
+  EXPECT_TRUE(net_.until_polling([&] { return net_.interconnect(kVictim).links() <= 2; }))
+      << "and nothing is left behind";
 }
 
 TEST_F(TcpHostileTest, RandomHellosFromASocket) {
   Random random(12);
   for (int round = 0; round < 1500 && !HasFailure(); ++round) {
-    auto socket = tcp_connect(*tcp_resolve(net_.mesh(kVictim).address()));
+    auto socket = tcp_connect(*tcp_resolve(net_.interconnect(kVictim).address()));
     ASSERT_TRUE(socket);
     stream_ = TcpStream(std::move(*socket));
     std::string bytes =
@@ -217,7 +218,7 @@ TEST_F(TcpHostileTest, RandomHellosFromASocket) {
     EXPECT_TRUE(net_.until([&] { return hear(), over_; }));
     net_.node(kVictim).events.clear();
   }
-  EXPECT_TRUE(net_.until([&] { return net_.mesh(kVictim).strangers() == 0; }));
+  EXPECT_TRUE(net_.until([&] { return net_.interconnect(kVictim).strangers() == 0; }));
   EXPECT_TRUE(friend_undisturbed());
 }
 

@@ -19,7 +19,8 @@ using Kind = InterconnectEvent::Kind;
 // A client that sends arbitrary bytes.
 class Stranger {
  public:
-  explicit Stranger(const TcpInterconnect& mesh) : stream_(std::move(*tcp_connect(*tcp_resolve(mesh.address())))) {}
+  explicit Stranger(const TcpInterconnect& interconnect)
+      : stream_(std::move(*tcp_connect(*tcp_resolve(interconnect.address())))) {}
 
   // Sends as much as the socket takes.
   void say(std::string_view text) { tcp_send(stream_.fd(), text.data(), text.size()); }
@@ -67,7 +68,7 @@ class TcpSetupTest : public ::testing::Test {
 };
 
 TEST_F(TcpSetupTest, GarbageIsTurnedAwayByName) {
-  Stranger stranger(net_.mesh(2));
+  Stranger stranger(net_.interconnect(2));
   stranger.say("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
   ASSERT_TRUE(net_.until([&] { return stranger.closed(); }));
   const InterconnectEvent* event = net_.find(2, Kind::kRefused, "GET / HT");
@@ -77,31 +78,31 @@ TEST_F(TcpSetupTest, GarbageIsTurnedAwayByName) {
 }
 
 TEST_F(TcpSetupTest, SilenceAndHalfAHelloTimeOut) {
-  Stranger silent(net_.mesh(2)), half(net_.mesh(2));
+  Stranger silent(net_.interconnect(2)), half(net_.interconnect(2));
   half.say(sound_hello(0, 2).substr(0, 30));
-  ASSERT_TRUE(net_.until([&] { return net_.mesh(2).strangers() == 2; }));
+  ASSERT_TRUE(net_.until([&] { return net_.interconnect(2).strangers() == 2; }));
   EXPECT_TRUE(undisturbed());
   ASSERT_TRUE(net_.until([&] { return silent.closed() && half.closed(); }));
   EXPECT_NE(net_.find(2, Kind::kRefused, "no hello in time"), nullptr);
-  EXPECT_EQ(net_.mesh(2).strangers(), 0U);
+  EXPECT_EQ(net_.interconnect(2).strangers(), 0U);
   EXPECT_TRUE(undisturbed());
 }
 
 TEST_F(TcpSetupTest, TheNumberOfStrangersIsBounded) {
   std::vector<std::unique_ptr<Stranger>> crowd;
   for (int i = 0; i < 50; ++i) {
-    crowd.push_back(std::make_unique<Stranger>(net_.mesh(2)));
+    crowd.push_back(std::make_unique<Stranger>(net_.interconnect(2)));
     net_.control();
-    EXPECT_LE(net_.mesh(2).strangers(), 8U);
+    EXPECT_LE(net_.interconnect(2).strangers(), 8U);
   }
   // A member gets through the crowd.
   net_.connect(0, 2);
   EXPECT_TRUE(undisturbed());
-  ASSERT_TRUE(net_.until([&] { return net_.mesh(2).strangers() == 0; }));
+  ASSERT_TRUE(net_.until([&] { return net_.interconnect(2).strangers() == 0; }));
 }
 
 TEST_F(TcpSetupTest, ASoundHelloOfNoMemberWaitsAndIsRefused) {
-  Stranger stranger(net_.mesh(2));
+  Stranger stranger(net_.interconnect(2));
   stranger.say(sound_hello(0, 2));
   std::string heard;
   bool over = false;
@@ -112,7 +113,7 @@ TEST_F(TcpSetupTest, ASoundHelloOfNoMemberWaitsAndIsRefused) {
 }
 
 TEST_F(TcpSetupTest, ASecondConnectionDoesNotReplaceTheFirst) {
-  Stranger stranger(net_.mesh(2));
+  Stranger stranger(net_.interconnect(2));
   stranger.say(sound_hello(1, 2));
   std::string heard;
   bool over = false;
@@ -122,9 +123,9 @@ TEST_F(TcpSetupTest, ASecondConnectionDoesNotReplaceTheFirst) {
 }
 
 TEST_F(TcpSetupTest, EachObjectionIsNamed) {
-  net_.mesh(2).join({NodeId(0), 7, "127.0.0.1:1"});
+  net_.interconnect(2).join({NodeId(0), 7, "127.0.0.1:1"});
   const auto refused = [&](const std::string& hello, const std::string& words) {
-    Stranger stranger(net_.mesh(2));
+    Stranger stranger(net_.interconnect(2));
     stranger.say(hello);
     std::string heard;
     bool over = false;
@@ -151,11 +152,11 @@ TEST_F(TcpSetupTest, EachObjectionIsNamed) {
   std::string huge = sound_hello(0, 2);
   huge[11] = 1;
   refused(huge, "must be 16 to 8192");
-  EXPECT_EQ(net_.mesh(2).strangers(), 0U);
+  EXPECT_EQ(net_.interconnect(2).strangers(), 0U);
   EXPECT_TRUE(undisturbed());
 }
 
-TEST(TcpAgreementTest, ADifferenceIsRefusedByNameAtBothSides) {
+TEST(TcpHandshakeTest, ADifferenceIsRefusedByNameAtBothSides) {
   TcpTestNet net(2, 1, [](size_t n, TcpOptions& options) {
     if (n == 1) options.params.fields[1].second = 8;
   });
@@ -169,24 +170,24 @@ TEST(TcpAgreementTest, ADifferenceIsRefusedByNameAtBothSides) {
 }
 
 // A probe connects nobody, and gets one reply whichever side has the smaller id.
-TEST(TcpKnockTest, WhoAgreesIsToldSo) {
+TEST(TcpProbeTest, WhoAgreesIsToldSo) {
   TcpTestNet net(3, 1, [](size_t n, TcpOptions& options) {
     options.incarnation = n == 1 ? 0 : 4;
     options.hello_ms = 300;
   });
   for (const size_t n : {size_t{0}, size_t{2}}) {
-    net.mesh(1).probe({node_id(n), 4, net.mesh(n).address()}, {77, net.mesh(1).address(), {}});
+    net.interconnect(1).probe({node_id(n), 4, net.interconnect(n).address()}, {77, net.interconnect(1).address(), {}});
     ASSERT_TRUE(net.until([&] { return net.find(1, Kind::kProbeReply) != nullptr; }));
     EXPECT_EQ(net.find(1, Kind::kProbeReply)->why, "");
     EXPECT_EQ(net.find(1, Kind::kProbeReply)->peer, node_id(n));
     EXPECT_EQ(net.find(1, Kind::kProbeReply)->incarnation, 4U);
-    EXPECT_TRUE(net.until([&] { return net.mesh(n).strangers() == 0; }));
+    EXPECT_TRUE(net.until([&] { return net.interconnect(n).strangers() == 0; }));
     EXPECT_EQ(net.find(n, Kind::kRefused), nullptr) << net.all_events(n);
     net.node(1).events.clear();
   }
 }
 
-TEST(TcpKnockTest, WhatIsInTheWayIsNamed) {
+TEST(TcpProbeTest, WhatIsInTheWayIsNamed) {
   TcpTestNet net(4, 1, [](size_t n, TcpOptions& options) {
     options.incarnation = n == 1 ? 0 : 4;
     options.hello_ms = 300;
@@ -195,18 +196,20 @@ TEST(TcpKnockTest, WhatIsInTheWayIsNamed) {
   });
   const auto answer = [&](const InterconnectPeer& peer) {
     net.node(1).events.clear();
-    net.mesh(1).probe(peer, {77, net.mesh(1).address(), {}});
+    net.interconnect(1).probe(peer, {77, net.interconnect(1).address(), {}});
     EXPECT_TRUE(net.until([&] { return net.find(1, Kind::kProbeReply) != nullptr; }));
     return net.find(1, Kind::kProbeReply)->why;
   };
   const auto has = [](const std::string& text, const std::string& words) {
     EXPECT_NE(text.find(words), std::string::npos) << text;
   };
-  has(answer({NodeId(2), 4, net.mesh(2).address()}), "hash_seed is 8 at node 2 and 7 at node 1");
+  has(answer({NodeId(2), 4, net.interconnect(2).address()}), "hash_seed is 8 at node 2 and 7 at node 1");
   EXPECT_NE(net.find(2, Kind::kRefused, "hash_seed is 8"), nullptr);
-  has(answer({NodeId(0), 3, net.mesh(0).address()}), "this is node 0 incarnation 4, and incarnation 3 was meant");
-  has(answer({NodeId(2), 4, net.mesh(0).address()}), "this is node 0, and node 2 was meant");
-  has(answer({NodeId(3), 4, net.mesh(3).address()}), "it is node 3 incarnation 0, and node 3 incarnation 4 was meant");
+  has(answer({NodeId(0), 3, net.interconnect(0).address()}),
+      "this is node 0 incarnation 4, and incarnation 3 was meant");
+  has(answer({NodeId(2), 4, net.interconnect(0).address()}), "this is node 0, and node 2 was meant");
+  has(answer({NodeId(3), 4, net.interconnect(3).address()}),
+      "it is node 3 incarnation 0, and node 3 incarnation 4 was meant");
   has(answer({NodeId(0), 4, "127.0.0.1:1"}), "127.0.0.1:1: ");
   has(answer({NodeId(0), 4, "nonsense"}), "nonsense");
   const auto deaf = tcp_listen("127.0.0.1:0");
@@ -215,7 +218,7 @@ TEST(TcpKnockTest, WhatIsInTheWayIsNamed) {
 
 // It reaches the member, but the member does not reach it: the reply says so, and the member reports whom, where and
 // why.
-TEST(TcpKnockTest, WhoIsNotReachedIsNotLetIn) {
+TEST(TcpProbeTest, WhoIsNotReachedIsNotLetIn) {
   TcpTestNet net(4, 1, [](size_t n, TcpOptions& options) {
     options.incarnation = n == 0 || n == 3 ? 4 : 0;
     options.hello_ms = 600;
@@ -223,7 +226,8 @@ TEST(TcpKnockTest, WhoIsNotReachedIsNotLetIn) {
   const auto deaf = tcp_listen("127.0.0.1:0");
   const auto answer = [&](size_t member, const std::string& address, uint64_t token) {
     net.node(1).events.clear(), net.node(member).events.clear();
-    net.mesh(1).probe({node_id(member), 4, net.mesh(member).address()}, {token, address, "node 2 is away"});
+    net.interconnect(1).probe({node_id(member), 4, net.interconnect(member).address()},
+                              {token, address, "node 2 is away"});
     EXPECT_TRUE(net.until([&] { return net.find(1, Kind::kProbeReply) != nullptr; }));
     return net.find(1, Kind::kProbeReply)->why;
   };
@@ -233,8 +237,8 @@ TEST(TcpKnockTest, WhoIsNotReachedIsNotLetIn) {
     } const cases[] = {{"127.0.0.1:1", "refused"},
                        {"nonsense", "has no port"},
                        {tcp_local_address(deaf->get()), "no hello in time"},
-                       {net.mesh(3 - member).address(), "was meant"},  // another member's
-                       {net.mesh(2).address(), "this is node 2, and node 1 was meant"}};
+                       {net.interconnect(3 - member).address(), "was meant"},  // another member's
+                       {net.interconnect(2).address(), "this is node 2, and node 1 was meant"}};
     for (const auto& [address, why] : cases) {
       const std::string told = answer(member, address, 77);
       EXPECT_NE(told.find("node " + std::to_string(member) + " does not reach node 1 at " + address), std::string::npos)
@@ -248,13 +252,13 @@ TEST(TcpKnockTest, WhoIsNotReachedIsNotLetIn) {
       ASSERT_NE(probed, nullptr) << net.all_events(member);
       EXPECT_EQ(probed->address, address);
     }
-    EXPECT_EQ(answer(member, net.mesh(1).address(), 78), "");
+    EXPECT_EQ(answer(member, net.interconnect(1).address(), 78), "");
   }
 }
 
 // The name servers do not answer for the node that probes: that delays neither the member's other connections nor its
 // control thread. A member whose name they know is found.
-TEST(TcpKnockTest, ANameThatIsNotLookedUpHoldsNobodyUp) {
+TEST(TcpProbeTest, ANameThatIsNotLookedUpHoldsNobodyUp) {
   struct Names {
     std::atomic<bool> over = false;
     std::string known;
@@ -269,10 +273,10 @@ TEST(TcpKnockTest, ANameThatIsNotLookedUpHoldsNobodyUp) {
       return tcp_resolve("127.0.0.1:1");
     };
   });
-  names->known = net.mesh(2).address();
-  net.mesh(1).probe({NodeId(0), 4, net.mesh(0).address()}, {77, "unknown:1", {}});
-  net.mesh(0).join({NodeId(2), 4, "known:1"});
-  net.mesh(2).join({NodeId(0), 4, net.mesh(0).address()});
+  names->known = net.interconnect(2).address();
+  net.interconnect(1).probe({NodeId(0), 4, net.interconnect(0).address()}, {77, "unknown:1", {}});
+  net.interconnect(0).join({NodeId(2), 4, "known:1"});
+  net.interconnect(2).join({NodeId(0), 4, net.interconnect(0).address()});
   EXPECT_TRUE(net.until([&] { return net.is_up(0, 2, 4) && net.is_up(2, 0, 4); })) << net.all_events(0);
   ASSERT_TRUE(net.until([&] { return net.find(1, Kind::kProbeReply) != nullptr; }));
   EXPECT_TRUE(net.until([&] { return net.find(0, Kind::kUnreached, "its name was not looked up in time") != nullptr; }))
@@ -282,18 +286,18 @@ TEST(TcpKnockTest, ANameThatIsNotLookedUpHoldsNobodyUp) {
 }
 
 // Another process of the same node answers the call.
-TEST(TcpKnockTest, WhoKnocksAnswersItself) {
+TEST(TcpProbeTest, WhoKnocksAnswersItself) {
   TcpTestNet net(2, 1, [](size_t n, TcpOptions& options) { options.incarnation = n == 0 ? 4 : 0; });
   TcpOptions twin = tcp_test_options(1);
   twin.incarnation = 0;
   net.add(twin);
-  net.mesh(1).probe({NodeId(0), 4, net.mesh(0).address()}, {77, net.mesh(2).address(), {}});
+  net.interconnect(1).probe({NodeId(0), 4, net.interconnect(0).address()}, {77, net.interconnect(2).address(), {}});
   ASSERT_TRUE(net.until([&] { return net.find(1, Kind::kProbeReply) != nullptr; }));
   const std::string why = net.find(1, Kind::kProbeReply)->why;
   EXPECT_NE(why.find("another process than this one has knocked"), std::string::npos) << why;
 }
 
-TEST(TcpAgreementTest, AnotherClusterIsRefused) {
+TEST(TcpHandshakeTest, AnotherClusterIsRefused) {
   TcpTestNet net(2, 1, [](size_t n, TcpOptions& options) {
     if (n == 1) options.params.cluster = "staging";
   });
@@ -302,7 +306,7 @@ TEST(TcpAgreementTest, AnotherClusterIsRefused) {
   ASSERT_TRUE(net.until([&] { return net.find(0, Kind::kRefused, words) && net.find(1, Kind::kRefused, words); }));
 }
 
-TEST(TcpAgreementTest, TheOneThatConnectsMayJoinLongBefore) {
+TEST(TcpHandshakeTest, TheOneThatConnectsMayJoinLongBefore) {
   TcpTestNet net(2, 3, [](size_t, TcpOptions& options) { options.hello_ms = options.wait_ms = 50; });
   net.join(0, 1);
   ASSERT_TRUE(net.until([&] { return net.find(0, Kind::kRefused, "not expected by node 1"); })) << net.all_events(0);
@@ -310,13 +314,13 @@ TEST(TcpAgreementTest, TheOneThatConnectsMayJoinLongBefore) {
   EXPECT_TRUE(net.until([&] { return net.is_up(0, 1) && net.is_up(1, 0); })) << net.all_events(0);
 }
 
-TEST(TcpAgreementTest, NobodyListensYet) {
+TEST(TcpHandshakeTest, NobodyListensYet) {
   TcpTestNet net(1);
   auto probe = TcpInterconnect::create(tcp_test_options(1), nullptr, net.clock());
   ASSERT_TRUE(probe);
   const std::string address = (*probe)->address();
   probe->reset();
-  net.mesh(0).join({NodeId(1), 1, address});
+  net.interconnect(0).join({NodeId(1), 1, address});
   for (int i = 0; i < 100; ++i) net.control();
   TcpOptions late = tcp_test_options(1);
   late.listen = address;
@@ -328,9 +332,9 @@ TEST(TcpAgreementTest, NobodyListensYet) {
 TEST(TcpOptionsTest, BadOptionsAreNamed) {
   RealClock clock;
   const auto refused = [&](const TcpOptions& options, const std::string& words) {
-    const auto mesh = TcpInterconnect::create(options, nullptr, &clock);
-    ASSERT_FALSE(mesh);
-    EXPECT_NE(mesh.error().text().find(words), std::string::npos) << mesh.error().text();
+    const auto interconnect = TcpInterconnect::create(options, nullptr, &clock);
+    ASSERT_FALSE(interconnect);
+    EXPECT_NE(interconnect.error().text().find(words), std::string::npos) << interconnect.error().text();
   };
   TcpOptions options = tcp_test_options(0);
   options.listen = "127.0.0.1";

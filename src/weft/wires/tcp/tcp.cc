@@ -50,13 +50,14 @@ Result<std::unique_ptr<TcpInterconnect>> TcpInterconnect::create(const TcpOption
   }
   auto listener = tcp_listen(options.listen);
   if (!listener) return listener.error();
-  std::unique_ptr<TcpInterconnect> mesh(
+  std::unique_ptr<TcpInterconnect> interconnect(
       new TcpInterconnect(options, regions, clock, std::move(*listener), std::move(tls)));
-  if (!mesh->epoll_ || !mesh->reports_ || !watch(mesh->epoll_.get(), mesh->listener_.get(), kListener) ||
-      !watch(mesh->epoll_.get(), mesh->reports_.get(), kNone)) {
+  if (!interconnect->epoll_ || !interconnect->reports_ ||
+      !watch(interconnect->epoll_.get(), interconnect->listener_.get(), kListener) ||
+      !watch(interconnect->epoll_.get(), interconnect->reports_.get(), kNone)) {
     return Error{Code::kOs, "no descriptor for the control thread's events"};
   }
-  return mesh;
+  return interconnect;
 }
 
 TcpInterconnect::TcpInterconnect(const TcpOptions& options, Regions* regions, Clock* clock, Descriptor listener,

@@ -13,7 +13,7 @@ namespace {
 
 TEST(TcpWireTest, APacketAloneIsOneWrite) {
   TcpTestNet net(2);
-  EXPECT_EQ(net.mesh(0).name(), "tcp");
+  EXPECT_EQ(net.interconnect(0).name(), "tcp");
   net.connect(0, 1);
   ASSERT_TRUE(net.wire(0).send(NodeId(1), Flow::kExecution, as_bytes("to one")));
   EXPECT_TRUE(net.wire(0).pending()) << "it is not written yet";
@@ -73,7 +73,7 @@ TEST(TcpWakeTest, OutputThatWaitsForTheSocketWakesASleeper) {
     net.receive(0);
     return !net.wire(0).pending();
   }));
-  pollfd events{net.mesh(0).wait_fd(WorkerId(0)), POLLIN, 0};
+  pollfd events{net.interconnect(0).wait_fd(WorkerId(0)), POLLIN, 0};
   EXPECT_EQ(::poll(&events, 1, 0), 0) << "full, and the other side reads nothing: sleep";
   uint64_t received = 0;
   std::thread reader([&] {

@@ -58,7 +58,7 @@ class TcpTlsTest : public ::testing::Test {
     EXPECT_NE(net.find(1, Kind::kRefused, words_1), nullptr) << net.all_events(1);
     for (int i = 0; i < 50; ++i) net.control();
     EXPECT_FALSE(net.is_up(0, 1) || net.is_up(1, 0));
-    EXPECT_EQ(net.mesh(0).links() + net.mesh(1).links(), 0U);
+    EXPECT_EQ(net.interconnect(0).links() + net.interconnect(1).links(), 0U);
   }
 
   std::filesystem::path folder_;
@@ -68,7 +68,7 @@ class TcpTlsTest : public ::testing::Test {
 
 TEST_F(TcpTlsTest, CarriesPacketsAndVerbs) {
   TcpTestNet net(2, 2, with_tls());
-  EXPECT_EQ(net.mesh(0).name(), "tcp+tls");
+  EXPECT_EQ(net.interconnect(0).name(), "tcp+tls");
   net.connect(0, 1);
   uint64_t sent = 0, received = 0;
   const std::string packet(5000, 'p');
@@ -98,7 +98,7 @@ TEST_F(TcpTlsTest, CarriesPacketsAndVerbs) {
   }));
   EXPECT_EQ(in, out);
   EXPECT_TRUE(net.settles(0) && net.settles(1));
-  net.node(1).mesh.reset();
+  net.node(1).interconnect.reset();
   EXPECT_TRUE(net.until_polling([&] { return !net.is_up(0, 1); }));
 }
 
@@ -144,10 +144,10 @@ TEST_F(TcpTlsTest, ACertificateThatDoesForNoServerIsFoundOutByAKnock) {
     options.incarnation = n == 0 ? 4 : 0;
     if (n == 1) options.tls = files("client");
   });
-  net.mesh(1).probe({NodeId(0), 4, net.mesh(0).address()}, {77, net.mesh(1).address(), {}});
+  net.interconnect(1).probe({NodeId(0), 4, net.interconnect(0).address()}, {77, net.interconnect(1).address(), {}});
   ASSERT_TRUE(net.until([&] { return net.find(1, InterconnectEvent::Kind::kProbeReply) != nullptr; }));
   const std::string why = net.find(1, InterconnectEvent::Kind::kProbeReply)->why;
-  EXPECT_NE(why.find("node 0 does not reach node 1 at " + net.mesh(1).address()), std::string::npos) << why;
+  EXPECT_NE(why.find("node 0 does not reach node 1 at " + net.interconnect(1).address()), std::string::npos) << why;
   ASSERT_NE(net.find(0, InterconnectEvent::Kind::kUnreached), nullptr) << net.all_events(0);
   EXPECT_NE(net.find(0, InterconnectEvent::Kind::kUnreached)->why.find("certificate"), std::string::npos)
       << net.all_events(0);
@@ -183,7 +183,7 @@ TEST_F(TcpTlsTest, TheOneWhoAnswersIsWhoWasMeant) {
   ASSERT_TRUE(net.until([&] { return net.find(0, Kind::kRefused, words) != nullptr; })) << net.all_events(0);
   for (int i = 0; i < 50; ++i) net.control();
   EXPECT_FALSE(net.is_up(0, 1));
-  EXPECT_EQ(net.mesh(0).links(), 0U);
+  EXPECT_EQ(net.interconnect(0).links(), 0U);
 }
 
 TEST_F(TcpTlsTest, AClientsCertificateMakesNoNode) {
@@ -231,8 +231,8 @@ TEST_F(TcpTlsTest, AuthoritiesThatAreOne) {
 // A plain OpenSSL client with arbitrary settings.
 class TlsClient {
  public:
-  TlsClient(const TcpInterconnect& mesh, SSL_CTX* context)
-      : socket_(std::move(*tcp_connect(*tcp_resolve(mesh.address())))) {
+  TlsClient(const TcpInterconnect& interconnect, SSL_CTX* context)
+      : socket_(std::move(*tcp_connect(*tcp_resolve(interconnect.address())))) {
     ssl_.reset(SSL_new(context));
     SSL_set_fd(ssl_.get(), socket_.get());
     SSL_set_connect_state(ssl_.get());
@@ -257,7 +257,7 @@ TEST_F(TcpTlsTest, NoCertificateOrAnOldProtocolGetNowhere) {
   Owned<SSL_CTX> context(SSL_CTX_new(TLS_method()));
   bool in = false;
   {
-    TlsClient client(net.mesh(0), context.get());
+    TlsClient client(net.interconnect(0), context.get());
     ASSERT_TRUE(net.until([&] { return client.over(&in); }));
     EXPECT_FALSE(in);
     EXPECT_TRUE(net.until([&] { return net.find(0, Kind::kRefused, "did not return a certificate"); }))
@@ -267,7 +267,7 @@ TEST_F(TcpTlsTest, NoCertificateOrAnOldProtocolGetNowhere) {
   ASSERT_EQ(SSL_CTX_use_certificate_file(context.get(), name.c_str(), SSL_FILETYPE_PEM), 1);
   ASSERT_EQ(SSL_CTX_use_PrivateKey_file(context.get(), key.c_str(), SSL_FILETYPE_PEM), 1);
   SSL_CTX_set_max_proto_version(context.get(), TLS1_2_VERSION);
-  TlsClient old(net.mesh(0), context.get());
+  TlsClient old(net.interconnect(0), context.get());
   ASSERT_TRUE(net.until([&] { return old.over(&in); }));
   EXPECT_FALSE(in);
   EXPECT_TRUE(net.until([&] { return net.find(0, Kind::kRefused, "unsupported protocol"); })) << net.all_events(0);
@@ -278,10 +278,10 @@ TEST_F(TcpTlsTest, ASilentTlsClientTimesOut) {
     options.tls = files();
     options.hello_ms = 100;
   });
-  const auto socket = tcp_connect(*tcp_resolve(net.mesh(0).address()));
+  const auto socket = tcp_connect(*tcp_resolve(net.interconnect(0).address()));
   ASSERT_TRUE(socket);
   EXPECT_TRUE(net.until([&] { return net.find(0, Kind::kRefused, "no hello in time"); }));
-  EXPECT_EQ(net.mesh(0).strangers(), 0U);
+  EXPECT_EQ(net.interconnect(0).strangers(), 0U);
 }
 
 TEST_F(TcpTlsTest, FilesThatDoNotServeAreNamed) {

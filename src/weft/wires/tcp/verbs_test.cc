@@ -94,7 +94,7 @@ TEST_F(TcpVerbsTest, ALostConnectionFlushes) {
   for (Verb& v : verbs) v.signalled = v.tag % 2 == 0;
   ASSERT_TRUE(net_.wire(0).post(kB, verbs));
   net_.receive(0);
-  net_.node(1).mesh.reset();
+  net_.node(1).interconnect.reset();
   ASSERT_TRUE(net_.wire(0).post(kB, verbs));
   const auto done = completions(200);
   for (size_t i = 0; i < done.size(); ++i) {

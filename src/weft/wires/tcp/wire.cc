@@ -15,7 +15,7 @@
 namespace weft {
 namespace {
 
-constexpr uint64_t kBell = kNodesMax;  // the id of the wake-up eventfd's events; those of a link carry its peer
+constexpr uint64_t kWakeupEvent = kNodesMax;  // the id of the wake-up eventfd's events; those of a link carry its peer
 
 void ring(int eventfd) {
   const uint64_t one = 1;
@@ -29,12 +29,12 @@ TcpWire::TcpWire(NodeId self, size_t completions_max, int reports)
     : self_(self),
       reports_(reports),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
-      bell_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      wakeup_eventfd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       completions_(std::max<size_t>(completions_max, 1)) {
   epoll_event event{};
   event.events = EPOLLIN | EPOLLET;
-  event.data.u64 = kBell;
-  WEFT_CHECK(epoll_ && bell_ && epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, bell_.get(), &event) == 0,
+  event.data.u64 = kWakeupEvent;
+  WEFT_CHECK(epoll_ && wakeup_eventfd_ && epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wakeup_eventfd_.get(), &event) == 0,
              "the process has descriptors for its wires");
 }
 
@@ -49,9 +49,9 @@ TcpLink* TcpWire::usable(const Slot& slot) const {
 }
 
 bool TcpWire::waits_for_connection(const Slot& slot) const {
-  const bool has = slot.link != nullptr && slot.link != slot.past && slot.link->incarnation == slot.admitted;
-  const bool had = slot.lost == slot.admitted || has;
-  return slot.admitted != 0 && !had;
+  const bool has = slot.link != nullptr && slot.link != slot.past && slot.link->incarnation == slot.accepted;
+  const bool had = slot.lost == slot.accepted || has;
+  return slot.accepted != 0 && !had;
 }
 
 bool TcpWire::send(NodeId to, Flow flow, ByteView packet) {
@@ -99,8 +99,8 @@ void TcpWire::reset(NodeId to) {
 
 void TcpWire::accept_incarnation(NodeId peer, uint32_t incarnation) {
   Slot& slot = slot_of(peer);
-  if (slot.admitted == incarnation) return;
-  slot.admitted = incarnation;
+  if (slot.accepted == incarnation) return;
+  slot.accepted = incarnation;
   reconsider_ = true;
   // A newly accepted incarnation is waited for, even if a connection to it was lost before.
   const bool dead = slot.link != nullptr && slot.link->dead.load(std::memory_order_seq_cst);
@@ -176,7 +176,7 @@ void TcpWire::look() {
   const int count = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
   for (int i = 0; i < count; ++i) {
     const epoll_event& event = events[static_cast<size_t>(i)];
-    if (event.data.u64 == kBell) continue;
+    if (event.data.u64 == kWakeupEvent) continue;
     const auto peer = static_cast<size_t>(event.data.u64);
     TcpLink* const link = slots_[peer].link;
     if (link == nullptr) continue;
@@ -311,9 +311,9 @@ void TcpWire::take_changes() {
       if (TcpLink* const link = offered_[peer].exchange(nullptr, std::memory_order_seq_cst)) install(peer, link);
     }
     if (slot.link == nullptr) continue;
-    if (slot.link->incarnation < slot.admitted) {
+    if (slot.link->incarnation < slot.accepted) {
       TcpFault fault;
-      fault.set("incarnation %u was admitted instead", slot.admitted);
+      fault.set("incarnation %u was admitted instead", slot.accepted);
       fail(*slot.link, fault);
     }
     if (slot.link->lost.load(std::memory_order_relaxed) || slot.link->dead.load(std::memory_order_seq_cst)) {
@@ -336,7 +336,7 @@ void TcpWire::install(size_t peer, TcpLink* link) {
     TcpFault fault;
     fault.set("epoll_ctl: %s", tcp_error_text(errno));
     fail(*link, fault);
-  } else if (link->incarnation == slot.admitted) {
+  } else if (link->incarnation == slot.accepted) {
     activate(peer);
   }
 }
@@ -372,7 +372,7 @@ void TcpWire::report() const { ring(reports_); }
 
 void TcpWire::wake() {
   changes_.fetch_add(1, std::memory_order_seq_cst);
-  ring(bell_.get());
+  ring(wakeup_eventfd_.get());
 }
 
 void TcpWire::offer(TcpLink* link) {

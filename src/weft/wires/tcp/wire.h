@@ -86,7 +86,7 @@ class TcpWire final : public Wire {
  private:
   struct Slot {
     TcpLink* link = nullptr;
-    uint32_t admitted = 0;
+    uint32_t accepted = 0;
     uint32_t lost = 0;        // the incarnation whose link was dropped last
     TcpLink* past = nullptr;  // this link, if it was dead when the incarnation was accepted
     uint64_t connection = 0;  // counts activated links
@@ -112,7 +112,7 @@ class TcpWire final : public Wire {
   const NodeId self_;
   const int reports_;
   Descriptor epoll_;
-  Descriptor bell_;
+  Descriptor wakeup_eventfd_;
   std::array<std::atomic<TcpLink*>, kNodesMax> offered_{};
   std::atomic<uint64_t> changes_{0};
   std::atomic<uint64_t> gate_{0};

@@ -24,7 +24,7 @@ VerbsMessage sample(VerbsMessageKind kind) {
   return message;
 }
 
-TEST(VerbsTalkTest, WhatIsSaidIsHeard) {
+TEST(VerbsHandshakeTest, WhatIsSaidIsHeard) {
   for (uint8_t kind = 1; kind <= 6; ++kind) {
     const VerbsMessage messages = sample(static_cast<VerbsMessageKind>(kind));
     const std::string bytes = verbs_encode(messages);
@@ -38,7 +38,7 @@ TEST(VerbsTalkTest, WhatIsSaidIsHeard) {
   }
 }
 
-TEST(VerbsTalkTest, NonsenseIsNamed) {
+TEST(VerbsHandshakeTest, NonsenseIsNamed) {
   const auto refused = [](const std::string& bytes, const std::string& words) {
     VerbsMessage heard;
     TcpFault fault;
@@ -68,7 +68,7 @@ TEST(VerbsTalkTest, NonsenseIsNamed) {
   refused(changed(VerbsMessageKind::kRegion, [](auto& m) { m.region_base = ~uint64_t{0}; }), "goes round the end");
 }
 
-TEST(VerbsTalkTest, AnyBytesAreDecodedOrNamed) {
+TEST(VerbsHandshakeTest, AnyBytesAreDecodedOrNamed) {
   Random random(5);
   for (int i = 0; i < 20'000; ++i) {
     std::string bytes = verbs_encode(sample(static_cast<VerbsMessageKind>(random.between(1, 6))));

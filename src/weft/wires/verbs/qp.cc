@@ -14,7 +14,7 @@ namespace {
 constexpr uint8_t kAckTimeout = 15;
 constexpr uint8_t kRetries = 6;
 // A receiver without a free buffer makes its sender wait, as long as it lives: this is the back-pressure.
-constexpr uint8_t kReceiverRetries = 7;    // for ever
+constexpr uint8_t kReceiverRetries = 7;    // forever
 constexpr uint8_t kReceiverWait = 8;       // 160 us
 constexpr uint8_t kReadsOutstanding = 16;  // READs and atomics in flight; more wait in the queue
 

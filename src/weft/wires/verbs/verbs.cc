@@ -10,41 +10,42 @@ Result<std::unique_ptr<VerbsInterconnect>> VerbsInterconnect::create(const Verbs
     return Error{Code::kBadOption,
                  "nodes is " + std::to_string(options.nodes) + ", must be 1 to " + std::to_string(kNodesMax)};
   }
-  std::unique_ptr<VerbsInterconnect> mesh(new VerbsInterconnect(options.tcp.self, regions));
+  std::unique_ptr<VerbsInterconnect> interconnect(new VerbsInterconnect(options.tcp.self, regions));
   auto nic = VerbsNic::open(options.device);
   if (!nic) return nic.error();
-  mesh->nic_ = std::move(*nic);
-  mesh->registered_ = std::make_unique<VerbsRegions>(*mesh->nic_, regions);
+  interconnect->nic_ = std::move(*nic);
+  interconnect->registered_ = std::make_unique<VerbsRegions>(*interconnect->nic_, regions);
 
   // A node with verbs and one without cannot work together; the handshake names the difference.
   TcpOptions tcp = options.tcp;
   tcp.params.fields.emplace_back("fabric verbs", kVerbsVersion);
   if (options.remote_lock_mode) {
-    const bool with_cpu = mesh->nic_->atomic_with_cpu();
+    const bool with_cpu = interconnect->nic_->atomic_with_cpu();
     const bool loopback = !with_cpu && *options.remote_lock_mode == RemoteLockMode::kNicLoopback;
     // A verb uses the atomics of the target's device, so every node must know how the others lock.
     tcp.params.fields.emplace_back("locks (0: verbs, 1: messages, 2: loopback)", with_cpu ? 0 : loopback ? 2 : 1);
     if (loopback) {
-      auto loop = NicLoopbackAtomics::create(*mesh->nic_, regions, mesh->registered_.get());
+      auto loop = NicLoopbackAtomics::create(*interconnect->nic_, regions, interconnect->registered_.get());
       if (!loop) return loop.error();
-      mesh->loop_ = std::move(*loop);
+      interconnect->loop_ = std::move(*loop);
     }
   }
   auto made = TcpInterconnect::create(tcp, nullptr, clock);
   if (!made) return made.error();
-  mesh->tcp_ = std::move(*made);
+  interconnect->tcp_ = std::move(*made);
   for (int w = 0; w < tcp.workers; ++w) {
-    auto wire = VerbsWire::create(*mesh->nic_, regions, mesh->registered_.get(), tcp.self, options.nodes,
-                                  tcp.completions_max, mesh->tcp_->wire(WorkerId(static_cast<uint8_t>(w))));
+    auto wire =
+        VerbsWire::create(*interconnect->nic_, regions, interconnect->registered_.get(), tcp.self, options.nodes,
+                          tcp.completions_max, interconnect->tcp_->wire(WorkerId(static_cast<uint8_t>(w))));
     if (!wire) return wire.error();
-    mesh->wires_.push_back(std::move(*wire));
+    interconnect->wires_.push_back(std::move(*wire));
   }
-  if (regions != nullptr) regions->set_remote_posters(mesh.get());
-  return mesh;
+  if (regions != nullptr) regions->set_remote_initiators(interconnect.get());
+  return interconnect;
 }
 
 VerbsInterconnect::~VerbsInterconnect() {
-  if (regions_ != nullptr && !wires_.empty()) regions_->set_remote_posters(nullptr);
+  if (regions_ != nullptr && !wires_.empty()) regions_->set_remote_initiators(nullptr);
 }
 
 void VerbsInterconnect::set_sleeping(WorkerId worker, bool sleeping) {

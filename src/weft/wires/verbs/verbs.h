@@ -46,7 +46,7 @@ struct VerbsOptions {
   int nodes = kNodesMax;                           // at most: completion queues are sized for them
 };
 
-class VerbsInterconnect final : public Interconnect, private RemotePosters {
+class VerbsInterconnect final : public Interconnect, private RemoteInitiators {
  public:
   // An error names the address, the file, or the device and what to do. `regions` may be nullptr: then all verbs of
   // peers are refused. `regions` and `clock` outlive the interconnect.

@@ -168,7 +168,7 @@ TEST_F(VerbsTest, ALostPeerFlushes) {
   uint64_t word = 1;
   const Verb add = verb(VerbKind::kFetchAdd, 0, &word, 8, 1);
   ASSERT_EQ(one(0, kB, add), VerbStatus::kDone);
-  net_->node(1).mesh.reset();
+  net_->node(1).interconnect.reset();
   const std::vector<Verb> adds(10, add);
   ASSERT_TRUE(net_->wire(0).post(kB, adds));
   const auto done = completions(0, 10);
@@ -209,7 +209,7 @@ TEST_F(VerbsTest, ALateRegionIsReachedAndDiscardKeepsThePages) {
   EXPECT_EQ(load_shared((*later)->base() + 4096), 0U);
   ASSERT_EQ(one(0, kB, write), VerbStatus::kDone);
   EXPECT_EQ(load_shared((*later)->base() + 4096), 42U) << "the device and the process still mean the same page";
-  net_->node(1).mesh.reset();  // before the region is destroyed
+  net_->node(1).interconnect.reset();  // before the region is destroyed
 }
 
 TEST_F(VerbsTest, OwnRegionsAreReachedThroughTheDevice) {
@@ -259,7 +259,8 @@ TEST_F(VerbsTest, AtomicsOfAPeerAndOfTheOwnNodeAddUp) {
   EXPECT_EQ(load_shared(memory() + 128), 2 * kRounds);
   EXPECT_EQ(net_->wire(0).counters().fetch_adds, kRounds);
   EXPECT_EQ(net_->wire(1).counters().fetch_adds, kRounds);
-  EXPECT_EQ(net_->wire(0).atomic_with_cpu(), net_->mesh(0).nic().device().attributes.atomic_cap == IBV_ATOMIC_GLOB);
+  EXPECT_EQ(net_->wire(0).atomic_with_cpu(),
+            net_->interconnect(0).nic().device().attributes.atomic_cap == IBV_ATOMIC_GLOB);
 }
 
 // The same with the synchronous swaps from any thread, by which a node locks its own records.
@@ -267,7 +268,7 @@ TEST_F(VerbsTest, SwapsOfAPeerAndOfTheLoopAddUp) {
   constexpr uint64_t kRounds = 200;
   net_ = std::make_unique<VerbsTestNet>(
       2, 1, [](size_t, VerbsOptions& options) { options.remote_lock_mode = RemoteLockMode::kNicLoopback; });
-  LocalAtomics* const words = net_->mesh(1).local_atomics();
+  LocalAtomics* const words = net_->interconnect(1).local_atomics();
   if (words == nullptr) GTEST_SKIP() << "its atomics go with the processor's";
   const RegionId id = net_->node(1).region_id;
   EXPECT_TRUE(words->swap(id, 192, 0, 1)) << "nobody reaches it yet";
@@ -295,7 +296,8 @@ TEST_F(VerbsTest, NodesMustLockInTheSameWay) {
   VerbsTestNet net(2, 1, [](size_t n, VerbsOptions& options) {
     options.remote_lock_mode = n == 0 ? RemoteLockMode::kNicLoopback : RemoteLockMode::kMessages;
   });
-  if (net.mesh(0).local_atomics() == nullptr) GTEST_SKIP() << "atomics that go with the processor's need no choice";
+  if (net.interconnect(0).local_atomics() == nullptr)
+    GTEST_SKIP() << "atomics that go with the processor's need no choice";
   net.join(0, 1), net.join(1, 0);
   EXPECT_TRUE(net.until([&] { return net.find(0, Kind::kRefused, "loopback) is") != nullptr; })) << net.all_events(0);
 }
@@ -303,8 +305,8 @@ TEST_F(VerbsTest, NodesMustLockInTheSameWay) {
 TEST_F(VerbsTest, ATcpNodeIsRefusedByName) {
   auto plain = TcpInterconnect::create(tcp_test_options(2), nullptr, net_->clock());
   ASSERT_TRUE(plain);
-  net_->mesh(0).join({NodeId(2), 1, (*plain)->address()});
-  (*plain)->join({kA, 1, net_->mesh(0).address()});
+  net_->interconnect(0).join({NodeId(2), 1, (*plain)->address()});
+  (*plain)->join({kA, 1, net_->interconnect(0).address()});
   EXPECT_TRUE(net_->until([&] {
     (*plain)->control_step();
     return net_->find(0, Kind::kRefused, "fabric verbs is not known at node 2 and 1 at node 0") != nullptr;
@@ -338,11 +340,11 @@ TEST_F(VerbsTest, AWrongDeviceIsNamedWithWhatThereIs) {
   const auto refused = [&](const VerbsDeviceSelector& choice, const std::string& words) {
     VerbsOptions options = VerbsFabric::options(0, 1, 1);
     options.device = choice;
-    const auto mesh = VerbsInterconnect::create(options, nullptr, &clock);
-    ASSERT_FALSE(mesh);
-    EXPECT_NE(mesh.error().text().find(words), std::string::npos) << mesh.error().text();
+    const auto interconnect = VerbsInterconnect::create(options, nullptr, &clock);
+    ASSERT_FALSE(interconnect);
+    EXPECT_NE(interconnect.error().text().find(words), std::string::npos) << interconnect.error().text();
   };
-  const std::string name = net_->mesh(0).nic().device().name;
+  const std::string name = net_->interconnect(0).nic().device().name;
   refused({"mlx9_0", 1, -1}, "there is no RDMA device \"mlx9_0\": there are " + verbs_devices().names());
   refused({name, 9, -1}, "device " + name + ": port 9, and it has the ports 1 to ");
   refused({name, 1, 200}, "device " + name + " port 1: there is no GID 200: there are ");
@@ -350,7 +352,7 @@ TEST_F(VerbsTest, AWrongDeviceIsNamedWithWhatThereIs) {
 
 // A dead host closes no connection: its device just does not respond.
 TEST_F(VerbsTest, ADeviceThatDoesNotAnswerIsNoticed) {
-  const VerbsNic& nic = net_->mesh(0).nic();
+  const VerbsNic& nic = net_->interconnect(0).nic();
   auto cq = VerbsCq::create(nic, 16);
   ASSERT_TRUE(cq);
   VerbsQp::Options options;
