@@ -50,7 +50,7 @@ void Port::deliver() {
       announce(burst.subspan(at, 1));
     }
     const Entry& entry = handlers_[kind];
-    WEFT_CHECK(entry.handler != nullptr, "a message to the own node has a kind without handler");
+    WEFT_CHECK(entry.handler != nullptr, "a loopback message has a kind without handler");
     delivered_ = end;
     entry.handler(entry.context, burst.subspan(at, end - at));
   }
@@ -63,7 +63,7 @@ void Port::announce(std::span<const Message> burst) {
 }
 
 void Port::reset_peer(NodeId peer) {
-  WEFT_CHECK(!delivering_, "a handler does not renew a peer");
+  WEFT_CHECK(!delivering_, "a handler does not reset a peer");
   sender_.reset_peer(peer);
   receiver_.reset_peer(peer);
 }

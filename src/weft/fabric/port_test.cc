@@ -107,7 +107,7 @@ TEST(PortTest, HandlersAnswerWhileTheBurstIsDelivered) {
   }
   p.a.send(kA, Flow::kExecution, 0, "8");
   p.a.port.poll();
-  EXPECT_EQ(p.a.got.size(), 1U) << "what a handler sends to its own node comes with the next poll";
+  EXPECT_EQ(p.a.got.size(), 1U) << "a handler's loopback messages are delivered by the next poll";
   for (int i = 0; i < 50; ++i) {
     for (Listener* l : {&p.a, &p.b}) l->port.flush(), l->port.poll();
   }
@@ -190,7 +190,7 @@ TEST(PortTest, ARefusingWireKeepsOrderAndFillsPackets) {
   wire.room = SIZE_MAX;
   EXPECT_TRUE(a.port.flush());
   EXPECT_FALSE(a.port.pending());
-  EXPECT_EQ(wire.out.size(), 6U) << "packets go on filling while they wait";
+  EXPECT_EQ(wire.out.size(), 6U) << "packets take more messages while they wait";
   for (auto& sent : wire.out) there.in.emplace_back(kA, sent.bytes);
   while (b.port.poll()) {
   }
@@ -262,7 +262,7 @@ TEST(PortEpochTest, OlderIsDroppedNewerWaitsAndExemptFlowsPass) {
   while (p.b.port.poll()) {
   }
   ASSERT_EQ(p.b.got.size(), 3U);
-  EXPECT_FALSE(p.b.port.pending()) << "held packets are nothing to do";
+  EXPECT_FALSE(p.b.port.pending()) << "held packets are not pending work";
   EXPECT_GT(p.b.port.counters().held_new_epoch, 0U);
   p.b.port.set_epoch(Epoch(3));
   EXPECT_EQ(p.b.port.epoch(), Epoch(3));

@@ -70,7 +70,7 @@ std::byte* Sender::reserve_slow(NodeId to, Flow flow, uint8_t kind, size_t bytes
   const size_t channel = channel_index(to, flow);
   Open& open = open_[channel];
   if (to == self_) {
-    WEFT_CHECK(sizeof(MessageHeader) + bytes <= open.room, "own-node messages over queued_bytes_max: take credit");
+    WEFT_CHECK(sizeof(MessageHeader) + bytes <= open.room, "loopback messages over queued_bytes_max: take credit");
     return append(open, kind, bytes, tag);
   }
   if (bytes > kUnfragmentedBytesMax) {

@@ -50,7 +50,7 @@ void VerbIssuer::free(std::byte* block, size_t bytes) {
 }
 
 VerbRequest* VerbIssuer::make(NodeId peer, uint16_t group, size_t bytes) {
-  WEFT_CHECK(group < busy_.size(), "a group that there is");
+  WEFT_CHECK(group < busy_.size(), "an existing group");
   std::byte* const buffer = allocate(bytes);
   if (buffer == nullptr) return nullptr;
   if (free_ == kNone) {

@@ -118,7 +118,7 @@ TEST(Worker, TimersWakeInAStepAtTheirTime) {
   EXPECT_EQ(woke, (std::vector<int>{1, 2}));
   EXPECT_EQ(worker.deadline_ns(), 30U);
   tasks.deadline = 20;
-  EXPECT_EQ(worker.deadline_ns(), 20U) << "the duties' deadline counts too";
+  EXPECT_EQ(worker.deadline_ns(), 20U) << "the tasks' deadline counts too";
   clock.now = 100;
   worker.step();
   EXPECT_EQ(woke, (std::vector<int>{1, 2, 3}));
@@ -295,7 +295,7 @@ TEST(Thread, ATimerAloneIsNoReasonToSpin) {
   const uint64_t sleeps = r.thread.sleeps();
   const uint64_t turns = r.thread.iterations();
   until([&] { return r.thread.iterations() >= turns + 1000; });
-  EXPECT_EQ(r.thread.sleeps(), sleeps) << "somebody asked";
+  EXPECT_EQ(r.thread.sleeps(), sleeps) << "a request arrived";
   over = true;
   until([&] { return ended.load(); });
   r.thread.stop();

@@ -122,7 +122,7 @@ TEST(TableRemote, ALocalReaderDoesNotWaitForAPeersWrites) {
   EXPECT_EQ(box->export_records(PartitionId(0), 0, 1 << 20, 1 << 20, value.data(),
                                 [&](ByteView found, ByteView, Version) { filled.emplace_back(as_text(found)); }),
             0U);
-  EXPECT_TRUE(filled.empty()) << "its writer brings it to all who fill";
+  EXPECT_TRUE(filled.empty()) << "its writer sends it to all replicas that catch up";
   store_word(record, Word(Version(2), kReadable));
   Word word;
   EXPECT_EQ(get(*box, key, &word), "new");

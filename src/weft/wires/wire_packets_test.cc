@@ -190,7 +190,7 @@ TYPED_TEST(WirePackets, APeerComesBackWithAHigherIncarnation) {
   bool sent = false;
   const auto send = [&] { return sent = sent || net.wire(1).send(NodeId(0), Flow::kCommit, as_bytes("new")); };
   for (int i = 0; i < 3; ++i) send(), net.receive(1);
-  EXPECT_TRUE(net.receive(0).empty()) << "not admitted yet";
+  EXPECT_TRUE(net.receive(0).empty()) << "not accepted yet";
   net.accept_incarnation(0, 1, 2);
   std::string got;
   ASSERT_TRUE(net.until([&] {

@@ -86,7 +86,7 @@ TYPED_TEST(WireVerbs, OneDoorbellCarriesOutVerbsInOrder) {
     EXPECT_EQ(done[i].status, VerbStatus::kDone);
     EXPECT_EQ(done[i].peer, kB);
   }
-  EXPECT_STREQ(in, out) << "an unsignalled READ is there when a later verb is";
+  EXPECT_STREQ(in, out) << "an unsignalled READ is complete when a later verb is";
   EXPECT_EQ(old_add, 0U);
   EXPECT_EQ(old_swap, 5U);
   EXPECT_EQ(old_miss, 77U);
@@ -239,7 +239,7 @@ TYPED_TEST(WireVerbs, NothingLandsAfterRevokeReturns) {
     regions.grant(kA);
     const uint64_t deadline_ns = this->net_->clock()->now_ns() + kInterconnectTestDeadlineNs;
     while (load_shared(this->memory()) == 0 && this->net_->clock()->now_ns() < deadline_ns) std::this_thread::yield();
-    EXPECT_NE(load_shared(this->memory()), 0U) << "goes on under the new grant";
+    EXPECT_NE(load_shared(this->memory()), 0U) << "continues under the new grant";
   }
   stop.store(true);
   writer.join();

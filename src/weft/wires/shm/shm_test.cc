@@ -192,7 +192,7 @@ TEST(ShmTest, AHigherIncarnationReplacesTheOld) {
   EXPECT_EQ(a.events.back().incarnation, 2U);
   young.wire()->accept_incarnation(kA, 1);
   ASSERT_TRUE(young.wire()->send(kA, Flow::kCommit, shm_text("young")));
-  EXPECT_EQ(drain(a.wire(), kB), "") << "incarnation 1 is admitted and gone";
+  EXPECT_EQ(drain(a.wire(), kB), "") << "incarnation 1 is accepted and gone";
   EXPECT_FALSE(a.wire()->send(kB, Flow::kCommit, shm_text("no")));
   a.wire()->accept_incarnation(kB, 2);
   EXPECT_EQ(drain(a.wire(), kB), "young");

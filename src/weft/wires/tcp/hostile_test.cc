@@ -152,7 +152,7 @@ TEST_F(TcpHostileTest, ABadFrameClosesThePeerByName) {
   bytes += "then garbage that is no frame at all";
   packets_ = 0;
   expect_cut_off(bytes, "bad frame");
-  EXPECT_EQ(packets_, 1U) << "what was sound before is delivered";
+  EXPECT_EQ(packets_, 1U) << "valid frames before it are delivered";
   EXPECT_TRUE(friend_undisturbed());
 }
 
@@ -195,7 +195,7 @@ TEST_F(TcpHostileTest, RandomStreamsFromASocket) {
     }
   }
   EXPECT_TRUE(friend_undisturbed());
-  EXPECT_GT(packets_, 500U) << "sound ones are delivered";
+  EXPECT_GT(packets_, 500U) << "valid ones are delivered";
   EXPECT_TRUE(net_.until_polling([&] { return net_.interconnect(kVictim).links() <= 2; }))
       << "and nothing is left behind";
 }

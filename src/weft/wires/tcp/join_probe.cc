@@ -14,7 +14,7 @@
 namespace weft {
 
 void TcpInterconnect::probe(const InterconnectPeer& peer, const JoinProbe& as) {
-  WEFT_CHECK(incarnation_ == 0 && as.token != 0, "who is a member joins");
+  WEFT_CHECK(incarnation_ == 0 && as.token != 0, "a member joins instead of probing");
   token_ = as.token;
   const uint64_t deadline_ns = clock_->now_ns() + options_.hello_ms * kMillisecondNs;
   TcpHello hello = hello_to(peer.node, peer.incarnation, WorkerId(0));

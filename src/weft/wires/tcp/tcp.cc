@@ -88,7 +88,7 @@ void TcpInterconnect::set_incarnation(uint32_t incarnation) {
 
 void TcpInterconnect::join(const InterconnectPeer& peer) {
   WEFT_CHECK(peer.node != options_.self && peer.node.value < kNodesMax && incarnation_ != 0,
-             "one joins other nodes, and knows one's own incarnation");
+             "a node joins other nodes, and knows its incarnation");
   if (const Member* const known = member_of(peer.node)) {
     const bool same = known->peer.incarnation == peer.incarnation && known->peer.address == peer.address;
     if (same && known->state != State::kDown) return;

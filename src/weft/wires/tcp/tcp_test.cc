@@ -19,7 +19,7 @@ TEST(TcpWireTest, APacketAloneIsOneWrite) {
   EXPECT_TRUE(net.wire(0).pending()) << "it is not written yet";
   ASSERT_TRUE(net.until([&] { return net.receive(0), !net.receive(1).empty(); }));
   EXPECT_TRUE(net.settles(0));
-  EXPECT_LE(net.wire(0).counters().writes, 2U) << "the news of the grant, and the packet";
+  EXPECT_LE(net.wire(0).counters().writes, 2U) << "the announcement of the grant, and the packet";
 }
 
 TEST(TcpWireTest, WaitsForTheConnectionAndForAdmission) {
@@ -30,14 +30,14 @@ TEST(TcpWireTest, WaitsForTheConnectionAndForAdmission) {
   ASSERT_TRUE(net.until([&] { return net.is_up(0, 1) && net.is_up(1, 0); }));
   net.receive(0);
   ASSERT_TRUE(net.wire(0).send(NodeId(1), Flow::kCommit, as_bytes("early")));
-  EXPECT_TRUE(net.wire(1).send(NodeId(0), Flow::kCommit, as_bytes("x"))) << "admitted nobody: goes nowhere";
+  EXPECT_TRUE(net.wire(1).send(NodeId(0), Flow::kCommit, as_bytes("x"))) << "accepted nobody: dropped";
   EXPECT_EQ(net.wire(1).counters().packets_dropped, 1U);
   for (int i = 0; i < 20; ++i) {
     net.control();
     EXPECT_TRUE(net.receive(0).empty());
     EXPECT_TRUE(net.receive(1).empty());
   }
-  EXPECT_TRUE(net.settles(1)) << "nothing to do for a worker that admitted nobody";
+  EXPECT_TRUE(net.settles(1)) << "nothing to do for a worker that accepted nobody";
   net.wire(1).accept_incarnation(NodeId(0), 2);
   EXPECT_TRUE(net.receive(1).empty());
   ASSERT_TRUE(

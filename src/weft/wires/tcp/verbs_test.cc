@@ -83,7 +83,7 @@ TEST_F(TcpVerbsTest, WhatWasPostedUnderOneGrantDoesNotLandUnderTheNext) {
   EXPECT_EQ(completions(1).at(0).status, VerbStatus::kRefused);
   EXPECT_EQ(load_shared(memory()), 0U);
   net_.wire(0).reset(kB);
-  EXPECT_EQ(one(write), VerbStatus::kDone) << "the news of the grant came with the refusal";
+  EXPECT_EQ(one(write), VerbStatus::kDone) << "the announcement of the grant came with the refusal";
   EXPECT_EQ(load_shared(memory()), 42U);
 }
 
@@ -120,7 +120,7 @@ TEST_F(TcpVerbsTest, AnotherAdmissionFlushes) {
   ASSERT_TRUE(net_.until_polling([&] { return load_shared(memory()) == 0 && !net_.wire(0).pending(); }));
   for (int i = 0; i < 10; ++i) net_.until_polling([] { return true; });
   EXPECT_EQ(word, 7U) << "the late reply is ignored";
-  EXPECT_EQ(one(add), VerbStatus::kDone) << "and the same connection goes on";
+  EXPECT_EQ(one(add), VerbStatus::kDone) << "and the same connection continues";
 }
 
 TEST_F(TcpVerbsTest, TheQueueIsBoundedAndTakesAllOrNothing) {

@@ -60,8 +60,8 @@ TEST_F(VerbsTest, AnEarlyPacketWaitsUntilItsSenderIsAdmitted) {
   net_->accept_incarnation(0, 1);
   ASSERT_TRUE(net_->until([&] { return net_->is_up(0, 1) && net_->is_up(1, 0); }));
   for (int i = 0; i < 50; ++i) net_->until_polling([] { return true; });
-  EXPECT_FALSE(net_->wire(0).send(kB, Flow::kCommit, as_bytes("early"))) << "the other side has not admitted us yet";
-  EXPECT_TRUE(net_->wire(1).send(kA, Flow::kCommit, as_bytes("x"))) << "admitted nobody: goes nowhere";
+  EXPECT_FALSE(net_->wire(0).send(kB, Flow::kCommit, as_bytes("early"))) << "the other side has not accepted us yet";
+  EXPECT_TRUE(net_->wire(1).send(kA, Flow::kCommit, as_bytes("x"))) << "accepted nobody: dropped";
   EXPECT_EQ(net_->wire(1).counters().packets_dropped, 1U);
   net_->accept_incarnation(1, 0);
   std::string got;
@@ -217,7 +217,7 @@ TEST_F(VerbsTest, OwnRegionsAreReachedThroughTheDevice) {
   Verb swap = verb(VerbKind::kCompareSwap, 64, &old, 8, 1);
   swap.compare = 0, swap.operand = 99;
   ASSERT_TRUE(net_->wire(1).post(kB, {&swap, 1}));
-  EXPECT_EQ(completions(1, 1).at(0).status, VerbStatus::kFlushed) << "no grant to itself: no loop";
+  EXPECT_EQ(completions(1, 1).at(0).status, VerbStatus::kFlushed) << "no grant to itself: no loopback";
   net_->grant(1, 1);
   EXPECT_EQ(one(1, kB, swap), VerbStatus::kDone);
   EXPECT_EQ(old, 0U);
@@ -269,10 +269,10 @@ TEST_F(VerbsTest, SwapsOfAPeerAndOfTheLoopAddUp) {
   net_ = std::make_unique<VerbsTestNet>(
       2, 1, [](size_t, VerbsOptions& options) { options.remote_lock_mode = RemoteLockMode::kNicLoopback; });
   LocalAtomics* const words = net_->interconnect(1).local_atomics();
-  if (words == nullptr) GTEST_SKIP() << "its atomics go with the processor's";
+  if (words == nullptr) GTEST_SKIP() << "its atomics are atomic with the CPU's";
   const RegionId id = net_->node(1).region_id;
   EXPECT_TRUE(words->swap(id, 192, 0, 1)) << "nobody reaches it yet";
-  EXPECT_EQ(words->swaps(), 0U) << "so the processor did it";
+  EXPECT_EQ(words->swaps(), 0U) << "so the CPU did it";
   net_->connect(0, 1);
   EXPECT_FALSE(words->swap(id, 192, 0, 2));
   EXPECT_TRUE(words->swap(id, 192, 1, 0));
@@ -297,7 +297,7 @@ TEST_F(VerbsTest, NodesMustLockInTheSameWay) {
     options.remote_lock_mode = n == 0 ? RemoteLockMode::kNicLoopback : RemoteLockMode::kMessages;
   });
   if (net.interconnect(0).local_atomics() == nullptr)
-    GTEST_SKIP() << "atomics that go with the processor's need no choice";
+    GTEST_SKIP() << "atomics that are atomic with the CPU's need no choice";
   net.join(0, 1), net.join(1, 0);
   EXPECT_TRUE(net.until([&] { return net.find(0, Kind::kRefused, "loopback) is") != nullptr; })) << net.all_events(0);
 }
