@@ -36,7 +36,7 @@ class TestCluster {
     uint64_t in_sync = 0;
   };
 
-  // A busy machine makes a test slow, but does not make it fail: no wait times out early (txn/answer_test.cc has its
+  // A busy machine makes a test slow, but does not make it fail: no wait times out early (txn/answer_timeout_test.cc has its
   // own clock).
   explicit TestCluster(Options options, const std::vector<TableSpec>& tables = {{.name = "t"}}) {
     options.limits.answer_ms = 600'000;

@@ -118,5 +118,34 @@ TEST_F(SlotTest, APhaseIsOverWhenNeitherMessagesNorVerbsAreUnanswered) {
   EXPECT_FALSE(slot().phase_over());
 }
 
+TEST(TxnStage, AnAbortIsFinalAndOnlyWhatIsFinishedIsFree) {
+  for (int from = 0; from < static_cast<int>(kStagesAfter.size()); ++from) {
+    const auto stage = static_cast<TxnStage>(from);
+    const auto leads_to = [&](TxnStage to) { return (stages_after(stage) >> static_cast<int>(to) & 1U) != 0; };
+    EXPECT_NE(stages_after(stage), 0) << "no stage is the last: " << from;
+    EXPECT_FALSE(leads_to(stage)) << from;
+    EXPECT_EQ(leads_to(TxnStage::kFree), stage == TxnStage::kFinished) << from;
+    EXPECT_EQ(leads_to(TxnStage::kExecuting), stage == TxnStage::kFree) << from;
+    const bool in_phases = stage == TxnStage::kCommitting || stage == TxnStage::kAborting;
+    EXPECT_EQ(leads_to(TxnStage::kFinished), in_phases) << from;
+    if (stage == TxnStage::kAborting || stage == TxnStage::kDraining) {
+      EXPECT_FALSE(leads_to(TxnStage::kCommitting));
+    }
+  }
+}
+
+TEST(TxnStage, AStageThatDoesNotFollowIsNotEntered) {
+  const auto slot = std::make_unique<TxnSlot>();
+  EXPECT_DEATH(slot->enter(TxnStage::kCommitting), "from stage to stage");
+  for (const TxnStage stage : {TxnStage::kExecuting, TxnStage::kAwaitingReads, TxnStage::kAwaitingCredit,
+                               TxnStage::kCommitting, TxnStage::kAborting}) {
+    slot->enter(stage);
+  }
+  EXPECT_DEATH(slot->enter(TxnStage::kCommitting), "from stage to stage");
+  slot->enter(TxnStage::kFinished);
+  EXPECT_DEATH(slot->enter(TxnStage::kExecuting), "from stage to stage");
+  slot->enter(TxnStage::kFree);
+}
+
 }  // namespace
 }  // namespace weft
