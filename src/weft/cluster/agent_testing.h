@@ -64,7 +64,7 @@ class AgentTest : public testing::Test, public HandNodes {
     options.self.node = id;
     options.self.token = token;
     FakeMembership* const membership = id == slow_ ? &slow_membership_ : &membership_;
-    agents_[id.value] = std::make_unique<NodeAgent>(options, nodes_[id.value].get(), membership);
+    agents_[id.value] = std::make_unique<NodeAgent>(options, nodes_[id.value]->agent_host(), membership);
   }
 
   // The enemy keeps its leases, and follows the protocol up to the unlock.

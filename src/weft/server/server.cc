@@ -260,7 +260,7 @@ Result<void> Server::start(const View& view) {
   NodeAgentOptions agent;
   agent.lease_ns = options_.lease_ns;
   agent.self = self_;
-  agent_ = std::make_unique<NodeAgent>(agent, node_.get(), membership_);
+  agent_ = std::make_unique<NodeAgent>(agent, node_->agent_host(), membership_);
   const auto workers = static_cast<size_t>(node_->workers());
   const size_t cores = std::max(1U, std::thread::hardware_concurrency());
   const size_t threads =

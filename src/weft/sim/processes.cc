@@ -126,7 +126,7 @@ void Processes::start_agent(NodeId id) {
   options.drift_permille = config_.margin_permille;
   options.self.node = id;
   options.self.token = process.token;
-  process.agent = std::make_unique<NodeAgent>(options, process.node.get(), membership_.endpoint(id));
+  process.agent = std::make_unique<NodeAgent>(options, process.node->agent_host(), membership_.endpoint(id));
   for (int w = 0; w < config_.options.workers; ++w) host_->wake(id, WorkerId(static_cast<uint8_t>(w)));
 }
 

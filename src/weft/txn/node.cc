@@ -194,19 +194,4 @@ Result<void> Node::load(TableId table_id, ByteView key_bytes, ByteView value) {
   return {};
 }
 
-// For the node's agent, which runs on the thread of worker 0.
-
-uint64_t Node::clock_ns() const { return workers_[0]->clock_ns(); }
-
-bool Node::caught_up(Epoch epoch) const {
-  return std::all_of(txn_workers_.begin(), txn_workers_.end(),
-                     [&](const auto& txn_worker) { return txn_worker->transfer().filled_in(epoch); });
-}
-
-void Node::set_agent(NodeAgentHook* agent) { txn_workers_[0]->control().set_agent(agent); }
-
-void Node::send_control(NodeId to, ByteView message) { txn_workers_[0]->control().send(to, message); }
-
-size_t Node::control_queued_bytes(NodeId to) const { return txn_workers_[0]->control().queued_bytes(to); }
-
 }  // namespace weft

@@ -13,12 +13,12 @@
 #include "weft/fabric/local_atomics.h"
 #include "weft/fabric/region.h"
 #include "weft/fabric/wire.h"
-#include "weft/member/agent_host.h"
 #include "weft/member/node_state.h"
 #include "weft/member/view.h"
 #include "weft/options.h"
 #include "weft/run/worker.h"
 #include "weft/txn.h"
+#include "weft/txn/node_agent_host.h"
 #include "weft/txn/node_tables.h"
 #include "weft/txn/partition_sweep.h"
 #include "weft/txn/row_set.h"
@@ -64,7 +64,7 @@ class Environment {
   virtual EventLog* events() { return nullptr; }  // who wants to be told; nullptr: nobody
 };
 
-class Node final : public AgentHost {
+class Node {
  public:
   // A node's tables, empty. To make them takes long if they are large, and needs no view. `held`: partitions of which
   // the node may have a replica.
@@ -76,7 +76,7 @@ class Node final : public AgentHost {
   // The same with tables that were made before, for all partitions.
   static Result<std::unique_ptr<Node>> create(NodeId id, const ClusterSpec& spec, const View& view, Environment* env,
                                               bool joins, NodeTables tables);
-  ~Node() override;
+  ~Node();
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
 
@@ -92,14 +92,16 @@ class Node final : public AgentHost {
   const View& first_view() const { return *state_.views.first(); }  // each worker has its own newest
 
   // What its workers share.
-  NodeState& state() override { return state_; }
+  NodeState& state() { return state_; }
   const NodeState& state() const { return state_; }
   WorkerBarrier& barrier() { return barrier_; }
   PartitionSweep& sweep() { return sweep_; }
-  const PartitionSweep& sweep() const { return sweep_; }
   VerbMemory* verb_memory() { return verb_memory_.get(); }  // nullptr: no row used verbs
   // By which records are locked, here and by peers; nullptr: by the processor.
   const LocalAtomics* local_atomics() const { return local_atomics_; }
+
+  AgentHost* agent_host() { return &agent_host_; }  // for the node's agent
+  EventLog* events() const { return events_; }      // nullptr: nobody wants to be told
 
   ViewChange last_change() const;  // of all workers together
 
@@ -111,17 +113,6 @@ class Node final : public AgentHost {
 
   // Puts a record into this node's copy without a transaction, readable, at version 1: for loading before the start.
   Result<void> load(TableId table, ByteView key, ByteView value);
-
-  // For the node's agent.
-  const Options& cluster_options() const override { return spec_.options; }
-  PlantedBugs planted_bugs() const override { return spec_.bugs; }
-  bool shares_memory() const override { return spec_.shares_memory; }
-  EventLog* events() const override { return events_; }
-  uint64_t clock_ns() const override;
-  bool caught_up(Epoch epoch) const override;
-  void set_agent(NodeAgentHook* agent) override;
-  void send_control(NodeId to, ByteView message) override;
-  size_t control_queued_bytes(NodeId to) const override;
 
  private:
   Node(NodeId id, const ClusterSpec& spec, const View& view, bool joins);
@@ -140,6 +131,7 @@ class Node final : public AgentHost {
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<std::unique_ptr<TxnWorker>> txn_workers_;
   uint64_t last_sequence_ = 0;
+  NodeAgentHost agent_host_{*this};
 };
 
 }  // namespace weft
