@@ -1,7 +1,7 @@
-// CommitAudit: checks, at every commit point of a simulated cluster, that the rules hold for what the participants have
-// on record at that very moment:
-//   K2:     each written key's new value is on more than f nodes, the coordinator counted once; if the written keys
-//           have several primaries, on every whole replica;
+// CommitAudit: checks the rules at every commit point of a simulated cluster, against what the participants have on
+// record at that moment:
+//   K2:     each written key's new value is on more than f nodes, counting the coordinator once; if the written keys
+//           have several primaries, it is on every in-sync replica;
 //   dnl1:   every participant, also of keys only read, has a LOCKED record.
 // It reads other workers' records directly, so it works only where all workers run on one thread.
 #pragma once

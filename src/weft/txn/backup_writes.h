@@ -1,4 +1,5 @@
-// BackupWrites: what replication writes at this replica, from the log entry until the transaction is finished.
+// BackupWrites: the writes that replication brings to this replica, from the log entry until the transaction is
+// finished.
 //
 // A backup applies a write at once, unreadable, and logs what it replaced (undo). A primary that gets the values in
 // this phase only logs them: it installs them when it unlocks, under its lock. A replica that is catching up cannot
@@ -6,8 +7,8 @@
 // finished.
 //
 // Lazy backups redo: they keep the writes in their record and install them when the transaction is finished. These
-// installs come in any order, so a put replaces only an older version of a record that is there, and does not bring a
-// deleted one back. Every other write (an insert, a delete, a blind put) comes by message. It is applied before it is
+// installs come in any order, so a put only replaces an older version of an existing record and does not bring back a
+// deleted one. Every other write (an insert, a delete, a blind put) comes by message. It is applied before it is
 // acknowledged, with an undo log as elsewhere, and after the write that it replaces has been installed here.
 #pragma once
 
@@ -25,14 +26,14 @@ class BackupWrites {
   BackupWrites(WorkerContext& ctx, PreparedTable& records, bool marks_readable)
       : ctx_(ctx), records_(records), marks_readable_(marks_readable) {}
 
-  // Whether the writes that these replace are installed at this backup.
+  // Whether the writes that these ones replace are installed at this backup.
   bool predecessors_applied(std::span<const KeyRef> keys) const;
   // Logs the writes in the record, and applies those that are not deferred.
   void add(PreparedTxn& record, std::span<const KeyRef> keys);
-  // The transaction has committed everywhere: what was deferred is installed, what was applied is made readable.
+  // The transaction has committed everywhere: installs what was deferred, and makes readable what was applied.
   void finish(const PreparedTxn& record) const;
   void finish_key(const PreparedKey& key) const;
-  // The transaction is aborted: restores what was applied.
+  // The transaction was aborted: restores what was applied.
   static void undo(const PreparedTxn& record);
 
  private:

@@ -1,5 +1,5 @@
-// Batch: the messages of one burst, taken apart: which are well-formed, and the keys that they name. The dispatcher
-// makes it before any handler runs; handlers get it beside their messages.
+// Batch: the parsed messages of one burst: which of them are well-formed, and the keys they name. The dispatcher fills
+// it before any handler runs; handlers get it together with their messages.
 #pragma once
 
 #include <algorithm>
@@ -17,16 +17,16 @@
 
 namespace weft {
 
-// The keys of a batch, one behind the other. Like a vector, but a place is made without being cleared first.
+// The keys of a batch, contiguous. Like a vector, but a new element is not cleared first.
 class KeyBuffer {
  public:
-  // Where the next key goes: construct it there.
+  // Returns the place of the next key; the caller constructs it there.
   KeyRef* add() {
     if (size_ == capacity_) [[unlikely]]
       grow();
     return keys_.get() + size_++;
   }
-  void cut(size_t size) {  // to this many
+  void cut(size_t size) {  // truncates to this many
     WEFT_CHECK(size <= size_, "keys are cut off, not made");
     size_ = size;
   }
@@ -62,7 +62,7 @@ struct Batch {
   size_t messages = 0;
   std::vector<Parsed> parsed;
   KeyBuffer keys;       // of all messages
-  uint32_t logged = 0;  // keys of records that messages of this burst name
+  uint32_t logged = 0;  // keys of the records that messages of this burst name
 
   void begin(std::span<const Message> burst) {
     base = burst.data();
@@ -71,7 +71,7 @@ struct Batch {
     keys.cut(0);
     logged = 0;
   }
-  // Message `at` has been parsed. Its keys, if it is well-formed, are those behind `first_key`.
+  // Message `at` has been parsed. If it is well-formed, its keys are those from `first_key` on.
   void add(size_t at, size_t first_key, bool ok) {
     if (!ok) [[unlikely]]
       keys.cut(first_key);

@@ -1,7 +1,7 @@
-// ClientAcks: acknowledges transactions to their clients, and notes their outcomes.
+// ClientAcks: acknowledges transactions to their clients, and records their outcomes.
 //
-// A client that is told of something current (a commit, a read) is told under a lease (rule E4): the worker looks at
-// the lease at the beginning of its next step, and while there is none the client waits.
+// A client gets current results (a commit, a read) only under a lease (rule E4): the worker checks the lease at the
+// beginning of its next step, and the client waits while there is none.
 #pragma once
 
 #include <cstdint>
@@ -21,26 +21,26 @@ class ClientAcks {
     waiting_.reserve(slots);
   }
 
-  // Once for each transaction, when its outcome is certain: notes and counts it, and wakes the client.
+  // Called once for each transaction, when its outcome is certain: records and counts it, and wakes the client.
   void acknowledge(TxnSlot& slot);
-  // Notes the outcome without telling anybody: the client knows.
+  // Records the outcome without acknowledging it: the client knows it already.
   void note(const TxnSlot& slot);
-  // A single-key read that was answered has no commit.
+  // Counts a single-key read that was answered: it has no commit.
   void count_single(const TxnSlot& slot);
-  // Its client was told that the outcome is unknown.
+  // The client was answered that the outcome is unknown.
   void count_unknown() { ++ctx_.counters.unknown; }
 
   void wake(TxnSlot& slot);
   void wake_with_lease(TxnSlot& slot);
-  // A step begins: who waits is woken if there is a lease.
+  // A step begins: wakes the waiting clients if there is a lease.
   void begin_step() {
     if (!waiting_.empty()) release(false);
   }
-  // The view is active, or this node was removed: who waits is woken whatever the lease.
+  // The view is active, or this node was removed: wakes the waiting clients whatever the lease.
   void release_all() { release(true); }
-  // The epoch ends before this worker could be sure of its lease again: what it read may not have been current.
+  // The epoch ends before this worker was sure of its lease again: what the transaction read may not have been current.
   void fail_unacknowledged(TxnSlot& slot);
-  // Nobody waits for this one any more.
+  // Nobody waits for this transaction any more.
   void forget(const TxnSlot& slot);
   bool waiting() const { return !waiting_.empty(); }
 

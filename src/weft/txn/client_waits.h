@@ -1,14 +1,15 @@
-// ClientWaits: how long clients wait for reads and commits (Limits::answer_ms, or the transaction's deadline). A node
-// that is cut off from the others answers its clients all the same. Whatever it answers must stay true, whoever decides
-// the transaction later, with this node or without it:
+// ClientWaits: bounds how long clients wait for reads and commits (Limits::answer_ms, or the transaction's deadline). A
+// node that is cut off from the others still answers its clients. Its answers must stay true, whoever decides the
+// transaction later, with this node or without it:
 //
-// - A1: "It did not happen" is answered only for what no recovery can commit (docs/recovery.md): a transaction that
-//   executes, one that only reads, and one that has begun to lock or validate in a row where a commit needs REPLICATED.
-//   This worker sends no further phase of it: it is aborting from here on, and is reported to a recovery as such.
+// - A1: "It did not happen" is answered only for what no recovery can commit (docs/recovery.md): a transaction that is
+//   executing, one that only reads, and one that has begun to lock or validate in a row where a commit needs
+//   REPLICATED. This worker sends no further phase of it: it is aborting from here on, and is reported to a recovery as
+//   aborting.
 // - A2: For every other transaction the outcome is unknown: from the first lock on where locks alone can commit (dnl1),
-//   from the first log entry on elsewhere. The commit goes on, and its outcome is noted when it ends.
-// - A3: The client stops waiting, but the slot is not free before all answers have come, or a new view says that they
-//   will not: no late answer finds another transaction in it. While all slots are like that, begin() waits, and its
+//   from the first log entry on elsewhere. The commit goes on, and its outcome is recorded when it ends.
+// - A3: The client stops waiting, but the slot is not freed before all answers have come, or a new view says that they
+//   will not: no late answer finds another transaction in it. While all slots are in this state, begin() waits, and its
 //   wait expires in turn.
 #pragma once
 
@@ -32,7 +33,7 @@ class ClientWaits {
   // Ends the waits that have taken too long. True if there were any.
   bool expire();
 
-  // What a client is answered whose commit goes on without it.
+  // The answer to a client whose commit goes on without it.
   static OutcomeKind abandoned_kind(PlantedBugs bugs) {
     return bugs.has(PlantedBug::kNothingTooLate) ? OutcomeKind::kAborted : OutcomeKind::kUnknown;
   }

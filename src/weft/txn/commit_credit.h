@@ -1,5 +1,5 @@
 // CommitCredit: the credit that commits hold at their participants, from before their first message until the last
-// answer (rule K3), and the queue of those that wait for it, first come, first served.
+// answer (rule K3), and the FIFO queue of commits that wait for credit.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@ class CommitCredit {
  public:
   CommitCredit(WorkerContext& ctx, CreditGate& gate) : ctx_(ctx), gate_(gate) {}
 
-  // What a commit needs at each of its participants: slot.need.
+  // Computes slot.need: what a commit needs at each of its participants.
   static void plan(TxnSlot& slot);
-  // All of it, or nothing. If it never fits, the transaction is rejected.
+  // Takes all of it or nothing. If it can never fit, the transaction is rejected.
   [[nodiscard]] bool take(TxnSlot& slot);
   void give_back(TxnSlot& slot);
 

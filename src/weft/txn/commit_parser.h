@@ -1,5 +1,5 @@
-// CommitParser: takes the messages of transactions apart that name keys or records at this node, checks them against
-// the node's tables, limits and view, and prefetches the records they name.
+// CommitParser: parses the transaction messages that name keys or records at this node, checks them against the node's
+// tables, limits and view, and prefetches the records they name.
 #pragma once
 
 #include "weft/txn/batch.h"
@@ -12,7 +12,7 @@ class CommitParser {
  public:
   CommitParser(WorkerContext& ctx, PreparedTable& records) : ctx_(ctx), records_(records) {}
 
-  // True: well-formed; the message's keys are appended to the batch.
+  // Returns true if the message is well-formed; its keys are then appended to the batch.
   bool parse_get(const Message& message, Batch* batch) const;
   bool parse_keys(const Message& message, Batch* batch) const;
   bool parse_unlock(const Message& message, Batch* batch) const;

@@ -1,6 +1,6 @@
-// WorkerContext: what all parts of one worker's transactions share: who and where they are, their limits, the port they
-// send through, what they count. It has no behaviour of its own. The worker owns it (txn_worker.h); a test makes one
-// with a port of its own.
+// WorkerContext: what all parts of one worker's transactions share: their identity, limits, the port they send through,
+// and the counters. It has no behaviour of its own. The worker owns it (txn_worker.h); a test makes one with a port of
+// its own.
 #pragma once
 
 #include <cstddef>
@@ -34,22 +34,22 @@ struct WorkerContext {
   const Limits limits;
   const PlantedBugs bugs;
   const int nodes;
-  const int workers;  // of this node
+  const int workers;  // at this node
   const bool table_batching;
   const bool recovers;  // views change
   const NodeTables& tables;
-  NodeState& state;  // of the node
-  ViewState views;   // of this worker
+  NodeState& state;  // shared by the node's workers
+  ViewState views;   // this worker's
   PeerFaults faults;
   Counters counters;
-  std::vector<std::byte> scratch;  // for one value of any table
+  std::vector<std::byte> scratch;  // room for one value of any table
 
   uint64_t now_ns() const { return worker->now_ns(); }
   const View& view() const { return views.current(); }
   void charge(CostStep step, uint64_t n) const {
     if (cost_model != nullptr) cost_model->charge(step, n);
   }
-  // What is here is current.
+  // With a lease, the data at this node is current.
   bool has_lease() const { return worker->clock_ns() < state.lease.until_ns(); }
   // One record of a table was read, locked or written.
   void touch_record() {

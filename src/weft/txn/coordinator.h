@@ -1,7 +1,7 @@
-// Coordinator: commits the transactions of one worker. What a commit does next follows from its slot, its plan and the
-// answer that came; a phase with nothing to do is passed over, so that fewer keys or local ones cost fewer round trips.
+// Coordinator: commits the transactions of one worker. The next step of a commit follows from its slot, its plan and
+// the answer that came. A phase with nothing to do is skipped, so fewer keys or local keys cost fewer round trips.
 //
-// What holds:
+// Invariants:
 // - A slot goes from stage to stage (TxnStage) by an event: a call of the application, an answer, credit that came
 //   back. It does so here, in client_waits.h and in interrupted_commits.h, on the worker's own thread.
 // - Before its first commit message a transaction holds credit at every participant for all its messages and their
@@ -28,7 +28,8 @@ class VerbTransport;
 
 class Coordinator {
  public:
-  // `verbs`: nullptr if the row uses none. `told_before_unlock`: the row acknowledges commits before they are unlocked.
+  // `verbs`: nullptr if the row uses none. `acked_before_unlock`: the row acknowledges commits before they are
+  // unlocked.
   Coordinator(WorkerContext& ctx, SlotTable& slots, ClientAcks& acks, CreditGate& credit, const Planner& planner,
               MessageTransport& messages, VerbTransport* verbs, bool acked_before_unlock);
 
@@ -37,22 +38,23 @@ class Coordinator {
   void abort_by_client(TxnSlot& slot, Code why);  // while executing
   void detach(TxnSlot& slot);                     // the application dropped its handle
 
-  // Called when a transaction's reads are all in: of one whose commit was asked for, and of one that was given up.
+  // Called when all reads of a transaction have been answered: its commit was requested, or it was given up.
   void begin_commit(TxnSlot& slot);
   void abort(TxnSlot& slot);
 
-  // Answers. on_answered: of verbs, when slot.phase_over().
+  // Answers. on_answered is called for verbs, when slot.phase_over().
   void on_reply(const Batch& batch, std::span<const Message> run);
   void on_unlocked(const Batch& batch, std::span<const Message> run);
   void on_answered(TxnSlot& slot) { advance(slot); }
 
-  // Steps of the loop. True if something was done.
+  // Steps of the worker's loop. Each returns true if it did something.
   bool run_local_commits();
   bool retry_commits();
   bool send_notices();
 
-  // Ends of commits that come from outside (client_waits.h, interrupted_commits.h). abort_expired: its client has
-  // waited too long, and nobody can commit it any more. finish: it is acknowledged, and nothing more is sent.
+  // Ends of commits that come from outside (client_waits.h, interrupted_commits.h). abort_expired: the client has
+  // waited too long, and nobody can commit the transaction any more. finish: it is acknowledged, and nothing more is
+  // sent.
   void abort_expired(TxnSlot& slot);
   void finish(TxnSlot& slot);
   // The view ends.

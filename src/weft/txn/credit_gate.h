@@ -1,4 +1,4 @@
-// CreditGate: a worker's credit with its peers, and whether some came back since it last looked at who waits for it.
+// CreditGate: a worker's credit with its peers, and whether some came back since it last checked who waits for it.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@ class CreditGate {
 
   bool fits(uint32_t bytes) const { return credit_.fits(bytes); }
   [[nodiscard]] bool take(NodeId peer, uint32_t bytes) { return credit_.take(peer, bytes); }
-  // What could not be sent after all: nobody else gains by it.
+  // Returns credit for what could not be sent after all. It wakes nobody.
   void put_back(NodeId peer, uint32_t bytes) { credit_.give(peer, bytes); }
-  // What was answered.
+  // Returns credit for what was answered.
   void give(NodeId peer, uint32_t bytes) {
     credit_.give(peer, bytes);
     came_back_ = true;
   }
-  // Whoever waits looks again in the next step.
+  // Waiting transactions retry in the next step.
   void look_again() { came_back_ = true; }
   bool came_back() const { return came_back_; }
   bool take_came_back() { return std::exchange(came_back_, false); }

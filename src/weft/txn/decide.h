@@ -1,4 +1,5 @@
-// decide: how a transaction ends that was open when the view changed. A pure function: the table in docs/recovery.md.
+// decide: the outcome of a transaction that was open when the view changed. A pure function: the table in
+// docs/recovery.md.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +10,10 @@
 
 namespace weft {
 
-// What the leader knows beside what was reported of the transaction itself.
+// What the leader knows in addition to the reports of the transaction itself.
 struct DecideFacts {
   bool coordinator_lives = false;  // it is a member, in the incarnation that began the transaction
-  uint64_t was_active = 0;         // bit n: member n was active before, so that what it does not know did not reach it
+  uint64_t was_active = 0;         // bit n: member n was active before, so what it does not know did not reach it
   bool finished_commit = false;    // a member has finished it, or a later one of the same slot, as a commit
   uint64_t finished_abort = 0;     // bit n: member n has finished it as an abort
   bool unanimous = false;          // of its row: all locks together commit it

@@ -1,10 +1,10 @@
-// DecisionApplier: carries the decisions of recovery out in the tables: each once, by the records that are here and by
-// the values that came with it.
+// DecisionApplier: applies the decisions of recovery to the tables, each once, using the records that are here and the
+// values that came with the decision.
 //
-// All workers of the node begin together: see ViewBoard::last_active. Aborts first: an undo brings back the version
-// that an earlier commit's mark waits for. Where peers have reached the tables by verbs all workers also go on to the
-// commits together, for an undo of one may bring back what a commit of another is to replace; and then what peers have
-// locked by verbs is freed.
+// All workers of the node begin together: see ViewBoard::last_active. Aborts come first: an undo brings back the
+// version that an earlier commit waits for to mark it readable. Where peers reach the tables by verbs, all workers also
+// start the commits together, because an undo of one worker may bring back what a commit of another is to replace.
+// After that, locks that peers have taken by verbs are freed.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace weft {
 
 class DecisionApplier {
  public:
-  // `verbs`: peers reach the tables by verbs (else nullptr). `verb_locks`: and lock by them.
+  // `verbs`: peers reach the tables by verbs (else nullptr). `verb_locks`: they also lock by verbs.
   DecisionApplier(WorkerContext& ctx, WorkerBarrier& barrier, PreparedTable& records, DecisionLog& decisions,
                   Participant& participant, VerbMemory* verbs, bool verb_locks)
       : ctx_(ctx),
@@ -33,11 +33,11 @@ class DecisionApplier {
 
   // A recovery begins.
   void begin();
-  enum class Progress : uint8_t { kWaits, kGoesOn, kDone };  // for other workers; there is more to do
+  enum class Progress : uint8_t { kWaits, kGoesOn, kDone };  // kWaits: for other workers; kGoesOn: there is more to do
   Progress step();
 
  private:
-  enum class Stage : uint8_t { kBegin, kAborts, kCommits, kLocks };  // what is done, or begun
+  enum class Stage : uint8_t { kBegin, kAborts, kCommits, kLocks };  // what is done, or has begun
   bool come_to(WorkerBarrier::Step step);
   void carry_out(bool commits);
   void install(const PreparedKeys* part, const PreparedTxn* record, Owner owner);
@@ -51,8 +51,8 @@ class DecisionApplier {
   VerbMemory* const verbs_;
   const bool verb_locks_;
   Stage stage_ = Stage::kBegin;
-  size_t table_ = 0;    // whose locks of verbs are freed
-  uint64_t piece_ = 0;  // and where
+  size_t table_ = 0;    // the table whose verb locks are being freed
+  uint64_t piece_ = 0;  // and the position in it
 };
 
 }  // namespace weft

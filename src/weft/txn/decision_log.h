@@ -1,5 +1,5 @@
-// DecisionLog: the decisions of recovery that were written down at this worker, until the view is active. A written
-// decision survives its leader: if recovery is interrupted by another view, it is reported and wins.
+// DecisionLog: the decisions of recovery that were written at this worker, until the view is active. A written decision
+// survives its leader: if recovery is interrupted by another view, it is reported and wins.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ class DecisionLog {
  public:
   DecisionLog(WorkerContext& ctx, PreparedTable& records) : ctx_(ctx), records_(records) {}
 
-  // Writes a decision down that came with these keys, unless it is here or was carried out already. What is wrong with
+  // Writes a decision that came with these keys, unless it is here or was applied already. Returns what is wrong with
   // it, or nullptr.
   const char* write(const RecoveryHeader& header, ByteView keys);
   const Decision* find(NodeId coordinator, uint32_t incarnation, uint8_t slot, uint32_t sequence) const;
@@ -26,7 +26,7 @@ class DecisionLog {
   // Whether every record here is decided.
   bool covers_records() const;
 
-  // The view is active: records and decisions of it are finished.
+  // The view is active: its records and decisions are finished.
   void finish();
   // Test only (PlantedBug::kForgetsDecisions).
   void forget();
@@ -34,8 +34,8 @@ class DecisionLog {
   bool empty() const { return decisions_.empty(); }
   std::vector<Decision>& all() { return decisions_; }
   const std::vector<Decision>& all() const { return decisions_; }
-  // More than can be open in the cluster at workers of one index: each has a record's place, and a decision may be
-  // kept beside it.
+  // An upper bound on what can be open in the cluster at workers of one index: each has room for one record, and a
+  // decision may be kept in addition to it.
   size_t open_max() const {
     return size_t{4} * static_cast<size_t>(ctx_.nodes) * static_cast<size_t>(records_.slots());
   }

@@ -1,6 +1,6 @@
-// Dispatcher: takes arriving messages apart and hands them to the parts of the worker. Each message is checked once,
-// the index bins of all keys in the burst are prefetched, then their records, then the handlers run. What is not
-// well-formed closes the peer that sent it.
+// Dispatcher: parses arriving messages and hands them to the parts of the worker. It checks each message once,
+// prefetches the index bins of all keys in the burst, then their records, and then runs the handlers. It closes a peer
+// that sent a malformed message.
 #pragma once
 
 #include <array>
@@ -46,7 +46,8 @@ class Dispatcher {
       return (static_cast<const Owner*>(from)->*Parse)(message);
     };
   }
-  // Its entries are handled before any message: what a peer has logged by verbs comes before what it says of it.
+  // The log's entries are handled before any message: what a peer has logged by verbs comes before its messages about
+  // it.
   void set_log(LogReceiver* log) { log_ = log; }
 
  private:

@@ -1,6 +1,6 @@
-// InterruptedCommits: how commits end that no answer ends, because a peer is lost or the view changes.
+// InterruptedCommits: ends commits that no answer ends, because a peer is lost or the view changes.
 //
-// A commit that waits for a peer whose channel is closed stays as it is where views change: the peer may have applied
+// Where views change, a commit that waits for a peer whose channel is closed stays as it is: the peer may have applied
 // it, so recovery decides it in the next view. Where views do not change, it gets an outcome at once: one that has
 // replicated nothing aborts, any other is unknown.
 #pragma once
@@ -22,11 +22,11 @@ class InterruptedCommits {
   // The channel to this peer is closed.
   void on_peer_lost(TxnSlot& slot, NodeId peer);
 
-  // The view ends: a transaction that executes is aborted (E3), one that has sent a phase waits for recovery.
+  // The view ends: a transaction that is executing is aborted (E3), one that has sent a phase waits for recovery.
   void freeze(TxnSlot& slot);
   // Recovery has decided a frozen commit.
   void resolve(TxnSlot& slot, bool commits);
-  // This node is no longer a member: it will not learn how a frozen commit ends that others can bring to its end.
+  // This node is no longer a member: it will not learn the outcome of a frozen commit that others can finish.
   void abandon(TxnSlot& slot);
 
  private:

@@ -18,8 +18,8 @@ inline constexpr size_t key_part_bytes(size_t key_bytes, size_t value_bytes) {
   return sizeof(KeyPart) + padded(key_bytes) + padded(value_bytes);
 }
 
-// Writes a key, and its value if part.flags says so; returns the end. Both are copied by words: their memory is
-// readable up to the next multiple of 8, and what is there goes over the wire.
+// Writes a key, and its value if part.flags says so; returns the end. Both are copied by words: their memory must be
+// readable up to the next multiple of 8, and those padding bytes go over the wire.
 inline std::byte* put_key(std::byte* to, const KeyPart& part, const std::byte* key, const std::byte* value) {
   store(to, part);
   to += sizeof part;
@@ -31,7 +31,7 @@ inline std::byte* put_key(std::byte* to, const KeyPart& part, const std::byte* k
   return to + padded(part.value_bytes);
 }
 
-// The same at the end of a buffer, from memory of any size; what pads it is 0.
+// Appends the same to a buffer, from memory of any size; the padding is 0.
 inline void append_key(std::vector<std::byte>& to, const KeyPart& part, ByteView key, ByteView value) {
   WEFT_CHECK(part.key_bytes == key.size(), "a key says how long it is");
   const size_t at = to.size();
@@ -42,7 +42,7 @@ inline void append_key(std::vector<std::byte>& to, const KeyPart& part, ByteView
   if (!value.empty()) std::memcpy(bytes + sizeof part + padded(key.size()), value.data(), value.size());
 }
 
-// One key of an arrived message, in its bytes.
+// One key of an arrived message, pointing into its bytes.
 struct KeyPartView {
   const KeyPart* part;
   ByteView key;
@@ -52,7 +52,8 @@ struct KeyPartView {
   bool has(KeyFlags flag) const { return (part->flags & flag) != 0; }
 };
 
-// Takes the key at `*at`, which is 8-byte aligned, and moves on behind it. False: the bytes up to `end` have none.
+// Parses the key at `*at`, which is 8-byte aligned, and advances past it. Returns false if there is no key in the bytes
+// up to `end`.
 inline bool take_key(const std::byte** at, const std::byte* end, KeyPartView* out) {
   WEFT_CHECK(*at <= end, "keys are taken up to the end of their message");
   if (static_cast<size_t>(end - *at) < sizeof(KeyPart)) return false;
@@ -66,13 +67,13 @@ inline bool take_key(const std::byte** at, const std::byte* end, KeyPartView* ou
   return true;
 }
 
-// Whether a table may be asked for this key and value.
+// Whether this key and value fit the table.
 inline bool fits_table(const KeyPart& part, const Table& table, uint32_t key_bytes_max) {
   return part.key_bytes <= key_bytes_max && part.value_bytes <= table.spec().value_bytes_max &&
          (!table.integer_keys() || part.key_bytes == 8);
 }
 
-// A value comes with a put or an insert and with nothing else; replication and what an unlock brings need one.
+// A value comes only with a put or an insert; replication, and the values that an unlock brings, need one.
 inline bool value_makes_sense(Kind kind, const KeyPart& part) {
   const auto write = static_cast<Write>(part.write);
   const bool has_value = (part.flags & kHasValue) != 0;

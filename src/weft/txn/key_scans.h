@@ -1,8 +1,8 @@
-// KeyScans: reads the keys of a partition that may be at another node, a page at a time. Outside any transaction: a key
-// that is there throughout a scan is in it, whatever else happens, and others may be.
+// KeyScans: reads the keys of a partition that may be at another node, a page at a time. It runs outside any
+// transaction: a key that exists throughout a scan is in it, whatever else happens; other keys may be.
 //
 // A cursor is a position in the order of the keys' hashes, which is the same at every node and does not depend on the
-// size of any index: a scan goes on where it was at another replica, through a resize and through a change of the view.
+// size of any index: a scan continues at another replica, through a resize and through a view change.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,9 @@ class KeyScans {
  public:
   explicit KeyScans(WorkerContext& ctx) : ctx_(ctx) {}
 
-  // False if this node has no whole replica of the partition.
+  // Returns false if this node has no in-sync replica of the partition.
   bool scan_here(TableId table, PartitionId partition, uint64_t cursor, uint32_t keys_max, KeyPage* page);
-  // Asks the partition's primary. The question's number, by which it is forgotten if the answer does not come.
+  // Asks the partition's primary. Returns the query's number, by which the caller forgets it if no answer comes.
   uint32_t ask(TableId table, PartitionId partition, uint64_t cursor, uint32_t keys_max,
                const std::shared_ptr<KeyPage>& page);
   void forget(uint32_t question);

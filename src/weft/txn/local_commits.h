@@ -1,8 +1,8 @@
-// LocalCommits: commits that concern this node alone: all their keys have their primary here, and what they write has
-// no other replica, nor one that fills. There is nobody to send a phase to, and nothing to log for: whoever could
-// recover the transaction has no copy of its data, and it is open for no longer than one call. So the phases of the row
-// are done one after the other, on the tables: lock, validate, install. Commits of one step of the loop share a table
-// batch.
+// LocalCommits: commits that involve only this node: the primaries of all their keys are here, and what they write has
+// no other replica, not even one that is catching up. There is no node to send a phase to, and no reason to log:
+// whoever could recover the transaction has no copy of its data, and it is open for no longer than one call. So the
+// phases of the row run one after the other on the tables: lock, validate, install. Commits of one step of the loop
+// share a table batch.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +24,9 @@ class LocalCommits {
   std::span<TxnSlot* const> queue() const { return queue_; }
   void clear() { queue_.clear(); }
 
-  // Prefetches what those in the queue will touch.
+  // Prefetches what the queued commits will touch.
   void begin_batch();
-  // Locks, validates, and installs or releases. Then slot.stage says which.
+  // Locks, validates, and installs or releases. slot.stage then says which.
   void commit(TxnSlot& slot);
 
  private:
@@ -35,7 +35,7 @@ class LocalCommits {
 
   WorkerContext& ctx_;
   std::vector<TxnSlot*> queue_;
-  std::vector<Locked> locks_;  // what the one in progress holds, by entry
+  std::vector<Locked> locks_;  // held by the commit in progress, by entry
 };
 
 }  // namespace weft

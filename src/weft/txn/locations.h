@@ -1,8 +1,9 @@
-// LocationCache: where records were when a worker last saw them at their primaries (DrTM+H's location cache). What it
-// says is a hint: a record that is read there tells by its key, its flags and its checksum whether it still is the one.
+// LocationCache: where records were when a worker last saw them at their primaries (DrTM+H's location cache). A
+// location is a hint: a record read there shows by its key, its flags and its checksum whether it is still the right
+// one.
 //
-// A table of 16-byte entries without chains: two keys that share a place drive each other out. Keys are known by their
-// hash, table and node, so that a primary that moves leaves nothing behind that would be asked for.
+// It is a table of 16-byte entries without chains: two keys that share a place evict each other. Keys are identified by
+// their hash, table and node, so a primary that moves leaves no entry behind that would be looked up.
 //
 // Plain data of one worker.
 #pragma once

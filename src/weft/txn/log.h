@@ -1,8 +1,8 @@
-// What a participant keeps of other nodes' transactions (and of its own node's, which take the same path): per
+// What a participant keeps of other nodes' transactions (and of this node's, which take the same path): for each
 // coordinating slot one PreparedTxn with the keys it locked and the keys it applied, from the first commit message
 // until the coordinator says that all participants have acknowledged (rule K4).
 //
-// A record's parts hold keys and values by copy: the new values of a lock that carries them (redo), the old ones of an
+// PreparedKeys hold copies of keys and values: the new values of a lock that carries them (redo), the old ones of an
 // applied write (undo). Only the owning worker touches them.
 #pragma once
 
@@ -19,17 +19,17 @@
 
 namespace weft {
 
-// Values of tables with at most this size are copied straight to where they stay: read into the transaction, or written
-// beside the new value of an applied one. Larger ones go through a scratch buffer.
+// Values of tables with at most this size are copied directly to where they stay: read into the transaction, or written
+// beside the new value of an applied write. Larger ones go through a scratch buffer.
 inline constexpr uint32_t kSmallValue = 256;
 
-// One key as a message names it. Its bytes are the message's; those of a PreparedKey are its part's.
+// One key as a message names it. It points into the message; a PreparedKey points into its PreparedKeys.
 struct KeyRef {
   HashedKey key;
   Table* table = nullptr;
   ByteView value;     // the new value, if it came
-  Version version;    // the one that was read, or in replication the new one
-  uint32_t room = 0;  // bytes of the new value, whether it came or not
+  Version version;    // the version that was read, or in replication the new one
+  uint32_t room = 0;  // size of the new value, whether it came or not
   TableId table_id;
   Write write = Write::kNone;
   uint8_t index = 0;  // of the key in the transaction
@@ -39,21 +39,22 @@ struct KeyRef {
   bool has(KeyFlags flag) const { return (flags & flag) != 0; }
 };
 
-// One key of a participant's record.
+// One key of a PreparedTxn.
 struct PreparedKey : KeyRef {
   PreparedKey() = default;
   explicit PreparedKey(const KeyRef& ref) : KeyRef(ref) {}
 
   ByteView old_value;            // applied: what it replaced
-  Locked locked;                 // in a locked part
+  Locked locked;                 // if the key is in PreparedTxn::locked
   bool locked_to_write = false;  // for a put or an insert, whose value may come later
   Undo undo;
-  bool deferred_apply = false;  // at a replica that is filling, or deferred: installed when it is finished
-  bool late_put = false;        // deferred at a backup, which had the record then
-  bool applied = false;  // at a backup: the table has the new version, unreadable, and undo and old_value the old one
+  bool deferred_apply = false;  // at a replica that is catching up, or deferred: installed when the transaction is
+                                // finished
+  bool late_put = false;        // deferred at a backup that had the record then
+  bool applied = false;  // at a backup: the table has the new version, unreadable; undo and old_value have the old one
 };
 
-// One message's keys: the block holds this header, the PreparedKeys, and their bytes.
+// The keys of one message: a block that holds this header, the array of PreparedKey, and their bytes.
 struct PreparedKeys {
   PreparedKeys* next;
   uint32_t block_bytes;
@@ -77,17 +78,17 @@ struct PreparedTxn {
   bool unanimous = false;  // all locks together commit it
   uint8_t entries = 0;
   uint8_t writes = 0;
-  bool ended = false;  // test only (PlantedBug::kForgetsDecisions): an earlier recovery has carried out what it decided
+  bool ended = false;  // test only (PlantedBug::kForgetsDecisions): an earlier recovery has applied what it decided
   PreparedKeys* locked = nullptr;
-  PreparedKeys* applied = nullptr;  // at a backup; at a primary of a row that replicates there, held back until unlock
+  PreparedKeys* applied = nullptr;  // at a backup; at a primary of a row that replicates there, deferred until unlock
   const PreparedKeys* decided =
-      nullptr;  // while recovery commits it: what the decision brought, which is not this record's
-  // Of the transactions of this slot that are finished here: the last one, and how it ended (rule K4).
+      nullptr;  // while recovery commits it: the keys of the decision, which this record does not own
+  // The last transaction of this slot that is finished here, and how it ended (rule K4).
   uint32_t finished = 0;
   uint32_t finished_incarnation = 0;  // of the coordinator
   bool finished_commit = false;
-  // The slot's last transaction was aborted here, but may not be everywhere it was locked (rows that commit by
-  // unanimity): what is left of it could still be committed without us. 0: none.
+  // The slot's last transaction was aborted here, but perhaps not everywhere it was locked (rows that commit by
+  // unanimity): others could still commit what is left of it without this node. 0: none.
   uint64_t aborted_here = 0;
 
   bool is(uint32_t of, uint32_t transaction) const {
@@ -122,9 +123,9 @@ class PreparedTable {
     for (const PreparedTxn& record : records_) f(record);
   }
 
-  // A part with room for `keys` keys and `bytes` bytes of keys and values; `*bytes_at` is where these go.
+  // Makes a block with room for `keys` keys and `bytes` bytes of keys and values; `*bytes_at` is where these go.
   PreparedKeys* make_part(uint32_t keys, size_t bytes, std::byte** bytes_at);
-  // One whose keys are as a message names them; their keys and values are copied, and `more_bytes` are left at
+  // Makes a block with the keys that a message names: copies their keys and values, and leaves `more_bytes` at
   // `*more_at`.
   PreparedKeys* make_part(std::span<const KeyRef> keys, size_t more_bytes, std::byte** more_at);
   void drop_parts(PreparedKeys* part);
@@ -142,7 +143,7 @@ class PreparedTable {
   std::vector<PreparedTxn> records_;
 };
 
-// The keys are still to be made.
+// The caller constructs the keys.
 inline PreparedKeys* PreparedTable::allocate(uint32_t keys, size_t bytes, std::byte** bytes_at) {
   const size_t fixed = sizeof(PreparedKeys) + keys * sizeof(PreparedKey);
   auto* part = reinterpret_cast<PreparedKeys*>(pool_->allocate(fixed + bytes));

@@ -1,8 +1,8 @@
-// LogReceiver: takes what peers have logged into this worker's rings (log_ring.h) out of them, and hands it to the
-// participant as if it were Replicate messages: before any message is handled, in every poll, and when the worker stops
-// for another view.
+// LogReceiver: takes the entries that peers have logged out of this worker's rings (log_ring.h), and hands them to the
+// participant like Replicate messages: before any message is handled, in every poll, and when the worker stops for
+// another view.
 //
-// It also keeps the Replicate messages that wait for what they follow (Participant::on_replicate).
+// It also keeps the Replicate messages that wait for the write they follow (Participant::on_replicate).
 #pragma once
 
 #include <cstdint>
@@ -23,16 +23,16 @@ class LogReceiver final : public Service {
  public:
   LogReceiver(WorkerContext& ctx, const VerbMemory& memory, const CommitParser& parser, Participant& participant);
 
-  // Handles what is in the rings.
+  // Handles the entries in the rings.
   void drain();
   bool has_entries() const;
-  // Tells writers how far their rings are read, and looks again at what waits.
+  // Tells writers how far their rings have been read, and retries the deferred messages.
   bool step(uint64_t now_ns) override;
   uint64_t deadline_ns() const override;
-  // The view ends, and what has landed was drained.
+  // The view ends, and its landed entries were drained.
   void begin_view();
 
-  // A Replicate message that cannot be handled before what it follows.
+  // Keeps a Replicate message that cannot be handled before the write it follows.
   void defer(const Message& message);
   bool has_deferred() const { return !deferred_.empty(); }
 

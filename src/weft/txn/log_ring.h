@@ -1,10 +1,11 @@
-// Log rings: where a coordinator's worker logs at another node by one-sided WRITEs. Each worker of a node has one for
-// every node, in the node's verb region; the worker of the same index at that node writes it, with nobody's help.
+// Log rings: where a coordinator's worker logs at another node by one-sided WRITEs. Each worker of a node has one ring
+// for every node, in the node's verb region; the worker of the same index at that node writes it without help from this
+// node.
 //
-// An entry is a header and a body, and the body is that of a Replicate message. It is there when its header has the
-// position and the epoch that come next and the checksum over all of it fits; until then nothing is there, however much
-// of it has landed, in whatever order. So an entry is whole or absent, what an earlier lap or view left in the memory
-// is not taken for an entry, and nothing has to be cleared.
+// An entry is a header and a body, and the body is that of a Replicate message. The entry is there when its header has
+// the next position and epoch, and the checksum over all of it matches; until then nothing is there, however much of it
+// has landed, in whatever order. So an entry is complete or absent, what an earlier lap or view left in the memory is
+// not taken for an entry, and nothing has to be cleared.
 //
 //   0          8      12     16     18   19       24        32
 //   | position | epoch| bytes| slot |skip| spare  | check   | body ...   padded to 8
@@ -13,7 +14,7 @@
 // goes on at the beginning. Every size is a multiple of 32, so there is always room for that header.
 //
 // Space: the writer reserves it before the first commit message (rule K3), twice the entry for what may be skipped. The
-// reader says from time to time up to where it has read (RingRead, by message). Both begin anew with every view.
+// reader reports from time to time how far it has read (RingRead, by message). Both start anew with every view.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +30,7 @@ namespace weft {
 struct RingHeader {
   uint64_t position;  // since the view began
   uint32_t epoch;     // of the view
-  uint32_t bytes;     // of the body; of what is skipped, this header included
+  uint32_t bytes;     // of the body; of a skip: the bytes skipped, this header included
   uint16_t slot;      // of the coordinator
   uint8_t skip;
   uint8_t unused[5];
@@ -41,7 +42,7 @@ inline constexpr size_t kRingAlign = 32;
 
 constexpr size_t ring_entry_bytes(size_t body) { return align_up(sizeof(RingHeader) + body, kRingAlign); }
 
-// One writer's side: plain bookkeeping, what it says is then written by verbs.
+// The writer's side of one ring: bookkeeping only; the caller writes by verbs.
 class LogRingWriter {
  public:
   explicit LogRingWriter(size_t bytes) : bytes_(bytes) {}
@@ -62,9 +63,9 @@ class LogRingWriter {
     uint64_t at = 0;
     uint64_t position = 0;
   };
-  // Where an entry goes that was reserved.
+  // Returns where a reserved entry goes.
   Place place(size_t entry);
-  // False if the reader cannot have read so far.
+  // Returns false if the reader cannot have read that far.
   bool read_up_to(uint64_t position) {
     if (position < read_ || position > tail_) return false;
     read_ = position;
@@ -80,10 +81,10 @@ class LogRingWriter {
   uint64_t reserved_ = 0;
 };
 
-// Completes the header in front of a body of `bytes` bytes (or a skip, without one).
+// Completes the header in front of a body of `bytes` bytes (or of a skip, which has no body).
 void ring_seal(std::byte* entry, RingHeader header);
 
-// The reader's side, of one ring.
+// The reader's side of one ring.
 class LogRingReader {
  public:
   LogRingReader(const std::byte* memory, size_t bytes) : memory_(memory), bytes_(bytes) {}
@@ -92,12 +93,12 @@ class LogRingReader {
     uint16_t slot;
     ByteView body;
   };
-  // The next entry, if it is there, as a copy in `scratch`, which has room for the largest.
+  // The next entry, if it is there, copied into `scratch`, which has room for the largest.
   bool next(uint32_t epoch, std::byte* scratch, Entry* entry);
   void begin() { position_ = told_ = 0; }
 
   uint64_t position() const { return position_; }
-  // Whether the writer should hear of it, and that it does.
+  // Whether the writer should be told how far the ring is read. tell() notes that it was.
   bool should_tell() const { return position_ - told_ >= bytes_ / 8; }
   void tell() { told_ = position_; }
 

@@ -1,5 +1,5 @@
-// LogWriter: logs commits at other nodes by one-sided WRITEs into their log rings (log_ring.h). An entry is what a
-// Replicate message would say. Nobody answers: that the WRITE is done is the acknowledgement.
+// LogWriter: logs commits at other nodes by one-sided WRITEs into their log rings (log_ring.h). An entry says the same
+// as a Replicate message. Nobody replies: the completion of the WRITE is the acknowledgement.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class LogWriter {
 
   // Chooses slot.ring_nodes; the others get a message.
   void plan(TxnSlot& slot);
-  // Room for the entry in each of these rings; where there is none, a message goes.
+  // Reserves room for the entry in each of these rings; a node whose ring has none gets a message.
   void reserve(TxnSlot& slot);
   void give_back(TxnSlot& slot);
   void post(TxnSlot& slot, NodeId node);

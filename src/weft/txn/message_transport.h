@@ -15,11 +15,11 @@ class MessageTransport {
 
   void send(const TxnSlot& slot, Phase phase, uint64_t nodes);
 
-  // What a phase says to one node, wherever it is written: how many bytes, and these bytes.
+  // What a phase says to one node, by whichever transport: the number of bytes, and the bytes.
   static size_t phase_bytes(const TxnSlot& slot, Phase phase, NodeId node);
   static void encode_phase(std::byte* to, const TxnSlot& slot, Phase phase, NodeId node);
 
-  // A node has locked all its keys: takes their versions out of its answer. What was written blindly, and locked at
+  // A node has locked all its keys: takes their versions from its answer. A key that was written blindly, and locked at
   // several replicas, must have the same version at all of them.
   static void take_lock_versions(TxnSlot& slot, const Message& answer);
 

@@ -1,6 +1,6 @@
-// The messages of a transaction, as bytes. All integers little endian, all structures 8-byte aligned, keys and values
-// padded to 8. The port's MessageHeader::spare holds the coordinator's slot; the sender's node and worker come with the
-// packet, so (source, worker, slot) is the owner that locks name.
+// The messages of a transaction, as bytes. All integers are little endian, all structures 8-byte aligned, keys and
+// values padded to 8. The port's MessageHeader::tag holds the coordinator's slot; the sender's node and worker come
+// with the packet, so (source, worker, slot) is the owner that locks name.
 #pragma once
 
 #include <cstdint>
@@ -17,20 +17,19 @@ enum class Kind : uint8_t {
   kReplicate,     // CommitRequest, KeyPart...   -> kReply
   kUnlock,        // CommitRequest, KeyPart...   -> kReply
   kReply,         // PhaseReply, bases
-  kDone,          // TxnCompleteNotice...: all participants of these have acknowledged; raise and truncate
+  kDone,          // TxnCompleteNotice...: all participants of these have acknowledged; mark readable and truncate
   kRecovery,      // RecoveryHeader, KeyPart...: into a new view (recovery_types.h)
-  kFill,          // FillHeader, ...: copies of a partition for a replica that is filling (state_transfer.h)
+  kFill,          // FillHeader, ...: copies of a partition for a replica that is catching up (state_transfer.h)
   kControl,       // for the node's agent: leases
-  kOutcomeQuery,  // OutcomeQuery: what became of a transaction   -> kOutcomeReply
+  kOutcomeQuery,  // OutcomeQuery: the outcome of a transaction   -> kOutcomeReply
   kOutcomeReply,
   kWalk,      // ScanHeader, ...: keys of a partition, for scans (key_scans.h)
   kRingRead,  // RingRead: how far the sender has read the ring that the receiver writes (log_ring.h)
-  kUnlocked,  // TxnCompleteNotice...: what the sender has unlocked; in place of as many kReply (passive
-              // acknowledgement)
+  kUnlocked,  // TxnCompleteNotice...: what the sender has unlocked; replaces as many kReply (passive acknowledgement)
 };
 
 enum GetFlags : uint8_t {
-  kGetSingle = 1,  // has no commit phase: refuse what is locked
+  kGetSingle = 1,  // has no commit phase: refuse locked keys
   kGetLocks = 2,   // lock the key for update (rows that lock while reading)
   kGetWhere = 4,   // the answer says where the record is
 };
@@ -51,13 +50,13 @@ struct GetReply {
   uint8_t code;  // Code
   uint8_t found;
   uint8_t has_where;  // a GetWhere follows
-  uint64_t word;      // of the record, or of absence
+  uint64_t word;      // of the record, or of its absence
   uint32_t holder;    // Owner, if code is kLocked
   uint32_t value_bytes;
 };
 static_assert(sizeof(GetReply) == 24);
 
-// For one-sided READs, by who asked for it. A hint: what is read there shows whether it is right.
+// For one-sided READs by the node that asked. A hint: what is read there shows whether it is right.
 struct GetWhere {
   uint64_t record;  // RecordSlot, 0: absent
   uint64_t index;   // of the table's index in its region
@@ -65,7 +64,7 @@ struct GetWhere {
 };
 static_assert(sizeof(GetWhere) == 24);
 
-// Starts every commit message. One message per transaction, phase and node (rule K1); it says enough for a
+// Starts every commit message. One message per transaction, phase and node (rule K1). It contains enough for a
 // participant's record to tell recovery which transaction it belongs to and who else takes part.
 struct CommitRequest {
   uint64_t sequence;
@@ -83,7 +82,7 @@ static_assert(sizeof(CommitRequest) == 32);
 // What a transaction's row means for its participants.
 enum CommitFlags : uint8_t {
   kUnanimous = 1,       // all locks together commit it
-  kRefusalIsFinal = 2,  // who refuses it, or aborts it, knows that it will never commit
+  kRefusalIsFinal = 2,  // a participant that refuses it, or aborts it, knows that it will never commit
   kPiggybackAck = 4,    // kUnlock of a commit: acknowledged by a notice
 };
 inline constexpr uint8_t kCommitFlagsMax = kUnanimous | kRefusalIsFinal | kPiggybackAck;
@@ -91,9 +90,9 @@ inline constexpr uint8_t kCommitFlagsMax = kUnanimous | kRefusalIsFinal | kPiggy
 enum KeyFlags : uint8_t {
   kHasVersion = 1,  // kLock: the version that was read
   kHasValue = 2,
-  kHeld = 4,            // kLock: locked while reading, this is what the lock is for
+  kHeld = 4,            // kLock: was locked while reading; this says what the lock is for
   kByVerb = 8,          // kReplicate, to the primary: it was locked by a verb
-  kOrdered = 16,        // kReplicate: applied on arrival among writes that are deferred, see `predecessor_delta`
+  kOrdered = 16,        // kReplicate: applied on arrival although other writes are deferred, see `predecessor_delta`
   kDeferred = 32,       // kReplicate: a backup applies it when the transaction is finished
   kWantsReplaced = 64,  // kLock of an erase: the answer says which version of the record it replaces
 };
@@ -107,7 +106,7 @@ struct KeyPart {
   uint8_t index;  // of the key in the transaction
   uint8_t flags;
   uint8_t unused;
-  uint32_t predecessor_delta;  // kOrdered: by how much it is above the version that it replaces; 0: it replaces none
+  uint32_t predecessor_delta;  // kOrdered: how far its version is above the one that it replaces; 0: it replaces none
 };
 static_assert(sizeof(KeyPart) == 24);
 
@@ -118,7 +117,8 @@ struct PhaseReply {
   uint8_t index;    // the key that failed
   uint8_t bases;    // kLock: versions that follow, in the order of the request's keys
   uint32_t holder;  // Owner, if code is kLocked
-  uint32_t erased;  // kLock: versions that follow then, of the records that its erases replace (kWantsReplaced)
+  uint32_t erased;  // kLock: number of further versions that follow: of the records that its erases replace
+                    // (kWantsReplaced)
 };
 static_assert(sizeof(PhaseReply) == 16);
 
@@ -133,11 +133,11 @@ struct TxnCompleteNotice {
 };
 static_assert(sizeof(TxnCompleteNotice) == 8);
 
-// These two travel on a flow that is bound to the epoch: question, answer and what is answered belong to one view.
+// These two travel on a flow that is bound to the epoch: query, answer and what is answered belong to one view.
 struct OutcomeQuery {
   uint64_t sequence;
   uint32_t incarnation;  // the worker is that of the packet
-  uint32_t question;     // comes back with the answer
+  uint32_t question;     // returned with the answer
 };
 static_assert(sizeof(OutcomeQuery) == 16);
 

@@ -37,13 +37,13 @@ struct ClusterSpec {
   std::vector<TableSpec> tables;
   std::vector<StoredProcedure> procedures;
   PlantedBugs bugs;            // test only
-  bool recovers = false;       // views change, so that a node may come to hold any partition
+  bool recovers = false;       // views change, so a node may come to hold any partition
   bool shares_memory = false;  // with other processes of the host, so that their verbs reach it
-  uint64_t answer_ns = 0;      // test only: in the place of limits.answer_ms
+  uint64_t answer_ns = 0;      // test only: overrides limits.answer_ms
   bool rotates_rows = false;   // test only: transactions take the cluster's rows in turn
 };
 
-// What is wrong with it, or nothing: names the option and its value.
+// Returns what is wrong with the spec, naming the option and its value.
 Result<void> check_spec(const ClusterSpec& spec);
 
 // Where a node's time, randomness and network come from. Outlives the node.
@@ -61,16 +61,16 @@ class Environment {
   virtual Regions* regions(NodeId node) = 0;  // the node adds its tables' regions
   virtual uint64_t seed(NodeId node, WorkerId worker) = 0;
   virtual TxnObserver* observer() { return nullptr; }
-  virtual EventLog* events() { return nullptr; }  // who wants to be told; nullptr: nobody
+  virtual EventLog* events() { return nullptr; }  // receives the node's events; nullptr: nobody
 };
 
 class Node {
  public:
-  // A node's tables, empty. To make them takes long if they are large, and needs no view. `held`: partitions of which
-  // the node may have a replica.
+  // A node's tables, empty. Creating them takes long if they are large, and needs no view. `held`: number of partitions
+  // of which the node may have a replica.
   static Result<NodeTables> make_tables(const ClusterSpec& spec, int partitions, int held);
 
-  // A node that joins starts stopped, with a view that it is not in, and waits for one that it is (Recovery::adopt).
+  // A joining node starts stopped, with a view that it is not in, and waits for one that it is in (Recovery::adopt).
   static Result<std::unique_ptr<Node>> create(NodeId id, const ClusterSpec& spec, const View& view, Environment* env,
                                               bool joins = false);
   // The same with tables that were made before, for all partitions.
@@ -97,7 +97,7 @@ class Node {
   WorkerBarrier& barrier() { return barrier_; }
   PartitionSweep& sweep() { return sweep_; }
   VerbMemory* verb_memory() { return verb_memory_.get(); }  // nullptr: no row used verbs
-  // By which records are locked, here and by peers; nullptr: by the processor.
+  // What records are locked with, here and by peers; nullptr: the processor.
   const LocalAtomics* local_atomics() const { return local_atomics_; }
 
   AgentHost* agent_host() { return &agent_host_; }  // for the node's agent
@@ -105,13 +105,14 @@ class Node {
 
   ViewChange last_change() const;  // of all workers together
 
-  // While the workers do not run: makes them anew, with other switches, over the same tables.
+  // While the workers do not run: drops and remakes them with other switches, over the same tables.
   void drop_workers();
-  // The last one that a worker of this node has given: those made anew go on from there, so that no id comes twice.
+  // The last sequence that a worker of this node has given out: remade workers go on from there, so that no id is used
+  // twice.
   uint64_t last_sequence() const { return last_sequence_; }
   Result<void> make_workers(const Options& options, Environment* env);
 
-  // Puts a record into this node's copy without a transaction, readable, at version 1: for loading before the start.
+  // Puts a record into this node's copy without a transaction, readable, at version 1. Used to load before the start.
   Result<void> load(TableId table, ByteView key, ByteView value);
 
  private:

@@ -1,5 +1,5 @@
-// NodeTables: the tables of one node, which all its workers share, and the regions they lie in. The regions are
-// numbered as the tables are, at every node, so that verbs of peers find them; then comes the region of the log rings
+// NodeTables: the tables of one node, which all its workers share, and the regions they lie in. At every node the
+// regions are numbered like the tables, so that peers' verbs find them; the region of the log rings comes after them
 // (verb_memory.h).
 #pragma once
 

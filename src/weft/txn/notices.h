@@ -1,8 +1,8 @@
-// NoticeQueue: short notices about transactions that ride on commit messages which go to that node anyway, and go alone
-// when a millisecond has passed. There are two kinds:
-// - that a transaction is finished everywhere (Kind::kDone): at the other side it marks readable and truncates;
-// - that a transaction is unlocked here (Kind::kUnlocked), in rows that acknowledge it passively: its client was told
-//   before, so nobody but its slot waits.
+// NoticeQueue: short notices about transactions. They ride on commit messages to the same node, and are sent alone when
+// a millisecond has passed. There are two kinds:
+// - a transaction is finished everywhere (Kind::kDone): the receiver marks readable and truncates;
+// - a transaction is unlocked here (Kind::kUnlocked), in rows that acknowledge it passively: its client has its outcome
+//   already, so only its slot waits.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class NoticeQueue {
 
   void add(NodeId to, TxnCompleteNotice notice);
   bool empty() const { return queued_ == 0; }
-  // Sends what can ride along or is due; all of it if `at_once`. sent(notice) is called for each that leaves.
+  // Sends what can ride along or is due; everything if `at_once`. sent(notice) is called for each that leaves.
   template <class F>
   bool send(bool at_once, F sent) {
     const uint32_t before = queued_;

@@ -1,4 +1,4 @@
-// OneSided: the parts of a worker that exist only in rows that use one-sided verbs, and how they stop when a view ends.
+// OneSided: the parts of a worker that exist only in rows with one-sided verbs, and how they stop when a view ends.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class OneSided {
  public:
   OneSided(WorkerContext& ctx, const RowSet& rows, const Options& options, VerbMemory& memory, LocationCache locations,
            const Planner& planner, const MessageTransport& messages, SlotTable& slots);
-  // What needs the other parts of the worker.
+  // Connects what needs the other parts of the worker.
   void connect(Reads& reads, TxnKeys& keys, const CommitParser& parser, Participant& participant);
 
   VerbTransport& transport() { return transport_; }
@@ -32,12 +32,13 @@ class OneSided {
   VerbIssuer& posts() { return posts_; }
   const VerbIssuer& posts() const { return posts_; }
 
-  // Hands each answered post to where it belongs. The coordinator goes on with those whose phase is over.
+  // Hands each completed verb request to the part it belongs to. The coordinator goes on with slots whose phase is
+  // over.
   bool poll(Coordinator& coordinator);
-  // Nothing that waits is left in the rings or beside them.
+  // No entry is left in the rings, and no deferred message waits.
   bool idle() const { return !log_receiver_ || !(log_receiver_->has_entries() || log_receiver_->has_deferred()); }
 
-  // Rule O3: first no verb lands any more (stop), then what has landed is taken out of the rings, still by the view
+  // Rule O3: first no verb lands any more (stop), then the landed entries are taken out of the rings, still in the view
   // that ends (finish_view).
   void stop(Epoch next);
   void finish_view();

@@ -1,7 +1,7 @@
-// OneSidedReads: reads by one-sided verbs: the record at the place that is remembered; else the bin of the index that
-// leads to it, and then the record; else a message, whose answer says where both are. What was read shows whether it is
-// the record that was asked for: by its key, its flags and its checksum (rule O2). That a key is absent only its
-// primary can say, so whatever does not lead to the record ends in a message.
+// OneSidedReads: reads by one-sided verbs: the record at its remembered location; else the index bin that leads to it,
+// and then the record; else a message, whose answer says where both are. What was read shows by its key, its flags and
+// its checksum whether it is the requested record (rule O2). Only the primary can say that a key is absent, so whatever
+// does not lead to the record ends in a message.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +23,11 @@ class OneSidedReads {
   OneSidedReads(WorkerContext& ctx, VerbIssuer& posts, LocationCache& locations, const Planner& planner,
                 SlotTable& slots, TxnKeys& keys, Reads& reads);
 
-  // False: not by verbs.
+  // Returns false if the entry cannot be read by verbs.
   bool read(TxnSlot& slot, uint16_t entry);
-  // An answer by message says where the record and the index are.
+  // The answer to a message says where the record and the index are.
   void note_place(const Entry& entry, NodeId from, const GetWhere& where);
-  // A post of this class is answered.
+  // A verb request of this class has completed.
   void on_posted(VerbRequest& post);
   // The view ends: peers may have other indexes.
   void forget_indexes();

@@ -1,13 +1,14 @@
-// OutcomeQueries: what became of a transaction, for whoever has only its id. Every worker notes what it learns for
-// certain (outcomes.h): as a participant when it is told, or when recovery has decided; as a coordinator when it
+// OutcomeQueries: finds the outcome of a transaction, given only its id. Every worker records the outcomes it learns
+// for certain (outcomes.h): as a participant when it is told, or when recovery has decided; as a coordinator when it
 // decides. So:
 //
-// - A note is final: it is made only when no crash that the cluster survives can lead to the other outcome.
-// - While the coordinator is a member it knows: it runs the transaction, or has noted it. When it is not, the recovery
-//   into the view without it has decided everything of it that was open, at every member.
+// - A recorded outcome is final: it is recorded only when no crash that the cluster survives can lead to the other
+//   outcome.
+// - While the coordinator is a member it knows: it runs the transaction, or has recorded its outcome. When it is not,
+//   the recovery into the view without it has decided everything of it that was open, at every member.
 //
-// The asker queries every member, in one view: any note is the answer. If somebody says that it is open, or the view
-// changes meanwhile, it asks again. If nobody has a trace it is forgotten.
+// The asker queries every member, in one view: any recorded outcome is the answer. If a member says that it is open, or
+// the view changes meanwhile, it asks again. If no member has a trace, the transaction is forgotten.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,7 @@
 
 namespace weft {
 
-// Where the answer to a query comes: it belongs to the worker that asked.
+// Where the answer to a query is put: it belongs to the worker that asked.
 struct OutcomeAnswer {
   TxnStatus status = TxnStatus::kUnknownTxn;
   bool done = false;
@@ -38,7 +39,7 @@ class OutcomeQueries final : public Service {
   OutcomeQueries(WorkerContext& ctx, const OutcomeLog& outcomes, const SlotTable& slots, const PreparedTable& records)
       : ctx_(ctx), outcomes_(outcomes), slots_(slots), records_(records) {}
 
-  // Of a transaction of this worker's index. The answer is posted to the asker's mailbox.
+  // Asks about a transaction of this worker's index. The answer is posted to the asker's mailbox.
   void ask(TxnId id, Worker* asker, std::shared_ptr<OutcomeAnswer> reply);
 
   bool step(uint64_t now_ns) override;
@@ -55,11 +56,11 @@ class OutcomeQueries final : public Service {
     Worker* asker;
     std::shared_ptr<OutcomeAnswer> reply;
     uint32_t number = 0;    // of the round in progress
-    uint32_t epoch = 0;     // in which it was asked; 0: none is
+    uint32_t epoch = 0;     // in which it was asked; 0: no round is in progress
     uint64_t waiting = 0;   // nodes that have not answered
-    bool open = false;      // somebody says so
-    uint64_t due_ns = 0;    // the next look at it
-    uint64_t until_ns = 0;  // then nobody knows
+    bool open = false;      // a member says so
+    uint64_t due_ns = 0;    // when to ask next
+    uint64_t until_ns = 0;  // when to give up: nobody knows
     std::optional<TxnStatus> status;
   };
   KnownOutcome known_outcome(uint32_t incarnation, uint64_t sequence) const;

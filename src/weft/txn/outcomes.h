@@ -6,11 +6,11 @@
 //           | key | touched_ns | bits -+-> ... |                             | 2 bits per sequence | ... |
 //                                      +------------------------------------>
 //
-// What holds:
-// - O1: what was noted once never changes: a note that contradicts an earlier one is counted and not taken.
-// - O2: a note is kept for keep_ns at least, unless the arena is full of younger ones: then the chunk that was not
-//   touched for the longest time is used again.
-// - It allocates when it is made, and never again; memory that was never needed is never touched.
+// Invariants:
+// - O1: a recorded outcome never changes: a contradicting one is counted and ignored.
+// - O2: an outcome is kept for keep_ns at least, unless the arena is full of younger ones: then the chunk that was not
+//   touched for the longest time is reused.
+// - It allocates only at construction; memory that was never needed is never touched.
 //
 // It belongs to its worker's thread.
 #pragma once
@@ -54,14 +54,14 @@ class OutcomeLog {
   Known find(uint32_t incarnation, uint64_t sequence) const;
 
   uint64_t contradictions() const { return contradictions_; }
-  size_t chunks() const { return used_; }  // that were ever touched
+  size_t chunks() const { return used_; }  // ever touched
   size_t chunks_max() const { return chunks_; }
 
  private:
   static constexpr uint64_t kPerWord = 32;
   struct Chunk {
     uint64_t key;         // 0: none
-    uint64_t touched_ns;  // by the last note
+    uint64_t touched_ns;  // time of the last note
     uint64_t* bits;
     uint64_t tag;
   };
@@ -79,12 +79,12 @@ class OutcomeLog {
 
   const size_t chunks_;
   const uint64_t keep_ns_;
-  const size_t positions_;  // of the index, a power of two, at least twice the chunks
+  const size_t positions_;  // of the index: a power of two, at least twice the chunks
   const int shift_;
   const Mapping memory_;  // the arena, then the index
   Chunk* const index_;
   size_t used_ = 0;
-  uint64_t oldest_ns_ = 0;  // no chunk was touched last before this
+  uint64_t oldest_ns_ = 0;  // every chunk was last touched at this time or later
   uint64_t contradictions_ = 0;
 };
 

@@ -1,7 +1,7 @@
 // Participant: this worker's part in the commits of other nodes' workers of the same index, and of its own. It locks,
 // validates, applies and unlocks what messages name, and keeps a record of each transaction (log.h) from its first
-// commit message until the coordinator says that all participants have acknowledged (rule K4). Messages say what is to
-// be done, key by key: it knows no protocol's row.
+// commit message until the coordinator says that all participants have acknowledged (rule K4). Messages say what to do,
+// key by key: it knows no protocol's row.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,9 @@ class LogReceiver;
 
 class Participant {
  public:
-  // `marks_readable`: backups hide what they apply until it is finished (RowSet::marks_readable).
+  // `marks_readable`: backups hide what they apply until the transaction is finished (RowSet::marks_readable).
   Participant(WorkerContext& ctx, PreparedTable& records, OutcomeLog& outcomes, bool marks_readable);
-  void set_log(LogReceiver* log) { log_ = log; }  // where writes wait for what they follow
+  void set_log(LogReceiver* log) { log_ = log; }  // where writes wait for the ones they follow
 
   void on_lock(const Batch& batch, std::span<const Message> run);
   void on_validate(const Batch& batch, std::span<const Message> run);
@@ -33,19 +33,19 @@ class Participant {
   void on_unlock(const Batch& batch, std::span<const Message> run);
   void on_done(const Batch& batch, std::span<const Message> run);
 
-  // Log entries come by message, or out of a ring: then nobody is answered.
+  // Log entries come by message or out of a ring; those from a ring get no reply.
   enum class Origin : uint8_t { kMessage, kRing };
   void replicate(const Batch& batch, const Message& message, Origin origin);
 
-  // Recovery has decided a transaction: brings its record to that end, and leaves it where it is. `decided`: what came
-  // with the decision.
+  // Recovery has decided a transaction: applies the decision to its record, and leaves the record in place. `decided`:
+  // the keys that came with the decision.
   void commit_record(PreparedTxn& record, Owner owner, const PreparedKeys* decided);
   void abort_record(PreparedTxn& record, Owner owner);
-  // How a transaction ended, for those who ask.
+  // Records how a transaction ended, for outcome queries.
   WEFT_INLINE void note_outcome(uint32_t incarnation, uint64_t sequence, bool committed) {
     outcomes_.note(incarnation, sequence, committed, ctx_.now_ns());
   }
-  // The abort is now known to have reached all who had locked, or what they had is decided.
+  // The abort is now known to have reached every participant that had locked, or their records are decided.
   void note_aborted(PreparedTxn& record);
 
   bool send_notices() {

@@ -1,14 +1,17 @@
-// PartitionGc: what a change of the view leaves to do in a node's tables, a few bins at a time, so that leases and
-// transactions go on.
+// PartitionGc: cleans up a node's tables after a view change, a few bins at a time, so that leases and transactions go
+// on.
 //
-// Before the first of its workers goes on in the new view, when all of them have carried everything out (settle):
-// - what this node begins to fill, and has replicated before, is discarded. Its copies are of an older view: a key that
-//   was deleted since would come back. Nobody has locked, applied or read anything of it since this node was stopped;
-// - tombstones of partitions that were filling and are whole now go.
-// And beside transactions (step): what this node replicates no more is discarded. No message and no reader asks for it.
-// If another view lets this node fill it again meanwhile, that is for the first of these.
+// Before the first of the node's workers goes on in the new view, when all of them have applied all decisions (settle):
+// - A partition that this node begins to catch up on, and has replicated before, is discarded. Its copies are of an
+//   older view: a key that was deleted since would come back. Nobody has locked, applied or read anything of it since
+//   this node was stopped.
+// - Tombstones of partitions that were catching up and are in sync now are removed.
+// In the background, beside transactions (step): partitions that this node no longer replicates are discarded. No
+// message and no reader asks for them. If another view lets this node catch up on one meanwhile, the first rule
+// applies.
 //
-// Which partitions these are is noted when the node hears of a view (PartitionSweep), since a worker may miss some.
+// The node notes which partitions these are when it hears of a view (PartitionSweep), since a worker may miss some
+// views.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +26,7 @@ class PartitionGc final : public Service {
  public:
   PartitionGc(WorkerContext& ctx, PartitionSweep& sweep) : ctx_(ctx), sweep_(sweep) {}
 
-  // Before the view is active. True when all is done.
+  // Runs before the view is active. True when all is done.
   bool settle();
 
   bool step(uint64_t now_ns) override;
@@ -35,7 +38,7 @@ class PartitionGc final : public Service {
 
   WorkerContext& ctx_;
   PartitionSweep& sweep_;  // of the node
-  bool discards_ = false;  // this worker has partitions to discard, beside transactions
+  bool discards_ = false;  // this worker has partitions to discard in the background
 };
 
 }  // namespace weft

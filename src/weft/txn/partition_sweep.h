@@ -1,5 +1,5 @@
-// PartitionSweep: which partitions of a node's tables are to be discarded, and how far its workers are with that (one
-// of them at a time; partition_gc.h).
+// PartitionSweep: which partitions of a node's tables are to be discarded, and how far its workers have come with that
+// (one of them at a time; partition_gc.h).
 #pragma once
 
 #include <atomic>
@@ -18,22 +18,22 @@ class PartitionSweep {
  public:
   PartitionSweep(NodeId self, PlantedBugs bugs) : self_(self), bugs_(bugs) {}
 
-  // Partitions of which this node may still have what another view gave it: they are discarded, and before it fills one
-  // of them again. From any thread.
+  // Partitions of which this node may still have data from an earlier view. They are discarded, at the latest before
+  // this node catches up on one of them again. From any thread.
   std::vector<bool> stale() const;
   bool has_stale() const { return stale_count_.load(std::memory_order_acquire) != 0; }
-  // A view follows another: what this node replicates no more becomes stale.
+  // A view follows another: partitions that this node no longer replicates become stale.
   void note_view(const View& before, const View& now);
   void discarded(const std::vector<bool>& partitions);
 
-  // The walk over the tables, by whoever holds the mutex.
+  // The walk over the tables, by the worker that holds the mutex.
   enum class Stage : uint8_t { kDiscard, kSettle, kReady };
   struct Progress {
     uint32_t epoch = 0;
     Stage stage = Stage::kDiscard;
-    std::vector<bool> partitions;  // that this stage is about
+    std::vector<bool> partitions;  // of this stage
     size_t table = 0;              // the next one
-    bool words = false;            // of it, the absence words; else the records
+    bool words = false;            // walking the table's absence words; else its records
     size_t partition = 0;          // whose words
     uint64_t cursor = 0;
 

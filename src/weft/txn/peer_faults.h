@@ -18,7 +18,7 @@ class PeerFaults {
   struct Fault {
     NodeId peer;
     Error error;
-    bool closed;  // by the port; else the port has to be told
+    bool closed;  // the port has closed it; else the worker has to close it
   };
 
   explicit PeerFaults(NodeId self) : self_(self) {}

@@ -1,6 +1,6 @@
-// Planner: what a protocol's row means for the keys of one transaction, as data: which phase of which key goes to which
-// nodes, by which transport, and after which phase the client may be told. Computed once when the commit starts; the
-// coordinator and the transports only look at it. It sends nothing and reads no table.
+// Planner: turns a protocol's row and the keys of one transaction into a plan, as data: which phase of which key goes
+// to which nodes, by which transport, and after which phase the client may be acknowledged. Computed once when the
+// commit starts; the coordinator and the transports only read it. It sends nothing and reads no table.
 #pragma once
 
 #include <cstdint>
@@ -18,19 +18,19 @@ inline constexpr uint8_t kCheckedByVerb = 1U << static_cast<int>(Phase::kValidat
 
 class Planner {
  public:
-  // `verbs_lock`: verbs that swap words exclude the processors of the node whose words they are.
+  // `verbs_lock`: verbs that swap words are atomic with the swaps of the target node's processors.
   Planner(const RowSet& rows, NodeId self, PlantedBugs bugs, bool verbs_lock)
       : rows_(rows), self_(self), bugs_(bugs), verbs_lock_(verbs_lock) {}
 
-  // Plans the commit of a transaction whose reads are all in. Returns the nodes it involves, in addition to those that
-  // take part already. If what was read contradicts what is demanded, the slot has failed.
+  // Plans the commit of a transaction whose reads have all been answered. Returns the nodes it involves, in addition to
+  // those that take part already. If what was read violates a precondition, the slot has failed.
   uint64_t plan(TxnSlot& slot) const;
 
-  // How the transaction's reads that no replica here answers are executed.
+  // How the transaction executes the reads that no local replica answers.
   struct ReadPlan {
     bool lock_for_update;  // a get with intent update locks the key at its primary
-    bool remembered;       // a READ of the record, where its place is remembered
-    bool through_index;    // a READ of the index bin that leads to it, where it is not
+    bool remembered;       // READ the record, if its location is remembered
+    bool through_index;    // READ the index bin that leads to it, if it is not
   };
   ReadPlan plan_reads(const TxnSlot& slot) const {
     const Protocol& row = rows_.at(slot.row);

@@ -1,7 +1,7 @@
-// Pool: power-of-two blocks of one worker, for transactions and log records that outgrow their fixed part. Carved from
-// a reservation that is touched only as far as needed; blocks go back to a free list of their size. What limits bound
-// fits into the first reservation. Old values in undo logs are not bounded by the transaction that replaces them: if
-// they need more, the pool reserves more.
+// Pool: power-of-two blocks of one worker, for transactions and log records that outgrow their fixed part. Blocks are
+// carved from a reservation that is touched only as far as needed, and go back to a free list of their size. What is
+// bounded by limits fits into the first reservation. Old values in undo logs are not bounded by the transaction that
+// replaces them: if they need more, the pool reserves more.
 //
 // Only the owning worker uses it.
 #pragma once
@@ -30,7 +30,7 @@ class Pool {
     return std::unique_ptr<Pool>(new Pool(std::move(*region)));
   }
 
-  // The room of the block that allocate(bytes) gives.
+  // The size of the block that allocate(bytes) gives.
   static size_t room(size_t bytes) { return std::bit_ceil(bytes < kSmallest ? kSmallest : bytes); }
 
   std::byte* allocate(size_t bytes) {

@@ -1,5 +1,5 @@
-// The protocol table: a protocol is a row, one coordinator walks it (coordinator.h), and when a client may be told
-// follows from the row by the rules (K2 and the table after it), it is not a column of its own.
+// The protocol table: each protocol is a row, and one coordinator executes it (coordinator.h). When a client may be
+// acknowledged is not a column: it follows from the row by the rules (K2 and the table after it).
 //
 // Adding a protocol is adding a row. `illegal` is evaluated at compile time: a row that breaks a rule does not compile.
 #pragma once
@@ -21,20 +21,21 @@ struct Where {
 };
 
 // How a phase reaches the other node. One-sided: by verbs on its memory, without its workers. Hybrid, of execute: by a
-// verb if the place of the record is remembered, else by a message that also brings the place. What a verb cannot do
-// (a key of unknown place, insert, delete, a write that outgrows its block) goes by message in every row.
+// verb if the location of the record is remembered, else by a message that also brings the location. What a verb cannot
+// do (a key of unknown location, insert, delete, a write that outgrows its block) goes by message in every row.
 enum class Primitive : uint8_t { kNothing, kMessage, kOneSided, kHybrid };
 
-// When a backup's table gets a write: when it arrives (the backup can undo it), when the transaction is finished and
-// its record truncated (it can redo it), or when it is unlocked, at a backup that was locked with the value (redo).
+// When a write is applied to a backup's table: when it arrives (the backup can undo it), when the transaction is
+// finished and its record truncated (it can redo it), or when it is unlocked, at a backup that was locked with the
+// value (redo).
 enum class Apply : uint8_t { kOnArrival, kOnTruncate, kAtUnlock };
 
-// What commits a transaction without its coordinator: that it was replicated anywhere, or that all who take part have
+// What commits a transaction without its coordinator: that it was replicated anywhere, or that all participants have
 // locked it.
 enum class CommitRule : uint8_t { kReplicated, kUnanimous };
 
-// Whether a participant that refuses, or is told to abort, knows that the transaction will never commit, or only when
-// the abort is acknowledged by all.
+// When a participant that refuses, or is told to abort, knows that the transaction will never commit: at once, or only
+// when all have acknowledged the abort.
 enum class Refusal : uint8_t { kFinal, kFinalWhenAcknowledged };
 
 // How the unlock of a commit is acknowledged: at once by a reply, or on later messages (DrTM+H's passive
@@ -56,7 +57,7 @@ struct Primitives {
 
 struct Protocol {
   std::string_view name;
-  std::string_view source;          // where it comes from, for people
+  std::string_view source;          // where it comes from, human-readable
   Where lock{};                     // what is locked, and at which replicas
   bool lock_while_reading = false;  // a get with intent update locks the key at its primary
   bool lock_carries_value = false;  // the lock message brings the new value (rule K2 counts it)
@@ -77,15 +78,15 @@ struct Protocol {
     return by.execute == Primitive::kOneSided || by.execute == Primitive::kHybrid || by.lock == Primitive::kOneSided ||
            by.validate == Primitive::kOneSided || by.log == Primitive::kOneSided || by.commit == Primitive::kOneSided;
   }
-  // A backup's table follows when the transaction is finished: it is no place to read (rule G6).
+  // A backup's table is updated when the transaction is finished, so it cannot serve reads (rule G6).
   constexpr bool lazy_backups() const { return apply == Apply::kOnTruncate; }
 };
 
-// When a commit may be told: after the answers of this phase.
-// - unanimous locks with values: one survivor without the lock would force abort, so all lock answers are the proof;
+// A commit may be acknowledged after the answers of this phase:
+// - unanimous locks with values: one survivor without the lock would force an abort, so all lock answers are the proof;
 // - replication to primary and backups: REPLICATED is on f + 1 nodes when all have answered;
-// - replication to backups only: it is on f, or f + 1 with the coordinator unless that is itself a backup; the rows are
-//   judged by their worst case, so the primaries' unlock answers are needed;
+// - replication to backups only: it is on f nodes, or f + 1 with the coordinator unless that is itself a backup; the
+//   rows are judged by their worst case, so the primaries' unlock answers are needed;
 // - nothing locked: validation.
 constexpr Phase ack_phase(const Protocol& row) {
   if (row.lock.at == Replicas::kNone) return Phase::kValidate;
@@ -163,21 +164,21 @@ constexpr std::string_view illegal(const Protocol& row) {
   return {};
 }
 
-// An abort of unanimous locks must first reach all who locked; elsewhere nothing was replicated and nobody can commit
-// it.
+// An abort of unanimous locks must first reach all participants that locked; elsewhere nothing was replicated and
+// nobody can commit it.
 constexpr bool abort_told_after_acks(const Protocol& row) { return row.refusal == Refusal::kFinalWhenAcknowledged; }
 
 // Whether a backup may answer single-key reads (which nobody validates).
 //
 // A row that validates its reads is serialized no later than its validation, but its backups hide the old value only
-// from the replicate phase on. In between a backup would still serve it, while a third transaction has overwritten what
-// was validated, and a fourth, told before the single read began, has followed that one: the single read would have to
-// come before the first and after the fourth. (Found by simulation, seed 254 on dnl4; strict serializability breaks,
-// linearizability of the key does not.) A row that keeps its reads locked until the backups have answered may be
-// serialized at that moment, so nothing can slip in between.
+// from the replicate phase on. In between, a backup would still serve the old value although a third transaction has
+// overwritten what was validated, and a fourth, acknowledged before the single read began, has followed that one: the
+// single read would have to come before the first and after the fourth. (Found by simulation, seed 254 on dnl4; strict
+// serializability breaks, linearizability of the key does not.) A row that keeps its reads locked until the backups
+// have answered may be serialized at that moment, so nothing can slip in between.
 constexpr bool backups_serve_single_reads(const Protocol& row) { return row.locks_reads(); }
 
-// Round trips until a commit is told, for a transaction that reads one key, writes another, and holds neither.
+// Round trips until a commit is acknowledged, for a transaction that reads one key, writes another, and holds neither.
 constexpr int round_trips(const Protocol& row) {
   const Phase told = ack_phase(row);
   int trips = 0;
@@ -269,7 +270,7 @@ inline constexpr Protocol kDrtmhNc{.name = "drtmh-nc",  // two READs for every r
 inline constexpr Protocol kReadOnly{.name = "dnl-ro", .source = "Dandelion", .validate = true};
 static_assert(illegal(kReadOnly).empty());
 
-// Rows between dnl4, farm and drtmr, one phase apart, so that `weft bench phases` can tell what each phase is worth.
+// Rows between dnl4, farm and drtmr, one phase apart, so that `weft bench phases` can measure what each phase is worth.
 constexpr Protocol with(Protocol row, std::string_view name, std::string_view source, const Primitives& by) {
   row.name = name;
   row.source = source;
@@ -291,18 +292,18 @@ inline constexpr Protocol kDrtmrMessages =
     with(kDrtmr, "drtmr-m", "drtmr that locks and commits by message",
          {.execute = Primitive::kOneSided, .validate = Primitive::kOneSided, .log = Primitive::kOneSided});
 
-// All rows; messages and records name a row by its place here. The first ones are protocols to choose from, the rest is
-// for comparison.
+// All rows; messages and records name a row by its index here. The first ones are protocols to choose from, the rest
+// are for comparison.
 inline constexpr auto kRows = protocol_table(kDnl4, kDnl2, kDnl1, kFasst, kFarm, kDrtmr, kDrtmh, kDrtmhNc,
                                              kDnl4ExecuteNc, kDnl4Execute, kDnl4Validate, kDrtmrMessages);
 inline constexpr std::span<const Protocol> kProtocols(kRows.data(), 8);
 inline constexpr std::span<const Protocol> kComparedRows(kRows.data() + 8, kRows.size() - 8);
 
-// Of all rows; nullptr if there is none of that name.
+// Searches all rows; nullptr if there is none of that name.
 const Protocol* find_protocol(std::string_view name);
 
-// Why two rows cannot run in one cluster, or an empty string. A participant does what a message says, so that rows may
-// differ in everything that messages say; but not in what transactions of one must find as the other left it.
+// Why two rows cannot run in one cluster, or an empty string. A participant does what a message says, so rows may
+// differ in everything that messages say, but not in the state that transactions of one row expect the other to leave.
 constexpr std::string_view unfit(const Protocol& a, const Protocol& b) {
   if (a.lock.at != b.lock.at) return "one locks primaries only, the other all replicas";
   if (a.apply != b.apply) return "their backups apply at different times";

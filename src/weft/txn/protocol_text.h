@@ -1,4 +1,4 @@
-// The protocol table for people: `weft protocols`.
+// The protocol table, human-readable: `weft protocols`.
 #pragma once
 
 #include <ostream>

@@ -1,4 +1,4 @@
-// ReadServer: answers the reads of other nodes' transactions, and for rows that lock while reading takes the lock
+// ReadServer: answers the reads of other nodes' transactions. For rows that lock while reading, it takes the lock
 // first.
 #pragma once
 

@@ -1,5 +1,5 @@
 // Reads: executes the reads of one worker's transactions, and notes their writes. A key with a replica at this node
-// that may answer joins the table batch; another is read by verbs, or becomes a message to its primary.
+// that may answer joins the table batch; any other key is read by verbs, or by a message to its primary.
 #pragma once
 
 #include <cstdint>
@@ -29,14 +29,14 @@ class Reads {
  public:
   Reads(WorkerContext& ctx, const ReadRules& rules, const Planner& planner, SlotTable& slots, TxnKeys& keys,
         CreditGate& credit, ClientAcks& acks, Coordinator& coordinator);
-  void set_verbs(OneSidedReads* verbs) { verbs_ = verbs; }  // unless the row reads by message only
+  void set_verbs(OneSidedReads* verbs) { verbs_ = verbs; }  // not set if the row reads by message only
 
   // Called by the application's handle.
   ReadHandle get_async(TxnSlot& slot, TableId table, Key key, Intent intent);
   void start_single(TxnSlot& slot, TableId table, Key key);
   Code write(TxnSlot& slot, TableId table, Key key, Write write, std::string_view value);
 
-  // Steps of the loop. True if something was done.
+  // Steps of the worker's loop. Each returns true if it did something.
   bool run_batch();
   bool retry();
   bool pending() const { return !local_.empty(); }
@@ -47,10 +47,10 @@ class Reads {
   }
 
   void on_get_reply(const Batch& batch, std::span<const Message> run);
-  // The channel to this peer is closed: what waits for its answer fails.
+  // The channel to this peer is closed: reads that wait for its answer fail.
   void on_peer_lost(TxnSlot& slot, NodeId peer);
 
-  // For reads by verbs. What they cannot find out the primary is asked.
+  // For reads by verbs: asks the primary what they cannot find out.
   void ask_primary(TxnSlot& slot, uint16_t entry);
   void fail_read(TxnSlot& slot, uint16_t entry, Code code);
   // The entry has its answer.

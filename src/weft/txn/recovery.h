@@ -1,6 +1,6 @@
 // Recovery: brings one worker from one view into the next (recovery_types.h has the steps and the messages). It stops
-// the worker's transactions, reports what is known of them, writes the leader's decisions down, has them carried out,
-// and lets the worker go on. Where this node leads, it runs the leader's side, too.
+// the worker's transactions, reports what is known of them, writes the leader's decisions, has them applied, and lets
+// the worker go on. Where this node leads, it also runs the leader's side.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,7 @@ class Recovery final : public Service, private RecoveryHost {
  public:
   Recovery(WorkerContext& ctx, const RecoveredParts& parts, bool verb_locks);
 
-  // Told of every view that ends and of every one that is active.
+  // Notified of every view that ends and of every one that becomes active.
   void add_service(Service* service) { services_.push_back(service); }
   // The worker starts with its cluster, in a view that is active already.
   void start_active();
@@ -57,20 +57,20 @@ class Recovery final : public Service, private RecoveryHost {
   bool parse(const Message& message) const;
   void on_message(const Batch& batch, std::span<const Message> run);
 
-  // Stops, and recovers into the view together with the others. Not from a handler.
+  // Stops, and recovers into the view together with the others. Must not be called from a handler.
   void adopt(std::shared_ptr<const View> view);
-  // Recovers, and something is decided.
+  // Whether a recovery is in progress that decides something.
   bool deciding() const {
     return ctx_.views.recovering() && ((leader_ != nullptr && leader_->decides()) || !decisions_.empty());
   }
 
  private:
-  // What the leader has told this member, and what it has done.
+  // What the leader has told this member to do, and what it has done.
   struct Progress {
     bool asked = false;
     bool reported = false;
-    bool wrote = false;     // all decisions
-    bool applying = false;  // told to; waits for leases of removed members to run out
+    bool wrote = false;     // all decisions are written
+    bool applying = false;  // told to apply; waits for leases of removed members to expire
     bool applied = false;
     bool all_applied = false;  // the leader says that the view is active
   };

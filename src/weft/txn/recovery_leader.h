@@ -1,7 +1,7 @@
 // RecoveryLeader: the leader's side of recovery (recovery_types.h): gathers what the members know, decides every open
-// transaction (decide.h), has the decisions written at every member, then carried out, then lets the view be active.
+// transaction (decide.h), has every member write the decisions and then apply them, then makes the view active.
 //
-// Reports come in, messages go out through a RecoveryHost; it knows no port, no table and no worker.
+// Reports come in and messages go out through a RecoveryHost; it knows no port, no table and no worker.
 #pragma once
 
 #include <array>
@@ -21,13 +21,13 @@ namespace weft {
 
 class RecoveryLeader {
  public:
-  // `open_max`: more than one member can report.
+  // `open_max`: more transactions than one member can report.
   RecoveryLeader(std::shared_ptr<const View> view, const Limits& limits, PlantedBugs bugs, size_t open_max,
                  RecoveryHost* host);
 
-  // A member's message, well-formed and of this epoch. What is wrong with it, or nullptr.
+  // A member's message, well-formed and of this epoch. Returns what is wrong with it, or nullptr.
   const char* on_message(NodeId from, const RecoveryHeader& header, ByteView keys);
-  // Goes on, if it can. True if it did something.
+  // Makes progress if possible. Returns true if it did something.
   bool step(uint64_t now_ns);
 
   bool done() const { return stage_ == Stage::kDone; }
@@ -63,7 +63,7 @@ class RecoveryLeader {
   std::array<size_t, kNodesMax + 1> reported_{};  // by member: transactions that it was the first to report
   std::map<RecoveryId, OpenTransaction> open_;
   std::map<std::pair<NodeId, uint16_t>, Finished> finished_;  // by member; by coordinator and slot
-  // Sending decisions: to this node next, from this transaction on.
+  // Sending decisions: the next node, and the next transaction.
   uint8_t to_ = 0;
   std::map<RecoveryId, OpenTransaction>::const_iterator next_;
 };

@@ -1,5 +1,5 @@
-// RecoveryReporter: what a member tells the leader of a recovery (recovery_types.h): its records, what it has finished,
-// its own transactions, and decisions that were written here before.
+// RecoveryReporter: what a member reports to the leader of a recovery (recovery_types.h): its records, the transactions
+// it has finished, its own transactions, and decisions that were written here before.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ class RecoveryReporter {
 
   // A recovery begins.
   void begin() { next_ = 0; }
-  // Sends what the leader's queue has room for: nobody holds credit for this.
+  // Sends as much as the leader's queue has room for: nobody holds credit for this.
   struct Sent {
     bool some = false;
     bool all = false;
@@ -47,7 +47,7 @@ class RecoveryReporter {
   const DecisionLog& decisions_;
   RecoveryHost* const host_;
   std::vector<OwnTransaction> own_;
-  size_t next_ = 0;  // of what there is to report
+  size_t next_ = 0;  // the next item to report
 };
 
 }  // namespace weft

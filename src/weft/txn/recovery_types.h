@@ -1,18 +1,18 @@
-// Recovery: from one view into the next: the messages, and what is known of open transactions.
+// Recovery from one view into the next: the messages, and what is known of open transactions.
 //
-// A worker that adopts a view stops: it drops what its peers sent in the old epoch, aborts what still executes, and
-// reports to the view's leader (View::leader) what it knows of open transactions: its records of them, which ones it
-// has finished, and how far its own commits have come. The leader's worker of the same index decides each of them
-// (recovery_leader.h), writes the decisions at every member, lets them be carried out, and says when the view is
-// active. All of a worker's transactions are known to the workers of its index only, so each index recovers by itself;
-// the leader's workers wait for each other before they say active, since the tables belong to all of them.
+// A worker that adopts a view stops: it drops what its peers sent in the old epoch, aborts transactions that are still
+// executing, and reports to the view's leader (View::leader) what it knows of open transactions: its records of them,
+// which ones it has finished, and how far its own commits have come. The leader's worker of the same index decides each
+// of them (recovery_leader.h), writes the decisions at every member, lets them be applied, and says when the view is
+// active. All of a worker's transactions are known only to the workers of its index, so each index recovers by itself;
+// the leader's workers wait for each other before they say active, since they all share the tables.
 //
 //   leader    ask ->                    decide..., write ->          apply ->             active ->
 //   member          -> record..., reported          -> wrote               -> applied
 //
-// The flow for recovery is exempt from epochs, so every message names its own; those of another epoch are ignored, and
-// the leader asks again until a member has come to its epoch. A written decision is reported as such: it wins, if
-// recovery is interrupted by another view, over everything else.
+// The recovery flow is exempt from epochs, so every message names its own; those of another epoch are ignored, and the
+// leader asks again until a member has come to its epoch. A written decision is reported as such: if recovery is
+// interrupted by another view, it wins over everything else.
 #pragma once
 
 #include <compare>
@@ -33,9 +33,9 @@ namespace weft {
 enum class RecoveryStep : uint8_t {
   kAsk,
   kRecord,    // a record, or one part of it: its keys follow
-  kDecided,   // a decision that was written down in an earlier recovery: its keys follow
+  kDecided,   // a decision that was written in an earlier recovery: its keys follow
   kFinished,  // the last transaction of a slot that is finished here
-  kSlot,      // one of the reporting worker's own transactions, and how far it is
+  kSlot,      // one of the reporting worker's own transactions, and how far it has come
   kReported,
   kDecide,  // all writes of the transaction follow, unless every replica has them
   kWrite,   // all decisions have been sent
@@ -61,14 +61,14 @@ struct RecoveryHeader {
   uint8_t writes;     // written keys of the whole transaction
   uint8_t ending;     // Ending
   uint8_t keys;       // KeyParts that follow; version is the new one
-  uint8_t served;     // kReported: this worker was active once, so that what it does not know did not reach it
+  uint8_t served;     // kReported: this worker was active once, so what it does not know did not reach it
   uint8_t tag[3];
-  uint32_t sequence_high;  // the other half of the transaction's, for those who note how it ended
+  uint32_t sequence_high;  // the high half of the transaction's, for recording how it ended
 };
 static_assert(sizeof(RecoveryHeader) == 40);
 
-// A decision that was written down here (decision_log.h): beside the record, since the slot's record may still be that
-// of an earlier transaction, whose end the view change kept from coming.
+// A decision that was written here (decision_log.h). It is kept beside the record, since the slot's record may still be
+// that of an earlier transaction, whose end was lost in the view change.
 struct Decision {
   NodeId coordinator;
   uint8_t slot;
@@ -89,7 +89,7 @@ struct OwnTransaction {
   Ending ending;
 };
 
-// At the leader: a transaction that somebody has a record of, or that its coordinator has not finished.
+// At the leader: a transaction that some member has a record of, or that its coordinator has not finished.
 struct OpenTransaction {
   struct Write {
     uint16_t table;
@@ -102,10 +102,10 @@ struct OpenTransaction {
   uint8_t writes = 0;
   uint32_t sequence_high = 0;
   uint64_t participants = 0;
-  uint64_t locked = 0, replicated = 0, committed = 0;  // bit n: by the record at node n
+  uint64_t locked = 0, replicated = 0, committed = 0;  // bit n: according to the record at node n
   Ending written = Ending::kOpen;                      // a decision that was written in an earlier recovery
   uint32_t decided_epoch = 0;
-  bool own_report = false;  // the coordinator lives, and has not finished it
+  bool own_report = false;  // the coordinator is a member, and has not finished it
   Ending own_ending = Ending::kOpen;
   std::map<uint8_t, Write> keys;  // by index in the transaction
 
@@ -113,7 +113,7 @@ struct OpenTransaction {
   bool everywhere = false;  // finished at a member, so every replica has it: nothing to send
 };
 
-// By which a transaction is known in a recovery.
+// Identifies a transaction in a recovery.
 struct RecoveryId {
   NodeId coordinator;
   uint32_t incarnation;
@@ -122,7 +122,7 @@ struct RecoveryId {
   friend auto operator<=>(const RecoveryId&, const RecoveryId&) = default;
 };
 
-// What recovery needs of its worker: a test stands in for it.
+// What recovery needs of its worker; a test can stand in for it.
 class RecoveryHost {
  public:
   virtual ~RecoveryHost() = default;

@@ -1,4 +1,4 @@
-// Comparing the replicas of a cluster while nothing runs.
+// Compares the replicas of a cluster while nothing runs.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ void add_absence(Digest& digest, uint32_t index, Version version);
 
 std::vector<Digest> digests_of(const Table& table, size_t partitions);
 
-// All replicas of every key equal in value and version, no lock left, every record readable, and no node has anything
-// of a partition that it does not replicate. Returns the first thing that is wrong, or nothing.
+// Checks that all replicas of every key are equal in value and version, no lock is left, every record is readable, and
+// no node has data of a partition that it does not replicate. Returns the first violation, or an empty string.
 std::string audit_replicas(const std::vector<Node*>& nodes, const View& view);
 
 }  // namespace weft

@@ -1,6 +1,6 @@
-// RowSet: the protocol rows that one cluster runs, and what follows from them together for its nodes: which memory they
-// need, what backups may answer, what their records have to show. A cluster's option `protocol` names one row, or
-// several that fit (protocol.h, unfit) joined by +; transactions run by the first unless they say otherwise.
+// RowSet: the protocol rows that one cluster runs, and what they mean together for its nodes: the memory they need,
+// what backups may answer, what their records have to show. A cluster's option `protocol` names one row, or several
+// that fit (protocol.h, unfit) joined by +; transactions use the first unless they say otherwise.
 #pragma once
 
 #include <cstddef>
@@ -18,15 +18,15 @@ namespace weft {
 
 class RowSet {
  public:
-  // What is wrong with the names, or the set. `any_mix`: test only, rows that do not fit.
+  // Returns what is wrong with the names or the set, if anything. `any_mix`: test only, allows rows that do not fit.
   static Result<RowSet> parse(std::string_view names, bool any_mix = false);
-  // The same of options that were checked before, with the switches that change rows.
+  // The same for options that were checked before, with the switches that change rows applied.
   static RowSet of(const Options& options);
 
   size_t size() const { return rows_.size(); }
   const Protocol& at(size_t index) const { return rows_[index]; }
   const Protocol& first() const { return rows_.front(); }
-  // Of the row of that name in this set.
+  // The index of the row of that name in this set.
   std::optional<uint8_t> find(std::string_view name) const;
   std::string names() const;
 
@@ -42,17 +42,17 @@ class RowSet {
   bool remembers_locations() const {
     return any([](const Protocol& row) { return row.location_cache; });
   }
-  // Some commit is acknowledged before it is unlocked.
+  // Whether some commit is acknowledged before it is unlocked.
   bool acknowledges_before_unlock() const {
     return any([](const Protocol& row) { return ack_phase(row) != Phase::kUnlock; });
   }
-  // A backup's table is no older than what is committed: it may answer reads that are validated (rule G6).
+  // Whether backups may answer reads that are validated: their tables are no older than what is committed (rule G6).
   bool backups_answer_reads() const { return !first().lazy_backups(); }
   bool backups_answer_single_reads() const {
     return backups_answer_reads() && any([](const Protocol& row) { return backups_serve_single_reads(row); });
   }
-  // Backups hide what they apply until it is finished everywhere (rule G4): where somebody may read it there, and where
-  // verbs lock words, which must not be taken for ones that are finished (rule W1).
+  // Whether backups hide what they apply until it is finished everywhere (rule G4): where it may be read there, and
+  // where verbs lock words, so that an unfinished word is not taken for a finished one (rule W1).
   bool marks_readable() const { return backups_answer_single_reads() || uses_verbs(); }
 
  private:

@@ -1,6 +1,6 @@
-// TxnSlot: everything a worker keeps of one transaction: what the application read and wrote (Dandelion's TxCache),
-// and where its commit stands. Slots belong to the worker, never to the application's coroutine: a Txn is only a
-// handle, and an application that goes away leaves a slot that the worker finishes by itself.
+// TxnSlot: everything a worker keeps of one transaction: what the application read and wrote (Dandelion's TxCache), and
+// how far its commit has come. Slots belong to the worker, never to the application's coroutine: a Txn is only a
+// handle, and the worker finishes a slot by itself if the application goes away.
 //
 // A slot's life, stage by stage (TxnStage): free, executing, perhaps waiting for reads or credit, committing or
 // aborting, finished, free. It is free again when the application has dropped its handle, every answer has come, and
@@ -21,11 +21,11 @@ namespace weft {
 
 class TxnWorker;
 
-// What the first write of a key demands of the key as it was before: insert that it is absent, erase that it is there.
+// What the first write of a key requires of its state before: insert that it is absent, erase that it is present.
 enum class Precondition : uint8_t { kNothing, kAbsent, kPresent };
 
-// One key of a transaction. Until commit, `write` is what the key shall come to (kPut or kErase); the plan makes of it
-// and the demand what is to be done.
+// One key of a transaction. Until commit, `write` is the intended final state of the key (kPut or kErase); the plan
+// combines it with the precondition into what is to be done.
 struct Entry {
   HashedKey key;  // its bytes are in the slot's arena
   Table* table = nullptr;
@@ -37,17 +37,17 @@ struct Entry {
   bool done = false;  // it has an answer, or needed none
   bool found = false;
   bool locks = false;     // the get locks the key at its primary
-  bool locked = false;    // it did, and the lock is still held
+  bool locked = false;    // it has locked it, and the lock is still held
   Code code = Code::kOk;  // why the get failed
-  Version version;        // read: of the record, or of absence
-  Version base;           // locked: the new version is base + 1
-  Version replaced;       // an erase that is locked: the record's version
+  Version version;        // as read: of the record, or of its absence
+  Version base;           // as locked: the new version is base + 1
+  Version replaced;       // of a locked erase: the record's version
   std::byte* value = nullptr;
   uint32_t value_bytes = 0;
   const std::byte* new_value = nullptr;
   uint32_t new_bytes = 0;
-  uint32_t credit = 0;       // held for the get under way
-  RecordSlot where;          // the record at its primary, if a get has found out
+  uint32_t credit = 0;       // held for the get in flight
+  RecordSlot where;          // the record at its primary, if a get has found it
   uint8_t by_verb = 0;       // of the plan, bit p: phase p of this key goes to its primary by verbs
   bool verb_locked = false;  // a verb has locked it, and the lock is still held
   uint8_t flags = 0;         // of the plan: KeyFlags of its lock and replicate messages
@@ -61,14 +61,14 @@ struct PlanStep {
   uint64_t await_from = 0;
 };
 
-// Where a transaction stands. While it commits or aborts, TxnSlot::phase says which messages are in flight.
+// How far a transaction has come. While it commits or aborts, TxnSlot::phase says which messages are in flight.
 enum class TxnStage : uint8_t {
   kFree,
   kExecuting,       // the application reads and writes
   kDraining,        // given up; reads are in flight
   kAwaitingReads,   // commit() was called; reads are in flight
   kAwaitingCredit,  // planned; has sent nothing
-  kAwaitingBatch,   // planned; concerns this node alone, and commits in the worker's next batch
+  kAwaitingBatch,   // planned; involves only this node, and commits in the worker's next batch
   kCommitting,      // commits, unless a phase fails
   kAborting,        // will not commit: its last phase's answers are awaited, then its locks are released
   kFinished,        // has an outcome; its notices, or its application, may still need the slot
@@ -108,11 +108,11 @@ inline constexpr std::array<uint16_t, 9> kStagesAfter = [] {
 struct alignas(64) TxnSlot {
   static constexpr int kInlineEntries = 8;
   static constexpr int kInlineBytes = 768;
-  static constexpr size_t kPlaces = 512;  // twice as many as a transaction has keys, or more
+  static constexpr size_t kPlaces = 512;  // at least twice as many as a transaction has keys
   static constexpr int kChunksMax = 64;
-  static constexpr int kHotLines = 4;  // what an answer touches, prefetched when it arrives
+  static constexpr int kHotLines = 4;  // what an answer touches; prefetched when it arrives
 
-  // The first lines are what every answer looks at.
+  // The first cache lines are what every answer reads.
   uint64_t sequence = 0;
   Entry* entries = nullptr;
   std::coroutine_handle<> waiter;
@@ -120,33 +120,33 @@ struct alignas(64) TxnSlot {
   uint64_t locked_nodes = 0;  // nodes where this transaction holds locks
   uint64_t record_nodes = 0;  // nodes that keep a record of it
   uint64_t participants = 0;
-  uint64_t fill_nodes = 0;     // of them, those that are filling a partition of a written key
-  uint64_t fill_only = 0;      // and have no other part in it: they have no vote
-  uint64_t ring_nodes = 0;     // of those that it replicates to, those where the log is a ring
-  uint32_t need_ring = 0;      // that the entry in each of these takes at most
+  uint64_t fill_nodes = 0;     // those of them that are catching up on a partition of a written key
+  uint64_t fill_only = 0;      // those of these that have no other part in it: they have no vote
+  uint64_t ring_nodes = 0;     // those of its replication targets whose log is a ring
+  uint32_t need_ring = 0;      // upper bound of what the entry takes in each of these
   uint32_t ring_bytes = 0;     // reserved in each, until the entry is written
-  uint16_t verbs_pending = 0;  // of the current phase: posts (posts.h) that are not answered
-  // Reads. done_upto: all entries below have their answers.
+  uint16_t verbs_pending = 0;  // verb requests (fabric/verb_issuer.h) of the current phase that have not completed
+  // Reads. done_upto: all entries below it have their answers.
   uint16_t count = 0;
   uint16_t capacity = kInlineEntries;
   uint16_t done_upto = 0;
   uint16_t reads_pending = 0;
-  uint16_t wait_upto = 0;        // the waiter wants entries 0 .. wait_upto done
+  uint16_t wait_upto = 0;        // the waiter waits until entries 0 .. wait_upto are done
   uint16_t notices_pending = 0;  // TxnCompleteNotices that have not left
   uint8_t index = 0;
   TxnStage stage = TxnStage::kFree;
   Phase phase = Phase::kExecute;
-  Phase ack_after = Phase::kUnlock;  // of a commit: the phase whose answers allow to tell it
+  Phase ack_after = Phase::kUnlock;  // of a commit: acknowledge it after the answers of this phase
   bool attached = false;             // an application holds a Txn
   bool single = false;               // get_one: has no commit phase
   bool read_only = false;            // of the plan: it neither writes nor holds locks
   bool unanimous = false;            // of the plan: every replica locks, and all locks together commit it
   bool lock_brings_values = false;   // of the plan: the lock message carries the new values
-  uint8_t row = 0;                   // of the cluster's rows (row_set.h)
+  uint8_t row = 0;                   // index in the cluster's rows (row_set.h)
   uint8_t flags = 0;                 // of the plan: CommitFlags
   bool acknowledged = false;
-  bool expired = false;  // while executing: what is under way is not waited for any more
-  bool left = false;     // in commit: its client was told that the outcome is unknown, and it goes on
+  bool expired = false;  // while executing: nobody waits any more for what is in flight
+  bool left = false;     // in commit: its client was answered that the outcome is unknown, and it goes on
   uint8_t writes = 0;
   uint8_t round_trips = 0;
   uint8_t chunks = 0;
@@ -154,19 +154,19 @@ struct alignas(64) TxnSlot {
   std::array<PlanStep, kPhases> steps{};  // by phase: all keys' plans together
   Outcome outcome;
   uint64_t begun_ns = 0;  // by the worker's clock, that of its step
-  uint64_t until_ns = 0;  // when it has to have its outcome; 0: each wait has a time of its own
-  uint64_t due_ns = 0;    // of the waiter: then the wait is over
-  uint64_t silent = 0;    // left: nodes that it waited for
+  uint64_t until_ns = 0;  // deadline of its outcome; 0: each wait has a timeout of its own
+  uint64_t due_ns = 0;    // when the current wait expires
+  uint64_t silent = 0;    // left: nodes that it was waiting for
   uint32_t incarnation = 0;
   uint32_t epoch = 0;       // of the view it began in
   uint32_t bytes_used = 0;  // of Limits::txn_bytes_max
   uint32_t inline_used = 0;
   uint32_t chunk_left = 0;
   std::byte* chunk_next = nullptr;
-  uint16_t last_entry = 0;    // that was looked up
-  uint8_t* places = nullptr;  // of many entries: a table from hashes to index + 1, 0: none
+  uint16_t last_entry = 0;    // the last one that was looked up
+  uint8_t* places = nullptr;  // if there are many entries: a table from hashes to index + 1; 0: none
   TxnWorker* txn_worker = nullptr;
-  TxnSlot* next = nullptr;  // in the worker's list of those that wait for credit
+  TxnSlot* next = nullptr;  // in the worker's list of slots that wait for credit
 
   std::array<Entry, kInlineEntries> inline_entries;
   // Keys and values: bytes come from here, then from blocks of the worker's pool.
@@ -185,7 +185,7 @@ struct alignas(64) TxnSlot {
   TxnId id(WorkerId worker) const { return {incarnation, worker, sequence}; }
   bool phase_over() const { return waiting == 0 && verbs_pending == 0; }
   bool in_phases() const { return stage == TxnStage::kCommitting || stage == TxnStage::kAborting; }
-  // Every change of a stage, and that it is one that may happen.
+  // Changes the stage, and checks that the change is allowed.
   void enter(TxnStage to) {
     WEFT_CHECK((kStagesAfter[static_cast<size_t>(stage)] >> static_cast<int>(to) & 1U) != 0,
                "a transaction goes from stage to stage as slot.h says");
@@ -193,20 +193,20 @@ struct alignas(64) TxnSlot {
   }
 };
 
-// Which limit was exceeded, and by what.
+// Which limit was exceeded, and by how much.
 struct ExceededLimit {
   const char* name = nullptr;
   uint64_t is = 0, asked = 0;
 };
 
-// Whether others may commit it whatever this node does. A finished commit that waits for the lease to be acknowledged
-// is one of those, too.
+// Whether others may commit it whatever this node does. A finished commit that waits for a lease to be acknowledged is
+// also one of those.
 bool others_may_commit(const TxnSlot& slot);
-// The transaction will not commit: the first reason stays.
+// The transaction will not commit. The first reason is kept.
 void fail(TxnSlot& slot, Code code, const Entry* entry, Owner holder);
-// The same because of peers whose channel is closed.
+// The same, because of peers whose channel is closed.
 void fail_for_peer(TxnSlot& slot, const Entry* entry, uint64_t nodes);
-// The same because the application asked for what no attempt can get. Returns `code`.
+// The same, because the application asked for what no attempt can get. Returns `code`.
 Code reject(TxnSlot& slot, Code code, const Entry* entry, const ExceededLimit& limit);
 
 }  // namespace weft

@@ -1,7 +1,7 @@
 // SlotTable: the slots of one worker's transactions (slot.h): which are free, and who waits for one.
 //
 // There are more slots than transactions in flight, because a finished one keeps its slot until its notices have left.
-// Coroutines that find none free wait in line, each until its own deadline.
+// Coroutines that find no free slot wait in line, each until its own deadline.
 #pragma once
 
 #include <algorithm>
@@ -18,18 +18,19 @@ namespace weft {
 
 class SlotTable {
  public:
-  // How many a worker with these limits has.
+  // How many slots a worker with these limits has.
   static int slots_for(const Limits& limits) {
     return std::min<int>(
         kSlotsMax, static_cast<int>(limits.transactions_in_flight_max + limits.transactions_in_flight_max / 4 + 8));
   }
 
-  // `answer_ns`: how long who has no deadline waits. `last_sequence`: ids go on from there. `rotated_rows`: test only,
-  // transactions take this many rows of the cluster in turn; below 2, the first.
+  // `answer_ns`: how long a caller without a deadline waits. `last_sequence`: ids go on from there. `rotated_rows`:
+  // test only, transactions take this many rows of the cluster in turn; below 2, the first.
   SlotTable(WorkerContext& ctx, Pool* pool, TxnWorker* txn_worker, uint64_t answer_ns, uint64_t last_sequence,
             size_t rotated_rows = 0);
 
-  // nullptr: none is free now. With a deadline that has passed: refused(), a slot that is finished and never changes.
+  // Returns nullptr if none is free now. If the deadline has passed: refused(), a slot that is finished and never
+  // changes.
   TxnSlot* acquire(uint64_t until_ns);
   void wait(Session::BeginAwaiter* waiter);
   TxnSlot* refused() { return &refused_; }
@@ -48,7 +49,7 @@ class SlotTable {
     while (begin_first_ != nullptr && has_room()) serve_waiter();
   }
 
-  // Waits for a slot or for an answer: none is over before due_ns().
+  // No wait for a slot or for an answer expires before this time.
   uint64_t due_ns() const { return due_ns_; }
   void note_due(uint64_t ns) { due_ns_ = std::min(due_ns_, ns); }
   void reset_due() { due_ns_ = UINT64_MAX; }
@@ -72,7 +73,7 @@ class SlotTable {
   }
   bool all_free() const { return free_.size() == slots_.size(); }
   bool runs_short() const { return free_.size() < slots_.size() / 8 + 1; }
-  uint32_t in_use() const { return in_use_; }  // that applications hold
+  uint32_t in_use() const { return in_use_; }  // held by applications
   uint64_t last_sequence() const { return sequence_; }
 
  private:

@@ -1,16 +1,17 @@
-// StateTransfer: a replica that is becoming whole asks the primary for the records of its partition, a little at a
-// time, while every transaction that writes to the partition replicates to it as well. It keeps whatever version is the
-// newer one, so the two may come in any order:
-// - what the primary has committed before it is asked, is in its answer;
-// - what is committed later is in a record here before anybody was told or could see it: the partition was filling here
-//   when that transaction began, and its commit point waits for this replica too. It is installed when it is finished;
-// - a delete that comes before the older copy leaves a tombstone that stays until the replica is whole.
-// So when all is copied, this replica has everything that anybody has seen, and a view may make it whole even if it is
-// the only one that survives into that view. Absence words are copied first: they must never be below the primary's
-// when the replica serves.
+// StateTransfer: a replica that is catching up requests the records of its partition from the primary, a little at a
+// time, while every transaction that writes to the partition replicates to it as well. It keeps whichever version is
+// newer, so the two may come in any order:
+// - What the primary has committed before a request is in its answer.
+// - What is committed later is in a record here before anybody was acknowledged or could see it: the partition was
+//   catching up here when that transaction began, and its commit point waits for this replica too. It is installed when
+//   the transaction is finished.
+// - A delete that comes before the older copy leaves a tombstone that stays until the replica is in sync.
+// So when everything is copied, this replica has all that anybody has seen, and a view may declare it in sync even if
+// it is the only one that survives into that view. Absence words are copied first: they must never be below the
+// primary's when the replica serves.
 //
-// A view change ends no copying for good: what is here stays, and it begins again. What was open then is decided, and
-// carried out here as everywhere.
+// A view change only interrupts the copying: what is here stays, and the copying begins again. Transactions that were
+// open then are decided, and the decisions applied here as everywhere.
 #pragma once
 
 #include <atomic>
@@ -35,7 +36,7 @@ class StateTransfer final : public Service {
   bool parse(const Message& message) const;
   void on_message(const Batch& batch, std::span<const Message> run);
 
-  // Whether what this worker fills in that view is all copied. From any thread.
+  // Whether everything that this worker has to catch up on in that view is copied. From any thread.
   bool filled_in(Epoch epoch) const { return filled_epoch_.load(std::memory_order_acquire) == epoch.value; }
 
  private:
@@ -46,14 +47,14 @@ class StateTransfer final : public Service {
     uint64_t ask_again_ns = 0;
     uint64_t patience_ns = 0;
     uint32_t question = 0;        // the one in flight; 0: none
-    uint32_t first_question = 0;  // from the same place
+    uint32_t first_question = 0;  // the first one from the same position
   };
   void serve_chunk(const Message& message);
   void apply_chunk(const Message& message);
   void note_filled();
 
   WorkerContext& ctx_;
-  std::vector<Cursor> cursors_;  // the last one is copied now
+  std::vector<Cursor> cursors_;  // the last one is in progress
   uint32_t questions_ = 0;
   std::atomic<uint32_t> filled_epoch_{0};
 };

@@ -1,5 +1,5 @@
-// TxnKeys: the keys of a transaction and the memory of its bytes. A slot has room for a few of both; more come from the
-// worker's pool, up to the transaction's limits, and go back when the slot is freed.
+// TxnKeys: the keys of a transaction and the memory for its bytes. A slot has room for a few of both; more come from
+// the worker's pool, up to the transaction's limits, and go back when the slot is freed.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ class TxnKeys {
   // The transaction's entry of the key. nullptr: rejected, and the slot's outcome says why.
   Entry* find_or_add(TxnSlot& slot, TableId table, Key key);
 
-  // nullptr: over Limits::txn_bytes_max.
+  // Returns nullptr if it exceeds Limits::txn_bytes_max.
   std::byte* take_bytes(TxnSlot& slot, size_t bytes) {
     const size_t need = padded(bytes);
     if (slot.bytes_used + need > ctx_.limits.txn_bytes_max) return nullptr;
@@ -33,12 +33,12 @@ class TxnKeys {
     } else {
       at = take_chunk_bytes(slot, need);
     }
-    if (need != 0) store(at + need - 8, uint64_t{0});  // padding goes over the wire: never what was there before
+    if (need != 0) store(at + need - 8, uint64_t{0});  // padding goes over the wire: never leak what was there before
     return at;
   }
   // Copies the value that was read into the transaction.
   void keep_value(TxnSlot& slot, Entry& entry, ByteView value);
-  // Notes a write. kOk, or why the transaction will not commit.
+  // Notes a write. Returns kOk, or why the transaction will not commit.
   Code write(TxnSlot& slot, Entry& entry, Write write, std::string_view value);
 
  private:

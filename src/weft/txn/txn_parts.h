@@ -1,11 +1,11 @@
 // TxnParts: the parts of one worker's transactions, made and connected. Nothing is decided here; TxnWorker runs them.
 //
-//   a transaction's way         reads.h, txn_keys.h, slot_table.h -> coordinator.h, plan.h -> message_transport.h,
+//   path of a transaction       reads.h, txn_keys.h, slot_table.h -> coordinator.h, plan.h -> message_transport.h,
 //                               verb_transport.h, local_commits.h -> client_acks.h
 //   when no answer ends it      client_waits.h, interrupted_commits.h
-//   at the other side           dispatcher.h, commit_parser.h -> participant.h, backup_writes.h, read_server.h,
+//   at the other node           dispatcher.h, commit_parser.h -> participant.h, backup_writes.h, read_server.h,
 //                               log_receiver.h
-//   beside transactions         state_transfer.h, partition_gc.h, outcome_queries.h, key_scans.h, control_channel.h
+//   in the background           state_transfer.h, partition_gc.h, outcome_queries.h, key_scans.h, control_channel.h
 //   from view to view           recovery.h, recovery_leader.h, decide.h
 #pragma once
 
@@ -48,7 +48,7 @@ namespace weft {
 
 class TxnWorker;
 
-// What the parts allocate, made before them because it may fail.
+// The memory of the parts, allocated before them because that may fail.
 struct TxnMemory {
   static Result<TxnMemory> create(const Node& node);
   std::unique_ptr<Pool> pool;
@@ -110,7 +110,7 @@ class TxnParts {
   KeyScans scans_;
   ControlChannel control_;
   Recovery recovery_;
-  std::vector<Service*> services_;  // what is done beside transactions, in this order
+  std::vector<Service*> services_;  // run in the background, in this order
 
  private:
   void register_handlers();

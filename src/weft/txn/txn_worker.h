@@ -36,7 +36,8 @@ class TxnWorker final : public WorkerTasks, public TxnParts {
   WorkerStats figures() const { return board_.read(); }  // from any thread
   // What keeps this worker from answering, human-readable; empty: nothing that it knows of.
   std::string trouble() const;
-  // Takes what peers have logged into this worker's rings. Also for who wants to see the records as they are.
+  // Takes the entries that peers have logged out of this worker's rings. Also for callers that want to see the records
+  // up to date.
   void drain_rings();
   bool idle() const;  // no slot in use, no record kept, nothing in flight; what a lost peer left open does not count
 

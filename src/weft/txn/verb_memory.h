@@ -1,5 +1,5 @@
-// VerbMemory: a node's memory for one-sided verbs, beside its tables, and who may reach the node's memory when: the log
-// rings that peers write, and the memory of the workers' own verbs, which no peer reaches.
+// VerbMemory: a node's memory for one-sided verbs, beside its tables: the log rings that peers write, and the buffers
+// of the workers' own verbs, which no peer reaches. It also controls when peers may access the node's memory.
 #pragma once
 
 #include <cstddef>
@@ -20,11 +20,11 @@ namespace weft {
 
 class VerbMemory {
  public:
-  // The ring region is added to `regions`, after those of the tables.
+  // Adds the ring region to `regions`, after those of the tables.
   VerbMemory(const Options& options, PlantedBugs bugs, bool shared, Regions* regions, RegionId ring_region)
       : options_(options), bugs_(bugs), shared_(shared), regions_(regions), ring_region_(ring_region) {}
 
-  // Made for these options; made anew when they change, while no worker runs.
+  // Allocates the memory for these options; called again when they change, while no worker runs.
   Result<void> make(const Options& options);
 
   RegionId ring_region() const { return ring_region_; }
@@ -44,8 +44,8 @@ class VerbMemory {
   }
 
   // Rule O3: no verb that a peer has posted so far, or posts before the view `epoch` is about to be active, lands after
-  // this. By the first worker that adopts it. For all peers: what a member that stays has posted belongs to the view
-  // that ends, too.
+  // this. Called by the first worker that adopts the view. It stops all peers: what a remaining member has posted
+  // belongs to the view that ends, too.
   void stop_access(Epoch epoch);
   void grant_access(const View& view);
 
@@ -59,7 +59,7 @@ class VerbMemory {
   std::unique_ptr<Region> posts_;
   std::mutex mutex_;
   Epoch epoch_;          // access belongs to this view, or was stopped for it
-  bool access_ = false;  // is granted
+  bool access_ = false;  // whether it is granted
 };
 
 }  // namespace weft

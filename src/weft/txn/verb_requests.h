@@ -1,4 +1,4 @@
-// What the parts that post verbs for transactions share.
+// What the parts that issue verbs for transactions share.
 #pragma once
 
 #include "weft/base/check.h"
@@ -19,7 +19,7 @@ inline void count_verbs(WorkerContext& ctx, Phase phase, const VerbRequest& post
   }
 }
 
-// What a transaction's request is for, and of what.
+// What a transaction's verb request is for, and which entry it concerns.
 struct TxnRequest {
   enum class Purpose : uint8_t { kRecord, kBin, kLock, kValidate, kLog, kInstall, kRelease };
 
@@ -28,7 +28,7 @@ struct TxnRequest {
   uint16_t entry;     // of the transaction
   uint8_t slot;       // of the transaction
   Purpose purpose;
-  bool cached;         // kRecord: its place was remembered
+  bool cached;         // kRecord: its location was remembered
   uint8_t torn_reads;  // kRecord: how often it was torn
 };
 
@@ -40,7 +40,7 @@ inline VerbRequest* make_request(VerbIssuer& issuer, TxnRequest::Purpose purpose
   return request;
 }
 
-// The same for a commit: its limits leave room for it.
+// The same for a commit, which always gets one: the limits leave room for it.
 inline VerbRequest* make_commit_request(VerbIssuer& issuer, TxnRequest::Purpose purpose, const TxnSlot& slot,
                                         NodeId peer, uint16_t entry, size_t bytes) {
   VerbRequest* request = make_request(issuer, purpose, slot, peer, entry, bytes);
@@ -48,7 +48,7 @@ inline VerbRequest* make_commit_request(VerbIssuer& issuer, TxnRequest::Purpose 
   return request;
 }
 
-// On the first word of the entry's record.
+// A verb on the first word of the entry's record.
 inline Verb verb_on(const Entry& e, VerbKind kind, std::byte* local) {
   Verb verb;
   verb.kind = kind;

@@ -1,15 +1,15 @@
-// VerbTransport: carries the phases of a commit out by one-sided verbs, for the keys and nodes that the plan gives it.
+// VerbTransport: executes the phases of a commit by one-sided verbs, for the keys and nodes that the plan gives it.
 //
-//   lock      CAS of the word from (version as read, unlocked) to (the same, owner), and a READ of word and meta word
-//             behind it: the meta word binds key and value, so a block that went to another key meanwhile shows
+//   lock      CAS of the word from (version as read, unlocked) to (the same, owner), followed by a READ of word and
+//             meta word: the meta word binds key and value, so it shows if the block went to another key meanwhile
 //   validate  READ of word and meta word
 //   log       WRITE of an entry into the node's log ring (log_writer.h)
-//   commit    WRITE of the record but for its word, then WRITE of the word, which unlocks
-//   abort     CAS of the word back: if the lock was another key's by mistake, it may have gone on
+//   commit    WRITE of the record except its word, then WRITE of the word, which unlocks
+//   abort     CAS of the word back: if the lock was taken on another key by mistake, the word may have changed
 //
 // The primary keeps nothing of such a lock but the word, which names the owner (rule O1). What it needs to finish the
-// transaction without its coordinator it has from the log, which goes there too (protocol.h); locks of transactions
-// that never came to log are found by looking at all words (Table::release_orphaned_locks).
+// transaction without its coordinator is in the log, which goes there too (protocol.h); locks of transactions that
+// never came to log are found by looking at all words (Table::release_orphaned_locks).
 #pragma once
 
 #include <cstdint>
@@ -28,15 +28,15 @@ class VerbTransport {
   VerbTransport(WorkerContext& ctx, VerbIssuer& posts, LocationCache& locations, LogWriter* log, SlotTable& slots)
       : ctx_(ctx), posts_(posts), locations_(locations), log_(log), slots_(slots) {}
 
-  // Chooses the nodes that are logged at by verbs; before the credit is taken.
+  // Chooses the nodes to log at by verbs; called before the credit is taken.
   void plan(TxnSlot& slot) {
     if (log_ != nullptr) log_->plan(slot);
   }
   void reserve(TxnSlot& slot) { log_->reserve(slot); }
   void give_back(TxnSlot& slot) { log_->give_back(slot); }
-  // VerbIssuer what goes by verbs in this phase, and leaves in `step` what goes by message.
+  // Issues what goes by verbs in this phase, and leaves in `step` what goes by message.
   void post_phase(TxnSlot& slot, Phase phase, PlanStep* step);
-  // A post of a phase is answered. The slot, if that concerns it.
+  // A verb request of a phase has completed. Returns the slot, if it is still concerned.
   TxnSlot* on_posted(const VerbRequest& post);
 
  private:

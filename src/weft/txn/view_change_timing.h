@@ -9,12 +9,12 @@ namespace weft {
 
 struct ViewChange {
   uint32_t epoch = 0;       // 0: there was none
-  uint32_t open = 0;        // transactions under way when it came
-  uint64_t adopted_ns = 0;  // the worker stopped; of the first, if views came one after the other
-  uint64_t active_ns = 0;   // and went on; 0: not yet
-  uint64_t told_ns = 0;     // the first outcome told under a lease of the new view; 0: none yet
+  uint32_t open = 0;        // transactions in flight when it came
+  uint64_t adopted_ns = 0;  // the worker stopped; the first time, if several views came in a row
+  uint64_t active_ns = 0;   // the worker went on; 0: not yet
+  uint64_t told_ns = 0;     // the first outcome acknowledged under a lease of the new view; 0: none yet
 
-  // Of all workers of a node: from the first that stopped to the last that went on.
+  // Combines all workers of a node: from the first that stopped to the last that went on.
   void add(const ViewChange& worker) {
     if (worker.epoch == 0) return;
     const bool first = epoch == 0;

@@ -1,5 +1,5 @@
-// ViewState: which view one worker is in, and how far it is with it. Every part of a worker reads it; only recovery
-// changes it (recovery.cc).
+// ViewState: which view one worker is in, and how far it has come with it. Every part of a worker reads it; only
+// recovery changes it (recovery.cc).
 //
 //   a view is adopted -> recovering -> active -> ...
 //                     \-> removed: the view is without this node, or has another one of its name
@@ -18,7 +18,7 @@
 
 namespace weft {
 
-// Of packets: while recovering into a view, and when it is active.
+// The epoch of packets, while recovering into a view, and when it is active.
 inline constexpr Epoch port_epoch(Epoch view, bool active) { return Epoch(2 * view.value - (active ? 1 : 2)); }
 
 class ViewState {
@@ -45,14 +45,14 @@ class ViewState {
   Epoch active_epoch() const { return active_epoch_; }   // the last one
   uint32_t incarnation() const { return incarnation_; }  // of this node; 0: not a member yet
   uint32_t incarnation_of(NodeId node) const {           // in the view; 0: not a member
-    // Members are sorted; while all are there, each is at its place.
+    // Members are sorted; while none is missing, each is at the index of its id.
     const std::vector<Member>& members = view_->members;
     if (node.value < members.size() && members[node.value].node == node) return members[node.value].incarnation;
     const Member* member = view_->find(node);
     return member == nullptr ? 0 : member->incarnation;
   }
 
-  // Peers whose channel is closed, for what they sent.
+  // Peers whose channel is closed because of what they sent.
   uint64_t lost_peers() const { return lost_peers_; }
   bool is_lost(NodeId node) const { return (lost_peers_ >> node.value & 1U) != 0; }
   void mark_lost(NodeId node) {
@@ -70,10 +70,10 @@ class ViewState {
     known = incarnation;
     lost_peers_ &= ~(uint64_t{1} << node.value);
   }
-  // Since this worker was last active.
+  // Whether the node has departed since this worker was last active.
   bool departed(NodeId node) const { return (departed_ >> node.value & 1U) != 0; }
 
-  // Whether a view lets this process go on: it has this process, as it was when it last served.
+  // Whether the view excludes this process. It stays only if the view has it as it was when it last served.
   bool is_removed_by(const View& view, uint64_t token) const {
     const Member* self = view.find(self_);
     return self == nullptr || self->token != token || (was_active_ && self->incarnation != incarnation_);
@@ -89,7 +89,7 @@ class ViewState {
     WEFT_CHECK(removed_ || view_->find(self_) != nullptr, "who is not in a view is removed by it");
     if (!removed_ && !was_active_) incarnation_ = view_->find(self_)->incarnation;
   }
-  // `oldest_in_use`: of the views that transactions still point into.
+  // `oldest_in_use`: the oldest view that transactions still point into.
   void activate(uint32_t oldest_in_use) {
     WEFT_CHECK(recovering(), "a worker recovers, then it is active");
     WEFT_CHECK(incarnation_ != 0, "a member has an incarnation");
@@ -103,14 +103,14 @@ class ViewState {
  private:
   const NodeId self_;
   std::shared_ptr<const View> view_;
-  std::vector<std::shared_ptr<const View>> old_views_;  // transactions that began in them still point there
+  std::vector<std::shared_ptr<const View>> old_views_;  // transactions that began in them still point to them
   bool active_;
   bool was_active_;
   bool removed_ = false;
   uint32_t incarnation_ = 0;
   Epoch active_epoch_;
   std::array<uint32_t, kNodesMax + 1> peer_incarnations_{};
-  uint64_t departed_ = 0;    // bit n: node n is not what it was when this worker was last active
+  uint64_t departed_ = 0;    // bit n: node n has been removed or replaced since this worker was last active
   uint64_t lost_peers_ = 0;  // bit n: the channel to node n is closed
 };
 

@@ -1,5 +1,5 @@
-// WorkerBarrier: recovery goes on by steps that all workers of a node take together, since the tables belong to all of
-// them. Any worker's thread.
+// WorkerBarrier: steps of recovery that all workers of a node take together, since they share the tables. May be used
+// from any worker's thread.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +18,8 @@ class WorkerBarrier {
   enum class Step : uint8_t {
     kApply,   // all members have stopped: aborts may be applied
     kCommit,  // then commits
-    kFree,    // then locks of verbs may be freed
-    kActive,  // at the leader: everything is carried out at all members
+    kFree,    // then verb locks may be freed
+    kActive,  // at the leader: everything is applied at all members
   };
   static constexpr size_t kSteps = 4;
 

@@ -1,5 +1,5 @@
-// What a worker has counted, for other threads. The worker puts a copy out now and then, and before it sleeps; whoever
-// reads takes nothing from it, and sees every number whole, if not all of the same moment.
+// What a worker has counted, for other threads. The worker publishes a copy now and then, and before it sleeps. Readers
+// do not slow it down; they see every number untorn, but not all numbers of the same moment.
 #pragma once
 
 #include <array>
