@@ -10,7 +10,7 @@ namespace {
 
 bool keeps_value(const PreparedTxn& record, const Entry& e, uint8_t index) {
   if (e.write == Write::kErase) {
-    // An erase has no value: its record says so by naming the key.
+    // An erase has no value: the record has it if it names the key.
     for (const PreparedKeys* list : {record.locked, record.applied}) {
       for (const PreparedKeys* part = list; part != nullptr; part = part->next) {
         for (const PreparedKey& key : part->all()) {

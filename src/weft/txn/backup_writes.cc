@@ -66,11 +66,11 @@ void BackupWrites::finish(const PreparedTxn& record) const {
   }
 }
 
-// At a replica that is catching up a delete leaves a tombstone until the replica is in sync, so that an older copy of
+// At a replica that is catching up, a delete leaves a tombstone until the replica is in sync, so that an older copy of
 // the record that arrives later is recognized.
 WEFT_INLINE void BackupWrites::finish_key(const PreparedKey& key) const {
   WEFT_CHECK(!(key.applied && key.deferred_apply), "a write is either applied or deferred");
-  // A tombstone that was applied goes now, whoever may read it.
+  // An applied tombstone is removed now, whether or not backups mark readable.
   if (key.applied && (marks_readable_ || key.write == Write::kErase)) key.table->mark_readable(key.key, key.version);
   if (key.late_put) {
     key.table->apply_late_put(key.key, key.value, key.version, ctx_.scratch.data());

@@ -31,8 +31,8 @@ void ClientAcks::acknowledge(TxnSlot& slot) {
   wake_with_lease(slot);
 }
 
-// A commit that wrote nothing leaves no trace: until it is told it may still become an abort (rule E4), and it makes no
-// difference to anybody.
+// The outcome of a commit that wrote nothing is not recorded: until it is acknowledged it may still become an abort
+// (rule E4), and nobody can see a difference.
 void ClientAcks::note(const TxnSlot& slot) {
   const Outcome& out = slot.outcome;
   if (out.kind == OutcomeKind::kUnknown || (out.code == Code::kOk && slot.read_only)) return;
@@ -80,7 +80,7 @@ void ClientAcks::release(bool now) {
   }
   if (!now && !waiting_.empty()) change_.acknowledged(ctx_.now_ns());
   for (const auto& [slot, sequence] : waiting_) {
-    if (slot->sequence == sequence) wake(*slot);  // else the application has gone, and the slot is another's
+    if (slot->sequence == sequence) wake(*slot);  // else the application has gone, and the slot has another transaction
   }
   waiting_.clear();
 }

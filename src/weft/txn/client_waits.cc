@@ -71,7 +71,7 @@ void ClientWaits::expire(TxnSlot& slot) {
       ++ctx_.counters.aborts_by_code[static_cast<int>(Code::kNoAnswer)];
       acks_.wake(slot);
       break;
-    case TxnStage::kDraining:  // its client gave it up before, and waits for a read all the same
+    case TxnStage::kDraining:  // the client gave it up before, but still waits for a read
     case TxnStage::kFinished:
       acks_.wake(slot);
       break;

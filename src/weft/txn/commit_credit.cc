@@ -5,8 +5,8 @@
 
 namespace weft {
 
-// By the worst case: three messages that name a key, one that brings its value, and their answers, each in a packet of
-// its own.
+// Assumes the worst case: three messages that name a key, one that brings its value, and their answers, each in a
+// packet of its own.
 void CommitCredit::plan(TxnSlot& slot) {
   constexpr uint32_t kMessages = 512;
   constexpr uint32_t kKey = 3 * sizeof(KeyPart) + 2 * sizeof(uint64_t);
@@ -73,7 +73,7 @@ void CommitCredit::remove(TxnSlot& slot) {
     (last != nullptr ? last->next : first_) = slot.next;
     if (last_ == &slot) last_ = last;
     slot.next = nullptr;
-    gate_.look_again();  // those behind it may have room
+    gate_.look_again();  // those behind it in the queue may have room
     return;
   }
   WEFT_CHECK(false, "a commit that has sent nothing waits for credit");

@@ -74,7 +74,8 @@ bool CommitParser::parse_done(const Message& m, Batch* batch) const {
   return m.body.size() % sizeof(TxnCompleteNotice) == 0;
 }
 
-// Unlock and done name a record; its keys are touched by their handlers. Most know from before where they are.
+// Unlock and done name a record, and their handlers touch its keys. For most keys the location of the table record is
+// known from before.
 void CommitParser::prefetch_keys(const PreparedKeys* part, Batch* batch) const {
   for (; part != nullptr; part = part->next) {
     for (const PreparedKey& key : part->all()) {

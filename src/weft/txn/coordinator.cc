@@ -31,7 +31,7 @@ void Coordinator::start_commit(TxnSlot& slot) {
     acks_.wake(slot);  // a second commit: the first one's outcome stands
     return;
   }
-  if (slot.expired) {  // what it has in flight is let come in, and then released
+  if (slot.expired) {  // the answers in flight are awaited, then their locks are released
     abort_by_client(slot, Code::kNoAnswer);
     acks_.wake(slot);
     return;
@@ -46,7 +46,7 @@ void Coordinator::start_commit(TxnSlot& slot) {
 
 void Coordinator::abort_by_client(TxnSlot& slot, Code why) {
   fail(slot, why == Code::kOk ? Code::kApplication : why, nullptr, Owner());
-  slot.acknowledged = true;  // whoever gave up knows
+  slot.acknowledged = true;  // the application that gave it up knows
   if (!slot.single) acks_.note(slot);
   slot.enter(TxnStage::kDraining);
   if (slot.reads_pending == 0) abort(slot);
@@ -79,7 +79,7 @@ void Coordinator::begin_commit(TxnSlot& slot) {
   } else if (slot.outcome.code == Code::kOk && credit_.queue_empty() && reserve(slot)) {
     slot.enter(TxnStage::kCommitting);
     advance(slot);
-  } else if (slot.outcome.code != Code::kOk) {  // of the plan, or it can never have the credit
+  } else if (slot.outcome.code != Code::kOk) {  // the plan failed, or it can never have the credit
     abort(slot);
   } else if (slot.locked_nodes != 0) {
     WEFT_MARK("no_credit_with_locks_held");
@@ -92,7 +92,7 @@ void Coordinator::begin_commit(TxnSlot& slot) {
   }
 }
 
-// True if the commit concerns this node alone.
+// Returns true if the commit involves only this node.
 WEFT_INLINE bool Coordinator::plan(TxnSlot& slot) {
   const uint64_t nodes = planner_.plan(slot);
   if (is_local(slot, nodes)) return true;
@@ -105,10 +105,10 @@ WEFT_INLINE bool Coordinator::plan(TxnSlot& slot) {
   return false;
 }
 
-// What the row replicates to the primary only is not replicated: the value is there when it is installed.
+// A row that replicates only to the primary does not replicate here: the value is there once it is installed.
 //
-// Rows that tell a commit before it is unlocked have unlocks in flight to this node, and whoever was told is not to
-// meet them: then the commit queues up behind them, as messages.
+// In rows that acknowledge a commit before it is unlocked, unlocks to this node may be in flight, and a client that was
+// acknowledged must not run into those locks: then the commit queues up behind them, as messages.
 bool Coordinator::is_local(const TxnSlot& slot, uint64_t nodes) const {
   const uint64_t own = uint64_t{1} << ctx_.self.value;
   if (nodes != own || slot.participants != 0 || slot.outcome.code != Code::kOk) return false;
@@ -145,7 +145,7 @@ bool Coordinator::retry_commits() {
 bool Coordinator::run_local_commits() {
   if (local_.empty()) return false;
   local_.begin_batch();
-  // None of these can make another one: whoever is told goes on in the next step.
+  // None of these can add another one: a client that is acknowledged goes on in the next step.
   for (TxnSlot* slot : local_.queue()) {
     local_.commit(*slot);
     acks_.acknowledge(*slot);
@@ -177,11 +177,11 @@ void Coordinator::enter(TxnSlot& slot, Phase phase) {
   if (ctx_.observer != nullptr) ctx_.observer->on_phase(ctx_.self, ctx_.id, slot);
 }
 
-// Called when the answers of slot.phase are all in (or there were none to wait for).
+// Called when all answers of slot.phase have come (or there were none to wait for).
 void Coordinator::advance(TxnSlot& slot) {
   WEFT_CHECK(slot.in_phases(), "only a commit has phases");
   WEFT_CHECK(slot.phase_over() && slot.reads_pending == 0, "a phase ends when all its answers are in");
-  // In doubt, where views do not change: others may have applied it, so that nobody may abort it any more.
+  // In doubt, where views do not change: others may have applied it, so nobody may abort it any more.
   if (slot.acknowledged && slot.outcome.kind == OutcomeKind::kUnknown) return;
   if (slot.outcome.code != Code::kOk && slot.phase != Phase::kUnlock) {
     abort(slot);
@@ -208,8 +208,8 @@ void Coordinator::advance(TxnSlot& slot) {
   } while (slot.phase_over() || (slot.phase == Phase::kReplicate && ctx_.bugs.has(PlantedBug::kUnlockEarly)));
 }
 
-// The transaction has failed, and awaits no answers: unlocks what it has locked. Where every replica locks, a refusal
-// is final only when all have unlocked.
+// The transaction has failed, and no answers are outstanding: unlocks what it has locked. Where every replica locks, a
+// refusal is final only when all have unlocked.
 void Coordinator::abort(TxnSlot& slot) {
   WEFT_CHECK(slot.outcome.code != Code::kOk && slot.phase != Phase::kUnlock,
              "what aborts has failed, and not unlocked");
@@ -231,7 +231,7 @@ void Coordinator::abort_expired(TxnSlot& slot) {
       credit_.remove(slot);
       abort(slot);
       break;
-    default:  // its phase's answers are awaited, and then it unlocks
+    default:  // waits for its phase's answers, and then unlocks
       slot.enter(TxnStage::kAborting);
       acks_.acknowledge(slot);
   }

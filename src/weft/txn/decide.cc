@@ -15,7 +15,7 @@ DecideResult decide(const OpenTransaction& open, const DecideFacts& facts) {
       return {Ending::kCommit, true, "its coordinator has finished it"};
     }
     if (open.own_ending == Ending::kCommit) return {Ending::kCommit, facts.finished_commit, "its coordinator commits"};
-    // It told nobody, so nothing is contradicted by an abort.
+    // It acknowledged nobody, so an abort contradicts nothing.
     return {Ending::kAbort, facts.finished_commit, "its coordinator has told nobody"};
   }
   if (open.committed != 0) return {Ending::kCommit, facts.finished_commit, "a member has committed it"};
@@ -23,7 +23,8 @@ DecideResult decide(const OpenTransaction& open, const DecideFacts& facts) {
   size_t have = 0;
   for (const auto& [index, write] : open.keys) have += write.has_value ? 1 : 0;
   const bool all_values = have == open.writes;
-  // Replication begins when every lock and check has held. In dnl1 only replicas that are filling have such a record.
+  // Replication begins when every lock and check has held. In dnl1 only replicas that are catching up have such a
+  // record.
   if (open.replicated != 0) {
     if (all_values) {
       WEFT_MARK("committed by a replicated record");
@@ -34,8 +35,8 @@ DecideResult decide(const OpenTransaction& open, const DecideFacts& facts) {
     return {Ending::kAbort, false, "a value is lost"};
   }
   if (facts.unanimous) {
-    // A value that nobody has: its only whole replica is gone and the one that was filling had not got it, so that the
-    // commit point was not passed.
+    // A value that nobody has: its only in-sync replica is gone and the one that was catching up had not received it,
+    // so the commit point was not passed.
     const uint64_t voters = open.participants & facts.was_active;
     if (all_values && voters != 0 && facts.finished_abort == 0 && (voters & ~open.locked) == 0) {
       WEFT_MARK("committed by unanimity");

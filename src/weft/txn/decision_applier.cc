@@ -10,7 +10,8 @@ void DecisionApplier::begin() {
   piece_ = 0;
 }
 
-// True if all workers have. At the first step all members have stopped: where they use verbs, they get access again.
+// Returns true if all workers have come to the step. At the first step all members have stopped: where they use verbs,
+// they get access again.
 bool DecisionApplier::come_to(WorkerBarrier::Step step) {
   barrier_.arrive(step, ctx_.view().epoch, ctx_.id);
   const bool all = barrier_.all_arrived(step, ctx_.view().epoch);
@@ -62,8 +63,9 @@ void DecisionApplier::carry_out(bool commits) {
   }
 }
 
-// What the record has not brought about here itself. What it has may be history already: once the primary is unlocked,
-// later transactions change the key, and finish, while this one's last acknowledgement is still on its way.
+// Installs what the record has not applied here itself. What the record has applied may be outdated already: once the
+// primary is unlocked, later transactions change the key, and finish, while this one's last acknowledgement is still in
+// flight.
 void DecisionApplier::install(const PreparedKeys* part, const PreparedTxn* record, Owner owner) {
   if (part == nullptr) return;
   const std::shared_ptr<const View> before = ctx_.state.views.last_active();
@@ -75,18 +77,19 @@ void DecisionApplier::install(const PreparedKeys* part, const PreparedTxn* recor
     }
     const Placement& now = ctx_.view().placement(key.key.partition);
     const bool fills = now.is_catching_up(ctx_.self);
-    // What it has just begun to fill, it gets by copying, which comes later.
+    // A partition that this node has just begun to catch up on gets the write by copying, which comes later.
     const bool filled_before = before != nullptr && before->placement(key.key.partition).is_catching_up(ctx_.self);
     if (!now.is_in_sync(ctx_.self) && !(fills && filled_before)) continue;
     key.table->install_if_newer(key.key, key.write, key.value, key.version, ctx_.scratch.data());
-    // Tombstones of what was filling stay until all workers have brought what they know (PartitionGc::settle).
+    // Tombstones of partitions that were catching up stay until all workers have applied their decisions
+    // (PartitionGc::settle).
     if (!filled_before && key.write == Write::kErase) key.table->mark_readable(key.key, key.version);
   }
 }
 
-// All workers of the node have carried everything out, so whatever is still locked here was locked by a verb of a
-// transaction that never came to log. They look for that together: each at every so many-th piece, one at a time, so
-// that leases go on. True when there is none left.
+// All workers of the node have applied all decisions, so whatever is still locked here was locked by a verb of a
+// transaction that never came to log. The workers share the search: each takes every n-th piece of the tables, one
+// piece at a time, so that leases go on. Returns true when no such lock is left.
 bool DecisionApplier::release_orphaned_locks() {
   WEFT_CHECK(stage_ == Stage::kLocks, "locks are freed when all is carried out");
   const auto workers = static_cast<uint64_t>(ctx_.workers);

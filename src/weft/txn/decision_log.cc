@@ -17,7 +17,7 @@ const Decision* DecisionLog::find(NodeId coordinator, uint32_t incarnation, uint
 }
 
 const char* DecisionLog::write(const RecoveryHeader& header, ByteView keys) {
-  // It was carried out before this worker was last active, and others may have gone on since.
+  // It was applied before this worker was last active, and later transactions may have followed since.
   if (header.decided_epoch <= ctx_.views.active_epoch().value && !ctx_.bugs.has(PlantedBug::kDecisionAgain))
     return nullptr;
   const NodeId coordinator(header.coordinator);
@@ -67,7 +67,7 @@ bool DecisionLog::covers_records() const {
   return true;
 }
 
-// Finished here too, for those who ask in a later recovery.
+// Notes the decided transactions as finished here too, for the reports of a later recovery.
 void DecisionLog::finish() {
   for (const Decision& decision : decisions_) {
     PreparedTxn& record = records_.at(decision.coordinator, decision.slot);
@@ -82,7 +82,7 @@ void DecisionLog::finish() {
   decisions_.clear();
 }
 
-// The bug: only that a record was brought to an end is still known, as otherwise it could not be touched again.
+// The planted bug: it only keeps that a record was applied, since it could not be touched again otherwise.
 void DecisionLog::forget() {
   for (const Decision& decision : decisions_) {
     PreparedTxn& record = records_.at(decision.coordinator, decision.slot);

@@ -23,13 +23,13 @@ void Dispatcher::on_burst(std::span<const Message> burst) {
   ++ctx_.counters.table_batches;
   ctx_.counters.table_batched += batch_.keys.size() + batch_.logged;
   if (!ctx_.table_batching) return;
-  // One after the other without work between: a prefetch that misses the TLB waits for its page walk, and walks
+  // Prefetches in a row without work in between: a prefetch that misses the TLB waits for its page walk, and page walks
   // overlap only if many are in flight.
   for (const KeyRef& ref : batch_.keys) ref.table->prefetch_index(ref.key.hash);
   for (const KeyRef& ref : batch_.keys) ref.table->prefetch_record(ref.key);
 }
 
-// An answer: whether its slot exists. If so, the slot's lines are on their way.
+// For an answer: returns whether its slot exists, and if so prefetches the slot's lines.
 WEFT_INLINE bool Dispatcher::prefetch_slot(const Message& m) const {
   if (m.tag >= slot_count_) return false;
   if (!ctx_.table_batching) return true;

@@ -16,14 +16,14 @@ namespace {
 
 enum class ScanStep : uint8_t { kAsk, kItem, kEnd };
 
-constexpr int kPageBins = 4096;               // of one page, of an index that is mostly empty
-constexpr size_t kPageBytes = 32 << 10;       // of one page, but for those of one bin
-constexpr size_t kPageItemsMax = kPageBytes;  // that are taken, whatever a peer sends
+constexpr int kPageBins = 4096;               // limit of one page, for an index that is mostly empty
+constexpr size_t kPageBytes = 32 << 10;       // limit of one page, may be exceeded by the items of one bin
+constexpr size_t kPageItemsMax = kPageBytes;  // limit of what is accepted, whatever a peer sends
 
 struct ScanHeader {
-  uint64_t cursor;    // kAsk: from here on; kEnd: go on from here, 0: that was all
-  uint64_t records;   // kEnd: of the partition
-  uint32_t question;  // comes back with the answers
+  uint64_t cursor;    // kAsk: start here; kEnd: continue here, 0: the end
+  uint64_t records;   // kEnd: number of records in the partition
+  uint32_t question;  // returned with the answers
   uint32_t keys_max;  // kAsk
   uint16_t table;
   uint16_t partition;
@@ -35,15 +35,15 @@ static_assert(sizeof(ScanHeader) == 32);
 
 }  // namespace
 
-// f(key, value). Whole bins, so that the cursor need not say more than where a bin begins.
+// Calls f(key, value). It visits complete bins, so that the cursor only has to say where a bin begins.
 template <class F>
 uint64_t KeyScans::read_page(const Table& table, PartitionId partition, uint64_t cursor, uint32_t keys_max, F f) {
   uint32_t keys = 0;
   size_t bytes = 0;
   const uint64_t from = cursor >> kScanCursorSpare;
-  // A key that is there throughout the walk is counted.
+  // A key that exists throughout the walk is counted.
   if (table.records(partition) == 0) return 0;
-  // The bits that a caller's cursor has no room for do not stop it.
+  // The loop goes on while the cursor differs only in bits that a caller's cursor has no room for.
   for (int bins = 0; cursor >> kScanCursorSpare == from || (bins < kPageBins && keys < keys_max && bytes < kPageBytes);
        ++bins) {
     cursor = table.export_bin(partition, cursor, ctx_.scratch.data(), [&](ByteView key, ByteView value, Version) {
@@ -77,7 +77,7 @@ void KeyScans::on_message(const Batch& batch, std::span<const Message> run) {
 }
 
 void KeyScans::serve_page(const Message& m) {
-  // Nobody holds credit for this. Who is not answered asks again.
+  // Nobody holds credit for this. An asker without an answer asks again.
   if (ctx_.port.queued_bytes(m.source, Flow::kExecution) > ctx_.limits.credit_bytes / 2) return;
   auto header = load<ScanHeader>(m.body.data());
   const PartitionId partition(header.partition);

@@ -11,7 +11,7 @@ void LocalCommits::begin_batch() {
   ++ctx_.counters.table_batches;
   for (const TxnSlot* slot : queue_) ctx_.counters.table_batched += slot->count;
   if (!ctx_.table_batching) return;
-  // What was read in this step has been looked up already.
+  // Keys that were read in this step have been looked up already.
   for (const TxnSlot* slot : queue_) {
     for (uint16_t i = 0; i < slot->count; ++i) {
       const Entry& e = slot->entry(i);
@@ -49,7 +49,7 @@ void LocalCommits::commit(TxnSlot& slot) {
   slot.phase = Phase::kUnlock;
 }
 
-// All, or as many as it gets: those before the entry that is returned.
+// Locks all keys, or as many as it can: those before the returned entry.
 WEFT_INLINE uint16_t LocalCommits::lock(TxnSlot& slot, Owner owner) {
   for (uint16_t i = 0; i < slot.count; ++i) {
     const Entry& e = slot.entry(i);

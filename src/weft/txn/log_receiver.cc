@@ -10,7 +10,7 @@ namespace weft {
 
 namespace {
 
-constexpr uint64_t kDeferredStepNs = 50'000;  // at most, between two looks at writes that wait for what they follow
+constexpr uint64_t kDeferredStepNs = 50'000;  // longest time between two retries of deferred writes
 
 }  // namespace
 
@@ -41,7 +41,7 @@ bool LogReceiver::has_entries() const {
   });
 }
 
-// A message that is not part of a burst.
+// Handles a message that is not part of a burst.
 void LogReceiver::handle(const Message& m, Participant::Origin origin) {
   WEFT_CHECK(m.source.value < ctx_.nodes && static_cast<Kind>(m.kind) == Kind::kReplicate, "a log entry");
   batch_.begin({&m, 1});

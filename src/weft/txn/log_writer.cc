@@ -31,7 +31,7 @@ void LogWriter::plan(TxnSlot& slot) {
     bytes += sizeof(KeyPart) + padded(e.key.bytes.size()) + padded(e.new_bytes);
   }
   slot.ring_nodes = slot.steps[static_cast<size_t>(Phase::kReplicate)].send_to & ~by_message;
-  slot.ring_bytes = 0;  // until it is reserved
+  slot.ring_bytes = 0;  // until the space is reserved
   const uint64_t others =
       slot.steps[static_cast<size_t>(Phase::kReplicate)].send_to & ~(uint64_t{1} << ctx_.self.value);
   ctx_.counters.logs_by_message += static_cast<uint64_t>(std::popcount(others & ~slot.ring_nodes));
@@ -81,7 +81,7 @@ void LogWriter::post(TxnSlot& slot, NodeId node) {
     verb.local = post->buffer + bytes;
     post->add(verb);
   }
-  std::memset(post->buffer + bytes - kRingAlign, 0, kRingAlign);  // padding: never what was there before
+  std::memset(post->buffer + bytes - kRingAlign, 0, kRingAlign);  // padding: never leak what was there before
   messages_.encode_phase(post->buffer + sizeof header, slot, Phase::kReplicate, node);
   header.position = place.position;
   header.bytes = static_cast<uint32_t>(body);

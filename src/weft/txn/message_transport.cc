@@ -16,13 +16,13 @@ bool carries_values(const TxnSlot& slot, Phase phase) {
   return phase == Phase::kLock ? slot.lock_brings_values : phase == Phase::kReplicate || phase == Phase::kUnlock;
 }
 
-// What a phase says of one key; returns the end of it.
+// Encodes what a phase says of one key; returns its end.
 WEFT_INLINE std::byte* encode_key(std::byte* to, const Entry& e, uint8_t index, Phase phase, bool with_value) {
   KeyPart part{};
   if (phase == Phase::kReplicate) {
     part.version = e.base.value + 1;
     part.flags = e.flags & (kOrdered | kDeferred);
-    // Of no meaning at backups.
+    // Backups ignore it.
     if ((e.by_verb & kLocksByVerb) != 0) part.flags |= kByVerb;
     if ((e.flags & kOrdered) != 0) {
       if (e.write == Write::kErase) part.predecessor_delta = static_cast<uint32_t>(part.version - e.replaced.value);

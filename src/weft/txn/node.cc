@@ -49,7 +49,7 @@ Result<void> check_table(const TableSpec& t, const Limits& limits) {
     return bad(name + "value_bytes_max is " + std::to_string(t.value_bytes_max) + ", must be 1 to " +
                std::to_string(limits.value_bytes_max) + " (limits.value_bytes_max)");
   }
-  // A transaction of one key must fit into the credit, or it would wait for ever.
+  // A transaction of one key must fit into the credit, or it would wait forever.
   const uint32_t need = t.value_bytes_max + 3 * limits.key_bytes_max + 1024;
   if (need > limits.credit_bytes) {
     return bad(name + "one value needs " + std::to_string(need) + " bytes of credit, limits.credit_bytes is " +
@@ -162,7 +162,7 @@ Result<void> Node::make_workers(const Options& options, Environment* env) {
     const TableId id(static_cast<uint16_t>(t));
     tables_.at(id)->set_local_atomics(local_atomics_, NodeTables::region_of(id));
   }
-  // Coroutines that may wait at a time: those in transactions, as many again that wait for one, and new ones.
+  // How many coroutines may wait at a time: those in transactions, as many again that wait for one, and new ones.
   const size_t coroutines_max = size_t{options.limits.transactions_in_flight_max} * 4 + options.limits.mailbox;
   for (int w = 0; w < options.workers; ++w) {
     const WorkerId worker_id(static_cast<uint8_t>(w));

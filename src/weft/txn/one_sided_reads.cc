@@ -9,7 +9,7 @@ namespace weft {
 namespace {
 
 constexpr size_t kBinBytes = 64;
-constexpr uint8_t kLooksMax = 3;  // at a record that is half-written, before its primary is asked
+constexpr uint8_t kLooksMax = 3;  // tries at a half-written record, before its primary is asked
 
 }  // namespace
 

@@ -10,8 +10,8 @@ namespace weft {
 
 namespace {
 
-constexpr uint64_t kSilentNs = 10'000'000;  // who has not answered is asked again
-constexpr uint64_t kOpenNs = 500'000;       // and all, if it was open
+constexpr uint64_t kSilentNs = 10'000'000;  // a member that has not answered is asked again
+constexpr uint64_t kOpenNs = 500'000;       // all are asked again, if it was open
 constexpr uint64_t kFullNs = 50'000;        // the asker's mailbox is full
 
 }  // namespace
@@ -58,7 +58,7 @@ uint64_t OutcomeQueries::deadline_ns() const {
 void OutcomeQueries::on_ask(const Batch& batch, std::span<const Message> run) {
   for (const Message& m : run) {
     if (!batch.ok(m)) continue;
-    // Nobody holds credit for this. Who is not answered asks again.
+    // Nobody holds credit for this. An asker without an answer asks again.
     if (ctx_.port.queued_bytes(m.source, Flow::kExecution) > ctx_.limits.credit_bytes / 2) continue;
     const auto ask = load<OutcomeQuery>(m.body.data());
     OutcomeReply answer{};
@@ -101,7 +101,8 @@ bool OutcomeQueries::step(uint64_t now_ns) {
 void OutcomeQueries::look_at(Query& query) {
   const uint64_t now_ns = ctx_.now_ns();
   if (ctx_.views.removed()) {
-    // Its own notes are as good as any, but that it has none says nothing: there is nobody else that it could ask.
+    // What this node has recorded is as good as any answer, but that it has recorded nothing says nothing: there is
+    // nobody else to ask.
     hear(query, known_outcome(query.id.incarnation, query.id.sequence));
     if (!query.status) query.status = TxnStatus::kPending;
   } else if (now_ns >= query.until_ns) {
@@ -109,7 +110,7 @@ void OutcomeQueries::look_at(Query& query) {
   } else if (!ctx_.views.active()) {
     WEFT_MARK("a question waits for recovery");
     query.epoch = 0;
-    query.waiting = 0;  // an answer to the round that ended says nothing
+    query.waiting = 0;  // ignore answers to the round that ended
     query.due_ns = now_ns + kOpenNs;
   } else if (query.epoch != ctx_.view().epoch.value || now_ns >= query.due_ns) {
     begin_round(query);

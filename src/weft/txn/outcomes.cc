@@ -25,21 +25,21 @@ OutcomeLog::Known OutcomeLog::find(uint32_t incarnation, uint64_t sequence) cons
   return Known::kNothing;
 }
 
-// nullptr: an incarnation that nobody has.
+// Returns nullptr for an incarnation that nobody has.
 OutcomeLog::Chunk* OutcomeLog::find_or_make(uint64_t key, uint64_t now_ns) {
   if (key >> 32 == 0) return nullptr;
   for (size_t at = home(key); index_[at].key != 0; at = next(at)) {
     if (index_[at].key == key) return &index_[at];
   }
-  uint64_t* bits = take_bits(now_ns);  // may move what is in the index
+  uint64_t* bits = take_bits(now_ns);  // may move entries of the index
   size_t at = home(key);
   while (index_[at].key != 0) at = next(at);
   index_[at] = {key, now_ns, bits, 0};
   return &index_[at];
 }
 
-// Memory that was never touched is taken only when no chunk is old enough to be used again. Once in 16,384 transactions
-// of a coordinator, so a walk over the index costs nothing; without one that could be old enough there is none.
+// Takes fresh memory only when no chunk is old enough to be reused. This happens once in 16,384 transactions of a
+// coordinator, so a walk over the index costs nothing; there is no walk while no chunk can be old enough.
 uint64_t* OutcomeLog::take_bits(uint64_t now_ns) {
   const auto fresh = [this] { return reinterpret_cast<uint64_t*>(memory_.base() + used_++ * kChunkBytes); };
   if (used_ == 0) oldest_ns_ = now_ns;
@@ -57,7 +57,7 @@ uint64_t* OutcomeLog::take_bits(uint64_t now_ns) {
   return bits;
 }
 
-// Those behind it that could not have their home move up.
+// Moves entries behind the hole up, if they could not be placed at their home.
 void OutcomeLog::remove(size_t hole) {
   for (size_t at = next(hole); index_[at].key != 0; at = next(at)) {
     const size_t from_home = (at - home(index_[at].key)) & (positions_ - 1);

@@ -34,13 +34,14 @@ Participant::Participant(WorkerContext& ctx, PreparedTable& records, OutcomeLog&
       backup_(ctx, records, marks_readable),
       unlock_acks_(ctx, Kind::kUnlocked, static_cast<size_t>(SlotTable::slots_for(ctx.limits))) {}
 
-// The record for this message's transaction; nullptr (and the peer is closed) if the slot's last one is still there.
+// Returns the record for this message's transaction; nullptr (and closes the peer) if the slot's last one is still
+// there.
 WEFT_INLINE PreparedTxn* Participant::open_record(const Message& m, Origin origin) {
   const auto request = load<CommitRequest>(m.body.data());
   PreparedTxn& record = records_.at(m.source, static_cast<uint8_t>(m.tag));
   if (origin == Origin::kRing && (record.state & (kReplicated | kCommitted)) != 0 &&
       record.sequence < request.sequence) {
-    finish_record(record);  // the notice that its last transaction is finished is still on its way
+    finish_record(record);  // the notice that its last transaction is finished is still in flight
   }
   if (record.state != 0 && static_cast<uint32_t>(record.sequence) != static_cast<uint32_t>(request.sequence)) {
     ctx_.faults.report(m.source, "a slot is used again before its record was truncated");
@@ -49,7 +50,7 @@ WEFT_INLINE PreparedTxn* Participant::open_record(const Message& m, Origin origi
   WEFT_CHECK(record.state != 0 || (record.locked == nullptr && record.applied == nullptr) || ctx_.bugs.mask != 0,
              "what has no state has no keys");
   if (record.aborted_here != 0) [[unlikely]]
-    note_aborted(record);  // the slot is used again: it is over everywhere
+    note_aborted(record);  // the slot is reused, so it is over everywhere
   record.sequence = request.sequence;
   record.participants = request.participants;
   record.incarnation = ctx_.views.incarnation_of(m.source);
@@ -115,7 +116,7 @@ WEFT_INLINE void Participant::lock_keys(const Message& m, PreparedTxn& record, s
       key.locked = result.locked;
       key.locked_to_write = installs(ref.write);
     } else {
-      key.table = nullptr;  // the lock stays with the part that took it
+      key.table = nullptr;  // the lock stays with the PreparedKeys that took it
     }
     ctx_.touch_record();
     if (result.code != Code::kOk) {
@@ -138,7 +139,7 @@ WEFT_INLINE void Participant::lock_keys(const Message& m, PreparedTxn& record, s
   reply(m, Phase::kLock, Code::kOk, 0, Owner(), {bases.data(), words}, words - keys.size());
 }
 
-// A key that was locked while it was read: says what the lock is for. False if there is no such lock.
+// For a key that was locked while it was read: sets what the lock is for. Returns false if there is no such lock.
 bool Participant::relock_held(PreparedTxn& record, const KeyRef& ref, Owner owner, LockResult* result) {
   for (PreparedKeys* part = record.locked; part != nullptr; part = part->next) {
     for (PreparedKey& key : part->all()) {
@@ -307,7 +308,7 @@ void Participant::commit_record(PreparedTxn& record, Owner owner, const Prepared
 void Participant::abort_record(PreparedTxn& record, Owner owner) {
   const bool committed = (record.state & kCommitted) != 0;
   if (committed && ctx_.bugs.has(PlantedBug::kOldEpochAccepted))
-    return;  // the notes contradict each other, and that is reported
+    return;  // the outcomes contradict each other, and that is reported
   WEFT_CHECK(!committed, "what was committed anywhere is decided to commit");
   for (PreparedKeys* part = record.locked; part != nullptr; part = part->next) release_part(part, part->keys, owner);
   BackupWrites::undo(record);

@@ -13,8 +13,8 @@ namespace weft {
 
 namespace {
 
-constexpr int kStoppedBins = 256;  // of a slice while the node is stopped
-constexpr int kBesideBins = 16;    // and beside transactions
+constexpr int kStoppedBins = 256;  // bins of a slice while the node is stopped
+constexpr int kBesideBins = 16;    // and while transactions run
 constexpr uint32_t kWordsPerBin = 64;
 
 bool any(const std::vector<bool>& partitions) {
@@ -57,18 +57,18 @@ bool PartitionGc::settle() {
   if (at.stage == Stage::kReady) return true;
   std::vector<bool> left = sweep_.stale();
   for (size_t p = 0; p < left.size(); ++p) {
-    // What only a later view takes away is still served.
+    // A partition that only a later view takes away is still served.
     left[p] = left[p] && !ctx_.view().partitions[p].is_in_sync(ctx_.self) &&
               !ctx_.view().partitions[p].is_catching_up(ctx_.self);
   }
-  at.begin(Stage::kReady, std::move(left));  // where step() begins
+  at.begin(Stage::kReady, std::move(left));  // step() begins there
   return true;
 }
 
 bool PartitionGc::step(uint64_t) {
   if (!discards_ || !ctx_.views.active()) return false;
   const std::unique_lock lock(sweep_.mutex(), std::try_to_lock);
-  if (!lock) return true;  // another worker looks whether it may go on: the next step is soon
+  if (!lock) return true;  // another worker holds the mutex: retry soon, in the next step
   discards_ = !discard_slice(kBesideBins);
   if (!discards_) WEFT_MARK("a replica that left is discarded");
   return true;
@@ -76,8 +76,8 @@ bool PartitionGc::step(uint64_t) {
 
 void PartitionGc::on_view_active() { discards_ = ctx_.id.value == ctx_.workers - 1 && sweep_.has_stale(); }
 
-// Of the sweep, whose mutex the caller holds: records, then absence words, of one table after the other. True when all
-// are gone.
+// Discards a part of the sweep, whose mutex the caller holds: records, then absence words, one table after the other.
+// Returns true when all are gone.
 bool PartitionGc::discard_slice(int bins) {
   PartitionSweep::Progress& at = sweep_.progress();
   const bool nothing = !any(at.partitions) || ctx_.bugs.has(PlantedBug::kKeepsStale);

@@ -8,8 +8,8 @@
 
 namespace weft {
 
-// A whole replica that is one no more has left, also if it fills now: then a view in between, which this node has not
-// seen, was without it.
+// An in-sync replica that is one no more has left, even if it is catching up now: then a view in between, which this
+// node has not seen, was without it.
 void PartitionSweep::note_view(const View& before, const View& now) {
   WEFT_CHECK(before.partitions.size() == now.partitions.size(), "views of one cluster have the same partitions");
   const std::scoped_lock lock(stale_mutex_);

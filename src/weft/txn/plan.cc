@@ -38,19 +38,21 @@ uint64_t Planner::plan(TxnSlot& slot) const {
     voters |= of_key & ~filling;
     slot.fill_nodes |= filling;
   }
-  for (PlanStep& step : slot.steps) step.await_from = step.send_to;  // who is asked answers itself
+  for (PlanStep& step : slot.steps)
+    step.await_from = step.send_to;  // by default the nodes that are sent to answer
+                                     // themselves
   slot.fill_only = slot.fill_nodes & ~voters;
   slot.ack_after = ack_after(slot, row);
   return nodes;
 }
 
-// From what the key shall come to, what was demanded of it and what was read of it: what is to be done.
+// Combines the intended state of the key, its precondition and what was read of it into what is to be done.
 WEFT_INLINE void Planner::resolve_write(TxnSlot& slot, Entry& e) {
   if (e.write == Write::kNone) return;
   if (e.read) {
     if (e.precondition == Precondition::kAbsent && e.found) fail(slot, Code::kExists, &e, Owner());
     if (e.precondition == Precondition::kPresent && !e.found) fail(slot, Code::kNotFound, &e, Owner());
-    if (e.write == Write::kErase && !e.found) e.write = Write::kNone;  // it never was there, and is not now
+    if (e.write == Write::kErase && !e.found) e.write = Write::kNone;  // it never existed, and does not exist now
   }
   if (e.write == Write::kPut && e.precondition == Precondition::kAbsent) e.write = Write::kInsert;
 }
@@ -93,9 +95,9 @@ WEFT_INLINE void Planner::plan_write(Entry& e, const Protocol& row, bool several
     if (by_verb && bugs_.has(PlantedBug::kLogMissesPrimary)) to &= ~primary;
     e.at[index_of(Phase::kReplicate)] = to;
   }
-  // Whoever fills gets the write in any row, before anybody sees it.
+  // Replicas that are catching up get the write in any row, before anybody sees it.
   e.at[index_of(Phase::kReplicate)] |= replicas.catching_up;
-  // The unlock brings the value to those who lock and have not got it.
+  // The unlock brings the value to nodes that lock and have not received it.
   const bool lock_brought_it = row.lock_carries_value && !bugs_.has(PlantedBug::kLockWithoutValue);
   if (e.write != Write::kErase && !lock_brought_it)
     e.at[index_of(Phase::kUnlock)] = lock_at & ~e.at[index_of(Phase::kReplicate)];
@@ -117,7 +119,8 @@ WEFT_INLINE void Planner::plan_read(const TxnSlot& slot, Entry& e, const Protoco
   }
 }
 
-// A replica that is filling may be made whole by the next view: what is told, or seen by others, has reached it.
+// The next view may declare a catching-up replica in sync: what is acknowledged, or seen by others, must have reached
+// it.
 Phase Planner::ack_after(const TxnSlot& slot, const Protocol& row) const {
   if (bugs_.has(PlantedBug::kToldEarly) && slot.writes != 0) return Phase::kValidate;
   const Phase phase = ack_phase(row);
@@ -131,9 +134,9 @@ WEFT_INLINE bool Planner::locks_by_verb(const Entry& entry, const Protocol& row)
          record_bytes(entry.key.bytes.size(), entry.new_bytes) <= std::min(entry.where.bytes(), kVerbBytesMax);
 }
 
-// Where backups apply when the transaction is finished, in any order, a put of something that was there waits for that.
-// Any other write is applied as it arrives, after its predecessor: so a later put always finds the record. An earlier
-// one may be late: Table::overwrite.
+// Where backups apply when the transaction is finished, in any order, a put of an existing record is deferred until
+// then. Any other write is applied on arrival, after its predecessor, so a later put always finds the record. An
+// earlier put may be late: Table::apply_late_put.
 WEFT_INLINE uint8_t Planner::key_flags(const Entry& e, const Protocol& row) {
   if (!row.lazy_backups()) return 0;
   if (e.write == Write::kErase) return kOrdered | kWantsReplaced;

@@ -16,8 +16,8 @@ std::string where(const Where& w) {
   return std::string(kAt[static_cast<int>(w.at)]) + std::string(kOf[static_cast<int>(w.of)]);
 }
 
-// Of one commit, for a transaction that reads key r and writes key w, neither held by the
-// coordinator, on disjoint replicas, with n replicas each.
+// The cost of one commit, for a transaction that reads key r and writes key w, neither held by the coordinator, on
+// disjoint replicas, with n replicas each.
 struct Costs {
   int messages = 0;  // answers included
   int verbs = 0;

@@ -61,7 +61,7 @@ Code ReadServer::lock(const Message& m, const KeyRef& ref, Owner* holder, Versio
   }
   WEFT_CHECK(record.state != 0 || (record.locked == nullptr && record.applied == nullptr) || ctx_.bugs.mask != 0,
              "what has no state has no keys");
-  // Room for the largest value: the write is not known yet, and its commit must not fail.
+  // Reserves room for the largest value: the write is not known yet, and its commit must not fail.
   const LockResult result = ref.table->lock(ref.key, Owner(m.source, ctx_.id, static_cast<uint8_t>(m.tag)), Write::kPut,
                                             std::nullopt, ref.table->spec().value_bytes_max);
   ctx_.charge(CostStep::kLookup, 1);
@@ -81,7 +81,7 @@ Code ReadServer::lock(const Message& m, const KeyRef& ref, Owner* holder, Versio
   record.locked = part;
   record.sequence = uint64_t{request.sequence_high} << 32 | request.sequence;
   record.incarnation = ctx_.views.incarnation_of(m.source);
-  record.unanimous = false;  // a lock taken while reading is one of a primary
+  record.unanimous = false;  // a lock taken while reading is held at the primary only
   record.state |= kLocked;
   return Code::kOk;
 }

@@ -14,7 +14,7 @@ namespace weft {
 namespace {
 
 constexpr uint32_t kGetOverhead = 152;     // headers of a get and its answer, each in a packet of its own
-constexpr uint32_t kUnlockOverhead = 256;  // what releasing a lock taken while reading will need
+constexpr uint32_t kUnlockOverhead = 256;  // needed later to release a lock taken while reading
 
 }  // namespace
 
@@ -55,7 +55,7 @@ WEFT_INLINE void Reads::begin_read(TxnSlot& slot, uint16_t index, Intent intent)
   if (slot.expired) {
     fail_read(slot, index, Code::kNoAnswer);
   } else if (!ctx_.views.active() || slot.epoch != ctx_.view().epoch.value) {
-    // It began in another view, or nothing begins here any more.
+    // The transaction began in another view, or this node begins nothing any more.
     fail_read(slot, index, slot.rejected == Code::kPeerUnreachable ? Code::kPeerUnreachable : Code::kEpoch);
   } else {
     dispatch(slot, index);
@@ -75,7 +75,8 @@ Code Reads::write(TxnSlot& slot, TableId table, Key key, Write write, std::strin
   if (!e->read) e->done = true;
   const Write before = e->write;
   if (const Code code = keys_.write(slot, *e, write, value); code != Code::kOk) return code;
-  // A key that changes sides within the transaction: whether it was there decides what is to be done, so look.
+  // The key changes between put and erase within the transaction: whether it existed decides what is to be done, so
+  // read it.
   if (before != Write::kNone && before != e->write && !e->read) {
     WEFT_MARK("written_both_ways_without_a_read");
     begin_read(slot, static_cast<uint16_t>(e - slot.entries), Intent::kRead);
@@ -99,7 +100,7 @@ WEFT_INLINE void Reads::dispatch(TxnSlot& slot, uint16_t index) {
 void Reads::ask_primary(TxnSlot& slot, uint16_t index) {
   if (!send_get(slot, index)) {
     if (slot.participants != 0) {
-      // It holds locks, and credit to release them, that others wait for: so it does not wait.
+      // It holds locks that others wait for, and credit to release them: so it does not wait.
       WEFT_MARK("no_credit_for_a_get_with_locks_held");
       fail_read(slot, index, Code::kBusy);
     } else {
@@ -137,7 +138,7 @@ bool Reads::send_get(TxnSlot& slot, uint16_t index) {
     slot.participants |= bit;
     slot.credit[to.value] += later;
   }
-  // A get that locks opens a record at the other side: it must not overtake the notice that closes the slot's last one.
+  // A get that locks opens a record at the other node: it must not overtake the notice that closes the slot's last one.
   const Flow flow = e.locks ? Flow::kCommit : Flow::kExecution;
   std::byte* at =
       ctx_.port.reserve(to, flow, static_cast<uint8_t>(Kind::kGet), sizeof(GetRequest) + padded(key_bytes), slot.index);
@@ -168,7 +169,8 @@ bool Reads::retry() {
       fail_read(*get.slot, get.entry, Code::kPeerLost);
     } else if (!send_get(*get.slot, get.entry)) {
       if (get.slot->participants != 0) {
-        fail_read(*get.slot, get.entry, Code::kBusy);  // another of its gets has locked meanwhile: see ask_primary
+        fail_read(*get.slot, get.entry, Code::kBusy);  // another get of the transaction has locked meanwhile: see
+                                                       // ask_primary
       } else {
         without_credit_[kept++] = get;
       }
@@ -210,7 +212,7 @@ WEFT_INLINE void Reads::read_local(TxnSlot& slot, uint16_t index) {
   const bool primary = e.placement->primary() == ctx_.self;
   if (!primary) ++ctx_.counters.backup_gets;
   if (slot.single) {
-    // Absence too: a tombstone that was not raised is not yet an answer (G4).
+    // This includes absence: a tombstone that was not marked readable is not yet an answer (G4).
     const bool readable = primary || read.word.readable() || ctx_.bugs.has(PlantedBug::kReadUnreadableBackup);
     if (read.word.write_locked() || !readable) {
       if (!primary) {

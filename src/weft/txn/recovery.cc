@@ -11,14 +11,14 @@ namespace weft {
 
 namespace {
 
-constexpr uint64_t kStepNs = 100'000;  // at most, between two looks while recovering
+constexpr uint64_t kStepNs = 100'000;  // longest time between two steps while recovering
 
 bool is_leaders(RecoveryStep step) {
   return step == RecoveryStep::kAsk || step == RecoveryStep::kDecide || step == RecoveryStep::kWrite ||
          step == RecoveryStep::kApply || step == RecoveryStep::kActive;
 }
 
-// Steps that say nothing of a single transaction.
+// Steps that do not concern a single transaction.
 bool is_plain(RecoveryStep step) {
   return step != RecoveryStep::kRecord && step != RecoveryStep::kDecided && step != RecoveryStep::kFinished &&
          step != RecoveryStep::kSlot && step != RecoveryStep::kDecide;
@@ -78,11 +78,11 @@ void Recovery::adopt(std::shared_ptr<const View> view) {
 void Recovery::stop_verbs(const View& next) {
   parts_.verbs->stop(next.epoch);
   const LogReceiver* log = parts_.verbs->log_receiver();
-  // Others were active in a view that this worker was not, and have logged here: it is active now, for a moment.
-  // Everything was carried out here before they were.
+  // Others were active in a view where this worker was not, and have logged here: this worker becomes active now, for a
+  // moment. All decisions were applied here before the others became active.
   if (log != nullptr && ctx_.views.recovering() && progress_.applied && log->has_entries()) {
     WEFT_MARK("logged at a worker that was not active yet");
-    activate();  // the node did not go active with it: what was to be settled still is
+    activate();  // the node did not become active with it: what had to be settled still has to be
   }
   parts_.verbs->finish_view();
 }
@@ -98,7 +98,7 @@ void Recovery::stop_transactions() {
   });
 }
 
-// Opens channels to the peers of the next view, and closes those of who is not in it.
+// Opens channels to the peers of the next view, and closes those to nodes that are not in it.
 void Recovery::meet_peers(const View& next) {
   for (int n = 0; n < ctx_.nodes; ++n) {
     const NodeId node(static_cast<uint8_t>(n));
@@ -107,7 +107,7 @@ void Recovery::meet_peers(const View& next) {
     const uint32_t is = now == nullptr ? 0 : now->incarnation;
     const bool same = ctx_.views.peer_incarnation(node) == is;
     if (same && is != 0 && ctx_.state.links.reconnects(node) > ctx_.view().epoch.value) {
-      // The same two processes get another connection: nothing of the last one, and nothing that waits for it.
+      // The same two processes get a new connection: nothing of the old one is kept, nor what waits for it.
       WEFT_MARK("two that have lost each other begin anew");
       ctx_.port.reset_peer(node);
       ctx_.wire->accept_incarnation(node, 0);
@@ -115,7 +115,7 @@ void Recovery::meet_peers(const View& next) {
     }
     if (same) continue;
     ctx_.views.replace_peer(node, is);
-    ctx_.port.reset_peer(node);  // first: what it still sends to the old one must not reach the new one
+    ctx_.port.reset_peer(node);  // first: what is still queued for the old peer must not reach the new one
     ctx_.wire->accept_incarnation(node, is);
   }
 }
@@ -253,7 +253,7 @@ void Recovery::on_message(const Batch& batch, std::span<const Message> run) {
   }
 }
 
-// What is wrong with it, or nullptr.
+// Returns what is wrong with the message, or nullptr.
 const char* Recovery::on_leader(RecoveryStep step, const RecoveryHeader& header, ByteView keys) {
   switch (step) {
     case RecoveryStep::kAsk:
@@ -280,7 +280,7 @@ const char* Recovery::on_leader(RecoveryStep step, const RecoveryHeader& header,
   }
 }
 
-// Every commit of this worker and every record here: that there is nothing else left, activate() relies on.
+// Whether every commit of this worker and every record here is decided. activate() relies on nothing else being left.
 bool Recovery::all_decided() const {
   bool own = true;
   parts_.slots.for_each([&](const TxnSlot& slot) {

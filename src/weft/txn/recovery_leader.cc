@@ -10,7 +10,7 @@ namespace weft {
 
 namespace {
 
-constexpr uint64_t kAskAgainNs = 2'000'000;  // a member that has not come to this epoch yet ignored the question
+constexpr uint64_t kAskAgainNs = 2'000'000;  // a member that had not come to this epoch yet ignored the request
 
 uint16_t slot_key(NodeId coordinator, uint8_t slot) { return static_cast<uint16_t>(coordinator.value << 8 | slot); }
 
@@ -105,7 +105,7 @@ void RecoveryLeader::hear_keys(ByteView keys, int count, OpenTransaction& open) 
     if (write.has_value) continue;
     write.table = in.part->table;
     write.key = as_text(in.key);
-    // A lock that came with a read says put; what replicates or decides says what is really done.
+    // A lock taken while reading says put; a replicated or decided key says what is really done.
     write.write = in.part->write;
     write.version = in.part->version;
     write.has_value = in.has(kHasValue) || in.write() == Write::kErase;
@@ -119,7 +119,8 @@ DecideFacts RecoveryLeader::facts_of(const RecoveryId& id, const OpenTransaction
     const auto at = finished_.find({member, slot_key(id.coordinator, id.slot)});
     if (at == finished_.end() || at->second.incarnation != id.incarnation) return;
     if (static_cast<int32_t>(at->second.sequence - id.sequence) < 0) return;
-    // A slot is used again only when its last transaction was acknowledged by all: an abort leaves no record then.
+    // A slot is reused only when its last transaction was acknowledged by all; if that was an abort, no record of it is
+    // left.
     if (at->second.sequence != id.sequence || at->second.committed) {
       facts.finished_commit = true;
     } else {
@@ -155,7 +156,7 @@ bool RecoveryLeader::gather(uint64_t now_ns) {
   if (now_ns < ask_again_ns_) return false;
   ask_again_ns_ = now_ns + kAskAgainNs;
   for_each_node(waiting_, [&](NodeId node) {
-    // Who does not even take what it was sent need not be asked again.
+    // A member that does not even receive what it was sent need not be asked again.
     if (host_->queued_bytes(node) >= kPacketBytesMax) return;
     host_->send(node, recovery_header(RecoveryStep::kAsk, view_->epoch), {});
   });
@@ -191,13 +192,13 @@ bool RecoveryLeader::step(uint64_t now_ns) {
     host_->arrive();
   }
   if (!host_->all_arrived()) return false;
-  tell_members(RecoveryStep::kActive);  // once; the leader's own worker hears it like the others
+  tell_members(RecoveryStep::kActive);  // once; the leader's own worker receives it like the others
   host_->on_leader_step(TxnObserver::Recovered::kCarriedOut, members_);
   stage_ = Stage::kDone;
   return true;
 }
 
-// To one member after the other, a little at a time. True when all have been sent.
+// Sends to one member after the other, a little at a time. Returns true when all decisions have been sent.
 bool RecoveryLeader::send_decisions() {
   for (; to_ <= kNodesMax; ++to_, next_ = open_.cbegin()) {
     const NodeId node(to_);
@@ -210,7 +211,7 @@ bool RecoveryLeader::send_decisions() {
   return true;
 }
 
-// With all values, also of keys that the member does not hold: the decision may survive there alone, and must be worth
+// Sends all values, also of keys that the member does not hold: the decision may survive there alone, and must be worth
 // as much as the records it was made from (models/README.md, finding 1).
 void RecoveryLeader::send_decision(NodeId to, const RecoveryId& id, const OpenTransaction& open) {
   WEFT_CHECK(open.decision != Ending::kOpen, "only what is decided is sent");

@@ -14,7 +14,7 @@ void RecoveryReporter::note_own(const TxnSlot& slot) {
   }
   Ending ending = Ending::kAbort;
   if (slot.stage == TxnStage::kFinished) {
-    if (slot.notices_pending == 0) return;  // it did not commit, or all know
+    if (slot.notices_pending == 0) return;  // it did not commit, or all participants know
     ending = Ending::kCommit;
   } else if (slot.stage == TxnStage::kCommitting) {
     ending = slot.phase == Phase::kUnlock || slot.acknowledged ? Ending::kCommit : Ending::kOpen;
@@ -45,8 +45,8 @@ RecoveryReporter::Sent RecoveryReporter::send() {
   return {true, true};
 }
 
-// With the writes of what is committed: for some keys the coordinator may be the only one left that has them (rule K2
-// counts it).
+// Includes the writes of a committed transaction: for some keys the coordinator may be the only one left that has them
+// (rule K2 counts it).
 void RecoveryReporter::send_own(const OwnTransaction& own) {
   WEFT_CHECK(own.slot < slots_.size(), "what was noted has a slot");
   const TxnSlot& slot = slots_.at(own.slot);

@@ -48,7 +48,7 @@ std::string residue_of(const Node& node, TableId id) {
   return {};
 }
 
-// The first key that differs between two replicas of a partition, for the error's text.
+// The first key that differs between two replicas of a partition, for the error text.
 std::string difference(const Table& a, const Table& b, PartitionId partition) {
   using Copies = std::map<std::string, std::pair<std::string, uint64_t>>;
   const auto copies = [&](const Table& table) {
@@ -86,7 +86,7 @@ std::string difference(const Table& a, const Table& b, PartitionId partition) {
   return "the digests differ";
 }
 
-// What a node has of partitions that are not its own.
+// What a node has of partitions that it does not replicate.
 std::string strays_of(const Node& node, TableId id, const View& view) {
   for (size_t p = 0; p < view.partitions.size(); ++p) {
     if (view.partitions[p].is_in_sync(node.id())) continue;

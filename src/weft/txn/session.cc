@@ -13,7 +13,7 @@ namespace weft {
 namespace {
 // Attempts that met a recovery took as long as it did; that is no reason to sleep as long.
 constexpr uint64_t kLongestSleepNs = 4'000'000;
-// Until the view is without a node that is lost, every attempt ends at once.
+// Every attempt fails at once until a view removes the lost node.
 constexpr uint64_t kPeerLostSleepNs = 1'000'000;
 }  // namespace
 
@@ -53,7 +53,7 @@ bool Session::should_retry(const Outcome& outcome, const RetryPolicy& policy, ui
   if (outcome.kind != OutcomeKind::kAborted || !code_retryable(outcome.code)) return false;
   if (attempt >= policy.attempts) return false;
   const bool lost = outcome.code == Code::kPeerLost;
-  if (lost && !txn_worker_->node()->spec().recovers) return false;  // it stays in the view
+  if (lost && !txn_worker_->node()->spec().recovers) return false;  // no view removes it
   const uint64_t doubled = uint64_t{policy.backoff_us} << std::min<uint32_t>(attempt - 1, 20);
   uint64_t base_ns = std::min<uint64_t>(doubled, policy.backoff_us_max) * 1000;
   if (attempt >= RetryPolicy::kConflictThreshold) {
@@ -112,7 +112,7 @@ Task<Session::GetResult> Session::get_one(TableId table, Key key, std::span<char
     }
     uint64_t wait_ns = 0;
     if (now_ns() >= until_ns || !should_retry(one.outcome, policy, attempt, began_ns, &wait_ns)) co_return one;
-    // The holder needs a turn of the loop at least.
+    // The holder needs at least one iteration of the loop.
     co_await sleep_ns(std::max<uint64_t>(wait_ns, 1));
   }
 }
@@ -135,7 +135,7 @@ Task<Outcome> Session::erase_one(TableId table, Key key) {
   co_return co_await txn.commit();
 }
 
-// The worker of the transaction's index asks, and posts the answer to this one's mailbox.
+// The worker of the transaction's index asks, and posts the answer to this worker's mailbox.
 Task<TxnStatus> Session::query_outcome(TxnId id) {
   constexpr uint64_t kLookNs = 5'000;
   constexpr uint64_t kLookNsMax = 500'000;
@@ -158,7 +158,7 @@ Task<TxnStatus> Session::query_outcome(TxnId id) {
 
 Task<std::shared_ptr<KeyPage>> Session::scan_keys(TableId table, PartitionId partition, uint64_t cursor,
                                                   uint32_t keys_max) {
-  constexpr uint64_t kSilentNs = 20'000'000;  // then it is asked again
+  constexpr uint64_t kSilentNs = 20'000'000;  // after this it is asked again
   constexpr uint64_t kLookNs = 5'000;
   constexpr uint64_t kLookNsMax = 500'000;
   const ViewState& views = txn_worker_->context().views;
@@ -219,7 +219,7 @@ Task<Outcome> Session::call(ProcedureId procedure, std::string_view arguments) {
   }
   // A function of its own, so that the values are on the stack and not in the coroutine's frame.
   const auto step = [&]() -> Code {
-    alignas(Value) std::byte room[StoredProcedure::kKeysMax * sizeof(Value)];  // filled as far as needed
+    alignas(Value) std::byte room[StoredProcedure::kKeysMax * sizeof(Value)];  // constructed as far as needed
     auto* const values = reinterpret_cast<Value*>(room);
     const auto count = static_cast<size_t>(keys.count_);
     for (size_t i = 0; i < count; ++i) {

@@ -15,12 +15,13 @@ namespace {
 
 enum class FillStep : uint8_t { kAsk, kWords, kRecord, kNext };
 
-constexpr uint64_t kRecords = uint64_t{1} << 63;  // of a cursor: past the absence words
-constexpr uint64_t kAnswerBins = 1024;            // of one answer, more of a table that is mostly empty
-constexpr uint64_t kAskAgainNsPerByte = 300;      // of a piece: whoever has much to send does not answer at all
+constexpr uint64_t kRecords = uint64_t{1} << 63;  // bit of a cursor: past the absence words
+constexpr uint64_t kAnswerBins = 1024;            // bins in one answer; more for a table that is mostly empty
+constexpr uint64_t kAskAgainNsPerByte = 300;      // per byte of a chunk: a node that has much to send does not answer
+                                                  // at all
 
 struct FillHeader {
-  uint64_t cursor;  // kAsk: from here on; kNext: ask from here on, 0: that was all; kWords: the first word's index
+  uint64_t cursor;  // kAsk: start here; kNext: ask from here on, 0: the end; kWords: the first word's index
   uint64_t version;
   uint32_t epoch;
   uint16_t partition;
@@ -29,7 +30,7 @@ struct FillHeader {
   uint8_t step;  // FillStep
   uint8_t unused[5];
   uint32_t value_bytes;
-  uint32_t question;  // kAsk: its number, which comes back
+  uint32_t question;  // kAsk: its number, returned with the answers
 };
 static_assert(sizeof(FillHeader) == 40);
 
@@ -56,7 +57,7 @@ void StateTransfer::note_filled() {
 
 uint64_t StateTransfer::deadline_ns() const { return cursors_.empty() ? UINT64_MAX : cursors_.back().ask_again_ns; }
 
-// One partition of one table after the other.
+// Copies one partition of one table after the other.
 bool StateTransfer::step(uint64_t now_ns) {
   if (cursors_.empty() || !ctx_.views.active()) return false;
   Cursor& fill = cursors_.back();
@@ -102,7 +103,8 @@ void StateTransfer::on_message(const Batch& batch, std::span<const Message> run)
   for (const Message& m : run) {
     if (!batch.ok(m)) continue;
     const auto header = load<FillHeader>(m.body.data());
-    // An answer from the epoch before, or a question of one that this node has not come to: asked again after activate.
+    // An answer from the epoch before, or a request of an epoch that this node has not come to: asked again after
+    // activate.
     if (header.epoch != ctx_.view().epoch.value) continue;
     if (static_cast<FillStep>(header.step) == FillStep::kAsk) {
       serve_chunk(m);
@@ -120,7 +122,7 @@ void StateTransfer::serve_chunk(const Message& m) {
       !ctx_.view().placement(partition).is_catching_up(m.source))
     return;
   if (ctx_.port.queued_bytes(m.source, Flow::kRecovery) > ctx_.limits.credit_bytes)
-    return;  // a correct one has one question open
+    return;  // a correct peer has one request open
   const auto send = [&](FillStep step, size_t bytes) {
     header.step = static_cast<uint8_t>(step);
     std::byte* at =
@@ -141,7 +143,7 @@ void StateTransfer::serve_chunk(const Message& m) {
     send(FillStep::kNext, 0);
     return;
   }
-  // A cursor of the index has 64 bits, all in use: the lowest one is given up for kRecords.
+  // A cursor of the index uses all 64 bits: the lowest one is given up for kRecords.
   const int bins = static_cast<int>(std::min<uint64_t>(std::max(kAnswerBins, table->spec().capacity / 128), 1 << 14));
   const uint64_t next = table->export_records(partition, header.cursor << 1, piece, bins, ctx_.scratch.data(),
                                               [&](ByteView key, ByteView value, Version version) {
@@ -187,7 +189,7 @@ void StateTransfer::apply_chunk(const Message& m) {
       break;
     }
     case FillStep::kNext:
-      // Whichever answer comes first counts; a late one to a question before it does not.
+      // The first answer counts; a late answer to an earlier request does not.
       if (fill.question == 0 || header.question - fill.first_question > fill.question - fill.first_question) break;
       fill.question = 0;
       fill.cursor = header.cursor;

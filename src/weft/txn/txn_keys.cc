@@ -38,14 +38,14 @@ void index_entry(TxnSlot& slot, uint16_t index) {
 
 bool is_entry(const Entry& e, const Table* table, const HashedKey& key) {
   if (e.key.hash != key.hash || e.table != table) return false;
-  // The hash of an integer is as good as the integer.
+  // For integers, equal hashes mean equal keys.
   return table->integer_keys() || as_text(e.key.bytes) == as_text(key.bytes);
 }
 
 }  // namespace
 
-// Applications come back to the key they had last, or go over their keys again in order: a look at these two is cheaper
-// than the hash of a byte string.
+// Applications often return to the key they used last, or go over their keys again in order: checking these two is
+// cheaper than hashing a byte string.
 Entry* TxnKeys::guess(TxnSlot& slot, const Table* table, std::string_view key) {
   if (slot.count == 0) return nullptr;
   const auto following = static_cast<uint16_t>(slot.last_entry + 1U < slot.count ? slot.last_entry + 1U : 0U);
@@ -72,7 +72,7 @@ Entry* TxnKeys::find(TxnSlot& slot, const Table* table, const HashedKey& key) {
   return nullptr;
 }
 
-// nullptr: rejected, and the slot's outcome says why.
+// Returns nullptr if it is rejected; the slot's outcome says why.
 Entry* TxnKeys::find_or_add(TxnSlot& slot, TableId table_id, Key key) {
   WEFT_CHECK(slot.stage == TxnStage::kExecuting, "only what executes names keys");
   if (table_id.value >= ctx_.tables.count()) {
@@ -139,7 +139,7 @@ Code TxnKeys::write(TxnSlot& slot, Entry& e, Write write, std::string_view value
   if (value.size() > value_max) {
     return reject(slot, Code::kValueTooLong, &e, {"the table's value_bytes_max", value_max, value.size()});
   }
-  // What this transaction has written is there for it, or is not.
+  // Only the first write has a precondition; later ones see what this transaction has written.
   if (e.write == Write::kNone) {
     e.precondition = write == Write::kInsert  ? Precondition::kAbsent
                      : write == Write::kErase ? Precondition::kPresent

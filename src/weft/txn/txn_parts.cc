@@ -13,8 +13,8 @@ size_t pool_bytes(const Options& options) {
   const Limits& limits = options.limits;
   const size_t held = size_t{limits.credit_bytes} * static_cast<size_t>(options.nodes) * 2 +
                       size_t{limits.txn_bytes_max} * static_cast<size_t>(SlotTable::slots_for(limits)) * 2;
-  // Blocks stay in their size class, and undo logs hold old values of any size: reserve plenty, only what is touched
-  // costs memory.
+  // Blocks stay in their size class, and undo logs hold old values of any size: reserve plenty, since only touched
+  // pages cost memory.
   return held * 8 + (256U << 20);
 }
 
@@ -24,11 +24,12 @@ PortOptions port_options(const Node& node, WorkerId id) {
   port.self = node.id();
   port.worker = id;
   port.nodes = options.nodes;
-  // A commit message can carry a whole transaction and, for each of its keys, what describes it; an answer one value.
+  // A commit message can carry all bytes of a transaction and a description of each of its keys; an answer carries one
+  // value.
   port.message_bytes_max = size_t{options.limits.txn_bytes_max} + size_t{options.limits.txn_keys_max} * 64 +
                            options.limits.value_bytes_max + 4096;
-  // Requests under our own credit, and answers under the peer's. Recovery sends without credit, while less than half of
-  // it waits, messages that carry whole transactions.
+  // Requests under this node's credit, and answers under the peer's. Recovery sends without credit, as long as less
+  // than half of it is queued; its messages carry complete transactions.
   port.queued_bytes_max = size_t{options.limits.credit_bytes} * 4 + 8 * kPacketBytesMax;
   if (node.spec().recovers) port.queued_bytes_max += wire_bytes_max(port.message_bytes_max);
   port.batching = options.network_batching;

@@ -49,7 +49,7 @@ bool TxnWorker::poll() {
 }
 
 void TxnWorker::between_steps() {
-  // Every step would be too often: a quiescent mark is a store to a line other workers read.
+  // Not in every step: a quiescent mark is a store to a line that other workers read.
   if ((ctx_.worker->steps() & 15U) != 0) return;
   quiesce();
   if (board_.due(ctx_.now_ns())) publish_stats();
@@ -79,13 +79,13 @@ uint64_t TxnWorker::deadline_ns() const {
   return deadline;
 }
 
-// Peers that sent what no correct peer sends: their channels are closed, and what waits for them gets an outcome.
+// Closes the channels of peers that sent what no correct peer sends; transactions that wait for them get an outcome.
 void TxnWorker::handle_peer_faults() {
   while (auto fault = ctx_.faults.take()) {
     if (fault->closed) {
       lose_peer(fault->peer, fault->error);
     } else {
-      port_.reject(fault->peer, fault->error);  // comes back as closed, once
+      port_.reject(fault->peer, fault->error);  // reported as closed later, once
     }
   }
 }
@@ -97,7 +97,7 @@ void TxnWorker::lose_peer(NodeId peer, const Error& error) {
   }
   ctx_.views.mark_lost(peer);
   ctx_.state.links.set_closed(peer, ctx_.views.peer_incarnation(peer));
-  credit_.look_again();  // whoever waits for credit there looks again, and is refused
+  credit_.look_again();  // transactions that wait for credit there retry, and are refused
   slots_.for_each([&](TxnSlot& slot) {
     reads_.on_peer_lost(slot, peer);
     interrupted_.on_peer_lost(slot, peer);
@@ -137,7 +137,7 @@ Counters TxnWorker::counters() const {
   all.steps = ctx_.worker->steps();
   if (verbs_ != nullptr) all.doorbells = verbs_->posts().doorbells();
   const LocalAtomics* const own = node_->local_atomics();
-  if (ctx_.id.value == 0 && own != nullptr) all.own_swaps = own->swaps();  // of the node
+  if (ctx_.id.value == 0 && own != nullptr) all.own_swaps = own->swaps();  // counted per node
   return all;
 }
 

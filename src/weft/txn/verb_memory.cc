@@ -9,8 +9,8 @@
 
 namespace weft {
 
-// For what limits allow a worker to have in flight: each transaction reads records, and commits them as images of
-// records and log entries to every replica. Reserved, and touched as it is used.
+// For everything that limits allow a worker to have in flight: each transaction reads records, and commits them as
+// images of records and log entries to every replica. Reserved, and touched as it is used.
 size_t VerbMemory::post_bytes() const {
   const Limits& limits = options_.limits;
   const size_t of_one = 4 * (size_t{limits.txn_bytes_max} + size_t{limits.txn_keys_max} * 256) +
@@ -28,7 +28,7 @@ Result<void> VerbMemory::make(const Options& options) {
   if (!posts) return posts.error();
   posts_ = std::move(*posts);
   if (rings_ != nullptr && rings_->bytes() >= bytes) {
-    // Made anew with other switches: nothing of an earlier life may look like an entry.
+    // Remade with other switches: nothing of an earlier use may look like an entry.
     rings_->discard(0, rings_->bytes());
     return {};
   }

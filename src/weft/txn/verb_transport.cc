@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kPrefixBytes = sizeof(RecordHeader);  // word, then meta word (record_meta_of)
 
-// What a record's first 16 bytes are if it is as the transaction has read it, but for owner and flags.
+// Whether a record's first 16 bytes are as the transaction has read it, except for owner and flags.
 bool same_record(const Entry& e, Word word, uint64_t meta) {
   return word.version() == e.version && !word.deleted() && !word.moved() &&
          meta == record_meta_of(e.key.bytes, {e.value, e.value_bytes}, e.version);
@@ -141,8 +141,8 @@ void VerbTransport::on_locked(TxnSlot& slot, const VerbRequest& post) {
     fail(slot, Code::kVersionMoved, &e, Owner());
     return;
   }
-  // The own lock, and not by this post: by message, of another key of this transaction that has the block now. It
-  // stays.
+  // If this transaction owns the lock, but not by this request, it took it by message, for another key that has the
+  // block now. That lock stays.
   if (old.deleted() || old.moved() || old == mine) locations_.forget(post.peer, e.table_id, e.key.hash);
   if (old.owner()) {
     fail(slot, Code::kLocked, &e, old.owner());
