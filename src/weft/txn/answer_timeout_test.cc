@@ -1,5 +1,5 @@
-// Every wait ends, also at a node that does not reach the others, and what is said then stays true (rules A1 to A3 of
-// answer.cc): whether the others come back, or go on without it.
+// Every wait ends, also at a node that does not reach the others, and its answer stays true (rules A1 to A3 of
+// client_waits.h): whether the others come back, or go on without it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ class AnswerTest : public testing::TestWithParam<const char*>, public HandNodes 
     spec_.bugs = bugs;
     make_network();
     for (uint8_t n = 0; n < 3; ++n) ASSERT_NO_FATAL_FAILURE(start_node(NodeId(n), view_));
-    steps(1);  // they know what time it is
+    steps(1);  // they learn the time
   }
 
   void go(Task<void> task) {
@@ -42,7 +42,7 @@ class AnswerTest : public testing::TestWithParam<const char*>, public HandNodes 
       for (const size_t n : nodes) step(n);
     }
   }
-  // And node 0 notices, alone.
+  // Time passes, and only node 0 notices.
   void time_passes() {
     clock_.now += kAnswerNs + kSecondNs;
     steps_of({0}, 5);
@@ -76,10 +76,10 @@ class AnswerTest : public testing::TestWithParam<const char*>, public HandNodes 
     Task<TxnStatus> task = s.query_outcome(id);
     *status = co_await task;
   }
-  // Whether the keys are there, all or none of them, seen from a node that runs with these.
+  // Whether the keys exist, all or none of them, seen from a node that runs together with these nodes.
   std::optional<bool> there(uint8_t from, const std::vector<uint64_t>& keys, std::initializer_list<size_t> nodes) {
     std::optional<bool> all;
-    steps_of(nodes, 300);  // what is open is brought to its end
+    steps_of(nodes, 300);  // open transactions come to their end
     for (const uint64_t key : keys) {
       Ended ended;
       for (int i = 0; i < 3000 && !(ended.outcome && ended.outcome->committed()); ++i) {
@@ -98,8 +98,8 @@ class AnswerTest : public testing::TestWithParam<const char*>, public HandNodes 
     int after_steps;
     std::string said;
   };
-  // Node 0 begins to write, and after each number of steps does not hear of the others any more. They come back, or go
-  // on without it.
+  // Node 0 begins to write, and after each number of steps loses contact with the others. They come back, or go on
+  // without it.
   std::vector<Lie> lies(bool come_back, PlantedBugs bugs = {}) {
     std::vector<Lie> found;
     for (int k = 0; k < 24; ++k) {
@@ -108,8 +108,8 @@ class AnswerTest : public testing::TestWithParam<const char*>, public HandNodes 
       Ended ended;
       go(write(session(0), keys, k % 2 == 0, &ended));
       for (int i = 0; i < k; ++i) step(static_cast<size_t>(i) % 3);
-      if (k % 3 == 0) steps_of({1, 2}, 3);                          // what is under way to them arrives
-      for (int i = 0; i < 4 && !ended.outcome; ++i) time_passes();  // of several waits each has its time
+      if (k % 3 == 0) steps_of({1, 2}, 3);                          // what is in flight to them arrives
+      for (int i = 0; i < 4 && !ended.outcome; ++i) time_passes();  // each of several waits has its own timeout
       EXPECT_TRUE(ended.outcome) << "after " << k << " steps";
       if (!ended.outcome) continue;
       if (!come_back) {
@@ -146,13 +146,13 @@ TEST_P(AnswerTest, WhatIsSaidStaysTrueWhenTheOthersComeBack) {
 
 TEST_P(AnswerTest, AndWhenTheyGoOnWithoutThisNode) { EXPECT_EQ(lies(false).size(), 0U); }
 
-// The tests can fail.
+// Shows that the tests can fail.
 TEST_P(AnswerTest, ThePlantedBugIsCaught) {
   const PlantedBugs bugs{static_cast<uint64_t>(PlantedBug::kNothingTooLate)};
   EXPECT_FALSE(lies(true, bugs).empty() && lies(false, bugs).empty());
 }
 
-// In every phase: never unknown, and what comes late finds nobody.
+// In every phase: never unknown, and late answers find nobody.
 TEST_P(AnswerTest, AReadDidNotHappen) {
   for (int k = 0; k < 12; ++k) {
     start();
@@ -182,11 +182,11 @@ TEST_P(AnswerTest, WhoIsSilentIsNamed) {
   EXPECT_FALSE(ended.outcome);
   time_passes();
   ASSERT_TRUE(ended.outcome);
-  if (ended.outcome->committed()) return;  // a backup here may answer
+  if (ended.outcome->committed()) return;  // a local backup may answer
   EXPECT_EQ(ended.outcome->text(), "aborted: no answer in time, waited for node 1");
 }
 
-// More than there are slots: those that have none are refused, and when the others come back nothing is held.
+// More transactions than slots: those without a slot are refused, and when the others come back nothing is held.
 TEST_P(AnswerTest, ManyMoreThanThereAreSlots) {
   start();
   std::vector<Ended> ended(100);
@@ -214,7 +214,7 @@ TEST_P(AnswerTest, ManyMoreThanThereAreSlots) {
   EXPECT_TRUE(after.outcome->committed()) << after.outcome->text();
 }
 
-// A view that does not become active: what has not begun is refused, what commits is as it is elsewhere.
+// A view that does not become active: what has not begun is refused, a commit in progress ends as elsewhere.
 TEST_P(AnswerTest, WhileTheViewIsNotActive) {
   start();
   nodes_[0]->state().views.publish(view_without(NodeId(2)));
@@ -231,8 +231,8 @@ TEST_P(AnswerTest, WhileTheViewIsNotActive) {
   EXPECT_EQ(txn_worker(0)->trouble(), "the view is not active: not all of its nodes answer");
 }
 
-// Without a lease a read is not told, nor is a commit: one did not happen, of the other the outcome is unknown, and it
-// is there when asked for.
+// Without a lease neither a read nor a commit is acknowledged: the read did not happen, and the outcome of the commit
+// is unknown until it is queried.
 TEST_P(AnswerTest, WhatIsHeldBackForTheLease) {
   start();
   nodes_[0]->state().lease.set_until(clock_.now);
@@ -260,7 +260,7 @@ TEST_P(AnswerTest, WhatIsHeldBackForTheLease) {
   EXPECT_EQ(status, TxnStatus::kCommitted);
 }
 
-// The waits of an application that thinks for long count one by one; who says until when, has that.
+// If an application thinks for long, each wait has its own timeout; with a deadline, that holds for all of them.
 TEST_P(AnswerTest, ATimeForEachWaitOrForAllOfThem) {
   start();
   std::optional<Outcome> slowly;

@@ -1,4 +1,4 @@
-// Clients are told once, and what is current only under a lease.
+// Clients are acknowledged once, and get current results only under a lease.
 #include "weft/txn/client_acks.h"
 
 #include "weft/txn/commit_testing.h"

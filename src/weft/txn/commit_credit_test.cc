@@ -1,4 +1,4 @@
-// A commit has credit for all that it will cause, at all participants, or for nothing, and waits its turn.
+// A commit has credit for everything it will cause, at all participants, or for nothing, and waits its turn.
 #include "weft/txn/commit_credit.h"
 
 #include "weft/txn/commit_testing.h"
@@ -18,7 +18,7 @@ class CommitCreditTest : public CommitTest {
  protected:
   CommitCreditTest() : CommitTest("dnl4", commit_credit_limits()) {}
 
-  // A commit with these participants, each of which needs so much.
+  // A commit with these participants, each of which needs this much.
   TxnSlot& planned(uint64_t participants, uint32_t need) {
     TxnSlot& slot = begin();
     slot.stage = TxnStage::kAwaitingCredit;
@@ -34,7 +34,7 @@ class CommitCreditTest : public CommitTest {
     for (TxnSlot* at = credit_.first(); at != nullptr; at = at->next) all.push_back(at);
     return all;
   }
-  // Three in line.
+  // Three in the queue.
   std::vector<TxnSlot*> enqueue_three() {
     std::vector<TxnSlot*> all;
     for (int i = 0; i < 3; ++i) all.push_back(&planned(mask_of({1}), 100));

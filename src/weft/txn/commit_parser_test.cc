@@ -1,4 +1,4 @@
-// Messages of transactions, taken apart: a well-formed one gives its keys as it names them, and one that is wrong in a
+// Parsing the messages of transactions: a well-formed one gives its keys as it names them, and one that is wrong in a
 // single field gives nothing.
 #include "weft/txn/commit_parser.h"
 
@@ -191,7 +191,7 @@ TEST_F(CommitParserTest, KeysOfRecordsThatMessagesNameAreCounted) {
   EXPECT_EQ(batch_.logged, 0U);
   std::byte* rest;
   record.locked = records_.make_part({batch_.keys.data(), 2}, 0, &rest);
-  record.locked->all()[0].table = nullptr;  // its lock is another part's
+  record.locked->all()[0].table = nullptr;  // its lock belongs to other PreparedKeys
   const auto unlock = body_of(request(5), {});
   ASSERT_TRUE(parse(message(Kind::kUnlock, 3, unlock)));
   EXPECT_EQ(batch_.logged, 1U);

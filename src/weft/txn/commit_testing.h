@@ -87,7 +87,7 @@ class CommitTest : public PartTest {
     here_.replicas[0] = kSelf;
     here_.count = 1;
     here_.in_sync = 1;
-    // What this node sends to itself is not answered, unless a test does.
+    // Messages that this node sends to itself are not answered, unless a test does so.
     for (uint8_t kind = 0; kind < kKindsMax; ++kind)
       port_.set_handler(
           kind, [](void*, std::span<const Message>) {}, this);
@@ -105,7 +105,7 @@ class CommitTest : public PartTest {
   void put(TxnSlot& slot, uint64_t key, std::string_view value = "new") {
     EXPECT_EQ(reads_.write(slot, kTable, key, Write::kPut, value), Code::kOk);
   }
-  // Its client waits for the outcome.
+  // Starts the commit; the client waits for the outcome.
   void commit(TxnSlot& slot, const Waiter& waiter) {
     waits_.begin(slot, waiter.handle());
     coordinator_.start_commit(slot);
@@ -116,7 +116,7 @@ class CommitTest : public PartTest {
     return waiter.woken();
   }
 
-  // A peer's answer to a phase; `versions` of a lock's keys.
+  // A peer's answer to a phase; `versions`: of a lock's keys.
   void answer(NodeId from, const TxnSlot& slot, Phase phase, Code code = Code::kOk,
               const std::vector<uint64_t>& versions = {}, Owner holder = Owner()) {
     PhaseReply reply{};
@@ -164,7 +164,7 @@ class CommitTest : public PartTest {
     }
   }
 
-  // Whether so much credit with the peer is left; it stays.
+  // Whether this much credit with the peer is left. Does not take it.
   bool has_credit(NodeId peer, uint32_t bytes) {
     if (!gate_.take(peer, bytes)) return false;
     gate_.put_back(peer, bytes);
@@ -172,7 +172,7 @@ class CommitTest : public PartTest {
   }
   bool has_all_credit(NodeId peer) { return has_credit(peer, ctx_.limits.credit_bytes); }
 
-  Placement here_;  // of a key that has no replica but at this node
+  Placement here_;  // the placement of a key whose only replica is at this node
   RowSet rows_;
   SlotTable slots_;
   TxnKeys keys_;

@@ -1,4 +1,4 @@
-// Messages of agents: to whoever is set, in any epoch, and none to a peer that takes nothing.
+// Messages of agents: they go to the handler that is set, in any epoch, and none to a peer that receives nothing.
 #include "weft/txn/control_channel.h"
 
 #include <string>
@@ -45,7 +45,7 @@ TEST_F(ControlChannelTest, BringsAMessageToTheAgentOfAnotherNode) {
   EXPECT_EQ(as_text(got[0].body), "lease");
 }
 
-// Leases are asked for in views that not everybody has come to.
+// Leases are requested in views that not everybody has come to.
 TEST_F(ControlChannelTest, NoEpochHoldsItsMessagesBack) {
   port_.set_epoch(Epoch(100));
   channel_.send(NodeId(1), as_bytes("lease"));

@@ -7,7 +7,7 @@
 //   writes 2                           keys that it writes; `value 0 1`: those whose new value a survivor has
 //   locked|replicated|committed 1 2    at these members, by their records
 //   finished commit | finished abort 1 2   a member has finished it
-//   written commit|abort               an earlier recovery has written a decision down
+//   written commit|abort               an earlier recovery has written a decision
 #include "weft/txn/decide.h"
 
 #include <gtest/gtest.h>
@@ -79,8 +79,8 @@ std::string run_decide(const std::vector<std::string>& input) {
 
 TEST(Decide, Script) { run_script("src/weft/txn/decide_script.txt", run_decide); }
 
-// Whatever is known: what a member has committed, or a living coordinator has told, is never aborted; and a decision
-// that was written is taken, whatever else is said.
+// Whatever is known: what a member has committed, or a living coordinator has acknowledged, is never aborted; and a
+// written decision is taken, whatever else is reported.
 TEST(Decide, NeverContradictsWhatWasTold) {
   for (unsigned bits = 0; bits < 1U << 9; ++bits) {
     const auto has = [bits](unsigned n) { return (bits >> n & 1U) != 0; };

@@ -1,4 +1,4 @@
-// Decisions are carried out in the tables: together with the node's other workers, aborts first, each once.
+// Decisions are applied to the tables: together with the node's other workers, aborts first, each once.
 #include "weft/txn/decision_applier.h"
 
 #include <string>
@@ -145,7 +145,7 @@ TEST_F(DecisionApplierTest, ADecisionIsCarriedOutOnceAlsoIfAnotherRecoveryBegins
   EXPECT_EQ(value_of(key), "(absent)");
 }
 
-// Finding 4 of recovery: what the record has brought about itself may be history already.
+// Finding 4 of recovery: what the record has applied itself may be outdated already.
 TEST_F(DecisionApplierTest, WhatTheRecordHasCommittedAlreadyIsNotInstalledOverWhatCameLater) {
   const uint64_t key = key_at(kSelf);
   load_record(key, "old");
@@ -160,7 +160,8 @@ TEST_F(DecisionApplierTest, WhatTheRecordHasCommittedAlreadyIsNotInstalledOverWh
   EXPECT_EQ(value_of(key), "(absent)") << "it was deleted since";
 }
 
-// Rule: aborts first. An undo brings back the version that a commit is to replace; after it, it would take it away.
+// Rule: aborts first. An undo brings back the version that a commit is to replace; after the commit, it would take its
+// version away.
 TEST_F(DecisionApplierTest, AbortsComeBeforeCommitsWhateverTheOrderTheyWereWrittenIn) {
   const uint64_t key = key_at(kSelf);
   load_record(key, "old");
@@ -186,7 +187,7 @@ TEST_F(DecisionApplierTest, AbortsComeBeforeCommitsWhateverTheOrderTheyWereWritt
   EXPECT_EQ(word_of(key).version(), Version(2));
 }
 
-// What it has just begun to fill, it gets by copying.
+// A partition that this node has just begun to catch up on gets the write by copying.
 TEST_F(DecisionApplierTest, WhatIsFillingGetsACommitOnlyIfItWasFillingBefore) {
   const uint64_t key = key_at(NodeId(1));
   const PartitionId partition = hashed(key).partition;
@@ -235,7 +236,7 @@ TEST_F(DecisionApplierTest, TheOutcomeIsNotedByTheWholeSequence) {
   EXPECT_EQ(outcomes_.find(2, 9), OutcomeLog::Known::kNothing);
 }
 
-// Locks of verbs leave no record: they are looked for when all workers have carried everything out.
+// Verb locks leave no record: the workers look for them when all have applied all decisions.
 TEST_F(DecisionApplierTest, LocksOfVerbsAreFreedAfterAllWorkersHaveCarriedOutTheirs) {
   make(2, true);
   const uint64_t key = key_at(kSelf);

@@ -1,4 +1,4 @@
-// Decisions that were written down: once each, as they came first, until the view is active.
+// Written decisions: once each, as they came first, until the view is active.
 #include "weft/txn/decision_log.h"
 
 #include <vector>
@@ -65,7 +65,7 @@ TEST_F(DecisionLogTest, ADecisionIsFoundByAllThatNamesIt) {
   EXPECT_EQ(log_.find(NodeId(1), 2, 2, 51), nullptr);
 }
 
-// Finding 2 of recovery: others may have gone on since.
+// Finding 2 of recovery: later transactions may have followed since.
 TEST_F(DecisionLogTest, WhatWasDecidedBeforeThisWorkerWasLastActiveIsNotWrittenAgain) {
   RecoveryHeader header = decision();
   header.decided_epoch = ctx_.views.active_epoch().value;
@@ -105,7 +105,7 @@ TEST_F(DecisionLogTest, ADecisionOnAnOwnTransactionIsWrittenThoughItsRecordIsFin
   EXPECT_EQ(log_.all().size(), 1U);
 }
 
-// Of what a leader sends no more is kept than there can be.
+// It keeps no more of what a leader sends than there can be.
 TEST_F(DecisionLogTest, IsBounded) {
   const size_t most = log_.open_max() * kNodes;
   for (uint32_t s = 0; s < most; ++s) ASSERT_EQ(log_.write(decision(Ending::kAbort, 1 + s), {}), nullptr);

@@ -1,4 +1,4 @@
-// Messages that arrive come to their parts, checked; what is not well-formed comes to none and is reported.
+// Arriving messages are checked and handed to their parts; a malformed one is handed to none and reported.
 #include "weft/txn/dispatcher.h"
 
 #include "weft/txn/participant_testing.h"
@@ -10,7 +10,7 @@ class DispatcherTest : public CommitPartTest {
  protected:
   static constexpr Kind kKnown[] = {Kind::kGet,    Kind::kGetReply, Kind::kLock, Kind::kValidate, Kind::kReplicate,
                                     Kind::kUnlock, Kind::kReply,    Kind::kDone, Kind::kUnlocked};
-  static constexpr Kind kOwn = Kind::kRingRead;  // that the dispatcher does not know
+  static constexpr Kind kOwn = Kind::kRingRead;  // a kind that the dispatcher does not know
 
   // Keeps what it was handed.
   struct Part {
@@ -45,7 +45,7 @@ class DispatcherTest : public CommitPartTest {
     store(body.data(), message);
     return body;
   }
-  // How many of what was handed over since the last call are well-formed.
+  // How many of the messages handed over since the last call are well-formed.
   size_t take_good() {
     deliver();
     size_t good = 0;
@@ -53,7 +53,7 @@ class DispatcherTest : public CommitPartTest {
     part_.handed.clear();
     return good;
   }
-  // It comes to nobody as well-formed, and its sender is reported once.
+  // No part gets the message as well-formed, and its sender is reported once.
   void expect_refused(Kind kind, const std::vector<std::byte>& body, uint16_t slot = 0) {
     send(kind, body, slot);
     EXPECT_EQ(take_good(), 0U);

@@ -1,4 +1,4 @@
-// What a node has left of a partition that it does not replicate any more, or replicates anew.
+// What a node still has of a partition that it does not replicate any more, or replicates again.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -24,7 +24,7 @@ class StaleTest : public testing::Test, public HandNodes {
     }
   }
 
-  // The view `later` epochs after the first, in which node 0 has no part in that partition, or fills it.
+  // The view `later` epochs after the first, in which node 0 has no part in that partition, or is catching up on it.
   void publish(uint32_t later, bool fills) {
     View view = view_;
     view.epoch = Epoch(view.epoch.value + later);
@@ -48,7 +48,7 @@ TEST_F(StaleTest, AReplicaThatWasDroppedIsDiscarded) {
   EXPECT_TRUE(nodes_[0]->sweep().stale()[held_]) << "it fills again, over what is left";
 }
 
-// A delete that recovery has decided meanwhile did not reach what it has.
+// A delete that recovery has decided meanwhile did not reach this node's copy.
 TEST_F(StaleTest, AlsoIfItsNodeHasMissedTheViewThatDroppedIt) {
   start();
   publish(2, true);
@@ -64,7 +64,7 @@ TEST_F(StaleTest, WhatFillsGoesOnFilling) {
   EXPECT_FALSE(nodes_[0]->sweep().stale()[held_]);
 }
 
-// The test can fail.
+// Shows that the test can fail.
 TEST_F(StaleTest, ThePlantedBugIsCaught) {
   spec_.bugs.mask = static_cast<uint64_t>(PlantedBug::kFillsStale);
   start();

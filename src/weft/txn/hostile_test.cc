@@ -1,5 +1,6 @@
 // A peer that sends what no correct peer sends: its channel is closed with a named error, what waits for it gets an
-// outcome, and everything that does not need it goes on. Nodes 0 and 2 are real; node 1 is a bare port in our hands.
+// outcome, and everything that does not need it goes on. Nodes 0 and 2 are real; node 1 is a bare port that the test
+// controls.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +23,7 @@ class Hostile : public testing::TestWithParam<const char*>, public HandNodes {
  protected:
   void SetUp() override { start(false); }
 
-  // All anew.
+  // Starts everything anew.
   void start(bool recovers) {
     spec_ = three_nodes();
     spec_.recovers = recovers;
@@ -68,7 +69,7 @@ TEST_P(Hostile, ACorruptPacketClosesThePeerAndTheRestGoesOn) {
   }
   EXPECT_TRUE(txn_worker(0)->context().port.closed(enemy_id_));
 
-  // What needs it is refused at once; what does not is as before.
+  // Transactions that need it are refused at once; others run as before.
   outcomes.clear();
   put(session, key_at(enemy_id_, 1), &outcomes);
   get(session, key_at(enemy_id_, 1), &outcomes);
@@ -135,8 +136,8 @@ TEST_P(Hostile, MessagesThatMakeNoSense) {
   EXPECT_TRUE(outcomes[0].committed()) << outcomes[0].text();
 }
 
-// Questions and answers of the wrong size, an answer that there is not; and one that nobody asked for, which is no
-// fault: it may be late.
+// Queries and answers of the wrong size, an answer with an invalid value; and an answer that nobody asked for, which is
+// no fault: it may be late.
 TEST_P(Hostile, QuestionsAndAnswersThatMakeNoSense) {
   OutcomeReply unasked{};
   unasked.question = 1;
@@ -159,7 +160,7 @@ TEST_P(Hostile, QuestionsAndAnswersThatMakeNoSense) {
   EXPECT_TRUE(txn_worker(2)->context().port.closed(enemy_id_));
 }
 
-// Recovery and filling listen outside of epochs, and while the node is stopped too.
+// Recovery and state transfer listen outside of epochs, also while the node is stopped.
 TEST_P(Hostile, RecoveryMessagesThatMakeNoSense) {
   start(true);
   const auto send = [&](NodeId to, Kind kind, const auto& header, size_t more) {
@@ -196,7 +197,7 @@ TEST_P(Hostile, RecoveryMessagesThatMakeNoSense) {
   }
   steps(5);
   EXPECT_FALSE(txn_worker(0)->context().port.closed(enemy_id_));
-  // While node 0 leads into the next view, the enemy reports things that nobody has, gives orders, and asks for copies.
+  // While node 0 leads into the next view, the enemy reports things that nobody has, gives orders, and requests copies.
   const auto next = [&] {
     View view = nodes_[0]->first_view();
     view.epoch = Epoch(2);
@@ -227,7 +228,7 @@ TEST_P(Hostile, RecoveryMessagesThatMakeNoSense) {
   }
   steps(20);
   EXPECT_TRUE(txn_worker(2)->context().port.closed(enemy_id_)) << "only the leader gives orders";
-  // Without it the others come to the view after.
+  // Without the enemy, the others come to the view after that.
   Result<View> without = without_members(*next, uint64_t{1} << enemy_id_.value);
   ASSERT_TRUE(without);
   const auto last = std::make_shared<const View>(*without);

@@ -1,4 +1,4 @@
-// A key as messages carry it: what is written is what is taken, and bytes that have no key in them give none.
+// A key as messages carry it: what is written is what is parsed, and bytes that have no key in them give none.
 #include "weft/txn/key_part.h"
 
 #include <gtest/gtest.h>

@@ -145,7 +145,7 @@ TEST_F(KeyScansTest, APrimaryServesAPage) {
   EXPECT_EQ(last.records, 3U);
 }
 
-// Rule E4: what is here is current only with a lease.
+// Rule E4: the data here is current only with a lease.
 TEST_F(KeyScansTest, WithoutALeaseOrAWholeReplicaNobodyIsServed) {
   load_keys(3);
   clock_.now = 1000;

@@ -1,4 +1,4 @@
-// Limits and misuse: each is refused by name, nothing is lost, and what comes after goes on as if nothing had been.
+// Limits and misuse: each is refused by name, nothing is lost, and what comes after goes on as if nothing had happened.
 #include <cstdlib>
 #include <string>
 
@@ -161,7 +161,7 @@ TEST_P(LimitsTest, ReadingMoreBytesThanATransactionHoldsIsRejected) {
   for (int i = 0; i < 4; ++i) {
     const std::string key = std::to_string(i);
     EXPECT_TRUE(committed(cluster_->put_one(NodeId(0), kBytes, text(key), big)));
-    // From here on the replica that the reader below looks at has it.
+    // From here on the replica that the reader below uses has it.
     EXPECT_TRUE(cluster_->get_one(NodeId(static_cast<uint8_t>(GetParam().nodes - 1)), kBytes, text(key)).found);
   }
   for (const Intent intent : {Intent::kRead, Intent::kUpdate}) {
@@ -259,7 +259,7 @@ TEST(LimitsTogether, ARejectionSaysWhichLimitAndWhichValue) {
   EXPECT_NE(value.find("65"), std::string::npos) << value;
 }
 
-// A body that does not look at what put() returns must still come to its end.
+// A body that ignores what put() returns must still come to its end.
 TEST(LimitsTogether, ReadsGoOnAfterARejectedWrite) {
   SteppedCluster cluster(Options{});
   cluster.start();
@@ -348,8 +348,8 @@ TEST(Limits, ValuesOfAMebibyte) {
   }
 }
 
-// What a peer sends back may be as large as a value, whatever this transaction could hold of it. In a process of its
-// own: the cluster must answer, not end.
+// An answer of a peer may be as large as a value, whatever room this transaction has for it. Runs in a process of its
+// own: the cluster must answer, not crash.
 void read_more_than_a_transaction_holds(const char* protocol) {
   {
     Options options;

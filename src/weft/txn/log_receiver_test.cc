@@ -1,5 +1,5 @@
-// What peers have logged into this worker's rings comes to the participant, whole and of this view; what waits for what
-// it follows waits.
+// Entries that peers have logged into this worker's rings come to the participant, complete and of this view; an entry
+// that follows another write waits for it.
 #include "weft/txn/log_receiver.h"
 
 #include <cstring>
@@ -15,7 +15,7 @@ class LogReceiverTest : public VerbPartTest {
 
   LogReceiverTest() { participant_.set_log(&receiver_); }
 
-  // A peer's entry, as its verbs would write it. Returns where it is.
+  // Writes a peer's entry, as its verbs would. Returns where it is.
   std::byte* log(uint64_t sequence, const std::vector<Named>& keys, NodeId from = kPeer, uint8_t slot = kSlot,
                  uint32_t epoch = 0) {
     return log_bytes(body_of(request(sequence), keys), from, slot, epoch);
@@ -46,7 +46,7 @@ class LogReceiverTest : public VerbPartTest {
     std::memcpy(at, entry.data(), bytes);
     return at;
   }
-  // By message, of a write that is applied after the version it follows.
+  // By message: a write that is applied after the version it follows.
   void replicate_in_order(uint64_t sequence, Named key, uint32_t predecessor_delta) {
     key.part.flags |= kOrdered;
     key.part.predecessor_delta = predecessor_delta;
@@ -168,7 +168,7 @@ TEST_F(LogReceiverTest, AWriteWaitsForWhatItFollows) {
   load_record(a, "one");
   Named put = with_value(a, "two", 2);
   put.part.flags |= kDeferred;
-  log(4, {put}, kOther);  // another transaction, that is not finished here
+  log(4, {put}, kOther);  // another transaction, which is not finished here
   receiver_.drain();
   Named erase = named(a, Write::kErase);
   erase.part.version = 3;

@@ -1,4 +1,5 @@
-// An entry of a log ring is whole or absent, in whatever order its bytes land, and never one of an earlier lap or view.
+// An entry of a log ring is complete or absent, in whatever order its bytes land, and never one of an earlier lap or
+// view.
 #include "weft/txn/log_ring.h"
 
 #include <gtest/gtest.h>

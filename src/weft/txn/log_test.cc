@@ -17,7 +17,7 @@ class LogTest : public testing::Test {
     EXPECT_TRUE(pool);
     return std::move(*pool);
   }
-  // A part with one key of that index, whose value (if any) is kept in the part.
+  // A block with one key of that index, which keeps its value (if any).
   PreparedKeys* part(uint8_t index, std::string_view value, bool has_value) {
     std::byte* at;
     PreparedKeys* made = log_.make_part(1, value.size(), &at);

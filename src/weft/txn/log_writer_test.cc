@@ -1,4 +1,4 @@
-// Log entries that go into other nodes' rings: what a Replicate message would say, in the room that was reserved.
+// Log entries that go into other nodes' rings: they say what a Replicate message would, in the space that was reserved.
 #include "weft/txn/log_writer.h"
 
 #include <bit>
@@ -25,7 +25,7 @@ class LogWriterTest : public VerbPartTest {
     slot.writes = 1;
     return slot;
   }
-  // In use no more.
+  // The slot is no longer in use.
   void end(TxnSlot& slot) {
     slot.participants = slot.ring_bytes = 0;
     slot.stage = TxnStage::kFinished;
@@ -54,7 +54,7 @@ class LogWriterTest : public VerbPartTest {
     writer_->on_ring_read(batch_, {&m, 1});
   }
   bool next(NodeId at) { return readers_[at.value].next(ctx_.view().epoch.value, scratch_.data(), &entry_); }
-  // How many transactions of this size are written to the peer's ring until there is no room.
+  // How many transactions of this size fit into the peer's ring.
   int fill(size_t bytes) {
     int count = 0;
     for (;; ++count) {
@@ -151,7 +151,7 @@ TEST_F(LogWriterTest, WhatIsGivenBackIsThereForTheNext) {
         end(slot);
         return count;
       }
-      slot.ring_bytes = 0;  // forgotten, so that it stays reserved
+      slot.ring_bytes = 0;  // forgotten, so that the space stays reserved
     }
   };
   TxnSlot& first = writes_to(0b10, 64);

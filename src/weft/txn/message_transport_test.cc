@@ -1,4 +1,4 @@
-// A phase is one message for each node that has part in it, and says what the plan says.
+// A phase is one message for each node that takes part in it, and says what the plan says.
 #include "weft/txn/message_transport.h"
 
 #include "weft/txn/commit_testing.h"
@@ -11,7 +11,7 @@ class MessageTransportTest : public CommitTest {
  protected:
   explicit MessageTransportTest(std::string_view row = "dnl4") : CommitTest(row) {}
 
-  // A message of a commit, taken apart.
+  // A parsed message of a commit.
   struct Taken {
     CommitRequest request;
     std::vector<KeyPart> keys;
@@ -34,7 +34,7 @@ class MessageTransportTest : public CommitTest {
     slot.stage = TxnStage::kCommitting;
     slot.participants = planner_.plan(slot);
   }
-  // Sends one phase as it was planned, and takes what came of it.
+  // Sends one phase as it was planned, and returns what was received.
   std::vector<Received> send(const TxnSlot& slot, Phase phase) {
     messages_.send(slot, phase, slot.steps[index_of(phase)].send_to);
     deliver();

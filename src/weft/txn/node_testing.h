@@ -1,4 +1,4 @@
-// For tests that step nodes by hand: a clock that only they move, a network within the process, and a bare port in the
+// For tests that step nodes by hand: a clock that only they advance, a network within the process, and a bare port in
 // place of a node that misbehaves. Nothing runs but what the test steps, in its own thread.
 #pragma once
 
@@ -23,7 +23,7 @@
 
 namespace weft {
 
-// Goes on by `step` each time that it is read, so that who waits for a moment comes to it.
+// Advances by `step` each time it is read, so that a wait for a point in time ends.
 class HandClock final : public Clock {
  public:
   uint64_t now_ns() override { return now += step; }
@@ -31,7 +31,7 @@ class HandClock final : public Clock {
   uint64_t step = 1000;
 };
 
-// The base of a fixture. A test says in spec_ what the nodes agree on, then calls make_network(), then starts nodes.
+// The base of a fixture. A test sets what the nodes agree on in spec_, then calls make_network(), then starts nodes.
 class HandNodes : public Environment {
  public:
   Clock* clock(NodeId) override { return &clock_; }
@@ -52,7 +52,7 @@ class HandNodes : public Environment {
     return spec;
   }
 
-  // The first view and a network for it, as spec_ has them. What there was before is gone, and no node runs.
+  // Makes the first view and a network for it, according to spec_. Drops the previous ones; no node runs.
   void make_network() {
     const Options& options = spec_.options;
     enemy_.reset();
@@ -74,7 +74,7 @@ class HandNodes : public Environment {
     nodes_[id.value] = std::move(*node);
   }
 
-  // In the place of node enemy_id_, which is not started.
+  // Takes the place of node enemy_id_, which is not started.
   void start_enemy() {
     PortOptions port;
     port.self = enemy_id_;
@@ -88,7 +88,7 @@ class HandNodes : public Environment {
   }
   virtual void enemy_hears(std::span<const Message>) {}
 
-  // A packet that no port makes.
+  // Sends a packet that no port makes.
   void send_garbage(NodeId to, Flow flow, WorkerId worker = WorkerId(0)) {
     const std::vector<std::byte> garbage(64, std::byte{0xa5});
     ASSERT_TRUE(fabric_->wire(enemy_id_, worker)->send(to, flow, garbage));
@@ -97,7 +97,7 @@ class HandNodes : public Environment {
   void step(size_t n) {
     for (int w = 0; w < nodes_[n]->workers(); ++w) nodes_[n]->worker(WorkerId(static_cast<uint8_t>(w)))->step();
   }
-  // Each time all that run, in the order of their numbers, and the enemy after them.
+  // Each time steps all running nodes, in the order of their ids, and then the enemy.
   void steps(int count) {
     for (int i = 0; i < count; ++i) {
       for (size_t n = first_; n < nodes_.size(); ++n) {
@@ -111,7 +111,7 @@ class HandNodes : public Environment {
 
   TxnWorker* txn_worker(size_t node, uint8_t worker = 0) { return nodes_[node]->txn_worker(WorkerId(worker)); }
 
-  // The one after view_.
+  // The view after view_.
   std::shared_ptr<const View> view_without(NodeId gone) const {
     const Result<View> next = without_members(view_, uint64_t{1} << gone.value);
     EXPECT_TRUE(next) << next.error().text();
@@ -138,7 +138,7 @@ class HandNodes : public Environment {
   std::vector<std::unique_ptr<Regions>> regions_;
   std::unique_ptr<LocalFabric> fabric_;
   std::vector<std::unique_ptr<Node>> nodes_;  // nullptr where none was started
-  size_t first_ = 0;                          // those before it have stopped for ever
+  size_t first_ = 0;                          // those before it have stopped forever
   NodeId enemy_id_{1};
   std::unique_ptr<Port> enemy_;
 };

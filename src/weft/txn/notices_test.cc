@@ -1,4 +1,4 @@
-// Notices ride on commit messages that go there anyway, and go alone after a millisecond.
+// Notices ride on commit messages to the same node, and go alone after a millisecond.
 #include "weft/txn/notices.h"
 
 #include "weft/txn/part_testing.h"

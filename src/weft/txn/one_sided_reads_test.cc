@@ -1,5 +1,5 @@
-// Reads by verbs: what was read shows whether it is the record that was asked for, and that a key is absent only its
-// primary says (rule O2).
+// Reads by verbs: what was read shows whether it is the requested record, and only the primary says that a key is
+// absent (rule O2).
 #include "weft/txn/one_sided_reads.h"
 
 #include "weft/txn/verb_testing.h"
@@ -11,7 +11,7 @@ class OneSidedReadsTest : public VerbPartTest {
  protected:
   explicit OneSidedReadsTest(PlantedBugs bugs = {}) : VerbPartTest(bugs) { reads_.set_verbs(&verbs_); }
 
-  // Starts a read, and has all its verbs carried out. The entry.
+  // Starts a read, and has all its verbs executed. Returns the entry.
   Entry& get(uint64_t key, bool single = false) {
     slot_ = &begin();
     slot_->single = single;
@@ -28,7 +28,7 @@ class OneSidedReadsTest : public VerbPartTest {
           this);
     }
   }
-  // The primary was asked by message, this often since the last call.
+  // How often the primary was asked by message since the last call.
   size_t asked() {
     size_t count = 0;
     for (const Received& one : answers()) {
@@ -40,7 +40,7 @@ class OneSidedReadsTest : public VerbPartTest {
     return count;
   }
   std::string value_of_entry(const Entry& e) const { return {reinterpret_cast<const char*>(e.value), e.value_bytes}; }
-  // As an answer of the primary would say.
+  // Notes a location, as from an answer of the primary.
   void note(uint64_t key, RecordSlot where) {
     TxnSlot& slot = begin();
     const Entry& e = *keys_.find_or_add(slot, kTable, key);

@@ -1,4 +1,4 @@
-// What verbs have locked and no record names is freed before the next view is active: by the workers of a node
+// Locks that verbs have taken and no record names are freed before the next view is active: by the workers of a node
 // together, without a pause in which they would sleep, and at a cost that depends on what is in the tables.
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ class FreedLocks : public testing::TestWithParam<const char*>, public HandNodes 
     for (const uint8_t n : {uint8_t{0}, uint8_t{1}}) start_node(NodeId(n), view_);
   }
 
-  // At node 0, every `nth` of them locked by a verb of the dead node's workers.
+  // Loads keys at node 0, every `nth` of them locked by a verb of the dead node's workers.
   void fill(uint64_t keys, uint64_t nth) {
     Table& table = *nodes_[0]->table(kTable);
     std::byte* const base = regions_[0]->find(NodeTables::region_of(kTable))->base();
@@ -60,7 +60,7 @@ class FreedLocks : public testing::TestWithParam<const char*>, public HandNodes 
   struct Steps {
     uint64_t until_active = 0;      // of each worker
     std::vector<uint64_t> freeing;  // by worker of node 0
-    uint64_t freeing_idle = 0;      // after which a worker that had more to free might have slept
+    uint64_t freeing_idle = 0;      // after which a worker with more to free might have slept
   };
   Steps recover() {
     const auto next = view_without(NodeId(2));

@@ -1,5 +1,5 @@
-// The parts that use verbs, together: answers come to where they belong, and when a view ends nothing lands any more
-// before what has landed is taken (rule O3).
+// The parts that use verbs, together: completions come to where they belong, and when a view ends nothing lands any
+// more before the landed entries are taken (rule O3).
 #include "weft/txn/one_sided.h"
 
 #include "weft/txn/verb_testing.h"
@@ -20,7 +20,7 @@ class OneSidedTest : public VerbPartTest {
       one_.poll(coordinator_);
     }
   }
-  // What a peer's verbs write into this worker's ring.
+  // Writes what a peer's verbs would write into this worker's ring.
   void log_here(NodeId from, uint8_t slot, uint64_t sequence, const std::vector<Named>& keys) {
     const auto body = body_of(request(sequence), keys);
     std::vector<std::byte> entry(ring_entry_bytes(body.size()));

@@ -1,5 +1,5 @@
-// What became of a transaction: any note is the answer, "open" means ask again, and only if nobody has a trace it is
-// forgotten (O1 of outcomes.h).
+// The outcome of a transaction: any recorded outcome is the answer, "open" means ask again, and only if nobody has a
+// trace it is forgotten (O1 of outcomes.h).
 #include "weft/txn/outcome_queries.h"
 
 #include <memory>
@@ -32,7 +32,7 @@ class OutcomeQueriesTest : public PartTest {
     queries_.ask(id, &worker_, answer_);
     queries_.step(ctx_.now_ns());
   }
-  // A while later; what was posted to the asker is done.
+  // Some time later; what was posted to the asker has run.
   void go_on(uint64_t ns = 0) {
     at(ctx_.now_ns() + ns);
     queries_.step(ctx_.now_ns());
@@ -54,7 +54,7 @@ class OutcomeQueriesTest : public PartTest {
     return hand_over<&OutcomeQueries::parse_answer, &OutcomeQueries::on_answer>(queries_, from, Kind::kOutcomeReply,
                                                                                 bytes_with(reply));
   }
-  // What this node answers to a peer that asks.
+  // What this node answers to a query of a peer.
   KnownOutcome known(uint32_t incarnation, uint64_t sequence) {
     const OutcomeQuery query{sequence, incarnation, 99};
     EXPECT_TRUE((hand_over<&OutcomeQueries::parse_ask, &OutcomeQueries::on_ask>(
@@ -189,7 +189,7 @@ TEST_F(OutcomeQueriesTest, WhoIsSilentIsAskedAgain) {
   EXPECT_EQ(questions().size(), 2U);
 }
 
-// Question, answer and what is answered belong to one view.
+// Query, answer and what is answered belong to one view.
 TEST_F(OutcomeQueriesTest, AViewChangeBeginsAnotherRound) {
   ask();
   const uint32_t question = questions().at(0).question;

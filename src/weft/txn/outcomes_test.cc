@@ -66,7 +66,7 @@ TEST(OutcomeLog, WhatIsOldEnoughIsUsedAgainBeforeNewMemory) {
   EXPECT_EQ(log.find(1, kChunk), Known::kCommitted);
 }
 
-// O2: a coordinator that does little does not lose its few to one that does much.
+// O2: a coordinator with few transactions does not lose them to one with many.
 TEST(OutcomeLog, WhenFullTheOneUntouchedLongestGoes) {
   OutcomeLog log(8 * OutcomeLog::kChunkBytes);
   ASSERT_EQ(log.chunks_max(), 8U);

@@ -1,6 +1,6 @@
 // For tests of single parts of a worker: a context with a port on the in-process wire, a table, a view and a clock that
-// only the test moves. Nothing runs but what the test calls. Peers are bare ports: what parts send them is kept, and
-// they send whatever a test wants.
+// only the test advances. Nothing runs but what the test calls. Peers are bare ports: they keep what parts send them,
+// and send whatever a test wants.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -106,7 +106,7 @@ class PartTest : public ::testing::Test {
   Port& peer(NodeId node) { return *peers_[node.value - 1U]; }
   Table& table() { return *tables_.at(kTable); }
 
-  // Everything that was sent is delivered: to peers, who keep it, and to the part under test, if it has handlers.
+  // Delivers everything that was sent: to peers, which keep it, and to the part under test, if it has handlers.
   void deliver() {
     for (int i = 0; i < 4; ++i) {
       port_.flush();
@@ -120,7 +120,8 @@ class PartTest : public ::testing::Test {
   // What peers have received since the last call.
   std::vector<Received> take_received() { return std::exchange(received_, {}); }
 
-  // What a peer sends, as the dispatcher hands it to a part: parsed first. Whether it parses; if not, nothing happens.
+  // A peer sends a message, and the part gets it as from the dispatcher: parsed first. Returns whether it parses; if
+  // not, nothing happens.
   template <auto Parse, auto Handler, class Part>
   static bool hand_over(Part& part, NodeId from, Kind kind, const std::vector<std::byte>& body) {
     const Message message{from, static_cast<uint8_t>(kind), 0, body};
@@ -138,14 +139,14 @@ class PartTest : public ::testing::Test {
     return bytes;
   }
 
-  // A peer takes nothing: more than so many bytes wait for the wire.
+  // Makes a peer receive nothing: more than this many bytes wait for the wire.
   void choke(NodeId to, size_t more_than) {
     while (port_.queued_bytes(to, Flow::kRecovery) <= more_than) {
       port_.reserve(to, Flow::kRecovery, kChokes, 4096);
       port_.flush();
     }
   }
-  // And now it takes everything: what came beside.
+  // Makes it receive everything again. Returns the messages other than those of choke().
   std::vector<Received> unchoke() {
     std::vector<Received> beside;
     for (bool some = true; some;) {
@@ -167,7 +168,7 @@ class PartTest : public ::testing::Test {
     port_.set_epoch(port_epoch(next.epoch, active));
     for (const auto& one : peers_) one->set_epoch(port_epoch(next.epoch, active));
   }
-  // The next view, in which this partition is held by one node and filled by another.
+  // The next view, in which one node has the only in-sync replica of this partition and another is catching up.
   View filling_view(PartitionId partition, NodeId primary, NodeId fills) const {
     View next = ctx_.view();
     next.epoch = Epoch(next.epoch.value + 1);

@@ -1,5 +1,5 @@
 // A participant's part in commits: all keys of a message or none, a record from the first message to the last notice,
-// and nothing that a peer says of what it has not got.
+// and nothing for what a peer says of records that are not here.
 #include "weft/txn/participant.h"
 
 #include "weft/txn/outcomes.h"
@@ -55,7 +55,7 @@ class ParticipantTest : public CommitPartTest {
   }
   PreparedTxn& record() { return records_.at(kPeer, kSlot); }
   Known known(uint64_t sequence) { return outcomes_.find(ctx_.views.incarnation_of(kPeer), sequence); }
-  // Another transaction's.
+  // Locks the key for another transaction.
   void lock_elsewhere(uint64_t key) {
     ASSERT_EQ(table().lock(hashed(key), owner(7, kOther), Write::kPut, std::nullopt, 8).code, Code::kOk);
   }
@@ -234,7 +234,7 @@ TEST_F(ParticipantTest, AnUnlockOfWhatIsNotLockedIsReportedAndChangesNothing) {
   EXPECT_EQ(value_of(a), "new");
 }
 
-// Also of a key that is absent, where the table has nothing to install into.
+// Also for a key that is absent, where the table has nothing to install into.
 TEST_F(ParticipantTest, AValueForWhatWasLockedToBeReadIsReportedAndNotInstalled) {
   for (const bool present : {true, false}) {
     const uint64_t key = key_at(kSelf, present ? 0 : 1);

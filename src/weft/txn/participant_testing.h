@@ -1,5 +1,5 @@
-// For tests of the parts that peers' commit messages come to: such messages, as a peer would write them, handed to a
-// part without a port between.
+// For tests of the parts that handle peers' commit messages: such messages, as a peer would write them, handed to a
+// part without a port in between.
 #pragma once
 
 #include <cstddef>
@@ -40,7 +40,7 @@ class CommitPartTest : public PartTest {
     out.part.index = index;
     return out;
   }
-  // With its value, at this version (of replication).
+  // A key with its value, at this version (of replication).
   Named with_value(uint64_t key, const std::string& value, uint64_t version = 0, uint8_t index = 0,
                    Write write = Write::kPut) {
     Named out = named(key, write, index);
@@ -71,7 +71,7 @@ class CommitPartTest : public PartTest {
     return {from, static_cast<uint8_t>(kind), slot, body};
   }
 
-  // Takes a message apart, as the dispatcher would.
+  // Parses a message, as the dispatcher would.
   bool parse(const Message& m) {
     batch_.begin({&m, 1});
     bool ok = false;
@@ -92,13 +92,13 @@ class CommitPartTest : public PartTest {
     return ok;
   }
 
-  // Of what was reported since the last call.
+  // The peers that were reported since the last call.
   std::vector<NodeId> take_faults() {
     std::vector<NodeId> out;
     while (auto fault = ctx_.faults.take()) out.push_back(fault->peer);
     return out;
   }
-  // What peers were answered.
+  // The answers that peers got.
   std::vector<Received> answers() {
     deliver();
     return take_received();

@@ -1,5 +1,5 @@
-// What a view change leaves in the tables: discarded before it fills again, or beside transactions; tombstones settled
-// when a replica is whole (docs/rules.md: dropped replica, catching up).
+// What a view change leaves in the tables: discarded before the node catches up again, or in the background; tombstones
+// are removed when a replica is in sync (docs/rules.md: dropped replica, catching up).
 #include "weft/txn/partition_gc.h"
 
 #include <memory>
@@ -130,7 +130,7 @@ TEST_F(PartitionGcTest, WhatLeftIsDiscardedBesideTransactionsAndNotBefore) {
   EXPECT_FALSE(sweep_.has_stale());
 }
 
-// It may be heard of before the view that still serves the partition is active.
+// A node may hear of it before the view that still serves the partition is active.
 TEST_F(PartitionGcTest, WhatOnlyALaterViewTakesAwayIsStillServed) {
   load_record(key_, "old");
   View same = *view_;

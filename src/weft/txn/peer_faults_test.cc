@@ -1,4 +1,4 @@
-// What peers did wrong is kept until the worker asks, each time once.
+// Faults of peers are kept until the worker asks, and each is returned once.
 #include "weft/txn/peer_faults.h"
 
 #include <gtest/gtest.h>

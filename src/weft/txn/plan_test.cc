@@ -136,8 +136,8 @@ std::string run_plan(const std::vector<std::string>& input) {
 
 TEST(Plan, Script) { run_script("src/weft/txn/plan_script.txt", run_plan); }
 
-// K2, of every row and every placement of three nodes: when the plan lets the client be told, or an unlock leave, each
-// written value is at more than f nodes, the coordinator counted once.
+// K2, for every row and every placement on three nodes: when the plan lets the client be acknowledged, or an unlock
+// leave, each written value is at more than f nodes, counting the coordinator once.
 TEST(Plan, EveryValueIsAtMoreThanFNodesBeforeAnybodySeesIt) {
   for (const Protocol& row : kProtocols) {
     const RowSet rows = *RowSet::parse(row.name);

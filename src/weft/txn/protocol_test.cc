@@ -1,4 +1,4 @@
-// The protocol table against Dandelion's Table 4 and the rules K1, K2 and the telling table.
+// The protocol table against Dandelion's Table 4, the rules K1 and K2, and the table of when a commit is acknowledged.
 #include "weft/txn/protocol.h"
 
 #include <gtest/gtest.h>
@@ -164,7 +164,7 @@ TEST(Protocol, ABrokenRuleHasAReason) {
   }
 }
 
-// Rows that no driver or rule covers must not slip through. Nothing that is read is protected by any of these.
+// Rows that no driver or rule covers must not slip through. None of these protects what is read.
 TEST(Protocol, NothingUnsafeIsLegalByOmission) {
   EXPECT_FALSE(illegal(Protocol{.name = "nothing", .source = "nowhere"}).empty()) << "neither locks nor validates";
   EXPECT_FALSE(illegal(changed(kReadOnly, [](Protocol& r) { r.validate = false; })).empty());
@@ -178,7 +178,7 @@ TEST(Protocol, NothingUnsafeIsLegalByOmission) {
                })).empty());
 }
 
-// An illegal row does not compile: what protocol_table() throws at compile time makes the table no constant expression.
+// An illegal row does not compile: protocol_table() throws at compile time, so the table is no constant expression.
 template <bool kLegal>
 struct Pick {};
 

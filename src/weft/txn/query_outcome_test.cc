@@ -1,4 +1,4 @@
-// What became of a transaction, asked for by its id: while its coordinator lives, and after it has stopped at any step.
+// The outcome of a transaction, queried by its id: while its coordinator lives, and after it has stopped at any step.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -18,7 +18,7 @@ namespace {
 // Three nodes with two replicas, stepped by hand. Everything is at two of them; node 0 coordinates.
 class OutcomeQueryTest : public testing::TestWithParam<const char*>, public HandNodes {
  protected:
-  // All anew.
+  // Starts everything anew.
   void start(int workers = 1, bool enemy = false) {
     work_.clear();
     answers_.clear();
@@ -41,13 +41,13 @@ class OutcomeQueryTest : public testing::TestWithParam<const char*>, public Hand
     }
   }
 
-  // Owned here, so that what waits for ever ends before the nodes do.
+  // Owned here, so that tasks that wait forever end before the nodes do.
   void go(Task<void> task) {
     work_.push_back(OwnedTask::of(std::move(task)));
     work_.back().start();
   }
 
-  // Node 0 stops for ever, and the others go into a view without it.
+  // Node 0 stops forever, and the others go into a view without it.
   void stop_coordinator() {
     first_ = 1;
     const auto next = view_without(NodeId(0));
@@ -88,7 +88,7 @@ class OutcomeQueryTest : public testing::TestWithParam<const char*>, public Hand
 
   PlantedBugs bugs_;
   std::vector<OwnedTask> work_;
-  std::vector<KnownOutcome> answers_;  // that the enemy has heard
+  std::vector<KnownOutcome> answers_;  // received by the enemy
 };
 
 TEST_P(OutcomeQueryTest, EveryNodeAnswersTheSame) {
@@ -153,7 +153,8 @@ TEST_P(OutcomeQueryTest, AnotherWorkersTransactionIsAskedForThere) {
   EXPECT_EQ(asked(session(1, 1), id), TxnStatus::kUnknownTxn);
 }
 
-// It stops after any number of steps. What it told stands, all survivors say the same, and the data agrees.
+// The coordinator stops after any number of steps. What it acknowledged stands, all survivors say the same, and the
+// data agrees.
 TEST_P(OutcomeQueryTest, TheCoordinatorStopsAtAnyStep) {
   bool committed = false;
   bool aborted = false;
@@ -162,7 +163,7 @@ TEST_P(OutcomeQueryTest, TheCoordinatorStopsAtAnyStep) {
     Outcome outcome;
     outcome.kind = OutcomeKind::kUnknown;
     TxnId id;
-    // A key that only the survivors hold, one that it holds with each of them.
+    // A key that only the survivors hold, and one that it holds with each of them.
     const std::vector<uint64_t> keys{key_at(NodeId(1)), key_at(NodeId(2)), key_at(NodeId(0))};
     go(write(session(0), keys, &outcome, &id));
     for (int i = 0; i < stop; ++i) step(static_cast<size_t>(i % 3));
@@ -187,7 +188,7 @@ TEST_P(OutcomeQueryTest, TheCoordinatorStopsAtAnyStep) {
   EXPECT_TRUE(aborted);
 }
 
-// A question that was asked before the crash is answered after it.
+// A query that was asked before the crash is answered after it.
 TEST_P(OutcomeQueryTest, AQuestionOutlivesTheView) {
   start();
   Outcome outcome;
@@ -204,11 +205,11 @@ TEST_P(OutcomeQueryTest, AQuestionOutlivesTheView) {
   EXPECT_TRUE(status);
 }
 
-// Who recovers does not know yet what becomes of a record whose coordinator is gone, also if somebody asks in the midst
-// of it: it has not forgotten.
+// A recovering node does not know yet how a record ends whose coordinator is gone, even if it is asked in the middle of
+// the recovery: it has not forgotten it.
 TEST_P(OutcomeQueryTest, WhoRecoversHasForgottenNothing) {
   enemy_id_ = NodeId(2);
-  for (const bool planted : {false, true}) {  // the test can fail
+  for (const bool planted : {false, true}) {  // shows that the test can fail
     bugs_.mask = planted ? static_cast<uint64_t>(PlantedBug::kForgetsOpen) : 0;
     start(1, true);
     Outcome outcome;
@@ -229,9 +230,9 @@ TEST_P(OutcomeQueryTest, WhoRecoversHasForgottenNothing) {
   }
 }
 
-// In rows that commit by unanimity a participant that has released may be lost together with the coordinator, and the
-// others commit: nobody notes an abort before the coordinator knows that it has reached all. The next use of the slot
-// says so to the participants.
+// In rows that commit by unanimity, a participant that has released may be lost together with the coordinator, and the
+// others commit: nobody records an abort before the coordinator knows that it has reached all. The next use of the slot
+// tells the participants.
 TEST_P(OutcomeQueryTest, AnAbortIsNotedWhenItIsFinal) {
   start();
   Random random(1);

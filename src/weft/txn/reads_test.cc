@@ -1,4 +1,4 @@
-// Reads: what is answered here, what a primary is asked, and when a transaction has its answers.
+// Reads: what is answered here, what the primary is asked, and when a transaction has its answers.
 #include "weft/txn/reads.h"
 
 #include "weft/txn/commit_testing.h"
@@ -315,7 +315,7 @@ class ReadsAtBackupsTest : public ReadsTest {
  protected:
   ReadsAtBackupsTest() : ReadsTest("dnl2", Limits(), ReadRules{.at_backups = true, .single_at_backups = true}) {}
 
-  // This backup has got a write, which is not finished everywhere.
+  // This backup has received a write that is not finished everywhere.
   void apply(uint64_t key, const std::string& value) {
     std::byte undo[64];
     table().apply(hashed(key), Write::kPut, as_bytes(value), Version(1), undo);

@@ -1,5 +1,5 @@
-// The leader of a recovery: reports in, messages out. The order is what keeps a decision from being forgotten
-// (docs/rules.md, recovery): all report, all have it in writing, all have applied it, and only then is the view active.
+// The leader of a recovery: reports in, messages out. The order keeps a decision from being forgotten (docs/rules.md,
+// recovery): all report, all have written it, all have applied it, and only then is the view active.
 #include "weft/txn/recovery_leader.h"
 
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ class RecoveryLeaderTest : public testing::Test {
     header.slot = 6;
     return header;
   }
-  // Of the coordinator that is gone.
+  // A record of the coordinator that is gone.
   static RecoveryHeader record(uint8_t state, uint8_t writes, uint32_t sequence = 100) {
     RecoveryHeader header = about(kRecord, 3, 4, sequence);
     header.participants = 0b111;
@@ -59,7 +59,7 @@ class RecoveryLeaderTest : public testing::Test {
     return header;
   }
 
-  // The steps of what was sent, all of them equal.
+  // The nodes that a message of this step was sent to.
   static std::vector<uint8_t> nodes_with(const std::vector<FakeRecoveryHost::Sent>& sent, RecoveryStep step) {
     std::vector<uint8_t> nodes;
     for (const auto& s : sent) {
@@ -67,7 +67,7 @@ class RecoveryLeaderTest : public testing::Test {
     }
     return nodes;
   }
-  // Everybody has reported: what is decided, one for each member and transaction.
+  // Everybody has reported: returns the decisions, one for each member and transaction.
   std::vector<FakeRecoveryHost::Sent> decide() {
     hear_all(kReported);
     host_.take();
@@ -157,7 +157,7 @@ TEST_F(RecoveryLeaderTest, EveryMemberGetsEveryDecisionBeforeItIsToldThatTheseAr
   EXPECT_EQ(nodes_with(host_.sent, kWrite), all_);
 }
 
-// Rule: all members have a decision in writing before anybody applies it.
+// Rule: all members have written a decision before anybody applies it.
 TEST_F(RecoveryLeaderTest, NobodyAppliesBeforeAllHaveWritten) {
   hear_all(kReported);
   leader_->step(0);
@@ -311,7 +311,7 @@ TEST_F(RecoveryLeaderTest, WhatAMemberHasFinishedIsEverywhereAndBringsNoKeys) {
   EXPECT_EQ(decisions[0].header.keys, 0U);
 }
 
-// A slot is used again only when its last transaction was acknowledged by all (rule K4).
+// A slot is reused only when its last transaction was acknowledged by all (rule K4).
 TEST_F(RecoveryLeaderTest, ALaterTransactionOfTheSlotThatIsFinishedMeansThatThisOneCommitted) {
   hear(1, record(kLocked, 0, UINT32_MAX));
   RecoveryHeader finished = about(kFinished, 3, 4, 2);  // later: sequences wrap
@@ -419,7 +419,7 @@ TEST_F(RecoveryLeaderTest, ACoordinatorThatHasComeBackIsNotTheOneThatIsGone) {
   }
 }
 
-// Unanimity asks those that were active: who never served cannot have locked.
+// Unanimity counts those that were active: a node that never served cannot have locked.
 TEST_F(RecoveryLeaderTest, WhoWasNeverActiveHasNoVote) {
   for (const bool served : {false, true}) {
     lead(PlantedBugs());
@@ -448,7 +448,7 @@ TEST_F(RecoveryLeaderTest, AMemberReportsNoMoreTransactionsThanThereCanBe) {
   EXPECT_EQ(decide().size(), 3 * (kOpenMax + 1));
 }
 
-// The test of the order can fail.
+// Shows that the test of the order can fail.
 TEST_F(RecoveryLeaderTest, ThePlantedBugAppliesWhatIsNotWritten) {
   lead({.mask = static_cast<uint64_t>(PlantedBug::kNotWritten)});
   hear_all(kReported);

@@ -1,4 +1,4 @@
-// What a member reports to the leader of a recovery: everything that may be open, once, and that it was all.
+// What a member reports to the leader of a recovery: everything that may be open, once, and that this was all.
 #include "weft/txn/recovery_reporter.h"
 
 #include <string>
@@ -17,7 +17,7 @@ class RecoveryReporterTest : public PartTest {
  protected:
   explicit RecoveryReporterTest(PlantedBugs bugs = {}) : PartTest(Limits(), bugs) {}
 
-  // What is sent until it is all.
+  // What is sent until the report is complete.
   std::vector<RecoverySent> report() {
     reporter_.begin();
     EXPECT_TRUE(reporter_.send().all);
@@ -56,7 +56,7 @@ class RecoveryReporterTest : public PartTest {
     return records_.make_part({&ref, 1}, 0, &more);
   }
   TxnSlot& begin_txn() { return *slots_.acquire(0); }
-  // One that is in commit, with one written key.
+  // A transaction in commit, with one written key.
   TxnSlot& commit_txn(Phase phase, bool committing) {
     TxnSlot& slot = begin_txn();
     slot.stage = TxnStage::kCommitting;
@@ -155,7 +155,7 @@ TEST_F(RecoveryReporterTest, WhatStillExecutesOrAbortsIsReportedAsAborted) {
   EXPECT_EQ(noted(commit_txn(Phase::kLock, false)), Ending::kAbort);
 }
 
-// It may be told only from the commit point on: before that nobody but the coordinator knows.
+// It may be acknowledged only from the commit point on: before that nobody but the coordinator knows.
 TEST_F(RecoveryReporterTest, WhatIsInCommitIsOpenUntilItUnlocksOrWasTold) {
   TxnSlot& slot = commit_txn(Phase::kReplicate, true);
   EXPECT_EQ(noted(slot), Ending::kOpen);
@@ -211,7 +211,7 @@ TEST_F(RecoveryReporterTest, WhatIsNotCommittedReportsNoWrites) {
   EXPECT_EQ(report().at(0).header.keys, 0U);
 }
 
-// A slot may be used again, by a transaction that is not this one.
+// A slot may be reused, by a transaction that is not this one.
 TEST_F(RecoveryReporterTest, WritesOfAnotherTransactionInTheSlotAreNotReported) {
   TxnSlot& slot = commit_txn(Phase::kUnlock, true);
   reporter_.note_own(slot);
@@ -242,7 +242,7 @@ RecoveryHeader reporter_decision() {
   return header;
 }
 
-// Rule: a written decision wins if recovery is interrupted, so it is reported with all that came with it.
+// Rule: a written decision wins if recovery is interrupted, so it is reported with everything that came with it.
 TEST_F(RecoveryReporterTest, AWrittenDecisionIsReportedWithItsEpochAndItsWrites) {
   std::vector<std::byte> keys;
   add_recovery_key(keys, 4, key_, Write::kPut, 9, "decided");

@@ -1,5 +1,5 @@
-// A worker's way from one view into the next: what stops it, what it takes from the leader and in which order, and what
-// it tells the leader. Node 1 leads here, by bare messages (docs/rules.md, recovery).
+// How a worker gets from one view into the next: what stops it, what it accepts from the leader and in which order, and
+// what it reports to the leader. Node 1 leads here, by bare messages (docs/rules.md, recovery).
 #include "weft/txn/recovery.h"
 
 #include <memory>
@@ -31,7 +31,7 @@ class RecoveryTest : public PartTest {
     recovery_.add_service(&service_);
     recovery_.start_active();
     service_.active = 0;
-    // What it sends itself, where it leads.
+    // What this node sends to itself, where it leads.
     port_.set_handler(
         static_cast<uint8_t>(Kind::kRecovery),
         [](void* to, std::span<const Message> run) {
@@ -47,7 +47,7 @@ class RecoveryTest : public PartTest {
   View next_view(NodeId leader) const {
     View next = ctx_.view();
     ++next.epoch.value;
-    if (leader != kSelf) {  // who has been there longest; this node stays what it is
+    if (leader != kSelf) {  // the leader is the oldest member; this node stays what it is
       for (Member& m : next.members) {
         if (m.node == kSelf) m.incarnation = ctx_.views.incarnation();
       }

@@ -1,4 +1,4 @@
-// For tests of recovery's parts: a host that keeps what they send and says how full its queues are.
+// For tests of recovery's parts: a host that keeps what they send and fakes how full its queues are.
 #pragma once
 
 #include <cstddef>
@@ -34,15 +34,15 @@ struct FakeRecoveryHost final : RecoveryHost {
   std::vector<Sent> take() { return std::exchange(sent, {}); }
 
   std::vector<Sent> sent;
-  NodeId full{kNodesMax};  // whose queue has `queued` bytes
+  NodeId full{kNodesMax};  // the node whose queue has `queued` bytes
   size_t queued = 0;
-  int room = 0;  // so many messages, then the queue of who gets the last is full
+  int room = 0;  // after this many messages, the queue of the last one's receiver is full
   int arrivals = 0;
   bool others_arrived = true;
   std::vector<std::pair<TxnObserver::Recovered, uint64_t>> steps;
 };
 
-// One key as messages of recovery carry it. Without a value: kErase, or one that only says what was locked.
+// One key as recovery messages carry it. Without a value: kErase, or a key that only says what was locked.
 inline void add_recovery_key(std::vector<std::byte>& to, uint8_t index, uint64_t key, Write write, uint64_t version,
                              std::string_view value, bool has_value = true) {
   KeyPart part{};

@@ -90,7 +90,7 @@ TEST_P(RoundTrips, OfAFullyRemoteCommitAreThePapers) {
   EXPECT_EQ(counters.committed, 1U);
 }
 
-// Where records are is known after the first time: one READ a record, or two without a location cache.
+// Record locations are known after the first time: one READ per record, or two without a location cache.
 TEST_P(RoundTrips, OfARepeatedReadIsOneReadOrTwo) {
   const Protocol& row = *find_protocol(GetParam().protocol);
   if (!row.verbs()) GTEST_SKIP() << "reads by message";
@@ -113,7 +113,7 @@ TEST_P(RoundTrips, OfARepeatedReadIsOneReadOrTwo) {
   EXPECT_EQ(counters.places_stale, 0U);
 }
 
-// Reads by verbs that are started together are under way together, at whatever nodes: the client waits once.
+// Reads by verbs that are started together are in flight together, at whatever nodes: the client waits once.
 TEST_P(RoundTrips, OfIndependentReadsAreThoseOfOne) {
   const Protocol& row = *find_protocol(GetParam().protocol);
   if (!row.verbs()) GTEST_SKIP() << "reads by message";
@@ -128,7 +128,7 @@ TEST_P(RoundTrips, OfIndependentReadsAreThoseOfOne) {
   cluster.start();
   cluster.on(0, [=](Session& session) -> Task<void> {
     TxnWorker* const txn_worker = session.txn_worker();
-    for (const uint64_t key : keys) {  // so that their places are known
+    for (const uint64_t key : keys) {  // so that their locations are known
       Txn txn = co_await session.begin();
       co_await txn.get(kT, key);
     }
@@ -214,8 +214,8 @@ TEST_P(RoundTrips, NoneWhereEverythingIsLocal) {
   for (int p = 0; p < kPhases; ++p) EXPECT_EQ(counters.phase_messages[p], 0U) << p;
 }
 
-// An abort of dnl1 is told when all who locked have said that they let go: two round trips. The others' is told at
-// once.
+// An abort of dnl1 is acknowledged when all who locked have answered that they released: two round trips. Other rows
+// acknowledge it at once.
 TEST_P(RoundTrips, AnAbortOfDnl1IsToldAfterTheUnlockAnswers) {
   SteppedCluster cluster(options(7, 3));
   cluster.load(kKeys, "0");
@@ -231,7 +231,8 @@ TEST_P(RoundTrips, AnAbortOfDnl1IsToldAfterTheUnlockAnswers) {
       Txn other = co_await session.begin();
       other.put(kT, read, "moved");
       EXPECT_TRUE(committed(co_await other.commit()));
-      // Its notices have left: they go after those who wake up, so after the first sleep if that is over late.
+      // Waits until its notices have left: they go after the coroutines that wake up, so after the first sleep if that
+      // ends late.
       for (int i = 0; i < 2; ++i) co_await session.sleep_ns(20'000'000);
     }
     const Counters before = session.txn_worker()->counters();

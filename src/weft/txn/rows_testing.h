@@ -17,7 +17,7 @@ inline std::vector<const char*> all_rows() {
   return names;
 }
 
-// Of a test that has a row's name as its parameter.
+// The name of a test whose parameter is a row's name.
 inline std::string row_test_name(const testing::TestParamInfo<const char*>& info) {
   std::string name = info.param;
   std::replace(name.begin(), name.end(), '-', '_');

@@ -333,7 +333,7 @@ TEST_P(Semantics, ARandomProgramIsWhatAMapDoes) {
   EXPECT_EQ(cluster_.contents(), expected);
 }
 
-// Of one cluster, by rows that fit.
+// In one cluster, with rows that fit.
 TEST(Semantics, ATransactionChoosesItsRow) {
   Options options;
   options.nodes = 3;

@@ -1,4 +1,4 @@
-// Commits of a node that has nobody to send anything to: as strict as all others, and without a trace when they end.
+// Commits of a node that has no other node to send to: as strict as all others, and without a trace when they end.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -12,7 +12,7 @@
 namespace weft {
 namespace {
 
-// One node with two workers, stepped by hand: between two steps a worker's locks would be seen.
+// One node with two workers, stepped by hand: locks that a worker held between two steps would be seen.
 class AloneTest : public testing::TestWithParam<const char*>, public HandNodes {
  protected:
   void SetUp() override {
@@ -31,7 +31,7 @@ class AloneTest : public testing::TestWithParam<const char*>, public HandNodes {
   }
   Session session(uint8_t worker) { return Session(txn_worker(0, worker)); }
 
-  // Reads some, then waits for the word, then writes the others.
+  // Reads some keys, then waits for the flag, then writes the others.
   Task<void> run(Session s, std::vector<uint64_t> reads, std::vector<uint64_t> writes, const bool* go_on,
                  std::optional<Outcome>* out) {
     Txn txn = co_await s.begin();
@@ -89,7 +89,7 @@ TEST_P(AloneTest, WhatWasReadAndHasChangedAborts) {
     EXPECT_EQ(outcome->code, Code::kVersionMoved) << outcome->text();
     expect_no_trace();
   }
-  EXPECT_EQ(nodes_[0]->table(kTable)->records(), 3U);  // 9 was never made
+  EXPECT_EQ(nodes_[0]->table(kTable)->records(), 3U);  // 9 was never inserted
 }
 
 TEST_P(AloneTest, AbsenceIsValidatedToo) {

@@ -1,4 +1,4 @@
-// A transaction that fails has one reason, its first, which says enough for a person.
+// A transaction that fails has one reason, the first, with enough detail for a person.
 #include "weft/txn/slot.h"
 
 #include <gtest/gtest.h>

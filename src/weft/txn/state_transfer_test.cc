@@ -1,4 +1,5 @@
-// A replica that fills asks the primary for copies, piece by piece, and says that it is whole when all have come.
+// A replica that is catching up requests copies from the primary, chunk by chunk, and says that it has everything when
+// all have come.
 #include "weft/txn/state_transfer.h"
 
 #include <string>
@@ -33,12 +34,12 @@ class StateTransferTest : public PartTest {
 
   explicit StateTransferTest(Limits limits = Limits()) : PartTest(limits) {}
 
-  // This node fills the key's partition, whose primary is node 1.
+  // This node is catching up on the key's partition, whose primary is node 1.
   void fill() {
     enter(filling_view(partition_, kPrimary, kSelf));
     transfer_.on_view_active();
   }
-  // This node is the primary, and node 2 fills.
+  // This node is the primary, and node 2 is catching up.
   void serve() { enter(filling_view(partition_, kSelf, kOther)); }
 
   TransferBytes message(uint8_t step, uint64_t cursor = 0) const {
@@ -68,7 +69,7 @@ class StateTransferTest : public PartTest {
     return hear(m, record_bytes(key, value), from);
   }
   bool filled() const { return transfer_.filled_in(ctx_.view().epoch); }
-  // The questions that the primary has got.
+  // The requests that the primary has received.
   std::vector<TransferBytes> questions() {
     deliver();
     std::vector<TransferBytes> out;

@@ -1,7 +1,6 @@
-// SteppedCluster: all nodes of a cluster in the test's own thread, stepped in turn by a clock that moves with every
-// look at it. What a test asks for is run to its end, in the same order every time; nothing waits, and nothing is
-// starved. Its calls are those of the embedded cluster (weft/cluster.h), which has threads of its own and its own
-// tests.
+// SteppedCluster: all nodes of a cluster in the test's own thread, stepped in turn by a clock that advances with every
+// read of it. Each call of a test runs to its end, in the same order every time; nothing waits, and nothing is starved.
+// Its interface is that of the embedded cluster (weft/cluster.h), which has threads of its own and its own tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -37,7 +36,7 @@ class SteppedCluster final : public Environment {
     friend class SteppedCluster;
     std::shared_ptr<bool> done_ = std::make_shared<bool>(false);
   };
-  struct Place {  // what a key's replicas are; bit n of `in_sync`: node n
+  struct Place {  // a key's replicas; bit n of `in_sync`: node n
     NodeId primary;
     uint64_t in_sync = 0;
   };
@@ -68,7 +67,7 @@ class SteppedCluster final : public Environment {
   SteppedCluster& operator=(const SteppedCluster&) = delete;
   SteppedCluster* operator->() { return this; }
 
-  // As the embedded cluster has them: here nothing runs but what a call runs.
+  // Like those of the embedded cluster: here nothing runs except during a call.
   SteppedCluster& start() { return *this; }
   void stop() { EXPECT_TRUE(settle()); }
 
@@ -89,7 +88,7 @@ class SteppedCluster final : public Environment {
     return {};
   }
 
-  // Begins a coroutine on a worker, and goes on with all of them until it is done.
+  // Begins a coroutine on a worker, and runs all of them until it is done.
   Handle spawn(NodeId node, WorkerId worker, Body body) {
     Handle handle;
     bodies_.push_back(std::make_unique<Body>(std::move(body)));
@@ -201,7 +200,7 @@ class SteppedCluster final : public Environment {
   }
   const Options& options() const { return spec_.options; }
 
-  // Until all workers are idle: notices have left, records are truncated.
+  // Runs until all workers are idle: notices have left, records are truncated.
   bool settle() {
     for (int i = 0; i < kStepsMax; ++i) {
       bool idle = true;

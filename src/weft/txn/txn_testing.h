@@ -1,4 +1,4 @@
-// What tests of transactions share, however their nodes are run: outcomes as assertions, and shapes of clusters.
+// What tests of transactions share, whichever way their nodes are run: outcomes as assertions, and shapes of clusters.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -38,8 +38,8 @@ inline testing::AssertionResult aborted(const Outcome& outcome, Code code) {
   if (outcome.kind == OutcomeKind::kAborted && outcome.code == code) return testing::AssertionSuccess();
   return testing::AssertionFailure() << outcome.text() << " instead of aborted: " << code_text(code);
 }
-// Of a key that somebody has just changed. Where a commit is told before its locks are gone, and locks are looked at by
-// verbs, which overtake the message that unlocks, they may still be there.
+// For a key that another transaction has just changed. Its locks may still be there where a commit is acknowledged
+// before they are released, and verbs, which overtake the unlock message, look at them.
 inline testing::AssertionResult aborted_by_change(const Outcome& outcome, std::string_view protocol) {
   const bool verbs = find_protocol(protocol)->by.lock == Primitive::kOneSided;
   return aborted(outcome, verbs && outcome.code == Code::kLocked ? Code::kLocked : Code::kVersionMoved);
@@ -49,7 +49,8 @@ inline testing::AssertionResult rejected(const Outcome& outcome, Code code) {
   return testing::AssertionFailure() << outcome.text() << " instead of rejected: " << code_text(code);
 }
 
-// Repeats a call that met a lock: rows that tell a commit before its locks are gone leave them to the next caller.
+// Repeats a call that met a lock: rows that acknowledge a commit before its locks are released leave them to the next
+// caller.
 template <class Call>
 Outcome retried(Call call) {
   for (;;) {
@@ -103,7 +104,7 @@ inline std::vector<Shape> all_shapes() {
   return out;
 }
 
-// Over what joins processes.
+// Over the fabrics that connect processes.
 inline std::vector<Shape> mesh_shapes() {
   std::vector<Shape> out;
   for (const char* fabric : {"shm", "tcp"}) {

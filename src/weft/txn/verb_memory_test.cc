@@ -1,4 +1,4 @@
-// A node's memory for verbs: everybody's ring is his own, and who may reach it follows the view (rule O3).
+// A node's memory for verbs: every peer has its own ring, and who may access it follows the view (rule O3).
 #include "weft/txn/verb_memory.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ class VerbMemoryTest : public ::testing::Test {
     memory_ = std::make_unique<VerbMemory>(options_, bugs, shared, &regions_, RegionId(1));
     ASSERT_TRUE(memory_->make(options_));
   }
-  // Bit n: node n may reach this node's memory.
+  // Bit n: node n may access this node's memory.
   unsigned access() const {
     unsigned mask = 0;
     for (uint8_t n = 0; n < 3; ++n) mask |= regions_.granted(NodeId(n)) ? 1U << n : 0U;

@@ -1,5 +1,5 @@
 // For tests of the parts that use one-sided verbs: three nodes with tables and log rings that verbs reach, and this
-// node's parts around the one under test. The local wire carries verbs out when they are flushed.
+// node's parts around the one under test. The local wire executes verbs when they are flushed.
 #pragma once
 
 #include <array>
@@ -86,7 +86,7 @@ class VerbPartTest : public CommitPartTest {
     return read.found ? std::string(reinterpret_cast<const char*>(room.data()), read.value_bytes) : "(absent)";
   }
   Word word_at(NodeId node, uint64_t key) { return table_at(node).read(hashed(key), nullptr, 0).word; }
-  // The record's own bytes, whatever is in them.
+  // The bytes of the record in place, whatever is in them.
   std::byte* record_at(NodeId node, uint64_t key) {
     return regions_[node.value].find(RegionId(0))->base() + table_at(node).locate(hashed(key)).offset();
   }
@@ -95,7 +95,7 @@ class VerbPartTest : public CommitPartTest {
   }
 
   TxnSlot& begin() { return *slots_.acquire(0); }
-  // A key of the transaction, read at its primary as it is there now.
+  // A key of the transaction, as read at its primary now.
   Entry& read_entry(TxnSlot& slot, uint64_t key) {
     Entry& e = *keys_.find_or_add(slot, kTable, key);
     Table& at = table_at(e.placement->primary());

@@ -1,5 +1,5 @@
-// Commits by verbs: a lock is a word that names its owner (rule O1), and what a verb met shows whether it was the
-// record that was meant (rule O2).
+// Commits by verbs: a lock is a word that names its owner (rule O1), and what a verb found shows whether it was the
+// intended record (rule O2).
 #include "weft/txn/verb_transport.h"
 
 #include "weft/txn/verb_testing.h"
@@ -9,7 +9,7 @@ namespace {
 
 class VerbTransportTest : public VerbPartTest {
  protected:
-  // Posts a phase and has it answered.
+  // Issues a phase and completes it.
   void run(TxnSlot& slot, Phase phase) {
     if (!slot.in_phases()) slot.stage = TxnStage::kAborting;
     slot.phase = phase;
@@ -30,7 +30,7 @@ class VerbTransportTest : public VerbPartTest {
         },
         this);
   }
-  // Key of the peer, read, to be written.
+  // A key of the peer, read, to be written.
   Entry& to_write(TxnSlot& slot, uint64_t key, const std::string& value) {
     Entry& e = read_entry(slot, key);
     EXPECT_EQ(keys_.write(slot, e, Write::kPut, value), Code::kOk);
@@ -51,7 +51,7 @@ class VerbTransportTest : public VerbPartTest {
 
   PlanStep left_;
   unsigned posted_ = 0;
-  bool retried_ = false;  // answers look like those of posts that were refused once
+  bool retried_ = false;  // completions look like those of requests that were refused once
   std::vector<TxnSlot*> concerned_;
 };
 

@@ -28,7 +28,7 @@ TEST(ViewChange, ViewsInARowCountFromTheFirst) {
   ViewChangeTiming watch;
   EXPECT_EQ(watch.read().epoch, 0U);
   watch.adopted(2, 9, 100);
-  watch.acknowledged(110);  // of before
+  watch.acknowledged(110);  // from before
   watch.adopted(3, 0, 150);
   watch.active(200);
   watch.acknowledged(230);

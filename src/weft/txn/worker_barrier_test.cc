@@ -32,7 +32,8 @@ TEST(WorkerBarrier, StepsDoNotStandInForEachOther) {
   EXPECT_FALSE(barrier.all_arrived(BarrierStep::kActive, Epoch(2)));
 }
 
-// A worker that goes on to a later view has passed those before; one that is behind has not come to the later one.
+// A worker that goes on to a later view has passed the steps of those before; one that is behind has not come to the
+// later one.
 TEST(WorkerBarrier, ALaterRecoveryCountsForTheEarlierOneAndNotTheOtherWayRound) {
   WorkerBarrier barrier(2);
   barrier.arrive(BarrierStep::kApply, Epoch(2), WorkerId(0));

@@ -1,4 +1,4 @@
-// Several writes of one key in one transaction: each means what it says where it stands.
+// Several writes of one key in one transaction: each has its meaning at its place in the sequence.
 #include <initializer_list>
 #include <string>
 
@@ -55,7 +55,7 @@ TEST_P(WriteSequence, TheLastWriteStays) {
          {"geie", true, Code::kOk, false}});
 }
 
-// insert says that the key must not be there, erase that it must; a later write of the key does not take that back.
+// insert requires that the key is absent, erase that it exists; a later write of the key does not take that back.
 TEST_P(WriteSequence, ALaterWriteDoesNotTakeBackWhatAnEarlierOneDemands) {
   check({{"pi", false, Code::kExists, false},
          {"ii", false, Code::kExists, false},
@@ -71,7 +71,7 @@ TEST_P(WriteSequence, ALaterWriteDoesNotTakeBackWhatAnEarlierOneDemands) {
          {"gee", true, Code::kNotFound, true}});
 }
 
-// A key this transaction has written is there for it, whether or not it was read before.
+// A key that this transaction has written exists for it, whether or not it was read before.
 TEST_P(WriteSequence, EraseTakesBackABlindWrite) {
   check({{"pe", true, Code::kOk, false},
          {"pe", false, Code::kOk, false},
