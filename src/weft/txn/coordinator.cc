@@ -105,7 +105,7 @@ WEFT_INLINE bool Coordinator::plan(TxnSlot& slot) {
   return false;
 }
 
-// A row that replicates only to the primary does not replicate here: the value is there once it is installed.
+// Replication that would go only to the primary is skipped: the value is there once it is installed.
 //
 // In rows that acknowledge a commit before it is unlocked, unlocks to this node may be in flight, and a client that was
 // acknowledged must not run into those locks: then the commit queues up behind them, as messages.

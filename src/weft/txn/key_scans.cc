@@ -43,7 +43,7 @@ uint64_t KeyScans::read_page(const Table& table, PartitionId partition, uint64_t
   const uint64_t from = cursor >> kScanCursorSpare;
   // A key that exists throughout the walk is counted.
   if (table.records(partition) == 0) return 0;
-  // The loop goes on while the cursor differs only in bits that a caller's cursor has no room for.
+  // The limits do not stop it while the cursor has advanced only in bits that a caller's cursor has no room for.
   for (int bins = 0; cursor >> kScanCursorSpare == from || (bins < kPageBins && keys < keys_max && bytes < kPageBytes);
        ++bins) {
     cursor = table.export_bin(partition, cursor, ctx_.scratch.data(), [&](ByteView key, ByteView value, Version) {

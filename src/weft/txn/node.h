@@ -105,7 +105,7 @@ class Node {
 
   ViewChange last_change() const;  // of all workers together
 
-  // While the workers do not run: drops and remakes them with other switches, over the same tables.
+  // drop_workers, then make_workers: while they do not run, remakes them with other switches, over the same tables.
   void drop_workers();
   // The last sequence that a worker of this node has given out: remade workers go on from there, so that no id is used
   // twice.

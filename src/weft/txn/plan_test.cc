@@ -2,8 +2,9 @@
 //
 //   row NAME self N [verbs]        by which row, at which node it is coordinated; whether verbs may lock
 //
-// and has a line for each key: `key NAME at P B ... [filling F]`, its primary and backups, then what was done with it:
-// read (found or absent), locked while reading, put, insert, erase; `place`: a verb knows where its record is.
+// and has a line for each key: `key NAME at P B ... [filling F]`, its primary, its backups and a replica that is
+// catching up, then what was done with it: read (found or absent), locked while reading, put, insert, erase; `place`: a
+// verb knows where its record is.
 #include "weft/txn/plan.h"
 
 #include <gtest/gtest.h>

@@ -52,7 +52,7 @@ class ViewState {
     return member == nullptr ? 0 : member->incarnation;
   }
 
-  // Peers whose channel is closed because of what they sent.
+  // Peers whose channel is closed because of a fault.
   uint64_t lost_peers() const { return lost_peers_; }
   bool is_lost(NodeId node) const { return (lost_peers_ >> node.value & 1U) != 0; }
   void mark_lost(NodeId node) {
