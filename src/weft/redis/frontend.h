@@ -40,7 +40,7 @@
 // that holds most is disconnected; each worker has an equal share of these limits. A connection that was idle for a
 // second releases its buffers.
 //
-// Time: every command is answered within limits.answer_ms (txn/coordinator_ends.cc) of being read from the socket, or,
+// Time: every command is answered within limits.answer_ms (txn/client_waits.h) of being read from the socket, or,
 // if others of its connection were ahead of it, of the last success of these; the time that a client takes to read its
 // replies does not count. After that the reply is -TRYAGAIN, and nothing happened, or -UNKNOWN with the transaction's
 // id. Commands that take many steps (KEYS, FLUSHALL) have that time for each step.
