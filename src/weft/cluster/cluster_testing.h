@@ -36,8 +36,8 @@ class TestCluster {
     uint64_t in_sync = 0;
   };
 
-  // A busy machine makes a test slow, but does not make it fail: no wait times out early (txn/answer_timeout_test.cc has its
-  // own clock).
+  // A busy machine makes a test slow, but does not make it fail: no wait times out early (txn/answer_timeout_test.cc
+  // has its own clock).
   explicit TestCluster(Options options, const std::vector<TableSpec>& tables = {{.name = "t"}}) {
     options.limits.answer_ms = 600'000;
     auto opened = Cluster::open(options);

@@ -228,7 +228,7 @@ bool Recovery::parse(const Message& m) const {
     if (!take_key(&at, m.body.data() + m.body.size(), &in)) return false;
     if (in.part->table >= ctx_.tables.count() || in.part->write > static_cast<uint8_t>(Write::kErase)) return false;
     const Table* table = ctx_.tables.at(TableId(in.part->table));
-    if (!fits_table(*in.part, *table, ctx_.limits.key_bytes_max)) return false;
+    if (in.part->version > kVersionMax || !fits_table(*in.part, *table, ctx_.limits.key_bytes_max)) return false;
     if (decision && !value_makes_sense(Kind::kReplicate, *in.part)) return false;
   }
   return true;
@@ -242,7 +242,9 @@ void Recovery::on_message(const Batch& batch, std::span<const Message> run) {
     const auto step = static_cast<RecoveryStep>(header.step);
     const ByteView keys = m.body.subspan(sizeof header);
     const char* wrong = nullptr;
-    if (!is_leaders(step)) {
+    if (ctx_.view().find(m.source) == nullptr) {
+      wrong = "a step of recovery from a node that is not in the view";
+    } else if (!is_leaders(step)) {
       if (leader_ != nullptr) wrong = leader_->on_message(m.source, header, keys);
     } else if (m.source != ctx_.view().leader()) {
       wrong = "a step of recovery from a node that does not lead it";

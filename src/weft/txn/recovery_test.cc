@@ -175,6 +175,18 @@ TEST_F(RecoveryTest, OnlyTheLeaderLeads) {
   EXPECT_FALSE(recovery_.deciding());
 }
 
+TEST_F(RecoveryTest, WhoIsNotInTheViewReportsNothing) {
+  const Result<View> next = without_members(next_view(kSelf), uint64_t{1} << 2);
+  ASSERT_TRUE(next) << next.error().text();
+  state_.views.publish(std::make_shared<const View>(*next));
+  recovery_.step(ctx_.now_ns());
+  ASSERT_EQ(ctx_.view().leader(), kSelf);
+  hear(kReported, NodeId(2));
+  EXPECT_EQ(fault(), "node 2: a step of recovery from a node that is not in the view");
+  hear(kReported, NodeId(1));
+  EXPECT_EQ(fault(), "");
+}
+
 // Rule: apply before written is refused.
 TEST_F(RecoveryTest, ALeaderThatSkipsStepsIsNotBelieved) {
   begin();

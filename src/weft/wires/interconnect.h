@@ -57,8 +57,8 @@ struct InterconnectEvent {
                   // retries continue.
     kProbeReply,  // a probe() is over: without `why` the peer is running, agrees, and has reached this node in turn;
                   // else `why` says what is wrong
-    kUnreached,  // somebody probed us and cannot be reached at its `address`: `why`
-    kProbed,     // somebody at `address` probed us and says what keeps it from joining: `why`
+    kUnreached,   // somebody probed us and cannot be reached at its `address`: `why`
+    kProbed,      // somebody at `address` probed us and says what keeps it from joining: `why`
   };
   Kind kind;
   NodeId peer;  // as it claims; kNodesMax if it did not get that far
