@@ -45,51 +45,6 @@ class PartitionGcTest : public PartTest {
   PartitionGc gc_{ctx_, sweep_};
 };
 
-TEST_F(PartitionGcTest, NothingIsStaleUntilAReplicaIsDropped) {
-  EXPECT_FALSE(sweep_.has_stale());
-  View same = *view_;
-  same.epoch = Epoch(2);
-  sweep_.note_view(*view_, same);
-  EXPECT_FALSE(sweep_.has_stale());
-  sweep_.note_view(same, leaving_view(partition_));
-  EXPECT_TRUE(sweep_.has_stale());
-  EXPECT_TRUE(sweep_.stale()[partition_.value]);
-}
-
-TEST_F(PartitionGcTest, WhatIsStaleStaysSoUntilItIsDiscarded) {
-  const View left = leaving_view(partition_);
-  sweep_.note_view(*view_, left);
-  View back = *view_;
-  back.epoch = Epoch(3);
-  sweep_.note_view(left, back);
-  EXPECT_TRUE(sweep_.stale()[partition_.value]) << "also if it holds the partition again";
-  std::vector<bool> other(3, true);
-  other[partition_.value] = false;
-  sweep_.discarded(other);
-  EXPECT_TRUE(sweep_.has_stale());
-  sweep_.discarded({});
-  EXPECT_TRUE(sweep_.has_stale());
-  sweep_.discarded(sweep_.stale());
-  EXPECT_FALSE(sweep_.has_stale());
-}
-
-TEST_F(PartitionGcTest, AWholeReplicaThatFillsHasMissedAView) {
-  sweep_.note_view(*view_, filling_view(partition_, NodeId(1), kSelf));
-  EXPECT_TRUE(sweep_.stale()[partition_.value]);
-}
-
-TEST_F(PartitionGcTest, WhatWasFillingAndGoesOnIsNotStale) {
-  const View fills = filling_view(partition_, NodeId(1), kSelf);
-  View next = fills;
-  ++next.epoch.value;
-  sweep_.note_view(fills, next);
-  EXPECT_FALSE(sweep_.has_stale()) << "goes on filling";
-  sweep_.note_view(fills, *view_);
-  EXPECT_FALSE(sweep_.has_stale()) << "is whole";
-  sweep_.note_view(fills, leaving_view(partition_));
-  EXPECT_TRUE(sweep_.has_stale()) << "is neither";
-}
-
 // A key that was deleted since would come back.
 TEST_F(PartitionGcTest, WhatFillsAgainIsDiscardedBeforeTheViewIsActive) {
   load_record(key_, "old");
