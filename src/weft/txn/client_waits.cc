@@ -72,6 +72,9 @@ void ClientWaits::expire(TxnSlot& slot) {
       acks_.wake(slot);
       break;
     case TxnStage::kDraining:  // the client gave it up before, but still waits for a read
+      slot.expired = true;
+      acks_.wake(slot);
+      break;
     case TxnStage::kFinished:
       acks_.wake(slot);
       break;

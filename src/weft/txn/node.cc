@@ -188,7 +188,8 @@ Result<void> Node::load(TableId table_id, ByteView key_bytes, ByteView value) {
   const Owner loader(id_, WorkerId(0), 0);
   const LockResult lock = t->lock(key, loader, Write::kInsert, std::nullopt, static_cast<uint32_t>(value.size()));
   if (lock.code != Code::kOk) {
-    return Error{lock.code, "table " + t->spec().name + ": " + t->limit_text(lock.code)};
+    if (lock.code == Code::kExists) return Error{lock.code, "table " + t->spec().name + ": the key was loaded before"};
+    return Error{lock.code, t->limit_text(lock.code)};
   }
   t->commit(key, loader, Write::kInsert, value, lock.locked);
   return {};
