@@ -91,7 +91,7 @@ TEST(NodeSpec, ATransactionOfOneKeyFitsIntoTheCredit) {
             std::string::npos);
 }
 
-struct NodeAgent final : NodeAgentHook {
+struct NodeTestAgent final : NodeAgentHook {
   bool step(uint64_t) override { return false; }
   uint64_t deadline_ns() const override { return UINT64_MAX; }
   void on_message(NodeId from, ByteView message) override { heard.emplace_back(from, std::string(as_text(message))); }
@@ -278,7 +278,7 @@ TEST_F(NodeTest, ItsWorkersGoThroughAChangeOfTheViewTogether) {
 TEST_F(NodeTest, ItsAgentTalksToOtherNodesThroughTheFirstWorker) {
   spec_.options.workers = 2;
   start();
-  NodeAgent agent;
+  NodeTestAgent agent;
   nodes_[1]->agent_host()->set_agent(&agent);
   node().agent_host()->send_control(NodeId(1), as_bytes("lease"));
   steps(10);

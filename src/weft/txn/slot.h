@@ -145,7 +145,7 @@ struct alignas(64) TxnSlot {
   uint8_t row = 0;                   // index in the cluster's rows (row_set.h)
   uint8_t flags = 0;                 // of the plan: CommitFlags
   bool acknowledged = false;
-  bool expired = false;  // while executing: nobody waits any more for what is in flight
+  bool expired = false;  // nobody waits any more for what is in flight
   bool left = false;     // in commit: its client was answered that the outcome is unknown, and it goes on
   uint8_t writes = 0;
   uint8_t round_trips = 0;

@@ -180,6 +180,7 @@ TEST_F(TxnTest, WhoAbortsAndThenWaitsForAReadIsWokenWhenTheTimeIsOver) {
     time_is_over();
     EXPECT_TRUE(woken);
     EXPECT_FALSE(txn.value(read).found);
+    EXPECT_EQ(txn.value(read).code, Code::kNoAnswer) << "which is not that the key is absent";
     EXPECT_TRUE(aborted(txn.abort(), Code::kApplication)) << "the first outcome stands";
     EXPECT_TRUE(aborted(committed_by(txn), Code::kApplication));
   }

@@ -224,7 +224,7 @@ TEST_F(TxnWorkerTest, WithoutALeaseItIsInTroubleAndLooksAgainAtOnceForWhatItMust
 
 TEST_F(TxnWorkerTest, TheAgentRunsInTheLoopAndItsDeadlineCounts) {
   TxnWorkerAgent agent;
-  nodes_[0]->set_agent(&agent);
+  nodes_[0]->agent_host()->set_agent(&agent);
   steps_of({0}, 3);
   EXPECT_EQ(agent.steps, 3);
   EXPECT_EQ(agent.last_ns, worker().context().now_ns());
@@ -233,10 +233,10 @@ TEST_F(TxnWorkerTest, TheAgentRunsInTheLoopAndItsDeadlineCounts) {
   EXPECT_TRUE(nodes_[0]->worker(WorkerId(0))->step());
   agent.due_ns = 77;
   EXPECT_EQ(worker().deadline_ns(), 77U);
-  nodes_[1]->send_control(NodeId(0), as_bytes("hello"));
+  nodes_[1]->agent_host()->send_control(NodeId(0), as_bytes("hello"));
   steps_of({1, 0}, 2);
   EXPECT_EQ(agent.heard, "1:hello ");
-  nodes_[0]->set_agent(nullptr);
+  nodes_[0]->agent_host()->set_agent(nullptr);
   steps_of({0}, 1);
   EXPECT_EQ(agent.steps, 7);
 }
