@@ -144,8 +144,8 @@ void info(RedisFrontend& front, Client&, Arguments, RespWriter& reply) {
   const auto line = [](std::string_view name, uint64_t value) {
     return std::string(name) + ":" + std::to_string(value) + "\r\n";
   };
-  reply.verbatim(std::string("cluster_state:") + (front.txn_worker()->trouble().empty() ? "ok" : "fail") + "\r\n" +
-                 line("cluster_slots_assigned", kRedisSlots) + line("cluster_slots_ok", kRedisSlots) +
+  reply.verbatim(std::string("cluster_state:") + (front.txn_worker()->unavailable_reason().empty() ? "ok" : "fail") +
+                 "\r\n" + line("cluster_slots_assigned", kRedisSlots) + line("cluster_slots_ok", kRedisSlots) +
                  line("cluster_slots_pfail", 0) + line("cluster_slots_fail", 0) +
                  line("cluster_known_nodes", view.members.size()) + line("cluster_size", view.members.size()) +
                  line("cluster_current_epoch", view.epoch.value) + line("cluster_my_epoch", view.epoch.value));

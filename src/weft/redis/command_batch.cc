@@ -343,7 +343,7 @@ std::string RedisFrontend::failure(const Client& client, const Outcome& outcome)
            limit_text(client.too_much_of, one ? options_.command_us_max : options_.exec_us_max,
                       client.too_much_ns / 1000);
   }
-  const std::string trouble = txn_worker_->trouble();
+  const std::string trouble = txn_worker_->unavailable_reason();
   const std::string why = trouble.empty() ? trouble : ": " + trouble;
   if (outcome.kind == OutcomeKind::kUnknown) return "UNKNOWN " + id_text(outcome.id) + " " + outcome.text() + why;
   const bool over = session_.now_ns() >= answer_by_ns(client);

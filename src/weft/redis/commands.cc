@@ -84,8 +84,8 @@ class Names {
 }  // namespace
 
 const std::vector<const Command*>& all_commands() {
-  static const std::vector<Command> kRows = gather();
-  static const std::vector<const Command*> kAll = places(kRows);
+  static const std::vector<Command> kCommandRows = gather();
+  static const std::vector<const Command*> kAll = places(kCommandRows);
   return kAll;
 }
 

@@ -87,7 +87,7 @@ std::string stats_section(RedisFrontend& front, const Client&) {
   Counters counters;
   const Node& node = *front.txn_worker()->node();
   for (int w = 0; w < node.workers(); ++w) {
-    counters.add(node.txn_worker(WorkerId(static_cast<uint8_t>(w)))->figures().counters);
+    counters.add(node.txn_worker(WorkerId(static_cast<uint8_t>(w)))->stats().counters);
   }
   return line("total_connections_received", totals.connections) + line("total_commands_processed", totals.commands) +
          line("instantaneous_ops_per_sec", shared.stats.rate(commands, front.session().now_ns())) +

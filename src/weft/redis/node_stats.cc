@@ -80,7 +80,7 @@ NodeStats node_stats_of(const Node& node) {
   out.worker_count = node.workers();
   for (int w = 0; w < node.workers(); ++w) {
     const TxnWorker* const txn_worker = node.txn_worker(WorkerId(static_cast<uint8_t>(w)));
-    const WorkerStats of_one = txn_worker->figures();
+    const WorkerStats of_one = txn_worker->stats();
     out.workers.counters.add(of_one.counters);
     out.workers.in_flight += of_one.in_flight;
     out.latency_ns.merge(txn_worker->acks().latency_ns());

@@ -49,7 +49,8 @@ void refuse_scan(RedisFrontend& front, Client& client, std::string_view changed 
     why = "ERR " + std::string(changed) + ", and then no answer came within " +
           std::to_string(txn_worker.slots().answer_ns() / 1'000'000) + " ms (limits.answer_ms)";
   }
-  if (!txn_worker.context().views.removed() && !txn_worker.trouble().empty()) why += ": " + txn_worker.trouble();
+  if (!txn_worker.context().views.removed() && !txn_worker.unavailable_reason().empty())
+    why += ": " + txn_worker.unavailable_reason();
   front.out(client).error(why);
 }
 
@@ -316,7 +317,7 @@ Task<void> flush(RedisFrontend& front, Client& client, Arguments arguments) {
   front.out(client).simple("OK");
 }
 
-constexpr Command kWalkCommands[] = {
+constexpr Command kScanCommands[] = {
     {"dbsize",
      1,
      kFast | kNoMulti,
@@ -343,6 +344,6 @@ constexpr Command kWalkCommands[] = {
 
 }  // namespace
 
-std::span<const Command> scan_commands() { return kWalkCommands; }
+std::span<const Command> scan_commands() { return kScanCommands; }
 
 }  // namespace weft

@@ -228,7 +228,7 @@ TEST_P(AnswerTest, WhileTheViewIsNotActive) {
   ASSERT_TRUE(ended.outcome);
   EXPECT_EQ(ended.outcome->kind, OutcomeKind::kRejected);
   EXPECT_EQ(ended.outcome->code, Code::kNoAnswer);
-  EXPECT_EQ(txn_worker(0)->trouble(), "the view is not active: not all of its nodes answer");
+  EXPECT_EQ(txn_worker(0)->unavailable_reason(), "the view is not active: not all of its nodes answer");
 }
 
 // Without a lease neither a read nor a commit is acknowledged: the read did not happen, and the outcome of the commit
@@ -252,7 +252,7 @@ TEST_P(AnswerTest, WhatIsHeldBackForTheLease) {
   EXPECT_EQ(written.outcome->kind, OutcomeKind::kUnknown);
   EXPECT_EQ(written.outcome->code, Code::kNoAnswer);
   EXPECT_EQ(txn_worker(0)->counters().unknown, 1U);
-  EXPECT_EQ(txn_worker(0)->trouble(), "this node has no lease: it does not reach all nodes of the view");
+  EXPECT_EQ(txn_worker(0)->unavailable_reason(), "this node has no lease: it does not reach all nodes of the view");
   nodes_[0]->state().lease.set_until(UINT64_MAX);
   std::optional<TxnStatus> status;
   go(ask(session(0), written.outcome->id, &status));

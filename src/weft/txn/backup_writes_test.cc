@@ -144,7 +144,7 @@ TEST_F(BackupWritesTest, AReplicaThatCatchesUpInstallsAtTheEndAndLeavesTombstone
   load_record(other_, "other");
   const uint64_t inserted = key_at(kPrimary, 2);
   const uint64_t erased = key_at(kPrimary, 3);
-  enter(filling_view(hashed(key_).partition, kPrimary, kSelf));
+  enter(catching_up_view(hashed(key_).partition, kPrimary, kSelf));
   add({write(key_, Write::kPut, new_, 2), write(other_, Write::kErase, none_, 2),
        write(inserted, Write::kPut, new_, 5, kDeferred), write(erased, Write::kErase, none_, 5)});
   EXPECT_EQ(value_of(key_), "old");
@@ -208,7 +208,7 @@ TEST_F(BackupWritesTest, NeitherAPrimaryNorAReplicaThatCatchesUpWaitsForAPredece
   load_record(own_, "old");
   EXPECT_TRUE(predecessor_applied(own_, 9, 1));
   EXPECT_FALSE(predecessor_applied(key_, 9, 1));
-  enter(filling_view(hashed(key_).partition, kPrimary, kSelf));
+  enter(catching_up_view(hashed(key_).partition, kPrimary, kSelf));
   EXPECT_TRUE(predecessor_applied(key_, 9, 1));
 }
 

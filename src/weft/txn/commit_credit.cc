@@ -55,7 +55,7 @@ void CommitCredit::enqueue(TxnSlot& slot) {
   (last_ != nullptr ? last_->next : first_) = &slot;
   last_ = &slot;
   slot.next = nullptr;
-  gate_.look_again();
+  gate_.retry_waiters();
 }
 
 void CommitCredit::pop() {
@@ -73,7 +73,7 @@ void CommitCredit::remove(TxnSlot& slot) {
     (last != nullptr ? last->next : first_) = slot.next;
     if (last_ == &slot) last_ = last;
     slot.next = nullptr;
-    gate_.look_again();  // those behind it in the queue may have room
+    gate_.retry_waiters();  // those behind it in the queue may have room
     return;
   }
   WEFT_CHECK(false, "a commit that has sent nothing waits for credit");

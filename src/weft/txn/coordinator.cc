@@ -243,7 +243,7 @@ void Coordinator::finish(TxnSlot& slot) {
   const bool committed = slot.stage == TxnStage::kCommitting;
   slot.enter(TxnStage::kFinished);
   credit_.give_back(slot);
-  slot.participants = slot.locked_nodes = slot.fill_nodes = 0;
+  slot.participants = slot.locked_nodes = slot.catching_up_nodes = 0;
   if (slot.ring_bytes != 0) verbs_->give_back(slot);
   if (committed) {
     for_each_node(slot.record_nodes, [&](NodeId n) {

@@ -23,7 +23,7 @@ class CreditGate {
     came_back_ = true;
   }
   // Waiting transactions retry in the next step.
-  void look_again() { came_back_ = true; }
+  void retry_waiters() { came_back_ = true; }
   bool came_back() const { return came_back_; }
   bool take_came_back() { return std::exchange(came_back_, false); }
   void reset() { credit_.reset(); }

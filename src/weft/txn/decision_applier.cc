@@ -23,12 +23,12 @@ DecisionApplier::Progress DecisionApplier::step() {
   WEFT_CHECK(ctx_.views.recovering(), "decisions are carried out while the worker recovers");
   if (stage_ == Stage::kBegin) {
     if (!come_to(WorkerBarrier::Step::kApply)) return Progress::kWaits;
-    carry_out(false);
+    apply_decisions(false);
     stage_ = Stage::kAborts;
   }
   if (stage_ == Stage::kAborts) {
     if (verbs_ != nullptr && !come_to(WorkerBarrier::Step::kCommit)) return Progress::kWaits;
-    carry_out(true);
+    apply_decisions(true);
     stage_ = Stage::kCommits;
   }
   if (!verb_locks_) return Progress::kDone;
@@ -40,7 +40,7 @@ DecisionApplier::Progress DecisionApplier::step() {
   return release_orphaned_locks() ? Progress::kDone : Progress::kGoesOn;
 }
 
-void DecisionApplier::carry_out(bool commits) {
+void DecisionApplier::apply_decisions(bool commits) {
   for (Decision& decision : decisions_.all()) {
     if (decision.carried_out || decision.commit != commits) continue;
     decision.carried_out = true;
@@ -78,12 +78,12 @@ void DecisionApplier::install(const PreparedKeys* part, const PreparedTxn* recor
     const Placement& now = ctx_.view().placement(key.key.partition);
     const bool fills = now.is_catching_up(ctx_.self);
     // A partition that this node has just begun to catch up on gets the write by copying, which comes later.
-    const bool filled_before = before != nullptr && before->placement(key.key.partition).is_catching_up(ctx_.self);
-    if (!now.is_in_sync(ctx_.self) && !(fills && filled_before)) continue;
+    const bool was_catching_up = before != nullptr && before->placement(key.key.partition).is_catching_up(ctx_.self);
+    if (!now.is_in_sync(ctx_.self) && !(fills && was_catching_up)) continue;
     key.table->install_if_newer(key.key, key.write, key.value, key.version, ctx_.scratch.data());
     // Tombstones of partitions that were catching up stay until all workers have applied their decisions
     // (PartitionGc::settle).
-    if (!filled_before && key.write == Write::kErase) key.table->mark_readable(key.key, key.version);
+    if (!was_catching_up && key.write == Write::kErase) key.table->mark_readable(key.key, key.version);
   }
 }
 

@@ -39,7 +39,7 @@ class DecisionApplier {
  private:
   enum class Stage : uint8_t { kBegin, kAborts, kCommits, kLocks };  // what is done, or has begun
   bool come_to(WorkerBarrier::Step step);
-  void carry_out(bool commits);
+  void apply_decisions(bool commits);
   void install(const PreparedKeys* part, const PreparedTxn* record, Owner owner);
   bool release_orphaned_locks();
 

@@ -191,7 +191,7 @@ TEST_F(DecisionApplierTest, AbortsComeBeforeCommitsWhateverTheOrderTheyWereWritt
 TEST_F(DecisionApplierTest, WhatIsFillingGetsACommitOnlyIfItWasFillingBefore) {
   const uint64_t key = key_at(NodeId(1));
   const PartitionId partition = hashed(key).partition;
-  View fills = filling_view(partition, NodeId(1), kSelf);
+  View fills = catching_up_view(partition, NodeId(1), kSelf);
   enter(fills, false);
   applier_->begin();
   decide(Ending::kCommit, 50, key);
@@ -212,7 +212,7 @@ TEST_F(DecisionApplierTest, ADeleteLeavesATombstoneOnlyWhereItWasFilling) {
   decide(Ending::kCommit, 50, key, Write::kErase, 7, "");
   step();
   EXPECT_EQ(table().leak_report().tombstones, 0U);
-  View fills = filling_view(hashed(key).partition, NodeId(1), kSelf);
+  View fills = catching_up_view(hashed(key).partition, NodeId(1), kSelf);
   state_.views.went_active(std::make_shared<const View>(fills));
   ++fills.epoch.value;
   enter(fills, false);

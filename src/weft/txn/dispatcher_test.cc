@@ -98,7 +98,7 @@ TEST_F(DispatcherTest, TheFaultIsTheSendersAndNobodyElses) {
 }
 
 TEST_F(DispatcherTest, AKindThatNobodyHandlesClosesItsSender) {
-  send(Kind::kWalk, std::vector<std::byte>(64));
+  send(Kind::kScan, std::vector<std::byte>(64));
   deliver();
   EXPECT_TRUE(part_.handed.empty());
   EXPECT_TRUE(port_.closed(kPeer));

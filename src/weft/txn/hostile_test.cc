@@ -113,7 +113,7 @@ TEST_P(Hostile, MessagesThatMakeNoSense) {
   };
   const Body bodies[] = {body_of(no_such_flag),  body_of(more_keys_than_bytes),  body_of(unlock_of_nothing),
                          body_of(no_such_table), body_of(more_value_than_bytes), body_of(no_such_standing)};
-  for (uint8_t kind = 1; kind <= static_cast<uint8_t>(Kind::kWalk); ++kind) {
+  for (uint8_t kind = 1; kind <= static_cast<uint8_t>(Kind::kScan); ++kind) {
     for (const Body& body : bodies) {
       std::ranges::copy(body, enemy_->reserve(NodeId(2), Flow::kCommit, kind, body.size(), 250));
     }
@@ -122,7 +122,7 @@ TEST_P(Hostile, MessagesThatMakeNoSense) {
   EXPECT_TRUE(txn_worker(2)->context().port.closed(enemy_id_));
   Random random(1);
   for (int i = 0; i < 300; ++i) {
-    const auto kind = static_cast<uint8_t>(random.between(1, static_cast<uint64_t>(Kind::kWalk)));
+    const auto kind = static_cast<uint8_t>(random.between(1, static_cast<uint64_t>(Kind::kScan)));
     const size_t bytes = random.below(200);
     std::byte* at = enemy_->reserve(NodeId(0), Flow::kCommit, kind, bytes, static_cast<uint16_t>(random.below(300)));
     for (size_t b = 0; b < bytes; ++b) at[b] = static_cast<std::byte>(random.chance(70) ? 0 : random.below(256));
@@ -221,7 +221,7 @@ TEST_P(Hostile, RecoveryMessagesThatMakeNoSense) {
     send(NodeId(to_leader ? 0 : 2), Kind::kRecovery, header, 0);
     if (i % 20 == 0) {
       const std::vector<uint64_t> fill{random.below(4), 0, 2, random.below(3) << 56, 0};
-      std::byte* at = enemy_->reserve(NodeId(0), Flow::kRecovery, static_cast<uint8_t>(Kind::kFill), 40);
+      std::byte* at = enemy_->reserve(NodeId(0), Flow::kRecovery, static_cast<uint8_t>(Kind::kTransfer), 40);
       std::memcpy(at, fill.data(), 40);
     }
     if (i % 10 == 0) steps(1);

@@ -86,7 +86,7 @@ void KeyScans::serve_page(const Message& m) {
   const auto send = [&](ScanStep step, size_t bytes) {
     header.step = static_cast<uint8_t>(step);
     std::byte* at =
-        ctx_.port.reserve(m.source, Flow::kExecution, static_cast<uint8_t>(Kind::kWalk), sizeof header + padded(bytes));
+        ctx_.port.reserve(m.source, Flow::kExecution, static_cast<uint8_t>(Kind::kScan), sizeof header + padded(bytes));
     store(at, header);
     std::memset(at + sizeof header, 0, padded(bytes));  // padding goes over the wire
     return at + sizeof header;
@@ -137,7 +137,7 @@ uint32_t KeyScans::ask(TableId table, PartitionId partition, uint64_t cursor, ui
   header.step = static_cast<uint8_t>(ScanStep::kAsk);
   const NodeId to = ctx_.view().placement(partition).primary();
   if (ctx_.port.queued_bytes(to, Flow::kExecution) <= ctx_.limits.credit_bytes / 2) {
-    store(ctx_.port.reserve(to, Flow::kExecution, static_cast<uint8_t>(Kind::kWalk), sizeof header), header);
+    store(ctx_.port.reserve(to, Flow::kExecution, static_cast<uint8_t>(Kind::kScan), sizeof header), header);
   }
   page->items.clear();
   scans_.push_back({header.question, page});

@@ -35,7 +35,7 @@ class KeyScansTest : public PartTest {
   KeyScansTest() : PartTest(scan_limits()) {}
 
   bool hear(const ScanBytes& m, ByteView rest = {}, NodeId from = NodeId(1)) {
-    return hand_over<&KeyScans::parse, &KeyScans::on_message>(scans_, from, Kind::kWalk, bytes_with(m, rest));
+    return hand_over<&KeyScans::parse, &KeyScans::on_message>(scans_, from, Kind::kScan, bytes_with(m, rest));
   }
   ScanBytes question(uint32_t keys_max, uint64_t cursor = 0) const {
     ScanBytes m{};
@@ -105,7 +105,7 @@ TEST_F(KeyScansTest, PagesHaveEveryKeyOnceWhateverTheirSize) {
 
 TEST_F(KeyScansTest, OnlyAWholeReplicaIsScannedHere) {
   KeyPage page;
-  enter(filling_view(partition_, NodeId(1), kSelf));
+  enter(catching_up_view(partition_, NodeId(1), kSelf));
   EXPECT_FALSE(scans_.scan_here(kTable, partition_, 0, 10, &page));
   EXPECT_FALSE(page.done);
 }
@@ -157,7 +157,7 @@ TEST_F(KeyScansTest, WithoutALeaseOrAWholeReplicaNobodyIsServed) {
   hear(question(10));
   deliver();
   EXPECT_FALSE(take_received().empty());
-  enter(filling_view(partition_, NodeId(1), kSelf));
+  enter(catching_up_view(partition_, NodeId(1), kSelf));
   hear(question(10));
   deliver();
   EXPECT_TRUE(take_received().empty());
@@ -276,7 +276,7 @@ TEST_F(KeyScansTest, WhatIsMalformedIsRefusedAndChangesNothing) {
   refused(good, as_bytes(text).subspan(0, 8), "too short");
   refused(end(number, 0, 0), as_bytes(text), "an end with something behind it");
   const std::vector<std::byte> half(sizeof(ScanBytes) - 1);
-  EXPECT_FALSE((hand_over<&KeyScans::parse, &KeyScans::on_message>(scans_, NodeId(1), Kind::kWalk, half)));
+  EXPECT_FALSE((hand_over<&KeyScans::parse, &KeyScans::on_message>(scans_, NodeId(1), Kind::kScan, half)));
   EXPECT_TRUE(hear(good, as_bytes(text))) << "and this one is whole";
   EXPECT_EQ(page->items.size(), 1U);
 }

@@ -67,7 +67,7 @@ bool LogReceiver::step(uint64_t) {
   bool busy = false;
   for (int n = 0; n < ctx_.nodes; ++n) {
     LogRingReader& ring = rings_[static_cast<size_t>(n)];
-    if (!ring.should_tell()) continue;
+    if (!ring.acknowledgement_due()) continue;
     ring.tell();
     std::byte* at = ctx_.port.reserve(NodeId(static_cast<uint8_t>(n)), Flow::kCommit,
                                       static_cast<uint8_t>(Kind::kRingRead), sizeof(RingRead));

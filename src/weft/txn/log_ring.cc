@@ -35,7 +35,7 @@ void ring_seal(std::byte* entry, RingHeader header) {
   store(entry, header);
 }
 
-bool LogRingReader::whole(uint32_t epoch, std::byte* scratch, RingHeader* header) const {
+bool LogRingReader::is_complete(uint32_t epoch, std::byte* scratch, RingHeader* header) const {
   const std::byte* const at = memory_ + position_ % bytes_;
   copy_from_shared(reinterpret_cast<std::byte*>(header), at, sizeof *header);
   if (header->position != position_ || header->epoch != epoch) return false;
@@ -48,7 +48,7 @@ bool LogRingReader::whole(uint32_t epoch, std::byte* scratch, RingHeader* header
 
 bool LogRingReader::next(uint32_t epoch, std::byte* scratch, Entry* entry) {
   RingHeader header;
-  while (whole(epoch, scratch, &header)) {
+  while (is_complete(epoch, scratch, &header)) {
     position_ += header.skip != 0 ? header.bytes : ring_entry_bytes(header.bytes);
     if (header.skip != 0) continue;
     *entry = {header.slot, {scratch, header.bytes}};

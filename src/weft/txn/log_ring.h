@@ -95,20 +95,20 @@ class LogRingReader {
   };
   // The next entry, if it is there, copied into `scratch`, which has room for the largest.
   bool next(uint32_t epoch, std::byte* scratch, Entry* entry);
-  void begin() { position_ = told_ = 0; }
+  void begin() { position_ = acknowledged_ = 0; }
 
   uint64_t position() const { return position_; }
   // Whether the writer should be told how far the ring is read. tell() notes that it was.
-  bool should_tell() const { return position_ - told_ >= bytes_ / 8; }
-  void tell() { told_ = position_; }
+  bool acknowledgement_due() const { return position_ - acknowledged_ >= bytes_ / 8; }
+  void tell() { acknowledged_ = position_; }
 
  private:
-  bool whole(uint32_t epoch, std::byte* scratch, RingHeader* header) const;
+  bool is_complete(uint32_t epoch, std::byte* scratch, RingHeader* header) const;
 
   const std::byte* const memory_;
   const size_t bytes_;
   uint64_t position_ = 0;
-  uint64_t told_ = 0;
+  uint64_t acknowledged_ = 0;
 };
 
 }  // namespace weft

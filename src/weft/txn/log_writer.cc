@@ -10,8 +10,9 @@
 
 namespace weft {
 
-LogWriter::LogWriter(WorkerContext& ctx, const VerbMemory& memory, VerbIssuer& posts, const MessageTransport& messages)
-    : ctx_(ctx), memory_(memory), posts_(posts), messages_(messages) {
+LogWriter::LogWriter(WorkerContext& ctx, const VerbMemory& memory, VerbIssuer& verb_issuer,
+                     const MessageTransport& messages)
+    : ctx_(ctx), memory_(memory), verb_issuer_(verb_issuer), messages_(messages) {
   WEFT_CHECK(memory.ring_bytes() >= 4 * kRingAlign && memory.ring_bytes() % kRingAlign == 0, "a ring of entries");
   for (int n = 0; n < ctx.nodes; ++n) rings_.emplace_back(memory.ring_bytes());
 }
@@ -64,7 +65,8 @@ void LogWriter::post(TxnSlot& slot, NodeId node) {
   WEFT_CHECK(ring.reserve(bytes), "what is written is at most what was reserved");
   const LogRingWriter::Place place = ring.place(bytes);
   WEFT_CHECK(place.at + bytes <= memory_.ring_bytes(), "an entry does not wrap");
-  VerbRequest* post = make_commit_request(posts_, TxnRequest::Purpose::kLog, slot, node, 0, bytes + sizeof(RingHeader));
+  VerbRequest* post =
+      make_commit_request(verb_issuer_, TxnRequest::Purpose::kLog, slot, node, 0, bytes + sizeof(RingHeader));
   Verb verb;
   verb.kind = VerbKind::kWrite;
   verb.region = memory_.ring_region();
@@ -94,7 +96,7 @@ void LogWriter::post(TxnSlot& slot, NodeId node) {
   post->add(verb);
   count_verbs(ctx_, Phase::kReplicate, *post);
   ++slot.verbs_pending;
-  posts_.send(post);
+  verb_issuer_.send(post);
 }
 
 void LogWriter::on_ring_read(const Batch& batch, std::span<const Message> run) {

@@ -18,7 +18,7 @@ namespace weft {
 
 class LogWriter {
  public:
-  LogWriter(WorkerContext& ctx, const VerbMemory& memory, VerbIssuer& posts, const MessageTransport& messages);
+  LogWriter(WorkerContext& ctx, const VerbMemory& memory, VerbIssuer& verb_issuer, const MessageTransport& messages);
 
   // Chooses slot.ring_nodes; the others get a message.
   void plan(TxnSlot& slot);
@@ -35,7 +35,7 @@ class LogWriter {
  private:
   WorkerContext& ctx_;
   const VerbMemory& memory_;
-  VerbIssuer& posts_;
+  VerbIssuer& verb_issuer_;
   const MessageTransport& messages_;
   std::vector<LogRingWriter> rings_;  // by node
 };

@@ -59,7 +59,7 @@ WEFT_INLINE void encode(std::byte* to, const TxnSlot& slot, Phase phase, NodeId 
   const uint16_t count = phase != Phase::kUnlock || slot.stage == TxnStage::kCommitting ? slot.count : 0;
   CommitRequest request{};
   request.sequence = slot.sequence;
-  request.participants = slot.participants & ~slot.fill_only;
+  request.participants = slot.participants & ~slot.nonvoting_nodes;
   request.incarnation = slot.incarnation;
   request.flags = slot.flags;
   request.entries = static_cast<uint8_t>(slot.count);

@@ -76,7 +76,7 @@ TEST_F(MessageTransportTest, WhoOnlyFillsIsNotNamedAsAParticipant) {
   TxnSlot& slot = begin();
   put(slot, key_at(kOne), "a");
   plan(slot);
-  slot.fill_only = mask_of({2});
+  slot.nonvoting_nodes = mask_of({2});
   EXPECT_EQ(take_apart(send(slot, Phase::kLock).at(0)).request.participants, mask_of({1}));
 }
 

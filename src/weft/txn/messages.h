@@ -19,11 +19,11 @@ enum class Kind : uint8_t {
   kReply,         // PhaseReply, bases
   kDone,          // TxnCompleteNotice...: all participants of these have acknowledged; mark readable and truncate
   kRecovery,      // RecoveryHeader, KeyPart...: into a new view (recovery_types.h)
-  kFill,          // FillHeader, ...: copies of a partition for a replica that is catching up (state_transfer.h)
+  kTransfer,      // TransferHeader, ...: copies of a partition for a replica that is catching up (state_transfer.h)
   kControl,       // for the node's agent: leases
   kOutcomeQuery,  // OutcomeQuery: the outcome of a transaction   -> kOutcomeReply
   kOutcomeReply,
-  kWalk,      // ScanHeader, ...: keys of a partition, for scans (key_scans.h)
+  kScan,      // ScanHeader, ...: keys of a partition, for scans (key_scans.h)
   kRingRead,  // RingRead: how far the sender has read the ring that the receiver writes (log_ring.h)
   kUnlocked,  // TxnCompleteNotice...: what the sender has unlocked; replaces as many kReply (passive acknowledgement)
 };

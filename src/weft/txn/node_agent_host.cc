@@ -20,7 +20,7 @@ uint64_t NodeAgentHost::clock_ns() const { return node_.worker(kAgentsWorker)->c
 
 bool NodeAgentHost::caught_up(Epoch epoch) const {
   for (int w = 0; w < node_.workers(); ++w) {
-    if (!node_.txn_worker(WorkerId(static_cast<uint8_t>(w)))->transfer().filled_in(epoch)) return false;
+    if (!node_.txn_worker(WorkerId(static_cast<uint8_t>(w)))->transfer().caught_up_in(epoch)) return false;
   }
   return true;
 }

@@ -14,21 +14,22 @@ OneSided::OneSided(WorkerContext& ctx, const RowSet& rows, const Options& option
       planner_(planner),
       slots_(slots),
       locations_(std::move(locations)),
-      posts_(VerbIssuerOptions{ctx.nodes, kSlotsMax, options.doorbell_batching, options.pipelined_verbs}, ctx.wire,
-             ctx.cost_model, memory.posts(ctx.id), memory.post_bytes()),
-      log_writer_(rows.logs_by_verb() ? std::make_optional<LogWriter>(ctx, memory, posts_, messages) : std::nullopt),
-      transport_(ctx, posts_, locations_, log_writer(), slots) {}
+      verb_issuer_(VerbIssuerOptions{ctx.nodes, kSlotsMax, options.doorbell_batching, options.pipelined_verbs},
+                   ctx.wire, ctx.cost_model, memory.request_buffers(ctx.id), memory.request_bytes()),
+      log_writer_(rows.logs_by_verb() ? std::make_optional<LogWriter>(ctx, memory, verb_issuer_, messages)
+                                      : std::nullopt),
+      transport_(ctx, verb_issuer_, locations_, log_writer(), slots) {}
 
 void OneSided::connect(Reads& reads, TxnKeys& keys, const CommitParser& parser, Participant& participant) {
   WEFT_CHECK(!reads_ && !log_receiver_, "parts are connected once");
-  reads_.emplace(ctx_, posts_, locations_, planner_, slots_, keys, reads);
+  reads_.emplace(ctx_, verb_issuer_, locations_, planner_, slots_, keys, reads);
   if (log_writer_) log_receiver_.emplace(ctx_, memory_, parser, participant);
 }
 
 bool OneSided::poll(Coordinator& coordinator) {
   if (log_receiver_) log_receiver_->drain();
   Answered context{this, &coordinator};
-  return posts_.poll(
+  return verb_issuer_.poll(
       ctx_.now_ns(),
       [](void* to, VerbRequest& post) {
         const auto* answered = static_cast<const Answered*>(to);
@@ -50,7 +51,7 @@ void OneSided::on_posted(VerbRequest& post, Coordinator& coordinator) {
 
 void OneSided::stop(Epoch next) {
   memory_.stop_access(next);
-  posts_.drop();
+  verb_issuer_.drop();
 }
 
 void OneSided::finish_view() {

@@ -29,8 +29,8 @@ class OneSided {
   LogWriter* log_writer() { return log_writer_ ? &*log_writer_ : nullptr; }  // nullptr: no row logs by verbs
   LogReceiver* log_receiver() { return log_receiver_ ? &*log_receiver_ : nullptr; }
   const LogReceiver* log_receiver() const { return log_receiver_ ? &*log_receiver_ : nullptr; }
-  VerbIssuer& posts() { return posts_; }
-  const VerbIssuer& posts() const { return posts_; }
+  VerbIssuer& verb_issuer() { return verb_issuer_; }
+  const VerbIssuer& verb_issuer() const { return verb_issuer_; }
 
   // Hands each completed verb request to the part it belongs to. The coordinator goes on with slots whose phase is
   // over.
@@ -55,7 +55,7 @@ class OneSided {
   const Planner& planner_;
   SlotTable& slots_;
   LocationCache locations_;
-  VerbIssuer posts_;
+  VerbIssuer verb_issuer_;
   std::optional<LogWriter> log_writer_;
   VerbTransport transport_;
   std::optional<OneSidedReads> reads_;

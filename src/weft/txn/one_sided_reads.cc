@@ -13,10 +13,10 @@ constexpr uint8_t kLooksMax = 3;  // tries at a half-written record, before its 
 
 }  // namespace
 
-OneSidedReads::OneSidedReads(WorkerContext& ctx, VerbIssuer& posts, LocationCache& locations, const Planner& planner,
-                             SlotTable& slots, TxnKeys& keys, Reads& reads)
+OneSidedReads::OneSidedReads(WorkerContext& ctx, VerbIssuer& verb_issuer, LocationCache& locations,
+                             const Planner& planner, SlotTable& slots, TxnKeys& keys, Reads& reads)
     : ctx_(ctx),
-      posts_(posts),
+      verb_issuer_(verb_issuer),
       locations_(locations),
       planner_(planner),
       slots_(slots),
@@ -46,7 +46,7 @@ void OneSidedReads::on_posted(VerbRequest& post) {
   }
 }
 
-void OneSidedReads::note_place(const Entry& e, NodeId from, const GetWhere& where) {
+void OneSidedReads::remember_location(const Entry& e, NodeId from, const GetWhere& where) {
   index_of(from, e) = {where.index, where.bins};
   if (where.record != 0) {
     locations_.put(from, e.table_id, e.key.hash, RecordSlot(where.record));
@@ -73,7 +73,7 @@ bool OneSidedReads::post_record(TxnSlot& slot, uint16_t index, RecordSlot where,
   Entry& e = slot.entry(index);
   if (where.block_class() >= kBlockClasses || where.bytes() > kVerbBytesMax) return false;
   VerbRequest* post =
-      make_request(posts_, TxnRequest::Purpose::kRecord, slot, e.placement->primary(), index, where.bytes());
+      make_request(verb_issuer_, TxnRequest::Purpose::kRecord, slot, e.placement->primary(), index, where.bytes());
   if (post == nullptr) return false;
   e.where = where;
   post->user_as<TxnRequest>().where = where;
@@ -82,7 +82,7 @@ bool OneSidedReads::post_record(TxnSlot& slot, uint16_t index, RecordSlot where,
   verb.bytes = static_cast<uint32_t>(where.bytes());
   post->add(verb);
   count_verbs(ctx_, Phase::kExecute, *post);
-  posts_.send(post);
+  verb_issuer_.send(post);
   return true;
 }
 
@@ -91,7 +91,7 @@ bool OneSidedReads::post_bin(TxnSlot& slot, uint16_t index) {
   const NodeId primary = e.placement->primary();
   const RemoteIndexAddress& place = index_of(primary, e);
   if (place.bins == 0) return false;
-  VerbRequest* post = make_request(posts_, TxnRequest::Purpose::kBin, slot, primary, index, kBinBytes);
+  VerbRequest* post = make_request(verb_issuer_, TxnRequest::Purpose::kBin, slot, primary, index, kBinBytes);
   if (post == nullptr) return false;
   Verb verb;
   verb.kind = VerbKind::kRead;
@@ -101,7 +101,7 @@ bool OneSidedReads::post_bin(TxnSlot& slot, uint16_t index) {
   verb.local = post->buffer;
   post->add(verb);
   count_verbs(ctx_, Phase::kExecute, *post);
-  posts_.send(post);
+  verb_issuer_.send(post);
   return true;
 }
 
@@ -112,11 +112,11 @@ void OneSidedReads::on_bin_read(TxnSlot& slot, const VerbRequest& post) {
   const RecordSlot where = Table::find_in_bin_copy(post.buffer, place, e.key.hash);
   if (!where || !post_record(slot, of.entry, where, false)) {
     WEFT_MARK("a bin leads nowhere");
-    look_elsewhere(slot, of.entry, false);
+    read_via_fallback(slot, of.entry, false);
   }
 }
 
-void OneSidedReads::look_elsewhere(TxnSlot& slot, uint16_t index, bool into_the_index) {
+void OneSidedReads::read_via_fallback(TxnSlot& slot, uint16_t index, bool into_the_index) {
   Entry& e = slot.entry(index);
   e.where = RecordSlot();
   if (into_the_index && planner_.plan_reads(slot).through_index && post_bin(slot, index)) return;
@@ -138,7 +138,7 @@ void OneSidedReads::on_record_read(TxnSlot& slot, VerbRequest& post) {
     WEFT_MARK("a record is read while it is written");
     ++ctx_.counters.reads_torn;
     count_verbs(ctx_, Phase::kExecute, post);
-    posts_.repeat(post);
+    verb_issuer_.repeat(post);
     return;
   }
   const bool here = whole && !view.word.deleted() && !view.word.moved() &&
@@ -149,7 +149,7 @@ void OneSidedReads::on_record_read(TxnSlot& slot, VerbRequest& post) {
       ++ctx_.counters.places_stale;
       locations_.forget(post.peer, e.table_id, e.key.hash);
     }
-    look_elsewhere(slot, of.entry, of.cached);
+    read_via_fallback(slot, of.entry, of.cached);
     return;
   }
   ++ctx_.counters.remote_gets;

@@ -20,13 +20,13 @@ namespace weft {
 
 class OneSidedReads {
  public:
-  OneSidedReads(WorkerContext& ctx, VerbIssuer& posts, LocationCache& locations, const Planner& planner,
+  OneSidedReads(WorkerContext& ctx, VerbIssuer& verb_issuer, LocationCache& locations, const Planner& planner,
                 SlotTable& slots, TxnKeys& keys, Reads& reads);
 
   // Returns false if the entry cannot be read by verbs.
   bool read(TxnSlot& slot, uint16_t entry);
   // The answer to a message says where the record and the index are.
-  void note_place(const Entry& entry, NodeId from, const GetWhere& where);
+  void remember_location(const Entry& entry, NodeId from, const GetWhere& where);
   // A verb request of this class has completed.
   void on_posted(VerbRequest& post);
   // The view ends: peers may have other indexes.
@@ -37,11 +37,11 @@ class OneSidedReads {
   bool post_bin(TxnSlot& slot, uint16_t entry);
   void on_record_read(TxnSlot& slot, VerbRequest& post);
   void on_bin_read(TxnSlot& slot, const VerbRequest& post);
-  void look_elsewhere(TxnSlot& slot, uint16_t entry, bool into_the_index);
+  void read_via_fallback(TxnSlot& slot, uint16_t entry, bool into_the_index);
   RemoteIndexAddress& index_of(NodeId node, const Entry& entry);
 
   WorkerContext& ctx_;
-  VerbIssuer& posts_;
+  VerbIssuer& verb_issuer_;
   LocationCache& locations_;
   const Planner& planner_;
   SlotTable& slots_;

@@ -45,7 +45,7 @@ class OneSidedReadsTest : public VerbPartTest {
     TxnSlot& slot = begin();
     const Entry& e = *keys_.find_or_add(slot, kTable, key);
     const RemoteIndexAddress index = table_at(kPeer).index_address();
-    verbs_.note_place(e, kPeer, {where.bits, index.offset, index.bins});
+    verbs_.remember_location(e, kPeer, {where.bits, index.offset, index.bins});
     slot.stage = TxnStage::kFinished;
     slots_.detach(slot);
     slots_.free_if_done(slot);

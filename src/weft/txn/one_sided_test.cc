@@ -16,7 +16,7 @@ class OneSidedTest : public VerbPartTest {
   }
   void run() {
     for (int i = 0; i < 8; ++i) {
-      one_.posts().flush(ctx_.now_ns());
+      one_.verb_issuer().flush(ctx_.now_ns());
       one_.poll(coordinator_);
     }
   }
@@ -90,7 +90,7 @@ TEST_F(OneSidedTest, AnAnswerToAReadComesToTheReads) {
   load_at(kPeer, a, "value");
   TxnSlot& first = begin();
   const RemoteIndexAddress index = table_at(kPeer).index_address();
-  one_.reads().note_place(*keys_.find_or_add(first, kTable, a), kPeer, {0, index.offset, index.bins});
+  one_.reads().remember_location(*keys_.find_or_add(first, kTable, a), kPeer, {0, index.offset, index.bins});
   TxnSlot& slot = begin();
   const ReadHandle handle = reads_.get_async(slot, kTable, a, Intent::kRead);
   EXPECT_EQ(handle.index, 0U);
@@ -127,14 +127,14 @@ TEST_F(OneSidedTest, WhenAViewEndsNoPeersVerbLandsAndNoAnswerComes) {  // rule O
   load_at(kPeer, a, "old");
   TxnSlot& slot = about_to_commit(a, "new");
   coordinator_.start_commit(slot);
-  EXPECT_TRUE(one_.posts().pending());
+  EXPECT_TRUE(one_.verb_issuer().pending());
   one_.stop(Epoch(2));
   for (uint8_t n = 0; n < kNodes; ++n) EXPECT_FALSE(regions_[kSelf.value].granted(NodeId(n)));
   run();
   EXPECT_EQ(word_at(kPeer, a), Word(Version(1), kReadable)) << "what had not left does not leave";
   EXPECT_FALSE(slot.entry(0).verb_locked);
   EXPECT_FALSE(slot.acknowledged);
-  EXPECT_EQ(one_.posts().in_flight_count(), 0U);
+  EXPECT_EQ(one_.verb_issuer().in_flight_count(), 0U);
 }
 
 TEST_F(OneSidedTest, WhatHasLandedIsTakenBeforeTheRingsBeginAnew) {  // rule O3

@@ -169,7 +169,7 @@ class PartTest : public ::testing::Test {
     for (const auto& one : peers_) one->set_epoch(port_epoch(next.epoch, active));
   }
   // The next view, in which one node has the only in-sync replica of this partition and another is catching up.
-  View filling_view(PartitionId partition, NodeId primary, NodeId fills) const {
+  View catching_up_view(PartitionId partition, NodeId primary, NodeId fills) const {
     View next = ctx_.view();
     next.epoch = Epoch(next.epoch.value + 1);
     Placement& placement = next.partitions[partition.value];

@@ -35,7 +35,7 @@ class PartitionGcTest : public PartTest {
 
   // The next view, in which this node has no part in that partition.
   View leaving_view(PartitionId partition) {
-    View next = filling_view(partition, NodeId(1), NodeId(2));
+    View next = catching_up_view(partition, NodeId(1), NodeId(2));
     return next;
   }
 
@@ -49,7 +49,7 @@ class PartitionGcTest : public PartTest {
 TEST_F(PartitionGcTest, WhatFillsAgainIsDiscardedBeforeTheViewIsActive) {
   load_record(key_, "old");
   ASSERT_NE(traces(partition_), 0U);
-  change(filling_view(partition_, NodeId(1), kSelf));
+  change(catching_up_view(partition_, NodeId(1), kSelf));
   EXPECT_FALSE(gc_.settle()) << "a slice at a time, so that leases go on";
   settle_all();
   EXPECT_EQ(traces(partition_), 0U);
@@ -66,7 +66,7 @@ TEST_F(PartitionGcTest, WhatThisNodeKeepsIsNotTouched) {
   }();
   load_record(kept, "kept");
   load_record(key_, "old");
-  change(filling_view(partition_, NodeId(1), kSelf));
+  change(catching_up_view(partition_, NodeId(1), kSelf));
   settle_all();
   EXPECT_EQ(value_of(kept), "kept");
 }
@@ -112,7 +112,7 @@ TEST_F(PartitionGcTest, OneWorkerDiscardsForAll) {
 
 TEST_F(PartitionGcTest, AnotherWorkerThatIsAtItIsWaitedFor) {
   load_record(key_, "old");
-  change(filling_view(partition_, NodeId(1), kSelf));
+  change(catching_up_view(partition_, NodeId(1), kSelf));
   sweep_.mutex().lock();
   for (int i = 0; i < 100; ++i) EXPECT_FALSE(gc_.settle());
   EXPECT_EQ(value_of(key_), "old");
@@ -122,7 +122,7 @@ TEST_F(PartitionGcTest, AnotherWorkerThatIsAtItIsWaitedFor) {
 }
 
 TEST_F(PartitionGcTest, WhenAllIsSettledEveryWorkerMayGoOn) {
-  change(filling_view(partition_, NodeId(1), kSelf));
+  change(catching_up_view(partition_, NodeId(1), kSelf));
   settle_all();
   PartitionGc other(ctx_, sweep_);
   EXPECT_TRUE(other.settle());
@@ -131,7 +131,7 @@ TEST_F(PartitionGcTest, WhenAllIsSettledEveryWorkerMayGoOn) {
 
 // Finding 8 of recovery: until then they keep older copies away.
 TEST_F(PartitionGcTest, TombstonesStayWhileAReplicaFillsAndGoWhenItIsWhole) {
-  const View fills = filling_view(partition_, NodeId(1), kSelf);
+  const View fills = catching_up_view(partition_, NodeId(1), kSelf);
   change(fills);
   settle_all();
   activate();
@@ -152,7 +152,7 @@ TEST_F(PartitionGcTest, TombstonesStayWhileAReplicaFillsAndGoWhenItIsWhole) {
 
 TEST_F(PartitionGcTest, AnotherViewBeginsTheWalkAnew) {
   load_record(key_, "old");
-  View fills = filling_view(partition_, NodeId(1), kSelf);
+  View fills = catching_up_view(partition_, NodeId(1), kSelf);
   change(fills);
   EXPECT_FALSE(gc_.settle());
   ++fills.epoch.value;
@@ -169,7 +169,7 @@ class PartitionGcKeeps : public PartitionGcTest {
 
 TEST_F(PartitionGcKeeps, ThePlantedBugLeavesWhatIsStale) {
   load_record(key_, "old");
-  change(filling_view(partition_, NodeId(1), kSelf));
+  change(catching_up_view(partition_, NodeId(1), kSelf));
   settle_all();
   EXPECT_EQ(value_of(key_), "old");
 }

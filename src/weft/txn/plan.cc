@@ -27,7 +27,7 @@ uint64_t Planner::plan(TxnSlot& slot) const {
       static_cast<uint8_t>((slot.unanimous ? kUnanimous : 0) | (row.refusal == Refusal::kFinal ? kRefusalIsFinal : 0) |
                            (row.unlock_ack == UnlockAck::kPiggybacked ? kPiggybackAck : 0));
   slot.steps = {};
-  slot.fill_nodes = 0;
+  slot.catching_up_nodes = 0;
   uint64_t nodes = slot.participants;
   uint64_t voters = nodes;
   for (uint16_t i = 0; i < slot.count; ++i) {
@@ -36,12 +36,12 @@ uint64_t Planner::plan(TxnSlot& slot) const {
     const uint64_t of_key = plan_key(slot, e, row, several_primaries);
     nodes |= of_key;
     voters |= of_key & ~filling;
-    slot.fill_nodes |= filling;
+    slot.catching_up_nodes |= filling;
   }
   for (PlanStep& step : slot.steps)
     step.await_from = step.send_to;  // by default the nodes that are sent to answer
                                      // themselves
-  slot.fill_only = slot.fill_nodes & ~voters;
+  slot.nonvoting_nodes = slot.catching_up_nodes & ~voters;
   slot.ack_after = ack_after(slot, row);
   return nodes;
 }
@@ -124,7 +124,7 @@ WEFT_INLINE void Planner::plan_read(const TxnSlot& slot, Entry& e, const Protoco
 Phase Planner::ack_after(const TxnSlot& slot, const Protocol& row) const {
   if (bugs_.has(PlantedBug::kToldEarly) && slot.writes != 0) return Phase::kValidate;
   const Phase phase = ack_phase(row);
-  return slot.fill_nodes == 0 ? phase : std::max(phase, Phase::kReplicate);
+  return slot.catching_up_nodes == 0 ? phase : std::max(phase, Phase::kReplicate);
 }
 
 WEFT_INLINE bool Planner::locks_by_verb(const Entry& entry, const Protocol& row) const {

@@ -127,8 +127,8 @@ std::string run_plan(const std::vector<std::string>& input) {
            nodes_text(step.await_from) + "\n";
   }
   out += "involves " + nodes_text(nodes) +
-         (slot.fill_only != 0 ? ", without a vote " + nodes_text(slot.fill_only) : "") + "; acknowledged after " +
-         std::string(phase_name(slot.ack_after)) + (slot.read_only ? "; reads only" : "") +
+         (slot.nonvoting_nodes != 0 ? ", without a vote " + nodes_text(slot.nonvoting_nodes) : "") +
+         "; acknowledged after " + std::string(phase_name(slot.ack_after)) + (slot.read_only ? "; reads only" : "") +
          ((slot.flags & kUnanimous) != 0 ? "; by unanimity" : "") +
          ((slot.flags & kRefusalIsFinal) == 0 ? "; refusals are final when acknowledged" : "") +
          ((slot.flags & kPiggybackAck) != 0 ? "; unlocks are acknowledged by notices" : "") + "\n";

@@ -156,7 +156,7 @@ constexpr std::string_view illegal(const Protocol& row) {
     return "where locks alone commit, a refusal is final when it is acknowledged, and only there";
   }
   if (row.unlock_ack == UnlockAck::kPiggybacked && ack_phase(row) >= Phase::kUnlock)
-    return "who is told after the unlock waits for it";
+    return "a commit that is acknowledged after the unlock waits for it";
   if (row.lock_while_reading) {
     if (row.lock_carries_value) return "a lock taken while reading cannot carry the new value";
     if (row.lock.at != Replicas::kPrimary) return "a lock taken while reading is taken at the primary";
@@ -166,7 +166,7 @@ constexpr std::string_view illegal(const Protocol& row) {
 
 // An abort of unanimous locks must first reach all participants that locked; elsewhere nothing was replicated and
 // nobody can commit it.
-constexpr bool abort_told_after_acks(const Protocol& row) { return row.refusal == Refusal::kFinalWhenAcknowledged; }
+constexpr bool aborts_acked_after_unlock(const Protocol& row) { return row.refusal == Refusal::kFinalWhenAcknowledged; }
 
 // Whether a backup may answer single-key reads (which nobody validates).
 //
@@ -180,12 +180,12 @@ constexpr bool backups_serve_single_reads(const Protocol& row) { return row.lock
 
 // Round trips until a commit is acknowledged, for a transaction that reads one key, writes another, and holds neither.
 constexpr int round_trips(const Protocol& row) {
-  const Phase told = ack_phase(row);
+  const Phase acked = ack_phase(row);
   int trips = 0;
   if (row.lock.at != Replicas::kNone && !row.lock_while_reading) ++trips;
   if (row.validate) ++trips;
-  if (told >= Phase::kReplicate && row.replicates()) ++trips;
-  if (told >= Phase::kUnlock) ++trips;
+  if (acked >= Phase::kReplicate && row.replicates()) ++trips;
+  if (acked >= Phase::kUnlock) ++trips;
   return trips;
 }
 

@@ -45,8 +45,9 @@ static_assert(ack_phase(kFarm) == Phase::kUnlock && ack_phase(kDrtmr) == Phase::
 static_assert(round_trips(kFarm) == 4 && round_trips(kDrtmr) == 3 && round_trips(kDrtmh) == 3);
 static_assert(kFarm.lazy_backups() && kDrtmr.lazy_backups() && !kDnl4.lazy_backups() && !kDnl1.lazy_backups());
 static_assert(ack_phase(kReadOnly) == Phase::kValidate);
-static_assert(abort_told_after_acks(kDnl1));
-static_assert(!abort_told_after_acks(kDnl4) && !abort_told_after_acks(kDnl2) && !abort_told_after_acks(kFasst));
+static_assert(aborts_acked_after_unlock(kDnl1));
+static_assert(!aborts_acked_after_unlock(kDnl4) && !aborts_acked_after_unlock(kDnl2) &&
+              !aborts_acked_after_unlock(kFasst));
 
 TEST(Protocol, IsFoundByName) {
   std::set<std::string_view> names;

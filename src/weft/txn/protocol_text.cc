@@ -72,7 +72,7 @@ void row_text(std::ostream& out, const Protocol& row) {
   const bool writes = row.lock.at != Replicas::kNone;
   line(out, {std::string(row.name), lock_text(row), row.validate ? "reads" : "-", where(row.replicate),
              writes ? where(row.lock) : "-", writes ? (row.apply == Apply::kOnArrival ? "undo" : "redo") : "-",
-             std::string(phase_name(ack_phase(row))), abort_told_after_acks(row) ? "all acks" : "at once",
+             std::string(phase_name(ack_phase(row))), aborts_acked_after_unlock(row) ? "all acks" : "at once",
              std::to_string(round_trips(row)), std::to_string(costs(row, 3).messages),
              std::to_string(costs(row, 3).verbs), primitives(row)});
 }
@@ -80,7 +80,7 @@ void row_text(std::ostream& out, const Protocol& row) {
 }  // namespace
 
 void print_protocols(std::ostream& out) {
-  line(out, {"name", "lock", "validate", "replicate", "unlock", "log", "commit told", "abort told", "trips", "messages",
+  line(out, {"name", "lock", "validate", "replicate", "unlock", "log", "commit ack", "abort ack", "trips", "messages",
              "verbs", "by"});
   for (const Protocol& row : kProtocols) row_text(out, row);
   row_text(out, kReadOnly);
@@ -89,8 +89,8 @@ void print_protocols(std::ostream& out) {
   out << "\nP primary, B backups, R keys only read, W written keys.\n"
          "by: execute, lock, validate, log, commit; I one-sided verbs, II messages, I/II verbs where the place is "
          "known.\n"
-         "commit told: after the answers of that phase; follows from the row (docs/protocols.md).\n"
-         "trips: round trips until the commit is told; messages (with answers), verbs: of one commit, 3 replicas; all "
+         "commit ack: after the answers of that phase; follows from the row (docs/protocols.md).\n"
+         "trips: round trips until the acknowledgement; messages (with answers), verbs: of one commit, 3 replicas; all "
          "for\n"
          "a transaction that reads one key and writes another, all remote. Fewer where steps are local.\n";
 }

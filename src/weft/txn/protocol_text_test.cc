@@ -24,7 +24,7 @@ std::string printed() {
 TEST(ProtocolText, IsTheTable) {
   EXPECT_EQ(
       printed(),
-      R"(name      lock                validate replicate unlock   log  commit told abort told trips messages verbs by
+      R"(name      lock                validate replicate unlock   log  commit ack  abort ack  trips messages verbs by
 dnl4      P W, with value     reads    B W       P W      undo unlock      at once    4     10       0     II II II II II
 dnl2      P R&W               -        P&B W     P R&W    undo replicate   at once    2     14       0     II II - II II
 dnl1      P&B R&W, with value -        -         P&B R&W  redo lock        all acks   1     24       0     II II - - II
@@ -43,8 +43,8 @@ drtmr-m   P W                 reads    P&B W     P W      redo replicate   at on
 
 P primary, B backups, R keys only read, W written keys.
 by: execute, lock, validate, log, commit; I one-sided verbs, II messages, I/II verbs where the place is known.
-commit told: after the answers of that phase; follows from the row (docs/protocols.md).
-trips: round trips until the commit is told; messages (with answers), verbs: of one commit, 3 replicas; all for
+commit ack: after the answers of that phase; follows from the row (docs/protocols.md).
+trips: round trips until the acknowledgement; messages (with answers), verbs: of one commit, 3 replicas; all for
 a transaction that reads one key and writes another, all remote. Fewer where steps are local.
 )");
 }

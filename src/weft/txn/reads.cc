@@ -296,7 +296,7 @@ void Reads::on_get_reply(const Batch& batch, std::span<const Message> run) {
       const std::byte* at = m.body.data() + sizeof reply;
       if (reply.has_where != 0) {
         e.where = RecordSlot(load<GetWhere>(at).record);
-        if (verbs_ != nullptr) verbs_->note_place(e, m.source, load<GetWhere>(at));
+        if (verbs_ != nullptr) verbs_->remember_location(e, m.source, load<GetWhere>(at));
         at += sizeof(GetWhere);
       }
       if (e.found) keys_.keep_value(slot, e, {at, reply.value_bytes});

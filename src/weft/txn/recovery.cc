@@ -93,7 +93,7 @@ void Recovery::stop_transactions() {
   parts_.participant.drop_notices();
   parts_.credit.reset();
   parts_.slots.for_each([&](TxnSlot& slot) {
-    reporter_.note_own(slot);
+    reporter_.note_coordinated(slot);
     parts_.interrupted.freeze(slot);
   });
 }
@@ -176,7 +176,7 @@ void Recovery::activate() {
   });
   finish_records();
   decisions_.finish();
-  reporter_.forget_own();
+  reporter_.forget_coordinated();
   leader_.reset();
   ctx_.views.activate(oldest_epoch_in_use());
   ctx_.port.set_epoch(port_epoch(ctx_.view().epoch, true));

@@ -7,9 +7,9 @@
 
 namespace weft {
 
-void RecoveryReporter::note_own(const TxnSlot& slot) {
+void RecoveryReporter::note_coordinated(const TxnSlot& slot) {
   WEFT_CHECK(slot.stage != TxnStage::kFree, "a slot that is free has no transaction");
-  for (const OwnTransaction& own : own_) {
+  for (const CoordinatedTxn& own : coordinated_) {
     if (own.slot == slot.index) return;
   }
   Ending ending = Ending::kAbort;
@@ -19,26 +19,26 @@ void RecoveryReporter::note_own(const TxnSlot& slot) {
   } else if (slot.stage == TxnStage::kCommitting) {
     ending = slot.phase == Phase::kUnlock || slot.acknowledged ? Ending::kCommit : Ending::kOpen;
   }
-  own_.push_back({slot.sequence, slot.index, slot.unanimous, ending});
+  coordinated_.push_back({slot.sequence, slot.index, slot.unanimous, ending});
 }
 
 RecoveryReporter::Sent RecoveryReporter::send() {
-  WEFT_CHECK(own_.size() <= slots_.size(), "each slot is noted once");
+  WEFT_CHECK(coordinated_.size() <= slots_.size(), "each slot is noted once");
   const size_t records = static_cast<size_t>(ctx_.nodes) * static_cast<size_t>(records_.slots());
   const bool forgets = ctx_.bugs.has(PlantedBug::kForgetsDecisions) || ctx_.bugs.has(PlantedBug::kNotWritten);
   const size_t decisions = forgets ? 0 : decisions_.all().size();
   Sent sent;
-  while (next_ < records + own_.size() + decisions) {
+  while (next_ < records + coordinated_.size() + decisions) {
     if (host_->queued_bytes(leader()) > ctx_.limits.credit_bytes / 2) return sent;
     const size_t i = next_++;
     sent.some = true;
     if (i < records) {
       const auto slots = static_cast<size_t>(records_.slots());
       send_record(NodeId(static_cast<uint8_t>(i / slots)), static_cast<uint8_t>(i % slots));
-    } else if (i - records < own_.size()) {
-      send_own(own_[i - records]);
+    } else if (i - records < coordinated_.size()) {
+      send_coordinated(coordinated_[i - records]);
     } else {
-      send_decision(decisions_.all()[i - records - own_.size()]);
+      send_decision(decisions_.all()[i - records - coordinated_.size()]);
     }
   }
   host_->send(leader(), recovery_header(RecoveryStep::kReported, ctx_.view().epoch), {});
@@ -47,7 +47,7 @@ RecoveryReporter::Sent RecoveryReporter::send() {
 
 // Includes the writes of a committed transaction: for some keys the coordinator may be the only one left that has them
 // (rule K2 counts it).
-void RecoveryReporter::send_own(const OwnTransaction& own) {
+void RecoveryReporter::send_coordinated(const CoordinatedTxn& own) {
   WEFT_CHECK(own.slot < slots_.size(), "what was noted has a slot");
   const TxnSlot& slot = slots_.at(own.slot);
   RecoveryHeader header = recovery_header(RecoveryStep::kSlot, ctx_.view().epoch);

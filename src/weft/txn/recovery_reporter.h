@@ -21,8 +21,8 @@ class RecoveryReporter {
 
   // Notes one of the worker's own transactions when it stops. A worker that stops again before it was active keeps what
   // it noted first.
-  void note_own(const TxnSlot& slot);
-  void forget_own() { own_.clear(); }
+  void note_coordinated(const TxnSlot& slot);
+  void forget_coordinated() { coordinated_.clear(); }
 
   // A recovery begins.
   void begin() { next_ = 0; }
@@ -34,7 +34,7 @@ class RecoveryReporter {
   Sent send();
 
  private:
-  void send_own(const OwnTransaction& own);
+  void send_coordinated(const CoordinatedTxn& own);
   void send_record(NodeId coordinator, uint8_t slot);
   void send_decision(const Decision& decision);
   enum class Versions : uint8_t { kOfLocks, kOfWrites };
@@ -46,7 +46,7 @@ class RecoveryReporter {
   const PreparedTable& records_;
   const DecisionLog& decisions_;
   RecoveryHost* const host_;
-  std::vector<OwnTransaction> own_;
+  std::vector<CoordinatedTxn> coordinated_;
   size_t next_ = 0;  // the next item to report
 };
 

@@ -74,8 +74,8 @@ class RecoveryReporterTest : public PartTest {
     return slot;
   }
   Ending noted(const TxnSlot& slot) {
-    reporter_.forget_own();
-    reporter_.note_own(slot);
+    reporter_.forget_coordinated();
+    reporter_.note_coordinated(slot);
     const std::vector<RecoverySent> sent = report();
     EXPECT_EQ(sent.size(), 1U);
     return sent.empty() ? Ending::kOpen : sent[0].ending();
@@ -169,7 +169,7 @@ TEST_F(RecoveryReporterTest, WhatIsInCommitIsOpenUntilItUnlocksOrWasTold) {
 TEST_F(RecoveryReporterTest, WhatIsFinishedIsReportedWhileOthersHaveNotHeardOfIt) {
   TxnSlot& slot = commit_txn(Phase::kUnlock, true);
   slot.stage = TxnStage::kFinished;
-  reporter_.note_own(slot);
+  reporter_.note_coordinated(slot);
   EXPECT_TRUE(report().empty()) << "everybody has";
   slot.notices_pending = 1;
   EXPECT_EQ(noted(slot), Ending::kCommit);
@@ -179,7 +179,7 @@ TEST_F(RecoveryReporterTest, WhatIsFinishedIsReportedWhileOthersHaveNotHeardOfIt
 TEST_F(RecoveryReporterTest, ACoordinatorThatCommitsReportsItsWrites) {
   TxnSlot& slot = commit_txn(Phase::kUnlock, true);
   slot.unanimous = true;
-  reporter_.note_own(slot);
+  reporter_.note_coordinated(slot);
   const std::vector<RecoverySent> sent = report();
   ASSERT_EQ(sent.size(), 1U);
   EXPECT_EQ(sent[0].step(), kSlot);
@@ -198,7 +198,7 @@ TEST_F(RecoveryReporterTest, ACoordinatorThatCommitsReportsItsWrites) {
 TEST_F(RecoveryReporterTest, AnEraseIsReportedWithoutAValue) {
   TxnSlot& slot = commit_txn(Phase::kUnlock, true);
   slot.entries[1].write = Write::kErase;
-  reporter_.note_own(slot);
+  reporter_.note_coordinated(slot);
   const std::vector<RecoverySent> sent = report();
   ASSERT_EQ(sent.size(), 1U);
   const auto keys = recovery_keys(sent[0]);
@@ -207,23 +207,23 @@ TEST_F(RecoveryReporterTest, AnEraseIsReportedWithoutAValue) {
 }
 
 TEST_F(RecoveryReporterTest, WhatIsNotCommittedReportsNoWrites) {
-  reporter_.note_own(commit_txn(Phase::kReplicate, true));
+  reporter_.note_coordinated(commit_txn(Phase::kReplicate, true));
   EXPECT_EQ(report().at(0).header.keys, 0U);
 }
 
 // A slot may be reused, by a transaction that is not this one.
 TEST_F(RecoveryReporterTest, WritesOfAnotherTransactionInTheSlotAreNotReported) {
   TxnSlot& slot = commit_txn(Phase::kUnlock, true);
-  reporter_.note_own(slot);
+  reporter_.note_coordinated(slot);
   ++slot.sequence;
   EXPECT_EQ(report().at(0).header.keys, 0U);
 }
 
 TEST_F(RecoveryReporterTest, WhoStopsAgainKeepsWhatItNotedFirst) {
   TxnSlot& slot = commit_txn(Phase::kUnlock, true);
-  reporter_.note_own(slot);
+  reporter_.note_coordinated(slot);
   slot.stage = TxnStage::kAborting;
-  reporter_.note_own(slot);
+  reporter_.note_coordinated(slot);
   const std::vector<RecoverySent> sent = report();
   ASSERT_EQ(sent.size(), 1U);
   EXPECT_EQ(sent[0].ending(), Ending::kCommit);
@@ -266,7 +266,7 @@ TEST_F(RecoveryReporterTest, AWrittenDecisionIsReportedWithItsEpochAndItsWrites)
 
 TEST_F(RecoveryReporterTest, AFullQueueIsWaitedForAndNothingIsSentTwice) {
   for (uint8_t n = 0; n < kNodes; ++n) records_.at(NodeId(n), 1).finished = 5;
-  reporter_.note_own(begin_txn());
+  reporter_.note_coordinated(begin_txn());
   reporter_.begin();
   host_.full = ctx_.view().leader();
   host_.queued = ctx_.limits.credit_bytes / 2 + 1;

@@ -82,7 +82,7 @@ struct Decision {
 };
 
 // One of the worker's own transactions when it stopped.
-struct OwnTransaction {
+struct CoordinatedTxn {
   uint64_t sequence;
   uint8_t slot;
   bool unanimous;

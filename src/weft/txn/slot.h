@@ -120,12 +120,12 @@ struct alignas(64) TxnSlot {
   uint64_t locked_nodes = 0;  // nodes where this transaction holds locks
   uint64_t record_nodes = 0;  // nodes that keep a record of it
   uint64_t participants = 0;
-  uint64_t fill_nodes = 0;     // those of them that are catching up on a partition of a written key
-  uint64_t fill_only = 0;      // those of these that have no other part in it: they have no vote
-  uint64_t ring_nodes = 0;     // those of its replication targets whose log is a ring
-  uint32_t need_ring = 0;      // upper bound of what the entry takes in each of these
-  uint32_t ring_bytes = 0;     // reserved in each, until the entry is written
-  uint16_t verbs_pending = 0;  // verb requests (fabric/verb_issuer.h) of the current phase that have not completed
+  uint64_t catching_up_nodes = 0;  // those of them that are catching up on a partition of a written key
+  uint64_t nonvoting_nodes = 0;    // those of these that have no other part in it: they have no vote
+  uint64_t ring_nodes = 0;         // those of its replication targets whose log is a ring
+  uint32_t need_ring = 0;          // upper bound of what the entry takes in each of these
+  uint32_t ring_bytes = 0;         // reserved in each, until the entry is written
+  uint16_t verbs_pending = 0;      // verb requests (fabric/verb_issuer.h) of the current phase that have not completed
   // Reads. done_upto: all entries below it have their answers.
   uint16_t count = 0;
   uint16_t capacity = kInlineEntries;

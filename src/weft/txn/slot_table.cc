@@ -58,7 +58,8 @@ void SlotTable::reset(TxnSlot& slot, uint64_t until_ns) {
   slot.phase = Phase::kExecute;
   slot.writes = slot.round_trips = 0;
   slot.notices_pending = 0;
-  slot.waiting = slot.locked_nodes = slot.record_nodes = slot.participants = slot.fill_nodes = slot.fill_only = 0;
+  slot.waiting = slot.locked_nodes = slot.record_nodes = slot.participants = slot.catching_up_nodes =
+      slot.nonvoting_nodes = 0;
   slot.steps = {};
   slot.ring_nodes = 0;
   slot.ring_bytes = 0;

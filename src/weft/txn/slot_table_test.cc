@@ -201,7 +201,7 @@ TEST_F(SlotTableTest, NothingOfTheLastTransactionIsLeftInASlot) {
   slot.single = slot.expired = slot.left = slot.acknowledged = true;
   slot.read_only = slot.unanimous = slot.lock_brings_values = true;
   slot.phase = Phase::kUnlock;
-  slot.record_nodes = slot.waiting = slot.fill_only = 7;
+  slot.record_nodes = slot.waiting = slot.nonvoting_nodes = 7;
   slot.count = slot.done_upto = slot.wait_upto = slot.last_entry = 5;
   slot.bytes_used = slot.inline_used = 100;
   slot.steps[1].send_to = 1;
@@ -214,7 +214,7 @@ TEST_F(SlotTableTest, NothingOfTheLastTransactionIsLeftInASlot) {
   EXPECT_EQ(slot.round_trips + slot.writes + slot.flags, 0);
   EXPECT_FALSE(slot.single || slot.expired || slot.left || slot.acknowledged);
   EXPECT_FALSE(slot.read_only || slot.unanimous || slot.lock_brings_values);
-  EXPECT_EQ(slot.record_nodes | slot.waiting | slot.fill_only | slot.steps[1].send_to, 0U);
+  EXPECT_EQ(slot.record_nodes | slot.waiting | slot.nonvoting_nodes | slot.steps[1].send_to, 0U);
   EXPECT_EQ(slot.count + slot.done_upto + slot.wait_upto + slot.last_entry, 0);
   EXPECT_EQ(slot.bytes_used + slot.inline_used, 0U);
   EXPECT_EQ(slot.until_ns, 0U);

@@ -13,26 +13,26 @@ namespace weft {
 
 namespace {
 
-enum class FillStep : uint8_t { kAsk, kWords, kRecord, kNext };
+enum class TransferStep : uint8_t { kAsk, kWords, kRecord, kNext };
 
 constexpr uint64_t kRecords = uint64_t{1} << 63;  // bit of a cursor: past the absence words
 constexpr uint64_t kAnswerBins = 1024;            // bins in one answer; more for a table that is mostly empty
 constexpr uint64_t kAskAgainNsPerByte = 300;      // per byte of a chunk: a node that has much to send does not answer
                                                   // at all
 
-struct FillHeader {
+struct TransferHeader {
   uint64_t cursor;  // kAsk: start here; kNext: ask from here on, 0: the end; kWords: the first word's index
   uint64_t version;
   uint32_t epoch;
   uint16_t partition;
   uint16_t table;
   uint16_t key_bytes;
-  uint8_t step;  // FillStep
+  uint8_t step;  // TransferStep
   uint8_t unused[5];
   uint32_t value_bytes;
   uint32_t question;  // kAsk: its number, returned with the answers
 };
-static_assert(sizeof(FillHeader) == 40);
+static_assert(sizeof(TransferHeader) == 40);
 
 }  // namespace
 
@@ -71,30 +71,30 @@ bool StateTransfer::step(uint64_t now_ns) {
   }
   fill.question = ++questions_;
   fill.ask_again_ns = now_ns + fill.patience_ns;
-  FillHeader header{};
+  TransferHeader header{};
   header.cursor = fill.cursor;
   header.epoch = ctx_.view().epoch.value;
   header.partition = fill.partition.value;
   header.table = fill.table.value;
   header.question = fill.question;
-  header.step = static_cast<uint8_t>(FillStep::kAsk);
+  header.step = static_cast<uint8_t>(TransferStep::kAsk);
   const NodeId primary = ctx_.view().placement(fill.partition).primary();
   WEFT_CHECK(primary != ctx_.self, "nobody fills from itself");
-  store(ctx_.port.reserve(primary, Flow::kRecovery, static_cast<uint8_t>(Kind::kFill), sizeof header), header);
+  store(ctx_.port.reserve(primary, Flow::kRecovery, static_cast<uint8_t>(Kind::kTransfer), sizeof header), header);
   return true;
 }
 
 bool StateTransfer::parse(const Message& m) const {
-  if (m.body.size() < sizeof(FillHeader)) return false;
-  const auto header = load<FillHeader>(m.body.data());
-  if (header.step > static_cast<uint8_t>(FillStep::kNext) || header.table >= ctx_.tables.count() ||
+  if (m.body.size() < sizeof(TransferHeader)) return false;
+  const auto header = load<TransferHeader>(m.body.data());
+  if (header.step > static_cast<uint8_t>(TransferStep::kNext) || header.table >= ctx_.tables.count() ||
       header.partition >= ctx_.view().partitions.size()) {
     return false;
   }
   const size_t rest = m.body.size() - sizeof header;
   const TableSpec& spec = ctx_.tables.at(TableId(header.table))->spec();
-  if (static_cast<FillStep>(header.step) == FillStep::kWords) return rest % sizeof(uint64_t) == 0;
-  if (static_cast<FillStep>(header.step) != FillStep::kRecord) return rest == 0;
+  if (static_cast<TransferStep>(header.step) == TransferStep::kWords) return rest % sizeof(uint64_t) == 0;
+  if (static_cast<TransferStep>(header.step) != TransferStep::kRecord) return rest == 0;
   return header.key_bytes <= ctx_.limits.key_bytes_max && (spec.keys == KeyKind::kBytes || header.key_bytes == 8) &&
          header.value_bytes <= spec.value_bytes_max && rest == padded(header.key_bytes) + padded(header.value_bytes);
 }
@@ -102,11 +102,11 @@ bool StateTransfer::parse(const Message& m) const {
 void StateTransfer::on_message(const Batch& batch, std::span<const Message> run) {
   for (const Message& m : run) {
     if (!batch.ok(m)) continue;
-    const auto header = load<FillHeader>(m.body.data());
+    const auto header = load<TransferHeader>(m.body.data());
     // An answer from the epoch before, or a request of an epoch that this node has not come to: asked again after
     // activate.
     if (header.epoch != ctx_.view().epoch.value) continue;
-    if (static_cast<FillStep>(header.step) == FillStep::kAsk) {
+    if (static_cast<TransferStep>(header.step) == TransferStep::kAsk) {
       serve_chunk(m);
     } else {
       apply_chunk(m);
@@ -115,7 +115,7 @@ void StateTransfer::on_message(const Batch& batch, std::span<const Message> run)
 }
 
 void StateTransfer::serve_chunk(const Message& m) {
-  auto header = load<FillHeader>(m.body.data());
+  auto header = load<TransferHeader>(m.body.data());
   const PartitionId partition(header.partition);
   const Table* table = ctx_.tables.at(TableId(header.table));
   if (ctx_.view().placement(partition).primary() != ctx_.self ||
@@ -123,10 +123,10 @@ void StateTransfer::serve_chunk(const Message& m) {
     return;
   if (ctx_.port.queued_bytes(m.source, Flow::kRecovery) > ctx_.limits.credit_bytes)
     return;  // a correct peer has one request open
-  const auto send = [&](FillStep step, size_t bytes) {
+  const auto send = [&](TransferStep step, size_t bytes) {
     header.step = static_cast<uint8_t>(step);
     std::byte* at =
-        ctx_.port.reserve(m.source, Flow::kRecovery, static_cast<uint8_t>(Kind::kFill), sizeof header + bytes);
+        ctx_.port.reserve(m.source, Flow::kRecovery, static_cast<uint8_t>(Kind::kTransfer), sizeof header + bytes);
     store(at, header);
     return at + sizeof header;
   };
@@ -135,45 +135,44 @@ void StateTransfer::serve_chunk(const Message& m) {
     const uint64_t all = table->absence_words();
     const uint64_t end = std::min<uint64_t>(all, header.cursor + piece / sizeof(uint64_t));
     const uint64_t first = std::min(header.cursor, end);
-    std::byte* at = send(FillStep::kWords, (end - first) * sizeof(uint64_t));
+    std::byte* at = send(TransferStep::kWords, (end - first) * sizeof(uint64_t));
     for (uint64_t i = first; i < end; ++i) {
       store(at + (i - first) * sizeof(uint64_t), table->absence_version(partition, static_cast<uint32_t>(i)).value);
     }
     header.cursor = end == all ? kRecords : end;
-    send(FillStep::kNext, 0);
+    send(TransferStep::kNext, 0);
     return;
   }
   // A cursor of the index uses all 64 bits: the lowest one is given up for kRecords.
   const int bins = static_cast<int>(std::min<uint64_t>(std::max(kAnswerBins, table->spec().capacity / 128), 1 << 14));
-  const uint64_t next = table->export_records(partition, header.cursor << 1, piece, bins, ctx_.scratch.data(),
-                                              [&](ByteView key, ByteView value, Version version) {
-                                                header.version = version.value;
-                                                header.key_bytes = static_cast<uint16_t>(key.size());
-                                                header.value_bytes = static_cast<uint32_t>(value.size());
-                                                std::byte* at =
-                                                    send(FillStep::kRecord, padded(key.size()) + padded(value.size()));
-                                                // Padding goes over the wire: never what was in the buffer before.
-                                                std::memset(at, 0, padded(key.size()) + padded(value.size()));
-                                                std::memcpy(at, key.data(), key.size());
-                                                if (!value.empty())
-                                                  std::memcpy(at + padded(key.size()), value.data(), value.size());
-                                              });
+  const uint64_t next =
+      table->export_records(partition, header.cursor << 1, piece, bins, ctx_.scratch.data(),
+                            [&](ByteView key, ByteView value, Version version) {
+                              header.version = version.value;
+                              header.key_bytes = static_cast<uint16_t>(key.size());
+                              header.value_bytes = static_cast<uint32_t>(value.size());
+                              std::byte* at = send(TransferStep::kRecord, padded(key.size()) + padded(value.size()));
+                              // Padding goes over the wire: never what was in the buffer before.
+                              std::memset(at, 0, padded(key.size()) + padded(value.size()));
+                              std::memcpy(at, key.data(), key.size());
+                              if (!value.empty()) std::memcpy(at + padded(key.size()), value.data(), value.size());
+                            });
   header.version = header.key_bytes = 0;
   header.value_bytes = 0;
   header.cursor = next == 0 ? 0 : next >> 1 | kRecords;
-  send(FillStep::kNext, 0);
+  send(TransferStep::kNext, 0);
 }
 
 void StateTransfer::apply_chunk(const Message& m) {
-  const auto header = load<FillHeader>(m.body.data());
+  const auto header = load<TransferHeader>(m.body.data());
   if (cursors_.empty()) return;
   Cursor& fill = cursors_.back();
   if (m.source != ctx_.view().placement(fill.partition).primary()) return;
   if (header.partition != fill.partition.value || header.table != fill.table.value) return;
   Table* table = ctx_.tables.at(fill.table);
   const std::byte* at = m.body.data() + sizeof header;
-  switch (static_cast<FillStep>(header.step)) {
-    case FillStep::kWords:
+  switch (static_cast<TransferStep>(header.step)) {
+    case TransferStep::kWords:
       for (size_t i = 0; i < (m.body.size() - sizeof header) / sizeof(uint64_t); ++i) {
         const uint64_t index = header.cursor + i;
         if (index >= table->absence_words()) break;
@@ -181,14 +180,14 @@ void StateTransfer::apply_chunk(const Message& m) {
                                     Version(load<uint64_t>(at + i * sizeof(uint64_t))));
       }
       break;
-    case FillStep::kRecord: {
+    case TransferStep::kRecord: {
       const HashedKey key = table->hashed({at, header.key_bytes});
       if (key.partition != fill.partition) return;
       table->install_if_newer(key, Write::kPut, {at + padded(header.key_bytes), header.value_bytes},
                               Version(header.version), ctx_.scratch.data());
       break;
     }
-    case FillStep::kNext:
+    case TransferStep::kNext:
       // The first answer counts; a late answer to an earlier request does not.
       if (fill.question == 0 || header.question - fill.first_question > fill.question - fill.first_question) break;
       fill.question = 0;
@@ -197,7 +196,7 @@ void StateTransfer::apply_chunk(const Message& m) {
       cursors_.pop_back();
       if (cursors_.empty()) note_filled();
       break;
-    case FillStep::kAsk:
+    case TransferStep::kAsk:
       break;
   }
 }

@@ -37,7 +37,7 @@ class StateTransfer final : public Service {
   void on_message(const Batch& batch, std::span<const Message> run);
 
   // Whether everything that this worker has to catch up on in that view is copied. From any thread.
-  bool filled_in(Epoch epoch) const { return filled_epoch_.load(std::memory_order_acquire) == epoch.value; }
+  bool caught_up_in(Epoch epoch) const { return filled_epoch_.load(std::memory_order_acquire) == epoch.value; }
 
  private:
   struct Cursor {

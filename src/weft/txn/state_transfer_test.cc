@@ -36,11 +36,11 @@ class StateTransferTest : public PartTest {
 
   // This node is catching up on the key's partition, whose primary is node 1.
   void fill() {
-    enter(filling_view(partition_, kPrimary, kSelf));
+    enter(catching_up_view(partition_, kPrimary, kSelf));
     transfer_.on_view_active();
   }
   // This node is the primary, and node 2 is catching up.
-  void serve() { enter(filling_view(partition_, kSelf, kOther)); }
+  void serve() { enter(catching_up_view(partition_, kSelf, kOther)); }
 
   TransferBytes message(uint8_t step, uint64_t cursor = 0) const {
     TransferBytes m{};
@@ -52,7 +52,7 @@ class StateTransferTest : public PartTest {
     return m;
   }
   bool hear(const TransferBytes& m, ByteView rest = {}, NodeId from = kPrimary) {
-    return hand_over<&StateTransfer::parse, &StateTransfer::on_message>(transfer_, from, Kind::kFill,
+    return hand_over<&StateTransfer::parse, &StateTransfer::on_message>(transfer_, from, Kind::kTransfer,
                                                                         bytes_with(m, rest));
   }
   std::vector<std::byte> record_bytes(uint64_t key, const std::string& value) const {
@@ -68,14 +68,14 @@ class StateTransferTest : public PartTest {
     m.value_bytes = static_cast<uint32_t>(value.size());
     return hear(m, record_bytes(key, value), from);
   }
-  bool filled() const { return transfer_.filled_in(ctx_.view().epoch); }
+  bool filled() const { return transfer_.caught_up_in(ctx_.view().epoch); }
   // The requests that the primary has received.
   std::vector<TransferBytes> questions() {
     deliver();
     std::vector<TransferBytes> out;
     for (const Received& r : take_received()) {
       EXPECT_EQ(r.at, kPrimary);
-      EXPECT_EQ(r.kind, Kind::kFill);
+      EXPECT_EQ(r.kind, Kind::kTransfer);
       out.push_back(r.as<TransferBytes>());
     }
     return out;
@@ -90,7 +90,7 @@ TEST_F(StateTransferTest, WhoFillsNothingIsWholeAtOnce) {
   EXPECT_FALSE(filled());
   transfer_.on_view_active();
   EXPECT_TRUE(filled());
-  EXPECT_FALSE(transfer_.filled_in(Epoch(2))) << "in that view";
+  EXPECT_FALSE(transfer_.caught_up_in(Epoch(2))) << "in that view";
   EXPECT_FALSE(transfer_.step(0));
   EXPECT_EQ(transfer_.deadline_ns(), UINT64_MAX);
 }
@@ -220,7 +220,7 @@ TEST_F(StateTransferTest, WhatIsOfAnotherEpochPartitionOrKeyChangesNothing) {
 }
 
 TEST_F(StateTransferTest, WhoFillsNothingTakesNothing) {
-  enter(filling_view(partition_, kPrimary, kOther));
+  enter(catching_up_view(partition_, kPrimary, kOther));
   transfer_.on_view_active();
   hear_record(key_, "copy", 5);
   EXPECT_EQ(value_of(key_), "(absent)");
@@ -259,7 +259,8 @@ TEST_F(StateTransferTest, WhatIsMalformedIsRefusedAndChangesNothing) {
   refused(message(kTransferNext, 0), rest, "more than a header");
   refused(message(kTransferWords), ByteView(rest).subspan(0, 4), "half a word");
   const std::vector<std::byte> half(sizeof(TransferBytes) - 1);
-  EXPECT_FALSE((hand_over<&StateTransfer::parse, &StateTransfer::on_message>(transfer_, kPrimary, Kind::kFill, half)));
+  EXPECT_FALSE(
+      (hand_over<&StateTransfer::parse, &StateTransfer::on_message>(transfer_, kPrimary, Kind::kTransfer, half)));
   EXPECT_TRUE(hear(good, rest)) << "and this one is whole";
   EXPECT_EQ(value_of(key_), "copy");
 }
@@ -318,7 +319,7 @@ TEST_F(StateTransferTest, ServesOnlyWhoFillsAndOnlyAsPrimary) {
   hear(message(kTransferAsk), {}, NodeId(1));
   deliver();
   EXPECT_TRUE(take_received().empty()) << "node 1 fills nothing";
-  View next = filling_view(partition_, NodeId(1), kOther);
+  View next = catching_up_view(partition_, NodeId(1), kOther);
   enter(next);
   hear(message(kTransferAsk), {}, kOther);
   deliver();

@@ -144,9 +144,9 @@ void TxnParts::register_handlers() {
   dispatcher_.handle<&Participant::on_done>(Kind::kDone, &participant_);
   dispatcher_.handle<&Coordinator::on_unlocked>(Kind::kUnlocked, &coordinator_);
   dispatcher_.handle<&Recovery::parse, &Recovery::on_message>(Kind::kRecovery, &recovery_);
-  dispatcher_.handle<&StateTransfer::parse, &StateTransfer::on_message>(Kind::kFill, &transfer_);
+  dispatcher_.handle<&StateTransfer::parse, &StateTransfer::on_message>(Kind::kTransfer, &transfer_);
   dispatcher_.handle<&ControlChannel::parse, &ControlChannel::on_message>(Kind::kControl, &control_);
-  dispatcher_.handle<&KeyScans::parse, &KeyScans::on_message>(Kind::kWalk, &scans_);
+  dispatcher_.handle<&KeyScans::parse, &KeyScans::on_message>(Kind::kScan, &scans_);
   dispatcher_.handle<&OutcomeQueries::parse_ask, &OutcomeQueries::on_ask>(Kind::kOutcomeQuery, &queries_);
   dispatcher_.handle<&OutcomeQueries::parse_answer, &OutcomeQueries::on_answer>(Kind::kOutcomeReply, &queries_);
   if (verbs_ != nullptr && verbs_->log_writer() != nullptr) {

@@ -31,7 +31,7 @@ bool TxnWorker::commit_steps() {
     busy |= reads_.retry();
     busy |= coordinator_.retry_commits();
   }
-  if (verbs_ != nullptr && slots_.runs_short()) verbs_->posts().flush_unsignalled_now();
+  if (verbs_ != nullptr && slots_.runs_short()) verbs_->verb_issuer().flush_unsignalled_now();
   busy |= coordinator_.send_notices();
   busy |= participant_.send_notices();
   busy |= client_waits_.expire();
@@ -39,7 +39,7 @@ bool TxnWorker::commit_steps() {
 }
 
 bool TxnWorker::flush() {
-  const bool posted = verbs_ != nullptr && verbs_->posts().flush(ctx_.now_ns());
+  const bool posted = verbs_ != nullptr && verbs_->verb_issuer().flush(ctx_.now_ns());
   return port_.flush() || posted;
 }
 
@@ -67,7 +67,7 @@ void TxnWorker::before_sleep() {
 bool TxnWorker::pending() const {
   return reads_.pending() || coordinator_.pending() || credit_.came_back() ||
          ctx_.state.views.published_epoch() > ctx_.view().epoch.value || !ctx_.faults.empty() || port_.pending() ||
-         (verbs_ != nullptr && verbs_->posts().pending());
+         (verbs_ != nullptr && verbs_->verb_issuer().pending());
 }
 
 uint64_t TxnWorker::deadline_ns() const {
@@ -75,7 +75,7 @@ uint64_t TxnWorker::deadline_ns() const {
   for (const Service* service : services_) deadline = std::min(deadline, service->deadline_ns());
   deadline = std::min({deadline, slots_.due_ns(), coordinator_.deadline_ns(), participant_.deadline_ns()});
   if (acks_.waiting()) deadline = std::min(deadline, ctx_.now_ns() + 1);
-  if (verbs_ != nullptr) deadline = std::min(deadline, verbs_->posts().deadline_ns());
+  if (verbs_ != nullptr) deadline = std::min(deadline, verbs_->verb_issuer().deadline_ns());
   return deadline;
 }
 
@@ -97,7 +97,7 @@ void TxnWorker::lose_peer(NodeId peer, const Error& error) {
   }
   ctx_.views.mark_lost(peer);
   ctx_.state.links.set_closed(peer, ctx_.views.peer_incarnation(peer));
-  credit_.look_again();  // transactions that wait for credit there retry, and are refused
+  credit_.retry_waiters();  // transactions that wait for credit there retry, and are refused
   slots_.for_each([&](TxnSlot& slot) {
     reads_.on_peer_lost(slot, peer);
     interrupted_.on_peer_lost(slot, peer);
@@ -117,7 +117,7 @@ void TxnWorker::drain_rings() {
   if (verbs_ != nullptr && verbs_->log_receiver() != nullptr) verbs_->log_receiver()->drain();
 }
 
-std::string TxnWorker::trouble() const {
+std::string TxnWorker::unavailable_reason() const {
   if (ctx_.views.removed()) return "this node was removed from the view";
   if (!ctx_.views.active()) return "the view is not active: not all of its nodes answer";
   if (ctx_.state.lease.in_use() && ctx_.now_ns() >= ctx_.state.lease.until_ns()) {
@@ -135,7 +135,7 @@ Counters TxnWorker::counters() const {
   all.packets_received = port.packets_received;
   all.messages_received = port.messages_received;
   all.steps = ctx_.worker->steps();
-  if (verbs_ != nullptr) all.doorbells = verbs_->posts().doorbells();
+  if (verbs_ != nullptr) all.doorbells = verbs_->verb_issuer().doorbells();
   const LocalAtomics* const own = node_->local_atomics();
   if (ctx_.id.value == 0 && own != nullptr) all.own_swaps = own->swaps();  // counted per node
   return all;

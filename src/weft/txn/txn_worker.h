@@ -32,10 +32,10 @@ class TxnWorker final : public WorkerTasks, public TxnParts {
 
   const View& view() const { return ctx_.view(); }
   bool active() const { return ctx_.views.active(); }
-  Counters counters() const;                             // by the worker's thread, or while it does not run
-  WorkerStats figures() const { return board_.read(); }  // from any thread
+  Counters counters() const;                           // by the worker's thread, or while it does not run
+  WorkerStats stats() const { return board_.read(); }  // from any thread
   // What keeps this worker from answering, human-readable; empty: nothing that it knows of.
-  std::string trouble() const;
+  std::string unavailable_reason() const;
   // Takes the entries that peers have logged out of this worker's rings. Also for callers that want to see the records
   // up to date.
   void drain_rings();

@@ -84,7 +84,7 @@ TEST_F(TxnWorkerTest, AWorkerThatHasNothingToDoIsIdle) {
   EXPECT_TRUE(worker().active());
   EXPECT_FALSE(worker().pending());
   EXPECT_FALSE(worker().waits());
-  EXPECT_EQ(worker().trouble(), "");
+  EXPECT_EQ(worker().unavailable_reason(), "");
   EXPECT_EQ(worker().view().epoch, view_.epoch);
   EXPECT_FALSE(nodes_[0]->worker(WorkerId(0))->step());
 }
@@ -132,22 +132,22 @@ TEST_F(TxnWorkerTest, TheCountersAreThoseOfAllParts) {
 TEST_F(TxnWorkerTest, OthersSeeTheFiguresNowAndThenAndBeforeItSleeps) {
   clock_.step = 0;
   steps(32);
-  const uint64_t seen = worker().figures().counters.steps;
+  const uint64_t seen = worker().stats().counters.steps;
   EXPECT_NE(seen, 0U);
   steps(32);
-  EXPECT_EQ(worker().figures().counters.steps, seen) << "it is not due";
+  EXPECT_EQ(worker().stats().counters.steps, seen) << "it is not due";
   clock_.now += WorkerStatsSnapshot::kPeriodNs;
   steps(32);
-  const uint64_t later = worker().figures().counters.steps;
+  const uint64_t later = worker().stats().counters.steps;
   EXPECT_GT(later, seen);
 
   std::optional<Outcome> outcome;
   go(read(key_at(kOne), &outcome));
   step(0);
-  EXPECT_EQ(worker().figures().in_flight, 0U);
+  EXPECT_EQ(worker().stats().in_flight, 0U);
   nodes_[0]->worker(WorkerId(0))->before_sleep();
-  EXPECT_EQ(worker().figures().in_flight, 1U);
-  EXPECT_EQ(worker().figures().counters.steps, worker().counters().steps);
+  EXPECT_EQ(worker().stats().in_flight, 1U);
+  EXPECT_EQ(worker().stats().counters.steps, worker().counters().steps);
   steps(20);
   EXPECT_TRUE(outcome) << "the next step wakes it";
 }
@@ -192,18 +192,18 @@ TEST_F(TxnWorkerTest, AViewThatWasPublishedIsPendingUntilItIsAdopted) {
   steps_of({0}, 3);
   EXPECT_EQ(worker().view().epoch, next->epoch);
   EXPECT_FALSE(worker().active());
-  EXPECT_EQ(worker().trouble(), "the view is not active: not all of its nodes answer");
+  EXPECT_EQ(worker().unavailable_reason(), "the view is not active: not all of its nodes answer");
   nodes_[1]->state().views.publish(next);
   steps_of({0, 1}, 100);
   EXPECT_TRUE(worker().active());
-  EXPECT_EQ(worker().trouble(), "");
+  EXPECT_EQ(worker().unavailable_reason(), "");
 }
 
 TEST_F(TxnWorkerTest, AWorkerOfANodeThatWasRemovedSaysSo) {
   state().views.publish(view_without(NodeId(0)));
   steps_of({0}, 3);
   EXPECT_FALSE(worker().active());
-  EXPECT_EQ(worker().trouble(), "this node was removed from the view");
+  EXPECT_EQ(worker().unavailable_reason(), "this node was removed from the view");
 }
 
 TEST_F(TxnWorkerTest, WithoutALeaseItIsInTroubleAndLooksAgainAtOnceForWhatItMustNotTellYet) {
@@ -213,11 +213,11 @@ TEST_F(TxnWorkerTest, WithoutALeaseItIsInTroubleAndLooksAgainAtOnceForWhatItMust
   go(read(key_at(NodeId(0)), &outcome));
   steps_of({0}, 5);
   EXPECT_FALSE(outcome);
-  EXPECT_EQ(worker().trouble(), "this node has no lease: it does not reach all nodes of the view");
+  EXPECT_EQ(worker().unavailable_reason(), "this node has no lease: it does not reach all nodes of the view");
   EXPECT_EQ(worker().deadline_ns(), worker().context().now_ns() + 1);
   state().lease.set_until(clock_.now + kSecondNs);
   steps_of({0}, 5);
-  EXPECT_EQ(worker().trouble(), "");
+  EXPECT_EQ(worker().unavailable_reason(), "");
   ASSERT_TRUE(outcome);
   EXPECT_TRUE(outcome->committed()) << outcome->text();
 }

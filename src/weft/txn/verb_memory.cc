@@ -11,7 +11,7 @@ namespace weft {
 
 // For everything that limits allow a worker to have in flight: each transaction reads records, and commits them as
 // images of records and log entries to every replica. Reserved, and touched as it is used.
-size_t VerbMemory::post_bytes() const {
+size_t VerbMemory::request_bytes() const {
   const Limits& limits = options_.limits;
   const size_t of_one = 4 * (size_t{limits.txn_bytes_max} + size_t{limits.txn_keys_max} * 256) +
                         2 * static_cast<size_t>(options_.replicas) * ring_bytes() / 4;
@@ -24,9 +24,9 @@ Result<void> VerbMemory::make(const Options& options) {
   WEFT_CHECK(options_.workers > 0 && options_.nodes > 0 && ring_bytes() >= kRingAlign, "options that were checked");
   const auto workers = static_cast<size_t>(options_.workers);
   const size_t bytes = align_up(ring_offset(WorkerId(static_cast<uint8_t>(workers)), NodeId(0)), kHugePageBytes);
-  auto posts = Region::create(workers * post_bytes());
-  if (!posts) return posts.error();
-  posts_ = std::move(*posts);
+  auto buffers = Region::create(workers * request_bytes());
+  if (!buffers) return buffers.error();
+  request_buffers_ = std::move(*buffers);
   if (rings_ != nullptr && rings_->bytes() >= bytes) {
     // Remade with other switches: nothing of an earlier use may look like an entry.
     rings_->discard(0, rings_->bytes());

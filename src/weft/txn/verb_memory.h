@@ -37,10 +37,11 @@ class VerbMemory {
                "a ring of the node");
     return rings_->base() + ring_offset(worker, writer);
   }
-  size_t post_bytes() const;  // of each worker
-  std::byte* posts(WorkerId worker) const {
-    WEFT_CHECK(posts_ != nullptr && (worker.value + 1U) * post_bytes() <= posts_->bytes(), "a worker of the node");
-    return posts_->base() + worker.value * post_bytes();
+  size_t request_bytes() const;  // of each worker
+  std::byte* request_buffers(WorkerId worker) const {
+    WEFT_CHECK(request_buffers_ != nullptr && (worker.value + 1U) * request_bytes() <= request_buffers_->bytes(),
+               "a worker of the node");
+    return request_buffers_->base() + worker.value * request_bytes();
   }
 
   // Rule O3: no verb that a peer has posted so far, or posts before the view `epoch` is about to be active, lands after
@@ -56,7 +57,7 @@ class VerbMemory {
   Regions* const regions_;
   const RegionId ring_region_;
   std::unique_ptr<Region> rings_;
-  std::unique_ptr<Region> posts_;
+  std::unique_ptr<Region> request_buffers_;
   std::mutex mutex_;
   Epoch epoch_;          // access belongs to this view, or was stopped for it
   bool access_ = false;  // whether it is granted

@@ -66,12 +66,12 @@ TEST_F(VerbMemoryTest, EveryWorkersRingOfEveryWriterIsItsOwn) {
 
 TEST_F(VerbMemoryTest, NoPeerReachesTheMemoryOfTheWorkersOwnVerbs) {
   start();
-  EXPECT_EQ(memory_->posts(WorkerId(1)), memory_->posts(WorkerId(0)) + memory_->post_bytes());
+  EXPECT_EQ(memory_->request_buffers(WorkerId(1)), memory_->request_buffers(WorkerId(0)) + memory_->request_bytes());
   for (uint16_t id = 0; id < regions_.count(); ++id) {
     const Region* region = regions_.find(RegionId(id));
     for (uint8_t w = 0; w < 2; ++w) {
-      const std::byte* at = memory_->posts(WorkerId(w));
-      EXPECT_TRUE(at + memory_->post_bytes() <= region->base() || at >= region->base() + region->bytes());
+      const std::byte* at = memory_->request_buffers(WorkerId(w));
+      EXPECT_TRUE(at + memory_->request_bytes() <= region->base() || at >= region->base() + region->bytes());
     }
   }
 }
@@ -147,14 +147,14 @@ TEST_F(VerbMemoryTest, MemoryThatOtherProcessesHaveMappedDoesNotGrow) {
 
 TEST_F(VerbMemoryTest, MoreTransactionsAndLargerOnesHaveMoreMemory) {
   start();
-  const size_t before = memory_->post_bytes();
+  const size_t before = memory_->request_bytes();
   options_.limits.transactions_in_flight_max = 128;
   ASSERT_TRUE(memory_->make(options_));
-  const size_t more = memory_->post_bytes();
+  const size_t more = memory_->request_bytes();
   EXPECT_GT(more, before);
   options_.limits.txn_bytes_max *= 2;
   ASSERT_TRUE(memory_->make(options_));
-  EXPECT_GT(memory_->post_bytes(), more);
+  EXPECT_GT(memory_->request_bytes(), more);
 }
 
 }  // namespace

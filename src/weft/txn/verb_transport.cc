@@ -50,7 +50,7 @@ void VerbTransport::post_phase(TxnSlot& slot, Phase phase, PlanStep* step) {
 void VerbTransport::send(TxnSlot& slot, Phase phase, VerbRequest* post) {
   count_verbs(ctx_, phase, *post);
   ++slot.verbs_pending;
-  posts_.send(post);
+  verb_issuer_.send(post);
 }
 
 void VerbTransport::post_lock(TxnSlot& slot, uint16_t index) {
@@ -58,8 +58,8 @@ void VerbTransport::post_lock(TxnSlot& slot, uint16_t index) {
   const NodeId primary = e.placement->primary();
   WEFT_CHECK(primary != ctx_.self && e.found && e.where && e.write == Write::kPut && !e.verb_locked,
              "a verb locks a record of another node that was found, for a put");
-  VerbRequest* post =
-      make_commit_request(posts_, TxnRequest::Purpose::kLock, slot, primary, index, sizeof(uint64_t) + kPrefixBytes);
+  VerbRequest* post = make_commit_request(verb_issuer_, TxnRequest::Purpose::kLock, slot, primary, index,
+                                          sizeof(uint64_t) + kPrefixBytes);
   Verb swap = verb_on(e, VerbKind::kCompareSwap, post->buffer);
   swap.compare = unlocked(e).bits;
   swap.operand = unlocked(e).with_owner(Owner(ctx_.self, ctx_.id, slot.index)).bits;
@@ -73,8 +73,8 @@ void VerbTransport::post_lock(TxnSlot& slot, uint16_t index) {
 void VerbTransport::post_validate(TxnSlot& slot, uint16_t index) {
   const Entry& e = slot.entry(index);
   WEFT_CHECK(e.placement->primary() != ctx_.self && e.found && e.where, "a verb checks a record that was found");
-  VerbRequest* post =
-      make_commit_request(posts_, TxnRequest::Purpose::kValidate, slot, e.placement->primary(), index, kPrefixBytes);
+  VerbRequest* post = make_commit_request(verb_issuer_, TxnRequest::Purpose::kValidate, slot, e.placement->primary(),
+                                          index, kPrefixBytes);
   Verb read = verb_on(e, VerbKind::kRead, post->buffer);
   read.bytes = kPrefixBytes;
   post->add(read);
@@ -86,7 +86,7 @@ void VerbTransport::post_install(TxnSlot& slot, uint16_t index) {
   const size_t bytes = record_bytes(e.key.bytes.size(), e.new_bytes);
   WEFT_CHECK(bytes <= e.where.bytes() && e.base == e.version, "what is installed fits its block, and follows it");
   VerbRequest* post =
-      make_commit_request(posts_, TxnRequest::Purpose::kInstall, slot, e.placement->primary(), index, bytes);
+      make_commit_request(verb_issuer_, TxnRequest::Purpose::kInstall, slot, e.placement->primary(), index, bytes);
   record_write(post->buffer, e.key.bytes, {e.new_value, e.new_bytes}, Word(Version(e.base.value + 1), kReadable));
   Verb body = verb_on(e, VerbKind::kWrite, post->buffer + kMetaAt);
   body.offset += kMetaAt;
@@ -99,8 +99,8 @@ void VerbTransport::post_install(TxnSlot& slot, uint16_t index) {
 
 void VerbTransport::post_release(TxnSlot& slot, uint16_t index) {
   const Entry& e = slot.entry(index);
-  VerbRequest* post =
-      make_commit_request(posts_, TxnRequest::Purpose::kRelease, slot, e.placement->primary(), index, sizeof(uint64_t));
+  VerbRequest* post = make_commit_request(verb_issuer_, TxnRequest::Purpose::kRelease, slot, e.placement->primary(),
+                                          index, sizeof(uint64_t));
   Verb swap = verb_on(e, VerbKind::kCompareSwap, post->buffer);
   swap.compare = unlocked(e).with_owner(Owner(ctx_.self, ctx_.id, slot.index)).bits;
   swap.operand = unlocked(e).bits;

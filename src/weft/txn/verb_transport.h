@@ -25,8 +25,8 @@ namespace weft {
 class VerbTransport {
  public:
   // `log`: nullptr if no row logs by verbs.
-  VerbTransport(WorkerContext& ctx, VerbIssuer& posts, LocationCache& locations, LogWriter* log, SlotTable& slots)
-      : ctx_(ctx), posts_(posts), locations_(locations), log_(log), slots_(slots) {}
+  VerbTransport(WorkerContext& ctx, VerbIssuer& verb_issuer, LocationCache& locations, LogWriter* log, SlotTable& slots)
+      : ctx_(ctx), verb_issuer_(verb_issuer), locations_(locations), log_(log), slots_(slots) {}
 
   // Chooses the nodes to log at by verbs; called before the credit is taken.
   void plan(TxnSlot& slot) {
@@ -49,7 +49,7 @@ class VerbTransport {
   void send(TxnSlot& slot, Phase phase, VerbRequest* post);
 
   WorkerContext& ctx_;
-  VerbIssuer& posts_;
+  VerbIssuer& verb_issuer_;
   LocationCache& locations_;
   LogWriter* const log_;
   SlotTable& slots_;

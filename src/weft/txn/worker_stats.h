@@ -23,9 +23,9 @@ class WorkerStatsSnapshot {
 
   // The worker's thread.
   bool due(uint64_t now_ns) const { return now_ns >= due_ns_; }
-  void put(const WorkerStats& figures, uint64_t now_ns) {
+  void put(const WorkerStats& stats, uint64_t now_ns) {
     due_ns_ = now_ns + kPeriodNs;
-    const auto words = std::bit_cast<Words>(figures);
+    const auto words = std::bit_cast<Words>(stats);
     for (size_t i = 0; i < words.size(); ++i) words_[i].store(words[i], std::memory_order_relaxed);
   }
   // Any thread.
