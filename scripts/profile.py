@@ -16,16 +16,16 @@ TRANSACTIONS = 64_000  # a fixed number, so that two commits do the same work
 
 # The first pattern that fits a function's name says what it is for.
 PARTS = [
-    ("tables: index, records, locks", r"weft::(Table|Dlht|dlht|Blocks|Share|IndexExtents|Quiesce)|record_|hash_|XXH"),
-    ("messages: ports, rings, packets", r"weft::(Port|Sender|Receiver|Ring|LocalWire|LocalFabric|FrameQueue|Inbox|Credit::)"),
-    ("messages: writing and parsing", r"weft::(MessageTransport|Dispatcher|CommitParser|NoticeQueue)"
+    ("tables: index, records, locks", r"weft::(Table|Dlht|dlht|Blocks|PartitionUsage|IndexExtents|Quiesce)|record_|hash_|XXH"),
+    ("messages: ports, rings, packets", r"weft::(Port|Sender|Receiver|Ring|LocalWire|LocalFabric|FrameQueue|Credit::)"),
+    ("messages: writing and parsing", r"weft::(MessageTransport::(?!take_lock)|Dispatcher|CommitParser|NoticeQueue)"
                                       r"|weft::(Participant::reply|Reads::send_get)"),
-    ("messages: answers at the coordinator", r"weft::(Coordinator::(on_reply|note_locked|on_unlocked)"
-                                             r"|Reads::on_get_reply|ReadServer)"),
-    ("participants' records", r"weft::(LogTable|LogRecord|Pool|Participant)"),
-    ("the coordinator: reads, plan, driver", r"weft::(TxnWorker|Coordinator|Planner|Reads|TxnKeys|SlotTable|ClientAcks"
+    ("messages: answers at the coordinator", r"weft::(Coordinator::(on_reply|on_unlocked)"
+                                             r"|MessageTransport::take_lock_versions|Reads::on_get_reply|ReadServer)"),
+    ("participants' records", r"weft::(Prepared(Table|Txn|Keys)|BackupWrites|Pool|Participant)"),
+    ("the coordinator: reads, plan, driver", r"weft::(TxnWorker|Coordinator|Planner|Reads|TxnKeys|SlotTable|Client(Acks|Waits)"
                                              r"|CommitCredit|CreditGate|LocalCommits|Recovery|StateTransfer|Placement|fail)"),
-    ("the client: coroutines, API, workload", r"weft::(Session|Txn::|Declared|bench|Worker|FramePool|Timers|Random|Task)"),
+    ("the client: coroutines, API, workload", r"weft::(Session|Txn::|StoredProcedure|bench|Worker|FramePool|Timers|Random|Task)"),
     ("copying and clearing", r"mem(cpy|move|set|cmp)"),
 ]
 
