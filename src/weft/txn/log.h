@@ -91,6 +91,16 @@ struct PreparedTxn {
   // unanimity): others could still commit what is left of it without this node. 0: none.
   uint64_t aborted_here = 0;
 
+  // The record becomes this transaction's, if it is not yet. A transaction of the slot that was refused here has left
+  // its participants and its number of writes: recovery must not take them for this one's.
+  void begin(uint32_t of, uint64_t transaction) {
+    incarnation = of;
+    sequence = transaction;
+    if (state != 0) return;
+    participants = 0;
+    unanimous = false;
+    entries = writes = 0;
+  }
   bool is(uint32_t of, uint32_t transaction) const {
     return state != 0 && incarnation == of && static_cast<uint32_t>(sequence) == transaction;
   }

@@ -51,9 +51,8 @@ WEFT_INLINE PreparedTxn* Participant::open_record(const Message& m, Origin origi
              "what has no state has no keys");
   if (record.aborted_here != 0) [[unlikely]]
     note_aborted(record);  // the slot is reused, so it is over everywhere
-  record.sequence = request.sequence;
+  record.begin(ctx_.views.incarnation_of(m.source), request.sequence);
   record.participants = request.participants;
-  record.incarnation = ctx_.views.incarnation_of(m.source);
   record.unanimous = (request.flags & kUnanimous) != 0;
   record.entries = request.entries;
   record.writes = request.writes;

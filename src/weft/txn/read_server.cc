@@ -79,9 +79,7 @@ Code ReadServer::lock(const Message& m, const KeyRef& ref, Owner* holder, Versio
   key.index = request.entry;
   part->next = record.locked;
   record.locked = part;
-  record.sequence = uint64_t{request.sequence_high} << 32 | request.sequence;
-  record.incarnation = ctx_.views.incarnation_of(m.source);
-  record.unanimous = false;  // a lock taken while reading is held at the primary only
+  record.begin(ctx_.views.incarnation_of(m.source), uint64_t{request.sequence_high} << 32 | request.sequence);
   record.state |= kLocked;
   return Code::kOk;
 }

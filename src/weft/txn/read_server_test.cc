@@ -169,6 +169,31 @@ TEST_F(ReadServerTest, AReadThatLocksInASlotWhoseRecordIsThereIsReported) {  // 
   EXPECT_TRUE(take_faults().empty());
 }
 
+// Recovery counts the values of a transaction by what its records say of it.
+TEST_F(ReadServerTest, WhatAnEarlierTransactionOfTheSlotWasRefusedIsNotTakenForThisOne) {
+  const uint64_t a = key_at(kSelf), b = key_at(kSelf, 1);
+  load_record(a, "old");
+  load_record(b, "old");
+  ASSERT_EQ(table().lock(hashed(a), owner(7, kOther), Write::kPut, std::nullopt, 8).code, Code::kOk);
+  OutcomeLog outcomes(64 << 10);
+  Participant participant(ctx_, records_, outcomes, true);
+  CommitRequest refused = request(5);
+  refused.writes = refused.entries = 1;
+  const auto body = body_of(refused, {with_value(a, "new", 1, 0)});
+  const Message m = message(Kind::kLock, kSlot, body);
+  ASSERT_TRUE(parse(m));
+  participant.on_lock(batch_, {&m, 1});
+  ASSERT_EQ(answers().size(), 1U);
+  ASSERT_EQ(record().state, 0U);
+  get(b, kGetLocks, 6);
+  EXPECT_EQ(code(answer()), Code::kOk);
+  EXPECT_EQ(record().sequence, 6U);
+  EXPECT_EQ(record().participants, 0U);
+  EXPECT_EQ(record().writes, 0U);
+  EXPECT_EQ(record().entries, 0U);
+  EXPECT_FALSE(record().unanimous);
+}
+
 TEST_F(ReadServerTest, ALockTakenWhileReadingHasRoomForTheLargestValue) {
   const uint64_t a = key_at(kSelf), b = key_at(kSelf, 1);
   load_record(a, "1");
