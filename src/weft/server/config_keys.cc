@@ -224,7 +224,7 @@ std::vector<ConfigKey> make_keys() {
   keys.size("credit_bytes", WEFT_FIELD(options.limits.credit_bytes), 4 * kKiB, 64 * kMiB,
             "messages and answers under way, per worker and peer");
   keys.size("transfer_chunk_bytes", WEFT_FIELD(options.limits.transfer_chunk_bytes), 256, kMiB,
-            "copies that a primary sends in one piece to a replica that fills");
+            "copies that a primary sends in one piece to a replica that is catching up");
   keys.integer("mailbox", WEFT_FIELD(options.limits.mailbox), 1, kMiB,
                "calls from other threads that wait for a worker");
   keys.size("outcome_bytes", WEFT_FIELD(options.limits.outcome_bytes), 64 * kKiB, 1024 * kMiB,

@@ -54,8 +54,8 @@ bool CommitParser::parse_keys(const Message& m, Batch* batch) const {
                                                         .flags = in.part->flags,
                                                         .predecessor_delta = in.part->predecessor_delta};
     const Placement& placement = ctx_.view().placement(ref.key.partition);
-    const bool fills = kind == Kind::kReplicate && placement.is_catching_up(ctx_.self);
-    if (!placement.is_in_sync(ctx_.self) && !fills) return false;
+    const bool catches_up = kind == Kind::kReplicate && placement.is_catching_up(ctx_.self);
+    if (!placement.is_in_sync(ctx_.self) && !catches_up) return false;
   }
   return true;
 }

@@ -32,15 +32,14 @@ uint64_t Planner::plan(TxnSlot& slot) const {
   uint64_t voters = nodes;
   for (uint16_t i = 0; i < slot.count; ++i) {
     Entry& e = slot.entry(i);
-    const uint64_t filling = e.write != Write::kNone ? e.placement->catching_up : 0;
+    const uint64_t catching_up = e.write != Write::kNone ? e.placement->catching_up : 0;
     const uint64_t of_key = plan_key(slot, e, row, several_primaries);
     nodes |= of_key;
-    voters |= of_key & ~filling;
-    slot.catching_up_nodes |= filling;
+    voters |= of_key & ~catching_up;
+    slot.catching_up_nodes |= catching_up;
   }
-  for (PlanStep& step : slot.steps)
-    step.await_from = step.send_to;  // by default the nodes that are sent to answer
-                                     // themselves
+  // Every node that is sent to answers for itself.
+  for (PlanStep& step : slot.steps) step.await_from = step.send_to;
   slot.nonvoting_nodes = slot.catching_up_nodes & ~voters;
   slot.ack_after = ack_after(slot, row);
   return nodes;
