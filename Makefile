@@ -77,7 +77,7 @@ bench: packages ## Measure the machine, the tables, the protocols and the ladder
 profile: build ## Count where a transaction's instructions go, with callgrind
 	scripts/profile.py $(WEFT) smallbank tatp
 
-campaign: build ## Simulate seeds for MINUTES (10) with every protocol
+campaign: build ## Simulate seeds for MINUTES (10) with every protocol, and with those that fit together
 	$(WEFT) sim --minutes $(MINUTES) --protocol all
 
 kill-campaign: build ## Kill, stop and cut off processes of a cluster under load: ROUNDS (200) over shm, as many over tcp

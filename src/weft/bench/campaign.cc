@@ -159,6 +159,10 @@ std::vector<SimOptions> runs_of(uint64_t seed, const CampaignOptions& options, c
     run.protocol = std::string(row.name);
     runs.push_back(run);
   }
+  for (const std::string& rows : RowSet::mixes()) {
+    run.protocol = rows;
+    runs.push_back(run);
+  }
   return runs;
 }
 

@@ -51,10 +51,11 @@ void add_sim(CLI::App& app, int* status) {
                                            "Run this many seeds (default: 100, or as many "
                                            "as --minutes allows)");
   CLI::Option* from = command->add_option("--from", options->from, "The first of them")->capture_default_str();
-  command->add_option("--protocol", options->protocol,
-                      "One of " + protocol_names() +
-                          ", or several that fit, joined by +; all runs every seed with each (default: the seed "
-                          "chooses)");
+  command->add_option(
+      "--protocol", options->protocol,
+      "One of " + protocol_names() +
+          ", or several that fit, joined by +; all runs every seed with each, and with the largest sets that fit "
+          "(default: the seed chooses)");
   command->add_option(
       "--faults", options->faults,
       "A list of pause, slow-node, slow-link, burst, crash, cut (a link), away (membership), skew (clocks), break (a "

@@ -1,5 +1,7 @@
 #include "weft/txn/row_set.h"
 
+#include <algorithm>
+
 #include "weft/base/check.h"
 
 namespace weft {
@@ -45,6 +47,21 @@ RowSet RowSet::of(const Options& options) {
     for (Protocol& row : set->rows_) row.unlock_ack = UnlockAck::kReply;
   }
   return std::move(*set);
+}
+
+std::vector<std::string> RowSet::mixes() {
+  std::vector<RowSet> sets;
+  for (const Protocol& row : kProtocols) {
+    const auto fits = [&](const RowSet& set) { return unfit(set.first(), row).empty(); };
+    auto set = std::find_if(sets.begin(), sets.end(), fits);
+    if (set == sets.end()) set = sets.emplace(sets.end());
+    set->rows_.push_back(row);
+  }
+  std::vector<std::string> names;
+  for (const RowSet& set : sets) {
+    if (set.size() > 1) names.push_back(set.names());
+  }
+  return names;
 }
 
 std::optional<uint8_t> RowSet::find(std::string_view name) const {

@@ -23,6 +23,10 @@ class RowSet {
   // The same for options that were checked before, with the switches that change rows applied.
   static RowSet of(const Options& options);
 
+  // The names of the largest sets of protocols that fit. Fitting is an equivalence: a protocol is in at most one of
+  // them.
+  static std::vector<std::string> mixes();
+
   size_t size() const { return rows_.size(); }
   const Protocol& at(size_t index) const { return rows_[index]; }
   const Protocol& first() const { return rows_.front(); }

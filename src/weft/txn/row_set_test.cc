@@ -43,6 +43,18 @@ TEST(RowSet, RowsThatDoNotFitAreRefusedWithTheReason) {
   }
 }
 
+TEST(RowSet, MixesAreTheLargestSetsThatFit) {
+  for (const std::string& names : RowSet::mixes()) {
+    const Result<RowSet> set = RowSet::parse(names);
+    ASSERT_TRUE(set) << set.error().text();
+    EXPECT_GT(set->size(), 1U) << names;
+    for (const Protocol& row : kProtocols) {
+      EXPECT_EQ(unfit(set->first(), row).empty(), set->find(row.name).has_value()) << names << " " << row.name;
+    }
+  }
+  EXPECT_EQ(RowSet::mixes().front(), "dnl4+fasst");
+}
+
 // What fits is an equivalence: which rows run together does not depend on their order.
 TEST(RowSet, FittingIsSymmetricAndTransitive) {
   for (const Protocol& a : kRows) {
