@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "weft/txn/part_testing.h"
+#include "weft/txn/participant_testing.h"
 
 namespace weft {
 namespace {
@@ -254,6 +255,108 @@ TEST_F(BackupWritesDeathTest, AWriteIsNotBothAppliedAndDeferred) {
   PreparedKey key(write(key_, Write::kPut, new_, 2));
   key.applied = key.deferred_apply = true;
   EXPECT_DEATH(writes_.finish_key(key), "a write is either applied or deferred");
+}
+
+// The same from the outside: what a peer's messages write at this replica, until the notice that all have it.
+using BackupWritesByMessageTest = ParticipantTest;
+
+TEST_F(BackupWritesByMessageTest, ABackupHidesWhatItAppliesUntilTheNotice) {  // rule G4
+  const uint64_t a = key_at(kOther), b = key_at(kOther, 1);
+  load_record(a, "old");
+  load_record(b, "gone");
+  Named erase = named(b, Write::kErase, 1);
+  erase.part.version = 2;
+  handle(Kind::kReplicate, request(5), {with_value(a, "new", 2), erase});
+  EXPECT_EQ(code(Phase::kReplicate), Code::kOk);
+  EXPECT_EQ(record().state, kReplicated);
+  EXPECT_EQ(word_of(a), Word(Version(2), 0));
+  EXPECT_FALSE(word_of(b).readable());
+  EXPECT_EQ(table().leak_report().tombstones, 1U);
+  done(5);
+  EXPECT_EQ(word_of(a), Word(Version(2), kReadable));
+  EXPECT_EQ(value_of(a), "new");
+  EXPECT_EQ(value_of(b), "(absent)");
+  EXPECT_EQ(table().leak_report().tombstones, 0U);
+  EXPECT_EQ(known(5), Known::kCommitted);
+  EXPECT_EQ(records_.open_records(), 0U);
+}
+
+TEST_F(BackupWritesByMessageTest, ALateNoticeDoesNotShowWhatCameAfter) {  // rule G4
+  const uint64_t a = key_at(kOther);
+  load_record(a, "old");
+  handle(Kind::kReplicate, request(5), {with_value(a, "two", 2)});
+  handle(Kind::kReplicate, request(6), {with_value(a, "three", 3)}, kSlot + 1);
+  done(5);
+  EXPECT_EQ(word_of(a), Word(Version(3), 0));
+}
+
+TEST_F(BackupWritesByMessageTest, APrimaryOnlyLogsWhatIsReplicatedAndInstallsAtUnlock) {
+  const uint64_t a = key_at(kSelf);
+  load_record(a, "old");
+  Named lock = named(a, Write::kPut);
+  lock.part.value_bytes = 3;
+  handle(Kind::kLock, request(5), {lock});
+  handle(Kind::kReplicate, request(5), {with_value(a, "new", 2)});
+  EXPECT_EQ(value_of(a), "old");
+  EXPECT_EQ(record().state, kLocked | kReplicated);
+  handle(Kind::kUnlock, request(5), {});
+  EXPECT_EQ(value_of(a), "new");
+  EXPECT_EQ(word_of(a), Word(Version(2), kReadable));
+  done(5);
+  EXPECT_EQ(records_.open_records(), 0U);
+}
+
+TEST_F(BackupWritesByMessageTest, WhatIsDeferredIsInstalledWhenItIsFinished) {
+  const uint64_t a = key_at(kOther);
+  load_record(a, "old");
+  Named put = with_value(a, "new", 2);
+  put.part.flags |= kDeferred;
+  handle(Kind::kReplicate, request(5), {put});
+  EXPECT_EQ(word_of(a), Word(Version(1), kReadable));
+  EXPECT_TRUE(record().covers(0));
+  done(5);
+  EXPECT_EQ(value_of(a), "new");
+  EXPECT_EQ(word_of(a), Word(Version(2), kReadable));
+}
+
+TEST_F(BackupWritesByMessageTest, ADeferredPutBringsNothingBackThatIsGone) {
+  const uint64_t a = key_at(kOther);
+  Named put = with_value(a, "late", 2);
+  put.part.flags |= kDeferred;
+  handle(Kind::kReplicate, request(5), {put});
+  done(5);
+  EXPECT_EQ(value_of(a), "(absent)");
+}
+
+TEST_F(BackupWritesByMessageTest, AReplicaThatFillsKeepsWritesUntilTheyAreFinished) {
+  View next = *view_;
+  next.epoch = Epoch(2);
+  next.partitions[kPeer.value].catching_up = 1;
+  ctx_.views.stop(false);
+  ctx_.views.adopt(std::make_shared<const View>(next));
+  ctx_.views.activate(2);
+  const uint64_t a = key_at(kPeer);
+  handle(Kind::kReplicate, request(5), {with_value(a, "new", 3)});
+  EXPECT_EQ(value_of(a), "(absent)");
+  EXPECT_EQ(record().state, kReplicated);
+  done(5);
+  EXPECT_EQ(value_of(a), "new");
+  EXPECT_EQ(word_of(a), Word(Version(3), kReadable));
+}
+
+TEST_F(BackupWritesByMessageTest, RecoveryTakesBackWhatABackupApplied) {
+  const uint64_t a = key_at(kOther), b = key_at(kOther, 1), c = key_at(kOther, 2);
+  load_record(a, "old");
+  load_record(c, "stays");
+  Named erase = named(c, Write::kErase, 2);
+  erase.part.version = 2;
+  handle(Kind::kReplicate, request(5), {with_value(a, "new", 2), with_value(b, "made", 1, 1, Write::kInsert), erase});
+  participant_.abort_record(record(), owner(kSlot));
+  EXPECT_EQ(value_of(a), "old");
+  EXPECT_EQ(word_of(a).version(), Version(1));
+  EXPECT_EQ(value_of(b), "(absent)");
+  EXPECT_EQ(value_of(c), "stays");
+  EXPECT_EQ(records_.open_records(), 1U) << "the record is left where it is";
 }
 
 }  // namespace

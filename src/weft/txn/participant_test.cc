@@ -2,68 +2,10 @@
 // and nothing for what a peer says of records that are not here.
 #include "weft/txn/participant.h"
 
-#include "weft/txn/outcomes.h"
 #include "weft/txn/participant_testing.h"
 
 namespace weft {
 namespace {
-
-class ParticipantTest : public CommitPartTest {
- protected:
-  static constexpr uint8_t kSlot = 2;
-  using Known = OutcomeLog::Known;
-
-  void handle(Kind kind, const CommitRequest& request, const std::vector<Named>& keys, uint8_t slot = kSlot,
-              NodeId from = kPeer) {
-    const auto body = body_of(request, keys);
-    const Message m = message(kind, slot, body, from);
-    ASSERT_TRUE(parse(m));
-    if (kind == Kind::kLock) participant_.on_lock(batch_, {&m, 1});
-    if (kind == Kind::kValidate) participant_.on_validate(batch_, {&m, 1});
-    if (kind == Kind::kReplicate) participant_.on_replicate(batch_, {&m, 1});
-    if (kind == Kind::kUnlock) participant_.on_unlock(batch_, {&m, 1});
-  }
-  void log_from_ring(uint64_t sequence, const std::vector<Named>& keys) {
-    const auto body = body_of(request(sequence), keys);
-    const Message m = message(Kind::kReplicate, kSlot, body);
-    ASSERT_TRUE(parse(m));
-    participant_.replicate(batch_, m, Participant::Origin::kRing);
-  }
-  void done(uint64_t sequence, uint8_t slot = kSlot) {
-    std::vector<std::byte> body(sizeof(TxnCompleteNotice));
-    store(body.data(), TxnCompleteNotice{static_cast<uint32_t>(sequence), slot});
-    const Message m = message(Kind::kDone, 0, body);
-    ASSERT_TRUE(parse(m));
-    participant_.on_done(batch_, {&m, 1});
-  }
-  // The one answer since the last call.
-  PhaseReply answer(Phase phase) {
-    const std::vector<Received> got = answers();
-    EXPECT_EQ(got.size(), 1U);
-    if (got.size() != 1) return {};
-    EXPECT_EQ(got[0].kind, Kind::kReply);
-    EXPECT_EQ(got[0].at, kPeer);
-    EXPECT_EQ(got[0].slot, kSlot);
-    const auto reply = got[0].as<PhaseReply>();
-    EXPECT_EQ(reply.phase, static_cast<uint8_t>(phase));
-    last_ = got[0].body;
-    return reply;
-  }
-  Code code(Phase phase) { return static_cast<Code>(answer(phase).code); }
-  uint64_t version_in_answer(size_t i) const {
-    return load<uint64_t>(last_.data() + sizeof(PhaseReply) + i * sizeof(uint64_t));
-  }
-  PreparedTxn& record() { return records_.at(kPeer, kSlot); }
-  Known known(uint64_t sequence) { return outcomes_.find(ctx_.views.incarnation_of(kPeer), sequence); }
-  // Locks the key for another transaction.
-  void lock_elsewhere(uint64_t key) {
-    ASSERT_EQ(table().lock(hashed(key), owner(7, kOther), Write::kPut, std::nullopt, 8).code, Code::kOk);
-  }
-
-  OutcomeLog outcomes_{64 << 10};
-  Participant participant_{ctx_, records_, outcomes_, true};
-  std::vector<std::byte> last_;
-};
 
 TEST_F(ParticipantTest, AllKeysOfAMessageAreLockedOrNone) {
   const uint64_t a = key_at(kSelf), b = key_at(kSelf, 1), c = key_at(kSelf, 2), d = key_at(kSelf, 3);
@@ -184,8 +126,7 @@ TEST_F(ParticipantTest, AnAbortReleasesAndLeavesAMark) {  // rule K4
 TEST_F(ParticipantTest, AnAbortIsKnownWhenItIsFinalOrTheSlotIsUsedAgain) {
   const uint64_t a = key_at(kSelf);
   load_record(a, "old");
-  CommitRequest final_one = request(5, false);
-  final_one.flags = kRefusalIsFinal;
+  const CommitRequest final_one = request(5, false, kRefusalIsFinal);
   handle(Kind::kLock, final_one, {with_value(a, "new")});
   handle(Kind::kUnlock, final_one, {});
   EXPECT_EQ(known(5), Known::kAborted);
@@ -204,8 +145,7 @@ TEST_F(ParticipantTest, ARefusalIsAnOutcomeOnlyWhereItIsFinal) {
   lock_elsewhere(a);
   handle(Kind::kLock, request(5), {with_value(a, "new")});
   EXPECT_EQ(known(5), Known::kNothing);
-  CommitRequest final_one = request(6);
-  final_one.flags = kRefusalIsFinal;
+  const CommitRequest final_one = request(6, true, kRefusalIsFinal);
   handle(Kind::kLock, final_one, {with_value(a, "new")});
   EXPECT_EQ(known(6), Known::kAborted);
 }
@@ -329,90 +269,6 @@ TEST_F(ParticipantTest, ItsOwnLockDoesNotInvalidateARead) {
   EXPECT_EQ(static_cast<Code>(answers().at(0).as<PhaseReply>().code), Code::kLocked) << "another slot's does";
 }
 
-TEST_F(ParticipantTest, ABackupHidesWhatItAppliesUntilTheNotice) {  // rule G4
-  const uint64_t a = key_at(kOther), b = key_at(kOther, 1);
-  load_record(a, "old");
-  load_record(b, "gone");
-  Named erase = named(b, Write::kErase, 1);
-  erase.part.version = 2;
-  handle(Kind::kReplicate, request(5), {with_value(a, "new", 2), erase});
-  EXPECT_EQ(code(Phase::kReplicate), Code::kOk);
-  EXPECT_EQ(record().state, kReplicated);
-  EXPECT_EQ(word_of(a), Word(Version(2), 0));
-  EXPECT_FALSE(word_of(b).readable());
-  EXPECT_EQ(table().leak_report().tombstones, 1U);
-  done(5);
-  EXPECT_EQ(word_of(a), Word(Version(2), kReadable));
-  EXPECT_EQ(value_of(a), "new");
-  EXPECT_EQ(value_of(b), "(absent)");
-  EXPECT_EQ(table().leak_report().tombstones, 0U);
-  EXPECT_EQ(known(5), Known::kCommitted);
-  EXPECT_EQ(records_.open_records(), 0U);
-}
-
-TEST_F(ParticipantTest, ALateNoticeDoesNotShowWhatCameAfter) {  // rule G4
-  const uint64_t a = key_at(kOther);
-  load_record(a, "old");
-  handle(Kind::kReplicate, request(5), {with_value(a, "two", 2)});
-  handle(Kind::kReplicate, request(6), {with_value(a, "three", 3)}, kSlot + 1);
-  done(5);
-  EXPECT_EQ(word_of(a), Word(Version(3), 0));
-}
-
-TEST_F(ParticipantTest, APrimaryOnlyLogsWhatIsReplicatedAndInstallsAtUnlock) {
-  const uint64_t a = key_at(kSelf);
-  load_record(a, "old");
-  Named lock = named(a, Write::kPut);
-  lock.part.value_bytes = 3;
-  handle(Kind::kLock, request(5), {lock});
-  handle(Kind::kReplicate, request(5), {with_value(a, "new", 2)});
-  EXPECT_EQ(value_of(a), "old");
-  EXPECT_EQ(record().state, kLocked | kReplicated);
-  handle(Kind::kUnlock, request(5), {});
-  EXPECT_EQ(value_of(a), "new");
-  EXPECT_EQ(word_of(a), Word(Version(2), kReadable));
-  done(5);
-  EXPECT_EQ(records_.open_records(), 0U);
-}
-
-TEST_F(ParticipantTest, WhatIsDeferredIsInstalledWhenItIsFinished) {
-  const uint64_t a = key_at(kOther);
-  load_record(a, "old");
-  Named put = with_value(a, "new", 2);
-  put.part.flags |= kDeferred;
-  handle(Kind::kReplicate, request(5), {put});
-  EXPECT_EQ(word_of(a), Word(Version(1), kReadable));
-  EXPECT_TRUE(record().covers(0));
-  done(5);
-  EXPECT_EQ(value_of(a), "new");
-  EXPECT_EQ(word_of(a), Word(Version(2), kReadable));
-}
-
-TEST_F(ParticipantTest, ADeferredPutBringsNothingBackThatIsGone) {
-  const uint64_t a = key_at(kOther);
-  Named put = with_value(a, "late", 2);
-  put.part.flags |= kDeferred;
-  handle(Kind::kReplicate, request(5), {put});
-  done(5);
-  EXPECT_EQ(value_of(a), "(absent)");
-}
-
-TEST_F(ParticipantTest, AReplicaThatFillsKeepsWritesUntilTheyAreFinished) {
-  View next = *view_;
-  next.epoch = Epoch(2);
-  next.partitions[kPeer.value].catching_up = 1;
-  ctx_.views.stop(false);
-  ctx_.views.adopt(std::make_shared<const View>(next));
-  ctx_.views.activate(2);
-  const uint64_t a = key_at(kPeer);
-  handle(Kind::kReplicate, request(5), {with_value(a, "new", 3)});
-  EXPECT_EQ(value_of(a), "(absent)");
-  EXPECT_EQ(record().state, kReplicated);
-  done(5);
-  EXPECT_EQ(value_of(a), "new");
-  EXPECT_EQ(word_of(a), Word(Version(3), kReadable));
-}
-
 TEST_F(ParticipantTest, ARingEntryOfTheSlotsNextTransactionFinishesTheLast) {
   const uint64_t a = key_at(kOther), b = key_at(kOther, 1);
   load_record(a, "old");
@@ -446,8 +302,7 @@ TEST_F(ParticipantTest, AnUnlockIsAcknowledgedByANoticeWhereTheRowSaysSo) {
   at(1000);
   const uint64_t a = key_at(kSelf);
   load_record(a, "old");
-  CommitRequest passive = request(5);
-  passive.flags = kPiggybackAck;
+  const CommitRequest passive = request(5, true, kPiggybackAck);
   handle(Kind::kLock, passive, {with_value(a, "new")});
   answers();
   handle(Kind::kUnlock, passive, {});
@@ -466,8 +321,7 @@ TEST_F(ParticipantTest, AnUnlockIsAcknowledgedByANoticeWhereTheRowSaysSo) {
 TEST_F(ParticipantTest, AnAbortIsAnsweredAtOnceInEveryRow) {
   const uint64_t a = key_at(kSelf);
   load_record(a, "old");
-  CommitRequest passive = request(5, false);
-  passive.flags = kPiggybackAck;
+  const CommitRequest passive = request(5, false, kPiggybackAck);
   handle(Kind::kLock, passive, {with_value(a, "new")});
   answers();
   handle(Kind::kUnlock, passive, {});
@@ -478,28 +332,12 @@ TEST_F(ParticipantTest, AnAbortIsAnsweredAtOnceInEveryRow) {
 TEST_F(ParticipantTest, NoticesEndWithTheView) {
   const uint64_t a = key_at(kSelf);
   load_record(a, "old");
-  CommitRequest passive = request(5);
-  passive.flags = kPiggybackAck;
+  const CommitRequest passive = request(5, true, kPiggybackAck);
   handle(Kind::kLock, passive, {with_value(a, "new")});
   handle(Kind::kUnlock, passive, {});
   participant_.drop_notices();
   EXPECT_FALSE(participant_.has_notices());
   EXPECT_EQ(participant_.deadline_ns(), UINT64_MAX);
-}
-
-TEST_F(ParticipantTest, RecoveryTakesBackWhatABackupApplied) {
-  const uint64_t a = key_at(kOther), b = key_at(kOther, 1), c = key_at(kOther, 2);
-  load_record(a, "old");
-  load_record(c, "stays");
-  Named erase = named(c, Write::kErase, 2);
-  erase.part.version = 2;
-  handle(Kind::kReplicate, request(5), {with_value(a, "new", 2), with_value(b, "made", 1, 1, Write::kInsert), erase});
-  participant_.abort_record(record(), owner(kSlot));
-  EXPECT_EQ(value_of(a), "old");
-  EXPECT_EQ(word_of(a).version(), Version(1));
-  EXPECT_EQ(value_of(b), "(absent)");
-  EXPECT_EQ(value_of(c), "stays");
-  EXPECT_EQ(records_.open_records(), 1U) << "the record is left where it is";
 }
 
 TEST_F(ParticipantTest, RecoveryCommitsOnceWhatIsLockedOrApplied) {

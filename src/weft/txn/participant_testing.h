@@ -14,7 +14,9 @@
 #include "weft/txn/key_part.h"
 #include "weft/txn/log.h"
 #include "weft/txn/messages.h"
+#include "weft/txn/outcomes.h"
 #include "weft/txn/part_testing.h"
+#include "weft/txn/participant.h"
 
 namespace weft {
 
@@ -50,12 +52,13 @@ class CommitPartTest : public PartTest {
     out.value = value;
     return out;
   }
-  static CommitRequest request(uint64_t sequence, bool commit = true) {
+  static CommitRequest request(uint64_t sequence, bool commit = true, uint8_t flags = 0) {
     CommitRequest out{};
     out.sequence = sequence;
     out.participants = 7;
     out.entries = out.writes = 1;
     out.commit = commit ? 1 : 0;
+    out.flags = flags;
     return out;
   }
   static std::vector<std::byte> body_of(CommitRequest request, const std::vector<Named>& keys) {
@@ -109,6 +112,64 @@ class CommitPartTest : public PartTest {
   PreparedTable records_{kNodes, kSlots, pool_.get()};
   CommitParser parser_{ctx_, records_};
   Batch batch_;
+};
+
+// A participant, and what a peer says to it.
+class ParticipantTest : public CommitPartTest {
+ protected:
+  static constexpr uint8_t kSlot = 2;
+  using Known = OutcomeLog::Known;
+
+  void handle(Kind kind, const CommitRequest& request, const std::vector<Named>& keys, uint8_t slot = kSlot,
+              NodeId from = kPeer) {
+    const auto body = body_of(request, keys);
+    const Message m = message(kind, slot, body, from);
+    ASSERT_TRUE(parse(m));
+    if (kind == Kind::kLock) participant_.on_lock(batch_, {&m, 1});
+    if (kind == Kind::kValidate) participant_.on_validate(batch_, {&m, 1});
+    if (kind == Kind::kReplicate) participant_.on_replicate(batch_, {&m, 1});
+    if (kind == Kind::kUnlock) participant_.on_unlock(batch_, {&m, 1});
+  }
+  void log_from_ring(uint64_t sequence, const std::vector<Named>& keys) {
+    const auto body = body_of(request(sequence), keys);
+    const Message m = message(Kind::kReplicate, kSlot, body);
+    ASSERT_TRUE(parse(m));
+    participant_.replicate(batch_, m, Participant::Origin::kRing);
+  }
+  void done(uint64_t sequence, uint8_t slot = kSlot) {
+    std::vector<std::byte> body(sizeof(TxnCompleteNotice));
+    store(body.data(), TxnCompleteNotice{static_cast<uint32_t>(sequence), slot});
+    const Message m = message(Kind::kDone, 0, body);
+    ASSERT_TRUE(parse(m));
+    participant_.on_done(batch_, {&m, 1});
+  }
+  // The one answer since the last call.
+  PhaseReply answer(Phase phase) {
+    const std::vector<Received> got = answers();
+    EXPECT_EQ(got.size(), 1U);
+    if (got.size() != 1) return {};
+    EXPECT_EQ(got[0].kind, Kind::kReply);
+    EXPECT_EQ(got[0].at, kPeer);
+    EXPECT_EQ(got[0].slot, kSlot);
+    const auto reply = got[0].as<PhaseReply>();
+    EXPECT_EQ(reply.phase, static_cast<uint8_t>(phase));
+    last_ = got[0].body;
+    return reply;
+  }
+  Code code(Phase phase) { return static_cast<Code>(answer(phase).code); }
+  uint64_t version_in_answer(size_t i) const {
+    return load<uint64_t>(last_.data() + sizeof(PhaseReply) + i * sizeof(uint64_t));
+  }
+  PreparedTxn& record() { return records_.at(kPeer, kSlot); }
+  Known known(uint64_t sequence) { return outcomes_.find(ctx_.views.incarnation_of(kPeer), sequence); }
+  // Locks the key for another transaction.
+  void lock_elsewhere(uint64_t key) {
+    ASSERT_EQ(table().lock(hashed(key), owner(7, kOther), Write::kPut, std::nullopt, 8).code, Code::kOk);
+  }
+
+  OutcomeLog outcomes_{64 << 10};
+  Participant participant_{ctx_, records_, outcomes_, true};
+  std::vector<std::byte> last_;
 };
 
 }  // namespace weft
