@@ -23,11 +23,18 @@ struct Expected {
 
 void PrintTo(const Expected& e, std::ostream* out) { *out << e.protocol; }
 
+// Seven nodes with three replicas of each key. Node 0 coordinates.
 class RoundTrips : public testing::TestWithParam<Expected> {
  protected:
+  RoundTrips() {
+    cluster_.load(kKeys, "0").start();
+    at_123_ = key_at(0b0001110, 1);
+    at_456_ = key_at(0b1110000, 4);
+  }
+
   // A key whose replicas are exactly these nodes.
-  static uint64_t key_at(const SteppedCluster& cluster, uint64_t mask, int primary, uint64_t not_this = UINT64_MAX) {
-    for (const auto& [key, place] : cluster.places()) {
+  uint64_t key_at(uint64_t mask, int primary, uint64_t not_this = UINT64_MAX) const {
+    for (const auto& [key, place] : cluster_.places()) {
       if (place.in_sync == mask && place.primary.value == primary && key != not_this) return key;
     }
     ADD_FAILURE() << "no such key";
@@ -40,7 +47,20 @@ class RoundTrips : public testing::TestWithParam<Expected> {
     o.replicas = replicas;
     return o;
   }
+  // Reads one key and updates another.
+  static Task<void> update(Session& session, uint64_t read, uint64_t written) {
+    Txn txn = co_await session.begin();
+    EXPECT_TRUE((co_await txn.get(kT, read)).found);
+    EXPECT_TRUE((co_await txn.get(kT, written, Intent::kUpdate)).found);
+    txn.put(kT, written, "1");
+    EXPECT_TRUE(committed(co_await txn.commit()));
+  }
   static uint64_t phase(const Counters& c, Phase p) { return c.phase_messages[static_cast<int>(p)]; }
+  static const Protocol& row() { return *find_protocol(GetParam().protocol); }
+
+  SteppedCluster cluster_{options(7, 3)};
+  uint64_t at_123_ = 0;  // a key whose primary is node 1 and whose backups are nodes 2 and 3
+  uint64_t at_456_ = 0;  // likewise
 };
 
 INSTANTIATE_TEST_SUITE_P(All, RoundTrips,
@@ -57,20 +77,9 @@ INSTANTIATE_TEST_SUITE_P(All, RoundTrips,
                          });
 
 TEST_P(RoundTrips, OfAFullyRemoteCommitAreThePapers) {
-  SteppedCluster cluster(options(7, 3));
-  cluster.load(kKeys, "0");
-  const uint64_t read = key_at(cluster, 0b0001110, 1);
-  const uint64_t written = key_at(cluster, 0b1110000, 4);
-  cluster.start();
-  cluster.on(0, [=](Session& session) -> Task<void> {
-    Txn txn = co_await session.begin();
-    EXPECT_TRUE((co_await txn.get(kT, read)).found);
-    EXPECT_TRUE((co_await txn.get(kT, written, Intent::kUpdate)).found);
-    txn.put(kT, written, "1");
-    EXPECT_TRUE(committed(co_await txn.commit()));
-  });
-  cluster->stop();
-  const Counters counters = cluster->counters();
+  cluster_.on(0, [this](Session& session) { return update(session, at_123_, at_456_); });
+  cluster_.stop();
+  const Counters counters = cluster_.counters();
   const Expected& e = GetParam();
   EXPECT_EQ(counters.commits_counted, 1U);
   EXPECT_EQ(counters.commit_round_trips, static_cast<uint64_t>(e.trips));
@@ -92,22 +101,17 @@ TEST_P(RoundTrips, OfAFullyRemoteCommitAreThePapers) {
 
 // Record locations are known after the first time: one READ per record, or two without a location cache.
 TEST_P(RoundTrips, OfARepeatedReadIsOneReadOrTwo) {
-  const Protocol& row = *find_protocol(GetParam().protocol);
-  if (!row.verbs()) GTEST_SKIP() << "reads by message";
-  SteppedCluster cluster(options(7, 3));
-  cluster.load(kKeys, "0");
-  const uint64_t key = key_at(cluster, 0b1110000, 4);
-  cluster.start();
-  cluster.on(0, [=](Session& session) -> Task<void> {
+  if (!row().verbs()) GTEST_SKIP() << "reads by message";
+  cluster_.on(0, [this](Session& session) -> Task<void> {
     for (int i = 0; i < 5; ++i) {
       Txn txn = co_await session.begin();
-      EXPECT_TRUE((co_await txn.get(kT, key)).found);
+      EXPECT_TRUE((co_await txn.get(kT, at_456_)).found);
       EXPECT_TRUE(committed(co_await txn.commit()));
     }
   });
-  const Counters counters = cluster->counters();
+  const Counters counters = cluster_.counters();
   EXPECT_EQ(phase(counters, Phase::kExecute), 2U) << "the first, by message";
-  EXPECT_EQ(counters.phase_reads[static_cast<int>(Phase::kExecute)], row.location_cache ? 4U : 8U);
+  EXPECT_EQ(counters.phase_reads[static_cast<int>(Phase::kExecute)], row().location_cache ? 4U : 8U);
   EXPECT_EQ(counters.phase_reads[static_cast<int>(Phase::kValidate)], 5U);
   EXPECT_EQ(phase(counters, Phase::kValidate), 0U);
   EXPECT_EQ(counters.places_stale, 0U);
@@ -115,24 +119,20 @@ TEST_P(RoundTrips, OfARepeatedReadIsOneReadOrTwo) {
 
 // Reads by verbs that are started together are in flight together, at whatever nodes: the client waits once.
 TEST_P(RoundTrips, OfIndependentReadsAreThoseOfOne) {
-  const Protocol& row = *find_protocol(GetParam().protocol);
-  if (!row.verbs()) GTEST_SKIP() << "reads by message";
-  SteppedCluster cluster(options(7, 3));
-  cluster.load(kKeys, "0");
+  if (!row().verbs()) GTEST_SKIP() << "reads by message";
   std::vector<uint64_t> keys;
-  for (const auto& [key, place] : cluster.places()) {
+  for (const auto& [key, place] : cluster_.places()) {
     if ((place.in_sync & 1) == 0) keys.push_back(key);
   }
   ASSERT_GE(keys.size(), 8U);
   keys.resize(8);
-  cluster.start();
-  cluster.on(0, [=](Session& session) -> Task<void> {
+  cluster_.on(0, [=](Session& session) -> Task<void> {
     TxnWorker* const txn_worker = session.txn_worker();
     for (const uint64_t key : keys) {  // so that their locations are known
       Txn txn = co_await session.begin();
       co_await txn.get(kT, key);
     }
-    const uint64_t reads_each = row.location_cache ? 1 : 2;
+    const uint64_t reads_each = row().location_cache ? 1 : 2;
     const auto reads = [&] { return txn_worker->counters().phase_reads[static_cast<int>(Phase::kExecute)]; };
     Txn txn = co_await session.begin();
     const uint64_t begun = txn_worker->context().worker->steps();
@@ -153,63 +153,39 @@ TEST_P(RoundTrips, OfIndependentReadsAreThoseOfOne) {
 }
 
 TEST_P(RoundTrips, OfAReadOnlyCommitIsOne) {
-  SteppedCluster cluster(options(7, 3));
-  cluster.load(kKeys, "0");
-  const uint64_t a = key_at(cluster, 0b0001110, 1);
-  const uint64_t b = key_at(cluster, 0b1110000, 4);
-  cluster.start();
-  cluster.on(0, [=](Session& session) -> Task<void> {
+  cluster_.on(0, [this](Session& session) -> Task<void> {
     Txn txn = co_await session.begin();
-    co_await txn.get(kT, a);
-    co_await txn.get(kT, b);
+    co_await txn.get(kT, at_123_);
+    co_await txn.get(kT, at_456_);
     EXPECT_TRUE(committed(co_await txn.commit()));
   });
-  const Counters counters = cluster->counters();
+  const Counters counters = cluster_.counters();
   EXPECT_EQ(counters.commit_round_trips, 1U);
   EXPECT_EQ(phase(counters, Phase::kLock), 0U);
   EXPECT_EQ(phase(counters, Phase::kUnlock), 0U);
 }
 
 TEST_P(RoundTrips, ABlindWriteHasNothingToValidate) {
-  SteppedCluster cluster(options(7, 3));
-  cluster.load(kKeys, "0");
-  const uint64_t written = key_at(cluster, 0b1110000, 4);
-  cluster.start();
-  EXPECT_TRUE(committed(cluster->put_one(NodeId(0), kT, written, "1")));
+  EXPECT_TRUE(committed(cluster_.put_one(NodeId(0), kT, at_456_, "1")));
   // fasst has no read here that could have locked, so it locks at commit.
   const std::string_view protocol = GetParam().protocol;
   const bool told_by_the_log = protocol == "dnl2" || protocol.starts_with("drtm");
   const uint64_t expected = protocol == "dnl1" ? 1 : told_by_the_log ? 2 : 3;
-  EXPECT_EQ(cluster->counters().commit_round_trips, expected);
+  EXPECT_EQ(cluster_.counters().commit_round_trips, expected);
 }
 
 TEST_P(RoundTrips, OneWhereTheCoordinatorIsThePrimary) {
-  SteppedCluster cluster(options(7, 3));
-  cluster.load(kKeys, "0");
-  const uint64_t a = key_at(cluster, 0b0000111, 0);
-  const uint64_t b = key_at(cluster, 0b0000111, 0, a);
-  cluster.start();
-  cluster.on(0, [=](Session& session) -> Task<void> {
-    Txn txn = co_await session.begin();
-    co_await txn.get(kT, a);
-    co_await txn.get(kT, b, Intent::kUpdate);
-    txn.put(kT, b, "1");
-    EXPECT_TRUE(committed(co_await txn.commit()));
-  });
-  EXPECT_EQ(cluster->counters().commit_round_trips, 1U) << "only the backups are elsewhere";
+  const uint64_t a = key_at(0b0000111, 0);
+  const uint64_t b = key_at(0b0000111, 0, a);
+  cluster_.on(0, [=](Session& session) { return update(session, a, b); });
+  EXPECT_EQ(cluster_.counters().commit_round_trips, 1U) << "only the backups are elsewhere";
 }
 
 TEST_P(RoundTrips, NoneWhereEverythingIsLocal) {
-  SteppedCluster cluster(options(1, 1));
-  cluster.load(2, "0").start();
-  cluster.on(0, [=](Session& session) -> Task<void> {
-    Txn txn = co_await session.begin();
-    co_await txn.get(kT, 0);
-    co_await txn.get(kT, 1, Intent::kUpdate);
-    txn.put(kT, 1, "1");
-    EXPECT_TRUE(committed(co_await txn.commit()));
-  });
-  const Counters counters = cluster->counters();
+  SteppedCluster one(options(1, 1));
+  one.load(2, "0").start();
+  one.on(0, [](Session& session) { return update(session, 0, 1); });
+  const Counters counters = one.counters();
   EXPECT_EQ(counters.commit_round_trips, 0U);
   for (int p = 0; p < kPhases; ++p) EXPECT_EQ(counters.phase_messages[p], 0U) << p;
 }
@@ -217,19 +193,14 @@ TEST_P(RoundTrips, NoneWhereEverythingIsLocal) {
 // An abort of dnl1 is acknowledged when all who locked have answered that they released: two round trips. Other rows
 // acknowledge it at once.
 TEST_P(RoundTrips, AnAbortOfDnl1IsToldAfterTheUnlockAnswers) {
-  SteppedCluster cluster(options(7, 3));
-  cluster.load(kKeys, "0");
-  const uint64_t read = key_at(cluster, 0b0001110, 1);
-  const uint64_t written = key_at(cluster, 0b1110000, 4);
-  cluster.start();
-  cluster.on(0, [=](Session& session) -> Task<void> {
+  cluster_.on(0, [this](Session& session) -> Task<void> {
     Txn txn = co_await session.begin();
-    co_await txn.get(kT, read);
-    co_await txn.get(kT, written, Intent::kUpdate);
-    txn.put(kT, written, "never");
+    co_await txn.get(kT, at_123_);
+    co_await txn.get(kT, at_456_, Intent::kUpdate);
+    txn.put(kT, at_456_, "never");
     {
       Txn other = co_await session.begin();
-      other.put(kT, read, "moved");
+      other.put(kT, at_123_, "moved");
       EXPECT_TRUE(committed(co_await other.commit()));
       // Waits until its notices have left: they go after the coroutines that wake up, so after the first sleep if that
       // ends late.
@@ -254,7 +225,7 @@ TEST_P(RoundTrips, AnAbortOfDnl1IsToldAfterTheUnlockAnswers) {
     }
     EXPECT_EQ(after.aborts_by_code[static_cast<int>(Code::kVersionMoved)], 1U);
   });
-  EXPECT_EQ(cluster->counters().aborted, 1U);
+  EXPECT_EQ(cluster_.counters().aborted, 1U);
 }
 
 TEST(Counters, AddUp) {
