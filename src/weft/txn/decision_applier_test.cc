@@ -33,19 +33,10 @@ class DecisionApplierTest : public PartTest {
   // A decision with one written key, or none.
   void decide(Ending ending, uint32_t sequence, uint64_t key = 0, Write write = Write::kPut, uint64_t version = 2,
               const std::string& value = "new") {
-    RecoveryHeader header = recovery_header(RecoveryStep::kDecide, Epoch(2));
-    header.coordinator = kCoordinator.value;
-    header.slot = kSlotNumber;
-    header.sequence = sequence;
-    header.incarnation = 2;
-    header.decided_epoch = 2;
-    header.ending = static_cast<uint8_t>(ending);
     std::vector<std::byte> keys;
-    if (key != 0) {
-      add_recovery_key(keys, 0, key, write, version, value);
-      header.keys = 1;
-    }
-    ASSERT_EQ(decisions_.write(header, keys), nullptr);
+    if (key != 0) keys = recovery_key(0, key, write, version, value);
+    const RecoveryId txn{kCoordinator, 2, kSlotNumber, sequence};
+    ASSERT_EQ(decisions_.write(recovery_decision(Epoch(2), txn, ending, key != 0 ? 1 : 0), keys), nullptr);
   }
   // This node's record of a transaction that has locked a key here.
   PreparedTxn& lock_record(uint32_t sequence, const uint64_t& key, bool has_value) {
@@ -223,13 +214,8 @@ TEST_F(DecisionApplierTest, ADeleteLeavesATombstoneOnlyWhereItWasFilling) {
 }
 
 TEST_F(DecisionApplierTest, TheOutcomeIsNotedByTheWholeSequence) {
-  RecoveryHeader header = recovery_header(RecoveryStep::kDecide, Epoch(2));
-  header.coordinator = 1;
-  header.incarnation = 2;
-  header.sequence = 9;
+  RecoveryHeader header = recovery_decision(Epoch(2), {NodeId(1), 2, 0, 9}, Ending::kCommit);
   header.sequence_high = 3;
-  header.decided_epoch = 2;
-  header.ending = static_cast<uint8_t>(Ending::kCommit);
   ASSERT_EQ(decisions_.write(header, {}), nullptr);
   step();
   EXPECT_EQ(outcomes_.find(2, uint64_t{3} << 32 | 9), OutcomeLog::Known::kCommitted);

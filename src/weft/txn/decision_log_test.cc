@@ -15,14 +15,7 @@ class DecisionLogTest : public PartTest {
 
   // Of node 1 in its incarnation, decided in the epoch after the active one.
   static RecoveryHeader decision(Ending ending = Ending::kCommit, uint32_t sequence = 50) {
-    RecoveryHeader header = recovery_header(RecoveryStep::kDecide, Epoch(2));
-    header.coordinator = 1;
-    header.slot = 2;
-    header.sequence = sequence;
-    header.incarnation = 2;
-    header.decided_epoch = 2;
-    header.ending = static_cast<uint8_t>(ending);
-    return header;
+    return recovery_decision(Epoch(2), {NodeId(1), 2, 2, sequence}, ending);
   }
   PreparedTxn& record() { return records_.at(NodeId(1), 2); }
 

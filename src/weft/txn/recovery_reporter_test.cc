@@ -15,6 +15,8 @@ using RecoverySent = FakeRecoveryHost::Sent;
 
 class RecoveryReporterTest : public PartTest {
  protected:
+  static constexpr RecoveryId kDecidedTxn{NodeId(1), 2, 3, 8};
+
   explicit RecoveryReporterTest(PlantedBugs bugs = {}) : PartTest(Limits(), bugs) {}
 
   // What is sent until the report is complete.
@@ -31,6 +33,12 @@ class RecoveryReporterTest : public PartTest {
       EXPECT_EQ(s.header.epoch, ctx_.view().epoch.value);
     }
     return sent;
+  }
+  // The same where it is one message.
+  RecoverySent only_report() {
+    const std::vector<RecoverySent> sent = report();
+    EXPECT_EQ(sent.size(), 1U);
+    return sent.empty() ? RecoverySent() : sent[0];
   }
 
   PreparedTxn& record(uint8_t state) {
@@ -55,6 +63,12 @@ class RecoveryReporterTest : public PartTest {
     ref.version = Version(40);
     return records_.make_part({&ref, 1}, 0, &more);
   }
+  // A decision that an earlier recovery has written here.
+  void write_decision() {
+    RecoveryHeader header = recovery_decision(Epoch(2), kDecidedTxn, Ending::kCommit, 1);
+    header.sequence_high = 1;
+    ASSERT_EQ(decisions_.write(header, recovery_key(4, key_, Write::kPut, 9, "decided")), nullptr);
+  }
   TxnSlot& begin_txn() { return *slots_.acquire(0); }
   // A transaction in commit, with one written key.
   TxnSlot& commit_txn(Phase phase, bool committing) {
@@ -76,9 +90,7 @@ class RecoveryReporterTest : public PartTest {
   Ending noted(const TxnSlot& slot) {
     reporter_.forget_coordinated();
     reporter_.note_coordinated(slot);
-    const std::vector<RecoverySent> sent = report();
-    EXPECT_EQ(sent.size(), 1U);
-    return sent.empty() ? Ending::kOpen : sent[0].ending();
+    return only_report().ending();
   }
 
   uint64_t key_ = 12;
@@ -102,11 +114,8 @@ TEST_F(RecoveryReporterTest, ARecordIsReportedAndThenItsKeys) {
   ASSERT_EQ(sent.size(), 3U);
   for (const RecoverySent& s : sent) {
     EXPECT_EQ(s.step(), kRecord);
-    EXPECT_EQ(s.header.coordinator, 1U);
-    EXPECT_EQ(s.header.slot, 2U);
-    EXPECT_EQ(s.header.sequence, 77U);
+    EXPECT_EQ(s.txn(), (RecoveryId{NodeId(1), 2, 2, 77}));
     EXPECT_EQ(s.header.sequence_high, 5U);
-    EXPECT_EQ(s.header.incarnation, 2U);
     EXPECT_EQ(s.header.participants, 0b11U);
     EXPECT_EQ(s.header.state, kLocked | kReplicated);
     EXPECT_EQ(s.header.writes, 1U);
@@ -180,15 +189,12 @@ TEST_F(RecoveryReporterTest, ACoordinatorThatCommitsReportsItsWrites) {
   TxnSlot& slot = commit_txn(Phase::kUnlock, true);
   slot.unanimous = true;
   reporter_.note_coordinated(slot);
-  const std::vector<RecoverySent> sent = report();
-  ASSERT_EQ(sent.size(), 1U);
-  EXPECT_EQ(sent[0].step(), kSlot);
-  EXPECT_EQ(sent[0].header.coordinator, kSelf.value);
-  EXPECT_EQ(sent[0].header.incarnation, ctx_.views.incarnation());
-  EXPECT_EQ(sent[0].header.sequence, 1U);
-  EXPECT_EQ(sent[0].header.sequence_high, 7U);
-  EXPECT_EQ(sent[0].header.unanimous, 1U);
-  const auto keys = recovery_keys(sent[0]);
+  const RecoverySent sent = only_report();
+  EXPECT_EQ(sent.step(), kSlot);
+  EXPECT_EQ(sent.txn(), (RecoveryId{kSelf, ctx_.views.incarnation(), slot.index, 1}));
+  EXPECT_EQ(sent.header.sequence_high, 7U);
+  EXPECT_EQ(sent.header.unanimous, 1U);
+  const auto keys = recovery_keys(sent);
   ASSERT_EQ(keys.size(), 1U);
   EXPECT_EQ(keys[0].part->index, 1U);
   EXPECT_EQ(keys[0].part->version, 11U);
@@ -199,9 +205,8 @@ TEST_F(RecoveryReporterTest, AnEraseIsReportedWithoutAValue) {
   TxnSlot& slot = commit_txn(Phase::kUnlock, true);
   slot.entries[1].write = Write::kErase;
   reporter_.note_coordinated(slot);
-  const std::vector<RecoverySent> sent = report();
-  ASSERT_EQ(sent.size(), 1U);
-  const auto keys = recovery_keys(sent[0]);
+  const RecoverySent sent = only_report();
+  const auto keys = recovery_keys(sent);
   ASSERT_EQ(keys.size(), 1U);
   EXPECT_FALSE(keys[0].has(kHasValue));
 }
@@ -224,40 +229,19 @@ TEST_F(RecoveryReporterTest, WhoStopsAgainKeepsWhatItNotedFirst) {
   reporter_.note_coordinated(slot);
   slot.stage = TxnStage::kAborting;
   reporter_.note_coordinated(slot);
-  const std::vector<RecoverySent> sent = report();
-  ASSERT_EQ(sent.size(), 1U);
-  EXPECT_EQ(sent[0].ending(), Ending::kCommit);
-}
-
-RecoveryHeader reporter_decision() {
-  RecoveryHeader header = recovery_header(kDecide, Epoch(2));
-  header.coordinator = 1;
-  header.slot = 3;
-  header.sequence = 8;
-  header.sequence_high = 1;
-  header.incarnation = 2;
-  header.decided_epoch = 2;
-  header.ending = static_cast<uint8_t>(Ending::kCommit);
-  header.keys = 1;
-  return header;
+  EXPECT_EQ(only_report().ending(), Ending::kCommit);
 }
 
 // Rule: a written decision wins if recovery is interrupted, so it is reported with everything that came with it.
 TEST_F(RecoveryReporterTest, AWrittenDecisionIsReportedWithItsEpochAndItsWrites) {
-  std::vector<std::byte> keys;
-  add_recovery_key(keys, 4, key_, Write::kPut, 9, "decided");
-  ASSERT_EQ(decisions_.write(reporter_decision(), keys), nullptr);
-  const std::vector<RecoverySent> sent = report();
-  ASSERT_EQ(sent.size(), 1U);
-  EXPECT_EQ(sent[0].step(), kDecided);
-  EXPECT_EQ(sent[0].header.decided_epoch, 2U);
-  EXPECT_EQ(sent[0].header.coordinator, 1U);
-  EXPECT_EQ(sent[0].header.slot, 3U);
-  EXPECT_EQ(sent[0].header.sequence, 8U);
-  EXPECT_EQ(sent[0].header.sequence_high, 1U);
-  EXPECT_EQ(sent[0].header.incarnation, 2U);
-  EXPECT_EQ(sent[0].ending(), Ending::kCommit);
-  const auto parts = recovery_keys(sent[0]);
+  write_decision();
+  const RecoverySent sent = only_report();
+  EXPECT_EQ(sent.step(), kDecided);
+  EXPECT_EQ(sent.header.decided_epoch, 2U);
+  EXPECT_EQ(sent.txn(), kDecidedTxn);
+  EXPECT_EQ(sent.header.sequence_high, 1U);
+  EXPECT_EQ(sent.ending(), Ending::kCommit);
+  const auto parts = recovery_keys(sent);
   ASSERT_EQ(parts.size(), 1U);
   EXPECT_EQ(parts[0].part->version, 9U);
   EXPECT_EQ(parts[0].part->index, 4U);
@@ -299,9 +283,7 @@ class RecoveryReporterForgets : public RecoveryReporterTest {
 };
 
 TEST_F(RecoveryReporterForgets, ThePlantedBugReportsNoDecision) {
-  std::vector<std::byte> keys;
-  add_recovery_key(keys, 4, key_, Write::kPut, 9, "decided");
-  ASSERT_EQ(decisions_.write(reporter_decision(), keys), nullptr);
+  write_decision();
   EXPECT_TRUE(report().empty());
 }
 

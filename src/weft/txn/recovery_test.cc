@@ -73,15 +73,8 @@ class RecoveryTest : public PartTest {
     const auto fault = ctx_.faults.take();
     return fault ? fault->error.detail : std::string();
   }
-  RecoveryHeader decision(Ending ending, uint32_t sequence = 50) const {
-    RecoveryHeader decide = header(kDecide);
-    decide.coordinator = 2;
-    decide.slot = kSlotNumber;
-    decide.sequence = sequence;
-    decide.incarnation = 3;
-    decide.decided_epoch = ctx_.view().epoch.value;
-    decide.ending = static_cast<uint8_t>(ending);
-    return decide;
+  RecoveryHeader decision(Ending ending, uint32_t sequence = 50, uint8_t keys = 0) const {
+    return recovery_decision(ctx_.view().epoch, {NodeId(2), 3, kSlotNumber, sequence}, ending, keys);
   }
   // The steps that the leader has got, plain ones last.
   std::vector<RecoveryStep> told() {
@@ -95,6 +88,13 @@ class RecoveryTest : public PartTest {
   void step() { recovery_.step(ctx_.now_ns()); }
   void step_until_active() {
     for (int i = 0; i < 1000 && !ctx_.views.active(); ++i) step();
+  }
+  // The rest, once all decisions are written.
+  void apply_until_active() {
+    hear(kApply);
+    step();
+    hear(kActive);
+    step_until_active();
   }
 
   const RowSet rows_ = *RowSet::parse("dnl4");
@@ -218,10 +218,7 @@ TEST_F(RecoveryTest, ARecordThatIsNotDecidedIsNotWrittenOff) {
   hear(kWrite);
   EXPECT_EQ(fault(), "");
   EXPECT_EQ(told(), (std::vector<RecoveryStep>{kWrote}));
-  hear(kApply);
-  step();
-  hear(kActive);
-  step_until_active();
+  apply_until_active();
   EXPECT_TRUE(ctx_.views.active());
   EXPECT_EQ(records_.open_records(), 0U);
   EXPECT_TRUE(record.was_finished(3, 50));
@@ -235,17 +232,11 @@ TEST_F(RecoveryTest, ACommitOfThisWorkerIsResolvedAsItWasDecided) {
     begin();
     hear(kWrite);
     EXPECT_NE(fault(), "") << "it is not decided";
-    RecoveryHeader own = decision(ending, static_cast<uint32_t>(slot.sequence));
-    own.coordinator = kSelf.value;
-    own.slot = slot.index;
-    own.incarnation = ctx_.views.incarnation();
-    EXPECT_TRUE(hear(own));
+    const RecoveryId own{kSelf, ctx_.views.incarnation(), slot.index, static_cast<uint32_t>(slot.sequence)};
+    EXPECT_TRUE(hear(recovery_decision(ctx_.view().epoch, own, ending)));
     hear(kWrite);
     EXPECT_EQ(fault(), "");
-    hear(kApply);
-    step();
-    hear(kActive);
-    step_until_active();
+    apply_until_active();
     ASSERT_TRUE(ctx_.views.active());
     EXPECT_EQ(slot.outcome.committed(), ending == Ending::kCommit);
     EXPECT_EQ(slot.stage, TxnStage::kFinished);
@@ -257,11 +248,7 @@ TEST_F(RecoveryTest, ACommitOfThisWorkerIsResolvedAsItWasDecided) {
 TEST_F(RecoveryTest, NothingIsCarriedOutBeforeTheLeasesOfRemovedMembersHaveRunOut) {
   begin();
   const uint64_t key = key_at(kSelf);
-  std::vector<std::byte> keys;
-  add_recovery_key(keys, 0, key, Write::kPut, 2, "new");
-  RecoveryHeader decide = decision(Ending::kCommit);
-  decide.keys = 1;
-  EXPECT_TRUE(hear(decide, keys));
+  EXPECT_TRUE(hear(decision(Ending::kCommit, 50, 1), recovery_key(0, key, Write::kPut, 2, "new")));
   hear(kWrite);
   hear(kApply);
   state_.lease.set_fenced_after(5000);
@@ -281,8 +268,7 @@ TEST_F(RecoveryTest, MessagesOfAnotherEpochAreIgnored) {
     RecoveryHeader ask = header(kAsk);
     ask.epoch += static_cast<uint32_t>(by);
     EXPECT_TRUE(hear(ask));
-    RecoveryHeader foreign = ask;
-    EXPECT_TRUE(hear(foreign, {}, NodeId(2))) << "also of who does not lead";
+    EXPECT_TRUE(hear(ask, {}, NodeId(2))) << "also of who does not lead";
   }
   EXPECT_EQ(fault(), "");
   step();
@@ -339,10 +325,7 @@ TEST_F(RecoveryTest, AReplacedPeersRecordsAreForgottenWhenTheViewIsActive) {
   EXPECT_TRUE(ctx_.views.departed(NodeId(2)));
   EXPECT_EQ(records_.at(NodeId(2), kSlotNumber).finished, 9U) << "they are reported first";
   hear(kWrite);
-  hear(kApply);
-  step();
-  hear(kActive);
-  step_until_active();
+  apply_until_active();
   ASSERT_TRUE(ctx_.views.active());
   EXPECT_EQ(records_.at(NodeId(2), kSlotNumber).finished, 0U);
 }
@@ -374,10 +357,8 @@ TEST_F(RecoveryTest, WhereThisNodeLeadsItAsksAllMembers) {
 
 TEST_F(RecoveryTest, WhatIsMalformedIsRefusedAndChangesNothing) {
   begin();
-  std::vector<std::byte> keys;
-  add_recovery_key(keys, 0, key_at(kSelf), Write::kPut, 2, "new");
-  RecoveryHeader good = decision(Ending::kCommit);
-  good.keys = 1;
+  const std::vector<std::byte> keys = recovery_key(0, key_at(kSelf), Write::kPut, 2, "new");
+  const RecoveryHeader good = decision(Ending::kCommit, 50, 1);
   const auto refused = [&](const RecoveryHeader& m, ByteView rest, const char* what) {
     EXPECT_FALSE(hear(m, rest)) << what;
     EXPECT_FALSE(recovery_.deciding()) << what;

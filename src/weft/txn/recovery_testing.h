@@ -1,8 +1,10 @@
-// For tests of recovery's parts: a host that keeps what they send and fakes how full its queues are.
+// For tests of recovery's parts: a host that keeps what they send and fakes how full its queues are, and messages as
+// the other side writes them.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <ostream>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -20,6 +22,7 @@ struct FakeRecoveryHost final : RecoveryHost {
     std::vector<std::byte> keys;
     RecoveryStep step() const { return static_cast<RecoveryStep>(header.step); }
     Ending ending() const { return static_cast<Ending>(header.ending); }
+    RecoveryId txn() const { return {NodeId(header.coordinator), header.incarnation, header.slot, header.sequence}; }
   };
 
   void send(NodeId to, const RecoveryHeader& header, ByteView keys) override {
@@ -42,6 +45,39 @@ struct FakeRecoveryHost final : RecoveryHost {
   std::vector<std::pair<TxnObserver::Recovered, uint64_t>> steps;
 };
 
+// The nodes that a message of this step was sent to.
+inline std::vector<uint8_t> nodes_with(const std::vector<FakeRecoveryHost::Sent>& sent, RecoveryStep step) {
+  std::vector<uint8_t> nodes;
+  for (const auto& s : sent) {
+    if (s.step() == step) nodes.push_back(s.to.value);
+  }
+  return nodes;
+}
+
+inline void PrintTo(const RecoveryId& id, std::ostream* out) {
+  *out << "coordinator " << int{id.coordinator.value} << " incarnation " << id.incarnation << " slot " << int{id.slot}
+       << " sequence " << id.sequence;
+}
+
+// A message about a transaction.
+inline RecoveryHeader recovery_header(RecoveryStep step, Epoch epoch, const RecoveryId& txn,
+                                      Ending ending = Ending::kOpen) {
+  RecoveryHeader header = recovery_header(step, epoch);
+  header.coordinator = txn.coordinator.value;
+  header.incarnation = txn.incarnation;
+  header.slot = txn.slot;
+  header.sequence = txn.sequence;
+  header.ending = static_cast<uint8_t>(ending);
+  return header;
+}
+// The leader's decision of a transaction, first made in this epoch.
+inline RecoveryHeader recovery_decision(Epoch epoch, const RecoveryId& txn, Ending ending, uint8_t keys = 0) {
+  RecoveryHeader header = recovery_header(RecoveryStep::kDecide, epoch, txn, ending);
+  header.decided_epoch = epoch.value;
+  header.keys = keys;
+  return header;
+}
+
 // One key as recovery messages carry it. Without a value: kErase, or a key that only says what was locked.
 inline void add_recovery_key(std::vector<std::byte>& to, uint8_t index, uint64_t key, Write write, uint64_t version,
                              std::string_view value, bool has_value = true) {
@@ -55,6 +91,14 @@ inline void add_recovery_key(std::vector<std::byte>& to, uint8_t index, uint64_t
   if (with_value) part.flags = kHasValue;
   append_key(to, part, {reinterpret_cast<const std::byte*>(&key), sizeof key},
              with_value ? as_bytes(value) : ByteView());
+}
+
+// The body of a message with one key.
+inline std::vector<std::byte> recovery_key(uint8_t index, uint64_t key, Write write, uint64_t version,
+                                           std::string_view value, bool has_value = true) {
+  std::vector<std::byte> out;
+  add_recovery_key(out, index, key, write, version, value, has_value);
+  return out;
 }
 
 inline std::vector<KeyPartView> recovery_keys(const FakeRecoveryHost::Sent& sent) {
