@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "weft/redis/address.h"
@@ -26,18 +27,27 @@ Texts errors_between(const std::string& more) {
 }
 const std::string kTcp = "[fabric]\nlisten = \"h:1\"\n";
 const std::string kSupervised = "[membership]\nsocket = \"@s\"\n";
+// A file that begins with this line.
+Texts errors_after(const std::string& first) {
+  return errors_of(first + "\ncluster.name = \"a\"\nnode.id = 0\n" + kTcp + kSupervised);
+}
+// A file whose first line has these keys of the cluster, and the second the node's.
+Texts errors_of_cluster(const std::string& keys, int node = 0) {
+  return errors_of("cluster = {name = \"a\", " + keys + "}\nnode.id = " + std::to_string(node) + "\n" + kTcp +
+                   kSupervised);
+}
+// What is written, and what the error says of it.
+using Cases = std::vector<std::pair<std::string, std::string>>;
 
 TEST(ConfigErrors, Types) {
-  EXPECT_EQ(errors_with("[limits]\ntransactions_in_flight_max = \"many\""),
-            Texts{"n.toml:12:30: limits.transactions_in_flight_max is \"many\", expected an integer, 1 to 200"});
-  EXPECT_EQ(errors_with("[limits]\ntransactions_in_flight_max = 1.5"),
-            Texts{"n.toml:12:30: limits.transactions_in_flight_max is the float 1.5, expected an integer, 1 to 200"});
-  EXPECT_EQ(errors_with("[limits]\ntransactions_in_flight_max = [1]"),
-            Texts{"n.toml:12:30: limits.transactions_in_flight_max is an array, expected an integer, 1 to 200"});
-  EXPECT_EQ(errors_with("[limits]\ntransactions_in_flight_max = true"),
-            Texts{"n.toml:12:30: limits.transactions_in_flight_max is true, expected an integer, 1 to 200"});
-  EXPECT_EQ(errors_with("[limits]\ntransactions_in_flight_max = 2024-01-02"),
-            Texts{"n.toml:12:30: limits.transactions_in_flight_max is a date or time, expected an integer, 1 to 200"});
+  for (const auto& [value, found] : Cases{{"\"many\"", "\"many\""},
+                                          {"1.5", "the float 1.5"},
+                                          {"[1]", "an array"},
+                                          {"true", "true"},
+                                          {"2024-01-02", "a date or time"}}) {
+    EXPECT_EQ(errors_with("[limits]\ntransactions_in_flight_max = " + value),
+              Texts{"n.toml:12:30: limits.transactions_in_flight_max is " + found + ", expected an integer, 1 to 200"});
+  }
   EXPECT_EQ(errors_with("[limits.transactions_in_flight_max]"),
             Texts{"n.toml:11:1: limits.transactions_in_flight_max is a table, expected an integer, 1 to 200"});
   EXPECT_EQ(errors_with("[store]\nvalue_bytes_max = \"64KB\""),
@@ -52,7 +62,7 @@ TEST(ConfigErrors, Types) {
 }
 
 TEST(ConfigErrors, Ranges) {
-  EXPECT_EQ(errors_of("cluster = {name = \"a\", nodes = 64}\nnode.id = 63\n" + kTcp + kSupervised),
+  EXPECT_EQ(errors_of_cluster("nodes = 64", 63),
             (Texts{"n.toml:1:32: cluster.nodes is 64, expected an integer, 1 to 63",
                    "n.toml:2:11: node.id is 63, expected an integer, 0 to 62"}));
   EXPECT_EQ(errors_with("[limits]\nanswer_ms = 3999"),
@@ -68,23 +78,22 @@ TEST(ConfigErrors, Ranges) {
 }
 
 TEST(ConfigErrors, Names) {
-  EXPECT_EQ(errors_of("cluster = {name = \"a\", protocol = \"dnl5\"}\nnode.id = 0\n" + kTcp + kSupervised),
+  EXPECT_EQ(errors_of_cluster("protocol = \"dnl5\""),
             Texts{"n.toml:1:35: cluster.protocol is \"dnl5\", expected one of \"dnl4\", \"dnl2\", \"dnl1\", \"fasst\", "
-                  "\"farm\", "
-                  "\"drtmr\", \"drtmh\", \"drtmh-nc\""});
+                  "\"farm\", \"drtmr\", \"drtmh\", \"drtmh-nc\""});
   EXPECT_EQ(errors_between(kSupervised + "[fabric]\nkind = \"rdma\"\nlisten = \"h\""),
             Texts{"n.toml:8:8: fabric.kind is \"rdma\", expected one of \"tcp\", \"shm\", \"verbs\""});
   EXPECT_EQ(errors_between(kTcp + "[membership]\nkind = \"etcd\""),
             Texts{"n.toml:8:8: membership.kind is \"etcd\", expected one of \"supervisor\", \"zookeeper\""});
-  const std::string expected = "), expected 1 to 64 letters, digits, '-', '_' or '.'";
-  const auto name = [](const std::string& text) {
-    return errors_of("cluster.name = \"" + text + "\"\nnode.id = 0\n" + kTcp + kSupervised);
-  };
-  EXPECT_EQ(name(""), Texts{"n.toml:1:16: cluster.name is \"\" (it is empty" + expected});
-  EXPECT_EQ(name("a/b"), Texts{"n.toml:1:16: cluster.name is \"a/b\" (it has other characters" + expected});
-  EXPECT_EQ(name(".."), Texts{"n.toml:1:16: cluster.name is \"..\" (a path cannot go through it" + expected});
   const std::string long_name(65, 'x');
-  EXPECT_EQ(name(long_name), Texts{"n.toml:1:16: cluster.name is \"" + long_name + "\" (it has 65 bytes" + expected});
+  for (const auto& [name, why] : Cases{{"", "it is empty"},
+                                       {"a/b", "it has other characters"},
+                                       {"..", "a path cannot go through it"},
+                                       {long_name, "it has 65 bytes"}}) {
+    EXPECT_EQ(errors_of("cluster.name = \"" + name + "\"\nnode.id = 0\n" + kTcp + kSupervised),
+              Texts{"n.toml:1:16: cluster.name is \"" + name + "\" (" + why +
+                    "), expected 1 to 64 letters, digits, '-', '_' or '.'"});
+  }
 }
 
 // A user of an old file is told what to write.
@@ -100,29 +109,26 @@ TEST(ConfigErrors, AnOldKeyNamesTheNewOne) {
 }
 
 TEST(ConfigErrors, UnknownKeysAndTables) {
-  EXPECT_EQ(
-      errors_with("[limits]\ntransactions_in_flight = 3"),
-      Texts{
-          "n.toml:12:1: limits.transactions_in_flight is not a key; did you mean limits.transactions_in_flight_max?"});
-  EXPECT_EQ(errors_with("[limits]\nlease_ms = 3"),
-            Texts{"n.toml:12:1: limits.lease_ms is not a key; did you mean cluster.lease_ms?"});
-  EXPECT_EQ(errors_with("[store]\ncompression = \"zstd\""),
-            Texts{"n.toml:12:1: store.compression is not a key; [store] has memory_bytes_max, capacity, "
-                  "value_bytes_max"});
-  EXPECT_EQ(errors_with("[limit]\ntransactions_in_flight_max = 3"),
-            Texts{"n.toml:11:1: [limit] is not a table of this file; did you mean [limits]?"});
-  EXPECT_EQ(errors_with("[telemetry]\nx = 3"),
-            Texts{"n.toml:11:1: [telemetry] is not a table of this file; there are [cluster], [node], [fabric], "
-                  "[fabric.tls], [membership], [client], [client.tls], [http], [http.tls], [store] and [limits]"});
-  EXPECT_EQ(errors_of("replicas = 3\n" + std::string(kMinimalConfig)),
-            Texts{"n.toml:1:1: replicas is not a key; did you mean cluster.replicas?"});
-  // A quoted key with a dot in it is not a key of a table.
-  EXPECT_EQ(errors_of("\"store.capacity\" = 3\n" + std::string(kMinimalConfig)),
-            Texts{"n.toml:1:1: store.capacity is not a key; there are [cluster], [node], [fabric], [fabric.tls], "
-                  "[membership], [client], [client.tls], [http], [http.tls], [store] and [limits]"});
-  EXPECT_EQ(errors_of("\"a\\nb\" = 3\n" + std::string(kMinimalConfig)),
-            Texts{"n.toml:1:1: a\\nb is not a key; there are [cluster], [node], [fabric], [fabric.tls], "
-                  "[membership], [client], [client.tls], [http], [http.tls], [store] and [limits]"});
+  const std::string all =
+      "there are [cluster], [node], [fabric], [fabric.tls], [membership], [client], [client.tls], [http], [http.tls], "
+      "[store] and [limits]";
+  for (const auto& [more, error] :
+       Cases{{"[limits]\ntransactions_in_flight = 3",
+              "12:1: limits.transactions_in_flight is not a key; did you mean limits.transactions_in_flight_max?"},
+             {"[limits]\nlease_ms = 3", "12:1: limits.lease_ms is not a key; did you mean cluster.lease_ms?"},
+             {"[store]\ncompression = \"zstd\"",
+              "12:1: store.compression is not a key; [store] has memory_bytes_max, capacity, value_bytes_max"},
+             {"[limit]\ntransactions_in_flight_max = 3",
+              "11:1: [limit] is not a table of this file; did you mean [limits]?"},
+             {"[telemetry]\nx = 3", "11:1: [telemetry] is not a table of this file; " + all}}) {
+    EXPECT_EQ(errors_with(more), Texts{"n.toml:" + error});
+  }
+  for (const auto& [first, error] : Cases{{"replicas = 3", "replicas is not a key; did you mean cluster.replicas?"},
+                                          // A quoted key with a dot in it is not a key of a table.
+                                          {"\"store.capacity\" = 3", "store.capacity is not a key; " + all},
+                                          {"\"a\\nb\" = 3", "a\\nb is not a key; " + all}}) {
+    EXPECT_EQ(errors_of(first + "\n" + std::string(kMinimalConfig)), Texts{"n.toml:1:1: " + error});
+  }
 }
 
 TEST(ConfigErrors, MissingKeysStandAtTheirTables) {
@@ -176,21 +182,17 @@ TEST(ConfigErrors, AtMostAHundred) {
 }
 
 TEST(ConfigErrors, CountsThatDoNotFitEachOther) {
-  EXPECT_EQ(errors_of("cluster = {name = \"a\", nodes = 2, replicas = 3}\nnode.id = 0\n" + kTcp + kSupervised),
+  EXPECT_EQ(errors_of_cluster("nodes = 2, replicas = 3"),
             Texts{"n.toml:1:46: cluster.replicas is 3, expected at most 2 (cluster.nodes)"});
-  const auto founded = [](const std::string& cluster, int id) {
-    return errors_of("cluster = {name = \"a\", " + cluster + "}\nnode.id = " + std::to_string(id) + "\n" + kTcp +
-                     kSupervised);
-  };
-  EXPECT_EQ(founded("nodes = 5, initial_members = 3", 4), Texts{});
-  EXPECT_EQ(founded("nodes = 5, initial_members = 1", 0), Texts{}) << "one replica, then";
-  EXPECT_EQ(founded("nodes = 5, initial_members = 6", 0),
-            Texts{"n.toml:1:53: cluster.initial_members is 6, expected at most 5 (cluster.nodes)"});
-  EXPECT_EQ(founded("nodes = 5, initial_members = 2, replicas = 3", 0),
-            Texts{"n.toml:1:53: cluster.initial_members is 2, expected at least 3 (cluster.replicas)"});
-  EXPECT_EQ(founded("nodes = 5, initial_members = 0", 0),
-            Texts{"n.toml:1:53: cluster.initial_members is 0, expected an integer, 1 to 63"});
-  EXPECT_EQ(founded("nodes = 5", 5), Texts{"n.toml:2:11: node.id is 5, expected below 5 (cluster.nodes)"});
+  EXPECT_EQ(errors_of_cluster("nodes = 5, initial_members = 3", 4), Texts{});
+  EXPECT_EQ(errors_of_cluster("nodes = 5, initial_members = 1"), Texts{}) << "one replica, then";
+  for (const auto& [members, error] : Cases{{"6", "6, expected at most 5 (cluster.nodes)"},
+                                            {"2, replicas = 3", "2, expected at least 3 (cluster.replicas)"},
+                                            {"0", "0, expected an integer, 1 to 63"}}) {
+    EXPECT_EQ(errors_of_cluster("nodes = 5, initial_members = " + members),
+              Texts{"n.toml:1:53: cluster.initial_members is " + error});
+  }
+  EXPECT_EQ(errors_of_cluster("nodes = 5", 5), Texts{"n.toml:2:11: node.id is 5, expected below 5 (cluster.nodes)"});
   EXPECT_EQ(errors_of("cluster.name = \"a\"\nnode = {id = 0, threads = 2}\n" + kTcp + kSupervised),
             Texts{"n.toml:2:27: node.threads is 2, expected at most 1 (cluster.workers)"});
   EXPECT_EQ(errors_with("[limits]\nvalue_bytes_max = 1000\n[store]\nvalue_bytes_max = \"1KiB\""),
@@ -215,31 +217,30 @@ TEST(ConfigErrors, Addresses) {
   const auto listen = [](const std::string& address) {
     return errors_between(kSupervised + "[fabric]\nlisten = \"" + address + "\"");
   };
-  const auto why = [](const std::string& address, const std::string& reason) {
-    return Texts{"n.toml:8:10: fabric.listen is \"" + address + "\" (" + reason +
-                 "), expected host:port, port 0 to 65535"};
-  };
   for (const char* good : {"h:0", "a-b_c.d:65535", "1.2.3.4:5", "[::1]:5", "[fe80::1%eth0]:5"}) {
     EXPECT_EQ(listen(good), Texts{}) << good;
   }
-  EXPECT_EQ(listen("host"), why("host", "there is no port"));
-  EXPECT_EQ(listen(""), why("", "there is no port"));
-  EXPECT_EQ(listen("[::1]"), why("[::1]", "there is no port"));
-  EXPECT_EQ(listen("host:"), why("host:", "the port is no number"));
-  EXPECT_EQ(listen("host:x"), why("host:x", "the port is no number"));
-  EXPECT_EQ(listen("host:-1"), why("host:-1", "the port is no number"));
-  EXPECT_EQ(listen("host:65536"), why("host:65536", "the port is above 65535"));
-  EXPECT_EQ(listen("host:99999999999999999999"), why("host:99999999999999999999", "the port is above 65535"));
-  EXPECT_EQ(listen(":7400"), why(":7400", "the host is empty"));
-  EXPECT_EQ(listen("::1:7400"), why("::1:7400", "an IPv6 address goes in brackets"));
-  EXPECT_EQ(listen("[1.2.3.4]:5"), why("[1.2.3.4]:5", "what is in brackets is no IPv6 address"));
-  EXPECT_EQ(listen("1.2.3.400:5"), why("1.2.3.400:5", "the host is no IPv4 address"));
-  EXPECT_EQ(listen("a b:5"), why("a b:5", "a host has letters, digits, '.', '-' and '_'"));
+  for (const auto& [address, why] : Cases{{"host", "there is no port"},
+                                          {"", "there is no port"},
+                                          {"[::1]", "there is no port"},
+                                          {"host:", "the port is no number"},
+                                          {"host:x", "the port is no number"},
+                                          {"host:-1", "the port is no number"},
+                                          {"host:65536", "the port is above 65535"},
+                                          {"host:99999999999999999999", "the port is above 65535"},
+                                          {":7400", "the host is empty"},
+                                          {"::1:7400", "an IPv6 address goes in brackets"},
+                                          {"[1.2.3.4]:5", "what is in brackets is no IPv6 address"},
+                                          {"1.2.3.400:5", "the host is no IPv4 address"},
+                                          {"a b:5", "a host has letters, digits, '.', '-' and '_'"}}) {
+    EXPECT_EQ(listen(address), Texts{"n.toml:8:10: fabric.listen is \"" + address + "\" (" + why +
+                                     "), expected host:port, port 0 to 65535"});
+  }
   const std::string host(300, 'h');
   EXPECT_EQ(listen(host + ":5"),
             Texts{"n.toml:8:10: fabric.listen is \"" + host.substr(0, 80) +
                   "\"... (302 bytes) (the host has 300 bytes, at most 253), expected host:port, port 0 to 65535"});
-  EXPECT_EQ(errors_of("client.listen = \"x\"\ncluster.name = \"a\"\nnode.id = 0\n" + kTcp + kSupervised),
+  EXPECT_EQ(errors_after("client.listen = \"x\""),
             Texts{"n.toml:1:17: client.listen is \"x\" (there is no port), expected host:port, port 0 to 65535"});
 }
 
@@ -267,10 +268,11 @@ TEST(ConfigErrors, SocketPaths) {
             Texts{"n.toml:9:10: fabric.listen is \"" + longest.substr(0, 80) +
                   "\"... (108 bytes) (a socket's address has at most 107 bytes, this one 108), expected '@' and a "
                   "name, or a path"});
-  EXPECT_EQ(shm(""), Texts{"n.toml:9:10: fabric.listen is \"\" (it is empty), expected '@' and a name, or a path"});
-  EXPECT_EQ(shm("@"), Texts{"n.toml:9:10: fabric.listen is \"@\" (it is empty), expected '@' and a name, or a path"});
-  EXPECT_EQ(shm("@a\\u0000b"), Texts{"n.toml:9:10: fabric.listen is \"@a\\u0000b\" (there is a zero byte in it), "
-                                     "expected '@' and a name, or a path"});
+  for (const auto& [address, why] :
+       Cases{{"", "it is empty"}, {"@", "it is empty"}, {"@a\\u0000b", "there is a zero byte in it"}}) {
+    EXPECT_EQ(shm(address), Texts{"n.toml:9:10: fabric.listen is \"" + address + "\" (" + why +
+                                  "), expected '@' and a name, or a path"});
+  }
 }
 
 TEST(ConfigErrors, TheDevice) {
@@ -310,18 +312,17 @@ TEST(ConfigErrors, SharedMemoryNeedsTheSupervisor) {
 }
 
 TEST(ConfigErrors, OneAddressForTwo) {
-  EXPECT_EQ(errors_of("client.listen = \"h:1\"\ncluster.name = \"a\"\nnode.id = 0\n" + kTcp + kSupervised),
+  EXPECT_EQ(errors_after("client.listen = \"h:1\""),
             Texts{"n.toml:1:17: client.listen is \"h:1\" (fabric.listen, \"h:1\", has that port already), expected "
                   "host:port, port 0 to 65535"});
-  EXPECT_EQ(errors_of("client.listen = \"[::]:1\"\ncluster.name = \"a\"\nnode.id = 0\n" + kTcp + kSupervised).size(),
-            1U);
-  EXPECT_EQ(errors_of("http.listen = \"h:1\"\ncluster.name = \"a\"\nnode.id = 0\n" + kTcp + kSupervised),
+  EXPECT_EQ(errors_after("client.listen = \"[::]:1\"").size(), 1U);
+  EXPECT_EQ(errors_after("http.listen = \"h:1\""),
             Texts{"n.toml:1:15: http.listen is \"h:1\" (fabric.listen, \"h:1\", has that port already), expected "
                   "host:port, port 0 to 65535"});
-  EXPECT_EQ(errors_of("http.listen = \"0.0.0.0:7379\"\ncluster.name = \"a\"\nnode.id = 0\n" + kTcp + kSupervised),
+  EXPECT_EQ(errors_after("http.listen = \"0.0.0.0:7379\""),
             Texts{"n.toml:1:15: http.listen is \"0.0.0.0:7379\" (client.listen, \"127.0.0.1:7379\", has that port "
                   "already), expected host:port, port 0 to 65535"});
-  EXPECT_EQ(errors_of("client.listen = \"i:1\"\ncluster.name = \"a\"\nnode.id = 0\n" + kTcp + kSupervised), Texts{});
+  EXPECT_EQ(errors_after("client.listen = \"i:1\""), Texts{});
   EXPECT_EQ(
       errors_between("[fabric]\nkind = \"shm\"\nlisten = \"@s\"\n" + kSupervised),
       Texts{"n.toml:9:10: membership.socket is \"@s\" (fabric.listen has it already), expected '@' and a name, or "
@@ -353,45 +354,42 @@ TEST(ConfigErrors, ZooKeeper) {
   const auto with = [](const std::string& more) {
     return errors_between(kTcp + "[membership]\nkind = \"zookeeper\"\n" + more);
   };
-  const auto hosts = [](const std::string& found, const std::string& why) {
-    return Texts{"n.toml:9:9: membership.hosts is \"" + found + "\" (" + why +
-                 "), expected host:port, separated by commas"};
-  };
   EXPECT_EQ(with("hosts = \"zk1:2181,[::1]:2181\"\npath = \"/a/b.c\"\nauth = \"u:p:q\""), Texts{});
-  EXPECT_EQ(with("hosts = \"\""), hosts("", "\"\": there is no port"));
-  EXPECT_EQ(with("hosts = \"zk1:1,zk2\""), hosts("zk1:1,zk2", "\"zk2\": there is no port"));
-  EXPECT_EQ(with("hosts = \"zk1:1,\""), hosts("zk1:1,", "\"\": there is no port"));
-  EXPECT_EQ(with("hosts = \"zk1:0\""), hosts("zk1:0", "\"zk1:0\": nobody can connect to port 0"));
-  EXPECT_EQ(with("hosts = \"a:1, b:1\""), hosts("a:1, b:1", "\" b:1\": a host has letters, digits, '.', '-' and '_'"));
-  EXPECT_EQ(with("hosts = \"a:1,b:1,a:1\""), hosts("a:1,b:1,a:1", "\"a:1\" is there twice"));
-  const auto path = [&](const std::string& text, const std::string& why) {
-    EXPECT_EQ(with("hosts = \"a:1\"\npath = \"" + text + "\""),
-              Texts{"n.toml:10:8: membership.path is \"" + text + "\" (" + why +
+  for (const auto& [hosts, why] : Cases{{"", "\"\": there is no port"},
+                                        {"zk1:1,zk2", "\"zk2\": there is no port"},
+                                        {"zk1:1,", "\"\": there is no port"},
+                                        {"zk1:0", "\"zk1:0\": nobody can connect to port 0"},
+                                        {"a:1, b:1", "\" b:1\": a host has letters, digits, '.', '-' and '_'"},
+                                        {"a:1,b:1,a:1", "\"a:1\" is there twice"}}) {
+    EXPECT_EQ(with("hosts = \"" + hosts + "\""), Texts{"n.toml:9:9: membership.hosts is \"" + hosts + "\" (" + why +
+                                                       "), expected host:port, separated by commas"});
+  }
+  for (const auto& [path, why] : Cases{{"weft", "it does not begin with '/'"},
+                                       {"/", "it ends with '/'"},
+                                       {"/a/", "it ends with '/'"},
+                                       {"/a//b", "a part of it is empty"},
+                                       {"/a/../b", "a part of it is \"..\""},
+                                       {"/a b", "it has characters that are not printable ASCII"}}) {
+    EXPECT_EQ(with("hosts = \"a:1\"\npath = \"" + path + "\""),
+              Texts{"n.toml:10:8: membership.path is \"" + path + "\" (" + why +
                     "), expected a path like /weft/orders/view"});
-  };
-  path("weft", "it does not begin with '/'");
-  path("/", "it ends with '/'");
-  path("/a/", "it ends with '/'");
-  path("/a//b", "a part of it is empty");
-  path("/a/../b", "a part of it is \"..\"");
-  path("/a b", "it has characters that are not printable ASCII");
+  }
 }
 
 TEST(ConfigErrors, APasswordIsNeverShown) {
   const auto with = [](const std::string& auth) {
     return errors_between(kTcp + "[membership]\nkind = \"zookeeper\"\nhosts = \"a:1\"\nauth = " + auth);
   };
-  EXPECT_EQ(with("\"secret\""),
-            Texts{"n.toml:10:8: membership.auth is a string (there is no ':'), expected user:password"});
-  EXPECT_EQ(with("\":secret\""),
-            Texts{"n.toml:10:8: membership.auth is a string (the user is empty), expected user:password"});
-  EXPECT_EQ(with("\"secret:\""),
-            Texts{"n.toml:10:8: membership.auth is a string (the password is empty), expected user:password"});
-  EXPECT_EQ(with("\"\""), Texts{"n.toml:10:8: membership.auth is a string (it is empty), expected user:password"});
+  for (const auto& [auth, found] : Cases{{"\"secret\"", "a string (there is no ':'), expected user:password"},
+                                         {"\":secret\"", "a string (the user is empty), expected user:password"},
+                                         {"\"secret:\"", "a string (the password is empty), expected user:password"},
+                                         {"\"\"", "a string (it is empty), expected user:password"},
+                                         {"12345", "an integer, expected a string"},
+                                         {"1.25", "a float, expected a string"}}) {
+    EXPECT_EQ(with(auth), Texts{"n.toml:10:8: membership.auth is " + found});
+  }
   EXPECT_EQ(errors_between(kTcp + kSupervised + "[client]\npassword = \"\""),
             Texts{"n.toml:10:12: client.password is a string (it is empty), expected a password, or no such key"});
-  EXPECT_EQ(with("12345"), Texts{"n.toml:10:8: membership.auth is an integer, expected a string"});
-  EXPECT_EQ(with("1.25"), Texts{"n.toml:10:8: membership.auth is a float, expected a string"});
 }
 
 TEST(ConfigErrors, APasswordsFile) {
