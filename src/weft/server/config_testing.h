@@ -9,6 +9,8 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "weft/server/config.h"
 
@@ -61,5 +63,20 @@ inline std::string joined(const std::vector<std::string>& lines) {
   for (const std::string& line : lines) out += line + "\n";
   return out;
 }
+
+using Texts = std::vector<std::string>;
+// What is written, and what the error says of it.
+using Cases = std::vector<std::pair<std::string, std::string>>;
+
+inline Texts errors_of(const std::string& text) { return parse_config(text, "n.toml").errors; }
+// Of the smallest file and an addition, which begins at line 11.
+inline Texts errors_with(const std::string& more) { return errors_of(std::string(kMinimalConfig) + more); }
+// The smallest file without its [fabric] and [membership], and an addition, which begins at line 5.
+inline Texts errors_between(const std::string& more) {
+  return errors_of("[cluster]\nname = \"orders\"\n[node]\nid = 0\n" + more);
+}
+// What then is missing.
+inline const std::string kTcp = "[fabric]\nlisten = \"h:1\"\n";
+inline const std::string kSupervised = "[membership]\nsocket = \"@s\"\n";
 
 }  // namespace weft
