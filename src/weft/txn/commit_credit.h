@@ -2,8 +2,6 @@
 // answer (rule K3), and the FIFO queue of commits that wait for credit.
 #pragma once
 
-#include <cstdint>
-
 #include "weft/txn/context.h"
 #include "weft/txn/credit_gate.h"
 #include "weft/txn/slot.h"

@@ -1,7 +1,5 @@
 #include "weft/txn/coordinator.h"
 
-#include <algorithm>
-
 #include "weft/base/check.h"
 #include "weft/base/inline.h"
 #include "weft/base/marks.h"

@@ -5,8 +5,6 @@
 // replicated nothing aborts, any other is unknown.
 #pragma once
 
-#include <cstdint>
-
 #include "weft/txn/client_acks.h"
 #include "weft/txn/context.h"
 #include "weft/txn/coordinator.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
-#include <utility>
 
 #include "weft/base/bytes.h"
 #include "weft/base/check.h"

@@ -2,7 +2,6 @@
 // as a Replicate message. Nobody replies: the completion of the WRITE is the acknowledgement.
 #pragma once
 
-#include <cstdint>
 #include <span>
 #include <vector>
 

@@ -1,8 +1,6 @@
 // Log entries that go into other nodes' rings: they say what a Replicate message would, in the space that was reserved.
 #include "weft/txn/log_writer.h"
 
-#include <bit>
-
 #include "weft/txn/verb_testing.h"
 
 namespace weft {

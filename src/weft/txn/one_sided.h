@@ -1,8 +1,6 @@
 // OneSided: the parts of a worker that exist only in rows with one-sided verbs, and how they stop when a view ends.
 #pragma once
 
-#include <cstdint>
-#include <memory>
 #include <optional>
 
 #include "weft/fabric/verb_issuer.h"

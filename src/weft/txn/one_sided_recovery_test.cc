@@ -2,7 +2,6 @@
 // together, without a pause in which they would sleep, and at a cost that depends on what is in the tables.
 #include <gtest/gtest.h>
 
-#include <memory>
 #include <string>
 #include <vector>
 

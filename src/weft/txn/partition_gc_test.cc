@@ -2,8 +2,6 @@
 // are removed when a replica is in sync (docs/rules.md: dropped replica, catching up).
 #include "weft/txn/partition_gc.h"
 
-#include <memory>
-#include <string>
 #include <vector>
 
 #include "weft/txn/part_testing.h"

@@ -10,7 +10,6 @@
 #include <array>
 #include <bit>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <vector>
 

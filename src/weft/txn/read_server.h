@@ -2,7 +2,6 @@
 // first.
 #pragma once
 
-#include <cstdint>
 #include <span>
 
 #include "weft/txn/batch.h"

@@ -19,8 +19,6 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "weft/base/bytes.h"
 #include "weft/store/table.h"

@@ -1,6 +1,5 @@
 // One worker as an application's coroutines see it: who it is, when it lets them begin, how it retries, and whom it
 // asks. Scans of keys: session_scan_test.cc. Single reads and writes: single_test.cc.
-#include <algorithm>
 #include <optional>
 #include <span>
 #include <string>

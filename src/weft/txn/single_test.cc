@@ -1,7 +1,6 @@
 // Single-key transactions: their meaning, and that they are linearizable while others write (rules G3 to G5).
 #include <atomic>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "weft/txn/stepped_cluster_testing.h"

@@ -9,7 +9,6 @@
 //   from view to view           recovery.h, recovery_leader.h, decide.h
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <vector>
 

@@ -5,7 +5,6 @@
 //                     \-> removed: the view is without this node, or has another one of its name
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
