@@ -148,6 +148,7 @@ bool Participant::relock_held(PreparedTxn& record, const KeyRef& ref, Owner owne
       result->locked = key.locked;
       if (result->code == Code::kOk) {
         key.write = ref.write;
+        key.room = ref.room;
         key.locked_to_write = installs(ref.write);
       }
       return true;

@@ -219,6 +219,43 @@ TEST_F(ParticipantTest, AValueLargerThanWhatWasLockedForIsReportedAndNotInstalle
   EXPECT_EQ(table().leak_report().locked, 0U);
 }
 
+// A lock that changes its purpose counts with its new room, not with what its first message said.
+TEST_F(ParticipantTest, AValueLargerThanWhatAHeldLockIsForIsReportedAndNotInstalled) {
+  for (const bool present : {true, false}) {
+    const uint64_t key = key_at(kSelf, present ? 0 : 1);
+    if (present) load_record(key, "old");
+    const uint64_t sequence = present ? 5 : 6;
+    Named read = named(key, Write::kNone);
+    read.part.value_bytes = 64;  // room that a read does not need
+    handle(Kind::kLock, request(sequence), {read});
+    Named write = named(key, Write::kPut);
+    write.part.flags = kHeld;
+    write.part.value_bytes = 4;
+    handle(Kind::kLock, request(sequence), {write});
+    answers();
+    handle(Kind::kUnlock, request(sequence), {with_value(key, std::string(64, 'x'))});
+    EXPECT_EQ(take_faults(), (std::vector<NodeId>{kPeer}));
+    EXPECT_EQ(value_of(key), present ? "old" : "(absent)");
+    EXPECT_EQ(table().leak_report().locked, 0U);
+    answers();
+    done(sequence);
+  }
+}
+
+TEST_F(ParticipantTest, AHeldLockHasTheRoomThatItsWriteNeeds) {
+  const uint64_t key = key_at(kSelf);
+  load_record(key, "old");
+  handle(Kind::kLock, request(5), {named(key, Write::kNone)});
+  Named write = named(key, Write::kPut);
+  write.part.flags = kHeld;
+  write.part.value_bytes = 8;
+  handle(Kind::kLock, request(5), {write});
+  answers();
+  handle(Kind::kUnlock, request(5), {with_value(key, "12345678")});
+  EXPECT_TRUE(take_faults().empty());
+  EXPECT_EQ(value_of(key), "12345678");
+}
+
 TEST_F(ParticipantTest, AKeyLockedForReadingIsUnchangedByTheCommit) {
   const uint64_t a = key_at(kSelf), b = key_at(kSelf, 1);
   load_record(a, "old");
