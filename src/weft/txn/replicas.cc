@@ -68,8 +68,8 @@ std::string difference(const Table& a, const Table& b, PartitionId partition) {
   };
   const Copies at_a = copies(a);
   const Copies at_b = copies(b);
-  const auto key_text = [](const std::string& key) {
-    return key.size() == 8 ? std::to_string(load<uint64_t>(as_bytes(key).data())) : key;
+  const auto key_text = [&](const std::string& key) {
+    return a.integer_keys() ? std::to_string(load<uint64_t>(as_bytes(key).data())) : key;
   };
   for (const auto& [key, copy] : at_a) {
     const auto other = at_b.find(key);

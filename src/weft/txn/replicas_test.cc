@@ -214,13 +214,16 @@ TEST_F(ReplicasTest, AnAbsenceWordThatDiffersIsNamedWithBothVersions) {
 }
 
 TEST_F(ReplicasTest, EveryTableIsComparedAndKeysOfTextAreNamedAsTheyAre) {
-  const ByteView name = as_bytes("a name");
-  const PartitionId partition = nodes_[0]->table(kNames)->hashed(name).partition;
-  const NodeId primary = view_.placement(partition).primary();
-  const NodeId backup = view_.placement(partition).replicas[1];
-  ASSERT_TRUE(nodes_[primary.value]->load(kNames, name, as_bytes("value")));
-  EXPECT_EQ(audit(), "table names partition " + std::to_string(partition.value) + " at node " +
-                         std::to_string(backup.value) + ": key a name is only at the primary");
+  for (const std::string name : {"a name", "8 bytes."}) {  // also if it could be an integer
+    const PartitionId partition = nodes_[0]->table(kNames)->hashed(as_bytes(name)).partition;
+    const NodeId primary = view_.placement(partition).primary();
+    const NodeId backup = view_.placement(partition).replicas[1];
+    ASSERT_TRUE(nodes_[primary.value]->load(kNames, as_bytes(name), as_bytes("value")));
+    EXPECT_EQ(audit(), "table names partition " + std::to_string(partition.value) + " at node " +
+                           std::to_string(backup.value) + ": key " + name + " is only at the primary");
+    ASSERT_TRUE(nodes_[backup.value]->load(kNames, as_bytes(name), as_bytes("value")));
+    EXPECT_EQ(audit(), "");
+  }
 }
 
 }  // namespace
