@@ -262,6 +262,7 @@ const char* Recovery::on_leader(RecoveryStep step, const RecoveryHeader& header,
       progress_.asked = true;
       return nullptr;
     case RecoveryStep::kDecide:
+      if (progress_.wrote) return "a decision after all were written";
       return decisions_.write(header, keys);
     case RecoveryStep::kWrite:
       if (!all_decided()) return "not all that is open has been decided";

@@ -204,6 +204,15 @@ TEST_F(RecoveryTest, ALeaderThatSkipsStepsIsNotBelieved) {
   EXPECT_FALSE(ctx_.views.active());
 }
 
+// Rule: all have written a decision before any member applies it.
+TEST_F(RecoveryTest, NothingIsDecidedAfterAllIsWritten) {
+  begin();
+  hear(kWrite);
+  EXPECT_TRUE(hear(decision(Ending::kCommit)));
+  EXPECT_EQ(fault(), "node 1: a decision after all were written");
+  EXPECT_FALSE(recovery_.deciding());
+}
+
 TEST_F(RecoveryTest, ARecordThatIsNotDecidedIsNotWrittenOff) {
   begin();
   PreparedTxn& record = records_.at(NodeId(2), kSlotNumber);
