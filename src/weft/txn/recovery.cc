@@ -221,7 +221,8 @@ bool Recovery::parse(const Message& m) const {
       header.ending > static_cast<uint8_t>(Ending::kAbort)) {
     return false;
   }
-  const bool decision = static_cast<RecoveryStep>(header.step) == RecoveryStep::kDecide;
+  // What is reported need not have its value; what is decided has it.
+  const Kind like = static_cast<RecoveryStep>(header.step) == RecoveryStep::kDecide ? Kind::kReplicate : Kind::kLock;
   const std::byte* at = m.body.data() + sizeof header;
   for (int i = 0; i < header.keys; ++i) {
     KeyPartView in;
@@ -229,7 +230,7 @@ bool Recovery::parse(const Message& m) const {
     if (in.part->table >= ctx_.tables.count() || in.part->write > static_cast<uint8_t>(Write::kErase)) return false;
     const Table* table = ctx_.tables.at(TableId(in.part->table));
     if (in.part->version > kVersionMax || !fits_table(*in.part, *table, ctx_.limits.key_bytes_max)) return false;
-    if (decision && !value_makes_sense(Kind::kReplicate, *in.part)) return false;
+    if (!value_makes_sense(like, *in.part)) return false;
   }
   return true;
 }

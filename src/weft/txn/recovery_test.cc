@@ -398,6 +398,11 @@ TEST_F(RecoveryTest, WhatIsMalformedIsRefusedAndChangesNothing) {
   refused(good, bad_key([](KeyPart& k) { k.flags = 0; }), "a put without a value");
   refused(good, bad_key([](KeyPart& k) { k.key_bytes = 7; }), "an integer key");
   refused(good, bad_key([](KeyPart& k) { k.value_bytes = 1 << 20; }), "a value too large");
+  RecoveryHeader report = good;
+  for (const RecoveryStep s : {kRecord, kDecided, kSlot}) {
+    report.step = static_cast<uint8_t>(s);
+    refused(report, bad_key([](KeyPart& k) { k.write = static_cast<uint8_t>(Write::kErase); }), "a report of the same");
+  }
   const std::vector<std::byte> half(sizeof(RecoveryHeader) - 1);
   EXPECT_FALSE((hand_over<&Recovery::parse, &Recovery::on_message>(recovery_, kLeader, Kind::kRecovery, half)));
   EXPECT_TRUE(hear(good, keys)) << "and this one is whole";
