@@ -10,8 +10,13 @@ void ClientAcks::acknowledge(TxnSlot& slot) {
   WEFT_CHECK(slot.stage > TxnStage::kExecuting, "what executes has no outcome");
   WEFT_CHECK((slot.outcome.code == Code::kOk) == slot.outcome.committed(), "what did not commit has a reason");
   slot.acknowledged = true;
-  const Outcome& out = slot.outcome;
   note(slot);
+  if (!slot.read_only || !waits_for_lease(slot)) count(slot);
+  wake_with_lease(slot);
+}
+
+void ClientAcks::count(const TxnSlot& slot) {
+  const Outcome& out = slot.outcome;
   Counters& counters = ctx_.counters;
   if (out.code == Code::kOk) {
     ++counters.committed;
@@ -28,7 +33,6 @@ void ClientAcks::acknowledge(TxnSlot& slot) {
       counters.abort_round_trips += slot.round_trips;
     }
   }
-  wake_with_lease(slot);
 }
 
 // The outcome of a commit that wrote nothing is not recorded: until it is acknowledged it may still become an abort
@@ -52,9 +56,13 @@ void ClientAcks::wake(TxnSlot& slot) {
   slot.waiter = {};
 }
 
+bool ClientAcks::waits_for_lease(const TxnSlot& slot) const {
+  return slot.waiter && slot.outcome.code == Code::kOk && ctx_.state.lease.in_use() &&
+         !ctx_.bugs.has(PlantedBug::kNoLeaseCheck);
+}
+
 void ClientAcks::wake_with_lease(TxnSlot& slot) {
-  if (!slot.waiter) return;
-  if (slot.outcome.code == Code::kOk && ctx_.state.lease.in_use() && !ctx_.bugs.has(PlantedBug::kNoLeaseCheck)) {
+  if (waits_for_lease(slot)) {
     waiting_.push_back({&slot, slot.sequence});
   } else {
     wake(slot);
@@ -65,6 +73,12 @@ void ClientAcks::fail_unacknowledged(TxnSlot& slot) {
   WEFT_CHECK(slot.stage == TxnStage::kFinished && slot.acknowledged, "it has an outcome that its client waits for");
   if (!slot.waiter || !slot.read_only || (ctx_.views.removed() && ctx_.bugs.has(PlantedBug::kToldRemoved))) return;
   fail(slot, Code::kEpoch, nullptr, Owner());
+  wake_unacknowledged(slot);
+}
+
+void ClientAcks::wake_unacknowledged(TxnSlot& slot) {
+  WEFT_CHECK(slot.outcome.code != Code::kOk, "what has become an abort has a reason");
+  count(slot);
   wake(slot);
 }
 
@@ -80,7 +94,9 @@ void ClientAcks::release(bool now) {
   }
   if (!now && !waiting_.empty()) change_.acknowledged(ctx_.now_ns());
   for (const auto& [slot, sequence] : waiting_) {
-    if (slot->sequence == sequence) wake(*slot);  // else the application has gone, and the slot has another transaction
+    if (slot->sequence != sequence || !slot->waiter) continue;  // the application has gone
+    if (slot->read_only) count(*slot);
+    wake(*slot);
   }
   waiting_.clear();
 }

@@ -21,7 +21,9 @@ class ClientAcks {
     waiting_.reserve(slots);
   }
 
-  // Called once for each transaction, when its outcome is certain: records and counts it, and wakes the client.
+  // Called once for each transaction, when its outcome is certain: records and counts it, and wakes the client. A
+  // commit that wrote nothing and waits for a lease is counted when its client is woken: until then it may become an
+  // abort (rule E4).
   void acknowledge(TxnSlot& slot);
   // Records the outcome without acknowledging it: the client knows it already.
   void note(const TxnSlot& slot);
@@ -40,6 +42,8 @@ class ClientAcks {
   void release_all() { release(true); }
   // The epoch ends before this worker was sure of its lease again: what the transaction read may not have been current.
   void fail_unacknowledged(TxnSlot& slot);
+  // A read that has become an abort while it waited for a lease: counts it, and wakes the client.
+  void wake_unacknowledged(TxnSlot& slot);
   // Nobody waits for this transaction any more.
   void forget(const TxnSlot& slot);
   bool waiting() const { return !waiting_.empty(); }
@@ -53,6 +57,8 @@ class ClientAcks {
     TxnSlot* slot;
     uint64_t sequence;
   };
+  bool waits_for_lease(const TxnSlot& slot) const;
+  void count(const TxnSlot& slot);
   void release(bool now);
 
   WorkerContext& ctx_;

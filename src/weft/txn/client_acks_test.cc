@@ -172,9 +172,28 @@ TEST_F(ClientAcksTest, AReadThatWasNotToldFailsWithItsView) {
   slot.read_only = true;
   acks_.acknowledge(slot);
   slot.stage = TxnStage::kFinished;
+  EXPECT_EQ(ctx_.counters.committed, 0U) << "it may still become an abort";
   acks_.fail_unacknowledged(slot);
   EXPECT_TRUE(woken(waiter));
   EXPECT_EQ(slot.outcome.code, Code::kEpoch);
+  acks_.release_all();
+  EXPECT_EQ(ctx_.counters.committed, 0U);
+  EXPECT_EQ(ctx_.counters.aborted, 1U);
+  EXPECT_EQ(ctx_.counters.aborts_by_code[static_cast<int>(Code::kEpoch)], 1U);
+  EXPECT_EQ(acks_.latency_ns().count(), 0U);
+}
+
+TEST_F(ClientAcksTest, AReadThatWaitsForALeaseCountsWhenItsClientIsTold) {
+  ctx_.state.lease.set_until(500);
+  Waiter waiter;
+  TxnSlot& slot = decided(waiter);
+  slot.read_only = true;
+  acks_.acknowledge(slot);
+  ctx_.state.lease.set_until(6000);
+  EXPECT_TRUE(woken_at(waiter, 5000));
+  EXPECT_EQ(ctx_.counters.committed, 1U);
+  EXPECT_EQ(ctx_.counters.commits_counted, 1U);
+  EXPECT_EQ(acks_.latency_ns().count(), 1U);
 }
 
 TEST_F(ClientAcksTest, ACommitThatWasNotToldStaysACommit) {

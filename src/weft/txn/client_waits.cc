@@ -76,7 +76,7 @@ void ClientWaits::expire(TxnSlot& slot) {
       acks_.wake(slot);
       break;
     case TxnStage::kFinished:
-      acks_.wake(slot);
+      acks_.wake_unacknowledged(slot);
       break;
     default:
       coordinator_.abort_expired(slot);

@@ -105,6 +105,22 @@ TEST_F(ClientWaitsTest, ALocalCommitIsDoneInTheNextStepWhateverItsTime) {
   EXPECT_TRUE(slot.outcome.committed());
 }
 
+TEST_F(ClientWaitsTest, AReadThatHasNoLeaseUntilItsTimeIsOverIsCountedAsItWasTold) {
+  ctx_.state.lease.set_until(500);
+  TxnSlot& slot = begin();
+  note_read(slot, key_at(kSelf));
+  Waiter waiter;
+  commit(slot, waiter);
+  coordinator_.run_local_commits();
+  ASSERT_EQ(slot.stage, TxnStage::kFinished);
+  at(1000 + kAnswerNs);
+  EXPECT_TRUE(waits_.expire());
+  EXPECT_TRUE(woken(waiter));
+  EXPECT_EQ(slot.outcome.code, Code::kNoAnswer);
+  EXPECT_EQ(ctx_.counters.committed, 0U);
+  EXPECT_EQ(ctx_.counters.aborted, 1U);
+}
+
 TEST_F(ClientWaitsTest, WhoWaitsForAReadOfWhatItAbortedIsWokenWhenItsTimeIsOver) {
   TxnSlot& slot = begin();
   reads_.get_async(slot, kTable, key_at(kOne), Intent::kRead);
