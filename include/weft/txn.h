@@ -332,11 +332,12 @@ class Session {
 template <class Body>
 Task<Outcome> Session::run(RetryPolicy policy, Body& body, uint64_t until_ns) {
   if (until_ns == 0) until_ns = answer_by_ns();
+  Outcome outcome;
   for (uint32_t attempt = 1;; ++attempt) {
     const uint64_t began_ns = now_ns();
-    Outcome outcome;
     {
       Txn txn = co_await begin(until_ns);
+      if (attempt > 1 && txn.refused()) co_return outcome;  // the last attempt is why there is no time left to begin
       Task<Code> work = body(txn);
       const Code code = co_await work;
       if (code == Code::kOk) {

@@ -91,11 +91,12 @@ struct SingleAwaiter {
 Task<Session::GetResult> Session::get_one(TableId table, Key key, std::span<char> out, RetryPolicy policy,
                                           uint64_t until_ns) {
   if (until_ns == 0) until_ns = answer_by_ns();
+  GetResult one;
   for (uint32_t attempt = 1;; ++attempt) {
     const uint64_t began_ns = now_ns();
-    GetResult one;
     {
       Txn txn = co_await begin(until_ns);
+      if (attempt > 1 && txn.refused()) co_return one;  // the last attempt is why there is no time left to begin
       TxnSlot& slot = *txn.slot_;
       co_await SingleAwaiter{txn_worker_, &slot, table, key};
       one.outcome = slot.outcome;

@@ -188,6 +188,37 @@ TEST_F(SessionTest, ASingleReadIsRepeatedWhileTheKeyIsLockedAndItsTimeIsNotOver)
   EXPECT_FALSE(late->outcome.committed() || late->found) << late->outcome.text();
 }
 
+TEST_F(SessionTest, WhoseTimeIsOverBeforeTheNextAttemptHearsWhyTheLastOneFailed) {
+  spec_.options.protocol = "fasst";
+  ASSERT_NO_FATAL_FAILURE(start());
+  Session& s = session();
+  const uint64_t key = key_at(NodeId(1));
+  EXPECT_TRUE(committed(ran(s.put_one(kTable, key, "value"))));
+  const RetryPolicy patient{.backoff_us = 500};
+  std::optional<Session::GetResult> read;
+  std::optional<Outcome> written;
+  char room[16];
+  auto body = [&](Txn& txn) -> Task<Code> {
+    const Value value = co_await txn.get(kTable, key, Intent::kUpdate);
+    co_return value.code;
+  };
+  const auto hold = [&]() -> Task<void> {
+    Txn holder = co_await s.begin();
+    co_await holder.get(kTable, key, Intent::kUpdate);
+    Session& other = session(2);
+    go(keep(other.get_one(kTable, key, room, patient, other.now_ns() + 400'000), &read));
+    go(keep(other.run(patient, body, other.now_ns() + 400'000), &written));
+    co_await s.sleep_ns(2'000'000);
+  };
+  go(hold());
+  finish(read);
+  finish(written);
+  ASSERT_TRUE(read && written);
+  EXPECT_TRUE(aborted(read->outcome, Code::kLocked));
+  EXPECT_TRUE(read->outcome.has_holder);
+  EXPECT_TRUE(aborted(*written, Code::kLocked));
+}
+
 TEST_F(SessionTest, AStoredProcedureReadsAndWritesOnce) {
   spec_.procedures.push_back({.name = "p", .keys = session_keys, .execute = session_execute});
   ASSERT_NO_FATAL_FAILURE(start());
