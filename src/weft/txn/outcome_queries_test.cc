@@ -1,5 +1,5 @@
-// The outcome of a transaction: any recorded outcome is the answer, "open" means ask again, and only if nobody has a
-// trace it is forgotten (O1 of outcomes.h).
+// The outcome of a transaction: any recorded outcome is the answer, because it is final (Q1 of outcomes.h); "open"
+// means ask again, and only if nobody has a trace it is forgotten.
 #include "weft/txn/outcome_queries.h"
 
 #include <memory>

@@ -7,8 +7,8 @@
 //                                      +------------------------------------>
 //
 // Invariants:
-// - O1: a recorded outcome never changes: a contradicting one is counted and ignored.
-// - O2: an outcome is kept for keep_ns at least, unless the arena is full of younger ones: then the chunk that was not
+// - Q1: a recorded outcome never changes: a contradicting one is counted and ignored.
+// - Q2: an outcome is kept for keep_ns at least, unless the arena is full of younger ones: then the chunk that was not
 //   touched for the longest time is reused.
 // - It allocates only at construction; memory that was never needed is never touched.
 //

@@ -39,7 +39,7 @@ TEST(OutcomeLog, NobodyHasIncarnationZero) {
   EXPECT_EQ(log.chunks(), 0U);
 }
 
-// O1
+// Q1
 TEST(OutcomeLog, AContradictionIsCountedAndNotTaken) {
   OutcomeLog log(1 << 20);
   log.note(1, 5, true, 1);
@@ -50,7 +50,7 @@ TEST(OutcomeLog, AContradictionIsCountedAndNotTaken) {
   EXPECT_EQ(log.find(1, 5), Known::kCommitted);
 }
 
-// O2
+// Q2
 TEST(OutcomeLog, WhatIsOldEnoughIsUsedAgainBeforeNewMemory) {
   OutcomeLog log(1 << 20);
   log.note(1, 5, true, 1 * kSecond);
@@ -66,7 +66,7 @@ TEST(OutcomeLog, WhatIsOldEnoughIsUsedAgainBeforeNewMemory) {
   EXPECT_EQ(log.find(1, kChunk), Known::kCommitted);
 }
 
-// O2: a coordinator with few transactions does not lose them to one with many.
+// Q2: a coordinator with few transactions does not lose them to one with many.
 TEST(OutcomeLog, WhenFullTheOneUntouchedLongestGoes) {
   OutcomeLog log(8 * OutcomeLog::kChunkBytes);
   ASSERT_EQ(log.chunks_max(), 8U);
