@@ -14,9 +14,11 @@ constexpr uint64_t kAskAgainNs = 2'000'000;  // a member that had not come to th
 
 uint16_t slot_key(NodeId coordinator, uint8_t slot) { return static_cast<uint16_t>(coordinator.value << 8 | slot); }
 
-bool is_report(RecoveryStep step) { return step <= RecoveryStep::kReported; }
 bool is_about_transaction(RecoveryStep step) {
-  return is_report(step) && step != RecoveryStep::kFinished && step != RecoveryStep::kReported;
+  return step == RecoveryStep::kRecord || step == RecoveryStep::kDecided || step == RecoveryStep::kSlot;
+}
+bool is_report(RecoveryStep step) {
+  return is_about_transaction(step) || step == RecoveryStep::kFinished || step == RecoveryStep::kReported;
 }
 
 }  // namespace

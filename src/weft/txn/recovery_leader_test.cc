@@ -375,6 +375,7 @@ TEST_F(RecoveryLeaderTest, AMemberReportsNoMoreTransactionsThanThereCanBe) {
   EXPECT_STREQ(hear(1, record(kLocked, 0, kOpenMax)), "a report of more transactions than there can be");
   EXPECT_STREQ(hear(1, about(kDecided, orphan(kOpenMax))), "a report of more transactions than there can be");
   EXPECT_EQ(hear(1, about(kFinished, orphan(1))), nullptr) << "that is about a slot";
+  EXPECT_EQ(hear(1, about(kAsk, orphan(kOpenMax))), nullptr) << "that is about nothing";
   EXPECT_EQ(hear(2, record(kLocked, 0, kOpenMax + 1)), nullptr) << "each has its own share";
   EXPECT_EQ(decide().size(), 3 * (kOpenMax + 1));
 }
