@@ -34,8 +34,8 @@ class DecisionLog {
   bool empty() const { return decisions_.empty(); }
   std::vector<Decision>& all() { return decisions_; }
   const std::vector<Decision>& all() const { return decisions_; }
-  // An upper bound on what can be open in the cluster at workers of one index: each has room for one record, and a
-  // decision may be kept in addition to it.
+  // More than can be open in the cluster at workers of one index: for each slot of each coordinator there is room for
+  // one record, and a decision may be kept in addition to it; twice that, to be on the safe side.
   size_t open_max() const {
     return size_t{4} * static_cast<size_t>(ctx_.nodes) * static_cast<size_t>(records_.slots());
   }

@@ -9,7 +9,9 @@ namespace weft {
 namespace {
 
 constexpr size_t kBinBytes = 64;
-constexpr uint8_t kLooksMax = 3;  // tries at a half-written record, before its primary is asked
+// Tries at a half-written record in one place. Then the index is read, if the place was a remembered one: what is torn
+// may be another key's by now. If the index leads to one that is torn as often, the primary is asked.
+constexpr uint8_t kLooksMax = 3;
 
 }  // namespace
 

@@ -149,6 +149,17 @@ TEST_F(OneSidedReadsTest, AHalfWrittenRecordIsLookedAtAgainAndThenThePrimaryIsAs
   EXPECT_TRUE(get(a).done);
 }
 
+TEST_F(OneSidedReadsTest, AHalfWrittenRecordIsLookedForInTheIndexToo) {
+  const uint64_t a = key_at(kPeer);
+  load_at(kPeer, a, "value");
+  note(a, where(a));
+  std::byte* const record = record_at(kPeer, a);
+  store(record + kMetaAt, load<uint64_t>(record + kMetaAt) ^ 1);
+  EXPECT_FALSE(get(a).done);
+  EXPECT_EQ(ctx_.counters.reads_torn, 4U) << "three tries in each place, of which the last one is given up";
+  EXPECT_EQ(asked(), 1U);
+}
+
 TEST_F(OneSidedReadsTest, ALockRefusesASingleReadAndNoOther) {  // rules G2, G3
   const uint64_t a = key_at(kPeer);
   load_at(kPeer, a, "value");

@@ -76,7 +76,7 @@ class RecoveryTest : public PartTest {
   RecoveryHeader decision(Ending ending, uint32_t sequence = 50, uint8_t keys = 0) const {
     return recovery_decision(ctx_.view().epoch, {NodeId(2), 3, kSlotNumber, sequence}, ending, keys);
   }
-  // The steps that the leader has got, plain ones last.
+  // The steps that the leader has got since the last call, in the order in which they were sent.
   std::vector<RecoveryStep> told() {
     deliver();
     std::vector<RecoveryStep> steps;
