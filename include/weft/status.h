@@ -30,7 +30,7 @@ enum class Code : uint8_t {
   kNoSuchProcedure,
   kBusy,             // no budget (transactions in flight, credit, log space)
   kInvalidArgument,  // a call out of order, for example a put after commit
-  kPeerUnreachable,  // the cluster is closing
+  kPeerUnreachable,  // the node ends, or was removed from the view
   // The rest of the cluster did not answer.
   kNoAnswer,  // within Limits::answer_ms
   kPeerLost,  // the connection to a node is lost, but the node is still in the view

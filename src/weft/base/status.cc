@@ -51,7 +51,7 @@ constexpr Row row_of(Code code) {
     case Code::kInvalidArgument:
       return {"misuse", "a call out of order"};
     case Code::kPeerUnreachable:
-      return {"closed", "the cluster is closing"};
+      return {"closed", "the node ends, or was removed from the view"};
     case Code::kNoAnswer:
       return {"no-answer", "no answer in time"};
     case Code::kPeerLost:

@@ -182,7 +182,7 @@ TEST_F(FrontAnswerTest, ManyConnections) {
   EXPECT_EQ(answered, clients.size());
 }
 
-// A peer that violates the protocol is not reported as "the cluster is closing".
+// A peer that violates the protocol is not reported as this node's own end.
 TEST_F(FrontAnswerTest, ALostPeerIsNamed) {
   const Fd client = connect_to(0);
   EXPECT_EQ(ask(client, "PING"), "+PONG\r\n");

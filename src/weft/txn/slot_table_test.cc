@@ -87,6 +87,7 @@ TEST_F(SlotTableTest, AtANodeThatWasRemovedATransactionBeginsAndIsRejected) {
   const TxnSlot* slot = table_.acquire(0);
   ASSERT_NE(slot, nullptr);
   EXPECT_EQ(slot->rejected, Code::kPeerUnreachable);
+  EXPECT_EQ(slot->outcome.text(), "rejected: the node ends, or was removed from the view");
   EXPECT_EQ(slot->outcome.kind, OutcomeKind::kRejected);
 }
 
