@@ -166,11 +166,21 @@ void NodeAgent::forward_view(NodeId to, uint64_t now_ns) {
   peer(to).forwarded_ns = now_ns;
   const LeaseMessage header{0, view_->epoch.value, kForwardsView, 0};
   const std::string text = to_json(*view_);
-  if (text.size() > host_->cluster_options().limits.credit_bytes / 2) return;
+  const size_t most = host_->cluster_options().limits.credit_bytes / 2;
+  if (text.size() > most) return log_not_forwarded(text.size(), most);
   std::vector<std::byte> message(sizeof header + text.size());
   std::memcpy(message.data(), &header, sizeof header);
   std::memcpy(message.data() + sizeof header, text.data(), text.size());
   host_->send_control(to, message);
+}
+
+// Once per view: members that do not know it ask again and again.
+void NodeAgent::log_not_forwarded(size_t bytes, size_t most) {
+  const uint32_t epoch = view_->epoch.value;
+  EventLog* const events = host_->events();
+  if (std::exchange(not_forwarded_, epoch) == epoch || events == nullptr) return;
+  events->emit_of(options_.self.node.value, Level::kWarn, "view_not_forwarded",
+                  {{"epoch", epoch}, {"bytes", bytes}, {"bytes_max", most}});
 }
 
 void NodeAgent::take_view(ByteView text) {

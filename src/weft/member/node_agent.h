@@ -86,6 +86,7 @@ class NodeAgent final : public NodeAgentHook {
   bool join(const View& view, uint64_t now_ns);
   void ask_leases(uint64_t now_ns);
   void forward_view(NodeId to, uint64_t now_ns);
+  void log_not_forwarded(size_t bytes, size_t most);
   void take_view(ByteView text);
   void flush_gossip();
   void receive_gossip(NodeId from, ByteView text);
@@ -108,6 +109,7 @@ class NodeAgent final : public NodeAgentHook {
   std::shared_ptr<const View> forwarded_;  // by another member; the membership may not have delivered it yet
   FailureDetector detector_;
   uint64_t announced_unheard_ = 0;  // to the others
+  uint32_t not_forwarded_ = 0;      // epoch of the view last logged as too large to forward
   std::array<Peer, kNodesMax + 1> peers_{};
   uint64_t next_step_ns_ = 0;
   uint64_t next_ask_ns_ = 0;

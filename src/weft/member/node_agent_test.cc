@@ -34,7 +34,7 @@ struct PlayedHost final : AgentHost {
   const Options& cluster_options() const override { return options; }
   PlantedBugs planted_bugs() const override { return bugs; }
   bool shares_memory() const override { return shares; }
-  EventLog* events() const override { return nullptr; }
+  EventLog* events() const override { return log; }
   uint64_t clock_ns() const override { return now; }
   bool caught_up(Epoch epoch) const override { return epoch == filled; }
   void set_agent(NodeAgentHook* hook) override { agent = hook; }
@@ -51,6 +51,7 @@ struct PlayedHost final : AgentHost {
   Epoch filled{0};
   NodeId full{kNodesMax};
   NodeAgentHook* agent = nullptr;
+  EventLog* log = nullptr;
   std::vector<std::pair<NodeId, std::vector<std::byte>>> sent;
 };
 
@@ -304,6 +305,29 @@ TEST_F(MemberAgentTest, WhoHearsOfAnOlderViewPassesItsOwnOnNowAndThen) {
   host_->now += kLease / 16;
   hear(1, {1, 3, kAgentAsks, 0});
   EXPECT_EQ(host_->sent.size(), 2U);
+}
+
+TEST_F(MemberAgentTest, AViewThatIsTooLargeToPassOnIsLoggedOnce) {
+  start();
+  WallClock wall;
+  EventLog log(-1, EventLog::Form::kPeople, &wall);
+  host_->log = &log;
+  host_->options.limits.credit_bytes = 256;
+  View later = first_;
+  for (const uint32_t epoch : {4U, 5U}) {
+    later.epoch = Epoch(epoch);
+    publish(later);
+    step(host_->now);
+    for (int i = 0; i < 3; ++i) {
+      host_->now += kLease / 16;
+      hear(1, {1, 3, kAgentAsks, 0});
+    }
+    EXPECT_TRUE(sent(kAgentForwards).empty());
+    const std::vector<LoggedEvent> events = log.since(epoch - 4);
+    ASSERT_EQ(events.size(), 1U);
+    EXPECT_EQ(events[0].text(), "warn  node 0: view_not_forwarded epoch=" + std::to_string(epoch) +
+                                    " bytes=" + std::to_string(to_json(*agent_->view()).size()) + " bytes_max=128");
+  }
 }
 
 TEST_F(MemberAgentTest, AViewThatAMemberPassesOnIsTakenIfItIsOne) {
