@@ -95,7 +95,8 @@ struct Outcome {
   TxnId id;
   // Why it aborted: on which key, and who held its lock.
   TableId table;
-  uint16_t key_bytes = 0;  // the key's length; key_start has its first bytes
+  uint16_t key_bytes = 0;    // the key's length; key_start has its first bytes
+  bool integer_key = false;  // it is an integer of 8 bytes
   char key_start[32] = {};
   bool has_holder = false;
   NodeId holder_node;

@@ -130,7 +130,7 @@ std::string Outcome::text() const {
   out += code_text(code);
   if (key_bytes != 0) {
     out += ", table " + std::to_string(table.value) + " key ";
-    if (key_bytes == 8) {
+    if (integer_key) {
       uint64_t integer;
       std::memcpy(&integer, key_start, sizeof integer);
       out += std::to_string(integer);

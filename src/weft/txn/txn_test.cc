@@ -232,6 +232,14 @@ TEST_F(TxnDeathTest, OneCoroutineAtATimeWaits) {
   EXPECT_DEATH(committed_by(txn), "one coroutine at a time waits for a transaction");
 }
 
+TEST_F(SessionTest, AnOutcomeNamesItsKeyAsTheTableHasIt) {
+  spec_.tables.push_back({.name = "names", .keys = KeyKind::kBytes, .value_bytes_max = 16, .capacity = 1000});
+  ASSERT_NO_FATAL_FAILURE(start());
+  Session& s = session();
+  EXPECT_EQ(ran(s.erase_one(kTable, 17)).text(), "aborted: the key is not there, table 0 key 17");
+  EXPECT_EQ(ran(s.erase_one(TableId(1), "8 bytes.")).text(), "aborted: the key is not there, table 1 key 8 bytes.");
+}
+
 TEST(OutcomeText, NamesWhatIsKnown) {
   Outcome outcome;
   EXPECT_EQ(outcome.text(), "committed");
@@ -242,13 +250,15 @@ TEST(OutcomeText, NamesWhatIsKnown) {
   const uint64_t integer = 17;
   outcome.table = TableId(3);
   outcome.key_bytes = sizeof integer;
+  outcome.integer_key = true;
   std::memcpy(outcome.key_start, &integer, sizeof integer);
   outcome.has_holder = true;
   outcome.holder_node = NodeId(2);
   outcome.holder_worker = WorkerId(1);
   EXPECT_EQ(outcome.text(), plain + ", table 3 key 17, held by node 2 worker 1");
-  outcome.has_holder = false;
+  outcome.has_holder = outcome.integer_key = false;
   std::memset(outcome.key_start, 'k', sizeof outcome.key_start);
+  EXPECT_EQ(outcome.text(), plain + ", table 3 key kkkkkkkk") << "as long as an integer, but text";
   outcome.key_bytes = 3;
   EXPECT_EQ(outcome.text(), plain + ", table 3 key kkk");
   outcome.key_bytes = 33;
