@@ -44,8 +44,7 @@ void DecisionApplier::apply_decisions(bool commits) {
   for (Decision& decision : decisions_.all()) {
     if (decision.carried_out || decision.commit != commits) continue;
     decision.carried_out = true;
-    participant_.note_outcome(decision.incarnation, uint64_t{decision.sequence_high} << 32 | decision.sequence,
-                              commits);
+    participant_.note_outcome(decision.incarnation, decision.sequence, commits);
     PreparedTxn& record = records_.at(decision.coordinator, decision.slot);
     const bool has_record = record.is(decision.incarnation, decision.sequence);
     const Owner owner(decision.coordinator, ctx_.id, decision.slot);

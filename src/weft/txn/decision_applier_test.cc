@@ -215,7 +215,7 @@ TEST_F(DecisionApplierTest, ADeleteLeavesATombstoneOnlyWhereItWasFilling) {
 
 TEST_F(DecisionApplierTest, TheOutcomeIsNotedByTheWholeSequence) {
   RecoveryHeader header = recovery_decision(Epoch(2), {NodeId(1), 2, 0, 9}, Ending::kCommit);
-  header.sequence_high = 3;
+  header.set_sequence(uint64_t{3} << 32 | 9);
   ASSERT_EQ(decisions_.write(header, {}), nullptr);
   step();
   EXPECT_EQ(outcomes_.find(2, uint64_t{3} << 32 | 9), OutcomeLog::Known::kCommitted);

@@ -7,7 +7,7 @@
 
 namespace weft {
 
-const Decision* DecisionLog::find(NodeId coordinator, uint32_t incarnation, uint8_t slot, uint32_t sequence) const {
+const Decision* DecisionLog::find(NodeId coordinator, uint32_t incarnation, uint8_t slot, uint64_t sequence) const {
   for (const Decision& d : decisions_) {
     if (d.coordinator == coordinator && d.incarnation == incarnation && d.slot == slot && d.sequence == sequence) {
       return &d;
@@ -22,15 +22,15 @@ const char* DecisionLog::write(const RecoveryHeader& header, ByteView keys) {
     return nullptr;
   const NodeId coordinator(header.coordinator);
   const PreparedTxn& record = records_.at(coordinator, header.slot);
-  const bool has_record = record.is(header.incarnation, header.sequence);
+  const bool has_record = record.is(header.incarnation, header.sequence());
   const bool own = coordinator == ctx_.self && header.incarnation == ctx_.views.incarnation();
-  if (!has_record && !own && record.was_finished(header.incarnation, header.sequence)) return nullptr;
-  if (find(coordinator, header.incarnation, header.slot, header.sequence) != nullptr) return nullptr;
+  if (!has_record && !own && record.was_finished(header.incarnation, header.sequence())) return nullptr;
+  if (find(coordinator, header.incarnation, header.slot, header.sequence()) != nullptr) return nullptr;
   if (decisions_.size() >= open_max() * static_cast<size_t>(ctx_.nodes)) {
     return "more decisions than there can be transactions";
   }
-  decisions_.push_back({coordinator, header.slot, header.sequence, header.incarnation, header.decided_epoch,
-                        header.sequence_high, static_cast<Ending>(header.ending) == Ending::kCommit});
+  decisions_.push_back({coordinator, header.slot, header.sequence(), header.incarnation, header.decided_epoch,
+                        static_cast<Ending>(header.ending) == Ending::kCommit});
   if (header.keys != 0) decisions_.back().keys = copy_keys(keys, header.keys);
   return nullptr;
 }

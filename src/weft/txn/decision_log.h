@@ -19,9 +19,9 @@ class DecisionLog {
   // Writes a decision that came with these keys, unless it is here or was applied already. Returns what is wrong with
   // it, or nullptr.
   const char* write(const RecoveryHeader& header, ByteView keys);
-  const Decision* find(NodeId coordinator, uint32_t incarnation, uint8_t slot, uint32_t sequence) const;
+  const Decision* find(NodeId coordinator, uint32_t incarnation, uint8_t slot, uint64_t sequence) const;
   const Decision* find(NodeId coordinator, uint8_t slot, const PreparedTxn& record) const {
-    return find(coordinator, record.incarnation, slot, static_cast<uint32_t>(record.sequence));
+    return find(coordinator, record.incarnation, slot, record.sequence);
   }
   // Whether every record here is decided.
   bool covers_records() const;

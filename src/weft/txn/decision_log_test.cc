@@ -25,15 +25,14 @@ class DecisionLogTest : public PartTest {
 
 TEST_F(DecisionLogTest, KeepsWhatCame) {
   RecoveryHeader header = decision();
-  header.sequence_high = 4;
+  header.set_sequence((uint64_t{4} << 32) + 50);
   EXPECT_TRUE(log_.empty());
   EXPECT_EQ(log_.write(header, {}), nullptr);
   ASSERT_EQ(log_.all().size(), 1U);
   const Decision& d = log_.all()[0];
   EXPECT_EQ(d.coordinator, NodeId(1));
   EXPECT_EQ(d.slot, 2U);
-  EXPECT_EQ(d.sequence, 50U);
-  EXPECT_EQ(d.sequence_high, 4U);
+  EXPECT_EQ(d.sequence, (uint64_t{4} << 32) + 50);
   EXPECT_EQ(d.incarnation, 2U);
   EXPECT_EQ(d.epoch, 2U);
   EXPECT_TRUE(d.commit);
@@ -139,6 +138,10 @@ TEST_F(DecisionLogTest, CoversRecordsWhenEachIsDecided) {
   log_.write(decision(Ending::kAbort, 51), {});
   EXPECT_FALSE(log_.covers_records()) << "another one is decided";
   log_.write(decision(), {});
+  EXPECT_FALSE(log_.covers_records()) << "one with the same low half";
+  RecoveryHeader whole = decision();
+  whole.set_sequence(record().sequence);
+  log_.write(whole, {});
   EXPECT_TRUE(log_.covers_records());
 }
 

@@ -212,7 +212,7 @@ TEST_P(Hostile, RecoveryMessagesThatMakeNoSense) {
     header.step = static_cast<uint8_t>(to_leader ? random.between(1, 4) : random.between(0, 11));
     header.coordinator = static_cast<uint8_t>(random.below(3));
     header.slot = static_cast<uint8_t>(random.below(4));
-    header.sequence = static_cast<uint32_t>(random.below(3));
+    header.set_sequence(random.below(3));
     header.incarnation = static_cast<uint32_t>(random.below(4));
     header.state = static_cast<uint8_t>(random.below(8));
     header.ending = static_cast<uint8_t>(random.below(3));

@@ -54,7 +54,7 @@ void PreparedTable::drop_parts(PreparedKeys* part) {
 void PreparedTable::drop(PreparedTxn& record, bool committed) {
   drop_parts(record.locked);
   drop_parts(record.applied);
-  const auto finished = static_cast<uint32_t>(record.sequence);
+  const uint64_t finished = record.sequence;
   const uint32_t incarnation = record.incarnation;
   record = PreparedTxn();
   record.finished = finished;

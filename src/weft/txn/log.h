@@ -84,7 +84,7 @@ struct PreparedTxn {
   const PreparedKeys* decided =
       nullptr;  // while recovery commits it: the keys of the decision, which this record does not own
   // The last transaction of this slot that is finished here, and how it ended (rule K4).
-  uint32_t finished = 0;
+  uint64_t finished = 0;              // sequence
   uint32_t finished_incarnation = 0;  // of the coordinator
   bool finished_commit = false;
   // The slot's last transaction was aborted here, but perhaps not everywhere it was locked (rows that commit by
@@ -101,12 +101,13 @@ struct PreparedTxn {
     unanimous = false;
     entries = writes = 0;
   }
-  bool is(uint32_t of, uint32_t transaction) const {
-    return state != 0 && incarnation == of && static_cast<uint32_t>(sequence) == transaction;
+  bool is(uint32_t of, uint64_t transaction) const {
+    return state != 0 && incarnation == of && sequence == transaction;
   }
-  // Whether the transaction with this sequence, which has no record here, was here and is finished.
-  bool was_finished(uint32_t of, uint32_t transaction) const {
-    return finished != 0 && finished_incarnation == of && static_cast<int32_t>(finished - transaction) >= 0;
+  // Whether the transaction with this sequence, which has no record here, was here and is finished. Sequences are
+  // compared whole: a slot that only reads for a long time leaves its mark behind by more than 32 bits can order.
+  bool was_finished(uint32_t of, uint64_t transaction) const {
+    return finished != 0 && finished_incarnation == of && finished >= transaction;
   }
   // Whether key `index` was locked or applied here.
   bool covers(uint8_t index) const;

@@ -41,6 +41,7 @@ struct ClusterSpec {
   bool shares_memory = false;  // with other processes of the host, so that their verbs reach it
   uint64_t answer_ns = 0;      // test only: overrides limits.answer_ms
   bool rotates_rows = false;   // test only: transactions take the cluster's rows in turn
+  uint64_t sequence_gap = 0;   // test only: transaction ids jump by this now and then
 };
 
 // Returns what is wrong with the spec, naming the option and its value.

@@ -43,7 +43,7 @@ WEFT_INLINE PreparedTxn* Participant::open_record(const Message& m, Origin origi
       record.sequence < request.sequence) {
     finish_record(record);  // the notice that its last transaction is finished is still in flight
   }
-  if (record.state != 0 && static_cast<uint32_t>(record.sequence) != static_cast<uint32_t>(request.sequence)) {
+  if (record.state != 0 && record.sequence != request.sequence) {
     ctx_.faults.report(m.source, "a slot is used again before its record was truncated");
     return nullptr;
   }
@@ -211,8 +211,7 @@ void Participant::on_unlock(const Batch& batch, std::span<const Message> run) {
     if (!batch.ok(m)) continue;
     const auto request = load<CommitRequest>(m.body.data());
     PreparedTxn& record = records_.at(m.source, static_cast<uint8_t>(m.tag));
-    if (static_cast<uint32_t>(record.sequence) != static_cast<uint32_t>(request.sequence) || record.locked == nullptr ||
-        (record.state & kCommitted) != 0) {
+    if (record.sequence != request.sequence || record.locked == nullptr || (record.state & kCommitted) != 0) {
       ctx_.faults.report(m.source, "an unlock of what is not locked");
       continue;
     }

@@ -169,8 +169,7 @@ void Recovery::activate() {
   WEFT_CHECK(progress_.applied, "a worker is active when it has carried everything out");
   parts_.slots.for_each([&](TxnSlot& slot) {
     if (!slot.in_phases()) return;
-    const Decision* decision =
-        decisions_.find(ctx_.self, ctx_.views.incarnation(), slot.index, static_cast<uint32_t>(slot.sequence));
+    const Decision* decision = decisions_.find(ctx_.self, ctx_.views.incarnation(), slot.index, slot.sequence);
     WEFT_CHECK(decision != nullptr, "recovery decides every commit of a member");
     parts_.interrupted.resolve(slot, decision->commit);
   });
@@ -289,8 +288,7 @@ bool Recovery::all_decided() const {
   bool own = true;
   parts_.slots.for_each([&](const TxnSlot& slot) {
     if (!slot.in_phases()) return;
-    own = own && decisions_.find(ctx_.self, ctx_.views.incarnation(), slot.index,
-                                 static_cast<uint32_t>(slot.sequence)) != nullptr;
+    own = own && decisions_.find(ctx_.self, ctx_.views.incarnation(), slot.index, slot.sequence) != nullptr;
   });
   return own && decisions_.covers_records();
 }

@@ -37,7 +37,7 @@ RecoveryLeader::RecoveryLeader(std::shared_ptr<const View> view, const Limits& l
 
 const char* RecoveryLeader::on_message(NodeId from, const RecoveryHeader& header, ByteView keys) {
   const NodeId coordinator(header.coordinator);
-  const RecoveryId id{coordinator, header.incarnation, header.slot, header.sequence};
+  const RecoveryId id{coordinator, header.incarnation, header.slot, header.sequence()};
   const auto step = static_cast<RecoveryStep>(header.step);
   if (is_report(step) && stage_ != Stage::kGather) return nullptr;
   if (is_about_transaction(step) && !open_.contains(id) && ++reported_[from.value] > open_max_) {
@@ -45,7 +45,7 @@ const char* RecoveryLeader::on_message(NodeId from, const RecoveryHeader& header
   }
   switch (step) {
     case RecoveryStep::kFinished:
-      finished_[{from, slot_key(coordinator, header.slot)}] = {header.incarnation, header.sequence,
+      finished_[{from, slot_key(coordinator, header.slot)}] = {header.incarnation, header.sequence(),
                                                                static_cast<Ending>(header.ending) == Ending::kCommit};
       return nullptr;
     case RecoveryStep::kSlot: {
@@ -54,7 +54,6 @@ const char* RecoveryLeader::on_message(NodeId from, const RecoveryHeader& header
       open.own_report = true;
       open.own_ending = static_cast<Ending>(header.ending);
       open.unanimous = header.unanimous != 0;
-      open.sequence_high = header.sequence_high;
       hear_keys(keys, header.keys, open);
       return nullptr;
     }
@@ -81,7 +80,6 @@ const char* RecoveryLeader::on_message(NodeId from, const RecoveryHeader& header
 void RecoveryLeader::hear_record(NodeId from, const RecoveryHeader& header, ByteView keys,
                                  OpenTransaction& open) const {
   const uint64_t bit = uint64_t{1} << from.value;
-  open.sequence_high = header.sequence_high;
   if (header.participants != 0) {
     open.unanimous = header.unanimous != 0;
     open.writes = header.writes;
@@ -120,7 +118,7 @@ DecideFacts RecoveryLeader::facts_of(const RecoveryId& id, const OpenTransaction
   for_each_node(members_, [&](NodeId member) {
     const auto at = finished_.find({member, slot_key(id.coordinator, id.slot)});
     if (at == finished_.end() || at->second.incarnation != id.incarnation) return;
-    if (static_cast<int32_t>(at->second.sequence - id.sequence) < 0) return;
+    if (at->second.sequence < id.sequence) return;
     // A slot is reused only when its last transaction was acknowledged by all; if that was an abort, no record of it is
     // left.
     if (at->second.sequence != id.sequence || at->second.committed) {
@@ -220,8 +218,7 @@ void RecoveryLeader::send_decision(NodeId to, const RecoveryId& id, const OpenTr
   RecoveryHeader header = recovery_header(RecoveryStep::kDecide, view_->epoch);
   header.coordinator = id.coordinator.value;
   header.slot = id.slot;
-  header.sequence = id.sequence;
-  header.sequence_high = open.sequence_high;
+  header.set_sequence(id.sequence);
   header.participants = open.participants;
   header.incarnation = id.incarnation;
   header.decided_epoch = open.decided_epoch;

@@ -37,7 +37,7 @@ class RecoveryLeader {
   enum class Stage : uint8_t { kGather, kDecide, kWrite, kApply, kBarrier, kDone };
   struct Finished {
     uint32_t incarnation = 0;
-    uint32_t sequence = 0;
+    uint64_t sequence = 0;
     bool committed = false;
   };
 

@@ -49,8 +49,8 @@ class RecoveryLeaderTest : public testing::Test {
     return recovery_header(step, Epoch(5), txn, ending);
   }
   // A transaction of the coordinator that is gone, and a record of it.
-  static RecoveryId orphan(uint32_t sequence = 100) { return {NodeId(3), 4, 6, sequence}; }
-  static RecoveryHeader record(uint8_t state, uint8_t writes, uint32_t sequence = 100) {
+  static RecoveryId orphan(uint64_t sequence = 100) { return {NodeId(3), 4, 6, sequence}; }
+  static RecoveryHeader record(uint8_t state, uint8_t writes, uint64_t sequence = 100) {
     RecoveryHeader header = about(kRecord, orphan(sequence));
     header.participants = 0b111;
     header.state = state;
@@ -223,14 +223,14 @@ TEST_F(RecoveryLeaderTest, DecisionsWaitForAFullQueueAndEachIsSentOnce) {
   host_.queued = limits_.credit_bytes / 2;
   EXPECT_TRUE(leader_->step(0));
   EXPECT_EQ(nodes_with(host_.sent, kDecide), (std::vector<uint8_t>{0, 0, 0, 1, 1, 1, 2, 2, 2}));
-  for (size_t i = 0; i < 9; ++i) EXPECT_EQ(host_.sent[i].header.sequence, 100 + i % 3);
+  for (size_t i = 0; i < 9; ++i) EXPECT_EQ(host_.sent[i].header.sequence(), 100 + i % 3);
   EXPECT_EQ(host_.steps.size(), 1U) << "it has decided once";
 }
 
 // Finding 1 of recovery: also of keys that the member does not hold.
 TEST_F(RecoveryLeaderTest, ACommitBringsAllValuesToEveryMember) {
-  RecoveryHeader header = record(kReplicated, 2);
-  header.sequence_high = 3;
+  const uint64_t sequence = (uint64_t{3} << 32) + 100;
+  const RecoveryHeader header = record(kReplicated, 2, sequence);
   EXPECT_EQ(hear(1, header, recovery_key(0, 77, Write::kPut, 9, "one")), nullptr);
   EXPECT_EQ(hear(2, header, recovery_key(1, 78, Write::kErase, 4, "")), nullptr);
   const auto decisions = decide();
@@ -239,8 +239,7 @@ TEST_F(RecoveryLeaderTest, ACommitBringsAllValuesToEveryMember) {
     EXPECT_EQ(d.ending(), Ending::kCommit);
     EXPECT_EQ(d.header.epoch, 5U);
     EXPECT_EQ(d.header.decided_epoch, 5U);
-    EXPECT_EQ(d.txn(), orphan());
-    EXPECT_EQ(d.header.sequence_high, 3U);
+    EXPECT_EQ(d.txn(), orphan(sequence));
     EXPECT_EQ(d.header.writes, 2U);
     const auto keys = recovery_keys(d);
     ASSERT_EQ(keys.size(), 2U);
@@ -272,8 +271,15 @@ TEST_F(RecoveryLeaderTest, WhatAMemberHasFinishedIsEverywhereAndBringsNoKeys) {
 // A slot is reused only when its last transaction was acknowledged by all (rule K4).
 TEST_F(RecoveryLeaderTest, ALaterTransactionOfTheSlotThatIsFinishedMeansThatThisOneCommitted) {
   hear(1, record(kLocked, 0, UINT32_MAX));
-  hear(2, about(kFinished, orphan(2), Ending::kAbort));  // later: sequences wrap
+  hear(2, about(kFinished, orphan(uint64_t{UINT32_MAX} + 3), Ending::kAbort));
   EXPECT_EQ(decide_one().ending(), Ending::kCommit);
+}
+
+// The slot has only read for a long time, and reads leave no mark.
+TEST_F(RecoveryLeaderTest, AMarkFromLongAgoIsNotThatOfALaterTransaction) {
+  hear(1, record(kLocked, 2, 5 + (uint64_t{1} << 31) + 10));
+  hear(0, about(kFinished, orphan(5), Ending::kCommit));
+  EXPECT_EQ(decide_one().ending(), Ending::kAbort);
 }
 
 TEST_F(RecoveryLeaderTest, WhatIsFinishedSaysNothingOfLaterOnesOfOtherSlotsOrOfOtherIncarnations) {

@@ -53,13 +53,12 @@ void RecoveryReporter::send_coordinated(const CoordinatedTxn& own) {
   RecoveryHeader header = recovery_header(RecoveryStep::kSlot, ctx_.view().epoch);
   header.coordinator = ctx_.self.value;
   header.slot = own.slot;
-  header.sequence = static_cast<uint32_t>(own.sequence);
-  header.sequence_high = static_cast<uint32_t>(own.sequence >> 32);
+  header.set_sequence(own.sequence);
   header.incarnation = ctx_.views.incarnation();
   header.unanimous = own.unanimous ? 1 : 0;
   header.ending = static_cast<uint8_t>(own.ending);
   std::vector<std::byte> bytes;
-  const bool same = slot.in_phases() && static_cast<uint32_t>(slot.sequence) == header.sequence;
+  const bool same = slot.in_phases() && slot.sequence == own.sequence;
   for (uint16_t i = 0; same && i < slot.count; ++i) {
     const Entry& e = slot.entry(i);
     if (e.write == Write::kNone || own.ending != Ending::kCommit) continue;
@@ -84,7 +83,7 @@ void RecoveryReporter::send_record(NodeId coordinator, uint8_t slot) {
     RecoveryHeader header = recovery_header(RecoveryStep::kFinished, ctx_.view().epoch);
     header.coordinator = coordinator.value;
     header.slot = slot;
-    header.sequence = record.finished;
+    header.set_sequence(record.finished);
     header.incarnation = record.finished_incarnation;
     header.ending = static_cast<uint8_t>(record.finished_commit ? Ending::kCommit : Ending::kAbort);
     host_->send(leader(), header, {});
@@ -93,8 +92,7 @@ void RecoveryReporter::send_record(NodeId coordinator, uint8_t slot) {
   RecoveryHeader header = recovery_header(RecoveryStep::kRecord, ctx_.view().epoch);
   header.coordinator = coordinator.value;
   header.slot = slot;
-  header.sequence = static_cast<uint32_t>(record.sequence);
-  header.sequence_high = static_cast<uint32_t>(record.sequence >> 32);
+  header.set_sequence(record.sequence);
   header.participants = record.participants;
   header.incarnation = record.incarnation;
   header.state = record.state;
@@ -113,8 +111,7 @@ void RecoveryReporter::send_decision(const Decision& decision) {
   RecoveryHeader header = recovery_header(RecoveryStep::kDecided, ctx_.view().epoch);
   header.coordinator = decision.coordinator.value;
   header.slot = decision.slot;
-  header.sequence = decision.sequence;
-  header.sequence_high = decision.sequence_high;
+  header.set_sequence(decision.sequence);
   header.incarnation = decision.incarnation;
   header.decided_epoch = decision.epoch;
   header.ending = static_cast<uint8_t>(decision.commit ? Ending::kCommit : Ending::kAbort);

@@ -15,7 +15,7 @@ using RecoverySent = FakeRecoveryHost::Sent;
 
 class RecoveryReporterTest : public PartTest {
  protected:
-  static constexpr RecoveryId kDecidedTxn{NodeId(1), 2, 3, 8};
+  static constexpr RecoveryId kDecidedTxn{NodeId(1), 2, 3, (uint64_t{1} << 32) + 8};
 
   explicit RecoveryReporterTest(PlantedBugs bugs = {}) : PartTest(Limits(), bugs) {}
 
@@ -65,8 +65,7 @@ class RecoveryReporterTest : public PartTest {
   }
   // A decision that an earlier recovery has written here.
   void write_decision() {
-    RecoveryHeader header = recovery_decision(Epoch(2), kDecidedTxn, Ending::kCommit, 1);
-    header.sequence_high = 1;
+    const RecoveryHeader header = recovery_decision(Epoch(2), kDecidedTxn, Ending::kCommit, 1);
     ASSERT_EQ(decisions_.write(header, recovery_key(4, key_, Write::kPut, 9, "decided")), nullptr);
   }
   TxnSlot& begin_txn() { return *slots_.acquire(0); }
@@ -114,8 +113,7 @@ TEST_F(RecoveryReporterTest, ARecordIsReportedAndThenItsKeys) {
   ASSERT_EQ(sent.size(), 3U);
   for (const RecoverySent& s : sent) {
     EXPECT_EQ(s.step(), kRecord);
-    EXPECT_EQ(s.txn(), (RecoveryId{NodeId(1), 2, 2, 77}));
-    EXPECT_EQ(s.header.sequence_high, 5U);
+    EXPECT_EQ(s.txn(), (RecoveryId{NodeId(1), 2, 2, r.sequence}));
     EXPECT_EQ(s.header.participants, 0b11U);
     EXPECT_EQ(s.header.state, kLocked | kReplicated);
     EXPECT_EQ(s.header.writes, 1U);
@@ -150,7 +148,7 @@ TEST_F(RecoveryReporterTest, WhatASlotHasFinishedIsReportedBesideItsNextRecord) 
   const std::vector<RecoverySent> sent = report();
   ASSERT_EQ(sent.size(), 3U);
   EXPECT_EQ(sent[0].step(), kFinished);
-  EXPECT_EQ(sent[0].header.sequence, 70U);
+  EXPECT_EQ(sent[0].header.sequence(), 70U);
   EXPECT_EQ(sent[0].header.incarnation, 2U);
   EXPECT_EQ(sent[0].ending(), Ending::kCommit);
   EXPECT_EQ(sent[1].step(), kRecord);
@@ -191,8 +189,7 @@ TEST_F(RecoveryReporterTest, ACoordinatorThatCommitsReportsItsWrites) {
   reporter_.note_coordinated(slot);
   const RecoverySent sent = only_report();
   EXPECT_EQ(sent.step(), kSlot);
-  EXPECT_EQ(sent.txn(), (RecoveryId{kSelf, ctx_.views.incarnation(), slot.index, 1}));
-  EXPECT_EQ(sent.header.sequence_high, 7U);
+  EXPECT_EQ(sent.txn(), (RecoveryId{kSelf, ctx_.views.incarnation(), slot.index, slot.sequence}));
   EXPECT_EQ(sent.header.unanimous, 1U);
   const auto keys = recovery_keys(sent);
   ASSERT_EQ(keys.size(), 1U);
@@ -239,7 +236,6 @@ TEST_F(RecoveryReporterTest, AWrittenDecisionIsReportedWithItsEpochAndItsWrites)
   EXPECT_EQ(sent.step(), kDecided);
   EXPECT_EQ(sent.header.decided_epoch, 2U);
   EXPECT_EQ(sent.txn(), kDecidedTxn);
-  EXPECT_EQ(sent.header.sequence_high, 1U);
   EXPECT_EQ(sent.ending(), Ending::kCommit);
   const auto parts = recovery_keys(sent);
   ASSERT_EQ(parts.size(), 1U);

@@ -22,7 +22,7 @@ struct FakeRecoveryHost final : RecoveryHost {
     std::vector<std::byte> keys;
     RecoveryStep step() const { return static_cast<RecoveryStep>(header.step); }
     Ending ending() const { return static_cast<Ending>(header.ending); }
-    RecoveryId txn() const { return {NodeId(header.coordinator), header.incarnation, header.slot, header.sequence}; }
+    RecoveryId txn() const { return {NodeId(header.coordinator), header.incarnation, header.slot, header.sequence()}; }
   };
 
   void send(NodeId to, const RecoveryHeader& header, ByteView keys) override {
@@ -66,7 +66,7 @@ inline RecoveryHeader recovery_header(RecoveryStep step, Epoch epoch, const Reco
   header.coordinator = txn.coordinator.value;
   header.incarnation = txn.incarnation;
   header.slot = txn.slot;
-  header.sequence = txn.sequence;
+  header.set_sequence(txn.sequence);
   header.ending = static_cast<uint8_t>(ending);
   return header;
 }

@@ -48,7 +48,7 @@ enum class Ending : uint8_t { kOpen, kCommit, kAbort };
 struct RecoveryHeader {
   uint64_t participants;
   uint32_t epoch;
-  uint32_t sequence;  // of the transaction, low bits
+  uint32_t sequence_low;  // of the transaction
   uint32_t incarnation;
   uint32_t decided_epoch;
   uint8_t step;         // RecoveryStep
@@ -60,8 +60,14 @@ struct RecoveryHeader {
   uint8_t ending;     // Ending
   uint8_t keys;       // KeyParts that follow; version is the new one
   uint8_t served;     // kReported: this worker was active once, so what it does not know did not reach it
-  uint8_t tag[3];
-  uint32_t sequence_high;  // the high half of the transaction's, for recording how it ended
+  uint8_t unused[3];
+  uint32_t sequence_high;
+
+  uint64_t sequence() const { return uint64_t{sequence_high} << 32 | sequence_low; }
+  void set_sequence(uint64_t to) {
+    sequence_low = static_cast<uint32_t>(to);
+    sequence_high = static_cast<uint32_t>(to >> 32);
+  }
 };
 static_assert(sizeof(RecoveryHeader) == 40);
 
@@ -70,10 +76,9 @@ static_assert(sizeof(RecoveryHeader) == 40);
 struct Decision {
   NodeId coordinator;
   uint8_t slot;
-  uint32_t sequence;
+  uint64_t sequence;
   uint32_t incarnation;
   uint32_t epoch;  // the one whose recovery decided first
-  uint32_t sequence_high;
   bool commit;
   bool carried_out = false;
   PreparedKeys* keys = nullptr;  // all writes of the transaction
@@ -98,7 +103,6 @@ struct OpenTransaction {
   };
   bool unanimous = false;
   uint8_t writes = 0;
-  uint32_t sequence_high = 0;
   uint64_t participants = 0;
   uint64_t locked = 0, replicated = 0, committed = 0;  // bit n: according to the record at node n
   Ending written = Ending::kOpen;                      // a decision that was written in an earlier recovery
@@ -116,7 +120,7 @@ struct RecoveryId {
   NodeId coordinator;
   uint32_t incarnation;
   uint8_t slot;
-  uint32_t sequence;
+  uint64_t sequence;
   friend auto operator<=>(const RecoveryId&, const RecoveryId&) = default;
 };
 

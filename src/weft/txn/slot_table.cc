@@ -6,8 +6,13 @@
 namespace weft {
 
 SlotTable::SlotTable(WorkerContext& ctx, Pool* pool, TxnWorker* txn_worker, uint64_t answer_ns, uint64_t last_sequence,
-                     size_t rotated_rows)
-    : ctx_(ctx), pool_(pool), answer_ns_(answer_ns), rotated_rows_(rotated_rows), sequence_(last_sequence) {
+                     size_t rotated_rows, uint64_t sequence_gap)
+    : ctx_(ctx),
+      pool_(pool),
+      answer_ns_(answer_ns),
+      rotated_rows_(rotated_rows),
+      sequence_gap_(sequence_gap),
+      sequence_(last_sequence) {
   const int count = slots_for(ctx.limits);
   WEFT_CHECK(count > 0 && count <= kSlotsMax, "a lock names its slot by a byte");
   for (int i = 0; i < count; ++i) {
@@ -49,6 +54,7 @@ void SlotTable::reset(TxnSlot& slot, uint64_t until_ns) {
   slot.incarnation = ctx_.views.incarnation();
   slot.epoch = ctx_.view().epoch.value;
   slot.sequence = ++sequence_;
+  if (sequence_gap_ != 0 && sequence_ % 16 == 0) sequence_ += sequence_gap_;
   slot.count = slot.done_upto = slot.reads_pending = slot.wait_upto = 0;
   slot.capacity = TxnSlot::kInlineEntries;
   slot.entries = slot.inline_entries.data();

@@ -25,9 +25,10 @@ class SlotTable {
   }
 
   // `answer_ns`: how long a caller without a deadline waits. `last_sequence`: ids go on from there. `rotated_rows`:
-  // test only, transactions take this many rows of the cluster in turn; below 2, the first.
+  // test only, transactions take this many rows of the cluster in turn; below 2, the first. `sequence_gap`: test only,
+  // what ids jump by after every 16 transactions, as if others that only read had taken the numbers between.
   SlotTable(WorkerContext& ctx, Pool* pool, TxnWorker* txn_worker, uint64_t answer_ns, uint64_t last_sequence,
-            size_t rotated_rows = 0);
+            size_t rotated_rows = 0, uint64_t sequence_gap = 0);
 
   // Returns nullptr if none is free now. If the deadline has passed: refused(), a slot that is finished and never
   // changes.
@@ -90,6 +91,7 @@ class SlotTable {
   std::vector<uint8_t> free_;
   TxnSlot refused_;
   uint64_t due_ns_ = UINT64_MAX;
+  const uint64_t sequence_gap_;
   uint64_t sequence_;
   uint32_t in_use_ = 0;
   Session::BeginAwaiter* begin_first_ = nullptr;

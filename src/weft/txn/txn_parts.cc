@@ -88,7 +88,7 @@ TxnParts::TxnParts(TxnWorker* self, Node* node, WorkerId id, Worker* worker, Env
            .counters = {},
            .scratch = std::vector<std::byte>(padded(largest_value(node->spec())) + 8)},
       slots_(ctx_, pool_.get(), self, answer_ns(node->spec()), node->last_sequence(),
-             node->spec().rotates_rows ? node->rows().size() : 0),
+             node->spec().rotates_rows ? node->rows().size() : 0, node->spec().sequence_gap),
       keys_(ctx_, pool_.get()),
       outcomes_(ctx_.limits.outcome_bytes),
       acks_(ctx_, outcomes_, slots_.size()),
