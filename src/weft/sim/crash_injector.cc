@@ -58,13 +58,6 @@ void CrashCoverage::add(const CrashCoverage& other) {
   }
 }
 
-bool has_phase(const Protocol& row, Phase phase) {
-  if (phase == Phase::kLock) return row.lock.at != Replicas::kNone;
-  if (phase == Phase::kValidate) return row.validate;
-  if (phase == Phase::kReplicate) return row.replicates();
-  return phase == Phase::kUnlock;
-}
-
 bool has_phase(const RowSet& rows, Phase phase) {
   for (size_t i = 0; i < rows.size(); ++i) {
     if (has_phase(rows.at(i), phase)) return true;

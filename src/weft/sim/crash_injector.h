@@ -45,8 +45,7 @@ struct CrashCoverage {
   }
 };
 
-// Whether commits of a row have the phase. (While a replica of a partition is catching up, every row replicates.)
-bool has_phase(const Protocol& row, Phase phase);
+// Whether commits of one of the rows have the phase.
 bool has_phase(const RowSet& rows, Phase phase);
 
 // Counts what a crash hits: it looks at the running nodes just before the crash.

@@ -4,6 +4,7 @@
 // Adding a protocol is adding a row. `illegal` is evaluated at compile time: a row that breaks a rule does not compile.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -178,6 +179,14 @@ constexpr bool aborts_acked_after_unlock(const Protocol& row) { return row.refus
 // have answered may be serialized at that moment, so nothing can slip in between.
 constexpr bool backups_serve_single_reads(const Protocol& row) { return row.locks_reads(); }
 
+// Whether commits of a row have the phase. (While a replica of a partition is catching up, every row replicates.)
+constexpr bool has_phase(const Protocol& row, Phase phase) {
+  if (phase == Phase::kLock) return row.lock.at != Replicas::kNone;
+  if (phase == Phase::kValidate) return row.validate;
+  if (phase == Phase::kReplicate) return row.replicates();
+  return phase == Phase::kUnlock;
+}
+
 // Round trips until a commit is acknowledged, for a transaction that reads one key, writes another, and holds neither.
 constexpr int round_trips(const Protocol& row) {
   const Phase acked = ack_phase(row);
@@ -292,12 +301,22 @@ inline constexpr Protocol kDrtmrMessages =
     with(kDrtmr, "drtmr-m", "drtmr that locks and commits by message",
          {.execute = Primitive::kOneSided, .validate = Primitive::kOneSided, .log = Primitive::kOneSided});
 
-// All rows; messages and records name a row by its index here. The first ones are protocols to choose from, the rest
-// are for comparison.
-inline constexpr auto kRows = protocol_table(kDnl4, kDnl2, kDnl1, kFasst, kFarm, kDrtmr, kDrtmh, kDrtmhNc,
-                                             kDnl4ExecuteNc, kDnl4Execute, kDnl4Validate, kDrtmrMessages);
-inline constexpr std::span<const Protocol> kProtocols(kRows.data(), 8);
-inline constexpr std::span<const Protocol> kComparedRows(kRows.data() + 8, kRows.size() - 8);
+// The protocols to choose from. Adding one is adding its row here.
+inline constexpr auto kProtocolTable = protocol_table(kDnl4, kDnl2, kDnl1, kFasst, kFarm, kDrtmr, kDrtmh, kDrtmhNc);
+// The rows that are there for comparison only.
+inline constexpr auto kComparedTable = protocol_table(kDnl4ExecuteNc, kDnl4Execute, kDnl4Validate, kDrtmrMessages);
+
+template <size_t A, size_t B>
+consteval std::array<Protocol, A + B> concatenated(const std::array<Protocol, A>& a, const std::array<Protocol, B>& b) {
+  std::array<Protocol, A + B> all;
+  std::copy(b.begin(), b.end(), std::copy(a.begin(), a.end(), all.begin()));
+  return all;
+}
+
+// All rows. The two spans are parts of it, so a row has one address, whichever way it was found.
+inline constexpr auto kRows = concatenated(kProtocolTable, kComparedTable);
+inline constexpr std::span<const Protocol> kProtocols = std::span(kRows).first<kProtocolTable.size()>();
+inline constexpr std::span<const Protocol> kComparedRows = std::span(kRows).last<kComparedTable.size()>();
 
 // Searches all rows; nullptr if there is none of that name.
 const Protocol* find_protocol(std::string_view name);
