@@ -12,6 +12,7 @@
 #include "weft/sim/faults.h"
 #include "weft/txn/protocol.h"
 #include "weft/txn/row_set.h"
+#include "weft/txn/rows_testing.h"
 
 namespace weft::bench {
 namespace {
@@ -141,7 +142,7 @@ TEST(Campaign, SeedsThatFailedOnce) {
 
 // Rows that lock by verbs, on a network whose atomics are not atomic with the processor's.
 TEST(Campaign, LocksByLoopback) {
-  for (const char* protocol : {"drtmr", "drtmh", "drtmh-nc"}) {
+  for (const char* protocol : rows_that_lock_by_verbs()) {
     for (uint64_t seed = 1; seed <= (kSanitized ? 2 : 10); ++seed) {
       SimOptions options;
       options.seed = seed;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "weft/txn/node_testing.h"
+#include "weft/txn/rows_testing.h"
 
 namespace weft {
 namespace {
@@ -109,9 +110,7 @@ TEST_P(FreedLocks, WhatATableCouldHoldCostsNothing) {
   EXPECT_EQ(recover().until_active, small);
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, FreedLocks, testing::Values("drtmr", "drtmh", "drtmh-nc"), [](const auto& row) {
-  return row.param == std::string("drtmh-nc") ? std::string("drtmh_nc") : std::string(row.param);
-});
+INSTANTIATE_TEST_SUITE_P(Rows, FreedLocks, testing::ValuesIn(rows_that_lock_by_verbs()), row_test_name);
 
 }  // namespace
 }  // namespace weft

@@ -17,6 +17,14 @@ inline std::vector<const char*> all_rows() {
   return names;
 }
 
+inline std::vector<const char*> rows_that_lock_by_verbs() {
+  std::vector<const char*> names;
+  for (const Protocol& row : kProtocols) {
+    if (row.by.lock == Primitive::kOneSided) names.push_back(row.name.data());
+  }
+  return names;
+}
+
 // The name of a test whose parameter is a row's name.
 inline std::string row_test_name(const testing::TestParamInfo<const char*>& info) {
   std::string name = info.param;

@@ -14,6 +14,7 @@
 #include "weft/txn/messages.h"
 #include "weft/txn/node_testing.h"
 #include "weft/txn/protocol.h"
+#include "weft/txn/rows_testing.h"
 #include "weft/txn/txn_worker.h"
 
 namespace weft {
@@ -161,7 +162,7 @@ TEST_F(TxnPartsTest, ABackupAnswersSingleReadsWhereRowAndOptionsAllowIt) {
 }
 
 TEST_F(TxnPartsTest, OnlyRowsThatRememberLocationsHaveMemoryForThem) {
-  for (const char* protocol : {"dnl4", "farm", "drtmh-nc"}) {
+  for (const char* protocol : all_rows()) {
     spec_.options.protocol = protocol;
     ASSERT_NO_FATAL_FAILURE(start());
     Result<TxnMemory> memory = TxnMemory::create(*nodes_[0]);
