@@ -178,7 +178,7 @@ class Watch:
                 continue
             statuses.append(status)
             change = status["change"]
-            if change["told_ns"]:
+            if change["acknowledged_ns"]:
                 self.changes[node, change["epoch"]] = change
         return statuses
 
@@ -247,10 +247,10 @@ def one_kill(cluster, load, settle_s):
     cluster.kill(victim)
     survivors = cluster.nodes - 1
     end = killed + 30
-    while load.by_fd and time.monotonic() < end:  # without clients nobody is told anything
+    while load.by_fd and time.monotonic() < end:  # without clients nothing is acknowledged
         load.run(0.004)
         said = watch.look(victim)
-        if len(said) == survivors and all(s["change"]["epoch"] > epoch and s["change"]["told_ns"] for s in said):
+        if len(said) == survivors and all(s["change"]["epoch"] > epoch and s["change"]["acknowledged_ns"] for s in said):
             break
     while not whole(cluster):
         load.run(0.02)
@@ -272,8 +272,8 @@ def one_kill(cluster, load, settle_s):
     return {
         "detect": min(adopted) - killed,
         "recover": active - min(adopted),
-        "pause": min(c["told_ns"] for c in changes) / 1e9 - min(adopted),
-        "all": max(c["told_ns"] for c in changes) / 1e9 - min(adopted),
+        "pause": min(c["acknowledged_ns"] for c in changes) / 1e9 - min(adopted),
+        "all": max(c["acknowledged_ns"] for c in changes) / 1e9 - min(adopted),
         "open": sum(c["open"] for c in changes),
         **rates,
     }
@@ -362,7 +362,7 @@ def main():
 
     print("### kill -9 of one node of five, three replicas\n")
     print("Median and longest. Detection: from the kill until the first node has the view without it. Recovery: until the "
-          "last worker is active again. Commits: the first told in the new view, by the first and by the last node.\n")
+          "last worker is active again. Commits: the first acknowledged in the new view, by the first and by the last node.\n")
     rows = []
     for fabric in args.fabric:
         rows.append((fabric, args.clients, kills(args, fabric, args.clients, args.kills, workers=1)))

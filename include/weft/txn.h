@@ -123,9 +123,9 @@ class Txn {
 
   // Starts a read. Reads started before a suspension are sent together.
   ReadHandle get_async(TableId table, Key key, Intent intent = Intent::kRead);
-  bool is_ready(ReadHandle ticket) const;  // this read and all started before it are done
+  bool is_ready(ReadHandle handle) const;  // this read and all started before it are done
   bool all_ready() const;
-  Value value(ReadHandle ticket) const;  // once done
+  Value value(ReadHandle handle) const;  // once done
 
   struct [[nodiscard]] WaitAwaiter {
     TxnSlot* slot;
@@ -134,19 +134,19 @@ class Txn {
     void await_suspend(std::coroutine_handle<> h) const noexcept;
     void await_resume() const noexcept {}
   };
-  WaitAwaiter wait(ReadHandle ticket) const { return {slot_, ticket.index}; }
+  WaitAwaiter wait(ReadHandle handle) const { return {slot_, handle.index}; }
   WaitAwaiter wait_all() const;
 
   struct [[nodiscard]] GetAwaiter {
     WaitAwaiter wait;
-    ReadHandle ticket;
+    ReadHandle handle;
     bool await_ready() const noexcept { return wait.await_ready(); }
     void await_suspend(std::coroutine_handle<> h) const noexcept { wait.await_suspend(h); }
     Value await_resume() const noexcept;
   };
   GetAwaiter get(TableId table, Key key, Intent intent = Intent::kRead) {
-    const ReadHandle ticket = get_async(table, key, intent);
-    return {wait(ticket), ticket};
+    const ReadHandle handle = get_async(table, key, intent);
+    return {wait(handle), handle};
   }
 
   // Writes, buffered until commit. Return kOk, or the limit that was exceeded; then commit() returns kRejected with the
@@ -206,7 +206,7 @@ struct StoredProcedure {
     explicit Keys(Txn& txn) : txn_(txn) {}
     Txn& txn_;
     int count_ = 0;  // may exceed kKeysMax: then the transaction is rejected
-    ReadHandle tickets_[kKeysMax];
+    ReadHandle handles_[kKeysMax];
   };
 
   // Collects the writes.

@@ -67,12 +67,12 @@ class Bank : public testing::TestWithParam<Shape> {
     for (int i = 0; i < rounds; ++i) {
       uint64_t sum = 0;
       auto body = [&sum, keys, tokens](Txn& txn) -> Task<Code> {
-        std::vector<ReadHandle> tickets;
-        for (uint64_t k = 0; k < keys; ++k) tickets.push_back(txn.get_async(kT, k));
+        std::vector<ReadHandle> handles;
+        for (uint64_t k = 0; k < keys; ++k) handles.push_back(txn.get_async(kT, k));
         co_await txn.wait_all();
         sum = 0;
-        for (const ReadHandle ticket : tickets) {
-          const Value v = txn.value(ticket);
+        for (const ReadHandle handle : handles) {
+          const Value v = txn.value(handle);
           if (v.code != Code::kOk) co_return v.code;
           if (v.found) sum += tokens ? 1 : integer(v.bytes);
         }

@@ -56,14 +56,14 @@ TEST_P(Waiting, AsynchronousGetsAreDoneInTheOrderOfTheirTickets) {
   cluster.load(40, "v").start();
   cluster.on(GetParam().nodes - 1, [](Session& session) -> Task<void> {
     Txn txn = co_await session.begin();
-    std::vector<ReadHandle> tickets;
-    for (uint64_t k = 0; k < 40; ++k) tickets.push_back(txn.get_async(kT, k));
+    std::vector<ReadHandle> handles;
+    for (uint64_t k = 0; k < 40; ++k) handles.push_back(txn.get_async(kT, k));
     EXPECT_FALSE(txn.all_ready()) << "nothing runs before the coroutine waits";
-    for (size_t i = 0; i < tickets.size(); i += 3) {
-      co_await txn.wait(tickets[i]);
+    for (size_t i = 0; i < handles.size(); i += 3) {
+      co_await txn.wait(handles[i]);
       for (size_t j = 0; j <= i; ++j) {
-        EXPECT_TRUE(txn.is_ready(tickets[j]));
-        EXPECT_EQ(txn.value(tickets[j]).bytes, "v");
+        EXPECT_TRUE(txn.is_ready(handles[j]));
+        EXPECT_EQ(txn.value(handles[j]).bytes, "v");
       }
     }
     co_await txn.wait_all();
@@ -90,11 +90,11 @@ TEST_P(Waiting, CommitWaitsForReadsThatAreUnderWay) {
   cluster.load(10, "v").start();
   cluster.on(0, [](Session& session) -> Task<void> {
     Txn txn = co_await session.begin();
-    std::vector<ReadHandle> tickets;
-    for (uint64_t k = 0; k < 10; ++k) tickets.push_back(txn.get_async(kT, k, Intent::kUpdate));
+    std::vector<ReadHandle> handles;
+    for (uint64_t k = 0; k < 10; ++k) handles.push_back(txn.get_async(kT, k, Intent::kUpdate));
     txn.put(kT, 3, "w");
     EXPECT_TRUE(committed(co_await txn.commit()));
-    EXPECT_EQ(txn.value(tickets[4]).bytes, "v");
+    EXPECT_EQ(txn.value(handles[4]).bytes, "v");
   });
   EXPECT_EQ(cluster->get_one(NodeId(0), kT, 3).value, "w");
 }

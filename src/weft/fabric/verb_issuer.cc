@@ -205,7 +205,7 @@ void VerbIssuer::flush_unsignalled(NodeId id, uint64_t now_ns) {
   VerbRequest* request = make(id, first.group, kSmallest);
   if (request == nullptr) return;
   request->probe = true;
-  WEFT_MARK("passive posts are asked for");
+  WEFT_MARK("unsignalled verbs are asked for");
   word.local = request->buffer;
   word.tag = tag_of(request->generation, request->index, 0);
   request->add(word);

@@ -33,23 +33,25 @@ class VerbIssuerTest : public ::testing::Test {
                                            buffers_->bytes());
   }
   VerbRequest* write(uint64_t offset, uint64_t value, bool passive = false) {
-    VerbRequest* post = issuer_->make(kB, 3, 8);
-    store(post->buffer, value);
+    VerbRequest* request = issuer_->make(kB, 3, 8);
+    store(request->buffer, value);
     Verb verb;
     verb.kind = VerbKind::kWrite;
     verb.offset = offset;
     verb.bytes = 8;
-    verb.local = post->buffer;
-    post->add(verb);
-    post->unsignalled = passive;
-    issuer_->send(post);
-    return post;
+    verb.local = request->buffer;
+    request->add(verb);
+    request->unsignalled = passive;
+    issuer_->send(request);
+    return request;
   }
   bool step(uint64_t now_ns = 0) {
     issuer_->flush(now_ns);
     return issuer_->poll(
         now_ns,
-        [](void* self, VerbRequest& post) { static_cast<VerbIssuerTest*>(self)->answered_.push_back(post.index); },
+        [](void* self, VerbRequest& request) {
+          static_cast<VerbIssuerTest*>(self)->answered_.push_back(request.index);
+        },
         this);
   }
   uint64_t at(uint64_t offset) const { return load<uint64_t>(target_->base() + offset); }
@@ -144,15 +146,15 @@ TEST_F(VerbIssuerTest, ADoorbellStaysWithinWhatEveryWireTakes) {
                                          buffers_->bytes());
   for (const size_t bytes : {size_t{8}, kVerbBytesMax / 4, kVerbBytesMax}) {
     for (int i = 0; i < 100; ++i) {
-      VerbRequest* post = issuer_->make(kB, 3, VerbRequest::kVerbsMax * bytes);
+      VerbRequest* request = issuer_->make(kB, 3, VerbRequest::kVerbsMax * bytes);
       for (size_t v = 0; v < VerbRequest::kVerbsMax; ++v) {
         Verb verb;
         verb.kind = VerbKind::kRead;
         verb.bytes = static_cast<uint32_t>(bytes);
-        verb.local = post->buffer + v * bytes;
-        post->add(verb);
+        verb.local = request->buffer + v * bytes;
+        request->add(verb);
       }
-      issuer_->send(post);
+      issuer_->send(request);
     }
     step();
   }

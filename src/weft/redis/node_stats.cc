@@ -117,7 +117,7 @@ nlohmann::json status_json(const NodeStats& node_stats) {
                       {"open", change.open},
                       {"adopted_ns", change.adopted_ns},
                       {"active_ns", change.active_ns},
-                      {"told_ns", change.told_ns}};
+                      {"acknowledged_ns", change.acknowledged_ns}};
   const Counters& counters = node_stats.workers.counters;
   nlohmann::json aborts = nlohmann::json::object();
   for (int code = 1; code <= static_cast<int>(kLastReason); ++code) {

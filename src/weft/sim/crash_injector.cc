@@ -140,7 +140,7 @@ CrashInjector::CrashInjector(const SimConfig& config, uint64_t seed, CrashExecut
     draw(random.chance(50) ? VictimRole::kPrimary : VictimRole::kBackup, 20);
     targets_.back().phase = has_phase(rows, Phase::kReplicate) ? Phase::kReplicate : Phase::kLock;
     draw(VictimRole::kRecovery, 1);
-    targets_.back().step = Recovered::kCarriedOut;
+    targets_.back().step = Recovered::kActivated;
     targets_.back().delay_ns = random.below(2 * trip_ns + 1'000);
     return;
   }
@@ -150,7 +150,7 @@ CrashInjector::CrashInjector(const SimConfig& config, uint64_t seed, CrashExecut
     draw(VictimRole::kCoordinator, 40);
     targets_.back().phase = has_phase(rows, Phase::kReplicate) ? Phase::kReplicate : Phase::kUnlock;
     draw(VictimRole::kRecovery, 1);
-    targets_.back().step = Recovered::kCarriedOut;
+    targets_.back().step = Recovered::kActivated;
     targets_.back().delay_ns = some.below(config.network.base_ns);
     return;
   }

@@ -21,7 +21,7 @@ void Table::commit(const HashedKey& key, Owner owner, Write write, ByteView valu
     return;
   }
   WEFT_CHECK(locked.record && (load_word(at(locked.record)).owner() == owner || bugs_.has(PlantedBug::kLocksByCpu)),
-             "only the holder installs (I2)");
+             "only the holder installs (I2 of record.h)");
   if (write == Write::kErase) {
     install_erase(key, locked);
     return;
@@ -181,11 +181,11 @@ void Table::mark_readable(const HashedKey& key, Version version) {
     const uint64_t meta = load_ordered(record + kMetaAt);
     if (word.moved() && word.deleted()) return;
     if (word.moved() || !key_is(record, key)) {
-      WEFT_MARK_OUTSIDE("table: raise looks again");
+      WEFT_MARK_OUTSIDE("table: mark_readable looks again");
       continue;
     }
     if (word.version() != version && !bugs_.has(PlantedBug::kRaiseWithoutVersion)) {
-      WEFT_MARK("table: raise of a record that moved on");
+      WEFT_MARK("table: mark_readable of a record that moved on");
       return;
     }
     if (word.readable() || word.owner()) return;

@@ -52,7 +52,7 @@ WEFT_INLINE bool Table::lock_present(const HashedKey& key, RecordSlot slot, Owne
     return true;
   }
   if (local_atomics_ != nullptr && !word.readable()) {
-    WEFT_MARK_OUTSIDE("table: lock meets what is not raised yet");
+    WEFT_MARK_OUTSIDE("table: lock meets what is not readable yet");
     result->code = Code::kLocked;
     return true;
   }

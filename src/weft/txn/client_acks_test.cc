@@ -222,9 +222,9 @@ TEST_F(ClientAcksTest, TheFirstOutcomeUnderANewViewsLeaseIsRemembered) {
   acks_.change().active(1200);
   Waiter waiter;
   acks_.acknowledge(decided(waiter));
-  EXPECT_EQ(acks_.change().read().told_ns, 0U);
+  EXPECT_EQ(acks_.change().read().acknowledged_ns, 0U);
   EXPECT_TRUE(woken_at(waiter, 1300));
-  EXPECT_EQ(acks_.change().read().told_ns, 1300U);
+  EXPECT_EQ(acks_.change().read().acknowledged_ns, 1300U);
 }
 
 }  // namespace

@@ -42,8 +42,8 @@ DecisionApplier::Progress DecisionApplier::step() {
 
 void DecisionApplier::apply_decisions(bool commits) {
   for (Decision& decision : decisions_.all()) {
-    if (decision.carried_out || decision.commit != commits) continue;
-    decision.carried_out = true;
+    if (decision.applied || decision.commit != commits) continue;
+    decision.applied = true;
     participant_.note_outcome(decision.incarnation, decision.sequence, commits);
     PreparedTxn& record = records_.at(decision.coordinator, decision.slot);
     const bool has_record = record.is(decision.incarnation, decision.sequence);

@@ -78,7 +78,7 @@ TEST_F(DecisionApplierTest, NothingIsDoneBeforeAllWorkersOfTheNodeAreThere) {
   decide(Ending::kCommit, 50, key);
   EXPECT_EQ(step(), AppliedProgress::kWaits);
   EXPECT_EQ(value_of(key), "(absent)");
-  EXPECT_FALSE(decisions_.all()[0].carried_out);
+  EXPECT_FALSE(decisions_.all()[0].applied);
   barrier_->arrive(WorkerBarrier::Step::kApply, Epoch(1), WorkerId(1));
   EXPECT_EQ(step(), AppliedProgress::kWaits) << "that was for an earlier view";
   barrier_->arrive(WorkerBarrier::Step::kApply, Epoch(2), WorkerId(1));
@@ -125,7 +125,7 @@ TEST_F(DecisionApplierTest, ADecisionIsCarriedOutOnceAlsoIfAnotherRecoveryBegins
   const uint64_t key = key_at(kSelf);
   decide(Ending::kCommit, 50, key, Write::kPut, 5);
   step();
-  EXPECT_TRUE(decisions_.all()[0].carried_out);
+  EXPECT_TRUE(decisions_.all()[0].applied);
   table().drop_partitions({true, true, true}, 0, 1 << 20);
   ASSERT_EQ(value_of(key), "(absent)");
   View next = ctx_.view();

@@ -86,7 +86,7 @@ void DecisionLog::finish() {
 void DecisionLog::forget() {
   for (const Decision& decision : decisions_) {
     PreparedTxn& record = records_.at(decision.coordinator, decision.slot);
-    if (decision.carried_out && record.is(decision.incarnation, decision.sequence)) record.ended = true;
+    if (decision.applied && record.is(decision.incarnation, decision.sequence)) record.ended = true;
     records_.drop_parts(decision.keys);
   }
   decisions_.clear();

@@ -36,7 +36,7 @@ TEST_F(DecisionLogTest, KeepsWhatCame) {
   EXPECT_EQ(d.incarnation, 2U);
   EXPECT_EQ(d.epoch, 2U);
   EXPECT_TRUE(d.commit);
-  EXPECT_FALSE(d.carried_out);
+  EXPECT_FALSE(d.applied);
   EXPECT_EQ(d.keys, nullptr);
 }
 

@@ -45,7 +45,7 @@ TEST_F(StaleTest, AReplicaThatWasDroppedIsDiscarded) {
   publish(1, false);
   EXPECT_TRUE(nodes_[0]->sweep().stale()[held_]);
   publish(2, true);
-  EXPECT_TRUE(nodes_[0]->sweep().stale()[held_]) << "it fills again, over what is left";
+  EXPECT_TRUE(nodes_[0]->sweep().stale()[held_]) << "it catches up again, over what is left";
 }
 
 // A delete that recovery has decided meanwhile did not reach this node's copy.

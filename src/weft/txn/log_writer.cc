@@ -65,7 +65,7 @@ void LogWriter::post(TxnSlot& slot, NodeId node) {
   WEFT_CHECK(ring.reserve(bytes), "what is written is at most what was reserved");
   const LogRingWriter::Place place = ring.place(bytes);
   WEFT_CHECK(place.at + bytes <= memory_.ring_bytes(), "an entry does not wrap");
-  VerbRequest* post =
+  VerbRequest* request =
       make_commit_request(verb_issuer_, TxnRequest::Purpose::kLog, slot, node, 0, bytes + sizeof(RingHeader));
   Verb verb;
   verb.kind = VerbKind::kWrite;
@@ -77,26 +77,26 @@ void LogWriter::post(TxnSlot& slot, NodeId node) {
     header.position = place.skip_position;
     header.bytes = place.skip;
     header.skip = 1;
-    ring_seal(post->buffer + bytes, header);
+    ring_seal(request->buffer + bytes, header);
     verb.offset = base + place.skip_at;
     verb.bytes = sizeof header;
-    verb.local = post->buffer + bytes;
-    post->add(verb);
+    verb.local = request->buffer + bytes;
+    request->add(verb);
   }
-  std::memset(post->buffer + bytes - kRingAlign, 0, kRingAlign);  // padding: never leak what was there before
-  messages_.encode_phase(post->buffer + sizeof header, slot, Phase::kReplicate, node);
+  std::memset(request->buffer + bytes - kRingAlign, 0, kRingAlign);  // padding: never leak what was there before
+  messages_.encode_phase(request->buffer + sizeof header, slot, Phase::kReplicate, node);
   header.position = place.position;
   header.bytes = static_cast<uint32_t>(body);
   header.skip = 0;
   header.slot = slot.index;
-  ring_seal(post->buffer, header);
+  ring_seal(request->buffer, header);
   verb.offset = base + place.at;
   verb.bytes = static_cast<uint32_t>(bytes);
-  verb.local = post->buffer;
-  post->add(verb);
-  count_verbs(ctx_, Phase::kReplicate, *post);
+  verb.local = request->buffer;
+  request->add(verb);
+  count_verbs(ctx_, Phase::kReplicate, *request);
   ++slot.verbs_pending;
-  verb_issuer_.send(post);
+  verb_issuer_.send(request);
 }
 
 void LogWriter::on_ring_read(const Batch& batch, std::span<const Message> run) {

@@ -31,21 +31,21 @@ bool OneSided::poll(Coordinator& coordinator) {
   Answered context{this, &coordinator};
   return verb_issuer_.poll(
       ctx_.now_ns(),
-      [](void* to, VerbRequest& post) {
+      [](void* to, VerbRequest& request) {
         const auto* answered = static_cast<const Answered*>(to);
-        answered->self->on_posted(post, *answered->coordinator);
+        answered->self->on_posted(request, *answered->coordinator);
       },
       &context);
 }
 
-void OneSided::on_posted(VerbRequest& post, Coordinator& coordinator) {
-  const TxnRequest::Purpose purpose = post.user_as<TxnRequest>().purpose;
+void OneSided::on_posted(VerbRequest& request, Coordinator& coordinator) {
+  const TxnRequest::Purpose purpose = request.user_as<TxnRequest>().purpose;
   if (purpose == TxnRequest::Purpose::kRecord || purpose == TxnRequest::Purpose::kBin) {
     WEFT_CHECK(reads_.has_value(), "parts are connected before verbs are posted");
-    reads_->on_posted(post);
+    reads_->on_posted(request);
     return;
   }
-  TxnSlot* slot = transport_.on_posted(post);
+  TxnSlot* slot = transport_.on_posted(request);
   if (slot != nullptr && slot->phase_over()) coordinator.on_answered(*slot);
 }
 

@@ -46,7 +46,7 @@ class OneSided {
     OneSided* self;
     Coordinator* coordinator;
   };
-  void on_posted(VerbRequest& post, Coordinator& coordinator);
+  void on_posted(VerbRequest& request, Coordinator& coordinator);
 
   WorkerContext& ctx_;
   VerbMemory& memory_;

@@ -35,16 +35,16 @@ void OneSidedReads::forget_indexes() {
   for (RemoteIndexAddress& index : indexes_) index = RemoteIndexAddress();
 }
 
-void OneSidedReads::on_posted(VerbRequest& post) {
-  const auto& of = post.user_as<TxnRequest>();
+void OneSidedReads::on_posted(VerbRequest& request) {
+  const auto& of = request.user_as<TxnRequest>();
   TxnSlot& slot = slots_.at(of.slot);
   if (slot.stage == TxnStage::kFree || slot.sequence != of.sequence) return;
   if (of.entry >= slot.count || slot.entry(of.entry).done) return;
-  WEFT_CHECK(slot.reads_pending != 0, "who has no answer waits for one");
+  WEFT_CHECK(slot.reads_pending != 0, "an entry that is not done is counted in reads_pending");
   if (of.purpose == TxnRequest::Purpose::kRecord) {
-    on_record_read(slot, post);
+    on_record_read(slot, request);
   } else {
-    on_bin_read(slot, post);
+    on_bin_read(slot, request);
   }
 }
 
@@ -74,17 +74,17 @@ bool OneSidedReads::read(TxnSlot& slot, uint16_t index) {
 bool OneSidedReads::post_record(TxnSlot& slot, uint16_t index, RecordSlot where, bool cached) {
   Entry& e = slot.entry(index);
   if (where.block_class() >= kBlockClasses || where.bytes() > kVerbBytesMax) return false;
-  VerbRequest* post =
+  VerbRequest* request =
       make_request(verb_issuer_, TxnRequest::Purpose::kRecord, slot, e.placement->primary(), index, where.bytes());
-  if (post == nullptr) return false;
+  if (request == nullptr) return false;
   e.where = where;
-  post->user_as<TxnRequest>().where = where;
-  post->user_as<TxnRequest>().cached = cached;
-  Verb verb = verb_on(e, VerbKind::kRead, post->buffer);
+  request->user_as<TxnRequest>().where = where;
+  request->user_as<TxnRequest>().cached = cached;
+  Verb verb = verb_on(e, VerbKind::kRead, request->buffer);
   verb.bytes = static_cast<uint32_t>(where.bytes());
-  post->add(verb);
-  count_verbs(ctx_, Phase::kExecute, *post);
-  verb_issuer_.send(post);
+  request->add(verb);
+  count_verbs(ctx_, Phase::kExecute, *request);
+  verb_issuer_.send(request);
   return true;
 }
 
@@ -93,25 +93,25 @@ bool OneSidedReads::post_bin(TxnSlot& slot, uint16_t index) {
   const NodeId primary = e.placement->primary();
   const RemoteIndexAddress& place = index_of(primary, e);
   if (place.bins == 0) return false;
-  VerbRequest* post = make_request(verb_issuer_, TxnRequest::Purpose::kBin, slot, primary, index, kBinBytes);
-  if (post == nullptr) return false;
+  VerbRequest* request = make_request(verb_issuer_, TxnRequest::Purpose::kBin, slot, primary, index, kBinBytes);
+  if (request == nullptr) return false;
   Verb verb;
   verb.kind = VerbKind::kRead;
   verb.region = NodeTables::region_of(e.table_id);
   verb.offset = Table::bin_offset(place, e.key.hash);
   verb.bytes = kBinBytes;
-  verb.local = post->buffer;
-  post->add(verb);
-  count_verbs(ctx_, Phase::kExecute, *post);
-  verb_issuer_.send(post);
+  verb.local = request->buffer;
+  request->add(verb);
+  count_verbs(ctx_, Phase::kExecute, *request);
+  verb_issuer_.send(request);
   return true;
 }
 
-void OneSidedReads::on_bin_read(TxnSlot& slot, const VerbRequest& post) {
-  const auto& of = post.user_as<TxnRequest>();
+void OneSidedReads::on_bin_read(TxnSlot& slot, const VerbRequest& request) {
+  const auto& of = request.user_as<TxnRequest>();
   const Entry& e = slot.entry(of.entry);
-  const RemoteIndexAddress& place = index_of(post.peer, e);
-  const RecordSlot where = Table::find_in_bin_copy(post.buffer, place, e.key.hash);
+  const RemoteIndexAddress& place = index_of(request.peer, e);
+  const RecordSlot where = Table::find_in_bin_copy(request.buffer, place, e.key.hash);
   if (!where || !post_record(slot, of.entry, where, false)) {
     WEFT_MARK("a bin leads nowhere");
     read_via_fallback(slot, of.entry, false);
@@ -129,18 +129,18 @@ void OneSidedReads::read_via_fallback(TxnSlot& slot, uint16_t index, bool into_t
   }
 }
 
-void OneSidedReads::on_record_read(TxnSlot& slot, VerbRequest& post) {
-  auto& of = post.user_as<TxnRequest>();
+void OneSidedReads::on_record_read(TxnSlot& slot, VerbRequest& request) {
+  auto& of = request.user_as<TxnRequest>();
   Entry& e = slot.entry(of.entry);
   ctx_.charge(CostStep::kLookup, 1);
-  WEFT_CHECK(of.where.bytes() <= post.bytes, "the copy is of the whole block");
+  WEFT_CHECK(of.where.bytes() <= request.bytes, "the copy is of the whole block");
   RecordView view;
-  const bool whole = parse_record_copy(post.buffer, of.where.bytes(), &view);
+  const bool whole = parse_record_copy(request.buffer, of.where.bytes(), &view);
   if (!whole && ++of.torn_reads < kLooksMax) {
     WEFT_MARK("a record is read while it is written");
     ++ctx_.counters.reads_torn;
-    count_verbs(ctx_, Phase::kExecute, post);
-    verb_issuer_.repeat(post);
+    count_verbs(ctx_, Phase::kExecute, request);
+    verb_issuer_.repeat(request);
     return;
   }
   const bool here = whole && !view.word.deleted() && !view.word.moved() &&
@@ -149,13 +149,13 @@ void OneSidedReads::on_record_read(TxnSlot& slot, VerbRequest& post) {
     if (of.cached) {
       WEFT_MARK("a record is not where it was");
       ++ctx_.counters.places_stale;
-      locations_.forget(post.peer, e.table_id, e.key.hash);
+      locations_.forget(request.peer, e.table_id, e.key.hash);
     }
     read_via_fallback(slot, of.entry, of.cached);
     return;
   }
   ++ctx_.counters.remote_gets;
-  locations_.put(post.peer, e.table_id, e.key.hash, of.where);
+  locations_.put(request.peer, e.table_id, e.key.hash, of.where);
   if (slot.single && view.word.write_locked()) {
     e.code = Code::kLocked;
     fail(slot, Code::kLocked, &e, view.word.owner());

@@ -28,15 +28,15 @@ class OneSidedReads {
   // The answer to a message says where the record and the index are.
   void remember_location(const Entry& entry, NodeId from, const GetWhere& where);
   // A verb request of this class has completed.
-  void on_posted(VerbRequest& post);
+  void on_posted(VerbRequest& request);
   // The view ends: peers may have other indexes.
   void forget_indexes();
 
  private:
   bool post_record(TxnSlot& slot, uint16_t entry, RecordSlot where, bool cached);
   bool post_bin(TxnSlot& slot, uint16_t entry);
-  void on_record_read(TxnSlot& slot, VerbRequest& post);
-  void on_bin_read(TxnSlot& slot, const VerbRequest& post);
+  void on_record_read(TxnSlot& slot, VerbRequest& request);
+  void on_bin_read(TxnSlot& slot, const VerbRequest& request);
   void read_via_fallback(TxnSlot& slot, uint16_t entry, bool into_the_index);
   RemoteIndexAddress& index_of(NodeId node, const Entry& entry);
 

@@ -24,7 +24,7 @@ class OneSidedReadsTest : public VerbPartTest {
     for (int i = 0; i < 8; ++i) {
       issuer_->flush(0);
       issuer_->poll(
-          0, [](void* self, VerbRequest& post) { static_cast<OneSidedReadsTest*>(self)->verbs_.on_posted(post); },
+          0, [](void* self, VerbRequest& request) { static_cast<OneSidedReadsTest*>(self)->verbs_.on_posted(request); },
           this);
     }
   }

@@ -63,7 +63,7 @@ class OutcomeLog {
     uint64_t key;         // 0: none
     uint64_t touched_ns;  // time of the last note
     uint64_t* bits;
-    uint64_t tag;
+    uint64_t unused;
   };
   static_assert(sizeof(Chunk) == 32);
 

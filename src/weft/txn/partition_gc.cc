@@ -31,11 +31,11 @@ bool PartitionGc::settle() {
   if (!lock) return false;
   if (at.epoch != ctx_.view().epoch.value) {
     at.epoch = ctx_.view().epoch.value;
-    std::vector<bool> fills = sweep_.stale();
-    for (size_t p = 0; p < fills.size(); ++p)
-      fills[p] = fills[p] && ctx_.view().partitions[p].is_catching_up(ctx_.self);
-    if (any(fills)) WEFT_MARK("discarded before it fills again");
-    at.begin(Stage::kDiscard, std::move(fills));
+    std::vector<bool> again = sweep_.stale();
+    for (size_t p = 0; p < again.size(); ++p)
+      again[p] = again[p] && ctx_.view().partitions[p].is_catching_up(ctx_.self);
+    if (any(again)) WEFT_MARK("dropped before it catches up again");
+    at.begin(Stage::kDiscard, std::move(again));
   }
   if (at.stage == Stage::kDiscard) {
     if (!discard_slice(kStoppedBins)) return false;
@@ -70,7 +70,7 @@ bool PartitionGc::step(uint64_t) {
   const std::unique_lock lock(sweep_.mutex(), std::try_to_lock);
   if (!lock) return true;  // another worker holds the mutex: retry soon, in the next step
   discards_ = !discard_slice(kBesideBins);
-  if (!discards_) WEFT_MARK("a replica that left is discarded");
+  if (!discards_) WEFT_MARK("a replica that was dropped is deleted");
   return true;
 }
 

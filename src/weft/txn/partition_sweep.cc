@@ -21,7 +21,7 @@ void PartitionSweep::note_view(const View& before, const View& now) {
     const bool filled = was.is_catching_up(self_) || bugs_.has(PlantedBug::kFillsStale);
     const bool goes_on = is.is_in_sync(self_) || (is.is_catching_up(self_) && filled);
     if (was.is_in_sync(self_) && is.is_catching_up(self_))
-      WEFT_MARK("a whole replica fills: its node has missed a view");
+      WEFT_MARK("an in-sync replica catches up: its node has missed a view");
     if (had && !goes_on) stale_[p] = true;
   }
   count_stale();

@@ -165,8 +165,8 @@ bool Recovery::step(uint64_t now_ns) {
 uint64_t Recovery::deadline_ns() const { return ctx_.views.recovering() ? ctx_.now_ns() + kStepNs : UINT64_MAX; }
 
 void Recovery::activate() {
-  WEFT_CHECK(progress_.wrote || ctx_.bugs.has(PlantedBug::kNotWritten), "nothing is carried out that is not written");
-  WEFT_CHECK(progress_.applied, "a worker is active when it has carried everything out");
+  WEFT_CHECK(progress_.wrote || ctx_.bugs.has(PlantedBug::kNotWritten), "nothing is applied that is not written");
+  WEFT_CHECK(progress_.applied, "a worker is active when it has applied everything");
   parts_.slots.for_each([&](TxnSlot& slot) {
     if (!slot.in_phases()) return;
     const Decision* decision = decisions_.find(ctx_.self, ctx_.views.incarnation(), slot.index, slot.sequence);
@@ -193,7 +193,7 @@ void Recovery::finish_records() {
       PreparedTxn& record = records.at(node, static_cast<uint8_t>(s));
       if (record.state == 0) continue;
       const Decision* decision = decisions_.find(node, static_cast<uint8_t>(s), record);
-      WEFT_CHECK(decision != nullptr && decision->carried_out, "recovery decides every record");
+      WEFT_CHECK(decision != nullptr && decision->applied, "recovery decides every record");
       records.drop(record, decision->commit);
     }
     if (!ctx_.views.departed(node)) continue;
@@ -270,12 +270,11 @@ const char* Recovery::on_leader(RecoveryStep step, const RecoveryHeader& header,
       send(ctx_.view().leader(), RecoveryStep::kWrote);
       return nullptr;
     case RecoveryStep::kApply:
-      if (!progress_.wrote && !ctx_.bugs.has(PlantedBug::kNotWritten))
-        return "decisions to carry out that are not written";
+      if (!progress_.wrote && !ctx_.bugs.has(PlantedBug::kNotWritten)) return "decisions to apply that are not written";
       progress_.applying = true;
       return nullptr;
     case RecoveryStep::kActive:
-      if (!progress_.applied) return "a view that is active before everything is carried out";
+      if (!progress_.applied) return "a view that is active before everything is applied";
       progress_.all_applied = true;
       return nullptr;
     default:

@@ -105,7 +105,8 @@ void RecoveryLeader::hear_keys(ByteView keys, int count, OpenTransaction& open) 
     if (write.has_value) continue;
     write.table = in.part->table;
     write.key = as_text(in.key);
-    // A lock taken while reading says put; a replicated or decided key says what is really done.
+    // A lock that brought no value is reported without one: what another record says of the key replaces it. A key
+    // that was only locked while it was read is not reported at all.
     write.write = in.part->write;
     write.version = in.part->version;
     write.has_value = in.has(kHasValue) || in.write() == Write::kErase;
@@ -193,7 +194,7 @@ bool RecoveryLeader::step(uint64_t now_ns) {
   }
   if (!host_->all_arrived()) return false;
   tell_members(RecoveryStep::kActive);  // once; the leader's own worker receives it like the others
-  host_->on_leader_step(TxnObserver::Recovered::kCarriedOut, members_);
+  host_->on_leader_step(TxnObserver::Recovered::kActivated, members_);
   stage_ = Stage::kDone;
   return true;
 }

@@ -131,7 +131,7 @@ TEST_F(RecoveryLeaderTest, WithNothingOpenItGoesThroughAllStepsAllTheSame) {
   EXPECT_FALSE(leader_->decides());
   using enum TxnObserver::Recovered;
   EXPECT_EQ(host_.steps, (std::vector<std::pair<TxnObserver::Recovered, uint64_t>>{
-                             {kDecided, 0b111}, {kWritten, 0b111}, {kCarriedOut, 0b111}}));
+                             {kDecided, 0b111}, {kWritten, 0b111}, {kActivated, 0b111}}));
 }
 
 TEST_F(RecoveryLeaderTest, EveryMemberGetsEveryDecisionBeforeItIsToldThatTheseAreAll) {

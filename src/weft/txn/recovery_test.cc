@@ -191,12 +191,12 @@ TEST_F(RecoveryTest, WhoIsNotInTheViewReportsNothing) {
 TEST_F(RecoveryTest, ALeaderThatSkipsStepsIsNotBelieved) {
   begin();
   hear(kApply);
-  EXPECT_EQ(fault(), "node 1: decisions to carry out that are not written");
+  EXPECT_EQ(fault(), "node 1: decisions to apply that are not written");
   hear(kActive);
-  EXPECT_EQ(fault(), "node 1: a view that is active before everything is carried out");
+  EXPECT_EQ(fault(), "node 1: a view that is active before everything is applied");
   hear(kWrite);
   hear(kActive);
-  EXPECT_NE(fault(), "") << "written is not carried out";
+  EXPECT_NE(fault(), "") << "written is not applied";
   hear(kApply);
   hear(kActive);
   EXPECT_NE(fault(), "") << "told to is not carried out";

@@ -80,7 +80,7 @@ struct Decision {
   uint32_t incarnation;
   uint32_t epoch;  // the one whose recovery decided first
   bool commit;
-  bool carried_out = false;
+  bool applied = false;
   PreparedKeys* keys = nullptr;  // all writes of the transaction
 };
 

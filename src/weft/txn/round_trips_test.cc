@@ -151,15 +151,15 @@ TEST_P(RoundTrips, OfIndependentReadsAreThoseOfOne) {
     co_await txn.get(kT, keys[0]);
     const uint64_t of_one = txn_worker->context().worker->steps() - begun;
     const uint64_t reads_before = reads();
-    std::vector<ReadHandle> tickets;
-    for (size_t i = 1; i < keys.size(); ++i) tickets.push_back(txn.get_async(kT, keys[i]));
+    std::vector<ReadHandle> handles;
+    for (size_t i = 1; i < keys.size(); ++i) handles.push_back(txn.get_async(kT, keys[i]));
     EXPECT_FALSE(txn.all_ready()) << "nothing has waited yet";
     const uint64_t started = txn_worker->context().worker->steps();
-    co_await txn.wait(tickets.front());  // the first use
+    co_await txn.wait(handles.front());  // the first use
     EXPECT_EQ(txn_worker->context().worker->steps() - started, of_one);
     EXPECT_TRUE(txn.all_ready()) << "the others are there as well";
-    EXPECT_EQ(reads() - reads_before, tickets.size() * reads_each);
-    for (const ReadHandle ticket : tickets) EXPECT_TRUE(txn.value(ticket).found);
+    EXPECT_EQ(reads() - reads_before, handles.size() * reads_each);
+    for (const ReadHandle handle : handles) EXPECT_TRUE(txn.value(handle).found);
     EXPECT_TRUE(committed(co_await txn.commit()));
   });
 }

@@ -187,13 +187,13 @@ Task<std::shared_ptr<KeyPage>> Session::scan_keys(TableId table, PartitionId par
       co_await sleep_ns(wait_ns);
     }
     if (page->done) co_return page;
-    WEFT_MARK_OUTSIDE("a walk asks again");
+    WEFT_MARK_OUTSIDE("a scan asks again");
     scans.forget(question);
   }
 }
 
 void StoredProcedure::Keys::add(TableId table, Key key, Intent intent) {
-  if (count_ < kKeysMax) tickets_[count_] = txn_.get_async(table, key, intent);
+  if (count_ < kKeysMax) handles_[count_] = txn_.get_async(table, key, intent);
   ++count_;
 }
 
@@ -224,7 +224,7 @@ Task<Outcome> Session::call(ProcedureId procedure, std::string_view arguments) {
     auto* const values = reinterpret_cast<Value*>(room);
     const auto count = static_cast<size_t>(keys.count_);
     for (size_t i = 0; i < count; ++i) {
-      const Value* value = new (values + i) Value(txn.value(keys.tickets_[i]));
+      const Value* value = new (values + i) Value(txn.value(keys.handles_[i]));
       if (value->code != Code::kOk) return Code::kOk;  // commit() says what was wrong
     }
     StoredProcedure::Writes writes(txn);

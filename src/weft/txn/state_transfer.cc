@@ -47,12 +47,12 @@ void StateTransfer::on_view_active() {
     }
   }
   if (ctx_.bugs.has(PlantedBug::kFillingServes)) cursors_.clear();
-  if (cursors_.empty()) note_filled();
+  if (cursors_.empty()) note_caught_up();
 }
 
-void StateTransfer::note_filled() {
-  WEFT_CHECK(cursors_.empty(), "a replica is whole when nothing is left to copy");
-  filled_epoch_.store(ctx_.view().epoch.value, std::memory_order_release);
+void StateTransfer::note_caught_up() {
+  WEFT_CHECK(cursors_.empty(), "a replica has caught up when nothing is left to copy");
+  caught_up_epoch_.store(ctx_.view().epoch.value, std::memory_order_release);
 }
 
 uint64_t StateTransfer::deadline_ns() const { return cursors_.empty() ? UINT64_MAX : cursors_.back().ask_again_ns; }
@@ -60,26 +60,26 @@ uint64_t StateTransfer::deadline_ns() const { return cursors_.empty() ? UINT64_M
 // Copies one partition of one table after the other.
 bool StateTransfer::step(uint64_t now_ns) {
   if (cursors_.empty() || !ctx_.views.active()) return false;
-  Cursor& fill = cursors_.back();
-  if (fill.question != 0) {
-    if (now_ns < fill.ask_again_ns) return false;
-    WEFT_MARK("filling asks again");
-    fill.patience_ns *= 2;  // the answer may only be slow
+  Cursor& transfer = cursors_.back();
+  if (transfer.question != 0) {
+    if (now_ns < transfer.ask_again_ns) return false;
+    WEFT_MARK("state transfer: asks again");
+    transfer.patience_ns *= 2;  // the answer may only be slow
   } else {
-    fill.first_question = questions_ + 1;
-    fill.patience_ns = ctx_.limits.transfer_chunk_bytes * kAskAgainNsPerByte;
+    transfer.first_question = questions_ + 1;
+    transfer.patience_ns = ctx_.limits.transfer_chunk_bytes * kAskAgainNsPerByte;
   }
-  fill.question = ++questions_;
-  fill.ask_again_ns = now_ns + fill.patience_ns;
+  transfer.question = ++questions_;
+  transfer.ask_again_ns = now_ns + transfer.patience_ns;
   TransferHeader header{};
-  header.cursor = fill.cursor;
+  header.cursor = transfer.cursor;
   header.epoch = ctx_.view().epoch.value;
-  header.partition = fill.partition.value;
-  header.table = fill.table.value;
-  header.question = fill.question;
+  header.partition = transfer.partition.value;
+  header.table = transfer.table.value;
+  header.question = transfer.question;
   header.step = static_cast<uint8_t>(TransferStep::kAsk);
-  const NodeId primary = ctx_.view().placement(fill.partition).primary();
-  WEFT_CHECK(primary != ctx_.self, "nobody fills from itself");
+  const NodeId primary = ctx_.view().placement(transfer.partition).primary();
+  WEFT_CHECK(primary != ctx_.self, "nobody copies from itself");
   store(ctx_.port.reserve(primary, Flow::kRecovery, static_cast<uint8_t>(Kind::kTransfer), sizeof header), header);
   return true;
 }
@@ -166,35 +166,37 @@ void StateTransfer::serve_chunk(const Message& m) {
 void StateTransfer::apply_chunk(const Message& m) {
   const auto header = load<TransferHeader>(m.body.data());
   if (cursors_.empty()) return;
-  Cursor& fill = cursors_.back();
-  if (m.source != ctx_.view().placement(fill.partition).primary()) return;
-  if (header.partition != fill.partition.value || header.table != fill.table.value) return;
-  Table* table = ctx_.tables.at(fill.table);
+  Cursor& transfer = cursors_.back();
+  if (m.source != ctx_.view().placement(transfer.partition).primary()) return;
+  if (header.partition != transfer.partition.value || header.table != transfer.table.value) return;
+  Table* table = ctx_.tables.at(transfer.table);
   const std::byte* at = m.body.data() + sizeof header;
   switch (static_cast<TransferStep>(header.step)) {
     case TransferStep::kWords:
       for (size_t i = 0; i < (m.body.size() - sizeof header) / sizeof(uint64_t); ++i) {
         const uint64_t index = header.cursor + i;
         if (index >= table->absence_words()) break;
-        table->bump_absence_version(fill.partition, static_cast<uint32_t>(index),
+        table->bump_absence_version(transfer.partition, static_cast<uint32_t>(index),
                                     Version(load<uint64_t>(at + i * sizeof(uint64_t))));
       }
       break;
     case TransferStep::kRecord: {
       const HashedKey key = table->hashed({at, header.key_bytes});
-      if (key.partition != fill.partition) return;
+      if (key.partition != transfer.partition) return;
       table->install_if_newer(key, Write::kPut, {at + padded(header.key_bytes), header.value_bytes},
                               Version(header.version), ctx_.scratch.data());
       break;
     }
     case TransferStep::kNext:
       // The first answer counts; a late answer to an earlier request does not.
-      if (fill.question == 0 || header.question - fill.first_question > fill.question - fill.first_question) break;
-      fill.question = 0;
-      fill.cursor = header.cursor;
+      if (transfer.question == 0 ||
+          header.question - transfer.first_question > transfer.question - transfer.first_question)
+        break;
+      transfer.question = 0;
+      transfer.cursor = header.cursor;
       if (header.cursor != 0) break;
       cursors_.pop_back();
-      if (cursors_.empty()) note_filled();
+      if (cursors_.empty()) note_caught_up();
       break;
     case TransferStep::kAsk:
       break;

@@ -37,7 +37,7 @@ class StateTransfer final : public Service {
   void on_message(const Batch& batch, std::span<const Message> run);
 
   // Whether everything that this worker has to catch up on in that view is copied. From any thread.
-  bool caught_up_in(Epoch epoch) const { return filled_epoch_.load(std::memory_order_acquire) == epoch.value; }
+  bool caught_up_in(Epoch epoch) const { return caught_up_epoch_.load(std::memory_order_acquire) == epoch.value; }
 
  private:
   struct Cursor {
@@ -51,12 +51,12 @@ class StateTransfer final : public Service {
   };
   void serve_chunk(const Message& message);
   void apply_chunk(const Message& message);
-  void note_filled();
+  void note_caught_up();
 
   WorkerContext& ctx_;
   std::vector<Cursor> cursors_;  // the last one is in progress
   uint32_t questions_ = 0;
-  std::atomic<uint32_t> filled_epoch_{0};
+  std::atomic<uint32_t> caught_up_epoch_{0};
 };
 
 }  // namespace weft

@@ -35,7 +35,7 @@ class StateTransferTest : public PartTest {
   explicit StateTransferTest(Limits limits = Limits()) : PartTest(limits) {}
 
   // This node is catching up on the key's partition, whose primary is node 1.
-  void fill() {
+  void catch_up() {
     enter(catching_up_view(partition_, kPrimary, kSelf));
     transfer_.on_view_active();
   }
@@ -68,7 +68,7 @@ class StateTransferTest : public PartTest {
     m.value_bytes = static_cast<uint32_t>(value.size());
     return hear(m, record_bytes(key, value), from);
   }
-  bool filled() const { return transfer_.caught_up_in(ctx_.view().epoch); }
+  bool caught_up() const { return transfer_.caught_up_in(ctx_.view().epoch); }
   // The requests that the primary has received.
   std::vector<TransferBytes> questions() {
     deliver();
@@ -87,17 +87,17 @@ class StateTransferTest : public PartTest {
 };
 
 TEST_F(StateTransferTest, WhoFillsNothingIsWholeAtOnce) {
-  EXPECT_FALSE(filled());
+  EXPECT_FALSE(caught_up());
   transfer_.on_view_active();
-  EXPECT_TRUE(filled());
+  EXPECT_TRUE(caught_up());
   EXPECT_FALSE(transfer_.caught_up_in(Epoch(2))) << "in that view";
   EXPECT_FALSE(transfer_.step(0));
   EXPECT_EQ(transfer_.deadline_ns(), UINT64_MAX);
 }
 
 TEST_F(StateTransferTest, AsksThePrimaryForTheAbsenceWordsFirst) {
-  fill();
-  EXPECT_FALSE(filled());
+  catch_up();
+  EXPECT_FALSE(caught_up());
   EXPECT_TRUE(transfer_.step(1000));
   const std::vector<TransferBytes> asked = questions();
   ASSERT_EQ(asked.size(), 1U);
@@ -109,7 +109,7 @@ TEST_F(StateTransferTest, AsksThePrimaryForTheAbsenceWordsFirst) {
 }
 
 TEST_F(StateTransferTest, HasOneQuestionOpenAndAsksAgainLaterEachTime) {
-  fill();
+  catch_up();
   transfer_.step(0);
   const uint64_t due = transfer_.deadline_ns();
   EXPECT_FALSE(transfer_.step(due - 1));
@@ -119,10 +119,10 @@ TEST_F(StateTransferTest, HasOneQuestionOpenAndAsksAgainLaterEachTime) {
 }
 
 TEST_F(StateTransferTest, GoesOnWhereTheAnswerSaysAndEndsWithTheLast) {
-  fill();
+  catch_up();
   transfer_.step(0);
   EXPECT_TRUE(hear(message(kTransferNext, 17)));
-  EXPECT_FALSE(filled());
+  EXPECT_FALSE(caught_up());
   EXPECT_TRUE(transfer_.step(1)) << "at once";
   const std::vector<TransferBytes> asked = questions();
   ASSERT_EQ(asked.size(), 2U);
@@ -130,42 +130,42 @@ TEST_F(StateTransferTest, GoesOnWhereTheAnswerSaysAndEndsWithTheLast) {
   TransferBytes last = message(kTransferNext, 0);
   last.question = 2;
   EXPECT_TRUE(hear(last));
-  EXPECT_TRUE(filled());
+  EXPECT_TRUE(caught_up());
   EXPECT_FALSE(transfer_.step(2));
 }
 
 TEST_F(StateTransferTest, AnAnswerToAnEarlierPlaceDoesNotMoveIt) {
-  fill();
+  catch_up();
   transfer_.step(0);
   hear(message(kTransferNext, 17));
   hear(message(kTransferNext, 0));
-  EXPECT_FALSE(filled()) << "nothing was asked";
+  EXPECT_FALSE(caught_up()) << "nothing was asked";
   transfer_.step(1);
   hear(message(kTransferNext, 0));
-  EXPECT_FALSE(filled()) << "that is the answer to the first question";
+  EXPECT_FALSE(caught_up()) << "that is the answer to the first question";
 }
 
 TEST_F(StateTransferTest, WhicheverAnswerToARepeatedQuestionComesFirstCounts) {
-  fill();
+  catch_up();
   transfer_.step(0);
   transfer_.step(transfer_.deadline_ns());
   hear(message(kTransferNext, 0));
-  EXPECT_TRUE(filled());
+  EXPECT_TRUE(caught_up());
 }
 
 TEST_F(StateTransferTest, AnAnswerToAQuestionThatWasNotAskedIsIgnored) {
-  fill();
+  catch_up();
   transfer_.step(0);
   for (const uint32_t question : {0U, 2U, UINT32_MAX}) {
     TransferBytes m = message(kTransferNext, 0);
     m.question = question;
     EXPECT_TRUE(hear(m));
-    EXPECT_FALSE(filled()) << question;
+    EXPECT_FALSE(caught_up()) << question;
   }
 }
 
 TEST_F(StateTransferTest, InstallsACopyUnlessSomethingNewerIsThere) {
-  fill();
+  catch_up();
   EXPECT_TRUE(hear_record(key_, "copy", 5));
   EXPECT_EQ(value_of(key_), "copy");
   EXPECT_EQ(word_of(key_).version(), Version(5));
@@ -176,14 +176,14 @@ TEST_F(StateTransferTest, InstallsACopyUnlessSomethingNewerIsThere) {
 }
 
 TEST_F(StateTransferTest, ACopyThatComesAfterADeleteBringsNothingBack) {
-  fill();
+  catch_up();
   table().install_if_newer(hashed(key_), Write::kErase, {}, Version(9), ctx_.scratch.data());
   hear_record(key_, "copy", 5);
   EXPECT_EQ(value_of(key_), "(absent)");
 }
 
 TEST_F(StateTransferTest, AbsenceWordsAreRaisedAndThoseThatDoNotExistIgnored) {
-  fill();
+  catch_up();
   const uint32_t words = table().absence_words();
   ASSERT_GE(words, 2U);
   const std::vector<uint64_t> versions{30, 31, 32};
@@ -195,16 +195,16 @@ TEST_F(StateTransferTest, AbsenceWordsAreRaisedAndThoseThatDoNotExistIgnored) {
 }
 
 TEST_F(StateTransferTest, OnlyThePrimaryIsBelieved) {
-  fill();
+  catch_up();
   transfer_.step(0);
   hear_record(key_, "copy", 5, kOther);
   EXPECT_EQ(value_of(key_), "(absent)");
   hear(message(kTransferNext, 0), {}, kOther);
-  EXPECT_FALSE(filled());
+  EXPECT_FALSE(caught_up());
 }
 
 TEST_F(StateTransferTest, WhatIsOfAnotherEpochPartitionOrKeyChangesNothing) {
-  fill();
+  catch_up();
   transfer_.step(0);
   TransferBytes m = message(kTransferNext, 0);
   --m.epoch;
@@ -212,7 +212,7 @@ TEST_F(StateTransferTest, WhatIsOfAnotherEpochPartitionOrKeyChangesNothing) {
   m = message(kTransferNext, 0);
   m.partition = static_cast<uint16_t>((partition_.value + 1) % 3);
   EXPECT_TRUE(hear(m));
-  EXPECT_FALSE(filled());
+  EXPECT_FALSE(caught_up());
   const uint64_t foreign = key_at(NodeId(2));
   ASSERT_NE(hashed(foreign).partition, partition_);
   EXPECT_TRUE(hear_record(foreign, "copy", 5));
@@ -227,12 +227,12 @@ TEST_F(StateTransferTest, WhoFillsNothingTakesNothing) {
 }
 
 TEST_F(StateTransferTest, WhatIsMalformedIsRefusedAndChangesNothing) {
-  fill();
+  catch_up();
   transfer_.step(0);
   const auto refused = [&](const TransferBytes& m, ByteView rest, const char* what) {
     EXPECT_FALSE(hear(m, rest)) << what;
     EXPECT_EQ(value_of(key_), "(absent)") << what;
-    EXPECT_FALSE(filled()) << what;
+    EXPECT_FALSE(caught_up()) << what;
   };
   const std::vector<std::byte> rest = record_bytes(key_, "copy");
   TransferBytes good = message(kTransferRecord);
@@ -266,7 +266,7 @@ TEST_F(StateTransferTest, WhatIsMalformedIsRefusedAndChangesNothing) {
 }
 
 TEST_F(StateTransferTest, AViewChangeBeginsTheCopyingAgain) {
-  fill();
+  catch_up();
   transfer_.step(0);
   hear(message(kTransferNext, 17));
   View next = ctx_.view();
@@ -275,7 +275,7 @@ TEST_F(StateTransferTest, AViewChangeBeginsTheCopyingAgain) {
   EXPECT_FALSE(transfer_.step(1)) << "not while it recovers";
   ctx_.views.activate(next.epoch.value);
   transfer_.on_view_active();
-  EXPECT_FALSE(filled());
+  EXPECT_FALSE(caught_up());
   transfer_.step(2);
   EXPECT_EQ(questions().back().cursor, 0U);
 }
@@ -318,7 +318,7 @@ TEST_F(StateTransferTest, ServesOnlyWhoFillsAndOnlyAsPrimary) {
   serve();
   hear(message(kTransferAsk), {}, NodeId(1));
   deliver();
-  EXPECT_TRUE(take_received().empty()) << "node 1 fills nothing";
+  EXPECT_TRUE(take_received().empty()) << "node 1 is asked for nothing";
   View next = catching_up_view(partition_, NodeId(1), kOther);
   enter(next);
   hear(message(kTransferAsk), {}, kOther);

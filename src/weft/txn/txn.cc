@@ -42,20 +42,20 @@ void Txn::WaitAwaiter::await_suspend(std::coroutine_handle<> h) const noexcept {
   slot->txn_worker->client_waits().begin(*slot, h);
 }
 
-bool Txn::is_ready(ReadHandle ticket) const { return wait(ticket).await_ready(); }
+bool Txn::is_ready(ReadHandle handle) const { return wait(handle).await_ready(); }
 bool Txn::all_ready() const { return wait_all().await_ready(); }
 
 Txn::WaitAwaiter Txn::wait_all() const {
   return {slot_, slot_->count == 0 ? uint16_t{UINT16_MAX} : static_cast<uint16_t>(slot_->count - 1)};
 }
 
-Value Txn::value(ReadHandle ticket) const {
+Value Txn::value(ReadHandle handle) const {
   Value out;
-  if (ticket.index >= slot_->count) {
+  if (handle.index >= slot_->count) {
     out.code = slot_->rejected != Code::kOk ? slot_->rejected : Code::kInvalidArgument;
     return out;
   }
-  const Entry& e = slot_->entry(ticket.index);
+  const Entry& e = slot_->entry(handle.index);
   out.code = slot_->expired && !e.done ? Code::kNoAnswer : e.code;
   out.version = e.version;
   out.epoch = Epoch(slot_->epoch);
@@ -71,7 +71,7 @@ Value Txn::value(ReadHandle ticket) const {
 
 Value Txn::GetAwaiter::await_resume() const noexcept {
   Txn view(wait.slot);
-  const Value value = view.value(ticket);
+  const Value value = view.value(handle);
   view.slot_ = nullptr;
   return value;
 }

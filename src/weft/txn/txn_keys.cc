@@ -14,7 +14,7 @@ std::byte* TxnKeys::take_chunk_bytes(TxnSlot& slot, size_t need) {
   if (need > slot.chunk_left) {
     // Each block at least doubles the last, so that their number stays small.
     const size_t room = Pool::room(std::max(need, size_t{4096} << std::min<int>(slot.chunks, 8)));
-    WEFT_CHECK(slot.chunks < TxnSlot::kChunksMax, "blocks double");
+    WEFT_CHECK(slot.chunks < TxnSlot::kChunksMax, "blocks that double hold the largest transaction");
     slot.chunk_next = pool_->allocate(room);
     slot.chunk_left = static_cast<uint32_t>(room);
     slot.chunk[slot.chunks++] = {slot.chunk_next, static_cast<uint32_t>(room)};
@@ -134,7 +134,7 @@ void TxnKeys::grow(TxnSlot& slot) {
 }
 
 Code TxnKeys::write(TxnSlot& slot, Entry& e, Write write, std::string_view value) {
-  WEFT_CHECK(write != Write::kNone, "a write writes");
+  WEFT_CHECK(write != Write::kNone, "write() is called with a put, an insert or an erase");
   const uint32_t value_max = std::min(e.table->spec().value_bytes_max, ctx_.limits.value_bytes_max);
   if (value.size() > value_max) {
     return reject(slot, Code::kValueTooLong, &e, {"the table's value_bytes_max", value_max, value.size()});

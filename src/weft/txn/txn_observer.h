@@ -18,7 +18,7 @@ class TxnObserver {
     (void)coordinator, (void)worker, (void)slot;
   }
   // A worker that leads a recovery has come to its next step.
-  enum class Recovered : uint8_t { kDecided, kWritten, kCarriedOut };  // kCarriedOut: it has just said active
+  enum class Recovered : uint8_t { kDecided, kWritten, kActivated };  // kActivated: the leader has just said active
   virtual void on_recovery(Recovered step, WorkerId worker, NodeId leader, uint64_t members) {
     (void)step, (void)worker, (void)leader, (void)members;
   }

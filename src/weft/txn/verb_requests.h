@@ -9,10 +9,10 @@
 
 namespace weft {
 
-inline void count_verbs(WorkerContext& ctx, Phase phase, const VerbRequest& post) {
+inline void count_verbs(WorkerContext& ctx, Phase phase, const VerbRequest& request) {
   const auto p = static_cast<size_t>(phase);
-  for (size_t i = 0; i < post.verbs; ++i) {
-    const VerbKind kind = post.verb[i].kind;
+  for (size_t i = 0; i < request.verbs; ++i) {
+    const VerbKind kind = request.verb[i].kind;
     ++(kind == VerbKind::kRead    ? ctx.counters.phase_reads
        : kind == VerbKind::kWrite ? ctx.counters.phase_writes
                                   : ctx.counters.phase_swaps)[p];

@@ -47,10 +47,10 @@ void VerbTransport::post_phase(TxnSlot& slot, Phase phase, PlanStep* step) {
   }
 }
 
-void VerbTransport::send(TxnSlot& slot, Phase phase, VerbRequest* post) {
-  count_verbs(ctx_, phase, *post);
+void VerbTransport::send(TxnSlot& slot, Phase phase, VerbRequest* request) {
+  count_verbs(ctx_, phase, *request);
   ++slot.verbs_pending;
-  verb_issuer_.send(post);
+  verb_issuer_.send(request);
 }
 
 void VerbTransport::post_lock(TxnSlot& slot, uint16_t index) {
@@ -58,58 +58,58 @@ void VerbTransport::post_lock(TxnSlot& slot, uint16_t index) {
   const NodeId primary = e.placement->primary();
   WEFT_CHECK(primary != ctx_.self && e.found && e.where && e.write == Write::kPut && !e.verb_locked,
              "a verb locks a record of another node that was found, for a put");
-  VerbRequest* post = make_commit_request(verb_issuer_, TxnRequest::Purpose::kLock, slot, primary, index,
-                                          sizeof(uint64_t) + kPrefixBytes);
-  Verb swap = verb_on(e, VerbKind::kCompareSwap, post->buffer);
+  VerbRequest* request = make_commit_request(verb_issuer_, TxnRequest::Purpose::kLock, slot, primary, index,
+                                             sizeof(uint64_t) + kPrefixBytes);
+  Verb swap = verb_on(e, VerbKind::kCompareSwap, request->buffer);
   swap.compare = unlocked(e).bits;
   swap.operand = unlocked(e).with_owner(Owner(ctx_.self, ctx_.id, slot.index)).bits;
-  post->add(swap);
-  Verb read = verb_on(e, VerbKind::kRead, post->buffer + sizeof(uint64_t));
+  request->add(swap);
+  Verb read = verb_on(e, VerbKind::kRead, request->buffer + sizeof(uint64_t));
   read.bytes = kPrefixBytes;
-  post->add(read);
-  send(slot, Phase::kLock, post);
+  request->add(read);
+  send(slot, Phase::kLock, request);
 }
 
 void VerbTransport::post_validate(TxnSlot& slot, uint16_t index) {
   const Entry& e = slot.entry(index);
   WEFT_CHECK(e.placement->primary() != ctx_.self && e.found && e.where, "a verb checks a record that was found");
-  VerbRequest* post = make_commit_request(verb_issuer_, TxnRequest::Purpose::kValidate, slot, e.placement->primary(),
-                                          index, kPrefixBytes);
-  Verb read = verb_on(e, VerbKind::kRead, post->buffer);
+  VerbRequest* request = make_commit_request(verb_issuer_, TxnRequest::Purpose::kValidate, slot, e.placement->primary(),
+                                             index, kPrefixBytes);
+  Verb read = verb_on(e, VerbKind::kRead, request->buffer);
   read.bytes = kPrefixBytes;
-  post->add(read);
-  send(slot, Phase::kValidate, post);
+  request->add(read);
+  send(slot, Phase::kValidate, request);
 }
 
 void VerbTransport::post_install(TxnSlot& slot, uint16_t index) {
   const Entry& e = slot.entry(index);
   const size_t bytes = record_bytes(e.key.bytes.size(), e.new_bytes);
   WEFT_CHECK(bytes <= e.where.bytes() && e.base == e.version, "what is installed fits its block, and follows it");
-  VerbRequest* post =
+  VerbRequest* request =
       make_commit_request(verb_issuer_, TxnRequest::Purpose::kInstall, slot, e.placement->primary(), index, bytes);
-  record_write(post->buffer, e.key.bytes, {e.new_value, e.new_bytes}, Word(Version(e.base.value + 1), kReadable));
-  Verb body = verb_on(e, VerbKind::kWrite, post->buffer + kMetaAt);
+  record_write(request->buffer, e.key.bytes, {e.new_value, e.new_bytes}, Word(Version(e.base.value + 1), kReadable));
+  Verb body = verb_on(e, VerbKind::kWrite, request->buffer + kMetaAt);
   body.offset += kMetaAt;
   body.bytes = static_cast<uint32_t>(bytes - kMetaAt);
-  post->add(body);
-  post->add(verb_on(e, VerbKind::kWrite, post->buffer));
-  post->unsignalled = (slot.flags & kPiggybackAck) != 0 && slot.acknowledged;
-  send(slot, Phase::kUnlock, post);
+  request->add(body);
+  request->add(verb_on(e, VerbKind::kWrite, request->buffer));
+  request->unsignalled = (slot.flags & kPiggybackAck) != 0 && slot.acknowledged;
+  send(slot, Phase::kUnlock, request);
 }
 
 void VerbTransport::post_release(TxnSlot& slot, uint16_t index) {
   const Entry& e = slot.entry(index);
-  VerbRequest* post = make_commit_request(verb_issuer_, TxnRequest::Purpose::kRelease, slot, e.placement->primary(),
-                                          index, sizeof(uint64_t));
-  Verb swap = verb_on(e, VerbKind::kCompareSwap, post->buffer);
+  VerbRequest* request = make_commit_request(verb_issuer_, TxnRequest::Purpose::kRelease, slot, e.placement->primary(),
+                                             index, sizeof(uint64_t));
+  Verb swap = verb_on(e, VerbKind::kCompareSwap, request->buffer);
   swap.compare = unlocked(e).with_owner(Owner(ctx_.self, ctx_.id, slot.index)).bits;
   swap.operand = unlocked(e).bits;
-  post->add(swap);
-  send(slot, Phase::kUnlock, post);
+  request->add(swap);
+  send(slot, Phase::kUnlock, request);
 }
 
-TxnSlot* VerbTransport::on_posted(const VerbRequest& post) {
-  const auto& of = post.user_as<TxnRequest>();
+TxnSlot* VerbTransport::on_posted(const VerbRequest& request) {
+  const auto& of = request.user_as<TxnRequest>();
   TxnSlot& slot = slots_.at(of.slot);
   if (slot.stage == TxnStage::kFree || slot.sequence != of.sequence) return nullptr;
   Phase phase = Phase::kUnlock;
@@ -117,33 +117,33 @@ TxnSlot* VerbTransport::on_posted(const VerbRequest& post) {
   if (of.purpose == TxnRequest::Purpose::kValidate) phase = Phase::kValidate;
   if (of.purpose == TxnRequest::Purpose::kLog) phase = Phase::kReplicate;
   if (!slot.in_phases() || slot.phase != phase || slot.verbs_pending == 0) return nullptr;
-  WEFT_CHECK(of.entry < slot.count, "a post is of a key of its transaction");
+  WEFT_CHECK(of.entry < slot.count, "a verb request is of a key of its transaction");
   --slot.verbs_pending;
-  if (phase == Phase::kLock) on_locked(slot, post);
-  if (phase == Phase::kValidate) on_validated(slot, post);
+  if (phase == Phase::kLock) on_locked(slot, request);
+  if (phase == Phase::kValidate) on_validated(slot, request);
   if (phase == Phase::kUnlock) slot.entry(of.entry).verb_locked = false;
   return &slot;
 }
 
-void VerbTransport::on_locked(TxnSlot& slot, const VerbRequest& post) {
-  Entry& e = slot.entry(post.user_as<TxnRequest>().entry);
-  const Word old(load<uint64_t>(post.buffer));
+void VerbTransport::on_locked(TxnSlot& slot, const VerbRequest& request) {
+  Entry& e = slot.entry(request.user_as<TxnRequest>().entry);
+  const Word old(load<uint64_t>(request.buffer));
   const Word mine = unlocked(e).with_owner(Owner(ctx_.self, ctx_.id, slot.index));
-  if (old == unlocked(e) || (old == mine && post.retried)) {
+  if (old == unlocked(e) || (old == mine && request.retried)) {
     e.verb_locked = true;
     e.base = e.version;
-    const Word now(load<uint64_t>(post.buffer + sizeof(uint64_t)));
-    const auto meta = load<uint64_t>(post.buffer + sizeof(uint64_t) + kMetaAt);
+    const Word now(load<uint64_t>(request.buffer + sizeof(uint64_t)));
+    const auto meta = load<uint64_t>(request.buffer + sizeof(uint64_t) + kMetaAt);
     if ((now == mine && same_record(e, now, meta)) || ctx_.bugs.has(PlantedBug::kReusedBlock)) return;
     WEFT_MARK("a verb has locked a block that went to another key");
     ++ctx_.counters.places_stale;
-    locations_.forget(post.peer, e.table_id, e.key.hash);
+    locations_.forget(request.peer, e.table_id, e.key.hash);
     fail(slot, Code::kVersionMoved, &e, Owner());
     return;
   }
   // If this transaction owns the lock, but not by this request, it took it by message, for another key that has the
   // block now. That lock stays.
-  if (old.deleted() || old.moved() || old == mine) locations_.forget(post.peer, e.table_id, e.key.hash);
+  if (old.deleted() || old.moved() || old == mine) locations_.forget(request.peer, e.table_id, e.key.hash);
   if (old.owner()) {
     fail(slot, Code::kLocked, &e, old.owner());
   } else {
@@ -151,10 +151,10 @@ void VerbTransport::on_locked(TxnSlot& slot, const VerbRequest& post) {
   }
 }
 
-void VerbTransport::on_validated(TxnSlot& slot, const VerbRequest& post) {
-  const Entry& e = slot.entry(post.user_as<TxnRequest>().entry);
-  const Word word(load<uint64_t>(post.buffer));
-  const auto meta = load<uint64_t>(post.buffer + kMetaAt);
+void VerbTransport::on_validated(TxnSlot& slot, const VerbRequest& request) {
+  const Entry& e = slot.entry(request.user_as<TxnRequest>().entry);
+  const Word word(load<uint64_t>(request.buffer));
+  const auto meta = load<uint64_t>(request.buffer + kMetaAt);
   const Owner self(ctx_.self, ctx_.id, slot.index);
   if (word.owner() && word.owner() != self) {
     fail(slot, Code::kLocked, &e, word.owner());

@@ -37,16 +37,16 @@ class VerbTransport {
   // Issues what goes by verbs in this phase, and leaves in `step` what goes by message.
   void post_phase(TxnSlot& slot, Phase phase, PlanStep* step);
   // A verb request of a phase has completed. Returns the slot, if it is still concerned.
-  TxnSlot* on_posted(const VerbRequest& post);
+  TxnSlot* on_posted(const VerbRequest& request);
 
  private:
   void post_lock(TxnSlot& slot, uint16_t entry);
   void post_validate(TxnSlot& slot, uint16_t entry);
   void post_install(TxnSlot& slot, uint16_t entry);
   void post_release(TxnSlot& slot, uint16_t entry);
-  void on_locked(TxnSlot& slot, const VerbRequest& post);
-  void on_validated(TxnSlot& slot, const VerbRequest& post);
-  void send(TxnSlot& slot, Phase phase, VerbRequest* post);
+  void on_locked(TxnSlot& slot, const VerbRequest& request);
+  void on_validated(TxnSlot& slot, const VerbRequest& request);
+  void send(TxnSlot& slot, Phase phase, VerbRequest* request);
 
   WorkerContext& ctx_;
   VerbIssuer& verb_issuer_;

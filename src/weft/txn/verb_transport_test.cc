@@ -23,10 +23,10 @@ class VerbTransportTest : public VerbPartTest {
     issuer_->flush(0);
     issuer_->poll(
         0,
-        [](void* self, VerbRequest& post) {
+        [](void* self, VerbRequest& request) {
           auto* test = static_cast<VerbTransportTest*>(self);
-          post.retried = test->retried_;
-          test->concerned_.push_back(test->transport_->on_posted(post));
+          request.retried = test->retried_;
+          test->concerned_.push_back(test->transport_->on_posted(request));
         },
         this);
   }

@@ -8,11 +8,11 @@
 namespace weft {
 
 struct ViewChange {
-  uint32_t epoch = 0;       // 0: there was none
-  uint32_t open = 0;        // transactions in flight when it came
-  uint64_t adopted_ns = 0;  // the worker stopped; the first time, if several views came in a row
-  uint64_t active_ns = 0;   // the worker went on; 0: not yet
-  uint64_t told_ns = 0;     // the first outcome acknowledged under a lease of the new view; 0: none yet
+  uint32_t epoch = 0;            // 0: there was none
+  uint32_t open = 0;             // transactions in flight when it came
+  uint64_t adopted_ns = 0;       // the worker stopped; the first time, if several views came in a row
+  uint64_t active_ns = 0;        // the worker went on; 0: not yet
+  uint64_t acknowledged_ns = 0;  // the first outcome acknowledged under a lease of the new view; 0: none yet
 
   // Combines all workers of a node: from the first that stopped to the last that went on.
   void add(const ViewChange& worker) {
@@ -20,7 +20,8 @@ struct ViewChange {
     const bool first = epoch == 0;
     active_ns = first || (active_ns != 0 && worker.active_ns != 0) ? std::max(active_ns, worker.active_ns) : 0;
     adopted_ns = first ? worker.adopted_ns : std::min(adopted_ns, worker.adopted_ns);
-    if (told_ns == 0 || (worker.told_ns != 0 && worker.told_ns < told_ns)) told_ns = worker.told_ns;
+    if (acknowledged_ns == 0 || (worker.acknowledged_ns != 0 && worker.acknowledged_ns < acknowledged_ns))
+      acknowledged_ns = worker.acknowledged_ns;
     epoch = std::max(epoch, worker.epoch);
     open += worker.open;
   }
@@ -30,8 +31,8 @@ class ViewChangeTiming {
  public:
   void adopted(uint32_t epoch, uint32_t open, uint64_t now_ns) {
     epoch_.store(epoch, std::memory_order_relaxed);
-    told_ns_.store(0, std::memory_order_relaxed);
-    untold_ = false;
+    acknowledged_ns_.store(0, std::memory_order_relaxed);
+    unacknowledged_ = false;
     if (adopted_ns_.load(std::memory_order_relaxed) != 0 && active_ns_.load(std::memory_order_relaxed) == 0) return;
     active_ns_.store(0, std::memory_order_relaxed);
     adopted_ns_.store(now_ns, std::memory_order_relaxed);
@@ -39,17 +40,17 @@ class ViewChangeTiming {
   }
   void active(uint64_t now_ns) {
     active_ns_.store(now_ns, std::memory_order_relaxed);
-    untold_ = true;
+    unacknowledged_ = true;
   }
   void acknowledged(uint64_t now_ns) {
-    if (!untold_) return;
-    untold_ = false;
-    told_ns_.store(now_ns, std::memory_order_relaxed);
+    if (!unacknowledged_) return;
+    unacknowledged_ = false;
+    acknowledged_ns_.store(now_ns, std::memory_order_relaxed);
   }
   ViewChange read() const {
     return {epoch_.load(std::memory_order_relaxed), open_.load(std::memory_order_relaxed),
             adopted_ns_.load(std::memory_order_relaxed), active_ns_.load(std::memory_order_relaxed),
-            told_ns_.load(std::memory_order_relaxed)};
+            acknowledged_ns_.load(std::memory_order_relaxed)};
   }
 
  private:
@@ -57,8 +58,8 @@ class ViewChangeTiming {
   std::atomic<uint32_t> open_{0};
   std::atomic<uint64_t> adopted_ns_{0};
   std::atomic<uint64_t> active_ns_{0};
-  std::atomic<uint64_t> told_ns_{0};
-  bool untold_ = false;
+  std::atomic<uint64_t> acknowledged_ns_{0};
+  bool unacknowledged_ = false;
 };
 
 }  // namespace weft

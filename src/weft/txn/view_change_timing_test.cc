@@ -13,7 +13,7 @@ TEST(ViewChange, GoesFromTheFirstWorkerThatStoppedToTheLastThatWentOn) {
   EXPECT_EQ(node.open, 5U);
   EXPECT_EQ(node.adopted_ns, 90U);
   EXPECT_EQ(node.active_ns, 220U);
-  EXPECT_EQ(node.told_ns, 240U);
+  EXPECT_EQ(node.acknowledged_ns, 240U);
 }
 
 TEST(ViewChange, IsNotOverBeforeAllWorkersAreActive) {
@@ -37,11 +37,11 @@ TEST(ViewChange, ViewsInARowCountFromTheFirst) {
   EXPECT_EQ(watch.read().open, 9U);
   EXPECT_EQ(watch.read().adopted_ns, 100U);
   EXPECT_EQ(watch.read().active_ns, 200U);
-  EXPECT_EQ(watch.read().told_ns, 230U);
+  EXPECT_EQ(watch.read().acknowledged_ns, 230U);
   watch.adopted(4, 1, 300);
   EXPECT_EQ(watch.read().adopted_ns, 300U);
   EXPECT_EQ(watch.read().active_ns, 0U);
-  EXPECT_EQ(watch.read().told_ns, 0U);
+  EXPECT_EQ(watch.read().acknowledged_ns, 0U);
 }
 
 }  // namespace
