@@ -16,7 +16,7 @@
 #include <span>
 
 #include "weft/txn/context.h"
-#include "weft/txn/log.h"
+#include "weft/txn/prepared_table.h"
 
 namespace weft {
 

@@ -13,7 +13,7 @@
 
 #include "weft/base/check.h"
 #include "weft/fabric/message.h"
-#include "weft/txn/log.h"
+#include "weft/txn/prepared_table.h"
 
 namespace weft {
 

@@ -11,8 +11,8 @@
 
 #include "weft/txn/context.h"
 #include "weft/txn/decision_log.h"
-#include "weft/txn/log.h"
 #include "weft/txn/participant.h"
+#include "weft/txn/prepared_table.h"
 #include "weft/txn/verb_memory.h"
 #include "weft/txn/worker_barrier.h"
 

@@ -7,7 +7,7 @@
 
 #include "weft/base/bytes.h"
 #include "weft/txn/context.h"
-#include "weft/txn/log.h"
+#include "weft/txn/prepared_table.h"
 #include "weft/txn/recovery_types.h"
 
 namespace weft {

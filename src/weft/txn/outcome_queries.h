@@ -21,9 +21,9 @@
 #include "weft/txn.h"
 #include "weft/txn/batch.h"
 #include "weft/txn/context.h"
-#include "weft/txn/log.h"
 #include "weft/txn/messages.h"
 #include "weft/txn/outcomes.h"
+#include "weft/txn/prepared_table.h"
 #include "weft/txn/slot_table.h"
 
 namespace weft {

@@ -23,11 +23,11 @@
 #include "weft/store/table.h"
 #include "weft/txn/batch.h"
 #include "weft/txn/context.h"
-#include "weft/txn/log.h"
 #include "weft/txn/messages.h"
 #include "weft/txn/node_tables.h"
 #include "weft/txn/node_testing.h"
 #include "weft/txn/pool.h"
+#include "weft/txn/prepared_table.h"
 
 namespace weft {
 

@@ -1,7 +1,7 @@
 // Participant: this worker's part in the commits of other nodes' workers of the same index, and of its own. It locks,
-// validates, applies and unlocks what messages name, and keeps a record of each transaction (log.h) from its first
-// commit message until the coordinator says that all participants have acknowledged (rule K4). Messages say what to do,
-// key by key: it knows no protocol's row.
+// validates, applies and unlocks what messages name, and keeps a record of each transaction (prepared_table.h) from its
+// first commit message until the coordinator says that all participants have acknowledged (rule K4). Messages say what
+// to do, key by key: it knows no protocol's row.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 #include "weft/txn/backup_writes.h"
 #include "weft/txn/batch.h"
 #include "weft/txn/context.h"
-#include "weft/txn/log.h"
 #include "weft/txn/messages.h"
 #include "weft/txn/notices.h"
 #include "weft/txn/outcomes.h"
+#include "weft/txn/prepared_table.h"
 #include "weft/txn/protocol.h"
 
 namespace weft {

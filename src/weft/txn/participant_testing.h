@@ -10,11 +10,11 @@
 #include "weft/txn/batch.h"
 #include "weft/txn/commit_parser.h"
 #include "weft/txn/key_part.h"
-#include "weft/txn/log.h"
 #include "weft/txn/messages.h"
 #include "weft/txn/outcomes.h"
 #include "weft/txn/part_testing.h"
 #include "weft/txn/participant.h"
+#include "weft/txn/prepared_table.h"
 
 namespace weft {
 

@@ -6,7 +6,7 @@
 
 #include "weft/txn/batch.h"
 #include "weft/txn/context.h"
-#include "weft/txn/log.h"
+#include "weft/txn/prepared_table.h"
 
 namespace weft {
 

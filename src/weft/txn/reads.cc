@@ -5,9 +5,9 @@
 #include "weft/base/check.h"
 #include "weft/base/inline.h"
 #include "weft/base/marks.h"
-#include "weft/txn/log.h"
 #include "weft/txn/messages.h"
 #include "weft/txn/one_sided_reads.h"
+#include "weft/txn/prepared_table.h"
 
 namespace weft {
 

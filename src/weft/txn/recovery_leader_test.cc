@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "weft/fabric/wire.h"
-#include "weft/txn/log.h"
+#include "weft/txn/prepared_table.h"
 #include "weft/txn/recovery_testing.h"
 
 namespace weft {

@@ -7,7 +7,7 @@
 
 #include "weft/txn/context.h"
 #include "weft/txn/decision_log.h"
-#include "weft/txn/log.h"
+#include "weft/txn/prepared_table.h"
 #include "weft/txn/recovery_types.h"
 #include "weft/txn/slot_table.h"
 

@@ -22,7 +22,7 @@
 
 #include "weft/base/bytes.h"
 #include "weft/store/table.h"
-#include "weft/txn/log.h"
+#include "weft/txn/prepared_table.h"
 #include "weft/txn/txn_observer.h"
 #include "weft/types.h"
 

@@ -1,4 +1,4 @@
-#include "weft/txn/log.h"
+#include "weft/txn/prepared_table.h"
 
 #include <gtest/gtest.h>
 
