@@ -91,70 +91,101 @@ std::string compare(const Found& found, uint32_t warehouse_count, uint32_t items
          " orders of item " + std::to_string(index % items + 1) + ", there are " + std::to_string(other->orders);
 }
 
-}  // namespace
+// Goes through the rows of all tables, and collects what they say together.
+class Collector {
+ public:
+  Collector(const Tpcc::VisitTable& visit_table, uint32_t warehouses, uint32_t items)
+      : visit_table_(visit_table), warehouses_(warehouses), items_(items), found_(warehouses, items) {}
 
-std::string Tpcc::check(const VisitTable& visit_table, const Tally& tally) const {
-  Found found(warehouses_, items_);
-  std::string wrong;
-  const auto each = [&](TableId table, const auto& row) {
-    visit_table(table, [&](NodeId, bool primary, std::string_view key_bytes, std::string_view value, uint64_t) {
-      if (!primary || !wrong.empty()) return;
+  void collect() {
+    collect_loaded();
+    collect_orders();
+  }
+  const Found& found() const { return found_; }
+  const std::string& wrong() const { return wrong_; }  // the first row that cannot be, or empty
+
+ private:
+  template <class F>
+  void each(TableId table, const F& row) {
+    visit_table_(table, [&](NodeId, bool primary, std::string_view key_bytes, std::string_view value, uint64_t) {
+      if (!primary || !wrong_.empty()) return;
       const auto key = row_of<uint64_t>(key_bytes);
       if (warehouse_of(key) >= warehouses_ || district_of(key) > kDistricts) {
-        wrong = "tpcc-no: a row of " + place(warehouse_of(key), district_of(key));
+        wrong_ = "tpcc-no: a row of " + place(warehouse_of(key), district_of(key));
         return;
       }
       row(key, value);
     });
-  };
-  const auto district = [&](uint64_t key) -> DistrictSeen& {
-    return found.districts[size_t{warehouse_of(key)} * kDistricts + std::max(1U, district_of(key)) - 1];
-  };
-  const auto item = [&](uint32_t warehouse, uint32_t number) {
+  }
+  DistrictSeen& district(uint64_t key) {
+    return found_.districts[size_t{warehouse_of(key)} * kDistricts + std::max(1U, district_of(key)) - 1];
+  }
+  size_t item(uint32_t warehouse, uint32_t number) const {
     return size_t{warehouse} * items_ + std::clamp<uint32_t>(number, 1, items_) - 1;
-  };
+  }
 
-  each(kWarehouse, [&](uint64_t key, std::string_view value) {
-    ++found.warehouses;
-    found.ytd[warehouse_of(key)] += row_of<Warehouse>(value).ytd;
-  });
-  each(kDistrict, [&](uint64_t key, std::string_view value) {
-    const auto row = row_of<District>(value);
-    found.ytd[warehouse_of(key)] -= row.ytd;
-    district(key).there = true;
-    district(key).next_order = row.next_order;
-  });
-  each(kCustomer, [&](uint64_t, std::string_view) { ++found.customers; });
-  each(kStock, [&](uint64_t key, std::string_view value) {
-    const auto row = row_of<Stock>(value);
-    ++found.stocks;
-    found.booked[item(warehouse_of(key), number_of(key))] = {row.ytd, row.orders, row.remote_orders};
-    if (row.quantity < 10 || row.quantity > 100) wrong = "tpcc-no: a stock of " + std::to_string(row.quantity);
-  });
-  each(kOrder, [&](uint64_t key, std::string_view value) {
-    const auto row = row_of<Order>(value);
-    OrderSeen& seen = district(key).order(number_of(key));
-    seen.order = true;
-    seen.carrier = row.carrier;
-    seen.lines = row.lines;
-    ++found.orders;
-  });
-  each(kNewOrder, [&](uint64_t key, std::string_view) { district(key).order(number_of(key)).new_order = true; });
-  each(kOrderLine, [&](uint64_t key, std::string_view value) {
-    const auto row = row_of<OrderLine>(value);
-    OrderSeen& seen = district(key).order(number_of(key));
-    ++seen.lines_seen;
-    if (row.delivered != 0) ++seen.delivered;
-    if (row.supplier >= warehouses_) {
-      wrong = "tpcc-no: a line from warehouse " + std::to_string(row.supplier);
-      return;
-    }
-    StockSeen& stock = found.ordered[item(row.supplier, row.item)];
-    stock.ytd += row.quantity;
-    ++stock.orders;
-    if (row.supplier != warehouse_of(key)) ++stock.remote_orders;
-  });
-  if (!wrong.empty()) return wrong;
+  // The tables whose rows are all loaded at the start.
+  void collect_loaded() {
+    each(Tpcc::kWarehouse, [&](uint64_t key, std::string_view value) {
+      ++found_.warehouses;
+      found_.ytd[warehouse_of(key)] += row_of<Warehouse>(value).ytd;
+    });
+    each(Tpcc::kDistrict, [&](uint64_t key, std::string_view value) {
+      const auto row = row_of<District>(value);
+      found_.ytd[warehouse_of(key)] -= row.ytd;
+      district(key).there = true;
+      district(key).next_order = row.next_order;
+    });
+    each(Tpcc::kCustomer, [&](uint64_t, std::string_view) { ++found_.customers; });
+    each(Tpcc::kStock, [&](uint64_t key, std::string_view value) {
+      const auto row = row_of<Stock>(value);
+      ++found_.stocks;
+      found_.booked[item(warehouse_of(key), number_of(key))] = {row.ytd, row.orders, row.remote_orders};
+      if (row.quantity < 10 || row.quantity > 100) wrong_ = "tpcc-no: a stock of " + std::to_string(row.quantity);
+    });
+  }
+
+  // The tables that transactions insert into.
+  void collect_orders() {
+    each(Tpcc::kOrder, [&](uint64_t key, std::string_view value) {
+      const auto row = row_of<Order>(value);
+      OrderSeen& seen = district(key).order(number_of(key));
+      seen.order = true;
+      seen.carrier = row.carrier;
+      seen.lines = row.lines;
+      ++found_.orders;
+    });
+    each(Tpcc::kNewOrder,
+         [&](uint64_t key, std::string_view) { district(key).order(number_of(key)).new_order = true; });
+    each(Tpcc::kOrderLine, [&](uint64_t key, std::string_view value) {
+      const auto row = row_of<OrderLine>(value);
+      OrderSeen& seen = district(key).order(number_of(key));
+      ++seen.lines_seen;
+      if (row.delivered != 0) ++seen.delivered;
+      if (row.supplier >= warehouses_) {
+        wrong_ = "tpcc-no: a line from warehouse " + std::to_string(row.supplier);
+        return;
+      }
+      StockSeen& stock = found_.ordered[item(row.supplier, row.item)];
+      stock.ytd += row.quantity;
+      ++stock.orders;
+      if (row.supplier != warehouse_of(key)) ++stock.remote_orders;
+    });
+  }
+
+  const Tpcc::VisitTable& visit_table_;
+  const uint32_t warehouses_, items_;
+  Found found_;
+  std::string wrong_;
+};
+
+}  // namespace
+
+std::string Tpcc::check(const VisitTable& visit_table, const Tally& tally) const {
+  Collector collector(visit_table, warehouses_, items_);
+  collector.collect();
+  if (!collector.wrong().empty()) return collector.wrong();
+  const Found& found = collector.found();
   if (found.warehouses != warehouses_ || found.customers != uint64_t{warehouses_} * kDistricts * customers_ ||
       found.stocks != found.booked.size()) {
     return "tpcc-no: rows that were loaded are missing";
