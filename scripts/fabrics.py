@@ -54,7 +54,7 @@ def main():
                         command.remove("--skew")
                         command.remove("none")
                     command += tls if setup.endswith("TLS") else []
-                    command += [] if batched else ["--off", "nw-batch"]
+                    command += [] if batched else ["--off", "network-batching"]
                     done = subprocess.run(command, check=True, capture_output=True, text=True)
                     results.setdefault((setup, batched), []).append(json.loads(done.stdout))
 

@@ -69,8 +69,8 @@ class BadRequests(unittest.TestCase):
         self.refused("bench", "smallbank", "--replicas", "0", says=["replicas", "0"])
         self.refused("bench", "smallbank", "--threads", "65", says=["threads", "65", "64"])
         self.refused("bench", "smallbank", "--threads", "0", says=["threads", "0", "1 to 64"])
-        self.refused("bench", "smallbank", "--inflight", "0", says=["in_flight", "0"])
-        self.refused("bench", "smallbank", "--inflight", "201", says=["in_flight", "201", "200"])
+        self.refused("bench", "smallbank", "--transactions-in-flight", "0", says=["in_flight", "0"])
+        self.refused("bench", "smallbank", "--transactions-in-flight", "201", says=["in_flight", "201", "200"])
         self.refused("bench", "smallbank", "--keys", "0", says=["--keys", "0"])
         self.refused("bench", "smallbank", "--keys", "99999999999999", says=["--keys", "99999999999999"])
         self.refused("bench", "smallbank", "--seconds", "0", says=["--seconds"])
@@ -83,10 +83,21 @@ class BadRequests(unittest.TestCase):
     def test_choices(self):
         self.refused("bench", "smallbank", "--fabric", "pigeon", says=["pigeon", "local"])
         self.refused("bench", "smallbank", "--fabric", "sim", says=["--fabric sim", "`weft sim`"])
-        self.refused("bench", "smallbank", "--off", "nw-batch,turbo", says=["turbo", "nw-batch", "ht-batch"])
+        self.refused("bench", "smallbank", "--off", "network-batching,turbo",
+                     says=["turbo", "network-batching", "table-batching"])
         self.refused("bench", "smallbank", "--skew", "some", says=["some", "hot", "none"])
         self.refused("bench", "all", "--json", says=["--json"])
         self.refused("bench", "tatp", "--markdown", says=["--markdown"])
+
+    def test_renamed_options_name_the_new_one(self):
+        self.refused("up", "--founders", "2", says=["--founders is not an option", "--initial-members"])
+        self.refused("up", "--locks=loopback", says=["--locks is not an option", "--remote-lock-mode"])
+        self.refused("bench", "smallbank", "--inflight", "8",
+                     says=["--inflight is not an option", "--transactions-in-flight"])
+        for was, now in [("nw-batch", "network-batching"), ("ht-batch", "table-batching"),
+                         ("outstanding", "pipelined-verbs"), ("doorbells", "doorbell-batching"),
+                         ("passive-acks", "piggyback-acks")]:
+            self.refused("bench", "smallbank", "--off", was, says=[was, f"it is called {now} now"])
 
     def test_more_than_the_memory(self):
         done = weft("bench", "smallbank", "--keys", "4294967296")
@@ -106,8 +117,8 @@ class Help(unittest.TestCase):
 
     def test_bench_names_its_flags(self):
         text = weft("bench", "--help").stdout
-        for flag in ["--nodes", "--replicas", "--threads", "--fabric", "--protocol", "--seconds", "--inflight", "--rate",
-                     "--keys", "--off", "--json"]:
+        for flag in ["--nodes", "--replicas", "--threads", "--fabric", "--protocol", "--seconds",
+                     "--transactions-in-flight", "--rate", "--keys", "--off", "--json"]:
             self.assertIn(flag, text)
 
     def test_protocols(self):
@@ -139,7 +150,7 @@ class Bench(unittest.TestCase):
                     self.assertLessEqual(found["latency_us"]["p50"], found["latency_us"]["p999"])
 
     def test_switches(self):
-        found = self.measured("smallbank", "--off", "nw-batch,ht-batch,local-reads", *SMALL)
+        found = self.measured("smallbank", "--off", "network-batching,table-batching,local-reads", *SMALL)
         self.assertLessEqual(found["nw_batch"], 1)
 
     def test_sizes(self):

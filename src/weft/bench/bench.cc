@@ -126,29 +126,34 @@ std::string Bench::check() const {
 }
 
 Result<void> switch_off(std::string_view list, Options* options) {
+  struct Switch {
+    std::string_view name;
+    bool Options::*value;  // nullptr: one transaction at a time
+    std::string_view was;
+  };
+  static constexpr Switch kSwitches[] = {{"network-batching", &Options::network_batching, "nw-batch"},
+                                         {"table-batching", &Options::table_batching, "ht-batch"},
+                                         {"local-reads", &Options::local_reads, {}},
+                                         {"coroutines", nullptr, {}},
+                                         {"pipelined-verbs", &Options::pipelined_verbs, "outstanding"},
+                                         {"doorbell-batching", &Options::doorbell_batching, "doorbells"},
+                                         {"piggyback-acks", &Options::piggyback_acks, "passive-acks"}};
   while (!list.empty()) {
     const size_t comma = std::min(list.find(','), list.size());
     const std::string_view name = list.substr(0, comma);
     list.remove_prefix(std::min(comma + 1, list.size()));
-    if (name == "nw-batch") {
-      options->network_batching = false;
-    } else if (name == "ht-batch") {
-      options->table_batching = false;
-    } else if (name == "local-reads") {
-      options->local_reads = false;
-    } else if (name == "coroutines") {
-      options->limits.transactions_in_flight_max = 1;
-    } else if (name == "outstanding") {
-      options->pipelined_verbs = false;
-    } else if (name == "doorbells") {
-      options->doorbell_batching = false;
-    } else if (name == "passive-acks") {
-      options->piggyback_acks = false;
+    const Switch* found = nullptr;
+    std::string names;
+    for (const Switch& each : kSwitches) {
+      if (!name.empty() && name == each.was) return bad(fmt::format("--off {}: it is called {} now", name, each.name));
+      if (name == each.name) found = &each;
+      names.append(names.empty() ? "" : ", ").append(each.name);
+    }
+    if (found == nullptr) return bad(fmt::format("--off {}: there are {}", name, names));
+    if (found->value != nullptr) {
+      options->*found->value = false;
     } else {
-      return bad(
-          fmt::format("--off {}: there are nw-batch, ht-batch, local-reads, coroutines, outstanding, doorbells "
-                      "and passive-acks",
-                      name));
+      options->limits.transactions_in_flight_max = 1;
     }
   }
   return {};

@@ -61,9 +61,8 @@ class Bench {
 inline constexpr int kExitDone = 0, kExitFailed = 1, kExitBadRequest = 2;
 int exit_status(const Error& error);
 
-// Turns the listed switches of `options` off:
-// "nw-batch,ht-batch,local-reads,coroutines,outstanding,doorbells,passive-acks". kBadOption names what is not one of
-// them.
+// Turns the listed switches of `options` off: "network-batching,table-batching,local-reads,coroutines,pipelined-verbs,
+// doorbell-batching,piggyback-acks". kBadOption names what is not one of them, and what it is called now if it was.
 Result<void> switch_off(std::string_view list, Options* options);
 
 }  // namespace weft::bench

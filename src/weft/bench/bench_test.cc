@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <sstream>
+#include <utility>
 
 #include "weft/base/sanitized.h"
 #include "weft/bench/ablation.h"
@@ -64,7 +65,8 @@ TEST(Bench, SwitchesChangeOnOneLoad) {
   auto opened = Bench::open(small("smallbank"), nullptr);
   ASSERT_TRUE(opened) << opened.error().text();
   Bench& bench = **opened;
-  for (const char* off : {"nw-batch,ht-batch,local-reads", "ht-batch,local-reads", "local-reads", ""}) {
+  for (const char* off :
+       {"network-batching,table-batching,local-reads", "table-batching,local-reads", "local-reads", ""}) {
     Options cluster = small("smallbank").cluster;
     ASSERT_TRUE(switch_off(off, &cluster));
     ASSERT_TRUE(bench.change(cluster));
@@ -181,15 +183,23 @@ TEST(Bench, SwitchesAreKnownByName) {
   Options options;
   ASSERT_TRUE(switch_off("", &options));
   EXPECT_TRUE(options.network_batching && options.table_batching && options.local_reads);
-  ASSERT_TRUE(switch_off("ht-batch,local-reads", &options));
+  ASSERT_TRUE(switch_off("table-batching,local-reads", &options));
   EXPECT_TRUE(options.network_batching && !options.table_batching && !options.local_reads);
   EXPECT_TRUE(options.doorbell_batching && options.pipelined_verbs && options.piggyback_acks);
-  ASSERT_TRUE(switch_off("coroutines,outstanding,doorbells,passive-acks", &options));
+  ASSERT_TRUE(switch_off("coroutines,pipelined-verbs,doorbell-batching,piggyback-acks", &options));
   EXPECT_TRUE(!options.doorbell_batching && !options.pipelined_verbs && !options.piggyback_acks &&
               options.limits.transactions_in_flight_max == 1);
-  const auto bad = switch_off("nw-batch,turbo", &options);
+  const auto bad = switch_off("network-batching,turbo", &options);
   ASSERT_FALSE(bad);
   EXPECT_NE(bad.error().detail.find("turbo"), std::string::npos);
+  for (const auto& [was, is] :
+       {std::pair{"nw-batch", "network-batching"}, std::pair{"ht-batch", "table-batching"},
+        std::pair{"outstanding", "pipelined-verbs"}, std::pair{"doorbells", "doorbell-batching"},
+        std::pair{"passive-acks", "piggyback-acks"}}) {
+    const auto renamed = switch_off(was, &options);
+    ASSERT_FALSE(renamed) << was;
+    EXPECT_NE(renamed.error().detail.find(is), std::string::npos) << renamed.error().detail;
+  }
 }
 
 TEST(Ablation, PrintsEveryTable) {

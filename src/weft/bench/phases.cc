@@ -21,7 +21,7 @@ struct Comparison {
   const char* by_messages;
   const char* by_verbs;
   const char* paper;  // of DrTM+H
-  bool passive_acks = true;
+  bool piggyback_acks = true;
 };
 constexpr Comparison kComparisons[] = {
     {"execute, place remembered", "dnl4", "dnl4-e", "verbs, 1.26 – 1.45 × (TPC-C/no), up to 1.36 × (SmallBank)"},
@@ -39,7 +39,7 @@ constexpr const char* kDesigns[] = {"fasst", "farm", "drtmr", "drtmh-nc", "drtmh
 // DrTM+H's optimisations one by one: each rung adds one to those before it.
 struct PhaseRung {
   const char* name;
-  bool coroutines, outstanding, doorbells, passive_acks;
+  bool coroutines, pipelined_verbs, doorbell_batching, piggyback_acks;
 };
 constexpr PhaseRung kPhaseRungs[] = {{"none", false, false, false, false},
                                      {"+ coroutines", true, false, false, false},
@@ -62,8 +62,8 @@ std::string verdict(const Report& messages, const Report& verbs) {
   return fmt::format("{}, {:.2f} ×{}", by_verbs ? "verbs" : "messages", times, apart ? "" : " (spreads overlap)");
 }
 
-std::string setup_name(const char* row, bool passive_acks) {
-  return std::string(row) + (passive_acks ? "" : ", acks at once");
+std::string setup_name(const char* row, bool piggyback_acks) {
+  return std::string(row) + (piggyback_acks ? "" : ", acks at once");
 }
 
 class Phases {
@@ -116,16 +116,16 @@ class Phases {
   // Every row once, then all rungs but the last, which is the last design as it is.
   std::vector<Setup> setups(const Options& cluster) {
     std::vector<Setup> all;
-    const auto add = [&](const char* row, bool passive_acks) {
-      const std::string name = setup_name(row, passive_acks);
+    const auto add = [&](const char* row, bool piggyback_acks) {
+      const std::string name = setup_name(row, piggyback_acks);
       if (std::any_of(all.begin(), all.end(), [&](const Setup& setup) { return setup.name == name; })) return;
       all.push_back({name, cluster});
       all.back().cluster.protocol = row;
-      all.back().cluster.piggyback_acks = passive_acks;
+      all.back().cluster.piggyback_acks = piggyback_acks;
     };
     for (const Comparison& c : kComparisons) {
-      add(c.by_messages, c.passive_acks);
-      add(c.by_verbs, c.passive_acks);
+      add(c.by_messages, c.piggyback_acks);
+      add(c.by_verbs, c.piggyback_acks);
     }
     for (const char* row : kDesigns) add(row, true);
     rows_.clear();
@@ -134,9 +134,9 @@ class Phases {
       all.push_back({rung.name, cluster});
       Options& with = all.back().cluster;
       if (!rung.coroutines) with.limits.transactions_in_flight_max = 1;
-      with.pipelined_verbs = rung.outstanding;
-      with.doorbell_batching = rung.doorbells;
-      with.piggyback_acks = rung.passive_acks;
+      with.pipelined_verbs = rung.pipelined_verbs;
+      with.doorbell_batching = rung.doorbell_batching;
+      with.piggyback_acks = rung.piggyback_acks;
     }
     return all;
   }
@@ -166,8 +166,8 @@ class Phases {
                "### Which primitive wins where\n\n"
                "| phase | messages | txn/s | verbs | txn/s | here | the paper |\n|---|---|---|---|---|---|---|\n");
     for (const Comparison& c : kComparisons) {
-      const Report& messages = by_row_[setup_name(c.by_messages, c.passive_acks)];
-      const Report& verbs = by_row_[setup_name(c.by_verbs, c.passive_acks)];
+      const Report& messages = by_row_[setup_name(c.by_messages, c.piggyback_acks)];
+      const Report& verbs = by_row_[setup_name(c.by_verbs, c.piggyback_acks)];
       fmt::print(out_, "| {} | {} | {} | {} | {} | {} | {} |\n", c.phase, c.by_messages, millions(messages.tps_median),
                  c.by_verbs, millions(verbs.tps_median), verdict(messages, verbs), c.paper);
     }

@@ -25,7 +25,7 @@ struct BenchFlags {
   std::string fabric = "local", protocol = "dnl4", skew = "hot", off, label;
   Tls tls;
   double seconds = 5, warmup = 0.5, rate = 0;
-  uint32_t inflight = 64;
+  uint32_t transactions_in_flight = 64;
   int64_t keys = 0;
   uint64_t transactions = 0;
   uint64_t seed = 1;
@@ -43,7 +43,7 @@ Result<bench::BenchOptions> options_of(const BenchFlags& flags, bool keys_given)
   out.cluster.fabric = flags.fabric;
   out.cluster.tls = flags.tls;
   out.cluster.protocol = flags.protocol;
-  out.cluster.limits.transactions_in_flight_max = flags.inflight;
+  out.cluster.limits.transactions_in_flight_max = flags.transactions_in_flight;
   if (auto off = bench::switch_off(flags.off, &out.cluster); !off) return off.error();
   if (keys_given && flags.keys < 1) return bad("--keys " + std::to_string(flags.keys) + ": at least 1 a node");
   out.keys_per_node = static_cast<uint64_t>(flags.keys);
@@ -124,8 +124,9 @@ int run_phases(const BenchFlags& flags, const bench::BenchOptions& options, bool
 int run_bench(BenchFlags flags, const CLI::App& command) {
   const bool all = flags.workload == "all", phases = flags.workload == "phases";
   if (all || phases) {
-    for (const char* flag : {"--json", "--rate", "--off", "--protocol", "--warmup", "--inflight", "--transactions"}) {
-      if (command.count(flag) == 0 || (all && std::string_view(flag) == "--inflight")) continue;
+    for (const char* flag :
+         {"--json", "--rate", "--off", "--protocol", "--warmup", "--transactions-in-flight", "--transactions"}) {
+      if (command.count(flag) == 0 || (all && std::string_view(flag) == "--transactions-in-flight")) continue;
       return refuse(std::string(flag) + " does not go with `bench " + flags.workload + "`, which sets it");
     }
     if (phases && command.count("--keys") > 0) {
@@ -167,7 +168,9 @@ void add_flags(CLI::App& command, BenchFlags& flags) {
       "--transactions", flags.transactions,
       "Of one workload: run so many, in place of --warmup and --seconds; the same number by each client");
   command.add_option("--warmup", flags.warmup, "Seconds before that")->capture_default_str();
-  command.add_option("--inflight", flags.inflight, "Transactions a worker runs at a time, 1 to 200")
+  command
+      .add_option("--transactions-in-flight", flags.transactions_in_flight,
+                  "Transactions a worker runs at a time, 1 to 200")
       ->capture_default_str();
   command.add_option("--rate", flags.rate,
                      "Open loop: this many transactions a second arrive in the cluster, whatever it does; latency "
@@ -179,12 +182,13 @@ void add_flags(CLI::App& command, BenchFlags& flags) {
       ->capture_default_str();
   command.add_option(
       "--off", flags.off,
-      "Switch off, comma-separated: nw-batch, ht-batch, local-reads, coroutines (one transaction at a time); and in "
-      "rows with verbs outstanding (requests of one transaction), doorbells (batching), passive-acks");
+      "Switch off, comma-separated: network-batching, table-batching, local-reads, coroutines (one transaction at a "
+      "time); and in rows with verbs pipelined-verbs (several of one transaction), doorbell-batching, piggyback-acks");
   command.add_option("--seed", flags.seed, "Of the contents and of what the clients draw")->capture_default_str();
   command.add_flag("--json", flags.json, "Print one JSON object");
   command.add_flag("--markdown", flags.markdown, "With all and phases: print Markdown, which they do anyway");
   command.add_option("--label", flags.label, "With all and phases: the commit, for the heading");
+  add_renamed_option(command, "--inflight", "--transactions-in-flight");
 }
 
 }  // namespace

@@ -18,6 +18,9 @@ void add_check(CLI::App& app, int* status);
 void add_protocols(CLI::App& app, int* status);
 void add_doctor(CLI::App& app, int* status);
 
+// Has the command refuse an option that was renamed, and name the new one. It is not in the command's help.
+void add_renamed_option(CLI::App& command, const std::string& was, const std::string& is);
+
 // Writes to stderr why a request cannot be served; returns the exit status for it.
 int refuse(const std::string& why);
 

@@ -3,11 +3,19 @@
 #include <cstdio>
 #include <iostream>
 #include <string>
+#include <vector>
 
 #include "weft/bench/bench.h"
 #include "weft/cli/commands.h"
 
 namespace weft::cli {
+
+void add_renamed_option(CLI::App& command, const std::string& was, const std::string& is) {
+  const CLI::callback_t refuse_it = [was, is](const std::vector<std::string>&) -> bool {
+    throw CLI::ValidationError(was + " is not an option: it is called " + is + " now");
+  };
+  command.add_option(was, CLI::callback_t(refuse_it))->expected(0, 1)->group("");
+}
 
 int refuse(const std::string& why) {
   std::fprintf(stderr, "weft: %s\n", why.c_str());

@@ -44,7 +44,7 @@ struct UpFlags {
   int http_port = -1;  // -1: kHttpBeside above port; 0: no HTTP
   int workers = 1;
   std::string fabric = "shm";
-  std::string device, locks = "messages";
+  std::string device, remote_lock_mode = "messages";
   std::string memory = "1GiB";
   uint64_t capacity = StoreConfig().capacity;
   std::string protocol = "dnl4";
@@ -76,7 +76,7 @@ NodeConfig config_of(const UpFlags& flags, const std::string& name, int node) {
     if (fabric_name(kind) == flags.fabric) config.fabric.kind = kind;
   }
   config.fabric.device.device = flags.device;
-  if (flags.locks == "loopback") config.options.remote_lock_mode = RemoteLockMode::kNicLoopback;
+  if (flags.remote_lock_mode == "loopback") config.options.remote_lock_mode = RemoteLockMode::kNicLoopback;
   config.fabric.listen = flags.fabric == "shm" ? "@" + name + "-" + std::to_string(node) : "127.0.0.1:0";
   config.membership.socket = "@" + name;
   parse_size(flags.memory, config.store.memory_bytes_max);
@@ -138,8 +138,8 @@ int run_up(UpFlags flags) {
     return refuse("--port " + std::to_string(flags.port) + ": " + std::to_string(flags.nodes) +
                   " nodes need as many ports from there, up to 65535");
   }
-  if (flags.fabric != "verbs" && (!flags.device.empty() || flags.locks != "messages")) {
-    return refuse("--device and --locks go with --fabric verbs, not " + flags.fabric);
+  if (flags.fabric != "verbs" && (!flags.device.empty() || flags.remote_lock_mode != "messages")) {
+    return refuse("--device and --remote-lock-mode go with --fabric verbs, not " + flags.fabric);
   }
   if (flags.password_given && flags.password.empty()) return refuse("--password: it is empty");
   if (flags.password_given)
@@ -231,7 +231,7 @@ void add_up(CLI::App& app, int* status) {
   command->add_option("--device", flags->device,
                       "With --fabric verbs: the RDMA device (default: the first that works)");
   command
-      ->add_option("--locks", flags->locks,
+      ->add_option("--remote-lock-mode", flags->remote_lock_mode,
                    "With --fabric verbs: messages or loopback, if the device's atomics do not go with the processor's")
       ->capture_default_str()
       ->check(CLI::IsMember({"messages", "loopback"}));
@@ -254,6 +254,8 @@ void add_up(CLI::App& app, int* status) {
       ->check(CLI::ExistingFile);
   command->add_option("--set", flags->sets, "One such key, as in --set cluster.lease_ms=500; may be given again")
       ->take_all();
+  add_renamed_option(*command, "--founders", "--initial-members");
+  add_renamed_option(*command, "--locks", "--remote-lock-mode");
   command->callback([flags, status, command] {
     flags->password_given = command->count("--password") > 0;
     *status = run_up(*flags);
