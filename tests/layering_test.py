@@ -3,7 +3,7 @@
 
 A room under src/weft may include the rooms above it in ROOMS, itself and include/weft; include/weft and the examples
 may include include/weft and the standard library. Every source belongs to a known room and is named in that room's
-CMakeLists.txt.
+CMakeLists.txt. Headers do not include each other in a circle.
 """
 
 import pathlib
@@ -16,6 +16,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Top to bottom, as the architecture has them; a room that is not built yet keeps its place.
 ROOMS = ["base", "run", "fabric", "wires", "member", "store", "far", "txn", "data", "rdt", "device", "cluster", "sim",
          "check", "redis", "server", "bench", "lab", "cli"]
+
+# Inline functions of another header, which includes this one at its end.
+INLINE_PARTS = ["weft/store/dlht_ops.h"]
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 STANDARD = re.compile(r"[a-z_0-9]+$")
@@ -82,8 +85,29 @@ def check_build_order(root):
     return unknown
 
 
+def check_circles(root):
+    """No header includes itself through others."""
+    headers = {"weft/" + str(path.relative_to(folder)): [name for _, name in includes(path)]
+               for folder in (root / "src/weft", root / "include/weft") for path in sources(folder, (".h",))}
+    for name in INLINE_PARTS:
+        headers.pop(name, None)
+    done, findings = set(), []
+
+    def visit(name, above):
+        if name in above:
+            findings.append("headers in a circle: " + " -> ".join(above[above.index(name):] + [name]))
+        elif name in headers and name not in done:
+            for other in headers[name]:
+                visit(other, above + [name])
+            done.add(name)
+
+    for name in headers:
+        visit(name, [])
+    return findings
+
+
 def check(root):
-    findings = check_build_order(root)
+    findings = check_build_order(root) + check_circles(root)
     for path in sources(root / "src/weft"):
         where = path.relative_to(root)
         room = where.parts[2]
@@ -124,6 +148,10 @@ class Layering(unittest.TestCase):
 
     def test_room_below(self):
         self.assert_finds({"src/weft/base/c.h": '#include "weft/run/b.h"\n'}, "base includes weft/run/b.h", "below")
+
+    def test_circle(self):
+        self.assert_finds({"src/weft/run/c.h": '#include "weft/run/d.h"\n',
+                           "src/weft/run/d.h": '#include "weft/run/b.h"\n#include "weft/run/c.h"\n'}, "circle", "d.h")
 
     def test_public_header_includes_a_room(self):
         self.assert_finds({"include/weft/x.h": '#include "weft/base/a.h"\n'}, "public API includes weft/base/a.h")
