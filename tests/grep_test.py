@@ -4,6 +4,7 @@
 Time, randomness and order come in by constructor, so that one seed decides a whole run: clocks, random sources and
 walks over unordered containers stay inside src/weft/base. The rest is about a tree that is fit to be read: no notes
 about unfinished work, no paths of one machine, `#pragma once` in every header. Long files are reported, not refused.
+What docs/rules.md names as the place where a rule is enforced must exist.
 """
 
 import pathlib
@@ -38,6 +39,10 @@ UNORDERED = re.compile(r"\b(?:unordered_(?:multi)?(?:map|set)|(?:flat|node)_hash
 def strip(text):
     """The code alone; everything keeps its place."""
     return COMMENT_OR_STRING.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), text)
+
+
+def strip_comments(text):
+    return COMMENT_OR_STRING.sub(lambda m: "" if m.group().startswith("/") else m.group(), text)
 
 
 def line_of(text, at):
@@ -103,6 +108,58 @@ def check(root):
 def long_files(root):
     lengths = ((len(path.read_text().splitlines()), path.relative_to(root)) for path in files(root))
     return sorted((entry for entry in lengths if entry[0] > LINES_ASKED), reverse=True)
+
+
+def class_bodies(code):
+    """By name of a class: the text of its body and of its members that are defined outside, of all that have the name."""
+    bodies = {}
+    for match in re.finditer(r"\b(?:class|struct)\s+(\w+)[^;(){}]*\{", code):
+        depth, at = 1, match.end()
+        while at < len(code) and depth:
+            depth += {"{": 1, "}": -1}.get(code[at], 0)
+            at += 1
+        bodies.setdefault(match.group(1), set()).update(re.findall(r"\w+", code[match.end():at]))
+    for name, member in re.findall(r"\b(\w+)::(\w+)", code):
+        bodies.setdefault(name, set()).add(member)
+    return bodies
+
+
+def check_rules(text, code):
+    """Names of code on the page of the rules that the code does not have."""
+    bodies = class_bodies(code)
+    functions = set(re.findall(r"\b(\w+)\s*\(", code))
+    findings = [f"{name}::{member} does not exist" for name, member in re.findall(r"`(\w+)::(\w+)`", text)
+                if member not in bodies.get(name, ())]
+    enforced = re.findall(r"^- \*Enforced:\*(.*?)(?=^- \*|^$)", text, re.DOTALL | re.MULTILINE)
+    for table in re.findall(r"^\| cite as \|.*?(?=^$|\Z)", text, re.DOTALL | re.MULTILINE):
+        enforced += [row.split("|")[3] for row in table.splitlines()]
+    findings += [f"{name}, which is to enforce a rule, is no function" for part in enforced
+                 for name in re.findall(r"`([a-z]\w*)`", part) if name not in functions and not is_row(name, code)]
+    return findings
+
+
+def is_row(name, code):
+    return re.search(rf"\.name = \W{name}\W", code) is not None
+
+
+class Rules(unittest.TestCase):
+    CODE = "class Table { void lock(); };\nbool Table::unlock() {}\nvoid decide(int);\n"
+
+    def test_names(self):
+        self.assertEqual(check_rules("`Table::lock`, `Table::unlock`\n- *Enforced:* table, `decide`, `table.h`.\n",
+                                     self.CODE), [])
+        self.assertEqual(len(check_rules("`Table::swap`", self.CODE)), 1)
+        self.assertEqual(len(check_rules("`Tables::lock`", self.CODE)), 1)
+        self.assertEqual(len(check_rules("- *Enforced:* x,\n  `decided`.\n- *Shown:* `nothing`\n", self.CODE)), 1)
+        table = "| cite as | rule | enforced in | shown by |\n|---|---|---|---|\n| a | b `x` | `{}` | `y` |\n"
+        self.assertEqual(check_rules(table.format("decide"), self.CODE), [])
+        self.assertEqual(len(check_rules(table.format("decides"), self.CODE)), 1)
+
+    def test_this_tree(self):
+        code = "\n".join(path.read_text() for path in files(ROOT) if path.parts[len(ROOT.parts)] in ("src", "include")
+                         and not path.stem.endswith(("_test", "_testing", "_bench")))
+        found = check_rules((ROOT / "docs/rules.md").read_text(), strip_comments(code))
+        self.assertEqual(found, [], "\n" + "\n".join(found))
 
 
 class Grep(unittest.TestCase):

@@ -56,7 +56,7 @@ class RowSet {
     return backups_answer_reads() && any([](const Protocol& row) { return backups_serve_single_reads(row); });
   }
   // Whether backups hide what they apply until it is finished everywhere (rule G4): where it may be read there, and
-  // where verbs lock words, so that an unfinished word is not taken for a finished one (rule W1).
+  // where rows use verbs, so that no verb takes an unfinished word for a finished one (rule W1).
   bool marks_readable() const { return backups_answer_single_reads() || uses_verbs(); }
 
  private:
