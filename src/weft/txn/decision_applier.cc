@@ -75,10 +75,10 @@ void DecisionApplier::install(const PreparedKeys* part, const PreparedTxn* recor
       continue;
     }
     const Placement& now = ctx_.view().placement(key.key.partition);
-    const bool fills = now.is_catching_up(ctx_.self);
+    const bool catches_up = now.is_catching_up(ctx_.self);
     // A partition that this node has just begun to catch up on gets the write by copying, which comes later.
     const bool was_catching_up = before != nullptr && before->placement(key.key.partition).is_catching_up(ctx_.self);
-    if (!now.is_in_sync(ctx_.self) && !(fills && was_catching_up)) continue;
+    if (!now.is_in_sync(ctx_.self) && !(catches_up && was_catching_up)) continue;
     key.table->install_if_newer(key.key, key.write, key.value, key.version, ctx_.scratch.data());
     // Tombstones of partitions that were catching up stay until all workers have applied their decisions
     // (PartitionGc::settle).

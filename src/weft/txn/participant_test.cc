@@ -107,7 +107,7 @@ TEST_F(ParticipantTest, ACommitInstallsAndItsRecordStaysUntilTheNotice) {  // ru
   EXPECT_TRUE(take_faults().empty()) << "a notice that comes twice";
 }
 
-TEST_F(ParticipantTest, AnAbortReleasesAndLeavesAMark) {  // rule K4
+TEST_F(ParticipantTest, AnAbortReleasesAndLeavesAFinishedMark) {  // rule K4
   const uint64_t a = key_at(kSelf), b = key_at(kSelf, 1);
   load_record(a, "old");
   handle(Kind::kLock, request(5), {with_value(a, "new", 0, 0), with_value(b, "made", 0, 1, Write::kInsert)});

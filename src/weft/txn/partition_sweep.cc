@@ -18,8 +18,8 @@ void PartitionSweep::note_view(const View& before, const View& now) {
     const Placement& was = before.partitions[p];
     const Placement& is = now.partitions[p];
     const bool had = was.is_in_sync(self_) || was.is_catching_up(self_);
-    const bool filled = was.is_catching_up(self_) || bugs_.has(PlantedBug::kFillsStale);
-    const bool goes_on = is.is_in_sync(self_) || (is.is_catching_up(self_) && filled);
+    const bool was_copying = was.is_catching_up(self_) || bugs_.has(PlantedBug::kFillsStale);
+    const bool goes_on = is.is_in_sync(self_) || (is.is_catching_up(self_) && was_copying);
     if (was.is_in_sync(self_) && is.is_catching_up(self_))
       WEFT_MARK("an in-sync replica catches up: its node has missed a view");
     if (had && !goes_on) stale_[p] = true;

@@ -83,7 +83,7 @@ struct PreparedTxn {
   PreparedKeys* applied = nullptr;  // at a backup; at a primary of a row that replicates there, deferred until unlock
   const PreparedKeys* decided =
       nullptr;  // while recovery commits it: the keys of the decision, which this record does not own
-  // The last transaction of this slot that is finished here, and how it ended (rule K4).
+  // The finished mark (rule K4): the last transaction of this slot that is finished here, and how it ended.
   uint64_t finished = 0;              // sequence
   uint32_t finished_incarnation = 0;  // of the coordinator
   bool finished_commit = false;
@@ -105,7 +105,8 @@ struct PreparedTxn {
     return state != 0 && incarnation == of && sequence == transaction;
   }
   // Whether the transaction with this sequence, which has no record here, was here and is finished. Sequences are
-  // compared whole: a slot that only reads for a long time leaves its mark behind by more than 32 bits can order.
+  // compared whole: a slot that only reads for a long time leaves its finished mark behind by more than 32 bits can
+  // order.
   bool was_finished(uint32_t of, uint64_t transaction) const {
     return finished != 0 && finished_incarnation == of && finished >= transaction;
   }
