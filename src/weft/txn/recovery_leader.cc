@@ -54,13 +54,11 @@ const char* RecoveryLeader::on_message(NodeId from, const RecoveryHeader& header
       open.own_report = true;
       open.own_ending = static_cast<Ending>(header.ending);
       open.unanimous = header.unanimous != 0;
-      hear_keys(keys, header.keys, open);
-      return nullptr;
+      return hear_keys(keys, header.keys, open);
     }
     case RecoveryStep::kRecord:
     case RecoveryStep::kDecided:
-      hear_record(from, header, keys, open_[id]);
-      return nullptr;
+      return hear_record(from, header, keys, open_[id]);
     case RecoveryStep::kReported:
       if (header.served != 0) was_active_ |= uint64_t{1} << from.value;
       break;
@@ -77,8 +75,8 @@ const char* RecoveryLeader::on_message(NodeId from, const RecoveryHeader& header
   return nullptr;
 }
 
-void RecoveryLeader::hear_record(NodeId from, const RecoveryHeader& header, ByteView keys,
-                                 OpenTransaction& open) const {
+const char* RecoveryLeader::hear_record(NodeId from, const RecoveryHeader& header, ByteView keys,
+                                        OpenTransaction& open) const {
   const uint64_t bit = uint64_t{1} << from.value;
   if (header.participants != 0) {
     open.unanimous = header.unanimous != 0;
@@ -92,17 +90,24 @@ void RecoveryLeader::hear_record(NodeId from, const RecoveryHeader& header, Byte
     open.written = static_cast<Ending>(header.ending);
     open.decided_epoch = header.decided_epoch;
   }
-  hear_keys(keys, header.keys, open);
+  return hear_keys(keys, header.keys, open);
 }
 
-void RecoveryLeader::hear_keys(ByteView keys, int count, OpenTransaction& open) {
+// All members together report no more than the transaction held: a decision takes it all in one message. Bytes are
+// counted as TxnKeys::take_bytes does, and those of a key once, whoever reports it.
+const char* RecoveryLeader::hear_keys(ByteView keys, int count, OpenTransaction& open) const {
   const std::byte* at = keys.data();
   const std::byte* const end = at + keys.size();
   for (int i = 0; i < count; ++i) {
     KeyPartView in;
     WEFT_CHECK(take_key(&at, end, &in), "a message was parsed when it arrived");
+    if (in.part->index >= limits_.txn_keys_max) return "a report of more keys than a transaction has";
     OpenTransaction::Write& write = open.keys[in.part->index];
     if (write.has_value) continue;
+    const size_t known = padded(write.key.size()) + padded(write.value.size());
+    const size_t bytes = open.bytes - known + padded(in.key.size()) + padded(in.value.size());
+    if (bytes > limits_.txn_bytes_max) return "a report of more bytes than a transaction has";
+    open.bytes = bytes;
     write.table = in.part->table;
     write.key = as_text(in.key);
     // A lock that brought no value is reported without one: what another record says of the key replaces it. A key
@@ -112,6 +117,7 @@ void RecoveryLeader::hear_keys(ByteView keys, int count, OpenTransaction& open) 
     write.has_value = in.has(kHasValue) || in.write() == Write::kErase;
     write.value = as_text(in.value);
   }
+  return nullptr;
 }
 
 DecideFacts RecoveryLeader::facts_of(const RecoveryId& id, const OpenTransaction& open) const {

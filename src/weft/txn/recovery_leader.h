@@ -41,8 +41,9 @@ class RecoveryLeader {
     bool committed = false;
   };
 
-  void hear_record(NodeId from, const RecoveryHeader& header, ByteView keys, OpenTransaction& open) const;
-  static void hear_keys(ByteView keys, int count, OpenTransaction& open);
+  // Both return what is wrong, or nullptr.
+  const char* hear_record(NodeId from, const RecoveryHeader& header, ByteView keys, OpenTransaction& open) const;
+  const char* hear_keys(ByteView keys, int count, OpenTransaction& open) const;
   void decide_all();
   DecideFacts facts_of(const RecoveryId& id, const OpenTransaction& open) const;
   bool gather(uint64_t now_ns);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -384,6 +385,37 @@ TEST_F(RecoveryLeaderTest, AMemberReportsNoMoreTransactionsThanThereCanBe) {
   EXPECT_EQ(hear(1, about(kAsk, orphan(kOpenMax))), nullptr) << "that is about nothing";
   EXPECT_EQ(hear(2, record(kLocked, 0, kOpenMax + 1)), nullptr) << "each has its own share";
   EXPECT_EQ(decide().size(), 3 * (kOpenMax + 1));
+}
+
+// A decision brings all of them in one message.
+TEST_F(RecoveryLeaderTest, MembersReportNoMoreOfATransactionThanItCanHave) {
+  limits_.txn_keys_max = 3;
+  limits_.txn_bytes_max = 3 * 8 + 32;
+  lead(PlantedBugs());
+  const std::string half(16, 'v');
+  EXPECT_EQ(hear(1, record(kReplicated, 3), recovery_key(0, 77, Write::kPut, 9, "", false)), nullptr);
+  EXPECT_EQ(hear(1, record(kReplicated, 3), recovery_key(2, 79, Write::kErase, 9, "")), nullptr);
+  // Several have the same keys, with their values or without.
+  for (uint8_t n = 0; n < 3; ++n) {
+    EXPECT_EQ(hear(n, record(kReplicated, 3), recovery_key(0, 77, Write::kPut, 9, half)), nullptr);
+    EXPECT_EQ(hear(n, record(kReplicated, 3), recovery_key(1, 78, Write::kPut, 9, "", false)), nullptr);
+    EXPECT_EQ(hear(n, record(kReplicated, 3), recovery_key(1, 78, Write::kPut, 9, half)), nullptr) << "all it can have";
+  }
+  EXPECT_STREQ(hear(2, record(kReplicated, 3), recovery_key(3, 80, Write::kErase, 9, "")),
+               "a report of more keys than a transaction has");
+  EXPECT_EQ(recovery_keys(decide_one()).size(), 3U);
+}
+
+TEST_F(RecoveryLeaderTest, AReportThatIsTooLargeIsRefusedWhateverItIsCalled) {
+  limits_.txn_bytes_max = 16;
+  lead(PlantedBugs());
+  const std::vector<std::byte> large = recovery_key(1, 78, Write::kPut, 9, "nine byte");
+  const char* const wrong = "a report of more bytes than a transaction has";
+  EXPECT_STREQ(hear(1, record(kReplicated, 1, 1), large), wrong);
+  EXPECT_STREQ(hear(1, about(kDecided, orphan(1), Ending::kCommit), large), wrong);
+  EXPECT_STREQ(hear(1, about(kSlot, {NodeId(1), 2, 6, 100}, Ending::kCommit), large), wrong);
+  EXPECT_EQ(hear(2, record(kReplicated, 1, 1), recovery_key(0, 77, Write::kPut, 9, "one")), nullptr)
+      << "it did not count";
 }
 
 // Shows that the test of the order can fail.

@@ -110,6 +110,7 @@ struct OpenTransaction {
   bool own_report = false;  // the coordinator is a member, and has not finished it
   Ending own_ending = Ending::kOpen;
   std::map<uint8_t, Write> keys;  // by index in the transaction
+  size_t bytes = 0;               // of these keys and values, padded
 
   Ending decision = Ending::kOpen;
   bool everywhere = false;  // finished at a member, so every replica has it: nothing to send
