@@ -86,8 +86,11 @@ WEFT_INLINE bool Dispatcher::parse_get_reply(const Message& m) const {
 WEFT_INLINE bool Dispatcher::parse_reply(const Message& m) const {
   if (!prefetch_slot(m) || m.body.size() < sizeof(PhaseReply)) return false;
   const auto reply = load<PhaseReply>(m.body.data());
-  return reply.code <= static_cast<uint8_t>(Code::kOs) &&
-         (m.body.size() - sizeof reply) / sizeof(uint64_t) >= size_t{reply.bases} + reply.erased;
+  const size_t versions = size_t{reply.bases} + reply.erased;
+  if (reply.code > static_cast<uint8_t>(Code::kOs) || (m.body.size() - sizeof reply) / sizeof(uint64_t) < versions) {
+    return false;
+  }
+  return are_versions(m.body.data() + sizeof reply, versions);
 }
 
 bool Dispatcher::parse_unlocked(const Message& m) const {

@@ -141,6 +141,13 @@ TEST_F(DispatcherTest, AnAnswerToAPhaseIsWholeAndNamesASlot) {
   expect_refused(Kind::kReply, bytes_of(reply, 24), static_cast<uint16_t>(last + 1));
   expect_refused(Kind::kReply, bytes_of(reply, 16));  // a version is missing
   expect_refused(Kind::kReply, std::vector<std::byte>(sizeof reply - 8));
+  for (size_t i = 0; i < 3; ++i) {  // each of the versions
+    auto body = bytes_of(reply, 24);
+    store(body.data() + sizeof reply + i * 8, kVersionMax);
+    expect_taken(Kind::kReply, body);
+    store(body.data() + sizeof reply + i * 8, kVersionMax + 1);
+    expect_refused(Kind::kReply, body);
+  }
   reply.erased = UINT32_MAX;
   expect_refused(Kind::kReply, bytes_of(reply, 24));
   reply.erased = reply.bases = 0;

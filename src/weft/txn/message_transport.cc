@@ -125,6 +125,9 @@ void MessageTransport::take_lock_versions(TxnSlot& slot, const Message& m) {
     if (e.write != Write::kNone && e.base != Version() && e.base != base && !e.locked) {
       fail(slot, Code::kVersionMoved, &e, Owner());
     }
+    // A primary refuses such a lock itself, unless the key is only read.
+    if (base.value >= kVersionMax && e.write != Write::kNone) [[unlikely]]
+      fail(slot, Code::kVersionLimit, &e, Owner());
     e.base = base;
   }
   bases += answer.bases * sizeof(uint64_t);

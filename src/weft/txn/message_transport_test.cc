@@ -114,6 +114,26 @@ TEST_F(MessageTransportTest, ReplicationBringsTheVersionAfterTheLocks) {
   EXPECT_EQ(taken.values.at(0), "v");
 }
 
+// The next version would be one that no record can have. Primaries do not lock that to be written.
+TEST_F(MessageTransportTest, AWriteAfterTheLastVersionFails) {
+  for (const uint64_t base : {kVersionMax - 1, kVersionMax}) {
+    for (const bool writes : {true, false}) {
+      TxnSlot& slot = begin();
+      put(slot, key_at(kOne), "v");
+      plan(slot);
+      if (!writes) slot.entry(0).write = Write::kNone;
+      PhaseReply answer{};
+      answer.bases = 1;
+      std::vector<std::byte> body(sizeof answer + sizeof base);
+      store(body.data(), answer);
+      store(body.data() + sizeof answer, base);
+      MessageTransport::take_lock_versions(slot, {kOne, static_cast<uint8_t>(Kind::kReply), slot.index, body});
+      EXPECT_EQ(slot.outcome.code, writes && base == kVersionMax ? Code::kVersionLimit : Code::kOk);
+      EXPECT_EQ(slot.entry(0).base, Version(base));
+    }
+  }
+}
+
 TEST_F(MessageTransportTest, ValidationNamesWhatWasOnlyRead) {
   TxnSlot& slot = begin();
   put(slot, key_at(kOne), "v");

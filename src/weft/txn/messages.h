@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "weft/base/bytes.h"
+#include "weft/store/record.h"
 
 namespace weft {
 
@@ -157,5 +158,13 @@ struct OutcomeReply {
 static_assert(sizeof(OutcomeReply) == 8);
 
 inline constexpr size_t padded(size_t bytes) { return align_up(bytes, 8); }
+
+// Whether none of these words is above kVersionMax, which has all bits of a version.
+inline bool are_versions(const std::byte* words, size_t count) {
+  static_assert((kVersionMax & (kVersionMax + 1)) == 0);
+  uint64_t bits = 0;
+  for (size_t i = 0; i < count; ++i) bits |= load<uint64_t>(words + i * sizeof(uint64_t));
+  return bits <= kVersionMax;
+}
 
 }  // namespace weft

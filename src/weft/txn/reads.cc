@@ -292,6 +292,8 @@ void Reads::on_get_reply(const Batch& batch, std::span<const Message> run) {
         e.base = e.version;
         slot.locked_nodes |= uint64_t{1} << m.source.value;
         slot.record_nodes |= uint64_t{1} << m.source.value;
+        // A primary refuses such a lock itself.
+        if (e.version.value >= kVersionMax) fail(slot, Code::kVersionLimit, &e, Owner());
       }
       const std::byte* at = m.body.data() + sizeof reply;
       if (reply.has_where != 0) {

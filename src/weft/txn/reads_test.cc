@@ -393,6 +393,16 @@ TEST_F(ReadsWithLocksTest, AGetForUpdateLocksAtThePrimary) {
   EXPECT_FALSE(has_all_credit(kOne));
 }
 
+// A write would have a version that no record can have.
+TEST_F(ReadsWithLocksTest, ALockAtTheLastVersionFailsAndIsReleasedLikeAnyOther) {
+  TxnSlot& slot = begin();
+  const Entry& e = get(slot, key_at(kOne), Intent::kUpdate);
+  answer_found(kOne, slot, 0, kVersionMax, "value");
+  EXPECT_TRUE(e.locked);
+  EXPECT_EQ(slot.locked_nodes, mask_of({1}));
+  EXPECT_EQ(slot.outcome.code, Code::kVersionLimit);
+}
+
 TEST_F(ReadsWithLocksTest, ALockThatWasRefusedIsNotHeld) {
   TxnSlot& slot = begin();
   const Entry& e = get(slot, key_at(kOne), Intent::kUpdate);

@@ -93,10 +93,13 @@ bool StateTransfer::parse(const Message& m) const {
   }
   const size_t rest = m.body.size() - sizeof header;
   const TableSpec& spec = ctx_.tables.at(TableId(header.table))->spec();
-  if (static_cast<TransferStep>(header.step) == TransferStep::kWords) return rest % sizeof(uint64_t) == 0;
+  if (static_cast<TransferStep>(header.step) == TransferStep::kWords) {
+    return rest % sizeof(uint64_t) == 0 && are_versions(m.body.data() + sizeof header, rest / sizeof(uint64_t));
+  }
   if (static_cast<TransferStep>(header.step) != TransferStep::kRecord) return rest == 0;
-  return header.key_bytes <= ctx_.limits.key_bytes_max && (spec.keys == KeyKind::kBytes || header.key_bytes == 8) &&
-         header.value_bytes <= spec.value_bytes_max && rest == padded(header.key_bytes) + padded(header.value_bytes);
+  return header.version <= kVersionMax && header.key_bytes <= ctx_.limits.key_bytes_max &&
+         (spec.keys == KeyKind::kBytes || header.key_bytes == 8) && header.value_bytes <= spec.value_bytes_max &&
+         rest == padded(header.key_bytes) + padded(header.value_bytes);
 }
 
 void StateTransfer::on_message(const Batch& batch, std::span<const Message> run) {

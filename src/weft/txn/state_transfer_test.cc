@@ -254,6 +254,12 @@ TEST_F(StateTransferTest, WhatIsMalformedIsRefusedAndChangesNothing) {
   m = good;
   m.value_bytes = 65;
   refused(m, std::vector<std::byte>(8 + 72), "a value that is too large");
+  m = good;
+  m.version = kVersionMax + 1;
+  refused(m, rest, "a version that no record has");
+  const uint64_t words[] = {1, kVersionMax + 1};
+  refused(message(kTransferWords), std::as_bytes(std::span(words)), "a version that no word has");
+  EXPECT_EQ(table().absence_version(partition_, 0), Version(0));
   refused(good, ByteView(rest).subspan(0, rest.size() - 8), "too short");
   refused(good, {}, "nothing");
   refused(message(kTransferNext, 0), rest, "more than a header");
