@@ -145,10 +145,14 @@ void NodeAgent::on_message(NodeId from, ByteView message) {
   detector_.heard(from, now_ns);
   if (lease.answer == kForwardsView) return take_view(message.subspan(sizeof lease));
   if (lease.answer == kGossip) return receive_gossip(from, message.subspan(sizeof lease));
-  if (lease.epoch < view_->epoch.value) forward_view(from, now_ns);
+  // A member that asks and does not read gets no answers. The bound is that of recovery's messages: a full wire alone
+  // is no reason to let a lease run out.
+  const bool reads = host_->control_queued_bytes(from) <= host_->cluster_options().limits.credit_bytes / 2;
+  if (lease.epoch < view_->epoch.value && reads) forward_view(from, now_ns);
   if (lease.epoch != view_->epoch.value) return;
   if (detector_.heard_in_current_view(from, lease.unheard, now_ns)) notify();
   if (lease.answer == 0) {
+    if (!reads) return;
     const uint64_t permille = host_->planted_bugs().has(PlantedBug::kNoDriftMargin) ? 0 : options_.drift_permille;
     peer(from).given_until_ns = now_ns + options_.lease_ns + options_.lease_ns * permille / 1000;
     const LeaseMessage answer{lease.sent_ns, lease.epoch, 1, detector_.unheard(now_ns)};

@@ -41,7 +41,7 @@ struct PlayedHost final : AgentHost {
   void send_control(NodeId to, ByteView message) override {
     sent.emplace_back(to, std::vector<std::byte>(message.begin(), message.end()));
   }
-  size_t control_queued_bytes(NodeId to) const override { return to == full ? 1 : 0; }
+  size_t control_queued_bytes(NodeId to) const override { return to == full ? queued : 0; }
 
   NodeState state_;
   Options options;
@@ -49,7 +49,8 @@ struct PlayedHost final : AgentHost {
   bool shares = false;
   uint64_t now = 0;
   Epoch filled{0};
-  NodeId full{kNodesMax};
+  NodeId full{kNodesMax};  // the node to which `queued` bytes wait
+  size_t queued = 1;
   NodeAgentHook* agent = nullptr;
   EventLog* log = nullptr;
   std::vector<std::pair<NodeId, std::vector<std::byte>>> sent;
@@ -187,6 +188,21 @@ TEST_F(MemberAgentTest, GivesALeaseToAMemberOfItsEpochAndToNobodyElse) {
   EXPECT_TRUE(sent(kAgentGives).empty());
 }
 
+TEST_F(MemberAgentTest, WhoAsksAndTakesNothingGetsNoLease) {
+  start();
+  host_->options.limits.credit_bytes = 4096;
+  host_->full = NodeId(1);
+  host_->queued = 2048;
+  hear(1, {123, 1, kAgentAsks, 0});
+  EXPECT_EQ(sent(kAgentGives).size(), 1U) << "the wire may be full for a moment";
+  host_->queued = 2049;
+  hear(1, {123, 1, kAgentAsks, 0});
+  hear(2, {123, 1, kAgentAsks, 0});
+  const auto given = sent(kAgentGives);
+  ASSERT_EQ(given.size(), 1U);
+  EXPECT_EQ(given[0].first, NodeId(2));
+}
+
 TEST_F(MemberAgentTest, AnAnswerOfAnotherEpochIsNoLease) {
   start();
   step(kStart);
@@ -303,8 +319,13 @@ TEST_F(MemberAgentTest, WhoHearsOfAnOlderViewPassesItsOwnOnNowAndThen) {
   ASSERT_TRUE(passed);
   EXPECT_EQ(passed->epoch, Epoch(4));
   host_->now += kLease / 16;
+  host_->full = NodeId(1);
+  host_->queued = host_->options.limits.credit_bytes / 2 + 1;
   hear(1, {1, 3, kAgentAsks, 0});
-  EXPECT_EQ(host_->sent.size(), 2U);
+  EXPECT_EQ(host_->sent.size(), 1U) << "it takes nothing";
+  host_->full = NodeId(2);
+  hear(1, {1, 3, kAgentAsks, 0});
+  EXPECT_EQ(host_->sent.size(), 2U) << "and now it does";
 }
 
 TEST_F(MemberAgentTest, AViewThatIsTooLargeToPassOnIsLoggedOnce) {
