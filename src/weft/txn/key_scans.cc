@@ -108,6 +108,7 @@ void KeyScans::receive_page(const Message& m) {
   const auto header = load<ScanHeader>(m.body.data());
   for (size_t i = 0; i < scans_.size(); ++i) {
     if (scans_[i].question != header.question) continue;
+    if (scans_[i].asked != m.source) return ctx_.faults.report(m.source, "a page that another node was asked for");
     KeyPage& page = *scans_[i].page;
     if (static_cast<ScanStep>(header.step) == ScanStep::kItem) {
       if (page.items.size() >= kPageItemsMax) return;
@@ -139,7 +140,7 @@ uint32_t KeyScans::ask(TableId table, PartitionId partition, uint64_t cursor, ui
     store(ctx_.port.reserve(to, Flow::kExecution, static_cast<uint8_t>(Kind::kScan), sizeof header), header);
   }
   page->items.clear();
-  scans_.push_back({header.question, page});
+  scans_.push_back({header.question, to, page});
   return header.question;
 }
 

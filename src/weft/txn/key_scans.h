@@ -35,6 +35,7 @@ class KeyScans {
  private:
   struct Scan {
     uint32_t question;
+    NodeId asked;
     std::shared_ptr<KeyPage> page;
   };
   template <class F>

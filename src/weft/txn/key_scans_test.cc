@@ -228,6 +228,22 @@ TEST_F(KeyScansTest, AnswersToOtherQuestionsAreIgnored) {
   EXPECT_FALSE(first->done) << "it was given up";
 }
 
+TEST_F(KeyScansTest, APageOfWhoWasNotAskedIsAFaultOfThePeer) {
+  auto page = std::make_shared<KeyPage>();
+  const uint32_t number = scans_.ask(kTable, theirs_, 0, 20, page);
+  for (const bool item_first : {true, false}) {
+    hear(item_first ? item(number, 8, 0) : end(number, 0, 9), as_bytes(item_first ? "12345678" : ""), NodeId(2));
+    const auto fault = ctx_.faults.take();
+    ASSERT_TRUE(fault);
+    EXPECT_EQ(fault->peer, NodeId(2));
+    EXPECT_TRUE(page->items.empty() && !page->done);
+  }
+  hear(end(number, 0, 9));
+  EXPECT_TRUE(page->done);
+  hear(end(number, 0, 9), {}, NodeId(2));
+  EXPECT_TRUE(ctx_.faults.empty()) << "nothing is asked any more";
+}
+
 TEST_F(KeyScansTest, AQuestionToWhoTakesNothingIsNotSentAndCanBeForgotten) {
   choke(NodeId(1), ctx_.limits.credit_bytes / 2);
   const std::weak_ptr<KeyPage> seen = [&] {
