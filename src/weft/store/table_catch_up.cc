@@ -110,8 +110,9 @@ uint64_t Table::leftovers(PartitionId partition) const {
   return found;
 }
 
-// Copies the record at the slot, if it still has a value; returns its bytes.
-size_t Table::copy_record(RecordSlot slot, std::byte* value, bool torn_too, const Copy& copy) const {
+// Copies the record at the slot, if it still has a value; returns its bytes. With `met_tombstone`, also what is just
+// being written or inserted, without its value.
+size_t Table::copy_record(RecordSlot slot, std::byte* value, const Copy& copy, bool* met_tombstone) const {
   std::array<std::byte, kKeyBytesMax + 1> key;
   const std::byte* const record = at(slot);
   const size_t key_bytes = key_bytes_of(load_ordered(record + kMetaAt));
@@ -120,21 +121,28 @@ size_t Table::copy_record(RecordSlot slot, std::byte* value, bool torn_too, cons
   const HashedKey hashed_key = hashed(ByteView(key.data(), key_bytes));
   const ReadResult result = read(hashed_key, value, spec_.value_bytes_max);
   // Otherwise a replica that is catching up would never get it, and nobody would notice.
-  WEFT_CHECK(!result.torn || torn_too || result.word.owner(), "a record that nobody writes is whole");
-  if (!result.found && !(result.torn && torn_too)) return 0;
-  const size_t value_bytes = result.torn ? 0 : result.value_bytes;
+  WEFT_CHECK(!result.torn || met_tombstone != nullptr || result.word.owner(), "a record that nobody writes is whole");
+  if (!result.found) {
+    if (met_tombstone == nullptr) return 0;
+    const bool tombstone = !result.torn && !result.word.readable();
+    *met_tombstone |= tombstone;
+    if (!result.torn && (tombstone || !result.word.owner())) return 0;
+  }
+  const size_t value_bytes = result.found ? result.value_bytes : 0;
   copy(hashed_key.bytes, ByteView(value, value_bytes), result.word.version());
   return key_bytes + value_bytes;
 }
 
-uint64_t Table::export_bin(PartitionId partition, uint64_t cursor, std::byte* value, const Copy& copy) const {
+uint64_t Table::export_bin(PartitionId partition, uint64_t cursor, std::byte* value, const Copy& copy,
+                           bool* met_tombstone) const {
+  WEFT_CHECK(met_tombstone != nullptr, "who walks bins wants to know");
   std::array<RecordSlot, 64> bin;
   size_t count = 0;
   const uint64_t next = index_->scan(cursor, [&](uint64_t hash, uint64_t slot_value) {
     const RecordSlot slot(slot_value);
     if (slot.partition() == partition && hash >= cursor && count < bin.size()) bin[count++] = slot;
   });
-  for (size_t i = 0; i < count; ++i) copy_record(bin[i], value, true, copy);
+  for (size_t i = 0; i < count; ++i) copy_record(bin[i], value, copy, met_tombstone);
   return next;
 }
 
@@ -157,7 +165,7 @@ uint64_t Table::export_records(PartitionId partition, uint64_t cursor, size_t by
       cursor = found.hash;
       // A torn record is being committed by a transaction of this view, which has sent it to all replicas that are
       // catching up.
-      copied += copy_record(found.slot, value, false, copy);
+      copied += copy_record(found.slot, value, copy, nullptr);
     }
     if (next == 0) return 0;
     cursor = next;

@@ -82,16 +82,60 @@ TEST(TableFill, BinsOfAPartitionOneByOne) {
     uint64_t cursor = 0;
     uint64_t kept = 0;
     do {
-      cursor = box->export_bin(PartitionId(1), cursor, scratch.data(), [&](ByteView key, ByteView value, Version) {
+      const auto copy = [&](ByteView key, ByteView value, Version) {
         seen.insert(std::string(as_text(key)));
         EXPECT_EQ(as_text(value), "value");
-      });
+      };
+      bool tombstones = false;
+      cursor = box->export_bin(PartitionId(1), cursor, scratch.data(), copy, &tombstones);
+      EXPECT_FALSE(tombstones);
       // Like a caller that keeps only the upper bits: the rest is walked again.
       if ((cursor & ~lost) > kept) kept = cursor = cursor & ~lost;
     } while (cursor != 0);
     EXPECT_EQ(seen.size(), there) << lost;
     EXPECT_EQ(std::set<std::string>(seen.begin(), seen.end()).size(), there) << lost;
   }
+}
+
+// What a walk sees of a key whose write is not finished: at a primary under a lock, at a backup as a tombstone.
+TEST(TableFill, AWalkSeesInsertsAndReportsTombstones) {
+  TableBox box(testing::integer_table(100));
+  std::vector<std::byte> scratch(box->spec().value_bytes_max);
+  bool tombstones = false;
+  const auto walk = [&] {
+    std::vector<std::string> seen;
+    tombstones = false;
+    uint64_t cursor = 0;
+    do {
+      const auto copy = [&](ByteView, ByteView value, Version) { seen.emplace_back(as_text(value)); };
+      cursor = box->export_bin(PartitionId(0), cursor, scratch.data(), copy, &tombstones);
+    } while (cursor != 0);
+    return seen;
+  };
+  using Values = std::vector<std::string>;
+  EXPECT_TRUE(box->is_empty(PartitionId(0)));
+  const IntegerKey k(7);
+  const HashedKey key = box->hashed(k.bytes());
+  const Owner owner(NodeId(0), WorkerId(0), 1);
+  const LockResult lock = box->lock(key, owner, Write::kInsert, std::nullopt, 5);
+  ASSERT_EQ(lock.code, Code::kOk);
+  EXPECT_EQ(walk(), Values{""}) << "it may be committed";
+  box->commit(key, owner, Write::kInsert, as_bytes("value"), lock.locked);
+  EXPECT_EQ(walk(), Values{"value"});
+  std::vector<std::byte> old(8);
+  const Undo undo = box->apply(key, Write::kErase, {}, Version(2), old.data());
+  EXPECT_EQ(walk(), Values{});
+  EXPECT_TRUE(tombstones) << "it may be undone";
+  EXPECT_EQ(box->records(PartitionId(0)), 0U);
+  EXPECT_FALSE(box->is_empty(PartitionId(0)));
+  box->undo(key, Version(2), undo, as_bytes("value"));
+  EXPECT_EQ(walk(), Values{"value"});
+  EXPECT_FALSE(tombstones);
+  box->apply(key, Write::kErase, {}, Version(2), old.data());
+  box->mark_readable(key, Version(2));
+  EXPECT_EQ(walk(), Values{});
+  EXPECT_FALSE(tombstones) << "it is final";
+  EXPECT_TRUE(box->is_empty(PartitionId(0)));
 }
 
 // A dropped replica: nothing of its partition remains, in steps, and the others are unchanged. When it comes back it is

@@ -114,9 +114,11 @@ TEST(TableRemote, ALocalReaderDoesNotWaitForAPeersWrites) {
   std::vector<std::string> walked, filled;
   uint64_t cursor = 0;
   do {
-    cursor = box->export_bin(PartitionId(0), cursor, value.data(), [&](ByteView found, ByteView v, Version) {
+    const auto copy = [&](ByteView found, ByteView v, Version) {
       walked.push_back(std::string(as_text(found)) + std::string(as_text(v)));
-    });
+    };
+    bool tombstones = false;
+    cursor = box->export_bin(PartitionId(0), cursor, value.data(), copy, &tombstones);
   } while (cursor != 0);
   EXPECT_EQ(walked, std::vector<std::string>{std::string(as_text(k.bytes()))}) << "the key is there all the time";
   EXPECT_EQ(box->export_records(PartitionId(0), 0, 1 << 20, 1 << 20, value.data(),

@@ -16,6 +16,7 @@
 // Thread-safety: PartitionUsage and IndexExtents may be used by any thread.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -59,6 +60,10 @@ class alignas(64) PartitionUsage {
   bool add_block(int block_class, uint64_t limit);
   void remove_block(int block_class) {
     live_[static_cast<size_t>(block_class)].fetch_sub(1, std::memory_order_relaxed);
+  }
+  bool has_blocks() const {
+    return std::any_of(live_.begin(), live_.end(),
+                       [](const auto& n) { return n.load(std::memory_order_relaxed) != 0; });
   }
 
   static constexpr uint64_t kNoLimit = ~uint64_t{0};

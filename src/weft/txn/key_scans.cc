@@ -36,20 +36,21 @@ static_assert(sizeof(ScanHeader) == 32);
 
 // Calls f(key, value). It visits complete bins, so that the cursor only has to say where a bin begins.
 template <class F>
-uint64_t KeyScans::read_page(const Table& table, PartitionId partition, uint64_t cursor, uint32_t keys_max, F f) {
+uint64_t KeyScans::read_page(const Table& table, PartitionId partition, uint64_t cursor, uint32_t keys_max,
+                             bool* met_tombstone, F f) {
   uint32_t keys = 0;
   size_t bytes = 0;
   const uint64_t from = cursor >> kScanCursorSpare;
-  // A key that exists throughout the walk is counted.
-  if (table.records(partition) == 0) return 0;
+  if (keys_max == 0 || table.is_empty(partition)) return 0;
   // The limits do not stop it while the cursor has advanced only in bits that a caller's cursor has no room for.
   for (int bins = 0; cursor >> kScanCursorSpare == from || (bins < kPageBins && keys < keys_max && bytes < kPageBytes);
        ++bins) {
-    cursor = table.export_bin(partition, cursor, ctx_.scratch.data(), [&](ByteView key, ByteView value, Version) {
+    const auto copy = [&](ByteView key, ByteView value, Version) {
       f(key, value);
       ++keys;
       bytes += sizeof(ScanHeader) + key.size();
-    });
+    };
+    cursor = table.export_bin(partition, cursor, ctx_.scratch.data(), copy, met_tombstone);
     if (cursor == 0) return 0;
   }
   return cursor >> kScanCursorSpare << kScanCursorSpare;
@@ -80,7 +81,7 @@ void KeyScans::serve_page(const Message& m) {
   if (ctx_.port.queued_bytes(m.source, Flow::kExecution) > ctx_.limits.credit_bytes / 2) return;
   auto header = load<ScanHeader>(m.body.data());
   const PartitionId partition(header.partition);
-  if (!ctx_.view().placement(partition).is_in_sync(ctx_.self) || !ctx_.has_lease()) return;
+  if (ctx_.view().placement(partition).primary() != ctx_.self || !ctx_.has_lease()) return;
   const Table& table = *ctx_.tables.at(TableId(header.table));
   const auto send = [&](ScanStep step, size_t bytes) {
     header.step = static_cast<uint8_t>(step);
@@ -97,8 +98,8 @@ void KeyScans::serve_page(const Message& m) {
     std::memcpy(at, key.data(), key.size());
     if (header.prefix_bytes != 0) std::memcpy(at + key.size(), value.data(), header.prefix_bytes);
   };
-  const uint64_t next = header.keys_max == 0 ? 0 : read_page(table, partition, header.cursor, header.keys_max, item);
-  header.cursor = next;
+  bool tombstones = false;  // a primary's are of deletes that are decided
+  header.cursor = read_page(table, partition, header.cursor, header.keys_max, &tombstones, item);
   header.records = table.records(partition);
   header.key_bytes = header.prefix_bytes = 0;
   send(ScanStep::kEnd, 0);
@@ -149,12 +150,19 @@ void KeyScans::forget(uint32_t question) {
 }
 
 bool KeyScans::scan_here(TableId table, PartitionId partition, uint64_t cursor, uint32_t keys_max, KeyPage* page) {
-  if (!ctx_.view().placement(partition).is_in_sync(ctx_.self)) return false;
+  const Placement& placement = ctx_.view().placement(partition);
+  const bool primary = placement.primary() == ctx_.self;
+  if (!placement.is_in_sync(ctx_.self) || !(primary || backups_answer_ || keys_max == 0)) return false;
   const Table& from = *ctx_.tables.at(table);
   const auto item = [&](ByteView key, ByteView value) {
     page->items.push_back({std::string(as_text(key)), std::string(as_text(value).substr(0, KeyItem::kPrefixBytes))});
   };
-  page->next = keys_max == 0 ? 0 : read_page(from, partition, cursor, keys_max, item);
+  bool tombstones = false;
+  page->next = read_page(from, partition, cursor, keys_max, &tombstones, item);
+  if (tombstones && !primary) {
+    *page = {};
+    return false;
+  }
   page->records = from.records(partition);
   page->done = true;
   return true;

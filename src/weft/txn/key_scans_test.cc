@@ -76,7 +76,17 @@ class KeyScansTest : public PartTest {
   const PartitionId partition_ = hashed(key_).partition;
   const uint64_t foreign_ = key_at(NodeId(1));  // of a partition whose primary is node 1
   const PartitionId theirs_ = hashed(foreign_).partition;
-  KeyScans scans_{ctx_};
+  // Of a partition that this node is a backup of.
+  uint64_t key_at_backup() {
+    for (const NodeId primary : {NodeId(1), NodeId(2)}) {
+      const uint64_t key = key_at(primary);
+      if (view_->placement(hashed(key).partition).is_in_sync(kSelf)) return key;
+    }
+    return 0;
+  }
+  const uint64_t backed_key_ = key_at_backup();
+  const PartitionId backed_ = hashed(backed_key_).partition;
+  KeyScans scans_{ctx_, true};
 };
 
 TEST_F(KeyScansTest, PagesHaveEveryKeyOnceWhateverTheirSize) {
@@ -108,6 +118,54 @@ TEST_F(KeyScansTest, OnlyAWholeReplicaIsScannedHere) {
   enter(catching_up_view(partition_, NodeId(1), kSelf));
   EXPECT_FALSE(scans_.scan_here(kTable, partition_, 0, 10, &page));
   EXPECT_FALSE(page.done);
+}
+
+TEST_F(KeyScansTest, ABackupWithAnUnfinishedDeleteIsNotScanned) {
+  ASSERT_TRUE(ctx_.view().placement(backed_).is_in_sync(kSelf) && ctx_.view().placement(backed_).primary() != kSelf);
+  load_record(backed_key_, "value");
+  KeyPage page;
+  ASSERT_TRUE(scans_.scan_here(kTable, backed_, 0, 10, &page));
+  EXPECT_EQ(page.items.size(), 1U);
+  std::vector<std::byte> old(64);
+  const HashedKey key = hashed(backed_key_);
+  const Undo undo = table().apply(key, Write::kErase, {}, Version(2), old.data());
+  page = {};
+  EXPECT_FALSE(scans_.scan_here(kTable, backed_, 0, 10, &page)) << "the key that may come back is its only one";
+  EXPECT_TRUE(page.items.empty() && !page.done);
+  EXPECT_TRUE(scans_.scan_here(kTable, backed_, 0, 0, &page)) << "that only counts";
+  EXPECT_EQ(page.records, 0U);
+  table().undo(key, Version(2), undo, as_bytes("value"));
+  page = {};
+  EXPECT_TRUE(scans_.scan_here(kTable, backed_, 0, 10, &page));
+  EXPECT_EQ(page.items.size(), 1U);
+}
+
+TEST_F(KeyScansTest, WhereBackupsAreBehindThePrimaryIsAsked) {
+  KeyScans scans(ctx_, false);
+  KeyPage page;
+  EXPECT_FALSE(scans.scan_here(kTable, backed_, 0, 10, &page));
+  EXPECT_TRUE(scans.scan_here(kTable, backed_, 0, 0, &page)) << "that only counts";
+  EXPECT_TRUE(scans.scan_here(kTable, partition_, 0, 10, &page));
+}
+
+// An insert that is acknowledged may not be unlocked yet.
+TEST_F(KeyScansTest, AKeyThatIsBeingInsertedIsServed) {
+  ASSERT_EQ(table().lock(hashed(key_), Owner(kSelf, kWorker, 1), Write::kInsert, std::nullopt, 8).code, Code::kOk);
+  hear(question(10));
+  deliver();
+  const std::vector<Received> got = take_received();
+  ASSERT_EQ(got.size(), 2U);
+  EXPECT_EQ(got[0].as<ScanBytes>().key_bytes, 8U);
+  EXPECT_EQ(got[0].as<ScanBytes>().prefix_bytes, 0U);
+}
+
+TEST_F(KeyScansTest, OnlyThePrimaryServes) {
+  load_record(backed_key_, "value");
+  ScanBytes m = question(10);
+  m.partition = backed_.value;
+  EXPECT_TRUE(hear(m));
+  deliver();
+  EXPECT_TRUE(take_received().empty());
 }
 
 TEST_F(KeyScansTest, AnEmptyPartitionAndAPageOfNoKeysEndAtOnce) {

@@ -33,6 +33,28 @@ TEST_F(SessionScanTest, KeysAreScannedHereOrAtTheirPrimary) {
   }
 }
 
+// The delete at this node is of a transaction that is not finished.
+TEST_F(SessionScanTest, AKeyWhoseDeleteMayBeUndoneIsScannedAtItsPrimary) {
+  Table& here = *nodes_[0]->table(kTable);
+  for (const NodeId primary : {NodeId(1), NodeId(2)}) {
+    const uint64_t key = key_at(primary);
+    EXPECT_TRUE(committed(ran(session().put_one(kTable, key, "value"))));
+    const HashedKey hashed = here.hashed({reinterpret_cast<const std::byte*>(&key), sizeof key});
+    std::vector<std::byte> old(here.spec().value_bytes_max);
+    const ReadResult read = here.read(hashed, old.data(), old.size());
+    if (!read.found) continue;  // this node has no replica
+    const Version next(read.word.version().value + 1);
+    here.apply(hashed, Write::kErase, {}, next, old.data());
+    std::optional<Page> page;
+    scan(key, &page);
+    ASSERT_NO_FATAL_FAILURE(finish(page));
+    ASSERT_EQ((*page)->items.size(), 1U);
+    EXPECT_EQ((*page)->items[0].key, bytes_of(key));
+    return;
+  }
+  FAIL() << "this node is a backup of something";
+}
+
 TEST_F(SessionScanTest, AScanAsksAgainAndEndsInTime) {
   std::optional<Page> page;
   scan(key_at(NodeId(1)), &page);

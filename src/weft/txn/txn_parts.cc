@@ -112,7 +112,7 @@ TxnParts::TxnParts(TxnWorker* self, Node* node, WorkerId id, Worker* worker, Env
       transfer_(ctx_),
       gc_(ctx_, node->sweep()),
       queries_(ctx_, outcomes_, slots_, records_),
-      scans_(ctx_),
+      scans_(ctx_, node->rows().backups_answer_reads()),
       control_(ctx_),
       recovery_(ctx_,
                 {slots_, reads_, coordinator_, interrupted_, acks_, credit_, participant_, records_, verbs_.get(), gc_,
