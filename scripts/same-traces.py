@@ -17,7 +17,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 RUN = re.compile(r"^seed \d+: \S+ on (\S+):", re.M)
-TRACE = re.compile(r"^  trace ([0-9a-f]{16})$", re.M)
+TRACE = re.compile(r"^  trace ([0-9a-f]{1,16})$", re.M)
 
 
 def build(tree):

@@ -131,7 +131,7 @@ TEST(Campaign, SeedsThatFailedOnce) {
         Failed{92, "dnl1"}, Failed{92, "dnl4"}, Failed{59, "drtmr"}, Failed{69, "drtmr"}, Failed{100, "drtmr"},
         Failed{34, "drtmh"}, Failed{59, "drtmh"}, Failed{69, "drtmh-nc"}, Failed{81, "drtmh-nc"},
         Failed{90, "drtmh-nc"}, Failed{100, "drtmh-nc"}, Failed{1794777433299, "drtmr"}, Failed{1794799295344, "drtmr"},
-        Failed{8101667, "dnl4+fasst"}}) {
+        Failed{8101667, "dnl4+fasst"}, Failed{8401860, "fasst"}}) {
     SimOptions options;
     options.seed = seed;
     options.protocol = protocol;

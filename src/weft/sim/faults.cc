@@ -160,6 +160,7 @@ uint64_t FaultPlan::link_up_at(NodeId a, NodeId b, uint64_t at_ns) const {
 }
 
 uint64_t FaultPlan::latency_with_faults(NodeId a, NodeId b, uint64_t at_ns, uint64_t latency_ns, Random& random) const {
+  uint64_t held_ns = 0;  // until the last window that holds it back ends
   for (const FaultWindow& window : windows_) {
     if (!holds(window, at_ns)) continue;
     if (window.fault == Fault::kSlowLink && window.a == a && window.b == b) latency_ns *= window.factor;
@@ -168,11 +169,11 @@ uint64_t FaultPlan::latency_with_faults(NodeId a, NodeId b, uint64_t at_ns, uint
     const bool alone = window.a == a || window.a == b;
     if ((window.fault == Fault::kCut && between) || (window.fault == Fault::kDown && between) ||
         (window.fault == Fault::kOneWay && one_way) || (window.fault == Fault::kAlone && alone)) {
-      latency_ns += std::min(window.to_ns, healed_ns_) - at_ns;
+      held_ns = std::max(held_ns, std::min(window.to_ns, healed_ns_) - at_ns);
     }
     if (window.fault == Fault::kBurst) latency_ns += random.below(uint64_t{window.factor} * 1000);
   }
-  return latency_ns;
+  return latency_ns + held_ns;
 }
 
 }  // namespace weft

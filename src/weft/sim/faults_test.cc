@@ -80,6 +80,9 @@ TEST(Faults, LinksFailInOneDirectionOrToMembershipOnly) {
   EXPECT_EQ(plan.latency_with_faults(NodeId(1), NodeId(2), 65, 100, random), 100U);
   EXPECT_EQ(plan.membership_reachable_at(NodeId(0), 65), 65U);
   EXPECT_EQ(plan.links_drained_ns(66), 68U);
+  // Windows that overlap hold a packet back until the last of them ends.
+  plan.add({Fault::kDown, 62, 67, NodeId(1), NodeId(0), 1});
+  EXPECT_EQ(plan.latency_with_faults(NodeId(0), NodeId(1), 65, 100, random), 103U);
   // A node that has lost a peer reaches membership or not, depending on the factor.
   plan.add({Fault::kBreak, 70, 80, NodeId(0), NodeId(1), 2});
   plan.add({Fault::kBreak, 90, 99, NodeId(0), NodeId(1), 3});
