@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the loss of a node costs: detection, the pause, filling again, and throughput before, during and after.
+"""What the loss of a node costs: detection, the pause, catching up again, and throughput before, during and after.
 
     scripts/failover.py --weft build/release/weft [--kills 40] [--fabric shm tcp]
 
@@ -281,7 +281,7 @@ def one_kill(cluster, load, settle_s):
 
 def table(rows):
     print("| fabric | clients | kills | open, median | detection ms | recovery ms | first commit ms | last node's first commit ms "
-          "| whole s | txn/s before | while filling | after |")
+          "| whole s | txn/s before | while catching up | after |")
     print("|" + "---|" * 12)
     for fabric, clients, samples in rows:
         def two(name, scale=1000, digits=1):
@@ -323,7 +323,7 @@ def kills(args, fabric, clients, count, workers):
 
 
 def refill(args, fabric, clients):
-    """Seconds from a kill until everything is whole, and the bytes that were filled."""
+    """Seconds from a kill until everything is whole, and the bytes that were copied."""
     value = os.urandom(1024)
     keys = int(args.gib * (1 << 30) / len(value))
     with tempfile.TemporaryDirectory() as folder:
@@ -373,7 +373,7 @@ def main():
 
     if args.gib:
         print(f"### Filling {args.gib:g} GiB of 1 KiB values, one node of three, three replicas\n")
-        print("| fabric | clients | whole s | s per GiB | txn/s before | while filling | after |")
+        print("| fabric | clients | whole s | s per GiB | txn/s before | while catching up | after |")
         print("|" + "---|" * 7)
         for fabric in args.fabric:
             for clients in (0, args.clients):

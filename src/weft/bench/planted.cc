@@ -162,7 +162,7 @@ const std::vector<BugPin>& planted_bugs() {
       pinned(1, bug(PlantedBug::kLockWithoutValue, "lock without the value", "dnl1", SimWorkload::kAppend)),
       pinned(5, at_crash(PlantedBug::kToldEarly, "tell before it is replicated", "dnl4", 3, 2)),
       pinned(12, at_crash(PlantedBug::kNoRaiseOnPromotion, "leave a promoted value unreadable", "dnl2", 3, 3)),
-      pinned(1, at_crash(PlantedBug::kFillingServes, "serve while filling", "dnl2", 4, 3)),
+      pinned(1, at_crash(PlantedBug::kFillingServes, "serve while catching up", "dnl2", 4, 3)),
       pinned(2, at_crash(PlantedBug::kOldEpochAccepted, "accept an old epoch", "dnl4", 4, 3)),
       pinned(87, not_written),
       pinned(14, forgets),

@@ -82,7 +82,7 @@ std::string text_of(const Tour& tour) {
     out += "  # Kill a node. Nothing that was answered is lost:\n";
     out += "  kill -9 $(" + last + " weft status | grep -o '\"pid\":[0-9]*' | cut -d: -f2)\n";
     out += "  " + first + " get greeting\n";
-    out += "  # It is started again and filled. When it is whole it answers as before:\n";
+    out += "  # It is started again and catches up. When it is whole it answers as before:\n";
     out += "  until " + last + " weft status 2>/dev/null | grep -q '\"whole\":true'; do sleep 0.1; done\n";
     out += "  " + last + " get greeting\n";
   }

@@ -2,6 +2,8 @@
 // and nothing for what a peer says of records that are not here.
 #include "weft/txn/participant.h"
 
+#include <optional>
+
 #include "weft/txn/participant_testing.h"
 
 namespace weft {
@@ -175,21 +177,38 @@ TEST_F(ParticipantTest, AnUnlockOfWhatIsNotLockedIsReportedAndChangesNothing) {
 }
 
 // Also for a key that is absent, where the table has nothing to install into.
-TEST_F(ParticipantTest, AValueForWhatWasLockedToBeReadIsReportedAndNotInstalled) {
-  for (const bool present : {true, false}) {
-    const uint64_t key = key_at(kSelf, present ? 0 : 1);
-    if (present) load_record(key, "old");
-    const uint64_t sequence = present ? 5 : 6;
-    Named read = named(key, Write::kNone);
-    read.part.value_bytes = 8;  // room that a read does not need
-    handle(Kind::kLock, request(sequence), {read});
-    EXPECT_EQ(code(Phase::kLock), Code::kOk);
-    handle(Kind::kUnlock, request(sequence), {with_value(key, "forged")});
-    EXPECT_EQ(take_faults(), (std::vector<NodeId>{kPeer}));
-    EXPECT_EQ(value_of(key), present ? "old" : "(absent)");
-    EXPECT_EQ(table().leak_report().locked, 0U);
-    answers();
-    done(sequence);
+// Of a key that is there, and of one that is not. A lock that changes its purpose counts with its new room, not with
+// what its first message said.
+TEST_F(ParticipantTest, AValueThatALockIsNotForIsReportedAndNotInstalled) {
+  struct Case {
+    uint32_t read_room;  // which a read does not need
+    std::optional<uint32_t> write_room;
+    size_t value_bytes;
+  };
+  uint64_t sequence = 4;
+  int keys = 0;
+  for (const Case& c : {Case{8, {}, 6}, Case{64, 4, 64}}) {
+    for (const bool present : {true, false}) {
+      const uint64_t key = key_at(kSelf, keys++);
+      if (present) load_record(key, "old");
+      Named lock = named(key, Write::kNone);
+      lock.part.value_bytes = c.read_room;
+      handle(Kind::kLock, request(++sequence), {lock});
+      EXPECT_EQ(code(Phase::kLock), Code::kOk);
+      if (c.write_room) {
+        lock = named(key, Write::kPut);
+        lock.part.flags = kHeld;
+        lock.part.value_bytes = *c.write_room;
+        handle(Kind::kLock, request(sequence), {lock});
+        EXPECT_EQ(code(Phase::kLock), Code::kOk);
+      }
+      handle(Kind::kUnlock, request(sequence), {with_value(key, std::string(c.value_bytes, 'x'))});
+      EXPECT_EQ(take_faults(), (std::vector<NodeId>{kPeer}));
+      EXPECT_EQ(value_of(key), present ? "old" : "(absent)");
+      EXPECT_EQ(table().leak_report().locked, 0U);
+      answers();
+      done(sequence);
+    }
   }
 }
 
@@ -217,29 +236,6 @@ TEST_F(ParticipantTest, AValueLargerThanWhatWasLockedForIsReportedAndNotInstalle
   EXPECT_EQ(take_faults(), (std::vector<NodeId>{kPeer}));
   EXPECT_EQ(value_of(a), "old");
   EXPECT_EQ(table().leak_report().locked, 0U);
-}
-
-// A lock that changes its purpose counts with its new room, not with what its first message said.
-TEST_F(ParticipantTest, AValueLargerThanWhatAHeldLockIsForIsReportedAndNotInstalled) {
-  for (const bool present : {true, false}) {
-    const uint64_t key = key_at(kSelf, present ? 0 : 1);
-    if (present) load_record(key, "old");
-    const uint64_t sequence = present ? 5 : 6;
-    Named read = named(key, Write::kNone);
-    read.part.value_bytes = 64;  // room that a read does not need
-    handle(Kind::kLock, request(sequence), {read});
-    Named write = named(key, Write::kPut);
-    write.part.flags = kHeld;
-    write.part.value_bytes = 4;
-    handle(Kind::kLock, request(sequence), {write});
-    answers();
-    handle(Kind::kUnlock, request(sequence), {with_value(key, std::string(64, 'x'))});
-    EXPECT_EQ(take_faults(), (std::vector<NodeId>{kPeer}));
-    EXPECT_EQ(value_of(key), present ? "old" : "(absent)");
-    EXPECT_EQ(table().leak_report().locked, 0U);
-    answers();
-    done(sequence);
-  }
 }
 
 TEST_F(ParticipantTest, AHeldLockHasTheRoomThatItsWriteNeeds) {
