@@ -36,7 +36,7 @@ def run(weft, workload):
         subprocess.run(["strip", "-g", weft, "-o", binary], check=True)
         out = os.path.join(folder, "out")
         bench = [binary, "bench", workload, "--nodes", "5", "--replicas", "3", "--threads", "1", "--keys", "50000",
-                 "--transactions", str(TRANSACTIONS), "--json"]
+                 "--transactions", str(TRANSACTIONS), "--clock-step-ns", "10000", "--json"]
         command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=" + out,
                    "--toggle-collect=weft::Worker::step()"] + bench
         done = subprocess.run(command, check=True, capture_output=True, text=True)

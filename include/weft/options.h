@@ -76,6 +76,7 @@ struct Options {
   bool piggyback_acks = true;     // commit acknowledgements that the row allows to be late come with later ones
   RemoteLockMode remote_lock_mode = RemoteLockMode::kMessages;
   bool pin_threads = false;
+  uint64_t clock_step_ns = 0;  // to count instructions: the clock advances by this when it is read; 0: real time
 };
 
 }  // namespace weft

@@ -28,6 +28,7 @@ struct BenchFlags {
   uint32_t transactions_in_flight = 64;
   int64_t keys = 0;
   uint64_t transactions = 0;
+  uint64_t clock_step_ns = 0;
   uint64_t seed = 1;
   bool json = false, markdown = false;
 };
@@ -43,6 +44,7 @@ Result<bench::BenchOptions> options_of(const BenchFlags& flags, bool keys_given)
   out.cluster.fabric = flags.fabric;
   out.cluster.tls = flags.tls;
   out.cluster.protocol = flags.protocol;
+  out.cluster.clock_step_ns = flags.clock_step_ns;
   out.cluster.limits.transactions_in_flight_max = flags.transactions_in_flight;
   if (auto off = bench::switch_off(flags.off, &out.cluster); !off) return off.error();
   if (keys_given && flags.keys < 1) return bad("--keys " + std::to_string(flags.keys) + ": at least 1 a node");
@@ -136,6 +138,8 @@ int run_bench(BenchFlags flags, const CLI::App& command) {
     if (phases && command.count("--fabric") == 0) flags.fabric = "shm";
   } else if (command.count("--transactions") > 0 && command.count("--warmup") + command.count("--seconds") > 0) {
     return refuse("--transactions runs for as long as they take, without --warmup and --seconds");
+  } else if (flags.clock_step_ns != 0 && command.count("--transactions") == 0) {
+    return refuse("--clock-step-ns counts, and does not measure: it goes with --transactions");
   } else if (flags.markdown || !flags.label.empty()) {
     return refuse("--markdown and --label go with `bench all` and `bench phases` only");
   }
@@ -167,6 +171,10 @@ void add_flags(CLI::App& command, BenchFlags& flags) {
   command.add_option(
       "--transactions", flags.transactions,
       "Of one workload: run so many, in place of --warmup and --seconds; the same number by each client");
+  command.add_option(
+      "--clock-step-ns", flags.clock_step_ns,
+      "With --transactions: the nodes' clock advances by this when it is read, so that what they do does "
+      "not depend on the machine's speed (make profile); rates and latencies then mean nothing");
   command.add_option("--warmup", flags.warmup, "Seconds before that")->capture_default_str();
   command
       .add_option("--transactions-in-flight", flags.transactions_in_flight,

@@ -26,6 +26,7 @@ bool Cluster::Handle::done() const {
 }
 
 Result<void> Cluster::Impl::make_fabric() {
+  if (spec.options.clock_step_ns != 0) counting_clock.emplace(spec.options.clock_step_ns);
   auto made = EmbeddedFabric::create(spec.options, all_regions, &real_clock);
   if (!made) return made.error();
   fabric = std::move(*made);
@@ -169,7 +170,7 @@ Result<void> Cluster::start() {
     }
   }
   const int threads = impl_->thread_count();
-  for (int t = 0; t < threads; ++t) impl_->threads.push_back(std::make_unique<Thread>(&impl_->real_clock));
+  for (int t = 0; t < threads; ++t) impl_->threads.push_back(std::make_unique<Thread>(impl_->worker_clock()));
   for (int w = 0; w < impl_->spec.options.workers; ++w) {
     for (const auto& node : impl_->nodes) {
       impl_->thread_of(WorkerId(static_cast<uint8_t>(w))).add(node->worker(WorkerId(static_cast<uint8_t>(w))));

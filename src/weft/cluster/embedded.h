@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "weft/base/clock.h"
@@ -37,6 +38,7 @@ struct Cluster::Handle::State {
 struct Cluster::Impl final : Environment {
   ClusterSpec spec;
   RealClock real_clock;
+  std::optional<CountingClock> counting_clock;  // of the workers, instead of the real one
   WallClock wall_clock;
   EventLog event_log{STDERR_FILENO, EventLog::form_for(STDERR_FILENO), &wall_clock};
   std::vector<std::unique_ptr<Regions>> all_regions;
@@ -51,7 +53,8 @@ struct Cluster::Impl final : Environment {
   bool accepting = false;  // spawn accepts coroutines
   bool started = false;    // the threads run
 
-  Clock* clock(NodeId) override { return &real_clock; }
+  Clock* worker_clock() { return counting_clock ? static_cast<Clock*>(&*counting_clock) : &real_clock; }
+  Clock* clock(NodeId) override { return worker_clock(); }
   CostModel* cost_model(NodeId, WorkerId) override { return nullptr; }
   Wire* wire(NodeId node, WorkerId worker) override { return fabric->wire(node, worker); }
   LocalAtomics* local_atomics(NodeId node) override { return fabric->local_atomics(node); }

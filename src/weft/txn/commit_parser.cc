@@ -68,8 +68,8 @@ bool CommitParser::parse_unlock(const Message& m, Batch* batch) const {
 
 bool CommitParser::parse_done(const Message& m, Batch* batch) const {
   for (const TxnCompleteNotice& notice : NoticeQueue::of(m)) {
-    if (notice.slot >= static_cast<uint32_t>(records_.slots())) return false;
-    prefetch_keys(records_.at(m.source, static_cast<uint8_t>(notice.slot)).applied, batch);
+    if (notice.slot() >= records_.slots()) return false;
+    prefetch_keys(records_.at(m.source, notice.slot()).applied, batch);
   }
   return m.body.size() % sizeof(TxnCompleteNotice) == 0;
 }

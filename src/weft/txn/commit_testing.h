@@ -82,7 +82,8 @@ class CommitTest : public PartTest {
         gate_(kNodes, limits.credit_bytes),
         planner_(rows_, kSelf, PlantedBugs{}, false),
         messages_(ctx_),
-        coordinator_(ctx_, slots_, acks_, gate_, planner_, messages_, nullptr, rows_.acknowledges_before_unlock()),
+        coordinator_(ctx_, {rows_.acknowledges_before_unlock(), rows_.truncates_by_next_use()}, slots_, acks_, gate_,
+                     planner_, messages_, nullptr),
         reads_(ctx_, rules, planner_, slots_, keys_, gate_, acks_, coordinator_) {
     here_.replicas[0] = kSelf;
     here_.count = 1;

@@ -8,19 +8,18 @@
 
 namespace weft {
 
-Coordinator::Coordinator(WorkerContext& ctx, SlotTable& slots, ClientAcks& acks, CreditGate& credit,
-                         const Planner& planner, MessageTransport& messages, VerbTransport* verbs,
-                         bool acked_before_unlock)
+Coordinator::Coordinator(WorkerContext& ctx, const Rules& rules, SlotTable& slots, ClientAcks& acks, CreditGate& credit,
+                         const Planner& planner, MessageTransport& messages, VerbTransport* verbs)
     : ctx_(ctx),
+      rules_(rules),
       slots_(slots),
       acks_(acks),
       planner_(planner),
       messages_(messages),
       verbs_(verbs),
-      acked_before_unlock_(acked_before_unlock),
       credit_(ctx, credit),
       local_(ctx, slots.size()),
-      complete_notices_(ctx, Kind::kDone, slots.size()) {}
+      truncation_(ctx, slots, rules.truncates_by_next_use) {}
 
 // What the application asks for.
 
@@ -110,7 +109,7 @@ WEFT_INLINE bool Coordinator::plan(TxnSlot& slot) {
 bool Coordinator::is_local(const TxnSlot& slot, uint64_t nodes) const {
   const uint64_t own = uint64_t{1} << ctx_.self.value;
   if (nodes != own || slot.participants != 0 || slot.outcome.code != Code::kOk) return false;
-  return !acked_before_unlock_ || !ctx_.port.has_open(ctx_.self, Flow::kCommit);
+  return !rules_.acked_before_unlock || !ctx_.port.has_open(ctx_.self, Flow::kCommit);
 }
 
 bool Coordinator::reserve(TxnSlot& slot) {
@@ -166,7 +165,10 @@ void Coordinator::enter(TxnSlot& slot, Phase phase) {
   slot.waiting = step.await_from;
   if (slot.phase_over()) return;
   if (phase == Phase::kReplicate) slot.record_nodes |= slot.steps[index_of(phase)].send_to;
-  if (step.send_to != 0) messages_.send(slot, phase, step.send_to);
+  if (step.send_to != 0) {
+    if (phase == Phase::kLock || phase == Phase::kReplicate) Truncation::opens_records(slot, step.send_to);
+    messages_.send(slot, phase, step.send_to);
+  }
   const bool remote = (slot.waiting & ~(uint64_t{1} << ctx_.self.value)) != 0 || slot.verbs_pending != 0;
   if (!slot.acknowledged && remote) {
     ++slot.round_trips;
@@ -243,23 +245,8 @@ void Coordinator::finish(TxnSlot& slot) {
   credit_.give_back(slot);
   slot.participants = slot.locked_nodes = slot.catching_up_nodes = 0;
   if (slot.ring_bytes != 0) verbs_->give_back(slot);
-  if (committed) {
-    for_each_node(slot.record_nodes, [&](NodeId n) {
-      complete_notices_.add(n, {static_cast<uint32_t>(slot.sequence), slot.index});
-      ++slot.notices_pending;
-    });
-  }
+  if (committed) truncation_.finished(slot);
   slots_.free_if_done(slot);
-}
-
-bool Coordinator::send_notices() {
-  if (complete_notices_.empty()) return false;
-  return complete_notices_.send(slots_.runs_short(), [&](const TxnCompleteNotice& notice) {
-    TxnSlot& slot = slots_.at(notice.slot);
-    WEFT_CHECK(slot.stage == TxnStage::kFinished && slot.notices_pending != 0, "notices are of what is finished");
-    --slot.notices_pending;
-    slots_.free_if_done(slot);
-  });
 }
 
 // Answers.
@@ -298,9 +285,9 @@ void Coordinator::on_unlocked(const Batch& batch, std::span<const Message> run) 
     if (m.source != ctx_.self) ++ctx_.counters.phase_messages[index_of(Phase::kUnlock)];
     const uint64_t bit = uint64_t{1} << m.source.value;
     for (const TxnCompleteNotice& notice : NoticeQueue::of(m)) {
-      TxnSlot& slot = slots_.at(notice.slot);
-      if (!slot.in_phases() || static_cast<uint32_t>(slot.sequence) != notice.sequence ||
-          slot.phase != Phase::kUnlock || (slot.waiting & bit) == 0) {
+      TxnSlot& slot = slots_.at(notice.slot());
+      if (!slot.in_phases() || slot.sequence != notice.sequence() || slot.phase != Phase::kUnlock ||
+          (slot.waiting & bit) == 0) {
         continue;
       }
       slot.waiting &= ~bit;
@@ -314,7 +301,7 @@ void Coordinator::on_unlocked(const Batch& batch, std::span<const Message> run) 
 void Coordinator::drop_queues() {
   local_.clear();
   credit_.drop_queue();
-  complete_notices_.clear();
+  truncation_.clear();
 }
 
 }  // namespace weft

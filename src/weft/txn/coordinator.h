@@ -18,9 +18,9 @@
 #include "weft/txn/context.h"
 #include "weft/txn/local_commits.h"
 #include "weft/txn/message_transport.h"
-#include "weft/txn/notices.h"
 #include "weft/txn/plan.h"
 #include "weft/txn/slot_table.h"
+#include "weft/txn/truncation.h"
 
 namespace weft {
 
@@ -28,10 +28,14 @@ class VerbTransport;
 
 class Coordinator {
  public:
-  // `verbs`: nullptr if the row uses none. `acked_before_unlock`: the row acknowledges commits before they are
-  // unlocked.
-  Coordinator(WorkerContext& ctx, SlotTable& slots, ClientAcks& acks, CreditGate& credit, const Planner& planner,
-              MessageTransport& messages, VerbTransport* verbs, bool acked_before_unlock);
+  // What a cluster's rows mean for commits (row_set.h).
+  struct Rules {
+    bool acked_before_unlock = false;
+    bool truncates_by_next_use = false;
+  };
+  // `verbs`: nullptr if no row uses any.
+  Coordinator(WorkerContext& ctx, const Rules& rules, SlotTable& slots, ClientAcks& acks, CreditGate& credit,
+              const Planner& planner, MessageTransport& messages, VerbTransport* verbs);
 
   // Called by the application's handle.
   void start_commit(TxnSlot& slot);
@@ -50,7 +54,7 @@ class Coordinator {
   // Steps of the worker's loop. Each returns true if it did something.
   bool run_local_commits();
   bool retry_commits();
-  bool send_notices();
+  bool truncate() { return truncation_.step(); }
 
   // Ends of commits that come from outside (client_waits.h, interrupted_commits.h). abort_expired: the client has
   // waited too long, and nobody can commit the transaction any more. finish: it is acknowledged, and nothing more is
@@ -61,8 +65,8 @@ class Coordinator {
   void drop_queues();
 
   bool pending() const { return !local_.empty(); }
-  uint64_t deadline_ns() const { return complete_notices_.deadline_ns(); }
-  bool has_notices() const { return !complete_notices_.empty(); }
+  uint64_t deadline_ns() const { return truncation_.deadline_ns(); }
+  bool has_notices() const { return truncation_.pending(); }
 
  private:
   bool is_local(const TxnSlot& slot, uint64_t nodes) const;
@@ -72,15 +76,15 @@ class Coordinator {
   void advance(TxnSlot& slot);
 
   WorkerContext& ctx_;
+  const Rules rules_;
   SlotTable& slots_;
   ClientAcks& acks_;
   const Planner& planner_;
   MessageTransport& messages_;
   VerbTransport* const verbs_;
-  const bool acked_before_unlock_;
   CommitCredit credit_;
   LocalCommits local_;
-  NoticeQueue complete_notices_;
+  Truncation truncation_;
 };
 
 }  // namespace weft

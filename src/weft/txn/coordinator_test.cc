@@ -191,8 +191,8 @@ TEST_F(CoordinatorTest, AnUnlockMayBeAcknowledgedByANotice) {
   Waiter waiter;
   TxnSlot& slot = put_at_one(waiter);
   to_unlock(slot);
-  const TxnCompleteNotice notice{static_cast<uint32_t>(slot.sequence), slot.index};
-  const TxnCompleteNotice stale{notice.sequence - 1, slot.index};
+  const TxnCompleteNotice notice(slot.sequence, slot.index);
+  const TxnCompleteNotice stale(slot.sequence - 1, slot.index);
   for (const TxnCompleteNotice& one : {stale, notice}) {
     EXPECT_FALSE(woken(waiter));
     store(peer(kOne).reserve(kSelf, Flow::kCommit, static_cast<uint8_t>(Kind::kUnlocked), sizeof one), one);
@@ -202,18 +202,62 @@ TEST_F(CoordinatorTest, AnUnlockMayBeAcknowledgedByANotice) {
   EXPECT_EQ(slot.stage, TxnStage::kFinished);
 }
 
-TEST_F(CoordinatorTest, ASlotIsFreeWhenItsNoticesHaveLeft) {
+TEST_F(CoordinatorTest, ASlotIsFreeAtOnceAndItsNextUseTruncates) {
   Waiter waiter;
   TxnSlot& slot = put_at_one(waiter);
   to_unlock(slot);
+  answer(kOne, slot, Phase::kUnlock);
+  EXPECT_EQ(slot.untruncated, mask_of({1, 2})) << "the primary and the backup keep records";
+  coordinator_.detach(slot);
+  EXPECT_TRUE(slots_.all_free());
+  EXPECT_TRUE(coordinator_.has_notices());
+  sent();
+  Waiter next;
+  TxnSlot& again = put_at_one(next);
+  ASSERT_EQ(&again, &slot);
+  EXPECT_EQ(slot.untruncated, mask_of({2})) << "the lock at the primary says that the last one is finished";
+  const uint64_t sequence = slot.sequence;
+  at(1000 + Truncation::kIdleNs);
+  EXPECT_TRUE(coordinator_.truncate());
+  sent();
+  EXPECT_EQ(slot.untruncated, 0U);
+  EXPECT_LT(slot.finished_sequence, sequence) << "the notice is not of the transaction that is under way";
+  EXPECT_FALSE(coordinator_.has_notices());
+}
+
+TEST_F(CoordinatorTest, ASlotThatIsIdleSendsNotices) {
+  Waiter waiter;
+  TxnSlot& slot = put_at_one(waiter);
+  to_unlock(slot);
+  answer(kOne, slot, Phase::kUnlock);
+  coordinator_.detach(slot);
+  sent();
+  EXPECT_FALSE(coordinator_.truncate()) << "it may be used again soon";
+  EXPECT_EQ(coordinator_.deadline_ns(), 1000 + Truncation::kIdleNs);
+  at(1000 + Truncation::kIdleNs);
+  EXPECT_TRUE(coordinator_.truncate());
+  EXPECT_EQ(sent(), "done@1 done@2");
+  EXPECT_EQ(coordinator_.deadline_ns(), UINT64_MAX);
+}
+
+class CoordinatorWithNoticesTest : public CoordinatorTest {
+ protected:
+  CoordinatorWithNoticesTest() : CoordinatorTest("dnl2") {}
+};
+
+TEST_F(CoordinatorWithNoticesTest, ASlotIsFreeWhenItsNoticesHaveLeft) {
+  Waiter waiter;
+  TxnSlot& slot = put_at_one(waiter);
+  to_unlock(slot);
+  answer(kOne, slot, Phase::kReplicate);
   answer(kOne, slot, Phase::kUnlock);
   sent();
   EXPECT_EQ(slot.notices_pending, 2) << "the primary and the backup keep records";
   coordinator_.detach(slot);
   EXPECT_EQ(slot.stage, TxnStage::kFinished);
-  EXPECT_FALSE(coordinator_.send_notices()) << "nothing to ride on yet";
+  EXPECT_FALSE(coordinator_.truncate()) << "nothing to ride on yet";
   at(1000 + NoticeQueue::kRideAlongNs);
-  EXPECT_TRUE(coordinator_.send_notices());
+  EXPECT_TRUE(coordinator_.truncate());
   EXPECT_EQ(sent(), "done@1 done@2");
   EXPECT_TRUE(slots_.all_free());
   EXPECT_FALSE(coordinator_.has_notices());

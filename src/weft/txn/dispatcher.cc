@@ -95,7 +95,7 @@ WEFT_INLINE bool Dispatcher::parse_reply(const Message& m) const {
 
 bool Dispatcher::parse_unlocked(const Message& m) const {
   for (const TxnCompleteNotice& notice : NoticeQueue::of(m)) {
-    if (notice.slot >= slot_count_) return false;
+    if (notice.slot() >= slot_count_) return false;
   }
   return m.body.size() % sizeof(TxnCompleteNotice) == 0;
 }

@@ -157,9 +157,9 @@ TEST_F(DispatcherTest, AnAnswerToAPhaseIsWholeAndNamesASlot) {
 
 TEST_F(DispatcherTest, NoticesOfUnlocksNameSlotsOfThisWorker) {
   const auto slots = static_cast<uint32_t>(slots_.size());
-  expect_taken(Kind::kUnlocked, bytes_of(TxnCompleteNotice{1, slots - 1}));
-  expect_refused(Kind::kUnlocked, bytes_of(TxnCompleteNotice{1, slots}));
-  expect_refused(Kind::kUnlocked, bytes_of(TxnCompleteNotice{1, 0}, 4));
+  expect_taken(Kind::kUnlocked, bytes_of(TxnCompleteNotice(1, static_cast<uint8_t>(slots - 1))));
+  expect_refused(Kind::kUnlocked, bytes_of(TxnCompleteNotice(1, static_cast<uint8_t>(slots))));
+  expect_refused(Kind::kUnlocked, bytes_of(TxnCompleteNotice(1, 0), 4));
 }
 
 TEST_F(DispatcherTest, EveryKindThatNamesKeysIsParsedAsOne) {

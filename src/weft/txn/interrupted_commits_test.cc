@@ -82,7 +82,7 @@ TEST_F(InterruptedCommitsTest, WhatCommitsIsFrozenUntilRecoveryHasDecidedIt) {
   EXPECT_TRUE(woken(waiter));
   EXPECT_TRUE(slot.outcome.committed());
   EXPECT_EQ(slot.stage, TxnStage::kFinished);
-  EXPECT_EQ(slot.notices_pending, 0) << "records end with the recovery";
+  EXPECT_EQ(slot.untruncated, 0U) << "records end with the recovery";
 }
 
 TEST_F(InterruptedCommitsTest, WhatRecoveryDecidesToAbortSaysThatTheViewChanged) {
@@ -118,17 +118,17 @@ TEST_F(InterruptedCommitsTest, WhatWasGivenUpEndsWithItsView) {
   EXPECT_TRUE(slots_.all_free());
 }
 
-TEST_F(InterruptedCommitsTest, ASlotThatWaitsForItsNoticesIsFreeWithItsView) {
+TEST_F(InterruptedCommitsTest, RecordsThatWereNotTruncatedEndWithTheirView) {
   Waiter waiter;
   TxnSlot& slot = put_at_one(waiter);
   to_unlock(slot);
   answer(kOne, slot, Phase::kUnlock);
   coordinator_.detach(slot);
-  ASSERT_FALSE(slots_.all_free());
+  ASSERT_NE(slot.untruncated, 0U);
   coordinator_.drop_queues();
-  interrupted_.freeze(slot);
-  EXPECT_TRUE(slots_.all_free());
-  EXPECT_FALSE(coordinator_.send_notices());
+  EXPECT_EQ(slot.untruncated, 0U);
+  EXPECT_FALSE(coordinator_.has_notices());
+  EXPECT_FALSE(coordinator_.truncate());
 }
 
 TEST_F(InterruptedCommitsTest, WhatOthersMayCommitIsUnknownAtANodeThatWasRemoved) {

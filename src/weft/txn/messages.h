@@ -18,7 +18,7 @@ enum class Kind : uint8_t {
   kReplicate,     // CommitRequest, KeyPart...   -> kReply
   kUnlock,        // CommitRequest, KeyPart...   -> kReply
   kReply,         // PhaseReply, bases
-  kDone,          // TxnCompleteNotice...: all participants of these have acknowledged; mark readable and truncate
+  kDone,          // TxnCompleteNotice...: these, and those before them in their slots, are finished: truncate
   kRecovery,      // RecoveryHeader, KeyPart...: into a new view (recovery_types.h)
   kTransfer,      // TransferHeader, ...: copies of a partition for a replica that is catching up (state_transfer.h)
   kControl,       // for the node's agent: leases
@@ -128,9 +128,14 @@ struct RingRead {
 };
 static_assert(sizeof(RingRead) == 8);
 
+// Of a transaction by its slot and sequence.
 struct TxnCompleteNotice {
-  uint32_t sequence;
-  uint32_t slot;
+  uint64_t bits;
+
+  TxnCompleteNotice() = default;
+  TxnCompleteNotice(uint64_t sequence, uint8_t slot) : bits(sequence << 8 | slot) {}
+  uint64_t sequence() const { return bits >> 8; }
+  uint8_t slot() const { return static_cast<uint8_t>(bits); }
 };
 static_assert(sizeof(TxnCompleteNotice) == 8);
 

@@ -9,7 +9,7 @@ namespace {
 class NoticesTest : public PartTest {
  protected:
   bool send(bool at_once = false) {
-    return queue_.send(at_once, [&](const TxnCompleteNotice& notice) { sent_.push_back(notice.slot); });
+    return queue_.send(at_once, [&](const TxnCompleteNotice& notice) { sent_.push_back(notice.slot()); });
   }
 
   NoticeQueue queue_{ctx_, Kind::kDone, 8};
@@ -28,7 +28,7 @@ TEST_F(NoticesTest, RideOnAnOpenPacket) {
   const std::vector<Received> got = take_received();
   ASSERT_EQ(got.size(), 2U);
   EXPECT_EQ(got[1].kind, Kind::kDone);
-  EXPECT_EQ(got[1].as<TxnCompleteNotice>().sequence, 7U);
+  EXPECT_EQ(got[1].as<TxnCompleteNotice>().sequence(), 7U);
 }
 
 TEST_F(NoticesTest, GoAloneAfterAMillisecond) {

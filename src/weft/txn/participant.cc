@@ -4,13 +4,12 @@
 // Validation: every key that was only read is still at the version that was read, at its primary, and not locked by
 // another transaction (rule G2).
 //
-// Replication logs the writes and applies them at backups (backup_writes.h). A ring entry of a slot's next transaction
-// may overtake the notice that the slot's last transaction is finished. It says the same: a slot is used again only
-// when that notice has left.
+// Replication logs the writes and applies them at backups (backup_writes.h).
 //
 // Unlocking installs and releases (commit), or releases and forgets (abort). The record of a commit stays until the
-// coordinator's notice that every participant has acknowledged (rule K4); that notice also marks readable what was
-// applied here as a backup (rule G4).
+// coordinator says that every participant has acknowledged (rule K4): by a notice, or by the slot's next transaction,
+// which may also overtake the notice (out of a ring). Then what was applied here as a backup becomes readable (rule
+// G4).
 #include "weft/txn/participant.h"
 
 #include <algorithm>
@@ -36,13 +35,11 @@ Participant::Participant(WorkerContext& ctx, PreparedTable& records, OutcomeLog&
 
 // Returns the record for this message's transaction; nullptr (and closes the peer) if the slot's last one is still
 // there.
-WEFT_INLINE PreparedTxn* Participant::open_record(const Message& m, Origin origin) {
+WEFT_INLINE PreparedTxn* Participant::open_record(const Message& m) {
   const auto request = load<CommitRequest>(m.body.data());
   PreparedTxn& record = records_.at(m.source, static_cast<uint8_t>(m.tag));
-  if (origin == Origin::kRing && (record.state & (kReplicated | kCommitted)) != 0 &&
-      record.sequence < request.sequence) {
-    finish_record(record);  // the notice that its last transaction is finished is still in flight
-  }
+  // The slot is used again, so all participants of its last transaction have acknowledged (truncation.h).
+  if (record.state != 0 && record.sequence < request.sequence && record.may_be_finished()) finish_record(record);
   if (record.state != 0 && record.sequence != request.sequence) {
     ctx_.faults.report(m.source, "a slot is used again before its record was truncated");
     return nullptr;
@@ -93,7 +90,7 @@ WEFT_INLINE void Participant::reply(const Message& m, Phase phase, Code code, ui
 void Participant::on_lock(const Batch& batch, std::span<const Message> run) {
   for (const Message& m : run) {
     if (!batch.ok(m)) continue;
-    if (PreparedTxn* record = open_record(m, Origin::kMessage)) lock_keys(m, *record, batch.keys_of(m));
+    if (PreparedTxn* record = open_record(m)) lock_keys(m, *record, batch.keys_of(m));
   }
 }
 
@@ -199,7 +196,7 @@ void Participant::replicate(const Batch& batch, const Message& m, Origin origin)
     log_->defer(m);
     return;
   }
-  PreparedTxn* record = open_record(m, origin);
+  PreparedTxn* record = open_record(m);
   if (record == nullptr) return;
   backup_.add(*record, keys);
   record->state |= kReplicated;
@@ -234,7 +231,7 @@ void Participant::on_unlock(const Batch& batch, std::span<const Message> run) {
       }
     }
     if (request.commit != 0 && (request.flags & kPiggybackAck) != 0 && m.source != ctx_.self) {
-      unlock_acks_.add(m.source, {static_cast<uint32_t>(request.sequence), m.tag});
+      unlock_acks_.add(m.source, {request.sequence, static_cast<uint8_t>(m.tag)});
     } else {
       acknowledge(m, Phase::kUnlock);
     }
@@ -272,8 +269,13 @@ void Participant::on_done(const Batch& batch, std::span<const Message> run) {
   for (const Message& m : run) {
     if (!batch.ok(m)) continue;
     for (const TxnCompleteNotice& notice : NoticeQueue::of(m)) {
-      PreparedTxn& record = records_.at(m.source, static_cast<uint8_t>(notice.slot));
-      if (record.state != 0 && static_cast<uint32_t>(record.sequence) == notice.sequence) finish_record(record);
+      PreparedTxn& record = records_.at(m.source, notice.slot());
+      if (record.state == 0 || record.sequence > notice.sequence()) continue;
+      if (record.may_be_finished()) {
+        finish_record(record);
+      } else {
+        ctx_.faults.report(m.source, "a notice that what is not unlocked is finished");
+      }
     }
   }
 }

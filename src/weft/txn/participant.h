@@ -48,6 +48,9 @@ class Participant {
   // The abort is now known to have reached every participant that had locked, or their records are decided.
   void note_aborted(PreparedTxn& record);
 
+  // All participants have acknowledged the commit: truncates the record.
+  void finish_record(PreparedTxn& record);
+
   bool send_notices() {
     return !unlock_acks_.empty() && unlock_acks_.send(false, [](const TxnCompleteNotice&) {});
   }
@@ -60,7 +63,7 @@ class Participant {
   Owner owner_of(const Message& message) const {
     return Owner(message.source, ctx_.id, static_cast<uint8_t>(message.tag));
   }
-  PreparedTxn* open_record(const Message& message, Origin origin);
+  PreparedTxn* open_record(const Message& message);
   void reply(const Message& message, Phase phase, Code code, uint8_t index, Owner holder,
              std::span<const uint64_t> bases = {}, size_t erased = 0);
   void acknowledge(const Message& message, Phase phase);  // replies that it is done
@@ -68,7 +71,6 @@ class Participant {
   bool relock_held(PreparedTxn& record, const KeyRef& ref, Owner owner, LockResult* result);
   static void release_part(PreparedKeys* part, size_t keys, Owner owner);
   void commit_key(const PreparedTxn& record, PreparedKey& key, Owner owner, std::span<const KeyRef> carried);
-  void finish_record(PreparedTxn& record);
 
   WorkerContext& ctx_;
   PreparedTable& records_;

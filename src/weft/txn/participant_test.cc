@@ -347,8 +347,8 @@ TEST_F(ParticipantTest, AnUnlockIsAcknowledgedByANoticeWhereTheRowSaysSo) {
   const auto got = answers();
   ASSERT_EQ(got.size(), 1U);
   EXPECT_EQ(got[0].kind, Kind::kUnlocked);
-  EXPECT_EQ(got[0].as<TxnCompleteNotice>().sequence, 5U);
-  EXPECT_EQ(got[0].as<TxnCompleteNotice>().slot, kSlot);
+  EXPECT_EQ(got[0].as<TxnCompleteNotice>().sequence(), 5U);
+  EXPECT_EQ(got[0].as<TxnCompleteNotice>().slot(), kSlot);
 }
 
 TEST_F(ParticipantTest, AnAbortIsAnsweredAtOnceInEveryRow) {

@@ -136,7 +136,7 @@ class ParticipantTest : public CommitPartTest {
   }
   void done(uint64_t sequence, uint8_t slot = kSlot) {
     std::vector<std::byte> body(sizeof(TxnCompleteNotice));
-    store(body.data(), TxnCompleteNotice{static_cast<uint32_t>(sequence), slot});
+    store(body.data(), TxnCompleteNotice(sequence, slot));
     const Message m = message(Kind::kDone, 0, body);
     ASSERT_TRUE(parse(m));
     participant_.on_done(batch_, {&m, 1});

@@ -104,6 +104,10 @@ struct PreparedTxn {
   bool is(uint32_t of, uint64_t transaction) const {
     return state != 0 && incarnation == of && sequence == transaction;
   }
+  // Whether its coordinator can have finished it: what it locked here is unlocked.
+  bool may_be_finished() const {
+    return (state & kCommitted) != 0 || (locked == nullptr && (state & kReplicated) != 0);
+  }
   // Whether the transaction with this sequence, which has no record here, was here and is finished. Sequences are
   // compared whole: a slot that only reads for a long time leaves its finished mark behind by more than 32 bits can
   // order.

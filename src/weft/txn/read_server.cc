@@ -5,6 +5,7 @@
 #include "weft/base/check.h"
 #include "weft/base/inline.h"
 #include "weft/txn/messages.h"
+#include "weft/txn/participant.h"
 
 namespace weft {
 
@@ -55,7 +56,10 @@ WEFT_INLINE void ReadServer::answer(const Message& m, const KeyRef& ref) {
 Code ReadServer::lock(const Message& m, const KeyRef& ref, Owner* holder, Version* base) {
   const auto request = load<GetRequest>(m.body.data());
   PreparedTxn& record = records_.at(m.source, static_cast<uint8_t>(m.tag));
-  if (record.state != 0 && static_cast<uint32_t>(record.sequence) != request.sequence) {
+  const uint64_t sequence = uint64_t{request.sequence_high} << 32 | request.sequence;
+  // As in Participant::open_record.
+  if (record.state != 0 && record.sequence < sequence && record.may_be_finished()) participant_.finish_record(record);
+  if (record.state != 0 && record.sequence != sequence) {
     ctx_.faults.report(m.source, "a slot is used again before its record was truncated");
     return Code::kBusy;
   }
@@ -79,7 +83,7 @@ Code ReadServer::lock(const Message& m, const KeyRef& ref, Owner* holder, Versio
   key.index = request.entry;
   part->next = record.locked;
   record.locked = part;
-  record.begin(ctx_.views.incarnation_of(m.source), uint64_t{request.sequence_high} << 32 | request.sequence);
+  record.begin(ctx_.views.incarnation_of(m.source), sequence);
   record.state |= kLocked;
   return Code::kOk;
 }

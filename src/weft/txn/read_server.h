@@ -10,9 +10,12 @@
 
 namespace weft {
 
+class Participant;
+
 class ReadServer {
  public:
-  ReadServer(WorkerContext& ctx, PreparedTable& records) : ctx_(ctx), records_(records) {}
+  ReadServer(WorkerContext& ctx, PreparedTable& records, Participant& participant)
+      : ctx_(ctx), records_(records), participant_(participant) {}
 
   void on_get(const Batch& batch, std::span<const Message> run);
 
@@ -22,6 +25,7 @@ class ReadServer {
 
   WorkerContext& ctx_;
   PreparedTable& records_;
+  Participant& participant_;
 };
 
 }  // namespace weft

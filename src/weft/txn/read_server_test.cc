@@ -53,7 +53,9 @@ class ReadServerTest : public CommitPartTest {
   Code code(const Answer& answer) { return static_cast<Code>(answer.reply.code); }
   PreparedTxn& record() { return records_.at(kPeer, kSlot); }
 
-  ReadServer server_{ctx_, records_};
+  OutcomeLog outcomes_{1 << 20};
+  Participant participant_{ctx_, records_, outcomes_, false};
+  ReadServer server_{ctx_, records_, participant_};
 };
 
 TEST_F(ReadServerTest, ARecordIsAnsweredWithItsWordAndValue) {
@@ -210,7 +212,7 @@ TEST_F(ReadServerTest, ALockTakenWhileReadingHasRoomForTheLargestValue) {
     EXPECT_EQ(value_of(key), largest);
     EXPECT_TRUE(take_faults().empty());
     std::vector<std::byte> done(sizeof(TxnCompleteNotice));
-    store(done.data(), TxnCompleteNotice{5, kSlot});
+    store(done.data(), TxnCompleteNotice(5, kSlot));
     const Message notice = message(Kind::kDone, 0, done);
     ASSERT_TRUE(parse(notice));
     participant.on_done(batch_, {&notice, 1});

@@ -137,8 +137,9 @@ bool Reads::send_get(TxnSlot& slot, uint16_t index) {
     if ((slot.participants & bit) == 0) slot.credit[to.value] = 0;
     slot.participants |= bit;
     slot.credit[to.value] += later;
+    Truncation::opens_records(slot, bit);
   }
-  // A get that locks opens a record at the other node: it must not overtake the notice that closes the slot's last one.
+  // A get that locks opens a record at the other node: it must not overtake a notice that closes the slot's last one.
   const Flow flow = e.locks ? Flow::kCommit : Flow::kExecution;
   std::byte* at =
       ctx_.port.reserve(to, flow, static_cast<uint8_t>(Kind::kGet), sizeof(GetRequest) + padded(key_bytes), slot.index);

@@ -59,6 +59,12 @@ class RowSet {
   // where rows use verbs, so that no verb takes an unfinished word for a finished one (rule W1).
   bool marks_readable() const { return backups_answer_single_reads() || uses_verbs(); }
 
+  // Whether a participant's record may be truncated by the slot's next use (truncation.h): nobody waits for it.
+  bool truncates_by_next_use() const {
+    const bool applies_early = any([](const Protocol& row) { return row.apply == Apply::kOnArrival; });
+    return backups_answer_reads() && !(marks_readable() && applies_early);
+  }
+
  private:
   template <class F>
   bool any(F f) const {

@@ -4,7 +4,7 @@
 //
 // A slot's life, stage by stage (TxnStage): free, executing, perhaps waiting for reads or credit, committing or
 // aborting, finished, free. It is free again when the application has dropped its handle, every answer has come, and
-// every TxnCompleteNotice has left.
+// every TxnCompleteNotice of its own has left (truncation.h).
 #pragma once
 
 #include <array>
@@ -166,6 +166,12 @@ struct alignas(64) TxnSlot {
   uint16_t last_entry = 0;    // the last one that was looked up
   uint8_t* places = nullptr;  // if there are many entries: a table from hashes to index + 1; 0: none
   TxnWorker* txn_worker = nullptr;
+  // Of the slot, not of its transaction (truncation.h): the nodes that may still have a record of a finished one, since
+  // when the first of these does, and the last finished one.
+  uint64_t untruncated = 0;
+  uint64_t untruncated_since_ns = 0;
+  uint64_t finished_ns = 0;
+  uint64_t finished_sequence = 0;
   TxnSlot* next = nullptr;  // in the worker's list of slots that wait for credit
 
   std::array<Entry, kInlineEntries> inline_entries;

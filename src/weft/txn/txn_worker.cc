@@ -32,7 +32,7 @@ bool TxnWorker::commit_steps() {
     busy |= coordinator_.retry_commits();
   }
   if (verbs_ != nullptr && slots_.runs_short()) verbs_->verb_issuer().flush_unsignalled_now();
-  busy |= coordinator_.send_notices();
+  busy |= coordinator_.truncate();
   busy |= participant_.send_notices();
   busy |= client_waits_.expire();
   return busy;
