@@ -33,6 +33,7 @@ class KeyBuffer {
   size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
   const KeyRef* data() const { return keys_.get(); }
+  std::span<const KeyRef> all() const { return {keys_.get(), size_}; }
   const KeyRef* begin() const { return keys_.get(); }
   const KeyRef* end() const { return keys_.get() + size_; }
 

@@ -22,8 +22,11 @@
 #include "weft/txn/interrupted_commits.h"
 #include "weft/txn/message_transport.h"
 #include "weft/txn/outcomes.h"
+#include "weft/txn/own_transport.h"
 #include "weft/txn/part_testing.h"
+#include "weft/txn/participant.h"
 #include "weft/txn/plan.h"
+#include "weft/txn/prepared_table.h"
 #include "weft/txn/reads.h"
 #include "weft/txn/row_set.h"
 #include "weft/txn/slot_table.h"
@@ -81,9 +84,11 @@ class CommitTest : public PartTest {
         acks_(ctx_, outcomes_, slots_.size()),
         gate_(kNodes, limits.credit_bytes),
         planner_(rows_, kSelf, PlantedBugs{}, false),
+        records_(kNodes, static_cast<int>(slots_.size()), pool_.get()),
+        participant_(ctx_, records_, outcomes_, rows_.marks_readable()),
         messages_(ctx_),
-        coordinator_(ctx_, {rows_.acknowledges_before_unlock(), rows_.truncates_by_next_use()}, slots_, acks_, gate_,
-                     planner_, messages_, nullptr),
+        own_(ctx_, participant_),
+        coordinator_(ctx_, rows_.truncates_by_next_use(), slots_, acks_, gate_, planner_, {messages_, &own_, nullptr}),
         reads_(ctx_, rules, planner_, slots_, keys_, gate_, acks_, coordinator_) {
     here_.replicas[0] = kSelf;
     here_.count = 1;
@@ -181,7 +186,10 @@ class CommitTest : public PartTest {
   ClientAcks acks_;
   CreditGate gate_;
   Planner planner_;
+  PreparedTable records_;
+  Participant participant_;
   MessageTransport messages_;
+  OwnTransport own_;
   Coordinator coordinator_;
   ClientWaits waits_{ctx_, slots_, acks_, coordinator_};
   InterruptedCommits interrupted_{ctx_, slots_, acks_, coordinator_};

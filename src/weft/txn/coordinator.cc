@@ -4,22 +4,23 @@
 #include "weft/base/inline.h"
 #include "weft/base/marks.h"
 #include "weft/txn/messages.h"
+#include "weft/txn/own_transport.h"
 #include "weft/txn/verb_transport.h"
 
 namespace weft {
 
-Coordinator::Coordinator(WorkerContext& ctx, const Rules& rules, SlotTable& slots, ClientAcks& acks, CreditGate& credit,
-                         const Planner& planner, MessageTransport& messages, VerbTransport* verbs)
+Coordinator::Coordinator(WorkerContext& ctx, bool truncates_by_next_use, SlotTable& slots, ClientAcks& acks,
+                         CreditGate& credit, const Planner& planner, const Transports& transports)
     : ctx_(ctx),
-      rules_(rules),
       slots_(slots),
       acks_(acks),
       planner_(planner),
-      messages_(messages),
-      verbs_(verbs),
+      messages_(transports.messages),
+      own_(transports.own),
+      verbs_(transports.verbs),
       credit_(ctx, credit),
       local_(ctx, slots.size()),
-      truncation_(ctx, slots, rules.truncates_by_next_use) {}
+      truncation_(ctx, slots, truncates_by_next_use) {}
 
 // What the application asks for.
 
@@ -104,12 +105,12 @@ WEFT_INLINE bool Coordinator::plan(TxnSlot& slot) {
 
 // Replication that would go only to the primary is skipped: the value is there once it is installed.
 //
-// In rows that acknowledge a commit before it is unlocked, unlocks to this node may be in flight, and a client that was
-// acknowledged must not run into those locks: then the commit queues up behind them, as messages.
+// Where this node is sent messages too, a commit that was acknowledged may have an unlock in flight here, and its
+// client must not run into those locks: then the commit queues up behind them, as messages.
 bool Coordinator::is_local(const TxnSlot& slot, uint64_t nodes) const {
   const uint64_t own = uint64_t{1} << ctx_.self.value;
   if (nodes != own || slot.participants != 0 || slot.outcome.code != Code::kOk) return false;
-  return !rules_.acked_before_unlock || !ctx_.port.has_open(ctx_.self, Flow::kCommit);
+  return own_ != nullptr || !ctx_.port.has_open(ctx_.self, Flow::kCommit);
 }
 
 bool Coordinator::reserve(TxnSlot& slot) {
@@ -161,14 +162,13 @@ void Coordinator::enter(TxnSlot& slot, Phase phase) {
   PlanStep step = slot.steps[index_of(phase)];
   if (phase == Phase::kUnlock) step = {slot.locked_nodes, slot.locked_nodes};
   WEFT_CHECK((step.await_from & ~slot.participants) == 0, "a commit awaits its participants only");
+  if (phase == Phase::kReplicate) slot.record_nodes |= step.send_to;
+  if (own_ != nullptr && !run_own(slot, phase, &step)) return;
+  if (phase == Phase::kLock || phase == Phase::kReplicate) Truncation::opens_records(slot, step.send_to);
   if (verbs_ != nullptr) verbs_->post_phase(slot, phase, &step);
   slot.waiting = step.await_from;
   if (slot.phase_over()) return;
-  if (phase == Phase::kReplicate) slot.record_nodes |= slot.steps[index_of(phase)].send_to;
-  if (step.send_to != 0) {
-    if (phase == Phase::kLock || phase == Phase::kReplicate) Truncation::opens_records(slot, step.send_to);
-    messages_.send(slot, phase, step.send_to);
-  }
+  if (step.send_to != 0) messages_.send(slot, phase, step.send_to);
   const bool remote = (slot.waiting & ~(uint64_t{1} << ctx_.self.value)) != 0 || slot.verbs_pending != 0;
   if (!slot.acknowledged && remote) {
     ++slot.round_trips;
@@ -177,17 +177,30 @@ void Coordinator::enter(TxnSlot& slot, Phase phase) {
   if (ctx_.observer != nullptr) ctx_.observer->on_phase(ctx_.self, ctx_.id, slot);
 }
 
+// Runs the phase at this node, if it has a part in it. Returns false if that was refused: then nobody else is asked.
+WEFT_INLINE bool Coordinator::run_own(TxnSlot& slot, Phase phase, PlanStep* step) {
+  const uint64_t own = uint64_t{1} << ctx_.self.value;
+  if ((step->send_to & own) == 0) return true;
+  step->send_to &= ~own;
+  step->await_from &= ~own;
+  own_->run(slot, phase);
+  if (phase == Phase::kLock || phase == Phase::kReplicate) Truncation::opens_records(slot, own);
+  if (phase >= Phase::kReplicate || slot.outcome.code == Code::kOk) return true;
+  slot.waiting = 0;
+  return false;
+}
+
 // Called when all answers of slot.phase have come (or there were none to wait for).
 void Coordinator::advance(TxnSlot& slot) {
   WEFT_CHECK(slot.in_phases(), "only a commit has phases");
   WEFT_CHECK(slot.phase_over() && slot.reads_pending == 0, "a phase ends when all its answers are in");
   // In doubt, where views do not change: others may have applied it, so nobody may abort it any more.
   if (slot.acknowledged && slot.outcome.kind == OutcomeKind::kUnknown) return;
-  if (slot.outcome.code != Code::kOk && slot.phase != Phase::kUnlock) {
-    abort(slot);
-    return;
-  }
   do {
+    if (slot.outcome.code != Code::kOk && slot.phase != Phase::kUnlock) {
+      abort(slot);
+      return;
+    }
     if (slot.stage == TxnStage::kCommitting && slot.phase == slot.ack_after) {
       if (ctx_.observer != nullptr && slot.writes != 0 && slot.phase < Phase::kUnlock) {
         ctx_.observer->on_commit_point(ctx_.self, ctx_.id, slot);
@@ -251,6 +264,18 @@ void Coordinator::finish(TxnSlot& slot) {
 
 // Answers.
 
+namespace {
+
+WEFT_INLINE void take_lock_answer(TxnSlot& slot, const Message& m, const PhaseReply& answer) {
+  const std::byte* const versions = m.body.data() + sizeof answer;  // 8-byte aligned, as every body is
+  PhaseResult result;
+  result.versions = {reinterpret_cast<const uint64_t*>(versions), size_t{answer.bases} + answer.erased};
+  result.erased = answer.erased;
+  MessageTransport::take_lock_versions(slot, m.source, result);
+}
+
+}  // namespace
+
 void Coordinator::on_reply(const Batch& batch, std::span<const Message> run) {
   for (const Message& m : run) {
     if (!batch.ok(m)) continue;
@@ -273,7 +298,7 @@ void Coordinator::on_reply(const Batch& batch, std::span<const Message> run) {
     } else if (slot.phase == Phase::kLock) {
       slot.locked_nodes |= bit;
       slot.record_nodes |= bit;
-      MessageTransport::take_lock_versions(slot, m);
+      take_lock_answer(slot, m, answer);
     }
     if (slot.phase_over()) advance(slot);
   }

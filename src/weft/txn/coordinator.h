@@ -24,18 +24,20 @@
 
 namespace weft {
 
+class OwnTransport;
 class VerbTransport;
 
 class Coordinator {
  public:
-  // What a cluster's rows mean for commits (row_set.h).
-  struct Rules {
-    bool acked_before_unlock = false;
-    bool truncates_by_next_use = false;
+  // How commits reach their participants.
+  struct Transports {
+    MessageTransport& messages;
+    OwnTransport* own;     // nullptr if a row uses verbs: then this node is sent messages too
+    VerbTransport* verbs;  // nullptr if no row uses any
   };
-  // `verbs`: nullptr if no row uses any.
-  Coordinator(WorkerContext& ctx, const Rules& rules, SlotTable& slots, ClientAcks& acks, CreditGate& credit,
-              const Planner& planner, MessageTransport& messages, VerbTransport* verbs);
+  // `truncates_by_next_use`: RowSet::truncates_by_next_use.
+  Coordinator(WorkerContext& ctx, bool truncates_by_next_use, SlotTable& slots, ClientAcks& acks, CreditGate& credit,
+              const Planner& planner, const Transports& transports);
 
   // Called by the application's handle.
   void start_commit(TxnSlot& slot);
@@ -70,17 +72,18 @@ class Coordinator {
 
  private:
   bool is_local(const TxnSlot& slot, uint64_t nodes) const;
+  bool run_own(TxnSlot& slot, Phase phase, PlanStep* step);
   bool plan(TxnSlot& slot);
   bool reserve(TxnSlot& slot);
   void enter(TxnSlot& slot, Phase phase);
   void advance(TxnSlot& slot);
 
   WorkerContext& ctx_;
-  const Rules rules_;
   SlotTable& slots_;
   ClientAcks& acks_;
   const Planner& planner_;
   MessageTransport& messages_;
+  OwnTransport* const own_;
   VerbTransport* const verbs_;
   CommitCredit credit_;
   LocalCommits local_;

@@ -51,7 +51,7 @@ void LogReceiver::handle(const Message& m, Participant::Origin origin) {
     ctx_.faults.report(m.source, "a log entry that does not parse");
     return;
   }
-  participant_.replicate(batch_, m, origin);
+  participant_.take_entry(batch_, m, origin);
 }
 
 void LogReceiver::defer(const Message& m) {

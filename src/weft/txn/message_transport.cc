@@ -16,8 +16,7 @@ bool carries_values(const TxnSlot& slot, Phase phase) {
   return phase == Phase::kLock ? slot.lock_brings_values : phase == Phase::kReplicate || phase == Phase::kUnlock;
 }
 
-// Encodes what a phase says of one key; returns its end.
-WEFT_INLINE std::byte* encode_key(std::byte* to, const Entry& e, uint8_t index, Phase phase, bool with_value) {
+WEFT_INLINE KeyPart part_of(const Entry& e, uint8_t index, Phase phase, bool with_value) {
   KeyPart part{};
   if (phase == Phase::kReplicate) {
     part.version = e.base.value + 1;
@@ -39,7 +38,7 @@ WEFT_INLINE std::byte* encode_key(std::byte* to, const Entry& e, uint8_t index, 
   part.index = index;
   if (phase == Phase::kLock) part.flags |= (e.flags & kWantsReplaced) | (e.locked ? kHeld : 0);
   if (with_value) part.flags |= kHasValue;
-  return put_key(to, part, e.key.bytes.data(), e.new_value);
+  return part;
 }
 
 WEFT_INLINE size_t bytes_of(const TxnSlot& slot, Phase phase, NodeId node) {
@@ -62,7 +61,6 @@ WEFT_INLINE void encode(std::byte* to, const TxnSlot& slot, Phase phase, NodeId 
   request.participants = slot.participants & ~slot.nonvoting_nodes;
   request.incarnation = slot.incarnation;
   request.flags = slot.flags;
-  request.entries = static_cast<uint8_t>(slot.count);
   request.writes = slot.writes;
   request.commit = slot.stage == TxnStage::kCommitting;
   std::byte* const start = to;
@@ -71,12 +69,17 @@ WEFT_INLINE void encode(std::byte* to, const TxnSlot& slot, Phase phase, NodeId 
     const Entry& e = slot.entry(i);
     if ((e.at[index_of(phase)] >> node.value & 1U) == 0) continue;
     ++request.keys;
-    to = encode_key(to, e, static_cast<uint8_t>(i), phase, values && installs(e.write));
+    const KeyPart part = part_of(e, static_cast<uint8_t>(i), phase, values && installs(e.write));
+    to = put_key(to, part, e.key.bytes.data(), e.new_value);
   }
   store(start, request);
 }
 
 }  // namespace
+
+KeyPart MessageTransport::key_part(const TxnSlot& slot, const Entry& entry, uint8_t index, Phase phase) {
+  return part_of(entry, index, phase, carries_values(slot, phase) && installs(entry.write));
+}
 
 size_t MessageTransport::phase_bytes(const TxnSlot& slot, Phase phase, NodeId node) {
   return bytes_of(slot, phase, node);
@@ -113,15 +116,15 @@ void MessageTransport::send(const TxnSlot& slot, Phase phase, uint64_t nodes) {
   }
 }
 
-void MessageTransport::take_lock_versions(TxnSlot& slot, const Message& m) {
-  const auto answer = load<PhaseReply>(m.body.data());
-  const uint64_t bit = uint64_t{1} << m.source.value;
-  const std::byte* bases = m.body.data() + sizeof answer;
-  int n = 0;
+void MessageTransport::take_lock_versions(TxnSlot& slot, NodeId node, const PhaseResult& result) {
+  const uint64_t bit = uint64_t{1} << node.value;
+  const size_t bases = result.versions.size() - result.erased;
+  size_t n = 0, erased = bases;
   for (uint16_t i = 0; i < slot.count; ++i) {
     Entry& e = slot.entry(i);
-    if ((e.at[index_of(Phase::kLock)] & bit) == 0 || n >= answer.bases) continue;
-    const Version base(load<uint64_t>(bases + n++ * sizeof(uint64_t)));
+    if ((e.at[index_of(Phase::kLock)] & bit) == 0) continue;
+    if (bases != 0 && n >= bases) return;
+    const Version base = bases != 0 ? Version(result.versions[n++]) : e.version;
     if (e.write != Write::kNone && e.base != Version() && e.base != base && !e.locked) {
       fail(slot, Code::kVersionMoved, &e, Owner());
     }
@@ -129,14 +132,7 @@ void MessageTransport::take_lock_versions(TxnSlot& slot, const Message& m) {
     if (base.value >= kVersionMax && e.write != Write::kNone) [[unlikely]]
       fail(slot, Code::kVersionLimit, &e, Owner());
     e.base = base;
-  }
-  bases += answer.bases * sizeof(uint64_t);
-  uint32_t erased = 0;
-  for (uint16_t i = 0; answer.erased != 0 && i < slot.count; ++i) {
-    Entry& e = slot.entry(i);
-    const bool locked_there = (e.at[index_of(Phase::kLock)] & bit) != 0;
-    if (!locked_there || e.write != Write::kErase || erased >= answer.erased) continue;
-    e.replaced = Version(load<uint64_t>(bases + erased++ * sizeof(uint64_t)));
+    if (e.write == Write::kErase && erased < result.versions.size()) e.replaced = Version(result.versions[erased++]);
   }
 }
 

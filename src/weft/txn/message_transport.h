@@ -5,6 +5,8 @@
 #include <cstdint>
 
 #include "weft/txn/context.h"
+#include "weft/txn/messages.h"
+#include "weft/txn/participant.h"
 #include "weft/txn/slot.h"
 
 namespace weft {
@@ -15,13 +17,15 @@ class MessageTransport {
 
   void send(const TxnSlot& slot, Phase phase, uint64_t nodes);
 
-  // What a phase says to one node, by whichever transport: the number of bytes, and the bytes.
+  // What a phase says of one key, by whichever transport.
+  static KeyPart key_part(const TxnSlot& slot, const Entry& entry, uint8_t index, Phase phase);
+  // What it says to one node: the number of bytes, and the bytes.
   static size_t phase_bytes(const TxnSlot& slot, Phase phase, NodeId node);
   static void encode_phase(std::byte* to, const TxnSlot& slot, Phase phase, NodeId node);
 
   // A node has locked all its keys: takes their versions from its answer. A key that was written blindly, and locked at
   // several replicas, must have the same version at all of them.
-  static void take_lock_versions(TxnSlot& slot, const Message& answer);
+  static void take_lock_versions(TxnSlot& slot, NodeId node, const PhaseResult& result);
 
  private:
   template <Phase kPhase>

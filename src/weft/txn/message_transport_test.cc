@@ -67,7 +67,6 @@ TEST_F(MessageTransportTest, AMessageSaysWhichTransactionItBelongsTo) {
   EXPECT_EQ(request.sequence, slot.sequence);
   EXPECT_EQ(request.incarnation, slot.incarnation);
   EXPECT_EQ(request.participants, mask_of({1, 2}));
-  EXPECT_EQ(request.entries, 1);
   EXPECT_EQ(request.writes, 1);
   EXPECT_EQ(request.flags, slot.flags);
 }
@@ -122,12 +121,9 @@ TEST_F(MessageTransportTest, AWriteAfterTheLastVersionFails) {
       put(slot, key_at(kOne), "v");
       plan(slot);
       if (!writes) slot.entry(0).write = Write::kNone;
-      PhaseReply answer{};
-      answer.bases = 1;
-      std::vector<std::byte> body(sizeof answer + sizeof base);
-      store(body.data(), answer);
-      store(body.data() + sizeof answer, base);
-      MessageTransport::take_lock_versions(slot, {kOne, static_cast<uint8_t>(Kind::kReply), slot.index, body});
+      PhaseResult result;
+      result.versions = {&base, 1};
+      MessageTransport::take_lock_versions(slot, kOne, result);
       EXPECT_EQ(slot.outcome.code, writes && base == kVersionMax ? Code::kVersionLimit : Code::kOk);
       EXPECT_EQ(slot.entry(0).base, Version(base));
     }

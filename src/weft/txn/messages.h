@@ -73,10 +73,9 @@ struct CommitRequest {
   uint32_t incarnation;   // of the coordinator
   uint8_t flags;          // CommitFlags
   uint8_t keys;           // KeyParts that follow
-  uint8_t entries;        // keys of the whole transaction
   uint8_t writes;         // written keys of the whole transaction
   uint8_t commit;         // kUnlock: 1 commit, 0 abort
-  uint8_t unused[7];
+  uint8_t unused[8];
 };
 static_assert(sizeof(CommitRequest) == 32);
 
@@ -116,7 +115,7 @@ struct PhaseReply {
   uint8_t phase;    // Phase
   uint8_t code;     // Code
   uint8_t index;    // the key that failed
-  uint8_t bases;    // kLock: versions that follow, in the order of the request's keys
+  uint8_t bases;    // kLock: versions that follow, in the order of the request's keys; 0: as the request named them
   uint32_t holder;  // Owner, if code is kLocked
   uint32_t erased;  // kLock: number of further versions that follow: of the records that its erases replace
                     // (kWantsReplaced)

@@ -54,7 +54,7 @@ class OneSidedReadsTest : public VerbPartTest {
   RecordSlot remembered(uint64_t key) { return cache_.find(kPeer, kTable, hashed(key).hash); }
   uint64_t reads_posted() const { return ctx_.counters.phase_reads[index_of(Phase::kExecute)]; }
 
-  Coordinator coordinator_{ctx_, {true, false}, slots_, acks_, credit_, planner_, messages_, transport_.get()};
+  Coordinator coordinator_{ctx_, false, slots_, acks_, credit_, planner_, {messages_, nullptr, transport_.get()}};
   Reads reads_{ctx_, ReadRules(), planner_, slots_, keys_, credit_, acks_, coordinator_};
   OneSidedReads verbs_{ctx_, *issuer_, cache_, planner_, slots_, keys_, reads_};
   TxnSlot* slot_ = nullptr;

@@ -43,7 +43,7 @@ class OneSidedTest : public VerbPartTest {
 
   OneSided one_{ctx_,     rows_,     options_, *memory_[0], std::move(*LocationCache::create(1 << 16)),
                 planner_, messages_, slots_};
-  Coordinator coordinator_{ctx_, {true, false}, slots_, acks_, credit_, planner_, messages_, &one_.transport()};
+  Coordinator coordinator_{ctx_, false, slots_, acks_, credit_, planner_, {messages_, nullptr, &one_.transport()}};
   Reads reads_{ctx_, ReadRules(), planner_, slots_, keys_, credit_, acks_, coordinator_};
 };
 

@@ -13,7 +13,6 @@
 #include "weft/txn/participant.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -33,25 +32,22 @@ Participant::Participant(WorkerContext& ctx, PreparedTable& records, OutcomeLog&
       backup_(ctx, records, marks_readable),
       unlock_acks_(ctx, Kind::kUnlocked, static_cast<size_t>(SlotTable::slots_for(ctx.limits))) {}
 
-// Returns the record for this message's transaction; nullptr (and closes the peer) if the slot's last one is still
-// there.
-WEFT_INLINE PreparedTxn* Participant::open_record(const Message& m) {
-  const auto request = load<CommitRequest>(m.body.data());
-  PreparedTxn& record = records_.at(m.source, static_cast<uint8_t>(m.tag));
+// Returns the record for this transaction; nullptr if the slot's last one is still there, and is not finished.
+WEFT_INLINE PreparedTxn* Participant::open_record(const PhaseRequest& request) {
+  PreparedTxn& record = records_.at(request.coordinator, request.slot);
   // The slot is used again, so all participants of its last transaction have acknowledged (truncation.h).
   if (record.state != 0 && record.sequence < request.sequence && record.may_be_finished()) finish_record(record);
   if (record.state != 0 && record.sequence != request.sequence) {
-    ctx_.faults.report(m.source, "a slot is used again before its record was truncated");
+    ctx_.faults.report(request.coordinator, "a slot is used again before its record was truncated");
     return nullptr;
   }
   WEFT_CHECK(record.state != 0 || (record.locked == nullptr && record.applied == nullptr) || ctx_.bugs.mask != 0,
              "what has no state has no keys");
   if (record.aborted_here != 0) [[unlikely]]
     note_aborted(record);  // the slot is reused, so it is over everywhere
-  record.begin(ctx_.views.incarnation_of(m.source), request.sequence);
+  record.begin(ctx_.views.incarnation_of(request.coordinator), request.sequence);
   record.participants = request.participants;
   record.unanimous = (request.flags & kUnanimous) != 0;
-  record.entries = request.entries;
   record.writes = request.writes;
   return &record;
 }
@@ -70,37 +66,49 @@ void Participant::note_aborted(PreparedTxn& record) {
   note_outcome(record.finished_incarnation, std::exchange(record.aborted_here, 0), false);
 }
 
-WEFT_INLINE void Participant::reply(const Message& m, Phase phase, Code code, uint8_t index, Owner holder,
-                                    std::span<const uint64_t> bases, size_t erased) {
-  WEFT_CHECK(erased <= bases.size() && bases.size() - erased <= UINT8_MAX, "an answer has a version for each key");
+WEFT_INLINE void Participant::reply(const Message& m, Phase phase, const PhaseResult& result) {
+  if (result.code == Code::kOk && result.versions.empty()) return acknowledge(m, phase);
+  const size_t bases = result.versions.size() - result.erased;
+  WEFT_CHECK(result.erased <= result.versions.size() && bases <= UINT8_MAX, "an answer has a version for each key");
   std::byte* at = ctx_.port.reserve(m.source, Flow::kCommit, static_cast<uint8_t>(Kind::kReply),
-                                    sizeof(PhaseReply) + bases.size_bytes(), m.tag);
+                                    sizeof(PhaseReply) + result.versions.size_bytes(), m.tag);
   PhaseReply answer{};
   answer.sequence = static_cast<uint32_t>(load<CommitRequest>(m.body.data()).sequence);
   answer.phase = static_cast<uint8_t>(phase);
-  answer.code = static_cast<uint8_t>(code);
-  answer.index = index;
-  answer.bases = static_cast<uint8_t>(bases.size() - erased);
-  answer.erased = static_cast<uint32_t>(erased);
-  answer.holder = holder.bits;
+  answer.code = static_cast<uint8_t>(result.code);
+  answer.index = result.index;
+  answer.bases = static_cast<uint8_t>(bases);
+  answer.erased = static_cast<uint32_t>(result.erased);
+  answer.holder = result.holder.bits;
   store(at, answer);
-  if (!bases.empty()) std::memcpy(at + sizeof answer, bases.data(), bases.size_bytes());
+  if (!result.versions.empty()) {
+    std::memcpy(at + sizeof answer, result.versions.data(), result.versions.size_bytes());
+  }
 }
 
 void Participant::on_lock(const Batch& batch, std::span<const Message> run) {
   for (const Message& m : run) {
     if (!batch.ok(m)) continue;
-    if (PreparedTxn* record = open_record(m)) lock_keys(m, *record, batch.keys_of(m));
+    PhaseResult result;
+    if (lock(PhaseRequest::of(m), batch.keys_of(m), &result)) reply(m, Phase::kLock, result);
   }
 }
 
-WEFT_INLINE void Participant::lock_keys(const Message& m, PreparedTxn& record, std::span<const KeyRef> keys) {
-  const Owner owner = owner_of(m);
+WEFT_INLINE bool Participant::lock(const PhaseRequest& request, std::span<const KeyRef> keys, PhaseResult* result) {
+  PreparedTxn* record = open_record(request);
+  if (record == nullptr) return false;
+  *result = lock_keys(request, *record, keys);
+  return true;
+}
+
+WEFT_INLINE PhaseResult Participant::lock_keys(const PhaseRequest& request, PreparedTxn& record,
+                                               std::span<const KeyRef> keys) {
+  const Owner owner = owner_of(request);
   std::byte* rest;
   PreparedKeys* part = records_.make_part(keys, 0, &rest);
-  std::array<uint64_t, 512> bases;
-  WEFT_CHECK(2 * keys.size() <= bases.size(), "an answer has room for two versions of each key");
+  if (versions_.size() < 2 * keys.size()) versions_.resize(2 * keys.size());
   size_t words = keys.size();
+  bool as_named = true;
   for (size_t i = 0; i < keys.size(); ++i) {
     const KeyRef& ref = keys[i];
     PreparedKey& key = part->all()[i];
@@ -118,13 +126,12 @@ WEFT_INLINE void Participant::lock_keys(const Message& m, PreparedTxn& record, s
     if (result.code != Code::kOk) {
       release_part(part, i, owner);
       records_.drop_parts(part);
-      const auto request = load<CommitRequest>(m.body.data());
       if ((request.flags & kRefusalIsFinal) != 0) note_outcome(record.incarnation, record.sequence, false);
-      reply(m, Phase::kLock, result.code, ref.index, result.holder);
-      return;
+      return {.code = result.code, .index = ref.index, .holder = result.holder, .versions = {}, .erased = 0};
     }
-    bases[i] = result.locked.base.value;
-    if (ref.has(kWantsReplaced)) bases[words++] = result.replaced.value;
+    versions_[i] = result.locked.base.value;
+    as_named = as_named && ref.has(kHasVersion) && result.locked.base == ref.version && !ref.has(kWantsReplaced);
+    if (ref.has(kWantsReplaced)) versions_[words++] = result.replaced.value;
   }
   part->next = record.locked;
   record.locked = part;
@@ -132,7 +139,11 @@ WEFT_INLINE void Participant::lock_keys(const Message& m, PreparedTxn& record, s
     return std::all_of(keys.begin(), keys.end(), [](const KeyRef& ref) { return ref.write == Write::kNone; });
   };
   if (!ctx_.bugs.has(PlantedBug::kDropReadRecords) || !reads_only()) record.state |= kLocked;
-  reply(m, Phase::kLock, Code::kOk, 0, Owner(), {bases.data(), words}, words - keys.size());
+  PhaseResult result;
+  if (as_named) return result;
+  result.versions = {versions_.data(), words};
+  result.erased = words - keys.size();
+  return result;
 }
 
 // For a key that was locked while it was read: sets what the lock is for. Returns false if there is no such lock.
@@ -164,78 +175,84 @@ void Participant::release_part(PreparedKeys* part, size_t keys, Owner owner) {
 
 void Participant::on_validate(const Batch& batch, std::span<const Message> run) {
   for (const Message& m : run) {
-    if (!batch.ok(m)) continue;
-    Code code = Code::kOk;
-    uint8_t index = 0;
-    Owner holder;
-    for (const KeyRef& ref : batch.keys_of(m)) {
-      code = ref.table->validate(ref.key, ref.version, owner_of(m), &holder);
-      ctx_.touch_record();
-      if (code != Code::kOk) {
-        index = ref.index;
-        break;
-      }
-    }
-    // Nobody can commit what was refused here: it is not replicated yet.
-    if (code != Code::kOk) {
-      note_outcome(ctx_.views.incarnation_of(m.source), load<CommitRequest>(m.body.data()).sequence, false);
-    }
-    reply(m, Phase::kValidate, code, index, holder);
+    if (batch.ok(m)) reply(m, Phase::kValidate, validate(PhaseRequest::of(m), batch.keys_of(m)));
   }
+}
+
+WEFT_INLINE PhaseResult Participant::validate(const PhaseRequest& request, std::span<const KeyRef> keys) {
+  PhaseResult result;
+  for (const KeyRef& ref : keys) {
+    result.code = ref.table->validate(ref.key, ref.version, owner_of(request), &result.holder);
+    ctx_.touch_record();
+    if (result.code == Code::kOk) continue;
+    result.index = ref.index;
+    // Nobody can commit what was refused here: it is not replicated yet.
+    note_outcome(ctx_.views.incarnation_of(request.coordinator), request.sequence, false);
+    break;
+  }
+  return result;
 }
 
 void Participant::on_replicate(const Batch& batch, std::span<const Message> run) {
   for (const Message& m : run) {
-    if (batch.ok(m)) replicate(batch, m, Origin::kMessage);
+    if (batch.ok(m)) take_entry(batch, m, Origin::kMessage);
   }
 }
 
-void Participant::replicate(const Batch& batch, const Message& m, Origin origin) {
+void Participant::take_entry(const Batch& batch, const Message& m, Origin origin) {
   const std::span<const KeyRef> keys = batch.keys_of(m);
   if (origin == Origin::kMessage && log_ != nullptr && !backup_.predecessors_applied(keys)) {
     log_->defer(m);
     return;
   }
-  PreparedTxn* record = open_record(m);
-  if (record == nullptr) return;
+  if (replicate(PhaseRequest::of(m), keys) && origin == Origin::kMessage) acknowledge(m, Phase::kReplicate);
+}
+
+WEFT_INLINE bool Participant::replicate(const PhaseRequest& request, std::span<const KeyRef> keys) {
+  PreparedTxn* record = open_record(request);
+  if (record == nullptr) return false;
   backup_.add(*record, keys);
   record->state |= kReplicated;
-  if (origin == Origin::kMessage) acknowledge(m, Phase::kReplicate);
+  return true;
 }
 
 void Participant::on_unlock(const Batch& batch, std::span<const Message> run) {
   for (const Message& m : run) {
     if (!batch.ok(m)) continue;
-    const auto request = load<CommitRequest>(m.body.data());
-    PreparedTxn& record = records_.at(m.source, static_cast<uint8_t>(m.tag));
-    if (record.sequence != request.sequence || record.locked == nullptr || (record.state & kCommitted) != 0) {
-      ctx_.faults.report(m.source, "an unlock of what is not locked");
-      continue;
-    }
-    const Owner owner = owner_of(m);
-    if (request.commit != 0) {
-      for (PreparedKeys* part = record.locked; part != nullptr; part = part->next) {
-        for (PreparedKey& key : part->all()) commit_key(record, key, owner, batch.keys_of(m));
-      }
-      record.state |= kCommitted;
-      note_outcome(record.incarnation, request.sequence, true);
-    } else {
-      for (PreparedKeys* part = record.locked; part != nullptr; part = part->next)
-        release_part(part, part->keys, owner);
-      const uint32_t incarnation = record.incarnation;
-      records_.drop(record, false);
-      if ((request.flags & kRefusalIsFinal) != 0) {
-        note_outcome(incarnation, request.sequence, false);
-      } else {
-        record.aborted_here = request.sequence;
-      }
-    }
-    if (request.commit != 0 && (request.flags & kPiggybackAck) != 0 && m.source != ctx_.self) {
-      unlock_acks_.add(m.source, {request.sequence, static_cast<uint8_t>(m.tag)});
+    const PhaseRequest request = PhaseRequest::of(m);
+    if (!unlock(request, batch.keys_of(m))) continue;
+    if (request.commit && (request.flags & kPiggybackAck) != 0 && m.source != ctx_.self) {
+      unlock_acks_.add(m.source, {request.sequence, request.slot});
     } else {
       acknowledge(m, Phase::kUnlock);
     }
   }
+}
+
+WEFT_INLINE bool Participant::unlock(const PhaseRequest& request, std::span<const KeyRef> keys) {
+  PreparedTxn& record = records_.at(request.coordinator, request.slot);
+  if (record.sequence != request.sequence || record.locked == nullptr || (record.state & kCommitted) != 0) {
+    ctx_.faults.report(request.coordinator, "an unlock of what is not locked");
+    return false;
+  }
+  const Owner owner = owner_of(request);
+  if (request.commit) {
+    for (PreparedKeys* part = record.locked; part != nullptr; part = part->next) {
+      for (PreparedKey& key : part->all()) commit_key(record, key, owner, keys);
+    }
+    record.state |= kCommitted;
+    note_outcome(record.incarnation, request.sequence, true);
+    return true;
+  }
+  for (PreparedKeys* part = record.locked; part != nullptr; part = part->next) release_part(part, part->keys, owner);
+  const uint32_t incarnation = record.incarnation;
+  records_.drop(record, false);
+  if ((request.flags & kRefusalIsFinal) != 0) {
+    note_outcome(incarnation, request.sequence, false);
+  } else {
+    record.aborted_here = request.sequence;
+  }
+  return true;
 }
 
 void Participant::commit_key(const PreparedTxn& record, PreparedKey& key, Owner owner,

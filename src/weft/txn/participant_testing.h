@@ -54,7 +54,7 @@ class CommitPartTest : public PartTest {
     CommitRequest out{};
     out.sequence = sequence;
     out.participants = 7;
-    out.entries = out.writes = 1;
+    out.writes = 1;
     out.commit = commit ? 1 : 0;
     out.flags = flags;
     return out;
@@ -132,7 +132,7 @@ class ParticipantTest : public CommitPartTest {
     const auto body = body_of(request(sequence), keys);
     const Message m = message(Kind::kReplicate, kSlot, body);
     ASSERT_TRUE(parse(m));
-    participant_.replicate(batch_, m, Participant::Origin::kRing);
+    participant_.take_entry(batch_, m, Participant::Origin::kRing);
   }
   void done(uint64_t sequence, uint8_t slot = kSlot) {
     std::vector<std::byte> body(sizeof(TxnCompleteNotice));

@@ -76,7 +76,6 @@ struct PreparedTxn {
   uint32_t incarnation = 0;
   uint8_t state = 0;       // PreparedState bits; 0: no record
   bool unanimous = false;  // all locks together commit it
-  uint8_t entries = 0;
   uint8_t writes = 0;
   bool ended = false;  // test only (PlantedBug::kForgetsDecisions): an earlier recovery has applied what it decided
   PreparedKeys* locked = nullptr;
@@ -99,7 +98,7 @@ struct PreparedTxn {
     if (state != 0) return;
     participants = 0;
     unanimous = false;
-    entries = writes = 0;
+    writes = 0;
   }
   bool is(uint32_t of, uint64_t transaction) const {
     return state != 0 && incarnation == of && sequence == transaction;

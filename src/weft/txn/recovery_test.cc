@@ -105,7 +105,7 @@ class RecoveryTest : public PartTest {
   CreditGate credit_{kNodes, 1 << 20};
   Planner planner_{rows_, kSelf, PlantedBugs(), false};
   MessageTransport messages_{ctx_};
-  Coordinator coordinator_{ctx_, {false, false}, slots_, acks_, credit_, planner_, messages_, nullptr};
+  Coordinator coordinator_{ctx_, false, slots_, acks_, credit_, planner_, {messages_, nullptr, nullptr}};
   InterruptedCommits interrupted_{ctx_, slots_, acks_, coordinator_};
   Reads reads_{ctx_, ReadRules(), planner_, slots_, keys_, credit_, acks_, coordinator_};
   PreparedTable records_{kNodes, static_cast<int>(slots_.size()), pool_.get()};

@@ -46,10 +46,6 @@ class RowSet {
   bool remembers_locations() const {
     return any([](const Protocol& row) { return row.location_cache; });
   }
-  // Whether some commit is acknowledged before it is unlocked.
-  bool acknowledges_before_unlock() const {
-    return any([](const Protocol& row) { return ack_phase(row) != Phase::kUnlock; });
-  }
   // Whether backups may answer reads that are validated: their tables are no older than what is committed (rule G6).
   bool backups_answer_reads() const { return !first().lazy_backups(); }
   bool backups_answer_single_reads() const {

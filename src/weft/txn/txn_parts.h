@@ -31,6 +31,7 @@
 #include "weft/txn/one_sided.h"
 #include "weft/txn/outcome_queries.h"
 #include "weft/txn/outcomes.h"
+#include "weft/txn/own_transport.h"
 #include "weft/txn/participant.h"
 #include "weft/txn/partition_gc.h"
 #include "weft/txn/plan.h"
@@ -92,15 +93,16 @@ class TxnParts {
   ClientAcks acks_;
   CreditGate credit_;
   const Planner planner_;
+  PreparedTable records_;
+  Participant participant_;
   MessageTransport messages_;
+  OwnTransport own_;
   const std::unique_ptr<OneSided> verbs_;  // nullptr: the row uses none
   Coordinator coordinator_;
   ClientWaits client_waits_;
   InterruptedCommits interrupted_;
   Reads reads_;
-  PreparedTable records_;
   CommitParser parser_;
-  Participant participant_;
   ReadServer read_server_;
   Dispatcher dispatcher_;
   StateTransfer transfer_;

@@ -1,0 +1,81 @@
+#include "weft/txn/own_transport.h"
+
+#include <new>
+
+#include "weft/base/check.h"
+#include "weft/txn/message_transport.h"
+
+namespace weft {
+
+void OwnTransport::take_keys(const TxnSlot& slot, Phase phase) {
+  keys_.cut(0);
+  if (phase == Phase::kUnlock && slot.stage != TxnStage::kCommitting) return;
+  for (uint16_t i = 0; i < slot.count; ++i) {
+    const Entry& e = slot.entry(i);
+    if ((e.at[index_of(phase)] >> ctx_.self.value & 1U) == 0) continue;
+    const KeyPart part = MessageTransport::key_part(slot, e, static_cast<uint8_t>(i), phase);
+    new (keys_.add()) KeyRef{
+        .key = e.key,
+        .table = e.table,
+        .value = (part.flags & kHasValue) != 0 ? ByteView(e.new_value, e.new_bytes) : ByteView(),
+        .version = Version(part.version),
+        .room = part.value_bytes,
+        .table_id = e.table_id,
+        .write = e.write,
+        .index = part.index,
+        .flags = part.flags,
+        .predecessor_delta = part.predecessor_delta,
+    };
+  }
+}
+
+void OwnTransport::run(TxnSlot& slot, Phase phase) {
+  take_keys(slot, phase);
+  const PhaseRequest request{.coordinator = ctx_.self,
+                             .slot = slot.index,
+                             .flags = slot.flags,
+                             .commit = slot.stage == TxnStage::kCommitting,
+                             .writes = slot.writes,
+                             .sequence = slot.sequence,
+                             .participants = slot.participants & ~slot.nonvoting_nodes};
+  bool taken = true;
+  switch (phase) {
+    case Phase::kLock:
+      lock(slot, request);
+      break;
+    case Phase::kValidate:
+      validate(slot, request);
+      break;
+    case Phase::kReplicate:
+      taken = participant_.replicate(request, keys_.all());
+      break;
+    case Phase::kUnlock:
+      taken = participant_.unlock(request, keys_.all());
+      break;
+    case Phase::kExecute:
+    case Phase::kDone:
+      taken = false;
+  }
+  WEFT_CHECK(taken || ctx_.bugs.mask != 0, "this node's own requests are right");
+}
+
+void OwnTransport::lock(TxnSlot& slot, const PhaseRequest& request) {
+  PhaseResult result;
+  const bool taken = participant_.lock(request, keys_.all(), &result);
+  WEFT_CHECK(taken || ctx_.bugs.mask != 0, "this node's own requests are right");
+  if (result.code != Code::kOk) {
+    fail(slot, result.code, &slot.entry(result.index), result.holder);
+    return;
+  }
+  const uint64_t own = uint64_t{1} << ctx_.self.value;
+  slot.locked_nodes |= own;
+  slot.record_nodes |= own;
+  MessageTransport::take_lock_versions(slot, ctx_.self, result);
+}
+
+void OwnTransport::validate(TxnSlot& slot, const PhaseRequest& request) {
+  const PhaseResult result = participant_.validate(request, keys_.all());
+  if (result.code != Code::kOk) fail(slot, result.code, &slot.entry(result.index), result.holder);
+}
+
+}  // namespace weft

@@ -1,0 +1,34 @@
+// OwnTransport: the phases of a commit at the coordinator's own node. It calls the participant in place of a message,
+// and has the answer at once.
+//
+// Only where no row uses verbs: a participant handles what was logged by verbs before any message about it, and a call
+// would overtake it.
+#pragma once
+
+#include <cstdint>
+
+#include "weft/txn/batch.h"
+#include "weft/txn/context.h"
+#include "weft/txn/participant.h"
+#include "weft/txn/slot.h"
+
+namespace weft {
+
+class OwnTransport {
+ public:
+  OwnTransport(WorkerContext& ctx, Participant& participant) : ctx_(ctx), participant_(participant) {}
+
+  // Runs the phase for the keys that the plan has at this node. If it is refused, the transaction has failed.
+  void run(TxnSlot& slot, Phase phase);
+
+ private:
+  void take_keys(const TxnSlot& slot, Phase phase);
+  void lock(TxnSlot& slot, const PhaseRequest& request);
+  void validate(TxnSlot& slot, const PhaseRequest& request);
+
+  WorkerContext& ctx_;
+  Participant& participant_;
+  KeyBuffer keys_;  // of the phase that runs
+};
+
+}  // namespace weft
