@@ -10,7 +10,7 @@
  *                        1: both write both keys, T0 has read x, T1 has read y
  *   LATE      0, 1, 2    1: T1 begins only after the first view change, 2: T0
  *   MIXED     0, 1       1: drtm, and the key that T has not read is locked and committed by message
- *   SLOT      0, 1       1: T0 and T1 are the first and the second of one coordinator's slot (verbs, BOTH)
+ *   SLOT      0, 1       1: T0 and T1 are the first and the second of one coordinator's slot (not dnl2; verbs: BOTH)
  *   LIVES     0, 1       1: a node that a view removes goes on in the old one until its leases have run out
  *   CLIENTS   0, 1       1: at the end only what clients may notice is checked, so that a bug must do harm to be found
  *   BUG       0, ...     a planted bug, see below
@@ -60,6 +60,7 @@
 #define LOGS_PRIMARY (ROW == 2 || ROW == 6) /* to the primaries too, and told after it */
 #define RINGS (ROW == 5 || ROW == 6)        /* by WRITE into a ring, except at the coordinator's own node; backups redo */
 #define SWAPS (ROW == 6)                    /* locks by CAS, commits by WRITE, except at the coordinator's own node */
+#define NEXT_USE (SLOT && !RINGS && ROW != 2) /* a slot's next transaction truncates the records of its last one */
 
 #define TOLD_EARLY 1          /* dnl4: told after the backups' answers; dnl2: without the primaries'; dnl1: without the backups' */
 #define NO_VALIDATION 2       /* what was read is not compared with what is there (dnl4: no validation; else: lock anything) */
@@ -100,6 +101,8 @@
 #define RING_OVERTAKES 40     /* SLOT: a ring entry of a slot's next transaction replaces the record of the last */
 #define FREES_BY_NAME 41      /* drtm, SLOT: carrying out a decision frees the locks that have its owner's name */
 #define K2_COUNTED 42         /* fasst, drtm: the log goes to the primary only if the coordinator is a backup (VIEWS > F) */
+#define REUSED_UNACKED 43     /* SLOT: a slot is used again when its unlocks have left, also those that abort, before all are answered */
+#define REUSED_COMMITTED 44   /* the same, only those that commit */
 
 #define SETTLES_AGAIN (BUG == RESETTLES || BUG == HANDLES_EARLY || BUG == UNDO_UNCHECKED || BUG == NOT_WRITTEN)
 #define N (F + 2)
@@ -227,6 +230,9 @@ byte dec[NT];
 
 /* What single reads could have seen: reading is possible at any moment, so what can be served counts as served. */
 bit seen[NT];
+#if NEXT_USE
+bit evr[NT]; /* decided to commit because it is finished: all have it, so the decision brings no values (of one view: not for LIVES with VIEWS 2) */
+#endif
 bit edge[2]; /* edge[t]: the other one comes before t, because of real time or of a single read */
 
 /* Scratch, not part of the state. */
@@ -270,7 +276,12 @@ hidden byte ok, any, all, cin, com0, com1, f01, f10;
 #define HAS(t, k, n) (wr[X(k, n)] == (t) + 1 || ver[X(k, n)] > nb[(t)*2 + (k)] + 1)
 
 /* get_one: a primary that is not write-locked; where reads are locked, also a readable backup that is not. */
-#define WLOCKED(k, n) (lk[X(k, n)] != 0 && IN_W(lk[X(k, n)] - 1, k))
+#if NEXT_USE
+#define HOLDER(k, n) ((rec[Q(1, n)] & LOCKED) -> 1 : 0) /* one record of a slot at a time */
+#else
+#define HOLDER(k, n) (lk[X(k, n)] - 1)
+#endif
+#define WLOCKED(k, n) (lk[X(k, n)] != 0 && IN_W(HOLDER(k, n), k))
 #define SERVING(n) (ALIVE(n) && SERVES_AT(n))
 #if BUG == SERVES_EARLY
 #define SERVES_AT(n) (st[n] == ACTIVE || st[n] >= WRITTEN)
@@ -397,8 +408,20 @@ inline enter(T, phase) {
 }
 
 #define IS_LATE (2 - LATE)
-/* A slot is used again when the notices have left. They may be overtaken by verbs, not by messages. */
-#if SLOT
+/* A slot is used again when all have acknowledged. Where its next use truncates, a notice comes at any time or never,
+ * and never after that. Else the notices have left before. They may be overtaken by verbs, not by messages. */
+#if NEXT_USE
+#if BUG == REUSED_UNACKED
+#define SLOT_FREE(T) (T == 0 || ph[0] >= UNLOCKING)
+#elif BUG == REUSED_COMMITTED
+#define SLOT_FREE(T) (T == 0 || ph[0] == UNLOCKING || ph[0] == DONE || ph[0] == OVER)
+#else
+#define SLOT_FREE(T) (T == 0 || ph[0] == DONE || ph[0] == OVER)
+#endif
+#define IN_TURN(T, n) (T == 0 || mph[0] == DONE || !(pend[0] & B(n)))
+/* Something else than a conflict aborts T0: its client, or its time has run out. */
+#define CAN_GIVE_UP(T) (T == 0 && ph[T] == LOCKING && !nack[T] && RUNS(T))
+#elif SLOT
 #define SLOT_FREE(T) (T == 0 || ph[0] == DONE || ph[0] == OVER)
 #define IN_TURN(T, n) (T == 0 || !(pend[0] & B(n)))
 #else
@@ -638,7 +661,7 @@ inline apply_key(T, K, M) {
     uw[U(T, M, K)] = wr[X(K, M)];
     wr[X(K, M)] = T + 1;
     ver[X(K, M)] = nb[T * 2 + K] + 1;
-#if BUG != FLAG_NOT_LOWERED
+#if BUG != FLAG_NOT_LOWERED && !NEXT_USE /* there, backups answer no single reads, or lock */
     low[X(K, M)] = 1
 #endif
   :: else
@@ -676,9 +699,29 @@ inline install_key(T, K, M) {
   fi
 }
 
+#if NEXT_USE
+/* T1 opens a record at M, or is refused one: T0's is finished. */
+inline truncate_last(M) {
+  if
+  :: (rec[Q(0, M)] & COMMITTED) || ((rec[Q(0, M)] & REPLICATED) && !(rec[Q(0, M)] & LOCKED)) ->
+    printf("T0: node %d truncates, because its slot is used again\n", M);
+    MARK(26);
+    rec[Q(0, M)] = 0;
+#if BUG != NO_MARK
+    mark[Q(0, M)] = COMMIT;
+#endif
+    uw[U(0, M, 0)] = 0;
+    uw[U(0, M, 1)] = 0;
+    if :: mph[0] == DONE -> pend[0] = pend[0] & ~B(M) :: else fi
+  :: else
+  fi;
+  assert(rec[Q(0, M)] == 0) /* one record of a slot at a time */
+}
+#endif
+
 /* An entry of M's ring becomes a record. */
 inline take_entry(T, M) {
-#if SLOT
+#if SLOT && RINGS
   if
   :: T == 1 && (rec[Q(0, M)] & (REPLICATED | COMMITTED)) -> /* the notice of the slot's last one is still on its way */
     MARK(25);
@@ -817,6 +860,9 @@ inline deliver(T, M) {
 }
 
 inline handle(T, M) {
+#if NEXT_USE
+  if :: T == 1 && (mph[T] == LOCKING || mph[T] == REPLICATING) -> truncate_last(M) :: else fi;
+#endif
   if
   :: mph[T] == LOCKING ->
     if
@@ -859,6 +905,9 @@ inline handle(T, M) {
     rec[Q(T, M)] = 0
   :: mph[T] == DONE ->
     printf("T%d: node %d raises and truncates\n", T, M);
+#if NEXT_USE
+    if :: T == 0 && ph[1] != IDLE -> MARK(27) :: else fi;
+#endif
 #if RINGS
     install_key(T, 0, M);
     install_key(T, 1, M);
@@ -1035,6 +1084,12 @@ inline audit(T, K) {
 
 /* The coordinator has decided, and not yet forgotten. */
 #define KNOWS(t) (ph[t] >= UNLOCKING && ph[t] <= DONE)
+/* It reports the transaction in its slot unless that is finished. */
+#if NEXT_USE
+#define REPORTS(t) (ph[t] != DONE && !(t == 0 && ph[1] != IDLE))
+#else
+#define REPORTS(t) 1
+#endif
 
 /* One transaction, by what the members of epoch E have reported. */
 inline decide_one(E) {
@@ -1042,10 +1097,13 @@ inline decide_one(E) {
   cin = (mem[E] & B(co[vt])) != 0;
   vo = 0;                             /* all records' bits together */
   ve = NONE;                          /* a decision that is written */
-  any = cin && ph[vt] >= LOCKING && ph[vt] <= ABORTING; /* is it open at all */
+  any = cin && REPORTS(vt) && ph[vt] >= LOCKING && ph[vt] <= ABORTING; /* is it open at all */
   all = 1;                           /* every surviving participant has LOCKED */
-  com0 = cin || !IN_W(vt, 0);         /* the value of key 0 is at a survivor */
-  com1 = cin || !IN_W(vt, 1);
+  com0 = (cin && REPORTS(vt)) || !IN_W(vt, 0); /* the value of key 0 is at a survivor */
+  com1 = (cin && REPORTS(vt)) || !IN_W(vt, 1);
+#if NEXT_USE
+  evr[vt] = 0;
+#endif
   vn = 0;
   do
   :: vn < N ->
@@ -1058,6 +1116,13 @@ inline decide_one(E) {
 #else
       assert(ve == NONE || mark[Q(vt, vn)] == NONE || mark[Q(vt, vn)] == ve); /* what is written does not differ */
       if :: mark[Q(vt, vn)] != NONE -> ve = mark[Q(vt, vn)] :: else fi;
+#endif
+#if NEXT_USE
+      if
+      :: mark[Q(vt, vn)] == COMMIT && rec[Q(vt, vn)] == 0 -> evr[vt] = 1
+      :: vt == 0 && mark[Q(1, vn)] != NONE && !(rec[Q(1, vn)] & DECIDED) -> MARK(28); evr[vt] = 1 /* a later one is finished */
+      :: else
+      fi;
 #endif
 #if BUG == ASKS_WRITERS
       if
@@ -1079,6 +1144,14 @@ inline decide_one(E) {
 #endif
 #if BUG == IGNORE_REPLICATED
   vo = vo & ~REPLICATED;
+#endif
+#if NEXT_USE
+  if
+  :: any && ve == NONE && cin && !REPORTS(vt) -> MARK(29); evr[vt] = 1
+  :: else
+  fi;
+  if :: !any -> evr[vt] = 0 :: else fi;
+  if :: ve == NONE && evr[vt] -> ve = COMMIT :: else fi;
 #endif
   if
   :: !any -> skip
@@ -1156,11 +1229,17 @@ inline decide(E) {
 #else
 #define STILL_LOCKED(t, k, n) 1
 #endif
+/* Nothing is sent of what is finished: a node installs what its own record has. */
+#if NEXT_USE
+#define HAS_VALUE(t, k, n) (!evr[t] || LOGGED(t, k, n))
+#else
+#define HAS_VALUE(t, k, n) 1
+#endif
 
 /* t and its decision, key K at node M. */
 inline settle_key(K, M) {
   if
-  :: (rm[K] & B(M)) && IN_W(vt, K) && DEC(vt, nep[M]) == COMMIT && (BUG == REDO_UNCHECKED || ver[X(K, M)] <= nb[vt * 2 + K]) && STILL_LOCKED(vt, K, M) ->
+  :: (rm[K] & B(M)) && IN_W(vt, K) && DEC(vt, nep[M]) == COMMIT && (BUG == REDO_UNCHECKED || ver[X(K, M)] <= nb[vt * 2 + K]) && STILL_LOCKED(vt, K, M) && HAS_VALUE(vt, K, M) ->
     MARK(20);
 #if SWAPS
     if :: half[X(K, M)] -> MARK(23) :: else fi;
@@ -1290,7 +1369,7 @@ inline activate(M) {
 
 /* ---- The end ---- */
 
-#define AT_REST(T) (!ALIVE(co[T]) || ph[T] == OVER || (ph[T] == DONE && pend[T] == 0) || (LATE != 0 && T == IS_LATE && ph[T] == IDLE))
+#define AT_REST(T) (!ALIVE(co[T]) || ph[T] == OVER || (ph[T] == DONE && (NEXT_USE || pend[T] == 0)) || (LATE != 0 && T == IS_LATE && ph[T] == IDLE))
 #define SETTLED(n) (!ALIVE(n) || (nep[n] == ep && st[n] == ACTIVE))
 #if F == 1
 #define ALL_SETTLED (SETTLED(0) && SETTLED(1) && SETTLED(2))
@@ -1347,7 +1426,13 @@ inline final() {
     vn = 0;
     do
     :: vn < N ->
+#if NEXT_USE
+      if :: ALIVE(vn) && rec[Q(vt, vn)] -> MARK(34) :: else fi;
 #if !CLIENTS
+      /* no record left, but of a commit that is finished, and of which no notice came */
+      assert(!ALIVE(vn) || rec[Q(vt, vn)] == 0 || (ph[vt] == DONE && (pend[vt] & B(vn))));
+#endif
+#elif !CLIENTS
       assert(!ALIVE(vn) || rec[Q(vt, vn)] == 0); /* no record left */
 #endif
       assert(!ALIVE(vn) || mark[Q(vt, vn)] == NONE || (mark[Q(vt, vn)] == COMMIT) == (HAS(vt, 1 - vt, PRIM(1 - vt, ep)))); /* what a survivor answers is so */
@@ -1417,6 +1502,7 @@ inline final() {
 #define DRAIN 14
 #define DIE 15
 #define LOG_LATE 16
+#define GIVE_UP 17
 
 #if BUG == UNLOCK_EARLY
 #define S_LATE(T, n) :: d_step { CAN_LOG(T, n) -> step = LOG_LATE; aT = T; aM = n }
@@ -1446,9 +1532,14 @@ inline final() {
   :: d_step { CAN_WRITE(n) -> step = WRITE; aM = n } \
   :: d_step { CAN_APPLY(n) -> step = APPLY; aM = n } \
   :: d_step { CAN_ACTIVATE(n) -> step = ACTIVATE; aM = n }
+#if NEXT_USE
+#define S_GIVE_UP(T) :: d_step { CAN_GIVE_UP(T) -> step = GIVE_UP; aT = T }
+#else
+#define S_GIVE_UP(T)
+#endif
 #define S_TXN(T) \
   :: d_step { MAY_BEGIN(T) -> step = BEGIN; aT = T } \
-  S_READ_ON(T) \
+  S_READ_ON(T) S_GIVE_UP(T) \
   :: d_step { CAN_ADVANCE(T) -> step = ADVANCE; aT = T } \
   S_DELIVER(T, 0) S_DELIVER(T, 1) S_DELIVER(T, 2)
 #define UNDECIDED(T, e) ((mem[e] & B(co[T])) && ph[T] >= LOCKING && ph[T] < UNLOCKING)
@@ -1479,6 +1570,11 @@ inline take() {
   :: step == APPLY -> apply_decisions(aM)
   :: step == ORDER_ACTIVE -> lst[aE] = ACTIVATES; ack[aE] = 0; printf("epoch %d: applied everywhere\n", aE)
   :: step == ACTIVATE -> activate(aM)
+#if NEXT_USE
+  :: step == GIVE_UP ->
+    printf("T%d: coordinator %d gives it up\n", aT, co[aT]);
+    nack[aT] = 1
+#endif
 #ifdef TELLS_EARLY
   :: step == TELL_EARLY -> tell(aT, COMMIT)
 #endif
