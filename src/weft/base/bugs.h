@@ -41,6 +41,7 @@ enum class PlantedBug : uint64_t {
   kNothingTooLate = 1U << 31,       // a transaction past its commit point is reported as aborted
   kHastyJoin = 1UL << 32,           // a node joins the view without the members' consent, and at once if removed
   kUnfitRows = 1UL << 33,           // incompatible rows run in one cluster
+  kReusedUnacked = 1UL << 34,       // a slot is used again when its aborts are sent, before they are acknowledged
 };
 
 struct PlantedBugs {

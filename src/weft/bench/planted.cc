@@ -184,6 +184,7 @@ const std::vector<BugPin>& planted_bugs() {
       pinned(2, too_late("say too late that nothing happened, by locks alone", "dnl1")),
       pinned(11, too_late("say too late that nothing happened, by verbs", "drtmh")),
       pinned(2, unfit),
+      pinned(7, at_crash(PlantedBug::kReusedUnacked, "use a slot again before all know of its abort", "dnl4", 4, 3)),
   };
   return kBugs;
 }

@@ -229,7 +229,7 @@ void Coordinator::abort(TxnSlot& slot) {
   if (slot.stage != TxnStage::kAborting) slot.enter(TxnStage::kAborting);
   if (!slot.unanimous || slot.locked_nodes == 0) acks_.acknowledge(slot);
   enter(slot, Phase::kUnlock);
-  if (!slot.phase_over()) return;
+  if (!slot.phase_over() && !ctx_.bugs.has(PlantedBug::kReusedUnacked)) return;
   acks_.acknowledge(slot);
   finish(slot);
 }
