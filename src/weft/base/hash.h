@@ -24,4 +24,9 @@ uint64_t hash_bytes(const void* data, size_t bytes, uint64_t seed);  // XXH3
 // Maps a hash to [0, n) by its high bits.
 constexpr uint32_t reduce(uint64_t hash, uint32_t n) { return static_cast<uint32_t>(((hash >> 32) * n) >> 32); }
 
+// The same by its low 32 bits, which are independent of the high ones.
+constexpr uint32_t reduce_low(uint64_t hash, uint32_t n) {
+  return static_cast<uint32_t>(((hash & UINT32_MAX) * n) >> 32);
+}
+
 }  // namespace weft

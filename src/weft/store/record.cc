@@ -13,12 +13,15 @@ void record_write(std::byte* record, ByteView key, ByteView value, Word word) {
   record_write_inline(record, key, value, word);
 }
 
-uint64_t record_meta_of(ByteView key, ByteView value, Version version) {
-  const uint32_t lens = record_lens(key.size(), value.size());
-  RecordChecksum sum(lens);
+uint32_t record_check(ByteView key, ByteView value, Word word) {
+  RecordChecksum sum(record_lens(key.size(), value.size()));
   for_words(key, [&](size_t, uint64_t w) { sum.add(w); });
   for_words(value, [&](size_t, uint64_t w) { sum.add(w); });
-  return record_meta(sum.finish(Word(version, 0)), lens);
+  return sum.finish(word);
+}
+
+uint64_t record_meta_of(ByteView key, ByteView value, Version version) {
+  return record_meta(record_check(key, value, Word(version, 0)), record_lens(key.size(), value.size()));
 }
 
 RecordStatus record_read(const std::byte* record, size_t block_bytes, ByteView key, std::byte* value, size_t value_max,

@@ -17,7 +17,9 @@
 // check and lens are one 64-bit word, the *meta* word: an install first sets it to kMetaTorn, then writes the value,
 // then the new meta word, then the word. So a local reader that read any byte of a newer install finds the meta word
 // changed at its end and does not depend on the checksum; a NIC, which may copy cache lines in any order, depends on
-// the checksum alone. On x86 the ordered loads and stores that this needs are plain ones.
+// the checksum alone. On x86 the ordered loads and stores that this needs are plain ones. In a table that no peer
+// reaches by verbs, check is no checksum: it is made of the key's hash, the version and deleted, so that the meta word
+// still names the key and its version (record_identity).
 //
 // Invariants:
 // I1: version and value change together: one install writes value, check and word, in this order, and a reader whose
@@ -137,6 +139,8 @@ void record_write(std::byte* record, ByteView key, ByteView value, Word word);
 // of a key is in one block, during one interval: a reader that knew it before, and finds it there after it has read the
 // word, has read the word within that interval.
 uint64_t record_meta_of(ByteView key, ByteView value, Version version);
+// The checksum in it.
+uint32_t record_check(ByteView key, ByteView value, Word word);
 
 enum class RecordStatus : uint8_t { kConsistent, kTorn, kOtherKey };
 

@@ -75,6 +75,47 @@ WEFT_INLINE inline void record_write_inline(std::byte* record, ByteView key, Byt
   store_word(record, word);
 }
 
+// The check of a record without a checksum. Two versions of a key have different ones, unless they are 2^32 apart.
+constexpr uint32_t record_identity(uint64_t hash, Word word) {
+  return static_cast<uint32_t>(hash >> 32) ^ static_cast<uint32_t>(word.version().value) ^
+         (word.deleted() ? uint32_t{0x80000000U} : 0);
+}
+
+// record_write_inline without a checksum. The key is written unless it is there already.
+WEFT_INLINE inline void record_write_plain(std::byte* record, uint64_t hash, ByteView key, ByteView value, Word word,
+                                           bool key_is_there) {
+  store_ordered(record + kMetaAt, kMetaTorn);
+  if (!key_is_there) {
+    std::byte* const key_to = record + kKeyAt;
+    for_words(key, [&](size_t at, uint64_t w) { store_ordered(key_to + at, w); });
+  }
+  std::byte* const value_to = record + value_at(key.size());
+  for_words(value, [&](size_t at, uint64_t w) { store_ordered(value_to + at, w); });
+  store_ordered(record + kMetaAt, record_meta(record_identity(hash, word), record_lens(key.size(), value.size())));
+  store_word(record, word);
+}
+
+// record_read_inline without a checksum.
+WEFT_INLINE inline RecordStatus record_read_plain(const std::byte* record, size_t block_bytes, uint64_t hash,
+                                                  ByteView key, std::byte* value, size_t value_max, Word* word,
+                                                  uint32_t* value_bytes) {
+  *word = load_word(record);
+  const uint64_t meta = load_ordered(record + kMetaAt);
+  if (key_bytes_of(meta) != key.size()) return meta == kMetaTorn ? RecordStatus::kTorn : RecordStatus::kOtherKey;
+  const size_t length = value_bytes_of(meta);
+  if (record_bytes(key.size(), length) > block_bytes) return RecordStatus::kTorn;
+  uint64_t differs = 0;
+  const std::byte* const key_from = record + kKeyAt;
+  for_words(key, [&](size_t at, uint64_t w) { differs |= w ^ load_ordered(key_from + at); });
+  if (differs != 0) return RecordStatus::kOtherKey;
+  copy_from_shared(value, record + value_at(key.size()), std::min(length, value_max));
+  if (load_ordered(record + kMetaAt) != meta || record_identity(hash, *word) != static_cast<uint32_t>(meta)) {
+    return RecordStatus::kTorn;
+  }
+  *value_bytes = static_cast<uint32_t>(length);
+  return RecordStatus::kConsistent;
+}
+
 WEFT_INLINE inline RecordStatus record_read_inline(const std::byte* record, size_t block_bytes, ByteView key,
                                                    std::byte* value, size_t value_max, Word* word,
                                                    uint32_t* value_bytes) {

@@ -61,6 +61,7 @@ Table::Table(const TableOptions& options, Region* region, const TableLayout& lay
       partitions_(static_cast<uint32_t>(options.partitions)),
       absence_per_partition_(layout.absence_per_partition),
       integer_keys_(options.spec.keys == KeyKind::kInteger),
+      checksums_(options.checksums),
       plain_(options.spec.keys == KeyKind::kInteger && options.spec.partition == PartitionBy::kHash),
       bugs_(options.bugs),
       looking_(options.looking),
@@ -85,7 +86,7 @@ HashedKey Table::hashed_otherwise(ByteView key) const {
   uint32_t partition = 0;
   switch (spec_.partition) {
     case PartitionBy::kHash:
-      partition = reduce(mix64(hash ^ kPartitionSalt), partitions_);
+      partition = reduce_low(hash, partitions_);
       break;
     case PartitionBy::kPrefix: {
       const size_t bytes = std::min<size_t>(key.size(), spec_.prefix_bytes);
@@ -95,7 +96,7 @@ HashedKey Table::hashed_otherwise(ByteView key) const {
             static_cast<uint32_t>((bytes < 8 ? number & ((uint64_t{1} << bytes * 8) - 1) : number) % partitions_);
         break;
       }
-      partition = reduce(mix64(hash_bytes(key.data(), bytes, seed_) ^ kPartitionSalt), partitions_);
+      partition = reduce_low(hash_bytes(key.data(), bytes, seed_), partitions_);
       break;
     }
     case PartitionBy::kRedisSlot:

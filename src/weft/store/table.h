@@ -79,8 +79,9 @@ struct TableOptions {
   int partitions = 1;       // of the cluster
   int partitions_held = 1;  // by this node: sizes the index and the region
   uint64_t hash_seed = 0;
-  int workers = 1;   // of this node
-  PlantedBugs bugs;  // test only
+  int workers = 1;        // of this node
+  bool checksums = true;  // see Table::set_checksums
+  PlantedBugs bugs;       // test only
   // Test only: called between reading an absence word and searching the index.
   void (*looking)(void* context) = nullptr;
   void* looking_context = nullptr;
@@ -168,7 +169,20 @@ class Table {
   [[gnu::always_inline]] HashedKey hashed(ByteView key) const {
     if (!plain_) return hashed_otherwise(key);
     const uint64_t hash = hash_u64(load<uint64_t>(key.data()), seed_);
-    return {key, hash, PartitionId(static_cast<uint16_t>(reduce(mix64(hash ^ kPartitionSalt), partitions_))), {}};
+    return {key, hash, PartitionId(static_cast<uint16_t>(reduce_low(hash, partitions_))), {}};
+  }
+  // The same, written to where it stays: building it elsewhere and copying it stalls a processor that has just stored
+  // its parts.
+  [[gnu::always_inline]] void hash_to(ByteView key, HashedKey* to) const {
+    if (!plain_) [[unlikely]] {
+      *to = hashed_otherwise(key);
+      return;
+    }
+    const uint64_t hash = hash_u64(load<uint64_t>(key.data()), seed_);
+    to->bytes = key;
+    to->hash = hash;
+    to->partition = PartitionId(static_cast<uint16_t>(reduce_low(hash, partitions_)));
+    to->hint = RecordSlot();
   }
   void prefetch_index(uint64_t hash) const { index_->prefetch(hash); }
   void prefetch_record(const HashedKey& key) const;  // searches the (prefetched) bin, prefetches the record
@@ -254,6 +268,9 @@ class Table {
   // never that it does not.
   RecordSlot locate(const HashedKey& key) const;  // none: absent, or being moved
   RemoteIndexAddress index_address() const;
+  // Whether records have checksums: those need them that peers read or write by verbs (record.h). While nobody uses the
+  // table.
+  void set_checksums(bool on);
   static uint64_t bin_offset(const RemoteIndexAddress& index, uint64_t hash) {
     return index.offset + Dlht::bin_number(hash, index.bins) * 64;
   }
@@ -320,13 +337,15 @@ class Table {
 
   Table(const TableOptions& options, Region* region, const TableLayout& layout);
 
-  static constexpr uint64_t kPartitionSalt = 0x5851f42d4c957f2dU;  // keeps the partition independent of the bin
   HashedKey hashed_otherwise(ByteView key) const;
 
   // table_inline.h: the index and the blocks.
   std::byte* at(RecordSlot slot) const { return base_ + slot.offset(); }
   RecordSlot find(const HashedKey& key) const;
-  RecordSlot first_lookup(const HashedKey& key) const;  // the hint if it holds, else find
+  RecordSlot first_lookup(const HashedKey& key) const;
+  // Writes a record. `key_is_there`: its block has the key already.
+  void write_record(std::byte* record, const HashedKey& key, ByteView value, Word word,
+                    bool key_is_there) const;  // the hint if it holds, else find
   bool key_is(const std::byte* record, const HashedKey& key) const;
   InsertCode add_slot(const HashedKey& key, RecordSlot slot);
   void remove_slot(const HashedKey& key, RecordSlot slot);
@@ -379,6 +398,7 @@ class Table {
   const uint32_t partitions_;
   const uint32_t absence_per_partition_;
   const bool integer_keys_;
+  bool checksums_;
   const bool plain_;  // integer keys, partitioned by hash
   const PlantedBugs bugs_;
   void (*const looking_)(void*);

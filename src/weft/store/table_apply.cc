@@ -28,7 +28,7 @@ void Table::commit(const HashedKey& key, Owner owner, Write write, ByteView valu
   }
   const Word word(Version(locked.base.value + 1), kReadable);
   if (fits(locked.record, key, value.size())) [[likely]] {
-    record_write_inline(at(locked.record), key.bytes, value, word);
+    write_record(at(locked.record), key, value, word, true);
     if (locked.larger_block) release(locked.larger_block);
   } else {
     WEFT_CHECK(locked.larger_block && fits(locked.larger_block, key, value.size()), "lock() reserved the space");
@@ -42,7 +42,7 @@ void Table::install_erase(const HashedKey& key, const Locked& locked) {
   const Version version(locked.base.value + 1);
   std::byte* const record = at(locked.record);
   const Owner owner = load_word(record).owner();
-  record_write(record, key.bytes, ByteView(), Word(version, kDeleted, owner));
+  write_record(record, key, ByteView(), Word(version, kDeleted, owner), true);
   remove_slot(key, locked.record);
   release_absence(locked.absence - 1, version);
   store_word(record, Word(version, kDeleted));
@@ -57,7 +57,7 @@ void Table::replace(const HashedKey& key, RecordSlot old_slot, RecordSlot new_sl
   std::byte* const old = at(old_slot);
   std::byte* const larger = at(new_slot);
   const Word before = load_word(old);
-  record_write(larger, key.bytes, value, word.with_owner(before.owner()));
+  write_record(larger, key, value, word.with_owner(before.owner()), false);
   const bool switched = index_->compare_put(key.hash, old_slot.bits, new_slot.bits);
   WEFT_CHECK(switched, "the slot of a record changes only by its holder");
   store_word(old, Word(before.version(), kMoved));
@@ -99,7 +99,7 @@ bool Table::apply_absent(const HashedKey& key, Write write, ByteView value, Vers
   const ByteView installed = erase ? ByteView() : value;
   const RecordSlot slot = allocate(key, static_cast<uint32_t>(installed.size()), PartitionUsage::kNoLimit);
   WEFT_CHECK(bool{slot}, "backups keep headroom over what the primary admits");
-  record_write(at(slot), key.bytes, installed, Word(version, flags_of(write, visibility)));
+  write_record(at(slot), key, installed, Word(version, flags_of(write, visibility)), false);
   const InsertCode inserted = add_slot(key, slot);
   if (inserted == InsertCode::kExists) {
     store_word(at(slot), Word(version, kDeleted));
@@ -145,7 +145,7 @@ WEFT_INLINE bool Table::apply_present(const HashedKey& key, RecordSlot slot, Wri
   if (undo->existed && erase) usage(key).remove_record();
   if (!undo->existed && !erase) usage(key).add_record(PartitionUsage::kNoLimit);
   if (fits(slot, key, installed.size())) {
-    record_write_inline(record, key.bytes, installed, next);
+    write_record(record, key, installed, next, true);
     return true;
   }
   const RecordSlot larger = allocate(key, static_cast<uint32_t>(installed.size()), PartitionUsage::kNoLimit);

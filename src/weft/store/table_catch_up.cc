@@ -19,7 +19,7 @@ void Table::undo(const HashedKey& key, Version version, const Undo& undo, ByteVi
   if (undo.existed) {
     WEFT_CHECK(fits(slot, key, old_value.size()), "an apply never makes the block smaller");
     if (!present) usage(key).add_record(PartitionUsage::kNoLimit);
-    record_write(record, key.bytes, old_value, Word(undo.version, kReadable));
+    write_record(record, key, old_value, Word(undo.version, kReadable), true);
     return;
   }
   if (present) usage(key).remove_record();

@@ -5,6 +5,7 @@
 
 #include "weft/base/check.h"
 #include "weft/base/hash.h"
+#include "weft/store/record_inline.h"
 #include "weft/store/table.h"
 
 namespace weft {
@@ -44,6 +45,15 @@ inline RecordSlot Table::first_lookup(const HashedKey& key) const {
     if (!word.deleted() && !word.moved() && key_is(record, key)) return key.hint;
   }
   return find(key);
+}
+
+WEFT_INLINE inline void Table::write_record(std::byte* record, const HashedKey& key, ByteView value, Word word,
+                                            bool key_is_there) const {
+  if (checksums_) {
+    record_write(record, key.bytes, value, word);
+  } else {
+    record_write_plain(record, key.hash, key.bytes, value, word, key_is_there);
+  }
 }
 
 inline bool Table::swap(RecordSlot slot, Word expected, Word desired) {

@@ -129,7 +129,7 @@ Code Table::make_fresh(const HashedKey& key, Owner owner, uint32_t value_bytes, 
     usage(key).remove_record();
     return Code::kTableFull;
   }
-  record_write(at(slot), key.bytes, ByteView(), Word(base, kDeleted, owner));
+  write_record(at(slot), key, ByteView(), Word(base, kDeleted, owner), false);
   const InsertCode inserted = add_slot(key, slot);
   if (inserted == InsertCode::kInserted) {
     locked->record = slot;

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "weft/base/random.h"
@@ -50,17 +51,25 @@ struct Keys {
   std::array<HashedKey, kKeys> hashed;
 };
 
-class TableRace : public ::testing::TestWithParam<KeyKind> {
+// The kind of keys, and whether records have checksums.
+class TableRace : public ::testing::TestWithParam<std::pair<KeyKind, bool>> {
  protected:
   static TableOptions options(int workers) {
-    TableOptions out = GetParam() == KeyKind::kInteger ? integer_table(64, kValueMax) : bytes_table(64, kValueMax);
+    const auto [kind, checksums] = GetParam();
+    TableOptions out = kind == KeyKind::kInteger ? integer_table(64, kValueMax) : bytes_table(64, kValueMax);
     out.workers = workers;
+    out.checksums = checksums;
     return out;
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Keys, TableRace, ::testing::Values(KeyKind::kInteger, KeyKind::kBytes),
-                         [](const auto& kind) { return kind.param == KeyKind::kInteger ? "Integer" : "Bytes"; });
+INSTANTIATE_TEST_SUITE_P(Keys, TableRace,
+                         ::testing::Values(std::pair(KeyKind::kInteger, true), std::pair(KeyKind::kBytes, true),
+                                           std::pair(KeyKind::kInteger, false), std::pair(KeyKind::kBytes, false)),
+                         [](const auto& of) {
+                           return std::string(of.param.first == KeyKind::kInteger ? "Integer" : "Bytes") +
+                                  (of.param.second ? "" : "Plain");
+                         });
 
 struct Held {
   const HashedKey* key;

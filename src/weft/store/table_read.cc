@@ -31,8 +31,10 @@ ReadResult Table::read(const HashedKey& key, std::byte* value, size_t value_max)
   RecordSlot slot = first_lookup(key);
   for (Backoff backoff;; backoff.wait(), slot = find(key)) {
     if (slot) {
-      const RecordStatus look =
-          record_read_inline(at(slot), slot.bytes(), key.bytes, value, value_max, &result.word, &result.value_bytes);
+      const RecordStatus look = checksums_ ? record_read(at(slot), slot.bytes(), key.bytes, value, value_max,
+                                                         &result.word, &result.value_bytes)
+                                           : record_read_plain(at(slot), slot.bytes(), key.hash, key.bytes, value,
+                                                               value_max, &result.word, &result.value_bytes);
       if (look == RecordStatus::kConsistent && !result.word.deleted() && !result.word.moved()) {
         result.found = true;
         return result;

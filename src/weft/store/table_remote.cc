@@ -41,6 +41,24 @@ RemoteIndexAddress Table::index_address() const {
   return {static_cast<uint64_t>(bins.at - base_), bins.count};
 }
 
+void Table::set_checksums(bool on) {
+  if (on == checksums_) return;
+  checksums_ = on;
+  uint64_t cursor = 0;
+  do {
+    cursor = index_->scan(cursor, [&](uint64_t, uint64_t slot) {
+      std::byte* const record = at(RecordSlot(slot));
+      const Word word = load_word(record);
+      const uint64_t meta = load_ordered(record + kMetaAt);
+      const ByteView key(record + kKeyAt, key_bytes_of(meta));
+      const ByteView value(record + value_at(key.size()), value_bytes_of(meta));
+      const auto lens = static_cast<uint32_t>(meta >> 32);
+      const uint32_t check = on ? record_check(key, value, word) : record_identity(hashed(key).hash, word);
+      store_ordered(record + kMetaAt, record_meta(check, lens));
+    });
+  } while (cursor != 0);
+}
+
 void Table::recovery_commit(const HashedKey& key, Owner owner, ByteView value, Version version) {
   const RecordSlot slot = find(key);
   if (!slot) return;
@@ -52,7 +70,7 @@ void Table::recovery_commit(const HashedKey& key, Owner owner, ByteView value, V
   }
   WEFT_MARK("table: a lock by a verb is committed by recovery");
   WEFT_CHECK(fits(slot, key, value.size()), "what outgrows its block is locked by message");
-  record_write(record, key.bytes, value, Word(version, kReadable));
+  write_record(record, key, value, Word(version, kReadable), true);
 }
 
 void Table::release_orphaned_locks(uint64_t chunk) {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -366,6 +367,48 @@ TEST_F(TableDevice, WhatIsDiscardedStaysDeleted) {
   EXPECT_EQ(box_->drop_partitions({true}, 0, 1 << 20), 0U);
   device_.end();
   EXPECT_TRUE(word().deleted());
+}
+
+// A table that peers reach by verbs needs checksums, and one that they no longer reach keeps its records.
+TEST(TableRemote, ChecksumsCanBeSwitched) {
+  for (const bool bytes : {false, true}) {
+    const testing::TableBox box(bytes ? testing::bytes_table(1000) : testing::integer_table(1000));
+    const auto key_of = [&](uint64_t i) {
+      return bytes ? "key " + std::to_string(i) : std::string(8, static_cast<char>(i));
+    };
+    const auto put = [&](uint64_t i, const std::string& value) {
+      const std::string key = key_of(i);
+      const HashedKey hashed = box->hashed(as_bytes(key));
+      const Owner owner(NodeId(0), WorkerId(0), 1);
+      const LockResult lock = box->lock(hashed, owner, Write::kPut, std::nullopt, static_cast<uint32_t>(value.size()));
+      ASSERT_EQ(lock.code, Code::kOk);
+      box->commit(hashed, owner, Write::kPut, as_bytes(value), lock.locked);
+    };
+    const auto expect_all = [&](uint64_t count) {
+      for (uint64_t i = 1; i <= count; ++i) {
+        const std::string key = key_of(i);
+        std::vector<std::byte> room(64);
+        const ReadResult read = box->read(box->hashed(as_bytes(key)), room.data(), room.size());
+        ASSERT_TRUE(read.found) << i;
+        EXPECT_EQ(as_text({room.data(), read.value_bytes}), "value " + std::to_string(i));
+      }
+    };
+    uint64_t count = 0;
+    for (const bool on : {false, true, false, false, true}) {
+      box->set_checksums(on);
+      expect_all(count);
+      for (int i = 0; i < 20; ++i) {
+        ++count;
+        put(count, "value " + std::to_string(count));
+      }
+      expect_all(count);
+      const std::string key = key_of(count);
+      const RecordSlot slot = box->locate(box->hashed(as_bytes(key)));
+      RecordView view;
+      EXPECT_EQ(parse_record_copy(box.region->base() + slot.offset(), slot.bytes(), &view), on)
+          << "what a peer reads is whole";
+    }
+  }
 }
 
 }  // namespace
