@@ -11,6 +11,7 @@
 
 #include "weft/base/event_log.h"
 #include "weft/member/node_agent.h"
+#include "weft/txn/key_part.h"
 #include "weft/txn/messages.h"
 #include "weft/txn/node_testing.h"
 
@@ -77,16 +78,21 @@ class AgentTest : public testing::Test, public HandNodes {
         store(at + 12, uint32_t{1});
       }
       if (kind != Kind::kLock && kind != Kind::kReplicate && kind != Kind::kValidate) continue;
-      const auto request = load<CommitRequest>(m.body.data());
-      const size_t bases = kind == Kind::kLock ? request.keys : 0U;
+      const int nodes = spec_.options.nodes;
+      const CommitRequest request = CommitRequest::of(m.source, m.tag, m.body.data(), nodes);
+      size_t bases = 0;
+      if (kind == Kind::kLock) {
+        const std::byte* at = m.body.data() + CommitRequest::bytes(nodes);
+        for (KeyPartView view; take_key(&at, m.body.data() + m.body.size(), &view);) ++bases;
+      }
       std::byte* at = enemy_->reserve(m.source, Flow::kCommit, static_cast<uint8_t>(Kind::kReply),
-                                      sizeof(PhaseReply) + bases * sizeof(uint64_t), m.tag);
+                                      sizeof(PhaseReply) + bases * sizeof(uint64_t), request.slot);
       PhaseReply reply{};
       reply.sequence = static_cast<uint32_t>(request.sequence);
       if (kind == Kind::kValidate) reply.phase = static_cast<uint8_t>(Phase::kValidate);
       if (kind == Kind::kLock) reply.phase = static_cast<uint8_t>(Phase::kLock);
       if (kind == Kind::kReplicate) reply.phase = static_cast<uint8_t>(Phase::kReplicate);
-      reply.bases = static_cast<uint8_t>(bases);
+      reply.bases = static_cast<uint16_t>(bases);
       store(at, reply);
       for (size_t i = 0; i < bases; ++i) store(at + sizeof reply + i * sizeof(uint64_t), uint64_t{0});
     }

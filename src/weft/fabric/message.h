@@ -14,15 +14,16 @@ namespace weft {
 
 // A message in a packet: 8-byte aligned, padded to 8.
 //
-//   0          4      5       6        8
-//   | bytes    | kind | frag. | tag    | body ...
+//   0            3             4          8
+//   | bytes      | kind, frag. | tag      | body ...
 //
 struct MessageHeader {
-  uint32_t bytes;    // of this fragment's body, without padding
-  uint8_t kind;      // chosen by the user of the port, below kKindsMax
-  uint8_t fragment;  // a Fragment
-  uint16_t tag;      // free for use by the kind
+  uint32_t bytes : 24;    // of this fragment's body, without padding
+  uint32_t kind : 5;      // chosen by the user of the port, below kKindsMax
+  uint32_t fragment : 3;  // a Fragment
+  uint32_t tag;           // free for use by the kind
 };
+inline constexpr size_t kMessageBytesMax = (1 << 24) - 1;
 static_assert(sizeof(MessageHeader) == 8);
 
 // The fragments of one message follow each other on their channel with nothing in between, each at the beginning of its
@@ -32,7 +33,7 @@ enum Fragment : uint8_t { kUnfragmented = 0, kFirst = 1, kMiddle = 2, kLast = 3 
 struct Message {
   NodeId source;
   uint8_t kind;
-  uint16_t tag;
+  uint32_t tag;
   ByteView body;           // 8-byte aligned; valid until the burst ends
   bool any_epoch = false;  // its flow is delivered in any epoch
 };

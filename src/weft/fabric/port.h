@@ -41,12 +41,25 @@ class Port {
   void set_bad_peer(BadPeer hook, void* context);
 
   // Returns space for the body of a message, 8-byte aligned. Fill it before the next call of this port.
-  std::byte* reserve(NodeId to, Flow flow, uint8_t kind, size_t bytes, uint16_t tag = 0) {
+  std::byte* reserve(NodeId to, Flow flow, uint8_t kind, size_t bytes, uint32_t tag = 0) {
     return sender_.reserve(to, flow, kind, bytes, tag);
+  }
+
+  // The same for a message whose size is known only when it is written: space for up to `bytes_max`. nullptr if that is
+  // more than a packet holds, for the local node, and without batching: then use reserve(). end_message() is the next
+  // call of the port, with the end of what was written, which is a multiple of 8 bytes.
+  std::byte* begin_message(NodeId to, Flow flow, size_t bytes_max) {
+    return sender_.begin_message(to, flow, bytes_max);
+  }
+  void end_message(NodeId to, Flow flow, uint8_t kind, uint32_t tag, const std::byte* end) {
+    sender_.end_message(to, flow, kind, tag, end);
   }
 
   // True if a packet to this peer is open or waiting on this flow: a small message can be added to it.
   bool has_open(NodeId to, Flow flow) const { return sender_.has_open(to, flow); }
+
+  // Whether messages share packets. If not, the users of the port do not join what they send either.
+  bool batching() const { return batching_; }
 
   // Hands all open packets to the wire. Returns true if something was sent.
   bool flush() { return sender_.flush(); }

@@ -39,6 +39,11 @@ void poke(Bytes& packet, size_t offset, T value) {
 }
 constexpr size_t kMessage = sizeof(PacketHeader);  // where a packet's first message begins
 
+// Sets the byte that has a message's kind and fragment.
+void poke_kind(Bytes& packet, size_t message, int kind, int fragment) {
+  poke(packet, message + 3, static_cast<uint8_t>(kind | fragment << 5));
+}
+
 struct Case {
   const char* name;
   size_t packet;  // which of the honest packets is corrupted
@@ -64,25 +69,28 @@ const Case kCases[] = {
     {"count low", 0, [](Bytes& p) { poke<uint16_t>(p, 2, 1); }, "message count 1, must be 2"},
     {"count high", 0, [](Bytes& p) { poke<uint16_t>(p, 2, 999); }, "message count 999, must be 2"},
     {"message too long", 0, [](Bytes& p) { poke<uint32_t>(p, kMessage, 33); }, "message bytes 33, at most 32"},
-    {"message huge", 0, [](Bytes& p) { poke<uint32_t>(p, kMessage, ~0U); }, "message bytes 4294967295, at most"},
-    {"no handler", 0, [](Bytes& p) { poke<uint8_t>(p, kMessage + 4, 4); }, "kind without handler 4"},
-    {"kind", 0, [](Bytes& p) { poke<uint8_t>(p, kMessage + 4, 200); }, "kind without handler 200"},
-    {"piece", 0, [](Bytes& p) { poke<uint8_t>(p, kMessage + 5, 4); }, "piece 4, at most 3"},
-    {"middle of nothing", 0, [](Bytes& p) { poke<uint8_t>(p, kMessage + 5, kMiddle); }, "piece out of place 2"},
-    {"last of nothing", 0, [](Bytes& p) { poke<uint8_t>(p, kMessage + 5, kLast); }, "piece out of place 3"},
-    {"first not in front", 0, [](Bytes& p) { poke<uint8_t>(p, 16 + 16 + 5, kFirst); }, "piece out of place 1"},
-    {"first too short", 0, [](Bytes& p) { poke<uint8_t>(p, kMessage + 5, kFirst); }, "first piece 5, at least 8"},
+    {"message huge", 0, [](Bytes& p) { poke<uint32_t>(p, kMessage, ~0U); }, "message bytes 16777215, at most 32"},
+    {"no handler", 0, [](Bytes& p) { poke_kind(p, kMessage, 4, 0); }, "kind without handler 4"},
+    {"kind", 0, [](Bytes& p) { poke_kind(p, kMessage, 31, 0); }, "kind without handler 31"},
+    {"piece", 0, [](Bytes& p) { poke_kind(p, kMessage, 0, 4); }, "piece 4, at most 3"},
+    {"piece of all bits", 0, [](Bytes& p) { poke_kind(p, kMessage, 0, 7); }, "piece 7, at most 3"},
+    {"middle of nothing", 0, [](Bytes& p) { poke_kind(p, kMessage, 0, kMiddle); }, "piece out of place 2"},
+    {"last of nothing", 0, [](Bytes& p) { poke_kind(p, kMessage, 0, kLast); }, "piece out of place 3"},
+    {"first not in front", 0, [](Bytes& p) { poke_kind(p, kMessage + 16, 1, kFirst); }, "piece out of place 1"},
+    {"first too short", 0, [](Bytes& p) { poke_kind(p, kMessage, 0, kFirst); }, "first piece 5, at least 8"},
     {"total 0", 1, [](Bytes& p) { poke<uint64_t>(p, kMessage + 8, 0); }, "message bytes 0, at most 1048576"},
     {"total huge", 1, [](Bytes& p) { poke<uint64_t>(p, kMessage + 8, 1 << 21); },
      "message bytes 2097152, at most 1048576"},
     {"total small", 1, [](Bytes& p) { poke<uint64_t>(p, kMessage + 8, 100); }, "bytes of a piece 8160, at most 100"},
-    {"first again", 2, [](Bytes& p) { poke<uint8_t>(p, kMessage + 5, kFirst); }, "piece out of place 1"},
-    {"whole between", 2, [](Bytes& p) { poke<uint8_t>(p, kMessage + 5, kUnfragmented); }, "piece out of place 0"},
-    {"last too early", 2, [](Bytes& p) { poke<uint8_t>(p, kMessage + 5, kLast); },
+    {"first again", 2, [](Bytes& p) { poke_kind(p, kMessage, 2, kFirst); }, "piece out of place 1"},
+    {"whole between", 2, [](Bytes& p) { poke_kind(p, kMessage, 2, kUnfragmented); }, "piece out of place 0"},
+    {"last too early", 2, [](Bytes& p) { poke_kind(p, kMessage, 2, kLast); },
      "bytes of all pieces 16328, must be 20000"},
-    {"kind changes", 2, [](Bytes& p) { poke<uint8_t>(p, kMessage + 4, 1); }, "kind of a piece 1, must be 2"},
-    {"tag changes", 2, [](Bytes& p) { poke<uint16_t>(p, kMessage + 6, 6); }, "tag of a fragment 6, must be 5"},
-    {"never the last", 3, [](Bytes& p) { poke<uint8_t>(p, kMessage + 5, kMiddle); }, "piece out of place 0"},
+    {"kind changes", 2, [](Bytes& p) { poke_kind(p, kMessage, 1, kMiddle); }, "kind of a piece 1, must be 2"},
+    {"tag changes", 2, [](Bytes& p) { poke<uint32_t>(p, kMessage + 4, 6); }, "tag of a fragment 6, must be 5"},
+    {"highest bit of the tag changes", 2, [](Bytes& p) { poke<uint32_t>(p, kMessage + 4, 5 | 1U << 31); },
+     "tag of a fragment 2147483653, must be 5"},
+    {"never the last", 3, [](Bytes& p) { poke_kind(p, kMessage, 2, kMiddle); }, "piece out of place 0"},
 };
 
 TEST(PortHostileTest, EachFaultClosesThePeerWithItsName) {

@@ -41,7 +41,7 @@ TEST(PortTest, BatchesMessagesIntoOnePacketAndDeliversThemInOneBurst) {
     const auto& got = p.b.got[static_cast<size_t>(i)];
     EXPECT_EQ(got.body, std::to_string(i));
     EXPECT_EQ(got.source, kA);
-    EXPECT_EQ(got.tag, 7);
+    EXPECT_EQ(got.tag, 7U);
     EXPECT_EQ(got.run, 10U);
   }
   EXPECT_EQ(p.b.bursts, std::vector<size_t>{20});
@@ -130,14 +130,14 @@ TEST(PortTest, LargeMessagesSpanPacketsAndKeepTheirPlace) {
   size_t bound = 0;
   for (const size_t n : sizes) {
     bodies.emplace_back(n, static_cast<char>('a' + bodies.size()));
-    p.a.send(kB, Flow::kCommit, 3, bodies.back(), static_cast<uint16_t>(n));
+    p.a.send(kB, Flow::kCommit, 3, bodies.back(), ~static_cast<uint32_t>(n));
     bound += wire_bytes_max(n);
   }
   for (int i = 0; i < 100; ++i) p.a.port.flush(), p.b.port.poll();
   ASSERT_EQ(p.b.got.size(), bodies.size());
   for (size_t i = 0; i < bodies.size(); ++i) {
     EXPECT_TRUE(p.b.got[i].body == bodies[i]) << i;
-    EXPECT_EQ(p.b.got[i].tag, static_cast<uint16_t>(sizes[i]));
+    EXPECT_EQ(p.b.got[i].tag, ~static_cast<uint32_t>(sizes[i])) << "all of its bits";
   }
   EXPECT_LE(p.a.port.counters().bytes_sent, bound);
   EXPECT_EQ(p.a.port.counters().messages_sent, bodies.size());
@@ -214,6 +214,8 @@ TEST(PortDeathTest, OverrunningTheQueueIsABugOfTheCaller) {
       "queued_bytes_max");
   EXPECT_DEATH(a.send(kB, Flow::kCommit, 0, std::string(2 << 20, 'x')), "message_bytes_max");
   EXPECT_DEATH(a.send(NodeId(2), Flow::kCommit, 0, "x"), "destination");
+  EXPECT_DEATH(Listener({.self = kA, .worker = kW0, .nodes = 2, .message_bytes_max = kMessageBytesMax + 1}, &wire),
+               "24 bits for the size");
 }
 
 class CountingCostModel final : public CostModel {

@@ -63,7 +63,7 @@ class HandWire final : public Wire {
 struct Got {
   NodeId source;
   uint8_t kind;
-  uint16_t tag;
+  uint32_t tag;
   std::string body;
   size_t burst;  // number of the burst it came in
   size_t run;    // length of its run
@@ -98,7 +98,7 @@ class Listener {
                       this);
   }
 
-  void send(NodeId to, Flow flow, uint8_t kind, std::string_view body, uint16_t tag = 0) {
+  void send(NodeId to, Flow flow, uint8_t kind, std::string_view body, uint32_t tag = 0) {
     std::byte* at = port.reserve(to, flow, kind, body.size(), tag);
     std::memcpy(at, body.data(), body.size());
   }

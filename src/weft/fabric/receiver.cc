@@ -76,7 +76,7 @@ void Receiver::finish() {
 }
 
 WEFT_INLINE void Receiver::add(NodeId source, const MessageHeader& header, bool any_epoch, ByteView body) {
-  messages_[count_++] = {source, header.kind, header.tag, body, any_epoch};
+  messages_[count_++] = {source, static_cast<uint8_t>(header.kind), header.tag, body, any_epoch};
 }
 
 void Receiver::gather_loopback() {
@@ -208,7 +208,7 @@ WEFT_INLINE bool Receiver::take_messages(NodeId peer, Channel& channel, const Pa
     const auto message = load<MessageHeader>(left.data());  // both multiples of 8: at least 8 bytes are left
     const size_t room = left.size() - sizeof message;
     if (message.bytes > room) return refuse(peer, "message bytes", message.bytes, "at most", room);
-    if (message.kind >= kKindsMax || (kinds_ >> message.kind & 1U) == 0) {
+    if ((kinds_ >> message.kind & 1U) == 0) {
       return refuse(peer, "kind without handler", message.kind, "kinds below", kKindsMax);
     }
     const ByteView body = left.subspan(sizeof message, message.bytes);
@@ -242,7 +242,7 @@ bool Receiver::take_fragment(NodeId peer, Channel& channel, const MessageHeader&
     }
     channel.total = total;
     channel.have = 0;
-    channel.kind = header.kind;
+    channel.kind = static_cast<uint8_t>(header.kind);
     channel.tag = header.tag;
     body = body.subspan(sizeof(uint64_t));
   }

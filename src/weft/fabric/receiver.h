@@ -74,7 +74,7 @@ class Receiver {
     uint64_t have = 0;
     uint64_t assembled_in = 0;  // the burst in which the buffer was last delivered
     std::byte* buffer = nullptr;
-    uint16_t tag = 0;
+    uint32_t tag = 0;
     uint8_t kind = 0;
   };
   enum class Verdict { kTaken, kLater };

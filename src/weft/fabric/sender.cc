@@ -27,6 +27,7 @@ Sender::Sender(const PortOptions& options, Wire* wire, CostModel* cost_model, Po
       counters_(counters) {
   WEFT_CHECK(options.nodes >= 1 && options.nodes <= kNodesMax && options.self.value < options.nodes,
              "the caller checks its options");
+  WEFT_CHECK(message_bytes_max_ <= kMessageBytesMax, "a header has 24 bits for the size");
   const size_t channels = nodes_ * kFlows;
   const size_t opens = align_up(kOpens * sizeof(Open), 4096);
   const size_t staging = align_up(message_bytes_max_, 4096);
@@ -63,7 +64,7 @@ void Sender::open_loopback(size_t flow) {
   open.count = 0;
 }
 
-std::byte* Sender::reserve_slow(NodeId to, Flow flow, uint8_t kind, size_t bytes, uint16_t tag) {
+std::byte* Sender::reserve_slow(NodeId to, Flow flow, uint8_t kind, size_t bytes, uint32_t tag) {
   post_staged();
   WEFT_CHECK(to.value < nodes_, "the destination is a node of this cluster");
   WEFT_CHECK(kind < kKindsMax && bytes <= message_bytes_max_, "the caller keeps message_bytes_max");
@@ -90,6 +91,19 @@ std::byte* Sender::reserve_slow(NodeId to, Flow flow, uint8_t kind, size_t bytes
   return append(open, kind, bytes, tag);
 }
 
+// Opens a packet with room for a message of that size. Returns false if there is none.
+bool Sender::make_room(NodeId to, Flow flow, size_t bytes_max) {
+  post_staged();
+  WEFT_CHECK(to.value < nodes_, "the destination is a node of this cluster");
+  if (to == self_ || !batching_ || bytes_max > kUnfragmentedBytesMax) return false;
+  const size_t channel = channel_index(to, flow);
+  if (sizeof(MessageHeader) + bytes_max > open_[channel].room) {
+    if (is_open(channel)) post_open(channel);
+    open_packet(channel);
+  }
+  return true;
+}
+
 void Sender::post_staged_slow() {
   has_staged_ = false;
   if (staged_in_packet_) {
@@ -112,7 +126,8 @@ void Sender::fragment_staged() {
     std::byte* body = append(open, staged_.kind, bytes + (first ? sizeof(uint64_t) : 0), staged_.tag);
     open.count = first ? 1 : 0;
     const Fragment fragment = first ? kFirst : last ? kLast : kMiddle;
-    store(body - sizeof(MessageHeader) + offsetof(MessageHeader, fragment), static_cast<uint8_t>(fragment));
+    const size_t body_bytes = bytes + (first ? sizeof(uint64_t) : 0);
+    store(body - sizeof(MessageHeader), header_bits(body_bytes, staged_.kind, fragment, staged_.tag));
     if (first) {
       store(body, uint64_t{staged_.bytes});
       body += sizeof(uint64_t);

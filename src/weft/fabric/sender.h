@@ -37,12 +37,28 @@ class Sender {
  public:
   Sender(const PortOptions& options, Wire* wire, CostModel* cost_model, PortCounters* counters);
 
-  std::byte* reserve(NodeId to, Flow flow, uint8_t kind, size_t bytes, uint16_t tag) {
+  std::byte* reserve(NodeId to, Flow flow, uint8_t kind, size_t bytes, uint32_t tag) {
     Open& open = open_[channel_index(to, flow)];
     if (sizeof(MessageHeader) + bytes > open.room || has_staged_) [[unlikely]] {
       return reserve_slow(to, flow, kind, bytes, tag);
     }
     return append(open, kind, bytes, tag);
+  }
+
+  std::byte* begin_message(NodeId to, Flow flow, size_t bytes_max) {
+    Open& open = open_[channel_index(to, flow)];
+    if (sizeof(MessageHeader) + bytes_max > open.room || !batching_ || has_staged_ || to == self_) [[unlikely]] {
+      if (!make_room(to, flow, bytes_max)) return nullptr;
+    }
+    return open.next + sizeof(MessageHeader);
+  }
+  void end_message(NodeId to, Flow flow, uint8_t kind, uint32_t tag, const std::byte* end) {
+    Open& open = open_[channel_index(to, flow)];
+    const auto bytes = static_cast<size_t>(end - open.next);
+    store(open.next, header_bits(bytes - sizeof(MessageHeader), kind, kUnfragmented, tag));
+    open.next += bytes;
+    open.room -= bytes;
+    ++open.count;
   }
 
   // Sends what had to wait until the caller had filled its message. Every call of the port begins with it.
@@ -91,17 +107,21 @@ class Sender {
   struct Staged {
     size_t channel = 0;
     size_t bytes = 0;
-    uint16_t tag = 0;
+    uint32_t tag = 0;
     uint8_t kind = 0;
   };
 
-  static std::byte* append(Open& open, uint8_t kind, size_t bytes, uint16_t tag) {
+  // A MessageHeader as one word.
+  static uint64_t header_bits(size_t bytes, uint8_t kind, Fragment fragment, uint32_t tag) {
+    return bytes | uint64_t{kind} << 24 | uint64_t{fragment} << 29 | uint64_t{tag} << 32;
+  }
+  static std::byte* append(Open& open, uint8_t kind, size_t bytes, uint32_t tag) {
     const size_t padded = align_up(bytes, 8);
     std::byte* const at = open.next;
     open.next += sizeof(MessageHeader) + padded;
     open.room -= sizeof(MessageHeader) + padded;
     ++open.count;
-    store(at, MessageHeader{static_cast<uint32_t>(bytes), kind, kUnfragmented, tag});
+    store(at, header_bits(bytes, kind, kUnfragmented, tag));
     // Padding is sent over the wire, so it must not be what was in the buffer before.
     if (padded != bytes) store(at + padded, uint64_t{0});
     return at + sizeof(MessageHeader);
@@ -116,7 +136,8 @@ class Sender {
 
   bool is_open(size_t channel) const { return (open_mask_[channel % kFlows] >> (channel / kFlows) & 1U) != 0; }
 
-  std::byte* reserve_slow(NodeId to, Flow flow, uint8_t kind, size_t bytes, uint16_t tag);
+  bool make_room(NodeId to, Flow flow, size_t bytes_max);
+  std::byte* reserve_slow(NodeId to, Flow flow, uint8_t kind, size_t bytes, uint32_t tag);
   void post_staged_slow();
   bool retry_slow();
   ByteView swap_loopback(size_t flow);

@@ -18,44 +18,41 @@ bool BackupWrites::predecessors_applied(std::span<const KeyRef> keys) const {
   });
 }
 
-void BackupWrites::add(PreparedTxn& record, std::span<const KeyRef> keys) {
-  size_t undo_bytes = 0;
-  for (const KeyRef& ref : keys) {
-    const size_t value_max = ref.table->spec().value_bytes_max;
-    if (value_max <= kSmallValue) undo_bytes += padded(value_max);
-  }
-  std::byte* undo_at;
-  PreparedKeys* part = records_.make_part(keys, undo_bytes, &undo_at);
+void BackupWrites::add(PreparedTxn& record, PreparedKeys* part, std::span<std::byte> room) {
   part->next = record.applied;
   record.applied = part;
+  const View& view = ctx_.view();
   for (PreparedKey& key : part->all()) {
-    const Placement& placement = ctx_.view().placement(key.key.partition);
+    const Placement& placement = view.placement(key.key.partition);
     const bool catches_up = placement.is_catching_up(ctx_.self);
     const bool primary = placement.primary() == ctx_.self;
     key.deferred_apply = catches_up || (key.has(kDeferred) && !primary);
     key.late_put = key.deferred_apply && !catches_up && key.write == Write::kPut;
-    if (!key.deferred_apply && !primary) apply(record, key, &undo_at);
+    if (!key.deferred_apply && !primary) apply(record, key, &room);
+    if (key.deferred_apply || (key.applied && (marks_readable_ || key.write == Write::kErase))) {
+      record.ends_quietly = false;
+    }
   }
-  WEFT_CHECK(undo_at <= reinterpret_cast<std::byte*>(part) + part->block_bytes, "there is room for every old value");
 }
 
-WEFT_INLINE void BackupWrites::apply(PreparedTxn& record, PreparedKey& key, std::byte** undo_at) {
-  const bool small = key.table->spec().value_bytes_max <= kSmallValue;
+// Copies the old value beside the new one if the largest that it can be fits there, and otherwise through a buffer.
+WEFT_INLINE void BackupWrites::apply(PreparedTxn& record, PreparedKey& key, std::span<std::byte>* room) {
+  const bool fits = padded(key.table->spec().value_bytes_max) <= room->size();
   WEFT_CHECK(!key.applied && key.write != Write::kNone, "a write is applied once");
-  std::byte* undo = small ? *undo_at : ctx_.scratch.data();
+  std::byte* old = fits ? room->data() : ctx_.scratch.data();
   const Visibility visibility = marks_readable_ ? Visibility::kWhenMarked : Visibility::kImmediate;
-  key.undo = key.has(kOrdered) ? key.table->apply_unordered(key.key, key.write, key.value, key.version, undo)
-                               : key.table->apply(key.key, key.write, key.value, key.version, undo, visibility);
-  if (small) {
-    *undo_at += padded(key.undo.value_bytes);
+  key.undo = key.has(kOrdered) ? key.table->apply_unordered(key.key, key.write, key.value, key.version, old)
+                               : key.table->apply(key.key, key.write, key.value, key.version, old, visibility);
+  if (fits) {
+    *room = room->subspan(padded(key.undo.value_bytes));
   } else if (key.undo.value_bytes != 0) {
     WEFT_CHECK(key.undo.value_bytes <= ctx_.scratch.size(), "a value of any table fits");
-    PreparedKeys* part = records_.make_part(0, key.undo.value_bytes, &undo);
-    std::memcpy(undo, ctx_.scratch.data(), key.undo.value_bytes);
+    PreparedKeys* part = records_.make_part(0, key.undo.value_bytes, &old);
+    std::memcpy(old, ctx_.scratch.data(), key.undo.value_bytes);
     part->next = record.applied;
     record.applied = part;
   }
-  key.old_value = {undo, key.undo.value_bytes};
+  key.old_value = old;
   key.applied = true;
   ctx_.touch_record();
 }
@@ -83,7 +80,7 @@ WEFT_INLINE void BackupWrites::finish_key(const PreparedKey& key) const {
 void BackupWrites::undo(const PreparedTxn& record) {
   for (const PreparedKeys* part = record.applied; part != nullptr; part = part->next) {
     for (const PreparedKey& key : part->all()) {
-      if (key.applied) key.table->undo(key.key, key.version, key.undo, key.old_value);
+      if (key.applied) key.table->undo(key.key, key.version, key.undo, {key.old_value, key.undo.value_bytes});
     }
   }
 }

@@ -28,8 +28,9 @@ class BackupWrites {
 
   // Whether the writes that these ones replace are installed at this backup.
   bool predecessors_applied(std::span<const KeyRef> keys) const;
-  // Logs the writes in the record, and applies those that are not deferred.
-  void add(PreparedTxn& record, std::span<const KeyRef> keys);
+  // Logs the writes in the record, and applies those that are not deferred. `room`: what is left in the part's block,
+  // for old values.
+  void add(PreparedTxn& record, PreparedKeys* part, std::span<std::byte> room);
   // The transaction has committed everywhere: installs what was deferred, and makes readable what was applied.
   void finish(const PreparedTxn& record) const;
   void finish_key(const PreparedKey& key) const;
@@ -37,7 +38,7 @@ class BackupWrites {
   static void undo(const PreparedTxn& record);
 
  private:
-  void apply(PreparedTxn& record, PreparedKey& key, std::byte** undo_at);
+  void apply(PreparedTxn& record, PreparedKey& key, std::span<std::byte>* room);
 
   WorkerContext& ctx_;
   PreparedTable& records_;

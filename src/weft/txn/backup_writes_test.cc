@@ -38,7 +38,10 @@ class BackupWritesTest : public PartTest {
     ref.flags = flags;
     return ref;
   }
-  void add(const std::vector<KeyRef>& keys) { writes_.add(record_, keys); }
+  void add(const std::vector<KeyRef>& keys) {
+    const PreparedTable::NewPart part = records_.gather_part(keys);
+    writes_.add(record_, part.keys, part.room);
+  }
   // Another transaction, which is finished: the key is at this version.
   void put_before(const uint64_t& key, const std::string& value, uint64_t version) {
     const KeyRef ref = write(key, Write::kPut, value, version);
@@ -70,7 +73,7 @@ TEST_F(BackupWritesTest, ABackupAppliesAtOnceAndNobodyReadsItBeforeTheEnd) {
   EXPECT_FALSE(readable(key_));
   EXPECT_FALSE(readable(other_));
   EXPECT_TRUE(kept().applied);
-  EXPECT_EQ(std::string(as_text(kept().old_value)), "old");
+  EXPECT_EQ(std::string(as_text({kept().old_value, kept().undo.value_bytes})), "old");
   EXPECT_FALSE(kept(1).undo.existed);
   EXPECT_EQ(ctx_.counters.records_touched, 2U);
 
@@ -100,7 +103,8 @@ TEST_F(BackupWritesTest, WhereNobodyReadsFromBackupsAPutIsReadableAtOnce) {
   BackupWrites writes(ctx_, records_, false);
   load_record(other_, "other");
   const std::vector<KeyRef> keys{write(key_, Write::kPut, new_, 2), write(other_, Write::kErase, none_, 2)};
-  writes.add(record_, keys);
+  const PreparedTable::NewPart part = records_.gather_part(keys);
+  writes.add(record_, part.keys, part.room);
   EXPECT_TRUE(readable(key_));
   EXPECT_EQ(table().leak_report().tombstones, 1U);
 

@@ -1,15 +1,35 @@
 #include "weft/txn/commit_credit.h"
 
 #include "weft/base/check.h"
-#include "weft/txn/messages.h"
+#include "weft/txn/key_part.h"
+#include "weft/txn/slot_table.h"
 
 namespace weft {
 
-// Assumes the worst case: three messages that name a key, one that brings its value, and their answers, each in a
-// packet of its own.
+namespace {
+
+// The worst case: three messages that name a key, one that brings its value, and their answers, each in a packet of its
+// own.
+constexpr uint32_t kMessages = 512;
+constexpr uint32_t kKey = 3 * kWideHeadBytes + 2 * sizeof(uint64_t);
+
+}  // namespace
+
+uint32_t CommitCredit::small_bytes(const Limits& limits) {
+  const uint32_t bytes = static_cast<uint32_t>(SlotTable::slots_for(limits)) * kSmallBytes;
+  // What is left must be enough for one key of any table.
+  const uint32_t one_key = limits.value_bytes_max + 3 * limits.key_bytes_max + 1024;
+  return bytes <= limits.credit_bytes / 2 && one_key <= limits.credit_bytes - bytes ? bytes : 0;
+}
+
+bool CommitCredit::is_small(const TxnSlot& slot) const {
+  constexpr uint32_t kKeys = 4;
+  constexpr uint32_t kBytes = 256;  // of keys and values; a key goes in three messages
+  static_assert(kMessages + kKeys * kKey + 3 * kBytes <= kSmallBytes);
+  return has_small_ && slot.count <= kKeys && slot.bytes_used <= kBytes;
+}
+
 void CommitCredit::plan(TxnSlot& slot) {
-  constexpr uint32_t kMessages = 512;
-  constexpr uint32_t kKey = 3 * sizeof(KeyPart) + 2 * sizeof(uint64_t);
   for_each_node(slot.participants, [&](NodeId n) { slot.need[n.value] = kMessages; });
   for (uint16_t i = 0; i < slot.count; ++i) {
     const Entry& e = slot.entry(i);
@@ -20,23 +40,28 @@ void CommitCredit::plan(TxnSlot& slot) {
   }
 }
 
-bool CommitCredit::take(TxnSlot& slot) {
-  WEFT_CHECK(slot.outcome.code == Code::kOk && slot.phase == Phase::kExecute, "credit is taken before the first phase");
+bool CommitCredit::take_planned(TxnSlot& slot) {
   uint64_t taken = 0;
   bool ok = true;
   for_each_node(slot.participants, [&](NodeId n) {
     if (!ok) return;
+    const uint64_t bit = uint64_t{1} << n.value;
+    if ((slot.credit_nodes & bit) == 0) slot.credit[n.value] = 0;
     const uint32_t need = slot.need[n.value];
     if (!gate_.fits(need + slot.credit[n.value])) {
-      reject(slot, Code::kTxnTooLarge, nullptr, {"limits.credit_bytes", ctx_.limits.credit_bytes, need});
+      reject(slot, Code::kTxnTooLarge, nullptr,
+             {"limits.credit_bytes", ctx_.limits.credit_bytes - small_bytes(ctx_.limits), need});
     }
     ok = gate_.take(n, need);
     if (!ok) return;
-    taken |= uint64_t{1} << n.value;
+    taken |= bit;
     slot.credit[n.value] += need;
   });
   WEFT_CHECK(!ok || slot.outcome.code == Code::kOk, "what never fits is not taken");
-  if (ok) return true;
+  if (ok) {
+    slot.credit_nodes |= taken;
+    return true;
+  }
   for_each_node(taken, [&](NodeId n) {
     gate_.put_back(n, slot.need[n.value]);
     slot.credit[n.value] -= slot.need[n.value];
@@ -45,7 +70,8 @@ bool CommitCredit::take(TxnSlot& slot) {
 }
 
 void CommitCredit::give_back(TxnSlot& slot) {
-  for_each_node(slot.participants, [&](NodeId n) { gate_.give(n, slot.credit[n.value]); });
+  for_each_node(slot.credit_nodes, [&](NodeId n) { gate_.give(n, slot.credit[n.value]); });
+  slot.credit_nodes = 0;
 }
 
 void CommitCredit::enqueue(TxnSlot& slot) {

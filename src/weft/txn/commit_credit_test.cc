@@ -2,6 +2,7 @@
 #include "weft/txn/commit_credit.h"
 
 #include "weft/txn/commit_testing.h"
+#include "weft/txn/key_part.h"
 
 namespace weft {
 namespace {
@@ -52,11 +53,11 @@ TEST_F(CommitCreditTest, ACommitNeedsCreditForItsKeysAtTheirReplicasOnly) {
   CommitCredit::plan(slot);
   const uint32_t one_key = slot.need[1];
   EXPECT_EQ(slot.need[2], one_key);
-  EXPECT_GE(one_key, 3 * (sizeof(CommitRequest) + sizeof(KeyPart) + 8) + 8);
+  EXPECT_GE(one_key, 3 * (CommitRequest::bytes(kNodesMax) + kWideHeadBytes + 8) + 8);
   put(slot, key_at(kTwo), std::string(64, 'v'));  // replicas at 2 and 0
   CommitCredit::plan(slot);
   EXPECT_EQ(slot.need[1], one_key);
-  EXPECT_GE(slot.need[2], one_key + 3 * (sizeof(KeyPart) + 8) + 64);
+  EXPECT_GE(slot.need[2], one_key + 3 * (kWideHeadBytes + 8) + 64);
 }
 
 TEST_F(CommitCreditTest, WhatMessagesAndAnswersTakeFitsIntoWhatIsPlannedInEveryRow) {
@@ -88,7 +89,7 @@ TEST_F(CommitCreditTest, WhatMessagesAndAnswersTakeFitsIntoWhatIsPlannedInEveryR
 
 TEST_F(CommitCreditTest, CreditIsTakenAtAllParticipants) {
   TxnSlot& slot = planned(mask_of({1, 2}), 1000);
-  EXPECT_TRUE(credit_.take(slot));
+  EXPECT_TRUE(credit_.take_planned(slot));
   EXPECT_EQ(slot.credit[1], 1000U);
   for (const NodeId node : {kOne, kTwo}) {
     EXPECT_TRUE(has_credit(node, kCommitCreditLimit - 1000));
@@ -100,7 +101,7 @@ TEST_F(CommitCreditTest, CreditIsTakenAtAllParticipants) {
 TEST_F(CommitCreditTest, CreditIsTakenAtAllParticipantsOrAtNone) {
   ASSERT_TRUE(gate_.take(kTwo, kCommitCreditLimit));
   TxnSlot& slot = planned(mask_of({1, 2}), 1000);
-  EXPECT_FALSE(credit_.take(slot));
+  EXPECT_FALSE(credit_.take_planned(slot));
   EXPECT_TRUE(has_all_credit(kOne));
   EXPECT_EQ(slot.credit[1], 0U);
   EXPECT_EQ(slot.outcome.code, Code::kOk) << "it may get it later";
@@ -109,14 +110,14 @@ TEST_F(CommitCreditTest, CreditIsTakenAtAllParticipantsOrAtNone) {
 
 TEST_F(CommitCreditTest, AllCreditThatThereIsFits) {
   TxnSlot& slot = planned(mask_of({1}), kCommitCreditLimit);
-  EXPECT_TRUE(credit_.take(slot));
+  EXPECT_TRUE(credit_.take_planned(slot));
   EXPECT_FALSE(has_credit(kOne, 1));
 }
 
 TEST_F(CommitCreditTest, WhatNeverFitsIsRejected) {
   TxnSlot& slot = planned(mask_of({1, 2}), kCommitCreditLimit);
   slot.need[2] = kCommitCreditLimit + 1;
-  EXPECT_FALSE(credit_.take(slot));
+  EXPECT_FALSE(credit_.take_planned(slot));
   EXPECT_EQ(slot.outcome.kind, OutcomeKind::kRejected);
   EXPECT_STREQ(slot.outcome.limit_name, "limits.credit_bytes");
   EXPECT_EQ(slot.outcome.asked, kCommitCreditLimit + 1U);
@@ -127,14 +128,33 @@ TEST_F(CommitCreditTest, WhatItHoldsAlreadyCountsForWhatFits) {
   TxnSlot& slot = planned(mask_of({1}), kCommitCreditLimit - 99);
   ASSERT_TRUE(gate_.take(kOne, 100));
   slot.credit[1] = 100;  // of a lock taken while reading
-  EXPECT_FALSE(credit_.take(slot));
+  slot.credit_nodes = mask_of({1});
+  EXPECT_FALSE(credit_.take_planned(slot));
   EXPECT_EQ(slot.outcome.kind, OutcomeKind::kRejected);
   EXPECT_EQ(slot.credit[1], 100U);
 }
 
+// What is set aside for small commits is enough for the largest of them.
+TEST_F(CommitCreditTest, SmallCommitsNeedNoMoreThanTheirShare) {
+  TxnSlot& slot = begin();
+  for (int i = 0; i < 4; ++i) put(slot, key_at(kOne, i), std::string(56, 'v'));
+  ASSERT_LE(slot.bytes_used, 256U);
+  slot.participants = mask_of({1, 2});
+  CommitCredit::plan(slot);
+  EXPECT_LE(slot.need[1], CommitCredit::kSmallBytes);
+  Limits limits;
+  EXPECT_EQ(CommitCredit::small_bytes(limits),
+            static_cast<uint32_t>(SlotTable::slots_for(limits)) * CommitCredit::kSmallBytes);
+  limits.credit_bytes = CommitCredit::small_bytes(limits);
+  EXPECT_EQ(CommitCredit::small_bytes(limits), 0U) << "more than half of it";
+  limits = Limits();
+  limits.value_bytes_max = limits.credit_bytes - CommitCredit::small_bytes(limits);
+  EXPECT_EQ(CommitCredit::small_bytes(limits), 0U) << "one value would not fit what is left";
+}
+
 TEST_F(CommitCreditTest, AllThatWasTakenIsGivenBack) {
   TxnSlot& slot = planned(mask_of({1, 2}), 1000);
-  ASSERT_TRUE(credit_.take(slot));
+  ASSERT_TRUE(credit_.take_planned(slot));
   EXPECT_FALSE(gate_.came_back());
   credit_.give_back(slot);
   EXPECT_TRUE(has_all_credit(kOne) && has_all_credit(kTwo));

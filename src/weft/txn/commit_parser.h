@@ -2,15 +2,19 @@
 // tables, limits and view, and prefetches the records they name.
 #pragma once
 
+#include <array>
+#include <cstdint>
+
 #include "weft/txn/batch.h"
 #include "weft/txn/context.h"
+#include "weft/txn/messages.h"
 #include "weft/txn/prepared_table.h"
 
 namespace weft {
 
 class CommitParser {
  public:
-  CommitParser(WorkerContext& ctx, PreparedTable& records) : ctx_(ctx), records_(records) {}
+  CommitParser(WorkerContext& ctx, PreparedTable& records);
 
   // Returns true if the message is well-formed; its keys are then appended to the batch.
   bool parse_get(const Message& message, Batch* batch) const;
@@ -19,10 +23,21 @@ class CommitParser {
   bool parse_done(const Message& message, Batch* batch) const;
 
  private:
+  bool check_request(const Message& message) const;
+  bool take_keys(const Message& message, Batch* batch) const;
+  bool take_other_key(Kind kind, uint32_t allowed, const std::byte** at, const std::byte* end, Batch* batch) const;
+  bool take_integer_key(uint32_t allowed, const std::byte** at, const std::byte* end, Batch* batch) const;
+
+  // What is needed to parse a narrow key of a table with integer keys; table is nullptr for others.
+  struct IntegerTable {
+    Table* table = nullptr;
+    uint32_t value_bytes_max = 0;
+  };
   void prefetch_keys(const PreparedKeys* part, Batch* batch) const;
 
   WorkerContext& ctx_;
   PreparedTable& records_;
+  std::array<IntegerTable, 8> integer_tables_{};  // by table, those that narrow heads name
 };
 
 }  // namespace weft

@@ -97,6 +97,7 @@ class CommitTest : public PartTest {
     for (uint8_t kind = 0; kind < kKindsMax; ++kind)
       port_.set_handler(
           kind, [](void*, std::span<const Message>) {}, this);
+    handle<&Coordinator::on_ack>(Kind::kAck, &coordinator_);
     handle<&Coordinator::on_reply>(Kind::kReply, &coordinator_);
     handle<&Coordinator::on_unlocked>(Kind::kUnlocked, &coordinator_);
     handle<&Reads::on_get_reply>(Kind::kGetReply, &reads_);
@@ -122,18 +123,27 @@ class CommitTest : public PartTest {
     return waiter.woken();
   }
 
-  // A peer's answer to a phase; `versions`: of a lock's keys.
+  // A peer's answer to a phase; `versions`: of a lock's keys. It is an ack if it says nothing else.
   void answer(NodeId from, const TxnSlot& slot, Phase phase, Code code = Code::kOk,
               const std::vector<uint64_t>& versions = {}, Owner holder = Owner()) {
+    if (code == Code::kOk && versions.empty()) {
+      return ack(from, {{slot.index, static_cast<uint8_t>(phase), static_cast<uint16_t>(slot.sequence)}});
+    }
     PhaseReply reply{};
     reply.sequence = static_cast<uint32_t>(slot.sequence);
     reply.phase = static_cast<uint8_t>(phase);
     reply.code = static_cast<uint8_t>(code);
-    reply.bases = static_cast<uint8_t>(versions.size());
+    reply.bases = static_cast<uint16_t>(versions.size());
     reply.holder = holder.bits;
     answer_with(from, slot.index, reply, versions);
   }
-  void answer_with(NodeId from, uint16_t slot, const PhaseReply& reply, const std::vector<uint64_t>& versions = {}) {
+  void ack(NodeId from, const std::vector<PhaseAck>& acks) {
+    const size_t bytes = acks.size() * sizeof(PhaseAck);
+    std::byte* to = peer(from).reserve(kSelf, Flow::kCommit, static_cast<uint8_t>(Kind::kAck), bytes);
+    if (bytes != 0) std::memcpy(to, acks.data(), bytes);
+    deliver();
+  }
+  void answer_with(NodeId from, uint8_t slot, const PhaseReply& reply, const std::vector<uint64_t>& versions = {}) {
     const size_t bytes = versions.size() * sizeof(uint64_t);
     std::byte* to =
         peer(from).reserve(kSelf, Flow::kCommit, static_cast<uint8_t>(Kind::kReply), sizeof reply + bytes, slot);

@@ -94,10 +94,8 @@ void Coordinator::begin_commit(TxnSlot& slot) {
 WEFT_INLINE bool Coordinator::plan(TxnSlot& slot) {
   const uint64_t nodes = planner_.plan(slot);
   if (is_local(slot, nodes)) return true;
-  for_each_node(nodes & ~slot.participants, [&](NodeId n) { slot.credit[n.value] = 0; });
   slot.participants = nodes;
   if (verbs_ != nullptr) verbs_->plan(slot);
-  CommitCredit::plan(slot);
   const uint64_t lost = nodes & ctx_.views.lost_peers();
   if (lost != 0) fail_for_peer(slot, nullptr, lost);
   return false;
@@ -255,7 +253,7 @@ void Coordinator::finish(TxnSlot& slot) {
              "a commit finishes once, acknowledged and after its reads");
   const bool committed = slot.stage == TxnStage::kCommitting;
   slot.enter(TxnStage::kFinished);
-  credit_.give_back(slot);
+  if (slot.credit_nodes != 0) credit_.give_back(slot);
   slot.participants = slot.locked_nodes = slot.catching_up_nodes = 0;
   if (slot.ring_bytes != 0) verbs_->give_back(slot);
   if (committed) truncation_.finished(slot);
@@ -275,6 +273,30 @@ WEFT_INLINE void take_lock_answer(TxnSlot& slot, const Message& m, const PhaseRe
 }
 
 }  // namespace
+
+void Coordinator::on_ack(const Batch& batch, std::span<const Message> run) {
+  for (const Message& m : run) {
+    if (!batch.ok(m)) continue;
+    const uint64_t bit = uint64_t{1} << m.source.value;
+    const std::byte* const end = m.body.data() + m.body.size();
+    for (const std::byte* at = m.body.data(); at != end; at += sizeof(PhaseAck)) {
+      const auto ack = load<PhaseAck>(at);
+      TxnSlot& slot = slots_.at(ack.slot);
+      if (m.source != ctx_.self && ack.phase < kPhases) ++ctx_.counters.phase_messages[ack.phase];
+      if (!slot.in_phases() || static_cast<uint16_t>(slot.sequence) != ack.sequence ||
+          static_cast<Phase>(ack.phase) != slot.phase || (slot.waiting & bit) == 0) {
+        continue;
+      }
+      slot.waiting &= ~bit;
+      if (slot.phase == Phase::kLock) {
+        slot.locked_nodes |= bit;
+        slot.record_nodes |= bit;
+        MessageTransport::take_lock_versions(slot, m.source, PhaseResult());
+      }
+      if (slot.phase_over()) advance(slot);
+    }
+  }
+}
 
 void Coordinator::on_reply(const Batch& batch, std::span<const Message> run) {
   for (const Message& m : run) {

@@ -49,6 +49,7 @@ class Coordinator {
   void abort(TxnSlot& slot);
 
   // Answers. on_answered is called for verbs, when slot.phase_over().
+  void on_ack(const Batch& batch, std::span<const Message> run);
   void on_reply(const Batch& batch, std::span<const Message> run);
   void on_unlocked(const Batch& batch, std::span<const Message> run);
   void on_answered(TxnSlot& slot) { advance(slot); }

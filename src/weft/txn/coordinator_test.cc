@@ -61,7 +61,7 @@ TEST_F(CoordinatorTest, ARefusedLockAbortsAndOnlyWhatWasLockedIsUnlocked) {
   const std::vector<Received> got = take_received();
   ASSERT_EQ(got.size(), 1U);
   EXPECT_EQ(got[0].at, kTwo);
-  EXPECT_EQ(got[0].as<CommitRequest>().commit, 0);
+  EXPECT_FALSE(got[0].request().commits());
   EXPECT_EQ(slot.stage, TxnStage::kAborting) << "the slot is kept until the unlock is answered";
   answer(kTwo, slot, Phase::kUnlock);
   EXPECT_EQ(slot.stage, TxnStage::kFinished);
@@ -155,6 +155,13 @@ TEST_F(CoordinatorTest, AnswersThatNothingWaitsForChangeNothing) {
   answer(kOne, slot, Phase::kReplicate);
   answer(kOne, slot, Phase::kUnlock);
   EXPECT_EQ(slot.waiting, mask_of({1, 2})) << "of another phase";
+  for (const Phase phase : {Phase::kReplicate, Phase::kUnlock}) {
+    PhaseReply early{};
+    early.sequence = static_cast<uint32_t>(slot.sequence);
+    early.phase = static_cast<uint8_t>(phase);
+    answer_with(kOne, slot.index, early);
+  }
+  EXPECT_EQ(slot.waiting, mask_of({1, 2})) << "as a reply, too";
   PhaseReply other{};
   other.sequence = static_cast<uint32_t>(slot.sequence) + 1;
   other.phase = static_cast<uint8_t>(Phase::kLock);
@@ -457,6 +464,7 @@ TEST_F(CoordinatorLocksWhileReadingTest, WhoHoldsLocksAbortsWithoutCredit) {
   slot.entry(0).locked = true;  // as by a get that locked
   slot.locked_nodes = slot.record_nodes = slot.participants = mask_of({1});
   slot.credit[1] = 256;
+  slot.credit_nodes = mask_of({1});
   ASSERT_TRUE(gate_.take(kOne, 256));
   ASSERT_TRUE(gate_.take(kTwo, 900));
   Waiter waiter;

@@ -35,7 +35,7 @@ const char* DecisionLog::write(const RecoveryHeader& header, ByteView keys) {
   return nullptr;
 }
 
-PreparedKeys* DecisionLog::copy_keys(ByteView keys, uint8_t count) {
+PreparedKeys* DecisionLog::copy_keys(ByteView keys, uint16_t count) {
   std::byte* copy;
   WEFT_CHECK(count != 0 && !keys.empty(), "a decision without keys has no part");
   PreparedKeys* part = records_.make_part(count, keys.size(), &copy);
@@ -44,14 +44,14 @@ PreparedKeys* DecisionLog::copy_keys(ByteView keys, uint8_t count) {
   for (PreparedKey& key : part->all()) {
     KeyPartView in;
     WEFT_CHECK(take_key(&at, copy + keys.size(), &in), "a message was parsed when it arrived");
-    key.table_id = TableId(in.part->table);
+    key.table_id = TableId(in.part.table);
     key.table = ctx_.tables.at(key.table_id);
     key.key = key.table->hashed(in.key);
-    key.flags = in.part->flags & kHasValue;
+    key.flags = in.part.flags & kHasValue;
     key.value = in.value;
-    key.version = Version(in.part->version);
+    key.version = Version(in.part.version);
     key.write = in.write();
-    key.index = in.part->index;
+    key.index = in.part.index;
   }
   return part;
 }

@@ -41,7 +41,7 @@ class DecisionLog {
   }
 
  private:
-  PreparedKeys* copy_keys(ByteView keys, uint8_t count);
+  PreparedKeys* copy_keys(ByteView keys, uint16_t count);
 
   WorkerContext& ctx_;
   PreparedTable& records_;

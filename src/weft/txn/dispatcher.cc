@@ -30,10 +30,10 @@ void Dispatcher::on_burst(std::span<const Message> burst) {
 }
 
 // For an answer: returns whether its slot exists, and if so prefetches the slot's lines.
-WEFT_INLINE bool Dispatcher::prefetch_slot(const Message& m) const {
-  if (m.tag >= slot_count_) return false;
+WEFT_INLINE bool Dispatcher::prefetch_slot(uint32_t slot) const {
+  if (slot >= slot_count_) return false;
   if (!ctx_.table_batching) return true;
-  const auto* line = reinterpret_cast<const std::byte*>(&slots_.at(m.tag));
+  const auto* line = reinterpret_cast<const std::byte*>(&slots_.at(slot));
   for (int i = 0; i < TxnSlot::kHotLines; ++i) __builtin_prefetch(line + i * 64);
   return true;
 }
@@ -59,6 +59,9 @@ WEFT_INLINE void Dispatcher::parse(size_t at, const Message& m) {
     case Kind::kReply:
       ok = parse_reply(m);
       break;
+    case Kind::kAck:
+      ok = parse_acks(m);
+      break;
     case Kind::kDone:
       ok = parser_.parse_done(m, &batch_);
       break;
@@ -76,21 +79,25 @@ WEFT_INLINE void Dispatcher::parse(size_t at, const Message& m) {
 }
 
 WEFT_INLINE bool Dispatcher::parse_get_reply(const Message& m) const {
-  if (!prefetch_slot(m) || m.body.size() < sizeof(GetReply)) return false;
-  const auto reply = load<GetReply>(m.body.data());
-  const size_t where_bytes = reply.has_where != 0 ? sizeof(GetWhere) : 0;
-  return reply.code <= static_cast<uint8_t>(Code::kOs) &&
-         m.body.size() - sizeof reply >= reply.value_bytes + where_bytes;
+  GetReply reply;
+  return prefetch_slot(static_cast<uint8_t>(m.tag)) && GetReply::take(m.tag, m.body, &reply);
 }
 
 WEFT_INLINE bool Dispatcher::parse_reply(const Message& m) const {
-  if (!prefetch_slot(m) || m.body.size() < sizeof(PhaseReply)) return false;
+  if (!prefetch_slot(m.tag) || m.body.size() < sizeof(PhaseReply)) return false;
   const auto reply = load<PhaseReply>(m.body.data());
   const size_t versions = size_t{reply.bases} + reply.erased;
   if (reply.code > static_cast<uint8_t>(Code::kOs) || (m.body.size() - sizeof reply) / sizeof(uint64_t) < versions) {
     return false;
   }
   return are_versions(m.body.data() + sizeof reply, versions);
+}
+
+WEFT_INLINE bool Dispatcher::parse_acks(const Message& m) const {
+  for (size_t at = 0; at + sizeof(PhaseAck) <= m.body.size(); at += sizeof(PhaseAck)) {
+    if (!prefetch_slot(load<PhaseAck>(m.body.data() + at).slot)) return false;
+  }
+  return m.body.size() % sizeof(PhaseAck) == 0;
 }
 
 bool Dispatcher::parse_unlocked(const Message& m) const {

@@ -62,7 +62,8 @@ class Dispatcher {
   bool parse_reply(const Message& message) const;
   bool parse_get_reply(const Message& message) const;
   bool parse_unlocked(const Message& message) const;
-  bool prefetch_slot(const Message& message) const;
+  bool parse_acks(const Message& message) const;
+  bool prefetch_slot(uint32_t slot) const;
 
   WorkerContext& ctx_;
   const CommitParser& parser_;

@@ -9,7 +9,7 @@ namespace {
 class DispatcherTest : public CommitPartTest {
  protected:
   static constexpr Kind kKnown[] = {Kind::kGet,    Kind::kGetReply, Kind::kLock, Kind::kValidate, Kind::kReplicate,
-                                    Kind::kUnlock, Kind::kReply,    Kind::kDone, Kind::kUnlocked};
+                                    Kind::kUnlock, Kind::kReply,    Kind::kDone, Kind::kUnlocked, Kind::kAck};
   static constexpr Kind kOwn = Kind::kRingRead;  // a kind that the dispatcher does not know
 
   // Keeps what it was handed.
@@ -35,9 +35,12 @@ class DispatcherTest : public CommitPartTest {
     for (const Kind kind : kKnown) dispatcher_.handle<&Part::on_messages>(kind, &part_);
     dispatcher_.handle<&Part::parse, &Part::on_messages>(kOwn, &part_);
   }
-  void send(Kind kind, const std::vector<std::byte>& body, uint16_t slot = 0, NodeId from = kPeer) {
-    std::byte* to = peer(from).reserve(kSelf, Flow::kCommit, static_cast<uint8_t>(kind), body.size(), slot);
+  void send(Kind kind, const std::vector<std::byte>& body, uint32_t tag = 0, NodeId from = kPeer) {
+    std::byte* to = peer(from).reserve(kSelf, Flow::kCommit, static_cast<uint8_t>(kind), body.size(), tag);
     std::copy(body.begin(), body.end(), to);
+  }
+  void send(Kind kind, const Body& body, uint8_t slot = 0, NodeId from = kPeer) {
+    send(kind, static_cast<const std::vector<std::byte>&>(body), body.tag | slot, from);
   }
   template <class T>
   static std::vector<std::byte> bytes_of(const T& message, size_t more = 0) {
@@ -54,13 +57,13 @@ class DispatcherTest : public CommitPartTest {
     return good;
   }
   // No part gets the message as well-formed, and its sender is reported once.
-  void expect_refused(Kind kind, const std::vector<std::byte>& body, uint16_t slot = 0) {
-    send(kind, body, slot);
+  void expect_refused(Kind kind, const std::vector<std::byte>& body, uint32_t tag = 0) {
+    send(kind, body, tag);
     EXPECT_EQ(take_good(), 0U);
     EXPECT_EQ(take_faults(), (std::vector<NodeId>{kPeer}));
   }
-  void expect_taken(Kind kind, const std::vector<std::byte>& body, uint16_t slot = 0) {
-    send(kind, body, slot);
+  void expect_taken(Kind kind, const std::vector<std::byte>& body, uint32_t tag = 0) {
+    send(kind, body, tag);
     EXPECT_EQ(take_good(), 1U);
     EXPECT_TRUE(take_faults().empty());
   }
@@ -91,7 +94,7 @@ TEST_F(DispatcherTest, AMessageThatIsRefusedTakesNoKeysFromItsNeighbours) {
 }
 
 TEST_F(DispatcherTest, TheFaultIsTheSendersAndNobodyElses) {
-  send(Kind::kLock, body_of(request(1), {}), 0, kOther);
+  send(Kind::kLock, body_of(request(1), {named(key_at(kSelf), Write::kPut)}), 0, kOther);
   send(Kind::kLock, std::vector<std::byte>(4), 0, kPeer);
   EXPECT_EQ(take_good(), 1U);
   EXPECT_EQ(take_faults(), (std::vector<NodeId>{kPeer}));
@@ -111,34 +114,38 @@ TEST_F(DispatcherTest, AKindThatItDoesNotKnowIsCheckedByItsPart) {
 }
 
 TEST_F(DispatcherTest, AnAnswerToAGetIsWholeAndNamesASlot) {
-  GetReply reply{};
-  reply.value_bytes = 8;
-  const auto last = static_cast<uint16_t>(slots_.size() - 1);
-  expect_taken(Kind::kGetReply, bytes_of(reply, 8), last);
-  expect_refused(Kind::kGetReply, bytes_of(reply, 8), static_cast<uint16_t>(last + 1));
-  expect_refused(Kind::kGetReply, bytes_of(reply, 8), UINT16_MAX);
-  expect_refused(Kind::kGetReply, bytes_of(reply, 7));
-  expect_refused(Kind::kGetReply, std::vector<std::byte>(sizeof reply - 8));
-  reply.value_bytes = UINT32_MAX;
-  expect_refused(Kind::kGetReply, bytes_of(reply, 8));
-  reply.value_bytes = 0;
-  reply.has_where = 1;
-  expect_taken(Kind::kGetReply, bytes_of(reply, sizeof(GetWhere)));
-  expect_refused(Kind::kGetReply, bytes_of(reply, sizeof(GetWhere) - 8));
-  reply.has_where = 0;
-  reply.code = static_cast<uint8_t>(Code::kOs);
-  expect_taken(Kind::kGetReply, bytes_of(reply));
-  reply.code = static_cast<uint8_t>(static_cast<int>(Code::kOs) + 1);
-  expect_refused(Kind::kGetReply, bytes_of(reply));
+  const auto bytes = [](size_t count) { return std::vector<std::byte>(count); };
+  GetReply reply;
+  reply.slot = static_cast<uint8_t>(slots_.size() - 1);
+  expect_taken(Kind::kGetReply, bytes(8), reply.tag());
+  expect_taken(Kind::kGetReply, bytes(16), reply.tag());
+  expect_taken(Kind::kGetReply, bytes(9), reply.tag());  // a value of one byte
+  ++reply.slot;
+  expect_refused(Kind::kGetReply, bytes(16), reply.tag());
+  reply.slot = UINT8_MAX;
+  expect_refused(Kind::kGetReply, bytes(16), reply.tag());
+  reply.slot = 0;
+  for (size_t cut = 0; cut < 8; ++cut) expect_refused(Kind::kGetReply, bytes(cut), reply.tag());
+  reply.has_where = true;
+  expect_taken(Kind::kGetReply, bytes(8 + sizeof(GetWhere)), reply.tag());
+  for (size_t cut = 0; cut < 8 + sizeof(GetWhere); ++cut) expect_refused(Kind::kGetReply, bytes(cut), reply.tag());
+  reply.has_where = false;
+  reply.code = Code::kOs;
+  expect_taken(Kind::kGetReply, bytes(8), reply.tag());
+  for (const int code : {static_cast<int>(Code::kOs) + 1, 255}) {
+    expect_refused(Kind::kGetReply, bytes(8), static_cast<uint32_t>(code) << 8);
+  }
 }
 
 TEST_F(DispatcherTest, AnAnswerToAPhaseIsWholeAndNamesASlot) {
   PhaseReply reply{};
   reply.bases = 2;
   reply.erased = 1;
-  const auto last = static_cast<uint16_t>(slots_.size() - 1);
+  const auto last = static_cast<uint32_t>(slots_.size() - 1);
   expect_taken(Kind::kReply, bytes_of(reply, 24), last);
-  expect_refused(Kind::kReply, bytes_of(reply, 24), static_cast<uint16_t>(last + 1));
+  for (const uint32_t tag : {last + 1, 255U, 256U, 1U << 16, 1U << 31, UINT32_MAX}) {
+    expect_refused(Kind::kReply, bytes_of(reply, 24), tag);
+  }
   expect_refused(Kind::kReply, bytes_of(reply, 16));  // a version is missing
   expect_refused(Kind::kReply, std::vector<std::byte>(sizeof reply - 8));
   for (size_t i = 0; i < 3; ++i) {  // each of the versions
@@ -148,11 +155,35 @@ TEST_F(DispatcherTest, AnAnswerToAPhaseIsWholeAndNamesASlot) {
     store(body.data() + sizeof reply + i * 8, kVersionMax + 1);
     expect_refused(Kind::kReply, body);
   }
-  reply.erased = UINT32_MAX;
+  reply.erased = UINT16_MAX;
+  expect_refused(Kind::kReply, bytes_of(reply, 24));
+  reply.bases = UINT16_MAX;
   expect_refused(Kind::kReply, bytes_of(reply, 24));
   reply.erased = reply.bases = 0;
   reply.code = 255;
   expect_refused(Kind::kReply, bytes_of(reply));
+}
+
+TEST_F(DispatcherTest, AcksAreWholeAndNameSlotsOfThisWorker) {
+  const auto last = static_cast<uint8_t>(slots_.size() - 1);
+  const auto acks = [](const std::vector<uint8_t>& slots) {
+    std::vector<std::byte> body(slots.size() * sizeof(PhaseAck));
+    for (size_t i = 0; i < slots.size(); ++i) store(body.data() + i * sizeof(PhaseAck), PhaseAck{slots[i], 1, 7});
+    return body;
+  };
+  expect_taken(Kind::kAck, acks({0}));
+  expect_taken(Kind::kAck, acks({last, 0, last}));
+  expect_taken(Kind::kAck, acks(std::vector<uint8_t>(500, last)));
+  expect_refused(Kind::kAck, acks({static_cast<uint8_t>(last + 1)}));
+  expect_refused(Kind::kAck, acks({0, UINT8_MAX, 0}));
+  expect_refused(Kind::kAck, acks({0, 0, static_cast<uint8_t>(last + 1)}));
+  auto body = acks({0, 1});
+  for (int i = 0; i < 3; ++i) {
+    body.pop_back();
+    expect_refused(Kind::kAck, body);
+  }
+  body.pop_back();
+  expect_taken(Kind::kAck, body);
 }
 
 TEST_F(DispatcherTest, NoticesOfUnlocksNameSlotsOfThisWorker) {
@@ -164,11 +195,7 @@ TEST_F(DispatcherTest, NoticesOfUnlocksNameSlotsOfThisWorker) {
 
 TEST_F(DispatcherTest, EveryKindThatNamesKeysIsParsedAsOne) {
   const uint64_t key = key_at(kSelf);
-  GetRequest get{};
-  get.key_bytes = 8;
-  auto body = bytes_of(get, 8);
-  store(body.data() + sizeof get, key);
-  send(Kind::kGet, body);
+  send(Kind::kGet, bytes_of(key), GetRequest{.table = kTable.value}.tag());
   send(Kind::kValidate, body_of(request(1), {named(key, Write::kNone)}));
   send(Kind::kReplicate, body_of(request(1), {with_value(key, "v", 1)}));
   send(Kind::kUnlock, body_of(request(1), {with_value(key, "v", 1)}));

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "weft/base/random.h"
+#include "weft/txn/key_part.h"
 #include "weft/txn/messages.h"
 #include "weft/txn/node_testing.h"
 #include "weft/txn/rows_testing.h"
@@ -94,37 +95,60 @@ TEST_P(Hostile, ASingleReadOfWhatOnlyALostPeerHasIsRefused) {
 TEST_P(Hostile, MessagesThatMakeNoSense) {
   CommitRequest no_such_flag{};
   no_such_flag.flags = 200;
-  CommitRequest more_keys_than_bytes{};
-  more_keys_than_bytes.keys = 255;
+  CommitRequest no_such_slot{};
+  no_such_slot.slot = 250;
   CommitRequest unlock_of_nothing{};
   unlock_of_nothing.sequence = 7;
-  unlock_of_nothing.commit = 1;
-  GetRequest no_such_table{};
-  no_such_table.table = 99;
-  GetReply more_value_than_bytes{};
+  unlock_of_nothing.flags = kCommits;
+  const GetRequest no_such_table{.table = 99};
+  const GetRequest no_such_table_either{.table = 999};
+  const GetReply no_such_key{.slot = 3, .entry = 4000, .found = true, .has_where = true};
+  KeyPart more_value_than_bytes{};
+  more_value_than_bytes.key_bytes = 8;
   more_value_than_bytes.value_bytes = 1U << 30;
+  more_value_than_bytes.flags = kHasValue;
   OutcomeReply no_such_standing{};
   no_such_standing.standing = 9;
-  using Body = std::array<std::byte, 64>;
-  const auto body_of = [](const auto& message) {
-    Body body{};
-    store(body.data(), message);
-    return body;
+  struct Wrong {
+    uint32_t tag = 0;
+    std::array<std::byte, 64> body{};
   };
-  const Body bodies[] = {body_of(no_such_flag),  body_of(more_keys_than_bytes),  body_of(unlock_of_nothing),
-                         body_of(no_such_table), body_of(more_value_than_bytes), body_of(no_such_standing)};
-  for (uint8_t kind = 1; kind <= static_cast<uint8_t>(Kind::kScan); ++kind) {
-    for (const Body& body : bodies) {
-      std::ranges::copy(body, enemy_->reserve(NodeId(2), Flow::kCommit, kind, body.size(), 250));
+  const auto commit = [&](const CommitRequest& request) {
+    Wrong out{request.tag(spec_.options.nodes), {}};
+    request.put(out.body.data(), spec_.options.nodes);
+    return out;
+  };
+  const auto get = [](const GetRequest& request) {
+    Wrong out{request.tag(), {}};
+    request.put(out.body.data());
+    return out;
+  };
+  Wrong more_value = commit(unlock_of_nothing);
+  put_key_head(more_value.body.data() + CommitRequest::bytes(spec_.options.nodes), more_value_than_bytes);
+  Wrong standing;
+  store(standing.body.data(), no_such_standing);
+  const Wrong all[] = {commit(no_such_flag),
+                       commit(no_such_slot),
+                       commit(unlock_of_nothing),
+                       get(no_such_table),
+                       get(no_such_table_either),
+                       {no_such_key.tag(), {}},
+                       more_value,
+                       standing,
+                       {UINT32_MAX, {}}};
+  for (uint8_t kind = 1; kind <= static_cast<uint8_t>(Kind::kAck); ++kind) {
+    for (const Wrong& wrong : all) {
+      std::ranges::copy(wrong.body, enemy_->reserve(NodeId(2), Flow::kCommit, kind, wrong.body.size(), wrong.tag));
     }
   }
   steps(10);
   EXPECT_TRUE(txn_worker(2)->context().port.closed(enemy_id_));
   Random random(1);
   for (int i = 0; i < 300; ++i) {
-    const auto kind = static_cast<uint8_t>(random.between(1, static_cast<uint64_t>(Kind::kScan)));
+    const auto kind = static_cast<uint8_t>(random.between(1, static_cast<uint64_t>(Kind::kAck)));
     const size_t bytes = random.below(200);
-    std::byte* at = enemy_->reserve(NodeId(0), Flow::kCommit, kind, bytes, static_cast<uint16_t>(random.below(300)));
+    const auto tag = static_cast<uint32_t>(random.chance(50) ? random.below(300) : random.next());
+    std::byte* at = enemy_->reserve(NodeId(0), Flow::kCommit, kind, bytes, tag);
     for (size_t b = 0; b < bytes; ++b) at[b] = static_cast<std::byte>(random.chance(70) ? 0 : random.below(256));
     if (i % 10 == 0) steps(1);
   }
@@ -170,18 +194,19 @@ TEST_P(Hostile, RecoveryMessagesThatMakeNoSense) {
   };
   struct Wrong {
     const char* what;
-    uint8_t RecoveryHeader::*field;
-    uint8_t value;
+    void (*spoil)(RecoveryHeader&);
     size_t more = 0;  // bytes after the header
   };
-  for (const Wrong& wrong :
-       {Wrong{"no such step", &RecoveryHeader::step, 99}, Wrong{"no such node", &RecoveryHeader::coordinator, 60},
-        Wrong{"no such slot", &RecoveryHeader::slot, 255}, Wrong{"no such rule", &RecoveryHeader::unanimous, 77},
-        Wrong{"no such ending", &RecoveryHeader::ending, 3},
-        Wrong{"more keys than bytes", &RecoveryHeader::keys, 3, 24}}) {
+  for (const Wrong& wrong : {Wrong{"no such step", [](RecoveryHeader& h) { h.step = 99; }},
+                             Wrong{"no such node", [](RecoveryHeader& h) { h.coordinator = 60; }},
+                             Wrong{"no such slot", [](RecoveryHeader& h) { h.slot = 255; }},
+                             Wrong{"no such rule", [](RecoveryHeader& h) { h.unanimous = 77; }},
+                             Wrong{"no such ending", [](RecoveryHeader& h) { h.ending = 3; }},
+                             Wrong{"more keys than bytes", [](RecoveryHeader& h) { h.keys = 3; }, 24},
+                             Wrong{"many more", [](RecoveryHeader& h) { h.keys = UINT16_MAX; }, 24}}) {
     RecoveryHeader header{};
     header.epoch = 1;
-    header.*wrong.field = wrong.value;
+    wrong.spoil(header);
     EXPECT_FALSE(txn_worker(2)->context().port.closed(enemy_id_));
     send(NodeId(2), Kind::kRecovery, header, wrong.more);
     steps(5);

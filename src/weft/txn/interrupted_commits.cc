@@ -20,7 +20,7 @@ void InterruptedCommits::on_peer_lost(TxnSlot& slot, NodeId peer) {
 
 void InterruptedCommits::freeze(TxnSlot& slot) {
   WEFT_CHECK(slot.stage != TxnStage::kFree, "a free slot has nothing to freeze");
-  slot.participants = slot.locked_nodes = slot.record_nodes = slot.catching_up_nodes = 0;
+  slot.participants = slot.credit_nodes = slot.locked_nodes = slot.record_nodes = slot.catching_up_nodes = 0;
   slot.ring_bytes = 0;
   slot.notices_pending = 0;
   slot.next = nullptr;

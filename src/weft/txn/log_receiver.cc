@@ -28,7 +28,7 @@ void LogReceiver::drain() {
     const NodeId source(static_cast<uint8_t>(n));
     LogRingReader::Entry entry;
     while (rings_[source.value].next(ctx_.view().epoch.value, scratch_.data(), &entry)) {
-      handle({source, static_cast<uint8_t>(Kind::kReplicate), entry.slot, entry.body}, Participant::Origin::kRing);
+      handle({source, static_cast<uint8_t>(Kind::kReplicate), entry.tag, entry.body}, Participant::Origin::kRing);
     }
   }
 }
@@ -78,7 +78,7 @@ bool LogReceiver::step(uint64_t) {
   std::vector<Deferred> waiting;
   waiting.swap(deferred_);
   for (const Deferred& deferred : waiting) {
-    handle({deferred.source, static_cast<uint8_t>(Kind::kReplicate), deferred.slot, deferred.body},
+    handle({deferred.source, static_cast<uint8_t>(Kind::kReplicate), deferred.tag, deferred.body},
            Participant::Origin::kMessage);
   }
   return busy || deferred_.size() != waiting.size();

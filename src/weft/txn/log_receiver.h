@@ -38,7 +38,7 @@ class LogReceiver final : public Service {
  private:
   struct Deferred {
     NodeId source;
-    uint16_t slot;
+    uint32_t tag;
     std::vector<std::byte> body;
   };
   void handle(const Message& message, Participant::Origin origin);

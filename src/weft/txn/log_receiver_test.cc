@@ -18,9 +18,10 @@ class LogReceiverTest : public VerbPartTest {
   // Writes a peer's entry, as its verbs would. Returns where it is.
   std::byte* log(uint64_t sequence, const std::vector<Named>& keys, NodeId from = kPeer, uint8_t slot = kSlot,
                  uint32_t epoch = 0) {
-    return log_bytes(body_of(request(sequence), keys), from, slot, epoch);
+    const Body body = body_of(request(sequence), keys);
+    return log_bytes(body, from, body.tag | slot, epoch);
   }
-  std::byte* log_bytes(const std::vector<std::byte>& body, NodeId from = kPeer, uint16_t slot = kSlot,
+  std::byte* log_bytes(const std::vector<std::byte>& body, NodeId from = kPeer, uint32_t tag = kSlot,
                        uint32_t epoch = 0) {
     LogRingWriter& writer = writers_[from.value];
     const size_t bytes = ring_entry_bytes(body.size());
@@ -39,7 +40,7 @@ class LogReceiverTest : public VerbPartTest {
     std::copy(body.begin(), body.end(), entry.begin() + sizeof header);
     header.position = place.position;
     header.bytes = static_cast<uint32_t>(body.size());
-    header.slot = slot;
+    header.tag = tag;
     header.skip = 0;
     ring_seal(entry.data(), header);
     std::byte* const at = ring_at(kSelf, from) + place.at;
@@ -75,6 +76,7 @@ TEST_F(LogReceiverTest, EntriesComeToTheParticipantAndNobodyIsAnswered) {
   EXPECT_EQ(record().sequence, 5U);
   EXPECT_EQ(record().state, kReplicated);
   EXPECT_EQ(record(kOther).sequence, 6U) << "the ring says whose it is";
+  EXPECT_FALSE(participant_.has_acks());
   EXPECT_TRUE(answers().empty());
   EXPECT_TRUE(take_faults().empty());
 }
@@ -129,12 +131,13 @@ TEST_F(LogReceiverTest, AnEntryThatDoesNotParseIsReportedAndTheNextIsTaken) {
   wrong.part.table = 9;
   log(5, {wrong});
   log_bytes({});
-  log_bytes(std::vector<std::byte>(sizeof(CommitRequest) - 8));
-  log_bytes(body_of(request(5), {}), kPeer, kSlots);  // no such slot
-  log(5, {with_value(key_at(kPeer), "bad", 2)});      // not held here
-  log(5, {named(a, Write::kPut)});                    // without its value
+  log_bytes(std::vector<std::byte>(CommitRequest::bytes(kNodes) - 1));
+  log_bytes(body_of(request(5), {}), kPeer, kSlots);            // no such slot
+  log_bytes(body_of(request(5), {}), kPeer, kSlot | 1U << 12);  // no such flag
+  log(5, {with_value(key_at(kPeer), "bad", 2)});                // not held here
+  log(5, {named(a, Write::kPut)});                              // without its value
   receiver_.drain();
-  EXPECT_EQ(take_faults(), (std::vector<NodeId>(6, kPeer)));
+  EXPECT_EQ(take_faults(), (std::vector<NodeId>(7, kPeer)));
   EXPECT_EQ(records_.open_records(), 0U);
   EXPECT_EQ(value_of(a), "(absent)");
   log(5, {with_value(a, "good", 1)});
@@ -144,7 +147,7 @@ TEST_F(LogReceiverTest, AnEntryThatDoesNotParseIsReportedAndTheNextIsTaken) {
 
 TEST_F(LogReceiverTest, AWriterHearsFromTimeToTimeHowFarItsRingIsRead) {
   uint64_t told = 0;
-  for (uint64_t i = 1; i <= 60; ++i) {
+  for (uint64_t i = 1; i <= 120; ++i) {
     log(i, {with_value(key_at(kOther), "v", i)});
     receiver_.drain();
     receiver_.step(0);
@@ -159,7 +162,7 @@ TEST_F(LogReceiverTest, AWriterHearsFromTimeToTimeHowFarItsRingIsRead) {
     ASSERT_LT(writers_[kPeer.value].under_way(), kRingBytes / 2);
   }
   EXPECT_GT(told, kRingBytes) << "once around";
-  EXPECT_EQ(record().sequence, 60U);
+  EXPECT_EQ(record().sequence, 120U);
   EXPECT_TRUE(take_faults().empty());
 }
 
@@ -177,6 +180,7 @@ TEST_F(LogReceiverTest, AWriteWaitsForWhatItFollows) {
   EXPECT_TRUE(receiver_.has_deferred());
   EXPECT_LT(receiver_.deadline_ns(), UINT64_MAX);
   EXPECT_FALSE(receiver_.step(0));
+  EXPECT_FALSE(participant_.has_acks());
   EXPECT_TRUE(answers().empty()) << "not acknowledged before it is applied";
   EXPECT_EQ(value_of(a), "one");
   EXPECT_EQ(record().state, 0U);
@@ -187,11 +191,15 @@ TEST_F(LogReceiverTest, AWriteWaitsForWhatItFollows) {
   EXPECT_TRUE(receiver_.step(0));
   EXPECT_FALSE(receiver_.has_deferred());
   EXPECT_EQ(value_of(a), "(absent)");
+  participant_.flush();
   const auto got = answers();
   ASSERT_EQ(got.size(), 1U);
   EXPECT_EQ(got[0].at, kPeer);
-  EXPECT_EQ(got[0].slot, kSlot);
-  EXPECT_EQ(got[0].as<PhaseReply>().sequence, 5U);
+  const std::vector<PhaseAck> acks = got[0].acks();
+  ASSERT_EQ(acks.size(), 1U);
+  EXPECT_EQ(acks[0].slot, kSlot);
+  EXPECT_EQ(static_cast<Phase>(acks[0].phase), Phase::kReplicate);
+  EXPECT_EQ(acks[0].sequence, 5U);
 }
 
 TEST_F(LogReceiverTest, AWriteThatFollowsNothingDoesNotWait) {

@@ -8,7 +8,7 @@ namespace {
 
 uint64_t seed_of(const RingHeader& header) {
   return mix64(header.position ^ uint64_t{header.epoch} << 32) ^
-         mix64(uint64_t{header.bytes} << 32 | uint64_t{header.slot} << 8 | header.skip);
+         mix64(uint64_t{header.bytes} << 32 | uint64_t{header.skip}) ^ mix64(uint64_t{header.tag} + 1);
 }
 
 }  // namespace
@@ -51,7 +51,7 @@ bool LogRingReader::next(uint32_t epoch, std::byte* scratch, Entry* entry) {
   while (is_complete(epoch, scratch, &header)) {
     position_ += header.skip != 0 ? header.bytes : ring_entry_bytes(header.bytes);
     if (header.skip != 0) continue;
-    *entry = {header.slot, {scratch, header.bytes}};
+    *entry = {header.tag, {scratch, header.bytes}};
     return true;
   }
   return false;

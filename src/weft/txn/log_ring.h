@@ -7,8 +7,8 @@
 // has landed, in whatever order. So an entry is complete or absent, what an earlier lap or view left in the memory is
 // not taken for an entry, and nothing has to be cleared.
 //
-//   0          8      12     16     18   19       24        32
-//   | position | epoch| bytes| slot |skip| spare  | check   | body ...   padded to 8
+//   0          8      12     16     20   21       24        32
+//   | position | epoch| bytes| tag  |skip| spare  | check   | body ...   padded to 8
 //
 // An entry does not wrap: if it does not fit before the end of the ring, the writer puts a header with `skip` there and
 // goes on at the beginning. Every size is a multiple of 32, so there is always room for that header.
@@ -31,9 +31,9 @@ struct RingHeader {
   uint64_t position;  // since the view began
   uint32_t epoch;     // of the view
   uint32_t bytes;     // of the body; of a skip: the bytes skipped, this header included
-  uint16_t slot;      // of the coordinator
+  uint32_t tag;       // of the message
   uint8_t skip;
-  uint8_t unused[5];
+  uint8_t unused[3];
   uint64_t check;
 };
 static_assert(sizeof(RingHeader) == 32);
@@ -90,7 +90,7 @@ class LogRingReader {
   LogRingReader(const std::byte* memory, size_t bytes) : memory_(memory), bytes_(bytes) {}
 
   struct Entry {
-    uint16_t slot;
+    uint32_t tag;
     ByteView body;
   };
   // The next entry, if it is there, copied into `scratch`, which has room for the largest.

@@ -27,7 +27,7 @@ struct Ring {
     std::vector<std::byte> bytes;
   };
   // What is to be written where.
-  std::vector<Piece> write(std::string_view body, uint32_t epoch = 1, uint16_t slot = 3) {
+  std::vector<Piece> write(std::string_view body, uint32_t epoch = 1, uint32_t tag = 3) {
     std::vector<Piece> out;
     const size_t entry = ring_entry_bytes(body.size());
     const LogRingWriter::Place place = writer.place(entry);
@@ -46,7 +46,7 @@ struct Ring {
     header.position = place.position;
     header.epoch = epoch;
     header.bytes = static_cast<uint32_t>(body.size());
-    header.slot = slot;
+    header.tag = tag;
     ring_seal(out.back().bytes.data(), header);
     return out;
   }
@@ -87,6 +87,26 @@ TEST(LogRing, AnEntryIsThereWhenAllOfItHasLanded) {
       std::memcpy(ring.memory.data() + at, pieces[0].bytes.data() + at, bytes);
     }
     EXPECT_EQ(ring.read(), body);
+  }
+}
+
+TEST(LogRing, AnEntryHasItsWholeTag) {
+  Ring ring;
+  for (const uint32_t tag : {0U, 1U, 0x1234'5678U, UINT32_MAX}) {
+    ASSERT_TRUE(ring.writer.reserve(ring_entry_bytes(3)));
+    const std::vector<Ring::Piece> pieces = ring.write("one", 1, tag);
+    ASSERT_EQ(pieces.size(), 1U);
+    LogRingReader::Entry entry{};
+    for (int bit = 0; bit < 32; ++bit) {  // one that is not as it was written is not complete
+      Ring::Piece other = pieces[0];
+      std::byte* const at = other.bytes.data() + offsetof(RingHeader, tag);
+      store(at, load<uint32_t>(at) ^ 1U << bit);
+      ring.land(other);
+      EXPECT_FALSE(ring.reader.next(1, ring.scratch.data(), &entry)) << tag << " " << bit;
+    }
+    ring.land(pieces[0]);
+    ASSERT_TRUE(ring.reader.next(1, ring.scratch.data(), &entry));
+    EXPECT_EQ(entry.tag, tag);
   }
 }
 

@@ -5,7 +5,7 @@
 
 #include "weft/base/check.h"
 #include "weft/base/marks.h"
-#include "weft/txn/messages.h"
+#include "weft/txn/key_part.h"
 #include "weft/txn/verb_requests.h"
 
 namespace weft {
@@ -23,13 +23,13 @@ void LogWriter::begin_view() {
 
 void LogWriter::plan(TxnSlot& slot) {
   uint64_t by_message = uint64_t{1} << ctx_.self.value;
-  size_t bytes = sizeof(CommitRequest);
+  size_t bytes = CommitRequest::bytes(ctx_.nodes);
   for (uint16_t i = 0; i < slot.count; ++i) {
     const Entry& e = slot.entry(i);
     const uint64_t to = e.at[static_cast<size_t>(Phase::kReplicate)];
     if (to == 0) continue;
     if ((e.flags & kOrdered) != 0) by_message |= to;
-    bytes += sizeof(KeyPart) + padded(e.key.bytes.size()) + padded(e.new_bytes);
+    bytes += key_part_bytes_max(e.key.bytes.size(), e.new_bytes);
   }
   slot.ring_nodes = slot.steps[static_cast<size_t>(Phase::kReplicate)].send_to & ~by_message;
   slot.ring_bytes = 0;  // until the space is reserved
@@ -88,7 +88,7 @@ void LogWriter::post(TxnSlot& slot, NodeId node) {
   header.position = place.position;
   header.bytes = static_cast<uint32_t>(body);
   header.skip = 0;
-  header.slot = slot.index;
+  header.tag = messages_.tag(slot);
   ring_seal(request->buffer, header);
   verb.offset = base + place.at;
   verb.bytes = static_cast<uint32_t>(bytes);

@@ -1,5 +1,7 @@
 #include "weft/txn/message_transport.h"
 
+#include <bit>
+
 #include "weft/base/check.h"
 #include "weft/base/inline.h"
 #include "weft/txn/key_part.h"
@@ -16,7 +18,16 @@ bool carries_values(const TxnSlot& slot, Phase phase) {
   return phase == Phase::kLock ? slot.lock_brings_values : phase == Phase::kReplicate || phase == Phase::kUnlock;
 }
 
-WEFT_INLINE KeyPart part_of(const Entry& e, uint8_t index, Phase phase, bool with_value) {
+CommitRequest request_of(const TxnSlot& slot) {
+  return {.coordinator = NodeId(),
+          .slot = slot.index,
+          .flags = MessageTransport::flags_of(slot),
+          .writes = slot.writes,
+          .sequence = slot.sequence,
+          .participants = slot.participants & ~slot.nonvoting_nodes};
+}
+
+WEFT_INLINE KeyPart part_of(const Entry& e, uint16_t index, Phase phase, bool with_value) {
   KeyPart part{};
   if (phase == Phase::kReplicate) {
     part.version = e.base.value + 1;
@@ -33,7 +44,7 @@ WEFT_INLINE KeyPart part_of(const Entry& e, uint8_t index, Phase phase, bool wit
   }
   part.value_bytes = e.write == Write::kNone ? 0 : e.new_bytes;
   part.table = e.table_id.value;
-  part.key_bytes = static_cast<uint16_t>(e.key.bytes.size());
+  part.key_bytes = static_cast<uint32_t>(e.key.bytes.size());
   part.write = static_cast<uint8_t>(e.write);
   part.index = index;
   if (phase == Phase::kLock) part.flags |= (e.flags & kWantsReplaced) | (e.locked ? kHeld : 0);
@@ -41,62 +52,79 @@ WEFT_INLINE KeyPart part_of(const Entry& e, uint8_t index, Phase phase, bool wit
   return part;
 }
 
-WEFT_INLINE size_t bytes_of(const TxnSlot& slot, Phase phase, NodeId node) {
+// Writes what a phase says of one key; returns its end.
+WEFT_INLINE std::byte* encode_key(std::byte* to, const Entry& e, uint16_t index, Phase phase, bool with_value) {
+  const KeyPart part = part_of(e, index, phase, with_value);
+  const bool narrow = e.narrow_head != 0 && (part.flags & ~(kHasVersion | kHasValue)) == 0 &&
+                      part.predecessor_delta == 0 && part.value_bytes < 128;
+  if (!narrow) [[unlikely]]
+    return put_key(to, part, e.key.bytes.data(), e.new_value);
+  store(to, e.narrow_head | narrow_head_rest(part.version, e.write, part.flags, part.value_bytes));
+  store(to + 8, e.integer_key);
+  if (!with_value) return to + 16;
+  copy_words(to + 16, e.new_value, part.value_bytes);
+  return to + 16 + padded(part.value_bytes);
+}
+
+WEFT_INLINE size_t bytes_of(const TxnSlot& slot, Phase phase, NodeId node, int nodes) {
   const bool values = carries_values(slot, phase);
   const uint16_t count = phase != Phase::kUnlock || slot.stage == TxnStage::kCommitting ? slot.count : 0;
-  size_t bytes = sizeof(CommitRequest);
+  size_t bytes = CommitRequest::bytes(nodes);
   for (uint16_t i = 0; i < count; ++i) {
     const Entry& e = slot.entry(i);
     if ((e.at[index_of(phase)] >> node.value & 1U) == 0) continue;
-    bytes += sizeof(KeyPart) + padded(e.key.bytes.size()) + (values && installs(e.write) ? padded(e.new_bytes) : 0);
+    bytes += key_part_bytes(part_of(e, i, phase, values && installs(e.write)));
   }
   return bytes;
 }
 
-WEFT_INLINE void encode(std::byte* to, const TxnSlot& slot, Phase phase, NodeId node) {
+// Returns the end.
+WEFT_INLINE std::byte* encode(std::byte* to, const TxnSlot& slot, const CommitRequest& request, Phase phase,
+                              NodeId node, int nodes) {
   const bool values = carries_values(slot, phase);
   const uint16_t count = phase != Phase::kUnlock || slot.stage == TxnStage::kCommitting ? slot.count : 0;
-  CommitRequest request{};
-  request.sequence = slot.sequence;
-  request.participants = slot.participants & ~slot.nonvoting_nodes;
-  request.incarnation = slot.incarnation;
-  request.flags = slot.flags;
-  request.writes = slot.writes;
-  request.commit = slot.stage == TxnStage::kCommitting;
-  std::byte* const start = to;
-  to += sizeof request;
+  to = request.put(to, nodes);
   for (uint16_t i = 0; i < count; ++i) {
     const Entry& e = slot.entry(i);
     if ((e.at[index_of(phase)] >> node.value & 1U) == 0) continue;
-    ++request.keys;
-    const KeyPart part = part_of(e, static_cast<uint8_t>(i), phase, values && installs(e.write));
-    to = put_key(to, part, e.key.bytes.data(), e.new_value);
+    to = encode_key(to, e, i, phase, values && installs(e.write));
   }
-  store(start, request);
+  return to;
 }
 
 }  // namespace
 
-KeyPart MessageTransport::key_part(const TxnSlot& slot, const Entry& entry, uint8_t index, Phase phase) {
+KeyPart MessageTransport::key_part(const TxnSlot& slot, const Entry& entry, uint16_t index, Phase phase) {
   return part_of(entry, index, phase, carries_values(slot, phase) && installs(entry.write));
 }
 
-size_t MessageTransport::phase_bytes(const TxnSlot& slot, Phase phase, NodeId node) {
-  return bytes_of(slot, phase, node);
+uint32_t MessageTransport::tag(const TxnSlot& slot) const { return request_of(slot).tag(ctx_.nodes); }
+
+size_t MessageTransport::phase_bytes(const TxnSlot& slot, Phase phase, NodeId node) const {
+  return bytes_of(slot, phase, node, ctx_.nodes);
 }
 
-void MessageTransport::encode_phase(std::byte* to, const TxnSlot& slot, Phase phase, NodeId node) {
-  encode(to, slot, phase, node);
+void MessageTransport::encode_phase(std::byte* to, const TxnSlot& slot, Phase phase, NodeId node) const {
+  encode(to, slot, request_of(slot), phase, node, ctx_.nodes);
 }
 
 template <Phase kPhase>
 void MessageTransport::send_phase(const TxnSlot& slot, uint64_t nodes) {
+  constexpr auto kKind = static_cast<uint8_t>(kKindOf[index_of(kPhase)]);
+  const CommitRequest request = request_of(slot);
+  const uint32_t tag = request.tag(ctx_.nodes);
+  const size_t bytes_max = CommitRequest::bytes(ctx_.nodes) + slot.count * kWideHeadBytes + slot.bytes_used;
   for_each_node(nodes, [&](NodeId node) {
-    std::byte* to = ctx_.port.reserve(node, Flow::kCommit, static_cast<uint8_t>(kKindOf[index_of(kPhase)]),
-                                      bytes_of(slot, kPhase, node), slot.index);
-    encode(to, slot, kPhase, node);
-    if (node != ctx_.self) ++ctx_.counters.phase_messages[index_of(kPhase)];
+    if (std::byte* to = ctx_.port.begin_message(node, Flow::kCommit, bytes_max)) [[likely]] {
+      to = encode(to, slot, request, kPhase, node, ctx_.nodes);
+      ctx_.port.end_message(node, Flow::kCommit, kKind, tag, to);
+    } else {
+      to = ctx_.port.reserve(node, Flow::kCommit, kKind, bytes_of(slot, kPhase, node, ctx_.nodes), tag);
+      encode(to, slot, request, kPhase, node, ctx_.nodes);
+    }
   });
+  ctx_.counters.phase_messages[index_of(kPhase)] +=
+      static_cast<uint64_t>(std::popcount(nodes & ~(uint64_t{1} << ctx_.self.value)));
 }
 
 void MessageTransport::send(const TxnSlot& slot, Phase phase, uint64_t nodes) {

@@ -18,10 +18,14 @@ class MessageTransport {
   void send(const TxnSlot& slot, Phase phase, uint64_t nodes);
 
   // What a phase says of one key, by whichever transport.
-  static KeyPart key_part(const TxnSlot& slot, const Entry& entry, uint8_t index, Phase phase);
-  // What it says to one node: the number of bytes, and the bytes.
-  static size_t phase_bytes(const TxnSlot& slot, Phase phase, NodeId node);
-  static void encode_phase(std::byte* to, const TxnSlot& slot, Phase phase, NodeId node);
+  static KeyPart key_part(const TxnSlot& slot, const Entry& entry, uint16_t index, Phase phase);
+  // What it says to one node: the tag, the number of bytes, and the bytes.
+  uint32_t tag(const TxnSlot& slot) const;
+  size_t phase_bytes(const TxnSlot& slot, Phase phase, NodeId node) const;
+  void encode_phase(std::byte* to, const TxnSlot& slot, Phase phase, NodeId node) const;
+  static uint8_t flags_of(const TxnSlot& slot) {
+    return static_cast<uint8_t>(slot.flags | (slot.stage == TxnStage::kCommitting ? kCommits : 0));
+  }
 
   // A node has locked all its keys: takes their versions from its answer. A key that was written blindly, and locked at
   // several replicas, must have the same version at all of them.

@@ -1,22 +1,25 @@
 // The messages of a transaction, as bytes. All integers are little endian, all structures 8-byte aligned, keys and
-// values padded to 8. The port's MessageHeader::tag holds the coordinator's slot; the sender's node and worker come
-// with the packet, so (source, worker, slot) is the owner that locks name.
+// values padded to 8. The low byte of the port's MessageHeader::tag is the coordinator's slot, and some kinds use the
+// rest of it; the sender's node and worker come with the packet, so (source, worker, slot) is the owner that locks
+// name.
 #pragma once
 
 #include <cstdint>
 
 #include "weft/base/bytes.h"
+#include "weft/status.h"
 #include "weft/store/record.h"
+#include "weft/types.h"
 
 namespace weft {
 
 enum class Kind : uint8_t {
   kGet = 1,       // GetRequest, key             -> kGetReply
   kGetReply,      // GetReply, value
-  kLock,          // CommitRequest, KeyPart...   -> kReply with the bases
-  kValidate,      // CommitRequest, KeyPart...   -> kReply
-  kReplicate,     // CommitRequest, KeyPart...   -> kReply
-  kUnlock,        // CommitRequest, KeyPart...   -> kReply
+  kLock,          // CommitRequest, KeyPart...   -> kAck, or kReply with the bases or a refusal
+  kValidate,      // CommitRequest, KeyPart...   -> kAck, or kReply with a refusal
+  kReplicate,     // CommitRequest, KeyPart...   -> kAck
+  kUnlock,        // CommitRequest, KeyPart...   -> kAck
   kReply,         // PhaseReply, bases
   kDone,          // TxnCompleteNotice...: these, and those before them in their slots, are finished: truncate
   kRecovery,      // RecoveryHeader, KeyPart...: into a new view (recovery_types.h)
@@ -26,7 +29,8 @@ enum class Kind : uint8_t {
   kOutcomeReply,
   kScan,      // ScanHeader, ...: keys of a partition, for scans (key_scans.h)
   kRingRead,  // RingRead: how far the sender has read the ring that the receiver writes (log_ring.h)
-  kUnlocked,  // TxnCompleteNotice...: what the sender has unlocked; replaces as many kReply (passive acknowledgement)
+  kUnlocked,  // TxnCompleteNotice...: what the sender has unlocked; replaces as many acks (passive acknowledgement)
+  kAck,       // PhaseAck...: phases that the sender has done as asked
 };
 
 enum GetFlags : uint8_t {
@@ -35,27 +39,77 @@ enum GetFlags : uint8_t {
   kGetWhere = 4,   // the answer says where the record is
 };
 
+// A read of one key. All of it is in the tag, but for:
+//   | sequence, if it locks | table, if it is not below kTablesInTag | key |
 struct GetRequest {
-  uint32_t sequence;  // low bits of the transaction's
-  uint16_t table;
-  uint8_t entry;
-  uint8_t flags;
-  uint32_t key_bytes;
-  uint32_t sequence_high;
-};
-static_assert(sizeof(GetRequest) == 16);
+  uint8_t slot = 0;
+  uint8_t flags = 0;   // GetFlags
+  uint16_t entry = 0;  // of the key in the transaction, below 4,096
+  uint16_t table = 0;
+  uint64_t sequence = 0;  // of the transaction, if it locks
 
-struct GetReply {
-  uint32_t sequence;
-  uint8_t entry;
-  uint8_t code;  // Code
-  uint8_t found;
-  uint8_t has_where;  // a GetWhere follows
-  uint64_t word;      // of the record, or of its absence
-  uint32_t holder;    // Owner, if code is kLocked
-  uint32_t value_bytes;
+  static constexpr uint16_t kTablesInTag = 255;
+  uint32_t tag() const {
+    const uint32_t in_tag = table < kTablesInTag ? table : kTablesInTag;
+    return slot | uint32_t{flags} << 8 | uint32_t{entry} << 12 | in_tag << 24;
+  }
+  size_t bytes() const {
+    return ((flags & kGetLocks) != 0 ? sizeof(uint64_t) : 0) + (table < kTablesInTag ? 0 : sizeof(uint64_t));
+  }
+  // Returns the end.
+  std::byte* put(std::byte* to) const {
+    if ((flags & kGetLocks) != 0) {
+      store(to, sequence);
+      to += sizeof(uint64_t);
+    }
+    if (table < kTablesInTag) return to;
+    store(to, uint64_t{table});
+    return to + sizeof(uint64_t);
+  }
+  // Returns false if it does not parse. The key is what remains of the body.
+  static bool take(uint32_t tag, ByteView body, GetRequest* out, ByteView* key) {
+    *out = {static_cast<uint8_t>(tag), static_cast<uint8_t>(tag >> 8 & 15U), static_cast<uint16_t>(tag >> 12 & 0xfffU),
+            static_cast<uint16_t>(tag >> 24), 0};
+    const size_t bytes = out->bytes();
+    if (body.size() < bytes) return false;
+    const std::byte* at = body.data();
+    if ((out->flags & kGetLocks) != 0) {
+      out->sequence = load<uint64_t>(at);
+      at += sizeof(uint64_t);
+    }
+    if (out->table == kTablesInTag) out->table = static_cast<uint16_t>(load<uint64_t>(at));
+    *key = body.subspan(bytes);
+    return true;
+  }
 };
-static_assert(sizeof(GetReply) == 24);
+
+// The answer. Its body: | word | GetWhere, if has_where | value, as much as remains |
+struct GetReply {
+  uint8_t slot = 0;
+  Code code = Code::kOk;
+  uint16_t entry = 0;
+  bool found = false;
+  bool has_where = false;
+  uint64_t word = 0;  // of the record, or of its absence; if code is kLocked: of its holder
+
+  uint32_t tag() const {
+    return slot | static_cast<uint32_t>(code) << 8 | uint32_t{entry} << 16 | uint32_t{found} << 28 |
+           uint32_t{has_where} << 29;
+  }
+  size_t bytes() const { return sizeof word + (has_where ? kWhereBytes : 0); }
+  static constexpr size_t kWhereBytes = 24;
+  static bool take(uint32_t tag, ByteView body, GetReply* out) {
+    *out = {static_cast<uint8_t>(tag),
+            static_cast<Code>(tag >> 8 & 0xffU),
+            static_cast<uint16_t>(tag >> 16 & 0xfffU),
+            (tag >> 28 & 1U) != 0,
+            (tag >> 29 & 1U) != 0,
+            0};
+    if (body.size() < out->bytes() || out->code > Code::kOs) return false;
+    out->word = load<uint64_t>(body.data());
+    return true;
+  }
+};
 
 // For one-sided READs by the node that asked. A hint: what is read there shows whether it is right.
 struct GetWhere {
@@ -63,29 +117,60 @@ struct GetWhere {
   uint64_t index;   // of the table's index in its region
   uint64_t bins;
 };
-static_assert(sizeof(GetWhere) == 24);
-
-// Starts every commit message. One message per transaction, phase and node (rule K1). It contains enough for a
-// participant's record to tell recovery which transaction it belongs to and who else takes part.
-struct CommitRequest {
-  uint64_t sequence;
-  uint64_t participants;  // bit n: node n takes part
-  uint32_t incarnation;   // of the coordinator
-  uint8_t flags;          // CommitFlags
-  uint8_t keys;           // KeyParts that follow
-  uint8_t writes;         // written keys of the whole transaction
-  uint8_t commit;         // kUnlock: 1 commit, 0 abort
-  uint8_t unused[8];
-};
-static_assert(sizeof(CommitRequest) == 32);
+static_assert(sizeof(GetWhere) == GetReply::kWhereBytes);
 
 // What a transaction's row means for its participants.
 enum CommitFlags : uint8_t {
   kUnanimous = 1,       // all locks together commit it
   kRefusalIsFinal = 2,  // a participant that refuses it, or aborts it, knows that it will never commit
   kPiggybackAck = 4,    // kUnlock of a commit: acknowledged by a notice
+  kCommits = 8,         // kUnlock: of a commit, not of an abort
 };
-inline constexpr uint8_t kCommitFlagsMax = kUnanimous | kRefusalIsFinal | kPiggybackAck;
+inline constexpr uint8_t kCommitFlagsMax = kUnanimous | kRefusalIsFinal | kPiggybackAck | kCommits;
+
+// Starts every commit message. One message per transaction, phase and node (rule K1). It contains enough for a
+// participant's record to tell recovery which transaction it belongs to and who else takes part. Slot and flags are in
+// the tag, and in clusters of up to kNodesInTag nodes the participants as well. The body:
+//
+//   0            6        8
+//   | sequence   | writes | participants, if not in the tag | KeyPart...
+//
+struct CommitRequest {
+  NodeId coordinator;
+  uint8_t slot = 0;     // the coordinator's
+  uint8_t flags = 0;    // CommitFlags
+  uint16_t writes = 0;  // written keys of the whole transaction
+  uint64_t sequence = 0;
+  uint64_t participants = 0;  // bit n: node n takes part
+
+  static constexpr int kNodesInTag = 16;
+  static constexpr uint64_t kSequenceMax = (uint64_t{1} << 48) - 1;
+  static constexpr size_t bytes(int nodes) { return nodes <= kNodesInTag ? 8 : 16; }
+
+  bool commits() const { return (flags & kCommits) != 0; }
+  uint32_t tag(int nodes) const {
+    const uint32_t in_tag = nodes <= kNodesInTag ? static_cast<uint32_t>(participants) << 16 : 0;
+    return slot | uint32_t{flags} << 8 | in_tag;
+  }
+  // Returns the end.
+  std::byte* put(std::byte* to, int nodes) const {
+    store(to, sequence | uint64_t{writes} << 48);
+    if (nodes <= kNodesInTag) return to + 8;
+    store(to + 8, participants);
+    return to + 16;
+  }
+  // The body has at least bytes(nodes).
+  static CommitRequest of(NodeId coordinator, uint32_t tag, const std::byte* body, int nodes) {
+    const auto word = load<uint64_t>(body);
+    const uint64_t participants = nodes <= kNodesInTag ? tag >> 16 : load<uint64_t>(body + 8);
+    return {coordinator,
+            static_cast<uint8_t>(tag),
+            static_cast<uint8_t>(tag >> 8),
+            static_cast<uint16_t>(word >> 48),
+            word & kSequenceMax,
+            participants};
+  }
+};
 
 enum KeyFlags : uint8_t {
   kHasVersion = 1,  // kLock: the version that was read
@@ -97,30 +182,38 @@ enum KeyFlags : uint8_t {
   kWantsReplaced = 64,  // kLock of an erase: the answer says which version of the record it replaces
 };
 
+// One key of a message (key_part.h has its bytes).
 struct KeyPart {
-  uint64_t version;      // kLock, kValidate: as read; kReplicate: the new one
+  uint64_t version;  // kLock, kValidate: as read; kReplicate: the new one
+  uint32_t key_bytes;
   uint32_t value_bytes;  // of the new value, also if it does not follow
   uint16_t table;
-  uint16_t key_bytes;
-  uint8_t write;  // Write
-  uint8_t index;  // of the key in the transaction
+  uint16_t index;  // of the key in the transaction
+  uint8_t write;   // Write
   uint8_t flags;
-  uint8_t unused;
   uint32_t predecessor_delta;  // kOrdered: how far its version is above the one that it replaces; 0: it replaces none
 };
-static_assert(sizeof(KeyPart) == 24);
 
+// The answer to a phase that is more than an ack; the tag is the slot.
 struct PhaseReply {
-  uint32_t sequence;
-  uint8_t phase;    // Phase
-  uint8_t code;     // Code
-  uint8_t index;    // the key that failed
-  uint8_t bases;    // kLock: versions that follow, in the order of the request's keys; 0: as the request named them
-  uint32_t holder;  // Owner, if code is kLocked
-  uint32_t erased;  // kLock: number of further versions that follow: of the records that its erases replace
-                    // (kWantsReplaced)
+  uint32_t sequence;  // low bits of the transaction's
+  uint8_t phase;      // Phase
+  uint8_t code;       // Code
+  uint16_t index;     // the key that failed
+  uint16_t bases;     // kLock: versions that follow, in the order of the request's keys; 0: as the request named them
+  uint16_t erased;    // kLock: number of further versions that follow: of the records that its erases replace
+                      // (kWantsReplaced)
+  uint32_t holder;    // Owner, if code is kLocked
 };
 static_assert(sizeof(PhaseReply) == 16);
+
+// One of the acks of a kAck message: the phase was done as asked.
+struct PhaseAck {
+  uint8_t slot;
+  uint8_t phase;      // Phase
+  uint16_t sequence;  // low bits of the transaction's
+};
+static_assert(sizeof(PhaseAck) == 4);
 
 struct RingRead {
   uint64_t position;

@@ -161,6 +161,7 @@ Result<void> Node::make_workers(const Options& options, Environment* env) {
   for (size_t t = 0; t < tables_.count(); ++t) {
     const TableId id(static_cast<uint16_t>(t));
     tables_.at(id)->set_local_atomics(local_atomics_, NodeTables::region_of(id));
+    tables_.at(id)->set_checksums(rows_->uses_verbs());
   }
   // How many coroutines may wait at a time: those in transactions, as many again that wait for one, and new ones.
   const size_t coroutines_max = size_t{options.limits.transactions_in_flight_max} * 4 + options.limits.mailbox;

@@ -34,7 +34,7 @@ class OneSidedReadsTest : public VerbPartTest {
     for (const Received& one : answers()) {
       EXPECT_EQ(one.kind, Kind::kGet);
       EXPECT_EQ(one.at, kPeer);
-      EXPECT_TRUE((one.as<GetRequest>().flags & kGetWhere) != 0) << "the answer says where the record is";
+      EXPECT_TRUE((one.get().flags & kGetWhere) != 0) << "the answer says where the record is";
       ++count;
     }
     return count;

@@ -28,7 +28,7 @@ class OneSidedTest : public VerbPartTest {
     RingHeader header{};
     header.epoch = ctx_.view().epoch.value;
     header.bytes = static_cast<uint32_t>(body.size());
-    header.slot = slot;
+    header.tag = body.tag | slot;
     ring_seal(entry.data(), header);
     std::copy(entry.begin(), entry.end(), ring_at(kSelf, from));
   }
@@ -63,7 +63,7 @@ TEST_F(OneSidedTest, ACommitGoesThroughByVerbsAlone) {
     LogRingReader ring(ring_at(node, kSelf), kRingBytes);
     LogRingReader::Entry entry;
     ASSERT_TRUE(ring.next(ctx_.view().epoch.value, scratch.data(), &entry)) << "rule K2: every replica has the value";
-    EXPECT_EQ(load<CommitRequest>(entry.body.data()).sequence, slot.sequence);
+    EXPECT_EQ(CommitRequest::of(kSelf, entry.tag, entry.body.data(), kNodes).sequence, slot.sequence);
   }
 }
 

@@ -13,31 +13,28 @@ void OwnTransport::take_keys(const TxnSlot& slot, Phase phase) {
   for (uint16_t i = 0; i < slot.count; ++i) {
     const Entry& e = slot.entry(i);
     if ((e.at[index_of(phase)] >> ctx_.self.value & 1U) == 0) continue;
-    const KeyPart part = MessageTransport::key_part(slot, e, static_cast<uint8_t>(i), phase);
-    new (keys_.add()) KeyRef{
-        .key = e.key,
-        .table = e.table,
-        .value = (part.flags & kHasValue) != 0 ? ByteView(e.new_value, e.new_bytes) : ByteView(),
-        .version = Version(part.version),
-        .room = part.value_bytes,
-        .table_id = e.table_id,
-        .write = e.write,
-        .index = part.index,
-        .flags = part.flags,
-        .predecessor_delta = part.predecessor_delta,
-    };
+    const KeyPart part = MessageTransport::key_part(slot, e, i, phase);
+    new (keys_.add()) KeyRef{.key = e.key,
+                             .table = e.table,
+                             .value = (part.flags & kHasValue) != 0 ? ByteView(e.new_value, e.new_bytes) : ByteView(),
+                             .version = Version(part.version),
+                             .room = part.value_bytes,
+                             .predecessor_delta = part.predecessor_delta,
+                             .table_id = e.table_id,
+                             .index = part.index,
+                             .write = e.write,
+                             .flags = part.flags};
   }
 }
 
 void OwnTransport::run(TxnSlot& slot, Phase phase) {
   take_keys(slot, phase);
-  const PhaseRequest request{.coordinator = ctx_.self,
-                             .slot = slot.index,
-                             .flags = slot.flags,
-                             .commit = slot.stage == TxnStage::kCommitting,
-                             .writes = slot.writes,
-                             .sequence = slot.sequence,
-                             .participants = slot.participants & ~slot.nonvoting_nodes};
+  const CommitRequest request{.coordinator = ctx_.self,
+                              .slot = slot.index,
+                              .flags = MessageTransport::flags_of(slot),
+                              .writes = slot.writes,
+                              .sequence = slot.sequence,
+                              .participants = slot.participants & ~slot.nonvoting_nodes};
   bool taken = true;
   switch (phase) {
     case Phase::kLock:
@@ -47,7 +44,7 @@ void OwnTransport::run(TxnSlot& slot, Phase phase) {
       validate(slot, request);
       break;
     case Phase::kReplicate:
-      taken = participant_.replicate(request, keys_.all());
+      taken = participant_.replicate(request, participant_.gather(keys_.all()));
       break;
     case Phase::kUnlock:
       taken = participant_.unlock(request, keys_.all());
@@ -59,9 +56,9 @@ void OwnTransport::run(TxnSlot& slot, Phase phase) {
   WEFT_CHECK(taken || ctx_.bugs.mask != 0, "this node's own requests are right");
 }
 
-void OwnTransport::lock(TxnSlot& slot, const PhaseRequest& request) {
+void OwnTransport::lock(TxnSlot& slot, const CommitRequest& request) {
   PhaseResult result;
-  const bool taken = participant_.lock(request, keys_.all(), &result);
+  const bool taken = participant_.lock(request, participant_.gather(keys_.all()), &result);
   WEFT_CHECK(taken || ctx_.bugs.mask != 0, "this node's own requests are right");
   if (result.code != Code::kOk) {
     fail(slot, result.code, &slot.entry(result.index), result.holder);
@@ -73,7 +70,7 @@ void OwnTransport::lock(TxnSlot& slot, const PhaseRequest& request) {
   MessageTransport::take_lock_versions(slot, ctx_.self, result);
 }
 
-void OwnTransport::validate(TxnSlot& slot, const PhaseRequest& request) {
+void OwnTransport::validate(TxnSlot& slot, const CommitRequest& request) {
   const PhaseResult result = participant_.validate(request, keys_.all());
   if (result.code != Code::kOk) fail(slot, result.code, &slot.entry(result.index), result.holder);
 }

@@ -23,8 +23,8 @@ class OwnTransport {
 
  private:
   void take_keys(const TxnSlot& slot, Phase phase);
-  void lock(TxnSlot& slot, const PhaseRequest& request);
-  void validate(TxnSlot& slot, const PhaseRequest& request);
+  void lock(TxnSlot& slot, const CommitRequest& request);
+  void validate(TxnSlot& slot, const CommitRequest& request);
 
   WorkerContext& ctx_;
   Participant& participant_;

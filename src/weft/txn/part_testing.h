@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -43,9 +44,28 @@ class PartTest : public ::testing::Test {
   struct Received {
     NodeId at;
     Kind kind;
-    uint16_t slot;  // of the message's header
+    uint32_t tag;  // of the message's header
     std::vector<std::byte> body;
 
+    uint8_t slot() const { return static_cast<uint8_t>(tag); }
+    CommitRequest request(NodeId coordinator = kSelf) const {
+      EXPECT_GE(body.size(), CommitRequest::bytes(kNodes));
+      return CommitRequest::of(coordinator, tag, body.data(), kNodes);
+    }
+    GetRequest get() const {
+      GetRequest out;
+      ByteView key;
+      EXPECT_TRUE(GetRequest::take(tag, body, &out, &key));
+      return out;
+    }
+    // The acks in it.
+    std::vector<PhaseAck> acks() const {
+      EXPECT_EQ(kind, Kind::kAck);
+      EXPECT_EQ(body.size() % sizeof(PhaseAck), 0U);
+      std::vector<PhaseAck> out(body.size() / sizeof(PhaseAck));
+      for (size_t i = 0; i < out.size(); ++i) out[i] = load<PhaseAck>(body.data() + i * sizeof(PhaseAck));
+      return out;
+    }
     template <class T>
     T as() const {
       EXPECT_GE(body.size(), sizeof(T));
@@ -53,14 +73,25 @@ class PartTest : public ::testing::Test {
     }
   };
 
+  struct Setup {
+    Limits limits = {};
+    PlantedBugs bugs = {};
+    bool recovers = true;
+    int nodes = kNodes;  // of the cluster; those after the first kNodes are silent
+    bool batching = true;
+    uint32_t value_bytes_max = 64;
+  };
+
   explicit PartTest(const Limits& limits = Limits(), PlantedBugs bugs = {}, bool recovers = true)
+      : PartTest(Setup{.limits = limits, .bugs = bugs, .recovers = recovers}) {}
+  explicit PartTest(const Setup& setup)
       : fabric_(LocalOptions{.nodes = kNodes, .workers = 1}),
-        tables_(make_tables()),
+        tables_(make_tables(setup.value_bytes_max)),
         view_(std::make_shared<const View>(make_view(kNodes, 2, kNodes))),
         state_(*view_, false, 1),
         worker_(&clock_, nullptr, 1024, 64),
         pool_(std::move(*Pool::create(64 << 20))),
-        port_(port_options(kSelf), fabric_.wire(kSelf, kWorker), nullptr),
+        port_(port_options(kSelf, setup.batching), fabric_.wire(kSelf, kWorker), nullptr),
         ctx_{.self = kSelf,
              .id = kWorker,
              .worker = &worker_,
@@ -69,18 +100,18 @@ class PartTest : public ::testing::Test {
              .cost_model = nullptr,
              .observer = nullptr,
              .events = nullptr,
-             .limits = limits,
-             .bugs = bugs,
-             .nodes = kNodes,
+             .limits = setup.limits,
+             .bugs = setup.bugs,
+             .nodes = setup.nodes,
              .workers = 1,
              .table_batching = true,
-             .recovers = recovers,
+             .recovers = setup.recovers,
              .tables = tables_,
              .state = state_,
              .views = ViewState(kSelf, view_, true),
              .faults = PeerFaults(kSelf),
              .counters = {},
-             .scratch = std::vector<std::byte>(1024)} {
+             .scratch = std::vector<std::byte>(std::max<size_t>(1024, setup.value_bytes_max))} {
     clock_.step = 0;
     worker_.set_tasks(&nothing_);
     port_.set_epoch(port_epoch(view_->epoch, true));
@@ -199,7 +230,7 @@ class PartTest : public ::testing::Test {
     table().commit(name, loader, Write::kInsert, as_bytes(value), lock.locked);
   }
   std::string value_of(uint64_t key) {
-    std::vector<std::byte> room(256);
+    std::vector<std::byte> room(std::max<size_t>(256, table().spec().value_bytes_max));
     const ReadResult read = table().read(hashed(key), room.data(), room.size());
     return read.found ? std::string(reinterpret_cast<const char*>(room.data()), read.value_bytes) : "(absent)";
   }
@@ -238,15 +269,16 @@ class PartTest : public ::testing::Test {
     uint64_t deadline_ns() const override { return UINT64_MAX; }
   };
 
-  static PortOptions port_options(NodeId node) {
+  static PortOptions port_options(NodeId node, bool batching = true) {
     PortOptions options;
+    options.batching = batching;
     options.self = node;
     options.nodes = kNodes;
     return options;
   }
-  static NodeTables make_tables() {
+  static NodeTables make_tables(uint32_t value_bytes_max) {
     TableOptions options;
-    options.spec = {.name = "t", .value_bytes_max = 64, .capacity = 1000};
+    options.spec = {.name = "t", .value_bytes_max = value_bytes_max, .capacity = 1000};
     options.partitions = options.partitions_held = kNodes;
     NodeTables tables;
     auto region = Region::create(Table::region_bytes(options));

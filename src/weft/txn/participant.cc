@@ -30,13 +30,23 @@ Participant::Participant(WorkerContext& ctx, PreparedTable& records, OutcomeLog&
       records_(records),
       outcomes_(outcomes),
       backup_(ctx, records, marks_readable),
+      acks_(ctx),
       unlock_acks_(ctx, Kind::kUnlocked, static_cast<size_t>(SlotTable::slots_for(ctx.limits))) {}
 
+void Participant::finish_record(PreparedTxn& record) { finish(record); }
+
+WEFT_INLINE void Participant::finish(PreparedTxn& record) {
+  WEFT_CHECK(record.state != 0, "a record is finished once");
+  if (!record.ends_quietly) backup_.finish(record);
+  if ((record.state & kCommitted) == 0) note_outcome(record.incarnation, record.sequence, true);
+  records_.drop(record, true);
+}
+
 // Returns the record for this transaction; nullptr if the slot's last one is still there, and is not finished.
-WEFT_INLINE PreparedTxn* Participant::open_record(const PhaseRequest& request) {
+WEFT_INLINE PreparedTxn* Participant::open_record(const CommitRequest& request) {
   PreparedTxn& record = records_.at(request.coordinator, request.slot);
   // The slot is used again, so all participants of its last transaction have acknowledged (truncation.h).
-  if (record.state != 0 && record.sequence < request.sequence && record.may_be_finished()) finish_record(record);
+  if (record.state != 0 && record.sequence < request.sequence && record.may_be_finished()) finish(record);
   if (record.state != 0 && record.sequence != request.sequence) {
     ctx_.faults.report(request.coordinator, "a slot is used again before its record was truncated");
     return nullptr;
@@ -52,33 +62,24 @@ WEFT_INLINE PreparedTxn* Participant::open_record(const PhaseRequest& request) {
   return &record;
 }
 
-WEFT_INLINE void Participant::acknowledge(const Message& m, Phase phase) {
-  std::byte* at =
-      ctx_.port.reserve(m.source, Flow::kCommit, static_cast<uint8_t>(Kind::kReply), sizeof(PhaseReply), m.tag);
-  PhaseReply answer{};
-  answer.sequence = static_cast<uint32_t>(load<CommitRequest>(m.body.data()).sequence);
-  answer.phase = static_cast<uint8_t>(phase);
-  store(at, answer);
-}
-
 void Participant::note_aborted(PreparedTxn& record) {
   if (record.aborted_here == 0) return;
   note_outcome(record.finished_incarnation, std::exchange(record.aborted_here, 0), false);
 }
 
-WEFT_INLINE void Participant::reply(const Message& m, Phase phase, const PhaseResult& result) {
-  if (result.code == Code::kOk && result.versions.empty()) return acknowledge(m, phase);
+WEFT_INLINE void Participant::reply(const CommitRequest& request, Phase phase, const PhaseResult& result) {
+  if (result.code == Code::kOk && result.versions.empty()) return acknowledge(request, phase);
   const size_t bases = result.versions.size() - result.erased;
-  WEFT_CHECK(result.erased <= result.versions.size() && bases <= UINT8_MAX, "an answer has a version for each key");
-  std::byte* at = ctx_.port.reserve(m.source, Flow::kCommit, static_cast<uint8_t>(Kind::kReply),
-                                    sizeof(PhaseReply) + result.versions.size_bytes(), m.tag);
+  WEFT_CHECK(result.erased <= result.versions.size() && bases <= UINT16_MAX, "an answer has a version for each key");
+  std::byte* at = ctx_.port.reserve(request.coordinator, Flow::kCommit, static_cast<uint8_t>(Kind::kReply),
+                                    sizeof(PhaseReply) + result.versions.size_bytes(), request.slot);
   PhaseReply answer{};
-  answer.sequence = static_cast<uint32_t>(load<CommitRequest>(m.body.data()).sequence);
+  answer.sequence = static_cast<uint32_t>(request.sequence);
   answer.phase = static_cast<uint8_t>(phase);
   answer.code = static_cast<uint8_t>(result.code);
   answer.index = result.index;
-  answer.bases = static_cast<uint8_t>(bases);
-  answer.erased = static_cast<uint32_t>(result.erased);
+  answer.bases = static_cast<uint16_t>(bases);
+  answer.erased = static_cast<uint16_t>(result.erased);
   answer.holder = result.holder.bits;
   store(at, answer);
   if (!result.versions.empty()) {
@@ -89,56 +90,58 @@ WEFT_INLINE void Participant::reply(const Message& m, Phase phase, const PhaseRe
 void Participant::on_lock(const Batch& batch, std::span<const Message> run) {
   for (const Message& m : run) {
     if (!batch.ok(m)) continue;
+    const CommitRequest request = request_of(m);
     PhaseResult result;
-    if (lock(PhaseRequest::of(m), batch.keys_of(m), &result)) reply(m, Phase::kLock, result);
+    if (lock(request, records_.make_part(batch.keys_of(m)), &result)) reply(request, Phase::kLock, result);
   }
 }
 
-WEFT_INLINE bool Participant::lock(const PhaseRequest& request, std::span<const KeyRef> keys, PhaseResult* result) {
+WEFT_INLINE bool Participant::lock(const CommitRequest& request, const PreparedTable::NewPart& part,
+                                   PhaseResult* result) {
   PreparedTxn* record = open_record(request);
-  if (record == nullptr) return false;
-  *result = lock_keys(request, *record, keys);
+  if (record == nullptr) {
+    records_.drop_parts(part.keys);
+    return false;
+  }
+  *result = lock_keys(request, *record, part.keys);
   return true;
 }
 
-WEFT_INLINE PhaseResult Participant::lock_keys(const PhaseRequest& request, PreparedTxn& record,
-                                               std::span<const KeyRef> keys) {
+WEFT_INLINE PhaseResult Participant::lock_keys(const CommitRequest& request, PreparedTxn& record, PreparedKeys* part) {
   const Owner owner = owner_of(request);
-  std::byte* rest;
-  PreparedKeys* part = records_.make_part(keys, 0, &rest);
+  const std::span<PreparedKey> keys = part->all();
   if (versions_.size() < 2 * keys.size()) versions_.resize(2 * keys.size());
   size_t words = keys.size();
   bool as_named = true;
+  bool reads_only = true;
   for (size_t i = 0; i < keys.size(); ++i) {
-    const KeyRef& ref = keys[i];
-    PreparedKey& key = part->all()[i];
+    PreparedKey& key = keys[i];
     LockResult result;
-    if (!ref.has(kHeld) || !relock_held(record, ref, owner, &result)) {
+    if (!key.has(kHeld) || !relock_held(record, key, owner, &result)) [[likely]] {
       std::optional<Version> expected;
-      if (ref.has(kHasVersion)) expected = ref.version;
-      result = ref.table->lock(ref.key, owner, ref.write, expected, ref.room);
+      if (key.has(kHasVersion)) expected = key.version;
+      result = key.table->lock(key.key, owner, key.write, expected, key.room);
       key.locked = result.locked;
-      key.locked_to_write = installs(ref.write);
+      key.locked_to_write = installs(key.write);
     } else {
       key.table = nullptr;  // the lock stays with the PreparedKeys that took it
     }
     ctx_.touch_record();
     if (result.code != Code::kOk) {
+      const uint16_t index = key.index;
       release_part(part, i, owner);
       records_.drop_parts(part);
       if ((request.flags & kRefusalIsFinal) != 0) note_outcome(record.incarnation, record.sequence, false);
-      return {.code = result.code, .index = ref.index, .holder = result.holder, .versions = {}, .erased = 0};
+      return {.code = result.code, .index = index, .holder = result.holder, .versions = {}, .erased = 0};
     }
     versions_[i] = result.locked.base.value;
-    as_named = as_named && ref.has(kHasVersion) && result.locked.base == ref.version && !ref.has(kWantsReplaced);
-    if (ref.has(kWantsReplaced)) versions_[words++] = result.replaced.value;
+    as_named = as_named && key.has(kHasVersion) && result.locked.base == key.version && !key.has(kWantsReplaced);
+    reads_only = reads_only && key.write == Write::kNone;
+    if (key.has(kWantsReplaced)) versions_[words++] = result.replaced.value;
   }
   part->next = record.locked;
   record.locked = part;
-  const auto reads_only = [&] {
-    return std::all_of(keys.begin(), keys.end(), [](const KeyRef& ref) { return ref.write == Write::kNone; });
-  };
-  if (!ctx_.bugs.has(PlantedBug::kDropReadRecords) || !reads_only()) record.state |= kLocked;
+  if (!ctx_.bugs.has(PlantedBug::kDropReadRecords) || !reads_only) record.state |= kLocked;
   PhaseResult result;
   if (as_named) return result;
   result.versions = {versions_.data(), words};
@@ -175,11 +178,13 @@ void Participant::release_part(PreparedKeys* part, size_t keys, Owner owner) {
 
 void Participant::on_validate(const Batch& batch, std::span<const Message> run) {
   for (const Message& m : run) {
-    if (batch.ok(m)) reply(m, Phase::kValidate, validate(PhaseRequest::of(m), batch.keys_of(m)));
+    if (!batch.ok(m)) continue;
+    const CommitRequest request = request_of(m);
+    reply(request, Phase::kValidate, validate(request, batch.keys_of(m)));
   }
 }
 
-WEFT_INLINE PhaseResult Participant::validate(const PhaseRequest& request, std::span<const KeyRef> keys) {
+WEFT_INLINE PhaseResult Participant::validate(const CommitRequest& request, std::span<const KeyRef> keys) {
   PhaseResult result;
   for (const KeyRef& ref : keys) {
     result.code = ref.table->validate(ref.key, ref.version, owner_of(request), &result.holder);
@@ -205,13 +210,19 @@ void Participant::take_entry(const Batch& batch, const Message& m, Origin origin
     log_->defer(m);
     return;
   }
-  if (replicate(PhaseRequest::of(m), keys) && origin == Origin::kMessage) acknowledge(m, Phase::kReplicate);
+  const CommitRequest request = request_of(m);
+  if (replicate(request, records_.make_part(keys)) && origin == Origin::kMessage) {
+    acknowledge(request, Phase::kReplicate);
+  }
 }
 
-WEFT_INLINE bool Participant::replicate(const PhaseRequest& request, std::span<const KeyRef> keys) {
+WEFT_INLINE bool Participant::replicate(const CommitRequest& request, const PreparedTable::NewPart& part) {
   PreparedTxn* record = open_record(request);
-  if (record == nullptr) return false;
-  backup_.add(*record, keys);
+  if (record == nullptr) {
+    records_.drop_parts(part.keys);
+    return false;
+  }
+  backup_.add(*record, part.keys, part.room);
   record->state |= kReplicated;
   return true;
 }
@@ -219,24 +230,24 @@ WEFT_INLINE bool Participant::replicate(const PhaseRequest& request, std::span<c
 void Participant::on_unlock(const Batch& batch, std::span<const Message> run) {
   for (const Message& m : run) {
     if (!batch.ok(m)) continue;
-    const PhaseRequest request = PhaseRequest::of(m);
+    const CommitRequest request = request_of(m);
     if (!unlock(request, batch.keys_of(m))) continue;
-    if (request.commit && (request.flags & kPiggybackAck) != 0 && m.source != ctx_.self) {
+    if (request.commits() && (request.flags & kPiggybackAck) != 0 && m.source != ctx_.self) {
       unlock_acks_.add(m.source, {request.sequence, request.slot});
     } else {
-      acknowledge(m, Phase::kUnlock);
+      acknowledge(request, Phase::kUnlock);
     }
   }
 }
 
-WEFT_INLINE bool Participant::unlock(const PhaseRequest& request, std::span<const KeyRef> keys) {
+WEFT_INLINE bool Participant::unlock(const CommitRequest& request, std::span<const KeyRef> keys) {
   PreparedTxn& record = records_.at(request.coordinator, request.slot);
   if (record.sequence != request.sequence || record.locked == nullptr || (record.state & kCommitted) != 0) {
     ctx_.faults.report(request.coordinator, "an unlock of what is not locked");
     return false;
   }
   const Owner owner = owner_of(request);
-  if (request.commit) {
+  if (request.commits()) {
     for (PreparedKeys* part = record.locked; part != nullptr; part = part->next) {
       for (PreparedKey& key : part->all()) commit_key(record, key, owner, keys);
     }
@@ -295,13 +306,6 @@ void Participant::on_done(const Batch& batch, std::span<const Message> run) {
       }
     }
   }
-}
-
-void Participant::finish_record(PreparedTxn& record) {
-  WEFT_CHECK(record.state != 0, "a record is finished once");
-  backup_.finish(record);
-  if ((record.state & kCommitted) == 0) note_outcome(record.incarnation, record.sequence, true);
-  records_.drop(record, true);
 }
 
 // For recovery.

@@ -10,6 +10,7 @@
 
 #include "weft/base/bytes.h"
 #include "weft/base/inline.h"
+#include "weft/txn/ack_queue.h"
 #include "weft/txn/backup_writes.h"
 #include "weft/txn/batch.h"
 #include "weft/txn/context.h"
@@ -23,29 +24,12 @@ namespace weft {
 
 class LogReceiver;
 
-// What a phase of a commit asks of a participant, beside its keys.
-struct PhaseRequest {
-  NodeId coordinator;
-  uint8_t slot = 0;     // the coordinator's
-  uint8_t flags = 0;    // CommitFlags
-  bool commit = false;  // of an unlock: commit or abort
-  uint8_t writes = 0;   // written keys of the whole transaction
-  uint64_t sequence = 0;
-  uint64_t participants = 0;
-
-  static PhaseRequest of(const Message& message) {
-    const auto in = load<CommitRequest>(message.body.data());
-    return {message.source, static_cast<uint8_t>(message.tag), in.flags, in.commit != 0, in.writes, in.sequence,
-            in.participants};
-  }
-};
-
-// The answer to it. `versions`, of a lock: each key's base, and then of each erase that wants it the version of the
-// record that it replaces; empty if every base is the version that the request named. Valid until the next call of the
-// participant.
+// What a participant answers to a phase. `versions`, of a lock: each key's base, and then of each erase that wants it
+// the version of the record that it replaces; empty if every base is the version that the request named. Valid until
+// the next call of the participant.
 struct PhaseResult {
   Code code = Code::kOk;
-  uint8_t index = 0;  // the key that was refused
+  uint16_t index = 0;  // the key that was refused
   Owner holder;
   std::span<const uint64_t> versions;
   size_t erased = 0;  // how many of the versions are of replaced records
@@ -58,11 +42,13 @@ class Participant {
   void set_log(LogReceiver* log) { log_ = log; }  // where writes wait for the ones they follow
 
   // The phases of a commit. Each returns false if no correct coordinator asks for it; nothing has happened then. A lock
-  // or a validation that is refused has a result that says so.
-  [[nodiscard]] bool lock(const PhaseRequest& request, std::span<const KeyRef> keys, PhaseResult* result);
-  PhaseResult validate(const PhaseRequest& request, std::span<const KeyRef> keys);
-  [[nodiscard]] bool replicate(const PhaseRequest& request, std::span<const KeyRef> keys);
-  [[nodiscard]] bool unlock(const PhaseRequest& request, std::span<const KeyRef> keys);
+  // or a validation that is refused has a result that says so. A part belongs to the participant from then on.
+  [[nodiscard]] bool lock(const CommitRequest& request, const PreparedTable::NewPart& part, PhaseResult* result);
+  PhaseResult validate(const CommitRequest& request, std::span<const KeyRef> keys);
+  [[nodiscard]] bool replicate(const CommitRequest& request, const PreparedTable::NewPart& part);
+  [[nodiscard]] bool unlock(const CommitRequest& request, std::span<const KeyRef> keys);
+
+  PreparedTable::NewPart gather(std::span<const KeyRef> keys) { return records_.gather_part(keys); }
 
   // The same, by messages.
   void on_lock(const Batch& batch, std::span<const Message> run);
@@ -95,15 +81,29 @@ class Participant {
   bool has_notices() const { return !unlock_acks_.empty(); }
   uint64_t deadline_ns() const { return unlock_acks_.deadline_ns(); }
   // The view ends.
-  void drop_notices() { unlock_acks_.clear(); }
+  void drop_notices() {
+    unlock_acks_.clear();
+    acks_.clear();
+  }
+  // Sends the acks of this step.
+  void flush() { acks_.flush(); }
+  bool has_acks() const { return !acks_.empty(); }
 
  private:
-  Owner owner_of(const PhaseRequest& request) const { return Owner(request.coordinator, ctx_.id, request.slot); }
-  PreparedTxn* open_record(const PhaseRequest& request);
-  void reply(const Message& message, Phase phase, const PhaseResult& result);
-  void acknowledge(const Message& message, Phase phase);  // replies that it is done
-  PhaseResult lock_keys(const PhaseRequest& request, PreparedTxn& record, std::span<const KeyRef> keys);
-  bool relock_held(PreparedTxn& record, const KeyRef& ref, Owner owner, LockResult* result);
+  CommitRequest request_of(const Message& message) const {
+    return CommitRequest::of(message.source, message.tag, message.body.data(), ctx_.nodes);
+  }
+  Owner owner_of(const CommitRequest& request) const { return Owner(request.coordinator, ctx_.id, request.slot); }
+  void finish(PreparedTxn& record);
+  PreparedTxn* open_record(const CommitRequest& request);
+  void reply(const CommitRequest& request, Phase phase, const PhaseResult& result);
+  // Replies that it is done.
+  void acknowledge(const CommitRequest& request, Phase phase) {
+    acks_.add(request.coordinator,
+              {request.slot, static_cast<uint8_t>(phase), static_cast<uint16_t>(request.sequence)});
+  }
+  PhaseResult lock_keys(const CommitRequest& request, PreparedTxn& record, PreparedKeys* part);
+  static bool relock_held(PreparedTxn& record, const KeyRef& ref, Owner owner, LockResult* result);
   static void release_part(PreparedKeys* part, size_t keys, Owner owner);
   void commit_key(const PreparedTxn& record, PreparedKey& key, Owner owner, std::span<const KeyRef> carried);
 
@@ -112,6 +112,7 @@ class Participant {
   OutcomeLog& outcomes_;
   BackupWrites backup_;
   LogReceiver* log_ = nullptr;
+  AckQueue acks_;
   NoticeQueue unlock_acks_;
   std::vector<uint64_t> versions_;  // of the last lock
 };

@@ -34,22 +34,6 @@ TEST_F(ParticipantTest, AllKeysOfAMessageAreLockedOrNone) {
   EXPECT_EQ(records_.open_records(), 1U);
 }
 
-TEST_F(ParticipantTest, TheAnswerToALockHasTheBasesInTheOrderOfTheKeys) {
-  const uint64_t a = key_at(kSelf), b = key_at(kSelf, 1);
-  load_record(a, "old");
-  Named erase = named(a, Write::kErase, 0);
-  erase.part.flags = kWantsReplaced;
-  handle(Kind::kLock, request(5), {with_value(b, "made", 0, 1), erase});
-  const PhaseReply reply = answer(Phase::kLock);
-  EXPECT_EQ(static_cast<Code>(reply.code), Code::kOk);
-  EXPECT_EQ(reply.bases, 2U);
-  EXPECT_EQ(reply.erased, 1U);
-  EXPECT_EQ(last_.size(), sizeof reply + 3 * sizeof(uint64_t));
-  EXPECT_EQ(version_in_answer(0), 0U) << "an insert follows the absence";
-  EXPECT_EQ(version_in_answer(1), 1U);
-  EXPECT_EQ(version_in_answer(2), 1U) << "the version that the erase replaces";
-}
-
 TEST_F(ParticipantTest, ALockOfAVersionThatMovedIsRefused) {
   const uint64_t a = key_at(kSelf);
   load_record(a, "old");
@@ -58,9 +42,11 @@ TEST_F(ParticipantTest, ALockOfAVersionThatMovedIsRefused) {
   handle(Kind::kLock, request(5), {key});
   EXPECT_EQ(code(Phase::kLock), Code::kVersionMoved);
   EXPECT_FALSE(word_of(a).owner());
+  EXPECT_FALSE(acked_);
   key.part.version = 1;
   handle(Kind::kLock, request(5), {key});
   EXPECT_EQ(code(Phase::kLock), Code::kOk);
+  EXPECT_TRUE(acked_);
 }
 
 TEST_F(ParticipantTest, ASlotIsNotUsedAgainBeforeItsRecordIsTruncated) {  // rule K4
@@ -368,8 +354,13 @@ TEST_F(ParticipantTest, NoticesEndWithTheView) {
   const CommitRequest passive = request(5, true, kPiggybackAck);
   handle(Kind::kLock, passive, {with_value(a, "new")});
   handle(Kind::kUnlock, passive, {});
+  answers();
+  handle(Kind::kReplicate, request(6), {with_value(key_at(kOther), "made", 1)}, kSlot + 1);
+  EXPECT_TRUE(participant_.has_acks());
   participant_.drop_notices();
   EXPECT_FALSE(participant_.has_notices());
+  EXPECT_FALSE(participant_.has_acks());
+  EXPECT_TRUE(answers().empty());
   EXPECT_EQ(participant_.deadline_ns(), UINT64_MAX);
 }
 
@@ -398,30 +389,11 @@ TEST_F(ParticipantTest, RecoveryBringsTheValueThatTheRecordHasNot) {
   const auto body = body_of(request(5), {with_value(a, "decided", 2, 4)});
   const Message m = message(Kind::kReplicate, kSlot, body);
   ASSERT_TRUE(parse(m));
-  std::byte* rest;
-  PreparedKeys* decided = records_.make_part(batch_.keys_of(m), 0, &rest);
+  PreparedKeys* decided = records_.make_part(batch_.keys_of(m)).keys;
   participant_.commit_record(record(), owner(kSlot), decided);
   EXPECT_EQ(value_of(a), "decided");
   EXPECT_EQ(record().decided, nullptr) << "it is not this record's";
   records_.drop_parts(decided);
-}
-
-TEST_F(ParticipantTest, AMessageWithTheMostKeysIsAnsweredWhole) {
-  std::vector<Named> keys;
-  for (int i = 0; i < 200; ++i) {
-    load_record(key_at(kSelf, i), "old");
-    keys.push_back(named(key_at(kSelf, i), Write::kErase, static_cast<uint8_t>(i)));
-    keys.back().part.flags = kWantsReplaced;
-  }
-  handle(Kind::kLock, request(5), keys);
-  const PhaseReply reply = answer(Phase::kLock);
-  ASSERT_EQ(static_cast<Code>(reply.code), Code::kOk);
-  EXPECT_EQ(reply.bases, 200U);
-  EXPECT_EQ(reply.erased, 200U);
-  EXPECT_EQ(last_.size(), sizeof reply + 400 * sizeof(uint64_t));
-  EXPECT_EQ(version_in_answer(399), 1U);
-  handle(Kind::kUnlock, request(5, false), {});
-  EXPECT_EQ(table().leak_report().locked, 0U);
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ class CommitPartTest : public PartTest {
     KeyPart part;
     std::string value;
   };
-  Named named(uint64_t key, Write write, uint8_t index = 0) {
+  Named named(uint64_t key, Write write, uint16_t index = 0) {
     Named out{key, {}, {}};
     out.part.table = kTable.value;
     out.part.key_bytes = 8;
@@ -41,7 +41,7 @@ class CommitPartTest : public PartTest {
     return out;
   }
   // A key with its value, at this version (of replication).
-  Named with_value(uint64_t key, const std::string& value, uint64_t version = 0, uint8_t index = 0,
+  Named with_value(uint64_t key, const std::string& value, uint64_t version = 0, uint16_t index = 0,
                    Write write = Write::kPut) {
     Named out = named(key, write, index);
     out.part.version = version;
@@ -55,21 +55,28 @@ class CommitPartTest : public PartTest {
     out.sequence = sequence;
     out.participants = 7;
     out.writes = 1;
-    out.commit = commit ? 1 : 0;
-    out.flags = flags;
+    out.flags = static_cast<uint8_t>(flags | (commit ? kCommits : 0));
     return out;
   }
-  static std::vector<std::byte> body_of(CommitRequest request, const std::vector<Named>& keys) {
-    request.keys = static_cast<uint8_t>(keys.size());
-    std::vector<std::byte> body(sizeof request);
-    store(body.data(), request);
+  // The body of a message, and the part of its tag that is not the slot.
+  struct Body : std::vector<std::byte> {
+    uint32_t tag = 0;
+  };
+  Body body_of(const CommitRequest& request, const std::vector<Named>& keys) const {
+    Body body;
+    body.tag = request.tag(ctx_.nodes) & ~0xffU;
+    body.resize(CommitRequest::bytes(ctx_.nodes));
+    request.put(body.data(), ctx_.nodes);
     for (const Named& one : keys) {
       append_key(body, one.part, {reinterpret_cast<const std::byte*>(&one.key), sizeof one.key}, as_bytes(one.value));
     }
     return body;
   }
-  static Message message(Kind kind, uint16_t slot, const std::vector<std::byte>& body, NodeId from = kPeer) {
+  static Message message(Kind kind, uint32_t slot, const std::vector<std::byte>& body, NodeId from = kPeer) {
     return {from, static_cast<uint8_t>(kind), slot, body};
+  }
+  static Message message(Kind kind, uint32_t slot, const Body& body, NodeId from = kPeer) {
+    return {from, static_cast<uint8_t>(kind), body.tag | slot, body};
   }
 
   // Parses a message, as the dispatcher would.
@@ -115,6 +122,8 @@ class CommitPartTest : public PartTest {
 // A participant, and what a peer says to it.
 class ParticipantTest : public CommitPartTest {
  protected:
+  using CommitPartTest::CommitPartTest;
+
   static constexpr uint8_t kSlot = 2;
   using Known = OutcomeLog::Known;
 
@@ -141,14 +150,32 @@ class ParticipantTest : public CommitPartTest {
     ASSERT_TRUE(parse(m));
     participant_.on_done(batch_, {&m, 1});
   }
-  // The one answer since the last call.
+  // The answers that peers got, after this step's acks have left.
+  std::vector<Received> answers() {
+    participant_.flush();
+    return CommitPartTest::answers();
+  }
+  // The one answer since the last call. An ack is a reply that says nothing else.
   PhaseReply answer(Phase phase) {
     const std::vector<Received> got = answers();
     EXPECT_EQ(got.size(), 1U);
     if (got.size() != 1) return {};
-    EXPECT_EQ(got[0].kind, Kind::kReply);
     EXPECT_EQ(got[0].at, kPeer);
-    EXPECT_EQ(got[0].slot, kSlot);
+    acked_ = got[0].kind == Kind::kAck;
+    if (acked_) {
+      const std::vector<PhaseAck> acks = got[0].acks();
+      EXPECT_EQ(acks.size(), 1U);
+      if (acks.size() != 1) return {};
+      EXPECT_EQ(acks[0].slot, kSlot);
+      EXPECT_EQ(acks[0].phase, static_cast<uint8_t>(phase));
+      last_.clear();
+      PhaseReply out{};
+      out.sequence = acks[0].sequence;
+      out.phase = acks[0].phase;
+      return out;
+    }
+    EXPECT_EQ(got[0].kind, Kind::kReply);
+    EXPECT_EQ(got[0].tag, kSlot);
     const auto reply = got[0].as<PhaseReply>();
     EXPECT_EQ(reply.phase, static_cast<uint8_t>(phase));
     last_ = got[0].body;
@@ -168,6 +195,7 @@ class ParticipantTest : public CommitPartTest {
   OutcomeLog outcomes_{64 << 10};
   Participant participant_{ctx_, records_, outcomes_, true};
   std::vector<std::byte> last_;
+  bool acked_ = false;  // the last answer was an ack
 };
 
 }  // namespace weft

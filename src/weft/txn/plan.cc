@@ -8,7 +8,59 @@
 
 namespace weft {
 
+namespace {
+
+// A row that is known when the plan is compiled, and one that is not.
+template <const Protocol* kRow>
+struct CompiledRow {
+  static constexpr const Protocol& get() { return *kRow; }
+};
+struct AnyRow {
+  const Protocol* row;
+  const Protocol& get() const { return *row; }
+};
+
+}  // namespace
+
 uint64_t Planner::plan(TxnSlot& slot) const {
+  const bool several_primaries = begin(slot);
+  if (slot.read_only) return plan_keys(slot, CompiledRow<&kReadOnly>(), several_primaries);
+  const Protocol& row = rows_.at(slot.row);
+  switch (instances_[slot.row]) {
+    case Instance::kOfDnl4:
+      return plan_keys(slot, CompiledRow<&kDnl4>(), several_primaries);
+    case Instance::kOfDnl2:
+      return plan_keys(slot, CompiledRow<&kDnl2>(), several_primaries);
+    case Instance::kOfDnl1:
+      return plan_keys(slot, CompiledRow<&kDnl1>(), several_primaries);
+    case Instance::kOfFasst:
+      return plan_keys(slot, CompiledRow<&kFasst>(), several_primaries);
+    case Instance::kAny:
+      break;
+  }
+  return plan_keys(slot, AnyRow{&row}, several_primaries);
+}
+
+uint64_t Planner::plan_by_pointer(TxnSlot& slot) const {
+  const bool several_primaries = begin(slot);
+  return plan_keys(slot, AnyRow{slot.read_only ? &kReadOnly : &rows_.at(slot.row)}, several_primaries);
+}
+
+std::vector<Planner::Instance> Planner::instances_of(const RowSet& rows) {
+  std::vector<Instance> out;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const Protocol& row = rows.at(i);
+    out.push_back(row == kDnl4    ? Instance::kOfDnl4
+                  : row == kDnl2  ? Instance::kOfDnl2
+                  : row == kDnl1  ? Instance::kOfDnl1
+                  : row == kFasst ? Instance::kOfFasst
+                                  : Instance::kAny);
+  }
+  return out;
+}
+
+// Resolves what is to be written, and returns whether it has several primaries.
+WEFT_INLINE bool Planner::begin(TxnSlot& slot) {
   slot.writes = 0;
   uint64_t primaries = 0;
   for (uint16_t i = 0; i < slot.count; ++i) {
@@ -18,9 +70,13 @@ uint64_t Planner::plan(TxnSlot& slot) const {
     ++slot.writes;
     primaries |= uint64_t{1} << e.placement->primary().value;
   }
-  const bool several_primaries = (primaries & (primaries - 1)) != 0;
   slot.read_only = slot.writes == 0 && slot.locked_nodes == 0;
-  const Protocol& row = slot.read_only ? kReadOnly : rows_.at(slot.row);
+  return (primaries & (primaries - 1)) != 0;
+}
+
+template <class Row>
+WEFT_INLINE uint64_t Planner::plan_keys(TxnSlot& slot, Row of, bool several_primaries) const {
+  const Protocol& row = of.get();
   slot.unanimous = row.commits == CommitRule::kUnanimous;
   slot.lock_brings_values = row.lock_carries_value && !bugs_.has(PlantedBug::kLockWithoutValue);
   slot.flags =
@@ -67,9 +123,9 @@ WEFT_INLINE uint64_t Planner::plan_key(TxnSlot& slot, Entry& e, const Protocol& 
     plan_read(slot, e, row);
   }
   uint64_t nodes = e.by_verb != 0 ? uint64_t{1} << e.placement->primary().value : 0;
-  for (size_t p = 0; p < slot.steps.size(); ++p) {
-    slot.steps[p].send_to |= e.at[p];
-    nodes |= e.at[p];
+  for (const Phase phase : {Phase::kLock, Phase::kValidate, Phase::kReplicate, Phase::kUnlock}) {
+    slot.steps[index_of(phase)].send_to |= e.at[index_of(phase)];
+    nodes |= e.at[index_of(phase)];
   }
   return nodes;
 }
@@ -120,7 +176,7 @@ WEFT_INLINE void Planner::plan_read(const TxnSlot& slot, Entry& e, const Protoco
 
 // The next view may declare a catching-up replica in sync: what is acknowledged, or seen by others, must have reached
 // it.
-Phase Planner::ack_after(const TxnSlot& slot, const Protocol& row) const {
+WEFT_INLINE Phase Planner::ack_after(const TxnSlot& slot, const Protocol& row) const {
   if (bugs_.has(PlantedBug::kToldEarly) && slot.writes != 0) return Phase::kValidate;
   const Phase phase = ack_phase(row);
   return slot.catching_up_nodes == 0 ? phase : std::max(phase, Phase::kReplicate);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "weft/base/bugs.h"
 #include "weft/txn/protocol.h"
@@ -20,11 +21,14 @@ class Planner {
  public:
   // `verbs_lock`: verbs that swap words are atomic with the swaps of the target node's processors.
   Planner(const RowSet& rows, NodeId self, PlantedBugs bugs, bool verbs_lock)
-      : rows_(rows), self_(self), bugs_(bugs), verbs_lock_(verbs_lock) {}
+      : rows_(rows), instances_(instances_of(rows)), self_(self), bugs_(bugs), verbs_lock_(verbs_lock) {}
 
   // Plans the commit of a transaction whose reads have all been answered. Returns the nodes it involves, in addition to
   // those that take part already. If what was read violates a precondition, the slot has failed.
   uint64_t plan(TxnSlot& slot) const;
+  // The same by the code for rows that are not known when it is compiled. plan() has instances for those that clusters
+  // serve; a test compares them.
+  uint64_t plan_by_pointer(TxnSlot& slot) const;
 
   // How the transaction executes the reads that no local replica answers.
   struct ReadPlan {
@@ -38,6 +42,11 @@ class Planner {
   }
 
  private:
+  enum class Instance : uint8_t { kAny, kOfDnl4, kOfDnl2, kOfDnl1, kOfFasst };
+  static std::vector<Instance> instances_of(const RowSet& rows);
+  static bool begin(TxnSlot& slot);
+  template <class Row>
+  uint64_t plan_keys(TxnSlot& slot, Row of, bool several_primaries) const;
   static void resolve_write(TxnSlot& slot, Entry& entry);
   uint64_t plan_key(TxnSlot& slot, Entry& entry, const Protocol& row, bool several_primaries) const;
   void plan_write(Entry& entry, const Protocol& row, bool several_primaries) const;
@@ -47,6 +56,7 @@ class Planner {
   bool locks_by_verb(const Entry& entry, const Protocol& row) const;
 
   const RowSet& rows_;
+  const std::vector<Instance> instances_;  // by row
   const NodeId self_;
   const PlantedBugs bugs_;
   const bool verbs_lock_;

@@ -32,8 +32,10 @@ class Pool {
   // The size of the block that allocate(bytes) gives.
   static size_t room(size_t bytes) { return std::bit_ceil(bytes < kSmallest ? kSmallest : bytes); }
 
-  std::byte* allocate(size_t bytes) {
-    const int c = class_of(bytes);
+  std::byte* allocate(size_t bytes) { return allocate_block(room(bytes)); }
+  // The same for the size of a block.
+  std::byte* allocate_block(size_t room_bytes) {
+    const int c = class_of_block(room_bytes);
     if (Free* block = free_[static_cast<size_t>(c)]) {
       free_[static_cast<size_t>(c)] = block->next;
       return reinterpret_cast<std::byte*>(block);
@@ -45,8 +47,9 @@ class Pool {
     return block;
   }
 
-  void free(std::byte* block, size_t bytes) {
-    const auto c = static_cast<size_t>(class_of(bytes));
+  void free(std::byte* block, size_t bytes) { free_block(block, room(bytes)); }
+  void free_block(std::byte* block, size_t room_bytes) {
+    const auto c = static_cast<size_t>(class_of_block(room_bytes));
     auto* node = reinterpret_cast<Free*>(block);
     node->next = free_[c];
     free_[c] = node;
@@ -63,8 +66,8 @@ class Pool {
     regions_.push_back(std::move(*region));
     used_ = 0;
   }
-  static int class_of(size_t bytes) {
-    const int c = std::countr_zero(room(bytes)) - std::countr_zero(kSmallest);
+  static int class_of_block(size_t room_bytes) {
+    const int c = std::countr_zero(room_bytes) - std::countr_zero(kSmallest);
     WEFT_CHECK(c < kClasses, "limits bound a block");
     return c;
   }

@@ -6,7 +6,7 @@
 
 namespace weft {
 
-const PreparedKey* PreparedTxn::find_value(uint8_t index) const {
+const PreparedKey* PreparedTxn::find_value(uint16_t index) const {
   for (const PreparedKeys* list : std::initializer_list<const PreparedKeys*>{locked, applied, decided}) {
     for (const PreparedKeys* part = list; part != nullptr; part = part->next) {
       for (const PreparedKey& key : part->all()) {
@@ -17,7 +17,7 @@ const PreparedKey* PreparedTxn::find_value(uint8_t index) const {
   return nullptr;
 }
 
-bool PreparedTxn::locked_by_verb(uint8_t index) const {
+bool PreparedTxn::locked_by_verb(uint16_t index) const {
   for (const PreparedKeys* part = applied; part != nullptr; part = part->next) {
     for (const PreparedKey& key : part->all()) {
       if (key.index == index && key.has(kByVerb)) return true;
@@ -26,7 +26,7 @@ bool PreparedTxn::locked_by_verb(uint8_t index) const {
   return false;
 }
 
-bool PreparedTxn::covers(uint8_t index) const {
+bool PreparedTxn::covers(uint16_t index) const {
   for (const PreparedKeys* list : {locked, applied}) {
     for (const PreparedKeys* part = list; part != nullptr; part = part->next) {
       for (const PreparedKey& key : part->all()) {
@@ -43,23 +43,23 @@ PreparedKeys* PreparedTable::make_part(uint32_t keys, size_t bytes, std::byte** 
   return part;
 }
 
-void PreparedTable::drop_parts(PreparedKeys* part) {
-  while (part != nullptr) {
-    PreparedKeys* next = part->next;
-    pool_->free(reinterpret_cast<std::byte*>(part), part->block_bytes);
-    part = next;
+PreparedTable::NewPart PreparedTable::gather_part(std::span<const KeyRef> keys) {
+  size_t bytes = 0;
+  for (const KeyRef& ref : keys) bytes += padded(ref.key.bytes.size()) + padded(ref.value.size());
+  std::byte* at;
+  PreparedKeys* part = allocate(static_cast<uint32_t>(keys.size()), bytes, &at);
+  PreparedKey* key = part->all().data();
+  for (const KeyRef& ref : keys) {
+    new (key) PreparedKey(ref);
+    copy_bytes(at, ref.key.bytes.data(), ref.key.bytes.size());
+    key->key.bytes = {at, ref.key.bytes.size()};
+    at += padded(ref.key.bytes.size());
+    copy_bytes(at, ref.value.data(), ref.value.size());
+    key->value = {at, ref.value.size()};
+    at += padded(ref.value.size());
+    ++key;
   }
-}
-
-void PreparedTable::drop(PreparedTxn& record, bool committed) {
-  drop_parts(record.locked);
-  drop_parts(record.applied);
-  const uint64_t finished = record.sequence;
-  const uint32_t incarnation = record.incarnation;
-  record = PreparedTxn();
-  record.finished = finished;
-  record.finished_incarnation = incarnation;
-  record.finished_commit = committed;
+  return {part, {at, reinterpret_cast<std::byte*>(part) + part->block_bytes}};
 }
 
 void PreparedTable::forget(NodeId coordinator) {

@@ -30,34 +30,43 @@ struct KeyRef {
   ByteView value;     // the new value, if it came
   Version version;    // the version that was read, or in replication the new one
   uint32_t room = 0;  // size of the new value, whether it came or not
-  TableId table_id;
-  Write write = Write::kNone;
-  uint8_t index = 0;  // of the key in the transaction
-  uint8_t flags = 0;  // KeyFlags
   uint32_t predecessor_delta = 0;
+  TableId table_id;
+  uint16_t index = 0;  // of the key in the transaction
+  Write write = Write::kNone;
+  uint8_t flags = 0;  // KeyFlags
 
   bool has(KeyFlags flag) const { return (flags & flag) != 0; }
 };
+static_assert(sizeof(KeyRef) == 88);
 
 // One key of a PreparedTxn.
 struct PreparedKey : KeyRef {
-  PreparedKey() = default;
+  PreparedKey() {}
   explicit PreparedKey(const KeyRef& ref) : KeyRef(ref) {}
+  // Its bytes have moved by this much.
+  PreparedKey(const KeyRef& ref, ptrdiff_t moved) : KeyRef(ref) {
+    key.bytes = {key.bytes.data() + moved, key.bytes.size()};
+    value = {value.data() + moved, value.size()};
+  }
 
-  ByteView old_value;            // applied: what it replaced
-  Locked locked;                 // if the key is in PreparedTxn::locked
   bool locked_to_write = false;  // for a put or an insert, whose value may come later
-  Undo undo;
-  bool deferred_apply = false;  // at a replica that is catching up, or deferred: installed when the transaction is
-                                // finished
-  bool late_put = false;        // deferred at a backup that had the record then
+  bool deferred_apply = false;   // at a replica that is catching up, or deferred: installed when the transaction is
+                                 // finished
+  bool late_put = false;         // deferred at a backup that had the record then
   bool applied = false;  // at a backup: the table has the new version, unreadable; undo and old_value have the old one
+  const std::byte* old_value = nullptr;  // applied: what it replaced, undo.value_bytes long
+  union {
+    Locked locked{};  // if the key is in PreparedTxn::locked
+    Undo undo;        // if it was applied
+  };
 };
+static_assert(sizeof(PreparedKey) == 136);
 
 // The keys of one message: a block that holds this header, the array of PreparedKey, and their bytes.
 struct PreparedKeys {
   PreparedKeys* next;
-  uint32_t block_bytes;
+  uint32_t block_bytes;  // of the whole block
   uint32_t keys;
   std::span<PreparedKey> all() { return {reinterpret_cast<PreparedKey*>(this + 1), keys}; }
   std::span<const PreparedKey> all() const { return {reinterpret_cast<const PreparedKey*>(this + 1), keys}; }
@@ -74,9 +83,10 @@ struct PreparedTxn {
   uint64_t sequence = 0;
   uint64_t participants = 0;
   uint32_t incarnation = 0;
-  uint8_t state = 0;       // PreparedState bits; 0: no record
-  bool unanimous = false;  // all locks together commit it
-  uint8_t writes = 0;
+  uint8_t state = 0;         // PreparedState bits; 0: no record
+  bool ends_quietly = true;  // nothing is to be done with its keys when it is finished
+  bool unanimous = false;    // all locks together commit it
+  uint16_t writes = 0;
   bool ended = false;  // test only (PlantedBug::kForgetsDecisions): an earlier recovery has applied what it decided
   PreparedKeys* locked = nullptr;
   PreparedKeys* applied = nullptr;  // at a backup; at a primary of a row that replicates there, deferred until unlock
@@ -99,6 +109,7 @@ struct PreparedTxn {
     participants = 0;
     unanimous = false;
     writes = 0;
+    ends_quietly = true;
   }
   bool is(uint32_t of, uint64_t transaction) const {
     return state != 0 && incarnation == of && sequence == transaction;
@@ -114,11 +125,11 @@ struct PreparedTxn {
     return finished != 0 && finished_incarnation == of && finished >= transaction;
   }
   // Whether key `index` was locked or applied here.
-  bool covers(uint8_t index) const;
+  bool covers(uint16_t index) const;
   // Whether key `index` was locked here by a verb.
-  bool locked_by_verb(uint8_t index) const;
+  bool locked_by_verb(uint16_t index) const;
   // The new value of key `index`, if this record has it.
-  const PreparedKey* find_value(uint8_t index) const;
+  const PreparedKey* find_value(uint16_t index) const;
 };
 
 class PreparedTable {
@@ -140,11 +151,33 @@ class PreparedTable {
 
   // Makes a block with room for `keys` keys and `bytes` bytes of keys and values; `*bytes_at` is where these go.
   PreparedKeys* make_part(uint32_t keys, size_t bytes, std::byte** bytes_at);
-  // Makes a block with the keys that a message names: copies their keys and values, and leaves `more_bytes` at
-  // `*more_at`.
-  PreparedKeys* make_part(std::span<const KeyRef> keys, size_t more_bytes, std::byte** more_at);
-  void drop_parts(PreparedKeys* part);
-  void drop(PreparedTxn& record, bool committed);
+  // A block that belongs to no record yet, and the room that is left in it.
+  struct NewPart {
+    PreparedKeys* keys;
+    std::span<std::byte> room;
+  };
+  // Makes a block with the keys that one message names, at least one: copies their keys and values.
+  NewPart make_part(std::span<const KeyRef> keys);
+  // The same for keys from anywhere.
+  NewPart gather_part(std::span<const KeyRef> keys);
+  void drop_parts(PreparedKeys* part) {
+    while (part != nullptr) {
+      PreparedKeys* next = part->next;
+      pool_->free_block(reinterpret_cast<std::byte*>(part), part->block_bytes);
+      part = next;
+    }
+  }
+  void drop(PreparedTxn& record, bool committed) {
+    drop_parts(record.locked);
+    drop_parts(record.applied);
+    record.locked = record.applied = nullptr;
+    record.state = 0;
+    record.ended = false;
+    record.aborted_here = 0;
+    record.finished = record.sequence;
+    record.finished_incarnation = record.incarnation;
+    record.finished_commit = committed;
+  }
   // Forgets everything of a coordinator that is gone.
   void forget(NodeId coordinator);
 
@@ -161,32 +194,23 @@ class PreparedTable {
 // The caller constructs the keys.
 inline PreparedKeys* PreparedTable::allocate(uint32_t keys, size_t bytes, std::byte** bytes_at) {
   const size_t fixed = sizeof(PreparedKeys) + keys * sizeof(PreparedKey);
-  auto* part = reinterpret_cast<PreparedKeys*>(pool_->allocate(fixed + bytes));
-  *part = {nullptr, static_cast<uint32_t>(fixed + bytes), keys};
+  const size_t room = Pool::room(fixed + bytes);
+  auto* part = reinterpret_cast<PreparedKeys*>(pool_->allocate_block(room));
+  *part = {nullptr, static_cast<uint32_t>(room), keys};
   *bytes_at = reinterpret_cast<std::byte*>(part) + fixed;
   return part;
 }
 
-inline PreparedKeys* PreparedTable::make_part(std::span<const KeyRef> keys, size_t more_bytes, std::byte** more_at) {
-  size_t bytes = more_bytes;
-  for (const KeyRef& ref : keys) bytes += align_up(ref.key.bytes.size(), 8) + align_up(ref.value.size(), 8);
+inline PreparedTable::NewPart PreparedTable::make_part(std::span<const KeyRef> keys) {
+  const std::byte* const from = keys.front().key.bytes.data();
+  const ByteView last = keys.back().value;
+  const auto bytes = static_cast<size_t>(last.data() + padded(last.size()) - from);
   std::byte* at;
   PreparedKeys* part = allocate(static_cast<uint32_t>(keys.size()), bytes, &at);
+  copy_words(at, from, bytes);
   PreparedKey* key = part->all().data();
-  for (const KeyRef& ref : keys) {
-    const ByteView name = ref.key.bytes;
-    const ByteView value = ref.value;
-    new (key) PreparedKey(ref);
-    copy_words(at, name.data(), name.size());
-    key->key.bytes = {at, name.size()};
-    at += align_up(name.size(), 8);
-    copy_words(at, value.data(), value.size());
-    key->value = {at, value.size()};
-    at += align_up(value.size(), 8);
-    ++key;
-  }
-  *more_at = at;
-  return part;
+  for (const KeyRef& ref : keys) new (key++) PreparedKey(ref, at - from);
+  return {part, {at + bytes, reinterpret_cast<std::byte*>(part) + part->block_bytes}};
 }
 
 }  // namespace weft

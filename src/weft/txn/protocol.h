@@ -19,6 +19,7 @@ enum class Keys : uint8_t { kNone, kWrites, kReadsAndWrites };
 struct Where {
   Replicas at = Replicas::kNone;
   Keys of = Keys::kNone;
+  friend constexpr bool operator==(const Where&, const Where&) = default;
 };
 
 // How a phase reaches the other node. One-sided: by verbs on its memory, without its workers. Hybrid, of execute: by a
@@ -54,6 +55,7 @@ struct Primitives {
   Primitive validate = Primitive::kMessage;
   Primitive log = Primitive::kMessage;
   Primitive commit = Primitive::kMessage;
+  friend constexpr bool operator==(const Primitives&, const Primitives&) = default;
 };
 
 struct Protocol {
@@ -71,6 +73,7 @@ struct Protocol {
   Primitives by{};
   bool location_cache = false;  // execute remembers where records are
 
+  friend constexpr bool operator==(const Protocol&, const Protocol&) = default;
   constexpr bool locks_reads() const { return lock.of == Keys::kReadsAndWrites; }
   constexpr bool locks_backups() const { return lock.at == Replicas::kAll; }
   constexpr bool replicates() const { return replicate.at != Replicas::kNone; }

@@ -6,6 +6,7 @@
 
 #include "weft/txn/batch.h"
 #include "weft/txn/context.h"
+#include "weft/txn/messages.h"
 #include "weft/txn/prepared_table.h"
 
 namespace weft {
@@ -21,7 +22,7 @@ class ReadServer {
 
  private:
   void answer(const Message& message, const KeyRef& ref);
-  Code lock(const Message& message, const KeyRef& ref, Owner* holder, Version* base);
+  Code lock(NodeId from, const GetRequest& request, const KeyRef& ref, Owner* holder, Version* base);
 
   WorkerContext& ctx_;
   PreparedTable& records_;

@@ -10,7 +10,10 @@ namespace {
 
 class ReadServerTest : public CommitPartTest {
  protected:
+  using CommitPartTest::CommitPartTest;
+
   static constexpr uint8_t kSlot = 3;
+  static constexpr uint16_t kEntry = 249;
 
   struct Answer {
     GetReply reply{};
@@ -18,17 +21,10 @@ class ReadServerTest : public CommitPartTest {
     std::string value;
   };
   void get(uint64_t key, uint8_t flags, uint64_t sequence = 5, uint8_t slot = kSlot) {
-    GetRequest get{};
-    get.sequence = static_cast<uint32_t>(sequence);
-    get.sequence_high = static_cast<uint32_t>(sequence >> 32);
-    get.table = kTable.value;
-    get.entry = 9;
-    get.flags = flags;
-    get.key_bytes = 8;
-    std::vector<std::byte> body(sizeof get + 8);
-    store(body.data(), get);
-    store(body.data() + sizeof get, key);
-    const Message m = message(Kind::kGet, slot, body);
+    const GetRequest get{.slot = slot, .flags = flags, .entry = kEntry, .table = kTable.value, .sequence = sequence};
+    std::vector<std::byte> body(get.bytes() + sizeof key);
+    store(get.put(body.data()), key);
+    const Message m = message(Kind::kGet, get.tag(), body);
     ASSERT_TRUE(parse(m));
     server_.on_get(batch_, {&m, 1});
   }
@@ -38,19 +34,15 @@ class ReadServerTest : public CommitPartTest {
     Answer out;
     if (got.size() != 1) return out;
     EXPECT_EQ(got[0].kind, Kind::kGetReply);
-    EXPECT_EQ(got[0].slot, kSlot);
-    out.reply = got[0].as<GetReply>();
-    EXPECT_EQ(out.reply.entry, 9U);
-    size_t at = sizeof(GetReply);
-    if (out.reply.has_where != 0) {
-      out.where = load<GetWhere>(got[0].body.data() + at);
-      at += sizeof(GetWhere);
-    }
-    EXPECT_GE(got[0].body.size(), at + out.reply.value_bytes);
-    out.value.assign(reinterpret_cast<const char*>(got[0].body.data() + at), out.reply.value_bytes);
+    EXPECT_TRUE(GetReply::take(got[0].tag, got[0].body, &out.reply));
+    EXPECT_EQ(out.reply.slot, kSlot);
+    EXPECT_EQ(out.reply.entry, kEntry);
+    if (out.reply.has_where) out.where = load<GetWhere>(got[0].body.data() + sizeof out.reply.word);
+    const ByteView value = ByteView(got[0].body).subspan(out.reply.bytes());
+    out.value = as_text(value);
     return out;
   }
-  Code code(const Answer& answer) { return static_cast<Code>(answer.reply.code); }
+  Code code(const Answer& answer) { return answer.reply.code; }
   PreparedTxn& record() { return records_.at(kPeer, kSlot); }
 
   OutcomeLog outcomes_{1 << 20};
@@ -64,7 +56,6 @@ TEST_F(ReadServerTest, ARecordIsAnsweredWithItsWordAndValue) {
   get(a, 0);
   const Answer got = answer();
   EXPECT_EQ(code(got), Code::kOk);
-  EXPECT_EQ(got.reply.sequence, 5U);
   EXPECT_TRUE(got.reply.found);
   EXPECT_EQ(Word(got.reply.word), Word(Version(1), kReadable));
   EXPECT_EQ(got.value, "a value");
@@ -79,7 +70,7 @@ TEST_F(ReadServerTest, AbsenceIsAnsweredWithItsVersion) {
   EXPECT_EQ(code(got), Code::kOk);
   EXPECT_FALSE(got.reply.found);
   EXPECT_EQ(Word(got.reply.word).version(), absence_of(a).version());
-  EXPECT_EQ(got.reply.value_bytes, 0U);
+  EXPECT_TRUE(got.value.empty());
   EXPECT_TRUE(got.reply.has_where);
   EXPECT_EQ(got.where.record, 0U) << "rule O2: absence has no place";
   EXPECT_EQ(got.where.bins, table().index_address().bins);
@@ -102,8 +93,8 @@ TEST_F(ReadServerTest, ASingleReadOfWhatIsWriteLockedIsRefused) {  // rule G3
   get(a, kGetSingle | kGetWhere);
   Answer got = answer();
   EXPECT_EQ(code(got), Code::kLocked);
-  EXPECT_EQ(got.reply.holder, owner(7, kOther).bits);
-  EXPECT_EQ(got.reply.value_bytes, 0U);
+  EXPECT_EQ(Word(got.reply.word).owner(), owner(7, kOther));
+  EXPECT_TRUE(got.value.empty());
   EXPECT_FALSE(got.reply.has_where);
   get(a, 0);
   got = answer();
@@ -135,7 +126,7 @@ TEST_F(ReadServerTest, AReadThatLocksLeavesARecordOfItsTransaction) {
   EXPECT_EQ(record().sequence, sequence);
   EXPECT_EQ(record().incarnation, ctx_.views.incarnation_of(kPeer));
   ASSERT_NE(record().locked, nullptr);
-  EXPECT_EQ(record().locked->all()[0].index, 9U);
+  EXPECT_EQ(record().locked->all()[0].index, kEntry);
   EXPECT_EQ(record().locked->all()[0].room, table().spec().value_bytes_max);
 }
 
@@ -146,9 +137,9 @@ TEST_F(ReadServerTest, AReadThatCannotLockReadsNothingAndLeavesNoRecord) {
   get(a, kGetLocks);
   const Answer got = answer();
   EXPECT_EQ(code(got), Code::kLocked);
-  EXPECT_EQ(got.reply.holder, owner(7, kOther).bits);
+  EXPECT_EQ(Word(got.reply.word).owner(), owner(7, kOther));
   EXPECT_FALSE(got.reply.found);
-  EXPECT_EQ(got.reply.value_bytes, 0U);
+  EXPECT_TRUE(got.value.empty());
   EXPECT_EQ(records_.open_records(), 0U);
   EXPECT_EQ(word_of(a).owner(), owner(7, kOther));
 }
@@ -204,7 +195,7 @@ TEST_F(ReadServerTest, ALockTakenWhileReadingHasRoomForTheLargestValue) {
   for (const uint64_t key : {a, b}) {
     get(key, kGetLocks);
     answers();
-    const auto body = body_of(request(5), {with_value(key, largest, 0, 9)});
+    const auto body = body_of(request(5), {with_value(key, largest, 0, kEntry)});
     const Message m = message(Kind::kUnlock, kSlot, body);
     ASSERT_TRUE(parse(m));
     participant.on_unlock(batch_, {&m, 1});
@@ -225,7 +216,7 @@ TEST_F(ReadServerTest, ALockTakenWhileReadingCanBecomeAnErase) {
   Participant participant(ctx_, records_, outcomes, true);
   get(a, kGetLocks);
   answers();
-  Named erase = named(a, Write::kErase, 9);
+  Named erase = named(a, Write::kErase, kEntry);
   erase.part.flags = kHeld;
   for (const Kind kind : {Kind::kLock, Kind::kUnlock}) {
     const auto body = body_of(request(5), kind == Kind::kLock ? std::vector<Named>{erase} : std::vector<Named>{});
@@ -236,14 +227,45 @@ TEST_F(ReadServerTest, ALockTakenWhileReadingCanBecomeAnErase) {
     } else {
       participant.on_unlock(batch_, {&m, 1});
     }
-    EXPECT_EQ(static_cast<Code>(answers().at(0).as<PhaseReply>().code), Code::kOk);
+    participant.flush();
+    const Received got = answers().at(0);
+    if (kind == Kind::kUnlock) {
+      EXPECT_EQ(got.acks().size(), 1U);
+    } else {
+      EXPECT_EQ(got.kind, Kind::kReply) << "its base is not one that it named";
+      EXPECT_EQ(static_cast<Code>(got.as<PhaseReply>().code), Code::kOk);
+    }
   }
   EXPECT_EQ(value_of(a), "(absent)");
   EXPECT_EQ(table().leak_report().locked, 0U);
 }
 
+class ReadServerLargeTest : public ReadServerTest {
+ protected:
+  ReadServerLargeTest() : ReadServerTest(Setup{.value_bytes_max = 4096}) {}
+};
+
+TEST_F(ReadServerLargeTest, ALargeValueHasAFlowOfItsOwn) {
+  int n = 0;
+  for (const size_t bytes : {size_t{0}, size_t{1}, size_t{1024}, size_t{1025}, size_t{4096}}) {
+    const uint64_t key = key_at(kSelf, n++);
+    const std::string value(bytes, 'v');
+    load_record(key, value);
+    for (const uint8_t flags : {uint8_t{0}, uint8_t{kGetWhere}}) {
+      get(key, flags);
+      const bool large = bytes > 1024;
+      EXPECT_EQ(port_.has_open(kPeer, Flow::kExecution), large) << bytes;
+      EXPECT_EQ(port_.has_open(kPeer, Flow::kCommit), !large) << "small ones share packets with commits " << bytes;
+      const Answer got = answer();
+      EXPECT_EQ(code(got), Code::kOk);
+      EXPECT_TRUE(got.reply.found);
+      EXPECT_EQ(got.value, value);
+    }
+  }
+}
+
 TEST_F(ReadServerTest, WhatIsNotWellFormedIsNotAnswered) {
-  const Message m = message(Kind::kGet, kSlot, {});
+  const Message m = message(Kind::kGet, kSlot, std::vector<std::byte>());
   ASSERT_FALSE(parse(m));
   server_.on_get(batch_, {&m, 1});
   EXPECT_TRUE(answers().empty());

@@ -34,7 +34,7 @@ Reads::Reads(WorkerContext& ctx, const ReadRules& rules, const Planner& planner,
   without_credit_.reserve(gets);
 }
 
-ReadHandle Reads::get_async(TxnSlot& slot, TableId table, Key key, Intent intent) {
+ReadHandle Reads::get_async(TxnSlot& slot, TableId table, const Key& key, Intent intent) {
   constexpr ReadHandle kNone{UINT16_MAX};
   if (slot.stage != TxnStage::kExecuting) return kNone;
   const Entry* e = keys_.find_or_add(slot, table, key);
@@ -62,13 +62,13 @@ WEFT_INLINE void Reads::begin_read(TxnSlot& slot, uint16_t index, Intent intent)
   }
 }
 
-void Reads::start_single(TxnSlot& slot, TableId table, Key key) {
+void Reads::start_single(TxnSlot& slot, TableId table, const Key& key) {
   WEFT_CHECK(slot.count == 0, "a single read is of the only key");
   slot.single = true;
   get_async(slot, table, key, Intent::kRead);
 }
 
-Code Reads::write(TxnSlot& slot, TableId table, Key key, Write write, std::string_view value) {
+Code Reads::write(TxnSlot& slot, TableId table, const Key& key, Write write, std::string_view value) {
   if (slot.stage != TxnStage::kExecuting) return Code::kInvalidArgument;
   Entry* e = keys_.find_or_add(slot, table, key);
   if (e == nullptr) return slot.outcome.code;
@@ -134,25 +134,19 @@ bool Reads::send_get(TxnSlot& slot, uint16_t index) {
   e.credit = answer;
   if (later != 0) {
     const uint64_t bit = uint64_t{1} << to.value;
-    if ((slot.participants & bit) == 0) slot.credit[to.value] = 0;
+    if ((slot.credit_nodes & bit) == 0) slot.credit[to.value] = 0;
+    slot.credit_nodes |= bit;
     slot.participants |= bit;
     slot.credit[to.value] += later;
     Truncation::opens_records(slot, bit);
   }
-  // A get that locks opens a record at the other node: it must not overtake a notice that closes the slot's last one.
-  const Flow flow = e.locks ? Flow::kCommit : Flow::kExecution;
-  std::byte* at =
-      ctx_.port.reserve(to, flow, static_cast<uint8_t>(Kind::kGet), sizeof(GetRequest) + padded(key_bytes), slot.index);
-  GetRequest request{};
-  request.sequence = static_cast<uint32_t>(slot.sequence);
-  request.table = e.table_id.value;
-  request.entry = static_cast<uint8_t>(index);
+  GetRequest request{
+      .slot = slot.index, .flags = 0, .entry = index, .table = e.table_id.value, .sequence = slot.sequence};
   request.flags = static_cast<uint8_t>((slot.single ? kGetSingle : 0) | (e.locks ? kGetLocks : 0) |
                                        (verbs_ != nullptr && to != ctx_.self ? kGetWhere : 0));
-  request.key_bytes = key_bytes;
-  request.sequence_high = static_cast<uint32_t>(slot.sequence >> 32);
-  store(at, request);
-  copy_words(at + sizeof request, e.key.bytes.data(), key_bytes);
+  std::byte* at = ctx_.port.reserve(to, Flow::kCommit, static_cast<uint8_t>(Kind::kGet), request.bytes() + key_bytes,
+                                    request.tag());
+  copy_words(request.put(at), e.key.bytes.data(), key_bytes);
   if (to != ctx_.self) {
     ++ctx_.counters.remote_gets;
     ++ctx_.counters.phase_messages[static_cast<int>(Phase::kExecute)];
@@ -266,9 +260,10 @@ void Reads::complete_read(TxnSlot& slot, uint16_t index) {
 void Reads::on_get_reply(const Batch& batch, std::span<const Message> run) {
   for (const Message& m : run) {
     if (!batch.ok(m)) continue;
-    const auto reply = load<GetReply>(m.body.data());
-    TxnSlot& slot = slots_.at(m.tag);
-    if (static_cast<uint32_t>(slot.sequence) != reply.sequence || reply.entry >= slot.count) {
+    GetReply reply;
+    if (!GetReply::take(m.tag, m.body, &reply)) continue;  // parsed before
+    TxnSlot& slot = slots_.at(reply.slot);
+    if (slot.stage == TxnStage::kFree || reply.entry >= slot.count) {
       ctx_.faults.report(m.source, "an answer to no get");
       continue;
     }
@@ -280,12 +275,12 @@ void Reads::on_get_reply(const Batch& batch, std::span<const Message> run) {
     credit_.give(m.source, e.credit);
     e.credit = 0;
     if (m.source != ctx_.self) ++ctx_.counters.phase_messages[static_cast<int>(Phase::kExecute)];
-    e.code = static_cast<Code>(reply.code);
+    e.code = reply.code;
     const Word word(reply.word);
     e.version = word.version();
-    e.found = reply.found != 0;
+    e.found = reply.found;
     if (e.code != Code::kOk) {
-      fail(slot, e.code, &e, Owner(reply.holder));
+      fail(slot, e.code, &e, word.owner());
     } else {
       if (e.locks) {
         WEFT_CHECK((slot.participants >> m.source.value & 1U) != 0, "a lock has credit to be released");
@@ -296,13 +291,12 @@ void Reads::on_get_reply(const Batch& batch, std::span<const Message> run) {
         // A primary refuses such a lock itself.
         if (e.version.value >= kVersionMax) fail(slot, Code::kVersionLimit, &e, Owner());
       }
-      const std::byte* at = m.body.data() + sizeof reply;
-      if (reply.has_where != 0) {
-        e.where = RecordSlot(load<GetWhere>(at).record);
-        if (verbs_ != nullptr) verbs_->remember_location(e, m.source, load<GetWhere>(at));
-        at += sizeof(GetWhere);
+      if (reply.has_where) {
+        const auto where = load<GetWhere>(m.body.data() + sizeof reply.word);
+        e.where = RecordSlot(where.record);
+        if (verbs_ != nullptr) verbs_->remember_location(e, m.source, where);
       }
-      if (e.found) keys_.keep_value(slot, e, {at, reply.value_bytes});
+      if (e.found) keys_.keep_value(slot, e, m.body.subspan(reply.bytes()));
     }
     complete_read(slot, reply.entry);
   }

@@ -32,9 +32,9 @@ class Reads {
   void set_verbs(OneSidedReads* verbs) { verbs_ = verbs; }  // not set if the row reads by message only
 
   // Called by the application's handle.
-  ReadHandle get_async(TxnSlot& slot, TableId table, Key key, Intent intent);
-  void start_single(TxnSlot& slot, TableId table, Key key);
-  Code write(TxnSlot& slot, TableId table, Key key, Write write, std::string_view value);
+  ReadHandle get_async(TxnSlot& slot, TableId table, const Key& key, Intent intent);
+  void start_single(TxnSlot& slot, TableId table, const Key& key);
+  Code write(TxnSlot& slot, TableId table, const Key& key, Write write, std::string_view value);
 
   // Steps of the worker's loop. Each returns true if it did something.
   bool run_batch();

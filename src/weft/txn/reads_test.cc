@@ -19,25 +19,20 @@ class ReadsTest : public CommitTest {
   }
   // A primary's answer to the get of an entry.
   GetReply reply_to(const TxnSlot& slot, uint16_t entry, Code code = Code::kOk) {
-    GetReply reply{};
-    reply.sequence = static_cast<uint32_t>(slot.sequence);
-    reply.entry = static_cast<uint8_t>(entry);
-    reply.code = static_cast<uint8_t>(code);
-    return reply;
+    return {.slot = slot.index, .code = code, .entry = entry};
   }
-  void answer_get(NodeId from, const TxnSlot& slot, GetReply reply, const std::string& value = {}) {
-    reply.value_bytes = static_cast<uint32_t>(value.size());
-    std::byte* to = peer(from).reserve(kSelf, Flow::kExecution, static_cast<uint8_t>(Kind::kGetReply),
-                                       sizeof reply + padded(value.size()), slot.index);
-    store(to, reply);
-    std::memcpy(to + sizeof reply, value.data(), value.size());
+  void answer_get(NodeId from, const GetReply& reply, const std::string& value = {}) {
+    std::byte* to = peer(from).reserve(kSelf, Flow::kCommit, static_cast<uint8_t>(Kind::kGetReply),
+                                       reply.bytes() + value.size(), reply.tag());
+    store(to, reply.word);
+    std::memcpy(to + reply.bytes(), value.data(), value.size());
     deliver();
   }
   void answer_found(NodeId from, const TxnSlot& slot, uint16_t entry, uint64_t version, const std::string& value) {
     GetReply reply = reply_to(slot, entry);
-    reply.found = 1;
+    reply.found = true;
     reply.word = Word(Version(version), kReadable).bits;
-    answer_get(from, slot, reply, value);
+    answer_get(from, reply, value);
   }
   static std::string value_of_entry(const Entry& e) { return {reinterpret_cast<const char*>(e.value), e.value_bytes}; }
   void lock_by_other(uint64_t key) {
@@ -81,12 +76,13 @@ TEST_F(ReadsTest, AKeyOfAnotherNodeIsAskedForAtItsPrimary) {
   const std::vector<Received> got = take_received();
   ASSERT_EQ(got.size(), 1U);
   EXPECT_EQ(got[0].at, kOne);
-  EXPECT_EQ(got[0].slot, slot.index);
-  const auto request = got[0].as<GetRequest>();
-  EXPECT_EQ(request.sequence, slot.sequence);
-  EXPECT_EQ(request.key_bytes, 8U);
+  const GetRequest request = got[0].get();
+  EXPECT_EQ(request.slot, slot.index);
+  EXPECT_EQ(request.entry, 0U);
+  EXPECT_EQ(request.table, kTable.value);
   EXPECT_EQ(request.flags, 0);
-  EXPECT_EQ(load<uint64_t>(got[0].body.data() + sizeof request), key);
+  ASSERT_EQ(got[0].body.size(), 8U);
+  EXPECT_EQ(load<uint64_t>(got[0].body.data()), key);
   answer_found(kOne, slot, 0, 6, "value");
   EXPECT_TRUE(e.done && e.found);
   EXPECT_EQ(value_of_entry(e), "value");
@@ -130,8 +126,8 @@ TEST_F(ReadsTest, AnAnswerOfARefusalFailsTheTransaction) {
   TxnSlot& slot = begin();
   const Entry& e = get(slot, key_at(kOne));
   GetReply reply = reply_to(slot, 0, Code::kLocked);
-  reply.holder = Owner(kTwo, WorkerId(4), 1).bits;
-  answer_get(kOne, slot, reply);
+  reply.word = Word(Version(), 0, Owner(kTwo, WorkerId(4), 1)).bits;
+  answer_get(kOne, reply);
   EXPECT_TRUE(e.done);
   EXPECT_EQ(e.code, Code::kLocked);
   EXPECT_EQ(slot.outcome.code, Code::kLocked);
@@ -147,12 +143,18 @@ TEST_F(ReadsTest, AnAnswerToNoGetIsAFaultOfThePeer) {
     return is;
   };
   GetReply wrong = reply_to(slot, 0);
-  ++wrong.sequence;
-  answer_get(kOne, slot, wrong);
-  EXPECT_TRUE(is_fault()) << "of another transaction";
-  answer_get(kOne, slot, reply_to(slot, 1));
-  EXPECT_TRUE(is_fault()) << "of a key that it does not have";
-  answer_get(kTwo, slot, reply_to(slot, 0));
+  ++wrong.slot;
+  answer_get(kOne, wrong);
+  EXPECT_TRUE(is_fault()) << "of a slot that has no transaction";
+  for (const int entry : {1, 256, 4095}) {
+    answer_get(kOne, reply_to(slot, static_cast<uint16_t>(entry)));
+    EXPECT_TRUE(is_fault()) << "of a key that it does not have";
+  }
+  TxnSlot& other = begin();
+  put(other, key_at(kOne));
+  answer_get(kOne, reply_to(other, 0));
+  EXPECT_TRUE(is_fault()) << "of another transaction, which has not asked";
+  answer_get(kTwo, reply_to(slot, 0));
   EXPECT_TRUE(is_fault()) << "of a node that was not asked";
   EXPECT_FALSE(e.done);
   answer_found(kOne, slot, 0, 6, "value");
@@ -350,7 +352,7 @@ TEST_F(ReadsAtBackupsTest, ASingleReadOfWhatIsNotReadableGoesToThePrimary) {
   const std::vector<Received> got = take_received();
   ASSERT_EQ(got.size(), 1U);
   EXPECT_EQ(got[0].at, kTwo);
-  EXPECT_EQ(got[0].as<GetRequest>().flags, kGetSingle);
+  EXPECT_EQ(got[0].get().flags, kGetSingle);
   answer_found(kTwo, slot, 0, 1, "value");
   EXPECT_TRUE(slot.entry(0).done);
 }
@@ -381,7 +383,9 @@ TEST_F(ReadsWithLocksTest, AGetForUpdateLocksAtThePrimary) {
   TxnSlot& slot = begin();
   const Entry& e = get(slot, key_at(kOne), Intent::kUpdate);
   deliver();
-  EXPECT_EQ(take_received().at(0).as<GetRequest>().flags, kGetLocks);
+  const GetRequest request = take_received().at(0).get();
+  EXPECT_EQ(request.flags, kGetLocks);
+  EXPECT_EQ(request.sequence, slot.sequence) << "of its record there";
   EXPECT_EQ(slot.participants, mask_of({1}));
   EXPECT_EQ(slot.locked_nodes, 0U) << "not before the answer";
   answer_found(kOne, slot, 0, 6, "value");
@@ -406,7 +410,7 @@ TEST_F(ReadsWithLocksTest, ALockAtTheLastVersionFailsAndIsReleasedLikeAnyOther) 
 TEST_F(ReadsWithLocksTest, ALockThatWasRefusedIsNotHeld) {
   TxnSlot& slot = begin();
   const Entry& e = get(slot, key_at(kOne), Intent::kUpdate);
-  answer_get(kOne, slot, reply_to(slot, 0, Code::kLocked));
+  answer_get(kOne, reply_to(slot, 0, Code::kLocked));
   EXPECT_FALSE(e.locked);
   EXPECT_EQ(slot.locked_nodes, 0U);
 }

@@ -226,10 +226,10 @@ bool Recovery::parse(const Message& m) const {
   for (int i = 0; i < header.keys; ++i) {
     KeyPartView in;
     if (!take_key(&at, m.body.data() + m.body.size(), &in)) return false;
-    if (in.part->table >= ctx_.tables.count() || in.part->write > static_cast<uint8_t>(Write::kErase)) return false;
-    const Table* table = ctx_.tables.at(TableId(in.part->table));
-    if (in.part->version > kVersionMax || !fits_table(*in.part, *table, ctx_.limits.key_bytes_max)) return false;
-    if (!value_makes_sense(like, *in.part)) return false;
+    if (in.part.table >= ctx_.tables.count()) return false;
+    const Table* table = ctx_.tables.at(TableId(in.part.table));
+    if (!fits_table(in.part, *table, ctx_.limits.key_bytes_max)) return false;
+    if (!value_makes_sense(like, in.part)) return false;
   }
   return true;
 }

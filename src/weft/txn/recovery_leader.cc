@@ -101,19 +101,19 @@ const char* RecoveryLeader::hear_keys(ByteView keys, int count, OpenTransaction&
   for (int i = 0; i < count; ++i) {
     KeyPartView in;
     WEFT_CHECK(take_key(&at, end, &in), "a message was parsed when it arrived");
-    if (in.part->index >= limits_.txn_keys_max) return "a report of more keys than a transaction has";
-    OpenTransaction::Write& write = open.keys[in.part->index];
+    if (in.part.index >= limits_.txn_keys_max) return "a report of more keys than a transaction has";
+    OpenTransaction::Write& write = open.keys[in.part.index];
     if (write.has_value) continue;
     const size_t known = padded(write.key.size()) + padded(write.value.size());
     const size_t bytes = open.bytes - known + padded(in.key.size()) + padded(in.value.size());
     if (bytes > limits_.txn_bytes_max) return "a report of more bytes than a transaction has";
     open.bytes = bytes;
-    write.table = in.part->table;
+    write.table = in.part.table;
     write.key = as_text(in.key);
     // A lock that brought no value is reported without one: what another record says of the key replaces it. A key
     // that was only locked while it was read is not reported at all.
-    write.write = in.part->write;
-    write.version = in.part->version;
+    write.write = in.part.write;
+    write.version = in.part.version;
     write.has_value = in.has(kHasValue) || in.write() == Write::kErase;
     write.value = as_text(in.value);
   }

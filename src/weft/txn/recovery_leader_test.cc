@@ -245,10 +245,10 @@ TEST_F(RecoveryLeaderTest, ACommitBringsAllValuesToEveryMember) {
     const auto keys = recovery_keys(d);
     ASSERT_EQ(keys.size(), 2U);
     EXPECT_EQ(keys[0].write(), Write::kPut);
-    EXPECT_EQ(keys[0].part->version, 9U);
+    EXPECT_EQ(keys[0].part.version, 9U);
     EXPECT_EQ(as_text(keys[0].value), "one");
     EXPECT_EQ(keys[1].write(), Write::kErase);
-    EXPECT_EQ(keys[1].part->index, 1U);
+    EXPECT_EQ(keys[1].part.index, 1U);
     EXPECT_FALSE(keys[1].has(kHasValue));
   }
 }
@@ -324,7 +324,7 @@ TEST_F(RecoveryLeaderTest, AValueThatCameIsNotReplacedByAKeyWithoutOne) {
   const auto keys = recovery_keys(decision);
   ASSERT_EQ(keys.size(), 1U);
   EXPECT_EQ(keys[0].write(), Write::kInsert);
-  EXPECT_EQ(keys[0].part->version, 9U);
+  EXPECT_EQ(keys[0].part.version, 9U);
   EXPECT_EQ(as_text(keys[0].value), "one");
 }
 

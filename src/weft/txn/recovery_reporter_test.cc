@@ -51,7 +51,6 @@ class RecoveryReporterTest : public PartTest {
     return record;
   }
   PreparedKeys* part(Write write, const std::string& value, bool has_value = true) {
-    std::byte* more;
     KeyRef ref;
     ref.key = hashed(key_);
     ref.table = &table();
@@ -61,7 +60,7 @@ class RecoveryReporterTest : public PartTest {
     ref.flags = has_value ? kHasValue : 0;
     ref.value = as_bytes(padded_ = value + std::string(8, '\0')).subspan(0, value.size());
     ref.version = Version(40);
-    return records_.make_part({&ref, 1}, 0, &more);
+    return records_.gather_part({&ref, 1}).keys;
   }
   // A decision that an earlier recovery has written here.
   void write_decision() {
@@ -121,12 +120,12 @@ TEST_F(RecoveryReporterTest, ARecordIsReportedAndThenItsKeys) {
   EXPECT_EQ(sent[0].header.keys, 0U) << "a record without keys is known, too";
   const auto locked = recovery_keys(sent[1]);
   ASSERT_EQ(locked.size(), 1U);
-  EXPECT_EQ(locked[0].part->version, 21U) << "the one that its commit would make";
+  EXPECT_EQ(locked[0].part.version, 21U) << "the one that its commit would make";
   EXPECT_FALSE(locked[0].has(kHasValue));
   const auto applied = recovery_keys(sent[2]);
   ASSERT_EQ(applied.size(), 1U);
-  EXPECT_EQ(applied[0].part->version, 40U);
-  EXPECT_EQ(applied[0].part->index, 3U);
+  EXPECT_EQ(applied[0].part.version, 40U);
+  EXPECT_EQ(applied[0].part.index, 3U);
   EXPECT_EQ(applied[0].write(), Write::kInsert);
   EXPECT_EQ(as_text(applied[0].value), "value");
 }
@@ -193,8 +192,8 @@ TEST_F(RecoveryReporterTest, ACoordinatorThatCommitsReportsItsWrites) {
   EXPECT_EQ(sent.header.unanimous, 1U);
   const auto keys = recovery_keys(sent);
   ASSERT_EQ(keys.size(), 1U);
-  EXPECT_EQ(keys[0].part->index, 1U);
-  EXPECT_EQ(keys[0].part->version, 11U);
+  EXPECT_EQ(keys[0].part.index, 1U);
+  EXPECT_EQ(keys[0].part.version, 11U);
   EXPECT_EQ(as_text(keys[0].value), "new");
 }
 
@@ -239,8 +238,8 @@ TEST_F(RecoveryReporterTest, AWrittenDecisionIsReportedWithItsEpochAndItsWrites)
   EXPECT_EQ(sent.ending(), Ending::kCommit);
   const auto parts = recovery_keys(sent);
   ASSERT_EQ(parts.size(), 1U);
-  EXPECT_EQ(parts[0].part->version, 9U);
-  EXPECT_EQ(parts[0].part->index, 4U);
+  EXPECT_EQ(parts[0].part.version, 9U);
+  EXPECT_EQ(parts[0].part.index, 4U);
   EXPECT_EQ(as_text(parts[0].value), "decided");
 }
 

@@ -71,7 +71,7 @@ inline RecoveryHeader recovery_header(RecoveryStep step, Epoch epoch, const Reco
   return header;
 }
 // The leader's decision of a transaction, first made in this epoch.
-inline RecoveryHeader recovery_decision(Epoch epoch, const RecoveryId& txn, Ending ending, uint8_t keys = 0) {
+inline RecoveryHeader recovery_decision(Epoch epoch, const RecoveryId& txn, Ending ending, uint16_t keys = 0) {
   RecoveryHeader header = recovery_header(RecoveryStep::kDecide, epoch, txn, ending);
   header.decided_epoch = epoch.value;
   header.keys = keys;
@@ -79,7 +79,7 @@ inline RecoveryHeader recovery_decision(Epoch epoch, const RecoveryId& txn, Endi
 }
 
 // One key as recovery messages carry it. Without a value: kErase, or a key that only says what was locked.
-inline void add_recovery_key(std::vector<std::byte>& to, uint8_t index, uint64_t key, Write write, uint64_t version,
+inline void add_recovery_key(std::vector<std::byte>& to, uint16_t index, uint64_t key, Write write, uint64_t version,
                              std::string_view value, bool has_value = true) {
   KeyPart part{};
   part.version = version;
@@ -94,7 +94,7 @@ inline void add_recovery_key(std::vector<std::byte>& to, uint8_t index, uint64_t
 }
 
 // The body of a message with one key.
-inline std::vector<std::byte> recovery_key(uint8_t index, uint64_t key, Write write, uint64_t version,
+inline std::vector<std::byte> recovery_key(uint16_t index, uint64_t key, Write write, uint64_t version,
                                            std::string_view value, bool has_value = true) {
   std::vector<std::byte> out;
   add_recovery_key(out, index, key, write, version, value, has_value);

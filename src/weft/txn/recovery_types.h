@@ -56,11 +56,11 @@ struct RecoveryHeader {
   uint8_t slot;
   uint8_t state;      // of a record: PreparedState bits; of a decision: 0
   uint8_t unanimous;  // all locks together commit it
-  uint8_t writes;     // written keys of the whole transaction
   uint8_t ending;     // Ending
-  uint8_t keys;       // KeyParts that follow; version is the new one
   uint8_t served;     // kReported: this worker was active once, so what it does not know did not reach it
-  uint8_t unused[3];
+  uint8_t unused;
+  uint16_t writes;  // written keys of the whole transaction
+  uint16_t keys;    // KeyParts that follow; version is the new one
   uint32_t sequence_high;
 
   uint64_t sequence() const { return uint64_t{sequence_high} << 32 | sequence_low; }
@@ -102,15 +102,15 @@ struct OpenTransaction {
     std::string key, value;
   };
   bool unanimous = false;
-  uint8_t writes = 0;
+  uint16_t writes = 0;
   uint64_t participants = 0;
   uint64_t locked = 0, replicated = 0, committed = 0;  // bit n: according to the record at node n
   Ending written = Ending::kOpen;                      // a decision that was written in an earlier recovery
   uint32_t decided_epoch = 0;
   bool own_report = false;  // the coordinator is a member, and has not finished it
   Ending own_ending = Ending::kOpen;
-  std::map<uint8_t, Write> keys;  // by index in the transaction
-  size_t bytes = 0;               // of these keys and values, padded
+  std::map<uint16_t, Write> keys;  // by index in the transaction
+  size_t bytes = 0;                // of these keys and values, padded
 
   Ending decision = Ending::kOpen;
   bool everywhere = false;  // finished at a member, so every replica has it: nothing to send

@@ -27,7 +27,9 @@ enum class Precondition : uint8_t { kNothing, kAbsent, kPresent };
 // One key of a transaction. Until commit, `write` is the intended final state of the key (kPut or kErase); the plan
 // combines it with the precondition into what is to be done.
 struct Entry {
-  HashedKey key;  // its bytes are in the slot's arena
+  HashedKey key;             // its bytes are here, or of a byte string in the slot's arena
+  uint64_t integer_key = 0;  // of a table with integer keys
+  uint64_t narrow_head = 0;  // of its part in messages, if its table, index and size allow a narrow one (key_part.h)
   Table* table = nullptr;
   const Placement* placement = nullptr;
   TableId table_id;
@@ -120,6 +122,7 @@ struct alignas(64) TxnSlot {
   uint64_t locked_nodes = 0;  // nodes where this transaction holds locks
   uint64_t record_nodes = 0;  // nodes that keep a record of it
   uint64_t participants = 0;
+  uint64_t credit_nodes = 0;       // those where it holds credit (commit_credit.h)
   uint64_t catching_up_nodes = 0;  // those of them that are catching up on a partition of a written key
   uint64_t nonvoting_nodes = 0;    // those of these that have no other part in it: they have no vote
   uint64_t ring_nodes = 0;         // those of its replication targets whose log is a ring
@@ -147,7 +150,7 @@ struct alignas(64) TxnSlot {
   bool acknowledged = false;
   bool expired = false;  // nobody waits any more for what is in flight
   bool left = false;     // in commit: its client was answered that the outcome is unknown, and it goes on
-  uint8_t writes = 0;
+  uint16_t writes = 0;
   uint8_t round_trips = 0;
   uint8_t chunks = 0;
   Code rejected = Code::kOk;              // a limit was exceeded: commit answers kRejected
@@ -177,8 +180,8 @@ struct alignas(64) TxnSlot {
   std::array<Entry, kInlineEntries> inline_entries;
   // Keys and values: bytes come from here, then from blocks of the worker's pool.
   alignas(8) std::array<std::byte, kInlineBytes> bytes;
-  // Per node, valid for participants.
-  std::array<uint32_t, kNodesMax + 1> credit;  // taken
+  // Per node.
+  std::array<uint32_t, kNodesMax + 1> credit;  // taken; valid for credit_nodes
   std::array<uint32_t, kNodesMax + 1> need;    // what the commit takes
   struct Chunk {
     std::byte* block;

@@ -198,7 +198,7 @@ TEST_F(SlotTableTest, EachInLineGivesUpAtItsOwnDeadline) {
 
 TEST_F(SlotTableTest, NothingOfTheLastTransactionIsLeftInASlot) {
   TxnSlot& slot = *table_.acquire(1500);
-  slot.round_trips = slot.writes = slot.flags = 3;
+  slot.writes = slot.round_trips = slot.flags = 3;
   slot.single = slot.expired = slot.left = slot.acknowledged = true;
   slot.read_only = slot.unanimous = slot.lock_brings_values = true;
   slot.phase = Phase::kUnlock;

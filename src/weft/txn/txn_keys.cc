@@ -5,7 +5,9 @@
 #include <new>
 
 #include "weft/base/check.h"
+#include "weft/base/inline.h"
 #include "weft/base/marks.h"
+#include "weft/txn/key_part.h"
 
 namespace weft {
 
@@ -27,6 +29,8 @@ std::byte* TxnKeys::take_chunk_bytes(TxnSlot& slot, size_t need) {
 
 namespace {
 
+ByteView bytes_of(const Key& key) { return {reinterpret_cast<const std::byte*>(key.data()), key.size()}; }
+
 size_t home_of(uint64_t hash) { return hash % TxnSlot::kPlaces; }
 size_t next_place(size_t place) { return (place + 1) % TxnSlot::kPlaces; }
 
@@ -45,13 +49,15 @@ bool is_entry(const Entry& e, const Table* table, const HashedKey& key) {
 }  // namespace
 
 // Applications often return to the key they used last, or go over their keys again in order: checking these two is
-// cheaper than hashing a byte string.
-Entry* TxnKeys::guess(TxnSlot& slot, const Table* table, std::string_view key) {
-  if (slot.count == 0) return nullptr;
+// cheaper than hashing.
+WEFT_INLINE Entry* TxnKeys::guess(TxnSlot& slot, TableId table, const Key& key) {
   const auto following = static_cast<uint16_t>(slot.last_entry + 1U < slot.count ? slot.last_entry + 1U : 0U);
   for (const uint16_t i : {slot.last_entry, following}) {
     Entry& e = slot.entry(i);
-    if (e.table != table || as_text(e.key.bytes) != key) continue;
+    if (e.table_id != table || e.key.bytes.size() != key.size()) continue;
+    const bool same = e.table->integer_keys() ? e.integer_key == load<uint64_t>(bytes_of(key).data())
+                                              : as_text(e.key.bytes) == as_text(bytes_of(key));
+    if (!same) continue;
     slot.last_entry = i;
     return &e;
   }
@@ -73,14 +79,18 @@ Entry* TxnKeys::find(TxnSlot& slot, const Table* table, const HashedKey& key) {
 }
 
 // Returns nullptr if it is rejected; the slot's outcome says why.
-Entry* TxnKeys::find_or_add(TxnSlot& slot, TableId table_id, Key key) {
+Entry* TxnKeys::find_or_add(TxnSlot& slot, TableId table_id, const Key& key) {
   WEFT_CHECK(slot.stage == TxnStage::kExecuting, "only what executes names keys");
+  if (slot.count != 0) {
+    if (Entry* e = guess(slot, table_id, key)) return e;
+  }
   if (table_id.value >= ctx_.tables.count()) {
     reject(slot, Code::kNoSuchTable, nullptr, {"the number of tables", ctx_.tables.count(), table_id.value});
     return nullptr;
   }
   Table* table = ctx_.tables.at(table_id);
-  if (table->integer_keys() && key.size() != 8) {
+  const bool integer = table->integer_keys();
+  if (integer && key.size() != 8) {
     reject(slot, Code::kInvalidArgument, nullptr, {"the bytes of an integer key", 8, key.size()});
     return nullptr;
   }
@@ -88,10 +98,7 @@ Entry* TxnKeys::find_or_add(TxnSlot& slot, TableId table_id, Key key) {
     reject(slot, Code::kKeyTooLong, nullptr, {"limits.key_bytes_max", ctx_.limits.key_bytes_max, key.size()});
     return nullptr;
   }
-  if (!table->integer_keys()) {
-    if (Entry* e = guess(slot, table, {key.data(), key.size()})) return e;
-  }
-  const HashedKey hashed = table->hashed({reinterpret_cast<const std::byte*>(key.data()), key.size()});
+  const HashedKey hashed = table->hashed(bytes_of(key));
   if (Entry* e = slot.count != 0 ? find(slot, table, hashed) : nullptr) {
     slot.last_entry = static_cast<uint16_t>(e - slot.entries);
     return e;
@@ -101,18 +108,26 @@ Entry* TxnKeys::find_or_add(TxnSlot& slot, TableId table_id, Key key) {
     return nullptr;
   }
   if (slot.count == slot.capacity) grow(slot);
-  std::byte* bytes = take_bytes(slot, key.size());
+  Entry* e = new (slot.entries + slot.count) Entry();
+  std::byte* bytes = reinterpret_cast<std::byte*>(&e->integer_key);
+  if (!integer) {
+    bytes = take_bytes(slot, key.size());
+  } else if (slot.bytes_used + sizeof e->integer_key > ctx_.limits.txn_bytes_max) {
+    bytes = nullptr;
+  } else {
+    slot.bytes_used += sizeof e->integer_key;
+  }
   if (bytes == nullptr) {
     reject(slot, Code::kTxnTooLarge, nullptr, bytes_limit(slot, key.size()));
     return nullptr;
   }
   copy_bytes(bytes, key.data(), key.size());
-  Entry* e = new (slot.entries + slot.count) Entry();
   slot.last_entry = slot.count++;
   e->key = hashed;
   e->key.bytes = {bytes, key.size()};
   e->table = table;
   e->table_id = table_id;
+  if (integer) e->narrow_head = narrow_integer_head(table_id, slot.last_entry);
   e->placement = &ctx_.view().placement(hashed.partition);
   if (slot.places != nullptr) index_entry(slot, static_cast<uint16_t>(slot.count - 1));
   return e;
@@ -125,7 +140,10 @@ void TxnKeys::grow(TxnSlot& slot) {
   const size_t room = Pool::room(capacity * sizeof(Entry) + TxnSlot::kPlaces);
   auto* grown = reinterpret_cast<Entry*>(pool_->allocate(room));
   slot.chunk[slot.chunks++] = {reinterpret_cast<std::byte*>(grown), static_cast<uint32_t>(room)};
-  for (uint16_t i = 0; i < slot.count; ++i) new (grown + i) Entry(slot.entry(i));
+  for (uint16_t i = 0; i < slot.count; ++i) {
+    Entry* e = new (grown + i) Entry(slot.entry(i));
+    if (e->table->integer_keys()) e->key.bytes = {reinterpret_cast<std::byte*>(&e->integer_key), sizeof e->integer_key};
+  }
   slot.entries = grown;
   slot.capacity = capacity;
   slot.places = reinterpret_cast<uint8_t*>(grown + capacity);

@@ -19,7 +19,7 @@ class TxnKeys {
   TxnKeys(WorkerContext& ctx, Pool* pool) : ctx_(ctx), pool_(pool) {}
 
   // The transaction's entry of the key. nullptr: rejected, and the slot's outcome says why.
-  Entry* find_or_add(TxnSlot& slot, TableId table, Key key);
+  Entry* find_or_add(TxnSlot& slot, TableId table, const Key& key);
 
   // Returns nullptr if it exceeds Limits::txn_bytes_max.
   std::byte* take_bytes(TxnSlot& slot, size_t bytes) {
@@ -42,7 +42,7 @@ class TxnKeys {
   Code write(TxnSlot& slot, Entry& entry, Write write, std::string_view value);
 
  private:
-  static Entry* guess(TxnSlot& slot, const Table* table, std::string_view key);
+  static Entry* guess(TxnSlot& slot, TableId table, const Key& key);
   static Entry* find(TxnSlot& slot, const Table* table, const HashedKey& key);
   void grow(TxnSlot& slot);
   std::byte* take_chunk_bytes(TxnSlot& slot, size_t need);

@@ -92,7 +92,7 @@ TxnParts::TxnParts(TxnWorker* self, Node* node, WorkerId id, Worker* worker, Env
       keys_(ctx_, pool_.get()),
       outcomes_(ctx_.limits.outcome_bytes),
       acks_(ctx_, outcomes_, slots_.size()),
-      credit_(ctx_.nodes, ctx_.limits.credit_bytes),
+      credit_(ctx_.nodes, ctx_.limits.credit_bytes - CommitCredit::small_bytes(ctx_.limits)),
       planner_(node->rows(), ctx_.self, ctx_.bugs, ctx_.wire->atomic_with_cpu() || node->local_atomics() != nullptr),
       records_(ctx_.nodes, static_cast<int>(slots_.size()), pool_.get()),
       participant_(ctx_, records_, outcomes_, node->rows().marks_readable()),
@@ -142,6 +142,7 @@ void TxnParts::register_handlers() {
   dispatcher_.handle<&Participant::on_validate>(Kind::kValidate, &participant_);
   dispatcher_.handle<&Participant::on_replicate>(Kind::kReplicate, &participant_);
   dispatcher_.handle<&Participant::on_unlock>(Kind::kUnlock, &participant_);
+  dispatcher_.handle<&Coordinator::on_ack>(Kind::kAck, &coordinator_);
   dispatcher_.handle<&Coordinator::on_reply>(Kind::kReply, &coordinator_);
   dispatcher_.handle<&Participant::on_done>(Kind::kDone, &participant_);
   dispatcher_.handle<&Coordinator::on_unlocked>(Kind::kUnlocked, &coordinator_);

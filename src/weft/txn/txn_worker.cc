@@ -32,6 +32,7 @@ bool TxnWorker::commit_steps() {
     busy |= coordinator_.retry_commits();
   }
   if (verbs_ != nullptr && slots_.runs_short()) verbs_->verb_issuer().flush_unsignalled_now();
+  participant_.flush();  // notices ride on acks
   busy |= coordinator_.truncate();
   busy |= participant_.send_notices();
   busy |= client_waits_.expire();
@@ -40,6 +41,7 @@ bool TxnWorker::commit_steps() {
 
 bool TxnWorker::flush() {
   const bool posted = verbs_ != nullptr && verbs_->verb_issuer().flush(ctx_.now_ns());
+  participant_.flush();
   return port_.flush() || posted;
 }
 
@@ -65,7 +67,7 @@ void TxnWorker::before_sleep() {
 }
 
 bool TxnWorker::pending() const {
-  return reads_.pending() || coordinator_.pending() || credit_.came_back() ||
+  return reads_.pending() || coordinator_.pending() || participant_.has_acks() || credit_.came_back() ||
          ctx_.state.views.published_epoch() > ctx_.view().epoch.value || !ctx_.faults.empty() || port_.pending() ||
          (verbs_ != nullptr && verbs_->verb_issuer().pending());
 }
