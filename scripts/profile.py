@@ -18,12 +18,12 @@ TRANSACTIONS = 64_000  # a fixed number, so that two commits do the same work
 PARTS = [
     ("tables: index, records, locks", r"weft::(Table|Dlht|dlht|Blocks|PartitionUsage|IndexExtents|Quiesce)|record_|hash_|XXH"),
     ("messages: ports, rings, packets", r"weft::(Port|Sender|Receiver|Ring|LocalWire|LocalFabric|FrameQueue|Credit::)"),
-    ("messages: writing and parsing", r"weft::(MessageTransport::(?!take_lock)|Dispatcher|CommitParser|NoticeQueue)"
+    ("messages: writing and parsing", r"weft::(MessageTransport::(?!take_lock)|Dispatcher|CommitParser|NoticeQueue|AckQueue|put_key|take_key)"
                                       r"|weft::(Participant::reply|Reads::send_get)"),
-    ("messages: answers at the coordinator", r"weft::(Coordinator::(on_reply|on_unlocked)"
+    ("messages: answers at the coordinator", r"weft::(Coordinator::(on_ack|on_reply|on_unlocked)"
                                              r"|MessageTransport::take_lock_versions|Reads::on_get_reply|ReadServer)"),
     ("participants' records", r"weft::(Prepared(Table|Txn|Keys)|BackupWrites|Pool|Participant)"),
-    ("the coordinator: reads, plan, driver", r"weft::(TxnWorker|Coordinator|Planner|Reads|TxnKeys|SlotTable|Client(Acks|Waits)"
+    ("the coordinator: reads, plan, driver", r"weft::(TxnWorker|Coordinator|OwnTransport|Truncation|Planner|Reads|TxnKeys|SlotTable|Client(Acks|Waits)"
                                              r"|CommitCredit|CreditGate|LocalCommits|Recovery|StateTransfer|Placement|fail)"),
     ("the client: coroutines, API, workload", r"weft::(Session|Txn::|StoredProcedure|bench|Worker|FramePool|Timers|Random|Task)"),
     ("copying and clearing", r"mem(cpy|move|set|cmp)"),
