@@ -36,7 +36,12 @@ struct Message {
   uint32_t tag;
   ByteView body;           // 8-byte aligned; valid until the burst ends
   bool any_epoch = false;  // its flow is delivered in any epoch
+  // What the burst hook notes for the handlers, as it likes.
+  bool ok = false;
+  uint16_t keys = 0;
+  uint32_t first_key = 0;
 };
+static_assert(sizeof(Message) == 32);
 
 inline constexpr int kKindsMax = 32;
 
@@ -59,8 +64,8 @@ constexpr size_t wire_bytes_max(size_t bytes) {
 // Receives a run: consecutive messages of one burst that have the same kind, in order of arrival per channel.
 using Handler = void (*)(void* context, std::span<const Message> run);
 
-// Called with the whole burst before any handler runs, to compute hashes and prefetch. Must not call the port.
-using BurstHook = void (*)(void* context, std::span<const Message> burst);
+// Called with the whole burst before any handler runs, to parse it and to prefetch. Must not call the port.
+using BurstHook = void (*)(void* context, std::span<Message> burst);
 
 // Called when a peer sent a malformed packet. That peer is closed: nothing more from it is delivered, and messages to
 // it are thrown away. The hook only takes note; it must not call the port.

@@ -37,7 +37,7 @@ bool Port::poll() {
 }
 
 void Port::deliver() {
-  const std::span<const Message> burst = receiver_.messages();
+  const std::span<Message> burst = receiver_.messages();
   delivered_ = 0;
   if (batching_) announce(burst);
   for (size_t at = 0, end; at < burst.size(); at = end) {
@@ -56,7 +56,7 @@ void Port::deliver() {
   }
 }
 
-void Port::announce(std::span<const Message> burst) {
+void Port::announce(std::span<Message> burst) {
   counters_.bursts += 1;
   counters_.burst_messages += burst.size();
   if (hook_ != nullptr) hook_(hook_context_, burst);

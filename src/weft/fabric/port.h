@@ -94,7 +94,7 @@ class Port {
   };
 
   void deliver();
-  void announce(std::span<const Message> burst);
+  void announce(std::span<Message> burst);
 
   const bool batching_;
   bool delivering_ = false;

@@ -354,7 +354,7 @@ TEST(PortEpochTest, MessagesKeepTheirPlacesWhenOthersAreDropped) {
   Port port({.self = kA, .worker = kW0, .nodes = 2}, &wire, nullptr);
   Seen seen{&port, nullptr, {}, 0};
   port.set_burst_hook(
-      [](void* context, std::span<const Message> burst) {
+      [](void* context, std::span<Message> burst) {
         auto* s = static_cast<Seen*>(context);
         s->first = burst.data();
         for (const Message& m : burst) s->bodies.emplace_back(as_text(m.body));

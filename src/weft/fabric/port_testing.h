@@ -89,7 +89,7 @@ class Listener {
           this);
     }
     port.set_burst_hook(
-        [](void* context, std::span<const Message> burst) {
+        [](void* context, std::span<Message> burst) {
           static_cast<Listener*>(context)->bursts.push_back(burst.size());
         },
         this);

@@ -75,10 +75,6 @@ void Receiver::finish() {
   }
 }
 
-WEFT_INLINE void Receiver::add(NodeId source, const MessageHeader& header, bool any_epoch, ByteView body) {
-  messages_[count_++] = {source, static_cast<uint8_t>(header.kind), header.tag, body, any_epoch};
-}
-
 void Receiver::gather_loopback() {
   for (size_t flow = 0; flow < kFlows && count_ < kBurstMessages; ++flow) {
     ByteView& left = loopback_left_[flow];
@@ -86,7 +82,8 @@ void Receiver::gather_loopback() {
     const bool any_epoch = !bound_to_epoch(static_cast<Flow>(flow));
     while (!left.empty() && count_ < kBurstMessages) {
       const auto header = load<MessageHeader>(left.data());
-      add(self_, header, any_epoch, left.subspan(sizeof header, header.bytes));
+      messages_[count_++] = {self_, static_cast<uint8_t>(header.kind), header.tag,
+                             left.subspan(sizeof header, header.bytes), any_epoch};
       left = left.subspan(sizeof header + align_up(header.bytes, 8));
     }
   }
@@ -195,35 +192,39 @@ void Receiver::open(NodeId peer, Channel& channel, ByteView packet) {
     ++counters_->dropped_old_epoch;
     return;
   }
-  const size_t before = count_;
-  if (!take_messages(peer, channel, header, packet)) count_ = before;
+  take_messages(peer, channel, header, packet);
 }
 
 WEFT_INLINE bool Receiver::take_messages(NodeId peer, Channel& channel, const PacketHeader& header, ByteView packet) {
   const bool any_epoch = !bound_to_epoch(static_cast<Flow>(header.flow));
-  ByteView left = packet.subspan(sizeof header);
-  if (left.empty()) return refuse(peer, "packet bytes", packet.size(), "more than", sizeof header);
+  const std::byte* at = packet.data() + sizeof header;
+  const std::byte* const end = packet.data() + packet.size();
+  if (at == end) return refuse(peer, "packet bytes", packet.size(), "more than", sizeof header);
   uint32_t begun = 0;
-  for (bool at_front = true; !left.empty(); at_front = false) {
-    const auto message = load<MessageHeader>(left.data());  // both multiples of 8: at least 8 bytes are left
-    const size_t room = left.size() - sizeof message;
+  Message* to = messages_.get() + count_;
+  for (bool at_front = true; at != end; at_front = false) {
+    const auto message = load<MessageHeader>(at);  // at and end are multiples of 8: at least 8 bytes are left
+    at += sizeof message;
+    const auto room = static_cast<size_t>(end - at);
     if (message.bytes > room) return refuse(peer, "message bytes", message.bytes, "at most", room);
     if ((kinds_ >> message.kind & 1U) == 0) {
       return refuse(peer, "kind without handler", message.kind, "kinds below", kKindsMax);
     }
-    const ByteView body = left.subspan(sizeof message, message.bytes);
-    if (message.fragment == kUnfragmented && channel.total == 0) [[likely]] {
-      add(peer, message, any_epoch, body);
-      ++begun;
-    } else {
+    ByteView body(at, message.bytes);
+    at += align_up(message.bytes, 8);
+    if (message.fragment != kUnfragmented || channel.total != 0) [[unlikely]] {
       const size_t assembled = channel.assembled_in;
       if (!take_fragment(peer, channel, message, body, at_front)) return false;
       if (message.fragment == kFirst) ++begun;
-      if (channel.assembled_in != assembled) add(peer, message, any_epoch, {channel.buffer, channel.have});
+      if (channel.assembled_in == assembled) continue;
+      body = {channel.buffer, channel.have};
+    } else {
+      ++begun;
     }
-    left = left.subspan(sizeof message + align_up(message.bytes, 8));
+    *to++ = {peer, static_cast<uint8_t>(message.kind), message.tag, body, any_epoch};
   }
   if (begun != header.count) return refuse(peer, "message count", header.count, "must be", begun);
+  count_ = static_cast<size_t>(to - messages_.get());
   return true;
 }
 

@@ -48,7 +48,7 @@ class Receiver {
 
   // Gathers the next burst and returns the number of its messages. finish() ends it.
   size_t gather();
-  std::span<const Message> messages() const { return {messages_.get(), count_}; }
+  std::span<Message> messages() const { return {messages_.get(), count_}; }
   void finish();
 
   // Resets the channels of a peer that starts anew as another incarnation. Between polls.
@@ -89,7 +89,6 @@ class Receiver {
   void open(NodeId peer, Channel& channel, ByteView packet);
   bool take_messages(NodeId peer, Channel& channel, const PacketHeader& header, ByteView packet);
   bool take_fragment(NodeId peer, Channel& channel, const MessageHeader& header, ByteView body, bool at_front);
-  void add(NodeId source, const MessageHeader& header, bool any_epoch, ByteView body);
   // Closes the peer; returns false so that a check can end with it.
   bool refuse(NodeId peer, const char* what, uint64_t value, const char* rule, uint64_t other);
 

@@ -148,6 +148,8 @@ class Dlht {
   // For callers with their own batches: prefetch the bins of all keys first, then the links of those that have any.
   void prefetch(uint64_t hash) const { __builtin_prefetch(&current()->bin_of(hash)); }
   void prefetch_links(uint64_t hash) const;
+  // The value of the key with this hash if it is in its bin itself, and nothing is being moved; 0: use get().
+  uint64_t find_inline(uint64_t hash) const;
 
   // Executes the requests in order, with their memory accesses overlapped: prefetches their bins, then their links. A
   // batch of 24 does well; a longer one does better, because its stages overlap.

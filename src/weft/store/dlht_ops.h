@@ -44,6 +44,16 @@ inline Dlht::Lookup Dlht::find(const Index& index, Bin& bin, uint64_t header, ui
   return bin.header.load(std::memory_order_acquire) == header ? Lookup::kAbsent : Lookup::kChanged;
 }
 
+inline uint64_t Dlht::find_inline(uint64_t hash) const {
+  const Index* index = current();
+  const Bin& bin = index->bin_of(hash);
+  const uint64_t header = bin.header.load(std::memory_order_acquire);
+  const uint64_t hits = inline_hits(bin, header, index->low(hash), index->strict());
+  if (hits == 0 || (header & dlht::kStateMask) != 0) return 0;
+  const uint64_t found = dlht::value_of(bin.slots[std::countr_zero(hits) / 2]);
+  return bin.header.load(std::memory_order_acquire) == header ? found : 0;
+}
+
 template <class Match>
 inline bool Dlht::get(uint64_t hash, Match match, uint64_t* value) const {
   const Index* index = current();

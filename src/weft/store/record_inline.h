@@ -11,14 +11,13 @@
 
 namespace weft {
 
-__extension__ using Wide = unsigned __int128;
-
 // Sums a mixed term per word. Each word is mixed with its position, so that swapped words are detected.
 class RecordChecksum {
  public:
   explicit RecordChecksum(uint32_t lens) { add(lens); }
 
   void add(uint64_t word) {
+    __extension__ using Wide = unsigned __int128;
     const Wide product = static_cast<Wide>(word ^ salt_) * kMultiplier;
     sum_ += static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
     salt_ += kSalt;

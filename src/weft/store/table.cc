@@ -73,6 +73,7 @@ Table::Table(const TableOptions& options, Region* region, const TableLayout& lay
       usage_(new PartitionUsage[static_cast<size_t>(options.partitions)]),
       spec_(options.spec),
       partitions_held_(options.partitions_held) {
+  usual_ = is_usual();
   shared_.reserve(64);
 }
 

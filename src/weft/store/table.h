@@ -57,6 +57,7 @@
 #include "weft/base/bugs.h"
 #include "weft/base/bytes.h"
 #include "weft/base/hash.h"
+#include "weft/base/inline.h"
 #include "weft/fabric/local_atomics.h"
 #include "weft/fabric/region.h"
 #include "weft/options.h"
@@ -185,11 +186,21 @@ class Table {
     to->hint = RecordSlot();
   }
   void prefetch_index(uint64_t hash) const { index_->prefetch(hash); }
-  void prefetch_record(const HashedKey& key) const;  // searches the (prefetched) bin, prefetches the record
+  // Searches the (prefetched) bin, prefetches the record, and keeps where it is in key.hint.
+  WEFT_INLINE void prefetch_record(const HashedKey& key) const {
+    if (!key.hint) {
+      key.hint = RecordSlot(index_->find_inline(key.hash));
+      if (!key.hint) [[unlikely]]
+        return prefetch_otherwise(key);
+    }
+    prefetch_slot(key.hint);
+  }
   void prefetch_slot(RecordSlot slot) const {
     const std::byte* const record = at(slot);
-    const size_t bytes = slot.bytes();
     __builtin_prefetch(record);
+    if (slot.block_class() <= block_class_of(64)) [[likely]]
+      return;
+    const size_t bytes = slot.bytes();
     for (size_t i = 64; i < bytes && i < 256; i += 64) __builtin_prefetch(record + i);
   }
 
@@ -212,6 +223,13 @@ class Table {
   // Installs the write at base + 1 and unlocks. Write::kNone only unlocks.
   void commit(const HashedKey& key, Owner owner, Write write, ByteView value, const Locked& locked);
   void unlock(const HashedKey& key, Owner owner, const Locked& locked);
+
+  // The usual case of these (table_in_place.h).
+  bool read_in_place(const HashedKey& key, std::byte* value, size_t value_max, Word* word, uint32_t* value_bytes) const;
+  bool lock_in_place(const HashedKey& key, Owner owner, Version expected, uint32_t value_bytes, Locked* locked);
+  bool commit_in_place(const HashedKey& key, Owner owner, ByteView value, const Locked& locked);
+  bool apply_in_place(const HashedKey& key, ByteView value, Version version, std::byte* old, Visibility visibility,
+                      Undo* undo);
 
   // At a backup: installs the write at `version`, unreadable, over any older version, and copies the old value to
   // `undo` (which must have room for spec().value_bytes_max). Never fails: backups keep headroom over what the primary
@@ -290,6 +308,7 @@ class Table {
   void set_local_atomics(LocalAtomics* words, RegionId region) {
     local_atomics_ = words;
     region_ = region;
+    usual_ = is_usual();
   }
 
   // Per worker: between two calls of quiesce the worker may keep using an old index; a worker that sleeps must be
@@ -338,6 +357,13 @@ class Table {
   Table(const TableOptions& options, Region* region, const TableLayout& layout);
 
   HashedKey hashed_otherwise(ByteView key) const;
+
+  void prefetch_otherwise(const HashedKey& key) const;
+  void read_otherwise(const HashedKey& key, std::byte* value, size_t value_max, ReadResult* result) const;
+  // table_in_place.h
+  bool is_usual() const { return integer_keys_ && !checksums_ && local_atomics_ == nullptr && bugs_.mask == 0; }
+  bool at_hint(const HashedKey& key, Word* word, uint64_t* meta) const;
+  void install_in_place(const HashedKey& key, ByteView value, Word word) const;
 
   // table_inline.h: the index and the blocks.
   std::byte* at(RecordSlot slot) const { return base_ + slot.offset(); }
@@ -400,6 +426,7 @@ class Table {
   const bool integer_keys_;
   bool checksums_;
   const bool plain_;  // integer keys, partitioned by hash
+  bool usual_;        // is_usual(), kept in a line that every operation reads
   const PlantedBugs bugs_;
   void (*const looking_)(void*);
   void* const looking_context_;

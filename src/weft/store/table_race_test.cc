@@ -20,10 +20,10 @@ using testing::bytes_table;
 using testing::integer_table;
 using testing::TableBox;
 
-constexpr int kRounds = kSanitized ? 4000 : 60000;
+constexpr int kRaceRounds = kSanitized ? 4000 : 60000;
 
-constexpr uint32_t kKeys = 12;
-constexpr uint32_t kValueMax = 3000;
+constexpr uint32_t kRaceKeys = 12;
+constexpr uint32_t kRaceValueMax = 3000;
 
 // A value holds a number, and bytes that are derived from it and from the length.
 std::vector<std::byte> make_value(uint64_t number, size_t bytes) {
@@ -42,13 +42,13 @@ bool good_value(ByteView value) {
 
 struct Keys {
   explicit Keys(const Table& table) {
-    for (uint32_t i = 0; i < kKeys; ++i) {
+    for (uint32_t i = 0; i < kRaceKeys; ++i) {
       names[i] = "key" + std::to_string(10000 + i);
       hashed[i] = table.hashed(as_bytes(names[i]));
     }
   }
-  std::array<std::string, kKeys> names;
-  std::array<HashedKey, kKeys> hashed;
+  std::array<std::string, kRaceKeys> names;
+  std::array<HashedKey, kRaceKeys> hashed;
 };
 
 // The kind of keys, and whether records have checksums.
@@ -56,7 +56,7 @@ class TableRace : public ::testing::TestWithParam<std::pair<KeyKind, bool>> {
  protected:
   static TableOptions options(int workers) {
     const auto [kind, checksums] = GetParam();
-    TableOptions out = kind == KeyKind::kInteger ? integer_table(64, kValueMax) : bytes_table(64, kValueMax);
+    TableOptions out = kind == KeyKind::kInteger ? integer_table(64, kRaceValueMax) : bytes_table(64, kRaceValueMax);
     out.workers = workers;
     out.checksums = checksums;
     return out;
@@ -81,7 +81,7 @@ struct Held {
 bool hold(Table& table, const HashedKey& key, Owner owner, Held* held) {
   const LockResult r = table.lock(key, owner, Write::kPut, std::nullopt, 0);
   if (r.code != Code::kOk) return false;
-  std::vector<std::byte> value(kValueMax);
+  std::vector<std::byte> value(kRaceValueMax);
   const ReadResult read = table.read(key, value.data(), value.size());
   *held = Held{&key, r.locked, read.found ? load<uint64_t>(value.data()) : 0};
   return true;
@@ -97,7 +97,7 @@ bool settle(Table& table, Owner owner, Random* random, Held* held) {
     if (table.relock(*held->key, owner, Write::kErase, 0, &held->locked) != Code::kOk) return false;
     return true;
   }
-  const auto bytes = static_cast<uint32_t>(8 + random->below(kValueMax - 8));
+  const auto bytes = static_cast<uint32_t>(8 + random->below(kRaceValueMax - 8));
   return table.relock(*held->key, owner, Write::kPut, bytes, &held->locked) == Code::kOk;
 }
 
@@ -107,17 +107,17 @@ void install(Table& table, Owner owner, Random* random, const Held& held) {
     return;
   }
   const size_t room = held.locked.larger_block ? held.locked.larger_block.bytes() : held.locked.record.bytes();
-  const size_t most = std::min<size_t>(kValueMax, room - record_bytes(held.key->bytes.size(), 0));
+  const size_t most = std::min<size_t>(kRaceValueMax, room - record_bytes(held.key->bytes.size(), 0));
   table.commit(*held.key, owner, Write::kPut, make_value(held.tokens, 8 + random->below(most - 7)), held.locked);
 }
 
 void move_tokens(Table& table, const Keys& keys, int thread, std::atomic<uint64_t>* moves) {
   Random random(static_cast<uint64_t>(thread) + 100);
   const Owner owner(NodeId(0), WorkerId(static_cast<uint8_t>(thread)), 1);
-  for (int i = 0; i < kRounds; ++i) {
+  for (int i = 0; i < kRaceRounds; ++i) {
     if (i % 64 == 0) table.quiesce(WorkerId(static_cast<uint8_t>(thread)));
-    const auto a = static_cast<uint32_t>(random.below(kKeys));
-    const auto b = static_cast<uint32_t>((a + 1 + random.below(kKeys - 1)) % kKeys);
+    const auto a = static_cast<uint32_t>(random.below(kRaceKeys));
+    const auto b = static_cast<uint32_t>((a + 1 + random.below(kRaceKeys - 1)) % kRaceKeys);
     Held from;
     Held to;
     if (!hold(table, keys.hashed[a], owner, &from)) continue;
@@ -153,11 +153,11 @@ void watch(Table& table, const Keys& keys, int thread, const std::atomic<bool>* 
     bool found = false;
     uint64_t number = 0;
   };
-  std::array<Seen, kKeys> seen;
-  std::vector<std::byte> value(kValueMax);
+  std::array<Seen, kRaceKeys> seen;
+  std::vector<std::byte> value(kRaceValueMax);
   for (int i = 0; !stop->load(std::memory_order_relaxed); ++i) {
     if (i % 64 == 0) table.quiesce(WorkerId(static_cast<uint8_t>(thread)));
-    const auto k = static_cast<uint32_t>(random.below(kKeys));
+    const auto k = static_cast<uint32_t>(random.below(kRaceKeys));
     const ReadResult r = table.read(keys.hashed[k], value.data(), value.size());
     if (r.found && !good_value(ByteView(value.data(), r.value_bytes))) wrong->fetch_add(1);
     if (!r.found && r.word.owner()) continue;  // a delete that is just being installed, see table_apply.cc
@@ -203,7 +203,7 @@ TEST_P(TableRace, TokensAreConserved) {
         *static_cast<uint64_t*>(context) += load<uint64_t>(value.data());
       },
       &sum);
-  EXPECT_EQ(sum, 3 * kKeys);
+  EXPECT_EQ(sum, 3 * kRaceKeys);
   const Table::LeakReport residue = box->leak_report();
   EXPECT_EQ(residue.locked + residue.unreadable + residue.tombstones, 0U);
 }
@@ -217,7 +217,7 @@ int times_it_falls(const TableOptions& options) {
   std::atomic<bool> stop{false};
   std::atomic<int> falls{0};
   std::thread reader([&] {
-    std::vector<std::byte> value(kValueMax);
+    std::vector<std::byte> value(kRaceValueMax);
     uint64_t last = 0;
     for (int i = 0; !stop.load(std::memory_order_relaxed); ++i) {
       if (i % 64 == 0) box->quiesce(WorkerId(1));
@@ -229,9 +229,9 @@ int times_it_falls(const TableOptions& options) {
     }
     box->offline(WorkerId(1));
   });
-  std::vector<std::byte> undo(kValueMax);
+  std::vector<std::byte> undo(kRaceValueMax);
   const std::vector<std::byte> value = make_value(1, 8);
-  for (uint64_t version = 1; version <= 60 * kRounds; ++version) {
+  for (uint64_t version = 1; version <= 60 * kRaceRounds; ++version) {
     if (version % 64 == 0) box->quiesce(WorkerId(0));
     box->apply(key, version % 2 == 0 ? Write::kErase : Write::kPut, value, Version(version), undo.data());
     box->mark_readable(key, Version(version));
@@ -262,7 +262,7 @@ uint64_t told_while_it_goes(TableOptions options) {
   TableBox box(options);
   const Keys keys(*box);
   const HashedKey& key = keys.hashed[0];
-  std::vector<std::byte> buffer(kValueMax);
+  std::vector<std::byte> buffer(kRaceValueMax);
   const std::vector<std::byte> value = make_value(1, 8);
   box->apply(key, Write::kPut, value, Version(1), buffer.data());
   box->mark_readable(key, Version(1));
@@ -286,9 +286,9 @@ TEST_P(TableRace, AnAbsenceWordThatIsLookedAtOnce) {
 // A backup as others see it: versions up to `applied` were applied, in order; those up to `raising` were marked
 // readable, or are just being marked.
 struct Backup {
-  std::array<std::atomic<uint64_t>, kKeys> applied{};
-  std::array<std::atomic<uint64_t>, kKeys> raising{};
-  std::array<bool, kKeys> present{};  // of the thread that applies
+  std::array<std::atomic<uint64_t>, kRaceKeys> applied{};
+  std::array<std::atomic<uint64_t>, kRaceKeys> raising{};
+  std::array<bool, kRaceKeys> present{};  // of the thread that applies
   std::atomic<bool> done{false};
   std::atomic<int> wrong{0};
 };
@@ -298,14 +298,14 @@ using Apply = Undo (*)(Table&, const HashedKey&, Write, ByteView, Version, std::
 // In the order of the primary's locks.
 void apply_writes(Table& table, const Keys& keys, WorkerId worker, Apply apply, Backup* backup) {
   Random random(1);
-  std::vector<std::byte> undo(kValueMax);
-  for (int i = 0; i < kRounds; ++i) {
+  std::vector<std::byte> undo(kRaceValueMax);
+  for (int i = 0; i < kRaceRounds; ++i) {
     if (i % 64 == 0) table.quiesce(worker);
-    const auto k = static_cast<uint32_t>(random.below(kKeys));
+    const auto k = static_cast<uint32_t>(random.below(kRaceKeys));
     const uint64_t version = backup->applied[k].load() + 1;
     bool& present = backup->present[k];
     const bool erase = present && random.chance(50);
-    const std::vector<std::byte> value = make_value(version, 8 + random.below(kValueMax - 8));
+    const std::vector<std::byte> value = make_value(version, 8 + random.below(kRaceValueMax - 8));
     const Undo u =
         apply(table, keys.hashed[k], erase ? Write::kErase : Write::kPut, value, Version(version), undo.data());
     if (u.existed != present) backup->wrong.fetch_add(1);
@@ -318,10 +318,10 @@ void apply_writes(Table& table, const Keys& keys, WorkerId worker, Apply apply, 
 }
 
 void raise_behind(Table& table, const Keys& keys, WorkerId worker, Backup* backup) {
-  std::array<uint64_t, kKeys> next{};
+  std::array<uint64_t, kRaceKeys> next{};
   for (bool more = true; more;) {
     more = !backup->done.load();
-    for (uint32_t k = 0; k < kKeys; ++k) {
+    for (uint32_t k = 0; k < kRaceKeys; ++k) {
       table.quiesce(worker);
       for (const uint64_t end = backup->applied[k].load(); next[k] < end;) {
         more = true;
@@ -335,14 +335,14 @@ void raise_behind(Table& table, const Keys& keys, WorkerId worker, Backup* backu
 
 void bring_late(Table& table, const Keys& keys, WorkerId worker, const Backup& backup) {
   Random random(worker.value);
-  std::vector<std::byte> scratch(kValueMax);
+  std::vector<std::byte> scratch(kRaceValueMax);
   while (!backup.done.load()) {
     table.quiesce(worker);
-    const auto k = static_cast<uint32_t>(random.below(kKeys));
+    const auto k = static_cast<uint32_t>(random.below(kRaceKeys));
     const uint64_t newest = backup.applied[k].load();
     if (newest < 2) continue;
     const uint64_t version = newest - 1 - random.below(std::min<uint64_t>(newest - 1, 3));
-    const std::vector<std::byte> value = make_value(version, 8 + random.below(kValueMax - 8));
+    const std::vector<std::byte> value = make_value(version, 8 + random.below(kRaceValueMax - 8));
     table.apply_late_put(keys.hashed[k], value, Version(version), scratch.data());
   }
   table.offline(worker);
@@ -360,11 +360,11 @@ TEST_P(TableRace, ABackupIsReadableOnlyWhenRaised) {
   std::thread raiser([&] { raise_behind(*box, keys, WorkerId(1), &backup); });
   std::thread reader([&] {
     Random random(3);
-    std::vector<std::byte> value(kValueMax);
-    std::array<uint64_t, kKeys> last{};
+    std::vector<std::byte> value(kRaceValueMax);
+    std::array<uint64_t, kRaceKeys> last{};
     while (!backup.done.load()) {
       box->quiesce(WorkerId(2));
-      const auto k = static_cast<uint32_t>(random.below(kKeys));
+      const auto k = static_cast<uint32_t>(random.below(kRaceKeys));
       const ReadResult r = box->read(keys.hashed[k], value.data(), value.size());
       if (r.found && (load<uint64_t>(value.data()) != r.word.version().value ||
                       !good_value(ByteView(value.data(), r.value_bytes)))) {
@@ -399,8 +399,8 @@ TEST_P(TableRace, LatePutsChangeNothing) {
   std::thread late_too([&] { bring_late(*box, keys, WorkerId(3), backup); });
   for (std::thread* t : {&applier, &raiser, &late, &late_too}) t->join();
   EXPECT_EQ(backup.wrong.load(), 0);
-  std::vector<std::byte> value(kValueMax);
-  for (uint32_t k = 0; k < kKeys; ++k) {
+  std::vector<std::byte> value(kRaceValueMax);
+  for (uint32_t k = 0; k < kRaceKeys; ++k) {
     const ReadResult r = box->read(keys.hashed[k], value.data(), value.size());
     EXPECT_EQ(r.found, backup.present[k]);
     if (!r.found) continue;

@@ -3,6 +3,7 @@
 
 #include "weft/base/marks.h"
 #include "weft/store/record_inline.h"
+#include "weft/store/table_in_place.h"
 #include "weft/store/table_inline.h"
 
 namespace weft {
@@ -28,6 +29,16 @@ class Backoff {
 
 ReadResult Table::read(const HashedKey& key, std::byte* value, size_t value_max) const {
   ReadResult result;
+  if (read_in_place(key, value, value_max, &result.word, &result.value_bytes)) [[likely]] {
+    result.found = true;
+    return result;
+  }
+  read_otherwise(key, value, value_max, &result);
+  return result;
+}
+
+void Table::read_otherwise(const HashedKey& key, std::byte* value, size_t value_max, ReadResult* out) const {
+  ReadResult& result = *out;
   RecordSlot slot = first_lookup(key);
   for (Backoff backoff;; backoff.wait(), slot = find(key)) {
     if (slot) {
@@ -37,19 +48,19 @@ ReadResult Table::read(const HashedKey& key, std::byte* value, size_t value_max)
                                                                value_max, &result.word, &result.value_bytes);
       if (look == RecordStatus::kConsistent && !result.word.deleted() && !result.word.moved()) {
         result.found = true;
-        return result;
+        return;
       }
       // The install is slow, or will never finish because of a faulty peer: that must fail the read, not block this
       // worker.
       if (look == RecordStatus::kTorn && backoff.exhausted()) {
         WEFT_MARK("table: torn by a peer's verb");
         result.torn = true;
-        return result;
+        return;
       }
     }
     if (read_absence(key, &result.word)) {
       result.value_bytes = 0;
-      return result;
+      return;
     }
     WEFT_MARK_OUTSIDE("table: read looks again");
   }
@@ -76,10 +87,10 @@ Code Table::validate(const HashedKey& key, Version expected, Owner self, Owner* 
 }
 
 // By the hash only: comparing the key would wait for the record. The user of the hint compares it.
-[[gnu::flatten]] void Table::prefetch_record(const HashedKey& key) const {
+void Table::prefetch_otherwise(const HashedKey& key) const {
   uint64_t value = 0;
-  if (!key.hint && index_->get(key.hash, MatchAny{}, &value)) key.hint = RecordSlot(value);
-  if (key.hint) {
+  if (index_->get(key.hash, MatchAny{}, &value)) {
+    key.hint = RecordSlot(value);
     prefetch_slot(key.hint);
   } else {
     __builtin_prefetch(absence_at(absence_index(key)));

@@ -44,6 +44,7 @@ RemoteIndexAddress Table::index_address() const {
 void Table::set_checksums(bool on) {
   if (on == checksums_) return;
   checksums_ = on;
+  usual_ = is_usual();
   uint64_t cursor = 0;
   do {
     cursor = index_->scan(cursor, [&](uint64_t, uint64_t slot) {

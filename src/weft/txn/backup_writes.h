@@ -15,6 +15,9 @@
 #include <cstddef>
 #include <span>
 
+#include "weft/base/check.h"
+#include "weft/base/inline.h"
+#include "weft/store/table_in_place.h"
 #include "weft/txn/context.h"
 #include "weft/txn/prepared_table.h"
 
@@ -24,7 +27,10 @@ class BackupWrites {
  public:
   // `marks_readable`: backups hide what they apply until the transaction is finished (RowSet::marks_readable).
   BackupWrites(WorkerContext& ctx, PreparedTable& records, bool marks_readable)
-      : ctx_(ctx), records_(records), marks_readable_(marks_readable) {}
+      : ctx_(ctx),
+        records_(records),
+        roles_(ctx.views.roles()),
+        visibility_(marks_readable ? Visibility::kWhenMarked : Visibility::kImmediate) {}
 
   // Whether the writes that these ones replace are installed at this backup.
   bool predecessors_applied(std::span<const KeyRef> keys) const;
@@ -38,11 +44,49 @@ class BackupWrites {
   static void undo(const PreparedTxn& record);
 
  private:
+  uint8_t role_of(const KeyRef& key) const { return roles_[key.key.partition.value]; }
+  // Whether the write becomes readable, or disappears, only when the transaction is finished.
+  bool needs_mark(const KeyRef& key) const {
+    return visibility_ == Visibility::kWhenMarked || key.write == Write::kErase;
+  }
   void apply(PreparedTxn& record, PreparedKey& key, std::span<std::byte>* room);
+  void apply_otherwise(PreparedTxn& record, PreparedKey& key, std::span<std::byte>* room);
 
   WorkerContext& ctx_;
   PreparedTable& records_;
-  const bool marks_readable_;
+  const uint8_t* const roles_;   // of this node, by partition (view_state.h)
+  const Visibility visibility_;  // of what is applied
 };
+
+WEFT_INLINE inline void BackupWrites::add(PreparedTxn& record, PreparedKeys* part, std::span<std::byte> room) {
+  part->next = record.applied;
+  record.applied = part;
+  for (PreparedKey& key : part->all()) {
+    const uint8_t role = role_of(key);
+    if ((role & (kPrimary | kCatchingUp)) == 0 && !key.has(kDeferred)) [[likely]] {
+      apply(record, key, &room);
+      if (needs_mark(key)) record.ends_quietly = false;
+      continue;
+    }
+    key.deferred_apply = (role & kPrimary) == 0 || (role & kCatchingUp) != 0;
+    key.late_put = key.deferred_apply && (role & kCatchingUp) == 0 && key.write == Write::kPut;
+    if (key.deferred_apply) record.ends_quietly = false;
+  }
+}
+
+// An old value of the new one's size stays beside it.
+WEFT_INLINE inline void BackupWrites::apply(PreparedTxn& record, PreparedKey& key, std::span<std::byte>* room) {
+  WEFT_CHECK(!key.applied && key.write != Write::kNone, "a write is applied once");
+  const size_t old_bytes = padded(key.value.size());
+  if (key.write == Write::kPut && !key.has(kOrdered) && old_bytes <= room->size() &&
+      key.table->apply_in_place(key.key, key.value, key.version, room->data(), visibility_, &key.undo)) [[likely]] {
+    key.old_value = room->data();
+    *room = room->subspan(old_bytes);
+  } else {
+    apply_otherwise(record, key, room);
+  }
+  key.applied = true;
+  ctx_.touch_record();
+}
 
 }  // namespace weft

@@ -119,8 +119,9 @@ TEST_F(CommitParserTest, KeysAreAsTheMessageNamesThem) {
   Named second = named(key_at(kSelf, 1), Write::kErase, 4);
   second.part.value_bytes = 64;
   const auto body = body_of(request(5), {first, second});
-  ASSERT_TRUE(parse(message(Kind::kLock, 2, body)));
-  EXPECT_EQ(batch_.parsed[0].keys, 2U);
+  Message m = message(Kind::kLock, 2, body);
+  ASSERT_TRUE(parse(m));
+  EXPECT_EQ(m.keys, 2U);
   ASSERT_EQ(batch_.keys.size(), 2U);
   const KeyRef& a = batch_.keys.data()[0];
   EXPECT_EQ(a.key.hash, hashed(first.key).hash);
@@ -308,14 +309,18 @@ TEST(BatchOfMessages, KeysOfEachMessageStayTheirOwnWhileTheBufferGrows) {
   Batch batch;
   std::vector<Message> messages(300);
   for (int round = 0; round < 2; ++round) {
-    batch.begin(messages);
+    batch.begin();
     EXPECT_TRUE(batch.keys.empty());
     for (uint32_t i = 0; i < messages.size(); ++i) {
-      batch.parsed[i] = {static_cast<uint32_t>(batch.keys.size()), 2, i % 3 != 0};
-      for (uint8_t k = 0; k < 2; ++k) (new (batch.keys.add()) KeyRef())->predecessor_delta = 2 * i + k;
+      const size_t first = batch.keys.size();
+      KeyRef* to = batch.keys.begin_adding(2);
+      for (uint8_t k = 0; k < 2; ++k) (new (to++) KeyRef())->predecessor_delta = 2 * i + k;
+      batch.keys.end_adding(to);
+      batch.note(messages[i], first, i % 3 != 0);
     }
     for (uint32_t i = 0; i < messages.size(); ++i) {
-      EXPECT_EQ(batch.ok(messages[i]), i % 3 != 0);
+      EXPECT_EQ(messages[i].ok, i % 3 != 0);
+      EXPECT_EQ(messages[i].keys, i % 3 == 0 ? 0 : 2);
       if (i % 3 == 0) continue;
       ASSERT_EQ(batch.keys_of(messages[i]).size(), 2U);
       EXPECT_EQ(batch.keys_of(messages[i])[0].predecessor_delta, 2 * i);

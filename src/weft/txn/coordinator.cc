@@ -188,6 +188,16 @@ WEFT_INLINE bool Coordinator::run_own(TxnSlot& slot, Phase phase, PlanStep* step
   return false;
 }
 
+// The next phase that anybody has a part in, or after which the client is acknowledged.
+WEFT_INLINE Phase Coordinator::next_phase(const TxnSlot& slot) const {
+  auto next = static_cast<Phase>(static_cast<int>(slot.phase) + 1);
+  while (next < Phase::kUnlock && verbs_ == nullptr && slot.steps[index_of(next)].send_to == 0 &&
+         next != slot.ack_after) {
+    next = static_cast<Phase>(static_cast<int>(next) + 1);
+  }
+  return next;
+}
+
 // Called when all answers of slot.phase have come (or there were none to wait for).
 void Coordinator::advance(TxnSlot& slot) {
   WEFT_CHECK(slot.in_phases(), "only a commit has phases");
@@ -211,7 +221,7 @@ void Coordinator::advance(TxnSlot& slot) {
       finish(slot);
       return;
     }
-    const auto next = static_cast<Phase>(static_cast<int>(slot.phase) + 1);
+    const Phase next = next_phase(slot);
     if (next == Phase::kUnlock && ctx_.observer != nullptr && !slot.acknowledged) {
       ctx_.observer->on_commit_point(ctx_.self, ctx_.id, slot);
     }
@@ -274,9 +284,9 @@ WEFT_INLINE void take_lock_answer(TxnSlot& slot, const Message& m, const PhaseRe
 
 }  // namespace
 
-void Coordinator::on_ack(const Batch& batch, std::span<const Message> run) {
+void Coordinator::on_ack(const Batch&, std::span<const Message> run) {
   for (const Message& m : run) {
-    if (!batch.ok(m)) continue;
+    if (!m.ok) continue;
     const uint64_t bit = uint64_t{1} << m.source.value;
     const std::byte* const end = m.body.data() + m.body.size();
     for (const std::byte* at = m.body.data(); at != end; at += sizeof(PhaseAck)) {
@@ -298,9 +308,9 @@ void Coordinator::on_ack(const Batch& batch, std::span<const Message> run) {
   }
 }
 
-void Coordinator::on_reply(const Batch& batch, std::span<const Message> run) {
+void Coordinator::on_reply(const Batch&, std::span<const Message> run) {
   for (const Message& m : run) {
-    if (!batch.ok(m)) continue;
+    if (!m.ok) continue;
     const auto answer = load<PhaseReply>(m.body.data());
     TxnSlot& slot = slots_.at(m.tag);
     const uint64_t bit = uint64_t{1} << m.source.value;
@@ -326,9 +336,9 @@ void Coordinator::on_reply(const Batch& batch, std::span<const Message> run) {
   }
 }
 
-void Coordinator::on_unlocked(const Batch& batch, std::span<const Message> run) {
+void Coordinator::on_unlocked(const Batch&, std::span<const Message> run) {
   for (const Message& m : run) {
-    if (!batch.ok(m)) continue;
+    if (!m.ok) continue;
     if (m.source != ctx_.self) ++ctx_.counters.phase_messages[index_of(Phase::kUnlock)];
     const uint64_t bit = uint64_t{1} << m.source.value;
     for (const TxnCompleteNotice& notice : NoticeQueue::of(m)) {

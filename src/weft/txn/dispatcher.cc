@@ -9,16 +9,15 @@ namespace weft {
 
 Dispatcher::Dispatcher(WorkerContext& ctx, const CommitParser& parser, const SlotTable& slots)
     : ctx_(ctx), parser_(parser), slots_(slots), slot_count_(slots.size()) {
-  batch_.parsed.reserve(1024);
   for (Route& route : routes_) route.batch = &batch_;
-  ctx.port.set_burst_hook(
-      [](void* self, std::span<const Message> burst) { static_cast<Dispatcher*>(self)->on_burst(burst); }, this);
+  ctx.port.set_burst_hook([](void* self, std::span<Message> burst) { static_cast<Dispatcher*>(self)->on_burst(burst); },
+                          this);
 }
 
-void Dispatcher::on_burst(std::span<const Message> burst) {
+void Dispatcher::on_burst(std::span<Message> burst) {
   if (log_ != nullptr) log_->drain();
-  batch_.begin(burst);
-  for (size_t i = 0; i < burst.size(); ++i) parse(i, burst[i]);
+  batch_.begin();
+  for (Message& message : burst) parse(message);
   if (batch_.keys.empty() && batch_.logged == 0) return;
   ++ctx_.counters.table_batches;
   ctx_.counters.table_batched += batch_.keys.size() + batch_.logged;
@@ -38,7 +37,7 @@ WEFT_INLINE bool Dispatcher::prefetch_slot(uint32_t slot) const {
   return true;
 }
 
-WEFT_INLINE void Dispatcher::parse(size_t at, const Message& m) {
+WEFT_INLINE void Dispatcher::parse(Message& m) {
   const size_t first_key = batch_.keys.size();
   bool ok;
   switch (static_cast<Kind>(m.kind)) {
@@ -47,8 +46,10 @@ WEFT_INLINE void Dispatcher::parse(size_t at, const Message& m) {
       break;
     case Kind::kLock:
     case Kind::kValidate:
+      ok = parser_.parse_keys<Kind::kLock>(m, &batch_);
+      break;
     case Kind::kReplicate:
-      ok = parser_.parse_keys(m, &batch_);
+      ok = parser_.parse_keys<Kind::kReplicate>(m, &batch_);
       break;
     case Kind::kUnlock:
       ok = parser_.parse_unlock(m, &batch_);
@@ -75,7 +76,7 @@ WEFT_INLINE void Dispatcher::parse(size_t at, const Message& m) {
   }
   if (!ok) [[unlikely]]
     ctx_.faults.report(m.source, "a message that does not parse");
-  batch_.add(at, first_key, ok);
+  batch_.note(m, first_key, ok);
 }
 
 WEFT_INLINE bool Dispatcher::parse_get_reply(const Message& m) const {

@@ -57,8 +57,8 @@ class Dispatcher {
     const Batch* batch = nullptr;
   };
 
-  void on_burst(std::span<const Message> burst);
-  void parse(size_t at, const Message& message);
+  void on_burst(std::span<Message> burst);
+  void parse(Message& message);
   bool parse_reply(const Message& message) const;
   bool parse_get_reply(const Message& message) const;
   bool parse_unlocked(const Message& message) const;

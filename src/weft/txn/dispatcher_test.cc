@@ -22,9 +22,8 @@ class DispatcherTest : public CommitPartTest {
     };
     void on_messages(const Batch& batch, std::span<const Message> run) {
       for (const Message& m : run) {
-        const auto keys = batch.ok(m) ? batch.keys_of(m) : std::span<const KeyRef>();
-        handed.push_back(
-            {static_cast<Kind>(m.kind), batch.ok(m), keys.size(), keys.empty() ? 0 : keys.front().key.hash});
+        const auto keys = m.ok ? batch.keys_of(m) : std::span<const KeyRef>();
+        handed.push_back({static_cast<Kind>(m.kind), m.ok, keys.size(), keys.empty() ? 0 : keys.front().key.hash});
       }
     }
     bool parse(const Message& m) const { return m.body.size() == 8; }

@@ -27,9 +27,42 @@ inline constexpr uint64_t kWideKey = uint64_t{1} << 40;
 inline constexpr size_t kNarrowHeadBytes = 8;
 inline constexpr size_t kWideHeadBytes = 24;
 
+// A narrow head: the lowest bits of its fields, and how many values each has.
+struct NarrowHead {
+  static constexpr int kWriteAt = 41, kFlagsAt = 43, kTableAt = 45, kIndexAt = 48, kKeyBytesAt = 52, kValueBytesAt = 57;
+  static constexpr uint64_t kTables = 8, kIndices = 16, kKeyBytes = 32, kValueBytes = 128;
+  static constexpr uint32_t kFlags = kHasVersion | kHasValue;
+
+  static bool fits(uint64_t table, uint64_t index, uint64_t key_bytes) {
+    return table < kTables && index < kIndices && key_bytes < kKeyBytes;
+  }
+  static bool fits(uint32_t flags, uint32_t predecessor_delta, uint32_t value_bytes) {
+    return (flags & ~kFlags) == 0 && predecessor_delta == 0 && value_bytes < kValueBytes;
+  }
+  // It is made of two halves: what is known when a transaction first names the key, and what each message says of it.
+  static uint64_t of_key(uint64_t table, uint64_t index, uint64_t key_bytes) {
+    return table << kTableAt | index << kIndexAt | key_bytes << kKeyBytesAt;
+  }
+  static uint64_t of_message(uint64_t version, Write write, uint64_t flags, uint64_t value_bytes) {
+    return version | static_cast<uint64_t>(write) << kWriteAt | flags << kFlagsAt | value_bytes << kValueBytesAt;
+  }
+
+  static Write write(uint64_t head) { return static_cast<Write>(head >> kWriteAt & 3U); }
+  static uint32_t flags(uint64_t head) { return head >> kFlagsAt & kFlags; }
+  static uint32_t table(uint64_t head) { return head >> kTableAt & (kTables - 1); }
+  static uint32_t index(uint64_t head) { return head >> kIndexAt & (kIndices - 1); }
+  static uint32_t key_bytes(uint64_t head) { return head >> kKeyBytesAt & (kKeyBytes - 1); }
+  static uint32_t value_bytes(uint64_t head) { return static_cast<uint32_t>(head >> kValueBytesAt); }
+  // Whether a head is narrow, of a key of 8 bytes.
+  static bool is_of_integer(uint64_t head) {
+    constexpr uint64_t kBits = (kKeyBytes - 1) << kKeyBytesAt | kWideKey;
+    return (head & kBits) == uint64_t{sizeof(uint64_t)} << kKeyBytesAt;
+  }
+};
+
 inline bool is_narrow(const KeyPart& part) {
-  return (part.flags & ~(kHasVersion | kHasValue)) == 0 && part.predecessor_delta == 0 && part.table < 8 &&
-         part.index < 16 && part.key_bytes < 32 && part.value_bytes < 128;
+  return NarrowHead::fits(part.table, part.index, part.key_bytes) &&
+         NarrowHead::fits(part.flags, part.predecessor_delta, part.value_bytes);
 }
 inline size_t key_part_bytes(const KeyPart& part) {
   return (is_narrow(part) ? kNarrowHeadBytes : kWideHeadBytes) + padded(part.key_bytes) +
@@ -44,14 +77,13 @@ inline constexpr size_t key_part_bytes_max(size_t key_bytes, size_t value_bytes)
 WEFT_INLINE inline std::byte* put_key_head(std::byte* to, const KeyPart& part) {
   static_assert(kVersionMax == kWideKey - 1 && kHasVersion == 1 && kHasValue == 2);
   WEFT_CHECK(part.version <= kVersionMax, "a version has 40 bits");
-  uint64_t head = part.version | uint64_t{part.write} << 41;
+  const auto write = static_cast<Write>(part.write);
   if (is_narrow(part)) [[likely]] {
-    head |= uint64_t{part.flags} << 43 | uint64_t{part.table} << 45 | uint64_t{part.index} << 48 |
-            uint64_t{part.key_bytes} << 52 | uint64_t{part.value_bytes} << 57;
-    store(to, head);
+    store(to, NarrowHead::of_key(part.table, part.index, part.key_bytes) |
+                  NarrowHead::of_message(part.version, write, part.flags, part.value_bytes));
     return to + kNarrowHeadBytes;
   }
-  store(to, head | kWideKey | uint64_t{part.flags} << 56);
+  store(to, NarrowHead::of_message(part.version, write, 0, 0) | kWideKey | uint64_t{part.flags} << 56);
   store(to + 8, uint64_t{part.value_bytes} << 32 | part.key_bytes);
   store(to + 16, uint64_t{part.predecessor_delta} << 32 | uint64_t{part.index} << 16 | part.table);
   return to + kWideHeadBytes;
@@ -59,12 +91,8 @@ WEFT_INLINE inline std::byte* put_key_head(std::byte* to, const KeyPart& part) {
 
 // The narrow head of an integer key, without version, write, flags and value. 0: such a key has a wide one.
 inline uint64_t narrow_integer_head(TableId table, size_t index) {
-  if (table.value >= 8 || index >= 16) return 0;
-  return uint64_t{table.value} << 45 | uint64_t{index} << 48 | uint64_t{sizeof(uint64_t)} << 52;
-}
-// The rest of it, for a value of fewer than 128 bytes and no flags but these two.
-inline uint64_t narrow_head_rest(uint64_t version, Write write, uint32_t flags, uint32_t value_bytes) {
-  return version | static_cast<uint64_t>(write) << 41 | uint64_t{flags} << 43 | uint64_t{value_bytes} << 57;
+  if (!NarrowHead::fits(table.value, index, sizeof(uint64_t))) return 0;
+  return NarrowHead::of_key(table.value, index, sizeof(uint64_t));
 }
 
 // Writes a key, and its value if part.flags says so; returns the end. Both are copied by words: their memory must be
@@ -109,14 +137,14 @@ WEFT_INLINE inline bool take_key(const std::byte** at, const std::byte* end, Key
   const auto head = load<uint64_t>(*at);
   KeyPart& part = out->part;
   part.version = head & kVersionMax;
-  part.write = head >> 41 & 3U;
+  part.write = static_cast<uint8_t>(NarrowHead::write(head));
   const std::byte* key = *at + kNarrowHeadBytes;
   if ((head & kWideKey) == 0) [[likely]] {
-    part.flags = head >> 43 & 3U;
-    part.table = head >> 45 & 7U;
-    part.index = head >> 48 & 15U;
-    part.key_bytes = head >> 52 & 31U;
-    part.value_bytes = static_cast<uint32_t>(head >> 57);
+    part.flags = static_cast<uint8_t>(NarrowHead::flags(head));
+    part.table = static_cast<uint16_t>(NarrowHead::table(head));
+    part.index = static_cast<uint16_t>(NarrowHead::index(head));
+    part.key_bytes = NarrowHead::key_bytes(head);
+    part.value_bytes = NarrowHead::value_bytes(head);
     part.predecessor_delta = 0;
   } else {
     if (left < kWideHeadBytes) return false;

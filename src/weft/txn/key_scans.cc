@@ -69,9 +69,9 @@ bool KeyScans::parse(const Message& m) const {
          header.prefix_bytes <= KeyItem::kPrefixBytes;
 }
 
-void KeyScans::on_message(const Batch& batch, std::span<const Message> run) {
+void KeyScans::on_message(const Batch&, std::span<const Message> run) {
   for (const Message& m : run) {
-    if (!batch.ok(m)) continue;
+    if (!m.ok) continue;
     static_cast<ScanStep>(load<ScanHeader>(m.body.data()).step) == ScanStep::kAsk ? serve_page(m) : receive_page(m);
   }
 }

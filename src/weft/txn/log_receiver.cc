@@ -42,12 +42,11 @@ bool LogReceiver::has_entries() const {
 }
 
 // Handles a message that is not part of a burst.
-void LogReceiver::handle(const Message& m, Participant::Origin origin) {
+void LogReceiver::handle(Message m, Participant::Origin origin) {
   WEFT_CHECK(m.source.value < ctx_.nodes && static_cast<Kind>(m.kind) == Kind::kReplicate, "a log entry");
-  batch_.begin({&m, 1});
-  const bool ok = parser_.parse_keys(m, &batch_);
-  batch_.add(0, 0, ok);
-  if (!ok) {
+  batch_.begin();
+  batch_.note(m, 0, parser_.parse_keys<Kind::kReplicate>(m, &batch_));
+  if (!m.ok) {
     ctx_.faults.report(m.source, "a log entry that does not parse");
     return;
   }

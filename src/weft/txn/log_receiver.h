@@ -41,7 +41,7 @@ class LogReceiver final : public Service {
     uint32_t tag;
     std::vector<std::byte> body;
   };
-  void handle(const Message& message, Participant::Origin origin);
+  void handle(Message message, Participant::Origin origin);
 
   WorkerContext& ctx_;
   const CommitParser& parser_;

@@ -52,7 +52,7 @@ class LogReceiverTest : public VerbPartTest {
     key.part.flags |= kOrdered;
     key.part.predecessor_delta = predecessor_delta;
     const auto body = body_of(request(sequence), {key});
-    const Message m = message(Kind::kReplicate, kSlot, body);
+    Message m = message(Kind::kReplicate, kSlot, body);
     ASSERT_TRUE(parse(m));
     participant_.on_replicate(batch_, {&m, 1});
   }

@@ -99,9 +99,9 @@ void LogWriter::post(TxnSlot& slot, NodeId node) {
   verb_issuer_.send(request);
 }
 
-void LogWriter::on_ring_read(const Batch& batch, std::span<const Message> run) {
+void LogWriter::on_ring_read(const Batch&, std::span<const Message> run) {
   for (const Message& m : run) {
-    if (!batch.ok(m)) continue;
+    if (!m.ok) continue;
     if (!rings_[m.source.value].read_up_to(load<RingRead>(m.body.data()).position)) {
       ctx_.faults.report(m.source, "more of a ring is read than was written");
     }

@@ -45,10 +45,10 @@ class LogWriterTest : public VerbPartTest {
   void say_read(NodeId from, uint64_t position) {
     std::vector<std::byte> body(sizeof(RingRead));
     store(body.data(), RingRead{position});
-    const Message m = message(Kind::kRingRead, 0, body, from);
+    Message m = message(Kind::kRingRead, 0, body, from);
     ASSERT_TRUE(writer_->parse(m));
-    batch_.begin({&m, 1});
-    batch_.parsed[0] = {0, 0, true};
+    batch_.begin();
+    batch_.note(m, 0, true);
     writer_->on_ring_read(batch_, {&m, 1});
   }
   bool next(NodeId at) { return readers_[at.value].next(ctx_.view().epoch.value, scratch_.data(), &entry_); }

@@ -55,20 +55,27 @@ WEFT_INLINE KeyPart part_of(const Entry& e, uint16_t index, Phase phase, bool wi
 // Writes what a phase says of one key; returns its end.
 WEFT_INLINE std::byte* encode_key(std::byte* to, const Entry& e, uint16_t index, Phase phase, bool with_value) {
   const KeyPart part = part_of(e, index, phase, with_value);
-  const bool narrow = e.narrow_head != 0 && (part.flags & ~(kHasVersion | kHasValue)) == 0 &&
-                      part.predecessor_delta == 0 && part.value_bytes < 128;
+  const bool narrow = e.narrow_head != 0 && NarrowHead::fits(part.flags, part.predecessor_delta, part.value_bytes);
   if (!narrow) [[unlikely]]
     return put_key(to, part, e.key.bytes.data(), e.new_value);
-  store(to, e.narrow_head | narrow_head_rest(part.version, e.write, part.flags, part.value_bytes));
+  store(to, e.narrow_head | NarrowHead::of_message(part.version, e.write, part.flags, part.value_bytes));
   store(to + 8, e.integer_key);
   if (!with_value) return to + 16;
   copy_words(to + 16, e.new_value, part.value_bytes);
   return to + 16 + padded(part.value_bytes);
 }
 
+// How many keys the phase's message to this node may name. An unlock names keys only where it brings values, and an
+// abort none.
+uint16_t keys_named(const TxnSlot& slot, Phase phase, NodeId node) {
+  const bool names = phase != Phase::kUnlock || (slot.stage == TxnStage::kCommitting &&
+                                                 (slot.steps[index_of(phase)].send_to >> node.value & 1U) != 0);
+  return names ? slot.count : 0;
+}
+
 WEFT_INLINE size_t bytes_of(const TxnSlot& slot, Phase phase, NodeId node, int nodes) {
   const bool values = carries_values(slot, phase);
-  const uint16_t count = phase != Phase::kUnlock || slot.stage == TxnStage::kCommitting ? slot.count : 0;
+  const uint16_t count = keys_named(slot, phase, node);
   size_t bytes = CommitRequest::bytes(nodes);
   for (uint16_t i = 0; i < count; ++i) {
     const Entry& e = slot.entry(i);
@@ -82,7 +89,7 @@ WEFT_INLINE size_t bytes_of(const TxnSlot& slot, Phase phase, NodeId node, int n
 WEFT_INLINE std::byte* encode(std::byte* to, const TxnSlot& slot, const CommitRequest& request, Phase phase,
                               NodeId node, int nodes) {
   const bool values = carries_values(slot, phase);
-  const uint16_t count = phase != Phase::kUnlock || slot.stage == TxnStage::kCommitting ? slot.count : 0;
+  const uint16_t count = keys_named(slot, phase, node);
   to = request.put(to, nodes);
   for (uint16_t i = 0; i < count; ++i) {
     const Entry& e = slot.entry(i);
@@ -141,26 +148,6 @@ void MessageTransport::send(const TxnSlot& slot, Phase phase, uint64_t nodes) {
     case Phase::kExecute:
     case Phase::kDone:
       WEFT_CHECK(false, "a commit has these phases");
-  }
-}
-
-void MessageTransport::take_lock_versions(TxnSlot& slot, NodeId node, const PhaseResult& result) {
-  const uint64_t bit = uint64_t{1} << node.value;
-  const size_t bases = result.versions.size() - result.erased;
-  size_t n = 0, erased = bases;
-  for (uint16_t i = 0; i < slot.count; ++i) {
-    Entry& e = slot.entry(i);
-    if ((e.at[index_of(Phase::kLock)] & bit) == 0) continue;
-    if (bases != 0 && n >= bases) return;
-    const Version base = bases != 0 ? Version(result.versions[n++]) : e.version;
-    if (e.write != Write::kNone && e.base != Version() && e.base != base && !e.locked) {
-      fail(slot, Code::kVersionMoved, &e, Owner());
-    }
-    // A primary refuses such a lock itself, unless the key is only read.
-    if (base.value >= kVersionMax && e.write != Write::kNone) [[unlikely]]
-      fail(slot, Code::kVersionLimit, &e, Owner());
-    e.base = base;
-    if (e.write == Write::kErase && erased < result.versions.size()) e.replaced = Version(result.versions[erased++]);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "weft/base/inline.h"
 #include "weft/txn/context.h"
 #include "weft/txn/messages.h"
 #include "weft/txn/participant.h"
@@ -37,5 +38,25 @@ class MessageTransport {
 
   WorkerContext& ctx_;
 };
+
+WEFT_INLINE inline void MessageTransport::take_lock_versions(TxnSlot& slot, NodeId node, const PhaseResult& result) {
+  const uint64_t bit = uint64_t{1} << node.value;
+  const size_t bases = result.versions.size() - result.erased;
+  size_t n = 0, erased = bases;
+  for (uint16_t i = 0; i < slot.count; ++i) {
+    Entry& e = slot.entry(i);
+    if ((e.at[index_of(Phase::kLock)] & bit) == 0) continue;
+    if (bases != 0 && n >= bases) return;
+    const Version base = bases != 0 ? Version(result.versions[n++]) : e.version;
+    if (e.write != Write::kNone && e.base != Version() && e.base != base && !e.locked) {
+      fail(slot, Code::kVersionMoved, &e, Owner());
+    }
+    // A primary refuses such a lock itself, unless the key is only read.
+    if (base.value >= kVersionMax && e.write != Write::kNone) [[unlikely]]
+      fail(slot, Code::kVersionLimit, &e, Owner());
+    e.base = base;
+    if (e.write == Write::kErase && erased < result.versions.size()) e.replaced = Version(result.versions[erased++]);
+  }
+}
 
 }  // namespace weft

@@ -116,7 +116,7 @@ TEST_F(OneSidedTest, WhatWaitsForWhatItFollowsIsNotIdle) {
   put.part.flags |= kOrdered;
   put.part.predecessor_delta = 1;
   const auto body = body_of(request(5), {put});
-  const Message m = message(Kind::kReplicate, 3, body);
+  Message m = message(Kind::kReplicate, 3, body);
   ASSERT_TRUE(parse(m));
   participant_.on_replicate(batch_, {&m, 1});
   EXPECT_FALSE(one_.idle());

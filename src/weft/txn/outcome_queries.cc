@@ -55,9 +55,9 @@ uint64_t OutcomeQueries::deadline_ns() const {
   return deadline;
 }
 
-void OutcomeQueries::on_ask(const Batch& batch, std::span<const Message> run) {
+void OutcomeQueries::on_ask(const Batch&, std::span<const Message> run) {
   for (const Message& m : run) {
-    if (!batch.ok(m)) continue;
+    if (!m.ok) continue;
     // Nobody holds credit for this. An asker without an answer asks again.
     if (ctx_.port.queued_bytes(m.source, Flow::kExecution) > ctx_.limits.credit_bytes / 2) continue;
     const auto ask = load<OutcomeQuery>(m.body.data());
@@ -152,9 +152,9 @@ void OutcomeQueries::end_round(Query& query) {
   }
 }
 
-void OutcomeQueries::on_answer(const Batch& batch, std::span<const Message> run) {
+void OutcomeQueries::on_answer(const Batch&, std::span<const Message> run) {
   for (const Message& m : run) {
-    if (!batch.ok(m)) continue;
+    if (!m.ok) continue;
     const auto answer = load<OutcomeReply>(m.body.data());
     const uint64_t bit = uint64_t{1} << m.source.value;
     for (Query& query : queries_) {

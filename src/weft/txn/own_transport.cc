@@ -9,22 +9,26 @@ namespace weft {
 
 void OwnTransport::take_keys(const TxnSlot& slot, Phase phase) {
   keys_.cut(0);
+  // An unlock names keys only where it brings values, and an abort none.
+  if ((slot.steps[index_of(phase)].send_to >> ctx_.self.value & 1U) == 0) return;
   if (phase == Phase::kUnlock && slot.stage != TxnStage::kCommitting) return;
+  KeyRef* to = keys_.begin_adding(slot.count);
   for (uint16_t i = 0; i < slot.count; ++i) {
     const Entry& e = slot.entry(i);
     if ((e.at[index_of(phase)] >> ctx_.self.value & 1U) == 0) continue;
     const KeyPart part = MessageTransport::key_part(slot, e, i, phase);
-    new (keys_.add()) KeyRef{.key = e.key,
-                             .table = e.table,
-                             .value = (part.flags & kHasValue) != 0 ? ByteView(e.new_value, e.new_bytes) : ByteView(),
-                             .version = Version(part.version),
-                             .room = part.value_bytes,
-                             .predecessor_delta = part.predecessor_delta,
-                             .table_id = e.table_id,
-                             .index = part.index,
-                             .write = e.write,
-                             .flags = part.flags};
+    new (to++) KeyRef{.key = e.key,
+                      .table = e.table,
+                      .value = (part.flags & kHasValue) != 0 ? ByteView(e.new_value, e.new_bytes) : ByteView(),
+                      .version = Version(part.version),
+                      .room = part.value_bytes,
+                      .predecessor_delta = part.predecessor_delta,
+                      .table_id = e.table_id,
+                      .index = part.index,
+                      .write = e.write,
+                      .flags = part.flags};
   }
+  keys_.end_adding(to);
 }
 
 void OwnTransport::run(TxnSlot& slot, Phase phase) {

@@ -155,12 +155,10 @@ class PartTest : public ::testing::Test {
   // not, nothing happens.
   template <auto Parse, auto Handler, class Part>
   static bool hand_over(Part& part, NodeId from, Kind kind, const std::vector<std::byte>& body) {
-    const Message message{from, static_cast<uint8_t>(kind), 0, body};
-    Batch batch;
-    batch.begin({&message, 1});
-    batch.parsed[0] = {0, 0, (part.*Parse)(message)};
-    (part.*Handler)(batch, {&message, 1});
-    return batch.ok(message);
+    Message message{from, static_cast<uint8_t>(kind), 0, body};
+    message.ok = (part.*Parse)(message);
+    (part.*Handler)(Batch(), {&message, 1});
+    return message.ok;
   }
   template <class T>
   static std::vector<std::byte> bytes_with(const T& header, ByteView rest = {}) {

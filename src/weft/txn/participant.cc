@@ -20,6 +20,7 @@
 #include "weft/base/check.h"
 #include "weft/base/inline.h"
 #include "weft/base/marks.h"
+#include "weft/store/table_in_place.h"
 #include "weft/txn/log_receiver.h"
 #include "weft/txn/slot_table.h"
 
@@ -89,7 +90,7 @@ WEFT_INLINE void Participant::reply(const CommitRequest& request, Phase phase, c
 
 void Participant::on_lock(const Batch& batch, std::span<const Message> run) {
   for (const Message& m : run) {
-    if (!batch.ok(m)) continue;
+    if (!m.ok) continue;
     const CommitRequest request = request_of(m);
     PhaseResult result;
     if (lock(request, records_.make_part(batch.keys_of(m)), &result)) reply(request, Phase::kLock, result);
@@ -117,6 +118,14 @@ WEFT_INLINE PhaseResult Participant::lock_keys(const CommitRequest& request, Pre
   for (size_t i = 0; i < keys.size(); ++i) {
     PreparedKey& key = keys[i];
     LockResult result;
+    if (key.write == Write::kPut && (key.flags & (kHasVersion | kHeld | kWantsReplaced)) == kHasVersion &&
+        key.table->lock_in_place(key.key, owner, key.version, key.room, &key.locked)) [[likely]] {
+      key.locked_to_write = true;
+      ctx_.touch_record();
+      versions_[i] = key.version.value;
+      reads_only = false;
+      continue;
+    }
     if (!key.has(kHeld) || !relock_held(record, key, owner, &result)) [[likely]] {
       std::optional<Version> expected;
       if (key.has(kHasVersion)) expected = key.version;
@@ -178,7 +187,7 @@ void Participant::release_part(PreparedKeys* part, size_t keys, Owner owner) {
 
 void Participant::on_validate(const Batch& batch, std::span<const Message> run) {
   for (const Message& m : run) {
-    if (!batch.ok(m)) continue;
+    if (!m.ok) continue;
     const CommitRequest request = request_of(m);
     reply(request, Phase::kValidate, validate(request, batch.keys_of(m)));
   }
@@ -200,11 +209,13 @@ WEFT_INLINE PhaseResult Participant::validate(const CommitRequest& request, std:
 
 void Participant::on_replicate(const Batch& batch, std::span<const Message> run) {
   for (const Message& m : run) {
-    if (batch.ok(m)) take_entry(batch, m, Origin::kMessage);
+    if (m.ok) take(batch, m, Origin::kMessage);
   }
 }
 
-void Participant::take_entry(const Batch& batch, const Message& m, Origin origin) {
+void Participant::take_entry(const Batch& batch, const Message& m, Origin origin) { take(batch, m, origin); }
+
+WEFT_INLINE void Participant::take(const Batch& batch, const Message& m, Origin origin) {
   const std::span<const KeyRef> keys = batch.keys_of(m);
   if (origin == Origin::kMessage && log_ != nullptr && !backup_.predecessors_applied(keys)) {
     log_->defer(m);
@@ -229,7 +240,7 @@ WEFT_INLINE bool Participant::replicate(const CommitRequest& request, const Prep
 
 void Participant::on_unlock(const Batch& batch, std::span<const Message> run) {
   for (const Message& m : run) {
-    if (!batch.ok(m)) continue;
+    if (!m.ok) continue;
     const CommitRequest request = request_of(m);
     if (!unlock(request, batch.keys_of(m))) continue;
     if (request.commits() && (request.flags & kPiggybackAck) != 0 && m.source != ctx_.self) {
@@ -271,6 +282,8 @@ void Participant::commit_key(const PreparedTxn& record, PreparedKey& key, Owner 
   if (key.table == nullptr) return;
   ctx_.touch_record();
   if (key.has(kHasValue) || key.write == Write::kErase) {
+    if (key.write != Write::kErase && key.table->commit_in_place(key.key, owner, key.value, key.locked)) [[likely]]
+      return;
     key.table->commit(key.key, owner, key.write, key.value, key.locked);
     return;
   }
@@ -293,9 +306,9 @@ void Participant::commit_key(const PreparedTxn& record, PreparedKey& key, Owner 
   key.table->unlock(key.key, owner, key.locked);  // locked for reading, or for an update that did not come
 }
 
-void Participant::on_done(const Batch& batch, std::span<const Message> run) {
+void Participant::on_done(const Batch&, std::span<const Message> run) {
   for (const Message& m : run) {
-    if (!batch.ok(m)) continue;
+    if (!m.ok) continue;
     for (const TxnCompleteNotice& notice : NoticeQueue::of(m)) {
       PreparedTxn& record = records_.at(m.source, notice.slot());
       if (record.state == 0 || record.sequence > notice.sequence()) continue;

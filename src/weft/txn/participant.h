@@ -94,11 +94,12 @@ class Participant {
     return CommitRequest::of(message.source, message.tag, message.body.data(), ctx_.nodes);
   }
   Owner owner_of(const CommitRequest& request) const { return Owner(request.coordinator, ctx_.id, request.slot); }
+  void take(const Batch& batch, const Message& message, Origin origin);
   void finish(PreparedTxn& record);
   PreparedTxn* open_record(const CommitRequest& request);
   void reply(const CommitRequest& request, Phase phase, const PhaseResult& result);
   // Replies that it is done.
-  void acknowledge(const CommitRequest& request, Phase phase) {
+  WEFT_INLINE void acknowledge(const CommitRequest& request, Phase phase) {
     acks_.add(request.coordinator,
               {request.slot, static_cast<uint8_t>(phase), static_cast<uint16_t>(request.sequence)});
   }

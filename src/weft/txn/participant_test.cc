@@ -387,7 +387,7 @@ TEST_F(ParticipantTest, RecoveryBringsTheValueThatTheRecordHasNot) {
   lock.part.value_bytes = 7;
   handle(Kind::kLock, request(5), {lock});
   const auto body = body_of(request(5), {with_value(a, "decided", 2, 4)});
-  const Message m = message(Kind::kReplicate, kSlot, body);
+  Message m = message(Kind::kReplicate, kSlot, body);
   ASSERT_TRUE(parse(m));
   PreparedKeys* decided = records_.make_part(batch_.keys_of(m)).keys;
   participant_.commit_record(record(), owner(kSlot), decided);

@@ -80,8 +80,9 @@ class CommitPartTest : public PartTest {
   }
 
   // Parses a message, as the dispatcher would.
-  bool parse(const Message& m) {
-    batch_.begin({&m, 1});
+  bool parse(Message&& m) { return parse(m); }
+  bool parse(Message& m) {
+    batch_.begin();
     bool ok = false;
     switch (static_cast<Kind>(m.kind)) {
       case Kind::kGet:
@@ -93,10 +94,13 @@ class CommitPartTest : public PartTest {
       case Kind::kDone:
         ok = parser_.parse_done(m, &batch_);
         break;
+      case Kind::kReplicate:
+        ok = parser_.parse_keys<Kind::kReplicate>(m, &batch_);
+        break;
       default:
-        ok = parser_.parse_keys(m, &batch_);
+        ok = parser_.parse_keys<Kind::kLock>(m, &batch_);
     }
-    batch_.add(0, 0, ok);
+    batch_.note(m, 0, ok);
     return ok;
   }
 
@@ -130,7 +134,7 @@ class ParticipantTest : public CommitPartTest {
   void handle(Kind kind, const CommitRequest& request, const std::vector<Named>& keys, uint8_t slot = kSlot,
               NodeId from = kPeer) {
     const auto body = body_of(request, keys);
-    const Message m = message(kind, slot, body, from);
+    Message m = message(kind, slot, body, from);
     ASSERT_TRUE(parse(m));
     if (kind == Kind::kLock) participant_.on_lock(batch_, {&m, 1});
     if (kind == Kind::kValidate) participant_.on_validate(batch_, {&m, 1});
@@ -139,14 +143,14 @@ class ParticipantTest : public CommitPartTest {
   }
   void log_from_ring(uint64_t sequence, const std::vector<Named>& keys) {
     const auto body = body_of(request(sequence), keys);
-    const Message m = message(Kind::kReplicate, kSlot, body);
+    Message m = message(Kind::kReplicate, kSlot, body);
     ASSERT_TRUE(parse(m));
     participant_.take_entry(batch_, m, Participant::Origin::kRing);
   }
   void done(uint64_t sequence, uint8_t slot = kSlot) {
     std::vector<std::byte> body(sizeof(TxnCompleteNotice));
     store(body.data(), TxnCompleteNotice(sequence, slot));
-    const Message m = message(Kind::kDone, 0, body);
+    Message m = message(Kind::kDone, 0, body);
     ASSERT_TRUE(parse(m));
     participant_.on_done(batch_, {&m, 1});
   }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "weft/base/bytes.h"
+#include "weft/base/inline.h"
 #include "weft/store/table.h"
 #include "weft/txn/messages.h"
 #include "weft/txn/pool.h"
@@ -192,7 +193,7 @@ class PreparedTable {
 };
 
 // The caller constructs the keys.
-inline PreparedKeys* PreparedTable::allocate(uint32_t keys, size_t bytes, std::byte** bytes_at) {
+WEFT_INLINE inline PreparedKeys* PreparedTable::allocate(uint32_t keys, size_t bytes, std::byte** bytes_at) {
   const size_t fixed = sizeof(PreparedKeys) + keys * sizeof(PreparedKey);
   const size_t room = Pool::room(fixed + bytes);
   auto* part = reinterpret_cast<PreparedKeys*>(pool_->allocate_block(room));
@@ -201,7 +202,7 @@ inline PreparedKeys* PreparedTable::allocate(uint32_t keys, size_t bytes, std::b
   return part;
 }
 
-inline PreparedTable::NewPart PreparedTable::make_part(std::span<const KeyRef> keys) {
+WEFT_INLINE inline PreparedTable::NewPart PreparedTable::make_part(std::span<const KeyRef> keys) {
   const std::byte* const from = keys.front().key.bytes.data();
   const ByteView last = keys.back().value;
   const auto bytes = static_cast<size_t>(last.data() + padded(last.size()) - from);

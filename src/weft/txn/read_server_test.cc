@@ -24,7 +24,7 @@ class ReadServerTest : public CommitPartTest {
     const GetRequest get{.slot = slot, .flags = flags, .entry = kEntry, .table = kTable.value, .sequence = sequence};
     std::vector<std::byte> body(get.bytes() + sizeof key);
     store(get.put(body.data()), key);
-    const Message m = message(Kind::kGet, get.tag(), body);
+    Message m = message(Kind::kGet, get.tag(), body);
     ASSERT_TRUE(parse(m));
     server_.on_get(batch_, {&m, 1});
   }
@@ -173,7 +173,7 @@ TEST_F(ReadServerTest, WhatAnEarlierTransactionOfTheSlotWasRefusedIsNotTakenForT
   CommitRequest refused = request(5);
   refused.writes = 1;
   const auto body = body_of(refused, {with_value(a, "new", 1, 0)});
-  const Message m = message(Kind::kLock, kSlot, body);
+  Message m = message(Kind::kLock, kSlot, body);
   ASSERT_TRUE(parse(m));
   participant.on_lock(batch_, {&m, 1});
   ASSERT_EQ(answers().size(), 1U);
@@ -196,14 +196,14 @@ TEST_F(ReadServerTest, ALockTakenWhileReadingHasRoomForTheLargestValue) {
     get(key, kGetLocks);
     answers();
     const auto body = body_of(request(5), {with_value(key, largest, 0, kEntry)});
-    const Message m = message(Kind::kUnlock, kSlot, body);
+    Message m = message(Kind::kUnlock, kSlot, body);
     ASSERT_TRUE(parse(m));
     participant.on_unlock(batch_, {&m, 1});
     EXPECT_EQ(value_of(key), largest);
     EXPECT_TRUE(take_faults().empty());
     std::vector<std::byte> done(sizeof(TxnCompleteNotice));
     store(done.data(), TxnCompleteNotice(5, kSlot));
-    const Message notice = message(Kind::kDone, 0, done);
+    Message notice = message(Kind::kDone, 0, done);
     ASSERT_TRUE(parse(notice));
     participant.on_done(batch_, {&notice, 1});
   }
@@ -220,7 +220,7 @@ TEST_F(ReadServerTest, ALockTakenWhileReadingCanBecomeAnErase) {
   erase.part.flags = kHeld;
   for (const Kind kind : {Kind::kLock, Kind::kUnlock}) {
     const auto body = body_of(request(5), kind == Kind::kLock ? std::vector<Named>{erase} : std::vector<Named>{});
-    const Message m = message(kind, kSlot, body);
+    Message m = message(kind, kSlot, body);
     ASSERT_TRUE(parse(m));
     if (kind == Kind::kLock) {
       participant.on_lock(batch_, {&m, 1});
@@ -265,7 +265,7 @@ TEST_F(ReadServerLargeTest, ALargeValueHasAFlowOfItsOwn) {
 }
 
 TEST_F(ReadServerTest, WhatIsNotWellFormedIsNotAnswered) {
-  const Message m = message(Kind::kGet, kSlot, std::vector<std::byte>());
+  Message m = message(Kind::kGet, kSlot, std::vector<std::byte>());
   ASSERT_FALSE(parse(m));
   server_.on_get(batch_, {&m, 1});
   EXPECT_TRUE(answers().empty());

@@ -257,9 +257,9 @@ void Reads::complete_read(TxnSlot& slot, uint16_t index) {
   if (slot.stage == TxnStage::kDraining && slot.reads_pending == 0) coordinator_.abort(slot);
 }
 
-void Reads::on_get_reply(const Batch& batch, std::span<const Message> run) {
+void Reads::on_get_reply(const Batch&, std::span<const Message> run) {
   for (const Message& m : run) {
-    if (!batch.ok(m)) continue;
+    if (!m.ok) continue;
     GetReply reply;
     if (!GetReply::take(m.tag, m.body, &reply)) continue;  // parsed before
     TxnSlot& slot = slots_.at(reply.slot);

@@ -234,9 +234,9 @@ bool Recovery::parse(const Message& m) const {
   return true;
 }
 
-void Recovery::on_message(const Batch& batch, std::span<const Message> run) {
+void Recovery::on_message(const Batch&, std::span<const Message> run) {
   for (const Message& m : run) {
-    if (!batch.ok(m)) continue;
+    if (!m.ok) continue;
     const auto header = load<RecoveryHeader>(m.body.data());
     if (header.epoch != ctx_.view().epoch.value || !ctx_.views.recovering()) continue;
     const auto step = static_cast<RecoveryStep>(header.step);

@@ -2,6 +2,7 @@
 
 #include "weft/base/check.h"
 #include "weft/base/marks.h"
+#include "weft/txn/messages.h"
 
 namespace weft {
 
@@ -54,6 +55,7 @@ void SlotTable::reset(TxnSlot& slot, uint64_t until_ns) {
   slot.incarnation = ctx_.views.incarnation();
   slot.epoch = ctx_.view().epoch.value;
   slot.sequence = ++sequence_;
+  WEFT_CHECK(sequence_ <= CommitRequest::kSequenceMax, "a worker's sequences have 48 bits");
   if (sequence_gap_ != 0 && sequence_ % 16 == 0) sequence_ += sequence_gap_;
   slot.count = slot.done_upto = slot.reads_pending = slot.wait_upto = 0;
   slot.capacity = TxnSlot::kInlineEntries;

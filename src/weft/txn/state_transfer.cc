@@ -102,9 +102,9 @@ bool StateTransfer::parse(const Message& m) const {
          rest == padded(header.key_bytes) + padded(header.value_bytes);
 }
 
-void StateTransfer::on_message(const Batch& batch, std::span<const Message> run) {
+void StateTransfer::on_message(const Batch&, std::span<const Message> run) {
   for (const Message& m : run) {
-    if (!batch.ok(m)) continue;
+    if (!m.ok) continue;
     const auto header = load<TransferHeader>(m.body.data());
     // An answer from the epoch before, or a request of an epoch that this node has not come to: asked again after
     // activate.

@@ -20,12 +20,17 @@ namespace weft {
 // The epoch of packets, while recovering into a view, and when it is active.
 inline constexpr Epoch port_epoch(Epoch view, bool active) { return Epoch(2 * view.value - (active ? 1 : 2)); }
 
+// What this node has of a partition, as bits.
+enum ReplicaRole : uint8_t { kInSync = 1, kCatchingUp = 2, kPrimary = 4 };
+
 class ViewState {
  public:
   // A node that starts with its cluster is active at once; one that joins waits for a view that it is in.
   ViewState(NodeId self, std::shared_ptr<const View> view, bool active)
       : self_(self), view_(std::move(view)), active_(active), was_active_(active) {
     WEFT_CHECK(view_ != nullptr && self.value < kNodesMax, "a worker has a name, and always a view");
+    roles_.resize(view_->partitions.size());
+    set_roles();
     if (!active) return;
     incarnation_ = incarnation_of(self);
     WEFT_CHECK(incarnation_ != 0, "who starts active is a member");
@@ -36,6 +41,8 @@ class ViewState {
   }
 
   const View& current() const { return *view_; }
+  // ReplicaRoles of this node in the view, by partition. They stay where they are.
+  const uint8_t* roles() const { return roles_.data(); }
   const std::shared_ptr<const View>& shared() const { return view_; }
   bool active() const { return active_; }
   bool removed() const { return removed_; }
@@ -85,6 +92,7 @@ class ViewState {
     WEFT_CHECK(!active_ && (view->epoch > view_->epoch || !was_active_), "a worker stops, and views only grow");
     old_views_.push_back(std::move(view_));
     view_ = std::move(view);
+    set_roles();
     WEFT_CHECK(removed_ || view_->find(self_) != nullptr, "who is not in a view is removed by it");
     if (!removed_ && !was_active_) incarnation_ = view_->find(self_)->incarnation;
   }
@@ -100,7 +108,18 @@ class ViewState {
   }
 
  private:
+  void set_roles() {
+    WEFT_CHECK(view_->partitions.size() == roles_.size(), "a cluster keeps its number of partitions");
+    for (size_t p = 0; p < roles_.size(); ++p) {
+      const Placement& placement = view_->partitions[p];
+      const bool primary = placement.count != 0 && placement.primary() == self_;
+      roles_[p] = static_cast<uint8_t>((placement.is_in_sync(self_) ? kInSync : 0) |
+                                       (placement.is_catching_up(self_) ? kCatchingUp : 0) | (primary ? kPrimary : 0));
+    }
+  }
+
   const NodeId self_;
+  std::vector<uint8_t> roles_;
   std::shared_ptr<const View> view_;
   std::vector<std::shared_ptr<const View>> old_views_;  // transactions that began in them still point to them
   bool active_;
