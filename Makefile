@@ -13,7 +13,7 @@ SOURCES = $(shell find src include tests examples -name '*.h' -o -name '*.cc')
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: run package test soak models bench profile campaign kill-campaign bench-fabrics bench-redis bench-failover bench-links bench-hostile bench-idle format check-format check-tree tidy tidy-recent install clean help packages build $(PRESETS:%=test-%)
+.PHONY: run package test soak models bench profile instructions record-instructions campaign kill-campaign bench-fabrics bench-redis bench-failover bench-links bench-hostile bench-idle format check-format check-tree tidy tidy-recent install clean help packages build $(PRESETS:%=test-%)
 
 run: build ## Install what is missing, build, start a local cluster and say how to talk to it
 	$(WEFT) up
@@ -22,7 +22,7 @@ package: build ## Build a Debian package of the command: build/release/package/w
 	scripts/package.sh $(CURDIR) $(CURDIR)/build/release
 
 # Cheap failures first: format and tree in seconds, then the builds with their tests, clang-tidy last.
-test: packages check-format check-tree models $(PRESETS:%=test-%) tidy-recent ## Install what is missing, build all presets, run the tests and checks of the gate
+test: packages check-format check-tree models test-release instructions test-debug test-tsan tidy-recent ## Install what is missing, build all presets, run the tests and checks of the gate
 	@scripts/test-report.py $(PRESETS:%=build/%)
 
 # What is too long for the gate: every file by itself, all of clang-tidy, fresh seeds, rounds, virtual machines, browser.
@@ -76,6 +76,13 @@ bench: packages ## Measure the machine, the tables, the protocols and the ladder
 
 profile: build ## Count where a transaction's instructions go, with callgrind
 	scripts/profile.py $(WEFT) smallbank tatp
+
+# A figure, no verdict: what a transaction costs beside what the last commit that changed it has recorded.
+instructions: ## (in `make test`, after the release build) Print instructions a transaction beside those recorded last
+	@scripts/profile.py --line $(WEFT) smallbank tatp
+
+record-instructions: build ## Record them, with the commit that changes them
+	@scripts/profile.py --record $(WEFT) smallbank tatp
 
 campaign: build ## Simulate seeds for MINUTES (10) with every protocol, and with those that fit together
 	$(WEFT) sim --minutes $(MINUTES) --protocol all
