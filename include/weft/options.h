@@ -12,10 +12,10 @@ namespace weft {
 // Everything that is sized at start-up. Work that exceeds a limit waits or is rejected with the limit's name and value.
 struct Limits {
   uint32_t transactions_in_flight_max = 64;  // transactions that a worker runs at a time, up to 200
-  uint32_t key_bytes_max = 512;              // up to 2,047
-  uint32_t value_bytes_max = 64 << 10;       // up to 1,048,576
-  uint32_t txn_keys_max = 64;                // keys read or written by one transaction, up to 250
-  uint32_t txn_bytes_max = 1 << 20;          // keys and values one transaction holds
+  uint32_t key_bytes_max = 64 << 10;         // up to 65,536
+  uint32_t value_bytes_max = 16 << 20;       // up to 16,778,240
+  uint32_t txn_keys_max = 4096;              // keys read or written by one transaction, up to 4,096
+  uint32_t txn_bytes_max = 64 << 20;         // keys and values one transaction holds, up to 64 MiB
   uint32_t credit_bytes = 2 << 20;           // per worker and peer: messages and answers in flight
   uint32_t transfer_chunk_bytes = 64 << 10;  // what a primary sends at a time to a replica that is catching up
   uint32_t mailbox = 1024;                   // calls from other threads that wait for a worker

@@ -59,13 +59,19 @@ class Key {
   bool is_integer_ = false;
 };
 
-enum class Intent : uint8_t { kRead, kUpdate };
+enum class Intent : uint8_t {
+  kRead,
+  kUpdate,
+  kHead,  // only whether the key exists, the first kHeadBytes of its value and how long it is; no more is fetched
+};
+inline constexpr size_t kHeadBytes = 16;
 
 // The result of a get. The bytes belong to the transaction and are valid until it ends, or until the key is written.
 struct Value {
   Code code = Code::kOk;  // kOk, or why the read failed (the transaction cannot commit then)
   bool found = false;
   std::string_view bytes;
+  size_t length = 0;  // of the value; more than there are bytes if only its head was read
   // The version of the key, or of its absence: if two reads in one epoch have equal versions, nobody wrote the key in
   // between. After this transaction has written the key, still the version that it read.
   Version version{};
@@ -95,7 +101,7 @@ struct Outcome {
   TxnId id;
   // Why it aborted: on which key, and who held its lock.
   TableId table;
-  uint16_t key_bytes = 0;    // the key's length; key_start has its first bytes
+  uint32_t key_bytes = 0;    // the key's length; key_start has its first bytes
   bool integer_key = false;  // it is an integer of 8 bytes
   char key_start[32] = {};
   bool has_holder = false;

@@ -35,11 +35,11 @@ TEST(Embedded, BadOptionsAreRefusedByNameAndValue) {
       {[](Options& o) { o.limits.transactions_in_flight_max = 0; }, {"limits.transactions_in_flight_max", "0"}},
       {[](Options& o) { o.limits.transactions_in_flight_max = 1000; }, {"limits.transactions_in_flight_max", "1000"}},
       {[](Options& o) { o.limits.key_bytes_max = 4; }, {"limits.key_bytes_max", "4"}},
-      {[](Options& o) { o.limits.key_bytes_max = 2048; }, {"limits.key_bytes_max", "2048", "2047"}},
+      {[](Options& o) { o.limits.key_bytes_max = 65'537; }, {"limits.key_bytes_max", "65537", "65536"}},
       {[](Options& o) { o.fabric = "pigeon"; }, {"fabric", "pigeon", "local, shm, tcp or verbs"}},
-      {[](Options& o) { o.limits.value_bytes_max = 1'048'577; }, {"limits.value_bytes_max", "1048577", "1048576"}},
-      {[](Options& o) { o.limits.txn_keys_max = 251; }, {"limits.txn_keys_max", "251", "250"}},
-      {[](Options& o) { o.limits.txn_bytes_max = 5 << 20; }, {"limits.txn_bytes_max"}},
+      {[](Options& o) { o.limits.value_bytes_max = 17 << 20; }, {"limits.value_bytes_max", "17825792", "16778240"}},
+      {[](Options& o) { o.limits.txn_keys_max = 4097; }, {"limits.txn_keys_max", "4097", "4096"}},
+      {[](Options& o) { o.limits.txn_bytes_max = 65 << 20; }, {"limits.txn_bytes_max"}},
       {[](Options& o) { o.limits.credit_bytes = 100; }, {"limits.credit_bytes", "100", "4096"}},
       {[](Options& o) { o.limits.mailbox = 0; }, {"limits.mailbox", "0"}},
       {[](Options& o) { o.limits.outcome_bytes = 100; }, {"limits.outcome_bytes", "100", "65536"}},
@@ -78,22 +78,12 @@ TEST(Embedded, BadTablesAreRefused) {
   };
   refused({.name = ""}, "name");
   refused({.name = "a", .value_bytes_max = 0}, "value_bytes_max is 0");
-  refused({.name = "a", .value_bytes_max = 65537}, "65537");
+  refused({.name = "a", .value_bytes_max = (16 << 20) + 1}, "16777217");
   refused({.name = "a", .capacity = 0}, "capacity is 0");
   refused({.name = "a", .partition = PartitionBy::kPrefix}, "prefix_bytes is 0");
   EXPECT_TRUE(cluster.create_table({.name = "a"}));
   refused({.name = "a"}, "twice");
   EXPECT_EQ(*cluster.create_table({.name = "b"}), TableId(1)) << "what was refused has no number";
-}
-
-TEST(Embedded, AValueThatNeverFitsIntoTheCreditIsRefused) {
-  Options options;
-  options.limits.credit_bytes = 4096;
-  auto opened = Cluster::open(options);
-  ASSERT_TRUE(opened);
-  const auto table = (*opened)->create_table({.name = "t", .value_bytes_max = 4096});
-  ASSERT_FALSE(table);
-  EXPECT_NE(table.error().text().find("limits.credit_bytes is 4096"), std::string::npos) << table.error().text();
 }
 
 TEST(Embedded, TheOrderOfCallsIsChecked) {
@@ -125,7 +115,7 @@ TEST(Embedded, LoadChecksWhatItIsGiven) {
   EXPECT_EQ(cluster->load(kT, 1, "again").error().code, Code::kExists);
   EXPECT_EQ(cluster->load(kT, 2, "123456789").error().code, Code::kValueTooLong);
   EXPECT_EQ(cluster->load(TableId(5), 2, "x").error().code, Code::kNoSuchTable);
-  const std::string long_key(513, 'k');
+  const std::string long_key((64 << 10) + 1, 'k');
   EXPECT_EQ(cluster->load(TableId(1), std::string_view(long_key), "x").error().code, Code::kKeyTooLong);
   EXPECT_TRUE(cluster->load(TableId(1), std::string_view(""), "x"));
   Code full = Code::kOk;
@@ -267,9 +257,6 @@ TEST(Embedded, ReconfigureChecksLimitsAgainstTheTables) {
   TestCluster cluster({}, {{.name = "t", .value_bytes_max = 30'000}});
   Options options;
   options.limits.value_bytes_max = 100;
-  EXPECT_FALSE(cluster->reconfigure(options));
-  options = {};
-  options.limits.credit_bytes = 8192;
   EXPECT_FALSE(cluster->reconfigure(options));
 }
 

@@ -23,9 +23,11 @@ struct MessageHeader {
   uint32_t fragment : 3;  // a Fragment
   uint32_t tag;           // free for use by the kind
 };
-inline constexpr size_t kMessageBytesMax = (1 << 24) - 1;
+inline constexpr size_t kMessageBytesMax = (1 << 24) - 1;  // in one header
 static_assert(sizeof(MessageHeader) == 8);
 
+// A message to the local node is never cut; one over kMessageBytesMax is a kFirst with all of its body.
+//
 // The fragments of one message follow each other on their channel with nothing in between, each at the beginning of its
 // packet; unfragmented messages may follow the last one. The body of kFirst starts with the total size, a u64.
 enum Fragment : uint8_t { kUnfragmented = 0, kFirst = 1, kMiddle = 2, kLast = 3 };

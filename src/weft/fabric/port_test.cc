@@ -214,8 +214,6 @@ TEST(PortDeathTest, OverrunningTheQueueIsABugOfTheCaller) {
       "queued_bytes_max");
   EXPECT_DEATH(a.send(kB, Flow::kCommit, 0, std::string(2 << 20, 'x')), "message_bytes_max");
   EXPECT_DEATH(a.send(NodeId(2), Flow::kCommit, 0, "x"), "destination");
-  EXPECT_DEATH(Listener({.self = kA, .worker = kW0, .nodes = 2, .message_bytes_max = kMessageBytesMax + 1}, &wire),
-               "24 bits for the size");
 }
 
 class CountingCostModel final : public CostModel {

@@ -82,9 +82,15 @@ void Receiver::gather_loopback() {
     const bool any_epoch = !bound_to_epoch(static_cast<Flow>(flow));
     while (!left.empty() && count_ < kBurstMessages) {
       const auto header = load<MessageHeader>(left.data());
-      messages_[count_++] = {self_, static_cast<uint8_t>(header.kind), header.tag,
-                             left.subspan(sizeof header, header.bytes), any_epoch};
-      left = left.subspan(sizeof header + align_up(header.bytes, 8));
+      size_t head = sizeof header;
+      size_t bytes = header.bytes;
+      if (header.fragment == kFirst) [[unlikely]] {
+        bytes = load<uint64_t>(left.data() + head);
+        head += sizeof(uint64_t);
+      }
+      messages_[count_++] = {self_, static_cast<uint8_t>(header.kind), header.tag, left.subspan(head, bytes),
+                             any_epoch};
+      left = left.subspan(head + align_up(bytes, 8));
     }
   }
 }

@@ -27,7 +27,6 @@ Sender::Sender(const PortOptions& options, Wire* wire, CostModel* cost_model, Po
       counters_(counters) {
   WEFT_CHECK(options.nodes >= 1 && options.nodes <= kNodesMax && options.self.value < options.nodes,
              "the caller checks its options");
-  WEFT_CHECK(message_bytes_max_ <= kMessageBytesMax, "a header has 24 bits for the size");
   const size_t channels = nodes_ * kFlows;
   const size_t opens = align_up(kOpens * sizeof(Open), 4096);
   const size_t staging = align_up(message_bytes_max_, 4096);
@@ -71,8 +70,9 @@ std::byte* Sender::reserve_slow(NodeId to, Flow flow, uint8_t kind, size_t bytes
   const size_t channel = channel_index(to, flow);
   Open& open = open_[channel];
   if (to == self_) {
-    WEFT_CHECK(sizeof(MessageHeader) + bytes <= open.room, "loopback messages over queued_bytes_max: take credit");
-    return append(open, kind, bytes, tag);
+    WEFT_CHECK(sizeof(MessageHeader) + sizeof(uint64_t) + bytes <= open.room,
+               "loopback messages over queued_bytes_max: take credit");
+    return bytes <= kMessageBytesMax ? append(open, kind, bytes, tag) : append_large(open, kind, bytes, tag);
   }
   if (bytes > kUnfragmentedBytesMax) {
     staged_ = {channel, bytes, tag, kind};
@@ -89,6 +89,14 @@ std::byte* Sender::reserve_slow(NodeId to, Flow flow, uint8_t kind, size_t bytes
     staged_in_packet_ = has_staged_ = true;
   }
   return append(open, kind, bytes, tag);
+}
+
+// To the local node: the size does not fit a header.
+std::byte* Sender::append_large(Open& open, uint8_t kind, size_t bytes, uint32_t tag) {
+  std::byte* const body = append(open, kind, sizeof(uint64_t) + bytes, tag);
+  store(body - sizeof(MessageHeader), header_bits(0, kind, kFirst, tag));
+  store(body, uint64_t{bytes});
+  return body + sizeof(uint64_t);
 }
 
 // Opens a packet with room for a message of that size. Returns false if there is none.

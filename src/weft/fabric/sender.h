@@ -39,7 +39,7 @@ class Sender {
 
   std::byte* reserve(NodeId to, Flow flow, uint8_t kind, size_t bytes, uint32_t tag) {
     Open& open = open_[channel_index(to, flow)];
-    if (sizeof(MessageHeader) + bytes > open.room || has_staged_) [[unlikely]] {
+    if (sizeof(MessageHeader) + bytes > open.room || has_staged_ || bytes > kMessageBytesMax) [[unlikely]] {
       return reserve_slow(to, flow, kind, bytes, tag);
     }
     return append(open, kind, bytes, tag);
@@ -137,6 +137,7 @@ class Sender {
   bool is_open(size_t channel) const { return (open_mask_[channel % kFlows] >> (channel / kFlows) & 1U) != 0; }
 
   bool make_room(NodeId to, Flow flow, size_t bytes_max);
+  static std::byte* append_large(Open& open, uint8_t kind, size_t bytes, uint32_t tag);
   std::byte* reserve_slow(NodeId to, Flow flow, uint8_t kind, size_t bytes, uint32_t tag);
   void post_staged_slow();
   bool retry_slow();

@@ -167,6 +167,7 @@ Task<Code> RedisFrontend::apply(Txn& txn, std::span<const CommandBatch> batches,
   for (const CommandBatch& batch : batches) start_reads(txn, batch);
   co_await txn.wait_all();
   Keyspace keys(&txn, options_.table, wall_us(), string_bytes_max_, &scratch_, this);
+  keys.set_key_bytes_max(txn_worker_->context().limits.key_bytes_max);
   for (const CommandBatch& batch : batches) {
     Client& client = *batch.client;
     const size_t end = batch.first + batch.count;
@@ -198,21 +199,25 @@ Task<Code> RedisFrontend::apply(Txn& txn, std::span<const CommandBatch> batches,
 
 void RedisFrontend::start_reads(Txn& txn, const CommandBatch& batch) {
   for (const WatchedKey& watched : batch.client->watched) {
-    if (batch.exec) txn.get_async(options_.table, watched.key);
+    if (batch.exec) txn.get_async(options_.table, watched.key, Intent::kHead);
   }
   for (size_t i = batch.first; i < batch.first + batch.count; ++i) {
     const Command& command = batch.list->command(i);
     const Arguments arguments = batch.list->arguments(i);
     if (command.data == nullptr || (command.reads != nullptr && !command.reads(arguments))) continue;
-    const Intent intent = (command.flags & kWrites) != 0 ? Intent::kUpdate : Intent::kRead;
-    for_each_key(command, arguments, [&](std::string_view key) { txn.get_async(options_.table, key, intent); });
+    const Intent intent = (command.flags & kHeads) != 0    ? Intent::kHead
+                          : (command.flags & kWrites) != 0 ? Intent::kUpdate
+                                                           : Intent::kRead;
+    for_each_key(command, arguments, [&](std::string_view key) {
+      if (key.size() <= txn_worker_->context().limits.key_bytes_max) txn.get_async(options_.table, key, intent);
+    });
   }
 }
 
 Code RedisFrontend::check_watched(Txn& txn, const CommandBatch& batch, Keyspace& keys) {
   if (!batch.exec) return Code::kOk;
   for (const WatchedKey& watched : batch.client->watched) {
-    const Value value = txn.value(txn.get_async(options_.table, watched.key));
+    const Value value = txn.value(txn.get_async(options_.table, watched.key, Intent::kHead));
     if (value.code != Code::kOk) return value.code;
     // If its deadline has passed since, the value has changed, too.
     const bool same = value.version == watched.version && value.epoch == watched.epoch &&
@@ -231,7 +236,8 @@ Code RedisFrontend::check_cost(const CommandBatch& batch, Keyspace& keys, bool a
   uint64_t all_ns = 0;
   for (size_t i = batch.first; i < batch.first + batch.count; ++i) {
     const uint64_t ns = cost_ns(batch.list->command(i), batch.list->arguments(i), keys);
-    if (ns > options_.command_us_max * 1000) return too_much(client, "client.command_us_max", ns);
+    const bool copies = batch.list->command(i).cost == nullptr;  // bounded by the bytes of a transaction
+    if (ns > options_.command_us_max * 1000 && !copies) return too_much(client, "client.command_us_max", ns);
     all_ns += ns;
   }
   if (all_ns > options_.exec_us_max * 1000) return too_much(client, "client.exec_us_max", all_ns);
@@ -288,7 +294,7 @@ Code RedisFrontend::run_some(const CommandBatch& batch, Keyspace& keys, size_t* 
 
 // Why a command that costs too much for one step of a worker is not run; empty: it does not.
 std::string RedisFrontend::refusal(const Command& command, Arguments arguments, Keyspace& keys) const {
-  if (command.cost == nullptr && keys_named(command, arguments.size()) <= kFewKeys) return {};
+  if (command.cost == nullptr) return {};  // it copies what limits.txn_bytes_max bounds
   const uint64_t ns = cost_ns(command, arguments, keys);
   if (ns <= options_.command_us_max * 1000) return {};
   return "ERR the command takes too much work: " +

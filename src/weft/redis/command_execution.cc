@@ -51,8 +51,11 @@ const Command* RedisFrontend::admit(const Client& client, Arguments arguments, s
   } else if (command->keys.last >= 0 && arguments.size() > kArgumentsMax) {
     *why = "ERR the command has too many arguments: " + limit_text("the limit", kArgumentsMax, arguments.size());
   }
+  // A key that is too long does not exist: only what could make it is refused.
+  const bool makes = (command->flags & kMayGrow) != 0 || ((command->flags & kWrites) != 0 && keys > 1);
+  const bool only_looks = command->data != nullptr && (!makes || (command->flags & kHeads) != 0);
   for_each_key(*command, arguments, [&](std::string_view key) {
-    if (key.size() <= limits.key_bytes_max || !why->empty()) return;
+    if (key.size() <= limits.key_bytes_max || only_looks || !why->empty()) return;
     *why = "ERR the key is too long: " + limit_text("limits.key_bytes_max", limits.key_bytes_max, key.size());
   });
   return why->empty() ? command : nullptr;

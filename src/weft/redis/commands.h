@@ -33,6 +33,7 @@ enum CommandFlags : uint32_t {
   kBeforeAuth = 32,  // allowed before authentication
   kAdmin = 64,
   kHasSubcommands = 128,
+  kHeads = 256,  // needs no values, only whether keys exist, their types, deadlines and lengths
 };
 
 // As in Redis: the first argument that is a key, the last one (-1: the last of all), and the step. 0: no keys.

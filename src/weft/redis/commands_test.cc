@@ -167,8 +167,21 @@ TEST_F(CommandsTest, LongStringsAreRefusedByTheirLimit) {
   EXPECT_EQ(ask(client, "GETSET b " + longest + "x"), refused(992));
   EXPECT_EQ(ask(client, "MSET c 1 b " + longest + "x"), refused(992));
   EXPECT_EQ(ask(client, "EXISTS b c"), ":0\r\n");
-  EXPECT_EQ(ask(client, "GET " + std::string(513, 'k')),
-            "-ERR the key is too long: limits.key_bytes_max is 512, asked for 513\r\n");
+  const std::string too_long(513, 'k');
+  for (const char* command : {"SET", "APPEND", "INCRBY", "RENAME a", "COPY a"}) {
+    EXPECT_EQ(ask(client, std::string(command) + " " + too_long +
+                              (std::string_view(command).find(' ') != std::string_view::npos ? "" : " 1")),
+              "-ERR the key is too long: limits.key_bytes_max is 512, asked for 513\r\n")
+        << command;
+  }
+  // No such key exists.
+  EXPECT_EQ(ask(client, "GET " + too_long), "$-1\r\n");
+  EXPECT_EQ(ask(client, "MGET " + too_long + " none"), "*2\r\n$-1\r\n$-1\r\n");
+  EXPECT_EQ(ask(client, "TTL " + too_long), ":-2\r\n");
+  for (const char* command : {"EXISTS ", "DEL ", "UNLINK ", "TOUCH ", "STRLEN "}) {
+    EXPECT_EQ(ask(client, command + too_long), ":0\r\n") << command;
+  }
+  EXPECT_EQ(ask(client, "EXPIRE " + too_long + " 10"), ":0\r\n");
   // Between MULTI and EXEC only that command fails.
   ask(client, "MULTI");
   ask(client, "SET d 1");

@@ -11,7 +11,6 @@ namespace weft {
 
 inline constexpr uint64_t kCommandNs = 300;  // any command
 inline constexpr uint64_t kArgumentNs = 30;
-inline constexpr size_t kFewKeys = 4;  // a command that names at most this many, and has no `cost`, is cheap
 
 // Of the arguments alone.
 inline uint64_t arguments_ns(Arguments arguments) {
@@ -25,6 +24,7 @@ inline uint64_t cost_ns(const Command& command, Arguments arguments, Keyspace& k
   uint64_t ns = arguments_ns(arguments);
   if (command.data == nullptr || (command.reads != nullptr && !command.reads(arguments))) return ns;
   if (command.cost != nullptr) return ns + command.cost(keys, arguments);
+  if ((command.flags & kHeads) != 0) return ns;
   for_each_key(command, arguments, [&](std::string_view key) { ns += 2 * Keyspace::bytes_ns(keys.bytes_of(key)); });
   return ns;
 }

@@ -58,11 +58,11 @@ void look_at(void* context, ByteView key, ByteView value, Word) {
 // Another node may have deleted them first.
 Task<Code> RedisFrontend::delete_expired(Txn& txn, std::span<const std::string> names, size_t* deleted) {
   *deleted = 0;
-  for (const std::string& name : names) txn.get_async(options_.table, name, Intent::kUpdate);
+  for (const std::string& name : names) txn.get_async(options_.table, name, Intent::kHead);
   co_await txn.wait_all();
   Keyspace keys(&txn, options_.table, wall_us(), string_bytes_max_, &scratch_);
   for (const std::string& name : names) {
-    const bool found = txn.value(txn.get_async(options_.table, name, Intent::kUpdate)).found;
+    const bool found = txn.value(txn.get_async(options_.table, name, Intent::kHead)).found;
     if (!keys.find(name).exists && found) ++*deleted;
   }
   co_return keys.code();

@@ -96,7 +96,7 @@ struct FrontendOptions {
   uint32_t idle_seconds = 0;         // a client that sends nothing for this long is closed; 0: never
   uint32_t keepalive_seconds = 300;  // until the kernel probes a silent client; 0: never
   uint32_t pipeline_max = 100'000;   // commands of a client whose replies have not been sent
-  uint32_t multi_max = 1024;         // commands between MULTI and EXEC
+  uint32_t multi_max = 10'000;       // commands between MULTI and EXEC
   uint32_t multi_held_max = 16;   // transactions begun by WEFT MULTI, at most half of limits.transactions_in_flight_max
   uint32_t multi_held_ms = 5000;  // until EXEC; then the transaction is dropped
   size_t reply_bytes_max = size_t{64} << 20;      // of one command, or of one EXEC

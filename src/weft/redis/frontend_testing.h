@@ -40,6 +40,9 @@ class FrontendTest : public testing::Test, public HandNodes {
     spec_.options.nodes = kNodes;
     spec_.options.replicas = kNodes;
     spec_.options.limits.transactions_in_flight_max = 8;
+    spec_.options.limits.key_bytes_max = 512;
+    spec_.options.limits.txn_keys_max = 64;
+    spec_.options.limits.txn_bytes_max = 1 << 20;
     spec_.recovers = true;
     wall_.now = kWallNs;
     wall_.step = 0;

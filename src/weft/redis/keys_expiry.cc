@@ -106,13 +106,14 @@ constexpr Command kExpiryCommands[] = {
     {"expire", -3, kFlags, kOneKey, "expiry", "the key is gone after so many seconds (NX XX GT LT)", expire},
     {"expireat", -3, kFlags, kOneKey, "expiry", "the key is gone at a moment, in seconds since 1970 (NX XX GT LT)",
      expireat},
-    {"expiretime", 2, kFast, kOneKey, "expiry", "the key's deadline, in seconds since 1970", expiretime},
+    {"expiretime", 2, kFast | kHeads, kOneKey, "expiry", "the key's deadline, in seconds since 1970", expiretime},
     {"persist", 2, kFlags, kOneKey, "expiry", "takes the key's deadline away", persist},
     {"pexpire", -3, kFlags, kOneKey, "expiry", "EXPIRE in milliseconds", pexpire},
     {"pexpireat", -3, kFlags, kOneKey, "expiry", "EXPIREAT in milliseconds", pexpireat},
-    {"pexpiretime", 2, kFast, kOneKey, "expiry", "EXPIRETIME in milliseconds", pexpiretime},
-    {"pttl", 2, kFast, kOneKey, "expiry", "TTL in milliseconds", pttl},
-    {"ttl", 2, kFast, kOneKey, "expiry", "how long the key has, in seconds; -1: for ever, -2: there is none", ttl},
+    {"pexpiretime", 2, kFast | kHeads, kOneKey, "expiry", "EXPIRETIME in milliseconds", pexpiretime},
+    {"pttl", 2, kFast | kHeads, kOneKey, "expiry", "TTL in milliseconds", pttl},
+    {"ttl", 2, kFast | kHeads, kOneKey, "expiry", "how long the key has, in seconds; -1: for ever, -2: there is none",
+     ttl},
 };
 
 }  // namespace

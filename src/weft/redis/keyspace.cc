@@ -13,13 +13,15 @@ Keyspace::Found Keyspace::find(std::string_view key) {
 
 Keyspace::Found Keyspace::find_any(std::string_view key) {
   Found found;
-  const Value value = txn_->value(txn_->get_async(table_, key));
+  if (key.size() > key_bytes_max_) return found;  // no such key exists
+  const Value value = txn_->value(txn_->get_async(table_, key, Intent::kHead));
   if (value.code != Code::kOk) {
     note(value.code);
     return found;
   }
   if (!value.found) return found;
   static_cast<StoredValue&>(found) = parse_value(value.bytes);
+  found.length = value.length - (value.bytes.size() - found.bytes.size());
   found.exists = found.deadline_ms == kNoDeadline || found.deadline_ms > now_ms();
   if (!found.exists) {
     WEFT_MARK_OUTSIDE("an expired key is found");
@@ -30,8 +32,9 @@ Keyspace::Found Keyspace::find_any(std::string_view key) {
 }
 
 size_t Keyspace::bytes_of(std::string_view key) const {
-  const Value value = txn_->value(txn_->get_async(table_, key));
-  return value.found ? parse_value(value.bytes).bytes.size() : 0;
+  if (key.size() > key_bytes_max_) return 0;
+  const Value value = txn_->value(txn_->get_async(table_, key, Intent::kHead));
+  return value.found ? value.length - (value.bytes.size() - parse_value(value.bytes).bytes.size()) : 0;
 }
 
 bool Keyspace::find_string(std::string_view key, Found* found, RespWriter& reply) {

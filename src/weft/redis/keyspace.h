@@ -25,6 +25,7 @@ class Keyspace {
  public:
   struct Found : StoredValue {
     bool exists = false;
+    size_t length = 0;  // of the string; `bytes` may be only its beginning for a command that needs no values (kHeads)
   };
 
   // `scratch` is used within calls only. `front` is notified of deadlines; nullptr: nothing is written.
@@ -41,6 +42,8 @@ class Keyspace {
   int64_t now_ms() const { return now_us_ / 1000; }
   size_t string_bytes_max() const { return string_bytes_max_; }
   Code code() const { return code_; }
+  // Longer keys do not exist: who looks for one finds nothing.
+  void set_key_bytes_max(size_t bytes) { key_bytes_max_ = bytes; }
 
   // The cost of the commands so far, in nanoseconds of a current processor, not counting replies: bytes written, and
   // what commands that examine more than they reply have added.
@@ -79,6 +82,7 @@ class Keyspace {
   const size_t string_bytes_max_;
   std::string* const scratch_;
   RedisFrontend* const front_;
+  size_t key_bytes_max_ = SIZE_MAX;
   Code code_ = Code::kOk;
   uint64_t work_ns_ = 0;
   bool counts_ = false;

@@ -79,11 +79,11 @@ Task<Code> note_keys(RedisFrontend& front, Txn& txn, Arguments names, Noted* out
   const TableId table = front.options().table;
   out->expired = false;
   out->keys.clear();
-  for (const std::string_view key : names) txn.get_async(table, key);
+  for (const std::string_view key : names) txn.get_async(table, key, Intent::kHead);
   co_await txn.wait_all();
   Keyspace keys(&txn, table, front.wall_us(), front.string_bytes_max(), &front.scratch());
   for (const std::string_view key : names) {
-    const Value value = txn.value(txn.get_async(table, key));
+    const Value value = txn.value(txn.get_async(table, key, Intent::kHead));
     if (value.code != Code::kOk) co_return value.code;
     out->keys.push_back({std::string(key), value.version, value.epoch});
     out->expired |= value.found && !keys.find(key).exists;

@@ -266,10 +266,10 @@ Task<void> randomkey(RedisFrontend& front, Client& client, Arguments) {
 }
 
 Task<Code> erase_some(Txn& txn, TableId table, std::span<const KeyItem> items) {
-  for (const KeyItem& item : items) txn.get_async(table, item.key, Intent::kUpdate);
+  for (const KeyItem& item : items) txn.get_async(table, item.key, Intent::kHead);
   co_await txn.wait_all();
   for (const KeyItem& item : items) {
-    const Value value = txn.value(txn.get_async(table, item.key, Intent::kUpdate));
+    const Value value = txn.value(txn.get_async(table, item.key, Intent::kHead));
     if (value.code != Code::kOk) co_return value.code;
     if (!value.found) continue;
     if (const Code code = txn.erase(table, item.key); code != Code::kOk) co_return code;

@@ -27,7 +27,7 @@ void mget(Keyspace& keys, Arguments arguments, RespWriter& reply) {
 
 void strlen_of(Keyspace& keys, Arguments arguments, RespWriter& reply) {
   Keyspace::Found found;
-  if (keys.find_string(arguments[1], &found, reply)) reply.integer(static_cast<int64_t>(found.bytes.size()));
+  if (keys.find_string(arguments[1], &found, reply)) reply.integer(static_cast<int64_t>(found.length));
 }
 
 void append(Keyspace& keys, Arguments arguments, RespWriter& reply) {
@@ -126,7 +126,7 @@ constexpr Command kStringCommands[] = {
     {"mset", -3, kWrites | kMayGrow, kPairs, "strings", "sets several keys", mset, nullptr, nullptr, reads_nothing},
     {"msetnx", -3, kWrites | kMayGrow, kPairs, "strings", "sets several keys if none of them exists", msetnx},
     {"setrange", 4, kWrites | kMayGrow, kOneKey, "strings", "overwrites a part of a string", setrange},
-    {"strlen", 2, kFast, kOneKey, "strings", "the length of a string", strlen_of},
+    {"strlen", 2, kFast | kHeads, kOneKey, "strings", "the length of a string", strlen_of},
     {"substr", 4, 0, kOneKey, "strings", "GETRANGE by its old name", getrange},
 };
 

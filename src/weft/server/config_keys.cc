@@ -209,7 +209,7 @@ std::vector<ConfigKey> make_keys() {
                "records in the cluster, replicas not counted; the index is sized for it");
   keys.size("value_bytes_max", WEFT_FIELD(store.value_bytes_max), 1, kTableValueBytesMax - kValueHeaderBytesMax,
             "the longest value; at most `limits.value_bytes_max`",
-            "\"64KiB\", or `limits.value_bytes_max` if that is less");
+            "\"16MiB\", or `limits.value_bytes_max` if that is less");
 
   keys.table = "limits";
   keys.integer("transactions_in_flight_max", WEFT_FIELD(options.limits.transactions_in_flight_max), 1, 200,
@@ -217,9 +217,9 @@ std::vector<ConfigKey> make_keys() {
   keys.size("key_bytes_max", WEFT_FIELD(options.limits.key_bytes_max), 8, kKeyBytesMax, "the longest key");
   keys.size("value_bytes_max", WEFT_FIELD(options.limits.value_bytes_max), 1, kTableValueBytesMax,
             "the longest value of any table");
-  keys.integer("txn_keys_max", WEFT_FIELD(options.limits.txn_keys_max), 1, 250,
+  keys.integer("txn_keys_max", WEFT_FIELD(options.limits.txn_keys_max), 1, 4096,
                "keys that one transaction reads or writes");
-  keys.size("txn_bytes_max", WEFT_FIELD(options.limits.txn_bytes_max), kKiB, 4 * kMiB,
+  keys.size("txn_bytes_max", WEFT_FIELD(options.limits.txn_bytes_max), kKiB, 64 * kMiB,
             "keys and values that one transaction holds");
   keys.size("credit_bytes", WEFT_FIELD(options.limits.credit_bytes), 4 * kKiB, 64 * kMiB,
             "messages and answers under way, per worker and peer");

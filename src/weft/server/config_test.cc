@@ -42,7 +42,7 @@ TEST(Config, TheSmallestFileHasDefaultsForTheRest) {
   EXPECT_EQ(c.http.listen, "");
   EXPECT_EQ(c.store.memory_bytes_max, 1U << 30);
   EXPECT_EQ(c.store.capacity, 1'000'000U);
-  EXPECT_EQ(c.store.value_bytes_max, 64U << 10);
+  EXPECT_EQ(c.store.value_bytes_max, 16U << 20);
 }
 
 TEST(Config, DefaultsFollowOtherKeys) {

@@ -79,6 +79,7 @@ class AppendWorkload final : public Workload {
     bool append = false;
     bool blind = false;   // insert without a read
     bool reread = false;  // read again after the write
+    bool head = false;    // its head is read first
     Intent intent = Intent::kRead;
     uint64_t element = 0;
     ReadHandle handle;
@@ -160,6 +161,7 @@ AppendWorkload::Plan AppendWorkload::plan_for(Random& random, uint64_t place, bo
   plan.intent = plan.append && !random.chance(20) ? Intent::kUpdate : Intent::kRead;
   plan.blind = plan.append && appended_[place] == 0 && random.chance(context_->config.blind_percent);
   plan.reread = plan.append && random.chance(20);
+  plan.head = mix64(plan.number * 5 + 1) % 3 == 0;
   if (plan.append) plan.element = ++elements_;
   return plan;
 }
@@ -223,11 +225,17 @@ Task<void> AppendWorkload::operations(Client* client, Session session, Txn* txn,
     bool found = false;
     if (!plan.blind) {
       context_->doing(client, "reading a key");
+      Value head;
+      if (!attempt->async && plan.head) head = co_await txn->get(plan.table, plan.key(), Intent::kHead);
       if (!attempt->async) attempt->plans[i].handle = txn->get_async(plan.table, plan.key(), plan.intent);
       co_await txn->wait(plan.handle);
       const Value value = txn->value(plan.handle);
       found = value.found;
       if (!read(*attempt, plan, value, list)) co_return;
+      if (head.found && (!found || head.length != value.bytes.size())) {
+        context_->violation("a head of key " + plan.name + " said " + std::to_string(head.length) +
+                            " bytes, there are " + std::to_string(value.bytes.size()));
+      }
     }
     if (plan.append && list.size() < kElementsMax) {
       write(*attempt, plan, *txn, list, found);

@@ -45,9 +45,19 @@ void draw_limits(Random& random, const WorkloadConfig& workload, Limits& limits)
   const bool little_room = random.chance(20);
   const uint32_t times = pick<uint32_t>(random, {1, 2, 4});
   const uint32_t value = workload.kind == SimWorkload::kAppend ? 5'000 + workload.large_bytes : 16'000;
+  limits.key_bytes_max = 512;
+  limits.value_bytes_max = 128 << 10;
+  limits.txn_keys_max = 64;
+  limits.txn_bytes_max = 1 << 20;
   limits.transfer_chunk_bytes = 1024;  // so that state transfer takes some time although the tables are small
   if (little_credit) limits.credit_bytes = std::max<uint32_t>(value * times, 4096);
   if (little_room) limits.txn_bytes_max = value * 2 * times;
+}
+
+// The least credit, so that gets and commits go by turns, and values are asked for twice.
+void draw_turns(uint64_t seed, Limits& limits) {
+  Random random(mix64(seed) ^ 0x512e);
+  if (random.chance(25)) limits.credit_bytes = pick<uint32_t>(random, {4096, 6000, 10'000});
 }
 
 NetworkConfig draw_network(Random& random) {
@@ -225,6 +235,7 @@ SimConfig draw_config(const SimOptions& fixed) {
   if (workload.kind != SimWorkload::kAppend) workload.large_percent = 0;
   if (workload.large_percent == 0) workload.large_bytes = 0;
   draw_limits(random, workload, config.options.limits);
+  draw_turns(fixed.seed, config.options.limits);
   return config;
 }
 

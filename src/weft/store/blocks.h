@@ -31,7 +31,6 @@ namespace weft {
 inline constexpr size_t kBlockAlign = 16;
 inline constexpr size_t kBlockBytesMin = 32;
 inline constexpr size_t kBlockStepMax = 256;  // multiples of 16 up to here, then steps of about 5/4
-inline constexpr size_t kTableValueBytesMax = 1 << 20;
 inline constexpr size_t kBlockBytesMax = record_bytes(kKeyBytesMax, kTableValueBytesMax);
 inline constexpr size_t kSlabBytes = 16 << 10;  // or one block, if that is larger
 
@@ -47,7 +46,7 @@ constexpr int count_classes() {
 }  // namespace internal
 
 inline constexpr int kBlockClasses = internal::count_classes();
-static_assert(kBlockClasses <= 64, "a slot has 8 bits for the class, and every partition counts per class");
+static_assert(kBlockClasses <= 72, "a slot has 8 bits for the class, and every partition counts per class");
 
 inline constexpr auto kBlockBytes = [] {
   std::array<uint32_t, kBlockClasses> out{};
@@ -79,6 +78,9 @@ constexpr int block_class_of(size_t bytes) {
   }
   return low;
 }
+
+inline constexpr int kNarrowClassMax = block_class_of(kNarrowBlockBytes);
+static_assert(block_bytes(kNarrowClassMax) == kNarrowBlockBytes, "a class has one form of records");
 
 // Slabs begin on cache lines, so that blocks of 32 and 64 bytes touch one line each.
 constexpr size_t slab_bytes(int block_class) {

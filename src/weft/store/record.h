@@ -6,13 +6,19 @@
 //   | version (40)           | node+1 6 | worker 6 | slot 8  | rlock| moved |deleted|readable|
 //                              \______ owner, 0 = unlocked ______/
 //
-// The record (8-byte aligned, its block rounded to a size class):
+// The record (8-byte aligned, its block rounded to a size class). In a block of at most kNarrowBlockBytes it is narrow:
 //
 //    0        8        12       16          16+pad8(key)                end
 //   | word   | check  | lens   | key bytes  | value bytes               |
 //
-//   check  32-bit checksum over version, deleted, lens, key and value (not over owner and the other flags)
-//   lens   key bytes (11 bits) | value bytes (21 bits)
+// and in a larger one wide. A block keeps its class, so its records keep their form, and a key stays where it is for as
+// long as the block has it.
+//
+//    0        8        12       16          24          24+pad8(key)    end
+//   | word   | check  | lens   | key length | key bytes  | value bytes  |
+//
+//   check  32-bit checksum over version, deleted, lens, key length, key and value (not over owner and the other flags)
+//   lens   narrow: key bytes (11 bits) | value bytes (21 bits); wide: value bytes
 //
 // check and lens are one 64-bit word, the *meta* word: an install first sets it to kMetaTorn, then writes the value,
 // then the new meta word, then the word. So a local reader that read any byte of a newer install finds the meta word
@@ -93,23 +99,40 @@ struct RecordHeader {
 static_assert(sizeof(RecordHeader) == 16);
 static_assert(offsetof(RecordHeader, word) == 0 && offsetof(RecordHeader, check) == 8);
 
-inline constexpr int kKeyLenBits = 11;
-inline constexpr uint32_t kKeyBytesMax = (1U << kKeyLenBits) - 1;  // 2,047
-inline constexpr uint32_t kValueBytesMax = (1U << 21) - 1;         // the layout's limit; Limits sets the user's
+inline constexpr uint32_t kKeyBytesMax = 64 << 10;          // of every table; Limits sets the user's
+inline constexpr size_t kTableValueBytesMax = 16385 << 10;  // 16 MiB and what its owner puts before it
+
+enum class RecordForm : uint8_t { kNarrow, kWide };
+
+inline constexpr size_t kNarrowBlockBytes = 1984;  // a size class (blocks.h)
+constexpr RecordForm form_of_block(size_t block_bytes) {
+  return block_bytes <= kNarrowBlockBytes ? RecordForm::kNarrow : RecordForm::kWide;
+}
 
 // The meta word: check in the low half, lens in the high half.
 inline constexpr size_t kMetaAt = 8;
-inline constexpr size_t kKeyAt = 16;
+inline constexpr size_t kKeyLengthAt = 16;           // wide
 inline constexpr uint64_t kMetaTorn = ~uint64_t{0};  // no record has it: its lengths are beyond every size class
 
-constexpr uint32_t record_lens(size_t key_bytes, size_t value_bytes) {
+inline constexpr int kKeyLenBits = 11;
+static_assert(kNarrowBlockBytes < 1U << kKeyLenBits);
+constexpr uint32_t record_lens(RecordForm form, size_t key_bytes, size_t value_bytes) {
+  if (form == RecordForm::kWide) return static_cast<uint32_t>(value_bytes);
   return static_cast<uint32_t>(key_bytes) | static_cast<uint32_t>(value_bytes) << kKeyLenBits;
 }
-constexpr uint32_t key_bytes_of(uint64_t meta) { return static_cast<uint32_t>(meta >> 32) & kKeyBytesMax; }
-constexpr uint32_t value_bytes_of(uint64_t meta) { return static_cast<uint32_t>(meta >> 32) >> kKeyLenBits; }
-constexpr size_t value_at(size_t key_bytes) { return kKeyAt + align_up(key_bytes, 8); }
+constexpr uint32_t value_bytes_of(RecordForm form, uint64_t meta) {
+  return form == RecordForm::kWide ? static_cast<uint32_t>(meta >> 32)
+                                   : static_cast<uint32_t>(meta >> 32) >> kKeyLenBits;
+}
+constexpr size_t key_at(RecordForm form) { return form == RecordForm::kWide ? kKeyLengthAt + 8 : kKeyLengthAt; }
+constexpr size_t value_at(RecordForm form, size_t key_bytes) { return key_at(form) + align_up(key_bytes, 8); }
+constexpr size_t record_bytes(RecordForm form, size_t key_bytes, size_t value_bytes) {
+  return value_at(form, key_bytes) + align_up(value_bytes, 8);
+}
+// Of a record in the smallest block that holds it. It fits every larger block too, in whatever form that has.
 constexpr size_t record_bytes(size_t key_bytes, size_t value_bytes) {
-  return value_at(key_bytes) + align_up(value_bytes, 8);
+  const size_t narrow = record_bytes(RecordForm::kNarrow, key_bytes, value_bytes);
+  return narrow <= kNarrowBlockBytes ? narrow : record_bytes(RecordForm::kWide, key_bytes, value_bytes);
 }
 
 // Ordered accesses to words of shared memory: see the note on the meta word above.
@@ -118,6 +141,12 @@ inline uint64_t load_ordered(const std::byte* from) {
 }
 inline void store_ordered(std::byte* to, uint64_t value) {
   __atomic_store_n(reinterpret_cast<uint64_t*>(to), value, __ATOMIC_RELEASE);
+}
+
+// The length of the key. If the record is being written it may be any number of 32 bits.
+inline size_t key_bytes_of(RecordForm form, const std::byte* record, uint64_t meta) {
+  if (form == RecordForm::kWide) return static_cast<uint32_t>(load_ordered(record + kKeyLengthAt));
+  return static_cast<uint32_t>(meta >> 32) & ((1U << kKeyLenBits) - 1);
 }
 
 inline Word load_word(const std::byte* record) { return Word(load_ordered(record)); }
@@ -132,15 +161,15 @@ inline bool swap_word(std::byte* record, Word expected, Word desired) {
 bool swap_word_with_meta(std::byte* record, Word expected, uint64_t meta, Word desired);
 
 // Writes key and value, then check and lens, then the word. The caller is the only writer of this block.
-void record_write(std::byte* record, ByteView key, ByteView value, Word word);
+void record_write(std::byte* record, ByteView key, ByteView value, Word word, RecordForm form = RecordForm::kNarrow);
 
 // The meta word of a complete record with this key, value and version. Read after the word, or in one step with it, it
 // proves that the word was this record's too, and that the block still holds it (I4: blocks are reused). For a version
 // of a key is in one block, during one interval: a reader that knew it before, and finds it there after it has read the
 // word, has read the word within that interval.
-uint64_t record_meta_of(ByteView key, ByteView value, Version version);
+uint64_t record_meta_of(RecordForm form, ByteView key, ByteView value, Version version);
 // The checksum in it.
-uint32_t record_check(ByteView key, ByteView value, Word word);
+uint32_t record_check(RecordForm form, ByteView key, ByteView value, Word word);
 
 enum class RecordStatus : uint8_t { kConsistent, kTorn, kOtherKey };
 
@@ -150,7 +179,7 @@ RecordStatus record_read(const std::byte* record, size_t block_bytes, ByteView k
                          Word* word, uint32_t* value_bytes);
 
 // Whether the block holds this key. May be false while another thread installs here: retry then.
-bool record_key_is(const std::byte* record, ByteView key);
+bool record_key_is(RecordForm form, const std::byte* record, ByteView key);
 
 // A parsed copy of a record.
 struct RecordView {
@@ -161,7 +190,10 @@ struct RecordView {
 
 // Parses `bytes` bytes that a one-sided READ copied from a record, cache line by cache line in any order; false if they
 // are not one consistent version. `copy` is 8-byte aligned and may be longer than the record (the READ takes the whole
-// block). The views point into it.
-bool parse_record_copy(const std::byte* copy, size_t bytes, RecordView* view);
+// block); without `form` it is of the whole block. The views point into it.
+bool parse_record_copy(const std::byte* copy, size_t bytes, RecordForm form, RecordView* view);
+inline bool parse_record_copy(const std::byte* copy, size_t bytes, RecordView* view) {
+  return parse_record_copy(copy, bytes, form_of_block(bytes), view);
+}
 
 }  // namespace weft

@@ -56,16 +56,21 @@ inline void for_words(ByteView bytes, Each each) {
   }
 }
 
-WEFT_INLINE inline void record_write_inline(std::byte* record, ByteView key, ByteView value, Word word) {
-  const uint32_t lens = record_lens(key.size(), value.size());
+WEFT_INLINE inline void record_write_inline(std::byte* record, RecordForm form, ByteView key, ByteView value,
+                                            Word word) {
+  const uint32_t lens = record_lens(form, key.size(), value.size());
   RecordChecksum sum(lens);
   store_ordered(record + kMetaAt, kMetaTorn);
-  std::byte* const key_to = record + kKeyAt;
+  if (form == RecordForm::kWide) {
+    sum.add(key.size());
+    store_ordered(record + kKeyLengthAt, key.size());
+  }
+  std::byte* const key_to = record + key_at(form);
   for_words(key, [&](size_t at, uint64_t w) {
     sum.add(w);
     store_ordered(key_to + at, w);
   });
-  std::byte* const value_to = record + value_at(key.size());
+  std::byte* const value_to = record + value_at(form, key.size());
   for_words(value, [&](size_t at, uint64_t w) {
     sum.add(w);
     store_ordered(value_to + at, w);
@@ -81,16 +86,18 @@ constexpr uint32_t record_identity(uint64_t hash, Word word) {
 }
 
 // record_write_inline without a checksum. The key is written unless it is there already.
-WEFT_INLINE inline void record_write_plain(std::byte* record, uint64_t hash, ByteView key, ByteView value, Word word,
-                                           bool key_is_there) {
+WEFT_INLINE inline void record_write_plain(std::byte* record, RecordForm form, uint64_t hash, ByteView key,
+                                           ByteView value, Word word, bool key_is_there) {
   store_ordered(record + kMetaAt, kMetaTorn);
   if (!key_is_there) {
-    std::byte* const key_to = record + kKeyAt;
+    if (form == RecordForm::kWide) store_ordered(record + kKeyLengthAt, key.size());
+    std::byte* const key_to = record + key_at(form);
     for_words(key, [&](size_t at, uint64_t w) { store_ordered(key_to + at, w); });
   }
-  std::byte* const value_to = record + value_at(key.size());
+  std::byte* const value_to = record + value_at(form, key.size());
   for_words(value, [&](size_t at, uint64_t w) { store_ordered(value_to + at, w); });
-  store_ordered(record + kMetaAt, record_meta(record_identity(hash, word), record_lens(key.size(), value.size())));
+  store_ordered(record + kMetaAt,
+                record_meta(record_identity(hash, word), record_lens(form, key.size(), value.size())));
   store_word(record, word);
 }
 
@@ -100,14 +107,17 @@ WEFT_INLINE inline RecordStatus record_read_plain(const std::byte* record, size_
                                                   uint32_t* value_bytes) {
   *word = load_word(record);
   const uint64_t meta = load_ordered(record + kMetaAt);
-  if (key_bytes_of(meta) != key.size()) return meta == kMetaTorn ? RecordStatus::kTorn : RecordStatus::kOtherKey;
-  const size_t length = value_bytes_of(meta);
-  if (record_bytes(key.size(), length) > block_bytes) return RecordStatus::kTorn;
+  const RecordForm form = form_of_block(block_bytes);
+  if (key_bytes_of(form, record, meta) != key.size()) {
+    return meta == kMetaTorn ? RecordStatus::kTorn : RecordStatus::kOtherKey;
+  }
+  const size_t length = value_bytes_of(form, meta);
+  if (record_bytes(form, key.size(), length) > block_bytes) return RecordStatus::kTorn;
   uint64_t differs = 0;
-  const std::byte* const key_from = record + kKeyAt;
+  const std::byte* const key_from = record + key_at(form);
   for_words(key, [&](size_t at, uint64_t w) { differs |= w ^ load_ordered(key_from + at); });
   if (differs != 0) return RecordStatus::kOtherKey;
-  copy_from_shared(value, record + value_at(key.size()), std::min(length, value_max));
+  copy_from_shared(value, record + value_at(form, key.size()), std::min(length, value_max));
   if (load_ordered(record + kMetaAt) != meta || record_identity(hash, *word) != static_cast<uint32_t>(meta)) {
     return RecordStatus::kTorn;
   }
@@ -120,20 +130,24 @@ WEFT_INLINE inline RecordStatus record_read_inline(const std::byte* record, size
                                                    uint32_t* value_bytes) {
   *word = load_word(record);
   const uint64_t meta = load_ordered(record + kMetaAt);
-  if (key_bytes_of(meta) != key.size()) return meta == kMetaTorn ? RecordStatus::kTorn : RecordStatus::kOtherKey;
-  const size_t length = value_bytes_of(meta);
-  if (record_bytes(key.size(), length) > block_bytes) return RecordStatus::kTorn;
+  const RecordForm form = form_of_block(block_bytes);
+  if (key_bytes_of(form, record, meta) != key.size()) {
+    return meta == kMetaTorn ? RecordStatus::kTorn : RecordStatus::kOtherKey;
+  }
+  const size_t length = value_bytes_of(form, meta);
+  if (record_bytes(form, key.size(), length) > block_bytes) return RecordStatus::kTorn;
 
   RecordChecksum sum(static_cast<uint32_t>(meta >> 32));
+  if (form == RecordForm::kWide) sum.add(key.size());
   uint64_t differs = 0;
-  const std::byte* const key_from = record + kKeyAt;
+  const std::byte* const key_from = record + key_at(form);
   for_words(key, [&](size_t at, uint64_t w) {
     differs |= w ^ load_ordered(key_from + at);
     sum.add(w);
   });
   if (differs != 0) return RecordStatus::kOtherKey;
 
-  const std::byte* const value_from = record + value_at(key.size());
+  const std::byte* const value_from = record + value_at(form, key.size());
   const size_t whole = std::min(length, value_max) / 8 * 8;
   size_t i = 0;
   for (; i < whole; i += 8) {

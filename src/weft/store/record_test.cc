@@ -33,25 +33,31 @@ TEST(Word, PartsAreWhatWasPutIn) {
 TEST(Record, EveryLengthComesBack) {
   std::vector<Line> memory(kBlockBytesMax / sizeof(Line) + 1);
   std::byte* const record = memory[0].bytes;
-  for (const size_t key_bytes : {size_t{0}, size_t{1}, size_t{8}, size_t{13}, size_t{2047}}) {
-    for (const size_t value_bytes : {size_t{0}, size_t{1}, size_t{7}, size_t{8}, size_t{9}, size_t{65536}}) {
+  for (const size_t key_bytes : {size_t{0}, size_t{1}, size_t{8}, size_t{13}, size_t{1960}, size_t{kKeyBytesMax}}) {
+    for (const size_t value_bytes :
+         {size_t{0}, size_t{1}, size_t{7}, size_t{8}, size_t{9}, size_t{1968}, size_t{65536}, kTableValueBytesMax}) {
       const std::string key(key_bytes, 'k');
       const std::string value(value_bytes, 'v');
       const Word written(Version(7), kReadable);
-      record_write(record, as_bytes(key), as_bytes(value), written);
-      EXPECT_TRUE(record_key_is(record, as_bytes(key)));
-      EXPECT_FALSE(record_key_is(record, as_bytes(key + "x")));
+      const size_t block = block_bytes(block_class_of(record_bytes(key_bytes, value_bytes)));
+      const RecordForm form = form_of_block(block);
+      ASSERT_LE(record_bytes(form, key_bytes, value_bytes), block);
+      record_write(record, as_bytes(key), as_bytes(value), written, form);
+      EXPECT_TRUE(record_key_is(form, record, as_bytes(key)));
+      EXPECT_FALSE(record_key_is(form, record, as_bytes(key + "x")));
       std::string copy(value_bytes + 1, '.');
       Word word;
       uint32_t length = 0;
-      ASSERT_EQ(record_read(record, kBlockBytesMax, as_bytes(key), reinterpret_cast<std::byte*>(copy.data()),
-                            value_bytes, &word, &length),
+      ASSERT_EQ(record_read(record, block, as_bytes(key), reinterpret_cast<std::byte*>(copy.data()), value_bytes, &word,
+                            &length),
                 RecordStatus::kConsistent);
       EXPECT_EQ(copy, value + ".");
       EXPECT_EQ(word, written);
       EXPECT_EQ(length, value_bytes);
       RecordView view;
-      ASSERT_TRUE(parse_record_copy(record, record_bytes(key_bytes, value_bytes), &view));
+      ASSERT_TRUE(parse_record_copy(record, record_bytes(key_bytes, value_bytes), form, &view));
+      EXPECT_EQ(load_ordered(record + kMetaAt),
+                record_meta_of(form, as_bytes(key), as_bytes(value), written.version()));
       EXPECT_EQ(as_text(view.key), key);
       EXPECT_EQ(as_text(view.value), value);
     }
@@ -77,11 +83,13 @@ TEST(Record, AShortBufferGetsTheBeginning) {
 TEST(Record, AnyMixOfTwoVersionsIsTorn) {
   alignas(16) std::byte before[64] = {};
   alignas(16) std::byte after[64] = {};
-  for (const bool same_value : {false, true}) {
-    record_write(before, as_bytes("12345678"), as_bytes("old old old old "), Word(Version(5), kReadable));
+  for (const int variant : {0, 1, 2, 3}) {
+    const bool same_value = variant % 2 != 0;
+    const RecordForm form = variant < 2 ? RecordForm::kNarrow : RecordForm::kWide;
+    record_write(before, as_bytes("12345678"), as_bytes("old old old old "), Word(Version(5), kReadable), form);
     record_write(after, as_bytes("12345678"), as_bytes(same_value ? "old old old old " : "new new new new "),
-                 Word(Version(6), kReadable));
-    const uint32_t words = static_cast<uint32_t>(record_bytes(8, 16) / 8);
+                 Word(Version(6), kReadable), form);
+    const uint32_t words = static_cast<uint32_t>(record_bytes(form, 8, 16) / 8);
     for (uint32_t mask = 1; mask + 1 < 1U << words; ++mask) {
       alignas(16) std::byte mixed[64];
       bool is_before = true;
@@ -92,7 +100,7 @@ TEST(Record, AnyMixOfTwoVersionsIsTorn) {
         is_after = is_after && std::memcmp(mixed + i * 8, after + i * 8, 8) == 0;
       }
       RecordView view;
-      EXPECT_EQ(parse_record_copy(mixed, words * 8, &view), is_before || is_after) << mask;
+      EXPECT_EQ(parse_record_copy(mixed, words * 8, form, &view), is_before || is_after) << mask;
     }
   }
 }
@@ -106,6 +114,15 @@ TEST(Record, BadLengthsAreNotWhole) {
   record_write(copy, as_bytes("12345678"), as_bytes("v"), Word(Version(1), 0));
   EXPECT_TRUE(parse_record_copy(copy, 32, &view));
   EXPECT_FALSE(parse_record_copy(copy, 24, &view));
+
+  alignas(16) std::byte wide[kNarrowBlockBytes + 16] = {};
+  EXPECT_FALSE(parse_record_copy(wide, 16, RecordForm::kWide, &view));
+  record_write(wide, as_bytes("12345678"), as_bytes("v"), Word(Version(1), 0), RecordForm::kWide);
+  EXPECT_TRUE(parse_record_copy(wide, sizeof wide, &view));
+  for (const uint64_t length : {uint64_t{9}, uint64_t{sizeof wide}, uint64_t{0xffffffff}, ~uint64_t{0}}) {
+    store(wide + kKeyLengthAt, length);
+    EXPECT_FALSE(parse_record_copy(wide, sizeof wide, &view)) << length;
+  }
 }
 
 TEST(Record, SwapWithMetaFailsForAnotherKey) {
@@ -142,7 +159,7 @@ TEST_P(WholeOrTorn, ReadersNeverAcceptAMix) {
   const ByteView key = as_bytes("the key.");
   std::vector<std::byte> first(size);
   fill(&first, 1);
-  record_write(record, key, first, Word(Version(1), kReadable));
+  record_write(record, key, first, Word(Version(1), kReadable), form_of_block(block));
   std::atomic<bool> stop{false};
 
   std::thread writer([&] {
@@ -151,7 +168,7 @@ TEST_P(WholeOrTorn, ReadersNeverAcceptAMix) {
       // Lengths change too, so that the bytes beyond the end are of an older version.
       value.resize(version % 3 == 0 ? align_up(size / 2, 8) : size);
       fill(&value, version);
-      record_write(record, key, value, Word(Version(version), kReadable));
+      record_write(record, key, value, Word(Version(version), kReadable), form_of_block(block));
     }
   });
 

@@ -108,14 +108,12 @@ HashedKey Table::hashed_otherwise(ByteView key) const {
 }
 
 bool Table::KeyMatch::collides(RecordSlot slot) const {
-  const std::byte* const record = table.at(slot);
-  const size_t bytes = key_bytes_of(load_ordered(record + kMetaAt));
-  if (value_at(bytes) > slot.bytes()) return false;
-  std::array<std::byte, kKeyBytesMax + 1> copy;
-  copy_from_shared(copy.data(), record + kKeyAt, bytes);
+  std::array<std::byte, kKeyBytesMax> copy;
+  const std::optional<size_t> bytes = table.copy_key(slot, copy.data());
+  if (!bytes) return false;
   // It may be our key by now: an install that was in progress at the comparison has completed.
-  if (as_text(ByteView(copy.data(), bytes)) == as_text(key.bytes)) return false;
-  return hash_bytes(copy.data(), bytes, table.seed_) == key.hash;
+  if (as_text(ByteView(copy.data(), *bytes)) == as_text(key.bytes)) return false;
+  return hash_bytes(copy.data(), *bytes, table.seed_) == key.hash;
 }
 
 void Table::quiesce(WorkerId worker) { index_->quiesce(worker.value); }
@@ -131,18 +129,16 @@ void Table::visit(Visitor visitor, void* context) const {
 uint64_t Table::visit_some(uint64_t cursor, int bins, size_t bytes_max, Visitor visitor, void* context) const {
   // Not zeroed: a walk may cover only a few bins.
   const size_t value_room = align_up(spec_.value_bytes_max, 8);
-  const auto key = std::make_unique_for_overwrite<std::byte[]>(kKeyBytesMax + 1);
+  const auto key = std::make_unique_for_overwrite<std::byte[]>(kKeyBytesMax);
   const auto value = std::make_unique_for_overwrite<std::byte[]>(value_room);
   size_t read_bytes = 0;
   do {
     cursor = index_->scan(cursor, [&](uint64_t, uint64_t slot_value) {
       const RecordSlot slot(slot_value);
-      const std::byte* const record = at(slot);
-      const size_t bytes = key_bytes_of(load_ordered(record + kMetaAt));
-      if (value_at(bytes) > slot.bytes()) return;
-      copy_from_shared(key.get(), record + kKeyAt, bytes);
+      const std::optional<size_t> bytes = copy_key(slot, key.get());
+      if (!bytes || (integer_keys_ && *bytes != sizeof(uint64_t))) return;
       // read() finds the key wherever it was moved since.
-      const HashedKey found = hashed(ByteView(key.get(), bytes));
+      const HashedKey found = hashed(ByteView(key.get(), *bytes));
       const ReadResult result = read(found, value.get(), value_room);
       if (!result.found) return;
       read_bytes += result.value_bytes;

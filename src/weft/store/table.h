@@ -98,6 +98,9 @@ struct RecordSlot {
   constexpr uint64_t offset() const { return (bits & ((uint64_t{1} << 40) - 1)) * kBlockAlign; }
   constexpr int block_class() const { return static_cast<int>(bits >> 40 & 0xff); }
   constexpr size_t bytes() const { return block_bytes(block_class()); }
+  constexpr RecordForm form() const {
+    return block_class() <= kNarrowClassMax ? RecordForm::kNarrow : RecordForm::kWide;
+  }
   constexpr PartitionId partition() const { return PartitionId(static_cast<uint16_t>(bits >> 48)); }
   constexpr explicit operator bool() const { return bits != 0; }
   friend constexpr bool operator==(RecordSlot, RecordSlot) = default;
@@ -276,7 +279,8 @@ class Table {
   // The same for one bin, from the cursor to its end. A record that a peer's verbs are just writing has no value, nor
   // has one that is being inserted: it may be committed before it is unlocked. A tombstone is not visited, but
   // reported: at a backup, the delete may still be undone.
-  uint64_t export_bin(PartitionId partition, uint64_t cursor, std::byte* value, const Copy& copy,
+  // Of a value, the first `value_max` bytes.
+  uint64_t export_bin(PartitionId partition, uint64_t cursor, std::byte* value, size_t value_max, const Copy& copy,
                       bool* met_tombstone) const;
   uint32_t absence_words() const { return absence_per_partition_; }
   Version absence_version(PartitionId partition, uint32_t index) const;
@@ -370,9 +374,11 @@ class Table {
   RecordSlot find(const HashedKey& key) const;
   RecordSlot first_lookup(const HashedKey& key) const;
   // Writes a record. `key_is_there`: its block has the key already.
-  void write_record(std::byte* record, const HashedKey& key, ByteView value, Word word,
+  void write_record(RecordSlot slot, const HashedKey& key, ByteView value, Word word,
                     bool key_is_there) const;  // the hint if it holds, else find
-  bool key_is(const std::byte* record, const HashedKey& key) const;
+  bool key_is(RecordSlot slot, const HashedKey& key) const;
+  // Copies the key of the record, as long as it is one of its block; `to` has room for kKeyBytesMax.
+  std::optional<size_t> copy_key(RecordSlot slot, std::byte* to) const;
   InsertCode add_slot(const HashedKey& key, RecordSlot slot);
   void remove_slot(const HashedKey& key, RecordSlot slot);
   RecordSlot allocate(const HashedKey& key, uint32_t value_bytes, uint64_t limit);
@@ -380,7 +386,7 @@ class Table {
   bool fits(RecordSlot slot, const HashedKey& key, size_t value_bytes) const;
   PartitionUsage& usage(const HashedKey& key) { return usage_[key.partition.value]; }
 
-  size_t copy_record(RecordSlot slot, std::byte* value, const Copy& copy, bool* met_tombstone) const;
+  size_t copy_record(RecordSlot slot, std::byte* value, size_t value_max, const Copy& copy, bool* met_tombstone) const;
 
   // table_absence.cc
   uint32_t absence_index(const HashedKey& key) const;

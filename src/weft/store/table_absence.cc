@@ -33,7 +33,7 @@ bool Table::read_absence(const HashedKey& key, Word* word) const {
     if (slot) {
       const std::byte* const found = at(slot);
       record = load_word(found);
-      if (!record.deleted() || !key_is(found, key) || load_word(found) != record) return false;
+      if (!record.deleted() || !key_is(slot, key) || load_word(found) != record) return false;
     }
     const Word after = bugs_.has(PlantedBug::kAbsenceOnce) ? before : load_word(at_word);
     if (before.version() != after.version() && !bugs_.has(PlantedBug::kAbsenceOnce)) {

@@ -28,7 +28,7 @@ void Table::commit(const HashedKey& key, Owner owner, Write write, ByteView valu
   }
   const Word word(Version(locked.base.value + 1), kReadable);
   if (fits(locked.record, key, value.size())) [[likely]] {
-    write_record(at(locked.record), key, value, word, true);
+    write_record(locked.record, key, value, word, true);
     if (locked.larger_block) release(locked.larger_block);
   } else {
     WEFT_CHECK(locked.larger_block && fits(locked.larger_block, key, value.size()), "lock() reserved the space");
@@ -42,7 +42,7 @@ void Table::install_erase(const HashedKey& key, const Locked& locked) {
   const Version version(locked.base.value + 1);
   std::byte* const record = at(locked.record);
   const Owner owner = load_word(record).owner();
-  write_record(record, key, ByteView(), Word(version, kDeleted, owner), true);
+  write_record(locked.record, key, ByteView(), Word(version, kDeleted, owner), true);
   remove_slot(key, locked.record);
   release_absence(locked.absence - 1, version);
   store_word(record, Word(version, kDeleted));
@@ -57,7 +57,7 @@ void Table::replace(const HashedKey& key, RecordSlot old_slot, RecordSlot new_sl
   std::byte* const old = at(old_slot);
   std::byte* const larger = at(new_slot);
   const Word before = load_word(old);
-  write_record(larger, key, value, word.with_owner(before.owner()), false);
+  write_record(new_slot, key, value, word.with_owner(before.owner()), false);
   const bool switched = index_->compare_put(key.hash, old_slot.bits, new_slot.bits);
   WEFT_CHECK(switched, "the slot of a record changes only by its holder");
   store_word(old, Word(before.version(), kMoved));
@@ -99,7 +99,7 @@ bool Table::apply_absent(const HashedKey& key, Write write, ByteView value, Vers
   const ByteView installed = erase ? ByteView() : value;
   const RecordSlot slot = allocate(key, static_cast<uint32_t>(installed.size()), PartitionUsage::kNoLimit);
   WEFT_CHECK(bool{slot}, "backups keep headroom over what the primary admits");
-  write_record(at(slot), key, installed, Word(version, flags_of(write, visibility)), false);
+  write_record(slot, key, installed, Word(version, flags_of(write, visibility)), false);
   const InsertCode inserted = add_slot(key, slot);
   if (inserted == InsertCode::kExists) {
     store_word(at(slot), Word(version, kDeleted));
@@ -116,7 +116,7 @@ WEFT_INLINE bool Table::apply_present(const HashedKey& key, RecordSlot slot, Wri
   std::byte* const record = at(slot);
   const Word word = load_word(record);
   const uint64_t meta = load_ordered(record + kMetaAt);
-  if (!key_is(record, key)) return false;
+  if (!key_is(slot, key)) return false;
   if (word.moved()) {
     // Another worker's mark_readable is removing this tombstone. It frees the block; both may remove the slot.
     if (word.deleted()) remove_slot(key, slot);
@@ -124,8 +124,8 @@ WEFT_INLINE bool Table::apply_present(const HashedKey& key, RecordSlot slot, Wri
   }
   *undo = Undo{!word.deleted(), word.version(), 0};
   if (undo->existed) {
-    undo->value_bytes = value_bytes_of(meta);
-    copy_from_shared(old_value, record + value_at(key.bytes.size()), undo->value_bytes);
+    undo->value_bytes = value_bytes_of(slot.form(), meta);
+    copy_from_shared(old_value, record + value_at(slot.form(), key.bytes.size()), undo->value_bytes);
   }
   if (word.version() >= version) {
     WEFT_MARK_OUTSIDE("table: apply of an older version ignored");
@@ -145,7 +145,7 @@ WEFT_INLINE bool Table::apply_present(const HashedKey& key, RecordSlot slot, Wri
   if (undo->existed && erase) usage(key).remove_record();
   if (!undo->existed && !erase) usage(key).add_record(PartitionUsage::kNoLimit);
   if (fits(slot, key, installed.size())) {
-    write_record(record, key, installed, next, true);
+    write_record(slot, key, installed, next, true);
     return true;
   }
   const RecordSlot larger = allocate(key, static_cast<uint32_t>(installed.size()), PartitionUsage::kNoLimit);
@@ -180,7 +180,7 @@ void Table::mark_readable(const HashedKey& key, Version version) {
     const Word word = load_word(record);
     const uint64_t meta = load_ordered(record + kMetaAt);
     if (word.moved() && word.deleted()) return;
-    if (word.moved() || !key_is(record, key)) {
+    if (word.moved() || !key_is(slot, key)) {
       WEFT_MARK_OUTSIDE("table: mark_readable looks again");
       continue;
     }

@@ -19,7 +19,7 @@ void Table::undo(const HashedKey& key, Version version, const Undo& undo, ByteVi
   if (undo.existed) {
     WEFT_CHECK(fits(slot, key, old_value.size()), "an apply never makes the block smaller");
     if (!present) usage(key).add_record(PartitionUsage::kNoLimit);
-    write_record(record, key, old_value, Word(undo.version, kReadable), true);
+    write_record(slot, key, old_value, Word(undo.version, kReadable), true);
     return;
   }
   if (present) usage(key).remove_record();
@@ -52,8 +52,8 @@ uint64_t Table::purge_tombstones(const std::vector<bool>& partitions, uint64_t c
       const std::byte* const record = at(slot);
       const Word word = load_word(record);
       if (!word.deleted()) return;
-      const size_t bytes = key_bytes_of(load_ordered(record + kMetaAt));
-      found.push_back({std::string(as_text({record + kKeyAt, bytes})), word.version()});
+      const size_t bytes = key_bytes_of(slot.form(), record, load_ordered(record + kMetaAt));
+      found.push_back({std::string(as_text({record + key_at(slot.form()), bytes})), word.version()});
     });
   } while (cursor != 0 && --bins > 0);
   for (const Tombstone& tombstone : found) mark_readable(hashed(as_bytes(tombstone.key)), tombstone.version);
@@ -112,14 +112,13 @@ uint64_t Table::leftovers(PartitionId partition) const {
 
 // Copies the record at the slot, if it still has a value; returns its bytes. With `met_tombstone`, also what is just
 // being written or inserted, without its value.
-size_t Table::copy_record(RecordSlot slot, std::byte* value, const Copy& copy, bool* met_tombstone) const {
-  std::array<std::byte, kKeyBytesMax + 1> key;
-  const std::byte* const record = at(slot);
-  const size_t key_bytes = key_bytes_of(load_ordered(record + kMetaAt));
-  if (value_at(key_bytes) > slot.bytes()) return 0;
-  copy_from_shared(key.data(), record + kKeyAt, key_bytes);
-  const HashedKey hashed_key = hashed(ByteView(key.data(), key_bytes));
-  const ReadResult result = read(hashed_key, value, spec_.value_bytes_max);
+size_t Table::copy_record(RecordSlot slot, std::byte* value, size_t value_max, const Copy& copy,
+                          bool* met_tombstone) const {
+  std::array<std::byte, kKeyBytesMax> key;
+  const std::optional<size_t> key_bytes = copy_key(slot, key.data());
+  if (!key_bytes || (integer_keys_ && *key_bytes != sizeof(uint64_t))) return 0;
+  const HashedKey hashed_key = hashed(ByteView(key.data(), *key_bytes));
+  const ReadResult result = read(hashed_key, value, value_max);
   // Otherwise a replica that is catching up would never get it, and nobody would notice.
   WEFT_CHECK(!result.torn || met_tombstone != nullptr || result.word.owner(), "a record that nobody writes is whole");
   if (!result.found) {
@@ -128,12 +127,12 @@ size_t Table::copy_record(RecordSlot slot, std::byte* value, const Copy& copy, b
     *met_tombstone |= tombstone;
     if (!result.torn && (tombstone || !result.word.owner())) return 0;
   }
-  const size_t value_bytes = result.found ? result.value_bytes : 0;
+  const size_t value_bytes = result.found ? std::min<size_t>(result.value_bytes, value_max) : 0;
   copy(hashed_key.bytes, ByteView(value, value_bytes), result.word.version());
-  return key_bytes + value_bytes;
+  return *key_bytes + value_bytes;
 }
 
-uint64_t Table::export_bin(PartitionId partition, uint64_t cursor, std::byte* value, const Copy& copy,
+uint64_t Table::export_bin(PartitionId partition, uint64_t cursor, std::byte* value, size_t value_max, const Copy& copy,
                            bool* met_tombstone) const {
   WEFT_CHECK(met_tombstone != nullptr, "who walks bins wants to know");
   std::array<RecordSlot, 64> bin;
@@ -142,7 +141,7 @@ uint64_t Table::export_bin(PartitionId partition, uint64_t cursor, std::byte* va
     const RecordSlot slot(slot_value);
     if (slot.partition() == partition && hash >= cursor && count < bin.size()) bin[count++] = slot;
   });
-  for (size_t i = 0; i < count; ++i) copy_record(bin[i], value, copy, met_tombstone);
+  for (size_t i = 0; i < count; ++i) copy_record(bin[i], value, value_max, copy, met_tombstone);
   return next;
 }
 
@@ -165,7 +164,7 @@ uint64_t Table::export_records(PartitionId partition, uint64_t cursor, size_t by
       cursor = found.hash;
       // A torn record is being committed by a transaction of this view, which has sent it to all replicas that are
       // catching up.
-      copied += copy_record(found.slot, value, copy, nullptr);
+      copied += copy_record(found.slot, value, spec_.value_bytes_max, copy, nullptr);
     }
     if (next == 0) return 0;
     cursor = next;

@@ -87,7 +87,7 @@ TEST(TableFill, BinsOfAPartitionOneByOne) {
         EXPECT_EQ(as_text(value), "value");
       };
       bool tombstones = false;
-      cursor = box->export_bin(PartitionId(1), cursor, scratch.data(), copy, &tombstones);
+      cursor = box->export_bin(PartitionId(1), cursor, scratch.data(), scratch.size(), copy, &tombstones);
       EXPECT_FALSE(tombstones);
       // Like a caller that keeps only the upper bits: the rest is walked again.
       if ((cursor & ~lost) > kept) kept = cursor = cursor & ~lost;
@@ -108,7 +108,7 @@ TEST(TableFill, AWalkSeesInsertsAndReportsTombstones) {
     uint64_t cursor = 0;
     do {
       const auto copy = [&](ByteView, ByteView value, Version) { seen.emplace_back(as_text(value)); };
-      cursor = box->export_bin(PartitionId(0), cursor, scratch.data(), copy, &tombstones);
+      cursor = box->export_bin(PartitionId(0), cursor, scratch.data(), scratch.size(), copy, &tombstones);
     } while (cursor != 0);
     return seen;
   };

@@ -18,7 +18,7 @@ struct Table::KeyMatch {
   const Table& table;
   const HashedKey& key;
   bool operator()(uint64_t slot_value) const {
-    return record_key_is(table.at(RecordSlot(slot_value)), key.bytes) || !collides(RecordSlot(slot_value));
+    return table.key_is(RecordSlot(slot_value), key) || !collides(RecordSlot(slot_value));
   }
   bool collides(RecordSlot slot) const;
 };
@@ -30,9 +30,18 @@ inline RecordSlot Table::find(const HashedKey& key) const {
   return found ? RecordSlot(value) : RecordSlot();
 }
 
-inline bool Table::key_is(const std::byte* record, const HashedKey& key) const {
-  if (!integer_keys_) return record_key_is(record, key.bytes);
-  return load_ordered(record + kKeyAt) == load<uint64_t>(key.bytes.data());
+inline bool Table::key_is(RecordSlot slot, const HashedKey& key) const {
+  const RecordForm form = slot.form();
+  if (integer_keys_) return load_ordered(at(slot) + key_at(form)) == load<uint64_t>(key.bytes.data());
+  return value_at(form, key.bytes.size()) <= slot.bytes() && record_key_is(form, at(slot), key.bytes);
+}
+
+inline std::optional<size_t> Table::copy_key(RecordSlot slot, std::byte* to) const {
+  const std::byte* const record = at(slot);
+  const size_t bytes = key_bytes_of(slot.form(), record, load_ordered(record + kMetaAt));
+  if (bytes > kKeyBytesMax || value_at(slot.form(), bytes) > slot.bytes()) return std::nullopt;
+  copy_from_shared(to, record + key_at(slot.form()), bytes);
+  return bytes;
 }
 
 // A hint is as good as an index lookup if the block is still this key's and in use: a key has one block at a time, and
@@ -40,19 +49,18 @@ inline bool Table::key_is(const std::byte* record, const HashedKey& key) const {
 // index lookup.
 inline RecordSlot Table::first_lookup(const HashedKey& key) const {
   if (key.hint) {
-    const std::byte* const record = at(key.hint);
-    const Word word = load_word(record);
-    if (!word.deleted() && !word.moved() && key_is(record, key)) return key.hint;
+    const Word word = load_word(at(key.hint));
+    if (!word.deleted() && !word.moved() && key_is(key.hint, key)) return key.hint;
   }
   return find(key);
 }
 
-WEFT_INLINE inline void Table::write_record(std::byte* record, const HashedKey& key, ByteView value, Word word,
+WEFT_INLINE inline void Table::write_record(RecordSlot slot, const HashedKey& key, ByteView value, Word word,
                                             bool key_is_there) const {
   if (checksums_) {
-    record_write(record, key.bytes, value, word);
+    record_write(at(slot), key.bytes, value, word, slot.form());
   } else {
-    record_write_plain(record, key.hash, key.bytes, value, word, key_is_there);
+    record_write_plain(at(slot), slot.form(), key.hash, key.bytes, value, word, key_is_there);
   }
 }
 

@@ -111,12 +111,11 @@ TEST(TableLimits, ABackupHoldsWhatThePrimaryAdmits) {
 }
 
 TEST(TableLimits, BadSpecificationsNameTheLimit) {
-  TableOptions options = integer_table(1000, 1 << 20);
-  options.spec.value_bytes_max = (1 << 20) + 1;
+  TableOptions options = integer_table(1000, kTableValueBytesMax + 1);
   auto region = std::move(*Region::create(2 << 20));
   auto too_long = Table::create(options, region.get());
   ASSERT_FALSE(too_long);
-  EXPECT_NE(too_long.error().detail.find("1048577, at most 1048576"), std::string::npos) << too_long.error().detail;
+  EXPECT_NE(too_long.error().detail.find("16778241, at most 16778240"), std::string::npos) << too_long.error().detail;
 
   options = integer_table(1000000);
   options.spec.memory_bytes_max = 1 << 20;
@@ -158,6 +157,40 @@ TEST(TableLimits, ABinFullOfCollidingKeys) {
   EXPECT_NE(box->limit_text(code).find("at most 15"), std::string::npos);
   EXPECT_EQ(box->records(), 15U);
   EXPECT_EQ(box->leak_report().locked, 0U);
+}
+
+// Values and keys of every size in one table: short ones in blocks that had long ones, and long ones that move.
+TEST(TableLimits, TheLongestKeysAndValues) {
+  for (const bool checksums : {true, false}) {
+    TableOptions options = bytes_table(1000, kTableValueBytesMax);
+    options.spec.memory_bytes_max = uint64_t{1} << 30;
+    options.checksums = checksums;
+    TableBox box(options);
+    for (const size_t key_bytes : {size_t{1}, size_t{1900}, size_t{2047}, size_t{2048}, size_t{kKeyBytesMax}}) {
+      const std::string name(key_bytes, 'k');
+      for (const size_t bytes :
+           {size_t{10}, size_t{2000}, size_t{70}, size_t{1} << 20, size_t{0}, kTableValueBytesMax, size_t{1}}) {
+        const std::string value(bytes, static_cast<char>('a' + bytes % 26));
+        const HashedKey key = box->hashed(as_bytes(name));
+        ASSERT_EQ(write(*box, key, Write::kPut, value), Code::kOk);
+        EXPECT_TRUE(get(*box, key) == value) << key_bytes << " " << bytes;
+      }
+    }
+    EXPECT_EQ(box->records(), 5U);
+    size_t visited = 0;
+    box->visit(
+        [](void* count, ByteView key, ByteView value, Word) {
+          EXPECT_EQ(as_text(value), "b") << key.size();
+          ++*static_cast<size_t*>(count);
+        },
+        &visited);
+    EXPECT_EQ(visited, 5U);
+    for (const size_t key_bytes : {size_t{1}, size_t{2048}, size_t{kKeyBytesMax}}) {
+      const std::string name(key_bytes, 'k');
+      EXPECT_EQ(write(*box, box->hashed(as_bytes(name)), Write::kErase), Code::kOk);
+      EXPECT_EQ(get(*box, box->hashed(as_bytes(name))), "-");
+    }
+  }
 }
 
 TEST(TableLimits, AtMost96BytesARecord) {

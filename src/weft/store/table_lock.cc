@@ -42,7 +42,7 @@ WEFT_INLINE bool Table::lock_present(const HashedKey& key, RecordSlot slot, Owne
     result->code = Code::kLocked;
     return true;
   }
-  if (word.moved() || !key_is(record, key)) return false;
+  if (word.moved() || !key_is(slot, key)) return false;
   if (!version_ok(expected, word.version())) {
     result->code = Code::kVersionMoved;
     return true;
@@ -62,7 +62,7 @@ WEFT_INLINE bool Table::lock_present(const HashedKey& key, RecordSlot slot, Owne
     result->code = Code::kLocked;
     return true;
   }
-  if (!key_is(record, key)) {
+  if (!key_is(slot, key)) {
     // The block went to another key with the same word. That key may be a backup's and an apply may have changed it
     // meanwhile, so no plain store: whoever changed the word has unlocked it too.
     WEFT_MARK_OUTSIDE("table: locked a block that went to another key");
@@ -129,7 +129,7 @@ Code Table::make_fresh(const HashedKey& key, Owner owner, uint32_t value_bytes, 
     usage(key).remove_record();
     return Code::kTableFull;
   }
-  write_record(at(slot), key, ByteView(), Word(base, kDeleted, owner), false);
+  write_record(slot, key, ByteView(), Word(base, kDeleted, owner), false);
   const InsertCode inserted = add_slot(key, slot);
   if (inserted == InsertCode::kInserted) {
     locked->record = slot;

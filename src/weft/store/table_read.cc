@@ -75,7 +75,7 @@ Code Table::validate(const HashedKey& key, Version expected, Owner self, Owner* 
       word = load_word(record);
       // The word is this key's if the block was this key's between two reads of the word: if the block had gone to
       // another key and come back, this key was deleted meanwhile, and its version is different.
-      if (!key_is(record, key) || load_word(record) != word || (word.moved() && !word.deleted())) continue;
+      if (!key_is(slot, key) || load_word(record) != word || (word.moved() && !word.deleted())) continue;
     }
     if ((!slot || word.deleted()) && !read_absence(key, &word)) continue;
     if (word.owner() && word.owner() != self) {

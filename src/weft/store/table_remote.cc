@@ -33,7 +33,7 @@ RecordSlot Table::locate(const HashedKey& key) const {
   if (!slot) return slot;
   const std::byte* const record = at(slot);
   const Word word = load_word(record);
-  return word.deleted() || word.moved() || !key_is(record, key) ? RecordSlot() : slot;
+  return word.deleted() || word.moved() || !key_is(slot, key) ? RecordSlot() : slot;
 }
 
 RemoteIndexAddress Table::index_address() const {
@@ -47,14 +47,15 @@ void Table::set_checksums(bool on) {
   usual_ = is_usual();
   uint64_t cursor = 0;
   do {
-    cursor = index_->scan(cursor, [&](uint64_t, uint64_t slot) {
-      std::byte* const record = at(RecordSlot(slot));
+    cursor = index_->scan(cursor, [&](uint64_t, uint64_t slot_value) {
+      const RecordSlot slot(slot_value);
+      std::byte* const record = at(slot);
       const Word word = load_word(record);
       const uint64_t meta = load_ordered(record + kMetaAt);
-      const ByteView key(record + kKeyAt, key_bytes_of(meta));
-      const ByteView value(record + value_at(key.size()), value_bytes_of(meta));
+      const ByteView key(record + key_at(slot.form()), key_bytes_of(slot.form(), record, meta));
+      const ByteView value(record + value_at(slot.form(), key.size()), value_bytes_of(slot.form(), meta));
       const auto lens = static_cast<uint32_t>(meta >> 32);
-      const uint32_t check = on ? record_check(key, value, word) : record_identity(hashed(key).hash, word);
+      const uint32_t check = on ? record_check(slot.form(), key, value, word) : record_identity(hashed(key).hash, word);
       store_ordered(record + kMetaAt, record_meta(check, lens));
     });
   } while (cursor != 0);
@@ -65,13 +66,13 @@ void Table::recovery_commit(const HashedKey& key, Owner owner, ByteView value, V
   if (!slot) return;
   std::byte* const record = at(slot);
   const Word word = load_word(record);
-  if (word.owner() != owner || word.deleted() || word.version().value + 1 != version.value || !key_is(record, key)) {
+  if (word.owner() != owner || word.deleted() || word.version().value + 1 != version.value || !key_is(slot, key)) {
     WEFT_MARK("table: a lock by a verb that was released by one");
     return;
   }
   WEFT_MARK("table: a lock by a verb is committed by recovery");
   WEFT_CHECK(fits(slot, key, value.size()), "what outgrows its block is locked by message");
-  write_record(record, key, value, Word(version, kReadable), true);
+  write_record(slot, key, value, Word(version, kReadable), true);
 }
 
 void Table::release_orphaned_locks(uint64_t chunk) {

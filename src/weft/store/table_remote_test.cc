@@ -87,7 +87,7 @@ TEST(TableRemote, AnAddressSaysThatItIsStale) {
     if (!parse_record_copy(box.region->base() + where.offset(), where.bytes(), &view)) return std::string("torn");
     return view.word.deleted() ? std::string("deleted") : std::string(as_text(view.value));
   };
-  const uint64_t meta = record_meta_of(a.bytes(), as_bytes("first"), Version(1));
+  const uint64_t meta = record_meta_of(where.form(), a.bytes(), as_bytes("first"), Version(1));
   EXPECT_EQ(load_ordered(box.region->base() + where.offset() + kMetaAt), meta);
   erase(*box, first);
   EXPECT_NE(look(), "first");
@@ -119,7 +119,7 @@ TEST(TableRemote, ALocalReaderDoesNotWaitForAPeersWrites) {
       walked.push_back(std::string(as_text(found)) + std::string(as_text(v)));
     };
     bool tombstones = false;
-    cursor = box->export_bin(PartitionId(0), cursor, value.data(), copy, &tombstones);
+    cursor = box->export_bin(PartitionId(0), cursor, value.data(), value.size(), copy, &tombstones);
   } while (cursor != 0);
   EXPECT_EQ(walked, std::vector<std::string>{std::string(as_text(k.bytes()))}) << "the key is there all the time";
   EXPECT_EQ(box->export_records(PartitionId(0), 0, 1 << 20, 1 << 20, value.data(),

@@ -13,15 +13,26 @@ namespace {
 
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kAbsenceMin = 64;
-constexpr uint64_t kKeyBytesPlanned = 512;  // of byte-string keys, if no memory limit is given
-constexpr uint64_t kSlabsInAddition = 8;    // per class, for what is in flight at backups
-constexpr uint64_t kSmallIndex = 1 << 16;   // keys; a small index may grow by a large factor
+constexpr uint64_t kKeyBytesPlanned = 512;         // of byte-string keys, if no memory limit is given
+constexpr uint64_t kValueBytesPlanned = 64 << 10;  // of large values, the same
+constexpr uint64_t kBytesPlannedMax = uint64_t{64} << 30;
+constexpr uint64_t kSlabsInAddition = 8;   // per class, for what is in flight at backups
+constexpr uint64_t kSmallIndex = 1 << 16;  // keys; a small index may grow by a large factor
 
 uint64_t index_area_bytes(uint64_t keys) { return keys * (keys <= kSmallIndex ? 1024 : 320) + (4 << 20); }
 
-uint64_t planned_record_bytes(const TableSpec& spec) {
+uint64_t planned_record_bytes(const TableSpec& spec, uint64_t value_bytes) {
   const uint64_t key = spec.keys == KeyKind::kInteger ? sizeof(uint64_t) : kKeyBytesPlanned;
-  return block_bytes(block_class_of(record_bytes(key, spec.value_bytes_max)));
+  return block_bytes(block_class_of(record_bytes(key, value_bytes)));
+}
+
+// Without a memory limit: every record may have the longest value, as long as that is no absurd amount of address
+// space.
+uint64_t planned_bytes(const TableSpec& spec, uint64_t records, uint64_t partitions_held) {
+  const uint64_t longest = records * planned_record_bytes(spec, spec.value_bytes_max);
+  const uint64_t usual =
+      records * planned_record_bytes(spec, std::min<uint64_t>(spec.value_bytes_max, kValueBytesPlanned));
+  return std::min(longest, std::max(usual, kBytesPlannedMax / partitions_held));
 }
 
 }  // namespace
@@ -45,7 +56,7 @@ Result<TableLayout> table_layout(const TableOptions& options) {
   out.absence_at = kPage;
   out.index_at = out.absence_at + align_up(partitions * out.absence_per_partition * sizeof(uint64_t), kPage);
   out.blocks_at = out.index_at + align_up(index_area_bytes(out.keys), kPage);
-  out.bytes_per_partition = out.records_per_partition * planned_record_bytes(spec);
+  out.bytes_per_partition = planned_bytes(spec, out.records_per_partition, held);
   if (spec.memory_bytes_max != 0) {
     // Index and absence words are subtracted first; a fifth of the rest is the backups' headroom.
     const uint64_t fixed =

@@ -8,7 +8,7 @@ namespace weft {
 
 namespace {
 
-bool keeps_value(const PreparedTxn& record, const Entry& e, uint8_t index) {
+bool keeps_value(const PreparedTxn& record, const Entry& e, uint16_t index) {
   if (e.write == Write::kErase) {
     // An erase has no value: the record has it if it names the key.
     for (const PreparedKeys* list : {record.locked, record.applied}) {
@@ -44,13 +44,12 @@ void CommitAudit::on_commit_point(NodeId coordinator, WorkerId worker, const Txn
   }
   for (uint16_t i = 0; i < slot.count; ++i) {
     const Entry& e = slot.entry(i);
-    const auto index = static_cast<uint8_t>(i);
     if (e.write != Write::kNone) {
       uint64_t holders = 0;
       for (int r = 0; r < e.placement->count; ++r) {
         const NodeId node = e.placement->replicas[static_cast<size_t>(r)];
         const PreparedTxn* record = record_at(node);
-        if (record != nullptr && keeps_value(*record, e, index)) holders |= uint64_t{1} << node.value;
+        if (record != nullptr && keeps_value(*record, e, i)) holders |= uint64_t{1} << node.value;
       }
       const int counted = std::popcount(holders | uint64_t{1} << coordinator.value);
       if (counted < e.placement->count) {

@@ -1,6 +1,7 @@
 #include "weft/txn/commit_credit.h"
 
 #include "weft/base/check.h"
+#include "weft/base/marks.h"
 #include "weft/txn/key_part.h"
 #include "weft/txn/slot_table.h"
 
@@ -17,9 +18,7 @@ constexpr uint32_t kKey = 3 * kWideHeadBytes + 2 * sizeof(uint64_t);
 
 uint32_t CommitCredit::small_bytes(const Limits& limits) {
   const uint32_t bytes = static_cast<uint32_t>(SlotTable::slots_for(limits)) * kSmallBytes;
-  // What is left must be enough for one key of any table.
-  const uint32_t one_key = limits.value_bytes_max + 3 * limits.key_bytes_max + 1024;
-  return bytes <= limits.credit_bytes / 2 && one_key <= limits.credit_bytes - bytes ? bytes : 0;
+  return bytes <= limits.credit_bytes / 2 ? bytes : 0;
 }
 
 bool CommitCredit::is_small(const TxnSlot& slot) const {
@@ -40,7 +39,25 @@ void CommitCredit::plan(TxnSlot& slot) {
   }
 }
 
+bool CommitCredit::is_large(const TxnSlot& slot) const {
+  bool large = false;
+  for_each_node(slot.participants, [&](NodeId n) { large = large || slot.need[n.value] > gate_.limit() / 2; });
+  return large;
+}
+
+CommitCredit::Line CommitCredit::line_of(TxnSlot& slot) const {
+  if (is_small(slot)) return Line::kCredit;
+  plan(slot);
+  return is_large(slot) ? Line::kTurn : Line::kCredit;
+}
+
 bool CommitCredit::take_planned(TxnSlot& slot) {
+  if (is_large(slot)) [[unlikely]] {
+    if (turn_ != nullptr) return false;
+    WEFT_MARK("a large commit has its turn");
+    turn_ = &slot;
+    return true;
+  }
   uint64_t taken = 0;
   bool ok = true;
   for_each_node(slot.participants, [&](NodeId n) {
@@ -48,16 +65,11 @@ bool CommitCredit::take_planned(TxnSlot& slot) {
     const uint64_t bit = uint64_t{1} << n.value;
     if ((slot.credit_nodes & bit) == 0) slot.credit[n.value] = 0;
     const uint32_t need = slot.need[n.value];
-    if (!gate_.fits(need + slot.credit[n.value])) {
-      reject(slot, Code::kTxnTooLarge, nullptr,
-             {"limits.credit_bytes", ctx_.limits.credit_bytes - small_bytes(ctx_.limits), need});
-    }
     ok = gate_.take(n, need);
     if (!ok) return;
     taken |= bit;
     slot.credit[n.value] += need;
   });
-  WEFT_CHECK(!ok || slot.outcome.code == Code::kOk, "what never fits is not taken");
   if (ok) {
     slot.credit_nodes |= taken;
     return true;
@@ -72,35 +84,42 @@ bool CommitCredit::take_planned(TxnSlot& slot) {
 void CommitCredit::give_back(TxnSlot& slot) {
   for_each_node(slot.credit_nodes, [&](NodeId n) { gate_.give(n, slot.credit[n.value]); });
   slot.credit_nodes = 0;
+  if (turn_ != &slot) return;
+  turn_ = nullptr;
+  gate_.retry_waiters();
 }
 
 void CommitCredit::enqueue(TxnSlot& slot) {
+  Queue& queue = at(line_of(slot));
   WEFT_CHECK(slot.locked_nodes == 0, "who waits for credit holds no locks");
   WEFT_CHECK(slot.stage == TxnStage::kAwaitingCredit, "a commit that has sent nothing waits");
-  WEFT_CHECK(slot.next == nullptr && last_ != &slot, "a commit waits in line once");
-  (last_ != nullptr ? last_->next : first_) = &slot;
-  last_ = &slot;
+  WEFT_CHECK(slot.next == nullptr && queue.last != &slot, "a commit waits in line once");
+  (queue.last != nullptr ? queue.last->next : queue.first) = &slot;
+  queue.last = &slot;
   slot.next = nullptr;
   gate_.retry_waiters();
 }
 
-void CommitCredit::pop() {
-  WEFT_CHECK(first_ != nullptr, "somebody waits for credit");
-  TxnSlot& slot = *first_;
-  first_ = slot.next;
-  if (first_ == nullptr) last_ = nullptr;
+void CommitCredit::pop(Line line) {
+  Queue& queue = at(line);
+  WEFT_CHECK(queue.first != nullptr, "somebody waits for credit");
+  TxnSlot& slot = *queue.first;
+  queue.first = slot.next;
+  if (queue.first == nullptr) queue.last = nullptr;
   slot.next = nullptr;
 }
 
 void CommitCredit::remove(TxnSlot& slot) {
-  TxnSlot* last = nullptr;
-  for (TxnSlot* at = first_; at != nullptr; last = at, at = at->next) {
-    if (at != &slot) continue;
-    (last != nullptr ? last->next : first_) = slot.next;
-    if (last_ == &slot) last_ = last;
-    slot.next = nullptr;
-    gate_.retry_waiters();  // those behind it in the queue may have room
-    return;
+  for (Queue& queue : lines_) {
+    TxnSlot* last = nullptr;
+    for (TxnSlot* waits = queue.first; waits != nullptr; last = waits, waits = waits->next) {
+      if (waits != &slot) continue;
+      (last != nullptr ? last->next : queue.first) = slot.next;
+      if (queue.last == &slot) queue.last = last;
+      slot.next = nullptr;
+      gate_.retry_waiters();  // those behind it in the queue may have room
+      return;
+    }
   }
   WEFT_CHECK(false, "a commit that has sent nothing waits for credit");
 }

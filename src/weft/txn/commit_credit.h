@@ -3,7 +3,14 @@
 //
 // A commit of few keys and bytes takes none: a fixed share of the credit is set aside for one such commit of every
 // slot, and the gate counts what is left.
+//
+// Nor does a large one, which needs more than half of what the gate has at a peer: it takes the worker's turn, which
+// one commit has at a time, from before its first message until its last answer. The port's queues have room for that
+// one beside the credit, so whoever has the turn waits for nobody's credit, and nobody waits for the turn with locks
+// held.
 #pragma once
+
+#include <array>
 
 #include "weft/base/check.h"
 #include "weft/txn/context.h"
@@ -24,7 +31,7 @@ class CommitCredit {
 
   // Computes slot.need: what a commit needs at each of its participants.
   static void plan(TxnSlot& slot);
-  // Takes all that a commit needs, or nothing. If it can never fit, the transaction is rejected.
+  // Takes all that a commit needs, or nothing.
   [[nodiscard]] bool take(TxnSlot& slot) {
     WEFT_CHECK(slot.outcome.code == Code::kOk && slot.phase == Phase::kExecute,
                "credit is taken before the first phase");
@@ -36,21 +43,38 @@ class CommitCredit {
   [[nodiscard]] bool take_planned(TxnSlot& slot);
   void give_back(TxnSlot& slot);
 
-  bool queue_empty() const { return first_ == nullptr; }
-  TxnSlot* first() const { return first_; }
+  // Two queues: of those that wait for credit, and of those that wait for the turn.
+  enum class Line : uint8_t { kCredit, kTurn };
+  // Whether this commit would be the first to wait where it would wait.
+  bool nobody_waits(TxnSlot& slot) {
+    return (at(Line::kCredit).first == nullptr && at(Line::kTurn).first == nullptr) ||
+           at(line_of(slot)).first == nullptr;
+  }
+  bool has_turn(const TxnSlot& slot) const { return turn_ == &slot; }
+  TxnSlot* first(Line line) const { return lines_[static_cast<size_t>(line)].first; }
   void enqueue(TxnSlot& slot);
-  void pop();
-  void remove(TxnSlot& slot);  // from the queue
-  void drop_queue() { first_ = last_ = nullptr; }
+  void pop(Line line);
+  void remove(TxnSlot& slot);  // from its queue
+  void drop_queues() {
+    lines_ = {};
+    turn_ = nullptr;
+  }
 
  private:
+  struct Queue {
+    TxnSlot* first = nullptr;
+    TxnSlot* last = nullptr;
+  };
+  Queue& at(Line line) { return lines_[static_cast<size_t>(line)]; }
   bool is_small(const TxnSlot& slot) const;
+  bool is_large(const TxnSlot& slot) const;  // once its need is computed
+  Line line_of(TxnSlot& slot) const;
 
   WorkerContext& ctx_;
   CreditGate& gate_;
   const bool has_small_;
-  TxnSlot* first_ = nullptr;
-  TxnSlot* last_ = nullptr;
+  std::array<Queue, 2> lines_;
+  TxnSlot* turn_ = nullptr;  // who has it
 };
 
 }  // namespace weft

@@ -32,7 +32,7 @@ class CommitCreditTest : public CommitTest {
   }
   std::vector<TxnSlot*> queue() {
     std::vector<TxnSlot*> all;
-    for (TxnSlot* at = credit_.first(); at != nullptr; at = at->next) all.push_back(at);
+    for (TxnSlot* at = credit_.first(Line::kCredit); at != nullptr; at = at->next) all.push_back(at);
     return all;
   }
   // Three in the queue.
@@ -43,6 +43,7 @@ class CommitCreditTest : public CommitTest {
     return all;
   }
 
+  using Line = CommitCredit::Line;
   CommitCredit credit_{ctx_, gate_};
 };
 
@@ -108,30 +109,47 @@ TEST_F(CommitCreditTest, CreditIsTakenAtAllParticipantsOrAtNone) {
   EXPECT_FALSE(gate_.came_back()) << "nobody gains by what it could not use";
 }
 
-TEST_F(CommitCreditTest, AllCreditThatThereIsFits) {
-  TxnSlot& slot = planned(mask_of({1}), kCommitCreditLimit);
-  EXPECT_TRUE(credit_.take_planned(slot));
-  EXPECT_FALSE(has_credit(kOne, 1));
+TEST_F(CommitCreditTest, HalfOfTheCreditIsTakenAndMoreGoesByTurn) {
+  TxnSlot& half = planned(mask_of({1}), kCommitCreditLimit / 2);
+  EXPECT_TRUE(credit_.take_planned(half));
+  EXPECT_FALSE(credit_.has_turn(half));
+  EXPECT_FALSE(has_credit(kOne, kCommitCreditLimit / 2 + 1));
+
+  TxnSlot& more = planned(mask_of({1, 2}), 100);
+  more.need[2] = kCommitCreditLimit / 2 + 1;
+  EXPECT_TRUE(credit_.take_planned(more));
+  EXPECT_TRUE(credit_.has_turn(more));
+  EXPECT_TRUE(has_all_credit(kTwo)) << "who has the turn needs no credit";
 }
 
-TEST_F(CommitCreditTest, WhatNeverFitsIsRejected) {
-  TxnSlot& slot = planned(mask_of({1, 2}), kCommitCreditLimit);
-  slot.need[2] = kCommitCreditLimit + 1;
-  EXPECT_FALSE(credit_.take_planned(slot));
-  EXPECT_EQ(slot.outcome.kind, OutcomeKind::kRejected);
-  EXPECT_STREQ(slot.outcome.limit_name, "limits.credit_bytes");
-  EXPECT_EQ(slot.outcome.asked, kCommitCreditLimit + 1U);
-  EXPECT_TRUE(has_all_credit(kOne));
+TEST_F(CommitCreditTest, OneCommitHasTheTurnUntilItIsOver) {
+  ASSERT_TRUE(gate_.take(kOne, kCommitCreditLimit));
+  TxnSlot& first = planned(mask_of({1}), 100 * kCommitCreditLimit);
+  TxnSlot& second = planned(mask_of({1}), 100 * kCommitCreditLimit);
+  EXPECT_TRUE(credit_.take_planned(first)) << "whoever has all the credit";
+  EXPECT_FALSE(credit_.take_planned(second));
+  EXPECT_EQ(second.outcome.code, Code::kOk) << "it waits";
+  credit_.give_back(first);
+  EXPECT_TRUE(gate_.came_back()) << "whoever waits looks again";
+  EXPECT_TRUE(credit_.take_planned(second));
+  credit_.drop_queues();
+  EXPECT_FALSE(credit_.has_turn(second)) << "the view has ended";
 }
 
-TEST_F(CommitCreditTest, WhatItHoldsAlreadyCountsForWhatFits) {
-  TxnSlot& slot = planned(mask_of({1}), kCommitCreditLimit - 99);
-  ASSERT_TRUE(gate_.take(kOne, 100));
-  slot.credit[1] = 100;  // of a lock taken while reading
-  slot.credit_nodes = mask_of({1});
-  EXPECT_FALSE(credit_.take_planned(slot));
-  EXPECT_EQ(slot.outcome.kind, OutcomeKind::kRejected);
-  EXPECT_EQ(slot.credit[1], 100U);
+TEST_F(CommitCreditTest, WhoWaitsForTheTurnIsNotInFrontOfOthers) {
+  TxnSlot& large = begin();
+  for (int i = 0; i < 40; ++i) put(large, key_at(kOne, i));
+  large.participants = mask_of({1, 2});
+  large.stage = TxnStage::kAwaitingCredit;
+  credit_.enqueue(large);
+  EXPECT_EQ(credit_.first(Line::kTurn), &large);
+  TxnSlot& small = begin();
+  put(small, key_at(kOne, 99), "v");
+  small.participants = mask_of({1, 2});
+  EXPECT_TRUE(credit_.nobody_waits(small));
+  EXPECT_FALSE(credit_.nobody_waits(large));
+  credit_.remove(large);
+  EXPECT_TRUE(credit_.nobody_waits(large));
 }
 
 // What is set aside for small commits is enough for the largest of them.
@@ -147,9 +165,6 @@ TEST_F(CommitCreditTest, SmallCommitsNeedNoMoreThanTheirShare) {
             static_cast<uint32_t>(SlotTable::slots_for(limits)) * CommitCredit::kSmallBytes);
   limits.credit_bytes = CommitCredit::small_bytes(limits);
   EXPECT_EQ(CommitCredit::small_bytes(limits), 0U) << "more than half of it";
-  limits = Limits();
-  limits.value_bytes_max = limits.credit_bytes - CommitCredit::small_bytes(limits);
-  EXPECT_EQ(CommitCredit::small_bytes(limits), 0U) << "one value would not fit what is left";
 }
 
 TEST_F(CommitCreditTest, AllThatWasTakenIsGivenBack) {
@@ -170,11 +185,11 @@ TEST_F(CommitCreditTest, CreditIsTakenOnceAndNotByWhatHasFailed) {
 TEST_F(CommitCreditTest, WhoWaitsIsServedInTurn) {
   const std::vector<TxnSlot*> all = enqueue_three();
   EXPECT_EQ(queue(), all);
-  credit_.pop();
-  EXPECT_EQ(credit_.first(), all[1]);
-  credit_.pop();
-  credit_.pop();
-  EXPECT_TRUE(credit_.queue_empty());
+  credit_.pop(Line::kCredit);
+  EXPECT_EQ(credit_.first(Line::kCredit), all[1]);
+  credit_.pop(Line::kCredit);
+  credit_.pop(Line::kCredit);
+  EXPECT_TRUE(queue().empty());
   credit_.enqueue(*all[0]);
   EXPECT_EQ(queue(), (std::vector<TxnSlot*>{all[0]})) << "the line begins anew";
 }
@@ -203,8 +218,8 @@ TEST_F(CommitCreditTest, WhoLeavesTheEndOfTheLineIsNotFollowed) {
 
 TEST_F(CommitCreditTest, ALineThatIsDroppedIsEmpty) {
   enqueue_three();
-  credit_.drop_queue();
-  EXPECT_TRUE(credit_.queue_empty());
+  credit_.drop_queues();
+  EXPECT_TRUE(queue().empty());
 }
 
 TEST_F(CommitCreditTest, WhoHoldsLocksDoesNotWait) {
@@ -216,7 +231,7 @@ TEST_F(CommitCreditTest, WhoHoldsLocksDoesNotWait) {
 TEST_F(CommitCreditTest, WhoDoesNotWaitCannotLeaveTheLine) {
   TxnSlot& slot = planned(mask_of({1}), 100);
   EXPECT_DEATH(credit_.remove(slot), "waits for credit");
-  EXPECT_DEATH(credit_.pop(), "somebody waits for credit");
+  EXPECT_DEATH(credit_.pop(Line::kCredit), "somebody waits for credit");
 }
 
 TEST_F(CommitCreditTest, WhoWaitsInLineWaitsOnce) {

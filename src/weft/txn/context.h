@@ -5,7 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <memory>
 
 #include "weft/base/bugs.h"
 #include "weft/base/clock.h"
@@ -21,6 +21,18 @@
 #include "weft/txn/view_state.h"
 
 namespace weft {
+
+// A buffer whose pages are touched as they are used.
+class ScratchBuffer {
+ public:
+  explicit ScratchBuffer(size_t bytes) : bytes_(std::make_unique_for_overwrite<std::byte[]>(bytes)), size_(bytes) {}
+  std::byte* data() { return bytes_.get(); }
+  size_t size() const { return size_; }
+
+ private:
+  std::unique_ptr<std::byte[]> bytes_;
+  size_t size_;
+};
 
 struct WorkerContext {
   const NodeId self;
@@ -42,7 +54,7 @@ struct WorkerContext {
   ViewState views;   // this worker's
   PeerFaults faults;
   Counters counters;
-  std::vector<std::byte> scratch;  // room for one value of any table
+  ScratchBuffer scratch;  // room for one value of any table
 
   uint64_t now_ns() const { return worker->now_ns(); }
   const View& view() const { return views.current(); }

@@ -74,7 +74,7 @@ void Coordinator::begin_commit(TxnSlot& slot) {
   } else if (local) {
     slot.enter(TxnStage::kAwaitingBatch);
     local_.add(slot);
-  } else if (slot.outcome.code == Code::kOk && credit_.queue_empty() && reserve(slot)) {
+  } else if (slot.outcome.code == Code::kOk && credit_.nobody_waits(slot) && reserve(slot)) {
     slot.enter(TxnStage::kCommitting);
     advance(slot);
   } else if (slot.outcome.code != Code::kOk) {  // the plan failed, or it can never have the credit
@@ -108,7 +108,8 @@ WEFT_INLINE bool Coordinator::plan(TxnSlot& slot) {
 bool Coordinator::is_local(const TxnSlot& slot, uint64_t nodes) const {
   const uint64_t own = uint64_t{1} << ctx_.self.value;
   if (nodes != own || slot.participants != 0 || slot.outcome.code != Code::kOk) return false;
-  return own_ != nullptr || !ctx_.port.has_open(ctx_.self, Flow::kCommit);
+  if (own_ != nullptr) return true;
+  return !ctx_.port.has_open(ctx_.self, Flow::kCommit) && !ctx_.port.has_open(ctx_.self, Flow::kExecution);
 }
 
 bool Coordinator::reserve(TxnSlot& slot) {
@@ -119,14 +120,19 @@ bool Coordinator::reserve(TxnSlot& slot) {
 
 // First come, first served, so that a large transaction is not starved by small ones.
 bool Coordinator::retry_commits() {
+  const bool some = retry_commits(CommitCredit::Line::kCredit);
+  return retry_commits(CommitCredit::Line::kTurn) || some;
+}
+
+bool Coordinator::retry_commits(CommitCredit::Line line) {
   bool busy = false;
-  while (TxnSlot* const first = credit_.first()) {
+  while (TxnSlot* const first = credit_.first(line)) {
     TxnSlot& slot = *first;
     const uint64_t lost = slot.participants & ctx_.views.lost_peers();
     if (lost != 0) fail_for_peer(slot, nullptr, lost);
     const bool got_it = slot.outcome.code == Code::kOk && reserve(slot);
     if (!got_it && slot.outcome.code == Code::kOk) break;
-    credit_.pop();
+    credit_.pop(line);
     if (got_it) {
       slot.enter(TxnStage::kCommitting);
       advance(slot);
@@ -263,7 +269,7 @@ void Coordinator::finish(TxnSlot& slot) {
              "a commit finishes once, acknowledged and after its reads");
   const bool committed = slot.stage == TxnStage::kCommitting;
   slot.enter(TxnStage::kFinished);
-  if (slot.credit_nodes != 0) credit_.give_back(slot);
+  if (slot.credit_nodes != 0 || credit_.has_turn(slot)) credit_.give_back(slot);
   slot.participants = slot.locked_nodes = slot.catching_up_nodes = 0;
   if (slot.ring_bytes != 0) verbs_->give_back(slot);
   if (committed) truncation_.finished(slot);
@@ -357,7 +363,7 @@ void Coordinator::on_unlocked(const Batch&, std::span<const Message> run) {
 
 void Coordinator::drop_queues() {
   local_.clear();
-  credit_.drop_queue();
+  credit_.drop_queues();
   truncation_.clear();
 }
 

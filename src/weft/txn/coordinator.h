@@ -72,6 +72,7 @@ class Coordinator {
   bool has_notices() const { return truncation_.pending(); }
 
  private:
+  bool retry_commits(CommitCredit::Line line);
   bool is_local(const TxnSlot& slot, uint64_t nodes) const;
   Phase next_phase(const TxnSlot& slot) const;
   bool run_own(TxnSlot& slot, Phase phase, PlanStep* step);

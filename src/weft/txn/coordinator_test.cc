@@ -442,15 +442,21 @@ TEST_F(CoordinatorCreditTest, WhoWaitsForCreditWithALostPeerFails) {
   EXPECT_EQ(second.outcome.code, Code::kPeerLost);
 }
 
-TEST_F(CoordinatorCreditTest, WhatNeverHasCreditIsRejected) {
+TEST_F(CoordinatorCreditTest, WhatNeedsMoreThanAllCreditHasItsTurn) {
+  ASSERT_TRUE(gate_.take(kOne, 1000));
   TxnSlot& slot = begin();
   for (int i = 0; i < 8; ++i) put(slot, key_at(kOne, i));
   Waiter waiter;
   commit(slot, waiter);
-  EXPECT_TRUE(woken(waiter));
-  EXPECT_EQ(slot.outcome.kind, OutcomeKind::kRejected);
-  EXPECT_STREQ(slot.outcome.limit_name, "limits.credit_bytes");
-  EXPECT_EQ(sent(), "");
+  EXPECT_EQ(sent(), "lock@1");
+  Waiter other;
+  put_nth(9, other);
+  EXPECT_EQ(sent(), "") << "one at a time";
+  to_unlock(slot);
+  answer(kOne, slot, Phase::kUnlock);
+  sent();
+  EXPECT_TRUE(retry());
+  EXPECT_EQ(sent(), "lock@1");
 }
 
 class CoordinatorLocksWhileReadingTest : public CoordinatorCreditTest {
@@ -458,7 +464,7 @@ class CoordinatorLocksWhileReadingTest : public CoordinatorCreditTest {
   CoordinatorLocksWhileReadingTest() : CoordinatorCreditTest("fasst") {}
 };
 
-TEST_F(CoordinatorLocksWhileReadingTest, WhoHoldsLocksAbortsWithoutCredit) {
+TEST_F(CoordinatorLocksWhileReadingTest, WhoHoldsLocksAbortsWithoutATurn) {
   TxnSlot& slot = begin();
   put(slot, key_at(kOne));
   slot.entry(0).locked = true;  // as by a get that locked
@@ -466,7 +472,9 @@ TEST_F(CoordinatorLocksWhileReadingTest, WhoHoldsLocksAbortsWithoutCredit) {
   slot.credit[1] = 256;
   slot.credit_nodes = mask_of({1});
   ASSERT_TRUE(gate_.take(kOne, 256));
-  ASSERT_TRUE(gate_.take(kTwo, 900));
+  Waiter first;
+  put_nth(1, first);  // it has the turn
+  sent();
   Waiter waiter;
   commit(slot, waiter);
   EXPECT_TRUE(woken(waiter));

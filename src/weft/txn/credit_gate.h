@@ -13,7 +13,7 @@ class CreditGate {
  public:
   CreditGate(int nodes, uint64_t limit) : credit_(nodes, limit) {}
 
-  bool fits(uint32_t bytes) const { return credit_.fits(bytes); }
+  uint64_t limit() const { return credit_.limit(); }
   [[nodiscard]] bool take(NodeId peer, uint32_t bytes) { return credit_.take(peer, bytes); }
   // Returns credit for what could not be sent after all. It wakes nobody.
   void put_back(NodeId peer, uint32_t bytes) { credit_.give(peer, bytes); }

@@ -20,17 +20,18 @@ constexpr size_t kPageBytes = 32 << 10;       // limit of one page, may be excee
 constexpr size_t kPageItemsMax = kPageBytes;  // limit of what is accepted, whatever a peer sends
 
 struct ScanHeader {
-  uint64_t cursor;    // kAsk: start here; kEnd: continue here, 0: the end
-  uint64_t records;   // kEnd: number of records in the partition
-  uint32_t question;  // returned with the answers
-  uint32_t keys_max;  // kAsk
+  uint64_t cursor;     // kAsk: start here; kEnd: continue here, 0: the end
+  uint64_t records;    // kEnd: number of records in the partition
+  uint32_t question;   // returned with the answers
+  uint32_t keys_max;   // kAsk
+  uint32_t key_bytes;  // kItem: the key, then the first bytes of its value
   uint16_t table;
   uint16_t partition;
-  uint16_t key_bytes;  // kItem: the key, then the first bytes of its value
   uint8_t prefix_bytes;
   uint8_t step;  // ScanStep
+  uint8_t unused[6];
 };
-static_assert(sizeof(ScanHeader) == 32);
+static_assert(sizeof(ScanHeader) == 40);
 
 }  // namespace
 
@@ -50,7 +51,7 @@ uint64_t KeyScans::read_page(const Table& table, PartitionId partition, uint64_t
       ++keys;
       bytes += sizeof(ScanHeader) + key.size();
     };
-    cursor = table.export_bin(partition, cursor, ctx_.scratch.data(), copy, met_tombstone);
+    cursor = table.export_bin(partition, cursor, ctx_.scratch.data(), KeyItem::kPrefixBytes, copy, met_tombstone);
     if (cursor == 0) return 0;
   }
   return cursor >> kScanCursorSpare << kScanCursorSpare;
@@ -92,7 +93,7 @@ void KeyScans::serve_page(const Message& m) {
     return at + sizeof header;
   };
   const auto item = [&](ByteView key, ByteView value) {
-    header.key_bytes = static_cast<uint16_t>(key.size());
+    header.key_bytes = static_cast<uint32_t>(key.size());
     header.prefix_bytes = static_cast<uint8_t>(std::min(value.size(), KeyItem::kPrefixBytes));
     std::byte* at = send(ScanStep::kItem, key.size() + header.prefix_bytes);
     std::memcpy(at, key.data(), key.size());
@@ -101,7 +102,8 @@ void KeyScans::serve_page(const Message& m) {
   bool tombstones = false;  // a primary's are of deletes that are decided
   header.cursor = read_page(table, partition, header.cursor, header.keys_max, &tombstones, item);
   header.records = table.records(partition);
-  header.key_bytes = header.prefix_bytes = 0;
+  header.key_bytes = 0;
+  header.prefix_bytes = 0;
   send(ScanStep::kEnd, 0);
 }
 

@@ -16,13 +16,14 @@ struct ScanBytes {
   uint64_t records;
   uint32_t question;
   uint32_t keys_max;
+  uint32_t key_bytes;
   uint16_t table;
   uint16_t partition;
-  uint16_t key_bytes;
   uint8_t prefix_bytes;
   uint8_t step;
+  uint8_t unused[6];
 };
-static_assert(sizeof(ScanBytes) == 32);
+static_assert(sizeof(ScanBytes) == 40);
 enum ScanSteps : uint8_t { kScanAsk, kScanItem, kScanEnd };
 
 class KeyScansTest : public PartTest {

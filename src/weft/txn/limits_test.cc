@@ -380,10 +380,10 @@ TEST(LimitsDeathTest, ALargeValueIsReadByAClusterOfSmallTransactions) {
 TEST(LimitsTogether, TheLargestLimitsOpen) {
   Options options;
   options.limits.transactions_in_flight_max = 190;
-  options.limits.txn_keys_max = 250;
-  options.limits.txn_bytes_max = 4U << 20;
+  options.limits.txn_keys_max = 4096;
+  options.limits.txn_bytes_max = 64U << 20;
   options.limits.credit_bytes = 64U << 20;
-  options.limits.key_bytes_max = 2047;
+  options.limits.key_bytes_max = 64 << 10;
   SteppedCluster cluster(options,
                          {{.name = "t", .keys = KeyKind::kBytes, .value_bytes_max = 16'000, .capacity = 2000}});
   cluster.start();

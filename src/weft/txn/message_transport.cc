@@ -126,7 +126,9 @@ void MessageTransport::send_phase(const TxnSlot& slot, uint64_t nodes) {
       to = encode(to, slot, request, kPhase, node, ctx_.nodes);
       ctx_.port.end_message(node, Flow::kCommit, kKind, tag, to);
     } else {
-      to = ctx_.port.reserve(node, Flow::kCommit, kKind, bytes_of(slot, kPhase, node, ctx_.nodes), tag);
+      // A phase is sent when the one before is answered, so the flows' order does not matter.
+      const size_t bytes = bytes_of(slot, kPhase, node, ctx_.nodes);
+      to = ctx_.port.reserve(node, bytes <= kPacketBytesMax ? Flow::kCommit : Flow::kExecution, kKind, bytes, tag);
       encode(to, slot, request, kPhase, node, ctx_.nodes);
     }
   });

@@ -4,9 +4,11 @@
 // name.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "weft/base/bytes.h"
+#include "weft/options.h"
 #include "weft/status.h"
 #include "weft/store/record.h"
 #include "weft/types.h"
@@ -37,16 +39,27 @@ enum GetFlags : uint8_t {
   kGetSingle = 1,  // has no commit phase: refuse locked keys
   kGetLocks = 2,   // lock the key for update (rows that lock while reading)
   kGetWhere = 4,   // the answer says where the record is
+  kGetRoom = 8,    // says how much of the value the answer may bring
 };
 
+// How much of a value an answer may bring if the request does not say. More is asked for when it is known to be there.
+constexpr uint32_t default_get_room(const Limits& limits) {
+  return std::clamp(limits.credit_bytes / 32, uint32_t{64}, uint32_t{2048});
+}
+
+// A lock that is taken while reading has room for a value of so many bytes; for a longer one it is taken again.
+inline constexpr uint32_t kHeldRoom = 2048;
+
 // A read of one key. All of it is in the tag, but for:
-//   | sequence, if it locks | table, if it is not below kTablesInTag | key |
+//   | sequence, if it locks | table, if it is not below kTablesInTag | room (32) and head (1), if kGetRoom | key |
 struct GetRequest {
   uint8_t slot = 0;
   uint8_t flags = 0;   // GetFlags
   uint16_t entry = 0;  // of the key in the transaction, below 4,096
   uint16_t table = 0;
   uint64_t sequence = 0;  // of the transaction, if it locks
+  uint32_t room = 0;      // kGetRoom: bytes of a value; of a longer one the answer says the length
+  bool head = false;      // kGetRoom: and brings the beginning
 
   static constexpr uint16_t kTablesInTag = 255;
   uint32_t tag() const {
@@ -54,7 +67,8 @@ struct GetRequest {
     return slot | uint32_t{flags} << 8 | uint32_t{entry} << 12 | in_tag << 24;
   }
   size_t bytes() const {
-    return ((flags & kGetLocks) != 0 ? sizeof(uint64_t) : 0) + (table < kTablesInTag ? 0 : sizeof(uint64_t));
+    return ((flags & kGetLocks) != 0 ? sizeof(uint64_t) : 0) + (table < kTablesInTag ? 0 : sizeof(uint64_t)) +
+           ((flags & kGetRoom) != 0 ? sizeof(uint64_t) : 0);
   }
   // Returns the end.
   std::byte* put(std::byte* to) const {
@@ -62,14 +76,23 @@ struct GetRequest {
       store(to, sequence);
       to += sizeof(uint64_t);
     }
-    if (table < kTablesInTag) return to;
-    store(to, uint64_t{table});
+    if (table >= kTablesInTag) {
+      store(to, uint64_t{table});
+      to += sizeof(uint64_t);
+    }
+    if ((flags & kGetRoom) == 0) return to;
+    store(to, uint64_t{head} << 32 | room);
     return to + sizeof(uint64_t);
   }
   // Returns false if it does not parse. The key is what remains of the body.
   static bool take(uint32_t tag, ByteView body, GetRequest* out, ByteView* key) {
-    *out = {static_cast<uint8_t>(tag), static_cast<uint8_t>(tag >> 8 & 15U), static_cast<uint16_t>(tag >> 12 & 0xfffU),
-            static_cast<uint16_t>(tag >> 24), 0};
+    *out = {static_cast<uint8_t>(tag),
+            static_cast<uint8_t>(tag >> 8 & 15U),
+            static_cast<uint16_t>(tag >> 12 & 0xfffU),
+            static_cast<uint16_t>(tag >> 24),
+            0,
+            0,
+            false};
     const size_t bytes = out->bytes();
     if (body.size() < bytes) return false;
     const std::byte* at = body.data();
@@ -77,26 +100,36 @@ struct GetRequest {
       out->sequence = load<uint64_t>(at);
       at += sizeof(uint64_t);
     }
-    if (out->table == kTablesInTag) out->table = static_cast<uint16_t>(load<uint64_t>(at));
+    if (out->table == kTablesInTag) {
+      out->table = static_cast<uint16_t>(load<uint64_t>(at));
+      at += sizeof(uint64_t);
+    }
+    if ((out->flags & kGetRoom) != 0) {
+      const auto word = load<uint64_t>(at);
+      out->room = static_cast<uint32_t>(word);
+      out->head = word >> 32 != 0;
+    }
     *key = body.subspan(bytes);
     return true;
   }
 };
 
-// The answer. Its body: | word | GetWhere, if has_where | value, as much as remains |
+// The answer. Its body: | word | GetWhere, if has_where | length, if cut | value, as much as remains |
 struct GetReply {
   uint8_t slot = 0;
   Code code = Code::kOk;
   uint16_t entry = 0;
   bool found = false;
   bool has_where = false;
-  uint64_t word = 0;  // of the record, or of its absence; if code is kLocked: of its holder
+  bool cut = false;     // the value is longer than what the request had room for
+  uint64_t word = 0;    // of the record, or of its absence; if code is kLocked: of its holder
+  uint64_t length = 0;  // of the value, if it is cut
 
   uint32_t tag() const {
     return slot | static_cast<uint32_t>(code) << 8 | uint32_t{entry} << 16 | uint32_t{found} << 28 |
-           uint32_t{has_where} << 29;
+           uint32_t{has_where} << 29 | uint32_t{cut} << 30;
   }
-  size_t bytes() const { return sizeof word + (has_where ? kWhereBytes : 0); }
+  size_t bytes() const { return sizeof word + (has_where ? kWhereBytes : 0) + (cut ? sizeof length : 0); }
   static constexpr size_t kWhereBytes = 24;
   static bool take(uint32_t tag, ByteView body, GetReply* out) {
     *out = {static_cast<uint8_t>(tag),
@@ -104,10 +137,13 @@ struct GetReply {
             static_cast<uint16_t>(tag >> 16 & 0xfffU),
             (tag >> 28 & 1U) != 0,
             (tag >> 29 & 1U) != 0,
+            (tag >> 30 & 1U) != 0,
+            0,
             0};
     if (body.size() < out->bytes() || out->code > Code::kOs) return false;
     out->word = load<uint64_t>(body.data());
-    return true;
+    if (out->cut) out->length = load<uint64_t>(body.data() + out->bytes() - sizeof out->length);
+    return !out->cut || (out->found && out->length <= UINT32_MAX);
   }
 };
 

@@ -24,8 +24,8 @@ Result<void> check_limits(const Limits& l) {
       in_range<uint32_t>("limits.transactions_in_flight_max", l.transactions_in_flight_max, 1, 200),
       in_range<uint32_t>("limits.key_bytes_max", l.key_bytes_max, 8, kKeyBytesMax),
       in_range<uint32_t>("limits.value_bytes_max", l.value_bytes_max, 1, kTableValueBytesMax),
-      in_range<uint32_t>("limits.txn_keys_max", l.txn_keys_max, 1, 250),
-      in_range<uint32_t>("limits.txn_bytes_max", l.txn_bytes_max, 1024, 4U << 20),
+      in_range<uint32_t>("limits.txn_keys_max", l.txn_keys_max, 1, TxnSlot::kKeysMax),
+      in_range<uint32_t>("limits.txn_bytes_max", l.txn_bytes_max, 1024, 64U << 20),
       in_range<uint32_t>("limits.credit_bytes", l.credit_bytes, 4096, 64U << 20),
       in_range<uint32_t>("limits.transfer_chunk_bytes", l.transfer_chunk_bytes, 256, 1U << 20),
       in_range<uint32_t>("limits.mailbox", l.mailbox, 1, 1U << 20),
@@ -48,12 +48,6 @@ Result<void> check_table(const TableSpec& t, const Limits& limits) {
   if (t.value_bytes_max == 0 || t.value_bytes_max > limits.value_bytes_max) {
     return bad(name + "value_bytes_max is " + std::to_string(t.value_bytes_max) + ", must be 1 to " +
                std::to_string(limits.value_bytes_max) + " (limits.value_bytes_max)");
-  }
-  // A transaction of one key must fit into the credit, or it would wait forever.
-  const uint32_t need = t.value_bytes_max + 3 * limits.key_bytes_max + 1024;
-  if (need > limits.credit_bytes) {
-    return bad(name + "one value needs " + std::to_string(need) + " bytes of credit, limits.credit_bytes is " +
-               std::to_string(limits.credit_bytes));
   }
   if (t.partition == PartitionBy::kPrefix && t.prefix_bytes == 0) return bad(name + "prefix_bytes is 0");
   return {};

@@ -160,6 +160,7 @@ void OneSidedReads::on_record_read(TxnSlot& slot, VerbRequest& request) {
     e.code = Code::kLocked;
     fail(slot, Code::kLocked, &e, view.word.owner());
   }
+  Reads::check_again(slot, e, true, view.word.version());
   e.found = true;
   e.version = view.word.version();
   keys_.keep_value(slot, e, view.value);

@@ -111,7 +111,7 @@ class PartTest : public ::testing::Test {
              .views = ViewState(kSelf, view_, true),
              .faults = PeerFaults(kSelf),
              .counters = {},
-             .scratch = std::vector<std::byte>(std::max<size_t>(1024, setup.value_bytes_max))} {
+             .scratch = ScratchBuffer(std::max<size_t>(1024, setup.value_bytes_max))} {
     clock_.step = 0;
     worker_.set_tasks(&nothing_);
     port_.set_epoch(port_epoch(view_->epoch, true));

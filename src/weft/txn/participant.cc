@@ -288,9 +288,7 @@ void Participant::commit_key(const PreparedTxn& record, PreparedKey& key, Owner 
     return;
   }
   const ByteView* value = nullptr;
-  for (const KeyRef& ref : carried) {
-    if (ref.index == key.index) value = &ref.value;
-  }
+  if (const KeyRef* ref = find_index(carried, key.index)) value = &ref->value;
   if (value == nullptr) {
     if (const PreparedKey* logged = record.find_value(key.index)) value = &logged->value;
   }

@@ -136,8 +136,9 @@ WEFT_INLINE void Planner::plan_write(Entry& e, const Protocol& row, bool several
   const uint64_t lock_at = row.locks_backups() ? replicas.in_sync : primary;
   const bool by_verb = locks_by_verb(e, row);
   e.flags = key_flags(e, row);
-  // A lock taken while reading is enough, but an erase needs more of it.
-  if (!by_verb && (!e.locked || e.write == Write::kErase)) e.at[index_of(Phase::kLock)] = lock_at;
+  // A lock taken while reading is enough, but an erase needs more of it, and so does a long value.
+  if (!by_verb && (!e.locked || e.write == Write::kErase || e.new_bytes > kHeldRoom))
+    e.at[index_of(Phase::kLock)] = lock_at;
   if (row.replicates()) {
     uint64_t to = replicas.in_sync & ~primary;
     // K2: a lock that does not carry the value leaves it at the backups and the coordinator; if the coordinator is
@@ -166,7 +167,8 @@ WEFT_INLINE void Planner::plan_read(const TxnSlot& slot, Entry& e, const Protoco
   const uint64_t primary = uint64_t{1} << e.placement->primary().value;
   if (row.locks_reads()) e.at[index_of(Phase::kLock)] = row.locks_backups() ? e.placement->in_sync : primary;
   if (!row.validate || bugs_.has(PlantedBug::kSkipValidation)) return;
-  const bool reads_word = rows_.at(slot.row).by.validate == Primitive::kOneSided && e.found && e.where;
+  const bool reads_word = rows_.at(slot.row).by.validate == Primitive::kOneSided && e.found && e.where &&
+                          !e.partial;  // the meta word is made of the whole value
   if (reads_word && e.placement->primary() != self_) {
     e.by_verb = kCheckedByVerb;
   } else {
@@ -184,7 +186,7 @@ WEFT_INLINE Phase Planner::ack_after(const TxnSlot& slot, const Protocol& row) c
 
 WEFT_INLINE bool Planner::locks_by_verb(const Entry& entry, const Protocol& row) const {
   return row.by.lock == Primitive::kOneSided && entry.write == Write::kPut && entry.read && entry.found &&
-         entry.where && !entry.locked && entry.placement->primary() != self_ && verbs_lock_ &&
+         entry.where && !entry.partial && !entry.locked && entry.placement->primary() != self_ && verbs_lock_ &&
          entry.version.value < kVersionMax &&
          record_bytes(entry.key.bytes.size(), entry.new_bytes) <= std::min(entry.where.bytes(), kVerbBytesMax);
 }

@@ -86,7 +86,24 @@ TEST(Pool, GrowsWhenItsReservationIsUsedUp) {
   }
 }
 
-TEST(PoolDeathTest, ABlockHasALimit) { EXPECT_DEATH(make(1 << 20)->allocate((8 << 20) + 1), "limits bound a block"); }
+// So that large transactions do not hold memory for ever.
+TEST(Pool, TheMemoryOfLargeFreeBlocksGoesBackBeyondAShare) {
+  constexpr size_t kBytes = Pool::kKeptBytes / 2;
+  const auto pool = make(4 * kBytes);
+  std::vector<std::byte*> blocks;
+  for (int i = 0; i < 3; ++i) {
+    blocks.push_back(pool->allocate(kBytes));
+    blocks.back()[kBytes - 1] = std::byte{7};
+  }
+  for (std::byte* block : blocks) pool->free(block, kBytes);
+  for (const std::byte last : {std::byte{0}, std::byte{7}, std::byte{7}}) {
+    EXPECT_EQ(pool->allocate(kBytes)[kBytes - 1], last);
+  }
+  pool->free(blocks[0], kBytes);
+  EXPECT_EQ(pool->allocate(kBytes)[kBytes - 1], std::byte{7}) << "it is kept again";
+}
+
+TEST(PoolDeathTest, ABlockHasALimit) { EXPECT_DEATH(make(1 << 20)->allocate((256 << 20) + 1), "limits bound a block"); }
 
 }  // namespace
 }  // namespace weft

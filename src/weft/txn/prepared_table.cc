@@ -9,9 +9,8 @@ namespace weft {
 const PreparedKey* PreparedTxn::find_value(uint16_t index) const {
   for (const PreparedKeys* list : std::initializer_list<const PreparedKeys*>{locked, applied, decided}) {
     for (const PreparedKeys* part = list; part != nullptr; part = part->next) {
-      for (const PreparedKey& key : part->all()) {
-        if (key.index == index && key.has(kHasValue)) return &key;
-      }
+      const PreparedKey* key = find_index(part->all(), index);
+      if (key != nullptr && key->has(kHasValue)) return key;
     }
   }
   return nullptr;
@@ -19,9 +18,8 @@ const PreparedKey* PreparedTxn::find_value(uint16_t index) const {
 
 bool PreparedTxn::locked_by_verb(uint16_t index) const {
   for (const PreparedKeys* part = applied; part != nullptr; part = part->next) {
-    for (const PreparedKey& key : part->all()) {
-      if (key.index == index && key.has(kByVerb)) return true;
-    }
+    const PreparedKey* key = find_index(part->all(), index);
+    if (key != nullptr && key->has(kByVerb)) return true;
   }
   return false;
 }
@@ -29,9 +27,8 @@ bool PreparedTxn::locked_by_verb(uint16_t index) const {
 bool PreparedTxn::covers(uint16_t index) const {
   for (const PreparedKeys* list : {locked, applied}) {
     for (const PreparedKeys* part = list; part != nullptr; part = part->next) {
-      for (const PreparedKey& key : part->all()) {
-        if (key.index == index && (list == locked || key.applied || key.deferred_apply)) return true;
-      }
+      const PreparedKey* key = find_index(part->all(), index);
+      if (key != nullptr && (list == locked || key->applied || key->deferred_apply)) return true;
     }
   }
   return false;

@@ -6,6 +6,7 @@
 // applied write (undo). Only the owning worker touches them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <new>
 #include <span>
@@ -63,6 +64,14 @@ struct PreparedKey : KeyRef {
   };
 };
 static_assert(sizeof(PreparedKey) == 136);
+
+// The key with this index in its transaction, of keys that are in the order of their indexes, as those of a message
+// are; nullptr if there is none.
+template <class K>
+const K* find_index(std::span<const K> keys, uint16_t index) {
+  const auto at = std::lower_bound(keys.begin(), keys.end(), index, [](const K& k, uint16_t i) { return k.index < i; });
+  return at != keys.end() && at->index == index ? &*at : nullptr;
+}
 
 // The keys of one message: a block that holds this header, the array of PreparedKey, and their bytes.
 struct PreparedKeys {

@@ -21,6 +21,7 @@ class ReadServer {
   void on_get(const Batch& batch, std::span<const Message> run);
 
  private:
+  size_t queued_max() const;
   void answer(const Message& message, const KeyRef& ref);
   Code lock(NodeId from, const GetRequest& request, const KeyRef& ref, Owner* holder, Version* base);
 

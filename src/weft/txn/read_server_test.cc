@@ -28,6 +28,16 @@ class ReadServerTest : public CommitPartTest {
     ASSERT_TRUE(parse(m));
     server_.on_get(batch_, {&m, 1});
   }
+  void get_with_room(uint64_t key, uint32_t room, bool head) {
+    GetRequest get{.slot = kSlot, .flags = kGetRoom, .entry = kEntry, .table = kTable.value};
+    get.room = room;
+    get.head = head;
+    std::vector<std::byte> body(get.bytes() + sizeof key);
+    store(get.put(body.data()), key);
+    Message m = message(Kind::kGet, get.tag(), body);
+    ASSERT_TRUE(parse(m));
+    server_.on_get(batch_, {&m, 1});
+  }
   Answer answer() {
     const auto got = answers();
     EXPECT_EQ(got.size(), 1U);
@@ -247,7 +257,7 @@ class ReadServerLargeTest : public ReadServerTest {
 
 TEST_F(ReadServerLargeTest, ALargeValueHasAFlowOfItsOwn) {
   int n = 0;
-  for (const size_t bytes : {size_t{0}, size_t{1}, size_t{1024}, size_t{1025}, size_t{4096}}) {
+  for (const size_t bytes : {size_t{0}, size_t{1}, size_t{1024}, size_t{1025}, size_t{2048}}) {
     const uint64_t key = key_at(kSelf, n++);
     const std::string value(bytes, 'v');
     load_record(key, value);
@@ -260,6 +270,27 @@ TEST_F(ReadServerLargeTest, ALargeValueHasAFlowOfItsOwn) {
       EXPECT_EQ(code(got), Code::kOk);
       EXPECT_TRUE(got.reply.found);
       EXPECT_EQ(got.value, value);
+    }
+  }
+}
+
+TEST_F(ReadServerLargeTest, AValueIsCutToTheRoomThatTheRequestHas) {
+  const uint64_t key = key_at(kSelf);
+  const std::string value = std::string(2000, 'a') + std::string(2096, 'b');
+  load_record(key, value);
+  get(key, 0);
+  Answer got = answer();
+  EXPECT_TRUE(got.reply.found && got.reply.cut) << "there is room for 2,048 bytes if nobody says more";
+  EXPECT_EQ(got.reply.length, value.size());
+  EXPECT_EQ(got.value, "");
+  for (const bool head : {false, true}) {
+    for (const uint32_t room : {0U, 16U, 4095U, 4096U, UINT32_MAX}) {
+      get_with_room(key, room, head);
+      got = answer();
+      EXPECT_EQ(code(got), Code::kOk);
+      EXPECT_EQ(got.reply.cut, room < value.size());
+      EXPECT_EQ(got.value, !got.reply.cut ? value : head ? value.substr(0, room) : "") << room;
+      if (got.reply.cut) EXPECT_EQ(got.reply.length, value.size());
     }
   }
 }

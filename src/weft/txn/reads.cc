@@ -15,6 +15,7 @@ namespace {
 
 constexpr uint32_t kGetOverhead = 152;     // headers of a get and its answer, each in a packet of its own
 constexpr uint32_t kUnlockOverhead = 256;  // needed later to release a lock taken while reading
+constexpr uint32_t kByTurn = UINT32_MAX;   // Entry::credit of a get that has its peer's turn instead
 
 }  // namespace
 
@@ -40,7 +41,11 @@ ReadHandle Reads::get_async(TxnSlot& slot, TableId table, const Key& key, Intent
   const Entry* e = keys_.find_or_add(slot, table, key);
   if (e == nullptr) return kNone;
   const auto index = static_cast<uint16_t>(e - slot.entries);
-  if (!e->read && e->write == Write::kNone) begin_read(slot, index, intent);
+  if (!e->read && e->write == Write::kNone) {
+    begin_read(slot, index, intent);
+  } else if (e->head && intent != Intent::kHead) {
+    read_again(slot, index);
+  }
   return ReadHandle{index};
 }
 
@@ -48,9 +53,32 @@ WEFT_INLINE void Reads::begin_read(TxnSlot& slot, uint16_t index, Intent intent)
   Entry& e = slot.entry(index);
   WEFT_CHECK(!e.read && slot.stage == TxnStage::kExecuting, "a transaction that executes reads a key once");
   e.read = true;
-  e.done = false;
-  slot.done_upto = std::min(slot.done_upto, index);
+  e.head = intent == Intent::kHead;
   e.locks = intent == Intent::kUpdate && !slot.single && planner_.plan_reads(slot).lock_for_update;
+  start(slot, index);
+}
+
+// The head was read, and now the value is wanted.
+void Reads::read_again(TxnSlot& slot, uint16_t index) {
+  Entry& e = slot.entry(index);
+  e.head = false;
+  if (!e.done || !e.partial || e.write != Write::kNone) return;  // its answer will be cut, and ask for more
+  WEFT_MARK("a value is read whose head was read before");
+  start(slot, index);
+}
+
+void Reads::check_again(TxnSlot& slot, Entry& e, bool found, Version version) {
+  if (e.partial && (!found || version != e.version)) {
+    WEFT_MARK("a value has changed since its head was read");
+    e.code = Code::kVersionMoved;
+    fail(slot, e.code, &e, Owner());
+  }
+  e.partial = false;
+}
+
+WEFT_INLINE void Reads::start(TxnSlot& slot, uint16_t index) {
+  slot.entry(index).done = false;
+  slot.done_upto = std::min(slot.done_upto, index);
   ++slot.reads_pending;
   if (slot.expired) {
     fail_read(slot, index, Code::kNoAnswer);
@@ -99,7 +127,7 @@ WEFT_INLINE void Reads::dispatch(TxnSlot& slot, uint16_t index) {
 
 void Reads::ask_primary(TxnSlot& slot, uint16_t index) {
   if (!send_get(slot, index)) {
-    if (slot.participants != 0) {
+    if (slot.participants != 0 && !goes_by_turn(slot.entry(index))) {
       // It holds locks that others wait for, and credit to release them: so it does not wait.
       WEFT_MARK("no_credit_for_a_get_with_locks_held");
       fail_read(slot, index, Code::kBusy);
@@ -120,18 +148,56 @@ void Reads::fail_read(TxnSlot& slot, uint16_t index, Code code) {
   complete_read(slot, index);
 }
 
+// As much as the answer is known to be long, if one was cut before.
+uint32_t Reads::room_for(const Entry& e) const {
+  if (e.head) return kHeadBytes;
+  const uint32_t known = e.value_length != 0 ? e.value_length : default_get_room(ctx_.limits);
+  return std::min(known, e.table->spec().value_bytes_max);
+}
+
+bool Reads::goes_by_turn(const Entry& e) const {
+  return kGetOverhead + e.key.bytes.size() + room_for(e) > credit_.limit() / 4;
+}
+
+// A large answer needs no credit: there is one at a time from each peer, and the peer's queue has room for it (K3).
+bool Reads::take_credit(const Entry& e, uint32_t answer, uint32_t later, uint32_t* credit) {
+  const NodeId to = e.placement->primary();
+  const uint64_t bit = uint64_t{1} << to.value;
+  if (!goes_by_turn(e)) {
+    *credit = answer;
+    return credit_.take(to, answer + later);
+  }
+  if ((large_gets_ & bit) != 0 || (later != 0 && !credit_.take(to, later))) return false;
+  WEFT_MARK("a large answer has its turn");
+  large_gets_ |= bit;
+  *credit = kByTurn;
+  return true;
+}
+
+void Reads::give_credit(NodeId from, Entry& e) {
+  if (e.credit != kByTurn) {
+    credit_.give(from, e.credit);
+  } else {
+    large_gets_ &= ~(uint64_t{1} << from.value);
+    credit_.retry_waiters();
+  }
+  e.credit = 0;
+}
+
 bool Reads::send_get(TxnSlot& slot, uint16_t index) {
   Entry& e = slot.entry(index);
   WEFT_CHECK(!e.done && e.credit == 0, "a primary is asked once for a key");
   const NodeId to = e.placement->primary();
   const auto key_bytes = static_cast<uint32_t>(e.key.bytes.size());
-  const uint32_t answer = kGetOverhead + key_bytes + e.table->spec().value_bytes_max;
-  const uint32_t later = e.locks ? kUnlockOverhead : 0;
-  if (!credit_.take(to, answer + later)) {
+  const uint32_t room = room_for(e);
+  const bool locks = e.locks && !e.locked;
+  const uint32_t later = locks ? kUnlockOverhead : 0;
+  if (!take_credit(e, kGetOverhead + key_bytes + room, later, &e.credit)) {
+    e.credit = 0;
     WEFT_MARK("get_waits_for_credit");
     return false;
   }
-  e.credit = answer;
+  e.value_bytes = room;  // until it is answered
   if (later != 0) {
     const uint64_t bit = uint64_t{1} << to.value;
     if ((slot.credit_nodes & bit) == 0) slot.credit[to.value] = 0;
@@ -142,8 +208,12 @@ bool Reads::send_get(TxnSlot& slot, uint16_t index) {
   }
   GetRequest request{
       .slot = slot.index, .flags = 0, .entry = index, .table = e.table_id.value, .sequence = slot.sequence};
-  request.flags = static_cast<uint8_t>((slot.single ? kGetSingle : 0) | (e.locks ? kGetLocks : 0) |
-                                       (verbs_ != nullptr && to != ctx_.self ? kGetWhere : 0));
+  request.room = room;
+  request.head = e.head;
+  const bool says_room = e.head || room > default_get_room(ctx_.limits);
+  request.flags =
+      static_cast<uint8_t>((slot.single ? kGetSingle : 0) | (locks ? kGetLocks : 0) |
+                           (verbs_ != nullptr && to != ctx_.self ? kGetWhere : 0) | (says_room ? kGetRoom : 0));
   std::byte* at = ctx_.port.reserve(to, Flow::kCommit, static_cast<uint8_t>(Kind::kGet), request.bytes() + key_bytes,
                                     request.tag());
   copy_words(request.put(at), e.key.bytes.data(), key_bytes);
@@ -163,7 +233,7 @@ bool Reads::retry() {
     if (ctx_.views.is_lost(to)) {
       fail_read(*get.slot, get.entry, Code::kPeerLost);
     } else if (!send_get(*get.slot, get.entry)) {
-      if (get.slot->participants != 0) {
+      if (get.slot->participants != 0 && !goes_by_turn(get.slot->entry(get.entry))) {
         fail_read(*get.slot, get.entry, Code::kBusy);  // another get of the transaction has locked meanwhile: see
                                                        // ask_primary
       } else {
@@ -198,7 +268,7 @@ bool Reads::run_batch() {
 WEFT_INLINE void Reads::read_local(TxnSlot& slot, uint16_t index) {
   Entry& e = slot.entry(index);
   WEFT_CHECK(!e.done && !e.locks, "a read of this node has no answer yet, and locks nothing");
-  const uint32_t value_max = e.table->spec().value_bytes_max;
+  const uint32_t value_max = std::min<uint32_t>(e.table->spec().value_bytes_max, e.head ? kHeadBytes : UINT32_MAX);
   std::byte* direct = value_max <= kSmallValue ? keys_.take_bytes(slot, value_max) : nullptr;
   std::byte* to = direct != nullptr ? direct : ctx_.scratch.data();
   const ReadResult read = e.table->read(e.key, to, value_max);
@@ -227,11 +297,14 @@ WEFT_INLINE void Reads::read_local(TxnSlot& slot, uint16_t index) {
     e.code = Code::kLocked;
     fail(slot, Code::kLocked, &e, read.word.owner());
   }
+  check_again(slot, e, read.found, read.word.version());
   e.found = read.found;
   e.version = read.word.version();
   if (direct != nullptr) {
     e.value = direct;
-    e.value_bytes = read.value_bytes;
+    e.value_bytes = std::min(read.value_bytes, value_max);
+    e.value_length = read.value_bytes;
+    e.partial = e.value_length > e.value_bytes;
   } else if (read.found) {
     keys_.keep_value(slot, e, {to, read.value_bytes});
   }
@@ -272,17 +345,22 @@ void Reads::on_get_reply(const Batch&, std::span<const Message> run) {
       ctx_.faults.report(m.source, "an answer to no get");
       continue;
     }
-    credit_.give(m.source, e.credit);
-    e.credit = 0;
+    if (reply.cut && (reply.length <= e.value_bytes || reply.length > e.table->spec().value_bytes_max)) {
+      ctx_.faults.report(m.source, "a value is cut that there was room for, or that is too long");
+      continue;
+    }
+    give_credit(m.source, e);
+    e.value_bytes = 0;
     if (m.source != ctx_.self) ++ctx_.counters.phase_messages[static_cast<int>(Phase::kExecute)];
     e.code = reply.code;
     const Word word(reply.word);
+    if (e.code == Code::kOk) check_again(slot, e, reply.found, word.version());
     e.version = word.version();
     e.found = reply.found;
     if (e.code != Code::kOk) {
       fail(slot, e.code, &e, word.owner());
     } else {
-      if (e.locks) {
+      if (e.locks && !e.locked) {
         WEFT_CHECK((slot.participants >> m.source.value & 1U) != 0, "a lock has credit to be released");
         e.locked = true;
         e.base = e.version;
@@ -296,9 +374,33 @@ void Reads::on_get_reply(const Batch&, std::span<const Message> run) {
         e.where = RecordSlot(where.record);
         if (verbs_ != nullptr) verbs_->remember_location(e, m.source, where);
       }
-      if (e.found) keys_.keep_value(slot, e, m.body.subspan(reply.bytes()));
+      if (reply.cut) e.value_length = static_cast<uint32_t>(reply.length);
+      if (reply.cut && !e.head) {
+        if (slot.outcome.code == Code::kOk) {
+          WEFT_MARK("a longer value is asked for again");
+          dispatch_again(slot, reply.entry);
+          continue;
+        }
+        e.code = slot.outcome.code;
+      } else if (e.found) {
+        keys_.keep_value(slot, e, m.body.subspan(reply.bytes()));
+      }
+      if (reply.cut) {
+        e.value_length = static_cast<uint32_t>(reply.length);
+        e.partial = true;
+      }
     }
     complete_read(slot, reply.entry);
+  }
+}
+
+// The primary has said how long the value is.
+void Reads::dispatch_again(TxnSlot& slot, uint16_t index) {
+  const Entry& e = slot.entry(index);
+  if (ctx_.views.is_lost(e.placement->primary())) {
+    fail_read(slot, index, Code::kPeerLost);
+  } else {
+    ask_primary(slot, index);
   }
 }
 
@@ -307,6 +409,7 @@ void Reads::on_peer_lost(TxnSlot& slot, NodeId peer) {
     Entry& e = slot.entry(i);
     if (e.done || e.credit == 0 || e.placement->primary() != peer) continue;
     e.code = Code::kPeerLost;
+    if (e.credit == kByTurn) large_gets_ &= ~(uint64_t{1} << peer.value);
     e.credit = 0;
     fail_for_peer(slot, &e, uint64_t{1} << peer.value);
     complete_read(slot, i);

@@ -44,6 +44,7 @@ class Reads {
   void drop_queues() {
     local_.clear();
     without_credit_.clear();
+    large_gets_ = 0;
   }
 
   void on_get_reply(const Batch& batch, std::span<const Message> run);
@@ -53,6 +54,8 @@ class Reads {
   // For reads by verbs: asks the primary what they cannot find out.
   void ask_primary(TxnSlot& slot, uint16_t entry);
   void fail_read(TxnSlot& slot, uint16_t entry, Code code);
+  // A key whose head was read before is the same as then, or the transaction fails.
+  static void check_again(TxnSlot& slot, Entry& e, bool found, Version version);
   // The entry has its answer.
   void complete_read(TxnSlot& slot, uint16_t entry);
 
@@ -63,7 +66,14 @@ class Reads {
   };
   void begin_read(TxnSlot& slot, uint16_t entry, Intent intent);
   void dispatch(TxnSlot& slot, uint16_t entry);
+  void read_again(TxnSlot& slot, uint16_t entry);
+  void dispatch_again(TxnSlot& slot, uint16_t entry);
+  void start(TxnSlot& slot, uint16_t entry);
   bool send_get(TxnSlot& slot, uint16_t entry);
+  bool take_credit(const Entry& e, uint32_t answer, uint32_t later, uint32_t* credit);
+  void give_credit(NodeId from, Entry& e);
+  uint32_t room_for(const Entry& e) const;
+  bool goes_by_turn(const Entry& e) const;
   void read_local(TxnSlot& slot, uint16_t entry);
 
   WorkerContext& ctx_;
@@ -78,6 +88,7 @@ class Reads {
   std::vector<Queued> local_;
   std::vector<Queued> batch_;
   std::vector<Queued> without_credit_;
+  uint64_t large_gets_ = 0;  // bit n: a large answer of node n is awaited
 };
 
 }  // namespace weft

@@ -25,6 +25,7 @@ class ReadsTest : public CommitTest {
     std::byte* to = peer(from).reserve(kSelf, Flow::kCommit, static_cast<uint8_t>(Kind::kGetReply),
                                        reply.bytes() + value.size(), reply.tag());
     store(to, reply.word);
+    if (reply.cut) store(to + reply.bytes() - sizeof reply.length, reply.length);
     std::memcpy(to + reply.bytes(), value.data(), value.size());
     deliver();
   }
@@ -132,6 +133,58 @@ TEST_F(ReadsTest, AnAnswerOfARefusalFailsTheTransaction) {
   EXPECT_EQ(e.code, Code::kLocked);
   EXPECT_EQ(slot.outcome.code, Code::kLocked);
   EXPECT_EQ(slot.outcome.holder_worker, WorkerId(4));
+}
+
+TEST_F(ReadsTest, AHeadIsTheBeginningAndTheRestIsAskedForWhenItIsWanted) {
+  TxnSlot& slot = begin();
+  const Entry& e = get(slot, key_at(kOne), Intent::kHead);
+  EXPECT_EQ(sent(), "get@1");
+  GetReply reply = reply_to(slot, 0);
+  reply.found = reply.cut = true;
+  reply.word = Word(Version(6), kReadable).bits;
+  reply.length = 40;
+  answer_get(kOne, reply, "0123456789abcdef");
+  EXPECT_TRUE(e.done && e.partial);
+  EXPECT_EQ(value_of_entry(e), "0123456789abcdef");
+  EXPECT_EQ(e.value_length, 40U);
+  get(slot, key_at(kOne), Intent::kHead);
+  EXPECT_EQ(sent(), "") << "it is here";
+  get(slot, key_at(kOne));
+  EXPECT_FALSE(e.done);
+  EXPECT_EQ(sent(), "get@1");
+  answer_found(kOne, slot, 0, 6, std::string(40, 'v'));
+  EXPECT_TRUE(e.done && !e.partial);
+  EXPECT_EQ(value_of_entry(e), std::string(40, 'v'));
+  EXPECT_EQ(slot.outcome.code, Code::kOk);
+  EXPECT_TRUE(has_all_credit(kOne));
+}
+
+TEST_F(ReadsTest, AValueThatIsNotWhatItsHeadWasFailsTheTransaction) {
+  TxnSlot& slot = begin();
+  const Entry& e = get(slot, key_at(kOne), Intent::kHead);
+  GetReply reply = reply_to(slot, 0);
+  reply.found = reply.cut = true;
+  reply.word = Word(Version(6), kReadable).bits;
+  reply.length = 40;
+  answer_get(kOne, reply, "0123456789abcdef");
+  get(slot, key_at(kOne));
+  answer_found(kOne, slot, 0, 7, std::string(40, 'v'));
+  EXPECT_EQ(e.code, Code::kVersionMoved);
+  EXPECT_EQ(slot.outcome.code, Code::kVersionMoved);
+}
+
+TEST_F(ReadsTest, AValueThatIsCutWithoutNeedIsAFaultOfThePeer) {
+  TxnSlot& slot = begin();
+  const Entry& e = get(slot, key_at(kOne));
+  for (const uint64_t length : {uint64_t{0}, uint64_t{64}, uint64_t{65}, uint64_t{UINT32_MAX}}) {
+    GetReply reply = reply_to(slot, 0);
+    reply.found = reply.cut = true;
+    reply.length = length;
+    answer_get(kOne, reply);
+    EXPECT_FALSE(ctx_.faults.empty()) << length;
+    while (ctx_.faults.take()) continue;
+    EXPECT_FALSE(e.done);
+  }
 }
 
 TEST_F(ReadsTest, AnAnswerToNoGetIsAFaultOfThePeer) {
@@ -370,7 +423,7 @@ TEST_F(ReadsAtBackupsTest, ASingleReadOfWhatIsReadableIsAnsweredHere) {
 
 Limits reads_tight_limits() {
   Limits limits;
-  limits.credit_bytes = 600;  // for one get that locks, or two that do not
+  limits.credit_bytes = 1000;
   return limits;
 }
 
@@ -423,20 +476,20 @@ TEST_F(ReadsWithLocksTest, AKeyOfThisNodeIsLockedByMessageToo) {
 }
 
 TEST_F(ReadsWithLocksTest, AGetWithoutCreditWaitsAndIsSentWhenThereIsSome) {
-  ASSERT_TRUE(gate_.take(kOne, 600));
+  ASSERT_TRUE(gate_.take(kOne, 1000));
   TxnSlot& slot = begin();
   const Entry& e = get(slot, key_at(kOne));
   EXPECT_EQ(sent(), "");
   EXPECT_FALSE(e.done);
   EXPECT_FALSE(reads_.retry()) << "there still is none";
-  gate_.give(kOne, 600);
+  gate_.give(kOne, 1000);
   EXPECT_TRUE(reads_.retry());
   EXPECT_EQ(sent(), "get@1");
   EXPECT_FALSE(reads_.retry()) << "nobody waits any more";
 }
 
 TEST_F(ReadsWithLocksTest, WhoWaitsForCreditWithAPeerThatIsLostFails) {
-  ASSERT_TRUE(gate_.take(kOne, 600));
+  ASSERT_TRUE(gate_.take(kOne, 1000));
   TxnSlot& slot = begin();
   const Entry& e = get(slot, key_at(kOne));
   ctx_.views.mark_lost(kOne);
@@ -447,14 +500,14 @@ TEST_F(ReadsWithLocksTest, WhoWaitsForCreditWithAPeerThatIsLostFails) {
 TEST_F(ReadsWithLocksTest, WhoHoldsLocksDoesNotWaitForCredit) {
   TxnSlot& slot = begin();
   get(slot, key_at(kOne), Intent::kUpdate);
-  ASSERT_TRUE(gate_.take(kTwo, 600));
+  ASSERT_TRUE(gate_.take(kTwo, 1000));
   const Entry& e = get(slot, key_at(kTwo));
   EXPECT_TRUE(e.done);
   EXPECT_EQ(e.code, Code::kBusy);
 }
 
 TEST_F(ReadsWithLocksTest, WhoHasLockedWhileItWaitedForCreditDoesNotGoOnWaiting) {
-  ASSERT_TRUE(gate_.take(kTwo, 600));
+  ASSERT_TRUE(gate_.take(kTwo, 1000));
   TxnSlot& slot = begin();
   const Entry& e = get(slot, key_at(kTwo));
   get(slot, key_at(kOne), Intent::kUpdate);

@@ -240,7 +240,7 @@ void RecoveryLeader::send_decision(NodeId to, const RecoveryId& id, const OpenTr
       part.version = write.version;
       part.value_bytes = static_cast<uint32_t>(write.value.size());
       part.table = write.table;
-      part.key_bytes = static_cast<uint16_t>(write.key.size());
+      part.key_bytes = static_cast<uint32_t>(write.key.size());
       part.write = write.write;
       part.index = index;
       if (write.write != static_cast<uint8_t>(Write::kErase)) part.flags |= kHasValue;

@@ -66,9 +66,9 @@ void RecoveryReporter::send_coordinated(const CoordinatedTxn& own) {
     out.version = e.base.value + 1;
     out.value_bytes = e.new_bytes;
     out.table = e.table_id.value;
-    out.key_bytes = static_cast<uint16_t>(e.key.bytes.size());
+    out.key_bytes = static_cast<uint32_t>(e.key.bytes.size());
     out.write = static_cast<uint8_t>(e.write);
-    out.index = static_cast<uint8_t>(i);
+    out.index = i;
     const bool erase = e.write == Write::kErase;
     if (!erase) out.flags |= kHasValue;
     append_key(bytes, out, e.key.bytes, erase ? ByteView() : ByteView(e.new_value, e.new_bytes));
@@ -127,7 +127,7 @@ void RecoveryReporter::send_part(RecoveryHeader header, const PreparedKeys* part
     out.version = versions == Versions::kOfLocks ? key.locked.base.value + 1 : key.version.value;
     out.value_bytes = static_cast<uint32_t>(key.value.size());
     out.table = key.table_id.value;
-    out.key_bytes = static_cast<uint16_t>(key.key.bytes.size());
+    out.key_bytes = static_cast<uint32_t>(key.key.bytes.size());
     out.write = static_cast<uint8_t>(key.write);
     out.index = key.index;
     if (key.has(kHasValue)) out.flags |= kHasValue;

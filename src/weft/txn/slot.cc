@@ -18,7 +18,7 @@ void fail(TxnSlot& slot, Code code, const Entry* entry, Owner holder) {
   }
   if (entry != nullptr) {
     out.table = entry->table_id;
-    out.key_bytes = static_cast<uint16_t>(entry->key.bytes.size());
+    out.key_bytes = static_cast<uint32_t>(entry->key.bytes.size());
     out.integer_key = entry->table != nullptr && entry->table->integer_keys();
     std::memcpy(out.key_start, entry->key.bytes.data(), std::min(entry->key.bytes.size(), sizeof out.key_start));
   }

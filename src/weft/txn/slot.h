@@ -45,7 +45,8 @@ struct Entry {
   Version base;           // as locked: the new version is base + 1
   Version replaced;       // of a locked erase: the record's version
   std::byte* value = nullptr;
-  uint32_t value_bytes = 0;
+  uint32_t value_bytes = 0;   // of what is here; until its get is answered: what that has room for
+  uint32_t value_length = 0;  // of the whole value: `value` may be its beginning only
   const std::byte* new_value = nullptr;
   uint32_t new_bytes = 0;
   uint32_t credit = 0;       // held for the get in flight
@@ -53,6 +54,8 @@ struct Entry {
   uint8_t by_verb = 0;       // of the plan, bit p: phase p of this key goes to its primary by verbs
   bool verb_locked = false;  // a verb has locked it, and the lock is still held
   uint8_t flags = 0;         // of the plan: KeyFlags of its lock and replicate messages
+  bool head = false;         // the beginning of the value is enough
+  bool partial = false;      // `value` is the beginning of a longer one
   // The plan of the commit: by phase, bit n: this key is part of what goes to node n (by message, or into its ring).
   std::array<uint64_t, kPhases> at{};
 };
@@ -110,7 +113,7 @@ inline constexpr std::array<uint16_t, 9> kStagesAfter = [] {
 struct alignas(64) TxnSlot {
   static constexpr int kInlineEntries = 8;
   static constexpr int kInlineBytes = 768;
-  static constexpr size_t kPlaces = 512;  // at least twice as many as a transaction has keys
+  static constexpr uint32_t kKeysMax = 4096;  // messages have 12 bits for the index of a key that is read
   static constexpr int kChunksMax = 64;
   static constexpr int kHotLines = 4;  // what an answer touches; prefetched when it arrives
 
@@ -166,8 +169,9 @@ struct alignas(64) TxnSlot {
   uint32_t inline_used = 0;
   uint32_t chunk_left = 0;
   std::byte* chunk_next = nullptr;
-  uint16_t last_entry = 0;    // the last one that was looked up
-  uint8_t* places = nullptr;  // if there are many entries: a table from hashes to index + 1; 0: none
+  uint16_t last_entry = 0;     // the last one that was looked up
+  uint16_t place_mask = 0;     // one less than the number of places
+  uint16_t* places = nullptr;  // if there are many entries: a table from hashes to index + 1; 0: none
   TxnWorker* txn_worker = nullptr;
   // Of the slot, not of its transaction (truncation.h): the nodes that may still have a record of a finished one, since
   // when the first of these does, and the last finished one.

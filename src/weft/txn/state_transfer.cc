@@ -26,9 +26,9 @@ struct TransferHeader {
   uint32_t epoch;
   uint16_t partition;
   uint16_t table;
-  uint16_t key_bytes;
+  uint32_t key_bytes;
   uint8_t step;  // TransferStep
-  uint8_t unused[5];
+  uint8_t unused[3];
   uint32_t value_bytes;
   uint32_t question;  // kAsk: its number, returned with the answers
 };
@@ -152,7 +152,7 @@ void StateTransfer::serve_chunk(const Message& m) {
       table->export_records(partition, header.cursor << 1, piece, bins, ctx_.scratch.data(),
                             [&](ByteView key, ByteView value, Version version) {
                               header.version = version.value;
-                              header.key_bytes = static_cast<uint16_t>(key.size());
+                              header.key_bytes = static_cast<uint32_t>(key.size());
                               header.value_bytes = static_cast<uint32_t>(value.size());
                               std::byte* at = send(TransferStep::kRecord, padded(key.size()) + padded(value.size()));
                               // Padding goes over the wire: never what was in the buffer before.
@@ -160,8 +160,8 @@ void StateTransfer::serve_chunk(const Message& m) {
                               std::memcpy(at, key.data(), key.size());
                               if (!value.empty()) std::memcpy(at + padded(key.size()), value.data(), value.size());
                             });
-  header.version = header.key_bytes = 0;
-  header.value_bytes = 0;
+  header.version = 0;
+  header.key_bytes = header.value_bytes = 0;
   header.cursor = next == 0 ? 0 : next >> 1 | kRecords;
   send(TransferStep::kNext, 0);
 }

@@ -17,9 +17,9 @@ struct TransferBytes {
   uint32_t epoch;
   uint16_t partition;
   uint16_t table;
-  uint16_t key_bytes;
+  uint32_t key_bytes;
   uint8_t step;
-  uint8_t unused[5];
+  uint8_t unused[3];
   uint32_t value_bytes;
   uint32_t question;
 };

@@ -62,9 +62,11 @@ Value Txn::value(ReadHandle handle) const {
   if (e.new_value != nullptr && e.write != Write::kErase) {
     out.found = true;
     out.bytes = text_of(e.new_value, e.new_bytes);
+    out.length = e.new_bytes;
   } else if (e.write == Write::kNone && e.found && e.code == Code::kOk) {
     out.found = true;
     out.bytes = text_of(e.value, e.value_bytes);
+    out.length = e.value_length;
   }
   return out;
 }

@@ -1,6 +1,7 @@
 #include "weft/txn/txn_keys.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <new>
 
@@ -15,7 +16,7 @@ std::byte* TxnKeys::take_chunk_bytes(TxnSlot& slot, size_t need) {
   WEFT_CHECK(need != 0 && need % 8 == 0, "pieces of a block are aligned");
   if (need > slot.chunk_left) {
     // Each block at least doubles the last, so that their number stays small.
-    const size_t room = Pool::room(std::max(need, size_t{4096} << std::min<int>(slot.chunks, 8)));
+    const size_t room = Pool::room(std::max(need, size_t{4096} << std::min<int>(slot.chunks, 12)));
     WEFT_CHECK(slot.chunks < TxnSlot::kChunksMax, "blocks that double hold the largest transaction");
     slot.chunk_next = pool_->allocate(room);
     slot.chunk_left = static_cast<uint32_t>(room);
@@ -31,13 +32,10 @@ namespace {
 
 ByteView bytes_of(const Key& key) { return {reinterpret_cast<const std::byte*>(key.data()), key.size()}; }
 
-size_t home_of(uint64_t hash) { return hash % TxnSlot::kPlaces; }
-size_t next_place(size_t place) { return (place + 1) % TxnSlot::kPlaces; }
-
 void index_entry(TxnSlot& slot, uint16_t index) {
-  size_t place = home_of(slot.entry(index).key.hash);
-  while (slot.places[place] != 0) place = next_place(place);
-  slot.places[place] = static_cast<uint8_t>(index + 1);
+  size_t place = slot.entry(index).key.hash & slot.place_mask;
+  while (slot.places[place] != 0) place = (place + 1) & slot.place_mask;
+  slot.places[place] = static_cast<uint16_t>(index + 1);
 }
 
 bool is_entry(const Entry& e, const Table* table, const HashedKey& key) {
@@ -66,7 +64,7 @@ WEFT_INLINE Entry* TxnKeys::guess(TxnSlot& slot, TableId table, const Key& key) 
 
 Entry* TxnKeys::find(TxnSlot& slot, const Table* table, const HashedKey& key) {
   if (slot.places != nullptr) {
-    for (size_t place = home_of(key.hash); slot.places[place] != 0; place = next_place(place)) {
+    for (size_t place = key.hash & slot.place_mask; slot.places[place] != 0; place = (place + 1) & slot.place_mask) {
       Entry& e = slot.entry(slot.places[place] - 1U);
       if (is_entry(e, table, key)) return &e;
     }
@@ -133,11 +131,13 @@ Entry* TxnKeys::find_or_add(TxnSlot& slot, TableId table_id, const Key& key) {
   return e;
 }
 
+// To eight times as many entries, with a table of places twice as long.
 void TxnKeys::grow(TxnSlot& slot) {
-  const auto capacity = static_cast<uint16_t>(ctx_.limits.txn_keys_max);
-  WEFT_CHECK(slot.places == nullptr && slot.count < capacity, "a transaction grows once, to its limit");
-  WEFT_CHECK(capacity <= TxnSlot::kPlaces / 2 && slot.chunks < TxnSlot::kChunksMax, "limits bound a transaction");
-  const size_t room = Pool::room(capacity * sizeof(Entry) + TxnSlot::kPlaces);
+  const auto capacity = static_cast<uint16_t>(std::min(uint32_t{slot.capacity} * 8, ctx_.limits.txn_keys_max));
+  WEFT_CHECK(slot.count < capacity && capacity <= TxnSlot::kKeysMax && slot.chunks < TxnSlot::kChunksMax,
+             "limits bound a transaction");
+  const size_t places = std::bit_ceil(size_t{capacity} * 2);
+  const size_t room = Pool::room(capacity * sizeof(Entry) + places * sizeof(uint16_t));
   auto* grown = reinterpret_cast<Entry*>(pool_->allocate(room));
   slot.chunk[slot.chunks++] = {reinterpret_cast<std::byte*>(grown), static_cast<uint32_t>(room)};
   for (uint16_t i = 0; i < slot.count; ++i) {
@@ -146,8 +146,9 @@ void TxnKeys::grow(TxnSlot& slot) {
   }
   slot.entries = grown;
   slot.capacity = capacity;
-  slot.places = reinterpret_cast<uint8_t*>(grown + capacity);
-  std::memset(slot.places, 0, TxnSlot::kPlaces);
+  slot.places = reinterpret_cast<uint16_t*>(grown + capacity);
+  slot.place_mask = static_cast<uint16_t>(places - 1);
+  std::memset(slot.places, 0, places * sizeof(uint16_t));
   for (uint16_t i = 0; i < slot.count; ++i) index_entry(slot, i);
 }
 
@@ -192,7 +193,7 @@ void TxnKeys::keep_value(TxnSlot& slot, Entry& e, ByteView value) {
     return;
   }
   copy_words(e.value, value.data(), value.size());
-  e.value_bytes = static_cast<uint32_t>(value.size());
+  e.value_bytes = e.value_length = static_cast<uint32_t>(value.size());
 }
 
 }  // namespace weft

@@ -14,8 +14,8 @@ size_t pool_bytes(const Options& options) {
   const size_t held = size_t{limits.credit_bytes} * static_cast<size_t>(options.nodes) * 2 +
                       size_t{limits.txn_bytes_max} * static_cast<size_t>(SlotTable::slots_for(limits)) * 2;
   // Blocks stay in their size class, and undo logs hold old values of any size: reserve plenty, since only touched
-  // pages cost memory.
-  return held * 8 + (256U << 20);
+  // pages cost memory. Not every slot has the largest transaction at a time.
+  return std::min(held * 8, size_t{8} << 30) + (256U << 20);
 }
 
 PortOptions port_options(const Node& node, WorkerId id) {
@@ -28,9 +28,13 @@ PortOptions port_options(const Node& node, WorkerId id) {
   // value.
   port.message_bytes_max = size_t{options.limits.txn_bytes_max} + size_t{options.limits.txn_keys_max} * 64 +
                            options.limits.value_bytes_max + 4096;
-  // Requests under this node's credit, and answers under the peer's. Recovery sends without credit, as long as less
+  // Requests under this node's credit, and answers under the peer's; the message of the commit that has the turn, the
+  // answer to the peer's, and the large value that the peer may read. Recovery sends without credit, as long as less
   // than half of it is queued; its messages carry complete transactions.
-  port.queued_bytes_max = size_t{options.limits.credit_bytes} * 4 + 8 * kPacketBytesMax;
+  port.queued_bytes_max = size_t{options.limits.credit_bytes} * 4 + 8 * kPacketBytesMax +
+                          wire_bytes_max(port.message_bytes_max) +
+                          wire_bytes_max(size_t{options.limits.txn_keys_max} * 16 + 64) +
+                          wire_bytes_max(size_t{options.limits.value_bytes_max} + 64);
   if (node.spec().recovers) port.queued_bytes_max += wire_bytes_max(port.message_bytes_max);
   port.batching = options.network_batching;
   return port;
@@ -86,7 +90,7 @@ TxnParts::TxnParts(TxnWorker* self, Node* node, WorkerId id, Worker* worker, Env
            .views = ViewState(node->id(), node->state().views.first(), !node->state().views.joins()),
            .faults = PeerFaults(node->id()),
            .counters = {},
-           .scratch = std::vector<std::byte>(padded(largest_value(node->spec())) + 8)},
+           .scratch = ScratchBuffer(padded(largest_value(node->spec())) + 8)},
       slots_(ctx_, pool_.get(), self, answer_ns(node->spec()), node->last_sequence(),
              node->spec().rotates_rows ? node->rows().size() : 0, node->spec().sequence_gap),
       keys_(ctx_, pool_.get()),

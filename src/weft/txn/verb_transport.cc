@@ -15,7 +15,7 @@ constexpr size_t kPrefixBytes = sizeof(RecordHeader);  // word, then meta word (
 // Whether a record's first 16 bytes are as the transaction has read it, except for owner and flags.
 bool same_record(const Entry& e, Word word, uint64_t meta) {
   return word.version() == e.version && !word.deleted() && !word.moved() &&
-         meta == record_meta_of(e.key.bytes, {e.value, e.value_bytes}, e.version);
+         meta == record_meta_of(e.where.form(), e.key.bytes, {e.value, e.value_bytes}, e.version);
 }
 
 Word unlocked(const Entry& e) { return {e.version, kReadable}; }
@@ -83,11 +83,13 @@ void VerbTransport::post_validate(TxnSlot& slot, uint16_t index) {
 
 void VerbTransport::post_install(TxnSlot& slot, uint16_t index) {
   const Entry& e = slot.entry(index);
-  const size_t bytes = record_bytes(e.key.bytes.size(), e.new_bytes);
+  const RecordForm form = e.where.form();
+  const size_t bytes = record_bytes(form, e.key.bytes.size(), e.new_bytes);
   WEFT_CHECK(bytes <= e.where.bytes() && e.base == e.version, "what is installed fits its block, and follows it");
   VerbRequest* request =
       make_commit_request(verb_issuer_, TxnRequest::Purpose::kInstall, slot, e.placement->primary(), index, bytes);
-  record_write(request->buffer, e.key.bytes, {e.new_value, e.new_bytes}, Word(Version(e.base.value + 1), kReadable));
+  record_write(request->buffer, e.key.bytes, {e.new_value, e.new_bytes}, Word(Version(e.base.value + 1), kReadable),
+               form);
   Verb body = verb_on(e, VerbKind::kWrite, request->buffer + kMetaAt);
   body.offset += kMetaAt;
   body.bytes = static_cast<uint32_t>(bytes - kMetaAt);
