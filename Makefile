@@ -96,7 +96,7 @@ bench-fabrics: build ## Measure what TCP and TLS cost, against shared memory and
 
 bench-redis: packages ## Measure Weft beside redis-server, with the same client
 	@cmake --preset release
-	@cmake --build --preset release --target weft_cli redis_load -j $(JOBS)
+	@cmake --build --preset release --target weft_cli redis_load redis_ok -j $(JOBS)
 	python3 scripts/redis_compare.py --weft $(WEFT) --load build/release/redis_load
 
 bench-failover: build ## Kill nodes and measure how long that stops the others: KILLS (7) for every row of the protocol table

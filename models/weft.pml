@@ -12,6 +12,7 @@
  *   MIXED     0, 1       1: drtm, and the key that T has not read is locked and committed by message
  *   SLOT      0, 1       1: T0 and T1 are the first and the second of one coordinator's slot (not dnl2; verbs: BOTH)
  *   LIVES     0, 1       1: a node that a view removes goes on in the old one until its leases have run out
+ *   PAIR      0, 1       1: a transaction that reads x and y at one node that has both, and commits there (dnl2, dnl1)
  *   CLIENTS   0, 1       1: at the end only what clients may notice is checked, so that a bug must do harm to be found
  *   BUG       0, ...     a planted bug, see below
  *
@@ -43,6 +44,9 @@
 #endif
 #ifndef LIVES
 #define LIVES 0
+#endif
+#ifndef PAIR
+#define PAIR 0
 #endif
 #ifndef CLIENTS
 #define CLIENTS 0
@@ -103,6 +107,8 @@
 #define K2_COUNTED 42         /* fasst, drtm: the log goes to the primary only if the coordinator is a backup (VIEWS > F) */
 #define REUSED_UNACKED 43     /* SLOT: a slot is used again when its unlocks have left, also those that abort, before all are answered */
 #define REUSED_COMMITTED 44   /* the same, only those that commit */
+#define PAIR_HIDDEN 45        /* PAIR: its reads are compared by version only, whatever lock and flag say */
+#define PAIR_ONE_LOOK 46      /* PAIR: nobody looks whether its reads still hold */
 
 #define SETTLES_AGAIN (BUG == RESETTLES || BUG == HANDLES_EARLY || BUG == UNDO_UNCHECKED || BUG == NOT_WRITTEN)
 #define N (F + 2)
@@ -233,6 +239,17 @@ bit seen[NT];
 #if NEXT_USE
 bit evr[NT]; /* decided to commit because it is finished: all have it, so the decision brings no values (of one view: not for LIVES with VIEWS 2) */
 #endif
+#if PAIR
+/* The pair: how far it is (0 to 4 looks, 5 over), where, the first key it looks at, versions read, and as bits of
+ * transactions: whose writes of key k it has seen, and who was seen or told committed when it began. */
+byte pph;
+byte pn;
+bit pfirst;
+byte pver[2];
+byte psaw[2];
+byte pbefore;
+byte pep;
+#endif
 bit edge[2]; /* edge[t]: the other one comes before t, because of real time or of a single read */
 
 /* Scratch, not part of the state. */
@@ -340,6 +357,78 @@ inline watch() {
 #endif
   assert(!(seen[0] && told[0] == ABORT)); /* what was told aborted is never served */
 }
+
+/* The pair reads both keys at one replica, then looks whether both are still what it has read (rule G7). It commits if
+ * they are; its node is active and in the same epoch all the time. */
+#if PAIR
+#define PKEY ((pph % 2) -> 1 - pfirst : pfirst)
+#define PAIR_HAS(n) (rm[0] & rm[1] & B(n))
+#define PAIR_BEGINS(n) (pph == 0 && PAIR_HAS(n) && SERVING(n))
+#define PAIR_GOES_ON (pph > 0 && pph < 5)
+#define PAIR_SEES(k) ((HAS(0, k, pn) && IN_W(0, k) -> 1 : 0) | (HAS(1, k, pn) && IN_W(1, k) -> 2 : 0))
+#if BUG == PAIR_HIDDEN
+#define PAIR_SERVED(k) (SERVING(pn) && (WHOLE(k, nep[pn]) & B(pn)))
+#else
+#define PAIR_SERVED(k) SERVED(k, pn)
+#endif
+
+inline pair_read(K) {
+  pver[K] = ver[X(K, pn)];
+  psaw[K] = PAIR_SEES(K);
+  printf("pair: reads key %d at node %d: version %d, has seen %d\n", K, pn, pver[K], psaw[K])
+}
+
+/* D has seen t, or comes before t. */
+inline pair_orders(t) {
+  vo = (psaw[0] | psaw[1]) & B(t);
+  assert(!BOTH || !((psaw[0] ^ psaw[1]) & B(t))); /* all writes of a transaction, or none */
+  if
+  :: vo ->
+    MARK(37);
+    assert(told[t] != ABORT); /* never what was told aborted */
+    seen[t] = 1
+  :: else ->
+    assert(!(pbefore & B(t))); /* nor misses what was told or seen before it began */
+    if
+    :: ((psaw[0] | psaw[1] | pbefore) & B(1 - t)) -> MARK(38); edge[t] = 1
+    :: else
+    fi
+  fi
+}
+
+inline pair_step() {
+  vk = PKEY;
+  if
+  :: nep[pn] != pep || !PAIR_SERVED(vk) || (pph >= 2 && ver[X(vk, pn)] != pver[vk] && BUG != PAIR_ONE_LOOK) -> pph = 5
+  :: else ->
+    if
+    :: pph < 2 -> pair_read(vk)
+    :: else
+    fi;
+    pph++;
+    if
+    :: pph == 4 ->
+      printf("pair: commits\n");
+      pair_orders(0);
+      pair_orders(1);
+      pph = 5
+    :: else
+    fi
+  fi;
+  if
+  :: pph == 5 -> pver[0] = 0; pver[1] = 0; psaw[0] = 0; psaw[1] = 0; pbefore = 0; pn = 0; pep = 0; pfirst = 0
+  :: else
+  fi
+}
+
+inline pair_begin(M, first) {
+  pn = M;
+  pep = nep[M];
+  pfirst = first;
+  pbefore = (seen[0] || told[0] == COMMIT -> 1 : 0) | (seen[1] || told[1] == COMMIT -> 2 : 0);
+  pair_step()
+}
+#endif
 
 inline tell(T, outcome) {
   assert(told[T] == NONE || told[T] == outcome); /* nobody is told twice, differently */
@@ -1503,6 +1592,8 @@ inline final() {
 #define DIE 15
 #define LOG_LATE 16
 #define GIVE_UP 17
+#define PAIR_BEGIN 18
+#define PAIR_STEP 19
 
 #if BUG == UNLOCK_EARLY
 #define S_LATE(T, n) :: d_step { CAN_LOG(T, n) -> step = LOG_LATE; aT = T; aM = n }
@@ -1525,8 +1616,15 @@ inline final() {
 #else
 #define S_READ_ON(T)
 #endif
+#if PAIR
+#define S_PAIR(n) \
+  :: d_step { PAIR_BEGINS(n) -> step = PAIR_BEGIN; aM = n; aT = 0 } \
+  :: d_step { PAIR_BEGINS(n) -> step = PAIR_BEGIN; aM = n; aT = 1 }
+#else
+#define S_PAIR(n)
+#endif
 #define S_NODE(n) \
-  S_DIE(n) \
+  S_DIE(n) S_PAIR(n) \
   :: d_step { CAN_CRASH(n) -> step = CRASH; aM = n } \
   :: d_step { CAN_ADOPT(n) -> step = ADOPT; aM = n } \
   :: d_step { CAN_WRITE(n) -> step = WRITE; aM = n } \
@@ -1588,6 +1686,10 @@ inline take() {
 #endif
 #if LIVES
   :: step == DIE -> die(aM)
+#endif
+#if PAIR
+  :: step == PAIR_BEGIN -> pair_begin(aM, aT)
+  :: step == PAIR_STEP -> pair_step()
 #endif
 #if BUG == UNLOCK_EARLY
   :: step == LOG_LATE ->
@@ -1684,6 +1786,9 @@ init {
 #if NT == 2
     S_DELIVER(1, 3)
 #endif
+#endif
+#if PAIR
+    :: d_step { PAIR_GOES_ON -> step = PAIR_STEP }
 #endif
 #if VIEWS == 2
     S_LEADER(2)

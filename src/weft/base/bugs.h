@@ -42,6 +42,8 @@ enum class PlantedBug : uint64_t {
   kHastyJoin = 1UL << 32,           // a node joins the view without the members' consent, and at once if removed
   kUnfitRows = 1UL << 33,           // incompatible rows run in one cluster
   kReusedUnacked = 1UL << 34,       // a slot is used again when its aborts are sent, before they are acknowledged
+  kHiddenReads = 1UL << 35,         // a read-only commit at a replica ignores the readable flag
+  kReadsOfTwoMoments = 1UL << 36,   // a read-only commit at a replica does not look whether its reads still hold
 };
 
 struct PlantedBugs {

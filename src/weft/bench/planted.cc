@@ -151,12 +151,16 @@ const std::vector<BugPin>& planted_bugs() {
   BugPin unfit =
       bug(PlantedBug::kUnfitRows, "run rows in one cluster that do not fit", "dnl4+dnl1", SimWorkload::kAppend);
   unfit.sound_protocol = "dnl4+fasst";
+  BugPin two_moments = bug(PlantedBug::kReadsOfTwoMoments, "commit reads of two moments", "dnl1", SimWorkload::kAppend);
+  two_moments.where.local_reads = true;
+  two_moments.where.single_key_percent = 0;
+  two_moments.where.transactions = kTransactionsDefault;
   static const std::vector<BugPin> kBugs{
       pinned(1, bug(PlantedBug::kSkipValidation, "skip validation", "dnl4", SimWorkload::kAppend)),
       pinned(1, bug(PlantedBug::kUnlockEarly, "unlock early", "dnl4", SimWorkload::kAppend)),
       pinned(2, bug(PlantedBug::kIgnoreVersion, "ignore the version", "dnl4", SimWorkload::kAppend)),
-      pinned(3, seen_at_backups(PlantedBug::kReadUnreadableBackup, "read an unreadable backup")),
-      pinned(14, seen_at_backups(PlantedBug::kRaiseWithoutVersion, "raise without version check")),
+      pinned(2, seen_at_backups(PlantedBug::kReadUnreadableBackup, "read an unreadable backup")),
+      pinned(3, seen_at_backups(PlantedBug::kRaiseWithoutVersion, "raise without version check")),
       pinned(2, bug(PlantedBug::kInsertAtZero, "insert at version 0", "dnl4", SimWorkload::kToken)),
       pinned(1, reads),
       pinned(1, bug(PlantedBug::kLockWithoutValue, "lock without the value", "dnl1", SimWorkload::kAppend)),
@@ -164,7 +168,7 @@ const std::vector<BugPin>& planted_bugs() {
       pinned(1, at_crash(PlantedBug::kNoRaiseOnPromotion, "leave a promoted value unreadable", "dnl2", 3, 3)),
       pinned(1, at_crash(PlantedBug::kFillingServes, "serve while catching up", "dnl2", 4, 3)),
       pinned(1, at_crash(PlantedBug::kOldEpochAccepted, "accept an old epoch", "dnl4", 4, 3)),
-      pinned(54, not_written),
+      pinned(89, not_written),
       pinned(6, forgets),
       pinned(5, lease),
       pinned(2, at_crash(PlantedBug::kOpenIsAborted, "call an open transaction aborted", "dnl4", 3, 3)),
@@ -184,6 +188,8 @@ const std::vector<BugPin>& planted_bugs() {
       pinned(11, too_late("say too late that nothing happened, by locks alone", "dnl1")),
       pinned(4, too_late("say too late that nothing happened, by verbs", "drtmh")),
       pinned(2, unfit),
+      pinned(9, seen_at_backups(PlantedBug::kHiddenReads, "commit reads that a backup hides")),
+      pinned(181, two_moments),
       pinned(3, at_crash(PlantedBug::kReusedUnacked, "use a slot again before all know of its abort", "dnl4", 4, 3)),
   };
   return kBugs;

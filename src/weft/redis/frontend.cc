@@ -170,20 +170,7 @@ bool RedisFrontend::poll() {
     expirer_ = OwnedTask::of(expire_due());
     expirer_.start();
   }
-  const int count = epoll_wait(epoll_.get(), events_.data(), static_cast<int>(events_.size()), 0);
-  for (int i = 0; i < count; ++i) {
-    const epoll_event& event = events_[static_cast<size_t>(i)];
-    if (event.data.ptr == nullptr) {
-      accept_some();
-      continue;
-    }
-    auto& client = *static_cast<Client*>(event.data.ptr);
-    if ((event.events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) client.readable = true;
-    if ((event.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) client.hung_up = true;
-    client.writable = true;
-    wake(client);
-  }
-  bool busy = count > 0;
+  bool busy = looks_at_sockets() && take_events();
   if (session_.now_ns() >= std::max(next_scan_ns_, due_ns_)) scan_clients();
   busy |= answer_client_queries();
   busy |= scheduler_.resume_waiting();
@@ -212,6 +199,34 @@ bool RedisFrontend::poll() {
       active_clients_.begin() + static_cast<ptrdiff_t>(passed_over % std::max<size_t>(active_clients_.size(), 1)),
       active_clients_.end());
   return busy;
+}
+
+// A look is a system call. After a sleep it always pays: a socket may have ended it. While commands run there is
+// something else to do, and what arrives meanwhile is taken together.
+bool RedisFrontend::looks_at_sockets() {
+  const uint64_t now_ns = session_.now_ns();
+  const uint64_t between_ns = active_clients_.empty() ? options_.look_ns / 10 : options_.look_ns;
+  if (!slept_ && now_ns < looked_ns_ + between_ns) return false;
+  slept_ = false;
+  looked_ns_ = now_ns;
+  return true;
+}
+
+bool RedisFrontend::take_events() {
+  const int count = epoll_wait(epoll_.get(), events_.data(), static_cast<int>(events_.size()), 0);
+  for (int i = 0; i < count; ++i) {
+    const epoll_event& event = events_[static_cast<size_t>(i)];
+    if (event.data.ptr == nullptr) {
+      accept_some();
+      continue;
+    }
+    auto& client = *static_cast<Client*>(event.data.ptr);
+    if ((event.events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) client.readable = true;
+    if ((event.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) client.hung_up = true;
+    client.writable = true;
+    wake(client);
+  }
+  return count > 0;
 }
 
 void RedisFrontend::wake(Client& client) {

@@ -104,6 +104,7 @@ struct FrontendOptions {
   size_t output_total_bytes = size_t{256} << 20;  // of all clients
   // incomplete commands, and those between MULTI and EXEC; of all clients
   size_t input_total_bytes = size_t{256} << 20;
+  uint64_t look_ns = 20'000;         // between two looks at the sockets while commands run; a tenth if none does
   uint64_t turn_us = 500;            // work for clients in one turn of the worker
   uint64_t command_us_max = 10'000;  // of one command
   uint64_t exec_us_max = 100'000;    // of one EXEC, over several turns
@@ -190,6 +191,7 @@ class RedisFrontend final : public ConnectionPoller, public WakeupSource {
   bool poll() override;
   bool flush() override;
   int fd() const override { return epoll_.get(); }
+  void set_sleeping(bool sleeping) override { slept_ |= !sleeping; }
   uint64_t deadline_ns() const override;
   size_t buffer_bytes() const;  // of all connections
 
@@ -245,6 +247,8 @@ class RedisFrontend final : public ConnectionPoller, public WakeupSource {
   void stop_accepting(const char* why);
   void accept_some();
   void accept_one(Fd socket);
+  bool looks_at_sockets();
+  bool take_events();
   void wake(Client& client);
   void scan_clients();
   void read_some(Client& client);
@@ -378,6 +382,8 @@ class RedisFrontend final : public ConnectionPoller, public WakeupSource {
   std::deque<std::shared_ptr<ClientQuery>> client_queries_;
   FairScheduler::Share client_queries_share_;
   std::vector<epoll_event> events_;
+  uint64_t looked_ns_ = 0;  // when the sockets were last looked at
+  bool slept_ = true;       // since the last look
   std::string scratch_;
   std::string discarded_replies_;  // replies that a client turned off
   CommandStats* const stats_;

@@ -176,6 +176,41 @@ TEST_F(FrontendTest, AnIdleConnectionGivesItsBuffersBack) {
   for (const Fd& client : clients) EXPECT_EQ(ask(client, "PING"), "+PONG\r\n");
 }
 
+class LooksTest : public FrontendTest {
+ protected:
+  static constexpr uint64_t kLookNs = 1'000'000'000;
+  uint64_t look_ns() const override { return kLookNs; }
+  std::string said(const Fd& client) {
+    char bytes[64];
+    for (int i = 0; i < 20; ++i) nodes_[0]->worker(WorkerId(0))->step();  // of this node alone
+    const ssize_t n = recv(client.get(), bytes, sizeof bytes, MSG_DONTWAIT);
+    return n > 0 ? std::string(bytes, static_cast<size_t>(n)) : std::string();
+  }
+  void look() { fronts_[0]->set_sleeping(false); }
+};
+
+// While a command waits for another node the sockets are looked at rarely; sooner if no command runs; and at once after
+// a sleep.
+TEST_F(LooksTest, AreAfterASleepAndEverySoOften) {
+  const Fd busy = connect_to(0), other = connect_to(0);
+  look();
+  EXPECT_EQ(said(busy), "") << "accepts them";
+  say(busy, "SET a 1");
+  say(other, "PING");
+  EXPECT_EQ(said(other), "") << "no look is due";
+  clock_.now += kLookNs / 10;
+  EXPECT_EQ(said(other), "+PONG\r\n");
+  EXPECT_EQ(said(busy), "") << "the other replicas have not answered";
+  say(other, "PING");
+  clock_.now += kLookNs / 2;
+  EXPECT_EQ(said(other), "") << "a command runs";
+  look();
+  EXPECT_EQ(said(other), "+PONG\r\n");
+  say(other, "PING");
+  clock_.now += kLookNs;
+  EXPECT_EQ(said(other), "+PONG\r\n");
+}
+
 // The coordinator fails before it answers: another node knows the outcome.
 TEST_F(FrontendTest, ASurvivorKnowsWhatBecameOfIt) {
   for (const int more : {0, 1, 2, 3, 5, 8, 20}) {

@@ -31,12 +31,14 @@ class FrontendTest : public testing::Test, public HandNodes {
 
   // Lets a test change its cluster.
   virtual void shape(ClusterSpec&) {}
+  virtual uint64_t look_ns() const { return 0; }  // in every turn
 
   // Starts over.
   void SetUp() override {
     fronts_.clear();
     addresses_.clear();
     spec_ = ClusterSpec();
+    options_.look_ns = look_ns();
     spec_.options.nodes = kNodes;
     spec_.options.replicas = kNodes;
     spec_.options.limits.transactions_in_flight_max = 8;

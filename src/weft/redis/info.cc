@@ -15,6 +15,7 @@
 #include "weft/redis/node_stats.h"
 #include "weft/redis/redis_version.h"
 #include "weft/redis/replicas_here.h"
+#include "weft/txn/node.h"
 
 namespace weft {
 namespace {
@@ -136,7 +137,8 @@ std::string errorstats_section(RedisFrontend& front, const Client&) {
 
 std::string cluster_section(RedisFrontend& front, const Client&) {
   return line("cluster_enabled", 1) + line("weft_epoch", front.txn_worker()->view().epoch.value) +
-         line("weft_members", front.txn_worker()->view().members.size());
+         line("weft_members", front.txn_worker()->view().members.size()) +
+         line("weft_protocol", front.txn_worker()->node()->spec().options.protocol);
 }
 
 // Of this node: everything, if each node has a replica of everything. Deadlines are those of the sweeper's last round.

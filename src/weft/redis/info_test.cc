@@ -231,5 +231,10 @@ TEST(CommandStats, ANodeIsAllItsWorkers) {
   EXPECT_EQ(node.rate(400, 3'050'000'000), 100U);
 }
 
+TEST_F(InfoTest, NamesTheProtocol) {
+  const Fd client = connect_to(0);
+  EXPECT_NE(ask(client, "INFO cluster").find("weft_protocol:" + spec_.options.protocol + "\r\n"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace weft

@@ -69,8 +69,25 @@ bool Thread::any_pending() const {
   return std::any_of(workers_.begin(), workers_.end(), [](const Worker* w) { return w->pending(); });
 }
 
-bool Thread::expects_more() const {
-  return std::any_of(workers_.begin(), workers_.end(), [](const Worker* w) { return w->expects_more(); });
+bool Thread::spins() const {
+  const bool requests = expectation_.within_spin();
+  return std::any_of(workers_.begin(), workers_.end(),
+                     [&](const Worker* w) { return w->awaits_replies() || (requests && w->heard()); });
+}
+
+uint64_t Thread::pause_or_yield(uint64_t now_ns) {
+  constexpr uint64_t kAtOnceNs = 2'000;  // a yield to another thread takes longer
+  constexpr uint32_t kPauses = 16;
+  if (pauses_left_ != 0) {
+    --pauses_left_;
+    for (int i = 0; i < 16; ++i) __builtin_ia32_pause();
+    return 0;
+  }
+  sched_yield();
+  const uint64_t took_ns = clock_->now_ns() - now_ns;
+  if (took_ns >= kAtOnceNs) return took_ns;
+  pauses_left_ = kPauses;
+  return 0;
 }
 
 void Thread::block(uint64_t ns) {
@@ -108,19 +125,21 @@ void Thread::run(int cpu) {
     CPU_SET(cpu, &set);
     pthread_setaffinity_np(pthread_self(), sizeof set, &set);
   }
-  uint64_t idle_since_ns = 0;
+  uint64_t idle_since_ns = 0;  // 0: there was work in the last iteration
+  uint64_t spins_since_ns = 0;
   while (!stopping_.load(std::memory_order_relaxed)) {
     bool busy = false;
     for (Worker* worker : workers_) busy |= worker->step();
     iterations_.store(iterations_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     if (busy) {
+      if (idle_since_ns != 0) expectation_.note(clock_->now_ns() - idle_since_ns);
       idle_since_ns = 0;
       continue;
     }
     const uint64_t now_ns = clock_->now_ns();
-    if (idle_since_ns == 0) idle_since_ns = now_ns;
-    if (now_ns - idle_since_ns < spin_ns_ && expects_more()) {
-      sched_yield();  // the thread that this one waits for may need the core
+    if (idle_since_ns == 0) idle_since_ns = spins_since_ns = now_ns;
+    if (now_ns - spins_since_ns < spin_ns_ && spins()) {
+      idle_since_ns += pause_or_yield(now_ns);
       continue;
     }
     uint64_t deadline_ns = UINT64_MAX;
@@ -129,7 +148,7 @@ void Thread::run(int cpu) {
       worker->before_sleep();
     }
     sleep(deadline_ns);
-    idle_since_ns = 0;
+    spins_since_ns = clock_->now_ns();
   }
 }
 

@@ -310,6 +310,38 @@ TEST(Thread, WhoWaitsForAnswersSpins) {
   r.thread.stop();
 }
 
+TEST(Expectation, FollowsTheLastTimes) {
+  constexpr uint64_t kSpinNs = 50'000;
+  Expectation expectation(kSpinNs);
+  EXPECT_TRUE(expectation.within_spin()) << "who knows nothing spins";
+  expectation.note(3'600'000'000'000);
+  EXPECT_TRUE(expectation.within_spin()) << "one long time is no habit";
+  for (int i = 0; i < 100; ++i) expectation.note(3'600'000'000'000);
+  EXPECT_FALSE(expectation.within_spin());
+  for (int i = 0; i < 3; ++i) expectation.note(0);
+  EXPECT_TRUE(expectation.within_spin()) << "nor is a long time remembered for long";
+  for (int i = 0; i < 100; ++i) expectation.note(kSpinNs + 1'000);
+  EXPECT_FALSE(expectation.within_spin());
+  for (int i = 0; i < 100; ++i) expectation.note(kSpinNs - 1'000);
+  EXPECT_TRUE(expectation.within_spin());
+}
+
+// Requests that come rarely: the thread sleeps between them, and misses none.
+TEST(Thread, WhoExpectsRequestsLateSleeps) {
+  constexpr uint64_t kSpinNs = 200'000;
+  Running r(kSpinNs);
+  r.thread.start();
+  std::atomic<int> ran{0};
+  for (int i = 1; i <= 20; ++i) {
+    until([&] { return r.thread.asleep(); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    r.post([&] { ++ran; });
+    until([&] { return ran >= i; });
+  }
+  EXPECT_GE(r.thread.sleeps(), 20U);
+  r.thread.stop();
+}
+
 TEST(Thread, IdleMeansIdle) {
   Running r;
   r.thread.start();

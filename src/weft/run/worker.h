@@ -72,8 +72,9 @@ class Worker {
     const uint64_t clients_ns = clients_ != nullptr ? clients_->deadline_ns() : UINT64_MAX;
     return std::min({timers_.next_ns(), tasks_->deadline_ns(), clients_ns});
   }
-  // Requests or replies arrived since the last sleep, or will soon: worth spinning for. Timers alone are not.
-  bool expects_more() const { return heard_ || tasks_->waits(); }
+  // Worth spinning for, unlike timers: replies that will come soon; and more of what arrived since the last sleep.
+  bool awaits_replies() const { return tasks_->waits(); }
+  bool heard() const { return heard_; }
   // The caller will not call step() for a while; the next step() ends this.
   void before_sleep() {
     asleep_ = true;

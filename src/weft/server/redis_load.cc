@@ -1,10 +1,11 @@
 // A load generator for the Redis protocol, the same for Redis and for Weft (scripts/redis_compare.py):
 //
-//   redis_load set|get|incr|mset|transfer --port 7379[,7380,...] [--clients 50] [--pipeline 1] [--keys 100000]
+//   redis_load set|get|incr|mset|share|transfer --port 7379[,7380,...] [--clients 50] [--pipeline 1] [--keys 100000]
 //              [--seconds 5] [--wait]
 //
 // One thread, one connection per client, the connections spread over the ports. set, get, incr and mset (of ten) send
-// `pipeline` commands at a time. transfer moves money between two accounts the way a client of Redis does it:
+// `pipeline` commands at a time. share sends MULTI, GET of one key that all share, SET of a key, EXEC. transfer moves
+// money between two accounts the way a client of Redis does it:
 //
 //   WATCH a b, MGET a b        -> the balances
 //   MULTI, SET a, SET b, EXEC  -> nil if somebody else was faster: try again
@@ -78,15 +79,22 @@ class Answers {
 
  private:
   bool one() {
-    const std::string_view left = std::string_view(bytes_).substr(at_);
-    const size_t line = left.find('\r');
-    if (line == std::string_view::npos || line + 2 > left.size()) return false;
-    size_t bytes = line + 2;
-    if (left[0] == '-') die("an error: " + std::string(left.substr(0, line)));
-    if (left[0] == '$' && left[1] != '-') bytes += std::strtoull(bytes_.data() + at_ + 1, nullptr, 10) + 2;
-    if (left[0] == '*') die("an array, where none was asked for");
-    if (bytes > left.size()) return false;
-    at_ += bytes;
+    size_t at = at_;
+    // An array is complete with its elements.
+    for (uint64_t expected = 1; expected > 0; --expected) {
+      const std::string_view left = std::string_view(bytes_).substr(at);
+      const size_t line = left.find('\r');
+      if (line == std::string_view::npos || line + 2 > left.size()) return false;
+      size_t bytes = line + 2;
+      if (left[0] == '-') die("an error: " + std::string(left.substr(0, line)));
+      const bool counts = (left[0] == '$' || left[0] == '*') && left[1] != '-';
+      const uint64_t count = counts ? std::strtoull(left.data() + 1, nullptr, 10) : 0;
+      if (counts && left[0] == '$') bytes += count + 2;
+      if (counts && left[0] == '*') expected += count;
+      if (bytes > left.size()) return false;
+      at += bytes;
+    }
+    at_ = at;
     return true;
   }
 
@@ -159,7 +167,7 @@ class Client {
       return look();
     }
     for (int i = 0; i < flags.pipeline; ++i) add_one(flags);
-    wanted_ = flags.pipeline;
+    wanted_ = flags.load == "share" ? 4 * flags.pipeline : flags.pipeline;
     wait_for_replica(flags);
     send();
   }
@@ -214,6 +222,11 @@ class Client {
     } else if (flags.load == "incr") {
       out_ += "*2\r\n$4\r\nINCR\r\n";
       add_key(flags);
+    } else if (flags.load == "share") {
+      out_ += "*1\r\n$5\r\nMULTI\r\n*2\r\n$3\r\nGET\r\n$6\r\nshared\r\n*3\r\n$3\r\nSET\r\n";
+      add_key(flags);
+      out_ += kValueWord;
+      out_ += "*1\r\n$4\r\nEXEC\r\n";
     } else {
       static_assert(kKeysOfMset == 10);
       out_ += "*21\r\n$4\r\nMSET\r\n";
@@ -294,9 +307,9 @@ Flags parse(int argc, char** argv) {
       die("what is " + flag + "?");
     }
   }
-  constexpr std::string_view kLoads[] = {"set", "get", "incr", "mset", "transfer"};
+  constexpr std::string_view kLoads[] = {"set", "get", "incr", "mset", "share", "transfer"};
   if (std::find(std::begin(kLoads), std::end(kLoads), flags.load) == std::end(kLoads)) {
-    die("the load is set, get, incr, mset or transfer, not '" + flags.load + "'");
+    die("the load is set, get, incr, mset, share or transfer, not '" + flags.load + "'");
   }
   if (flags.ports.empty() || flags.clients < 1 || flags.pipeline < 1 || flags.keys < 2) {
     die("it needs --port, a client, a command and two keys");
@@ -305,6 +318,8 @@ Flags parse(int argc, char** argv) {
 }
 
 void load(Client& client, uint64_t keys) {
+  client.add({"SET", "shared", "abc"});
+  client.ask();
   for (uint64_t a = 0; a < keys;) {
     int n = 0;
     for (; n < 100 && a < keys; ++n, ++a) client.add({"SET", name_of(a), std::to_string(kBalance)});

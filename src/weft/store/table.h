@@ -214,6 +214,9 @@ class Table {
   // Whether the key is still at version `expected` and not locked by another owner than `self`: kOk, kLocked,
   // kVersionMoved.
   Code validate(const HashedKey& key, Version expected, Owner self, Owner* holder) const;
+  // Whether the key is at this version, and a single read would be answered here: not write-locked, and readable unless
+  // this is its primary.
+  bool is_newest(const HashedKey& key, Version expected, bool primary) const;
 
   // Locks the key for `owner`, without waiting. `expected`: the version that was read, if any. A write reserves all the
   // space that its commit needs, so that commit() cannot fail. For Write::kNone the word is marked read-locked.
@@ -392,6 +395,7 @@ class Table {
   uint32_t absence_index(const HashedKey& key) const;
   std::byte* absence_at(uint32_t index) const { return absence_ + size_t{index} * sizeof(uint64_t); }
   bool read_absence(const HashedKey& key, Word* word) const;
+  Word word_of(const HashedKey& key) const;
   bool take_absence(uint32_t index, Owner owner, bool for_reading, Word* found);
   void release_absence(uint32_t index, Version version);
   void mark_absence(uint32_t index, bool for_reading);

@@ -107,7 +107,8 @@ void install(Table& table, Owner owner, Random* random, const Held& held) {
     return;
   }
   const size_t room = held.locked.larger_block ? held.locked.larger_block.bytes() : held.locked.record.bytes();
-  const size_t most = std::min<size_t>(kRaceValueMax, room - record_bytes(form_of_block(room), held.key->bytes.size(), 0));
+  const size_t most =
+      std::min<size_t>(kRaceValueMax, room - record_bytes(form_of_block(room), held.key->bytes.size(), 0));
   table.commit(*held.key, owner, Write::kPut, make_value(held.tokens, 8 + random->below(most - 7)), held.locked);
 }
 

@@ -66,7 +66,8 @@ void Table::read_otherwise(const HashedKey& key, std::byte* value, size_t value_
   }
 }
 
-Code Table::validate(const HashedKey& key, Version expected, Owner self, Owner* holder) const {
+// The key's word: of its record, or of its absence with the flags that ReadResult promises.
+Word Table::word_of(const HashedKey& key) const {
   RecordSlot slot = first_lookup(key);
   for (Backoff backoff;; backoff.wait(), slot = find(key)) {
     Word word;
@@ -78,12 +79,22 @@ Code Table::validate(const HashedKey& key, Version expected, Owner self, Owner* 
       if (!key_is(slot, key) || load_word(record) != word || (word.moved() && !word.deleted())) continue;
     }
     if ((!slot || word.deleted()) && !read_absence(key, &word)) continue;
-    if (word.owner() && word.owner() != self) {
-      if (holder != nullptr) *holder = word.owner();
-      return Code::kLocked;
-    }
-    return word.version() == expected ? Code::kOk : Code::kVersionMoved;
+    return word;
   }
+}
+
+Code Table::validate(const HashedKey& key, Version expected, Owner self, Owner* holder) const {
+  const Word word = word_of(key);
+  if (word.owner() && word.owner() != self) {
+    if (holder != nullptr) *holder = word.owner();
+    return Code::kLocked;
+  }
+  return word.version() == expected ? Code::kOk : Code::kVersionMoved;
+}
+
+bool Table::is_newest(const HashedKey& key, Version expected, bool primary) const {
+  const Word word = word_of(key);
+  return !word.write_locked() && (primary || word.readable()) && word.version() == expected;
 }
 
 // By the hash only: comparing the key would wait for the record. The user of the hint compares it.

@@ -113,6 +113,29 @@ TEST_P(TableTest, AReadLockSaysSo) {
   EXPECT_TRUE(clean());
 }
 
+TEST_P(TableTest, WhatIsNewestIsServedAtThisVersion) {
+  const HashedKey k = key("account1");
+  const Version absent = version(k);
+  EXPECT_TRUE(box_->is_newest(k, absent, false));
+  std::byte undo[64];
+  box_->apply(k, Write::kInsert, as_bytes("v"), Version(absent.value + 1), undo);
+  const Version present(absent.value + 1);
+  EXPECT_FALSE(box_->is_newest(k, absent, true)) << "it has come";
+  EXPECT_FALSE(box_->is_newest(k, present, false)) << "a backup hides it";
+  EXPECT_TRUE(box_->is_newest(k, present, true)) << "a primary does not";
+  box_->mark_readable(k, present);
+  EXPECT_TRUE(box_->is_newest(k, present, false));
+  for (const Write kind : {Write::kNone, Write::kPut, Write::kErase}) {
+    const LockResult held = box_->lock(k, kAlice, kind, std::nullopt, 1);
+    ASSERT_EQ(held.code, Code::kOk);
+    EXPECT_EQ(box_->is_newest(k, present, true), kind == Write::kNone) << "a read lock hides nothing";
+    box_->unlock(k, kAlice, held.locked);
+  }
+  write(*box_, k, Write::kErase);
+  EXPECT_FALSE(box_->is_newest(k, present, true));
+  EXPECT_TRUE(box_->is_newest(k, version(k), false));
+}
+
 TEST_P(TableTest, ExpectedVersions) {
   const HashedKey k = key("account1");
   const Version absent = version(k);

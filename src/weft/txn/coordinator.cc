@@ -74,6 +74,10 @@ void Coordinator::begin_commit(TxnSlot& slot) {
   } else if (local) {
     slot.enter(TxnStage::kAwaitingBatch);
     local_.add(slot);
+  } else if (slot.read_only && holds_here(slot)) {
+    slot.enter(TxnStage::kCommitting);
+    acks_.acknowledge(slot);
+    finish(slot);
   } else if (slot.outcome.code == Code::kOk && credit_.nobody_waits(slot) && reserve(slot)) {
     slot.enter(TxnStage::kCommitting);
     advance(slot);
@@ -110,6 +114,26 @@ bool Coordinator::is_local(const TxnSlot& slot, uint64_t nodes) const {
   if (nodes != own || slot.participants != 0 || slot.outcome.code != Code::kOk) return false;
   if (own_ != nullptr) return true;
   return !ctx_.port.has_open(ctx_.self, Flow::kCommit) && !ctx_.port.has_open(ctx_.self, Flow::kExecution);
+}
+
+// Rule G7: whether all that a transaction has read was at this node's replicas, and still is what they may serve.
+bool Coordinator::holds_here(const TxnSlot& slot) const {
+  if (slot.outcome.code != Code::kOk) return false;
+  for (uint16_t i = 0; i < slot.count; ++i) {
+    if (!slot.entry(i).newest) return false;
+  }
+  if (ctx_.bugs.has(PlantedBug::kReadsOfTwoMoments)) return true;
+  for (uint16_t i = 0; i < slot.count; ++i) {
+    const Entry& e = slot.entry(i);
+    ctx_.touch_record();
+    const bool primary = e.placement->primary() == ctx_.self || ctx_.bugs.has(PlantedBug::kHiddenReads);
+    if (!e.table->is_newest(e.key, e.version, primary)) {
+      WEFT_MARK("what was read at a replica does not hold there");
+      return false;
+    }
+  }
+  WEFT_MARK("read_only_commit_at_a_replica");
+  return true;
 }
 
 bool Coordinator::reserve(TxnSlot& slot) {

@@ -33,10 +33,10 @@ struct NarrowHead {
   static constexpr uint64_t kTables = 8, kIndices = 16, kKeyBytes = 32, kValueBytes = 128;
   static constexpr uint32_t kFlags = kHasVersion | kHasValue;
 
-  static bool fits(uint64_t table, uint64_t index, uint64_t key_bytes) {
+  static bool fits_key(uint64_t table, uint64_t index, uint64_t key_bytes) {
     return table < kTables && index < kIndices && key_bytes < kKeyBytes;
   }
-  static bool fits(uint32_t flags, uint32_t predecessor_delta, uint32_t value_bytes) {
+  static bool fits_message(uint32_t flags, uint32_t predecessor_delta, uint32_t value_bytes) {
     return (flags & ~kFlags) == 0 && predecessor_delta == 0 && value_bytes < kValueBytes;
   }
   // It is made of two halves: what is known when a transaction first names the key, and what each message says of it.
@@ -61,8 +61,8 @@ struct NarrowHead {
 };
 
 inline bool is_narrow(const KeyPart& part) {
-  return NarrowHead::fits(part.table, part.index, part.key_bytes) &&
-         NarrowHead::fits(part.flags, part.predecessor_delta, part.value_bytes);
+  return NarrowHead::fits_key(part.table, part.index, part.key_bytes) &&
+         NarrowHead::fits_message(part.flags, part.predecessor_delta, part.value_bytes);
 }
 inline size_t key_part_bytes(const KeyPart& part) {
   return (is_narrow(part) ? kNarrowHeadBytes : kWideHeadBytes) + padded(part.key_bytes) +
@@ -91,7 +91,7 @@ WEFT_INLINE inline std::byte* put_key_head(std::byte* to, const KeyPart& part) {
 
 // The narrow head of an integer key, without version, write, flags and value. 0: such a key has a wide one.
 inline uint64_t narrow_integer_head(TableId table, size_t index) {
-  if (!NarrowHead::fits(table.value, index, sizeof(uint64_t))) return 0;
+  if (!NarrowHead::fits_key(table.value, index, sizeof(uint64_t))) return 0;
   return NarrowHead::of_key(table.value, index, sizeof(uint64_t));
 }
 

@@ -55,7 +55,8 @@ WEFT_INLINE KeyPart part_of(const Entry& e, uint16_t index, Phase phase, bool wi
 // Writes what a phase says of one key; returns its end.
 WEFT_INLINE std::byte* encode_key(std::byte* to, const Entry& e, uint16_t index, Phase phase, bool with_value) {
   const KeyPart part = part_of(e, index, phase, with_value);
-  const bool narrow = e.narrow_head != 0 && NarrowHead::fits(part.flags, part.predecessor_delta, part.value_bytes);
+  const bool narrow =
+      e.narrow_head != 0 && NarrowHead::fits_message(part.flags, part.predecessor_delta, part.value_bytes);
   if (!narrow) [[unlikely]]
     return put_key(to, part, e.key.bytes.data(), e.new_value);
   store(to, e.narrow_head | NarrowHead::of_message(part.version, e.write, part.flags, part.value_bytes));

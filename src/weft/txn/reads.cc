@@ -300,6 +300,8 @@ WEFT_INLINE void Reads::read_local(TxnSlot& slot, uint16_t index) {
   check_again(slot, e, read.found, read.word.version());
   e.found = read.found;
   e.version = read.word.version();
+  const bool shown = primary || read.word.readable() || ctx_.bugs.has(PlantedBug::kHiddenReads);
+  e.newest = rules_.single_at_backups && shown && !read.word.write_locked() && !read.torn;
   if (direct != nullptr) {
     e.value = direct;
     e.value_bytes = std::min(read.value_bytes, value_max);

@@ -421,6 +421,85 @@ TEST_F(ReadsAtBackupsTest, ASingleReadOfWhatIsReadableIsAnsweredHere) {
   EXPECT_EQ(sent(), "");
 }
 
+// Rule G7: what a transaction has read at this node's replicas, and may commit without asking anybody.
+class CommitsHereTest : public ReadsAtBackupsTest {
+ protected:
+  // A backup here has the key, finished.
+  uint64_t backed_up(uint64_t key) {
+    apply(key, "value");
+    table().mark_readable(hashed(key), Version(1));
+    return key;
+  }
+  // The transaction has read both keys.
+  TxnSlot& read_both(uint64_t a, uint64_t b) {
+    TxnSlot& slot = begin();
+    get(slot, a);
+    get(slot, b);
+    reads_.run_batch();
+    return slot;
+  }
+  // Whom its commit asks; empty: nobody, it is over.
+  std::string asks(TxnSlot& slot) {
+    const Waiter waiter;
+    commit(slot, waiter);
+    const std::string asked = sent();
+    if (!asked.empty()) answer(kTwo, slot, Phase::kValidate);
+    EXPECT_TRUE(slot.outcome.committed());
+    EXPECT_TRUE(woken(waiter));
+    return asked;
+  }
+  const Owner other_{kOne, WorkerId(0), 3};
+};
+
+TEST_F(CommitsHereTest, WhatStillHoldsAsksNobody) {
+  const uint64_t a = backed_up(key_at(kTwo)), absent = key_at(kTwo, 1);
+  EXPECT_EQ(asks(read_both(a, absent)), "") << "absence has a version, too";
+}
+
+TEST_F(CommitsHereTest, WhatABackupHidesIsValidated) {
+  const uint64_t a = backed_up(key_at(kTwo)), hidden = key_at(kTwo, 1);
+  apply(hidden, "value");
+  TxnSlot& slot = read_both(a, hidden);
+  table().mark_readable(hashed(hidden), Version(1));
+  EXPECT_EQ(asks(slot), "validate@2") << "hidden when it was read";
+}
+
+TEST_F(CommitsHereTest, WhatIsHiddenByNowIsValidated) {
+  const uint64_t a = backed_up(key_at(kTwo)), changed = backed_up(key_at(kTwo, 1));
+  TxnSlot& slot = read_both(a, changed);
+  std::byte undo[64];
+  table().apply(hashed(changed), Write::kPut, as_bytes("more"), Version(2), undo);
+  EXPECT_EQ(asks(slot), "validate@2");
+}
+
+TEST_F(CommitsHereTest, WhatIsWriteLockedIsValidatedAndWhatIsReadLockedIsNot) {
+  const uint64_t a = backed_up(key_at(kTwo)), locked = backed_up(key_at(kTwo, 1));
+  TxnSlot& slot = read_both(a, locked);
+  const LockResult held = table().lock(hashed(locked), other_, Write::kPut, std::nullopt, 5);
+  ASSERT_EQ(held.code, Code::kOk);
+  EXPECT_EQ(asks(slot), "validate@2");
+  EXPECT_EQ(asks(read_both(a, locked)), "validate@2") << "locked when it was read, too";
+  table().unlock(hashed(locked), other_, held.locked);
+  const LockResult reads = table().lock(hashed(locked), other_, Write::kNone, std::nullopt, 0);
+  ASSERT_EQ(reads.code, Code::kOk);
+  EXPECT_EQ(asks(read_both(a, locked)), "");
+  table().unlock(hashed(locked), other_, reads.locked);
+}
+
+TEST_F(CommitsHereTest, AKeyWithoutAReplicaHereIsValidatedAndSoAreTheOthers) {
+  const uint64_t a = backed_up(key_at(kTwo)), elsewhere = key_at(kOne);
+  TxnSlot& slot = read_both(a, elsewhere);
+  deliver();
+  take_received();
+  answer_found(kOne, slot, 1, 1, "value");
+  const Waiter waiter;
+  commit(slot, waiter);
+  EXPECT_EQ(sent(), "validate@1 validate@2");
+  answer(kOne, slot, Phase::kValidate);
+  answer(kTwo, slot, Phase::kValidate);
+  EXPECT_TRUE(woken(waiter));
+}
+
 Limits reads_tight_limits() {
   Limits limits;
   limits.credit_bytes = 1000;

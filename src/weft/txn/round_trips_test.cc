@@ -177,6 +177,18 @@ TEST_P(RoundTrips, OfAReadOnlyCommitIsOne) {
   EXPECT_EQ(phase(counters, Phase::kUnlock), 0U);
 }
 
+// Rule G7.
+TEST_P(RoundTrips, OfAReadOnlyCommitAtABackupIsNoneWhereReadsAreLocked) {
+  const uint64_t a = key_at(0b1000011, 6), b = key_at(0b0000111, 0);
+  cluster_.on(0, [=](Session& session) -> Task<void> {
+    Txn txn = co_await session.begin();
+    co_await txn.get(kT, a);
+    co_await txn.get(kT, b);
+    EXPECT_TRUE(committed(co_await txn.commit()));
+  });
+  EXPECT_EQ(cluster_.counters().commit_round_trips, row().locks_reads() ? 0U : 1U);
+}
+
 TEST_P(RoundTrips, ABlindWriteHasNothingToValidate) {
   EXPECT_TRUE(committed(cluster_.put_one(NodeId(0), kT, at_456_, "1")));
   // fasst has no read here that could have locked, so it locks at commit.

@@ -38,6 +38,7 @@ struct Entry {
   bool read = false;  // a get was started
   bool done = false;  // it has an answer, or needed none
   bool found = false;
+  bool newest = false;    // rule G7: nobody was told of a newer version when this node's replica was read
   bool locks = false;     // the get locks the key at its primary
   bool locked = false;    // it has locked it, and the lock is still held
   Code code = Code::kOk;  // why the get failed
