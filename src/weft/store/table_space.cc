@@ -16,7 +16,10 @@ constexpr uint64_t kAbsenceMin = 64;
 constexpr uint64_t kKeyBytesPlanned = 512;         // of byte-string keys, if no memory limit is given
 constexpr uint64_t kValueBytesPlanned = 64 << 10;  // of large values, the same
 constexpr uint64_t kBytesPlannedMax = uint64_t{64} << 30;
-constexpr uint64_t kSlabsInAddition = 8;   // per class, for what is in flight at backups
+// For what is in flight at backups: so many slabs of each class up to this size, and of larger blocks one for each
+// worker and one more in all, for a worker replaces one at a time.
+constexpr uint64_t kSlabsInAddition = 8;
+constexpr uint64_t kSlabsInAdditionUpTo = 1 << 20;
 constexpr uint64_t kSmallIndex = 1 << 16;  // keys; a small index may grow by a large factor
 
 uint64_t index_area_bytes(uint64_t keys) { return keys * (keys <= kSmallIndex ? 1024 : 320) + (4 << 20); }
@@ -75,7 +78,12 @@ Result<TableLayout> table_layout(const TableOptions& options) {
   const int largest = spec.keys == KeyKind::kInteger
                           ? block_class_of(record_bytes(sizeof(uint64_t), spec.value_bytes_max))
                           : block_class_of(record_bytes(kKeyBytesMax, spec.value_bytes_max));
-  for (int c = 0; c <= largest; ++c) blocks += kSlabsInAddition * slab_bytes(c);
+  for (int c = 0; c <= largest && block_bytes(c) <= kSlabsInAdditionUpTo; ++c) {
+    blocks += kSlabsInAddition * slab_bytes(c);
+  }
+  if (block_bytes(largest) > kSlabsInAdditionUpTo) {
+    blocks += (static_cast<uint64_t>(options.workers) + 1) * slab_bytes(largest);
+  }
   blocks += Blocks::map_bytes(blocks + blocks / 1024);  // and for the map itself
   out.end = out.blocks_at + align_up(blocks, kPage);
   return out;
