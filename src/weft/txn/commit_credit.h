@@ -23,8 +23,7 @@ class CommitCredit {
  public:
   static constexpr uint32_t kSmallBytes = 2048;  // of a small commit, at each of its participants
 
-  CommitCredit(WorkerContext& ctx, CreditGate& gate)
-      : ctx_(ctx), gate_(gate), has_small_(small_bytes(ctx.limits) != 0) {}
+  CommitCredit(const Limits& limits, CreditGate& gate) : gate_(gate), has_small_(small_bytes(limits) != 0) {}
 
   // What is set aside for the small commits of all slots, at each peer; 0 if there is too little credit for that.
   static uint32_t small_bytes(const Limits& limits);
@@ -70,7 +69,6 @@ class CommitCredit {
   bool is_large(const TxnSlot& slot) const;  // once its need is computed
   Line line_of(TxnSlot& slot) const;
 
-  WorkerContext& ctx_;
   CreditGate& gate_;
   const bool has_small_;
   std::array<Queue, 2> lines_;

@@ -44,7 +44,7 @@ class CommitCreditTest : public CommitTest {
   }
 
   using Line = CommitCredit::Line;
-  CommitCredit credit_{ctx_, gate_};
+  CommitCredit credit_{ctx_.limits, gate_};
 };
 
 TEST_F(CommitCreditTest, ACommitNeedsCreditForItsKeysAtTheirReplicasOnly) {

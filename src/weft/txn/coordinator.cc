@@ -18,7 +18,7 @@ Coordinator::Coordinator(WorkerContext& ctx, bool truncates_by_next_use, SlotTab
       messages_(transports.messages),
       own_(transports.own),
       verbs_(transports.verbs),
-      credit_(ctx, credit),
+      credit_(ctx.limits, credit),
       local_(ctx, slots.size()),
       truncation_(ctx, slots, truncates_by_next_use) {}
 
