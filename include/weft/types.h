@@ -21,9 +21,11 @@ using PartitionId = Id<struct PartitionTag, uint16_t>;
 using Epoch = Id<struct EpochTag, uint32_t>;      // of the view; starts at 1
 using Version = Id<struct VersionTag, uint64_t>;  // of a key; 40 bits are used
 
-inline constexpr int kNodesMax = 63;    // the record word has 6 bits for an owner's node + 1
-inline constexpr int kWorkersMax = 64;  // and 6 for its worker
-inline constexpr int kSlotsMax = 256;   // and 8 for its slot
+// The largest of each. A record's word has 20 bits for all three, so not at the same time (OwnerFormat in
+// store/record.h).
+inline constexpr int kNodesMax = 63;
+inline constexpr int kWorkersMax = 128;
+inline constexpr int kSlotsMax = 256;
 
 // Identifies one transaction for ever: a node gets its incarnation when it joins, and incarnations are never reused.
 struct TxnId {

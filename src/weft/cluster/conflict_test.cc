@@ -77,6 +77,36 @@ TEST_P(LocksWhileReading, NamesTheHolder) {
   });
 }
 
+TEST(ManyWorkers, TheLastOfThemIsNamed) {
+  Options options;
+  options.nodes = options.replicas = 2;
+  options.workers = kWorkersMax;
+  options.threads = 2;
+  options.protocol = "fasst";
+  TestCluster cluster(options);
+  cluster.load(4, "0").start();
+  static constexpr WorkerId kLast(kWorkersMax - 1);
+  cluster
+      ->spawn(NodeId(1), kLast,
+              [](Session& session) -> Task<void> {
+                Txn a = co_await session.begin();
+                EXPECT_TRUE((co_await a.get(kT, 2, Intent::kUpdate)).found);
+                {
+                  Txn b = co_await session.begin();
+                  co_await b.get(kT, 2, Intent::kUpdate);
+                  const Outcome outcome = co_await b.commit();
+                  EXPECT_TRUE(aborted(outcome, Code::kLocked));
+                  EXPECT_EQ(outcome.holder_node, NodeId(1));
+                  EXPECT_EQ(outcome.holder_worker, kLast);
+                }
+                a.put(kT, 2, "1");
+                EXPECT_TRUE(committed(co_await a.commit()));
+              })
+      .wait();
+  cluster->stop();
+  EXPECT_EQ(cluster->audit(), "");
+}
+
 // Two nodes write the same keys until one of them meets the other's lock.
 TEST_P(Conflict, AHolderIsNamedWhenTwoCommitsMeet) {
   cluster_.load(1, "0").start();

@@ -25,7 +25,7 @@ TEST(Embedded, BadOptionsAreRefusedByNameAndValue) {
       {[](Options& o) { o.replicas = 4; }, {"replicas", "4", "3 nodes"}},
       {[](Options& o) { o.nodes = 20, o.replicas = 9; }, {"replicas", "9", "8"}},
       {[](Options& o) { o.workers = 0; }, {"workers", "0"}},
-      {[](Options& o) { o.workers = 65; }, {"workers", "65"}},
+      {[](Options& o) { o.workers = 129; }, {"workers", "129", "128"}},
       {[](Options& o) { o.threads = 2; }, {"threads", "2", "1"}},
       {[](Options& o) { o.threads = -1; }, {"threads", "-1"}},
       {[](Options& o) { o.partitions = -1; }, {"partitions", "-1"}},

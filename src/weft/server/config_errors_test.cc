@@ -154,7 +154,7 @@ TEST(ConfigErrors, AllAtOnceInTheOrderOfTheFile) {
                    "n.toml:2:6: node.id is 99, expected an integer, 0 to 62",
                    "n.toml:3:1: cluster.name is missing, expected 1 to 64 letters, digits, '-', '_' or '.'",
                    "n.toml:5:12: cluster.replicas is 5, expected at most 2 (cluster.nodes)",
-                   "n.toml:6:11: cluster.workers is 0, expected an integer, 1 to 64",
+                   "n.toml:6:11: cluster.workers is 0, expected an integer, 1 to 128",
                    "n.toml:8:10: fabric.listen is \"x\" (there is no port), expected host:port, port 0 to 65535"}));
 }
 

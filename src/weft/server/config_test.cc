@@ -174,7 +174,8 @@ TEST(Config, RangesAreThoseOfTheEngine) {
       NodeConfig c;
       c.options.nodes = kNodesMax;
       c.options.replicas = 1;
-      c.options.workers = kWorkersMax;
+      // With all of its nodes and workers, a cluster has not the most transactions a worker.
+      c.options.workers = key.name == "transactions_in_flight_max" ? 64 : kWorkersMax;
       if (key.name == "workers") c.options.threads = 0;
       std::visit(
           [&](auto field) {
@@ -240,6 +241,7 @@ NodeConfig drawn(Random& random) {
   c.initial_members = std::min(c.initial_members, o.nodes);
   o.replicas = std::min(o.replicas, c.initial_members);
   c.node = NodeId(static_cast<uint8_t>(c.node.value % o.nodes));
+  if (o.nodes > 31) o.workers = std::min(o.workers, 64);  // see OwnerFormat
   o.threads = std::min(o.threads, o.workers);
   o.limits.credit_bytes = std::max<uint32_t>(o.limits.credit_bytes, (1 << 20) + (16 << 10));
   o.limits.answer_ms = std::max(o.limits.answer_ms, 2 * c.lease_ms);

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <vector>
 
+#include "weft/store/owner_testing.h"
 #include "weft/store/record.h"
 #include "weft/store/table.h"
 
@@ -291,7 +292,7 @@ TEST_F(VerbsTest, AReadOfARecordIsWholeOrSeenToBeTorn) {
     id_ = network_->regions(kTarget)->add(region.get());
     const uint64_t number = 7;
     const HashedKey key = table->hashed(as_bytes({reinterpret_cast<const char*>(&number), sizeof number}));
-    const Owner owner(kTarget, WorkerId(0), 1);
+    const Owner owner = make_owner(kTarget, WorkerId(0), 1);
     RecordSlot slot;
     const auto install = [&] {
       const LockResult lock = table->lock(key, owner, Write::kPut, std::nullopt, bytes);

@@ -2,9 +2,8 @@
 //
 // The word, 64 bits:
 //
-//    63                    24 23      18 17      12 11       4   3     2       1       0
-//   | version (40)           | node+1 6 | worker 6 | slot 8  | rlock| moved |deleted|readable|
-//                              \______ owner, 0 = unlocked ______/
+//    63                    24 23                         4   3     2       1       0
+//   | version (40)           | owner (20), 0 = unlocked   | rlock| moved |deleted|readable|
 //
 // The record (8-byte aligned, its block rounded to a size class). In a block of at most kNarrowBlockBytes it is narrow:
 //
@@ -39,6 +38,7 @@
 // I5: versions of a key never repeat, across delete and insert too (absence words in table.h).
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -56,18 +56,41 @@ inline constexpr uint64_t kOwnerMask = uint64_t{0xfffff} << kOwnerShift;
 inline constexpr int kVersionShift = 24;
 inline constexpr uint64_t kVersionMax = (uint64_t{1} << 40) - 1;
 
-// The holder of a lock: a node's worker and its slot. 20 bits, 0 = none.
+// The holder of a lock: a node's worker and its slot. 20 bits, 0 = none; OwnerFormat says which are which.
 struct Owner {
   uint32_t bits = 0;
   constexpr Owner() = default;
   constexpr explicit Owner(uint32_t b) : bits(b) {}
-  constexpr Owner(NodeId node, WorkerId worker, uint8_t slot)
-      : bits((uint32_t{node.value} + 1) << 14 | uint32_t{worker.value} << 8 | slot) {}
-  constexpr NodeId node() const { return NodeId(static_cast<uint8_t>((bits >> 14) - 1)); }
-  constexpr WorkerId worker() const { return WorkerId(static_cast<uint8_t>((bits >> 8) & 0x3f)); }
-  constexpr uint8_t slot() const { return static_cast<uint8_t>(bits & 0xff); }
   constexpr explicit operator bool() const { return bits != 0; }
   friend constexpr bool operator==(Owner, Owner) = default;
+};
+
+// The parts of an Owner, from the low bits up: slot, worker, node + 1. Each has as many bits as the cluster needs, so
+// that many workers or many nodes are possible, if not both. All nodes must have the same format: it follows from what
+// they agree on when they connect.
+class OwnerFormat {
+ public:
+  static constexpr int kBits = 20;
+  // How many bits it takes: no cluster has more than kBits.
+  static constexpr int bits_for(int nodes, int workers, int slots) {
+    return width(nodes) + width(workers - 1) + width(slots - 1);
+  }
+  constexpr OwnerFormat(int workers, int slots)
+      : worker_at_(width(slots - 1)), node_at_(worker_at_ + width(workers - 1)) {}
+
+  constexpr Owner make(NodeId node, WorkerId worker, uint8_t slot) const {
+    return Owner((uint32_t{node.value} + 1) << node_at_ | uint32_t{worker.value} << worker_at_ | slot);
+  }
+  constexpr NodeId node(Owner owner) const { return NodeId(static_cast<uint8_t>((owner.bits >> node_at_) - 1)); }
+  constexpr WorkerId worker(Owner owner) const {
+    return WorkerId(static_cast<uint8_t>((owner.bits & ((1U << node_at_) - 1)) >> worker_at_));
+  }
+
+ private:
+  static constexpr int width(int most) { return std::bit_width(static_cast<unsigned>(most)); }
+
+  int worker_at_;
+  int node_at_;
 };
 
 // A decoded record word. Absence words have the same layout; of the flags they use kReadLocked, and kMoved for "several

@@ -9,6 +9,7 @@
 
 #include "weft/base/sanitized.h"
 #include "weft/fabric/local.h"
+#include "weft/store/owner_testing.h"
 #include "weft/store/record.h"
 #include "weft/wires/shm/shm_testing.h"
 
@@ -88,8 +89,8 @@ void expect_exclusion(std::byte* record, const std::vector<Wire*>& wires) {
   std::vector<std::thread> threads;
   for (uint8_t i = 0; i < 2; ++i) {
     EXPECT_TRUE(wires[i]->atomic_with_cpu());
-    threads.emplace_back([&, i] { lock_by_processor(record, Owner(kHome, WorkerId(i), 1), guarded); });
-    threads.emplace_back([&, i] { lock_by_verbs(wires[i], Owner(kPeer, WorkerId(i), 1), guarded); });
+    threads.emplace_back([&, i] { lock_by_processor(record, make_owner(kHome, WorkerId(i), 1), guarded); });
+    threads.emplace_back([&, i] { lock_by_verbs(wires[i], make_owner(kPeer, WorkerId(i), 1), guarded); });
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_FALSE(guarded.together) << "two held the lock";

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "weft/base/random.h"
 #include "weft/store/blocks.h"
+#include "weft/store/owner_testing.h"
 
 namespace weft {
 namespace {
@@ -19,15 +21,42 @@ struct alignas(64) Line {
 };
 
 TEST(Word, PartsAreWhatWasPutIn) {
-  const Owner owner(NodeId(62), WorkerId(63), 255);
+  const Owner owner = make_owner(NodeId(62), WorkerId(63), 255);
   const Word word(Version(kVersionMax), kReadable | kReadLocked, owner);
   EXPECT_EQ(word.version(), Version(kVersionMax));
   EXPECT_EQ(word.owner(), owner);
-  EXPECT_EQ(word.owner().node(), NodeId(62));
-  EXPECT_EQ(word.owner().worker(), WorkerId(63));
-  EXPECT_EQ(word.owner().slot(), 255);
+  EXPECT_EQ(kOwners.node(word.owner()), NodeId(62));
+  EXPECT_EQ(kOwners.worker(word.owner()), WorkerId(63));
   EXPECT_TRUE(word.readable() && word.read_locked() && !word.write_locked() && !word.deleted() && !word.moved());
   EXPECT_EQ(word.with_owner(Owner()).without(kReadLocked), Word(Version(kVersionMax), kReadable));
+}
+
+TEST(Owner, ItsPartsTakeWhatTheClusterNeeds) {
+  struct Cluster {
+    int nodes, workers, slots;
+  };
+  for (const Cluster& c : {Cluster{63, 64, 256}, Cluster{31, 128, 256}, Cluster{63, 128, 128}, Cluster{1, 1, 1},
+                           Cluster{3, 1, 88}, Cluster{7, 3, 200}}) {
+    ASSERT_LE(OwnerFormat::bits_for(c.nodes, c.workers, c.slots), OwnerFormat::kBits);
+    const OwnerFormat format(c.workers, c.slots);
+    std::set<uint32_t> seen;
+    for (int node : {0, c.nodes - 1}) {
+      for (int worker : {0, c.workers - 1}) {
+        for (int slot : {0, c.slots - 1}) {
+          const Owner owner = format.make(NodeId(static_cast<uint8_t>(node)), WorkerId(static_cast<uint8_t>(worker)),
+                                          static_cast<uint8_t>(slot));
+          EXPECT_TRUE(owner) << "0 is nobody";
+          EXPECT_EQ(Word(Version(kVersionMax), 0, owner).owner(), owner) << "it has room in a word";
+          EXPECT_EQ(format.node(owner), NodeId(static_cast<uint8_t>(node)));
+          EXPECT_EQ(format.worker(owner), WorkerId(static_cast<uint8_t>(worker)));
+          seen.insert(owner.bits);
+        }
+      }
+    }
+    EXPECT_EQ(seen.size(), size_t{1} << ((c.nodes > 1) + (c.workers > 1) + (c.slots > 1)));
+  }
+  EXPECT_GT(OwnerFormat::bits_for(63, 128, 256), OwnerFormat::kBits);
+  EXPECT_GT(OwnerFormat::bits_for(32, 128, 256), OwnerFormat::kBits);
 }
 
 TEST(Record, EveryLengthComesBack) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "weft/store/owner_testing.h"
 #include "weft/store/table_testing.h"
 
 namespace weft {
@@ -116,7 +117,7 @@ TEST(TableFill, AWalkSeesInsertsAndReportsTombstones) {
   EXPECT_TRUE(box->is_empty(PartitionId(0)));
   const IntegerKey k(7);
   const HashedKey key = box->hashed(k.bytes());
-  const Owner owner(NodeId(0), WorkerId(0), 1);
+  const Owner owner = make_owner(NodeId(0), WorkerId(0), 1);
   const LockResult lock = box->lock(key, owner, Write::kInsert, std::nullopt, 5);
   ASSERT_EQ(lock.code, Code::kOk);
   EXPECT_EQ(walk(), Values{""}) << "it may be committed";

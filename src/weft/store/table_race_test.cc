@@ -11,6 +11,7 @@
 
 #include "weft/base/random.h"
 #include "weft/base/sanitized.h"
+#include "weft/store/owner_testing.h"
 #include "weft/store/table_testing.h"
 
 namespace weft {
@@ -114,7 +115,7 @@ void install(Table& table, Owner owner, Random* random, const Held& held) {
 
 void move_tokens(Table& table, const Keys& keys, int thread, std::atomic<uint64_t>* moves) {
   Random random(static_cast<uint64_t>(thread) + 100);
-  const Owner owner(NodeId(0), WorkerId(static_cast<uint8_t>(thread)), 1);
+  const Owner owner = make_owner(NodeId(0), WorkerId(static_cast<uint8_t>(thread)), 1);
   for (int i = 0; i < kRaceRounds; ++i) {
     if (i % 64 == 0) table.quiesce(WorkerId(static_cast<uint8_t>(thread)));
     const auto a = static_cast<uint32_t>(random.below(kRaceKeys));

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "weft/base/random.h"
+#include "weft/store/owner_testing.h"
 #include "weft/store/table_testing.h"
 
 namespace weft {
@@ -186,8 +187,9 @@ TEST(TableRemote, RecoveryFreesLocksAnywhere) {
     std::byte* const word = word_of(name);
     words.push_back(load_ordered(word));
     if (!random.chance(50)) continue;
-    const Owner owner(NodeId(static_cast<uint8_t>(random.below(4))), WorkerId(static_cast<uint8_t>(random.below(3))),
-                      static_cast<uint8_t>(random.below(200)));
+    const Owner owner =
+        make_owner(NodeId(static_cast<uint8_t>(random.below(4))), WorkerId(static_cast<uint8_t>(random.below(3))),
+                   static_cast<uint8_t>(random.below(200)));
     ASSERT_TRUE(swap_word(word, Word(words.back()), Word(words.back()).with_owner(owner)));
   }
   EXPECT_GT(box->leak_report().locked, 1000U);
@@ -379,7 +381,7 @@ TEST(TableRemote, ChecksumsCanBeSwitched) {
     const auto put = [&](uint64_t i, const std::string& value) {
       const std::string key = key_of(i);
       const HashedKey hashed = box->hashed(as_bytes(key));
-      const Owner owner(NodeId(0), WorkerId(0), 1);
+      const Owner owner = make_owner(NodeId(0), WorkerId(0), 1);
       const LockResult lock = box->lock(hashed, owner, Write::kPut, std::nullopt, static_cast<uint32_t>(value.size()));
       ASSERT_EQ(lock.code, Code::kOk);
       box->commit(hashed, owner, Write::kPut, as_bytes(value), lock.locked);

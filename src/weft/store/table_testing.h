@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "weft/base/check.h"
+#include "weft/store/owner_testing.h"
 #include "weft/store/table.h"
 
 namespace weft::testing {
@@ -49,8 +50,8 @@ struct IntegerKey {
   uint64_t value;
 };
 
-inline constexpr Owner kAlice{NodeId(0), WorkerId(0), 1};
-inline constexpr Owner kBob{NodeId(1), WorkerId(0), 1};
+inline constexpr Owner kAlice = make_owner(NodeId(0), WorkerId(0), 1);
+inline constexpr Owner kBob = make_owner(NodeId(1), WorkerId(0), 1);
 
 // The value as text, or "-" if the key is absent.
 inline std::string get(const Table& table, const HashedKey& key, Word* word = nullptr) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "weft/base/random.h"
+#include "weft/store/owner_testing.h"
 #include "weft/store/table_testing.h"
 
 namespace weft {
@@ -104,7 +105,9 @@ class Twin {
   }
 
  private:
-  static Owner owner(uint32_t t) { return {NodeId(static_cast<uint8_t>(t)), WorkerId(1), static_cast<uint8_t>(t)}; }
+  static Owner owner(uint32_t t) {
+    return make_owner(NodeId(static_cast<uint8_t>(t)), WorkerId(1), static_cast<uint8_t>(t));
+  }
 
   Code expected_code(const TwinKey& key, uint32_t t, Write write, std::optional<Version> expected) {
     const TwinGroup& group = groups_[key.group];

@@ -12,12 +12,7 @@
 namespace weft {
 
 CommitParser::CommitParser(WorkerContext& ctx, PreparedTable& records)
-    : ctx_(ctx), records_(records), request_bytes_(CommitRequest::bytes(ctx.nodes)), roles_(ctx.views.roles()) {
-  for (size_t i = 0; i < std::min(ctx.tables.count(), integer_tables_.size()); ++i) {
-    Table* table = ctx.tables.at(TableId(static_cast<uint16_t>(i)));
-    if (table->integer_keys()) integer_tables_[i] = {table, table->spec().value_bytes_max};
-  }
-}
+    : ctx_(ctx), records_(records), request_bytes_(CommitRequest::bytes(ctx.nodes)), roles_(ctx.views.roles()) {}
 
 bool CommitParser::parse_get(const Message& m, Batch* batch) const {
   GetRequest request;
@@ -44,38 +39,43 @@ WEFT_INLINE bool CommitParser::check_request(const Message& m) const {
   return true;
 }
 
-// Takes the key if it is a narrow one of an integer table with a replica in sync here, as most are. If it is not, or is
-// not well-formed, nothing has happened.
-WEFT_INLINE bool CommitParser::take_integer_key(uint32_t allowed, const std::byte** at, const std::byte* end,
-                                                KeyRef* to) const {
+// Takes the key if it has a known shape and a replica in sync here, as most have. If not, nothing has happened.
+WEFT_INLINE bool CommitParser::take_known_key(const Shapes& shapes, const std::byte** at, const std::byte* end,
+                                              KeyRef* to) const {
   const std::byte* const from = *at;
-  if (static_cast<size_t>(end - from) < kNarrowHeadBytes + sizeof(uint64_t)) return false;
+  const auto left = static_cast<size_t>(end - from);
+  if (left < kNarrowHeadBytes) return false;
   const auto head = load<uint64_t>(from);
-  const IntegerTable& of = integer_tables_[NarrowHead::table(head)];
-  if (!NarrowHead::is_of_integer(head) || of.table == nullptr) return false;
-  const Write write = NarrowHead::write(head);
-  const uint32_t flags = NarrowHead::flags(head);
-  const uint32_t room = NarrowHead::value_bytes(head);
-  const bool has_value = (flags & kHasValue) != 0;
-  const std::byte* const value = from + kNarrowHeadBytes + sizeof(uint64_t);
-  const size_t value_bytes = has_value ? room : 0;
-  if ((allowed >> allowed_bit(write, has_value) & 1U) == 0 || room > of.value_bytes_max) return false;
-  if (static_cast<size_t>(end - value) < padded(value_bytes)) return false;
+  const Shape& shape = shapes[NarrowHead::table(head)];
+  if (NarrowHead::shape(head) != shape.bits || left < shape.part_bytes) return false;
   KeyRef& ref = *to;
-  of.table->hash_to({from + kNarrowHeadBytes, sizeof(uint64_t)}, &ref.key);
+  shape.table->hash_to({from + kNarrowHeadBytes, sizeof(uint64_t)}, &ref.key);
   if ((roles_[ref.key.partition.value] & kInSync) == 0) [[unlikely]]
     return false;
-  ref.table = of.table;
-  ref.value = {value, value_bytes};
+  ref.table = shape.table;
+  ref.value = {from + kNarrowHeadBytes + sizeof(uint64_t), shape.value_bytes};
   ref.version = Version(head & kVersionMax);
-  ref.room = room;
+  ref.room = shape.room;
   ref.predecessor_delta = 0;
   ref.table_id = TableId(static_cast<uint16_t>(NarrowHead::table(head)));
   ref.index = static_cast<uint16_t>(NarrowHead::index(head));
-  ref.write = write;
-  ref.flags = static_cast<uint8_t>(flags);
-  *at = value + padded(value_bytes);
+  ref.write = shape.write;
+  ref.flags = shape.flags;
+  *at = from + shape.part_bytes;
   return true;
+}
+
+// The key was parsed from `from` to `end`.
+void CommitParser::note_shape(const std::byte* from, const std::byte* end, const KeyRef& key, Shapes* shapes) {
+  const auto head = load<uint64_t>(from);
+  if ((head & kWideKey) != 0 || !key.table->integer_keys()) return;
+  (*shapes)[key.table_id.value] = {.bits = NarrowHead::shape(head),
+                                   .table = key.table,
+                                   .part_bytes = static_cast<uint32_t>(end - from),
+                                   .value_bytes = static_cast<uint32_t>(key.value.size()),
+                                   .room = key.room,
+                                   .write = key.write,
+                                   .flags = key.flags};
 }
 
 // Takes any key.
@@ -102,7 +102,7 @@ bool CommitParser::take_other_key(Kind kind, uint32_t allowed, const std::byte**
 }
 
 template <Kind kKind>
-WEFT_INLINE bool CommitParser::take_keys(const Message& m, Batch* batch) const {
+WEFT_INLINE bool CommitParser::take_keys(const Message& m, Shapes* shapes, Batch* batch) const {
   constexpr uint32_t kAllowed = allowed_writes(kKind);
   const std::byte* at = m.body.data() + request_bytes_;
   const std::byte* const end = m.body.data() + m.body.size();
@@ -111,7 +111,11 @@ WEFT_INLINE bool CommitParser::take_keys(const Message& m, Batch* batch) const {
   const KeyRef* const last = to + most;
   do {
     if (to == last) return false;
-    if (!take_integer_key(kAllowed, &at, end, to) && !take_other_key(kKind, kAllowed, &at, end, to)) return false;
+    if (!take_known_key(*shapes, &at, end, to)) {
+      const std::byte* const from = at;
+      if (!take_other_key(kKind, kAllowed, &at, end, to)) return false;
+      note_shape(from, at, *to, shapes);
+    }
     ++to;
   } while (at != end);
   batch->keys.end_adding(to);
@@ -119,15 +123,17 @@ WEFT_INLINE bool CommitParser::take_keys(const Message& m, Batch* batch) const {
 }
 
 template <Kind kKind>
-bool CommitParser::parse_keys(const Message& m, Batch* batch) const {
-  return check_request(m) && m.body.size() != request_bytes_ && take_keys<kKind>(m, batch);
+bool CommitParser::parse_keys(const Message& m, Batch* batch) {
+  Shapes* shapes = &replicates_;
+  if constexpr (kKind == Kind::kLock) shapes = static_cast<Kind>(m.kind) == Kind::kLock ? &locks_ : &validates_;
+  return check_request(m) && m.body.size() != request_bytes_ && take_keys<kKind>(m, shapes, batch);
 }
-template bool CommitParser::parse_keys<Kind::kLock>(const Message&, Batch*) const;
-template bool CommitParser::parse_keys<Kind::kReplicate>(const Message&, Batch*) const;
+template bool CommitParser::parse_keys<Kind::kLock>(const Message&, Batch*);
+template bool CommitParser::parse_keys<Kind::kReplicate>(const Message&, Batch*);
 
-bool CommitParser::parse_unlock(const Message& m, Batch* batch) const {
+bool CommitParser::parse_unlock(const Message& m, Batch* batch) {
   if (!check_request(m)) return false;
-  if (m.body.size() != request_bytes_ && !take_keys<Kind::kUnlock>(m, batch)) return false;
+  if (m.body.size() != request_bytes_ && !take_keys<Kind::kUnlock>(m, &unlocks_, batch)) return false;
   prefetch_keys(records_.at(m.source, static_cast<uint8_t>(m.tag)).locked, batch);
   return true;
 }

@@ -15,6 +15,7 @@
 #include "weft/member/node_state.h"
 #include "weft/options.h"
 #include "weft/run/worker.h"
+#include "weft/store/record.h"
 #include "weft/txn/node_tables.h"
 #include "weft/txn/peer_faults.h"
 #include "weft/txn/txn_observer.h"
@@ -47,6 +48,7 @@ struct WorkerContext {
   const PlantedBugs bugs;
   const int nodes;
   const int workers;  // at this node
+  const OwnerFormat owners;
   const bool table_batching;
   const bool recovers;  // views change
   const NodeTables& tables;
@@ -61,6 +63,8 @@ struct WorkerContext {
   void charge(CostStep step, uint64_t n) const {
     if (cost_model != nullptr) cost_model->charge(step, n);
   }
+  // Who holds a lock of the transaction in this slot of that node.
+  Owner owner(NodeId node, uint8_t slot) const { return owners.make(node, id, slot); }
   // With a lease, the data at this node is current.
   bool has_lease() const { return worker->clock_ns() < state.lease.until_ns(); }
   // One record of a table was read, locked or written.

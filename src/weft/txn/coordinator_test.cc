@@ -1,6 +1,7 @@
 // Commits, from phase to phase and to every end they can have. The peers' answers are the test's.
 #include "weft/txn/coordinator.h"
 
+#include "weft/store/owner_testing.h"
 #include "weft/txn/coordinator_testing.h"
 
 namespace weft {
@@ -51,7 +52,7 @@ TEST_F(CoordinatorTest, ARefusedLockAbortsAndOnlyWhatWasLockedIsUnlocked) {
   Waiter waiter;
   commit(slot, waiter);
   sent();
-  answer(kOne, slot, Phase::kLock, Code::kLocked, {}, Owner(kTwo, WorkerId(3), 1));
+  answer(kOne, slot, Phase::kLock, Code::kLocked, {}, make_owner(kTwo, WorkerId(3), 1));
   EXPECT_FALSE(woken(waiter)) << "the other answer is not in";
   answer(kTwo, slot, Phase::kLock, Code::kOk, {4});
   EXPECT_TRUE(woken(waiter)) << "nobody can commit it any more";

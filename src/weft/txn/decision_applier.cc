@@ -47,7 +47,7 @@ void DecisionApplier::apply_decisions(bool commits) {
     participant_.note_outcome(decision.incarnation, decision.sequence, commits);
     PreparedTxn& record = records_.at(decision.coordinator, decision.slot);
     const bool has_record = record.is(decision.incarnation, decision.sequence);
-    const Owner owner(decision.coordinator, ctx_.id, decision.slot);
+    const Owner owner = ctx_.owner(decision.coordinator, decision.slot);
     const bool open = has_record && !record.ended;
     if (open && commits) {
       participant_.commit_record(record, owner, decision.keys);

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "weft/store/owner_testing.h"
 #include "weft/txn/part_testing.h"
 #include "weft/txn/recovery_testing.h"
 
@@ -62,7 +63,7 @@ class DecisionApplierTest : public PartTest {
   }
   AppliedProgress step() { return applier_->step(); }
 
-  const Owner owner_{kCoordinator, kWorker, kSlotNumber};
+  const Owner owner_ = make_owner(kCoordinator, kWorker, kSlotNumber);
   PreparedTable records_{kNodes, 4, pool_.get()};
   OutcomeLog outcomes_{1 << 20};
   Participant participant_{ctx_, records_, outcomes_, true};
@@ -143,8 +144,8 @@ TEST_F(DecisionApplierTest, WhatTheRecordHasCommittedAlreadyIsNotInstalledOverWh
   table().commit(record.locked->all()[0].key, owner_, Write::kPut, as_bytes("mine"), record.locked->all()[0].locked);
   record.state |= kCommitted;
   const HashedKey name = hashed(key);
-  const LockResult later = table().lock(name, Owner(kSelf, kWorker, 0), Write::kErase, std::nullopt, 0);
-  table().commit(name, Owner(kSelf, kWorker, 0), Write::kErase, {}, later.locked);
+  const LockResult later = table().lock(name, make_owner(kSelf, kWorker, 0), Write::kErase, std::nullopt, 0);
+  table().commit(name, make_owner(kSelf, kWorker, 0), Write::kErase, {}, later.locked);
   decide(Ending::kCommit, 50, key, Write::kPut, 100);
   step();
   EXPECT_EQ(value_of(key), "(absent)") << "it was deleted since";

@@ -7,7 +7,7 @@
 
 namespace weft {
 
-Dispatcher::Dispatcher(WorkerContext& ctx, const CommitParser& parser, const SlotTable& slots)
+Dispatcher::Dispatcher(WorkerContext& ctx, CommitParser& parser, const SlotTable& slots)
     : ctx_(ctx), parser_(parser), slots_(slots), slot_count_(slots.size()) {
   for (Route& route : routes_) route.batch = &batch_;
   ctx.port.set_burst_hook([](void* self, std::span<Message> burst) { static_cast<Dispatcher*>(self)->on_burst(burst); },

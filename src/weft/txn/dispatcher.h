@@ -20,7 +20,7 @@ class LogReceiver;
 
 class Dispatcher {
  public:
-  Dispatcher(WorkerContext& ctx, const CommitParser& parser, const SlotTable& slots);
+  Dispatcher(WorkerContext& ctx, CommitParser& parser, const SlotTable& slots);
   Dispatcher(const Dispatcher&) = delete;
   Dispatcher& operator=(const Dispatcher&) = delete;
 
@@ -66,7 +66,7 @@ class Dispatcher {
   bool prefetch_slot(uint32_t slot) const;
 
   WorkerContext& ctx_;
-  const CommitParser& parser_;
+  CommitParser& parser_;
   const SlotTable& slots_;
   const size_t slot_count_;
   LogReceiver* log_ = nullptr;

@@ -53,11 +53,8 @@ struct NarrowHead {
   static uint32_t index(uint64_t head) { return head >> kIndexAt & (kIndices - 1); }
   static uint32_t key_bytes(uint64_t head) { return head >> kKeyBytesAt & (kKeyBytes - 1); }
   static uint32_t value_bytes(uint64_t head) { return static_cast<uint32_t>(head >> kValueBytesAt); }
-  // Whether a head is narrow, of a key of 8 bytes.
-  static bool is_of_integer(uint64_t head) {
-    constexpr uint64_t kBits = (kKeyBytes - 1) << kKeyBytesAt | kWideKey;
-    return (head & kBits) == uint64_t{sizeof(uint64_t)} << kKeyBytesAt;
-  }
+  // All but version and index.
+  static uint64_t shape(uint64_t head) { return head & ~(kVersionMax | (kIndices - 1) << kIndexAt); }
 };
 
 inline bool is_narrow(const KeyPart& part) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "weft/store/owner_testing.h"
 #include "weft/txn/part_testing.h"
 
 namespace weft {
@@ -151,7 +152,7 @@ TEST_F(KeyScansTest, WhereBackupsAreBehindThePrimaryIsAsked) {
 
 // An insert that is acknowledged may not be unlocked yet.
 TEST_F(KeyScansTest, AKeyThatIsBeingInsertedIsServed) {
-  ASSERT_EQ(table().lock(hashed(key_), Owner(kSelf, kWorker, 1), Write::kInsert, std::nullopt, 8).code, Code::kOk);
+  ASSERT_EQ(table().lock(hashed(key_), make_owner(kSelf, kWorker, 1), Write::kInsert, std::nullopt, 8).code, Code::kOk);
   hear(question(10));
   deliver();
   const std::vector<Received> got = take_received();

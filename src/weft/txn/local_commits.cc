@@ -31,7 +31,7 @@ void LocalCommits::commit(TxnSlot& slot) {
              "a local commit is done in one call");
   WEFT_CHECK(slot.participants == 0 && slot.locked_nodes == 0, "a local commit holds neither locks nor credit");
   WEFT_CHECK(slot.count <= locks_.size(), "limits bound a transaction's keys");
-  const Owner owner(ctx_.self, ctx_.id, slot.index);
+  const Owner owner = ctx_.owner(ctx_.self, slot.index);
   const uint16_t locked = lock(slot, owner);
   if (slot.outcome.code == Code::kOk) validate(slot, owner);
   const bool commits = slot.outcome.code == Code::kOk;

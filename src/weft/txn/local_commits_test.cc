@@ -1,6 +1,7 @@
 // A commit of this node alone: all of it is installed, or none, and no lock is left.
 #include "weft/txn/local_commits.h"
 
+#include "weft/store/owner_testing.h"
 #include "weft/txn/commit_testing.h"
 
 namespace weft {
@@ -8,7 +9,7 @@ namespace {
 
 class LocalCommitsTest : public CommitTest {
  protected:
-  static constexpr Owner kOther{NodeId(2), WorkerId(0), 9};
+  static constexpr Owner kOther = make_owner(NodeId(2), WorkerId(0), 9);
 
   LocalCommitsTest() : first_(key_at(kSelf)), second_(key_at(kSelf, 1)) {
     load_record(first_, "one");
@@ -79,7 +80,7 @@ TEST_F(LocalCommitsTest, ALockOfAnotherAbortsAllAndIsLeftAlone) {
   write(slot, second_, Write::kPut, "2");
   run(slot);
   EXPECT_EQ(slot.outcome.code, Code::kLocked);
-  EXPECT_EQ(slot.outcome.holder_node, kOther.node());
+  EXPECT_EQ(slot.outcome.holder_node, kOwners.node(kOther));
   EXPECT_EQ(value_of(first_), "one");
   EXPECT_FALSE(locked(first_));
   EXPECT_EQ(word_of(second_).owner(), kOther);

@@ -14,8 +14,7 @@ constexpr uint64_t kDeferredStepNs = 50'000;  // longest time between two retrie
 
 }  // namespace
 
-LogReceiver::LogReceiver(WorkerContext& ctx, const VerbMemory& memory, const CommitParser& parser,
-                         Participant& participant)
+LogReceiver::LogReceiver(WorkerContext& ctx, const VerbMemory& memory, CommitParser& parser, Participant& participant)
     : ctx_(ctx), parser_(parser), participant_(participant), scratch_(memory.ring_bytes() / 4 + 64) {
   for (int n = 0; n < ctx.nodes; ++n) {
     rings_.emplace_back(memory.ring(ctx.id, NodeId(static_cast<uint8_t>(n))), memory.ring_bytes());

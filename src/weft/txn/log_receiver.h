@@ -20,7 +20,7 @@ namespace weft {
 
 class LogReceiver final : public Service {
  public:
-  LogReceiver(WorkerContext& ctx, const VerbMemory& memory, const CommitParser& parser, Participant& participant);
+  LogReceiver(WorkerContext& ctx, const VerbMemory& memory, CommitParser& parser, Participant& participant);
 
   // Handles the entries in the rings.
   void drain();
@@ -44,7 +44,7 @@ class LogReceiver final : public Service {
   void handle(Message message, Participant::Origin origin);
 
   WorkerContext& ctx_;
-  const CommitParser& parser_;
+  CommitParser& parser_;
   Participant& participant_;
   std::vector<LogRingReader> rings_;  // by node
   mutable std::vector<std::byte> scratch_;

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "weft/base/check.h"
+#include "weft/store/record.h"
 #include "weft/txn/protocol.h"
+#include "weft/txn/slot_table.h"
 #include "weft/txn/txn_worker.h"
 
 namespace weft {
@@ -71,6 +73,13 @@ Result<void> check_spec(const ClusterSpec& spec) {
     return bad("fabric is \"" + o.fabric + "\", must be local, shm, tcp or verbs");
   }
   if (auto r = check_limits(o.limits); !r) return r;
+  const int slots = SlotTable::slots_for(o.limits);
+  if (const int bits = OwnerFormat::bits_for(o.nodes, o.workers, slots); bits > OwnerFormat::kBits) {
+    return bad(std::to_string(o.nodes) + " nodes of " + std::to_string(o.workers) + " workers with " +
+               std::to_string(slots) + " transactions each (limits.transactions_in_flight_max is " +
+               std::to_string(o.limits.transactions_in_flight_max) + ") need " + std::to_string(bits) +
+               " bits to name one, and a lock has " + std::to_string(OwnerFormat::kBits));
+  }
   for (size_t i = 0; i < spec.tables.size(); ++i) {
     if (auto r = check_table(spec.tables[i], o.limits); !r) return r;
     for (size_t j = 0; j < i; ++j) {
@@ -180,7 +189,7 @@ ViewChange Node::last_change() const {
 Result<void> Node::load(TableId table_id, ByteView key_bytes, ByteView value) {
   Table* t = table(table_id);
   const HashedKey key = t->hashed(key_bytes);
-  const Owner loader(id_, WorkerId(0), 0);
+  const Owner loader(1);  // nobody else is there yet
   const LockResult lock = t->lock(key, loader, Write::kInsert, std::nullopt, static_cast<uint32_t>(value.size()));
   if (lock.code != Code::kOk) {
     if (lock.code == Code::kExists) return Error{lock.code, "table " + t->spec().name + ": the key was loaded before"};

@@ -30,11 +30,27 @@ TEST(NodeSpec, ASoundOneHasNoError) {
   EXPECT_EQ(spec_error([](ClusterSpec&) {}), "");
 }
 
+TEST(NodeSpec, ALockNamesEveryTransactionOfTheCluster) {
+  const auto sized = [](int nodes, int workers) {
+    return spec_error([&](ClusterSpec& s) {
+      s.options.nodes = nodes;
+      s.options.workers = workers;
+      s.options.limits.transactions_in_flight_max = 198;
+    });
+  };
+  EXPECT_EQ(sized(63, 64), "");
+  EXPECT_EQ(sized(31, 128), "");
+  EXPECT_NE(
+      sized(32, 128).find("32 nodes of 128 workers with 255 transactions each "
+                          "(limits.transactions_in_flight_max is 198) need 21 bits to name one, and a lock has 20"),
+      std::string::npos);
+}
+
 TEST(NodeSpec, AnOptionOutOfItsRangeIsNamedWithValueAndRange) {
   EXPECT_SPEC_ERROR(s.options.nodes = 0, "nodes is 0, must be 1 to 63");
   EXPECT_SPEC_ERROR(s.options.replicas = 0, "replicas is 0, must be 1 to 8");
   EXPECT_SPEC_ERROR(s.options.replicas = 4, "replicas is 4, but there are only 3 nodes");
-  EXPECT_SPEC_ERROR(s.options.workers = 65, "workers is 65, must be 1 to 64");
+  EXPECT_SPEC_ERROR(s.options.workers = 129, "workers is 129, must be 1 to 128");
   EXPECT_SPEC_ERROR(s.options.threads = 2, "threads is 2, must be 0 to 1");
   EXPECT_SPEC_ERROR(s.options.partitions = -1, "partitions is -1, must be 0 to 4096");
   EXPECT_SPEC_ERROR(s.options.fabric = "air", "fabric is \"air\", must be local, shm, tcp or verbs");

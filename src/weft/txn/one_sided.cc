@@ -20,7 +20,7 @@ OneSided::OneSided(WorkerContext& ctx, const RowSet& rows, const Options& option
                                       : std::nullopt),
       transport_(ctx, verb_issuer_, locations_, log_writer(), slots) {}
 
-void OneSided::connect(Reads& reads, TxnKeys& keys, const CommitParser& parser, Participant& participant) {
+void OneSided::connect(Reads& reads, TxnKeys& keys, CommitParser& parser, Participant& participant) {
   WEFT_CHECK(!reads_ && !log_receiver_, "parts are connected once");
   reads_.emplace(ctx_, verb_issuer_, locations_, planner_, slots_, keys, reads);
   if (log_writer_) log_receiver_.emplace(ctx_, memory_, parser, participant);

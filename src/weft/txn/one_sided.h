@@ -20,7 +20,7 @@ class OneSided {
   OneSided(WorkerContext& ctx, const RowSet& rows, const Options& options, VerbMemory& memory, LocationCache locations,
            const Planner& planner, const MessageTransport& messages, SlotTable& slots);
   // Connects what needs the other parts of the worker.
-  void connect(Reads& reads, TxnKeys& keys, const CommitParser& parser, Participant& participant);
+  void connect(Reads& reads, TxnKeys& keys, CommitParser& parser, Participant& participant);
 
   VerbTransport& transport() { return transport_; }
   OneSidedReads& reads() { return *reads_; }

@@ -2,6 +2,7 @@
 // absent (rule O2).
 #include "weft/txn/one_sided_reads.h"
 
+#include "weft/store/owner_testing.h"
 #include "weft/txn/verb_testing.h"
 
 namespace weft {
@@ -164,7 +165,7 @@ TEST_F(OneSidedReadsTest, ALockRefusesASingleReadAndNoOther) {  // rules G2, G3
   const uint64_t a = key_at(kPeer);
   load_at(kPeer, a, "value");
   note(a, where(a));
-  store_word(record_at(kPeer, a), Word(Version(1), kReadable, Owner(kOther, kWorker, 7)));
+  store_word(record_at(kPeer, a), Word(Version(1), kReadable, make_owner(kOther, kWorker, 7)));
   const Entry& single = get(a, true);
   EXPECT_TRUE(single.done);
   EXPECT_EQ(single.code, Code::kLocked);
@@ -173,7 +174,7 @@ TEST_F(OneSidedReadsTest, ALockRefusesASingleReadAndNoOther) {  // rules G2, G3
   const Entry& other = get(a);
   EXPECT_TRUE(other.done && other.found);
   EXPECT_EQ(slot_->outcome.code, Code::kOk) << "it is validated later";
-  store_word(record_at(kPeer, a), Word(Version(1), kReadable | kReadLocked, Owner(kOther, kWorker, 7)));
+  store_word(record_at(kPeer, a), Word(Version(1), kReadable | kReadLocked, make_owner(kOther, kWorker, 7)));
   EXPECT_EQ(get(a, true).code, Code::kOk) << "locked only for reading";
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "weft/store/owner_testing.h"
 #include "weft/txn/node_testing.h"
 #include "weft/txn/rows_testing.h"
 
@@ -32,7 +33,7 @@ class FreedLocks : public testing::TestWithParam<const char*>, public HandNodes 
     Table& table = *nodes_[0]->table(kTable);
     std::byte* const base = regions_[0]->find(NodeTables::region_of(kTable))->base();
     const std::string value(kValueBytes, 'v');
-    const Owner alice(NodeId(0), WorkerId(0), 1);
+    const Owner alice = make_owner(NodeId(0), WorkerId(0), 1);
     for (uint64_t k = 0; k < keys; ++k) {
       const HashedKey key = table.hashed({reinterpret_cast<const std::byte*>(&k), sizeof k});
       const LockResult lock = table.lock(key, alice, Write::kPut, std::nullopt, kValueBytes);
@@ -40,7 +41,8 @@ class FreedLocks : public testing::TestWithParam<const char*>, public HandNodes 
       table.commit(key, alice, Write::kPut, as_bytes(value), lock.locked);
       if (k % nth != 0) continue;
       std::byte* const word = base + table.locate(key).offset();
-      const Owner dead(NodeId(2), WorkerId(static_cast<uint8_t>(k % workers())), static_cast<uint8_t>(k % 100));
+      const Owner dead =
+          make_owner(NodeId(2), WorkerId(static_cast<uint8_t>(k % workers())), static_cast<uint8_t>(k % 100));
       store_word(word, load_word(word).with_owner(dead));
     }
   }

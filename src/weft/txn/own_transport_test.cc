@@ -2,6 +2,7 @@
 // anybody else hears of it.
 #include "weft/txn/own_transport.h"
 
+#include "weft/store/owner_testing.h"
 #include "weft/txn/coordinator_testing.h"
 
 namespace weft {
@@ -13,10 +14,10 @@ class OwnTransportTest : public CoordinatorTest {
   explicit OwnTransportTest(std::string_view row = "dnl4") : CoordinatorTest(row) {}
 
   void lock_elsewhere(uint64_t key) {
-    ASSERT_EQ(table().lock(hashed(key), Owner(kTwo, kWorker, 7), Write::kPut, std::nullopt, 8).code, Code::kOk);
+    ASSERT_EQ(table().lock(hashed(key), make_owner(kTwo, kWorker, 7), Write::kPut, std::nullopt, 8).code, Code::kOk);
   }
   PreparedTxn& record(const TxnSlot& slot) { return records_.at(kSelf, slot.index); }
-  Owner owner(const TxnSlot& slot) const { return {kSelf, kWorker, slot.index}; }
+  Owner owner(const TxnSlot& slot) const { return make_owner(kSelf, kWorker, slot.index); }
   // Messages of this node to itself.
   bool sent_to_itself() const {
     return port_.has_open(kSelf, Flow::kCommit) || port_.has_open(kSelf, Flow::kExecution);
@@ -40,7 +41,7 @@ TEST_F(OwnTransportTest, ALockThatIsRefusedHereAsksNobodyElse) {
   EXPECT_EQ(sent(), "") << "neither a lock nor an unlock";
   EXPECT_EQ(slot.round_trips, 0);
   EXPECT_EQ(records_.open_records(), 0U);
-  EXPECT_EQ(word_of(own).owner(), Owner(kTwo, kWorker, 7)) << "the other one's lock stays";
+  EXPECT_EQ(word_of(own).owner(), make_owner(kTwo, kWorker, 7)) << "the other one's lock stays";
   EXPECT_EQ(known(slot), OutcomeLog::Known::kAborted);
   EXPECT_TRUE(has_all_credit(kOne) && has_all_credit(kTwo));
 }

@@ -21,6 +21,7 @@
 #include "weft/member/node_state.h"
 #include "weft/member/view.h"
 #include "weft/run/worker.h"
+#include "weft/store/owner_testing.h"
 #include "weft/store/table.h"
 #include "weft/txn/batch.h"
 #include "weft/txn/context.h"
@@ -104,6 +105,7 @@ class PartTest : public ::testing::Test {
              .bugs = setup.bugs,
              .nodes = setup.nodes,
              .workers = 1,
+             .owners = kOwners,
              .table_batching = true,
              .recovers = setup.recovers,
              .tables = tables_,
@@ -221,7 +223,7 @@ class PartTest : public ::testing::Test {
   // Puts a committed record into the table, at version 1.
   void load_record(uint64_t key, const std::string& value) {
     const HashedKey name = hashed(key);
-    const Owner loader(kSelf, kWorker, 0);
+    const Owner loader = make_owner(kSelf, kWorker, 0);
     const LockResult lock =
         table().lock(name, loader, Write::kInsert, std::nullopt, static_cast<uint32_t>(value.size()));
     ASSERT_EQ(lock.code, Code::kOk);

@@ -293,13 +293,13 @@ void Participant::commit_key(const PreparedTxn& record, PreparedKey& key, Owner 
     if (const PreparedKey* logged = record.find_value(key.index)) value = &logged->value;
   }
   if (value != nullptr && !key.locked_to_write) {
-    ctx_.faults.report(owner.node(), "a value for what was not locked to be written");
+    ctx_.faults.report(ctx_.owners.node(owner), "a value for what was not locked to be written");
   } else if (value != nullptr) {
     if (value->size() <= key.room) {
       key.table->commit(key.key, owner, Write::kPut, *value, key.locked);
       return;
     }
-    ctx_.faults.report(owner.node(), "a value larger than what was locked for");
+    ctx_.faults.report(ctx_.owners.node(owner), "a value larger than what was locked for");
   }
   key.table->unlock(key.key, owner, key.locked);  // locked for reading, or for an update that did not come
 }

@@ -93,7 +93,7 @@ class Participant {
   CommitRequest request_of(const Message& message) const {
     return CommitRequest::of(message.source, message.tag, message.body.data(), ctx_.nodes);
   }
-  Owner owner_of(const CommitRequest& request) const { return Owner(request.coordinator, ctx_.id, request.slot); }
+  Owner owner_of(const CommitRequest& request) const { return ctx_.owner(request.coordinator, request.slot); }
   void take(const Batch& batch, const Message& message, Origin origin);
   void finish(PreparedTxn& record);
   PreparedTxn* open_record(const CommitRequest& request);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "weft/store/owner_testing.h"
 #include "weft/txn/batch.h"
 #include "weft/txn/commit_parser.h"
 #include "weft/txn/key_part.h"
@@ -116,7 +117,7 @@ class CommitPartTest : public PartTest {
     return take_received();
   }
   Word absence_of(uint64_t key) { return table().absence(hashed(key)); }
-  Owner owner(uint8_t slot, NodeId node = kPeer) const { return {node, kWorker, slot}; }
+  Owner owner(uint8_t slot, NodeId node = kPeer) const { return make_owner(node, kWorker, slot); }
 
   PreparedTable records_{kNodes, kSlots, pool_.get()};
   CommitParser parser_{ctx_, records_};

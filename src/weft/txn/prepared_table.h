@@ -178,8 +178,8 @@ class PreparedTable {
     }
   }
   void drop(PreparedTxn& record, bool committed) {
-    drop_parts(record.locked);
-    drop_parts(record.applied);
+    if (record.locked != nullptr) drop_parts(record.locked);
+    if (record.applied != nullptr) drop_parts(record.applied);
     record.locked = record.applied = nullptr;
     record.state = 0;
     record.ended = false;

@@ -83,8 +83,7 @@ Code ReadServer::lock(NodeId from, const GetRequest& request, const KeyRef& ref,
              "what has no state has no keys");
   // The write is not known yet, and its commit must not fail.
   const uint32_t room = std::min(kHeldRoom, ref.table->spec().value_bytes_max);
-  const LockResult result =
-      ref.table->lock(ref.key, Owner(from, ctx_.id, request.slot), Write::kPut, std::nullopt, room);
+  const LockResult result = ref.table->lock(ref.key, ctx_.owner(from, request.slot), Write::kPut, std::nullopt, room);
   ctx_.charge(CostStep::kLookup, 1);
   if (result.code != Code::kOk) {
     *holder = result.holder;

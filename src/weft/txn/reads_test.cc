@@ -1,6 +1,7 @@
 // Reads: what is answered here, what the primary is asked, and when a transaction has its answers.
 #include "weft/txn/reads.h"
 
+#include "weft/store/owner_testing.h"
 #include "weft/txn/commit_testing.h"
 
 namespace weft {
@@ -37,7 +38,7 @@ class ReadsTest : public CommitTest {
   }
   static std::string value_of_entry(const Entry& e) { return {reinterpret_cast<const char*>(e.value), e.value_bytes}; }
   void lock_by_other(uint64_t key) {
-    ASSERT_EQ(table().lock(hashed(key), Owner(kTwo, kWorker, 3), Write::kPut, std::nullopt, 8).code, Code::kOk);
+    ASSERT_EQ(table().lock(hashed(key), make_owner(kTwo, kWorker, 3), Write::kPut, std::nullopt, 8).code, Code::kOk);
   }
 };
 
@@ -127,7 +128,7 @@ TEST_F(ReadsTest, AnAnswerOfARefusalFailsTheTransaction) {
   TxnSlot& slot = begin();
   const Entry& e = get(slot, key_at(kOne));
   GetReply reply = reply_to(slot, 0, Code::kLocked);
-  reply.word = Word(Version(), 0, Owner(kTwo, WorkerId(4), 1)).bits;
+  reply.word = Word(Version(), 0, make_owner(kTwo, WorkerId(4), 1)).bits;
   answer_get(kOne, reply);
   EXPECT_TRUE(e.done);
   EXPECT_EQ(e.code, Code::kLocked);
@@ -448,7 +449,7 @@ class CommitsHereTest : public ReadsAtBackupsTest {
     EXPECT_TRUE(woken(waiter));
     return asked;
   }
-  const Owner other_{kOne, WorkerId(0), 3};
+  const Owner other_ = make_owner(kOne, WorkerId(0), 3);
 };
 
 TEST_F(CommitsHereTest, WhatStillHoldsAsksNobody) {

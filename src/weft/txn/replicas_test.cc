@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "weft/store/owner_testing.h"
 #include "weft/txn/node_testing.h"
 
 namespace weft {
@@ -143,7 +144,7 @@ TEST_F(ReplicasTest, DigestsAreByPartitionAndEqualWhereContentsAre) {
 }
 
 TEST_F(ReplicasTest, ALockThatIsLeftIsFound) {
-  ASSERT_EQ(table_at(0).lock(hashed(key_), Owner(NodeId(2), WorkerId(0), 1), Write::kPut, std::nullopt, 5).code,
+  ASSERT_EQ(table_at(0).lock(hashed(key_), make_owner(NodeId(2), WorkerId(0), 1), Write::kPut, std::nullopt, 5).code,
             Code::kOk);
   EXPECT_EQ(audit(), "node 0 table t: 1 locks left");
 }

@@ -24,8 +24,8 @@ void fail(TxnSlot& slot, Code code, const Entry* entry, Owner holder) {
   }
   if (holder) {
     out.has_holder = true;
-    out.holder_node = holder.node();
-    out.holder_worker = holder.worker();
+    out.holder_node = slot.owners.node(holder);
+    out.holder_worker = slot.owners.worker(holder);
   }
 }
 

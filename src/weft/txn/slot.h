@@ -174,6 +174,7 @@ struct alignas(64) TxnSlot {
   uint16_t place_mask = 0;     // one less than the number of places
   uint16_t* places = nullptr;  // if there are many entries: a table from hashes to index + 1; 0: none
   TxnWorker* txn_worker = nullptr;
+  OwnerFormat owners{1, kSlotsMax};
   // Of the slot, not of its transaction (truncation.h): the nodes that may still have a record of a finished one, since
   // when the first of these does, and the last finished one.
   uint64_t untruncated = 0;

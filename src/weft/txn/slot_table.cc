@@ -15,10 +15,11 @@ SlotTable::SlotTable(WorkerContext& ctx, Pool* pool, TxnWorker* txn_worker, uint
       sequence_gap_(sequence_gap),
       sequence_(last_sequence) {
   const int count = slots_for(ctx.limits);
-  WEFT_CHECK(count > 0 && count <= kSlotsMax, "a lock names its slot by a byte");
+  WEFT_CHECK(count > 0 && count <= kSlotsMax, "a slot is named by a byte");
   for (int i = 0; i < count; ++i) {
     auto slot = std::make_unique<TxnSlot>();
     slot->txn_worker = txn_worker;
+    slot->owners = ctx.owners;
     slot->index = static_cast<uint8_t>(i);
     slots_.push_back(std::move(slot));
   }

@@ -44,7 +44,7 @@ TEST_F(SlotTableTest, ThereAreMoreSlotsThanTransactionsInFlight) {
   limits.transactions_in_flight_max = 64;
   EXPECT_EQ(SlotTable::slots_for(limits), 88);
   limits.transactions_in_flight_max = 250;
-  EXPECT_EQ(SlotTable::slots_for(limits), kSlotsMax) << "a lock names its slot by a byte";
+  EXPECT_EQ(SlotTable::slots_for(limits), kSlotsMax) << "a slot is named by a byte";
   EXPECT_EQ(table_.size(), 10U);
 }
 

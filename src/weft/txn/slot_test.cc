@@ -1,5 +1,6 @@
 // A transaction that fails has one reason, the first, with enough detail for a person.
 #include "weft/txn/slot.h"
+#include "weft/store/owner_testing.h"
 
 #include <gtest/gtest.h>
 
@@ -34,7 +35,8 @@ TEST_F(SlotTest, TheFirstReasonStays) {
 TEST_F(SlotTest, AFailureNamesItsKeyAndWhoHoldsIt) {
   const std::string key = "a key";
   const Entry e = entry(key);
-  fail(slot(), Code::kLocked, &e, Owner(NodeId(2), WorkerId(5), 7));
+  slot().owners = kOwners;
+  fail(slot(), Code::kLocked, &e, make_owner(NodeId(2), WorkerId(5), 7));
   EXPECT_EQ(outcome().table, TableId(3));
   EXPECT_EQ(outcome().key_bytes, key.size());
   EXPECT_EQ(std::string(outcome().key_start, key.size()), key);

@@ -83,6 +83,7 @@ TxnParts::TxnParts(TxnWorker* self, Node* node, WorkerId id, Worker* worker, Env
            .bugs = node->spec().bugs,
            .nodes = node->spec().options.nodes,
            .workers = node->spec().options.workers,
+           .owners = OwnerFormat(node->spec().options.workers, SlotTable::slots_for(node->spec().options.limits)),
            .table_batching = node->spec().options.table_batching,
            .recovers = node->spec().recovers,
            .tables = node->tables(),

@@ -11,6 +11,7 @@
 
 #include "weft/fabric/region.h"
 #include "weft/fabric/verb_issuer.h"
+#include "weft/store/owner_testing.h"
 #include "weft/txn/client_acks.h"
 #include "weft/txn/coordinator.h"
 #include "weft/txn/credit_gate.h"
@@ -75,10 +76,10 @@ class VerbPartTest : public CommitPartTest {
   Table& table_at(NodeId node) { return node == kSelf ? table() : *peer_tables_[node.value]; }
   void load_at(NodeId node, uint64_t key, const std::string& value) {
     const HashedKey name = hashed(key);
-    const LockResult lock = table_at(node).lock(name, Owner(node, kWorker, 0), Write::kPut, std::nullopt,
+    const LockResult lock = table_at(node).lock(name, make_owner(node, kWorker, 0), Write::kPut, std::nullopt,
                                                 static_cast<uint32_t>(value.size()));
     ASSERT_EQ(lock.code, Code::kOk);
-    table_at(node).commit(name, Owner(node, kWorker, 0), Write::kPut, as_bytes(value), lock.locked);
+    table_at(node).commit(name, make_owner(node, kWorker, 0), Write::kPut, as_bytes(value), lock.locked);
   }
   std::string value_at(NodeId node, uint64_t key) {
     std::vector<std::byte> room(256);

@@ -62,7 +62,7 @@ void VerbTransport::post_lock(TxnSlot& slot, uint16_t index) {
                                              sizeof(uint64_t) + kPrefixBytes);
   Verb swap = verb_on(e, VerbKind::kCompareSwap, request->buffer);
   swap.compare = unlocked(e).bits;
-  swap.operand = unlocked(e).with_owner(Owner(ctx_.self, ctx_.id, slot.index)).bits;
+  swap.operand = unlocked(e).with_owner(ctx_.owner(ctx_.self, slot.index)).bits;
   request->add(swap);
   Verb read = verb_on(e, VerbKind::kRead, request->buffer + sizeof(uint64_t));
   read.bytes = kPrefixBytes;
@@ -104,7 +104,7 @@ void VerbTransport::post_release(TxnSlot& slot, uint16_t index) {
   VerbRequest* request = make_commit_request(verb_issuer_, TxnRequest::Purpose::kRelease, slot, e.placement->primary(),
                                              index, sizeof(uint64_t));
   Verb swap = verb_on(e, VerbKind::kCompareSwap, request->buffer);
-  swap.compare = unlocked(e).with_owner(Owner(ctx_.self, ctx_.id, slot.index)).bits;
+  swap.compare = unlocked(e).with_owner(ctx_.owner(ctx_.self, slot.index)).bits;
   swap.operand = unlocked(e).bits;
   request->add(swap);
   send(slot, Phase::kUnlock, request);
@@ -130,7 +130,7 @@ TxnSlot* VerbTransport::on_posted(const VerbRequest& request) {
 void VerbTransport::on_locked(TxnSlot& slot, const VerbRequest& request) {
   Entry& e = slot.entry(request.user_as<TxnRequest>().entry);
   const Word old(load<uint64_t>(request.buffer));
-  const Word mine = unlocked(e).with_owner(Owner(ctx_.self, ctx_.id, slot.index));
+  const Word mine = unlocked(e).with_owner(ctx_.owner(ctx_.self, slot.index));
   if (old == unlocked(e) || (old == mine && request.retried)) {
     e.verb_locked = true;
     e.base = e.version;
@@ -157,7 +157,7 @@ void VerbTransport::on_validated(TxnSlot& slot, const VerbRequest& request) {
   const Entry& e = slot.entry(request.user_as<TxnRequest>().entry);
   const Word word(load<uint64_t>(request.buffer));
   const auto meta = load<uint64_t>(request.buffer + kMetaAt);
-  const Owner self(ctx_.self, ctx_.id, slot.index);
+  const Owner self = ctx_.owner(ctx_.self, slot.index);
   if (word.owner() && word.owner() != self) {
     fail(slot, Code::kLocked, &e, word.owner());
   } else if (!same_record(e, word, meta) && !(ctx_.bugs.has(PlantedBug::kReusedBlock) && word.version() == e.version)) {

@@ -2,6 +2,7 @@
 // intended record (rule O2).
 #include "weft/txn/verb_transport.h"
 
+#include "weft/store/owner_testing.h"
 #include "weft/txn/verb_testing.h"
 
 namespace weft {
@@ -43,7 +44,7 @@ class VerbTransportTest : public VerbPartTest {
     return e;
   }
   Word mine(const TxnSlot& slot, uint64_t version) const {
-    return Word(Version(version), kReadable, Owner(kSelf, kWorker, slot.index));
+    return Word(Version(version), kReadable, make_owner(kSelf, kWorker, slot.index));
   }
   void set_word(uint64_t key, Word word) { store_word(record_at(kPeer, key), word); }
   bool remembered(uint64_t key) { return bool{cache_.find(kPeer, kTable, hashed(key).hash)}; }
@@ -89,7 +90,7 @@ TEST_F(VerbTransportTest, ARecordThatAnotherHasLockedStaysHis) {
   remember(a);
   TxnSlot& slot = begin();
   const Entry& e = to_write(slot, a, "new");
-  const Word his(Version(1), kReadable, Owner(kOther, kWorker, 7));
+  const Word his(Version(1), kReadable, make_owner(kOther, kWorker, 7));
   set_word(a, his);
   run(slot, Phase::kLock);
   EXPECT_FALSE(e.verb_locked);
@@ -192,7 +193,7 @@ TEST_F(VerbTransportTest, AReadIsValidIfTheRecordIsAsItWas) {  // rule G2
   EXPECT_EQ(fine.outcome.code, Code::kOk);
   TxnSlot& locked = begin();
   to_check(locked, a);
-  set_word(a, Word(Version(1), kReadable | kReadLocked, Owner(kOther, kWorker, 7)));
+  set_word(a, Word(Version(1), kReadable | kReadLocked, make_owner(kOther, kWorker, 7)));
   run(locked, Phase::kValidate);
   EXPECT_EQ(locked.outcome.code, Code::kLocked) << "also only for reading";
   EXPECT_EQ(locked.outcome.holder_node, kOther);
@@ -244,7 +245,8 @@ TEST_F(VerbTransportTest, AReleaseLeavesAWordAloneThatHasGoneOn) {
   TxnSlot& slot = begin();
   to_write(slot, a, "new");
   run(slot, Phase::kLock);
-  for (const Word gone_on : {Word(Version(2), kReadable), Word(Version(1), kReadable, Owner(kOther, kWorker, 1))}) {
+  for (const Word gone_on :
+       {Word(Version(2), kReadable), Word(Version(1), kReadable, make_owner(kOther, kWorker, 1))}) {
     slot.entry(0).verb_locked = true;
     set_word(a, gone_on);
     run(slot, Phase::kUnlock);

@@ -97,7 +97,7 @@ TEST(ShmSetupTest, OptionsAreRefusedWithTheLimitAndTheValue) {
   };
   EXPECT_EQ(fails([](ShmOptions& o) { o.address = "@" + std::string(200, 'x'); }).find("the socket address"), 0U);
   EXPECT_NE(fails([](ShmOptions& o) { o.address = "/no/such/folder/x"; }).find("bind"), std::string::npos);
-  EXPECT_NE(fails([](ShmOptions& o) { o.workers = 65; }).find("65 of at most 64"), std::string::npos);
+  EXPECT_NE(fails([](ShmOptions& o) { o.workers = 129; }).find("129 of at most 128"), std::string::npos);
   EXPECT_NE(fails([](ShmOptions& o) { o.ring_bytes = 100; }).find("ring_bytes 100"), std::string::npos);
 }
 
