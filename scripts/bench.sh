@@ -1,5 +1,5 @@
 #!/bin/sh
-# The workloads, phases by verbs and by messages, then the benchmarks beside the code: docs/performance.md.
+# The workloads, phases by verbs and by messages, a crash, then the benchmarks beside the code: docs/performance.md.
 # Run as: bench.sh BUILD_DIR WEFT. Each benchmark is a process of its own, so that none measures another's memory.
 set -eu
 
@@ -10,6 +10,8 @@ label=$(git describe --always --dirty 2>/dev/null || echo unknown)
 "$weft" bench all --markdown --label "$label"
 echo
 "$weft" bench phases --markdown --label "$label"
+echo
+"$weft" bench crash --markdown --label "$label"
 
 for program in "$build"/*_bench; do
   [ -x "$program" ] || continue

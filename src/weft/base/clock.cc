@@ -2,6 +2,8 @@
 
 #include <ctime>
 
+#include "weft/base/cpu_clock.h"
+
 namespace weft {
 
 namespace {
@@ -16,5 +18,6 @@ uint64_t read(clockid_t clock) {
 
 uint64_t RealClock::now_ns() { return read(CLOCK_MONOTONIC); }
 uint64_t WallClock::now_ns() { return read(CLOCK_REALTIME); }
+uint64_t ThreadCpuClock::now_ns() { return read(CLOCK_THREAD_CPUTIME_ID); }
 
 }  // namespace weft

@@ -7,6 +7,7 @@
 
 #include "weft/bench/ablation.h"
 #include "weft/bench/bench.h"
+#include "weft/bench/crash.h"
 #include "weft/bench/phases.h"
 #include "weft/bench/progress.h"
 #include "weft/cli/cluster_flags.h"
@@ -123,9 +124,40 @@ int run_phases(const BenchFlags& flags, const bench::BenchOptions& options, bool
   return wrong->empty() ? bench::kExitDone : wrong_result(*wrong);
 }
 
+// The most that the limits allow in 5 nodes of 10 workers: 10,000.
+constexpr int kCrashWorkers = 10;
+constexpr uint32_t kCrashInFlight = 200;
+
+int run_crash(const BenchFlags& flags, const bench::BenchOptions& options, const CLI::App& command) {
+  bench::CrashOptions crash;
+  crash.cluster = options.cluster;
+  crash.cluster.threads = 0;
+  if (command.count("--threads") == 0) crash.cluster.workers = kCrashWorkers;
+  if (command.count("--transactions-in-flight") == 0) {
+    crash.cluster.limits.transactions_in_flight_max = kCrashInFlight;
+  }
+  if (command.count("--protocol") > 0) crash.protocols = {flags.protocol};
+  if (options.keys_per_node != 0) {
+    crash.accounts = options.keys_per_node * static_cast<uint64_t>(crash.cluster.nodes);
+  }
+  crash.seed = flags.seed;
+  crash.label = flags.label;
+  bench::Progress progress(stderr);
+  auto wrong = bench::run_crashes(crash, std::cout, progress);
+  progress.clear();
+  if (!wrong) return fail(wrong.error());
+  return wrong->empty() ? bench::kExitDone : wrong_result(*wrong);
+}
+
 int run_bench(BenchFlags flags, const CLI::App& command) {
-  const bool all = flags.workload == "all", phases = flags.workload == "phases";
-  if (all || phases) {
+  const bool all = flags.workload == "all", phases = flags.workload == "phases", crash = flags.workload == "crash";
+  if (crash) {
+    for (const char* flag : {"--json", "--rate", "--off", "--warmup", "--seconds", "--transactions", "--clock-step-ns",
+                             "--fabric", "--skew"}) {
+      if (command.count(flag) > 0) return refuse(std::string(flag) + " does not go with `bench crash`");
+    }
+    if (command.count("--nodes") == 0) flags.cluster.nodes = kAllNodes;
+  } else if (all || phases) {
     for (const char* flag :
          {"--json", "--rate", "--off", "--protocol", "--warmup", "--transactions-in-flight", "--transactions"}) {
       if (command.count(flag) == 0 || (all && std::string_view(flag) == "--transactions-in-flight")) continue;
@@ -141,11 +173,12 @@ int run_bench(BenchFlags flags, const CLI::App& command) {
   } else if (flags.clock_step_ns != 0 && command.count("--transactions") == 0) {
     return refuse("--clock-step-ns counts, and does not measure: it goes with --transactions");
   } else if (flags.markdown || !flags.label.empty()) {
-    return refuse("--markdown and --label go with `bench all` and `bench phases` only");
+    return refuse("--markdown and --label go with `bench all`, `bench phases` and `bench crash` only");
   }
   const auto options = options_of(flags, command.count("--keys") > 0);
   if (!options) return refuse(options.error().text());
   const bool seconds_given = command.count("--seconds") > 0;
+  if (crash) return run_crash(flags, *options, command);
   if (phases) return run_phases(flags, *options, seconds_given);
   return all ? run_all(flags, *options, seconds_given) : run_one(flags, *options);
 }
@@ -155,8 +188,9 @@ void add_flags(CLI::App& command, BenchFlags& flags) {
       .add_option(
           "workload", flags.workload,
           "smallbank, tatp, tpcc-no, micro-G-P (G gets and P puts, for example micro-4-2), or all: every figure of "
-          "the performance page; or phases: each phase by verbs and by messages; both as Markdown, on 5 nodes unless "
-          "--nodes is given")
+          "the performance page; or phases: each phase by verbs and by messages; or crash: how long the loss of a node "
+          "stops the others when 10,000 transactions are open; all three as Markdown, on 5 nodes unless --nodes is "
+          "given")
       ->required();
   flags.cluster.add_to(command);
   command.add_option("--fabric", flags.fabric, "What joins the nodes: local, shm, tcp or verbs")->capture_default_str();
@@ -194,8 +228,8 @@ void add_flags(CLI::App& command, BenchFlags& flags) {
       "time); and in rows with verbs pipelined-verbs (several of one transaction), doorbell-batching, piggyback-acks");
   command.add_option("--seed", flags.seed, "Of the contents and of what the clients draw")->capture_default_str();
   command.add_flag("--json", flags.json, "Print one JSON object");
-  command.add_flag("--markdown", flags.markdown, "With all and phases: print Markdown, which they do anyway");
-  command.add_option("--label", flags.label, "With all and phases: the commit, for the heading");
+  command.add_flag("--markdown", flags.markdown, "With all, phases and crash: print Markdown, which they do anyway");
+  command.add_option("--label", flags.label, "With all, phases and crash: the commit, for the heading");
   add_renamed_option(command, "--inflight", "--transactions-in-flight");
 }
 

@@ -1,6 +1,7 @@
 #include "weft/txn/decision_log.h"
 
 #include <cstring>
+#include <utility>
 
 #include "weft/base/check.h"
 #include "weft/txn/key_part.h"
@@ -8,10 +9,9 @@
 namespace weft {
 
 const Decision* DecisionLog::find(NodeId coordinator, uint32_t incarnation, uint8_t slot, uint64_t sequence) const {
-  for (const Decision& d : decisions_) {
-    if (d.coordinator == coordinator && d.incarnation == incarnation && d.slot == slot && d.sequence == sequence) {
-      return &d;
-    }
+  for (uint32_t at = last_[slot_index(coordinator, slot)]; at != 0; at = decisions_[at - 1].before) {
+    const Decision& d = decisions_[at - 1];
+    if (d.incarnation == incarnation && d.sequence == sequence) return &d;
   }
   return nullptr;
 }
@@ -31,6 +31,8 @@ const char* DecisionLog::write(const RecoveryHeader& header, ByteView keys) {
   }
   decisions_.push_back({coordinator, header.slot, header.sequence(), header.incarnation, header.decided_epoch,
                         static_cast<Ending>(header.ending) == Ending::kCommit});
+  uint32_t& last = last_[slot_index(coordinator, header.slot)];
+  decisions_.back().before = std::exchange(last, static_cast<uint32_t>(decisions_.size()));
   if (header.keys != 0) decisions_.back().keys = copy_keys(keys, header.keys);
   return nullptr;
 }
@@ -67,6 +69,11 @@ bool DecisionLog::covers_records() const {
   return true;
 }
 
+void DecisionLog::clear() {
+  for (const Decision& decision : decisions_) last_[slot_index(decision.coordinator, decision.slot)] = 0;
+  decisions_.clear();
+}
+
 // Notes the decided transactions as finished here too, for the reports of a later recovery.
 void DecisionLog::finish() {
   for (const Decision& decision : decisions_) {
@@ -79,7 +86,7 @@ void DecisionLog::finish() {
     }
     records_.drop_parts(decision.keys);
   }
-  decisions_.clear();
+  clear();
 }
 
 // The planted bug: it only keeps that a record was applied, since it could not be touched again otherwise.
@@ -89,7 +96,7 @@ void DecisionLog::forget() {
     if (decision.applied && record.is(decision.incarnation, decision.sequence)) record.ended = true;
     records_.drop_parts(decision.keys);
   }
-  decisions_.clear();
+  clear();
 }
 
 }  // namespace weft

@@ -14,7 +14,8 @@ namespace weft {
 
 class DecisionLog {
  public:
-  DecisionLog(WorkerContext& ctx, PreparedTable& records) : ctx_(ctx), records_(records) {}
+  DecisionLog(WorkerContext& ctx, PreparedTable& records)
+      : ctx_(ctx), records_(records), last_(static_cast<size_t>(ctx.nodes) * static_cast<size_t>(records.slots())) {}
 
   // Writes a decision that came with these keys, unless it is here or was applied already. Returns what is wrong with
   // it, or nullptr.
@@ -42,10 +43,17 @@ class DecisionLog {
 
  private:
   PreparedKeys* copy_keys(ByteView keys, uint16_t count);
+  size_t slot_index(NodeId coordinator, uint8_t slot) const {
+    return size_t{coordinator.value} * static_cast<size_t>(records_.slots()) + slot;
+  }
+  void clear();
 
   WorkerContext& ctx_;
   PreparedTable& records_;
   std::vector<Decision> decisions_;
+  // By coordinator and slot: the place after that of the last decision on a transaction of it; 0: there is none. Few
+  // slots have more than one, and each decision names the one before it (Decision::before).
+  std::vector<uint32_t> last_;
 };
 
 }  // namespace weft

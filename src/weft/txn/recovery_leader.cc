@@ -1,5 +1,6 @@
 #include "weft/txn/recovery_leader.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "weft/base/check.h"
@@ -12,7 +13,14 @@ namespace {
 
 constexpr uint64_t kAskAgainNs = 2'000'000;  // a member that had not come to this epoch yet ignored the request
 
-uint16_t slot_key(NodeId coordinator, uint8_t slot) { return static_cast<uint16_t>(coordinator.value << 8 | slot); }
+size_t slot_key(NodeId coordinator, uint8_t slot) { return size_t{coordinator.value} << 8 | slot; }
+
+// The entry of a slot in a list that grows with the coordinators that there are.
+template <class T>
+T& slot_entry(std::vector<T>& all, NodeId coordinator, uint8_t slot) {
+  if (slot_key(coordinator, slot) >= all.size()) all.resize((size_t{coordinator.value} + 1) << 8);
+  return all[slot_key(coordinator, slot)];
+}
 
 bool is_about_transaction(RecoveryStep step) {
   return step == RecoveryStep::kRecord || step == RecoveryStep::kDecided || step == RecoveryStep::kSlot;
@@ -40,25 +48,26 @@ const char* RecoveryLeader::on_message(NodeId from, const RecoveryHeader& header
   const RecoveryId id{coordinator, header.incarnation, header.slot, header.sequence()};
   const auto step = static_cast<RecoveryStep>(header.step);
   if (is_report(step) && stage_ != Stage::kGather) return nullptr;
-  if (is_about_transaction(step) && !open_.contains(id) && ++reported_[from.value] > open_max_) {
-    return "a report of more transactions than there can be";
+  OpenTransaction* open = is_about_transaction(step) ? find(id) : nullptr;
+  if (is_about_transaction(step) && open == nullptr) {
+    if (++reported_[from.value] > open_max_) return "a report of more transactions than there can be";
   }
   switch (step) {
     case RecoveryStep::kFinished:
-      finished_[{from, slot_key(coordinator, header.slot)}] = {header.incarnation, header.sequence(),
-                                                               static_cast<Ending>(header.ending) == Ending::kCommit};
+      slot_entry(finished_[from.value], coordinator, header.slot) = {
+          header.sequence(), header.incarnation, static_cast<Ending>(header.ending) == Ending::kCommit};
       return nullptr;
     case RecoveryStep::kSlot: {
       if (coordinator != from) return "a report of another node's own transactions";
-      OpenTransaction& open = open_[id];
-      open.own_report = true;
-      open.own_ending = static_cast<Ending>(header.ending);
-      open.unanimous = header.unanimous != 0;
-      return hear_keys(keys, header.keys, open);
+      if (open == nullptr) open = &add(id);
+      open->own_report = true;
+      open->own_ending = static_cast<Ending>(header.ending);
+      open->unanimous = header.unanimous != 0;
+      return hear_keys(keys, header.keys, *open);
     }
     case RecoveryStep::kRecord:
     case RecoveryStep::kDecided:
-      return hear_record(from, header, keys, open_[id]);
+      return hear_record(from, header, keys, open != nullptr ? *open : add(id));
     case RecoveryStep::kReported:
       if (header.served != 0) was_active_ |= uint64_t{1} << from.value;
       break;
@@ -73,6 +82,20 @@ const char* RecoveryLeader::on_message(NodeId from, const RecoveryHeader& header
   }
   waiting_ &= ~(uint64_t{1} << from.value);
   return nullptr;
+}
+
+OpenTransaction* RecoveryLeader::find(const RecoveryId& id) {
+  for (uint32_t at = slot_entry(last_open_, id.coordinator, id.slot); at != 0; at = open_[at - 1].before) {
+    if (open_[at - 1].id == id) return &open_[at - 1].open;
+  }
+  return nullptr;
+}
+
+OpenTransaction& RecoveryLeader::add(const RecoveryId& id) {
+  uint32_t& last = slot_entry(last_open_, id.coordinator, id.slot);
+  open_.push_back({id, {}, last});
+  last = static_cast<uint32_t>(open_.size());
+  return open_.back().open;
 }
 
 const char* RecoveryLeader::hear_record(NodeId from, const RecoveryHeader& header, ByteView keys,
@@ -123,12 +146,13 @@ const char* RecoveryLeader::hear_keys(ByteView keys, int count, OpenTransaction&
 DecideFacts RecoveryLeader::facts_of(const RecoveryId& id, const OpenTransaction& open) const {
   DecideFacts facts;
   for_each_node(members_, [&](NodeId member) {
-    const auto at = finished_.find({member, slot_key(id.coordinator, id.slot)});
-    if (at == finished_.end() || at->second.incarnation != id.incarnation) return;
-    if (at->second.sequence < id.sequence) return;
+    const std::vector<Finished>& marks = finished_[member.value];
+    const size_t at = slot_key(id.coordinator, id.slot);
+    if (at >= marks.size() || marks[at].sequence == 0 || marks[at].incarnation != id.incarnation) return;
+    if (marks[at].sequence < id.sequence) return;
     // A slot is reused only when its last transaction was acknowledged by all; if that was an abort, no record of it is
     // left.
-    if (at->second.sequence != id.sequence || at->second.committed) {
+    if (marks[at].sequence != id.sequence || marks[at].committed) {
       facts.finished_commit = true;
     } else {
       facts.finished_abort |= uint64_t{1} << member.value;
@@ -143,13 +167,16 @@ DecideFacts RecoveryLeader::facts_of(const RecoveryId& id, const OpenTransaction
 }
 
 void RecoveryLeader::decide_all() {
-  for (auto& [id, open] : open_) {
+  for (auto& [id, open, before] : open_) {
     if (open.written == Ending::kOpen) open.decided_epoch = view_->epoch.value;
     const DecideResult verdict = decide(open, facts_of(id, open));
     WEFT_CHECK(verdict.ending != Ending::kOpen, "a decision is one");
     open.decision = verdict.ending;
     open.everywhere = verdict.everywhere;
   }
+  decided_.reserve(open_.size());
+  for (const Reported& reported : open_) decided_.push_back(&reported);
+  std::sort(decided_.begin(), decided_.end(), [](const Reported* a, const Reported* b) { return a->id < b->id; });
 }
 
 void RecoveryLeader::tell_members(RecoveryStep step) {
@@ -178,7 +205,7 @@ bool RecoveryLeader::step(uint64_t now_ns) {
     stage_ = Stage::kDecide;
     host_->on_leader_step(TxnObserver::Recovered::kDecided, members_);
     to_ = 0;
-    next_ = open_.cbegin();
+    next_ = 0;
   }
   if (stage_ == Stage::kDecide) {
     if (!send_decisions()) return false;
@@ -207,12 +234,12 @@ bool RecoveryLeader::step(uint64_t now_ns) {
 
 // Sends to one member after the other, a little at a time. Returns true when all decisions have been sent.
 bool RecoveryLeader::send_decisions() {
-  for (; to_ <= kNodesMax; ++to_, next_ = open_.cbegin()) {
+  for (; to_ <= kNodesMax; ++to_, next_ = 0) {
     const NodeId node(to_);
     if ((members_ >> node.value & 1U) == 0) continue;
-    for (; next_ != open_.cend(); ++next_) {
+    for (; next_ != decided_.size(); ++next_) {
       if (host_->queued_bytes(node) > limits_.credit_bytes / 2) return false;
-      send_decision(node, next_->first, next_->second);
+      send_decision(node, decided_[next_]->id, decided_[next_]->open);
     }
   }
   return true;
@@ -232,7 +259,7 @@ void RecoveryLeader::send_decision(NodeId to, const RecoveryId& id, const OpenTr
   header.unanimous = open.unanimous ? 1 : 0;
   header.writes = open.writes;
   header.ending = static_cast<uint8_t>(open.decision);
-  std::vector<std::byte> bytes;
+  bytes_.clear();
   if (open.decision == Ending::kCommit && !open.everywhere) {
     for (const auto& [index, write] : open.keys) {
       if (!write.has_value) continue;
@@ -244,11 +271,11 @@ void RecoveryLeader::send_decision(NodeId to, const RecoveryId& id, const OpenTr
       part.write = write.write;
       part.index = index;
       if (write.write != static_cast<uint8_t>(Write::kErase)) part.flags |= kHasValue;
-      append_key(bytes, part, as_bytes(write.key), as_bytes(write.value));
+      append_key(bytes_, part, as_bytes(write.key), as_bytes(write.value));
       ++header.keys;
     }
   }
-  host_->send(to, header, bytes);
+  host_->send(to, header, bytes_);
 }
 
 }  // namespace weft

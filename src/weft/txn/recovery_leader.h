@@ -6,9 +6,9 @@
 
 #include <array>
 #include <cstdint>
-#include <map>
+#include <deque>
 #include <memory>
-#include <utility>
+#include <vector>
 
 #include "weft/base/bugs.h"
 #include "weft/base/bytes.h"
@@ -36,11 +36,19 @@ class RecoveryLeader {
  private:
   enum class Stage : uint8_t { kGather, kDecide, kWrite, kApply, kBarrier, kDone };
   struct Finished {
+    uint64_t sequence = 0;  // 0: none
     uint32_t incarnation = 0;
-    uint64_t sequence = 0;
     bool committed = false;
   };
+  struct Reported {
+    RecoveryId id;
+    OpenTransaction open;
+    uint32_t before;  // the place after that of another transaction of the slot; 0: there is none
+  };
 
+  // The transaction as reported so far; nullptr: not yet.
+  OpenTransaction* find(const RecoveryId& id);
+  OpenTransaction& add(const RecoveryId& id);
   // Both return what is wrong, or nullptr.
   const char* hear_record(NodeId from, const RecoveryHeader& header, ByteView keys, OpenTransaction& open) const;
   const char* hear_keys(ByteView keys, int count, OpenTransaction& open) const;
@@ -62,11 +70,14 @@ class RecoveryLeader {
   uint64_t was_active_ = 0;  // members that were active before
   uint64_t ask_again_ns_ = 0;
   std::array<size_t, kNodesMax + 1> reported_{};  // by member: transactions that it was the first to report
-  std::map<RecoveryId, OpenTransaction> open_;
-  std::map<std::pair<NodeId, uint16_t>, Finished> finished_;  // by member; by coordinator and slot
-  // Sending decisions: the next node, and the next transaction.
+  std::deque<Reported> open_;
+  std::vector<uint32_t> last_open_;  // by coordinator and slot: the place after that of its last one in open_; 0: none
+  std::array<std::vector<Finished>, kNodesMax + 1> finished_;  // by member; by coordinator and slot
+  // Sending decisions, in the order of their ids: the next node, and the next transaction.
+  std::vector<const Reported*> decided_;
   uint8_t to_ = 0;
-  std::map<RecoveryId, OpenTransaction>::const_iterator next_;
+  size_t next_ = 0;
+  std::vector<std::byte> bytes_;  // of the keys in the message that is being made
 };
 
 }  // namespace weft

@@ -57,7 +57,7 @@ void RecoveryReporter::send_coordinated(const CoordinatedTxn& own) {
   header.incarnation = ctx_.views.incarnation();
   header.unanimous = own.unanimous ? 1 : 0;
   header.ending = static_cast<uint8_t>(own.ending);
-  std::vector<std::byte> bytes;
+  bytes_.clear();
   const bool same = slot.in_phases() && slot.sequence == own.sequence;
   for (uint16_t i = 0; same && i < slot.count; ++i) {
     const Entry& e = slot.entry(i);
@@ -71,10 +71,10 @@ void RecoveryReporter::send_coordinated(const CoordinatedTxn& own) {
     out.index = i;
     const bool erase = e.write == Write::kErase;
     if (!erase) out.flags |= kHasValue;
-    append_key(bytes, out, e.key.bytes, erase ? ByteView() : ByteView(e.new_value, e.new_bytes));
+    append_key(bytes_, out, e.key.bytes, erase ? ByteView() : ByteView(e.new_value, e.new_bytes));
     ++header.keys;
   }
-  host_->send(leader(), header, bytes);
+  host_->send(leader(), header, bytes_);
 }
 
 void RecoveryReporter::send_record(NodeId coordinator, uint8_t slot) {
@@ -119,7 +119,7 @@ void RecoveryReporter::send_decision(const Decision& decision) {
 }
 
 void RecoveryReporter::send_part(RecoveryHeader header, const PreparedKeys* part, Versions versions) {
-  std::vector<std::byte> bytes;
+  bytes_.clear();
   header.keys = 0;
   for (const PreparedKey& key : part == nullptr ? std::span<const PreparedKey>() : part->all()) {
     if (key.write == Write::kNone || key.table == nullptr) continue;
@@ -131,10 +131,10 @@ void RecoveryReporter::send_part(RecoveryHeader header, const PreparedKeys* part
     out.write = static_cast<uint8_t>(key.write);
     out.index = key.index;
     if (key.has(kHasValue)) out.flags |= kHasValue;
-    append_key(bytes, out, key.key.bytes, key.has(kHasValue) ? key.value : ByteView());
+    append_key(bytes_, out, key.key.bytes, key.has(kHasValue) ? key.value : ByteView());
     ++header.keys;
   }
-  host_->send(leader(), header, bytes);
+  host_->send(leader(), header, bytes_);
 }
 
 }  // namespace weft

@@ -47,7 +47,8 @@ class RecoveryReporter {
   const DecisionLog& decisions_;
   RecoveryHost* const host_;
   std::vector<CoordinatedTxn> coordinated_;
-  size_t next_ = 0;  // the next item to report
+  size_t next_ = 0;               // the next item to report
+  std::vector<std::byte> bytes_;  // of the keys in the message that is being made
 };
 
 }  // namespace weft

@@ -15,10 +15,12 @@
 // interrupted by another view, it wins over everything else.
 #pragma once
 
+#include <algorithm>
 #include <compare>
 #include <cstdint>
-#include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "weft/base/bytes.h"
 #include "weft/store/table.h"
@@ -82,6 +84,7 @@ struct Decision {
   bool commit;
   bool applied = false;
   PreparedKeys* keys = nullptr;  // all writes of the transaction
+  uint32_t before = 0;           // DecisionLog: the decision on the slot before this one
 };
 
 // One of the worker's own transactions when it stopped.
@@ -95,11 +98,26 @@ struct CoordinatedTxn {
 // At the leader: a transaction that some member has a record of, or that its coordinator has not finished.
 struct OpenTransaction {
   struct Write {
-    uint16_t table;
-    uint8_t write;
+    uint16_t table = 0;
+    uint8_t write = 0;
     uint64_t version = 0;
     bool has_value = false;
     std::string key, value;
+  };
+  // By index in the transaction, in that order. Most have few, and reports name them in order.
+  class Writes {
+   public:
+    Write& operator[](uint16_t index) {
+      const auto at = std::lower_bound(all_.begin(), all_.end(), index,
+                                       [](const auto& pair, uint16_t i) { return pair.first < i; });
+      if (at != all_.end() && at->first == index) return at->second;
+      return all_.insert(at, {index, Write{}})->second;
+    }
+    auto begin() const { return all_.begin(); }
+    auto end() const { return all_.end(); }
+
+   private:
+    std::vector<std::pair<uint16_t, Write>> all_;
   };
   bool unanimous = false;
   uint16_t writes = 0;
@@ -109,8 +127,8 @@ struct OpenTransaction {
   uint32_t decided_epoch = 0;
   bool own_report = false;  // the coordinator is a member, and has not finished it
   Ending own_ending = Ending::kOpen;
-  std::map<uint16_t, Write> keys;  // by index in the transaction
-  size_t bytes = 0;                // of these keys and values, padded
+  Writes keys;
+  size_t bytes = 0;  // of these keys and values, padded
 
   Ending decision = Ending::kOpen;
   bool everywhere = false;  // finished at a member, so every replica has it: nothing to send
