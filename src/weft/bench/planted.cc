@@ -152,6 +152,9 @@ const std::vector<BugPin>& planted_bugs() {
       bug(PlantedBug::kUnfitRows, "run rows in one cluster that do not fit", "dnl4+dnl1", SimWorkload::kAppend);
   unfit.sound_protocol = "dnl4+fasst";
   BugPin two_moments = bug(PlantedBug::kReadsOfTwoMoments, "commit reads of two moments", "dnl1", SimWorkload::kAppend);
+  // Every node has all keys.
+  two_moments.where.nodes = two_moments.where.replicas = 3;
+  two_moments.where.keys = 5;
   two_moments.where.local_reads = true;
   two_moments.where.single_key_percent = 0;
   two_moments.where.transactions = kTransactionsDefault;
@@ -165,7 +168,7 @@ const std::vector<BugPin>& planted_bugs() {
       pinned(1, reads),
       pinned(1, bug(PlantedBug::kLockWithoutValue, "lock without the value", "dnl1", SimWorkload::kAppend)),
       pinned(15, at_crash(PlantedBug::kToldEarly, "tell before it is replicated", "dnl4", 3, 2)),
-      pinned(1, at_crash(PlantedBug::kNoRaiseOnPromotion, "leave a promoted value unreadable", "dnl2", 3, 3)),
+      pinned(3, at_crash(PlantedBug::kNoRaiseOnPromotion, "leave a promoted value unreadable", "dnl2", 3, 3)),
       pinned(1, at_crash(PlantedBug::kFillingServes, "serve while catching up", "dnl2", 4, 3)),
       pinned(1, at_crash(PlantedBug::kOldEpochAccepted, "accept an old epoch", "dnl4", 4, 3)),
       pinned(89, not_written),
@@ -189,7 +192,7 @@ const std::vector<BugPin>& planted_bugs() {
       pinned(4, too_late("say too late that nothing happened, by verbs", "drtmh")),
       pinned(2, unfit),
       pinned(9, seen_at_backups(PlantedBug::kHiddenReads, "commit reads that a backup hides")),
-      pinned(181, two_moments),
+      pinned(40, two_moments),
       pinned(3, at_crash(PlantedBug::kReusedUnacked, "use a slot again before all know of its abort", "dnl4", 4, 3)),
   };
   return kBugs;

@@ -14,7 +14,6 @@ namespace weft::sim {
 
 namespace {
 
-constexpr uint64_t kRetireAfter = 64;   // appends to a key; then its place gets a new key
 constexpr uint64_t kElementsMax = 150;  // room for appends that were in flight when the key was retired
 
 // Arguments of the stored procedure `append`: the table, then these.
@@ -88,7 +87,8 @@ class AppendWorkload final : public Workload {
   struct Attempt {
     SimTxn record;
     std::vector<Plan> plans;
-    bool async = false;  // all reads are started before the first is awaited
+    bool async = false;        // all reads are started before the first is awaited
+    uint64_t snapshot_ns = 0;  // a snapshot's longest pause between two reads
     size_t drop_before = SIZE_MAX;
     bool failed = false;  // a read failed, or a value was broken
     bool recorded = false;
@@ -170,7 +170,10 @@ AppendWorkload::Attempt AppendWorkload::plan_txn(Client* client) {
   Random& random = client->random;
   Attempt attempt;
   attempt.record.process = client->id;
-  const uint64_t keys = random.between(1, std::min<uint64_t>(context_->config.keys_per_txn, context_->config.keys));
+  const bool snapshot = context_->config.snapshot_percent != 0 && random.chance(context_->config.snapshot_percent);
+  const uint64_t most = std::min<uint64_t>(context_->config.keys_per_txn, context_->config.keys);
+  const uint64_t keys =
+      snapshot ? std::min<uint64_t>(random.between(2, most + 1), context_->config.keys) : random.between(1, most);
   while (attempt.plans.size() < keys) {
     const uint64_t place = context_->choose(random, generation_.size());
     const auto same = [&](const Plan& plan) { return plan.place == place; };
@@ -179,9 +182,14 @@ AppendWorkload::Attempt AppendWorkload::plan_txn(Client* client) {
       if (random.chance(50)) break;
       continue;
     }
-    attempt.plans.push_back(plan_for(random, place, true));
+    // A snapshot also looks for keys that do not exist, and are perhaps being inserted.
+    const bool next = snapshot && random.chance(20);
+    generation_[place] += next ? 1 : 0;
+    attempt.plans.push_back(plan_for(random, place, !snapshot));
+    generation_[place] -= next ? 1 : 0;
   }
   attempt.async = random.chance(40);
+  if (snapshot) attempt.snapshot_ns = random.chance(60) ? random.between(1, 20) * 1000 : 1;
   if (random.chance(context_->config.drop_percent)) attempt.drop_before = random.below(attempt.plans.size() + 1);
   return attempt;
 }
@@ -247,7 +255,8 @@ Task<void> AppendWorkload::operations(Client* client, Session session, Txn* txn,
       }
     }
     context_->doing(client, "thinking");
-    const uint64_t think_ns = context_->think_ns(client->random);
+    uint64_t think_ns = context_->think_ns(client->random);
+    if (attempt->snapshot_ns != 0) think_ns += client->random.below(attempt->snapshot_ns);
     if (think_ns > 0) co_await session.sleep_ns(think_ns);
   }
 }
@@ -262,7 +271,7 @@ void AppendWorkload::finished(Attempt& attempt, SimOutcome outcome) {
     for (const Plan& plan : attempt.plans) {
       // The key may have been retired meanwhile: then its place has another key.
       if (!plan.append || plan.number != plan.place + generation_[plan.place] * generation_.size()) continue;
-      if (++appended_[plan.place] < kRetireAfter) continue;
+      if (++appended_[plan.place] < context_->config.retire_after) continue;
       appended_[plan.place] = 0;
       ++generation_[plan.place];
     }

@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "weft/base/random.h"
-#include "weft/txn/protocol.h"
+#include "weft/txn/row_set.h"
 
 namespace weft {
 
@@ -174,6 +174,18 @@ void draw_joiners_and_patience(const SimOptions& fixed, SimConfig& config) {
   if (fixed.impatient.value_or(impatient)) config.answer_ns = leases * config.lease_ns;
 }
 
+// Where reads are locked, transactions that only read commit at any replica (rule G7), so there are more of them, and
+// keys come into being more often. Other rows validate what they read, and their seeds stay as they were.
+void draw_snapshots(uint64_t seed, SimConfig& config) {
+  Random snapshots(mix64(seed) ^ 0x5a95);
+  const uint32_t share = percent(snapshots, 60, 70);
+  const auto retire_after = pick<uint32_t>(snapshots, {6, 16, 64});
+  const Result<RowSet> rows = RowSet::parse(config.options.protocol);
+  if (config.workload.kind != SimWorkload::kAppend || !rows || !rows->first().locks_reads() || share == 0) return;
+  config.workload.snapshot_percent = share;
+  config.workload.retire_after = retire_after;
+}
+
 void draw_verbs(const SimOptions& fixed, SimConfig& config) {
   Options& options = config.options;
   // What only rows with verbs use.
@@ -227,6 +239,7 @@ SimConfig draw_config(const SimOptions& fixed) {
   }
   config.visitors = (config.faults.bits & FaultMask::links().bits) != 0;
   draw_joiners_and_patience(fixed, config);
+  draw_snapshots(fixed.seed, config);
   draw_verbs(fixed, config);
   config.aimed = config.transactions != 0 && config.faults.has(Fault::kCrash);
   config.aimed_links = config.transactions != 0 && config.faults.has(Fault::kBreak);
@@ -256,7 +269,8 @@ std::string SimConfig::text() const {
       << (transactions != 0 ? transactions : static_cast<uint64_t>(w.txns))
       << (transactions != 0 ? " txns in all, " : " txns each, ") << w.keys << " keys, hot " << w.hot_percent << " %, "
       << w.keys_per_txn << " keys a txn, reads " << w.read_percent << " %, one " << w.single_key_percent
-      << " %, declared " << w.declared_percent << " %, think " << w.think_percent << " % " << w.think_ns << " ns, drop "
+      << " %, declared " << w.declared_percent << " %, snapshots " << w.snapshot_percent << " %, keys live for "
+      << w.retire_after << " appends, think " << w.think_percent << " % " << w.think_ns << " ns, drop "
       << w.drop_percent << " %, blind " << w.blind_percent << " %, large " << w.large_percent << " % " << w.large_bytes
       << " B, room for " << w.capacity << (w.byte_keys ? ", byte keys" : "") << (w.conserving ? ", conserving" : "");
   if (!network.atomic_with_cpu)
