@@ -44,6 +44,7 @@ enum class PlantedBug : uint64_t {
   kReusedUnacked = 1UL << 34,       // a slot is used again when its aborts are sent, before they are acknowledged
   kHiddenReads = 1UL << 35,         // a read-only commit at a replica ignores the readable flag
   kReadsOfTwoMoments = 1UL << 36,   // a read-only commit at a replica does not look whether its reads still hold
+  kFirstPieceIsAll = 1UL << 37,     // a replica acknowledges a large message when its first piece is there
 };
 
 struct PlantedBugs {

@@ -60,6 +60,13 @@ void draw_turns(uint64_t seed, Limits& limits) {
   if (random.chance(25)) limits.credit_bytes = pick<uint32_t>(random, {4096, 6000, 10'000});
 }
 
+// Commits of a few hundred bytes are large, and travel in pieces.
+void draw_pieces(const SimOptions& fixed, SimConfig& config) {
+  Random random(mix64(fixed.seed) ^ 0x91ece);
+  if (random.chance(40)) config.piece_bytes = pick<uint32_t>(random, {16, 64, 256, 1024});
+  if (fixed.piece_bytes) config.piece_bytes = *fixed.piece_bytes;
+}
+
 NetworkConfig draw_network(Random& random) {
   NetworkConfig network;
   network.base_ns = pick<uint64_t>(random, {300, 1500, 10'000});
@@ -249,6 +256,7 @@ SimConfig draw_config(const SimOptions& fixed) {
   if (workload.large_percent == 0) workload.large_bytes = 0;
   draw_limits(random, workload, config.options.limits);
   draw_turns(fixed.seed, config.options.limits);
+  draw_pieces(fixed, config);
   return config;
 }
 
@@ -259,11 +267,12 @@ std::string SimConfig::text() const {
   out << workload_name(w.kind) << " on " << o.protocol << ": " << o.nodes << " nodes, " << initial_members
       << " of them from the start, " << o.replicas << " replicas, " << o.workers << " workers, " << o.partitions
       << " partitions; inflight " << o.limits.transactions_in_flight_max << ", credit " << o.limits.credit_bytes
-      << ", room " << o.limits.txn_bytes_max << "; " << (o.network_batching ? "" : "no ") << "nw-batch, "
-      << (o.table_batching ? "" : "no ") << "ht-batch, " << (o.local_reads ? "" : "no ") << "local reads; latency "
-      << network.base_ns << "+" << network.jitter_ns << " ns, tail " << network.tail_permille << " permille "
-      << network.tail_ns << " ns, " << network.channel_packets << " packets a channel, step jitter " << step_jitter_ns
-      << " ns; lease " << lease_ns << " ns" << (supervised ? ", supervised" : "")
+      << ", room " << o.limits.txn_bytes_max << (piece_bytes != 0 ? ", pieces of " + std::to_string(piece_bytes) : "")
+      << "; " << (o.network_batching ? "" : "no ") << "nw-batch, " << (o.table_batching ? "" : "no ") << "ht-batch, "
+      << (o.local_reads ? "" : "no ") << "local reads; latency " << network.base_ns << "+" << network.jitter_ns
+      << " ns, tail " << network.tail_permille << " permille " << network.tail_ns << " ns, " << network.channel_packets
+      << " packets a channel, step jitter " << step_jitter_ns << " ns; lease " << lease_ns << " ns"
+      << (supervised ? ", supervised" : "")
       << (answer_ns != 0 ? ", answers within " + std::to_string(answer_ns) + " ns" : "") << "; faults "
       << faults_text(faults) << " within " << fault_horizon_ns << " ns; " << w.clients << " clients a worker, "
       << (transactions != 0 ? transactions : static_cast<uint64_t>(w.txns))

@@ -37,6 +37,8 @@ class BackupWrites {
   // Logs the writes in the record, and applies those that are not deferred. `room`: what is left in the part's block,
   // for old values.
   void add(PreparedTxn& record, PreparedKeys* part, std::span<std::byte> room);
+  // The same for one key of a part that is in the record.
+  void add_key(PreparedTxn& record, PreparedKey& key, std::span<std::byte>* room);
   // The transaction has committed everywhere: installs what was deferred, and makes readable what was applied.
   void finish(const PreparedTxn& record) const;
   void finish_key(const PreparedKey& key) const;
@@ -61,17 +63,19 @@ class BackupWrites {
 WEFT_INLINE inline void BackupWrites::add(PreparedTxn& record, PreparedKeys* part, std::span<std::byte> room) {
   part->next = record.applied;
   record.applied = part;
-  for (PreparedKey& key : part->all()) {
-    const uint8_t role = role_of(key);
-    if ((role & (kPrimary | kCatchingUp)) == 0 && !key.has(kDeferred)) [[likely]] {
-      apply(record, key, &room);
-      if (needs_mark(key)) record.ends_quietly = false;
-      continue;
-    }
-    key.deferred_apply = (role & kPrimary) == 0 || (role & kCatchingUp) != 0;
-    key.late_put = key.deferred_apply && (role & kCatchingUp) == 0 && key.write == Write::kPut;
-    if (key.deferred_apply) record.ends_quietly = false;
+  for (PreparedKey& key : part->all()) add_key(record, key, &room);
+}
+
+WEFT_INLINE inline void BackupWrites::add_key(PreparedTxn& record, PreparedKey& key, std::span<std::byte>* room) {
+  const uint8_t role = role_of(key);
+  if ((role & (kPrimary | kCatchingUp)) == 0 && !key.has(kDeferred)) [[likely]] {
+    apply(record, key, room);
+    if (needs_mark(key)) record.ends_quietly = false;
+    return;
   }
+  key.deferred_apply = (role & kPrimary) == 0 || (role & kCatchingUp) != 0;
+  key.late_put = key.deferred_apply && (role & kCatchingUp) == 0 && key.write == Write::kPut;
+  if (key.deferred_apply) record.ends_quietly = false;
 }
 
 // An old value of the new one's size stays beside it.

@@ -23,9 +23,8 @@ uint32_t CommitCredit::small_bytes(const Limits& limits) {
 
 bool CommitCredit::is_small(const TxnSlot& slot) const {
   constexpr uint32_t kKeys = 4;
-  constexpr uint32_t kBytes = 256;  // of keys and values; a key goes in three messages
-  static_assert(kMessages + kKeys * kKey + 3 * kBytes <= kSmallBytes);
-  return has_small_ && slot.count <= kKeys && slot.bytes_used <= kBytes;
+  static_assert(kMessages + kKeys * kKey + 3 * kSmallCommitBytes <= kSmallBytes);
+  return has_small_ && slot.count <= kKeys && slot.bytes_used <= small_bytes_max_;
 }
 
 void CommitCredit::plan(TxnSlot& slot) {

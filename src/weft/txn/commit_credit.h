@@ -10,20 +10,29 @@
 // held.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cstdint>
 
 #include "weft/base/check.h"
 #include "weft/txn/context.h"
 #include "weft/txn/credit_gate.h"
+#include "weft/txn/messages.h"
 #include "weft/txn/slot.h"
 
 namespace weft {
 
 class CommitCredit {
  public:
-  static constexpr uint32_t kSmallBytes = 2048;  // of a small commit, at each of its participants
+  static constexpr uint32_t kSmallBytes = 2048;       // of a small commit, at each of its participants
+  static constexpr uint32_t kSmallCommitBytes = 256;  // of its keys and values; a key goes in three messages
 
-  CommitCredit(const Limits& limits, CreditGate& gate) : gate_(gate), has_small_(small_bytes(limits) != 0) {}
+  // `large_bytes`: commits with more bytes travel in pieces (kInPieces).
+  CommitCredit(const Limits& limits, CreditGate& gate, uint32_t large_bytes = UINT32_MAX)
+      : gate_(gate),
+        has_small_(small_bytes(limits) != 0),
+        small_bytes_max_(std::min(kSmallCommitBytes, large_bytes)),
+        large_bytes_(large_bytes) {}
 
   // What is set aside for the small commits of all slots, at each peer; 0 if there is too little credit for that.
   static uint32_t small_bytes(const Limits& limits);
@@ -35,6 +44,7 @@ class CommitCredit {
     WEFT_CHECK(slot.outcome.code == Code::kOk && slot.phase == Phase::kExecute,
                "credit is taken before the first phase");
     if (is_small(slot)) return true;
+    if (slot.bytes_used > large_bytes_) slot.flags |= kInPieces;
     plan(slot);
     return take_planned(slot);
   }
@@ -71,6 +81,8 @@ class CommitCredit {
 
   CreditGate& gate_;
   const bool has_small_;
+  const uint32_t small_bytes_max_;
+  const uint32_t large_bytes_;
   std::array<Queue, 2> lines_;
   TxnSlot* turn_ = nullptr;  // who has it
 };

@@ -57,6 +57,8 @@ struct WorkerContext {
   PeerFaults faults;
   Counters counters;
   ScratchBuffer scratch;  // room for one value of any table
+  // Commits with more bytes of keys and values travel in pieces (piece.h).
+  const uint32_t large_commit_bytes = UINT32_MAX;
 
   uint64_t now_ns() const { return worker->now_ns(); }
   const View& view() const { return views.current(); }

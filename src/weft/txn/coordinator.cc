@@ -5,6 +5,7 @@
 #include "weft/base/marks.h"
 #include "weft/txn/messages.h"
 #include "weft/txn/own_transport.h"
+#include "weft/txn/piece_sender.h"
 #include "weft/txn/verb_transport.h"
 
 namespace weft {
@@ -18,7 +19,8 @@ Coordinator::Coordinator(WorkerContext& ctx, bool truncates_by_next_use, SlotTab
       messages_(transports.messages),
       own_(transports.own),
       verbs_(transports.verbs),
-      credit_(ctx.limits, credit),
+      pieces_(transports.pieces),
+      credit_(ctx.limits, credit, ctx.large_commit_bytes),
       local_(ctx, slots.size()),
       truncation_(ctx, slots, truncates_by_next_use) {}
 
@@ -191,18 +193,33 @@ void Coordinator::enter(TxnSlot& slot, Phase phase) {
   if (phase == Phase::kUnlock) step = {slot.locked_nodes, slot.locked_nodes};
   WEFT_CHECK((step.await_from & ~slot.participants) == 0, "a commit awaits its participants only");
   if (phase == Phase::kReplicate) slot.record_nodes |= step.send_to;
+  if ((slot.flags & kInPieces) != 0) [[unlikely]]
+    return enter_in_pieces(slot, phase, step);
   if (own_ != nullptr && !run_own(slot, phase, &step)) return;
   if (phase == Phase::kLock || phase == Phase::kReplicate) Truncation::opens_records(slot, step.send_to);
   if (verbs_ != nullptr) verbs_->post_phase(slot, phase, &step);
   slot.waiting = step.await_from;
   if (slot.phase_over()) return;
   if (step.send_to != 0) messages_.send(slot, phase, step.send_to);
+  count_round_trip(slot, phase);
+}
+
+WEFT_INLINE void Coordinator::count_round_trip(TxnSlot& slot, Phase phase) {
   const bool remote = (slot.waiting & ~(uint64_t{1} << ctx_.self.value)) != 0 || slot.verbs_pending != 0;
   if (!slot.acknowledged && remote) {
     ++slot.round_trips;
     ++ctx_.counters.phase_round_trips[index_of(phase)];
   }
   if (ctx_.observer != nullptr) ctx_.observer->on_phase(ctx_.self, ctx_.id, slot);
+}
+
+// The same for a large commit: this node is a participant as any other, and answers when it has done its part.
+void Coordinator::enter_in_pieces(TxnSlot& slot, Phase phase, const PlanStep& step) {
+  if (phase == Phase::kLock || phase == Phase::kReplicate) Truncation::opens_records(slot, step.send_to);
+  slot.waiting = step.await_from;
+  if (slot.phase_over()) return;
+  pieces_->add(slot, phase, step.send_to);
+  count_round_trip(slot, phase);
 }
 
 // Runs the phase at this node, if it has a part in it. Returns false if that was refused: then nobody else is asked.
@@ -388,6 +405,7 @@ void Coordinator::on_unlocked(const Batch&, std::span<const Message> run) {
 void Coordinator::drop_queues() {
   local_.clear();
   credit_.drop_queues();
+  if (pieces_ != nullptr) pieces_->clear();
   truncation_.clear();
 }
 

@@ -25,6 +25,7 @@
 namespace weft {
 
 class OwnTransport;
+class PieceSender;
 class VerbTransport;
 
 class Coordinator {
@@ -32,8 +33,9 @@ class Coordinator {
   // How commits reach their participants.
   struct Transports {
     MessageTransport& messages;
-    OwnTransport* own;     // nullptr if a row uses verbs: then this node is sent messages too
-    VerbTransport* verbs;  // nullptr if no row uses any
+    OwnTransport* own;              // nullptr if a row uses verbs: then this node is sent messages too
+    VerbTransport* verbs;           // nullptr if no row uses any
+    PieceSender* pieces = nullptr;  // of large commits; nullptr: there are none
   };
   // `truncates_by_next_use`: RowSet::truncates_by_next_use.
   Coordinator(WorkerContext& ctx, bool truncates_by_next_use, SlotTable& slots, ClientAcks& acks, CreditGate& credit,
@@ -80,6 +82,8 @@ class Coordinator {
   bool plan(TxnSlot& slot);
   bool reserve(TxnSlot& slot);
   void enter(TxnSlot& slot, Phase phase);
+  void enter_in_pieces(TxnSlot& slot, Phase phase, const PlanStep& step);
+  void count_round_trip(TxnSlot& slot, Phase phase);
   void advance(TxnSlot& slot);
 
   WorkerContext& ctx_;
@@ -89,6 +93,7 @@ class Coordinator {
   MessageTransport& messages_;
   OwnTransport* const own_;
   VerbTransport* const verbs_;
+  PieceSender* const pieces_;
   CommitCredit credit_;
   LocalCommits local_;
   Truncation truncation_;

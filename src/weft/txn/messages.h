@@ -33,6 +33,7 @@ enum class Kind : uint8_t {
   kRingRead,  // RingRead: how far the sender has read the ring that the receiver writes (log_ring.h)
   kUnlocked,  // TxnCompleteNotice...: what the sender has unlocked; replaces as many acks (passive acknowledgement)
   kAck,       // PhaseAck...: phases that the sender has done as asked
+  kPiece,     // PieceHeader, bytes: a part of a kLock, kValidate, kReplicate or kUnlock of a large commit (piece.h)
 };
 
 enum GetFlags : uint8_t {
@@ -162,6 +163,7 @@ enum CommitFlags : uint8_t {
   kPiggybackAck = 4,    // kUnlock of a commit: acknowledged by a notice
   kCommits = 8,         // kUnlock: of a commit, not of an abort
 };
+inline constexpr uint8_t kInPieces = 128;  // of the slot, and in no message: its messages travel in pieces (piece.h)
 inline constexpr uint8_t kCommitFlagsMax = kUnanimous | kRefusalIsFinal | kPiggybackAck | kCommits;
 
 // Starts every commit message. One message per transaction, phase and node (rule K1). It contains enough for a

@@ -42,6 +42,7 @@ struct ClusterSpec {
   uint64_t answer_ns = 0;      // test only: overrides limits.answer_ms
   bool rotates_rows = false;   // test only: transactions take the cluster's rows in turn
   uint64_t sequence_gap = 0;   // test only: transaction ids jump by this now and then
+  uint32_t piece_bytes = 0;    // test only: commits of more bytes are large, and travel in pieces of so many
 };
 
 // Returns what is wrong with the spec, naming the option and its value.

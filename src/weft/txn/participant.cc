@@ -242,18 +242,21 @@ void Participant::on_unlock(const Batch& batch, std::span<const Message> run) {
   for (const Message& m : run) {
     if (!m.ok) continue;
     const CommitRequest request = request_of(m);
-    if (!unlock(request, batch.keys_of(m))) continue;
-    if (request.commits() && (request.flags & kPiggybackAck) != 0 && m.source != ctx_.self) {
-      unlock_acks_.add(m.source, {request.sequence, request.slot});
-    } else {
-      acknowledge(request, Phase::kUnlock);
-    }
+    if (unlock(request, batch.keys_of(m))) acknowledge_unlock(request);
+  }
+}
+
+WEFT_INLINE void Participant::acknowledge_unlock(const CommitRequest& request) {
+  if (request.commits() && (request.flags & kPiggybackAck) != 0 && request.coordinator != ctx_.self) {
+    unlock_acks_.add(request.coordinator, {request.sequence, request.slot});
+  } else {
+    acknowledge(request, Phase::kUnlock);
   }
 }
 
 WEFT_INLINE bool Participant::unlock(const CommitRequest& request, std::span<const KeyRef> keys) {
   PreparedTxn& record = records_.at(request.coordinator, request.slot);
-  if (record.sequence != request.sequence || record.locked == nullptr || (record.state & kCommitted) != 0) {
+  if (!is_locked(record, request)) {
     ctx_.faults.report(request.coordinator, "an unlock of what is not locked");
     return false;
   }
@@ -317,6 +320,47 @@ void Participant::on_done(const Batch&, std::span<const Message> run) {
       }
     }
   }
+}
+
+// Messages of which a little is done at a time.
+
+PreparedTxn* Participant::begin_replicate(const CommitRequest& request, PreparedKeys* part) {
+  PreparedTxn* record = open_record(request);
+  if (record == nullptr) {
+    records_.drop_parts(part);
+    return nullptr;
+  }
+  part->next = record->applied;
+  record->applied = part;
+  return record;
+}
+
+void Participant::replicate_key(PreparedTxn& record, PreparedKey& key, std::span<std::byte>* room) {
+  backup_.add_key(record, key, room);
+}
+
+void Participant::end_replicate(const CommitRequest& request, PreparedTxn& record, bool answers) {
+  record.state |= kReplicated;
+  if (answers) acknowledge(request, Phase::kReplicate);
+}
+
+bool Participant::can_unlock(const CommitRequest& request) const {
+  return is_locked(records_.at(request.coordinator, request.slot), request);
+}
+
+void Participant::unlock_key(const PreparedTxn& record, PreparedKey& key, const CommitRequest& request,
+                             std::span<const KeyRef> carried) {
+  commit_key(record, key, owner_of(request), carried);
+}
+
+void Participant::end_unlock(const CommitRequest& request, PreparedTxn& record, bool answers) {
+  record.state |= kCommitted;
+  note_outcome(record.incarnation, request.sequence, true);
+  if (answers) acknowledge_unlock(request);
+}
+
+void Participant::answer(const CommitRequest& request, Phase phase, const PhaseResult& result) {
+  reply(request, phase, result);
 }
 
 // For recovery.

@@ -48,6 +48,17 @@ class Participant {
   [[nodiscard]] bool replicate(const CommitRequest& request, const PreparedTable::NewPart& part);
   [[nodiscard]] bool unlock(const CommitRequest& request, std::span<const KeyRef> keys);
 
+  // The same for messages of which a little is done at a time (piece_receiver.h). begin_replicate returns nullptr if no
+  // correct coordinator asks for it; the part is gone then.
+  PreparedTxn* begin_replicate(const CommitRequest& request, PreparedKeys* part);
+  void replicate_key(PreparedTxn& record, PreparedKey& key, std::span<std::byte>* room);
+  void end_replicate(const CommitRequest& request, PreparedTxn& record, bool answers);
+  bool can_unlock(const CommitRequest& request) const;
+  void unlock_key(const PreparedTxn& record, PreparedKey& key, const CommitRequest& request,
+                  std::span<const KeyRef> carried);
+  void end_unlock(const CommitRequest& request, PreparedTxn& record, bool answers);
+  void answer(const CommitRequest& request, Phase phase, const PhaseResult& result);
+
   PreparedTable::NewPart gather(std::span<const KeyRef> keys) { return records_.gather_part(keys); }
 
   // The same, by messages.
@@ -96,6 +107,10 @@ class Participant {
   Owner owner_of(const CommitRequest& request) const { return ctx_.owner(request.coordinator, request.slot); }
   void take(const Batch& batch, const Message& message, Origin origin);
   void finish(PreparedTxn& record);
+  static bool is_locked(const PreparedTxn& record, const CommitRequest& request) {
+    return record.sequence == request.sequence && record.locked != nullptr && (record.state & kCommitted) == 0;
+  }
+  void acknowledge_unlock(const CommitRequest& request);
   PreparedTxn* open_record(const CommitRequest& request);
   void reply(const CommitRequest& request, Phase phase, const PhaseResult& result);
   // Replies that it is done.

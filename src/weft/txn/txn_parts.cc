@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "weft/txn/piece.h"
 #include "weft/txn/protocol.h"
 
 namespace weft {
@@ -18,16 +19,27 @@ size_t pool_bytes(const Options& options) {
   return std::min(held * 8, size_t{8} << 30) + (256U << 20);
 }
 
+// A commit message can carry all bytes of a transaction and a description of each of its keys; an answer carries one
+// value.
+size_t message_bytes_max(const Limits& limits) {
+  return size_t{limits.txn_bytes_max} + size_t{limits.txn_keys_max} * 64 + limits.value_bytes_max + 4096;
+}
+
+uint32_t piece_bytes(const ClusterSpec& spec) { return spec.piece_bytes != 0 ? spec.piece_bytes : kPieceBytesMax; }
+
+// Rows with verbs have no large commits: what they log is in order with what verbs write.
+uint32_t large_commit_bytes(const Node& node) {
+  if (node.rows().uses_verbs()) return UINT32_MAX;
+  return node.spec().piece_bytes != 0 ? node.spec().piece_bytes : kLargeCommitBytes;
+}
+
 PortOptions port_options(const Node& node, WorkerId id) {
   const Options& options = node.spec().options;
   PortOptions port;
   port.self = node.id();
   port.worker = id;
   port.nodes = options.nodes;
-  // A commit message can carry all bytes of a transaction and a description of each of its keys; an answer carries one
-  // value.
-  port.message_bytes_max = size_t{options.limits.txn_bytes_max} + size_t{options.limits.txn_keys_max} * 64 +
-                           options.limits.value_bytes_max + 4096;
+  port.message_bytes_max = message_bytes_max(options.limits);
   // Requests under this node's credit, and answers under the peer's; the message of the commit that has the turn, the
   // answer to the peer's, and the large value that the peer may read. Recovery sends without credit, as long as less
   // than half of it is queued; its messages carry complete transactions.
@@ -35,6 +47,10 @@ PortOptions port_options(const Node& node, WorkerId id) {
                           wire_bytes_max(port.message_bytes_max) +
                           wire_bytes_max(size_t{options.limits.txn_keys_max} * 16 + 64) +
                           wire_bytes_max(size_t{options.limits.value_bytes_max} + 64);
+  // Pieces take more packets than fragments if they are small; few wait at a time.
+  port.queued_bytes_max +=
+      piece_overhead(port.message_bytes_max + options.limits.credit_bytes, piece_bytes(node.spec())) +
+      2 * kPieceWindowBytes;
   if (node.spec().recovers) port.queued_bytes_max += wire_bytes_max(port.message_bytes_max);
   port.batching = options.network_batching;
   return port;
@@ -91,7 +107,8 @@ TxnParts::TxnParts(TxnWorker* self, Node* node, WorkerId id, Worker* worker, Env
            .views = ViewState(node->id(), node->state().views.first(), !node->state().views.joins()),
            .faults = PeerFaults(node->id()),
            .counters = {},
-           .scratch = ScratchBuffer(padded(largest_value(node->spec())) + 8)},
+           .scratch = ScratchBuffer(padded(largest_value(node->spec())) + 8),
+           .large_commit_bytes = large_commit_bytes(*node)},
       slots_(ctx_, pool_.get(), self, answer_ns(node->spec()), node->last_sequence(),
              node->spec().rotates_rows ? node->rows().size() : 0, node->spec().sequence_gap),
       keys_(ctx_, pool_.get()),
@@ -103,17 +120,19 @@ TxnParts::TxnParts(TxnWorker* self, Node* node, WorkerId id, Worker* worker, Env
       participant_(ctx_, records_, outcomes_, node->rows().marks_readable()),
       messages_(ctx_),
       own_(ctx_, participant_),
+      piece_sender_(ctx_, piece_bytes(node->spec())),
       verbs_(node->rows().uses_verbs()
                  ? std::make_unique<OneSided>(ctx_, node->rows(), node->spec().options, *node->verb_memory(),
                                               std::move(memory.locations), planner_, messages_, slots_)
                  : nullptr),
-      coordinator_(
-          ctx_, node->rows().truncates_by_next_use(), slots_, acks_, credit_, planner_,
-          {messages_, verbs_ == nullptr ? &own_ : nullptr, verbs_ != nullptr ? &verbs_->transport() : nullptr}),
+      coordinator_(ctx_, node->rows().truncates_by_next_use(), slots_, acks_, credit_, planner_,
+                   {messages_, verbs_ == nullptr ? &own_ : nullptr, verbs_ != nullptr ? &verbs_->transport() : nullptr,
+                    &piece_sender_}),
       client_waits_(ctx_, slots_, acks_, coordinator_),
       interrupted_(ctx_, slots_, acks_, coordinator_),
       reads_(ctx_, read_rules(*node), planner_, slots_, keys_, credit_, acks_, coordinator_),
       parser_(ctx_, records_),
+      piece_receiver_(ctx_, parser_, records_, participant_, message_bytes_max(node->spec().options.limits)),
       read_server_(ctx_, records_, participant_),
       dispatcher_(ctx_, parser_, slots_),
       transfer_(ctx_),
@@ -135,6 +154,7 @@ TxnParts::TxnParts(TxnWorker* self, Node* node, WorkerId id, Worker* worker, Env
   services_ = {&recovery_, &transfer_, &gc_, &queries_};
   if (verbs_ != nullptr && verbs_->log_receiver() != nullptr) services_.push_back(verbs_->log_receiver());
   for (Service* service : services_) recovery_.add_service(service);
+  recovery_.add_service(&piece_receiver_);
   if (ctx_.views.active()) recovery_.start_active();
 }
 
@@ -159,6 +179,9 @@ void TxnParts::register_handlers() {
   dispatcher_.handle<&OutcomeQueries::parse_answer, &OutcomeQueries::on_answer>(Kind::kOutcomeReply, &queries_);
   if (verbs_ != nullptr && verbs_->log_writer() != nullptr) {
     dispatcher_.handle<&LogWriter::parse, &LogWriter::on_ring_read>(Kind::kRingRead, verbs_->log_writer());
+  }
+  if (verbs_ == nullptr) {
+    dispatcher_.handle<&PieceReceiver::parse, &PieceReceiver::on_piece>(Kind::kPiece, &piece_receiver_);
   }
   port_.set_bad_peer([](void* self, NodeId peer,
                         const Error& error) { static_cast<TxnParts*>(self)->ctx_.faults.closed(peer, error); },

@@ -34,6 +34,8 @@
 #include "weft/txn/own_transport.h"
 #include "weft/txn/participant.h"
 #include "weft/txn/partition_gc.h"
+#include "weft/txn/piece_receiver.h"
+#include "weft/txn/piece_sender.h"
 #include "weft/txn/plan.h"
 #include "weft/txn/pool.h"
 #include "weft/txn/prepared_table.h"
@@ -97,12 +99,14 @@ class TxnParts {
   Participant participant_;
   MessageTransport messages_;
   OwnTransport own_;
+  PieceSender piece_sender_;
   const std::unique_ptr<OneSided> verbs_;  // nullptr: the row uses none
   Coordinator coordinator_;
   ClientWaits client_waits_;
   InterruptedCommits interrupted_;
   Reads reads_;
   CommitParser parser_;
+  PieceReceiver piece_receiver_;
   ReadServer read_server_;
   Dispatcher dispatcher_;
   StateTransfer transfer_;

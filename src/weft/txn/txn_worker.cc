@@ -27,6 +27,8 @@ bool TxnWorker::commit_steps() {
   if (control_.agent() != nullptr) busy |= control_.agent()->step(now_ns);
   for (Service* service : services_) busy |= service->step(now_ns);
   busy |= coordinator_.run_local_commits();
+  if (!piece_receiver_.empty()) busy |= piece_receiver_.step(now_ns);
+  if (!piece_sender_.empty()) busy |= piece_sender_.step();
   if (credit_.take_came_back()) {
     busy |= reads_.retry();
     busy |= coordinator_.retry_commits();
@@ -68,6 +70,7 @@ void TxnWorker::before_sleep() {
 
 bool TxnWorker::pending() const {
   return reads_.pending() || coordinator_.pending() || participant_.has_acks() || credit_.came_back() ||
+         !piece_sender_.empty() || !piece_receiver_.empty() ||
          ctx_.state.views.published_epoch() > ctx_.view().epoch.value || !ctx_.faults.empty() || port_.pending() ||
          (verbs_ != nullptr && verbs_->verb_issuer().pending());
 }
@@ -112,7 +115,7 @@ bool TxnWorker::idle() const {
   if (ctx_.views.lost_peers() != 0) return !reads_.pending();
   if (verbs_ != nullptr && !verbs_->idle()) return false;
   return slots_.all_free() && records_.open_records() == 0 && !coordinator_.has_notices() &&
-         !participant_.has_notices() && !reads_.pending();
+         !participant_.has_notices() && !reads_.pending() && piece_receiver_.empty();
 }
 
 void TxnWorker::drain_rings() {
