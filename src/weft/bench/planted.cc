@@ -60,6 +60,7 @@ const std::vector<BugPin>& planted_bugs() {
     planted.where.nodes = 3;
     planted.where.replicas = 3;
     planted.where.impatient = false;
+    planted.where.piece_bytes = 0;
     planted.where.bugs.mask = static_cast<uint64_t>(which);
     return planted;
   };
@@ -158,6 +159,11 @@ const std::vector<BugPin>& planted_bugs() {
   two_moments.where.local_reads = true;
   two_moments.where.single_key_percent = 0;
   two_moments.where.transactions = kTransactionsDefault;
+  // A replica must be lost whose others have a few pieces only, or be read where they are missing.
+  BugPin first_piece =
+      at_crash(PlantedBug::kFirstPieceIsAll, "acknowledge a large message at its first piece", "dnl4", 3, 3);
+  first_piece.where.piece_bytes = 64;
+  first_piece.where.transactions = kTransactionsDefault;
   static const std::vector<BugPin> kBugs{
       pinned(1, bug(PlantedBug::kSkipValidation, "skip validation", "dnl4", SimWorkload::kAppend)),
       pinned(1, bug(PlantedBug::kUnlockEarly, "unlock early", "dnl4", SimWorkload::kAppend)),
@@ -193,6 +199,7 @@ const std::vector<BugPin>& planted_bugs() {
       pinned(2, unfit),
       pinned(9, seen_at_backups(PlantedBug::kHiddenReads, "commit reads that a backup hides")),
       pinned(40, two_moments),
+      pinned(38, first_piece),
       pinned(3, at_crash(PlantedBug::kReusedUnacked, "use a slot again before all know of its abort", "dnl4", 4, 3)),
   };
   return kBugs;

@@ -8,6 +8,12 @@
 
 namespace weft {
 
+namespace {
+
+constexpr size_t kLongValue = 64 << 10;  // takes longer to copy once more than to look how long the old one is
+
+}  // namespace
+
 bool BackupWrites::predecessors_applied(std::span<const KeyRef> keys) const {
   return std::all_of(keys.begin(), keys.end(), [&](const KeyRef& ref) {
     if (ref.predecessor_delta == 0 || (role_of(ref) & (kPrimary | kCatchingUp)) != 0) return true;
@@ -16,9 +22,11 @@ bool BackupWrites::predecessors_applied(std::span<const KeyRef> keys) const {
   });
 }
 
-// The old value may be too large for what is left of the part: it goes through a buffer into a part of its own.
+// The old value may be too large for what is left of the part: it goes through a buffer into a part of its own, or if
+// it is likely long, directly. Its length does not change meanwhile: the primary has the key locked.
 void BackupWrites::apply_otherwise(PreparedTxn& record, PreparedKey& key, std::span<std::byte>* room) {
   const bool fits = padded(key.table->spec().value_bytes_max) <= room->size();
+  if (!fits && key.value.size() >= kLongValue && !key.has(kOrdered)) return apply_long(record, key);
   std::byte* old = fits ? room->data() : ctx_.scratch.data();
   key.undo = key.has(kOrdered) ? key.table->apply_unordered(key.key, key.write, key.value, key.version, old)
                                : key.table->apply(key.key, key.write, key.value, key.version, old, visibility_);
@@ -32,6 +40,17 @@ void BackupWrites::apply_otherwise(PreparedTxn& record, PreparedKey& key, std::s
     record.applied = part;
   }
   key.old_value = old;
+}
+
+void BackupWrites::apply_long(PreparedTxn& record, PreparedKey& key) {
+  const uint32_t bytes = key.table->read(key.key, nullptr, 0).value_bytes;
+  std::byte* old;
+  PreparedKeys* part = records_.make_part(0, bytes, &old);
+  key.undo = key.table->apply(key.key, key.write, key.value, key.version, old, visibility_);
+  WEFT_CHECK(key.undo.value_bytes <= bytes, "a locked value stays as long as it is");
+  key.old_value = old;
+  part->next = record.applied;
+  record.applied = part;
 }
 
 void BackupWrites::finish(const PreparedTxn& record) const {

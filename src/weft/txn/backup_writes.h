@@ -53,6 +53,7 @@ class BackupWrites {
   }
   void apply(PreparedTxn& record, PreparedKey& key, std::span<std::byte>* room);
   void apply_otherwise(PreparedTxn& record, PreparedKey& key, std::span<std::byte>* room);
+  void apply_long(PreparedTxn& record, PreparedKey& key);
 
   WorkerContext& ctx_;
   PreparedTable& records_;
