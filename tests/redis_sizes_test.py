@@ -36,6 +36,7 @@ class Sizes(ProcessTest):
                 self.values(nodes)
                 self.keys(nodes)
                 self.transactions(nodes)
+                self.many(nodes)
 
     def values(self, nodes):
         for size in [1000, 3000, 70_000, 1 << 20, LONGEST]:
@@ -91,6 +92,34 @@ class Sizes(ProcessTest):
         replies = [nodes[0].receive() for _ in range(len(large) + 2)]
         self.assertEqual(replies[-1], ["OK"] * len(large), str(replies[-1])[:200])
         self.assertEqual(self.ask(nodes[1], "MGET", *[f"l{i}" for i in range(len(large))]), [value] * len(large))
+        # More values than are copied in one turn, and the last of one key counts.
+        twice = [part for _ in range(2) for i in range(8) for part in (f"t{i}", bytes([97 + i]) * (1 << 20))]
+        self.assertEqual(self.ask(nodes[2], "MSET", *twice, "t0", "last"), "OK")
+        self.assertEqual(self.ask(nodes[0], "MGET", "t0", "t7"), [b"last", b"h" * (1 << 20)])
+
+    def many(self, nodes):
+        """More keys than a transaction may have: reads and deletes are split, writes are refused."""
+        most = 4096
+        names = [f"many{i}" for i in range(2 * most + 100)]
+        for first in range(0, len(names), most):
+            pairs = [part for name in names[first:first + most] for part in (name, name)]
+            self.assertEqual(self.ask(nodes[0], "MSET", *pairs), "OK")
+        self.assertEqual(self.ask(nodes[1], "MGET", "none", *names), [None] + [name.encode() for name in names])
+        for command in ["EXISTS", "TOUCH"]:
+            self.assertEqual(self.ask(nodes[2], command, *names, names[0], "none"), len(names) + 1, command)
+        pairs = [part for name in names for part in (name, "x")]
+        for command, arguments in [("MSET", pairs), ("MSETNX", pairs)]:
+            reply = self.ask(nodes[0], command, *arguments)
+            self.assertIn("limits.txn_keys_max", reply)
+            self.assertIn(str(len(names)), reply)
+        # The commands before and after it are answered in their order; in MULTI it is refused.
+        nodes[1].send(encode("SET", "a", 1) + encode("UNLINK", *names[:most + 1]) + encode("GET", "a"))
+        self.assertEqual([nodes[1].receive() for _ in range(3)], ["OK", most + 1, b"1"])
+        nodes[1].send(encode("MULTI") + encode("DEL", *names) + encode("EXEC"))
+        replies = [nodes[1].receive() for _ in range(3)]
+        self.assertIn("limits.txn_keys_max", replies[1])
+        self.assertTrue(replies[2].startswith("EXECABORT"), replies[2])
+        self.assertEqual(self.ask(nodes[2], "DEL", *names), len(names) - most - 1)
 
 
 if __name__ == "__main__":

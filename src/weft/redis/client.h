@@ -36,6 +36,7 @@ struct Client {
   size_t counted_input = 0;
   std::coroutine_handle<> output_waiter;  // resumes when the client has read some of its replies
   std::string reply;                      // of the transaction in progress
+  std::string* part_reply = nullptr;      // of a command that is run as several: where their replies go instead
   RespErrors reply_errors;                // in it
   RespErrors errors;                      // in replies that were given but not counted yet
   bool reply_too_long = false;            // so the transaction is aborted

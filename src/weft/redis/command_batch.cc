@@ -184,7 +184,7 @@ Task<Code> RedisFrontend::apply(Txn& txn, std::span<const CommandBatch> batches,
         co_await scheduler_.wait(batches.front().client->share, FairScheduler::WaitPoint::kInsideTxn);
       }
       code = run_some(batch, keys, &next);
-      if (code != Code::kOk || next == end || batch.exec || !has_enough(client)) continue;
+      if (code != Code::kOk || next == end || batch.exec || keys.paused() || !has_enough(client)) continue;
       if (batches.size() == 1) break;
       code = Code::kApplication;  // alone it may be cut short
     }
@@ -282,6 +282,10 @@ Code RedisFrontend::run_some(const CommandBatch& batch, Keyspace& keys, size_t* 
     times_.ran(command.id, ns);
     scheduler_.charge_command(client.share, ns, command.name, command.data == nullptr || replied >= kLongReply);
     if (keys.code() != Code::kOk) return keys.code();
+    if (keys.paused()) {
+      *next = i;
+      return Code::kOk;
+    }
     client.reply_too_long = reply.over();
     if (reply.over()) return Code::kApplication;
     // What its first commands wrote may make the later ones more expensive than estimated.
@@ -302,6 +306,8 @@ std::string RedisFrontend::refusal(const Command& command, Arguments arguments, 
 }
 
 void RedisFrontend::take_reply(Client& client) {
+  if (client.part_reply != nullptr) client.part_reply->append(client.reply);
+  if (client.part_reply != nullptr) return drop_reply(client);
   if (client.replies == Client::Replies::kOn && !client.dropped) client.output.take(client.reply);
   drop_reply(client);
 }

@@ -21,9 +21,11 @@ bool speaks_http(std::string_view word) { return same_word(word, "post") || same
 
 RespWriter RedisFrontend::out(Client& client) {
   const bool wanted = client.replies == Client::Replies::kOn || client.replies == Client::Replies::kSkipNext;
-  const bool heard = wanted && !client.dropped;
+  const bool heard = wanted && !client.dropped && client.part_reply == nullptr;
   if (!heard) ClientOutput::clear(discarded_replies_);
-  RespWriter writer(heard ? &client.output.last() : &discarded_replies_);
+  RespWriter writer(heard                          ? &client.output.last()
+                    : client.part_reply != nullptr ? client.part_reply
+                                                   : &discarded_replies_);
   writer.set_version(client.version);
   writer.set_errors(&client.errors);
   return writer;
@@ -46,7 +48,8 @@ const Command* RedisFrontend::admit(const Client& client, Arguments arguments, s
   }
   const Limits& limits = txn_worker_->context().limits;
   const size_t keys = keys_named(*command, arguments.size());
-  if (keys > limits.txn_keys_max) {
+  const bool splits = (command->flags & kSplits) != 0 && !client.in_multi;
+  if (keys > limits.txn_keys_max && !splits) {
     *why = "ERR the command names too many keys: " + limit_text("limits.txn_keys_max", limits.txn_keys_max, keys);
   } else if (command->keys.last >= 0 && arguments.size() > kArgumentsMax) {
     *why = "ERR the command has too many arguments: " + limit_text("the limit", kArgumentsMax, arguments.size());
@@ -63,6 +66,7 @@ const Command* RedisFrontend::admit(const Client& client, Arguments arguments, s
 
 bool RedisFrontend::joins_batch(const Client& client, const Command& command, Arguments arguments) const {
   if (command.data == nullptr || client.in_multi || client.replies != Client::Replies::kOn) return false;
+  if ((command.flags & kSplits) != 0 && must_split(command, arguments)) return false;
   if (client.batch.empty()) return true;
   size_t bytes = client.batch.bytes();
   for (const std::string_view argument : arguments) bytes += argument.size();
@@ -170,6 +174,9 @@ Task<void> RedisFrontend::handle(Client& client, const Command* command, Argumen
     co_await work;
     stats_->rows[command->id].ns.add(took_ns(client));
     note_call(client, *command, arguments);
+  } else if ((command->flags & kSplits) != 0 && must_split(*command, arguments)) {
+    Task<void> work = run_split(client, *command, arguments);
+    co_await work;
   } else {
     client.batch.add(command, arguments);
     Task<void> work = run_batch(client);

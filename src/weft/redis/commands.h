@@ -33,7 +33,8 @@ enum CommandFlags : uint32_t {
   kBeforeAuth = 32,  // allowed before authentication
   kAdmin = 64,
   kHasSubcommands = 128,
-  kHeads = 256,  // needs no values, only whether keys exist, their types, deadlines and lengths
+  kHeads = 256,   // needs no values, only whether keys exist, their types, deadlines and lengths
+  kSplits = 512,  // with more keys than a transaction may have it is run as several (split_commands.cc)
 };
 
 // As in Redis: the first argument that is a key, the last one (-1: the last of all), and the step. 0: no keys.

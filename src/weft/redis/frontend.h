@@ -294,6 +294,8 @@ class RedisFrontend final : public ConnectionPoller, public WakeupSource {
   Task<void> handle(Client& client, const Command* command, Arguments arguments, const std::string& why);
   void queue(Client& client, const Command* command, Arguments arguments);
   Task<void> run_batch(Client& client);
+  bool must_split(const Command& command, Arguments arguments) const;
+  Task<void> run_split(Client& client, const Command& command, Arguments arguments);
   void adapt_batch_size(const Outcome& outcome, bool several);
   // The result of an attempt to run commands in a transaction.
   struct Attempt {

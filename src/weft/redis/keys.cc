@@ -73,13 +73,13 @@ constexpr KeyRange kAllArguments{1, -1, 1};
 
 constexpr Command kKeyCommands[] = {
     {"copy", -3, kWrites | kMayGrow, kTwo, "keys", "copies a key, with its deadline (DB 0, REPLACE)", copy},
-    {"del", -2, kWrites | kHeads, kAllArguments, "keys", "deletes keys; how many there were", del},
-    {"exists", -2, kFast | kHeads, kAllArguments, "keys", "how many of the keys exist", exists},
+    {"del", -2, kWrites | kHeads | kSplits, kAllArguments, "keys", "deletes keys; how many there were", del},
+    {"exists", -2, kFast | kHeads | kSplits, kAllArguments, "keys", "how many of the keys exist", exists},
     {"rename", 3, kWrites, kTwo, "keys", "gives a key another name", rename},
     {"renamenx", 3, kWrites | kFast, kTwo, "keys", "the same, if no key has that name", renamenx},
-    {"touch", -2, kFast | kHeads, kAllArguments, "keys", "how many of the keys exist", exists},
+    {"touch", -2, kFast | kHeads | kSplits, kAllArguments, "keys", "how many of the keys exist", exists},
     {"type", 2, kFast | kHeads, kOneKey, "keys", "the type of what a key holds", type},
-    {"unlink", -2, kWrites | kFast | kHeads, kAllArguments, "keys", "deletes keys; how many there were", del},
+    {"unlink", -2, kWrites | kFast | kHeads | kSplits, kAllArguments, "keys", "deletes keys; how many there were", del},
 };
 
 }  // namespace

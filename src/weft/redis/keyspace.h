@@ -67,6 +67,21 @@ class Keyspace {
   void put(std::string_view key, const StoredValue& value);  // a value that was found, or one that is no longer
   void erase(std::string_view key);                          // of a key that was found
 
+  // A command with many values may pause between two of them, and is then run again: it goes on where it was. What it
+  // has written so far is as good as its whole: the transaction ends after it.
+  bool pauses(size_t next) {
+    if (work_ns_ - resumed_at_ns_ < kPauseNs) return false;
+    paused_at_ = next;
+    return true;
+  }
+  bool paused() const { return paused_at_ != 0; }
+  size_t resume(size_t first) {  // where to go on: `first` if it did not pause
+    const size_t at = paused_at_ != 0 ? paused_at_ : first;
+    paused_at_ = 0;
+    resumed_at_ns_ = work_ns_;
+    return at;
+  }
+
   // False: a string of that length exceeds the limit, and the reply says so.
   bool fits(uint64_t bytes, RespWriter& reply) const;
 
@@ -85,6 +100,9 @@ class Keyspace {
   size_t key_bytes_max_ = SIZE_MAX;
   Code code_ = Code::kOk;
   uint64_t work_ns_ = 0;
+  static constexpr uint64_t kPauseNs = 500'000;  // about a megabyte
+  uint64_t resumed_at_ns_ = 0;
+  size_t paused_at_ = 0;
   bool counts_ = false;
   uint64_t hits_ = 0, misses_ = 0;
 };

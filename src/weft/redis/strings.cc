@@ -99,8 +99,11 @@ bool mset_fits(Keyspace& keys, Arguments arguments, RespWriter& reply, std::stri
 }
 
 void mset(Keyspace& keys, Arguments arguments, RespWriter& reply) {
-  if (!mset_fits(keys, arguments, reply, "mset")) return;
-  for (size_t i = 1; i < arguments.size(); i += 2) keys.put(arguments[i], arguments[i + 1], kNoDeadline, reply);
+  if (!keys.paused() && !mset_fits(keys, arguments, reply, "mset")) return;
+  for (size_t i = keys.resume(1); i < arguments.size(); i += 2) {
+    keys.put(arguments[i], arguments[i + 1], kNoDeadline, reply);
+    if (i + 2 < arguments.size() && keys.code() == Code::kOk && keys.pauses(i + 2)) return;
+  }
   reply.simple("OK");
 }
 
@@ -122,7 +125,7 @@ constexpr Command kStringCommands[] = {
     {"getdel", 2, kWrites | kFast, kOneKey, "strings", "the string, which is deleted", getdel},
     {"getrange", 4, 0, kOneKey, "strings", "a part of a string, both ends included", getrange},
     {"getset", 3, kWrites | kMayGrow | kFast, kOneKey, "strings", "sets a string; the old one", getset},
-    {"mget", -2, kFast, kAllArguments, "strings", "the strings of several keys", mget},
+    {"mget", -2, kFast | kSplits, kAllArguments, "strings", "the strings of several keys", mget},
     {"mset", -3, kWrites | kMayGrow, kPairs, "strings", "sets several keys", mset, nullptr, nullptr, reads_nothing},
     {"msetnx", -3, kWrites | kMayGrow, kPairs, "strings", "sets several keys if none of them exists", msetnx},
     {"setrange", 4, kWrites | kMayGrow, kOneKey, "strings", "overwrites a part of a string", setrange},
