@@ -67,8 +67,8 @@ class Keyspace {
   void put(std::string_view key, const StoredValue& value);  // a value that was found, or one that is no longer
   void erase(std::string_view key);                          // of a key that was found
 
-  // A command with many values may pause between two of them, and is then run again: it goes on where it was. What it
-  // has written so far is as good as its whole: the transaction ends after it.
+  // A command with many values may pause between two of them when it has done enough for one turn. It is then run again
+  // and goes on where it was; its transaction does not end before it has.
   bool pauses(size_t next) {
     if (work_ns_ - resumed_at_ns_ < kPauseNs) return false;
     paused_at_ = next;

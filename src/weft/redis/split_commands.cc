@@ -35,7 +35,7 @@ struct JoinedReply {
     is_array = true;
     elements.append(part.substr(line + 2));
     if (elements.size() <= bytes_max) return true;
-    error = "ERR the reply is too long: reply_bytes_max is " + std::to_string(bytes_max);
+    error = "ERR the reply is too long, and nothing was done: reply_bytes_max is " + std::to_string(bytes_max);
     return false;
   }
 };
