@@ -15,7 +15,6 @@ namespace weft {
 namespace {
 
 constexpr int kConflictThreshold = 3;       // attempts of a batch that conflict before it is halved
-constexpr size_t kBatchKeysMin = 8;         // of a batch that conflicts
 constexpr uint64_t kNoLeaseNs = 1'000'000;  // between attempts: nothing could be acknowledged anyway
 constexpr size_t kLongReply = 16 << 10;
 constexpr std::string_view kOutOfMemory = "OOM command not allowed when used memory > 'maxmemory'. ";
@@ -24,49 +23,82 @@ constexpr std::string_view kOutOfMemory = "OOM command not allowed when used mem
 
 // A client's commands while they run.
 struct RedisFrontend::Running {
-  Client& client;
-  HotKeyQueues::Waiter self;                  // and its remaining commands
-  bool may_queue;                             // may wait in a queue, or lead one
-  HotKeyQueues::HotKeyQueue* queue;           // that it waits in, or leads
-  uint32_t attempts = 0;                      // of the current batch
-  std::optional<Outcome> last_conflict = {};  // why it was last retried
+  HotKeyQueues::Waiter self;                   // and the commands of its next transaction
+  bool may_queue = true;                       // may wait in a queue, or lead one
+  HotKeyQueues::HotKeyQueue* queue = nullptr;  // that it waits in, or leads
+  uint32_t attempts = 0;                       // of the current batch
+  std::optional<Outcome> last_conflict = {};   // why it was last retried
   CommandBatch& batch() { return self.batch; }
-  void take_rest() { batch().count = batch().list->size() - batch().first; }
+  bool done() const { return self.batch.first == self.batch.list->size(); }
+  // At most so many of the remaining commands as name that many keys, if they need not run in one transaction.
+  void take(size_t count, size_t keys_max) {
+    CommandBatch& batch = self.batch;
+    batch.count = std::min(count, batch.list->size() - batch.first);
+    if (batch.exec || batch.count <= 1 || !batch.list->writes() || batch.keys() <= keys_max) return;
+    batch.count = batch.list->count_within(batch.first, keys_max);
+  }
 };
 
-// Runs all in one transaction if possible, otherwise in halves, and finally one by one; but the commands between MULTI
-// and EXEC always run in one. The leader of a queue takes along those that wait in it.
+namespace {
+
+// The keys for which the commands have to enter the window. One key is not worth it.
+size_t window_keys(std::span<const CommandBatch> batches) {
+  size_t keys = 0;
+  bool writes = false;
+  for (const CommandBatch& batch : batches) {
+    keys += batch.keys();
+    writes |= batch.list->writes();
+  }
+  return writes && keys > 1 ? keys : 0;
+}
+
+}  // namespace
+
+// Runs as many in one transaction as the window allows, fewer if they conflict, and finally one by one; but the
+// commands between MULTI and EXEC always run in one. The leader of a queue takes along those that wait in it.
 Task<void> RedisFrontend::run_list(Client& client, const CommandList& list, bool exec) {
-  const bool may_queue = !scheduler_.heavy(client.share);
-  Running run{
-      client, {{&client, &list, 0, list.size(), exec}, {}}, may_queue, may_queue ? hot_keys_.find(list) : nullptr};
-  if (run.queue != nullptr) co_await run.queue->enqueue(&run.self);
-  for (bool over = run.self.answered; !over;) {
+  Running run{{{&client, &list, 0, 0, exec}, {}}};
+  for (bool over = false; !over;) {
+    if (run.queue == nullptr) {
+      const bool fresh = run.batch().count == 0;
+      run.take(fresh ? list.size() : run.batch().count, write_window_.batch_keys_max());
+      if (fresh) run.may_queue = !scheduler_.heavy(client.share);
+      if (fresh && run.may_queue) run.queue = hot_keys_.find(run.batch());
+      if (run.queue != nullptr) {
+        co_await run.queue->enqueue(&run.self);
+        if (run.self.answered) {
+          over = next_batch(run);
+          continue;
+        }
+      }
+    }
     if (scheduler_.over(client.share) || scheduler_.full(client.share)) {
       co_await scheduler_.wait(client.share, FairScheduler::WaitPoint::kBeforeTxn);
     }
     const uint64_t began_ns = session_.now_ns();
     const std::span<const CommandBatch> batches =
-        run.queue == nullptr
-            ? std::span<const CommandBatch>(&run.batch(), 1)
-            : run.queue->form_batch(run.self, batch_keys_limit_, txn_worker_->context().limits.txn_bytes_max / 2);
+        run.queue == nullptr ? std::span<const CommandBatch>(&run.batch(), 1)
+                             : run.queue->form_batch(run.self, write_window_.batch_keys_max(),
+                                                     txn_worker_->context().limits.txn_bytes_max / 2);
+    const size_t in_window = window_keys(batches);
+    if (in_window != 0) co_await write_window_.enter(in_window);
     Attempt tried;
     Task<Outcome> work = attempt(batches, &tried);
     Outcome outcome = co_await work;
+    const bool together = batches.size() > 1;
+    // A smaller batch would conflict on the queue's key just the same.
+    const bool several = together ? !run.queue->conflicted_on_key(outcome) : run.batch().count > 1 && !exec;
+    if (in_window != 0) leave_window(run, in_window, outcome);
     // The earlier conflict is why it has no time left to begin.
     if (outcome.code == Code::kNoAnswer && outcome.kind == OutcomeKind::kRejected && run.last_conflict)
       outcome = *run.last_conflict;
-    if (client.dropped && batches.size() == 1) break;
+    if (client.dropped && !together) break;
     if (std::exchange(client.postponed, false) && !outcome.committed()) {
       WEFT_MARK_OUTSIDE("a transaction that costs much waits for others");
       leave_queue(run);
       continue;
     }
     ++run.attempts;
-    const bool together = batches.size() > 1;
-    // A smaller batch would conflict on the queue's key just the same.
-    const bool several = together ? !run.queue->conflicted_on_key(outcome) : run.batch().count > 1 && !exec;
-    adapt_batch_size(outcome, several);
     uint64_t wait_ns = 0;
     RetryPolicy policy;
     policy.attempts = several ? kConflictThreshold : UINT32_MAX;
@@ -76,7 +108,7 @@ Task<void> RedisFrontend::run_list(Client& client, const CommandList& list, bool
       if (!txn_worker_->context().has_lease()) wait_ns = std::max(wait_ns, kNoLeaseNs);
       if (must_queue(run, outcome, together)) {
         co_await run.queue->enqueue(&run.self);
-        over = run.self.answered;
+        if (run.self.answered) over = next_batch(run);
       } else if (wait_ns > 0) {
         co_await session_.sleep_ns(wait_ns);
       }
@@ -85,17 +117,27 @@ Task<void> RedisFrontend::run_list(Client& client, const CommandList& list, bool
     run.attempts = 0;
     if (shrink_batch(run, outcome, tried, together, several && !late)) continue;
     answer_all(run, batches, outcome, tried);
-    run.last_conflict.reset();
-    over = run.batch().count == 0;
+    if (run.queue != nullptr) hot_keys_.leave(run.queue, txn_worker_->context().worker);
+    over = next_batch(run);
     if (over || !too_much_unread(client)) continue;
-    leave_queue(run);  // nobody waits for a client that does not read
     while (too_much_unread(client) && !client.dead) co_await Unread{this, &client};
     over = client.dead;
   }
-  if (run.queue != nullptr && !run.self.answered) hot_keys_.leave(run.queue, txn_worker_->context().worker);
+  if (run.queue != nullptr) hot_keys_.leave(run.queue, txn_worker_->context().worker);
 }
 
-// Permanently.
+// The batch has been answered. Returns whether it was the last one.
+bool RedisFrontend::next_batch(Running& run) {
+  run.queue = nullptr;
+  run.self.answered = run.self.alone = false;
+  run.attempts = 0;
+  run.last_conflict.reset();
+  run.batch().first += run.batch().count;
+  run.batch().count = 0;
+  return run.done();
+}
+
+// Until its next batch.
 void RedisFrontend::leave_queue(Running& run) {
   if (run.queue != nullptr) hot_keys_.leave(run.queue, txn_worker_->context().worker);
   run.queue = nullptr;
@@ -112,7 +154,6 @@ bool RedisFrontend::must_queue(Running& run, const Outcome& outcome, bool togeth
   }
   if (leads) return false;
   run.attempts = 0;
-  run.take_rest();
   return true;
 }
 
@@ -138,18 +179,16 @@ void RedisFrontend::answer_all(Running& run, std::span<const CommandBatch> batch
   if (!together) answer(batch, outcome);
   for (const CommandBatch& each : batches.subspan(together ? 0 : 1)) answer(each, outcome);
   if (together) run.queue->answered(batches.size() - 1, txn_worker_->context().worker);
-  batch.first += batch.count;
-  run.take_rest();
 }
 
-// The more keys a batch has, the more likely it conflicts, and the more work is wasted.
-void RedisFrontend::adapt_batch_size(const Outcome& outcome, bool several) {
-  const size_t most = txn_worker_->context().limits.txn_keys_max;
+void RedisFrontend::leave_window(const Running& run, size_t keys, const Outcome& outcome) {
   if (outcome.committed()) {
-    batch_keys_limit_ = std::min(batch_keys_limit_ + 1, most);
-  } else if (several && outcome.kind == OutcomeKind::kAborted && code_retryable(outcome.code)) {
-    batch_keys_limit_ = std::max(batch_keys_limit_ - batch_keys_limit_ / 4, std::min(kBatchKeysMin, most));
+    write_window_.committed(keys);
+  } else if (outcome.kind == OutcomeKind::kAborted && code_retryable(outcome.code) &&
+             (run.queue == nullptr || !run.queue->conflicted_on_key(outcome))) {
+    write_window_.conflicted(keys);
   }
+  write_window_.leave(keys);
 }
 
 Task<Outcome> RedisFrontend::attempt(std::span<const CommandBatch> batches, Attempt* out) {

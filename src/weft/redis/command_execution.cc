@@ -70,8 +70,9 @@ bool RedisFrontend::joins_batch(const Client& client, const Command& command, Ar
   if (client.batch.empty()) return true;
   size_t bytes = client.batch.bytes();
   for (const std::string_view argument : arguments) bytes += argument.size();
-  return client.batch.keys() + keys_named(command, arguments.size()) <= batch_keys_limit_ &&
-         bytes <= txn_worker_->context().limits.txn_bytes_max / 2;
+  const Limits& limits = txn_worker_->context().limits;
+  return client.batch.keys() + keys_named(command, arguments.size()) <= limits.txn_keys_max &&
+         bytes <= limits.txn_bytes_max / 2;
 }
 
 void RedisFrontend::count_command(Client& client) {

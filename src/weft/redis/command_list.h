@@ -19,7 +19,16 @@ class CommandList {
   size_t size() const { return items_.size(); }
   size_t keys() const { return keys_; }    // that they name, counting repetitions
   size_t bytes() const { return bytes_; }  // of their arguments
+  // That the given ones name.
+  size_t keys(size_t first, size_t count) const { return keys_before(first + count) - keys_before(first); }
+  // How many commands from the given one on name no more keys than that together; at least one.
+  size_t count_within(size_t first, size_t keys_max) const {
+    size_t end = first + 1;
+    while (end < size() && keys(first, end + 1 - first) <= keys_max) ++end;
+    return end - first;
+  }
   bool only_data() const { return only_data_; }
+  bool writes() const { return writes_; }  // one of them does
 
   // The arguments' bytes outlive the list.
   void add(const Command* command, Arguments arguments) {
@@ -51,6 +60,7 @@ class CommandList {
     sizes_.clear();
     keys_ = bytes_ = 0;
     only_data_ = true;
+    writes_ = false;
   }
   size_t memory_bytes() const {
     return items_.capacity() * sizeof(Item) + words_.capacity() * sizeof(std::string_view) + heap_bytes(copies_) +
@@ -70,12 +80,15 @@ class CommandList {
   struct Item {
     const Command* command;
     size_t first, count;  // in words_
+    size_t keys_before;   // that the commands before it name
   };
 
+  size_t keys_before(size_t i) const { return i < items_.size() ? items_[i].keys_before : keys_; }
   void note(const Command* command, Arguments arguments) {
     const size_t first = items_.empty() ? 0 : items_.back().first + items_.back().count;
-    items_.push_back({command, first, arguments.size()});
+    items_.push_back({command, first, arguments.size(), keys_});
     only_data_ &= command->data != nullptr;
+    writes_ |= (command->flags & kWrites) != 0;
     keys_ += keys_named(*command, arguments.size());
     for (const std::string_view argument : arguments) bytes_ += argument.size();
   }
@@ -87,6 +100,7 @@ class CommandList {
   size_t keys_ = 0;
   size_t bytes_ = 0;
   bool only_data_ = true;  // none is about the connection or the node
+  bool writes_ = false;
 };
 
 }  // namespace weft

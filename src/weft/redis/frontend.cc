@@ -67,7 +67,7 @@ RedisFrontend::RedisFrontend(const FrontendOptions& options, Fd listener, TxnWor
       string_bytes_max_(string_bytes_of(table())),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       listener_(std::move(listener)),
-      batch_keys_limit_(txn_worker->context().limits.txn_keys_max),
+      write_window_(txn_worker->context().limits.txn_keys_max, txn_worker->context().worker),
       scheduler_(options.turn_us * 1000,
                  std::max<size_t>(txn_worker->context().limits.transactions_in_flight_max / 4, 1),
                  txn_worker->context().worker),

@@ -7,6 +7,7 @@
 //   client_memory.cc            the memory that clients make the worker hold, and its limits
 //   command_execution.cc        dispatch of a command: refused, queued, answered at once, or run in a transaction
 //   command_batch.cc            commands in a transaction
+//   command_answers.cc          their replies
 //   fair_scheduler.h            how much work one turn of the worker does
 //   active_expiry.cc            deletes keys soon after their deadline
 //   expiry_sweeper.cc           deletes expired keys that active expiry missed
@@ -80,6 +81,7 @@
 #include "weft/redis/password_throttle.h"
 #include "weft/redis/resp.h"
 #include "weft/redis/slowlog.h"
+#include "weft/redis/write_window.h"
 #include "weft/run/owned_task.h"
 #include "weft/run/thread.h"
 #include "weft/run/worker.h"
@@ -287,7 +289,7 @@ class RedisFrontend final : public ConnectionPoller, public WakeupSource {
   void refuse_newcomer(const Fd& socket);
   void log_rejection(Rejection what, const std::string& client, std::string_view why, uint64_t limit);
 
-  // Command execution (command_execution.cc, command_batch.cc).
+  // Command execution (command_execution.cc, command_batch.cc, command_answers.cc).
   Task<void> serve(Client& client);
   const Command* admit(const Client& client, Arguments arguments, std::string* why) const;
   bool joins_batch(const Client& client, const Command& command, Arguments arguments) const;
@@ -296,7 +298,6 @@ class RedisFrontend final : public ConnectionPoller, public WakeupSource {
   Task<void> run_batch(Client& client);
   bool must_split(const Command& command, Arguments arguments) const;
   Task<void> run_split(Client& client, const Command& command, Arguments arguments);
-  void adapt_batch_size(const Outcome& outcome, bool several);
   // The result of an attempt to run commands in a transaction.
   struct Attempt {
     size_t failed = 0;  // the batch that made it fail, if not the first
@@ -305,6 +306,8 @@ class RedisFrontend final : public ConnectionPoller, public WakeupSource {
   };
   // The steps of run_list.
   struct Running;
+  bool next_batch(Running& run);
+  void leave_window(const Running& run, size_t keys, const Outcome& outcome);
   void leave_queue(Running& run);
   bool must_queue(Running& run, const Outcome& outcome, bool together);
   bool shrink_batch(Running& run, const Outcome& outcome, const Attempt& tried, bool together, bool several);
@@ -328,7 +331,7 @@ class RedisFrontend final : public ConnectionPoller, public WakeupSource {
     void await_suspend(std::coroutine_handle<> h) const noexcept { client->output_waiter = h; }
     void await_resume() const noexcept { client->read_ns = front->session_.now_ns(); }
   };
-  void start_reads(Txn& txn, const CommandBatch& batch);
+  void start_reads(Txn& txn, const CommandBatch& batch, std::vector<Keyspace::ReadKey>* keys);
   Code check_watched(Txn& txn, const CommandBatch& batch, Keyspace& keys);
   Code check_cost(const CommandBatch& batch, Keyspace& keys, bool alone);
   Code too_much(Client& client, const char* limit, uint64_t ns) const;
@@ -377,7 +380,7 @@ class RedisFrontend final : public ConnectionPoller, public WakeupSource {
   uint64_t coalesced_until_ns_ = UINT64_MAX;  // when coalesced replies are sent
   size_t output_memory_ = 0;                  // held for clients, as of the last flush
   size_t input_memory_ = 0;
-  size_t batch_keys_limit_;  // of commands that run together; shrinks while they conflict
+  WriteWindow write_window_;  // of pipelines
   HotKeyQueues hot_keys_;
   FairScheduler scheduler_;
   uint64_t long_turn_logged_ns_ = 0;  // when a long turn was last logged

@@ -29,11 +29,11 @@ std::span<const CommandBatch> HotKeyQueues::HotKeyQueue::form_batch(const Waiter
                                                                     size_t bytes_max) {
   batches_.assign(1, leader.batch);
   if (!goes_along(leader)) return batches_;
-  size_t keys = leader.batch.list->keys();
+  size_t keys = leader.batch.keys();
   size_t bytes = leader.batch.list->bytes();
   for (const Waiter* waiter : waiting_) {
     const CommandList& list = *waiter->batch.list;
-    keys += list.keys();
+    keys += waiter->batch.keys();
     bytes += list.bytes();
     if (keys > keys_max || bytes > bytes_max || batches_.size() >= batches_max_ || !goes_along(*waiter)) break;
     WEFT_MARK_OUTSIDE("commands of several connections run together");
@@ -65,12 +65,12 @@ void HotKeyQueues::HotKeyQueue::answered(size_t count, Worker* worker) {
   }
 }
 
-HotKeyQueues::HotKeyQueue* HotKeyQueues::find(const CommandList& list) {
+HotKeyQueues::HotKeyQueue* HotKeyQueues::find(const CommandBatch& batch) {
   if (hot_keys_.empty()) [[likely]]
     return nullptr;
   HotKeyQueue* found = nullptr;
-  for (size_t i = 0; i < list.size() && found == nullptr; ++i) {
-    for_each_key(list.command(i), list.arguments(i), [&](std::string_view key) {
+  for (size_t i = batch.first; i < batch.first + batch.count && found == nullptr; ++i) {
+    for_each_key(batch.list->command(i), batch.list->arguments(i), [&](std::string_view key) {
       const auto queue = found == nullptr ? hot_keys_.find(key) : hot_keys_.end();
       if (queue != hot_keys_.end()) found = &queue->second;
     });

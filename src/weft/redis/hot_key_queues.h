@@ -4,7 +4,7 @@
 // connections at one key would mostly abort each other. So the first one that conflicts on a key opens a queue for it
 // and becomes its leader, and other connections of this worker that come to the key then join the queue. The leader
 // runs the commands of those behind it in its own transaction: the more wait, the more each transaction does. When all
-// commands of the leader are done the next one leads; an empty queue is removed.
+// commands of the leader's batch are done the next one leads; an empty queue is removed.
 //
 // A leader waits for nobody, and nobody is in two queues, so no queue waits for another. A leader that conflicts on
 // another key gives up the lead and continues without a queue. A transaction of several connections that fails has no
@@ -37,6 +37,7 @@ struct CommandBatch {
   const CommandList* list = nullptr;
   size_t first = 0, count = 0;
   bool exec = false;  // the commands between MULTI and EXEC
+  size_t keys() const { return list->keys(first, count); }
 };
 
 class HotKeyQueues {
@@ -80,12 +81,12 @@ class HotKeyQueues {
     size_t batches_max_ = SIZE_MAX;      // per transaction; shrinks after failures
   };
 
-  // The queue of a key of the list; nullptr if there is none.
-  HotKeyQueue* find(const CommandList& list);
+  // The queue of a key of the commands; nullptr if there is none.
+  HotKeyQueue* find(const CommandBatch& batch);
   // The queue of the key on which the transaction conflicted: a new one, which the caller leads, if there is none.
   // nullptr: it is not a key of the commands.
   HotKeyQueue* of(const Outcome& outcome, TableId table, const CommandBatch& batch, bool* leads);
-  // The leader has all its replies.
+  // The leader has the replies of its batch.
   void leave(HotKeyQueue* queue, Worker* worker);
 
  private:

@@ -9,14 +9,19 @@
 namespace weft {
 namespace {
 
-constexpr auto kCrc16 = [] {  // CCITT, as in Redis: polynomial 0x1021, nothing reflected
-  std::array<uint16_t, 256> table{};
+// CCITT, as in Redis: polynomial 0x1021, nothing reflected. Row n has what a byte adds that n others follow.
+constexpr size_t kCrcTogether = 8;  // bytes
+constexpr auto kCrc16 = [] {
+  std::array<std::array<uint16_t, 256>, kCrcTogether> rows{};
   for (uint32_t i = 0; i < 256; ++i) {
     uint32_t crc = i << 8;
-    for (int bit = 0; bit < 8; ++bit) crc = (crc & 0x8000) != 0 ? crc << 1 ^ 0x1021 : crc << 1;
-    table[i] = static_cast<uint16_t>(crc);
+    for (auto& row : rows) {
+      for (int bit = 0; bit < 8; ++bit) crc = (crc & 0x8000) != 0 ? crc << 1 ^ 0x1021 : crc << 1;
+      crc &= 0xffff;
+      row[i] = static_cast<uint16_t>(crc);
+    }
   }
-  return table;
+  return rows;
 }();
 
 }  // namespace
@@ -30,7 +35,13 @@ uint32_t redis_slot(ByteView key) {
     if (close != std::string_view::npos && close > open + 1) key = key.subspan(open + 1, close - open - 1);
   }
   uint32_t crc = 0;
-  for (const std::byte b : key) crc = (crc << 8 ^ kCrc16[(crc >> 8 ^ static_cast<uint32_t>(b)) & 0xff]) & 0xffff;
+  const auto add = [](size_t followed_by, uint32_t byte) -> uint32_t { return kCrc16[followed_by][byte & 0xff]; };
+  const auto byte = [&](size_t i) { return static_cast<uint32_t>(key[i]); };
+  for (; key.size() >= kCrcTogether; key = key.subspan(kCrcTogether)) {
+    crc = add(7, crc >> 8 ^ byte(0)) ^ add(6, crc ^ byte(1)) ^ add(5, byte(2)) ^ add(4, byte(3)) ^ add(3, byte(4)) ^
+          add(2, byte(5)) ^ add(1, byte(6)) ^ add(0, byte(7));
+  }
+  for (; !key.empty(); key = key.subspan(1)) crc = (crc << 8 ^ add(0, crc >> 8 ^ byte(0))) & 0xffff;
   return crc % kRedisSlots;
 }
 

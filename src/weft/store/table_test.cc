@@ -388,6 +388,25 @@ TEST(TablePlacement, PrefixAndRedisSlot) {
   EXPECT_NE(slots->hashed(as_bytes("foo{}bar")).partition, slots->hashed(as_bytes("bar")).partition);
 }
 
+TEST(Table, RedisSlotsAreTheCrcOfTheKey) {
+  const auto crc16 = [](std::string_view text) {
+    uint32_t crc = 0;
+    for (const char c : text) {
+      crc ^= static_cast<uint32_t>(static_cast<uint8_t>(c)) << 8;
+      for (int bit = 0; bit < 8; ++bit) crc = ((crc & 0x8000) != 0 ? crc << 1 ^ 0x1021 : crc << 1) & 0xffff;
+    }
+    return crc % 16384;
+  };
+  EXPECT_EQ(redis_slot(as_bytes("123456789")), 0x31c3U);
+  std::string key;
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_EQ(redis_slot(as_bytes(key)), crc16(key)) << key.size();
+    EXPECT_EQ(redis_slot(as_bytes("a{" + key + "x}b")), crc16(key + "x")) << key.size();
+    key += static_cast<char>(i * 37 + 128);
+    if (key.back() == '{' || key.back() == '}') key.back() = 'y';
+  }
+}
+
 TEST(Table, AWalkInPiecesVisitsEachRecordOnce) {
   constexpr int kRecords = 2000;
   constexpr size_t kSlotsOfABin = 15;

@@ -9,6 +9,7 @@ namespace weft {
 
 void OwnTransport::take_keys(const TxnSlot& slot, Phase phase) {
   keys_.cut(0);
+  unread_ = false;
   // An unlock names keys only where it brings values, and an abort none.
   if ((slot.steps[index_of(phase)].send_to >> ctx_.self.value & 1U) == 0) return;
   if (phase == Phase::kUnlock && slot.stage != TxnStage::kCommitting) return;
@@ -16,6 +17,7 @@ void OwnTransport::take_keys(const TxnSlot& slot, Phase phase) {
   for (uint16_t i = 0; i < slot.count; ++i) {
     const Entry& e = slot.entry(i);
     if ((e.at[index_of(phase)] >> ctx_.self.value & 1U) == 0) continue;
+    unread_ |= !e.key.hint;
     const KeyPart part = MessageTransport::key_part(slot, e, i, phase);
     new (to++) KeyRef{.key = e.key,
                       .table = e.table,
@@ -31,8 +33,21 @@ void OwnTransport::take_keys(const TxnSlot& slot, Phase phase) {
   keys_.end_adding(to);
 }
 
+// Keys that this transaction has not read here are not in the cache. Those of other nodes' commits are prefetched when
+// their messages arrive.
+void OwnTransport::prefetch() const {
+  if (!unread_ || !ctx_.table_batching) return;
+  for (const KeyRef& ref : keys_.all()) {
+    if (!ref.key.hint) ref.table->prefetch_index(ref.key.hash);
+  }
+  for (const KeyRef& ref : keys_.all()) {
+    if (!ref.key.hint) ref.table->prefetch_record(ref.key);
+  }
+}
+
 void OwnTransport::run(TxnSlot& slot, Phase phase) {
   take_keys(slot, phase);
+  if (phase != Phase::kUnlock) prefetch();
   const CommitRequest request{.coordinator = ctx_.self,
                               .slot = slot.index,
                               .flags = MessageTransport::flags_of(slot),

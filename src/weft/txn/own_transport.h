@@ -23,12 +23,14 @@ class OwnTransport {
 
  private:
   void take_keys(const TxnSlot& slot, Phase phase);
+  void prefetch() const;
   void lock(TxnSlot& slot, const CommitRequest& request);
   void validate(TxnSlot& slot, const CommitRequest& request);
 
   WorkerContext& ctx_;
   Participant& participant_;
-  KeyBuffer keys_;  // of the phase that runs
+  KeyBuffer keys_;       // of the phase that runs
+  bool unread_ = false;  // the transaction has not read one of them
 };
 
 }  // namespace weft
