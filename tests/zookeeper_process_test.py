@@ -164,7 +164,7 @@ def rolling_restart(play):
 def strangers(play):
     """Who is configured otherwise is told what differs, changes no view, and takes nobody's place."""
     cluster = play.cluster
-    expected = {"replicas": "cluster.replicas is ", "protocol": f"protocol {cluster.protocol} is ", "lease": "lease_ms is ",
+    expected = {"replicas": "cluster.replicas is ", "protocol": "founded with cluster.protocol ", "lease": "lease_ms is ",
                 "name": 'cluster is \\"', "store": "capacity is ", "newcomer": "cluster.nodes is ",
                 "double": "it runs there already"}
     play.act("start strangers")

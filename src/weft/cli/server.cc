@@ -31,7 +31,7 @@ Result<std::unique_ptr<Membership>> make_membership(const NodeConfig& config, Cl
     options.path = config.membership.path;
     options.auth = config.membership.auth;
     const Options& o = config.options;
-    options.bootstrap = {config.initial_members, o.replicas, o.partition_count()};
+    options.bootstrap = {config.initial_members, o.replicas, o.partition_count(), founding_protocol(config)};
     auto kept = ZookeeperMembership::open(options, clock);
     if (!kept) return kept.error();
     return std::unique_ptr<Membership>(std::move(*kept));
@@ -46,6 +46,7 @@ ServerOptions options_of(const NodeConfig& config) {
   options.cluster = config.cluster;
   options.node = config.node;
   options.spec = spec_of(config);
+  options.takes_protocol = config.options.protocol == kProtocolAuto;
   options.initial_members = config.initial_members;
   options.fabric = fabric_name(config.fabric.kind);
   options.listen = config.fabric.listen;
@@ -151,6 +152,11 @@ int run_server(const std::string& path) {
     }
     if (*end == Server::End::kDeviceFailed) {
       events.emit(Level::kError, "device_failed", {{"why", (*server)->why()}});
+      continue;
+    }
+    if (*end == Server::End::kOtherProtocol) {
+      options.spec.options.protocol = (*server)->protocol_of_view();
+      events.emit(Level::kInfo, "protocol_taken", {{"protocol", options.spec.options.protocol}});
       continue;
     }
     const bool removed = *end == Server::End::kRemoved;

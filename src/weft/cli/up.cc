@@ -47,17 +47,13 @@ struct UpFlags {
   std::string device, remote_lock_mode = "messages";
   std::string memory = "1GiB";
   uint64_t capacity = StoreConfig().capacity;
-  std::string protocol;                                           // empty: served_row
+  std::string protocol = std::string(kProtocolAuto);
   std::string password, password_file, tls_certificate, tls_key;  // for clients
   bool password_given = false;
   bool debug = false;
   std::string config;             // a file with keys for all nodes
   std::vector<std::string> sets;  // key=value
 };
-
-// The fastest row for Redis's commands (docs/decisions.md). Where every node has every key, reads commit at any of them
-// without a message, and a write takes one round trip.
-std::string served_row(int nodes, int replicas) { return nodes > 1 && replicas == nodes ? "dnl1" : "dnl4"; }
 
 // Keys that differ between the nodes, or have a flag because more than a node's file depends on them.
 constexpr std::string_view kOwn[] = {
@@ -138,7 +134,6 @@ void show_line(const Supervisor& supervisor, int nodes) {
 
 int run_up(UpFlags flags) {
   if (flags.replicas == 0) flags.replicas = std::min(kReplicasDefault, flags.nodes);
-  if (flags.protocol.empty()) flags.protocol = served_row(flags.nodes, flags.replicas);
   if (flags.port < 1 || flags.port + flags.nodes - 1 > 65535) {
     return refuse("--port " + std::to_string(flags.port) + ": " + std::to_string(flags.nodes) +
                   " nodes need as many ports from there, up to 65535");
@@ -177,6 +172,7 @@ int run_up(UpFlags flags) {
     options.configs.push_back(to_toml(sound.config));
     if (n == 0) first = sound.config;
   }
+  options.protocol = founding_protocol(first);
   const Fd stop = stop_signals();
   RealClock clock;
   WallClock wall;
@@ -240,8 +236,10 @@ void add_up(CLI::App& app, int* status) {
                    "With --fabric verbs: messages or loopback, if the device's atomics do not go with the processor's")
       ->capture_default_str()
       ->check(CLI::IsMember({"messages", "loopback"}));
-  command->add_option("--protocol", flags->protocol,
-                      "A row of `weft protocols` (default: dnl1 where every node has every key, else dnl4)");
+  command
+      ->add_option("--protocol", flags->protocol,
+                   "A row of `weft protocols`; auto: dnl1 where every node has every key, else dnl4")
+      ->capture_default_str();
   command->add_option("--memory", flags->memory, "Of each node, for records and their index")->capture_default_str();
   command->add_option("--capacity", flags->capacity, "Records in the cluster")->capture_default_str();
   command

@@ -47,6 +47,9 @@ std::string difference(const nlohmann::json& json, const BootstrapOptions& boots
     return std::string("cluster.") + (counts ? "initial_members" : name) + " is " + field->dump() +
            " at the others and " + std::to_string(here) + " here";
   }
+  const std::string protocol = json.value("protocol", nlohmann::json()).dump();
+  const std::string here = bootstrap.protocol.empty() ? "null" : nlohmann::json(bootstrap.protocol).dump();
+  if (protocol != here) return "cluster.protocol is " + protocol + " at the others and " + here + " here";
   return {};
 }
 
@@ -73,6 +76,7 @@ Result<std::vector<Member>> initial_members_of(std::string_view text, const Boot
 
 View first_view(const BootstrapOptions& bootstrap, const std::vector<Member>& initial_members) {
   View view = make_view(bootstrap.nodes, bootstrap.replicas, bootstrap.partitions);
+  view.protocol = bootstrap.protocol;
   for (const Member& initial_member : initial_members) {
     view.members[initial_member.node.value].token = initial_member.token;
     view.members[initial_member.node.value].address = initial_member.address;
@@ -109,6 +113,7 @@ Result<std::string> add_initial_member(std::string_view text, const Member& self
                          {"first", bootstrap.nodes},
                          {"replicas", bootstrap.replicas},
                          {"partitions", bootstrap.partitions}};
+  if (!bootstrap.protocol.empty()) json["protocol"] = bootstrap.protocol;
   for (const Member& m : *initial_members) {
     json["initial_members"].push_back({{"node", m.node.value}, {"token", token_text(m.token)}, {"address", m.address}});
     if (!m.clients.empty()) json["initial_members"].back()["clients"] = m.clients;

@@ -2,11 +2,11 @@
 // keeps only one text keeps the list of initial members in it until it becomes a view:
 //
 //   {"initial_members": [{"node": 0, "token": "00000000000000a7", "address": "10.0.0.1:7400"}],
-//    "first": 3, "replicas": 2, "partitions": 6}
+//    "first": 3, "replicas": 2, "partitions": 6, "protocol": "dnl4"}
 //
-// The numbers are those of the first initial member; a process with other numbers is not an initial member and changes
-// nothing. A process that is missing from the list adds itself, and the one that completes the list writes the first
-// view instead. A restarted process replaces the one before it.
+// The numbers and the protocol are those of the first initial member; a process with others is not an initial member
+// and changes nothing. A process that is missing from the list adds itself, and the one that completes the list writes
+// the first view instead. A restarted process replaces the one before it.
 #pragma once
 
 #include <string>
@@ -22,6 +22,7 @@ struct BootstrapOptions {
   int nodes = 0;  // of the first view; 0: this process does not bootstrap
   int replicas = 1;
   int partitions = 1;
+  std::string protocol = {};  // what the view records; empty: nothing
 };
 
 View first_view(const BootstrapOptions& bootstrap, const std::vector<Member>& initial_members);

@@ -9,7 +9,7 @@
 namespace weft {
 namespace {
 
-const BootstrapOptions kThree{3, 2, 6};
+const BootstrapOptions kThree{3, 2, 6, "dnl4"};
 
 Member initial_member(int node, uint64_t token) {
   Member member;
@@ -33,6 +33,7 @@ TEST(InitialMembers, WhoCompletesTheListWritesTheFirstView) {
   ASSERT_TRUE(view) << view.error().text();
   EXPECT_EQ(view->epoch, Epoch(1));
   EXPECT_EQ(view->partitions.size(), 6U);
+  EXPECT_EQ(view->protocol, "dnl4");
   EXPECT_EQ(view->find(NodeId(0))->token, UINT64_MAX);
   EXPECT_EQ(view->find(NodeId(1))->token, 9U);
   EXPECT_EQ(view->find(NodeId(2))->address, "10.0.0.2:7400");
@@ -51,7 +52,7 @@ TEST(InitialMembers, WhatIsWrongIsNamed) {
     const auto next = add_initial_member(text, initial_member(0, 1), kThree);
     return next ? std::string("accepted") : next.error().detail;
   };
-  const std::string numbers = R"("first":3,"replicas":2,"partitions":6,)";
+  const std::string numbers = R"("first":3,"replicas":2,"partitions":6,"protocol":"dnl4",)";
   EXPECT_EQ(error("nonsense"), "initial_members: no list");
   EXPECT_EQ(error("{" + numbers + R"("initial_members":[{"node":7,"token":"1","address":"a:1"}]})"),
             "initial_members: node 7, there are 3");
@@ -70,6 +71,8 @@ TEST(InitialMembers, WhoHasOtherNumbersChangesNothing) {
     const auto next = add_initial_member(one, initial_member(0, 1), bootstrap);
     return next ? std::string("accepted") : next.error().detail;
   };
+  EXPECT_EQ(error({3, 2, 6, "dnl1"}), R"(initial_members: cluster.protocol is "dnl4" at the others and "dnl1" here)");
+  EXPECT_EQ(error({3, 2, 6}), R"(initial_members: cluster.protocol is "dnl4" at the others and null here)");
   EXPECT_EQ(error({4, 2, 6}), "initial_members: cluster.initial_members is 3 at the others and 4 here");
   EXPECT_EQ(error({3, 3, 6}), "initial_members: cluster.replicas is 2 at the others and 3 here");
   EXPECT_EQ(error({3, 2, 3}), "initial_members: cluster.partitions is 6 at the others and 3 here");

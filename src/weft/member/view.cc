@@ -267,6 +267,10 @@ Result<void> check_view(const View& view, const Options& options) {
     return differs("cluster.partitions", view.partitions.size(), options.partition_count());
   }
   if (view.replicas != options.replicas) return differs("cluster.replicas", view.replicas, options.replicas);
+  if (!view.protocol.empty() && view.protocol != options.protocol) {
+    return Error{Code::kBadOption, "the cluster was founded with cluster.protocol \"" + view.protocol +
+                                       "\", and here it is \"" + options.protocol + "\""};
+  }
   for (const Member& member : view.members) {
     if (member.node.value >= options.nodes) {
       return Error{Code::kBadOption, "the view has node " + std::to_string(member.node.value) +

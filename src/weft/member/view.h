@@ -72,6 +72,7 @@ struct Change {
 struct View {
   Epoch epoch{1};
   uint8_t replicas = 1;               // of each partition when fully replicated
+  std::string protocol;               // how transactions commit, since the cluster was founded; empty: not recorded
   uint32_t next_incarnation = 1;      // for the next member
   std::vector<Member> members;        // by node id
   std::vector<Placement> partitions;  // by PartitionId
@@ -125,7 +126,8 @@ View with_member(const View& view, Member member);
 View with_next_epoch(const View& view);
 View with_replica_in_sync(const View& view, NodeId node, const std::vector<PartitionId>& caught_up);
 
-// Whether nodes with these options are sized for the view; a view made by another configuration is rejected.
+// Whether nodes with these options are sized for the view and commit as it says; a view made by another configuration
+// is rejected.
 Result<void> check_view(const View& view, const Options& options);
 
 }  // namespace weft

@@ -120,7 +120,8 @@ class Reader {
 
  private:
   bool fail(const std::string& where, const Json& value, const std::string& why);
-  bool fields(const std::string& where, const Json& in, std::initializer_list<const char*> names);
+  bool fields(const std::string& where, const Json& in, std::initializer_list<const char*> names,
+              std::initializer_list<const char*> optional = {});
   bool list(const std::string& where, const Json& in, size_t min, size_t max);
   template <class Integer>
   bool integer(const std::string& where, const Json& in, uint64_t min, uint64_t max, Integer& out);
@@ -144,13 +145,17 @@ bool Reader::fail(const std::string& where, const Json& value, const std::string
   return false;
 }
 
-bool Reader::fields(const std::string& where, const Json& in, std::initializer_list<const char*> names) {
+bool Reader::fields(const std::string& where, const Json& in, std::initializer_list<const char*> names,
+                    std::initializer_list<const char*> optional) {
   if (!in.is_object()) return fail(where, in, "expected an object");
   for (const char* name : names) {
     if (!in.contains(name)) return fail(where, in, "the field \"" + std::string(name) + "\" is missing");
   }
   for (const auto& field : in.items()) {
-    if (std::find(names.begin(), names.end(), field.key()) == names.end()) {
+    const auto has = [&](std::initializer_list<const char*> list) {
+      return std::find(list.begin(), list.end(), field.key()) != list.end();
+    };
+    if (!has(names) && !has(optional)) {
       return fail(where, in, "the field " + quoted(field.key().substr(0, 32)) + " is unknown");
     }
   }
@@ -186,12 +191,14 @@ bool Reader::text(const std::string& where, const Json& in, size_t bytes_max) {
 }
 
 bool Reader::read(const Json& in, View& out) {
-  const bool says_why = in.is_object() && in.contains("change");
-  if (says_why ? !fields("view", in, {"epoch", "replicas", "next_incarnation", "change", "members", "partitions"})
-               : !fields("view", in, {"epoch", "replicas", "next_incarnation", "members", "partitions"})) {
+  if (!fields("view", in, {"epoch", "replicas", "next_incarnation", "members", "partitions"}, {"change", "protocol"})) {
     return false;
   }
-  if (says_why && !change(in["change"], out.change)) return false;
+  if (in.contains("change") && !change(in["change"], out.change)) return false;
+  if (in.contains("protocol")) {
+    if (!text("protocol", in["protocol"], kProtocolBytesMax)) return false;
+    out.protocol = in["protocol"].get<std::string>();
+  }
   if (!integer("epoch", in["epoch"], 1, kEpochMax, out.epoch.value)) return false;
   if (!integer("replicas", in["replicas"], 1, kReplicasMax, out.replicas)) return false;
   if (!integer("next_incarnation", in["next_incarnation"], 2, UINT32_MAX, out.next_incarnation)) return false;
@@ -231,11 +238,8 @@ bool Reader::change(const Json& in, Change& out) {
 }
 
 bool Reader::member(const std::string& where, const Json& in, const View& view, Member& out) {
-  const bool served = in.is_object() && in.contains("clients");
-  if (served ? !fields(where, in, {"node", "incarnation", "token", "address", "clients", "roles"})
-             : !fields(where, in, {"node", "incarnation", "token", "address", "roles"})) {
-    return false;
-  }
+  if (!fields(where, in, {"node", "incarnation", "token", "address", "roles"}, {"clients"})) return false;
+  const bool served = in.contains("clients");
   const Json& node = in["node"];
   if (!integer(where + ".node", node, 0, kNodesMax - 1, out.node.value)) return false;
   if (view.find(out.node) != nullptr) return fail(where + ".node", node, "this node is a member already");
@@ -280,10 +284,8 @@ bool Reader::roles(const std::string& where, const Json& in, Member& out) {
 }
 
 bool Reader::placement(const std::string& where, const Json& in, const View& view, Placement& out) {
-  const bool moves = in.is_object() && in.contains("leaving");
-  if (moves ? !fields(where, in, {"replicas", "filling", "leaving"}) : !fields(where, in, {"replicas", "filling"})) {
-    return false;
-  }
+  if (!fields(where, in, {"replicas", "filling"}, {"leaving"})) return false;
+  const bool moves = in.contains("leaving");
   const Json& whole = in["replicas"];
   if (!list(where + ".replicas", whole, moves ? view.replicas : 1, view.replicas)) return false;
   for (size_t i = 0; i < whole.size(); ++i) {
@@ -330,6 +332,7 @@ std::string token_text(uint64_t token) {
 std::string to_json(const View& view) {
   const auto line = [](const auto& item) { return line_of(item); };
   return "{\n  \"epoch\": " + std::to_string(view.epoch.value) + ",\n  \"replicas\": " + std::to_string(view.replicas) +
+         (view.protocol.empty() ? "" : ",\n  \"protocol\": " + quoted(view.protocol)) +
          ",\n  \"next_incarnation\": " + std::to_string(view.next_incarnation) +
          (view.change.cause == Cause::kNone ? "" : ",\n  \"change\": " + line_of(view.change)) +
          ",\n  \"members\": [\n" + joined(view.members, ",\n", line) + "\n  ],\n  \"partitions\": [\n" +

@@ -3,6 +3,7 @@
 //   {
 //     "epoch": 3,
 //     "replicas": 2,
+//     "protocol": "dnl4",
 //     "next_incarnation": 4,
 //     "members": [
 //       {"node": 0, "incarnation": 1, "token": "00000000000000a7", "address": "10.0.0.1:7400", "roles": ["data",
@@ -30,6 +31,7 @@
 
 namespace weft {
 
+inline constexpr size_t kProtocolBytesMax = 64;
 inline constexpr size_t kAddressBytesMax = 260;         // a host name of 253 and a port
 inline constexpr size_t kViewTextBytesMax = 768 << 10;  // ZooKeeper's limit of a node's data is a MiB
 

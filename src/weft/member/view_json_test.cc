@@ -50,6 +50,7 @@ View draw_view(Random& random) {
   const auto nodes = static_cast<int>(random.between(1, random.chance(10) ? kNodesMax : 6));
   const auto replicas = static_cast<int>(random.between(1, static_cast<uint64_t>(std::min(nodes, kReplicasMax))));
   View view = make_view(nodes, replicas, static_cast<int>(random.between(1, random.chance(2) ? kPartitionsMax : 20)));
+  if (random.chance(2)) view.protocol = "fasst";
   for (Member& member : view.members) member.token = random.next();
   for (uint64_t n = random.below(40); n > 0; --n) view = changed(random, view);
   if (random.chance(50)) {
@@ -102,10 +103,12 @@ TEST(ViewJson, ReadsForPeople) {
   view.members[0].address = "10.0.0.1:7400";
   view.members[1].runs_transactions = false;
   view.replicas = 2;
+  view.protocol = "dnl1";
   view.partitions[0].catching_up = 2;
   EXPECT_EQ(to_json(view), R"({
   "epoch": 1,
   "replicas": 2,
+  "protocol": "dnl1",
   "next_incarnation": 3,
   "members": [
     {"node": 0, "incarnation": 1, "token": "00000000000000a7", "address": "10.0.0.1:7400", "roles": ["data", "transactions"]},
@@ -142,6 +145,7 @@ TEST(ViewJson, TheLargestViewFits) {
     placement.catching_up = uint64_t{1} << 62 >> (placement.is_in_sync(NodeId(62)) ? kReplicasMax : 0);
     placement.draining = uint64_t{1} << placement.primary().value;
   }
+  view.protocol = std::string(kProtocolBytesMax, '"');
   view.change = {Cause::kMisconduct, NodeId(62), (uint64_t{1} << kNodesMax) - 1};
   const std::string text = to_json(view);
   ASSERT_LE(text.size(), kViewTextBytesMax);
@@ -181,6 +185,8 @@ constexpr Broken kBroken[] = {
     {"/epoch", "\"1\"", "epoch is \"1\""},
     {"/epoch", "null", "epoch is null"},
     {"/epoch", "", "the field \"epoch\" is missing"},
+    {"/protocol", "1", "protocol is 1: expected a string"},
+    {"/protocol", "\"a b\"", "protocol is \"a b\": expected printable characters without spaces"},
     {"/more", "1", "the field \"more\" is unknown"},
     {"", "[]", "view is []: expected an object"},
     {"", "17", "view is 17"},

@@ -14,6 +14,20 @@
 namespace weft {
 namespace {
 
+TEST(View, IsCheckedAgainstTheProtocolItWasFoundedWith) {
+  Options options;
+  options.nodes = options.replicas = 3;
+  View view = make_view(3, 3, 3);
+  EXPECT_TRUE(check_view(view, options)) << "none is recorded";
+  view.protocol = options.protocol;
+  EXPECT_TRUE(check_view(view, options));
+  EXPECT_EQ(with_next_epoch(view).protocol, options.protocol);
+  view.protocol = "fasst";
+  ASSERT_FALSE(check_view(view, options));
+  EXPECT_EQ(check_view(view, options).error().detail,
+            R"(the cluster was founded with cluster.protocol "fasst", and here it is "dnl4")");
+}
+
 std::vector<PartitionId> is_catching_up(const View& view, NodeId node) {
   std::vector<PartitionId> caught_up;
   for (size_t p = 0; p < view.partitions.size(); ++p) {

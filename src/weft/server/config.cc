@@ -150,9 +150,17 @@ std::vector<std::string> set_key(NodeConfig& config, const std::string& assignme
 
 std::string_view fabric_name(FabricKind kind) { return find_key("fabric.kind")->choices[static_cast<size_t>(kind)]; }
 
+// Where every node has every key, reads commit at any of them without a message, and a write takes one round trip.
+std::string founding_protocol(const NodeConfig& config) {
+  const Options& options = config.options;
+  if (options.protocol != kProtocolAuto) return options.protocol;
+  return options.nodes > 1 && options.replicas == options.nodes ? "dnl1" : "dnl4";
+}
+
 ClusterSpec spec_of(const NodeConfig& config) {
   ClusterSpec spec;
   spec.options = config.options;
+  spec.options.protocol = founding_protocol(config);
   TableSpec table;
   table.name = kStoreTable;
   table.keys = KeyKind::kBytes;

@@ -98,10 +98,16 @@ struct StoreConfig {
 inline constexpr uint32_t kLeaseMs = 500;
 inline constexpr uint32_t kSupervisedLeaseMs = 2000;
 
+inline constexpr std::string_view kProtocolAuto = "auto";
+
 struct NodeConfig {
   std::string cluster;  // its id: both ends of a connection must agree
   NodeId node;
-  Options options;
+  Options options = [] {
+    Options defaults;
+    defaults.protocol = kProtocolAuto;
+    return defaults;
+  }();
   int initial_members = 0;  // nodes that the first view waits for: those with the lowest ids. Not given: all
   uint32_t lease_ms = kLeaseMs;
   FabricConfig fabric;
@@ -147,6 +153,9 @@ std::string to_toml(const NodeConfig& config);
 
 // What the nodes must agree on: the options and the one table that clients use.
 ClusterSpec spec_of(const NodeConfig& config);
+// The row with which the node's cluster is founded, if it is not there yet: what the configuration says, or with "auto"
+// the fastest for Redis's commands (docs/decisions.md).
+std::string founding_protocol(const NodeConfig& config);
 
 // The tables of docs/configuration.md: every key with its type, default and meaning.
 std::string config_reference();

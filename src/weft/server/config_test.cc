@@ -31,7 +31,7 @@ TEST(Config, TheSmallestFileHasDefaultsForTheRest) {
   EXPECT_EQ(c.initial_members, defaults.nodes);
   EXPECT_EQ(c.options.replicas, defaults.replicas);
   EXPECT_EQ(c.options.workers, defaults.workers);
-  EXPECT_EQ(c.options.protocol, defaults.protocol);
+  EXPECT_EQ(c.options.protocol, "auto");
   EXPECT_EQ(c.options.hash_seed, defaults.hash_seed);
   EXPECT_EQ(c.options.limits.credit_bytes, defaults.limits.credit_bytes);
   EXPECT_EQ(c.fabric.kind, FabricKind::kTcp);
@@ -184,6 +184,7 @@ TEST(Config, RangesAreThoseOfTheEngine) {
           },
           key.field);
       spec.options = c.options;
+      spec.options.protocol = founding_protocol(c);
       return static_cast<bool>(check_spec(spec));
     };
     const auto low = static_cast<int64_t>(key.low), high = static_cast<int64_t>(key.high);
@@ -204,6 +205,22 @@ TEST(Config, AnswersTakeTwoLeasesOrMore) {
       "fabric.listen = \"h:1\"\nmembership.socket = \"@s\"\n";
   EXPECT_EQ(sound(text).options.limits.answer_ms, 18'000U);
   EXPECT_EQ(sound(text + "limits.answer_ms = 18000\n").options.limits.answer_ms, 18'000U);
+}
+
+TEST(Config, AClusterWhoseNodesHaveEveryKeyIsFoundedWithTheRowForThat) {
+  const auto founded = [](int nodes, int replicas, const char* protocol = "auto") {
+    NodeConfig c = sound(std::string(kMinimalConfig));
+    c.options.nodes = nodes;
+    c.options.replicas = replicas;
+    c.options.protocol = protocol;
+    EXPECT_EQ(spec_of(c).options.protocol, founding_protocol(c));
+    return founding_protocol(c);
+  };
+  EXPECT_EQ(founded(3, 3), "dnl1");
+  EXPECT_EQ(founded(2, 2), "dnl1");
+  EXPECT_EQ(founded(4, 3), "dnl4");
+  EXPECT_EQ(founded(1, 1), "dnl4");
+  EXPECT_EQ(founded(3, 3, "fasst"), "fasst");
 }
 
 TEST(Config, EveryProtocolIsAChoice) {

@@ -171,6 +171,10 @@ Result<Server::End> Server::run(int stop_fd) {
     membership_->control_step();
     if (why_ = membership_->termination_reason(); !why_.empty()) return End::kMembershipEnded;
     std::shared_ptr<const View> view = membership_->latest();
+    if (view != nullptr && node_ == nullptr && other_protocol(*view)) {
+      if (options_.takes_protocol) return End::kOtherProtocol;
+      view = usable(view);  // nothing: it stays outside, and its log says why
+    }
     if (view != nullptr && node_ == nullptr && (in(*view) || preflight_join(*view))) {
       if (auto started = start(*view); !started) return started.error();
     }
@@ -297,6 +301,11 @@ Result<void> Server::start(const View& view) {
 
 void Server::wake_workers() {
   for (const auto& thread : threads_) thread->wake();
+}
+
+bool Server::other_protocol(const View& view) {
+  protocol_of_view_ = view.protocol;
+  return !view.protocol.empty() && view.protocol != spec_.options.protocol;
 }
 
 // The agent does not adopt an unusable view either (NodeAgent::step).

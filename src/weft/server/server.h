@@ -39,12 +39,13 @@ struct ServerOptions {
   std::string cluster = "weft";  // its name; both ends of a connection must agree on it
   NodeId node;
   ClusterSpec spec;
-  std::string fabric = "shm";  // tcp, verbs
-  std::string listen;          // of the interconnect: host:port, or a socket ('@name' or a path)
-  std::string advertise;       // the address for the others; empty: where it listens
-  TcpTlsFiles tls;             // of tcp and verbs: all three files, or none
-  VerbsDeviceSelector device;  // of verbs
-  int initial_members = 1;     // with fewer members the cluster does not count as fully replicated
+  bool takes_protocol = false;  // from the view, if that has another one than `spec`
+  std::string fabric = "shm";   // tcp, verbs
+  std::string listen;           // of the interconnect: host:port, or a socket ('@name' or a path)
+  std::string advertise;        // the address for the others; empty: where it listens
+  TcpTlsFiles tls;              // of tcp and verbs: all three files, or none
+  VerbsDeviceSelector device;   // of verbs
+  int initial_members = 1;      // with fewer members the cluster does not count as fully replicated
   uint64_t lease_ns = 500'000'000;
   std::string clients;            // host:port for clients; empty: none
   std::string clients_advertise;  // the address announced to clients (CLUSTER SLOTS); empty: where it listens
@@ -57,7 +58,13 @@ struct ServerOptions {
 
 class Server final : private Environment {
  public:
-  enum class End : uint8_t { kStopped, kRemoved, kDeviceFailed, kMembershipEnded };
+  enum class End : uint8_t {
+    kStopped,
+    kRemoved,
+    kDeviceFailed,
+    kMembershipEnded,
+    kOtherProtocol,  // the view has another one, and the options allow to take it
+  };
 
   // Checks the options and binds the addresses; clients may connect, and wait until the node is active. The membership
   // and the clock outlive the server.
@@ -67,6 +74,7 @@ class Server final : private Environment {
   // Runs until stop_fd is readable, or it cannot continue; why() says more. An error: it could not start.
   Result<End> run(int stop_fd);
   const std::string& why() const { return why_; }
+  const std::string& protocol_of_view() const { return protocol_of_view_; }  // after kOtherProtocol
 
  private:
   struct InterconnectWakeup final : WakeupSource {
@@ -92,6 +100,7 @@ class Server final : private Environment {
   void on_peer_lost(NodeId peer);
   void rejoin();
   bool preflight_join(const View& view);
+  bool other_protocol(const View& view);
   void reject_clients();
   void on_probe_reply(const InterconnectEvent& event);
   void log_view(const View& view) const;
@@ -152,6 +161,7 @@ class Server final : private Environment {
   std::shared_ptr<const View> followed_;
   std::string logged_unavailable_;
   std::string logged_membership_error_;
+  std::string protocol_of_view_;
   std::string rejected_view_reason_;  // why the membership's newest view is rejected; empty: it is not
   std::string logged_rejected_view_;
   std::string why_;

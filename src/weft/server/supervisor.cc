@@ -70,7 +70,7 @@ Supervisor::Supervisor(const SupervisorOptions& options, Clock* clock, EventLog*
       clock_(clock),
       events_(events),
       view_store_({options.initial_members > 0 ? options.initial_members : static_cast<int>(options.configs.size()),
-                   options.replicas, options.partitions}),
+                   options.replicas, options.partitions, options.protocol}),
       children_(options.configs.size()),
       join_backoffs_(options.configs.size(), JoinBackoff(NodeAgentOptions::kPaceNs)) {}
 

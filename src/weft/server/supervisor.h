@@ -36,6 +36,7 @@ struct SupervisorOptions {
   int initial_members = 0;           // nodes that the first view waits for; 0: all
   int replicas = 1;
   int partitions = 1;
+  std::string protocol = {};  // that the first view records
   uint32_t restart_ms = 100;  // before a process that died is started again; doubled while it dies young, up to 5 s.
                               // One that was removed while it ran waits as JoinBackoff says
   uint32_t stop_ms = 5000;    // for processes to end when told to
