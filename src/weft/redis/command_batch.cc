@@ -4,6 +4,7 @@
 #include <optional>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "weft/base/marks.h"
 #include "weft/redis/cost.h"
@@ -203,9 +204,11 @@ Task<Outcome> RedisFrontend::attempt(std::span<const CommandBatch> batches, Atte
 // Reads all keys that the commands name, then runs the commands one after the other. Commands that need not be in one
 // transaction are run only while the client has room for their replies.
 Task<Code> RedisFrontend::apply(Txn& txn, std::span<const CommandBatch> batches, Attempt* out) {
-  for (const CommandBatch& batch : batches) start_reads(txn, batch);
+  std::vector<Keyspace::ReadKey> read_keys;
+  for (const CommandBatch& batch : batches) start_reads(txn, batch, &read_keys);
   co_await txn.wait_all();
   Keyspace keys(&txn, options_.table, wall_us(), string_bytes_max_, &scratch_, this);
+  keys.set_read_keys(read_keys);
   keys.set_key_bytes_max(txn_worker_->context().limits.key_bytes_max);
   for (const CommandBatch& batch : batches) {
     Client& client = *batch.client;
@@ -236,7 +239,7 @@ Task<Code> RedisFrontend::apply(Txn& txn, std::span<const CommandBatch> batches,
   co_return Code::kOk;
 }
 
-void RedisFrontend::start_reads(Txn& txn, const CommandBatch& batch) {
+void RedisFrontend::start_reads(Txn& txn, const CommandBatch& batch, std::vector<Keyspace::ReadKey>* keys) {
   for (const WatchedKey& watched : batch.client->watched) {
     if (batch.exec) txn.get_async(options_.table, watched.key, Intent::kHead);
   }
@@ -248,7 +251,8 @@ void RedisFrontend::start_reads(Txn& txn, const CommandBatch& batch) {
                           : (command.flags & kWrites) != 0 ? Intent::kUpdate
                                                            : Intent::kRead;
     for_each_key(command, arguments, [&](std::string_view key) {
-      if (key.size() <= txn_worker_->context().limits.key_bytes_max) txn.get_async(options_.table, key, intent);
+      if (key.size() > txn_worker_->context().limits.key_bytes_max) return;
+      keys->push_back({key, txn.get_async(options_.table, key, intent)});
     });
   }
 }

@@ -17,6 +17,14 @@ constexpr size_t kArgumentsMax = 4096;  // of a command whose arguments are not 
 // A browser may be tricked into sending a request here, with commands as lines of its body: its first lines close it.
 bool speaks_http(std::string_view word) { return same_word(word, "post") || same_word(word, "host:"); }
 
+// Most pipelines repeat a command. Its row, if it is spelt as the last one and has no subcommands.
+const Command* repeated(const CommandList& list, Arguments arguments) {
+  if (list.empty()) return nullptr;
+  const Command& last = list.command(list.size() - 1);
+  const bool same = list.arguments(list.size() - 1)[0] == arguments[0];
+  return same && std::string_view(last.name).size() == arguments[0].size() ? &last : nullptr;
+}
+
 }  // namespace
 
 RespWriter RedisFrontend::out(Client& client) {
@@ -33,7 +41,8 @@ RespWriter RedisFrontend::out(Client& client) {
 
 // The row; or nullptr and the reason, if it is refused regardless of the data. This bounds the work of one command.
 const Command* RedisFrontend::admit(const Client& client, Arguments arguments, std::string* why) const {
-  const Command* command = find_command(arguments);
+  const Command* command = repeated(client.batch, arguments);
+  if (command == nullptr) command = find_command(arguments);
   if (command == nullptr || (!has_handler(*command) && fits(*command, arguments.size()))) {
     *why = unknown_command(arguments);
     return nullptr;

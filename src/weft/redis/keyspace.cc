@@ -1,9 +1,23 @@
 #include "weft/redis/keyspace.h"
 
+#include <algorithm>
+
 #include "weft/base/marks.h"
 #include "weft/redis/frontend.h"
 
 namespace weft {
+
+// A command that has asked for a key may ask for it again.
+inline ReadHandle Keyspace::handle_of(std::string_view key) {
+  constexpr size_t kAheadMax = 4;  // keys that a command did not ask for
+  for (size_t i = 0; i < std::min(read_keys_.size(), kAheadMax); ++i) {
+    const std::string_view name = read_keys_[i].name;
+    if (name.data() != key.data() || name.size() != key.size()) continue;
+    read_keys_ = read_keys_.subspan(i);
+    return read_keys_.front().handle;
+  }
+  return txn_->get_async(table_, key, Intent::kHead);
+}
 
 Keyspace::Found Keyspace::find(std::string_view key) {
   const Found found = find_any(key);
@@ -11,10 +25,10 @@ Keyspace::Found Keyspace::find(std::string_view key) {
   return found;
 }
 
-Keyspace::Found Keyspace::find_any(std::string_view key) {
+inline Keyspace::Found Keyspace::find_any(std::string_view key) {
   Found found;
   if (key.size() > key_bytes_max_) return found;  // no such key exists
-  const Value value = txn_->value(txn_->get_async(table_, key, Intent::kHead));
+  const Value value = txn_->value(handle_of(key));
   if (value.code != Code::kOk) {
     note(value.code);
     return found;

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -28,6 +29,12 @@ class Keyspace {
     size_t length = 0;  // of the string; `bytes` may be only its beginning for a command that needs no values (kHeads)
   };
 
+  // A key that was read for the commands, and where its value is. The bytes of its name are the command's own.
+  struct ReadKey {
+    std::string_view name;
+    ReadHandle handle;
+  };
+
   // `scratch` is used within calls only. `front` is notified of deadlines; nullptr: nothing is written.
   Keyspace(Txn* txn, TableId table, int64_t now_us, size_t string_bytes_max, std::string* scratch,
            RedisFrontend* front = nullptr)
@@ -42,6 +49,8 @@ class Keyspace {
   int64_t now_ms() const { return now_us_ / 1000; }
   size_t string_bytes_max() const { return string_bytes_max_; }
   Code code() const { return code_; }
+  // What was read, in the order in which the commands will ask for it, as a rule: that saves looking for the keys.
+  void set_read_keys(std::span<const ReadKey> keys) { read_keys_ = keys; }
   // Longer keys do not exist: who looks for one finds nothing.
   void set_key_bytes_max(size_t bytes) { key_bytes_max_ = bytes; }
 
@@ -87,6 +96,7 @@ class Keyspace {
 
  private:
   Found find_any(std::string_view key);
+  ReadHandle handle_of(std::string_view key);
   void note(Code code) {
     if (code_ == Code::kOk) code_ = code;
   }
@@ -98,6 +108,7 @@ class Keyspace {
   std::string* const scratch_;
   RedisFrontend* const front_;
   size_t key_bytes_max_ = SIZE_MAX;
+  std::span<const ReadKey> read_keys_;  // that nobody has asked for yet
   Code code_ = Code::kOk;
   uint64_t work_ns_ = 0;
   static constexpr uint64_t kPauseNs = 500'000;  // about a megabyte

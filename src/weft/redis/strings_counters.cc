@@ -1,5 +1,7 @@
 // Strings that are numbers.
+#include <charconv>
 #include <cmath>
+#include <iterator>
 #include <string>
 
 #include "weft/redis/command_text.h"
@@ -19,7 +21,10 @@ void add(Keyspace& keys, std::string_view key, int64_t amount, RespWriter& reply
     old = {};
   }
   if (__builtin_add_overflow(number, amount, &number)) return reply.error("ERR increment or decrement would overflow");
-  if (keys.put(key, std::to_string(number), old.deadline_ms, reply)) reply.integer(number);
+  char digits[20];
+  const char* const end = std::to_chars(std::begin(digits), std::end(digits), number).ptr;
+  const std::string_view text(digits, static_cast<size_t>(end - digits));
+  if (keys.put(key, text, old.deadline_ms, reply)) reply.integer(number);
 }
 
 void incr(Keyspace& keys, Arguments arguments, RespWriter& reply) { add(keys, arguments[1], 1, reply); }

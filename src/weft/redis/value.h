@@ -48,8 +48,7 @@ inline StoredValue parse_value(std::string_view stored) {
 inline void store_value(std::string& to, ValueType type, int64_t deadline_ms, std::string_view bytes) {
   constexpr char kDeadline = 16;
   const bool has_deadline = deadline_ms != kNoDeadline;
-  to.clear();
-  to.push_back(static_cast<char>(static_cast<char>(type) | (has_deadline ? kDeadline : 0)));
+  to.assign(1, static_cast<char>(static_cast<char>(type) | (has_deadline ? kDeadline : 0)));
   if (has_deadline) to.append(reinterpret_cast<const char*>(&deadline_ms), sizeof deadline_ms);
   to.append(bytes);
 }
