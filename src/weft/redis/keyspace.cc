@@ -25,7 +25,7 @@ Keyspace::Found Keyspace::find(std::string_view key) {
   return found;
 }
 
-inline Keyspace::Found Keyspace::find_any(std::string_view key) {
+Keyspace::Found Keyspace::find_any(std::string_view key) {
   Found found;
   if (key.size() > key_bytes_max_) return found;  // no such key exists
   const Value value = txn_->value(handle_of(key));
