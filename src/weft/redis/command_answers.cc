@@ -14,6 +14,8 @@ constexpr std::string_view kOutOfMemory = "OOM command not allowed when used mem
 }  // namespace
 
 void RedisFrontend::take_reply(Client& client) {
+  if (client.part_reply != nullptr) client.part_reply->append(client.reply);
+  if (client.part_reply != nullptr) return drop_reply(client);
   if (client.replies == Client::Replies::kOn && !client.dropped) client.output.take(client.reply);
   drop_reply(client);
 }

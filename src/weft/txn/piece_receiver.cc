@@ -11,8 +11,8 @@
 
 namespace weft {
 
-PieceReceiver::PieceReceiver(WorkerContext& ctx, const CommitParser& parser, PreparedTable& records,
-                             Participant& participant, size_t message_bytes_max)
+PieceReceiver::PieceReceiver(WorkerContext& ctx, CommitParser& parser, PreparedTable& records, Participant& participant,
+                             size_t message_bytes_max)
     : ctx_(ctx), parser_(parser), records_(records), participant_(participant), message_bytes_max_(message_bytes_max) {}
 
 bool PieceReceiver::parse(const Message& m) const {
@@ -43,6 +43,10 @@ const char* PieceReceiver::take(const Message& m, const PieceHeader& header) {
                          [&](const Assembly& a) { return a.source == m.source && a.slot == slot; });
   if (header.offset == 0) {
     if (at != assemblies_.end()) return "a message begins before the last one of its slot was complete";
+    size_t begun = header.total;
+    for (const Assembly& other : assemblies_) begun += other.source == m.source ? other.total : 0;
+    if (begun > message_bytes_max_ + ctx_.limits.credit_bytes)
+      return "more bytes in pieces than its credit and its turn";
     Assembly made{m.source, slot, kind, header.tag, header.total, 0, nullptr, nullptr};
     made.block = records_.make_part(header.keys, header.total, &made.bytes);
     at = assemblies_.insert(at, made);

@@ -30,7 +30,7 @@ namespace weft {
 
 class PieceReceiver final : public Service {
  public:
-  PieceReceiver(WorkerContext& ctx, const CommitParser& parser, PreparedTable& records, Participant& participant,
+  PieceReceiver(WorkerContext& ctx, CommitParser& parser, PreparedTable& records, Participant& participant,
                 size_t message_bytes_max);
 
   bool parse(const Message& message) const;
@@ -73,7 +73,7 @@ class PieceReceiver final : public Service {
   void end(Job& job, bool answers);
 
   WorkerContext& ctx_;
-  const CommitParser& parser_;
+  CommitParser& parser_;
   PreparedTable& records_;
   Participant& participant_;
   const size_t message_bytes_max_;

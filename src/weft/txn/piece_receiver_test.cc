@@ -26,8 +26,8 @@ class PieceReceiverTest : public ParticipantTest {
     }
     return out;
   }
-  bool give(Kind kind, const std::vector<std::byte>& piece, NodeId from = kPeer) {
-    Message m{from, static_cast<uint8_t>(Kind::kPiece), PieceHeader::piece_tag(kSlot, kind), piece};
+  bool give(Kind kind, const std::vector<std::byte>& piece, NodeId from = kPeer, uint8_t slot = kSlot) {
+    Message m{from, static_cast<uint8_t>(Kind::kPiece), PieceHeader::piece_tag(slot, kind), piece};
     m.ok = receiver_.parse(m);
     receiver_.on_piece(batch_, {&m, 1});
     return m.ok;
@@ -148,6 +148,25 @@ TEST_F(PieceReceiverTest, ValidationLeavesNothing) {
   send(Kind::kValidate, request(5), {read});
   EXPECT_EQ(code(Phase::kValidate), Code::kVersionMoved);
   EXPECT_EQ(records_.open_records(), 0U);
+}
+
+// What a peer has credit for, and the one message that has its turn: it cannot make this node keep more.
+TEST_F(PieceReceiverTest, WhatAPeerHasBegunIsBounded) {
+  const size_t most = kMessageBytesMax + ctx_.limits.credit_bytes;
+  const auto begin = [&](uint8_t slot, size_t total, NodeId from = kPeer) {
+    const PieceHeader header{slot, static_cast<uint32_t>(total), 0, 1};
+    EXPECT_TRUE(give(Kind::kLock, bytes_with(header, std::vector<std::byte>(16)), from, slot));
+    return take_faults().empty();
+  };
+  uint8_t slot = 0;
+  size_t begun = 0;
+  for (; begun + kMessageBytesMax <= most; begun += kMessageBytesMax) EXPECT_TRUE(begin(slot++, kMessageBytesMax));
+  EXPECT_TRUE(begun == most || begin(slot++, most - begun));
+  EXPECT_FALSE(begin(slot, 24)) << "one more";
+  EXPECT_TRUE(begin(0, kMessageBytesMax, kOther)) << "of another peer";
+  receiver_.on_view_ended();
+  EXPECT_TRUE(begin(0, kMessageBytesMax)) << "in the next view";
+  receiver_.on_view_ended();
 }
 
 TEST_F(PieceReceiverTest, PiecesThatMakeNoSense) {
