@@ -63,6 +63,9 @@ enum class Intent : uint8_t {
   kRead,
   kUpdate,
   kHead,  // only whether the key exists, the first kHeadBytes of its value and how long it is; no more is fetched
+  // For structures that check what they find: neither validated nor locked at commit, so the value may be old, or of a
+  // transaction that will be undone; it is never torn. A key that is then written, or read otherwise, is validated.
+  kHint,
 };
 inline constexpr size_t kHeadBytes = 16;
 

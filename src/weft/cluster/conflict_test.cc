@@ -55,6 +55,48 @@ TEST_P(Conflict, WriteSkewIsImpossible) {
   });
 }
 
+TEST_P(Conflict, AHintIsNotValidated) {
+  cluster_.load(4, "0").start();
+  cluster_.on(last_, [](Session& session) -> Task<void> {
+    for (const uint64_t key : {0, 1, 2, 3}) {
+      Txn reads = co_await session.begin(), writes = co_await session.begin(), reads_again = co_await session.begin();
+      Txn overwrites = co_await session.begin();
+      for (Txn* txn : {&reads, &writes, &reads_again, &overwrites}) {
+        const Value value = co_await txn->get(kT, key, Intent::kHint);
+        EXPECT_TRUE(value.found);
+        EXPECT_EQ(value.bytes, "0");
+      }
+      Txn other = co_await session.begin();
+      other.put(kT, key, "1");
+      EXPECT_TRUE(committed(co_await other.commit()));
+      EXPECT_TRUE(committed(co_await reads.commit())) << "it has nothing to validate";
+      writes.put(kT, 100 + key, "2");
+      EXPECT_TRUE(committed(co_await writes.commit()));
+      co_await reads_again.get(kT, key);
+      EXPECT_TRUE(aborted(co_await reads_again.commit(), Code::kVersionMoved)) << "no hint any more";
+      overwrites.put(kT, key, "3");
+      EXPECT_TRUE(aborted(co_await overwrites.commit(), Code::kVersionMoved))
+          << "what is written follows what was read";
+      Txn restores = co_await session.begin();
+      restores.put(kT, key, "0");
+      EXPECT_TRUE(committed(co_await restores.commit()));
+    }
+  });
+}
+
+TEST_P(Conflict, AHintLocksNothing) {
+  cluster_.load(4, "0").start();
+  cluster_.on(0, [](Session& session) -> Task<void> {
+    Txn a = co_await session.begin(), b = co_await session.begin();
+    co_await a.get(kT, 3, Intent::kHint);
+    a.put(kT, 1, "a");
+    co_await b.get(kT, 1, Intent::kHint);
+    b.put(kT, 3, "b");
+    EXPECT_TRUE(committed(co_await a.commit()));
+    EXPECT_TRUE(committed(co_await b.commit())) << "write skew, as it asked for";
+  });
+}
+
 TEST_P(LocksWhileReading, NamesTheHolder) {
   cluster_.load(4, "0").start();
   cluster_.on(last_, [this](Session& session) -> Task<void> {

@@ -122,11 +122,12 @@ bool Coordinator::is_local(const TxnSlot& slot, uint64_t nodes) const {
 bool Coordinator::holds_here(const TxnSlot& slot) const {
   if (slot.outcome.code != Code::kOk) return false;
   for (uint16_t i = 0; i < slot.count; ++i) {
-    if (!slot.entry(i).newest) return false;
+    if (!slot.entry(i).newest && !slot.entry(i).hint) return false;
   }
   if (ctx_.bugs.has(PlantedBug::kReadsOfTwoMoments)) return true;
   for (uint16_t i = 0; i < slot.count; ++i) {
     const Entry& e = slot.entry(i);
+    if (e.hint) continue;
     ctx_.touch_record();
     const bool primary = e.placement->primary() == ctx_.self || ctx_.bugs.has(PlantedBug::kHiddenReads);
     if (!e.table->is_newest(e.key, e.version, primary)) {

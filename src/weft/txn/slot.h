@@ -57,6 +57,7 @@ struct Entry {
   uint8_t flags = 0;         // of the plan: KeyFlags of its lock and replicate messages
   bool head = false;         // the beginning of the value is enough
   bool partial = false;      // `value` is the beginning of a longer one
+  bool hint = false;         // it is neither validated nor locked (Intent::kHint)
   // The plan of the commit: by phase, bit n: this key is part of what goes to node n (by message, or into its ring).
   std::array<uint64_t, kPhases> at{};
 };

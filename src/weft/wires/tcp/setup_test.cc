@@ -345,8 +345,8 @@ TEST(TcpOptionsTest, BadOptionsAreNamed) {
   ASSERT_TRUE(taken);
   options.listen = (*taken)->address();
   refused(options, "bind");
-  options = tcp_test_options(0, 65);
-  refused(options, "workers is 65");
+  options = tcp_test_options(0, 129);
+  refused(options, "workers is 129");
   options = tcp_test_options(0);
   options.params.cluster = std::string(65, 'c');
   refused(options, "cluster id is 65");
