@@ -184,7 +184,7 @@ void RedisFrontend::answer_all(Running& run, std::span<const CommandBatch> batch
 void RedisFrontend::leave_window(const Running& run, size_t keys, const Outcome& outcome) {
   if (outcome.committed()) {
     write_window_.committed(keys);
-  } else if (outcome.kind == OutcomeKind::kAborted && code_retryable(outcome.code) &&
+  } else if ((outcome.code == Code::kLocked || outcome.code == Code::kVersionMoved) &&
              (run.queue == nullptr || !run.queue->conflicted_on_key(outcome))) {
     write_window_.conflicted(keys);
   }

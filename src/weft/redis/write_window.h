@@ -58,7 +58,8 @@ class WriteWindow {
     if (needed) keys_ = std::min(keys_ + kGrowth, most_);
   }
   void conflicted(size_t keys) {
-    const size_t used = std::min(keys_, std::max(2 * in_progress_, kTogether * keys));
+    // A conflict of few keys says little about a window that they do not fill.
+    const size_t used = std::clamp(std::max(2 * in_progress_, kTogether * keys), keys_ / 2, keys_);
     keys_ = std::max(used - used / kShrinkage, least_);
   }
 

@@ -91,6 +91,9 @@ TEST_F(WriteWindowTest, ConflictsShrinkItFromWhatIsUsed) {
   start("a", 30);
   start("b", 30);
   window_.conflicted(30);
+  EXPECT_EQ(window_.keys(), 175U);  // seven eighths of half of it: it was not full
+  EXPECT_EQ(window_.batch_keys_max(), 43U);
+  window_.conflicted(30);
   EXPECT_EQ(window_.keys(), 105U);  // seven eighths of 4 * 30
   EXPECT_EQ(window_.batch_keys_max(), 26U);
   for (int i = 0; i < 100; ++i) window_.conflicted(30);

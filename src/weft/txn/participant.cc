@@ -46,6 +46,10 @@ WEFT_INLINE void Participant::finish(PreparedTxn& record) {
 // Returns the record for this transaction; nullptr if the slot's last one is still there, and is not finished.
 WEFT_INLINE PreparedTxn* Participant::open_record(const CommitRequest& request) {
   PreparedTxn& record = records_.at(request.coordinator, request.slot);
+  if (record.in_progress) [[unlikely]] {
+    ctx_.faults.report(request.coordinator, "a message about what is still in progress");
+    return nullptr;
+  }
   // The slot is used again, so all participants of its last transaction have acknowledged (truncation.h).
   if (record.state != 0 && record.sequence < request.sequence && record.may_be_finished()) finish(record);
   if (record.state != 0 && record.sequence != request.sequence) {
@@ -313,7 +317,7 @@ void Participant::on_done(const Batch&, std::span<const Message> run) {
     for (const TxnCompleteNotice& notice : NoticeQueue::of(m)) {
       PreparedTxn& record = records_.at(m.source, notice.slot());
       if (record.state == 0 || record.sequence > notice.sequence()) continue;
-      if (record.may_be_finished()) {
+      if (record.may_be_finished() && !record.in_progress) {
         finish_record(record);
       } else {
         ctx_.faults.report(m.source, "a notice that what is not unlocked is finished");
@@ -332,6 +336,7 @@ PreparedTxn* Participant::begin_replicate(const CommitRequest& request, Prepared
   }
   part->next = record->applied;
   record->applied = part;
+  record->in_progress = true;
   return record;
 }
 
@@ -341,11 +346,15 @@ void Participant::replicate_key(PreparedTxn& record, PreparedKey& key, std::span
 
 void Participant::end_replicate(const CommitRequest& request, PreparedTxn& record, bool answers) {
   record.state |= kReplicated;
+  record.in_progress = false;
   if (answers) acknowledge(request, Phase::kReplicate);
 }
 
-bool Participant::can_unlock(const CommitRequest& request) const {
-  return is_locked(records_.at(request.coordinator, request.slot), request);
+PreparedTxn* Participant::begin_unlock(const CommitRequest& request) {
+  PreparedTxn& record = records_.at(request.coordinator, request.slot);
+  if (!is_locked(record, request)) return nullptr;
+  record.in_progress = true;
+  return &record;
 }
 
 void Participant::unlock_key(const PreparedTxn& record, PreparedKey& key, const CommitRequest& request,
@@ -355,6 +364,7 @@ void Participant::unlock_key(const PreparedTxn& record, PreparedKey& key, const 
 
 void Participant::end_unlock(const CommitRequest& request, PreparedTxn& record, bool answers) {
   record.state |= kCommitted;
+  record.in_progress = false;
   note_outcome(record.incarnation, request.sequence, true);
   if (answers) acknowledge_unlock(request);
 }

@@ -48,12 +48,13 @@ class Participant {
   [[nodiscard]] bool replicate(const CommitRequest& request, const PreparedTable::NewPart& part);
   [[nodiscard]] bool unlock(const CommitRequest& request, std::span<const KeyRef> keys);
 
-  // The same for messages of which a little is done at a time (piece_receiver.h). begin_replicate returns nullptr if no
-  // correct coordinator asks for it; the part is gone then.
+  // The same for messages of which a little is done at a time (piece_receiver.h). begin_replicate and begin_unlock
+  // return nullptr if no correct coordinator asks for it; a replicate's part is gone then. From begin to end no other
+  // message may be about the record.
   PreparedTxn* begin_replicate(const CommitRequest& request, PreparedKeys* part);
   void replicate_key(PreparedTxn& record, PreparedKey& key, std::span<std::byte>* room);
   void end_replicate(const CommitRequest& request, PreparedTxn& record, bool answers);
-  bool can_unlock(const CommitRequest& request) const;
+  PreparedTxn* begin_unlock(const CommitRequest& request);  // that commits
   void unlock_key(const PreparedTxn& record, PreparedKey& key, const CommitRequest& request,
                   std::span<const KeyRef> carried);
   void end_unlock(const CommitRequest& request, PreparedTxn& record, bool answers);
@@ -108,7 +109,8 @@ class Participant {
   void take(const Batch& batch, const Message& message, Origin origin);
   void finish(PreparedTxn& record);
   static bool is_locked(const PreparedTxn& record, const CommitRequest& request) {
-    return record.sequence == request.sequence && record.locked != nullptr && (record.state & kCommitted) == 0;
+    return record.sequence == request.sequence && record.locked != nullptr && (record.state & kCommitted) == 0 &&
+           !record.in_progress;
   }
   void acknowledge_unlock(const CommitRequest& request);
   PreparedTxn* open_record(const CommitRequest& request);

@@ -123,16 +123,16 @@ void PieceReceiver::handle(const Message& m, PreparedKeys* block, std::span<std:
 
 void PieceReceiver::handle_unlock(const Message& m, PreparedKeys* block) {
   const CommitRequest request = CommitRequest::of(m.source, m.tag, m.body.data(), ctx_.nodes);
-  if (!request.commits() || !participant_.can_unlock(request)) {
+  PreparedTxn* const record = request.commits() ? participant_.begin_unlock(request) : nullptr;
+  if (record == nullptr) {
     if (participant_.unlock(request, {})) participant_.answer(request, Phase::kUnlock, PhaseResult());
     records_.drop_parts(block);
     return;
   }
   const std::span<const KeyRef> keys = batch_.keys_of(m);
-  PreparedTxn& record = records_.at(m.source, request.slot);
   jobs_.push_back({.request = request,
-                   .record = &record,
-                   .part = record.locked,
+                   .record = record,
+                   .part = record->locked,
                    .next = 0,
                    .room = {},
                    .carried = block,

@@ -150,6 +150,49 @@ TEST_F(PieceReceiverTest, ValidationLeavesNothing) {
   EXPECT_EQ(records_.open_records(), 0U);
 }
 
+// A peer that sends more about a transaction of which a message is in progress is at fault, and disturbs nothing.
+TEST_F(PieceReceiverTest, NothingElseMayBeSaidOfWhatIsInProgress) {
+  const uint64_t a = key_at(kSelf);
+  load_record(a, "old");
+  const auto reported = std::vector<NodeId>{kPeer};
+  const std::vector<Named> keys{with_value(a, "new", 0, 0)};
+  send(Kind::kLock, request(5), keys);
+  EXPECT_EQ(code(Phase::kLock), Code::kOk);
+  send(Kind::kUnlock, request(5), {});
+  EXPECT_TRUE(record().in_progress);
+  send(Kind::kUnlock, request(5), {});
+  EXPECT_EQ(take_faults(), reported) << "the same again";
+  CommitRequest aborts = request(5);
+  aborts.flags = 0;
+  aborts.coordinator = kPeer;
+  EXPECT_FALSE(participant_.unlock(aborts, {}));
+  EXPECT_EQ(take_faults(), reported) << "an abort";
+  send(Kind::kLock, request(6), keys);
+  EXPECT_EQ(take_faults(), reported) << "the slot's next";
+  EXPECT_EQ(run_to_end(), 1);
+  EXPECT_EQ(value_of(a), "new");
+  EXPECT_EQ(record().state, kLocked | kCommitted);
+}
+
+TEST_F(PieceReceiverTest, NothingElseMayBeSaidOfAReplicateInProgress) {
+  const uint64_t b = backup_key();
+  load_record(b, "old");
+  const auto reported = std::vector<NodeId>{kPeer};
+  const std::vector<Named> keys{with_value(b, "new", 2, 0)};
+  send(Kind::kReplicate, request(5), keys);
+  EXPECT_EQ(record().state, 0);
+  EXPECT_TRUE(record().in_progress);
+  for (const uint64_t sequence : {5, 6}) {
+    send(Kind::kReplicate, request(sequence), keys);
+    EXPECT_EQ(take_faults(), reported);
+    send(Kind::kLock, request(sequence), keys);
+    EXPECT_EQ(take_faults(), reported);
+  }
+  EXPECT_EQ(run_to_end(), 1);
+  EXPECT_EQ(record().state, kReplicated);
+  EXPECT_EQ(value_of(b), "new");
+}
+
 // What a peer has credit for, and the one message that has its turn: it cannot make this node keep more.
 TEST_F(PieceReceiverTest, WhatAPeerHasBegunIsBounded) {
   const size_t most = kMessageBytesMax + ctx_.limits.credit_bytes;

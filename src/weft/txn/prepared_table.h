@@ -96,6 +96,8 @@ struct PreparedTxn {
   uint8_t state = 0;         // PreparedState bits; 0: no record
   bool ends_quietly = true;  // nothing is to be done with its keys when it is finished
   bool unanimous = false;    // all locks together commit it
+  bool in_progress =
+      false;  // a large message about it is handled over several steps (piece_receiver.h): no other may be
   uint16_t writes = 0;
   bool ended = false;  // test only (PlantedBug::kForgetsDecisions): an earlier recovery has applied what it decided
   PreparedKeys* locked = nullptr;
@@ -182,7 +184,7 @@ class PreparedTable {
     if (record.applied != nullptr) drop_parts(record.applied);
     record.locked = record.applied = nullptr;
     record.state = 0;
-    record.ended = false;
+    record.ended = record.in_progress = false;
     record.aborted_here = 0;
     record.finished = record.sequence;
     record.finished_incarnation = record.incarnation;

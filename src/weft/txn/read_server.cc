@@ -74,6 +74,10 @@ Code ReadServer::lock(NodeId from, const GetRequest& request, const KeyRef& ref,
   PreparedTxn& record = records_.at(from, request.slot);
   const uint64_t sequence = request.sequence;
   // As in Participant::open_record.
+  if (record.in_progress) {
+    ctx_.faults.report(from, "a message about what is still in progress");
+    return Code::kBusy;
+  }
   if (record.state != 0 && record.sequence < sequence && record.may_be_finished()) participant_.finish_record(record);
   if (record.state != 0 && record.sequence != sequence) {
     ctx_.faults.report(from, "a slot is used again before its record was truncated");
