@@ -16,7 +16,10 @@ namespace weft::bench {
 Result<Crash> crash_once(const CrashOptions& options, const std::string& protocol, uint64_t seed, std::string* wrong) {
   CrashCluster cluster(options, protocol, seed);
   if (auto loaded = cluster.load(); !loaded) return loaded.error();
-  cluster.start();
+  if (!cluster.start()) {
+    *wrong = "the clients did not start";
+    return Crash();
+  }
   std::this_thread::sleep_for(std::chrono::milliseconds(options.warmup_ms));
   cluster.kill();
   std::this_thread::sleep_for(std::chrono::milliseconds(options.detection_ms));

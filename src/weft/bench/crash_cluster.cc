@@ -89,7 +89,7 @@ Result<void> CrashCluster::load() {
   return {};
 }
 
-void CrashCluster::start() {
+bool CrashCluster::start() {
   for (int n = 0; n < spec_.options.nodes; ++n) {
     for (int w = 0; w < workers(); ++w) {
       const NodeId node(static_cast<uint8_t>(n));
@@ -100,6 +100,8 @@ void CrashCluster::start() {
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   const int threads = spec_.options.threads > 0 ? spec_.options.threads : std::min(cores, workers());
   for (int t = 0; t < threads; ++t) threads_.emplace_back([this, t, threads] { run_thread(t, threads); });
+  return wait_for(
+      [&] { return std::all_of(logs_.begin(), logs_.end(), [](const ClientLog& log) { return log.running != 0; }); });
 }
 
 // Worker i of every node is on thread i mod threads, as in an embedded cluster.

@@ -28,7 +28,8 @@ class CrashCluster final : public Environment, private TxnObserver {
   CrashCluster& operator=(const CrashCluster&) = delete;
 
   Result<void> load();
-  void start();
+  // Returns when the clients of every worker run; false if that takes too long.
+  bool start();
   // The last node dies. Returns when no thread steps it any more.
   void kill();
   // Publishes the view without the dead node to all others.
