@@ -61,7 +61,7 @@ Result<std::string> run_crashes(const CrashOptions& options, std::ostream& out, 
       auto crash = crash_once(options, protocol, options.seed + static_cast<uint64_t>(round), &wrong);
       progress.clear();
       if (!crash) return crash.error();
-      if (!wrong.empty()) return protocol + ": " + wrong;
+      if (!wrong.empty()) return fmt::format("{}: {}", protocol, wrong);
       crashes.push_back(*crash);
     }
     const auto sorted = [&](auto field) {
