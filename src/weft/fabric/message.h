@@ -78,8 +78,9 @@ struct PortOptions {
   WorkerId worker;
   int nodes = 1;
   size_t message_bytes_max = 1 << 20;
-  size_t queued_bytes_max = 8 << 20;  // per peer: packets that wait for the wire, or at the receiver for their epoch
-  bool batching = true;               // off: every message is a separate packet, sent at once
+  // Packets to a peer that wait for the wire, of each flow; and those from a peer that wait for their epoch.
+  size_t queued_bytes_max = 8 << 20;
+  bool batching = true;  // off: every message is a separate packet, sent at once
 };
 
 struct PortCounters {

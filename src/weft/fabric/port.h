@@ -79,7 +79,7 @@ class Port {
   // For a peer that came back as another incarnation, or is gone: resets and reopens its channels in both directions.
   // Not while a handler runs.
   void reset_peer(NodeId peer);
-  // Bytes to this peer that wait for the wire. Senders without credit (recovery) keep this small.
+  // Bytes of this flow that wait for the wire to this peer. Senders without credit (recovery) keep this small.
   size_t queued_bytes(NodeId to, Flow flow) const { return sender_.queued_bytes(to, flow); }
 
   // For handlers: closes a peer that sent an invalid message in a well-formed packet.

@@ -198,6 +198,19 @@ TEST(PortTest, ARefusingWireKeepsOrderAndFillsPackets) {
   for (int i = 0; i < 3000; ++i) EXPECT_EQ(b.got[static_cast<size_t>(i)].body, std::to_string(i));
 }
 
+TEST(PortTest, WhatWaitsIsCountedByFlow) {
+  HandWire wire;
+  wire.room = 0;
+  Listener a({.self = kA, .worker = kW0, .nodes = 2, .queued_bytes_max = 64 << 10}, &wire);
+  for (int i = 0; i < 20; ++i) a.send(kB, Flow::kCommit, 0, std::string(1000, 'x'));
+  EXPECT_GT(a.port.queued_bytes(kB, Flow::kCommit), 8'000U);
+  EXPECT_EQ(a.port.queued_bytes(kB, Flow::kControl), 0U) << "a lease is asked for whatever else waits";
+  EXPECT_EQ(a.port.queued_bytes(kB, Flow::kExecution), 0U);
+  wire.room = 100;
+  a.port.poll();
+  EXPECT_EQ(a.port.queued_bytes(kB, Flow::kCommit), 0U);
+}
+
 TEST(PortDeathTest, OverrunningTheQueueIsABugOfTheCaller) {
   HandWire wire;
   wire.room = 0;

@@ -44,7 +44,7 @@ Sender::Sender(const PortOptions& options, Wire* wire, CostModel* cost_model, Po
   open_ = reinterpret_cast<Open*>(carve(opens));
   staging_ = carve(staging);
   waiting_ = std::make_unique<FrameQueue[]>(channels);
-  waiting_bytes_.resize(nodes_);
+  waiting_bytes_.resize(channels);
   for (size_t c = 0; c < channels; ++c) {
     if (node_of(c) == self_) continue;
     open_[c].base = carve(kPacketBytesMax + 320);
@@ -190,7 +190,7 @@ void Sender::post_open(size_t channel) {
   uint64_t& waiting = waiting_mask_[channel % kFlows];
   if ((waiting & bit(to.value)) == 0 && send_open(channel)) return;
   const ByteView packet = seal(channel);
-  size_t& queued = waiting_bytes_[to.value];
+  size_t& queued = waiting_bytes_[channel];
   queued += packet.size();
   WEFT_CHECK(queued <= queued_bytes_max_ && waiting_[channel].push(packet),
              "packets that wait for the wire over queued_bytes_max: take credit before sending");
@@ -214,11 +214,12 @@ bool Sender::retry_slow() {
   for (size_t flow = 0; flow < kFlows; ++flow) {
     for (uint64_t left = waiting_mask_[flow]; left != 0; left &= left - 1) {
       const NodeId to(static_cast<uint8_t>(first_bit(left)));
-      FrameQueue& queue = waiting_[channel_index(to, static_cast<Flow>(flow))];
+      const size_t channel = channel_index(to, static_cast<Flow>(flow));
+      FrameQueue& queue = waiting_[channel];
       for (ByteView packet = queue.front(); !packet.empty(); packet = queue.front()) {
         if (!wire_->send(to, static_cast<Flow>(flow), packet)) break;
         count_sent(packet);
-        waiting_bytes_[to.value] -= packet.size();
+        waiting_bytes_[channel] -= packet.size();
         queue.pop(packet);
         sent = true;
       }
@@ -274,7 +275,7 @@ void Sender::drop_unsent(size_t channel) {
   const ByteView first = queue.front();
   if (!first.empty()) open_[channel].sequence = load<PacketHeader>(first.data()).sequence;
   for (ByteView packet = queue.front(); !packet.empty(); packet = queue.front()) {
-    waiting_bytes_[to.value] -= packet.size();
+    waiting_bytes_[channel] -= packet.size();
     counters_->dropped_old_epoch += 1;
     queue.pop(packet);
   }
@@ -295,8 +296,8 @@ void Sender::close(NodeId peer) {
     for (ByteView packet = queue.front(); !packet.empty(); packet = queue.front()) queue.pop(packet);
     queue.release();
     waiting_mask_[flow] &= ~bit(peer.value);
+    waiting_bytes_[channel] = 0;
   }
-  waiting_bytes_[peer.value] = 0;
 }
 
 void Sender::reset_peer(NodeId peer) {
@@ -306,8 +307,9 @@ void Sender::reset_peer(NodeId peer) {
 }
 
 size_t Sender::queued_bytes(NodeId to, Flow flow) const {
-  if (to != self_) return waiting_bytes_[to.value];
-  const Open& open = open_[channel_index(to, flow)];
+  const size_t channel = channel_index(to, flow);
+  if (to != self_) return waiting_bytes_[channel];
+  const Open& open = open_[channel];
   return static_cast<size_t>(open.next - open.base);
 }
 

@@ -81,7 +81,7 @@ class Sender {
 
   // Resets the channels of a peer that starts anew as another incarnation. Messages to the old one are dropped.
   void reset_peer(NodeId peer);
-  // Bytes that wait for the wire; for the local node, those in this flow's loopback buffer.
+  // Bytes of this flow that wait for the wire; for the local node, those in its loopback buffer.
   size_t queued_bytes(NodeId to, Flow flow) const;
 
   // The loopback messages on a flow since the last call, laid out as in a packet. The caller has finished with what the
@@ -170,7 +170,7 @@ class Sender {
   Staged staged_;
   std::byte* staging_ = nullptr;
   std::unique_ptr<FrameQueue[]> waiting_;        // by channel
-  std::vector<size_t> waiting_bytes_;            // by node
+  std::vector<size_t> waiting_bytes_;            // by channel
   std::array<uint64_t, kFlows> open_mask_{};     // bit n: a packet to node n is open
   std::array<uint64_t, kFlows> waiting_mask_{};  // bit n: packets to node n wait
   uint64_t closed_mask_ = 0;

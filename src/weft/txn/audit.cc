@@ -60,7 +60,7 @@ void CommitAudit::on_commit_point(NodeId coordinator, WorkerId worker, const Txn
         say("K2: a replica of key " + std::to_string(i) + " has no new value, and another primary may show the commit");
       }
     }
-    if (!slot.unanimous || (e.write == Write::kNone && (!e.read || e.hint))) continue;
+    if (!slot.unanimous || (e.write == Write::kNone && (!e.read || e.unvalidated))) continue;
     for (int r = 0; r < e.placement->count; ++r) {
       const PreparedTxn* record = record_at(e.placement->replicas[static_cast<size_t>(r)]);
       if (record == nullptr || (record->state & kLocked) == 0) {

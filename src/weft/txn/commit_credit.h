@@ -27,7 +27,7 @@ class CommitCredit {
   static constexpr uint32_t kSmallBytes = 2048;       // of a small commit, at each of its participants
   static constexpr uint32_t kSmallCommitBytes = 256;  // of its keys and values; a key goes in three messages
 
-  // `large_bytes`: commits with more bytes travel in pieces (kInPieces).
+  // `large_bytes`: commits with more bytes travel in pieces (TxnSlot::in_pieces).
   CommitCredit(const Limits& limits, CreditGate& gate, uint32_t large_bytes = UINT32_MAX)
       : gate_(gate),
         has_small_(small_bytes(limits) != 0),
@@ -44,7 +44,11 @@ class CommitCredit {
     WEFT_CHECK(slot.outcome.code == Code::kOk && slot.phase == Phase::kExecute,
                "credit is taken before the first phase");
     if (is_small(slot)) return true;
-    if (slot.bytes_used > large_bytes_) slot.flags |= kInPieces;
+    if (slot.bytes_used > large_bytes_) [[unlikely]] {
+      slot.in_pieces = true;
+      // Releasing its locks takes several steps: a client that was told before would meet them.
+      slot.ack_after = Phase::kUnlock;
+    }
     plan(slot);
     return take_planned(slot);
   }

@@ -122,12 +122,12 @@ bool Coordinator::is_local(const TxnSlot& slot, uint64_t nodes) const {
 bool Coordinator::holds_here(const TxnSlot& slot) const {
   if (slot.outcome.code != Code::kOk) return false;
   for (uint16_t i = 0; i < slot.count; ++i) {
-    if (!slot.entry(i).newest && !slot.entry(i).hint) return false;
+    if (!slot.entry(i).newest && !slot.entry(i).unvalidated) return false;
   }
   if (ctx_.bugs.has(PlantedBug::kReadsOfTwoMoments)) return true;
   for (uint16_t i = 0; i < slot.count; ++i) {
     const Entry& e = slot.entry(i);
-    if (e.hint) continue;
+    if (e.unvalidated) continue;
     ctx_.touch_record();
     const bool primary = e.placement->primary() == ctx_.self || ctx_.bugs.has(PlantedBug::kHiddenReads);
     if (!e.table->is_newest(e.key, e.version, primary)) {
@@ -194,7 +194,7 @@ void Coordinator::enter(TxnSlot& slot, Phase phase) {
   if (phase == Phase::kUnlock) step = {slot.locked_nodes, slot.locked_nodes};
   WEFT_CHECK((step.await_from & ~slot.participants) == 0, "a commit awaits its participants only");
   if (phase == Phase::kReplicate) slot.record_nodes |= step.send_to;
-  if ((slot.flags & kInPieces) != 0) [[unlikely]]
+  if (slot.in_pieces) [[unlikely]]
     return enter_in_pieces(slot, phase, step);
   if (own_ != nullptr && !run_own(slot, phase, &step)) return;
   if (phase == Phase::kLock || phase == Phase::kReplicate) Truncation::opens_records(slot, step.send_to);

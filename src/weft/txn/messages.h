@@ -163,7 +163,6 @@ enum CommitFlags : uint8_t {
   kPiggybackAck = 4,    // kUnlock of a commit: acknowledged by a notice
   kCommits = 8,         // kUnlock: of a commit, not of an abort
 };
-inline constexpr uint8_t kInPieces = 128;  // of the slot, and in no message: its messages travel in pieces (piece.h)
 inline constexpr uint8_t kCommitFlagsMax = kUnanimous | kRefusalIsFinal | kPiggybackAck | kCommits;
 
 // Starts every commit message. One message per transaction, phase and node (rule K1). It contains enough for a

@@ -170,11 +170,13 @@ class PartTest : public ::testing::Test {
     return bytes;
   }
 
-  // Makes a peer receive nothing: more than this many bytes wait for the wire.
+  // Makes a peer receive nothing: more than this many bytes of each flow wait for the wire.
   void choke(NodeId to, size_t more_than) {
-    while (port_.queued_bytes(to, Flow::kRecovery) <= more_than) {
-      port_.reserve(to, Flow::kRecovery, kChokes, 4096);
-      port_.flush();
+    for (const Flow flow : {Flow::kExecution, Flow::kCommit, Flow::kRecovery, Flow::kControl}) {
+      while (port_.queued_bytes(to, flow) <= more_than) {
+        port_.reserve(to, flow, kChokes, 4096);
+        port_.flush();
+      }
     }
   }
   // Makes it receive everything again. Returns the messages other than those of choke().

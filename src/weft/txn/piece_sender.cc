@@ -44,7 +44,7 @@ void PieceSender::add(const TxnSlot& slot, Phase phase, uint64_t nodes) {
   WEFT_CHECK((nodes & ~slot.participants) == 0, "a commit speaks to its participants only");
   const CommitRequest request{.coordinator = ctx_.self,
                               .slot = slot.index,
-                              .flags = static_cast<uint8_t>(MessageTransport::flags_of(slot) & kCommitFlagsMax),
+                              .flags = MessageTransport::flags_of(slot),
                               .writes = slot.writes,
                               .sequence = slot.sequence,
                               .participants = slot.participants & ~slot.nonvoting_nodes};
@@ -88,9 +88,9 @@ bool PieceSender::is_over(const Send& send) const {
 
 bool PieceSender::step() {
   size_t sent = 0;
-  if (++turn_ >= sends_.size()) turn_ = 0;
+  if (++first_ >= sends_.size()) first_ = 0;
   for (size_t i = 0; i < sends_.size() && sent < kLargeStepBytes; ++i) {
-    Send& send = sends_[(turn_ + i) % sends_.size()];
+    Send& send = sends_[(first_ + i) % sends_.size()];
     if (is_over(send)) continue;
     while (send.sent != send.total && sent < kLargeStepBytes &&
            ctx_.port.queued_bytes(send.node, kPieceFlow) < kPieceWindowBytes) {

@@ -47,7 +47,7 @@ class PieceSender {
   WorkerContext& ctx_;
   const uint32_t piece_bytes_;
   std::vector<Send> sends_;
-  size_t turn_ = 0;  // who is served first
+  size_t first_ = 0;  // of sends_, whose turn it is to be served first
 };
 
 }  // namespace weft

@@ -119,7 +119,7 @@ WEFT_INLINE uint64_t Planner::plan_key(TxnSlot& slot, Entry& e, const Protocol& 
   e.flags = 0;
   if (e.write != Write::kNone) {
     plan_write(e, row, several_primaries);
-  } else if (e.read && !e.locked && !e.hint) {
+  } else if (e.read && !e.locked && !e.unvalidated) {
     plan_read(slot, e, row);
   }
   uint64_t nodes = e.by_verb != 0 ? uint64_t{1} << e.placement->primary().value : 0;

@@ -40,7 +40,7 @@ ReadHandle Reads::get_async(TxnSlot& slot, TableId table, const Key& key, Intent
   if (slot.stage != TxnStage::kExecuting) return kNone;
   Entry* e = keys_.find_or_add(slot, table, key);
   if (e == nullptr) return kNone;
-  if (intent != Intent::kHint) e->hint = false;
+  if (intent != Intent::kHint) e->unvalidated = false;
   const auto index = static_cast<uint16_t>(e - slot.entries);
   if (!e->read && e->write == Write::kNone) {
     begin_read(slot, index, intent);
@@ -55,7 +55,7 @@ WEFT_INLINE void Reads::begin_read(TxnSlot& slot, uint16_t index, Intent intent)
   WEFT_CHECK(!e.read && slot.stage == TxnStage::kExecuting, "a transaction that executes reads a key once");
   e.read = true;
   e.head = intent == Intent::kHead;
-  e.hint = intent == Intent::kHint;
+  e.unvalidated = intent == Intent::kHint;
   e.locks = intent == Intent::kUpdate && !slot.single && planner_.plan_reads(slot).lock_for_update;
   start(slot, index);
 }
@@ -103,7 +103,7 @@ Code Reads::write(TxnSlot& slot, TableId table, const Key& key, Write write, std
   Entry* e = keys_.find_or_add(slot, table, key);
   if (e == nullptr) return slot.outcome.code;
   if (!e->read) e->done = true;
-  e->hint = false;
+  e->unvalidated = false;
   const Write before = e->write;
   if (const Code code = keys_.write(slot, *e, write, value); code != Code::kOk) return code;
   // The key changes between put and erase within the transaction: whether it existed decides what is to be done, so

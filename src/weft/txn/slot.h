@@ -57,7 +57,7 @@ struct Entry {
   uint8_t flags = 0;         // of the plan: KeyFlags of its lock and replicate messages
   bool head = false;         // the beginning of the value is enough
   bool partial = false;      // `value` is the beginning of a longer one
-  bool hint = false;         // it is neither validated nor locked (Intent::kHint)
+  bool unvalidated = false;  // it is neither validated nor locked (Intent::kHint)
   // The plan of the commit: by phase, bit n: this key is part of what goes to node n (by message, or into its ring).
   std::array<uint64_t, kPhases> at{};
 };
@@ -152,6 +152,7 @@ struct alignas(64) TxnSlot {
   bool lock_brings_values = false;   // of the plan: the lock message carries the new values
   uint8_t row = 0;                   // index in the cluster's rows (row_set.h)
   uint8_t flags = 0;                 // of the plan: CommitFlags
+  bool in_pieces = false;            // it is large: its commit messages travel in pieces (piece.h)
   bool acknowledged = false;
   bool expired = false;  // nobody waits any more for what is in flight
   bool left = false;     // in commit: its client was answered that the outcome is unknown, and it goes on

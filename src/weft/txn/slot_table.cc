@@ -50,6 +50,7 @@ void SlotTable::reset(TxnSlot& slot, uint64_t until_ns) {
   slot.read_only = slot.unanimous = slot.lock_brings_values = false;
   slot.row = rotated_rows_ < 2 ? uint8_t{0} : static_cast<uint8_t>(sequence_ % rotated_rows_);
   slot.flags = 0;
+  slot.in_pieces = false;
   slot.until_ns = until_ns;
   slot.rejected = Code::kOk;
   slot.begun_ns = ctx_.now_ns();

@@ -200,7 +200,7 @@ TEST_F(SlotTableTest, NothingOfTheLastTransactionIsLeftInASlot) {
   TxnSlot& slot = *table_.acquire(1500);
   slot.writes = slot.round_trips = slot.flags = 3;
   slot.single = slot.expired = slot.left = slot.acknowledged = true;
-  slot.read_only = slot.unanimous = slot.lock_brings_values = true;
+  slot.read_only = slot.unanimous = slot.lock_brings_values = slot.in_pieces = true;
   slot.phase = Phase::kUnlock;
   slot.record_nodes = slot.waiting = slot.nonvoting_nodes = 7;
   slot.count = slot.done_upto = slot.wait_upto = slot.last_entry = 5;
@@ -213,6 +213,7 @@ TEST_F(SlotTableTest, NothingOfTheLastTransactionIsLeftInASlot) {
   EXPECT_EQ(slot.phase, Phase::kExecute);
   EXPECT_EQ(slot.outcome.code, Code::kOk);
   EXPECT_EQ(slot.round_trips + slot.writes + slot.flags, 0);
+  EXPECT_FALSE(slot.in_pieces);
   EXPECT_FALSE(slot.single || slot.expired || slot.left || slot.acknowledged);
   EXPECT_FALSE(slot.read_only || slot.unanimous || slot.lock_brings_values);
   EXPECT_EQ(slot.record_nodes | slot.waiting | slot.nonvoting_nodes | slot.steps[1].send_to, 0U);
