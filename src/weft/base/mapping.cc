@@ -53,8 +53,8 @@ Mapping& Mapping::operator=(Mapping&& other) noexcept {
   return *this;
 }
 
-Mapping Mapping::or_throw(size_t bytes) {
-  Mapping mapping(bytes);
+Mapping Mapping::or_throw(size_t bytes, Pages pages) {
+  Mapping mapping(bytes, pages);
   if (mapping.base() == nullptr) throw std::bad_alloc();
   return mapping;
 }

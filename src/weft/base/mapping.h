@@ -27,7 +27,7 @@ class Mapping {
   static Mapping of_file(int fd, size_t bytes, Pages pages = Pages::kSmall);
 
   // Like the constructor, for constructors that cannot return an error: throws std::bad_alloc. Start-up only.
-  static Mapping or_throw(size_t bytes);
+  static Mapping or_throw(size_t bytes, Pages pages = Pages::kSmall);
 
   std::byte* base() const { return base_; }
   size_t bytes() const { return bytes_; }

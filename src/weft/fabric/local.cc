@@ -61,7 +61,7 @@ LocalFabric::LocalFabric(const LocalOptions& options)
                  options.workers <= kWorkersMax && ring_bytes_ >= 4 * kPacketBytesMax,
              "the caller checks its options");
   const size_t channels = nodes_ * nodes_ * workers_;
-  memory_ = Mapping::or_throw(channels * channel_buffer_bytes(ring_bytes_));
+  memory_ = Mapping::or_throw(channels * channel_buffer_bytes(ring_bytes_), Mapping::Pages::kHuge);
   rings_ = std::make_unique<ChannelRings[]>(channels);
   sleep_states_ = std::make_unique<SleepState[]>(nodes_ * workers_);
   for (size_t n = 0; n < nodes_; ++n) {

@@ -1,7 +1,7 @@
-// Pool: power-of-two blocks of one worker, for transactions and log records that outgrow their fixed part. Blocks are
-// carved from a reservation that is touched only as far as needed, and go back to a free list of their size. What is
-// usual fits into the first reservation; for many large transactions at a time, and for old values in undo logs, which
-// are not bounded by the transaction that replaces them, the pool reserves more.
+// Pool: the memory of one worker's transactions, on huge pages: their slots and records, and power-of-two blocks for
+// what outgrows these. Blocks are carved from a reservation that is touched only as far as needed, and go back to a
+// free list of their size. What is usual fits into the first reservation; for many large transactions at a time, and
+// for old values in undo logs, which are not bounded by the transaction that replaces them, the pool reserves more.
 //
 // Only the owning worker uses it.
 #pragma once
@@ -11,6 +11,8 @@
 #include <bit>
 #include <cstddef>
 #include <memory>
+#include <span>
+#include <type_traits>
 #include <vector>
 
 #include "weft/base/check.h"
@@ -51,6 +53,15 @@ class Pool {
     std::byte* block = regions_.back()->base() + used_;
     used_ += size;
     return block;
+  }
+
+  // An array that is there as long as the pool. Its elements are never destroyed.
+  template <class T>
+  std::span<T> make_array(size_t count) {
+    static_assert(std::is_trivially_destructible_v<T> && alignof(T) <= kSmallest);
+    T* const first = reinterpret_cast<T*>(allocate(count * sizeof(T)));
+    std::uninitialized_default_construct_n(first, count);
+    return {first, count};
   }
 
   void free(std::byte* block, size_t bytes) { free_block(block, room(bytes)); }

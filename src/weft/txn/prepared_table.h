@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <new>
 #include <span>
-#include <vector>
 
 #include "weft/base/bytes.h"
 #include "weft/base/inline.h"
@@ -147,7 +146,9 @@ struct PreparedTxn {
 class PreparedTable {
  public:
   PreparedTable(int nodes, int slots, Pool* pool)
-      : slots_(slots), pool_(pool), records_(static_cast<size_t>(nodes) * static_cast<size_t>(slots)) {}
+      : slots_(slots),
+        pool_(pool),
+        records_(pool->make_array<PreparedTxn>(static_cast<size_t>(nodes) * static_cast<size_t>(slots))) {}
 
   PreparedTxn& at(NodeId coordinator, uint8_t slot) {
     return records_[size_t{coordinator.value} * static_cast<size_t>(slots_) + slot];
@@ -200,7 +201,7 @@ class PreparedTable {
 
   const int slots_;
   Pool* const pool_;
-  std::vector<PreparedTxn> records_;
+  const std::span<PreparedTxn> records_;
 };
 
 // The caller constructs the keys.

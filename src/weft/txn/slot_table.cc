@@ -12,16 +12,14 @@ SlotTable::SlotTable(WorkerContext& ctx, Pool* pool, TxnWorker* txn_worker, uint
       pool_(pool),
       answer_ns_(answer_ns),
       rotated_rows_(rotated_rows),
+      slots_(pool->make_array<TxnSlot>(static_cast<size_t>(slots_for(ctx.limits)))),
       sequence_gap_(sequence_gap),
       sequence_(last_sequence) {
-  const int count = slots_for(ctx.limits);
-  WEFT_CHECK(count > 0 && count <= kSlotsMax, "a slot is named by a byte");
-  for (int i = 0; i < count; ++i) {
-    auto slot = std::make_unique<TxnSlot>();
-    slot->txn_worker = txn_worker;
-    slot->owners = ctx.owners;
-    slot->index = static_cast<uint8_t>(i);
-    slots_.push_back(std::move(slot));
+  WEFT_CHECK(!slots_.empty() && slots_.size() <= kSlotsMax, "a slot is named by a byte");
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    slots_[i].txn_worker = txn_worker;
+    slots_[i].owners = ctx.owners;
+    slots_[i].index = static_cast<uint8_t>(i);
   }
   for (size_t i = slots_.size(); i > 0; --i) free_.push_back(static_cast<uint8_t>(i - 1));
   refused_.txn_worker = txn_worker;
@@ -34,7 +32,7 @@ SlotTable::SlotTable(WorkerContext& ctx, Pool* pool, TxnWorker* txn_worker, uint
 TxnSlot* SlotTable::acquire(uint64_t until_ns) {
   if (until_ns != 0 && ctx_.now_ns() >= until_ns) return &refused_;
   if (!has_room() || ctx_.views.recovering()) return nullptr;
-  TxnSlot& slot = *slots_[free_.back()];
+  TxnSlot& slot = slots_[free_.back()];
   WEFT_CHECK(!slot.attached && !slot.waiter && slot.notices_pending == 0, "nobody needs a free slot");
   free_.pop_back();
   ++in_use_;

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <memory>
+#include <span>
 #include <vector>
 
 #include "weft/txn.h"
@@ -58,18 +58,18 @@ class SlotTable {
   void expire_waiters(uint64_t now_ns);
 
   size_t size() const { return slots_.size(); }
-  TxnSlot& at(size_t index) { return *slots_[index]; }
-  const TxnSlot& at(size_t index) const { return *slots_[index]; }
+  TxnSlot& at(size_t index) { return slots_[index]; }
+  const TxnSlot& at(size_t index) const { return slots_[index]; }
   template <class F>  // f(TxnSlot&): those in use
   void for_each(F f) {
-    for (const auto& slot : slots_) {
-      if (slot->stage != TxnStage::kFree) f(*slot);
+    for (TxnSlot& slot : slots_) {
+      if (slot.stage != TxnStage::kFree) f(slot);
     }
   }
   template <class F>  // f(const TxnSlot&): those in use
   void for_each(F f) const {
-    for (const auto& slot : slots_) {
-      if (slot->stage != TxnStage::kFree) f(static_cast<const TxnSlot&>(*slot));
+    for (const TxnSlot& slot : slots_) {
+      if (slot.stage != TxnStage::kFree) f(slot);
     }
   }
   bool all_free() const { return free_.size() == slots_.size(); }
@@ -87,7 +87,7 @@ class SlotTable {
   Pool* const pool_;
   const uint64_t answer_ns_;
   const size_t rotated_rows_;
-  std::vector<std::unique_ptr<TxnSlot>> slots_;
+  const std::span<TxnSlot> slots_;  // in the pool, which is on huge pages
   std::vector<uint8_t> free_;
   TxnSlot refused_;
   uint64_t due_ns_ = UINT64_MAX;

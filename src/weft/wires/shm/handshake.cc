@@ -153,7 +153,7 @@ void ShmHandshake::share() {
   const size_t bytes = ShmOutbox::bytes(self_.workers, self_.ring_bytes);
   Result<Fd> file = make_memory_file("weft rings", bytes);
   if (!file) return refuse(file.error().detail);
-  Mapping memory = Mapping::of_file((*file).get(), bytes);
+  Mapping memory = Mapping::of_file((*file).get(), bytes, Mapping::Pages::kHuge);
   if (memory.base() == nullptr) return refuse("no address space for rings of " + std::to_string(bytes) + " bytes");
   link_ = std::make_shared<ShmLink>(peer_, incarnation_, ShmOutbox(std::move(memory), self_.workers, self_.ring_bytes));
   std::vector<int> fds = {self_.control.get(), (*file).get()};
@@ -199,7 +199,7 @@ void ShmHandshake::take_base(ShmMessage& message) {
     if (!right) return refuse(right.error().detail);
   }
   Mapping control = Mapping::of_file(message.fds[0].get(), kShmControlBytes);
-  Mapping rings = Mapping::of_file(message.fds[1].get(), bytes);
+  Mapping rings = Mapping::of_file(message.fds[1].get(), bytes, Mapping::Pages::kHuge);
   if (control.base() == nullptr || rings.base() == nullptr) {
     return refuse("no address space for rings of " + std::to_string(bytes) + " bytes");
   }

@@ -7,7 +7,8 @@
 namespace weft {
 
 size_t ShmOutbox::bytes(size_t workers, size_t ring_bytes) {
-  return align_up(workers * sizeof(ShmChannel), 4096) + align_up(workers * channel_buffer_bytes(ring_bytes), 4096);
+  return align_up(align_up(workers * sizeof(ShmChannel), 4096) + workers * channel_buffer_bytes(ring_bytes),
+                  kHugePageBytes);
 }
 
 ShmOutbox::ShmOutbox(Mapping memory, size_t workers, size_t ring_bytes)
