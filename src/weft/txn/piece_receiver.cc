@@ -146,7 +146,7 @@ bool PieceReceiver::step(uint64_t) {
   while (!jobs_.empty() && bytes < kLargeStepBytes) {
     busy = true;
     if (!run(jobs_.front(), &bytes)) break;
-    end(jobs_.front(), true);
+    end(jobs_.front());
     jobs_.pop_front();
   }
   return busy;
@@ -172,16 +172,16 @@ bool PieceReceiver::run(Job& job, size_t* bytes) {
   return job.part == nullptr;
 }
 
-void PieceReceiver::end(Job& job, bool answers) {
+void PieceReceiver::end(Job& job) {
   if (job.unlocks) {
-    participant_.end_unlock(job.request, *job.record, answers);
+    participant_.end_unlock(job.request, *job.record, job.answers);
     records_.drop_parts(job.carried);
   } else {
-    participant_.end_replicate(job.request, *job.record, answers);
+    participant_.end_replicate(job.request, *job.record, job.answers);
   }
 }
 
-// Nobody may see a message that is half done. Pieces of the next view begin anew.
+// Pieces of the next view begin anew.
 void PieceReceiver::on_view_ended() {
   for (const Assembly& a : assemblies_) {
     WEFT_MARK("a message in pieces is cut off by a view");
@@ -190,13 +190,8 @@ void PieceReceiver::on_view_ended() {
   assemblies_.clear();
   for (Job& job : jobs_) {
     WEFT_MARK("a large message is brought to its end before recovery");
-    while (true) {
-      size_t bytes = 0;
-      if (run(job, &bytes)) break;
-    }
-    end(job, false);
+    job.answers = false;
   }
-  jobs_.clear();
 }
 
 }  // namespace weft

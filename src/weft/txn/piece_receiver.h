@@ -7,8 +7,9 @@
 //   validate  at once
 //   replicate applies key after key; the record says REPLICATED, and the ack is sent, after the last one
 //   unlock    installs and releases key after key; the record says COMMITTED, and the ack is sent, after the last one
-// At the end of the view what was begun is brought to its end, without an ack. So recovery finds every message handled
-// or not arrived, as if it had come in one piece (rule K1).
+// When the view ends what was begun is brought to its end in the steps that follow, without an ack, before this worker
+// reports to recovery. So recovery finds every message handled or not arrived, as if it had come in one piece (rule
+// K1).
 #pragma once
 
 #include <cstddef>
@@ -40,6 +41,7 @@ class PieceReceiver final : public Service {
   bool step(uint64_t now_ns) override;
   uint64_t deadline_ns() const override { return UINT64_MAX; }
   void on_view_ended() override;
+  bool settled() const override { return jobs_.empty(); }
 
   bool empty() const { return jobs_.empty(); }
 
@@ -63,6 +65,7 @@ class PieceReceiver final : public Service {
     PreparedKeys* carried;       // of an unlock: the block with the values that it brought
     std::vector<KeyRef> values;  // and these
     bool unlocks;
+    bool answers = true;  // its view has not ended
   };
 
   const char* take(const Message& message, const PieceHeader& header);
@@ -70,7 +73,7 @@ class PieceReceiver final : public Service {
   void handle(const Message& message, PreparedKeys* block, std::span<std::byte> room);
   void handle_unlock(const Message& message, PreparedKeys* block);
   bool run(Job& job, size_t* bytes);
-  void end(Job& job, bool answers);
+  void end(Job& job);
 
   WorkerContext& ctx_;
   CommitParser& parser_;

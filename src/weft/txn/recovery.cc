@@ -120,6 +120,10 @@ void Recovery::meet_peers(const View& next) {
   }
 }
 
+bool Recovery::services_settled() const {
+  return std::all_of(services_.begin(), services_.end(), [](const Service* service) { return service->settled(); });
+}
+
 void Recovery::retire() {
   WEFT_MARK("retired");
   parts_.slots.for_each([&](TxnSlot& slot) { parts_.interrupted.abandon(slot); });
@@ -133,7 +137,7 @@ bool Recovery::step(uint64_t now_ns) {
   if (ctx_.state.views.published_epoch() > ctx_.view().epoch.value) adopt(ctx_.state.views.published());
   if (!ctx_.views.recovering()) return false;
   bool busy = false;
-  if (progress_.asked && !progress_.reported) {
+  if (progress_.asked && !progress_.reported && services_settled()) {
     const RecoveryReporter::Sent sent = reporter_.send();
     progress_.reported = sent.all;
     busy |= sent.some;

@@ -19,6 +19,8 @@ struct RecoveryService final : Service {
   uint64_t deadline_ns() const override { return UINT64_MAX; }
   void on_view_ended() override { ++ended; }
   void on_view_active() override { ++active; }
+  bool settled() const override { return is_settled; }
+  bool is_settled = true;
   int ended = 0, active = 0;
 };
 
@@ -140,6 +142,17 @@ TEST_F(RecoveryTest, ReportsOnlyWhenItIsAskedAndOnce) {
   hear(kAsk);
   step();
   hear(kAsk);
+  step();
+  EXPECT_EQ(told(), (std::vector<RecoveryStep>{kReported}));
+}
+
+TEST_F(RecoveryTest, ReportsWhenAllServicesAreSettled) {
+  service_.is_settled = false;
+  begin();
+  hear(kAsk);
+  step();
+  EXPECT_TRUE(told().empty());
+  service_.is_settled = true;
   step();
   EXPECT_EQ(told(), (std::vector<RecoveryStep>{kReported}));
 }
