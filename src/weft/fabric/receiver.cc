@@ -1,10 +1,8 @@
 #include "weft/fabric/receiver.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
-#include "weft/base/bits.h"
 #include "weft/base/check.h"
 #include "weft/base/inline.h"
 
@@ -61,13 +59,12 @@ size_t Receiver::gather() {
 void Receiver::finish() {
   ++burst_;
   for (size_t flow = 0; flow < kFlows; ++flow) {
-    for (uint64_t left = popped_mask_[flow]; left != 0; left &= left - 1) {
-      const auto node = static_cast<size_t>(std::countr_zero(left));
-      FrameQueue& held = channels_[node * kFlows + flow].held;
+    for (const NodeId peer : popped_nodes_[flow]) {
+      FrameQueue& held = channels_[channel_index(peer, static_cast<Flow>(flow))].held;
       held.release();
-      if (held.empty()) held_mask_[flow] &= ~bit(node);
+      if (held.empty()) held_nodes_[flow].remove(peer);
     }
-    popped_mask_[flow] = 0;
+    popped_nodes_[flow] = {};
   }
   if (packet_count_ != 0 && packet_next_ == packet_count_) {
     packet_next_ = packet_count_ = 0;
@@ -98,17 +95,15 @@ void Receiver::gather_loopback() {
 void Receiver::gather_held() {
   const size_t end = count_ + kBurstMessages;
   for (size_t flow = 0; flow < kFlows; ++flow) {
-    for (uint64_t left = held_mask_[flow]; left != 0 && count_ < end; left &= left - 1) {
-      const auto node = static_cast<size_t>(std::countr_zero(left));
-      const NodeId peer(static_cast<uint8_t>(node));
-      Channel& channel = channels_[node * kFlows + flow];
+    for (const NodeId peer : held_nodes_[flow]) {
+      Channel& channel = channels_[channel_index(peer, static_cast<Flow>(flow))];
       while (count_ < end) {
         const ByteView packet = channel.held.front();
         if (packet.empty() || load<PacketHeader>(packet.data()).epoch > epoch_.value) break;
         if (!closed(peer) && must_wait(channel, packet)) break;
         channel.held.pop(packet);
-        held_bytes_[node] -= packet.size();
-        popped_mask_[flow] |= bit(node);
+        held_bytes_[peer.value] -= packet.size();
+        popped_nodes_[flow].add(peer);
         if (!closed(peer)) open(peer, channel, packet);
       }
     }
@@ -187,7 +182,7 @@ void Receiver::hold(NodeId peer, Channel& channel, const PacketHeader& header, B
   }
   WEFT_CHECK(channel.held.push(packet), "the queue has room for held_bytes_max_");
   held += packet.size();
-  held_mask_[header.flow] |= bit(peer.value);
+  held_nodes_[header.flow].add(peer);
   ++counters_->held_new_epoch;
 }
 
@@ -282,14 +277,14 @@ void Receiver::set_epoch(Epoch epoch) {
 }
 
 void Receiver::reset_peer(NodeId peer) {
-  closed_mask_ &= ~bit(peer.value);
+  closed_nodes_.remove(peer);
   for (size_t flow = 0; flow < kFlows; ++flow) {
     Channel& channel = channels_[channel_index(peer, static_cast<Flow>(flow))];
     for (ByteView packet = channel.held.front(); !packet.empty(); packet = channel.held.front()) {
       channel.held.pop(packet);
     }
     channel.held.release();
-    held_mask_[flow] &= ~bit(peer.value);
+    held_nodes_[flow].remove(peer);
     channel.sequence = channel.epoch = 0;
     channel.total = 0;
   }
@@ -311,8 +306,8 @@ bool Receiver::pending() const {
     if (!left.empty()) return true;
   }
   for (size_t flow = 0; flow < kFlows; ++flow) {
-    for (uint64_t left = held_mask_[flow]; left != 0; left &= left - 1) {
-      Channel& channel = channels_[static_cast<size_t>(std::countr_zero(left)) * kFlows + flow];
+    for (const NodeId peer : held_nodes_[flow]) {
+      Channel& channel = channels_[channel_index(peer, static_cast<Flow>(flow))];
       const ByteView packet = channel.held.front();
       if (!packet.empty() && load<PacketHeader>(packet.data()).epoch <= epoch_.value) return true;
     }
@@ -322,7 +317,7 @@ bool Receiver::pending() const {
 
 void Receiver::reject(NodeId peer, const Error& error) {
   if (closed(peer)) return;
-  closed_mask_ |= bit(peer.value);
+  closed_nodes_.add(peer);
   sender_->close(peer);
   for (size_t flow = 0; flow < kFlows; ++flow) channels_[channel_index(peer, static_cast<Flow>(flow))].total = 0;
   if (bad_peer_ != nullptr) bad_peer_(bad_peer_context_, peer, error);

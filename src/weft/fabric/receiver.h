@@ -28,6 +28,7 @@
 #include "weft/base/clock.h"
 #include "weft/base/mapping.h"
 #include "weft/fabric/message.h"
+#include "weft/fabric/nodes.h"
 #include "weft/fabric/ring.h"
 #include "weft/fabric/sender.h"
 #include "weft/fabric/wire.h"
@@ -61,7 +62,7 @@ class Receiver {
   void drop_stale(size_t from);
 
   Epoch epoch() const { return epoch_; }
-  bool closed(NodeId peer) const { return (closed_mask_ >> (peer.value & 63U) & 1U) != 0; }
+  bool closed(NodeId peer) const { return closed_nodes_.contains(peer); }
   bool pending() const;
 
  private:
@@ -105,14 +106,14 @@ class Receiver {
   BadPeer bad_peer_ = nullptr;
   void* bad_peer_context_ = nullptr;
   uint32_t kinds_ = 0;  // bit k: there is a handler
-  uint64_t closed_mask_ = 0;
+  NodeSet closed_nodes_;
 
   Mapping memory_;
   std::unique_ptr<Channel[]> channels_;
-  std::vector<size_t> held_bytes_;              // by node
-  std::array<uint64_t, kFlows> held_mask_{};    // bit n: packets of node n wait for their epoch
-  std::array<uint64_t, kFlows> popped_mask_{};  // bit n: some of them are in the current burst
-  std::array<Packet, kBurstPackets> packets_;   // what the wire handed out: [packet_next_, packet_count_) is left
+  std::vector<size_t> held_bytes_;             // by node
+  std::array<NodeSet, kFlows> held_nodes_;     // those whose packets wait for their epoch
+  std::array<NodeSet, kFlows> popped_nodes_;   // those of whose packets some are in the current burst
+  std::array<Packet, kBurstPackets> packets_;  // what the wire handed out: [packet_next_, packet_count_) is left
   size_t packet_next_ = 0;
   size_t packet_count_ = 0;
   std::array<ByteView, kFlows> loopback_left_;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "weft/base/bits.h"
 #include "weft/base/check.h"
 
 namespace weft {
@@ -152,14 +151,14 @@ void Sender::open_packet(size_t channel) {
   open.next = open.base + sizeof(PacketHeader);
   open.room = kPacketBytesMax - sizeof(PacketHeader);
   open.count = 0;
-  open_mask_[channel % kFlows] |= bit(node_of(channel).value);
+  open_nodes_[channel % kFlows].add(node_of(channel));
 }
 
 void Sender::close_packet(size_t channel) {
   Open& open = open_[channel];
   open.room = 0;
   open.count = 0;
-  open_mask_[channel % kFlows] &= ~bit(node_of(channel).value);
+  open_nodes_[channel % kFlows].remove(node_of(channel));
 }
 
 ByteView Sender::seal(size_t channel) {
@@ -183,18 +182,18 @@ bool Sender::send_open(size_t channel) {
 // Hands the open packet to the wire or to the queue.
 void Sender::post_open(size_t channel) {
   const NodeId to = node_of(channel);
-  if ((closed_mask_ & bit(to.value)) != 0) {
+  if (closed_nodes_.contains(to)) {
     close_packet(channel);
     return;
   }
-  uint64_t& waiting = waiting_mask_[channel % kFlows];
-  if ((waiting & bit(to.value)) == 0 && send_open(channel)) return;
+  NodeSet& waiting = waiting_nodes_[channel % kFlows];
+  if (!waiting.contains(to) && send_open(channel)) return;
   const ByteView packet = seal(channel);
   size_t& queued = waiting_bytes_[channel];
   queued += packet.size();
   WEFT_CHECK(queued <= queued_bytes_max_ && waiting_[channel].push(packet),
              "packets that wait for the wire over queued_bytes_max: take credit before sending");
-  waiting |= bit(to.value);
+  waiting.add(to);
   ++open_[channel].sequence;
   close_packet(channel);
 }
@@ -212,8 +211,7 @@ void Sender::count_sent(ByteView packet) {
 bool Sender::retry_slow() {
   bool sent = false;
   for (size_t flow = 0; flow < kFlows; ++flow) {
-    for (uint64_t left = waiting_mask_[flow]; left != 0; left &= left - 1) {
-      const NodeId to(static_cast<uint8_t>(first_bit(left)));
+    for (const NodeId to : waiting_nodes_[flow]) {
       const size_t channel = channel_index(to, static_cast<Flow>(flow));
       FrameQueue& queue = waiting_[channel];
       for (ByteView packet = queue.front(); !packet.empty(); packet = queue.front()) {
@@ -224,7 +222,7 @@ bool Sender::retry_slow() {
         sent = true;
       }
       queue.release();
-      if (queue.empty()) waiting_mask_[flow] &= ~bit(to.value);
+      if (queue.empty()) waiting_nodes_[flow].remove(to);
     }
   }
   return sent;
@@ -234,12 +232,12 @@ bool Sender::flush() {
   post_staged();
   bool sent = retry();
   for (size_t flow = 0; flow < kFlows; ++flow) {
-    for (uint64_t left = open_mask_[flow] & ~waiting_mask_[flow]; left != 0; left &= left - 1) {
-      const size_t node = first_bit(left);
-      if ((closed_mask_ & bit(node)) != 0) {
-        close_packet(node * kFlows + flow);
+    for (const NodeId to : open_nodes_[flow] - waiting_nodes_[flow]) {
+      const size_t channel = channel_index(to, static_cast<Flow>(flow));
+      if (closed_nodes_.contains(to)) {
+        close_packet(channel);
       } else {
-        sent |= send_open(node * kFlows + flow);
+        sent |= send_open(channel);
       }
     }
   }
@@ -250,15 +248,15 @@ bool Sender::has_open(NodeId to, Flow flow) const {
   if (to == self_) return open_[channel_index(to, flow)].count != 0;
   const auto f = static_cast<size_t>(flow);
   const bool staged = has_staged_ && staged_.channel == channel_index(to, flow);
-  return staged || ((open_mask_[f] | waiting_mask_[f]) & bit(to.value)) != 0;
+  return staged || (open_nodes_[f] | waiting_nodes_[f]).contains(to);
 }
 
 void Sender::set_epoch(Epoch epoch) {
   post_staged();
   for (size_t flow = 0; flow < kFlows; ++flow) {
     if (!bound_to_epoch(static_cast<Flow>(flow))) continue;
-    for (uint64_t left = open_mask_[flow] | waiting_mask_[flow]; left != 0; left &= left - 1) {
-      drop_unsent(first_bit(left) * kFlows + flow);
+    for (const NodeId to : open_nodes_[flow] | waiting_nodes_[flow]) {
+      drop_unsent(channel_index(to, static_cast<Flow>(flow)));
     }
     if (open_[channel_index(self_, static_cast<Flow>(flow))].count != 0) {
       counters_->dropped_old_epoch += 1;
@@ -280,7 +278,7 @@ void Sender::drop_unsent(size_t channel) {
     queue.pop(packet);
   }
   queue.release();
-  waiting_mask_[channel % kFlows] &= ~bit(to.value);
+  waiting_nodes_[channel % kFlows].remove(to);
   if (!is_open(channel)) return;
   counters_->dropped_old_epoch += 1;
   close_packet(channel);
@@ -288,21 +286,21 @@ void Sender::drop_unsent(size_t channel) {
 
 void Sender::close(NodeId peer) {
   post_staged();
-  closed_mask_ |= bit(peer.value);
+  closed_nodes_.add(peer);
   for (size_t flow = 0; flow < kFlows; ++flow) {
     const size_t channel = channel_index(peer, static_cast<Flow>(flow));
     if (is_open(channel)) close_packet(channel);
     FrameQueue& queue = waiting_[channel];
     for (ByteView packet = queue.front(); !packet.empty(); packet = queue.front()) queue.pop(packet);
     queue.release();
-    waiting_mask_[flow] &= ~bit(peer.value);
+    waiting_nodes_[flow].remove(peer);
     waiting_bytes_[channel] = 0;
   }
 }
 
 void Sender::reset_peer(NodeId peer) {
   close(peer);
-  closed_mask_ &= ~bit(peer.value);
+  closed_nodes_.remove(peer);
   for (size_t flow = 0; flow < kFlows; ++flow) open_[channel_index(peer, static_cast<Flow>(flow))].sequence = 0;
 }
 

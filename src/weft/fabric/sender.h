@@ -28,6 +28,7 @@
 #include "weft/base/clock.h"
 #include "weft/base/mapping.h"
 #include "weft/fabric/message.h"
+#include "weft/fabric/nodes.h"
 #include "weft/fabric/ring.h"
 #include "weft/fabric/wire.h"
 
@@ -70,8 +71,8 @@ class Sender {
   bool has_open(NodeId to, Flow flow) const;
   bool flush();
   // Offers the waiting packets to the wire again; true if it took one.
-  bool retry() { return any(waiting_mask_) && retry_slow(); }
-  bool pending() const { return has_staged_ || any(open_mask_) || any(waiting_mask_); }
+  bool retry() { return any(waiting_nodes_) && retry_slow(); }
+  bool pending() const { return has_staged_ || any(open_nodes_) || any(waiting_nodes_); }
 
   // Drops what was written in the old epoch and not sent, loopback messages too: the receiver has stopped as well or is
   // about to, and the credit that paid for the room is reissued.
@@ -127,14 +128,14 @@ class Sender {
     return at + sizeof(MessageHeader);
   }
 
-  static bool any(const std::array<uint64_t, kFlows>& masks) {
-    return (masks[0] | masks[1] | masks[2] | masks[3]) != 0;
+  static bool any(const std::array<NodeSet, kFlows>& nodes) {
+    return !(nodes[0] | nodes[1] | nodes[2] | nodes[3]).empty();
   }
   static_assert(kFlows == 4);
   static NodeId node_of(size_t channel) { return NodeId(static_cast<uint8_t>(channel / kFlows)); }
   static Flow flow_of(size_t channel) { return static_cast<Flow>(channel % kFlows); }
 
-  bool is_open(size_t channel) const { return (open_mask_[channel % kFlows] >> (channel / kFlows) & 1U) != 0; }
+  bool is_open(size_t channel) const { return open_nodes_[channel % kFlows].contains(node_of(channel)); }
 
   bool make_room(NodeId to, Flow flow, size_t bytes_max);
   static std::byte* append_large(Open& open, uint8_t kind, size_t bytes, uint32_t tag);
@@ -169,11 +170,11 @@ class Sender {
   bool staged_in_packet_ = false;  // the staged message is a single one in an open packet (batching off)
   Staged staged_;
   std::byte* staging_ = nullptr;
-  std::unique_ptr<FrameQueue[]> waiting_;        // by channel
-  std::vector<size_t> waiting_bytes_;            // by channel
-  std::array<uint64_t, kFlows> open_mask_{};     // bit n: a packet to node n is open
-  std::array<uint64_t, kFlows> waiting_mask_{};  // bit n: packets to node n wait
-  uint64_t closed_mask_ = 0;
+  std::unique_ptr<FrameQueue[]> waiting_;      // by channel
+  std::vector<size_t> waiting_bytes_;          // by channel
+  std::array<NodeSet, kFlows> open_nodes_;     // those to which a packet is open
+  std::array<NodeSet, kFlows> waiting_nodes_;  // those to which packets wait
+  NodeSet closed_nodes_;
   std::array<std::array<std::byte*, 2>, kFlows> loopback_buffers_{};
   std::array<uint8_t, kFlows> loopback_active_{};
 };

@@ -53,17 +53,17 @@ class VerbQueues {
 
   size_t poll(std::span<Completion> out);
   bool pending() const { return head_ != tail_; }
-  void reset(NodeId to) { broken_ &= ~bit(to); }
+  void reset(NodeId to) { broken_.remove(to); }
 
  private:
-  bool broken(NodeId to) const { return (broken_ & bit(to)) != 0; }
+  bool broken(NodeId to) const { return broken_.contains(to); }
   bool accept(size_t verbs);
   void order(VerbKind before, VerbKind after);
   void refuse(NodeId to, uint64_t tag);
   void complete(NodeId peer, VerbStatus status, uint64_t tag);
 
   WireCounters* const counters_;
-  uint64_t broken_ = 0;                  // bit n: a verb to node n was refused
+  NodeSet broken_;                       // those that refused a verb
   std::vector<Completion> completions_;  // a ring: [head_, tail_)
   size_t head_ = 0;
   size_t tail_ = 0;
@@ -79,7 +79,7 @@ inline void VerbQueues::order(VerbKind before, VerbKind after) {
 }
 
 inline void VerbQueues::refuse(NodeId to, uint64_t tag) {
-  broken_ |= bit(to);
+  broken_.add(to);
   complete(to, VerbStatus::kRefused, tag);
 }
 
