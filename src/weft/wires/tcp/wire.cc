@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "weft/base/bits.h"
 #include "weft/base/check.h"
 
 namespace weft {
@@ -44,7 +43,7 @@ TcpWire::Slot& TcpWire::slot_of(NodeId peer) {
 }
 
 TcpLink* TcpWire::usable(const Slot& slot) const {
-  if (slot.link == nullptr || (active_ & bit(slot.link->peer.value)) == 0) return nullptr;
+  if (slot.link == nullptr || !active_.contains(slot.link->peer)) return nullptr;
   return slot.link->dead.load(std::memory_order_relaxed) ? nullptr : slot.link;
 }
 
@@ -73,7 +72,7 @@ bool TcpWire::send(NodeId to, Flow flow, ByteView packet) {
   std::memcpy(tcp_put_frame(frame, TcpFrameKind::kPacket, flow, packet.size()), packet.data(), packet.size());
   link->output.commit(bytes);
   ++counters_.packets_sent;
-  waiting_ |= bit(to.value);
+  waiting_.add(to);
   if (link->output.size() >= kEagerBytes && link->writable) write(*link);
   return true;
 }
@@ -85,7 +84,7 @@ bool TcpWire::post(NodeId to, std::span<const Verb> verbs) {
     for (const Verb& verb : verbs) completions_.add({to, VerbStatus::kFlushed, verb.tag});
   } else {
     if (!link->posted.post(verbs, link->output)) return false;
-    if (!link->output.empty()) waiting_ |= bit(to.value);
+    if (!link->output.empty()) waiting_.add(to);
     if (link->output.size() >= kEagerBytes && link->writable) write(*link);
   }
   ++counters_.doorbells;
@@ -108,25 +107,25 @@ void TcpWire::accept_incarnation(NodeId peer, uint32_t incarnation) {
   slot.lost = 0;
   if (slot.link == nullptr) return;
   if (slot.link->incarnation == incarnation && !dead) {
-    activate(peer.value);
+    activate(peer);
   } else {
-    active_ &= ~bit(peer.value);
-    ready_ &= ~bit(peer.value);
+    active_.remove(peer);
+    ready_.remove(peer);
     slot.link->posted.flush();
   }
 }
 
-void TcpWire::activate(size_t peer) {
-  TcpLink& link = *slots_[peer].link;
+void TcpWire::activate(NodeId peer) {
+  TcpLink& link = *slots_[peer.value].link;
   if (link.lost.load(std::memory_order_relaxed)) return;
-  active_ |= bit(peer);
-  slots_[peer].connection = ++connections_;
-  if (link.readable) ready_ |= bit(peer);
+  active_.add(peer);
+  slots_[peer.value].connection = ++connections_;
+  if (link.readable) ready_.add(peer);
 }
 
 uint64_t TcpWire::connection(NodeId peer) const {
   const Slot& slot = slots_[peer.value];
-  if (slot.link == nullptr || (active_ & bit(peer.value)) == 0) return 0;
+  if (slot.link == nullptr || !active_.contains(peer)) return 0;
   return slot.link->dead.load(std::memory_order_seq_cst) ? 0 : slot.connection;
 }
 
@@ -148,11 +147,13 @@ size_t TcpWire::poll(std::span<Packet> out) {
   look();
   size_t count = 0;
   // From first_ on, then from the beginning.
-  for (const uint64_t part : {~uint64_t{0} << first_, ~(~uint64_t{0} << first_)}) {
-    for (uint64_t left = ready_ & part; left != 0 && count < out.size(); left &= left - 1) {
-      const size_t peer = first_bit(left);
-      count += serve(*slots_[peer].link, out.subspan(count));
-      if (count == out.size()) first_ = (peer + 1) % kNodesMax;
+  const NodeSet before = NodeSet::below(first_);
+  for (const bool again : {false, true}) {
+    const NodeSet part = again ? (ready_ & before) : (ready_ - before);
+    for (const NodeId peer : part) {
+      if (count == out.size()) break;
+      count += serve(*slots_[peer.value].link, out.subspan(count));
+      if (count == out.size()) first_ = NodeId(static_cast<uint8_t>((peer.value + 1) % kNodesMax));
     }
   }
   write_waiting();  // the replies to verbs
@@ -164,8 +165,8 @@ size_t TcpWire::poll(std::span<Packet> out) {
 void TcpWire::release() { write_waiting(); }
 
 bool TcpWire::pending() const {
-  if (!completions_.empty() || ready_ != 0 || has_changes()) return true;
-  if ((waiting_ & active_ & ~blocked_) != 0) return true;
+  if (!completions_.empty() || !ready_.empty() || has_changes()) return true;
+  if (!((waiting_ & active_) - blocked_).empty()) return true;
   // Checks for events that were not fetched yet; fetching them here would consume them.
   pollfd events{epoll_.get(), POLLIN, 0};
   return ::poll(&events, 1, 0) > 0;
@@ -177,19 +178,19 @@ void TcpWire::look() {
   for (int i = 0; i < count; ++i) {
     const epoll_event& event = events[static_cast<size_t>(i)];
     if (event.data.u64 == kWakeupEvent) continue;
-    const auto peer = static_cast<size_t>(event.data.u64);
-    TcpLink* const link = slots_[peer].link;
+    const NodeId peer(static_cast<uint8_t>(event.data.u64));
+    TcpLink* const link = slots_[peer.value].link;
     if (link == nullptr) continue;
     const bool hung_up = (event.events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
     link->hung_up |= hung_up;
     if ((event.events & EPOLLOUT) != 0 || hung_up) {
       link->writable = true;
-      blocked_ &= ~bit(peer);
+      blocked_.remove(peer);
     }
     // TLS may have to write before it can continue to read.
     if ((event.events & EPOLLIN) != 0 || hung_up || link->stream.tls()) link->readable = true;
-    if ((active_ & bit(peer)) != 0) {
-      if (link->readable) ready_ |= bit(peer);
+    if (active_.contains(peer)) {
+      if (link->readable) ready_.add(peer);
     } else if (hung_up) {
       TcpFault fault;
       fault.set("the other side closed the connection");
@@ -199,34 +200,30 @@ void TcpWire::look() {
 }
 
 void TcpWire::announce_grants() {
-  for (uint64_t left = active_; left != 0; left &= left - 1) {
-    const size_t peer = first_bit(left);
-    TcpLink& link = *slots_[peer].link;
+  for (const NodeId peer : active_) {
+    TcpLink& link = *slots_[peer.value].link;
     link.served.announce(link.output);
-    if (!link.output.empty()) waiting_ |= bit(peer);
+    if (!link.output.empty()) waiting_.add(peer);
   }
 }
 
 void TcpWire::write_waiting() {
-  for (uint64_t left = waiting_ & active_ & ~blocked_; left != 0; left &= left - 1) {
-    write(*slots_[first_bit(left)].link);
-  }
+  for (const NodeId peer : (waiting_ & active_) - blocked_) write(*slots_[peer.value].link);
 }
 
 void TcpWire::write(TcpLink& link) {
-  const uint64_t mask = bit(link.peer.value);
   const ByteView bytes = link.output.waiting();
   TcpFault fault;
   const TcpStream::Moved moved = link.stream.write(bytes.data(), bytes.size(), &fault);
   ++counters_.writes;
   counters_.bytes_written += moved.bytes;
   link.output.consume(moved.bytes);
-  if (link.output.empty()) waiting_ &= ~mask;
+  if (link.output.empty()) waiting_.remove(link.peer);
   if (moved.io == TcpIo::kClosed) {
     fail(link, fault);
   } else if (moved.io == TcpIo::kAgain) {
     link.writable = false;
-    blocked_ |= mask;
+    blocked_.add(link.peer);
   }
 }
 
@@ -246,7 +243,6 @@ bool TcpWire::fill(TcpLink& link) {
 // Hands out packets and executes verbs until the buffer holds no complete frame, `out` is full or the link has used its
 // share. Keeps the link ready_ if there is more to do.
 size_t TcpWire::serve(TcpLink& link, std::span<Packet> out) {
-  const uint64_t mask = bit(link.peer.value);
   size_t count = 0;
   size_t verb_work = 0;
   bool filled = false;
@@ -260,7 +256,7 @@ size_t TcpWire::serve(TcpLink& link, std::span<Packet> out) {
     }
     if (decoded == TcpDecoded::kPartial) {
       if (!link.readable) {
-        ready_ &= ~mask;
+        ready_.remove(link.peer);
         return count;
       }
       // Packets handed out are in the buffer, so nothing in it may be moved now.
@@ -268,7 +264,7 @@ size_t TcpWire::serve(TcpLink& link, std::span<Packet> out) {
       if (count == 0) link.input.make_room();
       filled = true;
       if (fill(link)) continue;
-      if (!link.readable) ready_ &= ~mask;
+      if (!link.readable) ready_.remove(link.peer);
       return count;
     }
     if (frame.kind == TcpFrameKind::kPacket) {
@@ -289,7 +285,7 @@ bool TcpWire::take_verb(TcpLink& link, const TcpFrame& frame) {
   if (frame.kind == TcpFrameKind::kRequest) {
     ++counters_.verbs_served;
     sound = link.served.serve(frame, link.output, &fault);
-    if (!link.output.empty()) waiting_ |= bit(link.peer.value);
+    if (!link.output.empty()) waiting_.add(link.peer);
   } else if (frame.kind == TcpFrameKind::kReply) {
     sound = link.posted.take_reply(frame, &fault);
   } else {
@@ -305,10 +301,11 @@ void TcpWire::take_changes() {
     return;
   seen_changes_ = changes;
   reconsider_ = false;
-  for (size_t peer = 0; peer < slots_.size(); ++peer) {
-    Slot& slot = slots_[peer];
-    if (offered_[peer].load(std::memory_order_relaxed) != nullptr) {
-      if (TcpLink* const link = offered_[peer].exchange(nullptr, std::memory_order_seq_cst)) install(peer, link);
+  for (size_t n = 0; n < slots_.size(); ++n) {
+    const NodeId peer(static_cast<uint8_t>(n));
+    Slot& slot = slots_[n];
+    if (offered_[n].load(std::memory_order_relaxed) != nullptr) {
+      if (TcpLink* const link = offered_[n].exchange(nullptr, std::memory_order_seq_cst)) install(peer, link);
     }
     if (slot.link == nullptr) continue;
     if (slot.link->incarnation < slot.accepted) {
@@ -323,15 +320,15 @@ void TcpWire::take_changes() {
   reconsider_ = false;
 }
 
-void TcpWire::install(size_t peer, TcpLink* link) {
-  Slot& slot = slots_[peer];
+void TcpWire::install(NodeId peer, TcpLink* link) {
+  Slot& slot = slots_[peer.value];
   if (slot.link != nullptr) let_go(peer);
   slot.link = link;
   if (slot.lost == link->incarnation) slot.lost = 0;
-  blocked_ &= ~bit(peer);
+  blocked_.remove(peer);
   epoll_event event{};
   event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
-  event.data.u64 = peer;
+  event.data.u64 = peer.value;
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, link->stream.fd(), &event) != 0) {
     TcpFault fault;
     fault.set("epoll_ctl: %s", tcp_error_text(errno));
@@ -343,9 +340,8 @@ void TcpWire::install(size_t peer, TcpLink* link) {
 
 // The link is not used any more, but packets handed out are in its buffer, so the next poll drops it.
 void TcpWire::fail(TcpLink& link, const TcpFault& fault) {
-  const uint64_t mask = bit(link.peer.value);
-  active_ &= ~mask;
-  ready_ &= ~mask;
+  active_.remove(link.peer);
+  ready_.remove(link.peer);
   reconsider_ = true;
   if (link.lost.load(std::memory_order_relaxed)) return;
   link.fault = fault;
@@ -353,17 +349,17 @@ void TcpWire::fail(TcpLink& link, const TcpFault& fault) {
   report();
 }
 
-void TcpWire::let_go(size_t peer) {
-  Slot& slot = slots_[peer];
+void TcpWire::let_go(NodeId peer) {
+  Slot& slot = slots_[peer.value];
   TcpLink* const link = slot.link;
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, link->stream.fd(), nullptr);
   link->posted.flush();
   slot.lost = link == slot.past ? 0 : link->incarnation;
   slot.link = slot.past = nullptr;
-  active_ &= ~bit(peer);
-  ready_ &= ~bit(peer);
-  waiting_ &= ~bit(peer);
-  blocked_ &= ~bit(peer);
+  active_.remove(peer);
+  ready_.remove(peer);
+  waiting_.remove(peer);
+  blocked_.remove(peer);
   link->released.store(true, std::memory_order_release);
   report();
 }

@@ -31,6 +31,7 @@
 #include <cstdint>
 #include <span>
 
+#include "weft/fabric/nodes.h"
 #include "weft/fabric/wire.h"
 #include "weft/types.h"
 #include "weft/wires/tcp/link.h"
@@ -96,10 +97,10 @@ class TcpWire final : public Wire {
   TcpLink* usable(const Slot& slot) const;
   bool waits_for_connection(const Slot& slot) const;
   void take_changes();
-  void install(size_t peer, TcpLink* link);
-  void activate(size_t peer);
+  void install(NodeId peer, TcpLink* link);
+  void activate(NodeId peer);
   void fail(TcpLink& link, const TcpFault& fault);
-  void let_go(size_t peer);
+  void let_go(NodeId peer);
   void report() const;
   void look();
   void announce_grants();
@@ -117,16 +118,16 @@ class TcpWire final : public Wire {
   std::atomic<uint64_t> changes_{0};
   std::atomic<uint64_t> gate_{0};
 
-  // For the worker. Bit n of a mask: the link to node n ...
+  // For the worker. A set has the nodes whose link ...
   std::array<Slot, kNodesMax> slots_{};
   uint64_t seen_changes_ = 0;
   uint64_t connections_ = 0;
   bool reconsider_ = false;  // a link failed, or another incarnation was accepted
-  uint64_t active_ = 0;      // is of the accepted incarnation and works
-  uint64_t ready_ = 0;       // and may have something to read or to decode
-  uint64_t waiting_ = 0;     // has output
-  uint64_t blocked_ = 0;     // has a full socket
-  size_t first_ = 0;         // the peer to serve first
+  NodeSet active_;           // ... is of the accepted incarnation and works
+  NodeSet ready_;            // ... does, and may have something to read or to decode
+  NodeSet waiting_;          // ... has output
+  NodeSet blocked_;          // ... has a full socket
+  NodeId first_;             // the peer to serve first
   Completions completions_;
   TcpCounters counters_;
 };

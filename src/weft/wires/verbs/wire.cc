@@ -4,20 +4,13 @@
 #include <sys/epoll.h>
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 
-#include "weft/base/bits.h"
 #include "weft/base/check.h"
 #include "weft/base/os_random.h"
 
 namespace weft {
 namespace {
-
-template <class Visit>
-void for_each(uint64_t mask, const Visit& visit) {
-  for (; mask != 0; mask &= mask - 1) visit(NodeId(static_cast<uint8_t>(std::countr_zero(mask))));
-}
 
 bool watch(int epoll, int fd) {
   epoll_event event{};
@@ -98,13 +91,13 @@ void VerbsWire::give_back() {
     if (link != nullptr && link->packets().generation() == handed.generation) link->packets().give_back(handed.index);
   }
   handed_.clear();
-  for_each(linked_, [&](NodeId peer) {
+  for (const NodeId peer : linked_) {
     TcpFault fault;
     if (const int error = link_of(peer)->packets().repost(); error != 0) {
       fault.set("%.100s: receives are not taken: %s", shared_.nic.name().c_str(), tcp_error_text(error));
       give_up(peer, fault);
     }
-  });
+  }
 }
 
 bool VerbsWire::post(NodeId to, std::span<const Verb> verbs) {
@@ -146,9 +139,9 @@ void VerbsWire::accept_incarnation(NodeId peer, uint32_t incarnation) {
 
 bool VerbsWire::pending() const {
   if (!shared_.completions.empty() || news_.load(std::memory_order_seq_cst) || work_next_ != work_count_) return true;
-  bool waiting = false;
-  for_each(linked_, [&](NodeId peer) { waiting |= links_[peer.value]->waiting(); });
-  if (waiting) return true;
+  for (const NodeId peer : linked_) {
+    if (links_[peer.value]->waiting()) return true;
+  }
   if (tcp_->pending()) {
     news_.store(true, std::memory_order_seq_cst);
     return true;
@@ -177,12 +170,11 @@ void VerbsWire::wake() {
 // Drops links whose connection below is gone or was replaced. Packets handed out from them stay valid: the memory is
 // kept.
 void VerbsWire::drop_ended() {
-  uint64_t ended = 0;
-  for_each(linked_, [&](NodeId peer) {
-    if (tcp_->connection(peer) != link_of(peer)->connection()) ended |= bit(peer.value);
-  });
-  for_each(ended, [&](NodeId peer) { links_[peer.value].reset(); });
-  linked_ &= ~ended;
+  for (const NodeId peer : linked_) {
+    if (tcp_->connection(peer) == link_of(peer)->connection()) continue;
+    links_[peer.value].reset();
+    linked_.remove(peer);
+  }
 }
 
 void VerbsWire::receive_tcp() {
@@ -221,7 +213,7 @@ Result<void> VerbsWire::open_link(NodeId peer, uint64_t connection) {
   auto link = VerbsLink::create(&shared_, peer, connection, memory);
   if (!link) return link.error();
   links_[peer.value] = std::move(*link);
-  linked_ |= bit(peer.value);
+  linked_.add(peer);
   return {};
 }
 
@@ -269,10 +261,10 @@ std::string VerbsWire::take_trouble() {
 }
 
 void VerbsWire::step_links() {
-  for_each(linked_, [&](NodeId peer) {
+  for (const NodeId peer : linked_) {
     TcpFault fault;
     if (!link_of(peer)->step(*tcp_, &fault)) give_up(peer, fault);
-  });
+  }
 }
 
 size_t VerbsWire::take_work(std::span<Packet> out) {

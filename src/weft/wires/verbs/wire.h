@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "weft/base/fd.h"
+#include "weft/fabric/nodes.h"
 #include "weft/fabric/wire.h"
 #include "weft/types.h"
 #include "weft/wires/tcp/wire.h"
@@ -110,7 +111,7 @@ class VerbsWire final : public Wire {
   std::array<std::unique_ptr<VerbsLink>, kNodesMax> links_;
   std::unique_ptr<VerbsInitiatorQueue> loopback_;
   uint32_t loopback_failed_grant_ = 0;  // the grant under which the loopback could not be opened
-  uint64_t linked_ = 0;                 // bit n: there is a link to node n
+  NodeSet linked_;                      // those to which there is a link
   uint32_t polls_ = 0;
   std::vector<Handed> handed_;  // receives to post again at release()
   mutable std::array<ibv_wc, 16> work_;
