@@ -62,7 +62,7 @@ CrashCluster::~CrashCluster() {
   logs_.clear();  // clients before the slots that they hold
 }
 
-void CrashCluster::on_recovery(Recovered step, WorkerId, NodeId, uint64_t) {
+void CrashCluster::on_recovery(Recovered step, WorkerId, NodeId, NodeSet) {
   if (step == Recovered::kDecided) raise_to(decided_ns_, clock_.now_ns());
   if (step == Recovered::kWritten) raise_to(written_ns_, clock_.now_ns());
 }
@@ -191,7 +191,7 @@ void CrashCluster::kill() {
 }
 
 Result<void> CrashCluster::publish() {
-  auto next = without_members(view_, uint64_t{1} << victim().value);
+  auto next = without_members(view_, NodeSet::of(victim()));
   if (!next) return next.error();
   next_ = std::make_shared<const View>(std::move(*next));
   published_ns_.store(clock_.now_ns(), std::memory_order_release);

@@ -71,7 +71,7 @@ class CrashCluster final : public Environment, private TxnObserver {
     return ns > from ? static_cast<double>(ns - from) / 1e6 : 0;
   }
   void on_commit_point(NodeId, WorkerId, const TxnSlot&) override {}
-  void on_recovery(Recovered step, WorkerId worker, NodeId leader, uint64_t members) override;
+  void on_recovery(Recovered step, WorkerId worker, NodeId leader, NodeSet members) override;
   bool gone_on(int thread, int threads) const;
   void run_thread(int thread, int threads);
   void end_threads();

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "weft/cluster.h"
+#include "weft/fabric/nodes.h"
 #include "weft/txn/txn_testing.h"
 
 namespace weft {
@@ -30,10 +31,10 @@ class TestCluster {
  public:
   using Body = std::function<Task<void>(Session&)>;
 
-  // Where a key's replicas are; bit n of `in_sync`: node n.
+  // Where a key's replicas are.
   struct Place {
     NodeId primary;
-    uint64_t in_sync = 0;
+    NodeSet in_sync;
   };
 
   // A busy machine makes a test slow, but does not make it fail: no wait times out early (txn/answer_timeout_test.cc
@@ -97,7 +98,7 @@ class TestCluster {
     std::map<uint64_t, Place> out;
     cluster_->visit(table, [&](NodeId node, bool primary, std::string_view key, std::string_view, uint64_t) {
       Place& place = out[integer(key)];
-      place.in_sync |= uint64_t{1} << node.value;
+      place.in_sync.add(node);
       if (primary) place.primary = node;
     });
     return out;

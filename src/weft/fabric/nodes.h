@@ -65,13 +65,6 @@ static_assert(kNodesMax < 64, "a bit for every node, and for kNodesMax, which is
 static_assert(sizeof(NodeSet) == 8 && std::is_trivially_copyable_v<NodeSet> && std::is_standard_layout_v<NodeSet>,
               "messages hold it as a word");
 
-constexpr uint64_t bit(NodeId node) { return uint64_t{1} << node.value; }
-
-template <class F>
-void for_each_node(uint64_t mask, F f) {
-  for (; mask != 0; mask &= mask - 1) f(NodeId(static_cast<uint8_t>(std::countr_zero(mask))));
-}
-
 // "node 3 incarnation 7"
 inline std::string member_text(NodeId node, uint32_t incarnation) {
   return "node " + std::to_string(node.value) + " incarnation " + std::to_string(incarnation);

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "weft/fabric/nodes_testing.h"
+
 namespace weft {
 namespace {
 
@@ -102,7 +104,7 @@ TEST_F(AdmissionTest, AMemberThatIsRemovedIsNotWaitedFor) {
   asked();
   for (const int node : {0, 1, 3}) says(node);
   ASSERT_FALSE(may_propose());
-  view_ = *without_members(view_, 0b100);
+  view_ = *without_members(view_, node_set({2}));
   EXPECT_TRUE(may_propose());
 }
 
@@ -112,7 +114,7 @@ TEST_F(AdmissionTest, TheLastProcessOfItsNameIsRemovedFirst) {
   EXPECT_FALSE(may_propose());
   says(0);
   EXPECT_TRUE(may_propose());  // to remove that one
-  view_ = *without_members(view_, 0b10000);
+  view_ = *without_members(view_, node_set({4}));
   EXPECT_FALSE(may_propose());  // to join
   for (const int node : {1, 2, 3}) says(node);
   EXPECT_TRUE(may_propose());

@@ -1,7 +1,6 @@
 #include "weft/member/failure_detector.h"
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 
 #include "weft/base/marks.h"
@@ -14,21 +13,21 @@ void FailureDetector::start(uint64_t now_ns) {
 
 void FailureDetector::adopt(const View& view, uint64_t now_ns) {
   if (view.change.cause == Cause::kLink) {
-    for_each_node(view.change.of, [&](NodeId gone) {
+    for (const NodeId gone : view.change.of) {
       for (const auto& [end, other] : {std::pair(gone, view.change.by), std::pair(view.change.by, gone)}) {
         Peer& peer = peers_[end.value];
-        if (now_ns > peer.links_ns + kLinkMemoryPaces * pace_ns_) peer.links = 0;
-        peer.links |= bit(other);
+        if (now_ns > peer.links_ns + kLinkMemoryPaces * pace_ns_) peer.links = {};
+        peer.links.add(other);
         peer.links_ns = now_ns;
       }
-    });
+    }
   }
-  members_ = view.member_mask();
+  members_ = view.member_nodes();
   for (size_t n = 0; n < peers_.size(); ++n) {
     Peer& peer = peers_[n];
     const Member* const member = view.find(NodeId(static_cast<uint8_t>(n)));
     const uint32_t incarnation = member == nullptr ? 0 : member->incarnation;
-    peer.unheard = 0;  // announced in an earlier view
+    peer.unheard = {};  // announced in an earlier view
     if (std::exchange(peer.incarnation, incarnation) == incarnation) continue;
     peer.heard_ns = peer.current_view_heard_ns = now_ns;
     peer.contact = Contact::kOpen;
@@ -42,10 +41,10 @@ void FailureDetector::set_contact(NodeId node, Contact contact, uint64_t now_ns)
 
 void FailureDetector::heard(NodeId node, uint64_t now_ns) { peers_[node.value].heard_ns = now_ns; }
 
-bool FailureDetector::heard_in_current_view(NodeId node, uint64_t unheard, uint64_t now_ns) {
+bool FailureDetector::heard_in_current_view(NodeId node, NodeSet unheard, uint64_t now_ns) {
   Peer& peer = peers_[node.value];
   peer.current_view_heard_ns = now_ns;
-  if ((peer.unheard & unheard & bit(self_)) == 0) peer.deaf_from_ns = now_ns;
+  if (!(peer.unheard & unheard).contains(self_)) peer.deaf_from_ns = now_ns;
   return std::exchange(peer.unheard, unheard) != unheard;
 }
 
@@ -70,39 +69,39 @@ uint64_t FailureDetector::silent_from_ns(const Peer& peer) const {
 // F3. A member that does not hear this node announces it early, and must keep announcing it until its lease would be
 // over.
 uint64_t FailureDetector::lost_from_ns(const Peer& peer) const {
-  const bool deaf = (peer.unheard & bit(self_)) != 0 && peer.current_view_heard_ns >= peer.deaf_from_ns + early_ns();
+  const bool deaf = peer.unheard.contains(self_) && peer.current_view_heard_ns >= peer.deaf_from_ns + early_ns();
   return std::min(silent_from_ns(peer), deaf ? peer.deaf_from_ns + early_ns() : UINT64_MAX);
 }
 
 // Members ask each other four times in a lease. When the first of them has not heard a dead member for a lease, the
 // others' last announcements are up to a quarter old, and what they knew then is another quarter behind. So they
 // announce early.
-uint64_t FailureDetector::unheard(uint64_t now_ns) const {
-  uint64_t mask = 0;
-  for_each_node(others(), [&](NodeId node) {
+NodeSet FailureDetector::unheard(uint64_t now_ns) const {
+  NodeSet nodes;
+  for (const NodeId node : others()) {
     const Peer& peer = peers_[node.value];
     const uint64_t from_ns = silent_from_ns(peer);
-    if (now_ns > (peer.contact == Contact::kOpen ? from_ns - early_ns() : from_ns)) mask |= bit(node);
-  });
-  return mask;
+    if (now_ns > (peer.contact == Contact::kOpen ? from_ns - early_ns() : from_ns)) nodes.add(node);
+  }
+  return nodes;
 }
 
 // The members that it does not hear or that do not hear it, as far as this node knows.
-uint64_t FailureDetector::lost_links(NodeId node, uint64_t lost_here) const {
-  uint64_t lost = node == self_ ? lost_here : peers_[node.value].unheard;
-  if (node != self_ && (lost_here & bit(node)) != 0) lost |= bit(self_);
-  for_each_node(others() & ~bit(node), [&](NodeId other) {
-    if ((peers_[other.value].unheard & bit(node)) != 0) lost |= bit(other);
-  });
+NodeSet FailureDetector::lost_links(NodeId node, NodeSet lost_here) const {
+  NodeSet lost = node == self_ ? lost_here : peers_[node.value].unheard;
+  if (node != self_ && lost_here.contains(node)) lost.add(self_);
+  for (const NodeId other : others() - NodeSet::of(node)) {
+    if (peers_[other.value].unheard.contains(node)) lost.add(other);
+  }
   return lost & members_;
 }
 
-bool FailureDetector::loses_to(NodeId a, NodeId b, uint64_t lost_here, uint64_t now_ns) const {
+bool FailureDetector::loses_to(NodeId a, NodeId b, NodeSet lost_here, uint64_t now_ns) const {
   const auto rank = [&](NodeId node, NodeId other) {
     const Peer& peer = peers_[node.value];
     const bool late = now_ns > peer.links_ns + kLinkMemoryPaces * pace_ns_;
-    const uint64_t links = (late ? 0 : peer.links) | lost_links(node, lost_here);
-    return std::pair(std::popcount(links & ~bit(other)), peer.incarnation);
+    const NodeSet links = (late ? NodeSet{} : peer.links) | lost_links(node, lost_here);
+    return std::pair((links - NodeSet::of(other)).size(), peer.incarnation);
   };
   return rank(a, b) > rank(b, a);
 }
@@ -110,39 +109,39 @@ bool FailureDetector::loses_to(NodeId a, NodeId b, uint64_t lost_here, uint64_t 
 FailureDetector::Verdict FailureDetector::judge(uint64_t now_ns) const {
   Verdict verdict;
   uint64_t since_ns = 0;
-  uint64_t ended = 0, closed = 0, lost = 0;  // lost: only the link, so others may hear it
-  for_each_node(others(), [&](NodeId node) {
+  NodeSet ended, closed, lost;  // lost: only the link, so others may hear it
+  for (const NodeId node : others()) {
     const Peer& peer = peers_[node.value];
-    if (now_ns > silent_from_ns(peer)) verdict.silent |= bit(node);
-    if (now_ns <= lost_from_ns(peer)) return;
+    if (now_ns > silent_from_ns(peer)) verdict.silent.add(node);
+    if (now_ns <= lost_from_ns(peer)) continue;
     if (peer.contact == Contact::kEnded) {
-      ended |= bit(node);
-      return;
+      ended.add(node);
+      continue;
     }
-    (peer.contact == Contact::kClosed ? closed : lost) |= bit(node);
+    (peer.contact == Contact::kClosed ? closed : lost).add(node);
     since_ns = std::max(since_ns, lost_from_ns(peer));
-  });
-  const auto missing = static_cast<uint64_t>(std::popcount(closed | lost));
-  if (missing > 1 && now_ns < since_ns + (missing - 1) * lease_ns_ / 2) closed = lost = 0;  // F4
-  const uint64_t witnesses = others() & ~verdict.silent;
-  uint64_t unheard = 0, links = 0;
-  for_each_node(lost, [&](NodeId node) {
+  }
+  const auto missing = static_cast<uint64_t>((closed | lost).size());
+  if (missing > 1 && now_ns < since_ns + (missing - 1) * lease_ns_ / 2) closed = lost = {};  // F4
+  const NodeSet witnesses = others() - verdict.silent;
+  NodeSet unheard, links;
+  for (const NodeId node : lost) {
     const Peer& peer = peers_[node.value];
-    const bool silent = (verdict.silent & bit(node)) != 0;
-    bool heard = !silent;  // by a member that this one hears
-    for_each_node(witnesses & ~bit(node),
-                  [&](NodeId other) { heard = heard || (peers_[other.value].unheard & bit(node)) == 0; });
+    bool heard = !verdict.silent.contains(node);  // by a member that this one hears
+    for (const NodeId other : witnesses - NodeSet::of(node)) {
+      heard = heard || !peers_[other.value].unheard.contains(node);
+    }
     const bool stays = loses_to(node, self_, lost, now_ns);
     const bool waited = now_ns > lost_from_ns(peer) + (stays ? pace_ns_ / 16 : lease_ns_);
-    const bool everybody = !heard && witnesses != 0;
-    if (everybody || waited) (heard ? links : unheard) |= bit(node);
-  });
+    const bool everybody = !heard && !witnesses.empty();
+    if (everybody || waited) (heard ? links : unheard).add(node);
+  }
   verdict.gone = ended | closed | links | unheard;
   verdict.change.by = self_;
-  const std::array<std::pair<Cause, uint64_t>, 4> causes = {
+  const std::array<std::pair<Cause, NodeSet>, 4> causes = {
       {{Cause::kLink, links}, {Cause::kMisconduct, closed}, {Cause::kEnded, ended}, {Cause::kUnheard, unheard}}};
   for (const auto& [cause, of] : causes) {
-    if (of == 0) continue;
+    if (of.empty()) continue;
     verdict.change.cause = cause;
     verdict.change.of = of;
     break;

@@ -48,17 +48,17 @@ class FailureDetector {
   void set_contact(NodeId node, Contact contact, uint64_t now_ns);
   void heard(NodeId node, uint64_t now_ns);
   // Heard in the adopted view, with the members that it does not hear itself. Returns whether that is new.
-  bool heard_in_current_view(NodeId node, uint64_t unheard, uint64_t now_ns);
+  bool heard_in_current_view(NodeId node, NodeSet unheard, uint64_t now_ns);
   // This node did not run; what the others sent in that time has not been read yet.
   void on_local_stall(uint64_t for_ns, uint64_t now_ns);
 
   struct Verdict {
-    uint64_t silent = 0;  // bit n: node n
-    uint64_t gone = 0;    // to be removed now; not all of them need be silent here
-    Change change;        // the reason
+    NodeSet silent;
+    NodeSet gone;   // to be removed now; not all of them need be silent here
+    Change change;  // the reason
   };
   Verdict judge(uint64_t now_ns) const;
-  uint64_t unheard(uint64_t now_ns) const;  // to be announced to the others
+  NodeSet unheard(uint64_t now_ns) const;  // to be announced to the others
   uint64_t heard_ns(NodeId node) const { return peers_[node.value].heard_ns; }
   Contact contact(NodeId node) const { return peers_[node.value].contact; }
 
@@ -69,24 +69,24 @@ class FailureDetector {
     uint64_t heard_ns = 0;               // last heard, in any view
     uint64_t current_view_heard_ns = 0;  // last heard in the view that was the newest here then
     uint64_t contact_ns = 0;             // when its connection was found lost or closed
-    uint64_t unheard = 0;                // whom it does not hear, according to itself
+    NodeSet unheard;                     // whom it does not hear, according to itself
     uint64_t deaf_from_ns = 0;           // since when `unheard` includes this node
-    uint64_t links = 0;     // members with which it has lost a link while others heard it; per node, not per process
+    NodeSet links;          // members with which it has lost a link while others heard it; per node, not per process
     uint64_t links_ns = 0;  // when the last of them was lost
   };
   uint64_t silent_from_ns(const Peer& peer) const;
   // When the link to it counts as lost, because it is silent or because it does not hear this node.
   uint64_t lost_from_ns(const Peer& peer) const;
-  uint64_t lost_links(NodeId node, uint64_t lost_here) const;
-  bool loses_to(NodeId a, NodeId b, uint64_t lost_here, uint64_t now_ns) const;
-  uint64_t others() const { return members_ & ~bit(self_); }
+  NodeSet lost_links(NodeId node, NodeSet lost_here) const;
+  bool loses_to(NodeId a, NodeId b, NodeSet lost_here, uint64_t now_ns) const;
+  NodeSet others() const { return members_ - NodeSet::of(self_); }
   // Members announce whom they do not hear this long before a lease is over.
   uint64_t early_ns() const { return lease_ns_ - lease_ns_ * 3 / 8; }
 
   const NodeId self_;
   const uint64_t lease_ns_;
   const uint64_t pace_ns_;
-  uint64_t members_ = 0;
+  NodeSet members_;
   std::array<Peer, kNodesMax + 1> peers_{};
 };
 

@@ -15,8 +15,8 @@ namespace {
 struct LeaseMessage {
   uint64_t sent_ns;  // by the requester's clock; returned in the answer
   uint32_t epoch;
-  uint32_t answer;   // 0: request, 1: grant, 2: a newer view follows as text, 3: gossip follows
-  uint64_t unheard;  // bit n: the sender does not hear node n
+  uint32_t answer;  // 0: request, 1: grant, 2: a newer view follows as text, 3: gossip follows
+  NodeSet unheard;  // whom the sender does not hear
 };
 static_assert(sizeof(LeaseMessage) == 24);
 constexpr uint32_t kForwardsView = 2;
@@ -85,12 +85,13 @@ bool NodeAgent::step(uint64_t now_ns) {
 bool NodeAgent::join(const View& view, uint64_t now_ns) {
   const bool allowed = join_allowed_epoch_.load(std::memory_order_acquire) == view.epoch.value;
   if (now_ns < next_proposal_ns_ || !(allowed || host_->planted_bugs().has(PlantedBug::kHastyJoin))) return false;
+  const NodeSet own = NodeSet::of(options_.self.node);
   // The previous process of this node has to be removed first: its records are decided without it.
   if (view.find(options_.self.node) != nullptr) {
-    const Result<View> without = without_members(view, uint64_t{1} << options_.self.node.value);
-    if (without) propose(*without, {Cause::kReplaced, options_.self.node, bit(options_.self.node)}, now_ns);
+    const Result<View> without = without_members(view, own);
+    if (without) propose(*without, {Cause::kReplaced, options_.self.node, own}, now_ns);
   } else {
-    propose(with_member(view, options_.self), {Cause::kJoined, options_.self.node, bit(options_.self.node)}, now_ns);
+    propose(with_member(view, options_.self), {Cause::kJoined, options_.self.node, own}, now_ns);
   }
   return true;
 }
@@ -116,7 +117,7 @@ void NodeAgent::adopt(const std::shared_ptr<const View>& view, uint64_t now_ns) 
     if (!same) peer(id).given_until_ns = 0;
   }
   detector_.adopt(*view, now_ns);
-  announced_unheard_ = 0;
+  announced_unheard_ = {};
   // Leases granted to removed members in an earlier epoch that was never active count as well.
   state_.lease.set_fenced_after(std::max(fenced_after_ns, state_.lease.fenced_after_ns()));
   state_.lease.set_until(0);
@@ -168,7 +169,7 @@ void NodeAgent::on_message(NodeId from, ByteView message) {
 void NodeAgent::forward_view(NodeId to, uint64_t now_ns) {
   if (now_ns < peer(to).forwarded_ns + pace_ns_ / 16) return;
   peer(to).forwarded_ns = now_ns;
-  const LeaseMessage header{0, view_->epoch.value, kForwardsView, 0};
+  const LeaseMessage header{0, view_->epoch.value, kForwardsView, {}};
   const std::string text = to_json(*view_);
   const size_t most = host_->cluster_options().limits.credit_bytes / 2;
   if (text.size() > most) return log_not_forwarded(text.size(), most);
@@ -197,7 +198,7 @@ void NodeAgent::take_view(ByteView text) {
 
 void NodeAgent::send_gossip(const std::string& text) {
   if (text.size() > kGossipBytesMax) return;
-  const LeaseMessage header{0, 0, kGossip, 0};
+  const LeaseMessage header{0, 0, kGossip, {}};
   {
     const std::scoped_lock lock(gossip_mutex_);
     outgoing_gossip_.resize(sizeof header + text.size());
@@ -248,9 +249,9 @@ void NodeAgent::check_failures(uint64_t now_ns) {
   for (const Member& member : view_->members) detector_.set_contact(member.node, contact_of(member), now_ns);
   const FailureDetector::Verdict verdict = detector_.judge(now_ns);
   suspects_.store(verdict.silent | verdict.gone, std::memory_order_relaxed);
-  if ((verdict.silent | verdict.gone) == 0) return set_unavailable_reason({});
-  if ((verdict.silent & ~announced_unheard_) != 0) ask_leases(now_ns);  // the others may not hear it either
-  if (verdict.gone == 0 || now_ns < next_proposal_ns_) return;
+  if ((verdict.silent | verdict.gone).empty()) return set_unavailable_reason({});
+  if (!(verdict.silent - announced_unheard_).empty()) ask_leases(now_ns);  // the others may not hear it either
+  if (verdict.gone.empty() || now_ns < next_proposal_ns_) return;
   const Result<View> next = without_members(*view_, verdict.gone);
   if (!next) {
     WEFT_MARK("a partition has lost its last replica");
@@ -261,7 +262,7 @@ void NodeAgent::check_failures(uint64_t now_ns) {
   }
   set_unavailable_reason({});
   for (const Member& member : view_->members) {
-    if ((verdict.gone & bit(member.node)) != 0) log_suspected(member, verdict, now_ns);
+    if (verdict.gone.contains(member.node)) log_suspected(member, verdict, now_ns);
   }
   propose(*next, verdict.change, now_ns);
 }
@@ -270,10 +271,10 @@ void NodeAgent::check_failures(uint64_t now_ns) {
 // one, and start over in a view that differs only in its epoch. What the old connection lost does not matter then:
 // recovery asks for everything that is open. This does not work where peers access this node's memory directly (shm):
 // an access that was begun there could land later.
-bool NodeAgent::may_renew(uint64_t silent) const {
+bool NodeAgent::may_renew(NodeSet silent) const {
   if (host_->shares_memory()) return false;
   return std::any_of(view_->members.begin(), view_->members.end(), [&](const Member& member) {
-    return (silent & bit(member.node)) != 0 && state_.links.is_lost(member.node, member.incarnation);
+    return silent.contains(member.node) && state_.links.is_lost(member.node, member.incarnation);
   });
 }
 
@@ -282,9 +283,9 @@ void NodeAgent::log_suspected(const Member& member, const FailureDetector::Verdi
   EventLog* const events = host_->events();
   if (std::exchange(peer(member.node).suspected, member.incarnation) == member.incarnation || events == nullptr) return;
   const Change& change = verdict.change;
-  const bool link = change.cause == Cause::kLink && (change.of & bit(member.node)) != 0;
+  const bool link = change.cause == Cause::kLink && change.of.contains(member.node);
   const auto why = [&]() -> std::string_view {
-    if ((verdict.silent & bit(member.node)) == 0) return "it says that it does not hear this node";
+    if (!verdict.silent.contains(member.node)) return "it says that it does not hear this node";
     switch (detector_.contact(member.node)) {
       case Contact::kEnded:
         return "its process has ended";
@@ -319,7 +320,7 @@ void NodeAgent::propose_in_sync(uint64_t now_ns) {
   }
   if (caught_up.empty()) return;
   if (!host_->caught_up(view_->epoch)) return;
-  propose(with_replica_in_sync(*view_, options_.self.node, caught_up), {Cause::kCaughtUp, options_.self.node, 0},
+  propose(with_replica_in_sync(*view_, options_.self.node, caught_up), {Cause::kCaughtUp, options_.self.node, {}},
           now_ns);
 }
 

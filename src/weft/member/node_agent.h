@@ -64,8 +64,8 @@ class NodeAgent final : public NodeAgentHook {
   // the membership has news: handle it at the next step
   void notify() { notified_.store(true, std::memory_order_release); }
   bool retired() const { return retired_.load(std::memory_order_acquire); }
-  // Members of the view that were silent for too long; bit n: node n.
-  uint64_t suspects() const { return suspects_.load(std::memory_order_relaxed); }
+  // Members of the view that were silent for too long.
+  NodeSet suspects() const { return suspects_.load(std::memory_order_relaxed); }
   // Not empty: a silent member has the last in-sync replica of a partition, which the text names. The cluster waits
   // for it.
   std::string unavailable_reason() const {
@@ -92,7 +92,7 @@ class NodeAgent final : public NodeAgentHook {
   void receive_gossip(NodeId from, ByteView text);
   void update_lease();
   Contact contact_of(const Member& member) const;
-  bool may_renew(uint64_t silent) const;
+  bool may_renew(NodeSet silent) const;
   void log_suspected(const Member& member, const FailureDetector::Verdict& verdict, uint64_t now_ns);
   void check_failures(uint64_t now_ns);
   void propose_in_sync(uint64_t now_ns);
@@ -108,8 +108,8 @@ class NodeAgent final : public NodeAgentHook {
   std::shared_ptr<const View> view_;
   std::shared_ptr<const View> forwarded_;  // by another member; the membership may not have delivered it yet
   FailureDetector detector_;
-  uint64_t announced_unheard_ = 0;  // to the others
-  uint32_t not_forwarded_ = 0;      // epoch of the view last logged as too large to forward
+  NodeSet announced_unheard_;   // to the others
+  uint32_t not_forwarded_ = 0;  // epoch of the view last logged as too large to forward
   std::array<Peer, kNodesMax + 1> peers_{};
   uint64_t next_step_ns_ = 0;
   uint64_t next_ask_ns_ = 0;
@@ -117,7 +117,7 @@ class NodeAgent final : public NodeAgentHook {
   std::atomic<uint32_t> join_allowed_epoch_{0};
   std::atomic<bool> notified_{false};
   std::atomic<bool> retired_{false};
-  std::atomic<uint64_t> suspects_{0};
+  std::atomic<NodeSet> suspects_{};
   mutable std::mutex gossip_mutex_;
   std::vector<std::byte> outgoing_gossip_;  // including the header
   std::vector<Gossip> received_gossip_;

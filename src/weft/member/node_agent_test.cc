@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "weft/fabric/nodes_testing.h"
 #include "weft/member/view_json.h"
 
 namespace weft {
@@ -20,7 +21,7 @@ struct AgentBytes {
   uint64_t sent_ns;
   uint32_t epoch;
   uint32_t answer;
-  uint64_t unheard;
+  NodeSet unheard;
 };
 static_assert(sizeof(AgentBytes) == 24);
 enum AgentAnswer : uint32_t { kAgentAsks, kAgentGives, kAgentForwards, kAgentGossip };
@@ -104,8 +105,8 @@ class MemberAgentTest : public testing::Test {
   }
   // Both others grant the lease that was requested at that time.
   void give_all(uint64_t sent_ns, uint32_t epoch = 1) {
-    hear(1, {sent_ns, epoch, kAgentGives, 0});
-    hear(2, {sent_ns, epoch, kAgentGives, 0});
+    hear(1, {sent_ns, epoch, kAgentGives, {}});
+    hear(2, {sent_ns, epoch, kAgentGives, {}});
   }
   void publish(const View& next) {
     membership_.view = std::make_shared<const View>(next);
@@ -138,11 +139,11 @@ TEST_F(MemberAgentTest, ALeaseCountsFromAskingAndNeedsEveryMember) {
   EXPECT_EQ(asked[0].second.sent_ns, kStart);
   EXPECT_EQ(asked[0].second.epoch, 1U);
   host_->now = kStart + 1000;
-  hear(1, {kStart + 500, 1, kAgentGives, 0});
+  hear(1, {kStart + 500, 1, kAgentGives, {}});
   EXPECT_EQ(lease().until_ns(), 0U) << "one is missing";
-  hear(2, {kStart, 1, kAgentGives, 0});
+  hear(2, {kStart, 1, kAgentGives, {}});
   EXPECT_EQ(lease().until_ns(), kStart + kLease);
-  hear(2, {kStart - 100, 1, kAgentGives, 0});
+  hear(2, {kStart - 100, 1, kAgentGives, {}});
   EXPECT_EQ(lease().until_ns(), kStart + kLease) << "an older answer takes nothing away";
 }
 
@@ -177,14 +178,14 @@ TEST_F(MemberAgentTest, GivesALeaseToAMemberOfItsEpochAndToNobodyElse) {
   start();
   step(kStart);
   sent(kAgentAsks);
-  hear(1, {123, 1, kAgentAsks, 0});
+  hear(1, {123, 1, kAgentAsks, {}});
   const auto given = sent(kAgentGives);
   ASSERT_EQ(given.size(), 1U);
   EXPECT_EQ(given[0].first, NodeId(1));
   EXPECT_EQ(given[0].second.sent_ns, 123U) << "the asker's time comes back";
-  hear(1, {123, 2, kAgentAsks, 0});
-  hear(1, {123, 0, kAgentAsks, 0});
-  hear(9, {123, 1, kAgentAsks, 0});
+  hear(1, {123, 2, kAgentAsks, {}});
+  hear(1, {123, 0, kAgentAsks, {}});
+  hear(9, {123, 1, kAgentAsks, {}});
   EXPECT_TRUE(sent(kAgentGives).empty());
 }
 
@@ -193,11 +194,11 @@ TEST_F(MemberAgentTest, WhoAsksAndTakesNothingGetsNoLease) {
   host_->options.limits.credit_bytes = 4096;
   host_->full = NodeId(1);
   host_->queued = 2048;
-  hear(1, {123, 1, kAgentAsks, 0});
+  hear(1, {123, 1, kAgentAsks, {}});
   EXPECT_EQ(sent(kAgentGives).size(), 1U) << "the wire may be full for a moment";
   host_->queued = 2049;
-  hear(1, {123, 1, kAgentAsks, 0});
-  hear(2, {123, 1, kAgentAsks, 0});
+  hear(1, {123, 1, kAgentAsks, {}});
+  hear(2, {123, 1, kAgentAsks, {}});
   const auto given = sent(kAgentGives);
   ASSERT_EQ(given.size(), 1U);
   EXPECT_EQ(given[0].first, NodeId(2));
@@ -226,10 +227,10 @@ TEST_F(MemberAgentTest, ALeaseThatWasGivenToARemovedMemberIsWaitedFor) {
   start();
   step(kStart);
   give_all(kStart);
-  hear(2, {1, 1, kAgentAsks, 0});
+  hear(2, {1, 1, kAgentAsks, {}});
   host_->now = kStart + 777;
-  hear(2, {1, 1, kAgentAsks, 0});
-  publish(*without_members(first_, 0b100));
+  hear(2, {1, 1, kAgentAsks, {}});
+  publish(*without_members(first_, node_set({2})));
   step(kStart + 1000);
   EXPECT_EQ(lease().fenced_after_ns(), kStart + 777 + kLease + kLease / 100);
   EXPECT_EQ(lease().until_ns(), 0U) << "leases of the epoch that ended do not count";
@@ -239,9 +240,9 @@ TEST_F(MemberAgentTest, ALeaseThatWasGivenToARemovedMemberIsWaitedFor) {
 TEST_F(MemberAgentTest, NobodyWaitsForTheLeaseOfWhoIsFenced) {
   start();
   step(kStart);
-  hear(2, {1, 1, kAgentAsks, 0});
+  hear(2, {1, 1, kAgentAsks, {}});
   membership_.ended = NodeId(2);
-  publish(*without_members(first_, 0b100));
+  publish(*without_members(first_, node_set({2})));
   step(kStart + 1000);
   EXPECT_EQ(lease().fenced_after_ns(), 0U);
 }
@@ -249,8 +250,8 @@ TEST_F(MemberAgentTest, NobodyWaitsForTheLeaseOfWhoIsFenced) {
 TEST_F(MemberAgentTest, AViewBeforeThatWasNeverActiveIsFencedToo) {
   start();
   step(kStart);
-  hear(2, {1, 1, kAgentAsks, 0});
-  publish(*without_members(first_, 0b100));
+  hear(2, {1, 1, kAgentAsks, {}});
+  publish(*without_members(first_, node_set({2})));
   step(kStart + 1000);
   const uint64_t fenced = lease().fenced_after_ns();
   ASSERT_NE(fenced, 0U);
@@ -284,11 +285,11 @@ TEST_F(MemberAgentTest, AViewOfAnotherConfigurationIsNotTaken) {
 TEST_F(MemberAgentTest, WhoIsNotInTheViewAnyMoreRetires) {
   start();
   step(kStart);
-  publish(*without_members(first_, 0b001));
+  publish(*without_members(first_, node_set({0})));
   step(kStart + 1000);
   EXPECT_TRUE(agent_->retired());
   host_->sent.clear();
-  hear(1, {1, 2, kAgentAsks, 0});
+  hear(1, {1, 2, kAgentAsks, {}});
   EXPECT_FALSE(step(kStart + 10 * kLease));
   EXPECT_TRUE(host_->sent.empty()) << "it gives no leases";
   EXPECT_EQ(lease().until_ns(), 0U);
@@ -310,8 +311,8 @@ TEST_F(MemberAgentTest, WhoHearsOfAnOlderViewPassesItsOwnOnNowAndThen) {
   later.epoch = Epoch(4);
   publish(later);
   step(kStart);
-  hear(1, {1, 3, kAgentAsks, 0});
-  hear(1, {1, 3, kAgentAsks, 0});
+  hear(1, {1, 3, kAgentAsks, {}});
+  hear(1, {1, 3, kAgentAsks, {}});
   ASSERT_EQ(host_->sent.size(), 1U) << "once, and no lease";
   const std::vector<std::byte>& bytes = host_->sent[0].second;
   EXPECT_EQ(load<AgentBytes>(bytes.data()).answer, kAgentForwards);
@@ -321,10 +322,10 @@ TEST_F(MemberAgentTest, WhoHearsOfAnOlderViewPassesItsOwnOnNowAndThen) {
   host_->now += kLease / 16;
   host_->full = NodeId(1);
   host_->queued = host_->options.limits.credit_bytes / 2 + 1;
-  hear(1, {1, 3, kAgentAsks, 0});
+  hear(1, {1, 3, kAgentAsks, {}});
   EXPECT_EQ(host_->sent.size(), 1U) << "it takes nothing";
   host_->full = NodeId(2);
-  hear(1, {1, 3, kAgentAsks, 0});
+  hear(1, {1, 3, kAgentAsks, {}});
   EXPECT_EQ(host_->sent.size(), 2U) << "and now it does";
 }
 
@@ -341,7 +342,7 @@ TEST_F(MemberAgentTest, AViewThatIsTooLargeToPassOnIsLoggedOnce) {
     step(host_->now);
     for (int i = 0; i < 3; ++i) {
       host_->now += kLease / 16;
-      hear(1, {1, 3, kAgentAsks, 0});
+      hear(1, {1, 3, kAgentAsks, {}});
     }
     EXPECT_TRUE(sent(kAgentForwards).empty());
     const std::vector<LoggedEvent> events = log.since(epoch - 4);
@@ -356,12 +357,12 @@ TEST_F(MemberAgentTest, AViewThatAMemberPassesOnIsTakenIfItIsOne) {
   step(kStart);
   View later = first_;
   later.epoch = Epoch(4);
-  hear(1, {0, 9, kAgentForwards, 0}, "{");
-  hear(1, {0, 9, kAgentForwards, 0}, to_json(first_));
-  hear(9, {0, 9, kAgentForwards, 0}, to_json(later));
+  hear(1, {0, 9, kAgentForwards, {}}, "{");
+  hear(1, {0, 9, kAgentForwards, {}}, to_json(first_));
+  hear(9, {0, 9, kAgentForwards, {}}, to_json(later));
   step(kStart + kLease / 16);
   EXPECT_EQ(agent_->view()->epoch, Epoch(1));
-  hear(1, {0, 9, kAgentForwards, 0}, to_json(later));
+  hear(1, {0, 9, kAgentForwards, {}}, to_json(later));
   EXPECT_EQ(agent_->deadline_ns(), 0U) << "at once";
   step(kStart + kLease / 16 + 1);
   EXPECT_EQ(agent_->view()->epoch, Epoch(4));
@@ -376,9 +377,9 @@ TEST_F(MemberAgentTest, AMemberWhoseProcessHasEndedIsProposedForRemovalOnce) {
   for (uint64_t at = kStart + kLease / 16; at < kStart + kLease / 4; at += kLease / 16) step(at);
   ASSERT_EQ(membership_.proposed.size(), 1U) << "and again only after a while";
   EXPECT_EQ(membership_.proposed[0].epoch, Epoch(2));
-  EXPECT_EQ(membership_.proposed[0].member_mask(), 0b011U);
+  EXPECT_EQ(membership_.proposed[0].member_nodes(), node_set({0, 1}));
   EXPECT_EQ(membership_.proposed[0].change.cause, Cause::kEnded);
-  EXPECT_EQ(agent_->suspects(), 0b100U);
+  EXPECT_EQ(agent_->suspects(), node_set({2}));
 }
 
 // The cluster waits for it: nothing is proposed that would lose data.
@@ -387,7 +388,7 @@ TEST_F(MemberAgentTest, WhoHasTheLastReplicaIsNotRemoved) {
     p = Placement();
     p.replicas = {NodeId(2)};
     p.count = 1;
-    p.in_sync = 0b100;
+    p.in_sync = node_set({2});
   }
   start();
   step(kStart);
@@ -401,8 +402,8 @@ TEST_F(MemberAgentTest, WhoHasTheLastReplicaIsNotRemoved) {
 TEST_F(MemberAgentTest, AReplicaIsOfferedAsWholeWhenAllIsCopiedInThatView) {
   first_.partitions[0].replicas = {NodeId(1)};
   first_.partitions[0].count = 1;
-  first_.partitions[0].in_sync = 0b010;
-  first_.partitions[0].catching_up = 0b001;
+  first_.partitions[0].in_sync = node_set({1});
+  first_.partitions[0].catching_up = node_set({0});
   start();
   step(kStart);
   give_all(kStart);
@@ -464,9 +465,9 @@ TEST_F(MemberAgentTest, NotesAreBoundedAndTheLastOneCounts) {
     }
   }
   EXPECT_EQ(notes, (std::vector<std::string>{"second", "second"}));
-  for (int i = 0; i < 9; ++i) hear(1, {0, 0, kAgentGossip, 0}, std::to_string(i));
-  hear(2, {0, 0, kAgentGossip, 0}, std::string(NodeAgent::kGossipBytesMax + 1, 'x'));
-  hear(2, {0, 0, kAgentGossip, 0}, std::string(NodeAgent::kGossipBytesMax, 'x'));
+  for (int i = 0; i < 9; ++i) hear(1, {0, 0, kAgentGossip, {}}, std::to_string(i));
+  hear(2, {0, 0, kAgentGossip, {}}, std::string(NodeAgent::kGossipBytesMax + 1, 'x'));
+  hear(2, {0, 0, kAgentGossip, {}}, std::string(NodeAgent::kGossipBytesMax, 'x'));
   EXPECT_EQ(agent_->take_gossip().size(), 4U + 1U);
   EXPECT_TRUE(agent_->take_gossip().empty());
 }

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "weft/base/random.h"
+#include "weft/fabric/nodes_testing.h"
 #include "weft/member/view_json.h"
 #include "weft/wires/shm/socket.h"
 
@@ -118,7 +119,7 @@ TEST_F(SupervisedTest, SaysWhatItIsAndHearsTheView) {
   EXPECT_EQ(node_->latest()->epoch, Epoch(5));
   EXPECT_TRUE(node_->fenced(NodeId(1), 2));
   EXPECT_FALSE(node_->fenced(NodeId(1), 3));
-  const View next = *without_members(*node_->latest(), 1U << 2);
+  const View next = *without_members(*node_->latest(), node_set({2}));
   node_->propose(next);
   const auto proposed = view_from_json(heard()["propose"].dump());
   ASSERT_TRUE(proposed);

@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "weft/fabric/nodes_testing.h"
+
 namespace weft {
 namespace {
 
@@ -46,8 +48,8 @@ TEST(SupervisorViewStore, TheFirstViewHasWhoeverCameLastForEachNode) {
 
 TEST(SupervisorViewStore, OneOfTwoProposalsWins) {
   SupervisorViewStore view_store = formed();
-  const View without1 = *without_members(*view_store.view(), 1U << 1);
-  const View without2 = *without_members(*view_store.view(), 1U << 2);
+  const View without1 = *without_members(*view_store.view(), node_set({1}));
+  const View without2 = *without_members(*view_store.view(), node_set({2}));
   view_store.process_ended(11);
   EXPECT_TRUE(view_store.propose(without1));
   EXPECT_FALSE(view_store.propose(without2));
@@ -61,11 +63,11 @@ TEST(SupervisorViewStore, OneOfTwoProposalsWins) {
 TEST(SupervisorViewStore, AViewWithoutAMemberIsPublishedWhenItsProcessHasEnded) {
   SupervisorViewStore view_store = formed();
   const auto first = view_store.view();
-  const View next = *without_members(*first, 1U << 1);
+  const View next = *without_members(*first, node_set({1}));
   EXPECT_TRUE(view_store.propose(next));
   EXPECT_EQ(view_store.view(), first);
   EXPECT_EQ(view_store.processes_to_kill(), std::vector<uint64_t>{11});
-  EXPECT_FALSE(view_store.propose(*without_members(*first, 1U << 2))) << "a change is under way";
+  EXPECT_FALSE(view_store.propose(*without_members(*first, node_set({2})))) << "a change is under way";
   view_store.process_ended(11);
   EXPECT_EQ(*view_store.view(), next);
   EXPECT_TRUE(view_store.processes_to_kill().empty());
@@ -79,7 +81,7 @@ TEST(SupervisorViewStore, AViewWithoutAMemberIsPublishedWhenItsProcessHasEnded) 
 TEST(SupervisorViewStore, AProcessThatEndedBeforeItsJoinWasAcceptedIsKnownToHave) {
   SupervisorViewStore view_store = formed();
   view_store.process_ended(11);
-  EXPECT_TRUE(view_store.propose(*without_members(*view_store.view(), 1U << 1)));
+  EXPECT_TRUE(view_store.propose(*without_members(*view_store.view(), node_set({1}))));
   view_store.process_ended(20);
   EXPECT_TRUE(view_store.propose(with_member(*view_store.view(), process(1, 20))));
   EXPECT_TRUE(view_store.ended_incarnations().contains(view_store.view()->find(NodeId(1))->incarnation));

@@ -1,7 +1,6 @@
 #include "weft/member/view.h"
 
 #include <array>
-#include <bit>
 #include <string>
 
 #include "weft/base/check.h"
@@ -10,14 +9,12 @@
 namespace weft {
 namespace {
 
-void set_replicas(Placement& placement, uint64_t mask, NodeId primary) {
-  placement.in_sync = mask;
+void set_replicas(Placement& placement, NodeSet in_sync, NodeId primary) {
+  placement.in_sync = in_sync;
   placement.count = 0;
   placement.replicas = {};
   placement.replicas[placement.count++] = primary;
-  for (uint64_t left = mask & ~bit(primary); left != 0; left &= left - 1) {
-    placement.replicas[placement.count++] = NodeId(static_cast<uint8_t>(std::countr_zero(left)));
-  }
+  for (const NodeId backup : in_sync - NodeSet::of(primary)) placement.replicas[placement.count++] = backup;
 }
 
 using PerNode = std::array<int, kNodesMax + 1>;
@@ -57,10 +54,7 @@ void spread_primaries(View& view) {
 PerNode loads_of(const View& view) {
   PerNode loads{};
   for (const Placement& placement : view.partitions) {
-    for (uint64_t left = (placement.in_sync | placement.catching_up) & ~placement.draining; left != 0;
-         left &= left - 1) {
-      ++loads[static_cast<size_t>(std::countr_zero(left))];
-    }
+    for (const NodeId node : (placement.in_sync | placement.catching_up) - placement.draining) ++loads[node.value];
   }
   return loads;
 }
@@ -69,14 +63,14 @@ PerNode loads_of(const View& view) {
 void fill_missing(View& view) {
   PerNode held = loads_of(view);
   for (Placement& placement : view.partitions) {
-    while (std::popcount(placement.in_sync | placement.catching_up) < view.replicas) {
+    while ((placement.in_sync | placement.catching_up).size() < view.replicas) {
       const Member* best = nullptr;
       for (const Member& m : view.members) {
-        if (!m.holds_data || ((placement.in_sync | placement.catching_up) & bit(m.node)) != 0) continue;
+        if (!m.holds_data || (placement.in_sync | placement.catching_up).contains(m.node)) continue;
         if (best == nullptr || held[m.node.value] < held[best->node.value]) best = &m;
       }
       if (best == nullptr) break;
-      placement.catching_up |= bit(best->node);
+      placement.catching_up.add(best->node);
       ++held[best->node.value];
     }
   }
@@ -87,7 +81,7 @@ void fill_missing(View& view) {
 void move_replicas(View& view) {
   const auto missing = [&](const Placement& placement) { return placement.count < view.replicas; };
   if (std::any_of(view.partitions.begin(), view.partitions.end(), missing)) return;
-  const auto moves = [](const Placement& placement) { return placement.draining != 0; };
+  const auto moves = [](const Placement& placement) { return !placement.draining.empty(); };
   const size_t most = (view.partitions.size() + 3) / 4;
   PerNode loads = loads_of(view);
   for (auto moving = static_cast<size_t>(std::count_if(view.partitions.begin(), view.partitions.end(), moves));
@@ -100,7 +94,7 @@ void move_replicas(View& view) {
     Placement* best = nullptr;
     NodeId from;
     for (Placement& placement : view.partitions) {
-      if (placement.catching_up != 0 || placement.is_in_sync(poorest->node)) continue;
+      if (!placement.catching_up.empty() || placement.is_in_sync(poorest->node)) continue;
       for (int r = 0; r < placement.count; ++r) {
         const NodeId node = placement.replicas[static_cast<size_t>(r)];
         if (best != nullptr && loads[node.value] <= loads[from.value]) continue;
@@ -110,8 +104,8 @@ void move_replicas(View& view) {
     }
     if (best == nullptr || loads[from.value] < loads[poorest->node.value] + 2) return;
     WEFT_MARK("a replica begins to move");
-    best->catching_up |= bit(poorest->node);
-    best->draining |= bit(from);
+    best->catching_up.add(poorest->node);
+    best->draining.add(from);
     ++loads[poorest->node.value];
     --loads[from.value];
   }
@@ -120,10 +114,10 @@ void move_replicas(View& view) {
 // The last step of every change.
 void arrange(View& view) {
   for (Placement& placement : view.partitions) {
-    if (placement.draining == 0) continue;
-    if (std::popcount(placement.in_sync | placement.catching_up) > view.replicas) continue;
+    if (placement.draining.empty()) continue;
+    if ((placement.in_sync | placement.catching_up).size() > view.replicas) continue;
     WEFT_MARK("a replica that was to leave stays");
-    placement.draining = 0;
+    placement.draining = {};
   }
   fill_missing(view);
   move_replicas(view);
@@ -165,7 +159,7 @@ std::string Change::text() const {
 
 bool View::fully_replicated() const {
   return std::all_of(partitions.begin(), partitions.end(),
-                     [this](const Placement& p) { return p.count >= replicas && p.catching_up == 0; });
+                     [this](const Placement& p) { return p.count >= replicas && p.catching_up.empty(); });
 }
 
 View make_view(int nodes, int replicas, int partitions) {
@@ -183,7 +177,7 @@ View make_view(int nodes, int replicas, int partitions) {
     for (int r = 0; r < replicas; ++r) {
       const NodeId node(static_cast<uint8_t>((first + r) % nodes));
       placement.replicas[static_cast<size_t>(r)] = node;
-      placement.in_sync |= bit(node);
+      placement.in_sync.add(node);
     }
     placement.count = static_cast<uint8_t>(replicas);
     view.partitions.push_back(placement);
@@ -198,23 +192,22 @@ View pre_join_view(View view, NodeId node) {
   return view;
 }
 
-Result<View> without_members(const View& view, uint64_t gone) {
+Result<View> without_members(const View& view, NodeSet gone) {
   View next = view;
   next.epoch = Epoch(view.epoch.value + 1);
   next.change = {};
-  std::erase_if(next.members, [gone](const Member& m) { return (gone & bit(m.node)) != 0; });
+  std::erase_if(next.members, [gone](const Member& m) { return gone.contains(m.node); });
   for (size_t p = 0; p < next.partitions.size(); ++p) {
     Placement& placement = next.partitions[p];
-    placement.catching_up &= ~gone;
-    placement.draining &= ~gone;
-    const uint64_t left = placement.in_sync & ~gone;
-    if (left == 0) {
+    placement.catching_up -= gone;
+    placement.draining -= gone;
+    const NodeSet left = placement.in_sync - gone;
+    if (left.empty()) {
       return Error{Code::kPeerUnreachable, "partition " + std::to_string(p) +
                                                " has lost its last whole replica (node " +
                                                std::to_string(placement.primary().value) + ")"};
     }
-    const bool keeps = (left & bit(placement.primary())) != 0;
-    set_replicas(placement, left, keeps ? placement.primary() : NodeId(static_cast<uint8_t>(std::countr_zero(left))));
+    set_replicas(placement, left, left.contains(placement.primary()) ? placement.primary() : left.first());
   }
   arrange(next);
   return next;
@@ -247,11 +240,11 @@ View with_replica_in_sync(const View& view, NodeId node, const std::vector<Parti
   for (const PartitionId p : caught_up) {
     Placement& placement = next.partitions[p.value];
     WEFT_CHECK(placement.is_catching_up(node), "only a replica that is catching up comes to be in sync");
-    placement.catching_up &= ~bit(node);
-    const uint64_t whole = (placement.in_sync | bit(node)) & ~placement.draining;
-    const bool keeps = (whole & bit(placement.primary())) != 0;
+    placement.catching_up.remove(node);
+    const NodeSet whole = (placement.in_sync | NodeSet::of(node)) - placement.draining;
+    const bool keeps = whole.contains(placement.primary());
     if (!keeps) WEFT_MARK("a primary moves away");
-    placement.draining = 0;
+    placement.draining = {};
     set_replicas(placement, whole, keeps ? placement.primary() : node);
   }
   arrange(next);

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -24,14 +23,13 @@ struct Placement {
   // replicas[0] is the primary, the others are backups; all of them in sync.
   std::array<NodeId, kReplicasMax> replicas{};
   uint8_t count = 0;
-  // Bit n: node n ...
-  uint64_t in_sync = 0;      // ... has a complete replica
-  uint64_t catching_up = 0;  // ... is getting one: it receives every write, answers no reads and has no vote
-  uint64_t draining = 0;     // ... is in sync, and leaves when the replica that is catching up is in sync
+  NodeSet in_sync;      // nodes with a complete replica
+  NodeSet catching_up;  // nodes that are getting one: they receive every write, answer no reads and have no vote
+  NodeSet draining;     // nodes that are in sync, and leave when the replica that is catching up is in sync
 
   NodeId primary() const { return replicas[0]; }
-  bool is_in_sync(NodeId n) const { return (in_sync >> n.value) & 1U; }
-  bool is_catching_up(NodeId n) const { return (catching_up >> n.value) & 1U; }
+  bool is_in_sync(NodeId n) const { return in_sync.contains(n); }
+  bool is_catching_up(NodeId n) const { return catching_up.contains(n); }
   friend bool operator==(const Placement&, const Placement&) = default;
 };
 
@@ -64,7 +62,7 @@ std::string_view cause_name(Cause cause);  // "link"
 struct Change {
   Cause cause = Cause::kNone;
   NodeId by;                 // who proposed it
-  uint64_t of = 0;           // bit n: node n
+  NodeSet of;                // whom it is about
   std::string text() const;  // for a removal: "node 0 has lost its connection to it, and others have not"
   friend bool operator==(const Change&, const Change&) = default;
 };
@@ -85,10 +83,10 @@ struct View {
     }
     return nullptr;
   }
-  uint64_t member_mask() const {
-    uint64_t mask = 0;
-    for (const Member& m : members) mask |= uint64_t{1} << m.node.value;
-    return mask;
+  NodeSet member_nodes() const {
+    NodeSet nodes;
+    for (const Member& m : members) nodes.add(m.node);
+    return nodes;
   }
   // The leader of recovery into this view: the oldest member, so never one that has just joined.
   NodeId leader() const {
@@ -119,7 +117,7 @@ View pre_join_view(View view, NodeId node);
 // makes the sum of squares smaller, none is reversed, and when nothing moves any more no two members differ by more
 // than one. At most a quarter of the partitions move at a time. If a replica is lost meanwhile, the draining one
 // stays.
-Result<View> without_members(const View& view, uint64_t gone);
+Result<View> without_members(const View& view, NodeSet gone);
 // gets the next incarnation; a previous member with its id has left
 View with_member(const View& view, Member member);
 // the same members again: those that have lost each other start over

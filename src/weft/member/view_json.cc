@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <charconv>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
@@ -33,10 +32,9 @@ std::string joined(const List& list, const char* between, const Write& write) {
   return out;
 }
 
-std::vector<int> nodes_of(uint64_t mask) {
-  std::vector<int> nodes;
-  for (; mask != 0; mask &= mask - 1) nodes.push_back(std::countr_zero(mask));
-  return nodes;
+template <class Nodes>
+std::string list_of(const Nodes& nodes) {
+  return joined(nodes, ", ", [](NodeId node) { return std::to_string(node.value); });
 }
 
 std::string roles_of(const Member& member) {
@@ -56,17 +54,13 @@ std::string line_of(const Member& member) {
 
 std::string line_of(const Placement& placement) {
   const std::vector<NodeId> whole(placement.replicas.begin(), placement.replicas.begin() + placement.count);
-  const auto list = [](uint64_t mask) {
-    return joined(nodes_of(mask), ", ", [](int node) { return std::to_string(node); });
-  };
-  return "    {\"replicas\": [" + joined(whole, ", ", [](NodeId node) { return std::to_string(node.value); }) +
-         "], \"filling\": [" + list(placement.catching_up) + "]" +
-         (placement.draining != 0 ? ", \"leaving\": [" + list(placement.draining) + "]" : "") + "}";
+  return "    {\"replicas\": [" + list_of(whole) + "], \"filling\": [" + list_of(placement.catching_up) + "]" +
+         (placement.draining.empty() ? "" : ", \"leaving\": [" + list_of(placement.draining) + "]") + "}";
 }
 
 std::string line_of(const Change& change) {
   return R"({"cause": ")" + std::string(cause_name(change.cause)) + R"(", "by": )" + std::to_string(change.by.value) +
-         R"(, "of": [)" + joined(nodes_of(change.of), ", ", [](int node) { return std::to_string(node); }) + "]}";
+         R"(, "of": [)" + list_of(change.of) + "]}";
 }
 
 // What the parsed tree no longer shows: where the text stops being JSON, duplicate fields, and unlimited nesting.
@@ -232,7 +226,7 @@ bool Reader::change(const Json& in, Change& out) {
   for (size_t i = 0; i < of.size(); ++i) {
     NodeId node;
     if (!integer(at("change.of", i), of[i], 0, kNodesMax - 1, node.value)) return false;
-    out.of |= uint64_t{1} << node.value;
+    out.of.add(node);
   }
   return true;
 }
@@ -292,14 +286,14 @@ bool Reader::placement(const std::string& where, const Json& in, const View& vie
     NodeId node;
     if (!replica(at(where + ".replicas", i), whole[i], view, out, node)) return false;
     out.replicas[out.count++] = node;
-    out.in_sync |= uint64_t{1} << node.value;
+    out.in_sync.add(node);
   }
   const Json& catching_up = in["filling"];
   if (!list(where + ".filling", catching_up, moves ? 1 : 0, moves ? 1 : view.replicas - whole.size())) return false;
   for (size_t i = 0; i < catching_up.size(); ++i) {
     NodeId node;
     if (!replica(at(where + ".filling", i), catching_up[i], view, out, node)) return false;
-    out.catching_up |= uint64_t{1} << node.value;
+    out.catching_up.add(node);
   }
   if (!moves) return true;
   const Json& draining = in["leaving"];
@@ -307,7 +301,7 @@ bool Reader::placement(const std::string& where, const Json& in, const View& vie
   if (!list(where + ".leaving", draining, 1, 1)) return false;
   if (!integer(at(where + ".leaving", 0), draining[0], 0, kNodesMax - 1, node.value)) return false;
   if (!out.is_in_sync(node)) return fail(at(where + ".leaving", 0), draining[0], "it is no whole replica");
-  out.draining = uint64_t{1} << node.value;
+  out.draining.add(node);
   return true;
 }
 

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <bit>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -13,6 +12,7 @@
 
 #include "weft/base/random.h"
 #include "weft/base/sanitized.h"
+#include "weft/fabric/nodes_testing.h"
 
 namespace weft {
 namespace {
@@ -42,7 +42,7 @@ View changed(Random& random, const View& view) {
     }
     return with_replica_in_sync(view, node, caught_up);
   }
-  const Result<View> without = without_members(view, uint64_t{1} << node.value);
+  const Result<View> without = without_members(view, NodeSet::of(node));
   return without ? *without : view;
 }
 
@@ -55,7 +55,8 @@ View draw_view(Random& random) {
   for (uint64_t n = random.below(40); n > 0; --n) view = changed(random, view);
   if (random.chance(50)) {
     view.change = {static_cast<Cause>(random.between(1, kCauses - 1)),
-                   NodeId(static_cast<uint8_t>(random.below(nodes))), random.below(uint64_t{1} << kNodesMax)};
+                   NodeId(static_cast<uint8_t>(random.below(nodes))),
+                   NodeSet::from_bits(random.below(uint64_t{1} << kNodesMax))};
   }
   return view;
 }
@@ -66,7 +67,7 @@ void expect_invariants(const View& view) {
   ASSERT_TRUE(view.replicas >= 1 && view.replicas <= kReplicasMax);
   ASSERT_FALSE(view.members.empty());
   std::set<uint32_t> incarnations;
-  uint64_t data = 0;
+  NodeSet data;
   for (size_t i = 0; i < view.members.size(); ++i) {
     const Member& member = view.members[i];
     ASSERT_LT(member.node.value, kNodesMax);
@@ -75,24 +76,24 @@ void expect_invariants(const View& view) {
     ASSERT_TRUE(incarnations.insert(member.incarnation).second);
     ASSERT_TRUE(member.holds_data || member.runs_transactions);
     ASSERT_LE(member.address.size(), kAddressBytesMax);
-    if (member.holds_data) data |= uint64_t{1} << member.node.value;
+    if (member.holds_data) data.add(member.node);
   }
   ASSERT_TRUE(!view.partitions.empty() && view.partitions.size() <= kPartitionsMax);
   for (const Placement& placement : view.partitions) {
     ASSERT_GE(placement.count, 1);
-    uint64_t mask = 0;
-    for (size_t r = 0; r < placement.count; ++r) mask |= uint64_t{1} << placement.replicas[r].value;
-    ASSERT_EQ(mask, placement.in_sync);
-    ASSERT_EQ(std::popcount(mask), placement.count);
-    ASSERT_EQ(mask & placement.catching_up, 0U);
-    ASSERT_EQ((mask | placement.catching_up) & ~data, 0U);
-    ASSERT_EQ(placement.draining & ~mask, 0U);
+    NodeSet whole;
+    for (size_t r = 0; r < placement.count; ++r) whole.add(placement.replicas[r]);
+    ASSERT_EQ(whole, placement.in_sync);
+    ASSERT_EQ(whole.size(), placement.count);
+    ASSERT_EQ(whole & placement.catching_up, NodeSet{});
+    ASSERT_EQ((whole | placement.catching_up) - data, NodeSet{});
+    ASSERT_EQ(placement.draining - whole, NodeSet{});
     ASSERT_LE(placement.count, view.replicas);
-    ASSERT_LE(std::popcount(placement.draining), 1);
-    ASSERT_LE(std::popcount(mask | placement.catching_up), view.replicas + std::popcount(placement.draining));
-    if (placement.draining != 0) {
+    ASSERT_LE(placement.draining.size(), 1);
+    ASSERT_LE((whole | placement.catching_up).size(), view.replicas + placement.draining.size());
+    if (!placement.draining.empty()) {
       ASSERT_EQ(placement.count, view.replicas);
-      ASSERT_EQ(std::popcount(placement.catching_up), 1);
+      ASSERT_EQ(placement.catching_up.size(), 1);
     }
   }
 }
@@ -104,7 +105,7 @@ TEST(ViewJson, ReadsForPeople) {
   view.members[1].runs_transactions = false;
   view.replicas = 2;
   view.protocol = "dnl1";
-  view.partitions[0].catching_up = 2;
+  view.partitions[0].catching_up = node_set({1});
   EXPECT_EQ(to_json(view), R"({
   "epoch": 1,
   "replicas": 2,
@@ -142,11 +143,11 @@ TEST(ViewJson, TheLargestViewFits) {
     member.address = member.clients = std::string(kAddressBytesMax, '"');
   }
   for (Placement& placement : view.partitions) {
-    placement.catching_up = uint64_t{1} << 62 >> (placement.is_in_sync(NodeId(62)) ? kReplicasMax : 0);
-    placement.draining = uint64_t{1} << placement.primary().value;
+    placement.catching_up = NodeSet::of(NodeId(placement.is_in_sync(NodeId(62)) ? 62 - kReplicasMax : 62));
+    placement.draining = NodeSet::of(placement.primary());
   }
   view.protocol = std::string(kProtocolBytesMax, '"');
-  view.change = {Cause::kMisconduct, NodeId(62), (uint64_t{1} << kNodesMax) - 1};
+  view.change = {Cause::kMisconduct, NodeId(62), NodeSet::below(NodeId(kNodesMax))};
   const std::string text = to_json(view);
   ASSERT_LE(text.size(), kViewTextBytesMax);
   const Result<View> back = view_from_json(text);
@@ -167,7 +168,7 @@ nlohmann::json good() {
   View view = make_view(2, 2, 2);
   Member third = {NodeId(2), 0, false, true, 0xabc, "host:1", {}};
   view = with_member(view, third);
-  view.partitions[1] = {{NodeId(0)}, 1, 1, 2};
+  view.partitions[1] = {{NodeId(0)}, 1, node_set({0}), node_set({1}), {}};
   return nlohmann::json::parse(to_json(view));
 }
 
@@ -257,7 +258,7 @@ TEST(ViewJson, EveryInconsistencyIsNamed) {
 TEST(ViewJson, SaysWhyItCame) {
   View view = make_view(3, 2, 3);
   EXPECT_EQ(to_json(view).find("change"), std::string::npos);
-  view.change = {Cause::kLink, NodeId(2), 0b1010};
+  view.change = {Cause::kLink, NodeId(2), node_set({1, 3})};
   const std::string text = to_json(view);
   EXPECT_NE(text.find(R"("change": {"cause": "link", "by": 2, "of": [1, 3]})"), std::string::npos) << text;
   const Result<View> back = view_from_json(text);
@@ -277,8 +278,8 @@ TEST(ViewJson, SaysWhyItCame) {
 
 TEST(ViewJson, AReplicaMoves) {
   View view = make_view(3, 2, 3);
-  view.partitions[0].catching_up = 4;
-  view.partitions[0].draining = 2;
+  view.partitions[0].catching_up = node_set({2});
+  view.partitions[0].draining = node_set({1});
   const std::string text = to_json(view);
   EXPECT_NE(text.find(R"({"replicas": [0, 1], "filling": [2], "leaving": [1]})"), std::string::npos) << text;
   const Result<View> back = view_from_json(text);

@@ -5,11 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <bit>
 #include <string>
 #include <vector>
 
 #include "weft/base/random.h"
+#include "weft/fabric/nodes_testing.h"
 
 namespace weft {
 namespace {
@@ -52,7 +52,7 @@ Spread loads_of(const View& view) {
     if (!m.holds_data) continue;
     int load = 0;
     for (const Placement& p : view.partitions) {
-      load += ((p.in_sync | p.catching_up) & ~p.draining & bit(m.node)) != 0 ? 1 : 0;
+      load += ((p.in_sync | p.catching_up) - p.draining).contains(m.node) ? 1 : 0;
     }
     spread.take(load);
   }
@@ -65,7 +65,7 @@ int64_t unevenness(const View& view) {
   for (const Member& m : view.members) {
     int64_t load = 0;
     for (const Placement& p : view.partitions) {
-      load += ((p.in_sync | p.catching_up) & ~p.draining & bit(m.node)) != 0 ? 1 : 0;
+      load += ((p.in_sync | p.catching_up) - p.draining).contains(m.node) ? 1 : 0;
     }
     sum += load * load;
   }
@@ -74,28 +74,30 @@ int64_t unevenness(const View& view) {
 
 size_t moving(const View& view) {
   return static_cast<size_t>(std::count_if(view.partitions.begin(), view.partitions.end(),
-                                           [](const Placement& p) { return p.draining != 0; }));
+                                           [](const Placement& p) { return !p.draining.empty(); }));
 }
 
 void expect_legal(const View& view) {
-  uint64_t data = 0;
-  for (const Member& m : view.members) data |= m.holds_data ? bit(m.node) : 0;
+  NodeSet data;
+  for (const Member& m : view.members) {
+    if (m.holds_data) data.add(m.node);
+  }
   for (const Placement& p : view.partitions) {
-    uint64_t listed = 0;
-    for (int r = 0; r < p.count; ++r) listed |= bit(p.replicas[static_cast<size_t>(r)]);
+    NodeSet listed;
+    for (int r = 0; r < p.count; ++r) listed.add(p.replicas[static_cast<size_t>(r)]);
     ASSERT_EQ(listed, p.in_sync);
-    ASSERT_EQ(std::popcount(p.in_sync), p.count);
+    ASSERT_EQ(p.in_sync.size(), p.count);
     ASSERT_TRUE(p.count >= 1 && p.count <= view.replicas);
-    ASSERT_EQ(p.in_sync & p.catching_up, 0U);
-    ASSERT_EQ((p.in_sync | p.catching_up) & ~data, 0U);
-    ASSERT_EQ(p.draining & ~p.in_sync, 0U);
-    const int all = std::popcount(p.in_sync | p.catching_up);
-    if (p.draining != 0) {
-      ASSERT_EQ(std::popcount(p.draining), 1);
+    ASSERT_EQ(p.in_sync & p.catching_up, NodeSet{});
+    ASSERT_EQ((p.in_sync | p.catching_up) - data, NodeSet{});
+    ASSERT_EQ(p.draining - p.in_sync, NodeSet{});
+    const int all = (p.in_sync | p.catching_up).size();
+    if (!p.draining.empty()) {
+      ASSERT_EQ(p.draining.size(), 1);
       ASSERT_EQ(p.count, view.replicas);
-      ASSERT_EQ(std::popcount(p.catching_up), 1);
+      ASSERT_EQ(p.catching_up.size(), 1);
     } else {
-      ASSERT_EQ(all, std::min<int>(view.replicas, std::popcount(data)));
+      ASSERT_EQ(all, std::min<int>(view.replicas, data.size()));
     }
   }
   ASSERT_LE(moving(view), (view.partitions.size() + 3) / 4);
@@ -118,8 +120,8 @@ void settle(Random& random, View& view) {
       const Placement& was = view.partitions[p];
       const Placement& is = next.partitions[p];
       ASSERT_GE(is.count, was.count);
-      ASSERT_EQ(is.in_sync & ~(was.in_sync | was.catching_up), 0U);
-      ASSERT_EQ(was.in_sync & ~is.in_sync, was.is_catching_up(node) ? was.draining : 0U)
+      ASSERT_EQ(is.in_sync - (was.in_sync | was.catching_up), NodeSet{});
+      ASSERT_EQ(was.in_sync - is.in_sync, was.is_catching_up(node) ? was.draining : NodeSet{})
           << "only what was to leave goes";
     }
     // Draining and catching-up replicas were counted when the move began; only another move that begins changes the
@@ -128,7 +130,8 @@ void settle(Random& random, View& view) {
     ASSERT_LE(after, before);
     if (moving(next) + is_catching_up(view, node).size() > moving(view) && after == before) {
       for (size_t p = 0; p < view.partitions.size(); ++p) {
-        ASSERT_TRUE(next.partitions[p].draining == 0 || view.partitions[p].draining != 0) << "a move without gain";
+        ASSERT_TRUE(next.partitions[p].draining.empty() || !view.partitions[p].draining.empty())
+            << "a move without gain";
       }
     }
     before = after;
@@ -160,7 +163,7 @@ TEST(View, TheFirstOneIsEven) {
 
 TEST(View, ANodeThatComesBackGetsItsShare) {
   View view = make_view(5, 3, 5);
-  view = *without_members(view, 1U << 2);
+  view = *without_members(view, node_set({2}));
   Random random(1);
   settle(random, view);
   ASSERT_TRUE(view.fully_replicated());
@@ -177,33 +180,33 @@ TEST(View, ANodeThatComesBackGetsItsShare) {
 TEST(View, WhoWasToLeaveStaysIfAnotherIsLost) {
   View view = make_view(3, 3, 3);
   view = with_member(view, {NodeId(3), 0, true, true, 7, {}, {}});
-  const auto at =
-      std::find_if(view.partitions.begin(), view.partitions.end(), [](const Placement& p) { return p.draining != 0; });
+  const auto at = std::find_if(view.partitions.begin(), view.partitions.end(),
+                               [](const Placement& p) { return !p.draining.empty(); });
   ASSERT_NE(at, view.partitions.end());
   const auto p = static_cast<size_t>(at - view.partitions.begin());
-  ASSERT_EQ(at->catching_up, 8U);
-  const uint64_t leaver = at->draining;
-  const uint64_t other = at->in_sync & ~leaver;
+  ASSERT_EQ(at->catching_up, node_set({3}));
+  const NodeSet leaver = at->draining;
+  const NodeSet others = at->in_sync - leaver;
   // A replica that stays is lost: the other two remain, and the one that is catching up.
-  View lost = *without_members(view, other & (~other + 1));
-  EXPECT_EQ(lost.partitions[p].draining, 0U);
-  EXPECT_EQ(lost.partitions[p].catching_up, 8U);
+  View lost = *without_members(view, NodeSet::of(others.first()));
+  EXPECT_EQ(lost.partitions[p].draining, NodeSet{});
+  EXPECT_EQ(lost.partitions[p].catching_up, node_set({3}));
   lost = with_replica_in_sync(lost, NodeId(3), is_catching_up(lost, NodeId(3)));
-  EXPECT_NE(lost.partitions[p].in_sync & leaver, 0U);
+  EXPECT_EQ(lost.partitions[p].in_sync & leaver, leaver);
   EXPECT_TRUE(lost.fully_replicated());
   // The draining replica is lost.
   lost = *without_members(view, leaver);
-  EXPECT_EQ(lost.partitions[p].draining, 0U);
-  EXPECT_EQ(lost.partitions[p].catching_up, 8U);
+  EXPECT_EQ(lost.partitions[p].draining, NodeSet{});
+  EXPECT_EQ(lost.partitions[p].catching_up, node_set({3}));
   // The replica that is catching up is lost: nothing has happened.
-  lost = *without_members(view, 8);
+  lost = *without_members(view, node_set({3}));
   EXPECT_EQ(lost.partitions[p].in_sync, at->in_sync);
   EXPECT_TRUE(lost.fully_replicated());
 }
 
 TEST(View, NothingMovesWhileSomethingIsMissing) {
   View view = make_view(5, 3, 20);
-  view = *without_members(view, 1U << 2);
+  view = *without_members(view, node_set({2}));
   EXPECT_EQ(moving(view), 0U);
   view = with_member(view, {NodeId(2), 0, true, true, 7, {}, {}});
   EXPECT_EQ(moving(view), 0U);
@@ -227,16 +230,18 @@ TEST(View, RandomChangesStayLegalAndEndEven) {
         std::vector<PartitionId> caught_up = is_catching_up(view, node);
         if (random.chance(20)) std::erase_if(caught_up, [&](PartitionId) { return random.chance(50); });
         view = with_replica_in_sync(view, node, caught_up);
-      } else if (const Result<View> next = without_members(view, bit(node) | (random.chance(20) ? random.next() : 0));
-                 next && !next->members.empty()) {
-        view = *next;
+      } else {
+        NodeSet gone = NodeSet::of(node);
+        if (random.chance(20)) gone |= NodeSet::from_bits(random.next());
+        const Result<View> next = without_members(view, gone);
+        if (next && !next->members.empty()) view = *next;
       }
       ASSERT_NO_FATAL_FAILURE(expect_legal(view)) << "run " << run << ", change " << change;
       if (!random.chance(15)) continue;
       ASSERT_NO_FATAL_FAILURE(settle(random, view)) << "run " << run << ", change " << change;
       ++ends;
       ASSERT_LE(loads_of(view).difference(), 1) << "run " << run << ", change " << change;
-      for (const Placement& p : view.partitions) ASSERT_EQ(p.draining, 0U);
+      for (const Placement& p : view.partitions) ASSERT_EQ(p.draining, NodeSet{});
       Spread primaries;
       for (const Member& m : view.members) {
         if (!m.holds_data) continue;

@@ -241,13 +241,13 @@ constexpr Command kClusterCommands[] = {
 
 std::vector<ClientAddress> replicas_here(const TxnWorker& txn_worker) {
   const View& view = txn_worker.view();
-  uint64_t holders = 0;
+  NodeSet holders;
   for (const Placement& placement : view.partitions) {
     if (placement.primary() == txn_worker.context().self) holders |= placement.in_sync;
   }
   std::vector<ClientAddress> replicas;
   for (const Member& member : view.members) {
-    const bool other = member.node != txn_worker.context().self && (holders >> member.node.value & 1U) != 0;
+    const bool other = member.node != txn_worker.context().self && holders.contains(member.node);
     if (other && !member.clients.empty()) replicas.push_back(clients_at(member));
   }
   return replicas;

@@ -111,7 +111,7 @@ nlohmann::json status_json(const NodeStats& node_stats) {
   status["stopped"] = node_stats.unavailable_reason;
   status["cut_off_ms"] = node_stats.cut_off_ns == 0 ? 0 : std::max<uint64_t>(node_stats.cut_off_ns / 1'000'000, 1);
   status["suspects"] = nlohmann::json::array();
-  for_each_node(node_stats.suspects, [&](NodeId node) { status["suspects"].push_back(node.value); });
+  for (const NodeId node : node_stats.suspects) status["suspects"].push_back(node.value);
   const ViewChange& change = node_stats.change;
   status["change"] = {{"epoch", change.epoch},
                       {"open", change.open},

@@ -45,7 +45,7 @@ struct NodeStats {
   std::string unavailable_reason;    // what the node waits for; empty if nothing
   bool fully_replicated = false;     // and connected to all members
   uint64_t cut_off_ns = 0;           // how long it has had no lease, and claims nothing to be current
-  uint64_t suspects = 0;             // bit n: node n is a member that was silent for too long
+  NodeSet suspects;                  // members that were silent for too long
   std::shared_ptr<const View> view;  // never nullptr
   ViewChange change;
 

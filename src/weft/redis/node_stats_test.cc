@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "weft/fabric/nodes_testing.h"
 #include "weft/member/view_json.h"
 
 namespace weft {
@@ -22,7 +23,7 @@ TEST(NodeStats, Roles) {
   EXPECT_EQ(node_stats.roles().primary, 1U);
   EXPECT_EQ(node_stats.roles().backup, 2U);
   EXPECT_EQ(node_stats.roles().catching_up, 0U);
-  const Result<View> without = without_members(*node_stats.view, 1U << 2);
+  const Result<View> without = without_members(*node_stats.view, node_set({2}));
   ASSERT_TRUE(without);
   Member back;
   back.node = NodeId(2);

@@ -194,7 +194,7 @@ Result<Server::End> Server::run(int stop_fd) {
       why_ = "the device does no CAS on this node's own memory any more";
       return End::kDeviceFailed;
     }
-    for_each_node(cut_.exchange(0), [&](NodeId peer) { on_peer_lost(peer); });
+    for (const NodeId peer : NodeSet::from_bits(cut_.exchange(0))) on_peer_lost(peer);
     if (node_ != nullptr) rejoin();
     if (node_ == nullptr && client_socket_) reject_clients();
     interconnect_->control_step();
@@ -278,7 +278,7 @@ Result<void> Server::start(const View& view) {
     if (!client_socket_) continue;
     const NodeHooks hooks = {[this] { return status_json(node_stats()).dump(); },
                              [this](NodeId peer) {
-                               cut_.fetch_or(uint64_t{1} << peer.value);
+                               cut_.fetch_or(NodeSet::of(peer).bits());
                                notify();
                              }};
     Fd listener(fcntl(client_socket_.get(), F_DUPFD_CLOEXEC, 0));
@@ -348,7 +348,7 @@ NodeStats Server::node_stats() const {
   if (node_->state().lease.until_ns() <= now_ns)
     out.cut_off_ns = std::max<uint64_t>(now_ns - std::min(now_ns, lease_ns), 1);
   out.suspects = agent_->suspects();
-  out.fully_replicated = fully_replicated(*out.view) && out.cut_off_ns == 0 && out.suspects == 0;
+  out.fully_replicated = fully_replicated(*out.view) && out.cut_off_ns == 0 && out.suspects.empty();
   out.clients = front_shared_.clients.load(std::memory_order_relaxed);
   out.clients_max = fronts_.empty() ? options_.front.clients_max : front_shared_.live.read().clients_max;
   out.commands = front_shared_.commands();

@@ -157,7 +157,7 @@ class Server final : private Environment {
   Fd wakeup_eventfd_;           // signalled by notify()
   uint64_t started_ns_ = 0;     // when the node started
   uint32_t incarnation_ = 0;
-  std::atomic<uint64_t> cut_{0};  // bit n: the connection to node n is to be closed
+  std::atomic<uint64_t> cut_{0};  // bits of a NodeSet: whose connections are to be closed
   std::shared_ptr<const View> followed_;
   std::string logged_unavailable_;
   std::string logged_membership_error_;

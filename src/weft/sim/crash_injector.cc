@@ -1,7 +1,5 @@
 #include "weft/sim/crash_injector.h"
 
-#include <bit>
-
 #include "weft/base/hash.h"
 #include "weft/base/marks.h"
 #include "weft/txn/txn_worker.h"
@@ -15,9 +13,9 @@ constexpr std::string_view kRoleNames[kVictimRoles] = {"coordinator", "primary",
 constexpr Phase kCommitPhases[] = {Phase::kLock, Phase::kValidate, Phase::kReplicate, Phase::kUnlock};
 
 struct Parts {
-  uint64_t primaries = 0, backups = 0;
-  uint64_t checked = 0;      // primaries of keys that are only read: they validate
-  uint64_t catching_up = 0;  // replicas that are catching up, and the primaries they copy from
+  NodeSet primaries, backups;
+  NodeSet checked;      // primaries of keys that are only read: they validate
+  NodeSet catching_up;  // replicas that are catching up, and the primaries they copy from
 };
 
 // The nodes that hold the keys that the transaction locks, validates or writes.
@@ -26,15 +24,21 @@ Parts parts_of(const TxnSlot& slot) {
   for (uint16_t i = 0; i < slot.count; ++i) {
     const Entry& e = slot.entry(i);
     if (!e.read && e.write == Write::kNone) continue;
-    const uint64_t primary = bit(e.placement->primary());
+    const NodeSet primary = NodeSet::of(e.placement->primary());
     parts.primaries |= primary;
     if (e.write == Write::kNone) parts.checked |= primary;
     if (e.write == Write::kNone && !slot.unanimous) continue;
-    parts.backups |= e.placement->in_sync & ~primary;
-    if (e.write != Write::kNone && e.placement->catching_up != 0)
+    parts.backups |= e.placement->in_sync - primary;
+    if (e.write != Write::kNone && !e.placement->catching_up.empty())
       parts.catching_up |= e.placement->catching_up | primary;
   }
   return parts;
+}
+
+// The node that so many nodes of the set precede.
+NodeId nth_of(NodeSet nodes, uint64_t n) {
+  for (; n > 0; --n) nodes.remove(nodes.first());
+  return nodes.first();
 }
 
 bool is_commit(const TxnSlot& slot) {
@@ -70,7 +74,7 @@ void CrashCounter::count(NodeId crashing, Epoch epoch, const std::vector<const N
   epoch_ = epoch;
   CrashCoverage now;
   for (const Hit& hit : before_) {
-    if ((hit.nodes & bit(crashing)) != 0) now.at(hit.phase, VictimRole::kTwo) = 1;
+    if (hit.nodes.contains(crashing)) now.at(hit.phase, VictimRole::kTwo) = 1;
   }
   for (const Node* node : running) {
     if (node == nullptr) continue;
@@ -80,12 +84,12 @@ void CrashCounter::count(NodeId crashing, Epoch epoch, const std::vector<const N
       txn_worker->slots().for_each([&](const TxnSlot& slot) {
         if (!is_commit(slot)) return;
         const Parts parts = parts_of(slot);
-        const uint64_t nodes = bit(node->id()) | parts.primaries | parts.backups;
+        const NodeSet nodes = NodeSet::of(node->id()) | parts.primaries | parts.backups;
         if (node->id() == crashing) now.at(slot.phase, VictimRole::kCoordinator) = 1;
-        if ((parts.primaries & bit(crashing)) != 0) now.at(slot.phase, VictimRole::kPrimary) = 1;
-        if ((parts.backups & bit(crashing)) != 0) now.at(slot.phase, VictimRole::kBackup) = 1;
-        if ((parts.catching_up & bit(crashing)) != 0) now.at(slot.phase, VictimRole::kCatchingUp) = 1;
-        if ((nodes & bit(crashing)) != 0) before_.push_back({slot.phase, nodes & ~bit(crashing)});
+        if (parts.primaries.contains(crashing)) now.at(slot.phase, VictimRole::kPrimary) = 1;
+        if (parts.backups.contains(crashing)) now.at(slot.phase, VictimRole::kBackup) = 1;
+        if (parts.catching_up.contains(crashing)) now.at(slot.phase, VictimRole::kCatchingUp) = 1;
+        if (nodes.contains(crashing)) before_.push_back({slot.phase, nodes - NodeSet::of(crashing)});
       });
     }
     count_recovery(crashing, *node, now);
@@ -176,15 +180,13 @@ CrashInjector::CrashInjector(const SimConfig& config, uint64_t seed, CrashExecut
   }
 }
 
-void CrashInjector::crash_some(uint64_t nodes, int count) {
+void CrashInjector::crash_some(NodeSet nodes, int count) {
   const CrashTarget& target = targets_[next_++];
   uint64_t pick = target.pick;
-  for (; count > 0 && nodes != 0; --count) {
-    uint64_t left = nodes;
-    for (uint64_t skip = pick % static_cast<uint64_t>(std::popcount(nodes)); skip > 0; --skip) left &= left - 1;
-    const NodeId node(static_cast<uint8_t>(std::countr_zero(left)));
+  for (; count > 0 && !nodes.empty(); --count) {
+    const NodeId node = nth_of(nodes, pick % static_cast<uint64_t>(nodes.size()));
     executor_->crash_after(node, target.delay_ns);
-    nodes &= ~bit(node);
+    nodes.remove(node);
     pick /= 7;
   }
 }
@@ -194,12 +196,10 @@ void CrashInjector::crash_some(uint64_t nodes, int count) {
 void CrashInjector::count_down_to_link(NodeId coordinator, const TxnSlot& slot) {
   if (link_.countdown == 0 || link_.phase != slot.phase || !is_commit(slot)) return;
   const Parts parts = parts_of(slot);
-  uint64_t nodes = (parts.primaries | parts.backups) & ~bit(coordinator);
-  if (nodes == 0 || --link_.countdown != 0) return;
+  const NodeSet nodes = (parts.primaries | parts.backups) - NodeSet::of(coordinator);
+  if (nodes.empty() || --link_.countdown != 0) return;
   WEFT_MARK("a broken connection that was aimed");
-  const auto count = static_cast<uint64_t>(std::popcount(nodes));
-  for (uint64_t skip = link_.pick / 2 % count; skip > 0; --skip) nodes &= nodes - 1;
-  const NodeId other(static_cast<uint8_t>(std::countr_zero(nodes)));
+  const NodeId other = nth_of(nodes, link_.pick / 2 % static_cast<uint64_t>(nodes.size()));
   const bool coordinator_goes = link_.pick % 2 == 0;
   executor_->sever_after(coordinator_goes ? other : coordinator, coordinator_goes ? coordinator : other, link_.delay_ns,
                          deaf_ns_);
@@ -212,31 +212,32 @@ void CrashInjector::on_phase(NodeId coordinator, WorkerId worker, const TxnSlot&
   if (target.phase != slot.phase || target.who == VictimRole::kRecovery || !is_commit(slot)) return;
   if (leader_crashes_after_ack_ && slot.txn_worker->view().leader() != coordinator) return;
   const Parts parts = parts_of(slot);
-  uint64_t nodes = 0;
-  if (target.who == VictimRole::kCoordinator) nodes = bit(coordinator);
+  const NodeSet self = NodeSet::of(coordinator);
+  NodeSet nodes;
+  if (target.who == VictimRole::kCoordinator) nodes = self;
   if (target.who == VictimRole::kPrimary) {
-    nodes = (target.phase == Phase::kValidate ? parts.checked : parts.primaries) & ~bit(coordinator);
+    nodes = (target.phase == Phase::kValidate ? parts.checked : parts.primaries) - self;
   }
-  if (target.who == VictimRole::kBackup) nodes = parts.backups & ~bit(coordinator);
-  if (target.who == VictimRole::kTwo) nodes = bit(coordinator) | parts.primaries | parts.backups;
+  if (target.who == VictimRole::kBackup) nodes = parts.backups - self;
+  if (target.who == VictimRole::kTwo) nodes = self | parts.primaries | parts.backups;
   if (target.who == VictimRole::kCatchingUp) nodes = parts.catching_up;
   const int count = target.who == VictimRole::kTwo ? 2 : 1;
-  if (std::popcount(nodes) < count || --target.countdown != 0) return;
+  if (nodes.size() < count || --target.countdown != 0) return;
   WEFT_MARK("a crash that was aimed");
-  coordinator_ = bit(coordinator);
+  coordinator_ = self;
   worker_ = worker;
   crash_some(nodes, count);
 }
 
 // Often crashes the coordinator of the transaction that is decided: clients that query the outcome later find it gone,
 // but what it acknowledged must stand.
-void CrashInjector::on_recovery(Recovered step, WorkerId worker, NodeId leader, uint64_t members) {
+void CrashInjector::on_recovery(Recovered step, WorkerId worker, NodeId leader, NodeSet members) {
   if (next_ >= targets_.size() || (leader_crashes_after_ack_ && worker != worker_)) return;
   CrashTarget& target = targets_[next_];
   if (target.who != VictimRole::kRecovery || target.step != step || --target.countdown != 0) return;
   WEFT_MARK("a crash while recovery decides");
-  const bool known = (members & coordinator_) != 0 && (leader_crashes_after_ack_ || target.pick % 2 == 0);
-  crash_some(leader_crashes_activating_ ? bit(leader) : known ? coordinator_ : members, 1);
+  const bool known = !(members & coordinator_).empty() && (leader_crashes_after_ack_ || target.pick % 2 == 0);
+  crash_some(leader_crashes_activating_ ? NodeSet::of(leader) : known ? coordinator_ : members, 1);
 }
 
 }  // namespace weft

@@ -58,7 +58,7 @@ class CrashCounter {
  private:
   struct Hit {  // a transaction that a crash has hit
     Phase phase;
-    uint64_t nodes;  // the participants
+    NodeSet nodes;  // the participants
   };
   void count_recovery(NodeId crashing, const Node& node, CrashCoverage& now) const;
 
@@ -94,10 +94,10 @@ class CrashInjector final : public TxnObserver {
     if (audit_ != nullptr) audit_->on_commit_point(coordinator, worker, slot);
   }
   void on_phase(NodeId coordinator, WorkerId worker, const TxnSlot& slot) override;
-  void on_recovery(Recovered step, WorkerId worker, NodeId leader, uint64_t members) override;
+  void on_recovery(Recovered step, WorkerId worker, NodeId leader, NodeSet members) override;
 
  private:
-  void crash_some(uint64_t nodes, int count);
+  void crash_some(NodeSet nodes, int count);
   void count_down_to_link(NodeId coordinator, const TxnSlot& slot);
 
   CrashExecutor* const executor_;
@@ -112,8 +112,8 @@ class CrashInjector final : public TxnObserver {
   // The second target is the leader when it says that the view is active. Some members hear that and continue; others
   // enter the next view with written decisions that the first have already applied.
   bool leader_crashes_activating_ = false;
-  uint64_t coordinator_ = 0;  // bit n: node n coordinates the transaction that the first target hit
-  WorkerId worker_;           // and its worker
+  NodeSet coordinator_;  // of the transaction that the first target hit; empty: not yet
+  WorkerId worker_;      // and its worker
 };
 
 }  // namespace weft

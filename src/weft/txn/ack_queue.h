@@ -21,10 +21,10 @@ class AckQueue {
     }
     Queue& queue = queues_[to.value];
     queue.acks[queue.count++] = ack;
-    waiting_ |= uint64_t{1} << to.value;
+    waiting_.add(to);
     if (queue.count == kMost) flush();
   }
-  bool empty() const { return waiting_ == 0; }
+  bool empty() const { return waiting_.empty(); }
   void flush();
   void clear();
 
@@ -37,7 +37,7 @@ class AckQueue {
 
   WorkerContext& ctx_;
   std::vector<Queue> queues_;  // by node
-  uint64_t waiting_ = 0;       // bit n: there are acks for node n
+  NodeSet waiting_;            // those for which there are acks
 };
 
 }  // namespace weft

@@ -1,7 +1,5 @@
 #include "weft/txn/audit.h"
 
-#include <bit>
-
 #include "weft/txn/txn_worker.h"
 
 namespace weft {
@@ -37,26 +35,26 @@ void CommitAudit::on_commit_point(NodeId coordinator, WorkerId worker, const Txn
     const PreparedTxn& record = nodes_[node.value]->txn_worker(worker)->records().at(coordinator, slot.index);
     return record.state != 0 && record.sequence == slot.sequence ? &record : nullptr;
   };
-  uint64_t primaries = 0;
+  NodeSet primaries;
   for (uint16_t i = 0; i < slot.count; ++i) {
     const Entry& e = slot.entry(i);
-    if (e.write != Write::kNone) primaries |= uint64_t{1} << e.placement->primary().value;
+    if (e.write != Write::kNone) primaries.add(e.placement->primary());
   }
   for (uint16_t i = 0; i < slot.count; ++i) {
     const Entry& e = slot.entry(i);
     if (e.write != Write::kNone) {
-      uint64_t holders = 0;
+      NodeSet holders;
       for (int r = 0; r < e.placement->count; ++r) {
         const NodeId node = e.placement->replicas[static_cast<size_t>(r)];
         const PreparedTxn* record = record_at(node);
-        if (record != nullptr && keeps_value(*record, e, i)) holders |= uint64_t{1} << node.value;
+        if (record != nullptr && keeps_value(*record, e, i)) holders.add(node);
       }
-      const int counted = std::popcount(holders | uint64_t{1} << coordinator.value);
+      const int counted = (holders | NodeSet::of(coordinator)).size();
       if (counted < e.placement->count) {
         say("K2: the new value of key " + std::to_string(i) + " is on " + std::to_string(counted) +
             " nodes at the commit point, more than f = " + std::to_string(e.placement->count - 1) + " are needed");
       }
-      if (std::popcount(primaries) > 1 && (e.placement->in_sync & ~holders) != 0) {
+      if (primaries.size() > 1 && !(e.placement->in_sync - holders).empty()) {
         say("K2: a replica of key " + std::to_string(i) + " has no new value, and another primary may show the commit");
       }
     }

@@ -1,6 +1,7 @@
 // What replication writes at a replica: a backup applies it unreadable and can undo it; a primary, a replica that is
 // catching up and a lazy backup only keep it in the record.
 #include "weft/txn/backup_writes.h"
+#include "weft/fabric/nodes_testing.h"
 
 #include <memory>
 #include <string>
@@ -335,7 +336,7 @@ TEST_F(BackupWritesByMessageTest, ADeferredPutBringsNothingBackThatIsGone) {
 TEST_F(BackupWritesByMessageTest, AReplicaThatFillsKeepsWritesUntilTheyAreFinished) {
   View next = *view_;
   next.epoch = Epoch(2);
-  next.partitions[kPeer.value].catching_up = 1;
+  next.partitions[kPeer.value].catching_up = node_set({0});
   ctx_.views.stop(false);
   ctx_.views.adopt(std::make_shared<const View>(next));
   ctx_.views.activate(2);

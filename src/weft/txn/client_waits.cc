@@ -32,15 +32,15 @@ bool ClientWaits::expire() {
 }
 
 // Nodes, other than this one, that have not answered.
-uint64_t ClientWaits::silent_nodes(const TxnSlot& slot) const {
-  uint64_t nodes = slot.waiting;
+NodeSet ClientWaits::silent_nodes(const TxnSlot& slot) const {
+  NodeSet nodes = slot.waiting;
   for (uint16_t i = 0; i < slot.count; ++i) {
     const Entry& e = slot.entry(i);
     const bool posted = slot.verbs_pending != 0 && (e.by_verb >> static_cast<int>(slot.phase) & 1U) != 0;
-    if (!e.done || posted) nodes |= uint64_t{1} << e.placement->primary().value;
+    if (!e.done || posted) nodes.add(e.placement->primary());
   }
   if (slot.verbs_pending != 0 && slot.phase == Phase::kReplicate) nodes |= slot.ring_nodes;
-  return nodes & ~(uint64_t{1} << ctx_.self.value);
+  return nodes - NodeSet::of(ctx_.self);
 }
 
 void ClientWaits::expire(TxnSlot& slot) {
@@ -50,7 +50,7 @@ void ClientWaits::expire(TxnSlot& slot) {
     return;
   }
   acks_.forget(slot);
-  const uint64_t silent = silent_nodes(slot);
+  const NodeSet silent = silent_nodes(slot);
   if (others_may_commit(slot)) {
     WEFT_MARK("a wait is over: unknown");
     slot.left = true;
@@ -62,7 +62,7 @@ void ClientWaits::expire(TxnSlot& slot) {
   WEFT_MARK("a wait is over: it did not happen");
   if (slot.outcome.code == Code::kOk) {
     fail(slot, Code::kNoAnswer, nullptr, Owner());
-    slot.outcome.silent = silent;
+    slot.outcome.silent = silent.bits();
   }
   switch (slot.stage) {
     case TxnStage::kExecuting:

@@ -40,7 +40,7 @@ class ClientWaits {
 
  private:
   void expire(TxnSlot& slot);
-  uint64_t silent_nodes(const TxnSlot& slot) const;
+  NodeSet silent_nodes(const TxnSlot& slot) const;
 
   WorkerContext& ctx_;
   SlotTable& slots_;

@@ -1,5 +1,6 @@
 // Clients whose waits take too long.
 #include "weft/txn/client_waits.h"
+#include "weft/fabric/nodes_testing.h"
 
 #include "weft/txn/coordinator_testing.h"
 
@@ -34,7 +35,7 @@ TEST_F(ClientWaitsTest, WhatHasOnlyLockedDidNotHappenWhenItsTimeIsOver) {
   EXPECT_TRUE(woken(waiter));
   EXPECT_EQ(slot.outcome.code, Code::kNoAnswer);
   EXPECT_EQ(slot.outcome.kind, OutcomeKind::kAborted);
-  EXPECT_EQ(slot.outcome.silent, mask_of({1}));
+  EXPECT_EQ(slot.outcome.silent, node_set({1}).bits());
   EXPECT_EQ(slot.stage, TxnStage::kAborting) << "what it reports to a recovery";
   EXPECT_EQ(slot.stage, TxnStage::kAborting) << "a late answer must not find another transaction";
   to_replicate(slot);
@@ -52,7 +53,7 @@ TEST_F(ClientWaitsTest, WhatIsReplicatedIsUnknownWhenItsTimeIsOverAndGoesOn) {
   EXPECT_TRUE(waits_.expire());
   EXPECT_TRUE(woken(waiter));
   EXPECT_TRUE(slot.left);
-  EXPECT_EQ(slot.silent, mask_of({2}));
+  EXPECT_EQ(slot.silent, node_set({2}));
   EXPECT_EQ(slot.outcome.code, Code::kOk) << "it still may commit";
   EXPECT_EQ(ctx_.counters.unknown, 1U);
   answer(kTwo, slot, Phase::kReplicate);
@@ -69,7 +70,7 @@ TEST_F(ClientWaitsTest, WhatExecutesIsOverWhenItsTimeIs) {
   EXPECT_TRUE(waits_.expire());
   EXPECT_TRUE(woken(waiter));
   EXPECT_TRUE(slot.expired);
-  EXPECT_EQ(slot.outcome.silent, mask_of({1}));
+  EXPECT_EQ(slot.outcome.silent, node_set({1}).bits());
   Waiter late;
   commit(slot, late);
   EXPECT_TRUE(woken(late)) << "the commit is refused at once";

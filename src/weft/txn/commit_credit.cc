@@ -28,20 +28,21 @@ bool CommitCredit::is_small(const TxnSlot& slot) const {
 }
 
 void CommitCredit::plan(TxnSlot& slot) {
-  for_each_node(slot.participants, [&](NodeId n) { slot.need[n.value] = kMessages; });
+  for (const NodeId n : slot.participants) slot.need[n.value] = kMessages;
   for (uint16_t i = 0; i < slot.count; ++i) {
     const Entry& e = slot.entry(i);
     uint32_t bytes = kKey + 3 * static_cast<uint32_t>(padded(e.key.bytes.size()));
     if (e.write != Write::kNone) bytes += static_cast<uint32_t>(padded(e.new_bytes));
-    for_each_node((e.placement->in_sync | e.placement->catching_up) & slot.participants,
-                  [&](NodeId n) { slot.need[n.value] += bytes; });
+    const NodeSet at = slot.participants & (e.placement->in_sync | e.placement->catching_up);
+    for (const NodeId n : at) slot.need[n.value] += bytes;
   }
 }
 
 bool CommitCredit::is_large(const TxnSlot& slot) const {
-  bool large = false;
-  for_each_node(slot.participants, [&](NodeId n) { large = large || slot.need[n.value] > gate_.limit() / 2; });
-  return large;
+  for (const NodeId n : slot.participants) {
+    if (slot.need[n.value] > gate_.limit() / 2) return true;
+  }
+  return false;
 }
 
 CommitCredit::Line CommitCredit::line_of(TxnSlot& slot) const {
@@ -57,32 +58,31 @@ bool CommitCredit::take_planned(TxnSlot& slot) {
     turn_ = &slot;
     return true;
   }
-  uint64_t taken = 0;
-  bool ok = true;
-  for_each_node(slot.participants, [&](NodeId n) {
-    if (!ok) return;
-    const uint64_t bit = uint64_t{1} << n.value;
-    if ((slot.credit_nodes & bit) == 0) slot.credit[n.value] = 0;
+  NodeSet taken;
+  for (const NodeId n : slot.participants) {
+    if (!slot.credit_nodes.contains(n)) slot.credit[n.value] = 0;
     const uint32_t need = slot.need[n.value];
-    ok = gate_.take(n, need);
-    if (!ok) return;
-    taken |= bit;
+    if (!gate_.take(n, need)) {
+      put_back(slot, taken);
+      return false;
+    }
+    taken.add(n);
     slot.credit[n.value] += need;
-  });
-  if (ok) {
-    slot.credit_nodes |= taken;
-    return true;
   }
-  for_each_node(taken, [&](NodeId n) {
+  slot.credit_nodes |= taken;
+  return true;
+}
+
+void CommitCredit::put_back(TxnSlot& slot, NodeSet taken) {
+  for (const NodeId n : taken) {
     gate_.put_back(n, slot.need[n.value]);
     slot.credit[n.value] -= slot.need[n.value];
-  });
-  return false;
+  }
 }
 
 void CommitCredit::give_back(TxnSlot& slot) {
-  for_each_node(slot.credit_nodes, [&](NodeId n) { gate_.give(n, slot.credit[n.value]); });
-  slot.credit_nodes = 0;
+  for (const NodeId n : slot.credit_nodes) gate_.give(n, slot.credit[n.value]);
+  slot.credit_nodes = {};
   if (turn_ != &slot) return;
   turn_ = nullptr;
   gate_.retry_waiters();
@@ -90,7 +90,7 @@ void CommitCredit::give_back(TxnSlot& slot) {
 
 void CommitCredit::enqueue(TxnSlot& slot) {
   Queue& queue = at(line_of(slot));
-  WEFT_CHECK(slot.locked_nodes == 0, "who waits for credit holds no locks");
+  WEFT_CHECK(slot.locked_nodes.empty(), "who waits for credit holds no locks");
   WEFT_CHECK(slot.stage == TxnStage::kAwaitingCredit, "a commit that has sent nothing waits");
   WEFT_CHECK(slot.next == nullptr && queue.last != &slot, "a commit waits in line once");
   (queue.last != nullptr ? queue.last->next : queue.first) = &slot;

@@ -80,6 +80,7 @@ class CommitCredit {
   };
   Queue& at(Line line) { return lines_[static_cast<size_t>(line)]; }
   bool is_small(const TxnSlot& slot) const;
+  void put_back(TxnSlot& slot, NodeSet taken);
   bool is_large(const TxnSlot& slot) const;  // once its need is computed
   Line line_of(TxnSlot& slot) const;
 

@@ -1,5 +1,6 @@
 // A commit has credit for everything it will cause, at all participants, or for nothing, and waits its turn.
 #include "weft/txn/commit_credit.h"
+#include "weft/fabric/nodes_testing.h"
 
 #include "weft/txn/commit_testing.h"
 #include "weft/txn/key_part.h"
@@ -20,14 +21,14 @@ class CommitCreditTest : public CommitTest {
   CommitCreditTest() : CommitTest("dnl4", commit_credit_limits()) {}
 
   // A commit with these participants, each of which needs this much.
-  TxnSlot& planned(uint64_t participants, uint32_t need) {
+  TxnSlot& planned(NodeSet participants, uint32_t need) {
     TxnSlot& slot = begin();
     slot.stage = TxnStage::kAwaitingCredit;
     slot.participants = participants;
-    for_each_node(participants, [&](NodeId n) {
+    for (const NodeId n : participants) {
       slot.need[n.value] = need;
       slot.credit[n.value] = 0;
-    });
+    }
     return slot;
   }
   std::vector<TxnSlot*> queue() {
@@ -38,7 +39,7 @@ class CommitCreditTest : public CommitTest {
   // Three in the queue.
   std::vector<TxnSlot*> enqueue_three() {
     std::vector<TxnSlot*> all;
-    for (int i = 0; i < 3; ++i) all.push_back(&planned(mask_of({1}), 100));
+    for (int i = 0; i < 3; ++i) all.push_back(&planned(node_set({1}), 100));
     for (TxnSlot* slot : all) credit_.enqueue(*slot);
     return all;
   }
@@ -50,7 +51,7 @@ class CommitCreditTest : public CommitTest {
 TEST_F(CommitCreditTest, ACommitNeedsCreditForItsKeysAtTheirReplicasOnly) {
   TxnSlot& slot = begin();
   put(slot, key_at(kOne), "12345");  // replicas at 1 and 2
-  slot.participants = mask_of({1, 2});
+  slot.participants = node_set({1, 2});
   CommitCredit::plan(slot);
   const uint32_t one_key = slot.need[1];
   EXPECT_EQ(slot.need[2], one_key);
@@ -76,20 +77,20 @@ TEST_F(CommitCreditTest, WhatMessagesAndAnswersTakeFitsIntoWhatIsPlannedInEveryR
     slot.participants = planner.plan(slot);
     CommitCredit::plan(slot);
     slot.stage = TxnStage::kCommitting;
-    for_each_node(slot.participants, [&](NodeId node) {
+    for (const NodeId node : slot.participants) {
       size_t bytes = wire_bytes_max(slot.count * 2 * sizeof(uint64_t));  // versions that the lock's answer brings
       for (const Phase phase : {Phase::kLock, Phase::kValidate, Phase::kReplicate, Phase::kUnlock}) {
         bytes += wire_bytes_max(messages_.phase_bytes(slot, phase, node)) + wire_bytes_max(sizeof(PhaseReply));
       }
       EXPECT_LE(bytes, slot.need[node.value]) << row.name << " at " << int{node.value};
-    });
-    slot.participants = 0;
+    }
+    slot.participants = {};
     coordinator_.detach(slot);
   }
 }
 
 TEST_F(CommitCreditTest, CreditIsTakenAtAllParticipants) {
-  TxnSlot& slot = planned(mask_of({1, 2}), 1000);
+  TxnSlot& slot = planned(node_set({1, 2}), 1000);
   EXPECT_TRUE(credit_.take_planned(slot));
   EXPECT_EQ(slot.credit[1], 1000U);
   for (const NodeId node : {kOne, kTwo}) {
@@ -101,7 +102,7 @@ TEST_F(CommitCreditTest, CreditIsTakenAtAllParticipants) {
 
 TEST_F(CommitCreditTest, CreditIsTakenAtAllParticipantsOrAtNone) {
   ASSERT_TRUE(gate_.take(kTwo, kCommitCreditLimit));
-  TxnSlot& slot = planned(mask_of({1, 2}), 1000);
+  TxnSlot& slot = planned(node_set({1, 2}), 1000);
   EXPECT_FALSE(credit_.take_planned(slot));
   EXPECT_TRUE(has_all_credit(kOne));
   EXPECT_EQ(slot.credit[1], 0U);
@@ -110,12 +111,12 @@ TEST_F(CommitCreditTest, CreditIsTakenAtAllParticipantsOrAtNone) {
 }
 
 TEST_F(CommitCreditTest, HalfOfTheCreditIsTakenAndMoreGoesByTurn) {
-  TxnSlot& half = planned(mask_of({1}), kCommitCreditLimit / 2);
+  TxnSlot& half = planned(node_set({1}), kCommitCreditLimit / 2);
   EXPECT_TRUE(credit_.take_planned(half));
   EXPECT_FALSE(credit_.has_turn(half));
   EXPECT_FALSE(has_credit(kOne, kCommitCreditLimit / 2 + 1));
 
-  TxnSlot& more = planned(mask_of({1, 2}), 100);
+  TxnSlot& more = planned(node_set({1, 2}), 100);
   more.need[2] = kCommitCreditLimit / 2 + 1;
   EXPECT_TRUE(credit_.take_planned(more));
   EXPECT_TRUE(credit_.has_turn(more));
@@ -124,8 +125,8 @@ TEST_F(CommitCreditTest, HalfOfTheCreditIsTakenAndMoreGoesByTurn) {
 
 TEST_F(CommitCreditTest, OneCommitHasTheTurnUntilItIsOver) {
   ASSERT_TRUE(gate_.take(kOne, kCommitCreditLimit));
-  TxnSlot& first = planned(mask_of({1}), 100 * kCommitCreditLimit);
-  TxnSlot& second = planned(mask_of({1}), 100 * kCommitCreditLimit);
+  TxnSlot& first = planned(node_set({1}), 100 * kCommitCreditLimit);
+  TxnSlot& second = planned(node_set({1}), 100 * kCommitCreditLimit);
   EXPECT_TRUE(credit_.take_planned(first)) << "whoever has all the credit";
   EXPECT_FALSE(credit_.take_planned(second));
   EXPECT_EQ(second.outcome.code, Code::kOk) << "it waits";
@@ -139,13 +140,13 @@ TEST_F(CommitCreditTest, OneCommitHasTheTurnUntilItIsOver) {
 TEST_F(CommitCreditTest, WhoWaitsForTheTurnIsNotInFrontOfOthers) {
   TxnSlot& large = begin();
   for (int i = 0; i < 40; ++i) put(large, key_at(kOne, i));
-  large.participants = mask_of({1, 2});
+  large.participants = node_set({1, 2});
   large.stage = TxnStage::kAwaitingCredit;
   credit_.enqueue(large);
   EXPECT_EQ(credit_.first(Line::kTurn), &large);
   TxnSlot& small = begin();
   put(small, key_at(kOne, 99), "v");
-  small.participants = mask_of({1, 2});
+  small.participants = node_set({1, 2});
   EXPECT_TRUE(credit_.nobody_waits(small));
   EXPECT_FALSE(credit_.nobody_waits(large));
   credit_.remove(large);
@@ -157,7 +158,7 @@ TEST_F(CommitCreditTest, SmallCommitsNeedNoMoreThanTheirShare) {
   TxnSlot& slot = begin();
   for (int i = 0; i < 4; ++i) put(slot, key_at(kOne, i), std::string(56, 'v'));
   ASSERT_LE(slot.bytes_used, 256U);
-  slot.participants = mask_of({1, 2});
+  slot.participants = node_set({1, 2});
   CommitCredit::plan(slot);
   EXPECT_LE(slot.need[1], CommitCredit::kSmallBytes);
   Limits limits;
@@ -168,7 +169,7 @@ TEST_F(CommitCreditTest, SmallCommitsNeedNoMoreThanTheirShare) {
 }
 
 TEST_F(CommitCreditTest, AllThatWasTakenIsGivenBack) {
-  TxnSlot& slot = planned(mask_of({1, 2}), 1000);
+  TxnSlot& slot = planned(node_set({1, 2}), 1000);
   ASSERT_TRUE(credit_.take_planned(slot));
   EXPECT_FALSE(gate_.came_back());
   credit_.give_back(slot);
@@ -177,7 +178,7 @@ TEST_F(CommitCreditTest, AllThatWasTakenIsGivenBack) {
 }
 
 TEST_F(CommitCreditTest, CreditIsTakenOnceAndNotByWhatHasFailed) {
-  TxnSlot& slot = planned(mask_of({1}), 1000);
+  TxnSlot& slot = planned(node_set({1}), 1000);
   fail(slot, Code::kLocked, nullptr, Owner());
   EXPECT_DEATH((void)credit_.take(slot), "before the first phase");
 }
@@ -195,7 +196,7 @@ TEST_F(CommitCreditTest, WhoWaitsIsServedInTurn) {
 }
 
 TEST_F(CommitCreditTest, WhoeverJoinsTheLineIsLookedAt) {
-  credit_.enqueue(planned(mask_of({1}), 100));
+  credit_.enqueue(planned(node_set({1}), 100));
   EXPECT_TRUE(gate_.take_came_back());
   EXPECT_FALSE(gate_.take_came_back()) << "once";
 }
@@ -223,19 +224,19 @@ TEST_F(CommitCreditTest, ALineThatIsDroppedIsEmpty) {
 }
 
 TEST_F(CommitCreditTest, WhoHoldsLocksDoesNotWait) {
-  TxnSlot& slot = planned(mask_of({1}), 100);
-  slot.locked_nodes = mask_of({1});
+  TxnSlot& slot = planned(node_set({1}), 100);
+  slot.locked_nodes = node_set({1});
   EXPECT_DEATH(credit_.enqueue(slot), "holds no locks");
 }
 
 TEST_F(CommitCreditTest, WhoDoesNotWaitCannotLeaveTheLine) {
-  TxnSlot& slot = planned(mask_of({1}), 100);
+  TxnSlot& slot = planned(node_set({1}), 100);
   EXPECT_DEATH(credit_.remove(slot), "waits for credit");
   EXPECT_DEATH(credit_.pop(Line::kCredit), "somebody waits for credit");
 }
 
 TEST_F(CommitCreditTest, WhoWaitsInLineWaitsOnce) {
-  TxnSlot& slot = planned(mask_of({1}), 100);
+  TxnSlot& slot = planned(node_set({1}), 100);
   credit_.enqueue(slot);
   EXPECT_DEATH(credit_.enqueue(slot), "in line once");
 }

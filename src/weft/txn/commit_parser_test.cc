@@ -1,6 +1,7 @@
 // Parsing the messages of transactions: a well-formed one gives its keys as it names them, and one that is wrong in a
 // single field gives nothing.
 #include "weft/txn/commit_parser.h"
+#include "weft/fabric/nodes_testing.h"
 
 #include <functional>
 #include <limits>
@@ -102,7 +103,7 @@ TEST_F(CommitParserTest, AKeyThatThisNodeDoesNotHoldIsRefused) {
 TEST_F(CommitParserTest, AReplicaThatFillsGetsWritesAndNothingElse) {
   View next = *view_;
   next.epoch = Epoch(2);
-  next.partitions[kPeer.value].catching_up = 1;  // this node
+  next.partitions[kPeer.value].catching_up = node_set({0});  // this node
   ctx_.views.stop(false);
   ctx_.views.adopt(std::make_shared<const View>(next));
   EXPECT_TRUE(parse_named(Kind::kReplicate, with_value(key_at(kPeer), "v", 1)));

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "weft/fabric/nodes_testing.h"
 #include "weft/run/detached_task.h"
 #include "weft/txn/batch.h"
 #include "weft/txn/client_acks.h"
@@ -63,12 +64,6 @@ class Waiter {
   std::coroutine_handle<> handle_;
 };
 
-inline constexpr uint64_t mask_of(std::initializer_list<int> nodes) {
-  uint64_t mask = 0;
-  for (const int n : nodes) mask |= uint64_t{1} << n;
-  return mask;
-}
-
 class CommitTest : public PartTest {
  protected:
   static constexpr uint64_t kAnswerNs = 1'000'000;
@@ -92,7 +87,7 @@ class CommitTest : public PartTest {
         reads_(ctx_, rules, planner_, slots_, keys_, gate_, acks_, coordinator_) {
     here_.replicas[0] = kSelf;
     here_.count = 1;
-    here_.in_sync = 1;
+    here_.in_sync = node_set({0});
     // Messages that this node sends to itself are not answered, unless a test does so.
     for (uint8_t kind = 0; kind < kKindsMax; ++kind)
       port_.set_handler(

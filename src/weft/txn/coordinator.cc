@@ -56,7 +56,7 @@ void Coordinator::detach(TxnSlot& slot) {
   if (&slot == slots_.refused()) return;
   slots_.detach(slot);
   if (slot.stage == TxnStage::kExecuting) {
-    if (slot.locked_nodes != 0 || slot.reads_pending != 0) WEFT_MARK("dropped_half_way");
+    if (!slot.locked_nodes.empty() || slot.reads_pending != 0) WEFT_MARK("dropped_half_way");
     abort_by_client(slot, Code::kApplication);
   }
   slots_.free_if_done(slot);
@@ -85,7 +85,7 @@ void Coordinator::begin_commit(TxnSlot& slot) {
     advance(slot);
   } else if (slot.outcome.code != Code::kOk) {  // the plan failed, or it can never have the credit
     abort(slot);
-  } else if (slot.locked_nodes != 0) {
+  } else if (!slot.locked_nodes.empty()) {
     WEFT_MARK("no_credit_with_locks_held");
     fail(slot, Code::kBusy, nullptr, Owner());
     abort(slot);
@@ -98,12 +98,12 @@ void Coordinator::begin_commit(TxnSlot& slot) {
 
 // Returns true if the commit involves only this node.
 WEFT_INLINE bool Coordinator::plan(TxnSlot& slot) {
-  const uint64_t nodes = planner_.plan(slot);
+  const NodeSet nodes = planner_.plan(slot);
   if (is_local(slot, nodes)) return true;
   slot.participants = nodes;
   if (verbs_ != nullptr) verbs_->plan(slot);
-  const uint64_t lost = nodes & ctx_.views.lost_peers();
-  if (lost != 0) fail_for_peer(slot, nullptr, lost);
+  const NodeSet lost = nodes & ctx_.views.lost_peers();
+  if (!lost.empty()) fail_for_peer(slot, nullptr, lost);
   return false;
 }
 
@@ -111,9 +111,9 @@ WEFT_INLINE bool Coordinator::plan(TxnSlot& slot) {
 //
 // Where this node is sent messages too, a commit that was acknowledged may have an unlock in flight here, and its
 // client must not run into those locks: then the commit queues up behind them, as messages.
-bool Coordinator::is_local(const TxnSlot& slot, uint64_t nodes) const {
-  const uint64_t own = uint64_t{1} << ctx_.self.value;
-  if (nodes != own || slot.participants != 0 || slot.outcome.code != Code::kOk) return false;
+bool Coordinator::is_local(const TxnSlot& slot, NodeSet nodes) const {
+  const NodeSet own = NodeSet::of(ctx_.self);
+  if (nodes != own || !slot.participants.empty() || slot.outcome.code != Code::kOk) return false;
   if (own_ != nullptr) return true;
   return !ctx_.port.has_open(ctx_.self, Flow::kCommit) && !ctx_.port.has_open(ctx_.self, Flow::kExecution);
 }
@@ -141,7 +141,7 @@ bool Coordinator::holds_here(const TxnSlot& slot) const {
 
 bool Coordinator::reserve(TxnSlot& slot) {
   if (!credit_.take(slot)) return false;
-  if (slot.ring_nodes != 0) verbs_->reserve(slot);
+  if (!slot.ring_nodes.empty()) verbs_->reserve(slot);
   return true;
 }
 
@@ -155,8 +155,8 @@ bool Coordinator::retry_commits(CommitCredit::Line line) {
   bool busy = false;
   while (TxnSlot* const first = credit_.first(line)) {
     TxnSlot& slot = *first;
-    const uint64_t lost = slot.participants & ctx_.views.lost_peers();
-    if (lost != 0) fail_for_peer(slot, nullptr, lost);
+    const NodeSet lost = slot.participants & ctx_.views.lost_peers();
+    if (!lost.empty()) fail_for_peer(slot, nullptr, lost);
     const bool got_it = slot.outcome.code == Code::kOk && reserve(slot);
     if (!got_it && slot.outcome.code == Code::kOk) break;
     credit_.pop(line);
@@ -192,7 +192,7 @@ void Coordinator::enter(TxnSlot& slot, Phase phase) {
   slot.phase = phase;
   PlanStep step = slot.steps[index_of(phase)];
   if (phase == Phase::kUnlock) step = {slot.locked_nodes, slot.locked_nodes};
-  WEFT_CHECK((step.await_from & ~slot.participants) == 0, "a commit awaits its participants only");
+  WEFT_CHECK((step.await_from - slot.participants).empty(), "a commit awaits its participants only");
   if (phase == Phase::kReplicate) slot.record_nodes |= step.send_to;
   if (slot.in_pieces) [[unlikely]]
     return enter_in_pieces(slot, phase, step);
@@ -201,12 +201,12 @@ void Coordinator::enter(TxnSlot& slot, Phase phase) {
   if (verbs_ != nullptr) verbs_->post_phase(slot, phase, &step);
   slot.waiting = step.await_from;
   if (slot.phase_over()) return;
-  if (step.send_to != 0) messages_.send(slot, phase, step.send_to);
+  if (!step.send_to.empty()) messages_.send(slot, phase, step.send_to);
   count_round_trip(slot, phase);
 }
 
 WEFT_INLINE void Coordinator::count_round_trip(TxnSlot& slot, Phase phase) {
-  const bool remote = (slot.waiting & ~(uint64_t{1} << ctx_.self.value)) != 0 || slot.verbs_pending != 0;
+  const bool remote = !(slot.waiting - NodeSet::of(ctx_.self)).empty() || slot.verbs_pending != 0;
   if (!slot.acknowledged && remote) {
     ++slot.round_trips;
     ++ctx_.counters.phase_round_trips[index_of(phase)];
@@ -225,21 +225,21 @@ void Coordinator::enter_in_pieces(TxnSlot& slot, Phase phase, const PlanStep& st
 
 // Runs the phase at this node, if it has a part in it. Returns false if that was refused: then nobody else is asked.
 WEFT_INLINE bool Coordinator::run_own(TxnSlot& slot, Phase phase, PlanStep* step) {
-  const uint64_t own = uint64_t{1} << ctx_.self.value;
-  if ((step->send_to & own) == 0) return true;
-  step->send_to &= ~own;
-  step->await_from &= ~own;
+  const NodeSet own = NodeSet::of(ctx_.self);
+  if ((step->send_to & own).empty()) return true;
+  step->send_to -= own;
+  step->await_from -= own;
   own_->run(slot, phase);
   if (phase == Phase::kLock || phase == Phase::kReplicate) Truncation::opens_records(slot, own);
   if (phase >= Phase::kReplicate || slot.outcome.code == Code::kOk) return true;
-  slot.waiting = 0;
+  slot.waiting = {};
   return false;
 }
 
 // The next phase that anybody has a part in, or after which the client is acknowledged.
 WEFT_INLINE Phase Coordinator::next_phase(const TxnSlot& slot) const {
   auto next = static_cast<Phase>(static_cast<int>(slot.phase) + 1);
-  while (next < Phase::kUnlock && verbs_ == nullptr && slot.steps[index_of(next)].send_to == 0 &&
+  while (next < Phase::kUnlock && verbs_ == nullptr && slot.steps[index_of(next)].send_to.empty() &&
          next != slot.ack_after) {
     next = static_cast<Phase>(static_cast<int>(next) + 1);
   }
@@ -283,7 +283,7 @@ void Coordinator::abort(TxnSlot& slot) {
   WEFT_CHECK(slot.outcome.code != Code::kOk && slot.phase != Phase::kUnlock,
              "what aborts has failed, and not unlocked");
   if (slot.stage != TxnStage::kAborting) slot.enter(TxnStage::kAborting);
-  if (!slot.unanimous || slot.locked_nodes == 0) acks_.acknowledge(slot);
+  if (!slot.unanimous || slot.locked_nodes.empty()) acks_.acknowledge(slot);
   enter(slot, Phase::kUnlock);
   if (!slot.phase_over() && !ctx_.bugs.has(PlantedBug::kReusedUnacked)) return;
   acks_.acknowledge(slot);
@@ -311,8 +311,8 @@ void Coordinator::finish(TxnSlot& slot) {
              "a commit finishes once, acknowledged and after its reads");
   const bool committed = slot.stage == TxnStage::kCommitting;
   slot.enter(TxnStage::kFinished);
-  if (slot.credit_nodes != 0 || credit_.has_turn(slot)) credit_.give_back(slot);
-  slot.participants = slot.locked_nodes = slot.catching_up_nodes = 0;
+  if (!slot.credit_nodes.empty() || credit_.has_turn(slot)) credit_.give_back(slot);
+  slot.participants = slot.locked_nodes = slot.catching_up_nodes = {};
   if (slot.ring_bytes != 0) verbs_->give_back(slot);
   if (committed) truncation_.finished(slot);
   slots_.free_if_done(slot);
@@ -335,20 +335,20 @@ WEFT_INLINE void take_lock_answer(TxnSlot& slot, const Message& m, const PhaseRe
 void Coordinator::on_ack(const Batch&, std::span<const Message> run) {
   for (const Message& m : run) {
     if (!m.ok) continue;
-    const uint64_t bit = uint64_t{1} << m.source.value;
+    const NodeSet source = NodeSet::of(m.source);
     const std::byte* const end = m.body.data() + m.body.size();
     for (const std::byte* at = m.body.data(); at != end; at += sizeof(PhaseAck)) {
       const auto ack = load<PhaseAck>(at);
       TxnSlot& slot = slots_.at(ack.slot);
       if (m.source != ctx_.self && ack.phase < kPhases) ++ctx_.counters.phase_messages[ack.phase];
       if (!slot.in_phases() || static_cast<uint16_t>(slot.sequence) != ack.sequence ||
-          static_cast<Phase>(ack.phase) != slot.phase || (slot.waiting & bit) == 0) {
+          static_cast<Phase>(ack.phase) != slot.phase || (slot.waiting & source).empty()) {
         continue;
       }
-      slot.waiting &= ~bit;
+      slot.waiting -= source;
       if (slot.phase == Phase::kLock) {
-        slot.locked_nodes |= bit;
-        slot.record_nodes |= bit;
+        slot.locked_nodes |= source;
+        slot.record_nodes |= source;
         MessageTransport::take_lock_versions(slot, m.source, PhaseResult());
       }
       if (slot.phase_over()) advance(slot);
@@ -361,23 +361,23 @@ void Coordinator::on_reply(const Batch&, std::span<const Message> run) {
     if (!m.ok) continue;
     const auto answer = load<PhaseReply>(m.body.data());
     TxnSlot& slot = slots_.at(m.tag);
-    const uint64_t bit = uint64_t{1} << m.source.value;
+    const NodeSet source = NodeSet::of(m.source);
     if (m.source != ctx_.self && answer.phase < kPhases) ++ctx_.counters.phase_messages[answer.phase];
     if (!slot.in_phases() || static_cast<uint32_t>(slot.sequence) != answer.sequence ||
-        static_cast<Phase>(answer.phase) != slot.phase || (slot.waiting & bit) == 0) {
+        static_cast<Phase>(answer.phase) != slot.phase || (slot.waiting & source).empty()) {
       continue;
     }
     if (slot.phase >= Phase::kReplicate && static_cast<Code>(answer.code) != Code::kOk) {
       ctx_.faults.report(m.source, "a refusal of what cannot be refused");
       continue;
     }
-    slot.waiting &= ~bit;
+    slot.waiting -= source;
     if (static_cast<Code>(answer.code) != Code::kOk) {
       fail(slot, static_cast<Code>(answer.code), answer.index < slot.count ? &slot.entry(answer.index) : nullptr,
            Owner(answer.holder));
     } else if (slot.phase == Phase::kLock) {
-      slot.locked_nodes |= bit;
-      slot.record_nodes |= bit;
+      slot.locked_nodes |= source;
+      slot.record_nodes |= source;
       take_lock_answer(slot, m, answer);
     }
     if (slot.phase_over()) advance(slot);
@@ -388,14 +388,14 @@ void Coordinator::on_unlocked(const Batch&, std::span<const Message> run) {
   for (const Message& m : run) {
     if (!m.ok) continue;
     if (m.source != ctx_.self) ++ctx_.counters.phase_messages[index_of(Phase::kUnlock)];
-    const uint64_t bit = uint64_t{1} << m.source.value;
+    const NodeSet source = NodeSet::of(m.source);
     for (const TxnCompleteNotice& notice : NoticeQueue::of(m)) {
       TxnSlot& slot = slots_.at(notice.slot());
       if (!slot.in_phases() || slot.sequence != notice.sequence() || slot.phase != Phase::kUnlock ||
-          (slot.waiting & bit) == 0) {
+          (slot.waiting & source).empty()) {
         continue;
       }
-      slot.waiting &= ~bit;
+      slot.waiting -= source;
       if (slot.phase_over()) advance(slot);
     }
   }

@@ -75,7 +75,7 @@ class Coordinator {
 
  private:
   bool retry_commits(CommitCredit::Line line);
-  bool is_local(const TxnSlot& slot, uint64_t nodes) const;
+  bool is_local(const TxnSlot& slot, NodeSet nodes) const;
   Phase next_phase(const TxnSlot& slot) const;
   bool holds_here(const TxnSlot& slot) const;
   bool run_own(TxnSlot& slot, Phase phase, PlanStep* step);

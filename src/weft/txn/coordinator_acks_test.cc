@@ -2,6 +2,7 @@
 #include <array>
 #include <vector>
 
+#include "weft/fabric/nodes_testing.h"
 #include "weft/txn/coordinator.h"
 #include "weft/txn/coordinator_testing.h"
 
@@ -17,7 +18,7 @@ TEST_F(CoordinatorTest, AcksThatNothingWaitsForChangeNothing) {
   sent();
   const auto lock = static_cast<uint8_t>(Phase::kLock);
   const auto sequence = static_cast<uint16_t>(slot.sequence);
-  const auto waits_for_both = [&] { return slot.waiting == mask_of({1, 2}) && slot.locked_nodes == 0; };
+  const auto waits_for_both = [&] { return slot.waiting == node_set({1, 2}) && slot.locked_nodes.empty(); };
   for (uint8_t phase = 0; phase != UINT8_MAX; ++phase) {
     if (phase != lock) ack(kOne, {{slot.index, phase, sequence}});
   }
@@ -32,10 +33,10 @@ TEST_F(CoordinatorTest, AcksThatNothingWaitsForChangeNothing) {
   ack(kOne, {});
   EXPECT_TRUE(waits_for_both());
   ack(kOne, {{slot.index, lock, sequence}});
-  EXPECT_EQ(slot.waiting, mask_of({2}));
-  EXPECT_EQ(slot.locked_nodes, mask_of({1}));
+  EXPECT_EQ(slot.waiting, node_set({2}));
+  EXPECT_EQ(slot.locked_nodes, node_set({1}));
   ack(kOne, {{slot.index, lock, sequence}});
-  EXPECT_EQ(slot.waiting, mask_of({2})) << "a second one of a node that has answered";
+  EXPECT_EQ(slot.waiting, node_set({2})) << "a second one of a node that has answered";
   EXPECT_EQ(slot.phase, Phase::kLock);
   EXPECT_EQ(sent(), "");
   ack(kTwo, {{slot.index, lock, sequence}});
@@ -80,8 +81,8 @@ TEST_F(CoordinatorTest, ALockThatIsAckedHasTheVersionsThatWereRead) {
   answer(kOne, slot, Phase::kLock);
   EXPECT_EQ(slot.phase, Phase::kReplicate);
   EXPECT_EQ(slot.entry(0).base, Version(9));
-  EXPECT_EQ(slot.locked_nodes, mask_of({1}));
-  EXPECT_EQ(slot.record_nodes & mask_of({1}), mask_of({1}));
+  EXPECT_EQ(slot.locked_nodes, node_set({1}));
+  EXPECT_EQ(slot.record_nodes & node_set({1}), node_set({1}));
 }
 
 }  // namespace

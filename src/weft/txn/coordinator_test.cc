@@ -1,5 +1,6 @@
 // Commits, from phase to phase and to every end they can have. The peers' answers are the test's.
 #include "weft/txn/coordinator.h"
+#include "weft/fabric/nodes_testing.h"
 
 #include "weft/store/owner_testing.h"
 #include "weft/txn/coordinator_testing.h"
@@ -40,7 +41,7 @@ TEST_F(CoordinatorTest, APhaseEndsWithTheLastOfItsAnswers) {
   EXPECT_EQ(sent(), "lock@1 lock@2");
   answer(kTwo, slot, Phase::kLock, Code::kOk, {4});
   EXPECT_EQ(sent(), "");
-  EXPECT_EQ(slot.waiting, mask_of({1}));
+  EXPECT_EQ(slot.waiting, node_set({1}));
   answer(kOne, slot, Phase::kLock, Code::kOk, {4});
   EXPECT_EQ(slot.phase, Phase::kReplicate);
 }
@@ -155,22 +156,22 @@ TEST_F(CoordinatorTest, AnswersThatNothingWaitsForChangeNothing) {
   commit(slot, waiter);
   answer(kOne, slot, Phase::kReplicate);
   answer(kOne, slot, Phase::kUnlock);
-  EXPECT_EQ(slot.waiting, mask_of({1, 2})) << "of another phase";
+  EXPECT_EQ(slot.waiting, node_set({1, 2})) << "of another phase";
   for (const Phase phase : {Phase::kReplicate, Phase::kUnlock}) {
     PhaseReply early{};
     early.sequence = static_cast<uint32_t>(slot.sequence);
     early.phase = static_cast<uint8_t>(phase);
     answer_with(kOne, slot.index, early);
   }
-  EXPECT_EQ(slot.waiting, mask_of({1, 2})) << "as a reply, too";
+  EXPECT_EQ(slot.waiting, node_set({1, 2})) << "as a reply, too";
   PhaseReply other{};
   other.sequence = static_cast<uint32_t>(slot.sequence) + 1;
   other.phase = static_cast<uint8_t>(Phase::kLock);
   answer_with(kOne, slot.index, other);
-  EXPECT_EQ(slot.waiting, mask_of({1, 2})) << "of another transaction";
+  EXPECT_EQ(slot.waiting, node_set({1, 2})) << "of another transaction";
   answer(kOne, slot, Phase::kLock, Code::kOk, {4});
   answer(kOne, slot, Phase::kLock, Code::kLocked);
-  EXPECT_EQ(slot.waiting, mask_of({2}));
+  EXPECT_EQ(slot.waiting, node_set({2}));
   EXPECT_EQ(slot.outcome.code, Code::kOk) << "a second answer";
   EXPECT_TRUE(ctx_.faults.empty());
 }
@@ -181,7 +182,7 @@ TEST_F(CoordinatorTest, WhatCannotBeRefusedIsNotRefused) {
   to_replicate(slot);
   answer(kTwo, slot, Phase::kReplicate, Code::kLocked);
   EXPECT_FALSE(ctx_.faults.empty());
-  EXPECT_EQ(slot.waiting, mask_of({2}));
+  EXPECT_EQ(slot.waiting, node_set({2}));
   EXPECT_EQ(slot.outcome.code, Code::kOk);
 }
 
@@ -215,7 +216,7 @@ TEST_F(CoordinatorTest, ASlotIsFreeAtOnceAndItsNextUseTruncates) {
   TxnSlot& slot = put_at_one(waiter);
   to_unlock(slot);
   answer(kOne, slot, Phase::kUnlock);
-  EXPECT_EQ(slot.untruncated, mask_of({1, 2})) << "the primary and the backup keep records";
+  EXPECT_EQ(slot.untruncated, node_set({1, 2})) << "the primary and the backup keep records";
   coordinator_.detach(slot);
   EXPECT_TRUE(slots_.all_free());
   EXPECT_TRUE(coordinator_.has_notices());
@@ -223,12 +224,12 @@ TEST_F(CoordinatorTest, ASlotIsFreeAtOnceAndItsNextUseTruncates) {
   Waiter next;
   TxnSlot& again = put_at_one(next);
   ASSERT_EQ(&again, &slot);
-  EXPECT_EQ(slot.untruncated, mask_of({2})) << "the lock at the primary says that the last one is finished";
+  EXPECT_EQ(slot.untruncated, node_set({2})) << "the lock at the primary says that the last one is finished";
   const uint64_t sequence = slot.sequence;
   at(1000 + Truncation::kIdleNs);
   EXPECT_TRUE(coordinator_.truncate());
   sent();
-  EXPECT_EQ(slot.untruncated, 0U);
+  EXPECT_EQ(slot.untruncated, NodeSet{});
   EXPECT_LT(slot.finished_sequence, sequence) << "the notice is not of the transaction that is under way";
   EXPECT_FALSE(coordinator_.has_notices());
 }
@@ -277,7 +278,7 @@ TEST_F(CoordinatorTest, ALostPeerIsNotSpokenTo) {
   TxnSlot& slot = put_at_one(waiter);
   EXPECT_TRUE(woken(waiter));
   EXPECT_EQ(slot.outcome.code, Code::kPeerLost);
-  EXPECT_EQ(slot.outcome.silent, mask_of({2}));
+  EXPECT_EQ(slot.outcome.silent, node_set({2}).bits());
   EXPECT_EQ(sent(), "");
 }
 
@@ -469,9 +470,9 @@ TEST_F(CoordinatorLocksWhileReadingTest, WhoHoldsLocksAbortsWithoutATurn) {
   TxnSlot& slot = begin();
   put(slot, key_at(kOne));
   slot.entry(0).locked = true;  // as by a get that locked
-  slot.locked_nodes = slot.record_nodes = slot.participants = mask_of({1});
+  slot.locked_nodes = slot.record_nodes = slot.participants = node_set({1});
   slot.credit[1] = 256;
-  slot.credit_nodes = mask_of({1});
+  slot.credit_nodes = node_set({1});
   ASSERT_TRUE(gate_.take(kOne, 256));
   Waiter first;
   put_nth(1, first);  // it has the turn

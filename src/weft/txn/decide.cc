@@ -18,14 +18,14 @@ DecideResult decide(const OpenTransaction& open, const DecideFacts& facts) {
     // It acknowledged nobody, so an abort contradicts nothing.
     return {Ending::kAbort, facts.finished_commit, "its coordinator has told nobody"};
   }
-  if (open.committed != 0) return {Ending::kCommit, facts.finished_commit, "a member has committed it"};
+  if (!open.committed.empty()) return {Ending::kCommit, facts.finished_commit, "a member has committed it"};
   if (facts.finished_commit) return {Ending::kCommit, true, "a member has finished it"};
   size_t have = 0;
   for (const auto& [index, write] : open.keys) have += write.has_value ? 1 : 0;
   const bool all_values = have == open.writes;
   // Replication begins when every lock and check has held. In dnl1 only replicas that are catching up have such a
   // record.
-  if (open.replicated != 0) {
+  if (!open.replicated.empty()) {
     if (all_values) {
       WEFT_MARK("committed by a replicated record");
       return {Ending::kCommit, false, "a member has replicated it"};
@@ -37,8 +37,8 @@ DecideResult decide(const OpenTransaction& open, const DecideFacts& facts) {
   if (facts.unanimous) {
     // A value that nobody has: its only in-sync replica is gone and the one that was catching up had not received it,
     // so the commit point was not passed.
-    const uint64_t voters = open.participants & facts.was_active;
-    if (all_values && voters != 0 && facts.finished_abort == 0 && (voters & ~open.locked) == 0) {
+    const NodeSet voters = open.participants & facts.was_active;
+    if (all_values && !voters.empty() && facts.finished_abort.empty() && (voters - open.locked).empty()) {
       WEFT_MARK("committed by unanimity");
       return {Ending::kCommit, false, "all that take part have locked it"};
     }

@@ -13,9 +13,9 @@ namespace weft {
 // What the leader knows in addition to the reports of the transaction itself.
 struct DecideFacts {
   bool coordinator_lives = false;  // it is a member, in the incarnation that began the transaction
-  uint64_t was_active = 0;         // bit n: member n was active before, so what it does not know did not reach it
+  NodeSet was_active;              // members that were active before, so what they do not know did not reach them
   bool finished_commit = false;    // a member has finished it, or a later one of the same slot, as a commit
-  uint64_t finished_abort = 0;     // bit n: member n has finished it as an abort
+  NodeSet finished_abort;          // members that have finished it as an abort
   bool unanimous = false;          // of its row: all locks together commit it
 };
 

@@ -16,15 +16,15 @@
 #include <vector>
 
 #include "weft/base/script_testing.h"
-#include "weft/fabric/nodes.h"
+#include "weft/fabric/nodes_testing.h"
 
 namespace weft {
 namespace {
 
-uint64_t nodes_of(const std::vector<std::string>& words, size_t from) {
-  uint64_t mask = 0;
-  for (size_t i = from; i < words.size(); ++i) mask |= uint64_t{1} << std::stoul(words[i]);
-  return mask;
+NodeSet nodes_of(const std::vector<std::string>& words, size_t from) {
+  NodeSet nodes;
+  for (size_t i = from; i < words.size(); ++i) nodes.add(NodeId(static_cast<uint8_t>(std::stoul(words[i]))));
+  return nodes;
 }
 
 Ending ending_of(const std::string& word) {
@@ -85,16 +85,16 @@ TEST(Decide, NeverContradictsWhatWasTold) {
   for (unsigned bits = 0; bits < 1U << 9; ++bits) {
     const auto has = [bits](unsigned n) { return (bits >> n & 1U) != 0; };
     OpenTransaction open;
-    open.participants = 7;
+    open.participants = node_set({0, 1, 2});
     open.writes = 1;
     open.keys[0].has_value = has(0);
-    open.locked = has(1) ? 7 : 3;
-    open.replicated = has(2) ? 2 : 0;
-    open.committed = has(3) ? 4 : 0;
+    open.locked = has(1) ? node_set({0, 1, 2}) : node_set({0, 1});
+    open.replicated = has(2) ? node_set({1}) : NodeSet{};
+    open.committed = has(3) ? node_set({2}) : NodeSet{};
     open.own_report = has(4);
     open.own_ending = has(5) ? Ending::kCommit : Ending::kOpen;
     DecideFacts facts;
-    facts.was_active = 7;
+    facts.was_active = open.participants;
     facts.coordinator_lives = has(6);
     facts.finished_commit = has(7);
     facts.unanimous = has(8);
@@ -107,12 +107,12 @@ TEST(Decide, NeverContradictsWhatWasTold) {
         continue;
       }
       const bool acknowledged = facts.coordinator_lives ? !open.own_report || open.own_ending == Ending::kCommit
-                                                        : open.committed != 0 || facts.finished_commit;
+                                                        : !open.committed.empty() || facts.finished_commit;
       if (acknowledged) {
         EXPECT_EQ(result.ending, Ending::kCommit) << bits;
       }
-      const bool nobody = !facts.coordinator_lives && open.committed == 0 && !facts.finished_commit &&
-                          open.replicated == 0 && !(facts.unanimous && open.locked == 7);
+      const bool nobody = !facts.coordinator_lives && open.committed.empty() && !facts.finished_commit &&
+                          open.replicated.empty() && !(facts.unanimous && open.locked == open.participants);
       if (nobody) {
         EXPECT_EQ(result.ending, Ending::kAbort) << bits;
       }

@@ -32,8 +32,8 @@ class StaleTest : public testing::Test, public HandNodes {
     const NodeId other = placement.primary() == NodeId(0) ? placement.replicas[1] : placement.primary();
     placement.replicas = {other};
     placement.count = 1;
-    placement.in_sync = uint64_t{1} << other.value;
-    placement.catching_up = fills ? 1 : 0;
+    placement.in_sync = NodeSet::of(other);
+    placement.catching_up = fills ? NodeSet::of(NodeId(0)) : NodeSet{};
     nodes_[0]->state().views.publish(std::make_shared<const View>(view));
   }
 

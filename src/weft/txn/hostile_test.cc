@@ -65,7 +65,7 @@ TEST_P(Hostile, ACorruptPacketClosesThePeerAndTheRestGoesOn) {
   ASSERT_EQ(outcomes.size(), 2U);
   for (const Outcome& outcome : outcomes) {
     EXPECT_EQ(outcome.code, Code::kPeerLost) << outcome.text();
-    EXPECT_EQ(outcome.silent, uint64_t{1} << enemy_id_.value);
+    EXPECT_EQ(outcome.silent, NodeSet::of(enemy_id_).bits());
     EXPECT_NE(outcome.text().find("the connection to a node is lost"), std::string::npos) << outcome.text();
   }
   EXPECT_TRUE(txn_worker(0)->context().port.closed(enemy_id_));
@@ -241,7 +241,7 @@ TEST_P(Hostile, RecoveryMessagesThatMakeNoSense) {
     header.incarnation = static_cast<uint32_t>(random.below(4));
     header.state = static_cast<uint8_t>(random.below(8));
     header.ending = static_cast<uint8_t>(random.below(3));
-    header.participants = random.below(8);
+    header.participants = NodeSet::from_bits(random.below(8));
     header.writes = static_cast<uint8_t>(random.below(2));
     send(NodeId(to_leader ? 0 : 2), Kind::kRecovery, header, 0);
     if (i % 20 == 0) {
@@ -254,7 +254,7 @@ TEST_P(Hostile, RecoveryMessagesThatMakeNoSense) {
   steps(20);
   EXPECT_TRUE(txn_worker(2)->context().port.closed(enemy_id_)) << "only the leader gives orders";
   // Without the enemy, the others come to the view after that.
-  Result<View> without = without_members(*next, uint64_t{1} << enemy_id_.value);
+  Result<View> without = without_members(*next, NodeSet::of(enemy_id_));
   ASSERT_TRUE(without);
   const auto last = std::make_shared<const View>(*without);
   for (const uint8_t n : {uint8_t{0}, uint8_t{2}}) nodes_[n]->state().views.publish(last);

@@ -5,11 +5,10 @@
 namespace weft {
 
 void InterruptedCommits::on_peer_lost(TxnSlot& slot, NodeId peer) {
-  const uint64_t bit = uint64_t{1} << peer.value;
-  if (!slot.in_phases() || (slot.waiting & bit) == 0 || ctx_.recovers) return;
-  fail_for_peer(slot, nullptr, bit);
-  slot.waiting &= ~bit;
-  slot.locked_nodes &= ~bit;
+  if (!slot.in_phases() || !slot.waiting.contains(peer) || ctx_.recovers) return;
+  fail_for_peer(slot, nullptr, NodeSet::of(peer));
+  slot.waiting.remove(peer);
+  slot.locked_nodes.remove(peer);
   if (slot.phase < Phase::kReplicate && !slot.unanimous) {
     if (slot.phase_over()) coordinator_.on_answered(slot);
     return;
@@ -20,7 +19,7 @@ void InterruptedCommits::on_peer_lost(TxnSlot& slot, NodeId peer) {
 
 void InterruptedCommits::freeze(TxnSlot& slot) {
   WEFT_CHECK(slot.stage != TxnStage::kFree, "a free slot has nothing to freeze");
-  slot.participants = slot.credit_nodes = slot.locked_nodes = slot.record_nodes = slot.catching_up_nodes = 0;
+  slot.participants = slot.credit_nodes = slot.locked_nodes = slot.record_nodes = slot.catching_up_nodes = {};
   slot.ring_bytes = 0;
   slot.notices_pending = 0;
   slot.next = nullptr;
@@ -40,7 +39,7 @@ void InterruptedCommits::freeze(TxnSlot& slot) {
   }
   slot.done_upto = slot.count;
   slot.reads_pending = 0;
-  slot.waiting = 0;
+  slot.waiting = {};
   slot.verbs_pending = 0;
   fail(slot, Code::kEpoch, nullptr, Owner());
   if (slot.stage == TxnStage::kExecuting) {
@@ -54,14 +53,14 @@ void InterruptedCommits::freeze(TxnSlot& slot) {
 
 void InterruptedCommits::resolve(TxnSlot& slot, bool commits) {
   WEFT_CHECK(slot.in_phases(), "recovery decides commits");
-  WEFT_CHECK(slot.participants == 0 && slot.phase != Phase::kExecute, "recovery decides what was frozen in a phase");
+  WEFT_CHECK(slot.participants.empty() && slot.phase != Phase::kExecute, "recovery decides what was frozen in a phase");
   WEFT_CHECK(slot.stage == TxnStage::kCommitting || !commits || ctx_.bugs.mask != 0,
              "recovery does not commit what its coordinator aborts");
   if (!commits) {
     fail(slot, Code::kEpoch, nullptr, Owner());
     if (slot.stage != TxnStage::kAborting) slot.enter(TxnStage::kAborting);
   }
-  slot.waiting = 0;
+  slot.waiting = {};
   slot.verbs_pending = 0;
   acks_.acknowledge(slot);
   coordinator_.finish(slot);

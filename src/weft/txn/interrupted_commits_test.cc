@@ -1,5 +1,6 @@
 // Commits that a lost peer or the end of a view interrupts.
 #include "weft/txn/interrupted_commits.h"
+#include "weft/fabric/nodes_testing.h"
 
 #include "weft/txn/coordinator_testing.h"
 
@@ -14,7 +15,7 @@ TEST_F(InterruptedCommitsTest, WhereViewsChangeACommitWaitsForRecoveryWhenAPeerI
   Waiter waiter;
   TxnSlot& slot = put_at_one(waiter);
   interrupted_.on_peer_lost(slot, kOne);
-  EXPECT_EQ(slot.waiting, mask_of({1}));
+  EXPECT_EQ(slot.waiting, node_set({1}));
   EXPECT_EQ(slot.outcome.code, Code::kOk);
 }
 
@@ -50,7 +51,7 @@ TEST_F(InterruptedFixedViewTest, APeerThatIsNotWaitedForMayBeLost) {
   TxnSlot& slot = put_at_one(waiter);
   interrupted_.on_peer_lost(slot, kTwo);
   EXPECT_EQ(slot.outcome.code, Code::kOk);
-  EXPECT_EQ(slot.waiting, mask_of({1}));
+  EXPECT_EQ(slot.waiting, node_set({1}));
 }
 
 // The view ends.
@@ -82,7 +83,7 @@ TEST_F(InterruptedCommitsTest, WhatCommitsIsFrozenUntilRecoveryHasDecidedIt) {
   EXPECT_TRUE(woken(waiter));
   EXPECT_TRUE(slot.outcome.committed());
   EXPECT_EQ(slot.stage, TxnStage::kFinished);
-  EXPECT_EQ(slot.untruncated, 0U) << "records end with the recovery";
+  EXPECT_EQ(slot.untruncated, NodeSet{}) << "records end with the recovery";
 }
 
 TEST_F(InterruptedCommitsTest, WhatRecoveryDecidesToAbortSaysThatTheViewChanged) {
@@ -124,9 +125,9 @@ TEST_F(InterruptedCommitsTest, RecordsThatWereNotTruncatedEndWithTheirView) {
   to_unlock(slot);
   answer(kOne, slot, Phase::kUnlock);
   coordinator_.detach(slot);
-  ASSERT_NE(slot.untruncated, 0U);
+  ASSERT_NE(slot.untruncated, NodeSet{});
   coordinator_.drop_queues();
-  EXPECT_EQ(slot.untruncated, 0U);
+  EXPECT_EQ(slot.untruncated, NodeSet{});
   EXPECT_FALSE(coordinator_.has_notices());
   EXPECT_FALSE(coordinator_.truncate());
 }

@@ -29,7 +29,7 @@ void LocalCommits::begin_batch() {
 void LocalCommits::commit(TxnSlot& slot) {
   WEFT_CHECK(slot.stage == TxnStage::kAwaitingBatch && slot.phase == Phase::kExecute && slot.outcome.code == Code::kOk,
              "a local commit is done in one call");
-  WEFT_CHECK(slot.participants == 0 && slot.locked_nodes == 0, "a local commit holds neither locks nor credit");
+  WEFT_CHECK(slot.participants.empty() && slot.locked_nodes.empty(), "a local commit holds neither locks nor credit");
   WEFT_CHECK(slot.count <= locks_.size(), "limits bound a transaction's keys");
   const Owner owner = ctx_.owner(ctx_.self, slot.index);
   const uint16_t locked = lock(slot, owner);
@@ -38,7 +38,7 @@ void LocalCommits::commit(TxnSlot& slot) {
   slot.enter(commits ? TxnStage::kCommitting : TxnStage::kAborting);
   for (uint16_t i = 0; i < locked; ++i) {
     const Entry& e = slot.entry(i);
-    if (e.at[index_of(Phase::kLock)] == 0) continue;
+    if (e.at[index_of(Phase::kLock)].empty()) continue;
     if (commits) {
       e.table->commit(e.key, owner, e.write, {e.new_value, e.new_bytes}, locks_[i]);
     } else {
@@ -53,7 +53,7 @@ void LocalCommits::commit(TxnSlot& slot) {
 WEFT_INLINE uint16_t LocalCommits::lock(TxnSlot& slot, Owner owner) {
   for (uint16_t i = 0; i < slot.count; ++i) {
     const Entry& e = slot.entry(i);
-    if (e.at[index_of(Phase::kLock)] == 0) continue;
+    if (e.at[index_of(Phase::kLock)].empty()) continue;
     std::optional<Version> expected;
     if (e.read) expected = e.version;
     const LockResult result = e.table->lock(e.key, owner, e.write, expected, e.write == Write::kNone ? 0 : e.new_bytes);
@@ -70,7 +70,7 @@ WEFT_INLINE uint16_t LocalCommits::lock(TxnSlot& slot, Owner owner) {
 WEFT_INLINE void LocalCommits::validate(TxnSlot& slot, Owner owner) {
   for (uint16_t i = 0; i < slot.count; ++i) {
     const Entry& e = slot.entry(i);
-    if (e.at[index_of(Phase::kValidate)] == 0) continue;
+    if (e.at[index_of(Phase::kValidate)].empty()) continue;
     Owner holder;
     const Code code = e.table->validate(e.key, e.version, owner, &holder);
     ctx_.touch_record();

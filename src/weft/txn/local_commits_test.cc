@@ -1,5 +1,6 @@
 // A commit of this node alone: all of it is installed, or none, and no lock is left.
 #include "weft/txn/local_commits.h"
+#include "weft/fabric/nodes_testing.h"
 
 #include "weft/store/owner_testing.h"
 #include "weft/txn/commit_testing.h"
@@ -35,7 +36,7 @@ class LocalCommitsTest : public CommitTest {
   }
   void run(TxnSlot& slot) {
     slot.stage = TxnStage::kAwaitingBatch;
-    EXPECT_EQ(planner_.plan(slot), mask_of({0}));
+    EXPECT_EQ(planner_.plan(slot), node_set({0}));
     local_.commit(slot);
   }
   LockResult lock_by_other(uint64_t key) { return table().lock(hashed(key), kOther, Write::kPut, std::nullopt, 8); }
@@ -161,7 +162,7 @@ TEST_F(LocalCommitsTest, WhatConcernsOthersIsNotCommittedAlone) {
   slot.stage = TxnStage::kAwaitingCredit;
   EXPECT_DEATH(local_.commit(slot), "in one call");
   slot.stage = TxnStage::kAwaitingBatch;
-  slot.locked_nodes = mask_of({1});
+  slot.locked_nodes = node_set({1});
   EXPECT_DEATH(local_.commit(slot), "neither locks nor credit");
 }
 

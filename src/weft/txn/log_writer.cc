@@ -1,6 +1,5 @@
 #include "weft/txn/log_writer.h"
 
-#include <bit>
 #include <cstring>
 
 #include "weft/base/check.h"
@@ -22,36 +21,36 @@ void LogWriter::begin_view() {
 }
 
 void LogWriter::plan(TxnSlot& slot) {
-  uint64_t by_message = uint64_t{1} << ctx_.self.value;
+  const NodeSet targets = slot.steps[static_cast<size_t>(Phase::kReplicate)].send_to;
+  NodeSet by_message = NodeSet::of(ctx_.self);
   size_t bytes = CommitRequest::bytes(ctx_.nodes);
   for (uint16_t i = 0; i < slot.count; ++i) {
     const Entry& e = slot.entry(i);
-    const uint64_t to = e.at[static_cast<size_t>(Phase::kReplicate)];
-    if (to == 0) continue;
+    const NodeSet to = e.at[static_cast<size_t>(Phase::kReplicate)];
+    if (to.empty()) continue;
     if ((e.flags & kOrdered) != 0) by_message |= to;
     bytes += key_part_bytes_max(e.key.bytes.size(), e.new_bytes);
   }
-  slot.ring_nodes = slot.steps[static_cast<size_t>(Phase::kReplicate)].send_to & ~by_message;
+  slot.ring_nodes = targets - by_message;
   slot.ring_bytes = 0;  // until the space is reserved
-  const uint64_t others =
-      slot.steps[static_cast<size_t>(Phase::kReplicate)].send_to & ~(uint64_t{1} << ctx_.self.value);
-  ctx_.counters.logs_by_message += static_cast<uint64_t>(std::popcount(others & ~slot.ring_nodes));
-  if (slot.ring_nodes != 0) slot.need_ring = static_cast<uint32_t>(ring_entry_bytes(bytes));
+  const NodeSet others = targets - NodeSet::of(ctx_.self);
+  ctx_.counters.logs_by_message += static_cast<uint64_t>((others - slot.ring_nodes).size());
+  if (!slot.ring_nodes.empty()) slot.need_ring = static_cast<uint32_t>(ring_entry_bytes(bytes));
 }
 
 void LogWriter::reserve(TxnSlot& slot) {
   WEFT_CHECK(slot.ring_bytes == 0, "room in rings is reserved once");
-  for_each_node(slot.ring_nodes, [&](NodeId node) {
-    if (rings_[node.value].reserve(slot.need_ring)) return;
+  for (const NodeId node : slot.ring_nodes) {
+    if (rings_[node.value].reserve(slot.need_ring)) continue;
     WEFT_MARK("no room in a ring");
-    slot.ring_nodes &= ~(uint64_t{1} << node.value);
+    slot.ring_nodes.remove(node);
     ++ctx_.counters.logs_by_message;
-  });
+  }
   slot.ring_bytes = slot.need_ring;
 }
 
 void LogWriter::give_back(TxnSlot& slot) {
-  for_each_node(slot.ring_nodes, [&](NodeId node) { rings_[node.value].give_back(slot.ring_bytes); });
+  for (const NodeId node : slot.ring_nodes) rings_[node.value].give_back(slot.ring_bytes);
   slot.ring_bytes = 0;
 }
 
@@ -59,7 +58,7 @@ void LogWriter::post(TxnSlot& slot, NodeId node) {
   LogRingWriter& ring = rings_[node.value];
   const size_t body = messages_.phase_bytes(slot, Phase::kReplicate, node);
   const size_t bytes = ring_entry_bytes(body);
-  WEFT_CHECK(node != ctx_.self && (slot.ring_nodes >> node.value & 1U) != 0, "the plan logs there by verbs");
+  WEFT_CHECK(node != ctx_.self && slot.ring_nodes.contains(node), "the plan logs there by verbs");
   WEFT_CHECK(bytes <= slot.ring_bytes, "room in rings is reserved first (K3)");
   ring.give_back(slot.ring_bytes);
   WEFT_CHECK(ring.reserve(bytes), "what is written is at most what was reserved");

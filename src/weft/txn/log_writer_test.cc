@@ -1,5 +1,6 @@
 // Log entries that go into other nodes' rings: they say what a Replicate message would, in the space that was reserved.
 #include "weft/txn/log_writer.h"
+#include "weft/fabric/nodes_testing.h"
 
 #include "weft/txn/verb_testing.h"
 
@@ -8,10 +9,10 @@ namespace {
 
 class LogWriterTest : public VerbPartTest {
  protected:
-  static constexpr uint64_t kPeers = 0b110;
+  static constexpr NodeSet kPeers = node_set({1, 2});
 
   // A transaction that replicates one put to these nodes.
-  TxnSlot& writes_to(uint64_t nodes, size_t bytes = 8) {
+  TxnSlot& writes_to(NodeSet nodes, size_t bytes = 8) {
     TxnSlot& slot = begin();
     Entry& e = *keys_.find_or_add(slot, kTable, key_at(kPeer));
     value_ = std::string(bytes, 'v');
@@ -25,7 +26,8 @@ class LogWriterTest : public VerbPartTest {
   }
   // The slot is no longer in use.
   void end(TxnSlot& slot) {
-    slot.participants = slot.ring_bytes = 0;
+    slot.participants = {};
+    slot.ring_bytes = 0;
     slot.stage = TxnStage::kFinished;
     slots_.detach(slot);
     slots_.free_if_done(slot);
@@ -38,7 +40,7 @@ class LogWriterTest : public VerbPartTest {
   void write(TxnSlot& slot) {
     writer_->plan(slot);
     writer_->reserve(slot);
-    for_each_node(slot.ring_nodes, [&](NodeId node) { writer_->post(slot, node); });
+    for (const NodeId node : slot.ring_nodes) writer_->post(slot, node);
     slot.ring_bytes = 0;
     step();
   }
@@ -56,9 +58,9 @@ class LogWriterTest : public VerbPartTest {
   int fill(size_t bytes) {
     int count = 0;
     for (;; ++count) {
-      TxnSlot& slot = writes_to(0b10, bytes);
+      TxnSlot& slot = writes_to(node_set({1}), bytes);
       write(slot);
-      const bool by_ring = slot.ring_nodes != 0;
+      const bool by_ring = !slot.ring_nodes.empty();
       end(slot);
       if (!by_ring) return count;
     }
@@ -92,7 +94,7 @@ TEST_F(LogWriterTest, AnEntryIsWhatAReplicateMessageWouldSay) {
 }
 
 TEST_F(LogWriterTest, EntriesLandInThisWritersRingAlone) {
-  TxnSlot& slot = writes_to(0b10);
+  TxnSlot& slot = writes_to(node_set({1}));
   write(slot);
   EXPECT_NE(load<RingHeader>(ring_at(kPeer, kSelf)).epoch, 0U);
   for (const NodeId writer : {kPeer, kOther}) {
@@ -103,28 +105,28 @@ TEST_F(LogWriterTest, EntriesLandInThisWritersRingAlone) {
 }
 
 TEST_F(LogWriterTest, AnEntryIsOneOfThePresentViewOnly) {
-  TxnSlot& slot = writes_to(0b10);
+  TxnSlot& slot = writes_to(node_set({1}));
   write(slot);
   EXPECT_FALSE(readers_[1].next(ctx_.view().epoch.value + 1, scratch_.data(), &entry_));
   EXPECT_TRUE(next(kPeer));
 }
 
 TEST_F(LogWriterTest, ThisNodeAndKeysInOrderGoByMessage) {
-  TxnSlot& slot = writes_to(0b111);
+  TxnSlot& slot = writes_to(node_set({0, 1, 2}));
   writer_->plan(slot);
   EXPECT_EQ(slot.ring_nodes, kPeers);
   EXPECT_EQ(ctx_.counters.logs_by_message, 0U) << "the own node costs no message";
-  slot.entry(0).at[index_of(Phase::kReplicate)] = 0b10;
+  slot.entry(0).at[index_of(Phase::kReplicate)] = node_set({1});
   slot.entry(0).flags = kOrdered;
   writer_->plan(slot);
-  EXPECT_EQ(slot.ring_nodes, 0b100U);
+  EXPECT_EQ(slot.ring_nodes, node_set({2}));
   EXPECT_EQ(ctx_.counters.logs_by_message, 1U);
   EXPECT_EQ(slot.ring_bytes, 0U);
 }
 
 TEST_F(LogWriterTest, WhatThePlanNeedsIsEnoughForTheEntry) {
   for (size_t bytes = 0; bytes <= 64; ++bytes) {
-    TxnSlot& slot = writes_to(0b10, bytes);
+    TxnSlot& slot = writes_to(node_set({1}), bytes);
     writer_->plan(slot);
     EXPECT_GE(slot.need_ring, ring_entry_bytes(messages_.phase_bytes(slot, Phase::kReplicate, kPeer)));
     EXPECT_EQ(slot.need_ring % kRingAlign, 0U);
@@ -138,24 +140,24 @@ TEST_F(LogWriterTest, WhereThereIsNoRoomAMessageGoes) {  // rule K3
   ctx_.counters.logs_by_message = 0;
   writer_->plan(slot);
   writer_->reserve(slot);
-  EXPECT_EQ(slot.ring_nodes, 0b100U) << "the other ring has room";
+  EXPECT_EQ(slot.ring_nodes, node_set({2})) << "the other ring has room";
   EXPECT_EQ(ctx_.counters.logs_by_message, 1U);
 }
 
 TEST_F(LogWriterTest, WhatIsGivenBackIsThereForTheNext) {
   const auto reserve_until_full = [&] {
     size_t count = 0;
-    for (TxnSlot& slot = writes_to(0b10, 64);; ++count) {
+    for (TxnSlot& slot = writes_to(node_set({1}), 64);; ++count) {
       writer_->plan(slot);
       writer_->reserve(slot);
-      if (slot.ring_nodes == 0) {
+      if (slot.ring_nodes.empty()) {
         end(slot);
         return count;
       }
       slot.ring_bytes = 0;  // forgotten, so that the space stays reserved
     }
   };
-  TxnSlot& first = writes_to(0b10, 64);
+  TxnSlot& first = writes_to(node_set({1}), 64);
   writer_->plan(first);
   writer_->reserve(first);
   EXPECT_EQ(first.ring_bytes, first.need_ring);
@@ -169,9 +171,9 @@ TEST_F(LogWriterTest, WhatIsGivenBackIsThereForTheNext) {
 TEST_F(LogWriterTest, WhatIsReadIsWrittenAgainAndEntriesDoNotWrap) {
   int entries = 0;
   for (int round = 0; round < 200; ++round) {
-    TxnSlot& slot = writes_to(0b10, static_cast<size_t>(round) % 65);
+    TxnSlot& slot = writes_to(node_set({1}), static_cast<size_t>(round) % 65);
     write(slot);
-    ASSERT_NE(slot.ring_nodes, 0U) << round;
+    ASSERT_NE(slot.ring_nodes, NodeSet{}) << round;
     ASSERT_TRUE(next(kPeer)) << round;
     EXPECT_EQ(entry_sequence(), slot.sequence);
     say_read(kPeer, readers_[1].position());
@@ -184,7 +186,7 @@ TEST_F(LogWriterTest, WhatIsReadIsWrittenAgainAndEntriesDoNotWrap) {
 }
 
 TEST_F(LogWriterTest, AReaderThatSaysMoreThanWasWrittenIsReported) {
-  TxnSlot& slot = writes_to(0b10);
+  TxnSlot& slot = writes_to(node_set({1}));
   write(slot);
   ASSERT_TRUE(next(kPeer));
   const uint64_t written = readers_[1].position();
@@ -211,16 +213,16 @@ TEST_F(LogWriterTest, EveryViewBeginsWithEmptyRings) {
   EXPECT_GT(fill(64), 0);
   writer_->begin_view();
   readers_[1].begin();
-  TxnSlot& slot = writes_to(0b10, 64);
+  TxnSlot& slot = writes_to(node_set({1}), 64);
   write(slot);
-  ASSERT_NE(slot.ring_nodes, 0U);
+  ASSERT_NE(slot.ring_nodes, NodeSet{});
   ASSERT_TRUE(next(kPeer));
   EXPECT_EQ(entry_sequence(), slot.sequence) << "from the beginning of the ring";
 }
 
 TEST_F(LogWriterTest, PaddingIsNeverWhatWasThereBefore) {
   for (int i = 0; i < 4; ++i) {
-    TxnSlot& slot = writes_to(0b10, i % 2 == 0 ? 64 : 1);
+    TxnSlot& slot = writes_to(node_set({1}), i % 2 == 0 ? 64 : 1);
     write(slot);
     const uint64_t from = readers_[1].position();
     ASSERT_TRUE(next(kPeer));

@@ -1,7 +1,5 @@
 #include "weft/txn/message_transport.h"
 
-#include <bit>
-
 #include "weft/base/check.h"
 #include "weft/base/inline.h"
 #include "weft/txn/key_part.h"
@@ -24,7 +22,7 @@ CommitRequest request_of(const TxnSlot& slot) {
           .flags = MessageTransport::flags_of(slot),
           .writes = slot.writes,
           .sequence = slot.sequence,
-          .participants = slot.participants & ~slot.nonvoting_nodes};
+          .participants = slot.participants - slot.nonvoting_nodes};
 }
 
 WEFT_INLINE KeyPart part_of(const Entry& e, uint16_t index, Phase phase, bool with_value) {
@@ -69,8 +67,8 @@ WEFT_INLINE std::byte* encode_key(std::byte* to, const Entry& e, uint16_t index,
 // How many keys the phase's message to this node may name. An unlock names keys only where it brings values, and an
 // abort none.
 uint16_t keys_named(const TxnSlot& slot, Phase phase, NodeId node) {
-  const bool names = phase != Phase::kUnlock || (slot.stage == TxnStage::kCommitting &&
-                                                 (slot.steps[index_of(phase)].send_to >> node.value & 1U) != 0);
+  const bool names = phase != Phase::kUnlock ||
+                     (slot.stage == TxnStage::kCommitting && slot.steps[index_of(phase)].send_to.contains(node));
   return names ? slot.count : 0;
 }
 
@@ -80,7 +78,7 @@ WEFT_INLINE size_t bytes_of(const TxnSlot& slot, Phase phase, NodeId node, int n
   size_t bytes = CommitRequest::bytes(nodes);
   for (uint16_t i = 0; i < count; ++i) {
     const Entry& e = slot.entry(i);
-    if ((e.at[index_of(phase)] >> node.value & 1U) == 0) continue;
+    if (!e.at[index_of(phase)].contains(node)) continue;
     bytes += key_part_bytes(part_of(e, i, phase, values && installs(e.write)));
   }
   return bytes;
@@ -94,7 +92,7 @@ WEFT_INLINE std::byte* encode(std::byte* to, const TxnSlot& slot, const CommitRe
   to = request.put(to, nodes);
   for (uint16_t i = 0; i < count; ++i) {
     const Entry& e = slot.entry(i);
-    if ((e.at[index_of(phase)] >> node.value & 1U) == 0) continue;
+    if (!e.at[index_of(phase)].contains(node)) continue;
     to = encode_key(to, e, i, phase, values && installs(e.write));
   }
   return to;
@@ -117,12 +115,12 @@ void MessageTransport::encode_phase(std::byte* to, const TxnSlot& slot, Phase ph
 }
 
 template <Phase kPhase>
-void MessageTransport::send_phase(const TxnSlot& slot, uint64_t nodes) {
+void MessageTransport::send_phase(const TxnSlot& slot, NodeSet nodes) {
   constexpr auto kKind = static_cast<uint8_t>(kKindOf[index_of(kPhase)]);
   const CommitRequest request = request_of(slot);
   const uint32_t tag = request.tag(ctx_.nodes);
   const size_t bytes_max = CommitRequest::bytes(ctx_.nodes) + slot.count * kWideHeadBytes + slot.bytes_used;
-  for_each_node(nodes, [&](NodeId node) {
+  for (const NodeId node : nodes) {
     if (std::byte* to = ctx_.port.begin_message(node, Flow::kCommit, bytes_max)) [[likely]] {
       to = encode(to, slot, request, kPhase, node, ctx_.nodes);
       ctx_.port.end_message(node, Flow::kCommit, kKind, tag, to);
@@ -132,13 +130,12 @@ void MessageTransport::send_phase(const TxnSlot& slot, uint64_t nodes) {
       to = ctx_.port.reserve(node, bytes <= kPacketBytesMax ? Flow::kCommit : Flow::kExecution, kKind, bytes, tag);
       encode(to, slot, request, kPhase, node, ctx_.nodes);
     }
-  });
-  ctx_.counters.phase_messages[index_of(kPhase)] +=
-      static_cast<uint64_t>(std::popcount(nodes & ~(uint64_t{1} << ctx_.self.value)));
+  }
+  ctx_.counters.phase_messages[index_of(kPhase)] += static_cast<uint64_t>((nodes - NodeSet::of(ctx_.self)).size());
 }
 
-void MessageTransport::send(const TxnSlot& slot, Phase phase, uint64_t nodes) {
-  WEFT_CHECK((nodes & ~slot.participants) == 0, "a commit speaks to its participants only");
+void MessageTransport::send(const TxnSlot& slot, Phase phase, NodeSet nodes) {
+  WEFT_CHECK((nodes - slot.participants).empty(), "a commit speaks to its participants only");
   switch (phase) {
     case Phase::kLock:
       return send_phase<Phase::kLock>(slot, nodes);

@@ -16,7 +16,7 @@ class MessageTransport {
  public:
   explicit MessageTransport(WorkerContext& ctx) : ctx_(ctx) {}
 
-  void send(const TxnSlot& slot, Phase phase, uint64_t nodes);
+  void send(const TxnSlot& slot, Phase phase, NodeSet nodes);
 
   // What a phase says of one key, by whichever transport.
   static KeyPart key_part(const TxnSlot& slot, const Entry& entry, uint16_t index, Phase phase);
@@ -34,18 +34,17 @@ class MessageTransport {
 
  private:
   template <Phase kPhase>
-  void send_phase(const TxnSlot& slot, uint64_t nodes);
+  void send_phase(const TxnSlot& slot, NodeSet nodes);
 
   WorkerContext& ctx_;
 };
 
 WEFT_INLINE inline void MessageTransport::take_lock_versions(TxnSlot& slot, NodeId node, const PhaseResult& result) {
-  const uint64_t bit = uint64_t{1} << node.value;
   const size_t bases = result.versions.size() - result.erased;
   size_t n = 0, erased = bases;
   for (uint16_t i = 0; i < slot.count; ++i) {
     Entry& e = slot.entry(i);
-    if ((e.at[index_of(Phase::kLock)] & bit) == 0) continue;
+    if (!e.at[index_of(Phase::kLock)].contains(node)) continue;
     if (bases != 0 && n >= bases) return;
     const Version base = bases != 0 ? Version(result.versions[n++]) : e.version;
     if (e.write != Write::kNone && e.base != Version() && e.base != base && !e.locked) {

@@ -1,5 +1,6 @@
 // A phase is one message for each node that takes part in it, and says what the plan says.
 #include "weft/txn/message_transport.h"
+#include "weft/fabric/nodes_testing.h"
 
 #include "weft/txn/commit_testing.h"
 #include "weft/txn/key_part.h"
@@ -66,7 +67,7 @@ TEST_F(MessageTransportTest, AMessageSaysWhichTransactionItBelongsTo) {
   const CommitRequest request = take_apart(send(slot, Phase::kLock).at(0)).request;
   EXPECT_EQ(request.sequence, slot.sequence);
   EXPECT_EQ(request.slot, slot.index);
-  EXPECT_EQ(request.participants, mask_of({1, 2}));
+  EXPECT_EQ(request.participants, node_set({1, 2}));
   EXPECT_EQ(request.writes, 1);
   EXPECT_EQ(request.flags, slot.flags | kCommits);
   slot.flags |= kPiggybackAck;
@@ -78,8 +79,8 @@ TEST_F(MessageTransportTest, WhoOnlyFillsIsNotNamedAsAParticipant) {
   TxnSlot& slot = begin();
   put(slot, key_at(kOne), "a");
   plan(slot);
-  slot.nonvoting_nodes = mask_of({2});
-  EXPECT_EQ(take_apart(send(slot, Phase::kLock).at(0)).request.participants, mask_of({1}));
+  slot.nonvoting_nodes = node_set({2});
+  EXPECT_EQ(take_apart(send(slot, Phase::kLock).at(0)).request.participants, node_set({1}));
 }
 
 TEST_F(MessageTransportTest, ALockBringsTheVersionThatWasReadAndTheValue) {
@@ -164,9 +165,9 @@ TEST_F(MessageTransportTest, AnUnlockThatAbortsNamesNoKeys) {
   TxnSlot& slot = begin();
   put(slot, key_at(kOne), "v");
   plan(slot);
-  slot.entry(0).at[index_of(Phase::kUnlock)] = mask_of({1});
+  slot.entry(0).at[index_of(Phase::kUnlock)] = node_set({1});
   slot.stage = TxnStage::kAborting;
-  messages_.send(slot, Phase::kUnlock, mask_of({1}));
+  messages_.send(slot, Phase::kUnlock, node_set({1}));
   deliver();
   const Taken got = take_apart(take_received().at(0));
   EXPECT_FALSE(got.request.commits());
@@ -177,7 +178,7 @@ TEST_F(MessageTransportTest, MessagesToTheNodeItselfAreNotCounted) {
   TxnSlot& slot = begin();
   put(slot, key_at(kSelf), "v");
   plan(slot);
-  messages_.send(slot, Phase::kLock, mask_of({0}));
+  messages_.send(slot, Phase::kLock, node_set({0}));
   EXPECT_EQ(ctx_.counters.phase_messages[index_of(Phase::kLock)], 0U);
 }
 
@@ -185,8 +186,8 @@ TEST_F(MessageTransportTest, NothingGoesToWhoHasNoPart) {
   TxnSlot& slot = begin();
   put(slot, key_at(kOne), "v");
   plan(slot);
-  EXPECT_DEATH(messages_.send(slot, Phase::kLock, mask_of({0})), "its participants only");
-  EXPECT_DEATH(messages_.send(slot, Phase::kExecute, mask_of({1})), "has these phases");
+  EXPECT_DEATH(messages_.send(slot, Phase::kLock, node_set({0})), "its participants only");
+  EXPECT_DEATH(messages_.send(slot, Phase::kExecute, node_set({1})), "has these phases");
 }
 
 class MessageTransportDnl2Test : public MessageTransportTest {

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "weft/base/bytes.h"
+#include "weft/fabric/nodes.h"
 #include "weft/options.h"
 #include "weft/status.h"
 #include "weft/store/record.h"
@@ -178,7 +179,7 @@ struct CommitRequest {
   uint8_t flags = 0;    // CommitFlags
   uint16_t writes = 0;  // written keys of the whole transaction
   uint64_t sequence = 0;
-  uint64_t participants = 0;  // bit n: node n takes part
+  NodeSet participants;
 
   static constexpr int kNodesInTag = 16;
   static constexpr uint64_t kSequenceMax = (uint64_t{1} << 48) - 1;
@@ -186,14 +187,14 @@ struct CommitRequest {
 
   bool commits() const { return (flags & kCommits) != 0; }
   uint32_t tag(int nodes) const {
-    const uint32_t in_tag = nodes <= kNodesInTag ? static_cast<uint32_t>(participants) << 16 : 0;
+    const uint32_t in_tag = nodes <= kNodesInTag ? static_cast<uint32_t>(participants.bits()) << 16 : 0;
     return slot | uint32_t{flags} << 8 | in_tag;
   }
   // Returns the end.
   std::byte* put(std::byte* to, int nodes) const {
     store(to, sequence | uint64_t{writes} << 48);
     if (nodes <= kNodesInTag) return to + 8;
-    store(to + 8, participants);
+    store(to + 8, participants.bits());
     return to + 16;
   }
   // The body has at least bytes(nodes).
@@ -205,7 +206,7 @@ struct CommitRequest {
             static_cast<uint8_t>(tag >> 8),
             static_cast<uint16_t>(word >> 48),
             word & kSequenceMax,
-            participants};
+            NodeSet::from_bits(participants)};
   }
 };
 

@@ -124,13 +124,13 @@ TEST(CommitRequestCodec, WhatIsPutIsTakenInAClusterOfAnySize) {
   Random random(1);
   for (const int nodes : {1, 2, 3, 15, 16, 17, 32, 33, 63}) {
     for (int round = 0; round < 100; ++round) {
-      const uint64_t all = (uint64_t{1} << nodes) - 1;
+      const NodeSet all = NodeSet::below(NodeId(static_cast<uint8_t>(nodes)));
       const CommitRequest put{.coordinator = NodeId(9),
                               .slot = static_cast<uint8_t>(random.next()),
                               .flags = static_cast<uint8_t>(random.below(kCommitFlagsMax + 1)),
                               .writes = static_cast<uint16_t>(round == 0 ? UINT16_MAX : random.next()),
                               .sequence = round == 0 ? CommitRequest::kSequenceMax : random.below(uint64_t{1} << 48),
-                              .participants = round == 0 ? all : random.next() & all};
+                              .participants = round == 0 ? all : NodeSet::from_bits(random.next()) & all};
       const size_t bytes = CommitRequest::bytes(nodes);
       EXPECT_EQ(bytes, nodes <= 16 ? 8U : 16U) << "where they fit, the participants are in the tag";
       std::vector<std::byte> body(bytes + 1, std::byte{0xee});
@@ -154,7 +154,7 @@ TEST(CommitRequestCodec, ATagHasTheSlotInItsLowByteAndTheFlagsInTheNext) {
     CommitRequest request{};
     request.slot = 0x5a;
     request.flags = 0x0c;
-    request.participants = 0x8001;
+    request.participants = NodeSet::from_bits(0x8001);
     EXPECT_EQ(request.tag(nodes), nodes == 16 ? 0x8001'0c5aU : 0x0c5aU);
   }
 }

@@ -113,7 +113,7 @@ class HandNodes : public Environment {
 
   // The view after view_.
   std::shared_ptr<const View> view_without(NodeId gone) const {
-    const Result<View> next = without_members(view_, uint64_t{1} << gone.value);
+    const Result<View> next = without_members(view_, NodeSet::of(gone));
     EXPECT_TRUE(next) << next.error().text();
     return std::make_shared<const View>(*next);
   }

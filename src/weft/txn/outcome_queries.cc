@@ -110,7 +110,7 @@ void OutcomeQueries::look_at(Query& query) {
   } else if (!ctx_.views.active()) {
     WEFT_MARK("a question waits for recovery");
     query.epoch = 0;
-    query.waiting = 0;  // ignore answers to the round that ended
+    query.waiting = {};  // ignore answers to the round that ended
     query.due_ns = now_ns + kOpenNs;
   } else if (query.epoch != ctx_.view().epoch.value || now_ns >= query.due_ns) {
     begin_round(query);
@@ -120,18 +120,18 @@ void OutcomeQueries::look_at(Query& query) {
 void OutcomeQueries::begin_round(Query& query) {
   query.number = ++rounds_;
   query.epoch = ctx_.view().epoch.value;
-  query.waiting = ctx_.view().member_mask() & ~(uint64_t{1} << ctx_.self.value);
+  query.waiting = ctx_.view().member_nodes() - NodeSet::of(ctx_.self);
   query.open = false;
   query.due_ns = ctx_.now_ns() + kSilentNs;
   hear(query, known_outcome(query.id.incarnation, query.id.sequence));
   if (query.status) return;
   const OutcomeQuery ask{query.id.sequence, query.id.incarnation, query.number};
-  for_each_node(query.waiting, [&](NodeId node) {
+  for (const NodeId node : query.waiting) {
     if (ctx_.port.queued_bytes(node, Flow::kExecution) > ctx_.limits.credit_bytes / 2)
-      return;  // asked again when it is due
+      continue;  // asked again when it is due
     store(ctx_.port.reserve(node, Flow::kExecution, static_cast<uint8_t>(Kind::kOutcomeQuery), sizeof ask), ask);
-  });
-  if (query.waiting == 0) end_round(query);
+  }
+  if (query.waiting.empty()) end_round(query);
 }
 
 void OutcomeQueries::hear(Query& query, KnownOutcome standing) {
@@ -142,7 +142,7 @@ void OutcomeQueries::hear(Query& query, KnownOutcome standing) {
 
 // All have answered, and nobody knows.
 void OutcomeQueries::end_round(Query& query) {
-  WEFT_CHECK(query.waiting == 0 && !query.status, "a round ends when all have answered and nobody knows");
+  WEFT_CHECK(query.waiting.empty() && !query.status, "a round ends when all have answered and nobody knows");
   if (query.open) {
     WEFT_MARK("a question about an open transaction");
     query.due_ns = ctx_.now_ns() + kOpenNs;
@@ -156,12 +156,11 @@ void OutcomeQueries::on_answer(const Batch&, std::span<const Message> run) {
   for (const Message& m : run) {
     if (!m.ok) continue;
     const auto answer = load<OutcomeReply>(m.body.data());
-    const uint64_t bit = uint64_t{1} << m.source.value;
     for (Query& query : queries_) {
-      if (query.number != answer.question || (query.waiting & bit) == 0 || query.status) continue;
-      query.waiting &= ~bit;
+      if (query.number != answer.question || !query.waiting.contains(m.source) || query.status) continue;
+      query.waiting.remove(m.source);
       hear(query, static_cast<KnownOutcome>(answer.standing));
-      if (query.waiting == 0 && !query.status) end_round(query);
+      if (query.waiting.empty() && !query.status) end_round(query);
       if (query.status) query.due_ns = ctx_.now_ns();
     }
   }

@@ -57,7 +57,7 @@ class OutcomeQueries final : public Service {
     std::shared_ptr<OutcomeAnswer> reply;
     uint32_t number = 0;    // of the round in progress
     uint32_t epoch = 0;     // in which it was asked; 0: no round is in progress
-    uint64_t waiting = 0;   // nodes that have not answered
+    NodeSet waiting;        // nodes that have not answered
     bool open = false;      // a member says so
     uint64_t due_ns = 0;    // when to ask next
     uint64_t until_ns = 0;  // when to give up: nobody knows

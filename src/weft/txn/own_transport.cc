@@ -11,12 +11,12 @@ void OwnTransport::take_keys(const TxnSlot& slot, Phase phase) {
   keys_.cut(0);
   unread_ = false;
   // An unlock names keys only where it brings values, and an abort none.
-  if ((slot.steps[index_of(phase)].send_to >> ctx_.self.value & 1U) == 0) return;
+  if (!slot.steps[index_of(phase)].send_to.contains(ctx_.self)) return;
   if (phase == Phase::kUnlock && slot.stage != TxnStage::kCommitting) return;
   KeyRef* to = keys_.begin_adding(slot.count);
   for (uint16_t i = 0; i < slot.count; ++i) {
     const Entry& e = slot.entry(i);
-    if ((e.at[index_of(phase)] >> ctx_.self.value & 1U) == 0) continue;
+    if (!e.at[index_of(phase)].contains(ctx_.self)) continue;
     unread_ |= !e.key.hint;
     const KeyPart part = MessageTransport::key_part(slot, e, i, phase);
     new (to++) KeyRef{.key = e.key,
@@ -53,7 +53,7 @@ void OwnTransport::run(TxnSlot& slot, Phase phase) {
                               .flags = MessageTransport::flags_of(slot),
                               .writes = slot.writes,
                               .sequence = slot.sequence,
-                              .participants = slot.participants & ~slot.nonvoting_nodes};
+                              .participants = slot.participants - slot.nonvoting_nodes};
   bool taken = true;
   switch (phase) {
     case Phase::kLock:
@@ -83,9 +83,8 @@ void OwnTransport::lock(TxnSlot& slot, const CommitRequest& request) {
     fail(slot, result.code, &slot.entry(result.index), result.holder);
     return;
   }
-  const uint64_t own = uint64_t{1} << ctx_.self.value;
-  slot.locked_nodes |= own;
-  slot.record_nodes |= own;
+  slot.locked_nodes.add(ctx_.self);
+  slot.record_nodes.add(ctx_.self);
   MessageTransport::take_lock_versions(slot, ctx_.self, result);
 }
 

@@ -1,6 +1,7 @@
 // What a commit needs of its own node is a call: no message, no round trip, and a refusal ends the commit before
 // anybody else hears of it.
 #include "weft/txn/own_transport.h"
+#include "weft/fabric/nodes_testing.h"
 
 #include "weft/store/owner_testing.h"
 #include "weft/txn/coordinator_testing.h"
@@ -92,11 +93,11 @@ TEST_F(OwnTransportTest, ACommitHereRunsWithoutMessagesToThisNode) {
   EXPECT_EQ(sent(), "replicate@1") << "it is locked already";
   EXPECT_EQ(word_of(own).owner(), owner(slot));
   EXPECT_EQ(slot.entry(0).base, Version(1)) << "the participant's answer";
-  EXPECT_EQ(slot.locked_nodes, mask_of({0}));
-  EXPECT_EQ(slot.record_nodes, mask_of({0, 1}));
+  EXPECT_EQ(slot.locked_nodes, node_set({0}));
+  EXPECT_EQ(slot.record_nodes, node_set({0, 1}));
   EXPECT_EQ(record(slot).state, kLocked);
   EXPECT_EQ(record(slot).sequence, slot.sequence);
-  EXPECT_EQ(record(slot).participants, mask_of({0, 1})) << "as recovery would be told";
+  EXPECT_EQ(record(slot).participants, node_set({0, 1})) << "as recovery would be told";
   EXPECT_EQ(record(slot).writes, 1U);
   EXPECT_EQ(value_of(own), "old");
   answer(kOne, slot, Phase::kReplicate);

@@ -208,8 +208,8 @@ class PartTest : public ::testing::Test {
     Placement& placement = next.partitions[partition.value];
     placement.replicas = {primary};
     placement.count = 1;
-    placement.in_sync = uint64_t{1} << primary.value;
-    placement.catching_up = uint64_t{1} << fills.value;
+    placement.in_sync = NodeSet::of(primary);
+    placement.catching_up = NodeSet::of(fills);
     return next;
   }
 

@@ -132,7 +132,7 @@ class ParticipantClusterTest : public ParticipantTest {
 
   void expect_kept() {
     CommitRequest in = request(CommitRequest::kSequenceMax, true, kUnanimous);
-    in.participants = uint64_t{1} << (kClusterNodes - 1) | 0b110;
+    in.participants = node_set({1, 2, kClusterNodes - 1});
     in.writes = 250;
     handle(Kind::kReplicate, in, {with_value(key_at(kOther), "made", 1)});
     EXPECT_EQ(code(Phase::kReplicate), Code::kOk);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "weft/fabric/nodes_testing.h"
 #include "weft/store/owner_testing.h"
 #include "weft/txn/batch.h"
 #include "weft/txn/commit_parser.h"
@@ -54,7 +55,7 @@ class CommitPartTest : public PartTest {
   static CommitRequest request(uint64_t sequence, bool commit = true, uint8_t flags = 0) {
     CommitRequest out{};
     out.sequence = sequence;
-    out.participants = 7;
+    out.participants = node_set({0, 1, 2});
     out.writes = 1;
     out.flags = static_cast<uint8_t>(flags | (commit ? kCommits : 0));
     return out;

@@ -28,8 +28,8 @@ class PartitionSweepTest : public testing::Test {
     placement = {};
     placement.replicas[0] = primary;
     placement.count = 1;
-    placement.in_sync = uint64_t{1} << primary.value;
-    placement.catching_up = uint64_t{1} << fills.value;
+    placement.in_sync = NodeSet::of(primary);
+    placement.catching_up = NodeSet::of(fills);
     return next;
   }
   View left(size_t partition) const { return moved(view_, partition, NodeId(1), NodeId(2)); }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstring>
 
 #include "weft/base/check.h"
@@ -40,18 +39,18 @@ PieceSender::PieceSender(WorkerContext& ctx, uint32_t piece_bytes) : ctx_(ctx), 
              "a piece is a message of one packet");
 }
 
-void PieceSender::add(const TxnSlot& slot, Phase phase, uint64_t nodes) {
-  WEFT_CHECK((nodes & ~slot.participants) == 0, "a commit speaks to its participants only");
+void PieceSender::add(const TxnSlot& slot, Phase phase, NodeSet nodes) {
+  WEFT_CHECK((nodes - slot.participants).empty(), "a commit speaks to its participants only");
   const CommitRequest request{.coordinator = ctx_.self,
                               .slot = slot.index,
                               .flags = MessageTransport::flags_of(slot),
                               .writes = slot.writes,
                               .sequence = slot.sequence,
-                              .participants = slot.participants & ~slot.nonvoting_nodes};
-  for_each_node(nodes, [&](NodeId node) {
+                              .participants = slot.participants - slot.nonvoting_nodes};
+  for (const NodeId node : nodes) {
     // An unlock names keys only where it brings values, and an abort none.
-    const bool names = phase != Phase::kUnlock || (slot.stage == TxnStage::kCommitting &&
-                                                   (slot.steps[index_of(phase)].send_to >> node.value & 1U) != 0);
+    const bool names = phase != Phase::kUnlock ||
+                       (slot.stage == TxnStage::kCommitting && slot.steps[index_of(phase)].send_to.contains(node));
     Send send{.slot = &slot,
               .request = request,
               .phase = phase,
@@ -64,16 +63,15 @@ void PieceSender::add(const TxnSlot& slot, Phase phase, uint64_t nodes) {
               .sent = 0};
     measure(&send);
     sends_.push_back(send);
-  });
-  ctx_.counters.phase_messages[index_of(phase)] +=
-      static_cast<uint64_t>(std::popcount(nodes & ~(uint64_t{1} << ctx_.self.value)));
+  }
+  ctx_.counters.phase_messages[index_of(phase)] += static_cast<uint64_t>((nodes - NodeSet::of(ctx_.self)).size());
 }
 
 void PieceSender::measure(Send* send) const {
   size_t bytes = CommitRequest::bytes(ctx_.nodes);
   for (uint16_t i = 0; i < send->count; ++i) {
     const Entry& e = send->slot->entry(i);
-    if ((e.at[index_of(send->phase)] >> send->node.value & 1U) == 0) continue;
+    if (!e.at[index_of(send->phase)].contains(send->node)) continue;
     bytes += key_part_bytes(MessageTransport::key_part(*send->slot, e, i, send->phase));
     ++send->keys;
   }
@@ -82,8 +80,7 @@ void PieceSender::measure(Send* send) const {
 
 // The slot may be another transaction's by now if the peer was lost, and views do not change.
 bool PieceSender::is_over(const Send& send) const {
-  return send.slot->sequence != send.request.sequence || !send.slot->in_phases() ||
-         (ctx_.views.lost_peers() >> send.node.value & 1U) != 0;
+  return send.slot->sequence != send.request.sequence || !send.slot->in_phases() || ctx_.views.is_lost(send.node);
 }
 
 bool PieceSender::step() {
@@ -122,7 +119,7 @@ void PieceSender::send_piece(Send& send) {
 std::byte* PieceSender::copy_some(Send& send, std::byte* to, const std::byte* end) const {
   while (to != end && send.entry < send.count) {
     const Entry& e = send.slot->entry(send.entry);
-    if ((e.at[index_of(send.phase)] >> send.node.value & 1U) == 0) {
+    if (!e.at[index_of(send.phase)].contains(send.node)) {
       ++send.entry;
       continue;
     }

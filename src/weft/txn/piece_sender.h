@@ -21,7 +21,7 @@ class PieceSender {
   PieceSender(WorkerContext& ctx, uint32_t piece_bytes);
 
   // Sends this phase of a commit to these nodes, this one included, in the steps that follow.
-  void add(const TxnSlot& slot, Phase phase, uint64_t nodes);
+  void add(const TxnSlot& slot, Phase phase, NodeSet nodes);
 
   bool step();  // true if it has sent something
   bool empty() const { return sends_.empty(); }

@@ -1,5 +1,6 @@
 // However a message is cut, its pieces are the bytes of the message; and a few are sent at a time.
 #include "weft/txn/piece_sender.h"
+#include "weft/fabric/nodes_testing.h"
 
 #include "weft/txn/commit_testing.h"
 #include "weft/txn/piece.h"
@@ -56,7 +57,7 @@ TEST_F(PieceSenderTest, ThePiecesOfAMessageAreItsBytes) {
     PieceSender pieces(ctx_, piece_bytes);
     TxnSlot& slot = planned();
     for (const Phase phase : {Phase::kLock, Phase::kReplicate, Phase::kUnlock}) {
-      const uint64_t nodes = mask_of({1, 2});
+      const NodeSet nodes = node_set({1, 2});
       if (phase == Phase::kReplicate) slot.entry(0).base = slot.entry(1).base = Version(3);
       pieces.add(slot, phase, nodes);
       EXPECT_FALSE(pieces.empty());
@@ -85,14 +86,14 @@ TEST_F(PieceSenderTest, ThePiecesOfAMessageAreItsBytes) {
 TEST_F(PieceSenderTest, ASlotThatIsAnothersByNowEndsIt) {
   PieceSender pieces(ctx_, kPieceBytesLeast);
   TxnSlot& slot = planned();
-  pieces.add(slot, Phase::kLock, mask_of({1}));
+  pieces.add(slot, Phase::kLock, node_set({1}));
   slot.sequence += 1;
   EXPECT_FALSE(pieces.step());
   EXPECT_TRUE(pieces.empty());
   deliver();
   EXPECT_TRUE(take_received().empty());
   slot.sequence -= 1;
-  pieces.add(slot, Phase::kLock, mask_of({1, 2}));
+  pieces.add(slot, Phase::kLock, node_set({1, 2}));
   pieces.clear();
   EXPECT_TRUE(pieces.empty());
 }

@@ -22,7 +22,7 @@ struct AnyRow {
 
 }  // namespace
 
-uint64_t Planner::plan(TxnSlot& slot) const {
+NodeSet Planner::plan(TxnSlot& slot) const {
   const bool several_primaries = begin(slot);
   if (slot.read_only) return plan_keys(slot, CompiledRow<&kReadOnly>(), several_primaries);
   const Protocol& row = rows_.at(slot.row);
@@ -41,7 +41,7 @@ uint64_t Planner::plan(TxnSlot& slot) const {
   return plan_keys(slot, AnyRow{&row}, several_primaries);
 }
 
-uint64_t Planner::plan_by_pointer(TxnSlot& slot) const {
+NodeSet Planner::plan_by_pointer(TxnSlot& slot) const {
   const bool several_primaries = begin(slot);
   return plan_keys(slot, AnyRow{slot.read_only ? &kReadOnly : &rows_.at(slot.row)}, several_primaries);
 }
@@ -62,20 +62,20 @@ std::vector<Planner::Instance> Planner::instances_of(const RowSet& rows) {
 // Resolves what is to be written, and returns whether it has several primaries.
 WEFT_INLINE bool Planner::begin(TxnSlot& slot) {
   slot.writes = 0;
-  uint64_t primaries = 0;
+  NodeSet primaries;
   for (uint16_t i = 0; i < slot.count; ++i) {
     Entry& e = slot.entry(i);
     resolve_write(slot, e);
     if (e.write == Write::kNone) continue;
     ++slot.writes;
-    primaries |= uint64_t{1} << e.placement->primary().value;
+    primaries.add(e.placement->primary());
   }
-  slot.read_only = slot.writes == 0 && slot.locked_nodes == 0;
-  return (primaries & (primaries - 1)) != 0;
+  slot.read_only = slot.writes == 0 && slot.locked_nodes.empty();
+  return primaries.size() > 1;
 }
 
 template <class Row>
-WEFT_INLINE uint64_t Planner::plan_keys(TxnSlot& slot, Row of, bool several_primaries) const {
+WEFT_INLINE NodeSet Planner::plan_keys(TxnSlot& slot, Row of, bool several_primaries) const {
   const Protocol& row = of.get();
   slot.unanimous = row.commits == CommitRule::kUnanimous;
   slot.lock_brings_values = row.lock_carries_value && !bugs_.has(PlantedBug::kLockWithoutValue);
@@ -83,20 +83,20 @@ WEFT_INLINE uint64_t Planner::plan_keys(TxnSlot& slot, Row of, bool several_prim
       static_cast<uint8_t>((slot.unanimous ? kUnanimous : 0) | (row.refusal == Refusal::kFinal ? kRefusalIsFinal : 0) |
                            (row.unlock_ack == UnlockAck::kPiggybacked ? kPiggybackAck : 0));
   slot.steps = {};
-  slot.catching_up_nodes = 0;
-  uint64_t nodes = slot.participants;
-  uint64_t voters = nodes;
+  slot.catching_up_nodes = {};
+  NodeSet nodes = slot.participants;
+  NodeSet voters = nodes;
   for (uint16_t i = 0; i < slot.count; ++i) {
     Entry& e = slot.entry(i);
-    const uint64_t catching_up = e.write != Write::kNone ? e.placement->catching_up : 0;
-    const uint64_t of_key = plan_key(slot, e, row, several_primaries);
+    const NodeSet catching_up = e.write != Write::kNone ? e.placement->catching_up : NodeSet{};
+    const NodeSet of_key = plan_key(slot, e, row, several_primaries);
     nodes |= of_key;
-    voters |= of_key & ~catching_up;
+    voters |= of_key - catching_up;
     slot.catching_up_nodes |= catching_up;
   }
   // Every node that is sent to answers for itself.
   for (PlanStep& step : slot.steps) step.await_from = step.send_to;
-  slot.nonvoting_nodes = slot.catching_up_nodes & ~voters;
+  slot.nonvoting_nodes = slot.catching_up_nodes - voters;
   slot.ack_after = ack_after(slot, row);
   return nodes;
 }
@@ -113,7 +113,7 @@ WEFT_INLINE void Planner::resolve_write(TxnSlot& slot, Entry& e) {
 }
 
 // Returns the nodes this key involves.
-WEFT_INLINE uint64_t Planner::plan_key(TxnSlot& slot, Entry& e, const Protocol& row, bool several_primaries) const {
+WEFT_INLINE NodeSet Planner::plan_key(TxnSlot& slot, Entry& e, const Protocol& row, bool several_primaries) const {
   e.at = {};
   e.by_verb = 0;
   e.flags = 0;
@@ -122,7 +122,7 @@ WEFT_INLINE uint64_t Planner::plan_key(TxnSlot& slot, Entry& e, const Protocol& 
   } else if (e.read && !e.locked && !e.unvalidated) {
     plan_read(slot, e, row);
   }
-  uint64_t nodes = e.by_verb != 0 ? uint64_t{1} << e.placement->primary().value : 0;
+  NodeSet nodes = e.by_verb != 0 ? NodeSet::of(e.placement->primary()) : NodeSet{};
   for (const Phase phase : {Phase::kLock, Phase::kValidate, Phase::kReplicate, Phase::kUnlock}) {
     slot.steps[index_of(phase)].send_to |= e.at[index_of(phase)];
     nodes |= e.at[index_of(phase)];
@@ -132,23 +132,23 @@ WEFT_INLINE uint64_t Planner::plan_key(TxnSlot& slot, Entry& e, const Protocol& 
 
 WEFT_INLINE void Planner::plan_write(Entry& e, const Protocol& row, bool several_primaries) const {
   const Placement& replicas = *e.placement;
-  const uint64_t primary = uint64_t{1} << replicas.primary().value;
-  const uint64_t lock_at = row.locks_backups() ? replicas.in_sync : primary;
+  const NodeSet primary = NodeSet::of(replicas.primary());
+  const NodeSet lock_at = row.locks_backups() ? replicas.in_sync : primary;
   const bool by_verb = locks_by_verb(e, row);
   e.flags = key_flags(e, row);
   // A lock taken while reading is enough, but an erase needs more of it, and so does a long value.
   if (!by_verb && (!e.locked || e.write == Write::kErase || e.new_bytes > kHeldRoom))
     e.at[index_of(Phase::kLock)] = lock_at;
   if (row.replicates()) {
-    uint64_t to = replicas.in_sync & ~primary;
+    NodeSet to = replicas.in_sync - primary;
     // K2: a lock that does not carry the value leaves it at the backups and the coordinator; if the coordinator is
     // one of the backups, these are not more than f nodes, and the primary gets it too. It also does if there is
     // another primary: once that one is unlocked the commit is seen, and coordinator and backups may be lost together
     // while this primary stays.
-    const bool counted_twice = (to >> self_.value & 1U) != 0;
+    const bool counted_twice = to.contains(self_);
     const bool lock_misses_it = !row.lock_carries_value && (counted_twice || several_primaries);
     if (row.replicates_to_primary() || lock_misses_it) to |= primary;
-    if (by_verb && bugs_.has(PlantedBug::kLogMissesPrimary)) to &= ~primary;
+    if (by_verb && bugs_.has(PlantedBug::kLogMissesPrimary)) to -= primary;
     e.at[index_of(Phase::kReplicate)] = to;
   }
   // Replicas that are catching up get the write in any row, before anybody sees it.
@@ -156,15 +156,15 @@ WEFT_INLINE void Planner::plan_write(Entry& e, const Protocol& row, bool several
   // The unlock brings the value to nodes that lock and have not received it.
   const bool lock_brought_it = row.lock_carries_value && !bugs_.has(PlantedBug::kLockWithoutValue);
   if (e.write != Write::kErase && !lock_brought_it)
-    e.at[index_of(Phase::kUnlock)] = lock_at & ~e.at[index_of(Phase::kReplicate)];
+    e.at[index_of(Phase::kUnlock)] = lock_at - e.at[index_of(Phase::kReplicate)];
   if (by_verb) {
     e.by_verb = kLocksByVerb;
-    e.at[index_of(Phase::kUnlock)] = 0;
+    e.at[index_of(Phase::kUnlock)] = {};
   }
 }
 
 WEFT_INLINE void Planner::plan_read(const TxnSlot& slot, Entry& e, const Protocol& row) const {
-  const uint64_t primary = uint64_t{1} << e.placement->primary().value;
+  const NodeSet primary = NodeSet::of(e.placement->primary());
   if (row.locks_reads()) e.at[index_of(Phase::kLock)] = row.locks_backups() ? e.placement->in_sync : primary;
   if (!row.validate || bugs_.has(PlantedBug::kSkipValidation)) return;
   const bool reads_word = rows_.at(slot.row).by.validate == Primitive::kOneSided && e.found && e.where &&
@@ -181,7 +181,7 @@ WEFT_INLINE void Planner::plan_read(const TxnSlot& slot, Entry& e, const Protoco
 WEFT_INLINE Phase Planner::ack_after(const TxnSlot& slot, const Protocol& row) const {
   if (bugs_.has(PlantedBug::kToldEarly) && slot.writes != 0) return Phase::kValidate;
   const Phase phase = ack_phase(row);
-  return slot.catching_up_nodes == 0 ? phase : std::max(phase, Phase::kReplicate);
+  return slot.catching_up_nodes.empty() ? phase : std::max(phase, Phase::kReplicate);
 }
 
 WEFT_INLINE bool Planner::locks_by_verb(const Entry& entry, const Protocol& row) const {

@@ -25,10 +25,10 @@ class Planner {
 
   // Plans the commit of a transaction whose reads have all been answered. Returns the nodes it involves, in addition to
   // those that take part already. If what was read violates a precondition, the slot has failed.
-  uint64_t plan(TxnSlot& slot) const;
+  NodeSet plan(TxnSlot& slot) const;
   // The same by the code for rows that are not known when it is compiled. plan() has instances for those that clusters
   // serve; a test compares them.
-  uint64_t plan_by_pointer(TxnSlot& slot) const;
+  NodeSet plan_by_pointer(TxnSlot& slot) const;
 
   // How the transaction executes the reads that no local replica answers.
   struct ReadPlan {
@@ -46,9 +46,9 @@ class Planner {
   static std::vector<Instance> instances_of(const RowSet& rows);
   static bool begin(TxnSlot& slot);
   template <class Row>
-  uint64_t plan_keys(TxnSlot& slot, Row of, bool several_primaries) const;
+  NodeSet plan_keys(TxnSlot& slot, Row of, bool several_primaries) const;
   static void resolve_write(TxnSlot& slot, Entry& entry);
-  uint64_t plan_key(TxnSlot& slot, Entry& entry, const Protocol& row, bool several_primaries) const;
+  NodeSet plan_key(TxnSlot& slot, Entry& entry, const Protocol& row, bool several_primaries) const;
   void plan_write(Entry& entry, const Protocol& row, bool several_primaries) const;
   void plan_read(const TxnSlot& slot, Entry& entry, const Protocol& row) const;
   static uint8_t key_flags(const Entry& entry, const Protocol& row);

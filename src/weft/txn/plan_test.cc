@@ -22,9 +22,9 @@
 namespace weft {
 namespace {
 
-std::string nodes_text(uint64_t mask) {
+std::string nodes_text(NodeSet nodes) {
   std::string out;
-  for_each_node(mask, [&](NodeId node) { out += (out.empty() ? "" : " ") + std::to_string(node.value); });
+  for (const NodeId node : nodes) out += (out.empty() ? "" : " ") + std::to_string(node.value);
   return out.empty() ? "-" : out;
 }
 
@@ -59,10 +59,10 @@ void read_key(const std::vector<std::string>& words, PlannedTxn& txn) {
   for (; i < words.size() && words[i].find_first_not_of("0123456789") == std::string::npos; ++i) {
     const NodeId node(static_cast<uint8_t>(std::stoul(words[i])));
     at.replicas[at.count++] = node;
-    at.in_sync |= bit(node);
+    at.in_sync.add(node);
   }
   if (i < words.size() && words[i] == "filling") {
-    at.catching_up = uint64_t{1} << std::stoul(words.at(i + 1));
+    at.catching_up.add(NodeId(static_cast<uint8_t>(std::stoul(words.at(i + 1)))));
     i += 2;
   }
   Entry& e = txn.add(words.at(1), at);
@@ -73,8 +73,8 @@ void read_key(const std::vector<std::string>& words, PlannedTxn& txn) {
       e.found = what == "read";
     } else if (what == "locked") {
       e.locked = true;
-      txn.slot->locked_nodes |= bit(at.primary());
-      txn.slot->participants |= bit(at.primary());
+      txn.slot->locked_nodes.add(at.primary());
+      txn.slot->participants.add(at.primary());
     } else if (what == "put" || what == "insert") {
       e.write = Write::kPut;
       e.precondition = what == "insert" ? Precondition::kAbsent : Precondition::kNothing;
@@ -93,7 +93,8 @@ void read_key(const std::vector<std::string>& words, PlannedTxn& txn) {
 std::string key_text(const std::string& name, const Entry& e) {
   std::string out = "key " + name + ":";
   const auto add = [&](Phase phase, const char* what) {
-    if (e.at[index_of(phase)] != 0) out += std::string(" ") + what + " at " + nodes_text(e.at[index_of(phase)]) + ";";
+    if (!e.at[index_of(phase)].empty())
+      out += std::string(" ") + what + " at " + nodes_text(e.at[index_of(phase)]) + ";";
     if ((e.by_verb >> index_of(phase) & 1U) != 0) out += std::string(" ") + what + " by verbs;";
   };
   add(Phase::kLock, "lock");
@@ -107,7 +108,7 @@ std::string key_text(const std::string& name, const Entry& e) {
   return out + "\n";
 }
 
-std::string run_plan(const std::vector<std::string>& input, uint64_t (Planner::*plan)(TxnSlot&) const) {
+std::string run_plan(const std::vector<std::string>& input, NodeSet (Planner::*plan)(TxnSlot&) const) {
   const std::vector<std::string> first = words_of(input[0]);
   const RowSet rows = *RowSet::parse(first.at(1));
   const NodeId self(static_cast<uint8_t>(std::stoul(first.at(3))));
@@ -115,18 +116,18 @@ std::string run_plan(const std::vector<std::string>& input, uint64_t (Planner::*
   PlannedTxn txn;
   for (size_t i = 1; i < input.size(); ++i) read_key(words_of(input[i]), txn);
   TxnSlot& slot = *txn.slot;
-  const uint64_t nodes = (planner.*plan)(slot);
+  const NodeSet nodes = (planner.*plan)(slot);
   if (slot.outcome.code != Code::kOk) return "fails: " + std::string(code_text(slot.outcome.code)) + "\n";
   std::string out;
   for (size_t i = 0; i < txn.names.size(); ++i) out += key_text(txn.names[i], slot.entry(i));
   for (const Phase phase : {Phase::kLock, Phase::kValidate, Phase::kReplicate}) {
     const PlanStep& step = slot.steps[index_of(phase)];
-    if (step.send_to == 0) continue;
+    if (step.send_to.empty()) continue;
     out += std::string(phase_name(phase)) + " to " + nodes_text(step.send_to) + ", awaits " +
            nodes_text(step.await_from) + "\n";
   }
   out += "involves " + nodes_text(nodes) +
-         (slot.nonvoting_nodes != 0 ? ", without a vote " + nodes_text(slot.nonvoting_nodes) : "") +
+         (slot.nonvoting_nodes.empty() ? "" : ", without a vote " + nodes_text(slot.nonvoting_nodes)) +
          "; acknowledged after " + std::string(phase_name(slot.ack_after)) + (slot.read_only ? "; reads only" : "") +
          ((slot.flags & kUnanimous) != 0 ? "; by unanimity" : "") +
          ((slot.flags & kRefusalIsFinal) == 0 ? "; refusals are final when acknowledged" : "") +
@@ -156,7 +157,7 @@ TEST(Plan, EveryValueIsAtMoreThanFNodesBeforeAnybodySeesIt) {
           for (uint8_t r = 0; r < 3; ++r) {
             const NodeId node(static_cast<uint8_t>((primary + r) % 3));
             at.replicas[at.count++] = node;
-            at.in_sync |= bit(node);
+            at.in_sync.add(node);
           }
           Entry& e = txn.add("k", at);
           e.read = e.found = true;
@@ -167,14 +168,14 @@ TEST(Plan, EveryValueIsAtMoreThanFNodesBeforeAnybodySeesIt) {
             other.write = Write::kPut;
           }
           planner.plan(*txn.slot);
-          uint64_t has_value = uint64_t{1} << self | e.at[index_of(Phase::kReplicate)];
+          NodeSet has_value = NodeSet::of(NodeId(self)) | e.at[index_of(Phase::kReplicate)];
           if (txn.slot->lock_brings_values) has_value |= e.at[index_of(Phase::kLock)];
-          EXPECT_GE(std::popcount(has_value), 3) << row.name << " at " << int{self};
-          const uint64_t replicas = has_value & at.in_sync;
+          EXPECT_GE(has_value.size(), 3) << row.name << " at " << int{self};
+          const NodeSet replicas = has_value & at.in_sync;
           if (second) {
             EXPECT_EQ(replicas, at.in_sync) << row.name << ": another primary may show it";
           }
-          const uint64_t gets_value = has_value | e.at[index_of(Phase::kUnlock)];
+          const NodeSet gets_value = has_value | e.at[index_of(Phase::kUnlock)];
           EXPECT_EQ(gets_value & at.in_sync, at.in_sync) << row.name << ": every replica gets the value in the end";
         }
       }

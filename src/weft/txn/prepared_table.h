@@ -90,7 +90,7 @@ enum PreparedState : uint8_t {
 
 struct PreparedTxn {
   uint64_t sequence = 0;
-  uint64_t participants = 0;
+  NodeSet participants;
   uint32_t incarnation = 0;
   uint8_t state = 0;         // PreparedState bits; 0: no record
   bool ends_quietly = true;  // nothing is to be done with its keys when it is finished
@@ -117,7 +117,7 @@ struct PreparedTxn {
     incarnation = of;
     sequence = transaction;
     if (state != 0) return;
-    participants = 0;
+    participants = {};
     unanimous = false;
     writes = 0;
     ends_quietly = true;

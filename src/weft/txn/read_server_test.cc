@@ -191,7 +191,7 @@ TEST_F(ReadServerTest, WhatAnEarlierTransactionOfTheSlotWasRefusedIsNotTakenForT
   get(b, kGetLocks, 6);
   EXPECT_EQ(code(answer()), Code::kOk);
   EXPECT_EQ(record().sequence, 6U);
-  EXPECT_EQ(record().participants, 0U);
+  EXPECT_EQ(record().participants, NodeSet{});
   EXPECT_EQ(record().writes, 0U);
   EXPECT_FALSE(record().unanimous);
 }

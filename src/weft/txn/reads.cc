@@ -130,7 +130,7 @@ WEFT_INLINE void Reads::dispatch(TxnSlot& slot, uint16_t index) {
 
 void Reads::ask_primary(TxnSlot& slot, uint16_t index) {
   if (!send_get(slot, index)) {
-    if (slot.participants != 0 && !goes_by_turn(slot.entry(index))) {
+    if (!slot.participants.empty() && !goes_by_turn(slot.entry(index))) {
       // It holds locks that others wait for, and credit to release them: so it does not wait.
       WEFT_MARK("no_credit_for_a_get_with_locks_held");
       fail_read(slot, index, Code::kBusy);
@@ -144,7 +144,7 @@ void Reads::fail_read(TxnSlot& slot, uint16_t index, Code code) {
   Entry& e = slot.entry(index);
   e.code = code;
   if (code == Code::kPeerLost) {
-    fail_for_peer(slot, &e, uint64_t{1} << e.placement->primary().value);
+    fail_for_peer(slot, &e, NodeSet::of(e.placement->primary()));
   } else {
     fail(slot, code, &e, Owner());
   }
@@ -165,14 +165,13 @@ bool Reads::goes_by_turn(const Entry& e) const {
 // A large answer needs no credit: there is one at a time from each peer, and the peer's queue has room for it (K3).
 bool Reads::take_credit(const Entry& e, uint32_t answer, uint32_t later, uint32_t* credit) {
   const NodeId to = e.placement->primary();
-  const uint64_t bit = uint64_t{1} << to.value;
   if (!goes_by_turn(e)) {
     *credit = answer;
     return credit_.take(to, answer + later);
   }
-  if ((large_gets_ & bit) != 0 || (later != 0 && !credit_.take(to, later))) return false;
+  if (large_gets_.contains(to) || (later != 0 && !credit_.take(to, later))) return false;
   WEFT_MARK("a large answer has its turn");
-  large_gets_ |= bit;
+  large_gets_.add(to);
   *credit = kByTurn;
   return true;
 }
@@ -181,7 +180,7 @@ void Reads::give_credit(NodeId from, Entry& e) {
   if (e.credit != kByTurn) {
     credit_.give(from, e.credit);
   } else {
-    large_gets_ &= ~(uint64_t{1} << from.value);
+    large_gets_.remove(from);
     credit_.retry_waiters();
   }
   e.credit = 0;
@@ -202,12 +201,11 @@ bool Reads::send_get(TxnSlot& slot, uint16_t index) {
   }
   e.value_bytes = room;  // until it is answered
   if (later != 0) {
-    const uint64_t bit = uint64_t{1} << to.value;
-    if ((slot.credit_nodes & bit) == 0) slot.credit[to.value] = 0;
-    slot.credit_nodes |= bit;
-    slot.participants |= bit;
+    if (!slot.credit_nodes.contains(to)) slot.credit[to.value] = 0;
+    slot.credit_nodes.add(to);
+    slot.participants.add(to);
     slot.credit[to.value] += later;
-    Truncation::opens_records(slot, bit);
+    Truncation::opens_records(slot, NodeSet::of(to));
   }
   GetRequest request{
       .slot = slot.index, .flags = 0, .entry = index, .table = e.table_id.value, .sequence = slot.sequence};
@@ -236,7 +234,7 @@ bool Reads::retry() {
     if (ctx_.views.is_lost(to)) {
       fail_read(*get.slot, get.entry, Code::kPeerLost);
     } else if (!send_get(*get.slot, get.entry)) {
-      if (get.slot->participants != 0 && !goes_by_turn(get.slot->entry(get.entry))) {
+      if (!get.slot->participants.empty() && !goes_by_turn(get.slot->entry(get.entry))) {
         fail_read(*get.slot, get.entry, Code::kBusy);  // another get of the transaction has locked meanwhile: see
                                                        // ask_primary
       } else {
@@ -366,11 +364,11 @@ void Reads::on_get_reply(const Batch&, std::span<const Message> run) {
       fail(slot, e.code, &e, word.owner());
     } else {
       if (e.locks && !e.locked) {
-        WEFT_CHECK((slot.participants >> m.source.value & 1U) != 0, "a lock has credit to be released");
+        WEFT_CHECK(slot.participants.contains(m.source), "a lock has credit to be released");
         e.locked = true;
         e.base = e.version;
-        slot.locked_nodes |= uint64_t{1} << m.source.value;
-        slot.record_nodes |= uint64_t{1} << m.source.value;
+        slot.locked_nodes.add(m.source);
+        slot.record_nodes.add(m.source);
         // A primary refuses such a lock itself.
         if (e.version.value >= kVersionMax) fail(slot, Code::kVersionLimit, &e, Owner());
       }
@@ -414,9 +412,9 @@ void Reads::on_peer_lost(TxnSlot& slot, NodeId peer) {
     Entry& e = slot.entry(i);
     if (e.done || e.credit == 0 || e.placement->primary() != peer) continue;
     e.code = Code::kPeerLost;
-    if (e.credit == kByTurn) large_gets_ &= ~(uint64_t{1} << peer.value);
+    if (e.credit == kByTurn) large_gets_.remove(peer);
     e.credit = 0;
-    fail_for_peer(slot, &e, uint64_t{1} << peer.value);
+    fail_for_peer(slot, &e, NodeSet::of(peer));
     complete_read(slot, i);
   }
 }

@@ -44,7 +44,7 @@ class Reads {
   void drop_queues() {
     local_.clear();
     without_credit_.clear();
-    large_gets_ = 0;
+    large_gets_ = {};
   }
 
   void on_get_reply(const Batch& batch, std::span<const Message> run);
@@ -88,7 +88,7 @@ class Reads {
   std::vector<Queued> local_;
   std::vector<Queued> batch_;
   std::vector<Queued> without_credit_;
-  uint64_t large_gets_ = 0;  // bit n: a large answer of node n is awaited
+  NodeSet large_gets_;  // nodes of which a large answer is awaited
 };
 
 }  // namespace weft

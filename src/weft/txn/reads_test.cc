@@ -1,5 +1,6 @@
 // Reads: what is answered here, what the primary is asked, and when a transaction has its answers.
 #include "weft/txn/reads.h"
+#include "weft/fabric/nodes_testing.h"
 
 #include "weft/store/owner_testing.h"
 #include "weft/txn/commit_testing.h"
@@ -294,7 +295,7 @@ TEST_F(ReadsTest, ALostPrimaryIsNotAsked) {
   ctx_.views.mark_lost(kOne);
   TxnSlot& slot = begin();
   EXPECT_EQ(get(slot, key_at(kOne)).code, Code::kPeerLost);
-  EXPECT_EQ(slot.outcome.silent, mask_of({1}));
+  EXPECT_EQ(slot.outcome.silent, node_set({1}).bits());
   EXPECT_EQ(sent(), "");
 }
 
@@ -519,13 +520,13 @@ TEST_F(ReadsWithLocksTest, AGetForUpdateLocksAtThePrimary) {
   const GetRequest request = take_received().at(0).get();
   EXPECT_EQ(request.flags, kGetLocks);
   EXPECT_EQ(request.sequence, slot.sequence) << "of its record there";
-  EXPECT_EQ(slot.participants, mask_of({1}));
-  EXPECT_EQ(slot.locked_nodes, 0U) << "not before the answer";
+  EXPECT_EQ(slot.participants, node_set({1}));
+  EXPECT_EQ(slot.locked_nodes, NodeSet{}) << "not before the answer";
   answer_found(kOne, slot, 0, 6, "value");
   EXPECT_TRUE(e.locked);
   EXPECT_EQ(e.base, Version(6));
-  EXPECT_EQ(slot.locked_nodes, mask_of({1}));
-  EXPECT_EQ(slot.record_nodes, mask_of({1}));
+  EXPECT_EQ(slot.locked_nodes, node_set({1}));
+  EXPECT_EQ(slot.record_nodes, node_set({1}));
   EXPECT_GT(slot.credit[1], 0U) << "it can be released whatever happens";
   EXPECT_FALSE(has_all_credit(kOne));
 }
@@ -536,7 +537,7 @@ TEST_F(ReadsWithLocksTest, ALockAtTheLastVersionFailsAndIsReleasedLikeAnyOther) 
   const Entry& e = get(slot, key_at(kOne), Intent::kUpdate);
   answer_found(kOne, slot, 0, kVersionMax, "value");
   EXPECT_TRUE(e.locked);
-  EXPECT_EQ(slot.locked_nodes, mask_of({1}));
+  EXPECT_EQ(slot.locked_nodes, node_set({1}));
   EXPECT_EQ(slot.outcome.code, Code::kVersionLimit);
 }
 
@@ -545,14 +546,14 @@ TEST_F(ReadsWithLocksTest, ALockThatWasRefusedIsNotHeld) {
   const Entry& e = get(slot, key_at(kOne), Intent::kUpdate);
   answer_get(kOne, reply_to(slot, 0, Code::kLocked));
   EXPECT_FALSE(e.locked);
-  EXPECT_EQ(slot.locked_nodes, 0U);
+  EXPECT_EQ(slot.locked_nodes, NodeSet{});
 }
 
 TEST_F(ReadsWithLocksTest, AKeyOfThisNodeIsLockedByMessageToo) {
   TxnSlot& slot = begin();
   get(slot, key_at(kSelf), Intent::kUpdate);
   EXPECT_FALSE(reads_.pending());
-  EXPECT_EQ(slot.participants, mask_of({0}));
+  EXPECT_EQ(slot.participants, node_set({0}));
 }
 
 TEST_F(ReadsWithLocksTest, AGetWithoutCreditWaitsAndIsSentWhenThereIsSome) {
@@ -612,7 +613,7 @@ TEST_F(ReadsWithLocksTest, WhatWasGivenUpUnlocksWhatItsReadsLocked) {
 TEST_F(ReadsWithLocksTest, ASingleReadLocksNothing) {
   TxnSlot& slot = begin();
   reads_.start_single(slot, kTable, key_at(kOne));
-  EXPECT_EQ(slot.participants, 0U);
+  EXPECT_EQ(slot.participants, NodeSet{});
   EXPECT_FALSE(slot.entry(0).locks);
 }
 

@@ -313,7 +313,7 @@ bool Recovery::all_arrived() const {
   return parts_.barrier.all_arrived(WorkerBarrier::Step::kActive, ctx_.view().epoch);
 }
 
-void Recovery::on_leader_step(TxnObserver::Recovered step, uint64_t members) {
+void Recovery::on_leader_step(TxnObserver::Recovered step, NodeSet members) {
   if (ctx_.observer != nullptr) ctx_.observer->on_recovery(step, ctx_.id, ctx_.self, members);
 }
 

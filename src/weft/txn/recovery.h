@@ -89,7 +89,7 @@ class Recovery final : public Service, private RecoveryHost {
   size_t queued_bytes(NodeId to) const override { return ctx_.port.queued_bytes(to, Flow::kRecovery); }
   void arrive() override;
   bool all_arrived() const override;
-  void on_leader_step(TxnObserver::Recovered step, uint64_t members) override;
+  void on_leader_step(TxnObserver::Recovered step, NodeSet members) override;
   void send(NodeId to, RecoveryStep step) { send(to, recovery_header(step, ctx_.view().epoch), {}); }
 
   WorkerContext& ctx_;

@@ -38,9 +38,9 @@ RecoveryLeader::RecoveryLeader(std::shared_ptr<const View> view, const Limits& l
       bugs_(bugs),
       open_max_(open_max),
       host_(host),
-      members_(view_->member_mask()),
+      members_(view_->member_nodes()),
       waiting_(members_) {
-  WEFT_CHECK(members_ != 0 && host_ != nullptr, "a view that is recovered into has members");
+  WEFT_CHECK(!members_.empty() && host_ != nullptr, "a view that is recovered into has members");
 }
 
 const char* RecoveryLeader::on_message(NodeId from, const RecoveryHeader& header, ByteView keys) {
@@ -69,7 +69,7 @@ const char* RecoveryLeader::on_message(NodeId from, const RecoveryHeader& header
     case RecoveryStep::kDecided:
       return hear_record(from, header, keys, open != nullptr ? *open : add(id));
     case RecoveryStep::kReported:
-      if (header.served != 0) was_active_ |= uint64_t{1} << from.value;
+      if (header.served != 0) was_active_.add(from);
       break;
     case RecoveryStep::kWrote:
       if (stage_ != Stage::kWrite) return nullptr;
@@ -80,7 +80,7 @@ const char* RecoveryLeader::on_message(NodeId from, const RecoveryHeader& header
     default:
       return nullptr;
   }
-  waiting_ &= ~(uint64_t{1} << from.value);
+  waiting_.remove(from);
   return nullptr;
 }
 
@@ -100,15 +100,14 @@ OpenTransaction& RecoveryLeader::add(const RecoveryId& id) {
 
 const char* RecoveryLeader::hear_record(NodeId from, const RecoveryHeader& header, ByteView keys,
                                         OpenTransaction& open) const {
-  const uint64_t bit = uint64_t{1} << from.value;
-  if (header.participants != 0) {
+  if (!header.participants.empty()) {
     open.unanimous = header.unanimous != 0;
     open.writes = header.writes;
     open.participants = header.participants;
   }
-  if ((header.state & kLocked) != 0) open.locked |= bit;
-  if ((header.state & kReplicated) != 0) open.replicated |= bit;
-  if ((header.state & kCommitted) != 0) open.committed |= bit;
+  if ((header.state & kLocked) != 0) open.locked.add(from);
+  if ((header.state & kReplicated) != 0) open.replicated.add(from);
+  if ((header.state & kCommitted) != 0) open.committed.add(from);
   if (static_cast<RecoveryStep>(header.step) == RecoveryStep::kDecided) {
     open.written = static_cast<Ending>(header.ending);
     open.decided_epoch = header.decided_epoch;
@@ -145,19 +144,19 @@ const char* RecoveryLeader::hear_keys(ByteView keys, int count, OpenTransaction&
 
 DecideFacts RecoveryLeader::facts_of(const RecoveryId& id, const OpenTransaction& open) const {
   DecideFacts facts;
-  for_each_node(members_, [&](NodeId member) {
+  for (const NodeId member : members_) {
     const std::vector<Finished>& marks = finished_[member.value];
     const size_t at = slot_key(id.coordinator, id.slot);
-    if (at >= marks.size() || marks[at].sequence == 0 || marks[at].incarnation != id.incarnation) return;
-    if (marks[at].sequence < id.sequence) return;
+    if (at >= marks.size() || marks[at].sequence == 0 || marks[at].incarnation != id.incarnation) continue;
+    if (marks[at].sequence < id.sequence) continue;
     // A slot is reused only when its last transaction was acknowledged by all; if that was an abort, no record of it is
     // left.
     if (marks[at].sequence != id.sequence || marks[at].committed) {
       facts.finished_commit = true;
     } else {
-      facts.finished_abort |= uint64_t{1} << member.value;
+      facts.finished_abort.add(member);
     }
-  });
+  }
   const Member* member = view_->find(id.coordinator);
   facts.coordinator_lives =
       member != nullptr && (member->incarnation == id.incarnation || bugs_.has(PlantedBug::kOldIncarnation));
@@ -180,27 +179,27 @@ void RecoveryLeader::decide_all() {
 }
 
 void RecoveryLeader::tell_members(RecoveryStep step) {
-  WEFT_CHECK(step == RecoveryStep::kWrite || waiting_ == 0 || bugs_.has(PlantedBug::kNotWritten),
+  WEFT_CHECK(step == RecoveryStep::kWrite || waiting_.empty() || bugs_.has(PlantedBug::kNotWritten),
              "all have answered before they are told to go on");
   waiting_ = members_;
-  for_each_node(members_, [&](NodeId node) { host_->send(node, recovery_header(step, view_->epoch), {}); });
+  for (const NodeId node : members_) host_->send(node, recovery_header(step, view_->epoch), {});
 }
 
 bool RecoveryLeader::gather(uint64_t now_ns) {
   if (now_ns < ask_again_ns_) return false;
   ask_again_ns_ = now_ns + kAskAgainNs;
-  for_each_node(waiting_, [&](NodeId node) {
+  for (const NodeId node : waiting_) {
     // A member that does not even receive what it was sent need not be asked again.
-    if (host_->queued_bytes(node) >= kPacketBytesMax) return;
+    if (host_->queued_bytes(node) >= kPacketBytesMax) continue;
     host_->send(node, recovery_header(RecoveryStep::kAsk, view_->epoch), {});
-  });
+  }
   return true;
 }
 
 bool RecoveryLeader::step(uint64_t now_ns) {
   WEFT_CHECK(stage_ != Stage::kDone, "a leader ends once");
   if (stage_ == Stage::kGather) {
-    if (waiting_ != 0) return gather(now_ns);
+    if (!waiting_.empty()) return gather(now_ns);
     decide_all();
     stage_ = Stage::kDecide;
     host_->on_leader_step(TxnObserver::Recovered::kDecided, members_);
@@ -214,7 +213,7 @@ bool RecoveryLeader::step(uint64_t now_ns) {
     tell_members(skips_writing ? RecoveryStep::kApply : RecoveryStep::kWrite);
     return true;
   }
-  if (waiting_ != 0) return false;
+  if (!waiting_.empty()) return false;
   if (stage_ == Stage::kWrite) {
     stage_ = Stage::kApply;
     tell_members(RecoveryStep::kApply);
@@ -236,7 +235,7 @@ bool RecoveryLeader::step(uint64_t now_ns) {
 bool RecoveryLeader::send_decisions() {
   for (; to_ <= kNodesMax; ++to_, next_ = 0) {
     const NodeId node(to_);
-    if ((members_ >> node.value & 1U) == 0) continue;
+    if (!members_.contains(node)) continue;
     for (; next_ != decided_.size(); ++next_) {
       if (host_->queued_bytes(node) > limits_.credit_bytes / 2) return false;
       send_decision(node, decided_[next_]->id, decided_[next_]->open);

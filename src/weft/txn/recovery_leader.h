@@ -65,9 +65,9 @@ class RecoveryLeader {
   const size_t open_max_;
   RecoveryHost* const host_;
   Stage stage_ = Stage::kGather;
-  const uint64_t members_;
-  uint64_t waiting_;         // members that have not answered
-  uint64_t was_active_ = 0;  // members that were active before
+  const NodeSet members_;
+  NodeSet waiting_;     // members that have not answered
+  NodeSet was_active_;  // members that were active before
   uint64_t ask_again_ns_ = 0;
   std::array<size_t, kNodesMax + 1> reported_{};  // by member: transactions that it was the first to report
   std::deque<Reported> open_;

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "weft/fabric/nodes_testing.h"
 #include "weft/fabric/wire.h"
 #include "weft/txn/prepared_table.h"
 #include "weft/txn/recovery_testing.h"
@@ -53,7 +54,7 @@ class RecoveryLeaderTest : public testing::Test {
   static RecoveryId orphan(uint64_t sequence = 100) { return {NodeId(3), 4, 6, sequence}; }
   static RecoveryHeader record(uint8_t state, uint8_t writes, uint64_t sequence = 100) {
     RecoveryHeader header = about(kRecord, orphan(sequence));
-    header.participants = 0b111;
+    header.participants = node_set({0, 1, 2});
     header.state = state;
     header.writes = writes;
     return header;
@@ -131,8 +132,9 @@ TEST_F(RecoveryLeaderTest, WithNothingOpenItGoesThroughAllStepsAllTheSame) {
   EXPECT_TRUE(leader_->done());
   EXPECT_FALSE(leader_->decides());
   using enum TxnObserver::Recovered;
-  EXPECT_EQ(host_.steps, (std::vector<std::pair<TxnObserver::Recovered, uint64_t>>{
-                             {kDecided, 0b111}, {kWritten, 0b111}, {kActivated, 0b111}}));
+  const NodeSet all = node_set({0, 1, 2});
+  EXPECT_EQ(host_.steps, (std::vector<std::pair<TxnObserver::Recovered, NodeSet>>{
+                             {kDecided, all}, {kWritten, all}, {kActivated, all}}));
 }
 
 TEST_F(RecoveryLeaderTest, EveryMemberGetsEveryDecisionBeforeItIsToldThatTheseAreAll) {
@@ -312,7 +314,7 @@ TEST_F(RecoveryLeaderTest, ADecisionThatIsReportedWithoutARecordTakesNothingFrom
   hear(2, written);
   const LeaderSent decision = decide_one();
   EXPECT_EQ(decision.header.writes, 2U);
-  EXPECT_EQ(decision.header.participants, 0b111U);
+  EXPECT_EQ(decision.header.participants, node_set({0, 1, 2}));
 }
 
 TEST_F(RecoveryLeaderTest, AValueThatCameIsNotReplacedByAKeyWithoutOne) {

@@ -1,5 +1,6 @@
 // What a member reports to the leader of a recovery: everything that may be open, once, and that this was all.
 #include "weft/txn/recovery_reporter.h"
+#include "weft/fabric/nodes_testing.h"
 
 #include <string>
 #include <vector>
@@ -45,7 +46,7 @@ class RecoveryReporterTest : public PartTest {
     PreparedTxn& record = records_.at(NodeId(1), 2);
     record.sequence = uint64_t{5} << 32 | 77;
     record.incarnation = 2;
-    record.participants = 0b11;
+    record.participants = node_set({0, 1});
     record.state = state;
     record.writes = 1;
     return record;
@@ -113,7 +114,7 @@ TEST_F(RecoveryReporterTest, ARecordIsReportedAndThenItsKeys) {
   for (const RecoverySent& s : sent) {
     EXPECT_EQ(s.step(), kRecord);
     EXPECT_EQ(s.txn(), (RecoveryId{NodeId(1), 2, 2, r.sequence}));
-    EXPECT_EQ(s.header.participants, 0b11U);
+    EXPECT_EQ(s.header.participants, node_set({0, 1}));
     EXPECT_EQ(s.header.state, kLocked | kReplicated);
     EXPECT_EQ(s.header.writes, 1U);
   }

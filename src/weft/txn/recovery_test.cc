@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "weft/fabric/nodes_testing.h"
 #include "weft/txn/part_testing.h"
 #include "weft/txn/recovery_testing.h"
 
@@ -189,7 +190,7 @@ TEST_F(RecoveryTest, OnlyTheLeaderLeads) {
 }
 
 TEST_F(RecoveryTest, WhoIsNotInTheViewReportsNothing) {
-  const Result<View> next = without_members(next_view(kSelf), uint64_t{1} << 2);
+  const Result<View> next = without_members(next_view(kSelf), node_set({2}));
   ASSERT_TRUE(next) << next.error().text();
   state_.views.publish(std::make_shared<const View>(*next));
   recovery_.step(ctx_.now_ns());
@@ -370,11 +371,11 @@ TEST_F(RecoveryTest, WhereThisNodeLeadsItAsksAllMembers) {
   at(10'000'000);
   step();
   deliver();
-  uint64_t asked = 0;
+  NodeSet asked;
   for (const Received& r : take_received()) {
-    if (static_cast<RecoveryStep>(r.as<RecoveryHeader>().step) == kAsk) asked |= uint64_t{1} << r.at.value;
+    if (static_cast<RecoveryStep>(r.as<RecoveryHeader>().step) == kAsk) asked.add(r.at);
   }
-  EXPECT_EQ(asked, 0b110U);
+  EXPECT_EQ(asked, node_set({1, 2}));
 }
 
 TEST_F(RecoveryTest, WhatIsMalformedIsRefusedAndChangesNothing) {

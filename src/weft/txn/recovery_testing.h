@@ -32,7 +32,7 @@ struct FakeRecoveryHost final : RecoveryHost {
   size_t queued_bytes(NodeId to) const override { return to == full ? queued : 0; }
   void arrive() override { ++arrivals; }
   bool all_arrived() const override { return others_arrived; }
-  void on_leader_step(TxnObserver::Recovered step, uint64_t members) override { steps.emplace_back(step, members); }
+  void on_leader_step(TxnObserver::Recovered step, NodeSet members) override { steps.emplace_back(step, members); }
 
   std::vector<Sent> take() { return std::exchange(sent, {}); }
 
@@ -42,7 +42,7 @@ struct FakeRecoveryHost final : RecoveryHost {
   int room = 0;  // after this many messages, the queue of the last one's receiver is full
   int arrivals = 0;
   bool others_arrived = true;
-  std::vector<std::pair<TxnObserver::Recovered, uint64_t>> steps;
+  std::vector<std::pair<TxnObserver::Recovered, NodeSet>> steps;
 };
 
 // The nodes that a message of this step was sent to.

@@ -48,7 +48,7 @@ enum class RecoveryStep : uint8_t {
 enum class Ending : uint8_t { kOpen, kCommit, kAbort };
 
 struct RecoveryHeader {
-  uint64_t participants;
+  NodeSet participants;
   uint32_t epoch;
   uint32_t sequence_low;  // of the transaction
   uint32_t incarnation;
@@ -121,9 +121,9 @@ struct OpenTransaction {
   };
   bool unanimous = false;
   uint16_t writes = 0;
-  uint64_t participants = 0;
-  uint64_t locked = 0, replicated = 0, committed = 0;  // bit n: according to the record at node n
-  Ending written = Ending::kOpen;                      // a decision that was written in an earlier recovery
+  NodeSet participants;
+  NodeSet locked, replicated, committed;  // the nodes whose record says so
+  Ending written = Ending::kOpen;         // a decision that was written in an earlier recovery
   uint32_t decided_epoch = 0;
   bool own_report = false;  // the coordinator is a member, and has not finished it
   Ending own_ending = Ending::kOpen;
@@ -153,7 +153,7 @@ class RecoveryHost {
   virtual void arrive() = 0;
   virtual bool all_arrived() const = 0;
   // The leader has come to a step.
-  virtual void on_leader_step(TxnObserver::Recovered step, uint64_t members) = 0;
+  virtual void on_leader_step(TxnObserver::Recovered step, NodeSet members) = 0;
 };
 
 inline RecoveryHeader recovery_header(RecoveryStep step, Epoch epoch) {

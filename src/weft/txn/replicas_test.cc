@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "weft/fabric/nodes_testing.h"
 #include "weft/store/owner_testing.h"
 #include "weft/txn/node_testing.h"
 
@@ -175,11 +176,11 @@ TEST_F(ReplicasTest, WhatANodeHasLeftOrOnlyFillsIsNotItsOwn) {
   View next = view_;
   Placement& placement = next.partitions[partition_.value];
   placement.count = 1;
-  placement.in_sync = 1;
+  placement.in_sync = node_set({0});
   const std::string wrong =
       "node 1 table t: 3 records or absence words of " + partition_text() + ", of which it is no replica";
   EXPECT_EQ(audit_by(next), wrong);
-  placement.catching_up = 2;
+  placement.catching_up = node_set({1});
   EXPECT_EQ(audit_by(next), wrong);
 }
 

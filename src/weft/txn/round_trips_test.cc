@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "weft/fabric/nodes_testing.h"
 #include "weft/txn/protocol.h"
 #include "weft/txn/stepped_cluster_testing.h"
 #include "weft/txn/txn_worker.h"
@@ -30,14 +31,14 @@ class RoundTrips : public testing::TestWithParam<Expected> {
  protected:
   RoundTrips() {
     cluster_.load(kKeys, "0").start();
-    at_123_ = key_at(0b0001110, 1);
-    at_456_ = key_at(0b1110000, 4);
+    at_123_ = key_at(node_set({1, 2, 3}), 1);
+    at_456_ = key_at(node_set({4, 5, 6}), 4);
   }
 
   // A key whose replicas are exactly these nodes.
-  uint64_t key_at(uint64_t mask, int primary, uint64_t not_this = UINT64_MAX) const {
+  uint64_t key_at(NodeSet replicas, int primary, uint64_t not_this = UINT64_MAX) const {
     for (const auto& [key, place] : cluster_.places()) {
-      if (place.in_sync == mask && place.primary.value == primary && key != not_this) return key;
+      if (place.in_sync == replicas && place.primary.value == primary && key != not_this) return key;
     }
     ADD_FAILURE() << "no such key";
     return 0;
@@ -134,7 +135,7 @@ TEST_P(RoundTrips, OfIndependentReadsAreThoseOfOne) {
   if (!row().verbs()) GTEST_SKIP() << "reads by message";
   std::vector<uint64_t> keys;
   for (const auto& [key, place] : cluster_.places()) {
-    if ((place.in_sync & 1) == 0) keys.push_back(key);
+    if (!place.in_sync.contains(NodeId(0))) keys.push_back(key);
   }
   ASSERT_GE(keys.size(), 8U);
   keys.resize(8);
@@ -179,7 +180,7 @@ TEST_P(RoundTrips, OfAReadOnlyCommitIsOne) {
 
 // Rule G7.
 TEST_P(RoundTrips, OfAReadOnlyCommitAtABackupIsNoneWhereReadsAreLocked) {
-  const uint64_t a = key_at(0b1000011, 6), b = key_at(0b0000111, 0);
+  const uint64_t a = key_at(node_set({0, 1, 6}), 6), b = key_at(node_set({0, 1, 2}), 0);
   cluster_.on(0, [=](Session& session) -> Task<void> {
     Txn txn = co_await session.begin();
     co_await txn.get(kT, a);
@@ -199,8 +200,8 @@ TEST_P(RoundTrips, ABlindWriteHasNothingToValidate) {
 }
 
 TEST_P(RoundTrips, OneWhereTheCoordinatorIsThePrimary) {
-  const uint64_t a = key_at(0b0000111, 0);
-  const uint64_t b = key_at(0b0000111, 0, a);
+  const uint64_t a = key_at(node_set({0, 1, 2}), 0);
+  const uint64_t b = key_at(node_set({0, 1, 2}), 0, a);
   cluster_.on(0, [=](Session& session) { return update(session, a, b); });
   EXPECT_EQ(cluster_.counters().commit_round_trips, 1U) << "only the backups are elsewhere";
 }

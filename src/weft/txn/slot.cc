@@ -35,11 +35,11 @@ bool others_may_commit(const TxnSlot& slot) {
   return slot.phase >= Phase::kReplicate || slot.unanimous;
 }
 
-void fail_for_peer(TxnSlot& slot, const Entry* entry, uint64_t nodes) {
-  WEFT_CHECK(nodes != 0, "somebody was lost");
+void fail_for_peer(TxnSlot& slot, const Entry* entry, NodeSet nodes) {
+  WEFT_CHECK(!nodes.empty(), "somebody was lost");
   if (slot.outcome.code != Code::kOk) return;
   fail(slot, Code::kPeerLost, entry, Owner());
-  slot.outcome.silent = nodes;
+  slot.outcome.silent = nodes.bits();
 }
 
 Code reject(TxnSlot& slot, Code code, const Entry* entry, const ExceededLimit& limit) {

@@ -58,14 +58,14 @@ struct Entry {
   bool head = false;         // the beginning of the value is enough
   bool partial = false;      // `value` is the beginning of a longer one
   bool unvalidated = false;  // it is neither validated nor locked (Intent::kHint)
-  // The plan of the commit: by phase, bit n: this key is part of what goes to node n (by message, or into its ring).
-  std::array<uint64_t, kPhases> at{};
+  // The plan of the commit: by phase, the nodes where this key is part of what goes there (by message, or into a ring).
+  std::array<NodeSet, kPhases> at{};
 };
 
 // One phase of a commit: the nodes it is sent to, and those whose answers it awaits. A backup may answer for a primary.
 struct PlanStep {
-  uint64_t send_to = 0;
-  uint64_t await_from = 0;
+  NodeSet send_to;
+  NodeSet await_from;
 };
 
 // How far a transaction has come. While it commits or aborts, TxnSlot::phase says which messages are in flight.
@@ -123,17 +123,17 @@ struct alignas(64) TxnSlot {
   uint64_t sequence = 0;
   Entry* entries = nullptr;
   std::coroutine_handle<> waiter;
-  uint64_t waiting = 0;       // nodes whose answer to the current phase is outstanding
-  uint64_t locked_nodes = 0;  // nodes where this transaction holds locks
-  uint64_t record_nodes = 0;  // nodes that keep a record of it
-  uint64_t participants = 0;
-  uint64_t credit_nodes = 0;       // those where it holds credit (commit_credit.h)
-  uint64_t catching_up_nodes = 0;  // those of them that are catching up on a partition of a written key
-  uint64_t nonvoting_nodes = 0;    // those of these that have no other part in it: they have no vote
-  uint64_t ring_nodes = 0;         // those of its replication targets whose log is a ring
-  uint32_t need_ring = 0;          // upper bound of what the entry takes in each of these
-  uint32_t ring_bytes = 0;         // reserved in each, until the entry is written
-  uint16_t verbs_pending = 0;      // verb requests (fabric/verb_issuer.h) of the current phase that have not completed
+  NodeSet waiting;       // nodes whose answer to the current phase is outstanding
+  NodeSet locked_nodes;  // nodes where this transaction holds locks
+  NodeSet record_nodes;  // nodes that keep a record of it
+  NodeSet participants;
+  NodeSet credit_nodes;        // those where it holds credit (commit_credit.h)
+  NodeSet catching_up_nodes;   // those of them that are catching up on a partition of a written key
+  NodeSet nonvoting_nodes;     // those of these that have no other part in it: they have no vote
+  NodeSet ring_nodes;          // those of its replication targets whose log is a ring
+  uint32_t need_ring = 0;      // upper bound of what the entry takes in each of these
+  uint32_t ring_bytes = 0;     // reserved in each, until the entry is written
+  uint16_t verbs_pending = 0;  // verb requests (fabric/verb_issuer.h) of the current phase that have not completed
   // Reads. done_upto: all entries below it have their answers.
   uint16_t count = 0;
   uint16_t capacity = kInlineEntries;
@@ -165,7 +165,7 @@ struct alignas(64) TxnSlot {
   uint64_t begun_ns = 0;  // by the worker's clock, that of its step
   uint64_t until_ns = 0;  // deadline of its outcome; 0: each wait has a timeout of its own
   uint64_t due_ns = 0;    // when the current wait expires
-  uint64_t silent = 0;    // left: nodes that it was waiting for
+  NodeSet silent;         // left: nodes that it was waiting for
   uint32_t incarnation = 0;
   uint32_t epoch = 0;       // of the view it began in
   uint32_t bytes_used = 0;  // of Limits::txn_bytes_max
@@ -179,7 +179,7 @@ struct alignas(64) TxnSlot {
   OwnerFormat owners{1, kSlotsMax};
   // Of the slot, not of its transaction (truncation.h): the nodes that may still have a record of a finished one, since
   // when the first of these does, and the last finished one.
-  uint64_t untruncated = 0;
+  NodeSet untruncated;
   uint64_t untruncated_since_ns = 0;
   uint64_t finished_ns = 0;
   uint64_t finished_sequence = 0;
@@ -200,7 +200,7 @@ struct alignas(64) TxnSlot {
   Entry& entry(size_t i) { return entries[i]; }
   const Entry& entry(size_t i) const { return entries[i]; }
   TxnId id(WorkerId worker) const { return {incarnation, worker, sequence}; }
-  bool phase_over() const { return waiting == 0 && verbs_pending == 0; }
+  bool phase_over() const { return waiting.empty() && verbs_pending == 0; }
   bool in_phases() const { return stage == TxnStage::kCommitting || stage == TxnStage::kAborting; }
   // Changes the stage, and checks that the change is allowed.
   void enter(TxnStage to) {
@@ -222,7 +222,7 @@ bool others_may_commit(const TxnSlot& slot);
 // The transaction will not commit. The first reason is kept.
 void fail(TxnSlot& slot, Code code, const Entry* entry, Owner holder);
 // The same, because of peers whose channel is closed.
-void fail_for_peer(TxnSlot& slot, const Entry* entry, uint64_t nodes);
+void fail_for_peer(TxnSlot& slot, const Entry* entry, NodeSet nodes);
 // The same, because the application asked for what no attempt can get. Returns `code`.
 Code reject(TxnSlot& slot, Code code, const Entry* entry, const ExceededLimit& limit);
 

@@ -67,9 +67,9 @@ void SlotTable::reset(TxnSlot& slot, uint64_t until_ns) {
   slot.writes = slot.round_trips = 0;
   slot.notices_pending = 0;
   slot.waiting = slot.locked_nodes = slot.record_nodes = slot.participants = slot.credit_nodes =
-      slot.catching_up_nodes = slot.nonvoting_nodes = 0;
+      slot.catching_up_nodes = slot.nonvoting_nodes = {};
   slot.steps = {};
-  slot.ring_nodes = 0;
+  slot.ring_nodes = {};
   slot.ring_bytes = 0;
   slot.verbs_pending = 0;
   slot.outcome = Outcome();
@@ -96,7 +96,7 @@ void SlotTable::detach(TxnSlot& slot) {
 
 void SlotTable::free(TxnSlot& slot) {
   WEFT_CHECK(!slot.attached && &slot != &refused_, "nobody holds a slot that is freed");
-  WEFT_CHECK(slot.participants == 0 && slot.credit_nodes == 0 && slot.ring_bytes == 0,
+  WEFT_CHECK(slot.participants.empty() && slot.credit_nodes.empty() && slot.ring_bytes == 0,
              "a slot that is freed holds no credit");
   for (int i = 0; i < slot.chunks; ++i) {
     const TxnSlot::Chunk& chunk = slot.chunk[static_cast<size_t>(i)];

@@ -1,5 +1,6 @@
 // Slots: who gets one, who waits for one, and when it is free again.
 #include "weft/txn/slot_table.h"
+#include "weft/fabric/nodes_testing.h"
 
 #include "weft/txn/commit_testing.h"
 
@@ -202,10 +203,10 @@ TEST_F(SlotTableTest, NothingOfTheLastTransactionIsLeftInASlot) {
   slot.single = slot.expired = slot.left = slot.acknowledged = true;
   slot.read_only = slot.unanimous = slot.lock_brings_values = slot.in_pieces = true;
   slot.phase = Phase::kUnlock;
-  slot.record_nodes = slot.waiting = slot.nonvoting_nodes = 7;
+  slot.record_nodes = slot.waiting = slot.nonvoting_nodes = node_set({0, 1, 2});
   slot.count = slot.done_upto = slot.wait_upto = slot.last_entry = 5;
   slot.bytes_used = slot.inline_used = 100;
-  slot.steps[1].send_to = 1;
+  slot.steps[1].send_to = node_set({0});
   fail(slot, Code::kLocked, nullptr, Owner());
   drop_and_finish(slot);
   ASSERT_EQ(table_.acquire(0), &slot);
@@ -216,7 +217,7 @@ TEST_F(SlotTableTest, NothingOfTheLastTransactionIsLeftInASlot) {
   EXPECT_FALSE(slot.in_pieces);
   EXPECT_FALSE(slot.single || slot.expired || slot.left || slot.acknowledged);
   EXPECT_FALSE(slot.read_only || slot.unanimous || slot.lock_brings_values);
-  EXPECT_EQ(slot.record_nodes | slot.waiting | slot.nonvoting_nodes | slot.steps[1].send_to, 0U);
+  EXPECT_EQ(slot.record_nodes | slot.waiting | slot.nonvoting_nodes | slot.steps[1].send_to, NodeSet{});
   EXPECT_EQ(slot.count + slot.done_upto + slot.wait_upto + slot.last_entry, 0);
   EXPECT_EQ(slot.bytes_used + slot.inline_used, 0U);
   EXPECT_EQ(slot.until_ns, 0U);
@@ -264,7 +265,7 @@ TEST_F(SlotTableTest, AHandleIsDroppedOnce) {
 
 TEST_F(SlotTableTest, ASlotThatIsFreedHoldsNoCredit) {
   TxnSlot& slot = *table_.acquire(0);
-  slot.participants = 2;
+  slot.participants = node_set({1});
   EXPECT_DEATH(drop_and_finish(slot), "holds no credit");
 }
 

@@ -1,5 +1,6 @@
 // A transaction that fails has one reason, the first, with enough detail for a person.
 #include "weft/txn/slot.h"
+#include "weft/fabric/nodes_testing.h"
 #include "weft/store/owner_testing.h"
 
 #include <gtest/gtest.h>
@@ -70,14 +71,14 @@ TEST_F(SlotTest, WhatATableHasNoRoomForIsRejected) {
 }
 
 TEST_F(SlotTest, ALostPeerIsNamed) {
-  fail_for_peer(slot(), nullptr, 0b110);
+  fail_for_peer(slot(), nullptr, node_set({1, 2}));
   EXPECT_EQ(outcome().code, Code::kPeerLost);
-  EXPECT_EQ(outcome().silent, 0b110U);
+  EXPECT_EQ(outcome().silent, node_set({1, 2}).bits());
 }
 
 TEST_F(SlotTest, APeerThatIsLostLaterIsNotTheReason) {
   fail(slot(), Code::kLocked, nullptr, Owner());
-  fail_for_peer(slot(), nullptr, 0b110);
+  fail_for_peer(slot(), nullptr, node_set({1, 2}));
   EXPECT_EQ(outcome().code, Code::kLocked);
   EXPECT_EQ(outcome().silent, 0U);
 }
@@ -108,14 +109,14 @@ TEST_F(SlotTest, WhatHasFailedIsNotRejectedAfterwards) {
 
 TEST_F(SlotTest, NothingFailsWithoutAReason) {
   EXPECT_DEATH(fail(slot(), Code::kOk, nullptr, Owner()), "what fails has a reason");
-  EXPECT_DEATH(fail_for_peer(slot(), nullptr, 0), "somebody was lost");
+  EXPECT_DEATH(fail_for_peer(slot(), nullptr, {}), "somebody was lost");
 }
 
 TEST_F(SlotTest, APhaseIsOverWhenNeitherMessagesNorVerbsAreUnanswered) {
   EXPECT_TRUE(slot().phase_over());
-  slot().waiting = 2;
+  slot().waiting = node_set({1});
   EXPECT_FALSE(slot().phase_over());
-  slot().waiting = 0;
+  slot().waiting = {};
   slot().verbs_pending = 1;
   EXPECT_FALSE(slot().phase_over());
 }

@@ -36,9 +36,9 @@ class SteppedCluster final : public Environment {
     friend class SteppedCluster;
     std::shared_ptr<bool> done_ = std::make_shared<bool>(false);
   };
-  struct Place {  // a key's replicas; bit n of `in_sync`: node n
+  struct Place {  // a key's replicas
     NodeId primary;
-    uint64_t in_sync = 0;
+    NodeSet in_sync;
   };
 
   explicit SteppedCluster(const Options& options, const std::vector<TableSpec>& tables = {{.name = "t"}},
@@ -165,7 +165,7 @@ class SteppedCluster final : public Environment {
     std::map<uint64_t, Place> out;
     visit(table, [&](NodeId node, bool primary, std::string_view key, std::string_view, uint64_t) {
       Place& place = out[integer(key)];
-      place.in_sync |= bit(node);
+      place.in_sync.add(node);
       if (primary) place.primary = node;
     });
     return out;

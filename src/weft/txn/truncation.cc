@@ -8,16 +8,16 @@
 namespace weft {
 
 void Truncation::finished(TxnSlot& slot) {
-  if (slot.record_nodes == 0) return;
+  if (slot.record_nodes.empty()) return;
   if (!by_next_use_) {
-    for_each_node(slot.record_nodes, [&](NodeId n) {
+    for (const NodeId n : slot.record_nodes) {
       notices_.add(n, {slot.sequence, slot.index});
       ++slot.notices_pending;
-    });
+    }
     return;
   }
   const uint64_t now_ns = ctx_.now_ns();
-  if (slot.untruncated == 0) slot.untruncated_since_ns = now_ns;
+  if (slot.untruncated.empty()) slot.untruncated_since_ns = now_ns;
   slot.untruncated |= slot.record_nodes;
   slot.finished_sequence = slot.sequence;
   slot.finished_ns = now_ns;
@@ -39,22 +39,22 @@ bool Truncation::send_due(uint64_t now_ns) {
   due_ns_ = UINT64_MAX;
   for (size_t i = 0; i < slots_.size(); ++i) {
     TxnSlot& slot = slots_.at(i);
-    if (slot.untruncated == 0) continue;
+    if (slot.untruncated.empty()) continue;
     const uint64_t due_ns = std::min(slot.finished_ns + kIdleNs, slot.untruncated_since_ns + kLongestNs);
     if (now_ns < due_ns) {
       due_ns_ = now_ns + kIdleNs;  // slots are examined once in that time
       continue;
     }
     WEFT_MARK("a record is truncated by a notice");
-    for_each_node(slot.untruncated, [&](NodeId n) { notices_.add(n, {slot.finished_sequence, slot.index}); });
-    slot.untruncated = 0;
+    for (const NodeId n : slot.untruncated) notices_.add(n, {slot.finished_sequence, slot.index});
+    slot.untruncated = {};
   }
   return notices_.send(true, [](const TxnCompleteNotice&) {});
 }
 
 void Truncation::clear() {
   notices_.clear();
-  for (size_t i = 0; i < slots_.size(); ++i) slots_.at(i).untruncated = 0;
+  for (size_t i = 0; i < slots_.size(); ++i) slots_.at(i).untruncated = {};
   due_ns_ = UINT64_MAX;
 }
 

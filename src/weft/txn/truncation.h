@@ -31,7 +31,7 @@ class Truncation {
   // All participants of the slot's transaction, which has committed, have acknowledged.
   void finished(TxnSlot& slot);
   // The slot's transaction sends messages that open a record at these nodes.
-  static void opens_records(TxnSlot& slot, uint64_t nodes) { slot.untruncated &= ~nodes; }
+  static void opens_records(TxnSlot& slot, NodeSet nodes) { slot.untruncated -= nodes; }
 
   // Sends the notices that are due. Returns true if it did something.
   bool step();

@@ -102,7 +102,7 @@ Outcome Txn::CommitAwaiter::await_resume() const noexcept {
   unknown.kind = ClientWaits::abandoned_kind(slot->txn_worker->context().bugs);
   unknown.code = Code::kNoAnswer;
   unknown.id = slot->outcome.id;
-  unknown.silent = slot->silent;
+  unknown.silent = slot->silent.bits();
   return unknown;
 }
 
@@ -147,7 +147,9 @@ std::string Outcome::text() const {
   }
   if (silent != 0) {
     std::string nodes;
-    for_each_node(silent, [&](NodeId node) { nodes += (nodes.empty() ? "" : " and ") + std::to_string(node.value); });
+    for (const NodeId node : NodeSet::from_bits(silent)) {
+      nodes += (nodes.empty() ? "" : " and ") + std::to_string(node.value);
+    }
     out += (code == Code::kPeerLost ? ", node " : ", waited for node ") + nodes;
   }
   if (has_holder) {

@@ -2,6 +2,7 @@
 // simulator uses it to check rule K2 (audit.h) and for its aimed crashes (sim/crash_injector.h).
 #pragma once
 
+#include "weft/fabric/nodes.h"
 #include "weft/types.h"
 
 namespace weft {
@@ -19,7 +20,7 @@ class TxnObserver {
   }
   // A worker that leads a recovery has come to its next step.
   enum class Recovered : uint8_t { kDecided, kWritten, kActivated };  // kActivated: the leader has just said active
-  virtual void on_recovery(Recovered step, WorkerId worker, NodeId leader, uint64_t members) {
+  virtual void on_recovery(Recovered step, WorkerId worker, NodeId leader, NodeSet members) {
     (void)step, (void)worker, (void)leader, (void)members;
   }
 };

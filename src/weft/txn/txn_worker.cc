@@ -112,7 +112,7 @@ void TxnWorker::lose_peer(NodeId peer, const Error& error) {
 // What others see of it.
 
 bool TxnWorker::idle() const {
-  if (ctx_.views.lost_peers() != 0) return !reads_.pending();
+  if (!ctx_.views.lost_peers().empty()) return !reads_.pending();
   if (verbs_ != nullptr && !verbs_->idle()) return false;
   return slots_.all_free() && records_.open_records() == 0 && !coordinator_.has_notices() &&
          !participant_.has_notices() && !reads_.pending() && piece_receiver_.empty();

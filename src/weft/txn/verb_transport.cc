@@ -38,11 +38,11 @@ void VerbTransport::post_phase(TxnSlot& slot, Phase phase, PlanStep* step) {
       post_release(slot, i);
     }
   }
-  if (phase == Phase::kReplicate && slot.ring_nodes != 0) {
+  if (phase == Phase::kReplicate && !slot.ring_nodes.empty()) {
     WEFT_CHECK(log_ != nullptr, "only rows that log by verbs plan rings");
-    step->send_to &= ~slot.ring_nodes;
-    step->await_from &= ~slot.ring_nodes;
-    for_each_node(slot.ring_nodes, [&](NodeId node) { log_->post(slot, node); });
+    step->send_to -= slot.ring_nodes;
+    step->await_from -= slot.ring_nodes;
+    for (const NodeId node : slot.ring_nodes) log_->post(slot, node);
     slot.ring_bytes = 0;
   }
 }

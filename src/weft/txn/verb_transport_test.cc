@@ -1,6 +1,7 @@
 // Commits by verbs: a lock is a word that names its owner (rule O1), and what a verb found shows whether it was the
 // intended record (rule O2).
 #include "weft/txn/verb_transport.h"
+#include "weft/fabric/nodes_testing.h"
 
 #include "weft/store/owner_testing.h"
 #include "weft/txn/verb_testing.h"
@@ -307,15 +308,15 @@ TEST_F(VerbTransportTest, WhatGoesIntoRingsNeedsNoMessage) {
   TxnSlot& slot = begin();
   Entry& e = to_write(slot, a, "new");
   e.base = Version(1);
-  e.at[index_of(Phase::kReplicate)] = 0b111;
+  e.at[index_of(Phase::kReplicate)] = node_set({0, 1, 2});
   PlanStep& step = slot.steps[index_of(Phase::kReplicate)];
-  step.send_to = step.await_from = 0b111;
+  step.send_to = step.await_from = node_set({0, 1, 2});
   transport_->plan(slot);
   transport_->reserve(slot);
   run(slot, Phase::kReplicate);
   EXPECT_EQ(posted_, 2U);
-  EXPECT_EQ(left_.send_to, 0b001U);
-  EXPECT_EQ(left_.await_from, 0b001U);
+  EXPECT_EQ(left_.send_to, node_set({0}));
+  EXPECT_EQ(left_.await_from, node_set({0}));
   EXPECT_EQ(slot.ring_bytes, 0U) << "nothing is left to give back";
   EXPECT_TRUE(slot.phase_over());
   for (const NodeId node : {kPeer, kOther}) {

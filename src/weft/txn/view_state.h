@@ -59,11 +59,11 @@ class ViewState {
   }
 
   // Peers whose channel is closed because of a fault.
-  uint64_t lost_peers() const { return lost_peers_; }
-  bool is_lost(NodeId node) const { return (lost_peers_ >> node.value & 1U) != 0; }
+  NodeSet lost_peers() const { return lost_peers_; }
+  bool is_lost(NodeId node) const { return lost_peers_.contains(node); }
   void mark_lost(NodeId node) {
     WEFT_CHECK(node != self_, "a node does not lose itself");
-    lost_peers_ |= uint64_t{1} << node.value;
+    lost_peers_.add(node);
   }
 
   // The incarnation of the peer whose channel is open; 0: none.
@@ -72,12 +72,12 @@ class ViewState {
   void replace_peer(NodeId node, uint32_t incarnation) {
     uint32_t& known = peer_incarnations_[node.value];
     WEFT_CHECK(node != self_ && known != incarnation, "a peer is replaced by another one");
-    if (known != 0) departed_ |= uint64_t{1} << node.value;
+    if (known != 0) departed_.add(node);
     known = incarnation;
-    lost_peers_ &= ~(uint64_t{1} << node.value);
+    lost_peers_.remove(node);
   }
   // Whether the node has departed since this worker was last active.
-  bool departed(NodeId node) const { return (departed_ >> node.value & 1U) != 0; }
+  bool departed(NodeId node) const { return departed_.contains(node); }
 
   // Whether the view excludes this process. It stays only if the view has it as it was when it last served.
   bool is_removed_by(const View& view, uint64_t token) const {
@@ -103,7 +103,7 @@ class ViewState {
     WEFT_CHECK(oldest_in_use <= view_->epoch.value, "no transaction is of a later view");
     active_ = was_active_ = true;
     active_epoch_ = view_->epoch;
-    departed_ = 0;
+    departed_ = {};
     std::erase_if(old_views_, [&](const auto& view) { return view->epoch.value < oldest_in_use; });
   }
 
@@ -128,8 +128,8 @@ class ViewState {
   uint32_t incarnation_ = 0;
   Epoch active_epoch_;
   std::array<uint32_t, kNodesMax + 1> peer_incarnations_{};
-  uint64_t departed_ = 0;    // bit n: node n has been removed or replaced since this worker was last active
-  uint64_t lost_peers_ = 0;  // bit n: the channel to node n is closed
+  NodeSet departed_;    // those that have been removed or replaced since this worker was last active
+  NodeSet lost_peers_;  // those whose channel is closed
 };
 
 }  // namespace weft

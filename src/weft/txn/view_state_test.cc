@@ -5,6 +5,8 @@
 
 #include <memory>
 
+#include "weft/fabric/nodes_testing.h"
+
 namespace weft {
 namespace {
 
@@ -105,7 +107,7 @@ TEST(ViewState, APeerThatIsReplacedHasDepartedUntilTheWorkerIsActive) {
   state.stop(false);
   state.mark_lost(NodeId(1));
   state.mark_lost(NodeId(2));
-  EXPECT_EQ(state.lost_peers(), 0b110U);
+  EXPECT_EQ(state.lost_peers(), node_set({1, 2}));
   state.replace_peer(NodeId(1), 12);
   EXPECT_TRUE(state.departed(NodeId(1)));
   EXPECT_FALSE(state.departed(NodeId(2)));
