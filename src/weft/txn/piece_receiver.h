@@ -41,7 +41,7 @@ class PieceReceiver final : public Service {
   bool step(uint64_t now_ns) override;
   uint64_t deadline_ns() const override { return UINT64_MAX; }
   void on_view_ended() override;
-  bool settled() const override { return jobs_.empty(); }
+  bool has_left_view() const override { return jobs_.empty(); }
 
   bool empty() const { return jobs_.empty(); }
 

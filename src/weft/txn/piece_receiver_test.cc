@@ -130,8 +130,8 @@ TEST_F(PieceReceiverTest, TheEndOfTheViewFindsItDoneOrNotBegun) {
   EXPECT_TRUE(receiver_.step(0));
   EXPECT_EQ(record().state, 0);
   receiver_.on_view_ended();
-  EXPECT_FALSE(receiver_.settled()) << "recovery waits";
-  while (!receiver_.settled()) EXPECT_TRUE(receiver_.step(0));
+  EXPECT_FALSE(receiver_.has_left_view()) << "recovery waits";
+  while (!receiver_.has_left_view()) EXPECT_TRUE(receiver_.step(0));
   EXPECT_EQ(record().state, kReplicated);
   EXPECT_EQ(value_of(backup_key(3)), keys[3].value);
   EXPECT_TRUE(answers().empty()) << "nobody of this view waits for it";

@@ -120,8 +120,9 @@ void Recovery::meet_peers(const View& next) {
   }
 }
 
-bool Recovery::services_settled() const {
-  return std::all_of(services_.begin(), services_.end(), [](const Service* service) { return service->settled(); });
+bool Recovery::services_left_view() const {
+  return std::all_of(services_.begin(), services_.end(),
+                     [](const Service* service) { return service->has_left_view(); });
 }
 
 void Recovery::retire() {
@@ -137,7 +138,7 @@ bool Recovery::step(uint64_t now_ns) {
   if (ctx_.state.views.published_epoch() > ctx_.view().epoch.value) adopt(ctx_.state.views.published());
   if (!ctx_.views.recovering()) return false;
   bool busy = false;
-  if (progress_.asked && !progress_.reported && services_settled()) {
+  if (progress_.asked && !progress_.reported && services_left_view()) {
     const RecoveryReporter::Sent sent = reporter_.send();
     progress_.reported = sent.all;
     busy |= sent.some;

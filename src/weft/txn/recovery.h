@@ -78,7 +78,7 @@ class Recovery final : public Service, private RecoveryHost {
   void stop_transactions();
   void meet_peers(const View& next);
   void retire();
-  bool services_settled() const;
+  bool services_left_view() const;
   const char* on_leader(RecoveryStep step, const RecoveryHeader& header, ByteView keys);
   bool all_decided() const;
   void activate();

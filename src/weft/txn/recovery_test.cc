@@ -20,8 +20,8 @@ struct RecoveryService final : Service {
   uint64_t deadline_ns() const override { return UINT64_MAX; }
   void on_view_ended() override { ++ended; }
   void on_view_active() override { ++active; }
-  bool settled() const override { return is_settled; }
-  bool is_settled = true;
+  bool has_left_view() const override { return left_view; }
+  bool left_view = true;
   int ended = 0, active = 0;
 };
 
@@ -147,13 +147,13 @@ TEST_F(RecoveryTest, ReportsOnlyWhenItIsAskedAndOnce) {
   EXPECT_EQ(told(), (std::vector<RecoveryStep>{kReported}));
 }
 
-TEST_F(RecoveryTest, ReportsWhenAllServicesAreSettled) {
-  service_.is_settled = false;
+TEST_F(RecoveryTest, ReportsWhenAllServicesHaveLeftTheView) {
+  service_.left_view = false;
   begin();
   hear(kAsk);
   step();
   EXPECT_TRUE(told().empty());
-  service_.is_settled = true;
+  service_.left_view = true;
   step();
   EXPECT_EQ(told(), (std::vector<RecoveryStep>{kReported}));
 }
