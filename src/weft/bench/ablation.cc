@@ -23,13 +23,8 @@ constexpr Rung kRungs[] = {{"none", false, false, false},
                            {"+ local reads", true, true, true}};
 
 void heading(std::ostream& out, const AblationOptions& options) {
-  const Machine machine = describe_machine();
   const Options& cluster = options.bench.cluster;
-  fmt::print(out, "# Performance\n\n");
-  fmt::print(out, "Made by `weft bench all`{}.\n\n", options.label.empty() ? "" : ", commit " + options.label);
-  fmt::print(out, "- Machine: {}, {} cores, {:.0f} GiB, transparent huge pages: {}. Built with {}.\n", machine.cpu,
-             machine.cores, static_cast<double>(machine.memory_bytes) / static_cast<double>(uint64_t{1} << 30),
-             machine.huge_pages, machine.compiler);
+  print_heading(out, "Performance", "weft bench all", options.label);
   fmt::print(out,
              "- Cluster: {} nodes with {} replicas in one process over the {} fabric, {} workers a node on {} "
              "threads, {} transactions in flight a worker.\n",

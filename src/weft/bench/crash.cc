@@ -37,11 +37,8 @@ Result<Crash> crash_once(const CrashOptions& options, const std::string& protoco
 }
 
 Result<std::string> run_crashes(const CrashOptions& options, std::ostream& out, Progress& progress) {
-  const Machine machine = describe_machine();
   const Options& o = options.cluster;
-  fmt::print(out, "# A crash with many transactions open\n\n");
-  fmt::print(out, "Made by `weft bench crash`{}.\n\n", options.label.empty() ? "" : ", commit " + options.label);
-  fmt::print(out, "- Machine: {}, {} cores. Built with {}.\n", machine.cpu, machine.cores, machine.compiler);
+  print_heading(out, "A crash with many transactions open", "weft bench crash", options.label);
   fmt::print(out,
              "- Cluster: {} nodes with {} replicas in one process over the local fabric, {} workers a node, {} "
              "transactions in flight a worker. {} accounts.\n",

@@ -1,5 +1,8 @@
 #include "weft/bench/machine.h"
 
+#include <fmt/format.h>
+#include <fmt/ostream.h>
+
 #include <cstdlib>
 #include <string>
 #include <thread>
@@ -33,5 +36,14 @@ Machine describe_machine() {
 }
 
 uint64_t memory_available_bytes() { return memory_field("MemAvailable"); }
+
+void print_heading(std::ostream& out, std::string_view title, std::string_view command, std::string_view label) {
+  const Machine machine = describe_machine();
+  fmt::print(out, "# {}\n\n", title);
+  fmt::print(out, "Made by `{}`{}{}.\n\n", command, label.empty() ? "" : ", commit ", label);
+  fmt::print(out, "- Machine: {}, {} cores, {:.0f} GiB, transparent huge pages: {}. Built with {}.\n", machine.cpu,
+             machine.cores, static_cast<double>(machine.memory_bytes) / static_cast<double>(uint64_t{1} << 30),
+             machine.huge_pages, machine.compiler);
+}
 
 }  // namespace weft::bench

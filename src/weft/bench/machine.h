@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <iosfwd>
 #include <string>
+#include <string_view>
 
 namespace weft::bench {
 
@@ -14,6 +16,10 @@ struct Machine {
   std::string compiler;
 };
 Machine describe_machine();
+
+// The beginning of a page of figures: its title, the command that made it, at which commit (`label`, may be empty), and
+// this machine.
+void print_heading(std::ostream& out, std::string_view title, std::string_view command, std::string_view label);
 
 // The memory that the kernel could give now without swapping; 0 if unknown.
 uint64_t memory_available_bytes();

@@ -72,11 +72,8 @@ class Phases {
       : options_(options), out_(out), progress_(progress) {}
 
   void heading() {
-    const Machine machine = describe_machine();
     const Options& cluster = options_.bench.cluster;
-    fmt::print(out_, "# Verbs or messages, phase by phase\n\n");
-    fmt::print(out_, "Made by `weft bench phases`{}.\n\n", options_.label.empty() ? "" : ", commit " + options_.label);
-    fmt::print(out_, "- Machine: {}, {} cores. Built with {}.\n", machine.cpu, machine.cores, machine.compiler);
+    print_heading(out_, "Verbs or messages, phase by phase", "weft bench phases", options_.label);
     fmt::print(out_,
                "- Cluster: {} nodes with {} replicas in one process over {}, {} workers a node on {} threads. Reads go "
                "to the primary in every row.\n",

@@ -5,6 +5,7 @@
 #include <list>
 #include <string>
 
+#include "weft/run/no_tasks_testing.h"
 #include "weft/run/owned_task.h"
 
 namespace weft {
@@ -17,17 +18,6 @@ class WriteWindowTest : public testing::Test {
   class StillClock final : public Clock {
    public:
     uint64_t now_ns() override { return 1; }
-  };
-  struct NoTasks final : WorkerTasks {
-    bool table_batch() override { return false; }
-    bool commit_steps() override { return false; }
-    bool flush() override { return false; }
-    bool poll() override { return false; }
-    void between_steps() override {}
-    void before_sleep() override {}
-    void after_sleep() override {}
-    bool pending() const override { return false; }
-    uint64_t deadline_ns() const override { return UINT64_MAX; }
   };
   WriteWindowTest() { worker_.set_tasks(&no_tasks_); }
 

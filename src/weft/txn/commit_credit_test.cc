@@ -168,6 +168,22 @@ TEST_F(CommitCreditTest, SmallCommitsNeedNoMoreThanTheirShare) {
   EXPECT_EQ(CommitCredit::small_bytes(limits), 0U) << "more than half of it";
 }
 
+// Its locks are released over several steps, and its client must not meet them.
+TEST_F(CommitCreditTest, ALargeCommitIsAcknowledgedWhenItIsUnlocked) {
+  CommitCredit credit(ctx_.limits, gate_, 1000);
+  for (const bool large : {false, true}) {
+    TxnSlot& slot = begin();
+    put(slot, key_at(kOne), std::string(56, 'v'));
+    if (large) slot.bytes_used = 1001;
+    slot.participants = node_set({1, 2});
+    slot.ack_after = Phase::kLock;
+    ASSERT_TRUE(credit.take(slot));
+    EXPECT_EQ(slot.in_pieces, large);
+    EXPECT_EQ(slot.ack_after, large ? Phase::kUnlock : Phase::kLock);
+    credit.give_back(slot);
+  }
+}
+
 TEST_F(CommitCreditTest, AllThatWasTakenIsGivenBack) {
   TxnSlot& slot = planned(node_set({1, 2}), 1000);
   ASSERT_TRUE(credit_.take_planned(slot));

@@ -16,15 +16,6 @@ bool carries_values(const TxnSlot& slot, Phase phase) {
   return phase == Phase::kLock ? slot.lock_brings_values : phase == Phase::kReplicate || phase == Phase::kUnlock;
 }
 
-CommitRequest request_of(const TxnSlot& slot) {
-  return {.coordinator = NodeId(),
-          .slot = slot.index,
-          .flags = MessageTransport::flags_of(slot),
-          .writes = slot.writes,
-          .sequence = slot.sequence,
-          .participants = slot.participants - slot.nonvoting_nodes};
-}
-
 WEFT_INLINE KeyPart part_of(const Entry& e, uint16_t index, Phase phase, bool with_value) {
   KeyPart part{};
   if (phase == Phase::kReplicate) {
@@ -104,20 +95,20 @@ KeyPart MessageTransport::key_part(const TxnSlot& slot, const Entry& entry, uint
   return part_of(entry, index, phase, carries_values(slot, phase) && installs(entry.write));
 }
 
-uint32_t MessageTransport::tag(const TxnSlot& slot) const { return request_of(slot).tag(ctx_.nodes); }
+uint32_t MessageTransport::tag(const TxnSlot& slot) const { return request_of(ctx_.self, slot).tag(ctx_.nodes); }
 
 size_t MessageTransport::phase_bytes(const TxnSlot& slot, Phase phase, NodeId node) const {
   return bytes_of(slot, phase, node, ctx_.nodes);
 }
 
 void MessageTransport::encode_phase(std::byte* to, const TxnSlot& slot, Phase phase, NodeId node) const {
-  encode(to, slot, request_of(slot), phase, node, ctx_.nodes);
+  encode(to, slot, request_of(ctx_.self, slot), phase, node, ctx_.nodes);
 }
 
 template <Phase kPhase>
 void MessageTransport::send_phase(const TxnSlot& slot, NodeSet nodes) {
   constexpr auto kKind = static_cast<uint8_t>(kKindOf[index_of(kPhase)]);
-  const CommitRequest request = request_of(slot);
+  const CommitRequest request = request_of(ctx_.self, slot);
   const uint32_t tag = request.tag(ctx_.nodes);
   const size_t bytes_max = CommitRequest::bytes(ctx_.nodes) + slot.count * kWideHeadBytes + slot.bytes_used;
   for (const NodeId node : nodes) {

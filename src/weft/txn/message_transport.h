@@ -28,6 +28,16 @@ class MessageTransport {
     return static_cast<uint8_t>(slot.flags | (slot.stage == TxnStage::kCommitting ? kCommits : 0));
   }
 
+  // What starts every message of the slot's commit.
+  static CommitRequest request_of(NodeId coordinator, const TxnSlot& slot) {
+    return {.coordinator = coordinator,
+            .slot = slot.index,
+            .flags = flags_of(slot),
+            .writes = slot.writes,
+            .sequence = slot.sequence,
+            .participants = slot.participants - slot.nonvoting_nodes};
+  }
+
   // A node has locked all its keys: takes their versions from its answer. A key that was written blindly, and locked at
   // several replicas, must have the same version at all of them.
   static void take_lock_versions(TxnSlot& slot, NodeId node, const PhaseResult& result);

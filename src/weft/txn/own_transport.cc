@@ -48,12 +48,7 @@ void OwnTransport::prefetch() const {
 void OwnTransport::run(TxnSlot& slot, Phase phase) {
   take_keys(slot, phase);
   if (phase != Phase::kUnlock) prefetch();
-  const CommitRequest request{.coordinator = ctx_.self,
-                              .slot = slot.index,
-                              .flags = MessageTransport::flags_of(slot),
-                              .writes = slot.writes,
-                              .sequence = slot.sequence,
-                              .participants = slot.participants - slot.nonvoting_nodes};
+  const CommitRequest request = MessageTransport::request_of(ctx_.self, slot);
   bool taken = true;
   switch (phase) {
     case Phase::kLock:

@@ -20,6 +20,7 @@
 #include "weft/fabric/region.h"
 #include "weft/member/node_state.h"
 #include "weft/member/view.h"
+#include "weft/run/no_tasks_testing.h"
 #include "weft/run/worker.h"
 #include "weft/store/owner_testing.h"
 #include "weft/store/table.h"
@@ -115,7 +116,7 @@ class PartTest : public ::testing::Test {
              .counters = {},
              .scratch = ScratchBuffer(std::max<size_t>(1024, setup.value_bytes_max))} {
     clock_.step = 0;
-    worker_.set_tasks(&nothing_);
+    worker_.set_tasks(&no_tasks_);
     port_.set_epoch(port_epoch(view_->epoch, true));
     for (uint8_t n = 1; n < kNodes; ++n) {
       peers_.push_back(std::make_unique<Port>(port_options(NodeId(n)), fabric_.wire(NodeId(n), kWorker), nullptr));
@@ -259,18 +260,6 @@ class PartTest : public ::testing::Test {
     }
   };
 
-  struct Nothing final : WorkerTasks {
-    bool table_batch() override { return false; }
-    bool commit_steps() override { return false; }
-    bool flush() override { return false; }
-    bool poll() override { return false; }
-    void between_steps() override {}
-    void before_sleep() override {}
-    void after_sleep() override {}
-    bool pending() const override { return false; }
-    uint64_t deadline_ns() const override { return UINT64_MAX; }
-  };
-
   static PortOptions port_options(NodeId node, bool batching = true) {
     PortOptions options;
     options.batching = batching;
@@ -291,7 +280,7 @@ class PartTest : public ::testing::Test {
     return tables;
   }
 
-  Nothing nothing_;
+  NoTasks no_tasks_;
   std::vector<std::unique_ptr<Port>> peers_;
   std::vector<std::unique_ptr<Recorder>> recorders_;
   std::vector<Received> received_;

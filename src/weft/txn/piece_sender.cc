@@ -41,12 +41,7 @@ PieceSender::PieceSender(WorkerContext& ctx, uint32_t piece_bytes) : ctx_(ctx), 
 
 void PieceSender::add(const TxnSlot& slot, Phase phase, NodeSet nodes) {
   WEFT_CHECK((nodes - slot.participants).empty(), "a commit speaks to its participants only");
-  const CommitRequest request{.coordinator = ctx_.self,
-                              .slot = slot.index,
-                              .flags = MessageTransport::flags_of(slot),
-                              .writes = slot.writes,
-                              .sequence = slot.sequence,
-                              .participants = slot.participants - slot.nonvoting_nodes};
+  const CommitRequest request = MessageTransport::request_of(ctx_.self, slot);
   for (const NodeId node : nodes) {
     // An unlock names keys only where it brings values, and an abort none.
     const bool names = phase != Phase::kUnlock ||
