@@ -37,8 +37,9 @@ class BackupWrites {
   // Logs the writes in the record, and applies those that are not deferred. `room`: what is left in the part's block,
   // for old values.
   void add(PreparedTxn& record, PreparedKeys* part, std::span<std::byte> room);
-  // The same for one key of a part that is in the record.
-  void add_key(PreparedTxn& record, PreparedKey& key, std::span<std::byte>* room);
+  // The same for one key of a part that is in the record; `role` is what this node was for it when the log entry came.
+  void add_key(PreparedTxn& record, PreparedKey& key, uint8_t role, std::span<std::byte>* room);
+  uint8_t role_of(const KeyRef& key) const { return roles_[key.key.partition.value]; }
   // The transaction has committed everywhere: installs what was deferred, and makes readable what was applied.
   void finish(const PreparedTxn& record) const;
   void finish_key(const PreparedKey& key) const;
@@ -46,7 +47,6 @@ class BackupWrites {
   static void undo(const PreparedTxn& record);
 
  private:
-  uint8_t role_of(const KeyRef& key) const { return roles_[key.key.partition.value]; }
   // Whether the write becomes readable, or disappears, only when the transaction is finished.
   bool needs_mark(const KeyRef& key) const {
     return visibility_ == Visibility::kWhenMarked || key.write == Write::kErase;
@@ -64,11 +64,11 @@ class BackupWrites {
 WEFT_INLINE inline void BackupWrites::add(PreparedTxn& record, PreparedKeys* part, std::span<std::byte> room) {
   part->next = record.applied;
   record.applied = part;
-  for (PreparedKey& key : part->all()) add_key(record, key, &room);
+  for (PreparedKey& key : part->all()) add_key(record, key, role_of(key), &room);
 }
 
-WEFT_INLINE inline void BackupWrites::add_key(PreparedTxn& record, PreparedKey& key, std::span<std::byte>* room) {
-  const uint8_t role = role_of(key);
+WEFT_INLINE inline void BackupWrites::add_key(PreparedTxn& record, PreparedKey& key, uint8_t role,
+                                              std::span<std::byte>* room) {
   if ((role & (kPrimary | kCatchingUp)) == 0 && !key.has(kDeferred)) [[likely]] {
     apply(record, key, room);
     if (needs_mark(key)) record.ends_quietly = false;

@@ -340,8 +340,8 @@ PreparedTxn* Participant::begin_replicate(const CommitRequest& request, Prepared
   return record;
 }
 
-void Participant::replicate_key(PreparedTxn& record, PreparedKey& key, std::span<std::byte>* room) {
-  backup_.add_key(record, key, room);
+void Participant::replicate_key(PreparedTxn& record, PreparedKey& key, uint8_t role, std::span<std::byte>* room) {
+  backup_.add_key(record, key, role, room);
 }
 
 void Participant::end_replicate(const CommitRequest& request, PreparedTxn& record, bool answers) {

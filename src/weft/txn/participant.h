@@ -52,7 +52,9 @@ class Participant {
   // return nullptr if no correct coordinator asks for it; a replicate's part is gone then. From begin to end no other
   // message may be about the record.
   PreparedTxn* begin_replicate(const CommitRequest& request, PreparedKeys* part);
-  void replicate_key(PreparedTxn& record, PreparedKey& key, std::span<std::byte>* room);
+  // `role` is that of role_of() when the message arrived: the view may have changed since.
+  void replicate_key(PreparedTxn& record, PreparedKey& key, uint8_t role, std::span<std::byte>* room);
+  uint8_t role_of(const KeyRef& key) const { return backup_.role_of(key); }
   void end_replicate(const CommitRequest& request, PreparedTxn& record, bool answers);
   PreparedTxn* begin_unlock(const CommitRequest& request);  // that commits
   void unlock_key(const PreparedTxn& record, PreparedKey& key, const CommitRequest& request,

@@ -38,7 +38,7 @@ inline constexpr uint32_t kLargeCommitBytes = 256 << 10;
 // What a worker does for large commits in one step: it sends pieces with this many bytes, and at a participant it
 // installs keys until they have this many.
 inline constexpr size_t kLargeStepBytes = 256 << 10;
-// While so much waits for the wire to a peer, no more pieces are sent to it.
+// While so much of kPieceFlow waits for the wire to a peer, no more pieces are sent to it.
 inline constexpr size_t kPieceWindowBytes = 128 << 10;
 
 // What the headers of pieces of this size add to so many bytes, if each has a packet of its own.

@@ -111,11 +111,14 @@ void PieceReceiver::handle(const Message& m, PreparedKeys* block, std::span<std:
   }
   PreparedTxn* record = participant_.begin_replicate(request, block);
   if (record == nullptr) return;
+  std::vector<uint8_t> roles;
+  for (const KeyRef& ref : keys) roles.push_back(participant_.role_of(ref));
   jobs_.push_back({.request = request,
                    .record = record,
                    .part = block,
                    .next = 0,
                    .room = room,
+                   .roles = std::move(roles),
                    .carried = nullptr,
                    .values = {},
                    .unlocks = false});
@@ -135,6 +138,7 @@ void PieceReceiver::handle_unlock(const Message& m, PreparedKeys* block) {
                    .part = record->locked,
                    .next = 0,
                    .room = {},
+                   .roles = {},
                    .carried = block,
                    .values = {keys.begin(), keys.end()},
                    .unlocks = true});
@@ -161,12 +165,13 @@ bool PieceReceiver::run(Job& job, size_t* bytes) {
       job.next = 0;
       continue;
     }
-    PreparedKey& key = job.part->all()[job.next++];
+    const uint32_t index = job.next++;
+    PreparedKey& key = job.part->all()[index];
     *bytes += key.room + 256;
     if (job.unlocks) {
       participant_.unlock_key(*job.record, key, job.request, job.values);
     } else {
-      participant_.replicate_key(*job.record, key, &job.room);
+      participant_.replicate_key(*job.record, key, job.roles[index], &job.room);
     }
   }
   return job.part == nullptr;

@@ -62,6 +62,7 @@ class PieceReceiver final : public Service {
     PreparedKeys* part;          // what comes next, and
     uint32_t next;               // its key
     std::span<std::byte> room;   // of a replicate: for old values
+    std::vector<uint8_t> roles;  // and what this node was for each key when it arrived
     PreparedKeys* carried;       // of an unlock: the block with the values that it brought
     std::vector<KeyRef> values;  // and these
     bool unlocks;

@@ -3,7 +3,9 @@
 #include "weft/txn/piece_receiver.h"
 
 #include <algorithm>
+#include <memory>
 
+#include "weft/member/view.h"
 #include "weft/txn/participant_testing.h"
 
 namespace weft {
@@ -135,6 +137,30 @@ TEST_F(PieceReceiverTest, TheEndOfTheViewFindsItDoneOrNotBegun) {
   EXPECT_EQ(record().state, kReplicated);
   EXPECT_EQ(value_of(backup_key(3)), keys[3].value);
   EXPECT_TRUE(answers().empty()) << "nobody of this view waits for it";
+}
+
+// The crash of a primary makes this backup the next one while it applies what the old one had replicated.
+TEST_F(PieceReceiverTest, WhatArrivedIsDoneAsTheRolesWereThen) {
+  std::vector<Named> keys;
+  for (uint16_t i = 0; i < 4; ++i) {
+    load_record(backup_key(i), "old");
+    keys.push_back(with_value(backup_key(i), std::string(200'000, 'n'), 2, i));
+  }
+  send(Kind::kReplicate, request(5), keys, 8000);
+  EXPECT_TRUE(receiver_.step(0));
+  EXPECT_EQ(value_of(backup_key(3)), "old");
+  receiver_.on_view_ended();
+  const auto placement = [&] { return ctx_.view().placement(hashed(backup_key(3)).partition); };
+  const Result<View> next = without_members(ctx_.view(), NodeSet::of(placement().primary()));
+  ASSERT_TRUE(next) << next.error().text();
+  ctx_.views.stop(false);
+  ctx_.views.adopt(std::make_shared<const View>(*next));
+  ASSERT_EQ(placement().primary(), kSelf);
+  while (!receiver_.has_left_view()) EXPECT_TRUE(receiver_.step(0));
+  EXPECT_EQ(record().state, kReplicated);
+  for (uint16_t i = 0; i < 4; ++i) EXPECT_EQ(value_of(backup_key(i)), keys[i].value) << i;
+  participant_.abort_record(record(), owner(kSlot));
+  for (uint16_t i = 0; i < 4; ++i) EXPECT_EQ(value_of(backup_key(i)), "old") << i;
 }
 
 TEST_F(PieceReceiverTest, ValidationLeavesNothing) {
