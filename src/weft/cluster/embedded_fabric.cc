@@ -51,7 +51,8 @@ Result<void> EmbeddedFabric::make_interconnects(const Options& options,
     mesh.workers = options.workers;
     mesh.nodes = options.nodes;
     mesh.listen = options.fabric == "shm" ? "@" + name + "-" + std::to_string(n) : "127.0.0.1:0";
-    mesh.tls = {options.tls.ca, options.tls.certificate, options.tls.key};
+    // All nodes have the same certificate, so it cannot name one of them.
+    mesh.tls = {.ca = options.tls.ca, .certificate = options.tls.certificate, .key = options.tls.key, .any_node = true};
     mesh.params.cluster = name;
     mesh.remote_lock_mode = options.remote_lock_mode;
     auto made = make_interconnect(mesh, regions[n].get(), clock);

@@ -1,12 +1,16 @@
 // The embedded cluster itself: options, tables, procedures, loading, starting, stopping, reconfiguring, idling.
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "weft/cluster/cluster_testing.h"
+#include "weft/wires/tcp/tls_testing.h"
 
 namespace weft {
 namespace {
@@ -290,6 +294,23 @@ TEST(Embedded, StopWaitsForWorkUnderWay) {
     cluster.start();
     EXPECT_TRUE(cluster->get_one(NodeId(1), kT, 5).found);
   }
+}
+
+// All nodes have the one certificate, which names none of them.
+TEST(Embedded, NodesOfOneProcessConnectByTls) {
+  const std::string folder = testing::TempDir() + "weft-embedded-tls-" + std::to_string(getpid());
+  ASSERT_TRUE(std::filesystem::create_directory(folder));
+  const Credential authority("authority"), node("node", &authority);
+  ASSERT_TRUE(authority.write_certificate(folder + "/ca") && node.write_certificate(folder + "/node") &&
+              node.write_key(folder + "/key"));
+  Options options;
+  options.fabric = "tcp";
+  options.tls = {.ca = folder + "/ca", .certificate = folder + "/node", .key = folder + "/key"};
+  TestCluster cluster(options);
+  cluster.start();
+  EXPECT_TRUE(committed(cluster->put_one(NodeId(0), kT, 1, "one")));
+  EXPECT_TRUE(cluster->get_one(NodeId(2), kT, 1).found);
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Embedded, AHandleThatIsNobodysIsDone) {
