@@ -72,6 +72,7 @@ bool NodeAgent::step(uint64_t now_ns) {
     return true;
   }
   if (retired_) return true;
+  if (!unfenced_.empty()) update_fence(now_ns);
   if (now_ns >= next_ask_ns_) ask_leases(now_ns);
   flush_gossip();
   // The members asked may not have been in the view yet. Nothing can be acknowledged without leases, so ask again
@@ -99,7 +100,6 @@ bool NodeAgent::join(const View& view, uint64_t now_ns) {
 void NodeAgent::adopt(const std::shared_ptr<const View>& view, uint64_t now_ns) {
   WEFT_CHECK(view_ == nullptr || view->epoch > view_->epoch, "views only grow");
   WEFT_CHECK(!retired_, "who has retired adopts nothing");
-  uint64_t fenced_after_ns = 0;
   // In any other view, a member that has lost another keeps trying to have it removed.
   const bool again = view_ != nullptr && view_->members == view->members && view_->partitions == view->partitions;
   for (int n = 0; n < kNodesMax; ++n) {
@@ -107,9 +107,7 @@ void NodeAgent::adopt(const std::shared_ptr<const View>& view, uint64_t now_ns) 
     const Member* before = view_ == nullptr ? nullptr : view_->find(id);
     const Member* now = view->find(id);
     const bool same = before != nullptr && now != nullptr && before->incarnation == now->incarnation;
-    if (before != nullptr && !same && !membership_->fenced(id, before->incarnation)) {
-      fenced_after_ns = std::max(fenced_after_ns, peer(id).given_until_ns);
-    }
+    if (before != nullptr && !same) unfenced_.push_back({id, before->incarnation, peer(id).given_until_ns});
     peer(id).held_until_ns = 0;  // from an earlier epoch
     if (same && again && state_.links.is_lost(id, now->incarnation)) {
       state_.links.reconnect(id, view->epoch);
@@ -118,13 +116,23 @@ void NodeAgent::adopt(const std::shared_ptr<const View>& view, uint64_t now_ns) 
   }
   detector_.adopt(*view, now_ns);
   announced_unheard_ = {};
-  // Leases granted to removed members in an earlier epoch that was never active count as well.
-  state_.lease.set_fenced_after(std::max(fenced_after_ns, state_.lease.fenced_after_ns()));
+  update_fence(now_ns);
   state_.lease.set_until(0);
   retired_ = !in(*view);
   view_ = view;
   next_ask_ns_ = now_ns;
   state_.views.publish(view);
+}
+
+// Until when removed members may have leases, also those of an earlier epoch that was never active. A view that another
+// member forwards may come before the membership says that the process has ended: then the wait ends with that word.
+void NodeAgent::update_fence(uint64_t now_ns) {
+  std::erase_if(unfenced_, [&](const Removed& removed) {
+    return removed.lease_until_ns <= now_ns || membership_->fenced(removed.node, removed.incarnation);
+  });
+  uint64_t fenced_after_ns = 0;
+  for (const Removed& removed : unfenced_) fenced_after_ns = std::max(fenced_after_ns, removed.lease_until_ns);
+  state_.lease.set_fenced_after(fenced_after_ns);
 }
 
 void NodeAgent::ask_leases(uint64_t now_ns) {

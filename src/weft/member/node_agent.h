@@ -81,7 +81,14 @@ class NodeAgent final : public NodeAgentHook {
     uint32_t suspected = 0;       // the incarnation last logged as suspected
   };
 
+  struct Removed {
+    NodeId node;
+    uint32_t incarnation;
+    uint64_t lease_until_ns;
+  };
+
   bool in(const View& view) const;
+  void update_fence(uint64_t now_ns);
   void adopt(const std::shared_ptr<const View>& view, uint64_t now_ns);
   bool join(const View& view, uint64_t now_ns);
   void ask_leases(uint64_t now_ns);
@@ -111,6 +118,7 @@ class NodeAgent final : public NodeAgentHook {
   NodeSet announced_unheard_;   // to the others
   uint32_t not_forwarded_ = 0;  // epoch of the view last logged as too large to forward
   std::array<Peer, kNodesMax + 1> peers_{};
+  std::vector<Removed> unfenced_;  // members that were removed, and may still have a lease
   uint64_t next_step_ns_ = 0;
   uint64_t next_ask_ns_ = 0;
   uint64_t next_proposal_ns_ = 0;

@@ -247,6 +247,20 @@ TEST_F(MemberAgentTest, NobodyWaitsForTheLeaseOfWhoIsFenced) {
   EXPECT_EQ(lease().fenced_after_ns(), 0U);
 }
 
+// Another member has forwarded the view before the membership's word has come.
+TEST_F(MemberAgentTest, NobodyWaitsAnyLongerForTheLeaseOfWhoIsFencedLater) {
+  start();
+  step(kStart);
+  hear(2, {1, 1, kAgentAsks, {}});
+  publish(*without_members(first_, node_set({2})));
+  step(kStart + 1000);
+  EXPECT_EQ(lease().fenced_after_ns(), kStart + kLease + kLease / 100);
+  membership_.ended = NodeId(2);
+  agent_->notify();
+  step(kStart + 2000);
+  EXPECT_EQ(lease().fenced_after_ns(), 0U);
+}
+
 TEST_F(MemberAgentTest, AViewBeforeThatWasNeverActiveIsFencedToo) {
   start();
   step(kStart);
