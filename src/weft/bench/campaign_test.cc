@@ -126,12 +126,26 @@ TEST(Campaign, SeedsThatFailedOnce) {
     runs_clean(options);
   }
   // From campaigns: three hundred transactions, aimed crashes.
-  for (const auto& [seed, protocol] :
-       {Failed{1794750074142, "dnl1"}, Failed{1794750074142, "dnl4"}, Failed{20572, "fasst"}, Failed{21308, "fasst"},
-        Failed{92, "dnl1"}, Failed{92, "dnl4"}, Failed{59, "drtmr"}, Failed{69, "drtmr"}, Failed{100, "drtmr"},
-        Failed{34, "drtmh"}, Failed{59, "drtmh"}, Failed{69, "drtmh-nc"}, Failed{81, "drtmh-nc"},
-        Failed{90, "drtmh-nc"}, Failed{100, "drtmh-nc"}, Failed{1794777433299, "drtmr"}, Failed{1794799295344, "drtmr"},
-        Failed{8101667, "dnl4+fasst"}, Failed{8401860, "fasst"}}) {
+  for (const auto& [seed, protocol] : {Failed{1794750074142, "dnl1"},
+                                       Failed{1794750074142, "dnl4"},
+                                       Failed{20572, "fasst"},
+                                       Failed{21308, "fasst"},
+                                       Failed{92, "dnl1"},
+                                       Failed{92, "dnl4"},
+                                       Failed{59, "drtmr"},
+                                       Failed{69, "drtmr"},
+                                       Failed{100, "drtmr"},
+                                       Failed{34, "drtmh"},
+                                       Failed{59, "drtmh"},
+                                       Failed{69, "drtmh-nc"},
+                                       Failed{81, "drtmh-nc"},
+                                       Failed{90, "drtmh-nc"},
+                                       Failed{100, "drtmh-nc"},
+                                       Failed{1794777433299, "drtmr"},
+                                       Failed{1794799295344, "drtmr"},
+                                       Failed{8101667, "dnl4+fasst"},
+                                       Failed{8401860, "fasst"},
+                                       Failed{9400164, "drtmh-nc"}}) {
     SimOptions options;
     options.seed = seed;
     options.protocol = protocol;
