@@ -167,8 +167,10 @@ struct alignas(64) TxnSlot {
   uint64_t due_ns = 0;    // when the current wait expires
   NodeSet silent;         // left: nodes that it was waiting for
   uint32_t incarnation = 0;
-  uint32_t epoch = 0;       // of the view it began in
-  uint32_t bytes_used = 0;  // of Limits::txn_bytes_max
+  uint32_t epoch = 0;        // of the view it began in
+  uint32_t bytes_used = 0;   // keys, and values that it writes
+  uint32_t bytes_read = 0;   // values that it has read
+  uint32_t bytes_taken = 0;  // memory for these, and for what it has overwritten
   uint32_t inline_used = 0;
   uint32_t chunk_left = 0;
   std::byte* chunk_next = nullptr;

@@ -74,7 +74,7 @@ void SlotTable::reset(TxnSlot& slot, uint64_t until_ns) {
   slot.verbs_pending = 0;
   slot.outcome = Outcome();
   slot.outcome.id = slot.id(ctx_.id);
-  slot.bytes_used = slot.inline_used = slot.chunk_left = 0;
+  slot.bytes_used = slot.bytes_read = slot.bytes_taken = slot.inline_used = slot.chunk_left = 0;
   slot.chunks = 0;
 }
 

@@ -105,20 +105,18 @@ Entry* TxnKeys::find_or_add(TxnSlot& slot, TableId table_id, const Key& key) {
     reject(slot, Code::kTxnTooLarge, nullptr, {"limits.txn_keys_max", ctx_.limits.txn_keys_max, slot.count + 1U});
     return nullptr;
   }
-  if (slot.count == slot.capacity) grow(slot);
-  Entry* e = new (slot.entries + slot.count) Entry();
-  std::byte* bytes = reinterpret_cast<std::byte*>(&e->integer_key);
-  if (!integer) {
-    bytes = take_bytes(slot, key.size());
-  } else if (slot.bytes_used + sizeof e->integer_key > ctx_.limits.txn_bytes_max) {
-    bytes = nullptr;
-  } else {
-    slot.bytes_used += sizeof e->integer_key;
-  }
-  if (bytes == nullptr) {
-    reject(slot, Code::kTxnTooLarge, nullptr, bytes_limit(slot, key.size()));
+  if (!fits(slot.bytes_used + padded(key.size()))) {
+    reject_bytes(slot, nullptr, slot.bytes_used + key.size());
     return nullptr;
   }
+  if (slot.count == slot.capacity) grow(slot);
+  Entry* e = new (slot.entries + slot.count) Entry();
+  std::byte* bytes = integer ? reinterpret_cast<std::byte*>(&e->integer_key) : take_bytes(slot, key.size());
+  if (bytes == nullptr) {
+    reject_taken(slot, nullptr, key.size());
+    return nullptr;
+  }
+  slot.bytes_used += static_cast<uint32_t>(padded(key.size()));
   copy_bytes(bytes, key.data(), key.size());
   slot.last_entry = slot.count++;
   e->key = hashed;
@@ -170,13 +168,18 @@ Code TxnKeys::write(TxnSlot& slot, Entry& e, Write write, std::string_view value
     fail(slot, Code::kNotFound, &e, Owner());
     return Code::kNotFound;
   }
+  // What it wrote before counts no more. Its memory stays: somebody may still look at it.
+  const size_t used = slot.bytes_used - padded(e.new_bytes);
   if (write == Write::kErase) {
+    slot.bytes_used = static_cast<uint32_t>(used);
     e.write = Write::kErase;
     e.new_bytes = 0;
     return Code::kOk;
   }
+  if (!fits(used + padded(value.size()))) return reject_bytes(slot, &e, used + value.size());
   std::byte* bytes = take_bytes(slot, value.size());
-  if (bytes == nullptr) return reject(slot, Code::kTxnTooLarge, &e, bytes_limit(slot, value.size()));
+  if (bytes == nullptr) return reject_taken(slot, &e, value.size());
+  slot.bytes_used = static_cast<uint32_t>(used + padded(value.size()));
   copy_bytes(bytes, value.data(), value.size());
   e.new_value = bytes;
   e.new_bytes = static_cast<uint32_t>(value.size());
@@ -186,12 +189,14 @@ Code TxnKeys::write(TxnSlot& slot, Entry& e, Write write, std::string_view value
 
 void TxnKeys::keep_value(TxnSlot& slot, Entry& e, ByteView value) {
   WEFT_CHECK(e.read && !e.done, "a value is kept for a read that is under way");
-  e.value = take_bytes(slot, value.size());
+  const bool too_much = !fits(slot.bytes_read + padded(value.size()));
+  e.value = too_much ? nullptr : take_bytes(slot, value.size());
   if (e.value == nullptr) {
     e.code = Code::kTxnTooLarge;
-    reject(slot, Code::kTxnTooLarge, &e, bytes_limit(slot, value.size()));
+    too_much ? reject_bytes(slot, &e, slot.bytes_read + value.size()) : reject_taken(slot, &e, value.size());
     return;
   }
+  slot.bytes_read += static_cast<uint32_t>(padded(value.size()));
   copy_words(e.value, value.data(), value.size());
   e.value_bytes = e.value_length = static_cast<uint32_t>(value.size());
 }

@@ -21,11 +21,13 @@ class TxnKeys {
   // The transaction's entry of the key. nullptr: rejected, and the slot's outcome says why.
   Entry* find_or_add(TxnSlot& slot, TableId table, const Key& key);
 
-  // Returns nullptr if it exceeds Limits::txn_bytes_max.
+  // What a transaction reads is bounded by Limits::txn_bytes_max, and so are its keys and what it writes; all memory
+  // that it takes, with what it has overwritten, by kTakenMax times as much. nullptr: it exceeds that.
+  static constexpr uint32_t kTakenMax = 2;
   std::byte* take_bytes(TxnSlot& slot, size_t bytes) {
     const size_t need = padded(bytes);
-    if (slot.bytes_used + need > ctx_.limits.txn_bytes_max) return nullptr;
-    slot.bytes_used += static_cast<uint32_t>(need);
+    if (slot.bytes_taken + need > uint64_t{kTakenMax} * ctx_.limits.txn_bytes_max) return nullptr;
+    slot.bytes_taken += static_cast<uint32_t>(need);
     std::byte* at;
     if (slot.inline_used + need <= TxnSlot::kInlineBytes) [[likely]] {
       at = slot.bytes.data() + slot.inline_used;
@@ -46,8 +48,14 @@ class TxnKeys {
   static Entry* find(TxnSlot& slot, const Table* table, const HashedKey& key);
   void grow(TxnSlot& slot);
   std::byte* take_chunk_bytes(TxnSlot& slot, size_t need);
-  ExceededLimit bytes_limit(const TxnSlot& slot, size_t more) const {
-    return {"limits.txn_bytes_max", ctx_.limits.txn_bytes_max, slot.bytes_used + more};
+  bool fits(size_t bytes) const { return bytes <= ctx_.limits.txn_bytes_max; }
+  Code reject_bytes(TxnSlot& slot, const Entry* entry, size_t bytes) const {
+    return reject(slot, Code::kTxnTooLarge, entry, {"limits.txn_bytes_max", ctx_.limits.txn_bytes_max, bytes});
+  }
+  Code reject_taken(TxnSlot& slot, const Entry* entry, size_t more) const {
+    return reject(slot, Code::kTxnTooLarge, entry,
+                  {"twice limits.txn_bytes_max, for what it reads, writes and has overwritten,",
+                   uint64_t{kTakenMax} * ctx_.limits.txn_bytes_max, slot.bytes_taken + more});
   }
 
   WorkerContext& ctx_;

@@ -136,7 +136,7 @@ TEST_F(TxnKeysTest, BytesAreTheSlotsOwnAndThenThePools) {
   EXPECT_EQ(slot_->chunks, 1);
   EXPECT_EQ(keys_.take_bytes(*slot_, 1), third + 8) << "the rest of the block is used";
   EXPECT_EQ(slot_->chunks, 1);
-  EXPECT_EQ(slot_->bytes_used, TxnSlot::kInlineBytes + 16U);
+  EXPECT_EQ(slot_->bytes_taken, TxnSlot::kInlineBytes + 16U);
 }
 
 TEST_F(TxnKeysTest, WhatPadsAPieceIsZero) {
@@ -147,20 +147,49 @@ TEST_F(TxnKeysTest, WhatPadsAPieceIsZero) {
 }
 
 TEST_F(TxnKeysTest, BytesBeyondTheLimitAreRefusedAndNotCounted) {
-  EXPECT_NE(keys_.take_bytes(*slot_, 3992), nullptr);
+  EXPECT_NE(keys_.take_bytes(*slot_, 7992), nullptr);
   EXPECT_EQ(keys_.take_bytes(*slot_, 9), nullptr);
-  EXPECT_EQ(slot_->bytes_used, 3992U);
+  EXPECT_EQ(slot_->bytes_taken, 7992U);
   EXPECT_NE(keys_.take_bytes(*slot_, 8), nullptr) << "to the last byte";
   EXPECT_NE(keys_.take_bytes(*slot_, 0), nullptr);
   EXPECT_EQ(keys_.take_bytes(*slot_, 1), nullptr);
 }
 
 TEST_F(TxnKeysTest, AKeyWithoutBytesLeftIsRejected) {
-  keys_.take_bytes(*slot_, 4000);
+  slot_->bytes_used = 4000;
   EXPECT_EQ(add("k"), nullptr);
   EXPECT_EQ(outcome().code, Code::kTxnTooLarge);
   EXPECT_STREQ(outcome().limit_name, "limits.txn_bytes_max");
   EXPECT_EQ(slot_->count, 0);
+}
+
+TEST_F(TxnKeysTest, AKeyWithoutMemoryLeftIsRejected) {
+  keys_.take_bytes(*slot_, 8000);
+  EXPECT_EQ(add("k"), nullptr);
+  EXPECT_EQ(outcome().code, Code::kTxnTooLarge);
+  EXPECT_EQ(outcome().limit, 8000U);
+  EXPECT_EQ(slot_->count, 0);
+}
+
+// What was overwritten does not count, up to the limit of memory; what is read counts by itself.
+TEST_F(TxnKeysTest, ATransactionHoldsWhatItWritesAndWhatItReads) {
+  Entry* e = add("k");
+  const std::string value(1000, 'v');
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(write(e, Write::kPut, value), Code::kOk) << i;
+  EXPECT_EQ(slot_->bytes_used, 1008U);
+  EXPECT_EQ(write(add("l"), Write::kPut, value), Code::kOk);
+  Entry* read = add("m");
+  read->read = true;
+  const std::vector<std::byte> bytes(1600);
+  keys_.keep_value(*slot_, *read, bytes);
+  EXPECT_EQ(read->code, Code::kOk);
+  EXPECT_EQ(slot_->bytes_read, 1600U);
+  EXPECT_EQ(write(e, Write::kErase, {}), Code::kOk);
+  EXPECT_EQ(slot_->bytes_used, 3 * 8 + 1000U);
+  EXPECT_EQ(write(e, Write::kPut, value), Code::kOk);
+  EXPECT_EQ(write(e, Write::kPut, value), Code::kTxnTooLarge) << "eight times as much was taken";
+  EXPECT_EQ(outcome().limit, 8000U);
+  EXPECT_EQ(new_value(*e), value);
 }
 
 TEST_F(TxnKeysTest, TheFirstWriteOfAKeySaysWhatItDemands) {
@@ -223,7 +252,7 @@ TEST_F(TxnKeysTest, AnEmptyValueIsAValue) {
 TEST_F(TxnKeysTest, AWriteWithoutBytesLeftIsRejectedAndTheOneBeforeStays) {
   Entry* e = add("k");
   write(e, Write::kPut, "before");
-  keys_.take_bytes(*slot_, 3000);
+  slot_->bytes_used += 3000;
   EXPECT_EQ(write(e, Write::kPut, std::string(1000, 'v')), Code::kTxnTooLarge);
   EXPECT_EQ(outcome().kind, OutcomeKind::kRejected);
   EXPECT_EQ(new_value(*e), "before");
@@ -241,7 +270,7 @@ TEST_F(TxnKeysTest, AValueThatWasReadIsCopied) {
 TEST_F(TxnKeysTest, AReadWithoutBytesLeftRejectsTheTransaction) {
   Entry* e = add(1);
   e->read = true;
-  keys_.take_bytes(*slot_, 3992);
+  slot_->bytes_read = 3992;
   const std::vector<std::byte> value(16);
   keys_.keep_value(*slot_, *e, value);
   EXPECT_EQ(e->code, Code::kTxnTooLarge);
