@@ -84,10 +84,12 @@ struct Client {
   bool no_evict = false;
   bool asked_cluster = false;  // it used CLUSTER ..., so it adds up the nodes' numbers, see DBSIZE
   uint64_t since_ns = 0, active_ns = 0;
-  uint64_t read_ns = 0;   // start of the answer time: commands arrived, a reply was given, or the client read some
-  uint64_t began_ns = 0;  // start of the current wait, by FairScheduler::now_ns
-  bool monitors = false;  // MONITOR
-  std::string monitored;  // output that waits for earlier replies
+  uint64_t wrote_ns = 0;     // when it last read some of its answers, or had none to read
+  uint64_t received_ns = 0;  // when it last sent something
+  uint64_t read_ns = 0;      // start of the answer time: commands arrived, a reply was given, or the client read some
+  uint64_t began_ns = 0;     // start of the current wait, by FairScheduler::now_ns
+  bool monitors = false;     // MONITOR
+  std::string monitored;     // output that waits for earlier replies
   const Command* last = nullptr;
   uint64_t pipelined = 0;  // commands since replies were last sent
 

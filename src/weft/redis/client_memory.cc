@@ -1,9 +1,13 @@
-// The memory that clients make a worker hold, and its limits.
+// The memory that clients make a node hold, and its limits.
 //
 // It counts what is really allocated, including spare buffer capacity, of every connection that is not closed for it
-// already, beyond the little that each may keep. It does so every turn, so a limit is exceeded by at most one turn's
-// work and one reply. Only the client that holds most is closed: its memory is free at once, except for what a
-// transaction in progress still uses.
+// already, beyond the little that each may keep, every turn. The limits are of all workers together: the one whose
+// clients hold most enforces them.
+//
+// Above a limit clients that have come to a stop are closed, the largest first: those that read nothing of their
+// answers, or send nothing more of their commands, for kStalledNs. Many that do read, and get long answers, may be
+// above it for a while. Above twice the limit whoever holds most is closed. Its memory is free at once, except for what
+// a transaction in progress still uses.
 #include <algorithm>
 #include <string>
 
@@ -14,6 +18,7 @@ namespace weft {
 namespace {
 
 constexpr size_t kReaderKeptBytes = 64 << 10;  // of a reader that is in use and empty
+constexpr uint64_t kStalledNs = 200'000'000;
 
 size_t beyond(size_t bytes, size_t kept) { return bytes > kept ? bytes - kept : 0; }
 
@@ -55,6 +60,7 @@ void RedisFrontend::count_memory(Client& client) {
   }
   const size_t output = client.dead ? 0 : client.output_memory();
   const size_t input = client.dead ? 0 : client.input_memory();
+  if (client.counted_output == 0) client.wrote_ns = session_.now_ns();  // it had nothing to read until now
   output_memory_ += output - client.counted_output;
   input_memory_ += input - client.counted_input;
   client.counted_output = output;
@@ -68,31 +74,41 @@ void RedisFrontend::forget_memory(Client& client) {
 
 // Returns whether a client had to be closed.
 bool RedisFrontend::enforce_memory_limits() {
-  FrontendShared::Counted& counted = shared_->counted[txn_worker_->context().id.value];
-  counted.output_bytes.store(output_memory_, std::memory_order_relaxed);
-  counted.input_bytes.store(input_memory_, std::memory_order_relaxed);
-  const auto workers = static_cast<size_t>(txn_worker_->node()->workers());
+  FrontendShared::Counted& own = counted();
+  own.output_bytes.store(output_memory_, std::memory_order_relaxed);
+  own.input_bytes.store(input_memory_, std::memory_order_relaxed);
   bool some = false;
-  while (output_memory_ > options_.output_total_bytes / workers) {
-    Client* const most = largest_holder(&Client::counted_output);
-    if (most == nullptr) break;
-    close_for_output(*most);
+  while (Client* const client = client_to_close(&FrontendShared::Counted::output_bytes, options_.output_total_bytes,
+                                                &Client::counted_output, &Client::wrote_ns)) {
+    close_for_output(*client);
+    own.output_bytes.store(output_memory_, std::memory_order_relaxed);
     some = true;
   }
-  while (input_memory_ > options_.input_total_bytes / workers) {
-    Client* const most = largest_holder(&Client::counted_input);
-    if (most == nullptr || most->closing) break;
-    close_for_input(*most);
+  while (Client* const client = client_to_close(&FrontendShared::Counted::input_bytes, options_.input_total_bytes,
+                                                &Client::counted_input, &Client::received_ns)) {
+    if (client->closing) break;
+    close_for_input(*client);
+    own.input_bytes.store(input_memory_, std::memory_order_relaxed);
     some = true;
   }
   return some;
 }
 
-Client* RedisFrontend::largest_holder(size_t Client::*counted) {
+Client* RedisFrontend::client_to_close(std::atomic<uint64_t> FrontendShared::Counted::*held, size_t limit,
+                                       size_t Client::*counted_bytes, uint64_t Client::*progress_ns) {
+  const uint64_t own = (counted().*held).load(std::memory_order_relaxed);
+  if (own == 0) return nullptr;
+  const uint64_t all = shared_->sum(held);
+  if (all <= limit) return nullptr;
+  for (const FrontendShared::Counted& other : shared_->counted) {
+    if ((other.*held).load(std::memory_order_relaxed) > own) return nullptr;
+  }
+  schedule_scan(session_.now_ns() + kStalledNs);  // to look again, though nothing happens
   Client* most = nullptr;
   for (Client& client : clients_) {
-    if (client.dead || client.*counted == 0) continue;
-    if (most == nullptr || client.*counted > most->*counted) most = &client;
+    if (client.dead || client.*counted_bytes == 0) continue;
+    if (all <= 2 * limit && session_.now_ns() < client.*progress_ns + kStalledNs) continue;
+    if (most == nullptr || client.*counted_bytes > most->*counted_bytes) most = &client;
   }
   return most;
 }
@@ -109,9 +125,9 @@ void RedisFrontend::log_closed(const Client& client, const char* why, uint64_t l
 // An error cannot be inserted into a partial reply, and a client that does not read would not see it: it is logged.
 void RedisFrontend::close_for_output(Client& client) {
   log_closed(client, "client.output_total_bytes: answers that clients have not read", options_.output_total_bytes,
-             output_memory_, client.counted_output);
+             shared_->output_bytes(), client.counted_output);
   if (!client.output.begun()) {
-    const std::string text = "-ERR clients do not read their answers: client.output_total_bytes is " +
+    const std::string text = "-ERR clients hold too much of answers that are not read: client.output_total_bytes is " +
                              std::to_string(options_.output_total_bytes) + "\r\n";
     static_cast<void>(client.stream.send(text.data(), text.size()));
   }
@@ -120,7 +136,7 @@ void RedisFrontend::close_for_output(Client& client) {
 
 void RedisFrontend::close_for_input(Client& client) {
   log_closed(client, "client.input_total_bytes: commands that are not complete yet", options_.input_total_bytes,
-             input_memory_, client.counted_input);
+             shared_->input_bytes(), client.counted_input);
   if (client.work.running()) return drop(client);
   client.end_multi();
   client.queued.shrink();

@@ -268,7 +268,7 @@ void RedisFrontend::read_some(Client& client) {
     if (n) settle(client);
   }
   if (n && *n > 0) {
-    client.active_ns = session_.now_ns();
+    client.active_ns = client.received_ns = session_.now_ns();
     scheduler_.charge(client.share, kReadNs + Keyspace::bytes_ns(*n), "reading from a client");
     client.reader.filled(*n);
     stats_->read_bytes.add(*n);

@@ -37,9 +37,9 @@
 // with the limit and its value, and have no effect. While a command of a connection runs, or more than
 // output_held_bytes of its replies are unread, nothing more is read from it, and its batched commands are run in as
 // many transactions as that takes. So a client that does not read holds output_held_bytes and one reply. When all
-// clients together hold more than output_total_bytes, or more than input_total_bytes of incomplete commands, the one
-// that holds most is disconnected; each worker has an equal share of these limits. A connection that was idle for a
-// second releases its buffers.
+// clients together hold more than output_total_bytes, or more than input_total_bytes of incomplete commands, those that
+// neither read nor send are disconnected, the one that holds most first (client_memory.cc). A connection that was idle
+// for a second releases its buffers.
 //
 // Time: every command is answered within limits.answer_ms (txn/client_waits.h) of being read from the socket, or,
 // if others of its connection were ahead of it, of the last success of these; the time that a client takes to read its
@@ -268,7 +268,8 @@ class RedisFrontend final : public ConnectionPoller, public WakeupSource {
   void count_memory(Client& client);
   void forget_memory(Client& client);
   bool enforce_memory_limits();
-  Client* largest_holder(size_t Client::*counted);
+  Client* client_to_close(std::atomic<uint64_t> FrontendShared::Counted::*held, size_t limit,
+                          size_t Client::*counted_bytes, uint64_t Client::*progress_ns);
   void close_for_output(Client& client);
   void close_for_input(Client& client);
   void log_closed(const Client& client, const char* why, uint64_t limit, uint64_t held, uint64_t its_own) const;

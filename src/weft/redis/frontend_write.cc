@@ -135,7 +135,7 @@ bool RedisFrontend::write_some(Client& client) {
   }
   client.output.wrote(*n);
   client.delayed_until_ns = 0;
-  client.active_ns = session_.now_ns();
+  client.active_ns = client.wrote_ns = session_.now_ns();
   stats_->written_bytes.add(*n);
   client.pipelined = client.batch.size();  // it does read, if slowly
   if (client.output.empty()) client.coalesce_until_ns = 0;

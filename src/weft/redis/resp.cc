@@ -122,7 +122,7 @@ RespRead RespReader::next() {
   }
   if (step == Step::kDone && left_ != 0) step = read_arguments();
   if (step == Step::kMore && end_ - begin_ >= limits_.buffer_bytes_max) {
-    step = fail("the command has more than " + std::to_string(limits_.buffer_bytes_max) + " bytes");
+    step = fail("the command is too long: client.query_bytes_max is " + std::to_string(limits_.buffer_bytes_max));
   }
   if (step == Step::kFailed) return RespRead::kError;
   given_ = step == Step::kDone;
@@ -207,7 +207,7 @@ RespReader::Step RespReader::read_arguments() {
       }
       const size_t whole = at_ - begin_ + bytes + kEnd.size();
       if (whole > limits_.buffer_bytes_max) {
-        return fail("the command has more than " + std::to_string(limits_.buffer_bytes_max) + " bytes");
+        return fail("the command is too long: client.query_bytes_max is " + std::to_string(limits_.buffer_bytes_max));
       }
       bulk_bytes_ = bytes;
     }
@@ -310,6 +310,8 @@ bool RespWriter::fits(size_t bytes) {
 void RespWriter::bulk(std::string_view bytes) {
   if (!fits(bytes.size())) return;
   number('$', static_cast<int64_t>(bytes.size()));
+  const size_t all = out_->size() + bytes.size() + kEnd.size();
+  if (all > out_->capacity()) out_->reserve(std::max(all, out_->size() * 2));  // else the end doubles a long string
   out_->append(bytes).append(kEnd);
 }
 

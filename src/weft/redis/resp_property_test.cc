@@ -94,7 +94,8 @@ Heard naive(const std::string& all, const RespLimits& limits) {
   const auto over = [](size_t limit, int64_t value) {
     return ": the limit is " + std::to_string(limit) + ", this is " + std::to_string(value);
   };
-  const std::string too_long = "the command has more than " + std::to_string(limits.buffer_bytes_max) + " bytes";
+  const std::string too_long =
+      "the command is too long: client.query_bytes_max is " + std::to_string(limits.buffer_bytes_max);
   for (size_t at = 0; at < all.size();) {
     const size_t begin = at;
     const std::string bytes = all.substr(0, begin + limits.buffer_bytes_max);  // the most that a command can occupy

@@ -121,11 +121,13 @@ TEST(RespReader, Limits) {
   const std::string most = array_of({"01234567", "0", "012345678"});
   ASSERT_EQ(most.size(), 40U);
   EXPECT_EQ(heard(most + most, limits).commands.size(), 2U);
-  EXPECT_EQ(heard(array_of({"01234567", "01", "012345678"}), limits), error("the command has more than 40 bytes"));
+  EXPECT_EQ(heard(array_of({"01234567", "01", "012345678"}), limits),
+            error("the command is too long: client.query_bytes_max is 40"));
   // A length alone is enough to refuse it, and so is a count that cannot end within the limit.
-  EXPECT_EQ(heard("*3\r\n$8\r\n01234567\r\n$2\r\n01\r\n$9\r\n", limits), error("the command has more than 40 bytes"));
+  EXPECT_EQ(heard("*3\r\n$8\r\n01234567\r\n$2\r\n01\r\n$9\r\n", limits),
+            error("the command is too long: client.query_bytes_max is 40"));
   EXPECT_EQ(heard("*3\r\n$10\r\n0123456789\r\n$10\r\n0123456789\r\n$1", limits),
-            error("the command has more than 40 bytes"));
+            error("the command is too long: client.query_bytes_max is 40"));
 }
 
 // Slow if bytes are scanned or moved repeatedly.

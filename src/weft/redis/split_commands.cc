@@ -64,7 +64,7 @@ Task<void> RedisFrontend::run_split(Client& client, const Command& command, Argu
     client.part_reply = nullptr;
     ok = joined.add(part, options_.reply_bytes_max);
     if (!ok && first > 1 && (command.flags & kWrites) != 0) {  // what it says is true of this part
-      joined.error = "ERR the first " + std::to_string(first - 1) + " keys were handled, then: " + joined.error;
+      joined.error += "; the first " + std::to_string(first - 1) + " keys were handled before";
     }
   }
   if (ok && joined.is_array) {

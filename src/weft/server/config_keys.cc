@@ -159,11 +159,11 @@ std::vector<ConfigKey> make_keys() {
   keys.size("output_held_bytes", WEFT_FIELD(client.output_held_bytes), 4 * kKiB, 1024 * kMiB,
             "answers that a client has not read; then it is not served until it has");
   keys.size("output_total_bytes", WEFT_FIELD(client.output_total_bytes), kMiB, kTiB,
-            "the same of all clients, with the room in buffers, an equal part for each worker; then the one that holds "
-            "most is closed");
+            "the same of all clients, with the room in buffers; above it those that read nothing are closed, the "
+            "largest first, and above twice as much whoever holds most");
   keys.size("input_total_bytes", WEFT_FIELD(client.input_total_bytes), kMiB, kTiB,
-            "commands of all clients that are not complete, and between `MULTI` and `EXEC`, an equal part for each "
-            "worker; then the one that holds most is closed");
+            "commands of all clients that are not complete, and between `MULTI` and `EXEC`; above it those that send "
+            "nothing are closed, the largest first, and above twice as much whoever holds most");
   keys.integer("turn_us", WEFT_FIELD(client.turn_us), 10, 100'000,
                "work for clients that a worker does in one turn, as estimated; the rest goes on next turn");
   keys.integer("command_us_max", WEFT_FIELD(client.command_us_max), 1000, 1'000'000,
@@ -222,7 +222,7 @@ std::vector<ConfigKey> make_keys() {
   keys.integer("txn_keys_max", WEFT_FIELD(options.limits.txn_keys_max), 1, 4096,
                "keys that one transaction reads or writes");
   keys.size("txn_bytes_max", WEFT_FIELD(options.limits.txn_bytes_max), kKiB, 64 * kMiB,
-            "keys and values that one transaction holds");
+            "values that one transaction reads, and keys and values that it writes");
   keys.size("credit_bytes", WEFT_FIELD(options.limits.credit_bytes), 4 * kKiB, 64 * kMiB,
             "messages and answers under way, per worker and peer");
   keys.size("transfer_chunk_bytes", WEFT_FIELD(options.limits.transfer_chunk_bytes), 256, kMiB,
