@@ -38,6 +38,7 @@ bool TcpVerbQueue::post(std::span<const Verb> verbs, TcpOutput& output) {
              "one post fits into an empty queue");
   if (posted_ - retired_ + verbs.size() > kTcpVerbsMax) return false;
   if (window_bytes_ + window_bytes > kTcpVerbWindowBytes) return false;
+  if (broken_ && awaits_replies()) return false;
   if (!broken_ && !output.fits(out_bytes)) return false;
   if (!completions_->reserve(verbs.size())) return false;
   for (const Verb& verb : verbs) {
@@ -48,6 +49,13 @@ bool TcpVerbQueue::post(std::span<const Verb> verbs, TcpOutput& output) {
     }
   }
   return true;
+}
+
+bool TcpVerbQueue::awaits_replies() {
+  for (uint32_t sequence = retired_; sequence != posted_; ++sequence) {
+    if (!at(sequence).reported) return true;
+  }
+  return false;
 }
 
 void TcpVerbQueue::put(const Verb& verb, TcpOutput& output) {

@@ -32,7 +32,9 @@ class TcpVerbQueue {
  public:
   TcpVerbQueue(NodeId peer, Completions* completions);
 
-  // Adds all verbs to `output`, or none. The peer's grant must have been announced before.
+  // Adds all verbs to `output`, or none. The peer's grant must have been announced before. A broken queue takes none
+  // while replies are on their way: verbs complete in the order they were posted, and the completion of one tells that
+  // unsignalled ones before it are complete.
   bool post(std::span<const Verb> verbs, TcpOutput& output);
   // False if the reply is invalid; `fault` says why.
   bool take_reply(const TcpFrame& frame, TcpFault* fault);
@@ -54,6 +56,7 @@ class TcpVerbQueue {
     bool reported;  // flushed already
   };
   static size_t returned_bytes(const Verb& verb);
+  bool awaits_replies();
   Pending& at(uint32_t sequence) { return pending_[sequence % kTcpVerbsMax]; }
   void put(const Verb& verb, TcpOutput& output);
   void retire(Pending& pending, VerbStatus status);

@@ -66,6 +66,34 @@ TEST_F(TcpVerbsTest, AResetQueueIsNotBrokenByLateReplies) {
   for (size_t i = 0; i < 10; ++i) EXPECT_EQ(done[i].status, i < 5 ? VerbStatus::kFlushed : VerbStatus::kDone) << i;
 }
 
+// Unsignalled writes behind a refused verb are known to have failed before anything that is posted later completes.
+TEST_F(TcpVerbsTest, ABrokenQueueCompletesInOrder) {
+  uint64_t word = 1;
+  const Verb bad = verb(VerbKind::kRead, 1 << 30, &word, 8, 1);
+  Verb quiet = verb(VerbKind::kWrite, 0, &word, 8, 2);
+  quiet.signalled = false;
+  const Verb later = verb(VerbKind::kWrite, 0, &word, 8, 3);
+  // The refusal of the first has arrived, the reply to the second has not.
+  TcpOutput output(1 << 20);
+  Completions done(100);
+  TcpVerbQueue queue(kB, &done);
+  ASSERT_TRUE(queue.post({&bad, 1}, output) && queue.post({&quiet, 1}, output));
+  TcpFault fault;
+  TcpFrame refused{};
+  refused.reply = {0, static_cast<uint8_t>(VerbStatus::kRefused), {0, 0, 0}};
+  ASSERT_TRUE(queue.take_reply(refused, &fault));
+  EXPECT_FALSE(queue.post({&later, 1}, output)) << "its completion would come before that of the second";
+  refused.reply = {1, static_cast<uint8_t>(VerbStatus::kFlushed), {0, 0, 0}};
+  ASSERT_TRUE(queue.take_reply(refused, &fault));
+  EXPECT_TRUE(queue.post({&later, 1}, output)) << "flushed at once";
+  std::vector<Completion> all(10);
+  ASSERT_EQ(done.poll(all), 3U);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(all[i].tag, i + 1);
+    EXPECT_NE(all[i].status, VerbStatus::kDone);
+  }
+}
+
 TEST_F(TcpVerbsTest, WhatWasPostedUnderOneGrantDoesNotLandUnderTheNext) {
   uint64_t word = 42;
   const Verb write = verb(VerbKind::kWrite, 0, &word, 8, 1);
