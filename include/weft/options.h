@@ -15,7 +15,7 @@ struct Limits {
   uint32_t key_bytes_max = 64 << 10;         // up to 65,536
   uint32_t value_bytes_max = 16 << 20;       // up to 16,778,240
   uint32_t txn_keys_max = 4096;              // keys read or written by one transaction, up to 4,096
-  uint32_t txn_bytes_max = 64 << 20;         // values that one transaction reads, and keys and values that it writes
+  uint32_t txn_bytes_max = 64 << 20;         // that one transaction reads, and as much that it writes, up to 64 MiB
   uint32_t credit_bytes = 2 << 20;           // per worker and peer: messages and answers in flight
   uint32_t transfer_chunk_bytes = 64 << 10;  // what a primary sends at a time to a replica that is catching up
   uint32_t mailbox = 1024;                   // calls from other threads that wait for a worker

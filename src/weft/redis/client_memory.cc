@@ -5,9 +5,9 @@
 // clients hold most enforces them.
 //
 // Above a limit clients that have come to a stop are closed, the largest first: those that read nothing of their
-// answers, or send nothing more of their commands, for kStalledNs. Many that do read, and get long answers, may be
-// above it for a while. Above twice the limit whoever holds most is closed. Its memory is free at once, except for what
-// a transaction in progress still uses.
+// answers, or send nothing more of their commands, for kStalledNs, and do not wait for an answer. Many that do read,
+// and get long answers, may be above it for a while. Above twice the limit whoever holds most is closed. Its memory is
+// free at once, except for what a transaction in progress still uses.
 #include <algorithm>
 #include <string>
 
@@ -107,7 +107,8 @@ Client* RedisFrontend::client_to_close(std::atomic<uint64_t> FrontendShared::Cou
   Client* most = nullptr;
   for (Client& client : clients_) {
     if (client.dead || client.*counted_bytes == 0) continue;
-    if (all <= 2 * limit && session_.now_ns() < client.*progress_ns + kStalledNs) continue;
+    const bool waits_for_us = client.work.running() && !client.output_waiter;
+    if (all <= 2 * limit && (waits_for_us || session_.now_ns() < client.*progress_ns + kStalledNs)) continue;
     if (most == nullptr || client.*counted_bytes > most->*counted_bytes) most = &client;
   }
   return most;

@@ -201,6 +201,28 @@ TEST_F(HeldTest, UnfinishedCommandsHaveATotal) {
   for (const Fd& client : innocent) EXPECT_EQ(ask(client, "o"), "$5\r\nhe\r\no\r\n");
 }
 
+// Clients whose EXEC takes long send nothing meanwhile, and are not closed for it.
+TEST_F(HeldTest, WhoWaitsForAnAnswerHasNotComeToAStop) {
+  std::vector<Fd> clients;
+  for (const char* key : {"a", "b", "c"}) {
+    clients.push_back(connect_to(0));
+    EXPECT_EQ(ask(clients.back(), "MULTI"), "+OK\r\n");
+    for (int c = 0; c < 10; ++c) {
+      const std::string set = std::string("SET ") + key + std::to_string(c) + " " + std::string(50'000, 'x');
+      EXPECT_EQ(ask(clients.back(), set), "+QUEUED\r\n");
+    }
+  }
+  EXPECT_GT(shared_[0].input_bytes(), kTotal);
+  for (const Fd& client : clients) say(client, "EXEC\r\n");
+  for (int i = 0; i < 50; ++i) step(0);  // the other nodes do not answer
+  clock_.now += 1'000'000'000;
+  for (int i = 0; i < 50; ++i) step(0);
+  EXPECT_EQ(shared_[0].clients.load(), 3U);
+  std::string all_set = "*10\r\n";
+  for (int c = 0; c < 10; ++c) all_set += "+OK\r\n";
+  for (const Fd& client : clients) EXPECT_EQ(answer(client), all_set);
+}
+
 // Commands between MULTI and EXEC wait, too.
 TEST_F(HeldTest, QueuedCommandsCount) {
   std::vector<Fd> clients;
