@@ -45,6 +45,7 @@ struct Counters {
   uint64_t table_batches = 0, table_batched = 0;  // batches that were not empty, and the keys in them
   uint64_t records_touched = 0;
   uint64_t local_gets = 0, remote_gets = 0, backup_gets = 0;
+  uint64_t shipped = 0;  // stored procedures that were sent to the primary of their keys
   uint64_t steps = 0;
   void add(const Counters& other);
 };
@@ -96,7 +97,7 @@ class Cluster {
     run_on(node, [&](Session& session) { return store(session.run(policy, body), outcome); });
     return outcome;
   }
-  Outcome call(NodeId node, ProcedureId procedure, std::string_view arguments);
+  Outcome call(NodeId node, ProcedureId procedure, std::string_view arguments, std::string* reply = nullptr);
   struct OneValue {
     Outcome outcome;
     bool found = false;

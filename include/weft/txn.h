@@ -200,36 +200,50 @@ struct RetryPolicy {
   static constexpr uint32_t kConflictThreshold = 8;
 };
 
-// A stored procedure: a transaction that is declared in advance. Its arguments determine the keys, and `execute` is a
-// pure function from the values read to the writes, so that it may run at another node or on a device.
-struct StoredProcedure {
-  static constexpr int kKeysMax = 32;
+class ProcedureKeys;
+class StepOutput;
 
-  // Collects the keys to read.
+// A stored procedure: a transaction that is declared in advance. Its arguments determine the keys, and `execute` is a
+// pure function from the arguments and the values read to the writes and the reply: it may run again, at another node
+// that was given the same procedures, or never. Builds with sanitizers run it twice and compare.
+struct StoredProcedure {
+  static constexpr int kKeysMax = 128;
+  static constexpr int kRoundsMax = 8;  // how often one call may read
+
+  // Collects the keys. What is added with Intent::kUpdate may be written, and what is not may not.
   class Keys {
    public:
     void add(TableId table, Key key, Intent intent = Intent::kRead);
+    void will_write(TableId table, Key key);  // is written without being read; `execute` gets no value of it
 
    private:
-    friend class Session;
-    explicit Keys(Txn& txn) : txn_(txn) {}
-    Txn& txn_;
-    int count_ = 0;  // may exceed kKeysMax: then the transaction is rejected
-    ReadHandle handles_[kKeysMax];
+    friend class ProcedureKeys;
+    explicit Keys(ProcedureKeys& to) : to_(to) {}
+    ProcedureKeys& to_;
   };
 
-  // Collects the writes.
+  // Collects what `execute` wants.
   class Writes {
    public:
-    void put(TableId table, Key key, std::string_view value) { txn_.put(table, key, value); }
-    void insert(TableId table, Key key, std::string_view value) { txn_.insert(table, key, value); }
-    void erase(TableId table, Key key) { txn_.erase(table, key); }
+    void put(TableId table, Key key, std::string_view value);
+    void insert(TableId table, Key key, std::string_view value);
+    void erase(TableId table, Key key);
+    // Announces a key that is written without being read, where only what was read tells which.
+    void will_write(TableId table, Key key);
+    // What the caller gets back if it commits, at most reply_bytes_max; a second reply replaces the first.
+    void reply(std::string_view bytes);
+    // One more key is needed: what was written and replied is dropped, and `execute` runs again from its start, with
+    // the values of all keys: those of `keys`, then those that were asked for in addition, each once.
+    void read_more(TableId table, Key key, Intent intent = Intent::kRead);
 
    private:
-    friend class Session;
-    explicit Writes(Txn& txn) : txn_(txn) {}
-    Txn& txn_;
+    friend class StepOutput;
+    explicit Writes(StepOutput& to) : to_(to) {}
+    StepOutput& to_;
   };
+
+  // Where `execute` may run: at any node that holds the keys, or only where the procedure was called (long ones).
+  enum class RunsAt : uint8_t { kAnyNode, kCaller };
 
   // `keys` names what to read; `execute` gets the values in that order and returns kOk to commit, else the transaction
   // aborts with that code (by convention kApplication).
@@ -239,6 +253,8 @@ struct StoredProcedure {
   std::string name;
   KeysFn keys = nullptr;
   ExecuteFn execute = nullptr;
+  RunsAt runs_at = RunsAt::kAnyNode;
+  uint32_t reply_bytes_max = 0;
 };
 
 // One page of a scan over the keys of a partition.
@@ -314,8 +330,8 @@ class Session {
   template <class Body>
   Task<Outcome> run(RetryPolicy policy, Body&& body, uint64_t until_ns = 0) = delete;
 
-  // Runs a stored procedure once.
-  Task<Outcome> call(ProcedureId procedure, std::string_view arguments);
+  // Runs a stored procedure once. `reply`, if not nullptr, gets its reply if it commits.
+  Task<Outcome> call(ProcedureId procedure, std::string_view arguments, std::string* reply = nullptr);
 
   // The outcome of a transaction that began at any node, alive or not: asks all members. Waits while the transaction is
   // undecided, or while a recovery is in progress that will decide it, so a coroutine must not ask for a transaction
@@ -336,6 +352,8 @@ class Session {
   TxnWorker* txn_worker() const { return txn_worker_; }
 
  private:
+  Code run_step(TxnSlot& slot, const StoredProcedure& procedure, std::string_view arguments, ProcedureKeys& keys);
+
   TxnWorker* txn_worker_;
 };
 

@@ -45,6 +45,11 @@ enum class PlantedBug : uint64_t {
   kHiddenReads = 1UL << 35,         // a read-only commit at a replica ignores the readable flag
   kReadsOfTwoMoments = 1UL << 36,   // a read-only commit at a replica does not look whether its reads still hold
   kFirstPieceIsAll = 1UL << 37,     // a replica acknowledges a large message when its first piece is there
+  kToldBeforeShipped = 1UL << 38,   // a shipped commit is acknowledged before its executor has answered
+  kAbortsShipped = 1UL << 39,       // a shipped transaction whose client has waited too long is aborted
+  kReadsNotLocked = 1UL << 40,      // what the coordinator of a shipped transaction only reads is not locked
+  kExecutorForgets = 1UL << 41,     // an executor's record does not count what is written elsewhere
+  kLogFinishesNothing = 1UL << 42,  // a log from an executor does not finish the slot's last record
 };
 
 struct PlantedBugs {

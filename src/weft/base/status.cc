@@ -50,6 +50,14 @@ constexpr Row row_of(Code code) {
       return {"busy", "no budget for one more transaction", true};
     case Code::kInvalidArgument:
       return {"misuse", "a call out of order"};
+    case Code::kNotAnnounced:
+      return {"not-announced", "the procedure wrote a key that it had not announced"};
+    case Code::kImpure:
+      return {"impure", "the procedure gave two results for the same values"};
+    case Code::kReplyTooLong:
+      return {"reply-too-long", "the procedure's reply is longer than its limit"};
+    case Code::kAskInstead:
+      return {"ask-instead", "the procedure cannot be executed at the other node"};
     case Code::kPeerUnreachable:
       return {"closed", "the node ends, or was removed from the view"};
     case Code::kNoAnswer:

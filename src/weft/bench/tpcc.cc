@@ -87,15 +87,20 @@ Code new_order_step(std::string_view bytes, std::span<const Value> values, Store
     row.quantity = static_cast<uint8_t>(line.quantity);
     row.amount = amount_of(line, warehouse.tax + district.tax, customer.discount);
     row.district_info = stock.district_info[order.district - 1];
-    writes.insert(Tpcc::kOrderLine, key_of(order.warehouse, order.district, number, i + 1), bytes_of(row));
+    const uint64_t key = key_of(order.warehouse, order.district, number, i + 1);
+    writes.will_write(Tpcc::kOrderLine, key);
+    writes.insert(Tpcc::kOrderLine, key, bytes_of(row));
   }
   Order row{};
   row.entered = order.entered;
   row.customer = order.customer;
   row.lines = static_cast<uint8_t>(lines.count);
   row.all_local = all_local ? 1 : 0;
-  writes.insert(Tpcc::kOrder, key_of(order.warehouse, order.district, number), bytes_of(row));
-  writes.insert(Tpcc::kNewOrder, key_of(order.warehouse, order.district, number), bytes_of(NewOrder{number}));
+  const uint64_t key = key_of(order.warehouse, order.district, number);
+  writes.will_write(Tpcc::kOrder, key);
+  writes.insert(Tpcc::kOrder, key, bytes_of(row));
+  writes.will_write(Tpcc::kNewOrder, key);
+  writes.insert(Tpcc::kNewOrder, key, bytes_of(NewOrder{number}));
   return Code::kOk;
 }
 

@@ -155,6 +155,10 @@ Result<ProcedureId> Cluster::declare(const StoredProcedure& procedure) {
   if (procedure.keys == nullptr || procedure.execute == nullptr) {
     return Error{Code::kBadOption, "procedure " + procedure.name + " needs keys and execute"};
   }
+  for (const StoredProcedure& other : impl_->spec.procedures) {
+    if (other.name == procedure.name)
+      return Error{Code::kBadOption, "procedure " + procedure.name + " is there already"};
+  }
   impl_->spec.procedures.push_back(procedure);
   return ProcedureId(static_cast<uint16_t>(impl_->spec.procedures.size() - 1));
 }
@@ -266,9 +270,9 @@ Outcome Cluster::closed() {
   return outcome;
 }
 
-Outcome Cluster::call(NodeId node, ProcedureId procedure, std::string_view arguments) {
+Outcome Cluster::call(NodeId node, ProcedureId procedure, std::string_view arguments, std::string* reply) {
   Outcome outcome = closed();
-  run_on(node, [&](Session& session) { return store(session.call(procedure, arguments), outcome); });
+  run_on(node, [&](Session& session) { return store(session.call(procedure, arguments, reply), outcome); });
   return outcome;
 }
 

@@ -65,7 +65,7 @@ TEST(ConfigErrors, Ranges) {
 TEST(ConfigErrors, Names) {
   EXPECT_EQ(errors_of_cluster("protocol = \"dnl5\""),
             Texts{"n.toml:1:35: cluster.protocol is \"dnl5\", expected one of \"auto\", \"dnl4\", \"dnl2\", "
-                  "\"dnl1\", \"fasst\", \"farm\", \"drtmr\", \"drtmh\", \"drtmh-nc\""});
+                  "\"dnl1\", \"fasst\", \"farm\", \"drtmr\", \"drtmh\", \"drtmh-nc\", \"hop\""});
   EXPECT_EQ(errors_between(kSupervised + "[fabric]\nkind = \"rdma\"\nlisten = \"h\""),
             Texts{"n.toml:8:8: fabric.kind is \"rdma\", expected one of \"tcp\", \"shm\", \"verbs\""});
   EXPECT_EQ(errors_between(kTcp + "[membership]\nkind = \"etcd\""),

@@ -64,6 +64,11 @@ HandshakeParams agreement_of(const ServerOptions& options) {
     agreement.fields.emplace_back("table " + table.name + " capacity", table.capacity);
     agreement.fields.emplace_back("table " + table.name + " value_bytes_max", table.value_bytes_max);
   }
+  // In their order, by which messages name them.
+  agreement.fields.emplace_back("procedures", options.spec.procedures.size());
+  for (size_t i = 0; i < options.spec.procedures.size(); ++i) {
+    agreement.fields.emplace_back("procedure " + options.spec.procedures[i].name, i);
+  }
   return agreement;
 }
 

@@ -1,5 +1,8 @@
 #include "weft/txn/audit.h"
 
+#include <map>
+#include <utility>
+
 #include "weft/txn/txn_worker.h"
 
 namespace weft {
@@ -35,6 +38,28 @@ void CommitAudit::on_commit_point(NodeId coordinator, WorkerId worker, const Txn
     const PreparedTxn& record = nodes_[node.value]->txn_worker(worker)->records().at(coordinator, slot.index);
     return record.state != 0 && record.sequence == slot.sequence ? &record : nullptr;
   };
+  // What was shipped is known to its participants only: all of it is on every in-sync replica (H5).
+  if (!slot.shipped_to.empty()) {
+    std::map<uint16_t, std::pair<PartitionId, NodeSet>> logged;  // by key
+    for (Node* node : nodes_) {
+      const PreparedTxn* record = record_at(node->id());
+      for (const PreparedKeys* part = record != nullptr ? record->applied : nullptr; part != nullptr;
+           part = part->next) {
+        for (const PreparedKey& key : part->all()) {
+          logged[key.index].first = key.key.partition;
+          logged[key.index].second.add(node->id());
+        }
+      }
+    }
+    if (logged.size() != slot.writes) {
+      say("H5: " + std::to_string(logged.size()) + " of its " + std::to_string(slot.writes) + " writes are logged");
+    }
+    for (const auto& [index, where] : logged) {
+      const Placement& placement = nodes_[coordinator.value]->txn_worker(worker)->view().placement(where.first);
+      if (!(placement.in_sync - where.second).empty()) say("H5: a replica has no log of key " + std::to_string(index));
+    }
+    return;
+  }
   NodeSet primaries;
   for (uint16_t i = 0; i < slot.count; ++i) {
     const Entry& e = slot.entry(i);

@@ -2,6 +2,7 @@
 // record at that moment:
 //   K2:     each written key's new value is on more than f nodes, counting the coordinator once; if the written keys
 //           have several primaries, it is on every in-sync replica;
+//   H5:     the log of a shipped transaction is on every in-sync replica of every key that it writes;
 //   dnl1:   every participant, also of keys only read, has a LOCKED record.
 // It reads other workers' records directly, so it works only where all workers run on one thread.
 #pragma once

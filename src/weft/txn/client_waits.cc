@@ -51,7 +51,8 @@ void ClientWaits::expire(TxnSlot& slot) {
   }
   acks_.forget(slot);
   const NodeSet silent = silent_nodes(slot);
-  if (others_may_commit(slot)) {
+  const bool aborts_shipped = !slot.executor.empty() && ctx_.bugs.has(PlantedBug::kAbortsShipped);
+  if (others_may_commit(slot) && !aborts_shipped) {
     WEFT_MARK("a wait is over: unknown");
     slot.left = true;
     slot.silent = silent;

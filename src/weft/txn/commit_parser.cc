@@ -101,10 +101,11 @@ bool CommitParser::take_other_key(Kind kind, uint32_t allowed, const std::byte**
   return (roles_[ref.key.partition.value] & (kind == Kind::kReplicate ? kInSync | kCatchingUp : kInSync)) != 0;
 }
 
+// The first key comes after `before` bytes.
 template <Kind kKind>
-WEFT_INLINE bool CommitParser::take_keys(const Message& m, Shapes* shapes, Batch* batch) const {
+WEFT_INLINE bool CommitParser::take_keys(const Message& m, size_t before, Shapes* shapes, Batch* batch) const {
   constexpr uint32_t kAllowed = allowed_writes(kKind);
-  const std::byte* at = m.body.data() + request_bytes_;
+  const std::byte* at = m.body.data() + before;
   const std::byte* const end = m.body.data() + m.body.size();
   const size_t most = std::min<size_t>(static_cast<size_t>(end - at) / kNarrowHeadBytes, ctx_.limits.txn_keys_max);
   KeyRef* to = batch->keys.begin_adding(most);
@@ -126,14 +127,39 @@ template <Kind kKind>
 bool CommitParser::parse_keys(const Message& m, Batch* batch) {
   Shapes* shapes = &replicates_;
   if constexpr (kKind == Kind::kLock) shapes = static_cast<Kind>(m.kind) == Kind::kLock ? &locks_ : &validates_;
-  return check_request(m) && m.body.size() != request_bytes_ && take_keys<kKind>(m, shapes, batch);
+  return check_request(m) && m.body.size() != request_bytes_ && take_keys<kKind>(m, request_bytes_, shapes, batch);
 }
 template bool CommitParser::parse_keys<Kind::kLock>(const Message&, Batch*);
 template bool CommitParser::parse_keys<Kind::kReplicate>(const Message&, Batch*);
 
+bool CommitParser::parse_replicate_for(const Message& m, Batch* batch) {
+  const size_t head = sizeof(uint64_t) + request_bytes_;
+  const auto slot = static_cast<uint8_t>(m.tag);
+  if (slot >= records_.slots() || m.body.size() <= head || (m.tag >> 8 & 0xffU) > kCommitFlagsMax) return false;
+  const auto coordinator = load<uint64_t>(m.body.data());
+  if (coordinator >= static_cast<uint64_t>(ctx_.nodes)) return false;
+  const NodeId node(static_cast<uint8_t>(coordinator));
+  if (node == ctx_.self || node == m.source || ctx_.view().find(node) == nullptr) return false;
+  if (ctx_.table_batching) __builtin_prefetch(&records_.at(node, slot));
+  return take_keys<Kind::kReplicate>(m, head, &replicates_, batch);
+}
+
+bool CommitParser::parse_shipped(const Message& m, Batch* batch) {
+  if (m.tag >= static_cast<uint32_t>(records_.slots()) || m.body.size() < sizeof(ShippedReply)) return false;
+  const auto reply = load<ShippedReply>(m.body.data());
+  if (reply.code > static_cast<uint8_t>(Code::kOs) || reply.reply_bytes > m.body.size()) return false;
+  const bool refused = static_cast<Code>(reply.code) != Code::kOk;
+  size_t before = sizeof reply + padded(reply.reply_bytes);
+  if (reply.keys == 0) return m.body.size() == before;
+  before += request_bytes_;
+  const size_t first = batch->keys.size();
+  if (refused || m.body.size() <= before || !take_keys<Kind::kReplicate>(m, before, &replicates_, batch)) return false;
+  return batch->keys.size() - first == reply.keys && reply.keys <= reply.writes;
+}
+
 bool CommitParser::parse_unlock(const Message& m, Batch* batch) {
   if (!check_request(m)) return false;
-  if (m.body.size() != request_bytes_ && !take_keys<Kind::kUnlock>(m, &unlocks_, batch)) return false;
+  if (m.body.size() != request_bytes_ && !take_keys<Kind::kUnlock>(m, request_bytes_, &unlocks_, batch)) return false;
   prefetch_keys(records_.at(m.source, static_cast<uint8_t>(m.tag)).locked, batch);
   return true;
 }

@@ -21,6 +21,9 @@ class CommitParser {
   bool parse_get(const Message& message, Batch* batch) const;
   template <Kind kKind>  // kLock (also for kValidate), kReplicate
   bool parse_keys(const Message& message, Batch* batch);
+  // kReplicateFor: a kReplicate, after the coordinator's node. kShipped: its keys, if it has any.
+  bool parse_replicate_for(const Message& message, Batch* batch);
+  bool parse_shipped(const Message& message, Batch* batch);
   bool parse_unlock(const Message& message, Batch* batch);
   bool parse_done(const Message& message, Batch* batch) const;
 
@@ -40,7 +43,7 @@ class CommitParser {
 
   bool check_request(const Message& message) const;
   template <Kind kKind>
-  bool take_keys(const Message& message, Shapes* shapes, Batch* batch) const;
+  bool take_keys(const Message& message, size_t before, Shapes* shapes, Batch* batch) const;
   bool take_other_key(Kind kind, uint32_t allowed, const std::byte** at, const std::byte* end, KeyRef* to) const;
   bool take_known_key(const Shapes& shapes, const std::byte** at, const std::byte* end, KeyRef* to) const;
   static void note_shape(const std::byte* from, const std::byte* end, const KeyRef& key, Shapes* shapes);

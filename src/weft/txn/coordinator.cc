@@ -342,9 +342,15 @@ void Coordinator::on_ack(const Batch&, std::span<const Message> run) {
       TxnSlot& slot = slots_.at(ack.slot);
       if (m.source != ctx_.self && ack.phase < kPhases) ++ctx_.counters.phase_messages[ack.phase];
       if (!slot.in_phases() || static_cast<uint16_t>(slot.sequence) != ack.sequence ||
-          static_cast<Phase>(ack.phase) != slot.phase || (slot.waiting & source).empty()) {
+          static_cast<Phase>(ack.phase) != slot.phase) {
         continue;
       }
+      if (!slot.executor.empty() && slot.executor != source) {
+        WEFT_MARK("a log is acknowledged before its executor has answered");
+        slot.early_acks |= source;
+        continue;
+      }
+      if ((slot.waiting & source).empty() || !slot.executor.empty()) continue;
       slot.waiting -= source;
       if (slot.phase == Phase::kLock) {
         slot.locked_nodes |= source;
@@ -387,7 +393,6 @@ void Coordinator::on_reply(const Batch&, std::span<const Message> run) {
 void Coordinator::on_unlocked(const Batch&, std::span<const Message> run) {
   for (const Message& m : run) {
     if (!m.ok) continue;
-    if (m.source != ctx_.self) ++ctx_.counters.phase_messages[index_of(Phase::kUnlock)];
     const NodeSet source = NodeSet::of(m.source);
     for (const TxnCompleteNotice& notice : NoticeQueue::of(m)) {
       TxnSlot& slot = slots_.at(notice.slot());

@@ -46,10 +46,17 @@ WEFT_INLINE void Dispatcher::parse(Message& m) {
       break;
     case Kind::kLock:
     case Kind::kValidate:
+    case Kind::kExecute:
       ok = parser_.parse_keys<Kind::kLock>(m, &batch_);
       break;
     case Kind::kReplicate:
       ok = parser_.parse_keys<Kind::kReplicate>(m, &batch_);
+      break;
+    case Kind::kReplicateFor:
+      ok = parser_.parse_replicate_for(m, &batch_);
+      break;
+    case Kind::kShipped:
+      ok = parser_.parse_shipped(m, &batch_);
       break;
     case Kind::kUnlock:
       ok = parser_.parse_unlock(m, &batch_);

@@ -136,7 +136,7 @@ TEST_P(Hostile, MessagesThatMakeNoSense) {
                        more_value,
                        standing,
                        {UINT32_MAX, {}}};
-  for (uint8_t kind = 1; kind <= static_cast<uint8_t>(Kind::kPiece); ++kind) {
+  for (uint8_t kind = 1; kind <= static_cast<uint8_t>(Kind::kReplicateFor); ++kind) {
     for (const Wrong& wrong : all) {
       std::ranges::copy(wrong.body, enemy_->reserve(NodeId(2), Flow::kCommit, kind, wrong.body.size(), wrong.tag));
     }
@@ -145,7 +145,7 @@ TEST_P(Hostile, MessagesThatMakeNoSense) {
   EXPECT_TRUE(txn_worker(2)->context().port.closed(enemy_id_));
   Random random(1);
   for (int i = 0; i < 300; ++i) {
-    const auto kind = static_cast<uint8_t>(random.between(1, static_cast<uint64_t>(Kind::kPiece)));
+    const auto kind = static_cast<uint8_t>(random.between(1, static_cast<uint64_t>(Kind::kReplicateFor)));
     const size_t bytes = random.below(200);
     const auto tag = static_cast<uint32_t>(random.chance(50) ? random.below(300) : random.next());
     std::byte* at = enemy_->reserve(NodeId(0), Flow::kCommit, kind, bytes, tag);

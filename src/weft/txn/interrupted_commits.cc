@@ -20,6 +20,7 @@ void InterruptedCommits::on_peer_lost(TxnSlot& slot, NodeId peer) {
 void InterruptedCommits::freeze(TxnSlot& slot) {
   WEFT_CHECK(slot.stage != TxnStage::kFree, "a free slot has nothing to freeze");
   slot.participants = slot.credit_nodes = slot.locked_nodes = slot.record_nodes = slot.catching_up_nodes = {};
+  slot.executor = {};
   slot.ring_bytes = 0;
   slot.notices_pending = 0;
   slot.next = nullptr;
@@ -34,7 +35,7 @@ void InterruptedCommits::freeze(TxnSlot& slot) {
     Entry& e = slot.entry(i);
     if (!e.done) e.code = Code::kEpoch;
     e.done = true;
-    e.locked = false;
+    e.locked = e.asked = e.announced = false;
     e.credit = 0;
   }
   slot.done_upto = slot.count;

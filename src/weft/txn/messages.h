@@ -35,6 +35,11 @@ enum class Kind : uint8_t {
   kUnlocked,  // TxnCompleteNotice...: what the sender has unlocked; replaces as many acks (passive acknowledgement)
   kAck,       // PhaseAck...: phases that the sender has done as asked
   kPiece,     // PieceHeader, bytes: a part of a kLock, kValidate, kReplicate or kUnlock of a large commit (piece.h)
+  kExecute,   // CommitRequest, KeyPart...: all that a procedure reads and may write there   -> kExecuted
+  kExecuted,  // ExecutedReply, (ExecutedKey, value)...
+  kShip,      // CommitRequest, ShipHeader, arguments, (ShippedValue, value)...: execute this procedure   -> kShipped
+  kShipped,   // ShippedReply, reply, KeyPart...
+  kReplicateFor,  // the coordinator's node, then as kReplicate: from who executed its procedure   -> kAck to it
 };
 
 enum GetFlags : uint8_t {
@@ -218,6 +223,7 @@ enum KeyFlags : uint8_t {
   kOrdered = 16,        // kReplicate: applied on arrival although other writes are deferred, see `predecessor_delta`
   kDeferred = 32,       // kReplicate: a backup applies it when the transaction is finished
   kWantsReplaced = 64,  // kLock of an erase: the answer says which version of the record it replaces
+  kBlind = 128,         // kExecute: will be written without being read, so the answer brings no value
 };
 
 // One key of a message (key_part.h has its bytes).
@@ -252,6 +258,69 @@ struct PhaseAck {
   uint16_t sequence;  // low bits of the transaction's
 };
 static_assert(sizeof(PhaseAck) == 4);
+
+// The answer to kExecute; the tag is the slot. For each key of the request, in its order, an ExecutedKey and its value
+// follow; nothing if it was refused.
+struct ExecutedReply {
+  uint32_t sequence;  // low bits of the transaction's
+  uint8_t code;       // Code
+  uint8_t unused;
+  uint16_t index;   // the key that was refused
+  uint32_t holder;  // Owner, if code is kLocked
+  uint32_t keys;
+};
+static_assert(sizeof(ExecutedReply) == 16);
+
+struct ExecutedKey {
+  uint64_t version;      // of the record, or of its absence
+  uint32_t bytes;        // of the value that follows
+  uint32_t length : 30;  // of the whole value; if it is more than `bytes`, nothing follows
+  uint32_t found : 1;
+  uint32_t torn : 1;  // another transaction was writing it
+};
+static_assert(sizeof(ExecutedKey) == 16);
+
+// How much of each value the answer to a kExecute of this many keys may bring.
+constexpr uint32_t executed_room(const Limits& limits, size_t keys) {
+  const uint32_t room = default_get_room(limits);
+  return keys <= 8 ? room : std::max(static_cast<uint32_t>(room * 8 / keys), uint32_t{64});
+}
+
+// Asks a node to execute a procedure: it is the primary of those of its keys that the coordinator does not hold. The
+// arguments follow, padded, and then the coordinator's keys, which are locked: their values as they are there.
+struct ShipHeader {
+  uint16_t procedure;
+  uint16_t values;
+  uint32_t argument_bytes;
+};
+static_assert(sizeof(ShipHeader) == 8);
+
+struct ShippedValue {
+  uint64_t version;
+  uint32_t index;       // of the key in the transaction
+  uint32_t bytes : 31;  // of the value that follows
+  uint32_t found : 1;
+};
+static_assert(sizeof(ShippedValue) == 16);
+
+// The answer; the tag is the slot. The reply follows, padded, and then, if there are keys, what the coordinator's node
+// logs of the transaction: a CommitRequest and its keys. A refusal has neither.
+struct ShippedReply {
+  uint32_t sequence;  // low bits of the transaction's
+  uint8_t code;       // Code
+  uint8_t holds;      // locks at the executor, which the coordinator has to release
+  uint16_t index;     // the key that was refused
+  uint32_t holder;    // Owner, if code is kLocked
+  uint16_t writes;    // of the whole transaction
+  uint16_t keys;
+  uint32_t reply_bytes;
+  uint32_t unused;
+  NodeSet logged;  // the nodes that acknowledge to the coordinator
+};
+static_assert(sizeof(ShippedReply) == 32);
+
+// Longer ones are not shipped: of each message about them, without the packet's headers.
+inline constexpr uint32_t kShipBytesMax = 4096;
 
 struct RingRead {
   uint64_t position;

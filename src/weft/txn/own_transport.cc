@@ -70,6 +70,13 @@ void OwnTransport::run(TxnSlot& slot, Phase phase) {
   WEFT_CHECK(taken || ctx_.bugs.mask != 0, "this node's own requests are right");
 }
 
+void OwnTransport::replicate_for(const CommitRequest& request, const TxnSlot& slot) {
+  take_keys(slot, Phase::kReplicate);
+  if (keys_.empty()) return;
+  const bool taken = participant_.replicate(request, participant_.gather(keys_.all()));
+  WEFT_CHECK(taken || ctx_.bugs.mask != 0, "what was locked here can be logged here");
+}
+
 void OwnTransport::lock(TxnSlot& slot, const CommitRequest& request) {
   PhaseResult result;
   const bool taken = participant_.lock(request, participant_.gather(keys_.all()), &result);

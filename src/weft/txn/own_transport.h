@@ -20,6 +20,8 @@ class OwnTransport {
 
   // Runs the phase for the keys that the plan has at this node. If it is refused, the transaction has failed.
   void run(TxnSlot& slot, Phase phase);
+  // Logs what the plan has at this node of a transaction that this node executes for its coordinator.
+  void replicate_for(const CommitRequest& request, const TxnSlot& slot);
 
  private:
   void take_keys(const TxnSlot& slot, Phase phase);

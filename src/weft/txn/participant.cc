@@ -22,6 +22,7 @@
 #include "weft/base/marks.h"
 #include "weft/store/table_in_place.h"
 #include "weft/txn/log_receiver.h"
+#include "weft/txn/ship_server.h"
 #include "weft/txn/slot_table.h"
 
 namespace weft {
@@ -44,16 +45,16 @@ WEFT_INLINE void Participant::finish(PreparedTxn& record) {
 }
 
 // Returns the record for this transaction; nullptr if the slot's last one is still there, and is not finished.
-WEFT_INLINE PreparedTxn* Participant::open_record(const CommitRequest& request) {
+WEFT_INLINE PreparedTxn* Participant::open_record(const CommitRequest& request, NodeId sender) {
   PreparedTxn& record = records_.at(request.coordinator, request.slot);
   if (record.in_progress) [[unlikely]] {
-    ctx_.faults.report(request.coordinator, "a message about what is still in progress");
+    ctx_.faults.report(sender, "a message about what is still in progress");
     return nullptr;
   }
   // The slot is used again, so all participants of its last transaction have acknowledged (truncation.h).
   if (record.state != 0 && record.sequence < request.sequence && record.may_be_finished()) finish(record);
   if (record.state != 0 && record.sequence != request.sequence) {
-    ctx_.faults.report(request.coordinator, "a slot is used again before its record was truncated");
+    ctx_.faults.report(sender, "a slot is used again before its record was truncated");
     return nullptr;
   }
   WEFT_CHECK(record.state != 0 || (record.locked == nullptr && record.applied == nullptr) || ctx_.bugs.mask != 0,
@@ -232,7 +233,10 @@ WEFT_INLINE void Participant::take(const Batch& batch, const Message& m, Origin 
 }
 
 WEFT_INLINE bool Participant::replicate(const CommitRequest& request, const PreparedTable::NewPart& part) {
-  PreparedTxn* record = open_record(request);
+  return log(open_record(request), part);
+}
+
+WEFT_INLINE bool Participant::log(PreparedTxn* record, const PreparedTable::NewPart& part) {
   if (record == nullptr) {
     records_.drop_parts(part.keys);
     return false;
@@ -242,11 +246,30 @@ WEFT_INLINE bool Participant::replicate(const CommitRequest& request, const Prep
   return true;
 }
 
+// It may overtake the coordinator's notice that the slot's last transaction is finished, and says the same (H6).
+void Participant::on_replicate_for(const Batch& batch, std::span<const Message> run) {
+  for (const Message& m : run) {
+    if (!m.ok) continue;
+    const NodeId coordinator(static_cast<uint8_t>(load<uint64_t>(m.body.data())));
+    const CommitRequest request = CommitRequest::of(coordinator, m.tag, m.body.data() + sizeof(uint64_t), ctx_.nodes);
+    const PreparedTxn& last = records_.at(coordinator, request.slot);
+    if (ctx_.bugs.has(PlantedBug::kLogFinishesNothing) && last.state != 0 && last.sequence != request.sequence) {
+      acknowledge(request, Phase::kReplicate);  // it is taken for one that was logged before
+      continue;
+    }
+    if (log(open_record(request, m.source), records_.make_part(batch.keys_of(m)))) {
+      acknowledge(request, Phase::kReplicate);
+    }
+  }
+}
+
 void Participant::on_unlock(const Batch& batch, std::span<const Message> run) {
   for (const Message& m : run) {
     if (!m.ok) continue;
     const CommitRequest request = request_of(m);
-    if (unlock(request, batch.keys_of(m))) acknowledge_unlock(request);
+    if (!unlock(request, batch.keys_of(m))) continue;
+    acknowledge_unlock(request);
+    if (ship_server_ != nullptr) ship_server_->on_unlocked(request.coordinator, request.slot);
   }
 }
 

@@ -23,6 +23,7 @@
 namespace weft {
 
 class LogReceiver;
+class ShipServer;
 
 // What a participant answers to a phase. `versions`, of a lock: each key's base, and then of each erase that wants it
 // the version of the record that it replaces; empty if every base is the version that the request named. Valid until
@@ -40,6 +41,8 @@ class Participant {
   // `marks_readable`: backups hide what they apply until the transaction is finished (RowSet::marks_readable).
   Participant(WorkerContext& ctx, PreparedTable& records, OutcomeLog& outcomes, bool marks_readable);
   void set_log(LogReceiver* log) { log_ = log; }  // where writes wait for the ones they follow
+
+  void set_ship_server(ShipServer* server) { ship_server_ = server; }  // whose executions commits end here
 
   // The phases of a commit. Each returns false if no correct coordinator asks for it; nothing has happened then. A lock
   // or a validation that is refused has a result that says so. A part belongs to the participant from then on.
@@ -68,6 +71,8 @@ class Participant {
   void on_lock(const Batch& batch, std::span<const Message> run);
   void on_validate(const Batch& batch, std::span<const Message> run);
   void on_replicate(const Batch& batch, std::span<const Message> run);
+  // From who has executed the procedure of the coordinator that the message names.
+  void on_replicate_for(const Batch& batch, std::span<const Message> run);
   void on_unlock(const Batch& batch, std::span<const Message> run);
   void on_done(const Batch& batch, std::span<const Message> run);
 
@@ -115,7 +120,9 @@ class Participant {
            !record.in_progress;
   }
   void acknowledge_unlock(const CommitRequest& request);
-  PreparedTxn* open_record(const CommitRequest& request);
+  PreparedTxn* open_record(const CommitRequest& request) { return open_record(request, request.coordinator); }
+  PreparedTxn* open_record(const CommitRequest& request, NodeId sender);
+  bool log(PreparedTxn* record, const PreparedTable::NewPart& part);
   void reply(const CommitRequest& request, Phase phase, const PhaseResult& result);
   // Replies that it is done.
   WEFT_INLINE void acknowledge(const CommitRequest& request, Phase phase) {
@@ -132,6 +139,7 @@ class Participant {
   OutcomeLog& outcomes_;
   BackupWrites backup_;
   LogReceiver* log_ = nullptr;
+  ShipServer* ship_server_ = nullptr;
   AckQueue acks_;
   NoticeQueue unlock_acks_;
   std::vector<uint64_t> versions_;  // of the last lock

@@ -35,6 +35,8 @@ NodeSet Planner::plan(TxnSlot& slot) const {
       return plan_keys(slot, CompiledRow<&kDnl1>(), several_primaries);
     case Instance::kOfFasst:
       return plan_keys(slot, CompiledRow<&kFasst>(), several_primaries);
+    case Instance::kOfHop:
+      return plan_keys(slot, CompiledRow<&kHop>(), several_primaries);
     case Instance::kAny:
       break;
   }
@@ -54,6 +56,7 @@ std::vector<Planner::Instance> Planner::instances_of(const RowSet& rows) {
                   : row == kDnl2  ? Instance::kOfDnl2
                   : row == kDnl1  ? Instance::kOfDnl1
                   : row == kFasst ? Instance::kOfFasst
+                  : row == kHop   ? Instance::kOfHop
                                   : Instance::kAny);
   }
   return out;
@@ -79,9 +82,7 @@ WEFT_INLINE NodeSet Planner::plan_keys(TxnSlot& slot, Row of, bool several_prima
   const Protocol& row = of.get();
   slot.unanimous = row.commits == CommitRule::kUnanimous;
   slot.lock_brings_values = row.lock_carries_value && !bugs_.has(PlantedBug::kLockWithoutValue);
-  slot.flags =
-      static_cast<uint8_t>((slot.unanimous ? kUnanimous : 0) | (row.refusal == Refusal::kFinal ? kRefusalIsFinal : 0) |
-                           (row.unlock_ack == UnlockAck::kPiggybacked ? kPiggybackAck : 0));
+  slot.flags = flags_of(row);
   slot.steps = {};
   slot.catching_up_nodes = {};
   NodeSet nodes = slot.participants;

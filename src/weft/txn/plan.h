@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "weft/base/bugs.h"
+#include "weft/txn/messages.h"
 #include "weft/txn/protocol.h"
 #include "weft/txn/row_set.h"
 #include "weft/txn/slot.h"
@@ -30,21 +31,32 @@ class Planner {
   // serve; a test compares them.
   NodeSet plan_by_pointer(TxnSlot& slot) const;
 
+  // What the row means for the participants of a commit (CommitFlags).
+  uint8_t commit_flags(const TxnSlot& slot) const { return flags_of(rows_.at(slot.row)); }
+
   // How the transaction executes the reads that no local replica answers.
   struct ReadPlan {
     bool lock_for_update;  // a get with intent update locks the key at its primary
+    bool at_once;          // a stored procedure's keys at a node are locked and read by one message
+    bool ships;            // a stored procedure may be executed at the primary of its keys
     bool remembered;       // READ the record, if its location is remembered
     bool through_index;    // READ the index bin that leads to it, if it is not
   };
   ReadPlan plan_reads(const TxnSlot& slot) const {
     const Protocol& row = rows_.at(slot.row);
-    return {row.lock_while_reading, row.location_cache, row.by.execute == Primitive::kOneSided};
+    return {row.lock_while_reading, row.execute_at_once, row.ships_procedures, row.location_cache,
+            row.by.execute == Primitive::kOneSided};
   }
 
  private:
-  enum class Instance : uint8_t { kAny, kOfDnl4, kOfDnl2, kOfDnl1, kOfFasst };
+  enum class Instance : uint8_t { kAny, kOfDnl4, kOfDnl2, kOfDnl1, kOfFasst, kOfHop };
   static std::vector<Instance> instances_of(const RowSet& rows);
   static bool begin(TxnSlot& slot);
+  static constexpr uint8_t flags_of(const Protocol& row) {
+    return static_cast<uint8_t>((row.commits == CommitRule::kUnanimous ? kUnanimous : 0) |
+                                (row.refusal == Refusal::kFinal ? kRefusalIsFinal : 0) |
+                                (row.unlock_ack == UnlockAck::kPiggybacked ? kPiggybackAck : 0));
+  }
   template <class Row>
   NodeSet plan_keys(TxnSlot& slot, Row of, bool several_primaries) const;
   static void resolve_write(TxnSlot& slot, Entry& entry);

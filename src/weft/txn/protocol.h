@@ -72,6 +72,10 @@ struct Protocol {
   UnlockAck unlock_ack = UnlockAck::kReply;
   Primitives by{};
   bool location_cache = false;  // execute remembers where records are
+  // Of stored procedures: all of its keys at a node are locked and read by one message; and it may be executed at the
+  // primary of its keys, whose backups answer the coordinator (rules H1 to H8).
+  bool execute_at_once = false;
+  bool ships_procedures = false;
 
   friend constexpr bool operator==(const Protocol&, const Protocol&) = default;
   constexpr bool locks_reads() const { return lock.of == Keys::kReadsAndWrites; }
@@ -165,6 +169,14 @@ constexpr std::string_view illegal(const Protocol& row) {
     if (row.lock_carries_value) return "a lock taken while reading cannot carry the new value";
     if (row.lock.at != Replicas::kPrimary) return "a lock taken while reading is taken at the primary";
   }
+  if (row.execute_at_once) {
+    if (!row.lock_while_reading) return "what is executed at once is locked while it is read";
+    if (row.verbs()) return "what is executed at once goes by message";
+  }
+  if (row.ships_procedures) {
+    if (!row.execute_at_once) return "who ships procedures executes the others at once";
+    if (!row.replicates_to_primary()) return "who executes a shipped procedure keeps its writes (K2)";
+  }
   return {};
 }
 
@@ -201,6 +213,20 @@ constexpr int round_trips(const Protocol& row) {
   return trips;
 }
 
+// Message delays until a stored procedure that reads and writes one key is acknowledged, called at a node that has no
+// replica of it, or at one of its backups. Each request and each answer is one.
+constexpr int delays(const Protocol& row, bool at_backup) {
+  if (row.lock.at == Replicas::kNone) return 4;  // a read, and its validation
+  if (row.ships_procedures) return 3;            // to the executor, to the other replicas, back
+  const bool reads_here = at_backup && !row.lock_while_reading && !row.lazy_backups();
+  const Phase acked = ack_phase(row);
+  int trips = reads_here ? 0 : 1;
+  if (!row.lock_while_reading) ++trips;
+  if (acked >= Phase::kReplicate && row.replicates()) ++trips;
+  if (acked >= Phase::kUnlock) ++trips;
+  return 2 * trips;
+}
+
 template <class... Rows>
 consteval auto protocol_table(Rows... rows) {
   ((illegal(rows).empty() ? void() : throw "illegal protocol row"), ...);
@@ -230,6 +256,15 @@ inline constexpr Protocol kFasst{.name = "fasst",
                                  .lock_while_reading = true,
                                  .validate = true,
                                  .replicate = {Replicas::kBackups, Keys::kWrites}};
+inline constexpr Protocol kHop{.name = "hop",
+                               .source = "Xenic's multi-hop OCC, between hosts",
+                               .lock = {Replicas::kPrimary, Keys::kWrites},
+                               .lock_while_reading = true,
+                               .validate = true,
+                               .replicate = {Replicas::kAll, Keys::kWrites},
+                               .unlock_ack = UnlockAck::kPiggybacked,
+                               .execute_at_once = true,
+                               .ships_procedures = true};
 // DrTM+H's table 4: one-sided (I) or two-sided (II) to execute, lock, validate, log, commit.
 inline constexpr Protocol kFarm{.name = "farm",  // I II I I II
                                 .source = "FaRM",
@@ -305,7 +340,8 @@ inline constexpr Protocol kDrtmrMessages =
          {.execute = Primitive::kOneSided, .validate = Primitive::kOneSided, .log = Primitive::kOneSided});
 
 // The protocols to choose from. Adding one is adding its row here.
-inline constexpr auto kProtocolTable = protocol_table(kDnl4, kDnl2, kDnl1, kFasst, kFarm, kDrtmr, kDrtmh, kDrtmhNc);
+inline constexpr auto kProtocolTable =
+    protocol_table(kDnl4, kDnl2, kDnl1, kFasst, kFarm, kDrtmr, kDrtmh, kDrtmhNc, kHop);
 // The rows that are there for comparison only.
 inline constexpr auto kComparedTable = protocol_table(kDnl4ExecuteNc, kDnl4Execute, kDnl4Validate, kDrtmrMessages);
 

@@ -60,8 +60,12 @@ std::string lock_text(const Protocol& row) {
          (row.lock_carries_value ? ", with value" : "");
 }
 
+std::string delays_text(const Protocol& row) {
+  return std::to_string(delays(row, false)) + ", " + std::to_string(delays(row, true));
+}
+
 void line(std::ostream& out, const std::vector<std::string>& cells) {
-  static constexpr int kWidth[] = {9, 19, 8, 9, 8, 4, 11, 10, 5, 8, 5, 14};
+  static constexpr int kWidth[] = {9, 19, 8, 9, 8, 4, 11, 10, 5, 8, 5, 6, 14};
   for (size_t i = 0; i < cells.size(); ++i) {
     out << std::left << std::setw(kWidth[i]) << cells[i] << (i + 1 < cells.size() ? " " : "");
   }
@@ -74,14 +78,14 @@ void row_text(std::ostream& out, const Protocol& row) {
              writes ? where(row.lock) : "-", writes ? (row.apply == Apply::kOnArrival ? "undo" : "redo") : "-",
              std::string(phase_name(ack_phase(row))), aborts_acked_after_unlock(row) ? "all acks" : "at once",
              std::to_string(round_trips(row)), std::to_string(costs(row, 3).messages),
-             std::to_string(costs(row, 3).verbs), primitives(row)});
+             std::to_string(costs(row, 3).verbs), delays_text(row), primitives(row)});
 }
 
 }  // namespace
 
 void print_protocols(std::ostream& out) {
   line(out, {"name", "lock", "validate", "replicate", "unlock", "log", "commit ack", "abort ack", "trips", "messages",
-             "verbs", "by"});
+             "verbs", "delays", "by"});
   for (const Protocol& row : kProtocols) row_text(out, row);
   row_text(out, kReadOnly);
   out << "\nOne phase apart from those, for `weft bench phases`:\n";
@@ -92,7 +96,11 @@ void print_protocols(std::ostream& out) {
          "commit ack: after the answers of that phase; follows from the row (docs/protocols.md).\n"
          "trips: round trips until the acknowledgement; messages (with answers), verbs: of one commit, 3 replicas; all "
          "for\n"
-         "a transaction that reads one key and writes another, all remote. Fewer where steps are local.\n";
+         "a transaction that reads one key and writes another, all remote. Fewer where steps are local.\n"
+         "delays: message delays until a stored procedure that updates one key is acknowledged, called where no "
+         "replica "
+         "is,\n"
+         "and at a backup. hop sends a procedure whose keys have one remote primary there, and its backups answer.\n";
 }
 
 }  // namespace weft

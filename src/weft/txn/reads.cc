@@ -60,6 +60,17 @@ WEFT_INLINE void Reads::begin_read(TxnSlot& slot, uint16_t index, Intent intent)
   start(slot, index);
 }
 
+void Reads::begin_announced(TxnSlot& slot, uint16_t index, Intent intent) {
+  Entry& e = slot.entry(index);
+  e.announced = false;
+  if (!e.read) begin_read(slot, index, intent);
+}
+
+bool Reads::is_here(const Entry& e) const {
+  if (e.placement->primary() == ctx_.self) return true;
+  return rules_.at_backups && !e.may_write && e.placement->is_in_sync(ctx_.self);
+}
+
 // The head was read, and now the value is wanted.
 void Reads::read_again(TxnSlot& slot, uint16_t index) {
   Entry& e = slot.entry(index);
@@ -381,7 +392,7 @@ void Reads::on_get_reply(const Batch&, std::span<const Message> run) {
       if (reply.cut && !e.head) {
         if (slot.outcome.code == Code::kOk) {
           WEFT_MARK("a longer value is asked for again");
-          dispatch_again(slot, reply.entry);
+          ask_again(slot, reply.entry);
           continue;
         }
         e.code = slot.outcome.code;
@@ -397,8 +408,7 @@ void Reads::on_get_reply(const Batch&, std::span<const Message> run) {
   }
 }
 
-// The primary has said how long the value is.
-void Reads::dispatch_again(TxnSlot& slot, uint16_t index) {
+void Reads::ask_again(TxnSlot& slot, uint16_t index) {
   const Entry& e = slot.entry(index);
   if (ctx_.views.is_lost(e.placement->primary())) {
     fail_read(slot, index, Code::kPeerLost);

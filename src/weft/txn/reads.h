@@ -35,6 +35,10 @@ class Reads {
   ReadHandle get_async(TxnSlot& slot, TableId table, const Key& key, Intent intent);
   void start_single(TxnSlot& slot, TableId table, const Key& key);
   Code write(TxnSlot& slot, TableId table, const Key& key, Write write, std::string_view value);
+  // For stored procedures (execute_at_once.h): begins a read that was announced.
+  void begin_announced(TxnSlot& slot, uint16_t entry, Intent intent);
+  // Whether this node may answer it.
+  bool is_here(const Entry& entry) const;
 
   // Steps of the worker's loop. Each returns true if it did something.
   bool run_batch();
@@ -53,6 +57,8 @@ class Reads {
 
   // For reads by verbs: asks the primary what they cannot find out.
   void ask_primary(TxnSlot& slot, uint16_t entry);
+  // The primary has said how long the value is.
+  void ask_again(TxnSlot& slot, uint16_t entry);
   void fail_read(TxnSlot& slot, uint16_t entry, Code code);
   // A key whose head was read before is the same as then, or the transaction fails.
   static void check_again(TxnSlot& slot, Entry& e, bool found, Version version);
@@ -67,7 +73,6 @@ class Reads {
   void begin_read(TxnSlot& slot, uint16_t entry, Intent intent);
   void dispatch(TxnSlot& slot, uint16_t entry);
   void read_again(TxnSlot& slot, uint16_t entry);
-  void dispatch_again(TxnSlot& slot, uint16_t entry);
   void start(TxnSlot& slot, uint16_t entry);
   bool send_get(TxnSlot& slot, uint16_t entry);
   bool take_credit(const Entry& e, uint32_t answer, uint32_t later, uint32_t* credit);

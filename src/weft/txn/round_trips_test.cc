@@ -73,7 +73,8 @@ constexpr Expected kExpected[] = {{"dnl4", 4, 2, 2, 4, 2, 3},
                                   {"farm", 4, 2, 0, 0, 2, 3, 0, 0, 1, 2, 0},
                                   {"drtmr", 3, 0, 0, 0, 0, 3, 1, 1, 1, 3, 2},
                                   {"drtmh", 3, 0, 0, 0, 0, 3, 1, 1, 1, 3, 2},
-                                  {"drtmh-nc", 3, 0, 0, 0, 0, 3, 1, 1, 1, 3, 2}};
+                                  {"drtmh-nc", 3, 0, 0, 0, 0, 3, 1, 1, 1, 3, 2},
+                                  {"hop", 2, 0, 2, 6, 2, 3}};
 
 TEST(RoundTripsExpected, EveryRowHasItsNumbers) {
   for (const Protocol& row : kProtocols) {
@@ -194,7 +195,7 @@ TEST_P(RoundTrips, ABlindWriteHasNothingToValidate) {
   EXPECT_TRUE(committed(cluster_.put_one(NodeId(0), kT, at_456_, "1")));
   // fasst has no read here that could have locked, so it locks at commit.
   const std::string_view protocol = GetParam().protocol;
-  const bool told_by_the_log = protocol == "dnl2" || protocol.starts_with("drtm");
+  const bool told_by_the_log = protocol == "dnl2" || protocol == "hop" || protocol.starts_with("drtm");
   const uint64_t expected = protocol == "dnl1" ? 1 : told_by_the_log ? 2 : 3;
   EXPECT_EQ(cluster_.counters().commit_round_trips, expected);
 }

@@ -43,6 +43,9 @@ class RowSet {
   bool logs_by_verb() const {
     return any([](const Protocol& row) { return row.by.log == Primitive::kOneSided; });
   }
+  bool ships_procedures() const {
+    return any([](const Protocol& row) { return row.ships_procedures; });
+  }
   bool remembers_locations() const {
     return any([](const Protocol& row) { return row.location_cache; });
   }

@@ -6,6 +6,7 @@
 
 #include "weft/base/check.h"
 #include "weft/base/marks.h"
+#include "weft/txn/procedure.h"
 #include "weft/txn/txn_worker.h"
 
 namespace weft {
@@ -192,46 +193,102 @@ Task<std::shared_ptr<KeyPage>> Session::scan_keys(TableId table, PartitionId par
   }
 }
 
-void StoredProcedure::Keys::add(TableId table, Key key, Intent intent) {
-  if (count_ < kKeysMax) handles_[count_] = txn_.get_async(table, key, intent);
-  ++count_;
+namespace {
+
+// Sends a procedure to the primary of its keys, and waits for its outcome.
+struct ShipAwaiter {
+  TxnWorker* txn_worker;
+  TxnSlot* slot;
+  NodeId executor;
+  ProcedureId procedure;
+  std::string_view arguments;
+  bool await_ready() const noexcept { return false; }
+  void await_suspend(std::coroutine_handle<> h) const noexcept {
+    txn_worker->client_waits().begin(*slot, h);
+    txn_worker->shipped().start(*slot, executor, procedure, arguments);
+  }
+  void await_resume() const noexcept {}
+};
+
+}  // namespace
+
+// Runs `execute` with what was read. If it is wrong, the slot is rejected.
+Code Session::run_step(TxnSlot& slot, const StoredProcedure& procedure, std::string_view arguments,
+                       ProcedureKeys& keys) {
+  StepOutput& output = txn_worker_->step_output();
+  ProcedureKeys::Room room;
+  const Code code = output.run(procedure, arguments, keys.values(&room));
+  const WorkerContext& ctx = txn_worker_->context();
+  if (code == Code::kImpure) {
+    reject(slot, code, nullptr, {});
+    if (ctx.events != nullptr) {
+      ctx.events->emit_of(ctx.self.value, Level::kError, "impure_procedure",
+                          {{"procedure", procedure.name}, {"first", output.first_run()}, {"again", output.text()}});
+    }
+    return Code::kOk;
+  }
+  if (output.wants_more()) {
+    const size_t known = keys.count();
+    output.add_more(&keys);
+    if (keys.count() == known) reject(slot, Code::kInvalidArgument, nullptr, {});  // it has them all
+    return Code::kOk;
+  }
+  if (code == Code::kReplyTooLong) {
+    reject(slot, code, nullptr, {"the procedure's reply_bytes_max", procedure.reply_bytes_max, output.reply().size()});
+    return Code::kOk;
+  }
+  if (code != Code::kOk) return code;
+  output.write(txn_worker_->keys(), slot, [&](TableId table, const Key& key, Write write, std::string_view value) {
+    txn_worker_->reads().write(slot, table, key, write, value);
+  });
+  return Code::kOk;
 }
 
-Task<Outcome> Session::call(ProcedureId procedure, std::string_view arguments) {
+Task<Outcome> Session::call(ProcedureId procedure, std::string_view arguments, std::string* reply) {
   const std::vector<StoredProcedure>& all = txn_worker_->node()->spec().procedures;
-  Outcome outcome;
   if (procedure.value >= all.size()) {
+    Outcome outcome;
     outcome.kind = OutcomeKind::kRejected;
     outcome.code = Code::kNoSuchProcedure;
     co_return outcome;
   }
   const StoredProcedure& stored = all[procedure.value];
-  Txn txn = co_await begin(answer_by_ns());
-  StoredProcedure::Keys keys(txn);
-  stored.keys(arguments, keys);
-  co_await txn.wait_all();
-  if (keys.count_ > StoredProcedure::kKeysMax) {
-    outcome = txn.abort(Code::kTxnTooLarge);
-    outcome.kind = OutcomeKind::kRejected;
-    outcome.limit_name = "the keys a stored procedure reads";
-    outcome.limit = StoredProcedure::kKeysMax;
-    outcome.asked = static_cast<uint64_t>(keys.count_);
+  const uint64_t until_ns = answer_by_ns();
+  for (bool may_ship = true;; may_ship = false) {
+    Txn txn = co_await begin(until_ns);
+    TxnSlot& slot = *txn.slot_;
+    if (slot.stage != TxnStage::kExecuting) co_return co_await txn.commit();  // it says why
+    ProcedureKeys keys(txn_worker_->keys(), slot);
+    keys.collect(stored, arguments);
+    if (const auto executor = may_ship ? txn_worker_->shipped().executor_for(slot, stored) : std::nullopt) {
+      co_await ShipAwaiter{txn_worker_, &slot, *executor, procedure, arguments};
+      if (slot.stage != TxnStage::kExecuting) {
+        // A transaction that was refused is over; it is tried again under another id (H8).
+        const Outcome outcome = txn.commit().await_resume();
+        if (outcome.code == Code::kAskInstead) continue;
+        if (reply != nullptr && outcome.committed()) reply->assign(as_text(slot.reply));
+        co_return outcome;
+      }
+    }
+    for (int round = 1;; ++round) {
+      txn_worker_->execute().start(slot);
+      co_await txn.wait_all();
+      if (slot.stage != TxnStage::kExecuting || slot.outcome.code != Code::kOk) break;  // commit() says why
+      const size_t read = keys.count();
+      const Code code = run_step(slot, stored, arguments, keys);
+      if (code != Code::kOk) co_return txn.abort(code);
+      if (keys.count() == read || slot.outcome.code != Code::kOk) break;
+      if (round == StoredProcedure::kRoundsMax) {
+        reject(slot, Code::kTxnTooLarge, nullptr,
+               {"the rounds in which a stored procedure reads", StoredProcedure::kRoundsMax, round + 1U});
+        break;
+      }
+    }
+    if (reply != nullptr && slot.outcome.code == Code::kOk) reply->assign(txn_worker_->step_output().reply());
+    const Outcome outcome = co_await txn.commit();
+    if (reply != nullptr && !outcome.committed()) reply->clear();
     co_return outcome;
   }
-  // A function of its own, so that the values are on the stack and not in the coroutine's frame.
-  const auto step = [&]() -> Code {
-    alignas(Value) std::byte room[StoredProcedure::kKeysMax * sizeof(Value)];  // constructed as far as needed
-    auto* const values = reinterpret_cast<Value*>(room);
-    const auto count = static_cast<size_t>(keys.count_);
-    for (size_t i = 0; i < count; ++i) {
-      const Value* value = new (values + i) Value(txn.value(keys.handles_[i]));
-      if (value->code != Code::kOk) return Code::kOk;  // commit() says what was wrong
-    }
-    StoredProcedure::Writes writes(txn);
-    return stored.execute(arguments, {values, count}, writes);
-  };
-  if (const Code code = step(); code != Code::kOk) co_return txn.abort(code);
-  co_return co_await txn.commit();
 }
 
 }  // namespace weft

@@ -7,6 +7,33 @@
 
 namespace weft {
 
+void clear(TxnSlot& slot) {
+  slot.single = slot.acknowledged = slot.expired = slot.left = false;
+  slot.read_only = slot.unanimous = slot.lock_brings_values = false;
+  slot.flags = 0;
+  slot.in_pieces = false;
+  slot.rejected = Code::kOk;
+  slot.count = slot.done_upto = slot.reads_pending = slot.wait_upto = 0;
+  slot.capacity = TxnSlot::kInlineEntries;
+  slot.entries = slot.inline_entries.data();
+  slot.places = nullptr;
+  slot.last_entry = 0;
+  slot.waiter = {};
+  slot.phase = Phase::kExecute;
+  slot.writes = slot.round_trips = 0;
+  slot.notices_pending = 0;
+  slot.waiting = slot.locked_nodes = slot.record_nodes = slot.participants = slot.credit_nodes =
+      slot.catching_up_nodes = slot.nonvoting_nodes = slot.executor = slot.shipped_to = slot.early_acks = {};
+  slot.steps = {};
+  slot.reply = {};
+  slot.ring_nodes = {};
+  slot.ring_bytes = 0;
+  slot.verbs_pending = 0;
+  slot.outcome = Outcome();
+  slot.bytes_used = slot.bytes_read = slot.bytes_taken = slot.inline_used = slot.chunk_left = 0;
+  slot.chunks = 0;
+}
+
 void fail(TxnSlot& slot, Code code, const Entry* entry, Owner holder) {
   WEFT_CHECK(code != Code::kOk, "what fails has a reason");
   if (slot.outcome.code != Code::kOk) return;

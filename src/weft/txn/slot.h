@@ -11,6 +11,7 @@
 #include <coroutine>
 #include <cstdint>
 
+#include "weft/base/bytes.h"
 #include "weft/base/check.h"
 #include "weft/member/view.h"
 #include "weft/store/table.h"
@@ -58,6 +59,11 @@ struct Entry {
   bool head = false;         // the beginning of the value is enough
   bool partial = false;      // `value` is the beginning of a longer one
   bool unvalidated = false;  // it is neither validated nor locked (Intent::kHint)
+  // Of a stored procedure (procedure.h).
+  bool announced = false;  // as a key to be read, by `intent`, which has not begun
+  bool may_write = false;
+  bool asked = false;  // its value was asked for with all keys of its primary (execute_at_once.h)
+  Intent intent = Intent::kRead;
   // The plan of the commit: by phase, the nodes where this key is part of what goes there (by message, or into a ring).
   std::array<NodeSet, kPhases> at{};
 };
@@ -130,6 +136,9 @@ struct alignas(64) TxnSlot {
   NodeSet credit_nodes;        // those where it holds credit (commit_credit.h)
   NodeSet catching_up_nodes;   // those of them that are catching up on a partition of a written key
   NodeSet nonvoting_nodes;     // those of these that have no other part in it: they have no vote
+  NodeSet executor;            // who executes its procedure and has not answered (shipped_txns.h)
+  NodeSet shipped_to;          // the same, also afterwards
+  NodeSet early_acks;          // those that have acknowledged before the executor
   NodeSet ring_nodes;          // those of its replication targets whose log is a ring
   uint32_t need_ring = 0;      // upper bound of what the entry takes in each of these
   uint32_t ring_bytes = 0;     // reserved in each, until the entry is written
@@ -161,6 +170,7 @@ struct alignas(64) TxnSlot {
   uint8_t chunks = 0;
   Code rejected = Code::kOk;              // a limit was exceeded: commit answers kRejected
   std::array<PlanStep, kPhases> steps{};  // by phase: all keys' plans together
+  ByteView reply;                         // of its procedure, if that was executed elsewhere
   Outcome outcome;
   uint64_t begun_ns = 0;  // by the worker's clock, that of its step
   uint64_t until_ns = 0;  // deadline of its outcome; 0: each wait has a timeout of its own
@@ -218,6 +228,8 @@ struct ExceededLimit {
   uint64_t is = 0, asked = 0;
 };
 
+// Makes it a transaction without keys, of no stage, row or id.
+void clear(TxnSlot& slot);
 // Whether others may commit it whatever this node does. A finished commit that waits for a lease to be acknowledged is
 // also one of those.
 bool others_may_commit(const TxnSlot& slot);

@@ -43,39 +43,17 @@ TxnSlot* SlotTable::acquire(uint64_t until_ns) {
 
 void SlotTable::reset(TxnSlot& slot, uint64_t until_ns) {
   slot.enter(TxnStage::kExecuting);
+  clear(slot);
   slot.attached = true;
-  slot.single = slot.acknowledged = slot.expired = slot.left = false;
-  slot.read_only = slot.unanimous = slot.lock_brings_values = false;
   slot.row = rotated_rows_ < 2 ? uint8_t{0} : static_cast<uint8_t>(sequence_ % rotated_rows_);
-  slot.flags = 0;
-  slot.in_pieces = false;
   slot.until_ns = until_ns;
-  slot.rejected = Code::kOk;
   slot.begun_ns = ctx_.now_ns();
   slot.incarnation = ctx_.views.incarnation();
   slot.epoch = ctx_.view().epoch.value;
   slot.sequence = ++sequence_;
   WEFT_CHECK(sequence_ <= CommitRequest::kSequenceMax, "a worker's sequences have 48 bits");
   if (sequence_gap_ != 0 && sequence_ % 16 == 0) sequence_ += sequence_gap_;
-  slot.count = slot.done_upto = slot.reads_pending = slot.wait_upto = 0;
-  slot.capacity = TxnSlot::kInlineEntries;
-  slot.entries = slot.inline_entries.data();
-  slot.places = nullptr;
-  slot.last_entry = 0;
-  slot.waiter = {};
-  slot.phase = Phase::kExecute;
-  slot.writes = slot.round_trips = 0;
-  slot.notices_pending = 0;
-  slot.waiting = slot.locked_nodes = slot.record_nodes = slot.participants = slot.credit_nodes =
-      slot.catching_up_nodes = slot.nonvoting_nodes = {};
-  slot.steps = {};
-  slot.ring_nodes = {};
-  slot.ring_bytes = 0;
-  slot.verbs_pending = 0;
-  slot.outcome = Outcome();
   slot.outcome.id = slot.id(ctx_.id);
-  slot.bytes_used = slot.bytes_read = slot.bytes_taken = slot.inline_used = slot.chunk_left = 0;
-  slot.chunks = 0;
 }
 
 void SlotTable::wait(Session::BeginAwaiter* waiter) {

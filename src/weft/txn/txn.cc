@@ -2,15 +2,10 @@
 #include "weft/txn.h"
 
 #include "weft/base/check.h"
+#include "weft/txn/procedure.h"
 #include "weft/txn/txn_worker.h"
 
 namespace weft {
-
-namespace {
-
-std::string_view text_of(const std::byte* bytes, size_t n) { return {reinterpret_cast<const char*>(bytes), n}; }
-
-}  // namespace
 
 Txn::Txn(Txn&& other) noexcept : slot_(std::exchange(other.slot_, nullptr)) {}
 
@@ -50,24 +45,9 @@ Txn::WaitAwaiter Txn::wait_all() const {
 }
 
 Value Txn::value(ReadHandle handle) const {
+  if (handle.index < slot_->count) return value_of(*slot_, handle.index);
   Value out;
-  if (handle.index >= slot_->count) {
-    out.code = slot_->rejected != Code::kOk ? slot_->rejected : Code::kInvalidArgument;
-    return out;
-  }
-  const Entry& e = slot_->entry(handle.index);
-  out.code = slot_->expired && !e.done ? Code::kNoAnswer : e.code;
-  out.version = e.version;
-  out.epoch = Epoch(slot_->epoch);
-  if (e.new_value != nullptr && e.write != Write::kErase) {
-    out.found = true;
-    out.bytes = text_of(e.new_value, e.new_bytes);
-    out.length = e.new_bytes;
-  } else if (e.write == Write::kNone && e.found && e.code == Code::kOk) {
-    out.found = true;
-    out.bytes = text_of(e.value, e.value_bytes);
-    out.length = e.value_length;
-  }
+  out.code = slot_->rejected != Code::kOk ? slot_->rejected : Code::kInvalidArgument;
   return out;
 }
 

@@ -76,6 +76,14 @@ Entry* TxnKeys::find(TxnSlot& slot, const Table* table, const HashedKey& key) {
   return nullptr;
 }
 
+Entry* TxnKeys::find_known(TxnSlot& slot, TableId table_id, const Key& key) const {
+  if (slot.count == 0 || table_id.value >= ctx_.tables.count()) return nullptr;
+  if (Entry* e = guess(slot, table_id, key)) return e;
+  const Table* table = ctx_.tables.at(table_id);
+  if (table->integer_keys() && key.size() != 8) return nullptr;
+  return find(slot, table, table->hashed(bytes_of(key)));
+}
+
 // Returns nullptr if it is rejected; the slot's outcome says why.
 Entry* TxnKeys::find_or_add(TxnSlot& slot, TableId table_id, const Key& key) {
   WEFT_CHECK(slot.stage == TxnStage::kExecuting, "only what executes names keys");

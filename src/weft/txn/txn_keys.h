@@ -20,6 +20,8 @@ class TxnKeys {
 
   // The transaction's entry of the key. nullptr: rejected, and the slot's outcome says why.
   Entry* find_or_add(TxnSlot& slot, TableId table, const Key& key);
+  // nullptr: the transaction has no such key.
+  Entry* find_known(TxnSlot& slot, TableId table, const Key& key) const;
 
   // What a transaction reads is bounded by Limits::txn_bytes_max, and so are its keys and what it writes; all memory
   // that it takes, with what it has overwritten, by kTakenMax times as much. nullptr: it exceeds that.

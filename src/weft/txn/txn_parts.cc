@@ -131,9 +131,13 @@ TxnParts::TxnParts(TxnWorker* self, Node* node, WorkerId id, Worker* worker, Env
       client_waits_(ctx_, slots_, acks_, coordinator_),
       interrupted_(ctx_, slots_, acks_, coordinator_),
       reads_(ctx_, read_rules(*node), planner_, slots_, keys_, credit_, acks_, coordinator_),
+      execute_(ctx_, planner_, slots_, keys_, credit_, reads_),
+      shipped_(ctx_, planner_, slots_, keys_, credit_, participant_, acks_, coordinator_),
       parser_(ctx_, records_),
       piece_receiver_(ctx_, parser_, records_, participant_, message_bytes_max(node->spec().options.limits)),
       read_server_(ctx_, records_, participant_),
+      execute_server_(ctx_, participant_),
+      ship_server_(make_ship_server()),
       dispatcher_(ctx_, parser_, slots_),
       transfer_(ctx_),
       gc_(ctx_, node->sweep()),
@@ -155,10 +159,26 @@ TxnParts::TxnParts(TxnWorker* self, Node* node, WorkerId id, Worker* worker, Env
   if (verbs_ != nullptr && verbs_->log_receiver() != nullptr) services_.push_back(verbs_->log_receiver());
   for (Service* service : services_) recovery_.add_service(service);
   recovery_.add_service(&piece_receiver_);
+  recovery_.add_service(&execute_);
+  if (ship_server_ != nullptr) {
+    recovery_.add_service(ship_server_.get());
+    participant_.set_ship_server(ship_server_.get());
+  }
   if (ctx_.views.active()) recovery_.start_active();
 }
 
 TxnParts::~TxnParts() = default;
+
+std::unique_ptr<ShipServer> TxnParts::make_ship_server() {
+  const RowSet& rows = node_->rows();
+  for (size_t row = 0; row < rows.size(); ++row) {
+    if (!rows.at(row).ships_procedures) continue;
+    return std::make_unique<ShipServer>(ctx_, pool_.get(), planner_, static_cast<uint8_t>(row), keys_, credit_,
+                                        participant_, own_, messages_, node_->spec().procedures, records_.slots(),
+                                        step_output_);
+  }
+  return nullptr;
+}
 
 void TxnParts::register_handlers() {
   dispatcher_.handle<&ReadServer::on_get>(Kind::kGet, &read_server_);
@@ -167,6 +187,13 @@ void TxnParts::register_handlers() {
   dispatcher_.handle<&Participant::on_validate>(Kind::kValidate, &participant_);
   dispatcher_.handle<&Participant::on_replicate>(Kind::kReplicate, &participant_);
   dispatcher_.handle<&Participant::on_unlock>(Kind::kUnlock, &participant_);
+  dispatcher_.handle<&ExecuteServer::on_execute>(Kind::kExecute, &execute_server_);
+  dispatcher_.handle<&ExecuteAtOnce::parse, &ExecuteAtOnce::on_executed>(Kind::kExecuted, &execute_);
+  if (ship_server_ != nullptr) {
+    dispatcher_.handle<&ShipServer::parse, &ShipServer::on_ship>(Kind::kShip, ship_server_.get());
+    dispatcher_.handle<&ShippedTxns::on_shipped>(Kind::kShipped, &shipped_);
+    dispatcher_.handle<&Participant::on_replicate_for>(Kind::kReplicateFor, &participant_);
+  }
   dispatcher_.handle<&Coordinator::on_ack>(Kind::kAck, &coordinator_);
   dispatcher_.handle<&Coordinator::on_reply>(Kind::kReply, &coordinator_);
   dispatcher_.handle<&Participant::on_done>(Kind::kDone, &participant_);

@@ -2,6 +2,7 @@
 //
 //   path of a transaction       reads.h, txn_keys.h, slot_table.h -> coordinator.h, plan.h -> message_transport.h,
 //                               verb_transport.h, local_commits.h -> client_acks.h
+//   stored procedures           procedure.h, execute_at_once.h -> execute_server.h; shipped_txns.h -> ship_server.h
 //   when no answer ends it      client_waits.h, interrupted_commits.h
 //   at the other node           dispatcher.h, commit_parser.h -> participant.h, backup_writes.h, read_server.h,
 //                               log_receiver.h
@@ -24,6 +25,8 @@
 #include "weft/txn/control_channel.h"
 #include "weft/txn/coordinator.h"
 #include "weft/txn/dispatcher.h"
+#include "weft/txn/execute_at_once.h"
+#include "weft/txn/execute_server.h"
 #include "weft/txn/interrupted_commits.h"
 #include "weft/txn/key_scans.h"
 #include "weft/txn/message_transport.h"
@@ -39,9 +42,12 @@
 #include "weft/txn/plan.h"
 #include "weft/txn/pool.h"
 #include "weft/txn/prepared_table.h"
+#include "weft/txn/procedure.h"
 #include "weft/txn/read_server.h"
 #include "weft/txn/reads.h"
 #include "weft/txn/recovery.h"
+#include "weft/txn/ship_server.h"
+#include "weft/txn/shipped_txns.h"
 #include "weft/txn/slot_table.h"
 #include "weft/txn/state_transfer.h"
 #include "weft/txn/txn_keys.h"
@@ -65,6 +71,10 @@ class TxnParts {
   SlotTable& slots() { return slots_; }
   const SlotTable& slots() const { return slots_; }
   Reads& reads() { return reads_; }
+  TxnKeys& keys() { return keys_; }
+  ExecuteAtOnce& execute() { return execute_; }
+  ShippedTxns& shipped() { return shipped_; }
+  StepOutput& step_output() { return step_output_; }
   Coordinator& coordinator() { return coordinator_; }
   ClientWaits& client_waits() { return client_waits_; }
   ClientAcks& acks() { return acks_; }
@@ -105,9 +115,14 @@ class TxnParts {
   ClientWaits client_waits_;
   InterruptedCommits interrupted_;
   Reads reads_;
+  ExecuteAtOnce execute_;
+  ShippedTxns shipped_;
+  StepOutput step_output_;  // of the last step that ran
   CommitParser parser_;
   PieceReceiver piece_receiver_;
   ReadServer read_server_;
+  ExecuteServer execute_server_;
+  const std::unique_ptr<ShipServer> ship_server_;  // nullptr: no row ships
   Dispatcher dispatcher_;
   StateTransfer transfer_;
   PartitionGc gc_;
@@ -118,6 +133,7 @@ class TxnParts {
   std::vector<Service*> services_;  // run in the background, in this order
 
  private:
+  std::unique_ptr<ShipServer> make_ship_server();
   void register_handlers();
 };
 

@@ -31,6 +31,7 @@ bool TxnWorker::commit_steps() {
   if (!piece_sender_.empty()) busy |= piece_sender_.step();
   if (credit_.take_came_back()) {
     busy |= reads_.retry();
+    busy |= execute_.retry();
     busy |= coordinator_.retry_commits();
   }
   if (verbs_ != nullptr && slots_.runs_short()) verbs_->verb_issuer().flush_unsignalled_now();
@@ -105,6 +106,7 @@ void TxnWorker::lose_peer(NodeId peer, const Error& error) {
   credit_.retry_waiters();  // transactions that wait for credit there retry, and are refused
   slots_.for_each([&](TxnSlot& slot) {
     reads_.on_peer_lost(slot, peer);
+    execute_.on_peer_lost(slot, peer);
     interrupted_.on_peer_lost(slot, peer);
   });
 }

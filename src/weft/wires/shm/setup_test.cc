@@ -46,8 +46,8 @@ TEST(ShmSetupTest, RefusesByNameWithBothValues) {
   b.workers = 2;
   expect_refused(a, b, "workers is 2 at node 1 and 1 at node 0");
   b.workers = 1;
-  a.params.fields = {{"wire version", 7}};
-  expect_refused(a, b, "wire version is " + std::to_string(kWireVersion) + " at node 1 and 7 at node 0");
+  a.params.fields = {{"wire version", 1000}};
+  expect_refused(a, b, "wire version is " + std::to_string(kWireVersion) + " at node 1 and 1000 at node 0");
   a.params.fields = {{"value_bytes_max", 1024}, {"hash seed", 5}};
   b.params.fields = {{"hash seed", 6}, {"value_bytes_max", 1024}};
   expect_refused(a, b, "hash seed is 6 at node 1 and 5 at node 0");

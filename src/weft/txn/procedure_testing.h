@@ -1,0 +1,100 @@
+// A stored procedure for tests, whose argument is what it does, word by word. A word is a letter and a key of table 0:
+//
+//   r5  reads it                    u5  appends "+" to it           p5  puts "put" without a read
+//   i5  inserts "new" unread        e5  reads and erases it         x5  erases it unread
+//   m5  reads it in another round   w5  inserts "late", named when it runs
+//   n5  puts it, although it was not announced                      l5  puts 3,000 bytes
+//
+// `no` refuses, `twice` has another result each time, `long` replies too much, and `head5` reads the head of a value.
+// The reply is what it has read by r, u and m, each value or "-", in order.
+#pragma once
+
+#include <charconv>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "weft/txn.h"
+
+namespace weft {
+
+inline constexpr TableId kProcedureTable{0};
+inline constexpr uint32_t kReplyMax = 64;
+
+// f(word, key)
+template <class F>
+void for_words(std::string_view arguments, F f) {
+  while (!arguments.empty()) {
+    const size_t end = arguments.find(' ');
+    const std::string_view word = arguments.substr(0, end);
+    arguments.remove_prefix(end == std::string_view::npos ? arguments.size() : end + 1);
+    const size_t digits = std::min(word.find_first_of("0123456789"), word.size());
+    uint64_t key = 0;
+    std::from_chars(word.data() + digits, word.data() + word.size(), key);
+    f(word.substr(0, digits), key);
+  }
+}
+
+inline void words_keys(std::string_view arguments, StoredProcedure::Keys& keys) {
+  for_words(arguments, [&](std::string_view word, uint64_t key) {
+    if (word == "r") keys.add(kProcedureTable, key);
+    if (word == "u" || word == "e" || word == "l") keys.add(kProcedureTable, key, Intent::kUpdate);
+    if (word == "p" || word == "i" || word == "x") keys.will_write(kProcedureTable, key);
+    if (word == "head") keys.add(kProcedureTable, key, Intent::kHead);
+  });
+}
+
+inline Code words_execute(std::string_view arguments, std::span<const Value> values, StoredProcedure::Writes& writes) {
+  static int runs = 0;
+  size_t next = 0, more = 0;
+  std::string reply;
+  Code code = Code::kOk;
+  for_words(arguments, [&](std::string_view word, uint64_t) {
+    more += word == "r" || word == "u" || word == "e" || word == "l" || word == "head" ? 1U : 0U;
+  });
+  for_words(arguments, [&](std::string_view word, uint64_t key) {
+    const auto take = [&]() -> const Value& {
+      reply += values[next].found ? std::string(values[next].bytes) : "-";
+      return values[next++];
+    };
+    if (word == "no") code = Code::kApplication;
+    if (word == "twice") writes.put(kProcedureTable, key, std::to_string(++runs));
+    if (word == "long") reply.assign(kReplyMax + 1, 'x');
+    if (word == "r") take();
+    if (word == "head") reply += values[next++].bytes.substr(0, kHeadBytes);
+    if (word == "u") writes.put(kProcedureTable, key, std::string(take().bytes) + "+");
+    if (word == "e") {
+      ++next;
+      writes.erase(kProcedureTable, key);
+    }
+    if (word == "l") {
+      take();
+      writes.put(kProcedureTable, key, std::string(3000, 'l'));
+    }
+    if (word == "p") writes.put(kProcedureTable, key, "put");
+    if (word == "i") writes.insert(kProcedureTable, key, "new");
+    if (word == "x") writes.erase(kProcedureTable, key);
+    if (word == "n") writes.put(kProcedureTable, key, "never");
+    if (word == "w") {
+      writes.will_write(kProcedureTable, key);
+      writes.insert(kProcedureTable, key, "late");
+    }
+    if (word == "m") {
+      if (more < values.size()) {
+        reply += values[more].found ? std::string(values[more].bytes) : "-";
+      } else {
+        writes.read_more(kProcedureTable, key);
+      }
+      ++more;
+    }
+  });
+  writes.reply(reply);
+  return code;
+}
+
+inline StoredProcedure words_procedure() {
+  return {.name = "words", .keys = words_keys, .execute = words_execute, .reply_bytes_max = kReplyMax};
+}
+
+}  // namespace weft

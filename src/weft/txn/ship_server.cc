@@ -1,0 +1,386 @@
+#include "weft/txn/ship_server.h"
+
+#include <algorithm>
+#include <new>
+
+#include "weft/base/check.h"
+#include "weft/base/marks.h"
+#include "weft/txn/messages.h"
+
+namespace weft {
+
+namespace {
+
+constexpr uint32_t kLogOverhead = 256;  // headers of a packet of its own
+
+}  // namespace
+
+ShipServer::ShipServer(WorkerContext& ctx, Pool* pool, const Planner& planner, uint8_t row, TxnKeys& keys,
+                       CreditGate& credit, Participant& participant, OwnTransport& own,
+                       const MessageTransport& messages, std::span<const StoredProcedure> procedures, int slots,
+                       StepOutput& output)
+    : ctx_(ctx),
+      pool_(pool),
+      planner_(planner),
+      row_(row),
+      keys_(keys),
+      credit_(credit),
+      participant_(participant),
+      own_(own),
+      messages_(messages),
+      procedures_(procedures),
+      slots_(slots),
+      output_(output),
+      guest_(std::make_unique<TxnSlot>()),
+      held_(static_cast<size_t>(ctx.nodes) * static_cast<size_t>(slots)) {
+  guest_->owners = ctx.owners;
+}
+
+bool ShipServer::parse(const Message& m) const {
+  const size_t head = CommitRequest::bytes(ctx_.nodes) + sizeof(ShipHeader);
+  if (static_cast<uint8_t>(m.tag) >= slots_ || m.body.size() < head) return false;
+  if ((m.tag >> 8 & 0xffU) > kCommitFlagsMax || m.body.size() > kShipBytesMax || m.source == ctx_.self) return false;
+  const auto header = load<ShipHeader>(m.body.data() + CommitRequest::bytes(ctx_.nodes));
+  const std::byte* at = m.body.data() + head;
+  const std::byte* const end = m.body.data() + m.body.size();
+  if (header.argument_bytes > kShipBytesMax || static_cast<size_t>(end - at) < padded(header.argument_bytes))
+    return false;
+  at += padded(header.argument_bytes);
+  for (int i = 0; i < header.values; ++i) {
+    if (static_cast<size_t>(end - at) < sizeof(ShippedValue)) return false;
+    const auto value = load<ShippedValue>(at);
+    at += sizeof value;
+    if (value.version > kVersionMax || static_cast<size_t>(end - at) < padded(value.bytes)) return false;
+    if (value.found == 0 && value.bytes != 0) return false;
+    at += padded(value.bytes);
+  }
+  return at == end && header.procedure < procedures_.size();
+}
+
+void ShipServer::on_ship(const Batch&, std::span<const Message> run) {
+  for (const Message& m : run) {
+    if (!m.ok) continue;
+    const CommitRequest request = CommitRequest::of(m.source, m.tag, m.body.data(), ctx_.nodes);
+    begin(request);
+    if (!execute(m, request) && refusal_.code != Code::kOk) {
+      release(request);
+      answer_refusal(request);
+    }
+    end();
+  }
+}
+
+// The guest slot becomes the transaction.
+void ShipServer::begin(const CommitRequest& request) {
+  clear(*guest_);
+  guest_->stage = TxnStage::kExecuting;
+  guest_->index = request.slot;
+  guest_->row = row_;
+  guest_->sequence = request.sequence;
+  guest_->incarnation = ctx_.views.incarnation_of(request.coordinator);
+  guest_->epoch = ctx_.view().epoch.value;
+  refusal_ = {};
+  locked_ = false;
+}
+
+void ShipServer::end() {
+  for (int i = 0; i < guest_->chunks; ++i) {
+    const TxnSlot::Chunk& chunk = guest_->chunk[static_cast<size_t>(i)];
+    pool_->free(chunk.block, chunk.bytes);
+  }
+  guest_->chunks = 0;
+  guest_->count = 0;
+}
+
+bool ShipServer::refuse(Code code, uint16_t index, Owner holder) {
+  if (refusal_.code == Code::kOk) refusal_ = {code, index, holder};
+  return false;
+}
+
+bool ShipServer::ask_instead(const char* why) {
+  (void)why;
+  return refuse(Code::kAskInstead);
+}
+
+bool ShipServer::execute(const Message& m, const CommitRequest& request) {
+  const std::byte* at = m.body.data() + CommitRequest::bytes(ctx_.nodes);
+  const auto header = load<ShipHeader>(at);
+  at += sizeof header;
+  const std::string_view arguments = as_text({at, header.argument_bytes});
+  const StoredProcedure& procedure = procedures_[header.procedure];
+  ProcedureKeys keys(keys_, *guest_);
+  keys.collect(procedure, arguments);
+  if (guest_->outcome.code != Code::kOk) return refuse(guest_->outcome.code);
+  if (!take_values(m, at + padded(header.argument_bytes), header.values)) return false;
+  if (!lock(request) || !read(request) || !run(procedure, arguments, keys)) return false;
+  return plan(request);
+}
+
+// The coordinator has sent all keys that it holds, and those only.
+bool ShipServer::take_values(const Message& m, const std::byte* at, uint16_t values) {
+  const auto fault = [&](const char* what) {
+    ctx_.faults.report(m.source, what);
+    return false;
+  };
+  for (int i = 0; i < values; ++i) {
+    const auto value = load<ShippedValue>(at);
+    at += sizeof value;
+    if (value.index >= guest_->count) return fault("a shipped value of no key of its procedure");
+    Entry& e = guest_->entry(value.index);
+    if (e.placement->primary() != m.source || e.locked) return fault("a shipped value of a key that it does not hold");
+    if (value.bytes > e.table->spec().value_bytes_max) return fault("a shipped value that is too long");
+    e.read = e.locks = e.locked = true;
+    e.done = false;
+    e.found = value.found != 0;
+    e.version = e.base = Version(value.version);
+    if (e.found) keys_.keep_value(*guest_, e, {at, value.bytes});
+    e.done = true;
+    at += padded(value.bytes);
+  }
+  if (guest_->outcome.code != Code::kOk) return refuse(guest_->outcome.code);
+  for (uint16_t i = 0; i < guest_->count; ++i) {
+    const Entry& e = guest_->entry(i);
+    const NodeId primary = e.placement->primary();
+    if (primary == m.source ? !e.locked : primary != ctx_.self)
+      return fault("a shipped procedure without all its keys");
+  }
+  return true;
+}
+
+// Locks the keys that it may write here. If it writes only elsewhere, it locks what it reads here: whoever logs a
+// transaction is told by its coordinator when to release its locks.
+bool ShipServer::lock(const CommitRequest& request) {
+  bool writes = false, writes_here = false;
+  for (uint16_t i = 0; i < guest_->count; ++i) {
+    const Entry& e = guest_->entry(i);
+    writes |= e.may_write;
+    writes_here |= e.may_write && e.placement->primary() == ctx_.self;
+  }
+  refs_.cut(0);
+  KeyRef* to = refs_.begin_adding(guest_->count);
+  for (uint16_t i = 0; i < guest_->count; ++i) {
+    const Entry& e = guest_->entry(i);
+    if (e.placement->primary() != ctx_.self || !(e.may_write || (writes && !writes_here))) continue;
+    KeyRef& ref = *new (to++) KeyRef();
+    ref.key = e.key;
+    ref.table = e.table;
+    ref.table_id = e.table_id;
+    ref.index = i;
+    ref.write = e.may_write ? Write::kPut : Write::kNone;
+    ref.room = e.may_write ? std::min(kHeldRoom, e.table->spec().value_bytes_max) : 0;
+  }
+  refs_.end_adding(to);
+  return lock_refs(request);
+}
+
+bool ShipServer::lock_refs(const CommitRequest& request) {
+  if (refs_.empty()) return true;
+  CommitRequest locks = request;
+  locks.flags = kRefusalIsFinal;
+  locks.participants = {};  // what the transaction writes is not known yet
+  locks.writes = 0;
+  PhaseResult result;
+  if (!participant_.lock(locks, participant_.gather(refs_.all()), &result)) return false;  // a fault was reported
+  if (result.code != Code::kOk) return refuse(result.code, result.index, result.holder);
+  locked_ = true;
+  for (size_t i = 0; i < refs_.size(); ++i) {
+    Entry& e = guest_->entry(refs_.data()[i].index);
+    e.locks = e.locked = true;
+    if (!result.versions.empty()) e.base = Version(result.versions[i]);
+    if (e.base.value >= kVersionMax && e.may_write) return refuse(Code::kVersionLimit, refs_.data()[i].index);
+  }
+  return true;
+}
+
+// Reads what is here, and then looks whether what is not locked has stayed (H1).
+bool ShipServer::read(const CommitRequest& request) {
+  for (uint16_t i = 0; i < guest_->count; ++i) {
+    Entry& e = guest_->entry(i);
+    if (e.placement->primary() != ctx_.self) continue;
+    const ReadResult read = e.table->read(e.key, ctx_.scratch.data(), e.table->spec().value_bytes_max);
+    ctx_.touch_record();
+    if (read.torn) return refuse(Code::kLocked, i, read.word.owner());
+    e.announced = e.done = false;
+    e.read = true;
+    e.found = read.found;
+    e.version = e.locked ? e.base : read.word.version();
+    if (read.found) keys_.keep_value(*guest_, e, {ctx_.scratch.data(), read.value_bytes});
+    e.done = true;
+    if (guest_->outcome.code != Code::kOk) return refuse(guest_->outcome.code, i);
+  }
+  const Owner owner = ctx_.owner(request.coordinator, request.slot);
+  for (uint16_t i = 0; i < guest_->count; ++i) {
+    const Entry& e = guest_->entry(i);
+    if (e.locked) continue;
+    Owner holder;
+    const Code code = e.table->validate(e.key, e.version, owner, &holder);
+    if (code != Code::kOk) return refuse(code, i, holder);
+  }
+  return true;
+}
+
+bool ShipServer::run(const StoredProcedure& procedure, std::string_view arguments, const ProcedureKeys& keys) {
+  ProcedureKeys::Room room;
+  const Code code = output_.run(procedure, arguments, keys.values(&room));
+  if (output_.wants_more()) {
+    WEFT_MARK("a shipped procedure reads more");
+    return ask_instead("it reads more keys");
+  }
+  // What it is rejected for is said by name where it was called.
+  if (code == Code::kImpure || code == Code::kReplyTooLong) return ask_instead("it is wrong");
+  if (code != Code::kOk) return refuse(code);
+  output_.write(keys_, *guest_, [&](TableId table, const Key& key, Write write, std::string_view value) {
+    keys_.write(*guest_, *keys_.find_known(*guest_, table, key), write, value);
+  });
+  if (guest_->rejected != Code::kOk) return ask_instead("it is wrong");
+  if (guest_->outcome.code != Code::kOk) return refuse(guest_->outcome.code);
+  return true;
+}
+
+bool ShipServer::plan(const CommitRequest& request) {
+  guest_->locked_nodes = locked_ ? NodeSet::of(ctx_.self) : NodeSet{};
+  const NodeSet nodes = planner_.plan(*guest_);
+  if (guest_->outcome.code != Code::kOk) return refuse(guest_->outcome.code);
+  if (!lock_rest(request)) return false;
+  guest_->participants = nodes | NodeSet::of(ctx_.self) | NodeSet::of(request.coordinator);
+  guest_->stage = TxnStage::kCommitting;
+  CommitRequest commit = MessageTransport::request_of(request.coordinator, *guest_);
+  if (guest_->writes == 0) {
+    answer(request, {}, locked_);
+    return true;
+  }
+  const NodeSet logs = guest_->steps[index_of(Phase::kReplicate)].send_to;
+  const NodeSet others = logs - NodeSet::of(ctx_.self) - NodeSet::of(request.coordinator);
+  if (!take_credit(request, others)) return false;
+  if (ctx_.bugs.has(PlantedBug::kExecutorForgets)) {
+    commit.writes = 0;
+    for (uint16_t i = 0; i < guest_->count; ++i) {
+      const Entry& e = guest_->entry(i);
+      if (e.write != Write::kNone && e.placement->primary() == ctx_.self) ++commit.writes;
+    }
+  }
+  own_.replicate_for(commit, *guest_);
+  send_logs(request, others);
+  answer(request, others, true);
+  return true;
+}
+
+// Keys that the procedure named when it ran, and those whose lock is not enough for what it writes.
+bool ShipServer::lock_rest(const CommitRequest& request) {
+  refs_.cut(0);
+  KeyRef* to = refs_.begin_adding(guest_->count);
+  for (uint16_t i = 0; i < guest_->count; ++i) {
+    const Entry& e = guest_->entry(i);
+    if (e.write == Write::kNone || e.at[index_of(Phase::kLock)].empty()) continue;
+    if (e.placement->primary() != ctx_.self) {
+      if (e.locked && e.write == Write::kErase) continue;  // its lock is enough: the coordinator says what for
+      return ask_instead("a key elsewhere is not locked for what is written");
+    }
+    const KeyPart part = MessageTransport::key_part(*guest_, e, i, Phase::kLock);
+    KeyRef& ref = *new (to++) KeyRef();
+    ref.key = e.key;
+    ref.table = e.table;
+    ref.table_id = e.table_id;
+    ref.index = i;
+    ref.write = e.write;
+    ref.version = Version(part.version);
+    ref.room = part.value_bytes;
+    ref.flags = e.locked ? kHeld : 0;
+  }
+  refs_.end_adding(to);
+  return lock_refs(request);
+}
+
+bool ShipServer::take_credit(const CommitRequest& request, NodeSet nodes) {
+  if (!(nodes - request.participants).empty()) return ask_instead("the coordinator has no credit with a replica");
+  if (!(nodes & ctx_.views.lost_peers()).empty()) return ask_instead("a replica is lost");
+  size_t most = messages_.phase_bytes(*guest_, Phase::kReplicate, request.coordinator) + sizeof(ShippedReply) +
+                padded(output_.reply().size());
+  for (const NodeId n : nodes) most = std::max(most, messages_.phase_bytes(*guest_, Phase::kReplicate, n) + 8);
+  if (most > kShipBytesMax) return ask_instead("it writes too much");
+  Held& held_credit = held(request.coordinator, request.slot);
+  WEFT_CHECK(held_credit.nodes.empty() || ctx_.bugs.mask != 0, "a slot executes one procedure at a time");
+  const auto bytes = static_cast<uint32_t>(most + kLogOverhead);
+  NodeSet taken;
+  for (const NodeId n : nodes) {
+    if (!credit_.take(n, bytes)) {
+      WEFT_MARK("no credit to log a shipped transaction");
+      for (const NodeId back : taken) credit_.put_back(back, bytes);
+      return ask_instead("no credit");
+    }
+    taken.add(n);
+  }
+  held_credit = {nodes, bytes};
+  return true;
+}
+
+void ShipServer::on_unlocked(NodeId coordinator, uint8_t slot) {
+  Held& held_credit = held(coordinator, slot);
+  for (const NodeId n : held_credit.nodes) credit_.give(n, held_credit.bytes);
+  held_credit = {};
+}
+
+void ShipServer::release(const CommitRequest& request) {
+  if (!locked_) {
+    participant_.note_outcome(guest_->incarnation, request.sequence, false);
+    return;
+  }
+  CommitRequest abort = request;
+  abort.flags = kRefusalIsFinal;
+  const bool released = participant_.unlock(abort, {});
+  WEFT_CHECK(released || ctx_.bugs.mask != 0, "what was locked here is released here");
+}
+
+void ShipServer::send_logs(const CommitRequest& request, NodeSet nodes) {
+  const uint32_t tag = messages_.tag(*guest_);
+  for (const NodeId n : nodes) {
+    const size_t bytes = messages_.phase_bytes(*guest_, Phase::kReplicate, n);
+    std::byte* const to =
+        ctx_.port.reserve(n, Flow::kCommit, static_cast<uint8_t>(Kind::kReplicateFor), sizeof(uint64_t) + bytes, tag);
+    store(to, uint64_t{request.coordinator.value});
+    messages_.encode_phase(to + sizeof(uint64_t), *guest_, Phase::kReplicate, n);
+    ++ctx_.counters.phase_messages[index_of(Phase::kReplicate)];
+  }
+}
+
+void ShipServer::answer(const CommitRequest& request, NodeSet logged, bool holds) {
+  const std::string_view said = output_.reply();
+  ShippedReply reply{};
+  reply.sequence = static_cast<uint32_t>(request.sequence);
+  reply.holds = holds ? 1 : 0;
+  reply.writes = guest_->writes;
+  reply.reply_bytes = static_cast<uint32_t>(said.size());
+  reply.logged = logged;
+  size_t logs = 0;
+  if (guest_->steps[index_of(Phase::kReplicate)].send_to.contains(request.coordinator)) {
+    for (uint16_t i = 0; i < guest_->count; ++i) {
+      if (guest_->entry(i).at[index_of(Phase::kReplicate)].contains(request.coordinator)) ++reply.keys;
+    }
+    logs = messages_.phase_bytes(*guest_, Phase::kReplicate, request.coordinator);
+  }
+  const size_t bytes = sizeof reply + padded(said.size()) + logs;
+  std::byte* to =
+      ctx_.port.reserve(request.coordinator, Flow::kCommit, static_cast<uint8_t>(Kind::kShipped), bytes, request.slot);
+  store(to, reply);
+  to += sizeof reply;
+  if (!said.empty()) {
+    store(to + padded(said.size()) - 8, uint64_t{0});
+    std::copy(said.begin(), said.end(), reinterpret_cast<char*>(to));
+    to += padded(said.size());
+  }
+  if (logs != 0) messages_.encode_phase(to, *guest_, Phase::kReplicate, request.coordinator);
+}
+
+void ShipServer::answer_refusal(const CommitRequest& request) {
+  WEFT_CHECK(refusal_.code != Code::kOk, "who refuses says why");
+  ShippedReply reply{};
+  reply.sequence = static_cast<uint32_t>(request.sequence);
+  reply.code = static_cast<uint8_t>(refusal_.code);
+  reply.index = refusal_.index;
+  reply.holder = refusal_.holder.bits;
+  store(ctx_.port.reserve(request.coordinator, Flow::kCommit, static_cast<uint8_t>(Kind::kShipped), sizeof reply,
+                          request.slot),
+        reply);
+}
+
+}  // namespace weft

@@ -1,0 +1,99 @@
+// ShipServer: executes the stored procedures of other nodes whose keys have their primary here (shipped_txns.h says how
+// that goes). All of it happens while one message is handled: it locks, reads, runs the procedure, logs the writes
+// here, and sends them to the other replicas, who answer the coordinator. If anything is in the way, nothing has
+// happened, and the coordinator is told why (H8).
+//
+// What it sends to other replicas needs credit of this node with them, as all its messages do. It has it back when the
+// coordinator unlocks, because then they have all answered (H7).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "weft/run/service.h"
+#include "weft/txn/batch.h"
+#include "weft/txn/context.h"
+#include "weft/txn/credit_gate.h"
+#include "weft/txn/message_transport.h"
+#include "weft/txn/own_transport.h"
+#include "weft/txn/participant.h"
+#include "weft/txn/plan.h"
+#include "weft/txn/pool.h"
+#include "weft/txn/procedure.h"
+#include "weft/txn/txn_keys.h"
+
+namespace weft {
+
+class ShipServer final : public Service {
+ public:
+  // `row`: index of the row that ships.
+  ShipServer(WorkerContext& ctx, Pool* pool, const Planner& planner, uint8_t row, TxnKeys& keys, CreditGate& credit,
+             Participant& participant, OwnTransport& own, const MessageTransport& messages,
+             std::span<const StoredProcedure> procedures, int slots, StepOutput& output);
+
+  bool parse(const Message& message) const;
+  void on_ship(const Batch& batch, std::span<const Message> run);
+
+  // A coordinator has released its locks here.
+  void on_unlocked(NodeId coordinator, uint8_t slot);
+
+  bool step(uint64_t) override { return false; }
+  uint64_t deadline_ns() const override { return UINT64_MAX; }
+  void on_view_ended() override { held_.assign(held_.size(), {}); }
+
+ private:
+  // Why it is refused.
+  struct Refusal {
+    Code code = Code::kOk;
+    uint16_t index = 0;
+    Owner holder;
+  };
+  struct Held {
+    NodeSet nodes;
+    uint32_t bytes = 0;  // of each
+  };
+  Held& held(NodeId coordinator, uint8_t slot) {
+    return held_[size_t{coordinator.value} * static_cast<size_t>(slots_) + slot];
+  }
+  void begin(const CommitRequest& request);
+  void end();
+  // Each returns false if the procedure is refused, and notes why; a fault of the peer has no answer.
+  bool execute(const Message& message, const CommitRequest& request);
+  bool take_values(const Message& message, const std::byte* at, uint16_t values);
+  bool lock(const CommitRequest& request);
+  bool read(const CommitRequest& request);
+  bool run(const StoredProcedure& procedure, std::string_view arguments, const ProcedureKeys& keys);
+  bool plan(const CommitRequest& request);
+  bool lock_rest(const CommitRequest& request);
+  bool take_credit(const CommitRequest& request, NodeSet nodes);
+  bool refuse(Code code, uint16_t index = 0, Owner holder = Owner());
+  bool ask_instead(const char* why);
+  void release(const CommitRequest& request);
+  bool lock_refs(const CommitRequest& request);
+  void send_logs(const CommitRequest& request, NodeSet nodes);
+  void answer(const CommitRequest& request, NodeSet logged, bool holds);
+  void answer_refusal(const CommitRequest& request);
+
+  WorkerContext& ctx_;
+  Pool* const pool_;
+  const Planner& planner_;
+  const uint8_t row_;
+  TxnKeys& keys_;
+  CreditGate& credit_;
+  Participant& participant_;
+  OwnTransport& own_;
+  const MessageTransport& messages_;
+  const std::span<const StoredProcedure> procedures_;
+  const int slots_;
+  StepOutput& output_;
+  const std::unique_ptr<TxnSlot> guest_;  // the transaction that is executed, as its coordinator would have it
+  KeyBuffer refs_;
+  Refusal refusal_;
+  bool locked_ = false;     // it holds locks here
+  std::vector<Held> held_;  // by coordinator and slot
+};
+
+}  // namespace weft

@@ -1,0 +1,274 @@
+#include "weft/txn/shipped_txns.h"
+
+#include <algorithm>
+#include <new>
+
+#include "weft/base/check.h"
+#include "weft/base/marks.h"
+#include "weft/txn/message_transport.h"
+#include "weft/txn/messages.h"
+#include "weft/txn/truncation.h"
+
+namespace weft {
+
+namespace {
+
+constexpr uint32_t kAckBytes = 256;  // an acknowledgement, in a packet of its own
+constexpr uint32_t kShipOverhead = 1024;
+
+KeyRef lock_ref(const Entry& e, uint16_t index) {
+  KeyRef ref;
+  ref.key = e.key;
+  ref.table = e.table;
+  ref.table_id = e.table_id;
+  ref.index = index;
+  ref.write = e.may_write ? Write::kPut : Write::kNone;
+  ref.room = e.may_write ? std::min(kHeldRoom, e.table->spec().value_bytes_max) : 0;
+  return ref;
+}
+
+}  // namespace
+
+std::optional<NodeId> ShippedTxns::executor_for(const TxnSlot& slot, const StoredProcedure& procedure) const {
+  if (!planner_.plan_reads(slot).ships || procedure.runs_at != StoredProcedure::RunsAt::kAnyNode) return std::nullopt;
+  if (slot.stage != TxnStage::kExecuting || slot.outcome.code != Code::kOk || slot.count == 0) return std::nullopt;
+  if (!ctx_.views.active() || slot.epoch != ctx_.view().epoch.value) return std::nullopt;
+  std::optional<NodeId> executor;
+  bool own = false, writes = false;
+  for (uint16_t i = 0; i < slot.count; ++i) {
+    const Entry& e = slot.entry(i);
+    const NodeId primary = e.placement->primary();
+    if (e.announced && e.intent != Intent::kRead && e.intent != Intent::kUpdate) return std::nullopt;
+    writes |= e.may_write;
+    if (primary == ctx_.self) {
+      own = true;
+    } else if (executor && *executor != primary) {
+      return std::nullopt;
+    } else {
+      executor = primary;
+    }
+  }
+  if (own && !writes) return std::nullopt;  // it would lock what it only reads
+  if (executor && ctx_.views.is_lost(*executor)) return std::nullopt;
+  return executor;
+}
+
+void ShippedTxns::start(TxnSlot& slot, NodeId executor, ProcedureId procedure, std::string_view arguments) {
+  WEFT_CHECK(slot.stage == TxnStage::kExecuting && slot.reads_pending == 0, "what is shipped has not read anything");
+  if (arguments.size() > kShipBytesMax || !take_credit(slot, executor)) {
+    WEFT_MARK("no credit to ship");
+    acks_.wake(slot);
+    return;
+  }
+  if (!lock_own(slot)) {
+    coordinator_.abort(slot);
+    return;
+  }
+  read_own(slot);
+  if (slot.outcome.code != Code::kOk || !send(slot, executor, procedure, arguments)) {
+    WEFT_MARK("too long to be shipped");
+    acks_.wake(slot);  // what is locked here stays locked
+  }
+}
+
+// For the shipped procedure and its answer, and for the acknowledgements of all that may be asked to log.
+bool ShippedTxns::take_credit(TxnSlot& slot, NodeId executor) {
+  NodeSet nodes = NodeSet::of(executor);
+  for (uint16_t i = 0; i < slot.count; ++i) {
+    const Entry& e = slot.entry(i);
+    if (e.may_write) nodes |= e.placement->in_sync | e.placement->catching_up;
+  }
+  nodes.remove(ctx_.self);
+  if (!(nodes & ctx_.views.lost_peers()).empty()) return false;
+  NodeSet taken;
+  for (const NodeId n : nodes) {
+    const uint32_t need = n == executor ? 2 * kShipBytesMax + kShipOverhead : kAckBytes;
+    if (!credit_.take(n, need)) {
+      for (const NodeId back : taken) credit_.put_back(back, slot.credit[back.value]);
+      return false;
+    }
+    taken.add(n);
+    slot.credit[n.value] = need;
+  }
+  slot.credit_nodes = taken;
+  slot.participants = nodes | NodeSet::of(ctx_.self);
+  return true;
+}
+
+// Locks the keys of this node, those only read as well (H3). False: refused.
+bool ShippedTxns::lock_own(TxnSlot& slot) {
+  refs_.cut(0);
+  KeyRef* to = refs_.begin_adding(slot.count);
+  for (uint16_t i = 0; i < slot.count; ++i) {
+    const Entry& e = slot.entry(i);
+    if (e.placement->primary() != ctx_.self) continue;
+    if (!e.may_write && ctx_.bugs.has(PlantedBug::kReadsNotLocked)) continue;
+    new (to++) KeyRef(lock_ref(e, i));
+  }
+  refs_.end_adding(to);
+  if (refs_.empty()) return true;
+  CommitRequest request{};
+  request.coordinator = ctx_.self;
+  request.slot = slot.index;
+  request.flags = kRefusalIsFinal;
+  request.sequence = slot.sequence;
+  const NodeSet own = NodeSet::of(ctx_.self);
+  Truncation::opens_records(slot, own);
+  PhaseResult result;
+  const bool taken = participant_.lock(request, participant_.gather(refs_.all()), &result);
+  WEFT_CHECK(taken || ctx_.bugs.mask != 0, "this node's own requests are right");
+  if (result.code != Code::kOk) {
+    fail(slot, result.code, &slot.entry(result.index), result.holder);
+    return false;
+  }
+  for (size_t i = 0; i < refs_.size(); ++i) {
+    Entry& e = slot.entry(refs_.data()[i].index);
+    e.locks = e.locked = true;
+    e.base = e.version = Version(result.versions[i]);
+  }
+  slot.locked_nodes |= own;
+  slot.record_nodes |= own;
+  return true;
+}
+
+void ShippedTxns::read_own(TxnSlot& slot) {
+  for (uint16_t i = 0; i < slot.count; ++i) {
+    Entry& e = slot.entry(i);
+    if (e.placement->primary() != ctx_.self) continue;
+    const ReadResult read = e.table->read(e.key, ctx_.scratch.data(), e.table->spec().value_bytes_max);
+    ctx_.touch_record();
+    ++ctx_.counters.local_gets;
+    e.head = !e.announced;  // it is only written
+    e.announced = e.done = false;
+    e.read = true;
+    e.found = read.found;
+    if (!e.locked) e.version = e.base = read.word.version();
+    if (read.torn) fail(slot, Code::kLocked, &e, read.word.owner());
+    if (read.found && !e.head && slot.outcome.code == Code::kOk) {
+      keys_.keep_value(slot, e, {ctx_.scratch.data(), read.value_bytes});
+    }
+    e.done = true;
+  }
+}
+
+bool ShippedTxns::send(TxnSlot& slot, NodeId executor, ProcedureId procedure, std::string_view arguments) {
+  ShipHeader header{};
+  header.procedure = procedure.value;
+  header.argument_bytes = static_cast<uint32_t>(arguments.size());
+  size_t bytes = CommitRequest::bytes(ctx_.nodes) + sizeof header + padded(arguments.size());
+  bool writes = false;
+  for (uint16_t i = 0; i < slot.count; ++i) {
+    const Entry& e = slot.entry(i);
+    writes |= e.may_write;
+    if (e.placement->primary() != ctx_.self) continue;
+    ++header.values;
+    bytes += sizeof(ShippedValue) + padded(e.found ? e.value_bytes : 0);
+  }
+  if (bytes > kShipBytesMax) return false;
+  slot.enter(TxnStage::kCommitting);
+  slot.phase = slot.ack_after = Phase::kReplicate;
+  slot.flags = planner_.commit_flags(slot);
+  slot.read_only = !writes;
+  slot.executor = slot.shipped_to = slot.waiting = NodeSet::of(executor);
+  slot.early_acks = {};
+  const CommitRequest request = MessageTransport::request_of(ctx_.self, slot);
+  std::byte* to =
+      ctx_.port.reserve(executor, Flow::kCommit, static_cast<uint8_t>(Kind::kShip), bytes, request.tag(ctx_.nodes));
+  to = request.put(to, ctx_.nodes);
+  store(to, header);
+  to += sizeof header;
+  if (!arguments.empty()) {
+    store(to + padded(arguments.size()) - 8, uint64_t{0});
+    std::copy(arguments.begin(), arguments.end(), reinterpret_cast<char*>(to));
+    to += padded(arguments.size());
+  }
+  for (uint16_t i = 0; i < slot.count; ++i) {
+    const Entry& e = slot.entry(i);
+    if (e.placement->primary() != ctx_.self) continue;
+    ShippedValue value{};
+    value.version = e.version.value;
+    value.index = i;
+    value.found = e.found ? 1 : 0;
+    value.bytes = e.found ? e.value_bytes & 0x7fffffffU : 0;
+    store(to, value);
+    to += sizeof value;
+    copy_words(to, e.value, value.bytes);
+    to += padded(value.bytes);
+  }
+  ++slot.round_trips;
+  ++ctx_.counters.phase_round_trips[index_of(Phase::kReplicate)];
+  ++ctx_.counters.phase_messages[index_of(Phase::kExecute)];
+  ++ctx_.counters.shipped;
+  if (ctx_.observer != nullptr) ctx_.observer->on_phase(ctx_.self, ctx_.id, slot);
+  if (ctx_.bugs.has(PlantedBug::kToldBeforeShipped)) acks_.acknowledge(slot);
+  return true;
+}
+
+void ShippedTxns::on_shipped(const Batch& batch, std::span<const Message> run) {
+  for (const Message& m : run) {
+    if (!m.ok) continue;
+    TxnSlot& slot = slots_.at(m.tag);
+    const auto reply = load<ShippedReply>(m.body.data());
+    ++ctx_.counters.phase_messages[index_of(Phase::kExecute)];
+    if (!slot.in_phases() || !slot.executor.contains(m.source) ||
+        static_cast<uint32_t>(slot.sequence) != reply.sequence || !(reply.logged - slot.participants).empty() ||
+        (slot.read_only && reply.writes != 0)) {
+      ctx_.faults.report(m.source, "an answer to what was not shipped to it");
+      continue;
+    }
+    take(slot, batch, m);
+  }
+}
+
+void ShippedTxns::take(TxnSlot& slot, const Batch& batch, const Message& m) {
+  const auto reply = load<ShippedReply>(m.body.data());
+  const auto code = static_cast<Code>(reply.code);
+  if (code != Code::kOk) {
+    slot.executor = slot.waiting = {};
+    fail(slot, code, reply.index < slot.count ? &slot.entry(reply.index) : nullptr, Owner(reply.holder));
+    coordinator_.on_answered(slot);
+    return;
+  }
+  const std::byte* const bytes = m.body.data() + sizeof reply;
+  slot.writes = reply.writes;
+  if (!log_own(slot, batch.keys_of(m))) {
+    ctx_.faults.report(m.source, "a shipped transaction erases what is not there");
+    return;  // its peer is closed, and recovery decides it
+  }
+  const NodeSet own = NodeSet::of(ctx_.self), executor = slot.executor;
+  if (reply.holds != 0) slot.locked_nodes |= executor;
+  slot.record_nodes |= reply.logged;
+  if (reply.holds != 0) slot.record_nodes |= executor;
+  if (reply.keys != 0) slot.record_nodes |= own;
+  Truncation::opens_records(slot, slot.record_nodes);
+  if (std::byte* kept = reply.reply_bytes != 0 ? keys_.take_bytes(slot, reply.reply_bytes) : nullptr) {
+    std::copy(bytes, bytes + reply.reply_bytes, kept);
+    slot.reply = {kept, reply.reply_bytes};
+  }
+  slot.waiting = reply.logged - slot.early_acks - own;
+  slot.executor = {};
+  if (slot.phase_over()) coordinator_.on_answered(slot);
+}
+
+// Logs at this node what the executor has told it to, as a message would.
+bool ShippedTxns::log_own(const TxnSlot& slot, std::span<const KeyRef> keys) {
+  if (keys.empty()) return true;
+  const CommitRequest request = MessageTransport::request_of(ctx_.self, slot);
+  refs_.cut(0);
+  KeyRef* to = refs_.begin_adding(keys.size());
+  for (const KeyRef& key : keys) {
+    const bool own = key.index < slot.count && slot.entry(key.index).locked;
+    if (!own || key.write != Write::kErase) continue;
+    KeyRef& ref = *new (to++) KeyRef(key);
+    ref.flags = kHeld;
+  }
+  refs_.end_adding(to);
+  if (!refs_.empty()) {
+    PhaseResult result;
+    if (!participant_.lock(request, participant_.gather(refs_.all()), &result) || result.code != Code::kOk)
+      return false;
+  }
+  return participant_.replicate(request, participant_.gather(keys));
+}
+
+}  // namespace weft

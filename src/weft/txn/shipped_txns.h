@@ -1,0 +1,72 @@
+// ShippedTxns: stored procedures whose keys have one primary other than this node. The procedure is sent there, with
+// the values of the keys that this node holds; that node, the executor, locks its keys, runs it, logs the writes at
+// all replicas, and their answers come here (rules H1 to H8 in docs/rules.md; the other side is ship_server.h):
+//
+//   coordinator    lock own keys -> kShip
+//   executor                        lock, execute, log -> kShipped to the coordinator, kReplicateFor to the others
+//   others                                                log -> kAck to the coordinator
+//   coordinator                                                  acknowledge the client -> kUnlock to the executor
+//
+// To the coordinator this is one phase, kReplicate: it ends when the executor has answered, and all nodes that its
+// answer names. From then on it is a commit as any other.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "weft/txn/batch.h"
+#include "weft/txn/client_acks.h"
+#include "weft/txn/context.h"
+#include "weft/txn/coordinator.h"
+#include "weft/txn/credit_gate.h"
+#include "weft/txn/participant.h"
+#include "weft/txn/plan.h"
+#include "weft/txn/slot_table.h"
+#include "weft/txn/txn_keys.h"
+
+namespace weft {
+
+class ShippedTxns {
+ public:
+  ShippedTxns(WorkerContext& ctx, const Planner& planner, SlotTable& slots, TxnKeys& keys, CreditGate& credit,
+              Participant& participant, ClientAcks& acks, Coordinator& coordinator)
+      : ctx_(ctx),
+        planner_(planner),
+        slots_(slots),
+        keys_(keys),
+        credit_(credit),
+        participant_(participant),
+        acks_(acks),
+        coordinator_(coordinator) {}
+
+  // Who can execute the procedure, whose keys were announced; nullopt: it is executed here.
+  std::optional<NodeId> executor_for(const TxnSlot& slot, const StoredProcedure& procedure) const;
+  // Ships it, and wakes the client when it has an outcome. If it turns out that it cannot be shipped, the client is
+  // woken at once, and the transaction still executes (TxnStage::kExecuting).
+  void start(TxnSlot& slot, NodeId executor, ProcedureId procedure, std::string_view arguments);
+
+  void on_shipped(const Batch& batch, std::span<const Message> run);
+
+ private:
+  bool take_credit(TxnSlot& slot, NodeId executor);
+  bool lock_own(TxnSlot& slot);
+  void read_own(TxnSlot& slot);
+  bool send(TxnSlot& slot, NodeId executor, ProcedureId procedure, std::string_view arguments);
+  void take(TxnSlot& slot, const Batch& batch, const Message& message);
+  bool log_own(const TxnSlot& slot, std::span<const KeyRef> keys);
+
+  WorkerContext& ctx_;
+  const Planner& planner_;
+  SlotTable& slots_;
+  TxnKeys& keys_;
+  CreditGate& credit_;
+  Participant& participant_;
+  ClientAcks& acks_;
+  Coordinator& coordinator_;
+  KeyBuffer refs_;
+};
+
+}  // namespace weft

@@ -1,0 +1,202 @@
+// Procedures that are executed at the primary of their keys: when that is done, what it costs in messages, and what
+// happens when it cannot be. Rules H1 to H8; the simulator tests them with crashes.
+#include "weft/txn/shipped_txns.h"
+
+#include <string>
+#include <vector>
+
+#include "weft/fabric/nodes_testing.h"
+#include "weft/txn/procedure_testing.h"
+#include "weft/txn/stepped_cluster_testing.h"
+
+namespace weft {
+namespace {
+
+constexpr uint64_t kKeys = 400;
+
+// Seven nodes with three replicas of each key. Node 0 calls.
+class ShippedTest : public testing::Test {
+ protected:
+  ShippedTest() { cluster_.load(kKeys, "v").start(); }
+
+  static Options options() {
+    Options o;
+    o.protocol = "hop";
+    o.nodes = 7;
+    o.replicas = 3;
+    return o;
+  }
+  // A key with these replicas, the first of them its primary.
+  uint64_t key_at(std::initializer_list<int> nodes, uint64_t not_this = UINT64_MAX) {
+    for (const auto& [key, place] : cluster_.places()) {
+      if (place.in_sync == node_set(nodes) && place.primary.value == *nodes.begin() && key != not_this) return key;
+    }
+    ADD_FAILURE() << "no such key";
+    return 0;
+  }
+  // Calls a procedure at node 0. counted_ is what it has cost, without the notices at the end.
+  Outcome call(const std::string& arguments, ProcedureId procedure = ProcedureId(0)) {
+    const Counters before = cluster_.counters();
+    Outcome outcome;
+    cluster_.on(0, [&](Session& session) -> Task<void> {
+      Task<Outcome> task = session.call(procedure, arguments, &reply_);
+      outcome = co_await task;
+      for (int i = 0; i < 2; ++i) co_await session.sleep_ns(20'000'000);
+    });
+    cluster_.stop();
+    const Counters after = cluster_.counters();
+    shipped_ = after.shipped - before.shipped;
+    for (size_t p = 0; p < kPhases; ++p) counted_[p] = after.phase_messages[p] - before.phase_messages[p];
+    return outcome;
+  }
+  uint64_t messages(Phase phase) const { return counted_[index_of(phase)]; }
+  std::string value(uint64_t key) { return cluster_.get_one(NodeId(0), kProcedureTable, key).value; }
+
+  static StoredProcedure here() {
+    StoredProcedure words = words_procedure();
+    words.runs_at = StoredProcedure::RunsAt::kCaller;
+    return words;
+  }
+  SteppedCluster cluster_{options(), {{.name = "t", .value_bytes_max = 4096}}, {words_procedure(), here()}};
+  std::string reply_;
+  uint64_t shipped_ = 0;
+  std::array<uint64_t, kPhases> counted_{};
+};
+
+std::string word(const char* what, uint64_t key) { return what + std::to_string(key); }
+
+// Replicas of the executor's key y and of the coordinator's x, if it has one; logs and acks between nodes.
+struct Overlap {
+  std::initializer_list<int> y, x;
+  uint64_t logs;  // messages that log, and as many answers
+};
+
+TEST_F(ShippedTest, MessagesInEveryOverlapOfCoordinatorExecutorAndBackups) {
+  const Overlap overlaps[] = {
+      {{1, 2, 3}, {}, 2},         // nothing here
+      {{6, 0, 1}, {}, 1},         // the caller is a backup of y
+      {{1, 2, 3}, {0, 1, 2}, 2},  // the executor is a backup of x, and a node is one of both
+      {{3, 4, 5}, {0, 1, 2}, 4},  // disjoint
+      {{6, 0, 1}, {0, 1, 2}, 2},  // the caller is a backup of y, and a node is one of both
+      {{2, 3, 4}, {0, 1, 2}, 3},  // the executor is a backup of x
+  };
+  for (const Overlap& o : overlaps) {
+    const uint64_t y = key_at(o.y);
+    std::string arguments = word("u", y);
+    if (o.x.size() != 0) arguments += " " + word("u", key_at(o.x));
+    SCOPED_TRACE(arguments);
+    ASSERT_TRUE(committed(call(arguments)));
+    EXPECT_EQ(shipped_, 1U);
+    EXPECT_EQ(messages(Phase::kExecute), 2U) << "to the executor and back";
+    EXPECT_EQ(messages(Phase::kLock) + messages(Phase::kValidate), 0U);
+    EXPECT_EQ(messages(Phase::kReplicate), 2 * o.logs) << "logs, answered to the caller";
+    // The unlock and its passive answer, and a notice to each that has a record.
+    NodeSet records = node_set(o.y) | (o.x.size() != 0 ? node_set(o.x) : NodeSet());
+    records.remove(NodeId(0));
+    EXPECT_EQ(messages(Phase::kUnlock), 2U + static_cast<uint64_t>(records.size()));
+  }
+}
+
+TEST_F(ShippedTest, ReadOnlyProceduresOfOneNodeAreTwoMessages) {
+  const uint64_t a = key_at({1, 2, 3}), b = key_at({1, 2, 3}, a);
+  ASSERT_TRUE(committed(call(word("r", a) + " " + word("r", b))));
+  EXPECT_EQ(reply_, "vv");
+  EXPECT_EQ(shipped_, 1U);
+  uint64_t all = 0;
+  for (const uint64_t n : counted_) all += n;
+  EXPECT_EQ(all, 2U);
+}
+
+// H3: what the caller has only read is locked while the procedure is away, so it is not read by itself.
+TEST_F(ShippedTest, WhatTheCallerHoldsGoesAlong) {
+  const uint64_t x = key_at({0, 1, 2}), y = key_at({3, 4, 5});
+  ASSERT_TRUE(committed(call(word("r", x) + " " + word("u", y))));
+  EXPECT_EQ(shipped_, 1U);
+  EXPECT_EQ(reply_, "vv");
+  EXPECT_EQ(value(y), "v+");
+  ASSERT_TRUE(committed(call(word("u", x) + " " + word("r", y))));
+  EXPECT_EQ(shipped_, 1U);
+  EXPECT_EQ(reply_, "vv+");
+  EXPECT_EQ(value(x), "v+");
+  ASSERT_TRUE(committed(call(word("e", x) + " " + word("e", y))));
+  EXPECT_EQ(shipped_, 1U);
+  EXPECT_EQ(value(x) + value(y), "");
+}
+
+TEST_F(ShippedTest, OthersAreExecutedByTheCaller) {
+  const uint64_t here = key_at({0, 1, 2}), there = key_at({1, 2, 3}), elsewhere = key_at({4, 5, 6});
+  const auto runs = [&](const std::string& arguments, ProcedureId procedure = ProcedureId(0)) {
+    SCOPED_TRACE(arguments);
+    EXPECT_TRUE(committed(call(arguments, procedure)));
+    return shipped_;
+  };
+  EXPECT_EQ(runs(word("u", here)), 0U) << "its keys are here";
+  EXPECT_EQ(runs(word("u", there) + " " + word("u", elsewhere)), 0U) << "two primaries";
+  EXPECT_EQ(messages(Phase::kExecute), 4U) << "one message to each, and its answer";
+  EXPECT_EQ(runs(word("u", there), ProcedureId(1)), 0U) << "it says that it runs at the caller";
+  EXPECT_EQ(runs(word("r", here) + " " + word("r", there)), 0U) << "it would lock what it only reads";
+  EXPECT_EQ(runs(word("head", there)), 0U);
+  EXPECT_EQ(runs(word("u", there) + std::string(5000, ' ')), 0U) << "its arguments are too long";
+}
+
+// H8: a refusal ends the transaction; it is executed here under another id.
+TEST_F(ShippedTest, WhatTheExecutorCannotDoIsDoneByTheCaller) {
+  const uint64_t here = key_at({0, 1, 2}), there = key_at({1, 2, 3});
+  for (const std::string& arguments :
+       {word("u", there) + " " + word("m", key_at({4, 5, 6})), word("l", here) + " " + word("u", there)}) {
+    SCOPED_TRACE(arguments);
+    EXPECT_TRUE(committed(call(arguments)));
+    EXPECT_EQ(shipped_, 1U);
+  }
+  EXPECT_EQ(value(there), "v++");
+  // What is read here is too long to go along, so it is not even sent.
+  EXPECT_TRUE(committed(call(word("e", here) + " " + word("u", there))));
+  EXPECT_EQ(value(there), "v+++");
+}
+
+TEST_F(ShippedTest, ALockedKeyIsNamedWithItsHolder) {
+  const uint64_t y = key_at({1, 2, 3}), x = key_at({0, 1, 2});
+  cluster_.on(5, [&](Session& session) -> Task<void> {
+    Txn txn = co_await session.begin();
+    co_await txn.get(kProcedureTable, y, Intent::kUpdate);
+    Outcome outcome;
+    const std::string arguments = word("u", x) + " " + word("u", y);
+    bool ended = false;
+    const auto handle = cluster_.spawn(NodeId(0), WorkerId(0), [&](Session& caller) -> Task<void> {
+      Task<Outcome> task = caller.call(ProcedureId(0), arguments);
+      outcome = co_await task;
+      ended = true;
+    });
+    while (!ended) co_await session.sleep_ns(1000);
+    EXPECT_TRUE(aborted(outcome, Code::kLocked));
+    EXPECT_TRUE(outcome.has_holder);
+    EXPECT_EQ(outcome.holder_node, NodeId(5));
+    EXPECT_EQ(outcome.key_bytes, 8U);
+    txn.put(kProcedureTable, y, "5");
+    EXPECT_TRUE(committed(co_await txn.commit()));
+  });
+  cluster_.stop();
+  EXPECT_TRUE(committed(call(word("u", x) + " " + word("u", y))));
+  EXPECT_EQ(value(y), "5+");
+}
+
+// The same procedure again and again from one slot: logs arrive from several executors, and each finishes what the
+// slot's last transaction left (H6), while credit comes back (H7).
+TEST_F(ShippedTest, SlotsAreReusedAcrossExecutors) {
+  std::vector<uint64_t> keys;
+  for (const auto& [key, place] : cluster_.places()) {
+    if (place.primary != NodeId(0)) keys.push_back(key);
+  }
+  cluster_.on(0, [&](Session& session) -> Task<void> {
+    for (int i = 0; i < 2000; ++i) {
+      const std::string arguments = word("u", keys[static_cast<size_t>(i) * 7 % 50]);
+      Task<Outcome> task = session.call(ProcedureId(0), arguments);
+      EXPECT_TRUE(committed(co_await task));
+    }
+  });
+  EXPECT_EQ(cluster_.counters().shipped, 2000U);
+  for (size_t i = 0; i < 50; ++i) EXPECT_EQ(value(keys[i]), "v" + std::string(40, '+'));
+}
+
+}  // namespace
+}  // namespace weft
